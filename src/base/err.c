@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/err.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "base/base.h"
+
+struct err_entry {
+	int code;
+	const char *name;
+	const char *text;
+};
+
+#define ERR(code, text) {code, #code, text}
+
+static const struct err_entry err_table[] = {
+	ERR(EPERM, "not permitted"),
+	ERR(ENOENT, "does not exist"),
+	ERR(EIO, "the device failed to read or write"),
+	ERR(EAGAIN, "out of room for now, try again later"),
+	ERR(ENOMEM, "out of memory"),
+	ERR(EACCES, "permission denied"),
+	ERR(EBUSY, "in use by another"),
+	ERR(EEXIST, "exists already"),
+	ERR(ENODEV, "the device is gone"),
+	ERR(ENOTDIR, "not a directory"),
+	ERR(EISDIR, "is a directory"),
+	ERR(EINVAL, "invalid argument"),
+	ERR(EMFILE, "too many open files"),
+	ERR(EFBIG, "too large"),
+	ERR(ENOSPC, "no space left"),
+	ERR(EROFS, "read-only"),
+	ERR(EPIPE, "the other side closed the connection"),
+	ERR(ERANGE, "out of range"),
+	ERR(ENAMETOOLONG, "name too long"),
+	ERR(ENOSYS, "not supported by this server"),
+	ERR(ENOTEMPTY, "directory is not empty"),
+	ERR(ENODATA, "too few chunks are left to rebuild the data"),
+	ERR(ETIME, "the deadline passed"),
+	ERR(EPROTO, "the other side broke the protocol"),
+	ERR(EBADMSG, "checksum or format mismatch: not the bytes that were written"),
+	ERR(EOVERFLOW, "a size or count overflows"),
+	ERR(EILSEQ, "malformed text"),
+	ERR(EMSGSIZE, "message larger than allowed"),
+	ERR(EOPNOTSUPP, "not supported"),
+	ERR(EADDRINUSE, "address in use"),
+	ERR(EADDRNOTAVAIL, "address not available on this machine"),
+	ERR(ENETUNREACH, "network unreachable"),
+	ERR(ECONNABORTED, "connection aborted"),
+	ERR(ECONNRESET, "connection lost"),
+	ERR(ENOBUFS, "buffer memory is exhausted"),
+	ERR(ENOTCONN, "not connected"),
+	ERR(ETIMEDOUT, "no answer"),
+	ERR(ECONNREFUSED, "nobody listens there"),
+	ERR(EHOSTUNREACH, "host unreachable"),
+	ERR(EALREADY, "already under way"),
+	ERR(ESTALE, "old map, token or epoch: refresh and try again"),
+	ERR(EDQUOT, "over quota"),
+	ERR(ECANCELED, "cancelled"),
+	ERR(ESHUTDOWN, "shutting down"),
+};
+
+static const struct err_entry *err_find(int err)
+{
+	int code = err < 0 ? -err : err;
+	for (size_t i = 0; i < ARRAY_LEN(err_table); i++)
+		if (err_table[i].code == code)
+			return &err_table[i];
+	return NULL;
+}
+
+const char *err_name(int err)
+{
+	if (err == 0)
+		return "OK";
+	const struct err_entry *e = err_find(err);
+	return e != NULL ? e->name : "EUNKNOWN";
+}
+
+const char *err_text(int err)
+{
+	if (err == 0)
+		return "ok";
+	const struct err_entry *e = err_find(err);
+	return e != NULL ? e->text : "unexpected error";
+}
+
+int err_from_wire(uint32_t code)
+{
+	if (code == 0)
+		return 0;
+	if (code > 4096 || err_find((int)code) == NULL)
+		return -EPROTO;
+	return -(int)code;
+}

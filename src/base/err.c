@@ -12,7 +12,10 @@ struct err_entry {
 	const char *text;
 };
 
-#define ERR(code, text) {code, #code, text}
+#define ERR(code, text)           \
+	{                         \
+		code, #code, text \
+	}
 
 static const struct err_entry err_table[] = {
 	ERR(EPERM, "not permitted"),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Seeded random numbers: the same seed gives the same sequence on every machine, for ever, because
- * layouts and simulations are named by their seed. xoshiro256** (Blackman and Vigna), seeded through
- * splitmix64. Not for secrets.
+ * layouts and simulations are named by their seed. xoshiro256** (Blackman and Vigna), seeded
+ * through splitmix64. Not for secrets.
  */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
@@ -24,7 +24,8 @@ uint64_t rng_below(struct rng *r, uint64_t n);
 /* Uniform in [0, 1). */
 double rng_unit(struct rng *r);
 
-/* True with probability p; p <= 0 never draws a number, so that a fault switched off costs nothing. */
+/* True with probability p; p <= 0 never draws a number, so that a fault switched off costs nothing.
+ */
 bool rng_chance(struct rng *r, double p);
 
 /* Exponentially distributed with the given mean. */

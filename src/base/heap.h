@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Intrusive binary min-heap, for timers and priorities. Nodes are ordered by key, and nodes with
+ * the same key by when they were pushed, so that the order is fully determined by the calls. Each
+ * node knows its place, so a node in the middle is removed in O(log n).
+ */
+#ifndef BASE_HEAP_H
+#define BASE_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Must be zero before its first push. */
+struct heap_node {
+	uint64_t key;
+	uint64_t seq; /* set by heap_push: breaks ties */
+	size_t index; /* place in the heap counted from 1; 0 when in none */
+};
+
+struct heap {
+	struct heap_node **slots;
+	size_t count;
+	size_t cap;
+	uint64_t next_seq;
+};
+
+void heap_init(struct heap *h);
+
+/* Frees the array; nodes belong to the caller and are left as they are. */
+void heap_fini(struct heap *h);
+
+/* Makes room for `count` nodes in all, so that pushes up to there cannot fail. -ENOMEM. */
+int heap_reserve(struct heap *h, size_t count);
+
+/* Adds a node that is in no heap. -ENOMEM. */
+int heap_push(struct heap *h, struct heap_node *node, uint64_t key);
+
+/* The smallest node, NULL when empty; pop also removes it. */
+struct heap_node *heap_peek(const struct heap *h);
+struct heap_node *heap_pop(struct heap *h);
+
+/* Removes a node that is in this heap. */
+void heap_remove(struct heap *h, struct heap_node *node);
+
+/* Whether the node is in a heap (a node is only ever in one). */
+static inline bool heap_contains(const struct heap_node *node)
+{
+	return node->index != 0;
+}
+
+#endif

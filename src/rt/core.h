@@ -94,7 +94,6 @@ struct sched {
 	size_t fiber_count;
 	size_t fiber_max;
 	size_t stack_size_bytes;
-	uint64_t timer_seq;
 	uint64_t switches;
 };
 
@@ -107,6 +106,8 @@ struct rt_loop {
 	bool paused;
 	bool dead;       /* a crashed simulated process: nothing has an effect any more */
 	uint64_t dead_checks;
+	bool ending;     /* no more than what runs: new fibers are born cancelled */
+	struct rt_fiber *closer; /* woken when the last fiber has ended */
 	bool stop_asked; /* for rt_shutdown_wait */
 	struct list stop_waiters;
 };
@@ -117,6 +118,8 @@ struct rt_world {
 	uint64_t (*now_ns)(struct rt_loop *l);
 	uint64_t (*sched_ns)(struct rt_loop *l, uint64_t local_ns);
 	uint64_t (*wall_ns)(struct rt_loop *l);
+	int (*loop_open)(struct rt_loop *l, struct rt_loop **out, const char *name);
+	void (*loop_close)(struct rt_loop *l, struct rt_loop *other);
 	/* From any thread. */
 	void (*post)(struct rt_loop *l, struct rt_msg *m);
 	int (*offload)(struct rt_loop *l, void (*fn)(void *), void *arg);
@@ -197,6 +200,8 @@ void loop_enter(struct rt_loop *l);
 int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void (*fn)(void *), void *arg);
 void loop_pause(struct rt_loop *l);
 void loop_resume(struct rt_loop *l);
+/* Cancel all fibers, and those they still spawn. */
+void loop_cancel(struct rt_loop *l);
 /* Mark dead and abort every wait. */
 void loop_kill(struct rt_loop *l);
 void loop_stop(struct rt_loop *l);

@@ -97,6 +97,13 @@ void rt_group_join(struct rt_group *g);
 
 struct rt_loop *rt_loop_self(void);
 
+/*
+ * Start another loop of this process (a thread in the real world), and end it: its fibers are
+ * cancelled and awaited. Give it work by rt_post. Both wait and run to their end.
+ */
+int rt_loop_open(struct rt_loop **out, const char *name);
+void rt_loop_close(struct rt_loop *loop);
+
 /* A message to a loop: fn(msg) is called there, outside any fiber; it must not wait (it may spawn). */
 struct rt_msg {
 	struct rt_msg *next;

@@ -27,6 +27,9 @@ struct sim_loop {
 	struct rt_loop base;
 	struct sim_node *node;
 	struct list link; /* in node.loops */
+	struct rt_msg *inbox_first;
+	struct rt_msg **inbox_last;
+	struct timer inbox_timer; /* armed while the inbox holds something */
 };
 
 struct sim_node {
@@ -44,7 +47,8 @@ struct sim_node {
 	bool lost;      /* never comes back */
 	bool protected_;
 	bool crash_power; /* of crash_at */
-	bool dying;       /* killed, fibers still to run off */
+	bool ending;      /* main returned, or killed: fibers still to run off */
+	bool crashed;     /* killed, not ended by itself */
 	uint64_t crash_at_wait;
 	uint64_t waits;
 	uint64_t lives;
@@ -57,7 +61,7 @@ struct sim_node {
 	struct list disks; /* sim_disk, by its node_link */
 	size_t open_files; /* of the running process: must be 0 when it has ended */
 	size_t open_socks;
-	struct sim_striker strikers[4];
+	struct sim_striker strikers[5];
 };
 
 struct sim {
@@ -68,6 +72,8 @@ struct sim {
 	uint64_t steps;
 	struct list nodes;
 	unsigned node_count;
+	unsigned ending_count; /* nodes with ending set */
+	struct sim_striker rack_striker;
 	struct list strikers;
 	bool faults_stopped;
 	uint64_t fault_counts[SIM_FAULT_COUNT];

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The real world: one io_uring per loop and thread, the machine's files, clock and network.
+ */
+#ifndef RT_REAL_H
+#define RT_REAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct rt_real_options {
+	size_t fiber_max;         /* per loop; 0: 16384 */
+	unsigned offload_threads; /* 0: 4 */
+	bool signals;             /* SIGTERM and SIGINT end rt_shutdown_wait; a second one kills */
+};
+
+/*
+ * Run main(arg) as the first fiber on this thread and return when it has returned; what is still
+ * running then is cancelled and awaited. -ENOSYS with a logged explanation where io_uring is missing.
+ */
+int rt_real_run(const struct rt_real_options *options, void (*main)(void *), void *arg);
+
+#endif

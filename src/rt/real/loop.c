@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The real loop: run what is ready, hand the kernel all that was asked for meanwhile in one call, and
+ * take what has completed. The thread sleeps only in that call, until a completion or the next timer.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "rt/real/real.h"
+
+#define RING_ENTRIES 512
+#define RING_COMPLETIONS 8192
+#define RUN_BATCH 128 /* fibers run between two looks at the ring */
+
+/* --- clock ----------------------------------------------------------------------------------- */
+
+static uint64_t clock_ns(clockid_t id)
+{
+	struct timespec ts;
+	clock_gettime(id, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t real_clock(struct sched *s)
+{
+	(void)s;
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t real_now(struct rt_loop *l)
+{
+	(void)l;
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t real_sched_ns(struct rt_loop *l, uint64_t local_ns)
+{
+	(void)l;
+	return local_ns;
+}
+
+static uint64_t real_wall(struct rt_loop *l)
+{
+	(void)l;
+	return clock_ns(CLOCK_REALTIME);
+}
+
+/* --- operations ------------------------------------------------------------------------------ */
+
+static void ring_submit(struct real_loop *l)
+{
+	int rc = io_uring_submit(&l->ring);
+	/* -EBUSY and -EAGAIN: completions must be taken first; the entries stay queued. */
+	if (rc < 0 && rc != -EBUSY && rc != -EAGAIN && rc != -EINTR) {
+		log_error("ring_submit", "err=%s", err_name(rc));
+		abort();
+	}
+}
+
+/* One at a time: what a completion calls may need the ring itself, and come back here. */
+static void ring_take(struct real_loop *l)
+{
+	struct io_uring_cqe *cqe;
+	while (io_uring_peek_cqe(&l->ring, &cqe) == 0) {
+		struct io_op *op = io_uring_cqe_get_data(cqe);
+		int result = cqe->res;
+		io_uring_cqe_seen(&l->ring, cqe);
+		if (op != NULL)
+			op->done(op, result);
+	}
+}
+
+struct io_uring_sqe *ring_sqe(struct real_loop *l)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&l->ring);
+	while (sqe == NULL) {
+		/* Completions only make fibers ready, so taking them here is safe. */
+		ring_submit(l);
+		sqe = io_uring_get_sqe(&l->ring);
+		if (sqe == NULL) {
+			io_uring_get_events(&l->ring);
+			ring_take(l);
+		}
+	}
+	return sqe;
+}
+
+static void op_wake(struct io_op *op, int result)
+{
+	fiber_wake(op->fiber, result);
+}
+
+static void op_abort(struct rt_fiber *f)
+{
+	struct io_uring_sqe *sqe = ring_sqe(real_loop(f->loop));
+	io_uring_prep_cancel(sqe, f->abort_ctx, 0);
+	io_uring_sqe_set_data(sqe, NULL);
+}
+
+int64_t ring_wait(struct real_loop *l, struct io_uring_sqe *sqe, enum park_mode mode)
+{
+	(void)l;
+	struct io_op op = {.done = op_wake, .fiber = rt_self()};
+	io_uring_sqe_set_data(sqe, &op);
+	return fiber_park(mode, mode == PARK_INTERRUPTIBLE ? op_abort : NULL, &op);
+}
+
+/* --- messages and signals -------------------------------------------------------------------- */
+
+static void event_arm(struct real_loop *l)
+{
+	struct io_uring_sqe *sqe = ring_sqe(l);
+	io_uring_prep_read(sqe, l->event_fd, &l->event_value, sizeof(l->event_value), 0);
+	io_uring_sqe_set_data(sqe, &l->event_op);
+}
+
+static void inbox_drain(struct real_loop *l)
+{
+	struct rt_msg *newest = atomic_exchange(&l->inbox, NULL);
+	struct rt_msg *oldest = NULL;
+	while (newest != NULL) {
+		struct rt_msg *next = newest->next;
+		newest->next = oldest;
+		oldest = newest;
+		newest = next;
+	}
+	while (oldest != NULL) {
+		struct rt_msg *next = oldest->next;
+		oldest->fn(oldest);
+		oldest = next;
+	}
+}
+
+static void event_done(struct io_op *op, int result)
+{
+	struct real_loop *l = container_of(op, struct real_loop, event_op);
+	(void)result;
+	inbox_drain(l);
+	event_arm(l);
+}
+
+static void real_post(struct rt_loop *base, struct rt_msg *m)
+{
+	struct real_loop *l = real_loop(base);
+	struct rt_msg *head = atomic_load(&l->inbox);
+	do
+		m->next = head;
+	while (!atomic_compare_exchange_weak(&l->inbox, &head, m));
+	if (head != NULL)
+		return;
+	uint64_t one = 1;
+	ssize_t n = write(l->event_fd, &one, sizeof(one));
+	assert(n == sizeof(one));
+	(void)n;
+}
+
+static void signal_done(struct io_op *op, int result)
+{
+	struct real_loop *l = container_of(op, struct real_loop, signal_op);
+	(void)result;
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* the next one kills a shutdown that hangs */
+	loop_stop(&l->base);
+}
+
+static int signal_open(struct real_loop *l)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
+	if (l->signal_fd < 0)
+		return -errno;
+	l->signal_op.done = signal_done;
+	struct io_uring_sqe *sqe = ring_sqe(l);
+	io_uring_prep_read(sqe, l->signal_fd, &l->signal_info, sizeof(l->signal_info), 0);
+	io_uring_sqe_set_data(sqe, &l->signal_op);
+	return 0;
+}
+
+/* --- the loop -------------------------------------------------------------------------------- */
+
+static int real_loop_open(struct rt_loop *l, struct rt_loop **out, const char *name);
+static void real_loop_close(struct rt_loop *l, struct rt_loop *other);
+
+static const struct rt_world real_world = {
+	.now_ns = real_now,
+	.sched_ns = real_sched_ns,
+	.wall_ns = real_wall,
+	.loop_open = real_loop_open,
+	.loop_close = real_loop_close,
+	.post = real_post,
+	.offload = offload_run,
+	.fs = &real_fs_ops,
+	.net = &real_net_ops,
+};
+
+static int ring_open(struct io_uring *ring)
+{
+	struct io_uring_params p = {
+		.flags = IORING_SETUP_CQSIZE | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
+		.cq_entries = RING_COMPLETIONS,
+	};
+	int rc = io_uring_queue_init_params(RING_ENTRIES, ring, &p);
+	if (rc == -EINVAL) { /* before Linux 6.1 */
+		p = (struct io_uring_params){.flags = IORING_SETUP_CQSIZE,
+					     .cq_entries = RING_COMPLETIONS};
+		rc = io_uring_queue_init_params(RING_ENTRIES, ring, &p);
+	}
+	if (rc == -ENOMEM)
+		log_error("io_uring_memory", "err=ENOMEM remedy=\"raise the locked-memory limit\"");
+	else if (rc != 0)
+		log_error("io_uring_missing",
+			  "err=%s remedy=\"needs Linux 5.19 or later with io_uring allowed: see "
+			  "/proc/sys/kernel/io_uring_disabled and the container's seccomp profile\"",
+			  err_name(rc));
+	if (rc != 0)
+		return rc == -ENOMEM ? rc : -ENOSYS;
+	return 0;
+}
+
+/* l is zeroed; name and thread are the caller's. */
+static int real_loop_init(struct real_loop *l, const struct rt_real_options *options,
+			  struct offload *offload)
+{
+	l->options = options;
+	l->offload = offload;
+	l->signal_fd = -1;
+	uint64_t seed;
+	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		return -EIO;
+	int rc = sched_init(&l->sched, real_clock, options->fiber_max);
+	if (rc != 0)
+		return rc;
+	loop_init(&l->base, &real_world, &l->sched, seed);
+	rc = ring_open(&l->ring);
+	if (rc != 0) {
+		sched_fini(&l->sched);
+		return rc;
+	}
+	l->event_fd = eventfd(0, EFD_CLOEXEC);
+	if (l->event_fd < 0) {
+		rc = -errno;
+		io_uring_queue_exit(&l->ring);
+		sched_fini(&l->sched);
+		return rc;
+	}
+	l->event_op.done = event_done;
+	event_arm(l);
+	return 0;
+}
+
+static void real_loop_fini(struct real_loop *l)
+{
+	io_uring_queue_exit(&l->ring);
+	close(l->event_fd);
+	if (l->signal_fd >= 0)
+		close(l->signal_fd);
+	sched_fini(&l->sched);
+}
+
+static void ring_poll(struct real_loop *l, bool may_sleep)
+{
+	if (!may_sleep) {
+		io_uring_submit_and_get_events(&l->ring);
+		ring_take(l);
+		return;
+	}
+	uint64_t next = sched_next_ns(&l->sched);
+	struct __kernel_timespec ts;
+	struct __kernel_timespec *timeout = NULL;
+	if (next != RT_NEVER) {
+		uint64_t now = clock_ns(CLOCK_MONOTONIC);
+		uint64_t wait = next > now ? next - now : 0;
+		ts.tv_sec = (int64_t)(wait / NS_PER_S);
+		ts.tv_nsec = (int64_t)(wait % NS_PER_S);
+		timeout = &ts;
+	}
+	struct io_uring_cqe *cqe;
+	int rc = io_uring_submit_and_wait_timeout(&l->ring, &cqe, 1, timeout, NULL);
+	if (rc < 0 && rc != -ETIME && rc != -EINTR && rc != -EBUSY && rc != -EAGAIN) {
+		log_error("ring_wait", "err=%s", err_name(rc));
+		abort();
+	}
+	ring_take(l);
+}
+
+static void real_loop_run(struct real_loop *l)
+{
+	loop_enter(&l->base);
+	while (!l->base.ending || l->sched.fiber_count > 0) {
+		unsigned ran = 0;
+		while (ran < RUN_BATCH && sched_run_one(&l->sched))
+			ran++;
+		if (l->base.ending && l->sched.fiber_count == 0)
+			break;
+		ring_poll(l, l->sched.ready_count == 0);
+		if (sched_next_ns(&l->sched) != RT_NEVER)
+			sched_fire_due(&l->sched);
+	}
+	loop_enter(NULL);
+}
+
+/* --- running --------------------------------------------------------------------------------- */
+
+struct main_call {
+	struct real_loop *loop;
+	void (*main)(void *);
+	void *arg;
+};
+
+static void main_fiber(void *arg)
+{
+	struct main_call *c = arg;
+	c->main(c->arg);
+	loop_cancel(&c->loop->base);
+}
+
+int rt_real_run(const struct rt_real_options *options, void (*main)(void *), void *arg)
+{
+	struct rt_real_options o = options != NULL ? *options : (struct rt_real_options){0};
+	o.fiber_max = o.fiber_max != 0 ? o.fiber_max : 16384;
+	struct offload *offload = offload_open(o.offload_threads != 0 ? o.offload_threads : 4);
+	if (offload == NULL)
+		return -ENOMEM;
+	struct real_loop l = {0};
+	int rc = real_loop_init(&l, &o, offload);
+	if (rc == 0) {
+		loop_enter(&l.base);
+		struct main_call call = {.loop = &l, .main = main, .arg = arg};
+		rc = o.signals ? signal_open(&l) : 0;
+		if (rc == 0)
+			rc = loop_spawn(&l.base, NULL, "main", main_fiber, &call);
+		if (rc == 0)
+			real_loop_run(&l);
+		real_loop_fini(&l);
+	}
+	offload_close(offload);
+	return rc;
+}
+
+struct loop_start {
+	struct real_loop *loop;
+	struct real_loop *parent;
+	struct rt_fiber *waiter;
+	struct rt_msg started;
+	int rc;
+};
+
+static void loop_started(struct rt_msg *m)
+{
+	struct loop_start *st = container_of(m, struct loop_start, started);
+	fiber_wake(st->waiter, st->rc);
+}
+
+static void *loop_thread(void *arg)
+{
+	struct loop_start *st = arg;
+	struct real_loop *l = st->loop;
+	struct real_loop *parent = st->parent;
+	pthread_setname_np(pthread_self(), l->name);
+	int rc = real_loop_init(l, parent->options, parent->offload);
+	st->rc = rc;
+	st->started.fn = loop_started;
+	rt_post(&parent->base, &st->started); /* st is gone after this */
+	if (rc == 0) {
+		real_loop_run(l);
+		real_loop_fini(l);
+	}
+	return NULL;
+}
+
+static void thread_join(void *arg)
+{
+	struct real_loop *l = arg;
+	pthread_join(l->thread, NULL);
+}
+
+static int real_loop_open(struct rt_loop *base, struct rt_loop **out, const char *name)
+{
+	struct real_loop *l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		return -ENOMEM;
+	l->name = name;
+	struct loop_start st = {.loop = l, .parent = real_loop(base), .waiter = rt_self()};
+	int rc = -pthread_create(&l->thread, NULL, loop_thread, &st);
+	if (rc != 0) {
+		free(l);
+		return rc;
+	}
+	rc = (int)fiber_park(PARK_TO_END, NULL, NULL);
+	if (rc != 0) {
+		pthread_join(l->thread, NULL);
+		free(l);
+		return rc;
+	}
+	*out = &l->base;
+	return 0;
+}
+
+struct loop_stop_msg {
+	struct rt_msg msg;
+	struct real_loop *loop;
+};
+
+static void loop_end_msg(struct rt_msg *m)
+{
+	loop_cancel(&container_of(m, struct loop_stop_msg, msg)->loop->base);
+}
+
+static void real_loop_close(struct rt_loop *base, struct rt_loop *other)
+{
+	struct real_loop *l = real_loop(other);
+	struct loop_stop_msg stop = {.msg = {.fn = loop_end_msg}, .loop = l};
+	rt_post(other, &stop.msg);
+	offload_run(base, thread_join, l); /* not cut short, so stop outlives its use */
+	free(l);
+}

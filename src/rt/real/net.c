@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Stream sockets of the machine, through the ring. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "rt/real/real.h"
+
+#define BACKLOG 1024
+
+struct endpoint {
+	struct sockaddr_storage addr;
+	socklen_t len;
+};
+
+struct real_listener {
+	struct rt_listener base;
+	int fd;
+};
+
+struct real_sock {
+	struct rt_sock base;
+	int fd;
+};
+
+static struct real_loop *self(void)
+{
+	return real_loop(rt_loop_self());
+}
+
+static int sock_fd(struct rt_sock *s)
+{
+	return container_of(s, struct real_sock, base)->fd;
+}
+
+/* --- addresses ------------------------------------------------------------------------------- */
+
+struct resolve_call {
+	const char *host;
+	const char *port;
+	struct endpoint *out;
+	int flags;
+	int rc;
+};
+
+static void resolve(void *arg)
+{
+	struct resolve_call *c = arg;
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = c->flags | AI_NUMERICSERV};
+	struct addrinfo *found;
+	int rc = getaddrinfo(c->host, c->port, &hints, &found);
+	if (rc != 0) {
+		c->rc = rc == EAI_NONAME ? -EINVAL : -EHOSTUNREACH;
+		return;
+	}
+	memcpy(&c->out->addr, found->ai_addr, found->ai_addrlen);
+	c->out->len = found->ai_addrlen;
+	c->rc = 0;
+	freeaddrinfo(found);
+}
+
+static int endpoint_unix(const char *path, struct endpoint *out)
+{
+	struct sockaddr_un *un = (struct sockaddr_un *)&out->addr;
+	size_t len = strlen(path);
+	if (len == 0 || len >= sizeof(un->sun_path))
+		return -EINVAL;
+	un->sun_family = AF_UNIX;
+	memcpy(un->sun_path, path, len + 1);
+	out->len = sizeof(*un);
+	return 0;
+}
+
+/* "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". Numbers are read here, names in the pool. */
+static int endpoint_parse(struct rt_loop *l, const char *text, struct endpoint *out)
+{
+	char host[RT_ADDR_MAX];
+	*out = (struct endpoint){0};
+	if (strncmp(text, "unix:", 5) == 0)
+		return endpoint_unix(text + 5, out);
+	const char *colon = strrchr(text, ':');
+	if (colon == NULL || colon == text || colon[1] == '\0')
+		return -EINVAL;
+	size_t len = (size_t)(colon - text);
+	if (text[0] == '[') {
+		if (len < 3 || text[len - 1] != ']')
+			return -EINVAL;
+		text++;
+		len -= 2;
+	}
+	if (len >= sizeof(host))
+		return -EINVAL;
+	memcpy(host, text, len);
+	host[len] = '\0';
+	struct resolve_call c = {.host = host, .port = colon + 1, .out = out, .flags = AI_NUMERICHOST};
+	resolve(&c);
+	if (c.rc != -EINVAL)
+		return c.rc;
+	c.flags = 0;
+	int rc = offload_run(l, resolve, &c);
+	return rc != 0 ? rc : c.rc;
+}
+
+static void endpoint_print(const struct endpoint *e, char *out)
+{
+	char host[INET6_ADDRSTRLEN] = "?";
+	if (e->addr.ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)&e->addr;
+		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
+		snprintf(out, RT_ADDR_MAX, "%s:%u", host, ntohs(in->sin_port));
+	} else if (e->addr.ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)&e->addr;
+		inet_ntop(AF_INET6, &in->sin6_addr, host, sizeof(host));
+		snprintf(out, RT_ADDR_MAX, "[%s]:%u", host, ntohs(in->sin6_port));
+	} else {
+		const struct sockaddr_un *un = (const struct sockaddr_un *)&e->addr;
+		snprintf(out, RT_ADDR_MAX, "unix:%s", un->sun_path);
+	}
+}
+
+/* --- sockets --------------------------------------------------------------------------------- */
+
+static int sock_new(int fd, const struct endpoint *peer, struct rt_sock **out)
+{
+	struct real_sock *s = calloc(1, sizeof(*s));
+	if (s == NULL) {
+		close(fd);
+		return -ENOMEM;
+	}
+	s->base.ops = &real_net_ops;
+	s->fd = fd;
+	int one = 1;
+	if (peer->addr.ss_family != AF_UNIX)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	endpoint_print(peer, s->base.peer);
+	*out = &s->base;
+	return 0;
+}
+
+static int64_t real_recv(struct rt_sock *s, void *buf, size_t len, size_t min)
+{
+	struct io_uring_sqe *sqe = ring_sqe(self());
+	io_uring_prep_recv(sqe, sock_fd(s), buf, len, min == len ? MSG_WAITALL : 0);
+	return ring_wait(self(), sqe, PARK_INTERRUPTIBLE);
+}
+
+static int64_t real_sendv(struct rt_sock *s, const struct iovec *iov, int n)
+{
+	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n};
+	struct io_uring_sqe *sqe = ring_sqe(self());
+	io_uring_prep_sendmsg(sqe, sock_fd(s), &msg, MSG_NOSIGNAL | MSG_WAITALL);
+	return ring_wait(self(), sqe, PARK_INTERRUPTIBLE);
+}
+
+static void real_shutdown(struct rt_sock *s)
+{
+	shutdown(sock_fd(s), SHUT_RDWR);
+}
+
+static void real_sock_close(struct rt_sock *s)
+{
+	close(sock_fd(s));
+	free(container_of(s, struct real_sock, base));
+}
+
+static int real_connect(struct rt_loop *l, struct rt_sock **out, const char *addr)
+{
+	struct endpoint e;
+	int rc = endpoint_parse(l, addr, &e);
+	if (rc != 0)
+		return rc;
+	int fd = socket(e.addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	struct io_uring_sqe *sqe = ring_sqe(real_loop(l));
+	io_uring_prep_connect(sqe, fd, (struct sockaddr *)&e.addr, e.len);
+	rc = (int)ring_wait(real_loop(l), sqe, PARK_INTERRUPTIBLE);
+	if (rc == -ENOENT) /* a Unix socket that nobody made */
+		rc = -ECONNREFUSED;
+	if (rc != 0) {
+		close(fd);
+		return rc;
+	}
+	return sock_new(fd, &e, out);
+}
+
+/* --- listening ------------------------------------------------------------------------------- */
+
+/* A Unix socket file that nobody answers on was left by a process that died: it may go. */
+static bool unix_is_stale(const struct endpoint *e)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return false;
+	bool stale = connect(fd, (const struct sockaddr *)&e->addr, e->len) != 0 &&
+		     errno == ECONNREFUSED;
+	close(fd);
+	return stale;
+}
+
+static int bind_listen(int fd, const struct endpoint *e)
+{
+	int one = 1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	const struct sockaddr *sa = (const struct sockaddr *)&e->addr;
+	int rc = bind(fd, sa, e->len) == 0 ? 0 : -errno;
+	if (rc == -EADDRINUSE && sa->sa_family == AF_UNIX && unix_is_stale(e)) {
+		unlink(((const struct sockaddr_un *)&e->addr)->sun_path);
+		rc = bind(fd, sa, e->len) == 0 ? 0 : -errno;
+	}
+	if (rc == 0 && listen(fd, BACKLOG) != 0)
+		rc = -errno;
+	return rc;
+}
+
+static int real_listen(struct rt_loop *l, struct rt_listener **out, const char *addr)
+{
+	struct endpoint e;
+	int rc = endpoint_parse(l, addr, &e);
+	if (rc != 0)
+		return rc;
+	int fd = socket(e.addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	rc = bind_listen(fd, &e);
+	struct real_listener *li = rc == 0 ? calloc(1, sizeof(*li)) : NULL;
+	if (li == NULL) {
+		close(fd);
+		return rc != 0 ? rc : -ENOMEM;
+	}
+	e.len = sizeof(e.addr);
+	getsockname(fd, (struct sockaddr *)&e.addr, &e.len);
+	endpoint_print(&e, li->base.addr);
+	li->base.ops = &real_net_ops;
+	li->fd = fd;
+	*out = &li->base;
+	return 0;
+}
+
+static int real_accept(struct rt_listener *base, struct rt_sock **out)
+{
+	struct real_listener *li = container_of(base, struct real_listener, base);
+	struct endpoint peer = {.len = sizeof(peer.addr)};
+	struct io_uring_sqe *sqe = ring_sqe(self());
+	io_uring_prep_accept(sqe, li->fd, (struct sockaddr *)&peer.addr, &peer.len, SOCK_CLOEXEC);
+	int fd = (int)ring_wait(self(), sqe, PARK_INTERRUPTIBLE);
+	return fd < 0 ? fd : sock_new(fd, &peer, out);
+}
+
+static void real_listener_close(struct rt_listener *base)
+{
+	struct real_listener *li = container_of(base, struct real_listener, base);
+	close(li->fd);
+	if (strncmp(base->addr, "unix:", 5) == 0)
+		unlink(base->addr + 5);
+	free(li);
+}
+
+const struct rt_net_ops real_net_ops = {
+	.listen = real_listen,
+	.accept = real_accept,
+	.listener_close = real_listener_close,
+	.connect = real_connect,
+	.recv = real_recv,
+	.sendv = real_sendv,
+	.shutdown = real_shutdown,
+	.sock_close = real_sock_close,
+};

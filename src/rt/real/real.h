@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside the real world: the loop and how an operation goes through its ring. */
+#ifndef RT_REAL_REAL_H
+#define RT_REAL_REAL_H
+
+#include <liburing.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/signalfd.h>
+
+#include "base/base.h"
+#include "rt/core.h"
+#include "rt/real.h"
+
+struct offload;
+
+/* What a completion calls; lives until then. */
+struct io_op {
+	void (*done)(struct io_op *op, int result);
+	struct rt_fiber *fiber;
+};
+
+struct real_loop {
+	struct rt_loop base;
+	struct sched sched;
+	struct io_uring ring;
+	const struct rt_real_options *options;
+	struct offload *offload; /* shared by the loops of the process */
+
+	/* Messages from other threads: a stack that senders push on, emptied in one go. Whoever pushes
+	 * on an empty stack writes the eventfd, so there is one wake-up per batch. */
+	_Atomic(struct rt_msg *) inbox;
+	int event_fd;
+	uint64_t event_value;
+	struct io_op event_op;
+
+	int signal_fd;
+	struct signalfd_siginfo signal_info;
+	struct io_op signal_op;
+
+	pthread_t thread; /* of loops made by loop_open */
+	const char *name;
+};
+
+static inline struct real_loop *real_loop(struct rt_loop *l)
+{
+	return container_of(l, struct real_loop, base);
+}
+
+/* A free submission entry; submits what is queued when the ring is full. */
+struct io_uring_sqe *ring_sqe(struct real_loop *l);
+/* Park the calling fiber until the operation prepared in sqe completes. */
+int64_t ring_wait(struct real_loop *l, struct io_uring_sqe *sqe, enum park_mode mode);
+
+/* offload.c */
+struct offload *offload_open(unsigned threads);
+void offload_close(struct offload *o);
+int offload_run(struct rt_loop *l, void (*fn)(void *), void *arg);
+
+extern const struct rt_fs_ops real_fs_ops;
+extern const struct rt_net_ops real_net_ops;
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The table of faults, and what a simulation is like unless told otherwise. */
+#include "base/base.h"
+#include "rt/sim/sim.h"
+
+const struct sim_fault_info sim_fault_table[SIM_FAULT_COUNT] = {
+	[SIM_NET_DROP] = {"net-drop", SIM_PER_OPERATION, 0.005, "a packet is lost and sent again later"},
+	[SIM_NET_DELAY] = {"net-delay", SIM_PER_OPERATION, 0.005, "a packet takes up to a second longer"},
+	[SIM_NET_DUPLICATE] = {"net-duplicate", SIM_PER_OPERATION, 0.005, "a packet arrives twice"},
+	[SIM_NET_REORDER] = {"net-reorder", SIM_PER_OPERATION, 0.01, "a packet overtakes earlier ones"},
+	[SIM_NET_CORRUPT] = {"net-corrupt", SIM_PER_OPERATION, 0.0005, "a bit flips under the transport's checksum"},
+	[SIM_NET_RESET] = {"net-reset", SIM_PER_OPERATION, 0.001, "a connection breaks in the middle of a stream"},
+	[SIM_NET_PARTITION] = {"net-partition", SIM_PER_HOUR, 30, "a node and another cannot talk for a while"},
+	[SIM_NET_ONE_WAY] = {"net-one-way", SIM_PER_HOUR, 30, "a node no longer reaches another, but hears it"},
+	[SIM_DISK_EIO] = {"disk-eio", SIM_PER_OPERATION, 0.0005, "a read or write fails"},
+	[SIM_DISK_SYNC_FAIL] = {"disk-sync-fail", SIM_PER_OPERATION, 0.0005, "fdatasync fails and forgets what was dirty"},
+	[SIM_DISK_MISDIRECT] = {"disk-misdirect", SIM_PER_OPERATION, 0.0001, "a read or write goes to another place"},
+	[SIM_DISK_STALE] = {"disk-stale", SIM_PER_OPERATION, 0.0001, "a read returns what was there before"},
+	[SIM_DISK_ROT] = {"disk-rot", SIM_PER_HOUR, 6, "a stored bit flips"},
+	[SIM_DISK_FULL] = {"disk-full", SIM_PER_HOUR, 20, "no space for a while"},
+	[SIM_DISK_SLOW] = {"disk-slow", SIM_PER_HOUR, 60, "ten to a hundred times slower for a while"},
+	[SIM_DISK_HANG] = {"disk-hang", SIM_PER_HOUR, 20, "nothing completes for a while"},
+	[SIM_DISK_LOSS] = {"disk-loss", SIM_PER_HOUR, 1, "the disk is gone with its data"},
+	[SIM_WRITE_LOST] = {"write-lost", SIM_PER_CRASH, 0.4, "an unsynced write is gone after a power loss"},
+	[SIM_WRITE_TORN] = {"write-torn", SIM_PER_CRASH, 0.3, "only some sectors of an unsynced write remain"},
+	[SIM_CRASH] = {"crash", SIM_PER_HOUR, 60, "a process is killed, and starts again"},
+	[SIM_CRASH_AT_WAIT] = {"crash-at-wait", SIM_PER_OPERATION, 0.0001, "the same, exactly where it waits"},
+	[SIM_POWER_LOSS] = {"power-loss", SIM_PER_HOUR, 60, "a node loses power, and comes back"},
+	[SIM_PAUSE] = {"pause", SIM_PER_HOUR, 60, "a process stands still for a while"},
+	[SIM_CLOCK_JUMP] = {"clock-jump", SIM_PER_HOUR, 30, "a wall clock is set wrong by up to an hour"},
+	[SIM_NODE_LOSS] = {"node-loss", SIM_PER_HOUR, 0.5, "a node is gone with its disks"},
+	[SIM_RACK_LOSS] = {"rack-loss", SIM_PER_HOUR, 0.2, "all nodes of a rack are gone with their disks"},
+};
+
+void sim_config_init(struct sim_config *c, uint64_t seed, double scale)
+{
+	*c = (struct sim_config){
+		.seed = seed,
+		.restart_min_ns = 10 * NS_PER_MS,
+		.restart_max_ns = 5 * NS_PER_S,
+		.net_latency_ns = 100 * NS_PER_US,
+		.disk_latency_ns = 200 * NS_PER_US,
+		.disk_ns_per_mib = 5 * NS_PER_MS,
+	};
+	for (int f = 0; f < SIM_FAULT_COUNT; f++)
+		c->rate[f] = sim_fault_table[f].unit == SIM_PER_CRASH
+				     ? sim_fault_table[f].rate
+				     : sim_fault_table[f].rate * scale;
+}

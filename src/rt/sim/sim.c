@@ -1,0 +1,643 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The simulation: its clock, its nodes with their processes, and the order in which things happen.
+ *
+ * There is one scheduler for all fibers of all processes. A step runs one ready fiber, drawn by the
+ * seed, until it waits, and costs a little virtual time; when none is ready the clock jumps to the
+ * next timer. Everything that takes time (a sleep, a packet, a disk operation, a fault that strikes)
+ * is a timer in one heap, in virtual nanoseconds.
+ *
+ * Invariants:
+ *  1. Nothing but sim.rng decides: no addresses, no real clock, no order of a hash table.
+ *  2. A process whose loops are dead has no effect: its disks and sockets were cut off before the
+ *     first of its fibers ran on.
+ *  3. A process has ended when its last fiber has; then it holds no file and no socket.
+ */
+#include "rt/sim/sim.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define FIBER_MAX 100000
+#define STEP_NS 200 /* what a step costs */
+#define CLOSE_STEPS_MAX 10000000
+#define WALL_START_NS (1700000000ULL * NS_PER_S)
+#define DRIFT_PPM_MAX 200
+#define CLOCK_JUMP_MAX_NS (3600 * NS_PER_S)
+#define PAUSE_MAX_NS (5 * NS_PER_S)
+#define OFFLOAD_MAX_NS (500 * NS_PER_US)
+
+static const struct rt_world sim_world;
+
+static _Noreturn void sim_panic(const struct sim *s, const char *what, const char *who, uint64_t n)
+{
+	fprintf(stderr, "sim: seed %llu: %s: %s (%llu)\n", (unsigned long long)s->config.seed, what,
+		who, (unsigned long long)n);
+	sim_trace_print(s, stderr, 50);
+	abort();
+}
+
+/* --- choice, time, faults -------------------------------------------------------------------- */
+
+uint64_t sim_between(struct sim *s, uint64_t lo, uint64_t hi)
+{
+	return lo >= hi ? lo : lo + rng_below(&s->rng, hi - lo + 1);
+}
+
+static uint64_t sim_clock(struct sched *sched)
+{
+	return container_of(sched, struct sim, sched)->now_ns;
+}
+
+void sim_timer(struct sim *s, struct timer *t, uint64_t delay_ns, void (*fire)(struct timer *))
+{
+	struct heap *h = &s->sched.timers;
+	if (h->count + s->sched.fiber_count + 1 > h->cap &&
+	    heap_reserve(h, 2 * (h->count + s->sched.fiber_count + 1)) != 0)
+		sim_panic(s, "out of memory", "timers", h->count);
+	sched_timer_arm(&s->sched, t, s->now_ns + delay_ns, fire);
+}
+
+void sim_timer_cancel(struct sim *s, struct timer *t)
+{
+	sched_timer_disarm(&s->sched, t);
+}
+
+static void count_fault(struct sim *s, enum sim_fault f, const struct sim_node *n)
+{
+	s->fault_counts[f]++;
+	sim_trace(s, n, "fault", (uint64_t)f, s->fault_counts[f], sim_fault_table[f].name);
+}
+
+bool sim_roll(struct sim *s, enum sim_fault f, struct sim_node *n)
+{
+	/* What a crash does to unsynced data is no fault of its own: it goes on when faults stop. */
+	if (s->faults_stopped && sim_fault_table[f].unit != SIM_PER_CRASH)
+		return false;
+	if (!rng_chance(&s->rng, s->config.rate[f]))
+		return false;
+	count_fault(s, f, n);
+	return true;
+}
+
+static void striker_arm(struct sim_striker *k);
+
+static void striker_fire(struct timer *t)
+{
+	struct sim_striker *k = container_of(t, struct sim_striker, timer);
+	k->hit(k->ctx);
+	if (!list_empty(&k->link))
+		striker_arm(k);
+}
+
+static void striker_arm(struct sim_striker *k)
+{
+	double mean_ns = 3600e9 / k->sim->config.rate[k->fault];
+	double delay = rng_exponential(&k->sim->rng, mean_ns);
+	sim_timer(k->sim, &k->timer, delay < 1e18 ? (uint64_t)delay : (uint64_t)1e18, striker_fire);
+}
+
+void sim_strike(struct sim *s, struct sim_striker *k, enum sim_fault f, void (*hit)(void *),
+		void *ctx)
+{
+	*k = (struct sim_striker){.sim = s, .fault = f, .hit = hit, .ctx = ctx};
+	list_init(&k->link);
+	if (s->config.rate[f] <= 0 || s->faults_stopped)
+		return;
+	list_push_back(&s->strikers, &k->link);
+	striker_arm(k);
+}
+
+void sim_striker_stop(struct sim_striker *k)
+{
+	if (k->sim == NULL)
+		return;
+	list_remove(&k->link);
+	sim_timer_cancel(k->sim, &k->timer);
+}
+
+struct delay {
+	struct timer timer;
+	struct sim *sim;
+	struct rt_fiber *fiber;
+};
+
+static void delay_over(struct timer *t)
+{
+	fiber_wake(container_of(t, struct delay, timer)->fiber, 0);
+}
+
+static void delay_abort(struct rt_fiber *f)
+{
+	struct delay *d = f->abort_ctx;
+	sim_timer_cancel(d->sim, &d->timer);
+	fiber_wake(f, -ECANCELED);
+}
+
+int sim_delay(struct sim *s, uint64_t delay_ns)
+{
+	struct delay d = {.sim = s, .fiber = rt_self()};
+	sim_timer(s, &d.timer, delay_ns, delay_over);
+	return (int)fiber_park(PARK_TO_END, delay_abort, &d);
+}
+
+/* --- the world of a process ------------------------------------------------------------------ */
+
+static uint64_t sim_now_of(struct rt_loop *l)
+{
+	struct sim_node *n = sim_node_of(l);
+	uint64_t now = n->sim->now_ns;
+	return (uint64_t)((__int128)now * (1000000 + n->drift_ppm) / 1000000);
+}
+
+static uint64_t sim_sched_ns(struct rt_loop *l, uint64_t local_ns)
+{
+	struct sim_node *n = sim_node_of(l);
+	return (uint64_t)((__int128)local_ns * 1000000 / (1000000 + n->drift_ppm)) + 1;
+}
+
+static uint64_t sim_wall_of(struct rt_loop *l)
+{
+	struct sim_node *n = sim_node_of(l);
+	return WALL_START_NS + (uint64_t)((int64_t)n->sim->now_ns + n->wall_offset_ns);
+}
+
+static void inbox_fire(struct timer *t)
+{
+	struct sim_loop *l = container_of(t, struct sim_loop, inbox_timer);
+	struct rt_msg *m = l->inbox_first;
+	l->inbox_first = NULL;
+	l->inbox_last = &l->inbox_first;
+	loop_enter(&l->base);
+	while (m != NULL) {
+		struct rt_msg *next = m->next;
+		m->fn(m);
+		m = next;
+	}
+	loop_enter(NULL);
+}
+
+static void sim_post(struct rt_loop *base, struct rt_msg *m)
+{
+	struct sim_loop *l = container_of(base, struct sim_loop, base);
+	if (base->dead)
+		return;
+	struct sim *s = l->node->sim;
+	m->next = NULL;
+	if (l->inbox_first == NULL)
+		sim_timer(s, &l->inbox_timer, sim_between(s, 0, 20 * NS_PER_US), inbox_fire);
+	*l->inbox_last = m;
+	l->inbox_last = &m->next;
+}
+
+static int sim_offload(struct rt_loop *l, void (*fn)(void *), void *arg)
+{
+	struct sim *s = sim_node_of(l)->sim;
+	int rc = sim_delay(s, sim_between(s, NS_PER_US, OFFLOAD_MAX_NS));
+	if (rc == 0)
+		fn(arg);
+	return rc;
+}
+
+static void sim_note(struct rt_loop *l, const char *fmt, va_list args)
+{
+	char text[96];
+	vsnprintf(text, sizeof(text), fmt, args);
+	sim_trace(sim_node_of(l)->sim, sim_node_of(l), "note", 0, 0, text);
+}
+
+static void node_kill(struct sim_node *n, bool power);
+
+static void sim_at_wait(struct rt_loop *l)
+{
+	struct sim_node *n = sim_node_of(l);
+	if (n->ending)
+		return;
+	n->waits++;
+	if (n->crash_at_wait != 0 && --n->crash_at_wait == 0) {
+		node_kill(n, n->crash_power);
+		return;
+	}
+	if (!n->protected_ && sim_roll(n->sim, SIM_CRASH_AT_WAIT, n))
+		node_kill(n, sim_between(n->sim, 0, 1) == 1);
+}
+
+static struct sim_loop *sim_loop_new(struct sim_node *n)
+{
+	struct sim_loop *l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		sim_panic(n->sim, "out of memory", n->name, 0);
+	loop_init(&l->base, &sim_world, &n->sim->sched, rng_u64(&n->sim->rng));
+	l->node = n;
+	l->inbox_last = &l->inbox_first;
+	list_push_back(&n->loops, &l->link);
+	return l;
+}
+
+static void sim_loop_free(struct sim_loop *l)
+{
+	sim_timer_cancel(l->node->sim, &l->inbox_timer);
+	list_remove(&l->link);
+	free(l);
+}
+
+static int sim_loop_open(struct rt_loop *base, struct rt_loop **out, const char *name)
+{
+	(void)name;
+	*out = &sim_loop_new(sim_node_of(base))->base;
+	return 0;
+}
+
+/* In a dying process the loop's fibers end by themselves, and the process's end frees the loop. */
+static void sim_loop_close(struct rt_loop *base, struct rt_loop *other)
+{
+	loop_cancel(other);
+	if (!list_empty(&other->fibers)) {
+		other->closer = rt_self();
+		fiber_park(PARK_TO_END, NULL, NULL);
+	}
+	if (!base->dead)
+		sim_loop_free(container_of(other, struct sim_loop, base));
+}
+
+static const struct rt_world sim_world = {
+	.now_ns = sim_now_of,
+	.sched_ns = sim_sched_ns,
+	.wall_ns = sim_wall_of,
+	.loop_open = sim_loop_open,
+	.loop_close = sim_loop_close,
+	.post = sim_post,
+	.offload = sim_offload,
+	.note = sim_note,
+	.at_wait = sim_at_wait,
+	.fs = &sim_fs_ops,
+	.net = &sim_net_ops,
+};
+
+/* --- the life of a process ------------------------------------------------------------------- */
+
+static void node_ending(struct sim_node *n)
+{
+	n->ending = true;
+	n->sim->ending_count++;
+}
+
+static void node_main(void *arg)
+{
+	struct sim_node *n = arg;
+	n->main(n->arg);
+	if (n->ending)
+		return;
+	sim_trace(n->sim, n, "exit", n->lives, 0, NULL);
+	node_ending(n);
+	struct sim_loop *l;
+	list_for_each_entry(l, &n->loops, link)
+		loop_cancel(&l->base);
+}
+
+static void node_begin(struct sim_node *n)
+{
+	n->up = true;
+	n->crashed = false;
+	n->lives++;
+	n->waits = 0;
+	sim_trace(n->sim, n, "start", n->lives, 0, NULL);
+	struct sim_loop *l = sim_loop_new(n);
+	if (loop_spawn(&l->base, NULL, "main", node_main, n) != 0)
+		sim_panic(n->sim, "cannot start a process", n->name, n->sim->sched.fiber_count);
+}
+
+static void node_restart(struct timer *t)
+{
+	node_begin(container_of(t, struct sim_node, restart_timer));
+}
+
+static bool node_has_fibers(const struct sim_node *n)
+{
+	struct sim_loop *l;
+	list_for_each_entry(l, &n->loops, link)
+		if (!list_empty(&l->base.fibers))
+			return true;
+	return false;
+}
+
+static void node_ended(struct sim_node *n)
+{
+	struct sim *s = n->sim;
+	n->ending = false;
+	s->ending_count--;
+	n->up = false;
+	if (n->open_files != 0)
+		sim_panic(s, "a process that ended left files open", n->name, n->open_files);
+	if (n->open_socks != 0)
+		sim_panic(s, "a process that ended left sockets open", n->name, n->open_socks);
+	struct sim_loop *l;
+	struct sim_loop *after;
+	list_for_each_entry_safe(l, after, &n->loops, link)
+		sim_loop_free(l);
+	sim_timer_cancel(s, &n->resume_timer);
+	if (n->crashed && !n->stopping && !n->lost)
+		sim_timer(s, &n->restart_timer,
+			  sim_between(s, s->config.restart_min_ns, s->config.restart_max_ns),
+			  node_restart);
+}
+
+static void node_kill(struct sim_node *n, bool power)
+{
+	if (!n->up || n->crashed)
+		return;
+	sim_trace(n->sim, n, "crash", n->lives, power, NULL);
+	n->crashed = true;
+	if (!n->ending)
+		node_ending(n);
+	sim_disks_crash(n, power);
+	sim_net_crash(n, power);
+	struct sim_loop *l;
+	list_for_each_entry(l, &n->loops, link) {
+		loop_kill(&l->base);
+		sim_timer_cancel(n->sim, &l->inbox_timer);
+	}
+}
+
+static void reap_ended(struct sim *s)
+{
+	struct sim_node *n;
+	list_for_each_entry(n, &s->nodes, link)
+		if (n->ending && !node_has_fibers(n))
+			node_ended(n);
+}
+
+/* --- faults of processes --------------------------------------------------------------------- */
+
+static bool node_hit(struct sim_node *n, enum sim_fault f)
+{
+	if (n->protected_ || !n->up || n->ending)
+		return false;
+	count_fault(n->sim, f, n);
+	return true;
+}
+
+static void crash_hit(void *ctx)
+{
+	struct sim_node *n = ctx;
+	if (node_hit(n, SIM_CRASH))
+		node_kill(n, false);
+}
+
+static void power_hit(void *ctx)
+{
+	struct sim_node *n = ctx;
+	if (node_hit(n, SIM_POWER_LOSS))
+		node_kill(n, true);
+}
+
+static void pause_over(struct timer *t)
+{
+	struct sim_node *n = container_of(t, struct sim_node, resume_timer);
+	struct sim_loop *l;
+	list_for_each_entry(l, &n->loops, link)
+		loop_resume(&l->base);
+}
+
+static void pause_hit(void *ctx)
+{
+	struct sim_node *n = ctx;
+	if (heap_contains(&n->resume_timer.node) || !node_hit(n, SIM_PAUSE))
+		return;
+	struct sim_loop *l;
+	list_for_each_entry(l, &n->loops, link)
+		loop_pause(&l->base);
+	sim_timer(n->sim, &n->resume_timer, sim_between(n->sim, NS_PER_MS, PAUSE_MAX_NS), pause_over);
+}
+
+static void clock_hit(void *ctx)
+{
+	struct sim_node *n = ctx;
+	if (!node_hit(n, SIM_CLOCK_JUMP))
+		return;
+	n->wall_offset_ns = (int64_t)sim_between(n->sim, 0, 2 * CLOCK_JUMP_MAX_NS) -
+			    (int64_t)CLOCK_JUMP_MAX_NS;
+}
+
+static void node_lose(struct sim_node *n)
+{
+	n->lost = true;
+	node_kill(n, true);
+	sim_timer_cancel(n->sim, &n->restart_timer);
+	sim_disks_lose(n);
+}
+
+static void loss_hit(void *ctx)
+{
+	struct sim_node *n = ctx;
+	if (node_hit(n, SIM_NODE_LOSS))
+		node_lose(n);
+}
+
+static void rack_hit(void *ctx)
+{
+	struct sim *s = ctx;
+	if (s->node_count == 0)
+		return;
+	uint64_t skip = rng_below(&s->rng, s->node_count);
+	struct sim_node *n;
+	unsigned rack = 0;
+	list_for_each_entry(n, &s->nodes, link)
+		if (skip-- == 0)
+			rack = n->rack;
+	list_for_each_entry(n, &s->nodes, link)
+		if (n->rack == rack && node_hit(n, SIM_RACK_LOSS))
+			node_lose(n);
+}
+
+/* --- for tests ------------------------------------------------------------------------------- */
+
+struct sim *sim_open(const struct sim_config *config)
+{
+	struct sim *s = calloc(1, sizeof(*s));
+	if (s == NULL)
+		return NULL;
+	s->config = *config;
+	rng_init(&s->rng, config->seed);
+	list_init(&s->nodes);
+	list_init(&s->strikers);
+	s->trace = sim_trace_open(config->trace);
+	s->net = sim_net_open(s);
+	if (s->trace == NULL || s->net == NULL || sched_init(&s->sched, sim_clock, FIBER_MAX) != 0) {
+		fprintf(stderr, "sim: out of memory\n");
+		abort();
+	}
+	s->sched.choice = &s->rng;
+	sim_strike(s, &s->rack_striker, SIM_RACK_LOSS, rack_hit, s);
+	return s;
+}
+
+struct sim_node *sim_node_add(struct sim *s, const char *name, unsigned rack)
+{
+	struct sim_node *n = calloc(1, sizeof(*n));
+	if (n == NULL || strlen(name) >= sizeof(n->name))
+		sim_panic(s, "cannot add a node", name, rack);
+	n->sim = s;
+	n->id = s->node_count++;
+	n->rack = rack;
+	memcpy(n->name, name, strlen(name) + 1);
+	list_init(&n->loops);
+	list_init(&n->disks);
+	list_push_back(&s->nodes, &n->link);
+	n->drift_ppm = (int64_t)sim_between(s, 0, 2 * DRIFT_PPM_MAX) - DRIFT_PPM_MAX;
+	sim_strike(s, &n->strikers[0], SIM_CRASH, crash_hit, n);
+	sim_strike(s, &n->strikers[1], SIM_POWER_LOSS, power_hit, n);
+	sim_strike(s, &n->strikers[2], SIM_PAUSE, pause_hit, n);
+	sim_strike(s, &n->strikers[3], SIM_CLOCK_JUMP, clock_hit, n);
+	sim_strike(s, &n->strikers[4], SIM_NODE_LOSS, loss_hit, n);
+	sim_net_node_added(n);
+	return n;
+}
+
+void sim_node_start(struct sim_node *n, void (*main)(void *), void *arg)
+{
+	assert(!n->up);
+	n->main = main;
+	n->arg = arg;
+	n->stopping = false;
+	node_begin(n);
+}
+
+void sim_node_stop(struct sim_node *n)
+{
+	n->stopping = true;
+	sim_timer_cancel(n->sim, &n->restart_timer);
+	struct sim_loop *l;
+	list_for_each_entry(l, &n->loops, link)
+		loop_stop(&l->base);
+}
+
+void sim_node_crash(struct sim_node *n, bool power)
+{
+	node_kill(n, power);
+}
+
+void sim_node_crash_at(struct sim_node *n, uint64_t nth_wait, bool power)
+{
+	n->crash_at_wait = nth_wait;
+	n->crash_power = power;
+}
+
+void sim_node_protect(struct sim_node *n)
+{
+	n->protected_ = true;
+}
+
+bool sim_node_running(const struct sim_node *n)
+{
+	return n->up && !n->ending;
+}
+
+uint64_t sim_node_lives(const struct sim_node *n)
+{
+	return n->lives;
+}
+
+uint64_t sim_node_waits(const struct sim_node *n)
+{
+	return n->waits;
+}
+
+/* One step: false when nothing can happen before end_ns. */
+static bool sim_step(struct sim *s, uint64_t end_ns)
+{
+	s->steps++;
+	if (sched_run_one(&s->sched)) {
+		s->now_ns += STEP_NS;
+	} else {
+		uint64_t next = sched_next_ns(&s->sched);
+		if (next > end_ns) {
+			s->now_ns = max_u64(s->now_ns, end_ns);
+			return false;
+		}
+		s->now_ns = max_u64(s->now_ns, next);
+	}
+	loop_enter(NULL);
+	sched_fire_due(&s->sched);
+	if (s->ending_count > 0)
+		reap_ended(s);
+	return true;
+}
+
+bool sim_run_until(struct sim *s, bool (*done)(void *ctx), void *ctx, uint64_t duration_ns)
+{
+	uint64_t end_ns = s->now_ns + duration_ns;
+	while (s->now_ns < end_ns) {
+		if (done != NULL && done(ctx))
+			return true;
+		if (!sim_step(s, end_ns))
+			break;
+	}
+	return done != NULL && done(ctx);
+}
+
+void sim_run(struct sim *s, uint64_t duration_ns)
+{
+	sim_run_until(s, NULL, NULL, duration_ns);
+}
+
+void sim_faults_stop(struct sim *s)
+{
+	s->faults_stopped = true;
+	while (!list_empty(&s->strikers))
+		sim_striker_stop(list_entry(s->strikers.next, struct sim_striker, link));
+	sim_net_heal(s);
+	struct sim_node *n;
+	list_for_each_entry(n, &s->nodes, link) {
+		sim_disks_heal(n);
+		if (heap_contains(&n->resume_timer.node)) {
+			sim_timer_cancel(s, &n->resume_timer);
+			pause_over(&n->resume_timer);
+		}
+	}
+	sim_trace(s, NULL, "faults_stop", 0, 0, NULL);
+}
+
+void sim_close(struct sim *s)
+{
+	struct sim_node *n;
+	sim_faults_stop(s);
+	list_for_each_entry(n, &s->nodes, link) {
+		sim_node_stop(n);
+		node_kill(n, false);
+	}
+	for (uint64_t i = 0; s->ending_count > 0; i++) {
+		if (i > CLOSE_STEPS_MAX)
+			sim_panic(s, "processes do not end", "close", s->sched.fiber_count);
+		sim_step(s, RT_NEVER - 1);
+	}
+	struct sim_node *after;
+	sim_net_close(s->net);
+	list_for_each_entry_safe(n, after, &s->nodes, link) {
+		sim_disks_free(n);
+		list_remove(&n->link);
+		free(n);
+	}
+	sched_fini(&s->sched);
+	sim_trace_close(s->trace);
+	free(s);
+}
+
+uint64_t sim_now_ns(const struct sim *s)
+{
+	return s->now_ns;
+}
+
+uint64_t sim_steps(const struct sim *s)
+{
+	return s->steps;
+}
+
+uint64_t sim_fault_count(const struct sim *s, enum sim_fault f)
+{
+	return s->fault_counts[f];
+}

@@ -17,9 +17,10 @@ def call(command, **options):
                           errors="replace", check=False, **options)
 
 
-def build(config):
-    """Builds a configuration; the output of the failure, or None."""
-    done = call(["./dev", "build", config])
+@functools.lru_cache(maxsize=None)
+def build(config, verb="build"):
+    """Builds a configuration, once per run; the output of the failure, or None."""
+    done = call(["./dev", verb, config])
     return None if done.returncode == 0 else done.stdout
 
 

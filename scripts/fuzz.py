@@ -24,14 +24,13 @@ def targets():
 def run_target(name, seconds):
     """One target for some seconds: (passed, report)."""
     corpus = BUILD / "fuzz-corpus" / name
-    crashes = BUILD / "fuzz-crash"
     seeds = ROOT / "tests" / "fuzz" / "seeds" / name
     corpus.mkdir(parents=True, exist_ok=True)
-    crashes.mkdir(parents=True, exist_ok=True)
+    (BUILD / "fuzz-crash").mkdir(exist_ok=True)
     program = TARGETS / f"fuzz_{name}"
     command = [*fixed_addresses(), program, f"-max_total_time={seconds}", "-timeout=10",
                "-rss_limit_mb=2048", "-malloc_limit_mb=256", "-print_final_stats=1", "-verbosity=1",
-               f"-artifact_prefix={crashes}/{name}-", corpus]
+               f"-artifact_prefix=build/fuzz-crash/{name}-", corpus]
     if seeds.is_dir():
         command.append(seeds)
     done = call(command, env=sanitizer_env())
@@ -40,19 +39,20 @@ def run_target(name, seconds):
         return True, (f"{name}: {stat.get('number_of_executed_units', '?')} inputs, "
                       f"{stat.get('average_exec_per_sec', '?')}/s")
     found = re.search(r"Test unit written to (\S+)", done.stdout)
-    report = [f"{name}: FAILED (exit status {done.returncode})", tail(done.stdout, 60)]
+    report = [f"{name}: FAILED (exit status {done.returncode})", sanitizer_report(done.stdout)]
     if found:
         report.append(f"input:  {found[1]}")
         report.append(f"replay: build/fuzz/tests/fuzz/fuzz_{name} {found[1]}")
     return False, "\n".join(report)
 
 
-def tail(text, count):
-    """The end of a report, from the sanitizer's first line on when there is one."""
+def sanitizer_report(text):
+    """From the sanitizer's first line to its summary, or the end of a text without them."""
     lines = text.splitlines()
-    start = next((i for i, line in enumerate(lines) if "ERROR:" in line or "runtime error" in line),
-                 max(0, len(lines) - count))
-    return "\n".join(lines[start:start + count])
+    starts = [i for i, line in enumerate(lines) if "ERROR:" in line or "runtime error:" in line]
+    ends = [i + 1 for i, line in enumerate(lines) if line.startswith("SUMMARY:")]
+    start = starts[0] if starts else max(0, len(lines) - 40)
+    return "\n".join(lines[start:ends[-1] if ends else len(lines)])
 
 
 def run_all(names, seconds):

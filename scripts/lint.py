@@ -5,6 +5,7 @@ The two slow tools run per file and remember what passed: build/lint holds an em
 hash of everything the verdict depends on (the source, our headers it reaches, the compiler flags, the
 tool's configuration and version), so that only what changed is checked again.
 """
+import argparse
 import hashlib
 import json
 import re
@@ -53,9 +54,15 @@ def show(path):
 
 # ---- the tools
 
-def clang_format(files):
-    done = call(["clang-format", "--dry-run", "-Werror", *files])
-    return done.stdout if done.returncode else None
+def clang_format(files, fix=False):
+    if fix:
+        call(["clang-format", "-i", *files])
+    done = call(["clang-format", "--dry-run", "-Werror", "-ferror-limit=0", *map(show, files)])
+    if done.returncode == 0:
+        return None
+    bad = re.findall(r"^(.+?:\d+):\d+: error:", done.stdout, re.MULTILINE)
+    places = "\n".join(dict.fromkeys(bad)) or done.stdout
+    return f"{places}\nlay out with ./dev lint --fix"
 
 
 def resolve(name, includer):
@@ -88,6 +95,12 @@ def verdict_key(salt, path):
     return digest.hexdigest()
 
 
+def tidy_paths(text):
+    """Paths as seen from the root, without the tools' chatter."""
+    text = text.replace(f"{ROOT}/", "").replace("build/asan/", "").replace("../../", "")
+    return re.sub(r"^\d+ warnings? .*\n", "", text, flags=re.MULTILINE)
+
+
 def check_cached(tool, commands, config):
     """Runs commands {path: (argv, flags)}, skipping those whose verdict is known to be good."""
     PASSED.mkdir(parents=True, exist_ok=True)
@@ -103,7 +116,7 @@ def check_cached(tool, commands, config):
         if done.returncode == 0:
             stamp.touch()
             return None
-        return done.stdout
+        return tidy_paths(done.stdout)
 
     # The largest file first, so that the last to finish is a small one.
     work = sorted(commands.items(), key=lambda item: -item[0].stat().st_size)
@@ -181,14 +194,14 @@ def rules(*checks):
     return "\n".join(complaints) if complaints else None
 
 
-def run():
+def run(fix=False):
     """Every check as (name, None or its complaints)."""
     failure = build("asan")  # generated headers, and the flags of each file
     if failure is not None:
         return [("build", failure)]
     units = sources(".c")
     return [
-        ("clang-format", clang_format(sources(".c", ".h"))),
+        ("clang-format", clang_format(sources(".c", ".h"), fix)),
         ("clang-tidy", clang_tidy(units)),
         ("cppcheck", cppcheck(units)),
         ("arrows", rules(arrows)),
@@ -199,7 +212,9 @@ def run():
 
 
 def main():
-    results = run()
+    parser = argparse.ArgumentParser(prog="./dev lint")
+    parser.add_argument("--fix", action="store_true", help="lay out the sources first")
+    results = run(parser.parse_args().fix)
     for name, complaints in results:
         if complaints is not None:
             print(f"{name}:\n{complaints.rstrip()}")

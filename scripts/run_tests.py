@@ -19,7 +19,7 @@ import lint
 from common import BUILD, CORES, ROOT, build, call, fixed_addresses, sanitizer_env
 
 FUZZ_SMOKE_S = 30  # wall time for all targets together
-FUZZ_TARGET_MIN_S = 3
+FUZZ_TARGET_MIN_S, FUZZ_TARGET_MAX_S = 2, 5
 # The one line to change when the simulator's command line does.
 SIM_SMOKE = ["build/sim/tests/sim/sim", "--seeds", "1..200"]
 
@@ -139,7 +139,8 @@ def stage_fuzz():
     names = fuzz.targets()
     if not names:
         return Count(note="no fuzz target in this tree")
-    seconds = max(FUZZ_TARGET_MIN_S, FUZZ_SMOKE_S * min(CORES, len(names)) // len(names))
+    seconds = FUZZ_SMOKE_S * min(CORES, len(names)) // len(names)
+    seconds = min(max(seconds, FUZZ_TARGET_MIN_S), FUZZ_TARGET_MAX_S)
     count = Count(note=f"{seconds} s each")
     for passed, report in fuzz.run_all(names, seconds):
         if passed:

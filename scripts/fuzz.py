@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the libFuzzer targets of build/fuzz, as many at a time as there are cores.
+
+Each target reads its seeds from tests/fuzz/seeds/TARGET and keeps what it finds in
+build/fuzz-corpus/TARGET, so that a later run starts where this one stopped. An input that fails is
+left in build/fuzz-crash; the report shows the command that replays it.
+"""
+import argparse
+import re
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from common import BUILD, CORES, ROOT, build, call, fixed_addresses, sanitizer_env
+
+TARGETS = BUILD / "fuzz" / "tests" / "fuzz"
+
+
+def targets():
+    return sorted(p.name[len("fuzz_"):] for p in TARGETS.glob("fuzz_*")
+                  if p.is_file() and p.suffix == "")
+
+
+def run_target(name, seconds):
+    """One target for some seconds: (passed, report)."""
+    corpus = BUILD / "fuzz-corpus" / name
+    seeds = ROOT / "tests" / "fuzz" / "seeds" / name
+    corpus.mkdir(parents=True, exist_ok=True)
+    (BUILD / "fuzz-crash").mkdir(exist_ok=True)
+    program = TARGETS / f"fuzz_{name}"
+    command = [*fixed_addresses(), program, f"-max_total_time={seconds}", "-timeout=10",
+               "-rss_limit_mb=2048", "-malloc_limit_mb=256", "-print_final_stats=1", "-verbosity=1",
+               f"-artifact_prefix=build/fuzz-crash/{name}-", corpus]
+    if seeds.is_dir():
+        command.append(seeds)
+    done = call(command, env=sanitizer_env())
+    if done.returncode == 0:
+        stat = dict(re.findall(r"stat::(\w+):\s+(\d+)", done.stdout))
+        return True, (f"{name}: {stat.get('number_of_executed_units', '?')} inputs, "
+                      f"{stat.get('average_exec_per_sec', '?')}/s")
+    found = re.search(r"Test unit written to (\S+)", done.stdout)
+    report = [f"{name}: FAILED (exit status {done.returncode})", sanitizer_report(done.stdout)]
+    if found:
+        report.append(f"input:  {found[1]}")
+        report.append(f"replay: build/fuzz/tests/fuzz/fuzz_{name} {found[1]}")
+    return False, "\n".join(report)
+
+
+def sanitizer_report(text):
+    """From the sanitizer's first line to its summary, or the end of a text without them."""
+    lines = text.splitlines()
+    starts = [i for i, line in enumerate(lines) if "ERROR:" in line or "runtime error:" in line]
+    ends = [i + 1 for i, line in enumerate(lines) if line.startswith("SUMMARY:")]
+    start = starts[0] if starts else max(0, len(lines) - 40)
+    return "\n".join(lines[start:ends[-1] if ends else len(lines)])
+
+
+def run_all(names, seconds):
+    with ThreadPoolExecutor(CORES) as pool:
+        return list(pool.map(lambda name: run_target(name, seconds), names))
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev fuzz")
+    parser.add_argument("--minutes", type=float, default=5, help="for all targets together")
+    parser.add_argument("--forget", action="store_true", help="start again from the seeds alone")
+    parser.add_argument("target", nargs="*")
+    args = parser.parse_args()
+    failure = build("fuzz")
+    if failure is not None:
+        sys.exit(failure)
+    known = targets()
+    unknown = [name for name in args.target if name not in known]
+    if unknown or not known:
+        print(f"dev: no target {' '.join(unknown)}; there are: {' '.join(known) or 'none yet'}",
+              file=sys.stderr)
+        sys.exit(2)
+    names = args.target or known
+    if args.forget:
+        for name in names:
+            shutil.rmtree(BUILD / "fuzz-corpus" / name, ignore_errors=True)
+    seconds = max(1, int(args.minutes * 60 * min(CORES, len(names)) / len(names)))
+    print(f"fuzz: {len(names)} targets, {seconds} s each", flush=True)
+    results = run_all(names, seconds)
+    for _, report in results:
+        print(report)
+    sys.exit(0 if all(passed for passed, _ in results) else 1)
+
+
+if __name__ == "__main__":
+    main()

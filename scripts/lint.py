@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lint: clang-format, clang-tidy, cppcheck, and the rules of the tree that a machine can check.
+
+The two slow tools run per file and remember what passed: build/lint holds an empty file named by the
+hash of everything the verdict depends on (the source, our headers it reaches, the compiler flags, the
+tool's configuration and version), so that only what changed is checked again.
+"""
+import argparse
+import hashlib
+import json
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from common import BUILD, CORES, ROOT, build, call
+
+# Which modules a module may include: the arrows of the map, lowest first.
+ARROWS = {
+    "base": [],
+    "rt": ["base"],
+    "rpc": ["rt", "base"],
+    "code": ["base"],
+    "tally": ["rpc", "rt", "base"],
+    "cli": ["tally", "code", "rpc", "rt", "base"],
+}
+
+DATABASE = BUILD / "asan" / "compile_commands.json"
+PASSED = BUILD / "lint"
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+# Folders that exist on one machine only. Written so that it does not match itself.
+MACHINE_PATH = re.compile(r"(?<![\w.<$}])/(?:work|home|root|Users|mnt)/[\w.]")
+
+
+def sources(*suffixes):
+    """Our own files with these suffixes."""
+    return sorted(p for top in ("src", "include", "tests", "bench") for p in (ROOT / top).rglob("*")
+                  if p.suffix in suffixes and p.is_file())
+
+
+def tree():
+    """Every text file of the project, without git's and the build's own."""
+    for path in sorted(ROOT.rglob("*")):
+        parts = path.relative_to(ROOT).parts
+        if path.is_file() and parts[0] not in (".git", "build") and "seeds" not in parts \
+                and "__pycache__" not in parts:
+            yield path
+
+
+def show(path):
+    return str(Path(path).relative_to(ROOT))
+
+
+# ---- the tools
+
+def clang_format(files, fix=False):
+    if fix:
+        call(["clang-format", "-i", *files])
+    done = call(["clang-format", "--dry-run", "-Werror", "-ferror-limit=0", *map(show, files)])
+    if done.returncode == 0:
+        return None
+    bad = re.findall(r"^(.+?:\d+):\d+: error:", done.stdout, re.MULTILINE)
+    places = "\n".join(dict.fromkeys(bad)) or done.stdout
+    return f"{places}\nlay out with ./dev lint --fix"
+
+
+def resolve(name, includer):
+    """The file of ours behind an include, a generated header being its .proto; None for others."""
+    if name.endswith(".pb-c.h"):
+        name = name[:-len(".pb-c.h")] + ".proto"
+    for folder in (ROOT / "src", ROOT / "include", includer.parent, ROOT):
+        if (folder / name).is_file():
+            return (folder / name).resolve()
+    return None
+
+
+def closure(path, seen):
+    """The file and every file of ours that it includes, at any depth."""
+    if path in seen:
+        return seen
+    seen.add(path)
+    for name in INCLUDE.findall(path.read_text(errors="replace")):
+        below = resolve(name, path)
+        if below is not None:
+            closure(below, seen)
+    return seen
+
+
+def verdict_key(salt, path):
+    digest = hashlib.sha256(salt.encode())
+    for file in sorted(closure(path, set())):
+        digest.update(show(file).encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def tidy_paths(text):
+    """Paths as seen from the root, without the tools' chatter."""
+    text = text.replace(f"{ROOT}/", "").replace("build/asan/", "").replace("../../", "")
+    return re.sub(r"^\d+ warnings? .*\n", "", text, flags=re.MULTILINE)
+
+
+def check_cached(tool, commands, config):
+    """Runs commands {path: (argv, flags)}, skipping those whose verdict is known to be good."""
+    PASSED.mkdir(parents=True, exist_ok=True)
+    version = call([tool, "--version"]).stdout
+
+    def one(item):
+        path, (argv, flags) = item
+        salt = "\0".join([version, config, flags, *map(str, argv)])
+        stamp = PASSED / f"{tool}-{verdict_key(salt, path)}"
+        if stamp.exists():
+            return None
+        done = call(argv)
+        if done.returncode == 0:
+            stamp.touch()
+            return None
+        return tidy_paths(done.stdout)
+
+    # The largest file first, so that the last to finish is a small one.
+    work = sorted(commands.items(), key=lambda item: -item[0].stat().st_size)
+    with ThreadPoolExecutor(CORES) as pool:
+        bad = [output for output in pool.map(one, work) if output is not None]
+    return "\n".join(bad) if bad else None
+
+
+def clang_tidy(files):
+    flags = {}
+    for entry in json.loads(DATABASE.read_text()):
+        path = (Path(entry["directory"]) / entry["file"]).resolve()
+        flags[path] = entry.get("command", "")
+    missing = [show(p) for p in files if p not in flags]
+    if missing:
+        return "not built by any meson.build: " + " ".join(missing)
+    commands = {path: (["clang-tidy", "--quiet", "-p", DATABASE.parent, show(path)], flags[path])
+                for path in files}
+    return check_cached("clang-tidy", commands, (ROOT / ".clang-tidy").read_text())
+
+
+def cppcheck(files):
+    suppressions = ROOT / "scripts" / "cppcheck.suppress"
+    argv = ["cppcheck", "--quiet", "--enable=warning,performance,portability", "--std=c11",
+            "--inline-suppr", "--error-exitcode=1", f"--suppressions-list={suppressions}",
+            "--library=posix", "-D_GNU_SOURCE", "-DTERRANE_VERSION=\"\"", "-Isrc"]
+    commands = {path: ([*argv, show(path)], "") for path in files}
+    return check_cached("cppcheck", commands, suppressions.read_text())
+
+
+# ---- the rules of the tree: each yields complaints
+
+def arrows():
+    for path in sources(".c", ".h"):
+        if path.relative_to(ROOT).parts[0] != "src":
+            continue
+        module = path.relative_to(ROOT / "src").parts[0]
+        if module not in ARROWS:
+            yield f"{show(path)}: module {module} has no line in ARROWS (scripts/lint.py)"
+            continue
+        for name in INCLUDE.findall(path.read_text()):
+            below = name.split("/")[0]
+            if "/" not in name or below not in ARROWS:
+                yield f'{show(path)}: "{name}": write the module first, as in "base/err.h"'
+            elif below != module and below not in ARROWS[module]:
+                yield f'{show(path)}: "{name}": {module} may not use {below}'
+
+
+def readmes():
+    for folder in sorted((ROOT / "src").iterdir()):
+        if folder.is_dir() and not (folder / "README.md").is_file():
+            yield f"{show(folder)}: no README.md"
+
+
+def spdx():
+    for path in tree():
+        code = path.suffix in (".c", ".h", ".py", ".sh", ".proto") or path.name == "meson.build" \
+            or path in (ROOT / "dev", ROOT / ".ci" / "run")
+        if not code:
+            continue
+        head = path.read_text().splitlines()[:2] + ["", ""]
+        if SPDX not in head[1 if head[0].startswith("#!") else 0]:
+            yield f"{show(path)}: does not start with its SPDX line"
+
+
+def machine_paths():
+    for path in tree():
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if MACHINE_PATH.search(line):
+                yield f"{show(path)}:{number}: names a path of one machine: {line.strip()}"
+
+
+def rules(*checks):
+    complaints = [text for check in checks for text in check()]
+    return "\n".join(complaints) if complaints else None
+
+
+def run(fix=False):
+    """Every check as (name, None or its complaints)."""
+    failure = build("asan")  # generated headers, and the flags of each file
+    if failure is not None:
+        return [("build", failure)]
+    units = sources(".c")
+    return [
+        ("clang-format", clang_format(sources(".c", ".h"), fix)),
+        ("clang-tidy", clang_tidy(units)),
+        ("cppcheck", cppcheck(units)),
+        ("arrows", rules(arrows)),
+        ("readmes", rules(readmes)),
+        ("spdx", rules(spdx)),
+        ("machine-paths", rules(machine_paths)),
+    ]
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev lint")
+    parser.add_argument("--fix", action="store_true", help="lay out the sources first")
+    results = run(parser.parse_args().fix)
+    for name, complaints in results:
+        if complaints is not None:
+            print(f"{name}:\n{complaints.rstrip()}")
+    failed = sum(complaints is not None for _, complaints in results)
+    print(f"lint: {len(results) - failed} checks passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

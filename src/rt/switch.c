@@ -55,7 +55,6 @@ void *stack_prepare(struct stack *st, void (*entry)(void))
 {
 	uintptr_t top = ((uintptr_t)st->base + st->size_bytes) & ~(uintptr_t)15;
 	uintptr_t *slot = (uintptr_t *)top;
-	*--slot = 0; /* keeps the 16-byte alignment that a call expects */
 	*--slot = 0;
 	*--slot = (uintptr_t)entry;
 	slot -= SAVED_REGISTERS;

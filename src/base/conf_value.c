@@ -115,7 +115,7 @@ int conf_value_set(const struct conf_key *key, void *target, const char *text)
 	case CONF_TYPE_CHOICE:
 		return set_choice(key, field, text);
 	}
-	assert(!"a key of the schema has a type that does not exist");
+	assert(false); /* a type that does not exist */
 	return -EINVAL;
 }
 

@@ -91,21 +91,23 @@ int units_parse_duration(const char *text, uint64_t *out_ns)
 	return parse_with_unit(text, duration_units, ARRAY_LEN(duration_units), out_ns);
 }
 
+/* Zero has no largest unit that divides it: it is written in the unit `zero`. */
 static const char *format_with_unit(char out[UNITS_TEXT_MAX], uint64_t value,
-				    const struct unit *units)
+				    const struct unit *units, const char *zero)
 {
-	while (value == 0 ? units->factor != 1 : value % units->factor != 0)
+	while (value % units->factor != 0)
 		units++;
-	snprintf(out, UNITS_TEXT_MAX, "%" PRIu64 "%s", value / units->factor, units->name);
+	snprintf(out, UNITS_TEXT_MAX, "%" PRIu64 "%s", value / units->factor,
+		 value == 0 ? zero : units->name);
 	return out;
 }
 
 const char *units_format_size(char out[UNITS_TEXT_MAX], uint64_t bytes)
 {
-	return format_with_unit(out, bytes, size_units);
+	return format_with_unit(out, bytes, size_units, "");
 }
 
 const char *units_format_duration(char out[UNITS_TEXT_MAX], uint64_t ns)
 {
-	return ns == 0 ? strcpy(out, "0s") : format_with_unit(out, ns, duration_units);
+	return format_with_unit(out, ns, duration_units, "s");
 }

@@ -39,7 +39,7 @@ static void pops_come_out_sorted_with_ties_in_push_order(void **state)
 	print_message("seed %d\n", SEED);
 	for (int round = 0; round < 50; round++) {
 		static struct item items[ITEMS];
-		struct item *sorted[ITEMS];
+		struct item *sorted[ITEMS] = {0};
 		struct heap h;
 		heap_init(&h);
 		memset(items, 0, sizeof(items));

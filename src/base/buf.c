@@ -44,6 +44,7 @@ static unsigned int buf_class_of(size_t len)
 
 static size_t buf_class_bytes(unsigned int c)
 {
+	assert(c < BUF_CLASSES);
 	size_t pages = c < 4 ? c + 1 : (size_t)(5 + c % 4) << (c / 4 - 1);
 	return pages * BUF_ALIGN;
 }

@@ -16,8 +16,8 @@
  *
  *   crc(A B) = crc(A) * x^(8 len(B)) mod P  xor  crc(B)
  *
- * Example: crc("1234") = 0xf63af4ee, crc("56789") = 0x18d12335, and multiplying the first by x^40
- * gives 0xfbd7b1b6; the xor of the two is 0xe3069283 = crc("123456789").
+ * Example: crc("1234") = 0xf63af4ee, crc("56789") = 0x83b565d8, and multiplying the first by x^40
+ * gives 0x60b3f75b; the xor of the two is 0xe3069283 = crc("123456789").
  */
 #include "base/crc.h"
 

@@ -23,7 +23,9 @@ int heap_reserve(struct heap *h, size_t count)
 {
 	if (count <= h->cap)
 		return 0;
-	struct heap_node **slots = reallocarray(h->slots, count, sizeof(*slots));
+	if (count > SIZE_MAX / sizeof(*h->slots))
+		return -ENOMEM;
+	struct heap_node **slots = realloc(h->slots, count * sizeof(*slots));
 	if (slots == NULL)
 		return -ENOMEM;
 	h->slots = slots;

@@ -104,11 +104,11 @@ struct rt_loop {
 	struct list held; /* ready, but the process is paused */
 	struct rng rng;
 	bool paused;
-	bool dead;       /* a crashed simulated process: nothing has an effect any more */
+	bool dead; /* a crashed simulated process: nothing has an effect any more */
 	uint64_t dead_checks;
-	bool ending;     /* no more than what runs: new fibers are born cancelled */
+	bool ending;             /* no more than what runs: new fibers are born cancelled */
 	struct rt_fiber *closer; /* woken when the last fiber has ended */
-	bool stop_asked; /* for rt_shutdown_wait */
+	bool stop_asked;         /* for rt_shutdown_wait */
 	struct list stop_waiters;
 };
 
@@ -143,8 +143,10 @@ struct rt_fs_ops {
 };
 
 struct rt_file_ops {
-	int64_t (*readv)(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset); /* may be short */
-	int64_t (*writev)(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset); /* may be short */
+	int64_t (*readv)(struct rt_file *f, const struct iovec *iov, int n,
+			 uint64_t offset); /* may be short */
+	int64_t (*writev)(struct rt_file *f, const struct iovec *iov, int n,
+			  uint64_t offset); /* may be short */
 	int (*sync)(struct rt_file *f);
 	int (*allocate)(struct rt_file *f, uint64_t offset, uint64_t len, bool keep_size);
 	int (*truncate)(struct rt_file *f, uint64_t size);
@@ -162,7 +164,8 @@ struct rt_net_ops {
 	int (*accept)(struct rt_listener *li, struct rt_sock **out);
 	void (*listener_close)(struct rt_listener *li);
 	int (*connect)(struct rt_loop *l, struct rt_sock **out, const char *addr);
-	int64_t (*recv)(struct rt_sock *s, void *buf, size_t len, size_t min); /* at least 1, may be < min */
+	int64_t (*recv)(struct rt_sock *s, void *buf, size_t len,
+			size_t min); /* at least 1, may be < min */
 	int64_t (*sendv)(struct rt_sock *s, const struct iovec *iov, int n); /* may be short */
 	void (*shutdown)(struct rt_sock *s);
 	void (*sock_close)(struct rt_sock *s);
@@ -190,14 +193,16 @@ void sched_fire_due(struct sched *s);
 /* When the next timer is due, or RT_NEVER. */
 uint64_t sched_next_ns(const struct sched *s);
 
-void sched_timer_arm(struct sched *s, struct timer *t, uint64_t at_ns, void (*fire)(struct timer *));
+void sched_timer_arm(struct sched *s, struct timer *t, uint64_t at_ns,
+		     void (*fire)(struct timer *));
 void sched_timer_disarm(struct sched *s, struct timer *t);
 
 void loop_init(struct rt_loop *l, const struct rt_world *w, struct sched *s, uint64_t seed);
 /* The loop that calls of rt in this thread mean while no fiber runs. */
 void loop_enter(struct rt_loop *l);
 /* Like rt_spawn, from outside fibers. */
-int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void (*fn)(void *), void *arg);
+int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void (*fn)(void *),
+	       void *arg);
 void loop_pause(struct rt_loop *l);
 void loop_resume(struct rt_loop *l);
 /* Cancel all fibers, and those they still spawn. */

@@ -68,7 +68,8 @@ int rt_file_open(struct rt_file **out, const char *path, unsigned flags)
 	int rc = fiber_check();
 	if (rc != 0)
 		return rc;
-	if ((flags & (RT_READ | RT_WRITE)) == 0 || ((flags & RT_EXCL) != 0 && (flags & RT_CREATE) == 0))
+	if ((flags & (RT_READ | RT_WRITE)) == 0 ||
+	    ((flags & RT_EXCL) != 0 && (flags & RT_CREATE) == 0))
 		return -EINVAL;
 	struct rt_loop *l = rt_loop_self();
 	rc = l->world->fs->open(l, out, path, flags);

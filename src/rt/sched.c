@@ -34,8 +34,8 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-#define FREE_FIBERS_MAX 1024  /* kept with their stacks for the next spawn */
-#define CHOICE_WINDOW 8       /* the simulator draws among this many ready fibers */
+#define FREE_FIBERS_MAX 1024   /* kept with their stacks for the next spawn */
+#define CHOICE_WINDOW 8        /* the simulator draws among this many ready fibers */
 #define DEAD_CHECKS_MAX 100000 /* waits that a dead process may try before it counts as hung */
 
 static _Thread_local struct rt_fiber *current_fiber;
@@ -371,7 +371,8 @@ int fiber_check(void)
 		l->world->at_wait(l);
 	if (l->dead) {
 		if (++l->dead_checks > DEAD_CHECKS_MAX) {
-			fprintf(stderr, "rt: fiber \"%s\" of a crashed process does not end\n", f->name);
+			fprintf(stderr, "rt: fiber \"%s\" of a crashed process does not end\n",
+				f->name);
 			abort();
 		}
 		return -ECANCELED;
@@ -390,8 +391,8 @@ static void deadline_passed(struct timer *t)
 	fiber_abort(container_of(t, struct rt_fiber, timer), -ETIME);
 }
 
-static int64_t park_until(uint64_t local_ns, enum park_mode mode,
-			  void (*abort)(struct rt_fiber *f), void *abort_ctx)
+static int64_t park_until(uint64_t local_ns, enum park_mode mode, void (*abort)(struct rt_fiber *f),
+			  void *abort_ctx)
 {
 	struct rt_fiber *f = current_fiber;
 	struct rt_loop *l = f->loop;

@@ -70,13 +70,13 @@ extern const struct sim_fault_info sim_fault_table[SIM_FAULT_COUNT];
 
 struct sim_config {
 	uint64_t seed;
-	double rate[SIM_FAULT_COUNT];   /* 0: off */
-	uint64_t restart_min_ns;        /* how long a crashed node stays down */
+	double rate[SIM_FAULT_COUNT]; /* 0: off */
+	uint64_t restart_min_ns;      /* how long a crashed node stays down */
 	uint64_t restart_max_ns;
-	uint64_t net_latency_ns;        /* one way, without jitter */
-	uint64_t disk_latency_ns;       /* of one read, write or sync */
+	uint64_t net_latency_ns;  /* one way, without jitter */
+	uint64_t disk_latency_ns; /* of one read, write or sync */
 	uint64_t disk_ns_per_mib;
-	FILE *trace;                    /* every event as a line, or NULL */
+	FILE *trace; /* every event as a line, or NULL */
 };
 
 /* The default latencies and all fault rates times scale (0: none). */

@@ -233,7 +233,8 @@ static void stream_through(const char *addr)
 	size_t rest = STREAM_BYTES - (size_t)n;
 	CHECK_EQ(rt_sock_recv(s, got + n, rest, rest), rest);
 	CHECK(memcmp(got, st.data, STREAM_BYTES) == 0);
-	struct iovec end = {"e", 1};
+	char bye = 'e';
+	struct iovec end = {&bye, 1};
 	CHECK_EQ(rt_sock_sendv(s, &end, 1), 0);
 	CHECK_EQ(rt_sock_recv(s, got, 1, 1), 0);
 	rt_join(f);

@@ -131,8 +131,8 @@ static int real_open(struct rt_loop *l, struct rt_file **out, const char *path, 
 	if (f == NULL)
 		return -ENOMEM;
 	f->base.ops = &real_file_ops;
-	f->fd = open_fd(real_loop(l), path, open_flags(cut_later ? flags & ~(unsigned)RT_TRUNC : flags),
-			FILE_MODE);
+	f->fd = open_fd(real_loop(l), path,
+			open_flags(cut_later ? flags & ~(unsigned)RT_TRUNC : flags), FILE_MODE);
 	if (f->fd < 0) {
 		int rc = f->fd;
 		free(f);

@@ -125,18 +125,15 @@ static void event_arm(struct real_loop *l)
 
 static void inbox_drain(struct real_loop *l)
 {
-	struct rt_msg *newest = atomic_exchange(&l->inbox, NULL);
-	struct rt_msg *oldest = NULL;
-	while (newest != NULL) {
-		struct rt_msg *next = newest->next;
-		newest->next = oldest;
-		oldest = newest;
-		newest = next;
-	}
-	while (oldest != NULL) {
-		struct rt_msg *next = oldest->next;
-		oldest->fn(oldest);
-		oldest = next;
+	pthread_mutex_lock(&l->inbox_lock);
+	struct rt_msg *m = l->inbox_first;
+	l->inbox_first = NULL;
+	l->inbox_last = &l->inbox_first;
+	pthread_mutex_unlock(&l->inbox_lock);
+	while (m != NULL) {
+		struct rt_msg *next = m->next;
+		m->fn(m);
+		m = next;
 	}
 }
 
@@ -151,37 +148,40 @@ static void event_done(struct io_op *op, int result)
 static void real_post(struct rt_loop *base, struct rt_msg *m)
 {
 	struct real_loop *l = real_loop(base);
-	struct rt_msg *head = atomic_load(&l->inbox);
-	do
-		m->next = head;
-	while (!atomic_compare_exchange_weak(&l->inbox, &head, m));
-	if (head != NULL)
-		return;
-	uint64_t one = 1;
-	ssize_t n = write(l->event_fd, &one, sizeof(one));
-	assert(n == sizeof(one));
-	(void)n;
+	pthread_mutex_lock(&l->inbox_lock);
+	if (l->inbox_first == NULL) {
+		uint64_t one = 1;
+		ssize_t n = write(l->event_fd, &one, sizeof(one));
+		assert(n == sizeof(one));
+		(void)n;
+	}
+	m->next = NULL;
+	*l->inbox_last = m;
+	l->inbox_last = &m->next;
+	pthread_mutex_unlock(&l->inbox_lock);
+}
+
+static sigset_t stop_signals(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	return set;
 }
 
 static void signal_done(struct io_op *op, int result)
 {
 	struct real_loop *l = container_of(op, struct real_loop, signal_op);
 	(void)result;
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
+	sigset_t set = stop_signals();
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* the next one kills a shutdown that hangs */
 	loop_stop(&l->base);
 }
 
 static int signal_open(struct real_loop *l)
 {
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	sigset_t set = stop_signals();
 	l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
 	if (l->signal_fd < 0)
 		return -errno;
@@ -212,7 +212,8 @@ static const struct rt_world real_world = {
 static int ring_open(struct io_uring *ring)
 {
 	struct io_uring_params p = {
-		.flags = IORING_SETUP_CQSIZE | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
+		.flags = IORING_SETUP_CQSIZE | IORING_SETUP_SINGLE_ISSUER |
+			 IORING_SETUP_DEFER_TASKRUN,
 		.cq_entries = RING_COMPLETIONS,
 	};
 	int rc = io_uring_queue_init_params(RING_ENTRIES, ring, &p);
@@ -224,10 +225,11 @@ static int ring_open(struct io_uring *ring)
 	if (rc == -ENOMEM)
 		log_error("io_uring_memory", "err=ENOMEM remedy=\"raise the locked-memory limit\"");
 	else if (rc != 0)
-		log_error("io_uring_missing",
-			  "err=%s remedy=\"needs Linux 5.19 or later with io_uring allowed: see "
-			  "/proc/sys/kernel/io_uring_disabled and the container's seccomp profile\"",
-			  err_name(rc));
+		log_error(
+			"io_uring_missing",
+			"err=%s remedy=\"needs Linux 5.19 or later with io_uring allowed: see "
+			"/proc/sys/kernel/io_uring_disabled and the container's seccomp profile\"",
+			err_name(rc));
 	if (rc != 0)
 		return rc == -ENOMEM ? rc : -ENOSYS;
 	return 0;
@@ -240,6 +242,8 @@ static int real_loop_init(struct real_loop *l, const struct rt_real_options *opt
 	l->options = options;
 	l->offload = offload;
 	l->signal_fd = -1;
+	pthread_mutex_init(&l->inbox_lock, NULL);
+	l->inbox_last = &l->inbox_first;
 	uint64_t seed;
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		return -EIO;
@@ -268,6 +272,7 @@ static void real_loop_fini(struct real_loop *l)
 {
 	io_uring_queue_exit(&l->ring);
 	close(l->event_fd);
+	pthread_mutex_destroy(&l->inbox_lock);
 	if (l->signal_fd >= 0)
 		close(l->signal_fd);
 	sched_fini(&l->sched);
@@ -330,26 +335,39 @@ static void main_fiber(void *arg)
 	loop_cancel(&c->loop->base);
 }
 
+static int run_main(const struct rt_real_options *o, struct offload *offload, void (*main)(void *),
+		    void *arg)
+{
+	struct real_loop l = {0};
+	int rc = real_loop_init(&l, o, offload);
+	if (rc != 0)
+		return rc;
+	loop_enter(&l.base);
+	struct main_call call = {.loop = &l, .main = main, .arg = arg};
+	rc = o->signals ? signal_open(&l) : 0;
+	if (rc == 0)
+		rc = loop_spawn(&l.base, NULL, "main", main_fiber, &call);
+	if (rc == 0)
+		real_loop_run(&l);
+	real_loop_fini(&l);
+	return rc;
+}
+
 int rt_real_run(const struct rt_real_options *options, void (*main)(void *), void *arg)
 {
 	struct rt_real_options o = options != NULL ? *options : (struct rt_real_options){0};
 	o.fiber_max = o.fiber_max != 0 ? o.fiber_max : 16384;
+	/* Before any thread starts, so that all inherit it and only the ring sees the signals. */
+	sigset_t before;
+	sigset_t blocked = stop_signals();
+	if (o.signals)
+		pthread_sigmask(SIG_BLOCK, &blocked, &before);
 	struct offload *offload = offload_open(o.offload_threads != 0 ? o.offload_threads : 4);
-	if (offload == NULL)
-		return -ENOMEM;
-	struct real_loop l = {0};
-	int rc = real_loop_init(&l, &o, offload);
-	if (rc == 0) {
-		loop_enter(&l.base);
-		struct main_call call = {.loop = &l, .main = main, .arg = arg};
-		rc = o.signals ? signal_open(&l) : 0;
-		if (rc == 0)
-			rc = loop_spawn(&l.base, NULL, "main", main_fiber, &call);
-		if (rc == 0)
-			real_loop_run(&l);
-		real_loop_fini(&l);
-	}
-	offload_close(offload);
+	int rc = offload != NULL ? run_main(&o, offload, main, arg) : -ENOMEM;
+	if (offload != NULL)
+		offload_close(offload);
+	if (o.signals)
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return rc;
 }
 

@@ -78,6 +78,18 @@ static int endpoint_unix(const char *path, struct endpoint *out)
 	return 0;
 }
 
+/* getaddrinfo takes any number for a port, modulo 65536. */
+static bool port_is_valid(const char *text)
+{
+	unsigned long port = 0;
+	for (const char *p = text; *p != '\0'; p++) {
+		if (*p < '0' || *p > '9' || p - text >= 5)
+			return false;
+		port = port * 10 + (unsigned long)(*p - '0');
+	}
+	return text[0] != '\0' && port <= 65535;
+}
+
 /* "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". Numbers are read here, names in the pool. */
 static int endpoint_parse(struct rt_loop *l, const char *text, struct endpoint *out)
 {
@@ -86,7 +98,7 @@ static int endpoint_parse(struct rt_loop *l, const char *text, struct endpoint *
 	if (strncmp(text, "unix:", 5) == 0)
 		return endpoint_unix(text + 5, out);
 	const char *colon = strrchr(text, ':');
-	if (colon == NULL || colon == text || colon[1] == '\0')
+	if (colon == NULL || colon == text || !port_is_valid(colon + 1))
 		return -EINVAL;
 	size_t len = (size_t)(colon - text);
 	if (text[0] == '[') {
@@ -99,7 +111,8 @@ static int endpoint_parse(struct rt_loop *l, const char *text, struct endpoint *
 		return -EINVAL;
 	memcpy(host, text, len);
 	host[len] = '\0';
-	struct resolve_call c = {.host = host, .port = colon + 1, .out = out, .flags = AI_NUMERICHOST};
+	struct resolve_call c = {
+		.host = host, .port = colon + 1, .out = out, .flags = AI_NUMERICHOST};
 	resolve(&c);
 	if (c.rc != -EINVAL)
 		return c.rc;

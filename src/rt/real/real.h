@@ -5,7 +5,6 @@
 
 #include <liburing.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/signalfd.h>
 
 #include "base/base.h"
@@ -27,9 +26,12 @@ struct real_loop {
 	const struct rt_real_options *options;
 	struct offload *offload; /* shared by the loops of the process */
 
-	/* Messages from other threads: a stack that senders push on, emptied in one go. Whoever pushes
-	 * on an empty stack writes the eventfd, so there is one wake-up per batch. */
-	_Atomic(struct rt_msg *) inbox;
+	/* Messages from other threads. Whoever puts the first one in writes the eventfd, so there is one
+	 * wake-up per batch, and does so under the lock: once the loop has seen a message, its sender
+	 * touches the loop no more, and the loop may end. */
+	pthread_mutex_t inbox_lock; /* guards inbox_*; nothing is taken inside */
+	struct rt_msg *inbox_first;
+	struct rt_msg **inbox_last;
 	int event_fd;
 	uint64_t event_value;
 	struct io_op event_op;

@@ -411,7 +411,8 @@ static void pause_hit(void *ctx)
 	struct sim_loop *l;
 	list_for_each_entry(l, &n->loops, link)
 		loop_pause(&l->base);
-	sim_timer(n->sim, &n->resume_timer, sim_between(n->sim, NS_PER_MS, PAUSE_MAX_NS), pause_over);
+	sim_timer(n->sim, &n->resume_timer, sim_between(n->sim, NS_PER_MS, PAUSE_MAX_NS),
+		  pause_over);
 }
 
 static void clock_hit(void *ctx)
@@ -419,8 +420,8 @@ static void clock_hit(void *ctx)
 	struct sim_node *n = ctx;
 	if (!node_hit(n, SIM_CLOCK_JUMP))
 		return;
-	n->wall_offset_ns = (int64_t)sim_between(n->sim, 0, 2 * CLOCK_JUMP_MAX_NS) -
-			    (int64_t)CLOCK_JUMP_MAX_NS;
+	n->wall_offset_ns =
+		(int64_t)sim_between(n->sim, 0, 2 * CLOCK_JUMP_MAX_NS) - (int64_t)CLOCK_JUMP_MAX_NS;
 }
 
 static void node_lose(struct sim_node *n)
@@ -467,7 +468,8 @@ struct sim *sim_open(const struct sim_config *config)
 	list_init(&s->strikers);
 	s->trace = sim_trace_open(config->trace);
 	s->net = sim_net_open(s);
-	if (s->trace == NULL || s->net == NULL || sched_init(&s->sched, sim_clock, FIBER_MAX) != 0) {
+	if (s->trace == NULL || s->net == NULL ||
+	    sched_init(&s->sched, sim_clock, FIBER_MAX) != 0) {
 		fprintf(stderr, "sim: out of memory\n");
 		abort();
 	}

@@ -43,8 +43,8 @@ struct sim_node {
 
 	struct list loops; /* sim_loop; empty while the process is down */
 	bool up;
-	bool stopping;  /* asked to end: do not restart */
-	bool lost;      /* never comes back */
+	bool stopping; /* asked to end: do not restart */
+	bool lost;     /* never comes back */
 	bool protected_;
 	bool crash_power; /* of crash_at */
 	bool ending;      /* main returned, or killed: fibers still to run off */
@@ -95,7 +95,8 @@ uint64_t sim_between(struct sim *s, uint64_t lo, uint64_t hi);
 void sim_timer(struct sim *s, struct timer *t, uint64_t delay_ns, void (*fire)(struct timer *));
 void sim_timer_cancel(struct sim *s, struct timer *t);
 /* Start a striker; it stops with the faults. sim_striker_stop when its object goes away. */
-void sim_strike(struct sim *s, struct sim_striker *k, enum sim_fault f, void (*hit)(void *), void *ctx);
+void sim_strike(struct sim *s, struct sim_striker *k, enum sim_fault f, void (*hit)(void *),
+		void *ctx);
 void sim_striker_stop(struct sim_striker *k);
 
 /* Park the calling fiber for a span of virtual time; only death ends it early: 0 or -ECANCELED. */

@@ -247,7 +247,7 @@ static void use_sockets(void *arg)
 {
 	(void)arg;
 	char path[128];
-	char addr[RT_ADDR_MAX];
+	char addr[256];
 	stream_through("127.0.0.1:0");
 	stream_through("[::1]:0");
 	stream_through("localhost:0");
@@ -273,7 +273,7 @@ static void use_bad_addresses(void *arg)
 		CHECK(rt_connect(&s, bad[i]) < 0);
 		CHECK(rt_listen(&l, bad[i]) < 0);
 	}
-	char addr[RT_ADDR_MAX];
+	char addr[256];
 	char path[128];
 	snprintf(addr, sizeof(addr), "unix:%s", in_dir(path, "nobody"));
 	CHECK_EQ(rt_connect(&s, addr), -ECONNREFUSED);
@@ -295,7 +295,7 @@ static void left_by_the_dead(void *arg)
 {
 	(void)arg;
 	char path[128];
-	char addr[RT_ADDR_MAX];
+	char addr[256];
 	snprintf(addr, sizeof(addr), "unix:%s", in_dir(path, "dead"));
 	pid_t pid = fork();
 	if (pid == 0) {

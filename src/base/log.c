@@ -209,7 +209,7 @@ static bool site_admit(struct log_site *site, uint64_t now_ns, uint32_t *owed)
 	*owed = 0;
 	if (now_ns == 0)
 		return true;
-	if (now_ns < site->window_ns || now_ns - site->window_ns >= NS_PER_S) {
+	if (now_ns - site->window_ns >= NS_PER_S) { /* going back wraps to a huge step */
 		*owed = site->suppressed;
 		site->suppressed = 0;
 		site->window_ns = now_ns;
@@ -273,15 +273,13 @@ void log_line(struct log_site *site, enum log_level level, const char *event, co
 		return;
 	struct log_text t;
 	text_start(&t, now_ns, level, event);
-	char fields[LOG_LINE_MAX];
+	char fields[LOG_LINE_MAX]; /* what does not fit here does not fit the line either */
 	va_list args;
 	va_start(args, format);
 	int n = vsnprintf(fields, sizeof(fields), format, args);
 	va_end(args);
 	if (n > 1) /* a lone " " is an event without fields */
 		text_add_escaped(&t, fields, min_u64((uint64_t)n, sizeof(fields) - 1));
-	if (n >= (int)sizeof(fields))
-		t.cut = true;
 	text_write(&t);
 }
 

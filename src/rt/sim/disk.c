@@ -65,6 +65,13 @@ int disk_wait(struct sim_disk *d, uint64_t bytes)
 
 /* --- faults that strike by themselves ---------------------------------------------------------- */
 
+static void hit_trace(struct sim_disk *d, enum sim_fault f, uint64_t a, uint64_t b,
+		      const char *what)
+{
+	d->node->sim->fault_counts[f]++;
+	sim_trace(d->node->sim, d->node, sim_fault_table[f].name, a, b, what);
+}
+
 static uint64_t spell_end_ns(struct sim_disk *d)
 {
 	struct sim *s = d->node->sim;
@@ -86,18 +93,18 @@ static void hit_rot(void *ctx)
 	struct inode *i;
 	uint64_t stored = 0;
 
-	list_for_each_entry (i, &d->inodes, link)
+	list_for_each_entry(i, &d->inodes, link)
 		stored += i->cache.size_bytes;
 	if (stored == 0)
 		return;
 	uint64_t at = sim_between(s, 0, stored - 1);
 	unsigned bit = (unsigned)sim_between(s, 0, 7);
-	list_for_each_entry (i, &d->inodes, link) {
+	list_for_each_entry(i, &d->inodes, link) {
 		if (at < i->cache.size_bytes)
 			break;
 		at -= i->cache.size_bytes;
 	}
-	sim_trace(s, d->node, "disk-rot", at, bit, i->label);
+	hit_trace(d, SIM_DISK_ROT, at, bit, i->label);
 	flip(i, at, bit);
 }
 
@@ -105,7 +112,7 @@ static void hit_full(void *ctx)
 {
 	struct sim_disk *d = ctx;
 	d->full_until_ns = spell_end_ns(d);
-	sim_trace(d->node->sim, d->node, "disk-full", d->full_until_ns, 0, d->name);
+	hit_trace(d, SIM_DISK_FULL, d->full_until_ns, 0, d->name);
 }
 
 static void hit_slow(void *ctx)
@@ -113,14 +120,14 @@ static void hit_slow(void *ctx)
 	struct sim_disk *d = ctx;
 	d->slow_until_ns = spell_end_ns(d);
 	d->slow_factor = sim_between(d->node->sim, 10, 100);
-	sim_trace(d->node->sim, d->node, "disk-slow", d->slow_until_ns, d->slow_factor, d->name);
+	hit_trace(d, SIM_DISK_SLOW, d->slow_until_ns, d->slow_factor, d->name);
 }
 
 static void hit_hang(void *ctx)
 {
 	struct sim_disk *d = ctx;
 	d->hang_until_ns = spell_end_ns(d);
-	sim_trace(d->node->sim, d->node, "disk-hang", d->hang_until_ns, 0, d->name);
+	hit_trace(d, SIM_DISK_HANG, d->hang_until_ns, 0, d->name);
 }
 
 static void disk_lose(struct sim_disk *d)
@@ -133,7 +140,7 @@ static void disk_lose(struct sim_disk *d)
 	d->lost = true;
 	d->damaged = true;
 	name_wipe(d);
-	list_for_each_entry_safe (i, after, &d->inodes, link) {
+	list_for_each_entry_safe(i, after, &d->inodes, link) {
 		inode_wipe(i);
 		inode_settle_refs(i);
 	}
@@ -141,7 +148,11 @@ static void disk_lose(struct sim_disk *d)
 
 static void hit_loss(void *ctx)
 {
-	disk_lose(ctx);
+	struct sim_disk *d = ctx;
+	if (d->lost)
+		return;
+	hit_trace(d, SIM_DISK_LOSS, 0, 0, d->name);
+	disk_lose(d);
 }
 
 /* --- what the rest of the simulator and its users call ----------------------------------------- */
@@ -155,7 +166,7 @@ struct sim_disk *sim_disk_add(struct sim_node *n, const char *name, uint64_t siz
 		{SIM_DISK_ROT, hit_rot},   {SIM_DISK_FULL, hit_full}, {SIM_DISK_SLOW, hit_slow},
 		{SIM_DISK_HANG, hit_hang}, {SIM_DISK_LOSS, hit_loss},
 	};
-	struct sim_disk *d = disk_need(calloc(1, sizeof(*d)));
+	struct sim_disk *d = sim_need(calloc(1, sizeof(*d)));
 
 	assert(name[0] != '\0' && strlen(name) < sizeof(d->name) && strchr(name, '/') == NULL);
 	strcpy(d->name, name);
@@ -178,7 +189,7 @@ static void disk_crash(struct sim_disk *d, bool power)
 
 	if (power && !d->lost)
 		name_power_loss(d);
-	list_for_each_entry_safe (i, after, &d->inodes, link) {
+	list_for_each_entry_safe(i, after, &d->inodes, link) {
 		i->locker = NULL;
 		if (power || d->lost)
 			inode_power_loss(i);
@@ -196,7 +207,7 @@ void sim_disks_crash(struct sim_node *n, bool power)
 {
 	struct sim_disk *d;
 
-	list_for_each_entry (d, &n->disks, node_link)
+	list_for_each_entry(d, &n->disks, node_link)
 		disk_crash(d, power);
 }
 
@@ -204,7 +215,7 @@ void sim_disks_lose(struct sim_node *n)
 {
 	struct sim_disk *d;
 
-	list_for_each_entry (d, &n->disks, node_link)
+	list_for_each_entry(d, &n->disks, node_link)
 		disk_lose(d);
 }
 
@@ -212,7 +223,7 @@ void sim_disks_heal(struct sim_node *n)
 {
 	struct sim_disk *d;
 
-	list_for_each_entry (d, &n->disks, node_link) {
+	list_for_each_entry(d, &n->disks, node_link) {
 		d->slow_until_ns = 0;
 		d->hang_until_ns = 0;
 		d->full_until_ns = 0;

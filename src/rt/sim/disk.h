@@ -14,9 +14,6 @@
 #define DISK_NAME_MAX 255
 #define DISK_PATH_MAX 4096
 
-/* The run cannot go on without memory, and half a crash is worth nothing: ends the program. */
-void *disk_need(void *allocated);
-
 /* --- image.c: the bytes of a file, with holes -------------------------------------------------- */
 
 struct image {
@@ -73,9 +70,9 @@ struct inode {
 	unsigned undo_refs; /* from the journal of names */
 	size_t charged_blocks;
 
-	struct image cache;  /* what reads see */
-	struct image stable; /* what is certain to survive the loss of power */
-	struct list pending; /* change: in cache, not in stable; in order */
+	struct image cache;   /* what reads see */
+	struct image stable;  /* what is certain to survive the loss of power */
+	struct list pending;  /* change: in cache, not in stable; in order */
 	struct list inflight; /* change: a fiber is waiting for it to be written */
 	uint64_t change_seq;
 	size_t pending_count;

@@ -85,10 +85,10 @@ static struct inode *any_file(struct sim_disk *d)
 	struct inode *i;
 	uint64_t count = 0;
 
-	list_for_each_entry (i, &d->inodes, link)
+	list_for_each_entry(i, &d->inodes, link)
 		count += i->cache.size_bytes > 0;
 	uint64_t pick = sim_between(d->node->sim, 1, count);
-	list_for_each_entry (i, &d->inodes, link) {
+	list_for_each_entry(i, &d->inodes, link) {
 		pick -= i->cache.size_bytes > 0;
 		if (pick == 0)
 			break;
@@ -104,7 +104,8 @@ static void read_misdirected(struct inode *i, const struct iovec *iov, int n, ui
 	uint64_t block = sim_between(s, 0, (other->cache.size_bytes - 1) / DISK_BLOCK_BYTES);
 
 	i->disk->damaged = true;
-	sim_trace(s, i->disk->node, "read-misdirected", block * DISK_BLOCK_BYTES, len, other->label);
+	sim_trace(s, i->disk->node, "read-misdirected", block * DISK_BLOCK_BYTES, len,
+		  other->label);
 	iov_fill(iov, n, len, &other->cache, block * DISK_BLOCK_BYTES);
 }
 
@@ -198,8 +199,8 @@ static int64_t write_land_take(struct inode *i, struct change *c)
 	struct sim *s = node->sim;
 	int64_t result;
 
-	sim_trace(s, node, "write", c->offset, (uint64_t)crc32c(0, c->data, (size_t)c->len) << 32 | c->len,
-		  i->label);
+	sim_trace(s, node, "write", c->offset,
+		  (uint64_t)crc32c(0, c->data, (size_t)c->len) << 32 | c->len, i->label);
 	bool failed = sim_roll(s, SIM_DISK_EIO, node);
 	if (failed) {
 		uint64_t sectors = sim_between(s, 0, c->len / DISK_SECTOR_BYTES);
@@ -219,7 +220,8 @@ static int64_t write_land_take(struct inode *i, struct change *c)
 	return result;
 }
 
-static int64_t sim_file_writev(struct rt_file *base, const struct iovec *iov, int n, uint64_t offset)
+static int64_t sim_file_writev(struct rt_file *base, const struct iovec *iov, int n,
+			       uint64_t offset)
 {
 	struct sim_file *f = sim_file_of(base);
 	struct inode *i = f->inode;
@@ -404,7 +406,7 @@ static int sim_fs_open(struct rt_loop *l, struct rt_file **out, const char *path
 		sim_trace(n->sim, n, "open", flags, (uint64_t)-rc, path);
 	if (rc != 0)
 		return rc;
-	struct sim_file *f = disk_need(calloc(1, sizeof(*f)));
+	struct sim_file *f = sim_need(calloc(1, sizeof(*f)));
 	f->base.ops = &sim_file_ops;
 	f->base.flags = flags;
 	f->flags = flags;
@@ -526,8 +528,8 @@ static int names_change(struct rt_loop *l, enum names_call call, const char *pat
 	if (d == NULL)
 		return -ENOENT;
 	/* A lost or hung disk does nothing early. */
-	bool early = !d->lost && n->sim->now_ns >= d->hang_until_ns &&
-		     rng_chance(&n->sim->rng, 0.5);
+	bool early =
+		!d->lost && n->sim->now_ns >= d->hang_until_ns && rng_chance(&n->sim->rng, 0.5);
 	if (early)
 		rc = names_now(n, call, path, to);
 	int waited = disk_wait(d, 0);
@@ -609,11 +611,11 @@ struct listed {
 /* A copy of the names, shuffled: nobody may rely on an order. */
 static struct listed *list_copy(struct sim *s, const struct inode *dir, size_t *count)
 {
-	struct listed *names = disk_need(calloc(dir->entry_count + 1, sizeof(*names)));
+	struct listed *names = sim_need(calloc(dir->entry_count + 1, sizeof(*names)));
 	struct dentry *e;
 	size_t k = 0;
 
-	list_for_each_entry (e, &dir->entries, link) {
+	list_for_each_entry(e, &dir->entries, link) {
 		size_t other = (size_t)sim_between(s, 0, k);
 		names[k] = names[other];
 		memcpy(names[other].name, e->name, e->len + 1);

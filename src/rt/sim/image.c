@@ -38,7 +38,7 @@ static void image_slots(struct image *im, size_t slots)
 		return;
 	if (slots < im->slots * 2)
 		slots = im->slots * 2;
-	im->blocks = disk_need(realloc(im->blocks, slots * sizeof(*im->blocks)));
+	im->blocks = sim_need(realloc(im->blocks, slots * sizeof(*im->blocks)));
 	memset(im->blocks + im->slots, 0, (slots - im->slots) * sizeof(*im->blocks));
 	im->slots = slots;
 }
@@ -51,7 +51,7 @@ static uint8_t *image_block(struct image *im, size_t b, bool whole)
 		return block;
 	if (block == NULL)
 		im->used_blocks++;
-	block = disk_need(whole ? malloc(DISK_BLOCK_BYTES) : calloc(1, DISK_BLOCK_BYTES));
+	block = sim_need(whole ? malloc(DISK_BLOCK_BYTES) : calloc(1, DISK_BLOCK_BYTES));
 	im->blocks[b] = block;
 	return block;
 }
@@ -67,8 +67,8 @@ void image_write(struct image *im, uint64_t offset, const void *data, size_t len
 	while (len > 0) {
 		size_t at = (size_t)(offset % DISK_BLOCK_BYTES);
 		size_t n = (size_t)min_u64(len, DISK_BLOCK_BYTES - at);
-		uint8_t *block = image_block(im, (size_t)(offset / DISK_BLOCK_BYTES),
-					     n == DISK_BLOCK_BYTES);
+		uint8_t *block =
+			image_block(im, (size_t)(offset / DISK_BLOCK_BYTES), n == DISK_BLOCK_BYTES);
 		memcpy(block + at, from, n);
 		from += n;
 		offset += n;
@@ -151,7 +151,7 @@ void image_copy(struct image *to, const struct image *from)
 	for (size_t b = 0; b < from->slots; b++) {
 		uint8_t *block = from->blocks[b];
 		if (block != NULL && block != image_zeros) {
-			block = disk_need(malloc(DISK_BLOCK_BYTES));
+			block = sim_need(malloc(DISK_BLOCK_BYTES));
 			memcpy(block, from->blocks[b], DISK_BLOCK_BYTES);
 		}
 		to->blocks[b] = block;

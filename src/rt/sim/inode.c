@@ -32,15 +32,6 @@
 #define PAST_MAX 8
 #define PAST_BYTES_MAX (16 * KIB)
 
-void *disk_need(void *allocated)
-{
-	if (allocated == NULL) {
-		fputs("simulator: out of memory\n", stderr);
-		abort();
-	}
-	return allocated;
-}
-
 static struct sim *sim_of(const struct inode *i)
 {
 	return i->disk->node->sim;
@@ -48,7 +39,7 @@ static struct sim *sim_of(const struct inode *i)
 
 struct inode *inode_new(struct sim_disk *d, bool is_dir)
 {
-	struct inode *i = disk_need(calloc(1, sizeof(*i)));
+	struct inode *i = sim_need(calloc(1, sizeof(*i)));
 
 	i->disk = d;
 	i->id = ++d->next_id;
@@ -106,7 +97,7 @@ void inode_settle_refs(struct inode *i)
 struct change *change_new(enum change_kind kind, uint64_t offset, uint64_t len)
 {
 	size_t bytes = kind == CHANGE_WRITE ? (size_t)len : 0;
-	struct change *c = disk_need(malloc(sizeof(*c) + bytes));
+	struct change *c = sim_need(malloc(sizeof(*c) + bytes));
 
 	*c = (struct change){.kind = kind, .offset = offset, .len = len};
 	list_init(&c->link);
@@ -177,9 +168,9 @@ static void past_keep(struct inode *i, const struct change *c)
 	if (c->kind != CHANGE_WRITE || sim_of(i)->config.rate[SIM_DISK_STALE] <= 0 ||
 	    c->offset >= i->cache.size_bytes)
 		return;
-	size_t len = (size_t)min_u64(min_u64(c->len, PAST_BYTES_MAX),
-				     i->cache.size_bytes - c->offset);
-	struct past *p = disk_need(malloc(sizeof(*p) + len));
+	size_t len =
+		(size_t)min_u64(min_u64(c->len, PAST_BYTES_MAX), i->cache.size_bytes - c->offset);
+	struct past *p = sim_need(malloc(sizeof(*p) + len));
 	*p = (struct past){.offset = c->offset, .len = len};
 	image_read(&i->cache, p->offset, p->data, len);
 	list_push_back(&i->past, &p->link);
@@ -207,7 +198,8 @@ void inode_change_take(struct inode *i, struct change *c)
 
 void inode_commit(struct inode *i, uint64_t seq)
 {
-	for (struct change *c = pending_first(i); c != NULL && c->seq <= seq; c = pending_first(i)) {
+	for (struct change *c = pending_first(i); c != NULL && c->seq <= seq;
+	     c = pending_first(i)) {
 		change_apply(c, &i->stable);
 		pending_pop(i, c);
 	}
@@ -215,7 +207,8 @@ void inode_commit(struct inode *i, uint64_t seq)
 
 void inode_commit_failed(struct inode *i, uint64_t seq)
 {
-	for (struct change *c = pending_first(i); c != NULL && c->seq <= seq; c = pending_first(i)) {
+	for (struct change *c = pending_first(i); c != NULL && c->seq <= seq;
+	     c = pending_first(i)) {
 		change_gamble(sim_of(i), c, &i->stable);
 		pending_pop(i, c);
 	}
@@ -226,7 +219,7 @@ void inode_power_loss(struct inode *i)
 	struct sim *s = sim_of(i);
 	struct change *c, *after;
 
-	list_for_each_entry (c, &i->pending, link) {
+	list_for_each_entry(c, &i->pending, link) {
 		if (sim_roll(s, SIM_WRITE_LOST, i->disk->node))
 			continue;
 		if (c->kind == CHANGE_WRITE && sim_roll(s, SIM_WRITE_TORN, i->disk->node))
@@ -237,7 +230,7 @@ void inode_power_loss(struct inode *i)
 	changes_free(&i->pending);
 	i->pending_count = 0;
 	i->pending_bytes = 0;
-	list_for_each_entry_safe (c, after, &i->inflight, link)
+	list_for_each_entry_safe(c, after, &i->inflight, link)
 		change_gamble(s, c, &i->stable);
 	changes_free(&i->inflight);
 	image_copy(&i->cache, &i->stable);

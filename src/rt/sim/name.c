@@ -53,7 +53,7 @@ static struct dentry *dentry_find(const struct inode *dir, const char *name, siz
 static void dentry_add(struct inode *dir, const char *name, size_t len, struct inode *i)
 {
 	struct map *names = &dir->disk->names;
-	struct dentry *e = disk_need(calloc(1, sizeof(*e) + len + 1));
+	struct dentry *e = sim_need(calloc(1, sizeof(*e) + len + 1));
 
 	e->dir = dir;
 	e->inode = i;
@@ -62,7 +62,7 @@ static void dentry_add(struct inode *dir, const char *name, size_t len, struct i
 	e->key = name_key(dir, name, len);
 	e->chain = map_remove(names, e->key);
 	if (map_put(names, e->key, e) != 0)
-		disk_need(NULL);
+		sim_need(NULL);
 	list_push_back(&dir->entries, &e->link);
 	dir->entry_count++;
 	i->names++;
@@ -88,7 +88,7 @@ static struct inode *dentry_remove(struct inode *dir, const char *name, size_t l
 		before->chain = e->chain;
 	}
 	if (first != NULL && map_put(names, e->key, first) != 0)
-		disk_need(NULL);
+		sim_need(NULL);
 	list_remove(&e->link);
 	dir->entry_count--;
 	struct inode *i = e->inode;
@@ -128,7 +128,7 @@ static void op_log(enum name_op_kind kind, const struct place *from, const struc
 {
 	struct sim_disk *d = from->dir->disk;
 	size_t to_len = to == NULL ? 0 : to->len;
-	struct name_op *op = disk_need(calloc(1, sizeof(*op) + from->len + to_len));
+	struct name_op *op = sim_need(calloc(1, sizeof(*op) + from->len + to_len));
 
 	op->kind = kind;
 	op->seq = ++d->journal_seq;
@@ -221,7 +221,7 @@ void name_power_loss(struct sim_disk *d)
 	struct name_op *op;
 	uint64_t kept = 0;
 
-	list_for_each_entry (op, &d->journal, link) {
+	list_for_each_entry(op, &d->journal, link) {
 		if (sim_roll(d->node->sim, SIM_WRITE_LOST, d->node))
 			break;
 		kept = op->seq;
@@ -239,7 +239,7 @@ void name_wipe(struct sim_disk *d)
 	struct inode *i;
 
 	name_commit(d, UINT64_MAX);
-	list_for_each_entry (i, &d->inodes, link) {
+	list_for_each_entry(i, &d->inodes, link) {
 		struct list *l;
 		while ((l = list_pop_front(&i->entries)) != NULL) {
 			struct dentry *e = list_entry(l, struct dentry, link);
@@ -264,7 +264,7 @@ static struct sim_disk *disk_named(struct sim_node *n, const char *name, size_t 
 {
 	struct sim_disk *d;
 
-	list_for_each_entry (d, &n->disks, node_link) {
+	list_for_each_entry(d, &n->disks, node_link) {
 		if (strlen(d->name) == len && memcmp(d->name, name, len) == 0)
 			return d;
 	}

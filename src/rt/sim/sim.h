@@ -88,6 +88,16 @@ static inline struct sim_node *sim_node_of(struct rt_loop *l)
 	return container_of(l, struct sim_loop, base)->node;
 }
 
+/* The run cannot go on without memory, and half a crash is worth nothing: ends the program. */
+static inline void *sim_need(void *allocated)
+{
+	if (allocated == NULL) {
+		fputs("sim: out of memory\n", stderr);
+		abort();
+	}
+	return allocated;
+}
+
 /* Does this fault strike now? Counts and traces it. Never draws when it is off or faults stopped. */
 bool sim_roll(struct sim *s, enum sim_fault f, struct sim_node *n);
 /* Uniform in [lo, hi]. */

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs seeds in bulk. Worker processes take the next seed from a counter in shared memory and leave
+ * their sums there; a worker that dies (an assert, a sanitizer, a hang) is a failure of the seed it
+ * was at, and is replaced. The time limits here are of the real clock: this is a tool, not a test.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "options.h"
+
+#define FAILURES_MAX 16
+#define SEED_SECONDS_MAX 120 /* a seed that takes longer hangs */
+#define TRACE_LINES 60
+
+struct failure {
+	uint64_t seed;
+	char what[256];
+};
+
+/* Shared by all processes of a run. */
+struct board {
+	atomic_uint_fast64_t next_seed;
+	atomic_uint_fast64_t done;
+	atomic_uint_fast64_t failed;
+	atomic_uint_fast64_t repeated;
+	atomic_uint_fast64_t simulated_ms;
+	atomic_uint_fast64_t steps;
+	atomic_uint_fast64_t operations;
+	atomic_uint_fast64_t faults[SIM_FAULT_COUNT];
+	atomic_bool stop;
+	struct failure failures[FAILURES_MAX];
+};
+
+struct run {
+	const struct options *options;
+	struct board *board;
+	double start_s;
+};
+
+static double now_s(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void add_failure(struct run *r, uint64_t seed, const char *what)
+{
+	uint64_t i = atomic_fetch_add(&r->board->failed, 1);
+	if (i < FAILURES_MAX) {
+		r->board->failures[i].seed = seed;
+		snprintf(r->board->failures[i].what, sizeof(r->board->failures[i].what), "%s",
+			 what);
+	}
+	if (r->options->hunt)
+		atomic_store(&r->board->stop, true);
+}
+
+/* --- one seed -------------------------------------------------------------------------------- */
+
+static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violation)
+{
+	struct sim_config config;
+	options_config(r->options, seed, &config);
+	struct sim *s = sim_open(&config);
+	struct scenario_result result = {0};
+	r->options->scenario->run(s, &result);
+	uint64_t hash = sim_trace_hash(s);
+	if (count) {
+		atomic_fetch_add(&r->board->simulated_ms, sim_now_ns(s) / NS_PER_MS);
+		atomic_fetch_add(&r->board->steps, sim_steps(s));
+		atomic_fetch_add(&r->board->operations, result.operations);
+		for (int f = 0; f < SIM_FAULT_COUNT; f++)
+			atomic_fetch_add(&r->board->faults[f],
+					 sim_fault_count(s, (enum sim_fault)f));
+	}
+	memcpy(violation, result.violation, sizeof(result.violation));
+	if (violation[0] != '\0' && r->options->seed_first == r->options->seed_last)
+		sim_trace_print(s, stderr, TRACE_LINES);
+	sim_close(s);
+	return hash;
+}
+
+static void run_seed(struct run *r, uint64_t seed)
+{
+	char violation[256];
+	uint64_t hash = run_once(r, seed, true, violation);
+	struct rng pick;
+	rng_init(&pick, ~seed);
+	if (violation[0] == '\0' && rng_chance(&pick, r->options->repeat)) {
+		char again[256];
+		uint64_t second = run_once(r, seed, false, again);
+		atomic_fetch_add(&r->board->repeated, 1);
+		if (second != hash)
+			snprintf(violation, sizeof(violation),
+				 "the same seed gave two traces: %016" PRIx64 " and %016" PRIx64,
+				 hash, second);
+	}
+	if (violation[0] != '\0')
+		add_failure(r, seed, violation);
+	atomic_fetch_add(&r->board->done, 1);
+}
+
+/* --- workers --------------------------------------------------------------------------------- */
+
+struct worker {
+	pid_t pid;
+	atomic_uint_fast64_t *seed; /* in shared memory: what it is at, 0 before the first */
+};
+
+static bool time_is_up(const struct run *r)
+{
+	double minutes = r->options->minutes;
+	return minutes > 0 && now_s() - r->start_s >= minutes * 60;
+}
+
+static void work(struct run *r, atomic_uint_fast64_t *at)
+{
+	struct log_config quiet = {.level = LOG_OFF};
+	log_setup(&quiet);
+#ifdef TERRANE_PLANTED_BUGS
+	bug_plant(r->options->bug);
+#endif
+	while (!atomic_load(&r->board->stop) && !time_is_up(r)) {
+		uint64_t seed = atomic_fetch_add(&r->board->next_seed, 1);
+		if (seed > r->options->seed_last)
+			break;
+		atomic_store(at, seed);
+		alarm(SEED_SECONDS_MAX);
+		run_seed(r, seed);
+	}
+	alarm(0);
+}
+
+static void worker_start(struct run *r, struct worker *w)
+{
+	fflush(NULL);
+	atomic_store(w->seed, 0);
+	w->pid = fork();
+	if (w->pid == 0) {
+		work(r, w->seed);
+		fflush(NULL);
+		_exit(0);
+	}
+	if (w->pid < 0) {
+		perror("sim: fork");
+		exit(1);
+	}
+}
+
+/* True when the worker died and its work goes on in a new one. */
+static bool worker_ended(struct run *r, struct worker *w, int status)
+{
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return false;
+	char what[128];
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+		snprintf(what, sizeof(what), "hangs: no end after %d s", SEED_SECONDS_MAX);
+	else if (WIFSIGNALED(status))
+		snprintf(what, sizeof(what), "the process died: %s", strsignal(WTERMSIG(status)));
+	else
+		snprintf(what, sizeof(what), "the process exited with %d", WEXITSTATUS(status));
+	uint64_t seed = atomic_load(w->seed);
+	add_failure(r, seed, what);
+	atomic_fetch_add(&r->board->done, 1);
+	return !atomic_load(&r->board->stop) && seed != 0;
+}
+
+static void show_progress(const struct run *r)
+{
+	double s = now_s() - r->start_s;
+	uint64_t done = atomic_load(&r->board->done);
+	uint64_t total = r->options->seed_last - r->options->seed_first + 1;
+	fprintf(stderr, "\r%" PRIu64 "/%" PRIu64 " seeds, %" PRIu64 " failed, %.0f/s, %.0f s ",
+		done, total, (uint64_t)atomic_load(&r->board->failed), (double)done / s, s);
+	fflush(stderr);
+}
+
+static void run_workers(struct run *r, atomic_uint_fast64_t *seeds)
+{
+	bool terminal = isatty(STDERR_FILENO) && !r->options->trace;
+	unsigned live = r->options->jobs;
+	AUTO_FREE struct worker *workers = calloc(live, sizeof(*workers));
+	if (workers == NULL)
+		exit(1);
+	for (unsigned i = 0; i < r->options->jobs; i++) {
+		workers[i].seed = &seeds[i];
+		worker_start(r, &workers[i]);
+	}
+	while (live > 0) {
+		int status;
+		pid_t pid = waitpid(-1, &status, terminal ? WNOHANG : 0);
+		if (pid == 0) {
+			show_progress(r);
+			usleep(200000);
+			continue;
+		}
+		for (unsigned i = 0; i < r->options->jobs; i++) {
+			if (workers[i].pid != pid)
+				continue;
+			if (worker_ended(r, &workers[i], status))
+				worker_start(r, &workers[i]);
+			else
+				live--;
+		}
+	}
+	if (terminal)
+		fprintf(stderr, "\r\033[K");
+}
+
+/* --- results --------------------------------------------------------------------------------- */
+
+static void print_failures(const struct run *r, uint64_t failed)
+{
+	for (uint64_t i = 0; i < failed && i < FAILURES_MAX; i++)
+		printf("FAILED seed %" PRIu64 ": %s\n  replay: ./dev sim --seeds %" PRIu64 "%s\n",
+		       r->board->failures[i].seed, r->board->failures[i].what,
+		       r->board->failures[i].seed, r->options->replay);
+	if (failed > FAILURES_MAX)
+		printf("... and %" PRIu64 " more\n", failed - FAILURES_MAX);
+}
+
+static void print_text(const struct run *r, double seconds)
+{
+	struct board *b = r->board;
+	uint64_t done = atomic_load(&b->done);
+	uint64_t failed = atomic_load(&b->failed);
+	double simulated_s = (double)atomic_load(&b->simulated_ms) / 1e3;
+	printf("%s: %" PRIu64 " seeds in %.1f s: %.1f seeds/s, %.0f simulated s per real s, %.0f "
+	       "steps/s, %" PRIu64 " operations, %" PRIu64 " seeds run twice\n",
+	       r->options->scenario->name, done, seconds, (double)done / seconds,
+	       simulated_s / seconds, (double)atomic_load(&b->steps) / seconds,
+	       (uint64_t)atomic_load(&b->operations), (uint64_t)atomic_load(&b->repeated));
+	printf("faults (per simulated hour):");
+	for (int f = 0; f < SIM_FAULT_COUNT; f++) {
+		uint64_t n = atomic_load(&b->faults[f]);
+		printf("%s %s %" PRIu64 " (%.1f)", f % 4 == 0 ? "\n " : ",",
+		       sim_fault_table[f].name, n,
+		       simulated_s > 0 ? (double)n * 3600 / simulated_s : 0);
+	}
+	printf("\n");
+	print_failures(r, failed);
+	if (r->options->hunt && failed > 0)
+		printf("bug %s found by seed %" PRIu64 ", after %" PRIu64 " seeds\n",
+		       bug_name(r->options->bug), b->failures[0].seed, done);
+	else if (r->options->hunt)
+		printf("bug %s NOT found in %" PRIu64 " seeds\n", bug_name(r->options->bug), done);
+	else
+		printf("%" PRIu64 " passed, %" PRIu64 " failed\n", done - failed, failed);
+}
+
+static void print_json(const struct run *r, double seconds)
+{
+	struct board *b = r->board;
+	json_t *faults = json_object();
+	for (int f = 0; f < SIM_FAULT_COUNT; f++)
+		json_object_set_new(faults, sim_fault_table[f].name,
+				    json_integer((json_int_t)atomic_load(&b->faults[f])));
+	json_t *failures = json_array();
+	uint64_t failed = atomic_load(&b->failed);
+	for (uint64_t i = 0; i < failed && i < FAILURES_MAX; i++)
+		json_array_append_new(failures, json_pack("{s:I, s:s}", "seed",
+							  (json_int_t)b->failures[i].seed,
+							  "violation", b->failures[i].what));
+	json_t *root = json_pack(
+		"{s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:o, s:o}", "scenario",
+		r->options->scenario->name, "seeds", (json_int_t)atomic_load(&b->done), "failed",
+		(json_int_t)failed, "seconds", seconds, "simulated_seconds",
+		(double)atomic_load(&b->simulated_ms) / 1e3, "steps",
+		(json_int_t)atomic_load(&b->steps), "operations",
+		(json_int_t)atomic_load(&b->operations), "repeated",
+		(json_int_t)atomic_load(&b->repeated), "faults", faults, "failures", failures);
+	json_dumpf(root, stdout, JSON_INDENT(2));
+	printf("\n");
+	json_decref(root);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	options_parse(&options, argc, argv);
+	size_t bytes = sizeof(struct board) + options.jobs * sizeof(atomic_uint_fast64_t);
+	void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED) {
+		perror("sim: mmap");
+		return 1;
+	}
+	struct run r = {.options = &options, .board = shared, .start_s = now_s()};
+	atomic_store(&r.board->next_seed, options.seed_first);
+	run_workers(&r, (atomic_uint_fast64_t *)(r.board + 1));
+	double seconds = now_s() - r.start_s;
+	if (options.json)
+		print_json(&r, seconds);
+	else
+		print_text(&r, seconds);
+	uint64_t failed = atomic_load(&r.board->failed);
+	munmap(shared, bytes);
+	return options.hunt ? failed == 0 : failed != 0;
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TESTS_SIM_OPTIONS_H
+#define TESTS_SIM_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bug.h"
+#include "rt/sim.h"
+#include "scenario.h"
+
+struct options {
+	const struct scenario *scenario;
+	uint64_t seed_first;
+	uint64_t seed_last;
+	double minutes; /* stop after this long; 0: when the seeds are done */
+	unsigned jobs;
+	double repeat; /* share of the seeds run twice, to compare their traces */
+	enum bug bug;
+	bool hunt;  /* stop at the first failure; finding none is the failure */
+	bool swarm; /* draw which faults are on, and how hard, from the seed */
+	bool rate_set[SIM_FAULT_COUNT];
+	double rate[SIM_FAULT_COUNT]; /* where rate_set */
+	double scale;
+	bool trace;
+	bool json;
+	char replay[512]; /* the options that matter, as typed, to replay a seed */
+};
+
+/* Exits with 2 and a message on bad usage, with 0 after --help or --list. */
+void options_parse(struct options *o, int argc, char **argv);
+
+/* The simulation that a seed stands for. */
+void options_config(const struct options *o, uint64_t seed, struct sim_config *out);
+
+#endif

@@ -21,7 +21,7 @@ static void assert_values(const struct list *head, const char *expected)
 {
 	char got[64] = "";
 	const struct item *it;
-	list_for_each_entry (it, head, link) {
+	list_for_each_entry(it, head, link) {
 		size_t at = strlen(got);
 		snprintf(got + at, sizeof(got) - at, "%d ", it->value);
 	}
@@ -69,14 +69,14 @@ static void the_safe_walk_survives_removal_of_what_it_stands_on(void **state)
 		list_push_back(&head, &it->link);
 	}
 	struct item *it, *after;
-	list_for_each_entry_safe (it, after, &head, link) {
+	list_for_each_entry_safe(it, after, &head, link) {
 		if (it->value % 3 == 0)
 			continue;
 		list_remove(&it->link);
 		free(it);
 	}
 	assert_values(&head, "0 3 6 9 ");
-	list_for_each_entry_safe (it, after, &head, link)
+	list_for_each_entry_safe(it, after, &head, link)
 		free(it);
 }
 

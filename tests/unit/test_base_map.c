@@ -31,7 +31,7 @@ static void assert_same(const struct map *m, void *const model[KEYS], size_t cou
 {
 	assert_int_equal(map_count(m), count);
 	size_t walked = 0;
-	map_for_each (m, it) {
+	map_for_each(m, it) {
 		for (size_t i = 0; i < KEYS; i++) {
 			if (key_of(i) != it.key)
 				continue;
@@ -121,7 +121,7 @@ static void the_order_of_iteration_repeats(void **state)
 		for (uint64_t i = 0; i < 100; i++)
 			assert_int_equal(map_put(&m, i * i, &values[i]), 0);
 		size_t at = 0;
-		map_for_each (&m, it)
+		map_for_each(&m, it)
 			order[run][at++] = it.key;
 		assert_int_equal(at, 100);
 		map_fini(&m);
@@ -136,7 +136,7 @@ static void an_empty_map_answers_without_a_table(void **state)
 	assert_null(map_get(&m, 0));
 	assert_null(map_remove(&m, 0));
 	map_clear(&m);
-	map_for_each (&m, it)
+	map_for_each(&m, it)
 		fail();
 	assert_int_equal(map_put(&m, 0, cells), -ENOSPC);
 	assert_null(m.slots);

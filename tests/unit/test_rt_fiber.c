@@ -505,7 +505,8 @@ static void stack_overflow_hits_the_guard_page(void **state)
 	pid_t pid = fork();
 	if (pid == 0) {
 		int depth = 0;
-		freopen("/dev/null", "w", stderr);
+		if (freopen("/dev/null", "w", stderr) == NULL)
+			_exit(0);
 		rt_real_run(NULL, overflow, &depth);
 		_exit(0);
 	}

@@ -301,7 +301,7 @@ static void left_by_the_dead(void *arg)
 	if (pid == 0) {
 		/* Bind and die without cleaning up. */
 		struct rt_listener *l;
-		_exit(rt_listen(&l, addr) != 0);
+		_exit(rt_listen(&l, addr) != 0 ? 1 : 0);
 	}
 	int status;
 	waitpid(pid, &status, 0);
@@ -383,7 +383,7 @@ static void sigterm_ends_rt_shutdown_wait(void **state)
 	pid_t pid = fork();
 	if (pid == 0) {
 		struct rt_real_options o = {.signals = true};
-		_exit(rt_real_run(&o, wait_for_signal, fd) != 0);
+		_exit(rt_real_run(&o, wait_for_signal, fd) != 0 ? 1 : 0);
 	}
 	close(fd[1]);
 	char c;

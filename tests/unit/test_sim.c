@@ -82,7 +82,8 @@ static void append_synced(void *arg)
 	if (rt_dir_sync("/d") == 0 && rt_file_size(f, &size) == 0) {
 		CHECK(size >= w->file_bytes);
 		w->file_bytes = size; /* what outlived a power loss is durable */
-		while (size < w->file_limit && rt_file_write(f, "x", 1, size) == 0 && rt_file_sync(f) == 0)
+		while (size < w->file_limit && rt_file_write(f, "x", 1, size) == 0 &&
+		       rt_file_sync(f) == 0)
 			w->file_bytes = ++size;
 	}
 	rt_file_close(f);
@@ -335,7 +336,8 @@ static bool simulator_objects(void (*main)(void *))
 {
 	pid_t pid = fork();
 	if (pid == 0) {
-		freopen("/dev/null", "w", stderr);
+		if (freopen("/dev/null", "w", stderr) == NULL)
+			_exit(0);
 		struct sim *s = quiet_sim(1);
 		struct sim_node *n = sim_node_add(s, "n", 0);
 		sim_disk_add(n, "d", MIB);

@@ -450,7 +450,8 @@ static int rename_check(const struct place *from, const struct place *to)
 
 static int rename_now(struct sim_node *n, const char *path, const char *to_path)
 {
-	struct place from, to;
+	struct place from;
+	struct place to = {0};
 	int rc = name_find(n, path, &from);
 
 	if (rc == 0)

@@ -82,6 +82,7 @@ static void flip(struct inode *i, uint64_t offset, unsigned bit)
 {
 	image_flip(&i->cache, offset, bit);
 	image_flip(&i->stable, offset, bit);
+	i->unlike = true;
 	i->disk->damaged = true;
 }
 

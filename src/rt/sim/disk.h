@@ -74,6 +74,7 @@ struct inode {
 	struct image stable;  /* what is certain to survive the loss of power */
 	struct list pending;  /* change: in cache, not in stable; in order */
 	struct list inflight; /* change: a fiber is waiting for it to be written */
+	bool unlike;          /* cache may differ from stable by more than pending */
 	uint64_t change_seq;
 	size_t pending_count;
 	uint64_t pending_bytes;

@@ -207,6 +207,7 @@ void inode_commit(struct inode *i, uint64_t seq)
 
 void inode_commit_failed(struct inode *i, uint64_t seq)
 {
+	i->unlike = true;
 	for (struct change *c = pending_first(i); c != NULL && c->seq <= seq;
 	     c = pending_first(i)) {
 		change_gamble(sim_of(i), c, &i->stable);
@@ -217,8 +218,10 @@ void inode_commit_failed(struct inode *i, uint64_t seq)
 void inode_power_loss(struct inode *i)
 {
 	struct sim *s = sim_of(i);
-	struct change *c, *after;
+	struct change *c;
 
+	if (list_empty(&i->pending) && list_empty(&i->inflight) && !i->unlike)
+		return;
 	list_for_each_entry(c, &i->pending, link) {
 		if (sim_roll(s, SIM_WRITE_LOST, i->disk->node))
 			continue;
@@ -230,10 +233,11 @@ void inode_power_loss(struct inode *i)
 	changes_free(&i->pending);
 	i->pending_count = 0;
 	i->pending_bytes = 0;
-	list_for_each_entry_safe(c, after, &i->inflight, link)
+	list_for_each_entry(c, &i->inflight, link)
 		change_gamble(s, c, &i->stable);
 	changes_free(&i->inflight);
 	image_copy(&i->cache, &i->stable);
+	i->unlike = false;
 }
 
 void inode_process_death(struct inode *i)

@@ -47,13 +47,13 @@ static void program_wrong_reads(struct lab *lab, uint64_t life)
 {
 	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	uint8_t buf[4096], got[4096];
-	for (unsigned round = 0; round < 2; round++)
-		for (unsigned b = 0; b < 8; b++) {
+	for (uint64_t round = 0; round < 2; round++)
+		for (uint64_t b = 0; b < 8; b++) {
 			memset(buf, (int)(round * 100 + b + 1), sizeof(buf));
 			CHECK(rt_file_write(f, buf, sizeof(buf), b * 4096) == 0);
 		}
 	for (unsigned i = 0; i < 400; i++) {
-		unsigned b = i % 8;
+		uint64_t b = i % 8;
 		CHECK(rt_file_read(f, got, sizeof(got), b * 4096) == 4096);
 		memset(buf, (int)(100 + b + 1), sizeof(buf));
 		lab->numbers[0] += memcmp(buf, got, 4096) != 0;

@@ -170,7 +170,7 @@ struct sim_disk *sim_disk_add(struct sim_node *n, const char *name, uint64_t siz
 	struct sim_disk *d = sim_need(calloc(1, sizeof(*d)));
 
 	assert(name[0] != '\0' && strlen(name) < sizeof(d->name) && strchr(name, '/') == NULL);
-	strcpy(d->name, name);
+	snprintf(d->name, sizeof(d->name), "%s", name);
 	d->node = n;
 	d->size_bytes = size_bytes;
 	list_init(&d->inodes);

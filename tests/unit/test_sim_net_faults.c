@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Cuts of the simulated network, crashes of its nodes, and all faults at once. */
+#include "sim_pair.h"
+
+/* --- cuts and crashes -------------------------------------------------------------------------- */
+
+/* Connects, tells the test, waits to be told, sends, and waits for the end of the other stream. */
+static void use_in_steps(struct lab *lab)
+{
+	struct rt_sock *s = must_connect(lab);
+	lab->client_rc = send_stream(s, 0, 100);
+	lab->step = 1;
+	while (lab->step == 1 && rt_sleep_ns(NS_PER_MS) == 0)
+		continue;
+	uint64_t start = rt_now_ns();
+	if (lab->step == 2)
+		lab->client_rc = send_stream(s, 100, lab->bytes);
+	uint8_t buf[8];
+	if (lab->client_rc == 0)
+		lab->client_rc = rt_sock_recv(s, buf, sizeof(buf), 1);
+	lab->at_ns = rt_now_ns() - start;
+	rt_sock_close(s);
+}
+
+static void a_stream_across_a_lasting_cut_times_out(void **state)
+{
+	for (int how = 0; how < 3; how++) {
+		struct lab lab;
+		lab_open(&lab, 15, serve_quiet, use_in_steps);
+		lab.bytes = 1000;
+		lab_start(&lab);
+		lab_until(&lab, step_one);
+		sim_run(lab.sim, NS_PER_S);
+		assert_int_equal(lab.received, 100);
+		if (how == 0)
+			sim_net_cut(lab.sim, lab.client, lab.server, true);
+		else if (how == 1)
+			sim_net_cut(lab.sim, lab.client, lab.server, false);
+		else
+			sim_net_cut(lab.sim, lab.server, lab.client, false);
+		lab.step = 2;
+		lab_until(&lab, client_done);
+		assert_int_equal(lab.client_rc, -ETIMEDOUT);
+		assert_in_range(lab.at_ns, 15 * NS_PER_S, 21 * NS_PER_S);
+		/* One way only: the bytes arrive, but the client never learns. */
+		assert_int_equal(lab.received, how == 2 ? 1000 : 100);
+		assert_int_equal(lab.wrong_bits, 0);
+		sim_close(lab.sim);
+	}
+}
+
+static void a_stream_across_a_short_cut_goes_on(void **state)
+{
+	struct lab lab;
+	lab_open(&lab, 16, serve_quiet, use_in_steps);
+	lab.bytes = 100000;
+	lab_start(&lab);
+	lab_until(&lab, step_one);
+	sim_net_cut(lab.sim, lab.client, lab.server, true);
+	lab.step = 2;
+	sim_run(lab.sim, 8 * NS_PER_S);
+	assert_int_not_equal(lab.received, lab.bytes);
+	sim_net_heal(lab.sim);
+	sim_run(lab.sim, 8 * NS_PER_S);
+	assert_int_equal(lab.received, lab.bytes);
+	assert_int_equal(lab.wrong_bits, 0);
+	sim_close(lab.sim);
+}
+
+static void a_killed_process_ends_its_streams_at_once(void **state)
+{
+	unsigned ended = 0, reset = 0;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct lab lab;
+		lab_open(&lab, seed, serve_quiet, use_in_steps);
+		lab_start(&lab);
+		lab_until(&lab, step_one);
+		sim_run(lab.sim, NS_PER_S);
+		lab.step = 3; /* does not send: hears of it while it waits */
+		sim_run(lab.sim, NS_PER_S);
+		assert_false(lab.used);
+		sim_node_crash(lab.server, false);
+		sim_run(lab.sim, 10 * NS_PER_MS);
+		assert_true(lab.used);
+		ended += lab.client_rc == 0;
+		reset += lab.client_rc == -ECONNRESET;
+		sim_close(lab.sim);
+	}
+	assert_true(ended > 0 && reset > 0 && ended + reset == 20);
+}
+
+static void a_dark_node_is_silent_and_resets_when_it_is_back(void **state)
+{
+	struct lab lab;
+	lab_open(&lab, 18, serve_quiet, use_in_steps);
+	lab.config.restart_min_ns = 5 * NS_PER_S;
+	lab.config.restart_max_ns = 5 * NS_PER_S;
+	lab.bytes = 1000;
+	lab_start(&lab);
+	lab_until(&lab, step_one);
+	sim_run(lab.sim, NS_PER_S);
+	sim_node_crash(lab.server, true);
+	lab.step = 2;
+	sim_run(lab.sim, 4 * NS_PER_S);
+	assert_false(lab.used);
+	lab_until(&lab, client_done);
+	assert_int_equal(lab.client_rc, -ECONNRESET);
+	assert_in_range(lab.at_ns, 5 * NS_PER_S, 12 * NS_PER_S);
+	assert_int_equal(lab.received, 100);
+	sim_close(lab.sim);
+}
+
+static void a_peer_that_only_waits_does_not_hear_of_a_power_loss(void **state)
+{
+	struct lab lab;
+	lab_open(&lab, 19, serve_quiet, use_in_steps);
+	lab_start(&lab);
+	lab_until(&lab, step_one);
+	sim_run(lab.sim, NS_PER_S);
+	sim_node_crash(lab.server, true);
+	lab.step = 3;
+	sim_run(lab.sim, 10 * MINUTE);
+	assert_false(lab.used);
+	sim_close(lab.sim);
+}
+
+/* --- everything at once ------------------------------------------------------------------------ */
+
+static void echo(void *arg)
+{
+	struct rt_sock *s = arg;
+	uint8_t buf[5000];
+	int64_t n;
+	while ((n = rt_sock_recv(s, buf, sizeof(buf), 1)) > 0) {
+		struct iovec iov = {.iov_base = buf, .iov_len = (size_t)n};
+		if (rt_sock_sendv(s, &iov, 1) != 0)
+			break;
+	}
+	rt_sock_close(s);
+}
+
+static void serve_echo(struct lab *lab)
+{
+	struct rt_listener *li;
+	struct rt_sock *s;
+	if (rt_listen(&li, ADDR) != 0)
+		return;
+	while (rt_accept(li, &s) == 0)
+		if (rt_spawn(NULL, "echo", echo, s) != 0)
+			rt_sock_close(s);
+	rt_listener_close(li);
+}
+
+static void echo_user(void *arg)
+{
+	struct lab *lab = arg;
+	uint8_t buf[20000] = {0};
+	while (!rt_cancelled()) {
+		struct rt_sock *s;
+		if (rt_connect(&s, ADDR) != 0) {
+			rt_sleep_ns(10 * NS_PER_MS);
+			continue;
+		}
+		for (;;) {
+			uint64_t len = 1 + rt_random_u64() % sizeof(buf);
+			uint64_t before = rt_deadline_narrow(rt_now_ns() + 2 * NS_PER_S);
+			int64_t n = send_stream(s, 0, len);
+			if (n == 0)
+				n = rt_sock_recv(s, buf, len, len);
+			rt_deadline_set(before);
+			if (n != (int64_t)len)
+				break;
+			lab->received++;
+			for (uint64_t i = 0; i < len; i++)
+				lab->wrong_bits +=
+					(uint64_t)__builtin_popcount(buf[i] ^ stream_byte(i));
+			rt_sleep_ns(10 * NS_PER_MS);
+		}
+		rt_sock_close(s);
+	}
+}
+
+static void use_echo(struct lab *lab)
+{
+	struct rt_group g;
+	rt_group_init(&g);
+	for (int i = 0; i < 3; i++)
+		if (rt_group_spawn(&g, "user", echo_user, lab) != 0)
+			break;
+	rt_group_join(&g);
+}
+
+static uint64_t echo_hash(struct lab *lab, uint64_t seed)
+{
+	lab_open(lab, seed, serve_echo, use_echo);
+	sim_config_init(&lab->config, seed, 5);
+	lab->config.rate[SIM_NODE_LOSS] = 0;
+	lab->config.rate[SIM_RACK_LOSS] = 0;
+	lab->config.rate[SIM_CRASH_AT_WAIT] = 0.0005;
+	lab_start(lab);
+	sim_run(lab->sim, 5 * NS_PER_S);
+	uint64_t hash = sim_trace_hash(lab->sim);
+	if (sim_fault_count(lab->sim, SIM_NET_CORRUPT) == 0)
+		assert_int_equal(lab->wrong_bits, 0);
+	sim_close(lab->sim);
+	return hash;
+}
+
+static void same_seed_same_trace_under_every_fault(void **state)
+{
+	struct lab lab;
+	uint64_t last = 0, echoes = 0;
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		uint64_t hash = echo_hash(&lab, seed);
+		echoes += lab.received;
+		assert_true(hash == echo_hash(&lab, seed));
+		assert_true(hash != last);
+		last = hash;
+	}
+	assert_true(echoes > 5000);
+}
+
+static void partitions_strike_and_pass(void **state)
+{
+	static const enum sim_fault faults[] = {SIM_NET_PARTITION, SIM_NET_ONE_WAY};
+	for (size_t k = 0; k < 2; k++) {
+		struct lab lab;
+		lab_open(&lab, 21, serve_echo, use_echo);
+		lab.config.rate[faults[k]] = 600;
+		lab_start(&lab);
+		sim_run(lab.sim, 2 * MINUTE);
+		assert_true(sim_fault_count(lab.sim, faults[k]) > 0);
+		uint64_t with = lab.received;
+		sim_faults_stop(lab.sim);
+		sim_run(lab.sim, 20 * NS_PER_S); /* old connections are given up */
+		lab.received = 0;
+		sim_run(lab.sim, 2 * MINUTE);
+		assert_true(with < lab.received * 3 / 4);
+		assert_int_equal(lab.wrong_bits, 0);
+		sim_close(lab.sim);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_stream_across_a_lasting_cut_times_out),
+		cmocka_unit_test(a_stream_across_a_short_cut_goes_on),
+		cmocka_unit_test(a_killed_process_ends_its_streams_at_once),
+		cmocka_unit_test(a_dark_node_is_silent_and_resets_when_it_is_back),
+		cmocka_unit_test(a_peer_that_only_waits_does_not_hear_of_a_power_loss),
+		cmocka_unit_test(same_seed_same_trace_under_every_fault),
+		cmocka_unit_test(partitions_strike_and_pass),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

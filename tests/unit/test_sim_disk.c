@@ -188,6 +188,8 @@ static void program_full(struct lab *lab, uint64_t life)
 	CHECK(rt_file_allocate(g, 0, 128 * KIB, true) == 0);
 	CHECK(rt_file_size(g, &size) == 0 && size == 0);
 	CHECK(rt_file_allocate(g, 0, 2 * MIB, true) == -ENOSPC);
+	CHECK(rt_file_allocate(f, 0, MIB, true) == -ENOSPC);
+	CHECK(rt_space("/d0", &sp) == 0 && sp.free_bytes == MIB - 128 * KIB);
 	while ((lab->rc = rt_file_write(f, block, sizeof(block), at)) == 0)
 		at += sizeof(block);
 	CHECK(lab->rc == -ENOSPC && at == MIB - 128 * KIB);

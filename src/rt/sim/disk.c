@@ -191,7 +191,6 @@ static void disk_crash(struct sim_disk *d, bool power)
 	if (power && !d->lost)
 		name_power_loss(d);
 	list_for_each_entry_safe(i, after, &d->inodes, link) {
-		i->locker = NULL;
 		if (power || d->lost)
 			inode_power_loss(i);
 		else

@@ -388,6 +388,48 @@ static void without_the_faults_of_a_crash_power_loss_loses_nothing(void **state)
 	assert_int_equal(lab.seen, FIRST_WHOLE);
 }
 
+static void sync_fiber(void *arg)
+{
+	struct lab *lab = arg;
+	struct rt_file *f = must_open(lab, "/d0/a", RT_WRITE);
+	CHECK(rt_file_sync(f) == 0);
+	lab->numbers[0] = rt_now_ns();
+	rt_file_close(f);
+}
+
+static void program_write_in_sync(struct lab *lab, uint64_t life)
+{
+	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_fiber *syncer;
+	char buf[8] = "";
+	if (life == 1) {
+		CHECK(rt_dir_sync("/d0") == 0 && rt_file_write(f, "A", 1, 0) == 0);
+		CHECK(rt_spawn(&syncer, "sync", sync_fiber, lab) == 0);
+		/* When the open of the other is over, its sync has begun, as often as not. */
+		CHECK(rt_sleep_ns(250 * NS_PER_US) == 0);
+		CHECK(rt_file_write(f, "B", 1, 1) == 0);
+		lab->numbers[1] = rt_now_ns();
+		rt_join(syncer);
+	} else {
+		int64_t n = rt_file_read(f, buf, 2, 0);
+		CHECK(n >= 1 && buf[0] == 'A');
+		lab->seen = n == 1 && lab->numbers[1] < lab->numbers[0];
+	}
+	rt_file_close(f);
+}
+
+static void a_sync_promises_nothing_of_a_write_that_ends_meanwhile(void **state)
+{
+	unsigned lost = 0;
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		struct lab lab;
+		lab_open(&lab, seed, program_write_in_sync);
+		lab_run_crash(&lab, true);
+		lost += lab.seen;
+	}
+	assert_true(lost > 0);
+}
+
 static void program_inflight(struct lab *lab, uint64_t life)
 {
 	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
@@ -569,6 +611,7 @@ int main(void)
 		cmocka_unit_test(unsynced_writes_are_lost_torn_whole_or_reordered),
 		cmocka_unit_test(a_process_crash_loses_no_write_that_returned),
 		cmocka_unit_test(without_the_faults_of_a_crash_power_loss_loses_nothing),
+		cmocka_unit_test(a_sync_promises_nothing_of_a_write_that_ends_meanwhile),
 		cmocka_unit_test(a_write_under_way_at_a_crash_lands_or_not),
 		cmocka_unit_test(rename_is_all_or_nothing),
 		cmocka_unit_test(names_vanish_without_a_directory_sync_and_never_with_it),

@@ -158,7 +158,7 @@ static void echo_user(void *arg)
 	while (!rt_cancelled()) {
 		struct rt_sock *s;
 		if (rt_connect(&s, ADDR) != 0) {
-			rt_sleep_ns(10 * NS_PER_MS);
+			rt_sleep_ns(20 * NS_PER_MS);
 			continue;
 		}
 		for (;;) {
@@ -174,7 +174,7 @@ static void echo_user(void *arg)
 			for (uint64_t i = 0; i < len; i++)
 				lab->wrong_bits +=
 					(uint64_t)__builtin_popcount(buf[i] ^ stream_byte(i));
-			rt_sleep_ns(10 * NS_PER_MS);
+			rt_sleep_ns(20 * NS_PER_MS);
 		}
 		rt_sock_close(s);
 	}
@@ -193,12 +193,12 @@ static void use_echo(struct lab *lab)
 static uint64_t echo_hash(struct lab *lab, uint64_t seed)
 {
 	lab_open(lab, seed, serve_echo, use_echo);
-	sim_config_init(&lab->config, seed, 5);
+	sim_config_init(&lab->config, seed, 10);
 	lab->config.rate[SIM_NODE_LOSS] = 0;
 	lab->config.rate[SIM_RACK_LOSS] = 0;
 	lab->config.rate[SIM_CRASH_AT_WAIT] = 0.0005;
 	lab_start(lab);
-	sim_run(lab->sim, 5 * NS_PER_S);
+	sim_run(lab->sim, 2 * NS_PER_S);
 	uint64_t hash = sim_trace_hash(lab->sim);
 	if (sim_fault_count(lab->sim, SIM_NET_CORRUPT) == 0)
 		assert_int_equal(lab->wrong_bits, 0);
@@ -217,7 +217,7 @@ static void same_seed_same_trace_under_every_fault(void **state)
 		assert_true(hash != last);
 		last = hash;
 	}
-	assert_true(echoes > 5000);
+	assert_true(echoes > 1000);
 }
 
 static void partitions_strike_and_pass(void **state)
@@ -228,13 +228,13 @@ static void partitions_strike_and_pass(void **state)
 		lab_open(&lab, 21, serve_echo, use_echo);
 		lab.config.rate[faults[k]] = 600;
 		lab_start(&lab);
-		sim_run(lab.sim, 2 * MINUTE);
+		sim_run(lab.sim, MINUTE);
 		assert_true(sim_fault_count(lab.sim, faults[k]) > 0);
 		uint64_t with = lab.received;
 		sim_faults_stop(lab.sim);
 		sim_run(lab.sim, 20 * NS_PER_S); /* old connections are given up */
 		lab.received = 0;
-		sim_run(lab.sim, 2 * MINUTE);
+		sim_run(lab.sim, MINUTE);
 		assert_true(with < lab.received * 3 / 4);
 		assert_int_equal(lab.wrong_bits, 0);
 		sim_close(lab.sim);

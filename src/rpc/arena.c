@@ -8,7 +8,7 @@
 
 struct arena_chunk {
 	struct arena_chunk *next;
-	_Alignas(16) uint8_t bytes[];
+	_Alignas(8) uint8_t bytes[];
 };
 
 static void *arena_pb_alloc(void *a, size_t len)
@@ -86,7 +86,7 @@ void *arena_alloc(struct arena *a, size_t len)
 		a->refused = true;
 		return NULL;
 	}
-	size_t rounded = len == 0 ? 16 : (len + 15) & ~(size_t)15;
+	size_t rounded = len == 0 ? 8 : (len + 7) & ~(size_t)7;
 	void *p = a->next;
 	if (rounded <= (size_t)(a->end - a->next))
 		a->next += rounded;

@@ -29,7 +29,7 @@ struct arena {
 	size_t used_bytes; /* of the limit; the inline part counts by what was handed out */
 	bool refused;      /* the limit was met */
 	ProtobufCAllocator allocator;
-	_Alignas(16) uint8_t first[ARENA_INLINE];
+	_Alignas(8) uint8_t first[ARENA_INLINE];
 };
 
 void arena_init(struct arena *a, size_t limit_bytes);
@@ -37,7 +37,7 @@ void arena_fini(struct arena *a);
 /* Everything handed out is gone; a new limit holds. */
 void arena_reset(struct arena *a, size_t limit_bytes);
 
-/* Aligned to 16. NULL beyond the limit (then a->refused is set) or without memory. */
+/* Aligned to 8, which is enough for any field of a message. NULL beyond the limit (then a->refused is set) or without memory. */
 void *arena_alloc(struct arena *a, size_t len);
 char *arena_strdup(struct arena *a, const char *s);
 

@@ -22,7 +22,7 @@
 /* How much memory a message of len bytes may take when unpacked. */
 static inline size_t body_limit(size_t len)
 {
-	return 4096 + 16 * len;
+	return 4096 + 8 * len;
 }
 
 /*

@@ -186,7 +186,7 @@ static void what_an_arena_hands_out_does_not_overlap(void **state)
 		lens[i] = rng_below(&rng, 3000);
 		parts[i] = arena_alloc(&a, lens[i]);
 		assert_non_null(parts[i]);
-		assert_int_equal((uintptr_t)parts[i] % 16, 0);
+		assert_int_equal((uintptr_t)parts[i] % 8, 0);
 		memset(parts[i], (int)i, lens[i]);
 	}
 	for (unsigned i = 0; i < PARTS; i++)

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/client.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "rpc/body.h"
+#include "rpc/client_conn.h"
+
+static uint64_t or_default(uint64_t value, uint64_t def)
+{
+	return value != 0 ? value : def;
+}
+
+int rpc_channel_open(struct rpc_channel **out, const char *addr,
+		     const struct rpc_channel_options *o)
+{
+	*out = NULL;
+	struct rpc_channel *ch = calloc(1, sizeof(*ch));
+	if (ch == NULL)
+		return -ENOMEM;
+	ch->opts = (struct rpc_channel_options){
+		.pool = o->pool,
+		.connect_timeout_ns = or_default(o->connect_timeout_ns, 5 * NS_PER_S),
+		.stall_ns = or_default(o->stall_ns, 30 * NS_PER_S),
+		.silence_ns = or_default(o->silence_ns, 2 * NS_PER_S),
+		.backoff_min_ns = or_default(o->backoff_min_ns, 20 * NS_PER_MS),
+		.backoff_max_ns = or_default(o->backoff_max_ns, 2 * NS_PER_S),
+		.calls_max = or_default(o->calls_max, 4096),
+	};
+	rt_cond_init(&ch->work);
+	rt_cond_init(&ch->changed);
+	ch->next_id = 1;
+	int n = snprintf(ch->addr, sizeof(ch->addr), "%s", addr);
+	int rc = n < 0 || (size_t)n >= sizeof(ch->addr) ? -EINVAL : 0;
+	if (rc == 0)
+		rc = rt_spawn(&ch->fiber, "rpc-channel", client_channel_main, ch);
+	if (rc < 0) {
+		free(ch);
+		return rc;
+	}
+	*out = ch;
+	return 0;
+}
+
+void rpc_channel_close(struct rpc_channel *ch)
+{
+	if (ch == NULL)
+		return;
+	assert(ch->callers == 0);
+	rt_cancel(ch->fiber);
+	rt_join(ch->fiber);
+	free(ch);
+}
+
+const char *rpc_channel_addr(const struct rpc_channel *ch)
+{
+	return ch->addr;
+}
+
+const struct rpc_counters *rpc_channel_counters(const struct rpc_channel *ch)
+{
+	return &ch->counters;
+}
+
+size_t rpc_channel_out_peak(const struct rpc_channel *ch)
+{
+	return max_u64(ch->out_peak, ch->conn != NULL ? ch->conn->out.peak_bytes : 0);
+}
+
+/* --- calls ----------------------------------------------------------------------------------- */
+
+/* Wait for a connection and take a reference. Without retry the first failure to connect counts. */
+static int channel_await(struct rpc_channel *ch, bool retry, struct client_conn **out)
+{
+	while (ch->conn == NULL) {
+		uint64_t failures = ch->failures_total;
+		if (!retry && ch->failures > 0 && rt_now_ns() < ch->not_before_ns)
+			return ch->last_error;
+		ch->wanted++;
+		rt_cond_signal(&ch->work);
+		int rc = rt_cond_wait(&ch->changed);
+		ch->wanted--;
+		if (rc == -ETIME)
+			return ch->last_error != 0 ? ch->last_error : -ETIMEDOUT;
+		if (rc < 0)
+			return rc;
+		if (!retry && ch->conn == NULL && ch->failures_total != failures)
+			return ch->last_error;
+	}
+	*out = ch->conn;
+	(*out)->refs++;
+	return 0;
+}
+
+static int conn_add_call(struct client_conn *c, struct client_call *call)
+{
+	while (!c->lost && map_count(&c->calls) >= c->channel->opts.calls_max) {
+		int rc = rt_cond_wait(&c->slot);
+		if (rc < 0)
+			return rc;
+	}
+	if (c->lost) {
+		call->lost = true;
+		return -ECONNRESET;
+	}
+	call->id = c->channel->next_id++;
+	int rc = map_put(&c->calls, call->id, call);
+	if (rc == 0)
+		list_push_back(&c->pending, &call->link);
+	return rc;
+}
+
+/* The call goes without an answer. */
+static void conn_forget_call(struct client_conn *c, struct client_call *call, int rc)
+{
+	map_remove(&c->calls, call->id);
+	list_remove(&call->link);
+	if (c->receiving == call)
+		c->receiving = NULL;
+	rt_cond_signal(&c->slot);
+	if (!call->executed)
+		return;
+	struct out_frame f = {
+		.head = {.kind = FRAME_CANCEL, .type = call->args->type->type, .id = call->id},
+		.no_wait = true};
+	(void)out_frame(&c->out, &f);
+	c->channel->counters.cancels++;
+	uint64_t since = max_u64(c->asked_ns, c->in.heard_ns);
+	if (rc == -ETIME && c->asked_ns != 0 &&
+	    rt_now_ns() >= since + c->channel->opts.silence_ns) {
+		c->channel->counters.silent_peers++;
+		out_break(&c->out, -ETIMEDOUT);
+	}
+}
+
+static int call_send(struct client_conn *c, struct client_call *call)
+{
+	struct out_frame f = {
+		.head = {.kind = FRAME_REQUEST, .type = call->args->type->type, .id = call->id},
+		.deadline_ns = rt_deadline(),
+		.context = call->args->context,
+		.body = call->args->request,
+		.payload = call->args->payload,
+	};
+	int rc = out_frame(&c->out, &f);
+	if (rc == -ECONNRESET)
+		call->lost = true;
+	if (rc < 0)
+		return rc;
+	call->executed = true;
+	if (c->asked_ns == 0)
+		c->asked_ns = rt_now_ns() | 1;
+	return 0;
+}
+
+static int call_on(struct client_conn *c, struct client_call *call)
+{
+	int rc = conn_add_call(c, call);
+	if (rc < 0)
+		return rc;
+	rc = call_send(c, call);
+	while (rc == 0 && !call->done)
+		rc = rt_cond_wait(&call->wake);
+	if (call->done)
+		return call->rc;
+	conn_forget_call(c, call, rc);
+	return rc;
+}
+
+static void reply_reset(struct rpc_reply *reply, size_t limit)
+{
+	buf_unref(reply->payload.buf);
+	arena_reset(&reply->arena, limit);
+	reply->message = NULL;
+	reply->payload = (struct rpc_slice){0};
+	reply->error = "";
+}
+
+/* One connection, one try; *again when the next may do better. */
+static int call_once(struct rpc_channel *ch, const struct rpc_call *args, struct rpc_reply *reply,
+		     bool *again)
+{
+	struct client_conn *c = NULL;
+	*again = false;
+	reply_reset(reply, body_limit(args->type->response_max));
+	int rc = channel_await(ch, args->retry, &c);
+	if (rc < 0) {
+		bool in_time = rt_deadline() == RT_NEVER || rt_now_ns() < rt_deadline();
+		return reply->maybe_executed && rc != -ECANCELED && !in_time ? -ETIME : rc;
+	}
+	struct client_call call = {.args = args, .reply = reply};
+	list_init(&call.link);
+	rt_cond_init(&call.wake);
+	rc = call_on(c, &call);
+	client_conn_unref(c);
+	reply->maybe_executed = reply->maybe_executed || call.executed;
+	*again = call.lost;
+	return rc;
+}
+
+int rpc_call(struct rpc_channel *ch, const struct rpc_call *args, struct rpc_reply *reply)
+{
+	arena_init(&reply->arena, 0);
+	reply->payload.buf = NULL;
+	reply->maybe_executed = false;
+	uint64_t before = rt_deadline();
+	if (args->timeout_ns != 0)
+		rt_deadline_narrow(rt_now_ns() + args->timeout_ns);
+	ch->callers++;
+	ch->counters.requests++;
+	bool again = false;
+	int rc = call_once(ch, args, reply, &again);
+	while (rc < 0 && again && args->retry) {
+		ch->counters.retries++;
+		rc = call_once(ch, args, reply, &again);
+	}
+	ch->callers--;
+	rt_deadline_set(before);
+	if (rc < 0) {
+		ch->counters.failures++;
+		reply->message = NULL;
+		if (reply->error[0] == 0)
+			reply->error = err_text(rc);
+	}
+	return rc;
+}
+
+void rpc_reply_fini(struct rpc_reply *reply)
+{
+	buf_unref(reply->payload.buf);
+	reply->payload.buf = NULL;
+	arena_fini(&reply->arena);
+}

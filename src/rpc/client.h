@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The client side: a channel is an address and at most one connection to it, made when the first
+ * call needs it and again after it was lost. Many fibers call at once; answers come in any order.
+ *
+ *     AUTO_REPLY struct rpc_reply reply;
+ *     int rc = rpc_call(channel, &(struct rpc_call){.type = &tally_get, .request = &q.base,
+ *                                                   .timeout_ns = NS_PER_S}, &reply);
+ *     if (rc == 0)
+ *             printf("%lu\n", ((const GetResponse *)reply.message)->value);
+ *
+ * What a call returns, beside what the service answers:
+ *   never sent                     -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT or what rt_connect says
+ *   sent, the connection was lost  -ECONNRESET
+ *   sent, no answer in time        -ETIME
+ *   the fiber was cancelled        -ECANCELED
+ *   an answer that is not whole    -EBADMSG, -EMSGSIZE
+ * After any error reply.maybe_executed tells whether the service may have executed the request.
+ *
+ * With retry a call whose connection was lost is sent again, with the same bytes, until its deadline:
+ * only for requests that the service executes once however often they come.
+ *
+ * A channel belongs to the loop it was opened on.
+ */
+#ifndef RPC_CLIENT_H
+#define RPC_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rpc/arena.h"
+#include "rpc/context.h"
+#include "rpc/counters.h"
+#include "rpc/pool.h"
+#include "rpc/type.h"
+
+struct rpc_channel;
+
+struct rpc_channel_options {
+	struct rpc_pool *pool;       /* for payloads of responses */
+	uint64_t connect_timeout_ns; /* 0: 5 s */
+	uint64_t stall_ns;       /* silence inside a frame, or a peer that does not read; 0: 30 s */
+	uint64_t silence_ns;     /* a call ran out of time and nothing at all came for so long: the
+			      * connection is given up; 0: 2 s */
+	uint64_t backoff_min_ns; /* before the second attempt to connect; 0: 20 ms */
+	uint64_t backoff_max_ns; /* 0: 2 s */
+	size_t calls_max;        /* under way at once, more wait; 0: 4096 */
+};
+
+/* The options are copied; makes no connection yet. -EINVAL, -ENOMEM, -EAGAIN. */
+int rpc_channel_open(struct rpc_channel **out, const char *addr,
+		     const struct rpc_channel_options *o);
+/* No fiber may be in a call. */
+void rpc_channel_close(struct rpc_channel *ch);
+
+const char *rpc_channel_addr(const struct rpc_channel *ch);
+const struct rpc_counters *rpc_channel_counters(const struct rpc_channel *ch);
+/* The most that was queued for sending at once, with payloads. */
+size_t rpc_channel_out_peak(const struct rpc_channel *ch);
+
+struct rpc_call {
+	const struct rpc_type *type;
+	const struct rpc_context *context; /* NULL: none */
+	const ProtobufCMessage *request;
+	struct rpc_slice payload; /* a failed call may still be sending it: do not change it then */
+	struct buf *reply_buf; /* receive the response's payload here; NULL: in one from the pool.
+				   * After a failed call it may still be written to: release it */
+	uint64_t timeout_ns;   /* 0: only the fiber's deadline */
+	bool retry;
+};
+
+struct rpc_reply {
+	const void *message;      /* the type's response; NULL after an error */
+	struct rpc_slice payload; /* the reply's reference; buf is NULL when there is none */
+	const char *error;        /* the service's words after an error; never NULL */
+	bool maybe_executed;
+	struct arena arena;
+};
+
+/* Waits. Always fills reply, which must be given to rpc_reply_fini. */
+int rpc_call(struct rpc_channel *ch, const struct rpc_call *call, struct rpc_reply *reply);
+void rpc_reply_fini(struct rpc_reply *reply);
+
+/* A local declared AUTO_REPLY is released when its scope ends; it must have been through rpc_call. */
+#define AUTO_REPLY __attribute__((cleanup(rpc_reply_fini)))
+
+#endif

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The fiber of a channel: connects when a caller wants it, reads responses and hands them to their
+ * calls, and when the connection is lost fails all calls that were given to it.
+ */
+#include "rpc/client_conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/bug.h"
+#include "base/crc.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "rpc/body.h"
+#include "rpc/rpc.pb-c.h"
+
+/* The bounds of what any response may be; each call has its own within them. */
+static const struct frame_limits client_limits = {.body_max = RPC_BODY_MAX,
+						  .payload_max = RPC_PAYLOAD_MAX};
+
+/* --- responses ------------------------------------------------------------------------------- */
+
+static void call_finish(struct client_conn *c, struct client_call *call, int rc)
+{
+	map_remove(&c->calls, call->id);
+	list_remove(&call->link);
+	if (c->receiving == call)
+		c->receiving = NULL;
+	call->rc = rc;
+	call->done = true;
+	rt_cond_signal(&call->wake);
+	rt_cond_signal(&c->slot);
+}
+
+/* An answer came, but not whole. */
+static void call_spoiled(struct client_conn *c, struct client_call *call, int rc)
+{
+	call->lost = rc == -EBADMSG;
+	call_finish(c, call, rc);
+}
+
+static struct client_call *conn_find_call(struct client_conn *c, const struct frame_header *h)
+{
+	struct client_call *call = map_get(&c->calls, h->id);
+	if (bug_planted(BUG_REPLY_MISMATCH) && call != NULL &&
+	    c->channel->counters.connections > 1) {
+		/* Planted: after a reconnect answers are taken to come in order. */
+		list_for_each_entry(call, &c->pending, link) {
+			if (call->args->type->type == h->type)
+				return call;
+		}
+	}
+	return call;
+}
+
+/* The words that come with a status. */
+static const char *error_text(struct arena *a, const uint8_t *body, size_t len, int rc)
+{
+	ProtobufCMessage *m = NULL;
+	if (len > 0 && body_unpack(&terrane__rpc__error_body__descriptor, a, body, len, &m) == 0) {
+		const Terrane__Rpc__ErrorBody *e = (const Terrane__Rpc__ErrorBody *)m;
+		if (e->message[0] != 0)
+			return e->message;
+	}
+	return err_text(rc);
+}
+
+/* Body of a response to its call; what is left to receive decides whether it is finished. */
+static void call_take_body(struct client_conn *c, struct client_call *call,
+			   const struct frame_header *h, const uint8_t *body)
+{
+	struct rpc_counters *n = &c->channel->counters;
+	const struct rpc_type *t = call->args->type;
+	if (crc32c(0, body, h->body_len) != h->meta_crc) {
+		n->bad_body_crc++;
+		call_spoiled(c, call, -EBADMSG);
+		return;
+	}
+	int rc = err_from_wire(h->status);
+	if (rc < 0) {
+		call->executed = (h->flags & FRAME_NOT_EXECUTED) == 0;
+		call->lost = !call->executed && rc == -EBADMSG;
+		call->reply->error = error_text(&call->reply->arena, body, h->body_len, rc);
+		call_finish(c, call, rc);
+		return;
+	}
+	if (h->body_len > t->response_max || h->payload_len > t->response_payload_max ||
+	    (call->args->reply_buf != NULL && h->payload_len > call->args->reply_buf->cap)) {
+		n->too_large++;
+		call_spoiled(c, call, -EMSGSIZE);
+		return;
+	}
+	ProtobufCMessage *m = NULL;
+	rc = body_unpack(t->response, &call->reply->arena, body, h->body_len, &m);
+	if (rc < 0) {
+		n->bad_body++;
+		call_finish(c, call, rc);
+		return;
+	}
+	call->reply->message = m;
+	if (h->payload_len == 0)
+		call_finish(c, call, 0);
+}
+
+/* The payload for c->receiving, which may give up at any wait here. */
+static int conn_read_payload(struct client_conn *c, const struct frame_header *h)
+{
+	struct rpc_channel *ch = c->channel;
+	if (h->payload_len == 0)
+		return 0;
+	if (c->receiving == NULL)
+		return in_skip(&c->in, h->payload_len);
+	AUTO_BUF struct buf *b = NULL;
+	int rc = 0;
+	if (c->receiving->args->reply_buf != NULL)
+		b = buf_ref(c->receiving->args->reply_buf);
+	else
+		rc = rpc_pool_get(ch->opts.pool, h->payload_len, &b);
+	uint32_t crc = 0;
+	if (rc == 0)
+		rc = in_read(&c->in, b->data, h->payload_len, &crc);
+	if (rc < 0)
+		return rc;
+	struct client_call *call = c->receiving;
+	if (call == NULL) {
+		ch->counters.late++;
+	} else if (crc != h->payload_crc) {
+		ch->counters.bad_payload_crc++;
+		call_spoiled(c, call, -EBADMSG);
+	} else {
+		b->len = h->payload_len;
+		call->reply->payload =
+			(struct rpc_slice){.buf = buf_ref(b), .len = h->payload_len, .crc = crc};
+		call_finish(c, call, 0);
+	}
+	return 0;
+}
+
+/* The body, in the read-ahead or, when too large for that, in *apart. */
+static int conn_read_body(struct client_conn *c, const struct frame_header *h, struct buf **apart,
+			  const uint8_t **body)
+{
+	if (h->body_len <= IN_BYTES)
+		return in_view(&c->in, h->body_len, body);
+	uint32_t crc = 0;
+	int rc = rpc_pool_get(c->channel->opts.pool, h->body_len, apart);
+	if (rc == 0)
+		rc = in_read(&c->in, (*apart)->data, h->body_len, &crc);
+	*body = rc == 0 ? (*apart)->data : NULL;
+	return rc;
+}
+
+static int conn_response(struct client_conn *c, const struct frame_header *h)
+{
+	struct rpc_counters *n = &c->channel->counters;
+	AUTO_BUF struct buf *apart = NULL;
+	const uint8_t *body = NULL;
+	int rc = conn_read_body(c, h, &apart, &body);
+	if (rc < 0)
+		return rc;
+	c->heard = true;
+	c->channel->failures = 0;
+	struct client_call *call = conn_find_call(c, h);
+	if (call == NULL) {
+		n->late++;
+		return in_skip(&c->in, h->payload_len);
+	}
+	if (call->args->type->type != h->type) {
+		n->unexpected_frame++;
+		return -EPROTO;
+	}
+	c->receiving = call;
+	call_take_body(c, call, h, body);
+	rc = conn_read_payload(c, h);
+	c->receiving = NULL;
+	c->asked_ns = list_empty(&c->pending) ? 0 : c->in.heard_ns | 1;
+	return rc;
+}
+
+static int conn_goodbye(struct client_conn *c, const struct frame_header *h)
+{
+	AUTO_BUF struct buf *apart = NULL;
+	const uint8_t *body = NULL;
+	int rc = conn_read_body(c, h, &apart, &body);
+	if (rc < 0)
+		return rc;
+	struct arena a;
+	arena_init(&a, body_limit(h->body_len));
+	int err = err_from_wire(h->status);
+	bool whole = crc32c(0, body, h->body_len) == h->meta_crc;
+	log_info("rpc_goodbye", "peer=%s err=%s text=%s", c->channel->addr, err_name(err),
+		 LOG_QUOTE(error_text(&a, body, whole ? h->body_len : 0, err)));
+	arena_fini(&a);
+	if (err < 0)
+		c->channel->last_error = err;
+	return -EPIPE;
+}
+
+static int conn_one_frame(struct client_conn *c)
+{
+	const uint8_t *at = NULL;
+	int rc = in_header(&c->in, 0, &at);
+	if (rc < 0)
+		return rc;
+	struct rpc_counters *n = &c->channel->counters;
+	struct frame_header h;
+	enum frame_fault fault = FRAME_OK;
+	rc = frame_decode(&h, at, &client_limits, &fault);
+	if (rc < 0) {
+		rpc_count_fault(n, fault);
+		return rc;
+	}
+	if (h.kind == FRAME_RESPONSE)
+		return conn_response(c, &h);
+	if (h.kind == FRAME_GOODBYE)
+		return conn_goodbye(c, &h);
+	n->unexpected_frame++;
+	return -EPROTO;
+}
+
+/* --- a connection's life --------------------------------------------------------------------- */
+
+void client_conn_unref(struct client_conn *c)
+{
+	if (--c->refs > 0)
+		return;
+	in_fini(&c->in);
+	map_fini(&c->calls);
+	free(c);
+}
+
+static void conn_count_end(struct client_conn *c, int rc)
+{
+	struct rpc_counters *n = &c->channel->counters;
+	if (rc == -ETIMEDOUT)
+		n->stalled_frames++;
+	else if (c->in.cut)
+		n->cut_frames++;
+	if (c->out.error == -ETIMEDOUT)
+		n->stalled_writes++;
+	if (rc != -EPIPE && rc != -ECANCELED)
+		log_info("rpc_connection_lost", "peer=%s err=%s", c->channel->addr, err_name(rc));
+}
+
+/* Nothing of it is used by the channel any more; calls that were given to it fail. */
+static void conn_end(struct client_conn *c, int rc)
+{
+	conn_count_end(c, rc);
+	c->lost = true;
+	out_break(&c->out, rc);
+	while (!list_empty(&c->pending)) {
+		struct client_call *call =
+			list_entry(list_first(&c->pending), struct client_call, link);
+		call->lost = true;
+		call_finish(c, call, -ECONNRESET);
+	}
+	rt_cond_broadcast(&c->slot);
+	rt_shield_enter();
+	out_fini(&c->out);
+	rt_shield_leave();
+	c->channel->out_peak = max_u64(c->channel->out_peak, c->out.peak_bytes);
+	rt_sock_close(c->sock);
+	client_conn_unref(c);
+}
+
+/* Takes the socket. */
+static int conn_start(struct rpc_channel *ch, struct rt_sock *sock, struct client_conn **out)
+{
+	struct client_conn *c = calloc(1, sizeof(*c));
+	if (c == NULL) {
+		rt_sock_close(sock);
+		return -ENOMEM;
+	}
+	c->channel = ch;
+	c->refs = 1;
+	c->sock = sock;
+	map_init(&c->calls, ch->opts.calls_max);
+	list_init(&c->pending);
+	rt_cond_init(&c->slot);
+	int rc = in_init(&c->in, sock, ch->opts.stall_ns);
+	if (rc == 0)
+		rc = out_init(&c->out, sock, ch->opts.pool, ch->opts.stall_ns);
+	if (rc < 0) {
+		rt_sock_close(sock);
+		client_conn_unref(c);
+		return rc;
+	}
+	*out = c;
+	return 0;
+}
+
+/* --- the channel's fiber --------------------------------------------------------------------- */
+
+static int channel_connect(struct rpc_channel *ch, struct client_conn **out)
+{
+	struct rt_sock *sock = NULL;
+	rt_deadline_set(rt_now_ns() + ch->opts.connect_timeout_ns);
+	int rc = rt_connect(&sock, ch->addr);
+	rt_deadline_set(RT_NEVER);
+	if (rc == 0)
+		rc = conn_start(ch, sock, out);
+	return rc == -ETIME ? -ETIMEDOUT : rc;
+}
+
+/* Wait longer after each failure, up to a bound, and not all clients at the same moment. */
+static void channel_plan_next(struct rpc_channel *ch)
+{
+	uint64_t delay = ch->opts.backoff_max_ns;
+	if (ch->failures == 0)
+		delay = 0;
+	else if (ch->failures < 32)
+		delay = min_u64(delay, ch->opts.backoff_min_ns << (ch->failures - 1));
+	if (delay > 1)
+		delay = delay / 2 + rt_random_u64() % (delay - delay / 2);
+	ch->not_before_ns = rt_now_ns() + delay;
+}
+
+static void channel_failed(struct rpc_channel *ch, int rc)
+{
+	ch->last_error = rc;
+	ch->failures++;
+	ch->failures_total++;
+	channel_plan_next(ch);
+	rt_cond_broadcast(&ch->changed);
+}
+
+/* Serve a connection until it is lost. */
+static int channel_serve(struct rpc_channel *ch, struct client_conn *c)
+{
+	ch->counters.connections++;
+	ch->last_error = 0;
+	ch->conn = c;
+	rt_cond_broadcast(&ch->changed);
+	int rc = 0;
+	while (rc == 0)
+		rc = conn_one_frame(c);
+	ch->conn = NULL;
+	bool heard = c->heard;
+	conn_end(c, rc);
+	if (!heard)
+		channel_failed(ch, ch->last_error != 0 ? ch->last_error : -ECONNREFUSED);
+	else
+		channel_plan_next(ch);
+	return rc == -ECANCELED ? rc : 0;
+}
+
+static int channel_step(struct rpc_channel *ch)
+{
+	if (ch->wanted == 0)
+		return rt_cond_wait(&ch->work);
+	uint64_t now = rt_now_ns();
+	if (now < ch->not_before_ns) {
+		int rc = rt_sleep_ns(ch->not_before_ns - now);
+		if (rc < 0)
+			return rc;
+	}
+	struct client_conn *c = NULL;
+	int rc = channel_connect(ch, &c);
+	if (rc == 0)
+		return channel_serve(ch, c);
+	if (rc == -ECANCELED)
+		return rc;
+	channel_failed(ch, rc);
+	return 0;
+}
+
+void client_channel_main(void *channel)
+{
+	rt_deadline_set(RT_NEVER);
+	while (channel_step(channel) == 0)
+		;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "rpc/stream.h"
+
+int in_init(struct rpc_in *in, struct rt_sock *sock, uint64_t stall_ns)
+{
+	*in = (struct rpc_in){.sock = sock, .stall_ns = stall_ns, .heard_ns = rt_now_ns()};
+	in->bytes = malloc(IN_BYTES);
+	return in->bytes != NULL ? 0 : -ENOMEM;
+}
+
+void in_fini(struct rpc_in *in)
+{
+	free(in->bytes);
+	in->bytes = NULL;
+}
+
+/* At least min bytes, within timeout_ns from now. */
+static int64_t in_recv(struct rpc_in *in, void *dst, size_t len, size_t min, uint64_t timeout_ns)
+{
+	if (timeout_ns != 0)
+		rt_deadline_set(rt_now_ns() + timeout_ns);
+	int64_t n = rt_sock_recv(in->sock, dst, len, min);
+	rt_deadline_set(RT_NEVER);
+	if (n > 0)
+		in->heard_ns = rt_now_ns();
+	return n;
+}
+
+/* Read ahead until [head, tail) has need bytes. */
+static int in_fill(struct rpc_in *in, size_t need, uint64_t timeout_ns)
+{
+	size_t have = in->tail - in->head;
+	assert(need <= IN_BYTES);
+	if (have >= need)
+		return 0;
+	if (have == 0 || IN_BYTES - in->head < need) {
+		memmove(in->bytes, in->bytes + in->head, have);
+		in->head = 0;
+		in->tail = have;
+	}
+	size_t missing = need - have;
+	int64_t n = in_recv(in, in->bytes + in->tail, IN_BYTES - in->tail, missing, timeout_ns);
+	if (n < 0)
+		return (int)n;
+	in->tail += (size_t)n;
+	in->cut = (size_t)n < missing;
+	return in->cut ? -ECONNRESET : 0;
+}
+
+static int in_stalled(int rc)
+{
+	return rc == -ETIME ? -ETIMEDOUT : rc;
+}
+
+int in_header(struct rpc_in *in, uint64_t idle_ns, const uint8_t **at)
+{
+	if (in->head == in->tail) {
+		int rc = in_fill(in, 1, idle_ns);
+		bool ended = in->cut;
+		in->cut = false;
+		if (rc < 0)
+			return ended ? -EPIPE : rc;
+	}
+	return in_view(in, FRAME_HEADER_BYTES, at);
+}
+
+int in_view(struct rpc_in *in, size_t len, const uint8_t **at)
+{
+	int rc = in_fill(in, len, in->stall_ns);
+	if (rc < 0)
+		return in_stalled(rc);
+	*at = in->bytes + in->head;
+	in->head += len;
+	return 0;
+}
+
+/* What was read ahead, up to len. */
+static size_t in_take_ahead(struct rpc_in *in, uint8_t *dst, size_t len)
+{
+	size_t n = min_u64(len, in->tail - in->head);
+	if (dst != NULL)
+		memcpy(dst, in->bytes + in->head, n);
+	in->head += n;
+	return n;
+}
+
+int in_read(struct rpc_in *in, uint8_t *dst, size_t len, uint32_t *crc)
+{
+	size_t done = in_take_ahead(in, dst, len);
+	uint32_t sum = crc32c(0, dst, done);
+	while (done < len) {
+		size_t piece = min_u64(len - done, IN_PIECE_BYTES);
+		int64_t n = in_recv(in, dst + done, piece, piece, in->stall_ns);
+		if (n < 0)
+			return in_stalled((int)n);
+		in->cut = (size_t)n < piece;
+		if (in->cut)
+			return -ECONNRESET;
+		sum = crc32c(sum, dst + done, piece);
+		done += piece;
+	}
+	*crc = sum;
+	return 0;
+}
+
+int in_skip(struct rpc_in *in, size_t len)
+{
+	size_t done = in_take_ahead(in, NULL, len);
+	while (done < len) {
+		size_t piece = min_u64(len - done, IN_BYTES);
+		int64_t n = in_recv(in, in->bytes, piece, piece, in->stall_ns);
+		if (n < 0)
+			return in_stalled((int)n);
+		in->cut = (size_t)n < piece;
+		if (in->cut)
+			return -ECONNRESET;
+		done += piece;
+	}
+	return 0;
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/pool.h"
+
+#include <assert.h>
+#include <errno.h>
+
+static void pool_freed_here(struct rt_msg *msg)
+{
+	struct rpc_pool *p = container_of(msg, struct rpc_pool, msg);
+	atomic_store(&p->posted, false);
+	rt_cond_broadcast(&p->freed);
+}
+
+/* On the thread that released a buffer. waited is set before the pool is asked again, so either the
+ * asker sees the buffer or this sees that someone waits. */
+static void pool_on_free(void *ctx)
+{
+	struct rpc_pool *p = ctx;
+	if (!atomic_load(&p->waited))
+		return;
+	if (rt_loop_self() == p->loop)
+		rt_cond_broadcast(&p->freed);
+	else if (!atomic_exchange(&p->posted, true))
+		rt_post(p->loop, &p->msg);
+}
+
+void rpc_pool_init(struct rpc_pool *p, uint64_t limit_bytes)
+{
+	*p = (struct rpc_pool){.loop = rt_loop_self(), .msg.fn = pool_freed_here};
+	buf_pool_init(&p->bufs, limit_bytes);
+	buf_pool_on_free(&p->bufs, pool_on_free, p);
+	rt_mutex_init(&p->turn);
+	rt_cond_init(&p->freed);
+}
+
+void rpc_pool_fini(struct rpc_pool *p)
+{
+	assert(p->waiting == 0);
+	/* A message under way points into p. Posting is for other threads, which do not crash alone:
+	 * it arrives. */
+	while (atomic_load(&p->posted))
+		rt_yield();
+	buf_pool_fini(&p->bufs);
+}
+
+static int pool_get_in_turn(struct rpc_pool *p, size_t len, struct buf **out)
+{
+	int rc = rt_mutex_lock(&p->turn);
+	if (rc < 0)
+		return rc;
+	for (;;) {
+		atomic_store(&p->waited, true);
+		rc = buf_get(&p->bufs, len, out);
+		if (rc != -ENOBUFS)
+			break;
+		rc = rt_cond_wait(&p->freed);
+		if (rc < 0)
+			break;
+	}
+	atomic_store(&p->waited, false);
+	rt_mutex_unlock(&p->turn);
+	return rc;
+}
+
+int rpc_pool_get(struct rpc_pool *p, size_t len, struct buf **out)
+{
+	*out = NULL;
+	if (p->waiting == 0) {
+		int rc = buf_get(&p->bufs, len, out);
+		if (rc != -ENOBUFS)
+			return rc;
+	}
+	p->waits++;
+	p->waiting++;
+	int rc = pool_get_in_turn(p, len, out);
+	p->waiting--;
+	return rc;
+}

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One connection of a server: reads frames, starts a fiber for each request, and refuses what is
+ * wrong. What is wrong behind an intact header concerns that request alone: its bytes are skipped,
+ * the client is told, the connection lives. After a bad header the stream has lost its place: the
+ * client is told in a goodbye and the connection ends.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/crc.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "rpc/body.h"
+#include "rpc/rpc.pb-c.h"
+#include "rpc/server_conn.h"
+
+#define FREE_REQUESTS_MAX 1024
+#define ERROR_TEXT_MAX 256
+
+/* --- requests -------------------------------------------------------------------------------- */
+
+static struct rpc_request *request_new(struct server_conn *c, const struct rpc_method *m,
+				       const struct frame_header *h)
+{
+	struct rpc_server *s = c->server;
+	const struct rpc_type *t = m->type;
+	size_t limit = body_limit((size_t)t->request_max + t->response_max + FRAME_CONTEXT_MAX);
+	struct list *node = list_pop_front(&s->free_requests);
+	struct rpc_request *r = NULL;
+	if (node != NULL) {
+		r = list_entry(node, struct rpc_request, link);
+		s->free_count--;
+		arena_reset(&r->arena, limit);
+	} else {
+		r = malloc(sizeof(*r));
+		if (r == NULL)
+			return NULL;
+		arena_init(&r->arena, limit);
+	}
+	r->type = t;
+	r->service = s->opts.service;
+	r->payload = (struct rpc_slice){0};
+	r->body = NULL;
+	r->reply = NULL;
+	r->reply_payload = (struct rpc_slice){0};
+	r->error = NULL;
+	r->method = m;
+	r->conn = c;
+	r->fiber = NULL;
+	r->id = h->id;
+	r->deadline_ns = RT_NEVER;
+	r->bulk_bytes = 0;
+	r->cancelled = false;
+	list_push_back(&c->requests, &r->link);
+	c->in_flight++;
+	s->in_flight++;
+	s->stats.in_flight_peak = max_u64(s->stats.in_flight_peak, s->in_flight);
+	return r;
+}
+
+void server_request_free(struct rpc_server *s, struct rpc_request *r)
+{
+	if (s->free_count < FREE_REQUESTS_MAX) {
+		arena_reset(&r->arena, 0);
+		list_push_front(&s->free_requests, &r->link);
+		s->free_count++;
+		return;
+	}
+	arena_fini(&r->arena);
+	free(r);
+}
+
+static void request_end(struct rpc_request *r)
+{
+	struct server_conn *c = r->conn;
+	buf_unref(r->payload.buf);
+	buf_unref(r->reply_payload.buf);
+	list_remove(&r->link);
+	c->in_flight--;
+	c->server->in_flight--;
+	c->bulk_bytes -= r->bulk_bytes;
+	rt_cond_broadcast(&c->room);
+	server_request_free(c->server, r);
+}
+
+/* A buffer that counts against the connection's share while the request lives. */
+static int request_buf(struct rpc_request *r, size_t len, struct buf **out)
+{
+	struct server_conn *c = r->conn;
+	struct rpc_server *s = c->server;
+	size_t cap = buf_cap_for(len);
+	while (c->bulk_bytes > 0 && c->bulk_bytes + cap > s->opts.share_bytes) {
+		int rc = rt_cond_wait(&c->room);
+		if (rc < 0)
+			return rc;
+	}
+	c->bulk_bytes += cap;
+	r->bulk_bytes += cap;
+	s->stats.share_peak_bytes = max_u64(s->stats.share_peak_bytes, c->bulk_bytes);
+	return rpc_pool_get(s->opts.pool, len, out);
+}
+
+void *rpc_alloc(struct rpc_request *r, size_t len)
+{
+	return arena_alloc(&r->arena, len);
+}
+
+int rpc_reply_buf(struct rpc_request *r, size_t len, struct buf **out)
+{
+	*out = NULL;
+	return len > r->type->response_payload_max ? -EMSGSIZE : request_buf(r, len, out);
+}
+
+void rpc_reply_payload_take(struct rpc_request *r, struct rpc_slice payload)
+{
+	assert(payload.offset + payload.len <= payload.buf->cap);
+	buf_unref(r->reply_payload.buf);
+	r->reply_payload = payload;
+}
+
+int rpc_fail(struct rpc_request *r, int err, const char *fmt, ...)
+{
+	char text[ERROR_TEXT_MAX];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	r->error = arena_strdup(&r->arena, text);
+	return err;
+}
+
+/* --- answers --------------------------------------------------------------------------------- */
+
+static int conn_send_error(struct server_conn *c, enum frame_kind kind,
+			   const struct frame_header *to, int err, const char *text,
+			   bool not_executed)
+{
+	Terrane__Rpc__ErrorBody body;
+	terrane__rpc__error_body__init(&body);
+	body.message = (char *)text;
+	struct out_frame f = {
+		.head = {.kind = kind, .status = (uint32_t)-err},
+		.body = &body.base,
+		.no_wait = kind == FRAME_GOODBYE,
+	};
+	if (to != NULL) {
+		f.head.type = to->type;
+		f.head.id = to->id;
+		f.head.flags = not_executed ? FRAME_NOT_EXECUTED : 0;
+	}
+	return out_frame(&c->out, &f);
+}
+
+static int request_send_reply(struct rpc_request *r)
+{
+	if (protobuf_c_message_get_packed_size(r->reply) > r->type->response_max ||
+	    r->reply_payload.len > r->type->response_payload_max)
+		return -EMSGSIZE;
+	struct out_frame f = {
+		.head = {.kind = FRAME_RESPONSE, .type = r->type->type, .id = r->id},
+		.body = r->reply,
+		.payload = r->reply_payload,
+	};
+	return out_frame(&r->conn->out, &f);
+}
+
+/* Also a cancelled or late request is answered: it shows the client that the server lives. */
+static void request_answer(struct rpc_request *r, int rc, bool not_executed)
+{
+	rt_shield_enter();
+	if (rc == 0)
+		rc = request_send_reply(r);
+	if (rc < 0) {
+		struct frame_header to = {.type = r->type->type, .id = r->id};
+		const char *text = r->error != NULL ? r->error : err_text(rc);
+		r->conn->server->counters.failures++;
+		conn_send_error(r->conn, FRAME_RESPONSE, &to, rc, text, not_executed);
+	}
+	rt_shield_leave();
+}
+
+static void request_main(void *arg)
+{
+	struct rpc_request *r = arg;
+	r->fiber = rt_self();
+	rt_deadline_set(r->deadline_ns);
+	int rc = 0;
+	if (r->cancelled)
+		rc = -ECANCELED;
+	else if (r->deadline_ns != RT_NEVER && rt_now_ns() >= r->deadline_ns)
+		rc = -ETIME;
+	bool not_executed = rc != 0;
+	if (rc == 0)
+		rc = r->method->handle(r);
+	assert(rc <= 0);
+	request_answer(r, rc, not_executed);
+	request_end(r);
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+/* Why a request is not executed; err is 0 while nothing speaks against it. */
+struct refusal {
+	int err;
+	const char *text;
+};
+
+static void refuse(struct refusal *f, uint64_t *counter, int err, const char *text)
+{
+	(*counter)++;
+	*f = (struct refusal){.err = err, .text = text};
+}
+
+/* Context and body, which stand at meta. */
+static void request_parse(struct rpc_request *r, const struct frame_header *h, const uint8_t *meta,
+			  struct refusal *f)
+{
+	struct rpc_counters *n = &r->conn->server->counters;
+	int rc = rpc_context_read(&r->context, &r->arena, meta, h->context_len);
+	if (rc < 0) {
+		refuse(f, &n->bad_body, rc, "the context does not parse");
+		return;
+	}
+	rc = body_unpack(r->type->request, &r->arena, meta + h->context_len, h->body_len, &r->body);
+	if (rc == 0)
+		rc = body_new(r->type->response, &r->arena, &r->reply);
+	if (rc == -EMSGSIZE)
+		refuse(f, &n->too_large, rc, "the body takes more memory than allowed");
+	else if (rc < 0)
+		refuse(f, &n->bad_body, rc, "the body does not parse");
+}
+
+static int request_read_meta(struct rpc_request *r, const struct frame_header *h, struct refusal *f)
+{
+	struct server_conn *c = r->conn;
+	size_t len = (size_t)h->context_len + h->body_len;
+	const uint8_t *meta = NULL;
+	AUTO_BUF struct buf *apart = NULL;
+	uint32_t crc = 0;
+	int rc = 0;
+	if (len <= IN_BYTES) {
+		rc = in_view(&c->in, len, &meta);
+		if (rc == 0)
+			crc = crc32c(0, meta, len);
+	} else {
+		rc = rpc_pool_get(c->server->opts.pool, len, &apart);
+		if (rc == 0)
+			rc = in_read(&c->in, apart->data, len, &crc);
+		meta = apart != NULL ? apart->data : NULL;
+	}
+	if (rc < 0)
+		return rc;
+	if (crc != h->meta_crc)
+		refuse(f, &c->server->counters.bad_body_crc, -EBADMSG,
+		       "the body does not match its checksum");
+	else
+		request_parse(r, h, meta, f);
+	return 0;
+}
+
+static int request_read_payload(struct rpc_request *r, const struct frame_header *h,
+				struct refusal *f)
+{
+	struct server_conn *c = r->conn;
+	if (h->payload_len == 0)
+		return 0;
+	if (f->err != 0)
+		return in_skip(&c->in, h->payload_len);
+	int rc = request_buf(r, h->payload_len, &r->payload.buf);
+	if (rc < 0)
+		return rc;
+	r->payload.len = h->payload_len;
+	rc = in_read(&c->in, r->payload.buf->data, h->payload_len, &r->payload.crc);
+	if (rc == 0 && r->payload.crc != h->payload_crc)
+		refuse(f, &c->server->counters.bad_payload_crc, -EBADMSG,
+		       "the payload does not match its checksum");
+	return rc;
+}
+
+static int conn_skip_and_refuse(struct server_conn *c, const struct frame_header *h,
+				const struct refusal *f)
+{
+	int rc = in_skip(&c->in, (size_t)h->context_len + h->body_len + h->payload_len);
+	return rc < 0 ? rc : conn_send_error(c, FRAME_RESPONSE, h, f->err, f->text, true);
+}
+
+static int conn_start_request(struct server_conn *c, const struct rpc_method *m,
+			      const struct frame_header *h)
+{
+	struct refusal f = {0};
+	struct rpc_counters *n = &c->server->counters;
+	struct rpc_request *r = request_new(c, m, h);
+	if (r == NULL) {
+		refuse(&f, &n->overloads, -ENOMEM, err_text(-ENOMEM));
+		return conn_skip_and_refuse(c, h, &f);
+	}
+	if (h->timeout_us != 0 && h->timeout_us < RT_NEVER / NS_PER_US / 2)
+		r->deadline_ns = c->in.heard_ns + h->timeout_us * NS_PER_US;
+	int rc = request_read_meta(r, h, &f);
+	if (rc == 0)
+		rc = request_read_payload(r, h, &f);
+	if (rc == 0 && f.err == 0) {
+		int err = rt_group_spawn(&c->handlers, m->type->name, request_main, r);
+		if (err == 0) {
+			n->requests++;
+			return 0;
+		}
+		refuse(&f, &n->overloads, err, "too many requests at once");
+	}
+	request_end(r);
+	return rc < 0 ? rc : conn_send_error(c, FRAME_RESPONSE, h, f.err, f.text, true);
+}
+
+static int conn_request(struct server_conn *c, const struct frame_header *h)
+{
+	struct rpc_counters *n = &c->server->counters;
+	const struct rpc_method *m = map_get(&c->server->types, h->type);
+	struct refusal f = {0};
+	char text[64];
+	if (m == NULL) {
+		snprintf(text, sizeof(text), "request type %u is not known here", h->type);
+		refuse(&f, &n->unknown_type, -ENOSYS, text);
+	} else if (h->body_len > m->type->request_max) {
+		refuse(&f, &n->too_large, -EMSGSIZE, "the body is larger than its type allows");
+	} else if (h->payload_len > m->type->request_payload_max) {
+		refuse(&f, &n->too_large, -EMSGSIZE, "the payload is larger than its type allows");
+	}
+	if (f.err != 0)
+		return conn_skip_and_refuse(c, h, &f);
+	while (c->in_flight >= c->server->opts.in_flight_max) {
+		int rc = rt_cond_wait(&c->room);
+		if (rc < 0)
+			return rc;
+	}
+	return conn_start_request(c, m, h);
+}
+
+static void conn_cancel(struct server_conn *c, uint64_t id)
+{
+	struct rpc_request *r;
+	list_for_each_entry(r, &c->requests, link) {
+		if (r->id != id)
+			continue;
+		c->server->counters.cancels++;
+		r->cancelled = true;
+		if (r->fiber != NULL)
+			rt_cancel(r->fiber);
+		return;
+	}
+}
+
+static int conn_one_frame(struct server_conn *c)
+{
+	struct rpc_server *s = c->server;
+	const uint8_t *at = NULL;
+	int rc = in_header(&c->in, s->opts.idle_ns, &at);
+	if (rc < 0)
+		return rc;
+	struct frame_header h;
+	enum frame_fault fault = FRAME_OK;
+	rc = frame_decode(&h, at, &s->limits, &fault);
+	if (rc < 0) {
+		rpc_count_fault(&s->counters, fault);
+		conn_send_error(c, FRAME_GOODBYE, NULL, rc, frame_fault_text(fault), false);
+		return rc;
+	}
+	switch (h.kind) {
+	case FRAME_REQUEST:
+		return conn_request(c, &h);
+	case FRAME_CANCEL:
+		conn_cancel(c, h.id);
+		return 0;
+	case FRAME_GOODBYE:
+		return -EPIPE;
+	case FRAME_RESPONSE:
+		break;
+	}
+	s->counters.unexpected_frame++;
+	conn_send_error(c, FRAME_GOODBYE, NULL, -EPROTO, "a server takes no responses", false);
+	return -EPROTO;
+}
+
+/* --- the connection's life ------------------------------------------------------------------- */
+
+/* The stream is lost, so nothing that is queued matters. */
+static bool stream_gone(int rc)
+{
+	return rc != -EPROTO && rc != -EBADMSG && rc != -EMSGSIZE && rc != -ETIME;
+}
+
+static void conn_count_end(struct server_conn *c, int rc)
+{
+	struct rpc_counters *n = &c->server->counters;
+	if (rc == -ETIMEDOUT)
+		n->stalled_frames++;
+	else if (rc == -ETIME)
+		n->idle_closed++;
+	else if (c->in.cut)
+		n->cut_frames++;
+	if (c->out.error == -ETIMEDOUT)
+		n->stalled_writes++;
+	if (rc != -EPIPE && rc != -ECANCELED)
+		log_info("rpc_connection_lost", "peer=%s err=%s", rt_sock_peer(c->sock),
+			 err_name(rc));
+}
+
+static void conn_free(struct server_conn *c)
+{
+	struct rpc_server *s = c->server;
+	s->stats.out_queue_peak = max_u64(s->stats.out_queue_peak, c->out.peak_bytes);
+	in_fini(&c->in);
+	rt_sock_close(c->sock);
+	list_remove(&c->link);
+	s->conn_count--;
+	rt_cond_broadcast(&s->conn_gone);
+	free(c);
+}
+
+static void conn_main(void *arg)
+{
+	struct server_conn *c = arg;
+	struct rpc_server *s = c->server;
+	c->reader = rt_self();
+	rt_deadline_set(RT_NEVER);
+	int rc = s->stopping ? -ECANCELED : 0;
+	while (rc == 0)
+		rc = conn_one_frame(c);
+	conn_count_end(c, rc);
+	rt_shield_enter();
+	if (!(rc == -ECANCELED && s->stopping)) {
+		rt_group_cancel(&c->handlers);
+		if (stream_gone(rc))
+			out_break(&c->out, rc);
+	}
+	rt_group_join(&c->handlers);
+	if (rc == -ECANCELED)
+		conn_send_error(c, FRAME_GOODBYE, NULL, -ESHUTDOWN, err_text(-ESHUTDOWN), false);
+	out_fini(&c->out);
+	conn_free(c);
+	rt_shield_leave();
+}
+
+int server_conn_start(struct rpc_server *s, struct rt_sock *sock)
+{
+	struct server_conn *c = calloc(1, sizeof(*c));
+	if (c == NULL) {
+		rt_sock_close(sock);
+		return -ENOMEM;
+	}
+	c->server = s;
+	c->sock = sock;
+	rt_group_init(&c->handlers);
+	list_init(&c->requests);
+	rt_cond_init(&c->room);
+	list_push_back(&s->conns, &c->link);
+	s->conn_count++;
+	int rc = in_init(&c->in, sock, s->opts.stall_ns);
+	if (rc == 0)
+		rc = out_init(&c->out, sock, s->opts.pool, s->opts.stall_ns);
+	if (rc < 0) {
+		conn_free(c);
+		return rc;
+	}
+	rc = rt_group_spawn(&s->conn_fibers, "rpc-conn", conn_main, c);
+	if (rc < 0) {
+		out_fini(&c->out);
+		conn_free(c);
+		return rc;
+	}
+	s->counters.connections++;
+	return 0;
+}
+
+void server_conn_stop(struct server_conn *c)
+{
+	if (c->reader != NULL)
+		rt_cancel(c->reader);
+}
+
+void server_conn_abort(struct server_conn *c)
+{
+	rt_group_cancel(&c->handlers);
+	out_break(&c->out, -ESHUTDOWN);
+}

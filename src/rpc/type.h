@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What client and service agree on for one kind of request. */
+#ifndef RPC_TYPE_H
+#define RPC_TYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "base/buf.h"
+
+#define RPC_BODY_MAX ((uint32_t)(1 * MIB))
+#define RPC_PAYLOAD_MAX ((uint32_t)(64 * MIB))
+
+/* The number and the meaning of a type never change; its messages may gain fields. */
+struct rpc_type {
+	uint32_t type;
+	const char *name;
+	const ProtobufCMessageDescriptor *request;
+	const ProtobufCMessageDescriptor *response;
+	uint32_t request_max; /* bytes of body; at most RPC_BODY_MAX */
+	uint32_t response_max;
+	uint32_t request_payload_max; /* at most RPC_PAYLOAD_MAX; 0: takes none */
+	uint32_t response_payload_max;
+};
+
+/* Part of a buffer with its checksum, which is computed once, where the data comes in, and then
+ * travels with it. */
+struct rpc_slice {
+	struct buf *buf; /* NULL: nothing */
+	size_t offset;
+	size_t len;
+	uint32_t crc;
+};
+
+/* All of a buffer, checksummed here and now. */
+struct rpc_slice rpc_slice_of(struct buf *b);
+
+#endif

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A small service with its server and one channel, for the tests of rpc, in each of three worlds: TCP,
+ * a Unix socket, the simulator without faults. A test is a function that runs as a fiber.
+ *
+ * CHECK aborts instead of jumping out as cmocka's asserts do, because a test runs on a fiber's stack.
+ */
+#ifndef UNIT_RPC_FIXTURE_H
+#define UNIT_RPC_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "rpc/client.h"
+#include "rpc/rpc.pb-c.h"
+#include "rpc/server.h"
+#include "rpc/stream.h"
+#include "rt/rt.h"
+
+#define CHECK(what) check_that((what), #what, __FILE__, __LINE__)
+#define CHECK_RC(call, want) check_rc((call), (want), #call, __FILE__, __LINE__)
+
+void check_that(bool ok, const char *what, const char *file, int line);
+void check_rc(int64_t got, int64_t want, const char *what, const char *file, int line);
+
+#define FIXTURE_IN_FLIGHT 64
+#define FIXTURE_CONNECTIONS 8
+#define FIXTURE_SHARE_BYTES (4 * MIB)
+#define FIXTURE_STALL_NS (300 * NS_PER_MS)
+
+extern const struct rpc_type type_echo;  /* body and payload come back */
+extern const struct rpc_type type_sleep; /* for job_id ms */
+extern const struct rpc_type type_fail;  /* with code job_id and words path */
+extern const struct rpc_type type_blob;  /* job_id bytes of payload, byte i is i modulo 256 */
+
+struct fixture_service {
+	char tenant[32]; /* of the last echo */
+	uint64_t job_id;
+	uint64_t sleeping; /* sleeps begun */
+	uint64_t ended_early;
+	int last_rc;
+	uint64_t deadline_left_ns;
+	bool deaf; /* a cancelled sleep goes on for a second */
+};
+
+struct fixture {
+	const char *world;
+	char addr[RT_ADDR_MAX];
+	struct rpc_pool pool;
+	struct rpc_pool server_pool;
+	struct fixture_service service;
+	struct rpc_server *server;
+	struct rpc_channel *channel;
+	uint64_t connect_failures;
+};
+
+void fixture_start_server(struct fixture *f);
+void fixture_stop_server(struct fixture *f, uint64_t grace_ns);
+void fixture_open_channel(struct fixture *f);
+void fixture_close_channel(struct fixture *f);
+uint64_t fixture_connect_failures(const struct fixture *f);
+/* A small call on the fixture's channel. */
+int fixture_ping(struct fixture *f);
+/* The same on a connection of its own. */
+int fixture_ping_apart(struct fixture *f);
+struct buf *fixture_payload(struct fixture *f, size_t len, uint64_t seed);
+/* Wait until the counter is at least so high; gives up after ten seconds. */
+void fixture_await(const uint64_t *counter, uint64_t at_least);
+
+struct rpc_call fixture_call(const struct rpc_type *type, const Terrane__Rpc__Tags *q);
+Terrane__Rpc__Tags tags_of(uint64_t job_id, const char *path);
+
+struct fixture_test {
+	void (*fn)(struct fixture *f);
+	const char *world; /* "tcp", "unix", "sim" */
+};
+
+/* A cmocka test whose initial state is a struct fixture_test. */
+void fixture_run(void **state);
+
+#define IN_WORLD(test, where)                                                          \
+	{                                                                              \
+		.name = #test " (" where ")", .test_func = fixture_run,                \
+		.initial_state = &(struct fixture_test){.fn = (test), .world = where}, \
+	}
+#define IN_EVERY_WORLD(test) IN_WORLD(test, "tcp"), IN_WORLD(test, "unix"), IN_WORLD(test, "sim")
+
+#endif

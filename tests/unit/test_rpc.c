@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * rpc end to end: each test runs with server and client in one process, over TCP, over a Unix socket
+ * and in the simulator without faults. What hostile peers do is in test_rpc_hostile.c.
+ */
+#include "rpc_fixture.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/rng.h"
+#include "rt/sync.h"
+
+/* --- answers come back ----------------------------------------------------------------------- */
+
+static void body_context_and_payload_arrive(struct fixture *f)
+{
+	AUTO_BUF struct buf *b = fixture_payload(f, 300000, 1);
+	struct rpc_context context;
+	rpc_context_init(&context);
+	context.tenant = "physics";
+	context.job_id = 9;
+	Terrane__Rpc__Tags q = tags_of(5, "hello");
+	struct rpc_call call = fixture_call(&type_echo, &q);
+	call.context = &context;
+	call.payload = rpc_slice_of(b);
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), 0);
+	const Terrane__Rpc__Tags *t = reply.message;
+	CHECK(t->job_id == 5 && strcmp(t->path, "hello") == 0);
+	CHECK(reply.payload.len == b->len && memcmp(reply.payload.buf->data, b->data, b->len) == 0);
+	CHECK(reply.payload.crc == call.payload.crc);
+	CHECK(strcmp(f->service.tenant, "physics") == 0 && f->service.job_id == 9);
+}
+
+static void payload_lands_in_the_buffer_that_was_given(struct fixture *f)
+{
+	AUTO_BUF struct buf *b = NULL;
+	CHECK_RC(rpc_pool_get(&f->pool, 100000, &b), 0);
+	Terrane__Rpc__Tags q = tags_of(100000, "");
+	struct rpc_call call = fixture_call(&type_blob, &q);
+	call.reply_buf = b;
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), 0);
+	CHECK(reply.payload.buf == b && reply.payload.len == 100000);
+	CHECK(b->data[99999] == (uint8_t)99999);
+
+	/* One that is too small fails its call and nothing else. */
+	Terrane__Rpc__Tags large = tags_of(200000, "");
+	call.request = &large.base;
+	AUTO_REPLY struct rpc_reply second;
+	CHECK_RC(rpc_call(f->channel, &call, &second), -EMSGSIZE);
+	CHECK_RC(fixture_ping(f), 0);
+	CHECK(rpc_channel_counters(f->channel)->connections == 1);
+}
+
+static void a_body_larger_than_any_batch_arrives(struct fixture *f)
+{
+	enum { LEN = 200000 };
+	AUTO_FREE char *text = malloc(LEN + 1);
+	CHECK(text != NULL);
+	memset(text, 'x', LEN);
+	text[LEN] = 0;
+	Terrane__Rpc__Tags q = tags_of(1, text);
+	struct rpc_call call = fixture_call(&type_echo, &q);
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), 0);
+	CHECK(strcmp(((const Terrane__Rpc__Tags *)reply.message)->path, text) == 0);
+}
+
+static void an_error_comes_with_its_words(struct fixture *f)
+{
+	Terrane__Rpc__Tags q = tags_of(EDQUOT, "over the quota of physics");
+	struct rpc_call call = fixture_call(&type_fail, &q);
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), -EDQUOT);
+	CHECK(strcmp(reply.error, "over the quota of physics") == 0);
+	CHECK(reply.message == NULL && reply.maybe_executed);
+
+	/* A code outside our table becomes EPROTO. */
+	q.job_id = 4000;
+	AUTO_REPLY struct rpc_reply second;
+	CHECK_RC(rpc_call(f->channel, &call, &second), -EPROTO);
+}
+
+struct slow_call {
+	struct fixture *f;
+	uint64_t sleep_ms;
+	uint64_t timeout_ns;
+	int rc;
+	bool maybe_executed;
+	unsigned *finished;
+	unsigned place;
+};
+
+static void slow_call_main(void *arg)
+{
+	struct slow_call *s = arg;
+	Terrane__Rpc__Tags q = tags_of(s->sleep_ms, "");
+	struct rpc_call call = fixture_call(&type_sleep, &q);
+	if (s->timeout_ns != 0)
+		call.timeout_ns = s->timeout_ns;
+	AUTO_REPLY struct rpc_reply reply;
+	s->rc = rpc_call(s->f->channel, &call, &reply);
+	s->maybe_executed = reply.maybe_executed;
+	if (s->finished != NULL)
+		s->place = (*s->finished)++;
+}
+
+static void answers_overtake_each_other(struct fixture *f)
+{
+	unsigned finished = 0;
+	struct slow_call calls[3] = {{.sleep_ms = 90}, {.sleep_ms = 50}, {.sleep_ms = 10}};
+	struct rt_group g;
+	rt_group_init(&g);
+	for (unsigned i = 0; i < 3; i++) {
+		calls[i].f = f;
+		calls[i].finished = &finished;
+		CHECK_RC(rt_group_spawn(&g, "call", slow_call_main, &calls[i]), 0);
+	}
+	rt_group_join(&g);
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_RC(calls[i].rc, 0);
+		CHECK(calls[i].place == 2 - i);
+	}
+	CHECK(rpc_channel_counters(f->channel)->connections == 1);
+}
+
+struct crowd {
+	struct fixture *f;
+	uint64_t next;
+	unsigned wrong;
+};
+
+static void crowd_main(void *arg)
+{
+	struct crowd *c = arg;
+	for (unsigned i = 0; i < 50; i++) {
+		uint64_t n = c->next++;
+		Terrane__Rpc__Tags q = tags_of(n, "crowd");
+		struct rpc_call call = fixture_call(&type_echo, &q);
+		AUTO_REPLY struct rpc_reply reply;
+		CHECK_RC(rpc_call(c->f->channel, &call, &reply), 0);
+		c->wrong += ((const Terrane__Rpc__Tags *)reply.message)->job_id != n;
+	}
+}
+
+static void many_calls_at_once_each_get_their_own_answer(struct fixture *f)
+{
+	struct crowd crowd = {.f = f};
+	struct rt_group g;
+	rt_group_init(&g);
+	for (unsigned i = 0; i < 100; i++)
+		CHECK_RC(rt_group_spawn(&g, "crowd", crowd_main, &crowd), 0);
+	rt_group_join(&g);
+	CHECK(crowd.wrong == 0 && crowd.next == 5000);
+	CHECK(rpc_server_counters(f->server)->requests == 5000);
+	struct rpc_server_stats stats;
+	rpc_server_stats(f->server, &stats);
+	CHECK(stats.in_flight == 0 && stats.in_flight_peak <= FIXTURE_IN_FLIGHT);
+}
+
+/* --- deadlines and cancellation -------------------------------------------------------------- */
+
+static void a_late_call_fails_alone_and_its_handler_is_told(struct fixture *f)
+{
+	struct slow_call late = {.f = f, .sleep_ms = 60000, .timeout_ns = 50 * NS_PER_MS};
+	uint64_t start = rt_now_ns();
+	slow_call_main(&late);
+	CHECK_RC(late.rc, -ETIME);
+	CHECK(late.maybe_executed);
+	CHECK(rt_now_ns() - start < 20 * NS_PER_S);
+	fixture_await(&f->service.ended_early, 1);
+	CHECK_RC(fixture_ping(f), 0);
+	/* The cancelled request is answered, but nobody waits for that. */
+	fixture_await(&rpc_channel_counters(f->channel)->late, 1);
+	CHECK(rpc_channel_counters(f->channel)->connections == 1);
+}
+
+static void cancelling_the_caller_cancels_the_handler(struct fixture *f)
+{
+	struct slow_call call = {.f = f, .sleep_ms = 60000};
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "call", slow_call_main, &call), 0);
+	fixture_await(&f->service.sleeping, 1);
+	rt_cancel(fiber);
+	rt_join(fiber);
+	CHECK_RC(call.rc, -ECANCELED);
+	fixture_await(&f->service.ended_early, 1);
+	CHECK(f->service.last_rc == -ECANCELED);
+	CHECK(rpc_server_counters(f->server)->cancels == 1);
+}
+
+static void losing_the_client_cancels_the_handler(struct fixture *f)
+{
+	struct slow_call call = {.f = f, .sleep_ms = 60000};
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "call", slow_call_main, &call), 0);
+	fixture_await(&f->service.sleeping, 1);
+	rt_cancel(fiber);
+	rt_join(fiber);
+	fixture_close_channel(f);
+	fixture_await(&f->service.ended_early, 1);
+	CHECK(f->service.last_rc == -ECANCELED);
+}
+
+static void the_deadline_of_the_caller_is_that_of_the_handler(struct fixture *f)
+{
+	Terrane__Rpc__Tags q = tags_of(0, "");
+	struct rpc_call call = fixture_call(&type_sleep, &q);
+	call.timeout_ns = 5 * NS_PER_S;
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), 0);
+	CHECK(f->service.deadline_left_ns > 3 * NS_PER_S);
+	CHECK(f->service.deadline_left_ns <= 5 * NS_PER_S + NS_PER_MS);
+	CHECK(rt_deadline() == RT_NEVER);
+}
+
+/* --- connections come and go ----------------------------------------------------------------- */
+
+static void a_call_to_nobody_is_refused_and_was_not_sent(struct fixture *f)
+{
+	fixture_stop_server(f, 0);
+	Terrane__Rpc__Tags q = tags_of(1, "");
+	struct rpc_call call = fixture_call(&type_echo, &q);
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), -ECONNREFUSED);
+	CHECK(!reply.maybe_executed);
+	CHECK(strlen(reply.error) > 0);
+}
+
+static void attempts_to_connect_grow_rarer(struct fixture *f)
+{
+	fixture_stop_server(f, 0);
+	Terrane__Rpc__Tags q = tags_of(1, "");
+	struct rpc_call call = fixture_call(&type_echo, &q);
+	call.retry = true;
+	call.timeout_ns = 400 * NS_PER_MS;
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), -ECONNREFUSED);
+	CHECK(!reply.maybe_executed);
+	/* 10, 20, 40, 80, then every 100 ms at most, each no less than half of that. */
+	uint64_t tries = fixture_connect_failures(f);
+	CHECK(tries >= 2 && tries <= 13);
+}
+
+struct restart {
+	struct fixture *f;
+	uint64_t after_ms;
+};
+
+static void restart_main(void *arg)
+{
+	struct restart *r = arg;
+	CHECK_RC(rt_sleep_ns(r->after_ms * NS_PER_MS), 0);
+	fixture_start_server(r->f);
+}
+
+static void a_retried_call_waits_for_the_server_to_come_back(struct fixture *f)
+{
+	CHECK_RC(fixture_ping(f), 0);
+	fixture_stop_server(f, 0);
+	struct restart restart = {.f = f, .after_ms = 150};
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "restart", restart_main, &restart), 0);
+	Terrane__Rpc__Tags q = tags_of(77, "");
+	struct rpc_call call = fixture_call(&type_echo, &q);
+	call.retry = true;
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), 0);
+	CHECK(((const Terrane__Rpc__Tags *)reply.message)->job_id == 77);
+	rt_join(fiber);
+	CHECK(rpc_channel_counters(f->channel)->connections == 2);
+}
+
+static void a_call_that_was_under_way_is_lost_with_its_connection(struct fixture *f)
+{
+	struct slow_call call = {.f = f, .sleep_ms = 60000};
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "call", slow_call_main, &call), 0);
+	fixture_await(&f->service.sleeping, 1);
+	f->service.deaf = true; /* does not answer when cancelled */
+	fixture_stop_server(f, 0);
+	rt_join(fiber);
+	CHECK_RC(call.rc, -ECONNRESET);
+	CHECK(call.maybe_executed);
+}
+
+static void requests_under_way_may_end_when_a_server_closes(struct fixture *f)
+{
+	struct slow_call call = {.f = f, .sleep_ms = 100};
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "call", slow_call_main, &call), 0);
+	fixture_await(&f->service.sleeping, 1);
+	uint64_t start = rt_now_ns();
+	fixture_stop_server(f, 30 * NS_PER_S);
+	CHECK(rt_now_ns() - start < 20 * NS_PER_S);
+	rt_join(fiber);
+	CHECK_RC(call.rc, 0);
+}
+
+static void requests_that_do_not_end_are_cancelled_after_the_grace(struct fixture *f)
+{
+	struct slow_call call = {.f = f, .sleep_ms = 60000};
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "call", slow_call_main, &call), 0);
+	fixture_await(&f->service.sleeping, 1);
+	fixture_stop_server(f, 50 * NS_PER_MS);
+	rt_join(fiber);
+	CHECK_RC(call.rc, -ECANCELED);
+	CHECK(f->service.ended_early == 1);
+}
+
+/* --- bounds ---------------------------------------------------------------------------------- */
+
+struct bulk {
+	struct fixture *f;
+	struct rpc_slice payload;
+	unsigned done;
+};
+
+static void bulk_main(void *arg)
+{
+	struct bulk *b = arg;
+	Terrane__Rpc__Tags q = tags_of(20, "");
+	struct rpc_call call = fixture_call(&type_sleep, &q);
+	call.payload = b->payload;
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(b->f->channel, &call, &reply), 0);
+	b->done++;
+}
+
+/* Forty requests of 1 MiB, each held by its handler for a while, through a server that has memory
+ * for a few: the others wait in the client. */
+static void payloads_beyond_the_pool_wait_in_the_client(struct fixture *f)
+{
+	AUTO_BUF struct buf *b = fixture_payload(f, 1 * MIB, 3);
+	struct bulk bulk = {.f = f, .payload = rpc_slice_of(b)};
+	struct rt_group g;
+	rt_group_init(&g);
+	for (unsigned i = 0; i < 40; i++)
+		CHECK_RC(rt_group_spawn(&g, "bulk", bulk_main, &bulk), 0);
+	rt_group_join(&g);
+	CHECK(bulk.done == 40);
+	struct buf_stats stats;
+	buf_pool_stats(&f->server_pool.bufs, &stats);
+	CHECK(stats.peak_bytes <= FIXTURE_SHARE_BYTES && stats.in_use_bytes == 0);
+	CHECK(rpc_channel_out_peak(f->channel) <= 2 * (OUT_BULK_BYTES + OUT_BATCH_BYTES));
+}
+
+static void a_pool_serves_those_who_wait_in_order(struct fixture *f)
+{
+	struct rpc_pool pool;
+	rpc_pool_init(&pool, 1 * MIB);
+	struct buf *all = NULL;
+	CHECK_RC(rpc_pool_get(&pool, 1 * MIB, &all), 0);
+	struct buf *b = NULL;
+	uint64_t before = rt_deadline_narrow(rt_now_ns() + 20 * NS_PER_MS);
+	CHECK_RC(rpc_pool_get(&pool, 4096, &b), -ETIME);
+	rt_deadline_set(before);
+	CHECK_RC(rpc_pool_get(&pool, 2 * MIB, &b), -EMSGSIZE);
+	buf_unref(all);
+	CHECK_RC(rpc_pool_get(&pool, 4096, &b), 0);
+	CHECK(pool.waits == 1);
+	buf_unref(b);
+	rpc_pool_fini(&pool);
+}
+
+/* --- faults of the simulator ----------------------------------------------------------------- */
+
+int main(void)
+{
+	log_set_level(LOG_WARN);
+	const struct CMUnitTest tests[] = {
+		IN_EVERY_WORLD(body_context_and_payload_arrive),
+		IN_EVERY_WORLD(payload_lands_in_the_buffer_that_was_given),
+		IN_EVERY_WORLD(a_body_larger_than_any_batch_arrives),
+		IN_EVERY_WORLD(an_error_comes_with_its_words),
+		IN_EVERY_WORLD(answers_overtake_each_other),
+		IN_EVERY_WORLD(many_calls_at_once_each_get_their_own_answer),
+		IN_EVERY_WORLD(a_late_call_fails_alone_and_its_handler_is_told),
+		IN_EVERY_WORLD(cancelling_the_caller_cancels_the_handler),
+		IN_EVERY_WORLD(losing_the_client_cancels_the_handler),
+		IN_EVERY_WORLD(the_deadline_of_the_caller_is_that_of_the_handler),
+		IN_EVERY_WORLD(a_call_to_nobody_is_refused_and_was_not_sent),
+		IN_EVERY_WORLD(attempts_to_connect_grow_rarer),
+		IN_EVERY_WORLD(a_retried_call_waits_for_the_server_to_come_back),
+		IN_EVERY_WORLD(a_call_that_was_under_way_is_lost_with_its_connection),
+		IN_EVERY_WORLD(requests_under_way_may_end_when_a_server_closes),
+		IN_EVERY_WORLD(requests_that_do_not_end_are_cancelled_after_the_grace),
+		IN_EVERY_WORLD(payloads_beyond_the_pool_wait_in_the_client),
+		IN_EVERY_WORLD(a_pool_serves_those_who_wait_in_order),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

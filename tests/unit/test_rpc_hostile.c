@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a peer may do wrong, byte by byte: it gets a clear error or a closed connection, a counter
+ * moves, memory stays within its bounds, and other connections do not notice.
+ */
+#include "rpc_fixture.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "rpc/body.h"
+#include "rt/net.h"
+
+/* --- frames by hand -------------------------------------------------------------------------- */
+
+struct raw_frame {
+	struct frame_header h;
+	uint8_t bytes[1024]; /* header and body */
+	size_t len;
+	size_t payload_len; /* zeroes that follow */
+};
+
+/* A request to echo, with or without a payload of zeroes. */
+static struct raw_frame raw_request(uint32_t type, uint64_t id, size_t payload_len)
+{
+	struct raw_frame f = {.payload_len = payload_len};
+	Terrane__Rpc__Tags q = tags_of(id, "raw");
+	uint8_t *body = f.bytes + FRAME_HEADER_BYTES;
+	size_t body_len = terrane__rpc__tags__pack(&q, body);
+	f.len = FRAME_HEADER_BYTES + body_len;
+	f.h = (struct frame_header){.kind = FRAME_REQUEST,
+				    .type = type,
+				    .id = id,
+				    .body_len = (uint32_t)body_len,
+				    .meta_crc = crc32c(0, body, body_len),
+				    .payload_len = (uint32_t)payload_len};
+	uint32_t crc = 0;
+	for (size_t i = 0; i < payload_len; i++)
+		crc = crc32c(crc, "", 1);
+	f.h.payload_crc = crc;
+	frame_encode(f.bytes, &f.h);
+	return f;
+}
+
+static void seal(uint8_t *raw)
+{
+	uint32_t crc = crc32c(0, raw, 60);
+	for (unsigned i = 0; i < 4; i++)
+		raw[60 + i] = (uint8_t)(crc >> (8 * i));
+}
+
+static struct rt_sock *raw_connect(struct fixture *f)
+{
+	struct rt_sock *s = NULL;
+	CHECK_RC(rt_connect(&s, f->addr), 0);
+	return s;
+}
+
+static int raw_send(struct rt_sock *s, const void *bytes, size_t len)
+{
+	struct iovec iov = {.iov_base = (void *)bytes, .iov_len = len};
+	return rt_sock_sendv(s, &iov, 1);
+}
+
+static void raw_send_frame(struct rt_sock *s, const struct raw_frame *f)
+{
+	CHECK_RC(raw_send(s, f->bytes, f->len), 0);
+	if (f->payload_len > 0) {
+		AUTO_FREE uint8_t *zeroes = calloc(1, f->payload_len);
+		CHECK(zeroes != NULL);
+		CHECK_RC(raw_send(s, zeroes, f->payload_len), 0);
+	}
+}
+
+/* The next frame without a payload, its body as an error's text (empty when it is none). */
+static void raw_recv(struct rt_sock *s, struct frame_header *h, char text[256])
+{
+	static const struct frame_limits limits = {.body_max = 4096, .payload_max = 1 << 20};
+	uint8_t raw[FRAME_HEADER_BYTES];
+	uint8_t body[4096];
+	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
+	CHECK_RC(rt_sock_recv(s, raw, sizeof(raw), sizeof(raw)), sizeof(raw));
+	CHECK_RC(frame_decode(h, raw, &limits, NULL), 0);
+	if (h->body_len > 0)
+		CHECK_RC(rt_sock_recv(s, body, h->body_len, h->body_len), h->body_len);
+	rt_deadline_set(RT_NEVER);
+	CHECK(crc32c(0, body, h->body_len) == h->meta_crc);
+	text[0] = 0;
+	if (h->status == 0)
+		return;
+	Terrane__Rpc__ErrorBody *e = terrane__rpc__error_body__unpack(NULL, h->body_len, body);
+	CHECK(e != NULL);
+	snprintf(text, 256, "%s", e->message);
+	terrane__rpc__error_body__free_unpacked(e, NULL);
+}
+
+static void raw_expect_closed(struct rt_sock *s)
+{
+	uint8_t byte;
+	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
+	int64_t n = rt_sock_recv(s, &byte, 1, 1);
+	rt_deadline_set(RT_NEVER);
+	CHECK(n == 0 || n == -ECONNRESET);
+}
+
+static void raw_expect_alive(struct rt_sock *s, uint64_t id)
+{
+	struct raw_frame good = raw_request(1, id, 0);
+	struct frame_header h;
+	char text[256];
+	raw_send_frame(s, &good);
+	raw_recv(s, &h, text);
+	CHECK(h.kind == FRAME_RESPONSE && h.id == id && h.status == 0);
+}
+
+/* --- a stream that has lost its place -------------------------------------------------------- */
+
+static void spoil_magic(struct raw_frame *f)
+{
+	f->bytes[0] ^= 1;
+}
+
+static void spoil_version(struct raw_frame *f)
+{
+	f->bytes[4] = 9;
+	seal(f->bytes);
+}
+
+static void spoil_header(struct raw_frame *f)
+{
+	f->bytes[17] ^= 0x40;
+}
+
+static void spoil_field(struct raw_frame *f)
+{
+	f->bytes[55] = 1;
+	seal(f->bytes);
+}
+
+static void spoil_body_len(struct raw_frame *f)
+{
+	f->h.body_len = 300 * 1024;
+	frame_encode(f->bytes, &f->h);
+}
+
+static void spoil_payload_len(struct raw_frame *f)
+{
+	f->h.payload_len = UINT32_MAX;
+	f->h.payload_crc = 1;
+	frame_encode(f->bytes, &f->h);
+}
+
+static void spoil_kind(struct raw_frame *f)
+{
+	f->h.kind = FRAME_RESPONSE;
+	frame_encode(f->bytes, &f->h);
+}
+
+static void a_bad_header_is_answered_with_a_goodbye_and_the_end(struct fixture *f)
+{
+	const struct rpc_counters *n = rpc_server_counters(f->server);
+	const struct {
+		void (*spoil)(struct raw_frame *f);
+		const uint64_t *counter;
+		int err;
+	} cases[] = {
+		{spoil_magic, &n->bad_magic, EPROTO},
+		{spoil_version, &n->bad_version, EPROTO},
+		{spoil_header, &n->bad_header_crc, EBADMSG},
+		{spoil_field, &n->bad_field, EPROTO},
+		{spoil_body_len, &n->too_large, EMSGSIZE},
+		{spoil_payload_len, &n->too_large, EMSGSIZE},
+		{spoil_kind, &n->unexpected_frame, EPROTO},
+	};
+	CHECK_RC(fixture_ping(f), 0);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct rt_sock *s = raw_connect(f);
+		raw_expect_alive(s, 1);
+		uint64_t before = *cases[i].counter;
+		struct raw_frame bad = raw_request(1, 2, 0);
+		cases[i].spoil(&bad);
+		raw_send_frame(s, &bad);
+		struct frame_header h;
+		char text[256];
+		raw_recv(s, &h, text);
+		CHECK(h.kind == FRAME_GOODBYE && h.status == (uint32_t)cases[i].err);
+		CHECK(text[0] != 0);
+		raw_expect_closed(s);
+		rt_sock_close(s);
+		CHECK(*cases[i].counter == before + 1);
+		CHECK_RC(fixture_ping(f), 0);
+	}
+	CHECK(rpc_channel_counters(f->channel)->connections == 1);
+}
+
+/* --- a frame that is wrong, in a stream that is whole ----------------------------------------- */
+
+static void spoil_body(struct raw_frame *f)
+{
+	f->bytes[FRAME_HEADER_BYTES] ^= 1;
+}
+
+static void spoil_payload_crc(struct raw_frame *f)
+{
+	f->h.payload_crc ^= 1;
+	frame_encode(f->bytes, &f->h);
+}
+
+static void spoil_message(struct raw_frame *f)
+{
+	uint8_t *body = f->bytes + FRAME_HEADER_BYTES;
+	body[0] = 0x0b; /* a group */
+	f->h.meta_crc = crc32c(0, body, f->h.body_len);
+	frame_encode(f->bytes, &f->h);
+}
+
+static void spoil_context(struct raw_frame *f)
+{
+	f->h.context_len = f->h.body_len; /* the body is no context */
+	f->h.body_len = 0;
+	frame_encode(f->bytes, &f->h);
+}
+
+static void spoil_type(struct raw_frame *f)
+{
+	f->h.type = 4711;
+	frame_encode(f->bytes, &f->h);
+}
+
+static void use_type_without_payload(struct raw_frame *f)
+{
+	f->h.type = type_fail.type;
+	frame_encode(f->bytes, &f->h);
+}
+
+static void a_bad_request_is_refused_and_the_connection_lives(struct fixture *f)
+{
+	const struct rpc_counters *n = rpc_server_counters(f->server);
+	const struct {
+		void (*spoil)(struct raw_frame *f);
+		const uint64_t *counter;
+		int err;
+	} cases[] = {
+		{spoil_body, &n->bad_body_crc, EBADMSG},
+		{spoil_payload_crc, &n->bad_payload_crc, EBADMSG},
+		{spoil_message, &n->bad_body, EBADMSG},
+		{spoil_context, &n->bad_body, EBADMSG},
+		{spoil_type, &n->unknown_type, ENOSYS},
+		{use_type_without_payload, &n->too_large, EMSGSIZE},
+	};
+	struct rt_sock *s = raw_connect(f);
+	uint64_t requests = n->requests;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		uint64_t before = *cases[i].counter;
+		struct raw_frame bad = raw_request(1, 100 + i, 70000);
+		cases[i].spoil(&bad);
+		raw_send_frame(s, &bad);
+		struct frame_header h;
+		char text[256];
+		raw_recv(s, &h, text);
+		CHECK(h.kind == FRAME_RESPONSE && h.id == 100 + i);
+		CHECK(h.status == (uint32_t)cases[i].err && h.flags == FRAME_NOT_EXECUTED);
+		CHECK(text[0] != 0 && *cases[i].counter == before + 1);
+		raw_expect_alive(s, 200 + i);
+	}
+	CHECK(n->requests == requests + ARRAY_LEN(cases));
+	struct buf_stats stats;
+	buf_pool_stats(&f->server_pool.bufs, &stats);
+	CHECK(stats.in_use_bytes == 0);
+	rt_sock_close(s);
+}
+
+static void a_body_that_swells_is_refused(struct fixture *f)
+{
+	enum { BODY = 200 * 1024 };
+	AUTO_FREE uint8_t *raw = malloc(FRAME_HEADER_BYTES + BODY);
+	CHECK(raw != NULL);
+	uint8_t *body = raw + FRAME_HEADER_BYTES;
+	for (size_t i = 0; i < BODY; i += 2) {
+		body[i] = 0x78;
+		body[i + 1] = 1;
+	}
+	struct frame_header h = {.kind = FRAME_REQUEST,
+				 .type = 1,
+				 .id = 1,
+				 .body_len = BODY,
+				 .meta_crc = crc32c(0, body, BODY)};
+	frame_encode(raw, &h);
+	struct rt_sock *s = raw_connect(f);
+	CHECK_RC(raw_send(s, raw, FRAME_HEADER_BYTES + BODY), 0);
+	char text[256];
+	raw_recv(s, &h, text);
+	CHECK(h.status == EMSGSIZE && rpc_server_counters(f->server)->too_large == 1);
+	raw_expect_alive(s, 2);
+	rt_sock_close(s);
+}
+
+static void a_cancel_for_nothing_does_no_harm(struct fixture *f)
+{
+	struct rt_sock *s = raw_connect(f);
+	struct raw_frame c = {.h = {.kind = FRAME_CANCEL, .id = 5}, .len = FRAME_HEADER_BYTES};
+	frame_encode(c.bytes, &c.h);
+	raw_send_frame(s, &c);
+	raw_expect_alive(s, 5);
+	rt_sock_close(s);
+}
+
+/* --- silence --------------------------------------------------------------------------------- */
+
+static void half_a_frame_and_silence_is_closed(struct fixture *f)
+{
+	const struct rpc_counters *n = rpc_server_counters(f->server);
+	struct raw_frame r = raw_request(1, 1, 70000);
+	const size_t cuts[] = {1, FRAME_HEADER_BYTES - 1, FRAME_HEADER_BYTES, r.len - 1, r.len};
+	for (size_t i = 0; i < ARRAY_LEN(cuts); i++) {
+		struct rt_sock *s = raw_connect(f);
+		CHECK_RC(raw_send(s, r.bytes, cuts[i]), 0);
+		raw_expect_closed(s);
+		rt_sock_close(s);
+		CHECK(n->stalled_frames == i + 1);
+		CHECK_RC(fixture_ping(f), 0);
+	}
+	/* The same, but the peer goes away. */
+	for (size_t i = 0; i < ARRAY_LEN(cuts); i++) {
+		struct rt_sock *s = raw_connect(f);
+		CHECK_RC(raw_send(s, r.bytes, cuts[i]), 0);
+		CHECK_RC(rt_sleep_ns(20 * NS_PER_MS), 0);
+		rt_sock_close(s);
+		fixture_await(&n->cut_frames, i + 1);
+	}
+	CHECK(rpc_channel_counters(f->channel)->connections == 1);
+}
+
+static void silence_between_frames_is_fine(struct fixture *f)
+{
+	struct rt_sock *s = raw_connect(f);
+	CHECK_RC(rt_sleep_ns(2 * FIXTURE_STALL_NS), 0);
+	raw_expect_alive(s, 1);
+	CHECK_RC(rt_sleep_ns(2 * FIXTURE_STALL_NS), 0);
+	raw_expect_alive(s, 2);
+	rt_sock_close(s);
+}
+
+/* --- too much -------------------------------------------------------------------------------- */
+
+static void connections_beyond_the_limit_are_told_and_closed(struct fixture *f)
+{
+	struct rt_sock *socks[FIXTURE_CONNECTIONS];
+	for (size_t i = 0; i < ARRAY_LEN(socks); i++) {
+		socks[i] = raw_connect(f);
+		raw_expect_alive(socks[i], 1);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		struct rt_sock *s = raw_connect(f);
+		struct frame_header h;
+		char text[256];
+		raw_recv(s, &h, text);
+		CHECK(h.kind == FRAME_GOODBYE && h.status == EAGAIN);
+		raw_expect_closed(s);
+		rt_sock_close(s);
+	}
+	CHECK(rpc_server_counters(f->server)->refused_connections == 3);
+	CHECK(fixture_ping(f) < 0);
+	raw_expect_alive(socks[0], 2);
+	rt_sock_close(socks[0]);
+	uint64_t connections = rpc_server_counters(f->server)->connections;
+	while (fixture_ping(f) < 0)
+		CHECK_RC(rt_sleep_ns(10 * NS_PER_MS), 0);
+	CHECK(rpc_server_counters(f->server)->connections == connections + 1);
+	for (size_t i = 1; i < ARRAY_LEN(socks); i++)
+		rt_sock_close(socks[i]);
+}
+
+/* Asks for 64 MiB and reads nothing: the server holds a bounded part of it, and not for long. */
+static void a_peer_that_does_not_read_takes_bounded_memory(struct fixture *f)
+{
+	struct rt_sock *s = raw_connect(f);
+	for (unsigned i = 0; i < 64; i++) {
+		struct raw_frame r = raw_request(type_blob.type, 1 * MIB, 0);
+		raw_send_frame(s, &r);
+	}
+	for (unsigned i = 0; i < 5; i++) {
+		CHECK_RC(rt_sleep_ns(FIXTURE_STALL_NS / 10), 0);
+		CHECK_RC(fixture_ping(f), 0);
+	}
+	struct buf_stats pool;
+	struct rpc_server_stats stats;
+	buf_pool_stats(&f->server_pool.bufs, &pool);
+	rpc_server_stats(f->server, &stats);
+	CHECK(pool.peak_bytes <= FIXTURE_SHARE_BYTES + 2 * OUT_BULK_BYTES);
+	CHECK(stats.share_peak_bytes <= FIXTURE_SHARE_BYTES);
+	CHECK(stats.out_queue_peak <= 2 * (OUT_BULK_BYTES + OUT_BATCH_BYTES));
+	fixture_await(&rpc_server_counters(f->server)->stalled_writes, 1);
+	rt_sock_close(s);
+	for (unsigned i = 0; pool.in_use_bytes > 0 && i < 1000; i++) {
+		CHECK_RC(rt_sleep_ns(10 * NS_PER_MS), 0);
+		buf_pool_stats(&f->server_pool.bufs, &pool);
+	}
+	CHECK(pool.in_use_bytes == 0);
+}
+
+static void a_flood_of_requests_runs_a_few_at_a_time(struct fixture *f)
+{
+	struct rt_sock *s = raw_connect(f);
+	for (unsigned i = 0; i < 500; i++) {
+		struct raw_frame r = raw_request(type_sleep.type, 2, 0);
+		raw_send_frame(s, &r);
+	}
+	for (unsigned i = 0; i < 500; i++) {
+		struct frame_header h;
+		char text[256];
+		raw_recv(s, &h, text);
+		CHECK(h.status == 0);
+	}
+	struct rpc_server_stats stats;
+	rpc_server_stats(f->server, &stats);
+	CHECK(stats.in_flight_peak == FIXTURE_IN_FLIGHT);
+	rt_sock_close(s);
+}
+
+/* --- a hostile server ------------------------------------------------------------------------ */
+
+enum trick {
+	TRICK_GARBAGE,
+	TRICK_CUT,
+	TRICK_WRONG_ID,
+	TRICK_WRONG_TYPE,
+	TRICK_BAD_BODY_CRC,
+	TRICK_BAD_BODY,
+	TRICK_TOO_LARGE,
+	TRICK_BAD_PAYLOAD_CRC,
+	TRICK_SILENCE,
+	TRICK_COUNT,
+};
+
+struct false_server {
+	struct rt_listener *listener;
+	enum trick trick;
+};
+
+static void play_trick(struct rt_sock *s, enum trick trick, const struct frame_header *to)
+{
+	struct raw_frame r =
+		raw_request(to->type, to->id, trick == TRICK_BAD_PAYLOAD_CRC ? 70000 : 0);
+	r.h.kind = FRAME_RESPONSE;
+	if (trick == TRICK_WRONG_ID)
+		r.h.id += 100;
+	if (trick == TRICK_WRONG_TYPE)
+		r.h.type++;
+	if (trick == TRICK_BAD_BODY_CRC)
+		r.h.meta_crc ^= 1;
+	if (trick == TRICK_BAD_PAYLOAD_CRC)
+		r.h.payload_crc ^= 1;
+	if (trick == TRICK_BAD_BODY)
+		spoil_message(&r);
+	if (trick == TRICK_TOO_LARGE)
+		r.h.body_len = RPC_BODY_MAX + 1;
+	frame_encode(r.bytes, &r.h);
+	if (trick == TRICK_GARBAGE)
+		memset(r.bytes, 0xee, r.len);
+	if (trick == TRICK_CUT)
+		r.len -= 3;
+	if (trick != TRICK_SILENCE)
+		raw_send_frame(s, &r);
+}
+
+static void false_server_main(void *arg)
+{
+	static const struct frame_limits limits = {.body_max = 4096, .payload_max = 0};
+	struct false_server *fs = arg;
+	for (;;) {
+		struct rt_sock *s = NULL;
+		if (rt_accept(fs->listener, &s) < 0)
+			return;
+		uint8_t raw[FRAME_HEADER_BYTES];
+		uint8_t body[4096];
+		struct frame_header h;
+		CHECK_RC(rt_sock_recv(s, raw, sizeof(raw), sizeof(raw)), sizeof(raw));
+		CHECK_RC(frame_decode(&h, raw, &limits, NULL), 0);
+		CHECK_RC(rt_sock_recv(s, body, h.body_len, h.body_len), h.body_len);
+		play_trick(s, fs->trick, &h);
+		if (fs->trick != TRICK_CUT)
+			(void)rt_sock_recv(s, body, 1, 1);
+		rt_sock_close(s);
+	}
+}
+
+static void a_false_server_harms_only_the_call(struct fixture *f)
+{
+	static const int wanted[TRICK_COUNT] = {
+		[TRICK_GARBAGE] = -ECONNRESET,   [TRICK_CUT] = -ECONNRESET,
+		[TRICK_WRONG_ID] = -ETIME,       [TRICK_WRONG_TYPE] = -ECONNRESET,
+		[TRICK_BAD_BODY_CRC] = -EBADMSG, [TRICK_BAD_BODY] = -EBADMSG,
+		[TRICK_TOO_LARGE] = -ECONNRESET, [TRICK_BAD_PAYLOAD_CRC] = -EBADMSG,
+		[TRICK_SILENCE] = -ETIME,
+	};
+	fixture_stop_server(f, 0);
+	fixture_close_channel(f);
+	struct false_server fs = {0};
+	CHECK_RC(rt_listen(&fs.listener, f->addr), 0);
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "false-server", false_server_main, &fs), 0);
+	for (fs.trick = 0; fs.trick < TRICK_COUNT; fs.trick++) {
+		fixture_open_channel(f);
+		Terrane__Rpc__Tags q = tags_of(1, "");
+		struct rpc_call call = fixture_call(&type_echo, &q);
+		call.timeout_ns = 400 * NS_PER_MS;
+		AUTO_REPLY struct rpc_reply reply;
+		CHECK_RC(rpc_call(f->channel, &call, &reply), wanted[fs.trick]);
+		CHECK(reply.maybe_executed && reply.message == NULL);
+		if (fs.trick == TRICK_SILENCE)
+			CHECK(rpc_channel_counters(f->channel)->silent_peers == 1);
+		if (fs.trick == TRICK_WRONG_ID)
+			CHECK(rpc_channel_counters(f->channel)->late == 1);
+		fixture_close_channel(f);
+	}
+	rt_cancel(fiber);
+	rt_join(fiber);
+	rt_listener_close(fs.listener);
+}
+
+int main(void)
+{
+	log_set_level(LOG_ERROR);
+	const struct CMUnitTest tests[] = {
+		IN_EVERY_WORLD(a_bad_header_is_answered_with_a_goodbye_and_the_end),
+		IN_EVERY_WORLD(a_bad_request_is_refused_and_the_connection_lives),
+		IN_EVERY_WORLD(a_body_that_swells_is_refused),
+		IN_EVERY_WORLD(a_cancel_for_nothing_does_no_harm),
+		IN_EVERY_WORLD(half_a_frame_and_silence_is_closed),
+		IN_EVERY_WORLD(silence_between_frames_is_fine),
+		IN_EVERY_WORLD(connections_beyond_the_limit_are_told_and_closed),
+		IN_EVERY_WORLD(a_peer_that_does_not_read_takes_bounded_memory),
+		IN_EVERY_WORLD(a_flood_of_requests_runs_a_few_at_a_time),
+		IN_EVERY_WORLD(a_false_server_harms_only_the_call),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Changes wait in a queue; the committer takes what is there, writes it with one write, syncs once,
+ * applies it and wakes those who wait: the next batch gathers meanwhile.
+ *
+ * A change outlives the fiber that asked for it, which may be cancelled: it is counted.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bug.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "tally/store.h"
+
+#define QUEUE_MAX 1024
+#define BATCH_MAX 256
+#define BATCH_PIECES (RT_IOV_MAX - 3)
+#define BATCH_HEADS ((size_t)(64 * KIB)) /* headers, names and padding */
+
+struct batch {
+	struct list changes;
+	size_t count;
+	uint64_t bytes;
+	uint64_t number; /* after it */
+	uint32_t chain;
+	struct iovec pieces[RT_IOV_MAX];
+	int piece_count;
+	size_t heads_used;
+	uint8_t heads[BATCH_HEADS];
+};
+
+/* --- asking ---------------------------------------------------------------------------------- */
+
+static void change_unref(struct change *c)
+{
+	if (--c->refs > 0)
+		return;
+	buf_unref(c->data);
+	free(c);
+}
+
+static void change_finish(struct tally *t, struct change *c, int rc)
+{
+	c->session->pending--;
+	t->reserved_bytes -= c->data_len;
+	c->rc = rc;
+	c->done = true;
+	rt_cond_broadcast(&c->wake);
+	change_unref(c);
+}
+
+static struct change *queue_find(struct tally *t, const struct session *s, uint64_t seq)
+{
+	struct change *c;
+	if (s->pending == 0)
+		return NULL;
+	list_for_each_entry(c, &t->queue, link) {
+		if (c->session == s && c->seq == seq)
+			return c;
+	}
+	return NULL;
+}
+
+static int change_wait(struct change *c, int64_t *value)
+{
+	int rc = 0;
+	c->refs++;
+	while (!c->done && rc == 0)
+		rc = rt_cond_wait(&c->wake);
+	if (c->done)
+		rc = c->rc;
+	*value = c->value;
+	change_unref(c);
+	return rc;
+}
+
+static int check_change(const struct tally_change *c, size_t *name_len)
+{
+	*name_len = strlen(c->name);
+	if (c->client_id == 0 || c->seq == 0 || *name_len == 0)
+		return -EINVAL;
+	return *name_len > TALLY_NAME_MAX ? -ENAMETOOLONG : 0;
+}
+
+static int queue_room(struct tally *t)
+{
+	while (t->failed == 0 && t->queue_count >= QUEUE_MAX) {
+		int rc = rt_cond_wait(&t->room);
+		if (rc < 0)
+			return rc;
+	}
+	return t->failed != 0 ? -EIO : 0;
+}
+
+/* Space for the change, and for a name that is perhaps new, within the store's limits. */
+static int check_space(const struct tally *t, size_t name_len, uint64_t data_len)
+{
+	uint64_t more = LOG_RECORD_BYTES + name_len + data_len;
+	if (t->live_bytes + t->reserved_bytes + more > t->opts.size_max_bytes)
+		return -ENOSPC;
+	/* When compaction cannot help, the log must not grow for ever. */
+	return t->end > 4 * max_u64(t->opts.size_max_bytes, t->opts.compact_min_bytes) ? -ENOSPC
+										       : 0;
+}
+
+static int queue_add(struct tally *t, const struct change *model, struct session *s,
+		     const struct tally_change *named, size_t name_len, struct change **out)
+{
+	struct entry *e = NULL;
+	int rc = check_space(t, name_len, model->data_len);
+	if (rc == 0)
+		rc = state_entry_add(t, named->name, name_len, &e);
+	if (rc < 0)
+		return rc;
+	struct change *c = malloc(sizeof(*c));
+	if (c == NULL)
+		return -ENOMEM;
+	*c = *model;
+	c->refs = 1;
+	rt_cond_init(&c->wake);
+	c->session = s;
+	c->entry = e;
+	c->seq = named->seq;
+	if (c->data != NULL)
+		buf_ref(c->data);
+	s->pending++;
+	t->reserved_bytes += c->data_len;
+	list_push_back(&t->queue, &c->link);
+	t->queue_count++;
+	rt_cond_signal(&t->work);
+	*out = c;
+	return 0;
+}
+
+static int change_submit(struct tally *t, const struct tally_change *named,
+			 const struct change *model, int64_t *value)
+{
+	size_t name_len = 0;
+	*value = 0;
+	int rc = check_change(named, &name_len);
+	if (rc == 0)
+		rc = queue_room(t);
+	struct session *s = NULL;
+	if (rc == 0)
+		rc = state_session_add(t, named->client_id, false, &s);
+	if (rc < 0)
+		return rc;
+	if (named->seq < s->seq)
+		return -ESTALE;
+	if (named->seq == s->seq) {
+		*value = s->value;
+		return s->rc;
+	}
+	struct change *c = queue_find(t, s, named->seq);
+	if (c == NULL)
+		rc = queue_add(t, model, s, named, name_len, &c);
+	return rc < 0 ? rc : change_wait(c, value);
+}
+
+int tally_add(struct tally *t, const struct tally_change *c, int64_t delta, int64_t *value)
+{
+	struct change model = {.kind = LOG_ADD, .delta = delta};
+	return change_submit(t, c, &model, value);
+}
+
+int tally_put(struct tally *t, const struct tally_change *c, struct buf *b, size_t len,
+	      uint32_t crc)
+{
+	if (len > TALLY_BLOB_MAX)
+		return -EMSGSIZE;
+	struct change model = {
+		.kind = LOG_PUT, .data = b, .data_len = (uint32_t)len, .data_crc = crc};
+	int64_t value = 0;
+	return change_submit(t, c, &model, &value);
+}
+
+/* --- committing ------------------------------------------------------------------------------ */
+
+static void batch_piece(struct batch *b, const void *data, size_t len)
+{
+	struct iovec *last = b->piece_count > 0 ? &b->pieces[b->piece_count - 1] : NULL;
+	if (len == 0)
+		return;
+	if (last != NULL && (const uint8_t *)last->iov_base + last->iov_len == data)
+		last->iov_len += len;
+	else
+		b->pieces[b->piece_count++] =
+			(struct iovec){.iov_base = (void *)data, .iov_len = len};
+	b->bytes += len;
+}
+
+static void batch_write_record(struct tally *t, struct batch *b, struct change *c)
+{
+	static const uint8_t zeroes[8];
+	struct log_record r = {
+		.kind = c->kind,
+		.name_len = c->entry->name_len,
+		.number = ++b->number,
+		.durable = t->number,
+		.client_id = c->session->client_id,
+		.seq = c->seq,
+		.value = c->delta,
+		.data_len = c->data_len,
+		.data_crc = c->data_crc,
+		.chain = b->chain,
+	};
+	uint8_t *head = b->heads + b->heads_used;
+	size_t head_len = log_record_write(head, &r, c->entry->name, t->salt);
+	b->chain = r.header_crc;
+	b->heads_used += head_len;
+	batch_piece(b, head, head_len);
+	c->data_offset = t->end + b->bytes;
+	if (c->data_len > 0)
+		batch_piece(b, c->data->data, c->data_len);
+	size_t padding = log_record_size(&r) - head_len - c->data_len;
+	memcpy(b->heads + b->heads_used, zeroes, padding);
+	batch_piece(b, b->heads + b->heads_used, padding);
+	b->heads_used += padding;
+}
+
+/* As much of the queue as fits. */
+static void batch_take(struct tally *t, struct batch *b)
+{
+	list_init(&b->changes);
+	b->count = 0;
+	b->bytes = 0;
+	b->number = t->number;
+	b->chain = t->chain;
+	b->piece_count = 0;
+	b->heads_used = 0;
+	while (!list_empty(&t->queue) && b->count < BATCH_MAX && b->piece_count < BATCH_PIECES &&
+	       BATCH_HEADS - b->heads_used > LOG_RECORD_BYTES + LOG_NAME_MAX + 8 &&
+	       b->bytes < BATCH_BYTES_MAX) {
+		struct change *c = list_entry(list_pop_front(&t->queue), struct change, link);
+		t->queue_count--;
+		list_push_back(&b->changes, &c->link);
+		b->count++;
+		batch_write_record(t, b, c);
+	}
+	rt_cond_broadcast(&t->room);
+}
+
+static void change_apply(struct tally *t, struct change *c)
+{
+	struct session *s = c->session;
+	if (c->kind == LOG_ADD)
+		state_apply_add(t, s, c->seq, c->entry, c->delta);
+	else
+		state_apply_put(t, s, c->seq, c->entry, c->data_offset, c->data_len, c->data_crc);
+	if (s->seq == c->seq) {
+		c->value = s->value;
+		change_finish(t, c, s->rc);
+	} else {
+		change_finish(t, c, -ESTALE);
+	}
+}
+
+static void batch_apply(struct tally *t, struct batch *b)
+{
+	t->end += b->bytes;
+	t->number = b->number;
+	t->chain = b->chain;
+	struct list *node;
+	while ((node = list_pop_front(&b->changes)) != NULL)
+		change_apply(t, list_entry(node, struct change, link));
+}
+
+static void batch_fail(struct tally *t, struct batch *b, int rc)
+{
+	struct list *node;
+	while ((node = list_pop_front(&b->changes)) != NULL)
+		change_finish(t, list_entry(node, struct change, link), rc);
+}
+
+/* A failed write leaves the log's end where it is: the next batch goes over whatever came of it. */
+static int batch_commit(struct tally *t, struct batch *b)
+{
+	int rc = rt_file_writev(t->log->file, b->pieces, b->piece_count, t->end);
+	if (rc < 0) {
+		batch_fail(t, b, rc);
+		return rc == -ECANCELED ? rc : 0;
+	}
+	if (bug_planted(BUG_ACK_BEFORE_SYNC)) {
+		batch_apply(t, b);
+		return rt_file_sync(t->log->file);
+	}
+	rc = rt_file_sync(t->log->file);
+	t->stat.commits++;
+	if (rc < 0) {
+		tally_fail(t, rc);
+		batch_fail(t, b, -EIO);
+		return rc;
+	}
+	batch_apply(t, b);
+	return 0;
+}
+
+void tally_fail(struct tally *t, int rc)
+{
+	if (t->failed != 0)
+		return;
+	if (rc != -ECANCELED && rc != -ESHUTDOWN)
+		log_error("tally_failed", "dir=%s err=%s", t->dir, err_name(rc));
+	t->failed = rc;
+	rt_cond_broadcast(&t->room);
+	rt_cond_broadcast(&t->failure);
+}
+
+static int commit_step(struct tally *t, struct batch *b)
+{
+	if (list_empty(&t->queue))
+		return t->closing ? -ESHUTDOWN : rt_cond_wait(&t->work);
+	batch_take(t, b);
+	int rc = batch_commit(t, b);
+	if (rc == 0 && t->end >= t->compact_at && t->end > 2 * t->live_bytes)
+		rc = tally_compact(t);
+	return t->failed != 0 ? t->failed : rc == -ECANCELED ? rc : 0;
+}
+
+static void commit_main(void *arg)
+{
+	struct tally *t = arg;
+	rt_deadline_set(RT_NEVER);
+	struct batch *b = malloc(sizeof(*b));
+	int rc = b != NULL ? 0 : -ENOMEM;
+	while (rc == 0)
+		rc = commit_step(t, b);
+	free(b);
+	tally_fail(t, rc);
+	struct list *node;
+	while ((node = list_pop_front(&t->queue)) != NULL)
+		change_finish(t, list_entry(node, struct change, link), -EIO);
+	t->queue_count = 0;
+}
+
+int commit_start(struct tally *t)
+{
+	return rt_spawn(&t->committer, "tally-commit", commit_main, t);
+}
+
+void commit_stop(struct tally *t)
+{
+	t->closing = true;
+	rt_cond_broadcast(&t->work);
+	if (t->committer != NULL)
+		rt_join(t->committer);
+}

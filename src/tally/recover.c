@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reading a log: log.h says by which rule. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/log.h"
+#include "tally/store.h"
+
+#define WINDOW_BYTES (4 * MIB) /* larger than any record */
+
+/* A view of the file that moves forward. */
+struct window {
+	struct rt_file *file;
+	uint64_t size;
+	uint8_t *bytes;
+	uint64_t start;
+	size_t len;
+};
+
+/* Up to want bytes from offset; fewer only at the end of the file. */
+static int window_at(struct window *w, uint64_t offset, size_t want, const uint8_t **at,
+		     size_t *len)
+{
+	want = min_u64(want, offset < w->size ? w->size - offset : 0);
+	if (offset < w->start || offset + want > w->start + w->len) {
+		size_t n = min_u64(WINDOW_BYTES, w->size - min_u64(offset, w->size));
+		int64_t got = rt_file_read(w->file, w->bytes, n, offset);
+		if (got < 0)
+			return (int)got;
+		if ((size_t)got < n)
+			return -EIO;
+		w->start = offset;
+		w->len = n;
+	}
+	*at = w->bytes + (offset - w->start);
+	*len = want;
+	return 0;
+}
+
+struct recovery {
+	struct tally *t;
+	struct window w;
+	struct log_file_header head;
+	uint64_t offset;      /* of the next record */
+	uint64_t durable;     /* the highest number known to be synced */
+	uint64_t tail_offset; /* where the records after it begin */
+};
+
+static bool record_belongs(const struct recovery *v, const struct log_record *r)
+{
+	if (r->chain != v->t->chain)
+		return false;
+	if (v->offset < v->head.snapshot_end)
+		return r->kind >= LOG_COUNTER && r->number == v->head.base;
+	/* A batch says in each of its records that all before the batch is durable. */
+	return r->kind < LOG_COUNTER && r->number == v->t->number + 1 &&
+	       (r->durable == v->t->number || r->durable == v->durable);
+}
+
+/* Reads the record at v->offset. 0: *found tells whether a whole one is there. */
+static int read_record(struct recovery *v, struct log_record *r, char name[LOG_NAME_MAX],
+		       bool *found)
+{
+	const uint8_t *at = NULL;
+	size_t len = 0;
+	*found = false;
+	int rc = window_at(&v->w, v->offset, LOG_RECORD_BYTES + LOG_NAME_MAX, &at, &len);
+	if (rc < 0)
+		return rc;
+	if (log_record_read(r, at, len, v->head.salt) < 0 || !record_belongs(v, r) ||
+	    log_record_size(r) > v->w.size - v->offset)
+		return 0;
+	memcpy(name, at + LOG_RECORD_BYTES, r->name_len);
+	size_t data_len = log_record_data(r);
+	rc = window_at(&v->w, v->offset + LOG_RECORD_BYTES + r->name_len, data_len, &at, &len);
+	if (rc == 0)
+		*found = r->kind == LOG_SESSION || crc32c(0, at, data_len) == r->data_crc;
+	return rc;
+}
+
+static int apply_record(struct recovery *v, const struct log_record *r, const char *name)
+{
+	struct tally *t = v->t;
+	struct entry *e = NULL;
+	struct session *s = NULL;
+	uint64_t data = v->offset + LOG_RECORD_BYTES + r->name_len;
+	int rc = 0;
+	if (r->kind != LOG_SESSION)
+		rc = state_entry_add(t, name, r->name_len, &e);
+	if (rc == 0 && r->kind != LOG_COUNTER && r->kind != LOG_BLOB)
+		rc = state_session_add(t, r->client_id, true, &s);
+	if (rc < 0)
+		return rc;
+	switch (r->kind) {
+	case LOG_ADD:
+		state_apply_add(t, s, r->seq, e, r->value);
+		break;
+	case LOG_PUT:
+		state_apply_put(t, s, r->seq, e, data, r->data_len, r->data_crc);
+		break;
+	case LOG_COUNTER:
+		state_set_counter(t, e, r->value);
+		break;
+	case LOG_BLOB:
+		state_set_blob(t, e, data, r->data_len, r->data_crc);
+		break;
+	case LOG_SESSION:
+		s->seq = r->seq;
+		s->value = r->value;
+		s->rc = -(int)(r->data_len & 0xfff);
+		break;
+	}
+	t->number = r->number;
+	t->chain = r->header_crc;
+	return 0;
+}
+
+static int read_records(struct recovery *v)
+{
+	for (;;) {
+		struct log_record r;
+		char name[LOG_NAME_MAX];
+		bool found = false;
+		int rc = read_record(v, &r, name, &found);
+		if (rc < 0 || !found)
+			return rc;
+		if (v->offset >= v->head.snapshot_end && r.durable > v->durable) {
+			v->durable = r.durable;
+			v->tail_offset = v->offset;
+		}
+		rc = apply_record(v, &r, name);
+		if (rc < 0)
+			return rc;
+		v->offset += log_record_size(&r);
+	}
+}
+
+/* Whether a record anywhere behind says that the one that is not whole was synced. */
+static int find_witness(struct recovery *v, bool *found)
+{
+	*found = false;
+	for (uint64_t at = v->offset; at < v->w.size && !*found; at += 8) {
+		struct log_record r;
+		const uint8_t *bytes = NULL;
+		size_t len = 0;
+		int rc = window_at(&v->w, at, LOG_RECORD_BYTES + LOG_NAME_MAX, &bytes, &len);
+		if (rc < 0)
+			return rc;
+		*found = log_record_read(&r, bytes, len, v->head.salt) == 0 &&
+			 r.kind < LOG_COUNTER && r.durable > v->t->number;
+	}
+	return 0;
+}
+
+/* Cut off what is torn, and write again what was perhaps never synced. */
+static int settle_tail(struct recovery *v)
+{
+	size_t len = v->offset - v->tail_offset;
+	if (len == 0 && v->offset == v->w.size)
+		return 0;
+	AUTO_FREE uint8_t *bytes = malloc(len + 1);
+	if (bytes == NULL)
+		return -ENOMEM;
+	int64_t n = rt_file_read(v->w.file, bytes, len, v->tail_offset);
+	int rc = n < 0 ? (int)n : (size_t)n < len ? -EIO : 0;
+	if (rc == 0 && len > 0)
+		rc = rt_file_write(v->w.file, bytes, len, v->tail_offset);
+	if (rc == 0 && v->offset < v->w.size)
+		rc = rt_file_truncate(v->w.file, v->offset);
+	return rc < 0 ? rc : rt_file_sync(v->w.file);
+}
+
+static int recover_from(struct recovery *v)
+{
+	struct tally *t = v->t;
+	const uint8_t *at = NULL;
+	size_t len = 0;
+	int rc = window_at(&v->w, 0, LOG_FILE_HEADER_BYTES, &at, &len);
+	if (rc == 0)
+		rc = len < LOG_FILE_HEADER_BYTES ? -EBADMSG : log_file_header_read(&v->head, at);
+	if (rc < 0)
+		return rc;
+	t->salt = v->head.salt;
+	t->chain = (uint32_t)v->head.salt;
+	t->number = v->head.base;
+	v->offset = LOG_FILE_HEADER_BYTES;
+	v->durable = v->head.base;
+	v->tail_offset = v->head.snapshot_end;
+	rc = read_records(v);
+	if (rc < 0)
+		return rc;
+	bool damaged = v->offset < v->head.snapshot_end;
+	if (!damaged)
+		rc = find_witness(v, &damaged);
+	if (rc < 0)
+		return rc;
+	if (damaged) {
+		log_error("tally_log_damaged", "dir=%s offset=%llu", t->dir,
+			  (unsigned long long)v->offset);
+		return -EBADMSG;
+	}
+	if (v->offset < v->w.size)
+		log_info("tally_log_tail_cut", "dir=%s bytes=%llu", t->dir,
+			 (unsigned long long)(v->w.size - v->offset));
+	t->end = v->offset;
+	return settle_tail(v);
+}
+
+int tally_recover(struct tally *t)
+{
+	struct recovery v = {.t = t, .w.file = t->log->file};
+	int rc = rt_file_size(v.w.file, &v.w.size);
+	if (rc < 0)
+		return rc;
+	v.w.bytes = malloc(WINDOW_BYTES);
+	if (v.w.bytes == NULL)
+		return -ENOMEM;
+	rc = recover_from(&v);
+	free(v.w.bytes);
+	return rc;
+}

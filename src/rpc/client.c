@@ -73,10 +73,16 @@ size_t rpc_channel_out_peak(const struct rpc_channel *ch)
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
+/* One whose stream is broken stays until the channel's fiber has noticed. */
+static bool channel_up(const struct rpc_channel *ch)
+{
+	return ch->conn != NULL && ch->conn->out.error == 0;
+}
+
 /* Wait for a connection and take a reference. Without retry the first failure to connect counts. */
 static int channel_await(struct rpc_channel *ch, bool retry, struct client_conn **out)
 {
-	while (ch->conn == NULL) {
+	while (!channel_up(ch)) {
 		uint64_t failures = ch->failures_total;
 		if (!retry && ch->failures > 0 && rt_now_ns() < ch->not_before_ns)
 			return ch->last_error;
@@ -88,7 +94,7 @@ static int channel_await(struct rpc_channel *ch, bool retry, struct client_conn 
 			return ch->last_error != 0 ? ch->last_error : -ETIMEDOUT;
 		if (rc < 0)
 			return rc;
-		if (!retry && ch->conn == NULL && ch->failures_total != failures)
+		if (!retry && !channel_up(ch) && ch->failures_total != failures)
 			return ch->last_error;
 	}
 	*out = ch->conn;

@@ -18,6 +18,7 @@
 
 #include "base/base.h"
 #include "base/log.h"
+#include "base/rng.h"
 #include "options.h"
 
 #define FAILURES_MAX 16

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * rpc over loopback TCP, client and server in a process each: small requests with 64 in flight and
- * with one, and 1 MiB payloads. Prints one line per number.
- */
+#include "rpc_load.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -124,8 +122,6 @@ static double run_load(struct load *l, unsigned fibers)
 	for (unsigned i = 0; i < fibers; i++)
 		(void)rt_group_spawn(&g, "load", load_main, l);
 	rt_group_join(&g);
-	if (l->failed > 0)
-		printf("  %llu calls failed\n", (unsigned long long)l->failed);
 	return (double)l->done * (double)NS_PER_S / (double)(rt_now_ns() - start);
 }
 
@@ -136,57 +132,73 @@ static int compare_u32(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void measure_latency(struct load *l, struct rpc_load *out)
+{
+	AUTO_FREE uint32_t *samples = calloc(SAMPLES_MAX, sizeof(*samples));
+	if (samples == NULL)
+		return;
+	l->samples_ns = samples;
+	run_load(l, 1);
+	l->samples_ns = NULL;
+	size_t n = min_u64(l->done, SAMPLES_MAX);
+	qsort(samples, n, sizeof(*samples), compare_u32);
+	out->p50_us = samples[n / 2] / 1e3;
+	out->p99_us = samples[n * 99 / 100] / 1e3;
+}
+
+struct client {
+	const char *addr;
+	struct rpc_load *out;
+	int rc;
+};
+
 static void client_main(void *arg)
 {
-	const char *addr = arg;
+	struct client *c = arg;
 	struct rpc_pool pool;
 	rpc_pool_init(&pool, POOL_BYTES);
 	struct load l = {.type = &type_echo};
-	int rc = rpc_channel_open(&l.channel, addr, &(struct rpc_channel_options){.pool = &pool});
 	struct buf *b = NULL;
-	if (rc == 0)
-		rc = rpc_pool_get(&pool, 1 * MIB, &b);
-	AUTO_FREE uint32_t *samples = calloc(SAMPLES_MAX, sizeof(*samples));
-	if (rc < 0 || samples == NULL) {
-		fprintf(stderr, "bench: client: %s\n", err_text(rc));
+	c->rc = rpc_channel_open(&l.channel, c->addr, &(struct rpc_channel_options){.pool = &pool});
+	if (c->rc == 0)
+		c->rc = rpc_pool_get(&pool, 1 * MIB, &b);
+	if (c->rc < 0)
 		return;
-	}
 	memset(b->data, 0x5a, b->len);
-
-	printf("small requests, 64 in flight: %.0f/s\n", run_load(&l, 64));
-	l.samples_ns = samples;
-	double rate = run_load(&l, 1);
-	size_t n = min_u64(l.done, SAMPLES_MAX);
-	qsort(samples, n, sizeof(*samples), compare_u32);
-	printf("small requests, 1 in flight: %.0f/s, p50 %.1f us, p99 %.1f us\n", rate,
-	       samples[n / 2] / 1e3, samples[n * 99 / 100] / 1e3);
-	l.samples_ns = NULL;
+	c->out->small_per_s = run_load(&l, 64);
+	measure_latency(&l, c->out);
 	l.type = &type_sink;
 	l.payload = rpc_slice_of(b);
-	printf("1 MiB payloads, 8 in flight: %.2f Gbit/s\n", run_load(&l, 8) * 8 * MIB / 1e9);
+	c->out->bulk_bytes_per_s = run_load(&l, 8) * (double)MIB;
+	if (l.failed > 0)
+		c->rc = -EIO;
 	buf_unref(b);
 	rpc_channel_close(l.channel);
 	rpc_pool_fini(&pool);
 }
 
-int main(void)
+int rpc_load_run(struct rpc_load *out)
 {
 	int fds[2];
 	if (pipe(fds) != 0)
-		return 1;
+		return -errno;
+	fflush(NULL);
 	pid_t server = fork();
 	if (server == 0) {
 		close(fds[0]);
-		return -rt_real_run(&(struct rt_real_options){.signals = true}, server_main,
-				    &fds[1]);
+		_exit(rt_real_run(&(struct rt_real_options){.signals = true}, server_main,
+				  &fds[1]) != 0
+			      ? 1
+			      : 0);
 	}
 	close(fds[1]);
 	char addr[64] = "";
 	ssize_t n = read(fds[0], addr, sizeof(addr) - 1);
-	if (n <= 0)
-		return 1;
-	int rc = rt_real_run(&(struct rt_real_options){0}, client_main, addr);
+	close(fds[0]);
+	struct client c = {.addr = addr, .out = out, .rc = -EIO};
+	if (n > 0)
+		rt_real_run(NULL, client_main, &c);
 	kill(server, SIGTERM);
 	waitpid(server, NULL, 0);
-	return rc < 0;
+	return c.rc;
 }

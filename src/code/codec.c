@@ -182,8 +182,8 @@ static void encode_line(const struct codec *c, int i, bool flat, size_t off, siz
 }
 
 /*
- * Flat chunks are encoded block by block, all lines of a block in turn, so that the later lines
- * (and ISA-L's second pass when there are more than six parities) find their input in the cache.
+ * Flat chunks are encoded block by block, all lines of a block in turn, so that the later lines find
+ * their input in the cache.
  */
 int codec_encode(const struct codec *c, size_t len, const struct sg *chunks)
 {
@@ -192,7 +192,9 @@ int codec_encode(const struct codec *c, size_t len, const struct sg *chunks)
 	if (err != 0)
 		return err;
 	int lines = codec_lines(c);
-	size_t block = flat ? sg_block(c->total) : len;
+	size_t block = len;
+	if (flat)
+		block = lines > 1 ? SG_BLOCK : sg_run_max(c->wide.rows);
 	for (size_t off = 0; off < len; off += block)
 		for (int i = 0; i < lines; i++)
 			encode_line(c, i, flat, off, min_u64(block, len - off), chunks);

@@ -15,11 +15,6 @@
 
 #define ZEROS_BYTES 4096
 
-/* Bytes that one round over all chunks should touch, to stay in the second-level cache. */
-#define ROUND_BYTES (512 * KIB)
-#define BLOCK_MIN (2 * KIB)
-#define BLOCK_MAX (16 * KIB)
-
 static const uint8_t zeros[ZEROS_BYTES];
 
 int sg_check(const struct sg *s, size_t len, bool may_be_short)
@@ -39,11 +34,6 @@ int sg_check(const struct sg *s, size_t len, bool may_be_short)
 bool sg_is_flat(const struct sg *s, size_t len)
 {
 	return s->count == 1 && s->iov->iov_len == len;
-}
-
-size_t sg_block(int n)
-{
-	return max_u64(BLOCK_MIN, min_u64(BLOCK_MAX, ROUND_BYTES / (uint64_t)n)) & ~(size_t)63;
 }
 
 struct cursor {
@@ -96,7 +86,7 @@ static void walk_start(struct walk *w, const struct product *p, const struct sg 
 /* Fills the pointers for the next run of at most `left` bytes and returns its length. */
 static int walk_step(struct walk *w, size_t left)
 {
-	size_t run = min_u64(left, sg_block(w->n_in + w->n_out));
+	size_t run = min_u64(left, sg_run_max(w->n_out));
 	for (int i = 0; i < w->n_in; i++)
 		w->in_at[i] = cursor_peek(&w->in[i], &run);
 	for (int i = 0; i < w->n_out; i++)

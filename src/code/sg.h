@@ -28,9 +28,18 @@ int sg_check(const struct sg *s, size_t len, bool may_be_short);
 /* Whether it is one segment of len bytes. */
 bool sg_is_flat(const struct sg *s, size_t len);
 
-/* How many bytes of each of n chunks to work on at a time, so that all of them stay in the cache.
+/*
+ * How many bytes of each chunk to work on at a time when they are passed over more than once: so few
+ * that the later passes find them in a near cache, so many that the streams of reads run long enough
+ * (measured: less is slower, and so is no blocking from chunks of 128 KiB on).
  */
-size_t sg_block(int n);
+#define SG_BLOCK (16 * 1024)
+
+/* ISA-L makes up to six outputs in one pass over the inputs. */
+static inline size_t sg_run_max(int outputs)
+{
+	return outputs > 6 ? SG_BLOCK : KERNEL_RUN_MAX;
+}
 
 /* A product of a matrix and chunks: chunks[out[i]] = sum over j of m[i][j] * chunks[in[j]]. */
 struct product {

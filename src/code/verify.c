@@ -4,42 +4,43 @@
  *
  * A wrong byte that leaves the encoder is worse than a lost disk: every later repair spreads it. To
  * decode from other chunks and compare costs as much as the encoding. A checksum such as CRC-32C
- * cannot be compared across chunks, because it is linear over bits while our codes multiply bytes
- * in GF(256). So we fold each chunk into a fingerprint that is linear over GF(256). With a chunk
- * cut in lines l_0, l_1, ... l_m of 256 bytes, the last one filled up with zeros,
+ * cannot be compared across chunks, because it is linear over bits while our codes multiply bytes in
+ * GF(256). So we fold each chunk into a fingerprint that is linear over GF(256). With a chunk cut in
+ * lines l_0, l_1, ... l_m of 256 bytes, the last one filled up with zeros,
  *
  *     F = l_0 * 2^m + l_1 * 2^(m-1) + ... + l_m        by Horner's rule, one doubling a line,
  *
- * byte by byte, and then the four quarters of F, each multiplied by a different power of 2, are
- * added to 64 bytes. Where parity_i = sum c_ij * data_j for each byte, also F(parity_i) = sum c_ij
- * * F(data_j): we fold every chunk once, at the speed of memory, and check the equations on 64
- * bytes.
+ * byte by byte; then the four quarters of F, times 2^15, 2^10, 2^5 and 1, are added up to 64 bytes.
+ * Where parity_i = sum c_ij * data_j for each byte, also F(parity_i) = sum c_ij * F(data_j): we fold
+ * every chunk once, at the speed of memory, and check the equations on 64 bytes.
  *
- * Example: rs:10+4 multiplies each data byte 4 times to encode, and decoding does the same. The
- * check doubles each of 14 bytes once, which takes three plain vector instructions: about a quarter
- * of the encoding's time here (`./dev bench code` measures it), a tenth for rs:28+12.
+ * Example: rs:10+4 multiplies each data byte 4 times to encode, and decoding does the same. The check
+ * doubles each of 14 bytes once, which takes three plain vector instructions: about a third of the
+ * encoding's time here (`./dev bench code` measures it), an eighth for rs:28+12.
  *
- * What it finds. Call two bytes of a chunk mates when they fold into the same of the 64 bytes, that
- * is when their distance is a multiple of 64.
- *   1. Any change of one chunk without mates among the wrong bytes is found for certain: every
- * weight is a power of 2, never 0. That includes each single flipped bit and each burst of up to 64
- * bytes.
- *   2. Changes in several chunks do not hide each other as long as at most p chunks (rs; R+1 for
- * lrc) have a wrong fingerprint: the fingerprints are themselves a word of the code, and two words
- * of it differ in more than p places.
- *   3. Mates in one chunk with independent random errors cancel with probability 1/256 for each of
- * the 64 bytes in which they meet; a whole line of garbage, or a chunk written to the wrong place,
- * is missed with probability 2^-512.
- *   4. Two equal errors cancel only when their weights are equal, which takes a distance of 65,280
- * bytes or of 256 d +- 64 q bytes for certain d and q != 0: none is a power of two, as the strides
- * of faulty memory and of wild writes are.
+ * What it finds. Call two bytes of a chunk mates when they fold into the same of the 64 bytes, that is
+ * when their distance is a multiple of 64.
+ *   1. Any change of one chunk without mates among the wrong bytes is found for certain: every weight
+ *      is a power of 2, never 0. That includes each single flipped bit and each burst of up to 64
+ *      bytes.
+ *   2. Changes in several chunks do not hide each other as long as at most p chunks (rs; R+1 for lrc)
+ *      have a wrong fingerprint: the fingerprints are themselves a word of the code, and two words of
+ *      it differ in more than p places.
+ *   3. Mates in one chunk with independent random errors cancel with probability 1/256 for each of the
+ *      64 bytes in which they meet; a whole line of garbage, or a chunk written to the wrong place, is
+ *      missed with probability 2^-512.
+ *   4. Two equal errors cancel only when their weights are equal. With d lines and q quarters between
+ *      them, -3 <= q <= 3, that takes d + 5 q to be a multiple of 255 (d counts back), a distance of
+ *      64 * (4 * (255 n - 5 q) + q) = 64 * (1020 n - 19 q) bytes. None is a power of two, as the
+ *      strides of faulty memory and of wild writes are: 1020 n - 19 q has the odd factor 255 for
+ *      q = 0, is odd for odd q, and twice an odd number above 1 for q = +-2.
  *
  * The check shares nothing with the encoder but the coefficients: neither ISA-L's tables nor its
  * multiplication, so that a flipped bit in a table or a faulty multiplier is found too.
  *
- * For mlec every column is checked by the local code. The network code holds for each data row,
- * hence also for any weighted sum of rows, so one more fingerprint of each column (its rows'
- * fingerprints, by Horner's rule again) checks the rows. The parity rows follow from both.
+ * For mlec every column is checked by the local code. The network code holds for each data row, hence
+ * also for any weighted sum of rows, so one more fingerprint of each column (its rows' fingerprints,
+ * by Horner's rule again) checks the rows. The parity rows follow from both.
  */
 #include "code/verify.h"
 
@@ -51,9 +52,9 @@
 
 #define ROW_WEIGHT 3 /* Horner's multiplier from one row of a column to the next */
 
-/* 2 to the powers 0, 61, 130 and 197: all differences of two exponents, modulo 255, are different.
- */
-static const uint8_t quarter_weight[] = {0x01, 0x6f, 0x2e, 0x8d};
+/* Quarters of a line, and the power of 2 by which each outweighs the next. */
+#define QUARTERS (KERNEL_PRINT_BYTES / sizeof(struct print))
+#define QUARTER_DOUBLINGS 5
 
 /* Eight bytes at a time: shift each left, and add 0x1d where the top bit fell off. */
 static struct print print_double(const struct print *p)
@@ -90,13 +91,13 @@ static void print_doublings(struct print doubled[8], const struct print *p)
 struct print print_of(const struct kernel *kernel, const struct sg *s, size_t len)
 {
 	uint8_t line[KERNEL_PRINT_BYTES];
-	struct print sum = {0}, quarter, doubled[8];
-	_Static_assert(sizeof(line) == ARRAY_LEN(quarter_weight) * sizeof(sum), "quarters");
+	struct print sum = {0}, quarter;
 	sg_fold(kernel, s, len, line);
-	for (size_t q = 0; q < ARRAY_LEN(quarter_weight); q++) {
+	for (size_t q = 0; q < QUARTERS; q++) {
+		for (int i = 0; i < QUARTER_DOUBLINGS; i++)
+			sum = print_double(&sum);
 		memcpy(&quarter, line + q * sizeof(quarter), sizeof(quarter));
-		print_doublings(doubled, &quarter);
-		print_add_times(&sum, doubled, quarter_weight[q]);
+		print_add(&sum, &quarter);
 	}
 	return sum;
 }

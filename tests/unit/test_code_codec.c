@@ -87,7 +87,7 @@ static void long_chunks_are_encoded_block_by_block(void **state)
 	rng_init(&rng, 8);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		struct rig r;
-		rig_open(&r, all[i], 3 * sg_block(1) + 77, &rng);
+		rig_open(&r, all[i], 3 * SG_BLOCK + 77, &rng);
 		rig_encode(&r);
 		rig_cut(&r, &rng);
 		assert_int_equal(codec_encode(r.codec, r.len, r.sg), 0);

@@ -115,14 +115,6 @@ static void segments_are_checked_before_use(void **state)
 	assert_false(sg_is_flat(&(struct sg){two, 1}, 11));
 }
 
-static void blocks_fit_the_cache_in_whole_vectors(void **state)
-{
-	for (int n = 1; n <= ENCODING_CHUNKS_MAX; n += 7) {
-		size_t block = sg_block(n);
-		assert_true(block % 64 == 0 && block >= 2 * KIB && block <= 16 * KIB);
-	}
-}
-
 /* A chunk in pieces, or short of zeros at its end, has the fingerprint of the same chunk in one. */
 static void fingerprints_do_not_depend_on_the_cuts(void **state)
 {
@@ -154,7 +146,6 @@ int main(void)
 		cmocka_unit_test(fast_products_equal_plain_ones_at_every_length),
 		cmocka_unit_test(fast_folds_equal_plain_ones),
 		cmocka_unit_test(segments_are_checked_before_use),
-		cmocka_unit_test(blocks_fit_the_cache_in_whole_vectors),
 		cmocka_unit_test(fingerprints_do_not_depend_on_the_cuts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

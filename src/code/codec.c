@@ -5,7 +5,7 @@
  *   r, rs   one, from the data chunks to the parities
  *   lrc     one for each group's local parity, one for all global parities
  *   mlec    one for each data row (the network code across columns), then one for each column,
- * parity columns too (the local code across rows)
+ *           parity columns too (the local code across rows)
  *
  * The double parities of mlec, parity rows of parity columns, come from the local code here. The
  * network code across a parity row would give the same bytes: with network matrix N, local matrix L

@@ -284,7 +284,7 @@ double encoding_redundant_share(const struct encoding *e)
 }
 
 /*
- * LRC: codec.c builds matrices that survive every R+1 losses, and no matrix survives the loss of
+ * LRC: gf.c builds matrices that survive every R+1 losses, and no matrix survives the loss of
  * all R global parities with two chunks of one group. MLEC: a block dies of PN+1 dead columns, each
  * dead of PL+1 chunks.
  */

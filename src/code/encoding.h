@@ -62,8 +62,7 @@ enum chunk_role {
 	CHUNK_DATA,
 	CHUNK_COPY,          /* replication: a copy other than the first */
 	CHUNK_LOCAL_PARITY,  /* lrc, mlec: over one group or column */
-	CHUNK_GLOBAL_PARITY, /* rs, lrc: over all data chunks; mlec: a data row of a parity column
-			      */
+	CHUNK_GLOBAL_PARITY, /* rs, lrc: over all data; mlec: a data row of a parity column */
 	CHUNK_DOUBLE_PARITY, /* mlec: a parity row of a parity column */
 };
 

@@ -15,35 +15,35 @@
  *
  *    not 0 because all x differ and all y differ; and a square submatrix of a Cauchy matrix is a
  *    Cauchy matrix again. So every square submatrix is nonsingular. (ISA-L's other construction,
- * the Vandermonde one, lacks this property for larger k and p.)
+ *    with powers of 2, lacks this property for larger k and p.)
  *
  *    Why that makes the code MDS: lose e <= p chunks, among them d data chunks. At least d of the
  *    parities remain. Those d parity rows, restricted to the d lost columns, are a square
- * submatrix: invert it and the lost data is back, and lost parities are encoded again.
+ *    submatrix: invert it and the lost data is back, and lost parities are encoded again.
  *
  *    Each column j is then divided by c[0][j], which multiplies each such determinant by nonzero
  *    factors and changes nothing above. The first row becomes all ones: the first parity is the XOR
- * of the data. Worked example, rs:2+2: x = {2, 3}, y = {0, 1}:
+ *    of the data. Worked example, rs:2+2: x = {2, 3}, y = {0, 1}:
  *
  *        1/2  1/3        divided by        1    1
  *        1/3  1/2        its first row     2/3  3/2
  *
  * 2. LRC as a pyramid. Take the rows of rs:K+(R+1) and split the first one, all ones, by groups:
- * group g's local parity is the XOR of the group's data. The other R rows are the global parities.
- * Every R+1 losses decode: if no local parity is lost, the local parities add up to the first
- * parity of an MDS code that has lost at most R+1 chunks. If a local parity is lost, at most R
- * other chunks are, and the MDS code without its first parity is enough.
+ *    group g's local parity is the XOR of the group's data. The other R rows are the global
+ *    parities. Every R+1 losses decode: if no local parity is lost, the local parities add up to
+ *    the first parity of an MDS code that has lost at most R+1 chunks. If a local parity is lost,
+ *    at most R other chunks are, and the MDS code without its first parity is enough.
  *
  *    No code of this shape can decode a pattern in which the losses beyond one a group, plus lost
- *    global parities, are more than R. A code that decodes all the others is maximally recoverable.
- *    The pyramid is with R = 1 (a group with two losses leaves a 2x2 or 1x1 minor of the Cauchy
- * matrix) and with one group (it is MDS).
+ *    global parities, are more than R. A code that decodes all others is maximally recoverable. The
+ *    pyramid is with R = 1 (a group with two losses leaves a 2x2 or 1x1 minor of the Cauchy matrix)
+ *    and with one group (it is MDS).
  *
  * 3. LRC with R = 2 in several groups. The pyramid misses some patterns with two losses in each of
- * two groups, so we choose the global rows as (x_j) and (x_j^2) instead, where group i takes its x
- * from a set V_i of nonzero elements such that V_i with 0 is closed under addition and V_i and V_j
- * have no element in common. Then all possible patterns decode; the determinants that can appear
- * are
+ *    two groups, so we choose the global rows as (x_j) and (x_j^2) instead, where group i takes its
+ *    x from a set V_i of nonzero elements such that V_i with 0 is closed under addition, and V_i
+ *    and V_j have no element in common. Then all possible patterns decode; the determinants that
+ *    can appear are
  *
  *        three data chunks of a group    (a+b)(a+c)(b+c)          distinct elements
  *        two and their local parity      ab(a+b)                  distinct and not 0

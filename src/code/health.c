@@ -110,17 +110,19 @@ static int grid_peel(struct grid *g)
 	return left;
 }
 
-/* The PN+1 columns with the most losses, most first. */
-static void grid_worst(const struct grid *g, int *worst)
+/* All columns, the PN+1 with the most losses in front. */
+static void grid_worst_first(const struct grid *g, int *columns)
 {
-	bool taken[ENCODING_STRIPE_MAX] = {false};
+	for (int i = 0; i < g->width; i++)
+		columns[i] = i;
 	for (int i = 0; i <= g->shape->net.p; i++) {
-		int best = -1;
-		for (int j = 0; j < g->width; j++)
-			if (!taken[j] && (best < 0 || g->in_column[j] > g->in_column[best]))
-				best = j;
-		taken[best] = true;
-		worst[i] = best;
+		for (int j = i + 1; j < g->width; j++) {
+			int a = columns[i], b = columns[j];
+			if (g->in_column[b] > g->in_column[a]) {
+				columns[i] = b;
+				columns[j] = a;
+			}
+		}
 	}
 }
 
@@ -130,7 +132,7 @@ static int grid_deficit(const struct grid *g, bool *common)
 {
 	int worst[ENCODING_STRIPE_MAX], deficit = 0, rows = 0;
 	bool row[ENCODING_STRIPE_MAX] = {false};
-	grid_worst(g, worst);
+	grid_worst_first(g, worst);
 	for (int i = 0; i <= g->shape->net.p; i++) {
 		deficit += max_int(g->shape->local.p + 1 - g->in_column[worst[i]], 0);
 		for (int r = 0; r < g->height; r++)

@@ -122,4 +122,5 @@ static void plain_fold(uint8_t print[KERNEL_PRINT_BYTES], const uint8_t *in, siz
 }
 
 const struct kernel kernel_fast = {"isa-l", fast_dot, fast_mad, fast_fold};
+const struct kernel kernel_narrow = {"isa-l, narrow", fast_dot, fast_mad, fold_16};
 const struct kernel kernel_plain = {"plain", plain_dot, plain_mad, plain_fold};

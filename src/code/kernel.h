@@ -46,4 +46,7 @@ struct kernel {
 extern const struct kernel kernel_fast;
 extern const struct kernel kernel_plain;
 
+/* kernel_fast as it is on machines without AVX2, so that tests reach it on all. */
+extern const struct kernel kernel_narrow;
+
 #endif

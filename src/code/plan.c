@@ -73,7 +73,7 @@ static int compare_u64(const void *a, const void *b)
 
 int draft_order(const struct draft *d, int order[ENCODING_STRIPE_MAX])
 {
-	uint64_t key[ENCODING_STRIPE_MAX];
+	uint64_t key[ENCODING_STRIPE_MAX] = {0};
 	size_t n = 0;
 	for (int i = 0; i < d->c->total; i++)
 		if (d->cost[i] != CHUNK_LOST)
@@ -84,8 +84,7 @@ int draft_order(const struct draft *d, int order[ENCODING_STRIPE_MAX])
 	return (int)n;
 }
 
-/* Fewer than k chunks say nothing about any other, and any k say all: so these are the only two
- * ways. */
+/* Fewer than k chunks say nothing about any other, and any k say all: there are only two ways. */
 int draft_rs(struct draft *d)
 {
 	const struct codec *c = d->c;

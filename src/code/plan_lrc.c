@@ -10,8 +10,8 @@
  * wanted either
  *
  *   local   are, for each group by itself, all that is wanted, or the group without one wanted
- * chunk, and the wanted global parities; or whole   span the stripe. The cheapest such set is a
- * cheapest basis, which greedy choice finds.
+ *           chunk, and the wanted global parities; or
+ *   whole   span the stripe. The cheapest such set is a cheapest basis, which greedy choice finds.
  *
  * Both are computed and the cheaper one is taken, local when they cost the same. In a code that is
  * not maximally recoverable both are still right, but a third, cheaper way might exist.
@@ -38,8 +38,7 @@ static struct group lrc_group(const struct codec *c, int g)
 	return group;
 }
 
-/* The cost of all that is wanted in this group; *skip is the chunk computed from the others, or -1.
- */
+/* The cost of all that is wanted in this group; *skip is the chunk made from the others, or -1. */
 static uint64_t group_cost(const struct draft *d, const struct group *g, int *skip)
 {
 	uint64_t direct = 0, unwanted = 0;
@@ -163,8 +162,7 @@ static int basis_find(struct basis *b, const struct draft *d)
 	return err;
 }
 
-/* Some target is left to compute: were all that is wanted in the basis, local would cost no more.
- */
+/* Some target is left to make: were all that is wanted in the basis, local would cost no more. */
 static int take_basis(struct draft *d, const struct basis *b)
 {
 	struct stripe_code s = codec_stripe(d->c);

@@ -12,9 +12,8 @@
  * are free now. All that was read or made costs nothing from then on, and the search starts again
  * for what is left.
  *
- * Example: mlec:2+1/2+1, one column has lost two of three chunks, reads in that column cost 1, in
- * others
- * 10. The first chunk is made along its row for 20; then the column has two chunks that cost
+ * Example: mlec:2+1/2+1, one column has lost two of three chunks, a read in that column costs 1, in
+ * others 10. The first chunk is made along its row for 20; then the column has two chunks that cost
  * nothing or 1, and gives the second for 1 instead of 20: this is R_MIN of the study.
  */
 #include <errno.h>

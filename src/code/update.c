@@ -31,8 +31,7 @@ static struct update_step stripe_step(const struct codec *c, int chunk, int i)
 				    s.rows[(parity - s.k) * s.k + chunk], true};
 }
 
-/* Steps are the cells of a grid, (PN+1) columns of (PL+1), without the changed chunk, the first
- * cell. */
+/* Steps are the cells of a grid of PN+1 columns and PL+1 rows, but for the changed chunk, the first. */
 static struct update_step mlec_step(const struct codec *c, int chunk, int i)
 {
 	struct stripe_code local = codec_column_stripe(c), net = codec_row_stripe(c);

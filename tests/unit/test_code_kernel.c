@@ -81,14 +81,18 @@ static void fast_folds_equal_plain_ones(void **state)
 {
 	struct rng rng;
 	uint8_t in[8 * KERNEL_PRINT_BYTES + 1], fast[KERNEL_PRINT_BYTES], plain[KERNEL_PRINT_BYTES];
+	uint8_t narrow[KERNEL_PRINT_BYTES];
 	rng_init(&rng, 4);
 	for (size_t lines = 0; lines <= 8; lines++) {
 		rng_fill(&rng, in, sizeof(in));
 		rng_fill(&rng, fast, sizeof(fast));
 		memcpy(plain, fast, sizeof(fast));
+		memcpy(narrow, fast, sizeof(fast));
 		kernel_fast.fold(fast, in + 1, lines);
 		kernel_plain.fold(plain, in + 1, lines);
+		kernel_narrow.fold(narrow, in + 1, lines);
 		assert_memory_equal(fast, plain, sizeof(fast));
+		assert_memory_equal(narrow, plain, sizeof(fast));
 	}
 }
 

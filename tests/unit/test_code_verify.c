@@ -140,6 +140,32 @@ static void misplaced_chunks_are_found(void **state)
 	}
 }
 
+/* Every column is a word of the local code, but they do not fit together. */
+static void mlec_rows_are_checked_too(void **state)
+{
+	struct encoding local = {.kind = ENCODING_RS, .rs = {4, 2}};
+	struct codec *down;
+	struct rng rng;
+	struct rig r;
+	rng_init(&rng, 27);
+	assert_int_equal(codec_open(&local, &down), 0);
+	rig_open(&r, "mlec:3+2/4+2", 400, &rng);
+	rig_encode(&r);
+	for (int chunk = 0; chunk < r.total; chunk++) {
+		struct sg *column = &r.sg[chunk / 6 * 6];
+		if (chunk % 6 >= 4)
+			continue;
+		r.chunk[chunk][rng_below(&rng, r.len)] ^= 0x10;
+		assert_int_equal(codec_encode(down, r.len, column), 0);
+		assert_int_equal(codec_verify(r.codec, r.len, r.sg), -EBADMSG);
+		memcpy(r.chunk[chunk], r.truth[chunk], r.len);
+		assert_int_equal(codec_encode(down, r.len, column), 0);
+		assert_int_equal(codec_verify(r.codec, r.len, r.sg), 0);
+	}
+	codec_close(down);
+	rig_fini(&r);
+}
+
 /* Not found: an error that is itself a word of the code. It shows that the test looks at the code. */
 static void a_change_to_another_word_of_the_code_passes(void **state)
 {
@@ -164,6 +190,7 @@ int main(void)
 		cmocka_unit_test(equal_errors_a_power_of_two_apart_do_not_cancel),
 		cmocka_unit_test(errors_in_up_to_p_chunks_do_not_hide_each_other),
 		cmocka_unit_test(misplaced_chunks_are_found),
+		cmocka_unit_test(mlec_rows_are_checked_too),
 		cmocka_unit_test(a_change_to_another_word_of_the_code_passes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,6 +147,23 @@ static uint32_t disk_burden(const struct repair_plan *plan, const struct failure
 	return burden;
 }
 
+/* Keeps the k least burdened chunks that it is shown, the earlier one of equals. */
+static void keep_least(struct repair_step *step, uint32_t *burden, uint32_t k, uint32_t load,
+		       const struct repair_chunk *chunk)
+{
+	uint32_t at = step->reads_n;
+	if (at < k)
+		step->reads_n++;
+	else if (burden[--at] <= load)
+		return;
+	for (; at > 0 && burden[at - 1] > load; at--) {
+		burden[at] = burden[at - 1];
+		step->reads[at] = step->reads[at - 1];
+	}
+	burden[at] = load;
+	step->reads[at] = *chunk;
+}
+
 /*
  * Picks k available rows of the column, beginning at a hashed one. In a single-overlap pool some
  * disks share more stripe sets with the failed ones than others, so the most burdened are left out.
@@ -155,32 +172,18 @@ static void local_reads(const struct repair_plan *plan, uint32_t m, struct repai
 {
 	const struct stripe_plan *sp = plan->sp;
 	const struct layout *l = sp->layout;
-	uint32_t k = (uint32_t)l->spec.local.k;
 	uint32_t c = step->line;
 	uint32_t first = (uint32_t)(mix_u64(sp->columns[c].at.local_stripe) % l->rows);
 	uint32_t burden[ENCODING_STRIPE_MAX];
-	for (uint32_t i = 0; i < l->rows && (step->reads_n < k || plan->share != NULL); i++) {
+	for (uint32_t i = 0; i < l->rows; i++) {
 		uint32_t r = (first + i) % l->rows;
 		if (missing_at(sp, m, c, r))
 			continue;
 		struct repair_chunk chunk = chunk_at(sp, c, r);
-		if (plan->share == NULL) {
-			step->reads[step->reads_n++] = chunk;
-			continue;
-		}
+		uint32_t in_pool = layout_disk_in_pool(l, chunk.disk);
 		uint32_t load =
-			disk_burden(plan, sp->columns[c].pool, layout_disk_in_pool(l, chunk.disk));
-		uint32_t at = step->reads_n < k ? step->reads_n++ : k;
-		for (; at > 0 && burden[at - 1] > load; at--) {
-			if (at == k)
-				continue;
-			burden[at] = burden[at - 1];
-			step->reads[at] = step->reads[at - 1];
-		}
-		if (at < k) {
-			burden[at] = load;
-			step->reads[at] = chunk;
-		}
+			plan->share == NULL ? 0 : disk_burden(plan, sp->columns[c].pool, in_pool);
+		keep_least(step, burden, (uint32_t)l->spec.local.k, load, &chunk);
 	}
 }
 

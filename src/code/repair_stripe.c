@@ -116,6 +116,8 @@ int stripe_plan_open(struct stripe_plan **out, const struct failure *failure,
 	sp->layout = l;
 	sp->failure = failure;
 	sp->policy = *policy;
+	if (l->spec.net.p == 0) /* nothing can come over the network: no method but the local one */
+		sp->policy.method = REPAIR_HYB;
 	sp->past = past;
 	perm_init(&sp->spare_perm, l->pool_disks);
 	perm_init(&sp->rack_perm, l->spec.racks);

@@ -111,13 +111,16 @@ static bool first_fit(struct search *s)
 	return true;
 }
 
-/* Any members at all: evenly spread domains, units along a parabola. */
+/* Any members at all, in domains drawn one by one so that no distance between them is favoured. */
 static void search_start(struct search *s)
 {
 	struct baseset *b = s->b;
 	for (uint32_t i = 0; i < b->width; i++) {
-		b->domain[i] = (uint32_t)((uint64_t)i * b->domains / b->width);
-		b->unit[i] = (uint32_t)((uint64_t)i * i % b->units);
+		uint32_t domain = (uint32_t)rng_below(&s->rng, b->domains);
+		while (domain_taken(b, domain, i))
+			domain = (domain + 1) % b->domains;
+		b->domain[i] = domain;
+		b->unit[i] = (uint32_t)rng_below(&s->rng, b->units);
 	}
 }
 
@@ -191,7 +194,8 @@ int baseset_find(struct baseset *b, uint32_t domains, uint32_t units, uint32_t w
 		return -ENOMEM;
 	struct search s = {.b = b, .count = count};
 	rng_init(&s.rng, SEARCH_SEED);
-	if (!(units == 1 && baseset_algebra(domains, width, b->domain)) && !first_fit(&s))
+	bool found = units == 1 && (baseset_algebra(domains, width, b->domain) || first_fit(&s));
+	if (!found && width > 1)
 		search_run(&s);
 	finish(&s);
 	return 0;

@@ -19,6 +19,8 @@
  *   2. Bose's affine lines: q*q-1 disks, w <= q, q prime: overlap 1 (120 disks: w <= 11)
  *   3. first fit: the smallest next member that repeats no distance: overlap 1
  *   4. a bounded seeded search for the least overlap that counting allows, then for one more, ...
+ * With several units in a domain only 4: first fit would crowd the members into the first domains,
+ * and a rebuild would then ask some racks more often than others.
  * Step 4 proves nothing: it may miss a better set. What it returns is counted afterwards, never
  * assumed.
  */

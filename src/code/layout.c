@@ -84,16 +84,17 @@ int layout_init(struct layout *l, const struct layout_spec *spec, char *why, siz
 	l->rack_pools = l->enclosure_pools * spec->enclosures;
 	l->pools = l->rack_pools * spec->racks;
 	l->disks = l->pools * l->pool_disks;
-	rc = place_init(&l->local, spec->local_place, l->pool_disks, 1, l->rows, spec->slots, why,
-			why_size);
+	struct place_size size = {l->pool_disks, 1, l->rows, spec->slots, "disks"};
+	rc = place_init(&l->local, spec->local_place, &size, why, why_size);
 	if (rc != 0)
 		return rc;
 	if (l->local.stripes == 0)
 		return place_refuse(why, why_size, -EINVAL,
 				    "a pool of %u disks of %llu chunks has no room for a stripe",
 				    l->pool_disks, (unsigned long long)spec->slots);
-	rc = place_init(&l->net, spec->net_place, spec->racks, l->rack_pools, l->columns,
-			l->local.stripes, why, why_size);
+	size = (struct place_size){spec->racks, l->rack_pools, l->columns, l->local.stripes,
+				   "racks"};
+	rc = place_init(&l->net, spec->net_place, &size, why, why_size);
 	if (rc != 0)
 		return rc;
 	if (l->net.stripes == 0)

@@ -30,33 +30,40 @@ const struct place_ops *place_ops_of(enum place_kind kind)
 	return NULL;
 }
 
-int place_init(struct place *p, enum place_kind kind, uint32_t domains, uint32_t units,
-	       uint32_t width, uint64_t slots, char *why, size_t why_size)
+int place_init(struct place *p, enum place_kind kind, const struct place_size *size, char *why,
+	       size_t why_size)
 {
 	const struct place_ops *ops = place_ops_of(kind);
+	uint32_t domains = size->domains, units = size->units, width = size->width;
 	if (ops == NULL)
 		return place_refuse(why, why_size, -EINVAL, "unknown placement %d", (int)kind);
-	if (domains == 0 || units == 0 || slots == 0 || width == 0)
+	if (domains == 0 || units == 0 || size->slots == 0 || width == 0)
 		return place_refuse(why, why_size, -EINVAL,
-				    "racks, enclosures, disks, chunks per disk and stripe width "
-				    "must all be at least 1");
+				    "%u %s, %u units of each, %llu slots, stripe width %u: all "
+				    "must be at least 1",
+				    domains, size->domain_name, units,
+				    (unsigned long long)size->slots, width);
 	if (width > PLACE_WIDTH_MAX)
 		return place_refuse(why, why_size, -EINVAL, "stripes of %u chunks: at most %d",
 				    width, PLACE_WIDTH_MAX);
 	if ((uint64_t)domains * units > PLACE_UNITS_MAX)
-		return place_refuse(why, why_size, -EOVERFLOW, "%u x %u units: at most %u", domains,
-				    units, PLACE_UNITS_MAX);
-	if (slots > PLACE_SLOTS_MAX / ((uint64_t)domains * units))
+		return place_refuse(why, why_size, -EOVERFLOW, "%u %s x %u units: at most %u",
+				    domains, size->domain_name, units, PLACE_UNITS_MAX);
+	if (size->slots > PLACE_SLOTS_MAX / ((uint64_t)domains * units))
 		return place_refuse(why, why_size, -EOVERFLOW,
-				    "%llu slots on each of %u x %u units overflow",
-				    (unsigned long long)slots, domains, units);
+				    "%llu slots on each of %u %s x %u units overflow",
+				    (unsigned long long)size->slots, domains, size->domain_name,
+				    units);
 	if (width > domains)
 		return place_refuse(why, why_size, -EINVAL,
-				    "a stripe of %u needs as many fault domains, there are %u",
-				    width, domains);
-	*p = (struct place){
-		.ops = ops, .domains = domains, .units = units, .width = width, .slots = slots};
-	return ops->init(p, why, why_size);
+				    "a stripe of %u chunks needs at least %u %s, there are %u",
+				    width, width, size->domain_name, domains);
+	*p = (struct place){.ops = ops,
+			    .domains = domains,
+			    .units = units,
+			    .width = width,
+			    .slots = size->slots};
+	return ops->init(p, size->domain_name, why, why_size);
 }
 
 bool place_scan(const struct place *p, uint64_t key, const uint32_t *hit, uint32_t n,

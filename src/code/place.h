@@ -55,12 +55,18 @@ struct place {
 	struct baseset base; /* single-overlap */
 };
 
+struct place_size {
+	uint32_t domains, units, width;
+	uint64_t slots;
+	const char *domain_name; /* for messages: "racks", "disks" */
+};
+
 /* One way of placing; each lives in a file that explains it. */
 struct place_ops {
 	char letter; /* "c", "d", "s" in the name of a scheme */
 	const char *name;
 	/* Completes a struct place whose sizes are checked: 0, -EINVAL with a reason, -ENOMEM. */
-	int (*init)(struct place *p, char *why, size_t why_size);
+	int (*init)(struct place *p, const char *domain_name, char *why, size_t why_size);
 	/* Where member index < width of stripe < stripes is. */
 	void (*locate)(const struct place *p, uint64_t key, uint64_t stripe, uint32_t index,
 		       struct place_spot *spot);
@@ -83,8 +89,8 @@ const struct place_ops *place_ops_of(enum place_kind kind);
  * Refuses sizes that are zero, too large, or impossible for the kind: -EINVAL or -EOVERFLOW, and
  * `why` says what is wrong. -ENOMEM: only single-overlap needs memory, and only for its search.
  */
-int place_init(struct place *p, enum place_kind kind, uint32_t domains, uint32_t units,
-	       uint32_t width, uint64_t slots, char *why, size_t why_size);
+int place_init(struct place *p, enum place_kind kind, const struct place_size *size, char *why,
+	       size_t why_size);
 
 /*
  * The first stripe at or after `from` that has at least min_hits members in the n domains of `hit`

@@ -14,13 +14,14 @@
 
 #include "code/place.h"
 
-static int clustered_init(struct place *p, char *why, size_t why_size)
+static int clustered_init(struct place *p, const char *domain_name, char *why, size_t why_size)
 {
 	if (p->domains % p->width != 0)
-		return place_refuse(why, why_size, -EINVAL,
-				    "clustered stripes of %u need a multiple of %u fault domains, "
-				    "there are %u",
-				    p->width, p->width, p->domains);
+		return place_refuse(
+			why, why_size, -EINVAL,
+			"clustered stripes of %u chunks need a multiple of %u %s, there "
+			"are %u",
+			p->width, p->width, domain_name, p->domains);
 	p->stripes = p->domains / p->width * p->units * p->slots;
 	return 0;
 }

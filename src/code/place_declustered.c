@@ -42,8 +42,9 @@ static uint32_t gcd(uint32_t a, uint32_t b)
 	return a;
 }
 
-static int declustered_init(struct place *p, char *why, size_t why_size)
+static int declustered_init(struct place *p, const char *domain_name, char *why, size_t why_size)
 {
+	(void)domain_name;
 	(void)why;
 	(void)why_size;
 	uint32_t g = gcd(p->domains, p->width);

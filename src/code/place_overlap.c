@@ -15,8 +15,9 @@
  */
 #include "code/place.h"
 
-static int overlap_init(struct place *p, char *why, size_t why_size)
+static int overlap_init(struct place *p, const char *domain_name, char *why, size_t why_size)
 {
+	(void)domain_name;
 	(void)why;
 	(void)why_size;
 	p->stripes = p->slots / p->width * p->domains * p->units;

@@ -136,7 +136,10 @@ static void check_place(enum place_kind kind, uint32_t domains, uint32_t units, 
 			uint64_t slots, uint64_t key)
 {
 	struct place p;
-	assert_int_equal(place_init(&p, kind, domains, units, width, slots, NULL, 0), 0);
+	assert_int_equal(place_init(&p, kind,
+				    &(struct place_size){domains, units, width, slots, "disks"},
+				    NULL, 0),
+			 0);
 	size_t spots = (size_t)domains * units * slots;
 	AUTO_FREE uint8_t *used = calloc(spots, 1);
 	AUTO_FREE uint64_t *load = calloc((size_t)domains * units, sizeof(*load));
@@ -227,7 +230,10 @@ static void check_scan(enum place_kind kind, uint32_t domains, uint32_t width, u
 {
 	struct place p;
 	uint64_t key = 99;
-	assert_int_equal(place_init(&p, kind, domains, 1, width, 3 * width, NULL, 0), 0);
+	assert_int_equal(place_init(&p, kind,
+				    &(struct place_size){domains, 1, width, 3 * width, "disks"},
+				    NULL, 0),
+			 0);
 	uint32_t hit[64];
 	for (uint32_t i = 0; i < n; i++)
 		hit[i] = (i * 5 + 2) % domains; /* 5 shares no factor with the sizes used here */
@@ -276,15 +282,16 @@ static void impossible_places_are_refused_with_a_reason(void **state)
 		{PLACE_CLUSTERED, 1, 1, 0, 1, -EINVAL, "at least 1"},
 		{PLACE_CLUSTERED, 1, 1, 1, 0, -EINVAL, "at least 1"},
 		{PLACE_CLUSTERED, 10, 1, 3, 1, -EINVAL, "multiple of 3"},
-		{PLACE_DECLUSTERED, 4, 1, 5, 1, -EINVAL, "needs as many"},
+		{PLACE_DECLUSTERED, 4, 1, 5, 1, -EINVAL, "needs at least 5 disks"},
 		{PLACE_DECLUSTERED, 300, 1, 256, 1, -EINVAL, "at most 255"},
 		{PLACE_DECLUSTERED, UINT32_MAX, UINT32_MAX, 5, 1, -EOVERFLOW, "at most"},
 		{PLACE_OVERLAP, 10, 10, 5, UINT64_MAX, -EOVERFLOW, "overflow"},
 		{7, 10, 10, 5, 1, -EINVAL, "unknown placement 7"},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		int rc = place_init(&p, (enum place_kind)bad[i].kind, bad[i].domains, bad[i].units,
-				    bad[i].width, bad[i].slots, why, sizeof(why));
+		struct place_size size = {bad[i].domains, bad[i].units, bad[i].width, bad[i].slots,
+					  "disks"};
+		int rc = place_init(&p, (enum place_kind)bad[i].kind, &size, why, sizeof(why));
 		assert_int_equal(rc, bad[i].err);
 		if (strstr(why, bad[i].word) == NULL)
 			fail_msg("'%s' does not say '%s'", why, bad[i].word);

@@ -40,7 +40,7 @@ static int init_pools(struct layout *l, char *why, size_t why_size)
 	if (l->pool_disks > LAYOUT_POOL_DISKS_MAX)
 		return place_refuse(why, why_size, -EINVAL, "local pools of %u disks: at most %d",
 				    l->pool_disks, LAYOUT_POOL_DISKS_MAX);
-	if (l->pool_disks == 0 || s->disks % l->pool_disks != 0)
+	if (s->disks % l->pool_disks != 0)
 		return place_refuse(why, why_size, -EINVAL,
 				    "%u disks of an enclosure do not divide into local pools of "
 				    "%u: change the number of disks or the local code",

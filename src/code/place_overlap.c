@@ -18,10 +18,12 @@
 static int overlap_init(struct place *p, const char *domain_name, char *why, size_t why_size)
 {
 	(void)domain_name;
-	(void)why;
-	(void)why_size;
 	p->stripes = p->slots / p->width * p->domains * p->units;
-	return baseset_find(&p->base, p->domains, p->units, p->width);
+	int rc = baseset_find(&p->base, p->domains, p->units, p->width);
+	if (rc != 0)
+		return place_refuse(why, why_size, rc, "out of memory for %u stripe sets",
+				    p->domains * p->units);
+	return 0;
 }
 
 static uint32_t clock_add(uint32_t a, uint32_t b, uint32_t n)

@@ -41,8 +41,9 @@ static double reads_per_chunk(const struct encoding *e)
 	case ENCODING_LRC:
 		break;
 	}
-	double in_groups = (double)(c->k + c->groups) * (c->k / c->groups);
-	return (in_groups + (double)c->globals * c->k) / (c->k + c->groups + c->globals);
+	int group = c->k / c->groups;
+	double reads = (double)(c->k + c->groups) * group + (double)c->globals * c->k;
+	return reads / encoding_total_chunks(e);
 }
 
 static int explain_repair(struct explain *x)

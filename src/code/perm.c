@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/perm.h"
 
+#include <assert.h>
+
 #define SHUFFLE_MAX 32
 #define ROUND_PAIRS 4
 
 void perm_init(struct perm *p, uint32_t n)
 {
+	assert(n >= 1);
 	uint32_t a = 1;
 	while ((uint64_t)a * a < n)
 		a++;
-	if ((uint64_t)(a - 1) * a >= n)
+	if (a > 1 && (uint64_t)(a - 1) * a >= n)
 		a--;
 	*p = (struct perm){.n = n, .a = a, .b = (n + a - 1) / a};
 }

@@ -22,7 +22,7 @@ static int clustered_init(struct place *p, const char *domain_name, char *why, s
 			"clustered stripes of %u chunks need a multiple of %u %s, there "
 			"are %u",
 			p->width, p->width, domain_name, p->domains);
-	p->stripes = p->domains / p->width * p->units * p->slots;
+	p->stripes = (uint64_t)(p->domains / p->width) * p->units * p->slots;
 	return 0;
 }
 

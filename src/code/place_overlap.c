@@ -55,7 +55,8 @@ static bool overlap_find(const struct place *p, uint64_t key, const struct place
 	*index = (uint32_t)(spot->slot % p->width);
 	uint32_t domain = clock_sub(spot->domain, p->base.domain[*index], p->domains);
 	uint32_t unit = clock_sub(spot->unit, p->base.unit[*index], p->units);
-	*stripe = spot->slot / p->width * sets + domain * p->units + unit;
+	uint32_t set = domain * p->units + unit;
+	*stripe = spot->slot / p->width * sets + set;
 	return *stripe < p->stripes;
 }
 
@@ -63,7 +64,8 @@ static int overlap_index_of(const struct place *p, uint64_t key, uint64_t stripe
 			    uint32_t unit)
 {
 	(void)key;
-	uint32_t set = (uint32_t)(stripe % (p->domains * p->units));
+	uint32_t sets = p->domains * p->units;
+	uint32_t set = (uint32_t)(stripe % sets);
 	uint32_t from_domain = clock_sub(domain, set / p->units, p->domains);
 	uint32_t from_unit = clock_sub(unit, set % p->units, p->units);
 	for (uint32_t i = 0; i < p->width; i++)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/repair.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -128,6 +129,7 @@ static void network_reads(const struct stripe_plan *sp, uint32_t m, struct repai
 {
 	uint32_t columns = sp->layout->columns;
 	uint32_t k = (uint32_t)sp->layout->spec.net.k;
+	assert(columns > 0);
 	uint32_t first = (uint32_t)(mix_u64(sp->stripe * 256 + step->line) % columns);
 	for (uint32_t i = 0; i < columns && step->reads_n < k; i++) {
 		uint32_t c = (first + i) % columns;
@@ -152,6 +154,7 @@ static void keep_least(struct repair_step *step, uint32_t *burden, uint32_t k, u
 		       const struct repair_chunk *chunk)
 {
 	uint32_t at = step->reads_n;
+	assert(k > 0);
 	if (at < k)
 		step->reads_n++;
 	else if (burden[--at] <= load)
@@ -173,8 +176,9 @@ static void local_reads(const struct repair_plan *plan, uint32_t m, struct repai
 	const struct stripe_plan *sp = plan->sp;
 	const struct layout *l = sp->layout;
 	uint32_t c = step->line;
+	assert(l->rows > 0);
 	uint32_t first = (uint32_t)(mix_u64(sp->columns[c].at.local_stripe) % l->rows);
-	uint32_t burden[ENCODING_STRIPE_MAX];
+	uint32_t burden[ENCODING_STRIPE_MAX] = {0};
 	for (uint32_t i = 0; i < l->rows; i++) {
 		uint32_t r = (first + i) % l->rows;
 		if (missing_at(sp, m, c, r))

@@ -4,6 +4,7 @@
 #define TESTS_LAYOUT_SYSTEMS_H
 
 #include "base/base.h"
+#include "check.h"
 #include "code/layout.h"
 
 struct system {
@@ -41,6 +42,16 @@ static inline int system_make(struct layout *l, const struct system *s, uint64_t
 	if (rc == 0)
 		rc = layout_spec_code(&spec, &e, s->scheme, why, why_size);
 	return rc != 0 ? rc : layout_init(l, &spec, why, why_size);
+}
+
+/* For systems that must be possible. */
+static inline void system_need(struct layout *l, const struct system *s, uint64_t seed)
+{
+	char why[LAYOUT_WHY_MAX] = "";
+	if (system_make(l, s, seed, why, sizeof(why)) != 0) {
+		fprintf(stderr, "%s %s: %s\n", s->code, s->scheme, why);
+		abort();
+	}
 }
 
 #endif

@@ -21,7 +21,7 @@ static int brute_chunks(const struct layout *l, const uint8_t *failed, uint64_t 
 	int n = 0;
 	for (uint32_t r = 0; r < l->rows; r++) {
 		struct layout_spot at;
-		assert_int_equal(layout_locate(l, s, c, r, &at), 0);
+		CHECK_EQ(layout_locate(l, s, c, r, &at), 0);
 		n += failed[at.disk];
 	}
 	return n;
@@ -30,7 +30,7 @@ static int brute_chunks(const struct layout *l, const uint8_t *failed, uint64_t 
 static void brute_census(const struct layout *l, const uint8_t *failed, struct failure_census *c)
 {
 	AUTO_FREE uint8_t *pool = calloc(l->pools, 1);
-	assert_non_null(pool);
+	CHECK(pool != NULL);
 	*c = (struct failure_census){0};
 	for (uint64_t s = 0; s < l->stripes; s++) {
 		int lost = 0;
@@ -73,7 +73,7 @@ static void check_classes(const struct failure *f, const uint8_t *failed)
 					 n);
 			for (uint32_t r = 0; r < l->rows; r++) {
 				struct layout_spot spot;
-				assert_int_equal(layout_locate(l, s, c, r, &spot), 0);
+				CHECK_EQ(layout_locate(l, s, c, r, &spot), 0);
 				assert_int_equal(rows[r / 64] >> r % 64 & 1, failed[spot.disk]);
 			}
 			enum failure_class want = n == 0                 ? FAILURE_NONE
@@ -118,16 +118,16 @@ static void classes_agree_with_brute_force(void **state)
 			struct failure f;
 			struct failure_census got, want;
 			uint32_t disks[200], n = 0;
-			assert_int_equal(system_make(&l, &small[i], round, NULL, 0), 0);
+			system_need(&l, &small[i], round);
 			AUTO_FREE uint8_t *failed = calloc(l.disks, 1);
-			assert_non_null(failed);
+			CHECK(failed != NULL);
 			double share = 0.02 * (round % 10);
 			for (uint32_t d = l.disks; d-- > 0;) {
 				failed[d] = rng_chance(&rng, share);
 				if (failed[d])
 					disks[n++] = d;
 			}
-			assert_int_equal(failure_init(&f, &l, disks, n), 0);
+			CHECK_EQ(failure_init(&f, &l, disks, n), 0);
 			check_classes(&f, failed);
 			failure_count(&f, &got);
 			brute_census(&l, failed, &want);
@@ -146,11 +146,11 @@ static void a_whole_rack_is_recoverable_across_racks_only(void **state)
 		struct failure f;
 		struct failure_census census;
 		uint32_t disks[64], n = 0;
-		assert_int_equal(system_make(&l, &small[i], 4, NULL, 0), 0);
+		system_need(&l, &small[i], 4);
 		for (uint32_t d = 0; d < l.disks; d++)
 			if (layout_disk_rack(&l, d) == 1)
 				disks[n++] = d;
-		assert_int_equal(failure_init(&f, &l, disks, n), 0);
+		CHECK_EQ(failure_init(&f, &l, disks, n), 0);
 		failure_count(&f, &census);
 		assert_int_equal(census.catastrophic_pools, l.rack_pools);
 		if (l.columns > 1)
@@ -166,10 +166,10 @@ static void bad_sets_of_disks_are_refused(void **state)
 	(void)state;
 	struct layout l;
 	struct failure f;
-	assert_int_equal(system_make(&l, &small[0], 0, NULL, 0), 0);
+	system_need(&l, &small[0], 0);
 	assert_int_equal(failure_init(&f, &l, (uint32_t[]){3, 1, 3}, 3), -EINVAL);
 	assert_int_equal(failure_init(&f, &l, (uint32_t[]){3, l.disks}, 2), -ERANGE);
-	assert_int_equal(failure_init(&f, &l, (uint32_t[]){7, 1}, 2), 0);
+	CHECK_EQ(failure_init(&f, &l, (uint32_t[]){7, 1}, 2), 0);
 	uint64_t count[8];
 	assert_int_equal(failure_local_chunks(&f, l.pools, 0, NULL), -ERANGE);
 	assert_int_equal(failure_local_chunks(&f, 0, l.local.stripes, NULL), -ERANGE);

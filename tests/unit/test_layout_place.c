@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "base/rng.h"
+#include "check.h"
 #include "code/baseset.h"
 #include "code/place.h"
 
@@ -143,8 +144,8 @@ static void check_place(enum place_kind kind, uint32_t domains, uint32_t units, 
 	size_t spots = (size_t)domains * units * slots;
 	AUTO_FREE uint8_t *used = calloc(spots, 1);
 	AUTO_FREE uint64_t *load = calloc((size_t)domains * units, sizeof(*load));
-	assert_non_null(used);
-	assert_non_null(load);
+	CHECK(used != NULL);
+	CHECK(load != NULL);
 	for (uint64_t s = 0; s < p.stripes; s++) {
 		uint64_t seen = 0;
 		for (uint32_t i = 0; i < width; i++) {
@@ -230,10 +231,11 @@ static void check_scan(enum place_kind kind, uint32_t domains, uint32_t width, u
 {
 	struct place p;
 	uint64_t key = 99;
-	assert_int_equal(place_init(&p, kind,
-				    &(struct place_size){domains, 1, width, 3 * width, "disks"},
-				    NULL, 0),
-			 0);
+	assert_int_equal(
+		place_init(&p, kind,
+			   &(struct place_size){domains, 1, width, UINT64_C(3) * width, "disks"},
+			   NULL, 0),
+		0);
 	uint32_t hit[64];
 	for (uint32_t i = 0; i < n; i++)
 		hit[i] = (i * 5 + 2) % domains; /* 5 shares no factor with the sizes used here */

@@ -33,11 +33,11 @@ static void world_init(struct world *w, const struct layout *l)
 	w->l = l;
 	w->disk = calloc(l->stripes * l->columns * l->rows, sizeof(*w->disk));
 	w->failed = calloc(l->disks, 1);
-	assert_true(w->disk != NULL && w->failed != NULL);
+	CHECK(w->disk != NULL && w->failed != NULL);
 	for (uint64_t s = 0; s < l->stripes; s++) {
 		for (uint32_t i = 0; i < l->columns * l->rows; i++) {
 			struct layout_spot at;
-			assert_int_equal(layout_locate(l, s, i / l->rows, i % l->rows, &at), 0);
+			CHECK_EQ(layout_locate(l, s, i / l->rows, i % l->rows, &at), 0);
 			w->disk[s * l->columns * l->rows + i] = at.disk;
 		}
 	}
@@ -113,7 +113,7 @@ static void check_reads(const struct world *w, const struct repair_step *step)
 		assert_int_equal(net ? a->row : a->column, step->line);
 		assert_int_equal(*world_at(w, step->stripe, a->column, a->row), a->disk);
 		struct layout_spot at;
-		assert_int_equal(layout_locate(w->l, step->stripe, a->column, a->row, &at), 0);
+		CHECK_EQ(layout_locate(w->l, step->stripe, a->column, a->row, &at), 0);
 		assert_true(at.disk == a->disk ? at.slot == a->slot : a->slot == REPAIR_SPARE);
 		for (uint32_t j = 0; j < i; j++)
 			assert_true(a->column != step->reads[j].column ||
@@ -127,7 +127,7 @@ static void check_target(const struct world *w, const struct repair_step *step,
 {
 	const struct layout *l = w->l;
 	struct layout_spot home;
-	assert_int_equal(layout_locate(l, step->stripe, out->column, out->row, &home), 0);
+	CHECK_EQ(layout_locate(l, step->stripe, out->column, out->row, &home), 0);
 	if (w->failed[out->disk])
 		assert_int_equal(out->disk, home.disk);
 	for (uint32_t c = 0; c < l->columns; c++) {
@@ -231,11 +231,11 @@ static void run_plan(struct world *w, const uint32_t *disks, uint32_t n,
 	static struct repair_step step;
 	AUTO_FREE uint8_t *lost = calloc(l->stripes, 1);
 	AUTO_FREE uint8_t *can = calloc(l->stripes, 1);
-	assert_true(lost != NULL && can != NULL);
-	assert_int_equal(failure_init(&f, l, disks, n), 0);
+	CHECK(lost != NULL && can != NULL);
+	CHECK_EQ(failure_init(&f, l, disks, n), 0);
 	for (uint64_t s = 0; s < l->stripes; s++)
 		can[s] = peels(w, s);
-	assert_int_equal(repair_plan_open(&plan, &f, policy, NULL), 0);
+	CHECK_EQ(repair_plan_open(&plan, &f, policy, NULL), 0);
 	while (repair_plan_next(plan, &step)) {
 		repair_totals_add(totals, &step);
 		check_order(&danger, &step);
@@ -265,7 +265,7 @@ static void plans_rebuild_every_chunk_from_chunks_that_are_there(void **state)
 		for (uint32_t round = 0; round < 24; round++) {
 			struct layout l;
 			uint32_t disks[12];
-			assert_int_equal(system_make(&l, &small[i], round, NULL, 0), 0);
+			system_need(&l, &small[i], round);
 			uint32_t want = 1 + (uint32_t)rng_below(&rng, 8);
 			uint32_t n = draw_disks(&rng, &l, want, disks, 0);
 			for (int variant = 0; variant < 9; variant++) {
@@ -295,7 +295,7 @@ static void later_methods_send_less_over_the_network(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
 		struct layout l;
 		uint32_t disks[12];
-		assert_int_equal(system_make(&l, &small[i], 1, NULL, 0), 0);
+		system_need(&l, &small[i], 1);
 		for (int round = 0; round < 10; round++) {
 			uint32_t n = draw_disks(&rng, &l, 4, disks, 0);
 			uint64_t cross[4];
@@ -337,14 +337,14 @@ static void a_plan_goes_on_from_where_it_was_told(void **state)
 		struct layout l;
 		struct failure f;
 		uint32_t disks[12];
-		assert_int_equal(system_make(&l, &small[i], 9, NULL, 0), 0);
+		system_need(&l, &small[i], 9);
 		uint32_t n = draw_disks(&rng, &l, 5, disks, 0);
-		assert_int_equal(failure_init(&f, &l, disks, n), 0);
+		CHECK_EQ(failure_init(&f, &l, disks, n), 0);
 		for (int m = 0; m < 4; m++) {
 			struct repair_policy policy = {.method = (enum repair_method)m};
 			struct repair_plan *a, *b;
-			assert_int_equal(repair_plan_open(&a, &f, &policy, NULL), 0);
-			assert_int_equal(repair_plan_open(&b, &f, &policy, NULL), 0);
+			CHECK_EQ(repair_plan_open(&a, &f, &policy, NULL), 0);
+			CHECK_EQ(repair_plan_open(&b, &f, &policy, NULL), 0);
 			bool more = true;
 			while (more) {
 				struct repair_cursor at = repair_plan_tell(a);
@@ -369,7 +369,7 @@ static struct repair_cursor run_some(struct world *w, const struct failure *f,
 {
 	static struct repair_step step;
 	struct repair_plan *plan;
-	assert_int_equal(repair_plan_open(&plan, f, policy, past), 0);
+	CHECK_EQ(repair_plan_open(&plan, f, policy, past), 0);
 	while (steps-- > 0 && repair_plan_next(plan, &step)) {
 		if (step.kind == REPAIR_LOST)
 			lost[step.stripe] = 1;
@@ -390,9 +390,9 @@ static void plans_build_on_what_earlier_plans_did(void **state)
 	for (int round = 0; round < 400; round++) {
 		const struct system *sys = &small[rng_below(&rng, ARRAY_LEN(small))];
 		struct layout l;
-		assert_int_equal(system_make(&l, sys, (uint64_t)round, NULL, 0), 0);
+		system_need(&l, sys, (uint64_t)round);
 		AUTO_FREE uint8_t *lost = calloc(l.stripes, 1);
-		assert_non_null(lost);
+		CHECK(lost != NULL);
 		struct world w;
 		struct failure f[3];
 		struct repair_past past[2];
@@ -405,7 +405,7 @@ static void plans_build_on_what_earlier_plans_did(void **state)
 			n = draw_disks(&rng, &l, n + 1 + (uint32_t)rng_below(&rng, 2), disks, n);
 			world_fail(&w, disks, n);
 			memset(lost, 0, l.stripes);
-			assert_int_equal(failure_init(&f[stage], &l, disks, n), 0);
+			CHECK_EQ(failure_init(&f[stage], &l, disks, n), 0);
 			struct repair_past *before = stage > 0 ? &past[stage - 1] : NULL;
 			struct repair_cursor at =
 				run_some(&w, &f[stage], &policy, before, steps, lost);
@@ -428,11 +428,11 @@ static void r_all_goes_on_after_its_past(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
 		struct layout l;
 		struct failure f;
-		assert_int_equal(system_make(&l, &small[i], 2, NULL, 0), 0);
+		system_need(&l, &small[i], 2);
 		uint32_t disks[3] = {0, 1, 2};
 		AUTO_FREE uint8_t *lost = calloc(l.stripes, 1);
-		assert_non_null(lost);
-		assert_int_equal(failure_init(&f, &l, disks, 3), 0);
+		CHECK(lost != NULL);
+		CHECK_EQ(failure_init(&f, &l, disks, 3), 0);
 		for (uint64_t steps = 0; steps < 60; steps += 7) {
 			struct world w;
 			struct repair_policy policy = {.method = REPAIR_ALL,
@@ -456,10 +456,10 @@ static void impossible_plans_are_refused(void **state)
 	struct failure f, g;
 	struct repair_plan *plan;
 	uint32_t disks[] = {1, 2};
-	assert_int_equal(system_make(&l, &small[0], 0, NULL, 0), 0);
-	assert_int_equal(system_make(&other, &small[0], 0, NULL, 0), 0);
-	assert_int_equal(failure_init(&f, &l, disks, 1), 0);
-	assert_int_equal(failure_init(&g, &l, disks, 2), 0);
+	system_need(&l, &small[0], 0);
+	system_need(&other, &small[0], 0);
+	CHECK_EQ(failure_init(&f, &l, disks, 1), 0);
+	CHECK_EQ(failure_init(&g, &l, disks, 2), 0);
 	struct repair_policy policy = {.method = REPAIR_MIN};
 	struct repair_policy bad = {.method = (enum repair_method)4};
 	assert_int_equal(repair_plan_open(&plan, &f, &bad, NULL), -EINVAL);
@@ -470,7 +470,7 @@ static void impossible_plans_are_refused(void **state)
 	past.policy.method = (enum repair_method)4;
 	assert_int_equal(repair_plan_open(&plan, &g, &policy, &past), -EINVAL);
 	failure_fini(&g);
-	assert_int_equal(failure_init(&g, &other, disks, 1), 0);
+	CHECK_EQ(failure_init(&g, &other, disks, 1), 0);
 	past = (struct repair_past){.failure = &g, .policy = policy};
 	assert_int_equal(repair_plan_open(&plan, &f, &policy, &past), -EINVAL);
 	failure_fini(&f);
@@ -487,10 +487,10 @@ static void nothing_failed_nothing_to_do(void **state)
 	struct failure f;
 	struct repair_plan *plan;
 	static struct repair_step step;
-	assert_int_equal(system_make(&l, &small[1], 0, NULL, 0), 0);
-	assert_int_equal(failure_init(&f, &l, NULL, 0), 0);
+	system_need(&l, &small[1], 0);
+	CHECK_EQ(failure_init(&f, &l, NULL, 0), 0);
 	struct repair_policy policy = {.method = REPAIR_ALL};
-	assert_int_equal(repair_plan_open(&plan, &f, &policy, NULL), 0);
+	CHECK_EQ(repair_plan_open(&plan, &f, &policy, NULL), 0);
 	assert_false(repair_plan_next(plan, &step));
 	repair_plan_close(plan);
 	failure_fini(&f);

@@ -56,7 +56,7 @@ static void fill(struct bytes *b, const struct encoding *e, struct rng *rng)
 		uint8_t *stripe = bytes_at(b, b->truth, s, 0, 0);
 		rng_fill(rng, stripe, (size_t)total * CHUNK);
 		for (int i = 0; i < total; i++) {
-			iov[i] = (struct iovec){stripe + i * CHUNK, CHUNK};
+			iov[i] = (struct iovec){stripe + (size_t)i * CHUNK, CHUNK};
 			chunks[i] = (struct sg){&iov[i], 1};
 		}
 		assert_int_equal(codec_encode(codec, CHUNK, chunks), 0);
@@ -69,7 +69,7 @@ static void bytes_open(struct bytes *b, const struct layout *l, const struct enc
 {
 	size_t size = l->stripes * l->columns * l->rows * CHUNK;
 	*b = (struct bytes){.l = l, .truth = malloc(size), .now = malloc(size)};
-	assert_true(b->truth != NULL && b->now != NULL);
+	CHECK(b->truth != NULL && b->now != NULL);
 	fill(b, e, rng);
 	memcpy(b->now, b->truth, size);
 	b->net = open_level(e, &l->spec.net);
@@ -90,7 +90,7 @@ static void wipe(struct bytes *b, const struct failure *f)
 	for (uint64_t s = 0; s < l->stripes; s++) {
 		for (uint32_t i = 0; i < l->columns * l->rows; i++) {
 			struct layout_spot at;
-			assert_int_equal(layout_locate(l, s, i / l->rows, i % l->rows, &at), 0);
+			CHECK_EQ(layout_locate(l, s, i / l->rows, i % l->rows, &at), 0);
 			if (failure_has_disk(f, at.disk))
 				memset(bytes_at(b, b->now, s, i / l->rows, i % l->rows), 0xee,
 				       CHUNK);
@@ -140,9 +140,9 @@ static void repair(struct bytes *b, const struct failure *f, const struct repair
 	struct repair_plan *plan;
 	static struct repair_step step;
 	AUTO_FREE uint8_t *lost = calloc(b->l->stripes, 1);
-	assert_non_null(lost);
+	CHECK(lost != NULL);
 	wipe(b, f);
-	assert_int_equal(repair_plan_open(&plan, f, policy, NULL), 0);
+	CHECK_EQ(repair_plan_open(&plan, f, policy, NULL), 0);
 	while (repair_plan_next(plan, &step)) {
 		if (step.kind == REPAIR_LOST)
 			lost[step.stripe] = 1;
@@ -165,7 +165,7 @@ static void planned_reads_suffice_to_bring_every_byte_back(void **state)
 		assert_int_equal(encoding_parse(small[i].code, &e, NULL, 0), 0);
 		if (e.kind == ENCODING_LRC)
 			continue; /* its chunks are planned by plan.h */
-		assert_int_equal(system_make(&l, &small[i], 3, NULL, 0), 0);
+		system_need(&l, &small[i], 3);
 		bytes_open(&b, &l, &e, &rng);
 		for (int round = 0; round < 12; round++) {
 			struct failure f;

@@ -39,7 +39,7 @@ static void check_pool(const struct layout *l, uint32_t pool, uint32_t failed,
 	struct repair_estimate e;
 	for (uint32_t i = 0; i < failed; i++)
 		disks[i] = layout_pool_disk(l, pool, (3 * i + 1) % l->pool_disks);
-	assert_int_equal(failure_init(&f, l, disks, failed), 0);
+	CHECK_EQ(failure_init(&f, l, disks, failed), 0);
 	assert_int_equal(failure_pool_counts(&f, pool, exact), 0);
 	for (uint32_t j = 0; j <= l->rows; j++)
 		count[j] = (double)exact[j];
@@ -60,7 +60,7 @@ static void plans_and_counts_agree_chunk_by_chunk(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
 		struct layout l;
-		assert_int_equal(system_make(&l, &small[i], 6, NULL, 0), 0);
+		system_need(&l, &small[i], 6);
 		for (int variant = 0; variant < 10; variant++) {
 			struct repair_policy policy = {
 				.method = (enum repair_method)(variant % 4),
@@ -82,13 +82,13 @@ static void expected_counts_are_those_of_the_layout(void **state)
 	(void)state;
 	const struct system s = {"rs:5+3", "-/d", 1, 1, 24, 0, 40000};
 	struct layout l;
-	assert_int_equal(system_make(&l, &s, 3, NULL, 0), 0);
+	system_need(&l, &s, 3);
 	for (uint32_t n = 1; n <= 5; n++) {
 		uint32_t disks[5] = {2, 3, 11, 17, 23};
 		struct failure f;
 		uint64_t exact[9];
 		double expected[9];
-		assert_int_equal(failure_init(&f, &l, disks, n), 0);
+		CHECK_EQ(failure_init(&f, &l, disks, n), 0);
 		assert_int_equal(failure_pool_counts(&f, 0, exact), 0);
 		assert_int_equal(repair_counts_expected(&l, n, expected), 0);
 		for (uint32_t j = 0; j <= 8; j++) {
@@ -108,7 +108,7 @@ static void expected_counts_are_hypergeometric(void **state)
 	const struct system s = {"mlec:10+2/17+3", "c/d", 60, 8, 120, 0, 1000000};
 	struct layout l;
 	double count[21];
-	assert_int_equal(system_make(&l, &s, 3, NULL, 0), 0);
+	system_need(&l, &s, 3);
 	assert_int_equal(repair_counts_expected(&l, 4, count), 0);
 	double four = 1, none = 1;
 	for (int i = 0; i < 4; i++) {
@@ -128,14 +128,14 @@ static void expected_counts_are_the_mean_over_all_sets_in_single_overlap(void **
 	(void)state;
 	const struct system s = {"rs:2+1", "-/s", 1, 1, 13, 0, 3};
 	struct layout l;
-	assert_int_equal(system_make(&l, &s, 3, NULL, 0), 0);
+	system_need(&l, &s, 3);
 	double expected[4], sum[4] = {0};
 	assert_int_equal(repair_counts_expected(&l, 2, expected), 0);
 	for (uint32_t a = 0; a < 13; a++) {
 		for (uint32_t b = 0; b < a; b++) {
 			struct failure f;
 			uint64_t exact[4];
-			assert_int_equal(failure_init(&f, &l, (uint32_t[]){a, b}, 2), 0);
+			CHECK_EQ(failure_init(&f, &l, (uint32_t[]){a, b}, 2), 0);
 			assert_int_equal(failure_pool_counts(&f, 0, exact), 0);
 			for (int j = 0; j < 4; j++)
 				sum[j] += (double)exact[j] / 78;
@@ -164,7 +164,7 @@ static void the_papers_numbers_follow_from_its_setup(void **state)
 		struct system s = {"mlec:10+2/17+3", rows[i].scheme, 60, 8, 120, 0, 156250000};
 		struct layout l;
 		struct repair_speed speed;
-		assert_int_equal(system_make(&l, &s, 0, NULL, 0), 0);
+		system_need(&l, &s, 0);
 		struct repair_policy policy = {.method = REPAIR_ALL, .site = REPAIR_AT_SERVER};
 		assert_int_equal(repair_speed_disk(&l, &policy, &paper, &speed), 0);
 		assert_near(speed.bytes_per_s, rows[i].disk_mb * 1e6, 1e-9);
@@ -203,8 +203,8 @@ static void speeds_are_close_to_measured_plans(void **state)
 		struct repair_speed shares, measured;
 		struct repair_totals t;
 		uint32_t disk = 1;
-		assert_int_equal(system_make(&l, &cases[i].s, 1, NULL, 0), 0);
-		assert_int_equal(failure_init(&f, &l, &disk, 1), 0);
+		system_need(&l, &cases[i].s, 1);
+		CHECK_EQ(failure_init(&f, &l, &disk, 1), 0);
 		for (int site = 0; site < 2; site++) {
 			struct repair_policy policy = {.method = REPAIR_MIN,
 						       .site = (enum repair_site)site};
@@ -226,7 +226,7 @@ static void single_overlap_is_between_clustered_and_declustered(void **state)
 		struct system s = {"mlec:10+2/17+3", schemes[i], 12, 1, 120, 0, 2000};
 		struct layout l;
 		struct repair_speed speed;
-		assert_int_equal(system_make(&l, &s, 0, NULL, 0), 0);
+		system_need(&l, &s, 0);
 		assert_int_equal(repair_speed_disk(&l, &policy, &paper, &speed), 0);
 		mb[i] = speed.bytes_per_s / 1e6;
 	}
@@ -275,7 +275,7 @@ static void speeds_of_a_pool_follow_where_the_writes_go(void **state)
 		struct layout l;
 		struct repair_speed speed;
 		struct repair_policy policy = {.method = rows[i].method, .site = rows[i].site};
-		assert_int_equal(system_make(&l, &s, 0, NULL, 0), 0);
+		system_need(&l, &s, 0);
 		repair_speed_pool(&l, &policy, &paper, &speed);
 		assert_near(speed.bytes_per_s, rows[i].mb * 1e6, 1e-9);
 	}

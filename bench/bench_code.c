@@ -308,9 +308,5 @@ int main(void)
 	two_levels();
 	table_verify();
 	heat_map();
-#ifdef BENCH_CODE_LAYOUT
 	return bench_code_layout() == 0 ? 0 : 1;
-#else
-	return 0;
-#endif
 }

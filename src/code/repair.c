@@ -246,8 +246,6 @@ static bool load_stripe(struct repair_plan *plan)
 	uint32_t column;
 	while (place_scan(&l->local, key, pool->failed, pool->n, min_hits, plan->at.local_stripe,
 			  &found)) {
-		if (found != plan->at.local_stripe)
-			plan->at.step = 0;
 		plan->at.local_stripe = found;
 		if (layout_column_find(l, pool->pool, found, &stripe, &column)) {
 			stripe_plan_look(sp, stripe);

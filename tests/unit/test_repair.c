@@ -320,6 +320,30 @@ static void later_methods_send_less_over_the_network(void **state)
 	assert_true(sum[0] > sum[1] && sum[1] > sum[2] && sum[2] > sum[3]);
 }
 
+/*
+ * Two pools of one network pool lost two chunks of each stripe, one of them in the same row: decoding
+ * that row makes both columns locally recoverable at once.
+ */
+static void r_min_decodes_rows_that_serve_several_columns(void **state)
+{
+	(void)state;
+	const struct system s = {"mlec:2+2/2+1", "c/c", 4, 1, 3, 0, 9};
+	struct layout l;
+	struct world w;
+	struct repair_totals t = {0};
+	struct repair_policy policy = {.method = REPAIR_MIN};
+	uint32_t disks[] = {0, 1, 4, 5};
+	system_need(&l, &s, 1);
+	world_init(&w, &l);
+	world_fail(&w, disks, 4);
+	run_plan(&w, disks, 4, &policy, &t);
+	world_fini(&w);
+	assert_int_equal(t.net_steps, l.stripes);
+	assert_int_equal(t.net_writes, 2 * l.stripes);
+	assert_int_equal(t.net_reads, 2 * l.stripes);
+	assert_int_equal(t.local_writes, 2 * l.stripes);
+}
+
 static bool same_step(const struct repair_step *a, const struct repair_step *b)
 {
 	return a->kind == b->kind && a->stripe == b->stripe && a->line == b->line &&
@@ -501,6 +525,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plans_rebuild_every_chunk_from_chunks_that_are_there),
 		cmocka_unit_test(later_methods_send_less_over_the_network),
+		cmocka_unit_test(r_min_decodes_rows_that_serve_several_columns),
 		cmocka_unit_test(a_plan_goes_on_from_where_it_was_told),
 		cmocka_unit_test(plans_build_on_what_earlier_plans_did),
 		cmocka_unit_test(r_all_goes_on_after_its_past),

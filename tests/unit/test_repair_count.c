@@ -211,6 +211,8 @@ static void speeds_are_close_to_measured_plans(void **state)
 			assert_int_equal(repair_speed_disk(&l, &policy, &paper, &shares), 0);
 			assert_int_equal(repair_measure(&f, &policy, &paper, &measured, &t), 0);
 			assert_near(measured.bytes_per_s, shares.bytes_per_s, cases[i].slack);
+			if (l.columns > 1)
+				assert_near(measured.rack_limit, shares.rack_limit, 0.12);
 		}
 		failure_fini(&f);
 	}
@@ -253,6 +255,40 @@ static void a_code_without_parity_has_no_repair(void **state)
 	assert_true(speed.bytes_per_s == 0);
 }
 
+/* A whole pool of d/d moves over the network, as table 3.2 has it but smaller. */
+static void speed_of_a_pool_is_close_to_a_measured_plan(void **state)
+{
+	(void)state;
+	const struct system s = {"mlec:4+2/3+1", "d/d", 24, 2, 12, 0, 600};
+	struct layout l;
+	struct failure f;
+	system_need(&l, &s, 1);
+	CHECK_EQ(failure_init(&f, &l, (uint32_t[]){0, 1}, 2), 0);
+	for (int site = 0; site < 2; site++) {
+		struct repair_policy policy = {.method = REPAIR_ALL,
+					       .site = (enum repair_site)site};
+		struct repair_speed shares, measured;
+		struct repair_totals t;
+		repair_speed_pool(&l, &policy, &paper, &shares);
+		assert_int_equal(repair_measure(&f, &policy, &paper, &measured, &t), 0);
+		assert_near(measured.rack_limit, shares.rack_limit, 0.2);
+		assert_true(measured.rack_limit < shares.rack_limit);
+	}
+	failure_fini(&f);
+}
+
+static void a_pool_with_fewer_disks_than_rows_is_hit_everywhere(void **state)
+{
+	(void)state;
+	const struct system s = {"rs:2+1", "-/c", 1, 1, 3, 0, 10};
+	struct layout l;
+	double count[4];
+	system_need(&l, &s, 1);
+	repair_counts_init(&l, count);
+	repair_counts_fail(&l, 2, count);
+	assert_true(count[0] == 0 && count[1] == 10 && count[2] == 0);
+}
+
 /* The pool stays: writes go to one rack, to its replacements (clustered) or its spare space. */
 static void speeds_of_a_pool_follow_where_the_writes_go(void **state)
 {
@@ -293,6 +329,8 @@ int main(void)
 		cmocka_unit_test(single_overlap_is_between_clustered_and_declustered),
 		cmocka_unit_test(a_code_without_parity_has_no_repair),
 		cmocka_unit_test(speeds_of_a_pool_follow_where_the_writes_go),
+		cmocka_unit_test(speed_of_a_pool_is_close_to_a_measured_plan),
+		cmocka_unit_test(a_pool_with_fewer_disks_than_rows_is_hit_everywhere),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Blocks in memory and a stop-watch for the benchmark of codes. */
+#ifndef BENCH_BENCH_CODE_RIG_H
+#define BENCH_BENCH_CODE_RIG_H
+
+#include <stdint.h>
+
+#include "code/codec.h"
+#include "code/plan.h"
+
+struct block {
+	struct codec *codec;
+	int data, total;
+	size_t len;
+	uint8_t *memory; /* chunk after chunk, each on its own page */
+	uint8_t **chunk;
+	struct iovec *iov;
+	struct sg *sg;
+};
+
+/* Filled with noise. Ends the program when the encoding is wrong or memory is short. */
+void block_init(struct block *b, const char *encoding, size_t len);
+void block_fini(struct block *b);
+
+/* Something to time: does its work once. */
+struct work {
+	void (*run)(void *arg);
+	void *arg;
+	double bytes; /* of user data or of rebuilt chunks, for one run */
+};
+
+struct speed {
+	double gb_s; /* best of all rounds */
+};
+
+/*
+ * Times a and b in turn, slice by slice, in processor time of this thread, so that neighbours on the
+ * machine and changes of clock hit both alike. Returns the median over rounds of a's speed in terms of
+ * b's, and the best speed of each.
+ */
+double compare(const struct work *a, const struct work *b, struct speed *speed_a,
+	       struct speed *speed_b);
+
+/* The best of a few slices. */
+struct speed measure(const struct work *w, double slice_s);
+
+#endif

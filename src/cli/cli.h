@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The commands of the `terrane` binary. Each is a function that gets its own name as argv[0] and the
+ * rest of the line, and returns the exit status: 0, 1 (it failed) or 2 (it was asked wrongly).
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "base/base.h"
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+int cmd_code(int argc, char **argv);
+
+/* "terrane: ..." on standard error; returns CLI_FAILED or CLI_USAGE, to be returned on. */
+int cli_fail(const char *fmt, ...) PRINTF(1, 2);
+int cli_usage(const char *fmt, ...) PRINTF(1, 2);
+
+#endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What `terrane code explain` knows about an encoding on a system, before it is printed. */
+#ifndef CLI_EXPLAIN_H
+#define CLI_EXPLAIN_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "code/repair_count.h"
+#include "code/repair_speed.h"
+
+struct explain_system {
+	uint32_t racks, enclosures, disks; /* 0: a size that fits the code */
+	uint64_t disk_bytes, chunk_bytes;
+	double disk_rate, rack_rate; /* bytes a second */
+	double share;                /* of them that repair may use */
+};
+
+struct explain_method {
+	struct repair_estimate cost; /* chunks */
+	struct repair_speed network; /* of what comes over the network */
+};
+
+struct explain {
+	struct encoding encoding;
+	char text[ENCODING_TEXT_MAX], scheme[4];
+	struct explain_system system;
+	struct layout layout;
+	double reads_per_chunk; /* read to rebuild one lost chunk, on average over the stripe */
+	bool planned;           /* speeds and methods are known: all but lrc */
+	struct repair_speed disk;
+	uint32_t pool_failures; /* disks that break a pool: pl + 1 */
+	struct explain_method methods[4];
+};
+
+/* Works everything out. On an error `why` says what is wrong. */
+int explain_make(struct explain *x, const char *encoding, const char *scheme,
+		 const struct explain_system *system, char *why, size_t why_size);
+
+void explain_print(const struct explain *x, FILE *out);
+
+/* A new reference, or NULL when out of memory. */
+json_t *explain_json(const struct explain *x);
+
+#endif

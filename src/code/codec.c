@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Encoding is a list of matrix products, called lines:
+ *
+ *   r, rs   one, from the data chunks to the parities
+ *   lrc     one for each group's local parity, one for all global parities
+ *   mlec    one for each data row (the network code across columns), then one for each column,
+ *           parity columns too (the local code across rows)
+ *
+ * The double parities of mlec, parity rows of parity columns, come from the local code here. The
+ * network code across a parity row would give the same bytes: with network matrix N, local matrix L
+ * and data D (a column of it for each column), both are L * D * N^T, and matrix products associate.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "code/codec_impl.h"
+
+static int matrix_rs(struct matrix *m, const struct rs_shape *s)
+{
+	int err = matrix_init(m, s->p, s->k);
+	if (err == 0) {
+		gf_rs_rows(s->k, s->p, m->coef);
+		matrix_ready(m);
+	}
+	return err;
+}
+
+static int matrix_ones(struct matrix *m, int rows, int cols)
+{
+	int err = matrix_init(m, rows, cols);
+	if (err == 0) {
+		memset(m->coef, 1, (size_t)(rows * cols));
+		matrix_ready(m);
+	}
+	return err;
+}
+
+static int open_lrc(struct codec *c)
+{
+	const struct lrc_shape *s = &c->e.lrc;
+	int err = matrix_init(&c->whole, s->groups + s->globals, s->k);
+	if (err == 0)
+		err = matrix_ones(&c->local, 1, s->k / s->groups);
+	if (err == 0)
+		err = matrix_init(&c->wide, s->globals, s->k);
+	if (err != 0)
+		return err;
+	gf_lrc_rows(s, c->whole.coef);
+	memcpy(c->wide.coef, c->whole.coef + s->groups * s->k, (size_t)(s->globals * s->k));
+	matrix_ready(&c->wide);
+	return 0;
+}
+
+static int open_matrices(struct codec *c)
+{
+	switch (c->e.kind) {
+	case ENCODING_REPLICATED:
+		return matrix_ones(&c->wide, c->e.copies - 1, 1);
+	case ENCODING_RS:
+		return matrix_rs(&c->wide, &c->e.rs);
+	case ENCODING_LRC:
+		return open_lrc(c);
+	case ENCODING_MLEC:
+		break;
+	}
+	int err = matrix_rs(&c->wide, &c->e.mlec.net);
+	return err != 0 ? err : matrix_rs(&c->local, &c->e.mlec.local);
+}
+
+int codec_open_with(const struct encoding *e, const struct kernel *kernel, struct codec **out)
+{
+	int err = encoding_check(e, NULL, 0);
+	if (err != 0)
+		return err;
+	struct codec *c = calloc(1, sizeof(*c));
+	if (c == NULL)
+		return -ENOMEM;
+	c->e = *e;
+	c->kernel = kernel;
+	c->data = encoding_data_chunks(e);
+	c->total = encoding_total_chunks(e);
+	err = open_matrices(c);
+	if (err != 0) {
+		codec_close(c);
+		return err;
+	}
+	*out = c;
+	return 0;
+}
+
+int codec_open(const struct encoding *e, struct codec **out)
+{
+	return codec_open_with(e, &kernel_fast, out);
+}
+
+void codec_close(struct codec *c)
+{
+	if (c == NULL)
+		return;
+	matrix_fini(&c->wide);
+	matrix_fini(&c->local);
+	matrix_fini(&c->whole);
+	free(c);
+}
+
+const struct encoding *codec_encoding(const struct codec *c)
+{
+	return &c->e;
+}
+
+int codec_lines(const struct codec *c)
+{
+	switch (c->e.kind) {
+	case ENCODING_REPLICATED:
+		return c->e.copies > 1 ? 1 : 0;
+	case ENCODING_RS:
+		return 1;
+	case ENCODING_LRC:
+		return c->e.lrc.groups + 1;
+	case ENCODING_MLEC:
+		break;
+	}
+	return c->e.mlec.local.k + c->e.mlec.net.k + c->e.mlec.net.p;
+}
+
+static struct line lrc_line(const struct codec *c, int i)
+{
+	const struct lrc_shape *s = &c->e.lrc;
+	if (i < s->groups)
+		return (struct line){&c->local, i * (s->k / s->groups), s->k + i, 1};
+	return (struct line){&c->wide, 0, s->k + s->groups, 1};
+}
+
+static struct line mlec_line(const struct codec *c, int i)
+{
+	const struct mlec_shape *s = &c->e.mlec;
+	int height = codec_column_height(c);
+	if (i < s->local.k)
+		return (struct line){&c->wide, i, s->net.k * height + i, height};
+	int first = (i - s->local.k) * height;
+	return (struct line){&c->local, first, first + s->local.k, 1};
+}
+
+struct line codec_line(const struct codec *c, int i)
+{
+	if (c->e.kind == ENCODING_LRC)
+		return lrc_line(c, i);
+	if (c->e.kind == ENCODING_MLEC)
+		return mlec_line(c, i);
+	return (struct line){&c->wide, 0, c->data, 1};
+}
+
+static int check_chunks(const struct codec *c, size_t len, const struct sg *chunks, bool *flat)
+{
+	*flat = true;
+	for (int i = 0; i < c->total; i++) {
+		int err = sg_check(&chunks[i], len, encoding_data_index(&c->e, i) >= 0);
+		if (err != 0)
+			return err;
+		*flat = *flat && sg_is_flat(&chunks[i], len);
+	}
+	return 0;
+}
+
+static void encode_line(const struct codec *c, int i, bool flat, size_t off, size_t len,
+			const struct sg *chunks)
+{
+	int in[ENCODING_STRIPE_MAX], out[ENCODING_STRIPE_MAX];
+	struct line line = codec_line(c, i);
+	for (int j = 0; j < line.m->cols; j++)
+		in[j] = line.in_first + j * line.step;
+	for (int j = 0; j < line.m->rows; j++)
+		out[j] = line.out_first + j * line.step;
+	struct product p = {line.m, in, out};
+	if (flat)
+		sg_dot_flat(c->kernel, &p, off, (int)len, chunks);
+	else
+		sg_dot(c->kernel, &p, len, chunks);
+}
+
+/*
+ * Flat chunks are encoded block by block, all lines of a block in turn, so that the later lines find
+ * their input in the cache.
+ */
+int codec_encode(const struct codec *c, size_t len, const struct sg *chunks)
+{
+	bool flat;
+	int err = check_chunks(c, len, chunks, &flat);
+	if (err != 0)
+		return err;
+	int lines = codec_lines(c);
+	size_t block = len;
+	if (flat)
+		block = lines > 1 ? SG_BLOCK : sg_run_max(c->wide.rows);
+	for (size_t off = 0; off < len; off += block)
+		for (int i = 0; i < lines; i++)
+			encode_line(c, i, flat, off, min_u64(block, len - off), chunks);
+	return 0;
+}

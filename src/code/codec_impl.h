@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of this folder share about codecs. Not for use outside src/code. */
+#ifndef CODE_CODEC_IMPL_H
+#define CODE_CODEC_IMPL_H
+
+#include "code/codec.h"
+#include "code/gf.h"
+
+struct codec {
+	struct encoding e;
+	const struct kernel *kernel;
+	int data, total;     /* chunks */
+	struct matrix wide;  /* r, rs: the parities; lrc: the global ones; mlec: those of a row */
+	struct matrix local; /* lrc: a group's local parity; mlec: the parities of a column */
+	struct matrix whole; /* lrc: local and global parities over all data, to solve with */
+};
+
+/* The chunks of one product of encoding: in[j] = in_first + j * in_step, and out alike. */
+struct line {
+	const struct matrix *m;
+	int in_first, out_first;
+	int step;
+};
+
+int codec_lines(const struct codec *c);
+struct line codec_line(const struct codec *c, int i);
+
+/* The code of all chunks: r, rs, lrc. */
+static inline struct stripe_code codec_stripe(const struct codec *c)
+{
+	const struct matrix *m = c->e.kind == ENCODING_LRC ? &c->whole : &c->wide;
+	return (struct stripe_code){c->data, c->total, m->coef};
+}
+
+static inline struct stripe_code codec_column_stripe(const struct codec *c)
+{
+	const struct rs_shape *s = &c->e.mlec.local;
+	return (struct stripe_code){s->k, s->k + s->p, c->local.coef};
+}
+
+static inline struct stripe_code codec_row_stripe(const struct codec *c)
+{
+	const struct rs_shape *s = &c->e.mlec.net;
+	return (struct stripe_code){s->k, s->k + s->p, c->wide.coef};
+}
+
+/* Chunks of a column of an mlec. */
+static inline int codec_column_height(const struct codec *c)
+{
+	return c->e.mlec.local.k + c->e.mlec.local.p;
+}
+
+#endif

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Encodings: how one block of user data becomes chunks. A person writes and sees a string, the code
+ * carries struct encoding.
+ *
+ *   r3                3 copies (1 to 16)
+ *   rs:K+P            Reed-Solomon: K data and P parity chunks, any P may be lost
+ *   lrc:K+L+R         Azure's local reconstruction code: K data chunks in L equal groups, one local
+ *                     parity each, and R global parities
+ *   mlec:KN+PN/KL+PL  two levels: a network stripe of KN+PN columns, each column a local stripe of
+ *                     KL+PL chunks
+ *
+ * Chunks of a block are numbered, and the numbers are part of what is stored:
+ *
+ *   r     every chunk is a copy
+ *   rs    0..K-1 data, then P parities
+ *   lrc   0..K-1 data (group g is g*K/L .. (g+1)*K/L-1), then L local parities, then R global ones
+ *   mlec  column * (KL+PL) + row; columns 0..KN-1 are data, rows 0..KL-1 are data; user bytes fill
+ *         column 0 from row 0 down, then column 1, and so on
+ */
+#ifndef CODE_ENCODING_H
+#define CODE_ENCODING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define ENCODING_COPIES_MAX 16
+#define ENCODING_STRIPE_MAX 255 /* chunks of one stripe: bounded by the field, see gf.h */
+#define ENCODING_CHUNKS_MAX (ENCODING_STRIPE_MAX * ENCODING_STRIPE_MAX)
+#define ENCODING_TEXT_MAX 32 /* bytes of the longest printed encoding, with its terminator */
+#define ENCODING_WHY_MAX 128 /* enough for any refusal message */
+
+enum encoding_kind { ENCODING_REPLICATED, ENCODING_RS, ENCODING_LRC, ENCODING_MLEC };
+
+struct rs_shape {
+	int k; /* data chunks */
+	int p; /* parity chunks */
+};
+
+struct lrc_shape {
+	int k;       /* data chunks */
+	int groups;  /* local groups of k / groups data chunks and one parity each */
+	int globals; /* parities over all data */
+};
+
+struct mlec_shape {
+	struct rs_shape net;   /* columns: one local stripe each, in different racks */
+	struct rs_shape local; /* rows of a column: disks of one local pool */
+};
+
+struct encoding {
+	enum encoding_kind kind;
+	union { /* by kind */
+		int copies;
+		struct rs_shape rs;
+		struct lrc_shape lrc;
+		struct mlec_shape mlec;
+	};
+};
+
+enum chunk_role {
+	CHUNK_DATA,
+	CHUNK_COPY,          /* replication: a copy other than the first */
+	CHUNK_LOCAL_PARITY,  /* lrc, mlec: over one group or column */
+	CHUNK_GLOBAL_PARITY, /* rs, lrc: over all data; mlec: a data row of a parity column */
+	CHUNK_DOUBLE_PARITY, /* mlec: a parity row of a parity column */
+};
+
+/*
+ * Reads an encoding. Returns 0, -EILSEQ when the text is not of one of the four forms, -EINVAL when
+ * the numbers are impossible. On an error `why` (of why_size bytes, may be NULL with 0) says in one
+ * sentence what is wrong, and *e is untouched. Numbers are plain decimals: no sign, space or
+ * leading zero.
+ */
+int encoding_parse(const char *text, struct encoding *e, char *why, size_t why_size);
+
+/* Refuses, as encoding_parse() does, parameters that did not come from a string. 0 or -EINVAL. */
+int encoding_check(const struct encoding *e, char *why, size_t why_size);
+
+/* Writes the string form of a valid encoding: encoding_parse() reads back the same one. */
+void encoding_print(const struct encoding *e, char text[ENCODING_TEXT_MAX]);
+
+bool encoding_equal(const struct encoding *a, const struct encoding *b);
+
+/* All below take a valid encoding. */
+
+int encoding_data_chunks(const struct encoding *e); /* 1 for replication */
+int encoding_total_chunks(const struct encoding *e);
+
+/* Stored bytes for each byte of user data: 3.0 for r3, 1.5 for rs:4+2. */
+double encoding_expansion(const struct encoding *e);
+
+/* The part of stored bytes that is redundant, 0 to 1 (the paper's "capacity overhead"). */
+double encoding_redundant_share(const struct encoding *e);
+
+/* The largest n such that every loss of n chunks is survived. Larger sets may be, too. */
+int encoding_tolerance(const struct encoding *e);
+
+/* The chunk that holds the d-th part of the user data, 0 <= d < data chunks. */
+int encoding_data_chunk(const struct encoding *e, int d);
+
+/* The part of the user data that this chunk holds, or -1 when it is a parity or a further copy. */
+int encoding_data_index(const struct encoding *e, int chunk);
+
+enum chunk_role encoding_role(const struct encoding *e, int chunk);
+
+/* "data", "copy", "local parity", "global parity", "double parity". */
+const char *chunk_role_name(enum chunk_role role);
+
+#endif

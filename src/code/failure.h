@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a set of failed disks does to a layout, in the classes of the MLEC paper's table 3.1:
+ *
+ *   failed chunk               its disk failed
+ *   affected local stripe      1 or more failed chunks
+ *     locally recoverable      1 to pl of them
+ *     lost                     more than pl: only the network level can bring it back
+ *   catastrophic pool          a local pool with a lost local stripe
+ *   affected network stripe    1 or more lost local stripes among its columns
+ *     recoverable              1 to pn of them
+ *     lost                     more than pn: data loss, in the paper's terms
+ *
+ * The last class is the paper's, and is pessimistic: chunks of different columns are coded row by
+ * row, so a network stripe with pn + 1 lost columns still comes back when their failed rows differ.
+ * The repair planners use that (see repair.h); these functions count as the table does.
+ *
+ * Codes on one level are the cases pl = 0 with columns of one chunk (every failed chunk is a lost
+ * local stripe) and pn = 0 with one column (every lost local stripe is data loss).
+ */
+#ifndef CODE_FAILURE_H
+#define CODE_FAILURE_H
+
+#include "code/layout.h"
+
+enum failure_class { FAILURE_NONE, FAILURE_RECOVERABLE, FAILURE_LOST };
+
+/* A pool with failed disks. */
+struct failure_pool {
+	uint32_t pool;
+	uint32_t n;             /* failed disks */
+	const uint32_t *failed; /* their numbers in the pool, ascending */
+	bool catastrophic;
+};
+
+struct failure {
+	const struct layout *layout;
+	uint32_t n, pools_n;
+	uint32_t catastrophic_n;
+	uint32_t *failed;           /* in the pools' order */
+	struct failure_pool *pools; /* ascending by pool number */
+};
+
+/*
+ * Sorts the failed disks into pools and finds the catastrophic ones, which may have to look at all
+ * stripes of a declustered pool with more than pl failed disks. The layout must outlive f. -ERANGE
+ * for a disk outside the system, -EINVAL for one named twice, -ENOMEM.
+ */
+int failure_init(struct failure *f, const struct layout *l, const uint32_t *disks, uint32_t n);
+void failure_fini(struct failure *f);
+
+bool failure_has_disk(const struct failure *f, uint32_t disk);
+
+/* NULL for a pool without failed disks. */
+const struct failure_pool *failure_pool_at(const struct failure *f, uint32_t pool);
+
+/* Failed chunks of a local stripe; *rows (4 words of bits, may be NULL) gets which. -ERANGE. */
+int failure_local_chunks(const struct failure *f, uint32_t pool, uint64_t local_stripe,
+			 uint64_t *rows);
+
+/* Lost columns of a network stripe. -ERANGE. */
+int failure_lost_columns(const struct failure *f, uint64_t stripe);
+
+/* The classes of the table. Arguments outside the system count as FAILURE_NONE. */
+enum failure_class failure_local_class(const struct failure *f, uint32_t pool,
+				       uint64_t local_stripe);
+enum failure_class failure_pool_class(const struct failure *f,
+				      uint32_t pool); /* lost: catastrophic */
+enum failure_class failure_stripe_class(const struct failure *f, uint64_t stripe);
+
+/*
+ * Local stripes of a pool by their number of failed chunks: count[0] to count[rows], which sum to
+ * the stripes in use. Looks at every affected stripe. -ERANGE.
+ */
+int failure_pool_counts(const struct failure *f, uint32_t pool, uint64_t *count);
+
+struct failure_census {
+	uint64_t failed_chunks;
+	uint64_t recoverable_local, lost_local; /* local stripes */
+	uint32_t recoverable_pools, catastrophic_pools;
+	uint64_t recoverable_net, lost_net; /* network stripes */
+};
+
+/* Counts everything by looking at every affected stripe. */
+void failure_count(const struct failure *f, struct failure_census *census);
+
+#endif

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The field GF(256) and the matrices of our codes. The theory is at the head of gf.c.
+ *
+ * A stripe code of k data and n - k parity chunks is kept as its parity rows: a matrix of n - k
+ * rows and k columns, row by row, so that parity i = sum over j of row[i][j] * data j, byte by
+ * byte. "The row of chunk c" is the unit vector e_c for a data chunk and parity row c - k
+ * otherwise.
+ */
+#ifndef CODE_GF_H
+#define CODE_GF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "code/encoding.h"
+
+/* Product without tables: slow, and independent of everything else. */
+uint8_t gf_mul_plain(uint8_t a, uint8_t b);
+
+/* 2 to the power n, n >= 0; 2 generates the 255 nonzero elements. */
+uint8_t gf_pow2(int n);
+
+/* The p rows of k coefficients of rs:k+p. Never to change: stored parities depend on it. */
+void gf_rs_rows(int k, int p, uint8_t *rows);
+
+/* The groups + globals rows of an lrc. Never to change either. */
+void gf_lrc_rows(const struct lrc_shape *s, uint8_t *rows);
+
+/* Whether this lrc's matrix decodes every pattern that any matrix of its shape could. */
+bool gf_lrc_is_maximally_recoverable(const struct lrc_shape *s);
+
+struct stripe_code {
+	int k;               /* data chunks */
+	int n;               /* all chunks */
+	const uint8_t *rows; /* n - k parity rows */
+};
+
+/*
+ * Finds coef (n_targets rows of n_reads) such that target t = sum over i of coef[t][i] * reads[i].
+ * Reads must be distinct. Returns 0, -ENODATA when the reads do not determine every target,
+ * -ENOMEM.
+ */
+int gf_solve(const struct stripe_code *c, const int *reads, int n_reads, const int *targets,
+	     int n_targets, uint8_t *coef);
+
+/*
+ * Walks `order` and keeps in `picked` each chunk whose row does not depend on those kept before,
+ * until k are kept. Returns how many were kept (the rank), or -ENOMEM. When the order is by cost,
+ * the kept ones are the cheapest that determine all that the chunks of `order` determine: greedy
+ * choice is optimal in a matroid.
+ */
+int gf_pick_independent(const struct stripe_code *c, const int *order, int n_order, int *picked);
+
+#endif

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The cheapest reads of an lrc.
+ *
+ * In a maximally recoverable code there are only two ways in which chunks determine another one:
+ * all others of its group do, and any chunks of full rank do. (Its matroid is the sum of the
+ * groups, each of rank s with s + 1 chunks, and of the free global parities, cut down to rank K. A
+ * circuit of such a truncation is a circuit of the sum, that is a group, or K + 1 chunks that are
+ * independent in the sum, and K of those span everything.) So the reads that determine what is
+ * wanted either
+ *
+ *   local   are, for each group by itself, all that is wanted, or the group without one wanted
+ *           chunk, and the wanted global parities; or
+ *   whole   span the stripe. The cheapest such set is a cheapest basis, which greedy choice finds.
+ *
+ * Both are computed and the cheaper one is taken, local when they cost the same. In a code that is
+ * not maximally recoverable both are still right, but a third, cheaper way might exist.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "code/plan_impl.h"
+
+#define NO_WAY UINT64_MAX
+
+struct group {
+	int member[ENCODING_STRIPE_MAX]; /* data chunks, then the local parity */
+	int n;
+};
+
+static struct group lrc_group(const struct codec *c, int g)
+{
+	struct group group = {.n = c->local.cols + 1};
+	for (int i = 0; i < c->local.cols; i++)
+		group.member[i] = g * c->local.cols + i;
+	group.member[c->local.cols] = c->data + g;
+	return group;
+}
+
+/* The cost of all that is wanted in this group; *skip is the chunk made from the others, or -1. */
+static uint64_t group_cost(const struct draft *d, const struct group *g, int *skip)
+{
+	uint64_t direct = 0, unwanted = 0;
+	int lost = 0, dearest = -1;
+	*skip = -1;
+	for (int i = 0; i < g->n; i++) {
+		int chunk = g->member[i];
+		lost += d->cost[chunk] == CHUNK_LOST;
+		if (!d->wanted[chunk]) {
+			unwanted += d->cost[chunk];
+			continue;
+		}
+		direct += d->cost[chunk];
+		if (dearest < 0 || d->cost[chunk] > d->cost[dearest])
+			dearest = chunk;
+	}
+	if (dearest < 0)
+		return 0;
+	bool dearest_lost = d->cost[dearest] == CHUNK_LOST;
+	bool rest_is_there = lost == (dearest_lost ? 1 : 0);
+	if (!dearest_lost && (!rest_is_there || direct <= direct - d->cost[dearest] + unwanted))
+		return direct;
+	if (!rest_is_there)
+		return NO_WAY;
+	*skip = dearest;
+	return direct - d->cost[dearest] + unwanted;
+}
+
+static uint64_t local_cost(const struct draft *d)
+{
+	const struct lrc_shape *s = &d->c->e.lrc;
+	uint64_t sum = 0;
+	int skip;
+	for (int g = 0; g < s->groups; g++) {
+		struct group group = lrc_group(d->c, g);
+		uint64_t cost = group_cost(d, &group, &skip);
+		if (cost == NO_WAY)
+			return NO_WAY;
+		sum += cost;
+	}
+	for (int i = s->k + s->groups; i < d->c->total; i++) {
+		if (d->wanted[i] && d->cost[i] == CHUNK_LOST)
+			return NO_WAY;
+		sum += d->wanted[i] ? d->cost[i] : 0;
+	}
+	return sum;
+}
+
+static int add_group(struct draft *d, const struct group *g, int skip)
+{
+	struct stripe_code s = codec_stripe(d->c);
+	int sources[ENCODING_STRIPE_MAX], n = 0;
+	for (int i = 0; i < g->n; i++) {
+		if (g->member[i] == skip)
+			continue;
+		sources[n++] = g->member[i];
+		d->read[g->member[i]] = true;
+	}
+	return draft_add_step(d, &s, 0, 1, sources, n, &skip, 1);
+}
+
+static int take_local(struct draft *d)
+{
+	int skip, err = 0;
+	for (int i = 0; i < d->c->total; i++)
+		d->read[i] = d->wanted[i];
+	for (int g = 0; g < d->c->e.lrc.groups && err == 0; g++) {
+		struct group group = lrc_group(d->c, g);
+		group_cost(d, &group, &skip);
+		if (skip < 0)
+			continue;
+		d->read[skip] = false;
+		err = add_group(d, &group, skip);
+	}
+	return err;
+}
+
+struct basis {
+	int reads[ENCODING_STRIPE_MAX];
+	int targets[ENCODING_STRIPE_MAX];
+	int n_reads, n_targets;
+	uint64_t cost;
+};
+
+/* Drops the reads that turn out to be of no use. */
+static void basis_prune(struct basis *b, const struct draft *d, const uint8_t *coef)
+{
+	int kept = 0;
+	for (int i = 0; i < b->n_reads; i++) {
+		bool needed = d->wanted[b->reads[i]];
+		for (int t = 0; t < b->n_targets; t++)
+			needed = needed || coef[t * b->n_reads + i] != 0;
+		if (needed) {
+			b->cost += d->cost[b->reads[i]];
+			b->reads[kept++] = b->reads[i];
+		}
+	}
+	b->n_reads = kept;
+}
+
+static int basis_find(struct basis *b, const struct draft *d)
+{
+	struct stripe_code s = codec_stripe(d->c);
+	bool in_basis[ENCODING_STRIPE_MAX] = {false};
+	int order[ENCODING_STRIPE_MAX];
+	int n = draft_order(d, order);
+	b->n_reads = gf_pick_independent(&s, order, n, b->reads);
+	if (b->n_reads < 0)
+		return b->n_reads;
+	for (int i = 0; i < b->n_reads; i++)
+		in_basis[b->reads[i]] = true;
+	for (int i = 0; i < d->c->total; i++)
+		if (d->wanted[i] && !in_basis[i])
+			b->targets[b->n_targets++] = i;
+	AUTO_FREE uint8_t *coef = malloc((size_t)(b->n_reads * b->n_targets) + 1);
+	if (coef == NULL)
+		return -ENOMEM;
+	int err = gf_solve(&s, b->reads, b->n_reads, b->targets, b->n_targets, coef);
+	if (err == 0)
+		basis_prune(b, d, coef);
+	return err;
+}
+
+/* Some target is left to make: were all that is wanted in the basis, local would cost no more. */
+static int take_basis(struct draft *d, const struct basis *b)
+{
+	struct stripe_code s = codec_stripe(d->c);
+	for (int i = 0; i < b->n_reads; i++)
+		d->read[b->reads[i]] = true;
+	return draft_add_step(d, &s, 0, 1, b->reads, b->n_reads, b->targets, b->n_targets);
+}
+
+int draft_lrc(struct draft *d)
+{
+	struct basis b = {0};
+	uint64_t local = local_cost(d);
+	int err = basis_find(&b, d);
+	if (err != 0)
+		return err; /* what the basis does not determine, nothing does */
+	return b.cost < local ? take_basis(d, &b) : take_local(d);
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reads for an mlec: a grid of chunks in which every column is a stripe of the local code and every
+ * row, parity rows too, a stripe of the network code. Call rows and columns lines. A missing chunk
+ * is made from any k chunks of either of its lines, and those may themselves have to be made first.
+ *
+ * The price of a chunk is what its reading costs, or the sum of the k cheapest prices in one of its
+ * lines. Such prices come out in rising order, as distances do in Dijkstra's algorithm: the chunk
+ * with the lowest price that is not yet settled is settled; the k-th chunk to be settled in a line
+ * gives all others of the line a price. When the first wanted chunk is settled its tree of reads
+ * and repairs is taken into the plan, together with all other wanted chunks of the same line, which
+ * are free now. All that was read or made costs nothing from then on, and the search starts again
+ * for what is left.
+ *
+ * Example: mlec:2+1/2+1, one column has lost two of three chunks, a read in that column costs 1, in
+ * others 10. The first chunk is made along its row for 20; then the column has two chunks that cost
+ * nothing or 1, and gives the second for 1 instead of 20: this is R_MIN of the study.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "code/plan_impl.h"
+
+#define PRICE_MAX (UINT64_MAX / 2) /* prices of deep trees stop growing here */
+#define BY_READING (-1)
+
+struct offer {
+	uint64_t price;
+	int chunk;
+	int line; /* that makes it, or BY_READING */
+};
+
+struct search {
+	struct draft *d;
+	struct stripe_code column, row;
+	int lines; /* rows first, then columns */
+	int width; /* of members */
+
+	/* By chunk. */
+	bool *have; /* read or made */
+	bool *settled;
+	bool *needed; /* for the chunk settled last */
+	int *via;     /* line or BY_READING */
+	int *order;   /* in which they were settled */
+	int n_order;
+
+	/* By line. */
+	int *members; /* the first k settled chunks, at line * width */
+	int *count;   /* of them */
+	uint64_t *sum;
+
+	struct offer *heap;
+	int n_heap;
+};
+
+static int line_of_row(const struct search *s, int chunk)
+{
+	return chunk % s->column.n;
+}
+
+static int line_of_column(const struct search *s, int chunk)
+{
+	return s->column.n + chunk / s->column.n;
+}
+
+static const struct stripe_code *line_code(const struct search *s, int line)
+{
+	return line < s->column.n ? &s->row : &s->column;
+}
+
+static int line_first(const struct search *s, int line)
+{
+	return line < s->column.n ? line : (line - s->column.n) * s->column.n;
+}
+
+static int line_stride(const struct search *s, int line)
+{
+	return line < s->column.n ? s->column.n : 1;
+}
+
+/* Lower chunk numbers first among equals, so that the same question has the same answer. */
+static bool offer_before(const struct offer *a, const struct offer *b)
+{
+	return a->price < b->price || (a->price == b->price && a->chunk < b->chunk);
+}
+
+static void heap_push(struct search *s, struct offer o)
+{
+	int i = s->n_heap++;
+	for (; i > 0 && offer_before(&o, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		s->heap[i] = s->heap[(i - 1) / 2];
+	s->heap[i] = o;
+}
+
+static struct offer heap_pop(struct search *s)
+{
+	struct offer top = s->heap[0], last = s->heap[--s->n_heap];
+	int i = 0;
+	for (int child = 1; child < s->n_heap; child = 2 * i + 1) {
+		if (child + 1 < s->n_heap && offer_before(&s->heap[child + 1], &s->heap[child]))
+			child++;
+		if (!offer_before(&s->heap[child], &last))
+			break;
+		s->heap[i] = s->heap[child];
+		i = child;
+	}
+	s->heap[i] = last;
+	return top;
+}
+
+static void search_start(struct search *s)
+{
+	int total = s->d->c->total;
+	memset(s->settled, 0, (size_t)total * sizeof(*s->settled));
+	memset(s->count, 0, (size_t)s->lines * sizeof(*s->count));
+	memset(s->sum, 0, (size_t)s->lines * sizeof(*s->sum));
+	s->n_heap = s->n_order = 0;
+	for (int i = 0; i < total; i++)
+		if (s->have[i] || s->d->cost[i] != CHUNK_LOST)
+			heap_push(s, (struct offer){s->have[i] ? 0 : s->d->cost[i], i, BY_READING});
+}
+
+static void settle_in_line(struct search *s, int line, const struct offer *o)
+{
+	const struct stripe_code *code = line_code(s, line);
+	if (s->count[line] == code->k)
+		return;
+	s->members[line * s->width + s->count[line]++] = o->chunk;
+	s->sum[line] = min_u64(PRICE_MAX, s->sum[line] + o->price);
+	if (s->count[line] < code->k)
+		return;
+	for (int i = 0; i < code->n; i++) {
+		int chunk = line_first(s, line) + i * line_stride(s, line);
+		if (!s->settled[chunk])
+			heap_push(s, (struct offer){s->sum[line], chunk, line});
+	}
+}
+
+/* Settles chunks up to the cheapest that is wanted and not there yet. Whether there is one. */
+static bool search_next(struct search *s)
+{
+	search_start(s);
+	while (s->n_heap > 0) {
+		struct offer o = heap_pop(s);
+		if (s->settled[o.chunk])
+			continue;
+		s->settled[o.chunk] = true;
+		s->via[o.chunk] = o.line;
+		s->order[s->n_order++] = o.chunk;
+		if (s->d->wanted[o.chunk] && !s->have[o.chunk])
+			return true;
+		settle_in_line(s, line_of_row(s, o.chunk), &o);
+		settle_in_line(s, line_of_column(s, o.chunk), &o);
+	}
+	return false;
+}
+
+/* Makes the chunk, and all that is wanted in the same line, from the line's members. */
+static int take_line(struct search *s, int line, int chunk)
+{
+	const struct stripe_code *code = line_code(s, line);
+	int first = line_first(s, line), stride = line_stride(s, line), n_targets = 0;
+	int sources[ENCODING_STRIPE_MAX], targets[ENCODING_STRIPE_MAX];
+	for (int i = 0; i < code->k; i++)
+		sources[i] = (s->members[line * s->width + i] - first) / stride;
+	for (int i = 0; i < code->n; i++) {
+		int at = first + i * stride;
+		if (at != chunk && (!s->d->wanted[at] || s->have[at]))
+			continue;
+		targets[n_targets++] = i;
+		s->have[at] = true;
+	}
+	return draft_add_step(s->d, code, first, stride, sources, code->k, targets, n_targets);
+}
+
+/* Marks what the chunk settled last is made from. Whatever made a chunk was settled before it. */
+static void mark_tree(struct search *s)
+{
+	memset(s->needed, 0, (size_t)s->d->c->total * sizeof(*s->needed));
+	s->needed[s->order[s->n_order - 1]] = true;
+	for (int i = s->n_order - 1; i >= 0; i--) {
+		int chunk = s->order[i], line = s->via[chunk];
+		if (!s->needed[chunk] || s->have[chunk] || line == BY_READING)
+			continue;
+		for (int m = 0; m < line_code(s, line)->k; m++)
+			s->needed[s->members[line * s->width + m]] = true;
+	}
+}
+
+/* Takes the tree of the chunk settled last into the plan, leaves first. */
+static int take_tree(struct search *s)
+{
+	int err = 0;
+	mark_tree(s);
+	for (int i = 0; i < s->n_order && err == 0; i++) {
+		int chunk = s->order[i];
+		if (!s->needed[chunk] || s->have[chunk])
+			continue;
+		if (s->via[chunk] == BY_READING)
+			s->d->read[chunk] = s->have[chunk] = true;
+		else
+			err = take_line(s, s->via[chunk], chunk);
+	}
+	return err;
+}
+
+static int search_run(struct search *s)
+{
+	for (int i = 0; i < s->d->c->total; i++) {
+		while (s->d->wanted[i] && !s->have[i]) {
+			int err = search_next(s) ? take_tree(s) : -ENODATA;
+			if (err != 0)
+				return err;
+		}
+	}
+	return 0;
+}
+
+int draft_mlec(struct draft *d)
+{
+	struct search s = {
+		.d = d, .column = codec_column_stripe(d->c), .row = codec_row_stripe(d->c)};
+	size_t total = (size_t)d->c->total;
+	s.lines = s.column.n + s.row.n;
+	s.width = s.column.k > s.row.k ? s.column.k : s.row.k;
+	size_t lines = (size_t)s.lines, members = lines * (size_t)s.width;
+	/* Each chunk is offered for reading and by its two lines. */
+	AUTO_FREE struct offer *heap = malloc(3 * total * sizeof(*heap));
+	AUTO_FREE uint64_t *sum = malloc(lines * sizeof(*sum));
+	AUTO_FREE int *ints = malloc((2 * total + members + lines) * sizeof(*ints));
+	AUTO_FREE bool *bools = calloc(3 * total, sizeof(*bools));
+	if (heap == NULL || sum == NULL || ints == NULL || bools == NULL)
+		return -ENOMEM;
+	s.heap = heap;
+	s.sum = sum;
+	s.via = ints;
+	s.order = ints + total;
+	s.members = ints + 2 * total;
+	s.count = s.members + members;
+	s.have = bools;
+	s.settled = bools + total;
+	s.needed = bools + 2 * total;
+	return search_run(&s);
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "code/repair.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "base/rng.h"
+#include "code/repair_stripe.h"
+
+struct repair_plan {
+	struct stripe_plan *sp;
+	struct repair_cursor at;
+	bool loaded;     /* sp holds the stripe at the cursor */
+	uint16_t *share; /* single-overlap: stripe sets that disks so far apart have in common */
+};
+
+const char *repair_method_name(enum repair_method method)
+{
+	static const char *const names[] = {"R_ALL", "R_FCO", "R_HYB", "R_MIN"};
+	return names[method];
+}
+
+static int check_past(const struct failure *failure, const struct repair_past *past)
+{
+	for (; past != NULL; past = past->past) {
+		if (past->failure->layout != failure->layout ||
+		    (unsigned)past->policy.method > REPAIR_MIN)
+			return -EINVAL;
+		for (uint32_t i = 0; i < past->failure->pools_n; i++) {
+			const struct failure_pool *p = &past->failure->pools[i];
+			for (uint32_t j = 0; j < p->n; j++)
+				if (!failure_has_disk(failure,
+						      layout_pool_disk(failure->layout, p->pool,
+								       p->failed[j])))
+					return -EINVAL;
+		}
+		failure = past->failure;
+	}
+	return 0;
+}
+
+static int load_shares(struct repair_plan *plan, const struct layout *l)
+{
+	if (l->spec.local_place != PLACE_OVERLAP)
+		return 0;
+	plan->share = calloc(l->pool_disks, sizeof(*plan->share));
+	if (plan->share == NULL)
+		return -ENOMEM;
+	for (uint32_t d = 0; d < l->pool_disks; d++)
+		plan->share[d] = (uint16_t)baseset_shared(&l->local.base, d, 0);
+	return 0;
+}
+
+int repair_plan_open(struct repair_plan **out, const struct failure *failure,
+		     const struct repair_policy *policy, const struct repair_past *past)
+{
+	if ((unsigned)policy->method > REPAIR_MIN || (unsigned)policy->site > REPAIR_AT_SERVER)
+		return -EINVAL;
+	int rc = check_past(failure, past);
+	if (rc != 0)
+		return rc;
+	struct repair_plan *plan = calloc(1, sizeof(*plan));
+	if (plan == NULL)
+		return -ENOMEM;
+	rc = stripe_plan_open(&plan->sp, failure, policy, past);
+	if (rc == 0)
+		rc = load_shares(plan, failure->layout);
+	if (rc != 0) {
+		repair_plan_close(plan);
+		return rc;
+	}
+	*out = plan;
+	return 0;
+}
+
+void repair_plan_close(struct repair_plan *plan)
+{
+	if (plan == NULL)
+		return;
+	stripe_plan_close(plan->sp);
+	free(plan->share);
+	free(plan);
+}
+
+struct repair_cursor repair_plan_tell(const struct repair_plan *plan)
+{
+	return plan->at;
+}
+
+void repair_plan_seek(struct repair_plan *plan, const struct repair_cursor *cursor)
+{
+	plan->at = *cursor;
+	plan->loaded = false;
+}
+
+/* Whether the chunk is missing when move m runs: lost, and no earlier move brought it back. */
+static bool missing_at(const struct stripe_plan *sp, uint32_t m, uint32_t c, uint32_t r)
+{
+	if (!bits_has(&sp->columns[c].lost, r))
+		return false;
+	for (uint32_t i = 0; i < m; i++) {
+		const struct stripe_move *move = &sp->moves[i];
+		if (move->kind == REPAIR_NETWORK && move->line == r && bits_has(&move->out, c))
+			return false;
+		if (move->kind == REPAIR_LOCAL && move->line == c && bits_has(&move->out, r))
+			return false;
+	}
+	return true;
+}
+
+static struct repair_chunk chunk_at(const struct stripe_plan *sp, uint32_t c, uint32_t r)
+{
+	const struct stripe_column *col = &sp->columns[c];
+	struct layout_spot home;
+	layout_row_at(sp->layout, col->at.pool, col->at.local_stripe, r, &home);
+	struct repair_chunk chunk = {.column = c, .row = r, .disk = home.disk, .slot = home.slot};
+	if (!bits_has(&col->lost, r) && !bits_has(&col->moved, r))
+		return chunk;
+	chunk.disk = sp->where[c * sp->layout->rows + r];
+	if (chunk.disk != home.disk)
+		chunk.slot = REPAIR_SPARE;
+	return chunk;
+}
+
+/* Picks k available columns, beginning at a hashed one so that all serve alike. */
+static void network_reads(const struct stripe_plan *sp, uint32_t m, struct repair_step *step)
+{
+	uint32_t columns = sp->layout->columns;
+	uint32_t k = (uint32_t)sp->layout->spec.net.k;
+	assert(columns > 0);
+	uint32_t first = (uint32_t)(mix_u64(sp->stripe * 256 + step->line) % columns);
+	for (uint32_t i = 0; i < columns && step->reads_n < k; i++) {
+		uint32_t c = (first + i) % columns;
+		if (!missing_at(sp, m, c, step->line))
+			step->reads[step->reads_n++] = chunk_at(sp, c, step->line);
+	}
+}
+
+/* How much work the failed disks of the pool put on this disk, in shared stripe sets. */
+static uint32_t disk_burden(const struct repair_plan *plan, const struct failure_pool *pool,
+			    uint32_t in_pool)
+{
+	uint32_t n = plan->sp->layout->pool_disks;
+	uint32_t burden = 0;
+	for (uint32_t i = 0; i < pool->n; i++)
+		burden += plan->share[(in_pool + n - pool->failed[i]) % n];
+	return burden;
+}
+
+/* Keeps the k least burdened chunks that it is shown, the earlier one of equals. */
+static void keep_least(struct repair_step *step, uint32_t *burden, uint32_t k, uint32_t load,
+		       const struct repair_chunk *chunk)
+{
+	uint32_t at = step->reads_n;
+	assert(k > 0);
+	if (at < k)
+		step->reads_n++;
+	else if (burden[--at] <= load)
+		return;
+	for (; at > 0 && burden[at - 1] > load; at--) {
+		burden[at] = burden[at - 1];
+		step->reads[at] = step->reads[at - 1];
+	}
+	burden[at] = load;
+	step->reads[at] = *chunk;
+}
+
+/*
+ * Picks k available rows of the column, beginning at a hashed one. In a single-overlap pool some
+ * disks share more stripe sets with the failed ones than others, so the most burdened are left out.
+ */
+static void local_reads(const struct repair_plan *plan, uint32_t m, struct repair_step *step)
+{
+	const struct stripe_plan *sp = plan->sp;
+	const struct layout *l = sp->layout;
+	uint32_t c = step->line;
+	assert(l->rows > 0);
+	uint32_t first = (uint32_t)(mix_u64(sp->columns[c].at.local_stripe) % l->rows);
+	uint32_t burden[ENCODING_STRIPE_MAX] = {0};
+	for (uint32_t i = 0; i < l->rows; i++) {
+		uint32_t r = (first + i) % l->rows;
+		if (missing_at(sp, m, c, r))
+			continue;
+		struct repair_chunk chunk = chunk_at(sp, c, r);
+		uint32_t in_pool = layout_disk_in_pool(l, chunk.disk);
+		uint32_t load =
+			plan->share == NULL ? 0 : disk_burden(plan, sp->columns[c].pool, in_pool);
+		keep_least(step, burden, (uint32_t)l->spec.local.k, load, &chunk);
+	}
+}
+
+static void mark_crossing(const struct stripe_plan *sp, struct repair_step *step)
+{
+	if (step->kind != REPAIR_NETWORK)
+		return;
+	const struct layout *l = sp->layout;
+	bool server = sp->policy.site == REPAIR_AT_SERVER;
+	uint32_t site = layout_disk_rack(l, step->writes[0].disk);
+	for (uint32_t i = 0; i < step->reads_n + step->writes_n; i++) {
+		struct repair_chunk *chunk =
+			i < step->reads_n ? &step->reads[i] : &step->writes[i - step->reads_n];
+		chunk->crosses = server || layout_disk_rack(l, chunk->disk) != site;
+		step->crossing += chunk->crosses;
+	}
+}
+
+static void fill_step(const struct repair_plan *plan, uint32_t m, struct repair_step *step)
+{
+	const struct stripe_plan *sp = plan->sp;
+	const struct stripe_move *move = &sp->moves[m];
+	step->kind = move->kind;
+	step->stripe = sp->stripe;
+	step->line = move->line;
+	step->lost_columns = sp->lost_columns;
+	step->failed = move->kind == REPAIR_LOCAL ? move->out_n : 0;
+	step->reads_n = 0;
+	step->writes_n = 0;
+	step->crossing = 0;
+	if (move->kind == REPAIR_LOST)
+		return;
+	bool by_row = move->kind == REPAIR_NETWORK;
+	for (uint32_t i = 0; i < (by_row ? sp->layout->columns : sp->layout->rows); i++)
+		if (bits_has(&move->out, i))
+			step->writes[step->writes_n++] =
+				by_row ? chunk_at(sp, i, move->line) : chunk_at(sp, move->line, i);
+	if (by_row)
+		network_reads(sp, m, step);
+	else
+		local_reads(plan, m, step);
+	mark_crossing(sp, step);
+}
+
+/* Finds the next stripe of this pass and pool at or after the cursor; false: none left. */
+static bool load_stripe(struct repair_plan *plan)
+{
+	struct stripe_plan *sp = plan->sp;
+	const struct layout *l = sp->layout;
+	const struct failure_pool *pool = &sp->failure->pools[plan->at.pool];
+	uint32_t min_hits;
+	if (!stripe_plan_scans(sp, plan->at.pass, pool, &min_hits))
+		return false;
+	uint64_t key = layout_pool_key(l, pool->pool);
+	uint64_t found, stripe;
+	uint32_t column;
+	while (place_scan(&l->local, key, pool->failed, pool->n, min_hits, plan->at.local_stripe,
+			  &found)) {
+		plan->at.local_stripe = found;
+		if (layout_column_find(l, pool->pool, found, &stripe, &column)) {
+			stripe_plan_look(sp, stripe);
+			if (stripe_plan_position(sp, plan->at.pass).pool == plan->at.pool) {
+				stripe_plan_moves(sp);
+				return true;
+			}
+		}
+		plan->at.local_stripe++;
+		plan->at.step = 0;
+	}
+	return false;
+}
+
+bool repair_plan_next(struct repair_plan *plan, struct repair_step *step)
+{
+	struct stripe_plan *sp = plan->sp;
+	uint32_t passes = stripe_plan_passes(sp);
+	struct repair_cursor *at = &plan->at;
+	while (at->pass < passes) {
+		if (at->pool >= sp->failure->pools_n) {
+			*at = (struct repair_cursor){.pass = at->pass + 1};
+			continue;
+		}
+		plan->loaded = plan->loaded || load_stripe(plan);
+		if (!plan->loaded) {
+			*at = (struct repair_cursor){.pass = at->pass, .pool = at->pool + 1};
+			continue;
+		}
+		while (at->step < sp->moves_n) {
+			uint32_t m = at->step++;
+			if (sp->moves[m].pass != at->pass)
+				continue;
+			fill_step(plan, m, step);
+			return true;
+		}
+		at->local_stripe++;
+		at->step = 0;
+		plan->loaded = false;
+	}
+	return false;
+}
+
+void repair_totals_add(struct repair_totals *t, const struct repair_step *step)
+{
+	switch (step->kind) {
+	case REPAIR_NETWORK:
+		t->net_steps++;
+		t->net_reads += step->reads_n;
+		t->net_writes += step->writes_n;
+		break;
+	case REPAIR_LOCAL:
+		t->local_steps++;
+		t->local_reads += step->reads_n;
+		t->local_writes += step->writes_n;
+		break;
+	case REPAIR_LOST:
+		t->lost_stripes++;
+		break;
+	}
+	for (uint32_t i = 0; i < step->reads_n; i++)
+		t->cross_reads += step->reads[i].crosses;
+	for (uint32_t i = 0; i < step->writes_n; i++)
+		t->cross_writes += step->writes[i].crosses;
+}

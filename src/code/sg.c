@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The walk: every chunk has a cursor; a step takes the longest run of bytes that is contiguous in
+ * all chunks, hands the pointers to the kernel and moves all cursors. With the same cuts everywhere
+ * that is one call for each segment. A cursor that reached the end of a short chunk points at
+ * zeros.
+ */
+#include "code/sg.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "code/encoding.h"
+
+#define ZEROS_BYTES 4096
+
+static const uint8_t zeros[ZEROS_BYTES];
+
+int sg_check(const struct sg *s, size_t len, bool may_be_short)
+{
+	size_t sum = 0;
+	if (len == 0 || s->count < 0 || (s->iov == NULL && s->count > 0))
+		return -EINVAL;
+	for (int i = 0; i < s->count; i++) {
+		if (s->iov[i].iov_base == NULL && s->iov[i].iov_len > 0)
+			return -EINVAL;
+		if (__builtin_add_overflow(sum, s->iov[i].iov_len, &sum))
+			return -EOVERFLOW;
+	}
+	return sum == len || (sum < len && may_be_short) ? 0 : -EINVAL;
+}
+
+bool sg_is_flat(const struct sg *s, size_t len)
+{
+	return s->count == 1 && s->iov->iov_len == len;
+}
+
+struct cursor {
+	const struct iovec *iov;
+	int left;   /* segments from iov on */
+	size_t off; /* in *iov */
+};
+
+static struct cursor cursor_start(const struct sg *s)
+{
+	return (struct cursor){s->iov, s->count, 0};
+}
+
+/* Points at the next byte and lowers *run to how many follow in one piece. */
+static uint8_t *cursor_peek(struct cursor *c, size_t *run)
+{
+	while (c->left > 0 && c->off == c->iov->iov_len) {
+		c->iov++;
+		c->left--;
+		c->off = 0;
+	}
+	if (c->left == 0) {
+		*run = min_u64(*run, ZEROS_BYTES);
+		return (uint8_t *)(uintptr_t)zeros; /* only inputs may be short: never written */
+	}
+	*run = min_u64(*run, c->iov->iov_len - c->off);
+	return (uint8_t *)c->iov->iov_base + c->off;
+}
+
+static void cursor_move(struct cursor *c, size_t n)
+{
+	if (c->left > 0)
+		c->off += n;
+}
+
+struct walk {
+	int n_in, n_out;
+	struct cursor in[ENCODING_STRIPE_MAX], out[ENCODING_STRIPE_MAX];
+	const uint8_t *in_at[ENCODING_STRIPE_MAX];
+	uint8_t *out_at[ENCODING_STRIPE_MAX];
+};
+
+static void walk_start(struct walk *w, const struct product *p, const struct sg *chunks)
+{
+	w->n_out = p->m->rows;
+	for (int i = 0; i < w->n_out; i++)
+		w->out[i] = cursor_start(&chunks[p->out[i]]);
+}
+
+/* Fills the pointers for the next run of at most `left` bytes and returns its length. */
+static int walk_step(struct walk *w, size_t left)
+{
+	size_t run = min_u64(left, sg_run_max(w->n_out));
+	for (int i = 0; i < w->n_in; i++)
+		w->in_at[i] = cursor_peek(&w->in[i], &run);
+	for (int i = 0; i < w->n_out; i++)
+		w->out_at[i] = cursor_peek(&w->out[i], &run);
+	for (int i = 0; i < w->n_in; i++)
+		cursor_move(&w->in[i], run);
+	for (int i = 0; i < w->n_out; i++)
+		cursor_move(&w->out[i], run);
+	return (int)run;
+}
+
+void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
+	    const struct sg *chunks)
+{
+	struct walk w;
+	walk_start(&w, p, chunks);
+	w.n_in = p->m->cols;
+	for (int i = 0; i < w.n_in; i++)
+		w.in[i] = cursor_start(&chunks[p->in[i]]);
+	while (len > 0) {
+		int run = walk_step(&w, len);
+		kernel->dot(p->m, run, w.in_at, w.out_at);
+		len -= (size_t)run;
+	}
+}
+
+void sg_dot_flat(const struct kernel *kernel, const struct product *p, size_t off, int len,
+		 const struct sg *chunks)
+{
+	const uint8_t *in[ENCODING_STRIPE_MAX];
+	uint8_t *out[ENCODING_STRIPE_MAX];
+	for (int i = 0; i < p->m->cols; i++)
+		in[i] = (const uint8_t *)chunks[p->in[i]].iov->iov_base + off;
+	for (int i = 0; i < p->m->rows; i++)
+		out[i] = (uint8_t *)chunks[p->out[i]].iov->iov_base + off;
+	kernel->dot(p->m, len, in, out);
+}
+
+void sg_mad(const struct kernel *kernel, const struct product *p, int col, size_t len,
+	    const struct sg *in, const struct sg *chunks)
+{
+	struct walk w;
+	walk_start(&w, p, chunks);
+	w.n_in = 1;
+	w.in[0] = cursor_start(in);
+	while (len > 0) {
+		int run = walk_step(&w, len);
+		kernel->mad(p->m, col, run, w.in_at[0], w.out_at);
+		len -= (size_t)run;
+	}
+}
+
+/* Lines that a segment's end cuts through are put together in a small buffer. */
+void sg_fold(const struct kernel *kernel, const struct sg *s, size_t len,
+	     uint8_t print[KERNEL_PRINT_BYTES])
+{
+	uint8_t cut[KERNEL_PRINT_BYTES];
+	size_t filled = 0;
+	struct cursor c = cursor_start(s);
+	memset(print, 0, KERNEL_PRINT_BYTES);
+	while (len > 0) {
+		size_t run = len;
+		const uint8_t *p = cursor_peek(&c, &run);
+		if (filled > 0 || run < KERNEL_PRINT_BYTES) {
+			run = min_u64(run, KERNEL_PRINT_BYTES - filled);
+			memcpy(cut + filled, p, run);
+			filled += run;
+			if (filled == KERNEL_PRINT_BYTES) {
+				kernel->fold(print, cut, 1);
+				filled = 0;
+			}
+		} else {
+			kernel->fold(print, p, run / KERNEL_PRINT_BYTES);
+			run -= run % KERNEL_PRINT_BYTES;
+		}
+		cursor_move(&c, run);
+		len -= run;
+	}
+	if (filled > 0) {
+		memset(cut + filled, 0, KERNEL_PRINT_BYTES - filled);
+		kernel->fold(print, cut, 1);
+	}
+}

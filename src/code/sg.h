@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Chunks in pieces: each chunk is an array of segments, cut anywhere, and no two chunks need to be
+ * cut alike. The kernels run straight over the segments; nothing is copied.
+ */
+#ifndef CODE_SG_H
+#define CODE_SG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "code/kernel.h"
+
+struct sg {
+	const struct iovec *iov; /* borrowed; may be NULL when count is 0 */
+	int count;
+};
+
+/*
+ * Whether the segments make a chunk of len bytes: 0, -EOVERFLOW when their sizes overflow, else
+ * -EINVAL. With may_be_short the bytes beyond the last segment count as zeros: that is how the tail
+ * of a block is encoded without padding it in memory.
+ */
+int sg_check(const struct sg *s, size_t len, bool may_be_short);
+
+/* Whether it is one segment of len bytes. */
+bool sg_is_flat(const struct sg *s, size_t len);
+
+/*
+ * How many bytes of each chunk to work on at a time when they are passed over more than once: so few
+ * that the later passes find them in a near cache, so many that the streams of reads run long enough
+ * (measured: less is slower, and so is no blocking from chunks of 128 KiB on).
+ */
+#define SG_BLOCK (16 * 1024)
+
+/* ISA-L makes up to six outputs in one pass over the inputs. */
+static inline size_t sg_run_max(int outputs)
+{
+	return outputs > 6 ? SG_BLOCK : KERNEL_RUN_MAX;
+}
+
+/* A product of a matrix and chunks: chunks[out[i]] = sum over j of m[i][j] * chunks[in[j]]. */
+struct product {
+	const struct matrix *m;
+	const int *in;  /* m->cols chunk numbers */
+	const int *out; /* m->rows chunk numbers */
+};
+
+/* All chunks passed sg_check() with this len. */
+void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
+	    const struct sg *chunks);
+
+/* The same for bytes [off, off + len) of chunks that are flat. */
+void sg_dot_flat(const struct kernel *kernel, const struct product *p, size_t off, int len,
+		 const struct sg *chunks);
+
+/* chunks[out[i]] += m[i][col] * in; p->in is not used. */
+void sg_mad(const struct kernel *kernel, const struct product *p, int col, size_t len,
+	    const struct sg *in, const struct sg *chunks);
+
+/* The fingerprint of verify.h over the chunk's bytes; print is set, not added to. */
+void sg_fold(const struct kernel *kernel, const struct sg *s, size_t len,
+	     uint8_t print[KERNEL_PRINT_BYTES]);
+
+#endif

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Codes against hostile geometries and loss sets. The input is a program of bytes: kind and parameters
+ * as they come, chunk length, cuts, costs, losses. Whatever is refused must be refused with a code of
+ * the table; whatever is planned must give back the very bytes that were lost.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "code/codec.h"
+#include "code/health.h"
+#include "code/plan.h"
+#include "code/update.h"
+#include "fuzz.h"
+
+#define CHUNKS_MAX 600 /* of a block that is really built */
+#define LEN_MAX 700
+
+struct input {
+	const uint8_t *at;
+	size_t left;
+};
+
+static uint8_t take(struct input *in)
+{
+	if (in->left == 0)
+		return 0;
+	in->left--;
+	return *in->at++;
+}
+
+/* Mostly small, sometimes anything at all. */
+static int take_number(struct input *in)
+{
+	uint8_t b = take(in);
+	if (b < 250)
+		return b % 32;
+	int wild = 0;
+	for (int i = 0; i < 4; i++)
+		wild = (int)((unsigned int)wild << 8 | take(in));
+	return b < 253 ? wild % 300 : wild;
+}
+
+static struct encoding take_encoding(struct input *in)
+{
+	struct encoding e = {.kind = (enum encoding_kind)(take(in) % 5)};
+	e.mlec.net.k = take_number(in);
+	e.mlec.net.p = take_number(in);
+	e.mlec.local.k = take_number(in);
+	e.mlec.local.p = take_number(in);
+	return e;
+}
+
+struct block {
+	struct codec *codec;
+	struct encoding e;
+	int total;
+	size_t len;
+	uint8_t *memory, *truth; /* chunk after chunk */
+	struct iovec *iov;       /* two for each chunk */
+	struct sg *sg;
+	uint32_t *cost;
+	int *lost;
+	int n_lost;
+};
+
+static uint8_t *block_chunk(const struct block *b, int i)
+{
+	return b->memory + (size_t)i * b->len;
+}
+
+static void block_cut(struct block *b, struct input *in)
+{
+	for (int i = 0; i < b->total; i++) {
+		size_t cut = take(in) % (b->len + 1);
+		uint8_t *chunk = block_chunk(b, i);
+		b->iov[2 * i] = (struct iovec){chunk, cut};
+		b->iov[2 * i + 1] = (struct iovec){chunk + cut, b->len - cut};
+		b->sg[i] = (struct sg){&b->iov[2 * i], 2};
+		if (cut == 0)
+			b->sg[i] = (struct sg){&b->iov[2 * i + 1], 1};
+	}
+}
+
+static bool block_init(struct block *b, struct input *in)
+{
+	size_t n = (size_t)b->total;
+	b->len = 1 + (size_t)(take(in) * 3 % LEN_MAX);
+	b->memory = malloc(n * b->len);
+	b->truth = malloc(n * b->len);
+	b->iov = calloc(2 * n, sizeof(*b->iov));
+	b->sg = calloc(n, sizeof(*b->sg));
+	b->cost = calloc(n, sizeof(*b->cost));
+	b->lost = calloc(n + 2, sizeof(*b->lost));
+	return b->memory && b->truth && b->iov && b->sg && b->cost && b->lost;
+}
+
+static void block_fini(struct block *b)
+{
+	codec_close(b->codec);
+	free(b->memory);
+	free(b->truth);
+	free(b->iov);
+	free(b->sg);
+	free(b->cost);
+	free(b->lost);
+}
+
+/* Numbers as they come: out of range and doubled ones too. */
+static void take_losses(struct block *b, struct input *in)
+{
+	int n = take(in) % (b->total + 2);
+	for (int i = 0; i < b->total; i++)
+		b->cost[i] = take(in);
+	for (b->n_lost = 0; b->n_lost < n; b->n_lost++) {
+		int chunk = (take(in) | take(in) << 8) % (b->total + 1) - (take(in) == 255);
+		b->lost[b->n_lost] = chunk;
+		if (chunk >= 0 && chunk < b->total)
+			b->cost[chunk] = CHUNK_LOST;
+	}
+}
+
+static void check_plan(struct block *b, const struct plan *p)
+{
+	for (int i = 0; i < b->total; i++)
+		if (b->cost[i] == CHUNK_LOST)
+			memset(block_chunk(b, i), 0x55, b->len);
+	int err = plan_run(p, b->sg);
+	assert(err == 0);
+	err = plan_verify(p, b->sg);
+	assert(err == 0);
+	for (int i = 0; i < b->n_lost; i++) {
+		size_t off = (size_t)b->lost[i] * b->len;
+		assert(memcmp(b->memory + off, b->truth + off, b->len) == 0);
+	}
+	memcpy(b->memory, b->truth, (size_t)b->total * b->len);
+}
+
+static void check_losses(struct block *b)
+{
+	struct code_health h;
+	struct plan *p = NULL;
+	int known = code_health(b->codec, b->lost, b->n_lost, &h);
+	int err = plan_rebuild(b->codec, b->len, b->cost, b->lost, b->n_lost, &p);
+	assert(known == 0 || known == -EINVAL);
+	if (known != 0 || b->n_lost == 0) {
+		assert(err == -EINVAL);
+		return;
+	}
+	if (b->n_lost <= encoding_tolerance(&b->e))
+		assert(h.tolerated);
+	if (h.tolerated)
+		assert(err == 0);
+	assert(err == 0 || err == -ENODATA);
+	if (err == 0)
+		check_plan(b, p);
+	plan_close(p);
+}
+
+static void check_range(struct block *b, struct input *in)
+{
+	struct plan *p = NULL;
+	uint64_t block = (uint64_t)encoding_data_chunks(&b->e) * b->len;
+	uint64_t off = (uint64_t)take(in) * block / 256, len = (uint64_t)take(in) * block / 200;
+	int err = plan_range(b->codec, b->len, b->cost, off, len, &p);
+	assert(err == 0 || err == -ENODATA || err == -ERANGE);
+	assert((err == -ERANGE) == (len == 0 || off + len > block));
+	if (err == 0)
+		assert(p->n_reads > 0 && p->off + p->len <= b->len);
+	plan_close(p);
+}
+
+static void check_update(struct block *b, struct input *in)
+{
+	int chunk = take(in) % b->total;
+	uint8_t delta[LEN_MAX];
+	for (size_t i = 0; i < b->len; i++)
+		delta[i] = (uint8_t)(i * take(in));
+	struct iovec iov = {delta, b->len};
+	int err = update_apply(b->codec, chunk, b->len, &(struct sg){&iov, 1}, b->sg);
+	assert((err == 0) == (encoding_data_index(&b->e, chunk) >= 0));
+	if (err != 0)
+		return;
+	for (size_t i = 0; i < b->len; i++)
+		block_chunk(b, chunk)[i] ^= delta[i];
+	err = codec_verify(b->codec, b->len, b->sg);
+	assert(err == 0);
+}
+
+static void check_block(struct block *b, struct input *in)
+{
+	struct rng rng;
+	rng_init(&rng, take(in));
+	rng_fill(&rng, b->memory, (size_t)b->total * b->len);
+	block_cut(b, in);
+	int err = codec_encode(b->codec, b->len, b->sg);
+	assert(err == 0);
+	err = codec_verify(b->codec, b->len, b->sg);
+	assert(err == 0);
+	memcpy(b->truth, b->memory, (size_t)b->total * b->len);
+	take_losses(b, in);
+	check_losses(b);
+	check_range(b, in);
+	check_update(b, in);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = {data, size};
+	struct block b = {.e = take_encoding(&in)};
+	int err = codec_open(&b.e, &b.codec);
+	assert((err == 0) == (encoding_check(&b.e, NULL, 0) == 0));
+	if (err != 0) {
+		assert(strcmp(err_name(err), "EUNKNOWN") != 0);
+		return 0;
+	}
+	b.total = encoding_total_chunks(&b.e);
+	if (b.total <= CHUNKS_MAX && block_init(&b, &in))
+		check_block(&b, &in);
+	block_fini(&b);
+	return 0;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+
+#include "code/gf.h"
+#include "code/health.h"
+#include "code_rig.h"
+
+static struct code_health health_of(const struct codec *c, const int *lost, int n)
+{
+	struct code_health h;
+	assert_int_equal(code_health(c, lost, n, &h), 0);
+	return h;
+}
+
+/* The fewest further losses that this code does not survive, by trying all sets. */
+static int losses_to_kill(const struct codec *c, const int *lost, int n_lost)
+{
+	int total = encoding_total_chunks(codec_encoding(c)), left[32], n_left = 0;
+	for (int i = 0; i < total; i++) {
+		int l = 0;
+		while (l < n_lost && lost[l] != i)
+			l++;
+		if (l == n_lost)
+			left[n_left++] = i;
+	}
+	for (int n = 1; n <= n_left; n++) {
+		int set[32], all[32];
+		first_combination(set, n);
+		do {
+			memcpy(all, lost, (size_t)n_lost * sizeof(*all));
+			for (int i = 0; i < n; i++)
+				all[n_lost + i] = left[set[i]];
+			if (!health_of(c, all, n_lost + n).tolerated)
+				return n;
+		} while (next_combination(set, n, n_left));
+	}
+	return n_left + 1;
+}
+
+/* Every set of up to `most` losses: `more` is borne, and if it is exact one loss more can kill. */
+static void check_every_loss(const char *text, int most, bool always_exact)
+{
+	struct encoding e = rig_parse(text);
+	struct codec *c;
+	int total = encoding_total_chunks(&e);
+	assert_int_equal(codec_open(&e, &c), 0);
+	for (int n = 0; n <= most; n++) {
+		int lost[32];
+		first_combination(lost, n);
+		do {
+			struct code_health h = health_of(c, lost, n);
+			if (!h.tolerated) {
+				assert_int_equal(h.more, 0);
+				assert_true(n > encoding_tolerance(&e));
+				continue;
+			}
+			int kill = losses_to_kill(c, lost, n);
+			if (h.exact)
+				assert_int_equal(h.more, kill - 1);
+			else
+				assert_true(h.more < kill);
+			assert_true(h.exact || !always_exact);
+			if (n == 0)
+				assert_int_equal(h.more, encoding_tolerance(&e));
+		} while (next_combination(lost, n, total));
+	}
+	codec_close(c);
+}
+
+static void what_can_be_borne_is_told_exactly_for_rs_and_copies(void **state)
+{
+	check_every_loss("r1", 1, true);
+	check_every_loss("r3", 3, true);
+	check_every_loss("rs:1+1", 2, true);
+	check_every_loss("rs:4+2", 4, true);
+	check_every_loss("rs:3+3", 4, true);
+}
+
+static void what_can_be_borne_is_told_exactly_for_good_lrc(void **state)
+{
+	check_every_loss("lrc:4+2+1", 4, true);
+	check_every_loss("lrc:4+2+2", 5, true);
+	check_every_loss("lrc:6+2+2", 4, true);
+	check_every_loss("lrc:2+2+1", 4, true);
+	check_every_loss("lrc:3+1+2", 4, true);
+}
+
+static void other_lrc_promise_no_more_than_they_keep(void **state)
+{
+	check_every_loss("lrc:4+2+3", 5, false);
+	check_every_loss("lrc:6+3+3", 3, false);
+}
+
+static void mlec_promises_no_more_than_it_keeps(void **state)
+{
+	check_every_loss("mlec:2+1/2+1", 5, false);
+	check_every_loss("mlec:1+1/1+1", 4, false);
+	check_every_loss("mlec:1+2/2+1", 4, false);
+}
+
+static void mlec_counts_its_dead_columns(void **state)
+{
+	struct encoding e = rig_parse("mlec:2+1/2+1");
+	struct codec *c;
+	assert_int_equal(codec_open(&e, &c), 0);
+	struct code_health h = health_of(c, (int[]){0, 1, 3}, 3);
+	assert_true(h.tolerated);
+	assert_int_equal(h.dead_columns, 1);
+	/* Two columns have lost two each, but in different rows: repair along rows saves the block. */
+	h = health_of(c, (int[]){0, 1, 4, 5}, 4);
+	assert_true(h.tolerated);
+	assert_int_equal(h.dead_columns, 2);
+	assert_int_equal(h.more, 0);
+	assert_false(h.exact);
+	h = health_of(c, (int[]){0, 1, 3, 4}, 4); /* in the same rows: lost */
+	assert_false(h.tolerated);
+	codec_close(c);
+}
+
+/* Whole racks may go: PN columns, with PL more in each other column. */
+static void mlec_survives_pn_columns_and_pl_chunks_in_each_other(void **state)
+{
+	struct encoding e = rig_parse("mlec:10+2/17+3");
+	struct codec *c;
+	int lost[240], n = 0;
+	assert_int_equal(codec_open(&e, &c), 0);
+	for (int i = 0; i < 240; i++)
+		if (i / 20 < 2 || i % 20 < 3)
+			lost[n++] = i;
+	struct code_health h = health_of(c, lost, n);
+	assert_true(h.tolerated);
+	assert_int_equal(h.dead_columns, 2);
+	lost[n++] = 45; /* a fourth chunk of a third column */
+	h = health_of(c, lost, n);
+	assert_int_equal(h.dead_columns, 3);
+	codec_close(c);
+}
+
+static void bad_loss_sets_are_refused(void **state)
+{
+	struct encoding e = rig_parse("rs:4+2");
+	struct codec *c;
+	struct code_health h;
+	assert_int_equal(codec_open(&e, &c), 0);
+	assert_int_equal(code_health(c, (int[]){1, 6}, 2, &h), -EINVAL);
+	assert_int_equal(code_health(c, (int[]){-1}, 1, &h), -EINVAL);
+	assert_int_equal(code_health(c, (int[]){3, 2, 3}, 3, &h), -EINVAL);
+	codec_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_can_be_borne_is_told_exactly_for_rs_and_copies),
+		cmocka_unit_test(what_can_be_borne_is_told_exactly_for_good_lrc),
+		cmocka_unit_test(other_lrc_promise_no_more_than_they_keep),
+		cmocka_unit_test(mlec_promises_no_more_than_it_keeps),
+		cmocka_unit_test(mlec_counts_its_dead_columns),
+		cmocka_unit_test(mlec_survives_pn_columns_and_pl_chunks_in_each_other),
+		cmocka_unit_test(bad_loss_sets_are_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

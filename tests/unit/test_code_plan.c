@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+
+#include "code/gf.h"
+#include "code/health.h"
+#include "code/plan.h"
+#include "code_rig.h"
+
+#define POISON 0xee
+
+static void set_costs(uint32_t *cost, int total, const int *lost, int n_lost)
+{
+	for (int i = 0; i < total; i++)
+		cost[i] = 10;
+	for (int i = 0; i < n_lost; i++)
+		cost[lost[i]] = CHUNK_LOST;
+}
+
+static bool is_step_input(const struct plan *p, int chunk)
+{
+	for (int i = 0; i < p->n_steps; i++)
+		for (int j = 0; j < p->steps[i].m.cols; j++)
+			if (p->steps[i].in[j] == chunk)
+				return true;
+	return false;
+}
+
+/* Nothing is read twice or read when lost, and the cost is the sum. */
+static void assert_reads_add_up(const struct plan *p, const uint32_t *cost)
+{
+	uint64_t sum = 0;
+	for (int i = 0; i < p->n_reads; i++) {
+		assert_true(i == 0 || p->reads[i - 1].chunk < p->reads[i].chunk);
+		assert_true(cost[p->reads[i].chunk] != CHUNK_LOST);
+		assert_true(p->reads[i].len > 0);
+		sum += cost[p->reads[i].chunk];
+	}
+	assert_int_equal(p->cost, sum);
+}
+
+static void flips_are_found(const struct plan *p, struct rig *r, struct rng *rng)
+{
+	const struct plan_step *s = &p->steps[rng_below(rng, (uint64_t)p->n_steps)];
+	int in = s->in[0], out = s->out[0];
+	if (s->m.coef[0] == 0)
+		return; /* this input does not reach this output */
+	r->chunk[out][rng_below(rng, r->len)] ^= 1;
+	assert_int_equal(plan_verify(p, r->sg), -EBADMSG);
+	memcpy(r->chunk[out], r->truth[out], r->len);
+	r->chunk[in][rng_below(rng, r->len)] ^= 0x80;
+	assert_int_equal(plan_verify(p, r->sg), -EBADMSG);
+	memcpy(r->chunk[in], r->truth[in], r->len);
+}
+
+/* Everything but what the plan reads is overwritten before it runs. */
+static void run_plan(const struct plan *p, struct rig *r, struct rng *rng)
+{
+	bool *read = calloc((size_t)r->total, sizeof(*read));
+	assert_non_null(read);
+	for (int i = 0; i < p->n_reads; i++)
+		read[p->reads[i].chunk] = true;
+	for (int i = 0; i < r->total; i++)
+		if (!read[i])
+			memset(r->chunk[i], POISON, r->len);
+	free(read);
+	assert_int_equal(plan_run(p, r->sg), 0);
+	assert_int_equal(plan_verify(p, r->sg), 0);
+	for (int i = 0; i < p->n_steps; i++)
+		for (int j = 0; j < p->steps[i].m.rows; j++)
+			rig_assert_chunk(r, p->steps[i].out[j]);
+	flips_are_found(p, r, rng);
+}
+
+static void rebuild(struct rig *r, const int *lost, int n_lost, struct rng *rng)
+{
+	uint32_t *cost = calloc((size_t)r->total, sizeof(*cost));
+	struct plan *p;
+	struct code_health h;
+	assert_non_null(cost);
+	set_costs(cost, r->total, lost, n_lost);
+	assert_int_equal(code_health(r->codec, lost, n_lost, &h), 0);
+	int err = plan_rebuild(r->codec, r->len, cost, lost, n_lost, &p);
+	assert_int_equal(err, h.tolerated ? 0 : -ENODATA);
+	if (err == 0) {
+		assert_reads_add_up(p, cost);
+		run_plan(p, r, rng);
+		for (int i = 0; i < n_lost; i++)
+			rig_assert_chunk(r, lost[i]);
+		for (int i = 0; i < r->total; i++)
+			memcpy(r->chunk[i], r->truth[i], r->len);
+		plan_close(p);
+	}
+	free(cost);
+}
+
+static void rebuild_after_every_loss(const char *text, int most, struct rng *rng)
+{
+	struct rig r;
+	rig_open(&r, text, 1 + rng_below(rng, 150), rng);
+	rig_encode(&r);
+	for (int n = 1; n <= most && n <= r.total; n++) {
+		int lost[16];
+		first_combination(lost, n);
+		do {
+			if (rng_below(rng, 2))
+				rig_cut(&r, rng);
+			else
+				rig_flat(&r);
+			rebuild(&r, lost, n, rng);
+		} while (next_combination(lost, n, r.total));
+	}
+	rig_fini(&r);
+}
+
+/* With one loss more than can ever be survived, to see that it is refused. */
+static void small_codes_rebuild_after_every_tolerated_loss(void **state)
+{
+	struct rng rng;
+	rng_init(&rng, 30);
+	rebuild_after_every_loss("r1", 1, &rng);
+	rebuild_after_every_loss("r4", 4, &rng);
+	for (int k = 1; k <= 6; k++) {
+		for (int p = 1; p <= 4; p++) {
+			char text[ENCODING_TEXT_MAX];
+			snprintf(text, sizeof(text), "rs:%d+%d", k, p);
+			rebuild_after_every_loss(text, p + 1, &rng);
+		}
+	}
+	rebuild_after_every_loss("lrc:4+2+1", 4, &rng);
+	rebuild_after_every_loss("lrc:4+2+2", 5, &rng);
+	rebuild_after_every_loss("lrc:3+3+2", 6, &rng);
+	rebuild_after_every_loss("lrc:6+3+3", 4, &rng);
+	rebuild_after_every_loss("lrc:6+2+2", 5, &rng);
+	rebuild_after_every_loss("mlec:2+1/2+1", 9, &rng);
+	rebuild_after_every_loss("mlec:1+1/2+2", 8, &rng);
+	rebuild_after_every_loss("mlec:2+2/2+1", 5, &rng);
+}
+
+static void large_codes_rebuild_after_random_losses(void **state)
+{
+	static const char *const all[] = {"rs:28+12",       "rs:200+55",   "rs:10+4",
+					  "lrc:12+2+2",     "lrc:48+4+4",  "lrc:120+30+2",
+					  "mlec:10+2/17+3", "mlec:4+3/6+2"};
+	struct rng rng;
+	rng_init(&rng, 31);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		struct rig r;
+		rig_open(&r, all[i], 65, &rng);
+		rig_encode(&r);
+		for (int round = 0; round < 15; round++) {
+			int lost[256];
+			int most = 2 * encoding_tolerance(r.e) + 2;
+			int n = 1 +
+				(int)rng_below(&rng, (uint64_t)(most < r.total ? most : r.total));
+			random_set(&rng, lost, n, r.total);
+			rig_cut(&r, &rng);
+			rebuild(&r, lost, n, &rng);
+		}
+		rig_fini(&r);
+	}
+}
+
+/* ---- cheapest ---- */
+
+struct oracle {
+	struct stripe_code code;
+	uint8_t rows[256];
+};
+
+static void oracle_init(struct oracle *o, const struct encoding *e)
+{
+	o->code = (struct stripe_code){encoding_data_chunks(e), encoding_total_chunks(e), o->rows};
+	if (e->kind == ENCODING_LRC)
+		gf_lrc_rows(&e->lrc, o->rows);
+	else
+		gf_rs_rows(e->rs.k, e->rs.p, o->rows);
+}
+
+/* Tries all sets of reads; UINT64_MAX when none serves. */
+static uint64_t cheapest_by_trying(const struct oracle *o, const uint32_t *cost, const int *wanted,
+				   int n_wanted)
+{
+	uint64_t best = UINT64_MAX;
+	for (uint32_t set = 1; set < 1U << o->code.n; set++) {
+		int reads[16], n = 0;
+		uint8_t coef[256];
+		uint64_t sum = 0;
+		bool there = true;
+		for (int i = 0; i < o->code.n && there; i++) {
+			if (!(set >> i & 1))
+				continue;
+			there = cost[i] != CHUNK_LOST;
+			sum += cost[i];
+			reads[n++] = i;
+		}
+		if (there && sum < best &&
+		    gf_solve(&o->code, reads, n, wanted, n_wanted, coef) == 0)
+			best = sum;
+	}
+	return best;
+}
+
+static void compare_with_trying(const char *text, int rounds, struct rng *rng)
+{
+	struct encoding e = rig_parse(text);
+	struct oracle o;
+	struct codec *c;
+	oracle_init(&o, &e);
+	assert_int_equal(codec_open(&e, &c), 0);
+	for (int round = 0; round < rounds; round++) {
+		uint32_t cost[16];
+		int wanted[16], n = 1 + (int)rng_below(rng, 3);
+		uint64_t spread = (uint64_t[]){1, 3, 20, 1000}[rng_below(rng, 4)];
+		n = n < o.code.n ? n : o.code.n;
+		for (int i = 0; i < o.code.n; i++)
+			cost[i] = rng_below(rng, 4) == 0 ? CHUNK_LOST
+							 : (uint32_t)rng_below(rng, spread);
+		random_set(rng, wanted, n, o.code.n);
+		struct plan *p;
+		uint64_t best = cheapest_by_trying(&o, cost, wanted, n);
+		int err = plan_rebuild(c, 100, cost, wanted, n, &p);
+		assert_int_equal(err, best == UINT64_MAX ? -ENODATA : 0);
+		if (err == 0) {
+			assert_int_equal(p->cost, best);
+			assert_reads_add_up(p, cost);
+			plan_close(p);
+		}
+	}
+	codec_close(c);
+}
+
+static void no_set_of_reads_is_cheaper_than_the_plan(void **state)
+{
+	struct rng rng;
+	rng_init(&rng, 32);
+	compare_with_trying("rs:1+2", 200, &rng);
+	compare_with_trying("rs:4+2", 200, &rng);
+	compare_with_trying("rs:3+4", 200, &rng);
+	compare_with_trying("lrc:2+2+1", 300, &rng);
+	compare_with_trying("lrc:4+2+1", 300, &rng);
+	compare_with_trying("lrc:4+2+2", 300, &rng);
+	compare_with_trying("lrc:4+1+2", 300, &rng);
+	compare_with_trying("lrc:6+3+1", 150, &rng);
+	compare_with_trying("lrc:6+2+2", 150, &rng);
+}
+
+static struct plan *plan_for(const struct codec *c, const uint32_t *cost, const int *wanted, int n)
+{
+	struct plan *p = NULL;
+	assert_int_equal(plan_rebuild(c, 4096, cost, wanted, n, &p), 0);
+	return p;
+}
+
+static void lrc_repairs_locally_when_it_can(void **state)
+{
+	struct encoding e = rig_parse("lrc:12+2+2");
+	uint32_t cost[16];
+	struct codec *c;
+	assert_int_equal(codec_open(&e, &c), 0);
+	set_costs(cost, 16, (int[]){1, 7}, 2);
+	struct plan *p = plan_for(c, cost, (int[]){1}, 1);
+	assert_int_equal(p->n_reads, 6); /* the rest of its group and the local parity */
+	assert_int_equal(p->reads[5].chunk, 12);
+	plan_close(p);
+	p = plan_for(c, cost, (int[]){1, 7}, 2); /* one in each group: two separate repairs */
+	assert_int_equal(p->n_reads, 12);
+	assert_int_equal(p->n_steps, 2);
+	assert_int_equal(p->steps[0].m.cols, 6);
+	plan_close(p);
+	set_costs(cost, 16, (int[]){1, 2}, 2);
+	p = plan_for(c, cost, (int[]){1}, 1); /* two in one group: all of the stripe */
+	assert_int_equal(p->n_reads, 12);
+	plan_close(p);
+	codec_close(c);
+}
+
+static void a_slow_chunk_is_read_around_when_that_is_cheaper(void **state)
+{
+	struct encoding e = rig_parse("rs:4+2");
+	struct codec *c;
+	struct plan *p;
+	uint32_t cost[] = {1, 1, 100, 1, 1, 1};
+	assert_int_equal(codec_open(&e, &c), 0);
+	assert_int_equal(plan_range(c, 10, cost, 20, 10, &p), 0);
+	assert_int_equal(p->cost, 4);
+	assert_int_equal(p->n_steps, 1);
+	plan_close(p);
+	cost[2] = 3;
+	assert_int_equal(plan_range(c, 10, cost, 20, 10, &p), 0);
+	assert_int_equal(p->cost, 3);
+	assert_int_equal(p->n_steps, 0);
+	plan_close(p);
+	codec_close(c);
+}
+
+/* ---- mlec ---- */
+
+static void mlec_repairs_in_the_column_when_it_can(void **state)
+{
+	struct encoding e = rig_parse("mlec:10+2/17+3");
+	static uint32_t cost[240];
+	struct codec *c;
+	assert_int_equal(codec_open(&e, &c), 0);
+	for (int i = 0; i < 240; i++)
+		cost[i] = i / 20 == 3 ? 1 : 10; /* column 3 is here, others across racks */
+	cost[61] = cost[62] = cost[63] = CHUNK_LOST;
+	struct plan *p = plan_for(c, cost, (int[]){61, 62, 63}, 3);
+	assert_int_equal(p->cost, 17);
+	assert_int_equal(p->n_steps, 1);
+	plan_close(p);
+	cost[64] = CHUNK_LOST; /* one too many: one crosses racks, the rest is local, as in R_MIN */
+	p = plan_for(c, cost, (int[]){61, 62, 63, 64}, 4);
+	assert_int_equal(p->cost, 10 * 10 + 16);
+	assert_int_equal(p->n_steps, 2);
+	assert_int_equal(p->steps[0].m.rows, 1);
+	assert_int_equal(p->steps[1].m.rows, 3);
+	plan_close(p);
+	codec_close(c);
+}
+
+/* What peeling makes of a set of chunks of a small grid. */
+static uint32_t grid_closure(const struct mlec_shape *s, uint32_t have)
+{
+	int height = s->local.k + s->local.p, width = s->net.k + s->net.p;
+	uint32_t before;
+	do {
+		before = have;
+		for (int column = 0; column < width; column++) {
+			uint32_t mask = ((1U << height) - 1) << column * height;
+			if (__builtin_popcount(have & mask) >= s->local.k)
+				have |= mask;
+		}
+		for (int row = 0; row < height; row++) {
+			uint32_t mask = 0;
+			for (int column = 0; column < width; column++)
+				mask |= 1U << (column * height + row);
+			if (__builtin_popcount(have & mask) >= s->net.k)
+				have |= mask;
+		}
+	} while (have != before);
+	return have;
+}
+
+/* Greedy by design: never below the optimum, and equal to it for a single chunk of a whole grid. */
+static void mlec_plans_are_valid_and_near_the_cheapest(void **state)
+{
+	struct encoding e = rig_parse("mlec:2+1/2+2");
+	struct codec *c;
+	struct rng rng;
+	uint64_t paid = 0, optimum = 0;
+	rng_init(&rng, 33);
+	assert_int_equal(codec_open(&e, &c), 0);
+	for (int round = 0; round < 150; round++) {
+		uint32_t cost[12], there = 0, want = 0;
+		int wanted[3], n = 1 + (int)rng_below(&rng, 3);
+		random_set(&rng, wanted, n, 12);
+		for (int i = 0; i < 12; i++) {
+			cost[i] = rng_below(&rng, 3) == 0 ? CHUNK_LOST
+							  : (uint32_t)(1 + rng_below(&rng, 9));
+			there |= (uint32_t)(cost[i] != CHUNK_LOST) << i;
+		}
+		for (int i = 0; i < n; i++)
+			want |= 1U << wanted[i];
+		uint64_t best = UINT64_MAX;
+		for (uint32_t set = 1; set < 1U << 12; set++) {
+			uint64_t sum = 0;
+			for (int i = 0; i < 12; i++)
+				sum += set >> i & 1 ? cost[i] : 0;
+			if ((set & ~there) == 0 && sum < best &&
+			    (grid_closure(&e.mlec, set) & want) == want)
+				best = sum;
+		}
+		struct plan *p;
+		int err = plan_rebuild(c, 100, cost, wanted, n, &p);
+		assert_int_equal(err, best == UINT64_MAX ? -ENODATA : 0);
+		if (err != 0)
+			continue;
+		assert_reads_add_up(p, cost);
+		assert_true(p->cost >= best);
+		paid += p->cost;
+		optimum += best;
+		plan_close(p);
+	}
+	print_message("mlec plans: %.3f of the cheapest\n", (double)paid / (double)optimum);
+	assert_true((double)paid < 1.1 * (double)optimum);
+	codec_close(c);
+}
+
+static void a_single_loss_in_an_mlec_is_repaired_by_the_cheaper_line(void **state)
+{
+	struct encoding e = rig_parse("mlec:3+2/4+2");
+	struct codec *c;
+	struct rng rng;
+	rng_init(&rng, 34);
+	assert_int_equal(codec_open(&e, &c), 0);
+	for (int round = 0; round < 50; round++) {
+		uint32_t cost[30], column[6], row[5];
+		int lost = (int)rng_below(&rng, 30), n_column = 0, n_row = 0;
+		for (int i = 0; i < 30; i++)
+			cost[i] = (uint32_t)(50 + rng_below(&rng, 40)); /* no detour pays */
+		cost[lost] = CHUNK_LOST;
+		for (int i = 0; i < 30; i++) {
+			if (i != lost && i / 6 == lost / 6)
+				column[n_column++] = cost[i];
+			if (i != lost && i % 6 == lost % 6)
+				row[n_row++] = cost[i];
+		}
+		uint32_t *lines[] = {column, row};
+		int sizes[] = {5, 4}, takes[] = {4, 3};
+		uint64_t best = UINT64_MAX;
+		for (int l = 0; l < 2; l++) {
+			uint64_t sum = 0;
+			for (int t = 0; t < takes[l]; t++) {
+				int min = t;
+				for (int i = t; i < sizes[l]; i++)
+					min = lines[l][i] < lines[l][min] ? i : min;
+				uint32_t value = lines[l][min];
+				lines[l][min] = lines[l][t];
+				sum += value;
+			}
+			best = min_u64(best, sum);
+		}
+		struct plan *p = plan_for(c, cost, &lost, 1);
+		assert_int_equal(p->cost, best);
+		plan_close(p);
+	}
+	codec_close(c);
+}
+
+/* ---- ranges ---- */
+
+/* Copies in only the bytes that the plan reads, runs it, and compares the bytes that were asked for. */
+static void serve_range(struct rig *r, const struct plan *p, uint64_t off, uint64_t len)
+{
+	struct iovec iov[32];
+	struct sg sg[32];
+	for (int i = 0; i < r->total; i++) {
+		memset(r->chunk[i], POISON, r->len);
+		iov[i] = (struct iovec){r->chunk[i] + p->off, p->len};
+		sg[i] = (struct sg){&iov[i], 1};
+	}
+	for (int i = 0; i < p->n_reads; i++) {
+		const struct plan_read *read = &p->reads[i];
+		memcpy(r->chunk[read->chunk] + read->off, r->truth[read->chunk] + read->off,
+		       read->len);
+		if (!is_step_input(p, read->chunk))
+			assert_true(encoding_data_index(r->e, read->chunk) >= 0);
+	}
+	assert_int_equal(plan_run(p, sg), 0);
+	assert_int_equal(plan_verify(p, sg), 0);
+	for (uint64_t b = off; b < off + len; b++) {
+		int chunk = encoding_data_chunk(r->e, (int)(b / r->len));
+		assert_int_equal(r->chunk[chunk][b % r->len], r->truth[chunk][b % r->len]);
+	}
+}
+
+static void any_range_is_served_from_the_bytes_the_plan_reads(void **state)
+{
+	static const char *const all[] = {"r3", "rs:3+2", "lrc:4+2+2", "mlec:2+1/2+1"};
+	struct rng rng;
+	rng_init(&rng, 35);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		struct rig r;
+		rig_open(&r, all[i], 12, &rng);
+		rig_encode(&r);
+		uint64_t block = (uint64_t)r.data * r.len;
+		for (int round = 0; round < 1500; round++) {
+			uint64_t off = rng_below(&rng, block),
+				 len = 1 + rng_below(&rng, block - off);
+			uint32_t cost[32];
+			int lost[4], n = (int)rng_below(&rng, 4);
+			struct plan *p;
+			random_set(&rng, lost, n, r.total);
+			for (int c = 0; c < r.total; c++)
+				cost[c] = (uint32_t)rng_below(&rng, 30);
+			for (int l = 0; l < n; l++)
+				cost[lost[l]] = CHUNK_LOST;
+			int err = plan_range(r.codec, r.len, cost, off, len, &p);
+			if (err == -ENODATA) {
+				assert_true(n > encoding_tolerance(r.e));
+				continue;
+			}
+			assert_int_equal(err, 0);
+			assert_reads_add_up(p, cost);
+			serve_range(&r, p, off, len);
+			plan_close(p);
+		}
+		rig_fini(&r);
+	}
+}
+
+static void only_the_lost_part_is_read_from_the_others(void **state)
+{
+	struct encoding e = rig_parse("rs:3+2");
+	struct codec *c;
+	struct plan *p;
+	uint32_t cost[] = {1, CHUNK_LOST, 1, 1, 1};
+	assert_int_equal(codec_open(&e, &c), 0);
+	assert_int_equal(plan_range(c, 1000, cost, 1900, 300, &p),
+			 0); /* 100 lost bytes, 200 of 2 */
+	assert_int_equal(p->off, 900);
+	assert_int_equal(p->len, 100);
+	assert_int_equal(p->n_reads, 3);
+	assert_int_equal(p->reads[0].off, 900);
+	assert_int_equal(p->reads[0].len, 100);
+	assert_int_equal(p->reads[1].chunk, 2);
+	assert_int_equal(p->reads[1].off, 0); /* its own bytes at the front, its share at the end */
+	assert_int_equal(p->reads[1].len, 1000);
+	plan_close(p);
+	codec_close(c);
+}
+
+static void bad_questions_are_refused(void **state)
+{
+	struct encoding e = rig_parse("rs:4+2"), m = rig_parse("mlec:2+1/2+1");
+	struct codec *c, *grid;
+	struct plan *p;
+	uint32_t cost[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+	assert_int_equal(codec_open(&e, &c), 0);
+	assert_int_equal(codec_open(&m, &grid), 0);
+	assert_int_equal(plan_rebuild(c, 0, cost, (int[]){1}, 1, &p), -EINVAL);
+	assert_int_equal(plan_rebuild(c, 9, cost, (int[]){1}, 0, &p), -EINVAL);
+	assert_int_equal(plan_rebuild(c, 9, cost, (int[]){1}, -1, &p), -EINVAL);
+	assert_int_equal(plan_rebuild(c, 9, cost, (int[]){6}, 1, &p), -EINVAL);
+	assert_int_equal(plan_rebuild(c, 9, cost, (int[]){-1}, 1, &p), -EINVAL);
+	assert_int_equal(plan_rebuild(c, 9, cost, (int[]){2, 2}, 2, &p), -EINVAL);
+	assert_int_equal(plan_rebuild(grid, 9, cost, (int[]){9}, 1, &p), -EINVAL);
+	assert_int_equal(plan_range(c, 0, cost, 0, 1, &p), -EINVAL);
+	assert_int_equal(plan_range(c, 10, cost, 0, 0, &p), -ERANGE);
+	assert_int_equal(plan_range(c, 10, cost, 0, 41, &p), -ERANGE);
+	assert_int_equal(plan_range(c, 10, cost, UINT64_MAX, 2, &p), -ERANGE);
+	assert_int_equal(plan_range(c, UINT64_MAX / 2, cost, 0, 1, &p), -EOVERFLOW);
+	plan_close(NULL);
+	codec_close(c);
+	codec_close(grid);
+}
+
+static void buffers_of_the_wrong_size_are_refused(void **state)
+{
+	struct rng rng;
+	struct rig r;
+	struct plan *p;
+	uint32_t cost[6] = {CHUNK_LOST, 1, 1, 1, 1, 1};
+	rng_init(&rng, 36);
+	rig_open(&r, "rs:4+2", 100, &rng);
+	rig_encode(&r);
+	assert_int_equal(plan_rebuild(r.codec, r.len, cost, (int[]){0}, 1, &p), 0);
+	r.iov[3 * RIG_SEGMENTS].iov_len = 99;
+	assert_int_equal(plan_run(p, r.sg), -EINVAL);
+	assert_int_equal(plan_verify(p, r.sg), -EINVAL);
+	rig_flat(&r);
+	r.iov[0].iov_len = 101;
+	assert_int_equal(plan_run(p, r.sg), -EINVAL);
+	rig_flat(&r);
+	r.sg[5] = (struct sg){NULL, 0}; /* not part of the plan */
+	assert_int_equal(plan_run(p, r.sg), 0);
+	plan_close(p);
+	rig_fini(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(small_codes_rebuild_after_every_tolerated_loss),
+		cmocka_unit_test(large_codes_rebuild_after_random_losses),
+		cmocka_unit_test(no_set_of_reads_is_cheaper_than_the_plan),
+		cmocka_unit_test(lrc_repairs_locally_when_it_can),
+		cmocka_unit_test(a_slow_chunk_is_read_around_when_that_is_cheaper),
+		cmocka_unit_test(mlec_repairs_in_the_column_when_it_can),
+		cmocka_unit_test(mlec_plans_are_valid_and_near_the_cheapest),
+		cmocka_unit_test(a_single_loss_in_an_mlec_is_repaired_by_the_cheaper_line),
+		cmocka_unit_test(any_range_is_served_from_the_bytes_the_plan_reads),
+		cmocka_unit_test(only_the_lost_part_is_read_from_the_others),
+		cmocka_unit_test(bad_questions_are_refused),
+		cmocka_unit_test(buffers_of_the_wrong_size_are_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -21,7 +21,7 @@
 #define WORKERS 4
 #define FAULTY_NS (60 * NS_PER_S)
 #define QUIET_NS (60 * NS_PER_S) /* in which a server must have come back */
-#define PORT 7000
+#define PORT 7000u
 
 struct world {
 	struct oracle oracle;

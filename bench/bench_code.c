@@ -67,6 +67,7 @@ static void bare_encode_mlec(void *arg)
 struct repair {
 	struct block *b;
 	struct plan *plan;
+	int losses; /* to plan for */
 };
 
 static void check(int err, const char *what)
@@ -301,12 +302,50 @@ static void table_verify(void)
 		print_check_row(codes[i]);
 }
 
+static void plan_only(void *arg)
+{
+	struct repair *r = arg;
+	AUTO_FREE uint32_t *cost = calloc((size_t)r->b->total, sizeof(*cost));
+	int lost[ENCODING_STRIPE_MAX];
+	if (cost == NULL)
+		return;
+	for (int i = 0; i < r->b->total; i++)
+		cost[i] = 1;
+	for (int i = 0; i < r->losses; i++) {
+		lost[i] = i;
+		cost[i] = CHUNK_LOST;
+	}
+	check(plan_rebuild(r->b->codec, r->b->len, cost, lost, r->losses, &r->plan), "plan");
+	plan_close(r->plan);
+}
+
+static void table_plans(void)
+{
+	static const struct {
+		const char *code;
+		int losses;
+	} plans[] = {{"rs:10+4", 1},        {"rs:10+4", 4},       {"rs:28+12", 12},
+		     {"rs:200+55", 55},     {"lrc:12+2+2", 1},    {"lrc:12+2+2", 3},
+		     {"mlec:10+2/17+3", 1}, {"mlec:10+2/17+3", 4}};
+	printf("\nMaking a plan, with its decoding matrix: microseconds\n");
+	for (size_t i = 0; i < ARRAY_LEN(plans); i++) {
+		struct block b;
+		block_init(&b, plans[i].code, 64);
+		struct repair r = {.b = &b, .losses = plans[i].losses};
+		struct work w = {plan_only, &r, 1e3}; /* 1 GB/s would be 1 us */
+		printf("  %-18s %2d lost %10.1f\n", plans[i].code, plans[i].losses,
+		       1 / measure(&w, 0.01).gb_s);
+		block_fini(&b);
+	}
+}
+
 int main(void)
 {
 	table_rs();
 	table_mlec();
 	two_levels();
 	table_verify();
+	table_plans();
 	heat_map();
 	return bench_code_layout() == 0 ? 0 : 1;
 }

@@ -8,8 +8,8 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-#define ROUNDS 9
-#define SLICE_S 0.02
+#define ROUNDS 16
+#define SLICE_S 0.01
 #define PAGE 4096
 
 static void *must(void *p)
@@ -84,12 +84,6 @@ static double slice(const struct work *w, int n)
 	return (cpu_s() - start) / n;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 static double faster(double best_gb_s, double bytes, double took_s)
 {
 	double gb_s = bytes / took_s / 1e9;
@@ -99,17 +93,13 @@ static double faster(double best_gb_s, double bytes, double took_s)
 double compare(const struct work *a, const struct work *b, struct speed *speed_a,
 	       struct speed *speed_b)
 {
-	double ratio[ROUNDS];
 	int n_a = calibrate(a, SLICE_S), n_b = calibrate(b, SLICE_S);
 	*speed_a = *speed_b = (struct speed){0};
 	for (int i = 0; i < ROUNDS; i++) {
-		double took_a = slice(a, n_a), took_b = slice(b, n_b);
-		ratio[i] = (a->bytes / took_a) / (b->bytes / took_b);
-		speed_a->gb_s = faster(speed_a->gb_s, a->bytes, took_a);
-		speed_b->gb_s = faster(speed_b->gb_s, b->bytes, took_b);
+		speed_a->gb_s = faster(speed_a->gb_s, a->bytes, slice(a, n_a));
+		speed_b->gb_s = faster(speed_b->gb_s, b->bytes, slice(b, n_b));
 	}
-	qsort(ratio, ROUNDS, sizeof(ratio[0]), compare_doubles);
-	return ratio[ROUNDS / 2];
+	return speed_a->gb_s / speed_b->gb_s;
 }
 
 struct speed measure(const struct work *w, double slice_s)

@@ -34,9 +34,8 @@ struct speed {
 };
 
 /*
- * Times a and b in turn, slice by slice, in processor time of this thread, so that neighbours on the
- * machine and changes of clock hit both alike. Returns the median over rounds of a's speed in terms of
- * b's, and the best speed of each.
+ * Times a and b in turn, slice by slice, in processor time of this thread. Returns the best speed of
+ * a in terms of the best of b: neighbours on the machine can only make a slice slower.
  */
 double compare(const struct work *a, const struct work *b, struct speed *speed_a,
 	       struct speed *speed_b);

@@ -8,7 +8,7 @@
  * the same length. Buffers may have any alignment; those written must not overlap any other. Wrong
  * sizes are refused with -EINVAL or -EOVERFLOW before a byte is written.
  *
- * Stack: calls use up to 40 KiB of it.
+ * Calls need up to 16 KiB of stack: a quarter of a fiber's.
  */
 #ifndef CODE_CODEC_H
 #define CODE_CODEC_H

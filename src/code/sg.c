@@ -42,11 +42,6 @@ struct cursor {
 	size_t off; /* in *iov */
 };
 
-static struct cursor cursor_start(const struct sg *s)
-{
-	return (struct cursor){s->iov, s->count, 0};
-}
-
 /* Points at the next byte and lowers *run to how many follow in one piece. */
 static uint8_t *cursor_peek(struct cursor *c, size_t *run)
 {
@@ -69,32 +64,33 @@ static void cursor_move(struct cursor *c, size_t n)
 		c->off += n;
 }
 
+/* Inputs first, then outputs: different chunks of one stripe, so there are never more than it has. */
 struct walk {
-	int n_in, n_out;
-	struct cursor in[ENCODING_STRIPE_MAX], out[ENCODING_STRIPE_MAX];
-	const uint8_t *in_at[ENCODING_STRIPE_MAX];
-	uint8_t *out_at[ENCODING_STRIPE_MAX];
+	int n_in, n;
+	struct cursor cursor[ENCODING_STRIPE_MAX];
+	uint8_t *at[ENCODING_STRIPE_MAX];
 };
 
-static void walk_start(struct walk *w, const struct product *p, const struct sg *chunks)
+static void walk_add(struct walk *w, const struct sg *s)
 {
-	w->n_out = p->m->rows;
-	for (int i = 0; i < w->n_out; i++)
-		w->out[i] = cursor_start(&chunks[p->out[i]]);
+	w->cursor[w->n++] = (struct cursor){s->iov, s->count, 0};
+}
+
+static void walk_add_outputs(struct walk *w, const struct product *p, const struct sg *chunks)
+{
+	w->n_in = w->n;
+	for (int i = 0; i < p->m->rows; i++)
+		walk_add(w, &chunks[p->out[i]]);
 }
 
 /* Fills the pointers for the next run of at most `left` bytes and returns its length. */
 static int walk_step(struct walk *w, size_t left)
 {
-	size_t run = min_u64(left, sg_run_max(w->n_out));
-	for (int i = 0; i < w->n_in; i++)
-		w->in_at[i] = cursor_peek(&w->in[i], &run);
-	for (int i = 0; i < w->n_out; i++)
-		w->out_at[i] = cursor_peek(&w->out[i], &run);
-	for (int i = 0; i < w->n_in; i++)
-		cursor_move(&w->in[i], run);
-	for (int i = 0; i < w->n_out; i++)
-		cursor_move(&w->out[i], run);
+	size_t run = min_u64(left, sg_run_max(w->n - w->n_in));
+	for (int i = 0; i < w->n; i++)
+		w->at[i] = cursor_peek(&w->cursor[i], &run);
+	for (int i = 0; i < w->n; i++)
+		cursor_move(&w->cursor[i], run);
 	return (int)run;
 }
 
@@ -102,13 +98,13 @@ void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
 	    const struct sg *chunks)
 {
 	struct walk w;
-	walk_start(&w, p, chunks);
-	w.n_in = p->m->cols;
-	for (int i = 0; i < w.n_in; i++)
-		w.in[i] = cursor_start(&chunks[p->in[i]]);
+	w.n = 0;
+	for (int i = 0; i < p->m->cols; i++)
+		walk_add(&w, &chunks[p->in[i]]);
+	walk_add_outputs(&w, p, chunks);
 	while (len > 0) {
 		int run = walk_step(&w, len);
-		kernel->dot(p->m, run, w.in_at, w.out_at);
+		kernel->dot(p->m, run, (const uint8_t *const *)w.at, w.at + w.n_in);
 		len -= (size_t)run;
 	}
 }
@@ -116,25 +112,24 @@ void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
 void sg_dot_flat(const struct kernel *kernel, const struct product *p, size_t off, int len,
 		 const struct sg *chunks)
 {
-	const uint8_t *in[ENCODING_STRIPE_MAX];
-	uint8_t *out[ENCODING_STRIPE_MAX];
+	uint8_t *at[ENCODING_STRIPE_MAX];
 	for (int i = 0; i < p->m->cols; i++)
-		in[i] = (const uint8_t *)chunks[p->in[i]].iov->iov_base + off;
+		at[i] = (uint8_t *)chunks[p->in[i]].iov->iov_base + off;
 	for (int i = 0; i < p->m->rows; i++)
-		out[i] = (uint8_t *)chunks[p->out[i]].iov->iov_base + off;
-	kernel->dot(p->m, len, in, out);
+		at[p->m->cols + i] = (uint8_t *)chunks[p->out[i]].iov->iov_base + off;
+	kernel->dot(p->m, len, (const uint8_t *const *)at, at + p->m->cols);
 }
 
 void sg_mad(const struct kernel *kernel, const struct product *p, int col, size_t len,
 	    const struct sg *in, const struct sg *chunks)
 {
 	struct walk w;
-	walk_start(&w, p, chunks);
-	w.n_in = 1;
-	w.in[0] = cursor_start(in);
+	w.n = 0;
+	walk_add(&w, in);
+	walk_add_outputs(&w, p, chunks);
 	while (len > 0) {
 		int run = walk_step(&w, len);
-		kernel->mad(p->m, col, run, w.in_at[0], w.out_at);
+		kernel->mad(p->m, col, run, w.at[0], w.at + 1);
 		len -= (size_t)run;
 	}
 }
@@ -145,7 +140,7 @@ void sg_fold(const struct kernel *kernel, const struct sg *s, size_t len,
 {
 	uint8_t cut[KERNEL_PRINT_BYTES];
 	size_t filled = 0;
-	struct cursor c = cursor_start(s);
+	struct cursor c = {s->iov, s->count, 0};
 	memset(print, 0, KERNEL_PRINT_BYTES);
 	while (len > 0) {
 		size_t run = len;

@@ -102,27 +102,41 @@ struct print print_of(const struct kernel *kernel, const struct sg *s, size_t le
 	return sum;
 }
 
-void print_check_start(struct print_check *check, int n)
+/*
+ * What is left of some of the equations of a product: all zero when they hold. Stripes with more
+ * parities than a batch are passed over again, so that the stack stays small.
+ */
+#define CHECK_BATCH 32
+
+struct check {
+	int first, n; /* outputs of the product */
+	struct print rest[CHECK_BATCH];
+};
+
+static void check_start(struct check *check, int first, int outputs)
 {
-	check->n = n;
-	memset(check->rest, 0, (size_t)n * sizeof(check->rest[0]));
+	check->first = first;
+	check->n = (int)min_u64(CHECK_BATCH, (uint64_t)(outputs - first));
+	memset(check->rest, 0, sizeof(check->rest));
 }
 
-void print_check_input(struct print_check *check, const uint8_t *coef, int stride,
-		       const struct print *p)
+/* Input j of the product: column points at row 0, column j of its matrix. */
+static void check_input(struct check *check, const uint8_t *column, int stride,
+			const struct print *p)
 {
 	struct print doubled[8];
 	print_doublings(doubled, p);
 	for (int i = 0; i < check->n; i++)
-		print_add_times(&check->rest[i], doubled, coef[i * stride]);
+		print_add_times(&check->rest[i], doubled, column[(check->first + i) * stride]);
 }
 
-void print_check_output(struct print_check *check, int i, const struct print *p)
+static void check_output(struct check *check, int i, const struct print *p)
 {
-	print_add(&check->rest[i], p);
+	if (i >= check->first && i < check->first + check->n)
+		print_add(&check->rest[i - check->first], p);
 }
 
-int print_check_end(const struct print_check *check)
+static int check_end(const struct check *check)
 {
 	uint64_t left = 0;
 	for (int i = 0; i < check->n; i++)
@@ -131,75 +145,86 @@ int print_check_end(const struct print_check *check)
 	return left == 0 ? 0 : -EBADMSG;
 }
 
+static int verify_batch(const struct kernel *kernel, const struct product *p, int first, size_t len,
+			const struct sg *chunks)
+{
+	struct check check;
+	check_start(&check, first, p->m->rows);
+	for (int j = 0; j < p->m->cols; j++) {
+		struct print in = print_of(kernel, &chunks[p->in[j]], len);
+		check_input(&check, p->m->coef + j, p->m->cols, &in);
+	}
+	for (int i = first; i < first + check.n; i++) {
+		struct print out = print_of(kernel, &chunks[p->out[i]], len);
+		check_output(&check, i, &out);
+	}
+	return check_end(&check);
+}
+
 int verify_product(const struct kernel *kernel, const struct product *p, size_t len,
 		   const struct sg *chunks)
 {
-	struct print_check check;
-	print_check_start(&check, p->m->rows);
-	for (int j = 0; j < p->m->cols; j++) {
-		struct print in = print_of(kernel, &chunks[p->in[j]], len);
-		print_check_input(&check, p->m->coef + j, p->m->cols, &in);
-	}
-	for (int i = 0; i < p->m->rows; i++) {
-		struct print out = print_of(kernel, &chunks[p->out[i]], len);
-		print_check_output(&check, i, &out);
-	}
-	return print_check_end(&check);
+	int err = 0;
+	for (int first = 0; first < p->m->rows && err == 0; first += CHECK_BATCH)
+		err = verify_batch(kernel, p, first, len, chunks);
+	return err;
 }
 
-static int verify_stripe(const struct codec *c, size_t len, const struct sg *chunks)
+/* Checks a stripe, and leaves in *sum the weighted sum of its data chunks. */
+static int verify_stripe_batch(const struct codec *c, const struct stripe_code *s, int first,
+			       size_t len, const struct sg *chunks, struct print *sum)
 {
-	struct stripe_code s = codec_stripe(c);
-	struct print_check check;
-	print_check_start(&check, s.n - s.k);
-	for (int i = 0; i < s.n; i++) {
-		struct print p = print_of(c->kernel, &chunks[i], len);
-		if (i < s.k)
-			print_check_input(&check, s.rows + i, s.k, &p);
-		else
-			print_check_output(&check, i - s.k, &p);
-	}
-	return print_check_end(&check);
-}
-
-/* Checks a column, and leaves in *sum the weighted sum of its data rows. */
-static int verify_column(const struct codec *c, size_t len, const struct sg *column,
-			 struct print *sum)
-{
-	struct stripe_code s = codec_column_stripe(c);
-	struct print_check check;
+	struct check check;
 	*sum = (struct print){0};
-	print_check_start(&check, s.n - s.k);
-	for (int i = 0; i < s.n; i++) {
-		struct print p = print_of(c->kernel, &column[i], len), doubled[8], next = p;
-		if (i >= s.k) {
-			print_check_output(&check, i - s.k, &p);
+	check_start(&check, first, s->n - s->k);
+	for (int i = 0; i < s->n; i++) {
+		struct print p = print_of(c->kernel, &chunks[i], len), doubled[8], next = p;
+		if (i >= s->k) {
+			check_output(&check, i - s->k, &p);
 			continue;
 		}
-		print_check_input(&check, s.rows + i, s.k, &p);
+		check_input(&check, s->rows + i, s->k, &p);
 		print_doublings(doubled, sum);
 		print_add_times(&next, doubled, ROW_WEIGHT);
 		*sum = next;
 	}
-	return print_check_end(&check);
+	return check_end(&check);
 }
 
-static int verify_mlec(const struct codec *c, size_t len, const struct sg *chunks)
+static int verify_stripe(const struct codec *c, const struct stripe_code *s, size_t len,
+			 const struct sg *chunks, struct print *sum)
 {
-	struct stripe_code s = codec_row_stripe(c);
-	struct print_check check;
-	print_check_start(&check, s.n - s.k);
-	for (int column = 0; column < s.n; column++) {
+	int err = 0;
+	for (int first = 0; first < s->n - s->k && err == 0; first += CHECK_BATCH)
+		err = verify_stripe_batch(c, s, first, len, chunks, sum);
+	return err;
+}
+
+/* Each column, and of the rows as many equations as make a batch. */
+static int verify_grid_batch(const struct codec *c, int first, size_t len, const struct sg *chunks)
+{
+	struct stripe_code row = codec_row_stripe(c), column = codec_column_stripe(c);
+	struct check check;
+	check_start(&check, first, row.n - row.k);
+	for (int i = 0; i < row.n; i++) {
 		struct print sum;
-		int err = verify_column(c, len, chunks + column * codec_column_height(c), &sum);
+		int err = verify_stripe(c, &column, len, chunks + i * column.n, &sum);
 		if (err != 0)
 			return err;
-		if (column < s.k)
-			print_check_input(&check, s.rows + column, s.k, &sum);
+		if (i < row.k)
+			check_input(&check, row.rows + i, row.k, &sum);
 		else
-			print_check_output(&check, column - s.k, &sum);
+			check_output(&check, i - row.k, &sum);
 	}
-	return print_check_end(&check);
+	return check_end(&check);
+}
+
+static int verify_grid(const struct codec *c, size_t len, const struct sg *chunks)
+{
+	int err = 0;
+	for (int first = 0; first < c->e.mlec.net.p && err == 0; first += CHECK_BATCH)
+		err = verify_grid_batch(c, first, len, chunks);
+	return err;
 }
 
 int codec_verify(const struct codec *c, size_t len, const struct sg *chunks)
@@ -209,6 +234,9 @@ int codec_verify(const struct codec *c, size_t len, const struct sg *chunks)
 		if (err != 0)
 			return err;
 	}
-	return c->e.kind == ENCODING_MLEC ? verify_mlec(c, len, chunks)
-					  : verify_stripe(c, len, chunks);
+	if (c->e.kind == ENCODING_MLEC)
+		return verify_grid(c, len, chunks);
+	struct stripe_code s = codec_stripe(c);
+	struct print sum;
+	return verify_stripe(c, &s, len, chunks, &sum);
 }

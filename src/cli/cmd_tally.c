@@ -32,10 +32,9 @@ static const char usage_text[] =
 	"  cat NAME           print a blob\n"
 	"  stat               print what the server holds\n"
 	"\n"
-	"  --config FILE      of serve: settings (--show-config prints them all)\n"
+	"  --config FILE      of serve: settings (terrane config show tally prints them)\n"
 	"  --listen ADDR      of serve: where to listen (default " TALLY_ADDR_DEFAULT ")\n"
 	"  --dir DIR          of serve: where the data is\n"
-	"  --show-config      of serve: print the effective settings and exit\n"
 	"  --connect ADDR     of the others: HOST:PORT or unix:PATH (default " TALLY_ADDR_DEFAULT
 	")\n"
 	"  --timeout TIME     of the others: give up after this long (default 10s)\n"
@@ -294,8 +293,6 @@ static int parse_line(int argc, char **argv, struct tally_arguments *a, const ch
 			a->help = true;
 		else if (strcmp(argv[i], "--json") == 0)
 			a->json = true;
-		else if (strcmp(argv[i], "--show-config") == 0)
-			a->show_config = true;
 		else if (strncmp(argv[i], "--", 2) == 0) {
 			status = set_value(options, ARRAY_LEN(options), argv[i], argv[i + 1]);
 			i++;

@@ -17,7 +17,6 @@ struct tally_arguments {
 	const char *dir;
 	const char *connect;
 	uint64_t timeout_ns;
-	bool show_config;
 	bool json;
 	bool help;
 };

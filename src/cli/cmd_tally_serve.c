@@ -5,55 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/conf.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/cmd_tally.h"
+#include "cli/tally_conf.h"
 #include "rt/real.h"
 #include "tally/service.h"
 
-struct serve_conf {
-	char *listen;
-	int64_t connections;
-	uint64_t pool_bytes;
-	uint64_t grace_ns;
-	char *dir;
-	uint64_t size_bytes;
-	uint64_t compact_bytes;
-	int64_t sessions;
-	uint64_t session_idle_ns;
-	int log_level;
-};
-
-static const char *const log_levels[] = {"debug", "info", "warn", "error", "off", NULL};
-
-static const struct conf_key schema[] = {
-	CONF_STRING("server", "listen", struct serve_conf, listen, TALLY_ADDR_DEFAULT, 1, 120,
-		    "where to listen: HOST:PORT or unix:PATH"),
-	CONF_INT("server", "connections", struct serve_conf, connections, "1024", 1, 100000,
-		 "connections at once; more are refused"),
-	CONF_SIZE("server", "memory", struct serve_conf, pool_bytes, "32MiB", 4 * MIB, 64 * GIB,
-		  "for blobs on their way in and out"),
-	CONF_DURATION("server", "grace", struct serve_conf, grace_ns, "5s", 0, CONF_MAX,
-		      "for requests under way when asked to stop"),
-	CONF_STRING("store", "dir", struct serve_conf, dir, "", 0, 400,
-		    "the directory that holds the data; it must exist"),
-	CONF_SIZE("store", "size", struct serve_conf, size_bytes, "64MiB", 1 * MIB, 16 * GIB,
-		  "the most data to hold"),
-	CONF_SIZE("store", "compact", struct serve_conf, compact_bytes, "4MiB", 64 * KIB, 16 * GIB,
-		  "a log shorter than this is not compacted"),
-	CONF_INT("store", "sessions", struct serve_conf, sessions, "4096", 1, 1000000,
-		 "clients that are remembered, so that what they retry is applied once"),
-	CONF_DURATION("store", "session_idle", struct serve_conf, session_idle_ns, "1h",
-		      1 * NS_PER_S, CONF_MAX, "a client idle for so long may be forgotten"),
-	CONF_CHOICE("log", "level", struct serve_conf, log_level, "info", log_levels,
-		    "what to log: this level and above"),
-};
-
 struct serve {
-	const struct serve_conf *conf;
+	const struct tally_conf *conf;
 	bool json;
 	int rc;
 };
@@ -71,7 +32,7 @@ static void serve_ready(void *ctx, const char *addr)
 static void serve_main(void *arg)
 {
 	struct serve *s = arg;
-	const struct serve_conf *c = s->conf;
+	const struct tally_conf *c = s->conf;
 	struct tally_serve_options o = {
 		.listen = c->listen,
 		.store = {.dir = c->dir,
@@ -105,24 +66,11 @@ static const char *serve_why(int rc)
 	}
 }
 
-static int serve_with(const struct tally_arguments *a, struct serve_conf *c)
+static int serve_with(const struct tally_arguments *a, struct tally_conf *c)
 {
-	if (a->show_config) {
-		AUTO_STRBUF struct strbuf text;
-		strbuf_init(&text, CONF_FILE_MAX);
-		int rc = 0;
-		if (a->json) {
-			AUTO_JSON json_t *json = conf_show_json(schema, ARRAY_LEN(schema), c);
-			rc = json_emit(stdout, json);
-		} else {
-			rc = conf_show(schema, ARRAY_LEN(schema), c, &text);
-			fputs(strbuf_text(&text), stdout);
-		}
-		return rc < 0;
-	}
 	if (c->dir[0] == 0)
 		return cli_usage("tally serve needs --dir DIR, or dir in [store] of --config");
-	log_set_level((enum log_level)c->log_level);
+	rt_real_log((enum log_level)c->log_level);
 	struct serve s = {.conf = c, .json = a->json};
 	int rc = rt_real_run(&(struct rt_real_options){.signals = true}, serve_main, &s);
 	if (rc < 0)
@@ -149,15 +97,16 @@ int cmd_tally_serve(const struct tally_arguments *a)
 {
 	AUTO_STRBUF struct strbuf err;
 	strbuf_init(&err, 4096);
-	struct serve_conf c = {0};
-	int rc = a->config != NULL ? conf_load(a->config, schema, ARRAY_LEN(schema), &c, &err)
-				   : conf_defaults(schema, ARRAY_LEN(schema), &c);
+	struct tally_conf c = {0};
+	int rc = a->config != NULL
+			 ? conf_load(a->config, tally_conf_schema, tally_conf_count, &c, &err)
+			 : conf_defaults(tally_conf_schema, tally_conf_count, &c);
 	if (rc < 0)
 		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
 	rc = override(&c.listen, a->listen);
 	if (rc == 0)
 		rc = override(&c.dir, a->dir);
 	int status = rc == 0 ? serve_with(a, &c) : cli_fail("%s", err_text(rc));
-	conf_free(schema, ARRAY_LEN(schema), &c);
+	conf_free(tally_conf_schema, tally_conf_count, &c);
 	return status;
 }

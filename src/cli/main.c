@@ -17,6 +17,7 @@ static int cmd_version(int argc, char **argv);
 static const struct command commands[] = {
 	{"code", "explain an erasure code: overhead, tolerance, layout, repair costs", cmd_code},
 	{"tally", "named counters and blobs: serve them, use them", cmd_tally},
+	{"config", "print the effective configuration of a process", cmd_config},
 	{"help", "this list, or the help of one command", cmd_help},
 	{"version", "print the version", cmd_version},
 };

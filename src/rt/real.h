@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/log.h"
+
 struct rt_real_options {
 	size_t fiber_max;         /* per loop; 0: 16384 */
 	unsigned offload_threads; /* 0: 4 */
@@ -19,5 +21,8 @@ struct rt_real_options {
  * running then is cancelled and awaited. -ENOSYS with a logged explanation where io_uring is missing.
  */
 int rt_real_run(const struct rt_real_options *options, void (*main)(void *), void *arg);
+
+/* Log from this level on, with the time of this machine's clock. */
+void rt_real_log(enum log_level level);
 
 #endif

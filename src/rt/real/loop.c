@@ -54,6 +54,18 @@ static uint64_t real_wall(struct rt_loop *l)
 	return clock_ns(CLOCK_REALTIME);
 }
 
+static uint64_t log_clock(void *ctx)
+{
+	(void)ctx;
+	return clock_ns(CLOCK_REALTIME);
+}
+
+void rt_real_log(enum log_level level)
+{
+	struct log_config config = {.level = level, .wall_ns = log_clock};
+	log_setup(&config);
+}
+
 /* --- operations ------------------------------------------------------------------------------ */
 
 static void ring_submit(struct real_loop *l)

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/* terrane config show: what a process of a role would run with. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/tally_conf.h"
+
+static const char usage_text[] = "usage: terrane config show ROLE [--config FILE] [--json]\n"
+				 "\n"
+				 "Prints the effective settings of a process: those of FILE, the "
+				 "defaults for the rest, each with\n"
+				 "its meaning. What it prints is itself a configuration file.\n"
+				 "\n"
+				 "  ROLE           tally\n"
+				 "  --config FILE  the file that the process would get\n"
+				 "  --json         as JSON\n";
+
+union any_conf {
+	struct tally_conf tally;
+};
+
+struct role {
+	const char *name;
+	const struct conf_key *schema;
+	const size_t *count;
+};
+
+static const struct role roles[] = {
+	{"tally", tally_conf_schema, &tally_conf_count},
+};
+
+static const struct role *find_role(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(roles); i++)
+		if (strcmp(roles[i].name, name) == 0)
+			return &roles[i];
+	return NULL;
+}
+
+static int print_conf(const struct role *r, const void *conf, bool json)
+{
+	if (json) {
+		AUTO_JSON json_t *root = conf_show_json(r->schema, *r->count, conf);
+		return json_emit(stdout, root);
+	}
+	AUTO_STRBUF struct strbuf text;
+	strbuf_init(&text, CONF_FILE_MAX);
+	int rc = conf_show(r->schema, *r->count, conf, &text);
+	if (rc == 0)
+		fputs(strbuf_text(&text), stdout);
+	return rc;
+}
+
+static int show(const struct role *r, const char *file, bool json)
+{
+	AUTO_STRBUF struct strbuf err;
+	strbuf_init(&err, 4096);
+	union any_conf conf = {0};
+	int rc = file != NULL ? conf_load(file, r->schema, *r->count, &conf, &err)
+			      : conf_defaults(r->schema, *r->count, &conf);
+	if (rc != 0)
+		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
+	rc = print_conf(r, &conf, json);
+	conf_free(r->schema, *r->count, &conf);
+	return rc != 0 ? cli_fail("cannot print the settings: %s", err_text(rc)) : CLI_OK;
+}
+
+int cmd_config(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"config", required_argument, NULL, 'c'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	const char *file = NULL;
+	bool json = false;
+	int c;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'c') {
+			file = optarg;
+		} else if (c == 'j') {
+			json = true;
+		} else if (c == 'h') {
+			fputs(usage_text, stdout);
+			return CLI_OK;
+		} else {
+			return CLI_USAGE;
+		}
+	}
+	if (argc - optind != 2 || strcmp(argv[optind], "show") != 0)
+		return cli_usage("config: say \"config show ROLE\"");
+	const struct role *r = find_role(argv[optind + 1]);
+	if (r == NULL)
+		return cli_usage("config: there is no role \"%s\"", argv[optind + 1]);
+	return show(r, file, json);
+}

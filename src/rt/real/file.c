@@ -123,6 +123,18 @@ static int open_flags(unsigned flags)
 	return o;
 }
 
+static int lock_patiently(int fd)
+{
+	uint64_t until = rt_now_ns() + DEAD_PATIENCE_NS;
+	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		if (!wait_for_the_dead(until))
+			return -EBUSY;
+	}
+	return 0;
+}
+
 static int real_open(struct rt_loop *l, struct rt_file **out, const char *path, unsigned flags)
 {
 	/* A file that is locked by another must not be cut: lock first, then truncate. */
@@ -138,9 +150,7 @@ static int real_open(struct rt_loop *l, struct rt_file **out, const char *path, 
 		free(f);
 		return rc;
 	}
-	int rc = 0;
-	if ((flags & RT_LOCK) != 0 && flock(f->fd, LOCK_EX | LOCK_NB) != 0)
-		rc = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	int rc = (flags & RT_LOCK) != 0 ? lock_patiently(f->fd) : 0;
 	if (rc == 0 && cut_later)
 		rc = real_truncate(&f->base, 0);
 	if (rc != 0) {

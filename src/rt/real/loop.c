@@ -126,6 +126,11 @@ int64_t ring_wait(struct real_loop *l, struct io_uring_sqe *sqe, enum park_mode 
 	return fiber_park(mode, mode == PARK_INTERRUPTIBLE ? op_abort : NULL, &op);
 }
 
+bool wait_for_the_dead(uint64_t until_ns)
+{
+	return rt_now_ns() < until_ns && rt_sleep_ns(20 * NS_PER_MS) == 0;
+}
+
 /* --- messages and signals -------------------------------------------------------------------- */
 
 static void event_arm(struct real_loop *l)

@@ -233,6 +233,15 @@ static int bind_listen(int fd, const struct endpoint *e)
 	return rc;
 }
 
+static int bind_listen_patiently(int fd, const struct endpoint *e)
+{
+	uint64_t until = rt_now_ns() + DEAD_PATIENCE_NS;
+	int rc = bind_listen(fd, e);
+	while (rc == -EADDRINUSE && wait_for_the_dead(until))
+		rc = bind_listen(fd, e);
+	return rc;
+}
+
 static int real_listen(struct rt_loop *l, struct rt_listener **out, const char *addr)
 {
 	struct endpoint e;
@@ -242,7 +251,7 @@ static int real_listen(struct rt_loop *l, struct rt_listener **out, const char *
 	int fd = socket(e.addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	rc = bind_listen(fd, &e);
+	rc = bind_listen_patiently(fd, &e);
 	struct real_listener *li = rc == 0 ? calloc(1, sizeof(*li)) : NULL;
 	if (li == NULL) {
 		close(fd);

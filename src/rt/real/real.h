@@ -54,6 +54,14 @@ struct io_uring_sqe *ring_sqe(struct real_loop *l);
 /* Park the calling fiber until the operation prepared in sqe completes. */
 int64_t ring_wait(struct real_loop *l, struct io_uring_sqe *sqe, enum park_mode mode);
 
+/*
+ * The kernel takes a killed process's ring apart after the process is gone; its listening sockets and
+ * file locks live until then. A server that is started again at once finds them taken, and waits a
+ * little: false when it has waited long enough.
+ */
+#define DEAD_PATIENCE_NS (1 * NS_PER_S)
+bool wait_for_the_dead(uint64_t until_ns);
+
 /* offload.c */
 struct offload *offload_open(unsigned threads);
 void offload_close(struct offload *o);

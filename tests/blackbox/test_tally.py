@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tally service as real processes: killed, stopped, fed with rubbish, asked wrongly."""
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(__file__).resolve().parents[2] / "build"
+TERRANE = BUILD / "terrane"
+SEED = 7
+
+
+def tally(*args, timeout=60, **kwargs):
+    return subprocess.run([TERRANE, "tally", *args], capture_output=True, timeout=timeout,
+                          check=False, **kwargs)
+
+
+class Server:
+    """A serving process; `with` leaves none behind."""
+
+    def __init__(self, folder, *extra):
+        self.folder = folder
+        self.addr = f"unix:{folder}/socket"
+        self.extra = extra
+        self.process = None
+        (folder / "data").mkdir(exist_ok=True)
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [TERRANE, "tally", "serve", "--dir", self.folder / "data", "--listen", self.addr,
+             *self.extra], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        line = self.process.stdout.readline()
+        assert line.startswith(b"listening on "), self.process.communicate()
+        return self
+
+    def end(self, sig):
+        self.process.send_signal(sig)
+        out, err = self.process.communicate(timeout=30)
+        return self.process.returncode, out, err
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.end(signal.SIGKILL)
+
+    def call(self, *args, **kwargs):
+        return tally(*args, "--connect", self.addr, **kwargs)
+
+    def value(self, name):
+        done = self.call("get", name, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["value"]
+
+
+@pytest.fixture(name="server")
+def running_server(tmp_path):
+    with Server(tmp_path) as server:
+        yield server
+
+
+def test_counters_and_blobs_round_trip(server, tmp_path):
+    assert server.call("add", "a", "40").stdout == b"40\n"
+    assert server.call("add", "a", "-2").stdout == b"38\n"
+    content = random.Random(SEED).randbytes(1 << 20)
+    (tmp_path / "blob").write_bytes(content)
+    assert server.call("put", "name with spaces \N{SNOWMAN}", tmp_path / "blob").returncode == 0
+    assert server.call("cat", "name with spaces \N{SNOWMAN}").stdout == content
+    assert server.call("put", "empty", input=b"").returncode == 0
+    assert server.call("cat", "empty").stdout == b""
+    stat = json.loads(server.call("stat", "--json").stdout)
+    assert stat["counters"] == 1 and stat["blobs"] == 2
+
+
+def test_sigterm_ends_it_cleanly_and_the_data_stays(tmp_path):
+    with Server(tmp_path) as server:
+        assert server.call("add", "a", "1").returncode == 0
+        code, _, _ = server.end(signal.SIGTERM)
+        assert code == 0
+        assert not (tmp_path / "socket").exists()
+        server.start()
+        assert server.value("a") == 1
+
+
+def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path):
+    """Clients add while the server is killed again and again; every add is applied exactly once."""
+    rounds, clients = 8, 4
+    acknowledged = [0] * clients
+    failed = []
+    stop = threading.Event()
+
+    def work(i):
+        while not stop.is_set():
+            done = server.call("add", f"c{i}", "1", "--timeout", "30s")
+            if done.returncode == 0:
+                acknowledged[i] += 1
+            else:
+                failed.append(done.stderr)
+
+    with Server(tmp_path) as server:
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(clients)]
+        try:
+            for thread in threads:
+                thread.start()
+            for _ in range(rounds):
+                before = sum(acknowledged)
+                deadline = time.monotonic() + 30
+                while sum(acknowledged) < before + 20:
+                    assert time.monotonic() < deadline, "no progress"
+                    time.sleep(0.01)
+                server.end(signal.SIGKILL)
+                server.start()
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        assert not failed
+        assert [server.value(f"c{i}") for i in range(clients)] == acknowledged
+
+
+def test_a_stopped_server_is_waited_for_and_then_given_up(server):
+    server.process.send_signal(signal.SIGSTOP)
+    start = time.monotonic()
+    done = server.call("add", "a", "1", "--timeout", "1s")
+    assert done.returncode == 1 and b"terrane:" in done.stderr
+    assert time.monotonic() - start < 10
+    server.process.send_signal(signal.SIGCONT)
+    assert server.call("add", "b", "1").stdout == b"1\n"
+
+
+def test_hostile_bytes_close_their_connection_and_no_other(server):
+    rng = random.Random(SEED)
+    path = server.addr.removeprefix("unix:")
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.connect(path)
+        silent.send(b"T")  # half a header, then silence
+        for size in (1, 63, 64, 65, 4096, 100000):
+            with socket.socket(socket.AF_UNIX) as rude:
+                rude.settimeout(30)
+                rude.connect(path)
+                try:
+                    rude.sendall(rng.randbytes(size))
+                    rude.shutdown(socket.SHUT_WR)
+                    while rude.recv(65536):
+                        pass
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+        assert server.call("add", "a", "1").stdout == b"1\n"
+    assert server.process.poll() is None
+
+
+def test_two_servers_do_not_share_a_folder(server, tmp_path):
+    second = subprocess.run([TERRANE, "tally", "serve", "--dir", tmp_path / "data", "--listen",
+                             f"unix:{tmp_path}/other"], capture_output=True, timeout=30,
+                            check=False)
+    assert second.returncode == 1
+    assert b"another process serves it" in second.stderr
+    assert server.call("add", "a", "1").returncode == 0
+
+
+def test_a_damaged_log_is_refused_and_left_as_it_is(tmp_path):
+    with Server(tmp_path) as server:
+        for _ in range(5):
+            server.call("add", "a", "1")
+        server.end(signal.SIGTERM)
+    log = tmp_path / "data" / "tally.log"
+    content = bytearray(log.read_bytes())
+    content[80] ^= 1  # inside the first record
+    log.write_bytes(content)
+    done = subprocess.run([TERRANE, "tally", "serve", "--dir", tmp_path / "data", "--listen",
+                           f"unix:{tmp_path}/socket"], capture_output=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert b"damaged" in done.stderr
+    assert log.read_bytes() == content
+
+
+@pytest.mark.parametrize("text,complaint", [
+    ("[server]\nlisten = 127.0.0.1:1\nlistne = x\n", b":3: "),
+    ("[server]\nconnections = many\n", b":2: "),
+    ("[server]\nconnections = 0\n", b":2: "),
+    ("[nonsense]\nx = 1\n", b"nonsense"),
+])
+def test_bad_configuration_is_refused_with_file_and_line(tmp_path, text, complaint):
+    conf = tmp_path / "tally.ini"
+    conf.write_text(text)
+    for args in (["tally", "serve", "--config", conf], ["config", "show", "tally", "--config", conf]):
+        done = subprocess.run([TERRANE, *args], capture_output=True, timeout=30, check=False)
+        assert done.returncode == 1
+        assert os.fsencode(conf) in done.stderr and complaint in done.stderr
+
+
+def test_config_show_prints_a_file_that_it_takes_back(tmp_path):
+    shown = subprocess.run([TERRANE, "config", "show", "tally"], capture_output=True, check=True)
+    conf = tmp_path / "tally.ini"
+    conf.write_bytes(shown.stdout)
+    again = subprocess.run([TERRANE, "config", "show", "tally", "--config", conf],
+                           capture_output=True, check=True)
+    assert again.stdout == shown.stdout
+
+
+@pytest.mark.parametrize("args", [
+    [], ["nonsense"], ["tally"], ["tally", "nonsense"], ["tally", "add", "x"],
+    ["tally", "add", "x", "ten"], ["tally", "get"], ["tally", "get", "x", "--nonsense"],
+    ["tally", "serve"], ["config"], ["config", "show"], ["config", "show", "nonsense"],
+    ["help", "nonsense"],
+])
+def test_wrong_usage_exits_with_2_and_says_why(args):
+    done = subprocess.run([TERRANE, *args], capture_output=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize("args", [["help"], ["--help"], ["help", "tally"], ["tally", "--help"],
+                                  ["config", "--help"], ["code", "--help"], ["version"]])
+def test_help_goes_to_standard_output(args):
+    done = subprocess.run([TERRANE, *args], capture_output=True, timeout=30, check=False)
+    assert done.returncode == 0
+    assert done.stdout and not done.stderr
+
+
+def test_output_that_cannot_be_written_is_a_failure():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([TERRANE, "help"], stdout=full, stderr=subprocess.PIPE, timeout=30,
+                              check=False)
+    assert done.returncode == 1
+
+
+def test_nobody_there_is_an_error_and_not_a_hang(tmp_path):
+    start = time.monotonic()
+    done = tally("get", "x", "--connect", f"unix:{tmp_path}/none", "--timeout", "1s")
+    assert done.returncode == 1 and done.stderr
+    assert time.monotonic() - start < 5

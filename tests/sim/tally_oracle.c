@@ -45,6 +45,13 @@ void oracle_blob_name(char out[NAME_BYTES], unsigned server, unsigned blob)
 	snprintf(out, NAME_BYTES, "blob-%u-%u", server, blob);
 }
 
+/* How it ended for who asked. */
+static void settle(uint8_t *asked, enum asked result)
+{
+	if (*asked != ASKED_SEEN || result != ASKED_IN_DOUBT)
+		*asked = (uint8_t)result;
+}
+
 /* --- counters -------------------------------------------------------------------------------- */
 
 int64_t oracle_add_begin(struct oracle *o, unsigned server, unsigned counter, unsigned *change)
@@ -60,7 +67,7 @@ int64_t oracle_add_begin(struct oracle *o, unsigned server, unsigned counter, un
 void oracle_add_end(struct oracle *o, unsigned server, unsigned counter, unsigned change,
 		    enum asked result)
 {
-	o->counters[server][counter].asked[change] = (uint8_t)result;
+	settle(&o->counters[server][counter].asked[change], result);
 	o->acknowledged += result == ASKED_DONE;
 }
 
@@ -79,13 +86,15 @@ static const char *digit_fault(enum asked before, enum asked now, unsigned digit
 		return "was refused, but is there";
 	if (digit == 0 && before == ASKED_DONE && !lossy)
 		return "was acknowledged, but is lost";
+	if (digit == 0 && before == ASKED_SEEN && !lossy)
+		return "was there once, but is lost";
 	return NULL;
 }
 
 void oracle_check_counter(struct oracle *o, unsigned server, unsigned counter,
 			  const struct counter_oracle *before, int64_t value, bool lossy)
 {
-	const struct counter_oracle *now = &o->counters[server][counter];
+	struct counter_oracle *now = &o->counters[server][counter];
 	o->reads++;
 	if (value < 0 || value >> (2 * CHANGES) != 0) {
 		oracle_violation(o, "counter %u of server %u is %" PRId64, counter, server, value);
@@ -97,6 +106,8 @@ void oracle_check_counter(struct oracle *o, unsigned server, unsigned counter,
 		if (fault != NULL)
 			oracle_violation(o, "change %u of counter %u of server %u %s", i, counter,
 					 server, fault);
+		if (digit == 1 && now->asked[i] == ASKED_IN_DOUBT)
+			now->asked[i] = ASKED_SEEN;
 	}
 }
 
@@ -115,7 +126,7 @@ unsigned oracle_put_begin(struct oracle *o, unsigned server, unsigned blob, uint
 void oracle_put_end(struct oracle *o, unsigned server, unsigned blob, unsigned version,
 		    enum asked result)
 {
-	o->blobs[server][blob].asked[version] = (uint8_t)result;
+	settle(&o->blobs[server][blob].asked[version], result);
 	o->acknowledged += result == ASKED_DONE;
 }
 
@@ -138,11 +149,12 @@ unsigned oracle_blob_latest(const struct oracle *o, unsigned server, unsigned bl
 {
 	const struct blob_oracle *b = &o->blobs[server][blob];
 	for (unsigned v = b->next - 1; v > 0; v--)
-		if (b->asked[v] == ASKED_DONE)
+		if (b->asked[v] >= ASKED_SEEN)
 			return v;
 	return 0;
 }
 
+/* What is wrong with reading this version. */
 static const char *blob_fault(const struct blob_oracle *b, unsigned latest, unsigned version,
 			      bool lossy)
 {
@@ -153,9 +165,9 @@ static const char *blob_fault(const struct blob_oracle *b, unsigned latest, unsi
 	if (version >= latest || lossy)
 		return NULL;
 	/* What another client left in doubt may come late; this client's own cannot. */
-	if (b->asked[version] == ASKED_IN_DOUBT && b->client[version] != b->client[latest])
+	if (b->asked[version] != ASKED_DONE && b->client[version] != b->client[latest])
 		return NULL;
-	return "is older than one that was acknowledged";
+	return "is older than one that was acknowledged or seen";
 }
 
 void oracle_check_blob(struct oracle *o, unsigned server, unsigned blob, unsigned latest,
@@ -183,4 +195,7 @@ void oracle_check_blob(struct oracle *o, unsigned server, unsigned blob, unsigne
 	if (oracle_blob_content(server, blob, head.version, expected) != len ||
 	    memcmp(data, expected, len) != 0)
 		oracle_violation(o, "blob %u of server %u has wrong bytes", blob, server);
+	uint8_t *asked = &o->blobs[server][blob].asked[head.version];
+	if (*asked == ASKED_IN_DOUBT)
+		*asked = ASKED_SEEN;
 }

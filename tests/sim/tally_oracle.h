@@ -34,6 +34,7 @@ enum asked {
 	ASKED_NEVER,
 	ASKED_IN_DOUBT, /* under way, or failed so that it may have been applied or may yet be */
 	ASKED_REFUSED,  /* failed so that it was not applied */
+	ASKED_SEEN,     /* in doubt, but a read has shown it, so it must stay */
 	ASKED_DONE,     /* acknowledged */
 };
 
@@ -82,7 +83,7 @@ void oracle_put_end(struct oracle *o, unsigned server, unsigned blob, unsigned v
 		    enum asked result);
 /* The content of a version; out has BLOB_BYTES_MAX bytes. */
 size_t oracle_blob_content(unsigned server, unsigned blob, unsigned version, uint8_t *out);
-/* The highest version that is acknowledged now; 0: none. */
+/* The highest version that is acknowledged or was seen by now; 0: none. */
 unsigned oracle_blob_latest(const struct oracle *o, unsigned server, unsigned blob);
 /* What was read (NULL: there is no such blob), when latest was the latest before. */
 void oracle_check_blob(struct oracle *o, unsigned server, unsigned blob, unsigned latest,

@@ -181,7 +181,7 @@ struct rt_sock {
 	char peer[RT_ADDR_MAX];
 };
 
-/* --- fiber.c, sched.c ------------------------------------------------------------------------ */
+/* --- sched.c ------------------------------------------------------------------------ */
 
 int sched_init(struct sched *s, uint64_t (*clock)(struct sched *), size_t fiber_max);
 void sched_fini(struct sched *s);
@@ -214,7 +214,12 @@ void loop_stop(struct rt_loop *l);
 /* May the calling fiber start a wait? 0, -ECANCELED or -ETIME. */
 int fiber_check(void);
 int64_t fiber_park(enum park_mode mode, void (*abort)(struct rt_fiber *f), void *abort_ctx);
+/* With a time of its own instead of the fiber's deadline: -ETIME when it comes. */
+int64_t fiber_park_until(uint64_t local_ns, enum park_mode mode, void (*abort)(struct rt_fiber *f),
+			 void *abort_ctx);
 void fiber_wake(struct rt_fiber *f, int64_t result);
+/* Of a fiber that has ended and that nobody will join any more. */
+void fiber_release(struct rt_fiber *f);
 /* An abort function for fibers that wait in a list by wait_link: takes it out and wakes it. */
 void fiber_abort_unlink(struct rt_fiber *f);
 

@@ -113,8 +113,9 @@ static void fiber_free(struct rt_fiber *f)
 	free(f);
 }
 
-static void fiber_release(struct sched *s, struct rt_fiber *f)
+void fiber_release(struct rt_fiber *f)
 {
+	struct sched *s = f->loop->sched;
 	s->fiber_count--;
 #ifdef __SANITIZE_THREAD__
 	__tsan_destroy_fiber(f->tsan);
@@ -175,11 +176,6 @@ int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void 
 	return 0;
 }
 
-int rt_spawn(struct rt_fiber **out, const char *name, void (*fn)(void *), void *arg)
-{
-	return loop_spawn(current_loop, out, name, fn, arg);
-}
-
 static void group_remove(struct rt_fiber *f)
 {
 	struct rt_group *g = f->group;
@@ -201,7 +197,7 @@ static void fiber_ended(struct sched *s, struct rt_fiber *f)
 	if (f->group != NULL)
 		group_remove(f);
 	if (f->detached)
-		fiber_release(s, f);
+		fiber_release(f);
 	else if (f->joiner != NULL)
 		fiber_wake(f->joiner, 0);
 }
@@ -391,8 +387,8 @@ static void deadline_passed(struct timer *t)
 	fiber_abort(container_of(t, struct rt_fiber, timer), -ETIME);
 }
 
-static int64_t park_until(uint64_t local_ns, enum park_mode mode, void (*abort)(struct rt_fiber *f),
-			  void *abort_ctx)
+int64_t fiber_park_until(uint64_t local_ns, enum park_mode mode, void (*abort)(struct rt_fiber *f),
+			 void *abort_ctx)
 {
 	struct rt_fiber *f = current_fiber;
 	struct rt_loop *l = f->loop;
@@ -416,7 +412,7 @@ int64_t fiber_park(enum park_mode mode, void (*abort)(struct rt_fiber *f), void 
 {
 	struct rt_fiber *f = current_fiber;
 	bool timed = mode == PARK_INTERRUPTIBLE && f->shield == 0;
-	return park_until(timed ? f->deadline_ns : RT_NEVER, mode, abort, abort_ctx);
+	return fiber_park_until(timed ? f->deadline_ns : RT_NEVER, mode, abort, abort_ctx);
 }
 
 void fiber_wake(struct rt_fiber *f, int64_t result)
@@ -435,12 +431,7 @@ void fiber_abort_unlink(struct rt_fiber *f)
 	fiber_wake(f, -ECANCELED);
 }
 
-static void fiber_abort_wake(struct rt_fiber *f)
-{
-	fiber_wake(f, -ECANCELED);
-}
-
-/* --- what fibers call ------------------------------------------------------------------------ */
+/* --- the running fiber ------------------------------------------------------------------------ */
 
 struct rt_fiber *rt_self(void)
 {
@@ -452,27 +443,11 @@ struct rt_loop *rt_loop_self(void)
 	return current_loop;
 }
 
-bool rt_cancelled(void)
-{
-	return current_fiber->cancelled;
-}
-
 void rt_cancel(struct rt_fiber *f)
 {
 	f->cancelled = true;
 	if (f->park_mode == PARK_INTERRUPTIBLE && f->shield == 0)
 		fiber_abort(f, -ECANCELED);
-}
-
-void rt_shield_enter(void)
-{
-	current_fiber->shield++;
-}
-
-void rt_shield_leave(void)
-{
-	assert(current_fiber->shield > 0);
-	current_fiber->shield--;
 }
 
 void rt_yield(void)
@@ -481,161 +456,4 @@ void rt_yield(void)
 	make_ready(f);
 	leave_fiber(f);
 	current_fiber = f;
-}
-
-int rt_sleep_ns(uint64_t duration_ns)
-{
-	int rc = fiber_check();
-	if (rc != 0)
-		return rc;
-	struct rt_fiber *f = current_fiber;
-	uint64_t now = rt_now_ns();
-	uint64_t until = duration_ns > RT_NEVER - now ? RT_NEVER : now + duration_ns;
-	uint64_t deadline = f->shield == 0 ? f->deadline_ns : RT_NEVER;
-	rc = (int)park_until(min_u64(until, deadline), PARK_INTERRUPTIBLE, fiber_abort_wake, NULL);
-	return rc == -ETIME && until <= deadline ? 0 : rc;
-}
-
-uint64_t rt_deadline(void)
-{
-	return current_fiber->deadline_ns;
-}
-
-void rt_deadline_set(uint64_t abs_ns)
-{
-	current_fiber->deadline_ns = abs_ns;
-}
-
-uint64_t rt_deadline_narrow(uint64_t abs_ns)
-{
-	uint64_t before = current_fiber->deadline_ns;
-	current_fiber->deadline_ns = min_u64(before, abs_ns);
-	return before;
-}
-
-/* --- joining: cancellation of the waiter is handed on ---------------------------------------- */
-
-static void join_abort(struct rt_fiber *waiter)
-{
-	rt_cancel(waiter->abort_ctx);
-	waiter->reason = 0; /* goes on waiting: the target ends by itself now */
-}
-
-void rt_join(struct rt_fiber *f)
-{
-	struct rt_fiber *self = current_fiber;
-	assert(!f->detached && f->joiner == NULL && f != self);
-	if (!f->finished) {
-		if (self->cancelled && self->shield == 0)
-			rt_cancel(f);
-		f->joiner = self;
-		uint64_t deadline = rt_deadline();
-		rt_deadline_set(RT_NEVER);
-		fiber_park(PARK_INTERRUPTIBLE, join_abort, f);
-		rt_deadline_set(deadline);
-	}
-	fiber_release(f->loop->sched, f);
-}
-
-void rt_group_init(struct rt_group *g)
-{
-	list_init(&g->members);
-	g->waiter = NULL;
-}
-
-int rt_group_spawn(struct rt_group *g, const char *name, void (*fn)(void *), void *arg)
-{
-	struct rt_fiber *f;
-	int rc = loop_spawn(current_loop, &f, name, fn, arg);
-	if (rc != 0)
-		return rc;
-	f->detached = true;
-	f->group = g;
-	list_push_back(&g->members, &f->group_link);
-	return 0;
-}
-
-void rt_group_cancel(struct rt_group *g)
-{
-	struct rt_fiber *f;
-	list_for_each_entry(f, &g->members, group_link)
-		rt_cancel(f);
-}
-
-static void group_join_abort(struct rt_fiber *waiter)
-{
-	rt_group_cancel(waiter->abort_ctx);
-	waiter->reason = 0;
-}
-
-void rt_group_join(struct rt_group *g)
-{
-	struct rt_fiber *self = current_fiber;
-	if (list_empty(&g->members))
-		return;
-	if (self->cancelled && self->shield == 0)
-		rt_group_cancel(g);
-	g->waiter = self;
-	uint64_t deadline = rt_deadline();
-	rt_deadline_set(RT_NEVER);
-	fiber_park(PARK_INTERRUPTIBLE, group_join_abort, g);
-	rt_deadline_set(deadline);
-}
-
-/* --- the world ------------------------------------------------------------------------------- */
-
-uint64_t rt_now_ns(void)
-{
-	return current_loop->world->now_ns(current_loop);
-}
-
-uint64_t rt_wall_ns(void)
-{
-	return current_loop->world->wall_ns(current_loop);
-}
-
-uint64_t rt_random_u64(void)
-{
-	return rng_u64(&current_loop->rng);
-}
-
-int rt_loop_open(struct rt_loop **out, const char *name)
-{
-	int rc = fiber_check();
-	return rc != 0 ? rc : current_loop->world->loop_open(current_loop, out, name);
-}
-
-void rt_loop_close(struct rt_loop *loop)
-{
-	current_loop->world->loop_close(current_loop, loop);
-}
-
-void rt_post(struct rt_loop *loop, struct rt_msg *msg)
-{
-	loop->world->post(loop, msg);
-}
-
-int rt_offload(void (*fn)(void *), void *arg)
-{
-	int rc = fiber_check();
-	return rc != 0 ? rc : current_loop->world->offload(current_loop, fn, arg);
-}
-
-int rt_shutdown_wait(void)
-{
-	int rc = fiber_check();
-	if (rc != 0 || current_loop->stop_asked)
-		return rc;
-	list_push_back(&current_loop->stop_waiters, &current_fiber->wait_link);
-	return (int)fiber_park(PARK_INTERRUPTIBLE, fiber_abort_unlink, NULL);
-}
-
-void rt_note(const char *fmt, ...)
-{
-	if (current_loop->world->note == NULL)
-		return;
-	va_list args;
-	va_start(args, fmt);
-	current_loop->world->note(current_loop, fmt, args);
-	va_end(args);
 }

@@ -57,9 +57,10 @@ static void bare_encode_mlec(void *arg)
 		ec_encode_data((int)x->b->len, x->wide.cols, x->wide.rows, x->wide.tables, x->row,
 			       x->row + x->wide.cols);
 	}
-	for (int c = 0; c < width; c++)
+	uint8_t **column = x->b->chunk;
+	for (int c = 0; c < width; c++, column += height)
 		ec_encode_data((int)x->b->len, x->local.cols, x->local.rows, x->local.tables,
-			       x->b->chunk + c * height, x->b->chunk + c * height + x->local.cols);
+			       column, column + x->local.cols);
 }
 
 /* ---- ours ---- */

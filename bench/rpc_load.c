@@ -142,8 +142,9 @@ static void measure_latency(struct load *l, struct rpc_load *out)
 	l->samples_ns = NULL;
 	size_t n = min_u64(l->done, SAMPLES_MAX);
 	qsort(samples, n, sizeof(*samples), compare_u32);
-	out->p50_us = samples[n / 2] / 1e3;
-	out->p99_us = samples[n * 99 / 100] / 1e3;
+	uint32_t p50_ns = samples[n / 2], p99_ns = samples[n * 99 / 100];
+	out->p50_us = p50_ns / 1e3;
+	out->p99_us = p99_ns / 1e3;
 }
 
 struct client {
@@ -162,7 +163,7 @@ static void client_main(void *arg)
 	c->rc = rpc_channel_open(&l.channel, c->addr, &(struct rpc_channel_options){.pool = &pool});
 	if (c->rc == 0)
 		c->rc = rpc_pool_get(&pool, 1 * MIB, &b);
-	if (c->rc < 0)
+	if (c->rc != 0)
 		return;
 	memset(b->data, 0x5a, b->len);
 	c->out->small_per_s = run_load(&l, 64);

@@ -32,7 +32,7 @@ static int matrix_ones(struct matrix *m, int rows, int cols)
 {
 	int err = matrix_init(m, rows, cols);
 	if (err == 0) {
-		memset(m->coef, 1, (size_t)(rows * cols));
+		memset(m->coef, 1, (size_t)rows * (size_t)cols);
 		matrix_ready(m);
 	}
 	return err;
@@ -49,7 +49,8 @@ static int open_lrc(struct codec *c)
 	if (err != 0)
 		return err;
 	gf_lrc_rows(s, c->whole.coef);
-	memcpy(c->wide.coef, c->whole.coef + s->groups * s->k, (size_t)(s->globals * s->k));
+	size_t k = (size_t)s->k, groups = (size_t)s->groups, globals = (size_t)s->globals;
+	memcpy(c->wide.coef, c->whole.coef + groups * k, globals * k);
 	matrix_ready(&c->wide);
 	return 0;
 }

@@ -130,12 +130,17 @@ static void lrc_spread_rows(const struct lrc_shape *s, int step, uint8_t *rows)
 	}
 }
 
+static uint8_t *row_at(uint8_t *matrix, int row, int width)
+{
+	return matrix + (ptrdiff_t)row * width;
+}
+
 void gf_lrc_rows(const struct lrc_shape *s, uint8_t *rows)
 {
 	int size = s->k / s->groups;
 	int step = lrc_spread_step(s);
 	/* The pyramid's first row lands in the last local row, which is overwritten below. */
-	uint8_t *first = rows + (s->groups - 1) * s->k;
+	uint8_t *first = row_at(rows, s->groups - 1, s->k);
 	if (step != 0)
 		lrc_spread_rows(s, step, first + s->k);
 	else
@@ -178,24 +183,32 @@ static int eliminate(uint8_t *a, int rows, int unknowns, int width, int *pivot)
 		int r = rank;
 		while (r < rows && a[r * width + v] == 0)
 			r++;
-		pivot[v] = r < rows ? rank : -1;
-		if (r == rows)
+		pivot[v] = -1;
+		if (r >= rows)
 			continue;
-		uint8_t *top = a + rank * width;
+		pivot[v] = rank;
+		uint8_t *top = row_at(a, rank, width);
 		if (r != rank)
-			row_swap(top, a + r * width, width);
+			row_swap(top, row_at(a, r, width), width);
 		row_scale(top, gf_inv(top[v]), width);
-		for (r = 0; r < rows; r++)
-			if (r != rank && a[r * width + v] != 0)
-				row_subtract(a + r * width, top, a[r * width + v], width);
+		for (r = 0; r < rows; r++) {
+			uint8_t *row = row_at(a, r, width);
+			if (r != rank && row[v] != 0)
+				row_subtract(row, top, row[v], width);
+		}
 		rank++;
 	}
 	return rank;
 }
 
+static const uint8_t *code_row(const struct stripe_code *c, int parity)
+{
+	return c->rows + (ptrdiff_t)(parity - c->k) * c->k;
+}
+
 static uint8_t code_coef(const struct stripe_code *c, int chunk, int column)
 {
-	return chunk < c->k ? chunk == column : c->rows[(chunk - c->k) * c->k + column];
+	return chunk < c->k ? chunk == column : code_row(c, chunk)[column];
 }
 
 /*
@@ -231,11 +244,11 @@ int gf_solve(const struct stripe_code *c, const int *reads, int n_reads, const i
 	struct solve s;
 	solve_split(&s, c, reads, n_reads);
 	int width = s.n_parity + n_targets;
-	AUTO_FREE uint8_t *a = malloc((size_t)(s.n_missing * width) + 1);
+	AUTO_FREE uint8_t *a = malloc((size_t)s.n_missing * (size_t)width + 1);
 	if (a == NULL)
 		return -ENOMEM;
 	for (int u = 0; u < s.n_missing; u++) {
-		uint8_t *row = a + u * width;
+		uint8_t *row = row_at(a, u, width);
 		for (int i = 0; i < s.n_parity; i++)
 			row[i] = code_coef(c, reads[s.parity[i]], s.missing[u]);
 		for (int t = 0; t < n_targets; t++)
@@ -247,14 +260,14 @@ int gf_solve(const struct stripe_code *c, const int *reads, int n_reads, const i
 			if (a[u * width + s.n_parity + t] != 0)
 				return -ENODATA;
 	for (int t = 0; t < n_targets; t++) {
-		uint8_t *out = coef + t * n_reads;
+		uint8_t *out = row_at(coef, t, n_reads);
 		for (int i = 0; i < n_reads; i++)
 			out[i] = reads[i] < c->k ? code_coef(c, targets[t], reads[i]) : 0;
 		for (int v = 0; v < s.n_parity; v++) {
 			if (s.pivot[v] < 0)
 				continue;
 			uint8_t x = a[s.pivot[v] * width + s.n_parity + t];
-			const uint8_t *parity = c->rows + (reads[s.parity[v]] - c->k) * c->k;
+			const uint8_t *parity = code_row(c, reads[s.parity[v]]);
 			out[s.parity[v]] = x;
 			for (int i = 0; i < n_reads; i++)
 				if (reads[i] < c->k)
@@ -268,16 +281,16 @@ int gf_pick_independent(const struct stripe_code *c, const int *order, int n_ord
 {
 	int lead[ENCODING_STRIPE_MAX]; /* first nonzero column of each kept row */
 	int rank = 0;
-	AUTO_FREE uint8_t *kept = malloc((size_t)(c->k * c->k));
+	AUTO_FREE uint8_t *kept = malloc((size_t)c->k * (size_t)c->k);
 	if (kept == NULL)
 		return -ENOMEM;
 	for (int i = 0; i < n_order && rank < c->k; i++) {
-		uint8_t *row = kept + rank * c->k;
+		uint8_t *row = row_at(kept, rank, c->k);
 		for (int j = 0; j < c->k; j++)
 			row[j] = code_coef(c, order[i], j);
 		for (int r = 0; r < rank; r++)
 			if (row[lead[r]] != 0)
-				row_subtract(row, kept + r * c->k, row[lead[r]], c->k);
+				row_subtract(row, row_at(kept, r, c->k), row[lead[r]], c->k);
 		int j = 0;
 		while (j < c->k && row[j] == 0)
 			j++;

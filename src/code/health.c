@@ -130,7 +130,7 @@ static void grid_worst_first(const struct grid *g, int *columns)
  */
 static int grid_deficit(const struct grid *g, bool *common)
 {
-	int worst[ENCODING_STRIPE_MAX], deficit = 0, rows = 0;
+	int worst[ENCODING_STRIPE_MAX] = {0}, deficit = 0, rows = 0;
 	bool row[ENCODING_STRIPE_MAX] = {false};
 	grid_worst_first(g, worst);
 	for (int i = 0; i <= g->shape->net.p; i++) {

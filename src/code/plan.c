@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/plan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,7 @@ static int fill_reads(struct draft *d, const struct range *r, const bool *used)
 	p->len = steps.to - steps.from;
 	for (int i = 0; i < p->total; i++)
 		p->n_reads += d->read[i];
+	assert(p->n_reads > 0); /* something is wanted, and nothing comes from nothing */
 	p->reads = malloc((size_t)p->n_reads * sizeof(*p->reads));
 	if (p->reads == NULL)
 		return -ENOMEM;
@@ -219,10 +221,11 @@ static int plan_make(const struct codec *c, const uint32_t *cost, const struct r
 		return -ENOMEM;
 	p->kernel = c->kernel;
 	p->total = c->total;
-	struct draft d = {c, cost, marks, marks + c->total, p};
+	bool *wanted = marks, *read = wanted + c->total, *used = read + c->total;
+	struct draft d = {c, cost, wanted, read, p};
 	int err = draft_choose(&d);
 	if (err == 0)
-		err = draft_finish(&d, r, marks + 2 * c->total);
+		err = draft_finish(&d, r, used);
 	if (err != 0) {
 		plan_close(p);
 		return err;

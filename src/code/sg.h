@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/base.h"
 #include "code/kernel.h"
 
 struct sg {
@@ -33,7 +34,7 @@ bool sg_is_flat(const struct sg *s, size_t len);
  * that the later passes find them in a near cache, so many that the streams of reads run long enough
  * (measured: less is slower, and so is no blocking from chunks of 128 KiB on).
  */
-#define SG_BLOCK (16 * 1024)
+#define SG_BLOCK (16 * KIB)
 
 /* ISA-L makes up to six outputs in one pass over the inputs. */
 static inline size_t sg_run_max(int outputs)

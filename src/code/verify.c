@@ -121,7 +121,7 @@ static void check_start(struct check *check, int first, int outputs)
 }
 
 /* Input j of the product: column points at row 0, column j of its matrix. */
-static void check_input(struct check *check, const uint8_t *column, int stride,
+static void check_input(struct check *check, const uint8_t *column, ptrdiff_t stride,
 			const struct print *p)
 {
 	struct print doubled[8];
@@ -206,9 +206,9 @@ static int verify_grid_batch(const struct codec *c, int first, size_t len, const
 	struct stripe_code row = codec_row_stripe(c), column = codec_column_stripe(c);
 	struct check check;
 	check_start(&check, first, row.n - row.k);
-	for (int i = 0; i < row.n; i++) {
-		struct print sum;
-		int err = verify_stripe(c, &column, len, chunks + i * column.n, &sum);
+	for (int i = 0; i < row.n; i++, chunks += column.n) {
+		struct print sum = {0};
+		int err = verify_stripe(c, &column, len, chunks, &sum);
 		if (err != 0)
 			return err;
 		if (i < row.k)

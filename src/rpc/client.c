@@ -198,6 +198,7 @@ static int call_once(struct rpc_channel *ch, const struct rpc_call *args, struct
 		bool in_time = rt_deadline() == RT_NEVER || rt_now_ns() < rt_deadline();
 		return reply->maybe_executed && rc != -ECANCELED && !in_time ? -ETIME : rc;
 	}
+	assert(c != NULL);
 	struct client_call call = {.args = args, .reply = reply};
 	list_init(&call.link);
 	rt_cond_init(&call.wake);

@@ -146,7 +146,7 @@ static int change_submit(struct tally *t, const struct tally_change *named,
 	struct session *s = NULL;
 	if (rc == 0)
 		rc = state_session_add(t, named->client_id, false, &s);
-	if (rc < 0)
+	if (rc != 0)
 		return rc;
 	if (named->seq < s->seq)
 		return -ESTALE;

@@ -52,7 +52,7 @@ static int snapshot_sessions(struct snapshot *s)
 	const struct session *e;
 	uint8_t *bytes =
 		realloc(s->bytes, WRITE_BYTES + LOG_DATA_MAX +
-					  2 * LOG_RECORD_BYTES * map_count(&s->t->sessions));
+					  map_count(&s->t->sessions) * 2 * LOG_RECORD_BYTES);
 	if (bytes == NULL)
 		return -ENOMEM;
 	s->bytes = bytes;

@@ -76,14 +76,15 @@ static uint8_t *block_chunk(const struct block *b, int i)
 
 static void block_cut(struct block *b, struct input *in)
 {
-	for (int i = 0; i < b->total; i++) {
+	struct iovec *iov = b->iov;
+	for (int i = 0; i < b->total; i++, iov += 2) {
 		size_t cut = take(in) % (b->len + 1);
 		uint8_t *chunk = block_chunk(b, i);
-		b->iov[2 * i] = (struct iovec){chunk, cut};
-		b->iov[2 * i + 1] = (struct iovec){chunk + cut, b->len - cut};
-		b->sg[i] = (struct sg){&b->iov[2 * i], 2};
+		iov[0] = (struct iovec){chunk, cut};
+		iov[1] = (struct iovec){chunk + cut, b->len - cut};
+		b->sg[i] = (struct sg){iov, 2};
 		if (cut == 0)
-			b->sg[i] = (struct sg){&b->iov[2 * i + 1], 1};
+			b->sg[i] = (struct sg){iov + 1, 1};
 	}
 }
 

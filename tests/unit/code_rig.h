@@ -44,12 +44,19 @@ static inline struct encoding rig_parse(const char *text)
 	return e;
 }
 
+/* The segments of a chunk. */
+static inline struct iovec *rig_iov(const struct rig *r, int chunk)
+{
+	return r->iov + (ptrdiff_t)chunk * RIG_SEGMENTS;
+}
+
 /* One segment for each chunk. */
 static inline void rig_flat(struct rig *r)
 {
 	for (int i = 0; i < r->total; i++) {
-		r->iov[i * RIG_SEGMENTS] = (struct iovec){r->chunk[i], r->len};
-		r->sg[i] = (struct sg){&r->iov[i * RIG_SEGMENTS], 1};
+		struct iovec *iov = rig_iov(r, i);
+		*iov = (struct iovec){r->chunk[i], r->len};
+		r->sg[i] = (struct sg){iov, 1};
 	}
 }
 
@@ -57,7 +64,7 @@ static inline void rig_flat(struct rig *r)
 static inline void rig_cut(struct rig *r, struct rng *rng)
 {
 	for (int i = 0; i < r->total; i++) {
-		struct iovec *iov = &r->iov[i * RIG_SEGMENTS];
+		struct iovec *iov = rig_iov(r, i);
 		int n = 1 + (int)rng_below(rng, RIG_SEGMENTS);
 		size_t off = 0;
 		for (int s = 0; s < n; s++) {

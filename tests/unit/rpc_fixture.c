@@ -12,10 +12,8 @@
 #include "rt/real.h"
 #include "rt/sim.h"
 
-void check_that(bool ok, const char *what, const char *file, int line)
+void check_failed(const char *what, const char *file, int line)
 {
-	if (ok)
-		return;
 	fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, what);
 	abort();
 }

@@ -25,10 +25,10 @@
 #include "rpc/stream.h"
 #include "rt/rt.h"
 
-#define CHECK(what) check_that((what), #what, __FILE__, __LINE__)
+#define CHECK(what) ((what) ? (void)0 : check_failed(#what, __FILE__, __LINE__))
 #define CHECK_RC(call, want) check_rc((call), (want), #call, __FILE__, __LINE__)
 
-void check_that(bool ok, const char *what, const char *file, int line);
+_Noreturn void check_failed(const char *what, const char *file, int line);
 void check_rc(int64_t got, int64_t want, const char *what, const char *file, int line);
 
 #define FIXTURE_IN_FLIGHT 64

@@ -111,7 +111,7 @@ static void short_data_chunks_count_as_padded_with_zeros(void **state)
 		memset(r.chunk[before] + 100, 0, len - 100);
 		memset(r.chunk[last], 0, len);
 		rig_encode(&r);
-		r.iov[before * RIG_SEGMENTS].iov_len = 100;
+		rig_iov(&r, before)->iov_len = 100;
 		r.sg[last] = (struct sg){NULL, 0};
 		assert_int_equal(codec_encode(r.codec, len, r.sg), 0);
 		for (int c = 0; c < r.total; c++)

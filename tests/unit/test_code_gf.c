@@ -188,7 +188,7 @@ static void the_lrc_of_azure_is_maximally_recoverable(void **state)
 static bool survives_random_losses(const struct lrc_shape *shape, struct rng *rng, int n)
 {
 	int total = shape->k + shape->groups + shape->globals;
-	AUTO_FREE uint8_t *rows = malloc((size_t)((total - shape->k) * shape->k));
+	AUTO_FREE uint8_t *rows = malloc((size_t)(total - shape->k) * (size_t)shape->k);
 	assert_non_null(rows);
 	gf_lrc_rows(shape, rows);
 	struct stripe_code s = {shape->k, total, rows};
@@ -210,7 +210,7 @@ static bool survives_random_losses(const struct lrc_shape *shape, struct rng *rn
 static bool survives_pairs_in_two_groups(const struct lrc_shape *shape, struct rng *rng)
 {
 	int total = shape->k + shape->groups + shape->globals, size = shape->k / shape->groups;
-	AUTO_FREE uint8_t *rows = malloc((size_t)((total - shape->k) * shape->k));
+	AUTO_FREE uint8_t *rows = malloc((size_t)(total - shape->k) * (size_t)shape->k);
 	assert_non_null(rows);
 	gf_lrc_rows(shape, rows);
 	struct stripe_code s = {shape->k, total, rows};

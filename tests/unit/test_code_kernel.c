@@ -42,7 +42,7 @@ static void buffers_fini(struct buffers *b)
 static void random_matrix(struct matrix *m, int rows, int cols, struct rng *rng)
 {
 	assert_int_equal(matrix_init(m, rows, cols), 0);
-	rng_fill(rng, m->coef, (size_t)(rows * cols));
+	rng_fill(rng, m->coef, (size_t)rows * (size_t)cols);
 	matrix_ready(m);
 }
 

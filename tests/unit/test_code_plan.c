@@ -545,7 +545,7 @@ static void buffers_of_the_wrong_size_are_refused(void **state)
 	rig_open(&r, "rs:4+2", 100, &rng);
 	rig_encode(&r);
 	assert_int_equal(plan_rebuild(r.codec, r.len, cost, (int[]){0}, 1, &p), 0);
-	r.iov[3 * RIG_SEGMENTS].iov_len = 99;
+	rig_iov(&r, 3)->iov_len = 99;
 	assert_int_equal(plan_run(p, r.sg), -EINVAL);
 	assert_int_equal(plan_verify(p, r.sg), -EINVAL);
 	rig_flat(&r);

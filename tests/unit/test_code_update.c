@@ -163,7 +163,7 @@ static void bad_updates_are_refused_and_nothing_is_written(void **state)
 	assert_int_equal(update_apply(r.codec, 0, 0, &delta, r.sg), -EINVAL);
 	assert_int_equal(update_delta(r.codec, r.len, &delta, &wrong, &r.sg[0]), -EINVAL);
 	assert_int_equal(update_delta(r.codec, r.len, &delta, &delta, &wrong), -EINVAL);
-	r.iov[4 * RIG_SEGMENTS].iov_len = 41;
+	rig_iov(&r, 4)->iov_len = 41;
 	assert_int_equal(update_apply(r.codec, 0, r.len, &delta, r.sg), -EINVAL);
 	for (int i = 0; i < r.total; i++)
 		rig_assert_chunk(&r, i);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/base.h"
 #include "base/crc.h"
 #include "base/rng.h"
 #include "rpc/arena.h"
@@ -244,8 +245,8 @@ static void a_body_that_swells_is_stopped_by_the_limit(void **state)
 		body[i] = 0x78;
 		body[i + 1] = 1;
 	}
-	assert_int_equal(unpack_context(body, sizeof(body), 16 * 1024), -EMSGSIZE);
-	assert_int_equal(unpack_context(body, 64, 16 * 1024), 0);
+	assert_int_equal(unpack_context(body, sizeof(body), 16 * KIB), -EMSGSIZE);
+	assert_int_equal(unpack_context(body, 64, 16 * KIB), 0);
 }
 
 static void a_context_survives_the_wire(void **state)
@@ -292,7 +293,7 @@ static void counters_print_as_prometheus_text(void **state)
 	struct rpc_counters c = {.requests = 41};
 	rpc_count_fault(&c, FRAME_BAD_MAGIC);
 	AUTO_STRBUF struct strbuf s;
-	strbuf_init(&s, 64 * 1024);
+	strbuf_init(&s, 64 * KIB);
 	assert_int_equal(rpc_counters_print(&c, "server", &s), 0);
 	assert_non_null(
 		strstr(strbuf_text(&s), "terrane_rpc_requests_total{role=\"server\"} 41\n"));

@@ -140,10 +140,12 @@ static void a_locked_file_is_refused_and_not_cut(void **state)
 static bool count_name(void *ctx, const char *name, bool is_dir)
 {
 	int *seen = ctx;
-	int i;
-	if (sscanf(name, "entry-%d", &i) != 1 || i < 0 || i >= 3000 || is_dir)
+	if (strncmp(name, "entry-", 6) != 0 || is_dir)
 		return true;
-	seen[i]++;
+	char *end;
+	long i = strtol(name + 6, &end, 10);
+	if (*end == 0 && i >= 0 && i < 3000)
+		seen[i]++;
 	return true;
 }
 
@@ -280,7 +282,7 @@ static void use_bad_addresses(void *arg)
 	CHECK_EQ(rt_listen(&l, "127.0.0.1:0"), 0);
 	struct rt_listener *second;
 	CHECK_EQ(rt_listen(&second, rt_listener_addr(l)), -EADDRINUSE);
-	strcpy(addr, rt_listener_addr(l));
+	snprintf(addr, sizeof(addr), "%s", rt_listener_addr(l));
 	rt_listener_close(l);
 	CHECK_EQ(rt_connect(&s, addr), -ECONNREFUSED);
 }

@@ -490,7 +490,7 @@ struct sim_node *sim_node_add(struct sim *s, const char *name, unsigned rack)
 	list_init(&n->loops);
 	list_init(&n->disks);
 	list_push_back(&s->nodes, &n->link);
-	n->drift_ppm = (int64_t)sim_between(s, 0, 2 * DRIFT_PPM_MAX) - DRIFT_PPM_MAX;
+	n->drift_ppm = (int64_t)sim_between(s, 0, 2ULL * DRIFT_PPM_MAX) - DRIFT_PPM_MAX;
 	sim_strike(s, &n->strikers[0], SIM_CRASH, crash_hit, n);
 	sim_strike(s, &n->strikers[1], SIM_POWER_LOSS, power_hit, n);
 	sim_strike(s, &n->strikers[2], SIM_PAUSE, pause_hit, n);

@@ -79,23 +79,29 @@ static bool channel_up(const struct rpc_channel *ch)
 	return ch->conn != NULL && ch->conn->out.error == 0;
 }
 
+/* Why there is no connection. */
+static int channel_error(const struct rpc_channel *ch)
+{
+	return ch->last_error != 0 ? ch->last_error : -ETIMEDOUT;
+}
+
 /* Wait for a connection and take a reference. Without retry the first failure to connect counts. */
 static int channel_await(struct rpc_channel *ch, bool retry, struct client_conn **out)
 {
 	while (!channel_up(ch)) {
 		uint64_t failures = ch->failures_total;
 		if (!retry && ch->failures > 0 && rt_now_ns() < ch->not_before_ns)
-			return ch->last_error;
+			return channel_error(ch);
 		ch->wanted++;
 		rt_cond_signal(&ch->work);
 		int rc = rt_cond_wait(&ch->changed);
 		ch->wanted--;
 		if (rc == -ETIME)
-			return ch->last_error != 0 ? ch->last_error : -ETIMEDOUT;
+			return channel_error(ch);
 		if (rc < 0)
 			return rc;
 		if (!retry && !channel_up(ch) && ch->failures_total != failures)
-			return ch->last_error;
+			return channel_error(ch);
 	}
 	*out = ch->conn;
 	(*out)->refs++;
@@ -194,7 +200,7 @@ static int call_once(struct rpc_channel *ch, const struct rpc_call *args, struct
 	*again = false;
 	reply_reset(reply, body_limit(args->type->response_max));
 	int rc = channel_await(ch, args->retry, &c);
-	if (rc < 0) {
+	if (rc != 0) {
 		bool in_time = rt_deadline() == RT_NEVER || rt_now_ns() < rt_deadline();
 		return reply->maybe_executed && rc != -ECANCELED && !in_time ? -ETIME : rc;
 	}

@@ -148,6 +148,7 @@ static int change_submit(struct tally *t, const struct tally_change *named,
 		rc = state_session_add(t, named->client_id, false, &s);
 	if (rc != 0)
 		return rc;
+	assert(s != NULL);
 	if (named->seq < s->seq)
 		return -ESTALE;
 	if (named->seq == s->seq) {

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "rpc/body.h"
 #include "rpc/client_conn.h"
 
 static uint64_t or_default(uint64_t value, uint64_t def)
@@ -183,10 +182,10 @@ static int call_on(struct client_conn *c, struct client_call *call)
 	return rc;
 }
 
-static void reply_reset(struct rpc_reply *reply, size_t limit)
+static void reply_reset(struct rpc_reply *reply)
 {
 	buf_unref(reply->payload.buf);
-	arena_reset(&reply->arena, limit);
+	arena_reset(&reply->arena, 0);
 	reply->message = NULL;
 	reply->payload = (struct rpc_slice){0};
 	reply->error = "";
@@ -198,7 +197,7 @@ static int call_once(struct rpc_channel *ch, const struct rpc_call *args, struct
 {
 	struct client_conn *c = NULL;
 	*again = false;
-	reply_reset(reply, body_limit(args->type->response_max));
+	reply_reset(reply);
 	int rc = channel_await(ch, args->retry, &c);
 	if (rc != 0) {
 		bool in_time = rt_deadline() == RT_NEVER || rt_now_ns() < rt_deadline();

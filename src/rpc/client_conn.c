@@ -77,6 +77,7 @@ static void call_take_body(struct client_conn *c, struct client_call *call,
 		call_spoiled(c, call, -EBADMSG);
 		return;
 	}
+	arena_reset(&call->reply->arena, body_limit(h->body_len));
 	int rc = err_from_wire(h->status);
 	if (rc < 0) {
 		call->executed = (h->flags & FRAME_NOT_EXECUTED) == 0;

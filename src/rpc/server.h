@@ -92,9 +92,10 @@ struct rpc_server_options {
 	struct rpc_pool *pool;  /* for payloads */
 	size_t connections_max; /* 0: 1024 */
 	size_t in_flight_max;   /* requests of one connection; 0: 256 */
-	size_t share_bytes; /* payload held by requests of one connection; 0: a quarter of the pool */
-	uint64_t stall_ns; /* silence inside a frame, or a peer that does not read; 0: 30 s */
-	uint64_t idle_ns;  /* silence between frames; 0: for ever */
+	size_t share_bytes; /* payload and large bodies that requests of one connection hold; 0: a
+			     * quarter of the pool */
+	uint64_t stall_ns;  /* silence inside a frame, or a peer that does not read; 0: 30 s */
+	uint64_t idle_ns;   /* silence between frames; 0: for ever */
 };
 
 /* Waits. The error of rt_listen; -EINVAL: a table that breaks the limits or names a type twice. */

@@ -20,6 +20,7 @@
 
 #define FREE_REQUESTS_MAX 1024
 #define ERROR_TEXT_MAX 256
+#define SMALL_META_BYTES 4096 /* larger bodies count against the connection's share */
 
 /* --- requests -------------------------------------------------------------------------------- */
 
@@ -27,8 +28,7 @@ static struct rpc_request *request_new(struct server_conn *c, const struct rpc_m
 				       const struct frame_header *h)
 {
 	struct rpc_server *s = c->server;
-	const struct rpc_type *t = m->type;
-	size_t limit = body_limit((size_t)t->request_max + t->response_max + FRAME_CONTEXT_MAX);
+	size_t limit = body_limit((size_t)h->context_len + h->body_len);
 	struct list *node = list_pop_front(&s->free_requests);
 	struct rpc_request *r = NULL;
 	if (node != NULL) {
@@ -41,7 +41,7 @@ static struct rpc_request *request_new(struct server_conn *c, const struct rpc_m
 			return NULL;
 		arena_init(&r->arena, limit);
 	}
-	r->type = t;
+	r->type = m->type;
 	r->service = s->opts.service;
 	r->payload = (struct rpc_slice){0};
 	r->body = NULL;
@@ -87,21 +87,26 @@ static void request_end(struct rpc_request *r)
 	server_request_free(c->server, r);
 }
 
-/* A buffer that counts against the connection's share while the request lives. */
-static int request_buf(struct rpc_request *r, size_t len, struct buf **out)
+/* Count memory against the connection's share while the request lives. Waits. */
+static int request_charge(struct rpc_request *r, size_t bytes)
 {
 	struct server_conn *c = r->conn;
 	struct rpc_server *s = c->server;
-	size_t cap = buf_cap_for(len);
-	while (c->bulk_bytes > 0 && c->bulk_bytes + cap > s->opts.share_bytes) {
+	while (c->bulk_bytes > 0 && c->bulk_bytes + bytes > s->opts.share_bytes) {
 		int rc = rt_cond_wait(&c->room);
 		if (rc < 0)
 			return rc;
 	}
-	c->bulk_bytes += cap;
-	r->bulk_bytes += cap;
+	c->bulk_bytes += bytes;
+	r->bulk_bytes += bytes;
 	s->stats.share_peak_bytes = max_u64(s->stats.share_peak_bytes, c->bulk_bytes);
-	return rpc_pool_get(s->opts.pool, len, out);
+	return 0;
+}
+
+static int request_buf(struct rpc_request *r, size_t len, struct buf **out)
+{
+	int rc = request_charge(r, buf_cap_for(len));
+	return rc < 0 ? rc : rpc_pool_get(r->conn->server->opts.pool, len, out);
 }
 
 void *rpc_alloc(struct rpc_request *r, size_t len)
@@ -226,8 +231,11 @@ static void request_parse(struct rpc_request *r, const struct frame_header *h, c
 		return;
 	}
 	rc = body_unpack(r->type->request, &r->arena, meta + h->context_len, h->body_len, &r->body);
-	if (rc == 0)
+	if (rc == 0) {
+		/* What the handler takes for its reply is bounded, too, but not by the client. */
+		r->arena.limit_bytes = r->arena.used_bytes + body_limit(r->type->response_max);
 		rc = body_new(r->type->response, &r->arena, &r->reply);
+	}
 	if (rc == -EMSGSIZE)
 		refuse(f, &n->too_large, rc, "the body takes more memory than allowed");
 	else if (rc < 0)
@@ -241,7 +249,9 @@ static int request_read_meta(struct rpc_request *r, const struct frame_header *h
 	const uint8_t *meta = NULL;
 	AUTO_BUF struct buf *apart = NULL;
 	uint32_t crc = 0;
-	int rc = 0;
+	int rc = len > SMALL_META_BYTES ? request_charge(r, body_limit(len)) : 0;
+	if (rc < 0)
+		return rc;
 	if (len <= IN_BYTES) {
 		rc = in_view(&c->in, len, &meta);
 		if (rc == 0)

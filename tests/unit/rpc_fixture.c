@@ -112,7 +112,7 @@ void fixture_start_server(struct fixture *f)
 		.method_count = ARRAY_LEN(methods),
 		.service = &f->service,
 		.pool = &f->server_pool,
-		.connections_max = FIXTURE_CONNECTIONS,
+		.connections_max = f->connections_max,
 		.in_flight_max = FIXTURE_IN_FLIGHT,
 		.share_bytes = FIXTURE_SHARE_BYTES,
 		.stall_ns = FIXTURE_STALL_NS,
@@ -219,6 +219,7 @@ static void fixture_main(void *arg)
 	struct fixture *f = calloc(1, sizeof(*f));
 	CHECK(f != NULL);
 	f->world = run->test->world;
+	f->connections_max = FIXTURE_CONNECTIONS;
 	snprintf(f->addr, sizeof(f->addr), "%s", run->addr);
 	rpc_pool_init(&f->pool, 64 * MIB);
 	rpc_pool_init(&f->server_pool, 16 * MIB);

@@ -59,7 +59,7 @@ struct fixture {
 	struct fixture_service service;
 	struct rpc_server *server;
 	struct rpc_channel *channel;
-	uint64_t connect_failures;
+	size_t connections_max; /* of the server when it is started next */
 };
 
 void fixture_start_server(struct fixture *f);

@@ -349,6 +349,35 @@ static void payloads_beyond_the_pool_wait_in_the_client(struct fixture *f)
 	CHECK(rpc_channel_out_peak(f->channel) <= 2 * (OUT_BULK_BYTES + OUT_BATCH_BYTES));
 }
 
+static void large_main(void *arg)
+{
+	struct bulk *b = arg;
+	AUTO_FREE char *text = malloc(200 * KIB + 1);
+	CHECK(text != NULL);
+	memset(text, 'x', 200 * KIB);
+	text[200 * KIB] = 0;
+	Terrane__Rpc__Tags q = tags_of(5, text);
+	struct rpc_call call = fixture_call(&type_sleep, &q);
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(b->f->channel, &call, &reply), 0);
+	b->done++;
+}
+
+/* Each may take sixteen times its bytes of memory when unpacked, so they go one after the other. */
+static void large_bodies_are_bounded_together(struct fixture *f)
+{
+	struct bulk bulk = {.f = f};
+	struct rt_group g;
+	rt_group_init(&g);
+	for (unsigned i = 0; i < 20; i++)
+		CHECK_RC(rt_group_spawn(&g, "large", large_main, &bulk), 0);
+	rt_group_join(&g);
+	CHECK(bulk.done == 20);
+	struct rpc_server_stats stats;
+	rpc_server_stats(f->server, &stats);
+	CHECK(stats.share_peak_bytes > 3 * MIB && stats.share_peak_bytes <= FIXTURE_SHARE_BYTES);
+}
+
 static void a_pool_serves_those_who_wait_in_order(struct fixture *f)
 {
 	struct rpc_pool pool;
@@ -366,8 +395,6 @@ static void a_pool_serves_those_who_wait_in_order(struct fixture *f)
 	buf_unref(b);
 	rpc_pool_fini(&pool);
 }
-
-/* --- faults of the simulator ----------------------------------------------------------------- */
 
 int main(void)
 {
@@ -390,6 +417,7 @@ int main(void)
 		IN_EVERY_WORLD(requests_under_way_may_end_when_a_server_closes),
 		IN_EVERY_WORLD(requests_that_do_not_end_are_cancelled_after_the_grace),
 		IN_EVERY_WORLD(payloads_beyond_the_pool_wait_in_the_client),
+		IN_EVERY_WORLD(large_bodies_are_bounded_together),
 		IN_EVERY_WORLD(a_pool_serves_those_who_wait_in_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -372,6 +372,29 @@ static void connections_beyond_the_limit_are_told_and_closed(struct fixture *f)
 		rt_sock_close(socks[i]);
 }
 
+static void a_thousand_connections_are_served_and_no_more(struct fixture *f)
+{
+	enum { MANY = 1000 };
+	AUTO_FREE struct rt_sock **socks = calloc(MANY, sizeof(struct rt_sock *));
+	CHECK(socks != NULL);
+	fixture_stop_server(f, 0);
+	f->connections_max = MANY;
+	fixture_start_server(f);
+	for (size_t i = 0; i < MANY; i++)
+		socks[i] = raw_connect(f);
+	for (size_t i = 0; i < MANY; i++)
+		raw_expect_alive(socks[i], i + 1);
+	CHECK(fixture_ping(f) < 0);
+	CHECK(rpc_server_counters(f->server)->refused_connections == 1);
+	for (size_t i = 0; i < MANY; i++)
+		rt_sock_close(socks[i]);
+	struct rpc_server_stats stats = {.connections = MANY};
+	while (stats.connections > 0) {
+		CHECK_RC(rt_sleep_ns(NS_PER_MS), 0);
+		rpc_server_stats(f->server, &stats);
+	}
+}
+
 /* Asks for 64 MiB and reads nothing: the server holds a bounded part of it, and not for long. */
 static void a_peer_that_does_not_read_takes_bounded_memory(struct fixture *f)
 {
@@ -531,6 +554,7 @@ int main(void)
 		IN_EVERY_WORLD(half_a_frame_and_silence_is_closed),
 		IN_EVERY_WORLD(silence_between_frames_is_fine),
 		IN_EVERY_WORLD(connections_beyond_the_limit_are_told_and_closed),
+		IN_WORLD(a_thousand_connections_are_served_and_no_more, "sim"),
 		IN_EVERY_WORLD(a_peer_that_does_not_read_takes_bounded_memory),
 		IN_EVERY_WORLD(a_flood_of_requests_runs_a_few_at_a_time),
 		IN_EVERY_WORLD(a_false_server_harms_only_the_call),

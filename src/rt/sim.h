@@ -10,8 +10,9 @@
  * is reported as a leak and ends the program. Then, after a while, main is called again with the
  * same argument, which must hold nothing that the process changes.
  *
- * Faults come in three units: a probability per operation, a rate per hour of simulated time and
- * object (node, disk, pair of nodes), or a probability per item when a crash is settled. Each has a
+ * Faults come in four units: a probability per operation, a rate per hour of simulated time and
+ * object (node, disk, pair of nodes), a probability per unsynced write when a power loss is settled,
+ * or a probability per node when it is added. Each has a
  * name, a default rate and can be switched off. They all stop with sim_faults_stop, which also heals
  * partitions, slow and hung disks; damage done stays done.
  */
@@ -52,12 +53,13 @@ enum sim_fault {
 	SIM_POWER_LOSS,
 	SIM_PAUSE,
 	SIM_CLOCK_JUMP,
+	SIM_CLOCK_DRIFT,
 	SIM_NODE_LOSS,
 	SIM_RACK_LOSS,
 	SIM_FAULT_COUNT,
 };
 
-enum sim_unit { SIM_PER_OPERATION, SIM_PER_HOUR, SIM_PER_CRASH };
+enum sim_unit { SIM_PER_OPERATION, SIM_PER_HOUR, SIM_PER_CRASH, SIM_PER_NODE };
 
 struct sim_fault_info {
 	const char *name;
@@ -108,7 +110,16 @@ uint64_t sim_node_waits(const struct sim_node *n);
 void sim_net_cut(struct sim *s, struct sim_node *a, struct sim_node *b, bool both);
 void sim_net_heal(struct sim *s);
 
-/* Whether the medium itself was damaged so far (rot, misdirected or stale data, failed sync, loss). */
+/* What the simulator has done to a disk so far, as a set. */
+enum sim_damage {
+	SIM_DAMAGE_ROT = 1 << 0,
+	SIM_DAMAGE_WRITE = 1 << 1, /* a write went to another place */
+	SIM_DAMAGE_READ = 1 << 2,  /* a read gave other bytes, once */
+	SIM_DAMAGE_SYNC = 1 << 3,  /* a sync failed, as it said */
+	SIM_DAMAGE_LOST = 1 << 4,
+};
+unsigned sim_disk_damage(const struct sim_disk *d);
+/* Whether what is stored may no longer be what was synced: rot, misdirected writes or loss. */
 bool sim_disk_damaged(const struct sim_disk *d);
 /* For tests: flip a bit of what is stored; -ENOENT, -ERANGE. */
 int sim_disk_flip(struct sim_disk *d, const char *path, uint64_t offset, unsigned bit);

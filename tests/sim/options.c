@@ -52,7 +52,7 @@ static _Noreturn void fail(const char *fmt, ...)
 
 static void list_all(void)
 {
-	static const char *const units[] = {"operation", "hour", "crash"};
+	static const char *const units[] = {"operation", "hour", "crash", "node"};
 	printf("faults (rate per unit)\n");
 	for (int f = 0; f < SIM_FAULT_COUNT; f++)
 		printf("  %-15s %8g / %-9s  %s\n", sim_fault_table[f].name, sim_fault_table[f].rate,

@@ -586,7 +586,8 @@ static void after_a_failed_sync_a_good_one_promises_nothing(void **state)
 		lab.config.rate[SIM_DISK_SYNC_FAIL] = 0.7;
 		lab_start(&lab);
 		lab_finish(&lab);
-		assert_int_equal(sim_disk_damaged(lab.disk), lab.rc != 0);
+		assert_int_equal(sim_disk_damage(lab.disk), lab.rc != 0 ? SIM_DAMAGE_SYNC : 0);
+		assert_false(sim_disk_damaged(lab.disk));
 		sim_node_crash(lab.node, true);
 		lab_finish(&lab);
 		lab_close(&lab);

@@ -72,7 +72,7 @@ static void misdirected_transfers_show_the_bytes_of_another_place(void **state)
 	lab_finish(&lab);
 	assert_true(sim_fault_count(lab.sim, SIM_DISK_MISDIRECT) > 0);
 	assert_true(lab.numbers[0] > 0);
-	assert_true(sim_disk_damaged(lab.disk));
+	assert_true((sim_disk_damage(lab.disk) & (SIM_DAMAGE_READ | SIM_DAMAGE_WRITE)) != 0);
 	lab_close(&lab);
 }
 
@@ -86,7 +86,8 @@ static void stale_reads_show_what_was_replaced(void **state)
 	assert_true(lab.numbers[1] > 0);
 	assert_int_equal(lab.numbers[0], lab.numbers[1]);
 	assert_int_equal(lab.numbers[1], sim_fault_count(lab.sim, SIM_DISK_STALE));
-	assert_true(sim_disk_damaged(lab.disk));
+	assert_int_equal(sim_disk_damage(lab.disk), SIM_DAMAGE_READ);
+	assert_false(sim_disk_damaged(lab.disk));
 	lab_close(&lab);
 }
 

@@ -83,7 +83,7 @@ static void flip(struct inode *i, uint64_t offset, unsigned bit)
 	image_flip(&i->cache, offset, bit);
 	image_flip(&i->stable, offset, bit);
 	i->unlike = true;
-	i->disk->damaged = true;
+	i->disk->damage |= SIM_DAMAGE_ROT;
 }
 
 /* One bit of one stored byte, all bytes alike. */
@@ -139,7 +139,7 @@ static void disk_lose(struct sim_disk *d)
 		return;
 	sim_trace(d->node->sim, d->node, "disk-lost", d->used_blocks, 0, d->name);
 	d->lost = true;
-	d->damaged = true;
+	d->damage |= SIM_DAMAGE_LOST;
 	name_wipe(d);
 	list_for_each_entry_safe(i, after, &d->inodes, link) {
 		inode_wipe(i);
@@ -247,9 +247,14 @@ void sim_disks_free(struct sim_node *n)
 	}
 }
 
+unsigned sim_disk_damage(const struct sim_disk *d)
+{
+	return d->damage;
+}
+
 bool sim_disk_damaged(const struct sim_disk *d)
 {
-	return d->damaged;
+	return (d->damage & (SIM_DAMAGE_ROT | SIM_DAMAGE_WRITE | SIM_DAMAGE_LOST)) != 0;
 }
 
 int sim_disk_flip(struct sim_disk *d, const char *path, uint64_t offset, unsigned bit)

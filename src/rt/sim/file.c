@@ -103,7 +103,7 @@ static void read_misdirected(struct inode *i, const struct iovec *iov, int n, ui
 	struct inode *other = rng_chance(&s->rng, 0.5) ? i : any_file(i->disk);
 	uint64_t block = sim_between(s, 0, (other->cache.size_bytes - 1) / DISK_BLOCK_BYTES);
 
-	i->disk->damaged = true;
+	i->disk->damage |= SIM_DAMAGE_READ;
 	sim_trace(s, i->disk->node, "read-misdirected", block * DISK_BLOCK_BYTES, len,
 		  other->label);
 	iov_fill(iov, n, len, &other->cache, block * DISK_BLOCK_BYTES);
@@ -126,7 +126,7 @@ static void read_stale(struct inode *i, const struct past *p, const struct iovec
 	uint64_t skip = offset > p->offset ? offset - p->offset : 0;
 	uint64_t at = p->offset > offset ? p->offset - offset : 0;
 
-	i->disk->damaged = true;
+	i->disk->damage |= SIM_DAMAGE_READ;
 	sim_trace(i->disk->node->sim, i->disk->node, "read-stale", p->offset, p->len, i->label);
 	iov_overlay(iov, n, len, at, p->data + skip, p->len - skip);
 }
@@ -175,7 +175,7 @@ static void write_misdirected_take(struct inode *i, struct change *c)
 	uint64_t in_block = c->offset % DISK_BLOCK_BYTES;
 	uint64_t size = i->cache.size_bytes;
 
-	i->disk->damaged = true;
+	i->disk->damage |= SIM_DAMAGE_WRITE;
 	if (size >= in_block + c->len) {
 		uint64_t last = (size - in_block - c->len) / DISK_BLOCK_BYTES;
 		c->offset = sim_between(s, 0, last) * DISK_BLOCK_BYTES + in_block;
@@ -270,7 +270,7 @@ static int sim_file_sync(struct rt_file *base)
 	if (rc != 0)
 		return rc;
 	if (i->pending_count > 0 && sim_roll(f->node->sim, SIM_DISK_SYNC_FAIL, f->node)) {
-		i->disk->damaged = true;
+		i->disk->damage |= SIM_DAMAGE_SYNC;
 		inode_commit_failed(i, seq);
 		rc = -EIO;
 	} else {
@@ -278,6 +278,13 @@ static int sim_file_sync(struct rt_file *base)
 	}
 	sim_trace(f->node->sim, f->node, "sync", seq, (uint64_t)(rc != 0), i->label);
 	return rc;
+}
+
+/* An operation that moves no bytes; a name may have changed all the same when it fails. */
+static int disk_operate(struct sim_disk *d)
+{
+	int rc = disk_wait(d, 0);
+	return rc == 0 && sim_roll(d->node->sim, SIM_DISK_EIO, d->node) ? -EIO : rc;
 }
 
 static int sim_file_allocate(struct rt_file *base, uint64_t offset, uint64_t len, bool keep_size)
@@ -289,7 +296,7 @@ static int sim_file_allocate(struct rt_file *base, uint64_t offset, uint64_t len
 		return -EBADF;
 	if (offset + len > i->disk->size_bytes)
 		return -ENOSPC;
-	int rc = disk_wait(i->disk, 0);
+	int rc = disk_operate(i->disk);
 	if (rc != 0)
 		return rc;
 	sim_trace(f->node->sim, f->node, "allocate", offset, len, i->label);
@@ -310,7 +317,7 @@ static int sim_file_truncate(struct rt_file *base, uint64_t size)
 		return -EINVAL;
 	if (size > i->disk->size_bytes)
 		return -EFBIG;
-	int rc = disk_wait(i->disk, 0);
+	int rc = disk_operate(i->disk);
 	if (rc != 0)
 		return rc;
 	sim_trace(f->node->sim, f->node, "truncate", size, 0, i->label);
@@ -357,7 +364,7 @@ static const struct rt_file_ops sim_file_ops = {
 static int path_wait(struct sim_node *n, const char *path)
 {
 	struct sim_disk *d = name_disk(n, path);
-	return d == NULL ? -ENOENT : disk_wait(d, 0);
+	return d == NULL ? -ENOENT : disk_operate(d);
 }
 
 static bool is_dots(const struct place *p)
@@ -533,7 +540,7 @@ static int names_change(struct rt_loop *l, enum names_call call, const char *pat
 		!d->lost && n->sim->now_ns >= d->hang_until_ns && rng_chance(&n->sim->rng, 0.5);
 	if (early)
 		rc = names_now(n, call, path, to);
-	int waited = disk_wait(d, 0);
+	int waited = disk_operate(d);
 	if (waited != 0)
 		return waited;
 	return early ? rc : names_now(n, call, path, to);
@@ -575,7 +582,7 @@ static int sim_fs_dir_sync(struct rt_loop *l, const char *path)
 	if (rc != 0)
 		return rc;
 	uint64_t seq = name_last(p.disk, p.inode);
-	rc = disk_wait(p.disk, 0);
+	rc = disk_operate(p.disk);
 	if (rc != 0)
 		return rc;
 	/* The entries stay in the journal: a later sync of the directory still makes them durable. */

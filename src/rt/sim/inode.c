@@ -215,26 +215,32 @@ void inode_commit_failed(struct inode *i, uint64_t seq)
 	}
 }
 
-void inode_power_loss(struct inode *i)
+/* What power loss leaves of a change that was not synced. */
+static void change_settle(struct inode *i, const struct change *c)
 {
 	struct sim *s = sim_of(i);
+
+	if (sim_roll(s, SIM_WRITE_LOST, i->disk->node))
+		return;
+	if (c->kind == CHANGE_WRITE && sim_roll(s, SIM_WRITE_TORN, i->disk->node))
+		change_tear(s, c, &i->stable);
+	else
+		change_apply(c, &i->stable);
+}
+
+void inode_power_loss(struct inode *i)
+{
 	struct change *c;
 
 	if (list_empty(&i->pending) && list_empty(&i->inflight) && !i->unlike)
 		return;
-	list_for_each_entry(c, &i->pending, link) {
-		if (sim_roll(s, SIM_WRITE_LOST, i->disk->node))
-			continue;
-		if (c->kind == CHANGE_WRITE && sim_roll(s, SIM_WRITE_TORN, i->disk->node))
-			change_tear(s, c, &i->stable);
-		else
-			change_apply(c, &i->stable);
-	}
+	list_for_each_entry(c, &i->pending, link)
+		change_settle(i, c);
 	changes_free(&i->pending);
 	i->pending_count = 0;
 	i->pending_bytes = 0;
 	list_for_each_entry(c, &i->inflight, link)
-		change_gamble(s, c, &i->stable);
+		change_settle(i, c);
 	changes_free(&i->inflight);
 	image_copy(&i->cache, &i->stable);
 	i->unlike = false;

@@ -169,6 +169,8 @@ static uint64_t sim_wall_of(struct rt_loop *l)
 static void inbox_fire(struct timer *t)
 {
 	struct sim_loop *l = container_of(t, struct sim_loop, inbox_timer);
+	if (l->base.paused)
+		return; /* pause_over arms it again */
 	struct rt_msg *m = l->inbox_first;
 	l->inbox_first = NULL;
 	l->inbox_last = &l->inbox_first;
@@ -399,8 +401,11 @@ static void pause_over(struct timer *t)
 {
 	struct sim_node *n = container_of(t, struct sim_node, resume_timer);
 	struct sim_loop *l;
-	list_for_each_entry(l, &n->loops, link)
+	list_for_each_entry(l, &n->loops, link) {
 		loop_resume(&l->base);
+		if (l->inbox_first != NULL && !heap_contains(&l->inbox_timer.node))
+			sim_timer(n->sim, &l->inbox_timer, 0, inbox_fire);
+	}
 }
 
 static void pause_hit(void *ctx)
@@ -424,6 +429,12 @@ static void clock_hit(void *ctx)
 		(int64_t)sim_between(n->sim, 0, 2 * CLOCK_JUMP_MAX_NS) - (int64_t)CLOCK_JUMP_MAX_NS;
 }
 
+/* Also a node that is down just now: its disks go with it. */
+static bool node_can_be_lost(const struct sim_node *n)
+{
+	return !n->protected_ && !n->lost && !n->stopping;
+}
+
 static void node_lose(struct sim_node *n)
 {
 	n->lost = true;
@@ -435,8 +446,10 @@ static void node_lose(struct sim_node *n)
 static void loss_hit(void *ctx)
 {
 	struct sim_node *n = ctx;
-	if (node_hit(n, SIM_NODE_LOSS))
-		node_lose(n);
+	if (!node_can_be_lost(n))
+		return;
+	count_fault(n->sim, SIM_NODE_LOSS, n);
+	node_lose(n);
 }
 
 static void rack_hit(void *ctx)
@@ -450,8 +463,9 @@ static void rack_hit(void *ctx)
 	list_for_each_entry(n, &s->nodes, link)
 		if (skip-- == 0)
 			rack = n->rack;
+	count_fault(s, SIM_RACK_LOSS, NULL);
 	list_for_each_entry(n, &s->nodes, link)
-		if (n->rack == rack && node_hit(n, SIM_RACK_LOSS))
+		if (n->rack == rack && node_can_be_lost(n))
 			node_lose(n);
 }
 
@@ -490,7 +504,8 @@ struct sim_node *sim_node_add(struct sim *s, const char *name, unsigned rack)
 	list_init(&n->loops);
 	list_init(&n->disks);
 	list_push_back(&s->nodes, &n->link);
-	n->drift_ppm = (int64_t)sim_between(s, 0, 2ULL * DRIFT_PPM_MAX) - DRIFT_PPM_MAX;
+	if (sim_roll(s, SIM_CLOCK_DRIFT, n))
+		n->drift_ppm = (int64_t)sim_between(s, 0, 2ULL * DRIFT_PPM_MAX) - DRIFT_PPM_MAX;
 	sim_strike(s, &n->strikers[0], SIM_CRASH, crash_hit, n);
 	sim_strike(s, &n->strikers[1], SIM_POWER_LOSS, power_hit, n);
 	sim_strike(s, &n->strikers[2], SIM_PAUSE, pause_hit, n);
@@ -513,9 +528,8 @@ void sim_node_stop(struct sim_node *n)
 {
 	n->stopping = true;
 	sim_timer_cancel(n->sim, &n->restart_timer);
-	struct sim_loop *l;
-	list_for_each_entry(l, &n->loops, link)
-		loop_stop(&l->base);
+	if (!list_empty(&n->loops))
+		loop_stop(&list_entry(n->loops.next, struct sim_loop, link)->base);
 }
 
 void sim_node_crash(struct sim_node *n, bool power)

@@ -2,7 +2,7 @@
 /*
  * Planted bugs: known-wrong branches that tests switch on to prove that the simulator finds such
  * bugs. They exist only in builds with -Dplanted_bugs=true; elsewhere bug_planted() is the constant
- * false and the branches vanish. The switch is the one mutable global of the tree, because it must
+ * false and the branches vanish. The switch is one of the two mutable globals of the tree (the other is the logger's), because it must
  * reach any module without threading a test parameter through production interfaces.
  */
 #ifndef BASE_BUG_H

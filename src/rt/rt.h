@@ -69,8 +69,8 @@ bool rt_cancelled(void);
 void rt_shield_enter(void);
 void rt_shield_leave(void);
 
-/* Let other fibers run. Does not fail. */
-void rt_yield(void);
+/* Let other fibers run. Does not fail, except with -ECANCELED in a crashed simulated process. */
+int rt_yield(void);
 
 /* Waits. 0 when the time came. */
 int rt_sleep_ns(uint64_t duration_ns);
@@ -121,7 +121,7 @@ int rt_offload(void (*fn)(void *), void *arg);
 
 /* --- the process ----------------------------------------------------------------------------- */
 
-/* Waits until the process is asked to stop (SIGTERM, SIGINT; in the simulator sim_node_stop). */
+/* Waits, on the process's first loop, until it is asked to stop: SIGTERM, SIGINT, or sim_node_stop. */
 int rt_shutdown_wait(void);
 
 /* A line for the simulator's trace of the run; nothing in the real world. */

@@ -450,10 +450,13 @@ void rt_cancel(struct rt_fiber *f)
 		fiber_abort(f, -ECANCELED);
 }
 
-void rt_yield(void)
+int rt_yield(void)
 {
 	struct rt_fiber *f = current_fiber;
+	if (f->loop->dead)
+		return fiber_check();
 	make_ready(f);
 	leave_fiber(f);
 	current_fiber = f;
+	return 0;
 }

@@ -322,6 +322,74 @@ static void a_socket_file_of_a_dead_process_is_taken_over(void **state)
 	real(left_by_the_dead);
 }
 
+static void listen_on_a_file(void *arg)
+{
+	(void)arg;
+	char path[128];
+	char addr[256];
+	struct rt_file *f;
+	struct rt_listener *l;
+	CHECK_EQ(rt_file_open(&f, in_dir(path, "precious"), RT_WRITE | RT_CREATE), 0);
+	rt_file_close(f);
+	snprintf(addr, sizeof(addr), "unix:%s", path);
+	CHECK_EQ(rt_listen(&l, addr), -EADDRINUSE);
+	CHECK_EQ(access(path, F_OK), 0);
+	CHECK_EQ(rt_unlink(path), 0);
+
+	/* A file that took the socket's place meanwhile is not this listener's to remove. */
+	CHECK_EQ(rt_listen(&l, addr), 0);
+	CHECK_EQ(rt_unlink(path), 0);
+	CHECK_EQ(rt_file_open(&f, path, RT_WRITE | RT_CREATE), 0);
+	rt_file_close(f);
+	rt_listener_close(l);
+	CHECK_EQ(access(path, F_OK), 0);
+	CHECK_EQ(rt_unlink(path), 0);
+}
+
+static void listening_never_removes_a_file_that_is_no_socket_of_its_own(void **state)
+{
+	(void)state;
+	real(listen_on_a_file);
+}
+
+static void offload_nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void offload_at_the_end(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(rt_sleep_ns(3600 * NS_PER_S), -ECANCELED);
+	rt_shield_enter();
+	CHECK_EQ(rt_offload(offload_nothing, NULL), 0);
+	rt_shield_leave();
+}
+
+static void spawn_offloader(struct rt_msg *m)
+{
+	(void)m;
+	CHECK_EQ(rt_spawn(NULL, "there", offload_at_the_end, NULL), 0);
+}
+
+static void close_loop_that_offloads(void *arg)
+{
+	(void)arg;
+	struct rt_loop *l;
+	struct rt_msg m = {.fn = spawn_offloader};
+	CHECK_EQ(rt_loop_open(&l, "other"), 0);
+	rt_post(l, &m);
+	CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	rt_loop_close(l);
+}
+
+static void closing_a_loop_leaves_the_pool_to_its_last_fibers(void **state)
+{
+	(void)state;
+	struct rt_real_options o = {.offload_threads = 1};
+	assert_int_equal(rt_real_run(&o, close_loop_that_offloads, NULL), 0);
+}
+
 static void wait_for_bytes(void *arg)
 {
 	struct rt_sock *s = arg;
@@ -447,6 +515,8 @@ int main(void)
 		cmocka_unit_test(streams_carry_bytes_in_order),
 		cmocka_unit_test(bad_addresses_are_refused),
 		cmocka_unit_test(a_socket_file_of_a_dead_process_is_taken_over),
+		cmocka_unit_test(listening_never_removes_a_file_that_is_no_socket_of_its_own),
+		cmocka_unit_test(closing_a_loop_leaves_the_pool_to_its_last_fibers),
 		cmocka_unit_test(waits_on_sockets_can_be_ended),
 		cmocka_unit_test(sigterm_ends_rt_shutdown_wait),
 		cmocka_unit_test(without_io_uring_there_is_a_clear_error),

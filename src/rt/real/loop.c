@@ -142,6 +142,7 @@ static void event_arm(struct real_loop *l)
 
 static void inbox_drain(struct real_loop *l)
 {
+	l->inbox_due = false;
 	pthread_mutex_lock(&l->inbox_lock);
 	struct rt_msg *m = l->inbox_first;
 	l->inbox_first = NULL;
@@ -154,11 +155,13 @@ static void inbox_drain(struct real_loop *l)
 	}
 }
 
+/* Messages are run by the loop, not here: completions may be taken while a fiber runs. */
 static void event_done(struct io_op *op, int result)
 {
 	struct real_loop *l = container_of(op, struct real_loop, event_op);
+	assert(result == sizeof(l->event_value));
 	(void)result;
-	inbox_drain(l);
+	l->inbox_due = true;
 	event_arm(l);
 }
 
@@ -331,6 +334,8 @@ static void real_loop_run(struct real_loop *l)
 		if (l->base.ending && l->sched.fiber_count == 0)
 			break;
 		ring_poll(l, l->sched.ready_count == 0);
+		if (l->inbox_due)
+			inbox_drain(l);
 		if (sched_next_ns(&l->sched) != RT_NEVER)
 			sched_fire_due(&l->sched);
 	}
@@ -415,14 +420,9 @@ static void *loop_thread(void *arg)
 	if (rc == 0) {
 		real_loop_run(l);
 		real_loop_fini(l);
+		rt_post(l->close->home, &l->close->ended);
 	}
 	return NULL;
-}
-
-static void thread_join(void *arg)
-{
-	struct real_loop *l = arg;
-	pthread_join(l->thread, NULL);
 }
 
 static int real_loop_open(struct rt_loop *base, struct rt_loop **out, const char *name)
@@ -447,21 +447,30 @@ static int real_loop_open(struct rt_loop *base, struct rt_loop **out, const char
 	return 0;
 }
 
-struct loop_stop_msg {
-	struct rt_msg msg;
-	struct real_loop *loop;
-};
-
-static void loop_end_msg(struct rt_msg *m)
+static void loop_close_asked(struct rt_msg *m)
 {
-	loop_cancel(&container_of(m, struct loop_stop_msg, msg)->loop->base);
+	struct loop_close *c = container_of(m, struct loop_close, asked);
+	c->loop->close = c;
+	loop_cancel(&c->loop->base);
 }
 
+static void loop_close_done(struct rt_msg *m)
+{
+	fiber_wake(container_of(m, struct loop_close, ended)->closer, 0);
+}
+
+/* The thread says itself that it has ended: waiting for it in the pool would keep from the pool what
+ * its last fibers may need. */
 static void real_loop_close(struct rt_loop *base, struct rt_loop *other)
 {
 	struct real_loop *l = real_loop(other);
-	struct loop_stop_msg stop = {.msg = {.fn = loop_end_msg}, .loop = l};
-	rt_post(other, &stop.msg);
-	offload_run(base, thread_join, l); /* not cut short, so stop outlives its use */
+	struct loop_close c = {.asked = {.fn = loop_close_asked},
+			       .ended = {.fn = loop_close_done},
+			       .loop = l,
+			       .home = base,
+			       .closer = rt_self()};
+	rt_post(other, &c.asked);
+	fiber_park(PARK_TO_END, NULL, NULL);
+	pthread_join(l->thread, NULL);
 	free(l);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ struct endpoint {
 struct real_listener {
 	struct rt_listener base;
 	int fd;
+	struct stat file; /* of a Unix socket: what was made, to remove no other at the end */
 };
 
 struct real_sock {
@@ -209,6 +211,10 @@ static int real_connect(struct rt_loop *l, struct rt_sock **out, const char *add
 /* A Unix socket file that nobody answers on was left by a process that died: it may go. */
 static bool unix_is_stale(const struct endpoint *e)
 {
+	struct stat st;
+	const char *path = ((const struct sockaddr_un *)&e->addr)->sun_path;
+	if (lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode))
+		return false;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return false;
@@ -262,6 +268,8 @@ static int real_listen(struct rt_loop *l, struct rt_listener **out, const char *
 	endpoint_print(&e, li->base.addr);
 	li->base.ops = &real_net_ops;
 	li->fd = fd;
+	if (e.addr.ss_family == AF_UNIX)
+		lstat(((struct sockaddr_un *)&e.addr)->sun_path, &li->file);
 	*out = &li->base;
 	return 0;
 }
@@ -280,7 +288,9 @@ static void real_listener_close(struct rt_listener *base)
 {
 	struct real_listener *li = container_of(base, struct real_listener, base);
 	close(li->fd);
-	if (strncmp(base->addr, "unix:", 5) == 0)
+	struct stat now;
+	if (strncmp(base->addr, "unix:", 5) == 0 && lstat(base->addr + 5, &now) == 0 &&
+	    now.st_ino == li->file.st_ino && now.st_dev == li->file.st_dev)
 		unlink(base->addr + 5);
 	free(li);
 }

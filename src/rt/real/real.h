@@ -19,6 +19,15 @@ struct io_op {
 	struct rt_fiber *fiber;
 };
 
+/* How a loop of rt_loop_open ends; lives on the stack of the fiber that closes it. */
+struct loop_close {
+	struct rt_msg asked; /* to the loop */
+	struct rt_msg ended; /* back home */
+	struct real_loop *loop;
+	struct rt_loop *home;
+	struct rt_fiber *closer;
+};
+
 struct real_loop {
 	struct rt_loop base;
 	struct sched sched;
@@ -32,6 +41,7 @@ struct real_loop {
 	pthread_mutex_t inbox_lock; /* guards inbox_*; nothing is taken inside */
 	struct rt_msg *inbox_first;
 	struct rt_msg **inbox_last;
+	bool inbox_due; /* the eventfd was read */
 	int event_fd;
 	uint64_t event_value;
 	struct io_op event_op;
@@ -42,6 +52,7 @@ struct real_loop {
 
 	pthread_t thread; /* of loops made by loop_open */
 	const char *name;
+	struct loop_close *close; /* set when asked to end */
 };
 
 static inline struct real_loop *real_loop(struct rt_loop *l)

@@ -73,7 +73,8 @@ say "4. Does it find bugs? Two are planted behind a switch"
 echo "   One acknowledges a write before it is on disk, one hands a reply to the wrong request."
 for bug in ack-before-sync reply-mismatch; do
 	printf '  $ ./dev sim --seeds 1..500 --hunt %s\n' "$bug"
-	"$sim" --seeds 1..500 --hunt "$bug" | grep -A1 -m1 FAILED | sed 's/^/    /'
+	"$sim" --seeds 1..500 --hunt "$bug" >"$dir/answer"
+	grep -A1 -m1 FAILED "$dir/answer" | sed 's/^/    /'
 done
 
 say "5. What an encoding costs and bears, before any disk is bought"

@@ -118,7 +118,7 @@ static void run_seed(struct run *r, uint64_t seed)
 
 struct worker {
 	pid_t pid;
-	atomic_uint_fast64_t *seed; /* in shared memory: what it is at, 0 before the first */
+	atomic_uint_fast64_t *place; /* in shared memory: one more than the seed it is at, or 0 */
 };
 
 static bool time_is_up(const struct run *r)
@@ -138,7 +138,7 @@ static void work(struct run *r, atomic_uint_fast64_t *at)
 		uint64_t seed = atomic_fetch_add(&r->board->next_seed, 1);
 		if (seed > r->options->seed_last)
 			break;
-		atomic_store(at, seed);
+		atomic_store(at, seed + 1);
 		alarm(SEED_SECONDS_MAX);
 		run_seed(r, seed);
 	}
@@ -148,10 +148,10 @@ static void work(struct run *r, atomic_uint_fast64_t *at)
 static void worker_start(struct run *r, struct worker *w)
 {
 	fflush(NULL);
-	atomic_store(w->seed, 0);
+	atomic_store(w->place, 0);
 	w->pid = fork();
 	if (w->pid == 0) {
-		work(r, w->seed);
+		work(r, w->place);
 		fflush(NULL);
 		_exit(0);
 	}
@@ -173,10 +173,10 @@ static bool worker_ended(struct run *r, struct worker *w, int status)
 		snprintf(what, sizeof(what), "the process died: %s", strsignal(WTERMSIG(status)));
 	else
 		snprintf(what, sizeof(what), "the process exited with %d", WEXITSTATUS(status));
-	uint64_t seed = atomic_load(w->seed);
-	add_failure(r, seed, what);
+	uint64_t place = atomic_load(w->place);
+	add_failure(r, place - (place > 0), what);
 	atomic_fetch_add(&r->board->done, 1);
-	return !atomic_load(&r->board->stop) && seed != 0;
+	return !atomic_load(&r->board->stop) && place != 0;
 }
 
 static void show_progress(const struct run *r)
@@ -189,7 +189,7 @@ static void show_progress(const struct run *r)
 	fflush(stderr);
 }
 
-static void run_workers(struct run *r, atomic_uint_fast64_t *seeds)
+static void run_workers(struct run *r, atomic_uint_fast64_t *places)
 {
 	bool terminal = isatty(STDERR_FILENO) && !r->options->trace;
 	unsigned live = r->options->jobs;
@@ -197,12 +197,16 @@ static void run_workers(struct run *r, atomic_uint_fast64_t *seeds)
 	if (workers == NULL)
 		exit(1);
 	for (unsigned i = 0; i < r->options->jobs; i++) {
-		workers[i].seed = &seeds[i];
+		workers[i].place = &places[i];
 		worker_start(r, &workers[i]);
 	}
 	while (live > 0) {
 		int status;
 		pid_t pid = waitpid(-1, &status, terminal ? WNOHANG : 0);
+		if (pid < 0) {
+			perror("sim: waitpid");
+			exit(1);
+		}
 		if (pid == 0) {
 			show_progress(r);
 			usleep(200000);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -37,6 +38,8 @@ static const char usage_text[] =
 	"  --json             results as JSON\n"
 	"  --list             the faults, scenarios and bugs\n";
 
+#define SEED_MAX 999999999999999999ULL
+
 static _Noreturn void fail(const char *fmt, ...) PRINTF(1, 2);
 
 static _Noreturn void fail(const char *fmt, ...)
@@ -69,12 +72,17 @@ static uint64_t parse_u64(const char *what, const char *text, char **end)
 {
 	if (*text < '0' || *text > '9')
 		fail("%s: \"%s\" is not a number", what, text);
-	return strtoull(text, end, 10);
+	errno = 0;
+	uint64_t v = strtoull(text, end, 10);
+	if (errno != 0 || v > SEED_MAX)
+		fail("%s: a number has at most 18 digits", what);
+	return v;
 }
 
 static void parse_seeds(struct options *o, const char *text)
 {
 	char *end;
+	o->seeds_given = true;
 	o->seed_first = parse_u64("--seeds", text, &end);
 	o->seed_last = o->seed_first;
 	if (strncmp(end, "..", 2) == 0)
@@ -273,7 +281,7 @@ void options_parse(struct options *o, int argc, char **argv)
 	}
 	if (optind < argc)
 		fail("\"%s\" is not an option", argv[optind]);
-	if (o->seed_first == 0 && o->seed_last == 0)
+	if (!o->seeds_given)
 		fail("--seeds is missing");
 	if (o->trace && o->seed_first != o->seed_last)
 		fail("--trace is for a single seed");

@@ -11,6 +11,7 @@
 
 struct options {
 	const struct scenario *scenario;
+	bool seeds_given;
 	uint64_t seed_first;
 	uint64_t seed_last;
 	double minutes; /* stop after this long; 0: when the seeds are done */

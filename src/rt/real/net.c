@@ -21,6 +21,13 @@ struct endpoint {
 	socklen_t len;
 };
 
+/* What a name stands for, in the order to try. */
+#define ENDPOINTS_MAX 8
+struct endpoints {
+	struct endpoint e[ENDPOINTS_MAX];
+	int count;
+};
+
 struct real_listener {
 	struct rt_listener base;
 	int fd;
@@ -47,7 +54,7 @@ static int sock_fd(struct rt_sock *s)
 struct resolve_call {
 	const char *host;
 	const char *port;
-	struct endpoint *out;
+	struct endpoints *out;
 	int flags;
 	int rc;
 };
@@ -62,21 +69,26 @@ static void resolve(void *arg)
 		c->rc = rc == EAI_NONAME ? -EINVAL : -EHOSTUNREACH;
 		return;
 	}
-	memcpy(&c->out->addr, found->ai_addr, found->ai_addrlen);
-	c->out->len = found->ai_addrlen;
+	for (struct addrinfo *a = found; a != NULL && c->out->count < ENDPOINTS_MAX;
+	     a = a->ai_next) {
+		struct endpoint *e = &c->out->e[c->out->count++];
+		memcpy(&e->addr, a->ai_addr, a->ai_addrlen);
+		e->len = a->ai_addrlen;
+	}
 	c->rc = 0;
 	freeaddrinfo(found);
 }
 
-static int endpoint_unix(const char *path, struct endpoint *out)
+static int endpoint_unix(const char *path, struct endpoints *out)
 {
-	struct sockaddr_un *un = (struct sockaddr_un *)&out->addr;
+	struct sockaddr_un *un = (struct sockaddr_un *)&out->e[0].addr;
 	size_t len = strlen(path);
 	if (len == 0 || len >= sizeof(un->sun_path))
 		return -EINVAL;
 	un->sun_family = AF_UNIX;
 	memcpy(un->sun_path, path, len + 1);
-	out->len = sizeof(*un);
+	out->e[0].len = sizeof(*un);
+	out->count = 1;
 	return 0;
 }
 
@@ -93,10 +105,10 @@ static bool port_is_valid(const char *text)
 }
 
 /* "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". Numbers are read here, names in the pool. */
-static int endpoint_parse(struct rt_loop *l, const char *text, struct endpoint *out)
+static int endpoints_parse(struct rt_loop *l, const char *text, struct endpoints *out)
 {
 	char host[RT_ADDR_MAX];
-	*out = (struct endpoint){0};
+	*out = (struct endpoints){0};
 	if (strncmp(text, "unix:", 5) == 0)
 		return endpoint_unix(text + 5, out);
 	const char *colon = strrchr(text, ':');
@@ -185,25 +197,35 @@ static void real_sock_close(struct rt_sock *s)
 	free(container_of(s, struct real_sock, base));
 }
 
-static int real_connect(struct rt_loop *l, struct rt_sock **out, const char *addr)
+static int connect_one(struct real_loop *l, struct rt_sock **out, const struct endpoint *e)
 {
-	struct endpoint e;
-	int rc = endpoint_parse(l, addr, &e);
-	if (rc != 0)
-		return rc;
-	int fd = socket(e.addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(e->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	struct io_uring_sqe *sqe = ring_sqe(real_loop(l));
-	io_uring_prep_connect(sqe, fd, (struct sockaddr *)&e.addr, e.len);
-	rc = (int)ring_wait(real_loop(l), sqe, PARK_INTERRUPTIBLE);
+	struct io_uring_sqe *sqe = ring_sqe(l);
+	io_uring_prep_connect(sqe, fd, (const struct sockaddr *)&e->addr, e->len);
+	int rc = (int)ring_wait(l, sqe, PARK_INTERRUPTIBLE);
 	if (rc == -ENOENT) /* a Unix socket that nobody made */
 		rc = -ECONNREFUSED;
 	if (rc != 0) {
 		close(fd);
 		return rc;
 	}
-	return sock_new(fd, &e, out);
+	return sock_new(fd, e, out);
+}
+
+static int real_connect(struct rt_loop *l, struct rt_sock **out, const char *addr)
+{
+	struct endpoints to;
+	int rc = endpoints_parse(l, addr, &to);
+	if (rc != 0)
+		return rc;
+	for (int i = 0; i < to.count; i++) {
+		rc = connect_one(real_loop(l), out, &to.e[i]);
+		if (rc == 0 || rc == -ECANCELED || rc == -ETIME)
+			break;
+	}
+	return rc;
 }
 
 /* --- listening ------------------------------------------------------------------------------- */
@@ -250,10 +272,11 @@ static int bind_listen_patiently(int fd, const struct endpoint *e)
 
 static int real_listen(struct rt_loop *l, struct rt_listener **out, const char *addr)
 {
-	struct endpoint e;
-	int rc = endpoint_parse(l, addr, &e);
+	struct endpoints on;
+	int rc = endpoints_parse(l, addr, &on);
 	if (rc != 0)
 		return rc;
+	struct endpoint e = on.e[0];
 	int fd = socket(e.addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;

@@ -94,7 +94,8 @@ static pid_t run_iperf3(const char *const *args, int out_fd)
 /* Bytes per second at the receiver, 0 when it could not be measured. */
 static double iperf3_bytes_per_s(void)
 {
-	static const char *const server_args[] = {"iperf3", "-s", "-1", "-p", IPERF_PORT, NULL};
+	static const char *const server_args[] = {"iperf3",   "-s",           "-1", "-p",
+						  IPERF_PORT, "--forceflush", NULL};
 	static const char *const client_args[] = {
 		"iperf3", "-c", "127.0.0.1", "-p", IPERF_PORT, "-t", "2", "-J", "-l", "1M", NULL};
 	int server_out[2];

@@ -26,7 +26,7 @@
  * What a transaction's result says. This is the whole of it, for callers that retry:
  *
  *   0             applied
- *   -ESTALE       a check did not hold, `failed` says which one: not applied
+ *   -ESTALE       a check did not hold, `failed` names it (others may have failed too): not applied
  *   -ETIMEDOUT    the service took the request and did not answer in time: it was applied, or will
  *   -EIO, -ENOSPC be, or never will: read to find out. Same for a disk that failed under the log
  *   others        not applied, and will not be: -EINVAL and -EFBIG bad input; -ECANCELED and -ETIME

@@ -57,11 +57,14 @@ static size_t take_batch(struct kv_queue *q, struct kv_pending **batch)
 {
 	size_t n = 0;
 	size_t bytes = 0;
+	size_t items = 0;
 	struct kv_pending *p;
 	struct kv_pending *after;
 	list_for_each_entry_safe(p, after, &q->waiting, link) {
 		bytes += txn_bytes(p->txn);
-		if (n == q->txns_max || (n > 0 && bytes > KV_BATCH_BYTES_MAX))
+		items += p->txn->check_count + p->txn->write_count;
+		bool fits = bytes <= KV_BATCH_BYTES_MAX && items <= KV_BATCH_ITEMS_MAX;
+		if (n == q->txns_max || (n > 0 && !fits))
 			break;
 		dequeue(q, p);
 		p->state = KV_TAKEN;

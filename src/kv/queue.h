@@ -24,7 +24,8 @@
 
 #define KV_BATCH_TXNS_MAX 512
 #define KV_BATCH_BYTES_MAX (4 * MIB)
-#define KV_QUEUE_MAX 16384 /* requests that may wait */
+#define KV_BATCH_ITEMS_MAX 8192 /* checks and writes together */
+#define KV_QUEUE_MAX 16384      /* requests that may wait */
 
 enum kv_pending_state {
 	KV_WAITING, /* in the queue */

@@ -82,12 +82,12 @@ static bool check_holds(const struct state *s, const struct history_item *c)
 	return c->check == HISTORY_EXISTS ? s->value[c->key] != 0 : s->value[c->key] == c->value;
 }
 
-static size_t first_failed(const struct state *s, const struct history_op *op)
+static bool all_hold(const struct state *s, const struct history_op *op)
 {
-	size_t i = 0;
-	while (i < op->check_count && check_holds(s, &op->checks[i]))
-		i++;
-	return i;
+	for (size_t i = 0; i < op->check_count; i++)
+		if (!check_holds(s, &op->checks[i]))
+			return false;
+	return true;
 }
 
 static bool changes(const struct history_op *op)
@@ -104,10 +104,9 @@ static bool fits(const struct state *s, const struct history_op *op)
 				return false;
 		return true;
 	}
-	size_t failed = first_failed(s, op);
 	if (op->result == HISTORY_REFUSED)
-		return failed == op->failed && failed < op->check_count;
-	return failed == op->check_count;
+		return op->failed < op->check_count && !check_holds(s, &op->checks[op->failed]);
+	return all_hold(s, op);
 }
 
 static void take(struct search *s, size_t index)

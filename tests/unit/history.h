@@ -47,7 +47,7 @@ struct history_op {
 	size_t write_count;
 	struct history_item writes[HISTORY_ITEMS];
 	enum history_result result;
-	size_t failed; /* of HISTORY_REFUSED: the first check that did not hold */
+	size_t failed; /* of HISTORY_REFUSED: a check that did not hold */
 };
 
 struct history {

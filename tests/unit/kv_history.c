@@ -142,7 +142,7 @@ static void client_txn(struct client *c)
 	size_t failed = 0;
 	int rc = send_txn(c, &op, &failed);
 	struct history_op *done = &h->ops[index];
-	if (kv_unknown(rc)) {
+	if (kv_unknown(rc) || rt_cancelled()) {
 		c->all->unknown++;
 		return;
 	}
@@ -165,7 +165,7 @@ static void client_txn(struct client *c)
 static void client_main(void *arg)
 {
 	struct client *c = arg;
-	for (unsigned i = 0; i < c->all->ops_each; i++) {
+	for (unsigned i = 0; i < c->all->ops_each && !rt_cancelled(); i++) {
 		uint64_t what = rng_below(&c->rng, 10);
 		if (what < 3)
 			client_get(c);
@@ -180,29 +180,28 @@ static void client_main(void *arg)
 
 void kv_clients_run(struct kv_clients *all)
 {
-	history_init(&all->history);
-	all->unknown = 0;
-	all->applied = 0;
 	AUTO_FREE struct client *clients = calloc(all->clients, sizeof(*clients));
 	CHECK(clients != NULL);
+	CHECK(all->clients <= 16);
 	struct rt_group group;
 	rt_group_init(&group);
 	for (unsigned i = 0; i < all->clients; i++) {
 		clients[i] = (struct client){.all = all,
 					     .kv = all->kv[i % all->store_count],
 					     .number = i,
-					     .next_value = 1 + (i << 20)};
-		rng_init(&clients[i].rng, mix_u64(all->seed) + i);
+					     .next_value = 1 + ((all->runs * 16 + i) << 16)};
+		rng_init(&clients[i].rng, mix_u64(all->seed) + all->runs * 16ULL + i);
 		CHECK_EQ(rt_group_spawn(&group, "client", client_main, &clients[i]), 0);
 	}
 	rt_group_join(&group);
+	all->runs++;
 }
 
-void kv_clients_final_read(struct kv_clients *all)
+bool kv_clients_final_read(struct kv_clients *all)
 {
 	struct client c = {.all = all, .kv = all->kv[0], .number = all->clients};
 	client_scan(&c);
-	CHECK(all->history.ops[all->history.count - 1].mask != 0);
+	return all->history.ops[all->history.count - 1].mask != 0;
 }
 
 bool kv_clients_check(struct kv_clients *all)
@@ -217,7 +216,7 @@ bool kv_clients_check(struct kv_clients *all)
 void kv_clients_must_agree(struct kv_clients *all)
 {
 	kv_clients_run(all);
-	kv_clients_final_read(all);
+	CHECK(kv_clients_final_read(all));
 	CHECK(kv_clients_check(all));
 	CHECK(all->applied > 0);
 	history_fini(&all->history);

@@ -150,12 +150,12 @@ static void transaction_is_all_or_nothing(struct kv_suite *s)
 	};
 	size_t failed = 99;
 	CHECK_EQ(txn_of(s, checks, 4, writes, 3, &failed), -ESTALE);
-	CHECK_EQ(failed, 2);
+	CHECK(failed == 2 || failed == 3);
 	CHECK(is(s, "a", "1") && is(s, "b", "2") && is(s, "c", NULL));
 	CHECK_EQ(txn_of(s, checks, 2, writes, 3, &failed), 0);
 	CHECK(is(s, "a", NULL) && is(s, "b", "4") && is(s, "c", "3"));
 	CHECK_EQ(txn_of(s, checks, 2, writes, 3, &failed), -ESTALE);
-	CHECK_EQ(failed, 0);
+	CHECK(failed == 0 || failed == 1);
 }
 
 static void checks_see_the_state_before_the_writes(struct kv_suite *s)
@@ -410,7 +410,7 @@ static void largest_transactions_work(struct kv_suite *s)
 	CHECK_EQ(txn_of(s, m->checks, 1, m->writes, KV_TXN_ITEMS_MAX, NULL), -EFBIG);
 	CHECK_EQ(txn_of(s, m->checks, half, m->writes, half, NULL), 0);
 	CHECK_EQ(txn_of(s, m->checks + 1, half, m->writes + half, half, &failed), -ESTALE);
-	CHECK_EQ(failed, 0);
+	CHECK(failed < half - 1);
 	CHECK_EQ(txn_of(s, m->checks + half, half, m->writes + half, half, NULL), 0);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	CHECK_EQ(kv_get(s->kv, s->partition, m->names + half, KV_GET_KEYS_MAX, &rows), 0);
@@ -559,6 +559,8 @@ const struct kv_case kv_suite_cases[] = {
 	CASE(increments_are_never_lost),
 	CASE(version_guarded_increments_are_never_lost),
 	CASE(one_of_many_creators_wins),
+	CASE(of_many_with_one_version_one_wins),
+	CASE(a_read_of_several_keys_is_one_instant),
 	CASE(conflicting_transactions_in_flight_get_their_own_results),
 	CASE(scan_is_stable_while_others_change),
 	CASE(histories_are_linearizable),

@@ -46,17 +46,19 @@ struct kv_clients {
 	size_t store_count;
 	uint64_t partition;
 	uint64_t seed;
-	unsigned clients;
+	unsigned clients; /* up to 16 */
 	unsigned ops_each;
-	struct history history; /* filled */
-	uint64_t unknown;       /* results that were not known */
+	/* Filled, and added to by further runs; start zeroed: */
+	struct history history;
+	unsigned runs;
+	uint64_t unknown; /* results that were not known */
 	uint64_t applied;
 };
 
 /* Random reads, scans and transactions from many fibers on one partition, all written down. */
 void kv_clients_run(struct kv_clients *c);
-/* Read everything once more, at rest. */
-void kv_clients_final_read(struct kv_clients *c);
+/* Read everything once more, at rest; false when that did not work. */
+bool kv_clients_final_read(struct kv_clients *c);
 /* Whether the history is linearizable; prints an account when it is not. */
 bool kv_clients_check(struct kv_clients *c);
 /* The checks at the end: run, read, check, free. */

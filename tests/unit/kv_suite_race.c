@@ -173,6 +173,42 @@ void one_of_many_creators_wins(struct kv_suite *s)
 	}
 }
 
+struct versioned {
+	struct kv_suite *s;
+	uint64_t version;
+	int rc;
+};
+
+static void put_versioned(void *arg)
+{
+	struct versioned *v = arg;
+	struct kv_check check = {.kind = KV_VERSION, .version = v->version};
+	struct kv_write w = {.kind = KV_PUT, .key = kv_text("k"), .value = kv_text("v")};
+	v->rc = kv_txn(v->s->kv, v->s->partition, &(struct kv_txn){&check, 1, &w, 1}, NULL);
+}
+
+void of_many_with_one_version_one_wins(struct kv_suite *s)
+{
+	struct versioned v[20];
+	for (unsigned round = 0; round < 3; round++) {
+		AUTO_KV_ROWS struct kv_rows rows = {0};
+		CHECK_EQ(kv_scan(s->kv, s->partition, &(struct kv_range){0}, &rows), 0);
+		struct rt_group g;
+		rt_group_init(&g);
+		for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+			v[i] = (struct versioned){s, rows.version, 0};
+			CHECK_EQ(rt_group_spawn(&g, "put", put_versioned, &v[i]), 0);
+		}
+		rt_group_join(&g);
+		unsigned won = 0;
+		for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+			CHECK(v[i].rc == 0 || v[i].rc == -ESTALE);
+			won += v[i].rc == 0;
+		}
+		CHECK_EQ(won, 1);
+	}
+}
+
 /* --- a chain that only works in one order ----------------------------------------------------- */
 
 struct link {
@@ -224,6 +260,42 @@ void conflicting_transactions_in_flight_get_their_own_results(struct kv_suite *s
 				CHECK(l[j].failed == 0 || (l[j].failed == 1 && added == 1));
 		}
 	}
+}
+
+/* --- reads of several keys ---------------------------------------------------------------------- */
+
+struct pairs {
+	struct kv_suite *s;
+	bool stop;
+};
+
+static void write_pairs(void *arg)
+{
+	struct pairs *p = arg;
+	for (uint32_t n = 1; !p->stop; n++) {
+		struct kv_write w[] = {{KV_PUT, kv_text("x"), kv_bytes(&n, sizeof(n))},
+				       {KV_PUT, kv_text("y"), kv_bytes(&n, sizeof(n))}};
+		struct kv_txn t = {.writes = w, .write_count = 2};
+		CHECK_EQ(kv_txn(p->s->kv, p->s->partition, &t, NULL), 0);
+		rt_yield();
+	}
+}
+
+void a_read_of_several_keys_is_one_instant(struct kv_suite *s)
+{
+	struct pairs p = {.s = s};
+	struct rt_fiber *f;
+	CHECK_EQ(rt_spawn(&f, "write", write_pairs, &p), 0);
+	for (unsigned i = 0; i < 500 * s->weight; i++) {
+		AUTO_KV_ROWS struct kv_rows rows = {0};
+		struct kv_bytes keys[] = {kv_text("x"), kv_text("y")};
+		CHECK_EQ(kv_get(s->kv, s->partition, keys, 2, &rows), 0);
+		CHECK_EQ(rows.row[0].found, rows.row[1].found);
+		CHECK(kv_equal(rows.row[0].value, rows.row[1].value));
+		rt_yield();
+	}
+	p.stop = true;
+	rt_join(f);
 }
 
 /* --- scans ------------------------------------------------------------------------------------ */

@@ -76,7 +76,7 @@ static void lossy_body(void *arg)
 					   .ops_each = 30};
 	kv_clients_run(&lab->clients);
 	kv_mem_calm(lab->mem);
-	kv_clients_final_read(&lab->clients);
+	CHECK(kv_clients_final_read(&lab->clients));
 	for (size_t i = 0; i < ARRAY_LEN(kv); i++)
 		kv_close(kv[i]);
 	lab->done = true;

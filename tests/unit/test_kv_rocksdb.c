@@ -341,14 +341,18 @@ static void sharing_body(void *arg)
 		CHECK(rows.row[0].found && !rows.row[1].found);
 	}
 	CHECK_EQ(kv->stats.reads_offloaded, 0);
+	fill_some(kv, 0, 4000); /* so that opening does not fetch the only block there is */
 	kv_close(kv);
 	CHECK_EQ(open_there(arg, &kv), 0);
+	/* Now it is in a table: the first read fetches the block, the second finds it. */
 	AUTO_KV_ROWS struct kv_rows rows = {0};
-	struct kv_bytes key = kv_text("k");
-	for (unsigned i = 0; i < 3; i++)
-		CHECK_EQ(kv_get(kv, 31, &key, 1, &rows), 0);
-	CHECK(rows.row[0].found);
-	CHECK(kv->stats.reads_offloaded <= 1);
+	struct kv_bytes keys[] = {kv_text("k"), kv_text("none")};
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK_EQ(kv_get(kv, 31, keys, 2, &rows), 0);
+		CHECK(rows.row[0].found);
+		CHECK_EQ(kv_get(kv, 31, keys, 1, &rows), 0);
+		CHECK_EQ(kv->stats.reads_offloaded, 1);
+	}
 	kv_close(kv);
 }
 

@@ -286,7 +286,7 @@ void a_read_of_several_keys_is_one_instant(struct kv_suite *s)
 	struct pairs p = {.s = s};
 	struct rt_fiber *f;
 	CHECK_EQ(rt_spawn(&f, "write", write_pairs, &p), 0);
-	for (unsigned i = 0; i < 500 * s->weight; i++) {
+	for (unsigned i = 0; i < 200 * s->weight; i++) {
 		AUTO_KV_ROWS struct kv_rows rows = {0};
 		struct kv_bytes keys[] = {kv_text("x"), kv_text("y")};
 		CHECK_EQ(kv_get(s->kv, s->partition, keys, 2, &rows), 0);

@@ -254,7 +254,8 @@ static int set_seconds(rados_t cluster, const char *name, uint32_t ms)
 
 static int set_timeouts(rados_t cluster, const struct kv_rados_options *o)
 {
-	uint32_t connect_ms = o->connect_timeout_ms != 0 ? o->connect_timeout_ms : CONNECT_TIMEOUT_MS;
+	uint32_t connect_ms =
+		o->connect_timeout_ms != 0 ? o->connect_timeout_ms : CONNECT_TIMEOUT_MS;
 	uint32_t op_ms = o->op_timeout_ms != 0 ? o->op_timeout_ms : OP_TIMEOUT_MS;
 	int rc = set_seconds(cluster, "client_mount_timeout", connect_ms);
 	if (rc == 0)
@@ -370,8 +371,9 @@ int rados_omap_open(struct omap **out, const struct kv_rados_options *options)
 	rc = rc != 0 ? rc : j.rc;
 	if (rc != 0) {
 		const char *conf = options->conf != NULL ? options->conf : "";
-		log_error("kv_rados_open", "conf=%s pool=%s step=%s err=%s what=%s", LOG_QUOTE(conf),
-			  LOG_QUOTE(options->pool), j.step, err_name(rc), LOG_QUOTE(err_text(rc)));
+		log_error("kv_rados_open", "conf=%s pool=%s step=%s err=%s what=%s",
+			  LOG_QUOTE(conf), LOG_QUOTE(options->pool), j.step, err_name(rc),
+			  LOG_QUOTE(err_text(rc)));
 		objects_close(&r->base);
 		return rc;
 	}

@@ -19,10 +19,10 @@
 #include "kv/omap.h"
 
 struct kv_rados_options {
-	const char *conf; /* path of ceph.conf; NULL: where librados looks */
-	const char *user; /* NULL: client.admin */
-	const char *pool; /* replicated: erasure-coded pools have no omap */
-	const char *space; /* the RADOS namespace; NULL: "terrane" */
+	const char *conf;            /* path of ceph.conf; NULL: where librados looks */
+	const char *user;            /* NULL: client.admin */
+	const char *pool;            /* replicated: erasure-coded pools have no omap */
+	const char *space;           /* the RADOS namespace; NULL: "terrane" */
 	uint32_t connect_timeout_ms; /* 0: 10 s */
 	uint32_t op_timeout_ms;      /* 0: 15 s; longer than the cluster needs to replace an OSD */
 	uint32_t settle_ms;          /* 0: 30 s */

@@ -39,7 +39,8 @@ static void arrays_fini(struct arrays *a)
 
 static void add_guard(rados_write_op_t op, const struct omap_guard *g)
 {
-	uint8_t compare = g->kind == OMAP_PRESENT ? LIBRADOS_CMPXATTR_OP_GT : LIBRADOS_CMPXATTR_OP_EQ;
+	uint8_t compare =
+		g->kind == OMAP_PRESENT ? LIBRADOS_CMPXATTR_OP_GT : LIBRADOS_CMPXATTR_OP_EQ;
 	bool equals = g->kind == OMAP_EQUALS;
 	rados_write_op_omap_cmp2(op, g->key.data, compare, equals ? g->value.data : "", g->key.len,
 				 equals ? g->value.len : 0, NULL);
@@ -180,7 +181,8 @@ int rados_op_submit(struct rados_op *op, rados_ioctx_t io, rados_completion_t co
 	if (op->write != NULL)
 		return rados_aio_write_op_operate(op->write, io, completion, object, NULL,
 						  LIBRADOS_OPERATION_FULL_TRY);
-	return rados_aio_read_op_operate(op->read, io, completion, object, LIBRADOS_OPERATION_NOFLAG);
+	return rados_aio_read_op_operate(op->read, io, completion, object,
+					 LIBRADOS_OPERATION_NOFLAG);
 }
 
 void rados_op_fini(struct rados_op *op)

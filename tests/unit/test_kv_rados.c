@@ -254,7 +254,8 @@ static void nothing_acknowledged_is_lost_when_an_osd_is_killed(void **state)
 	struct outage o = {0};
 	assert_int_equal(rt_real_run(NULL, outage_body, &o), 0);
 	assert_int_equal(o.unknown, 0);
-	print_message("%llu transactions, the longest took %llu ms\n", (unsigned long long)total(&o),
+	print_message("%llu transactions, the longest took %llu ms\n",
+		      (unsigned long long)total(&o),
 		      (unsigned long long)(o.longest_ns / NS_PER_MS));
 }
 

@@ -91,7 +91,7 @@ static void set_tables(struct rocks *r)
 static void set_options(struct rocks *r, const struct kv_rocksdb_options *o)
 {
 	uint64_t cache = o->cache_bytes != 0 ? o->cache_bytes : 256 * MIB;
-	uint64_t memtables = o->memtable_bytes != 0 ? o->memtable_bytes : 64 * MIB;
+	uint64_t memtables = o->memtable_bytes != 0 ? o->memtable_bytes : 32 * MIB;
 	rocksdb_options_t *opt = rocksdb_options_create();
 	r->options = opt;
 	r->cache = rocksdb_cache_create_lru(cache);

@@ -2,6 +2,7 @@
 /*
  * Reads. A get is first tried on the loop itself, from memory only (memtables and block cache): most
  * metadata that is asked for is hot, and a hop to another thread and back costs ten times the read.
+ * RocksDB needs less than 20 KiB of the fiber's stack for it.
  */
 #include <errno.h>
 

@@ -16,7 +16,7 @@ struct kv_rocksdb_options {
 	const char *dir;      /* made when missing, its parent is not */
 	uint64_t cache_bytes; /* blocks, indexes and filters in memory; 0: 256 MiB */
 	uint64_t
-		memtable_bytes; /* not yet in a table; bounds the log and a restart too; 0: 64 MiB */
+		memtable_bytes; /* not yet in a table; bounds the log and a restart too; 0: 32 MiB */
 	unsigned batch_txns_max; /* transactions per commit; 0: many. For measurements */
 	/*
 	 * A log that is damaged in its middle is refused with -EBADMSG, for what follows was

@@ -21,6 +21,7 @@ ARROWS = {
     "rt": ["base"],
     "rpc": ["rt", "base"],
     "code": ["base"],
+    "kv": ["rt", "base"],
     "tally": ["rpc", "rt", "base"],
     "cli": ["tally", "code", "rpc", "rt", "base"],
 }

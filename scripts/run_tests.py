@@ -85,11 +85,12 @@ def count_program(entry):
     return count
 
 
-def meson_tests(config, *selection):
-    """Runs meson's tests of a configuration that is set up; meson builds what they need."""
+def meson_tests(config, *selection, under=()):
+    """Runs meson's tests of a configuration that is set up; meson builds what they need. `under` is a
+    command that runs another."""
     log = BUILD / config / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
-    done = call([*fixed_addresses(), "meson", "test", "-C", BUILD / config, "--num-processes", CORES,
+    done = call([*under, *fixed_addresses(), "meson", "test", "-C", BUILD / config, "--num-processes", CORES,
                  *selection], env=sanitizer_env())
     count = Count()
     programs = 0
@@ -103,11 +104,22 @@ def meson_tests(config, *selection):
 
 
 def stage_unit():
-    return built_or_failed("asan") or meson_tests("asan")
+    return built_or_failed("asan") or meson_tests("asan", "--no-suite", "rados")
 
 
 def stage_threads():
     return built_or_failed("tsan", "configure") or meson_tests("tsan", "--suite", "threads")
+
+
+def stage_rados():
+    """The tests that need a RADOS cluster, with one."""
+    done = call(["./dev", "deps", "rados"])
+    if done.returncode != 0:
+        count = Count()
+        count.fail(done.stdout)
+        return count
+    return built_or_failed("asan") or meson_tests(
+        "asan", "--suite", "rados", under=["scripts/rados.sh", "run"])
 
 
 # ---- the other stages
@@ -202,6 +214,7 @@ def stage_coverage():
 STAGES = {
     "lint": [("lint", stage_lint)],
     "unit": [("unit (asan, ubsan)", stage_unit), ("threads (tsan)", stage_threads)],
+    "rados": [("rados (asan, ubsan)", stage_rados)],
     "sim": [("sim", stage_sim)],
     "fuzz": [("fuzz", stage_fuzz)],
     "blackbox": [("blackbox", stage_blackbox)],

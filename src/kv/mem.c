@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv/mem.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/rng.h"
+#include "kv/rows.h"
+#include "kv/skip.h"
+#include "rt/rt.h"
+
+#define LATE_CALLS_MAX 24 /* a late request is applied after at most this many others */
+
+struct part {
+	struct skip keys;
+	uint64_t version;
+};
+
+/* A request on its way, with its own copy of the transaction: it may outlive the caller. */
+struct request {
+	struct list link; /* in mem.late, or in none */
+	uint64_t partition;
+	struct kv_txn txn;
+	uint64_t due; /* in mem.calls */
+	bool orphan;  /* of a crashed process: may also be lost */
+	uint8_t *bytes;
+};
+
+struct kv_mem {
+	struct kv_mem_options options;
+	struct map parts; /* partition number to struct part */
+	struct rng rng;
+	struct list late;
+	uint64_t calls;
+	uint64_t version;
+	bool calm;
+	uint64_t fail_at; /* in calls; 0: none */
+	enum kv_mem_fate fail_fate;
+};
+
+struct mem_store {
+	struct kv base;
+	struct kv_mem *mem;
+};
+
+/* --- the partition's contents ----------------------------------------------------------------- */
+
+static int part_of(struct kv_mem *m, uint64_t number, struct part **out)
+{
+	*out = map_get(&m->parts, number);
+	if (*out != NULL)
+		return 0;
+	struct part *p = malloc(sizeof(*p));
+	if (p == NULL || map_put(&m->parts, number, p) != 0) {
+		free(p);
+		return -ENOMEM;
+	}
+	p->version = 0;
+	skip_init(&p->keys, mix_u64(number ^ m->options.seed));
+	*out = p;
+	return 0;
+}
+
+static bool check_holds(struct part *p, const struct kv_check *c)
+{
+	if (c->kind == KV_VERSION)
+		return p->version == c->version;
+	const struct skip_node *n = skip_find(&p->keys, c->key);
+	switch (c->kind) {
+	case KV_ABSENT:
+		return n == NULL;
+	case KV_PRESENT:
+		return n != NULL;
+	default:
+		return n != NULL && kv_equal(skip_value(n), c->value);
+	}
+}
+
+/* Memory that runs out half-way would break rule 2 of kv.h: the simulation cannot go on then. */
+static void write_apply(struct part *p, const struct kv_write *w)
+{
+	if (w->kind == KV_DELETE) {
+		skip_delete(&p->keys, w->key);
+	} else if (skip_put(&p->keys, w->key, w->value) != 0) {
+		abort();
+	}
+}
+
+static int txn_apply(struct kv_mem *m, uint64_t partition, const struct kv_txn *t, size_t *failed)
+{
+	struct part *p;
+	int rc = part_of(m, partition, &p);
+	if (rc != 0)
+		return rc;
+	for (size_t i = 0; i < t->check_count; i++) {
+		if (!check_holds(p, &t->checks[i])) {
+			*failed = i;
+			return -ESTALE;
+		}
+	}
+	for (size_t i = 0; i < t->write_count; i++)
+		write_apply(p, &t->writes[i]);
+	if (t->write_count > 0)
+		p->version = ++m->version;
+	return 0;
+}
+
+/* --- requests on their way -------------------------------------------------------------------- */
+
+static struct kv_bytes copy_bytes(uint8_t **at, struct kv_bytes from)
+{
+	struct kv_bytes to = kv_bytes(*at, from.len);
+	if (from.len > 0)
+		memcpy(*at, from.data, from.len);
+	*at += from.len;
+	return to;
+}
+
+static size_t txn_bytes(const struct kv_txn *t)
+{
+	size_t bytes =
+		t->check_count * sizeof(struct kv_check) + t->write_count * sizeof(struct kv_write);
+	for (size_t i = 0; i < t->check_count; i++)
+		bytes += t->checks[i].key.len + t->checks[i].value.len;
+	for (size_t i = 0; i < t->write_count; i++)
+		bytes += t->writes[i].key.len + t->writes[i].value.len;
+	return bytes;
+}
+
+static struct request *request_new(uint64_t partition, const struct kv_txn *t)
+{
+	struct request *r = calloc(1, sizeof(*r));
+	uint8_t *bytes = malloc(txn_bytes(t));
+	if (r == NULL || bytes == NULL) {
+		free(r);
+		free(bytes);
+		return NULL;
+	}
+	struct kv_check *checks = (struct kv_check *)bytes;
+	struct kv_write *writes = (struct kv_write *)(checks + t->check_count);
+	uint8_t *at = (uint8_t *)(writes + t->write_count);
+	for (size_t i = 0; i < t->check_count; i++) {
+		checks[i] = t->checks[i];
+		checks[i].key = copy_bytes(&at, t->checks[i].key);
+		checks[i].value = copy_bytes(&at, t->checks[i].value);
+	}
+	for (size_t i = 0; i < t->write_count; i++) {
+		writes[i] = t->writes[i];
+		writes[i].key = copy_bytes(&at, t->writes[i].key);
+		writes[i].value = copy_bytes(&at, t->writes[i].value);
+	}
+	list_init(&r->link);
+	r->partition = partition;
+	r->bytes = bytes;
+	r->txn = (struct kv_txn){checks, t->check_count, writes, t->write_count};
+	return r;
+}
+
+static void request_free(struct request *r)
+{
+	list_remove(&r->link);
+	free(r->bytes);
+	free(r);
+}
+
+static void request_late(struct kv_mem *m, struct request *r, bool orphan)
+{
+	r->orphan = orphan;
+	r->due = m->calls + 1 + rng_below(&m->rng, LATE_CALLS_MAX);
+	list_push_back(&m->late, &r->link);
+}
+
+static void late_arrive(struct kv_mem *m, bool all)
+{
+	struct request *r;
+	struct request *after;
+	list_for_each_entry_safe(r, after, &m->late, link) {
+		if (!all && r->due > m->calls)
+			continue;
+		size_t failed;
+		if (!r->orphan || rng_below(&m->rng, 2) == 0)
+			(void)txn_apply(m, r->partition, &r->txn, &failed);
+		request_free(r);
+	}
+}
+
+static enum kv_mem_fate draw_fate(struct kv_mem *m)
+{
+	m->calls++;
+	late_arrive(m, false);
+	if (m->fail_at != 0 && m->calls >= m->fail_at) {
+		m->fail_at = 0;
+		return m->fail_fate;
+	}
+	if (m->calm)
+		return KV_MEM_FINE;
+	if (rng_chance(&m->rng, m->options.request_lost))
+		return KV_MEM_REQUEST_LOST;
+	if (rng_chance(&m->rng, m->options.reply_lost))
+		return KV_MEM_REPLY_LOST;
+	return rng_chance(&m->rng, m->options.late) ? KV_MEM_LATE : KV_MEM_FINE;
+}
+
+/* One way. Without shield: the request is not sent yet, so the fiber may still leave. */
+static int travel(struct kv_mem *m, bool sent)
+{
+	const struct kv_mem_options *o = &m->options;
+	if (o->latency_max_ns == 0)
+		return 0;
+	uint64_t span = o->latency_max_ns - o->latency_min_ns;
+	uint64_t ns = o->latency_min_ns + (span > 0 ? rng_below(&m->rng, span + 1) : 0);
+	if (!sent)
+		return rt_sleep_ns(ns);
+	rt_shield_enter();
+	int rc = rt_sleep_ns(ns);
+	rt_shield_leave();
+	return rc;
+}
+
+static int no_answer(struct kv_mem *m)
+{
+	if (m->options.timeout_ns > 0) {
+		rt_shield_enter();
+		(void)rt_sleep_ns(m->options.timeout_ns);
+		rt_shield_leave();
+	}
+	return -ETIMEDOUT;
+}
+
+/* --- the engine ------------------------------------------------------------------------------- */
+
+static struct kv_mem *mem_of(struct kv *kv)
+{
+	return container_of(kv, struct mem_store, base)->mem;
+}
+
+static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, size_t *failed)
+{
+	struct kv_mem *m = mem_of(kv);
+	int rc = travel(m, false);
+	if (rc != 0)
+		return rc;
+	struct request *r = request_new(partition, t);
+	if (r == NULL)
+		return -ENOMEM;
+	rc = travel(m, true);
+	if (rc != 0) { /* shielded, so the process has crashed: the request is out there */
+		request_late(m, r, true);
+		return rc;
+	}
+	enum kv_mem_fate fate = draw_fate(m);
+	if (fate == KV_MEM_LATE) {
+		request_late(m, r, false);
+		return no_answer(m);
+	}
+	if (fate != KV_MEM_REQUEST_LOST) {
+		kv->stats.batches++;
+		rc = txn_apply(m, partition, &r->txn, failed);
+	}
+	request_free(r);
+	if (fate != KV_MEM_FINE)
+		return no_answer(m);
+	int back = travel(m, true);
+	return back != 0 ? back : rc;
+}
+
+/* The way to a read's instant, and the way back. */
+static int read_begin(struct kv_mem *m)
+{
+	int rc = travel(m, false);
+	if (rc == 0 && draw_fate(m) != KV_MEM_FINE)
+		rc = no_answer(m);
+	return rc;
+}
+
+static int mem_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
+		   struct kv_rows *rows)
+{
+	struct kv_mem *m = mem_of(kv);
+	int rc = read_begin(m);
+	struct part *p = map_get(&m->parts, partition);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const struct skip_node *node = p != NULL ? skip_find(&p->keys, keys[i]) : NULL;
+		struct kv_bytes value = node != NULL ? skip_value(node) : kv_text("");
+		rc = kv_rows_answer(rows, keys[i], node != NULL ? &value : NULL);
+	}
+	rows->version = p != NULL ? p->version : 0;
+	return rc == 0 ? travel(m, true) : rc;
+}
+
+static int scan_part(struct part *p, const struct kv_range *range, struct kv_rows *rows)
+{
+	bool beyond = range->after.len > 0 && kv_compare(range->after, range->prefix) >= 0;
+	const struct skip_node *n =
+		skip_seek(&p->keys, beyond ? range->after : range->prefix, beyond);
+	for (; n != NULL && kv_has_prefix(skip_key(n), range->prefix); n = skip_next(n)) {
+		if (kv_rows_full(rows, range)) {
+			rows->more = true;
+			break;
+		}
+		int rc = kv_rows_add(rows, skip_key(n), skip_value(n));
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int mem_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
+		    struct kv_rows *rows)
+{
+	struct kv_mem *m = mem_of(kv);
+	int rc = read_begin(m);
+	struct part *p = map_get(&m->parts, partition);
+	if (rc == 0 && p != NULL)
+		rc = scan_part(p, range, rows);
+	rows->version = p != NULL ? p->version : 0;
+	return rc == 0 ? travel(m, true) : rc;
+}
+
+static int mem_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx)
+{
+	struct kv_mem *m = mem_of(kv);
+	int rc = read_begin(m);
+	if (rc != 0)
+		return rc;
+	size_t count = 0;
+	AUTO_FREE uint64_t *numbers = calloc(map_count(&m->parts) + 1, sizeof(*numbers));
+	if (numbers == NULL)
+		return -ENOMEM;
+	map_for_each(&m->parts, it)
+		if (((struct part *)it.value)->keys.count > 0)
+			numbers[count++] = it.key;
+	for (size_t i = 0; i < count; i++)
+		if (!fn(ctx, numbers[i]))
+			break;
+	return 0;
+}
+
+static void mem_close(struct kv *kv)
+{
+	free(container_of(kv, struct mem_store, base));
+}
+
+static const struct kv_ops mem_ops = {
+	.name = "mem",
+	.get = mem_get,
+	.scan = mem_scan,
+	.txn = mem_txn,
+	.partitions = mem_partitions,
+	.close = mem_close,
+};
+
+int kv_mem_open(struct kv **out, struct kv_mem *m)
+{
+	struct mem_store *s = calloc(1, sizeof(*s));
+	if (s == NULL)
+		return -ENOMEM;
+	s->base.ops = &mem_ops;
+	s->mem = m;
+	*out = &s->base;
+	return 0;
+}
+
+/* --- the service ------------------------------------------------------------------------------ */
+
+struct kv_mem *kv_mem_new(const struct kv_mem_options *options)
+{
+	assert(options->latency_min_ns <= options->latency_max_ns);
+	struct kv_mem *m = calloc(1, sizeof(*m));
+	if (m == NULL)
+		return NULL;
+	m->options = *options;
+	map_init(&m->parts, SIZE_MAX / 4);
+	rng_init(&m->rng, options->seed);
+	list_init(&m->late);
+	return m;
+}
+
+void kv_mem_free(struct kv_mem *m)
+{
+	if (m == NULL)
+		return;
+	struct request *r;
+	struct request *after;
+	list_for_each_entry_safe(r, after, &m->late, link)
+		request_free(r);
+	map_for_each(&m->parts, it) {
+		struct part *p = it.value;
+		skip_fini(&p->keys);
+		free(p);
+	}
+	map_fini(&m->parts);
+	free(m);
+}
+
+void kv_mem_calm(struct kv_mem *m)
+{
+	m->calm = true;
+	m->fail_at = 0;
+	late_arrive(m, true);
+}
+
+void kv_mem_fail_at(struct kv_mem *m, uint64_t n, enum kv_mem_fate fate)
+{
+	m->fail_at = n != 0 ? m->calls + n : 0;
+	m->fail_fate = fate;
+}
+
+bool kv_mem_fail_pending(const struct kv_mem *m)
+{
+	return m->fail_at != 0;
+}
+
+size_t kv_mem_keys(const struct kv_mem *m)
+{
+	size_t count = 0;
+	map_for_each(&m->parts, it)
+		count += ((struct part *)it.value)->keys.count;
+	return count;
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Opening, closing, checking, and what RocksDB's messages mean. */
+#include "kv/rocks.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "kv/format.h"
+#include "rt/rt.h"
+
+#define FORMAT_KEY "\0"
+#define FORMAT_KEY_LEN 1
+#define BLOOM_BITS_PER_KEY 10
+#define BLOCK_BYTES (16 * KIB)
+#define LOG_FILE_BYTES (4 * MIB)
+#define WAL_TOLERATE_TORN_TAIL 0 /* RocksDB's kTolerateCorruptedTailRecords */
+#define WAL_CUT_AT_DAMAGE 2      /* kPointInTimeRecovery */
+#define INFO_LOG_WARN 2
+#define COMPRESSION_LZ4 4
+
+/* --- keys and errors -------------------------------------------------------------------------- */
+
+void rocks_key(struct rocks_key *out, uint64_t partition, struct kv_bytes key)
+{
+	for (unsigned i = 0; i < 8; i++)
+		out->bytes[i] = (char)(partition >> (56 - 8 * i));
+	if (key.len > 0)
+		memcpy(out->bytes + 8, key.data, key.len);
+	out->len = 8 + key.len;
+}
+
+static bool begins(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* RocksDB's C interface has no codes, only the text of its Status. */
+static int message_error(const char *m)
+{
+	if (begins(m, "Corruption"))
+		return -EBADMSG;
+	if (strstr(m, "/LOCK: ") != NULL || strstr(m, "lock hold by current process") != NULL)
+		return -EBUSY;
+	if (strstr(m, "No space left") != NULL)
+		return -ENOSPC;
+	if (strstr(m, "Permission denied") != NULL)
+		return -EACCES;
+	if (strstr(m, "Not a directory") != NULL)
+		return -ENOTDIR;
+	if (strstr(m, "No such file") != NULL)
+		return -ENOENT;
+	if (begins(m, "Invalid argument") || begins(m, "Not implemented"))
+		return -EINVAL;
+	return -EIO;
+}
+
+int rocks_error(const struct rocks *r, const char *event, char *message)
+{
+	int rc = message_error(message);
+	log_error(event, "dir=%s err=%s rocksdb=%s", LOG_QUOTE(r->dir), err_name(rc),
+		  LOG_QUOTE(message));
+	rocksdb_free(message);
+	return rc;
+}
+
+/* --- opening: on an offload thread ------------------------------------------------------------ */
+
+struct open_job {
+	struct rocks *rocks;
+	const struct kv_rocksdb_options *options;
+	int rc;
+};
+
+static void set_tables(struct rocks *r)
+{
+	rocksdb_block_based_table_options_t *t = rocksdb_block_based_options_create();
+	rocksdb_block_based_options_set_block_cache(t, r->cache);
+	rocksdb_block_based_options_set_block_size(t, BLOCK_BYTES);
+	/* Indexes and filters count against the cache, so that memory is bounded by it. */
+	rocksdb_block_based_options_set_cache_index_and_filter_blocks(t, 1);
+	rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(t, 1);
+	rocksdb_block_based_options_set_filter_policy(
+		t, rocksdb_filterpolicy_create_bloom_full(BLOOM_BITS_PER_KEY));
+	rocksdb_block_based_options_set_format_version(t, 5);
+	rocksdb_options_set_block_based_table_factory(r->options, t);
+	rocksdb_block_based_options_destroy(t);
+}
+
+static void set_options(struct rocks *r, const struct kv_rocksdb_options *o)
+{
+	uint64_t cache = o->cache_bytes != 0 ? o->cache_bytes : 256 * MIB;
+	uint64_t memtables = o->memtable_bytes != 0 ? o->memtable_bytes : 32 * MIB;
+	rocksdb_options_t *opt = rocksdb_options_create();
+	r->options = opt;
+	r->cache = rocksdb_cache_create_lru(cache);
+	rocksdb_options_set_create_if_missing(opt, 1);
+	rocksdb_options_set_paranoid_checks(opt, 1);
+	rocksdb_options_set_wal_recovery_mode(opt, o->salvage ? WAL_CUT_AT_DAMAGE
+							      : WAL_TOLERATE_TORN_TAIL);
+	rocksdb_options_set_write_buffer_size(opt, memtables / 2);
+	rocksdb_options_set_max_write_buffer_number(opt, 3);
+	rocksdb_options_set_db_write_buffer_size(opt, memtables);
+	rocksdb_options_set_max_total_wal_size(opt, memtables);
+	rocksdb_options_set_max_background_jobs(opt, 2);
+	rocksdb_options_set_max_open_files(opt,
+					   -1); /* all are opened, and so checked, at the start */
+	rocksdb_options_set_level_compaction_dynamic_level_bytes(opt, 1);
+	rocksdb_options_set_compression(opt, COMPRESSION_LZ4);
+	rocksdb_options_set_bytes_per_sync(opt, MIB);
+	rocksdb_options_set_info_log_level(opt, INFO_LOG_WARN);
+	rocksdb_options_set_max_log_file_size(opt, LOG_FILE_BYTES);
+	rocksdb_options_set_keep_log_file_num(opt, 4);
+	set_tables(r);
+	r->read = rocksdb_readoptions_create();
+	r->read_cached = rocksdb_readoptions_create();
+	rocksdb_readoptions_set_read_tier(r->read_cached, ROCKS_TIER_MEMORY);
+	r->write_synced = rocksdb_writeoptions_create();
+	rocksdb_writeoptions_set_sync(r->write_synced, 1);
+}
+
+static bool holds_nothing(struct rocks *r)
+{
+	rocksdb_iterator_t *it = rocksdb_create_iterator(r->db, r->read);
+	rocksdb_iter_seek_to_first(it);
+	bool empty = !rocksdb_iter_valid(it);
+	rocksdb_iter_destroy(it);
+	return empty;
+}
+
+static int format_make(struct rocks *r)
+{
+	if (!holds_nothing(r)) {
+		log_error("kv_open", "dir=%s err=EBADMSG what=\"a database of something else\"",
+			  LOG_QUOTE(r->dir));
+		return -EBADMSG;
+	}
+	uint8_t record[KV_FORMAT_BYTES];
+	kv_format_write(record, KV_FORMAT_VERSION);
+	char *message = NULL;
+	rocksdb_put(r->db, r->write_synced, FORMAT_KEY, FORMAT_KEY_LEN, (char *)record,
+		    sizeof(record), &message);
+	return message != NULL ? rocks_error(r, "kv_open", message) : 0;
+}
+
+static int format_settle(struct rocks *r)
+{
+	char *message = NULL;
+	struct kv_bytes record;
+	char *found =
+		rocksdb_get(r->db, r->read, FORMAT_KEY, FORMAT_KEY_LEN, &record.len, &message);
+	if (message != NULL)
+		return rocks_error(r, "kv_open", message);
+	if (found == NULL)
+		return format_make(r);
+	record.data = found;
+	int rc = kv_format_check(record);
+	rocksdb_free(found);
+	if (rc != 0)
+		log_error("kv_open", "dir=%s err=%s what=\"the format record\"", LOG_QUOTE(r->dir),
+			  err_name(rc));
+	return rc;
+}
+
+static void open_run(void *arg)
+{
+	struct open_job *j = arg;
+	struct rocks *r = j->rocks;
+	set_options(r, j->options);
+	char *message = NULL;
+	r->db = rocksdb_open(r->options, r->dir, &message);
+	if (message != NULL) {
+		j->rc = rocks_error(r, "kv_open", message);
+		if (j->rc == -EBADMSG)
+			log_error(
+				"kv_open",
+				"dir=%s remedy=\"restore a copy; or open once with salvage, which "
+				"loses what was written after the damage\"",
+				LOG_QUOTE(r->dir));
+		return;
+	}
+	j->rc = format_settle(r);
+	uint64_t sequence = rocksdb_get_latest_sequence_number(r->db);
+	for (size_t i = 0; i < ROCKS_VERSION_SLOTS; i++)
+		r->versions[i] = sequence;
+}
+
+static void close_run(void *arg)
+{
+	struct rocks *r = arg;
+	if (r->db != NULL) {
+		rocksdb_cancel_all_background_work(r->db, 1);
+		rocksdb_close(r->db);
+	}
+	if (r->options == NULL)
+		return;
+	rocksdb_readoptions_destroy(r->read);
+	rocksdb_readoptions_destroy(r->read_cached);
+	rocksdb_writeoptions_destroy(r->write_synced);
+	rocksdb_options_destroy(r->options);
+	rocksdb_cache_destroy(r->cache);
+}
+
+/* --- on the loop ------------------------------------------------------------------------------ */
+
+static void rocks_close(struct kv *kv)
+{
+	struct rocks *r = rocks_of(kv);
+	if (r->write_error != 0) {
+		/* RocksDB would write to the log once more, which it forbids itself after an error,
+		 * with an assertion that Debian leaves on. Its files are as a crash would leave them. */
+		log_error("kv_abandoned", "dir=%s err=%s", LOG_QUOTE(r->dir),
+			  err_name(r->write_error));
+		return;
+	}
+	rt_shield_enter();
+	(void)rt_offload(close_run, r);
+	rt_shield_leave();
+	free(r->dir);
+	free(r);
+}
+
+static const struct kv_ops rocks_ops = {
+	.name = "rocksdb",
+	.get = rocks_get,
+	.scan = rocks_scan,
+	.txn = rocks_txn,
+	.partitions = rocks_partitions,
+	.close = rocks_close,
+};
+
+int kv_rocksdb_open(struct kv **out, const struct kv_rocksdb_options *options)
+{
+	struct rocks *r = calloc(1, sizeof(*r));
+	if (r == NULL)
+		return -ENOMEM;
+	r->base.ops = &rocks_ops;
+	r->dir = strdup(options->dir);
+	if (r->dir == NULL) {
+		free(r);
+		return -ENOMEM;
+	}
+	rocks_lanes_init(r, options->batch_txns_max);
+	struct open_job j = {.rocks = r, .options = options};
+	int rc = rt_offload(open_run, &j);
+	rc = rc != 0 ? rc : j.rc;
+	if (rc != 0) {
+		rocks_close(&r->base);
+		return rc;
+	}
+	*out = &r->base;
+	return 0;
+}
+
+/* --- checking everything ---------------------------------------------------------------------- */
+
+struct verify_job {
+	struct rocks *rocks;
+	uint64_t keys;
+	int rc;
+};
+
+/* What is only in memory or the log is flushed first, so that every key is read from a table. */
+static void verify_run(void *arg)
+{
+	struct verify_job *j = arg;
+	struct rocks *r = j->rocks;
+	char *message = NULL;
+	rocksdb_flushoptions_t *flush = rocksdb_flushoptions_create();
+	rocksdb_flush(r->db, flush, &message);
+	rocksdb_flushoptions_destroy(flush);
+	if (message != NULL) {
+		j->rc = rocks_error(r, "kv_verify", message);
+		return;
+	}
+	rocksdb_readoptions_t *options = rocksdb_readoptions_create();
+	rocksdb_readoptions_set_verify_checksums(options, 1);
+	rocksdb_readoptions_set_fill_cache(options, 0);
+	rocksdb_iterator_t *it = rocksdb_create_iterator(r->db, options);
+	for (rocksdb_iter_seek_to_first(it); rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
+		size_t len;
+		(void)rocksdb_iter_key(it, &len);
+		j->keys += len > 8;
+	}
+	rocksdb_iter_get_error(it, &message);
+	if (message != NULL)
+		j->rc = rocks_error(r, "kv_verify", message);
+	rocksdb_iter_destroy(it);
+	rocksdb_readoptions_destroy(options);
+}
+
+int kv_rocksdb_verify(struct kv *kv, uint64_t *keys)
+{
+	struct verify_job j = {.rocks = rocks_of(kv)};
+	int rc = rt_offload(verify_run, &j);
+	*keys = j.keys;
+	return rc != 0 ? rc : j.rc;
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Commits. A batch is evaluated one transaction after the other against the database with the writes
+ * of those before it on top (an indexed write batch), and what was accepted is written with one sync.
+ * A transaction that was refused because of one before it in the batch is right to be: both take
+ * effect when the batch does.
+ */
+#include <errno.h>
+
+#include "kv/rocks.h"
+#include "rt/rt.h"
+
+struct commit_job {
+	struct rocks *rocks;
+	struct kv_pending **batch;
+	size_t n;
+	size_t writes;     /* accepted */
+	uint64_t sequence; /* after the commit */
+	int rc;            /* of the write to the log */
+};
+
+/* --- on an offload thread --------------------------------------------------------------------- */
+
+/* Nothing before it in this batch has written to its partition, nor anyone since the version. */
+static bool version_holds(const struct commit_job *j, size_t index, uint64_t version)
+{
+	size_t slot = rocks_slot(j->batch[index]->partition);
+	if (j->rocks->versions[slot] != version)
+		return false;
+	for (size_t i = 0; i < index; i++)
+		if (j->batch[i]->rc == 0 && j->batch[i]->txn->write_count > 0 &&
+		    rocks_slot(j->batch[i]->partition) == slot)
+			return false;
+	return true;
+}
+
+static int check_one(struct commit_job *j, rocksdb_writebatch_wi_t *writes, size_t index,
+		     const struct kv_check *c, bool *holds)
+{
+	if (c->kind == KV_VERSION) {
+		*holds = version_holds(j, index, c->version);
+		return 0;
+	}
+	struct rocks_key key;
+	rocks_key(&key, j->batch[index]->partition, c->key);
+	char *message = NULL;
+	size_t len = 0;
+	char *value = rocksdb_writebatch_wi_get_from_batch_and_db(
+		writes, j->rocks->db, j->rocks->read, key.bytes, key.len, &len, &message);
+	if (message != NULL) {
+		/* Not -EIO, which would say that it may have been applied. */
+		int rc = rocks_error(j->rocks, "kv_check", message);
+		return rc == -EIO || rc == -ENOSPC ? -EBADMSG : rc;
+	}
+	if (c->kind == KV_ABSENT)
+		*holds = value == NULL;
+	else if (c->kind == KV_PRESENT)
+		*holds = value != NULL;
+	else
+		*holds = value != NULL && kv_equal(kv_bytes(value, len), c->value);
+	if (value != NULL)
+		rocksdb_free(value);
+	return 0;
+}
+
+static void evaluate(struct commit_job *j, rocksdb_writebatch_wi_t *writes, size_t index)
+{
+	struct kv_pending *p = j->batch[index];
+	const struct kv_txn *t = p->txn;
+	for (size_t i = 0; i < t->check_count; i++) {
+		bool holds = false;
+		p->rc = check_one(j, writes, index, &t->checks[i], &holds);
+		if (p->rc == 0 && !holds) {
+			p->rc = -ESTALE;
+			p->failed = i;
+		}
+		if (p->rc != 0)
+			return;
+	}
+	for (size_t i = 0; i < t->write_count; i++) {
+		const struct kv_write *w = &t->writes[i];
+		struct rocks_key key;
+		rocks_key(&key, p->partition, w->key);
+		if (w->kind == KV_PUT)
+			rocksdb_writebatch_wi_put(writes, key.bytes, key.len,
+						  w->value.len > 0 ? w->value.data : "",
+						  w->value.len);
+		else
+			rocksdb_writebatch_wi_delete(writes, key.bytes, key.len);
+	}
+	j->writes += t->write_count;
+}
+
+static void commit_run(void *arg)
+{
+	struct commit_job *j = arg;
+	rocksdb_writebatch_wi_t *writes = rocksdb_writebatch_wi_create(0, 1);
+	for (size_t i = 0; i < j->n; i++)
+		evaluate(j, writes, i);
+	if (j->writes > 0) {
+		char *message = NULL;
+		rocksdb_write_writebatch_wi(j->rocks->db, j->rocks->write_synced, writes, &message);
+		if (message != NULL)
+			j->rc = rocks_error(j->rocks, "kv_commit", message);
+		j->sequence = rocksdb_get_latest_sequence_number(j->rocks->db);
+	}
+	rocksdb_writebatch_wi_destroy(writes);
+}
+
+/* --- on the loop ------------------------------------------------------------------------------ */
+
+static void fail_all(struct kv_pending **batch, size_t n, int rc)
+{
+	for (size_t i = 0; i < n; i++)
+		batch[i]->rc = rc;
+}
+
+static void commit_batch(void *ctx, struct kv_pending **batch, size_t n)
+{
+	struct rocks_lane *lane = ctx;
+	struct rocks *r = lane->rocks;
+	if (r->write_error != 0) {
+		fail_all(batch, n, -EROFS);
+		return;
+	}
+	struct commit_job j = {.rocks = r, .batch = batch, .n = n};
+	int rc = rt_offload(commit_run, &j);
+	if (rc != 0) {
+		fail_all(batch, n, rc);
+		return;
+	}
+	r->base.stats.batches++;
+	if (j.rc != 0) {
+		/* Whatever RocksDB calls it: what is in the log may be found there at the next open.
+		 * Refusals stand on accepted transactions before them, so they are unknown too. */
+		r->write_error = j.rc;
+		fail_all(batch, n, j.rc == -ENOSPC ? -ENOSPC : -EIO);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (batch[i]->rc == 0 && batch[i]->txn->write_count > 0)
+			r->versions[rocks_slot(batch[i]->partition)] = j.sequence;
+}
+
+void rocks_lanes_init(struct rocks *r, size_t txns_max)
+{
+	for (size_t i = 0; i < ROCKS_LANES; i++) {
+		r->lanes[i].rocks = r;
+		kv_queue_init(&r->lanes[i].queue, txns_max, commit_batch, &r->lanes[i]);
+	}
+}
+
+int rocks_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed)
+{
+	struct rocks *r = rocks_of(kv);
+	struct rocks_lane *lane = &r->lanes[rocks_slot(partition) % ROCKS_LANES];
+	return kv_queue_submit(&lane->queue, partition, txn, failed);
+}

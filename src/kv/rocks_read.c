@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reads. A get is first tried on the loop itself, from memory only (memtables and block cache): most
+ * metadata that is asked for is hot, and a hop to another thread and back costs ten times the read.
+ * RocksDB needs less than 20 KiB of the fiber's stack for it.
+ */
+#include <errno.h>
+
+#include "kv/rocks.h"
+#include "kv/rows.h"
+#include "rt/rt.h"
+
+#define INLINE_KEYS_MAX 16 /* more than this would hold up the loop */
+
+struct get_job {
+	struct rocks *rocks;
+	uint64_t partition;
+	const struct kv_bytes *keys;
+	size_t n;
+	struct kv_rows *rows;
+	bool cached; /* from memory or not at all: -EAGAIN */
+	int rc;
+};
+
+static int get_one(struct get_job *j, const rocksdb_readoptions_t *options, size_t i)
+{
+	struct rocks_key key;
+	rocks_key(&key, j->partition, j->keys[i]);
+	char *message = NULL;
+	rocksdb_pinnableslice_t *found =
+		rocksdb_get_pinned(j->rocks->db, options, key.bytes, key.len, &message);
+	if (message != NULL && j->cached) {
+		rocksdb_free(message); /* damage is met again without the limit, and told then */
+		return -EAGAIN;
+	}
+	if (message != NULL)
+		return rocks_error(j->rocks, "kv_get", message);
+	if (found == NULL)
+		return kv_rows_answer(j->rows, j->keys[i], NULL);
+	struct kv_bytes value;
+	value.data = rocksdb_pinnableslice_value(found, &value.len);
+	int rc = kv_rows_answer(j->rows, j->keys[i], &value);
+	rocksdb_pinnableslice_destroy(found);
+	return rc;
+}
+
+/* Several keys are read from a snapshot, to be of one instant. */
+static void get_run(void *arg)
+{
+	struct get_job *j = arg;
+	struct rocks *r = j->rocks;
+	if (j->n == 1) {
+		j->rc = get_one(j, j->cached ? r->read_cached : r->read, 0);
+		return;
+	}
+	const rocksdb_snapshot_t *snapshot = rocksdb_create_snapshot(r->db);
+	rocksdb_readoptions_t *options = rocksdb_readoptions_create();
+	rocksdb_readoptions_set_snapshot(options, snapshot);
+	if (j->cached)
+		rocksdb_readoptions_set_read_tier(options, ROCKS_TIER_MEMORY);
+	for (size_t i = 0; i < j->n && j->rc == 0; i++)
+		j->rc = get_one(j, options, i);
+	rocksdb_readoptions_destroy(options);
+	rocksdb_release_snapshot(r->db, snapshot);
+}
+
+int rocks_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
+	      struct kv_rows *rows)
+{
+	struct rocks *r = rocks_of(kv);
+	struct get_job j = {r, partition, keys, n, rows, n <= INLINE_KEYS_MAX, 0};
+	uint64_t version = r->versions[rocks_slot(partition)];
+	if (j.cached)
+		get_run(&j);
+	if (!j.cached || j.rc == -EAGAIN) {
+		kv_rows_clear(rows);
+		j.cached = false;
+		j.rc = 0;
+		kv->stats.reads_offloaded++;
+		int rc = rt_offload(get_run, &j);
+		if (rc != 0)
+			return rc;
+	}
+	rows->version = version;
+	return j.rc;
+}
+
+/* --- scans ------------------------------------------------------------------------------------ */
+
+struct scan_job {
+	struct rocks *rocks;
+	uint64_t partition;
+	const struct kv_range *range;
+	struct kv_rows *rows;
+	int rc;
+};
+
+/* The first key after all that begin with this one; false when there is none. */
+static bool key_after(struct rocks_key *k)
+{
+	while (k->len > 0) {
+		uint8_t last = (uint8_t)k->bytes[k->len - 1];
+		if (last < UINT8_MAX) {
+			k->bytes[k->len - 1] = (char)(last + 1);
+			return true;
+		}
+		k->len--;
+	}
+	return false;
+}
+
+static int scan_rows(struct scan_job *j, rocksdb_iterator_t *it)
+{
+	for (; rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
+		if (kv_rows_full(j->rows, j->range)) {
+			j->rows->more = true;
+			return 0;
+		}
+		struct kv_bytes key;
+		struct kv_bytes value;
+		key.data = rocksdb_iter_key(it, &key.len);
+		value.data = rocksdb_iter_value(it, &value.len);
+		if (key.len <= 8)
+			return -EBADMSG;
+		int rc = kv_rows_add(j->rows, kv_bytes((const char *)key.data + 8, key.len - 8),
+				     value);
+		if (rc != 0)
+			return rc;
+	}
+	char *message = NULL;
+	rocksdb_iter_get_error(it, &message);
+	return message != NULL ? rocks_error(j->rocks, "kv_scan", message) : 0;
+}
+
+static void scan_run(void *arg)
+{
+	struct scan_job *j = arg;
+	const struct kv_range *range = j->range;
+	bool beyond = range->after.len > 0 && kv_compare(range->after, range->prefix) >= 0;
+	struct rocks_key first;
+	struct rocks_key end;
+	rocks_key(&first, j->partition, beyond ? range->after : range->prefix);
+	rocks_key(&end, j->partition, range->prefix);
+	rocksdb_readoptions_t *options = rocksdb_readoptions_create();
+	if (key_after(&end))
+		rocksdb_readoptions_set_iterate_upper_bound(options, end.bytes, end.len);
+	rocksdb_iterator_t *it = rocksdb_create_iterator(j->rocks->db, options);
+	rocksdb_iter_seek(it, first.bytes, first.len);
+	if (beyond && rocksdb_iter_valid(it)) {
+		struct kv_bytes at;
+		at.data = rocksdb_iter_key(it, &at.len);
+		if (kv_equal(at, kv_bytes(first.bytes, first.len)))
+			rocksdb_iter_next(it);
+	}
+	j->rc = scan_rows(j, it);
+	rocksdb_iter_destroy(it);
+	rocksdb_readoptions_destroy(options);
+}
+
+int rocks_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
+	       struct kv_rows *rows)
+{
+	struct rocks *r = rocks_of(kv);
+	struct scan_job j = {r, partition, range, rows, 0};
+	uint64_t version = r->versions[rocks_slot(partition)];
+	int rc = rt_offload(scan_run, &j);
+	rows->version = version;
+	return rc != 0 ? rc : j.rc;
+}
+
+/* --- the list of partitions ------------------------------------------------------------------- */
+
+struct list_job {
+	struct rocks *rocks;
+	uint64_t from;
+	uint64_t found[256];
+	size_t count;
+	bool end;
+	int rc;
+};
+
+static uint64_t partition_of(const uint8_t *key)
+{
+	uint64_t p = 0;
+	for (unsigned i = 0; i < 8; i++)
+		p = p << 8 | key[i];
+	return p;
+}
+
+static void list_run(void *arg)
+{
+	struct list_job *j = arg;
+	rocksdb_iterator_t *it = rocksdb_create_iterator(j->rocks->db, j->rocks->read);
+	uint64_t from = j->from;
+	while (j->count < ARRAY_LEN(j->found)) {
+		struct rocks_key seek;
+		rocks_key(&seek, from, kv_text(""));
+		rocksdb_iter_seek(it, seek.bytes, seek.len);
+		if (!rocksdb_iter_valid(it)) {
+			j->end = true;
+			break;
+		}
+		struct kv_bytes key;
+		key.data = rocksdb_iter_key(it, &key.len);
+		if (key.len <= 8) {
+			j->rc = -EBADMSG;
+			break;
+		}
+		uint64_t partition = partition_of(key.data);
+		j->found[j->count++] = partition;
+		if (partition == UINT64_MAX) {
+			j->end = true;
+			break;
+		}
+		from = partition + 1;
+	}
+	j->from = from;
+	char *message = NULL;
+	rocksdb_iter_get_error(it, &message);
+	if (message != NULL)
+		j->rc = rocks_error(j->rocks, "kv_partitions", message);
+	rocksdb_iter_destroy(it);
+}
+
+int rocks_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx)
+{
+	AUTO_FREE struct list_job *j = calloc(1, sizeof(*j));
+	if (j == NULL)
+		return -ENOMEM;
+	j->rocks = rocks_of(kv);
+	while (!j->end) {
+		j->count = 0;
+		int rc = rt_offload(list_run, j);
+		rc = rc != 0 ? rc : j->rc;
+		if (rc != 0)
+			return rc;
+		for (size_t i = 0; i < j->count; i++)
+			if (!fn(ctx, j->found[i]))
+				return 0;
+	}
+	return 0;
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Everything that kv parses from storage, against any bytes: the first byte chooses the parser. What
+ * is taken must encode to the same bytes again; what is refused is refused with a code of its own.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "kv/format.h"
+#include "kv/omap_codec.h"
+
+static void check_key(struct kv_bytes stored)
+{
+	uint8_t key[KV_KEY_MAX];
+	size_t len;
+	int rc = omap_key_decode(stored, key, &len);
+	assert(rc == 0 || rc == -EBADMSG);
+	if (rc != 0)
+		return;
+	char again[OMAP_KEY_MAX];
+	assert(omap_key_len(kv_bytes(key, len)) == stored.len);
+	omap_key_encode(again, kv_bytes(key, len));
+	assert(memcmp(again, stored.data, stored.len) == 0);
+}
+
+static void check_value(struct kv_bytes stored)
+{
+	struct kv_bytes value;
+	int rc = omap_value_decode(stored, &value);
+	assert(rc == 0 || rc == -EBADMSG);
+	if (rc == 0)
+		assert(value.len + 1 == stored.len);
+}
+
+static void check_record(struct kv_bytes stored)
+{
+	struct omap_record r;
+	int rc = omap_record_decode(stored, &r);
+	assert(rc == 0 || rc == -EBADMSG);
+	if (rc != 0)
+		return;
+	uint8_t again[OMAP_RECORD_BYTES];
+	omap_record_encode(again, &r);
+	assert(stored.len == sizeof(again) && memcmp(again, stored.data, sizeof(again)) == 0);
+}
+
+static void check_name(struct kv_bytes stored)
+{
+	char text[32] = "";
+	if (stored.len >= sizeof(text))
+		return;
+	if (stored.len > 0)
+		memcpy(text, stored.data, stored.len);
+	uint64_t object;
+	int rc = omap_name_decode(text, &object);
+	assert(rc == 0 || rc == -EBADMSG);
+	if (rc != 0)
+		return;
+	char again[OMAP_NAME_LEN + 1];
+	omap_name_encode(again, object);
+	assert(strcmp(again, text) == 0);
+}
+
+static void check_format(struct kv_bytes stored)
+{
+	int rc = kv_format_check(stored);
+	assert(rc == 0 || rc == -EBADMSG || rc == -EOPNOTSUPP);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static void (*const parsers[])(struct kv_bytes) = {
+		check_key, check_value, check_record, check_name, check_format,
+	};
+	if (size == 0)
+		return 0;
+	parsers[data[0] % ARRAY_LEN(parsers)](kv_bytes(data + 1, size - 1));
+	return 0;
+}

@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The engine on an object store, over stores that misbehave: exactly once whatever is lost, late or
+ * doubled. The same code runs on RADOS (test_kv_rados.c).
+ */
+#include "kv_suite_main.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "kv/mem.h"
+#include "kv/omap_codec.h"
+#include "omap_lab.h"
+#include "rt/real.h"
+#include "rt/rt.h"
+#include "rt/sim.h"
+
+#define SERVERS 3
+
+struct lab {
+	uint64_t seed;
+	const struct kv_case *test;
+	struct kv_mem *mem; /* the objects; outside of the process */
+	struct omap_faults faults[SERVERS];
+	struct kv_omap_options options;
+	struct kv *kv[SERVERS];
+	struct kv_clients clients;
+	bool done;
+};
+
+static void lab_init(struct lab *lab, uint64_t seed)
+{
+	*lab = (struct lab){.seed = seed};
+	for (unsigned i = 0; i < SERVERS; i++)
+		lab->faults[i] = (struct omap_faults){.seed = seed * SERVERS + i,
+						      .timeout_ns = 20 * NS_PER_MS,
+						      .late_max_ns = 100 * NS_PER_MS};
+	lab->mem = kv_mem_new(&(struct kv_mem_options){
+		.seed = seed, .latency_min_ns = 100 * NS_PER_US, .latency_max_ns = 2 * NS_PER_MS});
+	CHECK(lab->mem != NULL);
+}
+
+static void lab_faults(struct lab *lab, double rate)
+{
+	for (unsigned i = 0; i < SERVERS; i++) {
+		lab->faults[i].request_lost = rate;
+		lab->faults[i].reply_lost = rate;
+		lab->faults[i].late = rate;
+		lab->faults[i].resent = rate;
+		lab->faults[i].read_lost = rate;
+	}
+}
+
+static void servers_open(struct lab *lab)
+{
+	for (unsigned i = 0; i < SERVERS; i++) {
+		struct kv *kv;
+		CHECK_EQ(kv_mem_open(&kv, lab->mem), 0);
+		struct omap *o = omap_lossy_take(omap_on_kv_take(kv), &lab->faults[i]);
+		CHECK_EQ(kv_omap_open_take(&lab->kv[i], o, &lab->options), 0);
+	}
+}
+
+static void servers_close(struct lab *lab)
+{
+	for (unsigned i = 0; i < SERVERS; i++)
+		kv_close(lab->kv[i]);
+}
+
+/* Runs body as a process in the simulator; it may crash and be started again. */
+static void lab_run_with(struct lab *lab, void (*body)(void *), double crash_rate)
+{
+	struct sim_config c;
+	sim_config_init(&c, lab->seed, 0);
+	c.rate[SIM_CRASH_AT_WAIT] = crash_rate;
+	struct sim *s = sim_open(&c);
+	struct sim_node *n = sim_node_add(s, "n", 0);
+	sim_node_start(n, body, lab);
+	sim_run(s, 30ULL * 24 * 3600 * NS_PER_S);
+	if (!lab->done)
+		sim_trace_print(s, stderr, 40);
+	assert_true(lab->done);
+	sim_close(s);
+	kv_mem_free(lab->mem);
+}
+
+static void lab_run(struct lab *lab, void (*body)(void *))
+{
+	lab_run_with(lab, body, 0);
+}
+
+/* --- the suite, without and with faults ------------------------------------------------------- */
+
+static void suite_body(void *arg)
+{
+	struct lab *lab = arg;
+	servers_open(lab);
+	struct kv_suite s = {.kv = lab->kv[0],
+			     .partition = kv_suite_partition(lab->seed, 0),
+			     .seed = lab->seed,
+			     .weight = 5};
+	lab->test->run(&s);
+	servers_close(lab);
+	lab->done = true;
+}
+
+static void suite_case(void **state)
+{
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct lab lab;
+		lab_init(&lab, seed);
+		lab.test = *state;
+		/* What is lost must not show, not even as an unknown result; reads may fail. */
+		lab_faults(&lab, seed % 2 == 0 ? 0.05 : 0);
+		for (unsigned i = 0; i < SERVERS; i++)
+			lab.faults[i].read_lost = 0;
+		lab_run(&lab, suite_body);
+	}
+}
+
+/* --- histories -------------------------------------------------------------------------------- */
+
+static void history_body(void *arg)
+{
+	struct lab *lab = arg;
+	servers_open(lab);
+	lab->clients.kv = lab->kv;
+	lab->clients.store_count = SERVERS;
+	lab->clients.partition = 7;
+	lab->clients.seed = lab->seed;
+	kv_clients_run(&lab->clients);
+	lab_faults(lab, 0);
+	CHECK(kv_clients_final_read(&lab->clients));
+	servers_close(lab);
+	lab->done = true;
+}
+
+static void histories_with_losses_are_linearizable_and_every_result_is_known(void **state)
+{
+	(void)state;
+	uint64_t struck = 0;
+	for (uint64_t seed = 1; seed <= 150; seed++) {
+		struct lab lab;
+		lab_init(&lab, seed);
+		lab.clients.clients = 3 + seed % 8;
+		lab.clients.ops_each = 25;
+		lab.options.batch_txns_max = seed % 5 == 0 ? 1 : 0;
+		lab.options.parts_max = seed % 3 == 0 ? 1 : 0;
+		lab_faults(&lab, seed % 2 == 0 ? 0.05 : 0.2);
+		lab_run(&lab, history_body);
+		assert_int_equal(lab.clients.unknown, 0);
+		assert_true(kv_clients_check(&lab.clients));
+		for (unsigned i = 0; i < SERVERS; i++)
+			struck += lab.faults[i].struck;
+		history_fini(&lab.clients.history);
+	}
+	assert_true(struck > 5000);
+}
+
+/* --- many partitions, few kept in memory -------------------------------------------------------- */
+
+#define PARTITIONS 10
+#define ROUNDS 60
+
+static void forget_body(void *arg)
+{
+	struct lab *lab = arg;
+	servers_open(lab);
+	struct rng r;
+	rng_init(&r, lab->seed);
+	uint64_t count[PARTITIONS] = {0};
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		uint64_t p = rng_below(&r, PARTITIONS);
+		struct kv *kv = lab->kv[rng_below(&r, SERVERS)];
+		uint64_t next = count[p] + 1;
+		struct kv_check check = {.kind = count[p] > 0 ? KV_EQUALS : KV_ABSENT,
+					 .key = kv_text("n"),
+					 .value = kv_bytes(&count[p], count[p] > 0 ? 8 : 0)};
+		struct kv_write w = {
+			.kind = KV_PUT, .key = kv_text("n"), .value = kv_bytes(&next, 8)};
+		CHECK_EQ(kv_txn(kv, p, &(struct kv_txn){&check, 1, &w, 1}, NULL), 0);
+		count[p] = next;
+	}
+	servers_close(lab);
+	lab->done = true;
+}
+
+static void partitions_that_were_forgotten_are_picked_up_again(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 30; seed++) {
+		struct lab lab;
+		lab_init(&lab, seed);
+		lab.options.parts_max = 2;
+		lab_faults(&lab, 0.1);
+		for (unsigned i = 0; i < SERVERS; i++)
+			lab.faults[i].read_lost = 0;
+		lab_run(&lab, forget_body);
+	}
+}
+
+/* --- crashes ---------------------------------------------------------------------------------- */
+
+static void crash_body(void *arg)
+{
+	struct lab *lab = arg;
+	servers_open(lab);
+	lab->clients.kv = lab->kv;
+	lab->clients.store_count = SERVERS;
+	lab->clients.partition = 7;
+	lab->clients.seed = lab->seed;
+	kv_clients_run(&lab->clients);
+	while (!rt_cancelled() && !lab->done)
+		lab->done = kv_clients_final_read(&lab->clients);
+	servers_close(lab);
+}
+
+static void histories_with_crashing_servers_are_linearizable(void **state)
+{
+	(void)state;
+	unsigned runs = 0;
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		struct lab lab;
+		lab_init(&lab, seed);
+		lab.clients.clients = 4;
+		lab.clients.ops_each = 15;
+		lab_faults(&lab, 0.05);
+		lab_run_with(&lab, crash_body, 0.002);
+		assert_true(kv_clients_check(&lab.clients));
+		runs += lab.clients.runs;
+		history_fini(&lab.clients.history);
+	}
+	assert_true(runs > 130);
+}
+
+/* --- a store that cannot be reached ------------------------------------------------------------- */
+
+static int put_one(struct kv *kv, const char *key)
+{
+	struct kv_write w = {.kind = KV_PUT, .key = kv_text(key), .value = kv_text("v")};
+	return kv_txn(kv, 1, &(struct kv_txn){.writes = &w, .write_count = 1}, NULL);
+}
+
+static void down_body(void *arg)
+{
+	struct lab *lab = arg;
+	servers_open(lab);
+	struct kv *kv = lab->kv[0];
+	CHECK_EQ(put_one(kv, "a"), 0);
+	lab->faults[0].down = true;
+	uint64_t start = rt_now_ns();
+	CHECK_EQ(put_one(kv, "b"), -ETIMEDOUT); /* it was sent */
+	CHECK_EQ(put_one(kv, "c"), -EHOSTUNREACH);
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	CHECK_EQ(kv_scan(kv, 1, &(struct kv_range){0}, &rows), -EHOSTUNREACH);
+	CHECK(rt_now_ns() - start < 3 * lab->options.settle_ns);
+	lab->faults[0].down = false;
+	CHECK_EQ(put_one(kv, "d"), 0);
+	CHECK(kv_is(kv, 1, "a", "v") && kv_is(kv, 1, "b", NULL) && kv_is(kv, 1, "c", NULL));
+	CHECK(kv_is(lab->kv[1], 1, "d", "v"));
+	servers_close(lab);
+	lab->done = true;
+}
+
+static void a_store_that_is_down_is_an_error_in_bounded_time(void **state)
+{
+	(void)state;
+	struct lab lab;
+	lab_init(&lab, 1);
+	lab.options.settle_ns = NS_PER_S;
+	lab_run(&lab, down_body);
+}
+
+/* A write without an answer that is given up on, and is done only afterwards. */
+static void late_body(void *arg)
+{
+	struct lab *lab = arg;
+	servers_open(lab);
+	lab->faults[0].late = 1;
+	lab->faults[0].read_lost = 1;
+	CHECK_EQ(put_one(lab->kv[0], "a"), -ETIMEDOUT);
+	lab->faults[0].late = 0;
+	lab->faults[0].read_lost = 0;
+	CHECK(kv_is(lab->kv[0], 1, "a", NULL));
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	CHECK(kv_is(lab->kv[0], 1, "a", "v"));
+	CHECK_EQ(put_one(lab->kv[0], "b"), 0);
+	servers_close(lab);
+	lab->done = true;
+}
+
+static void a_write_given_up_on_may_be_done_later_and_does_no_harm(void **state)
+{
+	(void)state;
+	struct lab lab;
+	lab_init(&lab, 2);
+	lab.options.settle_ns = NS_PER_S;
+	for (unsigned i = 0; i < SERVERS; i++)
+		lab.faults[i].late_max_ns = 5 * NS_PER_S;
+	lab_run(&lab, late_body);
+}
+
+/* --- what servers leave behind ------------------------------------------------------------------ */
+
+static void expire_body(void *arg)
+{
+	struct lab *lab = arg;
+	servers_open(lab);
+	CHECK_EQ(put_one(lab->kv[0], "a"), 0);
+	CHECK_EQ(put_one(lab->kv[1], "b"), 0);
+	CHECK_EQ(kv_mem_keys(lab->mem), 4); /* two rows, two records */
+	CHECK_EQ(rt_sleep_ns(8ULL * 24 * 3600 * NS_PER_S), 0);
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	CHECK_EQ(kv_scan(lab->kv[2], 1, &(struct kv_range){0}, &rows), 0);
+	CHECK_EQ(rows.count, 2);
+	struct kv_check check = {.kind = KV_VERSION, .version = rows.version};
+	struct kv_write w = {.kind = KV_DELETE, .key = kv_text("a")};
+	CHECK_EQ(kv_txn(lab->kv[2], 1, &(struct kv_txn){&check, 1, &w, 1}, NULL), 0);
+	CHECK_EQ(kv_mem_keys(lab->mem), 2); /* one row, the record of the last */
+	/* The one whose record is gone goes on. */
+	CHECK_EQ(put_one(lab->kv[0], "c"), 0);
+	CHECK_EQ(put_one(lab->kv[0], "c"), 0);
+	CHECK_EQ(kv_mem_keys(lab->mem), 4);
+	servers_close(lab);
+	lab->done = true;
+}
+
+static void records_of_servers_long_gone_are_removed(void **state)
+{
+	(void)state;
+	struct lab lab;
+	lab_init(&lab, 1);
+	lab_run(&lab, expire_body);
+}
+
+/* --- combining -------------------------------------------------------------------------------- */
+
+struct putter {
+	struct kv *kv;
+	unsigned number;
+	int rc;
+	uint64_t done;
+};
+
+static void put_fiber(void *arg)
+{
+	struct putter *p = arg;
+	char key[16];
+	snprintf(key, sizeof(key), "k%u", p->number);
+	struct kv_check check = {.kind = KV_ABSENT, .key = kv_text(key)};
+	struct kv_write w = {.kind = KV_PUT, .key = kv_text(key), .value = kv_text("v")};
+	int rc = kv_txn(p->kv, 3, &(struct kv_txn){&check, 1, &w, 1}, NULL);
+	CHECK_EQ(rc, p->number % 10 == 0 ? -ESTALE : 0);
+}
+
+static void combine_body(void *arg)
+{
+	struct lab *lab = arg;
+	struct putter p[200];
+	servers_open(lab);
+	struct rt_group g;
+	rt_group_init(&g);
+	for (unsigned i = 0; i < ARRAY_LEN(p); i++) {
+		char key[16];
+		snprintf(key, sizeof(key), "k%u", i);
+		if (i % 10 == 0)
+			kv_must_put(lab->kv[1], 3, kv_text(key), kv_text("before"));
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(p); i++) {
+		p[i] = (struct putter){.kv = lab->kv[0], .number = i};
+		CHECK_EQ(rt_group_spawn(&g, "put", put_fiber, &p[i]), 0);
+	}
+	rt_group_join(&g);
+	CHECK_EQ(lab->kv[0]->stats.txns, 200);
+	CHECK(lab->kv[0]->stats.batches <= 6);
+	servers_close(lab);
+	lab->done = true;
+}
+
+static void waiting_transactions_are_combined_and_refused_one_by_one(void **state)
+{
+	(void)state;
+	struct lab lab;
+	lab_init(&lab, 1);
+	lab_run(&lab, combine_body);
+}
+
+/* --- one that is cancelled after it was taken into a commit ------------------------------------- */
+
+static void slow_put(void *arg)
+{
+	struct putter *p = arg;
+	char key[16];
+	snprintf(key, sizeof(key), "k%u", p->number);
+	p->rc = put_one(p->kv, key);
+}
+
+/* Number 3 is cancelled at some moment: before it is taken, in the commit, or after it. */
+static void cancel_body(void *arg)
+{
+	struct lab *lab = arg;
+	struct putter p[6];
+	struct rt_fiber *f[6];
+	servers_open(lab);
+	for (unsigned i = 0; i < ARRAY_LEN(p); i++) {
+		p[i] = (struct putter){.kv = lab->kv[0], .number = i, .rc = 1};
+		CHECK_EQ(rt_spawn(&f[i], "put", slow_put, &p[i]), 0);
+	}
+	CHECK_EQ(rt_sleep_ns(lab->seed * 100 * NS_PER_US), 0);
+	rt_cancel(f[3]);
+	for (unsigned i = 0; i < ARRAY_LEN(p); i++)
+		rt_join(f[i]);
+	for (unsigned i = 0; i < ARRAY_LEN(p); i++)
+		CHECK(p[i].rc == 0 || (i == 3 && p[i].rc == -ECANCELED));
+	CHECK(kv_is(lab->kv[0], 1, "k3", p[3].rc == 0 ? "v" : NULL));
+	lab->clients.applied += p[3].rc == 0;
+	servers_close(lab);
+	lab->done = true;
+}
+
+static void once_taken_into_a_commit_a_request_stays_to_the_end(void **state)
+{
+	(void)state;
+	uint64_t applied = 0;
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct lab lab;
+		lab_init(&lab, seed);
+		lab_run(&lab, cancel_body);
+		applied += lab.clients.applied;
+	}
+	assert_true(applied > 10);
+}
+
+/* --- versions, with servers that race ----------------------------------------------------------- */
+
+static void version_count(void *arg)
+{
+	struct putter *p = arg;
+	for (unsigned i = 0; i < 20; i++) {
+		AUTO_KV_ROWS struct kv_rows rows = {0};
+		struct kv_bytes key = kv_text("n");
+		CHECK_EQ(kv_get(p->kv, 1, &key, 1, &rows), 0);
+		uint64_t n = 0;
+		if (rows.row[0].found)
+			memcpy(&n, rows.row[0].value.data, sizeof(n));
+		n++;
+		struct kv_check check = {.kind = KV_VERSION, .version = rows.version};
+		struct kv_write w = {.kind = KV_PUT, .key = key, .value = kv_bytes(&n, sizeof(n))};
+		int rc = kv_txn(p->kv, 1, &(struct kv_txn){&check, 1, &w, 1}, NULL);
+		CHECK(rc == 0 || rc == -ESTALE);
+		p->done += rc == 0;
+	}
+}
+
+static void version_body(void *arg)
+{
+	struct lab *lab = arg;
+	struct putter p[6];
+	servers_open(lab);
+	struct rt_group g;
+	rt_group_init(&g);
+	for (unsigned i = 0; i < ARRAY_LEN(p); i++) {
+		p[i] = (struct putter){.kv = lab->kv[i % SERVERS]};
+		CHECK_EQ(rt_group_spawn(&g, "count", version_count, &p[i]), 0);
+	}
+	rt_group_join(&g);
+	uint64_t done = 0;
+	for (unsigned i = 0; i < ARRAY_LEN(p); i++)
+		done += p[i].done;
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	struct kv_bytes key = kv_text("n");
+	CHECK_EQ(kv_get(lab->kv[0], 1, &key, 1, &rows), 0);
+	CHECK(kv_equal(rows.row[0].value, kv_bytes(&done, sizeof(done))));
+	servers_close(lab);
+	lab->done = true;
+}
+
+static void versions_hold_between_servers(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct lab lab;
+		lab_init(&lab, seed);
+		lab_faults(&lab, 0.05);
+		for (unsigned i = 0; i < SERVERS; i++)
+			lab.faults[i].read_lost = 0;
+		lab_run(&lab, version_body);
+	}
+}
+
+/* --- the codec -------------------------------------------------------------------------------- */
+
+static void escaped_keys_keep_order_and_prefixes(void **state)
+{
+	(void)state;
+	static const uint8_t odd[] = {0x00, 0x01, 0x02, 0x6b, 0xff};
+	struct rng r;
+	rng_init(&r, 5);
+	for (unsigned round = 0; round < 20000; round++) {
+		uint8_t raw[2][8];
+		char text[2][17];
+		struct kv_bytes key[2];
+		struct kv_bytes escaped[2];
+		for (unsigned i = 0; i < 2; i++) {
+			size_t len = 1 + (size_t)rng_below(&r, 8);
+			for (size_t j = 0; j < len; j++)
+				raw[i][j] = odd[rng_below(&r, sizeof(odd))];
+			key[i] = kv_bytes(raw[i], len);
+			omap_key_encode(text[i], key[i]);
+			escaped[i] = kv_bytes(text[i], omap_key_len(key[i]));
+			assert_null(memchr(text[i], 0, escaped[i].len));
+			uint8_t back[KV_KEY_MAX];
+			size_t back_len;
+			assert_int_equal(omap_key_decode(escaped[i], back, &back_len), 0);
+			assert_true(kv_equal(kv_bytes(back, back_len), key[i]));
+		}
+		int want = kv_compare(key[0], key[1]);
+		int got = kv_compare(escaped[0], escaped[1]);
+		assert_true((want < 0) == (got < 0) && (want > 0) == (got > 0));
+		assert_int_equal(kv_has_prefix(escaped[0], escaped[1]),
+				 kv_has_prefix(key[0], key[1]));
+	}
+}
+
+static void what_is_not_ours_is_refused(void **state)
+{
+	(void)state;
+	uint8_t out[KV_KEY_MAX];
+	size_t len;
+	static const struct kv_bytes bad_keys[] = {
+		{"", 0},      {"k", 1},     {"x1", 2},        {"t00", 3},
+		{"ka\0b", 4}, {"k\001", 2}, {"k\001\003", 3}, {"k\001\000", 3},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(bad_keys); i++)
+		assert_int_equal(omap_key_decode(bad_keys[i], out, &len), -EBADMSG);
+	char big[OMAP_KEY_MAX + 1];
+	memset(big, 'k', sizeof(big));
+	assert_int_equal(omap_key_decode(kv_bytes(big, KV_KEY_MAX + 2), out, &len), -EBADMSG);
+	assert_int_equal(omap_key_decode(kv_bytes(big, KV_KEY_MAX + 1), out, &len), 0);
+	struct kv_bytes value;
+	assert_int_equal(omap_value_decode(kv_bytes("", 0), &value), -EBADMSG);
+	assert_int_equal(omap_value_decode(kv_bytes("\2x", 2), &value), -EBADMSG);
+	assert_int_equal(omap_value_decode(kv_bytes("\1x", 2), &value), 0);
+	struct omap_record record;
+	assert_int_equal(omap_record_decode(kv_bytes("\1", 1), &record), -EBADMSG);
+	uint64_t object;
+	assert_int_equal(omap_name_decode("p00000000000000ff", &object), 0);
+	assert_int_equal(object, 255);
+	const char *bad_names[] = {
+		"", "p", "format", "p00000000000000fg", "q00000000000000ff", "p00000000000000fff"};
+	for (size_t i = 0; i < ARRAY_LEN(bad_names); i++)
+		assert_int_equal(omap_name_decode(bad_names[i], &object), -EBADMSG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(escaped_keys_keep_order_and_prefixes),
+		cmocka_unit_test(what_is_not_ours_is_refused),
+		cmocka_unit_test(histories_with_losses_are_linearizable_and_every_result_is_known),
+		cmocka_unit_test(partitions_that_were_forgotten_are_picked_up_again),
+		cmocka_unit_test(histories_with_crashing_servers_are_linearizable),
+		cmocka_unit_test(a_store_that_is_down_is_an_error_in_bounded_time),
+		cmocka_unit_test(a_write_given_up_on_may_be_done_later_and_does_no_harm),
+		cmocka_unit_test(records_of_servers_long_gone_are_removed),
+		cmocka_unit_test(once_taken_into_a_commit_a_request_stays_to_the_end),
+		cmocka_unit_test(versions_hold_between_servers),
+		cmocka_unit_test(waiting_transactions_are_combined_and_refused_one_by_one),
+	};
+	return kv_suite_main("kv on objects", suite_case, tests, ARRAY_LEN(tests));
+}

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The engine on RocksDB: the suite, one owner, what survives, and damage. */
+#include "kv_suite_main.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "rocks_place.h"
+
+static void suite_body(void *arg)
+{
+	struct place *p = arg;
+	struct kv_suite s = {.partition = kv_suite_partition(1, 0), .seed = 1, .weight = 8};
+	CHECK_EQ(open_there(p, &s.kv), 0);
+	p->test->run(&s);
+	kv_close(s.kv);
+}
+
+static void suite_case(void **state)
+{
+	struct place p;
+	place_make(&p);
+	p.test = *state;
+	in_fiber(&p, suite_body);
+	place_remove(&p);
+}
+
+/* --- what survives ---------------------------------------------------------------------------- */
+
+static void fill_body(void *arg)
+{
+	struct kv *kv;
+	CHECK_EQ(open_there(arg, &kv), 0);
+	fill_some(kv, 0, MANY);
+	kv_close(kv);
+}
+
+static void find_body(void *arg)
+{
+	struct kv *kv;
+	uint64_t keys;
+	CHECK_EQ(open_there(arg, &kv), 0);
+	for (unsigned n = 0; n < MANY; n += 97)
+		CHECK(has(kv, n));
+	CHECK_EQ(kv_rocksdb_verify(kv, &keys), 0);
+	CHECK_EQ(keys, MANY);
+	kv_close(kv);
+}
+
+static void contents_and_versions_survive_a_restart(void **state)
+{
+	(void)state;
+	struct place p;
+	place_make(&p);
+	in_fiber(&p, fill_body);
+	in_fiber(&p, find_body);
+	in_fiber(&p, find_body);
+	place_remove(&p);
+}
+
+static void old_version_body(void *arg)
+{
+	struct place *p = arg;
+	for (unsigned round = 0; round < 4; round++) {
+		struct kv *kv;
+		CHECK_EQ(open_there(p, &kv), 0);
+		AUTO_KV_ROWS struct kv_rows rows = {0};
+		CHECK_EQ(kv_scan(kv, 5, &(struct kv_range){0}, &rows), 0);
+		uint64_t before = rows.version;
+		kv_must_put(kv, 5, kv_text("k"), kv_bytes(&round, sizeof(round)));
+		CHECK_EQ(kv_scan(kv, 5, &(struct kv_range){0}, &rows), 0);
+		CHECK(rows.version > before && before >= p->numbers[0]);
+		p->numbers[0] = rows.version;
+		struct kv_check stale = {.kind = KV_VERSION, .version = before};
+		kv_close(kv);
+		CHECK_EQ(open_there(p, &kv), 0);
+		CHECK_EQ(kv_txn(kv, 5, &(struct kv_txn){.checks = &stale, .check_count = 1}, NULL),
+			 -ESTALE);
+		kv_close(kv);
+	}
+}
+
+static void a_version_from_before_a_restart_never_matches_a_later_state(void **state)
+{
+	(void)state;
+	struct place p;
+	place_make(&p);
+	in_fiber(&p, old_version_body);
+	place_remove(&p);
+}
+
+/* --- one owner -------------------------------------------------------------------------------- */
+
+static void open_twice(void *arg)
+{
+	struct kv *kv;
+	struct kv *second;
+	CHECK_EQ(open_there(arg, &kv), 0);
+	CHECK_EQ(open_there(arg, &second), -EBUSY);
+	kv_close(kv);
+	CHECK_EQ(open_there(arg, &kv), 0);
+	kv_close(kv);
+}
+
+/* This program again, in another role: a fork alone would inherit RocksDB without its threads. */
+static pid_t start_role(const char *role, const char *dir, int *out)
+{
+	int fds[2];
+	assert_int_equal(pipe(fds), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		dup2(fds[1], STDOUT_FILENO);
+		close(fds[0]);
+		close(fds[1]);
+		execl("/proc/self/exe", "test_kv_rocksdb", role, dir, (char *)NULL);
+		_exit(127);
+	}
+	close(fds[1]);
+	*out = fds[0];
+	return pid;
+}
+
+static void open_while_owned(void *arg)
+{
+	struct place *p = arg;
+	struct kv *kv;
+	p->rc = open_there(p, &kv);
+	if (p->rc == 0)
+		kv_close(kv);
+}
+
+static void the_folder_has_one_owner(void **state)
+{
+	(void)state;
+	struct place p;
+	place_make(&p);
+	log_set_level(LOG_OFF);
+	in_fiber(&p, open_twice);
+	int out;
+	pid_t pid = start_role("count", p.dir, &out);
+	char line[32];
+	assert_true(read(out, line, sizeof(line)) > 0); /* it is open */
+	in_fiber(&p, open_while_owned);
+	assert_int_equal(p.rc, -EBUSY);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(out);
+	in_fiber(&p, open_while_owned);
+	assert_int_equal(p.rc, 0);
+	log_set_level(LOG_INFO);
+	place_remove(&p);
+}
+
+/* --- killed while writing --------------------------------------------------------------------- */
+
+struct counting {
+	struct kv *kv;
+	unsigned id;
+};
+
+/* Each fiber raises its own number by one, guarded by the old one, and says so once acknowledged. */
+static void count_fiber(void *arg)
+{
+	struct counting *c = arg;
+	char key[16];
+	snprintf(key, sizeof(key), "count%u", c->id);
+	uint64_t partition = c->id % 3;
+	uint64_t n = 0;
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	struct kv_bytes name = kv_text(key);
+	CHECK_EQ(kv_get(c->kv, partition, &name, 1, &rows), 0);
+	if (rows.row[0].found)
+		memcpy(&n, rows.row[0].value.data, sizeof(n));
+	for (;;) {
+		uint64_t next = n + 1;
+		struct kv_check check = {.kind = n > 0 ? KV_EQUALS : KV_ABSENT,
+					 .key = name,
+					 .value = kv_bytes(&n, n > 0 ? sizeof(n) : 0)};
+		struct kv_write w[] = {
+			{.kind = KV_PUT, .key = name, .value = kv_bytes(&next, sizeof(next))}};
+		CHECK_EQ(kv_txn(c->kv, partition, &(struct kv_txn){&check, 1, w, 1}, NULL), 0);
+		n = next;
+		uint64_t said[2] = {c->id, n};
+		CHECK_EQ(write(STDOUT_FILENO, said, sizeof(said)), sizeof(said));
+	}
+}
+
+#define COUNTERS 12
+
+static void count_role(void *arg)
+{
+	struct place p = {0};
+	snprintf(p.dir, sizeof(p.dir), "%s", (const char *)arg);
+	struct counting c[COUNTERS];
+	struct kv *kv;
+	CHECK_EQ(open_there(&p, &kv), 0);
+	struct rt_group g;
+	rt_group_init(&g);
+	for (unsigned i = 0; i < COUNTERS; i++) {
+		c[i] = (struct counting){kv, i};
+		CHECK_EQ(rt_group_spawn(&g, "count", count_fiber, &c[i]), 0);
+	}
+	rt_group_join(&g);
+}
+
+static void counts_body(void *arg)
+{
+	struct place *p = arg;
+	const uint64_t *acknowledged = p->acknowledged;
+	struct kv *kv;
+	CHECK_EQ(open_there(p, &kv), 0);
+	for (unsigned i = 0; i < COUNTERS; i++) {
+		char key[16];
+		snprintf(key, sizeof(key), "count%u", i);
+		AUTO_KV_ROWS struct kv_rows rows = {0};
+		struct kv_bytes name = kv_text(key);
+		CHECK_EQ(kv_get(kv, i % 3, &name, 1, &rows), 0);
+		uint64_t n = 0;
+		if (rows.row[0].found)
+			memcpy(&n, rows.row[0].value.data, sizeof(n));
+		/* At most the one transaction that was under way may be there without being told. */
+		CHECK(n >= acknowledged[i] && n <= acknowledged[i] + 1);
+	}
+	kv_close(kv);
+}
+
+static void read_until_killed(pid_t pid, int out, unsigned lines, uint64_t *acknowledged)
+{
+	uint64_t said[2];
+	while (read(out, said, sizeof(said)) == sizeof(said)) {
+		assert_true(said[0] < COUNTERS);
+		acknowledged[said[0]] = said[1];
+		if (lines > 0 && --lines == 0)
+			kill(pid, SIGKILL);
+	}
+	waitpid(pid, NULL, 0);
+	close(out);
+}
+
+static void nothing_acknowledged_is_lost_when_killed(void **state)
+{
+	(void)state;
+	struct place p;
+	place_make(&p);
+	uint64_t acknowledged[COUNTERS] = {0};
+	for (unsigned round = 0; round < 8; round++) {
+		int out;
+		pid_t pid = start_role("count", p.dir, &out);
+		read_until_killed(pid, out, 1 + round * 200, acknowledged);
+		p.acknowledged = acknowledged;
+		in_fiber(&p, counts_body);
+	}
+	assert_true(acknowledged[0] > 10);
+	place_remove(&p);
+}
+
+/* --- a disk that fails under the log ---------------------------------------------------------- */
+
+static void fail_role(void *arg)
+{
+	struct place p = {0};
+	snprintf(p.dir, sizeof(p.dir), "%s", (const char *)arg);
+	log_set_level(LOG_OFF);
+	signal(SIGXFSZ, SIG_IGN);
+	struct kv *kv;
+	CHECK_EQ(open_there(&p, &kv), 0);
+	fill_some(kv, 0, 1000);
+	struct rlimit none = {.rlim_cur = 1000, .rlim_max = 1000};
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+	struct kv_write w = {.kind = KV_PUT, .key = kv_text("lost"), .value = kv_text("x")};
+	struct kv_txn t = {.writes = &w, .write_count = 1};
+	CHECK(kv_unknown(kv_txn(kv, 1, &t, NULL)));
+	CHECK_EQ(kv_txn(kv, 1, &t, NULL), -EROFS);
+	CHECK_EQ(kv_txn(kv, 2, &t, NULL), -EROFS);
+	CHECK(has(kv, 0) && has(kv, 999));
+	kv_close(kv);
+	_exit(42); /* what was abandoned is no leak of ours */
+}
+
+static void after_failure_body(void *arg)
+{
+	struct kv *kv;
+	CHECK_EQ(open_there(arg, &kv), 0);
+	CHECK(has(kv, 0) && has(kv, 999));
+	kv_must_put(kv, 1, kv_text("again"), kv_text("x"));
+	kv_close(kv);
+}
+
+static void after_a_failed_write_no_other_is_taken_until_restarted(void **state)
+{
+	(void)state;
+	struct place p;
+	place_make(&p);
+	int out;
+	int status;
+	pid_t pid = start_role("fail", p.dir, &out);
+	waitpid(pid, &status, 0);
+	close(out);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 42);
+	in_fiber(&p, after_failure_body);
+	place_remove(&p);
+}
+
+/* --- commits are shared, hot reads do not leave the loop ---------------------------------------- */
+
+struct putter {
+	struct kv *kv;
+	unsigned number;
+};
+
+static void put_fiber(void *arg)
+{
+	struct putter *p = arg;
+	for (unsigned i = 0; i < 50; i++)
+		kv_must_put(p->kv, (uint64_t)p->number * 31, kv_text("k"), kv_bytes(&i, sizeof(i)));
+}
+
+static void sharing_body(void *arg)
+{
+	struct kv *kv;
+	struct putter p[64];
+	CHECK_EQ(open_there(arg, &kv), 0);
+	struct rt_group g;
+	rt_group_init(&g);
+	for (unsigned i = 0; i < ARRAY_LEN(p); i++) {
+		p[i] = (struct putter){kv, i};
+		CHECK_EQ(rt_group_spawn(&g, "put", put_fiber, &p[i]), 0);
+	}
+	rt_group_join(&g);
+	CHECK_EQ(kv->stats.txns, 3200);
+	CHECK(kv->stats.batches * 8 < kv->stats.txns);
+	for (uint64_t i = 0; i < 64; i++) {
+		AUTO_KV_ROWS struct kv_rows rows = {0};
+		struct kv_bytes keys[] = {kv_text("k"), kv_text("none")};
+		CHECK_EQ(kv_get(kv, i * 31, keys, 2, &rows), 0);
+		CHECK(rows.row[0].found && !rows.row[1].found);
+	}
+	CHECK_EQ(kv->stats.reads_offloaded, 0);
+	fill_some(kv, 0, 4000); /* so that opening does not fetch the only block there is */
+	kv_close(kv);
+	CHECK_EQ(open_there(arg, &kv), 0);
+	/* Now it is in a table: the first read fetches the block, the second finds it. */
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	struct kv_bytes keys[] = {kv_text("k"), kv_text("none")};
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK_EQ(kv_get(kv, 31, keys, 2, &rows), 0);
+		CHECK(rows.row[0].found);
+		CHECK_EQ(kv_get(kv, 31, keys, 1, &rows), 0);
+		CHECK_EQ(kv->stats.reads_offloaded, 1);
+	}
+	kv_close(kv);
+}
+
+static void commits_are_shared_and_hot_reads_stay_on_the_loop(void **state)
+{
+	(void)state;
+	struct place p;
+	place_make(&p);
+	in_fiber(&p, sharing_body);
+	place_remove(&p);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && strcmp(argv[1], "count") == 0)
+		return rt_real_run(NULL, count_role, argv[2]);
+	if (argc == 3 && strcmp(argv[1], "fail") == 0)
+		return rt_real_run(NULL, fail_role, argv[2]);
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(contents_and_versions_survive_a_restart),
+		cmocka_unit_test(a_version_from_before_a_restart_never_matches_a_later_state),
+		cmocka_unit_test(the_folder_has_one_owner),
+		cmocka_unit_test(nothing_acknowledged_is_lost_when_killed),
+		cmocka_unit_test(after_a_failed_write_no_other_is_taken_until_restarted),
+		cmocka_unit_test(commits_are_shared_and_hot_reads_stay_on_the_loop),
+	};
+	return kv_suite_main("kv on rocksdb", suite_case, tests, ARRAY_LEN(tests));
+}

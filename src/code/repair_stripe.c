@@ -152,14 +152,20 @@ static uint32_t *where(const struct stripe_plan *sp, uint32_t column, uint32_t r
 	return &sp->where[column * sp->layout->rows + row];
 }
 
-/* An earlier plan rebuilt this chunk on `disk`: it is not lost, unless that disk failed, too. */
+/*
+ * Whether a disk that the past wrote to has failed since. One that had failed before the past began
+ * stands for its replacement: plans write to no other failed disk.
+ */
+static bool failed_since(const struct stripe_plan *sp, uint32_t disk)
+{
+	return failure_has_disk(sp->failure, disk) && !failure_has_disk(sp->past->failure, disk);
+}
+
+/* An earlier plan rebuilt this chunk on `disk`: it is not lost, unless that disk failed since. */
 static void keep_moved(struct stripe_plan *sp, uint32_t c, uint32_t row, uint32_t disk)
 {
 	struct stripe_column *col = &sp->columns[c];
-	struct layout_spot home;
-	layout_row_at(sp->layout, col->at.pool, col->at.local_stripe, row, &home);
-	if (!bits_has(&col->lost, row) ||
-	    (disk != home.disk && failure_has_disk(sp->failure, disk)))
+	if (!bits_has(&col->lost, row) || failed_since(sp, disk))
 		return;
 	bits_clear(&col->lost, row);
 	bits_set(&col->moved, row);

@@ -405,6 +405,19 @@ static struct repair_cursor run_some(struct world *w, const struct failure *f,
 	return at;
 }
 
+static uint64_t count_steps(const struct failure *f, const struct repair_policy *policy,
+			    const struct repair_past *past)
+{
+	static struct repair_step step;
+	struct repair_plan *plan;
+	uint64_t n = 0;
+	CHECK_EQ(repair_plan_open(&plan, f, policy, past), 0);
+	while (repair_plan_next(plan, &step))
+		n++;
+	repair_plan_close(plan);
+	return n;
+}
+
 /* Disks fail while a repair runs, twice; each new plan builds on what the earlier ones did. */
 static void plans_build_on_what_earlier_plans_did(void **state)
 {
@@ -473,6 +486,37 @@ static void r_all_goes_on_after_its_past(void **state)
 	}
 }
 
+/*
+ * R_ALL wrote the chunks of disk 2, which worked, to disk 2 again. When that disk fails they are
+ * gone like any others: what was written there is not on its replacement.
+ */
+static void a_disk_that_fails_after_r_all_wrote_to_it_is_repaired(void **state)
+{
+	(void)state;
+	const struct system s = {"mlec:2+1/2+1", "c/c", 3, 1, 3, 0, 4};
+	struct layout l;
+	struct world w;
+	struct failure before, f;
+	uint32_t disks[] = {0, 1, 2};
+	uint8_t lost[4] = {0};
+	system_need(&l, &s, 0);
+	CHECK_EQ(failure_init(&before, &l, disks, 2), 0);
+	CHECK_EQ(failure_init(&f, &l, disks, 3), 0);
+	struct repair_policy all = {.method = REPAIR_ALL}, min = {.method = REPAIR_MIN};
+	struct repair_past past = {.failure = &before, .policy = all};
+	world_init(&w, &l);
+	world_fail(&w, disks, 2);
+	past.reached = run_some(&w, &before, &all, NULL, UINT64_MAX, lost);
+	world_fail(&w, disks, 3);
+	assert_int_equal(count_steps(&f, &min, &past), 4);
+	run_some(&w, &f, &min, &past, UINT64_MAX, lost);
+	check_all_there(&w, lost);
+	assert_int_equal(lost[0] + lost[1] + lost[2] + lost[3], 0);
+	world_fini(&w);
+	failure_fini(&before);
+	failure_fini(&f);
+}
+
 static void impossible_plans_are_refused(void **state)
 {
 	(void)state;
@@ -529,6 +573,7 @@ int main(void)
 		cmocka_unit_test(a_plan_goes_on_from_where_it_was_told),
 		cmocka_unit_test(plans_build_on_what_earlier_plans_did),
 		cmocka_unit_test(r_all_goes_on_after_its_past),
+		cmocka_unit_test(a_disk_that_fails_after_r_all_wrote_to_it_is_repaired),
 		cmocka_unit_test(impossible_plans_are_refused),
 		cmocka_unit_test(nothing_failed_nothing_to_do),
 	};

@@ -36,6 +36,9 @@ static int check_past(const struct failure *failure, const struct repair_past *p
 								       p->failed[j])))
 					return -EINVAL;
 		}
+		for (uint32_t i = 0; i < past->again_n; i++)
+			if (!failure_has_disk(past->failure, past->again[i]))
+				return -EINVAL;
 		failure = past->failure;
 	}
 	return 0;

@@ -158,7 +158,13 @@ static uint32_t *where(const struct stripe_plan *sp, uint32_t column, uint32_t r
  */
 static bool failed_since(const struct stripe_plan *sp, uint32_t disk)
 {
-	return failure_has_disk(sp->failure, disk) && !failure_has_disk(sp->past->failure, disk);
+	const struct repair_past *past = sp->past;
+	if (!failure_has_disk(past->failure, disk))
+		return failure_has_disk(sp->failure, disk);
+	for (uint32_t i = 0; i < past->again_n; i++)
+		if (past->again[i] == disk)
+			return true;
+	return false;
 }
 
 /* An earlier plan rebuilt this chunk on `disk`: it is not lost, unless that disk failed since. */

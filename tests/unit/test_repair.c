@@ -25,7 +25,6 @@ struct world {
 	const struct layout *l;
 	uint32_t *disk; /* of each chunk, or GONE */
 	uint8_t *failed;
-	uint8_t *replaced; /* failed disks whose replacement takes chunks */
 };
 
 static void world_init(struct world *w, const struct layout *l)
@@ -54,17 +53,21 @@ static uint32_t *world_at(const struct world *w, uint64_t s, uint32_t c, uint32_
 	return &w->disk[(s * w->l->columns + c) * w->l->rows + r];
 }
 
-/* Chunks on newly failed disks are gone, wherever they came from. */
+/* What is on the disk, or on its replacement if it failed before, is gone. */
+static void world_fail_one(struct world *w, uint32_t disk)
+{
+	w->failed[disk] = 1;
+	for (size_t at = 0; at < w->l->stripes * w->l->columns * w->l->rows; at++)
+		if (w->disk[at] == disk)
+			w->disk[at] = GONE;
+}
+
+/* Those of the disks fail that have not failed yet. */
 static void world_fail(struct world *w, const uint32_t *disks, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		if (w->failed[disks[i]])
-			continue;
-		w->failed[disks[i]] = 1;
-		for (size_t at = 0; at < w->l->stripes * w->l->columns * w->l->rows; at++)
-			if (w->disk[at] == disks[i])
-				w->disk[at] = GONE;
-	}
+	for (uint32_t i = 0; i < n; i++)
+		if (!w->failed[disks[i]])
+			world_fail_one(w, disks[i]);
 }
 
 /* Rows and columns of a stripe decoded until nothing moves; true when all chunks came back. */
@@ -418,7 +421,22 @@ static uint64_t count_steps(const struct failure *f, const struct repair_policy 
 	return n;
 }
 
-/* Disks fail while a repair runs, twice; each new plan builds on what the earlier ones did. */
+/* Some of the failed disks fail again, in one of two rounds. */
+static void fail_again(struct world *w, struct rng *rng, const uint32_t *disks, uint32_t n,
+		       struct repair_past *past, uint32_t *again)
+{
+	past->again = again;
+	for (uint32_t i = 0; i < n && rng_below(rng, 2) == 0; i++) {
+		uint32_t disk = disks[rng_below(rng, n)];
+		again[past->again_n++] = disk;
+		world_fail_one(w, disk);
+	}
+}
+
+/*
+ * Disks fail while a repair runs, twice, and now and then replacements of those that failed before;
+ * each new plan builds on what the earlier ones did.
+ */
 static void plans_build_on_what_earlier_plans_did(void **state)
 {
 	(void)state;
@@ -433,12 +451,14 @@ static void plans_build_on_what_earlier_plans_did(void **state)
 		struct world w;
 		struct failure f[3];
 		struct repair_past past[2];
-		uint32_t disks[12], n = 0;
+		uint32_t disks[12], again[2][12], n = 0;
 		world_init(&w, &l);
 		for (int stage = 0; stage < 3; stage++) {
 			struct repair_policy policy = {
 				.method = (enum repair_method)(1 + rng_below(&rng, 3))};
 			uint64_t steps = stage == 2 ? UINT64_MAX : rng_below(&rng, 30);
+			if (stage > 0)
+				fail_again(&w, &rng, disks, n, &past[stage - 1], again[stage - 1]);
 			n = draw_disks(&rng, &l, n + 1 + (uint32_t)rng_below(&rng, 2), disks, n);
 			world_fail(&w, disks, n);
 			memset(lost, 0, l.stripes);
@@ -447,7 +467,10 @@ static void plans_build_on_what_earlier_plans_did(void **state)
 			struct repair_cursor at =
 				run_some(&w, &f[stage], &policy, before, steps, lost);
 			if (stage < 2)
-				past[stage] = (struct repair_past){&f[stage], policy, at, before};
+				past[stage] = (struct repair_past){.failure = &f[stage],
+								   .policy = policy,
+								   .reached = at,
+								   .past = before};
 		}
 		check_all_there(&w, lost);
 		for (uint64_t s = 0; s < l.stripes; s++)
@@ -517,6 +540,38 @@ static void a_disk_that_fails_after_r_all_wrote_to_it_is_repaired(void **state)
 	failure_fini(&f);
 }
 
+/* Disk 0 was rebuilt on its replacement, which fails as well, and the next one after it. */
+static void a_replacement_that_fails_is_repaired(void **state)
+{
+	(void)state;
+	const struct system s = {"mlec:2+1/2+1", "c/c", 3, 1, 3, 0, 4};
+	struct layout l;
+	struct world w;
+	struct failure f;
+	uint32_t disk = 0;
+	uint8_t lost[4] = {0};
+	system_need(&l, &s, 0);
+	CHECK_EQ(failure_init(&f, &l, &disk, 1), 0);
+	struct repair_policy policy = {.method = REPAIR_MIN};
+	struct repair_past past[3];
+	world_init(&w, &l);
+	for (int i = 0; i < 3; i++) {
+		struct repair_past *before = i > 0 ? &past[i - 1] : NULL;
+		world_fail_one(&w, disk);
+		if (before != NULL) {
+			assert_int_equal(count_steps(&f, &policy, before), 0);
+			before->again = &disk;
+			before->again_n = 1;
+		}
+		assert_int_equal(count_steps(&f, &policy, before), 4);
+		past[i] = (struct repair_past){.failure = &f, .policy = policy, .past = before};
+		past[i].reached = run_some(&w, &f, &policy, before, UINT64_MAX, lost);
+		check_all_there(&w, lost);
+	}
+	world_fini(&w);
+	failure_fini(&f);
+}
+
 static void impossible_plans_are_refused(void **state)
 {
 	(void)state;
@@ -535,6 +590,10 @@ static void impossible_plans_are_refused(void **state)
 	assert_int_equal(repair_plan_open(&plan, &f, &bad, NULL), -EINVAL);
 	struct repair_past past = {.failure = &g, .policy = policy};
 	assert_int_equal(repair_plan_open(&plan, &f, &policy, &past), -EINVAL);
+	past = (struct repair_past){
+		.failure = &f, .policy = policy, .again = &disks[1], .again_n = 1};
+	assert_int_equal(repair_plan_open(&plan, &g, &policy, &past), -EINVAL);
+	past = (struct repair_past){.failure = &g, .policy = policy};
 	past.policy.method = (enum repair_method)4;
 	assert_int_equal(repair_plan_open(&plan, &g, &policy, &past), -EINVAL);
 	failure_fini(&g);
@@ -574,6 +633,7 @@ int main(void)
 		cmocka_unit_test(plans_build_on_what_earlier_plans_did),
 		cmocka_unit_test(r_all_goes_on_after_its_past),
 		cmocka_unit_test(a_disk_that_fails_after_r_all_wrote_to_it_is_repaired),
+		cmocka_unit_test(a_replacement_that_fails_is_repaired),
 		cmocka_unit_test(impossible_plans_are_refused),
 		cmocka_unit_test(nothing_failed_nothing_to_do),
 	};

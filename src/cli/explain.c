@@ -87,8 +87,10 @@ int explain_make(struct explain *x, const char *encoding, const char *scheme,
 	layout_scheme_print(&spec, x->scheme);
 	x->reads_per_chunk = reads_per_chunk(&x->encoding);
 	x->pool_failures = (uint32_t)spec.local.p + 1;
-	x->planned = x->encoding.kind != ENCODING_LRC;
-	if (x->planned)
+	if (x->encoding.kind == ENCODING_LRC)
+		x->no_speed = "it depends on which chunks of an lrc stripe are lost, and only "
+			      "codes that any k chunks restore are modelled";
+	else
 		rc = explain_repair(x);
 	if (rc != 0)
 		snprintf(why, why_size, "%s", err_text(rc));

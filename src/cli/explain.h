@@ -27,7 +27,7 @@ struct explain {
 	struct explain_system system;
 	struct layout layout;
 	double reads_per_chunk; /* read to rebuild one lost chunk, on average over the stripe */
-	bool planned;           /* speeds and methods are known: all but lrc */
+	const char *no_speed;   /* why speeds and methods are not known, or NULL */
 	struct repair_speed disk;
 	uint32_t pool_failures; /* disks that break a pool: pl + 1 */
 	struct explain_method methods[4];

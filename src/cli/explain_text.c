@@ -178,10 +178,12 @@ static void print_disk_repair(const struct explain *x, FILE *out)
 		local ? "none of them across racks" : "all across racks");
 	if (!local)
 		fprintf(out, "  %s cross racks\n", bytes_text(disk * x->reads_per_chunk).s);
-	if (x->planned && x->disk.bytes_per_s > 0)
+	if (x->no_speed == NULL && x->disk.bytes_per_s > 0)
 		fprintf(out, "  %.1f MB/s, held back by %s: %s\n", x->disk.bytes_per_s / 1e6,
 			x->disk.disk_limit <= x->disk.rack_limit ? "disks" : "racks",
 			time_text(disk / x->disk.bytes_per_s).s);
+	if (x->no_speed != NULL)
+		fprintf(out, "  speed not given: %s\n", x->no_speed);
 }
 
 static void print_pool_repair(const struct explain *x, FILE *out)

@@ -32,6 +32,8 @@
  * network rebuilds the column in another pool, in a rack without a column of this stripe. All are
  * chosen by hash, so load spreads and the same plan chooses the same disks again.
  *
+ * An LRC has no plans here, since it has no failure classes (failure.h); plan.h plans its stripes.
+ *
  * Plans do no I/O and know no time. Everything is a function of layout, failed disks, policy and
  * the past: how far earlier plans got before more disks failed.
  */

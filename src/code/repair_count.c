@@ -23,6 +23,8 @@ void repair_counts_fail(const struct layout *l, uint32_t alive, double *count)
 
 int repair_counts_expected(const struct layout *l, uint32_t failed, double *count)
 {
+	if (l->spec.lrc)
+		return -EOPNOTSUPP;
 	if (failed > l->pool_disks)
 		return -ERANGE;
 	repair_counts_init(l, count);

@@ -20,7 +20,10 @@ void repair_counts_init(const struct layout *l, double *count);
 /* One more disk of the pool fails, of `alive` >= 1 that have not. */
 void repair_counts_fail(const struct layout *l, uint32_t alive, double *count);
 
-/* Expected counts when `failed` disks of an intact pool fail. -ERANGE: more than it has. */
+/*
+ * Expected counts when `failed` disks of an intact pool fail. -ERANGE: more than it has;
+ * -EOPNOTSUPP: an LRC, whose repair is not decided by counts.
+ */
 int repair_counts_expected(const struct layout *l, uint32_t failed, double *count);
 
 struct repair_estimate {

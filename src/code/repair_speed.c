@@ -75,7 +75,7 @@ static void pool_speed(const struct layout *l, const struct repair_policy *polic
 void repair_speed_pool(const struct layout *l, const struct repair_policy *policy,
 		       const struct repair_bandwidth *bandwidth, struct repair_speed *speed)
 {
-	if (l->columns == 1) { /* nothing comes over the network */
+	if (l->columns == 1 || l->spec.lrc) { /* nothing comes over the network */
 		*speed = (struct repair_speed){0};
 		return;
 	}
@@ -105,6 +105,8 @@ int repair_speed_disk(const struct layout *l, const struct repair_policy *policy
 		      const struct repair_bandwidth *bandwidth, struct repair_speed *speed)
 {
 	*speed = (struct repair_speed){0};
+	if (l->spec.lrc)
+		return -EOPNOTSUPP;
 	if (l->spec.local.p == 0) {
 		if (l->columns > 1)
 			pool_speed(l, policy, bandwidth, 1, speed);

@@ -54,6 +54,14 @@ def test_codes_with_one_level_are_explained_without_a_scheme(encoding, racks, re
     assert len({c["rack"] for c in answer["stripe"]}) == len(answer["stripe"])
 
 
+def test_what_is_not_given_for_an_lrc_has_a_reason():
+    repair = explain_json("lrc:12+2+2")["disk_repair"]
+    assert repair["bytes_per_s"] is None and repair["seconds"] is None
+    assert "which chunks" in repair["reason"]
+    assert "speed not given: it depends on which chunks" in explain("lrc:12+2+2").stdout
+    assert explain_json("rs:9+6")["disk_repair"]["reason"] is None
+
+
 def test_a_person_sees_overhead_tolerance_stripe_and_repair():
     done = explain("mlec:10+2/17+3", "--scheme", "c/d")
     assert done.returncode == 0

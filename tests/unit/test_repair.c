@@ -264,7 +264,7 @@ static void plans_rebuild_every_chunk_from_chunks_that_are_there(void **state)
 	const uint64_t seed = 11;
 	struct rng rng;
 	rng_init(&rng, seed);
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		for (uint32_t round = 0; round < 24; round++) {
 			struct layout l;
 			uint32_t disks[12];
@@ -295,7 +295,7 @@ static void later_methods_send_less_over_the_network(void **state)
 	struct rng rng;
 	rng_init(&rng, 5);
 	uint64_t sum[4] = {0};
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		struct layout l;
 		uint32_t disks[12];
 		system_need(&l, &small[i], 1);
@@ -360,7 +360,7 @@ static void a_plan_goes_on_from_where_it_was_told(void **state)
 	static struct repair_step step, other;
 	struct rng rng;
 	rng_init(&rng, 3);
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		struct layout l;
 		struct failure f;
 		uint32_t disks[12];
@@ -443,7 +443,7 @@ static void plans_build_on_what_earlier_plans_did(void **state)
 	struct rng rng;
 	rng_init(&rng, 17);
 	for (int round = 0; round < 400; round++) {
-		const struct system *sys = &small[rng_below(&rng, ARRAY_LEN(small))];
+		const struct system *sys = &small[rng_below(&rng, SMALL_PLANNED)];
 		struct layout l;
 		system_need(&l, sys, (uint64_t)round);
 		AUTO_FREE uint8_t *lost = calloc(l.stripes, 1);
@@ -485,7 +485,7 @@ static void plans_build_on_what_earlier_plans_did(void **state)
 static void r_all_goes_on_after_its_past(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		struct layout l;
 		struct failure f;
 		system_need(&l, &small[i], 2);

@@ -58,7 +58,7 @@ static void check_pool(const struct layout *l, uint32_t pool, uint32_t failed,
 static void plans_and_counts_agree_chunk_by_chunk(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		struct layout l;
 		system_need(&l, &small[i], 6);
 		for (int variant = 0; variant < 10; variant++) {
@@ -255,6 +255,21 @@ static void a_code_without_parity_has_no_repair(void **state)
 	assert_true(speed.bytes_per_s == 0);
 }
 
+static void an_lrc_has_no_counts_and_no_speed(void **state)
+{
+	(void)state;
+	const struct repair_policy policy = {.method = REPAIR_MIN};
+	struct layout l;
+	struct repair_speed speed = {1, 1, 1};
+	double count[ENCODING_STRIPE_MAX + 1];
+	system_need(&l, &small[SMALL_PLANNED], 0);
+	assert_int_equal(repair_counts_expected(&l, 1, count), -EOPNOTSUPP);
+	assert_int_equal(repair_speed_disk(&l, &policy, &paper, &speed), -EOPNOTSUPP);
+	assert_true(speed.bytes_per_s == 0);
+	repair_speed_pool(&l, &policy, &paper, &speed);
+	assert_true(speed.bytes_per_s == 0);
+}
+
 /* A whole pool of d/d moves over the network, as table 3.2 has it but smaller. */
 static void speed_of_a_pool_is_close_to_a_measured_plan(void **state)
 {
@@ -328,6 +343,7 @@ int main(void)
 		cmocka_unit_test(speeds_are_close_to_measured_plans),
 		cmocka_unit_test(single_overlap_is_between_clustered_and_declustered),
 		cmocka_unit_test(a_code_without_parity_has_no_repair),
+		cmocka_unit_test(an_lrc_has_no_counts_and_no_speed),
 		cmocka_unit_test(speeds_of_a_pool_follow_where_the_writes_go),
 		cmocka_unit_test(speed_of_a_pool_is_close_to_a_measured_plan),
 		cmocka_unit_test(a_pool_with_fewer_disks_than_rows_is_hit_everywhere),

@@ -32,6 +32,12 @@
  * network rebuilds the column in another pool, in a rack without a column of this stripe. All are
  * chosen by hash, so load spreads and the same plan chooses the same disks again.
  *
+ * Which copy counts: R_ALL also rewrites chunks whose disk works. Their old copy stays, and is the
+ * one that other plans read and count on. When its disk fails, later plans count the rewritten copy
+ * as the chunk, if its disk works. So to give up a pool after R_ALL, name its other disks as failed:
+ * nothing is rebuilt twice. Until then a column may lie in two racks, and a local step that finds it
+ * so crosses racks (and says so); no other local step does.
+ *
  * An LRC has no plans here, since it has no failure classes (failure.h); plan.h plans its stripes.
  *
  * Plans do no I/O and know no time. Everything is a function of layout, failed disks, policy and

@@ -57,7 +57,7 @@ static int explain_repair(struct explain *x)
 	double count[ENCODING_STRIPE_MAX + 1];
 	int rc = repair_speed_disk(l, &policy, &bandwidth, &x->disk);
 	if (rc == 0)
-		rc = repair_counts_expected(l, x->pool_failures, count);
+		rc = repair_counts_catastrophic(l, x->pool_failures, &x->catastrophic, count);
 	for (int m = 0; rc == 0 && m < 4; m++) {
 		policy.method = (enum repair_method)m;
 		repair_counts_cost(l, &policy, count, &x->methods[m].cost);

@@ -29,7 +29,8 @@ struct explain {
 	double reads_per_chunk; /* read to rebuild one lost chunk, on average over the stripe */
 	const char *no_speed;   /* why speeds and methods are not known, or NULL */
 	struct repair_speed disk;
-	uint32_t pool_failures; /* disks that break a pool: pl + 1 */
+	uint32_t pool_failures; /* disks that can break a pool: pl + 1 */
+	double catastrophic;    /* probability that so many random ones do */
 	struct explain_method methods[4];
 };
 

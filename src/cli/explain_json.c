@@ -68,7 +68,8 @@ static json_t *json_pool(const struct explain *x)
 				  "network_bytes_per_s", number(rate), "network_seconds",
 				  number(e->net_writes * chunk / rate)));
 	}
-	return json_pack("{s:i, s:o}", "failed_disks", (int)x->pool_failures, "methods", methods);
+	return json_pack("{s:i, s:f, s:o}", "failed_disks", (int)x->pool_failures,
+			 "catastrophic_probability", x->catastrophic, "methods", methods);
 }
 
 json_t *explain_json(const struct explain *x)

@@ -192,11 +192,13 @@ static void print_pool_repair(const struct explain *x, FILE *out)
 		return;
 	double chunk = (double)x->system.chunk_bytes;
 	fprintf(out,
-		"\nRepair of a pool after %u of its disks failed at once (expected; decoded in the "
-		"rack it is written to)\n"
+		"\nRepair of a pool after %u of its disks failed at once\n"
+		"  with probability %.3g they break it; the mean of those cases, decoded in the "
+		"rack "
+		"written to:\n"
 		"  method  across racks  rebuilt from network  rebuilt inside  network part "
 		"takes\n",
-		x->pool_failures);
+		x->pool_failures, x->catastrophic);
 	for (int m = 0; m < 4; m++) {
 		const struct repair_estimate *e = &x->methods[m].cost;
 		double rate = x->methods[m].network.bytes_per_s;

@@ -44,6 +44,17 @@ def test_every_mlec_scheme_is_explained(scheme):
     assert crossing[3] * 4 <= crossing[2] * 1.0001
 
 
+def test_traffic_is_given_for_the_cases_in_which_a_pool_breaks():
+    pools = {s: explain_json("mlec:10+2/17+3", "--scheme", s)["pool_repair"]
+             for s in ("c/c", "c/d", "c/s")}
+    assert pools["c/c"]["catastrophic_probability"] == pools["c/d"]["catastrophic_probability"] == 1
+    assert pools["c/s"]["catastrophic_probability"] == pytest.approx(0.07, abs=0.003)
+    hyb = {s: p["methods"][2]["cross_rack_bytes"] for s, p in pools.items()}
+    # One stripe set of 120, or hardly more, while the mean over all cases is that of c/d.
+    assert hyb["c/s"] == pytest.approx(40e12, rel=0.03)
+    assert hyb["c/s"] * pools["c/s"]["catastrophic_probability"] == pytest.approx(hyb["c/d"], rel=0.01)
+
+
 @pytest.mark.parametrize("encoding, racks, reads", [("r3", 2, 1), ("rs:9+6", 6, 9),
                                                     ("lrc:12+2+2", 3, 6.75)])
 def test_codes_with_one_level_are_explained_without_a_scheme(encoding, racks, reads):

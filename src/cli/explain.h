@@ -26,7 +26,7 @@ struct explain {
 	char text[ENCODING_TEXT_MAX], scheme[4];
 	struct explain_system system;
 	struct layout layout;
-	double reads_per_chunk; /* read to rebuild one lost chunk, on average over the stripe */
+	double reads_per_chunk; /* to rebuild one, on average over the stripe; 0: impossible */
 	const char *no_speed;   /* why speeds and methods are not known, or NULL */
 	struct repair_speed disk;
 	uint32_t pool_failures; /* disks that can break a pool: pl + 1 */

@@ -81,6 +81,29 @@ def test_a_person_sees_overhead_tolerance_stripe_and_repair():
     assert all(len(line) <= 120 for line in done.stdout.splitlines())
 
 
+def test_a_single_copy_has_no_repair():
+    answer = explain_json("r1", "--scheme", "-/d")
+    assert answer["scheme"] == "-/d"
+    repair = answer["disk_repair"]
+    assert repair["reads_per_chunk"] is None and repair["cross_rack_bytes"] is None
+    assert "no other copy" in repair["reason"]
+    text = explain("r1").stdout
+    assert "scheme d/-" in text and "1 chunk in a stripe" in text and "no other copy" in text
+    assert "cross racks" not in text
+
+
+@pytest.mark.parametrize("scheme", ["c/c", "c/d", "c/s", "d/c", "d/d", "d/s"])
+def test_the_smallest_system_has_finite_times(scheme):
+    args = ("mlec:1+1/1+1", "--scheme", scheme, "--racks", "2", "--enclosures", "1", "--disks", "2")
+    for method in explain_json(*args)["pool_repair"]["methods"]:
+        assert method["network_bytes_per_s"] == pytest.approx(80e6)
+        assert method["network_seconds"] > 0
+    text = explain(*args).stdout
+    assert "inf" not in text and "repairs 1 chunk itself" in text
+    assert "2 racks x 1 enclosure x 2 disks" in text
+    assert "any 1 rack\n" in text
+
+
 @pytest.mark.parametrize("args, word", [
     ((), "needs one encoding"),
     (("rs:9+6", "rs:4+2"), "needs one encoding"),
@@ -93,7 +116,8 @@ def test_a_person_sees_overhead_tolerance_stripe_and_repair():
     (("rs:9+6", "--racks", "0"), "--racks 0"),
     (("rs:9+6", "--disks", "many"), "--disks many"),
     (("rs:9+6", "--chunk-size", "12KB"), "--chunk-size 12KB"),
-    (("rs:9+6", "--disk-size", "1K", "--chunk-size", "1M"), "at least 1"),
+    (("rs:9+6", "--disk-size", "1K", "--chunk-size", "1M"),
+     "--disk-size 1024 is less than --chunk-size 1048576"),
     (("rs:9+6", "--bogus"), "--bogus"),
 ])
 def test_mistakes_are_named_and_exit_with_2(args, word):

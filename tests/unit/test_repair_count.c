@@ -374,6 +374,39 @@ static void an_lrc_has_no_counts_and_no_speed(void **state)
 	assert_true(speed.bytes_per_s == 0);
 }
 
+/* No spare space, or no free rack: writes go to replacements, or to other pools of the same rack. */
+static void speeds_hold_where_there_is_no_room(void **state)
+{
+	(void)state;
+	const struct {
+		struct system s;
+		enum repair_method method;
+		double disk_slack, rack_slack;
+	} cases[] = {
+		{{"mlec:1+1/1+1", "d/d", 2, 1, 2, 0, 300}, REPAIR_ALL, 1e-9, 1e-9},
+		{{"mlec:1+1/1+1", "d/d", 2, 1, 2, 0, 300}, REPAIR_FCO, 1e-9, 1e-9},
+		{{"mlec:1+1/1+1", "d/d", 2, 1, 2, 0, 300}, REPAIR_HYB, 1e-9, 1e-9},
+		{{"mlec:2+1/2+1", "c/s", 3, 1, 3, 0, 300}, REPAIR_FCO, 1e-9, 1e-9},
+		{{"mlec:2+1/2+1", "d/d", 3, 4, 6, 0, 900}, REPAIR_ALL, 0.5, 1e-9},
+		{{"rs:2+1", "d/-", 3, 1, 1, 0, 300}, REPAIR_MIN, 1e-9, 1e-9},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct layout l;
+		struct failure f;
+		struct repair_speed shares, measured;
+		struct repair_totals t;
+		const struct repair_policy policy = {.method = cases[i].method};
+		system_need(&l, &cases[i].s, 1);
+		CHECK_EQ(failure_init(&f, &l, (uint32_t[]){0, 1}, (uint32_t)l.spec.local.p + 1), 0);
+		repair_speed_pool(&l, &policy, &paper, &shares);
+		assert_int_equal(repair_measure(&f, &policy, &paper, &measured, &t), 0);
+		assert_near(measured.disk_limit, shares.disk_limit, cases[i].disk_slack);
+		assert_true(isfinite(shares.bytes_per_s) && shares.bytes_per_s > 0);
+		assert_near(measured.rack_limit, shares.rack_limit, cases[i].rack_slack);
+		failure_fini(&f);
+	}
+}
+
 /* A whole pool of d/d moves over the network, as table 3.2 has it but smaller. */
 static void speed_of_a_pool_is_close_to_a_measured_plan(void **state)
 {
@@ -450,6 +483,7 @@ int main(void)
 		cmocka_unit_test(single_overlap_is_between_clustered_and_declustered),
 		cmocka_unit_test(a_code_without_parity_has_no_repair),
 		cmocka_unit_test(an_lrc_has_no_counts_and_no_speed),
+		cmocka_unit_test(speeds_hold_where_there_is_no_room),
 		cmocka_unit_test(speeds_of_a_pool_follow_where_the_writes_go),
 		cmocka_unit_test(speed_of_a_pool_is_close_to_a_measured_plan),
 		cmocka_unit_test(a_pool_with_fewer_disks_than_rows_is_hit_everywhere),

@@ -235,10 +235,10 @@ static int print_traffic(void)
 	       POOL_FAILURES);
 	for (size_t i = 0; i < ARRAY_LEN(paper); i++) {
 		struct layout l;
-		double count[ENCODING_STRIPE_MAX + 1];
+		double count[ENCODING_STRIPE_MAX + 1], probability;
 		int rc = setup_layout(&l, paper[i].scheme, DISK_CHUNKS);
 		if (rc == 0)
-			rc = repair_counts_expected(&l, POOL_FAILURES, count);
+			rc = repair_counts_catastrophic(&l, POOL_FAILURES, &probability, count);
 		if (rc != 0)
 			return rc;
 		if (l.spec.local_place != PLACE_OVERLAP) {
@@ -257,10 +257,11 @@ static int print_traffic(void)
 		print_traffic_row(what, &l, exact, &paper[i]);
 		printf("       %.1f%% of all sets of %d disks lose data locally, %.2f stripe sets "
 		       "on "
-		       "average; over all\n       sets R_HYB sends %.2f TB, as much as "
-		       "declustered\n",
+		       "average: then R_HYB\n       sends %.2f TB in the mean, and over all sets "
+		       "%.2f, as much as declustered\n",
 		       100 * loss.probability, POOL_FAILURES, loss.mean,
-		       traffic_tb(&l, REPAIR_HYB, REPAIR_AT_SERVER, false, count));
+		       traffic_tb(&l, REPAIR_HYB, REPAIR_AT_SERVER, false, count),
+		       probability * traffic_tb(&l, REPAIR_HYB, REPAIR_AT_SERVER, false, count));
 	}
 	puts("  server: ten reads and the write of each chunk cross, and R_ALL fetches local "
 	     "parities,\n"

@@ -33,7 +33,7 @@ static double reads_per_chunk(const struct encoding *e)
 	const struct lrc_shape *c = &e->lrc;
 	switch (e->kind) {
 	case ENCODING_REPLICATED:
-		return 1;
+		return e->copies > 1;
 	case ENCODING_RS:
 		return e->rs.k;
 	case ENCODING_MLEC:
@@ -57,7 +57,7 @@ static int explain_repair(struct explain *x)
 	double count[ENCODING_STRIPE_MAX + 1];
 	int rc = repair_speed_disk(l, &policy, &bandwidth, &x->disk);
 	if (rc == 0)
-		rc = repair_counts_expected(l, x->pool_failures, count);
+		rc = repair_counts_catastrophic(l, x->pool_failures, &x->catastrophic, count);
 	for (int m = 0; rc == 0 && m < 4; m++) {
 		policy.method = (enum repair_method)m;
 		repair_counts_cost(l, &policy, count, &x->methods[m].cost);
@@ -75,6 +75,14 @@ int explain_make(struct explain *x, const char *encoding, const char *scheme,
 		return rc;
 	if (scheme == NULL)
 		scheme = x->encoding.kind == ENCODING_MLEC ? "c/d" : "d/-";
+	if (system->disk_bytes < system->chunk_bytes) {
+		snprintf(why, why_size,
+			 "--disk-size %llu is less than --chunk-size %llu: a disk must hold at "
+			 "least 1 chunk",
+			 (unsigned long long)system->disk_bytes,
+			 (unsigned long long)system->chunk_bytes);
+		return -EINVAL;
+	}
 	struct layout_spec spec = {.slots = system->disk_bytes / system->chunk_bytes};
 	rc = layout_spec_code(&spec, &x->encoding, scheme, why, why_size);
 	if (rc != 0)
@@ -84,11 +92,14 @@ int explain_make(struct explain *x, const char *encoding, const char *scheme,
 	if (rc != 0)
 		return rc;
 	encoding_print(&x->encoding, x->text);
-	layout_scheme_print(&spec, x->scheme);
+	snprintf(x->scheme, sizeof(x->scheme), "%s", scheme);
 	x->reads_per_chunk = reads_per_chunk(&x->encoding);
 	x->pool_failures = (uint32_t)spec.local.p + 1;
-	x->planned = x->encoding.kind != ENCODING_LRC;
-	if (x->planned)
+	if (x->reads_per_chunk == 0)
+		x->no_speed = "there is no other copy to read from";
+	else if (x->encoding.kind == ENCODING_LRC)
+		x->no_speed = "it depends on which chunks of a stripe are lost";
+	else
 		rc = explain_repair(x);
 	if (rc != 0)
 		snprintf(why, why_size, "%s", err_text(rc));

@@ -26,10 +26,11 @@ struct explain {
 	char text[ENCODING_TEXT_MAX], scheme[4];
 	struct explain_system system;
 	struct layout layout;
-	double reads_per_chunk; /* read to rebuild one lost chunk, on average over the stripe */
-	bool planned;           /* speeds and methods are known: all but lrc */
+	double reads_per_chunk; /* to rebuild one, on average over the stripe; 0: impossible */
+	const char *no_speed;   /* why speeds and methods are not known, or NULL */
 	struct repair_speed disk;
-	uint32_t pool_failures; /* disks that break a pool: pl + 1 */
+	uint32_t pool_failures; /* disks that can break a pool: pl + 1 */
+	double catastrophic;    /* probability that so many random ones do */
 	struct explain_method methods[4];
 };
 

@@ -40,13 +40,15 @@ static json_t *json_stripe(const struct explain *x)
 
 static json_t *json_disk(const struct explain *x)
 {
-	bool known = x->planned && x->disk.bytes_per_s > 0;
+	bool known = x->no_speed == NULL && x->disk.bytes_per_s > 0;
 	bool local = x->layout.rows > 1;
 	double disk = (double)x->system.disk_bytes;
-	return json_pack("{s:f, s:o, s:o, s:o}", "reads_per_chunk", x->reads_per_chunk,
-			 "cross_rack_bytes", number(local ? 0 : disk * x->reads_per_chunk),
-			 "bytes_per_s", known ? number(x->disk.bytes_per_s) : json_null(),
-			 "seconds", known ? number(disk / x->disk.bytes_per_s) : json_null());
+	double reads = x->reads_per_chunk > 0 ? x->reads_per_chunk : NAN;
+	return json_pack("{s:o, s:o, s:o, s:o, s:s?}", "reads_per_chunk", number(reads),
+			 "cross_rack_bytes", number(local ? 0 : disk * reads), "bytes_per_s",
+			 known ? number(x->disk.bytes_per_s) : json_null(), "seconds",
+			 known ? number(disk / x->disk.bytes_per_s) : json_null(), "reason",
+			 x->no_speed);
 }
 
 static json_t *json_pool(const struct explain *x)
@@ -67,7 +69,8 @@ static json_t *json_pool(const struct explain *x)
 				  "network_bytes_per_s", number(rate), "network_seconds",
 				  number(e->net_writes * chunk / rate)));
 	}
-	return json_pack("{s:i, s:o}", "failed_disks", (int)x->pool_failures, "methods", methods);
+	return json_pack("{s:i, s:f, s:o}", "failed_disks", (int)x->pool_failures,
+			 "catastrophic_probability", x->catastrophic, "methods", methods);
 }
 
 json_t *explain_json(const struct explain *x)

@@ -32,36 +32,45 @@ static struct text time_text(double seconds)
 	return t;
 }
 
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 static void print_overhead(const struct explain *x, FILE *out)
 {
 	const struct encoding *e = &x->encoding;
 	fprintf(out,
 		"\nOverhead\n"
 		"  %.3f bytes stored for each byte of data: %.1f%% of what is stored is redundant\n"
-		"  %d chunks in a stripe, %d of them data\n",
+		"  %d chunk%s in a stripe, %d of them data\n",
 		encoding_expansion(e), 100 * encoding_redundant_share(e), encoding_total_chunks(e),
-		encoding_data_chunks(e));
+		plural((uint64_t)encoding_total_chunks(e)), encoding_data_chunks(e));
 }
 
 static void print_tolerance(const struct explain *x, FILE *out)
 {
 	const struct layout_spec *s = &x->layout.spec;
 	int any = encoding_tolerance(&x->encoding);
-	fprintf(out, "\nTolerance\n  any %d disk%s", any, any == 1 ? "" : "s");
+	int racks = any < s->net.p ? any : s->net.p;
+	if (any == 0) {
+		fprintf(out, "\nTolerance\n  none: with any disk, data is lost\n");
+		return;
+	}
+	fprintf(out, "\nTolerance\n  any %d disk%s", any, plural((uint64_t)any));
 	if (x->layout.columns > 1)
-		fprintf(out, ", any %d rack%s", any < s->net.p ? any : s->net.p,
-			s->net.p == 1 ? "" : "s");
+		fprintf(out, ", any %d rack%s\n", racks, plural((uint64_t)racks));
 	else
-		fprintf(out, ", no rack and no enclosure");
-	fprintf(out, "\n");
+		fprintf(out, ", no rack and no enclosure\n");
 	if (x->encoding.kind != ENCODING_MLEC)
 		return;
 	fprintf(out,
-		"  a local stripe repairs %d chunks itself; with %d it is lost, its pool "
+		"  a local stripe repairs %d chunk%s itself; with %d it is lost, its pool "
 		"catastrophic\n"
-		"  a network stripe bears %d lost local stripes; more, when they lost different "
+		"  a network stripe bears %d lost local stripe%s; more, when they lost different "
 		"rows\n",
-		s->local.p, s->local.p + 1, s->net.p);
+		s->local.p, plural((uint64_t)s->local.p), s->local.p + 1, s->net.p,
+		plural((uint64_t)s->net.p));
 }
 
 static void print_system(const struct explain *x, FILE *out)
@@ -70,21 +79,22 @@ static void print_system(const struct explain *x, FILE *out)
 	const struct layout_spec *s = &l->spec;
 	fprintf(out,
 		"\nSystem\n"
-		"  %u racks x %u enclosures x %u disks of %s = %u disks; chunks of %s\n",
-		s->racks, s->enclosures, s->disks, bytes_text((double)x->system.disk_bytes).s,
-		l->disks, bytes_text((double)x->system.chunk_bytes).s);
+		"  %u rack%s x %u enclosure%s x %u disk%s of %s = %u disk%s; chunks of %s\n",
+		s->racks, plural(s->racks), s->enclosures, plural(s->enclosures), s->disks,
+		plural(s->disks), bytes_text((double)x->system.disk_bytes).s, l->disks,
+		plural(l->disks), bytes_text((double)x->system.chunk_bytes).s);
 	if (l->columns > 1)
 		fprintf(out, "  columns over racks: %s\n", l->net.ops->name);
 	if (l->rows > 1)
-		fprintf(out, "  rows over disks: %s, %u pools of %u disks\n", l->local.ops->name,
-			l->pools, l->pool_disks);
+		fprintf(out, "  rows over disks: %s, %u pool%s of %u disks\n", l->local.ops->name,
+			l->pools, plural(l->pools), l->pool_disks);
 	if (l->rows > 1 && s->local_place == PLACE_OVERLAP)
 		fprintf(out, "  two stripe sets share at most %u disk%s\n", l->local.base.overlap,
-			l->local.base.overlap == 1 ? "" : "s");
+			plural(l->local.base.overlap));
 	if (l->columns > 1 && s->net_place == PLACE_OVERLAP)
 		fprintf(out, "  two stripe sets share at most %u disk%s\n", l->net.base.overlap,
-			l->net.base.overlap == 1 ? "" : "s");
-	fprintf(out, "  %llu stripes\n", (unsigned long long)l->stripes);
+			plural(l->net.base.overlap));
+	fprintf(out, "  %llu stripe%s\n", (unsigned long long)l->stripes, plural(l->stripes));
 }
 
 static char role_letter(enum chunk_role role)
@@ -173,15 +183,21 @@ static void print_disk_repair(const struct explain *x, FILE *out)
 {
 	double disk = (double)x->system.disk_bytes;
 	bool local = x->layout.rows > 1;
+	if (x->reads_per_chunk == 0) {
+		fprintf(out, "\nRepair of one disk\n  none: %s\n", x->no_speed);
+		return;
+	}
 	fprintf(out, "\nRepair of one disk\n  reads %.4g chunk%s for each one lost, %s\n",
 		x->reads_per_chunk, x->reads_per_chunk > 1 ? "s" : "",
 		local ? "none of them across racks" : "all across racks");
 	if (!local)
 		fprintf(out, "  %s cross racks\n", bytes_text(disk * x->reads_per_chunk).s);
-	if (x->planned && x->disk.bytes_per_s > 0)
+	if (x->no_speed == NULL && x->disk.bytes_per_s > 0)
 		fprintf(out, "  %.1f MB/s, held back by %s: %s\n", x->disk.bytes_per_s / 1e6,
 			x->disk.disk_limit <= x->disk.rack_limit ? "disks" : "racks",
 			time_text(disk / x->disk.bytes_per_s).s);
+	if (x->no_speed != NULL)
+		fprintf(out, "  speed not given: %s\n", x->no_speed);
 }
 
 static void print_pool_repair(const struct explain *x, FILE *out)
@@ -190,11 +206,13 @@ static void print_pool_repair(const struct explain *x, FILE *out)
 		return;
 	double chunk = (double)x->system.chunk_bytes;
 	fprintf(out,
-		"\nRepair of a pool after %u of its disks failed at once (expected; decoded in the "
-		"rack it is written to)\n"
+		"\nRepair of a pool after %u of its disks failed at once\n"
+		"  with probability %.3g they break it; the mean of those cases, decoded in the "
+		"rack "
+		"written to:\n"
 		"  method  across racks  rebuilt from network  rebuilt inside  network part "
 		"takes\n",
-		x->pool_failures);
+		x->pool_failures, x->catastrophic);
 	for (int m = 0; m < 4; m++) {
 		const struct repair_estimate *e = &x->methods[m].cost;
 		double rate = x->methods[m].network.bytes_per_s;

@@ -54,6 +54,8 @@ static void group_by_pool(struct failure *f)
 int failure_init(struct failure *f, const struct layout *l, const uint32_t *disks, uint32_t n)
 {
 	*f = (struct failure){.layout = l, .n = n};
+	if (l->spec.lrc)
+		return -EOPNOTSUPP;
 	f->failed = calloc((size_t)n + 1, sizeof(*f->failed));
 	f->pools = calloc((size_t)n + 1, sizeof(*f->pools));
 	if (f->failed == NULL || f->pools == NULL) {

@@ -17,6 +17,10 @@
  *
  * Codes on one level are the cases pl = 0 with columns of one chunk (every failed chunk is a lost
  * local stripe) and pn = 0 with one column (every lost local stripe is data loss).
+ *
+ * All of this counts chunks, which decides only when any k chunks of a stripe are enough. An LRC is
+ * not such a code: some of its losses of p chunks are survived and some are not. failure_init()
+ * refuses its layouts; code_health() and plan.h answer for its stripes one by one.
  */
 #ifndef CODE_FAILURE_H
 #define CODE_FAILURE_H
@@ -44,7 +48,7 @@ struct failure {
 /*
  * Sorts the failed disks into pools and finds the catastrophic ones, which may have to look at all
  * stripes of a declustered pool with more than pl failed disks. The layout must outlive f. -ERANGE
- * for a disk outside the system, -EINVAL for one named twice, -ENOMEM.
+ * for a disk outside the system, -EINVAL for one named twice, -EOPNOTSUPP for an LRC, -ENOMEM.
  */
 int failure_init(struct failure *f, const struct layout *l, const uint32_t *disks, uint32_t n);
 void failure_fini(struct failure *f);

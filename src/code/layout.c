@@ -299,6 +299,7 @@ int layout_spec_code(struct layout_spec *spec, const struct encoding *e, const c
 	spec->local = two ? e->mlec.local : has_local ? flat_shape(e) : none;
 	spec->net_place = net;
 	spec->local_place = local;
+	spec->lrc = e->kind == ENCODING_LRC;
 	return 0;
 }
 

@@ -37,6 +37,7 @@ struct layout_spec {
 	uint32_t pool_disks; /* 0: one stripe wide when clustered, else the whole enclosure */
 	uint64_t slots;      /* chunks of a disk */
 	uint64_t seed;
+	bool lrc; /* some losses of p chunks are not survived: no failure classes or repair plans */
 };
 
 struct layout {
@@ -67,8 +68,8 @@ struct layout_ref {
 /*
  * Sets the shapes and placements for an encoding and a scheme: "c/d" for mlec; "d/-" or "-/d" (with
  * c, d or s) for the others. -EILSEQ for a scheme that is not of these forms, -EINVAL for one that
- * does not fit the encoding; `why` says it. An LRC counts as k + (groups + globals) here: layouts
- * need only its width.
+ * does not fit the encoding; `why` says it. An LRC counts as k + (groups + globals) here, since
+ * layouts need only its width, and is marked: what depends on the code refuses it (failure.h).
  */
 int layout_spec_code(struct layout_spec *spec, const struct encoding *e, const char *scheme,
 		     char *why, size_t why_size);

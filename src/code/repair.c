@@ -36,6 +36,9 @@ static int check_past(const struct failure *failure, const struct repair_past *p
 								       p->failed[j])))
 					return -EINVAL;
 		}
+		for (uint32_t i = 0; i < past->again_n; i++)
+			if (!failure_has_disk(past->failure, past->again[i]))
+				return -EINVAL;
 		failure = past->failure;
 	}
 	return 0;
@@ -193,10 +196,8 @@ static void local_reads(const struct repair_plan *plan, uint32_t m, struct repai
 
 static void mark_crossing(const struct stripe_plan *sp, struct repair_step *step)
 {
-	if (step->kind != REPAIR_NETWORK)
-		return;
 	const struct layout *l = sp->layout;
-	bool server = sp->policy.site == REPAIR_AT_SERVER;
+	bool server = step->kind == REPAIR_NETWORK && sp->policy.site == REPAIR_AT_SERVER;
 	uint32_t site = layout_disk_rack(l, step->writes[0].disk);
 	for (uint32_t i = 0; i < step->reads_n + step->writes_n; i++) {
 		struct repair_chunk *chunk =

@@ -32,6 +32,14 @@
  * network rebuilds the column in another pool, in a rack without a column of this stripe. All are
  * chosen by hash, so load spreads and the same plan chooses the same disks again.
  *
+ * Which copy counts: R_ALL also rewrites chunks whose disk works. Their old copy stays, and is the
+ * one that other plans read and count on. When its disk fails, later plans count the rewritten copy
+ * as the chunk, if its disk works. So to give up a pool after R_ALL, name its other disks as failed:
+ * nothing is rebuilt twice. Until then a column may lie in two racks, and a local step that finds it
+ * so crosses racks (and says so); no other local step does.
+ *
+ * An LRC has no plans here, since it has no failure classes (failure.h); plan.h plans its stripes.
+ *
  * Plans do no I/O and know no time. Everything is a function of layout, failed disks, policy and
  * the past: how far earlier plans got before more disks failed.
  */
@@ -67,12 +75,18 @@ struct repair_cursor {
  * An earlier plan, for failed disks that are failed still, whose steps before `reached` were
  * carried out. Chunks that it rebuilt count as lost again only when the disk they went to has
  * failed since.
+ *
+ * A failed disk that plans write to is its replacement. When a replacement fails as well, the set
+ * of failed disks stays the same: `again` names such disks, of those that had failed already when
+ * this past was planned, and all that this past and earlier ones wrote to them is lost.
  */
 struct repair_past {
 	const struct failure *failure;
 	struct repair_policy policy;
 	struct repair_cursor reached;
 	const struct repair_past *past; /* or NULL */
+	const uint32_t *again;          /* disks that failed again after `reached`, in any order */
+	uint32_t again_n;
 };
 
 enum repair_kind { REPAIR_NETWORK, REPAIR_LOCAL, REPAIR_LOST };
@@ -102,7 +116,8 @@ struct repair_plan;
 
 /*
  * `failure` and `past` must outlive the plan. -EINVAL for an unknown method or site, or a past
- * whose disks are not all failed now or that has another layout; -ENOMEM.
+ * whose disks are not all failed now, that has another layout, or whose disks that failed again
+ * had not failed before; -ENOMEM.
  */
 int repair_plan_open(struct repair_plan **plan, const struct failure *failure,
 		     const struct repair_policy *policy, const struct repair_past *past);

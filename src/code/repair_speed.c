@@ -42,13 +42,30 @@ static void net_speed(const struct layout *l, const struct repair_policy *policy
 		  n->mixed ? out + in : larger(out, in));
 }
 
-/* Disks that take the writes when the pool stays where it is. */
+/*
+ * Disks that take the writes when the pool stays where it is. A stripe that lost `failed` chunks has
+ * spare space on the disks that it is not on; what finds none goes to replacements.
+ */
 static double pool_targets(const struct layout *l, const struct repair_policy *policy,
 			   uint32_t failed)
 {
 	if (policy->method == REPAIR_ALL)
 		return l->pool_disks;
-	return l->spec.local_place == PLACE_CLUSTERED ? failed : l->pool_disks - failed;
+	uint32_t spares = l->pool_disks - l->rows;
+	if (l->spec.local_place == PLACE_CLUSTERED || spares == 0)
+		return failed;
+	double to_spares = spares < failed ? (double)spares / failed : 1;
+	return 1 / larger(to_spares / (l->pool_disks - failed), (1 - to_spares) / failed);
+}
+
+/* Disks that take the writes when columns go to other pools but no rack is free: those of their own.
+ */
+static double rack_targets(const struct layout *l, const struct repair_policy *policy,
+			   uint32_t failed)
+{
+	if (l->rack_pools == 1)
+		return pool_targets(l, policy, failed);
+	return (double)(l->rack_pools - 1) * l->pool_disks;
 }
 
 static void pool_speed(const struct layout *l, const struct repair_policy *policy,
@@ -57,7 +74,8 @@ static void pool_speed(const struct layout *l, const struct repair_policy *polic
 {
 	double racks = l->spec.racks;
 	bool clustered = l->spec.net_place == PLACE_CLUSTERED;
-	bool elsewhere = !clustered && (policy->method == REPAIR_ALL || l->rows == 1);
+	bool leaves = !clustered && (policy->method == REPAIR_ALL || l->rows == 1);
+	bool elsewhere = leaves && l->spec.racks > l->columns;
 	struct net_loads n;
 	if (clustered) {
 		n.source_racks = l->columns - 1;
@@ -67,7 +85,9 @@ static void pool_speed(const struct layout *l, const struct repair_policy *polic
 		n.source_disks = n.source_racks * l->rack_pools * l->pool_disks;
 	}
 	n.target_racks = elsewhere ? racks : 1;
-	n.target_disks = elsewhere ? l->disks : pool_targets(l, policy, failed);
+	n.target_disks = elsewhere ? l->disks
+			 : leaves  ? rack_targets(l, policy, failed)
+				   : pool_targets(l, policy, failed);
 	n.mixed = elsewhere;
 	net_speed(l, policy, bw, &n, speed);
 }
@@ -75,7 +95,7 @@ static void pool_speed(const struct layout *l, const struct repair_policy *polic
 void repair_speed_pool(const struct layout *l, const struct repair_policy *policy,
 		       const struct repair_bandwidth *bandwidth, struct repair_speed *speed)
 {
-	if (l->columns == 1) { /* nothing comes over the network */
+	if (l->columns == 1 || l->spec.lrc) { /* nothing comes over the network */
 		*speed = (struct repair_speed){0};
 		return;
 	}
@@ -105,6 +125,8 @@ int repair_speed_disk(const struct layout *l, const struct repair_policy *policy
 		      const struct repair_bandwidth *bandwidth, struct repair_speed *speed)
 {
 	*speed = (struct repair_speed){0};
+	if (l->spec.lrc)
+		return -EOPNOTSUPP;
 	if (l->spec.local.p == 0) {
 		if (l->columns > 1)
 			pool_speed(l, policy, bandwidth, 1, speed);

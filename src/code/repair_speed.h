@@ -22,11 +22,17 @@ struct repair_speed {
 	double disk_limit, rack_limit;
 };
 
-/* One failed disk. Single-overlap is measured on a pool of few chunks, hence -ENOMEM. */
+/*
+ * One failed disk. Single-overlap is measured on a pool of few chunks, hence -ENOMEM; -EOPNOTSUPP
+ * for an LRC, whose reads depend on which chunk is lost.
+ */
 int repair_speed_disk(const struct layout *l, const struct repair_policy *policy,
 		      const struct repair_bandwidth *bandwidth, struct repair_speed *speed);
 
-/* What a catastrophic pool gets over the network, after pl + 1 of its disks failed at once. */
+/*
+ * What a catastrophic pool gets over the network, after pl + 1 of its disks failed at once; 0 for
+ * codes without a network level and for an LRC.
+ */
 void repair_speed_pool(const struct layout *l, const struct repair_policy *policy,
 		       const struct repair_bandwidth *bandwidth, struct repair_speed *speed);
 

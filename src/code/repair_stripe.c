@@ -152,18 +152,45 @@ static uint32_t *where(const struct stripe_plan *sp, uint32_t column, uint32_t r
 	return &sp->where[column * sp->layout->rows + row];
 }
 
-/* An earlier plan rebuilt this chunk on `disk`: it is not lost, unless that disk failed, too. */
+/*
+ * Whether a disk that the past wrote to has failed since. One that had failed before the past began
+ * stands for its replacement: plans write to no other failed disk.
+ */
+static bool failed_since(const struct stripe_plan *sp, uint32_t disk)
+{
+	const struct repair_past *past = sp->past;
+	if (!failure_has_disk(past->failure, disk))
+		return failure_has_disk(sp->failure, disk);
+	for (uint32_t i = 0; i < past->again_n; i++)
+		if (past->again[i] == disk)
+			return true;
+	return false;
+}
+
+/*
+ * An earlier plan rebuilt this chunk on `disk`: it is not lost, unless that disk failed since. When
+ * it is not lost anyhow, R_ALL made a copy that counts once the chunk's own disk fails.
+ */
 static void keep_moved(struct stripe_plan *sp, uint32_t c, uint32_t row, uint32_t disk)
 {
 	struct stripe_column *col = &sp->columns[c];
+	if (failed_since(sp, disk))
+		return;
+	*where(sp, c, row) = disk;
+	if (bits_has(&col->lost, row)) {
+		bits_clear(&col->lost, row);
+		bits_set(&col->moved, row);
+		return;
+	}
 	struct layout_spot home;
 	layout_row_at(sp->layout, col->at.pool, col->at.local_stripe, row, &home);
-	if (!bits_has(&col->lost, row) ||
-	    (disk != home.disk && failure_has_disk(sp->failure, disk)))
-		return;
-	bits_clear(&col->lost, row);
-	bits_set(&col->moved, row);
-	*where(sp, c, row) = disk;
+	if (home.disk != disk)
+		bits_set(&col->copied, row);
+}
+
+static bool is_elsewhere(const struct stripe_column *col, uint32_t row)
+{
+	return bits_has(&col->moved, row) || bits_has(&col->copied, row);
 }
 
 /* Takes off what the earlier plan had done with this stripe when it was at `reached`. */
@@ -175,7 +202,7 @@ static void look_at_past(struct stripe_plan *sp)
 	stripe_plan_moves(before);
 	for (uint32_t c = 0; c < l->columns; c++)
 		for (uint32_t r = 0; r < l->rows; r++)
-			if (bits_has(&before->columns[c].moved, r))
+			if (is_elsewhere(&before->columns[c], r))
 				keep_moved(sp, c, r, *where(before, c, r));
 	for (uint32_t m = 0; m < before->moves_n; m++) {
 		const struct stripe_move *move = &before->moves[m];
@@ -198,11 +225,11 @@ static uint64_t choice_key(const struct stripe_plan *sp, uint32_t salt)
 	return mix_u64(mix_u64(sp->layout->spec.seed + sp->stripe) + salt);
 }
 
-/* Whether some chunk of the column was moved to this disk. */
+/* Whether some chunk of the column was moved or copied to this disk. */
 static bool taken_by_moved(const struct stripe_plan *sp, uint32_t c, uint32_t disk)
 {
 	for (uint32_t r = 0; r < sp->layout->rows; r++)
-		if (bits_has(&sp->columns[c].moved, r) && *where(sp, c, r) == disk)
+		if (is_elsewhere(&sp->columns[c], r) && *where(sp, c, r) == disk)
 			return true;
 	return false;
 }
@@ -317,7 +344,7 @@ static bool column_is_lost(const struct stripe_plan *sp, const struct stripe_col
 	return col->lost_n > local_tolerance(sp);
 }
 
-/* Racks that earlier plans moved columns of this stripe to. */
+/* Racks that earlier plans moved columns of this stripe to. To R_ALL, copies are moved, too. */
 static struct bits racks_moved_to(const struct stripe_plan *sp)
 {
 	const struct layout *l = sp->layout;

@@ -36,8 +36,9 @@ struct stripe_column {
 	const struct failure_pool *pool; /* NULL: no failed disk there */
 	uint32_t hits;                   /* chunks on failed disks */
 	uint32_t lost_n;
-	struct bits lost;  /* rows to be rebuilt */
-	struct bits moved; /* rows on failed disks that an earlier plan rebuilt elsewhere */
+	struct bits lost;   /* rows to be rebuilt */
+	struct bits moved;  /* rows that an earlier plan rebuilt: not lost, but at `where` */
+	struct bits copied; /* rows at home of which R_ALL made another copy, at `where` */
 };
 
 /* One step, before its reads are chosen. `out` are columns for a row, rows for a column. */
@@ -62,7 +63,7 @@ struct stripe_plan {
 	uint32_t lost_columns;
 	uint32_t worst; /* most lost chunks of a column that is not lost */
 	struct stripe_column *columns;
-	uint32_t *where; /* [column * rows + row]: disk for lost and moved chunks */
+	uint32_t *where; /* [column * rows + row]: disk for lost, moved and copied chunks */
 
 	/* Filled by repair_stripe_plan(). */
 	struct stripe_move *moves;

@@ -22,10 +22,52 @@
 
 struct input {
 	uint8_t net_k, net_p, local_k, local_p, net_place, local_place;
-	uint8_t enclosures, method, site, parity_inside, seed, half;
+	uint8_t enclosures, method, site, flags, seed, half;
 	uint16_t racks, disks, pool_disks;
 	uint64_t slots;
 } __attribute__((packed));
+
+enum { FLAG_PARITY_INSIDE = 1, FLAG_FAIL_AGAIN = 2 };
+
+/* Chunks that steps wrote and that are still there; few enough to be looked through. */
+struct written {
+	struct written_chunk {
+		uint64_t stripe;
+		struct repair_chunk chunk;
+	} * list;
+	size_t n, room;
+};
+
+static void written_add(struct written *w, uint64_t stripe, const struct repair_chunk *chunk)
+{
+	if (w->n == w->room) {
+		w->room = 2 * w->room + 64;
+		w->list = realloc(w->list, w->room * sizeof(*w->list));
+		assert(w->list != NULL);
+	}
+	w->list[w->n++] = (struct written_chunk){stripe, *chunk};
+}
+
+static bool written_has(const struct written *w, uint64_t stripe, const struct repair_chunk *chunk)
+{
+	for (size_t i = w->n; i-- > 0;) {
+		const struct repair_chunk *c = &w->list[i].chunk;
+		if (w->list[i].stripe == stripe && c->column == chunk->column &&
+		    c->row == chunk->row && c->disk == chunk->disk)
+			return true;
+	}
+	return false;
+}
+
+/* The disk fails, or its replacement. */
+static void written_lose(struct written *w, uint32_t disk)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < w->n; i++)
+		if (w->list[i].chunk.disk != disk)
+			w->list[kept++] = w->list[i];
+	w->n = kept;
+}
 
 static void check_lookups(const struct layout *l, struct rng *rng)
 {
@@ -44,8 +86,29 @@ static void check_lookups(const struct layout *l, struct rng *rng)
 	}
 }
 
-/* A read comes from a disk that works, or from where an earlier step of any plan put it. */
-static void check_step(const struct failure *f, const struct repair_step *s)
+/* A read comes from the chunk's own disk if that works, or from where an earlier step put it. */
+static void check_read(const struct failure *f, const struct repair_step *s,
+		       const struct repair_chunk *c, const struct written *w)
+{
+	struct layout_spot home;
+	int rc = layout_locate(f->layout, s->stripe, c->column, c->row, &home);
+	assert(rc == 0 && c->disk < f->layout->disks);
+	if (c->disk != home.disk || failure_has_disk(f, c->disk))
+		assert(written_has(w, s->stripe, c));
+	assert(c->slot == (c->disk == home.disk ? home.slot : REPAIR_SPARE));
+}
+
+/* A write goes to a disk that works, or to the replacement of the chunk's own. */
+static void check_write(const struct failure *f, const struct repair_step *s,
+			const struct repair_chunk *c)
+{
+	struct layout_spot home;
+	int rc = layout_locate(f->layout, s->stripe, c->column, c->row, &home);
+	assert(rc == 0 && c->disk < f->layout->disks);
+	assert(c->disk == home.disk || !failure_has_disk(f, c->disk));
+}
+
+static void check_step(const struct failure *f, const struct repair_step *s, struct written *w)
 {
 	const struct layout *l = f->layout;
 	bool net = s->kind == REPAIR_NETWORK;
@@ -59,19 +122,19 @@ static void check_step(const struct failure *f, const struct repair_step *s)
 	assert(s->writes_n <= (uint32_t)(net ? l->spec.net.p : l->spec.local.p));
 	for (uint32_t i = 0; i < s->reads_n; i++) {
 		const struct repair_chunk *c = &s->reads[i];
-		struct layout_spot home;
-		int rc = layout_locate(l, s->stripe, c->column, c->row, &home);
-		assert(rc == 0 && c->disk < l->disks);
+		check_read(f, s, c, w);
 		assert(net ? c->row == s->line : c->column == s->line);
 		for (uint32_t j = 0; j < s->writes_n; j++)
 			assert(c->column != s->writes[j].column || c->row != s->writes[j].row);
 	}
-	for (uint32_t i = 0; i < s->writes_n; i++)
-		assert(s->writes[i].disk < l->disks);
+	for (uint32_t i = 0; i < s->writes_n; i++) {
+		check_write(f, s, &s->writes[i]);
+		written_add(w, s->stripe, &s->writes[i]);
+	}
 }
 
 static struct repair_cursor run_plan(const struct failure *f, const struct repair_policy *policy,
-				     const struct repair_past *past, int steps)
+				     const struct repair_past *past, int steps, struct written *w)
 {
 	struct repair_plan *plan = NULL;
 	struct repair_cursor at = {0};
@@ -81,16 +144,41 @@ static struct repair_cursor run_plan(const struct failure *f, const struct repai
 		return at;
 	AUTO_FREE struct repair_step *step = calloc(1, sizeof(*step));
 	while (step != NULL && steps-- > 0 && repair_plan_next(plan, step))
-		check_step(f, step);
+		check_step(f, step, w);
 	at = repair_plan_tell(plan);
 	repair_plan_close(plan);
 	return at;
 }
 
+/* Half of the disks fail, a plan begins; the others fail, one of the first again; a plan follows. */
+static void check_past(const struct failure *f, const uint32_t *disks, uint32_t n,
+		       const struct repair_policy *policy, const struct input *in)
+{
+	struct failure before;
+	struct written w = {0};
+	if (failure_init(&before, f->layout, disks, n / 2) != 0)
+		return;
+	struct repair_past past = {.failure = &before, .policy = *policy};
+	past.reached = run_plan(&before, policy, NULL, in->half, &w);
+	for (uint32_t i = n / 2; i < n; i++)
+		written_lose(&w, disks[i]);
+	if ((in->flags & FLAG_FAIL_AGAIN) != 0 && n / 2 > 0) {
+		past.again = disks;
+		past.again_n = 1;
+		written_lose(&w, disks[0]);
+	}
+	struct repair_policy next = *policy;
+	next.method = (enum repair_method)((in->method + in->seed) % 4);
+	run_plan(f, in->method <= REPAIR_MIN ? &next : policy, &past, STEPS_MAX, &w);
+	free(w.list);
+	failure_fini(&before);
+}
+
 static void check_failures(const struct layout *l, const uint32_t *disks, uint32_t n,
 			   const struct input *in)
 {
-	struct failure f, before;
+	struct failure f;
+	struct written w = {0};
 	int rc = failure_init(&f, l, disks, n);
 	assert(rc == 0 || rc == -ERANGE || rc == -EINVAL || rc == -ENOMEM);
 	if (rc != 0)
@@ -98,15 +186,10 @@ static void check_failures(const struct layout *l, const uint32_t *disks, uint32
 	for (uint32_t i = 0; i < n; i++)
 		assert(failure_has_disk(&f, disks[i]));
 	struct repair_policy policy = {(enum repair_method)in->method, (enum repair_site)in->site,
-				       in->parity_inside & 1};
-	run_plan(&f, &policy, NULL, STEPS_MAX);
-	rc = failure_init(&before, l, disks, n / 2);
-	if (rc == 0) {
-		struct repair_past past = {.failure = &before, .policy = policy};
-		past.reached = run_plan(&before, &policy, NULL, in->half);
-		run_plan(&f, &policy, &past, STEPS_MAX);
-		failure_fini(&before);
-	}
+				       in->flags & FLAG_PARITY_INSIDE};
+	run_plan(&f, &policy, NULL, STEPS_MAX, &w);
+	free(w.list);
+	check_past(&f, disks, n, &policy, in);
 	double count[ENCODING_STRIPE_MAX + 1];
 	struct repair_estimate e;
 	if (repair_counts_expected(l, n, count) == 0) {

@@ -13,7 +13,7 @@ struct system {
 	uint64_t slots;
 };
 
-/* With and without even division. */
+/* With and without even division. The last is an LRC, for layouts only. */
 static const struct system small[] = {
 	{"mlec:2+1/2+1", "c/c", 6, 2, 6, 0, 4},   {"mlec:2+1/2+1", "c/d", 6, 2, 6, 0, 5},
 	{"mlec:2+1/2+1", "c/d", 3, 2, 7, 0, 6},   {"mlec:2+1/2+1", "c/s", 3, 2, 7, 0, 6},
@@ -25,6 +25,9 @@ static const struct system small[] = {
 	{"rs:2+1", "-/s", 2, 1, 7, 0, 8},         {"r3", "d/-", 5, 2, 2, 0, 4},
 	{"lrc:4+2+2", "d/-", 10, 1, 2, 0, 4},
 };
+
+/* Those that have failure classes and repair plans. */
+#define SMALL_PLANNED (ARRAY_LEN(small) - 1)
 
 static inline int system_make(struct layout *l, const struct system *s, uint64_t seed, char *why,
 			      size_t why_size)

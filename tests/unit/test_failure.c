@@ -112,7 +112,7 @@ static void classes_agree_with_brute_force(void **state)
 	(void)state;
 	struct rng rng;
 	rng_init(&rng, 8);
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		for (uint32_t round = 0; round < 40; round++) {
 			struct layout l;
 			struct failure f;
@@ -141,7 +141,7 @@ static void classes_agree_with_brute_force(void **state)
 static void a_whole_rack_is_recoverable_across_racks_only(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		struct layout l;
 		struct failure f;
 		struct failure_census census;
@@ -182,11 +182,33 @@ static void bad_sets_of_disks_are_refused(void **state)
 	failure_fini(&f);
 }
 
+/* Four lost chunks of lrc:4+2+2 can be one group with its parity and one more, or spread evenly. */
+static void an_lrc_is_refused_since_counts_do_not_decide(void **state)
+{
+	(void)state;
+	const struct system inside = {"lrc:4+2+2", "-/d", 2, 1, 12, 0, 6};
+	const struct system *systems[] = {&small[SMALL_PLANNED], &inside};
+	for (int i = 0; i < 2; i++) {
+		struct layout l;
+		struct failure f;
+		system_need(&l, systems[i], 0);
+		assert_true(l.spec.lrc);
+		assert_int_equal(failure_init(&f, &l, (uint32_t[]){1}, 1), -EOPNOTSUPP);
+		assert_int_equal(failure_init(&f, &l, NULL, 0), -EOPNOTSUPP);
+	}
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
+		struct layout l;
+		system_need(&l, &small[i], 0);
+		assert_false(l.spec.lrc);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(classes_agree_with_brute_force),
 		cmocka_unit_test(a_whole_rack_is_recoverable_across_racks_only),
+		cmocka_unit_test(an_lrc_is_refused_since_counts_do_not_decide),
 		cmocka_unit_test(bad_sets_of_disks_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

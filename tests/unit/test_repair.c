@@ -24,21 +24,25 @@
 struct world {
 	const struct layout *l;
 	uint32_t *disk; /* of each chunk, or GONE */
+	uint32_t *copy; /* that R_ALL made of a chunk whose disk works, or GONE */
 	uint8_t *failed;
-	uint8_t *replaced; /* failed disks whose replacement takes chunks */
+	bool split; /* R_ALL was here: columns may lie in two racks */
 };
 
 static void world_init(struct world *w, const struct layout *l)
 {
 	w->l = l;
 	w->disk = calloc(l->stripes * l->columns * l->rows, sizeof(*w->disk));
+	w->copy = calloc(l->stripes * l->columns * l->rows, sizeof(*w->copy));
 	w->failed = calloc(l->disks, 1);
-	CHECK(w->disk != NULL && w->failed != NULL);
+	w->split = false;
+	CHECK(w->disk != NULL && w->copy != NULL && w->failed != NULL);
 	for (uint64_t s = 0; s < l->stripes; s++) {
 		for (uint32_t i = 0; i < l->columns * l->rows; i++) {
 			struct layout_spot at;
 			CHECK_EQ(layout_locate(l, s, i / l->rows, i % l->rows, &at), 0);
 			w->disk[s * l->columns * l->rows + i] = at.disk;
+			w->copy[s * l->columns * l->rows + i] = GONE;
 		}
 	}
 }
@@ -46,6 +50,7 @@ static void world_init(struct world *w, const struct layout *l)
 static void world_fini(struct world *w)
 {
 	free(w->disk);
+	free(w->copy);
 	free(w->failed);
 }
 
@@ -54,17 +59,34 @@ static uint32_t *world_at(const struct world *w, uint64_t s, uint32_t c, uint32_
 	return &w->disk[(s * w->l->columns + c) * w->l->rows + r];
 }
 
-/* Chunks on newly failed disks are gone, wherever they came from. */
+/*
+ * What is on the disk, or on its replacement if it failed before, is gone; a copy elsewhere takes
+ * its place.
+ */
+static void world_fail_one(struct world *w, uint32_t disk)
+{
+	w->failed[disk] = 1;
+	for (size_t at = 0; at < w->l->stripes * w->l->columns * w->l->rows; at++) {
+		if (w->copy[at] == disk)
+			w->copy[at] = GONE;
+		if (w->disk[at] == disk) {
+			w->disk[at] = w->copy[at];
+			w->copy[at] = GONE;
+		}
+	}
+}
+
+/* Those of the disks fail that have not failed yet. */
 static void world_fail(struct world *w, const uint32_t *disks, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		if (w->failed[disks[i]])
-			continue;
-		w->failed[disks[i]] = 1;
-		for (size_t at = 0; at < w->l->stripes * w->l->columns * w->l->rows; at++)
-			if (w->disk[at] == disks[i])
-				w->disk[at] = GONE;
-	}
+	for (uint32_t i = 0; i < n; i++)
+		if (!w->failed[disks[i]])
+			world_fail_one(w, disks[i]);
+}
+
+static uint32_t *world_copy(const struct world *w, uint64_t s, uint32_t c, uint32_t r)
+{
+	return &w->copy[(s * w->l->columns + c) * w->l->rows + r];
 }
 
 /* Rows and columns of a stripe decoded until nothing moves; true when all chunks came back. */
@@ -103,7 +125,8 @@ static bool peels(const struct world *w, uint64_t s)
 	return left == 0;
 }
 
-static void check_reads(const struct world *w, const struct repair_step *step)
+static void check_reads(const struct world *w, const struct repair_step *step,
+			const struct repair_policy *policy)
 {
 	bool net = step->kind == REPAIR_NETWORK;
 	const struct rs_shape *code = net ? &w->l->spec.net : &w->l->spec.local;
@@ -111,7 +134,9 @@ static void check_reads(const struct world *w, const struct repair_step *step)
 	for (uint32_t i = 0; i < step->reads_n; i++) {
 		const struct repair_chunk *a = &step->reads[i];
 		assert_int_equal(net ? a->row : a->column, step->line);
-		assert_int_equal(*world_at(w, step->stripe, a->column, a->row), a->disk);
+		if (policy->method != REPAIR_ALL ||
+		    *world_copy(w, step->stripe, a->column, a->row) != a->disk)
+			assert_int_equal(*world_at(w, step->stripe, a->column, a->row), a->disk);
 		struct layout_spot at;
 		CHECK_EQ(layout_locate(w->l, step->stripe, a->column, a->row, &at), 0);
 		assert_true(at.disk == a->disk ? at.slot == a->slot : a->slot == REPAIR_SPARE);
@@ -119,6 +144,18 @@ static void check_reads(const struct world *w, const struct repair_step *step)
 			assert_true(a->column != step->reads[j].column ||
 				    a->row != step->reads[j].row);
 	}
+}
+
+/* Chunks of other rows or columns, copies too, are not on this disk, nor other columns in its rack. */
+static void check_apart(const struct world *w, const struct repair_chunk *out, uint32_t c,
+			uint32_t disk)
+{
+	if (disk == GONE)
+		return;
+	assert_int_not_equal(disk, out->disk);
+	if (c != out->column)
+		assert_int_not_equal(layout_disk_rack(w->l, disk),
+				     layout_disk_rack(w->l, out->disk));
 }
 
 /* A rebuilt chunk never shares a disk with its local stripe or a rack with another column. */
@@ -132,15 +169,32 @@ static void check_target(const struct world *w, const struct repair_step *step,
 		assert_int_equal(out->disk, home.disk);
 	for (uint32_t c = 0; c < l->columns; c++) {
 		for (uint32_t r = 0; r < l->rows; r++) {
-			uint32_t disk = *world_at(w, step->stripe, c, r);
-			if (disk == GONE || (c == out->column && r == out->row))
+			if (c == out->column && r == out->row)
 				continue;
-			assert_int_not_equal(disk, out->disk);
-			if (c != out->column)
-				assert_int_not_equal(layout_disk_rack(l, disk),
-						     layout_disk_rack(l, out->disk));
+			check_apart(w, out, c, *world_at(w, step->stripe, c, r));
+			check_apart(w, out, c, *world_copy(w, step->stripe, c, r));
 		}
 	}
+}
+
+/* Only R_ALL writes chunks that are there: at home, and not copied yet. */
+static void put(struct world *w, const struct repair_step *step, const struct repair_chunk *out,
+		const struct repair_policy *policy)
+{
+	uint32_t *at = world_at(w, step->stripe, out->column, out->row);
+	uint32_t *copy = world_copy(w, step->stripe, out->column, out->row);
+	if (*at == GONE) {
+		*at = out->disk;
+		return;
+	}
+	struct layout_spot home;
+	CHECK_EQ(layout_locate(w->l, step->stripe, out->column, out->row, &home), 0);
+	assert_int_equal(policy->method, REPAIR_ALL);
+	assert_int_equal(*at, home.disk);
+	assert_int_equal(*copy, GONE);
+	w->split = true;
+	if (out->disk != home.disk)
+		*copy = out->disk;
 }
 
 static void carry_out(struct world *w, const struct repair_step *step,
@@ -148,26 +202,23 @@ static void carry_out(struct world *w, const struct repair_step *step,
 {
 	bool net = step->kind == REPAIR_NETWORK;
 	uint32_t crossing = 0;
-	check_reads(w, step);
+	check_reads(w, step, policy);
 	assert_true(step->writes_n > 0);
 	uint32_t site = layout_disk_rack(w->l, step->writes[0].disk);
 	for (uint32_t i = 0; i < step->reads_n + step->writes_n; i++) {
 		const struct repair_chunk *a =
 			i < step->reads_n ? &step->reads[i] : &step->writes[i - step->reads_n];
 		bool far = layout_disk_rack(w->l, a->disk) != site;
-		assert_int_equal(a->crosses, net && (policy->site == REPAIR_AT_SERVER || far));
+		assert_int_equal(a->crosses, far || (net && policy->site == REPAIR_AT_SERVER));
 		crossing += a->crosses;
-		assert_false(!net && far);
+		assert_false(!net && far && !w->split);
 	}
 	assert_int_equal(step->crossing, crossing);
 	for (uint32_t i = 0; i < step->writes_n; i++) {
 		const struct repair_chunk *out = &step->writes[i];
-		uint32_t *at = world_at(w, step->stripe, out->column, out->row);
 		assert_int_equal(net ? out->row : out->column, step->line);
-		assert_true(*at == GONE || policy->method == REPAIR_ALL);
-		if (policy->method != REPAIR_ALL)
-			check_target(w, step, out);
-		*at = out->disk;
+		check_target(w, step, out);
+		put(w, step, out, policy);
 	}
 }
 
@@ -261,7 +312,7 @@ static void plans_rebuild_every_chunk_from_chunks_that_are_there(void **state)
 	const uint64_t seed = 11;
 	struct rng rng;
 	rng_init(&rng, seed);
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		for (uint32_t round = 0; round < 24; round++) {
 			struct layout l;
 			uint32_t disks[12];
@@ -292,7 +343,7 @@ static void later_methods_send_less_over_the_network(void **state)
 	struct rng rng;
 	rng_init(&rng, 5);
 	uint64_t sum[4] = {0};
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		struct layout l;
 		uint32_t disks[12];
 		system_need(&l, &small[i], 1);
@@ -357,7 +408,7 @@ static void a_plan_goes_on_from_where_it_was_told(void **state)
 	static struct repair_step step, other;
 	struct rng rng;
 	rng_init(&rng, 3);
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		struct layout l;
 		struct failure f;
 		uint32_t disks[12];
@@ -405,14 +456,42 @@ static struct repair_cursor run_some(struct world *w, const struct failure *f,
 	return at;
 }
 
-/* Disks fail while a repair runs, twice; each new plan builds on what the earlier ones did. */
+static uint64_t count_steps(const struct failure *f, const struct repair_policy *policy,
+			    const struct repair_past *past)
+{
+	static struct repair_step step;
+	struct repair_plan *plan;
+	uint64_t n = 0;
+	CHECK_EQ(repair_plan_open(&plan, f, policy, past), 0);
+	while (repair_plan_next(plan, &step))
+		n++;
+	repair_plan_close(plan);
+	return n;
+}
+
+/* Some of the failed disks fail again, in one of two rounds. */
+static void fail_again(struct world *w, struct rng *rng, const uint32_t *disks, uint32_t n,
+		       struct repair_past *past, uint32_t *again)
+{
+	past->again = again;
+	for (uint32_t i = 0; i < n && rng_below(rng, 2) == 0; i++) {
+		uint32_t disk = disks[rng_below(rng, n)];
+		again[past->again_n++] = disk;
+		world_fail_one(w, disk);
+	}
+}
+
+/*
+ * Disks fail while a repair runs, twice, and now and then replacements of those that failed before;
+ * each new plan builds on what the earlier ones did.
+ */
 static void plans_build_on_what_earlier_plans_did(void **state)
 {
 	(void)state;
 	struct rng rng;
 	rng_init(&rng, 17);
-	for (int round = 0; round < 400; round++) {
-		const struct system *sys = &small[rng_below(&rng, ARRAY_LEN(small))];
+	for (int round = 0; round < 800; round++) {
+		const struct system *sys = &small[rng_below(&rng, SMALL_PLANNED)];
 		struct layout l;
 		system_need(&l, sys, (uint64_t)round);
 		AUTO_FREE uint8_t *lost = calloc(l.stripes, 1);
@@ -420,12 +499,17 @@ static void plans_build_on_what_earlier_plans_did(void **state)
 		struct world w;
 		struct failure f[3];
 		struct repair_past past[2];
-		uint32_t disks[12], n = 0;
+		uint32_t disks[12], again[2][12], n = 0;
+		enum repair_method last =
+			REPAIR_MIN; /* R_ALL gives up stripes that have rows left */
 		world_init(&w, &l);
 		for (int stage = 0; stage < 3; stage++) {
 			struct repair_policy policy = {
-				.method = (enum repair_method)(1 + rng_below(&rng, 3))};
+				.method = (enum repair_method)rng_below(&rng, 4),
+				.parity_inside = rng_below(&rng, 2) == 0};
 			uint64_t steps = stage == 2 ? UINT64_MAX : rng_below(&rng, 30);
+			if (stage > 0)
+				fail_again(&w, &rng, disks, n, &past[stage - 1], again[stage - 1]);
 			n = draw_disks(&rng, &l, n + 1 + (uint32_t)rng_below(&rng, 2), disks, n);
 			world_fail(&w, disks, n);
 			memset(lost, 0, l.stripes);
@@ -433,12 +517,18 @@ static void plans_build_on_what_earlier_plans_did(void **state)
 			struct repair_past *before = stage > 0 ? &past[stage - 1] : NULL;
 			struct repair_cursor at =
 				run_some(&w, &f[stage], &policy, before, steps, lost);
+			last = policy.method;
 			if (stage < 2)
-				past[stage] = (struct repair_past){&f[stage], policy, at, before};
+				past[stage] = (struct repair_past){.failure = &f[stage],
+								   .policy = policy,
+								   .reached = at,
+								   .past = before};
 		}
 		check_all_there(&w, lost);
-		for (uint64_t s = 0; s < l.stripes; s++)
-			assert_int_equal(lost[s], !peels(&w, s));
+		for (uint64_t s = 0; s < l.stripes; s++) {
+			bool gone = !peels(&w, s);
+			assert_true(lost[s] == gone || (lost[s] && last == REPAIR_ALL));
+		}
 		for (int stage = 0; stage < 3; stage++)
 			failure_fini(&f[stage]);
 		world_fini(&w);
@@ -449,7 +539,7 @@ static void plans_build_on_what_earlier_plans_did(void **state)
 static void r_all_goes_on_after_its_past(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		struct layout l;
 		struct failure f;
 		system_need(&l, &small[i], 2);
@@ -473,6 +563,69 @@ static void r_all_goes_on_after_its_past(void **state)
 	}
 }
 
+/*
+ * R_ALL wrote the chunks of disk 2, which worked, to disk 2 again. When that disk fails they are
+ * gone like any others: what was written there is not on its replacement.
+ */
+static void a_disk_that_fails_after_r_all_wrote_to_it_is_repaired(void **state)
+{
+	(void)state;
+	const struct system s = {"mlec:2+1/2+1", "c/c", 3, 1, 3, 0, 4};
+	struct layout l;
+	struct world w;
+	struct failure before, f;
+	uint32_t disks[] = {0, 1, 2};
+	uint8_t lost[4] = {0};
+	system_need(&l, &s, 0);
+	CHECK_EQ(failure_init(&before, &l, disks, 2), 0);
+	CHECK_EQ(failure_init(&f, &l, disks, 3), 0);
+	struct repair_policy all = {.method = REPAIR_ALL}, min = {.method = REPAIR_MIN};
+	struct repair_past past = {.failure = &before, .policy = all};
+	world_init(&w, &l);
+	world_fail(&w, disks, 2);
+	past.reached = run_some(&w, &before, &all, NULL, UINT64_MAX, lost);
+	world_fail(&w, disks, 3);
+	assert_int_equal(count_steps(&f, &min, &past), 4);
+	run_some(&w, &f, &min, &past, UINT64_MAX, lost);
+	check_all_there(&w, lost);
+	assert_int_equal(lost[0] + lost[1] + lost[2] + lost[3], 0);
+	world_fini(&w);
+	failure_fini(&before);
+	failure_fini(&f);
+}
+
+/* Disk 0 was rebuilt on its replacement, which fails as well, and the next one after it. */
+static void a_replacement_that_fails_is_repaired(void **state)
+{
+	(void)state;
+	const struct system s = {"mlec:2+1/2+1", "c/c", 3, 1, 3, 0, 4};
+	struct layout l;
+	struct world w;
+	struct failure f;
+	uint32_t disk = 0;
+	uint8_t lost[4] = {0};
+	system_need(&l, &s, 0);
+	CHECK_EQ(failure_init(&f, &l, &disk, 1), 0);
+	struct repair_policy policy = {.method = REPAIR_MIN};
+	struct repair_past past[3];
+	world_init(&w, &l);
+	for (int i = 0; i < 3; i++) {
+		struct repair_past *before = i > 0 ? &past[i - 1] : NULL;
+		world_fail_one(&w, disk);
+		if (before != NULL) {
+			assert_int_equal(count_steps(&f, &policy, before), 0);
+			before->again = &disk;
+			before->again_n = 1;
+		}
+		assert_int_equal(count_steps(&f, &policy, before), 4);
+		past[i] = (struct repair_past){.failure = &f, .policy = policy, .past = before};
+		past[i].reached = run_some(&w, &f, &policy, before, UINT64_MAX, lost);
+		check_all_there(&w, lost);
+	}
+	world_fini(&w);
+	failure_fini(&f);
+}
+
 static void impossible_plans_are_refused(void **state)
 {
 	(void)state;
@@ -491,6 +644,10 @@ static void impossible_plans_are_refused(void **state)
 	assert_int_equal(repair_plan_open(&plan, &f, &bad, NULL), -EINVAL);
 	struct repair_past past = {.failure = &g, .policy = policy};
 	assert_int_equal(repair_plan_open(&plan, &f, &policy, &past), -EINVAL);
+	past = (struct repair_past){
+		.failure = &f, .policy = policy, .again = &disks[1], .again_n = 1};
+	assert_int_equal(repair_plan_open(&plan, &g, &policy, &past), -EINVAL);
+	past = (struct repair_past){.failure = &g, .policy = policy};
 	past.policy.method = (enum repair_method)4;
 	assert_int_equal(repair_plan_open(&plan, &g, &policy, &past), -EINVAL);
 	failure_fini(&g);
@@ -529,6 +686,8 @@ int main(void)
 		cmocka_unit_test(a_plan_goes_on_from_where_it_was_told),
 		cmocka_unit_test(plans_build_on_what_earlier_plans_did),
 		cmocka_unit_test(r_all_goes_on_after_its_past),
+		cmocka_unit_test(a_disk_that_fails_after_r_all_wrote_to_it_is_repaired),
+		cmocka_unit_test(a_replacement_that_fails_is_repaired),
 		cmocka_unit_test(impossible_plans_are_refused),
 		cmocka_unit_test(nothing_failed_nothing_to_do),
 	};

@@ -58,7 +58,7 @@ static void check_pool(const struct layout *l, uint32_t pool, uint32_t failed,
 static void plans_and_counts_agree_chunk_by_chunk(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
+	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		struct layout l;
 		system_need(&l, &small[i], 6);
 		for (int variant = 0; variant < 10; variant++) {
@@ -146,6 +146,108 @@ static void expected_counts_are_the_mean_over_all_sets_in_single_overlap(void **
 		assert_near(sum[j] + 1, expected[j] + 1, 1e-12);
 }
 
+/* Means over all sets of failed disks that break a pool, and how many do, by looking at each. */
+struct broken {
+	double probability, count[8];
+};
+
+static void brute_broken(const struct layout *l, uint32_t failed, struct broken *b)
+{
+	uint32_t disks[4] = {0, 1, 2, 3};
+	double sets = 0, broken = 0;
+	*b = (struct broken){0};
+	for (;;) {
+		struct failure f;
+		uint64_t exact[8];
+		CHECK_EQ(failure_init(&f, l, disks, failed), 0);
+		assert_int_equal(failure_pool_counts(&f, 0, exact), 0);
+		for (uint32_t j = 0; j <= l->rows && f.catastrophic_n > 0; j++)
+			b->count[j] += (double)exact[j];
+		broken += f.catastrophic_n;
+		sets++;
+		failure_fini(&f);
+		uint32_t i = failed;
+		while (i > 0 && disks[i - 1] == l->pool_disks - failed + i - 1)
+			i--;
+		if (i == 0)
+			break;
+		disks[i - 1]++;
+		for (; i < failed; i++)
+			disks[i] = disks[i - 1] + 1;
+	}
+	for (uint32_t j = 0; j <= l->rows && broken > 0; j++)
+		b->count[j] /= broken;
+	b->probability = broken / sets;
+}
+
+static void counts_of_broken_pools_are_means_over_the_sets_that_break_them(void **state)
+{
+	(void)state;
+	const struct {
+		struct system s;
+		uint32_t failed;
+		double tolerance;
+	} cases[] = {
+		{{"rs:2+1", "-/c", 1, 1, 3, 0, 10}, 2, 1e-12},
+		{{"rs:2+1", "-/c", 1, 1, 3, 0, 10}, 1, 1e-12},
+		{{"rs:2+1", "-/s", 1, 1, 13, 0, 3}, 2, 0.001},
+		{{"rs:2+1", "-/s", 1, 1, 13, 0, 6}, 3, 0.02},
+		{{"rs:4+2", "-/s", 1, 1, 21, 0, 6}, 3, 0.02},
+		{{"rs:4+2", "-/s", 1, 1, 21, 0, 12}, 4, 0.02},
+		{{"rs:4+2", "-/d", 1, 1, 24, 0, 12}, 3, 0.1},
+		{{"rs:4+2", "-/d", 1, 1, 24, 0, 30}, 3, 0.1},
+		{{"rs:3+1", "-/d", 1, 1, 32, 0, 8}, 2, 0.1},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct layout l;
+		struct broken want;
+		double count[8], probability;
+		system_need(&l, &cases[i].s, 5);
+		brute_broken(&l, cases[i].failed, &want);
+		assert_int_equal(
+			repair_counts_catastrophic(&l, cases[i].failed, &probability, count), 0);
+		assert_near(probability, want.probability, cases[i].tolerance);
+		for (uint32_t j = 0; j <= l.rows; j++)
+			assert_near(count[j] + 1, want.count[j] + 1, cases[i].tolerance);
+	}
+}
+
+/* R_ALL and R_FCO: the mean of the plans' costs over all sets that break the pool. */
+static void costs_of_broken_pools_are_means_of_their_plans(void **state)
+{
+	(void)state;
+	const struct system s = {"mlec:2+1/2+1", "c/s", 3, 1, 13, 0, 3};
+	struct layout l;
+	double count[4], probability;
+	system_need(&l, &s, 3);
+	assert_int_equal(repair_counts_catastrophic(&l, 2, &probability, count), 0);
+	for (int m = 0; m < 4; m++) {
+		struct repair_policy policy = {.method = (enum repair_method)m};
+		struct repair_estimate e;
+		double cross = 0, inside = 0, broken = 0;
+		for (uint32_t a = 0; a < 13; a++) {
+			for (uint32_t b = 0; b < a; b++) {
+				struct failure f;
+				struct repair_totals t;
+				struct repair_speed speed;
+				CHECK_EQ(failure_init(&f, &l, (uint32_t[]){a, b}, 2), 0);
+				if (f.catastrophic_n > 0) {
+					assert_int_equal(
+						repair_measure(&f, &policy, &paper, &speed, &t), 0);
+					cross += (double)t.cross_reads;
+					inside += (double)t.local_writes;
+					broken++;
+				}
+				failure_fini(&f);
+			}
+		}
+		repair_counts_cost(&l, &policy, count, &e);
+		assert_near(e.cross_reads, cross / broken, 0.001);
+		assert_near(e.local_writes + 1, inside / broken + 1, 0.001);
+		assert_near(probability, broken / 78, 0.001);
+	}
+}
+
 /* Section 3.3.5 of the paper: what table 3.2 and section 3.4.2 must come out as. */
 static void the_papers_numbers_follow_from_its_setup(void **state)
 {
@@ -175,7 +277,9 @@ static void the_papers_numbers_follow_from_its_setup(void **state)
 			double count[21];
 			struct repair_estimate e;
 			policy.method = (enum repair_method)m;
-			assert_int_equal(repair_counts_expected(&l, 4, count), 0);
+			double probability;
+			assert_int_equal(repair_counts_catastrophic(&l, 4, &probability, count), 0);
+			assert_true(probability == 1);
 			repair_counts_cost(&l, &policy, count, &e);
 			assert_near((e.cross_reads + e.cross_writes) * chunk / tb, want[m], 1e-4);
 		}
@@ -255,6 +359,54 @@ static void a_code_without_parity_has_no_repair(void **state)
 	assert_true(speed.bytes_per_s == 0);
 }
 
+static void an_lrc_has_no_counts_and_no_speed(void **state)
+{
+	(void)state;
+	const struct repair_policy policy = {.method = REPAIR_MIN};
+	struct layout l;
+	struct repair_speed speed = {1, 1, 1};
+	double count[ENCODING_STRIPE_MAX + 1];
+	system_need(&l, &small[SMALL_PLANNED], 0);
+	assert_int_equal(repair_counts_expected(&l, 1, count), -EOPNOTSUPP);
+	assert_int_equal(repair_speed_disk(&l, &policy, &paper, &speed), -EOPNOTSUPP);
+	assert_true(speed.bytes_per_s == 0);
+	repair_speed_pool(&l, &policy, &paper, &speed);
+	assert_true(speed.bytes_per_s == 0);
+}
+
+/* No spare space, or no free rack: writes go to replacements, or to other pools of the same rack. */
+static void speeds_hold_where_there_is_no_room(void **state)
+{
+	(void)state;
+	const struct {
+		struct system s;
+		enum repair_method method;
+		double disk_slack, rack_slack;
+	} cases[] = {
+		{{"mlec:1+1/1+1", "d/d", 2, 1, 2, 0, 300}, REPAIR_ALL, 1e-9, 1e-9},
+		{{"mlec:1+1/1+1", "d/d", 2, 1, 2, 0, 300}, REPAIR_FCO, 1e-9, 1e-9},
+		{{"mlec:1+1/1+1", "d/d", 2, 1, 2, 0, 300}, REPAIR_HYB, 1e-9, 1e-9},
+		{{"mlec:2+1/2+1", "c/s", 3, 1, 3, 0, 300}, REPAIR_FCO, 1e-9, 1e-9},
+		{{"mlec:2+1/2+1", "d/d", 3, 4, 6, 0, 900}, REPAIR_ALL, 0.5, 1e-9},
+		{{"rs:2+1", "d/-", 3, 1, 1, 0, 300}, REPAIR_MIN, 1e-9, 1e-9},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct layout l;
+		struct failure f;
+		struct repair_speed shares, measured;
+		struct repair_totals t;
+		const struct repair_policy policy = {.method = cases[i].method};
+		system_need(&l, &cases[i].s, 1);
+		CHECK_EQ(failure_init(&f, &l, (uint32_t[]){0, 1}, (uint32_t)l.spec.local.p + 1), 0);
+		repair_speed_pool(&l, &policy, &paper, &shares);
+		assert_int_equal(repair_measure(&f, &policy, &paper, &measured, &t), 0);
+		assert_near(measured.disk_limit, shares.disk_limit, cases[i].disk_slack);
+		assert_true(isfinite(shares.bytes_per_s) && shares.bytes_per_s > 0);
+		assert_near(measured.rack_limit, shares.rack_limit, cases[i].rack_slack);
+		failure_fini(&f);
+	}
+}
+
 /* A whole pool of d/d moves over the network, as table 3.2 has it but smaller. */
 static void speed_of_a_pool_is_close_to_a_measured_plan(void **state)
 {
@@ -324,10 +476,14 @@ int main(void)
 		cmocka_unit_test(expected_counts_are_those_of_the_layout),
 		cmocka_unit_test(expected_counts_are_hypergeometric),
 		cmocka_unit_test(expected_counts_are_the_mean_over_all_sets_in_single_overlap),
+		cmocka_unit_test(counts_of_broken_pools_are_means_over_the_sets_that_break_them),
+		cmocka_unit_test(costs_of_broken_pools_are_means_of_their_plans),
 		cmocka_unit_test(the_papers_numbers_follow_from_its_setup),
 		cmocka_unit_test(speeds_are_close_to_measured_plans),
 		cmocka_unit_test(single_overlap_is_between_clustered_and_declustered),
 		cmocka_unit_test(a_code_without_parity_has_no_repair),
+		cmocka_unit_test(an_lrc_has_no_counts_and_no_speed),
+		cmocka_unit_test(speeds_hold_where_there_is_no_room),
 		cmocka_unit_test(speeds_of_a_pool_follow_where_the_writes_go),
 		cmocka_unit_test(speed_of_a_pool_is_close_to_a_measured_plan),
 		cmocka_unit_test(a_pool_with_fewer_disks_than_rows_is_hit_everywhere),

@@ -69,7 +69,7 @@ bool rt_cancelled(void);
 void rt_shield_enter(void);
 void rt_shield_leave(void);
 
-/* Let other fibers run. Does not fail, except with -ECANCELED in a crashed simulated process. */
+/* Let other fibers run, always; -ECANCELED afterwards in a crashed simulated process, else 0. */
 int rt_yield(void);
 
 /* Waits. 0 when the time came. */

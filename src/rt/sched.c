@@ -453,10 +453,8 @@ void rt_cancel(struct rt_fiber *f)
 int rt_yield(void)
 {
 	struct rt_fiber *f = current_fiber;
-	if (f->loop->dead)
-		return fiber_check();
 	make_ready(f);
 	leave_fiber(f);
 	current_fiber = f;
-	return 0;
+	return f->loop->dead ? fiber_check() : 0;
 }

@@ -304,17 +304,21 @@ static int channel_connect(struct rpc_channel *ch, struct client_conn **out)
 	return rc == -ETIME ? -ETIMEDOUT : rc;
 }
 
-/* Wait longer after each failure, up to a bound, and not all clients at the same moment. */
-static void channel_plan_next(struct rpc_channel *ch)
+uint64_t client_backoff_ns(const struct rpc_channel *ch, unsigned failures)
 {
 	uint64_t delay = ch->opts.backoff_max_ns;
-	if (ch->failures == 0)
+	if (failures == 0)
 		delay = 0;
-	else if (ch->failures < 32)
-		delay = min_u64(delay, ch->opts.backoff_min_ns << (ch->failures - 1));
+	else if (failures < 32)
+		delay = min_u64(delay, ch->opts.backoff_min_ns << (failures - 1));
 	if (delay > 1)
 		delay = delay / 2 + rt_random_u64() % (delay - delay / 2);
-	ch->not_before_ns = rt_now_ns() + delay;
+	return delay;
+}
+
+static void channel_plan_next(struct rpc_channel *ch)
+{
+	ch->not_before_ns = rt_now_ns() + client_backoff_ns(ch, ch->failures);
 }
 
 static void channel_failed(struct rpc_channel *ch, int rc)

@@ -217,6 +217,17 @@ static void refuse(struct refusal *f, uint64_t *counter, int err, const char *te
 	*f = (struct refusal){.err = err, .text = text};
 }
 
+/* Its checksum was right, so the sender meant it: no retry will help, unlike after -EBADMSG. */
+static void refuse_malformed(struct refusal *f, struct rpc_counters *n, int rc, const char *text)
+{
+	if (rc == -EMSGSIZE)
+		refuse(f, &n->too_large, rc, "the body takes more memory than allowed");
+	else if (rc == -EBADMSG)
+		refuse(f, &n->bad_body, -EINVAL, text);
+	else
+		refuse(f, &n->overloads, rc, err_text(rc));
+}
+
 /* Context and body, which stand at meta. */
 static void request_parse(struct rpc_request *r, const struct frame_header *h, const uint8_t *meta,
 			  struct refusal *f)
@@ -224,7 +235,8 @@ static void request_parse(struct rpc_request *r, const struct frame_header *h, c
 	struct rpc_counters *n = &r->conn->server->counters;
 	int rc = rpc_context_read(&r->context, &r->arena, meta, h->context_len);
 	if (rc < 0) {
-		refuse(f, &n->bad_body, rc, "the context does not parse");
+		refuse_malformed(f, n, rc,
+				 "the context does not parse; sending it again does not help");
 		return;
 	}
 	rc = body_unpack(r->type->request, &r->arena, meta + h->context_len, h->body_len, &r->body);
@@ -233,10 +245,9 @@ static void request_parse(struct rpc_request *r, const struct frame_header *h, c
 		r->arena.limit_bytes = r->arena.used_bytes + body_limit(r->type->response_max);
 		rc = body_new(r->type->response, &r->arena, &r->reply);
 	}
-	if (rc == -EMSGSIZE)
-		refuse(f, &n->too_large, rc, "the body takes more memory than allowed");
-	else if (rc < 0)
-		refuse(f, &n->bad_body, rc, "the body does not parse");
+	if (rc < 0)
+		refuse_malformed(f, n, rc,
+				 "the body does not parse; sending it again does not help");
 }
 
 static int request_read_meta(struct rpc_request *r, const struct frame_header *h, struct refusal *f)

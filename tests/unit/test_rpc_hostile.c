@@ -244,8 +244,8 @@ static void a_bad_request_is_refused_and_the_connection_lives(struct fixture *f)
 	} cases[] = {
 		{spoil_body, &n->bad_body_crc, EBADMSG},
 		{spoil_payload_crc, &n->bad_payload_crc, EBADMSG},
-		{spoil_message, &n->bad_body, EBADMSG},
-		{spoil_context, &n->bad_body, EBADMSG},
+		{spoil_message, &n->bad_body, EINVAL},
+		{spoil_context, &n->bad_body, EINVAL},
 		{spoil_type, &n->unknown_type, ENOSYS},
 		{use_type_without_payload, &n->too_large, EMSGSIZE},
 	};
@@ -269,6 +269,85 @@ static void a_bad_request_is_refused_and_the_connection_lives(struct fixture *f)
 	buf_pool_stats(&f->server_pool.bufs, &stats);
 	CHECK(stats.in_use_bytes == 0);
 	rt_sock_close(s);
+}
+
+static void what_does_not_parse_is_not_sent_again(struct fixture *f)
+{
+	Terrane__Rpc__Tags q = tags_of(1, "\xff");
+	struct rpc_call call = fixture_call(&type_echo, &q);
+	call.retry = true;
+	call.timeout_ns = 0;
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), -EINVAL);
+	CHECK(strstr(reply.error, "the body does not parse") != NULL && !reply.maybe_executed);
+	CHECK(rpc_channel_counters(f->channel)->retries == 0);
+	CHECK(rpc_server_counters(f->server)->bad_body == 1);
+}
+
+struct patient {
+	struct fixture *f;
+	const struct rpc_call *call;
+	int rc;
+	bool maybe_executed;
+};
+
+static void patient_main(void *arg)
+{
+	struct patient *p = arg;
+	AUTO_REPLY struct rpc_reply reply;
+	p->rc = rpc_call(p->f->channel, p->call, &reply);
+	p->maybe_executed = reply.maybe_executed;
+}
+
+/* A checksum that is wrong each time, as behind a broken network card. */
+static int call_with_bad_payload(struct fixture *f, uint64_t timeout_ns, struct rpc_reply *reply)
+{
+	AUTO_BUF struct buf *b = fixture_payload(f, 5000, 1);
+	Terrane__Rpc__Tags q = tags_of(1, "");
+	struct rpc_call call = fixture_call(&type_echo, &q);
+	call.payload = rpc_slice_of(b);
+	call.payload.crc ^= 1;
+	call.retry = true;
+	call.timeout_ns = timeout_ns;
+	return rpc_call(f->channel, &call, reply);
+}
+
+static void retries_pause_and_when_time_runs_out_the_reason_is_told(struct fixture *f)
+{
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(call_with_bad_payload(f, 1 * NS_PER_S, &reply), -EBADMSG);
+	CHECK(strstr(reply.error, "the payload does not match its checksum") != NULL);
+	CHECK(!reply.maybe_executed && reply.message == NULL);
+	/* 10, 20, 40, 80, then every 100 ms at most, each no less than half of that. */
+	uint64_t retries = rpc_channel_counters(f->channel)->retries;
+	CHECK(retries >= 3 && retries <= 23);
+}
+
+static void retries_end_also_without_a_deadline(struct fixture *f)
+{
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(call_with_bad_payload(f, 0, &reply), -EBADMSG);
+	CHECK(strstr(reply.error, "checksum (after 64 tries)") != NULL);
+	CHECK(rpc_server_counters(f->server)->bad_payload_crc == RPC_TRIES_MAX);
+	CHECK(rpc_channel_counters(f->channel)->retries == RPC_TRIES_MAX - 1);
+}
+
+/* The first try is lost, no second connection is made: the first loss is the news. */
+static void a_lost_try_is_told_when_no_other_can_be_made(struct fixture *f)
+{
+	Terrane__Rpc__Tags q = tags_of(60000, "");
+	struct rpc_call call = fixture_call(&type_sleep, &q);
+	call.retry = true;
+	call.timeout_ns = 2 * NS_PER_S;
+	struct patient p = {.f = f, .call = &call};
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "patient", patient_main, &p), 0);
+	fixture_await(&f->service.sleeping, 1);
+	f->service.deaf = true; /* does not answer when cancelled */
+	fixture_stop_server(f, 0);
+	rt_join(fiber);
+	CHECK_RC(p.rc, -ECONNRESET);
+	CHECK(p.maybe_executed);
 }
 
 static void a_body_that_swells_is_refused(struct fixture *f)
@@ -663,6 +742,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_EVERY_WORLD(a_bad_header_is_answered_with_a_goodbye_and_the_end),
 		IN_EVERY_WORLD(a_bad_request_is_refused_and_the_connection_lives),
+		IN_EVERY_WORLD(what_does_not_parse_is_not_sent_again),
+		IN_EVERY_WORLD(retries_pause_and_when_time_runs_out_the_reason_is_told),
+		IN_WORLD(retries_end_also_without_a_deadline, "sim"),
+		IN_WORLD(a_lost_try_is_told_when_no_other_can_be_made, "sim"),
 		IN_EVERY_WORLD(a_body_that_swells_is_refused),
 		IN_EVERY_WORLD(a_cancel_for_nothing_does_no_harm),
 		IN_EVERY_WORLD(half_a_frame_and_silence_is_closed),

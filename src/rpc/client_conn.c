@@ -240,8 +240,14 @@ static void conn_count_end(struct client_conn *c, int rc)
 		n->cut_frames++;
 	if (c->out.error == -ETIMEDOUT)
 		n->stalled_writes++;
-	if (rc != -EPIPE && rc != -ECANCELED)
+	if (rc == -EPIPE || rc == -ECANCELED)
+		return;
+	/* Who waits for an answer gets the error and decides what it is worth. */
+	if (list_empty(&c->pending))
 		log_info("rpc_connection_lost", "peer=%s err=%s", c->channel->addr, err_name(rc));
+	else
+		log_debug("rpc_connection_lost", "peer=%s err=%s calls=%zu", c->channel->addr,
+			  err_name(rc), map_count(&c->calls));
 }
 
 /* Nothing of it is used by the channel any more; calls that were given to it fail. */

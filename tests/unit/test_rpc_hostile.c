@@ -702,6 +702,30 @@ static void false_server_main(void *arg)
 	}
 }
 
+/* One call to a server that plays the trick. */
+static void call_false_server(struct fixture *f, enum trick trick, int want)
+{
+	struct false_server fs = {.trick = trick};
+	CHECK_RC(rt_listen(&fs.listener, f->addr), 0);
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "false-server", false_server_main, &fs), 0);
+	fixture_open_channel(f);
+	Terrane__Rpc__Tags q = tags_of(1, "");
+	struct rpc_call call = fixture_call(&type_echo, &q);
+	call.timeout_ns = 400 * NS_PER_MS;
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), want);
+	CHECK(reply.maybe_executed && reply.message == NULL);
+	if (trick == TRICK_SILENCE)
+		CHECK(rpc_channel_counters(f->channel)->silent_peers == 1);
+	if (trick == TRICK_WRONG_ID)
+		CHECK(rpc_channel_counters(f->channel)->late == 1);
+	fixture_close_channel(f);
+	rt_cancel(fiber);
+	rt_join(fiber);
+	rt_listener_close(fs.listener);
+}
+
 static void a_false_server_harms_only_the_call(struct fixture *f)
 {
 	static const int wanted[TRICK_COUNT] = {
@@ -713,27 +737,36 @@ static void a_false_server_harms_only_the_call(struct fixture *f)
 	};
 	fixture_stop_server(f, 0);
 	fixture_close_channel(f);
-	struct false_server fs = {0};
-	CHECK_RC(rt_listen(&fs.listener, f->addr), 0);
-	struct rt_fiber *fiber = NULL;
-	CHECK_RC(rt_spawn(&fiber, "false-server", false_server_main, &fs), 0);
-	for (fs.trick = 0; fs.trick < TRICK_COUNT; fs.trick++) {
-		fixture_open_channel(f);
-		Terrane__Rpc__Tags q = tags_of(1, "");
-		struct rpc_call call = fixture_call(&type_echo, &q);
-		call.timeout_ns = 400 * NS_PER_MS;
-		AUTO_REPLY struct rpc_reply reply;
-		CHECK_RC(rpc_call(f->channel, &call, &reply), wanted[fs.trick]);
-		CHECK(reply.maybe_executed && reply.message == NULL);
-		if (fs.trick == TRICK_SILENCE)
-			CHECK(rpc_channel_counters(f->channel)->silent_peers == 1);
-		if (fs.trick == TRICK_WRONG_ID)
-			CHECK(rpc_channel_counters(f->channel)->late == 1);
-		fixture_close_channel(f);
-	}
-	rt_cancel(fiber);
-	rt_join(fiber);
-	rt_listener_close(fs.listener);
+	for (enum trick t = 0; t < TRICK_COUNT; t++)
+		call_false_server(f, t, wanted[t]);
+}
+
+struct log_seen {
+	unsigned info;
+	unsigned debug;
+};
+
+static void see_log(void *ctx, const char *line, size_t len)
+{
+	struct log_seen *seen = ctx;
+	if (memmem(line, len, "rpc_connection_lost", 19) == NULL)
+		return;
+	seen->info += memmem(line, len, "info ", 5) != NULL;
+	seen->debug += memmem(line, len, "debug ", 6) != NULL;
+}
+
+/* The call fails with -ECONNRESET, which is for the caller to report. */
+static void a_loss_that_a_caller_is_told_of_is_not_logged_as_news(struct fixture *f)
+{
+	struct log_seen seen = {0};
+	struct log_config config = {.level = LOG_DEBUG, .ctx = &seen, .write = see_log};
+	fixture_stop_server(f, 0);
+	fixture_close_channel(f);
+	log_setup(&config);
+	call_false_server(f, TRICK_GARBAGE, -ECONNRESET);
+	log_setup(NULL);
+	log_set_level(LOG_ERROR);
+	CHECK(seen.info == 0 && seen.debug == 1);
 }
 
 int main(void)
@@ -757,6 +790,7 @@ int main(void)
 		IN_EVERY_WORLD(a_peer_that_does_not_read_takes_bounded_memory),
 		IN_EVERY_WORLD(a_flood_of_requests_runs_a_few_at_a_time),
 		IN_EVERY_WORLD(a_false_server_harms_only_the_call),
+		IN_EVERY_WORLD(a_loss_that_a_caller_is_told_of_is_not_logged_as_news),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

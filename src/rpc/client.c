@@ -9,6 +9,8 @@
 #include "base/err.h"
 #include "rpc/client_conn.h"
 
+#define ERROR_TEXT_MAX 256
+
 static uint64_t or_default(uint64_t value, uint64_t def)
 {
 	return value != 0 ? value : def;
@@ -214,6 +216,56 @@ static int call_once(struct rpc_channel *ch, const struct rpc_call *args, struct
 	return rc;
 }
 
+/* A try that failed, for when there is no time for another. */
+struct failed_try {
+	int rc;
+	char text[ERROR_TEXT_MAX];
+};
+
+static void failed_keep(struct failed_try *f, int rc, const struct rpc_reply *reply)
+{
+	f->rc = rc;
+	snprintf(f->text, sizeof(f->text), "%s",
+		 reply->error[0] != 0 ? reply->error : err_text(rc));
+}
+
+/* With the count of tries, because the words alone do not show that it was not for want of them. */
+static void failed_tell(const struct failed_try *f, unsigned tries, struct rpc_reply *reply)
+{
+	char text[ERROR_TEXT_MAX + 32];
+	snprintf(text, sizeof(text), "%s (after %u tries)", f->text, tries);
+	reply_reset(reply);
+	arena_reset(&reply->arena, sizeof(text));
+	const char *told = arena_strdup(&reply->arena, text);
+	if (told != NULL)
+		reply->error = told;
+}
+
+static int call_tries(struct rpc_channel *ch, const struct rpc_call *args, struct rpc_reply *reply)
+{
+	struct failed_try failed = {0};
+	bool again = false;
+	unsigned tries = 1;
+	int rc = call_once(ch, args, reply, &again);
+	while (rc < 0 && again && args->retry) {
+		failed_keep(&failed, rc, reply);
+		if (tries == RPC_TRIES_MAX)
+			break;
+		rc = rt_sleep_ns(client_backoff_ns(ch, tries));
+		reply_reset(reply);
+		if (rc < 0)
+			break;
+		tries++;
+		ch->counters.retries++;
+		rc = call_once(ch, args, reply, &again);
+	}
+	if (failed.rc != 0 && (rc == -ETIME || (again && tries == RPC_TRIES_MAX))) {
+		rc = failed.rc;
+		failed_tell(&failed, tries, reply);
+	}
+	return rc;
+}
+
 int rpc_call(struct rpc_channel *ch, const struct rpc_call *args, struct rpc_reply *reply)
 {
 	arena_init(&reply->arena, 0);
@@ -224,12 +276,7 @@ int rpc_call(struct rpc_channel *ch, const struct rpc_call *args, struct rpc_rep
 		rt_deadline_narrow(rt_now_ns() + args->timeout_ns);
 	ch->callers++;
 	ch->counters.requests++;
-	bool again = false;
-	int rc = call_once(ch, args, reply, &again);
-	while (rc < 0 && again && args->retry) {
-		ch->counters.retries++;
-		rc = call_once(ch, args, reply, &again);
-	}
+	int rc = call_tries(ch, args, reply);
 	ch->callers--;
 	rt_deadline_set(before);
 	if (rc < 0) {

@@ -17,8 +17,11 @@
  *   an answer that is not whole    -EBADMSG, -EMSGSIZE
  * After any error reply.maybe_executed tells whether the service may have executed the request.
  *
- * With retry a call whose connection was lost is sent again, with the same bytes, until its deadline:
- * only for requests that the service executes once however often they come.
+ * With retry a call whose connection was lost or whose bytes were damaged is sent again, with the same
+ * bytes, after a pause that grows (backoff_min_ns to backoff_max_ns), until its deadline, at most
+ * RPC_TRIES_MAX times; waiting for a connection does not count. When the time runs out after a try
+ * failed, the call returns how that try failed, with its words, rather than -ETIME. Only for requests
+ * that the service executes once however often they come.
  *
  * A channel belongs to the loop it was opened on.
  */
@@ -35,6 +38,8 @@
 #include "rpc/pool.h"
 #include "rpc/type.h"
 
+#define RPC_TRIES_MAX 64
+
 struct rpc_channel;
 
 struct rpc_channel_options {
@@ -43,7 +48,7 @@ struct rpc_channel_options {
 	uint64_t stall_ns;       /* silence inside a frame, or a peer that does not read; 0: 30 s */
 	uint64_t silence_ns;     /* a call ran out of time and nothing at all came for so long: the
 			      * connection is given up; 0: 2 s */
-	uint64_t backoff_min_ns; /* before the second attempt to connect; 0: 20 ms */
+	uint64_t backoff_min_ns; /* before the second attempt to connect or to call; 0: 20 ms */
 	uint64_t backoff_max_ns; /* 0: 2 s */
 	size_t calls_max;        /* under way at once, more wait; 0: 4096 */
 };

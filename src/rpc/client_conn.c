@@ -240,8 +240,14 @@ static void conn_count_end(struct client_conn *c, int rc)
 		n->cut_frames++;
 	if (c->out.error == -ETIMEDOUT)
 		n->stalled_writes++;
-	if (rc != -EPIPE && rc != -ECANCELED)
+	if (rc == -EPIPE || rc == -ECANCELED)
+		return;
+	/* Who waits for an answer gets the error and decides what it is worth. */
+	if (list_empty(&c->pending))
 		log_info("rpc_connection_lost", "peer=%s err=%s", c->channel->addr, err_name(rc));
+	else
+		log_debug("rpc_connection_lost", "peer=%s err=%s calls=%zu", c->channel->addr,
+			  err_name(rc), map_count(&c->calls));
 }
 
 /* Nothing of it is used by the channel any more; calls that were given to it fail. */
@@ -304,17 +310,21 @@ static int channel_connect(struct rpc_channel *ch, struct client_conn **out)
 	return rc == -ETIME ? -ETIMEDOUT : rc;
 }
 
-/* Wait longer after each failure, up to a bound, and not all clients at the same moment. */
-static void channel_plan_next(struct rpc_channel *ch)
+uint64_t client_backoff_ns(const struct rpc_channel *ch, unsigned failures)
 {
 	uint64_t delay = ch->opts.backoff_max_ns;
-	if (ch->failures == 0)
+	if (failures == 0)
 		delay = 0;
-	else if (ch->failures < 32)
-		delay = min_u64(delay, ch->opts.backoff_min_ns << (ch->failures - 1));
+	else if (failures < 32)
+		delay = min_u64(delay, ch->opts.backoff_min_ns << (failures - 1));
 	if (delay > 1)
 		delay = delay / 2 + rt_random_u64() % (delay - delay / 2);
-	ch->not_before_ns = rt_now_ns() + delay;
+	return delay;
+}
+
+static void channel_plan_next(struct rpc_channel *ch)
+{
+	ch->not_before_ns = rt_now_ns() + client_backoff_ns(ch, ch->failures);
 }
 
 static void channel_failed(struct rpc_channel *ch, int rc)

@@ -61,6 +61,10 @@ struct rpc_channel {
 /* The channel's fiber. */
 void client_channel_main(void *channel);
 
+/* How long to pause after so many failures: longer after each, up to a bound, and not all clients for
+ * the same time. */
+uint64_t client_backoff_ns(const struct rpc_channel *ch, unsigned failures);
+
 void client_conn_unref(struct client_conn *c);
 
 #endif

@@ -29,6 +29,7 @@
 	X(unexpected_frame, "frames of a kind that has no place there")           \
 	X(cut_frames, "connections that ended inside a frame")                    \
 	X(stalled_frames, "connections closed for silence inside a frame")        \
+	X(evicted, "connections closed as too slow while others waited")          \
 	X(stalled_writes, "connections closed because the peer did not read")     \
 	X(idle_closed, "connections closed because nothing came for long")        \
 	X(silent_peers, "connections given up because the peer did not answer")   \

@@ -90,20 +90,47 @@ static size_t in_take_ahead(struct rpc_in *in, uint8_t *dst, size_t len)
 	return n;
 }
 
+/* Until when len bytes of bulk must be here. */
+static uint64_t in_bulk_end(const struct rpc_in *in, size_t len)
+{
+	if (in->stall_ns == 0)
+		return RT_NEVER;
+	return rt_now_ns() + in->stall_ns + len * NS_PER_S / IN_RATE_MIN;
+}
+
+/* A whole piece, before the end. */
+static int in_piece(struct rpc_in *in, uint8_t *dst, size_t piece, uint64_t end_ns)
+{
+	uint64_t now = rt_now_ns();
+	if (now >= end_ns)
+		return -ETIMEDOUT;
+	uint64_t timeout_ns = end_ns == RT_NEVER ? 0 : min_u64(in->stall_ns, end_ns - now);
+	int64_t n = in_recv(in, dst, piece, piece, timeout_ns);
+	if (n < 0)
+		return in_stalled((int)n);
+	in->cut = (size_t)n < piece;
+	return in->cut ? -ECONNRESET : 0;
+}
+
+int in_await(struct rpc_in *in, size_t len)
+{
+	return in_stalled(in_fill(in, len, in->stall_ns));
+}
+
 int in_read(struct rpc_in *in, uint8_t *dst, size_t len, uint32_t *crc)
 {
+	uint64_t end_ns = in_bulk_end(in, len);
 	size_t done = in_take_ahead(in, dst, len);
 	uint32_t sum = crc32c(0, dst, done);
+	in->read_bytes = done;
 	while (done < len) {
 		size_t piece = min_u64(len - done, IN_PIECE_BYTES);
-		int64_t n = in_recv(in, dst + done, piece, piece, in->stall_ns);
-		if (n < 0)
-			return in_stalled((int)n);
-		in->cut = (size_t)n < piece;
-		if (in->cut)
-			return -ECONNRESET;
+		int rc = in_piece(in, dst + done, piece, end_ns);
+		if (rc < 0)
+			return rc;
 		sum = crc32c(sum, dst + done, piece);
 		done += piece;
+		in->read_bytes = done;
 	}
 	*crc = sum;
 	return 0;
@@ -111,15 +138,13 @@ int in_read(struct rpc_in *in, uint8_t *dst, size_t len, uint32_t *crc)
 
 int in_skip(struct rpc_in *in, size_t len)
 {
+	uint64_t end_ns = in_bulk_end(in, len);
 	size_t done = in_take_ahead(in, NULL, len);
 	while (done < len) {
 		size_t piece = min_u64(len - done, IN_BYTES);
-		int64_t n = in_recv(in, in->bytes, piece, piece, in->stall_ns);
-		if (n < 0)
-			return in_stalled((int)n);
-		in->cut = (size_t)n < piece;
-		if (in->cut)
-			return -ECONNRESET;
+		int rc = in_piece(in, in->bytes, piece, end_ns);
+		if (rc < 0)
+			return rc;
 		done += piece;
 	}
 	return 0;

@@ -36,10 +36,9 @@ void rpc_pool_init(struct rpc_pool *p, uint64_t limit_bytes)
 void rpc_pool_fini(struct rpc_pool *p)
 {
 	assert(p->waiting == 0);
-	/* A message under way points into p. Posting is for other threads, which do not crash alone:
-	 * it arrives. */
-	while (atomic_load(&p->posted))
-		rt_yield();
+	/* A message under way points into p: it arrives, or the process is dead and it never does. */
+	while (atomic_load(&p->posted) && rt_yield() == 0)
+		;
 	buf_pool_fini(&p->bufs);
 }
 

@@ -98,6 +98,7 @@ static void server_set_options(struct rpc_server *s, const struct rpc_server_opt
 static void server_free(struct rpc_server *s)
 {
 	assert(list_empty(&s->conns));
+	incoming_fini(&s->incoming);
 	rt_listener_close(s->listener);
 	struct list *node;
 	while ((node = list_pop_front(&s->free_requests)) != NULL) {
@@ -121,7 +122,7 @@ int rpc_server_open(struct rpc_server **out, const char *addr, const struct rpc_
 	list_init(&s->conns);
 	list_init(&s->free_requests);
 	rt_cond_init(&s->conn_gone);
-	int rc = 0;
+	int rc = incoming_init(&s->incoming, o->pool);
 	for (size_t i = 0; i < o->method_count && rc == 0; i++)
 		rc = server_add_method(s, &o->methods[i]);
 	if (rc == 0)
@@ -180,6 +181,7 @@ void rpc_server_stats(const struct rpc_server *s, struct rpc_server_stats *out)
 	*out = s->stats;
 	out->connections = s->conn_count;
 	out->in_flight = s->in_flight;
+	out->incoming_peak_bytes = s->incoming.peak_bytes;
 	const struct server_conn *c;
 	list_for_each_entry(c, &s->conns, link)
 		out->out_queue_peak = max_u64(out->out_queue_peak, c->out.peak_bytes);

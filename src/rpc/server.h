@@ -114,9 +114,10 @@ const struct rpc_counters *rpc_server_counters(const struct rpc_server *s);
 struct rpc_server_stats {
 	size_t connections;
 	size_t in_flight;
-	size_t in_flight_peak;   /* over all connections */
-	size_t out_queue_peak;   /* bytes, of one connection */
-	size_t share_peak_bytes; /* of one connection */
+	size_t in_flight_peak;      /* over all connections */
+	size_t out_queue_peak;      /* bytes, of one connection */
+	size_t share_peak_bytes;    /* of one connection */
+	size_t incoming_peak_bytes; /* held for what was on its way in, over all connections */
 };
 void rpc_server_stats(const struct rpc_server *s, struct rpc_server_stats *out);
 

@@ -103,12 +103,6 @@ static int request_charge(struct rpc_request *r, size_t bytes)
 	return 0;
 }
 
-static int request_buf(struct rpc_request *r, size_t len, struct buf **out)
-{
-	int rc = request_charge(r, buf_cap_for(len));
-	return rc < 0 ? rc : rpc_pool_get(r->conn->server->opts.pool, len, out);
-}
-
 void *rpc_alloc(struct rpc_request *r, size_t len)
 {
 	return arena_alloc(&r->arena, len);
@@ -117,7 +111,10 @@ void *rpc_alloc(struct rpc_request *r, size_t len)
 int rpc_reply_buf(struct rpc_request *r, size_t len, struct buf **out)
 {
 	*out = NULL;
-	return len > r->type->response_payload_max ? -EMSGSIZE : request_buf(r, len, out);
+	if (len > r->type->response_payload_max)
+		return -EMSGSIZE;
+	int rc = request_charge(r, buf_cap_for(len));
+	return rc < 0 ? rc : rpc_pool_get(r->conn->server->opts.pool, len, out);
 }
 
 void rpc_reply_payload_take(struct rpc_request *r, struct rpc_slice payload)
@@ -220,6 +217,17 @@ static void refuse(struct refusal *f, uint64_t *counter, int err, const char *te
 	*f = (struct refusal){.err = err, .text = text};
 }
 
+/* Its checksum was right, so the sender meant it: no retry will help, unlike after -EBADMSG. */
+static void refuse_malformed(struct refusal *f, struct rpc_counters *n, int rc, const char *text)
+{
+	if (rc == -EMSGSIZE)
+		refuse(f, &n->too_large, rc, "the body takes more memory than allowed");
+	else if (rc == -EBADMSG)
+		refuse(f, &n->bad_body, -EINVAL, text);
+	else
+		refuse(f, &n->overloads, rc, err_text(rc));
+}
+
 /* Context and body, which stand at meta. */
 static void request_parse(struct rpc_request *r, const struct frame_header *h, const uint8_t *meta,
 			  struct refusal *f)
@@ -227,7 +235,8 @@ static void request_parse(struct rpc_request *r, const struct frame_header *h, c
 	struct rpc_counters *n = &r->conn->server->counters;
 	int rc = rpc_context_read(&r->context, &r->arena, meta, h->context_len);
 	if (rc < 0) {
-		refuse(f, &n->bad_body, rc, "the context does not parse");
+		refuse_malformed(f, n, rc,
+				 "the context does not parse; sending it again does not help");
 		return;
 	}
 	rc = body_unpack(r->type->request, &r->arena, meta + h->context_len, h->body_len, &r->body);
@@ -236,10 +245,9 @@ static void request_parse(struct rpc_request *r, const struct frame_header *h, c
 		r->arena.limit_bytes = r->arena.used_bytes + body_limit(r->type->response_max);
 		rc = body_new(r->type->response, &r->arena, &r->reply);
 	}
-	if (rc == -EMSGSIZE)
-		refuse(f, &n->too_large, rc, "the body takes more memory than allowed");
-	else if (rc < 0)
-		refuse(f, &n->bad_body, rc, "the body does not parse");
+	if (rc < 0)
+		refuse_malformed(f, n, rc,
+				 "the body does not parse; sending it again does not help");
 }
 
 static int request_read_meta(struct rpc_request *r, const struct frame_header *h, struct refusal *f)
@@ -257,9 +265,7 @@ static int request_read_meta(struct rpc_request *r, const struct frame_header *h
 		if (rc == 0)
 			crc = crc32c(0, meta, len);
 	} else {
-		rc = rpc_pool_get(c->server->opts.pool, len, &apart);
-		if (rc == 0)
-			rc = in_read(&c->in, apart->data, len, &crc);
+		rc = incoming_read(&c->server->incoming, &c->in, len, &apart, &crc);
 		meta = apart != NULL ? apart->data : NULL;
 	}
 	if (rc < 0)
@@ -280,11 +286,12 @@ static int request_read_payload(struct rpc_request *r, const struct frame_header
 		return 0;
 	if (f->err != 0)
 		return in_skip(&c->in, h->payload_len);
-	int rc = request_buf(r, h->payload_len, &r->payload.buf);
+	int rc = request_charge(r, buf_cap_for(h->payload_len));
 	if (rc < 0)
 		return rc;
 	r->payload.len = h->payload_len;
-	rc = in_read(&c->in, r->payload.buf->data, h->payload_len, &r->payload.crc);
+	rc = incoming_read(&c->server->incoming, &c->in, h->payload_len, &r->payload.buf,
+			   &r->payload.crc);
 	if (rc == 0 && r->payload.crc != h->payload_crc)
 		refuse(f, &c->server->counters.bad_payload_crc, -EBADMSG,
 		       "the payload does not match its checksum");
@@ -399,7 +406,7 @@ static int conn_one_frame(struct server_conn *c)
 /* The stream is lost, so nothing that is queued matters. */
 static bool stream_gone(int rc)
 {
-	return rc != -EPROTO && rc != -EBADMSG && rc != -EMSGSIZE && rc != -ETIME;
+	return rc != -EPROTO && rc != -EBADMSG && rc != -EMSGSIZE && rc != -ETIME && rc != -EAGAIN;
 }
 
 static void conn_count_end(struct server_conn *c, int rc)
@@ -409,6 +416,8 @@ static void conn_count_end(struct server_conn *c, int rc)
 		n->stalled_frames++;
 	else if (rc == -ETIME)
 		n->idle_closed++;
+	else if (rc == -EAGAIN)
+		n->evicted++;
 	else if (c->in.cut)
 		n->cut_frames++;
 	if (c->out.error == -ETIMEDOUT)
@@ -449,6 +458,9 @@ static void conn_main(void *arg)
 	rt_group_join(&c->handlers);
 	if (rc == -ECANCELED)
 		conn_send_error(c, FRAME_GOODBYE, NULL, -ESHUTDOWN, err_text(-ESHUTDOWN), false);
+	if (rc == -EAGAIN)
+		conn_send_error(c, FRAME_GOODBYE, NULL, -EAGAIN,
+				"sent too slowly while others waited for memory", false);
 	out_fini(&c->out);
 	conn_free(c);
 	rt_shield_leave();

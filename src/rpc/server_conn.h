@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "rpc/incoming.h"
 #include "rpc/server.h"
 #include "rpc/stream.h"
 
@@ -22,6 +23,7 @@ struct rpc_server {
 	size_t free_count;
 	size_t in_flight;
 	bool stopping;
+	struct incoming incoming;
 	struct rpc_counters counters;
 	struct rpc_server_stats stats;
 };

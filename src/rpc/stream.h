@@ -30,6 +30,7 @@
 
 #define IN_BYTES ((size_t)(16 * KIB))
 #define IN_PIECE_BYTES ((size_t)(256 * KIB)) /* bulk is checksummed while still in the cache */
+#define IN_RATE_MIN ((uint64_t)(1 * MIB))    /* bytes a second, of bulk, beside stall_ns */
 
 struct rpc_in {
 	struct rt_sock *sock;
@@ -38,6 +39,7 @@ struct rpc_in {
 	size_t tail;
 	uint64_t stall_ns; /* the longest silence inside a frame; 0: any */
 	uint64_t heard_ns; /* when something last came */
+	size_t read_bytes; /* how much of the present or last in_read came, in whole pieces */
 	bool cut;          /* the peer ended the stream inside a frame */
 };
 
@@ -55,8 +57,12 @@ void in_fini(struct rpc_in *in);
 int in_header(struct rpc_in *in, uint64_t idle_ns, const uint8_t **at);
 /* The next len <= IN_BYTES bytes in one piece, valid until the next call. */
 int in_view(struct rpc_in *in, size_t len, const uint8_t **at);
-/* The next len bytes to dst, and their CRC. */
+/* Wait until the next len <= IN_BYTES bytes are here, without taking them. */
+int in_await(struct rpc_in *in, size_t len);
+/* The next len bytes to dst, and their CRC. Each piece must come within stall_ns, and all within
+ * stall_ns and len / IN_RATE_MIN together, so that many pieces buy no more time than few. */
 int in_read(struct rpc_in *in, uint8_t *dst, size_t len, uint32_t *crc);
+/* Drop the next len bytes, within the same times. */
 int in_skip(struct rpc_in *in, size_t len);
 
 #define OUT_BATCH_BYTES ((size_t)(16 * KIB))

@@ -115,7 +115,7 @@ void fixture_start_server(struct fixture *f)
 		.connections_max = f->connections_max,
 		.in_flight_max = FIXTURE_IN_FLIGHT,
 		.share_bytes = FIXTURE_SHARE_BYTES,
-		.stall_ns = FIXTURE_STALL_NS,
+		.stall_ns = f->stall_ns,
 	};
 	CHECK_RC(rpc_server_open(&f->server, f->addr, &o), 0);
 	snprintf(f->addr, sizeof(f->addr), "%s", rpc_server_addr(f->server));
@@ -220,6 +220,7 @@ static void fixture_main(void *arg)
 	CHECK(f != NULL);
 	f->world = run->test->world;
 	f->connections_max = FIXTURE_CONNECTIONS;
+	f->stall_ns = FIXTURE_STALL_NS;
 	snprintf(f->addr, sizeof(f->addr), "%s", run->addr);
 	rpc_pool_init(&f->pool, 64 * MIB);
 	rpc_pool_init(&f->server_pool, 16 * MIB);

@@ -60,6 +60,7 @@ struct fixture {
 	struct rpc_server *server;
 	struct rpc_channel *channel;
 	size_t connections_max; /* of the server when it is started next */
+	uint64_t stall_ns;      /* the same */
 };
 
 void fixture_start_server(struct fixture *f);

@@ -10,6 +10,7 @@
 
 #include "base/crc.h"
 #include "base/rng.h"
+#include "rt/sim.h"
 #include "rt/sync.h"
 
 /* --- answers come back ----------------------------------------------------------------------- */
@@ -396,6 +397,85 @@ static void a_pool_serves_those_who_wait_in_order(struct fixture *f)
 	rpc_pool_fini(&pool);
 }
 
+/* --- a pool and another loop ----------------------------------------------------------------- */
+
+struct lender {
+	struct rt_msg msg;
+	struct buf *b;
+};
+
+/* Holds the buffer for a moment that some crash of the process falls into. */
+static void lender_main(void *arg)
+{
+	struct lender *l = arg;
+	(void)rt_sleep_ns(10 * NS_PER_US);
+	buf_unref(l->b);
+	l->b = NULL;
+	for (unsigned i = 0; i < 10; i++)
+		(void)rt_sleep_ns(NS_PER_US);
+}
+
+static void lend_there(struct rt_msg *msg)
+{
+	struct lender *l = container_of(msg, struct lender, msg);
+	CHECK_RC(rt_spawn(NULL, "lender", lender_main, l), 0);
+}
+
+static void waiter_main(void *arg)
+{
+	AUTO_BUF struct buf *b = NULL;
+	int rc = rpc_pool_get(arg, 1 * MIB, &b);
+	CHECK(rc == 0 || rc == -ECANCELED);
+}
+
+static void pool_process_main(void *arg)
+{
+	unsigned *ends = arg;
+	struct lender lender = {.msg.fn = lend_there};
+	struct rpc_pool pool;
+	struct rt_loop *other = NULL;
+	struct rt_fiber *waiter = NULL;
+	rpc_pool_init(&pool, 1 * MIB);
+	if (rt_loop_open(&other, "other") == 0) {
+		CHECK_RC(rpc_pool_get(&pool, 1 * MIB, &lender.b), 0);
+		CHECK_RC(rt_spawn(&waiter, "waiter", waiter_main, &pool), 0);
+		rt_post(other, &lender.msg);
+		rt_join(waiter);
+		rt_loop_close(other);
+		buf_unref(lender.b); /* still here when the crash came before the message */
+	}
+	rpc_pool_fini(&pool);
+	++*ends;
+}
+
+static bool ended_twice(void *ends)
+{
+	return *(unsigned *)ends >= 2;
+}
+
+/* A buffer released on another loop posts a message, which is lost when the process crashes. */
+static void a_pool_ends_with_a_process_that_crashes_at_any_wait(void **state)
+{
+	(void)state;
+	uint64_t waits = 0;
+	uint64_t crashes = 0;
+	for (uint64_t nth = 1; nth == 1 || nth <= waits; nth++) {
+		struct sim_config config;
+		sim_config_init(&config, 1, 0);
+		struct sim *sim = sim_open(&config);
+		CHECK(sim != NULL);
+		unsigned ends = 0;
+		struct sim_node *node = sim_node_add(sim, "node", 0);
+		sim_node_start(node, pool_process_main, &ends);
+		sim_node_crash_at(node, nth, false);
+		CHECK(sim_run_until(sim, ended_twice, &ends, 600 * NS_PER_S));
+		crashes += sim_node_lives(node) == 2;
+		waits = max_u64(waits, sim_node_waits(node));
+		sim_close(sim);
+	}
+	CHECK(waits > 10 && crashes == waits);
+}
+
 int main(void)
 {
 	log_set_level(LOG_WARN);
@@ -419,6 +499,7 @@ int main(void)
 		IN_EVERY_WORLD(payloads_beyond_the_pool_wait_in_the_client),
 		IN_EVERY_WORLD(large_bodies_are_bounded_together),
 		IN_EVERY_WORLD(a_pool_serves_those_who_wait_in_order),
+		cmocka_unit_test(a_pool_ends_with_a_process_that_crashes_at_any_wait),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -244,8 +244,8 @@ static void a_bad_request_is_refused_and_the_connection_lives(struct fixture *f)
 	} cases[] = {
 		{spoil_body, &n->bad_body_crc, EBADMSG},
 		{spoil_payload_crc, &n->bad_payload_crc, EBADMSG},
-		{spoil_message, &n->bad_body, EBADMSG},
-		{spoil_context, &n->bad_body, EBADMSG},
+		{spoil_message, &n->bad_body, EINVAL},
+		{spoil_context, &n->bad_body, EINVAL},
 		{spoil_type, &n->unknown_type, ENOSYS},
 		{use_type_without_payload, &n->too_large, EMSGSIZE},
 	};
@@ -269,6 +269,85 @@ static void a_bad_request_is_refused_and_the_connection_lives(struct fixture *f)
 	buf_pool_stats(&f->server_pool.bufs, &stats);
 	CHECK(stats.in_use_bytes == 0);
 	rt_sock_close(s);
+}
+
+static void what_does_not_parse_is_not_sent_again(struct fixture *f)
+{
+	Terrane__Rpc__Tags q = tags_of(1, "\xff");
+	struct rpc_call call = fixture_call(&type_echo, &q);
+	call.retry = true;
+	call.timeout_ns = 0;
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), -EINVAL);
+	CHECK(strstr(reply.error, "the body does not parse") != NULL && !reply.maybe_executed);
+	CHECK(rpc_channel_counters(f->channel)->retries == 0);
+	CHECK(rpc_server_counters(f->server)->bad_body == 1);
+}
+
+struct patient {
+	struct fixture *f;
+	const struct rpc_call *call;
+	int rc;
+	bool maybe_executed;
+};
+
+static void patient_main(void *arg)
+{
+	struct patient *p = arg;
+	AUTO_REPLY struct rpc_reply reply;
+	p->rc = rpc_call(p->f->channel, p->call, &reply);
+	p->maybe_executed = reply.maybe_executed;
+}
+
+/* A checksum that is wrong each time, as behind a broken network card. */
+static int call_with_bad_payload(struct fixture *f, uint64_t timeout_ns, struct rpc_reply *reply)
+{
+	AUTO_BUF struct buf *b = fixture_payload(f, 5000, 1);
+	Terrane__Rpc__Tags q = tags_of(1, "");
+	struct rpc_call call = fixture_call(&type_echo, &q);
+	call.payload = rpc_slice_of(b);
+	call.payload.crc ^= 1;
+	call.retry = true;
+	call.timeout_ns = timeout_ns;
+	return rpc_call(f->channel, &call, reply);
+}
+
+static void retries_pause_and_when_time_runs_out_the_reason_is_told(struct fixture *f)
+{
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(call_with_bad_payload(f, 1 * NS_PER_S, &reply), -EBADMSG);
+	CHECK(strstr(reply.error, "the payload does not match its checksum") != NULL);
+	CHECK(!reply.maybe_executed && reply.message == NULL);
+	/* 10, 20, 40, 80, then every 100 ms at most, each no less than half of that. */
+	uint64_t retries = rpc_channel_counters(f->channel)->retries;
+	CHECK(retries >= 3 && retries <= 23);
+}
+
+static void retries_end_also_without_a_deadline(struct fixture *f)
+{
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(call_with_bad_payload(f, 0, &reply), -EBADMSG);
+	CHECK(strstr(reply.error, "checksum (after 64 tries)") != NULL);
+	CHECK(rpc_server_counters(f->server)->bad_payload_crc == RPC_TRIES_MAX);
+	CHECK(rpc_channel_counters(f->channel)->retries == RPC_TRIES_MAX - 1);
+}
+
+/* The first try is lost, no second connection is made: the first loss is the news. */
+static void a_lost_try_is_told_when_no_other_can_be_made(struct fixture *f)
+{
+	Terrane__Rpc__Tags q = tags_of(60000, "");
+	struct rpc_call call = fixture_call(&type_sleep, &q);
+	call.retry = true;
+	call.timeout_ns = 2 * NS_PER_S;
+	struct patient p = {.f = f, .call = &call};
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "patient", patient_main, &p), 0);
+	fixture_await(&f->service.sleeping, 1);
+	f->service.deaf = true; /* does not answer when cancelled */
+	fixture_stop_server(f, 0);
+	rt_join(fiber);
+	CHECK_RC(p.rc, -ECONNRESET);
+	CHECK(p.maybe_executed);
 }
 
 static void a_body_that_swells_is_refused(struct fixture *f)
@@ -340,6 +419,120 @@ static void silence_between_frames_is_fine(struct fixture *f)
 	CHECK_RC(rt_sleep_ns(2 * FIXTURE_STALL_NS), 0);
 	raw_expect_alive(s, 2);
 	rt_sock_close(s);
+}
+
+/* A server that is patient with silence, so that nothing but pressure moves it. */
+static void restart_patient(struct fixture *f, uint64_t stall_ns)
+{
+	fixture_stop_server(f, 0);
+	f->connections_max = 64;
+	f->stall_ns = stall_ns;
+	fixture_start_server(f);
+}
+
+struct starver {
+	struct fixture *f;
+	size_t first_bytes; /* of the payload of 1 MiB */
+	size_t piece_bytes; /* so many more after each pause; 0: silence */
+	uint64_t pause_ns;
+	size_t sent_bytes;
+	uint64_t lasted_ns;
+};
+
+/* Sends a request's payload slowly until the server hangs up. */
+static void starver_main(void *arg)
+{
+	struct starver *v = arg;
+	struct raw_frame r = raw_request(type_echo.type, 1, 0);
+	AUTO_FREE uint8_t *zeroes = calloc(1, 1 * MIB);
+	CHECK(zeroes != NULL);
+	r.h.payload_len = 1 * MIB;
+	frame_encode(r.bytes, &r.h);
+	struct rt_sock *s = raw_connect(v->f);
+	uint64_t start = rt_now_ns();
+	int rc = raw_send(s, r.bytes, r.len);
+	if (rc == 0)
+		rc = raw_send(s, zeroes, v->first_bytes);
+	v->sent_bytes = v->first_bytes;
+	while (rc == 0 && v->piece_bytes > 0 && v->sent_bytes + v->piece_bytes < 1 * MIB) {
+		rc = rt_sleep_ns(v->pause_ns);
+		if (rc == 0)
+			rc = raw_send(s, zeroes, v->piece_bytes);
+		v->sent_bytes += v->piece_bytes;
+	}
+	uint8_t rest[256];
+	while (rc == 0 && rt_sock_recv(s, rest, sizeof(rest), 1) > 0)
+		;
+	v->lasted_ns = rt_now_ns() - start;
+	rt_sock_close(s);
+}
+
+/* Three blobs on a connection of their own; the longest that one took. */
+static uint64_t three_blobs_take(struct fixture *f)
+{
+	struct rpc_channel *ch = NULL;
+	CHECK_RC(rpc_channel_open(&ch, f->addr, &(struct rpc_channel_options){.pool = &f->pool}),
+		 0);
+	AUTO_BUF struct buf *b = fixture_payload(f, 1 * MIB, 7);
+	uint64_t longest = 0;
+	for (unsigned i = 0; i < 3; i++) {
+		Terrane__Rpc__Tags q = tags_of(i, "blob");
+		struct rpc_call call = fixture_call(&type_echo, &q);
+		call.payload = rpc_slice_of(b);
+		uint64_t start = rt_now_ns();
+		AUTO_REPLY struct rpc_reply reply;
+		CHECK_RC(rpc_call(ch, &call, &reply), 0);
+		CHECK(reply.payload.len == b->len);
+		longest = max_u64(longest, rt_now_ns() - start);
+	}
+	rpc_channel_close(ch);
+	return longest;
+}
+
+/* Forty announce 1 MiB each to a server that has 16 and stop, or trickle: others get through. */
+static void slow_senders_do_not_keep_the_memory(struct fixture *f)
+{
+	static const struct starver kinds[] = {
+		{.first_bytes = 1000},
+		{.first_bytes = 100000},
+		{.first_bytes = 100000, .piece_bytes = 1000, .pause_ns = 100 * NS_PER_MS},
+		{.first_bytes = 300000, .piece_bytes = 10000, .pause_ns = 1 * NS_PER_S},
+	};
+	for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
+		restart_patient(f, 30 * NS_PER_S);
+		struct starver starvers[40];
+		struct rt_group g;
+		rt_group_init(&g);
+		for (size_t i = 0; i < ARRAY_LEN(starvers); i++) {
+			starvers[i] = kinds[k];
+			starvers[i].f = f;
+			CHECK_RC(rt_group_spawn(&g, "starver", starver_main, &starvers[i]), 0);
+		}
+		CHECK_RC(rt_sleep_ns(200 * NS_PER_MS), 0);
+		CHECK(three_blobs_take(f) < 9 * NS_PER_S);
+		struct rpc_server_stats stats;
+		rpc_server_stats(f->server, &stats);
+		CHECK(stats.incoming_peak_bytes <= 8 * MIB);
+		/* Who holds no memory is left alone. */
+		uint64_t evicted = rpc_server_counters(f->server)->evicted;
+		CHECK(kinds[k].first_bytes == 1000 ? evicted == 0 : evicted >= 8);
+		CHECK(rpc_server_counters(f->server)->stalled_frames == 0);
+		rt_group_cancel(&g);
+		rt_group_join(&g);
+	}
+}
+
+/* Nobody else wants the memory: slowness is fine, up to a bound for the whole payload. */
+static void a_payload_in_slow_pieces_is_closed_in_the_end(struct fixture *f)
+{
+	restart_patient(f, 4 * NS_PER_S);
+	struct starver slow = {
+		.f = f, .first_bytes = 1000, .piece_bytes = 100 * KIB, .pause_ns = 1 * NS_PER_S};
+	starver_main(&slow);
+	CHECK(slow.sent_bytes > 400 * KIB && slow.sent_bytes < 800 * KIB);
+	CHECK(slow.lasted_ns >= 5 * NS_PER_S && slow.lasted_ns < 8 * NS_PER_S);
+	CHECK(rpc_server_counters(f->server)->stalled_frames == 1);
+	CHECK(rpc_server_counters(f->server)->evicted == 0);
 }
 
 /* --- too much -------------------------------------------------------------------------------- */
@@ -509,6 +702,30 @@ static void false_server_main(void *arg)
 	}
 }
 
+/* One call to a server that plays the trick. */
+static void call_false_server(struct fixture *f, enum trick trick, int want)
+{
+	struct false_server fs = {.trick = trick};
+	CHECK_RC(rt_listen(&fs.listener, f->addr), 0);
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "false-server", false_server_main, &fs), 0);
+	fixture_open_channel(f);
+	Terrane__Rpc__Tags q = tags_of(1, "");
+	struct rpc_call call = fixture_call(&type_echo, &q);
+	call.timeout_ns = 400 * NS_PER_MS;
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), want);
+	CHECK(reply.maybe_executed && reply.message == NULL);
+	if (trick == TRICK_SILENCE)
+		CHECK(rpc_channel_counters(f->channel)->silent_peers == 1);
+	if (trick == TRICK_WRONG_ID)
+		CHECK(rpc_channel_counters(f->channel)->late == 1);
+	fixture_close_channel(f);
+	rt_cancel(fiber);
+	rt_join(fiber);
+	rt_listener_close(fs.listener);
+}
+
 static void a_false_server_harms_only_the_call(struct fixture *f)
 {
 	static const int wanted[TRICK_COUNT] = {
@@ -520,27 +737,36 @@ static void a_false_server_harms_only_the_call(struct fixture *f)
 	};
 	fixture_stop_server(f, 0);
 	fixture_close_channel(f);
-	struct false_server fs = {0};
-	CHECK_RC(rt_listen(&fs.listener, f->addr), 0);
-	struct rt_fiber *fiber = NULL;
-	CHECK_RC(rt_spawn(&fiber, "false-server", false_server_main, &fs), 0);
-	for (fs.trick = 0; fs.trick < TRICK_COUNT; fs.trick++) {
-		fixture_open_channel(f);
-		Terrane__Rpc__Tags q = tags_of(1, "");
-		struct rpc_call call = fixture_call(&type_echo, &q);
-		call.timeout_ns = 400 * NS_PER_MS;
-		AUTO_REPLY struct rpc_reply reply;
-		CHECK_RC(rpc_call(f->channel, &call, &reply), wanted[fs.trick]);
-		CHECK(reply.maybe_executed && reply.message == NULL);
-		if (fs.trick == TRICK_SILENCE)
-			CHECK(rpc_channel_counters(f->channel)->silent_peers == 1);
-		if (fs.trick == TRICK_WRONG_ID)
-			CHECK(rpc_channel_counters(f->channel)->late == 1);
-		fixture_close_channel(f);
-	}
-	rt_cancel(fiber);
-	rt_join(fiber);
-	rt_listener_close(fs.listener);
+	for (enum trick t = 0; t < TRICK_COUNT; t++)
+		call_false_server(f, t, wanted[t]);
+}
+
+struct log_seen {
+	unsigned info;
+	unsigned debug;
+};
+
+static void see_log(void *ctx, const char *line, size_t len)
+{
+	struct log_seen *seen = ctx;
+	if (memmem(line, len, "rpc_connection_lost", 19) == NULL)
+		return;
+	seen->info += memmem(line, len, "info ", 5) != NULL;
+	seen->debug += memmem(line, len, "debug ", 6) != NULL;
+}
+
+/* The call fails with -ECONNRESET, which is for the caller to report. */
+static void a_loss_that_a_caller_is_told_of_is_not_logged_as_news(struct fixture *f)
+{
+	struct log_seen seen = {0};
+	struct log_config config = {.level = LOG_DEBUG, .ctx = &seen, .write = see_log};
+	fixture_stop_server(f, 0);
+	fixture_close_channel(f);
+	log_setup(&config);
+	call_false_server(f, TRICK_GARBAGE, -ECONNRESET);
+	log_setup(NULL);
+	log_set_level(LOG_ERROR);
+	CHECK(seen.info == 0 && seen.debug == 1);
 }
 
 int main(void)
@@ -549,15 +775,22 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_EVERY_WORLD(a_bad_header_is_answered_with_a_goodbye_and_the_end),
 		IN_EVERY_WORLD(a_bad_request_is_refused_and_the_connection_lives),
+		IN_EVERY_WORLD(what_does_not_parse_is_not_sent_again),
+		IN_EVERY_WORLD(retries_pause_and_when_time_runs_out_the_reason_is_told),
+		IN_WORLD(retries_end_also_without_a_deadline, "sim"),
+		IN_WORLD(a_lost_try_is_told_when_no_other_can_be_made, "sim"),
 		IN_EVERY_WORLD(a_body_that_swells_is_refused),
 		IN_EVERY_WORLD(a_cancel_for_nothing_does_no_harm),
 		IN_EVERY_WORLD(half_a_frame_and_silence_is_closed),
 		IN_EVERY_WORLD(silence_between_frames_is_fine),
+		IN_WORLD(slow_senders_do_not_keep_the_memory, "sim"),
+		IN_WORLD(a_payload_in_slow_pieces_is_closed_in_the_end, "sim"),
 		IN_EVERY_WORLD(connections_beyond_the_limit_are_told_and_closed),
 		IN_WORLD(a_thousand_connections_are_served_and_no_more, "sim"),
 		IN_EVERY_WORLD(a_peer_that_does_not_read_takes_bounded_memory),
 		IN_EVERY_WORLD(a_flood_of_requests_runs_a_few_at_a_time),
 		IN_EVERY_WORLD(a_false_server_harms_only_the_call),
+		IN_EVERY_WORLD(a_loss_that_a_caller_is_told_of_is_not_logged_as_news),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,26 +40,29 @@ static int plan_grow(struct plan *p)
 	return 0;
 }
 
-int draft_add_step(struct draft *d, const struct stripe_code *s, int first, int stride,
-		   const int *sources, int n_sources, const int *targets, int n_targets)
+int draft_new_step(struct draft *d, int n_in, int n_out, struct plan_step **step)
 {
 	int err = plan_grow(d->plan);
 	if (err != 0)
 		return err;
-	struct plan_step *step = &d->plan->steps[d->plan->n_steps];
-	err = step_init(step, n_sources, n_targets);
+	*step = &d->plan->steps[d->plan->n_steps++];
+	return step_init(*step, n_in, n_out);
+}
+
+int draft_add_step(struct draft *d, const struct stripe_code *s, int first, int stride,
+		   const int *sources, int n_sources, const int *targets, int n_targets)
+{
+	struct plan_step *step;
+	int err = draft_new_step(d, n_sources, n_targets, &step);
 	if (err == 0)
 		err = gf_solve(s, sources, n_sources, targets, n_targets, step->m.coef);
-	if (err != 0) {
-		step_fini(step);
+	if (err != 0)
 		return err;
-	}
 	matrix_ready(&step->m);
 	for (int i = 0; i < n_sources; i++)
 		step->in[i] = first + sources[i] * stride;
 	for (int i = 0; i < n_targets; i++)
 		step->out[i] = first + targets[i] * stride;
-	d->plan->n_steps++;
 	return 0;
 }
 

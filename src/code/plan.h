@@ -12,7 +12,8 @@
  * costs less. For other lrc the plan is the cheaper of local repair and the cheapest basis of the
  * whole stripe. For mlec the parts are chosen one after the other, cheapest first, each by the
  * cheapest tree of row and column repairs given what has been read already; a cheaper way to do all
- * at once may exist.
+ * at once may exist. What repairs of rows and columns cannot reach is solved from the lines around it
+ * without regard to costs: that happens only when nothing else would save the data.
  */
 #ifndef CODE_PLAN_H
 #define CODE_PLAN_H
@@ -46,7 +47,7 @@ struct plan {
 
 /*
  * Plans to have the wanted chunks, whole. cost[i] is the cost of chunk i, one for each chunk of the
- * code. Returns 0, -ENODATA when they cannot be had, -EINVAL for a chunk number out of range or
+ * code. Returns 0, -ENODATA when what can be read does not determine them, -EINVAL for a chunk number out of range or
  * named twice, n_wanted < 1 or chunk_len 0, -ENOMEM.
  */
 int plan_rebuild(const struct codec *c, uint64_t chunk_len, const uint32_t *cost, const int *wanted,

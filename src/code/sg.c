@@ -94,11 +94,32 @@ static int walk_step(struct walk *w, size_t left)
 	return (int)run;
 }
 
+static void sg_zero(const struct sg *s)
+{
+	for (int i = 0; i < s->count; i++)
+		if (s->iov[i].iov_len > 0)
+			memset(s->iov[i].iov_base, 0, s->iov[i].iov_len);
+}
+
+/* More inputs than a stripe can have, as only stopping sets of an mlec do: one after the other. */
+static void sg_dot_wide(const struct kernel *kernel, const struct product *p, size_t len,
+			const struct sg *chunks)
+{
+	for (int i = 0; i < p->m->rows; i++)
+		sg_zero(&chunks[p->out[i]]);
+	for (int i = 0; i < p->m->cols; i++)
+		sg_mad(kernel, p, i, len, &chunks[p->in[i]], chunks);
+}
+
 void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
 	    const struct sg *chunks)
 {
 	struct walk w;
 	w.n = 0;
+	if (p->m->cols + p->m->rows > ENCODING_STRIPE_MAX) {
+		sg_dot_wide(kernel, p, len, chunks);
+		return;
+	}
 	for (int i = 0; i < p->m->cols; i++)
 		walk_add(&w, &chunks[p->in[i]]);
 	walk_add_outputs(&w, p, chunks);

@@ -48,7 +48,7 @@ struct product {
 	const int *out; /* m->rows chunk numbers */
 };
 
-/* All chunks passed sg_check() with this len. */
+/* All chunks passed sg_check() with this len. Any number of inputs, fewer than 255 outputs. */
 void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
 	    const struct sg *chunks);
 

@@ -160,6 +160,58 @@ static void large_codes_rebuild_after_random_losses(void **state)
 	}
 }
 
+/* rebuild() holds the plan against code_health(), which is held against rank in its own test. */
+static void stopping_sets_are_rebuilt_where_they_are_tolerated(void **state)
+{
+	static const struct {
+		const char *text;
+		int n, row_losses, column_losses, rounds;
+	} all[] = {{"mlec:5+2/4+1", 12, 3, 2, 60},
+		   {"mlec:2+2/2+2", 12, 3, 3, 60},
+		   {"mlec:10+2/17+3", 24, 3, 4, 20},
+		   {"mlec:9+8/9+8", 140, 10, 10, 3}, /* more than one step makes */
+		   {"mlec:40+2/40+1", 12, 3, 2, 3}}; /* more inputs than a stripe has */
+	struct rng rng;
+	rng_init(&rng, 37);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		struct rig r;
+		rig_open(&r, all[i].text, 70, &rng);
+		rig_encode(&r);
+		for (int round = 0; round < all[i].rounds; round++) {
+			int lost[256];
+			random_stopping_set(&rng, &r.e->mlec, all[i].n, all[i].row_losses,
+					    all[i].column_losses, lost);
+			rig_cut(&r, &rng);
+			rebuild(&r, lost, all[i].n, &rng);
+		}
+		rig_fini(&r);
+	}
+}
+
+/* One stopping set can be solved, another in the same block cannot. */
+static void what_is_determined_is_rebuilt_although_the_block_is_lost(void **state)
+{
+	struct rng rng;
+	struct rig r;
+	struct plan *p = NULL;
+	uint32_t cost[20 * 12];
+	int lost[16] = {5, 9, 12, 14, 16, 17, 21, 22, 25, 29, 30, 31};
+	rng_init(&rng, 38);
+	rig_open(&r, "mlec:10+2/19+1", 33, &rng);
+	rig_encode(&r);
+	for (int i = 0; i < 12; i++) /* the same cells in columns of 20 */
+		lost[i] = lost[i] / 5 * 20 + lost[i] % 5;
+	set_costs(cost, r.total, lost, 12);
+	for (int i = 0; i < 6; i++) /* three columns lose the same two rows */
+		cost[(8 + i % 3) * 20 + 10 + i / 3] = CHUNK_LOST;
+	assert_int_equal(plan_rebuild(r.codec, r.len, cost, lost, 12, &p), 0);
+	run_plan(p, &r, &rng);
+	plan_close(p);
+	lost[12] = 8 * 20 + 10;
+	assert_int_equal(plan_rebuild(r.codec, r.len, cost, lost, 13, &p), -ENODATA);
+	rig_fini(&r);
+}
+
 /* ---- cheapest ---- */
 
 struct oracle {
@@ -563,6 +615,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(small_codes_rebuild_after_every_tolerated_loss),
 		cmocka_unit_test(large_codes_rebuild_after_random_losses),
+		cmocka_unit_test(stopping_sets_are_rebuilt_where_they_are_tolerated),
+		cmocka_unit_test(what_is_determined_is_rebuilt_although_the_block_is_lost),
 		cmocka_unit_test(no_set_of_reads_is_cheaper_than_the_plan),
 		cmocka_unit_test(lrc_repairs_locally_when_it_can),
 		cmocka_unit_test(a_slow_chunk_is_read_around_when_that_is_cheaper),

@@ -22,13 +22,26 @@
 
 #define CHUNK_LOST UINT32_MAX
 
+/* Bytes of a chunk. */
+struct plan_span {
+	uint64_t off, len;
+};
+
+/* At most two: a range that begins in one chunk and ends in another wants the end of one, the front
+ * of the other. By offset, with a gap between. */
+struct plan_spans {
+	int n;
+	struct plan_span at[2];
+};
+
 struct plan_read {
 	int chunk;
 	uint64_t off, len; /* bytes of the chunk */
 };
 
-/* Chunks out = m * chunks in. */
+/* Chunks out = m * chunks in, in these bytes. */
 struct plan_step {
+	struct plan_spans spans;
 	struct matrix m;
 	int *in;  /* m.cols chunk numbers */
 	int *out; /* m.rows chunk numbers */
@@ -37,12 +50,12 @@ struct plan_step {
 struct plan {
 	const struct kernel *kernel;
 	int total;     /* chunks of the code */
-	uint64_t cost; /* of all reads */
+	uint64_t cost; /* of all chunks that are read */
 	int n_reads;
-	struct plan_read *reads; /* by chunk number */
+	struct plan_read *reads; /* by chunk number and offset; at most two of a chunk */
 	int n_steps;             /* 0 when all that is wanted is read as it is */
 	struct plan_step *steps; /* in this order: a step may use what earlier ones made */
-	uint64_t off, len;       /* the bytes of each chunk that the steps work on */
+	uint64_t off, len;       /* holds all bytes of each chunk that steps work on */
 };
 
 /*
@@ -64,7 +77,8 @@ void plan_close(struct plan *p);
 
 /*
  * Computes. chunks is indexed by chunk number; entries for all inputs and outputs of steps hold
- * bytes [off, off + len) of their chunk, exactly. Outputs include chunks that nobody asked for when
+ * bytes [off, off + len) of their chunk, exactly; only those in the spans of steps are looked at or
+ * written. Outputs include chunks that nobody asked for when
  * they are needed on the way (mlec). 0, -EINVAL or -EOVERFLOW for wrong sizes.
  */
 int plan_run(const struct plan *p, const struct sg *chunks);

@@ -175,7 +175,7 @@ static void encode_line(const struct codec *c, int i, bool flat, size_t off, siz
 		in[j] = line.in_first + j * line.step;
 	for (int j = 0; j < line.m->rows; j++)
 		out[j] = line.out_first + j * line.step;
-	struct product p = {line.m, in, out};
+	struct product p = {line.m, in, out, 0};
 	if (flat)
 		sg_dot_flat(c->kernel, &p, off, (int)len, chunks);
 	else

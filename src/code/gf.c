@@ -150,9 +150,17 @@ void gf_lrc_rows(const struct lrc_shape *s, uint8_t *rows)
 			rows[g * s->k + j] = j / size == g;
 }
 
+#define VECTOR_MIN 64 /* bytes from which on a table for ISA-L pays */
+
 /* dst -= c * src */
 static void row_subtract(uint8_t *dst, const uint8_t *src, uint8_t c, int n)
 {
+	uint8_t table[32];
+	if (n >= VECTOR_MIN) {
+		gf_vect_mul_init(c, table);
+		ec_encode_data_update(n, 1, 1, 0, table, (uint8_t *)(uintptr_t)src, &dst);
+		return;
+	}
 	for (int i = 0; i < n; i++)
 		dst[i] ^= gf_mul(c, src[i]);
 }
@@ -172,11 +180,7 @@ static void row_swap(uint8_t *a, uint8_t *b, int n)
 	}
 }
 
-/*
- * Gauss and Jordan on `rows` equations of `unknowns` variables with `width` - `unknowns` right-hand
- * sides; pivot[v] is the equation that now gives variable v, or -1. Returns the rank.
- */
-static int eliminate(uint8_t *a, int rows, int unknowns, int width, int *pivot)
+int gf_eliminate(uint8_t *a, int rows, int unknowns, int width, int *pivot)
 {
 	int rank = 0;
 	for (int v = 0; v < unknowns; v++) {
@@ -254,7 +258,7 @@ int gf_solve(const struct stripe_code *c, const int *reads, int n_reads, const i
 		for (int t = 0; t < n_targets; t++)
 			row[s.n_parity + t] = code_coef(c, targets[t], s.missing[u]);
 	}
-	int rank = eliminate(a, s.n_missing, s.n_parity, width, s.pivot);
+	int rank = gf_eliminate(a, s.n_missing, s.n_parity, width, s.pivot);
 	for (int u = rank; u < s.n_missing; u++)
 		for (int t = 0; t < n_targets; t++)
 			if (a[u * width + s.n_parity + t] != 0)

@@ -52,4 +52,10 @@ int gf_solve(const struct stripe_code *c, const int *reads, int n_reads, const i
  */
 int gf_pick_independent(const struct stripe_code *c, const int *order, int n_order, int *picked);
 
+/*
+ * Gauss and Jordan on `rows` equations of `unknowns` variables with `width` - `unknowns` right-hand
+ * sides; pivot[v] is the equation that now gives variable v, or -1. Returns the rank.
+ */
+int gf_eliminate(uint8_t *a, int rows, int unknowns, int width, int *pivot);
+
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "code/codec_impl.h"
+#include "code/stopping.h"
 
 static int max_int(int a, int b)
 {
@@ -144,7 +145,17 @@ static int grid_deficit(const struct grid *g, bool *common)
 	return deficit;
 }
 
-static void mlec_health(const struct codec *c, bool *lost, struct code_health *h)
+/* lost: what lines do not give back. */
+static int stopping_health(const struct codec *c, const bool *lost, struct code_health *h)
+{
+	struct stopping rest;
+	int err = stopping_solve(&rest, c, lost, false);
+	h->tolerated = rest.rank == rest.n_unknown;
+	stopping_fini(&rest);
+	return err;
+}
+
+static int mlec_health(const struct codec *c, bool *lost, struct code_health *h)
 {
 	struct grid g = {codec_column_height(c),
 			 c->e.mlec.net.k + c->e.mlec.net.p,
@@ -157,9 +168,10 @@ static void mlec_health(const struct codec *c, bool *lost, struct code_health *h
 	for (int i = 0; i < g.width; i++)
 		h->dead_columns += g.in_column[i] > g.shape->local.p;
 	int deficit = grid_deficit(&g, &common);
-	h->tolerated = grid_peel(&g) == 0;
 	h->more = max_int(deficit - 1, 0);
 	h->exact = deficit > 0 && common;
+	h->tolerated = grid_peel(&g) == 0;
+	return h->tolerated ? 0 : stopping_health(c, lost, h);
 }
 
 int code_health(const struct codec *c, const int *lost, int n_lost, struct code_health *out)
@@ -177,7 +189,7 @@ int code_health(const struct codec *c, const int *lost, int n_lost, struct code_
 	if (c->e.kind == ENCODING_LRC)
 		err = lrc_health(c, marks, n_lost, &h);
 	else if (c->e.kind == ENCODING_MLEC)
-		mlec_health(c, marks, &h);
+		err = mlec_health(c, marks, &h);
 	else
 		rs_health(c, n_lost, &h);
 	if (err == 0)

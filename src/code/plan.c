@@ -41,26 +41,29 @@ static int plan_grow(struct plan *p)
 	return 0;
 }
 
-int draft_add_step(struct draft *d, const struct stripe_code *s, int first, int stride,
-		   const int *sources, int n_sources, const int *targets, int n_targets)
+int draft_new_step(struct draft *d, int n_in, int n_out, struct plan_step **step)
 {
 	int err = plan_grow(d->plan);
 	if (err != 0)
 		return err;
-	struct plan_step *step = &d->plan->steps[d->plan->n_steps];
-	err = step_init(step, n_sources, n_targets);
+	*step = &d->plan->steps[d->plan->n_steps++];
+	return step_init(*step, n_in, n_out);
+}
+
+int draft_add_step(struct draft *d, const struct stripe_code *s, int first, int stride,
+		   const int *sources, int n_sources, const int *targets, int n_targets)
+{
+	struct plan_step *step;
+	int err = draft_new_step(d, n_sources, n_targets, &step);
 	if (err == 0)
 		err = gf_solve(s, sources, n_sources, targets, n_targets, step->m.coef);
-	if (err != 0) {
-		step_fini(step);
+	if (err != 0)
 		return err;
-	}
 	matrix_ready(&step->m);
 	for (int i = 0; i < n_sources; i++)
 		step->in[i] = first + sources[i] * stride;
 	for (int i = 0; i < n_targets; i++)
 		step->out[i] = first + targets[i] * stride;
-	d->plan->n_steps++;
 	return 0;
 }
 
@@ -118,18 +121,44 @@ int draft_rs(struct draft *d)
 
 /* ---- ranges ---- */
 
-struct span {
-	uint64_t from, to; /* empty when from == to */
-};
-
-static void span_cover(struct span *s, struct span other)
+static uint64_t span_end(const struct plan_span *s)
 {
-	if (s->from == s->to) {
-		*s = other;
-		return;
+	return s->off + s->len;
+}
+
+static void span_cover(struct plan_span *s, const struct plan_span *other)
+{
+	uint64_t end = max_u64(span_end(s), span_end(other));
+	s->off = min_u64(s->off, other->off);
+	s->len = end - s->off;
+}
+
+/*
+ * What is wanted of chunks is the front of one, the end of another or all of them, or a piece of a
+ * single one: two spans always hold it.
+ */
+static void spans_add(struct plan_spans *s, struct plan_span more)
+{
+	int kept = 0;
+	for (int i = 0; i < s->n; i++) {
+		if (s->at[i].off <= span_end(&more) && more.off <= span_end(&s->at[i]))
+			span_cover(&more, &s->at[i]);
+		else
+			s->at[kept++] = s->at[i];
 	}
-	s->from = min_u64(s->from, other.from);
-	s->to = max_u64(s->to, other.to);
+	if (kept == 1 && more.off < s->at[0].off) {
+		s->at[1] = s->at[0];
+		s->at[0] = more;
+	} else {
+		s->at[kept] = more;
+	}
+	s->n = kept + 1;
+}
+
+static void spans_add_all(struct plan_spans *s, const struct plan_spans *other)
+{
+	for (int i = 0; i < other->n; i++)
+		spans_add(s, other->at[i]);
 }
 
 /* What is wanted of a chunk: a part of it at each end of the range, all of it between. */
@@ -140,51 +169,53 @@ struct range {
 	uint64_t from, to; /* bytes of the block */
 };
 
-static struct span range_of_chunk(const struct range *r, int chunk)
+static struct plan_span range_of_chunk(const struct range *r, int chunk)
 {
 	if (r->whole)
-		return (struct span){0, r->chunk_len};
+		return (struct plan_span){0, r->chunk_len};
 	uint64_t start = (uint64_t)encoding_data_index(r->e, chunk) * r->chunk_len;
-	return (struct span){max_u64(r->from, start) - start,
-			     min_u64(r->to, start + r->chunk_len) - start};
+	uint64_t from = max_u64(r->from, start), to = min_u64(r->to, start + r->chunk_len);
+	return (struct plan_span){from - start, to - from};
 }
 
-/* Steps work on all bytes that are wanted of any chunk that they make. */
-static struct span steps_span(const struct draft *d, const struct range *r)
-{
-	struct span all = {0, 0};
-	for (int i = 0; i < d->plan->n_steps; i++) {
-		const struct plan_step *step = &d->plan->steps[i];
-		for (int o = 0; o < step->m.rows; o++)
-			if (d->wanted[step->out[o]])
-				span_cover(&all, range_of_chunk(r, step->out[o]));
-	}
-	return all;
-}
-
-/* The reads, from the marks of the draft. used: chunks that a step takes in. */
-static int fill_reads(struct draft *d, const struct range *r, const bool *used)
+/* need: by chunk, the bytes that somebody wants of it. What a step makes it needs of its inputs. */
+static void fill_spans(struct draft *d, const struct range *r, struct plan_spans *need)
 {
 	struct plan *p = d->plan;
-	struct span steps = steps_span(d, r);
-	p->off = steps.from;
-	p->len = steps.to - steps.from;
+	struct plan_spans hull = {0};
 	for (int i = 0; i < p->total; i++)
-		p->n_reads += d->read[i];
+		if (d->wanted[i])
+			spans_add(&need[i], range_of_chunk(r, i));
+	for (int i = p->n_steps - 1; i >= 0; i--) {
+		struct plan_step *step = &p->steps[i];
+		for (int o = 0; o < step->m.rows; o++)
+			spans_add_all(&step->spans, &need[step->out[o]]);
+		for (int j = 0; j < step->m.cols; j++)
+			spans_add_all(&need[step->in[j]], &step->spans);
+		spans_add_all(&hull, &step->spans);
+	}
+	if (hull.n == 2)
+		span_cover(&hull.at[0], &hull.at[1]);
+	p->off = hull.at[0].off;
+	p->len = hull.at[0].len;
+}
+
+/* The reads, from the marks of the draft. */
+static int fill_reads(struct draft *d, const struct plan_spans *need)
+{
+	struct plan *p = d->plan;
+	int n = 0;
+	for (int i = 0; i < p->total; i++)
+		p->n_reads += d->read[i] ? need[i].n : 0;
 	assert(p->n_reads > 0); /* something is wanted, and nothing comes from nothing */
 	p->reads = malloc((size_t)p->n_reads * sizeof(*p->reads));
 	if (p->reads == NULL)
 		return -ENOMEM;
-	int n = 0;
 	for (int i = 0; i < p->total; i++) {
 		if (!d->read[i])
 			continue;
-		struct span span = {0, 0};
-		if (d->wanted[i])
-			span = range_of_chunk(r, i);
-		if (used[i])
-			span_cover(&span, steps);
-		p->reads[n++] = (struct plan_read){i, span.from, span.to - span.from};
+		for (int s = 0; s < need[i].n; s++)
+			p->reads[n++] = (struct plan_read){i, need[i].at[s].off, need[i].at[s].len};
 		p->cost += d->cost[i];
 	}
 	return 0;
@@ -192,12 +223,13 @@ static int fill_reads(struct draft *d, const struct range *r, const bool *used)
 
 /* ---- making plans ---- */
 
-static int draft_finish(struct draft *d, const struct range *r, bool *used)
+static int draft_finish(struct draft *d, const struct range *r)
 {
-	for (int i = 0; i < d->plan->n_steps; i++)
-		for (int j = 0; j < d->plan->steps[i].m.cols; j++)
-			used[d->plan->steps[i].in[j]] = true;
-	return fill_reads(d, r, used);
+	AUTO_FREE struct plan_spans *need = calloc((size_t)d->plan->total, sizeof(*need));
+	if (need == NULL)
+		return -ENOMEM;
+	fill_spans(d, r, need);
+	return fill_reads(d, need);
 }
 
 static int draft_choose(struct draft *d)
@@ -212,7 +244,7 @@ static int draft_choose(struct draft *d)
 	}
 }
 
-/* marks: three arrays of bools, one for each chunk; the first says what is wanted. */
+/* marks: two arrays of bools, one for each chunk; the first says what is wanted. */
 static int plan_make(const struct codec *c, const uint32_t *cost, const struct range *r,
 		     bool *marks, struct plan **out)
 {
@@ -225,7 +257,10 @@ static int plan_make(const struct codec *c, const uint32_t *cost, const struct r
 	struct draft d = {c, cost, wanted, read, p};
 	int err = draft_choose(&d);
 	if (err == 0)
+<<<<<<< HEAD
 		err = draft_finish(&d, r, used);
+=======
+		err = draft_finish(&d, r);
 	if (err != 0) {
 		plan_close(p);
 		return err;
@@ -239,7 +274,7 @@ int plan_rebuild(const struct codec *c, uint64_t chunk_len, const uint32_t *cost
 {
 	if (chunk_len == 0 || n_wanted < 1)
 		return -EINVAL;
-	AUTO_FREE bool *marks = calloc((size_t)c->total, 3 * sizeof(*marks));
+	AUTO_FREE bool *marks = calloc((size_t)c->total, 2 * sizeof(*marks));
 	if (marks == NULL)
 		return -ENOMEM;
 	for (int i = 0; i < n_wanted; i++) {
@@ -261,7 +296,7 @@ int plan_range(const struct codec *c, uint64_t chunk_len, const uint32_t *cost, 
 		return -EOVERFLOW;
 	if (len == 0 || __builtin_add_overflow(off, len, &end) || end > block)
 		return -ERANGE;
-	AUTO_FREE bool *marks = calloc((size_t)c->total, 3 * sizeof(*marks));
+	AUTO_FREE bool *marks = calloc((size_t)c->total, 2 * sizeof(*marks));
 	if (marks == NULL)
 		return -ENOMEM;
 	for (uint64_t d = off / chunk_len; d <= (end - 1) / chunk_len; d++)
@@ -295,17 +330,20 @@ static int plan_check(const struct plan *p, const struct sg *chunks)
 	return err;
 }
 
-static struct product step_product(const struct plan_step *s)
+static struct product step_product(const struct plan *p, const struct plan_step *s, int span)
 {
-	return (struct product){&s->m, s->in, s->out};
+	return (struct product){&s->m, s->in, s->out, s->spans.at[span].off - p->off};
 }
 
 int plan_run(const struct plan *p, const struct sg *chunks)
 {
 	int err = plan_check(p, chunks);
 	for (int i = 0; i < p->n_steps && err == 0; i++) {
-		struct product product = step_product(&p->steps[i]);
-		sg_dot(p->kernel, &product, p->len, chunks);
+		const struct plan_step *s = &p->steps[i];
+		for (int j = 0; j < s->spans.n; j++) {
+			struct product product = step_product(p, s, j);
+			sg_dot(p->kernel, &product, s->spans.at[j].len, chunks);
+		}
 	}
 	return err;
 }
@@ -314,8 +352,11 @@ int plan_verify(const struct plan *p, const struct sg *chunks)
 {
 	int err = plan_check(p, chunks);
 	for (int i = 0; i < p->n_steps && err == 0; i++) {
-		struct product product = step_product(&p->steps[i]);
-		err = verify_product(p->kernel, &product, p->len, chunks);
+		const struct plan_step *s = &p->steps[i];
+		for (int j = 0; j < s->spans.n && err == 0; j++) {
+			struct product product = step_product(p, s, j);
+			err = verify_product(p->kernel, &product, s->spans.at[j].len, chunks);
+		}
 	}
 	return err;
 }

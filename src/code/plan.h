@@ -12,7 +12,8 @@
  * costs less. For other lrc the plan is the cheaper of local repair and the cheapest basis of the
  * whole stripe. For mlec the parts are chosen one after the other, cheapest first, each by the
  * cheapest tree of row and column repairs given what has been read already; a cheaper way to do all
- * at once may exist.
+ * at once may exist. What repairs of rows and columns cannot reach is solved from the lines around it
+ * without regard to costs: that happens only when nothing else would save the data.
  */
 #ifndef CODE_PLAN_H
 #define CODE_PLAN_H
@@ -21,13 +22,26 @@
 
 #define CHUNK_LOST UINT32_MAX
 
+/* Bytes of a chunk. */
+struct plan_span {
+	uint64_t off, len;
+};
+
+/* At most two: a range that begins in one chunk and ends in another wants the end of one, the front
+ * of the other. By offset, with a gap between. */
+struct plan_spans {
+	int n;
+	struct plan_span at[2];
+};
+
 struct plan_read {
 	int chunk;
 	uint64_t off, len; /* bytes of the chunk */
 };
 
-/* Chunks out = m * chunks in. */
+/* Chunks out = m * chunks in, in these bytes. */
 struct plan_step {
+	struct plan_spans spans;
 	struct matrix m;
 	int *in;  /* m.cols chunk numbers */
 	int *out; /* m.rows chunk numbers */
@@ -36,17 +50,17 @@ struct plan_step {
 struct plan {
 	const struct kernel *kernel;
 	int total;     /* chunks of the code */
-	uint64_t cost; /* of all reads */
+	uint64_t cost; /* of all chunks that are read */
 	int n_reads;
-	struct plan_read *reads; /* by chunk number */
+	struct plan_read *reads; /* by chunk number and offset; at most two of a chunk */
 	int n_steps;             /* 0 when all that is wanted is read as it is */
 	struct plan_step *steps; /* in this order: a step may use what earlier ones made */
-	uint64_t off, len;       /* the bytes of each chunk that the steps work on */
+	uint64_t off, len;       /* holds all bytes of each chunk that steps work on */
 };
 
 /*
  * Plans to have the wanted chunks, whole. cost[i] is the cost of chunk i, one for each chunk of the
- * code. Returns 0, -ENODATA when they cannot be had, -EINVAL for a chunk number out of range or
+ * code. Returns 0, -ENODATA when what can be read does not determine them, -EINVAL for a chunk number out of range or
  * named twice, n_wanted < 1 or chunk_len 0, -ENOMEM.
  */
 int plan_rebuild(const struct codec *c, uint64_t chunk_len, const uint32_t *cost, const int *wanted,
@@ -63,7 +77,8 @@ void plan_close(struct plan *p);
 
 /*
  * Computes. chunks is indexed by chunk number; entries for all inputs and outputs of steps hold
- * bytes [off, off + len) of their chunk, exactly. Outputs include chunks that nobody asked for when
+ * bytes [off, off + len) of their chunk, exactly; only those in the spans of steps are looked at or
+ * written. Outputs include chunks that nobody asked for when
  * they are needed on the way (mlec). 0, -EINVAL or -EOVERFLOW for wrong sizes.
  */
 int plan_run(const struct plan *p, const struct sg *chunks);

@@ -16,6 +16,12 @@ struct draft {
 };
 
 /*
+ * Adds a step with its coefficients and chunk numbers yet to be filled in, and matrix_ready() to be
+ * called then. 0 or -ENOMEM. The plan owns it either way.
+ */
+int draft_new_step(struct draft *d, int n_in, int n_out, struct plan_step **step);
+
+/*
  * Adds the step that makes `targets` from `sources`, given as places in the stripe of code s, which
  * sit at chunk first + place * stride. 0, -ENODATA, -ENOMEM.
  */

@@ -15,6 +15,9 @@
  * Example: mlec:2+1/2+1, one column has lost two of three chunks, a read in that column costs 1, in
  * others 10. The first chunk is made along its row for 20; then the column has two chunks that cost
  * nothing or 1, and gives the second for 1 instead of 20: this is R_MIN of the study.
+ *
+ * What no line gives back is a stopping set, and is solved at once (stopping.c) from the chunks of all
+ * lines that it touches.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,9 +25,11 @@
 
 #include "base/base.h"
 #include "code/plan_impl.h"
+#include "code/stopping.h"
 
 #define PRICE_MAX (UINT64_MAX / 2) /* prices of deep trees stop growing here */
 #define BY_READING (-1)
+#define STOPPING_STEP 64 /* chunks that one step makes of a stopping set */
 
 struct offer {
 	uint64_t price;
@@ -41,7 +46,7 @@ struct search {
 	/* By chunk. */
 	bool *have; /* read or made */
 	bool *settled;
-	bool *needed; /* for the chunk settled last */
+	bool *needed; /* for the next step */
 	int *via;     /* line or BY_READING */
 	int *order;   /* in which they were settled */
 	int n_order;
@@ -175,11 +180,9 @@ static int take_line(struct search *s, int line, int chunk)
 	return draft_add_step(s->d, code, first, stride, sources, code->k, targets, n_targets);
 }
 
-/* Marks what the chunk settled last is made from. Whatever made a chunk was settled before it. */
-static void mark_tree(struct search *s)
+/* Marks what the needed chunks are made from. Whatever made a chunk was settled before it. */
+static void mark_trees(struct search *s)
 {
-	memset(s->needed, 0, (size_t)s->d->c->total * sizeof(*s->needed));
-	s->needed[s->order[s->n_order - 1]] = true;
 	for (int i = s->n_order - 1; i >= 0; i--) {
 		int chunk = s->order[i], line = s->via[chunk];
 		if (!s->needed[chunk] || s->have[chunk] || line == BY_READING)
@@ -189,11 +192,11 @@ static void mark_tree(struct search *s)
 	}
 }
 
-/* Takes the tree of the chunk settled last into the plan, leaves first. */
-static int take_tree(struct search *s)
+/* Takes the trees of the needed chunks into the plan, leaves first. */
+static int take_trees(struct search *s)
 {
 	int err = 0;
-	mark_tree(s);
+	mark_trees(s);
 	for (int i = 0; i < s->n_order && err == 0; i++) {
 		int chunk = s->order[i];
 		if (!s->needed[chunk] || s->have[chunk])
@@ -206,11 +209,106 @@ static int take_tree(struct search *s)
 	return err;
 }
 
+static void need_nothing(struct search *s)
+{
+	memset(s->needed, 0, (size_t)s->d->c->total * sizeof(*s->needed));
+}
+
+static int take_last(struct search *s)
+{
+	need_nothing(s);
+	s->needed[s->order[s->n_order - 1]] = true;
+	return take_trees(s);
+}
+
+/* Chunks of a stopping set, made in one step. */
+struct batch {
+	int n, chunk[STOPPING_STEP];
+	const uint8_t *coef[STOPPING_STEP]; /* of all known chunks */
+};
+
+static bool batch_uses(const struct batch *b, int known)
+{
+	for (int t = 0; t < b->n; t++)
+		if (b->coef[t][known] != 0)
+			return true;
+	return false;
+}
+
+static int take_batch(struct search *s, const struct stopping *rest, const struct batch *b)
+{
+	struct plan_step *step;
+	int n_in = 0;
+	need_nothing(s);
+	for (int i = 0; i < rest->n_known; i++) {
+		if (batch_uses(b, i)) {
+			s->needed[rest->known[i]] = true;
+			n_in++;
+		}
+	}
+	int err = take_trees(s);
+	if (err == 0)
+		err = draft_new_step(s->d, n_in, b->n, &step);
+	if (err != 0)
+		return err;
+	for (int i = 0, in = 0; i < rest->n_known; i++) {
+		if (!batch_uses(b, i))
+			continue;
+		step->in[in] = rest->known[i];
+		for (int t = 0; t < b->n; t++)
+			step->m.coef[t * n_in + in] = b->coef[t][i];
+		in++;
+	}
+	for (int t = 0; t < b->n; t++) {
+		step->out[t] = b->chunk[t];
+		s->have[b->chunk[t]] = true;
+	}
+	matrix_ready(&step->m);
+	return 0;
+}
+
+/* All that is wanted of what the search did not settle, or nothing. */
+static int take_unsettled(struct search *s, const struct stopping *rest)
+{
+	struct batch b = {0};
+	int err = 0;
+	for (int u = 0; u < rest->n_unknown && err == 0; u++) {
+		int chunk = rest->unknown[u];
+		if (!s->d->wanted[chunk])
+			continue;
+		b.chunk[b.n] = chunk;
+		b.coef[b.n] = stopping_coef(rest, u);
+		if (b.coef[b.n] == NULL)
+			return -ENODATA;
+		if (++b.n == STOPPING_STEP) {
+			err = take_batch(s, rest, &b);
+			b.n = 0;
+		}
+	}
+	if (err == 0 && b.n > 0)
+		err = take_batch(s, rest, &b);
+	return err;
+}
+
+/* When the search ends, what it settled is all that lines give, and nothing wanted is among it. */
+static int take_stopping(struct search *s)
+{
+	struct stopping rest;
+	int total = s->d->c->total;
+	for (int i = 0; i < total; i++)
+		s->needed[i] = !s->settled[i];
+	int err = stopping_solve(&rest, s->d->c, s->needed, true);
+	if (err == 0)
+		err = take_unsettled(s, &rest);
+	stopping_fini(&rest);
+	return err;
+}
+
 static int search_run(struct search *s)
 {
 	for (int i = 0; i < s->d->c->total; i++) {
 		while (s->d->wanted[i] && !s->have[i]) {
-			int err = search_next(s) ? take_tree(s) : -ENODATA;
+			int err = search_next(s) ? take_last(s) : take_stopping(s);
 			if (err != 0)
 				return err;
 		}

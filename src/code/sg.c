@@ -42,6 +42,16 @@ struct cursor {
 	size_t off; /* in *iov */
 };
 
+static struct cursor cursor_at(const struct sg *s, size_t off)
+{
+	struct cursor c = {s->iov, s->count, 0};
+	for (; c.left > 0 && off >= c.iov->iov_len; c.left--)
+		off -= c.iov++->iov_len;
+	if (c.left > 0)
+		c.off = off;
+	return c;
+}
+
 /* Points at the next byte and lowers *run to how many follow in one piece. */
 static uint8_t *cursor_peek(struct cursor *c, size_t *run)
 {
@@ -71,16 +81,16 @@ struct walk {
 	uint8_t *at[ENCODING_STRIPE_MAX];
 };
 
-static void walk_add(struct walk *w, const struct sg *s)
+static void walk_add(struct walk *w, const struct sg *s, size_t off)
 {
-	w->cursor[w->n++] = (struct cursor){s->iov, s->count, 0};
+	w->cursor[w->n++] = cursor_at(s, off);
 }
 
 static void walk_add_outputs(struct walk *w, const struct product *p, const struct sg *chunks)
 {
 	w->n_in = w->n;
 	for (int i = 0; i < p->m->rows; i++)
-		walk_add(w, &chunks[p->out[i]]);
+		walk_add(w, &chunks[p->out[i]], p->off);
 }
 
 /* Fills the pointers for the next run of at most `left` bytes and returns its length. */
@@ -94,13 +104,39 @@ static int walk_step(struct walk *w, size_t left)
 	return (int)run;
 }
 
+static void sg_zero(const struct sg *s, size_t off, size_t len)
+{
+	struct cursor c = cursor_at(s, off);
+	while (len > 0) {
+		size_t run = len;
+		uint8_t *at = cursor_peek(&c, &run);
+		memset(at, 0, run);
+		cursor_move(&c, run);
+		len -= run;
+	}
+}
+
+/* More inputs than a stripe can have, as only stopping sets of an mlec do: one after the other. */
+static void sg_dot_wide(const struct kernel *kernel, const struct product *p, size_t len,
+			const struct sg *chunks)
+{
+	for (int i = 0; i < p->m->rows; i++)
+		sg_zero(&chunks[p->out[i]], p->off, len);
+	for (int i = 0; i < p->m->cols; i++)
+		sg_mad(kernel, p, i, len, &chunks[p->in[i]], chunks);
+}
+
 void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
 	    const struct sg *chunks)
 {
 	struct walk w;
 	w.n = 0;
+	if (p->m->cols + p->m->rows > ENCODING_STRIPE_MAX) {
+		sg_dot_wide(kernel, p, len, chunks);
+		return;
+	}
 	for (int i = 0; i < p->m->cols; i++)
-		walk_add(&w, &chunks[p->in[i]]);
+		walk_add(&w, &chunks[p->in[i]], p->off);
 	walk_add_outputs(&w, p, chunks);
 	while (len > 0) {
 		int run = walk_step(&w, len);
@@ -125,7 +161,7 @@ void sg_mad(const struct kernel *kernel, const struct product *p, int col, size_
 {
 	struct walk w;
 	w.n = 0;
-	walk_add(&w, in);
+	walk_add(&w, in, p->off);
 	walk_add_outputs(&w, p, chunks);
 	while (len > 0) {
 		int run = walk_step(&w, len);
@@ -135,12 +171,12 @@ void sg_mad(const struct kernel *kernel, const struct product *p, int col, size_
 }
 
 /* Lines that a segment's end cuts through are put together in a small buffer. */
-void sg_fold(const struct kernel *kernel, const struct sg *s, size_t len,
+void sg_fold(const struct kernel *kernel, const struct sg *s, size_t off, size_t len,
 	     uint8_t print[KERNEL_PRINT_BYTES])
 {
 	uint8_t cut[KERNEL_PRINT_BYTES];
 	size_t filled = 0;
-	struct cursor c = {s->iov, s->count, 0};
+	struct cursor c = cursor_at(s, off);
 	memset(print, 0, KERNEL_PRINT_BYTES);
 	while (len > 0) {
 		size_t run = len;

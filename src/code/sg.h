@@ -47,13 +47,14 @@ struct product {
 	const struct matrix *m;
 	const int *in;  /* m->cols chunk numbers */
 	const int *out; /* m->rows chunk numbers */
+	size_t off;     /* the bytes of each chunk before these are passed over */
 };
 
-/* All chunks passed sg_check() with this len. */
+/* All chunks passed sg_check() with p->off + len or more. Any number of inputs, fewer than 255 outputs. */
 void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
 	    const struct sg *chunks);
 
-/* The same for bytes [off, off + len) of chunks that are flat. */
+/* The same for bytes [off, off + len) of chunks that are flat; p->off is not used. */
 void sg_dot_flat(const struct kernel *kernel, const struct product *p, size_t off, int len,
 		 const struct sg *chunks);
 
@@ -61,8 +62,8 @@ void sg_dot_flat(const struct kernel *kernel, const struct product *p, size_t of
 void sg_mad(const struct kernel *kernel, const struct product *p, int col, size_t len,
 	    const struct sg *in, const struct sg *chunks);
 
-/* The fingerprint of verify.h over the chunk's bytes; print is set, not added to. */
-void sg_fold(const struct kernel *kernel, const struct sg *s, size_t len,
+/* The fingerprint of verify.h over bytes [off, off + len); print is set, not added to. */
+void sg_fold(const struct kernel *kernel, const struct sg *s, size_t off, size_t len,
 	     uint8_t print[KERNEL_PRINT_BYTES]);
 
 #endif

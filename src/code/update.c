@@ -105,7 +105,7 @@ int update_delta(const struct codec *c, size_t len, const struct sg *old_data,
 	struct matrix add = {.rows = 1, .cols = 2, .coef = ones, .tables = tables};
 	matrix_ready(&add);
 	const int in[] = {0, 1}, out[] = {2};
-	struct product p = {&add, in, out};
+	struct product p = {&add, in, out, 0};
 	sg_dot(c->kernel, &p, len, all);
 	return 0;
 }
@@ -123,7 +123,7 @@ static void apply_steps(const struct codec *c, int chunk, int first, int n, size
 		out[i] = step.parity;
 	}
 	matrix_ready(&m);
-	struct product p = {&m, NULL, out};
+	struct product p = {&m, NULL, out, 0};
 	sg_mad(c->kernel, &p, 0, len, delta, chunks);
 }
 

@@ -88,11 +88,11 @@ static void print_doublings(struct print doubled[8], const struct print *p)
 		doubled[bit] = print_double(&doubled[bit - 1]);
 }
 
-struct print print_of(const struct kernel *kernel, const struct sg *s, size_t len)
+struct print print_of(const struct kernel *kernel, const struct sg *s, size_t off, size_t len)
 {
 	uint8_t line[KERNEL_PRINT_BYTES];
 	struct print sum = {0}, quarter;
-	sg_fold(kernel, s, len, line);
+	sg_fold(kernel, s, off, len, line);
 	for (size_t q = 0; q < QUARTERS; q++) {
 		for (int i = 0; i < QUARTER_DOUBLINGS; i++)
 			sum = print_double(&sum);
@@ -151,11 +151,11 @@ static int verify_batch(const struct kernel *kernel, const struct product *p, in
 	struct check check;
 	check_start(&check, first, p->m->rows);
 	for (int j = 0; j < p->m->cols; j++) {
-		struct print in = print_of(kernel, &chunks[p->in[j]], len);
+		struct print in = print_of(kernel, &chunks[p->in[j]], p->off, len);
 		check_input(&check, p->m->coef + j, p->m->cols, &in);
 	}
 	for (int i = first; i < first + check.n; i++) {
-		struct print out = print_of(kernel, &chunks[p->out[i]], len);
+		struct print out = print_of(kernel, &chunks[p->out[i]], p->off, len);
 		check_output(&check, i, &out);
 	}
 	return check_end(&check);
@@ -178,7 +178,7 @@ static int verify_stripe_batch(const struct codec *c, const struct stripe_code *
 	*sum = (struct print){0};
 	check_start(&check, first, s->n - s->k);
 	for (int i = 0; i < s->n; i++) {
-		struct print p = print_of(c->kernel, &chunks[i], len), doubled[8], next = p;
+		struct print p = print_of(c->kernel, &chunks[i], 0, len), doubled[8], next = p;
 		if (i >= s->k) {
 			check_output(&check, i - s->k, &p);
 			continue;

@@ -11,10 +11,10 @@ struct print {
 	uint64_t word[PRINT_WORDS];
 };
 
-/* Of a chunk that passed sg_check() with this len. */
-struct print print_of(const struct kernel *kernel, const struct sg *s, size_t len);
+/* Of bytes [off, off + len) of a chunk that passed sg_check() with as many or more. */
+struct print print_of(const struct kernel *kernel, const struct sg *s, size_t off, size_t len);
 
-/* Whether chunks[out] = m * chunks[in]: 0 or -EBADMSG. All of them passed sg_check() with this len. */
+/* Whether chunks[out] = m * chunks[in]: 0 or -EBADMSG. All passed sg_check() with p->off + len or more. */
 int verify_product(const struct kernel *kernel, const struct product *p, size_t len,
 		   const struct sg *chunks);
 

@@ -20,6 +20,7 @@
 #include "base/base.h"
 #include "base/rng.h"
 #include "code/codec.h"
+#include "code/gf.h"
 
 #define RIG_SEGMENTS 6
 
@@ -145,6 +146,75 @@ static inline void rig_assert_chunk(const struct rig *r, int chunk)
 	}
 }
 
+/*
+ * What can be decoded, by rank: data chunk d of the block below is the d-th unit vector, so that each
+ * chunk holds its own row of the generator matrix.
+ */
+struct rank_oracle {
+	struct rig r;
+	uint8_t mul[256][256];
+	uint8_t inverse[256];
+};
+
+static inline void oracle_open(struct rank_oracle *o, const char *text)
+{
+	struct encoding e = rig_parse(text);
+	struct rng rng;
+	rng_init(&rng, 1);
+	rig_init(&o->r, &e, &kernel_plain, (size_t)encoding_data_chunks(&e), &rng);
+	for (int d = 0; d < o->r.data; d++) {
+		memset(o->r.chunk[encoding_data_chunk(&e, d)], 0, o->r.len);
+		o->r.chunk[encoding_data_chunk(&e, d)][d] = 1;
+	}
+	rig_encode(&o->r);
+	for (int a = 0; a < 256; a++) {
+		for (int b = 0; b < 256; b++) {
+			o->mul[a][b] = gf_mul_plain((uint8_t)a, (uint8_t)b);
+			if (o->mul[a][b] == 1)
+				o->inverse[a] = (uint8_t)b;
+		}
+	}
+}
+
+static inline void oracle_close(struct rank_oracle *o)
+{
+	rig_fini(&o->r);
+}
+
+/* The rank of the chunks that are left. Row after row is reduced by those kept before. */
+static inline int oracle_rank(struct rank_oracle *o, const bool *lost)
+{
+	int k = o->r.data, rank = 0, lead[ENCODING_STRIPE_MAX];
+	uint8_t *kept[ENCODING_STRIPE_MAX];
+	for (int i = 0; i < o->r.total && rank < k; i++) {
+		uint8_t *row = o->r.chunk[i];
+		int at = 0;
+		if (lost[i])
+			continue;
+		memcpy(row, o->r.truth[i], o->r.len);
+		for (int r = 0; r < rank; r++) {
+			uint8_t c = o->mul[row[lead[r]]][o->inverse[kept[r][lead[r]]]];
+			for (int j = 0; c != 0 && j < k; j++)
+				row[j] ^= o->mul[c][kept[r][j]];
+		}
+		while (at < k && row[at] == 0)
+			at++;
+		if (at == k)
+			continue;
+		lead[rank] = at;
+		kept[rank++] = row;
+	}
+	return rank;
+}
+
+static inline bool oracle_tolerates(struct rank_oracle *o, const int *lost, int n_lost)
+{
+	bool marks[1024] = {false};
+	for (int i = 0; i < n_lost; i++)
+		marks[lost[i]] = true;
+	return oracle_rank(o, marks) == o->r.data;
+}
+
 /* The next set of `n` numbers below `limit` in lexical order, in place; false after the last. */
 static inline bool next_combination(int *set, int n, int limit)
 {
@@ -175,6 +245,39 @@ static inline void random_set(struct rng *rng, int *set, int n, int limit)
 			for (j = 0; set[j] != set[i]; j++)
 				;
 		} while (j < i);
+	}
+}
+
+static inline bool set_holds(const int *set, int n, int value)
+{
+	int i = 0;
+	while (i < n && set[i] != value)
+		i++;
+	return i < n;
+}
+
+/*
+ * A stopping set: `n` chunks of an mlec grid, row_losses in each row that loses any and column_losses
+ * in each such column. From a regular pattern, by random exchanges of columns between two chunks.
+ */
+static inline void random_stopping_set(struct rng *rng, const struct mlec_shape *s, int n,
+				       int row_losses, int column_losses, int *lost)
+{
+	int height = s->local.k + s->local.p, width = s->net.k + s->net.p;
+	int n_columns = n / column_losses;
+	int rows[ENCODING_STRIPE_MAX], columns[ENCODING_STRIPE_MAX];
+	random_set(rng, rows, n / row_losses, height);
+	random_set(rng, columns, n_columns, width);
+	for (int i = 0; i < n; i++)
+		lost[i] = columns[i % n_columns] * height + rows[i / row_losses];
+	for (int i = 0; i < 4 * n; i++) {
+		int *a = &lost[rng_below(rng, (uint64_t)n)],
+		    *b = &lost[rng_below(rng, (uint64_t)n)];
+		int down = *b % height - *a % height;
+		if (!set_holds(lost, n, *a + down) && !set_holds(lost, n, *b - down)) {
+			*a += down;
+			*b -= down;
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
 
-#include "code/gf.h"
 #include "code/health.h"
 #include "code_rig.h"
 
@@ -13,9 +12,9 @@ static struct code_health health_of(const struct codec *c, const int *lost, int 
 }
 
 /* The fewest further losses that this code does not survive, by trying all sets. */
-static int losses_to_kill(const struct codec *c, const int *lost, int n_lost)
+static int losses_to_kill(struct rank_oracle *o, const int *lost, int n_lost)
 {
-	int total = encoding_total_chunks(codec_encoding(c)), left[32], n_left = 0;
+	int total = o->r.total, left[32], n_left = 0;
 	for (int i = 0; i < total; i++) {
 		int l = 0;
 		while (l < n_lost && lost[l] != i)
@@ -30,7 +29,7 @@ static int losses_to_kill(const struct codec *c, const int *lost, int n_lost)
 			memcpy(all, lost, (size_t)n_lost * sizeof(*all));
 			for (int i = 0; i < n; i++)
 				all[n_lost + i] = left[set[i]];
-			if (!health_of(c, all, n_lost + n).tolerated)
+			if (!oracle_tolerates(o, all, n_lost + n))
 				return n;
 		} while (next_combination(set, n, n_left));
 	}
@@ -42,19 +41,22 @@ static void check_every_loss(const char *text, int most, bool always_exact)
 {
 	struct encoding e = rig_parse(text);
 	struct codec *c;
+	static struct rank_oracle o;
 	int total = encoding_total_chunks(&e);
 	assert_int_equal(codec_open(&e, &c), 0);
+	oracle_open(&o, text);
 	for (int n = 0; n <= most; n++) {
 		int lost[32];
 		first_combination(lost, n);
 		do {
 			struct code_health h = health_of(c, lost, n);
+			assert_int_equal(h.tolerated, oracle_tolerates(&o, lost, n));
 			if (!h.tolerated) {
 				assert_int_equal(h.more, 0);
 				assert_true(n > encoding_tolerance(&e));
 				continue;
 			}
-			int kill = losses_to_kill(c, lost, n);
+			int kill = losses_to_kill(&o, lost, n);
 			if (h.exact)
 				assert_int_equal(h.more, kill - 1);
 			else
@@ -64,6 +66,7 @@ static void check_every_loss(const char *text, int most, bool always_exact)
 				assert_int_equal(h.more, encoding_tolerance(&e));
 		} while (next_combination(lost, n, total));
 	}
+	oracle_close(&o);
 	codec_close(c);
 }
 
@@ -136,6 +139,117 @@ static void mlec_survives_pn_columns_and_pl_chunks_in_each_other(void **state)
 	codec_close(c);
 }
 
+/* By rows and columns alone: what of the losses no line can give back. */
+static int peel(const struct mlec_shape *s, bool *lost)
+{
+	int height = s->local.k + s->local.p, width = s->net.k + s->net.p, left = 0;
+	for (bool moved = true; moved;) {
+		moved = false;
+		left = 0;
+		for (int i = 0; i < height * width; i++) {
+			int in_column = 0, in_row = 0;
+			for (int j = 0; j < height; j++)
+				in_column += lost[i / height * height + j];
+			for (int j = 0; j < width; j++)
+				in_row += lost[j * height + i % height];
+			if (lost[i] && (in_column <= s->local.p || in_row <= s->net.p)) {
+				lost[i] = false;
+				moved = true;
+			}
+			left += lost[i];
+		}
+	}
+	return left;
+}
+
+/* Whether the set is decoded although rows and columns do not do it; health and rank must agree. */
+static bool check_against_rank(const struct codec *c, struct rank_oracle *o, const int *lost, int n)
+{
+	bool marks[1024] = {false};
+	bool tolerated = health_of(c, lost, n).tolerated;
+	assert_int_equal(tolerated, oracle_tolerates(o, lost, n));
+	for (int i = 0; i < n; i++)
+		marks[lost[i]] = true;
+	return tolerated && peel(&o->r.e->mlec, marks) > 0;
+}
+
+static void every_loss_of_a_small_grid_is_judged_by_rank(void **state)
+{
+	static struct rank_oracle o;
+	struct encoding e = rig_parse("mlec:2+2/2+2");
+	struct codec *c;
+	int beyond_lines = 0;
+	oracle_open(&o, "mlec:2+2/2+2");
+	assert_int_equal(codec_open(&e, &c), 0);
+	for (uint32_t set = 0; set < 1U << 16; set++) {
+		int lost[16], n = 0;
+		for (int i = 0; i < 16; i++)
+			if (set >> i & 1)
+				lost[n++] = i;
+		beyond_lines += check_against_rank(c, &o, lost, n);
+	}
+	print_message("%d sets are decoded beyond rows and columns\n", beyond_lines);
+	assert_true(beyond_lines > 0);
+	codec_close(c);
+	oracle_close(&o);
+}
+
+/* Stopping sets with as many unknowns as equations, with a few losses more or less. */
+static void stopping_sets_are_judged_by_rank(void **state)
+{
+	static const struct {
+		const char *text;
+		int n, row_losses, column_losses;
+	} all[] = {{"mlec:5+2/4+1", 12, 3, 2},
+		   {"mlec:6+2/5+2", 12, 3, 3},
+		   {"mlec:6+1/6+2", 12, 2, 3},
+		   {"mlec:10+3/9+2", 36, 4, 3},
+		   {"mlec:10+2/17+3", 24, 3, 4}};
+	static struct rank_oracle o;
+	struct rng rng;
+	rng_init(&rng, 50);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		struct encoding e = rig_parse(all[i].text);
+		struct codec *c;
+		int beyond_lines = 0;
+		oracle_open(&o, all[i].text);
+		assert_int_equal(codec_open(&e, &c), 0);
+		for (int round = 0; round < 60; round++) {
+			int lost[64], n = all[i].n;
+			random_stopping_set(&rng, &e.mlec, n, all[i].row_losses,
+					    all[i].column_losses, lost);
+			if (round % 3 == 1)
+				n--;
+			if (round % 3 == 2) {
+				int j, more = (int)rng_below(&rng, (uint64_t)o.r.total);
+				lost[n] = more;
+				for (j = 0; lost[j] != more; j++)
+					;
+				n += j == n;
+			}
+			beyond_lines += check_against_rank(c, &o, lost, n);
+		}
+		print_message("%s: %d of 60 are decoded beyond rows and columns\n", all[i].text,
+			      beyond_lines);
+		assert_true(beyond_lines > 0);
+		codec_close(c);
+		oracle_close(&o);
+	}
+}
+
+static void rows_and_columns_together_save_what_neither_does(void **state)
+{
+	static const int lost[] = {0, 3, 5, 9, 12, 14, 16, 17, 18, 21, 22, 25, 29, 30, 31};
+	static struct rank_oracle o;
+	struct encoding e = rig_parse("mlec:5+2/4+1");
+	struct codec *c;
+	oracle_open(&o, "mlec:5+2/4+1");
+	assert_int_equal(codec_open(&e, &c), 0);
+	assert_true(check_against_rank(c, &o, lost, ARRAY_LEN(lost)));
+	codec_close(c);
+	oracle_close(&o);
+}
+
 static void bad_loss_sets_are_refused(void **state)
 {
 	struct encoding e = rig_parse("rs:4+2");
@@ -157,6 +271,9 @@ int main(void)
 		cmocka_unit_test(mlec_promises_no_more_than_it_keeps),
 		cmocka_unit_test(mlec_counts_its_dead_columns),
 		cmocka_unit_test(mlec_survives_pn_columns_and_pl_chunks_in_each_other),
+		cmocka_unit_test(every_loss_of_a_small_grid_is_judged_by_rank),
+		cmocka_unit_test(stopping_sets_are_judged_by_rank),
+		cmocka_unit_test(rows_and_columns_together_save_what_neither_does),
 		cmocka_unit_test(bad_loss_sets_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

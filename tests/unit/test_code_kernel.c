@@ -138,8 +138,8 @@ static void fingerprints_do_not_depend_on_the_cuts(void **state)
 			off += take;
 		}
 		pieces[n++] = (struct iovec){bytes + off, stored - off};
-		sg_fold(&kernel_fast, &(struct sg){&one, 1}, len, whole);
-		sg_fold(&kernel_plain, &(struct sg){pieces, n}, len, cut);
+		sg_fold(&kernel_fast, &(struct sg){&one, 1}, 0, len, whole);
+		sg_fold(&kernel_plain, &(struct sg){pieces, n}, 0, len, cut);
 		assert_memory_equal(whole, cut, sizeof(whole));
 	}
 }

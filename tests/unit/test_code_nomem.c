@@ -41,7 +41,8 @@ void *__wrap_realloc(void *p, size_t size)
 	return fails_now() ? NULL : __real_realloc(p, size);
 }
 
-static const char *const encodings[] = {"r3", "rs:4+2", "lrc:4+2+2", "mlec:2+1/2+1"};
+static const char *const encodings[] = {"r3", "rs:4+2", "lrc:4+2+2", "mlec:2+1/2+1",
+					"mlec:2+2/2+2"};
 
 static int operate(const struct encoding *e)
 {
@@ -49,15 +50,21 @@ static int operate(const struct encoding *e)
 	struct plan *p = NULL;
 	struct code_health h;
 	uint32_t cost[16];
-	const int lost[] = {0, 1};
+	int lost[16], n = 0;
 	int err = codec_open(e, &c);
 	if (err != 0)
 		return err;
-	for (int i = 0; i < encoding_total_chunks(e); i++)
-		cost[i] = i < 2 ? CHUNK_LOST : 1;
-	err = code_health(c, lost, 2, &h);
+	for (int i = 0; i < encoding_total_chunks(e); i++) {
+		bool gone = i < 2;
+		if (encoding_total_chunks(e) == 16)      /* a stopping set */
+			gone = i % 4 != (i / 4 + 1) % 4; /* all but one in each line */
+		cost[i] = gone ? CHUNK_LOST : 1;
+		if (gone)
+			lost[n++] = i;
+	}
+	err = code_health(c, lost, n, &h);
 	if (err == 0)
-		err = plan_rebuild(c, 64, cost, lost, 2, &p);
+		err = plan_rebuild(c, 64, cost, lost, n, &p);
 	if (err == 0) {
 		plan_close(p);
 		err = plan_range(c, 64, cost, 0, 1, &p);

@@ -30,10 +30,13 @@ static void assert_reads_add_up(const struct plan *p, const uint32_t *cost)
 {
 	uint64_t sum = 0;
 	for (int i = 0; i < p->n_reads; i++) {
-		assert_true(i == 0 || p->reads[i - 1].chunk < p->reads[i].chunk);
-		assert_true(cost[p->reads[i].chunk] != CHUNK_LOST);
-		assert_true(p->reads[i].len > 0);
-		sum += cost[p->reads[i].chunk];
+		const struct plan_read *read = &p->reads[i], *last = i > 0 ? read - 1 : NULL;
+		bool again = last != NULL && last->chunk == read->chunk;
+		assert_true(last == NULL || again || last->chunk < read->chunk);
+		assert_true(!again || last->off + last->len < read->off);
+		assert_true(cost[read->chunk] != CHUNK_LOST);
+		assert_true(read->len > 0);
+		sum += again ? 0 : cost[read->chunk];
 	}
 	assert_int_equal(p->cost, sum);
 }
@@ -158,6 +161,58 @@ static void large_codes_rebuild_after_random_losses(void **state)
 		}
 		rig_fini(&r);
 	}
+}
+
+/* rebuild() holds the plan against code_health(), which is held against rank in its own test. */
+static void stopping_sets_are_rebuilt_where_they_are_tolerated(void **state)
+{
+	static const struct {
+		const char *text;
+		int n, row_losses, column_losses, rounds;
+	} all[] = {{"mlec:5+2/4+1", 12, 3, 2, 60},
+		   {"mlec:2+2/2+2", 12, 3, 3, 60},
+		   {"mlec:10+2/17+3", 24, 3, 4, 20},
+		   {"mlec:9+8/9+8", 140, 10, 10, 3}, /* more than one step makes */
+		   {"mlec:40+2/40+1", 12, 3, 2, 3}}; /* more inputs than a stripe has */
+	struct rng rng;
+	rng_init(&rng, 37);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		struct rig r;
+		rig_open(&r, all[i].text, 70, &rng);
+		rig_encode(&r);
+		for (int round = 0; round < all[i].rounds; round++) {
+			int lost[256];
+			random_stopping_set(&rng, &r.e->mlec, all[i].n, all[i].row_losses,
+					    all[i].column_losses, lost);
+			rig_cut(&r, &rng);
+			rebuild(&r, lost, all[i].n, &rng);
+		}
+		rig_fini(&r);
+	}
+}
+
+/* One stopping set can be solved, another in the same block cannot. */
+static void what_is_determined_is_rebuilt_although_the_block_is_lost(void **state)
+{
+	struct rng rng;
+	struct rig r;
+	struct plan *p = NULL;
+	uint32_t cost[20 * 12];
+	int lost[16] = {5, 9, 12, 14, 16, 17, 21, 22, 25, 29, 30, 31};
+	rng_init(&rng, 38);
+	rig_open(&r, "mlec:10+2/19+1", 33, &rng);
+	rig_encode(&r);
+	for (int i = 0; i < 12; i++) /* the same cells in columns of 20 */
+		lost[i] = lost[i] / 5 * 20 + lost[i] % 5;
+	set_costs(cost, r.total, lost, 12);
+	for (int i = 0; i < 6; i++) /* three columns lose the same two rows */
+		cost[(8 + i % 3) * 20 + 10 + i / 3] = CHUNK_LOST;
+	assert_int_equal(plan_rebuild(r.codec, r.len, cost, lost, 12, &p), 0);
+	run_plan(p, &r, &rng);
+	plan_close(p);
+	lost[12] = 8 * 20 + 10;
+	assert_int_equal(plan_rebuild(r.codec, r.len, cost, lost, 13, &p), -ENODATA);
+	rig_fini(&r);
 }
 
 /* ---- cheapest ---- */
@@ -500,14 +555,56 @@ static void only_the_lost_part_is_read_from_the_others(void **state)
 			 0); /* 100 lost bytes, 200 of 2 */
 	assert_int_equal(p->off, 900);
 	assert_int_equal(p->len, 100);
-	assert_int_equal(p->n_reads, 3);
+	assert_int_equal(p->n_reads, 4);
 	assert_int_equal(p->reads[0].off, 900);
 	assert_int_equal(p->reads[0].len, 100);
 	assert_int_equal(p->reads[1].chunk, 2);
 	assert_int_equal(p->reads[1].off, 0); /* its own bytes at the front, its share at the end */
-	assert_int_equal(p->reads[1].len, 1000);
+	assert_int_equal(p->reads[1].len, 200);
+	assert_int_equal(p->reads[2].chunk, 2);
+	assert_int_equal(p->reads[2].off, 900);
+	assert_int_equal(p->reads[2].len, 100);
 	plan_close(p);
 	codec_close(c);
+}
+
+static uint64_t bytes_read(const struct plan *p)
+{
+	uint64_t sum = 0;
+	for (int i = 0; i < p->n_reads; i++)
+		sum += p->reads[i].len;
+	return sum;
+}
+
+/* The range [off, off + len) with these chunks of 1 MB lost, all others at the same cost. */
+static void assert_bytes(const char *text, const int *lost, int n_lost, uint64_t off, uint64_t len,
+			 uint64_t bytes)
+{
+	struct encoding e = rig_parse(text);
+	struct codec *c;
+	struct plan *p;
+	uint32_t cost[32];
+	assert_int_equal(codec_open(&e, &c), 0);
+	set_costs(cost, encoding_total_chunks(&e), lost, n_lost);
+	assert_int_equal(plan_range(c, 1000000, cost, off, len, &p), 0);
+	assert_int_equal(bytes_read(p), bytes);
+	plan_close(p);
+	codec_close(c);
+}
+
+static void a_range_over_a_boundary_reads_no_more_than_it_needs(void **state)
+{
+	/* One byte each of two lost chunks: two bytes of each of the four others. */
+	assert_bytes("rs:4+2", (int[]){0, 1}, 2, 999999, 2, 4 * 2);
+	assert_bytes("rs:4+2", (int[]){0}, 1, 999999, 2, 4 * 1 + 1);
+	/* 600,000 at the end of one and at the front of the other overlap. */
+	assert_bytes("rs:4+2", (int[]){0, 1}, 2, 400000, 1200000, 4000000);
+	assert_bytes("rs:4+2", (int[]){0, 2}, 2, 999999, 1000002, 1000006);
+	/* Two groups, each repairs its own byte. */
+	assert_bytes("lrc:6+2+2", (int[]){2, 3}, 2, 2999999, 2, 3 + 3);
+	assert_bytes("lrc:6+2+2", (int[]){2, 3}, 2, 2400000, 1200000, 3600000);
+	/* Two columns, likewise. */
+	assert_bytes("mlec:2+1/2+1", (int[]){1, 3}, 2, 1999999, 2, 2 * 1 + 2 * 1);
 }
 
 static void bad_questions_are_refused(void **state)
@@ -563,6 +660,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(small_codes_rebuild_after_every_tolerated_loss),
 		cmocka_unit_test(large_codes_rebuild_after_random_losses),
+		cmocka_unit_test(stopping_sets_are_rebuilt_where_they_are_tolerated),
+		cmocka_unit_test(what_is_determined_is_rebuilt_although_the_block_is_lost),
 		cmocka_unit_test(no_set_of_reads_is_cheaper_than_the_plan),
 		cmocka_unit_test(lrc_repairs_locally_when_it_can),
 		cmocka_unit_test(a_slow_chunk_is_read_around_when_that_is_cheaper),
@@ -571,6 +670,7 @@ int main(void)
 		cmocka_unit_test(a_single_loss_in_an_mlec_is_repaired_by_the_cheaper_line),
 		cmocka_unit_test(any_range_is_served_from_the_bytes_the_plan_reads),
 		cmocka_unit_test(only_the_lost_part_is_read_from_the_others),
+		cmocka_unit_test(a_range_over_a_boundary_reads_no_more_than_it_needs),
 		cmocka_unit_test(bad_questions_are_refused),
 		cmocka_unit_test(buffers_of_the_wrong_size_are_refused),
 	};

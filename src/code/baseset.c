@@ -10,7 +10,9 @@
 #include "code/baseset_algebra.h"
 
 #define SEARCH_SEED 20250801ULL /* part of the stored layout: must not change */
-#define SEARCH_WORK 1200000     /* members moved times distances counted, for each overlap */
+#define BACKTRACK_WIDTH_MAX 9
+#define BACKTRACK_STEPS 1000000
+#define SEARCH_WORK 1200000 /* members moved times distances counted, for each overlap */
 
 /* Distances are counted at index domain * units + unit. */
 struct search {
@@ -111,6 +113,45 @@ static bool first_fit(struct search *s)
 	return true;
 }
 
+/*
+ * Places member i and all after it so that every distance is new. The gaps between neighbours around
+ * the clock are distances, so they differ; the first is the smallest, which some rotation makes so.
+ */
+static bool backtrack_from(struct search *s, uint32_t i, uint32_t *steps)
+{
+	struct baseset *b = s->b;
+	if (i == b->width)
+		return true;
+	uint32_t more = b->width - i; /* gaps after this member */
+	uint32_t at = b->domain[i - 1] + (i > 1 ? b->domain[1] + 1 : 1);
+	for (; *steps > 0; at++) {
+		uint32_t gap = (i > 1 ? b->domain[1] : at) + 1; /* at least */
+		if (at + more * gap > b->domains)
+			return false;
+		--*steps;
+		b->domain[i] = at;
+		member_add(s, i, i);
+		if (s->cost == 0 && backtrack_from(s, i + 1, steps))
+			return true;
+		member_remove(s, i, i);
+	}
+	return false;
+}
+
+static bool backtrack(struct search *s)
+{
+	struct baseset *b = s->b;
+	uint32_t width = b->width, steps = BACKTRACK_STEPS;
+	if (width < 2 || width > BACKTRACK_WIDTH_MAX || width * (width - 1) >= b->domains)
+		return false;
+	b->width = 0;
+	search_count(s, 1);
+	b->width = width;
+	for (uint32_t i = 0; i < width; i++)
+		b->domain[i] = b->unit[i] = 0;
+	return backtrack_from(s, 1, &steps);
+}
+
 /* Any members at all, in domains drawn one by one so that no distance between them is favoured. */
 static void search_start(struct search *s)
 {
@@ -194,7 +235,8 @@ int baseset_find(struct baseset *b, uint32_t domains, uint32_t units, uint32_t w
 		return -ENOMEM;
 	struct search s = {.b = b, .count = count};
 	rng_init(&s.rng, SEARCH_SEED);
-	bool found = units == 1 && (baseset_algebra(domains, width, b->domain) || first_fit(&s));
+	bool found = units == 1 &&
+		     (baseset_algebra(domains, width, b->domain) || first_fit(&s) || backtrack(&s));
 	if (!found && width > 1)
 		search_run(&s);
 	finish(&s);

@@ -15,13 +15,16 @@
  * plane. 17+3 in 120 disks has 380 distances for 119 values: overlap 4 is the least possible.
  *
  * How a set is found, in this order, always the same one for the same numbers:
- *   1. Singer's lines in a projective plane: q*q+q+1 disks, w <= q+1, q prime: overlap 1
- *   2. Bose's affine lines: q*q-1 disks, w <= q, q prime: overlap 1 (120 disks: w <= 11)
- *   3. first fit: the smallest next member that repeats no distance: overlap 1
- *   4. a bounded seeded search for the least overlap that counting allows, then for one more, ...
- * With several units in a domain only 4: first fit would crowd the members into the first domains,
+ *   1. Singer's lines in a projective plane: q*q+q+1 disks, w <= q+1, q = p^m: overlap 1
+ *   2. Bose's affine lines: q*q-1 disks, w <= q, q = p^m: overlap 1 (120 disks: w <= 11)
+ *   3. Ruzsa's powers: q*(q-1) disks, w <= q-1, q prime: overlap 1 (110 disks: w <= 10)
+ *   4. first fit: the smallest next member that repeats no distance: overlap 1
+ *   5. up to 9 members: all sets, in order, until one has overlap 1; gives up after a million steps,
+ *      which is enough for all sets of up to 8, and for each of 9 where one exists
+ *   6. a bounded seeded search for the least overlap that counting allows, then for one more, ...
+ * With several units in a domain only 6: first fit would crowd the members into the first domains,
  * and a rebuild would then ask some racks more often than others.
- * Step 4 proves nothing: it may miss a better set. What it returns is counted afterwards, never
+ * Step 6 proves nothing: it may miss a better set. What it returns is counted afterwards, never
  * assumed.
  */
 #ifndef CODE_BASESET_H

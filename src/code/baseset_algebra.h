@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The two classical families of sets whose distances modulo n all differ, for prime q.
+ * The three classical families of sets whose distances modulo n all differ, for q = p^m, p prime.
  *
  * Singer: let x generate the points of the projective plane over GF(q), that is x in GF(q^3) whose
  * first power inside GF(q) is x^n, n = q*q+q+1. The exponents i < n for which x^i lies in one fixed
@@ -11,7 +11,12 @@
  * x^i = x + c, c in GF(q), are q numbers; if two pairs had the same distance, (x+a)(x+d) and
  * (x+b)(x+c) would be equal, and then their coefficients too, which makes the pairs the same.
  *
- * A subset keeps the property. Both walk the powers of x once: n steps.
+ * Ruzsa: let g generate the multiplicative group of the numbers modulo a prime q, n = q*(q-1). The
+ * numbers that are i modulo q-1 and -g^i modulo q, 0 < i < q, are q-1; the distance of two of them
+ * gives i - j and g^i - g^j, and these give i and j.
+ *
+ * A subset keeps the property. The first two walk the powers of x once: n steps. Elements of GF(q)
+ * are numbered by their digits to the base p, and multiplied by logarithms unless q is prime.
  */
 #ifndef CODE_BASESET_ALGEBRA_H
 #define CODE_BASESET_ALGEBRA_H

@@ -114,12 +114,77 @@ static void base_sets_have_single_overlap_where_the_construction_reaches_it(void
 	check_base(120, 1, 11, 1);
 	check_base(120, 1, 9, 1);
 	check_base(840, 1, 20, 1); /* 29 * 29 - 1 */
-	check_base(21, 1, 5, 1);   /* a plane of order 4: only the search finds it */
-	check_base(40, 1, 5, 1);   /* first fit */
+	check_base(21, 1, 5, 1);   /* Singer, q = 4, 8, 9, 16, 25, 27 */
+	check_base(73, 1, 9, 1);
+	check_base(91, 1, 10, 1);
+	check_base(273, 1, 17, 1);
+	check_base(651, 1, 26, 1);
+	check_base(757, 1, 28, 1);
+	check_base(15, 1, 4, 1); /* Bose, q = 4, 8, 9, 16, 25, 32 */
+	check_base(63, 1, 8, 1);
+	check_base(80, 1, 9, 1);
+	check_base(255, 1, 16, 1);
+	check_base(624, 1, 25, 1);
+	check_base(1023, 1, 32, 1);
+	check_base(110, 1, 10, 1); /* Ruzsa, q = 11, 13, 17 */
+	check_base(156, 1, 12, 1);
+	check_base(272, 1, 16, 1);
+	check_base(64, 1, 8, 1); /* by trying all */
+	check_base(85, 1, 9, 1);
+	check_base(86, 1, 9, 1);
+	check_base(90, 1, 9, 1);
+	check_base(40, 1, 5, 1); /* first fit */
 	check_base(1, 1, 1, 0);
 	check_base(5, 1, 1, 0);
 	check_base(20, 24, 15, 1); /* racks and disks of a rack */
 	check_base(15, 60, 15, 1);
+}
+
+/* Tries all sets of ascending members; the first two are the closest neighbours. */
+static bool brute_ruler(uint32_t n, uint32_t width, uint32_t *member, uint32_t i, uint8_t *used)
+{
+	if (i == width)
+		return true;
+	uint32_t first = i == 0 ? 0 : member[i - 1] + (i == 1 ? 1 : member[1]);
+	for (uint32_t at = first; at < n; at++) {
+		uint32_t fits = 0;
+		if ((i == 0 && at > 0) || (i == 1 && at * width > n))
+			return false;
+		member[i] = at;
+		for (; fits < i; fits++) {
+			uint32_t d = at - member[fits];
+			if (used[d] || used[n - d] || 2 * d == n)
+				break;
+			used[d] = used[n - d] = 1;
+		}
+		if (fits == i && brute_ruler(n, width, member, i + 1, used))
+			return true;
+		while (fits-- > 0)
+			used[at - member[fits]] = used[n - at + member[fits]] = 0;
+	}
+	return false;
+}
+
+static void small_base_sets_have_single_overlap_wherever_one_exists(void **state)
+{
+	(void)state;
+	uint32_t found = 0, none = 0;
+	for (uint32_t width = 2; width <= 8; width++) {
+		for (uint32_t n = width * (width - 1) + 1; n <= width * (width - 1) + 40; n++) {
+			uint32_t member[8];
+			uint8_t used[128] = {0};
+			if (brute_ruler(n, width, member, 0, used)) {
+				check_base(n, 1, width, 1);
+				found++;
+			} else {
+				struct baseset b;
+				assert_int_equal(baseset_find(&b, n, 1, width), 0);
+				assert_true(b.overlap > 1);
+				none++;
+			}
+		}
+	}
+	assert_true(found > 250 && none > 5);
 }
 
 static void base_sets_elsewhere_report_the_least_overlap_found(void **state)
@@ -306,6 +371,7 @@ int main(void)
 		cmocka_unit_test(perm_is_a_bijection_with_its_inverse),
 		cmocka_unit_test(perm_sends_pairs_everywhere_alike),
 		cmocka_unit_test(base_sets_have_single_overlap_where_the_construction_reaches_it),
+		cmocka_unit_test(small_base_sets_have_single_overlap_wherever_one_exists),
 		cmocka_unit_test(base_sets_elsewhere_report_the_least_overlap_found),
 		cmocka_unit_test(places_and_their_inverse_agree_and_balance),
 		cmocka_unit_test(scan_finds_every_stripe_with_enough_hits_and_no_other),

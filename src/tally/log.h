@@ -36,9 +36,11 @@
  *     header has a checksum of its own;
  *   - else this is the torn tail of a batch that was never acknowledged, and is cut off. (The last
  *     batch before a clean end has no record behind it: damage there is taken for a torn tail.)
- * A damaged file is refused with -EBADMSG and left as it is.
+ * A damaged file is refused with -EBADMSG and left as it is. Nothing is cut off and nothing refused
+ * before all of the file was read twice with the same outcome: a disk may give wrong bytes once.
  * What was recovered beyond the last number known to be durable was perhaps never synced (a sync that
- * failed leaves it in the page cache, for show): it is written again and synced before it is believed.
+ * failed leaves it in the page cache, for show): it is read and checked once more, written again and
+ * synced before it is believed.
  *
  * The salt is random and secret: no client can make a blob that holds what looks like a record. The
  * chain makes leftovers of a failed batch invalid as soon as another was written over its beginning.

@@ -28,6 +28,14 @@ void state_fini(struct tally *t)
 	map_fini(&t->sessions);
 }
 
+void state_reset(struct tally *t)
+{
+	state_fini(t);
+	state_init(t);
+	t->live_bytes = 0;
+	t->stat = (struct tally_stat){0};
+}
+
 /* --- names ----------------------------------------------------------------------------------- */
 
 struct entry *state_entry(const struct tally *t, const char *name, size_t len)

@@ -104,6 +104,8 @@ struct tally {
 /* state.c */
 void state_init(struct tally *t);
 void state_fini(struct tally *t);
+/* Back to nothing, before a log is read. */
+void state_reset(struct tally *t);
 struct entry *state_entry(const struct tally *t, const char *name, size_t len);
 /* The entry, made when there is none: it is invisible until something is applied to it. */
 int state_entry_add(struct tally *t, const char *name, size_t len, struct entry **out);

@@ -240,6 +240,34 @@ static void the_log_stays_short_by_compaction(void **state)
 	box_run_once(the_log_stays_short_by_compaction_fn);
 }
 
+static void a_retry_across_compaction_and_restart_is_applied_once_fn(struct box *b)
+{
+	int64_t value = 0;
+	struct tally_stat stat = {0};
+	open_store(b);
+	CHECK_RC(add(b, 1, 7, "count", 5, &value), 0);
+	CHECK_RC(add(b, 3, 1, "big", INT64_MAX, &value), 0);
+	CHECK_RC(add(b, 3, 2, "big", 1, &value), -ERANGE);
+	for (uint64_t i = 1; stat.compactions < 2; i++) {
+		CHECK_RC(put(b, 2, i, "blob", 4000, i), 0);
+		tally_stat(b->store, &stat);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_RC(add(b, 1, 7, "count", 5, &value), 0);
+		CHECK(value == 5);
+		CHECK_RC(add(b, 1, 6, "count", 5, &value), -ESTALE);
+		CHECK_RC(add(b, 3, 2, "big", 1, &value), -ERANGE);
+		check_value(b, "count", 5);
+		reopen_store(b);
+	}
+	close_store(b);
+}
+
+static void a_retry_across_compaction_and_restart_is_applied_once(void **state)
+{
+	box_run_once(a_retry_across_compaction_and_restart_is_applied_once_fn);
+}
+
 int main(void)
 {
 	log_set_level(LOG_OFF);
@@ -252,6 +280,7 @@ int main(void)
 		cmocka_unit_test(sessions_are_bounded_and_idle_ones_make_room),
 		cmocka_unit_test(one_store_at_a_time_has_the_directory),
 		cmocka_unit_test(the_log_stays_short_by_compaction),
+		cmocka_unit_test(a_retry_across_compaction_and_restart_is_applied_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

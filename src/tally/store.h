@@ -128,8 +128,8 @@ int tally_recover(struct tally *t);
 int commit_start(struct tally *t);
 void commit_stop(struct tally *t);
 
-/* compact.c: write the state as a new log and take it into use. On any error but -EIO of the last
- * step (then t->failed is set) the old log stays. */
+/* compact.c: write the state as a new log and take it into use. On an error the old log stays, unless
+ * t->failed is set: then it is not known which of the two has the name. */
 int tally_compact(struct tally *t);
 /* The same for an empty store, which has no log yet. */
 int tally_create(struct tally *t);

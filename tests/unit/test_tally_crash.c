@@ -415,6 +415,33 @@ static void after_a_failed_sync_no_change_is_taken(void **state)
 	CHECK(failures >= 10);
 }
 
+/* --- a failed rename -------------------------------------------------------------------------- */
+
+/* The log loses its name behind the store's back, to a directory that no file can replace. */
+static void rename_fails_fn(struct box *b)
+{
+	int64_t value = 0;
+	open_store(b);
+	CHECK_RC(add(b, 1, 1, "a", 1, &value), 0);
+	CHECK_RC(rt_rename("/disk/tally.log", "/disk/aside"), 0);
+	CHECK_RC(rt_mkdir("/disk/tally.log"), 0);
+	int rc = 0;
+	uint64_t i = 1;
+	for (; i <= 100 && rc == 0; i++)
+		rc = put(b, 2, i, "blob", 4000, i);
+	CHECK_RC(rc, -EIO);
+	CHECK(i < 30); /* at the first compaction */
+	CHECK_RC(tally_wait_failed(b->store), 0);
+	CHECK_RC(add(b, 1, 2, "a", 1, &value), -EIO);
+	check_value(b, "a", 1);
+	close_store(b);
+}
+
+static void after_a_failed_rename_no_change_is_taken(void **state)
+{
+	box_run_once(rename_fails_fn);
+}
+
 /* --- a bad read ------------------------------------------------------------------------------ */
 
 struct bad_reads {
@@ -480,6 +507,7 @@ int main(void)
 		cmocka_unit_test(a_damaged_log_is_refused),
 		cmocka_unit_test(a_rotten_blob_is_not_returned),
 		cmocka_unit_test(after_a_failed_sync_no_change_is_taken),
+		cmocka_unit_test(after_a_failed_rename_no_change_is_taken),
 		cmocka_unit_test(a_bad_read_costs_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,12 +60,13 @@
 #define LOG_DATA_MAX (1u << 20)
 
 enum log_kind {
-	LOG_ADD = 1,     /* a change: add value to the counter */
-	LOG_PUT = 2,     /* a change: data is the blob's new content */
-	LOG_COUNTER = 3, /* of a snapshot: the counter is value */
-	LOG_BLOB = 4,    /* of a snapshot: data is the blob's content */
-	LOG_SESSION =
-		5, /* of a snapshot: the client's last seq gave value; data_len is its errno */
+	LOG_ADD = 1, /* a change: add value to the counter */
+	LOG_PUT = 2, /* a change: data is the blob's new content */
+	LOG_END = 3, /* a change: the client is forgotten, by its own wish or because it was idle */
+	LOG_COUNTER = 4, /* of a snapshot: the counter is value */
+	LOG_BLOB = 5,    /* of a snapshot: data is the blob's content */
+	/* of a snapshot: the client's last seq gave value; data_len is its errno */
+	LOG_SESSION = 6,
 };
 
 struct log_file_header {

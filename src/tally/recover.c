@@ -97,10 +97,10 @@ static int apply_record(struct recovery *v, const struct log_record *r, const ch
 	struct session *s = NULL;
 	uint64_t data = v->offset + LOG_RECORD_BYTES + r->name_len;
 	int rc = 0;
-	if (r->kind != LOG_SESSION)
+	if (r->kind != LOG_SESSION && r->kind != LOG_END)
 		rc = state_entry_add(t, name, r->name_len, &e);
-	if (rc == 0 && r->kind != LOG_COUNTER && r->kind != LOG_BLOB)
-		rc = state_session_add(t, r->client_id, true, &s);
+	if (rc == 0 && (r->kind == LOG_ADD || r->kind == LOG_PUT || r->kind == LOG_SESSION))
+		rc = state_session_add(t, r->client_id, &s);
 	if (rc < 0)
 		return rc;
 	switch (r->kind) {
@@ -109,6 +109,11 @@ static int apply_record(struct recovery *v, const struct log_record *r, const ch
 		break;
 	case LOG_PUT:
 		state_apply_put(t, s, r->seq, e, data, r->data_len, r->data_crc);
+		break;
+	case LOG_END:
+		s = state_session(t, r->client_id);
+		if (s != NULL)
+			state_session_drop(t, s);
 		break;
 	case LOG_COUNTER:
 		state_set_counter(t, e, r->value);

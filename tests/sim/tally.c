@@ -57,7 +57,9 @@ static void server_main(void *arg)
 		.listen = addr,
 		.store = {.dir = "/disk",
 			  .compact_min_bytes = 8 * KIB, /* often */
-			  .size_max_bytes = 8 * MIB},
+			  .size_max_bytes = 8 * MIB,
+			  .session_max = 48,
+			  .session_idle_ns = 30 * NS_PER_S},
 		.pool_bytes = 4 * MIB,
 		.stall_ns = 5 * NS_PER_S,
 		.grace_ns = NS_PER_S,
@@ -215,6 +217,13 @@ static void worker_main(void *arg)
 	int rc = worker_open(&k, c, (1 + rt_random_u64() % 8) * NS_PER_S);
 	while (rc == 0 && !c->world->stop) {
 		worker_step(&k);
+		if (rt_random_u64() % 32 == 0) {
+			worker_close(&k);
+			k = (struct worker){0};
+			rc = worker_open(&k, c, (1 + rt_random_u64() % 8) * NS_PER_S);
+			if (rc < 0)
+				break;
+		}
 		/* Most of the time at once, so that much waits for each sync. */
 		uint64_t pause = rt_random_u64() % 3 == 0 ? 300 * NS_PER_MS : NS_PER_MS;
 		rc = rt_sleep_ns(rt_random_u64() % pause);

@@ -44,7 +44,15 @@ static void change_unref(struct change *c)
 
 static void change_finish(struct tally *t, struct change *c, int rc)
 {
-	c->session->pending--;
+	struct session *s = c->session;
+	s->pending--;
+	if (c->kind == LOG_END) {
+		s->ending = false;
+		t->sessions_ending--;
+	}
+	/* Ended, or nothing of it was ever applied. */
+	if ((c->kind == LOG_END && rc == 0) || (s->seq == 0 && s->pending == 0))
+		state_session_drop(t, s);
 	t->reserved_bytes -= c->data_len;
 	c->rc = rc;
 	c->done = true;
@@ -106,27 +114,17 @@ static int check_space(const struct tally *t, size_t name_len, uint64_t data_len
 										       : 0;
 }
 
-static int queue_add(struct tally *t, const struct change *model, struct session *s,
-		     const struct tally_change *named, size_t name_len, struct change **out)
+static int queue_push(struct tally *t, const struct change *model, struct change **out)
 {
-	struct entry *e = NULL;
-	int rc = check_space(t, name_len, model->data_len);
-	if (rc == 0)
-		rc = state_entry_add(t, named->name, name_len, &e);
-	if (rc < 0)
-		return rc;
 	struct change *c = malloc(sizeof(*c));
 	if (c == NULL)
 		return -ENOMEM;
 	*c = *model;
 	c->refs = 1;
 	rt_cond_init(&c->wake);
-	c->session = s;
-	c->entry = e;
-	c->seq = named->seq;
 	if (c->data != NULL)
 		buf_ref(c->data);
-	s->pending++;
+	c->session->pending++;
 	t->reserved_bytes += c->data_len;
 	list_push_back(&t->queue, &c->link);
 	t->queue_count++;
@@ -135,8 +133,76 @@ static int queue_add(struct tally *t, const struct change *model, struct session
 	return 0;
 }
 
-static int change_submit(struct tally *t, const struct tally_change *named,
-			 const struct change *model, int64_t *value)
+static int queue_add(struct tally *t, struct change *model, const char *name, size_t name_len,
+		     struct change **out)
+{
+	int rc = check_space(t, name_len, model->data_len);
+	if (rc == 0)
+		rc = state_entry_add(t, name, name_len, &model->entry);
+	return rc < 0 ? rc : queue_push(t, model, out);
+}
+
+/* --- sessions -------------------------------------------------------------------------------- */
+
+/* The session has nothing in the queue, and from now on takes nothing. */
+static int queue_end(struct tally *t, struct session *s, struct change **out)
+{
+	struct change model = {.kind = LOG_END, .session = s};
+	int rc = queue_push(t, &model, out);
+	if (rc < 0)
+		return rc;
+	s->ending = true;
+	t->sessions_ending++;
+	return 0;
+}
+
+/* Room for one more. The end of an idle one is a change like others, in the log before those of the
+ * one that takes its place: recovery does not look at clocks or limits. */
+static int session_make_room(struct tally *t)
+{
+	struct session *s;
+	struct change *c = NULL;
+	if (map_count(&t->sessions) - t->sessions_ending < t->opts.session_max)
+		return 0;
+	list_for_each_entry(s, &t->sessions_lru, link) {
+		if (s->pending > 0)
+			continue;
+		if (rt_now_ns() - s->used_ns < t->opts.session_idle_ns)
+			return -EBUSY;
+		return queue_end(t, s, &c);
+	}
+	return -EBUSY;
+}
+
+static int session_get(struct tally *t, uint64_t client_id, struct session **out)
+{
+	*out = state_session(t, client_id);
+	if (*out != NULL)
+		return (*out)->ending ? -EBUSY : 0;
+	int rc = session_make_room(t);
+	return rc < 0 ? rc : state_session_add(t, client_id, out);
+}
+
+int tally_end(struct tally *t, uint64_t client_id)
+{
+	struct change *c = NULL;
+	int64_t value = 0;
+	int rc = queue_room(t);
+	if (rc < 0)
+		return rc;
+	struct session *s = state_session(t, client_id);
+	if (s == NULL)
+		return 0;
+	if (s->pending > 0)
+		return -EBUSY;
+	rc = queue_end(t, s, &c);
+	return rc < 0 ? rc : change_wait(c, &value);
+}
+
+/* --- changes --------------------------------------------------------------------------------- */
+
+static int change_submit(struct tally *t, const struct tally_change *named, struct change *model,
+			 int64_t *value)
 {
 	size_t name_len = 0;
 	*value = 0;
@@ -145,7 +211,7 @@ static int change_submit(struct tally *t, const struct tally_change *named,
 		rc = queue_room(t);
 	struct session *s = NULL;
 	if (rc == 0)
-		rc = state_session_add(t, named->client_id, false, &s);
+		rc = session_get(t, named->client_id, &s);
 	if (rc != 0)
 		return rc;
 	assert(s != NULL);
@@ -156,8 +222,13 @@ static int change_submit(struct tally *t, const struct tally_change *named,
 		return s->rc;
 	}
 	struct change *c = queue_find(t, s, named->seq);
-	if (c == NULL)
-		rc = queue_add(t, model, s, named, name_len, &c);
+	if (c == NULL) {
+		model->session = s;
+		model->seq = named->seq;
+		rc = queue_add(t, model, named->name, name_len, &c);
+	}
+	if (rc < 0 && s->seq == 0 && s->pending == 0)
+		state_session_drop(t, s);
 	return rc < 0 ? rc : change_wait(c, value);
 }
 
@@ -198,7 +269,7 @@ static void batch_write_record(struct tally *t, struct batch *b, struct change *
 	static const uint8_t zeroes[8];
 	struct log_record r = {
 		.kind = c->kind,
-		.name_len = c->entry->name_len,
+		.name_len = c->entry != NULL ? c->entry->name_len : 0,
 		.number = ++b->number,
 		.durable = t->number,
 		.client_id = c->session->client_id,
@@ -209,7 +280,8 @@ static void batch_write_record(struct tally *t, struct batch *b, struct change *
 		.chain = b->chain,
 	};
 	uint8_t *head = b->heads + b->heads_used;
-	size_t head_len = log_record_write(head, &r, c->entry->name, t->salt);
+	size_t head_len =
+		log_record_write(head, &r, c->entry != NULL ? c->entry->name : "", t->salt);
 	b->chain = r.header_crc;
 	b->heads_used += head_len;
 	batch_piece(b, head, head_len);
@@ -247,6 +319,10 @@ static void batch_take(struct tally *t, struct batch *b)
 static void change_apply(struct tally *t, struct change *c)
 {
 	struct session *s = c->session;
+	if (c->kind == LOG_END) {
+		change_finish(t, c, 0);
+		return;
+	}
 	if (c->kind == LOG_ADD)
 		state_apply_add(t, s, c->seq, c->entry, c->delta);
 	else

@@ -121,13 +121,14 @@ static int snapshot_adopt(struct snapshot *s, struct tally_file *f)
 	int rc = tally_path(t, "tally.tmp", from);
 	if (rc == 0)
 		rc = tally_path(t, "tally.log", to);
-	if (rc == 0)
-		rc = rt_rename(from, to);
 	if (rc < 0)
 		return rc;
-	rc = rt_dir_sync(t->dir);
+	rc = rt_rename(from, to);
+	if (rc == 0)
+		rc = rt_dir_sync(t->dir);
 	if (rc < 0) {
-		/* Which of the two files a crash would leave is not known: neither may be written. */
+		/* Which of the two files has the name, or will have it after a crash, is not known (a
+		 * rename may fail and yet have happened): neither may be written. */
 		tally_fail(t, rc);
 		return rc;
 	}

@@ -8,7 +8,7 @@
 #include "base/crc.h"
 
 #define RECORD_MAGIC 0x43524c54u /* "TLRC" */
-#define LOG_VERSION 1
+#define LOG_VERSION 2
 #define CRC_AT 60
 
 static const uint8_t file_magic[8] = {'T', 'A', 'L', 'L', 'Y', 'L', 'O', 'G'};

@@ -36,9 +36,11 @@
  *     header has a checksum of its own;
  *   - else this is the torn tail of a batch that was never acknowledged, and is cut off. (The last
  *     batch before a clean end has no record behind it: damage there is taken for a torn tail.)
- * A damaged file is refused with -EBADMSG and left as it is.
+ * A damaged file is refused with -EBADMSG and left as it is. Nothing is cut off and nothing refused
+ * before all of the file was read twice with the same outcome: a disk may give wrong bytes once.
  * What was recovered beyond the last number known to be durable was perhaps never synced (a sync that
- * failed leaves it in the page cache, for show): it is written again and synced before it is believed.
+ * failed leaves it in the page cache, for show): it is read and checked once more, written again and
+ * synced before it is believed.
  *
  * The salt is random and secret: no client can make a blob that holds what looks like a record. The
  * chain makes leftovers of a failed batch invalid as soon as another was written over its beginning.
@@ -58,12 +60,13 @@
 #define LOG_DATA_MAX (1u << 20)
 
 enum log_kind {
-	LOG_ADD = 1,     /* a change: add value to the counter */
-	LOG_PUT = 2,     /* a change: data is the blob's new content */
-	LOG_COUNTER = 3, /* of a snapshot: the counter is value */
-	LOG_BLOB = 4,    /* of a snapshot: data is the blob's content */
-	LOG_SESSION =
-		5, /* of a snapshot: the client's last seq gave value; data_len is its errno */
+	LOG_ADD = 1, /* a change: add value to the counter */
+	LOG_PUT = 2, /* a change: data is the blob's new content */
+	LOG_END = 3, /* a change: the client is forgotten, by its own wish or because it was idle */
+	LOG_COUNTER = 4, /* of a snapshot: the counter is value */
+	LOG_BLOB = 5,    /* of a snapshot: data is the blob's content */
+	/* of a snapshot: the client's last seq gave value; data_len is its errno */
+	LOG_SESSION = 6,
 };
 
 struct log_file_header {

@@ -12,12 +12,23 @@
 
 /* --- requests -------------------------------------------------------------------------------- */
 
+/* With words for what the caller cannot know. */
+static int change_result(struct rpc_request *r, int rc)
+{
+	if (rc == -EBUSY)
+		return rpc_fail(
+			r, rc,
+			"too many clients are remembered; idle ones make room after a while, or "
+			"raise sessions in [store]");
+	return rc;
+}
+
 static int handle_add(struct rpc_request *r)
 {
 	const Terrane__Tally__AddRequest *q = rpc_body(r);
 	Terrane__Tally__AddResponse *reply = rpc_reply_body(r);
 	struct tally_change c = {.client_id = q->client_id, .seq = q->seq, .name = q->name};
-	return tally_add(r->service, &c, q->delta, &reply->value);
+	return change_result(r, tally_add(r->service, &c, q->delta, &reply->value));
 }
 
 static int handle_get(struct rpc_request *r)
@@ -31,7 +42,14 @@ static int handle_put_blob(struct rpc_request *r)
 {
 	const Terrane__Tally__PutBlobRequest *q = rpc_body(r);
 	struct tally_change c = {.client_id = q->client_id, .seq = q->seq, .name = q->name};
-	return tally_put(r->service, &c, r->payload.buf, r->payload.len, r->payload.crc);
+	return change_result(
+		r, tally_put(r->service, &c, r->payload.buf, r->payload.len, r->payload.crc));
+}
+
+static int handle_end(struct rpc_request *r)
+{
+	const Terrane__Tally__EndRequest *q = rpc_body(r);
+	return tally_end(r->service, q->client_id);
 }
 
 static int handle_get_blob(struct rpc_request *r)
@@ -79,6 +97,7 @@ static const struct rpc_method methods[] = {
 	{.type = &tally_type_put_blob, .handle = handle_put_blob},
 	{.type = &tally_type_get_blob, .handle = handle_get_blob},
 	{.type = &tally_type_stat, .handle = handle_stat},
+	{.type = &tally_type_end, .handle = handle_end},
 };
 
 /* --- serving --------------------------------------------------------------------------------- */

@@ -7,11 +7,13 @@
 #include "tally/store.h"
 
 #define NAMES_MAX 1000000 /* the store's size in bytes is the limit that is met first */
+/* More than any limit: a log is read whatever session_max is now. */
+#define SESSIONS_MAX 10000000
 
 void state_init(struct tally *t)
 {
 	map_init(&t->names, NAMES_MAX);
-	map_init(&t->sessions, t->opts.session_max);
+	map_init(&t->sessions, SESSIONS_MAX);
 	list_init(&t->entries);
 	list_init(&t->sessions_lru);
 	t->name_seed = rt_random_u64();
@@ -26,6 +28,14 @@ void state_fini(struct tally *t)
 		free(list_entry(node, struct session, link));
 	map_fini(&t->names);
 	map_fini(&t->sessions);
+}
+
+void state_reset(struct tally *t)
+{
+	state_fini(t);
+	state_init(t);
+	t->live_bytes = 0;
+	t->stat = (struct tally_stat){0};
 }
 
 /* --- names ----------------------------------------------------------------------------------- */
@@ -90,38 +100,19 @@ struct session *state_session(const struct tally *t, uint64_t client_id)
 	return map_get(&t->sessions, client_id);
 }
 
-static void session_drop(struct tally *t, struct session *s)
+void state_session_drop(struct tally *t, struct session *s)
 {
 	map_remove(&t->sessions, s->client_id);
 	list_remove(&s->link);
 	free(s);
 }
 
-/* Room for one more: the least recently used goes if it may. */
-static int session_make_room(struct tally *t, bool force)
+int state_session_add(struct tally *t, uint64_t client_id, struct session **out)
 {
-	if (map_count(&t->sessions) < t->opts.session_max)
-		return 0;
-	struct session *s;
-	list_for_each_entry(s, &t->sessions_lru, link) {
-		if (s->pending > 0)
-			continue;
-		if (!force && rt_now_ns() - s->used_ns < t->opts.session_idle_ns)
-			return -EBUSY;
-		session_drop(t, s);
-		return 0;
-	}
-	return -EBUSY;
-}
-
-int state_session_add(struct tally *t, uint64_t client_id, bool force, struct session **out)
-{
+	int rc = 0;
 	*out = state_session(t, client_id);
 	if (*out != NULL)
 		return 0;
-	int rc = session_make_room(t, force);
-	if (rc < 0)
-		return rc;
 	struct session *s = calloc(1, sizeof(*s));
 	if (s == NULL)
 		return -ENOMEM;

@@ -48,6 +48,7 @@ struct session {
 	int64_t value;
 	uint64_t used_ns;
 	unsigned pending; /* changes in the queue */
+	bool ending;      /* one of them is its end, the last that it takes */
 	struct list link; /* in tally.sessions_lru, least recently used first */
 };
 
@@ -89,6 +90,7 @@ struct tally {
 	uint64_t reserved_bytes; /* of blobs in the queue */
 	struct map sessions;     /* client id -> struct session */
 	struct list sessions_lru;
+	size_t sessions_ending;
 
 	struct list queue;
 	size_t queue_count;
@@ -104,13 +106,15 @@ struct tally {
 /* state.c */
 void state_init(struct tally *t);
 void state_fini(struct tally *t);
+/* Back to nothing, before a log is read. */
+void state_reset(struct tally *t);
 struct entry *state_entry(const struct tally *t, const char *name, size_t len);
 /* The entry, made when there is none: it is invisible until something is applied to it. */
 int state_entry_add(struct tally *t, const char *name, size_t len, struct entry **out);
 struct session *state_session(const struct tally *t, uint64_t client_id);
-/* The session, made when there is none. -EBUSY when all are in use; with force the least recently
- * used goes, for recovery. */
-int state_session_add(struct tally *t, uint64_t client_id, bool force, struct session **out);
+/* The session, made when there is none, however many there are. */
+int state_session_add(struct tally *t, uint64_t client_id, struct session **out);
+void state_session_drop(struct tally *t, struct session *s);
 /* What a change does; the result is left in the session. */
 void state_apply_add(struct tally *t, struct session *s, uint64_t seq, struct entry *e,
 		     int64_t delta);
@@ -126,8 +130,8 @@ int tally_recover(struct tally *t);
 int commit_start(struct tally *t);
 void commit_stop(struct tally *t);
 
-/* compact.c: write the state as a new log and take it into use. On any error but -EIO of the last
- * step (then t->failed is set) the old log stays. */
+/* compact.c: write the state as a new log and take it into use. On an error the old log stays, unless
+ * t->failed is set: then it is not known which of the two has the name. */
 int tally_compact(struct tally *t);
 /* The same for an empty store, which has no log yet. */
 int tally_create(struct tally *t);

@@ -15,9 +15,10 @@
  * changes until it is opened again (-EIO): what was written is in doubt, and asking the disk again
  * proves nothing. Reads go on.
  *
- * Clients are remembered in a bounded number of sessions. When all are taken, one that was idle for
- * session_idle_ns makes room; if none was, -EBUSY. A client must not ask again for a change after it
- * was idle for so long.
+ * Clients are remembered in a bounded number of sessions. A client that has all its answers ends its
+ * session. When all are taken, one that was idle for session_idle_ns makes room; if none was, -EBUSY. A
+ * client must not ask again for a change after it was idle for so long. Ends are changes in the log like
+ * others, so that a store that is opened again remembers whom it remembered before.
  */
 #ifndef TALLY_TALLY_H
 #define TALLY_TALLY_H
@@ -68,6 +69,10 @@ int tally_add(struct tally *t, const struct tally_change *c, int64_t delta, int6
  * -EMSGSIZE. */
 int tally_put(struct tally *t, const struct tally_change *c, struct buf *b, size_t len,
 	      uint32_t crc);
+
+/* The client will not ask again for any change, and no copy of a request is on its way: it is forgotten.
+ * -EBUSY: it has a change under way. */
+int tally_end(struct tally *t, uint64_t client_id);
 
 /* 0 for a counter that nobody added to. Does not wait. */
 int tally_get(struct tally *t, const char *name, int64_t *value);

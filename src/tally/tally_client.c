@@ -9,6 +9,8 @@
 #include "rt/sync.h"
 #include "tally/wire.h"
 
+#define END_TIMEOUT_NS NS_PER_S
+
 struct tally_client {
 	struct rpc_channel *channel;
 	uint64_t client_id;
@@ -16,6 +18,7 @@ struct tally_client {
 	uint64_t timeout_ns;
 	struct rt_mutex changing;
 	bool in_doubt;
+	bool failed; /* a change did, so that a copy of it may be on its way */
 	char error[160];
 };
 
@@ -38,10 +41,28 @@ int tally_client_open(struct tally_client **out, const char *addr,
 	return 0;
 }
 
+/* Only when no copy of a change can arrive later, because nobody would know it for one. That it may
+ * fail does no harm: the session ends by idleness then. */
+static void client_end(struct tally_client *c)
+{
+	if (c->seq == 0 || c->failed || rpc_channel_counters(c->channel)->retries > 0)
+		return;
+	Terrane__Tally__EndRequest q = TERRANE__TALLY__END_REQUEST__INIT;
+	q.client_id = c->client_id;
+	struct rpc_call call = {
+		.type = &tally_type_end,
+		.request = &q.base,
+		.timeout_ns = min_u64(c->timeout_ns, END_TIMEOUT_NS),
+	};
+	AUTO_REPLY struct rpc_reply reply;
+	(void)rpc_call(c->channel, &call, &reply);
+}
+
 void tally_client_close(struct tally_client *c)
 {
 	if (c == NULL)
 		return;
+	client_end(c);
 	rpc_channel_close(c->channel);
 	free(c);
 }
@@ -69,6 +90,7 @@ static int client_change(struct tally_client *c, const struct rpc_type *type,
 {
 	int rc = client_call(c, type, request, payload, reply);
 	c->in_doubt = rc < 0 && reply->maybe_executed;
+	c->failed = c->failed || (rc < 0 && rc != -ERANGE);
 	return rc;
 }
 

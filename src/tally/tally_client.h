@@ -23,6 +23,7 @@ struct tally_client_options {
 
 int tally_client_open(struct tally_client **out, const char *addr,
 		      const struct tally_client_options *o);
+/* Waits: ends the client's session when it can. */
 void tally_client_close(struct tally_client *c);
 
 /* These wait. The errors of rpc_call and of tally.h; the words that came with the last one are in

@@ -19,3 +19,4 @@ const struct rpc_type tally_type_get = TYPE(0x102, "tally-get", get, 0, 0);
 const struct rpc_type tally_type_put_blob = TYPE(0x103, "tally-put", put_blob, TALLY_BLOB_MAX, 0);
 const struct rpc_type tally_type_get_blob = TYPE(0x104, "tally-cat", get_blob, 0, TALLY_BLOB_MAX);
 const struct rpc_type tally_type_stat = TYPE(0x105, "tally-stat", stat, 0, 0);
+const struct rpc_type tally_type_end = TYPE(0x106, "tally-end", end, 0, 0);

@@ -11,5 +11,6 @@ extern const struct rpc_type tally_type_get;
 extern const struct rpc_type tally_type_put_blob;
 extern const struct rpc_type tally_type_get_blob;
 extern const struct rpc_type tally_type_stat;
+extern const struct rpc_type tally_type_end;
 
 #endif

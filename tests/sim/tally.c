@@ -18,7 +18,7 @@
 #include "tally_oracle.h"
 
 #define CLIENTS 2
-#define WORKERS 4
+#define WORKERS 8
 #define FAULTY_NS (60 * NS_PER_S)
 #define QUIET_NS (60 * NS_PER_S) /* in which a server must have come back */
 #define PORT 7000u
@@ -39,6 +39,8 @@ struct place {
 	unsigned index;
 };
 
+/* Failed syncs and reads that were wrong once excuse nothing: the store was told of the first, and must
+ * notice the second. */
 static bool lossy(const struct world *w, unsigned server)
 {
 	return sim_disk_damaged(w->disks[server]);
@@ -54,8 +56,10 @@ static void server_main(void *arg)
 	struct tally_serve_options o = {
 		.listen = addr,
 		.store = {.dir = "/disk",
-			  .compact_min_bytes = 128 * KIB,
-			  .size_max_bytes = 8 * MIB},
+			  .compact_min_bytes = 8 * KIB, /* often */
+			  .size_max_bytes = 8 * MIB,
+			  .session_max = 48,
+			  .session_idle_ns = 30 * NS_PER_S},
 		.pool_bytes = 4 * MIB,
 		.stall_ns = 5 * NS_PER_S,
 		.grace_ns = NS_PER_S,
@@ -73,13 +77,20 @@ static void server_main(void *arg)
 
 /* --- clients --------------------------------------------------------------------------------- */
 
+/* What the workers of a process share. */
 struct client {
 	struct world *world;
 	unsigned index;
-	uint64_t client_id;
 	struct rpc_pool pool;
-	struct tally_client *tallies[SERVERS];
 	bool putting[SERVERS][BLOBS];
+};
+
+/* A client of its own to each server, because a client has one change under way: the servers get
+ * batches of many. */
+struct worker {
+	struct client *client;
+	uint64_t client_id;
+	struct tally_client *tallies[SERVERS];
 };
 
 static enum asked result_of(const struct tally_client *t, int rc)
@@ -89,9 +100,9 @@ static enum asked result_of(const struct tally_client *t, int rc)
 	return tally_client_in_doubt(t) ? ASKED_IN_DOUBT : ASKED_REFUSED;
 }
 
-static void do_add(struct client *c, unsigned server, unsigned counter)
+static void do_add(struct worker *k, unsigned server, unsigned counter)
 {
-	struct oracle *o = &c->world->oracle;
+	struct oracle *o = &k->client->world->oracle;
 	char name[NAME_BYTES];
 	unsigned change = 0;
 	int64_t value = 0;
@@ -100,30 +111,33 @@ static void do_add(struct client *c, unsigned server, unsigned counter)
 		return;
 	oracle_counter_name(name, server, counter);
 	struct counter_oracle before = oracle_counter(o, server, counter);
-	int rc = tally_client_add(c->tallies[server], name, delta, &value);
-	oracle_add_end(o, server, counter, change, result_of(c->tallies[server], rc));
+	int rc = tally_client_add(k->tallies[server], name, delta, &value);
+	oracle_add_end(o, server, counter, change, result_of(k->tallies[server], rc));
 	if (rc == 0) {
 		before.asked[change] = ASKED_DONE;
-		oracle_check_counter(o, server, counter, &before, value, lossy(c->world, server));
+		oracle_check_counter(o, server, counter, &before, value,
+				     lossy(k->client->world, server));
 	}
 }
 
-static int do_get(struct client *c, unsigned server, unsigned counter)
+static int do_get(struct worker *k, unsigned server, unsigned counter)
 {
-	struct oracle *o = &c->world->oracle;
+	struct oracle *o = &k->client->world->oracle;
 	char name[NAME_BYTES];
 	int64_t value = 0;
 	oracle_counter_name(name, server, counter);
 	struct counter_oracle before = oracle_counter(o, server, counter);
-	int rc = tally_client_get(c->tallies[server], name, &value);
+	int rc = tally_client_get(k->tallies[server], name, &value);
 	if (rc == 0)
-		oracle_check_counter(o, server, counter, &before, value, lossy(c->world, server));
+		oracle_check_counter(o, server, counter, &before, value,
+				     lossy(k->client->world, server));
 	return rc;
 }
 
 /* Each blob belongs to one client process, and one worker of it at a time. */
-static void do_put(struct client *c, unsigned server, unsigned blob)
+static void do_put(struct worker *k, unsigned server, unsigned blob)
 {
+	struct client *c = k->client;
 	struct oracle *o = &c->world->oracle;
 	char name[NAME_BYTES];
 	if (blob % CLIENTS != c->index || c->putting[server][blob])
@@ -131,74 +145,105 @@ static void do_put(struct client *c, unsigned server, unsigned blob)
 	AUTO_BUF struct buf *b = NULL;
 	if (rpc_pool_get(&c->pool, BLOB_BYTES_MAX, &b) < 0)
 		return;
-	unsigned version = oracle_put_begin(o, server, blob, c->client_id);
+	unsigned version = oracle_put_begin(o, server, blob, k->client_id);
 	if (version == 0)
 		return;
 	c->putting[server][blob] = true;
 	size_t len = oracle_blob_content(server, blob, version, b->data);
 	oracle_blob_name(name, server, blob);
-	int rc = tally_client_put(c->tallies[server], name, b, len, crc32c(0, b->data, len));
-	oracle_put_end(o, server, blob, version, result_of(c->tallies[server], rc));
+	int rc = tally_client_put(k->tallies[server], name, b, len, crc32c(0, b->data, len));
+	oracle_put_end(o, server, blob, version, result_of(k->tallies[server], rc));
 	c->putting[server][blob] = false;
 }
 
-static int do_get_blob(struct client *c, unsigned server, unsigned blob)
+static int do_get_blob(struct worker *k, unsigned server, unsigned blob)
 {
-	struct oracle *o = &c->world->oracle;
+	struct oracle *o = &k->client->world->oracle;
 	char name[NAME_BYTES];
 	oracle_blob_name(name, server, blob);
 	unsigned latest = oracle_blob_latest(o, server, blob);
 	AUTO_BUF struct buf *b = NULL;
-	int rc = tally_client_get_blob(c->tallies[server], name, &b);
+	int rc = tally_client_get_blob(k->tallies[server], name, &b);
 	if (rc == 0 || rc == -ENOENT)
 		oracle_check_blob(o, server, blob, latest, b != NULL ? b->data : NULL,
-				  b != NULL ? b->len : 0, lossy(c->world, server));
+				  b != NULL ? b->len : 0, lossy(k->client->world, server));
 	return rc == -ENOENT ? 0 : rc;
 }
 
-static void worker_main(void *arg)
+static void worker_step(struct worker *k)
 {
-	struct client *c = arg;
-	while (!c->world->stop) {
-		uint64_t r = rt_random_u64();
-		unsigned server = (unsigned)(r % SERVERS);
-		unsigned counter = (unsigned)(r >> 8) % COUNTERS;
-		unsigned blob = (unsigned)(r >> 16) % BLOBS;
-		unsigned what = (unsigned)(r >> 32) % 10;
-		if (what < 4)
-			do_add(c, server, counter);
-		else if (what < 7)
-			(void)do_get(c, server, counter);
-		else if (what < 8)
-			do_put(c, server, blob);
-		else
-			(void)do_get_blob(c, server, blob);
-		if (rt_sleep_ns(rt_random_u64() % (100 * NS_PER_MS)) < 0)
-			return;
-	}
+	uint64_t r = rt_random_u64();
+	unsigned server = (unsigned)(r % SERVERS);
+	unsigned counter = (unsigned)(r >> 8) % COUNTERS;
+	unsigned blob = (unsigned)(r >> 16) % BLOBS;
+	unsigned what = (unsigned)(r >> 32) % 10;
+	if (what < 5)
+		do_add(k, server, counter);
+	else if (what < 7)
+		(void)do_get(k, server, counter);
+	else if (what < 8)
+		do_put(k, server, blob);
+	else
+		(void)do_get_blob(k, server, blob);
 }
 
-static int client_open(struct client *c, uint64_t timeout_ns)
+static int worker_open(struct worker *k, struct client *c, uint64_t timeout_ns)
 {
+	k->client = c;
 	/* No two clients share an id, nor do two lives of one. */
-	c->client_id = rt_random_u64() | 1;
-	rpc_pool_init(&c->pool, 16 * MIB);
+	k->client_id = rt_random_u64() | 1;
 	int rc = 0;
 	for (unsigned i = 0; i < SERVERS && rc == 0; i++) {
 		char addr[32];
 		snprintf(addr, sizeof(addr), "s%u:%u", i, PORT);
 		struct tally_client_options o = {.channel.pool = &c->pool,
-						 .client_id = c->client_id,
+						 .client_id = k->client_id,
 						 .timeout_ns = timeout_ns};
-		rc = tally_client_open(&c->tallies[i], addr, &o);
+		rc = tally_client_open(&k->tallies[i], addr, &o);
 	}
 	return rc;
 }
 
-static void client_close(struct client *c)
+static void worker_close(struct worker *k)
 {
 	for (unsigned i = 0; i < SERVERS; i++)
-		tally_client_close(c->tallies[i]);
+		tally_client_close(k->tallies[i]);
+}
+
+static void worker_main(void *arg)
+{
+	struct client *c = arg;
+	struct worker k = {0};
+	int rc = worker_open(&k, c, (1 + rt_random_u64() % 8) * NS_PER_S);
+	while (rc == 0 && !c->world->stop) {
+		worker_step(&k);
+		if (rt_random_u64() % 32 == 0) {
+			worker_close(&k);
+			k = (struct worker){0};
+			rc = worker_open(&k, c, (1 + rt_random_u64() % 8) * NS_PER_S);
+			if (rc < 0)
+				break;
+		}
+		/* Most of the time at once, so that much waits for each sync. */
+		uint64_t pause = rt_random_u64() % 3 == 0 ? 300 * NS_PER_MS : NS_PER_MS;
+		rc = rt_sleep_ns(rt_random_u64() % pause);
+	}
+	worker_close(&k);
+}
+
+static struct client *client_new(struct world *w, unsigned index)
+{
+	struct client *c = calloc(1, sizeof(*c));
+	if (c == NULL)
+		abort();
+	c->world = w;
+	c->index = index;
+	rpc_pool_init(&c->pool, 16 * MIB);
+	return c;
+}
+
+static void client_free(struct client *c)
+{
 	rpc_pool_fini(&c->pool);
 	free(c);
 }
@@ -206,49 +251,43 @@ static void client_close(struct client *c)
 static void client_main(void *arg)
 {
 	const struct place *p = arg;
-	struct client *c = calloc(1, sizeof(*c));
-	if (c == NULL)
-		return;
-	c->world = p->world;
-	c->index = p->index;
+	struct client *c = client_new(p->world, p->index);
 	struct rt_group workers;
 	rt_group_init(&workers);
-	int rc = client_open(c, 3 * NS_PER_S);
+	int rc = 0;
 	for (unsigned i = 0; i < WORKERS && rc == 0; i++)
 		rc = rt_group_spawn(&workers, "worker", worker_main, c);
 	rt_group_join(&workers);
-	client_close(c);
+	client_free(c);
 }
 
 /* --- the end: everything that should be there is ---------------------------------------------- */
 
-static void check_server(struct client *c, unsigned server)
+static void check_server(struct worker *k, unsigned server)
 {
-	struct world *w = c->world;
+	struct world *w = k->client->world;
 	int rc = 0;
 	for (unsigned i = 0; i < COUNTERS && rc == 0; i++)
-		rc = do_get(c, server, i);
+		rc = do_get(k, server, i);
 	for (unsigned i = 0; i < BLOBS && rc == 0; i++)
-		rc = do_get_blob(c, server, i);
+		rc = do_get_blob(k, server, i);
 	if (rc < 0 && !lossy(w, server))
 		oracle_violation(&w->oracle, "server %u does not serve again: %s (%s)", server,
-				 err_name(rc), tally_client_error(c->tallies[server]));
+				 err_name(rc), tally_client_error(k->tallies[server]));
 }
 
 static void checker_main(void *arg)
 {
 	struct world *w = arg;
-	struct client *c = calloc(1, sizeof(*c));
-	if (c == NULL)
-		return;
-	c->world = w;
-	c->index = CLIENTS;
-	if (client_open(c, QUIET_NS) == 0) {
+	struct client *c = client_new(w, CLIENTS);
+	struct worker k = {0};
+	if (worker_open(&k, c, QUIET_NS) == 0) {
 		for (unsigned i = 0; i < SERVERS; i++)
-			check_server(c, i);
+			check_server(&k, i);
 		w->checked = true;
 	}
-	client_close(c);
+	worker_close(&k);
+	client_free(c);
 }
 
 /* --- the run --------------------------------------------------------------------------------- */

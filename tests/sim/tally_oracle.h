@@ -10,7 +10,7 @@
  * Blobs. The content is made from (server, blob, version) and says so, so wrong bytes are seen at any
  * read. The versions of a blob are put one after the other, each by one client.
  *
- * A disk that the simulator has damaged may lose what was acknowledged, but nothing else: what is read
+ * A disk that the simulator has damaged (rot, a misdirected write, loss) may lose what was acknowledged, but nothing else: what is read
  * must still have been asked for, and nothing may be applied twice.
  */
 #ifndef TESTS_SIM_TALLY_ORACLE_H
@@ -23,10 +23,10 @@
 #include "base/base.h"
 
 #define SERVERS 3
-#define COUNTERS 48
+#define COUNTERS 128
 #define CHANGES 31
 #define BLOBS 6
-#define VERSIONS 400
+#define VERSIONS 1000
 #define BLOB_BYTES_MAX ((size_t)(300 * KIB))
 #define NAME_BYTES 32
 

@@ -189,6 +189,65 @@ static void sessions_are_bounded_and_idle_ones_make_room(void **state)
 	box_run_once(sessions_are_bounded_and_idle_ones_make_room_fn);
 }
 
+static void an_ended_session_makes_room_fn(struct box *b)
+{
+	int64_t value = 0;
+	struct tally_stat stat;
+	b->options.session_max = 4;
+	open_store(b);
+	CHECK_RC(tally_end(b->store, 99), 0); /* nobody knows it: it has ended */
+	for (uint64_t client = 1; client <= 20; client++) {
+		CHECK_RC(add(b, client, 1, "a", 1, &value), 0);
+		CHECK_RC(add(b, client, 2, "a", 1, &value), 0);
+		CHECK_RC(tally_end(b->store, client), 0);
+		if (client == 10)
+			reopen_store(b);
+	}
+	CHECK_RC(add(b, 100, 1, "a", 1, &value), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		tally_stat(b->store, &stat);
+		CHECK(stat.sessions == 1);
+		CHECK_RC(add(b, 100, 1, "a", 1, &value), 0);
+		check_value(b, "a", 41);
+		reopen_store(b);
+	}
+	close_store(b);
+}
+
+static void an_ended_session_makes_room(void **state)
+{
+	box_run_once(an_ended_session_makes_room_fn);
+}
+
+/* Recovery forgets whom the log says, not whom a limit or a clock would. */
+static void reopening_forgets_nobody_fn(struct box *b)
+{
+	int64_t value = 0;
+	b->options.session_max = 8;
+	b->options.session_idle_ns = 10 * NS_PER_S;
+	open_store(b);
+	for (uint64_t client = 1; client <= 8; client++)
+		CHECK_RC(add(b, client, 1, "a", 1, &value), 0);
+	CHECK_RC(rt_sleep_ns(11 * NS_PER_S), 0);
+	CHECK_RC(add(b, 9, 1, "a", 1, &value), 0); /* instead of 1 */
+	b->options.session_max = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		reopen_store(b);
+		for (uint64_t client = 2; client <= 9; client++) {
+			CHECK_RC(add(b, client, 1, "a", 1, &value), 0);
+			CHECK((uint64_t)value == client);
+		}
+		CHECK_RC(add(b, 1, 1, "a", 1, &value), -EBUSY);
+		check_value(b, "a", 9);
+	}
+	close_store(b);
+}
+
+static void reopening_forgets_nobody(void **state)
+{
+	box_run_once(reopening_forgets_nobody_fn);
+}
+
 static void one_store_at_a_time_has_the_directory_fn(struct box *b)
 {
 	struct tally *second = NULL;
@@ -240,6 +299,34 @@ static void the_log_stays_short_by_compaction(void **state)
 	box_run_once(the_log_stays_short_by_compaction_fn);
 }
 
+static void a_retry_across_compaction_and_restart_is_applied_once_fn(struct box *b)
+{
+	int64_t value = 0;
+	struct tally_stat stat = {0};
+	open_store(b);
+	CHECK_RC(add(b, 1, 7, "count", 5, &value), 0);
+	CHECK_RC(add(b, 3, 1, "big", INT64_MAX, &value), 0);
+	CHECK_RC(add(b, 3, 2, "big", 1, &value), -ERANGE);
+	for (uint64_t i = 1; stat.compactions < 2; i++) {
+		CHECK_RC(put(b, 2, i, "blob", 4000, i), 0);
+		tally_stat(b->store, &stat);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_RC(add(b, 1, 7, "count", 5, &value), 0);
+		CHECK(value == 5);
+		CHECK_RC(add(b, 1, 6, "count", 5, &value), -ESTALE);
+		CHECK_RC(add(b, 3, 2, "big", 1, &value), -ERANGE);
+		check_value(b, "count", 5);
+		reopen_store(b);
+	}
+	close_store(b);
+}
+
+static void a_retry_across_compaction_and_restart_is_applied_once(void **state)
+{
+	box_run_once(a_retry_across_compaction_and_restart_is_applied_once_fn);
+}
+
 int main(void)
 {
 	log_set_level(LOG_OFF);
@@ -250,8 +337,11 @@ int main(void)
 		cmocka_unit_test(a_cancelled_change_does_no_harm),
 		cmocka_unit_test(what_is_too_large_is_refused),
 		cmocka_unit_test(sessions_are_bounded_and_idle_ones_make_room),
+		cmocka_unit_test(an_ended_session_makes_room),
+		cmocka_unit_test(reopening_forgets_nobody),
 		cmocka_unit_test(one_store_at_a_time_has_the_directory),
 		cmocka_unit_test(the_log_stays_short_by_compaction),
+		cmocka_unit_test(a_retry_across_compaction_and_restart_is_applied_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

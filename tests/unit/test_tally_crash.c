@@ -415,6 +415,88 @@ static void after_a_failed_sync_no_change_is_taken(void **state)
 	CHECK(failures >= 10);
 }
 
+/* --- a failed rename -------------------------------------------------------------------------- */
+
+/* The log loses its name behind the store's back, to a directory that no file can replace. */
+static void rename_fails_fn(struct box *b)
+{
+	int64_t value = 0;
+	open_store(b);
+	CHECK_RC(add(b, 1, 1, "a", 1, &value), 0);
+	CHECK_RC(rt_rename("/disk/tally.log", "/disk/aside"), 0);
+	CHECK_RC(rt_mkdir("/disk/tally.log"), 0);
+	int rc = 0;
+	uint64_t i = 1;
+	for (; i <= 100 && rc == 0; i++)
+		rc = put(b, 2, i, "blob", 4000, i);
+	CHECK_RC(rc, -EIO);
+	CHECK(i < 30); /* at the first compaction */
+	CHECK_RC(tally_wait_failed(b->store), 0);
+	CHECK_RC(add(b, 1, 2, "a", 1, &value), -EIO);
+	check_value(b, "a", 1);
+	close_store(b);
+}
+
+static void after_a_failed_rename_no_change_is_taken(void **state)
+{
+	box_run_once(rename_fails_fn);
+}
+
+/* --- a bad read ------------------------------------------------------------------------------ */
+
+struct bad_reads {
+	uint64_t acked;
+	uint64_t refused; /* openings */
+	bool lost;
+};
+
+/* Opens the store again and again while the disk now and then gives other bytes than were asked for.
+ * The log is longer than a block of the disk, so that those differ. */
+static void bad_reads_fn(struct box *b)
+{
+	struct bad_reads *w = b->arg;
+	int64_t value = 0;
+	for (unsigned i = 0; i < 20; i++) {
+		int rc = tally_open(&b->store, &b->options);
+		CHECK(rc == 0 || rc == -EBADMSG || rc == -EIO);
+		if (rc < 0) {
+			w->refused++;
+			continue;
+		}
+		CHECK_RC(tally_get(b->store, "a", &value), 0);
+		w->lost = w->lost || (uint64_t)value != w->acked;
+		if (i == 0)
+			CHECK_RC(put(b, 2, 1, "blob", 20000, 1), 0);
+		CHECK_RC(add(b, 1, w->acked + 1, "a", 1, &value), 0);
+		w->acked++;
+		close_store(b);
+	}
+}
+
+static void a_bad_read_costs_nothing(void **state)
+{
+	uint64_t tried = 0;
+	uint64_t bad = 0;
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct box b;
+		struct bad_reads w = {0};
+		box_open(&b, seed);
+		b.config.rate[SIM_DISK_MISDIRECT] = 0.02;
+		box_build(&b);
+		b.arg = &w;
+		box_run(&b, bad_reads_fn);
+		unsigned damage = sim_disk_damage(b.disk);
+		if ((damage & SIM_DAMAGE_WRITE) == 0) {
+			tried++;
+			bad += (damage & SIM_DAMAGE_READ) != 0;
+			CHECK(!w.lost && w.acked + w.refused == 20);
+			CHECK(w.refused <= 2);
+		}
+		box_close(&b);
+	}
+	CHECK(tried > 10 && bad > 5);
+}
+
 int main(void)
 {
 	log_set_level(LOG_OFF);
@@ -425,6 +507,8 @@ int main(void)
 		cmocka_unit_test(a_damaged_log_is_refused),
 		cmocka_unit_test(a_rotten_blob_is_not_returned),
 		cmocka_unit_test(after_a_failed_sync_no_change_is_taken),
+		cmocka_unit_test(after_a_failed_rename_no_change_is_taken),
+		cmocka_unit_test(a_bad_read_costs_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -252,6 +252,8 @@ static int plan_make(const struct codec *c, const uint32_t *cost, const struct r
 	if (p == NULL)
 		return -ENOMEM;
 	p->kernel = c->kernel;
+	p->e = c->e;
+	p->chunk_len = r->chunk_len;
 	p->total = c->total;
 	struct draft d = {c, cost, marks, marks + c->total, p};
 	int err = draft_choose(&d);
@@ -312,6 +314,19 @@ void plan_close(struct plan *p)
 	free(p);
 }
 
+struct plan_read plan_read_within(const struct plan *p, int i, uint64_t block_len)
+{
+	struct plan_read read = p->reads[i];
+	int d = encoding_data_index(&p->e, read.chunk);
+	if (d < 0)
+		return read;
+	uint64_t have = 0;
+	if (block_len / p->chunk_len >= (uint64_t)d)
+		have = block_len - (uint64_t)d * p->chunk_len;
+	read.len = have > read.off ? min_u64(read.len, have - read.off) : 0;
+	return read;
+}
+
 /* ---- running them ---- */
 
 /* The outputs of a step follow its inputs in memory. */
@@ -321,7 +336,8 @@ static int plan_check(const struct plan *p, const struct sg *chunks)
 	for (int i = 0; i < p->n_steps; i++) {
 		const struct plan_step *s = &p->steps[i];
 		for (int j = 0; j < s->m.cols + s->m.rows && err == 0; j++)
-			err = sg_check(&chunks[s->in[j]], p->len, false);
+			err = sg_check(&chunks[s->in[j]], p->len,
+				       encoding_data_index(&p->e, s->in[j]) >= 0);
 	}
 	return err;
 }
@@ -331,6 +347,34 @@ static struct product step_product(const struct plan *p, const struct plan_step 
 	return (struct product){&s->m, s->in, s->out, s->spans.at[span].off - p->off};
 }
 
+/* Output by output, each as far as its buffer goes. */
+static void run_short(const struct plan *p, const struct product *all, size_t end,
+		      const struct sg *chunks)
+{
+	size_t cols = (size_t)all->m->cols;
+	for (int i = 0; i < all->m->rows; i++) {
+		size_t at = (size_t)i * cols, have = sg_bytes(&chunks[all->out[i]]);
+		struct matrix row = {1, all->m->cols, all->m->coef + at,
+				     all->m->tables + at * TABLE_BYTES};
+		struct product one = {&row, all->in, &all->out[i], all->off};
+		if (have > one.off)
+			sg_dot(p->kernel, &one, min_u64(have, end) - one.off, chunks);
+	}
+}
+
+static void run_product(const struct plan *p, const struct product *product, size_t len,
+			const struct sg *chunks)
+{
+	size_t end = product->off + len;
+	for (int i = 0; i < product->m->rows; i++) {
+		if (sg_bytes(&chunks[product->out[i]]) < end) {
+			run_short(p, product, end, chunks);
+			return;
+		}
+	}
+	sg_dot(p->kernel, product, len, chunks);
+}
+
 int plan_run(const struct plan *p, const struct sg *chunks)
 {
 	int err = plan_check(p, chunks);
@@ -338,7 +382,7 @@ int plan_run(const struct plan *p, const struct sg *chunks)
 		const struct plan_step *s = &p->steps[i];
 		for (int j = 0; j < s->spans.n; j++) {
 			struct product product = step_product(p, s, j);
-			sg_dot(p->kernel, &product, s->spans.at[j].len, chunks);
+			run_product(p, &product, s->spans.at[j].len, chunks);
 		}
 	}
 	return err;

@@ -49,6 +49,8 @@ struct plan_step {
 
 struct plan {
 	const struct kernel *kernel;
+	struct encoding e;
+	uint64_t chunk_len;
 	int total;     /* chunks of the code */
 	uint64_t cost; /* of all chunks that are read */
 	int n_reads;
@@ -76,8 +78,16 @@ int plan_range(const struct codec *c, uint64_t chunk_len, const uint32_t *cost, 
 void plan_close(struct plan *p);
 
 /*
+ * A plan knows only full chunks. This is p->reads[i] cut down to what a block of block_len bytes has of
+ * the chunk, whose last data chunks may be short or empty: then len may be 0.
+ */
+struct plan_read plan_read_within(const struct plan *p, int i, uint64_t block_len);
+
+/*
  * Computes. chunks is indexed by chunk number; entries for all inputs and outputs of steps hold
- * bytes [off, off + len) of their chunk, exactly; only those in the spans of steps are looked at or
+ * bytes [off, off + len) of their chunk, exactly. Those of data chunks may be shorter, as for encoding:
+ * of an input, what lacks counts as zeros; of an output, it is left out, on the caller's word that it is
+ * zeros (plan_verify() finds out when it is not). Only bytes in the spans of steps are looked at or
  * written. Outputs include chunks that nobody asked for when
  * they are needed on the way (mlec). 0, -EINVAL or -EOVERFLOW for wrong sizes.
  */

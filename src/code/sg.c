@@ -31,6 +31,14 @@ int sg_check(const struct sg *s, size_t len, bool may_be_short)
 	return sum == len || (sum < len && may_be_short) ? 0 : -EINVAL;
 }
 
+size_t sg_bytes(const struct sg *s)
+{
+	size_t sum = 0;
+	for (int i = 0; i < s->count; i++)
+		sum += s->iov[i].iov_len;
+	return sum;
+}
+
 bool sg_is_flat(const struct sg *s, size_t len)
 {
 	return s->count == 1 && s->iov->iov_len == len;

@@ -26,6 +26,9 @@ struct sg {
  */
 int sg_check(const struct sg *s, size_t len, bool may_be_short);
 
+/* Bytes of a chunk that passed sg_check(). */
+size_t sg_bytes(const struct sg *s);
+
 /* Whether it is one segment of len bytes. */
 bool sg_is_flat(const struct sg *s, size_t len);
 

@@ -96,11 +96,14 @@ int update_delta(const struct codec *c, size_t len, const struct sg *old_data,
 		 const struct sg *new_data, const struct sg *delta)
 {
 	const struct sg all[] = {*old_data, *new_data, *delta};
-	for (int i = 0; i < 3; i++) {
-		int err = sg_check(&all[i], len, false);
-		if (err != 0)
-			return err;
-	}
+	int err = sg_check(delta, len, true);
+	if (err != 0)
+		return err;
+	len = sg_bytes(delta);
+	for (int i = 0; i < 2 && err == 0; i++)
+		err = sg_check(&all[i], len, true);
+	if (err != 0)
+		return err;
 	uint8_t ones[2] = {1, 1}, tables[2 * TABLE_BYTES];
 	struct matrix add = {.rows = 1, .cols = 2, .coef = ones, .tables = tables};
 	matrix_ready(&add);
@@ -133,7 +136,7 @@ int update_apply(const struct codec *c, int chunk, size_t len, const struct sg *
 	int steps = update_step_count(c);
 	if (!is_data(c, chunk))
 		return -EINVAL;
-	int err = sg_check(delta, len, false);
+	int err = sg_check(delta, len, true);
 	for (int i = 0; i < steps && err == 0; i++)
 		err = sg_check(&chunks[step_at(c, chunk, i).parity], len, false);
 	for (int i = 0; i < steps && err == 0; i += BATCH_STEPS)

@@ -595,7 +595,7 @@ static void assert_bytes(const char *text, const int *lost, int n_lost, uint64_t
 static void a_range_over_a_boundary_reads_no_more_than_it_needs(void **state)
 {
 	/* One byte each of two lost chunks: two bytes of each of the four others. */
-	assert_bytes("rs:4+2", (int[]){0, 1}, 2, 999999, 2, 4 * 2);
+	assert_bytes("rs:4+2", (int[]){0, 1}, 2, 999999, 2, 8);
 	assert_bytes("rs:4+2", (int[]){0}, 1, 999999, 2, 4 * 1 + 1);
 	/* 600,000 at the end of one and at the front of the other overlap. */
 	assert_bytes("rs:4+2", (int[]){0, 1}, 2, 400000, 1200000, 4000000);
@@ -605,6 +605,120 @@ static void a_range_over_a_boundary_reads_no_more_than_it_needs(void **state)
 	assert_bytes("lrc:6+2+2", (int[]){2, 3}, 2, 2400000, 1200000, 3600000);
 	/* Two columns, likewise. */
 	assert_bytes("mlec:2+1/2+1", (int[]){1, 3}, 2, 1999999, 2, 2 * 1 + 2 * 1);
+}
+
+/* ---- short blocks ---- */
+
+/* Of the data chunks of a block of `block` bytes; parities are whole. */
+static size_t chunk_bytes(const struct rig *r, int chunk, uint64_t block)
+{
+	int d = encoding_data_index(r->e, chunk);
+	uint64_t start = (uint64_t)(d < 0 ? 0 : d) * r->len;
+	if (d < 0 || block >= start + r->len)
+		return r->len;
+	return block > start ? block - start : 0;
+}
+
+/* Encodes it. Behind the end of short chunks there is poison, and must be ever after. */
+static void shorten(struct rig *r, uint64_t block)
+{
+	for (int i = 0; i < r->total; i++) {
+		size_t have = chunk_bytes(r, i, block);
+		memset(r->chunk[i] + have, POISON, r->len - have);
+		r->iov[(size_t)i * RIG_SEGMENTS].iov_len = have;
+		if (have == 0)
+			r->sg[i] = (struct sg){NULL, 0};
+	}
+	rig_encode(r);
+	assert_int_equal(codec_verify(r->codec, r->len, r->sg), 0);
+}
+
+static void rebuild_short(struct rig *r, const uint32_t *cost, const int *lost, int n)
+{
+	struct plan *p;
+	if (plan_rebuild(r->codec, r->len, cost, lost, n, &p) != 0) {
+		assert_true(n > encoding_tolerance(r->e));
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		memset(r->chunk[lost[i]], POISON, r->len);
+	assert_int_equal(plan_run(p, r->sg), 0);
+	assert_int_equal(plan_verify(p, r->sg), 0);
+	for (int i = 0; i < r->total; i++)
+		rig_assert_chunk(r, i);
+	plan_close(p);
+}
+
+/* Gives the plan the bytes that the block has, and no others. */
+static void range_short(struct rig *r, const uint32_t *cost, uint64_t block, struct rng *rng)
+{
+	uint64_t off = rng_below(rng, block), len = 1 + rng_below(rng, block - off);
+	struct plan *p;
+	struct iovec iov[32];
+	struct sg sg[32];
+	if (plan_range(r->codec, r->len, cost, off, len, &p) != 0)
+		return;
+	for (int i = 0; i < r->total; i++) {
+		size_t have = chunk_bytes(r, i, block), from = p->off < have ? p->off : have;
+		size_t to = p->off + p->len < have ? p->off + p->len : have;
+		memset(r->chunk[i], POISON, r->len);
+		iov[i] = (struct iovec){r->chunk[i] + from, to - from};
+		sg[i] = (struct sg){&iov[i], 1};
+	}
+	for (int i = 0; i < p->n_reads; i++) {
+		struct plan_read read = plan_read_within(p, i, block);
+		assert_true(read.len == 0 ||
+			    read.off + read.len <= chunk_bytes(r, read.chunk, block));
+		memcpy(r->chunk[read.chunk] + read.off, r->truth[read.chunk] + read.off, read.len);
+	}
+	assert_int_equal(plan_run(p, sg), 0);
+	assert_int_equal(plan_verify(p, sg), 0);
+	for (uint64_t b = off; b < off + len; b++) {
+		int chunk = encoding_data_chunk(r->e, (int)(b / r->len));
+		assert_int_equal(r->chunk[chunk][b % r->len], r->truth[chunk][b % r->len]);
+	}
+	plan_close(p);
+}
+
+static void short_blocks_come_back_without_padding(void **state)
+{
+	static const char *const all[] = {"r3", "rs:4+2", "lrc:4+2+2", "mlec:2+1/2+1",
+					  "mlec:5+2/4+1"};
+	struct rng rng;
+	rng_init(&rng, 39);
+	for (size_t i = 0; i < 5 * (size_t)200; i++) {
+		struct rig r;
+		uint32_t cost[64];
+		rig_open(&r, all[i % 5], 1 + rng_below(&rng, 40), &rng);
+		uint64_t block = 1 + rng_below(&rng, (uint64_t)r.data * r.len);
+		int lost[16], n = 1 + (int)rng_below(&rng, r.total < 10 ? 3 : 16);
+		random_set(&rng, lost, n, r.total);
+		set_costs(cost, r.total, lost, n);
+		shorten(&r, block);
+		rebuild_short(&r, cost, lost, n);
+		if (r.total <= 32)
+			range_short(&r, cost, block, &rng);
+		rig_fini(&r);
+	}
+}
+
+/* The caller says how long a chunk was. When that is not so, the check finds out. */
+static void a_chunk_that_is_rebuilt_too_short_is_found(void **state)
+{
+	struct rng rng;
+	struct rig r;
+	struct plan *p;
+	uint32_t cost[6] = {1, 1, 1, CHUNK_LOST, 1, 1};
+	rng_init(&rng, 40);
+	rig_open(&r, "rs:4+2", 100, &rng);
+	r.chunk[3][99] = 1;
+	rig_encode(&r);
+	assert_int_equal(plan_rebuild(r.codec, r.len, cost, (int[]){3}, 1, &p), 0);
+	r.iov[(size_t)3 * RIG_SEGMENTS].iov_len = 99;
+	assert_int_equal(plan_run(p, r.sg), 0);
+	assert_int_equal(plan_verify(p, r.sg), -EBADMSG);
+	plan_close(p);
+	rig_fini(&r);
 }
 
 static void bad_questions_are_refused(void **state)
@@ -642,7 +756,7 @@ static void buffers_of_the_wrong_size_are_refused(void **state)
 	rig_open(&r, "rs:4+2", 100, &rng);
 	rig_encode(&r);
 	assert_int_equal(plan_rebuild(r.codec, r.len, cost, (int[]){0}, 1, &p), 0);
-	rig_iov(&r, 3)->iov_len = 99;
+	r.iov[(size_t)4 * RIG_SEGMENTS].iov_len = 99; /* a parity: only data may be short */
 	assert_int_equal(plan_run(p, r.sg), -EINVAL);
 	assert_int_equal(plan_verify(p, r.sg), -EINVAL);
 	rig_flat(&r);
@@ -671,6 +785,8 @@ int main(void)
 		cmocka_unit_test(any_range_is_served_from_the_bytes_the_plan_reads),
 		cmocka_unit_test(only_the_lost_part_is_read_from_the_others),
 		cmocka_unit_test(a_range_over_a_boundary_reads_no_more_than_it_needs),
+		cmocka_unit_test(short_blocks_come_back_without_padding),
+		cmocka_unit_test(a_chunk_that_is_rebuilt_too_short_is_found),
 		cmocka_unit_test(bad_questions_are_refused),
 		cmocka_unit_test(buffers_of_the_wrong_size_are_refused),
 	};

@@ -142,6 +142,36 @@ static void mlec_steps_come_in_the_order_of_the_study(void **state)
 	codec_close(c);
 }
 
+/* The last chunk grows from 10 bytes to 25 of 40; its delta has 30. */
+static void short_chunks_are_updated_as_if_padded_with_zeros(void **state)
+{
+	static const char *const all[] = {"rs:3+2", "lrc:4+2+2", "mlec:2+1/2+1"};
+	struct rng rng;
+	rng_init(&rng, 43);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		struct rig r;
+		uint8_t old_bytes[10], delta_bytes[30];
+		rig_open(&r, all[i], 40, &rng);
+		int chunk = encoding_data_chunk(r.e, r.data - 1);
+		struct iovec *last = &r.iov[(size_t)chunk * RIG_SEGMENTS];
+		last->iov_len = 10;
+		rig_encode(&r);
+		memcpy(old_bytes, r.chunk[chunk], 10);
+		rng_fill(&rng, r.chunk[chunk], 25);
+		last->iov_len = 25;
+		struct iovec old_iov = {old_bytes, 10}, delta_iov = {delta_bytes, 30};
+		struct sg old_data = {&old_iov, 1}, delta = {&delta_iov, 1};
+		assert_int_equal(update_delta(r.codec, 40, &old_data, &r.sg[chunk], &delta), 0);
+		assert_int_equal(update_apply(r.codec, chunk, 40, &delta, r.sg), 0);
+		assert_int_equal(codec_verify(r.codec, 40, r.sg), 0);
+		rig_remember(&r);
+		assert_int_equal(codec_encode(r.codec, 40, r.sg), 0);
+		for (int c = 0; c < r.total; c++)
+			rig_assert_chunk(&r, c);
+		rig_fini(&r);
+	}
+}
+
 static void bad_updates_are_refused_and_nothing_is_written(void **state)
 {
 	struct rng rng;
@@ -151,17 +181,18 @@ static void bad_updates_are_refused_and_nothing_is_written(void **state)
 	rig_open(&r, "rs:3+2", 40, &rng);
 	rig_encode(&r);
 	uint8_t bytes[40] = {1};
-	struct iovec iov = {bytes, 40}, brief = {bytes, 39};
-	struct sg delta = {&iov, 1}, wrong = {&brief, 1};
+	struct iovec iov = {bytes, 40}, brief = {bytes, 39}, excess = {bytes, 41};
+	struct sg delta = {&iov, 1}, wrong = {&brief, 1}, longer = {&excess, 1};
 	assert_int_equal(update_step(r.codec, 3, UPDATE_ONE_RACK, 0, &step), -EINVAL);
 	assert_int_equal(update_step(r.codec, -1, UPDATE_ONE_RACK, 0, &step), -EINVAL);
 	assert_int_equal(update_step(r.codec, 5, UPDATE_ONE_RACK, 0, &step), -EINVAL);
 	assert_int_equal(update_step(r.codec, 0, UPDATE_ONE_RACK, 2, &step), -EINVAL);
 	assert_int_equal(update_step(r.codec, 0, UPDATE_ONE_RACK, -1, &step), -EINVAL);
 	assert_int_equal(update_apply(r.codec, 4, r.len, &delta, r.sg), -EINVAL);
-	assert_int_equal(update_apply(r.codec, 0, r.len, &wrong, r.sg), -EINVAL);
+	assert_int_equal(update_apply(r.codec, 0, r.len, &longer, r.sg), -EINVAL);
 	assert_int_equal(update_apply(r.codec, 0, 0, &delta, r.sg), -EINVAL);
-	assert_int_equal(update_delta(r.codec, r.len, &delta, &wrong, &r.sg[0]), -EINVAL);
+	assert_int_equal(update_delta(r.codec, r.len, &delta, &longer, &r.sg[0]), -EINVAL);
+	assert_int_equal(update_delta(r.codec, r.len, &delta, &delta, &longer), -EINVAL);
 	assert_int_equal(update_delta(r.codec, r.len, &delta, &delta, &wrong), -EINVAL);
 	rig_iov(&r, 4)->iov_len = 41;
 	assert_int_equal(update_apply(r.codec, 0, r.len, &delta, r.sg), -EINVAL);
@@ -177,6 +208,7 @@ int main(void)
 		cmocka_unit_test(steps_done_apart_give_the_same_parities),
 		cmocka_unit_test(costs_are_those_of_the_study_and_of_the_steps),
 		cmocka_unit_test(mlec_steps_come_in_the_order_of_the_study),
+		cmocka_unit_test(short_chunks_are_updated_as_if_padded_with_zeros),
 		cmocka_unit_test(bad_updates_are_refused_and_nothing_is_written),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,14 +62,20 @@ static void fast_encoding_equals_plain_for_random_large_geometries(void **state)
 {
 	struct rng rng;
 	rng_init(&rng, 7);
-	for (int round = 0; round < 12; round++) {
-		int k = 1 + (int)rng_below(&rng, 60), p = 1 + (int)rng_below(&rng, 20);
+	for (int round = 0; round < 60; round++) {
+		int k = 1 + (int)rng_below(&rng, 200), p = 1 + (int)rng_below(&rng, 55);
 		struct encoding rs = {.kind = ENCODING_RS, .rs = {k, p}};
 		compare_encodings(&rs, 1 + rng_below(&rng, 400), &rng);
-		int groups = 1 + (int)rng_below(&rng, 6), size = 1 + (int)rng_below(&rng, 10);
-		struct encoding lrc = {.kind = ENCODING_LRC,
-				       .lrc = {groups * size, groups, 1 + (int)rng_below(&rng, 6)}};
+		int groups = 1 + (int)rng_below(&rng, 20), size = 1 + (int)rng_below(&rng, 10);
+		struct encoding lrc = {
+			.kind = ENCODING_LRC,
+			.lrc = {groups * size, groups, 1 + (int)rng_below(&rng, 20)}};
 		compare_encodings(&lrc, 1 + rng_below(&rng, 400), &rng);
+		struct encoding mlec = {
+			.kind = ENCODING_MLEC,
+			.mlec = {{1 + (int)rng_below(&rng, 12), 1 + (int)rng_below(&rng, 4)},
+				 {1 + (int)rng_below(&rng, 20), 1 + (int)rng_below(&rng, 5)}}};
+		compare_encodings(&mlec, 1 + rng_below(&rng, 100), &rng);
 	}
 	static const char *const widest[] = {"rs:254+1", "rs:1+254", "rs:235+20", "mlec:10+2/17+3",
 					     "lrc:200+50+5"};

@@ -82,6 +82,7 @@ struct tally {
 	uint64_t number; /* of the last change; all up to here are synced and applied */
 	uint32_t chain;
 	uint64_t compact_at; /* when the log is this long */
+	bool unmarked;       /* no record says that the last batch was synced */
 
 	struct map names; /* hash -> struct entry */
 	uint64_t name_seed;

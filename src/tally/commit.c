@@ -54,6 +54,10 @@ static void change_finish(struct tally *t, struct change *c, int rc)
 	/* Ended, or nothing of it was ever applied. */
 	if ((c->kind == LOG_END && rc == 0) || (s->seq == 0 && s->pending == 0))
 		state_session_drop(t, s);
+	if (c->entry != NULL) {
+		c->entry->pending--;
+		state_entry_settle(t, c->entry);
+	}
 	t->reserved_bytes -= c->data_len;
 	c->rc = rc;
 	c->done = true;
@@ -126,6 +130,8 @@ static int queue_push(struct tally *t, const struct change *model, struct change
 	if (c->data != NULL)
 		buf_ref(c->data);
 	c->session->pending++;
+	if (c->entry != NULL)
+		c->entry->pending++;
 	t->reserved_bytes += c->data_len;
 	list_push_back(&t->queue, &c->link);
 	t->queue_count++;
@@ -140,7 +146,12 @@ static int queue_add(struct tally *t, struct change *model, const char *name, si
 	int rc = check_space(t, name_len, model->data_len);
 	if (rc == 0)
 		rc = state_entry_add(t, name, name_len, &model->entry);
-	return rc < 0 ? rc : queue_push(t, model, out);
+	if (rc < 0)
+		return rc;
+	rc = queue_push(t, model, out);
+	if (rc < 0)
+		state_entry_settle(t, model->entry);
+	return rc;
 }
 
 /* --- sessions -------------------------------------------------------------------------------- */

@@ -131,6 +131,8 @@ static int apply_record(struct recovery *v, const struct log_record *r, const ch
 	case LOG_MARK:
 		break;
 	}
+	if (e != NULL)
+		state_entry_settle(t, e);
 	t->unmarked = log_kind_is_change(r->kind) && r->kind != LOG_MARK;
 	t->number = r->number;
 	t->chain = r->header_crc;

@@ -481,6 +481,47 @@ static void after_a_failed_sync_no_change_is_taken(void **state)
 	CHECK(failures >= 10);
 }
 
+/* --- a failed write --------------------------------------------------------------------------- */
+
+struct write_fails {
+	uint64_t failures;
+};
+
+static void write_fails_fn(struct box *b)
+{
+	struct write_fails *w = b->arg;
+	struct tally_stat stat = {0};
+	int64_t value = 0;
+	if (tally_open(&b->store, &b->options) < 0)
+		return; /* it failed while opening */
+	uint64_t live = 0;
+	for (uint64_t i = 0; i < 100; i++) {
+		char name[8] = {'n', (char)('0' + i / 10), (char)('0' + i % 10)};
+		int rc = add(b, 1 + i, 1, name, 1, &value);
+		CHECK(rc == 0 || rc == -EIO);
+		live += rc == 0 ? LOG_RECORD_BYTES + 3 : 0;
+		w->failures += rc < 0;
+		tally_stat(b->store, &stat);
+		CHECK(stat.live_bytes == live && stat.sessions == stat.counters);
+	}
+	close_store(b);
+}
+
+static void a_failed_change_leaves_neither_name_nor_session(void **state)
+{
+	struct write_fails w = {0};
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct box b;
+		box_open(&b, seed);
+		b.config.rate[SIM_DISK_EIO] = 0.1;
+		box_build(&b);
+		b.arg = &w;
+		box_run(&b, write_fails_fn);
+		box_close(&b);
+	}
+	CHECK(w.failures >= 20);
+}
+
 /* --- a failed rename -------------------------------------------------------------------------- */
 
 /* The log loses its name behind the store's back, to a directory that no file can replace. */
@@ -574,6 +615,7 @@ int main(void)
 		cmocka_unit_test(after_a_quiet_second_damage_to_the_last_batch_is_noticed),
 		cmocka_unit_test(a_rotten_blob_is_not_returned),
 		cmocka_unit_test(after_a_failed_sync_no_change_is_taken),
+		cmocka_unit_test(a_failed_change_leaves_neither_name_nor_session),
 		cmocka_unit_test(after_a_failed_rename_no_change_is_taken),
 		cmocka_unit_test(a_bad_read_costs_nothing),
 	};

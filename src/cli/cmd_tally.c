@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "rt/real.h"
 #include "tally/tally_client.h"
@@ -38,8 +39,10 @@ static const char usage_text[] =
 	"  --connect ADDR     of the others: HOST:PORT or unix:PATH (default " TALLY_ADDR_DEFAULT
 	")\n"
 	"  --timeout TIME     of the others: give up after this long (default 10s)\n"
+	"  --wait             of the others: wait for a server that is not there yet\n"
 	"  --json             print JSON\n"
-	"  --help             print this\n";
+	"  -h, --help         print this\n"
+	"  --                 what follows is no option\n";
 
 struct session {
 	const struct tally_arguments *args;
@@ -51,6 +54,7 @@ struct session {
 	int64_t value;
 	struct tally_stat stat;
 	int rc;
+	bool in_doubt;
 	char error[160];
 };
 
@@ -210,19 +214,39 @@ static void session_main(void *arg)
 	struct rpc_pool pool;
 	struct tally_client *c = NULL;
 	rpc_pool_init(&pool, CLIENT_POOL_BYTES);
-	struct tally_client_options o = {.channel.pool = &pool, .timeout_ns = s->args->timeout_ns};
+	struct tally_client_options o = {.channel.pool = &pool,
+					 .timeout_ns = s->args->timeout_ns,
+					 .impatient = !s->args->wait};
 	s->rc = tally_client_open(&c, s->args->connect, &o);
 	if (s->rc == 0) {
 		s->rc = s->command->call(s, c, &pool);
+		s->in_doubt = tally_client_in_doubt(c);
 		snprintf(s->error, sizeof(s->error), "%s", tally_client_error(c));
 	}
 	tally_client_close(c);
 	rpc_pool_fini(&pool);
 }
 
-static const char *session_hint(int rc)
+static const char *session_hint(const struct session *s)
 {
-	return rc == -ECONNREFUSED ? "; is `terrane tally serve` running there?" : "";
+	if (s->in_doubt && (s->rc == -ETIME || s->rc == -ECONNRESET || s->rc == -EIO))
+		return "; it may have been applied";
+	return s->rc == -ECONNREFUSED || s->rc == -ENOENT
+		       ? "; is `terrane tally serve` running there? (--wait waits for it)"
+		       : "";
+}
+
+static bool is_utf8(const char *text)
+{
+	size_t left = strlen(text);
+	while (left > 0) {
+		size_t n = utf8_char_len(text, left);
+		if (n == 0)
+			return false;
+		text += n;
+		left -= n;
+	}
+	return true;
 }
 
 static int session_run(struct session *s)
@@ -230,6 +254,7 @@ static int session_run(struct session *s)
 	int status = s->command->prepare != NULL ? s->command->prepare(s) : 0;
 	if (status != 0)
 		return status;
+	rt_real_log(LOG_WARN);
 	int rc = rt_real_run(&(struct rt_real_options){0}, session_main, s);
 	if (rc < 0)
 		return cli_fail("cannot start: %s", err_text(rc));
@@ -237,7 +262,7 @@ static int session_run(struct session *s)
 		return cli_fail("tally %s%s%s on %s: %s%s", s->command->name,
 				s->args->operand_count > 0 ? " " : "",
 				s->args->operand_count > 0 ? operand_name(s) : "", s->args->connect,
-				s->error[0] != 0 ? s->error : err_text(s->rc), session_hint(s->rc));
+				s->error[0] != 0 ? s->error : err_text(s->rc), session_hint(s));
 	rc = s->command->show(s);
 	return rc < 0 ? cli_fail("cannot write the output: %s", err_text(rc)) : CLI_OK;
 }
@@ -250,6 +275,8 @@ static int cmd_client(const struct tally_arguments *a)
 			continue;
 		if (a->operand_count < c->operands_min || a->operand_count > c->operands_max)
 			return cli_usage("wrong number of arguments for tally %s", c->name);
+		if (a->operand_count > 0 && !is_utf8(a->operands[0]))
+			return cli_usage("the name is not UTF-8 text");
 		struct session s = {.args = a, .command = c};
 		int status = session_run(&s);
 		free(s.data);
@@ -260,24 +287,38 @@ static int cmd_client(const struct tally_arguments *a)
 
 /* --- the command line ------------------------------------------------------------------------ */
 
-/* An option with a value: the value is what follows the name. */
+/* An option with a value: the value is what follows the name, or its "=". */
 struct value_option {
 	const char *name;
 	const char **slot;
 };
 
-static int set_value(const struct value_option *options, size_t count, const char *name,
-		     const char *value)
+/* Takes argv[*i], and the next one when the value is there. */
+static int set_value(const struct value_option *options, size_t count, char **argv, int *i)
 {
-	for (size_t i = 0; i < count; i++) {
-		if (strcmp(options[i].name, name) != 0)
+	const char *arg = argv[*i];
+	size_t len = strcspn(arg, "=");
+	for (size_t k = 0; k < count; k++) {
+		if (strlen(options[k].name) != len || strncmp(options[k].name, arg, len) != 0)
 			continue;
+		const char *value = arg[len] == '=' ? arg + len + 1 : argv[++*i];
 		if (value == NULL)
-			return cli_usage("%s needs a value", name);
-		*options[i].slot = value;
+			return cli_usage("%s needs a value", arg);
+		*options[k].slot = value;
 		return CLI_OK;
 	}
-	return cli_usage("tally has no option %s", name);
+	return cli_usage("tally has no option %s", arg);
+}
+
+static int take_word(struct tally_arguments *a, char *word)
+{
+	if (a->command == NULL)
+		a->command = word;
+	else if (a->operand_count < OPERANDS_MAX)
+		a->operands[a->operand_count++] = word;
+	else
+		return cli_usage("too many arguments");
+	return CLI_OK;
 }
 
 /* By hand, because a negative number is an operand here. */
@@ -287,25 +328,23 @@ static int parse_line(int argc, char **argv, struct tally_arguments *a, const ch
 		{"--config", &a->config},   {"--listen", &a->listen}, {"--dir", &a->dir},
 		{"--connect", &a->connect}, {"--timeout", timeout},
 	};
-	for (int i = 1; i < argc; i++) {
-		int status = CLI_OK;
-		if (strcmp(argv[i], "--help") == 0)
+	bool words = false; /* only, from now on */
+	int status = CLI_OK;
+	for (int i = 1; i < argc && status == CLI_OK; i++) {
+		if (words || (strncmp(argv[i], "--", 2) != 0 && strcmp(argv[i], "-h") != 0))
+			status = take_word(a, argv[i]);
+		else if (strcmp(argv[i], "--") == 0)
+			words = true;
+		else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
 			a->help = true;
 		else if (strcmp(argv[i], "--json") == 0)
 			a->json = true;
-		else if (strncmp(argv[i], "--", 2) == 0) {
-			status = set_value(options, ARRAY_LEN(options), argv[i], argv[i + 1]);
-			i++;
-		} else if (a->command == NULL)
-			a->command = argv[i];
-		else if (a->operand_count < OPERANDS_MAX)
-			a->operands[a->operand_count++] = argv[i];
+		else if (strcmp(argv[i], "--wait") == 0)
+			a->wait = true;
 		else
-			status = cli_usage("too many arguments");
-		if (status != CLI_OK)
-			return status;
+			status = set_value(options, ARRAY_LEN(options), argv, &i);
 	}
-	return CLI_OK;
+	return status;
 }
 
 int cmd_tally(int argc, char **argv)

@@ -17,6 +17,7 @@ struct tally_arguments {
 	const char *dir;
 	const char *connect;
 	uint64_t timeout_ns;
+	bool wait;
 	bool json;
 	bool help;
 };

@@ -16,6 +16,7 @@
 #include "tally/store.h"
 
 #define QUEUE_MAX 1024
+#define MARK_IDLE_NS NS_PER_S
 #define BATCH_MAX 256
 #define BATCH_PIECES (RT_IOV_MAX - 3)
 #define BATCH_HEADS ((size_t)(64 * KIB)) /* headers, names and padding */
@@ -53,6 +54,10 @@ static void change_finish(struct tally *t, struct change *c, int rc)
 	/* Ended, or nothing of it was ever applied. */
 	if ((c->kind == LOG_END && rc == 0) || (s->seq == 0 && s->pending == 0))
 		state_session_drop(t, s);
+	if (c->entry != NULL) {
+		c->entry->pending--;
+		state_entry_settle(t, c->entry);
+	}
 	t->reserved_bytes -= c->data_len;
 	c->rc = rc;
 	c->done = true;
@@ -125,6 +130,8 @@ static int queue_push(struct tally *t, const struct change *model, struct change
 	if (c->data != NULL)
 		buf_ref(c->data);
 	c->session->pending++;
+	if (c->entry != NULL)
+		c->entry->pending++;
 	t->reserved_bytes += c->data_len;
 	list_push_back(&t->queue, &c->link);
 	t->queue_count++;
@@ -139,7 +146,12 @@ static int queue_add(struct tally *t, struct change *model, const char *name, si
 	int rc = check_space(t, name_len, model->data_len);
 	if (rc == 0)
 		rc = state_entry_add(t, name, name_len, &model->entry);
-	return rc < 0 ? rc : queue_push(t, model, out);
+	if (rc < 0)
+		return rc;
+	rc = queue_push(t, model, out);
+	if (rc < 0)
+		state_entry_settle(t, model->entry);
+	return rc;
 }
 
 /* --- sessions -------------------------------------------------------------------------------- */
@@ -340,6 +352,7 @@ static void batch_apply(struct tally *t, struct batch *b)
 	t->end += b->bytes;
 	t->number = b->number;
 	t->chain = b->chain;
+	t->unmarked = true;
 	struct list *node;
 	while ((node = list_pop_front(&b->changes)) != NULL)
 		change_apply(t, list_entry(node, struct change, link));
@@ -386,10 +399,44 @@ void tally_fail(struct tally *t, int rc)
 	rt_cond_broadcast(&t->failure);
 }
 
+/* Writes down that all so far was synced. When it cannot be written nothing is lost by that. */
+static int commit_mark(struct tally *t)
+{
+	uint8_t bytes[LOG_RECORD_BYTES];
+	struct log_record r = {
+		.kind = LOG_MARK, .number = t->number, .durable = t->number, .chain = t->chain};
+	t->unmarked = false;
+	log_record_write(bytes, &r, "", t->salt);
+	int rc = rt_file_write(t->log->file, bytes, sizeof(bytes), t->end);
+	if (rc < 0)
+		return rc == -ECANCELED ? rc : 0;
+	rc = rt_file_sync(t->log->file);
+	if (rc < 0) {
+		tally_fail(t, rc);
+		return rc;
+	}
+	t->end += sizeof(bytes);
+	t->chain = r.header_crc;
+	return 0;
+}
+
+/* Nothing is queued. */
+static int commit_idle(struct tally *t)
+{
+	if (!t->unmarked)
+		return t->closing ? -ESHUTDOWN : rt_cond_wait(&t->work);
+	if (t->closing)
+		return commit_mark(t);
+	rt_deadline_set(rt_now_ns() + MARK_IDLE_NS);
+	int rc = rt_cond_wait(&t->work);
+	rt_deadline_set(RT_NEVER);
+	return rc == -ETIME ? commit_mark(t) : rc;
+}
+
 static int commit_step(struct tally *t, struct batch *b)
 {
 	if (list_empty(&t->queue))
-		return t->closing ? -ESHUTDOWN : rt_cond_wait(&t->work);
+		return commit_idle(t);
 	batch_take(t, b);
 	int rc = batch_commit(t, b);
 	if (rc == 0 && t->end >= t->compact_at && t->end > 2 * t->live_bytes)

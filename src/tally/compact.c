@@ -142,6 +142,7 @@ static int snapshot_adopt(struct snapshot *s, struct tally_file *f)
 	t->salt = s->salt;
 	t->chain = s->chain;
 	t->end = s->offset;
+	t->unmarked = false; /* a snapshot is never taken for torn */
 	return 0;
 }
 

@@ -8,7 +8,7 @@
 #include "base/crc.h"
 
 #define RECORD_MAGIC 0x43524c54u /* "TLRC" */
-#define LOG_VERSION 2
+#define LOG_VERSION 1
 #define CRC_AT 60
 
 static const uint8_t file_magic[8] = {'T', 'A', 'L', 'L', 'Y', 'L', 'O', 'G'};
@@ -115,9 +115,14 @@ int log_record_read(struct log_record *r, const uint8_t *in, size_t len, uint64_
 	};
 	if (r->header_crc != record_crc(in, r->name_len, salt))
 		return -EBADMSG;
-	bool known = r->kind >= LOG_ADD && r->kind <= LOG_SESSION;
+	bool known = r->kind >= LOG_ADD && r->kind <= LOG_MARK;
 	return known && in[6] == 0 && in[7] == 0 && log_record_data(r) <= LOG_DATA_MAX ? 0
 										       : -EBADMSG;
+}
+
+bool log_kind_is_change(enum log_kind kind)
+{
+	return kind != LOG_COUNTER && kind != LOG_BLOB && kind != LOG_SESSION;
 }
 
 size_t log_record_data(const struct log_record *r)

@@ -34,8 +34,10 @@
  *   - else, if any record behind it says in its durable field that the missing number was synced, the
  *     file is damaged. Such a record can be found without knowing where records begin, because its
  *     header has a checksum of its own;
- *   - else this is the torn tail of a batch that was never acknowledged, and is cut off. (The last
- *     batch before a clean end has no record behind it: damage there is taken for a torn tail.)
+ *   - else this is the torn tail of a batch that was never acknowledged, and is cut off.
+ * The last batch has no record behind it that could say so. Therefore a mark is written and synced when
+ * no change came for a second, and at a clean end. What damage can still pass for a torn tail: the last
+ * batch, when a crash followed it within that time; and a batch of which the mark is damaged, too.
  * A damaged file is refused with -EBADMSG and left as it is. Nothing is cut off and nothing refused
  * before all of the file was read twice with the same outcome: a disk may give wrong bytes once.
  * What was recovered beyond the last number known to be durable was perhaps never synced (a sync that
@@ -60,13 +62,14 @@
 #define LOG_DATA_MAX (1u << 20)
 
 enum log_kind {
-	LOG_ADD = 1, /* a change: add value to the counter */
-	LOG_PUT = 2, /* a change: data is the blob's new content */
-	LOG_END = 3, /* a change: the client is forgotten, by its own wish or because it was idle */
-	LOG_COUNTER = 4, /* of a snapshot: the counter is value */
-	LOG_BLOB = 5,    /* of a snapshot: data is the blob's content */
+	LOG_ADD = 1,     /* a change: add value to the counter */
+	LOG_PUT = 2,     /* a change: data is the blob's new content */
+	LOG_COUNTER = 3, /* of a snapshot: the counter is value */
+	LOG_BLOB = 4,    /* of a snapshot: data is the blob's content */
 	/* of a snapshot: the client's last seq gave value; data_len is its errno */
-	LOG_SESSION = 6,
+	LOG_SESSION = 5,
+	LOG_END = 6, /* a change: the client is forgotten, by its own wish or because it was idle */
+	LOG_MARK = 7, /* no change, and has the number of the last one: says that it was synced */
 };
 
 struct log_file_header {
@@ -99,6 +102,8 @@ size_t log_record_write(uint8_t *out, struct log_record *r, const char *name, ui
  * number, chain nor data. The name follows the header and is not terminated. */
 int log_record_read(struct log_record *r, const uint8_t *in, size_t len, uint64_t salt);
 
+/* Of those that come after the snapshot. */
+bool log_kind_is_change(enum log_kind kind);
 /* Bytes of data that follow a record; a session has none. */
 size_t log_record_data(const struct log_record *r);
 /* Of all of it, with padding. */

@@ -58,9 +58,11 @@ static bool record_belongs(const struct recovery *v, const struct log_record *r)
 	if (r->chain != v->t->chain)
 		return false;
 	if (v->offset < v->head.snapshot_end)
-		return r->kind >= LOG_COUNTER && r->number == v->head.base;
+		return !log_kind_is_change(r->kind) && r->number == v->head.base;
+	if (r->kind == LOG_MARK)
+		return r->number == v->t->number && r->durable == r->number;
 	/* A batch says in each of its records that all before the batch is durable. */
-	return r->kind < LOG_COUNTER && r->number == v->t->number + 1 &&
+	return log_kind_is_change(r->kind) && r->number == v->t->number + 1 &&
 	       (r->durable == v->t->number || r->durable == v->durable);
 }
 
@@ -97,7 +99,7 @@ static int apply_record(struct recovery *v, const struct log_record *r, const ch
 	struct session *s = NULL;
 	uint64_t data = v->offset + LOG_RECORD_BYTES + r->name_len;
 	int rc = 0;
-	if (r->kind != LOG_SESSION && r->kind != LOG_END)
+	if (r->kind != LOG_SESSION && r->kind != LOG_END && r->kind != LOG_MARK)
 		rc = state_entry_add(t, name, r->name_len, &e);
 	if (rc == 0 && (r->kind == LOG_ADD || r->kind == LOG_PUT || r->kind == LOG_SESSION))
 		rc = state_session_add(t, r->client_id, &s);
@@ -126,7 +128,12 @@ static int apply_record(struct recovery *v, const struct log_record *r, const ch
 		s->value = r->value;
 		s->rc = -(int)(r->data_len & 0xfff);
 		break;
+	case LOG_MARK:
+		break;
 	}
+	if (e != NULL)
+		state_entry_settle(t, e);
+	t->unmarked = log_kind_is_change(r->kind) && r->kind != LOG_MARK;
 	t->number = r->number;
 	t->chain = r->header_crc;
 	return 0;
@@ -167,7 +174,7 @@ static int find_witness(struct recovery *v, bool *found)
 		if (rc < 0)
 			return rc;
 		*found = log_record_read(&r, bytes, len, v->head.salt) == 0 &&
-			 r.kind < LOG_COUNTER && r.durable > v->t->number;
+			 log_kind_is_change(r.kind) && r.durable > v->t->number;
 	}
 	return 0;
 }
@@ -195,6 +202,7 @@ static int scan(struct recovery *v)
 	t->salt = v->head.salt;
 	t->chain = (uint32_t)v->head.salt;
 	t->number = v->head.base;
+	t->unmarked = false;
 	v->offset = LOG_FILE_HEADER_BYTES;
 	v->durable = v->head.base;
 	v->tail_offset = v->head.snapshot_end;

@@ -76,6 +76,24 @@ int state_entry_add(struct tally *t, const char *name, size_t len, struct entry 
 	return 0;
 }
 
+void state_entry_settle(struct tally *t, struct entry *e)
+{
+	if (e->is_counter || e->is_blob || e->pending > 0)
+		return;
+	uint64_t hash = hash64(e->name, e->name_len, t->name_seed);
+	struct entry *first = map_remove(&t->names, hash);
+	struct entry **at = &first;
+	while (*at != e)
+		at = &(*at)->next;
+	*at = e->next;
+	/* What was removed makes room for what is put. */
+	if (first != NULL)
+		(void)map_put(&t->names, hash, first);
+	list_remove(&e->link);
+	t->live_bytes -= LOG_RECORD_BYTES + (uint64_t)e->name_len;
+	free(e);
+}
+
 void state_set_counter(struct tally *t, struct entry *e, int64_t value)
 {
 	t->stat.counters += !e->is_counter;

@@ -32,6 +32,7 @@ struct entry {
 	struct list link;   /* in tally.entries, in the order of creation */
 	bool is_counter;
 	bool is_blob;
+	unsigned pending; /* changes in the queue */
 	int64_t value;
 	uint32_t blob_len;
 	uint32_t blob_crc;
@@ -82,6 +83,7 @@ struct tally {
 	uint64_t number; /* of the last change; all up to here are synced and applied */
 	uint32_t chain;
 	uint64_t compact_at; /* when the log is this long */
+	bool unmarked;       /* no record says that the last batch was synced */
 
 	struct map names; /* hash -> struct entry */
 	uint64_t name_seed;
@@ -111,6 +113,8 @@ void state_reset(struct tally *t);
 struct entry *state_entry(const struct tally *t, const char *name, size_t len);
 /* The entry, made when there is none: it is invisible until something is applied to it. */
 int state_entry_add(struct tally *t, const char *name, size_t len, struct entry **out);
+/* Drops it if nothing was applied to it and nothing is queued. */
+void state_entry_settle(struct tally *t, struct entry *e);
 struct session *state_session(const struct tally *t, uint64_t client_id);
 /* The session, made when there is none, however many there are. */
 int state_session_add(struct tally *t, uint64_t client_id, struct session **out);

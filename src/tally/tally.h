@@ -4,7 +4,10 @@
  * what a service on this ground looks like, and what the simulator tries to break.
  *
  * Promises
- *   1. A change that returned 0 survives any crash. Reads show only what would survive one.
+ *   1. A change that returned 0 survives any crash. Reads show only what would survive one. When the
+ *      disk damages what it had synced, the store is not opened (-EBADMSG); one case cannot be told
+ *      from a torn write and is cut off: damage to the last batch before a crash, when the crash
+ *      came within a second of it.
  *   2. A change is named by (client id, seq) and applied once, however often it is asked for, also
  *      across restarts. A client numbers upwards and has one change under way; asked again for its
  *      last one it gets the same result, for an older one -ESTALE.

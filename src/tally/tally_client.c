@@ -18,7 +18,8 @@ struct tally_client {
 	uint64_t timeout_ns;
 	struct rt_mutex changing;
 	bool in_doubt;
-	bool failed; /* a change did, so that a copy of it may be on its way */
+	bool impatient;
+	bool failed; /* a change did, or was sent twice: a copy of it may be on its way */
 	char error[160];
 };
 
@@ -31,6 +32,7 @@ int tally_client_open(struct tally_client **out, const char *addr,
 		return -ENOMEM;
 	c->client_id = o->client_id != 0 ? o->client_id : rt_random_u64() | 1;
 	c->timeout_ns = o->timeout_ns != 0 ? o->timeout_ns : 10 * NS_PER_S;
+	c->impatient = o->impatient;
 	rt_mutex_init(&c->changing);
 	int rc = rpc_channel_open(&c->channel, addr, &o->channel);
 	if (rc < 0) {
@@ -71,14 +73,25 @@ static int client_call(struct tally_client *c, const struct rpc_type *type,
 		       const ProtobufCMessage *request, struct rpc_slice payload,
 		       struct rpc_reply *reply)
 {
+	const struct rpc_counters *counters = rpc_channel_counters(c->channel);
 	struct rpc_call call = {
 		.type = type,
 		.request = request,
 		.payload = payload,
-		.timeout_ns = c->timeout_ns,
-		.retry = true,
+		.retry = !c->impatient || counters->connections > 0,
 	};
+	uint64_t before = rt_deadline_narrow(rt_now_ns() + c->timeout_ns);
 	int rc = rpc_call(c->channel, &call, reply);
+	if (rc == -ECONNRESET && !call.retry) {
+		/* There is a server, or was a moment ago: worth waiting for. */
+		bool maybe_executed = reply->maybe_executed;
+		c->failed = true;
+		call.retry = true;
+		rpc_reply_fini(reply);
+		rc = rpc_call(c->channel, &call, reply);
+		reply->maybe_executed = reply->maybe_executed || maybe_executed;
+	}
+	rt_deadline_set(before);
 	snprintf(c->error, sizeof(c->error), "%s", reply->error);
 	return rc;
 }

@@ -19,6 +19,8 @@ struct tally_client_options {
 	struct rpc_channel_options channel;
 	uint64_t client_id;  /* 0: drawn at random. Two clients must never share one */
 	uint64_t timeout_ns; /* of each call; 0: 10 s */
+	/* Until there was a connection, fail when there is none, instead of trying for timeout_ns. */
+	bool impatient;
 };
 
 int tally_client_open(struct tally_client **out, const char *addr,

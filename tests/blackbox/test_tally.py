@@ -100,7 +100,7 @@ def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path):
 
     def work(i):
         while not stop.is_set():
-            done = server.call("add", f"c{i}", "1", "--timeout", "30s")
+            done = server.call("add", f"c{i}", "1", "--timeout", "30s", "--wait")
             if done.returncode == 0:
                 acknowledged[i] += 1
             else:
@@ -132,6 +132,7 @@ def test_a_stopped_server_is_waited_for_and_then_given_up(server):
     start = time.monotonic()
     done = server.call("add", "a", "1", "--timeout", "1s")
     assert done.returncode == 1 and b"terrane:" in done.stderr
+    assert b"it may have been applied" in done.stderr
     assert time.monotonic() - start < 10
     server.process.send_signal(signal.SIGCONT)
     assert server.call("add", "b", "1").stdout == b"1\n"
@@ -219,7 +220,7 @@ def test_wrong_usage_exits_with_2_and_says_why(args):
     assert done.stderr and not done.stdout
 
 
-@pytest.mark.parametrize("args", [["help"], ["--help"], ["help", "tally"], ["tally", "--help"],
+@pytest.mark.parametrize("args", [["help"], ["--help"], ["help", "tally"], ["tally", "--help"], ["tally", "-h"],
                                   ["config", "--help"], ["code", "--help"], ["version"]])
 def test_help_goes_to_standard_output(args):
     done = subprocess.run([TERRANE, *args], capture_output=True, timeout=30, check=False)
@@ -234,8 +235,51 @@ def test_output_that_cannot_be_written_is_a_failure():
     assert done.returncode == 1
 
 
-def test_nobody_there_is_an_error_and_not_a_hang(tmp_path):
-    start = time.monotonic()
-    done = tally("get", "x", "--connect", f"unix:{tmp_path}/none", "--timeout", "1s")
+@pytest.mark.parametrize("args", [["get", "x"], ["add", "x", "1"]])
+def test_nobody_there_is_an_error_at_once(tmp_path, args):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        for addr in (f"unix:{tmp_path}/none", f"127.0.0.1:{port}"):
+            start = time.monotonic()
+            done = tally(*args, f"--connect={addr}", "--timeout=60s")
+            assert done.returncode == 1
+            assert b"is `terrane tally serve` running there?" in done.stderr
+            assert b"may have been applied" not in done.stderr
+            assert time.monotonic() - start < 10
+
+
+def test_wait_waits_for_a_server_that_comes_later(tmp_path):
+    server = Server(tmp_path)
+    client = subprocess.Popen([TERRANE, "tally", "add", "a", "1", "--wait", "--timeout", "60s",
+                               "--connect", server.addr], stdout=subprocess.PIPE)
+    time.sleep(0.3)
+    assert client.poll() is None
+    with server:
+        out, _ = client.communicate(timeout=60)
+        assert client.returncode == 0 and out == b"1\n"
+
+
+def test_a_wait_in_vain_ends_with_its_timeout(tmp_path):
+    done = tally("get", "x", "--connect", f"unix:{tmp_path}/none", "--timeout", "1s", "--wait")
     assert done.returncode == 1 and done.stderr
-    assert time.monotonic() - start < 5
+
+
+def test_clients_that_ended_are_not_remembered(tmp_path):
+    conf = tmp_path / "tally.ini"
+    conf.write_text("[store]\nsessions = 2\n")
+    with Server(tmp_path, "--config", conf) as server:
+        for i in range(6):
+            done = server.call("add", "a", "1")
+            assert done.returncode == 0 and done.stdout == b"%d\n" % (i + 1), done.stderr
+        assert json.loads(server.call("stat", "--json").stdout)["sessions"] == 0
+
+
+def test_names_are_words_after_two_dashes_and_must_be_utf8(server):
+    assert server.call("--", "add", "--json", "-3").returncode == 2  # --connect is a word here
+    addr = f"--connect={server.addr}"
+    assert tally(addr, "--", "add", "--json", "-3").stdout == b"-3\n"
+    assert tally(addr, "--", "get", "--json").stdout == b"-3\n"
+    done = tally(addr, "get", b"\xff\xfe")
+    assert done.returncode == 2 and b"not UTF-8" in done.stderr
+    assert not tally(addr, "get", "\u00e4").stderr

@@ -14,14 +14,15 @@
 #include "rt/sim.h"
 #include "store/fault.h"
 #include "store/mem.h"
+#include "store/throttle.h"
 
 #define MEM_BYTES (512 * MIB)
 #define SIM_DISK_BYTES (512 * MIB)
 
 const char *fixture_name(enum fixture_kind kind)
 {
-	static const char *const names[FIXTURE_KINDS] = {"mem", "fault", "dir-sim", "dir-real",
-							 "dir-buffered"};
+	static const char *const names[FIXTURE_KINDS] = {"mem",     "fault",    "throttle",
+							 "dir-sim", "dir-real", "dir-buffered"};
 	return names[kind];
 }
 
@@ -106,6 +107,10 @@ static struct store *open_kind(const struct run *r)
 	case FIXTURE_FAULT:
 		CHECK_EQ(store_mem_open(MEM_BYTES, &below), 0);
 		CHECK_EQ(store_fault_open_take(below, &s), 0);
+		break;
+	case FIXTURE_THROTTLE:
+		CHECK_EQ(store_mem_open(MEM_BYTES, &below), 0);
+		CHECK_EQ(store_throttle_open_take(below, &drive_nvme, &s), 0);
 		break;
 	case FIXTURE_DIR_BUFFERED:
 		options.buffered = true;

@@ -11,6 +11,7 @@
 enum fixture_kind {
 	FIXTURE_MEM,
 	FIXTURE_FAULT,        /* over mem, striking nothing */
+	FIXTURE_THROTTLE,     /* over mem, with the speed of flash */
 	FIXTURE_DIR_SIM,      /* on a simulated disk */
 	FIXTURE_DIR_REAL,     /* in a directory of this machine */
 	FIXTURE_DIR_BUFFERED, /* the same without O_DIRECT */

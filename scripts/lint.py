@@ -22,6 +22,7 @@ ARROWS = {
     "rpc": ["rt", "base"],
     "code": ["base"],
     "kv": ["rt", "base"],
+    "store": ["code", "rt", "base"],
     "tally": ["rpc", "rt", "base"],
     "cli": ["tally", "code", "rpc", "rt", "base"],
 }

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The disk as a whole: its superblock, its directories, opening and closing it. */
+#include "store/dir.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rt/rt.h"
+#include "store/dir_impl.h"
+
+#define ROOT_MAX 900 /* leaves room for any name below it */
+#define OPEN_CHUNKS_DEFAULT 1024
+#define PROBE_AFTER_DEFAULT_NS (10 * NS_PER_S)
+#define ERRORS_DEFAULT 10
+
+/* --- paths ------------------------------------------------------------------------------------ */
+
+static int path_check(const char *root)
+{
+	size_t len = strlen(root);
+	return len == 0 ? -EINVAL : len > ROOT_MAX ? -ENAMETOOLONG : 0;
+}
+
+static void path_of(char out[DIR_PATH_MAX], const char *root, const char *name)
+{
+	snprintf(out, DIR_PATH_MAX, "%.*s/%s", ROOT_MAX, root, name);
+}
+
+static void fan_path_of(char out[DIR_PATH_MAX], const char *root, uint32_t fan)
+{
+	snprintf(out, DIR_PATH_MAX, "%.*s/chunks/%03x", ROOT_MAX, root, fan);
+}
+
+void dir_fan_path(const struct dir_store *d, uint32_t fan, char out[DIR_PATH_MAX])
+{
+	fan_path_of(out, d->root, fan);
+}
+
+void dir_chunk_path(const struct dir_store *d, struct chunk_id id, char out[DIR_PATH_MAX])
+{
+	char name[CHUNK_NAME_BYTES];
+
+	chunk_name_print(id, name);
+	snprintf(out, DIR_PATH_MAX, "%.*s/chunks/%03x/%s", ROOT_MAX, d->root,
+		 chunk_fan(id, d->super.fan_bits), name);
+}
+
+void dir_tmp_path(struct dir_store *d, char out[DIR_PATH_MAX])
+{
+	snprintf(out, DIR_PATH_MAX, "%.*s/tmp/%016" PRIx64, ROOT_MAX, d->root, d->next_tmp++);
+}
+
+/* --- formatting ------------------------------------------------------------------------------- */
+
+static bool is_our_name(const char *name)
+{
+	static const char *const ours[] = {"chunks", "tmp", "superblock.new", "lost+found"};
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+		if (strcmp(name, ours[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool find_foreign(void *ctx, const char *name, bool is_dir)
+{
+	(void)is_dir;
+	if (strcmp(name, "superblock") == 0)
+		*(int *)ctx = -EEXIST;
+	else if (!is_our_name(name))
+		*(int *)ctx = -ENOTEMPTY;
+	return *(int *)ctx != -EEXIST;
+}
+
+static bool find_any(void *ctx, const char *name, bool is_dir)
+{
+	(void)name;
+	(void)is_dir;
+	*(int *)ctx = -ENOTEMPTY;
+	return false;
+}
+
+/* A directory of a format that a crash cut short may be there, but holds nothing. */
+static int make_empty(const char *path)
+{
+	int found = 0;
+	int rc = rt_mkdir(path);
+
+	if (rc != -EEXIST)
+		return rc;
+	rc = rt_dir_list(path, find_any, &found);
+	return rc != 0 ? rc : found;
+}
+
+static int make_dirs(const char *root, uint32_t fan_bits)
+{
+	char path[DIR_PATH_MAX];
+
+	path_of(path, root, "tmp");
+	int rc = make_empty(path);
+	if (rc != 0)
+		return rc;
+	path_of(path, root, "chunks");
+	rc = rt_mkdir(path);
+	if (rc != 0 && rc != -EEXIST)
+		return rc;
+	for (uint32_t fan = 0; fan < UINT32_C(1) << fan_bits; fan++) {
+		fan_path_of(path, root, fan);
+		rc = make_empty(path);
+		if (rc != 0)
+			return rc;
+	}
+	path_of(path, root, "chunks");
+	return rt_dir_sync(path);
+}
+
+static int write_super(const char *root, const struct super *who)
+{
+	char path[DIR_PATH_MAX], to[DIR_PATH_MAX];
+	AUTO_FREE uint8_t *bytes = malloc(SUPER_BYTES);
+	struct rt_file *f;
+
+	if (bytes == NULL)
+		return -ENOMEM;
+	super_encode(who, bytes);
+	path_of(path, root, "superblock.new");
+	path_of(to, root, "superblock");
+	int rc = rt_file_open(&f, path, RT_WRITE | RT_CREATE | RT_TRUNC);
+	if (rc != 0)
+		return rc;
+	rc = rt_file_write(f, bytes, SUPER_BYTES, 0);
+	if (rc == 0)
+		rc = rt_file_sync(f);
+	rt_file_close(f);
+	if (rc == 0)
+		rc = rt_rename(path, to);
+	return rc != 0 ? rc : rt_dir_sync(root);
+}
+
+int store_dir_format(const char *path, const struct super *who)
+{
+	int found = 0;
+	int rc = path_check(path);
+
+	if (rc == 0 && who->fan_bits > SUPER_FAN_BITS_MAX)
+		rc = -EINVAL;
+	if (rc == 0)
+		rc = rt_dir_list(path, find_foreign, &found);
+	if (rc == 0)
+		rc = found;
+	/* The superblock comes last: a disk that has one has everything else. */
+	if (rc == 0)
+		rc = make_dirs(path, who->fan_bits);
+	return rc != 0 ? rc : write_super(path, who);
+}
+
+/* --- the superblock --------------------------------------------------------------------------- */
+
+static int read_super(struct rt_file *f, const char *path, struct super *out)
+{
+	AUTO_FREE uint8_t *bytes = malloc(SUPER_BYTES);
+	int good;
+
+	if (bytes == NULL)
+		return -ENOMEM;
+	int64_t n = rt_file_read(f, bytes, SUPER_BYTES, 0);
+	if (n < 0)
+		return (int)n;
+	int rc = super_decode(bytes, (size_t)n, out, &good);
+	if (rc == 0 && good < 2)
+		log_warn("superblock_copy_damaged", "path=%s", LOG_QUOTE(path));
+	return rc;
+}
+
+static int open_super(const char *root, unsigned flags, struct rt_file **f, struct super *out)
+{
+	char path[DIR_PATH_MAX];
+	int rc = path_check(root);
+
+	if (rc != 0)
+		return rc;
+	path_of(path, root, "superblock");
+	rc = rt_file_open(f, path, RT_READ | flags);
+	if (rc != 0)
+		return rc;
+	rc = read_super(*f, path, out);
+	if (rc != 0)
+		rt_file_close(*f);
+	return rc;
+}
+
+int store_dir_identify(const char *path, struct super *out)
+{
+	struct rt_file *f;
+	int rc = open_super(path, 0, &f, out);
+
+	if (rc == 0)
+		rt_file_close(f);
+	return rc;
+}
+
+static int check_identity(const char *path, const struct super *is,
+			  const struct store_dir_options *want)
+{
+	if (is->cluster[0] != want->cluster[0] || is->cluster[1] != want->cluster[1]) {
+		log_error("foreign_disk", "path=%s cluster=%016" PRIx64 "%016" PRIx64,
+			  LOG_QUOTE(path), is->cluster[0], is->cluster[1]);
+		return -EPERM;
+	}
+	if (is->node != want->node || is->disk != want->disk) {
+		log_error("disk_elsewhere",
+			  "path=%s is_node=%" PRIu64 " is_disk=%" PRIu64 " want_node=%" PRIu64
+			  " want_disk=%" PRIu64,
+			  LOG_QUOTE(path), is->node, is->disk, want->node, want->disk);
+		return -ESTALE;
+	}
+	return 0;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+/* Direct I/O works where opening for it and reading do. */
+static bool probe_direct(const char *root)
+{
+	char path[DIR_PATH_MAX];
+	AUTO_FREE uint8_t *page = dir_pages_alloc(CHUNK_PAGE_BYTES);
+	struct rt_file *f;
+
+	path_of(path, root, "superblock");
+	if (page == NULL || rt_file_open(&f, path, RT_READ | RT_DIRECT) != 0)
+		return false;
+	int64_t n = rt_file_read(f, page, CHUNK_PAGE_BYTES, 0);
+	rt_file_close(f);
+	return n == CHUNK_PAGE_BYTES;
+}
+
+struct leftover {
+	const struct dir_store *d;
+	int rc;
+};
+
+static bool remove_leftover(void *ctx, const char *name, bool is_dir)
+{
+	struct leftover *l = ctx;
+	char path[DIR_PATH_MAX];
+
+	/* A name we did not give is not ours to remove. */
+	if (is_dir || strlen(name) > CHUNK_NAME_BYTES)
+		return true;
+	snprintf(path, sizeof(path), "%.*s/tmp/%.32s", ROOT_MAX, l->d->root, name);
+	int rc = rt_unlink(path);
+	if (rc != 0 && rc != -ENOENT && l->rc == 0)
+		l->rc = rc;
+	return rc != -ECANCELED && rc != -ETIME;
+}
+
+/*
+ * Puts that a crash cut short are removed, and names that it left in the page cache only are made
+ * durable before anybody is shown them. On a disk that is read-only there is nothing to do.
+ */
+static int tidy(struct dir_store *d)
+{
+	char path[DIR_PATH_MAX];
+	struct leftover left = {.d = d};
+
+	path_of(path, d->root, "tmp");
+	int rc = dir_note(d, rt_dir_list(path, remove_leftover, &left));
+	if (rc == 0)
+		rc = dir_note(d, left.rc);
+	if (rc == -EROFS)
+		return 0;
+	for (uint32_t fan = 0; rc == 0 && fan < UINT32_C(1) << d->super.fan_bits; fan++) {
+		dir_fan_path(d, fan, path);
+		rc = dir_note(d, rt_dir_sync(path));
+	}
+	return rc;
+}
+
+static int dir_stat(struct store *s, struct chunk_id id, struct chunk_stat *out)
+{
+	struct dir_store *d = dir_of(s);
+	struct dir_chunk *c;
+	int rc = dir_may_read(d);
+
+	if (rc == 0)
+		rc = dir_chunk_open(d, id, &c);
+	if (rc != 0)
+		return rc;
+	chunk_head_stat(&c->head->h, out);
+	dir_chunk_drop(d, c);
+	return 0;
+}
+
+static void dir_close(struct store *s)
+{
+	struct dir_store *d = dir_of(s);
+
+	rt_shield_enter();
+	dir_table_fini(d);
+	rt_shield_leave();
+	rt_file_close(d->lock);
+	free(d->fans);
+	free(d);
+}
+
+static const struct store_ops dir_ops = {
+	.put = dir_put,
+	.append = dir_append,
+	.get = dir_get,
+	.seal = dir_seal,
+	.delete = dir_delete,
+	.list = dir_list,
+	.scan = dir_scan,
+	.stat = dir_stat,
+	.reserve = dir_reserve,
+	.info = dir_info,
+	.control = dir_control,
+	.close = dir_close,
+};
+
+static struct dir_store *dir_new(const char *path, const struct store_dir_options *options,
+				 const struct super *super)
+{
+	size_t fans = (size_t)1 << super->fan_bits;
+	struct dir_store *d = calloc(1, sizeof(*d));
+
+	if (d == NULL)
+		return NULL;
+	d->fans = calloc(fans, sizeof(*d->fans));
+	if (d->fans == NULL) {
+		free(d);
+		return NULL;
+	}
+	for (size_t i = 0; i < fans; i++)
+		rt_cond_init(&d->fans[i].changed);
+	d->base.ops = &dir_ops;
+	d->options = *options;
+	if (d->options.open_chunks_max == 0)
+		d->options.open_chunks_max = OPEN_CHUNKS_DEFAULT;
+	if (d->options.probe_after_ns == 0)
+		d->options.probe_after_ns = PROBE_AFTER_DEFAULT_NS;
+	if (d->options.errors_max == 0)
+		d->options.errors_max = ERRORS_DEFAULT;
+	d->super = *super;
+	snprintf(d->root, sizeof(d->root), "%s", path);
+	unit_shifts_init(&d->shifts);
+	dir_table_init(d);
+	return d;
+}
+
+int store_dir_open(const char *path, const struct store_dir_options *options, struct store **out)
+{
+	struct super super;
+	struct rt_file *lock;
+	int rc = open_super(path, RT_LOCK, &lock, &super);
+
+	if (rc != 0)
+		return rc;
+	rc = check_identity(path, &super, options);
+	struct dir_store *d = rc == 0 ? dir_new(path, options, &super) : NULL;
+	if (d == NULL) {
+		rt_file_close(lock);
+		return rc != 0 ? rc : -ENOMEM;
+	}
+	d->lock = lock;
+	d->direct = !options->buffered && probe_direct(path);
+	rc = tidy(d);
+	if (rc != 0) {
+		dir_close(&d->base);
+		return rc;
+	}
+	*out = &d->base;
+	return 0;
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Making and deleting chunks. A put writes a file in tmp/, syncs it, renames it to its place and syncs
+ * that directory: one fdatasync, and one sync of a directory that is shared with the other puts and
+ * deletes that wait for the same. Until then the chunk is there for nobody.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rt/rt.h"
+#include "store/dir_impl.h"
+
+int dir_fan_sync(struct dir_store *d, uint32_t fan)
+{
+	struct dir_fan *f = &d->fans[fan];
+	char path[DIR_PATH_MAX];
+	uint64_t mine = ++f->asked;
+
+	dir_fan_path(d, fan, path);
+	while (f->done < mine && f->failed < mine) {
+		if (f->syncing) {
+			int rc = rt_cond_wait(&f->changed);
+			if (rc != 0)
+				return rc;
+			continue;
+		}
+		/* For all who asked until now; later ones may have changed names meanwhile. */
+		uint64_t upto = f->asked;
+		f->syncing = true;
+		int rc = dir_note(d, rt_dir_sync(path));
+		f->syncing = false;
+		if (rc == 0) {
+			f->done = upto;
+		} else {
+			f->failed = upto;
+			f->rc = rc;
+		}
+		rt_cond_broadcast(&f->changed);
+	}
+	return f->done >= mine ? 0 : f->rc;
+}
+
+/* --- put -------------------------------------------------------------------------------------- */
+
+static int head_of_put(struct dir_store *d, struct chunk_id id, const struct store_put *p,
+		       struct chunk_head *h)
+{
+	memset(h, 0, sizeof(*h));
+	h->id = id;
+	h->disk = d->super.disk;
+	h->seq = 1;
+	h->epoch = p->epoch;
+	h->capacity = p->open ? max_u64(p->capacity, p->data.len) : p->data.len;
+	h->unit_log2 = chunk_unit_log2_for(h->capacity);
+	h->sealed = !p->open;
+	memcpy(h->label, p->label, STORE_LABEL_BYTES);
+	return units_append(h, &d->shifts, &p->data);
+}
+
+/* Slots, pages and fdatasync, in a new file. */
+static int file_fill(struct dir_store *d, struct rt_file *f, const struct chunk_head *h,
+		     const struct store_data *data)
+{
+	AUTO_FREE uint8_t *slots = dir_pages_alloc(CHUNK_SLOTS_BYTES);
+	AUTO_FREE struct chunk_head *empty = calloc(1, sizeof(*empty));
+
+	if (slots == NULL || empty == NULL)
+		return -ENOMEM;
+	chunk_slot_encode(h, slots);
+	memcpy(slots + CHUNK_SLOT_BYTES, slots, CHUNK_SLOT_BYTES);
+	int rc = dir_pages_write(d, f, empty, data, slots);
+	return rc != 0 ? rc : dir_note(d, rt_file_sync(f));
+}
+
+static int file_make(struct dir_store *d, const char *path, const struct chunk_head *h,
+		     const struct store_data *data, struct rt_file **out)
+{
+	unsigned flags = RT_READ | RT_WRITE | RT_CREATE | RT_EXCL;
+	struct rt_file *f;
+	int rc = dir_note(d, rt_file_open(&f, path, d->direct ? flags | RT_DIRECT : flags));
+
+	if (rc != 0)
+		return rc;
+	rc = file_fill(d, f, h, data);
+	if (rc != 0) {
+		rt_file_close(f);
+		rt_unlink(path);
+		return rc;
+	}
+	*out = f;
+	return 0;
+}
+
+/* Gives the file its name, durably. */
+static int file_name(struct dir_store *d, const char *tmp, struct chunk_id id)
+{
+	char path[DIR_PATH_MAX];
+
+	dir_chunk_path(d, id, path);
+	int rc = dir_note(d, rt_rename(tmp, path));
+	if (rc != 0) {
+		rt_unlink(tmp);
+		return rc;
+	}
+	rc = dir_fan_sync(d, chunk_fan(id, d->super.fan_bits));
+	/* A name that may not last must not be shown to anybody. */
+	if (rc != 0)
+		rt_unlink(path);
+	return rc;
+}
+
+static int put_file(struct dir_store *d, struct dir_chunk *c, struct dir_head *head,
+		    const struct store_put *p)
+{
+	char tmp[DIR_PATH_MAX];
+	struct rt_file *f;
+
+	dir_tmp_path(d, tmp);
+	int rc = file_make(d, tmp, &head->h, &p->data, &f);
+	if (rc != 0)
+		return rc;
+	rc = file_name(d, tmp, c->id);
+	if (rc != 0) {
+		rt_file_close(f);
+		return rc;
+	}
+	c->file = f;
+	c->settled = true;
+	dir_head_set_take(c, dir_head_ref(head));
+	return 0;
+}
+
+/* Is there a file of this name, whatever is in it? */
+static int must_not_exist(struct dir_store *d, struct chunk_id id)
+{
+	char path[DIR_PATH_MAX];
+	struct rt_file *f;
+
+	dir_chunk_path(d, id, path);
+	int rc = rt_file_open(&f, path, RT_READ);
+	if (rc == 0) {
+		rt_file_close(f);
+		return -EEXIST;
+	}
+	return rc == -ENOENT ? 0 : dir_note(d, rc);
+}
+
+static int put_locked(struct dir_store *d, struct dir_chunk *c, const struct store_put *p,
+		      struct dir_head *head)
+{
+	int rc = c->head != NULL ? -EEXIST : must_not_exist(d, c->id);
+
+	if (rc != 0)
+		return rc;
+	c->creating = true;
+	rt_shield_enter();
+	rc = put_file(d, c, head, p);
+	rt_shield_leave();
+	c->creating = false;
+	if (rc == 0)
+		dir_wrote(d, CHUNK_SLOTS_BYTES + p->data.len);
+	return rc;
+}
+
+static int put_head(struct dir_store *d, const struct store_put *p, struct dir_head *head)
+{
+	struct dir_chunk *c;
+	bool gone;
+	int rc;
+
+	do {
+		rc = dir_chunk_hold(d, head->h.id, &c);
+		if (rc != 0)
+			return rc;
+		rc = c->creating ? -EALREADY : rt_mutex_lock(&c->lock);
+		/* It may have been deleted while we waited: then this is not the entry of the name. */
+		gone = c->gone;
+		if (rc == 0) {
+			if (!gone)
+				rc = put_locked(d, c, p, head);
+			rt_mutex_unlock(&c->lock);
+		}
+		dir_chunk_drop(d, c);
+	} while (rc == 0 && gone);
+	return rc;
+}
+
+int dir_put(struct store *s, struct chunk_id id, const struct store_put *p)
+{
+	struct dir_store *d = dir_of(s);
+	int rc = store_put_check(p);
+
+	if (rc == 0)
+		rc = dir_may_write(d, CHUNK_SLOTS_BYTES + p->data.len, p->reserved);
+	if (rc != 0)
+		return rc;
+	struct dir_head *head = calloc(1, sizeof(*head));
+	if (head == NULL)
+		return -ENOMEM;
+	head->refs = 1;
+	rc = head_of_put(d, id, p, &head->h);
+	if (rc == 0)
+		rc = put_head(d, p, head);
+	dir_head_unref(head);
+	return rc;
+}
+
+/* --- delete ----------------------------------------------------------------------------------- */
+
+static int delete_locked(struct dir_store *d, struct dir_chunk *c)
+{
+	char path[DIR_PATH_MAX];
+
+	dir_chunk_path(d, c->id, path);
+	int rc = dir_note(d, rt_unlink(path));
+	/*
+	 * A put of the same name starts anew; who still reads goes on with the open file. After an
+	 * error the name may be there or not: who comes next will look.
+	 */
+	if (rc == 0 || !c->stuck)
+		dir_chunk_forget(d, c);
+	if (rc != 0)
+		return rc;
+	d->space_known = false;
+	return dir_fan_sync(d, chunk_fan(c->id, d->super.fan_bits));
+}
+
+int dir_delete(struct store *s, struct chunk_id id)
+{
+	struct dir_store *d = dir_of(s);
+	struct dir_chunk *c;
+	bool gone = false;
+	int rc = dir_may_read(d);
+
+	while (rc == 0) {
+		rc = dir_chunk_hold(d, id, &c);
+		if (rc != 0)
+			break;
+		/* Not dir_chunk_lock: what cannot be loaded can be deleted. */
+		rc = c->creating ? -ENOENT : rt_mutex_lock(&c->lock);
+		gone = c->gone;
+		if (rc == 0) {
+			rt_shield_enter();
+			if (!gone)
+				rc = delete_locked(d, c);
+			rt_shield_leave();
+			rt_mutex_unlock(&c->lock);
+		}
+		dir_chunk_drop(d, c);
+		if (!gone)
+			break;
+	}
+	return rc;
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Loading a chunk. A settled one is believed as it is (invariant 3 of format.c). In any other the last
+ * change may have been cut short, and is decided now, once and for all (invariant 4):
+ *
+ *   what it added is right   it is written again and synced, so that what readers will be shown is
+ *                            durable even if it had only reached the page cache, or an earlier
+ *                            sync had failed
+ *   it is not right          back to the state before, which was synced
+ *   the other slot is bad    there is no state before to go back to; units that do not match are
+ *                            damage, and reads say so
+ *
+ * A crash during any of this leaves a chunk that is decided the same way again. What is decided is
+ * written, so a read that only went wrong once must not decide: everything that speaks for a change
+ * of the medium is read twice.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rt/rt.h"
+#include "store/dir_impl.h"
+
+static int file_open(struct dir_store *d, struct dir_chunk *c)
+{
+	char path[DIR_PATH_MAX];
+	unsigned direct = d->direct ? RT_DIRECT : 0;
+
+	dir_chunk_path(d, c->id, path);
+	int rc = rt_file_open(&c->file, path, RT_READ | RT_WRITE | direct);
+	if (rc == -EROFS || rc == -EACCES) {
+		c->read_only = true;
+		rc = rt_file_open(&c->file, path, RT_READ | direct);
+	}
+	return dir_note(d, rc);
+}
+
+/* Is what the last change added there and right? Writes it again when asked to. */
+static int last_change(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h,
+		       bool write)
+{
+	uint64_t added = min_u64(h->prev_len, h->len);
+	uint64_t first_page = chunk_paged(added);
+	uint64_t window = dir_window(h);
+	AUTO_FREE uint8_t *buf = dir_pages_alloc(window);
+	int rc = 0;
+
+	if (buf == NULL)
+		return -ENOMEM;
+	uint64_t at = added & ~(chunk_unit_bytes(h) - 1);
+	for (; rc == 0 && at < h->len && added < h->len; at += window) {
+		uint64_t to = min_u64(at + window, h->len);
+		rc = dir_units_read(d, c->file, h, at, to, buf);
+		uint64_t from = max_u64(at, first_page);
+		if (rc == 0 && write && from < chunk_paged(to))
+			rc = dir_note(d, rt_file_write(c->file, buf + (from - at),
+						       chunk_paged(to) - from,
+						       CHUNK_SLOTS_BYTES + from));
+	}
+	return rc;
+}
+
+/* Makes h the state of the chunk, durably, from the slot it is in. */
+static int decide(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h,
+		  unsigned write_slot)
+{
+	int rc = dir_slot_write(d, c->file, h, write_slot);
+	return rc != 0 ? rc : dir_note(d, rt_file_sync(c->file));
+}
+
+static int roll_forward(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h)
+{
+	int rc = last_change(d, c, h, true);
+
+	if (rc == 0)
+		rc = decide(d, c, h, chunk_slot_of(h->seq));
+	/* And now to the other slot, which the state before has no more use for. */
+	return rc != 0 ? rc : decide(d, c, h, 1 - chunk_slot_of(h->seq));
+}
+
+static int recover(struct dir_store *d, struct dir_chunk *c, const struct chunk_slots *slots,
+		   const struct chunk_head **out)
+{
+	const struct chunk_head *h = slots->newest;
+	int rc = last_change(d, c, h, false);
+
+	if (rc == -EBADMSG)
+		rc = last_change(d, c, h, false);
+
+	*out = h;
+	if (rc == -EBADMSG && slots->has_older) {
+		d->rolled_back++;
+		log_warn("append_rolled_back",
+			 "disk=%" PRIu64 " block=%" PRIu64 " index=%" PRIu32 " from=%" PRIu64
+			 " to=%" PRIu64,
+			 d->super.disk, c->id.block, c->id.index, h->len, slots->older->len);
+		*out = slots->older;
+		return c->read_only ? 0 : decide(d, c, slots->older, chunk_slot_of(h->seq));
+	}
+	if (rc == -EBADMSG) {
+		dir_note_damage(d, c->id, h->prev_len, "last_append");
+		return c->read_only ? 0 : decide(d, c, h, 1 - chunk_slot_of(h->seq));
+	}
+	if (rc != 0 || c->read_only)
+		return rc;
+	return roll_forward(d, c, h);
+}
+
+/* A file that is shorter than its head says was cut by somebody. */
+static int size_check(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h)
+{
+	uint64_t size;
+	int rc = dir_note(d, rt_file_size(c->file, &size));
+
+	if (rc == 0 && size < CHUNK_SLOTS_BYTES + chunk_paged(h->len))
+		rc = dir_note_damage(d, c->id, size, "short_file");
+	return rc;
+}
+
+/* Are the slots the same when they are read again? */
+static int read_again(struct dir_store *d, struct dir_chunk *c, const uint8_t *bytes)
+{
+	AUTO_FREE uint8_t *again = dir_pages_alloc(CHUNK_SLOTS_BYTES);
+
+	if (again == NULL)
+		return -ENOMEM;
+	int64_t n = rt_file_read(c->file, again, CHUNK_SLOTS_BYTES, 0);
+	if (n < 0)
+		return dir_note(d, n);
+	if (n == CHUNK_SLOTS_BYTES && memcmp(again, bytes, CHUNK_SLOTS_BYTES) == 0)
+		return 0;
+	dir_note_damage(d, c->id, 0, "changing_slots");
+	return dir_note(d, -EIO);
+}
+
+static int load(struct dir_store *d, struct dir_chunk *c, uint8_t *bytes, struct chunk_head *heads)
+{
+	struct chunk_slots slots;
+	const struct chunk_head *h;
+	int64_t n = rt_file_read(c->file, bytes, CHUNK_SLOTS_BYTES, 0);
+
+	if (n < 0)
+		return dir_note(d, n);
+	int rc = chunk_slots_decode(bytes, (size_t)n, c->id, d->super.disk, heads, &slots);
+	if (rc == -EBADMSG)
+		return dir_note_damage(d, c->id, 0, "head");
+	if (rc != 0)
+		return rc;
+	h = slots.newest;
+	if (!slots.settled)
+		rc = read_again(d, c, bytes);
+	if (rc == 0 && !slots.settled)
+		rc = recover(d, c, &slots, &h);
+	if (rc == 0)
+		rc = size_check(d, c, h);
+	if (rc != 0)
+		return rc;
+	c->head = dir_head_new(h);
+	c->settled = true;
+	return c->head != NULL ? 0 : -ENOMEM;
+}
+
+int dir_chunk_load(struct dir_store *d, struct dir_chunk *c)
+{
+	AUTO_FREE uint8_t *bytes = dir_pages_alloc(CHUNK_SLOTS_BYTES);
+	AUTO_FREE struct chunk_head *heads = malloc(2 * sizeof(*heads));
+
+	if (bytes == NULL || heads == NULL)
+		return -ENOMEM;
+	int rc = file_open(d, c);
+	if (rc != 0)
+		return rc;
+	/* Recovery must not stop half-way for a deadline: others wait for its outcome. */
+	rt_shield_enter();
+	rc = load(d, c, bytes, heads);
+	rt_shield_leave();
+	if (rc != 0) {
+		rt_file_close(c->file);
+		c->file = NULL;
+		c->read_only = false;
+	}
+	return rc;
+}

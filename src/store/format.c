@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Chunk files: why they look like this.
+ *
+ * Terms. A page is 4 KiB. A unit is what has a checksum of its own: a power of two from 16 KiB up,
+ * the smallest with which the checksums of a full chunk fit in one page with the rest of the head
+ * (8 MiB: 16 KiB units; 64 MiB: 128 KiB). A smaller unit makes small reads cheaper, a larger one
+ * makes the head smaller, which every append writes: one page is the least a device writes anyway.
+ * A state is what the chunk is after a put, an append or a seal; states are numbered from 1 (seq).
+ * A slot is a place for one state: the head, a page with a checksum over itself, and the tail, a page
+ * for the bytes of the chunk that do not fill a page yet.
+ *
+ *      0        4096      8192     12288     16384
+ *      | head 0 | tail 0  | head 1 | tail 1  | page 0 of the data | page 1 | ...
+ *
+ * Example: a chunk with three appends of 10,000, 2,000 and 500 bytes. It was put empty (state 1).
+ *
+ *      state 2   len 10000   pages 0-1 written, tail: bytes 8192..9999     head in slot 0
+ *      state 3   len 12000   page 2 would end at 12288: nothing but the tail, 8192..11999, slot 1
+ *      state 4   len 12500   page 2 written, tail: bytes 12288..12499      slot 0 again
+ *
+ * An append writes its whole pages, then the slot that the state before does not use, then calls
+ * fdatasync once. State n stands in slot n % 2.
+ *
+ * Invariants.
+ *  1. Bytes that a durable state counts are never written again: not in a page (a page is written
+ *     once it is full, and until then its bytes are in the tail), not in a slot (state n + 1 goes to
+ *     the other one). So nothing that a torn write can do harms what was acknowledged, whatever
+ *     the device takes for a sector.
+ *  2. State n + 1 is written only after the fdatasync of state n succeeded.
+ *  3. A chunk is settled when both slots hold the same state n. They are written so by put, and by
+ *     settling: a copy of n to the other slot, only after the fdatasync of n. So in a settled chunk
+ *     everything it counts was durable once, and what does not match its checksum has rotted.
+ *  4. In a chunk that is not settled, the change to the newest state may have been cut short by a
+ *     crash. What it added, [prev_len, len), is verified before anything is believed: when it is
+ *     right the change is made durable, when it is not the chunk returns to the older state, and
+ *     both ways it ends settled. prev_len is in the head so that this works with one slot too.
+ *  5. A file gets its name (by rename) after its fdatasync: a chunk with a name is whole.
+ *
+ * With both slots good and different the older state is the one before (2). With one slot bad, a
+ * crash tore the write of the next state or of a settling, or the medium failed: the good one is
+ * taken. Only the newest state of an open chunk that was appended to just before a crash can be lost
+ * to rot this way; sealed chunks are always settled and have both slots to live by.
+ *
+ * What must never change for version 1: everything README.md says under "on disk", the numbering of
+ * slots, chunk_fan(), the form of names. A reader refuses versions it does not know.
+ */
+#include "store/format.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/hash.h"
+
+/* --- little-endian fields --------------------------------------------------------------------- */
+
+static void put_u32(uint8_t *at, uint32_t v)
+{
+	for (int i = 0; i < 4; i++)
+		at[i] = (uint8_t)(v >> (8 * i));
+}
+
+static void put_u64(uint8_t *at, uint64_t v)
+{
+	put_u32(at, (uint32_t)v);
+	put_u32(at + 4, (uint32_t)(v >> 32));
+}
+
+static uint32_t get_u32(const uint8_t *at)
+{
+	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
+	       (uint32_t)at[3] << 24;
+}
+
+static uint64_t get_u64(const uint8_t *at)
+{
+	return get_u32(at) | (uint64_t)get_u32(at + 4) << 32;
+}
+
+/* A page of ours starts with magic and version and ends with the CRC of all that is before it. */
+#define PAGE_CRC_AT (CHUNK_PAGE_BYTES - 4)
+
+static void page_seal(uint8_t *page)
+{
+	put_u32(page + PAGE_CRC_AT, crc32c(0, page, PAGE_CRC_AT));
+}
+
+static int page_check(const uint8_t *page, const uint8_t magic[8])
+{
+	if (memcmp(page, magic, 8) != 0 ||
+	    get_u32(page + PAGE_CRC_AT) != crc32c(0, page, PAGE_CRC_AT))
+		return -EBADMSG;
+	return get_u32(page + 8) == FORMAT_VERSION ? 0 : -EOPNOTSUPP;
+}
+
+static bool all_zero(const uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (bytes[i] != 0)
+			return false;
+	return true;
+}
+
+/* --- superblock ------------------------------------------------------------------------------- */
+
+static const uint8_t super_magic[8] = {'T', 'R', 'N', 'S', 'U', 'P', 'E', 'R'};
+
+enum super_at {
+	SUPER_FAN_BITS = 12,
+	SUPER_CLUSTER = 16,
+	SUPER_NODE = 32,
+	SUPER_DISK = 40,
+	SUPER_CREATED = 48,
+	SUPER_END = 56,
+};
+
+void super_encode(const struct super *sb, uint8_t out[SUPER_BYTES])
+{
+	memset(out, 0, SUPER_BYTES);
+	memcpy(out, super_magic, 8);
+	put_u32(out + 8, FORMAT_VERSION);
+	put_u32(out + SUPER_FAN_BITS, sb->fan_bits);
+	put_u64(out + SUPER_CLUSTER, sb->cluster[0]);
+	put_u64(out + SUPER_CLUSTER + 8, sb->cluster[1]);
+	put_u64(out + SUPER_NODE, sb->node);
+	put_u64(out + SUPER_DISK, sb->disk);
+	put_u64(out + SUPER_CREATED, sb->created_wall_ns);
+	page_seal(out);
+	memcpy(out + SUPER_COPY_BYTES, out, SUPER_COPY_BYTES);
+}
+
+static int super_copy_decode(const uint8_t *page, struct super *sb)
+{
+	int rc = page_check(page, super_magic);
+	if (rc != 0)
+		return rc;
+	if (!all_zero(page + SUPER_END, PAGE_CRC_AT - SUPER_END))
+		return -EBADMSG;
+	*sb = (struct super){
+		.fan_bits = get_u32(page + SUPER_FAN_BITS),
+		.cluster = {get_u64(page + SUPER_CLUSTER), get_u64(page + SUPER_CLUSTER + 8)},
+		.node = get_u64(page + SUPER_NODE),
+		.disk = get_u64(page + SUPER_DISK),
+		.created_wall_ns = get_u64(page + SUPER_CREATED),
+	};
+	return sb->fan_bits <= SUPER_FAN_BITS_MAX ? 0 : -EBADMSG;
+}
+
+int super_decode(const uint8_t *bytes, size_t len, struct super *sb, int *good)
+{
+	int result = -EBADMSG;
+	struct super copy;
+
+	*good = 0;
+	for (size_t at = 0; at + SUPER_COPY_BYTES <= len && at < SUPER_BYTES;
+	     at += SUPER_COPY_BYTES) {
+		int rc = super_copy_decode(bytes + at, &copy);
+		if (rc == 0 && (*good)++ == 0)
+			*sb = copy;
+		if (rc == -EOPNOTSUPP)
+			result = rc;
+	}
+	return *good > 0 ? 0 : result;
+}
+
+/* --- slots of a chunk ------------------------------------------------------------------------- */
+
+static const uint8_t chunk_magic[8] = {'T', 'R', 'N', 'C', 'H', 'U', 'N', 'K'};
+#define CHUNK_SEALED 1U
+
+enum head_at {
+	HEAD_UNIT_LOG2 = 12,
+	HEAD_FLAGS = 16,
+	HEAD_INDEX = 20,
+	HEAD_BLOCK = 24,
+	HEAD_DISK = 32,
+	HEAD_SEQ = 40,
+	HEAD_EPOCH = 48,
+	HEAD_LEN = 56,
+	HEAD_PREV_LEN = 64,
+	HEAD_CAPACITY = 72,
+	HEAD_CRC = 80,
+	HEAD_TAIL_CRC = 84,
+	HEAD_LABEL = 88,
+	HEAD_ZERO = 120,
+	HEAD_UNITS = 128, /* CHUNK_UNITS_MAX checksums, up to the page's own */
+};
+
+_Static_assert(HEAD_UNITS + 4 * CHUNK_UNITS_MAX == PAGE_CRC_AT, "the checksums fill the head");
+_Static_assert(HEAD_LABEL + STORE_LABEL_BYTES == HEAD_ZERO, "the label has its place");
+_Static_assert(((uint64_t)CHUNK_UNITS_MAX << CHUNK_UNIT_LOG2_MAX) >= STORE_CHUNK_MAX,
+	       "the largest chunk has units for all of its bytes");
+
+uint32_t chunk_unit_log2_for(uint64_t capacity)
+{
+	uint32_t log2 = CHUNK_UNIT_LOG2_MIN;
+	while (capacity > (uint64_t)CHUNK_UNITS_MAX << log2)
+		log2++;
+	return log2;
+}
+
+void chunk_head_stat(const struct chunk_head *h, struct chunk_stat *out)
+{
+	*out = (struct chunk_stat){
+		.len = h->len,
+		.capacity = h->capacity,
+		.epoch = h->epoch,
+		.crc = h->crc,
+		.unit_bytes = (uint32_t)chunk_unit_bytes(h),
+		.sealed = h->sealed,
+	};
+	memcpy(out->label, h->label, STORE_LABEL_BYTES);
+}
+
+void chunk_slot_encode(const struct chunk_head *h, uint8_t out[CHUNK_SLOT_BYTES])
+{
+	size_t tail_len = h->len % CHUNK_PAGE_BYTES;
+	uint64_t units = chunk_units(h);
+
+	memset(out, 0, CHUNK_SLOT_BYTES);
+	memcpy(out + CHUNK_PAGE_BYTES, h->tail, tail_len);
+	memcpy(out, chunk_magic, 8);
+	put_u32(out + 8, FORMAT_VERSION);
+	put_u32(out + HEAD_UNIT_LOG2, h->unit_log2);
+	put_u32(out + HEAD_FLAGS, h->sealed ? CHUNK_SEALED : 0);
+	put_u32(out + HEAD_INDEX, h->id.index);
+	put_u64(out + HEAD_BLOCK, h->id.block);
+	put_u64(out + HEAD_DISK, h->disk);
+	put_u64(out + HEAD_SEQ, h->seq);
+	put_u64(out + HEAD_EPOCH, h->epoch);
+	put_u64(out + HEAD_LEN, h->len);
+	put_u64(out + HEAD_PREV_LEN, h->prev_len);
+	put_u64(out + HEAD_CAPACITY, h->capacity);
+	put_u32(out + HEAD_CRC, h->crc);
+	put_u32(out + HEAD_TAIL_CRC, crc32c(0, h->tail, tail_len));
+	memcpy(out + HEAD_LABEL, h->label, STORE_LABEL_BYTES);
+	for (uint64_t u = 0; u < units; u++)
+		put_u32(out + HEAD_UNITS + 4 * u, h->unit_crc[u]);
+	page_seal(out);
+}
+
+static bool head_is_possible(const uint8_t *page, const struct chunk_head *h)
+{
+	if (h->unit_log2 < CHUNK_UNIT_LOG2_MIN || h->unit_log2 > CHUNK_UNIT_LOG2_MAX ||
+	    (get_u32(page + HEAD_FLAGS) & ~CHUNK_SEALED) != 0 || h->seq == 0)
+		return false;
+	if (h->capacity > (uint64_t)CHUNK_UNITS_MAX << h->unit_log2 || h->len > h->capacity ||
+	    h->capacity > STORE_CHUNK_MAX || h->prev_len > h->capacity)
+		return false;
+	uint64_t units_end = HEAD_UNITS + 4 * chunk_units(h);
+	return all_zero(page + HEAD_ZERO, HEAD_UNITS - HEAD_ZERO) &&
+	       all_zero(page + units_end, PAGE_CRC_AT - units_end);
+}
+
+int chunk_slot_decode(const uint8_t in[CHUNK_SLOT_BYTES], struct chunk_head *h)
+{
+	int rc = page_check(in, chunk_magic);
+	if (rc != 0)
+		return rc;
+	h->unit_log2 = get_u32(in + HEAD_UNIT_LOG2);
+	h->sealed = (get_u32(in + HEAD_FLAGS) & CHUNK_SEALED) != 0;
+	h->id.index = get_u32(in + HEAD_INDEX);
+	h->id.block = get_u64(in + HEAD_BLOCK);
+	h->disk = get_u64(in + HEAD_DISK);
+	h->seq = get_u64(in + HEAD_SEQ);
+	h->epoch = get_u64(in + HEAD_EPOCH);
+	h->len = get_u64(in + HEAD_LEN);
+	h->prev_len = get_u64(in + HEAD_PREV_LEN);
+	h->capacity = get_u64(in + HEAD_CAPACITY);
+	h->crc = get_u32(in + HEAD_CRC);
+	if (!head_is_possible(in, h))
+		return -EBADMSG;
+	memcpy(h->label, in + HEAD_LABEL, STORE_LABEL_BYTES);
+	uint64_t units = chunk_units(h);
+	for (uint64_t u = 0; u < units; u++)
+		h->unit_crc[u] = get_u32(in + HEAD_UNITS + 4 * u);
+	size_t tail_len = h->len % CHUNK_PAGE_BYTES;
+	memcpy(h->tail, in + CHUNK_PAGE_BYTES, tail_len);
+	return crc32c(0, h->tail, tail_len) == get_u32(in + HEAD_TAIL_CRC) ? 0 : -EBADMSG;
+}
+
+int chunk_slots_decode(const uint8_t *bytes, size_t len, struct chunk_id id, uint64_t disk,
+		       struct chunk_head heads[2], struct chunk_slots *out)
+{
+	bool good[2] = {false, false};
+
+	*out = (struct chunk_slots){0};
+	if (len < CHUNK_SLOTS_BYTES)
+		return -EBADMSG;
+	for (size_t i = 0; i < 2; i++) {
+		int rc = chunk_slot_decode(bytes + i * CHUNK_SLOT_BYTES, &heads[i]);
+		if (rc == -EOPNOTSUPP)
+			return rc;
+		good[i] = rc == 0 && heads[i].disk == disk && chunk_id_equal(heads[i].id, id);
+	}
+	if (!good[0] && !good[1])
+		return -EBADMSG;
+	if (!good[0] || !good[1]) {
+		out->newest = &heads[good[0] ? 0 : 1];
+		return 0;
+	}
+	if (heads[0].seq == heads[1].seq) {
+		out->newest = &heads[0];
+		/* The tails' checksums are part of the heads. */
+		out->settled = memcmp(bytes, bytes + CHUNK_SLOT_BYTES, CHUNK_PAGE_BYTES) == 0;
+		return out->settled ? 0 : -EBADMSG;
+	}
+	int newest = heads[0].seq > heads[1].seq ? 0 : 1;
+	out->newest = &heads[newest];
+	out->older = &heads[1 - newest];
+	out->has_older =
+		out->newest->seq == out->older->seq + 1 && out->newest->prev_len == out->older->len;
+	return 0;
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+void chunk_name_print(struct chunk_id id, char out[CHUNK_NAME_BYTES])
+{
+	snprintf(out, CHUNK_NAME_BYTES, "%016llx.%08x", (unsigned long long)id.block, id.index);
+}
+
+/* Lower-case hex digits only, as printed. */
+static int hex_parse(const char *text, int digits, uint64_t *out)
+{
+	uint64_t v = 0;
+	for (int i = 0; i < digits; i++) {
+		char c = text[i];
+		if (c >= '0' && c <= '9')
+			v = v << 4 | (uint64_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			v = v << 4 | (uint64_t)(c - 'a' + 10);
+		else
+			return -EINVAL;
+	}
+	*out = v;
+	return 0;
+}
+
+int chunk_name_parse(const char *name, struct chunk_id *id)
+{
+	uint64_t index;
+
+	if (strlen(name) != CHUNK_NAME_BYTES - 1 || name[16] != '.' ||
+	    hex_parse(name, 16, &id->block) != 0 || hex_parse(name + 17, 8, &index) != 0)
+		return -EINVAL;
+	id->index = (uint32_t)index;
+	return 0;
+}
+
+uint32_t chunk_fan(struct chunk_id id, uint32_t fan_bits)
+{
+	return (uint32_t)(hash64_u64s(id.block, id.index) & ((UINT64_C(1) << fan_bits) - 1));
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/units.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/crc.h"
+
+void crc_shift_init(struct crc_shift *s, uint64_t len2)
+{
+	/* Combining is linear in the first CRC, so its 32 bits tell all. */
+	for (int i = 0; i < 32; i++)
+		s->bit[i] = crc32c_combine(UINT32_C(1) << i, 0, len2);
+}
+
+uint32_t crc_shift_combine(const struct crc_shift *s, uint32_t crc1, uint32_t crc2)
+{
+	uint32_t sum = crc2;
+	for (int i = 0; i < 32; i++)
+		sum ^= s->bit[i] & -(crc1 >> i & 1U);
+	return sum;
+}
+
+void unit_shifts_init(struct unit_shifts *s)
+{
+	for (size_t i = 0; i < ARRAY_LEN(s->of); i++)
+		crc_shift_init(&s->of[i], UINT64_C(1) << (CHUNK_UNIT_LOG2_MIN + i));
+}
+
+/* The CRC of a part of n bytes added to a whole, by the short way when the part is a unit. */
+static uint32_t crc_add(const struct chunk_head *h, const struct unit_shifts *shifts, uint32_t crc,
+			uint32_t part, uint64_t n)
+{
+	if (n == chunk_unit_bytes(h))
+		return crc_shift_combine(&shifts->of[h->unit_log2 - CHUNK_UNIT_LOG2_MIN], crc,
+					 part);
+	return crc32c_combine(crc, part, n);
+}
+
+/* --- bytes that come in ----------------------------------------------------------------------- */
+
+struct walk {
+	const struct store_data *data;
+	int piece;
+	uint64_t in_piece;
+};
+
+/* The CRC of the next n bytes. */
+static uint32_t walk_crc(struct walk *w, uint64_t n)
+{
+	uint32_t crc = 0;
+	while (n > 0) {
+		const struct iovec *v = &w->data->iov[w->piece];
+		uint64_t part = min_u64(n, v->iov_len - w->in_piece);
+		crc = crc32c(crc, (const uint8_t *)v->iov_base + w->in_piece, part);
+		n -= part;
+		w->in_piece += part;
+		if (w->in_piece == v->iov_len) {
+			w->piece++;
+			w->in_piece = 0;
+		}
+	}
+	return crc;
+}
+
+static void tail_append(struct chunk_head *h, uint64_t old_len, const struct store_data *data)
+{
+	uint64_t start = chunk_paged(h->len);
+	/* What is in the tail already stays when the same page is still not full. */
+	uint64_t from = max_u64(start, old_len);
+	store_data_copy(data, from - old_len, h->tail + (from - start), h->len - from);
+}
+
+int units_append(struct chunk_head *h, const struct unit_shifts *shifts,
+		 const struct store_data *data)
+{
+	struct walk w = {.data = data};
+	uint64_t unit = chunk_unit_bytes(h);
+	uint64_t old_len = h->len;
+	uint32_t sum = 0;
+
+	for (uint64_t left = data->len; left > 0;) {
+		uint64_t u = h->len >> h->unit_log2;
+		uint64_t have = h->len & (unit - 1);
+		uint64_t n = min_u64(left, unit - have);
+		uint32_t crc = walk_crc(&w, n);
+		h->unit_crc[u] = have == 0 ? crc : crc32c_combine(h->unit_crc[u], crc, n);
+		sum = crc_add(h, shifts, sum, crc, n);
+		h->len += n;
+		left -= n;
+	}
+	if (sum != data->crc)
+		return -EBADMSG;
+	h->crc = crc32c_combine(h->crc, data->crc, data->len);
+	tail_append(h, old_len, data);
+	return 0;
+}
+
+static uint32_t units_sum(const struct chunk_head *h, const struct unit_shifts *shifts)
+{
+	uint64_t unit = chunk_unit_bytes(h);
+	uint32_t sum = 0;
+	for (uint64_t at = 0; at < h->len; at += unit)
+		sum = crc_add(h, shifts, sum, h->unit_crc[at >> h->unit_log2],
+			      min_u64(unit, h->len - at));
+	return sum;
+}
+
+bool units_agree(const struct chunk_head *h, const struct unit_shifts *shifts)
+{
+	return units_sum(h, shifts) == h->crc;
+}
+
+void units_cut(struct chunk_head *h, const struct unit_shifts *shifts, uint64_t len,
+	       uint32_t last_crc, const uint8_t *tail)
+{
+	h->len = len;
+	if ((len & (chunk_unit_bytes(h) - 1)) != 0)
+		h->unit_crc[len >> h->unit_log2] = last_crc;
+	memcpy(h->tail, tail, len % CHUNK_PAGE_BYTES);
+	h->crc = units_sum(h, shifts);
+}
+
+/* --- bytes that go out ------------------------------------------------------------------------ */
+
+/* The CRC of [from, to), which the pieces cover. */
+static uint32_t pieces_crc(const struct unit_piece *pieces, int n, uint64_t from, uint64_t to)
+{
+	uint32_t crc = 0;
+	for (int i = 0; i < n && from < to; i++) {
+		uint64_t end = pieces[i].off + pieces[i].len;
+		if (from >= end)
+			continue;
+		assert(from >= pieces[i].off);
+		uint64_t part = min_u64(to, end) - from;
+		crc = crc32c(crc, pieces[i].bytes + (from - pieces[i].off), part);
+		from += part;
+	}
+	assert(from >= to);
+	return crc;
+}
+
+int units_verify(const struct chunk_head *h, const struct unit_shifts *shifts,
+		 const struct unit_piece *pieces, int n, uint64_t off, uint64_t len, uint32_t *crc,
+		 uint64_t *bad_unit)
+{
+	uint64_t unit = chunk_unit_bytes(h);
+	uint64_t end = off + len;
+
+	*crc = 0;
+	for (uint64_t at = off & ~(unit - 1); at < end; at += unit) {
+		/* Before the range, of the range, behind the range. */
+		uint64_t from = max_u64(at, off);
+		uint64_t to = min_u64(at + unit, end);
+		uint64_t last = min_u64(at + unit, h->len);
+		uint32_t wanted = pieces_crc(pieces, n, from, to);
+		uint32_t sum = wanted;
+		if (from > at)
+			sum = crc32c_combine(pieces_crc(pieces, n, at, from), sum, to - from);
+		if (last > to)
+			sum = crc32c_combine(sum, pieces_crc(pieces, n, to, last), last - to);
+		if (sum != h->unit_crc[at >> h->unit_log2]) {
+			*bad_unit = at >> h->unit_log2;
+			return -EBADMSG;
+		}
+		*crc = crc_add(h, shifts, *crc, wanted, to - from);
+	}
+	return 0;
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A disk whose process dies, or whose machine loses power, at every wait of a script of operations, and
+ * again at every wait of the recovery that follows.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "rt/rt.h"
+#include "store_script.h"
+
+struct crash {
+	uint64_t at; /* wait of the script */
+	bool power;
+	uint64_t recovery_at; /* wait of the second life, 0: none */
+	bool recovery_power;
+	uint64_t rolled_back;
+};
+
+static void live(struct script *sc, uint64_t life)
+{
+	struct crash *crash = sc->ctx;
+	struct store_info info = {0};
+
+	if (life == 2 && crash->recovery_at > 0)
+		sim_node_crash_at(sc->node, crash->recovery_at, crash->recovery_power);
+	struct store *s = script_open(sc, life);
+	if (s == NULL)
+		return;
+	if (life == 1) {
+		sim_node_crash_at(sc->node, crash->at, crash->power);
+		script_play(sc, s);
+	} else {
+		script_look(sc, s);
+	}
+	store_info(s, &info);
+	crash->rolled_back += info.rolled_back;
+	store_close(s);
+}
+
+/* Returns whether the script met its crash. *recovered: the recovery ended before its own. */
+static bool run(struct script *sc, bool *recovered)
+{
+	struct sim_config config;
+	sim_config_init(&config, sc->seed, 0);
+	script_begin(sc, &config);
+	script_finish(sc);
+	bool crashed = sim_node_lives(sc->node) > 1;
+	*recovered = sim_node_lives(sc->node) < 3;
+	sim_node_crash_at(sc->node, 0, false);
+	/* Twice more without power: what was seen must last. */
+	for (int i = 0; i < 2; i++) {
+		sim_node_crash(sc->node, true);
+		script_finish(sc);
+	}
+	script_end(sc);
+	return crashed;
+}
+
+static uint64_t crash_everywhere(uint64_t seeds, uint32_t open_chunks_max, bool power)
+{
+	uint64_t runs = 0, rolled_back = 0;
+	for (uint64_t seed = 1; seed <= seeds; seed++) {
+		bool crashed = true, recovered;
+		for (uint64_t n = 1; crashed; n++, runs++) {
+			struct crash crash = {.at = n, .power = power};
+			struct script sc = {.seed = seed,
+					    .what = power ? "power loss at wait" : "death at wait",
+					    .number = n,
+					    .live = live,
+					    .ctx = &crash,
+					    .open_chunks_max = open_chunks_max};
+			crashed = run(&sc, &recovered);
+			assert_true(crashed || sc.done);
+			rolled_back += crash.rolled_back;
+		}
+	}
+	print_message("  %llu runs, %llu appends rolled back\n", (unsigned long long)runs,
+		      (unsigned long long)rolled_back);
+	assert_true(runs > 40 * seeds);
+	return rolled_back;
+}
+
+static void process_dies_at_every_wait(void **state)
+{
+	(void)state;
+	/* What a process has written is there when it dies: nothing can be torn but the slot itself. */
+	assert_int_equal(crash_everywhere(6, 0, false), 0);
+}
+
+static void power_is_lost_at_every_wait(void **state)
+{
+	(void)state;
+	assert_true(crash_everywhere(10, 0, true) > 0);
+}
+
+static void the_same_while_files_are_closed_for_others(void **state)
+{
+	(void)state;
+	assert_int_equal(crash_everywhere(4, 1, false), 0);
+	assert_true(crash_everywhere(6, 1, true) > 0);
+}
+
+/* Every wait of the recovery, after crashes at waits all over the script. */
+static void recovery_is_cut_short_too(void **state)
+{
+	(void)state;
+	uint64_t runs = 0;
+	for (unsigned how = 0; how < 4; how++) {
+		bool crashed = true;
+		for (uint64_t n = 1 + how; crashed; n += 4) {
+			bool recovered = false;
+			for (uint64_t m = 1; crashed && !recovered; m++, runs++) {
+				struct crash crash = {.at = n,
+						      .power = (how & 1) != 0,
+						      .recovery_at = m,
+						      .recovery_power = (how & 2) != 0};
+				struct script sc = {.seed = 50 + n + m,
+						    .what = "crash at wait, then in recovery,",
+						    .number = n,
+						    .live = live,
+						    .ctx = &crash};
+				crashed = run(&sc, &recovered);
+			}
+		}
+	}
+	print_message("  %llu runs\n", (unsigned long long)runs);
+	assert_true(runs > 1000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(process_dies_at_every_wait),
+		cmocka_unit_test(power_is_lost_at_every_wait),
+		cmocka_unit_test(the_same_while_files_are_closed_for_others),
+		cmocka_unit_test(recovery_is_cut_short_too),
+	};
+	log_set_level(LOG_OFF);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Every call that a disk makes to the filesystem fails once, with every error that matters, before and
+ * after it had its effect: in operations, in opening, and in the recovery after a loss of power. The
+ * linker puts the functions below between store and rt.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "rt/file.h"
+#include "rt/rt.h"
+#include "store_script.h"
+
+/* --- between store and rt --------------------------------------------------------------------- */
+
+/* The linker knows no context to hand to a function: one test runs at a time. */
+static struct {
+	uint64_t calls;
+	uint64_t fail_at; /* 0: none */
+	int rc;
+	bool after; /* it has its effect all the same */
+	bool hit;
+	bool was_sync;
+} injector;
+
+static bool strikes(bool sync)
+{
+	if (++injector.calls != injector.fail_at)
+		return false;
+	injector.hit = true;
+	injector.was_sync = sync;
+	return true;
+}
+
+#define INJECT(type, name, params, args)                     \
+	type __real_##name params;                           \
+	type __wrap_##name params;                           \
+	type __wrap_##name params                            \
+	{                                                    \
+		if (!strikes(strstr(#name, "sync") != NULL)) \
+			return __real_##name args;           \
+		if (injector.after)                          \
+			__real_##name args;                  \
+		return injector.rc;                          \
+	}
+
+INJECT(int64_t, rt_file_readv,
+       (struct rt_file * f, const struct iovec *iov, int n, uint64_t offset), (f, iov, n, offset))
+INJECT(int64_t, rt_file_read, (struct rt_file * f, void *buf, size_t len, uint64_t offset),
+       (f, buf, len, offset))
+INJECT(int, rt_file_writev, (struct rt_file * f, const struct iovec *iov, int n, uint64_t offset),
+       (f, iov, n, offset))
+INJECT(int, rt_file_write, (struct rt_file * f, const void *buf, size_t len, uint64_t offset),
+       (f, buf, len, offset))
+INJECT(int, rt_file_sync, (struct rt_file * f), (f))
+INJECT(int, rt_file_size, (struct rt_file * f, uint64_t *size), (f, size))
+INJECT(int, rt_rename, (const char *from, const char *to), (from, to))
+INJECT(int, rt_unlink, (const char *path), (path))
+INJECT(int, rt_mkdir, (const char *path), (path))
+INJECT(int, rt_dir_sync, (const char *path), (path))
+INJECT(int, rt_space, (const char *path, struct rt_space *out), (path, out))
+INJECT(int, rt_dir_list,
+       (const char *path, bool (*fn)(void *ctx, const char *name, bool is_dir), void *ctx),
+       (path, fn, ctx))
+
+/* An open that fails has no effect, or its file would have no owner. */
+int __real_rt_file_open(struct rt_file **out, const char *path, unsigned flags);
+int __wrap_rt_file_open(struct rt_file **out, const char *path, unsigned flags);
+int __wrap_rt_file_open(struct rt_file **out, const char *path, unsigned flags)
+{
+	return strikes(false) ? injector.rc : __real_rt_file_open(out, path, flags);
+}
+
+static void inject(uint64_t fail_at, int rc, bool after)
+{
+	memset(&injector, 0, sizeof(injector));
+	injector.fail_at = fail_at;
+	injector.rc = rc;
+	injector.after = after;
+}
+
+static const int errors[] = {-EIO, -ENOSPC, -EROFS, -ENODEV, -ENOMEM};
+
+/* --- the script ------------------------------------------------------------------------------- */
+
+struct sweep {
+	uint64_t fail_at;
+	int rc;
+	bool after;
+	uint64_t crash_at; /* for the sweep of recoveries: where the script loses power */
+	bool hit;
+};
+
+/* What one error must make of a disk. */
+static void check_state(struct script *sc, struct store *s, const struct sweep *sw)
+{
+	struct store_info info;
+	store_info(s, &info);
+	switch (sw->rc) {
+	case -ENODEV:
+		SCRIPT_CHECK(sc, info.state == STORE_FAILED);
+		break;
+	case -ENOSPC:
+		SCRIPT_CHECK(sc, info.state == STORE_FULL || info.state == STORE_ONLINE);
+		break;
+	case -ENOMEM:
+		SCRIPT_CHECK(sc, info.state == STORE_ONLINE);
+		break;
+	default:
+		SCRIPT_CHECK(sc, info.state == STORE_SUSPECT || info.io_errors == 0);
+		break;
+	}
+}
+
+/* After a while the disk must work again, unless it is gone. */
+static void check_works_again(struct script *sc, struct store *s, const struct sweep *sw)
+{
+	struct chunk_id id = {.block = 999, .index = 1};
+	rt_sleep_ns(11 * NS_PER_S);
+	int rc = text_put(s, id, 9, 10000, false, 0);
+	if (sw->rc == -ENODEV) {
+		SCRIPT_CHECK(sc, rc == -ENODEV);
+		return;
+	}
+	SCRIPT_CHECK(sc, rc == 0);
+	SCRIPT_CHECK(sc, text_get(s, id, 9, 0, 10000, 0) == 0);
+	SCRIPT_CHECK(sc, store_delete(s, id) == 0);
+}
+
+static void live_with_failure(struct script *sc, uint64_t life)
+{
+	struct sweep *sw = sc->ctx;
+	struct store *s = script_open(sc, life);
+	SCRIPT_CHECK(sc, s != NULL);
+	if (life == 1) {
+		inject(sw->fail_at, sw->rc, sw->after);
+		script_play(sc, s);
+		sw->hit = injector.hit;
+		inject(0, 0, false);
+		if (sw->hit && sc->rc != 0) {
+			check_state(sc, s, sw);
+			script_look(sc, s);
+			check_works_again(sc, s, sw);
+			script_look(sc, s);
+		}
+	} else {
+		sc->may_fail = false;
+		script_look(sc, s);
+	}
+	store_close(s);
+}
+
+static void one_call_fails(uint64_t n, int rc, bool after, bool *hit)
+{
+	struct sweep sw = {.fail_at = n, .rc = rc, .after = after};
+	struct script sc = {.seed = n,
+			    .what = err_name(rc),
+			    .number = n,
+			    .may_fail = true,
+			    .live = live_with_failure,
+			    .ctx = &sw};
+	struct sim_config config;
+	sim_config_init(&config, sc.seed, 0);
+	script_begin(&sc, &config);
+	script_finish(&sc);
+	SCRIPT_CHECK(&sc, sc.done || sw.hit);
+	/* Two losses of power: the first shows what there is, the second that it lasts. */
+	for (int i = 0; i < 2; i++) {
+		sim_node_crash(sc.node, true);
+		script_finish(&sc);
+	}
+	script_end(&sc);
+	*hit = sw.hit;
+}
+
+static void every_call_of_every_operation_fails_once(void **state)
+{
+	(void)state;
+	uint64_t runs = 0;
+	for (size_t e = 0; e < 2 * ARRAY_LEN(errors); e++) {
+		bool hit = true;
+		for (uint64_t n = 1; hit; n++, runs++)
+			one_call_fails(n, errors[e / 2], e % 2 == 1, &hit);
+	}
+	print_message("  %llu runs\n", (unsigned long long)runs);
+	assert_true(runs > 500);
+}
+
+/* --- opening and recovery --------------------------------------------------------------------- */
+
+/* Life 1 loses power in the script; life 2 opens and looks with a failure; then as it should be. */
+static void live_with_failing_recovery(struct script *sc, uint64_t life)
+{
+	struct sweep *sw = sc->ctx;
+	inject(0, 0, false);
+	if (life == 2) {
+		sc->may_fail = true;
+		inject(sw->fail_at, sw->rc, sw->after);
+	} else {
+		sc->may_fail = false;
+	}
+	struct store *s = script_open(sc, life);
+	if (s != NULL && life == 1) {
+		sim_node_crash_at(sc->node, sw->crash_at, true);
+		script_play(sc, s);
+	} else if (s != NULL) {
+		script_look(sc, s);
+	}
+	if (life == 2)
+		sw->hit = injector.hit;
+	store_close(s);
+}
+
+static bool recovery_fails(uint64_t crash_at, uint64_t n, int rc, bool after, bool *hit)
+{
+	struct sweep sw = {.fail_at = n, .rc = rc, .after = after, .crash_at = crash_at};
+	struct script sc = {.seed = crash_at,
+			    .what = "call of recovery",
+			    .number = n,
+			    .live = live_with_failing_recovery,
+			    .ctx = &sw};
+	struct sim_config config;
+	sim_config_init(&config, sc.seed, 0);
+	script_begin(&sc, &config);
+	script_finish(&sc);
+	bool crashed = sim_node_lives(sc.node) > 1;
+	sim_node_crash_at(sc.node, 0, false);
+	for (int i = 0; i < 2; i++) {
+		sim_node_crash(sc.node, true);
+		script_finish(&sc);
+	}
+	script_end(&sc);
+	*hit = sw.hit;
+	return crashed;
+}
+
+static void every_call_of_recovery_fails_once(void **state)
+{
+	(void)state;
+	uint64_t runs = 0;
+	for (size_t e = 0; e < 2 * ARRAY_LEN(errors); e++) {
+		bool crashed = true;
+		for (uint64_t at = 1 + e; crashed; at += 7) {
+			bool hit = true;
+			for (uint64_t n = 1; crashed && hit; n++, runs++)
+				crashed = recovery_fails(at, n, errors[e / 2], e % 2 == 1, &hit);
+		}
+	}
+	print_message("  %llu runs\n", (unsigned long long)runs);
+	assert_true(runs > 1000);
+}
+
+/* --- formatting ------------------------------------------------------------------------------- */
+
+static void live_formatting(struct script *sc, uint64_t life)
+{
+	struct sweep *sw = sc->ctx;
+	struct store_dir_options options = fixture_options();
+	struct super super = fixture_super();
+	struct store *s;
+	inject(life == 1 ? sw->fail_at : 0, sw->rc, sw->after);
+	int rc = store_dir_format("/d0", &super);
+	if (life == 1) {
+		sw->hit = injector.hit;
+		SCRIPT_CHECK(sc, rc == 0 || sw->hit);
+	} else {
+		SCRIPT_CHECK(sc, rc == 0 || rc == -EEXIST);
+		SCRIPT_CHECK(sc, store_dir_open("/d0", &options, &s) == 0);
+		SCRIPT_CHECK(sc, text_put(s, script_id(0), 1, 10, false, 0) == 0 ||
+					 text_get(s, script_id(0), 1, 0, 10, 0) == 0);
+		store_close(s);
+	}
+	inject(0, 0, false);
+}
+
+static void every_call_of_formatting_fails_once(void **state)
+{
+	(void)state;
+	for (unsigned after = 0; after < 2; after++) {
+		bool hit = true;
+		for (uint64_t n = 1; hit; n++) {
+			struct sweep sw = {.fail_at = n, .rc = -EIO, .after = after != 0};
+			struct script sc = {.seed = n,
+					    .what = "call of format",
+					    .number = n,
+					    .live = live_formatting,
+					    .ctx = &sw};
+			struct sim_config config;
+			sim_config_init(&config, sc.seed, 0);
+			script_begin(&sc, &config);
+			script_finish(&sc);
+			for (int i = 0; i < 2; i++) {
+				sim_node_crash(sc.node, true);
+				script_finish(&sc);
+			}
+			script_end(&sc);
+			hit = sw.hit;
+			assert_true(n < 200);
+		}
+	}
+}
+
+/* --- a failed fdatasync ----------------------------------------------------------------------- */
+
+static void fail_sync(struct store *s)
+{
+	const struct chunk_id id = {.block = 1, .index = 1};
+	struct chunk_stat st;
+	struct store_info info;
+	CHECK_EQ(text_put(s, id, 1, 5000, true, 100000), 0);
+	/* Calls of an append of less than a page: the slot, then the sync. */
+	inject(2, -EIO, false);
+	CHECK_EQ(text_append(s, id, 1, 1, 5000, 100), -EIO);
+	CHECK(injector.was_sync);
+	inject(0, 0, false);
+	store_info(s, &info);
+	CHECK_EQ(info.state, STORE_SUSPECT);
+	CHECK_EQ(store_stat(s, id, &st), 0);
+	CHECK_EQ(st.len, 5000);
+	CHECK_EQ(text_append(s, id, 1, 1, 5000, 100), -EROFS);
+	CHECK_EQ(rt_sleep_ns(11 * NS_PER_S), 0);
+	/* The disk is back, the chunk is not. */
+	CHECK_EQ(text_append(s, id, 1, 1, 5000, 100), -EIO);
+	CHECK_EQ(store_seal(s, id, 1, 5000), -EIO);
+	CHECK_EQ(store_fence(s, id, 2), -EIO);
+	CHECK_EQ(text_get(s, id, 1, 0, 5000, 0), 0);
+	store_info(s, &info);
+	CHECK_EQ(info.state, STORE_ONLINE);
+	CHECK_EQ(text_put(s, (struct chunk_id){.block = 2}, 1, 5000, true, 100000), 0);
+	CHECK_EQ(store_delete(s, id), 0);
+}
+
+static void a_chunk_whose_sync_failed_takes_no_more(void **state)
+{
+	(void)state;
+	fixture_run(FIXTURE_DIR_SIM, fail_sync);
+}
+
+static void fail_often(struct store *s)
+{
+	const struct chunk_id id = {.block = 1, .index = 1};
+	struct store_info info;
+	CHECK_EQ(text_put(s, id, 1, 5000, false, 0), 0);
+	for (int i = 0; i < 10; i++) {
+		inject(1, -EIO, false);
+		CHECK_EQ(text_get(s, id, 1, 0, 5000, 0), -EIO);
+		store_info(s, &info);
+		CHECK_EQ(info.state, STORE_SUSPECT);
+	}
+	inject(1, -EIO, false);
+	CHECK_EQ(text_get(s, id, 1, 0, 5000, 0), -EIO);
+	store_info(s, &info);
+	CHECK_EQ(info.state, STORE_FAILED);
+	CHECK_EQ(info.io_errors, 11);
+	CHECK_EQ(text_get(s, id, 1, 0, 5000, 0), -EIO);
+	CHECK_EQ(store_control(s, STORE_ONLINE), -EIO);
+	inject(0, 0, false);
+}
+
+static void a_disk_that_fails_often_has_failed(void **state)
+{
+	(void)state;
+	fixture_run(FIXTURE_DIR_SIM, fail_often);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static void open_with_many(const char *path)
+{
+	struct store_dir_options options = fixture_options();
+	struct super super = fixture_super();
+	uint64_t calls[2];
+	CHECK_EQ(store_dir_format(path, &super), 0);
+	for (unsigned round = 0; round < 2; round++) {
+		struct store *s;
+		inject(0, 0, false);
+		CHECK_EQ(store_dir_open(path, &options, &s), 0);
+		calls[round] = injector.calls;
+		for (uint32_t i = 0; round == 0 && i < 300; i++)
+			CHECK_EQ(text_put(s, (struct chunk_id){.block = i, .index = i}, i, 100,
+					  false, 0),
+				 0);
+		store_close(s);
+	}
+	/* Not one call more: neither memory nor time grows with the number of chunks. */
+	CHECK_EQ(calls[1], calls[0]);
+}
+
+static void opening_looks_at_no_chunk(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, open_with_many);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_call_of_every_operation_fails_once),
+		cmocka_unit_test(every_call_of_recovery_fails_once),
+		cmocka_unit_test(every_call_of_formatting_fails_once),
+		cmocka_unit_test(a_chunk_whose_sync_failed_takes_no_more),
+		cmocka_unit_test(a_disk_that_fails_often_has_failed),
+		cmocka_unit_test(opening_looks_at_no_chunk),
+	};
+	log_set_level(LOG_OFF);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -52,6 +52,9 @@ struct product {
 	size_t off;     /* the bytes of each chunk before these are passed over */
 };
 
+/* Whether an output shares a byte of memory with an input or another output. */
+bool sg_overlaps(const struct product *p, const struct sg *chunks);
+
 /* All chunks passed sg_check() with p->off + len or more. Any number of inputs, fewer than 255 outputs. */
 void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
 	    const struct sg *chunks);

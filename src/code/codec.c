@@ -166,20 +166,40 @@ static int check_chunks(const struct codec *c, size_t len, const struct sg *chun
 	return 0;
 }
 
+/* The chunks of a line, in memory of the caller: inputs, then outputs. */
+static struct product line_product(const struct line *line, int chunks[ENCODING_STRIPE_MAX])
+{
+	int *in = chunks, *out = chunks + line->m->cols;
+	for (int j = 0; j < line->m->cols; j++)
+		in[j] = line->in_first + j * line->step;
+	for (int j = 0; j < line->m->rows; j++)
+		out[j] = line->out_first + j * line->step;
+	return (struct product){line->m, in, out, 0};
+}
+
 static void encode_line(const struct codec *c, int i, bool flat, size_t off, size_t len,
 			const struct sg *chunks)
 {
-	int in[ENCODING_STRIPE_MAX], out[ENCODING_STRIPE_MAX];
+	int numbers[ENCODING_STRIPE_MAX];
 	struct line line = codec_line(c, i);
-	for (int j = 0; j < line.m->cols; j++)
-		in[j] = line.in_first + j * line.step;
-	for (int j = 0; j < line.m->rows; j++)
-		out[j] = line.out_first + j * line.step;
-	struct product p = {line.m, in, out, 0};
+	struct product p = line_product(&line, numbers);
 	if (flat)
 		sg_dot_flat(c->kernel, &p, off, (int)len, chunks);
 	else
 		sg_dot(c->kernel, &p, len, chunks);
+}
+
+/* Line by line, so that it costs one look for each coefficient, next to nothing beside the encoding. */
+static int check_overlaps(const struct codec *c, const struct sg *chunks)
+{
+	int numbers[ENCODING_STRIPE_MAX];
+	for (int i = 0; i < codec_lines(c); i++) {
+		struct line line = codec_line(c, i);
+		struct product p = line_product(&line, numbers);
+		if (sg_overlaps(&p, chunks))
+			return -EINVAL;
+	}
+	return 0;
 }
 
 /*
@@ -190,6 +210,8 @@ int codec_encode(const struct codec *c, size_t len, const struct sg *chunks)
 {
 	bool flat;
 	int err = check_chunks(c, len, chunks, &flat);
+	if (err == 0)
+		err = check_overlaps(c, chunks);
 	if (err != 0)
 		return err;
 	int lines = codec_lines(c);

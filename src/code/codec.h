@@ -5,8 +5,10 @@
  * update.h are pure functions of their arguments.
  *
  * Chunks are passed as an array indexed by chunk number (encoding.h), one struct sg each, all of
- * the same length, but that data chunks may be shorter everywhere: what lacks counts as zeros. Buffers may have any alignment; those written must not overlap any other. Wrong
- * sizes are refused with -EINVAL or -EOVERFLOW before a byte is written.
+ * the same length, but that data chunks may be shorter everywhere: what lacks counts as zeros.
+ * Buffers may have any alignment; those written must not overlap any other. Wrong sizes are refused
+ * with -EINVAL or -EOVERFLOW before a byte is written, and so are outputs of encoding and of plans
+ * that overlap what they are computed from.
  *
  * Calls need up to 16 KiB of stack: a quarter of a fiber's.
  */

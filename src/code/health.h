@@ -23,9 +23,10 @@ struct code_health {
  *
  * `tolerated` is exact for every code: what it denies no decoder could give back.
  *
- * `more` is exact for r and rs, and for lrc where gf_lrc_is_maximally_recoverable(); for other lrc it is
- * what R+1 leaves, and exact says whether it happens to be. For mlec it counts column by column; it is exact when
- * the losses of the PN+1 worst columns lie in at most PL+1 rows, and a safe lower bound otherwise.
+ * `more` is exact for r and rs, and for lrc where gf_lrc_is_maximally_recoverable(); for other lrc
+ * it is what R+1 leaves, and exact says whether it happens to be. For mlec it counts column by
+ * column; it is exact when the losses of the PN+1 worst columns lie in at most PL+1 rows, and a
+ * safe lower bound otherwise.
  */
 int code_health(const struct codec *c, const int *lost, int n_lost, struct code_health *out);
 

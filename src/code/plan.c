@@ -339,6 +339,10 @@ static int plan_check(const struct plan *p, const struct sg *chunks)
 			err = sg_check(&chunks[s->in[j]], p->len,
 				       encoding_data_index(&p->e, s->in[j]) >= 0);
 	}
+	for (int i = 0; i < p->n_steps && err == 0; i++) {
+		struct product product = {&p->steps[i].m, p->steps[i].in, p->steps[i].out, 0};
+		err = sg_overlaps(&product, chunks) ? -EINVAL : 0;
+	}
 	return err;
 }
 

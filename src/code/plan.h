@@ -12,9 +12,10 @@
  * costs less. For other lrc the plan is the cheaper of local repair and the cheapest basis of the
  * whole stripe. For mlec the parts are chosen one after the other, cheapest first, each by the
  * cheapest tree of row and column repairs given what has been read already; a cheaper way to do all
- * at once may exist. In the small grids that the tests try exhaustively such plans cost 1.01 times the
- * cheapest on average and never twice as much; that is measured, not proven. What repairs of rows and columns cannot reach is solved from the lines around it
- * without regard to costs: that happens only when nothing else would save the data.
+ * at once may exist. In the small grids that the tests try exhaustively such plans cost 1.01 times
+ * the cheapest on average and never twice as much; that is measured, not proven. What repairs of
+ * rows and columns cannot reach is solved from the lines around it without regard to costs: that
+ * happens only when nothing else would save the data.
  */
 #ifndef CODE_PLAN_H
 #define CODE_PLAN_H
@@ -63,8 +64,8 @@ struct plan {
 
 /*
  * Plans to have the wanted chunks, whole. cost[i] is the cost of chunk i, one for each chunk of the
- * code. Returns 0, -ENODATA when what can be read does not determine them, -EINVAL for a chunk number out of range or
- * named twice, n_wanted < 1 or chunk_len 0, -ENOMEM.
+ * code. Returns 0, -ENODATA when what can be read does not determine them, -EINVAL for a chunk
+ * number out of range or named twice, n_wanted < 1 or chunk_len 0, -ENOMEM.
  */
 int plan_rebuild(const struct codec *c, uint64_t chunk_len, const uint32_t *cost, const int *wanted,
 		 int n_wanted, struct plan **out);
@@ -79,18 +80,18 @@ int plan_range(const struct codec *c, uint64_t chunk_len, const uint32_t *cost, 
 void plan_close(struct plan *p);
 
 /*
- * A plan knows only full chunks. This is p->reads[i] cut down to what a block of block_len bytes has of
- * the chunk, whose last data chunks may be short or empty: then len may be 0.
+ * A plan knows only full chunks. This is p->reads[i] cut down to what a block of block_len bytes
+ * has of the chunk, whose last data chunks may be short or empty: then len may be 0.
  */
 struct plan_read plan_read_within(const struct plan *p, int i, uint64_t block_len);
 
 /*
  * Computes. chunks is indexed by chunk number; entries for all inputs and outputs of steps hold
- * bytes [off, off + len) of their chunk, exactly. Those of data chunks may be shorter, as for encoding:
- * of an input, what lacks counts as zeros; of an output, it is left out, on the caller's word that it is
- * zeros (plan_verify() finds out when it is not). Only bytes in the spans of steps are looked at or
- * written. Outputs include chunks that nobody asked for when
- * they are needed on the way (mlec). 0, -EINVAL or -EOVERFLOW for wrong sizes.
+ * bytes [off, off + len) of their chunk, exactly. Those of data chunks may be shorter, as for
+ * encoding: of an input, what lacks counts as zeros; of an output, it is left out, on the caller's
+ * word that it is zeros (plan_verify() finds out when it is not). Only bytes in the spans of steps
+ * are looked at or written. Outputs include chunks that nobody asked for when they are needed on
+ * the way (mlec). 0, -EINVAL or -EOVERFLOW for wrong sizes.
  */
 int plan_run(const struct plan *p, const struct sg *chunks);
 

@@ -16,8 +16,8 @@
  * others 10. The first chunk is made along its row for 20; then the column has two chunks that cost
  * nothing or 1, and gives the second for 1 instead of 20: this is R_MIN of the study.
  *
- * What no line gives back is a stopping set, and is solved at once (stopping.c) from the chunks of all
- * lines that it touches.
+ * What no line gives back is a stopping set, and is solved at once (stopping.c) from the chunks of
+ * all lines that it touches.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -44,6 +44,59 @@ bool sg_is_flat(const struct sg *s, size_t len)
 	return s->count == 1 && s->iov->iov_len == len;
 }
 
+struct extent {
+	uintptr_t from, to; /* empty when from == to */
+};
+
+static struct extent iov_extent(const struct iovec *v)
+{
+	return (struct extent){(uintptr_t)v->iov_base, (uintptr_t)v->iov_base + v->iov_len};
+}
+
+static bool extents_meet(struct extent a, struct extent b)
+{
+	return a.from < b.to && b.from < a.to;
+}
+
+static struct extent sg_extent(const struct sg *s)
+{
+	struct extent all = {0, 0};
+	for (int i = 0; i < s->count; i++) {
+		struct extent e = iov_extent(&s->iov[i]);
+		if (e.from == e.to)
+			continue;
+		all.from = all.to == 0 ? e.from : min_u64(all.from, e.from);
+		all.to = max_u64(all.to, e.to);
+	}
+	return all;
+}
+
+/* Segments of different chunks may lie in turns in the same memory: then each pair is looked at. */
+static bool segments_meet(const struct sg *a, const struct sg *b)
+{
+	for (int i = 0; i < a->count; i++)
+		for (int j = 0; j < b->count; j++)
+			if (a->iov[i].iov_len > 0 && b->iov[j].iov_len > 0 &&
+			    extents_meet(iov_extent(&a->iov[i]), iov_extent(&b->iov[j])))
+				return true;
+	return false;
+}
+
+bool sg_overlaps(const struct product *p, const struct sg *chunks)
+{
+	for (int i = 0; i < p->m->rows; i++) {
+		const struct sg *out = &chunks[p->out[i]];
+		struct extent all = sg_extent(out);
+		for (int j = 0; j < p->m->cols + i; j++) {
+			int other = j < p->m->cols ? p->in[j] : p->out[j - p->m->cols];
+			if (extents_meet(all, sg_extent(&chunks[other])) &&
+			    segments_meet(out, &chunks[other]))
+				return true;
+		}
+	}
+	return false;
+}
+
 struct cursor {
 	const struct iovec *iov;
 	int left;   /* segments from iov on */

@@ -53,7 +53,10 @@ struct product {
 	size_t off;     /* the bytes of each chunk before these are passed over */
 };
 
-/* All chunks passed sg_check() with p->off + len or more. Any number of inputs, fewer than 255 outputs. */
+/* Whether an output shares a byte of memory with an input or another output. */
+bool sg_overlaps(const struct product *p, const struct sg *chunks);
+
+/* All chunks passed sg_check() with p->off + len or more. Any number of inputs, up to 254 outputs. */
 void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
 	    const struct sg *chunks);
 

@@ -3,23 +3,24 @@
  * Theory: what is left when peeling sticks.
  *
  * Repairing rows and columns of an mlec again and again ("peeling") ends with all chunks, or with a
- * stopping set: each of its rows misses more than PN chunks and each of its columns more than PL. Most
- * stopping sets are lost. Some are not: rows and columns share chunks, so several lines together can
- * have as many equations as unknowns where none of them has alone.
+ * stopping set: each of its rows misses more than PN chunks and each of its columns more than PL.
+ * Most stopping sets are lost. Some are not: rows and columns share chunks, so several lines
+ * together can have as many equations as unknowns where none of them has alone.
  *
  * A grid of chunks is a codeword when every row satisfies the PN parity checks of the network code
- * (parity q + sum over j of N[q][j] * data j = 0) and every column the PL checks of the local one. The
- * checks of lines without a missing chunk hold no unknown. The others are linear equations, and the
- * chunks that they determine are exactly those that any decoder could give back. With r rows and c
- * columns touched there are r PN + c PL checks, of which PN PL follow from the rest: more unknowns than
- * r PN + c PL - PN PL are never all determined, which is seen without solving anything.
+ * (parity q + sum over j of N[q][j] * data j = 0) and every column the PL checks of the local one.
+ * The checks of lines without a missing chunk hold no unknown. The others are linear equations, and
+ * the chunks that they determine are exactly those that any decoder could give back. With r rows
+ * and c columns touched there are r PN + c PL checks, of which PN PL follow from the rest: more
+ * unknowns than r PN + c PL - PN PL are never all determined, which is seen without solving
+ * anything.
  *
- * Example: mlec:5+2/4+1 loses chunks 0 3 5 9 12 14 16 17 18 21 22 25 29 30 31. Rows give 3 and 18, then a
- * column gives 0. Twelve chunks are left, three in each of four rows and two in each of six columns: 12
- * unknowns meet 4 * 2 + 6 * 1 - 2 * 1 = 12 equations, which are independent.
+ * Example: mlec:5+2/4+1 loses chunks 0 3 5 9 12 14 16 17 18 21 22 25 29 30 31. Rows give 3 and 18,
+ * then a column gives 0. Twelve chunks are left, three in each of four rows and two in each of six
+ * columns: 12 unknowns meet 4 * 2 + 6 * 1 - 2 * 1 = 12 equations, which are independent.
  *
- * The work grows with the cube of the stopping set. The paper's (10+2)/(17+3) has at most 70 equations
- * that matter; a grid with hundreds of parities in both directions takes minutes.
+ * The work grows with the cube of the stopping set. The paper's (10+2)/(17+3) has at most 70
+ * equations that matter; one with a hundred parities in both directions can take hours.
  */
 #include "code/stopping.h"
 

@@ -27,8 +27,8 @@ int stopping_solve(struct stopping *s, const struct codec *c, const bool *missin
 void stopping_fini(struct stopping *s);
 
 /*
- * n_known coefficients: unknown chunk u (a place in s->unknown) is the sum of the known chunks times
- * these. NULL when they do not determine it.
+ * n_known coefficients: unknown chunk u (a place in s->unknown) is the sum of the known chunks
+ * times these. NULL when they do not determine it.
  */
 const uint8_t *stopping_coef(const struct stopping *s, int u);
 

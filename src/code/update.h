@@ -50,15 +50,16 @@ int update_step(const struct codec *c, int chunk, enum update_spread spread, int
 struct update_cost update_cost(const struct encoding *e, enum update_spread spread);
 
 /*
- * delta = old + new. A data chunk may be shorter than len, before, after or both, and so may the delta,
- * but not shorter than either: what lacks counts as zeros. 0, -EINVAL or -EOVERFLOW.
+ * delta = old + new. A data chunk may be shorter than len, before, after or both, and so may the
+ * delta, but not shorter than either: what lacks counts as zeros. 0, -EINVAL or -EOVERFLOW.
  */
 int update_delta(const struct codec *c, size_t len, const struct sg *old_data,
 		 const struct sg *new_data, const struct sg *delta);
 
 /*
  * Applies the delta of data chunk `chunk` to every parity over it (for replication, to every other
- * copy), in place; only those entries of chunks are looked at. The delta may be short. 0, -EINVAL or -EOVERFLOW.
+ * copy), in place; only those entries of chunks are looked at. The delta may be short. 0, -EINVAL
+ * or -EOVERFLOW.
  */
 int update_apply(const struct codec *c, int chunk, size_t len, const struct sg *delta,
 		 const struct sg *chunks);

@@ -14,7 +14,7 @@ struct print {
 /* Of bytes [off, off + len) of a chunk that passed sg_check() with as many or more. */
 struct print print_of(const struct kernel *kernel, const struct sg *s, size_t off, size_t len);
 
-/* Whether chunks[out] = m * chunks[in]: 0 or -EBADMSG. All passed sg_check() with p->off + len or more. */
+/* Whether chunks[out] = m * chunks[in]: 0 or -EBADMSG. All passed sg_check() as for sg_dot(). */
 int verify_product(const struct kernel *kernel, const struct product *p, size_t len,
 		   const struct sg *chunks);
 

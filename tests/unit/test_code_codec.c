@@ -207,6 +207,62 @@ static void wrong_sizes_are_refused_and_nothing_is_written(void **state)
 	rig_fini(&r);
 }
 
+/* Chunk `out` takes byte 10 on of the memory of chunk `in`, in its second segment. */
+static void assert_overlap_is_refused(struct rig *r, int in, int out)
+{
+	rig_flat(r);
+	struct iovec iov[] = {{r->chunk[out], 99}, {r->chunk[in] + 10, 1}};
+	r->sg[out] = (struct sg){iov, 2};
+	assert_int_equal(codec_encode(r->codec, 100, r->sg), -EINVAL);
+	rig_flat(r);
+	r->sg[out] = r->sg[in];
+	assert_int_equal(codec_encode(r->codec, 100, r->sg), -EINVAL);
+	for (int i = 0; i < r->total; i++)
+		rig_assert_chunk(r, i);
+}
+
+static void outputs_over_their_inputs_are_refused(void **state)
+{
+	struct rng rng;
+	struct rig r;
+	rng_init(&rng, 13);
+	rig_open(&r, "rs:3+2", 100, &rng);
+	rig_remember(&r);
+	assert_overlap_is_refused(&r, 0, 4);
+	assert_overlap_is_refused(&r, 2, 3);
+	assert_overlap_is_refused(&r, 3, 4); /* two outputs in one place */
+	rig_fini(&r);
+	rig_open(&r, "mlec:2+1/2+1", 100, &rng);
+	rig_remember(&r);
+	assert_overlap_is_refused(&r, 0, 6);
+	assert_overlap_is_refused(&r, 7, 8);
+	rig_fini(&r);
+}
+
+/* Chunks that take turns in one buffer overlap only when seen from afar. */
+static void interleaved_chunks_are_encoded(void **state)
+{
+	struct rng rng;
+	struct rig r;
+	uint8_t buffer[600];
+	struct iovec iov[6][10];
+	rng_init(&rng, 14);
+	rig_open(&r, "rs:4+2", 100, &rng);
+	rig_encode(&r);
+	for (int i = 0; i < 6; i++) {
+		for (int s = 0; s < 10; s++) {
+			iov[i][s] = (struct iovec){buffer + s * 60 + i * 10, 10};
+			memcpy(iov[i][s].iov_base, r.chunk[i] + (ptrdiff_t)s * 10, 10);
+		}
+		r.sg[i] = (struct sg){iov[i], 10};
+	}
+	assert_int_equal(codec_encode(r.codec, 100, r.sg), 0);
+	for (int i = 0; i < 6; i++)
+		for (int s = 0; s < 10; s++)
+			assert_memory_equal(iov[i][s].iov_base, r.truth[i] + (ptrdiff_t)s * 10, 10);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +273,8 @@ int main(void)
 		cmocka_unit_test(parities_of_parities_commute),
 		cmocka_unit_test(the_first_parity_is_the_xor_of_the_data),
 		cmocka_unit_test(impossible_encodings_do_not_open),
+		cmocka_unit_test(outputs_over_their_inputs_are_refused),
+		cmocka_unit_test(interleaved_chunks_are_encoded),
 		cmocka_unit_test(wrong_sizes_are_refused_and_nothing_is_written),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -768,6 +768,9 @@ static void buffers_of_the_wrong_size_are_refused(void **state)
 	r.iov[0].iov_len = 101;
 	assert_int_equal(plan_run(p, r.sg), -EINVAL);
 	rig_flat(&r);
+	r.sg[0] = r.sg[3]; /* made over what it is made from */
+	assert_int_equal(plan_run(p, r.sg), -EINVAL);
+	rig_flat(&r);
 	r.sg[5] = (struct sg){NULL, 0}; /* not part of the plan */
 	assert_int_equal(plan_run(p, r.sg), 0);
 	plan_close(p);

@@ -19,7 +19,7 @@ struct code_health {
 
 /*
  * The losses are distinct chunk numbers; none is fine. Returns 0, -EINVAL for a number out of range
- * or named twice, -ENOMEM.
+ * or named twice, -ENOMEM, -EFBIG (an mlec whose stopping set is too large to solve).
  *
  * `tolerated` is exact for every code: what it denies no decoder could give back.
  *

@@ -65,7 +65,8 @@ struct plan {
 /*
  * Plans to have the wanted chunks, whole. cost[i] is the cost of chunk i, one for each chunk of the
  * code. Returns 0, -ENODATA when what can be read does not determine them, -EINVAL for a chunk
- * number out of range or named twice, n_wanted < 1 or chunk_len 0, -ENOMEM.
+ * number out of range or named twice, n_wanted < 1 or chunk_len 0, -ENOMEM, -EFBIG (a stopping set
+ * of an mlec that is too large to solve).
  */
 int plan_rebuild(const struct codec *c, uint64_t chunk_len, const uint32_t *cost, const int *wanted,
 		 int n_wanted, struct plan **out);

@@ -19,17 +19,19 @@
  * then a column gives 0. Twelve chunks are left, three in each of four rows and two in each of six
  * columns: 12 unknowns meet 4 * 2 + 6 * 1 - 2 * 1 = 12 equations, which are independent.
  *
- * The work grows with the cube of the stopping set. The paper's (10+2)/(17+3) has at most 70
- * equations that matter; one with a hundred parities in both directions can take hours.
+ * The work grows with the cube of the stopping set, and is bounded: the paper's (10+2)/(17+3) has at
+ * most 84 equations in 240 chunks, 2 million steps; a set that takes more than STOPPING_WORK_MAX, as
+ * with a hundred parities in both directions, is not tried.
  */
 #include "code/stopping.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
+
+#define STOPPING_WORK_MAX (1ULL << 33) /* multiplications: some seconds */
 
 struct touched {
 	bool row[ENCODING_STRIPE_MAX];
@@ -115,8 +117,8 @@ int stopping_solve(struct stopping *s, const struct codec *c, const bool *missin
 	number_chunks(s, &t, c, missing, with_known, place);
 	if (!with_known && s->n_unknown > checks - pn * pl)
 		return 0; /* rank 0 stands for: not enough */
-	if ((int64_t)checks * s->width > INT_MAX)
-		return -ENOMEM;
+	if ((uint64_t)checks * (uint64_t)checks * (uint64_t)s->width > STOPPING_WORK_MAX)
+		return -EFBIG;
 	s->rows = calloc((size_t)checks + 1, (size_t)s->width + 1);
 	s->pivot = calloc((size_t)s->n_unknown + 1, sizeof(*s->pivot));
 	if (s->rows == NULL || s->pivot == NULL)

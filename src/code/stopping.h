@@ -19,8 +19,8 @@ struct stopping {
 
 /*
  * missing: by chunk number, what is left when rows and columns have given all they can. with_known
- * asks for the way to compute it, not just for the rank. 0, -ENOMEM, also when the equations take
- * more than 2 GiB. To be followed by stopping_fini() in any case.
+ * asks for the way to compute it, not just for the rank. 0, -ENOMEM, or -EFBIG when that would take
+ * too long. To be followed by stopping_fini() in any case.
  */
 int stopping_solve(struct stopping *s, const struct codec *c, const bool *missing, bool with_known);
 

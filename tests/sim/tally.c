@@ -77,11 +77,13 @@ static void server_main(void *arg)
 
 /* --- clients --------------------------------------------------------------------------------- */
 
-/* What the workers of a process share. */
+/* What the workers of a process share. They read over the same connections, many at once, so that an
+ * answer can meet the wrong question. */
 struct client {
 	struct world *world;
 	unsigned index;
 	struct rpc_pool pool;
+	struct tally_client *readers[SERVERS];
 	bool putting[SERVERS][BLOBS];
 };
 
@@ -127,7 +129,7 @@ static int do_get(struct worker *k, unsigned server, unsigned counter)
 	int64_t value = 0;
 	oracle_counter_name(name, server, counter);
 	struct counter_oracle before = oracle_counter(o, server, counter);
-	int rc = tally_client_get(k->tallies[server], name, &value);
+	int rc = tally_client_get(k->client->readers[server], name, &value);
 	if (rc == 0)
 		oracle_check_counter(o, server, counter, &before, value,
 				     lossy(k->client->world, server));
@@ -163,7 +165,7 @@ static int do_get_blob(struct worker *k, unsigned server, unsigned blob)
 	oracle_blob_name(name, server, blob);
 	unsigned latest = oracle_blob_latest(o, server, blob);
 	AUTO_BUF struct buf *b = NULL;
-	int rc = tally_client_get_blob(k->tallies[server], name, &b);
+	int rc = tally_client_get_blob(k->client->readers[server], name, &b);
 	if (rc == 0 || rc == -ENOENT)
 		oracle_check_blob(o, server, blob, latest, b != NULL ? b->data : NULL,
 				  b != NULL ? b->len : 0, lossy(k->client->world, server));
@@ -187,51 +189,53 @@ static void worker_step(struct worker *k)
 		(void)do_get_blob(k, server, blob);
 }
 
-static int worker_open(struct worker *k, struct client *c, uint64_t timeout_ns)
+static int tallies_open(struct tally_client *out[SERVERS], struct client *c, uint64_t client_id,
+			uint64_t timeout_ns)
 {
-	k->client = c;
-	/* No two clients share an id, nor do two lives of one. */
-	k->client_id = rt_random_u64() | 1;
 	int rc = 0;
 	for (unsigned i = 0; i < SERVERS && rc == 0; i++) {
 		char addr[32];
 		snprintf(addr, sizeof(addr), "s%u:%u", i, PORT);
-		struct tally_client_options o = {.channel.pool = &c->pool,
-						 .client_id = k->client_id,
-						 .timeout_ns = timeout_ns};
-		rc = tally_client_open(&k->tallies[i], addr, &o);
+		struct tally_client_options o = {
+			.channel.pool = &c->pool, .client_id = client_id, .timeout_ns = timeout_ns};
+		rc = tally_client_open(&out[i], addr, &o);
 	}
 	return rc;
 }
 
-static void worker_close(struct worker *k)
+static void tallies_close(struct tally_client *tallies[SERVERS])
 {
 	for (unsigned i = 0; i < SERVERS; i++)
-		tally_client_close(k->tallies[i]);
+		tally_client_close(tallies[i]);
+}
+
+static int worker_open(struct worker *k, struct client *c)
+{
+	/* No two clients share an id, nor do two lives of one. */
+	*k = (struct worker){.client = c, .client_id = rt_random_u64() | 1};
+	uint64_t timeout_ns = (1 + rt_random_u64() % 8) * NS_PER_S;
+	return tallies_open(k->tallies, c, k->client_id, timeout_ns);
 }
 
 static void worker_main(void *arg)
 {
 	struct client *c = arg;
-	struct worker k = {0};
-	int rc = worker_open(&k, c, (1 + rt_random_u64() % 8) * NS_PER_S);
+	struct worker k;
+	int rc = worker_open(&k, c);
 	while (rc == 0 && !c->world->stop) {
 		worker_step(&k);
-		if (rt_random_u64() % 32 == 0) {
-			worker_close(&k);
-			k = (struct worker){0};
-			rc = worker_open(&k, c, (1 + rt_random_u64() % 8) * NS_PER_S);
-			if (rc < 0)
-				break;
-		}
 		/* Most of the time at once, so that much waits for each sync. */
 		uint64_t pause = rt_random_u64() % 3 == 0 ? 300 * NS_PER_MS : NS_PER_MS;
 		rc = rt_sleep_ns(rt_random_u64() % pause);
+		if (rc == 0 && rt_random_u64() % 32 == 0) {
+			tallies_close(k.tallies);
+			rc = worker_open(&k, c);
+		}
 	}
-	worker_close(&k);
+	tallies_close(k.tallies);
 }
 
-static struct client *client_new(struct world *w, unsigned index)
+static int client_open(struct client **out, struct world *w, unsigned index, uint64_t timeout_ns)
 {
 	struct client *c = calloc(1, sizeof(*c));
 	if (c == NULL)
@@ -239,11 +243,13 @@ static struct client *client_new(struct world *w, unsigned index)
 	c->world = w;
 	c->index = index;
 	rpc_pool_init(&c->pool, 16 * MIB);
-	return c;
+	*out = c;
+	return tallies_open(c->readers, c, 0, timeout_ns);
 }
 
-static void client_free(struct client *c)
+static void client_close(struct client *c)
 {
+	tallies_close(c->readers);
 	rpc_pool_fini(&c->pool);
 	free(c);
 }
@@ -251,14 +257,14 @@ static void client_free(struct client *c)
 static void client_main(void *arg)
 {
 	const struct place *p = arg;
-	struct client *c = client_new(p->world, p->index);
+	struct client *c = NULL;
 	struct rt_group workers;
 	rt_group_init(&workers);
-	int rc = 0;
+	int rc = client_open(&c, p->world, p->index, 3 * NS_PER_S);
 	for (unsigned i = 0; i < WORKERS && rc == 0; i++)
 		rc = rt_group_spawn(&workers, "worker", worker_main, c);
 	rt_group_join(&workers);
-	client_free(c);
+	client_close(c);
 }
 
 /* --- the end: everything that should be there is ---------------------------------------------- */
@@ -273,21 +279,20 @@ static void check_server(struct worker *k, unsigned server)
 		rc = do_get_blob(k, server, i);
 	if (rc < 0 && !lossy(w, server))
 		oracle_violation(&w->oracle, "server %u does not serve again: %s (%s)", server,
-				 err_name(rc), tally_client_error(k->tallies[server]));
+				 err_name(rc), tally_client_error(k->client->readers[server]));
 }
 
 static void checker_main(void *arg)
 {
 	struct world *w = arg;
-	struct client *c = client_new(w, CLIENTS);
-	struct worker k = {0};
-	if (worker_open(&k, c, QUIET_NS) == 0) {
+	struct client *c = NULL;
+	if (client_open(&c, w, CLIENTS, QUIET_NS) == 0) {
+		struct worker k = {.client = c};
 		for (unsigned i = 0; i < SERVERS; i++)
 			check_server(&k, i);
 		w->checked = true;
 	}
-	worker_close(&k);
-	client_free(c);
+	client_close(c);
 }
 
 /* --- the run --------------------------------------------------------------------------------- */

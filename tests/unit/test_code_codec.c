@@ -244,15 +244,19 @@ static void interleaved_chunks_are_encoded(void **state)
 {
 	struct rng rng;
 	struct rig r;
-	uint8_t buffer[600];
+	uint8_t buffer[600] = {0};
 	struct iovec iov[6][10];
 	rng_init(&rng, 14);
 	rig_open(&r, "rs:4+2", 100, &rng);
 	rig_encode(&r);
-	for (int i = 0; i < 6; i++) {
-		for (int s = 0; s < 10; s++) {
-			iov[i][s] = (struct iovec){buffer + s * 60 + i * 10, 10};
-			memcpy(iov[i][s].iov_base, r.chunk[i] + (ptrdiff_t)s * 10, 10);
+	for (size_t i = 0; i < 6; i++) {
+		if (r.chunk[i] == NULL)
+			abort(); /* rig_open has failed */
+		for (size_t s = 0; s < 10; s++) {
+			uint8_t *piece = buffer + s * 60 + i * 10;
+			for (size_t b = 0; b < 10; b++)
+				piece[b] = r.chunk[i][s * 10 + b];
+			iov[i][s] = (struct iovec){piece, 10};
 		}
 		r.sg[i] = (struct sg){iov[i], 10};
 	}

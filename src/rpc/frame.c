@@ -1,53 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rpc/frame.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/crc.h"
+#include "base/le.h"
 
 #define FRAME_MAGIC 0x43505254u /* "TRPC" */
 #define FRAME_CRC_AT 60
-
-static void put_u16(uint8_t *p, uint16_t v)
-{
-	v = htole16(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-static void put_u32(uint8_t *p, uint32_t v)
-{
-	v = htole32(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-static void put_u64(uint8_t *p, uint64_t v)
-{
-	v = htole64(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-static uint16_t get_u16(const uint8_t *p)
-{
-	uint16_t v;
-	memcpy(&v, p, sizeof(v));
-	return le16toh(v);
-}
-
-static uint32_t get_u32(const uint8_t *p)
-{
-	uint32_t v;
-	memcpy(&v, p, sizeof(v));
-	return le32toh(v);
-}
-
-static uint64_t get_u64(const uint8_t *p)
-{
-	uint64_t v;
-	memcpy(&v, p, sizeof(v));
-	return le64toh(v);
-}
 
 void frame_encode(uint8_t out[FRAME_HEADER_BYTES], const struct frame_header *h)
 {

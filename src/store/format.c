@@ -53,31 +53,7 @@
 
 #include "base/crc.h"
 #include "base/hash.h"
-
-/* --- little-endian fields --------------------------------------------------------------------- */
-
-static void put_u32(uint8_t *at, uint32_t v)
-{
-	for (int i = 0; i < 4; i++)
-		at[i] = (uint8_t)(v >> (8 * i));
-}
-
-static void put_u64(uint8_t *at, uint64_t v)
-{
-	put_u32(at, (uint32_t)v);
-	put_u32(at + 4, (uint32_t)(v >> 32));
-}
-
-static uint32_t get_u32(const uint8_t *at)
-{
-	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
-	       (uint32_t)at[3] << 24;
-}
-
-static uint64_t get_u64(const uint8_t *at)
-{
-	return get_u32(at) | (uint64_t)get_u32(at + 4) << 32;
-}
+#include "base/le.h"
 
 /* A page of ours starts with magic and version and ends with the CRC of all that is before it. */
 #define PAGE_CRC_AT (CHUNK_PAGE_BYTES - 4)

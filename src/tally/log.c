@@ -1,43 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tally/log.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/crc.h"
+#include "base/le.h"
 
 #define RECORD_MAGIC 0x43524c54u /* "TLRC" */
 #define LOG_VERSION 1
 #define CRC_AT 60
 
 static const uint8_t file_magic[8] = {'T', 'A', 'L', 'L', 'Y', 'L', 'O', 'G'};
-
-static void put_u32(uint8_t *p, uint32_t v)
-{
-	v = htole32(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-static void put_u64(uint8_t *p, uint64_t v)
-{
-	v = htole64(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-static uint32_t get_u32(const uint8_t *p)
-{
-	uint32_t v;
-	memcpy(&v, p, sizeof(v));
-	return le32toh(v);
-}
-
-static uint64_t get_u64(const uint8_t *p)
-{
-	uint64_t v;
-	memcpy(&v, p, sizeof(v));
-	return le64toh(v);
-}
 
 void log_file_header_write(uint8_t out[LOG_FILE_HEADER_BYTES], const struct log_file_header *h)
 {

@@ -45,7 +45,7 @@ struct chunk_id {
 /* What the layer above may keep with a chunk. */
 #define STORE_LABEL_BYTES 32
 /* Pieces of one payload. */
-#define STORE_IOV_MAX 1024
+#define STORE_IOV_MAX 2048
 /* As an offset of append: wherever the chunk ends. */
 #define STORE_AT_END UINT64_MAX
 

@@ -9,11 +9,13 @@
 
 #include "base/crc.h"
 #include "base/rng.h"
+#include "rt/file.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
 #include "store/fault.h"
 #include "store/mem.h"
+#include "store/pool.h"
 #include "store/throttle.h"
 
 #define MEM_BYTES (512 * MIB)
@@ -21,8 +23,12 @@
 
 const char *fixture_name(enum fixture_kind kind)
 {
-	static const char *const names[FIXTURE_KINDS] = {"mem",     "fault",    "throttle",
-							 "dir-sim", "dir-real", "dir-buffered"};
+	static const char *const names[FIXTURE_KINDS] = {
+		[FIXTURE_MEM] = "mem",           [FIXTURE_FAULT] = "fault",
+		[FIXTURE_THROTTLE] = "throttle", [FIXTURE_DIR_SIM] = "dir-sim",
+		[FIXTURE_DIR_REAL] = "dir-real", [FIXTURE_DIR_BUFFERED] = "dir-buffered",
+		[FIXTURE_POOL_MEM] = "pool-mem", [FIXTURE_POOL_DIR] = "pool-dir",
+	};
 	return names[kind];
 }
 
@@ -94,6 +100,42 @@ struct run {
 	const char *path;
 };
 
+/* Pieces are small, so that chunks of tests have several stripes. */
+static struct store *open_pool(enum place_kind place, uint32_t members, uint32_t k, uint32_t p,
+			       struct store **m)
+{
+	struct store_pool_shape shape = {
+		.id = 77, .k = k, .p = p, .members = members, .place = place, .piece_bytes = 8192};
+	struct store *s = NULL;
+	CHECK_EQ(store_pool_format(&shape, m), 0);
+	CHECK_EQ(store_pool_open_take(&shape, m, &s), 0);
+	return s;
+}
+
+static struct store *open_pool_mem(void)
+{
+	struct store *m[9];
+	for (size_t i = 0; i < ARRAY_LEN(m); i++)
+		CHECK_EQ(store_mem_open(MEM_BYTES, &m[i]), 0);
+	return open_pool(PLACE_DECLUSTERED, ARRAY_LEN(m), 3, 2, m);
+}
+
+static struct store *open_pool_dir(const char *path)
+{
+	struct store *m[3];
+	for (uint32_t i = 0; i < ARRAY_LEN(m); i++) {
+		struct store_dir_options options = fixture_options();
+		struct super super = fixture_super();
+		char name[256];
+		snprintf(name, sizeof(name), "%s/m%u", path, i);
+		options.disk = super.disk = 10 + i;
+		CHECK_EQ(rt_mkdir(name), 0);
+		CHECK_EQ(store_dir_format(name, &super), 0);
+		CHECK_EQ(store_dir_open(name, &options, &m[i]), 0);
+	}
+	return open_pool(PLACE_CLUSTERED, ARRAY_LEN(m), 2, 1, m);
+}
+
 static struct store *open_kind(const struct run *r)
 {
 	struct store *s = NULL, *below = NULL;
@@ -119,6 +161,12 @@ static struct store *open_kind(const struct run *r)
 	case FIXTURE_DIR_REAL:
 		CHECK_EQ(store_dir_format(r->path, &super), 0);
 		CHECK_EQ(store_dir_open(r->path, &options, &s), 0);
+		break;
+	case FIXTURE_POOL_MEM:
+		s = open_pool_mem();
+		break;
+	case FIXTURE_POOL_DIR:
+		s = open_pool_dir(r->path);
 		break;
 	case FIXTURE_KINDS:
 		break;

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The pool as a whole: its record, its members, opening and closing.
+ *
+ * The record is a chunk of each member, by turns (POOL_RECORD_BLOCK, 0) and (.., 1), so that one whole
+ * record is there at any time. A new one counts when more than p members have it: as long as the pool
+ * can be read at all, one of them is left, and the highest generation that is found is the truth.
+ */
+#include "store/pool.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "rt/rt.h"
+#include "store/pool_impl.h"
+
+#define PIECE_DEFAULT (128 * KIB)
+#define PIECE_MAX (16 * MIB)
+
+/* --- shapes ----------------------------------------------------------------------------------- */
+
+static int shape_check(struct store_pool_shape *s, struct place *place)
+{
+	char why[160] = "";
+
+	if (s->piece_bytes == 0)
+		s->piece_bytes = PIECE_DEFAULT;
+	if (s->k == 0 || s->p == 0 || s->p > POOL_PARITY_MAX || s->k > POOL_ROWS_MAX - s->p ||
+	    s->members > POOL_MEMBERS_MAX || s->piece_bytes % 4096 != 0 ||
+	    s->piece_bytes > PIECE_MAX || (unsigned)s->place > PLACE_OVERLAP) {
+		log_error("pool_shape", "why=numbers k=%u p=%u members=%u piece=%u", s->k, s->p,
+			  s->members, s->piece_bytes);
+		return -EINVAL;
+	}
+	int rc = pool_place_init(place, s, why, sizeof(why));
+	if (rc != 0)
+		log_error("pool_shape", "why=%s", LOG_QUOTE(why));
+	return rc == -EOVERFLOW ? -EINVAL : rc;
+}
+
+/* --- records ---------------------------------------------------------------------------------- */
+
+static struct chunk_id record_id(uint64_t generation)
+{
+	return (struct chunk_id){.block = POOL_RECORD_BLOCK, .index = (uint32_t)(generation % 2)};
+}
+
+static int record_put(struct store *m, const struct pool_record *r, uint32_t member)
+{
+	AUTO_FREE struct pool_record *own = malloc(sizeof(*own));
+	AUTO_FREE uint8_t *bytes = aligned_alloc(4096, POOL_RECORD_BYTES);
+	struct iovec piece;
+
+	if (own == NULL || bytes == NULL)
+		return -ENOMEM;
+	*own = *r;
+	own->member = member;
+	pool_record_encode(own, bytes);
+	/* Two generations back: the one before is in the other place. */
+	int rc = store_delete(m, record_id(r->generation));
+	if (rc != 0 && rc != -ENOENT)
+		return rc;
+	struct store_put put = {.data = store_data_of(&piece, bytes, POOL_RECORD_BYTES,
+						      crc32c(0, bytes, POOL_RECORD_BYTES))};
+	return store_put(m, record_id(r->generation), &put);
+}
+
+/* The newer of the two records of a member. -ENOENT when it has none. */
+static int record_get(struct store *m, struct pool_record *out)
+{
+	AUTO_FREE uint8_t *bytes = aligned_alloc(4096, POOL_RECORD_BYTES);
+	AUTO_FREE struct pool_record *one = malloc(sizeof(*one));
+	int result = -ENOENT;
+	uint32_t crc;
+
+	if (bytes == NULL || one == NULL)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < 2; i++) {
+		int rc = store_get(m, record_id(i), 0, bytes, POOL_RECORD_BYTES, &crc);
+		if (rc == 0)
+			rc = pool_record_decode(bytes, POOL_RECORD_BYTES, one);
+		if (rc == 0 && (result != 0 || one->generation > out->generation)) {
+			*out = *one;
+			result = 0;
+		} else if (rc != 0 && rc != -ENOENT && result == -ENOENT) {
+			result = rc;
+		}
+	}
+	return result;
+}
+
+/* Writes the record as it should be from now on. More than p members must take it. */
+static int record_change(struct pool *p, const struct pool_record *to)
+{
+	uint32_t good = 0;
+	int worst = -EIO;
+
+	rt_shield_enter();
+	for (uint32_t m = 0; m < to->shape.members; m++) {
+		if (p->members[m] == NULL)
+			continue;
+		p->users[m]++;
+		int rc = record_put(p->members[m], to, m);
+		if (--p->users[m] == 0)
+			rt_cond_broadcast(&p->member_idle);
+		good += rc == 0;
+		if (rc != 0)
+			worst = rc;
+	}
+	rt_shield_leave();
+	if (good <= to->shape.p)
+		return worst;
+	p->record = *to;
+	memset(p->heads, 0, sizeof(p->heads));
+	return 0;
+}
+
+int store_pool_format(const struct store_pool_shape *shape, struct store *const *members)
+{
+	AUTO_FREE struct pool_record *r = calloc(1, sizeof(*r));
+	AUTO_FREE struct pool_record *found = malloc(sizeof(*found));
+	struct place place;
+
+	if (r == NULL || found == NULL)
+		return -ENOMEM;
+	r->shape = *shape;
+	r->generation = 1;
+	int rc = shape_check(&r->shape, &place);
+	for (uint32_t m = 0; rc == 0 && m < r->shape.members; m++) {
+		rc = record_get(members[m], found);
+		/* A format that a crash cut short is done again. */
+		bool again = rc == 0 && found->generation == 1 && found->member == m &&
+			     pool_shape_equal(&found->shape, &r->shape);
+		rc = rc == -ENOENT || again ? 0 : rc == 0 ? -EEXIST : rc;
+	}
+	for (uint32_t m = 0; rc == 0 && m < r->shape.members; m++)
+		rc = record_put(members[m], r, m);
+	return rc;
+}
+
+/* --- members that come and go ----------------------------------------------------------------- */
+
+/* Takes a member out; who is in a call to it comes out first. */
+static struct store *member_take(struct pool *p, uint32_t member)
+{
+	struct store *m = p->members[member];
+
+	p->members[member] = NULL;
+	rt_shield_enter();
+	while (p->users[member] > 0 && rt_cond_wait(&p->member_idle) == 0)
+		;
+	rt_shield_leave();
+	return m;
+}
+
+static bool is_given_up(const struct pool *p, uint32_t member)
+{
+	bool out = false;
+	for (uint32_t i = 0; i < p->record.event_count; i++)
+		if (p->record.events[i].member == member)
+			out = !p->record.events[i].replaced;
+	return out;
+}
+
+static int event_add(struct pool *p, uint32_t member, bool replaced)
+{
+	AUTO_FREE struct pool_record *to = malloc(sizeof(*to));
+
+	if (to == NULL)
+		return -ENOMEM;
+	if (p->record.event_count == POOL_EVENTS_MAX)
+		return -EOVERFLOW;
+	*to = p->record;
+	to->generation++;
+	to->events[to->event_count++] =
+		(struct pool_event){.member = (uint16_t)member, .replaced = replaced};
+	int rc = record_change(p, to);
+	log_warn("pool_member", "pool=%" PRIu64 " member=%u event=%s err=%s", p->record.shape.id,
+		 member, replaced ? "replaced" : "given_up", err_name(rc));
+	return rc;
+}
+
+int store_pool_fail(struct store *s, uint32_t member)
+{
+	struct pool *p = pool_of(s);
+
+	if (member >= p->record.shape.members)
+		return -EINVAL;
+	if (is_given_up(p, member))
+		return -EALREADY;
+	struct store *old = member_take(p, member);
+	int rc = event_add(p, member, false);
+	if (rc != 0) {
+		p->members[member] = old;
+		return rc;
+	}
+	store_close(old);
+	return 0;
+}
+
+int store_pool_replace_take(struct store *s, uint32_t member, struct store *fresh)
+{
+	struct pool *p = pool_of(s);
+	struct store_info info;
+
+	if (member >= p->record.shape.members || fresh == NULL)
+		return -EINVAL;
+	if (p->members[member] != NULL) {
+		store_info(p->members[member], &info);
+		if (info.state != STORE_FAILED)
+			return -EBUSY;
+	}
+	struct store *old = member_take(p, member);
+	p->members[member] = fresh;
+	int rc = event_add(p, member, true);
+	if (rc != 0) {
+		p->members[member] = NULL;
+		member_take(p, member);
+		p->members[member] = old;
+		return rc;
+	}
+	store_close(old);
+	return 0;
+}
+
+int pool_rebuilt(struct pool *p, uint32_t events)
+{
+	AUTO_FREE struct pool_record *to = malloc(sizeof(*to));
+
+	/* More has happened meanwhile: there is more to rebuild. */
+	if (p->record.settled == events || p->record.event_count != events)
+		return 0;
+	/* Rows of members that are out of a clustered pool are still nowhere. */
+	for (uint32_t m = 0; m < p->record.shape.members; m++)
+		if (p->members[m] == NULL && p->record.shape.place == PLACE_CLUSTERED)
+			return 0;
+	if (to == NULL)
+		return -ENOMEM;
+	*to = p->record;
+	to->generation++;
+	to->settled = events;
+	return record_change(p, to);
+}
+
+int store_pool_where(struct store *s, struct chunk_id id, uint32_t row)
+{
+	struct pool *p = pool_of(s);
+	struct pool_map map;
+
+	if (pool_check_id(id) != 0 || row >= pool_width(p))
+		return -EINVAL;
+	pool_map_chunk(&p->place, &p->record, id, &map);
+	return map.member[row] == POOL_NOWHERE ? -ENXIO : map.member[row];
+}
+
+/* --- space and states ------------------------------------------------------------------------- */
+
+struct totals {
+	uint64_t total, least_free;
+	uint32_t up;
+};
+
+static struct totals members_total(struct pool *p)
+{
+	struct totals t = {.least_free = UINT64_MAX};
+
+	for (uint32_t m = 0; m < p->record.shape.members; m++) {
+		struct store_info info;
+		if (p->members[m] == NULL)
+			continue;
+		p->users[m]++;
+		store_info(p->members[m], &info);
+		if (--p->users[m] == 0)
+			rt_cond_broadcast(&p->member_idle);
+		if (info.state == STORE_FAILED)
+			continue;
+		t.up++;
+		t.total += info.total_bytes;
+		t.least_free = min_u64(t.least_free, info.free_bytes);
+	}
+	return t;
+}
+
+static void pool_info(struct store *s, struct store_info *out)
+{
+	struct pool *p = pool_of(s);
+	struct totals t = members_total(p);
+	uint32_t k = p->record.shape.k, width = pool_width(p);
+	uint64_t free_bytes = t.up > 0 ? t.least_free / width * k * t.up : 0;
+
+	*out = (struct store_info){
+		.state = p->wanted,
+		.total_bytes = t.total / width * k,
+		.free_bytes = free_bytes > p->reserved_bytes ? free_bytes - p->reserved_bytes : 0,
+		.reserved_bytes = p->reserved_bytes,
+		.io_errors = p->io_errors,
+		.checksum_errors = p->checksum_errors,
+	};
+	if (t.up < k)
+		out->state = STORE_FAILED;
+	else if (p->wanted == STORE_ONLINE && out->free_bytes == 0 && p->reserved_bytes == 0)
+		out->state = STORE_FULL;
+}
+
+static int pool_reserve(struct store *s, int64_t bytes)
+{
+	struct pool *p = pool_of(s);
+	struct store_info info;
+
+	if (bytes <= 0) {
+		uint64_t back = 0 - (uint64_t)bytes;
+		if (back > p->reserved_bytes)
+			return -EINVAL;
+		p->reserved_bytes -= back;
+		return 0;
+	}
+	if (p->wanted != STORE_ONLINE)
+		return p->wanted == STORE_FAILED ? -EIO : -EROFS;
+	pool_info(s, &info);
+	if (info.state == STORE_FAILED)
+		return -EIO;
+	if (info.free_bytes < (uint64_t)bytes)
+		return -ENOSPC;
+	p->reserved_bytes += (uint64_t)bytes;
+	return 0;
+}
+
+static int pool_control(struct store *s, enum store_state state)
+{
+	struct pool *p = pool_of(s);
+
+	if (state != STORE_ONLINE && state != STORE_DRAINING && state != STORE_FAILED)
+		return -EINVAL;
+	if (p->wanted == STORE_FAILED && state != STORE_FAILED)
+		return -EIO;
+	p->wanted = state;
+	return 0;
+}
+
+/* --- opening and closing ---------------------------------------------------------------------- */
+
+static void pool_close(struct store *s)
+{
+	struct pool *p = pool_of(s);
+
+	for (uint32_t m = 0; m < p->record.shape.members; m++)
+		store_close(p->members[m]);
+	codec_close(p->codec);
+	free(p);
+}
+
+static const struct store_ops pool_ops = {
+	.put = pool_put,
+	.append = pool_append,
+	.get = pool_get,
+	.seal = pool_seal,
+	.delete = pool_delete,
+	.list = pool_list,
+	.scan = pool_scan,
+	.stat = pool_stat,
+	.reserve = pool_reserve,
+	.info = pool_info,
+	.control = pool_control,
+	.close = pool_close,
+};
+
+/* Reads what a member knows of the pool, into the pool's own record when it is newer. */
+static int member_join(struct pool *p, const struct store_pool_shape *shape, uint32_t m,
+		       struct store *member)
+{
+	AUTO_FREE struct pool_record *r = malloc(sizeof(*r));
+
+	if (r == NULL)
+		return -ENOMEM;
+	int rc = record_get(member, r);
+	if (rc == -ECANCELED || rc == -ETIME || rc == -ENOMEM)
+		return rc;
+	if (rc != 0) {
+		/* Without a record it is a stranger, or it cannot be read: it stays down. */
+		log_warn("pool_member_down", "pool=%" PRIu64 " member=%u err=%s", shape->id, m,
+			 err_name(rc));
+		return 0;
+	}
+	if (r->shape.id != shape->id || r->member != m)
+		return -ESTALE;
+	if (!pool_shape_equal(&r->shape, shape))
+		return -EBADMSG;
+	p->members[m] = member;
+	if (r->generation > p->record.generation)
+		p->record = *r;
+	return 0;
+}
+
+static int pool_join(struct pool *p, const struct store_pool_shape *shape,
+		     struct store *const *members)
+{
+	struct encoding e = {.kind = ENCODING_RS, .rs = {(int)shape->k, (int)shape->p}};
+	int rc = codec_open(&e, &p->codec);
+
+	for (uint32_t m = 0; rc == 0 && m < shape->members; m++)
+		if (members[m] != NULL)
+			rc = member_join(p, shape, m, members[m]);
+	if (rc == 0 && p->record.generation == 0)
+		rc = -ENODATA;
+	return rc;
+}
+
+int store_pool_open_take(const struct store_pool_shape *shape, struct store *const *members,
+			 struct store **out)
+{
+	struct store_pool_shape checked = *shape;
+	struct pool *p = calloc(1, sizeof(*p));
+
+	if (p == NULL)
+		return -ENOMEM;
+	p->base.ops = &pool_ops;
+	p->wanted = STORE_ONLINE;
+	list_init(&p->held);
+	rt_cond_init(&p->released);
+	rt_cond_init(&p->member_idle);
+	int rc = shape_check(&checked, &p->place);
+	if (rc == 0)
+		rc = pool_join(p, &checked, members);
+	if (rc != 0) {
+		codec_close(p->codec);
+		free(p);
+		return rc;
+	}
+	/* What is given up, or has no record, is not ours to use, but ours to close. */
+	for (uint32_t m = 0; m < checked.members; m++) {
+		if (p->members[m] != NULL && is_given_up(p, m))
+			p->members[m] = NULL;
+		if (p->members[m] == NULL)
+			store_close(members[m]);
+	}
+	*out = &p->base;
+	return 0;
+}

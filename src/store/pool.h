@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A local erasure-coded pool: many stores that are one to the layers above, and survive the loss of
+ * some. It is the lower level of multi-level erasure coding.
+ *
+ * Rows. A sealed chunk is cut into local stripes of k pieces, and p parity pieces are computed from
+ * each; all pieces of one row, one of each stripe, are a chunk of one member store:
+ *
+ *      rs 2+1, pieces of 128 KiB, a chunk of 600 KiB      row 0      row 1      row 2
+ *      stripe 0    bytes    0 -  256 KiB                  0-128      128-256    parity
+ *      stripe 1           256 -  512                      256-384    384-512    parity
+ *      stripe 2           512 -  600                      512-556    556-600    parity  (short: 44 KiB)
+ *
+ * so bytes at the same place of all rows are one codeword, and any k rows give all. Parity never
+ * leaves the node. A chunk that is open for appends is kept as p + 1 whole copies and is coded when it
+ * is sealed. A member knows rows as chunks (block, index * 256 + row), copies as rows 128, 129, ...
+ *
+ * Placement. Which members hold the rows of a chunk follows from its id, by the placements of
+ * code/place.h: clustered (sets of k + p members that share everything), declustered (any k + p of
+ * all) or single-overlap. When a member of the latter two is given up, its rows move to spare space
+ * of others, each to a member without a row of the same chunk. Clustered pools wait for a
+ * replacement. What was given up or replaced, in which order, is in a record that every member keeps.
+ *
+ * What exists. A put is acknowledged when at least k rows are durable and those that are not belong to
+ * members that are down; a delete when fewer than k rows can be left. So with
+ *
+ *      present   rows that their member has
+ *      unknown   rows of members that are down or being rebuilt, or that are damaged
+ *
+ * a chunk is there when present >= k; it is lost, but may come back, when only present + unknown >= k
+ * (-ENODATA); otherwise it never was, or is deleted, and what is left of it is rubbish (-ENOENT). A
+ * chunk that is there but lacks rows of healthy members was cut short by a crash, and is completed
+ * when it is first used.
+ *
+ * Repair. store_pool_rebuild brings back every row that the code can give, chunks with the most losses
+ * first. What it cannot, store_pool_losses lists exactly: stripes, rows and bytes of which chunks.
+ * Whoever can get these bytes elsewhere (from other racks) hands in just as many rows of each stripe
+ * as the local code lacks, or more, and store_pool_patch does the rest. That is what R_FCO, R_HYB and
+ * R_MIN need of a pool; R_ALL needs nothing but put.
+ */
+#ifndef STORE_POOL_H
+#define STORE_POOL_H
+
+#include "code/place.h"
+#include "store/store.h"
+
+#define POOL_ROWS_MAX 128 /* k + p */
+#define POOL_PARITY_MAX 15
+#define POOL_MEMBERS_MAX 512
+#define POOL_INDEX_MAX 0xffffff /* the rest of a member's index is the row */
+#define POOL_BLOCK_MAX (UINT64_MAX - 1)
+#define POOL_LOSS_ROWS 4 /* words of 32 rows */
+
+struct store_pool_shape {
+	uint64_t id; /* of the pool, the same on all members */
+	uint32_t k;
+	uint32_t p; /* 1 to POOL_PARITY_MAX */
+	uint32_t members;
+	enum place_kind place;
+	uint32_t piece_bytes; /* a multiple of 4 KiB; 0: 128 KiB */
+};
+
+/*
+ * Makes a pool of members, which hold none yet. All of them must work. -EINVAL with a reason in the log
+ * for an impossible shape, -EEXIST when a member belongs to a pool.
+ */
+int store_pool_format(const struct store_pool_shape *shape, struct store *const *members);
+
+/*
+ * Opens a pool; a member may be NULL, then it is down. Takes the members when it returns 0. -EINVAL,
+ * -ESTALE when a member belongs to another pool or another place in this one, -ENODATA when no member
+ * has a record of the pool, -EBADMSG when the shape is not that of the record.
+ */
+int store_pool_open_take(const struct store_pool_shape *shape, struct store *const *members,
+			 struct store **out);
+
+/* Gives up a member for good: its rows move to spare space (declustered, single-overlap) or wait for a
+ * replacement (clustered). Closes it. -EINVAL, -EALREADY. */
+int store_pool_fail(struct store *s, uint32_t member);
+
+/* Puts an empty store in the place of a member that is down or was given up. Its rows have to be
+ * rebuilt. Takes fresh when it returns 0. -EINVAL, -EBUSY when the member is up and not given up. */
+int store_pool_replace_take(struct store *s, uint32_t member, struct store *fresh);
+
+struct store_pool_progress {
+	uint64_t chunks;  /* looked at */
+	uint64_t rebuilt; /* rows written */
+	uint64_t bytes;   /* of them */
+	uint64_t failed;  /* rows that could not be read or written just now */
+	uint64_t lost;    /* chunks with more losses than the code bears */
+};
+
+/*
+ * Rebuilds what members that were given up or replaced lack, `parallel` chunks at a time. Goes on where
+ * it can; 0 when every row is there, -ENODATA when chunks are lost, -EIO when rows could not be rebuilt
+ * for another reason: call it again. May be called at any time, also when nothing is missing.
+ */
+int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_progress *out);
+
+/* Stripes of a chunk, one after the other, that have lost the same rows, more than p of them. */
+struct store_pool_loss {
+	struct chunk_id id;
+	uint64_t chunk_len;
+	uint64_t first_stripe;
+	uint64_t stripes;
+	uint32_t lost[POOL_LOSS_ROWS]; /* a bit for each row */
+	uint32_t lost_rows;
+	uint32_t need; /* how many of them, of the data rows, must be brought */
+	uint32_t k;
+	uint32_t piece_bytes;
+};
+
+/*
+ * What is lost, chunk after chunk in the order of list. Reads every row of damaged chunks, and of others
+ * only what tells that they are whole (use scan for rot). Returns the number of losses, 0 at the end. A
+ * chunk's losses are not divided over calls: max must hold POOL_CHUNK_LOSSES_MAX.
+ */
+#define POOL_CHUNK_LOSSES_MAX 16
+int64_t store_pool_losses(struct store *s, struct store_cursor *at, struct store_pool_loss *out,
+			  size_t max);
+
+/* The bytes of the chunk that a data row has of a stripe; len is 0 when the chunk ends before. */
+struct store_range store_pool_piece(const struct store_pool_loss *loss, uint64_t stripe,
+				    uint32_t row);
+
+/* Bytes of data rows brought from elsewhere: the pieces of one row in stripes of a loss, each as long as
+ * store_pool_piece says, one after the other. */
+struct store_pool_piece_run {
+	uint32_t row;
+	uint64_t first_stripe;
+	uint64_t stripes;
+	struct store_data data;
+};
+
+/*
+ * Makes a chunk whole from what is left of it and the pieces brought, and writes all lost rows. The
+ * result is written only when it has the CRC of the chunk. -ENODATA when it is still too little,
+ * -EBADMSG when pieces are not what they claim or do not fit, -EINVAL, -ENOENT.
+ */
+int store_pool_patch(struct store *s, struct chunk_id id, const struct store_pool_piece_run *runs,
+		     size_t n);
+
+/* Which member holds a row of a chunk now; -ENXIO when none does. */
+int store_pool_where(struct store *s, struct chunk_id id, uint32_t row);
+
+#endif

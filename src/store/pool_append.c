@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Chunks that are open for appends: p + 1 copies on the members of the first p + 1 rows. A change is
+ * acknowledged when every copy whose member is up has it, and at least two do. A copy that missed
+ * some is brought level from the others before the next change of the chunk. A seal seals the copies,
+ * which is what counts, and then codes the chunk into rows and removes them; when that fails or a
+ * crash comes between, the chunk is read from its sealed copies and is coded later.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "rt/rt.h"
+#include "store/pool_impl.h"
+
+#define COPY_STEP (1 * MIB)
+#define COPIES_LEAST 2
+
+static uint32_t copies(const struct pool *p)
+{
+	return p->record.shape.p + 1;
+}
+
+static bool is_down(int64_t rc)
+{
+	return rc == -EIO || rc == -ENODEV || rc == -EROFS;
+}
+
+static struct pool_job *copy_jobs(struct pool *p, const struct pool_map *map, struct chunk_id id,
+				  enum pool_call call)
+{
+	struct pool_job *jobs = pool_jobs_new(p, copies(p), call);
+
+	for (uint32_t c = 0; jobs != NULL && c < copies(p); c++) {
+		jobs[c].member = map->member[c];
+		jobs[c].id = pool_row_id(id, POOL_ROWS_MAX + c);
+		jobs[c].to_end = true;
+	}
+	return jobs;
+}
+
+/* What the answers of the copies come to: the error they agree on, unless it is only that some are down. */
+static int copies_outcome(const struct pool *p, const struct pool_job *jobs)
+{
+	uint32_t good = 0;
+	int worst = 0;
+
+	for (uint32_t c = 0; c < copies(p); c++) {
+		good += jobs[c].rc == 0;
+		if (jobs[c].rc != 0 && (worst == 0 || is_down(worst)))
+			worst = (int)jobs[c].rc;
+	}
+	return good >= COPIES_LEAST && (worst == 0 || is_down(worst)) ? 0 : worst;
+}
+
+/* --- put -------------------------------------------------------------------------------------- */
+
+int pool_put_copies(struct pool *p, struct chunk_id id, const struct store_put *put)
+{
+	struct pool_view v;
+	int rc = pool_look(p, id, &v);
+
+	/* There are no rows to be in the way, so this has to be known beforehand. */
+	if (rc != -ENOENT)
+		return rc == 0 || rc == -ENODATA ? -EEXIST : rc;
+	if (v.copies_present + v.present > 0) {
+		uint32_t left, were;
+		rc = pool_remove(p, &v.map, id, POOL_ROWS_MAX, copies(p), &left, &were);
+		if (rc == 0)
+			rc = pool_remove(p, &v.map, id, 0, pool_width(p), &left, &were);
+		if (rc != 0)
+			return rc;
+	}
+	if (put->data.n + 1 > STORE_IOV_MAX || put->capacity > STORE_CHUNK_MAX - POOL_COPY_SKIP)
+		return -EFBIG;
+	AUTO_FREE struct pool_job *jobs = copy_jobs(p, &v.map, id, POOL_PUT);
+	AUTO_FREE struct iovec *iov = calloc((size_t)put->data.n + 1, sizeof(*iov));
+	AUTO_FREE uint8_t *front = aligned_alloc(4096, POOL_COPY_SKIP);
+	if (jobs == NULL || iov == NULL || front == NULL)
+		return -ENOMEM;
+	memset(front, 0, POOL_COPY_SKIP);
+	memcpy(front, put->label, STORE_LABEL_BYTES);
+	iov[0] = (struct iovec){.iov_base = front, .iov_len = POOL_COPY_SKIP};
+	for (int i = 0; i < put->data.n; i++)
+		iov[i + 1] = put->data.iov[i];
+	for (uint32_t c = 0; c < copies(p); c++) {
+		struct store_put *to = &jobs[c].put;
+		struct pool_label l = {.copy = true,
+				       .row = c,
+				       .k = p->record.shape.k,
+				       .p = p->record.shape.p,
+				       .pool = p->record.shape.id};
+		*to = *put;
+		to->capacity = max_u64(put->capacity, put->data.len) + POOL_COPY_SKIP;
+		to->data.iov = iov;
+		to->data.n = put->data.n + 1;
+		to->data.len = put->data.len + POOL_COPY_SKIP;
+		to->data.crc = crc32c_combine(crc32c(0, front, POOL_COPY_SKIP), put->data.crc,
+					      put->data.len);
+		pool_label_encode(&l, to->label);
+	}
+	pool_jobs_run(jobs, copies(p));
+	rc = copies_outcome(p, jobs);
+	for (uint32_t c = 0; rc != 0 && c < copies(p); c++) {
+		jobs[c].call = POOL_DELETE;
+		if (jobs[c].rc == 0)
+			pool_jobs_run(&jobs[c], 1);
+	}
+	return rc;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+int pool_copies_stat(struct pool *p, const struct pool_view *v, struct chunk_stat *out)
+{
+	uint8_t front[POOL_COPY_SKIP] = {0};
+	const struct chunk_stat *st = &v->copy_st[v->best_copy];
+	int rc = pool_upper_label(p, v, front);
+
+	if (rc != 0)
+		return rc == -ENOENT ? -EAGAIN : rc;
+	*out = *st;
+	out->len -= POOL_COPY_SKIP;
+	out->capacity -= POOL_COPY_SKIP;
+	/* What is in front, taken out of the sum of all. */
+	out->crc = st->crc ^ crc32c_combine(crc32c(0, front, POOL_COPY_SKIP), 0, out->len);
+	return 0;
+}
+
+int pool_copies_get(struct pool *p, const struct pool_view *v, uint64_t off, void *buf,
+		    uint64_t len, uint32_t *crc)
+{
+	int rc = -EAGAIN;
+
+	for (uint32_t i = 0; rc != 0 && i < copies(p); i++) {
+		uint32_t c = (v->best_copy + i) % copies(p);
+		if (v->copy_rc[c] != 0 || v->copy_st[c].len < POOL_COPY_SKIP + off + len)
+			continue;
+		struct pool_job j = {
+			.pool = p,
+			.call = POOL_GET,
+			.member = v->map.member[c],
+			.id = pool_row_id(v->id, POOL_ROWS_MAX + c),
+			.off = POOL_COPY_SKIP + off,
+			.len = len,
+			.buf = buf,
+		};
+		pool_jobs_run(&j, 1);
+		rc = (int)j.rc;
+		*crc = j.crc;
+		if (rc == -ECANCELED || rc == -ETIME)
+			return rc;
+	}
+	return rc == -ENOENT ? -EAGAIN : rc;
+}
+
+/* --- bringing copies level -------------------------------------------------------------------- */
+
+/* Appends to copy c what the best one has beyond it. */
+static int level_one(struct pool *p, const struct pool_view *v, uint32_t c, uint8_t *buf)
+{
+	const struct chunk_stat *best = &v->copy_st[v->best_copy];
+	uint64_t at = v->copy_st[c].len;
+	struct pool_job get = {
+		.pool = p,
+		.call = POOL_GET,
+		.member = v->map.member[v->best_copy],
+		.id = pool_row_id(v->id, POOL_ROWS_MAX + v->best_copy),
+		.buf = buf,
+	};
+	struct pool_job add = {
+		.pool = p,
+		.call = POOL_APPEND,
+		.member = v->map.member[c],
+		.id = pool_row_id(v->id, POOL_ROWS_MAX + c),
+		.epoch = best->epoch,
+	};
+	struct iovec piece;
+
+	for (; at < best->len; at += get.len) {
+		get.off = at;
+		get.len = min_u64(COPY_STEP, best->len - at);
+		pool_jobs_run(&get, 1);
+		if (get.rc != 0)
+			return (int)get.rc;
+		add.off = at;
+		add.data = store_data_of(&piece, buf, get.len, get.crc);
+		pool_jobs_run(&add, 1);
+		if (add.rc != 0)
+			return (int)add.rc;
+	}
+	if (!best->sealed || v->copy_st[c].sealed)
+		return 0;
+	add.call = POOL_SEAL;
+	add.len = best->len;
+	pool_jobs_run(&add, 1);
+	return (int)add.rc;
+}
+
+/* A new copy in place of one that is missing: its front, then the rest by level_one. */
+static int copy_anew(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf)
+{
+	const struct chunk_stat *best = &v->copy_st[v->best_copy];
+	struct pool_job j = {
+		.pool = p,
+		.call = POOL_GET,
+		.member = v->map.member[v->best_copy],
+		.id = pool_row_id(v->id, POOL_ROWS_MAX + v->best_copy),
+		.len = POOL_COPY_SKIP,
+		.buf = buf,
+	};
+	struct pool_label l = {.copy = true,
+			       .row = c,
+			       .k = p->record.shape.k,
+			       .p = p->record.shape.p,
+			       .pool = p->record.shape.id};
+	struct iovec piece;
+
+	pool_jobs_run(&j, 1);
+	if (j.rc != 0)
+		return (int)j.rc;
+	j.put = (struct store_put){
+		.data = store_data_of(&piece, buf, POOL_COPY_SKIP, j.crc),
+		.epoch = best->epoch,
+		.capacity = best->capacity,
+		.open = true,
+	};
+	pool_label_encode(&l, j.put.label);
+	j.call = POOL_PUT;
+	j.member = v->map.member[c];
+	j.id = pool_row_id(v->id, POOL_ROWS_MAX + c);
+	pool_jobs_run(&j, 1);
+	if (j.rc != 0)
+		return (int)j.rc;
+	v->copy_rc[c] = 0;
+	v->copy_st[c] = *best;
+	v->copy_st[c].len = POOL_COPY_SKIP;
+	v->copy_st[c].sealed = false;
+	return level_one(p, v, c, buf);
+}
+
+int pool_copies_level(struct pool *p, struct pool_view *v)
+{
+	AUTO_FREE uint8_t *buf = aligned_alloc(4096, COPY_STEP);
+	int rc = 0;
+
+	if (buf == NULL)
+		return -ENOMEM;
+	for (uint32_t c = 0; c < copies(p); c++) {
+		int one = 0;
+		const struct chunk_stat *best = &v->copy_st[v->best_copy];
+		if (v->copy_rc[c] == -ENOENT || (v->copy_rc[c] != 0 && v->map.moved[c]))
+			one = copy_anew(p, v, c, buf);
+		else if (v->copy_rc[c] == 0 &&
+			 (v->copy_st[c].len < best->len || v->copy_st[c].sealed != best->sealed))
+			one = level_one(p, v, c, buf);
+		if (one != 0 && rc == 0)
+			rc = one;
+	}
+	return rc;
+}
+
+/* --- append ----------------------------------------------------------------------------------- */
+
+/* The copies of an open chunk, level. -EPERM for a coded one. */
+static int look_for_change(struct pool *p, struct chunk_id id, uint64_t epoch, struct pool_view *v)
+{
+	int rc = pool_look(p, id, v);
+
+	if (rc != 0)
+		return rc;
+	if (v->form == POOL_CODED)
+		return epoch < v->epoch ? -ESTALE : -EPERM;
+	if (epoch >= v->copy_st[v->best_copy].epoch && pool_is_incomplete(p, v))
+		pool_copies_level(p, v);
+	return 0;
+}
+
+static int append_held(struct pool *p, struct chunk_id id, uint64_t epoch, uint64_t off,
+		       const struct store_data *data)
+{
+	struct pool_view v;
+	int rc = look_for_change(p, id, epoch, &v);
+
+	if (rc != 0)
+		return rc;
+	struct chunk_stat st = v.copy_st[v.best_copy];
+	st.len -= POOL_COPY_SKIP;
+	st.capacity -= POOL_COPY_SKIP;
+	rc = store_append_check(&st, epoch, off, data->len);
+	if (rc != 0)
+		return rc;
+	AUTO_FREE struct pool_job *jobs = copy_jobs(p, &v.map, id, POOL_APPEND);
+	if (jobs == NULL)
+		return -ENOMEM;
+	for (uint32_t c = 0; c < copies(p); c++) {
+		jobs[c].epoch = epoch;
+		jobs[c].off = off == STORE_AT_END ? off : off + POOL_COPY_SKIP;
+		jobs[c].data = *data;
+	}
+	pool_jobs_run(jobs, copies(p));
+	return copies_outcome(p, jobs);
+}
+
+int pool_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t off,
+		const struct store_data *data)
+{
+	struct pool *p = pool_of(s);
+	struct pool_hold hold;
+	int rc = store_data_check(data);
+
+	if (rc == 0 && p->wanted == STORE_FAILED)
+		rc = -EIO;
+	if (rc == 0 && pool_check_id(id) != 0)
+		rc = -ENOENT;
+	if (rc == 0)
+		rc = pool_hold(p, &hold, id);
+	if (rc != 0)
+		return rc;
+	rt_shield_enter();
+	struct pool_view v;
+	/* Whether it exists is answered first, as by any store. */
+	rc = p->wanted == STORE_DRAINING && data->len > 0 ? pool_look(p, id, &v) : 0;
+	if (rc == 0 && p->wanted == STORE_DRAINING && data->len > 0)
+		rc = -EROFS;
+	if (rc == 0)
+		rc = append_held(p, id, epoch, off, data);
+	rt_shield_leave();
+	pool_release(p, &hold);
+	return rc;
+}
+
+/* --- seal ------------------------------------------------------------------------------------- */
+
+int pool_encode_sealed(struct pool *p, const struct pool_view *v)
+{
+	struct chunk_stat st;
+	uint32_t left, were;
+	struct iovec piece;
+	int rc = pool_copies_stat(p, v, &st);
+
+	if (rc != 0)
+		return rc;
+	AUTO_FREE uint8_t *bytes = aligned_alloc(4096, (st.len + 4096) / 4096 * 4096);
+	if (bytes == NULL)
+		return -ENOMEM;
+	uint32_t crc;
+	rc = pool_copies_get(p, v, 0, bytes, st.len, &crc);
+	if (rc == 0 && crc != st.crc)
+		rc = -EBADMSG;
+	if (rc != 0)
+		return rc;
+	struct store_put put = {
+		.data = store_data_of(&piece, bytes, st.len, st.crc),
+		.epoch = st.epoch,
+		.open = true, /* was, until now */
+	};
+	rc = pool_upper_label(p, v, put.label);
+	if (rc == 0)
+		rc = pool_put_rows(p, v->id, &put, bytes);
+	if (rc != 0 && rc != -EEXIST)
+		return rc;
+	return pool_remove(p, &v->map, v->id, POOL_ROWS_MAX, copies(p), &left, &were);
+}
+
+static int seal_copies(struct pool *p, struct pool_view *v, uint64_t epoch, uint64_t len)
+{
+	AUTO_FREE struct pool_job *jobs = copy_jobs(p, &v->map, v->id, POOL_SEAL);
+
+	if (jobs == NULL)
+		return -ENOMEM;
+	for (uint32_t c = 0; c < copies(p); c++) {
+		jobs[c].epoch = epoch;
+		jobs[c].len = len + POOL_COPY_SKIP;
+	}
+	pool_jobs_run(jobs, copies(p));
+	return copies_outcome(p, jobs);
+}
+
+static int seal_held(struct pool *p, struct chunk_id id, uint64_t epoch, uint64_t len)
+{
+	struct pool_view v;
+	int rc = look_for_change(p, id, epoch, &v);
+	struct chunk_stat st = {.len = v.label.len, .epoch = v.epoch, .sealed = true};
+
+	if (rc != 0 && (v.form != POOL_CODED || rc == -ENODATA))
+		return rc;
+	if (v.form == POOL_COPIES) {
+		st = v.copy_st[v.best_copy];
+		st.len -= POOL_COPY_SKIP;
+	}
+	rc = store_seal_check(&st, epoch, len);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	rc = seal_copies(p, &v, epoch, len);
+	if (rc != 0)
+		return rc;
+	/* It is sealed; coding it now is the usual way, later is as good. */
+	if (pool_look(p, id, &v) == 0 && v.form == POOL_COPIES)
+		pool_encode_sealed(p, &v);
+	return 0;
+}
+
+int pool_seal(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t len)
+{
+	struct pool *p = pool_of(s);
+	struct pool_hold hold;
+	int rc = p->wanted == STORE_FAILED ? -EIO : 0;
+
+	if (rc == 0 && pool_check_id(id) != 0)
+		rc = -ENOENT;
+	if (rc == 0)
+		rc = pool_hold(p, &hold, id);
+	if (rc != 0)
+		return rc;
+	rt_shield_enter();
+	rc = seal_held(p, id, epoch, len);
+	rt_shield_leave();
+	pool_release(p, &hold);
+	return rc;
+}

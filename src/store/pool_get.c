@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reading chunks of a pool, and listing them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "rt/rt.h"
+#include "store/pool_impl.h"
+
+#define LIST_PAGE 256
+#define TRIES 4
+
+/* --- what a chunk is -------------------------------------------------------------------------- */
+
+/* Completes a chunk that a crash left without rows, before anybody is shown it. */
+static int complete_first(struct pool *p, struct pool_view *v)
+{
+	struct pool_hold hold;
+	uint32_t written;
+	int rc = pool_hold(p, &hold, v->id);
+
+	if (rc != 0)
+		return rc;
+	rt_shield_enter();
+	rc = pool_look(p, v->id, v);
+	if (rc == 0 && pool_is_incomplete(p, v)) {
+		/* What cannot be written now is as good as a member that is down. */
+		pool_complete(p, v, &written);
+		rc = pool_look(p, v->id, v);
+	}
+	rt_shield_leave();
+	pool_release(p, &hold);
+	return rc;
+}
+
+/* Looks, and remembers a chunk that is coded. */
+static int look_first(struct pool *p, struct chunk_id id, struct pool_view *v)
+{
+	int rc = pool_check_id(id) != 0 ? -ENOENT : pool_look(p, id, v);
+
+	if (rc == 0 && p->wanted == STORE_ONLINE && pool_is_incomplete(p, v))
+		rc = complete_first(p, v);
+	if (rc == 0 && v->form == POOL_CODED)
+		pool_head_keep(p, v);
+	return rc;
+}
+
+int pool_upper_label(struct pool *p, const struct pool_view *v, uint8_t out[STORE_LABEL_BYTES])
+{
+	bool coded = v->form == POOL_CODED;
+	uint32_t n = coded ? pool_width(p) : p->record.shape.p + 1;
+	int rc = -ENODATA;
+
+	for (uint32_t i = 0; rc != 0 && i < n; i++) {
+		if ((coded ? v->row_rc[i] : v->copy_rc[i]) != 0)
+			continue;
+		struct pool_job j = {
+			.pool = p,
+			.call = POOL_GET,
+			.member = v->map.member[i],
+			.id = pool_row_id(v->id, coded ? i : POOL_ROWS_MAX + i),
+			.off = coded ? v->geo.row_len : 0,
+			.len = STORE_LABEL_BYTES,
+			.buf = out,
+		};
+		pool_jobs_run(&j, 1);
+		rc = (int)j.rc;
+	}
+	return rc;
+}
+
+static void coded_stat(const struct pool_label *l, uint64_t epoch, struct chunk_stat *out)
+{
+	*out = (struct chunk_stat){
+		.len = l->len,
+		.capacity = l->len,
+		.epoch = epoch,
+		.crc = l->crc,
+		.unit_bytes = (uint32_t)l->piece,
+		.sealed = true,
+	};
+}
+
+static int stat_once(struct pool *p, struct chunk_id id, struct chunk_stat *out)
+{
+	struct pool_view v;
+	int rc = look_first(p, id, &v);
+
+	if (rc != 0)
+		return rc;
+	if (v.form == POOL_CODED)
+		coded_stat(&v.label, v.epoch, out);
+	else
+		rc = pool_copies_stat(p, &v, out);
+	return rc != 0 ? rc : pool_upper_label(p, &v, out->label);
+}
+
+int pool_stat(struct store *s, struct chunk_id id, struct chunk_stat *out)
+{
+	struct pool *p = pool_of(s);
+	int rc = p->wanted == STORE_FAILED ? -EIO : -EAGAIN;
+
+	/* A seal may turn copies into rows meanwhile. */
+	for (int i = 0; i < TRIES && (rc == -EAGAIN || rc == -ENODATA); i++)
+		rc = stat_once(p, id, out);
+	return rc;
+}
+
+/* --- get -------------------------------------------------------------------------------------- */
+
+/* The range of each data row that bytes [off, end) need. */
+static void row_ranges(struct pool_rows *r, const struct pool_geo *g, uint64_t off, uint64_t end)
+{
+	while (off < end) {
+		struct pool_spot spot = pool_geo_spot(g, off);
+		struct pool_row *row = &r->row[spot.row];
+		uint64_t n = min_u64(spot.run, end - off);
+		if (row->from == row->to)
+			row->from = spot.row_off;
+		row->to = spot.row_off + n;
+		off += n;
+	}
+}
+
+/* One window: rows as they are, and when that fails whatever gives them. */
+static int get_window(struct pool *p, struct chunk_id id, const struct pool_geo *g, uint64_t off,
+		      uint8_t *buf, uint64_t len, uint32_t *crc)
+{
+	struct pool_map map;
+	struct pool_rows r = {.pool = p, .id = id, .map = &map};
+	bool wanted[POOL_ROWS_MAX] = {false};
+	uint64_t from = UINT64_MAX, to = 0;
+
+	pool_map_chunk(&p->place, &p->record, id, &map);
+	row_ranges(&r, g, off, off + len);
+	for (uint32_t i = 0; i < g->k; i++) {
+		wanted[i] = r.row[i].from < r.row[i].to;
+		if (wanted[i]) {
+			from = min_u64(from, r.row[i].from);
+			to = max_u64(to, r.row[i].to);
+		}
+	}
+	int rc = pool_rows_fetch(&r);
+	if (rc == 0)
+		rc = pool_rows_gather(&r, g, off, buf, len, crc);
+	if (rc != 0 && rc != -ECANCELED && rc != -ETIME && rc != -ENOMEM) {
+		pool_rows_free(&r);
+		rc = pool_rows_read(&r, wanted, from, to);
+		if (rc == 0)
+			rc = pool_rows_gather(&r, g, off, buf, len, crc);
+	}
+	pool_rows_free(&r);
+	return rc;
+}
+
+/* Windows of `stripes` whole stripes, so that no piece is read twice. */
+static int get_windows(struct pool *p, struct chunk_id id, const struct pool_geo *g, uint64_t off,
+		       uint8_t *buf, uint64_t len, uint64_t stripes, uint32_t *crc)
+{
+	uint64_t window = stripes * g->piece * g->k;
+	int rc = 0;
+
+	*crc = 0;
+	for (uint64_t at = off; rc == 0 && at < off + len;) {
+		uint64_t end = min_u64((at / window + 1) * window, off + len);
+		uint32_t part;
+		rc = get_window(p, id, g, at, buf + (at - off), end - at, &part);
+		/* Rows may be damaged in different stripes, too many for all at once but not for each. */
+		if (rc == -ENODATA && stripes > 1)
+			rc = get_windows(p, id, g, at, buf + (at - off), end - at, 1, &part);
+		if (rc == 0)
+			*crc = crc32c_combine(*crc, part, end - at);
+		at = end;
+	}
+	return rc;
+}
+
+static int get_coded(struct pool *p, struct chunk_id id, const struct pool_label *l, uint64_t off,
+		     uint8_t *buf, uint64_t len, uint32_t *crc)
+{
+	struct pool_geo g;
+
+	pool_geo_init(&g, l->k, l->p, l->piece, l->len);
+	uint64_t stripes = max_u64(POOL_WINDOW_BYTES / (g.piece * g.k), 1);
+	return get_windows(p, id, &g, off, buf, len, stripes, crc);
+}
+
+static int get_once(struct pool *p, struct chunk_id id, uint64_t off, void *buf, uint64_t len,
+		    uint32_t *crc)
+{
+	const struct pool_head *head = pool_head_find(p, id);
+	struct pool_label label;
+	struct chunk_stat st;
+
+	if (head == NULL) {
+		struct pool_view v;
+		int rc = look_first(p, id, &v);
+		if (rc != 0)
+			return rc;
+		if (v.form == POOL_COPIES) {
+			rc = pool_copies_stat(p, &v, &st);
+			if (rc == 0)
+				rc = store_get_check(&st, off, len);
+			return rc != 0 ? rc : pool_copies_get(p, &v, off, buf, len, crc);
+		}
+		label = v.label;
+	} else {
+		label = head->label;
+	}
+	coded_stat(&label, 0, &st);
+	int rc = store_get_check(&st, off, len);
+	return rc != 0 ? rc : get_coded(p, id, &label, off, buf, len, crc);
+}
+
+int pool_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint64_t len,
+	     uint32_t *crc)
+{
+	struct pool *p = pool_of(s);
+	int rc = p->wanted == STORE_FAILED ? -EIO : -EAGAIN;
+
+	/* Rows that move, and copies that become rows, are looked for again. */
+	for (int i = 0; i < TRIES && (rc == -EAGAIN || rc == -ENODATA); i++) {
+		rc = get_once(p, id, off, buf, len, crc);
+		if (rc == -ENODATA)
+			pool_head_forget(p, id);
+	}
+	return rc;
+}
+
+/* --- list ------------------------------------------------------------------------------------- */
+
+static bool is_there(struct pool *p, const struct pool_map *map, struct chunk_id id, uint32_t row)
+{
+	struct pool_job j = {
+		.pool = p,
+		.call = POOL_STAT,
+		.member = map->member[row % POOL_ROWS_MAX],
+		.id = pool_row_id(id, row),
+	};
+	pool_jobs_run(&j, 1);
+	return j.rc == 0;
+}
+
+/* Of all rows and copies of a chunk, the first that is there speaks for it. */
+static bool speaks(struct pool *p, struct chunk_id id, uint32_t row, uint32_t member)
+{
+	struct pool_map map;
+	uint32_t width = pool_width(p), copies = p->record.shape.p + 1;
+
+	pool_map_chunk(&p->place, &p->record, id, &map);
+	if ((row < POOL_ROWS_MAX ? row >= width : row - POOL_ROWS_MAX >= copies) ||
+	    map.member[row % POOL_ROWS_MAX] != member)
+		return false;
+	for (uint32_t r = 0; r < width && r < row; r++)
+		if (is_there(p, &map, id, r))
+			return false;
+	for (uint32_t r = POOL_ROWS_MAX; r < row; r++)
+		if (is_there(p, &map, id, r))
+			return false;
+	return true;
+}
+
+/* The members' cursors are packed into ours: the member, then where it goes on. */
+int64_t pool_page(struct pool *p, struct store_cursor *at, struct chunk_id *out, size_t max)
+{
+	size_t page = max < LIST_PAGE ? max : LIST_PAGE;
+	size_t count = 0;
+
+	while (count == 0 && at->major >> 32 < p->record.shape.members) {
+		uint32_t member = (uint32_t)(at->major >> 32);
+		struct store_cursor below = *at;
+		below.major = at->major & UINT32_MAX;
+		p->users[member]++;
+		int64_t n = p->members[member] == NULL
+				    ? 0
+				    : store_list(p->members[member], &below, out, page);
+		if (--p->users[member] == 0)
+			rt_cond_broadcast(&p->member_idle);
+		if (n == -ECANCELED || n == -ETIME)
+			return n;
+		/* A member that cannot be listed is passed over: others have rows of its chunks. */
+		if (n <= 0 || below.major > UINT32_MAX) {
+			*at = (struct store_cursor){.major = (uint64_t)(member + 1) << 32};
+			continue;
+		}
+		*at = below;
+		at->major |= (uint64_t)member << 32;
+		for (int64_t i = 0; i < n; i++) {
+			uint32_t row = out[i].index & 0xff;
+			struct chunk_id id = {.block = out[i].block, .index = out[i].index >> 8};
+			if (id.block <= POOL_BLOCK_MAX && speaks(p, id, row, member))
+				out[count++] = id;
+		}
+	}
+	return (int64_t)count;
+}
+
+int64_t pool_list(struct store *s, struct store_cursor *at, struct chunk_id *out, size_t max)
+{
+	struct pool *p = pool_of(s);
+	size_t count = 0;
+
+	if (p->wanted == STORE_FAILED)
+		return -EIO;
+	if (max == 0)
+		return -EINVAL;
+	while (count == 0) {
+		int64_t n = pool_page(p, at, out, max);
+		if (n <= 0)
+			return n;
+		for (int64_t i = 0; i < n; i++) {
+			struct pool_view v;
+			int rc = pool_look(p, out[i], &v);
+			if (rc == -ECANCELED || rc == -ETIME)
+				return rc;
+			/* Lost chunks are listed: they are to be repaired. */
+			if (rc != -ENOENT)
+				out[count++] = out[i];
+		}
+	}
+	return (int64_t)count;
+}

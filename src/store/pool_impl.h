@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside pool: what its files know of each other.
+ *
+ *   pool.c          format, open, close, members that come and go
+ *   pool_layout.c   where bytes are: pure functions
+ *   pool_look.c     calls to members side by side; what there is of a chunk
+ *   pool_rows.c     reading rows, decoding those that cannot be read
+ *   pool_put.c      put, delete
+ *   pool_get.c      get, stat, list
+ *   pool_append.c   open chunks: copies, append, seal
+ *   pool_repair.c   damage, rebuilding rows of a chunk, scan, patch
+ *   pool_rebuild.c  passes over all chunks: rebuild, losses
+ */
+#ifndef STORE_POOL_IMPL_H
+#define STORE_POOL_IMPL_H
+
+#include "base/list.h"
+#include "code/codec.h"
+#include "rt/sync.h"
+#include "store/pool_layout.h"
+
+#define POOL_WINDOW_BYTES (4 * MIB) /* of a chunk that a read works on at once */
+#define POOL_HEADS 1024
+#define POOL_COPY_SKIP 4096 /* in front of the bytes of a copy: the label of the layer above */
+
+/* What is remembered of a coded chunk, which never changes while it exists. */
+struct pool_head {
+	bool valid;
+	bool complete; /* all rows were there */
+	uint64_t
+		revived; /* pool.revived then: when it is not complete, it is looked at again after */
+	struct chunk_id id;
+	uint64_t epoch;
+	struct pool_label label;
+};
+
+struct pool {
+	struct store base;
+	struct pool_record record;
+	struct place place;
+	struct codec *codec;
+	struct store *members[POOL_MEMBERS_MAX]; /* NULL: down */
+	uint32_t users[POOL_MEMBERS_MAX];        /* calls under way */
+	bool failing[POOL_MEMBERS_MAX];          /* the last call says it is down */
+	uint64_t revived;                        /* how often one stopped to be so */
+	struct rt_cond member_idle;
+	enum store_state wanted; /* online, draining or failed, as control says */
+	uint64_t reserved_bytes;
+	uint64_t checksum_errors;
+	uint64_t io_errors;
+
+	/* Chunks that somebody changes: one at a time. */
+	struct list held; /* pool_hold */
+	struct rt_cond released;
+
+	struct pool_head heads[POOL_HEADS];
+};
+
+static inline struct pool *pool_of(struct store *s)
+{
+	return container_of(s, struct pool, base);
+}
+
+static inline uint32_t pool_width(const struct pool *p)
+{
+	return p->record.shape.k + p->record.shape.p;
+}
+
+/* --- pool.c ----------------------------------------------------------------------------------- */
+
+/* Everything that the first `events` events sent elsewhere is there: records it. */
+int pool_rebuilt(struct pool *p, uint32_t events);
+
+/* --- pool_look.c ------------------------------------------------------------------------------ */
+
+enum pool_call { POOL_STAT, POOL_PUT, POOL_GET, POOL_DELETE, POOL_APPEND, POOL_SEAL, POOL_SCAN };
+
+#define POOL_SCAN_RANGES 16
+
+/* One call to one member. */
+struct pool_job {
+	struct pool *pool;
+	enum pool_call call;
+	uint16_t member; /* POOL_NOWHERE: -ENODEV */
+	struct chunk_id id;
+	bool to_end; /* whatever the caller's deadline says */
+	struct store_put put;
+	struct store_data data;
+	uint64_t epoch;
+	uint64_t off;
+	uint64_t len;
+	void *buf;
+	/* results */
+	uint32_t crc;
+	struct chunk_stat st;
+	struct store_range bad[POOL_SCAN_RANGES];
+	int64_t rc;
+};
+
+/* Runs them side by side and waits for all. */
+void pool_jobs_run(struct pool_job *jobs, uint32_t n);
+struct pool_job *pool_jobs_new(struct pool *p, uint32_t n, enum pool_call call);
+
+struct pool_hold {
+	struct list link;
+	struct chunk_id id;
+};
+
+/* One at a time changes a chunk. Waits. */
+int pool_hold(struct pool *p, struct pool_hold *h, struct chunk_id id);
+void pool_release(struct pool *p, struct pool_hold *h);
+
+enum pool_form { POOL_NONE, POOL_CODED, POOL_COPIES };
+
+/* What there is of a chunk. */
+struct pool_view {
+	struct chunk_id id;
+	struct pool_map map;
+	enum pool_form form;
+	/* coded */
+	int row_rc[POOL_ROWS_MAX]; /* 0 present, -ENOENT absent, else unknown */
+	uint32_t present, unknown;
+	struct pool_label label; /* of a present row, when there is one */
+	struct pool_geo geo;
+	uint64_t epoch;
+	/* copies: number 0 to p */
+	int copy_rc[POOL_PARITY_MAX + 1];
+	struct chunk_stat copy_st[POOL_PARITY_MAX + 1];
+	uint32_t copies_present, copies_unknown;
+	uint32_t best_copy; /* the longest */
+};
+
+/*
+ * Asks the members. 0 when the chunk is there; -ENODATA when it is lost, and then label and geo say what
+ * it was; -ENOENT, also for rubbish; -EIO when too many members are down to tell.
+ */
+int pool_look(struct pool *p, struct chunk_id id, struct pool_view *v);
+/* Are rows or copies missing whose members would have to have them? */
+bool pool_is_incomplete(const struct pool *p, const struct pool_view *v);
+
+/* Names that can be of a pool's chunk: -EINVAL. */
+int pool_check_id(struct chunk_id id);
+
+/* NULL when nothing is remembered that still holds. */
+const struct pool_head *pool_head_find(struct pool *p, struct chunk_id id);
+void pool_head_keep(struct pool *p, const struct pool_view *v);
+void pool_head_forget(struct pool *p, struct chunk_id id);
+
+/* --- pool_rows.c ------------------------------------------------------------------------------ */
+
+/* Bytes [from, to) of a row in memory, with the CRC they were read or decoded with. */
+struct pool_row {
+	uint64_t from, to;
+	uint8_t *bytes; /* NULL: not wanted */
+	uint32_t crc;
+	bool owned; /* bytes is freed by pool_rows_free */
+};
+
+/* Rows of a chunk. Those with given[r] are in memory already; those with bad[r] are not asked for. */
+struct pool_rows {
+	struct pool *pool;
+	struct chunk_id id;
+	const struct pool_map *map;
+	struct pool_row row[POOL_ROWS_MAX];
+	bool given[POOL_ROWS_MAX];
+	bool bad[POOL_ROWS_MAX];
+};
+
+/*
+ * Reads [from, to) of the wanted rows, and decodes those that cannot be read from others. -ENODATA when
+ * there are too few, -EBADMSG, -ENOMEM.
+ */
+int pool_rows_read(struct pool_rows *r, const bool *wanted, uint64_t from, uint64_t to);
+/* The same without decoding, each row its own range (row[].from, to, when from < to). */
+int pool_rows_fetch(struct pool_rows *r);
+void pool_rows_free(struct pool_rows *r);
+
+/*
+ * Copies bytes [off, off + len) of the chunk out of data rows that hold them, and sets *crc to their CRC,
+ * proved with the CRCs of the rows. -EBADMSG.
+ */
+int pool_rows_gather(const struct pool_rows *r, const struct pool_geo *g, uint64_t off, void *buf,
+		     uint64_t len, uint32_t *crc);
+
+/* --- pool_put.c ------------------------------------------------------------------------------- */
+
+int pool_put(struct store *s, struct chunk_id id, const struct store_put *p);
+int pool_delete(struct store *s, struct chunk_id id);
+/* Codes bytes in one piece and puts the rows; what is there of them already is rubbish. Held. */
+int pool_put_rows(struct pool *p, struct chunk_id id, const struct store_put *put,
+		  const uint8_t *bytes);
+/* Puts rows that are in memory, with what follows them: the label of the layer above. */
+int pool_row_put(struct pool *p, const struct pool_view *v, uint32_t row, const uint8_t *bytes,
+		 uint32_t crc, const uint8_t label[STORE_LABEL_BYTES]);
+/* Removes rows or copies (those from POOL_ROWS_MAX on); how many may be left, and were there. */
+int pool_remove(struct pool *p, const struct pool_map *map, struct chunk_id id, uint32_t first,
+		uint32_t n, uint32_t *left, uint32_t *were);
+
+/* --- pool_get.c ------------------------------------------------------------------------------- */
+
+int pool_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint64_t len,
+	     uint32_t *crc);
+int pool_stat(struct store *s, struct chunk_id id, struct chunk_stat *out);
+int64_t pool_list(struct store *s, struct store_cursor *at, struct chunk_id *out, size_t max);
+/* Some chunks that members know of, rubbish or not, each once; 0 at the end. */
+int64_t pool_page(struct pool *p, struct store_cursor *at, struct chunk_id *out, size_t max);
+/* The label of the layer above, from any row or copy. */
+int pool_upper_label(struct pool *p, const struct pool_view *v, uint8_t out[STORE_LABEL_BYTES]);
+
+/* --- pool_append.c ---------------------------------------------------------------------------- */
+
+int pool_put_copies(struct pool *p, struct chunk_id id, const struct store_put *put);
+int pool_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t off,
+		const struct store_data *data);
+int pool_seal(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t len);
+int pool_copies_stat(struct pool *p, const struct pool_view *v, struct chunk_stat *out);
+int pool_copies_get(struct pool *p, const struct pool_view *v, uint64_t off, void *buf,
+		    uint64_t len, uint32_t *crc);
+/* Brings all copies to the length of the longest. Held. */
+int pool_copies_level(struct pool *p, struct pool_view *v);
+/* Codes a sealed chunk that is still in copies. Held. */
+int pool_encode_sealed(struct pool *p, const struct pool_view *v);
+
+/* --- pool_repair.c ---------------------------------------------------------------------------- */
+
+/* Rebuilds rows that are absent or unknown, where their members take them. Held. *written counts rows. */
+int pool_complete(struct pool *p, struct pool_view *v, uint32_t *written);
+int64_t pool_scan(struct store *s, struct chunk_id id, struct store_range *bad, size_t max);
+
+/* What of a chunk is damaged: a byte for each stripe and row. */
+struct pool_damage {
+	uint64_t stripes;
+	uint32_t width;
+	uint8_t *bad; /* [stripe * width + row] */
+	bool any;
+	bool lost; /* a stripe has more than p */
+};
+
+/* Reads all rows of a chunk. */
+int pool_inspect(struct pool *p, const struct pool_view *v, struct pool_damage *d);
+void pool_damage_free(struct pool_damage *d);
+
+#endif

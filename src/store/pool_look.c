@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calls to members, and what their answers say about a chunk (the rules are in pool.h). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "rt/rt.h"
+#include "store/pool_impl.h"
+
+/* --- calls side by side ----------------------------------------------------------------------- */
+
+static int64_t job_call(struct pool_job *j, struct store *m)
+{
+	switch (j->call) {
+	case POOL_STAT:
+		return store_stat(m, j->id, &j->st);
+	case POOL_PUT:
+		return store_put(m, j->id, &j->put);
+	case POOL_GET:
+		return store_get(m, j->id, j->off, j->buf, j->len, &j->crc);
+	case POOL_DELETE:
+		return store_delete(m, j->id);
+	case POOL_APPEND:
+		return store_append(m, j->id, j->epoch, j->off, &j->data);
+	case POOL_SEAL:
+		return store_seal(m, j->id, j->epoch, j->len);
+	case POOL_SCAN:
+		return store_scan(m, j->id, j->bad, POOL_SCAN_RANGES);
+	}
+	return -EINVAL;
+}
+
+static void job_run(void *arg)
+{
+	struct pool_job *j = arg;
+	struct pool *p = j->pool;
+	struct store *m = j->member == POOL_NOWHERE ? NULL : p->members[j->member];
+
+	if (m == NULL) {
+		j->rc = -ENODEV;
+		return;
+	}
+	if (j->to_end)
+		rt_deadline_set(RT_NEVER);
+	p->users[j->member]++;
+	j->rc = job_call(j, m);
+	if (--p->users[j->member] == 0)
+		rt_cond_broadcast(&p->member_idle);
+	bool failing = j->rc == -EIO || j->rc == -ENODEV || j->rc == -EROFS;
+	p->revived += p->failing[j->member] && j->rc >= 0;
+	p->failing[j->member] = failing || (p->failing[j->member] && j->rc < 0);
+	p->io_errors += j->rc == -EIO || j->rc == -ENODEV;
+	p->checksum_errors += j->rc == -EBADMSG && j->call == POOL_GET;
+}
+
+void pool_jobs_run(struct pool_job *jobs, uint32_t n)
+{
+	struct rt_group g;
+	uint64_t deadline_ns = rt_deadline();
+
+	rt_group_init(&g);
+	for (uint32_t i = 1; i < n; i++)
+		/* Without a fiber of its own it takes its turn here. */
+		if (rt_group_spawn(&g, "pool", job_run, &jobs[i]) != 0)
+			job_run(&jobs[i]);
+	if (n > 0)
+		job_run(&jobs[0]);
+	rt_deadline_set(deadline_ns);
+	rt_group_join(&g);
+}
+
+struct pool_job *pool_jobs_new(struct pool *p, uint32_t n, enum pool_call call)
+{
+	struct pool_job *jobs = calloc(n, sizeof(*jobs));
+
+	for (uint32_t i = 0; jobs != NULL && i < n; i++) {
+		jobs[i].pool = p;
+		jobs[i].call = call;
+	}
+	return jobs;
+}
+
+/* --- who changes a chunk ---------------------------------------------------------------------- */
+
+static bool is_held(const struct pool *p, struct chunk_id id)
+{
+	const struct pool_hold *h;
+
+	list_for_each_entry(h, &p->held, link) {
+		if (chunk_id_equal(h->id, id))
+			return true;
+	}
+	return false;
+}
+
+int pool_hold(struct pool *p, struct pool_hold *h, struct chunk_id id)
+{
+	while (is_held(p, id)) {
+		int rc = rt_cond_wait(&p->released);
+		if (rc != 0)
+			return rc;
+	}
+	h->id = id;
+	list_push_back(&p->held, &h->link);
+	return 0;
+}
+
+void pool_release(struct pool *p, struct pool_hold *h)
+{
+	list_remove(&h->link);
+	rt_cond_broadcast(&p->released);
+}
+
+/* --- heads ------------------------------------------------------------------------------------ */
+
+static struct pool_head *head_slot(struct pool *p, struct chunk_id id)
+{
+	return &p->heads[hash64_u64s(id.block, id.index) % POOL_HEADS];
+}
+
+const struct pool_head *pool_head_find(struct pool *p, struct chunk_id id)
+{
+	const struct pool_head *h = head_slot(p, id);
+	bool holds =
+		h->valid && chunk_id_equal(h->id, id) && (h->complete || h->revived == p->revived);
+	return holds ? h : NULL;
+}
+
+void pool_head_keep(struct pool *p, const struct pool_view *v)
+{
+	*head_slot(p, v->id) = (struct pool_head){
+		.valid = true,
+		.complete = v->present == pool_width(p),
+		.revived = p->revived,
+		.id = v->id,
+		.epoch = v->epoch,
+		.label = v->label,
+	};
+}
+
+void pool_head_forget(struct pool *p, struct chunk_id id)
+{
+	struct pool_head *h = head_slot(p, id);
+
+	if (chunk_id_equal(h->id, id))
+		h->valid = false;
+}
+
+int pool_check_id(struct chunk_id id)
+{
+	return id.block > POOL_BLOCK_MAX || id.index > POOL_INDEX_MAX ? -EINVAL : 0;
+}
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+/* Is this row what the others are rows of? */
+static bool row_fits(const struct pool *p, const struct pool_label *l, uint32_t row,
+		     const struct pool_view *v)
+{
+	if (l->copy || l->row != row || l->pool != p->record.shape.id ||
+	    l->k != p->record.shape.k || l->p != p->record.shape.p)
+		return false;
+	return v->present == 0 ||
+	       (l->len == v->label.len && l->crc == v->label.crc && l->piece == v->label.piece);
+}
+
+static int look_at_rows(struct pool *p, struct pool_view *v)
+{
+	uint32_t width = pool_width(p);
+	AUTO_FREE struct pool_job *jobs = pool_jobs_new(p, width, POOL_STAT);
+
+	if (jobs == NULL)
+		return -ENOMEM;
+	for (uint32_t r = 0; r < width; r++) {
+		jobs[r].member = v->map.member[r];
+		jobs[r].id = pool_row_id(v->id, r);
+	}
+	pool_jobs_run(jobs, width);
+	v->present = 0;
+	v->unknown = 0;
+	for (uint32_t r = 0; r < width; r++) {
+		struct pool_label l;
+		int rc = (int)jobs[r].rc;
+		if (rc == -ECANCELED || rc == -ETIME)
+			return rc;
+		if (rc == 0 &&
+		    (pool_label_decode(jobs[r].st.label, &l) != 0 || !row_fits(p, &l, r, v)))
+			rc = -EBADMSG;
+		/* Where an event sent it, it may just not have arrived. */
+		if (rc == -ENOENT && v->map.moved[r])
+			rc = -ENODEV;
+		v->row_rc[r] = rc;
+		v->unknown += rc != 0 && rc != -ENOENT;
+		if (rc == 0 && v->present++ == 0) {
+			v->label = l;
+			v->epoch = jobs[r].st.epoch;
+			pool_geo_init(&v->geo, l.k, l.p, l.piece, l.len);
+		}
+	}
+	return 0;
+}
+
+static int look_at_copies(struct pool *p, struct pool_view *v)
+{
+	uint32_t n = p->record.shape.p + 1;
+	AUTO_FREE struct pool_job *jobs = pool_jobs_new(p, n, POOL_STAT);
+
+	if (jobs == NULL)
+		return -ENOMEM;
+	for (uint32_t c = 0; c < n; c++) {
+		jobs[c].member = v->map.member[c];
+		jobs[c].id = pool_row_id(v->id, POOL_ROWS_MAX + c);
+	}
+	pool_jobs_run(jobs, n);
+	v->copies_present = 0;
+	v->copies_unknown = 0;
+	for (uint32_t c = 0; c < n; c++) {
+		struct pool_label l;
+		int rc = (int)jobs[c].rc;
+		if (rc == -ECANCELED || rc == -ETIME)
+			return rc;
+		if (rc == 0 &&
+		    (pool_label_decode(jobs[c].st.label, &l) != 0 || !l.copy || l.row != c ||
+		     l.pool != p->record.shape.id || jobs[c].st.len < POOL_COPY_SKIP))
+			rc = -EBADMSG;
+		if (rc == -ENOENT && v->map.moved[c])
+			rc = -ENODEV;
+		v->copy_rc[c] = rc;
+		v->copy_st[c] = jobs[c].st;
+		v->copies_unknown += rc != 0 && rc != -ENOENT;
+		if (rc != 0)
+			continue;
+		const struct chunk_stat *best = &v->copy_st[v->best_copy];
+		/* A sealed copy is the truth: a seal cuts, and then no append is accepted. */
+		if (v->copies_present++ == 0 || (jobs[c].st.sealed && !best->sealed) ||
+		    (jobs[c].st.sealed == best->sealed && jobs[c].st.len > best->len))
+			v->best_copy = c;
+	}
+	return 0;
+}
+
+int pool_look(struct pool *p, struct chunk_id id, struct pool_view *v)
+{
+	memset(v, 0, sizeof(*v));
+	v->id = id;
+	pool_map_chunk(&p->place, &p->record, id, &v->map);
+	int rc = look_at_rows(p, v);
+	if (rc != 0)
+		return rc;
+	if (v->present >= p->record.shape.k) {
+		v->form = POOL_CODED;
+		return 0;
+	}
+	rc = look_at_copies(p, v);
+	if (rc != 0)
+		return rc;
+	/* Two were acknowledged and fewer than two left by a delete: one that is alone is rubbish. */
+	if (v->copies_present >= 2 || (v->copies_present == 1 && v->copies_unknown > 0)) {
+		v->form = POOL_COPIES;
+		return 0;
+	}
+	if (v->present + v->unknown >= p->record.shape.k) {
+		v->form = v->present > 0 ? POOL_CODED : POOL_NONE;
+		return v->present > 0 ? -ENODATA : -EIO;
+	}
+	return v->copies_unknown >= 2 ? -EIO : -ENOENT;
+}
+
+bool pool_is_incomplete(const struct pool *p, const struct pool_view *v)
+{
+	uint32_t n = v->form == POOL_CODED ? pool_width(p) : p->record.shape.p + 1;
+	const int *rc = v->form == POOL_CODED ? v->row_rc : v->copy_rc;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (rc[i] == -ENOENT)
+			return true;
+	if (v->form != POOL_COPIES)
+		return false;
+	/* Copies that are not as long as the longest, and coded chunks that are still copies. */
+	for (uint32_t i = 0; i < n; i++)
+		if (rc[i] == 0 && (v->copy_st[i].len != v->copy_st[v->best_copy].len ||
+				   v->copy_st[i].sealed != v->copy_st[v->best_copy].sealed))
+			return true;
+	return v->copy_st[v->best_copy].sealed;
+}

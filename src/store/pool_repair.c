@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Repair of one chunk. What is damaged is known for each stripe and row; stripes next to each other
+ * with the same damage are worked on together. Rows with any damage are made anew as a whole, since a
+ * row is one chunk of its member: stripes in which they are good are read, the others decoded.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "rt/rt.h"
+#include "store/pool_impl.h"
+
+/* --- damage ----------------------------------------------------------------------------------- */
+
+static int damage_alloc(struct pool_damage *d, const struct pool *p, const struct pool_view *v)
+{
+	*d = (struct pool_damage){.stripes = v->geo.stripes, .width = pool_width(p)};
+	d->bad = calloc(max_u64(d->stripes, 1) * d->width, 1);
+	return d->bad != NULL ? 0 : -ENOMEM;
+}
+
+void pool_damage_free(struct pool_damage *d)
+{
+	free(d->bad);
+	d->bad = NULL;
+}
+
+static void damage_range(struct pool_damage *d, const struct pool_geo *g, uint32_t row,
+			 uint64_t from, uint64_t to)
+{
+	d->any = true;
+	for (uint64_t s = from / g->piece; s < d->stripes && s * g->piece < to; s++)
+		d->bad[s * d->width + row] = 1;
+}
+
+static uint32_t damage_count(const struct pool_damage *d, uint64_t stripe)
+{
+	uint32_t n = 0;
+	for (uint32_t r = 0; r < d->width; r++)
+		n += d->bad[stripe * d->width + r];
+	return n;
+}
+
+static void damage_sum_up(struct pool_damage *d, uint32_t p)
+{
+	for (uint64_t s = 0; s < d->stripes; s++)
+		d->lost = d->lost || damage_count(d, s) > p;
+}
+
+/* Rows that are not present are damaged as a whole. */
+static void damage_missing(struct pool_damage *d, const struct pool_view *v)
+{
+	for (uint32_t r = 0; r < d->width; r++)
+		if (v->row_rc[r] != 0)
+			damage_range(d, &v->geo, r, 0, max_u64(v->geo.row_len, 1));
+}
+
+int pool_inspect(struct pool *p, const struct pool_view *v, struct pool_damage *d)
+{
+	uint32_t width = pool_width(p);
+	AUTO_FREE struct pool_job *jobs = pool_jobs_new(p, width, POOL_SCAN);
+
+	if (jobs == NULL)
+		return -ENOMEM;
+	int rc = damage_alloc(d, p, v);
+	if (rc != 0)
+		return rc;
+	damage_missing(d, v);
+	for (uint32_t r = 0; r < width; r++) {
+		jobs[r].member = v->row_rc[r] == 0 ? v->map.member[r] : POOL_NOWHERE;
+		jobs[r].id = pool_row_id(v->id, r);
+	}
+	pool_jobs_run(jobs, width);
+	for (uint32_t r = 0; r < width; r++) {
+		if (jobs[r].rc == -ECANCELED || jobs[r].rc == -ETIME)
+			return (int)jobs[r].rc;
+		if (v->row_rc[r] != 0)
+			continue;
+		/* Many ranges, or no answer: all of it. */
+		if (jobs[r].rc < 0 || jobs[r].rc == POOL_SCAN_RANGES)
+			damage_range(d, &v->geo, r, 0, max_u64(v->geo.row_len, 1));
+		for (int64_t i = 0; i < jobs[r].rc; i++)
+			damage_range(d, &v->geo, r, jobs[r].bad[i].off,
+				     jobs[r].bad[i].off + jobs[r].bad[i].len);
+	}
+	damage_sum_up(d, p->record.shape.p);
+	return 0;
+}
+
+/* --- making rows anew ------------------------------------------------------------------------- */
+
+/* Bytes brought from elsewhere, as rows: given[stripe * width + row] says where. */
+struct brought {
+	uint8_t *given;
+	uint8_t *rows[POOL_ROWS_MAX];
+};
+
+struct remake {
+	struct pool *pool;
+	struct pool_view *v;
+	const struct pool_damage *d;
+	const struct brought *brought; /* or NULL */
+	bool whole;                    /* all data rows, so that the chunk's CRC can be checked */
+	bool target[POOL_ROWS_MAX];    /* to be written */
+	uint8_t *row[POOL_ROWS_MAX];   /* row_len bytes of targets, and of data rows when whole */
+	uint32_t crc[POOL_ROWS_MAX];   /* of what is in them so far */
+	uint8_t label[STORE_LABEL_BYTES];
+};
+
+static void remake_fini(struct remake *m)
+{
+	for (uint32_t r = 0; r < POOL_ROWS_MAX; r++)
+		free(m->row[r]);
+}
+
+static int remake_init(struct remake *m)
+{
+	uint64_t len = (m->v->geo.row_len + 4096) / 4096 * 4096;
+
+	for (uint32_t r = 0; r < m->d->width; r++) {
+		for (uint64_t s = 0; s < m->d->stripes; s++)
+			m->target[r] = m->target[r] || m->d->bad[s * m->d->width + r] != 0;
+		/* A chunk without bytes has rows too. */
+		m->target[r] = m->target[r] || m->v->row_rc[r] != 0;
+		if (!m->target[r] && !(m->whole && r < m->v->geo.k))
+			continue;
+		m->row[r] = aligned_alloc(4096, len);
+		if (m->row[r] == NULL)
+			return -ENOMEM;
+	}
+	return pool_upper_label(m->pool, m->v, m->label);
+}
+
+static bool same_damage(const struct remake *m, uint64_t a, uint64_t b)
+{
+	uint32_t w = m->d->width;
+	if (memcmp(m->d->bad + a * w, m->d->bad + b * w, w) != 0)
+		return false;
+	return m->brought == NULL ||
+	       memcmp(m->brought->given + a * w, m->brought->given + b * w, w) == 0;
+}
+
+/* Stripes [first, end), which have the same damage. */
+static int remake_run(struct remake *m, uint64_t first, uint64_t end)
+{
+	const struct pool_geo *g = &m->v->geo;
+	uint64_t from = first * g->piece;
+	uint64_t to = (end - 1) * g->piece + pool_geo_piece(g, end - 1);
+	struct pool_rows r = {.pool = m->pool, .id = m->v->id, .map = &m->v->map};
+	bool wanted[POOL_ROWS_MAX] = {false};
+
+	for (uint32_t i = 0; i < m->d->width; i++) {
+		size_t at = first * m->d->width + i;
+		wanted[i] = m->row[i] != NULL;
+		r.bad[i] = m->d->bad[at] != 0;
+		r.given[i] = m->brought != NULL && m->brought->given[at] != 0;
+		if (r.given[i]) {
+			r.row[i].bytes = m->brought->rows[i] + from;
+			r.row[i].from = from;
+			r.row[i].to = to;
+			r.row[i].crc = crc32c(0, r.row[i].bytes, to - from);
+		}
+	}
+	int rc = pool_rows_read(&r, wanted, from, to);
+	for (uint32_t i = 0; rc == 0 && i < m->d->width; i++) {
+		if (!wanted[i])
+			continue;
+		memcpy(m->row[i] + from, r.row[i].bytes, to - from);
+		m->crc[i] = crc32c_combine(m->crc[i], r.row[i].crc, to - from);
+	}
+	pool_rows_free(&r);
+	return rc;
+}
+
+/* The rows together must be the chunk that was put. */
+static int remake_prove(const struct remake *m)
+{
+	const struct pool_geo *g = &m->v->geo;
+	struct pool_rows r = {.pool = m->pool, .id = m->v->id, .map = &m->v->map};
+	AUTO_FREE uint8_t *bytes = malloc(max_u64(g->len, 1));
+	uint32_t crc = 0;
+
+	if (bytes == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < g->k; i++)
+		r.row[i] =
+			(struct pool_row){.to = g->row_len, .bytes = m->row[i], .crc = m->crc[i]};
+	int rc = g->len > 0 ? pool_rows_gather(&r, g, 0, bytes, g->len, &crc) : 0;
+	return rc == 0 && crc != m->v->label.crc ? -EBADMSG : rc;
+}
+
+static int remake_rows(struct remake *m, uint32_t *written)
+{
+	int rc = remake_init(m);
+	int put_rc = 0;
+
+	for (uint64_t s = 0, end; rc == 0 && s < m->d->stripes; s = end) {
+		for (end = s + 1; end < m->d->stripes && same_damage(m, s, end); end++)
+			;
+		rc = remake_run(m, s, end);
+	}
+	if (rc == 0 && m->whole)
+		rc = remake_prove(m);
+	for (uint32_t r = 0; rc == 0 && r < m->d->width; r++) {
+		if (!m->target[r])
+			continue;
+		int one = pool_row_put(m->pool, m->v, r, m->row[r], m->crc[r], m->label);
+		*written += one == 0;
+		if (one != 0 && put_rc == 0)
+			put_rc = one;
+	}
+	return rc != 0 ? rc : put_rc;
+}
+
+static int remake(struct pool *p, struct pool_view *v, const struct pool_damage *d,
+		  const struct brought *brought, uint32_t *written)
+{
+	struct remake *m = calloc(1, sizeof(*m));
+
+	*written = 0;
+	if (m == NULL)
+		return -ENOMEM;
+	m->pool = p;
+	m->v = v;
+	m->d = d;
+	m->brought = brought;
+	m->whole = brought != NULL;
+	int rc = remake_rows(m, written);
+	remake_fini(m);
+	free(m);
+	return rc;
+}
+
+int pool_complete(struct pool *p, struct pool_view *v, uint32_t *written)
+{
+	struct pool_damage d;
+
+	*written = 0;
+	if (v->form == POOL_COPIES) {
+		int rc = pool_copies_level(p, v);
+		if (rc == 0 && v->copy_st[v->best_copy].sealed)
+			rc = pool_encode_sealed(p, v);
+		return rc;
+	}
+	int rc = damage_alloc(&d, p, v);
+	if (rc == 0) {
+		damage_missing(&d, v);
+		if (d.any)
+			rc = remake(p, v, &d, NULL, written);
+	}
+	pool_damage_free(&d);
+	return rc;
+}
+
+/* --- scan ------------------------------------------------------------------------------------- */
+
+/* Bytes of the chunk that only others can give back. */
+static int64_t lost_ranges(const struct pool_view *v, const struct pool_damage *d, uint32_t p,
+			   struct store_range *bad, size_t max)
+{
+	size_t n = 0;
+
+	for (uint64_t s = 0; s < d->stripes; s++) {
+		if (damage_count(d, s) <= p)
+			continue;
+		for (uint32_t r = 0; r < v->geo.k; r++) {
+			struct store_range b = pool_geo_bytes(&v->geo, s, r);
+			if (d->bad[s * d->width + r] == 0 || b.len == 0)
+				continue;
+			if (n > 0 && bad[n - 1].off + bad[n - 1].len == b.off)
+				bad[n - 1].len += b.len;
+			else if (n < max)
+				bad[n++] = b;
+		}
+	}
+	return (int64_t)n;
+}
+
+static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_range *bad, size_t max)
+{
+	struct pool_job j = {
+		.pool = p,
+		.call = POOL_SCAN,
+		.member = v->map.member[v->best_copy],
+		.id = pool_row_id(v->id, POOL_ROWS_MAX + v->best_copy),
+	};
+	struct chunk_stat st;
+	int rc = pool_copies_stat(p, v, &st);
+
+	if (rc != 0)
+		return rc;
+	pool_jobs_run(&j, 1);
+	if (j.rc == 0)
+		return 0;
+	/* The best one is not good: is what it should have had anywhere? */
+	AUTO_FREE uint8_t *bytes = malloc(max_u64(st.len, 1));
+	uint32_t crc;
+	if (bytes == NULL)
+		return -ENOMEM;
+	rc = pool_copies_get(p, v, 0, bytes, st.len, &crc);
+	if (rc == 0)
+		return 0;
+	bad[0] = (struct store_range){.len = st.len};
+	(void)max;
+	return 1;
+}
+
+static int64_t scan_held(struct pool *p, struct chunk_id id, struct store_range *bad, size_t max)
+{
+	struct pool_view v;
+	struct pool_damage d = {0};
+	uint32_t written;
+	int rc = pool_look(p, id, &v);
+
+	if (rc != 0 && rc != -ENODATA)
+		return rc;
+	if (v.form == POOL_COPIES)
+		return scan_copies(p, &v, bad, max);
+	rc = pool_inspect(p, &v, &d);
+	int64_t lost = 0;
+	if (rc == 0 && d.lost)
+		lost = lost_ranges(&v, &d, p->record.shape.p, bad, max);
+	else if (rc == 0 && d.any && p->wanted == STORE_ONLINE)
+		/* What is damaged but not lost is good again afterwards, or next time. */
+		remake(p, &v, &d, NULL, &written);
+	pool_damage_free(&d);
+	return rc != 0 ? rc : lost;
+}
+
+int64_t pool_scan(struct store *s, struct chunk_id id, struct store_range *bad, size_t max)
+{
+	struct pool *p = pool_of(s);
+	struct pool_hold hold;
+	int rc = p->wanted == STORE_FAILED ? -EIO : 0;
+
+	if (rc == 0 && max == 0)
+		rc = -EINVAL;
+	if (rc == 0 && pool_check_id(id) != 0)
+		rc = -ENOENT;
+	if (rc == 0)
+		rc = pool_hold(p, &hold, id);
+	if (rc != 0)
+		return rc;
+	int64_t n = scan_held(p, id, bad, max);
+	pool_release(p, &hold);
+	return n;
+}
+
+/* --- patch ------------------------------------------------------------------------------------ */
+
+static void brought_free(struct brought *b)
+{
+	free(b->given);
+	for (uint32_t r = 0; r < POOL_ROWS_MAX; r++)
+		free(b->rows[r]);
+}
+
+/* Lays pieces where their row has them, and fills up what the chunk does not have. */
+static int brought_add(struct brought *b, const struct pool_view *v, uint32_t width,
+		       const struct store_pool_piece_run *run)
+{
+	const struct pool_geo *g = &v->geo;
+	uint64_t at = 0;
+	uint32_t crc = 0;
+
+	if (run->row >= g->k || run->stripes == 0 || run->first_stripe >= g->stripes ||
+	    run->stripes > g->stripes - run->first_stripe || store_data_check(&run->data) != 0)
+		return -EINVAL;
+	uint8_t **row = &b->rows[run->row];
+	if (*row == NULL)
+		*row = aligned_alloc(4096, (g->row_len + 4096) / 4096 * 4096);
+	if (*row == NULL)
+		return -ENOMEM;
+	for (uint64_t s = run->first_stripe; s < run->first_stripe + run->stripes; s++) {
+		struct store_range bytes = pool_geo_bytes(g, s, run->row);
+		uint8_t *to = *row + s * g->piece;
+		if (bytes.len > run->data.len - at)
+			return -EINVAL;
+		store_data_copy(&run->data, at, to, bytes.len);
+		crc = crc32c(crc, to, bytes.len);
+		memset(to + bytes.len, 0, pool_geo_piece(g, s) - bytes.len);
+		at += bytes.len;
+		b->given[s * width + run->row] = 1;
+	}
+	if (at != run->data.len)
+		return -EINVAL;
+	return crc == run->data.crc ? 0 : -EBADMSG;
+}
+
+static int patch_held(struct pool *p, struct chunk_id id, const struct store_pool_piece_run *runs,
+		      size_t n)
+{
+	struct pool_view v;
+	struct pool_damage d = {0};
+	struct brought b = {0};
+	uint32_t written;
+	int rc = pool_look(p, id, &v);
+
+	if (rc != 0 && rc != -ENODATA)
+		return rc;
+	if (v.form != POOL_CODED)
+		return -EINVAL;
+	rc = pool_inspect(p, &v, &d);
+	if (rc == 0 && d.any) {
+		b.given = calloc(max_u64(d.stripes, 1) * d.width, 1);
+		rc = b.given != NULL ? 0 : -ENOMEM;
+		for (size_t i = 0; rc == 0 && i < n; i++)
+			rc = brought_add(&b, &v, d.width, &runs[i]);
+		if (rc == 0)
+			rc = remake(p, &v, &d, &b, &written);
+	}
+	brought_free(&b);
+	pool_damage_free(&d);
+	return rc;
+}
+
+int store_pool_patch(struct store *s, struct chunk_id id, const struct store_pool_piece_run *runs,
+		     size_t n)
+{
+	struct pool *p = pool_of(s);
+	struct pool_hold hold;
+	int rc = pool_check_id(id);
+
+	if (rc == 0 && p->wanted != STORE_ONLINE)
+		rc = p->wanted == STORE_FAILED ? -EIO : -EROFS;
+	if (rc == 0)
+		rc = pool_hold(p, &hold, id);
+	if (rc != 0)
+		return rc;
+	rt_shield_enter();
+	rc = patch_held(p, id, runs, n);
+	rt_shield_leave();
+	pool_release(p, &hold);
+	return rc;
+}

@@ -1,0 +1,804 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Pools: where rows are, what is read when members fail, what is rebuilt, what is lost and patched. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/crc.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "rt/rt.h"
+#include "rt/sim.h"
+#include "store/fault.h"
+#include "store/mem.h"
+#include "store/pool_layout.h"
+#include "store_fixture.h"
+
+#define MEMBERS_MAX 24
+#define PIECE UINT64_C(8192)
+
+/* --- pure: geometry, labels, records, maps ---------------------------------------------------- */
+
+static void every_byte_has_one_place_in_the_rows(void **state)
+{
+	(void)state;
+	static const uint64_t lengths[] = {1, 4095, 4096, 24576, 24577, 100000, 300001, 1000000};
+	for (uint32_t k = 1; k <= 6; k++) {
+		for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+			struct pool_geo g;
+			uint64_t covered = 0;
+			pool_geo_init(&g, k, 2, PIECE, lengths[i]);
+			assert_true(g.row_len * k >= g.len);
+			assert_true(g.row_len * k < g.len + (uint64_t)k * 4096 + k);
+			for (uint64_t off = 0; off < g.len;) {
+				struct pool_spot spot = pool_geo_spot(&g, off);
+				struct store_range b =
+					pool_geo_bytes(&g, spot.row_off / PIECE, spot.row);
+				assert_true(spot.row < k && spot.run > 0);
+				assert_true(spot.row_off + spot.run <= g.row_len);
+				assert_int_equal(b.off + spot.row_off % PIECE, off);
+				off += spot.run;
+				covered += spot.run;
+			}
+			assert_int_equal(covered, g.len);
+			/* And back: pieces do not overlap and leave nothing out. */
+			uint64_t sum = 0;
+			for (uint64_t s = 0; s < g.stripes; s++)
+				for (uint32_t r = 0; r < k; r++)
+					sum += pool_geo_bytes(&g, s, r).len;
+			assert_int_equal(sum, g.len);
+		}
+	}
+	assert_true(pool_piece_for(4096, 1, STORE_CHUNK_MAX) * 1000 >= STORE_CHUNK_MAX);
+}
+
+static void labels_and_records_are_read_back_and_damage_is_refused(void **state)
+{
+	(void)state;
+	struct pool_label l = {.row = 4, .k = 3, .p = 2, .piece = PIECE, .crc = 99}, l2;
+	uint8_t label[STORE_LABEL_BYTES];
+	l.len = 123456;
+	l.pool = 42;
+	pool_label_encode(&l, label);
+	assert_int_equal(pool_label_decode(label, &l2), 0);
+	assert_true(l2.row == 4 && l2.k == 3 && l2.p == 2 && l2.piece == PIECE && l2.crc == 99 &&
+		    l2.len == 123456 && l2.pool == 42 && !l2.copy);
+	label[3] = 5; /* there are only five rows */
+	assert_int_equal(pool_label_decode(label, &l2), -EBADMSG);
+	memset(label, 0, sizeof(label));
+	assert_int_equal(pool_label_decode(label, &l2), -EBADMSG);
+
+	struct pool_record r = {
+		.shape = {.id = 7, .k = 3, .p = 2, .members = 9, .piece_bytes = PIECE},
+		.generation = 12,
+		.member = 8,
+		.event_count = 2,
+		.settled = 1,
+		.events = {{.member = 3}, {.member = 3, .replaced = true}}};
+	struct pool_record r2;
+	uint8_t bytes[POOL_RECORD_BYTES];
+	pool_record_encode(&r, bytes);
+	assert_int_equal(pool_record_decode(bytes, sizeof(bytes), &r2), 0);
+	assert_true(pool_shape_equal(&r.shape, &r2.shape) && r2.generation == 12 &&
+		    r2.member == 8 && r2.settled == 1 && r2.event_count == 2 &&
+		    r2.events[1].member == 3 && r2.events[1].replaced && !r2.events[0].replaced);
+	for (size_t at = 0; at < sizeof(bytes); at += 7) {
+		bytes[at] ^= 4;
+		assert_int_equal(pool_record_decode(bytes, sizeof(bytes), &r2), -EBADMSG);
+		bytes[at] ^= 4;
+	}
+	assert_int_equal(pool_record_decode(bytes, sizeof(bytes) - 1, &r2), -EBADMSG);
+}
+
+static void rows_of_a_chunk_are_on_different_members_whatever_happens(void **state)
+{
+	(void)state;
+	static const enum place_kind kinds[] = {PLACE_CLUSTERED, PLACE_DECLUSTERED, PLACE_OVERLAP};
+	for (size_t kind = 0; kind < ARRAY_LEN(kinds); kind++) {
+		struct pool_record r = {.shape = {.id = 5,
+						  .k = 3,
+						  .p = 2,
+						  .members = 20,
+						  .place = kinds[kind],
+						  .piece_bytes = PIECE}};
+		struct place place;
+		struct rng rng;
+		char why[128];
+		bool out[20] = {false};
+		rng_init(&rng, kind);
+		assert_int_equal(pool_place_init(&place, &r.shape, why, sizeof(why)), 0);
+		for (int step = 0; step < 60; step++) {
+			for (uint64_t b = 0; b < 200; b++) {
+				struct pool_map map;
+				uint64_t used = 0;
+				pool_map_chunk(&place, &r, (struct chunk_id){b, 1}, &map);
+				for (int row = 0; row < 5; row++) {
+					uint16_t m = map.member[row];
+					if (m == POOL_NOWHERE) {
+						assert_int_equal(kinds[kind], PLACE_CLUSTERED);
+						continue;
+					}
+					assert_true(m < 20 && !out[m]);
+					assert_true((used & UINT64_C(1) << m) == 0);
+					used |= UINT64_C(1) << m;
+				}
+			}
+			/* Give up one, or replace one that is out; never too many at once. */
+			uint16_t m = (uint16_t)rng_below(&rng, 20);
+			int down = 0;
+			for (int i = 0; i < 20; i++)
+				down += out[i];
+			if (!out[m] && down >= 4)
+				continue;
+			r.events[r.event_count++] =
+				(struct pool_event){.member = m, .replaced = out[m]};
+			out[m] = !out[m];
+		}
+	}
+}
+
+static void an_event_moves_only_the_rows_it_must(void **state)
+{
+	(void)state;
+	struct pool_record r = {.shape = {.id = 5,
+					  .k = 3,
+					  .p = 2,
+					  .members = 20,
+					  .place = PLACE_DECLUSTERED,
+					  .piece_bytes = PIECE}};
+	struct place place;
+	char why[128];
+	unsigned load[20] = {0}, spare[20] = {0}, moved = 0;
+	assert_int_equal(pool_place_init(&place, &r.shape, why, sizeof(why)), 0);
+	for (uint64_t b = 0; b < 4000; b++) {
+		struct pool_map before, after, back;
+		struct chunk_id id = {.block = b, .index = 3};
+		r.event_count = 0;
+		pool_map_chunk(&place, &r, id, &before);
+		r.events[0] = (struct pool_event){.member = 6};
+		r.events[1] = (struct pool_event){.member = 6, .replaced = true};
+		r.event_count = 1;
+		pool_map_chunk(&place, &r, id, &after);
+		r.event_count = 2;
+		pool_map_chunk(&place, &r, id, &back);
+		for (int row = 0; row < 5; row++) {
+			load[before.member[row]]++;
+			assert_int_equal(back.member[row], before.member[row]);
+			assert_int_equal(after.moved[row], before.member[row] == 6);
+			if (before.member[row] != 6) {
+				assert_int_equal(after.member[row], before.member[row]);
+			} else {
+				spare[after.member[row]]++;
+				moved++;
+			}
+		}
+	}
+	/* All members have about the same, and about the same of what one had. */
+	for (int m = 0; m < 20; m++) {
+		assert_true(load[m] > 800 && load[m] < 1200);
+		assert_true(m == 6 ? spare[m] == 0 : spare[m] > moved / 19 / 2);
+	}
+}
+
+/* --- pools over members that can be made to fail ---------------------------------------------- */
+
+struct rig {
+	struct store_pool_shape shape;
+	struct store *pool;
+	struct store *fault[MEMBERS_MAX];
+	struct store *mem[MEMBERS_MAX];
+};
+
+static struct store *rig_member(struct rig *r, uint32_t m)
+{
+	CHECK_EQ(store_mem_open(64 * MIB, &r->mem[m]), 0);
+	CHECK_EQ(store_fault_open_take(r->mem[m], &r->fault[m]), 0);
+	return r->fault[m];
+}
+
+static void rig_open(struct rig *r, enum place_kind place, uint32_t members, uint32_t k, uint32_t p)
+{
+	*r = (struct rig){.shape = {.id = 9,
+				    .k = k,
+				    .p = p,
+				    .members = members,
+				    .place = place,
+				    .piece_bytes = PIECE}};
+	for (uint32_t m = 0; m < members; m++)
+		rig_member(r, m);
+	CHECK_EQ(store_pool_format(&r->shape, r->fault), 0);
+	CHECK_EQ(store_pool_open_take(&r->shape, r->fault, &r->pool), 0);
+}
+
+/* From now on every call of this member fails, or none does. */
+static void rig_down(struct rig *r, uint32_t m, bool down)
+{
+	struct store_fault f = {.calls = STORE_CALL_ALL, .nth = down, .from_there = true};
+	f.rc = -EIO;
+	store_fault_set(r->fault[m], &f);
+}
+
+static uint64_t len_of(uint32_t chunk)
+{
+	static const uint64_t lengths[] = {100000, 0, 1, 8192, 24576, 123457, 4096, 50000};
+	return lengths[chunk % ARRAY_LEN(lengths)];
+}
+
+static struct chunk_id id_of(uint32_t chunk)
+{
+	return (struct chunk_id){.block = 1000 + chunk / 3, .index = chunk % 3};
+}
+
+static void rig_fill(struct rig *r, uint32_t chunks)
+{
+	for (uint32_t c = 0; c < chunks; c++)
+		CHECK_EQ(text_put(r->pool, id_of(c), c, len_of(c), false, 0), 0);
+}
+
+/* Reads all, in different ways; how many are lost. */
+static uint32_t rig_check(struct rig *r, uint32_t chunks)
+{
+	uint32_t lost = 0;
+	for (uint32_t c = 0; c < chunks; c++) {
+		uint64_t len = len_of(c);
+		int rc = text_get(r->pool, id_of(c), c, 0, len, 0);
+		CHECK(rc == 0 || rc == -ENODATA || rc == -EIO);
+		lost += rc != 0;
+		if (rc != 0)
+			continue;
+		CHECK_EQ(text_get(r->pool, id_of(c), c, len / 3, len / 2, 5), 0);
+		CHECK_EQ(text_get(r->pool, id_of(c), c, len / 2, len > 0, 1), 0);
+	}
+	return lost;
+}
+
+static uint32_t rig_count(struct rig *r)
+{
+	struct store_cursor at = {0};
+	struct chunk_id ids[17];
+	int64_t n;
+	uint32_t total = 0;
+	while ((n = store_list(r->pool, &at, ids, ARRAY_LEN(ids))) > 0)
+		total += (uint32_t)n;
+	CHECK_EQ(n, 0);
+	return total;
+}
+
+static void in_sim(void (*main)(void *), void *arg)
+{
+	struct sim_config config;
+	sim_config_init(&config, 1, 0);
+	struct sim *s = sim_open(&config);
+	struct sim_node *n = sim_node_add(s, "n1", 0);
+	sim_node_start(n, main, arg);
+	sim_run(s, NS_PER_S * 3600 * 24);
+	assert_false(sim_node_running(n));
+	sim_close(s);
+}
+
+/* --- reading while members are down ----------------------------------------------------------- */
+
+static void read_degraded(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
+	rig_fill(&r, 12);
+	for (unsigned set = 0; set < 32; set++) {
+		unsigned down = (unsigned)__builtin_popcount(set);
+		for (uint32_t m = 0; m < 5; m++)
+			rig_down(&r, m, (set >> m & 1) != 0);
+		uint32_t lost = rig_check(&r, 12);
+		/* Beyond that only short chunks, whose bytes are in rows that are left. */
+		CHECK(down <= 2 ? lost == 0 : lost >= 6);
+		if (down <= 2)
+			CHECK_EQ(rig_count(&r), 12);
+	}
+	store_close(r.pool);
+}
+
+static void any_p_members_may_be_down(void **state)
+{
+	(void)state;
+	in_sim(read_degraded, NULL);
+}
+
+static void write_degraded(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_pool_progress pr;
+	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
+	rig_down(&r, 1, true);
+	rig_down(&r, 4, true);
+	rig_fill(&r, 12);
+	CHECK_EQ(rig_check(&r, 12), 0);
+	CHECK_EQ(text_put(r.pool, id_of(3), 3, len_of(3), false, 0), -EEXIST);
+	rig_down(&r, 2, true);
+	/* Two of three rows do not make a chunk. */
+	CHECK_EQ(text_put(r.pool, (struct chunk_id){1, 1}, 1, 5000, false, 0), -EIO);
+	for (uint32_t m = 0; m < 5; m++)
+		rig_down(&r, m, false);
+	struct chunk_stat st;
+	CHECK_EQ(store_stat(r.pool, (struct chunk_id){1, 1}, &st), -ENOENT);
+	/* Reading completes what was missing: then others may go. */
+	CHECK_EQ(rig_check(&r, 12), 0);
+	rig_down(&r, 0, true);
+	rig_down(&r, 3, true);
+	CHECK_EQ(rig_check(&r, 12), 0);
+	rig_down(&r, 0, false);
+	rig_down(&r, 3, false);
+	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
+	CHECK_EQ(pr.rebuilt, 0);
+	store_close(r.pool);
+}
+
+static void chunks_put_while_members_are_down_are_completed(void **state)
+{
+	(void)state;
+	in_sim(write_degraded, NULL);
+}
+
+static void delete_degraded(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct chunk_stat st;
+	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
+	rig_fill(&r, 6);
+	CHECK_EQ(text_put(r.pool, (struct chunk_id){7, 7}, 7, 1000, true, 50000), 0);
+	uint32_t one = (uint32_t)store_pool_where(r.pool, (struct chunk_id){7, 7}, 0);
+	uint32_t two = (uint32_t)store_pool_where(r.pool, (struct chunk_id){7, 7}, 1);
+	rig_down(&r, one, true);
+	rig_down(&r, two, true);
+	for (uint32_t c = 0; c < 6; c++)
+		CHECK_EQ(store_delete(r.pool, id_of(c)), 0);
+	/* Copies: two of three are on these members, and might come back. */
+	CHECK_EQ(store_delete(r.pool, (struct chunk_id){7, 7}), -EIO);
+	rig_down(&r, one, false);
+	rig_down(&r, two, false);
+	/* What the two still have is rubbish. */
+	for (uint32_t c = 0; c < 6; c++)
+		CHECK_EQ(store_stat(r.pool, id_of(c), &st), -ENOENT);
+	store_delete(r.pool, (struct chunk_id){7, 7});
+	CHECK_EQ(rig_count(&r), 0);
+	/* And is no hindrance, even to other bytes. */
+	for (uint32_t c = 0; c < 6; c++) {
+		CHECK_EQ(text_put(r.pool, id_of(c), c + 50, 60000, false, 0), 0);
+		CHECK_EQ(text_get(r.pool, id_of(c), c + 50, 0, 60000, 0), 0);
+	}
+	rig_down(&r, 0, true);
+	rig_down(&r, 1, true);
+	CHECK_EQ(text_get(r.pool, id_of(0), 50, 0, 60000, 0), 0);
+	/* Three may still have rows: that would be a chunk. */
+	rig_down(&r, 2, true);
+	CHECK_EQ(store_delete(r.pool, id_of(0)), -EIO);
+	store_close(r.pool);
+}
+
+static void deleted_stays_deleted_when_members_come_back(void **state)
+{
+	(void)state;
+	in_sim(delete_degraded, NULL);
+}
+
+/* --- rebuilding ------------------------------------------------------------------------------- */
+
+static void rebuild_spare(void *arg)
+{
+	enum place_kind place = *(enum place_kind *)arg;
+	const uint32_t chunks = 40;
+	struct rig r;
+	struct store_pool_progress pr;
+	rig_open(&r, place, 13, 3, 2);
+	rig_fill(&r, chunks);
+	CHECK_EQ(text_put(r.pool, (struct chunk_id){7, 7}, 7, 1000, true, 50000), 0);
+	/* One after the other, until few are left: each time into the spare space of the rest. */
+	for (uint32_t gone = 0; gone < 6; gone++) {
+		uint32_t m = gone * 2;
+		CHECK_EQ(store_pool_fail(r.pool, m), 0);
+		CHECK_EQ(store_pool_fail(r.pool, m), -EALREADY);
+		CHECK_EQ(rig_check(&r, chunks), 0);
+		CHECK_EQ(store_pool_rebuild(r.pool, 1 + gone * 3, &pr), 0);
+		CHECK(pr.rebuilt > 0 && pr.lost == 0 && pr.failed == 0);
+		CHECK_EQ(rig_check(&r, chunks), 0);
+		CHECK_EQ(rig_count(&r), chunks + 1);
+		CHECK_EQ(text_get(r.pool, (struct chunk_id){7, 7}, 7, 0, 1000, 0), 0);
+		CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
+		CHECK_EQ(pr.rebuilt, 0);
+	}
+	/* Two more may be down without harm: the rebuilt rows are good ones. */
+	rig_down(&r, 1, true);
+	rig_down(&r, 3, true);
+	CHECK_EQ(rig_check(&r, chunks), 0);
+	rig_down(&r, 1, false);
+	rig_down(&r, 3, false);
+	/* A new disk in place of one that was given up: its rows come home. */
+	CHECK_EQ(store_pool_replace_take(r.pool, 4, rig_member(&r, 4)), 0);
+	CHECK_EQ(rig_check(&r, chunks), 0);
+	CHECK_EQ(store_pool_rebuild(r.pool, 8, &pr), 0);
+	CHECK(pr.rebuilt > 0);
+	CHECK_EQ(rig_check(&r, chunks), 0);
+	store_close(r.pool);
+}
+
+static void a_member_is_rebuilt_into_spare_space(void **state)
+{
+	(void)state;
+	enum place_kind kinds[] = {PLACE_DECLUSTERED, PLACE_OVERLAP};
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		in_sim(rebuild_spare, &kinds[i]);
+}
+
+static void rebuild_replacement(void *arg)
+{
+	(void)arg;
+	const uint32_t chunks = 30;
+	struct rig r;
+	struct store_pool_progress pr;
+	rig_open(&r, PLACE_CLUSTERED, 10, 3, 2);
+	rig_fill(&r, chunks);
+	for (uint32_t m = 0; m < 10; m += 3) {
+		struct store *fresh = rig_member(&r, m);
+		CHECK_EQ(store_pool_replace_take(r.pool, m, fresh), -EBUSY);
+		CHECK_EQ(store_pool_fail(r.pool, m), 0);
+		CHECK_EQ(rig_check(&r, chunks), 0);
+		/* Nowhere to go yet. */
+		CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -EIO);
+		CHECK(pr.failed > 0 && pr.rebuilt == 0);
+		CHECK_EQ(store_pool_replace_take(r.pool, m, fresh), 0);
+		CHECK_EQ(rig_check(&r, chunks), 0);
+		CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
+		CHECK(pr.rebuilt > 0);
+		CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
+		CHECK_EQ(pr.rebuilt, 0);
+		CHECK_EQ(rig_check(&r, chunks), 0);
+	}
+	CHECK_EQ(store_pool_fail(r.pool, 10), -EINVAL);
+	CHECK_EQ(store_pool_replace_take(r.pool, 10, r.fault[0]), -EINVAL);
+	store_close(r.pool);
+}
+
+static void a_member_is_rebuilt_onto_its_replacement(void **state)
+{
+	(void)state;
+	in_sim(rebuild_replacement, NULL);
+}
+
+struct rebuilding {
+	struct rig *r;
+	struct store_pool_progress pr;
+	int rc;
+};
+
+static void rebuild_fiber(void *arg)
+{
+	struct rebuilding *b = arg;
+	b->rc = store_pool_rebuild(b->r->pool, 1, &b->pr);
+}
+
+/* How many rows of a chunk are where they belong. */
+static uint32_t rows_there(struct rig *r, uint32_t c)
+{
+	uint32_t n = 0;
+	for (uint32_t row = 0; row < r->shape.k + r->shape.p; row++) {
+		struct chunk_stat st;
+		int m = store_pool_where(r->pool, id_of(c), row);
+		n += m >= 0 && store_stat(r->mem[m], pool_row_id(id_of(c), row), &st) == 0;
+	}
+	return n;
+}
+
+/* Stopped when there was time for the chunks with two losses, it has rebuilt those. */
+static void rebuild_in_order(void *arg)
+{
+	(void)arg;
+	const uint32_t chunks = 60;
+	struct rig r;
+	uint32_t two = 0, one = 0;
+	rig_open(&r, PLACE_DECLUSTERED, 12, 3, 2);
+	rig_fill(&r, chunks);
+	struct rebuilding b = {.r = &r};
+	struct rt_fiber *f;
+	CHECK_EQ(store_pool_fail(r.pool, 2), 0);
+	CHECK_EQ(store_pool_fail(r.pool, 5), 0);
+	for (uint32_t c = 0; c < chunks; c++) {
+		two += rows_there(&r, c) == 3;
+		one += rows_there(&r, c) == 4;
+	}
+	CHECK(two > 3 && one > 10);
+	for (uint32_t m = 0; m < 12; m++) {
+		struct store_fault slow = {.calls = STORE_CALL_PUT, .nth = 1, .from_there = true};
+		slow.delay_ns = 10 * NS_PER_MS;
+		if (m != 2 && m != 5)
+			store_fault_set(r.fault[m], &slow);
+	}
+	CHECK_EQ(rt_spawn(&f, "rebuild", rebuild_fiber, &b), 0);
+	while (b.pr.rebuilt < 2 * (uint64_t)two)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	rt_cancel(f);
+	rt_join(f);
+	CHECK_EQ(b.rc, -ECANCELED);
+	for (uint32_t c = 0; c < chunks; c++)
+		CHECK(rows_there(&r, c) >= 4);
+	rebuild_fiber(&b);
+	CHECK_EQ(b.rc, 0);
+	CHECK(b.pr.rebuilt + 2 >= one && b.pr.lost == 0);
+	for (uint32_t c = 0; c < chunks; c++)
+		CHECK_EQ(rows_there(&r, c), 5);
+	CHECK_EQ(rig_check(&r, chunks), 0);
+	store_close(r.pool);
+}
+
+static void chunks_with_the_most_losses_are_rebuilt_first(void **state)
+{
+	(void)state;
+	in_sim(rebuild_in_order, NULL);
+}
+
+/* --- more than the code bears ------------------------------------------------------------------ */
+
+/* What the layer above would do: bring just as many data rows of each lost stripe as are needed. */
+static uint64_t bring(struct rig *r, const struct store_pool_loss *l, size_t n, uint32_t text)
+{
+	struct store_pool_piece_run runs[POOL_CHUNK_LOSSES_MAX * 4] = {0};
+	struct iovec piece[POOL_CHUNK_LOSSES_MAX * 4];
+	size_t count = 0;
+	uint64_t total = 0;
+	for (size_t i = 0; i < n; i++) {
+		uint32_t brought = 0;
+		for (uint32_t row = 0; row < l[i].k && brought < l[i].need; row++) {
+			if ((l[i].lost[0] >> row & 1) == 0)
+				continue;
+			uint8_t *buf = malloc(l[i].stripes * l[i].piece_bytes + 1);
+			uint64_t len = 0;
+			CHECK(buf != NULL);
+			for (uint64_t s = l[i].first_stripe; s < l[i].first_stripe + l[i].stripes;
+			     s++) {
+				struct store_range b = store_pool_piece(&l[i], s, row);
+				text_fill(text, b.off, buf + len, b.len);
+				len += b.len;
+			}
+			runs[count] = (struct store_pool_piece_run){
+				.row = row,
+				.first_stripe = l[i].first_stripe,
+				.stripes = l[i].stripes,
+				.data = store_data_of(&piece[count], buf, len, crc32c(0, buf, len)),
+			};
+			count++;
+			brought++;
+			total += len;
+		}
+		CHECK_EQ(brought, l[i].need);
+	}
+	CHECK(count > 0);
+	/* With one piece too few, or a wrong byte, nothing happens. */
+	CHECK_EQ(store_pool_patch(r->pool, l->id, runs, count - 1), -ENODATA);
+	if (runs[0].data.len > 0) {
+		((uint8_t *)piece[0].iov_base)[0] ^= 1;
+		CHECK_EQ(store_pool_patch(r->pool, l->id, runs, count), -EBADMSG);
+		runs[0].data.crc = crc32c(0, piece[0].iov_base, runs[0].data.len);
+		CHECK_EQ(store_pool_patch(r->pool, l->id, runs, count), -EBADMSG);
+		((uint8_t *)piece[0].iov_base)[0] ^= 1;
+		runs[0].data.crc = crc32c(0, piece[0].iov_base, runs[0].data.len);
+	}
+	CHECK_EQ(store_pool_patch(r->pool, l->id, runs, count), 0);
+	for (size_t i = 0; i < count; i++)
+		free(piece[i].iov_base);
+	return total;
+}
+
+static uint32_t chunk_of(struct chunk_id id)
+{
+	return (uint32_t)(id.block - 1000) * 3 + id.index;
+}
+
+static void lose_and_patch(void *arg)
+{
+	enum place_kind place = *(enum place_kind *)arg;
+	const uint32_t chunks = 60;
+	struct rig r;
+	struct store_pool_progress pr;
+	struct store_pool_loss *l = calloc(64, sizeof(*l));
+	struct store_cursor at = {0};
+	uint64_t brought = 0, whole = 0;
+	uint32_t seen = 0;
+	int64_t n;
+	CHECK(l != NULL);
+	rig_open(&r, place, place == PLACE_CLUSTERED ? 10 : 11, 3, 2);
+	rig_fill(&r, chunks);
+	/* Four of a cluster of five, or four of eleven. */
+	for (uint32_t m = 0; m < 4; m++)
+		CHECK_EQ(store_pool_fail(r.pool, m), 0);
+	for (uint32_t m = 0; m < 4 && place == PLACE_CLUSTERED; m++)
+		CHECK_EQ(store_pool_replace_take(r.pool, m, rig_member(&r, m)), 0);
+	uint32_t lost = rig_check(&r, chunks);
+	CHECK(lost > 0 && lost < chunks);
+	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -ENODATA);
+	/* Chunks without a byte are not lost: the label of any row is all there is. */
+	CHECK(pr.lost > 0 && pr.lost <= lost);
+	CHECK_EQ(rig_check(&r, chunks), pr.lost);
+	/* It is listed, chunk by chunk, and comes back piece by piece. */
+	while ((n = store_pool_losses(r.pool, &at, l, 64)) > 0) {
+		for (int64_t i = 0, end; i < n; i = end) {
+			for (end = i + 1; end < n && chunk_id_equal(l[i].id, l[end].id); end++)
+				;
+			uint32_t c = chunk_of(l[i].id);
+			CHECK(c < chunks);
+			CHECK_EQ(l[i].chunk_len, len_of(c));
+			CHECK(l[i].lost_rows >= 3 && l[i].need == l[i].lost_rows - 2);
+			brought += bring(&r, l + i, (size_t)(end - i), c);
+			whole += len_of(c);
+			CHECK_EQ(text_get(r.pool, id_of(c), c, 0, len_of(c), 0), 0);
+			seen++;
+		}
+	}
+	CHECK_EQ(n, 0);
+	CHECK(seen > 0 && brought < whole);
+	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
+	CHECK_EQ(rig_check(&r, chunks), 0);
+	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
+	CHECK_EQ(pr.rebuilt, 0);
+	at = (struct store_cursor){0};
+	CHECK_EQ(store_pool_losses(r.pool, &at, l, 64), 0);
+	CHECK_EQ(store_pool_losses(r.pool, &at, l, POOL_CHUNK_LOSSES_MAX - 1), -EINVAL);
+	free(l);
+	store_close(r.pool);
+}
+
+static void what_is_lost_is_listed_and_comes_back_by_patches(void **state)
+{
+	(void)state;
+	enum place_kind kinds[] = {PLACE_CLUSTERED, PLACE_DECLUSTERED};
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		in_sim(lose_and_patch, &kinds[i]);
+}
+
+/* --- rot -------------------------------------------------------------------------------------- */
+
+static void flip_row(struct rig *r, uint32_t chunk, uint32_t row, uint64_t off)
+{
+	int m = store_pool_where(r->pool, id_of(chunk), row);
+	CHECK(m >= 0);
+	CHECK_EQ(store_mem_flip(r->mem[m], pool_row_id(id_of(chunk), row), off, 3), 0);
+}
+
+static void rot(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_range bad[4];
+	struct store_cursor at = {0};
+	struct store_pool_loss *l = calloc(64, sizeof(*l));
+	struct store_info info;
+	CHECK(l != NULL);
+	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
+	rig_fill(&r, 6); /* chunk 5: 123457 bytes, six stripes, rows of 41 KiB in units of 16 KiB */
+	flip_row(&r, 5, 0, 100);
+	flip_row(&r, 5, 1, 20000);
+	flip_row(&r, 5, 2, 40000);
+	flip_row(&r, 5, 4, 100);
+	CHECK_EQ(text_get(r.pool, id_of(5), 5, 0, len_of(5), 0), 0);
+	store_info(r.pool, &info);
+	CHECK(info.checksum_errors > 0);
+	/* No stripe has more than two: a scan finds and heals. */
+	CHECK_EQ(store_scan(r.pool, id_of(5), bad, 4), 0);
+	for (uint32_t row = 0; row < 5; row++) {
+		int m = store_pool_where(r.pool, id_of(5), row);
+		CHECK_EQ(store_scan(r.mem[m], pool_row_id(id_of(5), row), bad, 4), 0);
+	}
+	/* Three rows of the first two stripes: these are lost, no more. */
+	flip_row(&r, 5, 0, 100);
+	flip_row(&r, 5, 1, 8000);
+	flip_row(&r, 5, 3, 16000);
+	CHECK_EQ(text_get(r.pool, id_of(5), 5, 0, len_of(5), 0), -ENODATA);
+	CHECK_EQ(text_get(r.pool, id_of(5), 5, 6 * PIECE, len_of(5) - 6 * PIECE, 0), 0);
+	CHECK_EQ(text_get(r.pool, id_of(5), 5, 2 * PIECE, PIECE, 0), 0);
+	CHECK_EQ(store_scan(r.pool, id_of(5), bad, 4), 2);
+	CHECK(bad[0].off == 0 && bad[0].len == 2 * PIECE);
+	CHECK(bad[1].off == 3 * PIECE && bad[1].len == 2 * PIECE);
+	/* All rows are there, so a quick look does not see it; a patch needs one row of two stripes. */
+	CHECK_EQ(store_pool_losses(r.pool, &at, l, 64), 0);
+	uint8_t bytes[2 * PIECE];
+	struct iovec piece;
+	text_fill(5, 0, bytes, PIECE);
+	text_fill(5, 3 * PIECE, bytes + PIECE, PIECE);
+	struct store_pool_piece_run run = {
+		.row = 0,
+		.first_stripe = 0,
+		.stripes = 2,
+		.data = store_data_of(&piece, bytes, sizeof(bytes),
+				      crc32c(0, bytes, sizeof(bytes))),
+	};
+	CHECK_EQ(store_pool_patch(r.pool, id_of(5), &run, 1), 0);
+	CHECK_EQ(text_get(r.pool, id_of(5), 5, 0, len_of(5), 0), 0);
+	CHECK_EQ(store_scan(r.pool, id_of(5), bad, 4), 0);
+	free(l);
+	store_close(r.pool);
+}
+
+static void rot_is_healed_stripe_by_stripe(void **state)
+{
+	(void)state;
+	in_sim(rot, NULL);
+}
+
+/* --- members and records ---------------------------------------------------------------------- */
+
+static void reopen(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store *m[6], *s;
+	struct store_pool_shape shape = {.id = 3, .k = 3, .p = 2, .members = 6};
+	shape.place = PLACE_DECLUSTERED;
+	for (int i = 0; i < 6; i++)
+		m[i] = rig_member(&r, (uint32_t)i);
+	CHECK_EQ(store_pool_open_take(&shape, m, &s), -ENODATA);
+	CHECK_EQ(store_pool_format(&shape, m), 0);
+	CHECK_EQ(store_pool_format(&shape, m), 0);
+	struct store_pool_shape other = shape;
+	other.id = 4;
+	CHECK_EQ(store_pool_format(&other, m), -EEXIST);
+	CHECK_EQ(store_pool_open_take(&other, m, &s), -ESTALE);
+	other = shape;
+	other.piece_bytes = 4096;
+	CHECK_EQ(store_pool_open_take(&other, m, &s), -EBADMSG);
+	/* Members in each other's place. */
+	struct store *t = m[1];
+	m[1] = m[2];
+	m[2] = t;
+	CHECK_EQ(store_pool_open_take(&shape, m, &s), -ESTALE);
+	m[2] = m[1];
+	m[1] = t;
+	CHECK_EQ(store_pool_open_take(&shape, m, &s), 0);
+	CHECK_EQ(text_put(s, id_of(0), 0, 50000, false, 0), 0);
+	CHECK_EQ(text_put(s, (struct chunk_id){.block = POOL_RECORD_BLOCK}, 0, 50, false, 0),
+		 -EINVAL);
+	CHECK_EQ(text_put(s, (struct chunk_id){.index = POOL_INDEX_MAX + 1}, 0, 50, false, 0),
+		 -EINVAL);
+	store_close(s);
+	struct store_pool_shape bad[5];
+	for (int i = 0; i < 5; i++)
+		bad[i] = shape;
+	bad[0].k = 0;
+	bad[1].p = 0;
+	bad[2].members = 4;
+	bad[3].piece_bytes = 1000;
+	bad[4].p = POOL_PARITY_MAX + 1;
+	for (int i = 0; i < 5; i++)
+		CHECK_EQ(store_pool_format(&bad[i], m), -EINVAL);
+}
+
+static void a_pool_knows_its_members(void **state)
+{
+	(void)state;
+	in_sim(reopen, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_byte_has_one_place_in_the_rows),
+		cmocka_unit_test(labels_and_records_are_read_back_and_damage_is_refused),
+		cmocka_unit_test(rows_of_a_chunk_are_on_different_members_whatever_happens),
+		cmocka_unit_test(an_event_moves_only_the_rows_it_must),
+		cmocka_unit_test(any_p_members_may_be_down),
+		cmocka_unit_test(chunks_put_while_members_are_down_are_completed),
+		cmocka_unit_test(deleted_stays_deleted_when_members_come_back),
+		cmocka_unit_test(a_member_is_rebuilt_into_spare_space),
+		cmocka_unit_test(a_member_is_rebuilt_onto_its_replacement),
+		cmocka_unit_test(chunks_with_the_most_losses_are_rebuilt_first),
+		cmocka_unit_test(what_is_lost_is_listed_and_comes_back_by_patches),
+		cmocka_unit_test(rot_is_healed_stripe_by_stripe),
+		cmocka_unit_test(a_pool_knows_its_members),
+	};
+	log_set_level(LOG_OFF);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -99,12 +99,11 @@ static int file_name(struct dir_store *d, const char *tmp, struct chunk_id id)
 
 	dir_chunk_path(d, id, path);
 	int rc = dir_note(d, rt_rename(tmp, path));
-	if (rc != 0) {
+	if (rc != 0)
 		rt_unlink(tmp);
-		return rc;
-	}
-	rc = dir_fan_sync(d, chunk_fan(id, d->super.fan_bits));
-	/* A name that may not last must not be shown to anybody. */
+	else
+		rc = dir_fan_sync(d, chunk_fan(id, d->super.fan_bits));
+	/* A name that may not last must not be shown to anybody, even if only the answer failed. */
 	if (rc != 0)
 		rt_unlink(path);
 	return rc;

@@ -24,6 +24,7 @@
 
 #include "base/crc.h"
 #include "base/hash.h"
+#include "base/le.h"
 #include "code/perm.h"
 
 #define PAGE 4096
@@ -80,41 +81,6 @@ struct store_range pool_geo_bytes(const struct pool_geo *g, uint64_t stripe, uin
 	uint64_t left = off < g->len ? g->len - off : 0;
 
 	return (struct store_range){.off = off, .len = min_u64(piece, left)};
-}
-
-/* --- little-endian fields --------------------------------------------------------------------- */
-
-static void put_u16(uint8_t *at, uint16_t v)
-{
-	at[0] = (uint8_t)v;
-	at[1] = (uint8_t)(v >> 8);
-}
-
-static void put_u32(uint8_t *at, uint32_t v)
-{
-	put_u16(at, (uint16_t)v);
-	put_u16(at + 2, (uint16_t)(v >> 16));
-}
-
-static void put_u64(uint8_t *at, uint64_t v)
-{
-	put_u32(at, (uint32_t)v);
-	put_u32(at + 4, (uint32_t)(v >> 32));
-}
-
-static uint16_t get_u16(const uint8_t *at)
-{
-	return (uint16_t)(at[0] | at[1] << 8);
-}
-
-static uint32_t get_u32(const uint8_t *at)
-{
-	return get_u16(at) | (uint32_t)get_u16(at + 2) << 16;
-}
-
-static uint64_t get_u64(const uint8_t *at)
-{
-	return get_u32(at) | (uint64_t)get_u32(at + 4) << 32;
 }
 
 /* --- labels ----------------------------------------------------------------------------------- */

@@ -128,7 +128,7 @@ static bool look(struct script *sc, struct store *s, unsigned chunk, struct seen
 	if (rt_cancelled())
 		return false;
 	SCRIPT_CHECK(sc, rc == 0 || sc->may_fail);
-	SCRIPT_CHECK(sc, rc != -EBADMSG);
+	SCRIPT_CHECK(sc, sc->may_lie || (rc != -EBADMSG && rc <= 0));
 	return rc == 0;
 }
 

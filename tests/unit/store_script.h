@@ -26,6 +26,7 @@ struct script {
 	uint64_t seed;
 	uint32_t open_chunks_max;
 	bool may_fail;    /* operations may return errors */
+	bool may_lie;     /* reads of the medium may be wrong, so that chunks look damaged */
 	const char *what; /* for a message */
 	uint64_t number;
 	/* called by the process, life 1, 2, ... */

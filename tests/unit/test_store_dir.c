@@ -332,6 +332,44 @@ static void a_scan_says_which_ranges_are_damaged(void **state)
 	with_disk(1, two_bad_units);
 }
 
+/* From its seal on a chunk lives by either slot, however the process ends. */
+static void look_at_slots(const char *path)
+{
+	char name[256];
+	struct rt_file *f;
+	uint8_t *bytes = malloc(CHUNK_SLOTS_BYTES);
+	struct chunk_head *heads = malloc(2 * sizeof(*heads));
+	struct chunk_slots slots;
+	CHECK(bytes != NULL && heads != NULL);
+	must_format(path);
+	struct store *s = must_open(path);
+	name_of(name, path, A);
+	for (unsigned step = 0; step < 3; step++) {
+		if (step == 0)
+			CHECK_EQ(text_put(s, A, 1, 5000, true, 100000), 0);
+		else if (step == 1)
+			CHECK_EQ(text_append(s, A, 1, 1, 5000, 9000), 0);
+		else
+			CHECK_EQ(store_seal(s, A, 1, 13000), 0);
+		CHECK_EQ(rt_file_open(&f, name, RT_READ), 0);
+		CHECK_EQ(rt_file_read(f, bytes, CHUNK_SLOTS_BYTES, 0), CHUNK_SLOTS_BYTES);
+		rt_file_close(f);
+		CHECK_EQ(chunk_slots_decode(bytes, CHUNK_SLOTS_BYTES, A, 4, heads, &slots), 0);
+		CHECK_EQ(slots.settled, step != 1);
+		CHECK_EQ(slots.newest->seq, step + 1);
+		CHECK_EQ(slots.newest->sealed, step == 2);
+	}
+	store_close(s);
+	free(heads);
+	free(bytes);
+}
+
+static void a_sealed_chunk_is_in_both_slots(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, look_at_slots);
+}
+
 /* Both slots bad: nothing of the chunk is believed, but it can be deleted and put again. */
 static void lose_both_slots(struct script *sc, uint64_t life)
 {
@@ -599,6 +637,7 @@ int main(void)
 		cmocka_unit_test(more_chunks_are_used_than_files_may_be_open),
 		cmocka_unit_test(a_flipped_bit_is_found_in_its_unit),
 		cmocka_unit_test(a_scan_says_which_ranges_are_damaged),
+		cmocka_unit_test(a_sealed_chunk_is_in_both_slots),
 		cmocka_unit_test(a_chunk_without_a_good_head_is_refused),
 		cmocka_unit_test(a_file_that_was_cut_or_is_not_ours_is_refused),
 		cmocka_unit_test(misdirected_sectors_are_found),

@@ -27,6 +27,7 @@ static struct {
 	uint64_t fail_at; /* 0: none */
 	int rc;
 	bool after; /* it has its effect all the same */
+	bool lie;   /* a read goes well, but a bit is wrong; other calls are left alone */
 	bool hit;
 	bool was_sync;
 } injector;
@@ -40,22 +41,39 @@ static bool strikes(bool sync)
 	return true;
 }
 
-#define INJECT(type, name, params, args)                     \
-	type __real_##name params;                           \
-	type __wrap_##name params;                           \
-	type __wrap_##name params                            \
-	{                                                    \
-		if (!strikes(strstr(#name, "sync") != NULL)) \
-			return __real_##name args;           \
-		if (injector.after)                          \
-			__real_##name args;                  \
-		return injector.rc;                          \
+#define INJECT(type, name, params, args)                                     \
+	type __real_##name params;                                           \
+	type __wrap_##name params;                                           \
+	type __wrap_##name params                                            \
+	{                                                                    \
+		if (!strikes(strstr(#name, "sync") != NULL) || injector.lie) \
+			return __real_##name args;                           \
+		if (injector.after)                                          \
+			__real_##name args;                                  \
+		return injector.rc;                                          \
 	}
 
-INJECT(int64_t, rt_file_readv,
-       (struct rt_file * f, const struct iovec *iov, int n, uint64_t offset), (f, iov, n, offset))
-INJECT(int64_t, rt_file_read, (struct rt_file * f, void *buf, size_t len, uint64_t offset),
-       (f, buf, len, offset))
+/* Reads can also lie. */
+int64_t __real_rt_file_readv(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset);
+int64_t __wrap_rt_file_readv(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset);
+int64_t __wrap_rt_file_readv(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset)
+{
+	bool struck = strikes(false);
+	int64_t got = struck && !injector.after && !injector.lie
+			      ? injector.rc
+			      : __real_rt_file_readv(f, iov, n, offset);
+	if (struck && injector.lie && got > 0)
+		((uint8_t *)iov[0].iov_base)[iov[0].iov_len / 2] ^= 0x40;
+	return struck && !injector.lie ? injector.rc : got;
+}
+
+int64_t __wrap_rt_file_read(struct rt_file *f, void *buf, size_t len, uint64_t offset);
+int64_t __wrap_rt_file_read(struct rt_file *f, void *buf, size_t len, uint64_t offset)
+{
+	struct iovec iov = {.iov_base = buf, .iov_len = len};
+	return __wrap_rt_file_readv(f, &iov, 1, offset);
+}
+
 INJECT(int, rt_file_writev, (struct rt_file * f, const struct iovec *iov, int n, uint64_t offset),
        (f, iov, n, offset))
 INJECT(int, rt_file_write, (struct rt_file * f, const void *buf, size_t len, uint64_t offset),
@@ -76,7 +94,9 @@ int __real_rt_file_open(struct rt_file **out, const char *path, unsigned flags);
 int __wrap_rt_file_open(struct rt_file **out, const char *path, unsigned flags);
 int __wrap_rt_file_open(struct rt_file **out, const char *path, unsigned flags)
 {
-	return strikes(false) ? injector.rc : __real_rt_file_open(out, path, flags);
+	if (strikes(false) && !injector.lie)
+		return injector.rc;
+	return __real_rt_file_open(out, path, flags);
 }
 
 static void inject(uint64_t fail_at, int rc, bool after)
@@ -95,6 +115,7 @@ struct sweep {
 	uint64_t fail_at;
 	int rc;
 	bool after;
+	bool lie;
 	uint64_t crash_at; /* for the sweep of recoveries: where the script loses power */
 	bool hit;
 };
@@ -118,6 +139,15 @@ static void check_state(struct script *sc, struct store *s, const struct sweep *
 		SCRIPT_CHECK(sc, info.state == STORE_SUSPECT || info.io_errors == 0);
 		break;
 	}
+}
+
+/* A put that failed is not there for anybody: its name may not last. */
+static void check_failed_put(struct script *sc, struct store *s)
+{
+	struct chunk_stat st;
+	bool was_put = !sc->before[sc->rc_chunk].exists && sc->after[sc->rc_chunk].exists;
+	if (was_put)
+		SCRIPT_CHECK(sc, store_stat(s, script_id(sc->rc_chunk), &st) != 0);
 }
 
 /* After a while the disk must work again, unless it is gone. */
@@ -147,6 +177,7 @@ static void live_with_failure(struct script *sc, uint64_t life)
 		inject(0, 0, false);
 		if (sw->hit && sc->rc != 0) {
 			check_state(sc, s, sw);
+			check_failed_put(sc, s);
 			script_look(sc, s);
 			check_works_again(sc, s, sw);
 			script_look(sc, s);
@@ -201,11 +232,11 @@ static void live_with_failing_recovery(struct script *sc, uint64_t life)
 {
 	struct sweep *sw = sc->ctx;
 	inject(0, 0, false);
+	sc->may_fail = life == 2;
+	sc->may_lie = life == 2 && sw->lie;
 	if (life == 2) {
-		sc->may_fail = true;
 		inject(sw->fail_at, sw->rc, sw->after);
-	} else {
-		sc->may_fail = false;
+		injector.lie = sw->lie;
 	}
 	struct store *s = script_open(sc, life);
 	if (s != NULL && life == 1) {
@@ -219,14 +250,13 @@ static void live_with_failing_recovery(struct script *sc, uint64_t life)
 	store_close(s);
 }
 
-static bool recovery_fails(uint64_t crash_at, uint64_t n, int rc, bool after, bool *hit)
+static bool recovery_fails(struct sweep *sw)
 {
-	struct sweep sw = {.fail_at = n, .rc = rc, .after = after, .crash_at = crash_at};
-	struct script sc = {.seed = crash_at,
-			    .what = "call of recovery",
-			    .number = n,
+	struct script sc = {.seed = sw->crash_at,
+			    .what = sw->lie ? "lie in recovery at call" : "call of recovery",
+			    .number = sw->fail_at,
 			    .live = live_with_failing_recovery,
-			    .ctx = &sw};
+			    .ctx = sw};
 	struct sim_config config;
 	sim_config_init(&config, sc.seed, 0);
 	script_begin(&sc, &config);
@@ -238,7 +268,6 @@ static bool recovery_fails(uint64_t crash_at, uint64_t n, int rc, bool after, bo
 		script_finish(&sc);
 	}
 	script_end(&sc);
-	*hit = sw.hit;
 	return crashed;
 }
 
@@ -249,10 +278,26 @@ static void every_call_of_recovery_fails_once(void **state)
 	for (size_t e = 0; e < 2 * ARRAY_LEN(errors); e++) {
 		bool crashed = true;
 		for (uint64_t at = 1 + e; crashed; at += 7) {
-			bool hit = true;
-			for (uint64_t n = 1; crashed && hit; n++, runs++)
-				crashed = recovery_fails(at, n, errors[e / 2], e % 2 == 1, &hit);
+			struct sweep sw = {.crash_at = at, .hit = true, .after = e % 2 == 1};
+			sw.rc = errors[e / 2];
+			for (sw.fail_at = 1; crashed && sw.hit; sw.fail_at++, runs++)
+				crashed = recovery_fails(&sw);
 		}
+	}
+	print_message("  %llu runs\n", (unsigned long long)runs);
+	assert_true(runs > 1000);
+}
+
+/* A read that is wrong once must not make recovery take back what was acknowledged. */
+static void every_read_of_recovery_lies_once(void **state)
+{
+	(void)state;
+	uint64_t runs = 0;
+	bool crashed = true;
+	for (uint64_t at = 1; crashed; at += 1) {
+		struct sweep sw = {.crash_at = at, .lie = true, .hit = true};
+		for (sw.fail_at = 1; crashed && sw.hit; sw.fail_at++, runs++)
+			crashed = recovery_fails(&sw);
 	}
 	print_message("  %llu runs\n", (unsigned long long)runs);
 	assert_true(runs > 1000);
@@ -405,6 +450,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_call_of_every_operation_fails_once),
 		cmocka_unit_test(every_call_of_recovery_fails_once),
+		cmocka_unit_test(every_read_of_recovery_lies_once),
 		cmocka_unit_test(every_call_of_formatting_fails_once),
 		cmocka_unit_test(a_chunk_whose_sync_failed_takes_no_more),
 		cmocka_unit_test(a_disk_that_fails_often_has_failed),

@@ -23,8 +23,14 @@ ARROWS = {
     "code": ["base"],
     "kv": ["rt", "base"],
     "store": ["code", "rt", "base"],
+    "ops": ["rt", "base"],
     "tally": ["rpc", "rt", "base"],
-    "cli": ["tally", "code", "rpc", "rt", "base"],
+    "node": ["ops", "store", "code", "rpc", "rt", "base"],
+    "meta": ["ops", "kv", "code", "rpc", "rt", "base"],
+    "analysis": ["code", "base"],
+    "client": ["meta", "node", "code", "rpc", "rt", "base"],
+    "cli": ["client", "analysis", "meta", "node", "tally", "ops", "kv", "store", "code", "rpc", "rt",
+            "base"],
 }
 
 DATABASE = BUILD / "asan" / "compile_commands.json"

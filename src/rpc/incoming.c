@@ -4,8 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#define WATCH_NS (100 * NS_PER_MS) /* how often to look for pressure while someone is behind */
-#define SETTLE_NS (1 * NS_PER_MS)  /* for the memory of an evicted reader to reach who waits */
+#define SETTLE_NS (1 * NS_PER_MS) /* for the memory of who was evicted to reach who waits */
 
 /* One read under way; lives on the stack of its fiber. */
 struct incoming_reader {
@@ -38,19 +37,41 @@ static struct incoming_reader *incoming_worst(struct incoming *g)
 	return worst;
 }
 
+static uint64_t out_due_ns(const struct rpc_out *o)
+{
+	return o->since_ns + INCOMING_GRACE_NS + o->sending_bytes * NS_PER_S / INCOMING_RATE_OUT;
+}
+
+static struct rpc_out *outgoing_worst(struct incoming *g)
+{
+	struct rpc_out *worst = NULL;
+	struct rpc_out *o;
+	list_for_each_entry(o, &g->outs, watched) {
+		if (o->sending_bytes > 0 && o->error == 0 &&
+		    (worst == NULL || out_due_ns(o) < out_due_ns(worst)))
+			worst = o;
+	}
+	return worst;
+}
+
 static int incoming_watch(struct incoming *g)
 {
-	struct incoming_reader *worst = incoming_worst(g);
-	if (worst == NULL)
-		return rt_cond_wait(&g->began);
-	uint64_t now = rt_now_ns();
-	uint64_t due = reader_due_ns(worst);
-	if (due > now)
-		return rt_sleep_ns(due - now);
 	if (g->waiting == 0 && g->pool->waiting == 0)
-		return rt_sleep_ns(WATCH_NS);
-	worst->evicted = true;
-	rt_cancel(worst->fiber);
+		return rt_cond_wait(&g->pool->pressed);
+	struct incoming_reader *reader = incoming_worst(g);
+	struct rpc_out *out = outgoing_worst(g);
+	uint64_t reader_due = reader != NULL ? reader_due_ns(reader) : RT_NEVER;
+	uint64_t out_due = out != NULL ? out_due_ns(out) : RT_NEVER;
+	uint64_t due = min_u64(reader_due, out_due);
+	uint64_t now = rt_now_ns();
+	if (due > now) /* others may begin meanwhile, and be due before it */
+		return rt_sleep_ns(min_u64(due - now, INCOMING_GRACE_NS));
+	if (out_due < reader_due) {
+		out_break(out, -EAGAIN);
+	} else {
+		reader->evicted = true;
+		rt_cancel(reader->fiber);
+	}
 	return rt_sleep_ns(SETTLE_NS);
 }
 
@@ -67,18 +88,28 @@ int incoming_init(struct incoming *g, struct rpc_pool *pool)
 	rt_mutex_init(&g->turn);
 	rt_cond_init(&g->freed);
 	list_init(&g->readers);
-	rt_cond_init(&g->began);
+	list_init(&g->outs);
 	return rt_spawn(&g->watch, "rpc-incoming", incoming_main, g);
 }
 
 void incoming_fini(struct incoming *g)
 {
-	assert(list_empty(&g->readers) && g->held_bytes == 0);
+	assert(list_empty(&g->readers) && list_empty(&g->outs) && g->held_bytes == 0);
 	if (g->watch == NULL)
 		return;
 	rt_cancel(g->watch);
 	rt_join(g->watch);
 	g->watch = NULL;
+}
+
+void incoming_watch_out(struct incoming *g, struct rpc_out *o)
+{
+	list_push_back(&g->outs, &o->watched);
+}
+
+void incoming_unwatch_out(struct rpc_out *o)
+{
+	list_remove(&o->watched);
 }
 
 /* --- memory ---------------------------------------------------------------------------------- */
@@ -104,6 +135,7 @@ static int incoming_take(struct incoming *g, size_t bytes)
 {
 	if (g->waiting > 0 || !incoming_fits(g, bytes)) {
 		g->waiting++;
+		rt_cond_broadcast(&g->pool->pressed);
 		int rc = incoming_await(g, bytes);
 		g->waiting--;
 		if (rc < 0)
@@ -129,7 +161,6 @@ static int incoming_read_into(struct incoming *g, struct rpc_in *in, struct buf 
 		.fiber = rt_self(), .in = in, .len = len, .since_ns = rt_now_ns()};
 	in->read_bytes = 0;
 	list_push_back(&g->readers, &r.link);
-	rt_cond_signal(&g->began);
 	int rc = in_read(in, b->data, len, crc);
 	list_remove(&r.link);
 	return r.evicted ? -EAGAIN : rc;

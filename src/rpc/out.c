@@ -27,11 +27,14 @@ static int out_send_batch(struct rpc_out *o)
 	struct out_batch *b = o->fill;
 	o->fill = &o->batch[b == &o->batch[0]];
 	o->sends++;
+	o->since_ns = rt_now_ns();
+	o->sending_bytes = b->bulk_bytes;
 	rt_cond_broadcast(&o->room);
 	if (o->stall_ns != 0)
-		rt_deadline_set(rt_now_ns() + o->stall_ns);
+		rt_deadline_set(o->since_ns + o->stall_ns);
 	int rc = rt_sock_sendv(o->sock, b->segments, b->segment_count);
 	rt_deadline_set(RT_NEVER);
+	o->sending_bytes = 0;
 	batch_clear(b);
 	return rc == -ETIME ? -ETIMEDOUT : rc;
 }

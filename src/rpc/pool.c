@@ -31,6 +31,7 @@ void rpc_pool_init(struct rpc_pool *p, uint64_t limit_bytes)
 	buf_pool_on_free(&p->bufs, pool_on_free, p);
 	rt_mutex_init(&p->turn);
 	rt_cond_init(&p->freed);
+	rt_cond_init(&p->pressed);
 }
 
 void rpc_pool_fini(struct rpc_pool *p)
@@ -71,6 +72,7 @@ int rpc_pool_get(struct rpc_pool *p, size_t len, struct buf **out)
 	}
 	p->waits++;
 	p->waiting++;
+	rt_cond_broadcast(&p->pressed);
 	int rc = pool_get_in_turn(p, len, out);
 	p->waiting--;
 	return rc;

@@ -20,6 +20,7 @@ struct rpc_pool {
 	struct rt_loop *loop;
 	struct rt_mutex turn; /* held by the one who is next */
 	struct rt_cond freed;
+	struct rt_cond pressed; /* somebody began to wait, for this or behind it */
 	unsigned waiting;
 	/* Buffers freed by other threads: one message is enough for any number. */
 	struct rt_msg msg;

@@ -422,6 +422,8 @@ static void conn_count_end(struct server_conn *c, int rc)
 		n->cut_frames++;
 	if (c->out.error == -ETIMEDOUT)
 		n->stalled_writes++;
+	else if (c->out.error == -EAGAIN)
+		n->evicted++;
 	if (rc != -EPIPE && rc != -ECANCELED)
 		log_info("rpc_connection_lost", "peer=%s err=%s", rt_sock_peer(c->sock),
 			 err_name(rc));
@@ -461,6 +463,7 @@ static void conn_main(void *arg)
 	if (rc == -EAGAIN)
 		conn_send_error(c, FRAME_GOODBYE, NULL, -EAGAIN,
 				"sent too slowly while others waited for memory", false);
+	incoming_unwatch_out(&c->out);
 	out_fini(&c->out);
 	conn_free(c);
 	rt_shield_leave();
@@ -487,8 +490,10 @@ int server_conn_start(struct rpc_server *s, struct rt_sock *sock)
 		conn_free(c);
 		return rc;
 	}
+	incoming_watch_out(&s->incoming, &c->out);
 	rc = rt_group_spawn(&s->conn_fibers, "rpc-conn", conn_main, c);
 	if (rc < 0) {
+		incoming_unwatch_out(&c->out);
 		out_fini(&c->out);
 		conn_free(c);
 		return rc;

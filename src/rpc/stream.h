@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/list.h"
 #include "rpc/context.h"
 #include "rpc/frame.h"
 #include "rpc/pool.h"
@@ -87,8 +88,11 @@ struct rpc_out {
 	struct out_batch *fill;
 	struct rt_cond room;
 	struct rt_cond work;
-	uint64_t stall_ns; /* the longest that one batch may take to leave; 0: any */
-	bool idle;         /* the writer waits for work */
+	uint64_t stall_ns;    /* the longest that one batch may take to leave; 0: any */
+	uint64_t since_ns;    /* when the batch that is being sent was begun */
+	size_t sending_bytes; /* payload in it; 0: none is being sent */
+	struct list watched;  /* with struct incoming */
+	bool idle;            /* the writer waits for work */
 	bool closing;
 	int error;         /* why nothing can be sent any more */
 	size_t peak_bytes; /* the most that was queued at once, with payloads */

@@ -3,116 +3,7 @@
  * What a peer may do wrong, byte by byte: it gets a clear error or a closed connection, a counter
  * moves, memory stays within its bounds, and other connections do not notice.
  */
-#include "rpc_fixture.h"
-
-#include <errno.h>
-#include <string.h>
-
-#include "base/crc.h"
-#include "rpc/body.h"
-#include "rt/net.h"
-
-/* --- frames by hand -------------------------------------------------------------------------- */
-
-struct raw_frame {
-	struct frame_header h;
-	uint8_t bytes[1024]; /* header and body */
-	size_t len;
-	size_t payload_len; /* zeroes that follow */
-};
-
-/* A request to echo, with or without a payload of zeroes. */
-static struct raw_frame raw_request(uint32_t type, uint64_t id, size_t payload_len)
-{
-	struct raw_frame f = {.payload_len = payload_len};
-	Terrane__Rpc__Tags q = tags_of(id, "raw");
-	uint8_t *body = f.bytes + FRAME_HEADER_BYTES;
-	size_t body_len = terrane__rpc__tags__pack(&q, body);
-	f.len = FRAME_HEADER_BYTES + body_len;
-	f.h = (struct frame_header){.kind = FRAME_REQUEST,
-				    .type = type,
-				    .id = id,
-				    .body_len = (uint32_t)body_len,
-				    .meta_crc = crc32c(0, body, body_len),
-				    .payload_len = (uint32_t)payload_len};
-	uint32_t crc = 0;
-	for (size_t i = 0; i < payload_len; i++)
-		crc = crc32c(crc, "", 1);
-	f.h.payload_crc = crc;
-	frame_encode(f.bytes, &f.h);
-	return f;
-}
-
-static void seal(uint8_t *raw)
-{
-	uint32_t crc = crc32c(0, raw, 60);
-	for (unsigned i = 0; i < 4; i++)
-		raw[60 + i] = (uint8_t)(crc >> (8 * i));
-}
-
-static struct rt_sock *raw_connect(struct fixture *f)
-{
-	struct rt_sock *s = NULL;
-	CHECK_RC(rt_connect(&s, f->addr), 0);
-	return s;
-}
-
-static int raw_send(struct rt_sock *s, const void *bytes, size_t len)
-{
-	struct iovec iov = {.iov_base = (void *)bytes, .iov_len = len};
-	return rt_sock_sendv(s, &iov, 1);
-}
-
-static void raw_send_frame(struct rt_sock *s, const struct raw_frame *f)
-{
-	CHECK_RC(raw_send(s, f->bytes, f->len), 0);
-	if (f->payload_len > 0) {
-		AUTO_FREE uint8_t *zeroes = calloc(1, f->payload_len);
-		CHECK(zeroes != NULL);
-		CHECK_RC(raw_send(s, zeroes, f->payload_len), 0);
-	}
-}
-
-/* The next frame without a payload, its body as an error's text (empty when it is none). */
-static void raw_recv(struct rt_sock *s, struct frame_header *h, char text[256])
-{
-	static const struct frame_limits limits = {.body_max = 4096, .payload_max = 1 << 20};
-	uint8_t raw[FRAME_HEADER_BYTES];
-	uint8_t body[4096];
-	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
-	CHECK_RC(rt_sock_recv(s, raw, sizeof(raw), sizeof(raw)), sizeof(raw));
-	CHECK_RC(frame_decode(h, raw, &limits, NULL), 0);
-	if (h->body_len > 0)
-		CHECK_RC(rt_sock_recv(s, body, h->body_len, h->body_len), h->body_len);
-	rt_deadline_set(RT_NEVER);
-	CHECK(crc32c(0, body, h->body_len) == h->meta_crc);
-	text[0] = 0;
-	if (h->status == 0)
-		return;
-	Terrane__Rpc__ErrorBody *e = terrane__rpc__error_body__unpack(NULL, h->body_len, body);
-	CHECK(e != NULL);
-	snprintf(text, 256, "%s", e->message);
-	terrane__rpc__error_body__free_unpacked(e, NULL);
-}
-
-static void raw_expect_closed(struct rt_sock *s)
-{
-	uint8_t byte;
-	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
-	int64_t n = rt_sock_recv(s, &byte, 1, 1);
-	rt_deadline_set(RT_NEVER);
-	CHECK(n == 0 || n == -ECONNRESET);
-}
-
-static void raw_expect_alive(struct rt_sock *s, uint64_t id)
-{
-	struct raw_frame good = raw_request(1, id, 0);
-	struct frame_header h;
-	char text[256];
-	raw_send_frame(s, &good);
-	raw_recv(s, &h, text);
-	CHECK(h.kind == FRAME_RESPONSE && h.id == id && h.status == 0);
-}
+#include "rpc_raw.h"
 
 /* --- a stream that has lost its place -------------------------------------------------------- */
 
@@ -124,7 +15,7 @@ static void spoil_magic(struct raw_frame *f)
 static void spoil_version(struct raw_frame *f)
 {
 	f->bytes[4] = 9;
-	seal(f->bytes);
+	raw_seal(f->bytes);
 }
 
 static void spoil_header(struct raw_frame *f)
@@ -135,7 +26,7 @@ static void spoil_header(struct raw_frame *f)
 static void spoil_field(struct raw_frame *f)
 {
 	f->bytes[55] = 1;
-	seal(f->bytes);
+	raw_seal(f->bytes);
 }
 
 static void spoil_body_len(struct raw_frame *f)
@@ -421,120 +312,6 @@ static void silence_between_frames_is_fine(struct fixture *f)
 	rt_sock_close(s);
 }
 
-/* A server that is patient with silence, so that nothing but pressure moves it. */
-static void restart_patient(struct fixture *f, uint64_t stall_ns)
-{
-	fixture_stop_server(f, 0);
-	f->connections_max = 64;
-	f->stall_ns = stall_ns;
-	fixture_start_server(f);
-}
-
-struct starver {
-	struct fixture *f;
-	size_t first_bytes; /* of the payload of 1 MiB */
-	size_t piece_bytes; /* so many more after each pause; 0: silence */
-	uint64_t pause_ns;
-	size_t sent_bytes;
-	uint64_t lasted_ns;
-};
-
-/* Sends a request's payload slowly until the server hangs up. */
-static void starver_main(void *arg)
-{
-	struct starver *v = arg;
-	struct raw_frame r = raw_request(type_echo.type, 1, 0);
-	AUTO_FREE uint8_t *zeroes = calloc(1, 1 * MIB);
-	CHECK(zeroes != NULL);
-	r.h.payload_len = 1 * MIB;
-	frame_encode(r.bytes, &r.h);
-	struct rt_sock *s = raw_connect(v->f);
-	uint64_t start = rt_now_ns();
-	int rc = raw_send(s, r.bytes, r.len);
-	if (rc == 0)
-		rc = raw_send(s, zeroes, v->first_bytes);
-	v->sent_bytes = v->first_bytes;
-	while (rc == 0 && v->piece_bytes > 0 && v->sent_bytes + v->piece_bytes < 1 * MIB) {
-		rc = rt_sleep_ns(v->pause_ns);
-		if (rc == 0)
-			rc = raw_send(s, zeroes, v->piece_bytes);
-		v->sent_bytes += v->piece_bytes;
-	}
-	uint8_t rest[256];
-	while (rc == 0 && rt_sock_recv(s, rest, sizeof(rest), 1) > 0)
-		;
-	v->lasted_ns = rt_now_ns() - start;
-	rt_sock_close(s);
-}
-
-/* Three blobs on a connection of their own; the longest that one took. */
-static uint64_t three_blobs_take(struct fixture *f)
-{
-	struct rpc_channel *ch = NULL;
-	CHECK_RC(rpc_channel_open(&ch, f->addr, &(struct rpc_channel_options){.pool = &f->pool}),
-		 0);
-	AUTO_BUF struct buf *b = fixture_payload(f, 1 * MIB, 7);
-	uint64_t longest = 0;
-	for (unsigned i = 0; i < 3; i++) {
-		Terrane__Rpc__Tags q = tags_of(i, "blob");
-		struct rpc_call call = fixture_call(&type_echo, &q);
-		call.payload = rpc_slice_of(b);
-		uint64_t start = rt_now_ns();
-		AUTO_REPLY struct rpc_reply reply;
-		CHECK_RC(rpc_call(ch, &call, &reply), 0);
-		CHECK(reply.payload.len == b->len);
-		longest = max_u64(longest, rt_now_ns() - start);
-	}
-	rpc_channel_close(ch);
-	return longest;
-}
-
-/* Forty announce 1 MiB each to a server that has 16 and stop, or trickle: others get through. */
-static void slow_senders_do_not_keep_the_memory(struct fixture *f)
-{
-	static const struct starver kinds[] = {
-		{.first_bytes = 1000},
-		{.first_bytes = 100000},
-		{.first_bytes = 100000, .piece_bytes = 1000, .pause_ns = 100 * NS_PER_MS},
-		{.first_bytes = 300000, .piece_bytes = 10000, .pause_ns = 1 * NS_PER_S},
-	};
-	for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
-		restart_patient(f, 30 * NS_PER_S);
-		struct starver starvers[40];
-		struct rt_group g;
-		rt_group_init(&g);
-		for (size_t i = 0; i < ARRAY_LEN(starvers); i++) {
-			starvers[i] = kinds[k];
-			starvers[i].f = f;
-			CHECK_RC(rt_group_spawn(&g, "starver", starver_main, &starvers[i]), 0);
-		}
-		CHECK_RC(rt_sleep_ns(200 * NS_PER_MS), 0);
-		CHECK(three_blobs_take(f) < 9 * NS_PER_S);
-		struct rpc_server_stats stats;
-		rpc_server_stats(f->server, &stats);
-		CHECK(stats.incoming_peak_bytes <= 8 * MIB);
-		/* Who holds no memory is left alone. */
-		uint64_t evicted = rpc_server_counters(f->server)->evicted;
-		CHECK(kinds[k].first_bytes == 1000 ? evicted == 0 : evicted >= 8);
-		CHECK(rpc_server_counters(f->server)->stalled_frames == 0);
-		rt_group_cancel(&g);
-		rt_group_join(&g);
-	}
-}
-
-/* Nobody else wants the memory: slowness is fine, up to a bound for the whole payload. */
-static void a_payload_in_slow_pieces_is_closed_in_the_end(struct fixture *f)
-{
-	restart_patient(f, 4 * NS_PER_S);
-	struct starver slow = {
-		.f = f, .first_bytes = 1000, .piece_bytes = 100 * KIB, .pause_ns = 1 * NS_PER_S};
-	starver_main(&slow);
-	CHECK(slow.sent_bytes > 400 * KIB && slow.sent_bytes < 800 * KIB);
-	CHECK(slow.lasted_ns >= 5 * NS_PER_S && slow.lasted_ns < 8 * NS_PER_S);
-	CHECK(rpc_server_counters(f->server)->stalled_frames == 1);
-	CHECK(rpc_server_counters(f->server)->evicted == 0);
-}
-
 /* --- too much -------------------------------------------------------------------------------- */
 
 static void connections_beyond_the_limit_are_told_and_closed(struct fixture *f)
@@ -783,8 +560,6 @@ int main(void)
 		IN_EVERY_WORLD(a_cancel_for_nothing_does_no_harm),
 		IN_EVERY_WORLD(half_a_frame_and_silence_is_closed),
 		IN_EVERY_WORLD(silence_between_frames_is_fine),
-		IN_WORLD(slow_senders_do_not_keep_the_memory, "sim"),
-		IN_WORLD(a_payload_in_slow_pieces_is_closed_in_the_end, "sim"),
 		IN_EVERY_WORLD(connections_beyond_the_limit_are_told_and_closed),
 		IN_WORLD(a_thousand_connections_are_served_and_no_more, "sim"),
 		IN_EVERY_WORLD(a_peer_that_does_not_read_takes_bounded_memory),

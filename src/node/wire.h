@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The requests of a storage node, as client and service agree on them: numbers and limits. */
+#ifndef NODE_WIRE_H
+#define NODE_WIRE_H
+
+#include "node/node.pb-c.h"
+#include "rpc/type.h"
+#include "store/pool.h"
+#include "store/store.h"
+
+#define NODE_RANGES_MAX 1024 /* of a get */
+#define NODE_NAMES_MAX 1024  /* of a delete or stat */
+#define NODE_LIST_MAX 4096   /* chunks of one list */
+#define NODE_SCAN_MAX 1024   /* bad ranges of one scan */
+#define NODE_LOSSES_MAX 256  /* of one pool_losses */
+#define NODE_RUNS_MAX 4096   /* of one pool_patch */
+#define NODE_DISKS_MAX 256   /* of one node */
+/* Bytes of a put, an append, a get or a patch: one call carries no more. */
+#define NODE_BYTES_MAX RPC_PAYLOAD_MAX
+#define NODE_RESERVE_TTL_NS (10 * NS_PER_S)
+#define NODE_RESERVE_TTL_MAX_NS (60 * NS_PER_S)
+
+extern const struct rpc_type node_type_put, node_type_append, node_type_get, node_type_seal,
+	node_type_fence, node_type_delete, node_type_stat, node_type_list, node_type_scan,
+	node_type_reserve, node_type_release, node_type_disks, node_type_control,
+	node_type_pool_losses, node_type_pool_patch, node_type_pool_fail, node_type_pool_replace,
+	node_type_pool_rebuild;
+
+/*
+ * Between messages and the types of store.h. A message from a peer may say anything: these refuse, with
+ * -EINVAL, what the other side cannot mean.
+ */
+int node_chunk_from(struct chunk_id *out, const Terrane__Node__ChunkName *m);
+int node_cursor_from(struct store_cursor *out, const Terrane__Node__Cursor *m);
+int node_stat_from(struct chunk_stat *out, const Terrane__Node__ChunkStat *m);
+int node_loss_from(struct store_pool_loss *out, const Terrane__Node__PoolLoss *m);
+int node_label_from(uint8_t out[STORE_LABEL_BYTES], const ProtobufCBinaryData *m);
+int node_state_from(enum store_state *out, Terrane__Node__DiskState m);
+
+void node_chunk_to(Terrane__Node__ChunkName *m, struct chunk_id id);
+/* `last` is the storage for m->last. */
+void node_cursor_to(Terrane__Node__Cursor *m, Terrane__Node__ChunkName *last,
+		    const struct store_cursor *at);
+/* m->label points into st. */
+void node_stat_to(Terrane__Node__ChunkStat *m, const struct chunk_stat *st);
+
+#endif

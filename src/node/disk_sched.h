@@ -47,8 +47,8 @@
  * A scheduler belongs to one loop. It has no fiber and no timer: whoever comes or leaves decides who
  * goes next, which is enough by rule 7.
  */
-#ifndef NODE_SCHED_H
-#define NODE_SCHED_H
+#ifndef NODE_DISK_SCHED_H
+#define NODE_DISK_SCHED_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -141,21 +141,19 @@ struct sched_turn {
 	/* The scheduler's own. */
 	struct sched *sched;
 	struct sched_group *group;
-	struct list link; /* in its group's queue while it waits */
-	struct rt_cond may_go;
 	struct sched_request request;
+	struct list link; /* in its group's queue, or among those at the disk */
+	struct rt_cond may_go;
+	uint64_t serial;
 	uint64_t deadline_ns;
-	uint64_t end;      /* of all its bytes */
 	uint64_t since_ns; /* of the present wait, or at the disk */
 	uint64_t wait_ns;  /* the sum of those before */
 	uint64_t service_ns;
-	uint64_t disk_ns;
-	uint64_t cost_ns;    /* the estimate of the slice at the disk */
-	uint64_t charged_ns; /* what its group was charged for that in advance */
+	uint64_t
+		cost_ns; /* the estimate: of all that is left while it waits, of the slice at the disk */
+	uint64_t charged_ns; /* what its group was charged in advance */
 	bool begun;          /* a slice of it has been at the disk */
-	bool follows;        /* the slice at the disk goes on where the disk was */
-	bool guaranteed;     /* it went within its group's quota: rule 6 */
-	struct list at_disk; /* among those at the disk, the first to go first */
+	bool follows;        /* the slice goes on where the disk was */
 };
 
 #define AUTO_SCHED_TURN __attribute__((cleanup(sched_end)))

@@ -38,6 +38,27 @@ static void note_error(struct dir_store *d, int rc)
 		state_set(d, STORE_SUSPECT, rc);
 }
 
+/*
+ * Something that should be there is not: is the disk still? One that was unmounted or taken away shows
+ * the folder below, and nothing of that may be taken for the absence of a chunk.
+ */
+static int note_absent(struct dir_store *d)
+{
+	char path[DIR_PATH_MAX + 16];
+	struct rt_file *f;
+
+	snprintf(path, sizeof(path), "%s/superblock", d->root);
+	int rc = rt_file_open(&f, path, RT_READ);
+	if (rc == 0)
+		rt_file_close(f);
+	if (rc != -ENOENT && rc != -ENOTDIR)
+		return -ENOENT;
+	d->io_errors++;
+	d->device_gone = true;
+	state_set(d, STORE_FAILED, -ENODEV);
+	return -ENODEV;
+}
+
 int dir_note(struct dir_store *d, int64_t rc64)
 {
 	int rc = rc64 < 0 ? (int)rc64 : 0;
@@ -49,6 +70,9 @@ int dir_note(struct dir_store *d, int64_t rc64)
 			state_set(d, STORE_FULL, rc);
 		d->space_known = false;
 		return -ENOSPC;
+	case -ENOENT:
+	case -ENOTDIR:
+		return note_absent(d);
 	case -ENODEV:
 	case -ENXIO:
 		d->io_errors++;

@@ -97,6 +97,14 @@ struct store_pool_progress {
  */
 int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_progress *out);
 
+/*
+ * Rebuilds of this pool do each chunk inside pace(ctx, work, arg): it calls work(arg) when the disks have
+ * time for it, and returns 0; or returns an error without calling it, and the chunk counts as failed. It
+ * may wait, and runs for up to `parallel` chunks at once. NULL: none.
+ */
+void store_pool_pace(struct store *s, int (*pace)(void *ctx, void (*work)(void *arg), void *arg),
+		     void *ctx);
+
 /* Stripes of a chunk, one after the other, that have lost the same rows, more than p of them. */
 struct store_pool_loss {
 	struct chunk_id id;

@@ -50,6 +50,10 @@ struct pool {
 	uint64_t checksum_errors;
 	uint64_t io_errors;
 
+	/* Around each chunk of a rebuild; may be NULL. */
+	int (*pace)(void *ctx, void (*work)(void *arg), void *arg);
+	void *pace_ctx;
+
 	/* Chunks that somebody changes: one at a time. */
 	struct list held; /* pool_hold */
 	struct rt_cond released;

@@ -74,20 +74,32 @@ static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
 		b->progress->failed += missing > written ? missing - written : 1;
 }
 
-static void rebuild_fiber(void *arg)
+static void rebuild_work(void *arg)
 {
 	struct rebuild_one *one = arg;
 	struct rebuild *b = one->b;
 	struct pool_hold hold;
 
-	if (pool_hold(b->pool, &hold, one->id) == 0) {
-		rt_shield_enter();
-		rebuild_chunk(b, one->id);
-		rt_shield_leave();
-		pool_release(b->pool, &hold);
-	} else {
+	if (pool_hold(b->pool, &hold, one->id) != 0) {
 		b->progress->failed++;
+		return;
 	}
+	rt_shield_enter();
+	rebuild_chunk(b, one->id);
+	rt_shield_leave();
+	pool_release(b->pool, &hold);
+}
+
+static void rebuild_fiber(void *arg)
+{
+	struct rebuild_one *one = arg;
+	struct rebuild *b = one->b;
+	struct pool *p = b->pool;
+
+	if (p->pace == NULL)
+		rebuild_work(one);
+	else if (p->pace(p->pace_ctx, rebuild_work, one) != 0)
+		b->progress->failed++;
 	free(one);
 	b->working--;
 	rt_cond_signal(&b->idle);
@@ -137,6 +149,15 @@ static int rebuild_pass(struct rebuild *b, uint32_t pass)
 	}
 	rt_group_join(&g);
 	return rc != 0 ? rc : (int)n;
+}
+
+void store_pool_pace(struct store *s, int (*pace)(void *ctx, void (*work)(void *arg), void *arg),
+		     void *ctx)
+{
+	struct pool *p = pool_of(s);
+
+	p->pace = pace;
+	p->pace_ctx = ctx;
 }
 
 int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_progress *out)

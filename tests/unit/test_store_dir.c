@@ -627,6 +627,34 @@ static void a_disk_that_vanishes_has_failed(void **state)
 	script_end(&sc);
 }
 
+static void unmount(const char *path)
+{
+	struct store_dir_options good = fixture_options();
+	struct store *s;
+	struct store_info info;
+	struct chunk_stat st;
+	char name[256];
+	must_format(path);
+	CHECK_EQ(store_dir_open(path, &good, &s), 0);
+	CHECK_EQ(text_put(s, (struct chunk_id){.block = 1}, 1, 5000, false, 0), 0);
+	CHECK_EQ(store_stat(s, (struct chunk_id){.block = 2}, &st), -ENOENT);
+	snprintf(name, sizeof(name), "%s/superblock", path);
+	CHECK_EQ(rt_unlink(name), 0);
+	/* Not -ENOENT: whoever asks would believe that it was deleted. */
+	CHECK_EQ(store_stat(s, (struct chunk_id){.block = 2}, &st), -ENODEV);
+	store_info(s, &info);
+	CHECK_EQ(info.state, STORE_FAILED);
+	CHECK_EQ(text_put(s, (struct chunk_id){.block = 3}, 1, 5000, false, 0), -ENODEV);
+	store_close(s);
+}
+
+static void a_folder_without_its_disk_says_nothing_about_chunks(void **state)
+{
+	(void)state;
+	fixture_in_real_dir(unmount);
+	fixture_in_sim_dir(1, unmount);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -645,6 +673,7 @@ int main(void)
 		cmocka_unit_test(a_full_disk_is_full_until_there_is_space),
 		cmocka_unit_test(reserved_space_is_for_who_reserved_it),
 		cmocka_unit_test(a_disk_that_vanishes_has_failed),
+		cmocka_unit_test(a_folder_without_its_disk_says_nothing_about_chunks),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -436,6 +436,49 @@ static void a_member_is_rebuilt_into_spare_space(void **state)
 		in_sim(rebuild_spare, &kinds[i]);
 }
 
+struct pacing {
+	uint64_t done;
+	uint64_t refused;
+	bool closed;
+};
+
+static int pace(void *ctx, void (*work)(void *arg), void *arg)
+{
+	struct pacing *g = ctx;
+	if (g->closed) {
+		g->refused++;
+		return -EAGAIN;
+	}
+	work(arg);
+	g->done++;
+	return 0;
+}
+
+static void rebuild_paced(void *arg)
+{
+	struct store_pool_progress pr;
+	struct pacing g = {.closed = true};
+	(void)arg;
+	struct rig r;
+	rig_open(&r, PLACE_DECLUSTERED, 9, 3, 2);
+	rig_fill(&r, 20);
+	CHECK_EQ(store_pool_fail(r.pool, 2), 0);
+	store_pool_pace(r.pool, pace, &g);
+	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -EIO);
+	CHECK(pr.rebuilt == 0 && pr.failed == g.refused && g.refused > 0);
+	g.closed = false;
+	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
+	CHECK(pr.rebuilt > 0 && g.done == pr.chunks);
+	CHECK_EQ(rig_check(&r, 20), 0);
+	store_close(r.pool);
+}
+
+static void a_rebuild_works_when_it_may(void **state)
+{
+	(void)state;
+	in_sim(rebuild_paced, NULL);
+}
+
 static void rebuild_replacement(void *arg)
 {
 	(void)arg;
@@ -793,6 +836,7 @@ int main(void)
 		cmocka_unit_test(chunks_put_while_members_are_down_are_completed),
 		cmocka_unit_test(deleted_stays_deleted_when_members_come_back),
 		cmocka_unit_test(a_member_is_rebuilt_into_spare_space),
+		cmocka_unit_test(a_rebuild_works_when_it_may),
 		cmocka_unit_test(a_member_is_rebuilt_onto_its_replacement),
 		cmocka_unit_test(chunks_with_the_most_losses_are_rebuilt_first),
 		cmocka_unit_test(what_is_lost_is_listed_and_comes_back_by_patches),

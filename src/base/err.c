@@ -39,6 +39,7 @@ static const struct err_entry err_table[] = {
 	ERR(ENAMETOOLONG, "name too long"),
 	ERR(ENOSYS, "not supported by this server"),
 	ERR(ENOTEMPTY, "directory is not empty"),
+	ERR(ELOOP, "too many levels of directories"),
 	ERR(ENODATA, "too few chunks are left to rebuild the data"),
 	ERR(ETIME, "the deadline passed"),
 	ERR(EPROTO, "the other side broke the protocol"),

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the background services ask of the metadata: garbage between each pair of layers, the reverse
+ * index of disks, leases. All of it works on one partition at a time, may be stopped anywhere and done
+ * again, and by several workers at once: every deletion is one transaction that checks that the thing
+ * is still garbage.
+ *
+ * Grace without clocks. The store has an epoch, a counter. Who wants to advance it must have seen its
+ * present value for the whole grace period on its own monotonic clock (meta_gc_advance). A piece of
+ * garbage is marked with the epoch in which a collector first sees it, and is collected when the epoch
+ * is at least two further: so at least one whole grace period lies between, however wrong any wall clock
+ * is, and however often workers come and go. Whatever is changed meanwhile loses its mark.
+ *
+ * A round for partition i of a layer: meta_gc_step of each kind of that layer until its cursor ends.
+ *
+ *   kind               layer      garbage                                 becomes
+ *   META_GC_NAMES      Name       names that were taken away              files: removed
+ *   META_GC_DIRS       Name       directories that no name leads to       nothing
+ *   META_GC_TRANSFERS  transfers  moves whose mover died                  completed or undone
+ *   META_GC_FILES      File       removed files                           blocks: an owner less
+ *   META_GC_ORPHANS    File       files that no name leads to             removed files
+ *   META_GC_BLOCKS     Block      pending blocks nobody commits, blocks   dead chunks
+ *                                 without owner
+ *   META_GC_OWNERS     Block      owners that have no extent there        blocks: an owner less
+ *
+ * Dead chunks are then deleted on the disks by the janitor: meta_gc_chunks lists those past their grace,
+ * meta_gc_chunks_done forgets them and gives the tenant its quota back.
+ *
+ * META_GC_DIRS, META_GC_ORPHANS and META_GC_OWNERS look at every object and ask another layer about it:
+ * they find what crashed operations left and nothing else, and may run seldom.
+ */
+#ifndef META_GC_H
+#define META_GC_H
+
+#include "meta/meta.h"
+
+/* --- epochs ----------------------------------------------------------------------------------- */
+
+int meta_gc_epoch(struct meta *m, uint64_t *epoch);
+/* From epoch to the next; 0 also when another has done it. */
+int meta_gc_advance(struct meta *m, uint64_t epoch);
+
+/* --- collection ------------------------------------------------------------------------------- */
+
+enum meta_gc_kind {
+	META_GC_NAMES,
+	META_GC_DIRS,
+	META_GC_TRANSFERS,
+	META_GC_FILES,
+	META_GC_ORPHANS,
+	META_GC_BLOCKS,
+	META_GC_OWNERS,
+	META_GC_KINDS,
+};
+
+/* Where a walk of a partition goes on; zeroed for its beginning. */
+struct meta_gc_cursor {
+	bool end;
+	uint16_t len;
+	uint8_t key[320];
+};
+
+struct meta_gc_counts {
+	uint64_t seen;
+	uint64_t marked;
+	uint64_t collected;
+	uint64_t left; /* not collected yet: too young, or something else must go first */
+};
+
+/* How many partitions each layer has: their indexes are 0 to this - 1. */
+uint64_t meta_gc_partitions(const struct meta *m);
+
+/* One bounded step of a walk of partition `index` of the kind's layer; adds to the counts. */
+int meta_gc_step(struct meta *m, enum meta_gc_kind kind, uint64_t index, uint64_t epoch,
+		 struct meta_gc_cursor *at, struct meta_gc_counts *counts);
+
+/* Chunks (chunk_block, i) that are on chunks[i].disk and that nothing refers to. */
+struct meta_dead_chunks {
+	uint32_t tenant;
+	uint64_t block; /* that they were of */
+	uint64_t chunk_block;
+	size_t chunk_count;
+	struct meta_chunk *chunks;
+};
+
+/* Those of one partition of the Block layer that are past their grace, at most max; marks the younger
+ * ones. Returns how many; goes on while !at->end. */
+int64_t meta_gc_chunks(struct meta *m, uint64_t index, uint64_t epoch, struct meta_gc_cursor *at,
+		       struct arena *arena, struct meta_dead_chunks *out, size_t max);
+/* They are deleted on all disks: forgets them, refunds the tenant. Again: 0. */
+int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_t chunk_block);
+
+/* Whether a chunk found on a disk is still meant to be there: for chunks that no record knows, whose
+ * block id and tenant the node keeps in the chunk's label. */
+int meta_chunk_wanted(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
+		      uint64_t chunk_block, uint32_t index, uint64_t disk, bool *wanted);
+
+/* --- the reverse index ------------------------------------------------------------------------ */
+
+struct meta_on_disk {
+	uint32_t tenant;
+	uint64_t block;
+	uint32_t index;
+};
+
+/* Blocks of one partition of the Block layer with a chunk on the disk, committed or pending; returns
+ * how many, at most max. */
+int64_t meta_disk_blocks(struct meta *m, uint64_t index, uint64_t disk, struct meta_gc_cursor *at,
+			 struct meta_on_disk *out, size_t max);
+
+struct meta_block_at {
+	uint32_t tenant;
+	struct meta_block block; /* chunks of the arena */
+	uint64_t owned_bytes;    /* what its owners have of it; the rest is dead */
+};
+
+/* All blocks of one partition: for scrub, re-encoding, compaction, statistics. */
+int64_t meta_blocks(struct meta *m, uint64_t index, struct meta_gc_cursor *at, struct arena *arena,
+		    struct meta_block_at *out, size_t max);
+
+/* --- leases ----------------------------------------------------------------------------------- */
+
+struct meta_lease {
+	char name[64];
+	uint64_t holder; /* drawn by the worker, not 0 */
+	uint64_t turn;   /* of take and renew: filled in */
+	uint64_t
+		seen_ns; /* the caller's: when it first saw another's turn, on its monotonic clock */
+	uint64_t seen_turn;
+	uint64_t duration_ns;
+};
+
+/*
+ * Takes a free lease, renews one's own, or takes over one whose turn has not changed for its duration
+ * on this process's clock: call it again to find out. -EBUSY it is another's. A lease is advice that
+ * saves double work: nothing above is wrong when two workers hold the same one.
+ */
+int meta_lease_take(struct meta *m, struct meta_lease *l);
+int meta_lease_drop(struct meta *m, const struct meta_lease *l);
+
+/* --- the check -------------------------------------------------------------------------------- */
+
+struct meta_check_report {
+	uint64_t dirs;
+	uint64_t files;
+	uint64_t blocks;
+	uint64_t entries;
+	uint64_t garbage; /* rows that the collector will see to */
+	uint64_t errors;
+	char first[256]; /* the first error, for a person */
+};
+
+/*
+ * Walks every tenant and every partition at rest and compares the layers: names that lead nowhere,
+ * objects with two names, cycles, extents without blocks, owners, reverse index and quota that do not
+ * add up, records that do not decode. Reads everything: for tests and offline use.
+ */
+int meta_check(struct meta *m, struct meta_check_report *out);
+
+#endif

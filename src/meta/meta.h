@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The metadata store: the Name, File and Block layers of the filesystem on a partitioned key-value
+ * store. This header is the logic only: it knows no sockets, and any number of processes may each hold
+ * a struct meta on the same distributed store.
+ *
+ * Model. A tenant owns a tree of directories whose root has the id META_ROOT. A directory maps names to
+ * entries; an entry is a file or a directory and carries what a listing shows. A file is a list of
+ * extents: (block, offset, length) pieces of blocks, laid end to end. A block is a run of bytes kept as
+ * chunks on disks, and records its owners, the files that have extents in it. Many files may share a
+ * block; a block dies with its last owner.
+ *
+ * Ids are 64-bit and drawn by the caller at random (meta_id, meta_id_run): so a request that is sent
+ * again names the same object, and is recognised. An id that is taken already is refused with -EEXIST.
+ * Every key begins with the tenant, so a request cannot name an object of another tenant: what is not
+ * there under the tenant that asks is -ENOENT.
+ *
+ * Promises:
+ *
+ *  1. Each operation on one directory (lookup, create, mkdir, link, remove, rename) takes effect at one
+ *     instant between its start and its return, in a directory spread over several partitions too. A
+ *     page of a listing is one instant of one partition; a name that is there from the first page to
+ *     the last is returned exactly once.
+ *  2. Each operation on one file or one block is one instant; read after write holds everywhere.
+ *  3. A move between directories (meta_move, meta_rmdir too) is decided at one instant: a reader who
+ *     looks at both places sees the name in one of them. (Two lookups are two instants.)
+ *  4. A name never leads nowhere: the object of an entry exists as long as the entry, and for a grace
+ *     period longer. What a crash leaves is either completed by whoever meets it next, or is garbage
+ *     that the collector finds.
+ *  5. What returned 0 is durable. What returned an error other than the unknown ones did not happen.
+ *     -ETIMEDOUT and -EIO are unknown (kv_unknown): it happened, or will, or never will. Sending the
+ *     same request again, with the same ids, is always safe and never does it twice.
+ *  6. Sealed stays sealed. The contents of sealed files and directories may be served from a cache;
+ *     removing a file, by name or with its directory, may take cache_ttl_ns to be seen everywhere.
+ *
+ * Names are 1 to META_NAME_MAX bytes of UTF-8 without '/' and NUL, and not "." or "..": malformed UTF-8 is
+ * refused (-EILSEQ) because listings travel as text; other bad names are -EINVAL, long ones
+ * -ENAMETOOLONG. Names that look alike but differ in bytes are different names.
+ *
+ * Errors any operation may return: -ENOMEM; -EBADMSG, a stored record is damaged; those of kv.h for
+ * a store that is late, away or full; -EAGAIN, others kept getting in the way: try again later.
+ *
+ * Every call waits, and belongs to the loop the store was opened on. Arguments are borrowed.
+ */
+#ifndef META_META_H
+#define META_META_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/base.h"
+#include "kv/kv.h"
+#include "rpc/arena.h"
+
+#define META_ROOT 1ULL /* the root directory of every tenant */
+#define META_NAME_MAX 255
+#define META_PATH_MAX 4096
+#define META_DEPTH_MAX 1000         /* levels of a path, and of the tree */
+#define META_BATCH_MAX 1000         /* files of one create */
+#define META_PAGE_MAX 1000          /* entries, extents or rows of one page */
+#define META_EXTENTS_MAX 256        /* of one meta_file_add; files have any number */
+#define META_INLINE_EXTENTS 4       /* of a file made whole by meta_create */
+#define META_CHUNKS_MAX 255         /* disks (or pools) of one block */
+#define META_OWNERS_MAX 1000        /* of one call; blocks have any number */
+#define META_FILE_MAX (1ULL << 60)  /* bytes */
+#define META_BLOCK_MAX (1ULL << 40) /* bytes */
+#define META_TENANT_NAME_MAX 64
+#define META_ENCODING_MAX 32 /* bytes of its text, with the terminator */
+
+struct meta;
+
+/* Who asks. */
+struct meta_ctx {
+	uint32_t tenant; /* not 0 */
+};
+
+/* A name, not terminated. */
+struct meta_name {
+	const char *text;
+	size_t len;
+};
+
+static inline struct meta_name meta_name(const char *text)
+{
+	return (struct meta_name){.text = text, .len = strlen(text)};
+}
+
+/* --- the store -------------------------------------------------------------------------------- */
+
+struct meta_options {
+	/* Fixed when a store is first used; afterwards what is stored there counts. */
+	unsigned
+		partition_bits; /* 2^bits partitions for each layer: 0 to 20; META_PARTITION_BITS */
+	uint64_t
+		spread_entries; /* about how many names one partition holds of one directory; 0: never spread */
+	/* Of this process. */
+	size_t cache_bytes; /* of sealed metadata; 0: none */
+	uint64_t
+		cache_ttl_ns; /* how long at most something sealed is served after it was removed; must
+				* be less than the collector's grace */
+};
+
+#define META_PARTITION_BITS 12
+
+/* 2^12 partitions, never spread, no cache. */
+void meta_options_init(struct meta_options *o);
+
+/* Reads the format record, or writes it when the store is new. The kv stays the caller's.
+ * -EINVAL bad options; -EOPNOTSUPP the store is of a newer version. */
+int meta_open(struct meta **out, struct kv *kv, const struct meta_options *options);
+/* No call may be under way. NULL is fine. */
+void meta_close(struct meta *m);
+
+/* A fresh id: random, never 0 and never META_ROOT. */
+uint64_t meta_id(void);
+/*
+ * The first of n ids, n <= META_BATCH_MAX, that lie in one partition of the File layer: files made
+ * together are created together. Number them from the first upwards.
+ */
+uint64_t meta_id_run(size_t n);
+
+struct meta_stats {
+	uint64_t cache_hits;
+	uint64_t cache_misses;
+	uint64_t cache_bytes;
+	uint64_t retries;  /* transactions done again because others got in the way */
+	uint64_t resolved; /* transfers of others that were completed or undone on the way */
+	uint64_t spreads;  /* partitions of directories that were spread */
+};
+
+void meta_stats(const struct meta *m, struct meta_stats *out);
+
+/*
+ * Where an object's key is, for admission: the partition numbers of kv. Names of a directory that was
+ * spread are elsewhere.
+ */
+uint64_t meta_partition_of_dir(const struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
+uint64_t meta_partition_of_file(const struct meta *m, const struct meta_ctx *ctx, uint64_t file);
+uint64_t meta_partition_of_block(const struct meta *m, const struct meta_ctx *ctx, uint64_t block);
+
+/* --- tenants ---------------------------------------------------------------------------------- */
+
+struct meta_tenant {
+	uint32_t id;                         /* not 0 */
+	char name[META_TENANT_NAME_MAX + 1]; /* as a name of a file, but shorter */
+	uint64_t quota_bytes; /* of committed blocks, before redundancy; 0: no limit */
+	uint64_t used_bytes;  /* as of now; of get and list only */
+};
+
+/* Makes its root too. Again with the same id and name: 0. -EEXIST the id or name is another's,
+ * -EINVAL, -EILSEQ, -ENAMETOOLONG. */
+int meta_tenant_create(struct meta *m, const struct meta_tenant *t);
+/* -ENOENT. */
+int meta_tenant_get(struct meta *m, uint32_t id, struct meta_tenant *out);
+int meta_tenant_find(struct meta *m, const char *name, struct meta_tenant *out);
+/* A quota below what is used refuses new blocks until enough was collected. -ENOENT. */
+int meta_tenant_set_quota(struct meta *m, uint32_t id, uint64_t quota_bytes);
+/* Tenants with an id above after, in order; returns how many (used_bytes is 0 here), at most max. */
+int64_t meta_tenant_list(struct meta *m, uint32_t after, struct meta_tenant *out, size_t max);
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+enum meta_kind { META_FILE = 1, META_DIR = 2 };
+
+/*
+ * What a directory says of a name. Of a file that is not sealed, size is what it was when it was named
+ * or last closed: meta_file_get knows better.
+ */
+struct meta_entry {
+	struct meta_name name; /* points into the page, or to what the caller gave */
+	enum meta_kind kind;
+	uint64_t id;
+	uint64_t size;
+	uint64_t mtime_ns; /* wall clock of who made or closed it */
+	bool sealed;       /* of a file: it is in the File layer too, and stays so */
+};
+
+/* -ENOENT, -ENOTDIR when dir is not a directory's id is -ENOENT too; bad names as above. */
+int meta_lookup(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+		struct meta_entry *out);
+
+/*
+ * Walks "/a/b/c" from the root, or "b/c" from dir; empty steps are skipped, "." and ".." are not known.
+ * The root itself is a directory with an empty name. -ENOENT, -ENOTDIR in the middle, -ENAMETOOLONG
+ * beyond META_PATH_MAX, -ELOOP beyond META_DEPTH_MAX levels. out->name points into path.
+ */
+int meta_resolve(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name path,
+		 struct meta_entry *out);
+
+struct meta_dir {
+	uint64_t id;
+	uint64_t parent; /* 0 of the root */
+	uint64_t created_ns;
+	bool sealed;
+	bool spread; /* over several partitions; a listing is then not sorted */
+};
+
+/* -ENOENT. */
+int meta_dir_get(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_dir *out);
+
+/* Where a listing goes on; zeroed for its beginning. Not secret, checked when it comes back. */
+struct meta_cursor {
+	uint32_t slice;
+	uint16_t name_len; /* 0: from the first name of the slice */
+	bool end;          /* there is no more */
+	char name[META_NAME_MAX];
+};
+
+struct meta_page {
+	struct meta_entry *entries; /* of the arena */
+	size_t count;
+	struct meta_cursor next;
+};
+
+/* One page of at most max entries (0: META_PAGE_MAX); a page may be short, or empty, before the end.
+ * Sorted by name (bytes) unless the directory is spread. -ENOENT, -EINVAL the cursor. */
+int meta_list(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
+	      const struct meta_cursor *from, size_t max, struct arena *arena,
+	      struct meta_page *out);
+
+/* The new directory has the id that the caller drew; again with the same id: 0.
+ * -EEXIST, -ENOENT, -EROFS dir is sealed. */
+int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+	       uint64_t id);
+
+/* A piece of a block as a piece of a file. */
+struct meta_extent {
+	uint64_t block;
+	uint64_t offset; /* in the block */
+	uint64_t length; /* bytes; 0 only when open */
+	bool open; /* the last one of a file under append: it is as long as the block record says */
+};
+
+/* A file that is made with its name. */
+struct meta_create {
+	struct meta_name name;
+	uint64_t id;    /* drawn by the caller */
+	uint64_t token; /* not 0: open for writing with this token; 0: made whole and sealed */
+	/* Of a file made whole: where it is, 0 to META_INLINE_EXTENTS pieces of committed blocks that
+	 * record it as an owner already. */
+	const struct meta_extent *extents;
+	size_t extent_count;
+	uint64_t mtime_ns;
+};
+
+enum meta_flags {
+	META_OVERWRITE = 1 << 0,  /* a file of that name is replaced, and becomes garbage */
+	META_SEALED_TOO = 1 << 1, /* of meta_remove: also from a sealed directory, see promise 6 */
+};
+
+/*
+ * Makes n files of one directory, 1 to META_BATCH_MAX. results[i] is 0, -EEXIST (exclusive only),
+ * -EISDIR (overwriting), or why that file is bad: -EINVAL and the like, -EOVERFLOW sizes. Files that
+ * got an error were not made; the others were. Returns 0 when the request was carried out, also when
+ * some results are errors. -ENOENT, -EROFS: dir is gone or sealed, nothing was made. Unknown errors:
+ * each file was made or not. Again with the same ids: files that are there already have result 0.
+ */
+int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
+		const struct meta_create *files, size_t n, unsigned flags, int *results);
+
+/*
+ * Gives a file made by meta_file_new its name, and seals it if asked: how a file becomes visible when
+ * it is closed. Only the writer's token may. Again: 0. -ENOENT dir or file; -ESTALE token; -EEXIST,
+ * -EISDIR the name; -EROFS dir is sealed; -EPERM the file has a name already; -EINVAL it was made for
+ * another directory.
+ */
+int meta_link(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+	      uint64_t file, uint64_t token, bool seal, uint64_t mtime_ns, unsigned flags);
+
+/*
+ * Takes the name away; the file is collected after the grace period, and can be read by id until then.
+ * id names the file that is meant, 0 any; with an id a removal sent again returns 0.
+ * -ENOENT, -EISDIR, -EROFS dir is sealed, -ESTALE the name is of another file by now.
+ */
+int meta_remove(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+		uint64_t id, unsigned flags);
+
+/*
+ * Renames a file or directory inside one directory, atomically. request is drawn by the caller
+ * (meta_id); the same request sent again returns 0. With META_OVERWRITE a file may replace a file.
+ * -ENOENT, -EEXIST, -EISDIR, -EROFS sealed. from and to the same: 0, or -ENOENT.
+ */
+int meta_rename(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name from,
+		struct meta_name to, uint64_t request, unsigned flags);
+
+/*
+ * Moves to another directory. A directory keeps its id. A file becomes a new file object, with the id
+ * new_id, on the same blocks; it must be sealed (-EBUSY otherwise), and the old one is garbage.
+ * request as in meta_rename. -ENOENT, -EEXIST, -EROFS either directory is sealed, -EISDIR (overwriting
+ * a directory), -EINVAL a directory would get into itself, -EBUSY another move of it goes on and does
+ * not end, -ELOOP it would get too deep.
+ */
+int meta_move(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir, struct meta_name from,
+	      uint64_t to_dir, struct meta_name to, uint64_t new_id, uint64_t request,
+	      unsigned flags);
+
+/* Removes an empty directory. request as in meta_rename. -ENOENT, -ENOTDIR, -ENOTEMPTY, -EROFS the
+ * parent is sealed, -EBUSY it is being moved. */
+int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+	       uint64_t request);
+
+/* From now on nothing is added to, renamed in or removed from the directory. Again: 0. -ENOENT. */
+int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+struct meta_file {
+	uint64_t id;
+	uint64_t dir;  /* that it was made for */
+	uint64_t size; /* of all extents but an open one */
+	uint64_t mtime_ns;
+	uint64_t extent_count;
+	bool sealed;
+	bool linked;  /* was given a name */
+	bool removed; /* the name was taken away and collection has begun: read while you can */
+};
+
+/* A file without a name, open for writing with the token, to be named by meta_link in dir. One that is
+ * neither written to nor named for the grace period is collected. Again: 0. -EEXIST, -EINVAL. */
+int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint64_t id,
+		  uint64_t token);
+
+/* The file, and the extents from the one that holds byte `offset` on, at most max (0:
+ * META_PAGE_MAX), of one instant. Sizes add up from *first_offset, where the first of them begins.
+ * extents may be NULL. Open by id. -ENOENT. */
+int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
+		  size_t max, struct arena *arena, struct meta_file *out,
+		  struct meta_extent **extents, size_t *extent_count, uint64_t *first_offset);
+
+/*
+ * Opens for append: the token becomes the file's only one, and whoever had one before is refused from
+ * now on. When an open extent is left it is returned (length 0 otherwise): the new writer must fence
+ * its block (meta_block_seal) before it adds to the file. -ENOENT, -EROFS sealed.
+ */
+int meta_file_steal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
+		    struct meta_file *out, struct meta_extent *open);
+
+/*
+ * Adds n extents at byte `offset`, which must be the size of the file, all or none, when the token is
+ * the file's. An open one may only come last, and is closed by meta_file_close_extent before the next
+ * add. Blocks must record the file as an owner already. Again with the same extents: 0.
+ * -ENOENT, -ESTALE token, -EROFS sealed, -ERANGE offset, -EBUSY an open extent is there, -EOVERFLOW
+ * beyond META_FILE_MAX, -EINVAL.
+ */
+int meta_file_add(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
+		  uint64_t offset, const struct meta_extent *extents, size_t n);
+
+/* The open extent has this length for good, or none when it is 0 (then it is taken away). -ENOENT,
+ * -ESTALE, -ERANGE there is no open extent of this block; again with the same length: 0. */
+int meta_file_close_extent(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
+			   uint64_t token, uint64_t block, uint64_t length);
+
+/* No more writing. Again: 0. -ENOENT, -ESTALE token, -EBUSY an open extent is there. The entry of its
+ * name, when it has one, is brought up to date when the name is given (0-length name: not known). */
+int meta_file_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
+		   struct meta_name name, uint64_t mtime_ns);
+
+/* An extent now lies elsewhere with the same bytes: for compaction. The new block must record the
+ * owner already. -ENOENT, -ESTALE the extent is not what was expected. */
+int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
+		    const struct meta_extent *expect, const struct meta_extent *now);
+
+/* --- blocks ----------------------------------------------------------------------------------- */
+
+enum meta_block_state {
+	META_BLOCK_PENDING = 1, /* allocated: chunks are being written; no file may use it */
+	META_BLOCK_OPEN = 2,    /* committed, and under append */
+	META_BLOCK_SEALED = 3,  /* committed, its length is final */
+};
+
+/* Chunk number i is at chunks[i]. */
+struct meta_chunk {
+	uint64_t disk; /* disk or pool of the cluster map; 0: nowhere, left to repair */
+	uint32_t crc;  /* CRC-32C of the whole chunk, when known */
+	bool damaged;  /* reported bad; cleared when it is replaced */
+};
+
+struct meta_block {
+	uint64_t id;
+	enum meta_block_state state;
+	uint64_t epoch; /* of its writer: what the nodes were given for its chunks */
+	/*
+	 * Chunks are named (chunk_block, index) on the disks: the block's id, until it is laid out anew.
+	 */
+	uint64_t chunk_block;
+	uint64_t
+		layout; /* counts changes of chunks: a cached location with an older one is stale */
+	uint64_t length;   /* bytes of user data */
+	uint64_t capacity; /* the most it may grow to; what the quota counts until it is sealed */
+	uint64_t chunk_length; /* bytes of each chunk, when sealed */
+	uint32_t crc;          /* CRC-32C of the length bytes */
+	char encoding[META_ENCODING_MAX];
+	size_t chunk_count;
+	struct meta_chunk *chunks; /* of the caller, or of the arena */
+};
+
+/* Records a block as pending, with the disks its chunks are meant for. Uses id, epoch, capacity,
+ * encoding and chunks of b. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. */
+int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b);
+
+/* A file that has, or will have, extents of so many bytes in a block. */
+struct meta_owner {
+	uint64_t file;
+	uint64_t bytes;
+};
+
+/*
+ * A pending block becomes OPEN or SEALED (b->state), with the disks that really took the chunks, its
+ * length, CRC and first owners; the tenant is charged its length (capacity while it is open). More
+ * owners than META_OWNERS_MAX are added by meta_block_own. Again: 0.
+ * -ENOENT it was never allocated, or collected; -ESTALE epoch; -EDQUOT; -EINVAL; -EOVERFLOW.
+ */
+int meta_block_commit(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b,
+		      const struct meta_owner *owners, size_t n);
+
+/* Adds owners: of a packed block before its files are made. -ENOENT. */
+int meta_block_own(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
+		   const struct meta_owner *owners, size_t n);
+
+/* The append of [old_length, length): acknowledged data of an open block. crc is of all bytes. Again:
+ * 0. -ENOENT, -ESTALE epoch, -EROFS sealed, -ERANGE it does not end at old_length, -EFBIG beyond its
+ * capacity. */
+int meta_block_extend(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
+		      uint64_t old_length, uint64_t length, uint32_t crc);
+
+/*
+ * Fences: the epoch becomes the block's, and its old writer can extend it no more. The block as it is
+ * now is returned: the caller then fences the chunks, agrees on their length and seals. chunks of out
+ * are the arena's. -ENOENT, -EROFS sealed (out is filled all the same).
+ */
+int meta_block_fence(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
+		     struct arena *arena, struct meta_block *out);
+
+/* Ends appends at length, which may be more than was extended to, never less. The quota is charged
+ * its length from now on. Again: 0. -ENOENT, -ESTALE epoch, -ERANGE, -EFBIG. */
+int meta_block_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
+		    uint64_t length, uint64_t chunk_length, uint32_t crc);
+
+/* Chunk `index` is on disk `to` now (0: nowhere), if it was on `from`: repair and rebalance. Again: 0.
+ * The old chunk is the caller's to delete. -ENOENT, -ESTALE it is elsewhere, -EINVAL, -EEXIST another
+ * chunk of the block is on that disk. */
+int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint32_t index,
+		       uint64_t from, uint64_t to, uint32_t crc);
+
+/* Notes that a chunk is bad, if it is still there. -ENOENT, -ESTALE. */
+int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint32_t index,
+		      uint64_t disk);
+
+/* Re-encoding: a sealed block is laid out anew, under another chunk_block, with other encoding and
+ * disks, if its layout is still `layout`; the old chunks become garbage. Again: 0. -ENOENT, -ESTALE,
+ * -EBUSY not sealed, -EINVAL. */
+int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b,
+			uint64_t layout);
+
+/* n blocks at once, 1 to META_BATCH_MAX; out[i].state is 0 where there is none. Chunks are the arena's. */
+int meta_block_get(struct meta *m, const struct meta_ctx *ctx, const uint64_t *blocks, size_t n,
+		   struct arena *arena, struct meta_block *out);
+
+/* Owners after a file id, at most max; returns how many. */
+int64_t meta_block_owners(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
+			  uint64_t after, struct meta_owner *out, size_t max);
+
+/* --- usage of directories --------------------------------------------------------------------- */
+
+struct meta_usage {
+	uint64_t files;
+	uint64_t dirs;
+	uint64_t bytes;    /* sizes of files, as their entries say */
+	uint64_t taken_ns; /* wall clock when it was counted; 0: never yet, and the rest is 0 */
+};
+
+/* What the last aggregation found for the directory and all below it. -ENOENT. */
+int meta_du(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_usage *out);
+
+/* Counts the directory and all below it anew, deepest first, and stores what it found on the way. */
+int meta_du_refresh(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
+
+#endif

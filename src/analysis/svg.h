@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Plots as SVG: heat maps, lines and points, grouped bars, several to a page. What is drawn is black
+ * on white with the colours of Okabe and Ito, which the colour-blind can tell apart, and with a
+ * different mark or hatching for each series, so that it can be printed in grey.
+ *
+ *   AUTO_SVG struct svg doc;
+ *   svg_begin(&doc, 2, 1, "Repair time", NULL);     two panels side by side
+ *   svg_bars(&doc, 0, &left);
+ *   svg_bars(&doc, 1, &right);
+ *   rc = svg_end(&doc);                             the first error of all, or 0
+ *   fwrite(svg_text(&doc), ...)
+ *
+ * Text is escaped. Numbers that are not finite, or not above 0 on a logarithmic axis, are left out.
+ */
+#ifndef ANALYSIS_SVG_H
+#define ANALYSIS_SVG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/strbuf.h"
+
+#define SVG_BYTES_MAX (32 * MIB)
+
+struct svg {
+	struct strbuf out;
+	int err;          /* the first */
+	int across, down; /* panels */
+	double top;       /* below the title */
+};
+
+/* A page of across x down panels. `note` stands below the title; either may be NULL. */
+void svg_begin(struct svg *doc, int across, int down, const char *title, const char *note);
+int svg_end(struct svg *doc); /* 0, -ENOMEM, -EMSGSIZE */
+void svg_fini(struct svg *doc);
+const char *svg_text(const struct svg *doc);
+
+#define AUTO_SVG __attribute__((cleanup(svg_fini)))
+
+struct svg_axis {
+	const char *label;
+	bool log;
+	double min, max; /* both 0: from the data */
+};
+
+/* A cell for each x = x_min .. x_min + columns - 1, y likewise; value[row * columns + column]. */
+struct svg_heat {
+	const char *title;
+	struct svg_axis x, y; /* only the labels count */
+	int x_min, y_min, columns, rows;
+	const double *value; /* NAN: no such case, left white */
+	bool log;            /* colours by the logarithm */
+	double min, max;     /* of the colours; below min counts as min */
+	const char *unit;    /* beside the scale of colours */
+	bool high_is_good;   /* green above, red below; else the other way round */
+};
+
+void svg_heat(struct svg *doc, int panel, const struct svg_heat *h);
+
+enum svg_style { SVG_LINE, SVG_POINTS, SVG_LINE_POINTS };
+
+struct svg_series {
+	const char *name;
+	enum svg_style style;
+	size_t n;
+	const double *x, *y;
+	const double *low, *high;  /* ends of the error bars in y, or NULL */
+	const bool *marked;        /* a ring around these points (the Pareto front), or NULL */
+	const char *const *labels; /* beside points, or NULL; single labels may be NULL */
+};
+
+struct svg_lines {
+	const char *title;
+	struct svg_axis x, y;
+	const struct svg_series *series;
+	size_t series_n;
+	const char *marked_name; /* for the legend, when something is marked */
+};
+
+void svg_lines(struct svg *doc, int panel, const struct svg_lines *l);
+
+/* Groups of bars; each bar may have a hatched part on top of its solid one. */
+struct svg_bars {
+	const char *title;
+	const char *x_label;
+	struct svg_axis y;
+	const char *const *groups;
+	size_t groups_n;
+	const char *const *series;
+	size_t series_n;
+	const double *value;                   /* value[group * series_n + series] */
+	const double *on_top;                  /* hatched, or NULL; not with a logarithmic axis */
+	const double *low, *high;              /* error bars, or NULL */
+	const char *solid_name, *hatched_name; /* for the legend when there is on_top */
+	bool values;                           /* written above the bars */
+};
+
+void svg_bars(struct svg *doc, int panel, const struct svg_bars *b);
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The system under study: where the disks are, how they are coded, how fast they are and how they
+ * fail. struct system_spec is what a person may say, option by option, and starts as section 3.3.5
+ * of the MLEC study: 60 racks of 8 enclosures of 120 disks of 20 TB, (10+2)/(17+3), chunks of
+ * 128 KB, disks of 200 MB/s and racks of 10 Gbit/s of which repairs may use 20%, 1% of the disks
+ * failing in a year, 30 minutes until a failure is noticed. struct system is that, checked and made
+ * ready: a layout of src/code and numbers in SI units.
+ *
+ * Every refusal names the option and the rule it breaks.
+ */
+#ifndef ANALYSIS_SYSTEM_H
+#define ANALYSIS_SYSTEM_H
+
+#include "code/layout.h"
+#include "code/repair.h"
+#include "code/repair_speed.h"
+
+#define SYSTEM_WHY_MAX 320 /* enough for any refusal message */
+#define SYSTEM_YEAR_S (365.25 * 24 * 3600)
+
+struct system_spec {
+	struct encoding encoding;
+	char scheme[4]; /* "": c/d for mlec, d/- for others */
+	uint32_t racks, enclosures, disks;
+	uint32_t pool_disks; /* 0: one stripe wide when clustered, else the whole enclosure */
+	uint64_t disk_bytes, chunk_bytes;
+	double disk_rate, rack_rate; /* bytes a second */
+	double repair_share;         /* of them that repairs may use, above 0 to 1 */
+	double afr;                  /* failures of a disk in a year */
+	double detect_s;             /* from a failure until its repair begins */
+	enum repair_method method;
+	enum repair_site site;
+};
+
+struct system {
+	struct system_spec spec; /* with the scheme filled in */
+	char code[ENCODING_TEXT_MAX];
+	struct layout layout;
+	struct repair_policy policy;
+	struct repair_bandwidth bandwidth; /* bytes a second that repairs may use */
+	double afr, detect_s;
+	double disk_rate_s; /* failures of a disk in a second */
+};
+
+/* The paper's setup. */
+void system_spec_default(struct system_spec *spec);
+
+/* Checks the numbers and lays the system out. -EINVAL, -EOVERFLOW or -EILSEQ with a reason; -ENOMEM. */
+int system_init(struct system *sys, const struct system_spec *spec, char *why, size_t why_size);
+
+/* One option of a command line, without its dashes. */
+struct system_option {
+	const char *name, *argument, *help;
+};
+
+extern const struct system_option system_options[];
+extern const size_t system_options_n;
+
+/*
+ * Sets what the option says. -ENOENT: no option of the system; -EINVAL, -EILSEQ or -ERANGE with a
+ * reason, and nothing is changed.
+ */
+int system_spec_set(struct system_spec *spec, const char *name, const char *text, char *why,
+		    size_t why_size);
+
+/* Reads numbers as the options do, for the options of single commands. -EINVAL with a reason. */
+int system_read_count(const char *name, const char *text, uint64_t min, uint64_t max, uint64_t *out,
+		      char *why, size_t why_size);
+/* min < value <= max, or min <= value when `closed`. */
+int system_read_number(const char *name, const char *text, double min, double max, bool closed,
+		       double *out, char *why, size_t why_size);
+
+/* Writes a reason and returns err. */
+int system_refuse(char *why, size_t why_size, int err, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* "R_MIN", "r_min" or "min", in any case. False: none of the four. */
+bool system_method_parse(const char *text, enum repair_method *method);
+
+#endif

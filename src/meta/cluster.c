@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "meta/cluster.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "meta/cluster_impl.h"
+
+void cluster_init(struct cluster *c)
+{
+	memset(c, 0, sizeof(*c));
+	c->network_place = PLACE_DECLUSTERED;
+	map_init(&c->racks, CLUSTER_RACKS_MAX);
+	map_init(&c->nodes, CLUSTER_NODES_MAX);
+	map_init(&c->disks, CLUSTER_DISKS_MAX);
+}
+
+void cluster_drop_orders(struct cluster *c)
+{
+	free(c->seats);
+	c->seats = NULL;
+	c->seat_count = 0;
+	for (size_t i = 0; i < CLUSTER_SHUFFLES; i++) {
+		free(c->orders[i]);
+		c->orders[i] = NULL;
+	}
+}
+
+static void free_values(struct map *m)
+{
+	map_for_each(m, it)
+		free(it.value);
+	map_fini(m);
+}
+
+void cluster_fini(struct cluster *c)
+{
+	cluster_drop_orders(c);
+	free_values(&c->racks);
+	free_values(&c->nodes);
+	free_values(&c->disks);
+}
+
+/* In place when it is there. */
+static int put(struct cluster *c, struct map *m, uint64_t id, const void *record, size_t size)
+{
+	void *slot = map_get(m, id);
+	if (slot == NULL) {
+		slot = malloc(size);
+		if (slot == NULL)
+			return -ENOMEM;
+		int rc = map_put(m, id, slot);
+		if (rc < 0) {
+			free(slot);
+			return rc;
+		}
+	}
+	memcpy(slot, record, size);
+	cluster_drop_orders(c);
+	return 0;
+}
+
+static bool name_valid(const char *name)
+{
+	size_t len = strnlen(name, CLUSTER_NAME_MAX + 1);
+	return len > 0 && len <= CLUSTER_NAME_MAX;
+}
+
+int cluster_put_rack(struct cluster *c, const struct cluster_rack *r)
+{
+	if (r->id == 0 || r->id > CLUSTER_RACKS_MAX || !name_valid(r->name))
+		return -EINVAL;
+	return put(c, &c->racks, r->id, r, sizeof(*r));
+}
+
+int cluster_put_node(struct cluster *c, const struct cluster_node *n)
+{
+	if (n->id == 0 || !name_valid(n->name) || cluster_rack(c, n->rack) == NULL)
+		return -EINVAL;
+	return put(c, &c->nodes, n->id, n, sizeof(*n));
+}
+
+int cluster_put_disk(struct cluster *c, const struct cluster_disk *d)
+{
+	if (d->id == 0 || cluster_node(c, d->node) == NULL || d->weight > CLUSTER_WEIGHT_MAX)
+		return -EINVAL;
+	if (d->pool &&
+	    (d->local.k < 1 || d->local.p < 0 || d->local.k + d->local.p > ENCODING_STRIPE_MAX))
+		return -EINVAL;
+	return put(c, &c->disks, d->id, d, sizeof(*d));
+}
+
+const struct cluster_rack *cluster_rack(const struct cluster *c, uint32_t id)
+{
+	return map_get(&c->racks, id);
+}
+
+const struct cluster_node *cluster_node(const struct cluster *c, uint64_t id)
+{
+	return map_get(&c->nodes, id);
+}
+
+struct cluster_disk *cluster_disk(const struct cluster *c, uint64_t id)
+{
+	return map_get(&c->disks, id);
+}
+
+const struct cluster_rack *cluster_rack_named(const struct cluster *c, const char *name)
+{
+	map_for_each(&c->racks, it) {
+		const struct cluster_rack *r = it.value;
+		if (strcmp(r->name, name) == 0)
+			return r;
+	}
+	return NULL;
+}
+
+const struct cluster_node *cluster_node_named(const struct cluster *c, const char *name)
+{
+	map_for_each(&c->nodes, it) {
+		const struct cluster_node *n = it.value;
+		if (strcmp(n->name, name) == 0)
+			return n;
+	}
+	return NULL;
+}
+
+const struct cluster_node *cluster_node_of(const struct cluster *c, uint64_t disk)
+{
+	const struct cluster_disk *d = cluster_disk(c, disk);
+	return d == NULL ? NULL : cluster_node(c, d->node);
+}
+
+static enum cluster_state worse(enum cluster_state a, enum cluster_state b)
+{
+	return a > b ? a : b;
+}
+
+enum cluster_state cluster_node_state(const struct cluster_node *n)
+{
+	return worse(n->health, n->wanted);
+}
+
+enum cluster_state cluster_disk_state(const struct cluster *c, const struct cluster_disk *d)
+{
+	return worse(worse(d->health, d->wanted), cluster_node_state(cluster_node(c, d->node)));
+}
+
+static const char *const state_names[] = {
+	[CLUSTER_ONLINE] = "online",     [CLUSTER_FULL] = "full",     [CLUSTER_SUSPECT] = "suspect",
+	[CLUSTER_DRAINING] = "draining", [CLUSTER_FAILED] = "failed", [CLUSTER_GONE] = "gone",
+};
+
+bool cluster_state_valid(uint32_t s)
+{
+	return s < ARRAY_LEN(state_names);
+}
+
+const char *cluster_state_name(enum cluster_state s)
+{
+	return cluster_state_valid((uint32_t)s) ? state_names[s] : "unknown";
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/rng.h"
+#include "meta/cluster_impl.h"
+
+/* Keep the uses of the hash apart. Part of what must never change. */
+#define HASH_SEAT 0x7365617400000000ULL
+#define HASH_BLOCK 0x626c6f6300000000ULL
+#define HASH_SHUFFLE 0x7368756600000000ULL
+
+/* --- seats: the disks of the map, flat ---------------------------------------------------------- */
+
+static int by_id(const void *a, const void *b)
+{
+	const struct cluster_seat *x = a, *y = b;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static uint32_t disk_weight(const struct cluster_disk *d)
+{
+	uint64_t w = d->capacity_bytes / GIB * d->weight / CLUSTER_WEIGHT_ONE;
+	if (w == 0 && d->capacity_bytes > 0 && d->weight > 0)
+		w = 1;
+	return w > UINT32_MAX ? UINT32_MAX : (uint32_t)w;
+}
+
+static struct cluster_seat seat_of(const struct cluster *c, const struct cluster_disk *d)
+{
+	const struct cluster_node *n = cluster_node(c, d->node);
+	uint64_t h = hash64_u64s(HASH_SEAT, d->id);
+	return (struct cluster_seat){
+		.id = d->id,
+		.hash = h,
+		.rack = n->rack - 1,
+		.position = d->position,
+		.weight = disk_weight(d),
+		.local_k = d->pool ? (uint16_t)d->local.k : 0,
+		.local_p = d->pool ? (uint16_t)d->local.p : 0,
+		.media = (uint8_t)d->media,
+		.pool = d->pool,
+		.online = cluster_disk_state(c, d) == CLUSTER_ONLINE,
+		.step = (uint8_t)(1 + h % (CLUSTER_SHUFFLES - 1)),
+		.offset = (uint8_t)((h >> 32) % CLUSTER_SHUFFLES),
+	};
+}
+
+/*
+ * The shuffles that a disk takes part in: s -> step * s + offset (mod CLUSTER_SHUFFLES) goes through
+ * every number once, because that is a prime; those below the disk's share are its. A share that
+ * grows by one adds one shuffle and keeps the others.
+ */
+bool seat_takes_part(const struct cluster_seat *s, uint32_t shuffle)
+{
+	return (s->step * shuffle + s->offset) % CLUSTER_SHUFFLES < s->share;
+}
+
+/* In proportion to the heaviest of its kind. */
+static void set_shares(struct cluster_seat *seats, size_t n)
+{
+	uint32_t heaviest[2][2] = {{0}};
+	for (size_t i = 0; i < n; i++) {
+		uint32_t *h = &heaviest[seats[i].pool][seats[i].media];
+		*h = seats[i].weight > *h ? seats[i].weight : *h;
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint64_t h = heaviest[seats[i].pool][seats[i].media];
+		if (seats[i].weight == 0)
+			continue;
+		uint64_t share = ((uint64_t)seats[i].weight * CLUSTER_SHUFFLES * 2 + h) / (2 * h);
+		seats[i].share = (uint8_t)(share > 0 ? share : 1);
+	}
+}
+
+static int by_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Nodes get indexes in the order of their ids. */
+static int set_nodes(struct cluster *c, struct cluster_seat *seats, size_t n)
+{
+	size_t count = 0;
+	AUTO_FREE uint64_t *ids = malloc((map_count(&c->nodes) + 1) * sizeof(*ids));
+	if (ids == NULL)
+		return -ENOMEM;
+	map_for_each(&c->nodes, it)
+		ids[count++] = it.key;
+	qsort(ids, count, sizeof(*ids), by_u64);
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t *at = bsearch(&cluster_disk(c, seats[i].id)->node, ids, count,
+					     sizeof(*ids), by_u64);
+		seats[i].node = (uint32_t)(at - ids);
+	}
+	c->node_count = (uint32_t)count;
+	return 0;
+}
+
+static int seats_make(struct cluster *c)
+{
+	size_t n = 0;
+	uint32_t racks = 0;
+	struct cluster_seat *seats = calloc(map_count(&c->disks) + 1, sizeof(*seats));
+	if (seats == NULL)
+		return -ENOMEM;
+	map_for_each(&c->disks, it) {
+		const struct cluster_disk *d = it.value;
+		if (cluster_disk_state(c, d) == CLUSTER_GONE)
+			continue;
+		seats[n] = seat_of(c, d);
+		racks = seats[n].rack >= racks ? seats[n].rack + 1 : racks;
+		n++;
+	}
+	qsort(seats, n, sizeof(*seats), by_id);
+	set_shares(seats, n);
+	if (set_nodes(c, seats, n) < 0) {
+		free(seats);
+		return -ENOMEM;
+	}
+	c->seats = seats;
+	c->seat_count = n;
+	c->rack_count = racks;
+	return 0;
+}
+
+/* --- shuffles ---------------------------------------------------------------------------------- */
+
+struct shuffled {
+	uint64_t key;
+	uint32_t seat;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct shuffled *x = a, *y = b;
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->seat < y->seat ? -1 : x->seat > y->seat;
+}
+
+static int order_make(struct cluster *c, uint32_t shuffle)
+{
+	if (c->orders[shuffle] != NULL)
+		return 0;
+	AUTO_FREE struct shuffled *all = malloc((c->seat_count + 1) * sizeof(*all));
+	uint32_t *order = malloc((c->seat_count + 1) * sizeof(*order));
+	if (all == NULL || order == NULL) {
+		free(order);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < c->seat_count; i++)
+		all[i] = (struct shuffled){
+			.key = hash64_u64s(HASH_SHUFFLE + shuffle, c->seats[i].id),
+			.seat = (uint32_t)i};
+	qsort(all, c->seat_count, sizeof(*all), by_key);
+	for (size_t i = 0; i < c->seat_count; i++)
+		order[i] = all[i].seat;
+	c->orders[shuffle] = order;
+	return 0;
+}
+
+/* --- one choice -------------------------------------------------------------------------------- */
+
+uint32_t cluster_width(const struct encoding *e)
+{
+	if (e->kind == ENCODING_MLEC)
+		return (uint32_t)(e->mlec.net.k + e->mlec.net.p);
+	return (uint32_t)encoding_total_chunks(e);
+}
+
+static bool seat_fits(const struct choosing *ch, const struct cluster_seat *s)
+{
+	const struct encoding *e = &ch->want->encoding;
+	if (s->pool != ch->pools || s->media != ch->want->media || s->weight == 0)
+		return false;
+	return e->kind != ENCODING_MLEC ||
+	       (s->local_k == e->mlec.local.k && s->local_p == e->mlec.local.p);
+}
+
+static int64_t seat_find(const struct cluster *c, uint64_t id)
+{
+	const struct cluster_seat key = {.id = id};
+	const struct cluster_seat *s =
+		c->seat_count == 0 ? NULL
+				   : bsearch(&key, c->seats, c->seat_count, sizeof(key), by_id);
+	return s == NULL ? -1 : s - c->seats;
+}
+
+void choosing_take(struct choosing *ch, uint32_t seat)
+{
+	const struct cluster_seat *s = &ch->cluster->seats[seat];
+	ch->out->disk[ch->out->count++] = s->id;
+	ch->rack_used[s->rack]++;
+	ch->node_used[s->node]++;
+	ch->barred[seat] = 1;
+	ch->taken++;
+}
+
+/* Who may be chosen, and how many domains they are in. */
+static void mark_seats(struct choosing *ch)
+{
+	struct cluster *c = ch->cluster;
+	struct cluster_choice *out = ch->out;
+	for (size_t i = 0; i < ch->want->excluded_count; i++) {
+		int64_t seat = seat_find(c, ch->want->excluded[i]);
+		if (seat >= 0)
+			ch->barred[seat] = 1;
+	}
+	for (size_t i = 0; i < ch->want->kept_count; i++) {
+		int64_t seat = seat_find(c, ch->want->kept[i]);
+		if (seat < 0)
+			continue;
+		ch->barred[seat] = 1;
+		ch->rack_used[c->seats[seat].rack]++;
+		ch->node_used[c->seats[seat].node]++;
+	}
+	ch->taken = (uint32_t)ch->want->kept_count;
+	/* Seats of a node are not next to each other: count domains by marks, then take them off. */
+	const uint16_t mark = 1 << 15;
+	for (size_t i = 0; i < c->seat_count; i++) {
+		const struct cluster_seat *s = &c->seats[i];
+		if (!s->online || !seat_fits(ch, s))
+			ch->barred[i] = 1;
+		if (ch->barred[i])
+			continue;
+		out->disk_eligible++;
+		out->rack_eligible += (ch->rack_used[s->rack] & mark) == 0;
+		out->node_eligible += (ch->node_used[s->node] & mark) == 0;
+		ch->rack_used[s->rack] |= mark;
+		ch->node_used[s->node] |= mark;
+	}
+	for (uint32_t i = 0; i < c->rack_count; i++) /* a rack without any counts as full */
+		ch->rack_used[i] = ch->rack_used[i] & mark ? ch->rack_used[i] ^ mark : mark;
+	for (uint32_t i = 0; i < c->node_count; i++)
+		ch->node_used[i] &= (uint16_t)~mark;
+}
+
+/* The place in the shuffle where the block's disks begin. It depends on who is in the map, not on how
+ * they fare, so that a disk that is away for a while moves nobody but itself. */
+static size_t find_start(const struct choosing *ch)
+{
+	const struct cluster *c = ch->cluster;
+	size_t start = 0;
+	uint64_t best = 0;
+	for (size_t i = 0; i < c->seat_count; i++) {
+		const struct cluster_seat *s = &c->seats[ch->order[i]];
+		if (!seat_takes_part(s, ch->shuffle) || !seat_fits(ch, s))
+			continue;
+		uint64_t score = mix_u64(ch->block_hash ^ s->hash);
+		if (score >= best) {
+			best = score;
+			start = i;
+		}
+	}
+	return start;
+}
+
+struct caps {
+	uint32_t rack, node;
+	bool all; /* also disks that take no part in this shuffle */
+};
+
+static void walk(struct choosing *ch, size_t start, struct caps caps)
+{
+	const struct cluster *c = ch->cluster;
+	uint32_t full = 0;
+	for (uint32_t i = 0; i < c->rack_count; i++)
+		full += ch->rack_used[i] >= caps.rack;
+	for (size_t i = 0; i < c->seat_count && ch->taken < ch->needed; i++) {
+		if (full == c->rack_count)
+			return;
+		size_t at = start + i < c->seat_count ? start + i : start + i - c->seat_count;
+		uint32_t seat = ch->order[at];
+		const struct cluster_seat *s = &c->seats[seat];
+		if (ch->barred[seat] || ch->rack_used[s->rack] >= caps.rack ||
+		    ch->node_used[s->node] >= caps.node ||
+		    (!caps.all && !seat_takes_part(s, ch->shuffle)))
+			continue;
+		choosing_take(ch, seat);
+		full += ch->rack_used[s->rack] >= caps.rack;
+	}
+}
+
+/* Racks first, as evenly as can be; nodes inside them the same. */
+static void choose_spread(struct choosing *ch)
+{
+	const struct cluster_choice *out = ch->out;
+	size_t start = find_start(ch);
+	for (uint32_t rack = 1; rack <= ch->needed; rack++)
+		for (uint32_t node = 1; node <= rack; node++)
+			for (int all = 0; all <= 1; all++) {
+				if (ch->taken == ch->needed || out->count == out->disk_eligible)
+					return;
+				walk(ch, start,
+				     (struct caps){.rack = rack, .node = node, .all = all});
+			}
+}
+
+/* How the block's chunks, without the disks to spare, are spread. */
+static void count_domains(struct choosing *ch)
+{
+	const struct cluster *c = ch->cluster;
+	struct cluster_choice *out = ch->out;
+	memset(ch->rack_used, 0, c->rack_count * sizeof(*ch->rack_used));
+	memset(ch->node_used, 0, c->node_count * sizeof(*ch->node_used));
+	uint32_t kept = (uint32_t)ch->want->kept_count;
+	for (uint32_t i = 0; i < out->width && i < kept + out->count; i++) {
+		int64_t at = seat_find(c, i < kept ? ch->want->kept[i] : out->disk[i - kept]);
+		if (at < 0)
+			continue;
+		uint32_t in_rack = ++ch->rack_used[c->seats[at].rack];
+		uint32_t on_node = ++ch->node_used[c->seats[at].node];
+		out->racks += in_rack == 1;
+		out->nodes += on_node == 1;
+		out->rack_most = in_rack > out->rack_most ? in_rack : out->rack_most;
+		out->node_most = on_node > out->node_most ? on_node : out->node_most;
+	}
+}
+
+/* Drives, unless there are only pools; mlec is for pools alone. */
+static bool wants_pools(const struct cluster *c, const struct cluster_want *want)
+{
+	if (want->encoding.kind == ENCODING_MLEC)
+		return true;
+	for (size_t i = 0; i < c->seat_count; i++)
+		if (!c->seats[i].pool && c->seats[i].media == want->media)
+			return false;
+	return true;
+}
+
+static int choose_with(struct choosing *ch)
+{
+	int rc = 0;
+	mark_seats(ch);
+	bool grouped = ch->want->encoding.kind == ENCODING_MLEC &&
+		       ch->cluster->network_place == PLACE_CLUSTERED;
+	if (!grouped || !choose_network_pool(ch, &rc))
+		choose_spread(ch);
+	if (rc < 0)
+		return rc;
+	count_domains(ch);
+	return ch->taken < ch->out->width ? -ENOSPC : 0;
+}
+
+static int prepare(struct cluster *c, uint32_t shuffle)
+{
+	int rc = c->seats != NULL ? 0 : seats_make(c);
+	return rc < 0 ? rc : order_make(c, shuffle);
+}
+
+int cluster_choose(struct cluster *c, const struct cluster_want *want,
+		   struct cluster_choice *choice)
+{
+	memset(choice, 0, sizeof(*choice));
+	if (encoding_check(&want->encoding, NULL, 0) < 0)
+		return -EINVAL;
+	choice->width = cluster_width(&want->encoding);
+	if (want->kept_count > choice->width ||
+	    want->extra > CLUSTER_CHOICE_MAX - ENCODING_STRIPE_MAX)
+		return -EINVAL;
+	choice->wanted = choice->width - (uint32_t)want->kept_count + want->extra;
+	uint64_t block_hash = hash64_u64s(HASH_BLOCK, want->block);
+	uint32_t shuffle = (uint32_t)(block_hash % CLUSTER_SHUFFLES);
+	int rc = prepare(c, shuffle);
+	if (rc < 0)
+		return rc;
+	struct choosing ch = {.cluster = c,
+			      .want = want,
+			      .out = choice,
+			      .block_hash = block_hash,
+			      .shuffle = shuffle,
+			      .order = c->orders[shuffle],
+			      .needed = choice->width + want->extra,
+			      .pools = wants_pools(c, want)};
+	AUTO_FREE uint16_t *used = calloc(c->rack_count + c->node_count + 1, sizeof(*used));
+	AUTO_FREE uint8_t *barred = calloc(c->seat_count + 1, 1);
+	if (used == NULL || barred == NULL)
+		return -ENOMEM;
+	ch.rack_used = used;
+	ch.node_used = used + c->rack_count;
+	ch.barred = barred;
+	return choose_with(&ch);
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Shared by the files of cluster.h only. */
+#ifndef META_CLUSTER_IMPL_H
+#define META_CLUSTER_IMPL_H
+
+#include "base/base.h"
+#include "meta/cluster.h"
+
+/* A disk as choosing sees it: flat, with its domains as indexes. Gone disks have no seat. */
+struct cluster_seat {
+	uint64_t id;
+	uint64_t hash;
+	uint32_t rack, node; /* indexes from 0 */
+	uint32_t position;
+	uint32_t weight;
+	uint16_t local_k, local_p;
+	uint8_t media;
+	bool pool;
+	bool online;
+	uint8_t share;        /* how many shuffles it takes part in */
+	uint8_t step, offset; /* which: see takes_part() */
+};
+
+void cluster_drop_orders(struct cluster *c);
+
+/* What a choice is made from; see cluster_choose.c. */
+struct choosing {
+	struct cluster *cluster;
+	const struct cluster_want *want;
+	struct cluster_choice *out;
+	uint64_t block_hash;
+	uint32_t shuffle;
+	const uint32_t *order; /* seats */
+	uint16_t *rack_used, *node_used;
+	uint8_t *barred; /* of a seat: taken, kept, excluded or not fit */
+	uint32_t taken;  /* with those kept */
+	uint32_t needed; /* the same, in the end */
+	bool pools;      /* choose pools, of the want's local shape if it is mlec */
+};
+
+bool seat_takes_part(const struct cluster_seat *s, uint32_t shuffle);
+void choosing_take(struct choosing *ch, uint32_t seat);
+/* cluster_pool.c: false when there are too few racks for groups. */
+bool choose_network_pool(struct choosing *ch, int *rc);
+
+#endif

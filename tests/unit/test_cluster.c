@@ -1,0 +1,616 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Choosing disks: properties over many clusters, encodings and blocks. Seeds are fixed. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "meta/cluster.h"
+
+#define TIB (1024 * GIB)
+
+struct shape {
+	uint32_t racks, nodes, disks; /* of a rack, of a node */
+};
+
+static uint64_t disk_id(uint32_t node, uint32_t disk)
+{
+	return hash64_u64s(node, disk) | 1;
+}
+
+static void put_rack(struct cluster *c, uint32_t id)
+{
+	struct cluster_rack r = {.id = id};
+	snprintf(r.name, sizeof(r.name), "rack%u", id);
+	assert_int_equal(cluster_put_rack(c, &r), 0);
+}
+
+static void put_node(struct cluster *c, uint32_t id, uint32_t rack)
+{
+	struct cluster_node n = {.id = id, .rack = rack, .addr = "x:1"};
+	snprintf(n.name, sizeof(n.name), "node%u", id);
+	assert_int_equal(cluster_put_node(c, &n), 0);
+}
+
+static void put_disk(struct cluster *c, uint32_t node, uint32_t disk, uint64_t capacity)
+{
+	struct cluster_disk d = {.id = disk_id(node, disk),
+				 .node = node,
+				 .capacity_bytes = capacity,
+				 .weight = CLUSTER_WEIGHT_ONE};
+	assert_int_equal(cluster_put_disk(c, &d), 0);
+}
+
+static void build(struct cluster *c, struct shape s)
+{
+	cluster_init(c);
+	uint32_t node = 0;
+	for (uint32_t r = 1; r <= s.racks; r++) {
+		put_rack(c, r);
+		for (uint32_t n = 0; n < s.nodes; n++) {
+			put_node(c, ++node, r);
+			for (uint32_t d = 0; d < s.disks; d++)
+				put_disk(c, node, d, 10 * TIB);
+		}
+	}
+}
+
+static struct encoding encoding(const char *text)
+{
+	struct encoding e;
+	assert_int_equal(encoding_parse(text, &e, NULL, 0), 0);
+	return e;
+}
+
+static uint32_t min3(uint32_t a, uint32_t b, uint32_t c)
+{
+	return a < b ? (a < c ? a : c) : (b < c ? b : c);
+}
+
+/* --- domains ----------------------------------------------------------------------------------- */
+
+static void check_distinct(const struct cluster_choice *ch)
+{
+	for (uint32_t i = 0; i < ch->count; i++)
+		for (uint32_t j = 0; j < i; j++)
+			assert_true(ch->disk[i] != ch->disk[j]);
+}
+
+/* What the numbers of a choice must be, counted here by another way. */
+static void check_numbers(const struct cluster *c, const struct cluster_choice *ch)
+{
+	uint32_t in_rack[CLUSTER_RACKS_MAX + 1] = {0}, on_node[4096] = {0};
+	uint32_t racks = 0, nodes = 0, rack_most = 0, node_most = 0;
+	for (uint32_t i = 0; i < ch->count && i < ch->width; i++) {
+		const struct cluster_node *n = cluster_node_of(c, ch->disk[i]);
+		racks += in_rack[n->rack]++ == 0;
+		nodes += on_node[n->id]++ == 0;
+		rack_most = in_rack[n->rack] > rack_most ? in_rack[n->rack] : rack_most;
+		node_most = on_node[n->id] > node_most ? on_node[n->id] : node_most;
+	}
+	assert_int_equal(ch->racks, racks);
+	assert_int_equal(ch->nodes, nodes);
+	assert_int_equal(ch->rack_most, rack_most);
+	assert_int_equal(ch->node_most, node_most);
+}
+
+static void domains_are_distinct_whenever_they_can_be(void **state)
+{
+	(void)state;
+	static const struct shape shapes[] = {{1, 1, 1},  {1, 1, 20}, {1, 6, 4},  {2, 3, 4},
+					      {3, 2, 3},  {5, 4, 2},  {10, 2, 6}, {16, 1, 1},
+					      {20, 3, 4}, {15, 1, 2}};
+	static const char *const encodings[] = {"r1", "r3", "rs:4+2", "rs:9+6", "lrc:12+2+2"};
+	for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
+		struct shape s = shapes[i];
+		uint32_t nodes = s.racks * s.nodes, disks = nodes * s.disks;
+		struct cluster c;
+		build(&c, s);
+		for (size_t j = 0; j < ARRAY_LEN(encodings); j++)
+			for (uint64_t block = 1; block <= 200; block++) {
+				struct cluster_want w = {.encoding = encoding(encodings[j]),
+							 .block = block};
+				struct cluster_choice ch;
+				int rc = cluster_choose(&c, &w, &ch);
+				uint32_t width = cluster_width(&w.encoding);
+				assert_int_equal(rc, disks >= width ? 0 : -ENOSPC);
+				assert_int_equal(ch.count, min3(width, disks, width));
+				check_distinct(&ch);
+				check_numbers(&c, &ch);
+				assert_int_equal(ch.racks, min3(width, s.racks, disks));
+				assert_int_equal(ch.nodes, min3(width, nodes, disks));
+				uint32_t even = (ch.count + s.racks - 1) / s.racks;
+				assert_int_equal(ch.rack_most, even);
+				assert_int_equal(ch.rack_eligible, s.racks);
+				assert_int_equal(ch.node_eligible, nodes);
+				assert_int_equal(ch.disk_eligible, disks);
+			}
+		cluster_fini(&c);
+	}
+}
+
+static void spare_disks_follow_those_of_the_chunks(void **state)
+{
+	(void)state;
+	struct cluster c;
+	build(&c, (struct shape){9, 2, 2});
+	for (uint64_t block = 1; block < 100; block++) {
+		struct cluster_want w = {.encoding = encoding("rs:4+2"), .block = block};
+		struct cluster_choice plain, more;
+		assert_int_equal(cluster_choose(&c, &w, &plain), 0);
+		w.extra = 3;
+		assert_int_equal(cluster_choose(&c, &w, &more), 0);
+		assert_int_equal(more.count, 9);
+		assert_int_equal(more.racks, 6);
+		assert_memory_equal(plain.disk, more.disk, 6 * sizeof(plain.disk[0]));
+		w.extra = 40; /* more than there are: no error */
+		assert_int_equal(cluster_choose(&c, &w, &more), 0);
+		assert_int_equal(more.count, 36);
+	}
+	cluster_fini(&c);
+}
+
+static void only_online_disks_that_are_not_excluded_are_chosen(void **state)
+{
+	(void)state;
+	struct cluster c;
+	build(&c, (struct shape){5, 3, 4});
+	for (uint32_t s = CLUSTER_FULL; s <= CLUSTER_GONE; s++) {
+		struct cluster_disk d = *cluster_disk(&c, disk_id(s, 1));
+		bool wish = s == CLUSTER_DRAINING || s == CLUSTER_GONE;
+		d.health = wish ? CLUSTER_ONLINE : (enum cluster_state)s;
+		d.wanted = wish ? (enum cluster_state)s : CLUSTER_ONLINE;
+		assert_int_equal(cluster_put_disk(&c, &d), 0);
+	}
+	struct cluster_node n = *cluster_node(&c, 15);
+	n.health = CLUSTER_SUSPECT;
+	assert_int_equal(cluster_put_node(&c, &n), 0);
+	const uint64_t excluded[] = {disk_id(7, 0), disk_id(8, 3), 12345};
+	for (uint64_t block = 1; block < 1000; block++) {
+		struct cluster_want w = {.encoding = encoding("r3"),
+					 .block = block,
+					 .excluded = excluded,
+					 .excluded_count = ARRAY_LEN(excluded)};
+		struct cluster_choice ch;
+		assert_int_equal(cluster_choose(&c, &w, &ch), 0);
+		assert_int_equal(ch.racks, 3);
+		for (uint32_t i = 0; i < ch.count; i++) {
+			const struct cluster_disk *d = cluster_disk(&c, ch.disk[i]);
+			assert_int_equal(cluster_disk_state(&c, d), CLUSTER_ONLINE);
+			assert_true(d->id != excluded[0] && d->id != excluded[1]);
+		}
+	}
+	cluster_fini(&c);
+}
+
+static void kept_chunks_count_as_used_domains(void **state)
+{
+	(void)state;
+	struct cluster c;
+	build(&c, (struct shape){6, 2, 2});
+	for (uint64_t block = 1; block < 200; block++) {
+		struct cluster_want w = {.encoding = encoding("rs:4+2"), .block = block};
+		struct cluster_choice ch, one;
+		assert_int_equal(cluster_choose(&c, &w, &ch), 0);
+		/* the third is lost: whoever takes its place is in its rack, the only one left */
+		uint64_t lost = ch.disk[2];
+		ch.disk[2] = ch.disk[5];
+		w.kept = ch.disk;
+		w.kept_count = 5;
+		w.excluded = &lost;
+		w.excluded_count = 1;
+		assert_int_equal(cluster_choose(&c, &w, &one), 0);
+		assert_int_equal(one.count, 1);
+		assert_int_equal(one.racks, 6);
+		assert_int_equal(one.rack_most, 1);
+		assert_int_equal(cluster_node_of(&c, one.disk[0])->rack,
+				 cluster_node_of(&c, lost)->rack);
+		assert_true(one.disk[0] != lost);
+	}
+	cluster_fini(&c);
+}
+
+/* --- copysets, load, change --------------------------------------------------------------------- */
+
+static int by_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+static uint64_t set_hash(const struct cluster_choice *ch)
+{
+	uint64_t sorted[CLUSTER_CHOICE_MAX];
+	memcpy(sorted, ch->disk, ch->count * sizeof(sorted[0]));
+	qsort(sorted, ch->count, sizeof(sorted[0]), by_u64);
+	return hash64(sorted, ch->count * sizeof(sorted[0]), 7);
+}
+
+static size_t count_sets(struct cluster *c, const char *text, size_t blocks)
+{
+	uint64_t *sets = malloc(blocks * sizeof(*sets));
+	assert_non_null(sets);
+	for (size_t i = 0; i < blocks; i++) {
+		struct cluster_choice ch;
+		assert_int_equal(cluster_choose(c,
+						&(struct cluster_want){.encoding = encoding(text),
+								       .block = 1000003 * i},
+						&ch),
+				 0);
+		sets[i] = set_hash(&ch);
+	}
+	qsort(sets, blocks, sizeof(*sets), by_u64);
+	size_t distinct = 0;
+	for (size_t i = 0; i < blocks; i++)
+		distinct += i == 0 || sets[i] != sets[i - 1];
+	free(sets);
+	return distinct;
+}
+
+static void copysets_are_bounded_by_shuffles_times_disks(void **state)
+{
+	(void)state;
+	struct cluster c;
+	struct shape s = {12, 2, 3};
+	size_t disks = (size_t)s.racks * s.nodes * s.disks, blocks = 60000;
+	build(&c, s);
+	static const char *const encodings[] = {"r3", "rs:9+3"};
+	for (size_t i = 0; i < ARRAY_LEN(encodings); i++) {
+		size_t sets = count_sets(&c, encodings[i], blocks);
+		printf("%s on %zu disks: %zu blocks in %zu copysets, %.1f per disk\n", encodings[i],
+		       disks, blocks, sets, (double)sets / (double)disks);
+		assert_true(sets <= CLUSTER_SHUFFLES * disks);
+		assert_true(sets >= CLUSTER_SHUFFLES * disks / 4);
+	}
+	cluster_fini(&c);
+}
+
+static size_t index_of(const uint64_t *ids, size_t n, uint64_t id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ids[i] == id)
+			return i;
+	return n;
+}
+
+/* How far the chunks of a disk are from what its weight gives, at worst, in percent. */
+static double load_error(struct cluster *c, const char *text, size_t blocks)
+{
+	size_t n = map_count(&c->disks), at = 0;
+	uint64_t *ids = malloc(n * sizeof(*ids)), *chunks = calloc(n, sizeof(*chunks));
+	double total_weight = 0, total = 0, worst = 0;
+	assert_true(ids != NULL && chunks != NULL);
+	map_for_each(&c->disks, it) {
+		ids[at++] = it.key;
+		total_weight += (double)cluster_disk(c, it.key)->capacity_bytes;
+	}
+	qsort(ids, n, sizeof(*ids), by_u64);
+	for (size_t i = 0; i < blocks; i++) {
+		struct cluster_choice ch;
+		struct cluster_want w = {.encoding = encoding(text), .block = 77777 * i + 1};
+		assert_int_equal(cluster_choose(c, &w, &ch), 0);
+		for (uint32_t j = 0; j < ch.count; j++) {
+			const uint64_t *p = bsearch(&ch.disk[j], ids, n, sizeof(*ids), by_u64);
+			chunks[p - ids]++;
+			total++;
+		}
+	}
+	assert_true(index_of(ids, n, 0) == n);
+	for (size_t i = 0; i < n; i++) {
+		double share = (double)cluster_disk(c, ids[i])->capacity_bytes / total_weight;
+		double error = ((double)chunks[i] / total / share - 1) * 100;
+		error = error < 0 ? -error : error;
+		worst = error > worst ? error : worst;
+	}
+	free(ids);
+	free(chunks);
+	return worst;
+}
+
+static void load_follows_weight(void **state)
+{
+	(void)state;
+	struct cluster c;
+	build(&c, (struct shape){20, 2, 3});
+	double even = load_error(&c, "r3", 100000);
+	double wide = load_error(&c, "rs:9+3", 25000);
+	/* a third of the disks twice, a third four times as large, in every rack alike */
+	for (uint32_t node = 1; node <= 40; node++) {
+		put_disk(&c, node, 1, 20 * TIB);
+		put_disk(&c, node, 2, 40 * TIB);
+	}
+	double mixed = load_error(&c, "r3", 100000);
+	printf("load off by at most: r3 %.1f%%, rs:9+3 %.1f%%, r3 on 10, 20 and 40 TiB %.1f%%\n",
+	       even, wide, mixed);
+	assert_true(even < 15);
+	assert_true(wide < 18);
+	assert_true(mixed < 20);
+	cluster_fini(&c);
+}
+
+static bool holds(const struct cluster_choice *ch, uint64_t disk)
+{
+	return index_of(ch->disk, ch->count, disk) < ch->count;
+}
+
+/* The share of chunks that are elsewhere after the change, in percent. */
+static double moved(struct cluster *before, struct cluster *after, const char *text)
+{
+	uint64_t chunks = 0, gone = 0;
+	for (uint64_t block = 1; block <= 20000; block++) {
+		struct cluster_want w = {.encoding = encoding(text), .block = block};
+		struct cluster_choice a, b;
+		assert_int_equal(cluster_choose(before, &w, &a), 0);
+		assert_int_equal(cluster_choose(after, &w, &b), 0);
+		for (uint32_t i = 0; i < a.count; i++) {
+			chunks++;
+			gone += !holds(&b, a.disk[i]);
+		}
+	}
+	return 100.0 * (double)gone / (double)chunks;
+}
+
+static void a_disk_that_comes_or_goes_moves_little(void **state)
+{
+	(void)state;
+	static const char *const encodings[] = {"r3", "rs:9+3"};
+	struct shape s = {15, 4, 4};
+	double fair = 100.0 / (s.racks * s.nodes * s.disks);
+	struct cluster a, b, d;
+	build(&a, s);
+	build(&b, s);
+	build(&d, s);
+	put_disk(&b, 7, 100, 10 * TIB);
+	struct cluster_disk gone = *cluster_disk(&d, disk_id(9, 2));
+	gone.wanted = CLUSTER_GONE;
+	assert_int_equal(cluster_put_disk(&d, &gone), 0);
+	for (size_t i = 0; i < ARRAY_LEN(encodings); i++) {
+		double come = moved(&a, &b, encodings[i]), go = moved(&a, &d, encodings[i]);
+		printf("%s: one disk more moves %.2f%%, one less %.2f%%; its share is %.2f%%\n",
+		       encodings[i], come, go, fair);
+		assert_true(come > 0 && come < 4 * fair);
+		assert_true(go > 0 && go < 4 * fair);
+	}
+	cluster_fini(&a);
+	cluster_fini(&b);
+	cluster_fini(&d);
+}
+
+static void a_disk_that_is_away_moves_only_its_own_chunks(void **state)
+{
+	(void)state;
+	struct cluster a, b;
+	build(&a, (struct shape){10, 3, 3});
+	build(&b, (struct shape){10, 3, 3});
+	struct cluster_disk d = *cluster_disk(&b, disk_id(4, 1));
+	d.health = CLUSTER_SUSPECT;
+	assert_int_equal(cluster_put_disk(&b, &d), 0);
+	for (uint64_t block = 1; block <= 3000; block++) {
+		struct cluster_want w = {.encoding = encoding("r3"), .block = block};
+		struct cluster_choice x, y;
+		assert_int_equal(cluster_choose(&a, &w, &x), 0);
+		assert_int_equal(cluster_choose(&b, &w, &y), 0);
+		uint32_t same = 0;
+		for (uint32_t i = 0; i < 3; i++)
+			same += holds(&y, x.disk[i]);
+		/* Its rack is free again for a disk further on, which may push one out. */
+		assert_true(holds(&x, d.id) ? same >= 1 : same == 3);
+	}
+	cluster_fini(&a);
+	cluster_fini(&b);
+}
+
+/* The result is stored in the sense that data lies there: it must never change. */
+static void choices_are_pinned(void **state)
+{
+	(void)state;
+	struct cluster c;
+	uint64_t all = 0;
+	build(&c, (struct shape){7, 2, 3});
+	put_disk(&c, 3, 1, 5 * TIB);
+	for (uint64_t block = 0; block < 500; block++) {
+		struct cluster_choice ch;
+		struct cluster_want w = {.encoding = encoding("rs:3+2"), .block = block};
+		assert_int_equal(cluster_choose(&c, &w, &ch), 0);
+		all = hash64(ch.disk, ch.count * sizeof(ch.disk[0]), all);
+	}
+	assert_int_equal(all, 0x11fe8e2349716546ULL);
+	cluster_fini(&c);
+}
+
+/* --- mlec -------------------------------------------------------------------------------------- */
+
+static void build_pools(struct cluster *c, uint32_t racks, uint32_t positions,
+			enum place_kind place)
+{
+	cluster_init(c);
+	c->network_place = place;
+	for (uint32_t r = 1; r <= racks; r++) {
+		put_rack(c, r);
+		put_node(c, r, r);
+		for (uint32_t p = 0; p < positions; p++) {
+			struct cluster_disk d = {.id = disk_id(r, p),
+						 .node = r,
+						 .pool = true,
+						 .local = {.k = 4, .p = 2},
+						 .position = p,
+						 .capacity_bytes = 100 * TIB,
+						 .weight = CLUSTER_WEIGHT_ONE};
+			assert_int_equal(cluster_put_disk(c, &d), 0);
+		}
+	}
+}
+
+static void network_pools_are_fixed_groups_at_one_position(void **state)
+{
+	(void)state;
+	struct cluster c;
+	build_pools(&c, 13, 4, PLACE_CLUSTERED); /* 3 groups of 4 racks, and one rack over */
+	uint32_t used[3][4] = {{0}}, first[4] = {0};
+	for (uint64_t block = 1; block <= 4800; block++) {
+		struct cluster_want w = {.encoding = encoding("mlec:3+1/4+2"), .block = block};
+		struct cluster_choice ch;
+		assert_int_equal(cluster_choose(&c, &w, &ch), 0);
+		assert_int_equal(ch.count, 4);
+		assert_int_equal(ch.racks, 4);
+		assert_true(ch.network_pool);
+		const struct cluster_disk *d = cluster_disk(&c, ch.disk[0]);
+		uint32_t group = ((uint32_t)d->node - 1) / 4;
+		assert_true(group < 3);
+		for (uint32_t i = 1; i < 4; i++) {
+			const struct cluster_disk *other = cluster_disk(&c, ch.disk[i]);
+			assert_int_equal((other->node - 1) / 4, group);
+			assert_int_equal(other->position, d->position);
+		}
+		used[group][d->position]++;
+		first[(d->node - 1) % 4]++;
+	}
+	for (uint32_t g = 0; g < 3; g++)
+		for (uint32_t p = 0; p < 4; p++)
+			assert_in_range(used[g][p], 300, 500);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_in_range(first[i], 1000, 1400);
+	cluster_fini(&c);
+}
+
+static void a_network_pool_with_a_member_down_gets_nothing_new(void **state)
+{
+	(void)state;
+	struct cluster c;
+	build_pools(&c, 8, 2, PLACE_CLUSTERED);
+	struct cluster_disk down = *cluster_disk(&c, disk_id(2, 1));
+	down.health = CLUSTER_FAILED;
+	assert_int_equal(cluster_put_disk(&c, &down), 0);
+	for (uint64_t block = 1; block <= 500; block++) {
+		struct cluster_want w = {.encoding = encoding("mlec:3+1/4+2"), .block = block};
+		struct cluster_choice ch;
+		assert_int_equal(cluster_choose(&c, &w, &ch), 0);
+		for (uint32_t i = 0; i < 4; i++) {
+			const struct cluster_disk *d = cluster_disk(&c, ch.disk[i]);
+			assert_false(d->node <= 4 && d->position == 1);
+		}
+	}
+	/* A repair of a stripe that is there stays in its network pool. */
+	const uint64_t kept[] = {disk_id(1, 1), disk_id(3, 1), disk_id(4, 1)};
+	struct cluster_want w = {
+		.encoding = encoding("mlec:3+1/4+2"), .block = 5, .kept = kept, .kept_count = 3};
+	struct cluster_choice ch;
+	assert_int_equal(cluster_choose(&c, &w, &ch), -ENOSPC);
+	down.health = CLUSTER_ONLINE;
+	assert_int_equal(cluster_put_disk(&c, &down), 0);
+	assert_int_equal(cluster_choose(&c, &w, &ch), 0);
+	assert_int_equal(ch.count, 1);
+	assert_true(ch.disk[0] == down.id);
+	cluster_fini(&c);
+}
+
+static void declustered_columns_go_to_any_racks(void **state)
+{
+	(void)state;
+	struct cluster c;
+	build_pools(&c, 13, 4, PLACE_DECLUSTERED);
+	uint32_t in_rack[14] = {0}, mixed = 0;
+	for (uint64_t block = 1; block <= 2000; block++) {
+		struct cluster_want w = {.encoding = encoding("mlec:3+1/4+2"), .block = block};
+		struct cluster_choice ch;
+		assert_int_equal(cluster_choose(&c, &w, &ch), 0);
+		assert_int_equal(ch.racks, 4);
+		assert_false(ch.network_pool);
+		for (uint32_t i = 0; i < 4; i++) {
+			const struct cluster_disk *d = cluster_disk(&c, ch.disk[i]);
+			in_rack[d->node]++;
+			mixed += d->position != cluster_disk(&c, ch.disk[0])->position;
+		}
+	}
+	for (uint32_t r = 1; r <= 13; r++)
+		assert_in_range(in_rack[r], 450, 800);
+	assert_true(mixed > 1000);
+	/* Pools of another local shape do not fit; plain codes take pools when there is nothing else. */
+	struct cluster_choice ch;
+	struct cluster_want other = {.encoding = encoding("mlec:3+1/8+2"), .block = 1};
+	assert_int_equal(cluster_choose(&c, &other, &ch), -ENOSPC);
+	assert_int_equal(ch.disk_eligible, 0);
+	other.encoding = encoding("r3");
+	assert_int_equal(cluster_choose(&c, &other, &ch), 0);
+	cluster_fini(&c);
+}
+
+static void with_fewer_racks_than_columns_a_stripe_uses_racks_twice_and_says_so(void **state)
+{
+	(void)state;
+	struct cluster c;
+	build_pools(&c, 2, 3, PLACE_CLUSTERED);
+	struct cluster_want w = {.encoding = encoding("mlec:3+1/4+2"), .block = 9};
+	struct cluster_choice ch;
+	assert_int_equal(cluster_choose(&c, &w, &ch), 0);
+	assert_int_equal(ch.count, 4);
+	assert_int_equal(ch.racks, 2);
+	assert_int_equal(ch.rack_most, 2);
+	assert_false(ch.network_pool);
+	cluster_fini(&c);
+}
+
+/* --- bad input --------------------------------------------------------------------------------- */
+
+static void impossible_records_and_wants_are_refused(void **state)
+{
+	(void)state;
+	struct cluster c;
+	struct cluster_choice ch;
+	build(&c, (struct shape){2, 1, 1});
+	assert_int_equal(cluster_put_rack(&c, &(struct cluster_rack){.id = 3}), -EINVAL);
+	assert_int_equal(cluster_put_rack(&c, &(struct cluster_rack){.id = 5000, .name = "x"}),
+			 -EINVAL);
+	assert_int_equal(
+		cluster_put_node(&c, &(struct cluster_node){.id = 9, .rack = 9, .name = "x"}),
+		-EINVAL);
+	assert_int_equal(cluster_put_disk(&c, &(struct cluster_disk){.id = 9, .node = 77}),
+			 -EINVAL);
+	struct cluster_disk bad = {.id = 9, .node = 1, .pool = true, .local = {.k = 0, .p = 2}};
+	assert_int_equal(cluster_put_disk(&c, &bad), -EINVAL);
+	struct cluster_want w = {.encoding = encoding("r2"), .block = 1, .extra = 400};
+	assert_int_equal(cluster_choose(&c, &w, &ch), -EINVAL);
+	w.extra = 0;
+	w.kept = (const uint64_t[]){1, 2, 3};
+	w.kept_count = 3;
+	assert_int_equal(cluster_choose(&c, &w, &ch), -EINVAL);
+	w.kept_count = 0;
+	w.encoding.copies = 99;
+	assert_int_equal(cluster_choose(&c, &w, &ch), -EINVAL);
+	cluster_fini(&c);
+	cluster_init(&c);
+	w.encoding.copies = 2;
+	assert_int_equal(cluster_choose(&c, &w, &ch), -ENOSPC);
+	assert_int_equal(ch.count, 0);
+	cluster_fini(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(domains_are_distinct_whenever_they_can_be),
+		cmocka_unit_test(spare_disks_follow_those_of_the_chunks),
+		cmocka_unit_test(only_online_disks_that_are_not_excluded_are_chosen),
+		cmocka_unit_test(kept_chunks_count_as_used_domains),
+		cmocka_unit_test(copysets_are_bounded_by_shuffles_times_disks),
+		cmocka_unit_test(load_follows_weight),
+		cmocka_unit_test(a_disk_that_comes_or_goes_moves_little),
+		cmocka_unit_test(a_disk_that_is_away_moves_only_its_own_chunks),
+		cmocka_unit_test(choices_are_pinned),
+		cmocka_unit_test(network_pools_are_fixed_groups_at_one_position),
+		cmocka_unit_test(a_network_pool_with_a_member_down_gets_nothing_new),
+		cmocka_unit_test(declustered_columns_go_to_any_racks),
+		cmocka_unit_test(
+			with_fewer_racks_than_columns_a_stripe_uses_racks_twice_and_says_so),
+		cmocka_unit_test(impossible_records_and_wants_are_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

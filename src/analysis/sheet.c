@@ -136,6 +136,16 @@ int sheet_print_csv(const struct sheet *s, FILE *out)
 	return written(out);
 }
 
+/* 26400 and not 2.64e+04, but 1e+12 all the same. */
+static void person_number(double value, int digits, char text[CELL_MAX])
+{
+	double size = fabs(value);
+	if (size >= pow(10, digits) && size < 1e9)
+		snprintf(text, CELL_MAX, "%.0f", value);
+	else
+		snprintf(text, CELL_MAX, "%.*g", digits, value);
+}
+
 static const char *person_cell(const struct sheet_column *c, const union sheet_cell *v,
 			       char text[CELL_MAX])
 {
@@ -145,7 +155,7 @@ static const char *person_cell(const struct sheet_column *c, const union sheet_c
 		break;
 	case SHEET_NUMBER:
 		if (isfinite(v->number))
-			snprintf(text, CELL_MAX, "%.*g", c->digits > 0 ? c->digits : 4, v->number);
+			person_number(v->number, c->digits > 0 ? c->digits : 4, text);
 		else
 			snprintf(text, CELL_MAX, "-");
 		break;

@@ -12,6 +12,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 int cmd_code(int argc, char **argv);
 int cmd_config(int argc, char **argv);
+int cmd_durability(int argc, char **argv);
 int cmd_tally(int argc, char **argv);
 
 /* "terrane: ..." on standard error; returns CLI_FAILED or CLI_USAGE, to be returned on. */

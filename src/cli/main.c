@@ -15,6 +15,7 @@ static int cmd_help(int argc, char **argv);
 static int cmd_version(int argc, char **argv);
 
 static const struct command commands[] = {
+	{"durability", "studies: which code, which placement, which repair", cmd_durability},
 	{"code", "explain an erasure code: overhead, tolerance, layout, repair costs", cmd_code},
 	{"tally", "named counters and blobs: serve them, use them", cmd_tally},
 	{"config", "print the effective configuration of a process", cmd_config},

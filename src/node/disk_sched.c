@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/disk_sched.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "node/disk_sched_impl.h"
+#include "rt/rt.h"
+
+/* --- open and close --------------------------------------------------------------------------- */
+
+static int config_check(const struct sched_config *c)
+{
+	bool ok = c->depth > 0 && c->other_depth > 0 && c->other_depth <= c->depth &&
+		  c->slice_bytes > 0 && (c->slice_bytes & (c->slice_bytes - 1)) == 0 &&
+		  c->run_bytes >= c->slice_bytes && c->quota_ns > 0 &&
+		  c->quota_ns <= NS_PER_S * 60 && c->groups_max > 0 &&
+		  c->groups_max <= SCHED_GROUPS_MAX && c->queue_max > 0 &&
+		  c->reservations_max > 0 && c->read_bytes_per_s > 0 && c->write_bytes_per_s > 0 &&
+		  c->lanes > 0;
+	return ok ? 0 : -EINVAL;
+}
+
+int sched_open(const struct sched_config *config, struct sched **out)
+{
+	int rc = config_check(config);
+	if (rc != 0)
+		return rc;
+	struct sched *s = calloc(1, sizeof(*s));
+	if (s == NULL)
+		return -ENOMEM;
+	s->config = *config;
+	list_init(&s->at_disk);
+	sched_time_init(s);
+	rc = sched_reserve_init(s);
+	if (rc == 0)
+		rc = sched_groups_init(s);
+	if (rc != 0) {
+		sched_close(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+void sched_close(struct sched *s)
+{
+	if (s == NULL)
+		return;
+	assert(s->queued == 0 && s->at_disk_count == 0);
+	for (uint32_t i = 0; i < s->group_count; i++)
+		free(s->groups[i]);
+	free(s->groups);
+	free(s->promises);
+	free(s);
+}
+
+/* --- to the disk and back --------------------------------------------------------------------- */
+
+static struct sched_stats *stats_of(struct sched_turn *t)
+{
+	return &t->group->stats[t->request.class];
+}
+
+static struct sched_stats *class_of(struct sched_turn *t)
+{
+	return &t->sched->stats[t->request.class];
+}
+
+static void ahead_add(struct sched_turn *t, uint64_t cost_ns)
+{
+	t->cost_ns = cost_ns;
+	t->group->ahead_ns += cost_ns;
+	t->sched->ahead_ns += cost_ns;
+}
+
+static void ahead_drop(struct sched_turn *t)
+{
+	t->group->ahead_ns -= t->cost_ns;
+	t->sched->ahead_ns -= t->cost_ns;
+	t->cost_ns = 0;
+}
+
+static void enqueue(struct sched_turn *t)
+{
+	struct list *queue = &t->group->queue[t->request.class];
+	uint64_t left = t->request.off + t->request.bytes - t->off;
+
+	if (t->begun)
+		list_push_front(queue, &t->link);
+	else
+		list_push_back(queue, &t->link);
+	t->since_ns = rt_now_ns();
+	ahead_add(t, sched_cost_ns(t->sched, t->request.kind, left, false));
+	t->sched->queued++;
+	stats_of(t)->queued++;
+	class_of(t)->queued++;
+}
+
+static void dequeue(struct sched_turn *t)
+{
+	list_remove(&t->link);
+	ahead_drop(t);
+	t->wait_ns += rt_now_ns() - t->since_ns;
+	t->sched->queued--;
+	stats_of(t)->queued--;
+	class_of(t)->queued--;
+}
+
+static void send_slice(struct sched *s, struct sched_turn *t, uint64_t now_ns)
+{
+	dequeue(t);
+	sched_time_pass(s, now_ns);
+	t->follows = t->begun && s->last == t->serial;
+	t->begun = true;
+	t->granted = true;
+	t->since_ns = now_ns;
+	ahead_add(t, sched_cost_ns(s, t->request.kind, t->len, t->follows));
+	t->charged_ns = (uint64_t)((double)t->cost_ns * sched_gain(s));
+	(void)sched_balance_ns(s, t->group);
+	t->group->balance_ns -= (int64_t)t->charged_ns;
+	t->group->turn = ++s->turns;
+	s->alone = s->at_disk_count == 0 ? t->serial : 0;
+	s->last = t->serial;
+	s->at_disk_count++;
+	stats_of(t)->at_disk++;
+	class_of(t)->at_disk++;
+	list_push_back(&s->at_disk, &t->link);
+	rt_cond_signal(&t->may_go);
+}
+
+static void dispatch(struct sched *s)
+{
+	uint64_t now_ns = rt_now_ns();
+	struct sched_turn *t;
+
+	while ((t = sched_pick(s, now_ns)) != NULL)
+		send_slice(s, t, now_ns);
+}
+
+static void take_back(struct sched_turn *t, int rc)
+{
+	struct sched *s = t->sched;
+	uint64_t now_ns = rt_now_ns();
+
+	sched_time_pass(s, now_ns);
+	uint64_t disk_ns = sched_time_claim(s, t, now_ns, rc != 0);
+	t->group->balance_ns += (int64_t)t->charged_ns - (int64_t)disk_ns;
+	t->service_ns += now_ns - t->since_ns;
+	t->granted = false;
+	ahead_drop(t);
+	list_remove(&t->link);
+	s->alone = 0;
+	s->at_disk_count--;
+	for (int i = 0; i < 2; i++) {
+		struct sched_stats *stats = i == 0 ? stats_of(t) : class_of(t);
+		stats->at_disk--;
+		stats->disk_ns += disk_ns;
+		stats->bytes += rc == 0 ? t->len : 0;
+	}
+	if (t->request.class == SCHED_GOLD)
+		s->gold_seen_ns = now_ns;
+}
+
+/* The request is over. */
+static void conclude(struct sched_turn *t, int rc)
+{
+	for (int i = 0; i < 2; i++) {
+		struct sched_stats *stats = i == 0 ? stats_of(t) : class_of(t);
+		stats->gave_up += !t->begun;
+		stats->requests += t->begun;
+		stats->errors += t->begun && rc != 0;
+		if (t->begun) {
+			hist_add(&stats->wait, t->wait_ns);
+			hist_add(&stats->service, t->service_ns);
+		}
+	}
+	struct sched *s = t->sched;
+	t->sched = NULL;
+	dispatch(s);
+}
+
+static int wait_for_turn(struct sched_turn *t)
+{
+	int rc = 0;
+
+	enqueue(t);
+	dispatch(t->sched);
+	while (rc == 0 && !t->granted)
+		rc = rt_cond_wait(&t->may_go);
+	if (rc == 0)
+		return 0;
+	if (t->granted)
+		take_back(t, rc);
+	else
+		dequeue(t);
+	conclude(t, rc);
+	return rc;
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+static int request_check(const struct sched_request *r)
+{
+	if (r->class >= SCHED_CLASSES || (r->kind != SCHED_READ && r->kind != SCHED_WRITE) ||
+	    r->bytes > UINT64_MAX / 2 || r->off > UINT64_MAX / 2)
+		return -EINVAL;
+	return sched_name_check(r->group);
+}
+
+int sched_begin(struct sched *s, const struct sched_request *r, struct sched_turn *t)
+{
+	int rc = request_check(r);
+
+	*t = (struct sched_turn){0};
+	if (rc != 0)
+		return rc;
+	struct sched_group *g = sched_group_get(s, r->group);
+	if (g->stats[r->class].queued >= s->config.queue_max) {
+		g->stats[r->class].refused++;
+		s->stats[r->class].refused++;
+		return -EAGAIN;
+	}
+	t->sched = s;
+	t->group = g;
+	t->request = *r;
+	t->off = r->off;
+	t->serial = ++s->serial;
+	t->deadline_ns = rt_deadline();
+	list_init(&t->link);
+	rt_cond_init(&t->may_go);
+	if (r->class == SCHED_GOLD) {
+		s->gold_seen = true;
+		s->gold_seen_ns = rt_now_ns();
+	}
+	return wait_for_turn(t);
+}
+
+int sched_next(struct sched_turn *t, int rc)
+{
+	assert(t->granted);
+	take_back(t, rc);
+	t->off += t->len;
+	if (rc == 0 && t->off < t->request.off + t->request.bytes)
+		return wait_for_turn(t);
+	conclude(t, rc);
+	return rc;
+}
+
+void sched_end(struct sched_turn *t)
+{
+	if (!t->granted)
+		return;
+	take_back(t, -ECANCELED);
+	conclude(t, -ECANCELED);
+}

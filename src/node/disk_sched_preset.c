@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "node/disk_sched.h"
+
+/* One at a time beside Gold, and none with Gold at the disk: an arm can only be in one place. */
+const struct sched_config sched_hdd = {
+	.depth = 8,
+	.other_depth = 1,
+	.other_ahead_ns = 100 * NS_PER_MS,
+	.gold_linger_ns = 10 * NS_PER_S,
+	.gold_patience_ns = 0,
+	.slice_bytes = 1 * MIB,
+	.run_bytes = 8 * MIB,
+	.quota_ns = 400 * NS_PER_MS,
+	.groups_max = 64,
+	.queue_max = 256,
+	.reservations_max = 1024,
+	.reserve_ahead_ns = 4 * NS_PER_S,
+	.reserve_ttl_ns = 30 * NS_PER_S,
+	.position_ns = 12 * NS_PER_MS,
+	.read_bytes_per_s = 200000000,
+	.write_bytes_per_s = 200000000,
+	.lanes = 1,
+};
+
+/* Two slices keep the way to the host full while the next one is read from the cells. */
+const struct sched_config sched_sata = {
+	.depth = 32,
+	.other_depth = 2,
+	.other_ahead_ns = 20 * NS_PER_MS,
+	.gold_linger_ns = 10 * NS_PER_S,
+	.gold_patience_ns = 2 * NS_PER_MS,
+	.slice_bytes = 64 * KIB,
+	.run_bytes = 1 * MIB,
+	.quota_ns = 80 * NS_PER_MS,
+	.groups_max = 64,
+	.queue_max = 1024,
+	.reservations_max = 1024,
+	.reserve_ahead_ns = 2 * NS_PER_S,
+	.reserve_ttl_ns = 30 * NS_PER_S,
+	.position_ns = 80 * NS_PER_US,
+	.read_bytes_per_s = 550000000,
+	.write_bytes_per_s = 520000000,
+	.lanes = 8,
+};
+
+const struct sched_config sched_nvme = {
+	.depth = 128,
+	.other_depth = 3,
+	.other_ahead_ns = 10 * NS_PER_MS,
+	.gold_linger_ns = 10 * NS_PER_S,
+	.gold_patience_ns = 1 * NS_PER_MS,
+	.slice_bytes = 128 * KIB,
+	.run_bytes = 1 * MIB,
+	.quota_ns = 40 * NS_PER_MS,
+	.groups_max = 64,
+	.queue_max = 1024,
+	.reservations_max = 1024,
+	.reserve_ahead_ns = 2 * NS_PER_S,
+	.reserve_ttl_ns = 30 * NS_PER_S,
+	.position_ns = 70 * NS_PER_US,
+	.read_bytes_per_s = 3500000000,
+	.write_bytes_per_s = 3000000000,
+	.lanes = 32,
+};
+
+const struct sched_config *sched_preset(const char *name)
+{
+	if (strcmp(name, "hdd") == 0)
+		return &sched_hdd;
+	if (strcmp(name, "sata") == 0)
+		return &sched_sata;
+	return strcmp(name, "nvme") == 0 ? &sched_nvme : NULL;
+}

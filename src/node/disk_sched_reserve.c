@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reservations: promises of disk time. All live equally long, so the list of those that count is in
+ * the order in which they expire. Every call first lets go of those whose time is over.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "node/disk_sched_impl.h"
+#include "rt/rt.h"
+
+#define RETRY_MIN_NS NS_PER_MS
+
+int sched_reserve_init(struct sched *s)
+{
+	list_init(&s->promised);
+	list_init(&s->expired);
+	s->promises = calloc(s->config.reservations_max, sizeof(*s->promises));
+	if (s->promises == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < s->config.reservations_max; i++)
+		list_init(&s->promises[i].link);
+	return 0;
+}
+
+static void count_no_more(struct sched *s, struct sched_promise *p)
+{
+	list_remove(&p->link);
+	p->group->reserved_ns -= p->cost_ns;
+	s->reserved_ns -= p->cost_ns;
+}
+
+static void expire(struct sched *s)
+{
+	uint64_t now_ns = rt_now_ns();
+	struct list *first;
+
+	while ((first = list_first(&s->promised)) != NULL) {
+		struct sched_promise *p = list_entry(first, struct sched_promise, link);
+		if (p->r.expires_ns > now_ns)
+			return;
+		count_no_more(s, p);
+		p->expired = true;
+		list_push_back(&s->expired, &p->link);
+	}
+}
+
+/* Its place is free again. */
+static void forget(struct sched *s, struct sched_promise *p, struct sched_reservation *out)
+{
+	*out = p->r;
+	p->group->reservations--;
+	s->promise_count--;
+	s->promised_bytes -= p->r.bytes;
+	p->r.id = 0;
+}
+
+/* --- yes or no -------------------------------------------------------------------------------- */
+
+/* The lower the class, the less of the time ahead is for it. */
+static uint64_t limit_ns(const struct sched *s, enum sched_class class)
+{
+	return s->config.reserve_ahead_ns / 4 * (4 - (uint64_t) class);
+}
+
+/* The weight of all groups that want something, with this one. */
+static uint64_t weight_wanting(const struct sched *s, const struct sched_group *g)
+{
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < s->group_count; i++) {
+		const struct sched_group *other = s->groups[i];
+		if (other == g || other->ahead_ns > 0 || other->reserved_ns > 0)
+			sum += other->weight;
+	}
+	return sum;
+}
+
+/* How much too much that would be, by the disk's time and by the group's share of it; 0: it is fine. */
+static uint64_t excess_ns(const struct sched *s, const struct sched_group *g, uint64_t cost_ns,
+			  enum sched_class class)
+{
+	double gain = sched_gain(s);
+	double limit = (double)limit_ns(s, class);
+	double share = (double)g->weight / (double)weight_wanting(s, g);
+	double all = (double)(s->ahead_ns + s->reserved_ns + cost_ns) * gain;
+	double own = (double)(g->ahead_ns + g->reserved_ns + cost_ns) * gain;
+	double over_all = all - limit, over_own = (own - limit * share) / share;
+	double over = over_all > over_own ? over_all : over_own;
+
+	/* One that is too large for any limit goes when there is nothing else. */
+	if (over <= 0 || s->ahead_ns + s->reserved_ns == 0)
+		return 0;
+	return (uint64_t)over + 1;
+}
+
+static int refuse(struct sched *s, uint64_t over_ns, uint64_t *retry_ns)
+{
+	s->promises_refused++;
+	*retry_ns = min_u64(max_u64(over_ns, RETRY_MIN_NS),
+			    max_u64(s->config.reserve_ttl_ns, RETRY_MIN_NS));
+	return -EBUSY;
+}
+
+static struct sched_promise *free_place(struct sched *s)
+{
+	for (uint32_t i = 0; i < s->config.reservations_max; i++)
+		if (s->promises[i].r.id == 0)
+			return &s->promises[i];
+	return NULL;
+}
+
+int sched_reserve(struct sched *s, const char *group, enum sched_class class, uint64_t bytes,
+		  struct sched_reservation *out, uint64_t *retry_ns)
+{
+	if (class >= SCHED_CLASSES || bytes > UINT64_MAX / 2 || sched_name_check(group) != 0)
+		return -EINVAL;
+	expire(s);
+	struct sched_group *g = sched_group_get(s, group);
+	uint64_t cost_ns = sched_cost_ns(s, SCHED_WRITE, bytes, false);
+	uint64_t over_ns = excess_ns(s, g, cost_ns, class);
+	if (over_ns > 0)
+		return refuse(s, over_ns, retry_ns);
+	struct sched_promise *p =
+		s->promise_count < s->config.reservations_max ? free_place(s) : NULL;
+	if (p == NULL)
+		return refuse(s, cost_ns, retry_ns);
+	p->r = (struct sched_reservation){
+		.id = ++s->promise_seq * s->config.reservations_max + (uint64_t)(p - s->promises),
+		.bytes = bytes,
+		.expires_ns = rt_now_ns() + s->config.reserve_ttl_ns,
+	};
+	p->group = g;
+	p->cost_ns = cost_ns;
+	p->expired = false;
+	list_push_back(&s->promised, &p->link);
+	g->reservations++;
+	g->reserved_ns += cost_ns;
+	s->reserved_ns += cost_ns;
+	s->promise_count++;
+	s->promised_bytes += bytes;
+	*out = p->r;
+	return 0;
+}
+
+int sched_release(struct sched *s, uint64_t id, struct sched_reservation *out)
+{
+	expire(s);
+	struct sched_promise *p = &s->promises[id % s->config.reservations_max];
+	if (id == 0 || p->r.id != id || p->expired)
+		return -ENOENT;
+	count_no_more(s, p);
+	forget(s, p, out);
+	return 0;
+}
+
+bool sched_expired(struct sched *s, struct sched_reservation *out)
+{
+	expire(s);
+	struct list *first = list_pop_front(&s->expired);
+	if (first == NULL)
+		return false;
+	forget(s, list_entry(first, struct sched_promise, link), out);
+	return true;
+}

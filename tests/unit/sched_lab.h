@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A disk, its scheduler and clients that load it, in simulated time: for the scheduler's tests and its
+ * benchmark. The disk is the model of store/drive.h, without bytes.
+ */
+#ifndef TESTS_UNIT_SCHED_LAB_H
+#define TESTS_UNIT_SCHED_LAB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rng.h"
+#include "node/disk_sched.h"
+#include "rt/rt.h"
+#include "store/drive.h"
+
+#define LAB_CLIENTS_MAX 16
+#define LAB_SAMPLES_MAX 100000
+
+struct lab;
+
+struct lab_client {
+	const char *group;
+	enum sched_class class;
+	enum sched_kind kind;
+	uint64_t bytes;
+	uint64_t
+		gap; /* requests follow each other on the disk, but for so many bytes; else random */
+	bool follows;
+	bool whole;
+	uint32_t
+		fibers; /* that ask again when they are answered, or with per_s: at most at a time */
+	double per_s;   /* as they come, whatever is answered */
+	/* measured, after the warm-up */
+	uint64_t *samples; /* latencies in ns, sorted in the end */
+	uint64_t count;
+	uint64_t failed;
+	uint64_t bytes_done;
+	uint64_t disk_ns; /* of its group and class */
+	/* inside */
+	struct lab *lab;
+	struct rng rng;
+	uint64_t next_at;
+	uint32_t running;
+};
+
+struct lab {
+	const struct drive_spec *spec;
+	const struct sched_config *config;
+	bool unscheduled; /* straight to the disk */
+	uint64_t seed;
+	uint64_t warm_ns;
+	uint64_t span_ns;
+	uint32_t clients;
+	struct lab_client client[LAB_CLIENTS_MAX];
+	/* Called in a fiber before the load starts, and after every request that ended; may be NULL. */
+	void (*prepare)(struct lab *l);
+	void (*watch)(struct lab *l);
+	/* inside */
+	struct sched *sched;
+	struct drive drive;
+	struct rt_group group;
+	bool stop;
+	uint64_t start_ns;
+	uint64_t measured_ns;
+};
+
+/* Runs it in a simulation of its own. Free with lab_free. */
+void lab_run(struct lab *l);
+void lab_free(struct lab *l);
+
+/* Runs body in a simulation. */
+void lab_sim(void (*body)(void *), void *arg);
+
+double lab_quantile_ms(const struct lab_client *c, double q);
+double lab_bytes_per_s(const struct lab *l, const struct lab_client *c);
+
+#endif

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The rules of the disk scheduler one by one, on a disk whose requests end when the test says so. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "check.h"
+#include "node/disk_sched.h"
+#include "rt/rt.h"
+#include "sched_job.h"
+#include "sched_lab.h"
+
+/* --- rule 1: quotas ----------------------------------------------------------------------------- */
+
+/* Each of n jobs holds the disk for 10 ms; returns of each group how many went among the first. */
+static void count_first(struct job *jobs, size_t n, size_t first, uint32_t *a, uint32_t *b)
+{
+	*a = *b = 0;
+	for (size_t done = 0; done < n; done++) {
+		size_t i = 0;
+		while (i < n && !jobs[i].at_disk)
+			i++;
+		CHECK(i < n);
+		if (done < first)
+			*(strcmp(jobs[i].r.group, "a") == 0 ? a : b) += 1;
+		job_pass_ms(10);
+		job_let_go(&jobs[i]);
+	}
+	for (size_t i = 0; i < n; i++)
+		rt_join(jobs[i].fiber);
+}
+
+static void quotas(void *arg)
+{
+	(void)arg;
+	struct sched_config c = job_serial_config();
+	struct sched *s = job_sched_open(&c);
+	struct job jobs[80] = {0}, hold = {0};
+	uint32_t a, b;
+	CHECK_EQ(sched_weigh(s, "a", 100), 0);
+	CHECK_EQ(sched_weigh(s, "b", 300), 0);
+	job_start(s, &hold, "c", SCHED_BRONZE, 4096);
+	for (size_t i = 0; i < ARRAY_LEN(jobs); i++)
+		job_start(s, &jobs[i], i % 2 == 0 ? "a" : "b", SCHED_BRONZE, 4096);
+	job_finish(&hold);
+	count_first(jobs, ARRAY_LEN(jobs), 48, &a, &b);
+	CHECK_EQ(a, 12);
+	CHECK_EQ(b, 36);
+	job_check_empty(s);
+	sched_close(s);
+}
+
+static void turns_follow_weights(void **state)
+{
+	(void)state;
+	lab_sim(quotas, NULL);
+}
+
+static void skipping_is_provisional(void *arg)
+{
+	(void)arg;
+	struct sched_config c = job_serial_config();
+	struct sched *s = job_sched_open(&c);
+	struct job a = {0};
+	/* Alone it goes at once, whatever it has used. */
+	for (int i = 0; i < 20; i++) {
+		job_start(s, &a, "a", SCHED_BRONZE, 4096);
+		CHECK(a.at_disk);
+		job_pass_ms(100);
+		job_finish(&a);
+	}
+	/* It owes a little more than two quotas: another one goes first in this round and two more. */
+	struct job many[16] = {0}, hold = {0};
+	size_t before = 0;
+	job_start(s, &hold, "hold", SCHED_BRONZE, 4096);
+	job_start(s, &a, "a", SCHED_BRONZE, 4096);
+	for (size_t i = 0; i < ARRAY_LEN(many); i++)
+		job_start(s, &many[i], "b", SCHED_BRONZE, 4096);
+	job_finish(&hold);
+	for (size_t i = 0; i < ARRAY_LEN(many); i++) {
+		if (a.at_disk)
+			job_finish(&a);
+		before += !a.over;
+		job_pass_ms(10);
+		job_finish(&many[i]);
+	}
+	CHECK_EQ(before, 12);
+	CHECK(a.over);
+	job_check_empty(s);
+	sched_close(s);
+}
+
+static void a_group_beyond_its_quota_is_skipped_only_while_others_wait(void **state)
+{
+	(void)state;
+	lab_sim(skipping_is_provisional, NULL);
+}
+
+/* --- rule 2: turns -------------------------------------------------------------------------------- */
+
+static void finishes_first(void *arg)
+{
+	(void)arg;
+	struct sched_config c = job_serial_config();
+	c.run_bytes = c.slice_bytes;
+	struct sched *s = job_sched_open(&c);
+	struct job a = {0}, b = {0};
+	job_start(s, &a, "a", SCHED_BRONZE, 8 * MIB);
+	job_start(s, &b, "b", SCHED_BRONZE, 8 * MIB);
+	for (uint32_t i = 0; i < 8; i++) {
+		CHECK(a.at_disk && !b.at_disk);
+		CHECK_EQ(a.off, i * MIB);
+		CHECK_EQ(a.len, MIB);
+		job_pass_ms(9); /* 72 ms in all: beyond its quota of 40, within twice of it */
+		job_let_go(&a);
+	}
+	CHECK(a.over && b.at_disk);
+	/* One that is more than a quota in debt is interrupted after all. */
+	job_finish(&a);
+	job_start(s, &a, "a", SCHED_BRONZE, 8 * MIB);
+	uint32_t held = 0;
+	while (b.at_disk) {
+		job_pass_ms(15);
+		job_let_go(&b);
+		held++;
+	}
+	CHECK(held >= 5 && held < 8);
+	CHECK(a.at_disk && !b.over);
+	job_finish_both(&a, &b);
+	CHECK_EQ(b.slices, 8);
+	job_check_empty(s);
+	sched_close(s);
+}
+
+static void what_has_begun_is_finished_before_the_turn_passes_on(void **state)
+{
+	(void)state;
+	lab_sim(finishes_first, NULL);
+}
+
+/* --- rule 3: ceding ------------------------------------------------------------------------------- */
+
+/* Who goes first when the disk is free: one of a lower class, whose turn it is, or a higher one. */
+static bool higher_goes_first(enum sched_class lower, enum sched_class higher, uint64_t time_ns)
+{
+	struct sched_config c = job_serial_config();
+	c.gold_patience_ns = NS_PER_S;
+	struct sched *s = job_sched_open(&c);
+	struct job hold = {0}, low = {.time_ns = time_ns}, high = {0};
+	job_start(s, &hold, "hold", SCHED_BRONZE, 4096);
+	job_pass_ms(12); /* as long as was estimated */
+	job_start(s, &low, "low", lower, 8 * MIB);
+	job_start(s, &high, "high", higher, 4096);
+	job_finish(&hold);
+	CHECK(low.at_disk != high.at_disk);
+	bool first = high.at_disk;
+	job_finish_both(&low, &high);
+	job_check_empty(s);
+	sched_close(s);
+	return first;
+}
+
+static void ceding(void *arg)
+{
+	(void)arg;
+	CHECK(higher_goes_first(SCHED_BRONZE, SCHED_GOLD, 0));
+	CHECK(higher_goes_first(SCHED_BRONZE, SCHED_SILVER, 0));
+	CHECK(higher_goes_first(SCHED_SILVER, SCHED_GOLD, 0));
+	CHECK(!higher_goes_first(SCHED_BRONZE, SCHED_BRONZE, 0));
+	CHECK(!higher_goes_first(SCHED_GOLD, SCHED_BRONZE, 0));
+	CHECK(!higher_goes_first(SCHED_SILVER, SCHED_BRONZE, 0));
+}
+
+static void a_lower_class_cedes_its_turn_to_a_higher_one(void **state)
+{
+	(void)state;
+	lab_sim(ceding, NULL);
+}
+
+static void ceding_in_time(void *arg)
+{
+	(void)arg;
+	/* It takes 54 ms, the other 12: with 60 it is too late afterwards, with 80 it is not. */
+	CHECK(!higher_goes_first(SCHED_BRONZE, SCHED_GOLD, 60 * NS_PER_MS));
+	CHECK(higher_goes_first(SCHED_BRONZE, SCHED_GOLD, 80 * NS_PER_MS));
+}
+
+static void it_does_not_cede_when_it_would_be_late(void **state)
+{
+	(void)state;
+	lab_sim(ceding_in_time, NULL);
+}
+
+/* --- rule 4: the cap ------------------------------------------------------------------------------ */
+
+static void cap(void *arg)
+{
+	(void)arg;
+	struct sched_config c = sched_hdd;
+	c.other_depth = 2;
+	c.other_ahead_ns = NS_PER_S;
+	c.gold_linger_ns = 30 * NS_PER_MS;
+	c.gold_patience_ns = NS_PER_S;
+	struct sched *s = job_sched_open(&c);
+	struct job gold = {0}, jobs[6] = {0};
+	job_start(s, &gold, "g", SCHED_GOLD, 4096);
+	for (size_t i = 0; i < ARRAY_LEN(jobs); i++)
+		job_start(s, &jobs[i], "b", i % 2 == 0 ? SCHED_BRONZE : SCHED_SILVER, 4096);
+	CHECK_EQ(jobs_at_disk(jobs, ARRAY_LEN(jobs)), 2);
+	job_finish(&gold);
+	/* Gold is about for a while after it left. */
+	job_pass_ms(c.gold_linger_ns / NS_PER_MS - 5);
+	CHECK_EQ(jobs_at_disk(jobs, ARRAY_LEN(jobs)), 2);
+	size_t i = 0;
+	while (!jobs[i].at_disk)
+		i++;
+	job_let_go(&jobs[i]);
+	CHECK_EQ(jobs_at_disk(jobs, ARRAY_LEN(jobs)), 2);
+	job_pass_ms(6);
+	while (!jobs[i].at_disk)
+		i++;
+	job_let_go(&jobs[i]);
+	CHECK_EQ(jobs_at_disk(jobs, ARRAY_LEN(jobs)), 4);
+	job_drain(jobs, ARRAY_LEN(jobs));
+	job_check_empty(s);
+	sched_close(s);
+}
+
+static void other_requests_at_the_disk_are_capped_while_gold_is_about(void **state)
+{
+	(void)state;
+	lab_sim(cap, NULL);
+}
+
+static void ahead(void *arg)
+{
+	(void)arg;
+	struct sched *s = job_sched_open(&sched_hdd);
+	struct job small[12] = {0}, large[4] = {0}, gold = {0};
+	/* 12 ms each: as many as the disk may have; 54 ms each: one is within 100 ms, two are not. */
+	for (size_t i = 0; i < ARRAY_LEN(small); i++)
+		job_start(s, &small[i], "b", SCHED_BRONZE, 4096);
+	CHECK_EQ(jobs_at_disk(small, ARRAY_LEN(small)), 8);
+	job_drain(small, ARRAY_LEN(small));
+	job_check_empty(s);
+	sched_close(s);
+	s = job_sched_open(&sched_hdd);
+	for (size_t i = 0; i < ARRAY_LEN(large); i++)
+		job_start(s, &large[i], "b", SCHED_BRONZE, 8 * MIB);
+	CHECK_EQ(jobs_at_disk(large, ARRAY_LEN(large)), 1);
+	/* Whole while Gold is not about, in slices from then on. */
+	CHECK_EQ(large[0].len, 8 * MIB);
+	job_start(s, &gold, "g", SCHED_GOLD, 4096);
+	CHECK(gold.at_disk);
+	job_let_go(&large[0]);
+	job_finish(&gold);
+	CHECK(large[1].at_disk);
+	CHECK_EQ(large[1].len, MIB);
+	job_drain(large, ARRAY_LEN(large));
+	CHECK_EQ(large[1].slices, 8);
+	job_check_empty(s);
+	sched_close(s);
+}
+
+static void without_gold_disk_time_at_the_disk_is_what_is_bounded(void **state)
+{
+	(void)state;
+	lab_sim(ahead, NULL);
+}
+
+static void slices(void *arg)
+{
+	(void)arg;
+	struct sched *s = job_sched_open(&sched_hdd);
+	struct job gold = {0}, j = {0};
+	job_start(s, &gold, "g", SCHED_GOLD, 20 * MIB);
+	CHECK_EQ(gold.len, 8 * MIB); /* Gold too is not longer at the disk than that at a time */
+	job_finish(&gold);
+	CHECK_EQ(gold.slices, 3);
+	/* Slices end at round places in the chunk. */
+	static const uint64_t ends[] = {1 * MIB, 2 * MIB, 3 * MIB, 3 * MIB + 5000};
+	j.r = (struct sched_request){.group = "b", .class = SCHED_BRONZE, .off = 4096};
+	j.r.bytes = ends[3] - j.r.off;
+	j.sched = s;
+	job_start_as(&j);
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+		CHECK_EQ(j.off, i == 0 ? 4096 : ends[i - 1]);
+		CHECK_EQ(j.off + j.len, ends[i]);
+		job_let_go(&j);
+	}
+	job_finish(&j);
+	/* What cannot be cut is not, and nothing at all is a request too. */
+	j = (struct job){.sched = s};
+	j.r = (struct sched_request){"b", SCHED_BRONZE, SCHED_WRITE, true, 0, 8 * MIB};
+	job_start_as(&j);
+	CHECK_EQ(j.len, 8 * MIB);
+	job_finish(&j);
+	j = (struct job){0};
+	job_start(s, &j, "b", SCHED_BRONZE, 0);
+	CHECK(j.at_disk);
+	CHECK_EQ(j.len, 0);
+	job_finish(&j);
+	job_check_empty(s);
+	sched_close(s);
+}
+
+static void long_requests_are_cut_at_round_places(void **state)
+{
+	(void)state;
+	lab_sim(slices, NULL);
+}
+
+/* --- rule 5: patience ----------------------------------------------------------------------------- */
+
+static void patience(void *arg)
+{
+	(void)arg;
+	struct sched_config c = sched_hdd;
+	c.other_depth = 4;
+	c.gold_patience_ns = 20 * NS_PER_MS;
+	struct sched *s = job_sched_open(&c);
+	struct job gold = {0}, a = {0}, b = {0}, second = {0};
+	/* At the disk. */
+	job_start(s, &gold, "g", SCHED_GOLD, 4096);
+	job_pass_ms(10);
+	job_start(s, &a, "b", SCHED_BRONZE, 4096);
+	CHECK(a.at_disk);
+	job_pass_ms(11);
+	job_start(s, &b, "b", SCHED_BRONZE, 4096);
+	CHECK(!b.at_disk);
+	job_finish(&a);
+	CHECK(!b.at_disk);
+	/* More Gold is not held up by it. */
+	job_start(s, &second, "g", SCHED_GOLD, 4096);
+	CHECK(second.at_disk);
+	job_finish(&gold);
+	CHECK(b.at_disk);
+	job_finish(&b);
+	job_finish(&second);
+	job_check_empty(s);
+	sched_close(s);
+}
+
+static void nothing_else_goes_once_gold_has_been_at_the_disk_for_long(void **state)
+{
+	(void)state;
+	lab_sim(patience, NULL);
+}
+
+/* The turn is that of a Bronze request that would be late if it ceded; Gold has waited for ms. */
+static bool gold_goes_after(uint64_t ms)
+{
+	struct sched_config c = job_serial_config();
+	c.gold_patience_ns = 20 * NS_PER_MS;
+	struct sched *s = job_sched_open(&c);
+	struct job hold = {0}, low = {.time_ns = (60 + ms) * NS_PER_MS}, gold = {0};
+	job_start(s, &hold, "hold", SCHED_BRONZE, 4096);
+	job_pass_ms(ms < 12 ? 12 - ms : 0);
+	job_start(s, &low, "low", SCHED_BRONZE, 8 * MIB);
+	job_start(s, &gold, "g", SCHED_GOLD, 4096);
+	job_pass_ms(ms);
+	job_finish(&hold);
+	CHECK(low.at_disk != gold.at_disk);
+	bool first = gold.at_disk;
+	job_finish_both(&low, &gold);
+	job_check_empty(s);
+	sched_close(s);
+	return first;
+}
+
+static void patience_here(void *arg)
+{
+	(void)arg;
+	CHECK(!gold_goes_after(10));
+	CHECK(gold_goes_after(25));
+}
+
+static void nothing_else_goes_once_gold_has_waited_for_long(void **state)
+{
+	(void)state;
+	lab_sim(patience_here, NULL);
+}
+
+/* --- rule 6: Gold beyond its quota ---------------------------------------------------------------- */
+
+static void gold_flood(void *arg)
+{
+	(void)arg;
+	struct sched_config c = job_serial_config();
+	struct sched *s = job_sched_open(&c);
+	struct job jobs[60] = {0}, hold = {0};
+	uint32_t a, b;
+	job_start(s, &hold, "c", SCHED_BRONZE, 4096);
+	for (size_t i = 0; i < ARRAY_LEN(jobs); i++)
+		job_start(s, &jobs[i], i % 2 == 0 ? "a" : "b",
+			  i % 2 == 0 ? SCHED_GOLD : SCHED_BRONZE, 4096);
+	job_finish(&hold);
+	count_first(jobs, ARRAY_LEN(jobs), 4, &a, &b);
+	CHECK_EQ(a, 4); /* its quota first, */
+	job_check_empty(s);
+	sched_close(s);
+
+	s = job_sched_open(&c);
+	job_start(s, &hold, "c", SCHED_BRONZE, 4096);
+	for (size_t i = 0; i < ARRAY_LEN(jobs); i++)
+		job_start(s, &jobs[i], i % 2 == 0 ? "a" : "b",
+			  i % 2 == 0 ? SCHED_GOLD : SCHED_BRONZE, 4096);
+	job_finish(&hold);
+	count_first(jobs, ARRAY_LEN(jobs), 40, &a, &b);
+	CHECK_EQ(a, 20); /* and the same for both in the end */
+	CHECK_EQ(b, 20);
+	job_check_empty(s);
+	sched_close(s);
+}
+
+static void gold_beyond_its_quota_starves_nobody(void **state)
+{
+	(void)state;
+	lab_sim(gold_flood, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(turns_follow_weights),
+		cmocka_unit_test(a_group_beyond_its_quota_is_skipped_only_while_others_wait),
+		cmocka_unit_test(what_has_begun_is_finished_before_the_turn_passes_on),
+		cmocka_unit_test(a_lower_class_cedes_its_turn_to_a_higher_one),
+		cmocka_unit_test(it_does_not_cede_when_it_would_be_late),
+		cmocka_unit_test(other_requests_at_the_disk_are_capped_while_gold_is_about),
+		cmocka_unit_test(without_gold_disk_time_at_the_disk_is_what_is_bounded),
+		cmocka_unit_test(long_requests_are_cut_at_round_places),
+		cmocka_unit_test(nothing_else_goes_once_gold_has_been_at_the_disk_for_long),
+		cmocka_unit_test(nothing_else_goes_once_gold_has_waited_for_long),
+		cmocka_unit_test(gold_beyond_its_quota_starves_nobody),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

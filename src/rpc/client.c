@@ -191,6 +191,7 @@ static void reply_reset(struct rpc_reply *reply)
 	reply->message = NULL;
 	reply->payload = (struct rpc_slice){0};
 	reply->error = "";
+	reply->retry_ms = 0;
 }
 
 /* One connection, one try; *again when the next may do better. */

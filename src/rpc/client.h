@@ -79,6 +79,7 @@ struct rpc_reply {
 	const void *message;      /* the type's response; NULL after an error */
 	struct rpc_slice payload; /* the reply's reference; buf is NULL when there is none */
 	const char *error;        /* the service's words after an error; never NULL */
+	uint32_t retry_ms;        /* after an error: what the service advises to wait; 0: nothing */
 	bool maybe_executed;
 	struct arena arena;
 };

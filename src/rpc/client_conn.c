@@ -55,11 +55,13 @@ static struct client_call *conn_find_call(struct client_conn *c, const struct fr
 }
 
 /* The words that come with a status. */
-static const char *error_text(struct arena *a, const uint8_t *body, size_t len, int rc)
+static const char *error_text(struct arena *a, const uint8_t *body, size_t len, int rc,
+			      uint32_t *retry_ms)
 {
 	ProtobufCMessage *m = NULL;
 	if (len > 0 && body_unpack(&terrane__rpc__error_body__descriptor, a, body, len, &m) == 0) {
 		const Terrane__Rpc__ErrorBody *e = (const Terrane__Rpc__ErrorBody *)m;
+		*retry_ms = e->retry_ms;
 		if (e->message[0] != 0)
 			return e->message;
 	}
@@ -82,7 +84,8 @@ static void call_take_body(struct client_conn *c, struct client_call *call,
 	if (rc < 0) {
 		call->executed = (h->flags & FRAME_NOT_EXECUTED) == 0;
 		call->lost = !call->executed && rc == -EBADMSG;
-		call->reply->error = error_text(&call->reply->arena, body, h->body_len, rc);
+		call->reply->error = error_text(&call->reply->arena, body, h->body_len, rc,
+						&call->reply->retry_ms);
 		call_finish(c, call, rc);
 		return;
 	}
@@ -189,9 +192,10 @@ static int conn_goodbye(struct client_conn *c, const struct frame_header *h)
 	struct arena a;
 	arena_init(&a, body_limit(h->body_len));
 	int err = err_from_wire(h->status);
+	uint32_t retry_ms = 0;
 	bool whole = crc32c(0, body, h->body_len) == h->meta_crc;
 	log_info("rpc_goodbye", "peer=%s err=%s text=%s", c->channel->addr, err_name(err),
-		 LOG_QUOTE(error_text(&a, body, whole ? h->body_len : 0, err)));
+		 LOG_QUOTE(error_text(&a, body, whole ? h->body_len : 0, err, &retry_ms)));
 	arena_fini(&a);
 	if (err < 0)
 		c->channel->last_error = err;

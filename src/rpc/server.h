@@ -45,6 +45,7 @@ struct rpc_request {
 	struct rpc_slice reply_payload;
 	struct arena arena;
 	char *error;
+	uint32_t retry_ms; /* told with an error: try again after so long. 0: nothing is said */
 	const struct rpc_method *method;
 	struct server_conn *conn;
 	struct rt_fiber *fiber; /* NULL until it runs */

@@ -48,6 +48,7 @@ static struct rpc_request *request_new(struct server_conn *c, const struct rpc_m
 	r->reply = NULL;
 	r->reply_payload = (struct rpc_slice){0};
 	r->error = NULL;
+	r->retry_ms = 0;
 	r->method = m;
 	r->conn = c;
 	r->fiber = NULL;
@@ -137,16 +138,13 @@ int rpc_fail(struct rpc_request *r, int err, const char *fmt, ...)
 
 /* --- answers --------------------------------------------------------------------------------- */
 
-static int conn_send_error(struct server_conn *c, enum frame_kind kind,
-			   const struct frame_header *to, int err, const char *text,
-			   bool not_executed)
+static int conn_send_error_body(struct server_conn *c, enum frame_kind kind,
+				const struct frame_header *to, int err,
+				const Terrane__Rpc__ErrorBody *body, bool not_executed)
 {
-	Terrane__Rpc__ErrorBody body;
-	terrane__rpc__error_body__init(&body);
-	body.message = (char *)text;
 	struct out_frame f = {
 		.head = {.kind = kind, .status = (uint32_t)-err},
-		.body = &body.base,
+		.body = &body->base,
 		.no_wait = kind == FRAME_GOODBYE,
 	};
 	if (to != NULL) {
@@ -155,6 +153,16 @@ static int conn_send_error(struct server_conn *c, enum frame_kind kind,
 		f.head.flags = not_executed ? FRAME_NOT_EXECUTED : 0;
 	}
 	return out_frame(&c->out, &f);
+}
+
+static int conn_send_error(struct server_conn *c, enum frame_kind kind,
+			   const struct frame_header *to, int err, const char *text,
+			   bool not_executed)
+{
+	Terrane__Rpc__ErrorBody body;
+	terrane__rpc__error_body__init(&body);
+	body.message = (char *)text;
+	return conn_send_error_body(c, kind, to, err, &body, not_executed);
 }
 
 static int request_send_reply(struct rpc_request *r)
@@ -178,9 +186,12 @@ static void request_answer(struct rpc_request *r, int rc, bool not_executed)
 		rc = request_send_reply(r);
 	if (rc < 0) {
 		struct frame_header to = {.type = r->type->type, .id = r->id};
-		const char *text = r->error != NULL ? r->error : err_text(rc);
+		Terrane__Rpc__ErrorBody body;
+		terrane__rpc__error_body__init(&body);
+		body.message = (char *)(r->error != NULL ? r->error : err_text(rc));
+		body.retry_ms = r->retry_ms;
 		r->conn->server->counters.failures++;
-		conn_send_error(r->conn, FRAME_RESPONSE, &to, rc, text, not_executed);
+		conn_send_error_body(r->conn, FRAME_RESPONSE, &to, rc, &body, not_executed);
 	}
 	rt_shield_leave();
 }

@@ -80,6 +80,7 @@ static int handle_sleep(struct rpc_request *r)
 static int handle_fail(struct rpc_request *r)
 {
 	const Terrane__Rpc__Tags *q = rpc_body(r);
+	r->retry_ms = (uint32_t)q->directory_id;
 	return rpc_fail(r, -(int)q->job_id, "%s", q->path);
 }
 

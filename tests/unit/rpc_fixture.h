@@ -38,7 +38,7 @@ void check_rc(int64_t got, int64_t want, const char *what, const char *file, int
 
 extern const struct rpc_type type_echo;  /* body and payload come back */
 extern const struct rpc_type type_sleep; /* for job_id ms */
-extern const struct rpc_type type_fail;  /* with code job_id and words path */
+extern const struct rpc_type type_fail;  /* code job_id, words path, retry hint directory_id */
 extern const struct rpc_type type_blob;  /* job_id bytes of payload, byte i is i modulo 256 */
 
 struct fixture_service {

@@ -73,11 +73,13 @@ static void a_body_larger_than_any_batch_arrives(struct fixture *f)
 static void an_error_comes_with_its_words(struct fixture *f)
 {
 	Terrane__Rpc__Tags q = tags_of(EDQUOT, "over the quota of physics");
+	q.directory_id = 250;
 	struct rpc_call call = fixture_call(&type_fail, &q);
 	AUTO_REPLY struct rpc_reply reply;
 	CHECK_RC(rpc_call(f->channel, &call, &reply), -EDQUOT);
 	CHECK(strcmp(reply.error, "over the quota of physics") == 0);
 	CHECK(reply.message == NULL && reply.maybe_executed);
+	CHECK(reply.retry_ms == 250);
 
 	/* A code outside our table becomes EPROTO. */
 	q.job_id = 4000;

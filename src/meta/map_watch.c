@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The two fibers of a server: one writes the signs of life that came to it, the other reads everybody's
+ * and the map. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "meta/map_impl.h"
+#include "rpc/body.h"
+
+struct map_life *map_life(struct meta_map *m, uint64_t node)
+{
+	struct map_life *life = map_get(&m->lives, node);
+	if (life != NULL)
+		return life;
+	life = calloc(1, sizeof(*life));
+	if (life == NULL)
+		return NULL;
+	life->node = node;
+	life->seen_ns = rt_now_ns();
+	if (map_put(&m->lives, node, life) < 0) {
+		free(life);
+		return NULL;
+	}
+	return life;
+}
+
+/* Usage that cannot be kept is no reason to think the node dead. */
+void map_life_note(struct map_life *life, const struct meta_map_node *n)
+{
+	life->pending_incarnation = n->incarnation;
+	life->pending_beats = life->beats + 1;
+	life->seen_ns = rt_now_ns();
+	struct meta_map_disk *copy =
+		realloc(life->pending_disks, (n->disk_count + 1) * sizeof(*copy));
+	life->pending_count = 0;
+	if (copy == NULL)
+		return;
+	life->pending_disks = copy;
+	if (n->disk_count > 0)
+		memcpy(copy, n->disks, n->disk_count * sizeof(*copy));
+	life->pending_count = n->disk_count;
+}
+
+/* --- writing ----------------------------------------------------------------------------------- */
+
+#define BATCH_BYTES (256 * KIB)
+#define BATCH_NODES 1024
+
+struct batch {
+	struct map_key keys[BATCH_NODES];
+	struct kv_write writes[BATCH_NODES];
+	size_t count, used;
+	uint8_t bytes[BATCH_BYTES];
+};
+
+static size_t pack_beat(const struct map_life *life, uint8_t *out, size_t size)
+{
+	Terrane__Meta__BeatRecord b = TERRANE__META__BEAT_RECORD__INIT;
+	Terrane__Meta__DiskUse use[META_MAP_NODE_DISKS_MAX];
+	Terrane__Meta__DiskUse *list[META_MAP_NODE_DISKS_MAX];
+	b.incarnation = life->pending_incarnation;
+	b.beats = life->pending_beats;
+	b.n_disks = life->pending_count;
+	b.disks = list;
+	for (size_t i = 0; i < life->pending_count; i++) {
+		terrane__meta__disk_use__init(&use[i]);
+		use[i].id = life->pending_disks[i].id;
+		use[i].used_bytes = life->pending_disks[i].used_bytes;
+		list[i] = &use[i];
+	}
+	size_t len = terrane__meta__beat_record__get_packed_size(&b);
+	return len > size ? 0 : terrane__meta__beat_record__pack(&b, out);
+}
+
+static int flush(struct meta_map *m, struct batch *b)
+{
+	if (b->count == 0)
+		return 0;
+	struct kv_txn txn = {.writes = b->writes, .write_count = b->count};
+	int rc = kv_txn(m->kv, map_partition(), &txn, NULL);
+	if (rc < 0 && rc != -ECANCELED)
+		log_warn("beats_not_written", "nodes=%zu err=%s", b->count, err_name(rc));
+	b->count = 0;
+	b->used = 0;
+	return rc;
+}
+
+/* One that is lost is followed by the next: no retry. The table may change while we write, so walk
+ * it, and write, without a wait between. */
+static int write_beats(struct meta_map *m, struct batch *b)
+{
+	b->count = 0;
+	b->used = 0;
+	map_for_each(&m->lives, it) {
+		struct map_life *life = it.value;
+		if (life->pending_beats == 0 || b->count == BATCH_NODES)
+			continue;
+		size_t len = pack_beat(life, b->bytes + b->used, BATCH_BYTES - b->used);
+		if (len == 0)
+			continue; /* the batch is full: next time */
+		b->keys[b->count] = map_key('h', life->node);
+		b->writes[b->count] = (struct kv_write){
+			.kind = KV_PUT,
+			.key = kv_bytes(b->keys[b->count].bytes, b->keys[b->count].len),
+			.value = kv_bytes(b->bytes + b->used, len),
+		};
+		b->count++;
+		b->used += len;
+		life->pending_beats = 0;
+	}
+	return flush(m, b);
+}
+
+static void beat_writer(void *arg)
+{
+	struct meta_map *m = arg;
+	rt_deadline_set(RT_NEVER);
+	AUTO_FREE struct batch *b = malloc(sizeof(*b));
+	if (b == NULL) {
+		log_error("beats_not_written", "err=ENOMEM");
+		return;
+	}
+	while (rt_sleep_ns(m->o.beat_ns) == 0)
+		(void)write_beats(m, b);
+}
+
+/* --- reading ----------------------------------------------------------------------------------- */
+
+static void note_usage(struct meta_map *m, const Terrane__Meta__BeatRecord *b)
+{
+	for (size_t i = 0; i < b->n_disks; i++) {
+		struct cluster_disk *d = cluster_disk(&m->cluster, b->disks[i]->id);
+		if (d != NULL)
+			d->used_bytes = b->disks[i]->used_bytes;
+	}
+}
+
+static int read_beat(struct meta_map *m, const struct kv_row *row)
+{
+	if (row->key.len != MAP_KEY_MAX)
+		return -EBADMSG;
+	uint64_t node = 0;
+	for (size_t i = 1; i < MAP_KEY_MAX; i++)
+		node = node << 8 | ((const uint8_t *)row->key.data)[i];
+	ProtobufCMessage *message = NULL;
+	struct arena a;
+	arena_init(&a, body_limit(row->value.len));
+	int rc = body_unpack(&terrane__meta__beat_record__descriptor, &a, row->value.data,
+			     row->value.len, &message);
+	struct map_life *life = rc == 0 ? map_life(m, node) : NULL;
+	if (rc == 0 && life == NULL)
+		rc = -ENOMEM;
+	if (rc == 0) {
+		const Terrane__Meta__BeatRecord *b = (const Terrane__Meta__BeatRecord *)message;
+		if (b->beats != life->beats || b->incarnation != life->incarnation) {
+			life->beats = b->beats;
+			life->incarnation = b->incarnation;
+			life->seen_ns = rt_now_ns();
+		}
+		note_usage(m, b);
+	}
+	arena_fini(&a);
+	return rc;
+}
+
+int map_beats_read(struct meta_map *m)
+{
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	struct map_key last = {.len = 0};
+	do {
+		struct kv_range range = {.prefix = kv_text("h"),
+					 .after = kv_bytes(last.bytes, last.len)};
+		int rc = kv_scan(m->kv, map_partition(), &range, &rows);
+		for (size_t i = 0; rc == 0 && i < rows.count; i++)
+			rc = read_beat(m, &rows.row[i]);
+		if (rc < 0)
+			return rc;
+		if (rows.count > 0) {
+			struct kv_bytes key = rows.row[rows.count - 1].key;
+			last.len = key.len; /* read_beat has checked it */
+			memcpy(last.bytes, key.data, last.len);
+		}
+	} while (rows.more);
+	return 0;
+}
+
+/* --- judging ----------------------------------------------------------------------------------- */
+
+static enum cluster_state judge(struct meta_map *m, const struct cluster_node *n)
+{
+	const struct map_life *life = map_life(m, n->id);
+	if (life == NULL)
+		return n->health;
+	uint64_t silent = rt_now_ns() - life->seen_ns;
+	if (silent >= m->o.failed_ns)
+		return CLUSTER_FAILED;
+	/* Nobody comes back but by a beat; that is beat_node's. */
+	return silent >= m->o.suspect_ns && n->health == CLUSTER_ONLINE ? CLUSTER_SUSPECT
+									: n->health;
+}
+
+static int judge_node(struct map_edit *e)
+{
+	const uint64_t *id = e->arg;
+	const struct cluster_node *now = cluster_node(&e->m->cluster, *id);
+	if (now == NULL)
+		return 0;
+	struct cluster_node n = *now;
+	n.health = judge(e->m, now);
+	if (n.health <= now->health || now->wanted == CLUSTER_GONE)
+		return 0;
+	e->unless_alive = map_life(e->m, *id);
+	return edit_node(e, &n);
+}
+
+static void judge_all(struct meta_map *m)
+{
+	uint64_t silent[64];
+	size_t count = 0;
+	map_for_each(&m->cluster.nodes, it) {
+		const struct cluster_node *n = it.value;
+		if (count < ARRAY_LEN(silent) && n->wanted != CLUSTER_GONE &&
+		    judge(m, n) > n->health)
+			silent[count++] = n->id;
+	}
+	for (size_t i = 0; i < count; i++) {
+		int rc = map_change(m, judge_node, &silent[i]);
+		const struct cluster_node *n = cluster_node(&m->cluster, silent[i]);
+		if (rc < 0)
+			log_warn("node_not_judged", "node=%lu err=%s", silent[i], err_name(rc));
+		else if (n != NULL)
+			log_warn("node_silent", "node=%lu name=%s health=%s", n->id,
+				 LOG_QUOTE(n->name), cluster_state_name(n->health));
+	}
+}
+
+static void watcher(void *arg)
+{
+	struct meta_map *m = arg;
+	rt_deadline_set(RT_NEVER);
+	while (rt_sleep_ns(m->o.watch_ns) == 0) {
+		int rc = map_refresh(m, false);
+		if (rc == 0)
+			rc = map_beats_read(m);
+		if (rc == 0)
+			judge_all(m);
+		else if (rc != -ECANCELED)
+			log_warn("map_not_read", "err=%s", err_name(rc));
+	}
+}
+
+int map_watch_start(struct meta_map *m)
+{
+	int rc = rt_group_spawn(&m->fibers, "map-watch", watcher, m);
+	return rc < 0 ? rc : rt_group_spawn(&m->fibers, "map-beats", beat_writer, m);
+}

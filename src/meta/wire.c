@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "meta/wire.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define META_TYPE_DEFINE(number, lower, in, out)                            \
+	const struct rpc_type meta_type_##lower = {                         \
+		.type = number,                                             \
+		.name = "meta-" #lower,                                     \
+		.request = &terrane__meta__##lower##_request__descriptor,   \
+		.response = &terrane__meta__##lower##_response__descriptor, \
+		.request_max = in,                                          \
+		.response_max = out,                                        \
+	};
+META_TYPES(META_TYPE_DEFINE)
+
+/* --- to messages -------------------------------------------------------------------------------- */
+
+char *wire_name(struct arena *a, struct meta_name name)
+{
+	if (name.len > 0 && memchr(name.text, 0, name.len) != NULL)
+		return NULL;
+	char *text = arena_alloc(a, name.len + 1);
+	if (text == NULL)
+		return NULL;
+	if (name.len > 0)
+		memcpy(text, name.text, name.len);
+	text[name.len] = 0;
+	return text;
+}
+
+int wire_entry_set(struct arena *a, meta_msg_entry *m, const struct meta_entry *e)
+{
+	terrane__meta__entry__init(m);
+	m->kind = e->kind;
+	m->id = e->id;
+	m->size = e->size;
+	m->mtime_ns = e->mtime_ns;
+	m->sealed = e->sealed;
+	if (e->name.len == 0)
+		return 0;
+	m->name = wire_name(a, e->name);
+	return m->name == NULL ? -ENOMEM : 0;
+}
+
+void wire_extent_set(meta_msg_extent *m, const struct meta_extent *e)
+{
+	terrane__meta__extent__init(m);
+	m->block = e->block;
+	m->offset = e->offset;
+	m->length = e->length;
+	m->open = e->open;
+}
+
+void wire_file_set(meta_msg_file *m, const struct meta_file *f)
+{
+	terrane__meta__file__init(m);
+	m->id = f->id;
+	m->dir = f->dir;
+	m->size = f->size;
+	m->mtime_ns = f->mtime_ns;
+	m->extent_count = f->extent_count;
+	m->sealed = f->sealed;
+	m->linked = f->linked;
+	m->removed = f->removed;
+}
+
+static int chunks_set(struct arena *a, meta_msg_block *m, const struct meta_block *b)
+{
+	Terrane__Meta__Chunk *chunks = arena_alloc(a, b->chunk_count * sizeof(*chunks));
+	Terrane__Meta__Chunk **list =
+		arena_alloc(a, b->chunk_count * sizeof(Terrane__Meta__Chunk *));
+	if (chunks == NULL || list == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < b->chunk_count; i++) {
+		terrane__meta__chunk__init(&chunks[i]);
+		chunks[i].disk = b->chunks[i].disk;
+		chunks[i].crc = b->chunks[i].crc;
+		chunks[i].damaged = b->chunks[i].damaged;
+		list[i] = &chunks[i];
+	}
+	m->n_chunks = b->chunk_count;
+	m->chunks = list;
+	return 0;
+}
+
+int wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_block *b)
+{
+	terrane__meta__block__init(m);
+	m->id = b->id;
+	m->state = b->state;
+	m->epoch = b->epoch;
+	m->chunk_block = b->chunk_block;
+	m->layout = b->layout;
+	m->length = b->length;
+	m->capacity = b->capacity;
+	m->chunk_length = b->chunk_length;
+	m->crc = b->crc;
+	m->encoding = wire_name(a, meta_name(b->encoding));
+	if (m->encoding == NULL)
+		return -ENOMEM;
+	return b->chunk_count == 0 ? 0 : chunks_set(a, m, b);
+}
+
+int wire_cursor_set(struct arena *a, meta_msg_cursor *m, const struct meta_cursor *c)
+{
+	terrane__meta__cursor__init(m);
+	m->slice = c->slice;
+	m->end = c->end;
+	m->name = wire_name(a, (struct meta_name){.text = c->name, .len = c->name_len});
+	return m->name == NULL ? -ENOMEM : 0;
+}
+
+meta_msg_extent **wire_extents(struct arena *a, const struct meta_extent *e, size_t n)
+{
+	meta_msg_extent *all = arena_alloc(a, (n + 1) * sizeof(*all));
+	meta_msg_extent **list = arena_alloc(a, (n + 1) * sizeof(meta_msg_extent *));
+	if (all == NULL || list == NULL)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		wire_extent_set(&all[i], &e[i]);
+		list[i] = &all[i];
+	}
+	return list;
+}
+
+meta_msg_owner **wire_owners(struct arena *a, const struct meta_owner *o, size_t n)
+{
+	meta_msg_owner *all = arena_alloc(a, (n + 1) * sizeof(*all));
+	meta_msg_owner **list = arena_alloc(a, (n + 1) * sizeof(meta_msg_owner *));
+	if (all == NULL || list == NULL)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		terrane__meta__owner__init(&all[i]);
+		all[i].file = o[i].file;
+		all[i].bytes = o[i].bytes;
+		list[i] = &all[i];
+	}
+	return list;
+}
+
+/* --- from messages ------------------------------------------------------------------------------ */
+
+int wire_entry_get(const meta_msg_entry *m, struct meta_entry *e)
+{
+	if (m == NULL || (m->kind != META_FILE && m->kind != META_DIR))
+		return -EINVAL;
+	*e = (struct meta_entry){
+		.name = meta_name(m->name),
+		.kind = (enum meta_kind)m->kind,
+		.id = m->id,
+		.size = m->size,
+		.mtime_ns = m->mtime_ns,
+		.sealed = m->sealed,
+	};
+	return 0;
+}
+
+int wire_extent_get(const meta_msg_extent *m, struct meta_extent *e)
+{
+	if (m == NULL)
+		return -EINVAL;
+	*e = (struct meta_extent){
+		.block = m->block, .offset = m->offset, .length = m->length, .open = m->open};
+	return 0;
+}
+
+int wire_file_get(const meta_msg_file *m, struct meta_file *f)
+{
+	if (m == NULL)
+		return -EINVAL;
+	*f = (struct meta_file){
+		.id = m->id,
+		.dir = m->dir,
+		.size = m->size,
+		.mtime_ns = m->mtime_ns,
+		.extent_count = m->extent_count,
+		.sealed = m->sealed,
+		.linked = m->linked,
+		.removed = m->removed,
+	};
+	return 0;
+}
+
+int wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_block *b)
+{
+	if (m == NULL || m->state > META_BLOCK_SEALED || m->n_chunks > META_CHUNKS_MAX ||
+	    strlen(m->encoding) >= META_ENCODING_MAX)
+		return -EINVAL;
+	*b = (struct meta_block){
+		.id = m->id,
+		.state = (enum meta_block_state)m->state,
+		.epoch = m->epoch,
+		.chunk_block = m->chunk_block,
+		.layout = m->layout,
+		.length = m->length,
+		.capacity = m->capacity,
+		.chunk_length = m->chunk_length,
+		.crc = m->crc,
+		.chunk_count = m->n_chunks,
+	};
+	memcpy(b->encoding, m->encoding, strlen(m->encoding) + 1);
+	if (m->n_chunks == 0)
+		return 0;
+	b->chunks = arena_alloc(a, m->n_chunks * sizeof(*b->chunks));
+	if (b->chunks == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->n_chunks; i++)
+		b->chunks[i] = (struct meta_chunk){.disk = m->chunks[i]->disk,
+						   .crc = m->chunks[i]->crc,
+						   .damaged = m->chunks[i]->damaged};
+	return 0;
+}
+
+int wire_cursor_get(const meta_msg_cursor *m, struct meta_cursor *c)
+{
+	memset(c, 0, sizeof(*c));
+	if (m == NULL)
+		return 0;
+	size_t len = strlen(m->name);
+	if (len > sizeof(c->name))
+		return -EINVAL;
+	c->slice = m->slice;
+	c->end = m->end;
+	c->name_len = (uint16_t)len;
+	memcpy(c->name, m->name, len);
+	return 0;
+}
+
+int wire_extents_get(struct arena *a, meta_msg_extent *const *m, size_t n, struct meta_extent **out)
+{
+	*out = arena_alloc(a, (n + 1) * sizeof(**out));
+	if (*out == NULL)
+		return -ENOMEM;
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = wire_extent_get(m[i], &(*out)[i]);
+	return rc;
+}
+
+int wire_owners_get(struct arena *a, meta_msg_owner *const *m, size_t n, struct meta_owner **out)
+{
+	*out = arena_alloc(a, (n + 1) * sizeof(**out));
+	if (*out == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		(*out)[i] = (struct meta_owner){.file = m[i]->file, .bytes = m[i]->bytes};
+	return 0;
+}

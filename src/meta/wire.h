@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The requests of the metadata service, as client and service agree on them, and the structs of meta.h
+ * from and to their messages. Functions that read a message check it: -EINVAL for what no client of ours
+ * sends, -EPROTO where the client reads an answer. What they make is the arena's, as far as it does not
+ * point into the message.
+ */
+#ifndef META_WIRE_H
+#define META_WIRE_H
+
+#include "meta/meta.h"
+#include "meta/meta.pb-c.h"
+#include "rpc/arena.h"
+#include "rpc/type.h"
+
+#define META_SYSTEM "system" /* the tenant of the context that may do what is no tenant's */
+
+/* number, name, lower-case name of the messages, bytes of request and of response */
+#define META_TYPES(X)                                                 \
+	X(0x301, tenant_create, META_WIRE_SMALL, META_WIRE_SMALL)     \
+	X(0x302, tenant_get, META_WIRE_SMALL, META_WIRE_SMALL)        \
+	X(0x303, tenant_quota, META_WIRE_SMALL, META_WIRE_SMALL)      \
+	X(0x304, tenant_list, META_WIRE_SMALL, META_WIRE_LARGE)       \
+	X(0x310, lookup, META_WIRE_SMALL, META_WIRE_SMALL)            \
+	X(0x311, resolve, META_WIRE_PATH, META_WIRE_SMALL)            \
+	X(0x312, dir_get, META_WIRE_SMALL, META_WIRE_SMALL)           \
+	X(0x313, list, META_WIRE_SMALL, META_WIRE_LARGE)              \
+	X(0x314, mkdir, META_WIRE_SMALL, META_WIRE_SMALL)             \
+	X(0x315, create, META_WIRE_LARGE, META_WIRE_PATH)             \
+	X(0x316, link, META_WIRE_SMALL, META_WIRE_SMALL)              \
+	X(0x317, remove, META_WIRE_SMALL, META_WIRE_SMALL)            \
+	X(0x318, rename, META_WIRE_SMALL, META_WIRE_SMALL)            \
+	X(0x319, move, META_WIRE_SMALL, META_WIRE_SMALL)              \
+	X(0x31a, rmdir, META_WIRE_SMALL, META_WIRE_SMALL)             \
+	X(0x31b, dir_seal, META_WIRE_SMALL, META_WIRE_SMALL)          \
+	X(0x31c, open, META_WIRE_PATH, META_WIRE_LARGE)               \
+	X(0x320, file_new, META_WIRE_SMALL, META_WIRE_SMALL)          \
+	X(0x321, file_get, META_WIRE_SMALL, META_WIRE_LARGE)          \
+	X(0x322, file_steal, META_WIRE_SMALL, META_WIRE_SMALL)        \
+	X(0x323, file_add, META_WIRE_LARGE, META_WIRE_SMALL)          \
+	X(0x324, file_close_extent, META_WIRE_SMALL, META_WIRE_SMALL) \
+	X(0x325, file_seal, META_WIRE_SMALL, META_WIRE_SMALL)         \
+	X(0x326, file_remap, META_WIRE_SMALL, META_WIRE_SMALL)        \
+	X(0x330, block_allocate, META_WIRE_BLOCK, META_WIRE_SMALL)    \
+	X(0x331, block_commit, META_WIRE_LARGE, META_WIRE_SMALL)      \
+	X(0x332, block_own, META_WIRE_LARGE, META_WIRE_SMALL)         \
+	X(0x333, block_extend, META_WIRE_SMALL, META_WIRE_SMALL)      \
+	X(0x334, block_fence, META_WIRE_SMALL, META_WIRE_BLOCK)       \
+	X(0x335, block_seal, META_WIRE_SMALL, META_WIRE_SMALL)        \
+	X(0x336, block_replace, META_WIRE_SMALL, META_WIRE_SMALL)     \
+	X(0x337, block_report, META_WIRE_SMALL, META_WIRE_SMALL)      \
+	X(0x338, block_relayout, META_WIRE_BLOCK, META_WIRE_SMALL)    \
+	X(0x339, block_get, META_WIRE_PATH * 2, META_WIRE_LARGE)      \
+	X(0x33a, block_owners, META_WIRE_SMALL, META_WIRE_LARGE)      \
+	X(0x340, du, META_WIRE_SMALL, META_WIRE_SMALL)                \
+	X(0x350, map_get, META_WIRE_SMALL, META_WIRE_LARGE)           \
+	X(0x351, node_register, META_WIRE_LARGE, META_WIRE_SMALL)     \
+	X(0x352, node_beat, META_WIRE_LARGE, META_WIRE_SMALL)         \
+	X(0x353, map_want, META_WIRE_SMALL, META_WIRE_SMALL)
+
+#define META_WIRE_SMALL 2048  /* a few numbers and two names */
+#define META_WIRE_PATH 8192   /* a path */
+#define META_WIRE_BLOCK 16384 /* a block with all its chunks */
+#define META_WIRE_LARGE ((uint32_t)(1 * MIB))
+
+#define META_TYPE_DECLARE(number, lower, in, out) extern const struct rpc_type meta_type_##lower;
+META_TYPES(META_TYPE_DECLARE)
+#undef META_TYPE_DECLARE
+
+typedef Terrane__Meta__Entry meta_msg_entry;
+typedef Terrane__Meta__Extent meta_msg_extent;
+typedef Terrane__Meta__File meta_msg_file;
+typedef Terrane__Meta__Block meta_msg_block;
+typedef Terrane__Meta__Owner meta_msg_owner;
+typedef Terrane__Meta__Cursor meta_msg_cursor;
+
+/* To messages. Lists are NULL when there is no memory. Names and chunks are borrowed or copied to the
+ * arena where a terminator is needed. */
+int wire_entry_set(struct arena *a, meta_msg_entry *m, const struct meta_entry *e);
+void wire_extent_set(meta_msg_extent *m, const struct meta_extent *e);
+void wire_file_set(meta_msg_file *m, const struct meta_file *f);
+int wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_block *b);
+int wire_cursor_set(struct arena *a, meta_msg_cursor *m, const struct meta_cursor *c);
+meta_msg_extent **wire_extents(struct arena *a, const struct meta_extent *e, size_t n);
+meta_msg_owner **wire_owners(struct arena *a, const struct meta_owner *o, size_t n);
+/* The name with a terminator; NULL: no memory, or there is a NUL in it. */
+char *wire_name(struct arena *a, struct meta_name name);
+
+/* From messages; m may be NULL (missing). */
+int wire_entry_get(const meta_msg_entry *m, struct meta_entry *e);
+int wire_extent_get(const meta_msg_extent *m, struct meta_extent *e);
+int wire_file_get(const meta_msg_file *m, struct meta_file *f);
+int wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_block *b);
+int wire_cursor_get(const meta_msg_cursor *m, struct meta_cursor *c);
+int wire_extents_get(struct arena *a, meta_msg_extent *const *m, size_t n,
+		     struct meta_extent **out);
+int wire_owners_get(struct arena *a, meta_msg_owner *const *m, size_t n, struct meta_owner **out);
+
+#endif

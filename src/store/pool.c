@@ -94,25 +94,54 @@ static int record_get(struct store *m, struct pool_record *out)
 	return result;
 }
 
+struct record_job {
+	struct pool *pool;
+	const struct pool_record *to;
+	uint32_t member;
+	int rc;
+};
+
+static void record_job_run(void *arg)
+{
+	struct record_job *j = arg;
+	struct pool *p = j->pool;
+
+	rt_deadline_set(RT_NEVER);
+	j->rc = -ENODEV;
+	if (p->members[j->member] == NULL)
+		return;
+	p->users[j->member]++;
+	j->rc = record_put(p->members[j->member], j->to, j->member);
+	if (--p->users[j->member] == 0)
+		rt_cond_broadcast(&p->member_idle);
+}
+
 /* Writes the record as it should be from now on. More than p members must take it. */
 static int record_change(struct pool *p, const struct pool_record *to)
 {
-	uint32_t good = 0;
+	uint32_t good = 0, members = to->shape.members;
+	AUTO_FREE struct record_job *jobs = calloc((size_t)members + 1, sizeof(*jobs));
+	uint64_t deadline_ns = rt_deadline();
+	struct rt_group g;
 	int worst = -EIO;
 
+	if (jobs == NULL)
+		return -ENOMEM;
 	rt_shield_enter();
-	for (uint32_t m = 0; m < to->shape.members; m++) {
-		if (p->members[m] == NULL)
-			continue;
-		p->users[m]++;
-		int rc = record_put(p->members[m], to, m);
-		if (--p->users[m] == 0)
-			rt_cond_broadcast(&p->member_idle);
-		good += rc == 0;
-		if (rc != 0)
-			worst = rc;
+	rt_group_init(&g);
+	for (uint32_t m = 0; m < members; m++) {
+		jobs[m] = (struct record_job){.pool = p, .to = to, .member = m};
+		if (rt_group_spawn(&g, "pool_record", record_job_run, &jobs[m]) != 0)
+			record_job_run(&jobs[m]);
 	}
+	rt_group_join(&g);
+	rt_deadline_set(deadline_ns);
 	rt_shield_leave();
+	for (uint32_t m = 0; m < members; m++) {
+		good += jobs[m].rc == 0;
+		if (jobs[m].rc != 0 && p->members[m] != NULL)
+			worst = jobs[m].rc;
+	}
 	if (good <= to->shape.p)
 		return worst;
 	p->record = *to;
@@ -167,19 +196,43 @@ static bool is_given_up(const struct pool *p, uint32_t member)
 	return out;
 }
 
+/* A copy of the record, for one change at a time. Waits, whatever the deadline. */
+static int record_begin(struct pool *p, struct pool_record **to)
+{
+	*to = malloc(sizeof(**to));
+	if (*to == NULL)
+		return -ENOMEM;
+	rt_shield_enter();
+	int rc = rt_mutex_lock(&p->record_lock);
+	rt_shield_leave();
+	if (rc != 0)
+		return rc;
+	**to = p->record;
+	(*to)->generation++;
+	return 0;
+}
+
+static void record_end(struct pool *p)
+{
+	rt_mutex_unlock(&p->record_lock);
+}
+
 static int event_add(struct pool *p, uint32_t member, bool replaced)
 {
-	AUTO_FREE struct pool_record *to = malloc(sizeof(*to));
+	AUTO_FREE struct pool_record *to = NULL;
+	int rc = record_begin(p, &to);
 
-	if (to == NULL)
-		return -ENOMEM;
-	if (p->record.event_count == POOL_EVENTS_MAX)
-		return -EOVERFLOW;
-	*to = p->record;
-	to->generation++;
-	to->events[to->event_count++] =
-		(struct pool_event){.member = (uint16_t)member, .replaced = replaced};
-	int rc = record_change(p, to);
+	if (rc != 0)
+		return rc;
+	rc = -EOVERFLOW;
+	if (to->event_count < POOL_EVENTS_MAX) {
+		to->events[to->event_count++] =
+			(struct pool_event){.member = (uint16_t)member, .replaced = replaced};
+		/* An empty store has missed nothing; what it lacks was sent there by the event. */
+		to->behind[member / 8] &= (uint8_t) ~(1U << (member % 8));
+		rc = record_change(p, to);
+	}
+	record_end(p);
 	log_warn("pool_member", "pool=%" PRIu64 " member=%u event=%s err=%s", p->record.shape.id,
 		 member, replaced ? "replaced" : "given_up", err_name(rc));
 	return rc;
@@ -228,23 +281,65 @@ int store_pool_replace_take(struct store *s, uint32_t member, struct store *fres
 	return 0;
 }
 
-int pool_rebuilt(struct pool *p, uint32_t events)
+int pool_set_behind(struct pool *p, const uint16_t *members, uint32_t n)
 {
-	AUTO_FREE struct pool_record *to = malloc(sizeof(*to));
+	AUTO_FREE struct pool_record *to = NULL;
+	bool news = false;
 
-	/* More has happened meanwhile: there is more to rebuild. */
-	if (p->record.settled == events || p->record.event_count != events)
+	for (uint32_t i = 0; i < n; i++) {
+		p->missed[members[i]]++;
+		news = news || !pool_is_behind(&p->record, members[i]);
+	}
+	if (!news)
 		return 0;
-	/* Rows of members that are out of a clustered pool are still nowhere. */
+	int rc = record_begin(p, &to);
+	if (rc != 0)
+		return rc;
+	for (uint32_t i = 0; i < n; i++)
+		to->behind[members[i] / 8] |= (uint8_t)(1U << (members[i] % 8));
+	rc = record_change(p, to);
+	record_end(p);
+	log_warn("pool_behind", "pool=%" PRIu64 " member=%u members=%u err=%s", p->record.shape.id,
+		 members[0], n, err_name(rc));
+	return rc;
+}
+
+uint32_t store_pool_behind(struct store *s)
+{
+	struct pool *p = pool_of(s);
+	uint32_t n = 0;
+
 	for (uint32_t m = 0; m < p->record.shape.members; m++)
-		if (p->members[m] == NULL && p->record.shape.place == PLACE_CLUSTERED)
-			return 0;
-	if (to == NULL)
-		return -ENOMEM;
-	*to = p->record;
-	to->generation++;
-	to->settled = events;
-	return record_change(p, to);
+		n += pool_is_behind(&p->record, m);
+	return n;
+}
+
+int pool_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEMBERS_MAX])
+{
+	AUTO_FREE struct pool_record *to = NULL;
+	int rc = record_begin(p, &to);
+	bool down = false, news = false;
+
+	if (rc != 0)
+		return rc;
+	for (uint32_t m = 0; m < to->shape.members; m++) {
+		down = down || p->members[m] == NULL;
+		if (p->members[m] == NULL || p->missed[m] != missed[m] || !pool_is_behind(to, m))
+			continue;
+		to->behind[m / 8] &= (uint8_t) ~(1U << (m % 8));
+		news = true;
+	}
+	/* More has happened meanwhile: there is more to rebuild. And rows of members that are out of a
+	 * clustered pool are still nowhere. */
+	if (to->event_count == events && to->settled != events &&
+	    !(down && to->shape.place == PLACE_CLUSTERED)) {
+		to->settled = events;
+		news = true;
+	}
+	if (news)
+		rc = record_change(p, to);
+	record_end(p);
+	return rc;
 }
 
 int store_pool_where(struct store *s, struct chunk_id id, uint32_t row)
@@ -423,6 +518,7 @@ int store_pool_open_take(const struct store_pool_shape *shape, struct store *con
 	list_init(&p->held);
 	rt_cond_init(&p->released);
 	rt_cond_init(&p->member_idle);
+	rt_mutex_init(&p->record_lock);
 	int rc = shape_check(&checked, &p->place);
 	if (rc == 0)
 		rc = pool_join(p, &checked, members);

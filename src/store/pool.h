@@ -32,6 +32,11 @@
  * chunk that is there but lacks rows of healthy members was cut short by a crash, and is completed
  * when it is first used.
  *
+ * Of open chunks, at least two copies must take a change, and all whose members are up. A member that
+ * was down then is behind: that is in the record before the change is acknowledged, and what it has of
+ * open chunks is not believed until a rebuild has brought it level and removed what was deleted
+ * meanwhile. So a chunk in copies is there when a member that is not behind has it.
+ *
  * Repair. store_pool_rebuild brings back every row that the code can give, chunks with the most losses
  * first. What it cannot, store_pool_losses lists exactly: stripes, rows and bytes of which chunks.
  * Whoever can get these bytes elsewhere (from other racks) hands in just as many rows of each stripe
@@ -91,7 +96,8 @@ struct store_pool_progress {
 };
 
 /*
- * Rebuilds what members that were given up or replaced lack, `parallel` chunks at a time. Goes on where
+ * Rebuilds what members that were given up, replaced or down for a while lack, and removes what they
+ * have of chunks that were deleted, `parallel` chunks at a time. Goes on where
  * it can; 0 when every row is there, -ENODATA when chunks are lost, -EIO when rows could not be rebuilt
  * for another reason: call it again. May be called at any time, also when nothing is missing.
  */
@@ -104,6 +110,9 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
  */
 void store_pool_pace(struct store *s, int (*pace)(void *ctx, void (*work)(void *arg), void *arg),
 		     void *ctx);
+
+/* How many members are behind: they missed changes while they were down, and a rebuild is due. */
+uint32_t store_pool_behind(struct store *s);
 
 /* Stripes of a chunk, one after the other, that have lost the same rows, more than p of them. */
 struct store_pool_loss {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Chunks that are open for appends: p + 1 copies on the members of the first p + 1 rows. A change is
- * acknowledged when every copy whose member is up has it, and at least two do. A copy that missed
- * some is brought level from the others before the next change of the chunk. A seal seals the copies,
+ * acknowledged when every copy whose member is up has it, at least two do, and the members of the
+ * others are known to be behind (pool.h). A copy that missed some is brought level from the others
+ * before the chunk is next read or changed. A seal seals the copies,
  * which is what counts, and then codes the chunk into rows and removes them; when that fails or a
  * crash comes between, the chunk is read from its sealed copies and is coded later.
  */
@@ -40,18 +41,33 @@ static struct pool_job *copy_jobs(struct pool *p, const struct pool_map *map, st
 	return jobs;
 }
 
-/* What the answers of the copies come to: the error they agree on, unless it is only that some are down. */
-static int copies_outcome(const struct pool *p, const struct pool_job *jobs)
+/*
+ * What the answers of the copies come to: the error they agree on, unless it is only that some are down.
+ * Those are behind from now on. What a member says that was behind before does not matter, but a copy of
+ * it that was level and has changed is a copy.
+ */
+static int copies_outcome(struct pool *p, const struct pool_job *jobs, const struct pool_view *v)
 {
-	uint32_t good = 0;
+	uint32_t good = 0, n = 0;
+	uint16_t missed[POOL_PARITY_MAX + 1];
 	int worst = 0;
 
 	for (uint32_t c = 0; c < copies(p); c++) {
-		good += jobs[c].rc == 0;
-		if (jobs[c].rc != 0 && (worst == 0 || is_down(worst)))
+		if (jobs[c].rc == 0) {
+			good += v->form != POOL_COPIES || pool_copy_is_level(v, c);
+			continue;
+		}
+		if (jobs[c].member != POOL_NOWHERE)
+			missed[n++] = jobs[c].member;
+		bool behind = pool_is_behind(&p->record, jobs[c].member);
+		if (!behind && (worst == 0 || is_down(worst)))
 			worst = (int)jobs[c].rc;
 	}
-	return good >= COPIES_LEAST && (worst == 0 || is_down(worst)) ? 0 : worst;
+	if (worst != 0 && !is_down(worst))
+		return worst;
+	if (good < COPIES_LEAST)
+		return worst != 0 ? worst : -EIO;
+	return pool_set_behind(p, missed, n);
 }
 
 /* --- put -------------------------------------------------------------------------------------- */
@@ -101,11 +117,10 @@ int pool_put_copies(struct pool *p, struct chunk_id id, const struct store_put *
 		pool_label_encode(&l, to->label);
 	}
 	pool_jobs_run(jobs, copies(p));
-	rc = copies_outcome(p, jobs);
-	for (uint32_t c = 0; rc != 0 && c < copies(p); c++) {
-		jobs[c].call = POOL_DELETE;
-		if (jobs[c].rc == 0)
-			pool_jobs_run(&jobs[c], 1);
+	rc = copies_outcome(p, jobs, &v);
+	if (rc != 0) {
+		uint32_t left, were;
+		pool_remove(p, &v.map, id, POOL_ROWS_MAX, copies(p), &left, &were);
 	}
 	return rc;
 }
@@ -121,6 +136,7 @@ int pool_copies_stat(struct pool *p, const struct pool_view *v, struct chunk_sta
 	if (rc != 0)
 		return rc == -ENOENT ? -EAGAIN : rc;
 	*out = *st;
+	out->epoch = v->epoch;
 	out->len -= POOL_COPY_SKIP;
 	out->capacity -= POOL_COPY_SKIP;
 	/* What is in front, taken out of the sum of all. */
@@ -157,7 +173,7 @@ int pool_copies_get(struct pool *p, const struct pool_view *v, uint64_t off, voi
 
 /* --- bringing copies level -------------------------------------------------------------------- */
 
-/* Appends to copy c what the best one has beyond it. */
+/* Appends to copy c what the best one has beyond it, and makes it as the chunk is in all else. */
 static int level_one(struct pool *p, const struct pool_view *v, uint32_t c, uint8_t *buf)
 {
 	const struct chunk_stat *best = &v->copy_st[v->best_copy];
@@ -174,10 +190,15 @@ static int level_one(struct pool *p, const struct pool_view *v, uint32_t c, uint
 		.call = POOL_APPEND,
 		.member = v->map.member[c],
 		.id = pool_row_id(v->id, POOL_ROWS_MAX + c),
-		.epoch = best->epoch,
+		.epoch = v->epoch,
+		.off = STORE_AT_END,
 	};
 	struct iovec piece;
 
+	if (at == best->len && !best->sealed && v->copy_st[c].epoch < v->epoch) {
+		pool_jobs_run(&add, 1);
+		return (int)add.rc;
+	}
 	for (; at < best->len; at += get.len) {
 		get.off = at;
 		get.len = min_u64(COPY_STEP, best->len - at);
@@ -222,7 +243,7 @@ static int copy_anew(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *b
 		return (int)j.rc;
 	j.put = (struct store_put){
 		.data = store_data_of(&piece, buf, POOL_COPY_SKIP, j.crc),
-		.epoch = best->epoch,
+		.epoch = v->epoch,
 		.capacity = best->capacity,
 		.open = true,
 	};
@@ -235,30 +256,71 @@ static int copy_anew(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *b
 		return (int)j.rc;
 	v->copy_rc[c] = 0;
 	v->copy_st[c] = *best;
+	v->copy_st[c].epoch = v->epoch;
 	v->copy_st[c].len = POOL_COPY_SKIP;
 	v->copy_st[c].sealed = false;
 	return level_one(p, v, c, buf);
 }
 
+/* A copy that is not believed, or damaged, makes way for a new one. */
+static int copy_replace(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf)
+{
+	struct pool_job j = {
+		.pool = p,
+		.call = POOL_DELETE,
+		.member = v->map.member[c],
+		.id = pool_row_id(v->id, POOL_ROWS_MAX + c),
+	};
+
+	pool_jobs_run(&j, 1);
+	return j.rc == 0 || j.rc == -ENOENT ? copy_anew(p, v, c, buf) : (int)j.rc;
+}
+
+static int level_copy(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf)
+{
+	if (pool_copy_is_level(v, c))
+		return 0;
+	if (v->copy_rc[c] == 0)
+		return level_one(p, v, c, buf);
+	if (v->copy_rc[c] == -ESTALE || v->copy_rc[c] == -EBADMSG)
+		return copy_replace(p, v, c, buf);
+	if (v->copy_rc[c] == -ENOENT || v->map.moved[c])
+		return copy_anew(p, v, c, buf);
+	return v->copy_rc[c];
+}
+
+/*
+ * Do copies that have missed nothing differ? Then a change was not acknowledged, and a copy that cannot be
+ * asked may have it or not; otherwise that one is as good as those that can.
+ */
+static bool was_cut_short(const struct pool *p, const struct pool_view *v)
+{
+	for (uint32_t c = 0; c < copies(p); c++) {
+		bool absent = v->copy_rc[c] == -ENOENT;
+		if (!pool_is_behind(&p->record, v->map.member[c]) &&
+		    (absent || (v->copy_rc[c] == 0 && !pool_copy_is_level(v, c))))
+			return true;
+	}
+	return false;
+}
+
 int pool_copies_level(struct pool *p, struct pool_view *v)
 {
 	AUTO_FREE uint8_t *buf = aligned_alloc(4096, COPY_STEP);
-	int rc = 0;
+	uint16_t missed[POOL_PARITY_MAX + 1];
+	uint32_t n = 0;
 
 	if (buf == NULL)
 		return -ENOMEM;
+	bool cut_short = was_cut_short(p, v);
 	for (uint32_t c = 0; c < copies(p); c++) {
-		int one = 0;
-		const struct chunk_stat *best = &v->copy_st[v->best_copy];
-		if (v->copy_rc[c] == -ENOENT || (v->copy_rc[c] != 0 && v->map.moved[c]))
-			one = copy_anew(p, v, c, buf);
-		else if (v->copy_rc[c] == 0 &&
-			 (v->copy_st[c].len < best->len || v->copy_st[c].sealed != best->sealed))
-			one = level_one(p, v, c, buf);
-		if (one != 0 && rc == 0)
-			rc = one;
+		bool asked = v->copy_rc[c] == 0 || v->copy_rc[c] == -ENOENT || v->map.moved[c];
+		if (level_copy(p, v, c, buf) != 0 && v->map.member[c] != POOL_NOWHERE &&
+		    (asked || cut_short))
+			missed[n++] = v->map.member[c];
 	}
-	return rc;
+	int rc = pool_set_behind(p, missed, n);
+	return rc != 0 ? rc : pool_look(p, v->id, v);
 }
 
 /* --- append ----------------------------------------------------------------------------------- */
@@ -272,9 +334,9 @@ static int look_for_change(struct pool *p, struct chunk_id id, uint64_t epoch, s
 		return rc;
 	if (v->form == POOL_CODED)
 		return epoch < v->epoch ? -ESTALE : -EPERM;
-	if (epoch >= v->copy_st[v->best_copy].epoch && pool_is_incomplete(p, v))
-		pool_copies_level(p, v);
-	return 0;
+	if (epoch >= v->epoch && pool_is_incomplete(p, v))
+		rc = pool_copies_level(p, v);
+	return rc;
 }
 
 static int append_held(struct pool *p, struct chunk_id id, uint64_t epoch, uint64_t off,
@@ -286,6 +348,7 @@ static int append_held(struct pool *p, struct chunk_id id, uint64_t epoch, uint6
 	if (rc != 0)
 		return rc;
 	struct chunk_stat st = v.copy_st[v.best_copy];
+	st.epoch = v.epoch;
 	st.len -= POOL_COPY_SKIP;
 	st.capacity -= POOL_COPY_SKIP;
 	rc = store_append_check(&st, epoch, off, data->len);
@@ -300,7 +363,7 @@ static int append_held(struct pool *p, struct chunk_id id, uint64_t epoch, uint6
 		jobs[c].data = *data;
 	}
 	pool_jobs_run(jobs, copies(p));
-	return copies_outcome(p, jobs);
+	return copies_outcome(p, jobs, &v);
 }
 
 int pool_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t off,
@@ -375,7 +438,7 @@ static int seal_copies(struct pool *p, struct pool_view *v, uint64_t epoch, uint
 		jobs[c].len = len + POOL_COPY_SKIP;
 	}
 	pool_jobs_run(jobs, copies(p));
-	return copies_outcome(p, jobs);
+	return copies_outcome(p, jobs, v);
 }
 
 static int seal_held(struct pool *p, struct chunk_id id, uint64_t epoch, uint64_t len)
@@ -388,6 +451,7 @@ static int seal_held(struct pool *p, struct chunk_id id, uint64_t epoch, uint64_
 		return rc;
 	if (v.form == POOL_COPIES) {
 		st = v.copy_st[v.best_copy];
+		st.epoch = v.epoch;
 		st.len -= POOL_COPY_SKIP;
 	}
 	rc = store_seal_check(&st, epoch, len);

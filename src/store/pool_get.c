@@ -24,6 +24,8 @@ static int complete_first(struct pool *p, struct pool_view *v)
 		return rc;
 	rt_shield_enter();
 	rc = pool_look(p, v->id, v);
+	if (rc == 0 && v->form == POOL_COPIES && pool_is_incomplete(p, v))
+		rc = pool_copies_level(p, v);
 	if (rc == 0 && pool_is_incomplete(p, v)) {
 		/* What cannot be written now is as good as a member that is down. */
 		pool_complete(p, v, &written);
@@ -123,17 +125,27 @@ static void row_ranges(struct pool_rows *r, const struct pool_geo *g, uint64_t o
 	}
 }
 
+struct getting {
+	struct pool *pool;
+	struct pool_head head;
+	struct pool_geo geo;
+};
+
 /* One window: rows as they are, and when that fails whatever gives them. */
-static int get_window(struct pool *p, struct chunk_id id, const struct pool_geo *g, uint64_t off,
-		      uint8_t *buf, uint64_t len, uint32_t *crc)
+static int get_window(const struct getting *get, uint64_t off, uint8_t *buf, uint64_t len,
+		      uint32_t *crc)
 {
+	struct pool *p = get->pool;
+	const struct pool_geo *g = &get->geo;
 	struct pool_map map;
-	struct pool_rows r = {.pool = p, .id = id, .map = &map};
+	struct pool_rows r = {.pool = p, .id = get->head.id, .map = &map};
 	bool wanted[POOL_ROWS_MAX] = {false};
 	uint64_t from = UINT64_MAX, to = 0;
 
-	pool_map_chunk(&p->place, &p->record, id, &map);
+	pool_map_chunk(&p->place, &p->record, get->head.id, &map);
 	row_ranges(&r, g, off, off + len);
+	for (uint32_t i = 0; i < pool_width(p); i++)
+		r.bad[i] = (get->head.bad[i / 8] >> (i % 8) & 1) != 0;
 	for (uint32_t i = 0; i < g->k; i++) {
 		wanted[i] = r.row[i].from < r.row[i].to;
 		if (wanted[i]) {
@@ -155,20 +167,20 @@ static int get_window(struct pool *p, struct chunk_id id, const struct pool_geo 
 }
 
 /* Windows of `stripes` whole stripes, so that no piece is read twice. */
-static int get_windows(struct pool *p, struct chunk_id id, const struct pool_geo *g, uint64_t off,
-		       uint8_t *buf, uint64_t len, uint64_t stripes, uint32_t *crc)
+static int get_windows(const struct getting *get, uint64_t off, uint8_t *buf, uint64_t len,
+		       uint64_t stripes, uint32_t *crc)
 {
-	uint64_t window = stripes * g->piece * g->k;
+	uint64_t window = stripes * get->geo.piece * get->geo.k;
 	int rc = 0;
 
 	*crc = 0;
 	for (uint64_t at = off; rc == 0 && at < off + len;) {
 		uint64_t end = min_u64((at / window + 1) * window, off + len);
 		uint32_t part;
-		rc = get_window(p, id, g, at, buf + (at - off), end - at, &part);
+		rc = get_window(get, at, buf + (at - off), end - at, &part);
 		/* Rows may be damaged in different stripes, too many for all at once but not for each. */
 		if (rc == -ENODATA && stripes > 1)
-			rc = get_windows(p, id, g, at, buf + (at - off), end - at, 1, &part);
+			rc = get_windows(get, at, buf + (at - off), end - at, 1, &part);
 		if (rc == 0)
 			*crc = crc32c_combine(*crc, part, end - at);
 		at = end;
@@ -176,24 +188,29 @@ static int get_windows(struct pool *p, struct chunk_id id, const struct pool_geo
 	return rc;
 }
 
-static int get_coded(struct pool *p, struct chunk_id id, const struct pool_label *l, uint64_t off,
-		     uint8_t *buf, uint64_t len, uint32_t *crc)
+static int get_coded(struct pool *p, const struct pool_head *head, uint64_t off, uint8_t *buf,
+		     uint64_t len, uint32_t *crc)
 {
-	struct pool_geo g;
+	const struct pool_label *l = &head->label;
+	struct getting get = {.pool = p, .head = *head};
+	const uint32_t *deletes = pool_deletes(p, head->id);
+	uint32_t deletes_before = *deletes;
 
-	pool_geo_init(&g, l->k, l->p, l->piece, l->len);
-	uint64_t stripes = max_u64(POOL_WINDOW_BYTES / (g.piece * g.k), 1);
-	return get_windows(p, id, &g, off, buf, len, stripes, crc);
+	pool_geo_init(&get.geo, l->k, l->p, l->piece, l->len);
+	uint64_t stripes = max_u64(POOL_WINDOW_BYTES / (get.geo.piece * get.geo.k), 1);
+	int rc = get_windows(&get, off, buf, len, stripes, crc);
+	/* Put anew meanwhile, some rows could have been of the old chunk and some of the new. */
+	return rc == 0 && *deletes != deletes_before ? -EAGAIN : rc;
 }
 
 static int get_once(struct pool *p, struct chunk_id id, uint64_t off, void *buf, uint64_t len,
 		    uint32_t *crc)
 {
-	const struct pool_head *head = pool_head_find(p, id);
-	struct pool_label label;
+	const struct pool_head *found = pool_head_find(p, id);
+	struct pool_head head;
 	struct chunk_stat st;
 
-	if (head == NULL) {
+	if (found == NULL) {
 		struct pool_view v;
 		int rc = look_first(p, id, &v);
 		if (rc != 0)
@@ -204,13 +221,13 @@ static int get_once(struct pool *p, struct chunk_id id, uint64_t off, void *buf,
 				rc = store_get_check(&st, off, len);
 			return rc != 0 ? rc : pool_copies_get(p, &v, off, buf, len, crc);
 		}
-		label = v.label;
+		pool_head_of(p, &v, &head);
 	} else {
-		label = head->label;
+		head = *found;
 	}
-	coded_stat(&label, 0, &st);
+	coded_stat(&head.label, 0, &st);
 	int rc = store_get_check(&st, off, len);
-	return rc != 0 ? rc : get_coded(p, id, &label, off, buf, len, crc);
+	return rc != 0 ? rc : get_coded(p, &head, off, buf, len, crc);
 }
 
 int pool_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint64_t len,
@@ -222,7 +239,7 @@ int pool_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint6
 	/* Rows that move, and copies that become rows, are looked for again. */
 	for (int i = 0; i < TRIES && (rc == -EAGAIN || rc == -ENODATA); i++) {
 		rc = get_once(p, id, off, buf, len, crc);
-		if (rc == -ENODATA)
+		if (rc == -ENODATA || rc == -EAGAIN)
 			pool_head_forget(p, id);
 	}
 	return rc;
@@ -261,6 +278,21 @@ static bool speaks(struct pool *p, struct chunk_id id, uint32_t row, uint32_t me
 	return true;
 }
 
+int64_t pool_member_list(struct pool *p, uint32_t member, struct store_cursor *at,
+			 struct chunk_id *out, size_t max)
+{
+	int64_t n = 0;
+
+	if (p->members[member] == NULL)
+		return 0;
+	p->users[member]++;
+	n = store_list(p->members[member], at, out, max);
+	if (--p->users[member] == 0)
+		rt_cond_broadcast(&p->member_idle);
+	p->missed[member] += n < 0;
+	return n;
+}
+
 /* The members' cursors are packed into ours: the member, then where it goes on. */
 int64_t pool_page(struct pool *p, struct store_cursor *at, struct chunk_id *out, size_t max)
 {
@@ -271,12 +303,7 @@ int64_t pool_page(struct pool *p, struct store_cursor *at, struct chunk_id *out,
 		uint32_t member = (uint32_t)(at->major >> 32);
 		struct store_cursor below = *at;
 		below.major = at->major & UINT32_MAX;
-		p->users[member]++;
-		int64_t n = p->members[member] == NULL
-				    ? 0
-				    : store_list(p->members[member], &below, out, page);
-		if (--p->users[member] == 0)
-			rt_cond_broadcast(&p->member_idle);
+		int64_t n = pool_member_list(p, member, &below, out, page);
 		if (n == -ECANCELED || n == -ETIME)
 			return n;
 		/* A member that cannot be listed is passed over: others have rows of its chunks. */

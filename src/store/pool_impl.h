@@ -22,6 +22,7 @@
 
 #define POOL_WINDOW_BYTES (4 * MIB) /* of a chunk that a read works on at once */
 #define POOL_HEADS 1024
+#define POOL_DELETES 256
 #define POOL_COPY_SKIP 4096 /* in front of the bytes of a copy: the label of the layer above */
 
 /* What is remembered of a coded chunk, which never changes while it exists. */
@@ -33,6 +34,7 @@ struct pool_head {
 	struct chunk_id id;
 	uint64_t epoch;
 	struct pool_label label;
+	uint8_t bad[POOL_ROWS_MAX / 8]; /* a bit for each row that is not to be read */
 };
 
 struct pool {
@@ -44,8 +46,10 @@ struct pool {
 	uint32_t users[POOL_MEMBERS_MAX];        /* calls under way */
 	bool failing[POOL_MEMBERS_MAX];          /* the last call says it is down */
 	uint64_t revived;                        /* how often one stopped to be so */
+	uint32_t missed[POOL_MEMBERS_MAX];       /* changes, or being listed, since it was opened */
 	struct rt_cond member_idle;
-	enum store_state wanted; /* online, draining or failed, as control says */
+	struct rt_mutex record_lock; /* held while the record is changed */
+	enum store_state wanted;     /* online, draining or failed, as control says */
 	uint64_t reserved_bytes;
 	uint64_t checksum_errors;
 	uint64_t io_errors;
@@ -57,6 +61,8 @@ struct pool {
 	/* Chunks that somebody changes: one at a time. */
 	struct list held; /* pool_hold */
 	struct rt_cond released;
+	uint32_t deletes
+		[POOL_DELETES]; /* of chunks, by hash: who reads sees that one came between */
 
 	struct pool_head heads[POOL_HEADS];
 };
@@ -73,8 +79,14 @@ static inline uint32_t pool_width(const struct pool *p)
 
 /* --- pool.c ----------------------------------------------------------------------------------- */
 
-/* Everything that the first `events` events sent elsewhere is there: records it. */
-int pool_rebuilt(struct pool *p, uint32_t events);
+/* Everything that the first `events` events sent elsewhere is there, and what members had missed when
+ * they had missed[] changes: records it. */
+int pool_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEMBERS_MAX]);
+/*
+ * Members that missed a change are behind: copies that they have are not believed until a rebuild has
+ * brought them level. To be recorded before the change is acknowledged.
+ */
+int pool_set_behind(struct pool *p, const uint16_t *members, uint32_t n);
 
 /* --- pool_look.c ------------------------------------------------------------------------------ */
 
@@ -123,15 +135,16 @@ struct pool_view {
 	struct pool_map map;
 	enum pool_form form;
 	/* coded */
-	int row_rc[POOL_ROWS_MAX]; /* 0 present, -ENOENT absent, else unknown */
+	int row_rc
+		[POOL_ROWS_MAX]; /* 0 present, -ENOENT or -ESTALE (of another) absent, else unknown */
 	uint32_t present, unknown;
 	struct pool_label label; /* of a present row, when there is one */
 	struct pool_geo geo;
-	uint64_t epoch;
-	/* copies: number 0 to p */
+	uint64_t epoch; /* the highest of rows or copies */
+	/* copies: number 0 to p; -ESTALE when the member is behind */
 	int copy_rc[POOL_PARITY_MAX + 1];
 	struct chunk_stat copy_st[POOL_PARITY_MAX + 1];
-	uint32_t copies_present, copies_unknown;
+	uint32_t copies_present, copies_unknown, copies_behind;
 	uint32_t best_copy; /* the longest */
 };
 
@@ -142,13 +155,20 @@ struct pool_view {
 int pool_look(struct pool *p, struct chunk_id id, struct pool_view *v);
 /* Are rows or copies missing whose members would have to have them? */
 bool pool_is_incomplete(const struct pool *p, const struct pool_view *v);
+/* Is a copy that is there as the best one? */
+bool pool_copy_is_level(const struct pool_view *v, uint32_t copy);
+
+/* 1 when the chunk is open, as far as members say that can be asked, or sealed and still copies. */
+int pool_has_copies(struct pool *p, struct chunk_id id);
 
 /* Names that can be of a pool's chunk: -EINVAL. */
 int pool_check_id(struct chunk_id id);
 
 /* NULL when nothing is remembered that still holds. */
 const struct pool_head *pool_head_find(struct pool *p, struct chunk_id id);
+void pool_head_of(const struct pool *p, const struct pool_view *v, struct pool_head *out);
 void pool_head_keep(struct pool *p, const struct pool_view *v);
+uint32_t *pool_deletes(struct pool *p, struct chunk_id id);
 void pool_head_forget(struct pool *p, struct chunk_id id);
 
 /* --- pool_rows.c ------------------------------------------------------------------------------ */
@@ -161,7 +181,11 @@ struct pool_row {
 	bool owned; /* bytes is freed by pool_rows_free */
 };
 
-/* Rows of a chunk. Those with given[r] are in memory already; those with bad[r] are not asked for. */
+/*
+ * Rows of a chunk. With a label, a read to the end of rows that are row_len long brings the label of the
+ * layer above along, which follows them; label_got then. Those with given[r] are in memory already;
+ * those with bad[r] are not asked for.
+ */
 struct pool_rows {
 	struct pool *pool;
 	struct chunk_id id;
@@ -169,6 +193,9 @@ struct pool_rows {
 	struct pool_row row[POOL_ROWS_MAX];
 	bool given[POOL_ROWS_MAX];
 	bool bad[POOL_ROWS_MAX];
+	uint64_t row_len;
+	uint8_t *label; /* STORE_LABEL_BYTES, or NULL */
+	bool label_got;
 };
 
 /*
@@ -197,7 +224,8 @@ int pool_put_rows(struct pool *p, struct chunk_id id, const struct store_put *pu
 /* Puts rows that are in memory, with what follows them: the label of the layer above. */
 int pool_row_put(struct pool *p, const struct pool_view *v, uint32_t row, const uint8_t *bytes,
 		 uint32_t crc, const uint8_t label[STORE_LABEL_BYTES]);
-/* Removes rows or copies (those from POOL_ROWS_MAX on); how many may be left, and were there. */
+/* Removes rows or copies (those from POOL_ROWS_MAX on); how many may be left, and were there. Members
+ * that may have some left are behind then. */
 int pool_remove(struct pool *p, const struct pool_map *map, struct chunk_id id, uint32_t first,
 		uint32_t n, uint32_t *left, uint32_t *were);
 
@@ -207,6 +235,9 @@ int pool_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint6
 	     uint32_t *crc);
 int pool_stat(struct store *s, struct chunk_id id, struct chunk_stat *out);
 int64_t pool_list(struct store *s, struct store_cursor *at, struct chunk_id *out, size_t max);
+/* What a member has, rows and copies; nothing when it is down. */
+int64_t pool_member_list(struct pool *p, uint32_t member, struct store_cursor *at,
+			 struct chunk_id *out, size_t max);
 /* Some chunks that members know of, rubbish or not, each once; 0 at the end. */
 int64_t pool_page(struct pool *p, struct store_cursor *at, struct chunk_id *out, size_t max);
 /* The label of the layer above, from any row or copy. */
@@ -221,7 +252,7 @@ int pool_seal(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t len)
 int pool_copies_stat(struct pool *p, const struct pool_view *v, struct chunk_stat *out);
 int pool_copies_get(struct pool *p, const struct pool_view *v, uint64_t off, void *buf,
 		    uint64_t len, uint32_t *crc);
-/* Brings all copies to the length of the longest. Held. */
+/* Makes all copies like the best one; members on which that is not possible are behind then. Held. */
 int pool_copies_level(struct pool *p, struct pool_view *v);
 /* Codes a sealed chunk that is still in copies. Held. */
 int pool_encode_sealed(struct pool *p, const struct pool_view *v);

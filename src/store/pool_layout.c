@@ -157,12 +157,13 @@ enum record_at {
 	RECORD_SETTLED = 48,
 	RECORD_EVENT_COUNT = 52,
 	RECORD_EVENTS = 56, /* 16 bits each: the member, and the top bit for replaced */
+	RECORD_BEHIND = RECORD_EVENTS + 2 * POOL_EVENTS_MAX,
 	RECORD_CRC = POOL_RECORD_BYTES - 4,
 };
 
 #define EVENT_REPLACED 0x8000U
 
-_Static_assert(RECORD_EVENTS + 2 * POOL_EVENTS_MAX <= RECORD_CRC,
+_Static_assert((int)RECORD_BEHIND + POOL_MEMBERS_MAX / 8 <= (int)RECORD_CRC,
 	       "a record has room for its events");
 
 void pool_record_encode(const struct pool_record *r, uint8_t out[POOL_RECORD_BYTES])
@@ -184,6 +185,7 @@ void pool_record_encode(const struct pool_record *r, uint8_t out[POOL_RECORD_BYT
 		put_u16(out + RECORD_EVENTS + (size_t)2 * i,
 			(uint16_t)(r->events[i].replaced ? event | EVENT_REPLACED : event));
 	}
+	memcpy(out + RECORD_BEHIND, r->behind, sizeof(r->behind));
 	put_u32(out + RECORD_CRC, crc32c(0, out, RECORD_CRC));
 }
 
@@ -215,6 +217,7 @@ int pool_record_decode(const uint8_t *in, size_t len, struct pool_record *r)
 		if (r->events[i].member >= r->shape.members)
 			return -EBADMSG;
 	}
+	memcpy(r->behind, in + RECORD_BEHIND, sizeof(r->behind));
 	return 0;
 }
 

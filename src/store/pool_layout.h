@@ -80,7 +80,13 @@ struct pool_record {
 	uint32_t event_count;
 	uint32_t settled; /* events up to here have been rebuilt: rows are where they sent them */
 	struct pool_event events[POOL_EVENTS_MAX];
+	uint8_t behind[POOL_MEMBERS_MAX / 8]; /* a bit for each member that has missed a change */
 };
+
+static inline bool pool_is_behind(const struct pool_record *r, uint32_t member)
+{
+	return member < POOL_MEMBERS_MAX && (r->behind[member / 8] >> (member % 8) & 1) != 0;
+}
 
 void pool_record_encode(const struct pool_record *r, uint8_t out[POOL_RECORD_BYTES]);
 int pool_record_decode(const uint8_t *in, size_t len, struct pool_record *r);

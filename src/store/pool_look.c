@@ -127,9 +127,9 @@ const struct pool_head *pool_head_find(struct pool *p, struct chunk_id id)
 	return holds ? h : NULL;
 }
 
-void pool_head_keep(struct pool *p, const struct pool_view *v)
+void pool_head_of(const struct pool *p, const struct pool_view *v, struct pool_head *out)
 {
-	*head_slot(p, v->id) = (struct pool_head){
+	*out = (struct pool_head){
 		.valid = true,
 		.complete = v->present == pool_width(p),
 		.revived = p->revived,
@@ -137,6 +137,19 @@ void pool_head_keep(struct pool *p, const struct pool_view *v)
 		.epoch = v->epoch,
 		.label = v->label,
 	};
+	for (uint32_t r = 0; r < pool_width(p); r++)
+		if (v->row_rc[r] != 0)
+			out->bad[r / 8] |= (uint8_t)(1U << (r % 8));
+}
+
+void pool_head_keep(struct pool *p, const struct pool_view *v)
+{
+	pool_head_of(p, v, head_slot(p, v->id));
+}
+
+uint32_t *pool_deletes(struct pool *p, struct chunk_id id)
+{
+	return &p->deletes[hash64_u64s(id.block, id.index) % POOL_DELETES];
 }
 
 void pool_head_forget(struct pool *p, struct chunk_id id)
@@ -154,49 +167,90 @@ int pool_check_id(struct chunk_id id)
 
 /* --- looking ---------------------------------------------------------------------------------- */
 
-/* Is this row what the others are rows of? */
-static bool row_fits(const struct pool *p, const struct pool_label *l, uint32_t row,
-		     const struct pool_view *v)
+static bool is_absent(int rc)
 {
-	if (l->copy || l->row != row || l->pool != p->record.shape.id ||
-	    l->k != p->record.shape.k || l->p != p->record.shape.p)
-		return false;
-	return v->present == 0 ||
-	       (l->len == v->label.len && l->crc == v->label.crc && l->piece == v->label.piece);
+	return rc == -ENOENT || rc == -ESTALE;
+}
+
+/* The label of a row, which must be one of this pool and of this number. */
+static int row_label(const struct pool *p, const struct pool_job *j, uint32_t row,
+		     struct pool_label *l)
+{
+	if (pool_label_decode(j->st.label, l) != 0 || l->copy || l->row != row ||
+	    l->pool != p->record.shape.id || l->k != p->record.shape.k || l->p != p->record.shape.p)
+		return -EBADMSG;
+	return 0;
+}
+
+static bool same_chunk(const struct pool_job *a, const struct pool_label *la,
+		       const struct pool_job *b, const struct pool_label *lb)
+{
+	return la->len == lb->len && la->crc == lb->crc && la->piece == lb->piece &&
+	       a->st.epoch == b->st.epoch;
+}
+
+/*
+ * A member that was down when the chunk was deleted, and put anew, has a row of the old one. A delete
+ * leaves fewer than k: the chunk is what most rows are of. Returns one of these.
+ */
+static uint32_t row_of_most(const struct pool_job *jobs, const struct pool_label *labels,
+			    uint32_t width)
+{
+	uint32_t best = 0, best_count = 0, there = 0;
+
+	for (uint32_t r = 0; r < width; r++)
+		there += jobs[r].rc == 0;
+	for (uint32_t r = 0; r < width && 2 * best_count < there; r++) {
+		uint32_t count = 0;
+		for (uint32_t i = 0; jobs[r].rc == 0 && i < width; i++)
+			count += jobs[i].rc == 0 &&
+				 same_chunk(&jobs[r], &labels[r], &jobs[i], &labels[i]);
+		if (count > best_count) {
+			best = r;
+			best_count = count;
+		}
+	}
+	return best;
 }
 
 static int look_at_rows(struct pool *p, struct pool_view *v)
 {
 	uint32_t width = pool_width(p);
 	AUTO_FREE struct pool_job *jobs = pool_jobs_new(p, width, POOL_STAT);
+	AUTO_FREE struct pool_label *labels = calloc(width, sizeof(*labels));
 
-	if (jobs == NULL)
+	if (jobs == NULL || labels == NULL)
 		return -ENOMEM;
 	for (uint32_t r = 0; r < width; r++) {
 		jobs[r].member = v->map.member[r];
 		jobs[r].id = pool_row_id(v->id, r);
 	}
 	pool_jobs_run(jobs, width);
+	for (uint32_t r = 0; r < width; r++) {
+		if (jobs[r].rc == -ECANCELED || jobs[r].rc == -ETIME)
+			return (int)jobs[r].rc;
+		if (jobs[r].rc == 0)
+			jobs[r].rc = row_label(p, &jobs[r], r, &labels[r]);
+	}
+	uint32_t one = row_of_most(jobs, labels, width);
 	v->present = 0;
 	v->unknown = 0;
 	for (uint32_t r = 0; r < width; r++) {
-		struct pool_label l;
 		int rc = (int)jobs[r].rc;
-		if (rc == -ECANCELED || rc == -ETIME)
-			return rc;
-		if (rc == 0 &&
-		    (pool_label_decode(jobs[r].st.label, &l) != 0 || !row_fits(p, &l, r, v)))
-			rc = -EBADMSG;
+		if (rc == 0 && !same_chunk(&jobs[one], &labels[one], &jobs[r], &labels[r]))
+			rc = -ESTALE;
 		/* Where an event sent it, it may just not have arrived. */
-		if (rc == -ENOENT && v->map.moved[r])
+		if (is_absent(rc) && v->map.moved[r])
 			rc = -ENODEV;
 		v->row_rc[r] = rc;
-		v->unknown += rc != 0 && rc != -ENOENT;
-		if (rc == 0 && v->present++ == 0) {
-			v->label = l;
-			v->epoch = jobs[r].st.epoch;
-			pool_geo_init(&v->geo, l.k, l.p, l.piece, l.len);
-		}
+		v->present += rc == 0;
+		v->unknown += rc != 0 && !is_absent(rc);
+	}
+	if (v->present > 0) {
+		const struct pool_label *l = &labels[one];
+		v->label = *l;
+		v->epoch = jobs[one].st.epoch;
+		pool_geo_init(&v->geo, l->k, l->p, l->piece, l->len);
 	}
 	return 0;
 }
@@ -226,11 +280,19 @@ static int look_at_copies(struct pool *p, struct pool_view *v)
 			rc = -EBADMSG;
 		if (rc == -ENOENT && v->map.moved[c])
 			rc = -ENODEV;
+		/* Whatever a member says that is behind, others know better; what is nowhere is gone. */
+		bool behind = pool_is_behind(&p->record, jobs[c].member) ||
+			      jobs[c].member == POOL_NOWHERE;
+		if (rc == 0 && behind)
+			rc = -ESTALE;
 		v->copy_rc[c] = rc;
 		v->copy_st[c] = jobs[c].st;
-		v->copies_unknown += rc != 0 && rc != -ENOENT;
+		v->copies_unknown += rc != 0 && !is_absent(rc) && !behind;
+		v->copies_behind += behind;
 		if (rc != 0)
 			continue;
+		/* A fence may have reached some and not others: whoever was shown it must find it. */
+		v->epoch = max_u64(v->copies_present > 0 ? v->epoch : 0, jobs[c].st.epoch);
 		const struct chunk_stat *best = &v->copy_st[v->best_copy];
 		/* A sealed copy is the truth: a seal cuts, and then no append is accepted. */
 		if (v->copies_present++ == 0 || (jobs[c].st.sealed && !best->sealed) ||
@@ -255,8 +317,10 @@ int pool_look(struct pool *p, struct chunk_id id, struct pool_view *v)
 	rc = look_at_copies(p, v);
 	if (rc != 0)
 		return rc;
-	/* Two were acknowledged and fewer than two left by a delete: one that is alone is rubbish. */
-	if (v->copies_present >= 2 || (v->copies_present == 1 && v->copies_unknown > 0)) {
+	/* Who has it and is not behind has missed nothing, so not that it was deleted. Two had it when
+	 * it was acknowledged: where all others say that they never did, it is what a put has left. */
+	if (v->copies_present >= 2 ||
+	    (v->copies_present == 1 && v->copies_unknown + v->copies_behind > 0)) {
 		v->form = POOL_COPIES;
 		return 0;
 	}
@@ -264,7 +328,33 @@ int pool_look(struct pool *p, struct chunk_id id, struct pool_view *v)
 		v->form = v->present > 0 ? POOL_CODED : POOL_NONE;
 		return v->present > 0 ? -ENODATA : -EIO;
 	}
-	return v->copies_unknown >= 2 ? -EIO : -ENOENT;
+	/* Those that cannot be asked or believed may be the two. */
+	bool may_be = v->copies_unknown > 0 && v->copies_unknown + v->copies_behind >= 2;
+	return may_be ? -EIO : -ENOENT;
+}
+
+int pool_has_copies(struct pool *p, struct chunk_id id)
+{
+	AUTO_FREE struct pool_view *v = calloc(1, sizeof(*v));
+
+	if (v == NULL)
+		return -ENOMEM;
+	v->id = id;
+	pool_map_chunk(&p->place, &p->record, id, &v->map);
+	int rc = look_at_copies(p, v);
+	return rc != 0 ? rc : v->copies_present > 0;
+}
+
+bool pool_copy_is_level(const struct pool_view *v, uint32_t copy)
+{
+	const struct chunk_stat *st = &v->copy_st[copy], *best = &v->copy_st[v->best_copy];
+
+	if (v->copy_rc[copy] != 0 && v->copy_rc[copy] != -ESTALE)
+		return false;
+
+	/* Of a sealed one the epoch says nothing any more. */
+	return st->len == best->len && st->crc == best->crc && st->sealed == best->sealed &&
+	       (st->sealed || st->epoch == v->epoch);
 }
 
 bool pool_is_incomplete(const struct pool *p, const struct pool_view *v)
@@ -273,14 +363,14 @@ bool pool_is_incomplete(const struct pool *p, const struct pool_view *v)
 	const int *rc = v->form == POOL_CODED ? v->row_rc : v->copy_rc;
 
 	for (uint32_t i = 0; i < n; i++)
-		if (rc[i] == -ENOENT)
+		if (rc[i] == -ENOENT || (rc[i] == -ESTALE && v->form == POOL_CODED))
 			return true;
 	if (v->form != POOL_COPIES)
 		return false;
-	/* Copies that are not as long as the longest, and coded chunks that are still copies. */
+	/* Copies that are not as the best one, and coded chunks that are still copies. */
 	for (uint32_t i = 0; i < n; i++)
-		if (rc[i] == 0 && (v->copy_st[i].len != v->copy_st[v->best_copy].len ||
-				   v->copy_st[i].sealed != v->copy_st[v->best_copy].sealed))
+		if (rc[i] == -EBADMSG ||
+		    ((rc[i] == 0 || rc[i] == -ESTALE) && !pool_copy_is_level(v, i)))
 			return true;
 	return v->copy_st[v->best_copy].sealed;
 }

@@ -179,6 +179,7 @@ static int rows_in_the_way(struct pool *p, struct pool_job *jobs, uint32_t width
 		look.call = POOL_STAT;
 		pool_jobs_run(&look, 1);
 		if (look.rc == 0 && look.st.crc == jobs[r].put.data.crc &&
+		    look.st.epoch == jobs[r].put.epoch &&
 		    memcmp(look.st.label, jobs[r].put.label, STORE_LABEL_BYTES) == 0) {
 			put_rc[r] = 0;
 			(*same)++;
@@ -253,6 +254,15 @@ static int put_coding(struct pool *p, struct chunk_id id, const struct store_put
 	for (uint32_t r = 0; r < c->width; r++)
 		mine[r] = jobs[r].rc == 0;
 	int rc = put_outcome(p, jobs, c->width);
+	if (rc == 0) {
+		uint16_t missed[POOL_ROWS_MAX];
+		uint32_t n = 0;
+		for (uint32_t r = 0; r < c->width; r++)
+			if (jobs[r].rc != 0 && map.member[r] != POOL_NOWHERE)
+				missed[n++] = map.member[r];
+		/* Rows prove themselves: this only says that a rebuild is due. */
+		pool_set_behind(p, missed, n);
+	}
 	if (rc == 0 || rc == -EEXIST)
 		return rc;
 	for (uint32_t r = 0; r < c->width; r++) {
@@ -319,6 +329,9 @@ static int put_chunk(struct pool *p, struct chunk_id id, const struct store_put 
 {
 	if (put->open)
 		return pool_put_copies(p, id, put);
+	int open = pool_has_copies(p, id);
+	if (open != 0)
+		return open < 0 ? open : -EEXIST;
 	if (put->data.n == 1)
 		return pool_put_rows(p, id, put, put->data.iov[0].iov_base);
 	AUTO_FREE uint8_t *flat = pages_alloc(put->data.len);
@@ -366,21 +379,14 @@ int pool_remove(struct pool *p, const struct pool_map *map, struct chunk_id id, 
 		jobs[i].to_end = true;
 	}
 	pool_jobs_run(jobs, n);
+	uint16_t missed[POOL_ROWS_MAX];
 	for (uint32_t i = 0; i < n; i++) {
 		*were += jobs[i].rc == 0;
-		*left += jobs[i].rc != 0 && jobs[i].rc != -ENOENT;
+		/* What is nowhere was given up for good. */
+		if (jobs[i].rc != 0 && jobs[i].rc != -ENOENT && map->member[i] != POOL_NOWHERE)
+			missed[(*left)++] = map->member[i];
 	}
-	return 0;
-}
-
-/* Do rows that are there say that there never were copies? */
-static bool never_open(struct pool *p, struct chunk_id id)
-{
-	struct pool_view v;
-	int rc = pool_look(p, id, &v);
-
-	return (rc == 0 || rc == -ENODATA) && v.form == POOL_CODED && v.present > 0 &&
-	       !v.label.was_open;
+	return pool_set_behind(p, missed, *left);
 }
 
 static int delete_held(struct pool *p, struct chunk_id id)
@@ -389,12 +395,10 @@ static int delete_held(struct pool *p, struct chunk_id id)
 	uint32_t rows_left, rows, copies_left, copies;
 
 	pool_head_forget(p, id);
+	++*pool_deletes(p, id);
 	pool_map_chunk(&p->place, &p->record, id, &map);
 	int rc = pool_remove(p, &map, id, POOL_ROWS_MAX, p->record.shape.p + 1, &copies_left,
 			     &copies);
-	/* What members that are down may still have must not make a chunk when they come back. */
-	if (rc == 0 && copies_left >= 2 && !never_open(p, id))
-		rc = -EIO;
 	if (rc == 0)
 		rc = pool_remove(p, &map, id, 0, pool_width(p), &rows_left, &rows);
 	if (rc != 0)

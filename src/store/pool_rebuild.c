@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Passes over all chunks of a pool. A rebuild first takes those that have lost p rows, then those with
- * fewer: the nearer a chunk is to loss, the sooner it is safe. A pass lists what the members have; how
- * many rows of a chunk are missing follows from its members, without asking them, so passes over
- * chunks of other classes are cheap. Some chunks are worked on at a time, side by side.
+ * Passes over all chunks of a pool. A rebuild first takes those that have lost p rows or more, then those
+ * with fewer: the nearer a chunk is to loss, the sooner it is safe. A pass lists what the members have;
+ * how many rows of a chunk went with members follows from its id, without asking anybody, so that a
+ * rebuild reads of other chunks not even a head. Only when members are behind, or nothing else is known
+ * to be missing, does a last pass look at every chunk. Some chunks are worked on at a time, side by side.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "rt/rt.h"
 #include "store/pool_impl.h"
@@ -32,17 +34,24 @@ struct rebuild_one {
 	struct chunk_id id;
 };
 
-/* Rows that may be missing: sent elsewhere by events that are not settled, or on members that are down. */
-static uint32_t suspects(const struct pool *p, struct chunk_id id)
+/* What deletes and puts that were cut short have left, and deletes that members missed. */
+static void remove_rubbish(struct pool *p, const struct pool_view *v)
 {
-	struct pool_map map;
-	uint32_t n = 0;
+	uint32_t left, were;
 
-	pool_map_chunk(&p->place, &p->record, id, &map);
-	for (uint32_t r = 0; r < pool_width(p); r++)
-		n += map.moved[r] || map.member[r] == POOL_NOWHERE ||
-		     p->members[map.member[r]] == NULL;
-	return n;
+	pool_remove(p, &v->map, v->id, POOL_ROWS_MAX, p->record.shape.p + 1, &left, &were);
+	pool_remove(p, &v->map, v->id, 0, pool_width(p), &left, &were);
+}
+
+/* Members that could not be brought level: they are behind, but that is no reason to be content. */
+static int check_copies(struct pool *p, struct pool_view *v)
+{
+	int rc = pool_look(p, v->id, v);
+
+	for (uint32_t c = 0; rc == 0 && v->form == POOL_COPIES && c <= p->record.shape.p; c++)
+		if (v->map.member[c] != POOL_NOWHERE && !pool_copy_is_level(v, c))
+			rc = -EIO;
+	return rc;
 }
 
 static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
@@ -52,8 +61,10 @@ static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
 	uint32_t written = 0, missing = 0;
 	int rc = pool_look(p, id, &v);
 
-	if (rc == -ENOENT)
+	if (rc == -ENOENT) {
+		remove_rubbish(p, &v);
 		return;
+	}
 	/* A chunk without bytes is all in the label of any row. */
 	if (rc == -ENODATA && v.geo.len == 0)
 		rc = 0;
@@ -63,9 +74,10 @@ static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
 	}
 	for (uint32_t r = 0; rc == 0 && v.form == POOL_CODED && r < pool_width(p); r++)
 		missing += v.row_rc[r] != 0;
-	if (rc == 0 && (missing > 0 || (v.form == POOL_COPIES && pool_is_incomplete(p, &v)) ||
-			(v.form == POOL_COPIES && v.copies_unknown > 0)))
+	if (rc == 0 && (missing > 0 || v.form == POOL_COPIES))
 		rc = pool_complete(p, &v, &written);
+	if (rc == 0 && v.form == POOL_COPIES)
+		rc = check_copies(p, &v);
 	b->progress->rebuilt += written;
 	b->progress->bytes += written * v.geo.row_len;
 	if (rc == -ENODATA)
@@ -124,15 +136,130 @@ static int rebuild_start(struct rebuild *b, struct rt_group *g, struct chunk_id 
 	return 0;
 }
 
-/* Which pass a chunk belongs to: by its losses, those beyond p first of all, whole ones in the last. */
-static uint32_t pass_of(const struct pool *p, struct chunk_id id)
-{
-	uint32_t n = suspects(p, id);
+/* --- finding chunks ---------------------------------------------------------------------------- */
 
-	return n > p->record.shape.p ? p->record.shape.p + 1 : n == 0 ? 1 : n;
+/* Rows that may be missing: sent elsewhere by events that are not settled, or on members that are down. */
+static bool is_suspect(const struct pool *p, const struct pool_map *map, uint32_t row)
+{
+	return map->moved[row] || map->member[row] == POOL_NOWHERE ||
+	       p->members[map->member[row]] == NULL;
 }
 
-static int rebuild_pass(struct rebuild *b, uint32_t pass)
+/*
+ * May the chunk have lost so many rows (more than p count as p + 1), and is it this member that is to name
+ * it? One of those that should have a row does, drawn by the chunk's id. When it lacks its row, the chunk
+ * is not found: it was never put as a whole, or members are behind and the last pass finds it.
+ */
+static bool suffers(const struct pool *p, struct chunk_id id, uint32_t row, uint32_t member,
+		    uint32_t losses)
+{
+	struct pool_map map;
+	uint32_t width = pool_width(p), beyond = p->record.shape.p + 1, n = 0, good = 0;
+	uint16_t members[POOL_ROWS_MAX];
+
+	pool_map_chunk(&p->place, &p->record, id, &map);
+	for (uint32_t r = 0; r < width; r++) {
+		bool suspect = is_suspect(p, &map, r);
+		n += suspect;
+		/* Copies are only where the first rows are. */
+		if (!suspect && (row < POOL_ROWS_MAX || r < beyond))
+			members[good++] = map.member[r];
+	}
+	if (good == 0 || losses != (n < beyond ? n : beyond))
+		return false;
+	return members[hash64_u64s(id.block, id.index) / 7 % good] == member;
+}
+
+#define LISTER_IDS 64
+
+/*
+ * Names chunks of one class, taking from all members in turn: what one member has all needs that member,
+ * and the others would wait for it.
+ */
+struct lister {
+	struct pool *pool;
+	uint32_t losses;
+	uint32_t turn;
+	uint32_t ended;
+	struct lister_member {
+		struct store_cursor at;
+		struct chunk_id ids[LISTER_IDS];
+		uint32_t n, next;
+		bool ended;
+	} members[];
+};
+
+/* The next names of a member, if it has any. */
+static int lister_fill(struct lister *l, uint32_t member)
+{
+	struct lister_member *m = &l->members[member];
+
+	m->n = 0;
+	m->next = 0;
+	while (m->n == 0 && !m->ended) {
+		int64_t got = pool_member_list(l->pool, member, &m->at, m->ids, LISTER_IDS);
+		if (got == -ECANCELED || got == -ETIME)
+			return (int)got;
+		/* One that cannot be listed is passed over: that is among what it has missed. */
+		m->ended = got <= 0;
+		l->ended += m->ended;
+		for (int64_t i = 0; i < got; i++) {
+			struct chunk_id id = {.block = m->ids[i].block,
+					      .index = m->ids[i].index >> 8};
+			if (id.block <= POOL_BLOCK_MAX &&
+			    suffers(l->pool, id, m->ids[i].index & 0xff, member, l->losses))
+				m->ids[m->n++] = id;
+		}
+	}
+	return 0;
+}
+
+/* 1 and the next chunk, 0 at the end. */
+static int lister_next(struct lister *l, struct chunk_id *id)
+{
+	uint32_t members = l->pool->record.shape.members;
+
+	while (l->ended < members) {
+		struct lister_member *m = &l->members[l->turn];
+		if (m->next == m->n && !m->ended) {
+			int rc = lister_fill(l, l->turn);
+			if (rc != 0)
+				return rc;
+		}
+		l->turn = (l->turn + 1) % members;
+		if (m->next < m->n) {
+			*id = m->ids[m->next++];
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* Chunks that may have lost so many rows. */
+static int rebuild_class(struct rebuild *b, uint32_t losses)
+{
+	uint32_t members = b->pool->record.shape.members;
+	AUTO_FREE struct lister *l = calloc(1, sizeof(*l) + members * sizeof(struct lister_member));
+	struct chunk_id id;
+	struct rt_group g;
+	int rc;
+
+	if (l == NULL)
+		return -ENOMEM;
+	l->pool = b->pool;
+	l->losses = losses;
+	rt_group_init(&g);
+	while ((rc = lister_next(l, &id)) > 0) {
+		rc = rebuild_start(b, &g, id);
+		if (rc != 0)
+			break;
+	}
+	rt_group_join(&g);
+	return rc;
+}
+
+/* All chunks there are. */
+static int rebuild_all(struct rebuild *b)
 {
 	struct store_cursor at = {0};
 	struct rt_group g;
@@ -141,12 +268,9 @@ static int rebuild_pass(struct rebuild *b, uint32_t pass)
 	int rc = ids != NULL ? 0 : -ENOMEM;
 
 	rt_group_init(&g);
-	while (rc == 0 && (n = pool_page(b->pool, &at, ids, PAGE_IDS)) > 0) {
-		for (int64_t i = 0; rc == 0 && i < n; i++) {
-			if (pass_of(b->pool, ids[i]) == pass)
-				rc = rebuild_start(b, &g, ids[i]);
-		}
-	}
+	while (rc == 0 && (n = pool_page(b->pool, &at, ids, PAGE_IDS)) > 0)
+		for (int64_t i = 0; rc == 0 && i < n; i++)
+			rc = rebuild_start(b, &g, ids[i]);
 	rt_group_join(&g);
 	return rc != 0 ? rc : (int)n;
 }
@@ -160,21 +284,38 @@ void store_pool_pace(struct store *s, int (*pace)(void *ctx, void (*work)(void *
 	p->pace_ctx = ctx;
 }
 
+/* Are there members whose rows went elsewhere, or that are down? */
+static bool rows_are_suspect(const struct pool *p)
+{
+	bool down = false;
+
+	for (uint32_t m = 0; m < p->record.shape.members; m++)
+		down = down || p->members[m] == NULL;
+	return down || p->record.settled < p->record.event_count;
+}
+
 int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_progress *out)
 {
 	struct pool *p = pool_of(s);
 	struct rebuild b = {.pool = p, .progress = out, .parallel = parallel};
 	uint32_t events = p->record.event_count;
+	AUTO_FREE uint32_t *missed = malloc(sizeof(p->missed));
 
 	memset(out, 0, sizeof(*out));
+	if (missed == NULL)
+		return -ENOMEM;
+	memcpy(missed, p->missed, sizeof(p->missed));
 	if (parallel == 0 || parallel > PARALLEL_MAX)
 		return -EINVAL;
 	if (p->wanted == STORE_FAILED)
 		return -EIO;
 	rt_cond_init(&b.idle);
 	int rc = 0;
-	for (uint32_t pass = p->record.shape.p + 1; rc == 0 && pass > 0; pass--)
-		rc = rebuild_pass(&b, pass);
+	bool suspects = rows_are_suspect(p);
+	for (uint32_t n = p->record.shape.p + 1; suspects && rc == 0 && n > 0; n--)
+		rc = rebuild_class(&b, n);
+	if (rc == 0 && (!suspects || store_pool_behind(s) > 0))
+		rc = rebuild_all(&b);
 	if (rc != 0)
 		return rc;
 	log_info("pool_rebuilt",
@@ -185,7 +326,7 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
 		return -ENODATA;
 	if (out->failed > 0)
 		return -EIO;
-	return pool_rebuilt(p, events);
+	return pool_rebuilt(p, events, missed);
 }
 
 /* --- losses ----------------------------------------------------------------------------------- */

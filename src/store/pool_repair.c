@@ -107,6 +107,7 @@ struct remake {
 	uint8_t *row[POOL_ROWS_MAX];   /* row_len bytes of targets, and of data rows when whole */
 	uint32_t crc[POOL_ROWS_MAX];   /* of what is in them so far */
 	uint8_t label[STORE_LABEL_BYTES];
+	bool label_got;
 };
 
 static void remake_fini(struct remake *m)
@@ -130,7 +131,7 @@ static int remake_init(struct remake *m)
 		if (m->row[r] == NULL)
 			return -ENOMEM;
 	}
-	return pool_upper_label(m->pool, m->v, m->label);
+	return 0;
 }
 
 static bool same_damage(const struct remake *m, uint64_t a, uint64_t b)
@@ -151,6 +152,8 @@ static int remake_run(struct remake *m, uint64_t first, uint64_t end)
 	struct pool_rows r = {.pool = m->pool, .id = m->v->id, .map = &m->v->map};
 	bool wanted[POOL_ROWS_MAX] = {false};
 
+	r.row_len = g->row_len;
+	r.label = m->label_got ? NULL : m->label;
 	for (uint32_t i = 0; i < m->d->width; i++) {
 		size_t at = first * m->d->width + i;
 		wanted[i] = m->row[i] != NULL;
@@ -164,6 +167,7 @@ static int remake_run(struct remake *m, uint64_t first, uint64_t end)
 		}
 	}
 	int rc = pool_rows_read(&r, wanted, from, to);
+	m->label_got = m->label_got || r.label_got;
 	for (uint32_t i = 0; rc == 0 && i < m->d->width; i++) {
 		if (!wanted[i])
 			continue;
@@ -201,6 +205,8 @@ static int remake_rows(struct remake *m, uint32_t *written)
 			;
 		rc = remake_run(m, s, end);
 	}
+	if (rc == 0 && !m->label_got)
+		rc = pool_upper_label(m->pool, m->v, m->label);
 	if (rc == 0 && m->whole)
 		rc = remake_prove(m);
 	for (uint32_t r = 0; rc == 0 && r < m->d->width; r++) {
@@ -240,7 +246,7 @@ int pool_complete(struct pool *p, struct pool_view *v, uint32_t *written)
 	*written = 0;
 	if (v->form == POOL_COPIES) {
 		int rc = pool_copies_level(p, v);
-		if (rc == 0 && v->copy_st[v->best_copy].sealed)
+		if (rc == 0 && v->form == POOL_COPIES && v->copy_st[v->best_copy].sealed)
 			rc = pool_encode_sealed(p, v);
 		return rc;
 	}

@@ -15,10 +15,11 @@
 
 static int row_alloc(struct pool_row *row, uint64_t from, uint64_t to)
 {
-	uint64_t len = (to - from + 4095) / 4096 * 4096;
+	/* Room for the label that may come along. */
+	uint64_t len = (to - from + STORE_LABEL_BYTES + 4095) / 4096 * 4096;
 
 	if (row->bytes == NULL) {
-		row->bytes = aligned_alloc(4096, len > 0 ? len : 4096);
+		row->bytes = aligned_alloc(4096, len);
 		row->owned = true;
 	}
 	row->from = from;
@@ -39,11 +40,26 @@ void pool_rows_free(struct pool_rows *r)
 		row_free(&r->row[i]);
 }
 
+/* The label that came along with a row, and the CRC of the row without it. */
+static int label_cut(struct pool_rows *r, struct pool_row *row)
+{
+	uint64_t len = row->to - row->from;
+	uint32_t crc = crc32c(0, row->bytes, len);
+	uint32_t label_crc = crc32c(0, row->bytes + len, STORE_LABEL_BYTES);
+
+	if (crc32c_combine(crc, label_crc, STORE_LABEL_BYTES) != row->crc)
+		return -EBADMSG;
+	memcpy(r->label, row->bytes + len, STORE_LABEL_BYTES);
+	r->label_got = true;
+	row->crc = crc;
+	return 0;
+}
+
 /* Gets the ranges of the rows that ask[] names; rc[] is the outcome of each. */
 static int fetch(struct pool_rows *r, const bool *ask, int *rc)
 {
 	uint32_t width = pool_width(r->pool);
-	uint32_t n = 0;
+	uint32_t n = 0, with_label = UINT32_MAX;
 	uint32_t which[POOL_ROWS_MAX];
 	AUTO_FREE struct pool_job *jobs = pool_jobs_new(r->pool, width, POOL_GET);
 
@@ -57,12 +73,19 @@ static int fetch(struct pool_rows *r, const bool *ask, int *rc)
 		jobs[n].off = r->row[i].from;
 		jobs[n].len = r->row[i].to - r->row[i].from;
 		jobs[n].buf = r->row[i].bytes;
+		if (with_label == UINT32_MAX && r->label != NULL && !r->label_got &&
+		    r->row[i].to == r->row_len) {
+			with_label = n;
+			jobs[n].len += STORE_LABEL_BYTES;
+		}
 		which[n++] = i;
 	}
 	pool_jobs_run(jobs, n);
 	for (uint32_t j = 0; j < n; j++) {
 		rc[which[j]] = (int)jobs[j].rc;
 		r->row[which[j]].crc = jobs[j].crc;
+		if (j == with_label && jobs[j].rc == 0)
+			rc[which[j]] = label_cut(r, &r->row[which[j]]);
 		if (jobs[j].rc == -ECANCELED || jobs[j].rc == -ETIME)
 			return (int)jobs[j].rc;
 	}

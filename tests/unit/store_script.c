@@ -136,11 +136,15 @@ static void look_at_list(struct script *sc, struct store *s, const struct seen *
 {
 	struct store_cursor at = {0};
 	struct chunk_id ids[SCRIPT_CHUNKS + 1];
-	int64_t n = store_list(s, &at, ids, ARRAY_LEN(ids));
-	int64_t want = 0;
+	int64_t n = 0, want = 0, got;
 
-	if (rt_cancelled() || (n < 0 && sc->may_fail))
+	while ((got = store_list(s, &at, ids + n, ARRAY_LEN(ids) - (size_t)n)) > 0) {
+		n += got;
+		SCRIPT_CHECK(sc, n <= SCRIPT_CHUNKS);
+	}
+	if (rt_cancelled() || (got < 0 && sc->may_fail))
 		return;
+	SCRIPT_CHECK(sc, got == 0);
 	for (unsigned c = 0; c < SCRIPT_CHUNKS; c++) {
 		bool listed = false;
 		for (int64_t i = 0; i < n; i++)

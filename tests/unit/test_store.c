@@ -159,7 +159,15 @@ static void refuse_puts(struct store *s)
 	check_empty(s);
 	CHECK_EQ(store_put(s, A, &good), 0);
 	CHECK_EQ(text_put(s, A, 2, 50, false, 0), -EEXIST);
+	CHECK_EQ(text_put(s, A, 2, 50, true, 100), -EEXIST);
 	CHECK_EQ(text_get(s, A, 1, 0, 100, 0), 0);
+	/* Nor does one of an open chunk, open or not. */
+	struct chunk_id other = {.block = 77, .index = 1};
+	CHECK_EQ(text_put(s, other, 3, 50, true, 100), 0);
+	CHECK_EQ(text_put(s, other, 2, 60, false, 0), -EEXIST);
+	CHECK_EQ(text_put(s, other, 2, 60, true, 100), -EEXIST);
+	CHECK_EQ(text_append(s, other, 1, 3, 50, 50), 0);
+	CHECK_EQ(text_get(s, other, 3, 0, 100, 0), 0);
 }
 ON_EVERY_KIND(a_put_that_cannot_be_meant_changes_nothing, refuse_puts)
 

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/damage.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "analysis/damage_impl.h"
+
+/* Table: count of stripes with i known and u unknown losses, i + u <= bears. */
+static size_t at(const struct level *level, uint32_t i, uint32_t u)
+{
+	return (size_t)i * (level->bears + 1) + u;
+}
+
+static size_t table_doubles(const struct level *level)
+{
+	return (size_t)(level->bears + 1) * (level->bears + 1);
+}
+
+static size_t table_used(const struct damage *d)
+{
+	return table_doubles(d->level);
+}
+
+static void table_clear(struct damage *d)
+{
+	memset(d->table, 0, table_doubles(d->level) * sizeof(d->table[0]));
+	d->table[0] = d->level->stripes;
+}
+
+/* Moves `moved` stripes of (i, u) one loss further; returns those for which it was one too many. */
+static double move_up(struct damage *d, uint32_t i, uint32_t u, double moved)
+{
+	const struct level *l = d->level;
+	double lost = moved * l->fatal[i + u + 1];
+	d->table[at(l, i, u)] -= moved;
+	if (i + u < l->bears)
+		d->table[at(l, i, u + 1)] += moved - lost;
+	return lost;
+}
+
+/* Tails of one order: what is hit are the stripes that are worst off already. */
+static double hit_nested(struct damage *d, double part)
+{
+	uint32_t bears = d->level->bears;
+	double left = part * d->level->stripes, lost = 0;
+	for (uint32_t j = bears + 1; j-- > 0;)
+		for (uint32_t i = 0; i <= j; i++) {
+			double have = d->table[at(d->level, i, j - i)];
+			double moved = have < left ? have : left;
+			left -= moved;
+			lost += move_up(d, i, j - i, moved);
+		}
+	return lost;
+}
+
+static double table_hit(struct damage *d, uint32_t member, double part)
+{
+	const struct level *l = d->level;
+	(void)member;
+	if (l->nested && part < 1)
+		return hit_nested(d, part);
+	double lost = 0, alive = damage_alive(d);
+	for (uint32_t i = 0; i <= l->bears; i++)
+		for (uint32_t u = l->bears - i + 1; u-- > 0;) {
+			double p = l->clustered ? part : part * (l->width - i - u) / alive;
+			double have = d->table[at(l, i, u)];
+			if (have > 0)
+				lost += move_up(d, i, u, p < 1 ? have * p : have);
+		}
+	return lost;
+}
+
+static void table_detect(struct damage *d, uint32_t member)
+{
+	const struct level *l = d->level;
+	(void)member;
+	for (uint32_t u = 1; u <= l->bears; u++)
+		for (uint32_t i = l->bears - u + 1; i-- > 0;) {
+			double share = u < d->unknown ? (double)u / d->unknown : 1;
+			double moved = d->table[at(l, i, u)] * share;
+			d->table[at(l, i, u)] -= moved;
+			d->table[at(l, i + 1, u - 1)] += moved;
+		}
+}
+
+static uint32_t table_most(const struct damage *d, double *count)
+{
+	const struct level *l = d->level;
+	for (uint32_t i = l->bears; i > 0; i--) {
+		*count = 0;
+		for (uint32_t u = 0; i + u <= l->bears; u++)
+			*count += d->table[at(l, i, u)];
+		if (*count > 0)
+			return i;
+	}
+	*count = 0;
+	return 0;
+}
+
+static double table_rate(const struct damage *d, uint32_t losses)
+{
+	return level_rate(d->level, losses, d->known, damage_alive(d));
+}
+
+static void table_repair(struct damage *d, uint32_t losses, double part)
+{
+	const struct level *l = d->level;
+	for (uint32_t u = 0; losses + u <= l->bears; u++) {
+		double *from = &d->table[at(l, losses, u)];
+		double moved = part < 1 ? *from * part : *from;
+		*from -= moved;
+		d->table[at(l, 0, u)] += moved;
+	}
+}
+
+static uint32_t table_top(const struct damage *d)
+{
+	const struct level *l = d->level;
+	for (uint32_t j = l->bears; j > 0; j--)
+		for (uint32_t i = 0; i <= j; i++)
+			if (d->table[at(l, i, j - i)] > 0)
+				return j;
+	return 0;
+}
+
+static double table_missing(const struct damage *d)
+{
+	const struct level *l = d->level;
+	double sum = 0;
+	for (uint32_t i = 0; i <= l->bears; i++)
+		for (uint32_t u = 0; i + u <= l->bears; u++)
+			sum += d->table[at(l, i, u)] * (i + u);
+	return sum;
+}
+
+/* Members are alike. */
+static uint32_t table_draw(const struct damage *d, struct rng *rng)
+{
+	(void)d;
+	(void)rng;
+	return 0;
+}
+
+static double table_draw_both(const struct damage *d, struct rng *rng, uint32_t *worse,
+			      uint32_t *other)
+{
+	(void)other;
+	*worse = table_draw(d, rng);
+	return 1;
+}
+
+const struct damage_ops damage_table = {
+	.doubles = table_doubles,
+	.used = table_used,
+	.clear = table_clear,
+	.hit = table_hit,
+	.detect = table_detect,
+	.most = table_most,
+	.rate = table_rate,
+	.repair = table_repair,
+	.top = table_top,
+	.missing = table_missing,
+	.draw = table_draw,
+	.draw_both = table_draw_both,
+};
+
+size_t damage_bytes(const struct level *level)
+{
+	return sizeof(struct damage) + damage_ops_of(level)->doubles(level) * sizeof(double);
+}
+
+void damage_copy(struct damage *to, const struct damage *from)
+{
+	size_t used = damage_ops_of(from->level)->used(from);
+	memcpy(to, from, sizeof(*from) + used * sizeof(from->table[0]));
+}
+
+void damage_init(struct damage *d, const struct level *level)
+{
+	memset(d, 0, sizeof(*d));
+	d->level = level;
+	d->cost = 1;
+	damage_ops_of(level)->clear(d);
+}
+
+uint32_t damage_top(const struct damage *d)
+{
+	return damage_idle(d) ? 0 : damage_ops_of(d->level)->top(d);
+}
+
+double damage_missing(const struct damage *d)
+{
+	return damage_ops_of(d->level)->missing(d);
+}
+
+uint32_t damage_draw(const struct damage *d, struct rng *rng)
+{
+	return damage_ops_of(d->level)->draw(d, rng);
+}
+
+double damage_draw_both(const struct damage *d, struct rng *rng, uint32_t *worse, uint32_t *other)
+{
+	return damage_ops_of(d->level)->draw_both(d, rng, worse, other);
+}
+
+/* What repair turns to next; members that are whole again come back. */
+static void choose_work(struct damage *d)
+{
+	const struct damage_ops *ops = damage_ops_of(d->level);
+	d->busy = d->known > 0 ? ops->most(d, &d->busy_count) : 0;
+	if (d->busy == 0) {
+		d->known = 0;
+		d->known_named = 0;
+		if (d->unknown == 0)
+			ops->clear(d);
+		return;
+	}
+	if (d->level->clustered && d->level->pace == LEVEL_PACE_FIXED)
+		d->known = d->busy; /* replacements are full one after the other */
+	d->busy_rate = ops->rate(d, d->busy) / d->cost;
+}
+
+static void detect_oldest(struct damage *d)
+{
+	damage_ops_of(d->level)->detect(d, d->member_at[d->head]);
+	d->head = (d->head + 1) % DAMAGE_UNKNOWN_MAX;
+	d->unknown--;
+	d->known++;
+}
+
+double damage_fail(struct damage *d, uint32_t member, const struct damage_hit *hit)
+{
+	if (damage_alive(d) == 0)
+		return 0;
+	if (d->unknown == DAMAGE_UNKNOWN_MAX)
+		detect_oldest(d);
+	/* The costs of what waits and of what comes, by their shares. */
+	double waits = d->known + d->unknown;
+	d->cost = (d->cost * waits + hit->cost) / (waits + 1);
+	double lost = damage_ops_of(d->level)->hit(d, member, hit->part);
+	uint32_t slot = (d->head + d->unknown) % DAMAGE_UNKNOWN_MAX;
+	d->detect_at[slot] = d->now + d->level->detect_s;
+	d->member_at[slot] = member;
+	d->unknown++;
+	choose_work(d);
+	return lost;
+}
+
+double damage_next(const struct damage *d)
+{
+	double next = d->unknown > 0 ? d->detect_at[d->head] : INFINITY;
+	if (d->busy > 0 && d->now + d->busy_count / d->busy_rate < next)
+		next = d->now + d->busy_count / d->busy_rate;
+	return next;
+}
+
+/* On to the next change, or to `limit` when that comes first: false. */
+static bool step(struct damage *d, double limit)
+{
+	const struct damage_ops *ops = damage_ops_of(d->level);
+	double detect = d->unknown > 0 ? d->detect_at[d->head] : INFINITY;
+	double done = d->busy > 0 ? d->now + d->busy_count / d->busy_rate : INFINITY;
+	double next = done < detect ? done : detect;
+	bool event = next <= limit && !isinf(next);
+	if (!event)
+		next = limit;
+	if (d->busy > 0) {
+		double repaired = (next - d->now) * d->busy_rate;
+		bool all = event && done <= detect;
+		ops->repair(d, d->busy, all ? 1 : repaired / d->busy_count);
+		d->busy_count -= repaired;
+	}
+	d->now = next;
+	if (!event)
+		return false;
+	if (detect < done)
+		detect_oldest(d);
+	choose_work(d);
+	return true;
+}
+
+void damage_advance(struct damage *d, double t)
+{
+	while (step(d, t))
+		;
+}
+
+bool damage_walk(struct damage *d, double limit, uint32_t floor, double *met)
+{
+	*met = 0;
+	for (;;) {
+		double rate = damage_alive(d) * d->level->fail_rate, began = d->now;
+		if (!step(d, rate > 0 ? d->now + (limit - *met) / rate : INFINITY)) {
+			*met = limit;
+			return true;
+		}
+		*met += rate * (d->now - began);
+		if (damage_top(d) < floor)
+			return false;
+	}
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/level.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "analysis/lrc_odds.h"
+
+static double smaller(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+double level_rate(const struct level *level, uint32_t losses, uint32_t known, uint32_t alive)
+{
+	double rate = level->rate[losses];
+	switch (level->pace) {
+	case LEVEL_PACE_FIXED:
+	case LEVEL_PACE_SETS:
+		return rate;
+	case LEVEL_PACE_SPREAD:
+		return rate * alive / (level->members - 1);
+	case LEVEL_PACE_TARGETS:
+		return rate * fmax(1, smaller((double)known / losses, level->sources));
+	}
+	return rate;
+}
+
+static bool over_network(const struct layout *l)
+{
+	return l->spec.local.p == 0 && l->columns > 1;
+}
+
+double level_pool_groups(const struct system *sys)
+{
+	const struct layout *l = &sys->layout;
+	if (l->spec.net_place != PLACE_CLUSTERED)
+		return 1;
+	return (double)l->spec.racks / l->columns * l->rack_pools;
+}
+
+double level_disk_groups(const struct system *sys)
+{
+	return over_network(&sys->layout) ? level_pool_groups(sys) : sys->layout.pools;
+}
+
+/* Any p losses are survived, none of more. */
+static int set_bearable(struct level *level, int p)
+{
+	if (p < 1)
+		return -EINVAL;
+	if (p > LEVEL_LOSSES_MAX)
+		return -EOPNOTSUPP;
+	level->bears = (uint32_t)p;
+	level->fatal[p + 1] = 1;
+	return 0;
+}
+
+/* Reads for each stripe with j losses, and what of them can be repaired at all. */
+static int set_code(struct level *level, const struct system *sys, double *reads)
+{
+	const struct layout *l = &sys->layout;
+	if (l->spec.lrc) {
+		struct lrc_odds odds;
+		int rc = lrc_odds_find(&odds, &sys->spec.encoding.lrc);
+		if (rc != 0)
+			return rc;
+		level->bears = odds.bears;
+		for (uint32_t j = 1; j <= odds.bears + 1; j++)
+			level->fatal[j] = odds.fatal[j];
+		for (uint32_t j = 1; j <= odds.bears; j++)
+			reads[j] = odds.reads[j];
+		return 0;
+	}
+	const struct rs_shape *s = over_network(l) ? &l->spec.net : &l->spec.local;
+	for (uint32_t j = 0; j <= LEVEL_LOSSES_MAX; j++)
+		reads[j] = s->k;
+	return set_bearable(level, s->p);
+}
+
+/* Stripes a second inside a pool. */
+static void set_local_pace(struct level *level, const struct system *sys, const double *reads)
+{
+	double chunks = sys->bandwidth.disk / (double)sys->spec.chunk_bytes;
+	double n = level->width, others = level->members - 1.0;
+	level->member_rate = chunks;
+	for (uint32_t j = 1; j <= level->bears; j++)
+		level->rate[j] = level->clustered ? chunks * smaller(1, (n - j) / reads[j])
+						  : chunks * others / (reads[j] + j);
+	level->pace = level->clustered      ? LEVEL_PACE_FIXED
+		      : level->base != NULL ? LEVEL_PACE_SETS
+					    : LEVEL_PACE_SPREAD;
+}
+
+/* Chunks that cross racks for a stripe with j losses. */
+static double crossing(const struct system *sys, double reads, uint32_t j)
+{
+	return sys->policy.site == REPAIR_AT_SERVER ? reads + j : 2 * reads + 2.0 * (j - 1);
+}
+
+/* Stripes a second over the network: racks or disks, whichever are busier. */
+static void set_network_pace(struct level *level, const struct system *sys, const double *reads)
+{
+	const struct layout *l = &sys->layout;
+	double chunk = (double)sys->spec.chunk_bytes;
+	double disk = sys->bandwidth.disk / chunk, rack = sys->bandwidth.rack / chunk;
+	for (uint32_t j = 1; j <= level->bears; j++) {
+		if (level->clustered) {
+			double in = sys->policy.site == REPAIR_AT_SERVER ? 1 : reads[j];
+			double out = reads[j] / (level->width - j);
+			level->rate[j] = smaller(disk, rack / fmax(in, out));
+		} else {
+			level->rate[j] = smaller(rack * l->spec.racks / crossing(sys, reads[j], j),
+						 disk * l->disks / (reads[j] + j));
+		}
+	}
+	level->pace = level->clustered ? LEVEL_PACE_FIXED : LEVEL_PACE_SPREAD;
+}
+
+int level_of_disks(struct level *level, const struct system *sys)
+{
+	const struct layout *l = &sys->layout;
+	double reads[LEVEL_LOSSES_MAX + 1];
+	*level = (struct level){.fail_rate = sys->disk_rate_s, .detect_s = sys->detect_s};
+	int rc = set_code(level, sys, reads);
+	if (rc != 0)
+		return rc;
+	bool net = over_network(l);
+	enum place_kind place = net ? l->spec.net_place : l->spec.local_place;
+	level->width = net ? l->columns : l->rows;
+	level->k = (uint32_t)(net ? l->spec.net.k : l->spec.local.k);
+	level->members = !net ? l->pool_disks : place == PLACE_CLUSTERED ? l->columns : l->disks;
+	level->stripes =
+		net ? (double)l->stripes / level_pool_groups(sys) : (double)l->local.stripes;
+	level->clustered = level->members == level->width;
+	if (place == PLACE_OVERLAP && !level->clustered)
+		level->base = net ? &l->net.base : &l->local.base;
+	if (net)
+		set_network_pace(level, sys, reads);
+	else
+		set_local_pace(level, sys, reads);
+	return 0;
+}
+
+/*
+ * Chunks of the local stripes of a pool that came in from other racks: each failed pool takes its
+ * own in, until the racks that are read from can give no more. R_ALL under a declustered network
+ * writes anywhere, so all racks share all of it.
+ */
+static void set_pool_pace(struct level *level, const struct system *sys)
+{
+	const struct layout *l = &sys->layout;
+	struct repair_speed speed;
+	repair_speed_pool(l, &sys->policy, &sys->bandwidth, &speed);
+	double k = level->k;
+	bool anywhere = !level->clustered && sys->policy.method == REPAIR_ALL;
+	double in = sys->policy.site == REPAIR_AT_SERVER ? 1 : k;
+	double racks = level->clustered ? l->columns : l->spec.racks;
+	level->pace = anywhere ? LEVEL_PACE_FIXED : LEVEL_PACE_TARGETS;
+	level->sources = fmax(1, (racks - 1) * in / k);
+	for (uint32_t j = 1; j <= level->bears; j++)
+		level->rate[j] =
+			anywhere ? speed.bytes_per_s * crossing(sys, k, 1) / crossing(sys, k, j)
+				 : speed.bytes_per_s;
+}
+
+int level_of_pools(struct level *level, const struct system *sys, double pool_rate)
+{
+	const struct layout *l = &sys->layout;
+	if (l->spec.lrc || l->columns == 1 || over_network(l))
+		return -EINVAL;
+	bool clustered = l->spec.net_place == PLACE_CLUSTERED;
+	*level = (struct level){
+		.members = clustered ? l->columns : l->pools,
+		.width = l->columns,
+		.k = (uint32_t)l->spec.net.k,
+		.stripes = (double)l->stripes / level_pool_groups(sys),
+		.clustered = clustered,
+		.nested = clustered && l->pool_disks == l->rows,
+		.fail_rate = pool_rate,
+		.detect_s = sys->detect_s,
+	};
+	int rc = set_bearable(level, l->spec.net.p);
+	if (rc == 0)
+		set_pool_pace(level, sys);
+	return rc;
+}

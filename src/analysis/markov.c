@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/markov.h"
+
+#include <math.h>
+#include <string.h>
+
+/*
+ * States are taken out from the last to the first. What entered state s goes on to where s would
+ * have gone; the time spent in s is added to those that entered it. The rate out of s is the sum of
+ * what is left, never a difference.
+ */
+double markov_mean_time(double *rate, double *loss, uint32_t n)
+{
+	double time[LEVEL_LOSSES_MAX * 64];
+	if (n == 0 || n > sizeof(time) / sizeof(time[0]))
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		time[i] = 1;
+	for (uint32_t s = n; s-- > 1;) {
+		double out = loss[s];
+		for (uint32_t j = 0; j < s; j++)
+			out += rate[s * n + j];
+		if (out <= 0) { /* a trap: whoever enters it is never lost */
+			for (uint32_t i = 0; i < s; i++)
+				if (rate[i * n + s] > 0)
+					time[i] = INFINITY;
+			continue;
+		}
+		for (uint32_t i = 0; i < s; i++) {
+			double share = rate[i * n + s] / out;
+			for (uint32_t j = 0; j < s; j++)
+				if (j != i)
+					rate[i * n + j] += share * rate[s * n + j];
+			loss[i] += share * loss[s];
+			time[i] += share > 0 ? share * time[s] : 0;
+		}
+	}
+	return loss[0] > 0 ? time[0] / loss[0] : INFINITY;
+}
+
+double markov_device_time(uint32_t n, uint32_t p, double fail, double repair)
+{
+	/* The time from j to j + 1 down: 1/up + down/up * the time from j - 1. */
+	double step = 0, sum = 0;
+	for (uint32_t j = 0; j <= p && j < n; j++) {
+		double up = (n - j) * fail;
+		step = 1 / up + (j > 0 ? repair / up * step : 0);
+		sum += step;
+	}
+	return sum;
+}
+
+/* How likely the next failure hits a stripe that has j losses. */
+static double hit_chance(const struct level *l, uint32_t j, double part)
+{
+	if (l->clustered)
+		return part;
+	double p = part * (l->width - j) / (l->members - j);
+	return p < 1 ? p : 1;
+}
+
+/* stripes[j]: with j losses when j members fail at once. */
+static void count_stripes(const struct level *l, double part, double *stripes)
+{
+	stripes[0] = l->stripes;
+	for (uint32_t j = 1; j <= l->bears + 1; j++)
+		stripes[j] = stripes[j - 1] * hit_chance(l, j - 1, part) *
+			     (j <= l->bears ? 1 - l->fatal[j] : 1);
+}
+
+/* Rate at which state j falls back. */
+static double way_down(const struct level *l, const struct damage_hit *hit, double stripes,
+		       uint32_t j)
+{
+	double rate = level_rate(l, j, j, l->members - j);
+	if (l->pace == LEVEL_PACE_SETS) /* reads by the members of one set */
+		rate = l->member_rate * (l->width - j) / l->k;
+	if (l->clustered && hit->part >= 1 && l->pace == LEVEL_PACE_FIXED)
+		return j / (l->detect_s + l->stripes * hit->cost / rate);
+	return 1 / (l->detect_s + stripes * hit->cost / rate);
+}
+
+double markov_level_rate(const struct level *level, const struct damage_hit *hit)
+{
+	uint32_t n = level->bears + 1;
+	double stripes[LEVEL_LOSSES_MAX + 2], loss[LEVEL_LOSSES_MAX + 1] = {0};
+	double rate[(LEVEL_LOSSES_MAX + 1) * (LEVEL_LOSSES_MAX + 1)] = {0};
+	count_stripes(level, hit->part, stripes);
+	for (uint32_t j = 0; j < n; j++) {
+		double up = (level->members - j) * level->fail_rate;
+		double too_many =
+			stripes[j] * hit_chance(level, j, hit->part) * level->fatal[j + 1];
+		double lost = -expm1(-too_many);
+		loss[j] = up * lost;
+		if (j + 1 < n)
+			rate[j * n + j + 1] = up * (1 - lost);
+		if (j > 0)
+			rate[j * n + j - 1] = way_down(level, hit, stripes[j], j);
+	}
+	return 1 / markov_mean_time(rate, loss, n);
+}
+
+void markov_level_loss(const struct level *level, double *lost, double *missing)
+{
+	double stripes[LEVEL_LOSSES_MAX + 2];
+	double failed = level->bears + 1.0,
+	       chunks = failed * level->stripes * level->width / level->members;
+	count_stripes(level, 1, stripes);
+	/* Clustered: of p + 1 members down the oldest is repaired to p / (p + 1), the next to less by
+	 * as much, and so on. */
+	if (level->clustered) {
+		*lost = level->stripes / failed;
+		*missing = chunks / 2 - *lost * failed / 2;
+		return;
+	}
+	double m = stripes[level->bears + 1];
+	*lost = m / -expm1(-m);
+	*missing = chunks - *lost * failed;
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/nines.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "analysis/markov.h"
+#include "analysis/split.h"
+#include "base/base.h"
+
+#define ROUND_RUNS 32  /* splitting runs between looks at the error */
+#define ROUNDS_MAX 64  /* when the error does not come down */
+#define RUN_STATES 250 /* of a stage */
+#define SAMPLES_MAX 200000
+
+static const char *const by_names[] = {"auto", "markov", "split", "simulate"};
+
+const char *nines_by_name(enum nines_by by)
+{
+	return by_names[by];
+}
+
+bool nines_by_parse(const char *text, enum nines_by *by)
+{
+	for (size_t i = 0; i < ARRAY_LEN(by_names); i++)
+		if (strcmp(text, by_names[i]) == 0) {
+			*by = (enum nines_by)i;
+			return true;
+		}
+	return false;
+}
+
+void nines_options_default(struct nines_options *o)
+{
+	*o = (struct nines_options){
+		.years = 1, .precision = 0.05, .missions = 1000, .work = {.seed = 1}};
+}
+
+/* The probability of an event that comes `rate` times a second, in the mission. */
+static double in_mission(const struct nines_options *o, double rate)
+{
+	return -expm1(-rate * o->years * SYSTEM_YEAR_S);
+}
+
+static void set_value(const struct nines_options *o, double rate, double error,
+		      struct nines_value *v)
+{
+	double f = exp(stats_normal_quantile((1 + STATS_CONFIDENCE) / 2) * error);
+	v->value = in_mission(o, rate);
+	v->interval = (struct interval){in_mission(o, rate / f), in_mission(o, rate * f)};
+}
+
+static void set_loss(const struct nines_options *o, double rate, double error,
+		     struct nines_answer *out)
+{
+	out->error = error;
+	set_value(o, rate, error, &out->loss);
+	out->nines.value = -log10(out->loss.value);
+	out->nines.interval = stats_nines(&out->loss.interval);
+}
+
+/* Runs of one level until their mean is known well enough. */
+struct runs {
+	struct split_spec spec;
+	struct split_result results[ROUND_RUNS];
+	struct stats_sum sum; /* of the rates */
+	uint32_t rounds;
+	struct split_sample *samples;
+	size_t samples_n;
+};
+
+static int run_task(void *arg, uint64_t task, struct rng *rng)
+{
+	struct runs *r = arg;
+	return split_run(&r->spec, rng, &r->results[task]);
+}
+
+static int keep_samples(struct runs *r, const struct split_result *from)
+{
+	size_t n = min_u64(from->samples_n, SAMPLES_MAX - r->samples_n);
+	struct split_sample *samples =
+		realloc(r->samples, (r->samples_n + n + 1) * sizeof(*samples));
+	if (samples == NULL)
+		return -ENOMEM;
+	r->samples = samples;
+	if (n > 0)
+		memcpy(samples + r->samples_n, from->samples, n * sizeof(*samples));
+	r->samples_n += n;
+	return 0;
+}
+
+static int run_round(struct runs *r, const struct work *work, uint64_t level)
+{
+	struct work w = *work;
+	w.seed = mix_u64(work->seed + mix_u64(level * ROUNDS_MAX + r->rounds + 1));
+	memset(r->results, 0, sizeof(r->results));
+	int rc = work_run(&w, ROUND_RUNS, run_task, r);
+	for (int i = 0; i < ROUND_RUNS; i++) {
+		if (rc == 0)
+			rc = keep_samples(r, &r->results[i]);
+		stats_add(&r->sum, r->results[i].rate);
+		split_fini(&r->results[i]);
+	}
+	r->rounds++;
+	return rc;
+}
+
+static double relative_error(const struct stats_sum *s)
+{
+	return s->mean > 0 ? stats_error(s) / s->mean : 0;
+}
+
+static int run_until(struct runs *r, const struct nines_options *o, uint64_t level,
+		     double precision)
+{
+	int rc = 0;
+	r->spec.states = RUN_STATES;
+	while (rc == 0 && r->rounds < ROUNDS_MAX &&
+	       (r->rounds == 0 || relative_error(&r->sum) > precision))
+		rc = run_round(r, &o->work, level);
+	return rc;
+}
+
+/* What a catastrophic pool means to the network level. */
+static struct damage_hit hit_of(const struct system *sys, const struct nines_options *o,
+				const struct split_sample *s, double stripes)
+{
+	const struct layout *l = &sys->layout;
+	double chunk = (double)sys->spec.chunk_bytes, p = l->spec.local.p;
+	double part = s->lost < stripes ? s->lost / stripes : 1;
+	switch (sys->policy.method) {
+	case REPAIR_ALL:
+		return (struct damage_hit){
+			1, chunk * (sys->policy.parity_inside ? l->rows - p : l->rows)};
+	case REPAIR_FCO:
+		if (o->fco_any_order)
+			return (struct damage_hit){part, chunk * ((p + 1) + s->missing / s->lost)};
+		break;
+	case REPAIR_HYB:
+		break;
+	case REPAIR_MIN:
+		return (struct damage_hit){part, chunk};
+	}
+	return (struct damage_hit){part, chunk * (p + 1)};
+}
+
+static bool two_levels(const struct system *sys)
+{
+	return sys->layout.columns > 1 && sys->layout.spec.local.p > 0;
+}
+
+static void set_pool(const struct system *sys, const struct nines_options *o, double rate,
+		     double error, struct nines_answer *out)
+{
+	out->two_levels = true;
+	set_value(o, rate * level_disk_groups(sys), error, &out->pool);
+}
+
+static int by_markov(const struct system *sys, const struct nines_options *o,
+		     const struct level *disks, struct nines_answer *out)
+{
+	double rate = markov_level_rate(disks, &(struct damage_hit){1, 1});
+	if (!two_levels(sys)) {
+		set_loss(o, rate * level_disk_groups(sys), 0, out);
+		return 0;
+	}
+	struct split_sample mean;
+	struct level pools;
+	markov_level_loss(disks, &mean.lost, &mean.missing);
+	set_pool(sys, o, rate, 0, out);
+	out->lost_part = mean.lost / disks->stripes;
+	out->missing_bytes = mean.missing * (double)sys->spec.chunk_bytes;
+	int rc = level_of_pools(&pools, sys, rate);
+	if (rc != 0)
+		return rc;
+	struct damage_hit hit = hit_of(sys, o, &mean, disks->stripes);
+	set_loss(o, markov_level_rate(&pools, &hit) * level_pool_groups(sys), 0, out);
+	return 0;
+}
+
+static int split_network(const struct system *sys, const struct nines_options *o,
+			 const struct level *disks, const struct runs *pool, struct runs *net,
+			 struct nines_answer *out)
+{
+	struct level pools;
+	double rate = pool->sum.mean, error = relative_error(&pool->sum);
+	set_pool(sys, o, rate, error, out);
+	if (rate <= 0 || pool->samples_n == 0) {
+		set_loss(o, 0, 0, out);
+		return 0;
+	}
+	AUTO_FREE struct damage_hit *hits = calloc(pool->samples_n, sizeof(*hits));
+	if (hits == NULL)
+		return -ENOMEM;
+	double lost = 0, missing = 0;
+	for (size_t i = 0; i < pool->samples_n; i++) {
+		hits[i] = hit_of(sys, o, &pool->samples[i], disks->stripes);
+		lost += pool->samples[i].lost;
+		missing += pool->samples[i].missing;
+	}
+	double n = (double)pool->samples_n;
+	out->lost_part = lost / n / disks->stripes;
+	out->missing_bytes = missing / n * (double)sys->spec.chunk_bytes;
+	int rc = level_of_pools(&pools, sys, rate);
+	if (rc != 0)
+		return rc;
+	net->spec = (struct split_spec){.level = &pools, .hits = hits, .hits_n = pool->samples_n};
+	rc = run_until(net, o, 2, o->precision / 2);
+	/* A loss takes pn + 1 pools, so the pool's error counts so often. */
+	double pools_error = error * (pools.bears + 1);
+	set_loss(o, net->sum.mean * level_pool_groups(sys),
+		 hypot(relative_error(&net->sum), pools_error), out);
+	return rc;
+}
+
+static int by_split(const struct system *sys, const struct nines_options *o,
+		    const struct level *disks, struct nines_answer *out)
+{
+	AUTO_FREE struct runs *pool = calloc(1, sizeof(*pool)), *net = calloc(1, sizeof(*net));
+	if (pool == NULL || net == NULL)
+		return -ENOMEM;
+	bool two = two_levels(sys);
+	double share = two ? 0.8 / (sys->layout.spec.net.p + 1) : 1;
+	pool->spec.level = disks;
+	int rc = run_until(pool, o, 1, o->precision * share);
+	if (rc == 0 && two)
+		rc = split_network(sys, o, disks, pool, net, out);
+	else if (rc == 0)
+		set_loss(o, pool->sum.mean * level_disk_groups(sys), relative_error(&pool->sum),
+			 out);
+	out->runs = pool->sum.n + net->sum.n;
+	free(pool->samples);
+	free(net->samples);
+	return rc;
+}
+
+int nines_estimate(const struct system *sys, const struct nines_options *o,
+		   struct nines_answer *out, char *why, size_t why_size)
+{
+	struct level disks;
+	*out = (struct nines_answer){.by = o->by};
+	int rc = level_of_disks(&disks, sys);
+	if (rc == -EINVAL)
+		return system_refuse(why, why_size, rc,
+				     "--code %s: has no parity, so every failure "
+				     "loses data",
+				     sys->code);
+	if (rc == -EOPNOTSUPP)
+		return system_refuse(why, why_size, rc,
+				     "--code %s: stripes that bear more than %d losses are not "
+				     "studied",
+				     sys->code, LEVEL_LOSSES_MAX);
+	if (rc != 0)
+		return rc;
+	if (out->by == NINES_AUTO)
+		out->by = o->failures != NULL ? NINES_SIMULATE : NINES_SPLIT;
+	if (o->failures != NULL && out->by != NINES_SIMULATE)
+		return system_refuse(
+			why, why_size, -EINVAL,
+			"--by %s: only for failures at a constant rate; others are for "
+			"--by simulate",
+			by_names[out->by]);
+	if (out->by == NINES_MARKOV)
+		rc = by_markov(sys, o, &disks, out);
+	else if (out->by == NINES_SPLIT)
+		rc = by_split(sys, o, &disks, out);
+	else
+		rc = -EOPNOTSUPP;
+	if (rc == -ERANGE)
+		system_refuse(why, why_size, rc,
+			      "repair does not keep up with failures: lower --afr, or give repair "
+			      "more bandwidth");
+	return rc;
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/split.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define CYCLE_FAILURES_MAX 20000 /* of one cycle: beyond, repair does not keep up */
+#define BRANCHES_MAX 32          /* states of one start that wait to be continued */
+#define ROULETTE 1e-3            /* weights below this part of the start's are thinned out */
+#define EXTRA_STAGES_MAX 24
+#define EXTRA_WORTH 1e-4 /* a stage that adds less is the last */
+
+/* States with weights, in one block. */
+struct crowd {
+	size_t bytes; /* of a state */
+	size_t n, cap;
+	char *states;
+	double *weight;
+};
+
+/* Weighted moments of loss. */
+struct losses {
+	size_t n, cap;
+	struct split_sample *at;
+	double *weight;
+	double sum;
+};
+
+struct run {
+	const struct split_spec *spec;
+	struct rng *rng;
+	struct crowd now, next;
+	struct losses losses;
+	struct crowd branch; /* of the start at hand */
+	struct damage *scratch, *second, *work;
+};
+
+static struct damage *state_at(const struct crowd *c, size_t i)
+{
+	return (struct damage *)(void *)(c->states + i * c->bytes);
+}
+
+static int crowd_room(struct crowd *c, size_t n)
+{
+	if (n <= c->cap)
+		return 0;
+	size_t cap = max_u64(n, c->cap * 2);
+	char *states = realloc(c->states, cap * c->bytes);
+	if (states == NULL)
+		return -ENOMEM;
+	c->states = states;
+	double *weight = realloc(c->weight, cap * sizeof(*weight));
+	if (weight == NULL)
+		return -ENOMEM;
+	c->weight = weight;
+	c->cap = cap;
+	return 0;
+}
+
+static void crowd_fini(struct crowd *c)
+{
+	free(c->states);
+	free(c->weight);
+}
+
+static int crowd_add(struct crowd *c, const struct damage *d, double weight)
+{
+	int rc = crowd_room(c, c->n + 1);
+	if (rc != 0)
+		return rc;
+	damage_copy(state_at(c, c->n), d);
+	c->weight[c->n++] = weight;
+	return 0;
+}
+
+static int losses_add(struct losses *l, const struct split_sample *sample, double weight)
+{
+	if (l->n == l->cap) {
+		size_t cap = l->cap == 0 ? 256 : l->cap * 2;
+		struct split_sample *at = realloc(l->at, cap * sizeof(*at));
+		if (at == NULL)
+			return -ENOMEM;
+		l->at = at;
+		double *w = realloc(l->weight, cap * sizeof(*w));
+		if (w == NULL)
+			return -ENOMEM;
+		l->weight = w;
+		l->cap = cap;
+	}
+	l->at[l->n] = *sample;
+	l->weight[l->n++] = weight;
+	l->sum += weight;
+	return 0;
+}
+
+/*
+ * Systematic drawing: out[k] for k < want is an index, index i about want * weight[i] / sum times.
+ */
+static void draw_even(struct rng *rng, const double *weight, size_t n, size_t want, size_t *out)
+{
+	double sum = 0, done = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += weight[i];
+	double at = rng_unit(rng);
+	size_t k = 0;
+	for (size_t i = 0; i < n && k < want; i++) {
+		done += weight[i];
+		while (k < want && ((double)k + at) * sum < done * (double)want)
+			out[k++] = i;
+	}
+	while (k < want)
+		out[k++] = n - 1;
+}
+
+/* `member` fails now; what that loses is taken note of and out of *weight. */
+static int fail(struct run *r, struct damage *d, uint32_t member, double *weight)
+{
+	static const struct damage_hit whole = {1, 1};
+	const struct split_spec *s = r->spec;
+	const struct damage_hit *hit =
+		s->hits == NULL ? &whole : &s->hits[rng_below(r->rng, s->hits_n)];
+	double lost = damage_fail(d, member, hit);
+	if (lost <= 0)
+		return 0;
+	double p = -expm1(-lost);
+	struct split_sample sample = {lost / p, damage_missing(d)};
+	int rc = losses_add(&r->losses, &sample, *weight * p);
+	*weight *= exp(-lost);
+	return rc;
+}
+
+/* Simulated as it is until stripes with `floor` losses appear (true) or the cycle ends (false). */
+static int simulate_to(struct run *r, struct damage *d, uint32_t floor, double *weight, bool *there)
+{
+	double met;
+	*there = false;
+	for (int n = 0; n < CYCLE_FAILURES_MAX; n++) {
+		if (damage_top(d) >= floor) {
+			*there = true;
+			return 0;
+		}
+		if (damage_idle(d) || !damage_walk(d, rng_exponential(r->rng, 1), 1, &met))
+			return 0;
+		int rc = fail(r, d, damage_draw(d, r->rng), weight);
+		if (rc != 0)
+			return rc;
+		if (*weight <= 0)
+			return 0;
+	}
+	return -ERANGE;
+}
+
+/* `member` fails with this weight: on to the next stage, or to be continued in this one. */
+static int branch_to(struct run *r, struct damage *d, uint32_t member, uint32_t floor, bool last,
+		     double weight)
+{
+	int rc = fail(r, d, member, &weight);
+	if (rc != 0 || weight <= 0)
+		return rc;
+	if (last || damage_top(d) > floor)
+		return crowd_add(&r->next, d, weight);
+	return r->branch.n < BRANCHES_MAX ? crowd_add(&r->branch, d, weight) : 0;
+}
+
+/*
+ * d has stripes with `floor` losses: continued both ways. *d becomes the way without a failure. With
+ * a failure there are two ways more where it matters which member fails.
+ */
+static int branch(struct run *r, struct damage *d, uint32_t floor, uint32_t stage, double *weight)
+{
+	bool last = stage >= r->spec->level->bears;
+	uint32_t worse, other;
+	double hazard, met;
+	damage_copy(r->scratch, d);
+	damage_walk(d, INFINITY, floor, &hazard);
+	double q = -expm1(-hazard), with = *weight * q;
+	damage_walk(r->scratch, -log1p(-rng_unit(r->rng) * q), floor, &met);
+	*weight *= exp(-hazard);
+	double share = damage_draw_both(r->scratch, r->rng, &worse, &other);
+	int rc = 0;
+	if (share < 1) {
+		damage_copy(r->second, r->scratch);
+		rc = branch_to(r, r->second, other, floor, last, with * (1 - share));
+	}
+	if (rc == 0 && share > 0)
+		rc = branch_to(r, r->scratch, worse, floor, last, with * share);
+	return rc;
+}
+
+/* Thins out: the weight is raised as much as the chance of going on is lowered. */
+static bool goes_on(struct run *r, double *weight, double start)
+{
+	double least = start * ROULETTE;
+	if (*weight >= least)
+		return true;
+	if (!rng_chance(r->rng, *weight / least))
+		return false;
+	*weight = least;
+	return true;
+}
+
+static int run_start(struct run *r, size_t i, uint32_t stage)
+{
+	uint32_t bears = r->spec->level->bears, floor = stage < bears ? stage : bears;
+	double start = r->now.weight[i];
+	int rc = crowd_add(&r->branch, state_at(&r->now, i), start);
+	while (rc == 0 && r->branch.n > 0) {
+		struct damage *d = r->work;
+		double weight = r->branch.weight[--r->branch.n];
+		damage_copy(d, state_at(&r->branch, r->branch.n));
+		while (rc == 0 && goes_on(r, &weight, start)) {
+			bool there;
+			rc = simulate_to(r, d, floor, &weight, &there);
+			if (rc != 0 || !there)
+				break;
+			rc = branch(r, d, floor, stage, &weight);
+			if (rc == 0 && weight <= 0)
+				break;
+		}
+	}
+	return rc;
+}
+
+static int resample(struct run *r)
+{
+	uint32_t want = r->spec->states;
+	double sum = 0;
+	for (size_t i = 0; i < r->next.n; i++)
+		sum += r->next.weight[i];
+	AUTO_FREE size_t *pick = calloc(want, sizeof(*pick));
+	if (pick == NULL)
+		return -ENOMEM;
+	draw_even(r->rng, r->next.weight, r->next.n, want, pick);
+	r->now.n = 0;
+	for (uint32_t k = 0; k < want; k++) {
+		int rc = crowd_add(&r->now, state_at(&r->next, pick[k]), sum / want);
+		if (rc != 0)
+			return rc;
+	}
+	r->next.n = 0;
+	return 0;
+}
+
+/* Fresh failures of an idle level; and how long cycles last. */
+static int first_stage(struct run *r, double *cycle_s)
+{
+	const struct level *level = r->spec->level;
+	double busy = 0, weight;
+	r->next.n = 0;
+	for (uint32_t i = 0; i < r->spec->states; i++) {
+		bool there;
+		weight = 1.0 / r->spec->states;
+		damage_init(r->scratch, level);
+		int rc = fail(r, r->scratch, damage_draw(r->scratch, r->rng), &weight);
+		if (rc == 0 && weight > 0)
+			rc = crowd_add(&r->next, r->scratch, weight);
+		size_t before = r->losses.n;
+		double sum = r->losses.sum;
+		if (rc == 0)
+			rc = simulate_to(r, r->scratch, level->bears + 1, &weight, &there);
+		r->losses.n = before; /* those of this cycle are found by the stages */
+		r->losses.sum = sum;
+		if (rc != 0)
+			return rc;
+		busy += r->scratch->now;
+	}
+	*cycle_s = 1 / (level->members * level->fail_rate) + busy / r->spec->states;
+	return r->next.n > 0 ? resample(r) : 0;
+}
+
+static int all_stages(struct run *r, struct split_result *out)
+{
+	uint32_t bears = r->spec->level->bears;
+	int rc = first_stage(r, &out->cycle_s);
+	for (uint32_t stage = 1; rc == 0 && r->now.n > 0; stage++) {
+		double before = r->losses.sum;
+		r->next.n = 0;
+		for (size_t i = 0; rc == 0 && i < r->now.n; i++)
+			rc = run_start(r, i, stage);
+		out->stages = stage;
+		bool worth = stage < bears || r->losses.sum - before > EXTRA_WORTH * r->losses.sum;
+		if (rc != 0 || r->next.n == 0 || !worth || stage > bears + EXTRA_STAGES_MAX)
+			break;
+		rc = resample(r);
+	}
+	return rc;
+}
+
+static int collect(struct run *r, struct split_result *out)
+{
+	out->rate = r->losses.sum / out->cycle_s;
+	if (r->losses.n == 0)
+		return 0;
+	AUTO_FREE size_t *pick = calloc(r->spec->states, sizeof(*pick));
+	out->samples = calloc(r->spec->states, sizeof(*out->samples));
+	if (pick == NULL || out->samples == NULL)
+		return -ENOMEM;
+	draw_even(r->rng, r->losses.weight, r->losses.n, r->spec->states, pick);
+	for (uint32_t k = 0; k < r->spec->states; k++)
+		out->samples[k] = r->losses.at[pick[k]];
+	out->samples_n = r->spec->states;
+	return 0;
+}
+
+int split_run(const struct split_spec *spec, struct rng *rng, struct split_result *out)
+{
+	size_t bytes = damage_bytes(spec->level);
+	struct run r = {.spec = spec, .rng = rng};
+	r.scratch = malloc(bytes);
+	r.second = malloc(bytes);
+	r.work = malloc(bytes);
+	*out = (struct split_result){0};
+	r.now.bytes = r.next.bytes = r.branch.bytes = bytes;
+	int rc = r.scratch == NULL || r.second == NULL || r.work == NULL ? -ENOMEM : 0;
+	if (rc == 0)
+		rc = all_stages(&r, out);
+	if (rc == 0)
+		rc = collect(&r, out);
+	crowd_fini(&r.now);
+	crowd_fini(&r.next);
+	crowd_fini(&r.branch);
+	free(r.losses.at);
+	free(r.losses.weight);
+	free(r.scratch);
+	free(r.second);
+	free(r.work);
+	return rc;
+}
+
+void split_fini(struct split_result *r)
+{
+	free(r->samples);
+	r->samples = NULL;
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Splitting: how often a level loses stripes when that is far too rare to wait for.
+ *
+ * The way to a loss leads over stripes with 1, 2, ... losses (damage_top()). A *cycle* begins with a
+ * failure while nothing is out and ends when all is repaired. Stage j starts from many states in
+ * which stripes with j losses have just appeared, and asks what follows before the end of the cycle:
+ *
+ *   - While stripes with j losses exist, failures have a small known probability q: the hazard met
+ *     on the way, from damage_walk(). Each state is continued both ways: with weight q a failure
+ *     comes at a random moment of that time, with weight 1 - q it does not. So the rare case is
+ *     always met, and its rarity is a factor that is computed instead of counted.
+ *   - Where fewer losses are left, the state is simulated as it is, until it is back or idle.
+ *
+ * What reaches j + 1 losses is drawn anew in proportion to its weight and starts the next stage. At
+ * each failure that loses m stripes on average, 1 - exp(-m) of the weight has lost data; the rest
+ * goes on. After the last stage more failures may come on top, until they add nothing.
+ *
+ *   losses a second = cycles a second x weight that lost data in a cycle
+ *
+ * This is exact in the limit of many states, for failures that come at a constant rate; only the
+ * choice of states and moments is random.
+ *
+ * At the network level members are pools, and what each takes along is drawn from the samples that
+ * splitting of the pool itself has left: its catastrophic moments.
+ */
+#ifndef ANALYSIS_SPLIT_H
+#define ANALYSIS_SPLIT_H
+
+#include "analysis/damage.h"
+
+/* A moment at which data of the level was lost, all of the same weight. */
+struct split_sample {
+	double lost;    /* stripes */
+	double missing; /* chunks of the stripes that were not */
+};
+
+struct split_spec {
+	const struct level *level;
+	const struct damage_hit *hits; /* what a failure takes along, one of these; NULL: {1, 1} */
+	size_t hits_n;
+	uint32_t states; /* of a stage */
+};
+
+struct split_result {
+	double rate;        /* losses a second of one such level */
+	double cycle_s;     /* mean time from one idle moment's failure to the next */
+	uint32_t stages;    /* that were needed */
+	uint32_t samples_n; /* at most spec->states */
+	struct split_sample *samples;
+};
+
+/*
+ * One run. -ERANGE: repair does not keep up with failures, a cycle does not end; -ENOMEM. The
+ * samples are freed by split_fini(), also after an error.
+ */
+int split_run(const struct split_spec *spec, struct rng *rng, struct split_result *out);
+void split_fini(struct split_result *r);
+
+#endif

@@ -32,6 +32,7 @@ int sched_open(const struct sched_config *config, struct sched **out)
 		return -ENOMEM;
 	s->config = *config;
 	list_init(&s->at_disk);
+	list_init(&s->waiting);
 	sched_time_init(s);
 	rc = sched_reserve_init(s);
 	if (rc == 0)
@@ -93,6 +94,8 @@ static void enqueue(struct sched_turn *t)
 		list_push_back(queue, &t->link);
 	t->since_ns = rt_now_ns();
 	ahead_add(t, sched_cost_ns(t->sched, t->request.kind, left, false));
+	if (t->group->queued++ == 0)
+		list_push_back(&t->sched->waiting, &t->group->link);
 	t->sched->queued++;
 	stats_of(t)->queued++;
 	class_of(t)->queued++;
@@ -103,6 +106,8 @@ static void dequeue(struct sched_turn *t)
 	list_remove(&t->link);
 	ahead_drop(t);
 	t->wait_ns += rt_now_ns() - t->since_ns;
+	if (--t->group->queued == 0)
+		list_remove(&t->group->link);
 	t->sched->queued--;
 	stats_of(t)->queued--;
 	class_of(t)->queued--;
@@ -117,9 +122,8 @@ static void send_slice(struct sched *s, struct sched_turn *t, uint64_t now_ns)
 	t->granted = true;
 	t->since_ns = now_ns;
 	ahead_add(t, sched_cost_ns(s, t->request.kind, t->len, t->follows));
-	t->charged_ns = (uint64_t)((double)t->cost_ns * sched_gain(s));
 	(void)sched_balance_ns(s, t->group);
-	t->group->balance_ns -= (int64_t)t->charged_ns;
+	t->group->balance_ns -= (int64_t)t->cost_ns;
 	t->group->turn = ++s->turns;
 	s->alone = s->at_disk_count == 0 ? t->serial : 0;
 	s->last = t->serial;
@@ -146,7 +150,7 @@ static void take_back(struct sched_turn *t, int rc)
 
 	sched_time_pass(s, now_ns);
 	uint64_t disk_ns = sched_time_claim(s, t, now_ns, rc != 0);
-	t->group->balance_ns += (int64_t)t->charged_ns - (int64_t)disk_ns;
+	t->group->balance_ns += (int64_t)t->cost_ns - (int64_t)disk_ns;
 	t->service_ns += now_ns - t->since_ns;
 	t->granted = false;
 	ahead_drop(t);

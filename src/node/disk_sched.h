@@ -32,9 +32,9 @@
  * leaves others behind takes what it should have cost by estimate, at most what there is: on a disk
  * that works on one at a time this is near the truth in whatever order it serves, while to split the
  * time evenly among those present would charge the small one for waiting behind the large one.
- * Estimates are position / lanes + bytes * time per byte, with constants for the kind of disk that
- * follow what requests alone at the disk really took, times the factor by which measured time has
- * lately differed from estimates, which is how much the disk gains from having several.
+ * Estimates are position + bytes * time per byte, with constants for the kind of disk that follow what
+ * requests alone at the disk really took, and positions times what the disk has lately gained by
+ * having several requests to choose from (disk_sched_time.c).
  *
  * Worked example: sched_hdd over a drive with 12.7 ms to a random place and 200 MB/s. Bronze reads of 8
  * MiB take 12.7 + 42 = 54.6 ms. Were they at the disk whole, Gold would wait for most of that, and
@@ -80,7 +80,7 @@ struct sched_config {
 	uint64_t run_bytes;        /* the longest slice, of any class */
 	uint64_t quota_ns;         /* of a group with SCHED_WEIGHT_DEFAULT, in a round */
 	uint32_t groups_max;       /* that are remembered at a time */
-	uint32_t queue_max;        /* requests that wait, for each group and class */
+	uint32_t queue_max;        /* requests that wait to begin, for each group and class */
 	uint32_t reservations_max;
 	uint64_t reserve_ahead_ns; /* disk time that may be waiting and reserved */
 	uint64_t reserve_ttl_ns;   /* a reservation expires after it */
@@ -88,7 +88,7 @@ struct sched_config {
 	uint64_t position_ns; /* to get to a place */
 	uint64_t read_bytes_per_s;
 	uint64_t write_bytes_per_s;
-	uint32_t lanes; /* positions that the disk works on at once */
+	uint32_t lanes; /* positions that it works on at once */
 };
 
 /* For a 7,200 rpm drive, a SATA and an NVMe flash device. */
@@ -149,11 +149,9 @@ struct sched_turn {
 	uint64_t since_ns; /* of the present wait, or at the disk */
 	uint64_t wait_ns;  /* the sum of those before */
 	uint64_t service_ns;
-	uint64_t
-		cost_ns; /* the estimate: of all that is left while it waits, of the slice at the disk */
-	uint64_t charged_ns; /* what its group was charged in advance */
-	bool begun;          /* a slice of it has been at the disk */
-	bool follows;        /* the slice goes on where the disk was */
+	uint64_t cost_ns; /* estimated: of the rest while it waits, of the slice at the disk */
+	bool begun;       /* a slice of it has been at the disk */
+	bool follows;     /* the slice goes on where the disk was */
 };
 
 #define AUTO_SCHED_TURN __attribute__((cleanup(sched_end)))

@@ -26,6 +26,7 @@ static void group_init(struct sched *s, struct sched_group *g, const char *name,
 	g->round = s->round;
 	g->balance_ns = sched_quota_ns(s, g);
 	g->turn = s->turns;
+	list_init(&g->link);
 	for (int c = 0; c < SCHED_CLASSES; c++)
 		list_init(&g->queue[c]);
 }

@@ -26,6 +26,8 @@ struct sched_group {
 	uint64_t ahead_ns;     /* estimates of what it has waiting and at the disk, */
 	uint64_t reserved_ns;  /* and of what is reserved for it */
 	uint32_t reservations; /* also expired ones that nobody has taken out */
+	struct list link;      /* in sched.waiting while somebody of it waits */
+	uint32_t queued;
 	struct list queue[SCHED_CLASSES];
 	struct sched_stats stats[SCHED_CLASSES];
 };
@@ -38,10 +40,18 @@ struct sched_promise {
 	bool expired;
 };
 
+/* Sums in which a request counts the less the longer ago it was. */
+struct sched_recent {
+	double busy_ns;     /* measured */
+	double position_ns; /* estimated for the same, as if one at a time */
+	double transfer_ns;
+};
+
 struct sched {
 	struct sched_config config;
 	struct sched_group **groups; /* the first is SCHED_GROUP_OTHER */
 	uint32_t group_count;
+	struct list waiting; /* groups that have something in a queue */
 	struct sched_stats stats[SCHED_CLASSES];
 	struct list at_disk; /* sched_turn, in the order in which they went */
 	uint32_t at_disk_count;
@@ -61,9 +71,8 @@ struct sched {
 	uint64_t alone; /* the serial of the request that has had the disk to itself, or 0 */
 	double position_ns;
 	double ns_per_byte[2]; /* by sched_kind */
-	double gain_busy_ns;   /* lately measured, */
-	double gain_cost_ns;   /* and estimated for the same */
-	uint64_t ahead_ns;     /* the sums over all groups */
+	struct sched_recent recent;
+	uint64_t ahead_ns; /* the sums over all groups */
 	uint64_t reserved_ns;
 
 	struct sched_promise *promises;
@@ -84,11 +93,8 @@ struct sched_turn *sched_pick(struct sched *s, uint64_t now_ns);
 
 void sched_time_init(struct sched *s);
 
-/* The estimate; position or not. Not yet times the gain. */
+/* What so many bytes cost; follows: where the disk is already. */
 uint64_t sched_cost_ns(const struct sched *s, enum sched_kind kind, uint64_t bytes, bool follows);
-
-/* Measured by estimated time, lately. */
-double sched_gain(const struct sched *s);
 
 /* Brings busy_ns up to now: call it before the number of those at the disk changes. */
 void sched_time_pass(struct sched *s, uint64_t now_ns);

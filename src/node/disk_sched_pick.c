@@ -8,13 +8,13 @@ static struct sched_turn *head(const struct sched_group *g, enum sched_class cla
 	return first != NULL ? list_entry(first, struct sched_turn, link) : NULL;
 }
 
-/* The first of the highest class that waits; NULL. */
+/* The first of the highest class, of a group in which somebody waits. */
 static struct sched_turn *head_of_all(const struct sched_group *g)
 {
-	for (enum sched_class c = SCHED_GOLD; c < SCHED_CLASSES; c++)
-		if (!list_empty(&g->queue[c]))
-			return head(g, c);
-	return NULL;
+	enum sched_class c = SCHED_GOLD;
+	while (list_empty(&g->queue[c]))
+		c++;
+	return head(g, c);
 }
 
 /* Rule 2: the request that has begun, the first to have come first; NULL. */
@@ -22,9 +22,9 @@ static struct sched_turn *begun(struct sched *s)
 {
 	int64_t debt_ns = (int64_t)s->config.quota_ns;
 	struct sched_turn *best = NULL;
+	struct sched_group *g;
 
-	for (uint32_t i = 0; i < s->group_count; i++) {
-		struct sched_group *g = s->groups[i];
+	list_for_each_entry(g, &s->waiting, link) {
 		for (enum sched_class c = SCHED_GOLD; c < SCHED_CLASSES; c++) {
 			struct sched_turn *t = head(g, c);
 			if (t != NULL && t->begun && (best == NULL || t->serial < best->serial) &&
@@ -35,18 +35,27 @@ static struct sched_turn *begun(struct sched *s)
 	return best;
 }
 
-/* Rule 1: of the groups within their quota, the one whose last turn is longest ago. Of one class and
+/* Whether a has more left of its quota than b, as a part of it; of equals, the one whose last turn is
+ * longer ago. So groups of any weights use theirs up side by side, not one after the other. */
+static bool goes_before(const struct sched *s, struct sched_group *a, struct sched_group *b)
+{
+	double left_a = (double)sched_balance_ns(s, a) / (double)sched_quota_ns(s, a);
+	double left_b = (double)sched_balance_ns(s, b) / (double)sched_quota_ns(s, b);
+	return left_a != left_b ? left_a > left_b : a->turn < b->turn;
+}
+
+/* Rule 1: the first of the group whose turn it is among those within their quota. Of one class and
  * those above it only; NULL when there is none. */
 static struct sched_turn *within_quota(struct sched *s, enum sched_class lowest)
 {
 	struct sched_turn *best = NULL;
+	struct sched_group *g;
 
-	for (uint32_t i = 0; i < s->group_count; i++) {
-		struct sched_group *g = s->groups[i];
+	list_for_each_entry(g, &s->waiting, link) {
 		struct sched_turn *t = head_of_all(g);
-		if (t == NULL || t->request.class > lowest || sched_balance_ns(s, g) <= 0)
+		if (t->request.class > lowest || sched_balance_ns(s, g) <= 0)
 			continue;
-		if (best == NULL || g->turn < best->group->turn)
+		if (best == NULL || goes_before(s, g, best->group))
 			best = t;
 	}
 	return best;
@@ -56,11 +65,9 @@ static struct sched_turn *within_quota(struct sched *s, enum sched_class lowest)
 static void begin_round(struct sched *s)
 {
 	uint64_t rounds = UINT64_MAX;
+	struct sched_group *g;
 
-	for (uint32_t i = 0; i < s->group_count; i++) {
-		struct sched_group *g = s->groups[i];
-		if (head_of_all(g) == NULL)
-			continue;
+	list_for_each_entry(g, &s->waiting, link) {
 		uint64_t owed_ns = (uint64_t)-sched_balance_ns(s, g);
 		rounds = min_u64(rounds, owed_ns / (uint64_t)sched_quota_ns(s, g) + 1);
 	}
@@ -81,11 +88,10 @@ static struct sched_turn *whose_turn(struct sched *s)
 }
 
 /* Rule 3: whether t is done in time after another. */
-static bool has_time_after(const struct sched *s, const struct sched_turn *t,
-			   const struct sched_turn *other, uint64_t now_ns)
+static bool has_time_after(const struct sched_turn *t, const struct sched_turn *other,
+			   uint64_t now_ns)
 {
-	double need_ns = (double)(t->cost_ns + other->cost_ns) * sched_gain(s);
-	return t->deadline_ns > now_ns && (double)(t->deadline_ns - now_ns) > need_ns;
+	return t->deadline_ns > now_ns && t->deadline_ns - now_ns > t->cost_ns + other->cost_ns;
 }
 
 static struct sched_turn *cede(struct sched *s, struct sched_turn *t, uint64_t now_ns)
@@ -93,7 +99,7 @@ static struct sched_turn *cede(struct sched *s, struct sched_turn *t, uint64_t n
 	for (enum sched_class c = SCHED_GOLD; c < t->request.class; c++) {
 		struct sched_turn *higher = within_quota(s, c);
 		if (higher != NULL)
-			return has_time_after(s, t, higher, now_ns) ? higher : t;
+			return has_time_after(t, higher, now_ns) ? higher : t;
 	}
 	return t;
 }
@@ -108,10 +114,14 @@ static bool gold_about(const struct sched *s, uint64_t now_ns)
 /* Rule 5: Gold that waits here, within its quota, or at the disk. */
 static bool gold_impatient_here(struct sched *s, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < s->group_count; i++) {
-		struct sched_turn *t = head(s->groups[i], SCHED_GOLD);
+	struct sched_group *g;
+
+	if (s->stats[SCHED_GOLD].queued == 0)
+		return false;
+	list_for_each_entry(g, &s->waiting, link) {
+		struct sched_turn *t = head(g, SCHED_GOLD);
 		if (t != NULL && now_ns - t->since_ns >= s->config.gold_patience_ns &&
-		    sched_balance_ns(s, s->groups[i]) > 0)
+		    sched_balance_ns(s, g) > 0)
 			return true;
 	}
 	return false;
@@ -142,7 +152,7 @@ static bool capped(const struct sched *s, const struct sched_turn *t, bool about
 		return others >= s->config.other_depth;
 	list_for_each_entry(at_disk, &s->at_disk, link)
 		ahead_ns += at_disk->cost_ns;
-	return (double)(ahead_ns + t->cost_ns) * sched_gain(s) > (double)s->config.other_ahead_ns;
+	return ahead_ns + t->cost_ns > s->config.other_ahead_ns;
 }
 
 static bool blocked(struct sched *s, const struct sched_turn *t, uint64_t now_ns, bool about)

@@ -79,11 +79,10 @@ static uint64_t weight_wanting(const struct sched *s, const struct sched_group *
 static uint64_t excess_ns(const struct sched *s, const struct sched_group *g, uint64_t cost_ns,
 			  enum sched_class class)
 {
-	double gain = sched_gain(s);
 	double limit = (double)limit_ns(s, class);
 	double share = (double)g->weight / (double)weight_wanting(s, g);
-	double all = (double)(s->ahead_ns + s->reserved_ns + cost_ns) * gain;
-	double own = (double)(g->ahead_ns + g->reserved_ns + cost_ns) * gain;
+	double all = (double)(s->ahead_ns + s->reserved_ns + cost_ns);
+	double own = (double)(g->ahead_ns + g->reserved_ns + cost_ns);
 	double over_all = all - limit, over_own = (own - limit * share) / share;
 	double over = over_all > over_own ? over_all : over_own;
 

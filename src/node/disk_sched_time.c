@@ -5,17 +5,22 @@
  * Invariant: busy_ns is the sum of what was claimed and unclaimed_ns, and unclaimed_ns is 0 when
  * nothing is at the disk.
  *
- * Two things are learnt. The constants (position, time per byte) from requests that had the disk to
- * themselves: each is moved by the part it had in the estimate, a LEARN-th of the error at a time, and
- * never further than LEARN_RANGE times from where it began, so that a disk that answers from a cache
- * for a while does not make estimates absurd. The gain from all: measured by estimated time, over
- * about the last GAIN_SPAN requests.
+ * An estimate has two parts, position and transfer. Three things about them are learnt.
+ * - The constants, from requests that had the disk to themselves: each is moved by the part it had in
+ *   the estimate, a LEARN-th of the error at a time, and never further than LEARN_RANGE times from
+ *   where it began, so that a disk that answers from a cache for a while does not make them absurd.
+ * - The gain: what positions cost by the clock, by what they would one at a time. A disk that has many
+ *   requests goes to the nearest, or to several places at once; it transfers no faster for that. Over
+ *   about the last SPAN requests it is (measured time - transfers) / positions. Were it a factor of
+ *   whole estimates, those who read much would be charged less because others seek little.
+ * - The scale, by which the sum of estimates differs from the measured time even so: 1, but for a disk
+ *   that is faster or slower than it can be by its constants.
  */
 #include "node/disk_sched_impl.h"
 
 #define LEARN 32.0
 #define LEARN_RANGE 16.0
-#define GAIN_SPAN 64.0
+#define SPAN 64.0
 #define GAIN_MIN (1 / 256.0)
 #define GAIN_MAX 16.0
 
@@ -30,23 +35,35 @@ static double first_ns_per_byte(const struct sched_config *c, enum sched_kind ki
 	return (double)NS_PER_S / (double)rate;
 }
 
+static double gain(const struct sched_recent *r)
+{
+	return clamp((r->busy_ns - r->transfer_ns) / r->position_ns, GAIN_MIN, GAIN_MAX);
+}
+
+static double scale(const struct sched_recent *r)
+{
+	double estimated_ns = r->position_ns * gain(r) + r->transfer_ns;
+	return clamp(r->busy_ns / estimated_ns, GAIN_MIN, GAIN_MAX);
+}
+
 void sched_time_init(struct sched *s)
 {
-	s->position_ns = (double)s->config.position_ns;
-	s->ns_per_byte[SCHED_READ] = first_ns_per_byte(&s->config, SCHED_READ);
-	s->ns_per_byte[SCHED_WRITE] = first_ns_per_byte(&s->config, SCHED_WRITE);
-	s->gain_busy_ns = s->gain_cost_ns = 4 * (double)sched_cost_ns(s, SCHED_READ, MIB, false);
+	const struct sched_config *c = &s->config;
+
+	s->position_ns = (double)c->position_ns;
+	s->ns_per_byte[SCHED_READ] = first_ns_per_byte(c, SCHED_READ);
+	s->ns_per_byte[SCHED_WRITE] = first_ns_per_byte(c, SCHED_WRITE);
+	/* As if there had been a few reads. */
+	s->recent.position_ns = 4 * s->position_ns + 1;
+	s->recent.transfer_ns = 4 * (double)MIB * s->ns_per_byte[SCHED_READ];
+	s->recent.busy_ns = s->recent.position_ns / c->lanes + s->recent.transfer_ns;
 }
 
 uint64_t sched_cost_ns(const struct sched *s, enum sched_kind kind, uint64_t bytes, bool follows)
 {
-	double position_ns = follows ? 0 : s->position_ns / s->config.lanes;
-	return (uint64_t)(position_ns + (double)bytes * s->ns_per_byte[kind]) + 1;
-}
-
-double sched_gain(const struct sched *s)
-{
-	return clamp(s->gain_busy_ns / s->gain_cost_ns, GAIN_MIN, GAIN_MAX);
+	double position_ns = follows ? 0 : s->position_ns * gain(&s->recent);
+	double transfer_ns = (double)bytes * s->ns_per_byte[kind];
+	return (uint64_t)((position_ns + transfer_ns) * scale(&s->recent)) + 1;
 }
 
 void sched_time_pass(struct sched *s, uint64_t now_ns)
@@ -55,7 +72,7 @@ void sched_time_pass(struct sched *s, uint64_t now_ns)
 		uint64_t span_ns = now_ns - s->clock_ns;
 		s->busy_ns += span_ns;
 		s->unclaimed_ns += span_ns;
-		s->gain_busy_ns += (double)span_ns;
+		s->recent.busy_ns += (double)span_ns;
 	}
 	s->clock_ns = now_ns;
 }
@@ -79,6 +96,13 @@ static void learn(struct sched *s, const struct sched_turn *t, uint64_t took_ns)
 			 first_ns * LEARN_RANGE);
 }
 
+static void remember(struct sched_recent *r, double position_ns, double transfer_ns)
+{
+	r->position_ns = (r->position_ns + position_ns) * (1 - 1 / SPAN);
+	r->transfer_ns = (r->transfer_ns + transfer_ns) * (1 - 1 / SPAN);
+	r->busy_ns *= 1 - 1 / SPAN;
+}
+
 uint64_t sched_time_claim(struct sched *s, const struct sched_turn *t, uint64_t now_ns, bool failed)
 {
 	uint64_t claim_ns = s->unclaimed_ns;
@@ -86,10 +110,9 @@ uint64_t sched_time_claim(struct sched *s, const struct sched_turn *t, uint64_t 
 	if (s->alone == t->serial && !failed)
 		learn(s, t, now_ns - t->since_ns);
 	if (s->at_disk_count > 1)
-		claim_ns = min_u64(claim_ns, (uint64_t)((double)t->cost_ns * sched_gain(s)));
+		claim_ns = min_u64(claim_ns, t->cost_ns);
 	s->unclaimed_ns -= claim_ns;
-	s->gain_cost_ns += (double)t->cost_ns;
-	s->gain_busy_ns *= 1 - 1 / GAIN_SPAN;
-	s->gain_cost_ns *= 1 - 1 / GAIN_SPAN;
+	remember(&s->recent, t->follows ? 0 : s->position_ns,
+		 (double)t->len * s->ns_per_byte[t->request.kind]);
 	return claim_ns;
 }

@@ -10,7 +10,28 @@
 
 /* --- one request ------------------------------------------------------------------------------ */
 
-static int slices(struct lab *l, const struct lab_client *c, uint64_t at)
+static void look(struct lab *l)
+{
+	if (l->watch != NULL)
+		l->watch(l);
+}
+
+/* A disk that does one thing at a time spends on a request what passes from the end of the one before
+ * it, or from when it came. */
+static int to_disk(struct lab_client *c, uint64_t at, uint64_t len)
+{
+	struct lab *l = c->lab;
+	uint64_t from_ns = rt_now_ns();
+	int rc = drive_request(&l->drive, from_ns, at, len, c->kind == SCHED_WRITE);
+	uint64_t to_ns = rt_now_ns();
+
+	if (rc == 0 && from_ns >= l->start_ns && !l->stop)
+		c->true_ns += to_ns - max_u64(from_ns, l->last_end_ns);
+	l->last_end_ns = to_ns;
+	return rc;
+}
+
+static int slices(struct lab_client *c, uint64_t at)
 {
 	struct sched_request r = {
 		.group = c->group,
@@ -20,10 +41,10 @@ static int slices(struct lab *l, const struct lab_client *c, uint64_t at)
 		.bytes = c->bytes,
 	};
 	AUTO_SCHED_TURN struct sched_turn t = {0};
-	int rc = sched_begin(l->sched, &r, &t);
+	int rc = sched_begin(c->lab->sched, &r, &t);
 	while (rc == 0 && t.granted) {
-		rc = drive_request(&l->drive, rt_now_ns(), at + t.off, t.len,
-				   c->kind == SCHED_WRITE);
+		look(c->lab);
+		rc = to_disk(c, at + t.off, t.len);
 		rc = sched_next(&t, rc);
 	}
 	return rc;
@@ -41,11 +62,12 @@ static void request(struct lab_client *c)
 {
 	struct lab *l = c->lab;
 	uint64_t from_ns = rt_now_ns(), at = next_place(c);
-	int rc = l->unscheduled ? drive_request(&l->drive, from_ns, at, c->bytes, false)
-				: slices(l, c, at);
 
-	if (l->watch != NULL)
-		l->watch(l);
+	if (c->time_ns > 0)
+		rt_deadline_set(from_ns + (uint64_t)rng_exponential(&c->rng, (double)c->time_ns));
+	int rc = l->unscheduled ? to_disk(c, at, c->bytes) : slices(c, at);
+	rt_deadline_set(RT_NEVER);
+	look(l);
 	if (from_ns < l->start_ns)
 		return;
 	if (rc != 0) {

@@ -30,13 +30,15 @@ struct lab_client {
 	bool whole;
 	uint32_t
 		fibers; /* that ask again when they are answered, or with per_s: at most at a time */
-	double per_s;   /* as they come, whatever is answered */
+	uint64_t time_ns; /* to the deadline of a request, on average; 0: none */
+	double per_s;     /* as they come, whatever is answered */
 	/* measured, after the warm-up */
 	uint64_t *samples; /* latencies in ns, sorted in the end */
 	uint64_t count;
 	uint64_t failed;
 	uint64_t bytes_done;
 	uint64_t disk_ns; /* of its group and class */
+	uint64_t true_ns; /* what the disk really spent on it, when it does one thing at a time */
 	/* inside */
 	struct lab *lab;
 	struct rng rng;
@@ -53,7 +55,8 @@ struct lab {
 	uint64_t span_ns;
 	uint32_t clients;
 	struct lab_client client[LAB_CLIENTS_MAX];
-	/* Called in a fiber before the load starts, and after every request that ended; may be NULL. */
+	/* Called in a fiber before the load starts, and whenever a slice goes or a request ends; may be
+	 * NULL. */
 	void (*prepare)(struct lab *l);
 	void (*watch)(struct lab *l);
 	/* inside */
@@ -61,6 +64,7 @@ struct lab {
 	struct drive drive;
 	struct rt_group group;
 	bool stop;
+	uint64_t last_end_ns; /* when the disk last ended something */
 	uint64_t start_ns;
 	uint64_t measured_ns;
 };

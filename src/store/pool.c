@@ -281,6 +281,38 @@ int store_pool_replace_take(struct store *s, uint32_t member, struct store *fres
 	return 0;
 }
 
+struct store *store_pool_member(struct store *s, uint32_t member)
+{
+	struct pool *p = pool_of(s);
+
+	return member < p->record.shape.members ? p->members[member] : NULL;
+}
+
+bool store_pool_given_up(struct store *s, uint32_t member)
+{
+	return is_given_up(pool_of(s), member);
+}
+
+bool store_pool_rebuild_due(struct store *s)
+{
+	const struct pool *p = pool_of(s);
+
+	return p->record.settled != p->record.event_count || store_pool_behind(s) > 0;
+}
+
+int store_pool_identify(struct store *member, struct store_pool_place *out)
+{
+	AUTO_FREE struct pool_record *r = malloc(sizeof(*r));
+
+	if (r == NULL)
+		return -ENOMEM;
+	int rc = record_get(member, r);
+	if (rc == 0)
+		*out = (struct store_pool_place){
+			.pool = r->shape.id, .member = r->member, .generation = r->generation};
+	return rc;
+}
+
 int pool_set_behind(struct pool *p, const uint16_t *members, uint32_t n)
 {
 	AUTO_FREE struct pool_record *to = NULL;

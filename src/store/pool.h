@@ -87,6 +87,21 @@ int store_pool_fail(struct store *s, uint32_t member);
  * rebuilt. Takes fresh when it returns 0. -EINVAL, -EBUSY when the member is up and not given up. */
 int store_pool_replace_take(struct store *s, uint32_t member, struct store *fresh);
 
+/* The store of a member, the pool's; NULL when it is down or was given up. */
+struct store *store_pool_member(struct store *s, uint32_t member);
+bool store_pool_given_up(struct store *s, uint32_t member);
+
+/*
+ * What a store that is no pool's yet knows of the pool it was a member of: where in it, and how new that
+ * is. -ENOENT when it was of none, -EBADMSG.
+ */
+struct store_pool_place {
+	uint64_t pool;
+	uint32_t member;
+	uint64_t generation;
+};
+int store_pool_identify(struct store *member, struct store_pool_place *out);
+
 struct store_pool_progress {
 	uint64_t chunks;  /* looked at */
 	uint64_t rebuilt; /* rows written */
@@ -102,6 +117,10 @@ struct store_pool_progress {
  * for another reason: call it again. May be called at any time, also when nothing is missing.
  */
 int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_progress *out);
+
+/* Whether members are behind, or were given up or replaced since the last rebuild that brought back every
+ * row. */
+bool store_pool_rebuild_due(struct store *s);
 
 /*
  * Rebuilds of this pool do each chunk inside pace(ctx, work, arg): it calls work(arg) when the disks have

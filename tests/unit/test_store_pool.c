@@ -463,13 +463,22 @@ static void rebuild_paced(void *arg)
 	struct rig r;
 	rig_open(&r, PLACE_DECLUSTERED, 9, 3, 2);
 	rig_fill(&r, 20);
+	struct store_pool_place is;
+	CHECK_EQ(store_pool_identify(store_pool_member(r.pool, 2), &is), 0);
+	CHECK(is.pool == 9 && is.member == 2 && is.generation == 1);
+	CHECK(!store_pool_rebuild_due(r.pool) && !store_pool_given_up(r.pool, 2));
 	CHECK_EQ(store_pool_fail(r.pool, 2), 0);
+	CHECK(store_pool_rebuild_due(r.pool) && store_pool_given_up(r.pool, 2));
+	CHECK(store_pool_member(r.pool, 2) == NULL && store_pool_member(r.pool, 99) == NULL);
+	CHECK_EQ(store_pool_identify(store_pool_member(r.pool, 3), &is), 0);
+	CHECK(is.member == 3 && is.generation == 2);
 	store_pool_pace(r.pool, pace, &g);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -EIO);
+	CHECK(store_pool_rebuild_due(r.pool));
 	CHECK(pr.rebuilt == 0 && pr.failed == g.refused && g.refused > 0);
 	g.closed = false;
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
-	CHECK(pr.rebuilt > 0 && g.done == pr.chunks);
+	CHECK(pr.rebuilt > 0 && g.done == pr.chunks && !store_pool_rebuild_due(r.pool));
 	CHECK_EQ(rig_check(&r, 20), 0);
 	store_close(r.pool);
 }

@@ -31,6 +31,7 @@ struct node_call {
 	 * pool's but fail and replace) are sent again over a new connection when theirs is lost. */
 	bool retry;
 	/* After each call: */
+	uint32_t retry_ms;          /* after an error, what the node advises to wait; 0: nothing */
 	bool maybe_executed;        /* false: the node has not changed anything */
 	char error[NODE_ERROR_MAX]; /* in words; empty after success */
 };
@@ -95,7 +96,7 @@ int64_t node_list(struct node_call *c, uint64_t disk, struct store_cursor *at, s
 int64_t node_scan(struct node_call *c, uint64_t disk, struct chunk_id id, struct store_range *bad,
 		  size_t max);
 
-/* Space and time on a disk for a put that comes soon: see ReserveRequest. ttl_ns 0: 10 s. */
+/* Space and time on a disk for a put that comes soon: see ReserveRequest. -EAGAIN: ask another. */
 int node_reserve(struct node_call *c, uint64_t disk, uint64_t bytes, uint64_t ttl_ns,
 		 uint64_t *reservation);
 int node_release(struct node_call *c, uint64_t disk, uint64_t reservation);

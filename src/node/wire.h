@@ -17,8 +17,6 @@
 #define NODE_DISKS_MAX 256   /* of one node */
 /* Bytes of a put, an append, a get or a patch: one call carries no more. */
 #define NODE_BYTES_MAX RPC_PAYLOAD_MAX
-#define NODE_RESERVE_TTL_NS (10 * NS_PER_S)
-#define NODE_RESERVE_TTL_MAX_NS (60 * NS_PER_S)
 
 extern const struct rpc_type node_type_put, node_type_append, node_type_get, node_type_seal,
 	node_type_fence, node_type_delete, node_type_stat, node_type_list, node_type_scan,

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The set of disks, and who uses one while others would open it anew. */
+#include "node/disks.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "node/disks_impl.h"
+
+#define PROBE_DEFAULT_NS (10 * NS_PER_S)
+#define GIVE_UP_DEFAULT_NS (60 * NS_PER_S)
+#define REBUILD_PARALLEL_DEFAULT 8
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static int disk_init(struct node_disks *set, struct node_disk *d, const struct node_disk_spec *spec)
+{
+	const struct node_disks_options *o = &set->options;
+
+	*d = (struct node_disk){.owner = set, .spec = spec};
+	rt_cond_init(&d->idle);
+	rt_cond_init(&d->settled);
+	rt_cond_init(&d->room);
+	rt_cond_init(&d->rebuild.changed);
+	d->slots = calloc(spec->folder_count + 1, sizeof(d->slots[0]));
+	d->spares = calloc(spec->spare_count + 1, sizeof(d->spares[0]));
+	if (d->slots == NULL || d->spares == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < spec->folder_count; i++)
+		d->slots[i].folder = &spec->folders[i];
+	for (uint32_t i = 0; i < spec->spare_count; i++)
+		d->spares[i].folder = &spec->spares[i];
+	int rc = sched_open(spec->sched != NULL ? spec->sched : &sched_hdd, &d->sched);
+	for (size_t i = 0; rc == 0 && i < o->weight_count; i++)
+		rc = sched_weigh(d->sched, o->weights[i].group, o->weights[i].weight);
+	return rc;
+}
+
+static int options_check(const struct node_disks_options *o)
+{
+	if (o->disk_count > NODE_DISKS_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < o->disk_count; i++) {
+		const struct node_disk_spec *s = &o->disks[i];
+		bool one = !s->pool && s->folder_count == 1;
+		bool many = s->pool && s->folder_count > 1 && s->folder_count <= POOL_MEMBERS_MAX;
+		if (s->disk == 0 || (!s->mem && !one && !many))
+			return -EINVAL;
+		for (size_t k = 0; k < i; k++)
+			if (o->disks[k].disk == s->disk)
+				return -EINVAL;
+	}
+	return 0;
+}
+
+static void options_fill(struct node_disks_options *o)
+{
+	if (o->probe_ns == 0)
+		o->probe_ns = PROBE_DEFAULT_NS;
+	if (o->give_up_ns == 0)
+		o->give_up_ns = GIVE_UP_DEFAULT_NS;
+	if (o->rebuild_parallel == 0)
+		o->rebuild_parallel = REBUILD_PARALLEL_DEFAULT;
+}
+
+int node_disks_open(struct node_disks *set, const struct node_disks_options *o)
+{
+	*set = (struct node_disks){.options = *o};
+	rt_cond_init(&set->wake);
+	int rc = options_check(o);
+	if (rc != 0)
+		return rc;
+	options_fill(&set->options);
+	set->disks = calloc(o->disk_count + 1, sizeof(set->disks[0]));
+	if (set->disks == NULL)
+		return -ENOMEM;
+	for (; rc == 0 && set->count < o->disk_count; set->count++)
+		rc = disk_init(set, &set->disks[set->count], &o->disks[set->count]);
+	for (size_t i = 0; rc == 0 && i < set->count; i++) {
+		int opened = disk_open(&set->disks[i]);
+		if (opened == -ENOMEM || opened == -ECANCELED)
+			rc = opened;
+	}
+	if (rc == 0)
+		rc = rt_spawn(&set->keeper, "node-keeper", keeper_main, set);
+	if (rc != 0)
+		node_disks_close(set);
+	return rc;
+}
+
+void disk_shut(struct node_disk *d)
+{
+	rebuild_stop(d);
+	assert(d->users == 0);
+	store_close(d->store);
+	d->store = NULL;
+}
+
+void node_disks_close(struct node_disks *set)
+{
+	set->closing = true;
+	if (set->keeper != NULL) {
+		rt_cancel(set->keeper);
+		rt_join(set->keeper);
+	}
+	for (size_t i = 0; i < set->count; i++) {
+		struct node_disk *d = &set->disks[i];
+		disk_shut(d);
+		sched_close(d->sched);
+		free(d->slots);
+		free(d->spares);
+	}
+	free(set->disks);
+	*set = (struct node_disks){0};
+}
+
+/* --- using one -------------------------------------------------------------------------------- */
+
+struct node_disk *node_disk_find(struct node_disks *set, uint64_t disk)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->disks[i].spec->disk == disk)
+			return &set->disks[i];
+	return NULL;
+}
+
+int node_disk_use(struct node_disks *set, uint64_t disk, struct node_disk **out)
+{
+	struct node_disk *d = node_disk_find(set, disk);
+
+	*out = d;
+	if (d == NULL)
+		return -ENODEV;
+	while (d->closing) {
+		int rc = rt_cond_wait(&d->settled);
+		if (rc != 0)
+			return rc;
+	}
+	if (d->store == NULL)
+		return -ENODEV;
+	d->users++;
+	return 0;
+}
+
+void node_disk_done(struct node_disk *d)
+{
+	assert(d->users > 0);
+	if (--d->users == 0)
+		rt_cond_broadcast(&d->idle);
+}
+
+int disk_reopen(struct node_disk *d)
+{
+	int rc = 0;
+
+	while (d->closing && rc == 0)
+		rc = rt_cond_wait(&d->settled);
+	if (rc != 0)
+		return rc;
+	d->closing = true;
+	rebuild_stop(d);
+	while (d->users > 0 && rc == 0)
+		rc = rt_cond_wait(&d->idle);
+	if (rc == 0) {
+		store_close(d->store);
+		d->store = NULL;
+		rc = disk_open(d);
+	}
+	d->closing = false;
+	rt_cond_broadcast(&d->settled);
+	return rc;
+}
+
+/* --- states ----------------------------------------------------------------------------------- */
+
+void node_disk_info(struct node_disk *d, struct store_info *out)
+{
+	struct node_disk *used;
+
+	*out = (struct store_info){.state = STORE_FAILED};
+	if (node_disk_use(d->owner, d->spec->disk, &used) != 0)
+		return;
+	store_info(d->store, out);
+	node_disk_done(d);
+}
+
+int node_disk_control(struct node_disk *d, enum store_state state)
+{
+	struct store_info info;
+
+	if (state != STORE_ONLINE && state != STORE_DRAINING && state != STORE_FAILED)
+		return -EINVAL;
+	node_disk_info(d, &info);
+	enum store_state before = d->ordered;
+	d->ordered = state;
+	int rc = 0;
+	if (d->store == NULL || (info.state == STORE_FAILED && state != STORE_FAILED))
+		rc = state == STORE_FAILED ? 0 : disk_reopen(d);
+	else
+		rc = store_control(d->store, state);
+	if (rc != 0)
+		d->ordered = before;
+	log_warn("disk_ordered", "disk=%" PRIu64 " to=%s err=%s", d->spec->disk,
+		 store_state_name(state), err_name(rc));
+	return rc == -ENOENT || rc == -ESTALE || rc == -EPERM ? -ENODEV : rc;
+}

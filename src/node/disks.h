@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The disks of a node: from configuration to stores, and what becomes of them.
+ *
+ * A disk is a folder, or a pool over several folders; both are one store with one scheduler. What a folder
+ * must be is known before it is opened: its superblock names cluster, node and disk. A folder of another
+ * cluster is foreign, one of this cluster with other numbers is in the wrong slot: neither is used, and
+ * neither is one that is missing or broken. The node serves the others.
+ *
+ *      absent ---(opened)---> online <--> full          what is not open answers -ENODEV
+ *        ^                     |  ^
+ *        |             (error) v  | (a probe went well)
+ *     (reopened              suspect ---(more errors)---> failed
+ *      by control)                                          |
+ *        +--------------------------------------------------+
+ *
+ * A fiber, the keeper, looks at all of them every probe_ns: absent disks are opened when they have come,
+ * suspect ones probed, and a folder that is no longer what was opened (unmounted, swapped) is failed. A
+ * failed disk stays so until an operator orders it online: then it is opened anew.
+ *
+ * Pools. A pool opens without members that are absent, as long as its code bears it. A member that comes
+ * later joins when the pool is opened again, which the keeper does. A member that is absent or failed for
+ * give_up_ns is given up when the pool is declustered or single-overlap, and replaced by a spare when there
+ * is one. Then, as after an operator's order, a rebuild runs in the background: each chunk of it is a
+ * Bronze request of the group REBUILD_GROUP to the pool's scheduler, at most rebuild_bytes_per_s.
+ */
+#ifndef NODE_DISKS_H
+#define NODE_DISKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "node/disk_sched.h"
+#include "node/wire.h"
+#include "rt/rt.h"
+#include "rt/sync.h"
+#include "store/drive.h"
+#include "store/pool.h"
+
+#define REBUILD_GROUP "rebuild"
+#define NODE_TROUBLE_MAX 160
+#define NODE_PATH_MAX 400
+
+/* A folder, and the number its superblock must have. */
+struct node_folder {
+	uint64_t disk;
+	const char *path;
+};
+
+/* Strings are borrowed for as long as the disks are open. */
+struct node_disk_spec {
+	uint64_t disk;
+	const struct drive_spec *emulate; /* the speed to have; NULL: its own */
+	const struct sched_config *sched; /* NULL: sched_hdd */
+	bool mem;                         /* in memory, for tests: no folder */
+	uint64_t mem_bytes;
+	/* One folder, or the members of a pool in order. */
+	const struct node_folder *folders;
+	uint32_t folder_count;
+	bool pool;
+	struct store_pool_shape shape; /* id and members are set from the above */
+	const struct node_folder *spares;
+	uint32_t spare_count;
+};
+
+struct node_weight {
+	const char *group;
+	uint32_t weight;
+};
+
+struct node_disks_options {
+	uint64_t cluster[2];
+	uint64_t node;
+	const struct node_disk_spec *disks;
+	size_t disk_count;
+	const struct node_weight *weights; /* of traffic groups, on every disk */
+	size_t weight_count;
+	bool format;       /* make disks of empty folders */
+	uint32_t fan_bits; /* of those: 2^fan_bits directories for chunks; 0: 8 */
+	uint64_t keep_free_bytes;
+	uint32_t open_chunks_max;     /* of each folder; 0: the store's default */
+	uint64_t probe_ns;            /* 0: 10 s */
+	uint64_t give_up_ns;          /* 0: 60 s */
+	uint64_t rebuild_bytes_per_s; /* of each pool; 0: no limit */
+	uint32_t rebuild_parallel;    /* chunks at a time; 0: 8 */
+};
+
+/* A folder as it is now. */
+struct node_slot {
+	const struct node_folder *folder;
+	struct store *store; /* NULL: absent. A member's belongs to the pool */
+	bool fresh;          /* was formatted by us just now */
+	uint64_t down_ns;    /* since when it is absent or failed; 0: it is not */
+	char trouble[NODE_TROUBLE_MAX];
+};
+
+struct node_rebuild {
+	struct rt_fiber *fiber; /* NULL: none under way */
+	bool running;
+	bool stopping;
+	bool again;        /* something happened meanwhile */
+	uint64_t retry_ns; /* before that the keeper does not try again */
+	int last_rc;
+	uint64_t ended;
+	uint64_t rows; /* of those that ended; the rest of the same */
+	uint64_t bytes;
+	struct store_pool_progress progress; /* of the one under way, or of the last */
+	uint64_t next_ns;                    /* when the limit lets the next chunk begin */
+	struct rt_cond changed;
+};
+
+struct node_disk {
+	struct node_disks *owner;
+	const struct node_disk_spec *spec;
+	struct sched *sched;
+	struct store *store; /* NULL: absent */
+	char trouble[NODE_TROUBLE_MAX];
+	unsigned users;
+	bool closing; /* who comes waits until it is open again, or absent */
+	struct rt_cond idle;
+	struct rt_cond settled;
+	enum store_state ordered; /* online, or draining or failed by an operator */
+	struct node_slot *slots;  /* for each folder */
+	struct node_slot *spares;
+	struct node_rebuild rebuild;
+	uint64_t held_bytes; /* payload of requests for this disk */
+	struct rt_cond room;
+};
+
+struct node_disks {
+	struct node_disks_options options;
+	struct node_disk *disks;
+	size_t count;
+	struct rt_fiber *keeper;
+	struct rt_cond wake; /* for the keeper: look now */
+	bool closing;
+};
+
+/*
+ * Opens what can be opened; the rest is absent, with its reason in the log. -EINVAL for options that
+ * contradict themselves, -ENOMEM, -EAGAIN.
+ */
+int node_disks_open(struct node_disks *d, const struct node_disks_options *o);
+/* Nobody may use a disk. */
+void node_disks_close(struct node_disks *d);
+
+/*
+ * A disk by its number, open until node_disk_done. Waits while it is being opened anew. -ENODEV when there
+ * is none of that number, or it is absent (then *out is set, for its trouble).
+ */
+int node_disk_use(struct node_disks *d, uint64_t disk, struct node_disk **out);
+void node_disk_done(struct node_disk *d);
+
+/* Even when it is absent; NULL when there is none. */
+struct node_disk *node_disk_find(struct node_disks *d, uint64_t disk);
+
+/* State, space and errors; an absent disk is failed. Waits. */
+void node_disk_info(struct node_disk *d, struct store_info *out);
+
+/* An operator's order. A failed or absent disk is opened anew for online. As store_control; -ENODEV. */
+int node_disk_control(struct node_disk *d, enum store_state state);
+
+/* --- pools ------------------------------------------------------------------------------------ */
+
+/* -EOPNOTSUPP for a disk that is no pool; else as the store's. The disk is in use. */
+int node_pool_give_up(struct node_disk *d, uint32_t member);
+/* -ENOENT when there is neither a fresh folder nor a spare. */
+int node_pool_renew(struct node_disk *d, uint32_t member);
+/* Starts one, or has the one under way followed by another. */
+int node_pool_start_rebuild(struct node_disk *d);
+/* Waits until none is under way; the result of the last. */
+int node_pool_await_rebuild(struct node_disk *d);
+
+#endif

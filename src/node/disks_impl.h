@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside disks: what its files know of each other.
+ *
+ *   disks.c         the set of disks, who uses one, orders
+ *   disks_open.c    from folders to stores
+ *   disks_keeper.c  what happens by itself: probes, disks that come and go
+ *   disks_pool.c    members given up and replaced, rebuilds
+ */
+#ifndef NODE_DISKS_IMPL_H
+#define NODE_DISKS_IMPL_H
+
+#include "node/disks.h"
+
+/* Opens the store of a folder, with the speed it should have. Sets slot->store and trouble. */
+int slot_open(struct node_disk *d, struct node_slot *slot);
+/* A slot that nobody but us has: closes its store. */
+void slot_close(struct node_slot *slot);
+/* Whether a store has no chunk: 1, 0 or an error. */
+int store_is_empty(struct store *s);
+
+/* Opens the disk's store; on error the disk is absent and d->trouble says why. */
+int disk_open(struct node_disk *d);
+
+/* Closes it, when nobody uses it any more, and opens it again. Waits. */
+int disk_reopen(struct node_disk *d);
+/* For the end: closes it. Nobody may use it. */
+void disk_shut(struct node_disk *d);
+
+/* The keeper's round for a pool. */
+void pool_keep(struct node_disk *d, uint64_t now_ns);
+/* Ends the rebuild under way, if any. Waits. */
+void rebuild_stop(struct node_disk *d);
+
+void keeper_main(void *disks);
+
+#endif

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From folders to stores. Everything that is wrong with a folder ends here, as words in its slot. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "node/disks_impl.h"
+#include "store/dir.h"
+#include "store/mem.h"
+#include "store/throttle.h"
+
+#define FAN_BITS_DEFAULT 8
+
+static const char *open_trouble(int rc)
+{
+	switch (rc) {
+	case -ENOENT:
+		return "there is no disk of ours in the folder";
+	case -ENOTEMPTY:
+		return "the folder holds other files and was not formatted";
+	case -EBADMSG:
+		return "the superblock is damaged";
+	case -EOPNOTSUPP:
+		return "formatted by a later version";
+	case -EPERM:
+		return "a disk of another cluster";
+	case -ESTALE:
+		return "a disk of this cluster that belongs elsewhere";
+	case -EBUSY:
+		return "open in another process";
+	default:
+		return err_text(rc);
+	}
+}
+
+/* The words of a refused disk say whose it is. */
+static void slot_say(struct node_slot *slot, int rc)
+{
+	struct super is;
+
+	snprintf(slot->trouble, sizeof(slot->trouble), "%s", open_trouble(rc));
+	if (rc != -ESTALE || store_dir_identify(slot->folder->path, &is) != 0)
+		return;
+	snprintf(slot->trouble, sizeof(slot->trouble),
+		 "holds disk %" PRIu64 " of node %" PRIu64 ", not disk %" PRIu64, is.disk, is.node,
+		 slot->folder->disk);
+}
+
+static int folder_format(const struct node_disks_options *o, const struct node_folder *f)
+{
+	struct super who = {.cluster = {o->cluster[0], o->cluster[1]},
+			    .node = o->node,
+			    .disk = f->disk,
+			    .created_wall_ns = rt_wall_ns(),
+			    .fan_bits = o->fan_bits != 0 ? o->fan_bits : FAN_BITS_DEFAULT};
+	int rc = store_dir_format(f->path, &who);
+
+	if (rc == 0)
+		log_info("disk_formatted", "disk=%" PRIu64 " path=%s", f->disk, LOG_QUOTE(f->path));
+	return rc;
+}
+
+static int folder_open(struct node_disk *d, struct node_slot *slot, struct store **out)
+{
+	const struct node_disks_options *o = &d->owner->options;
+	const struct node_folder *f = slot->folder;
+	struct store_dir_options want = {.cluster = {o->cluster[0], o->cluster[1]},
+					 .node = o->node,
+					 .disk = f->disk,
+					 .open_chunks_max = o->open_chunks_max,
+					 .keep_free_bytes = o->keep_free_bytes,
+					 .probe_after_ns = o->probe_ns};
+	int rc = store_dir_open(f->path, &want, out);
+
+	if (rc != -ENOENT || !o->format)
+		return rc;
+	rc = folder_format(o, f);
+	return rc != 0 ? rc : store_dir_open(f->path, &want, out);
+}
+
+int slot_open(struct node_disk *d, struct node_slot *slot)
+{
+	struct store *dir = NULL;
+	int rc = folder_open(d, slot, &dir);
+
+	slot->store = NULL;
+	if (rc == 0 && d->spec->emulate != NULL)
+		rc = store_throttle_open_take(dir, d->spec->emulate, &slot->store);
+	else
+		slot->store = dir;
+	if (rc == 0) {
+		slot->trouble[0] = 0;
+		slot->down_ns = 0;
+		return 0;
+	}
+	if (dir != NULL && slot->store == NULL)
+		store_close(dir);
+	slot->store = NULL;
+	slot_say(slot, rc);
+	if (slot->down_ns == 0) {
+		slot->down_ns = rt_now_ns();
+		log_warn("disk_absent", "disk=%" PRIu64 " path=%s err=%s why=%s",
+			 slot->folder->disk, LOG_QUOTE(slot->folder->path), err_name(rc),
+			 LOG_QUOTE(slot->trouble));
+	}
+	return rc;
+}
+
+void slot_close(struct node_slot *slot)
+{
+	store_close(slot->store);
+	slot->store = NULL;
+}
+
+int store_is_empty(struct store *s)
+{
+	struct store_cursor at = {0};
+	struct chunk_id id;
+	int64_t n = store_list(s, &at, &id, 1);
+
+	return n < 0 ? (int)n : n == 0;
+}
+
+/* --- pools ------------------------------------------------------------------------------------ */
+
+/* A spare that took a member's place earlier is the member now. */
+static void pool_open_spares(struct node_disk *d)
+{
+	const struct node_disk_spec *spec = d->spec;
+
+	for (uint32_t i = 0; i < spec->spare_count; i++) {
+		struct node_slot *spare = &d->spares[i];
+		struct store_pool_place is, own;
+		if (slot_open(d, spare) != 0)
+			continue;
+		if (store_pool_identify(spare->store, &is) != 0 || is.pool != spec->disk ||
+		    is.member >= spec->folder_count) {
+			slot_close(spare);
+			continue;
+		}
+		struct node_slot *slot = &d->slots[is.member];
+		bool has = slot->store != NULL && store_pool_identify(slot->store, &own) == 0 &&
+			   own.pool == spec->disk;
+		if (has && own.generation >= is.generation) {
+			slot_close(spare);
+			continue;
+		}
+		log_info("pool_spare_in_use", "pool=%" PRIu64 " member=%" PRIu32 " disk=%" PRIu64,
+			 spec->disk, is.member, spare->folder->disk);
+		slot_close(slot);
+		struct node_slot now = *spare;
+		spare->folder = slot->folder;
+		*slot = now;
+		spare->store = NULL;
+	}
+}
+
+/* All members are there and none holds anything. */
+static bool pool_is_new(struct node_disk *d)
+{
+	for (uint32_t m = 0; m < d->spec->folder_count; m++)
+		if (d->slots[m].store == NULL || store_is_empty(d->slots[m].store) != 1)
+			return false;
+	return true;
+}
+
+static int pool_assemble(struct node_disk *d, const struct store_pool_shape *shape,
+			 struct store **members)
+{
+	for (uint32_t m = 0; m < shape->members; m++)
+		members[m] = d->slots[m].store;
+	int rc = store_pool_open_take(shape, members, &d->store);
+	if (rc == -ENODATA && d->owner->options.format && pool_is_new(d)) {
+		rc = store_pool_format(shape, members);
+		if (rc == 0)
+			rc = store_pool_open_take(shape, members, &d->store);
+	}
+	return rc;
+}
+
+static const char *pool_trouble(int rc)
+{
+	switch (rc) {
+	case -ENODATA:
+		return "no member has a record of the pool";
+	case -EBADMSG:
+		return "the members were made with another shape";
+	case -ESTALE:
+		return "members are in each other's places, or of another pool";
+	case -EINVAL:
+		return "no pool can have this shape";
+	default:
+		return err_text(rc);
+	}
+}
+
+static int pool_open(struct node_disk *d)
+{
+	struct store_pool_shape shape = d->spec->shape;
+	AUTO_FREE struct store **members = calloc(d->spec->folder_count, sizeof(*members));
+
+	if (members == NULL)
+		return -ENOMEM;
+	shape.id = d->spec->disk;
+	shape.members = d->spec->folder_count;
+	for (uint32_t m = 0; m < shape.members; m++)
+		(void)slot_open(d, &d->slots[m]);
+	pool_open_spares(d);
+	int rc = pool_assemble(d, &shape, members);
+	for (uint32_t m = 0; m < shape.members; m++) {
+		if (rc != 0)
+			slot_close(&d->slots[m]);
+		/* From now on they are the pool's: store_pool_member() knows. */
+		d->slots[m].store = NULL;
+	}
+	if (rc != 0)
+		snprintf(d->trouble, sizeof(d->trouble), "%s", pool_trouble(rc));
+	return rc;
+}
+
+/* --- disks ------------------------------------------------------------------------------------ */
+
+static int plain_open(struct node_disk *d)
+{
+	int rc = slot_open(d, &d->slots[0]);
+
+	d->store = d->slots[0].store;
+	d->slots[0].store = NULL;
+	if (rc != 0)
+		snprintf(d->trouble, sizeof(d->trouble), "%s", d->slots[0].trouble);
+	return rc;
+}
+
+static int mem_open(struct node_disk *d)
+{
+	struct store *mem = NULL;
+	int rc = store_mem_open(d->spec->mem_bytes, &mem);
+
+	if (rc == 0 && d->spec->emulate != NULL) {
+		rc = store_throttle_open_take(mem, d->spec->emulate, &d->store);
+		if (rc != 0)
+			store_close(mem);
+	} else {
+		d->store = mem;
+	}
+	return rc;
+}
+
+int disk_open(struct node_disk *d)
+{
+	bool had_trouble = d->trouble[0] != 0;
+	int rc = d->spec->mem ? mem_open(d) : d->spec->pool ? pool_open(d) : plain_open(d);
+
+	if (rc != 0) {
+		if (!had_trouble)
+			log_error("disk_not_open", "disk=%" PRIu64 " err=%s why=%s", d->spec->disk,
+				  err_name(rc), LOG_QUOTE(d->trouble));
+		return rc;
+	}
+	d->trouble[0] = 0;
+	if (d->ordered != STORE_ONLINE)
+		(void)store_control(d->store, d->ordered);
+	log_info("disk_open", "disk=%" PRIu64, d->spec->disk);
+	return 0;
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What an operator sees of a node, as Prometheus text. Each name has all its series together. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "node/service_impl.h"
+#include "rpc/counters.h"
+
+#define LABELS_MAX 320
+
+/* --- disks ------------------------------------------------------------------------------------ */
+
+struct disk_gauge {
+	const char *name;
+	const char *type;
+	const char *help;
+	uint64_t (*value)(const struct store_info *info);
+};
+
+static uint64_t value_total(const struct store_info *i)
+{
+	return i->total_bytes;
+}
+
+static uint64_t value_free(const struct store_info *i)
+{
+	return i->free_bytes;
+}
+
+static uint64_t value_reserved(const struct store_info *i)
+{
+	return i->reserved_bytes;
+}
+
+static uint64_t value_io_errors(const struct store_info *i)
+{
+	return i->io_errors;
+}
+
+static uint64_t value_checksum_errors(const struct store_info *i)
+{
+	return i->checksum_errors;
+}
+
+static uint64_t value_rolled_back(const struct store_info *i)
+{
+	return i->rolled_back;
+}
+
+static const struct disk_gauge gauges[] = {
+	{"terrane_disk_size_bytes", "gauge", "size of the disk", value_total},
+	{"terrane_disk_free_bytes", "gauge", "space that can be written to", value_free},
+	{"terrane_disk_reserved_bytes", "gauge", "space set aside", value_reserved},
+	{"terrane_disk_io_errors_total", "counter", "calls the device failed", value_io_errors},
+	{"terrane_disk_checksum_errors_total", "counter", "reads that met damaged bytes",
+	 value_checksum_errors},
+	{"terrane_disk_rolled_back_total", "counter", "appends torn by a crash and taken back",
+	 value_rolled_back},
+};
+
+static int head(struct strbuf *out, const char *name, const char *type, const char *help)
+{
+	return strbuf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static int print_gauges(struct node *n, const struct store_info *infos, struct strbuf *out)
+{
+	int rc = 0;
+	for (size_t g = 0; g < ARRAY_LEN(gauges) && rc == 0; g++) {
+		rc = head(out, gauges[g].name, gauges[g].type, gauges[g].help);
+		for (size_t i = 0; i < n->disks.count && rc == 0; i++)
+			rc = strbuf_printf(out, "%s{disk=\"%" PRIu64 "\"} %" PRIu64 "\n",
+					   gauges[g].name, n->disks.disks[i].spec->disk,
+					   gauges[g].value(&infos[i]));
+	}
+	return rc;
+}
+
+static int print_states(struct node *n, const struct store_info *infos, struct strbuf *out)
+{
+	int rc = head(out, "terrane_disk_state", "gauge", "1 for the state the disk is in");
+	for (size_t i = 0; i < n->disks.count; i++)
+		for (int s = STORE_ONLINE; s <= STORE_FAILED && rc == 0; s++)
+			rc = strbuf_printf(
+				out, "terrane_disk_state{disk=\"%" PRIu64 "\",state=\"%s\"} %d\n",
+				n->disks.disks[i].spec->disk, store_state_name((enum store_state)s),
+				infos[i].state == (enum store_state)s);
+	return rc;
+}
+
+/* --- pools ------------------------------------------------------------------------------------ */
+
+static int print_pools(struct node *n, struct strbuf *out)
+{
+	static const struct {
+		const char *name;
+		const char *type;
+		const char *help;
+	} names[] = {
+		{"terrane_pool_rebuilding", "gauge", "1 while a rebuild is under way"},
+		{"terrane_pool_rebuilt_rows_total", "counter", "rows that rebuilds wrote"},
+		{"terrane_pool_rebuilt_bytes_total", "counter", "bytes of them"},
+		{"terrane_pool_rebuild_chunks", "gauge", "chunks the present or last rebuild saw"},
+		{"terrane_pool_lost_chunks", "gauge",
+		 "chunks with more losses than the code bears"},
+		{"terrane_pool_rebuild_failed_rows", "gauge", "rows it could not rebuild"},
+	};
+	int rc = 0;
+	for (size_t k = 0; k < ARRAY_LEN(names) && rc == 0; k++) {
+		rc = head(out, names[k].name, names[k].type, names[k].help);
+		for (size_t i = 0; i < n->disks.count && rc == 0; i++) {
+			const struct node_disk *d = &n->disks.disks[i];
+			const struct node_rebuild *b = &d->rebuild;
+			const struct store_pool_progress *p = &b->progress;
+			uint64_t values[] = {b->running,
+					     b->rows + (b->running ? p->rebuilt : 0),
+					     b->bytes + (b->running ? p->bytes : 0),
+					     p->chunks,
+					     p->lost,
+					     p->failed};
+			if (d->spec->pool)
+				rc = strbuf_printf(out, "%s{disk=\"%" PRIu64 "\"} %" PRIu64 "\n",
+						   names[k].name, d->spec->disk, values[k]);
+		}
+	}
+	return rc;
+}
+
+/* --- traffic ---------------------------------------------------------------------------------- */
+
+/* Names come from clients: what would break the text is replaced. */
+static void labels_of(char out[LABELS_MAX], uint64_t disk, const char *group, const char *class)
+{
+	char safe[SCHED_NAME_MAX + 1];
+	size_t i = 0;
+	for (; i < SCHED_NAME_MAX && group[i] != 0; i++) {
+		unsigned char c = (unsigned char)group[i];
+		safe[i] = (char)(c < 0x20 || c == 0x7f || c == '"' || c == '\\' ? '_' : c);
+	}
+	safe[i] = 0;
+	snprintf(out, LABELS_MAX, "disk=\"%" PRIu64 "\",group=\"%s\",class=\"%s\"", disk, safe,
+		 class);
+}
+
+/* Calls print for every group and class that was ever used, on every disk. */
+static int each_stats(struct node *n,
+		      int (*print)(struct strbuf *out, const char *labels,
+				   const struct sched_stats *st, const void *arg),
+		      struct strbuf *out, const void *arg)
+{
+	int rc = 0;
+	for (size_t i = 0; i < n->disks.count; i++) {
+		const struct node_disk *d = &n->disks.disks[i];
+		struct sched_group_stats g;
+		for (uint32_t k = 0; sched_group_stats(d->sched, k, &g); k++) {
+			for (int c = 0; c < SCHED_CLASSES && rc == 0; c++) {
+				const struct sched_stats *st = &g.classes[c];
+				char labels[LABELS_MAX];
+				if (st->requests + st->refused + st->gave_up + st->queued +
+					    st->at_disk ==
+				    0)
+					continue;
+				labels_of(labels, d->spec->disk, g.name,
+					  sched_class_name((enum sched_class)c));
+				rc = print(out, labels, st, arg);
+			}
+		}
+	}
+	return rc;
+}
+
+struct counter {
+	const char *name;
+	const char *type;
+	const char *help;
+	size_t offset;
+	bool small; /* uint32_t */
+	bool seconds;
+};
+
+#define AT(field) offsetof(struct sched_stats, field)
+
+static const struct counter counters[] = {
+	{"terrane_disk_requests_total", "counter", "requests that were at the disk", AT(requests),
+	 false, false},
+	{"terrane_disk_request_errors_total", "counter", "requests that failed there", AT(errors),
+	 false, false},
+	{"terrane_disk_refused_total", "counter", "requests refused because the queue was full",
+	 AT(refused), false, false},
+	{"terrane_disk_gave_up_total", "counter", "requests cancelled or late while they waited",
+	 AT(gave_up), false, false},
+	{"terrane_disk_bytes_total", "counter", "bytes read and written", AT(bytes), false, false},
+	{"terrane_disk_time_seconds_total", "counter", "disk time used", AT(disk_ns), false, true},
+	{"terrane_disk_queued", "gauge", "requests that wait for their turn", AT(queued), true,
+	 false},
+	{"terrane_disk_at_disk", "gauge", "requests at the disk", AT(at_disk), true, false},
+};
+
+static int print_counter(struct strbuf *out, const char *labels, const struct sched_stats *st,
+			 const void *arg)
+{
+	const struct counter *c = arg;
+	const void *field = (const char *)st + c->offset;
+	uint64_t value = c->small ? *(const uint32_t *)field : *(const uint64_t *)field;
+	if (c->seconds)
+		return strbuf_printf(out, "%s{%s} %.9f\n", c->name, labels, (double)value / 1e9);
+	return strbuf_printf(out, "%s{%s} %" PRIu64 "\n", c->name, labels, value);
+}
+
+static int print_wait(struct strbuf *out, const char *labels, const struct sched_stats *st,
+		      const void *arg)
+{
+	return hist_prometheus(&st->wait, arg, labels, out);
+}
+
+static int print_service(struct strbuf *out, const char *labels, const struct sched_stats *st,
+			 const void *arg)
+{
+	return hist_prometheus(&st->service, arg, labels, out);
+}
+
+static int print_traffic(struct node *n, struct strbuf *out)
+{
+	int rc = 0;
+	for (size_t i = 0; i < ARRAY_LEN(counters) && rc == 0; i++) {
+		rc = head(out, counters[i].name, counters[i].type, counters[i].help);
+		if (rc == 0)
+			rc = each_stats(n, print_counter, out, &counters[i]);
+	}
+	if (rc == 0)
+		rc = head(out, "terrane_disk_wait_seconds", "histogram",
+			  "how long requests waited for their turns");
+	if (rc == 0)
+		rc = each_stats(n, print_wait, out, "terrane_disk_wait_seconds");
+	if (rc == 0)
+		rc = head(out, "terrane_disk_service_seconds", "histogram",
+			  "how long requests were at the disk");
+	if (rc == 0)
+		rc = each_stats(n, print_service, out, "terrane_disk_service_seconds");
+	return rc;
+}
+
+/* --- the process ------------------------------------------------------------------------------ */
+
+static int print_process(struct node *n, struct strbuf *out)
+{
+	struct buf_stats mem;
+	struct rpc_server_stats rpc;
+	buf_pool_stats(&n->pool.bufs, &mem);
+	rpc_server_stats(n->server, &rpc);
+	int rc =
+		head(out, "terrane_node_payload_bytes", "gauge", "memory of payloads on their way");
+	if (rc == 0)
+		rc = strbuf_printf(out, "terrane_node_payload_bytes %" PRIu64 "\n",
+				   mem.in_use_bytes);
+	if (rc == 0)
+		rc = head(out, "terrane_node_payload_limit_bytes", "gauge", "the most of it");
+	if (rc == 0)
+		rc = strbuf_printf(out, "terrane_node_payload_limit_bytes %" PRIu64 "\n",
+				   mem.limit_bytes);
+	if (rc == 0)
+		rc = head(out, "terrane_node_connections", "gauge", "clients connected");
+	if (rc == 0)
+		rc = strbuf_printf(out, "terrane_node_connections %zu\n", rpc.connections);
+	if (rc == 0)
+		rc = head(out, "terrane_node_in_flight", "gauge", "requests under way");
+	if (rc == 0)
+		rc = strbuf_printf(out, "terrane_node_in_flight %zu\n", rpc.in_flight);
+	return rc;
+}
+
+int node_metrics(struct node *n, struct strbuf *out)
+{
+	AUTO_FREE struct store_info *infos = calloc(n->disks.count + 1, sizeof(*infos));
+	if (infos == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < n->disks.count; i++)
+		node_disk_info(&n->disks.disks[i], &infos[i]);
+	int rc = print_states(n, infos, out);
+	if (rc == 0)
+		rc = print_gauges(n, infos, out);
+	if (rc == 0)
+		rc = print_pools(n, out);
+	if (rc == 0)
+		rc = print_traffic(n, out);
+	if (rc == 0)
+		rc = print_process(n, out);
+	return rc != 0 ? rc : rpc_counters_print(rpc_server_counters(n->server), "node", out);
+}
+
+void node_health(struct node *n, size_t *serving, size_t *all)
+{
+	*serving = 0;
+	*all = n->disks.count;
+	for (size_t i = 0; i < n->disks.count; i++) {
+		struct store_info info;
+		node_disk_info(&n->disks.disks[i], &info);
+		*serving += info.state != STORE_FAILED;
+	}
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/service.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "node/service_impl.h"
+#include "rpc/server.h"
+#include "rt/rt.h"
+
+#define POOL_DEFAULT_BYTES (512 * MIB)
+#define FAN_FIBERS 8
+
+/* --- a request and its disk ------------------------------------------------------------------- */
+
+static enum sched_class class_of(enum rpc_traffic_class c)
+{
+	switch (c) {
+	case RPC_GOLD:
+		return SCHED_GOLD;
+	case RPC_BRONZE:
+		return SCHED_BRONZE;
+	default:
+		return SCHED_SILVER;
+	}
+}
+
+int work_begin(struct work *w, struct rpc_request *r, uint64_t disk)
+{
+	const struct rpc_context *c = &r->context;
+	*w = (struct work){.r = r, .node = r->service, .class = class_of(c->traffic_class)};
+	snprintf(w->group, sizeof(w->group), "%s%s%s", c->tenant, c->tenant[0] != 0 ? "/" : "",
+		 c->traffic_group);
+	struct node_disk *d;
+	int rc = node_disk_use(&w->node->disks, disk, &d);
+	if (rc == -ENODEV && d == NULL)
+		return rpc_fail(r, rc, "this node has no disk %" PRIu64, disk);
+	if (rc == -ENODEV)
+		return rpc_fail(r, rc, "disk %" PRIu64 " is absent: %s", disk, d->trouble);
+	if (rc == 0)
+		w->disk = d;
+	return rc;
+}
+
+static const char *words_of(int rc)
+{
+	switch (rc) {
+	case -EROFS:
+		return "the disk takes nothing new: it is suspect or draining";
+	case -EAGAIN:
+		return "the disk is too busy: try another, or later";
+	case -ESTALE:
+		return "a newer epoch has been seen: another writer took over";
+	case -EPERM:
+		return "the chunk is sealed";
+	case -ERANGE:
+		return "the chunk does not have these bytes, or does not end there";
+	case -EEXIST:
+		return "the chunk exists; stat tells whether it is the same";
+	case -EALREADY:
+		return "a put of the chunk is under way";
+	case -EFBIG:
+		return "longer than the chunk may become";
+	case -EOPNOTSUPP:
+		return "the disk is no pool";
+	default:
+		return err_text(rc);
+	}
+}
+
+int work_end(struct work *w, int rc)
+{
+	struct node_disk *d = w->disk;
+	if (d == NULL)
+		return rc;
+	if (w->held_bytes > 0) {
+		d->held_bytes -= w->held_bytes;
+		rt_cond_broadcast(&d->room);
+	}
+	if (rc < 0 && w->r->error == NULL)
+		rpc_fail(w->r, rc, "%s", words_of(rc));
+	node_disk_done(d);
+	return rc;
+}
+
+int work_hold(struct work *w, uint64_t bytes, bool wait)
+{
+	struct node_disk *d = w->disk;
+	while (d->held_bytes > 0 && d->held_bytes + bytes > w->node->held_max) {
+		int rc = wait ? rt_cond_wait(&d->room) : -EAGAIN;
+		if (rc < 0)
+			return rc;
+	}
+	d->held_bytes += bytes;
+	w->held_bytes += bytes;
+	return 0;
+}
+
+struct sched_request work_request(const struct work *w, enum sched_kind kind, uint64_t bytes)
+{
+	return (struct sched_request){
+		.group = w->group, .class = w->class, .kind = kind, .whole = true, .bytes = bytes};
+}
+
+struct fan {
+	size_t next;
+	size_t n;
+	void (*fn)(void *ctx, size_t i);
+	void *ctx;
+};
+
+static void fan_main(void *arg)
+{
+	struct fan *f = arg;
+	while (f->next < f->n)
+		f->fn(f->ctx, f->next++);
+}
+
+void work_fan(size_t n, void (*fn)(void *ctx, size_t i), void *ctx)
+{
+	struct fan f = {.n = n, .fn = fn, .ctx = ctx};
+	struct rt_group g;
+	rt_group_init(&g);
+	for (size_t i = 1; i < n && i < FAN_FIBERS; i++)
+		if (rt_group_spawn(&g, "node-fan", fan_main, &f) != 0)
+			break;
+	fan_main(&f);
+	rt_group_join(&g);
+}
+
+/* --- serving ---------------------------------------------------------------------------------- */
+
+static const struct rpc_method methods[] = {
+	{.type = &node_type_put, .handle = handle_put},
+	{.type = &node_type_append, .handle = handle_append},
+	{.type = &node_type_get, .handle = handle_get},
+	{.type = &node_type_seal, .handle = handle_seal},
+	{.type = &node_type_fence, .handle = handle_fence},
+	{.type = &node_type_delete, .handle = handle_delete},
+	{.type = &node_type_stat, .handle = handle_stat},
+	{.type = &node_type_list, .handle = handle_list},
+	{.type = &node_type_scan, .handle = handle_scan},
+	{.type = &node_type_reserve, .handle = handle_reserve},
+	{.type = &node_type_release, .handle = handle_release},
+	{.type = &node_type_disks, .handle = handle_disks},
+	{.type = &node_type_control, .handle = handle_control},
+	{.type = &node_type_pool_losses, .handle = handle_pool_losses},
+	{.type = &node_type_pool_patch, .handle = handle_pool_patch},
+	{.type = &node_type_pool_fail, .handle = handle_pool_fail},
+	{.type = &node_type_pool_replace, .handle = handle_pool_replace},
+	{.type = &node_type_pool_rebuild, .handle = handle_pool_rebuild},
+};
+
+static int serve_disks(const struct node_serve_options *o, struct node *n)
+{
+	uint64_t share = max_u64(n->pool.bufs.stats.limit_bytes / 4, NODE_BYTES_MAX);
+	int rc = rpc_server_open(&n->server, o->listen,
+				 &(struct rpc_server_options){
+					 .methods = methods,
+					 .method_count = ARRAY_LEN(methods),
+					 .service = n,
+					 .pool = &n->pool,
+					 .connections_max = o->connections_max,
+					 .share_bytes = share,
+					 .stall_ns = o->stall_ns,
+				 });
+	if (rc < 0)
+		return rc;
+	rc = o->ready != NULL ? o->ready(o->ctx, n, rpc_server_addr(n->server)) : 0;
+	if (rc == 0) {
+		/* The place to register with the metadata service, and to send it heartbeats. */
+		rc = rt_shutdown_wait();
+		if (o->ended != NULL)
+			o->ended(o->ctx);
+	}
+	rpc_server_close(n->server, o->grace_ns);
+	return rc;
+}
+
+int node_serve(const struct node_serve_options *o)
+{
+	struct node n = {0};
+	uint64_t pool_bytes = o->pool_bytes != 0 ? o->pool_bytes : POOL_DEFAULT_BYTES;
+	if (pool_bytes < NODE_POOL_MIN)
+		return -EINVAL;
+	int rc = node_disks_open(&n.disks, &o->disks);
+	if (rc < 0)
+		return rc;
+	rpc_pool_init(&n.pool, pool_bytes);
+	n.held_max = n.disks.count > 1 ? pool_bytes / 2 : UINT64_MAX;
+	rc = serve_disks(o, &n);
+	node_disks_close(&n.disks);
+	rpc_pool_fini(&n.pool);
+	return rc;
+}

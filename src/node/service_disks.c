@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Requests about disks and pools. */
+#include <errno.h>
+#include <string.h>
+
+#include "node/service_impl.h"
+
+#define LOSSES_BYTES (1 * MIB) /* of rows read to find losses, more or less */
+
+/* --- what there is ---------------------------------------------------------------------------- */
+
+static const char *state_words(enum store_state state)
+{
+	switch (state) {
+	case STORE_SUSPECT:
+		return "an error was met; it is probed until one goes well";
+	case STORE_FULL:
+		return "there is no space";
+	case STORE_DRAINING:
+		return "by order";
+	case STORE_FAILED:
+		return "it failed; order it online to have it opened again";
+	default:
+		return "";
+	}
+}
+
+static int member_info(struct rpc_request *r, struct node_disk *d, uint32_t m,
+		       Terrane__Node__PoolMember **out)
+{
+	struct store *s = d->store != NULL ? store_pool_member(d->store, m) : NULL;
+	struct store_info info = {.state = STORE_FAILED};
+	*out = NULL;
+	if (s != NULL)
+		store_info(s, &info);
+	if (info.state == STORE_ONLINE)
+		return 0;
+	Terrane__Node__PoolMember *p = rpc_alloc(r, sizeof(*p));
+	if (p == NULL)
+		return -ENOMEM;
+	terrane__node__pool_member__init(p);
+	p->member = m;
+	p->disk = d->slots[m].folder->disk;
+	p->state = (Terrane__Node__DiskState)info.state;
+	const char *why = d->slots[m].trouble;
+	if (s != NULL)
+		why = state_words(info.state);
+	else if (d->store != NULL && store_pool_given_up(d->store, m))
+		why = "given up";
+	else if (why[0] == 0)
+		why = "not of this pool: replace it";
+	p->trouble = (char *)why;
+	*out = p;
+	return 0;
+}
+
+static int pool_info(struct rpc_request *r, struct node_disk *d, Terrane__Node__PoolInfo **out)
+{
+	const struct node_disk_spec *spec = d->spec;
+	const struct node_rebuild *b = &d->rebuild;
+	Terrane__Node__PoolInfo *p = rpc_alloc(r, sizeof(*p));
+	Terrane__Node__PoolMember **down = rpc_alloc(r, spec->folder_count * sizeof(down[0]));
+	if (p == NULL || down == NULL)
+		return -ENOMEM;
+	terrane__node__pool_info__init(p);
+	p->k = spec->shape.k;
+	p->p = spec->shape.p;
+	p->members = spec->folder_count;
+	p->placement = (uint32_t)spec->shape.place;
+	p->piece_bytes = spec->shape.piece_bytes;
+	p->rebuilding = b->running;
+	p->rebuilt_rows = b->rows + (b->running ? b->progress.rebuilt : 0);
+	p->rebuilt_bytes = b->bytes + (b->running ? b->progress.bytes : 0);
+	p->rebuild_chunks = b->progress.chunks;
+	p->lost_chunks = b->progress.lost;
+	p->failed_rows = b->progress.failed;
+	p->rebuilds = b->ended;
+	p->spares = spec->spare_count;
+	p->down = down;
+	for (uint32_t m = 0; m < spec->folder_count; m++) {
+		int rc = member_info(r, d, m, &down[p->n_down]);
+		if (rc < 0)
+			return rc;
+		p->n_down += down[p->n_down] != NULL;
+	}
+	*out = p;
+	return 0;
+}
+
+static int disk_info(struct rpc_request *r, struct node_disk *d, Terrane__Node__DiskInfo **out)
+{
+	struct store_info info;
+	Terrane__Node__DiskInfo *m = rpc_alloc(r, sizeof(*m));
+	if (m == NULL)
+		return -ENOMEM;
+	node_disk_info(d, &info);
+	terrane__node__disk_info__init(m);
+	m->disk = d->spec->disk;
+	m->state = (Terrane__Node__DiskState)info.state;
+	m->total_bytes = info.total_bytes;
+	m->free_bytes = info.free_bytes;
+	m->reserved_bytes = info.reserved_bytes;
+	m->io_errors = info.io_errors;
+	m->checksum_errors = info.checksum_errors;
+	m->rolled_back = info.rolled_back;
+	m->trouble = d->store == NULL ? d->trouble : (char *)state_words(info.state);
+	m->kind = d->spec->mem ? (char *)"mem" : d->spec->pool ? (char *)"pool" : (char *)"dir";
+	m->emulate = d->spec->emulate != NULL ? (char *)d->spec->emulate->name : (char *)"";
+	*out = m;
+	return d->spec->pool ? pool_info(r, d, &m->pool) : 0;
+}
+
+int handle_disks(struct rpc_request *r)
+{
+	const Terrane__Node__DisksRequest *q = rpc_body(r);
+	Terrane__Node__DisksResponse *reply = rpc_reply_body(r);
+	struct node *n = r->service;
+	struct node_disks *set = &n->disks;
+	if (q->disk != 0 && node_disk_find(set, q->disk) == NULL)
+		return rpc_fail(r, -ENODEV, "this node has no disk %llu",
+				(unsigned long long)q->disk);
+	reply->cluster_high = set->options.cluster[0];
+	reply->cluster_low = set->options.cluster[1];
+	reply->node = set->options.node;
+	reply->disks = rpc_alloc(r, (set->count + 1) * sizeof(reply->disks[0]));
+	if (reply->disks == NULL)
+		return -ENOMEM;
+	int rc = 0;
+	for (size_t i = 0; i < set->count && rc == 0; i++) {
+		struct node_disk *d = &set->disks[i];
+		if (q->disk != 0 && d->spec->disk != q->disk)
+			continue;
+		rc = disk_info(r, d, &reply->disks[reply->n_disks]);
+		reply->n_disks += rc == 0;
+	}
+	return rc;
+}
+
+int handle_control(struct rpc_request *r)
+{
+	const Terrane__Node__ControlRequest *q = rpc_body(r);
+	Terrane__Node__ControlResponse *reply = rpc_reply_body(r);
+	struct node *n = r->service;
+	struct node_disk *d = node_disk_find(&n->disks, q->disk);
+	enum store_state state;
+	struct store_info info;
+	if (d == NULL)
+		return rpc_fail(r, -ENODEV, "this node has no disk %llu",
+				(unsigned long long)q->disk);
+	if (node_state_from(&state, q->state) < 0)
+		return rpc_fail(r, -EINVAL, "there is no such state");
+	int rc = node_disk_control(d, state);
+	if (rc == -EINVAL)
+		return rpc_fail(r, rc, "order a disk online, draining or failed");
+	if (rc < 0)
+		return d->trouble[0] != 0 ? rpc_fail(r, rc, "%s", d->trouble) : rc;
+	node_disk_info(d, &info);
+	reply->state = (Terrane__Node__DiskState)info.state;
+	return 0;
+}
+
+/* --- pools ------------------------------------------------------------------------------------ */
+
+static int pool_begin(struct work *w, struct rpc_request *r, uint64_t disk)
+{
+	int rc = work_begin(w, r, disk);
+	return rc != 0 ? rc : w->disk->spec->pool ? 0 : -EOPNOTSUPP;
+}
+
+static int loss_message(struct rpc_request *r, const struct store_pool_loss *l,
+			Terrane__Node__PoolLoss **out)
+{
+	Terrane__Node__PoolLoss *m = rpc_alloc(r, sizeof(*m));
+	Terrane__Node__ChunkName *name = rpc_alloc(r, sizeof(*name));
+	uint32_t *rows = rpc_alloc(r, (l->lost_rows + 1) * sizeof(rows[0]));
+	if (m == NULL || name == NULL || rows == NULL)
+		return -ENOMEM;
+	terrane__node__pool_loss__init(m);
+	node_chunk_to(name, l->id);
+	m->chunk = name;
+	m->chunk_len = l->chunk_len;
+	m->first_stripe = l->first_stripe;
+	m->stripes = l->stripes;
+	m->need = l->need;
+	m->k = l->k;
+	m->piece_bytes = l->piece_bytes;
+	m->lost_rows = rows;
+	for (uint32_t row = 0; row < POOL_ROWS_MAX && m->n_lost_rows < l->lost_rows; row++)
+		if ((l->lost[row / 32] >> row % 32 & 1) != 0)
+			rows[m->n_lost_rows++] = row;
+	*out = m;
+	return 0;
+}
+
+static int reply_losses(struct rpc_request *r, const struct store_pool_loss *losses, size_t n,
+			const struct store_cursor *at)
+{
+	Terrane__Node__PoolLossesResponse *reply = rpc_reply_body(r);
+	Terrane__Node__Cursor *next = rpc_alloc(r, sizeof(*next));
+	Terrane__Node__ChunkName *last = rpc_alloc(r, sizeof(*last));
+	reply->losses = rpc_alloc(r, (n + 1) * sizeof(reply->losses[0]));
+	if (next == NULL || last == NULL || reply->losses == NULL)
+		return -ENOMEM;
+	node_cursor_to(next, last, at);
+	reply->next = next;
+	for (size_t i = 0; i < n; i++) {
+		int rc = loss_message(r, &losses[i], &reply->losses[i]);
+		if (rc < 0)
+			return rc;
+		reply->n_losses++;
+	}
+	return 0;
+}
+
+int handle_pool_losses(struct rpc_request *r)
+{
+	const Terrane__Node__PoolLossesRequest *q = rpc_body(r);
+	struct work w;
+	struct store_cursor at;
+	size_t max = q->max == 0 ? NODE_LOSSES_MAX : (size_t)min_u64(q->max, NODE_LOSSES_MAX);
+	struct store_pool_loss *losses = rpc_alloc(r, max * sizeof(losses[0]));
+	int64_t n = pool_begin(&w, r, q->disk);
+	if (n == 0 && losses == NULL)
+		n = -ENOMEM;
+	if (n == 0)
+		n = node_cursor_from(&at, q->at);
+	if (n == 0) {
+		struct sched_request want = work_request(&w, SCHED_READ, LOSSES_BYTES);
+		AUTO_SCHED_TURN struct sched_turn t = {0};
+		n = sched_begin(w.disk->sched, &want, &t);
+		if (n == 0) {
+			n = store_pool_losses(w.disk->store, &at, losses, max);
+			(void)sched_next(&t, n < 0 ? (int)n : 0);
+		}
+	}
+	if (n >= 0)
+		n = reply_losses(r, losses, (size_t)n, &at);
+	return work_end(&w, (int)n);
+}
+
+/* The runs of the request over its payload: their lengths must add up to it. */
+static int runs_from(struct rpc_request *r, struct store_pool_piece_run **out)
+{
+	const Terrane__Node__PoolPatchRequest *q = rpc_body(r);
+	const struct rpc_slice *p = &r->payload;
+	if (q->n_runs == 0 || q->n_runs > NODE_RUNS_MAX || p->buf == NULL)
+		return rpc_fail(r, -EINVAL, "a patch has 1 to %d runs, and bytes", NODE_RUNS_MAX);
+	struct store_pool_piece_run *runs = rpc_alloc(r, q->n_runs * sizeof(runs[0]));
+	struct iovec *pieces = rpc_alloc(r, q->n_runs * sizeof(pieces[0]));
+	if (runs == NULL || pieces == NULL)
+		return -ENOMEM;
+	uint64_t at = 0;
+	for (size_t i = 0; i < q->n_runs; i++) {
+		const Terrane__Node__PieceRun *m = q->runs[i];
+		if (m->len > p->len - at)
+			return rpc_fail(r, -EINVAL, "the runs are longer than the payload");
+		runs[i] = (struct store_pool_piece_run){
+			.row = m->row,
+			.first_stripe = m->first_stripe,
+			.stripes = m->stripes,
+			.data = store_data_of(&pieces[i], p->buf->data + p->offset + at, m->len,
+					      m->crc),
+		};
+		at += m->len;
+	}
+	if (at != p->len)
+		return rpc_fail(r, -EINVAL, "the runs are shorter than the payload");
+	*out = runs;
+	return 0;
+}
+
+int handle_pool_patch(struct rpc_request *r)
+{
+	const Terrane__Node__PoolPatchRequest *q = rpc_body(r);
+	struct work w;
+	struct chunk_id id;
+	struct store_pool_piece_run *runs = NULL;
+	int rc = pool_begin(&w, r, q->disk);
+	if (rc == 0 && node_chunk_from(&id, q->chunk) < 0)
+		rc = rpc_fail(r, -EINVAL, "the request names no chunk");
+	if (rc == 0)
+		rc = runs_from(r, &runs);
+	if (rc == 0)
+		rc = work_hold(&w, r->payload.len, false);
+	if (rc == 0) {
+		struct sched_request want = work_request(&w, SCHED_WRITE, r->payload.len);
+		AUTO_SCHED_TURN struct sched_turn t = {0};
+		rc = sched_begin(w.disk->sched, &want, &t);
+		if (rc == 0)
+			rc = sched_next(&t, store_pool_patch(w.disk->store, id, runs, q->n_runs));
+	}
+	return work_end(&w, rc);
+}
+
+int handle_pool_fail(struct rpc_request *r)
+{
+	const Terrane__Node__PoolFailRequest *q = rpc_body(r);
+	struct work w;
+	int rc = pool_begin(&w, r, q->disk);
+	if (rc == 0)
+		rc = node_pool_give_up(w.disk, q->member);
+	if (rc == -EALREADY)
+		rc = rpc_fail(r, rc, "the member was given up already");
+	if (rc == -EINVAL)
+		rc = rpc_fail(r, rc, "the pool has no member %u", q->member);
+	return work_end(&w, rc);
+}
+
+int handle_pool_replace(struct rpc_request *r)
+{
+	const Terrane__Node__PoolReplaceRequest *q = rpc_body(r);
+	struct work w;
+	int rc = pool_begin(&w, r, q->disk);
+	if (rc == 0)
+		rc = node_pool_renew(w.disk, q->member);
+	if (rc == -ENOENT)
+		rc = rpc_fail(r, rc, "there is neither an empty disk in its folder nor a spare");
+	if (rc == -EBUSY)
+		rc = rpc_fail(r, rc, "the member is in use: give it up first");
+	return work_end(&w, rc);
+}
+
+int handle_pool_rebuild(struct rpc_request *r)
+{
+	const Terrane__Node__PoolRebuildRequest *q = rpc_body(r);
+	struct work w;
+	int rc = pool_begin(&w, r, q->disk);
+	if (rc == 0)
+		rc = node_pool_start_rebuild(w.disk);
+	if (rc == 0 && q->wait)
+		rc = node_pool_await_rebuild(w.disk);
+	return work_end(&w, rc);
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reading. The buffer of the reply is where the disk reads to: a range starts in it as far into a page as
+ * in its chunk, so that direct I/O can, when it is the only one; of several the first does, and the others
+ * when lengths are whole pages. Long ranges are read in the slices that the scheduler gives.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "node/service_impl.h"
+
+struct reading {
+	struct work w;
+	const Terrane__Node__GetRequest *q;
+	uint64_t bytes;
+	uint8_t *base; /* of the first range */
+	uint64_t *place;
+	int *rc;
+	uint32_t *crc;
+};
+
+static int check_range(const Terrane__Node__ReadRange *m)
+{
+	struct chunk_id id;
+	if (node_chunk_from(&id, m->chunk) < 0)
+		return -EINVAL;
+	if (m->len > UINT64_MAX - m->offset)
+		return -EOVERFLOW;
+	/* No chunk has such bytes. */
+	return m->offset + m->len > STORE_CHUNK_MAX ? -ERANGE : 0;
+}
+
+/* Before the first slice of several is read in vain. */
+static int check_end(struct store *s, struct chunk_id id, const struct sched_turn *t, uint64_t off,
+		     uint64_t len)
+{
+	struct chunk_stat st;
+	if (t->len == len)
+		return 0;
+	int rc = store_stat(s, id, &st);
+	return rc != 0 ? rc : store_get_check(&st, off, len);
+}
+
+static int read_range(struct reading *g, size_t i)
+{
+	const Terrane__Node__ReadRange *m = g->q->ranges[i];
+	struct store *s = g->w.disk->store;
+	uint8_t *to = g->base + g->place[i];
+	struct chunk_id id;
+	int rc = check_range(m);
+	if (rc != 0)
+		return rc;
+	(void)node_chunk_from(&id, m->chunk);
+	struct sched_request want = work_request(&g->w, SCHED_READ, m->len);
+	want.whole = false;
+	want.off = m->offset;
+	AUTO_SCHED_TURN struct sched_turn t = {0};
+	g->crc[i] = 0;
+	rc = sched_begin(g->w.disk->sched, &want, &t);
+	if (rc == 0)
+		rc = check_end(s, id, &t, m->offset, m->len);
+	while (rc == 0 && t.granted) {
+		uint32_t crc = 0;
+		rc = store_get(s, id, t.off, to + (t.off - m->offset), t.len, &crc);
+		if (rc == 0)
+			g->crc[i] = crc32c_combine(g->crc[i], crc, t.len);
+		rc = sched_next(&t, rc);
+	}
+	return rc;
+}
+
+static void read_one(void *ctx, size_t i)
+{
+	struct reading *g = ctx;
+	g->rc[i] = read_range(g, i);
+	if (g->rc[i] == 0)
+		return;
+	/* What the buffer held before is nobody's business. */
+	uint64_t len = g->q->ranges[i]->len;
+	memset(g->base + g->place[i], 0, len);
+	g->crc[i] = crc32c(0, g->base + g->place[i], len);
+}
+
+/* -EINVAL, -EMSGSIZE. */
+static int reading_lay_out(struct reading *g)
+{
+	const Terrane__Node__GetRequest *q = g->q;
+	size_t n = q->n_ranges;
+	if (n == 0 || n > NODE_RANGES_MAX)
+		return rpc_fail(g->w.r, -EINVAL, "a get has 1 to %d ranges", NODE_RANGES_MAX);
+	g->place = rpc_alloc(g->w.r, n * sizeof(g->place[0]));
+	g->rc = rpc_alloc(g->w.r, n * sizeof(g->rc[0]));
+	g->crc = rpc_alloc(g->w.r, n * sizeof(g->crc[0]));
+	if (g->place == NULL || g->rc == NULL || g->crc == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		if (q->ranges[i]->len > NODE_BYTES_MAX - g->bytes)
+			return rpc_fail(g->w.r, -EMSGSIZE, "a get reads at most %u bytes",
+					NODE_BYTES_MAX);
+		g->place[i] = g->bytes;
+		g->bytes += q->ranges[i]->len;
+	}
+	return 0;
+}
+
+static int reading_answer(struct reading *g, uint32_t *crc, bool *any)
+{
+	Terrane__Node__GetResponse *reply = rpc_reply_body(g->w.r);
+	size_t n = g->q->n_ranges;
+	Terrane__Node__RangeResult *results = rpc_alloc(g->w.r, n * sizeof(results[0]));
+	reply->ranges = rpc_alloc(g->w.r, n * sizeof(reply->ranges[0]));
+	if (results == NULL || reply->ranges == NULL)
+		return -ENOMEM;
+	*crc = 0;
+	*any = false;
+	for (size_t i = 0; i < n; i++) {
+		/* The whole request ran out of time, or was given up. */
+		if (g->rc[i] == -ECANCELED || g->rc[i] == -ETIME)
+			return g->rc[i];
+		terrane__node__range_result__init(&results[i]);
+		results[i].crc = g->crc[i];
+		results[i].status = (uint32_t)-g->rc[i];
+		reply->ranges[i] = &results[i];
+		*any = *any || g->rc[i] == 0;
+		*crc = crc32c_combine(*crc, g->crc[i], g->q->ranges[i]->len);
+	}
+	reply->n_ranges = n;
+	return 0;
+}
+
+static int read_all(struct reading *g)
+{
+	struct rpc_request *r = g->w.r;
+	struct buf *b = NULL;
+	/* In memory like in the chunk, if that still fits the largest buffer. */
+	uint64_t skew = g->q->ranges[0]->offset % BUF_ALIGN;
+	if (g->bytes + skew > NODE_BYTES_MAX)
+		skew = 0;
+	int rc = work_hold(&g->w, g->bytes + skew, true);
+	if (rc == 0)
+		rc = rpc_reply_buf(r, g->bytes + skew, &b);
+	if (rc != 0)
+		return rc;
+	uint32_t crc = 0;
+	bool any = false;
+	g->base = b->data + skew;
+	work_fan(g->q->n_ranges, read_one, g);
+	rc = reading_answer(g, &crc, &any);
+	if (rc == 0 && any && g->bytes > 0)
+		rpc_reply_payload_take(
+			r,
+			(struct rpc_slice){.buf = b, .offset = skew, .len = g->bytes, .crc = crc});
+	else
+		buf_unref(b);
+	return rc;
+}
+
+int handle_get(struct rpc_request *r)
+{
+	struct reading g = {.q = rpc_body(r)};
+	int rc = work_begin(&g.w, r, g.q->disk);
+	if (rc == 0)
+		rc = reading_lay_out(&g);
+	if (rc == 0)
+		rc = read_all(&g);
+	return work_end(&g.w, rc);
+}

@@ -53,26 +53,30 @@ struct batch {
 	struct map_key keys[BATCH_NODES];
 	struct kv_write writes[BATCH_NODES];
 	size_t count, used;
+	Terrane__Meta__DiskUse use[META_MAP_NODE_DISKS_MAX]; /* of the one that is packed */
+	Terrane__Meta__DiskUse *list[META_MAP_NODE_DISKS_MAX];
 	uint8_t bytes[BATCH_BYTES];
 };
 
-static size_t pack_beat(const struct map_life *life, uint8_t *out, size_t size)
+/* 0: no room. */
+static size_t pack_beat(struct batch *to, const struct map_life *life)
 {
 	Terrane__Meta__BeatRecord b = TERRANE__META__BEAT_RECORD__INIT;
-	Terrane__Meta__DiskUse use[META_MAP_NODE_DISKS_MAX];
-	Terrane__Meta__DiskUse *list[META_MAP_NODE_DISKS_MAX];
+	Terrane__Meta__DiskUse *use = to->use;
 	b.incarnation = life->pending_incarnation;
 	b.beats = life->pending_beats;
 	b.n_disks = life->pending_count;
-	b.disks = list;
+	b.disks = to->list;
 	for (size_t i = 0; i < life->pending_count; i++) {
 		terrane__meta__disk_use__init(&use[i]);
 		use[i].id = life->pending_disks[i].id;
 		use[i].used_bytes = life->pending_disks[i].used_bytes;
-		list[i] = &use[i];
+		to->list[i] = &use[i];
 	}
 	size_t len = terrane__meta__beat_record__get_packed_size(&b);
-	return len > size ? 0 : terrane__meta__beat_record__pack(&b, out);
+	return len > BATCH_BYTES - to->used
+		       ? 0
+		       : terrane__meta__beat_record__pack(&b, to->bytes + to->used);
 }
 
 static int flush(struct meta_map *m, struct batch *b)
@@ -98,7 +102,7 @@ static int write_beats(struct meta_map *m, struct batch *b)
 		struct map_life *life = it.value;
 		if (life->pending_beats == 0 || b->count == BATCH_NODES)
 			continue;
-		size_t len = pack_beat(life, b->bytes + b->used, BATCH_BYTES - b->used);
+		size_t len = pack_beat(b, life);
 		if (len == 0)
 			continue; /* the batch is full: next time */
 		b->keys[b->count] = map_key('h', life->node);

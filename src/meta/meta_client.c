@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "meta/meta_client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/utf8.h"
+#include "meta/meta_client_impl.h"
+#include "rt/rt.h"
+
+#define TRIES_MAX 64
+#define PAUSE_MIN_MS 20ULL
+#define PAUSE_MAX_MS 1000ULL
+
+/* --- open, close -------------------------------------------------------------------------------- */
+
+static int open_channels(struct meta_client *c, const struct meta_client_options *o)
+{
+	for (size_t i = 0; i < o->addr_count; i++) {
+		int rc = rpc_channel_open(&c->channels[i], o->addrs[i], &o->channel);
+		if (rc < 0)
+			return rc;
+		c->count++;
+	}
+	return 0;
+}
+
+int meta_client_open(struct meta_client **out, const struct meta_client_options *o)
+{
+	*out = NULL;
+	if (o->addr_count == 0 || o->addr_count > META_CLIENT_SERVERS_MAX || o->tenant == NULL)
+		return -EINVAL;
+	struct meta_client *c = calloc(1, sizeof(*c));
+	if (c == NULL)
+		return -ENOMEM;
+	c->timeout_ns = o->timeout_ns != 0 ? o->timeout_ns : 15 * NS_PER_S;
+	c->try_ns = o->try_ns != 0 ? o->try_ns : 3 * NS_PER_S;
+	c->busy_max = o->busy_max != 0 ? o->busy_max : 32;
+	c->impatient = o->impatient;
+	cache_init(&c->cache, o->cache_bytes != 0 ? o->cache_bytes : 16 * MIB,
+		   o->cache_ttl_ns != 0 ? o->cache_ttl_ns : 10 * NS_PER_S);
+	cluster_init(&c->cluster);
+	rt_mutex_init(&c->map_turn);
+	c->tenant = strdup(o->tenant);
+	int rc = c->tenant == NULL ? -ENOMEM : open_channels(c, o);
+	if (rc < 0) {
+		meta_client_close(c);
+		return rc;
+	}
+	/* So that many clients do not all begin with the same server. */
+	c->current = rt_random_u64() % c->count;
+	*out = c;
+	return 0;
+}
+
+void meta_client_close(struct meta_client *c)
+{
+	if (c == NULL)
+		return;
+	for (size_t i = 0; i < c->count; i++)
+		rpc_channel_close(c->channels[i]);
+	cache_fini(&c->cache);
+	cluster_fini(&c->cluster);
+	free(c->tenant);
+	free(c);
+}
+
+void meta_client_stats(const struct meta_client *c, struct meta_client_stats *out)
+{
+	*out = c->stats;
+	out->cache_hits = c->cache.hits;
+	out->cache_misses = c->cache.misses;
+	out->cache_bytes = c->cache.bytes;
+}
+
+/* --- one request, many tries -------------------------------------------------------------------- */
+
+enum verdict {
+	FINAL, /* an answer */
+	BUSY,  /* the server asks to wait */
+	NEXT,  /* this server does not serve us now */
+};
+
+/*
+ * An error with maybe_executed comes from the service, or from a connection that was lost on the way;
+ * one without says that the request was not even begun. ENOENT of a connection is a Unix socket that is
+ * not there.
+ */
+static enum verdict judge(int rc, const struct rpc_reply *reply)
+{
+	switch (rc) {
+	case -EAGAIN:
+		return BUSY;
+	case -ECONNREFUSED:
+	case -ECONNRESET:
+	case -ECONNABORTED:
+	case -EHOSTUNREACH:
+	case -ENETUNREACH:
+	case -EPIPE:
+	case -ESHUTDOWN:
+	case -ETIMEDOUT:
+	case -ETIME:
+	case -EIO:
+		return NEXT;
+	case -ENOENT:
+	case -EBADMSG:
+		return reply->maybe_executed ? FINAL : NEXT;
+	default:
+		return FINAL;
+	}
+}
+
+static bool ever_connected(const struct meta_client *c)
+{
+	for (size_t i = 0; i < c->count; i++)
+		if (rpc_channel_counters(c->channels[i])->connections > 0)
+			return true;
+	return false;
+}
+
+/* Between half and all of it: who was turned away together does not come back together. */
+static int pause_ms(uint64_t ms)
+{
+	uint64_t ns = ms * NS_PER_MS;
+	return rt_sleep_ns(ns / 2 + rt_random_u64() % (ns / 2 + 1));
+}
+
+struct asking {
+	struct meta_call *call;
+	const struct rpc_type *type;
+	const ProtobufCMessage *request;
+	struct rpc_reply *reply;
+	struct rpc_context context;
+	unsigned tries, busy, failed;
+	bool doubt;
+};
+
+static int ask_once(struct asking *a, enum verdict *v)
+{
+	struct meta_client *c = a->call->client;
+	struct rpc_call call = {
+		.type = a->type,
+		.context = &a->context,
+		.request = a->request,
+		.timeout_ns = c->count > 1 ? c->try_ns : 0,
+	};
+	int rc = rpc_call(c->channels[c->current], &call, a->reply);
+	*v = rc == 0 ? FINAL : judge(rc, a->reply);
+	if (*v == FINAL)
+		a->doubt = false; /* the service knows, and says that it did or did not */
+	else
+		a->doubt = a->doubt || a->reply->maybe_executed;
+	return rc;
+}
+
+/* Whether to ask once more, after the pause that is due. */
+static bool ask_again(struct asking *a, enum verdict v, size_t asked)
+{
+	struct meta_client *c = a->call->client;
+	if (v == FINAL || ++a->tries >= TRIES_MAX)
+		return false;
+	if (v == BUSY) {
+		uint64_t advised = a->reply->retry_ms != 0 ? a->reply->retry_ms : PAUSE_MIN_MS;
+		if (++a->busy > c->busy_max)
+			return false;
+		c->stats.busy++;
+		/* At least what was advised: pause_ms may halve it. */
+		return pause_ms(min_u64(2 * advised, 2 * PAUSE_MAX_MS)) == 0;
+	}
+	/* Others may have moved on from this server meanwhile. */
+	if (asked == c->current && c->count > 1) {
+		c->current = (c->current + 1) % c->count;
+		c->stats.failovers++;
+	}
+	if (++a->failed % c->count != 0)
+		return rt_deadline() == RT_NEVER || rt_now_ns() < rt_deadline();
+	if (c->impatient && !a->doubt && !ever_connected(c))
+		return false;
+	unsigned rounds = (unsigned)(a->failed / c->count);
+	uint64_t ms = PAUSE_MIN_MS << (rounds < 7 ? rounds : 7);
+	return pause_ms(min_u64(ms, PAUSE_MAX_MS)) == 0;
+}
+
+static void tell(struct meta_call *c, const char *words)
+{
+	snprintf(c->error, sizeof(c->error), "%s", words);
+}
+
+int client_ask(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
+	       struct rpc_reply *reply)
+{
+	struct asking a = {.call = c, .type = type, .request = request, .reply = reply};
+	if (c->context != NULL)
+		a.context = *c->context;
+	else
+		rpc_context_init(&a.context);
+	if (a.context.tenant[0] == 0)
+		a.context.tenant = c->client->tenant;
+	uint64_t timeout_ns = c->timeout_ns != 0 ? c->timeout_ns : c->client->timeout_ns;
+	uint64_t before = rt_deadline_narrow(rt_now_ns() + timeout_ns);
+	c->client->stats.calls++;
+	for (;;) {
+		enum verdict v;
+		size_t asked = c->client->current;
+		int rc = ask_once(&a, &v);
+		if (rc == 0 || !ask_again(&a, v, asked)) {
+			rt_deadline_set(before);
+			c->in_doubt = rc < 0 && a.doubt;
+			tell(c, rc < 0 ? reply->error : "");
+			return rc;
+		}
+		c->client->stats.retries++;
+		rpc_reply_fini(reply);
+	}
+}
+
+int client_tell(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request)
+{
+	AUTO_REPLY struct rpc_reply reply;
+	return client_ask(c, type, request, &reply);
+}
+
+int client_refuse(struct meta_call *c, int err)
+{
+	c->in_doubt = false;
+	tell(c, err_text(err));
+	return err;
+}
+
+int client_bad_answer(struct meta_call *c, int err)
+{
+	if (err == 0)
+		return 0;
+	tell(c,
+	     err == -EINVAL ? "the answer of the metadata service makes no sense" : err_text(err));
+	return err == -EINVAL ? -EPROTO : err;
+}
+
+struct meta_cache *client_cache(const struct meta_call *c)
+{
+	bool own = c->context == NULL || c->context->tenant[0] == 0 ||
+		   strcmp(c->context->tenant, c->client->tenant) == 0;
+	return own ? &c->client->cache : NULL;
+}
+
+int client_name(struct meta_call *c, struct arena *a, struct meta_name name, size_t max, char **out)
+{
+	if (name.len > max)
+		return client_refuse(c, -ENAMETOOLONG);
+	if (name.len > 0 && memchr(name.text, 0, name.len) != NULL)
+		return client_refuse(c, -EINVAL);
+	for (size_t at = 0, step; at < name.len; at += step) {
+		step = utf8_char_len(name.text + at, name.len - at);
+		if (step == 0)
+			return client_refuse(c, -EILSEQ);
+	}
+	*out = wire_name(a, name);
+	return *out == NULL ? client_refuse(c, -ENOMEM) : 0;
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is sealed does not change, but for the places of chunks, and for being removed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "meta/meta_client_impl.h"
+#include "rt/rt.h"
+
+#define ENTRIES_MAX (1 << 20)
+#define ENTRY_OVERHEAD 64 /* the table's and the allocator's */
+
+struct cached {
+	struct list link;
+	struct map *in;
+	uint64_t id;
+	uint64_t expires_ns;
+	size_t bytes;
+	union {
+		struct meta_file file;
+		struct meta_block block;
+	};
+	size_t count;
+	_Alignas(8) uint8_t rest[]; /* extents or chunks */
+};
+
+void cache_init(struct meta_cache *c, size_t bytes_max, uint64_t ttl_ns)
+{
+	memset(c, 0, sizeof(*c));
+	map_init(&c->files, ENTRIES_MAX);
+	map_init(&c->blocks, ENTRIES_MAX);
+	list_init(&c->order);
+	c->bytes_max = bytes_max;
+	c->ttl_ns = ttl_ns;
+}
+
+static void drop(struct meta_cache *c, struct cached *e)
+{
+	map_remove(e->in, e->id);
+	list_remove(&e->link);
+	c->bytes -= e->bytes;
+	free(e);
+}
+
+void cache_fini(struct meta_cache *c)
+{
+	while (!list_empty(&c->order))
+		drop(c, list_entry(c->order.next, struct cached, link));
+	map_fini(&c->files);
+	map_fini(&c->blocks);
+}
+
+static void drop_id(struct meta_cache *c, struct map *in, uint64_t id)
+{
+	struct cached *e = map_get(in, id);
+	if (e != NULL)
+		drop(c, e);
+}
+
+void cache_drop_file(struct meta_cache *c, uint64_t id)
+{
+	drop_id(c, &c->files, id);
+}
+
+void cache_drop_block(struct meta_cache *c, uint64_t id)
+{
+	drop_id(c, &c->blocks, id);
+}
+
+/* A fresh entry with room for its list, or NULL: a cache may forget. */
+static struct cached *make(struct meta_cache *c, struct map *in, uint64_t id, size_t list_bytes)
+{
+	size_t bytes = sizeof(struct cached) + list_bytes + ENTRY_OVERHEAD;
+	drop_id(c, in, id);
+	if (bytes > c->bytes_max / 4)
+		return NULL;
+	while (c->bytes + bytes > c->bytes_max || map_count(in) >= ENTRIES_MAX)
+		drop(c, list_entry(c->order.next, struct cached, link));
+	struct cached *e = malloc(sizeof(*e) + list_bytes);
+	if (e == NULL || map_put(in, id, e) < 0) {
+		free(e);
+		return NULL;
+	}
+	e->in = in;
+	e->id = id;
+	e->bytes = bytes;
+	e->expires_ns = rt_now_ns() + c->ttl_ns;
+	c->bytes += bytes;
+	list_push_back(&c->order, &e->link);
+	return e;
+}
+
+static struct cached *find(struct meta_cache *c, const struct map *in, uint64_t id)
+{
+	struct cached *e = map_get(in, id);
+	if (e != NULL && rt_now_ns() >= e->expires_ns) {
+		drop(c, e);
+		e = NULL;
+	}
+	if (e == NULL) {
+		c->misses++;
+		return NULL;
+	}
+	c->hits++;
+	list_remove(&e->link);
+	list_push_back(&c->order, &e->link);
+	return e;
+}
+
+void cache_put_file(struct meta_cache *c, const struct meta_file *f,
+		    const struct meta_extent *extents, size_t n)
+{
+	if (!f->sealed || f->removed || n != f->extent_count)
+		return;
+	struct cached *e = make(c, &c->files, f->id, n * sizeof(*extents));
+	if (e == NULL)
+		return;
+	e->file = *f;
+	e->count = n;
+	if (n > 0)
+		memcpy(e->rest, extents, n * sizeof(*extents));
+}
+
+int cache_get_file(struct meta_cache *c, uint64_t id, struct meta_file *out,
+		   const struct meta_extent **extents, size_t *n)
+{
+	const struct cached *e = find(c, &c->files, id);
+	if (e == NULL)
+		return -ENOENT;
+	*out = e->file;
+	*extents = (const void *)e->rest;
+	*n = e->count;
+	return 0;
+}
+
+void cache_put_block(struct meta_cache *c, const struct meta_block *b)
+{
+	if (b->state != META_BLOCK_SEALED)
+		return;
+	size_t bytes = b->chunk_count * sizeof(*b->chunks);
+	struct cached *e = make(c, &c->blocks, b->id, bytes);
+	if (e == NULL)
+		return;
+	e->block = *b;
+	e->count = b->chunk_count;
+	if (bytes > 0)
+		memcpy(e->rest, b->chunks, bytes);
+	e->block.chunks = NULL; /* they are in rest */
+}
+
+int cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struct meta_block *out)
+{
+	const struct cached *e = find(c, &c->blocks, id);
+	if (e == NULL)
+		return -ENOENT;
+	*out = e->block;
+	if (e->count == 0)
+		return 0;
+	out->chunks = arena_alloc(a, e->count * sizeof(*out->chunks));
+	if (out->chunks == NULL)
+		return -ENOMEM;
+	memcpy(out->chunks, e->rest, e->count * sizeof(*out->chunks));
+	return 0;
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Stubs for the cluster map. */
+#include <errno.h>
+#include <string.h>
+
+#include "meta/cluster_record.h"
+#include "meta/meta_client_impl.h"
+#include "rt/rt.h"
+
+#define AUTO_ARENA __attribute__((cleanup(arena_fini)))
+#define PAGES_MAX 1000
+
+static int take_records(struct cluster *to, const Terrane__Meta__MapGetResponse *p)
+{
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < p->n_racks; i++) {
+		struct cluster_rack r;
+		rc = cluster_rack_read(&r, p->racks[i]);
+		if (rc == 0)
+			rc = cluster_put_rack(to, &r);
+	}
+	for (size_t i = 0; rc == 0 && i < p->n_nodes; i++) {
+		struct cluster_node n;
+		rc = cluster_node_read(&n, p->nodes[i]);
+		if (rc == 0)
+			rc = cluster_put_node(to, &n);
+	}
+	for (size_t i = 0; rc == 0 && i < p->n_disks; i++) {
+		struct cluster_disk d;
+		rc = cluster_disk_read(&d, p->disks[i]);
+		if (rc == 0)
+			rc = cluster_put_disk(to, &d);
+	}
+	return rc;
+}
+
+static bool same_id(struct cluster_id a, struct cluster_id b)
+{
+	return a.high == b.high && a.low == b.low;
+}
+
+/* A client that is given the address of another cluster begins anew. */
+static void begin_anew(struct cluster *c)
+{
+	cluster_fini(c);
+	cluster_init(c);
+}
+
+static int take_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *p)
+{
+	struct cluster *to = &c->client->cluster;
+	struct cluster_id id = {.high = p->cluster_high, .low = p->cluster_low};
+	if (p->network_place > PLACE_OVERLAP)
+		return client_bad_answer(c, -EINVAL);
+	if (to->version != 0 && !same_id(id, to->id))
+		begin_anew(to);
+	to->id = id;
+	to->network_place = (enum place_kind)p->network_place;
+	int rc = take_records(to, p);
+	if (rc == 0 && p->version > to->version)
+		to->version = p->version;
+	if (rc < 0 && rc != -ENOMEM)
+		begin_anew(to); /* half a change is no map */
+	return client_bad_answer(c, rc == -EBADMSG ? -EINVAL : rc);
+}
+
+static int fetch(struct meta_call *c, bool usage)
+{
+	struct cluster *map = &c->client->cluster;
+	for (int page = 0; page < PAGES_MAX; page++) {
+		Terrane__Meta__MapGetRequest q = TERRANE__META__MAP_GET_REQUEST__INIT;
+		q.since = map->version;
+		q.cluster_high = map->id.high;
+		q.cluster_low = map->id.low;
+		q.usage = usage;
+		AUTO_REPLY struct rpc_reply reply;
+		int rc = client_ask(c, &meta_type_map_get, &q.base, &reply);
+		if (rc == 0)
+			rc = take_page(c, reply.message);
+		if (rc < 0)
+			return rc;
+		const Terrane__Meta__MapGetResponse *p = reply.message;
+		if (!p->more)
+			return 0;
+	}
+	return client_bad_answer(c, -EINVAL);
+}
+
+static int map_at_most(struct meta_call *c, uint64_t max_age_ns, bool usage, struct cluster **out)
+{
+	struct meta_client *m = c->client;
+	*out = &m->cluster;
+	c->in_doubt = false;
+	c->error[0] = 0;
+	uint64_t wanted_ns = rt_now_ns() - min_u64(max_age_ns, rt_now_ns());
+	if (m->map_ns != 0 && m->map_ns >= wanted_ns && !usage)
+		return 0;
+	int rc = rt_mutex_lock(&m->map_turn);
+	if (rc < 0)
+		return client_refuse(c, rc);
+	/* Another may have fetched it while we waited. */
+	if (m->map_ns == 0 || m->map_ns < wanted_ns || usage) {
+		uint64_t now_ns = rt_now_ns();
+		rc = fetch(c, usage);
+		if (rc == 0)
+			m->map_ns = now_ns;
+	}
+	rt_mutex_unlock(&m->map_turn);
+	return rc < 0 && m->cluster.version != 0 && rc != -ECANCELED ? 0 : rc;
+}
+
+int meta_client_map(struct meta_call *c, uint64_t max_age_ns, struct cluster **out)
+{
+	return map_at_most(c, max_age_ns, false, out);
+}
+
+int meta_client_map_usage(struct meta_call *c, struct cluster **out)
+{
+	return map_at_most(c, 0, true, out);
+}
+
+/* --- nodes and operators ------------------------------------------------------------------------ */
+
+static Terrane__Meta__NodeDisk **node_disks(struct arena *a, const struct meta_map_node *n)
+{
+	Terrane__Meta__NodeDisk *all = arena_alloc(a, (n->disk_count + 1) * sizeof(*all));
+	Terrane__Meta__NodeDisk **list =
+		arena_alloc(a, (n->disk_count + 1) * sizeof(Terrane__Meta__NodeDisk *));
+	if (all == NULL || list == NULL)
+		return NULL;
+	for (size_t i = 0; i < n->disk_count; i++) {
+		const struct meta_map_disk *d = &n->disks[i];
+		terrane__meta__node_disk__init(&all[i]);
+		all[i].id = d->id;
+		all[i].media = d->media;
+		all[i].local_k = (uint32_t)d->local.k;
+		all[i].local_p = (uint32_t)d->local.p;
+		all[i].capacity_bytes = d->capacity_bytes;
+		all[i].used_bytes = d->used_bytes;
+		all[i].health = d->health;
+		list[i] = &all[i];
+	}
+	return list;
+}
+
+int meta_client_node_register(struct meta_call *c, const struct meta_map_node *n,
+			      struct cluster_id *cluster, uint64_t *beat_ns)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_LARGE);
+	if (n->disk_count > META_MAP_NODE_DISKS_MAX)
+		return client_refuse(c, -ENOSPC);
+	Terrane__Meta__NodeRegisterRequest q = TERRANE__META__NODE_REGISTER_REQUEST__INIT;
+	q.id = n->id;
+	q.incarnation = n->incarnation;
+	q.name = (char *)n->name;
+	q.rack = (char *)n->rack;
+	q.addr = (char *)n->addr;
+	q.n_disks = n->disk_count;
+	q.disks = node_disks(&a, n);
+	if (q.disks == NULL)
+		return client_refuse(c, -ENOMEM);
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = client_ask(c, &meta_type_node_register, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__NodeRegisterResponse *p = reply.message;
+	*cluster = (struct cluster_id){.high = p->cluster_high, .low = p->cluster_low};
+	*beat_ns = p->beat_ms * NS_PER_MS;
+	return 0;
+}
+
+int meta_client_node_beat(struct meta_call *c, const struct meta_map_node *n, uint64_t *beat_ns)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_LARGE);
+	if (n->disk_count > META_MAP_NODE_DISKS_MAX)
+		return client_refuse(c, -ENOSPC);
+	Terrane__Meta__NodeBeatRequest q = TERRANE__META__NODE_BEAT_REQUEST__INIT;
+	q.id = n->id;
+	q.incarnation = n->incarnation;
+	q.n_disks = n->disk_count;
+	q.disks = node_disks(&a, n);
+	if (q.disks == NULL)
+		return client_refuse(c, -ENOMEM);
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = client_ask(c, &meta_type_node_beat, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	*beat_ns = ((const Terrane__Meta__NodeBeatResponse *)reply.message)->beat_ms * NS_PER_MS;
+	return 0;
+}
+
+int meta_client_want_node(struct meta_call *c, uint64_t node, enum cluster_state wanted)
+{
+	Terrane__Meta__MapWantRequest q = TERRANE__META__MAP_WANT_REQUEST__INIT;
+	q.node = node;
+	q.wanted = wanted;
+	return client_tell(c, &meta_type_map_want, &q.base);
+}
+
+int meta_client_want_disk(struct meta_call *c, uint64_t disk, enum cluster_state wanted)
+{
+	Terrane__Meta__MapWantRequest q = TERRANE__META__MAP_WANT_REQUEST__INIT;
+	q.disk = disk;
+	q.wanted = wanted;
+	return client_tell(c, &meta_type_map_want, &q.base);
+}
+
+int meta_client_weigh_disk(struct meta_call *c, uint64_t disk, uint32_t weight)
+{
+	Terrane__Meta__MapWantRequest q = TERRANE__META__MAP_WANT_REQUEST__INIT;
+	q.disk = disk;
+	q.weigh = true;
+	q.weight = weight;
+	return client_tell(c, &meta_type_map_want, &q.base);
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Stubs for tenants, names and usage. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "meta/meta_client_impl.h"
+
+#define AUTO_ARENA __attribute__((cleanup(arena_fini)))
+
+/* --- tenants ------------------------------------------------------------------------------------ */
+
+static int tenant_get(const Terrane__Meta__Tenant *m, struct meta_tenant *out)
+{
+	if (m == NULL || strlen(m->name) > META_TENANT_NAME_MAX)
+		return -EINVAL;
+	*out = (struct meta_tenant){
+		.id = m->id, .quota_bytes = m->quota_bytes, .used_bytes = m->used_bytes};
+	memcpy(out->name, m->name, strlen(m->name) + 1);
+	return 0;
+}
+
+int meta_client_tenant_create(struct meta_call *c, const struct meta_tenant *t)
+{
+	Terrane__Meta__TenantCreateRequest q = TERRANE__META__TENANT_CREATE_REQUEST__INIT;
+	Terrane__Meta__Tenant m = TERRANE__META__TENANT__INIT;
+	m.id = t->id;
+	m.name = (char *)t->name;
+	m.quota_bytes = t->quota_bytes;
+	q.tenant = &m;
+	return client_tell(c, &meta_type_tenant_create, &q.base);
+}
+
+int meta_client_tenant_get(struct meta_call *c, uint32_t id, const char *name,
+			   struct meta_tenant *out)
+{
+	Terrane__Meta__TenantGetRequest q = TERRANE__META__TENANT_GET_REQUEST__INIT;
+	q.id = id;
+	if (name != NULL)
+		q.name = (char *)name;
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = client_ask(c, &meta_type_tenant_get, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__TenantGetResponse *p = reply.message;
+	return client_bad_answer(c, tenant_get(p->tenant, out));
+}
+
+int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quota_bytes)
+{
+	Terrane__Meta__TenantQuotaRequest q = TERRANE__META__TENANT_QUOTA_REQUEST__INIT;
+	q.id = id;
+	q.quota_bytes = quota_bytes;
+	return client_tell(c, &meta_type_tenant_quota, &q.base);
+}
+
+int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta_tenant *out,
+				size_t max)
+{
+	Terrane__Meta__TenantListRequest q = TERRANE__META__TENANT_LIST_REQUEST__INIT;
+	q.after = after;
+	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = client_ask(c, &meta_type_tenant_list, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__TenantListResponse *p = reply.message;
+	if (p->n_tenants > max)
+		return client_bad_answer(c, -EINVAL);
+	for (size_t i = 0; rc == 0 && i < p->n_tenants; i++)
+		rc = tenant_get(p->tenants[i], &out[i]);
+	return rc < 0 ? client_bad_answer(c, rc) : (int64_t)p->n_tenants;
+}
+
+/* --- looking ------------------------------------------------------------------------------------ */
+
+int meta_client_lookup(struct meta_call *c, uint64_t dir, struct meta_name name,
+		       struct meta_entry *out)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_BYTES);
+	Terrane__Meta__LookupRequest q = TERRANE__META__LOOKUP_REQUEST__INIT;
+	q.dir = dir;
+	int rc = client_name(c, &a, name, META_NAME_MAX, &q.name);
+	if (rc < 0)
+		return rc;
+	AUTO_REPLY struct rpc_reply reply;
+	rc = client_ask(c, &meta_type_lookup, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__LookupResponse *p = reply.message;
+	rc = wire_entry_get(p->entry, out);
+	out->name = name;
+	return client_bad_answer(c, rc);
+}
+
+/* The last step of the path that is not empty. */
+static struct meta_name last_step(struct meta_name path)
+{
+	size_t end = path.len;
+	while (end > 0 && path.text[end - 1] == '/')
+		end--;
+	size_t begin = end;
+	while (begin > 0 && path.text[begin - 1] != '/')
+		begin--;
+	return (struct meta_name){.text = path.text + begin, .len = end - begin};
+}
+
+int meta_client_resolve(struct meta_call *c, uint64_t dir, struct meta_name path,
+			struct meta_entry *out)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_BYTES);
+	Terrane__Meta__ResolveRequest q = TERRANE__META__RESOLVE_REQUEST__INIT;
+	q.dir = dir;
+	int rc = client_name(c, &a, path, META_PATH_MAX, &q.path);
+	if (rc < 0)
+		return rc;
+	AUTO_REPLY struct rpc_reply reply;
+	rc = client_ask(c, &meta_type_resolve, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__ResolveResponse *p = reply.message;
+	rc = wire_entry_get(p->entry, out);
+	out->name = last_step(path);
+	return client_bad_answer(c, rc);
+}
+
+int meta_client_dir_get(struct meta_call *c, uint64_t dir, struct meta_dir *out)
+{
+	Terrane__Meta__DirGetRequest q = TERRANE__META__DIR_GET_REQUEST__INIT;
+	q.dir = dir;
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = client_ask(c, &meta_type_dir_get, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__DirGetResponse *p = reply.message;
+	*out = (struct meta_dir){.id = dir,
+				 .parent = p->parent,
+				 .created_ns = p->created_ns,
+				 .sealed = p->sealed,
+				 .spread = p->spread};
+	return 0;
+}
+
+/* Entries with their names, which would go with the reply. */
+static int page_copy(struct arena *a, const Terrane__Meta__ListResponse *p, struct meta_page *out)
+{
+	size_t names = 0;
+	out->count = p->n_entries;
+	out->entries = arena_alloc(a, (out->count + 1) * sizeof(*out->entries));
+	for (size_t i = 0; i < p->n_entries; i++)
+		names += strlen(p->entries[i]->name);
+	char *text = arena_alloc(a, names + 1);
+	if (out->entries == NULL || text == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->n_entries; i++) {
+		struct meta_entry *e = &out->entries[i];
+		int rc = wire_entry_get(p->entries[i], e);
+		if (rc < 0)
+			return rc;
+		memcpy(text, e->name.text, e->name.len);
+		e->name.text = text;
+		text += e->name.len;
+	}
+	return wire_cursor_get(p->next, &out->next);
+}
+
+int meta_client_list(struct meta_call *c, uint64_t dir, const struct meta_cursor *from, size_t max,
+		     struct arena *arena, struct meta_page *out)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_BYTES);
+	Terrane__Meta__ListRequest q = TERRANE__META__LIST_REQUEST__INIT;
+	meta_msg_cursor at;
+	q.dir = dir;
+	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
+	q.from = &at;
+	int rc = wire_cursor_set(&a, &at, from);
+	if (rc < 0)
+		return client_refuse(c, rc);
+	AUTO_REPLY struct rpc_reply reply;
+	rc = client_ask(c, &meta_type_list, &q.base, &reply);
+	return rc < 0 ? rc : client_bad_answer(c, page_copy(arena, reply.message, out));
+}
+
+/* --- making ------------------------------------------------------------------------------------- */
+
+int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_BYTES);
+	Terrane__Meta__MkdirRequest q = TERRANE__META__MKDIR_REQUEST__INIT;
+	q.dir = dir;
+	q.id = id;
+	int rc = client_name(c, &a, name, META_NAME_MAX, &q.name);
+	return rc < 0 ? rc : client_tell(c, &meta_type_mkdir, &q.base);
+}
+
+/* A bad name is the result of its file alone: it does not travel, its place is taken by an empty one,
+ * which the service refuses. */
+static int new_file(struct arena *a, const struct meta_create *f, Terrane__Meta__NewFile *m,
+		    int *result)
+{
+	struct meta_call quiet;
+	terrane__meta__new_file__init(m);
+	int rc = client_name(&quiet, a, f->name, META_NAME_MAX, &m->name);
+	if (rc == -ENOMEM)
+		return rc;
+	*result = rc;
+	m->id = f->id;
+	m->token = f->token;
+	m->mtime_ns = f->mtime_ns;
+	m->n_extents = f->extent_count;
+	m->extents = wire_extents(a, f->extents, f->extent_count);
+	return m->extents == NULL ? -ENOMEM : 0;
+}
+
+static int create_request(struct arena *a, Terrane__Meta__CreateRequest *q,
+			  const struct meta_create *files, size_t n, int *results)
+{
+	Terrane__Meta__NewFile *all = arena_alloc(a, n * sizeof(*all));
+	q->files = arena_alloc(a, n * sizeof(Terrane__Meta__NewFile *));
+	if (all == NULL || q->files == NULL)
+		return -ENOMEM;
+	q->n_files = n;
+	for (size_t i = 0; i < n; i++) {
+		if (files[i].extent_count > META_INLINE_EXTENTS)
+			return -EINVAL;
+		int rc = new_file(a, &files[i], &all[i], &results[i]);
+		if (rc < 0)
+			return rc;
+		q->files[i] = &all[i];
+	}
+	return 0;
+}
+
+int meta_client_create(struct meta_call *c, uint64_t dir, const struct meta_create *files, size_t n,
+		       unsigned flags, int *results)
+{
+	if (n == 0 || n > META_BATCH_MAX)
+		return client_refuse(c, -EINVAL);
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_LARGE);
+	Terrane__Meta__CreateRequest q = TERRANE__META__CREATE_REQUEST__INIT;
+	q.dir = dir;
+	q.flags = flags;
+	int rc = create_request(&a, &q, files, n, results);
+	if (rc < 0)
+		return client_refuse(c, rc);
+	AUTO_REPLY struct rpc_reply reply;
+	rc = client_ask(c, &meta_type_create, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__CreateResponse *p = reply.message;
+	if (p->n_results != 0 && p->n_results != n)
+		return client_bad_answer(c, -EINVAL);
+	for (size_t i = 0; i < n; i++)
+		if (results[i] == 0)
+			results[i] = p->n_results == 0 ? 0 : err_from_wire(p->results[i]);
+	return 0;
+}
+
+int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t file,
+		     uint64_t token, bool seal, uint64_t mtime_ns, unsigned flags)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_BYTES);
+	Terrane__Meta__LinkRequest q = TERRANE__META__LINK_REQUEST__INIT;
+	q.dir = dir;
+	q.file = file;
+	q.token = token;
+	q.seal = seal;
+	q.mtime_ns = mtime_ns;
+	q.flags = flags;
+	int rc = client_name(c, &a, name, META_NAME_MAX, &q.name);
+	return rc < 0 ? rc : client_tell(c, &meta_type_link, &q.base);
+}
+
+/* --- taking away, moving ------------------------------------------------------------------------ */
+
+int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id,
+		       unsigned flags)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_BYTES);
+	Terrane__Meta__RemoveRequest q = TERRANE__META__REMOVE_REQUEST__INIT;
+	q.dir = dir;
+	q.id = id;
+	q.flags = flags;
+	int rc = client_name(c, &a, name, META_NAME_MAX, &q.name);
+	for (int tries = 0; rc == 0 && tries < 8; tries++) {
+		struct meta_entry now = {.id = id};
+		if (id == 0)
+			rc = meta_client_lookup(c, dir, name, &now);
+		if (rc < 0)
+			return rc;
+		q.id = now.id;
+		rc = client_tell(c, &meta_type_remove, &q.base);
+		if (rc == 0 && client_cache(c) != NULL)
+			cache_drop_file(client_cache(c), q.id);
+		if (rc != -ESTALE || id != 0)
+			return rc;
+		rc = 0; /* another has taken the name's place: that one is meant, too */
+	}
+	return rc < 0 ? rc : client_refuse(c, -EAGAIN);
+}
+
+int meta_client_rename(struct meta_call *c, uint64_t dir, struct meta_name from,
+		       struct meta_name to, uint64_t request, unsigned flags)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_BYTES);
+	Terrane__Meta__RenameRequest q = TERRANE__META__RENAME_REQUEST__INIT;
+	q.dir = dir;
+	q.request = request;
+	q.flags = flags;
+	int rc = client_name(c, &a, from, META_NAME_MAX, &q.from);
+	if (rc == 0)
+		rc = client_name(c, &a, to, META_NAME_MAX, &q.to);
+	return rc < 0 ? rc : client_tell(c, &meta_type_rename, &q.base);
+}
+
+int meta_client_move(struct meta_call *c, uint64_t from_dir, struct meta_name from, uint64_t to_dir,
+		     struct meta_name to, uint64_t new_id, uint64_t request, unsigned flags)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_BYTES);
+	Terrane__Meta__MoveRequest q = TERRANE__META__MOVE_REQUEST__INIT;
+	q.from_dir = from_dir;
+	q.to_dir = to_dir;
+	q.new_id = new_id;
+	q.request = request;
+	q.flags = flags;
+	int rc = client_name(c, &a, from, META_NAME_MAX, &q.from);
+	if (rc == 0)
+		rc = client_name(c, &a, to, META_NAME_MAX, &q.to);
+	return rc < 0 ? rc : client_tell(c, &meta_type_move, &q.base);
+}
+
+int meta_client_rmdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t request)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_BYTES);
+	Terrane__Meta__RmdirRequest q = TERRANE__META__RMDIR_REQUEST__INIT;
+	q.dir = dir;
+	q.request = request;
+	int rc = client_name(c, &a, name, META_NAME_MAX, &q.name);
+	return rc < 0 ? rc : client_tell(c, &meta_type_rmdir, &q.base);
+}
+
+int meta_client_dir_seal(struct meta_call *c, uint64_t dir)
+{
+	Terrane__Meta__DirSealRequest q = TERRANE__META__DIR_SEAL_REQUEST__INIT;
+	q.dir = dir;
+	return client_tell(c, &meta_type_dir_seal, &q.base);
+}
+
+int meta_client_du(struct meta_call *c, uint64_t dir, bool refresh, struct meta_usage *out)
+{
+	Terrane__Meta__DuRequest q = TERRANE__META__DU_REQUEST__INIT;
+	q.dir = dir;
+	q.refresh = refresh;
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = client_ask(c, &meta_type_du, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__DuResponse *p = reply.message;
+	*out = (struct meta_usage){
+		.files = p->files, .dirs = p->dirs, .bytes = p->bytes, .taken_ns = p->taken_ns};
+	return 0;
+}

@@ -229,6 +229,7 @@ int sched_begin(struct sched *s, const struct sched_request *r, struct sched_tur
 	t->sched = s;
 	t->group = g;
 	t->request = *r;
+	t->request.group = g->name;
 	t->off = r->off;
 	t->serial = ++s->serial;
 	t->deadline_ns = rt_deadline();

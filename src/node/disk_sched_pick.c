@@ -159,11 +159,9 @@ static bool blocked(struct sched *s, const struct sched_turn *t, uint64_t now_ns
 {
 	if (t->request.class == SCHED_GOLD)
 		return false;
-	if (gold_impatient_here(s, now_ns))
-		return true;
-	if (s->at_disk_count == 0)
-		return false;
-	return gold_impatient_at_disk(s, now_ns) || capped(s, t, about);
+	/* Rule 7: when nothing is at the disk, the first alone can hold, and then Gold goes. */
+	return gold_impatient_here(s, now_ns) || gold_impatient_at_disk(s, now_ns) ||
+	       capped(s, t, about);
 }
 
 static void cut_slice(const struct sched *s, struct sched_turn *t, bool about)

@@ -209,10 +209,14 @@ static void cap(void *arg)
 	c.gold_linger_ns = 30 * NS_PER_MS;
 	c.gold_patience_ns = NS_PER_S;
 	struct sched *s = job_sched_open(&c);
-	struct job gold = {0}, jobs[6] = {0};
+	struct job gold = {0}, jobs[7] = {0};
 	job_start(s, &gold, "g", SCHED_GOLD, 4096);
 	for (size_t i = 0; i < ARRAY_LEN(jobs); i++)
 		job_start(s, &jobs[i], "b", i % 2 == 0 ? SCHED_BRONZE : SCHED_SILVER, 4096);
+	CHECK_EQ(jobs_at_disk(jobs, ARRAY_LEN(jobs)), 2);
+	/* However long it is at the disk. */
+	job_pass_ms(40);
+	job_let_go(&jobs[jobs[0].at_disk ? 0 : 2]);
 	CHECK_EQ(jobs_at_disk(jobs, ARRAY_LEN(jobs)), 2);
 	job_finish(&gold);
 	/* Gold is about for a while after it left. */

@@ -13,6 +13,7 @@
 #include "check.h"
 #include "node/disk_sched.h"
 #include "rt/rt.h"
+#include "rt/sim.h"
 #include "sched_job.h"
 #include "sched_lab.h"
 
@@ -160,6 +161,55 @@ static void a_turn_that_goes_out_of_scope_is_given_up(void **state)
 	lab_sim(dropped, NULL);
 }
 
+struct crash_box {
+	struct sched *sched;
+	struct rt_group group;
+};
+
+static void crash_request(void *arg)
+{
+	struct crash_box *b = arg;
+	struct sched_request r = {.group = "a", .class = SCHED_BRONZE, .bytes = 3 * MIB};
+	AUTO_SCHED_TURN struct sched_turn t = {0};
+	int rc = sched_begin(b->sched, &r, &t);
+	while (rc == 0 && t.granted)
+		rc = sched_next(&t, rt_sleep_ns(10 * NS_PER_MS));
+}
+
+/* Closing checks that nothing waits and nothing is at the disk. */
+static void crash_main(void *arg)
+{
+	struct crash_box b;
+	struct sched_config c = job_serial_config();
+	(void)arg;
+	c.run_bytes = c.slice_bytes;
+	b.sched = job_sched_open(&c);
+	rt_group_init(&b.group);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(rt_group_spawn(&b.group, "request", crash_request, &b), 0);
+	rt_group_join(&b.group);
+	sched_close(b.sched);
+}
+
+static void a_crash_at_any_wait_leaves_nothing_behind(void **state)
+{
+	(void)state;
+	uint64_t lives = 0, nth = 1;
+	do {
+		struct sim_config config;
+		sim_config_init(&config, nth, 0);
+		struct sim *s = sim_open(&config);
+		struct sim_node *n = sim_node_add(s, "n1", 0);
+		sim_node_start(n, crash_main, NULL);
+		sim_node_crash_at(n, nth++, false);
+		sim_run(s, 3600 * NS_PER_S);
+		assert_false(sim_node_running(n));
+		lives = sim_node_lives(n);
+		sim_close(s);
+	} while (lives > 1);
+	assert_true(nth > 12);
+}
+
 /* --- what cannot be ------------------------------------------------------------------------------- */
 
 static void bad_requests(void *arg)
@@ -251,8 +301,21 @@ static void group_places(void *arg)
 	job_start(s, &b, "b", SCHED_BRONZE, 4096);
 	job_finish(&b);
 	CHECK(has_group(s, "a") && has_group(s, "b"));
+	/* The one idle for longest goes, */
+	job_start(s, &a, "a", SCHED_BRONZE, 4096);
+	job_finish(&a);
+	job_start(s, &d, "d", SCHED_BRONZE, 4096);
+	job_finish(&d);
+	CHECK(has_group(s, "a") && !has_group(s, "b") && has_group(s, "d"));
+	/* but not one that has requests or reservations, nor the one with a weight. */
+	struct sched_reservation r;
+	uint64_t retry_ns;
+	CHECK_EQ(sched_reserve(s, "a", SCHED_BRONZE, MIB, &r, &retry_ns), 0);
+	job_start(s, &d, "d", SCHED_BRONZE, 4096);
+	job_finish(&d);
 	job_start(s, &b, "b", SCHED_BRONZE, 4096);
-	/* The one idle for longest goes, not one that has requests, nor the one with a weight. */
+	CHECK(has_group(s, "a") && has_group(s, "b") && !has_group(s, "d"));
+	CHECK_EQ(sched_release(s, r.id, &r), 0);
 	job_start(s, &d, "d", SCHED_BRONZE, 4096);
 	CHECK(!has_group(s, "a") && has_group(s, "b") && has_group(s, "d") && has_group(s, "kept"));
 	/* When none is idle, the rest share one. */
@@ -454,6 +517,31 @@ static void expiry(void *arg)
 	sched_close(s);
 }
 
+static void expired_time(void *arg)
+{
+	(void)arg;
+	struct sched_config c = sched_hdd;
+	c.reserve_ahead_ns = NS_PER_S;
+	c.reserve_ttl_ns = NS_PER_S;
+	struct sched *s = job_sched_open(&c);
+	struct sched_reservation r;
+	uint64_t retry_ns = 0;
+	for (int i = 0; i < 3; i++) {
+		uint32_t n = 0;
+		while (sched_reserve(s, "a", SCHED_GOLD, WRITE_BYTES, &r, &retry_ns) == 0)
+			n++;
+		CHECK_EQ(n, 18);
+		job_pass_ms(1001);
+	}
+	sched_close(s);
+}
+
+static void an_expired_reservation_holds_no_disk_time(void **state)
+{
+	(void)state;
+	lab_sim(expired_time, NULL);
+}
+
 static void reservations_expire_and_are_bounded(void **state)
 {
 	(void)state;
@@ -493,6 +581,7 @@ int main(void)
 		cmocka_unit_test(who_gives_up_waiting_leaves_nothing_behind),
 		cmocka_unit_test(giving_up_between_slices_leaves_nothing_behind),
 		cmocka_unit_test(a_turn_that_goes_out_of_scope_is_given_up),
+		cmocka_unit_test(a_crash_at_any_wait_leaves_nothing_behind),
 		cmocka_unit_test(requests_that_cannot_be_are_refused),
 		cmocka_unit_test(configurations_that_cannot_be_are_refused),
 		cmocka_unit_test(groups_are_bounded_and_idle_ones_make_room),
@@ -500,6 +589,7 @@ int main(void)
 		cmocka_unit_test(a_disk_that_has_enough_to_do_takes_no_reservations),
 		cmocka_unit_test(what_waits_counts_against_reservations),
 		cmocka_unit_test(a_group_over_its_share_gets_no_reservation),
+		cmocka_unit_test(an_expired_reservation_holds_no_disk_time),
 		cmocka_unit_test(reservations_expire_and_are_bounded),
 		cmocka_unit_test(reservations_that_cannot_be_are_refused),
 	};

@@ -197,6 +197,33 @@ static void without_gold_bronze_has_all_of_the_disk(void **state)
 	}
 }
 
+static struct sched_disk_stats learnt;
+
+static void note_learnt(struct lab *l)
+{
+	sched_disk_stats(l->sched, &learnt);
+}
+
+static void estimates_follow_the_disk(void **state)
+{
+	(void)state;
+	/* A drive that is slower to read and faster to seek than the one it is taken for. */
+	struct drive_spec spec = drive_hdd;
+	struct sched_config config = sched_hdd;
+	spec.read_bytes_per_s = 90000000;
+	spec.seek_max_ns = spec.seek_min_ns; /* 0.8 ms, and half a turn: 4.97 ms */
+	config.depth = config.other_depth = 1;
+	struct lab l = lab_of(&spec, &config, 100);
+	add(&l, "a", SCHED_BRONZE, 4096, 4);
+	add(&l, "b", SCHED_BRONZE, 4 * MIB, 4);
+	l.watch = note_learnt;
+	lab_run(&l);
+	assert_ratio("position in ms", (double)learnt.position_ns / 1e6, 4.97, 0.2);
+	assert_ratio("reading in MB/s", (double)learnt.read_bytes_per_s / 1e6, 90, 0.1);
+	assert_int_equal(learnt.write_bytes_per_s, sched_hdd.write_bytes_per_s);
+	lab_free(&l);
+}
+
 /* --- invariants under random load ------------------------------------------------------------------ */
 
 static void invariants(struct lab *l)
@@ -302,6 +329,7 @@ int main(void)
 		cmocka_unit_test(bronze_has_its_share_under_a_flood_of_gold),
 		cmocka_unit_test(a_disk_with_work_is_never_idle),
 		cmocka_unit_test(without_gold_bronze_has_all_of_the_disk),
+		cmocka_unit_test(estimates_follow_the_disk),
 		cmocka_unit_test(invariants_hold_under_random_load),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

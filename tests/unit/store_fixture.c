@@ -14,6 +14,7 @@
 #include "rt/rt.h"
 #include "rt/sim.h"
 #include "store/fault.h"
+#include "store/flash.h"
 #include "store/mem.h"
 #include "store/pool.h"
 #include "store/throttle.h"
@@ -28,6 +29,7 @@ const char *fixture_name(enum fixture_kind kind)
 		[FIXTURE_THROTTLE] = "throttle", [FIXTURE_DIR_SIM] = "dir-sim",
 		[FIXTURE_DIR_REAL] = "dir-real", [FIXTURE_DIR_BUFFERED] = "dir-buffered",
 		[FIXTURE_POOL_MEM] = "pool-mem", [FIXTURE_POOL_DIR] = "pool-dir",
+		[FIXTURE_FLASH] = "flash",
 	};
 	return names[kind];
 }
@@ -136,6 +138,17 @@ static struct store *open_pool_dir(const char *path)
 	return open_pool(PLACE_CLUSTERED, ARRAY_LEN(m), 2, 1, m);
 }
 
+static struct store *open_flash(void)
+{
+	struct store_flash_options options = {
+		.capacity_bytes = 64 * MIB, .write_bytes_per_s = 1000 * MIB, .visits = 1};
+	struct store *slow, *fast, *s;
+	CHECK_EQ(store_mem_open(MEM_BYTES, &slow), 0);
+	CHECK_EQ(store_mem_open(MEM_BYTES, &fast), 0);
+	CHECK_EQ(store_flash_open_take(slow, fast, &options, &s), 0);
+	return s;
+}
+
 static struct store *open_kind(const struct run *r)
 {
 	struct store *s = NULL, *below = NULL;
@@ -167,6 +180,9 @@ static struct store *open_kind(const struct run *r)
 		break;
 	case FIXTURE_POOL_DIR:
 		s = open_pool_dir(r->path);
+		break;
+	case FIXTURE_FLASH:
+		s = open_flash();
 		break;
 	case FIXTURE_KINDS:
 		break;

@@ -17,6 +17,7 @@ enum fixture_kind {
 	FIXTURE_DIR_BUFFERED, /* the same without O_DIRECT */
 	FIXTURE_POOL_MEM,     /* 3+2 declustered over 9 of mem */
 	FIXTURE_POOL_DIR,     /* 2+1 clustered over 3 directories of a simulated disk */
+	FIXTURE_FLASH,        /* mem in front of mem, with everything that is read cached */
 	FIXTURE_KINDS,
 };
 

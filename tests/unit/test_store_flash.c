@@ -1,0 +1,602 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The hot-chunk cache: what gets in and what does not, how much is written, and that flash never knows
+ * better than the slow store, whatever fails and whenever the process dies.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "rt/file.h"
+#include "rt/rt.h"
+#include "store/fault.h"
+#include "store/flash.h"
+#include "store/flash_heat.h"
+#include "store/mem.h"
+#include "store/throttle.h"
+#include "store_script.h"
+
+#define CHUNK UINT64_C(100000)
+
+static struct chunk_id block(uint64_t number)
+{
+	return (struct chunk_id){.block = number, .index = 1};
+}
+
+/* --- heat: pure --------------------------------------------------------------------------------- */
+
+static void a_scan_is_one_visit_and_random_reads_are_many(void **state)
+{
+	(void)state;
+	static struct flash_heat h;
+	assert_int_equal(flash_heat_init(&h, 1000), 0);
+	for (uint64_t off = 0; off < 8 * MIB; off += 64 * KIB)
+		flash_heat_read(&h, block(1), off, 64 * KIB);
+	assert_int_equal(flash_heat_of(&h, block(1)), 1);
+	/* Again from the start, and again. */
+	for (int i = 2; i < 5; i++)
+		assert_int_equal(flash_heat_read(&h, block(1), 0, 8 * MIB), i);
+	for (uint64_t i = 0; i < 20; i++)
+		flash_heat_read(&h, block(2), (i * 7 % 20) * 4 * MIB, 4096);
+	assert_true(flash_heat_of(&h, block(2)) >= 15);
+	flash_heat_fini(&h);
+}
+
+static void what_is_not_visited_any_more_cools_down(void **state)
+{
+	(void)state;
+	static struct flash_heat h;
+	assert_int_equal(flash_heat_init(&h, 1000), 0);
+	for (int i = 0; i < 300; i++)
+		flash_heat_read(&h, block(1), 0, 100);
+	assert_int_equal(flash_heat_of(&h, block(1)), 255);
+	for (uint64_t i = 0; i < 80000; i++)
+		flash_heat_read(&h, block(100 + i), 0, 100);
+	assert_in_range(flash_heat_of(&h, block(1)), 0, 8);
+	flash_heat_fini(&h);
+}
+
+/* --- what is cached ------------------------------------------------------------------------------ */
+
+struct rig {
+	struct store *s;
+	struct store *slow, *fast; /* fault stores over mem */
+};
+
+static const struct store_flash_options ample = {
+	.capacity_bytes = 10 * MIB, .write_bytes_per_s = 100 * MIB, .chunks_max = 64};
+
+static void rig_open(struct rig *r, const struct store_flash_options *options)
+{
+	struct store *mem;
+	CHECK_EQ(store_mem_open(256 * MIB, &mem), 0);
+	CHECK_EQ(store_fault_open_take(mem, &r->slow), 0);
+	CHECK_EQ(store_mem_open(256 * MIB, &mem), 0);
+	CHECK_EQ(store_fault_open_take(mem, &r->fast), 0);
+	CHECK_EQ(store_flash_open_take(r->slow, r->fast, options, &r->s), 0);
+	/* The bucket fills. */
+	CHECK_EQ(rt_sleep_ns(60 * NS_PER_S), 0);
+}
+
+static void fault_set(struct store *s, unsigned calls, int rc)
+{
+	struct store_fault f = {.calls = calls, .nth = rc != 0, .from_there = true, .rc = rc};
+	store_fault_set(s, &f);
+}
+
+static struct store_flash_stats stats_of(struct rig *r)
+{
+	struct store_flash_stats st;
+	store_flash_settle(r->s);
+	store_flash_stats(r->s, &st);
+	return st;
+}
+
+static void visit(struct rig *r, uint64_t number, uint64_t text, int times)
+{
+	for (int i = 0; i < times; i++) {
+		CHECK_EQ(text_get(r->s, block(number), text, 0, CHUNK, 0), 0);
+		store_flash_settle(r->s);
+	}
+}
+
+static void serve_hot(const char *path)
+{
+	struct rig r;
+	(void)path;
+	rig_open(&r, &ample);
+	CHECK_EQ(text_put(r.s, block(1), 1, CHUNK, false, 0), 0);
+	CHECK_EQ(text_put(r.s, block(2), 2, CHUNK, true, 2 * CHUNK), 0);
+	visit(&r, 1, 1, 2);
+	CHECK_EQ(stats_of(&r).fills, 0);
+	visit(&r, 1, 1, 1);
+	CHECK_EQ(stats_of(&r).fills, 1);
+	/* From now on without the slow store. */
+	fault_set(r.slow, STORE_CALL_GET, -EIO);
+	visit(&r, 1, 1, 5);
+	CHECK_EQ(text_get(r.s, block(1), 1, 777, 5000, 3), 0);
+	CHECK_EQ(text_get(r.s, block(1), 1, CHUNK - 1, 2, 0), -EIO);
+	CHECK_EQ(stats_of(&r).hits, 6);
+	fault_set(r.slow, STORE_CALL_GET, 0);
+	CHECK_EQ(text_get(r.s, block(1), 1, CHUNK - 1, 2, 0), -ERANGE);
+	/* An open chunk still grows, and is not cached before it is sealed. */
+	visit(&r, 2, 2, 10);
+	CHECK_EQ(stats_of(&r).chunks, 1);
+	CHECK_EQ(text_append(r.s, block(2), 1, 2, CHUNK, 100), 0);
+	CHECK_EQ(store_seal(r.s, block(2), 1, CHUNK), 0);
+	visit(&r, 2, 2, 1);
+	CHECK_EQ(stats_of(&r).chunks, 2);
+	store_close(r.s);
+}
+
+static void a_chunk_that_is_visited_often_comes_from_flash(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, serve_hot);
+}
+
+static void scan_all(const char *path)
+{
+	struct rig r;
+	(void)path;
+	rig_open(&r, &ample);
+	for (uint64_t i = 0; i < 400; i++)
+		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
+	for (uint64_t i = 0; i < 60; i++)
+		visit(&r, i, i, 4);
+	struct store_flash_stats before = stats_of(&r);
+	CHECK_EQ(before.chunks, 60);
+	CHECK(before.used_bytes <= ample.capacity_bytes);
+	for (uint64_t i = 0; i < 400; i++)
+		visit(&r, i, i, 1);
+	struct store_flash_stats after = stats_of(&r);
+	CHECK_EQ(after.fills, before.fills);
+	CHECK_EQ(after.evicted, 0);
+	CHECK_EQ(after.hits - before.hits, 60);
+	/* What becomes hotter than they are takes their place. */
+	for (uint64_t i = 100; i < 120; i++)
+		visit(&r, i, i, 12);
+	after = stats_of(&r);
+	CHECK(after.fills >= before.fills + 20);
+	CHECK(after.chunks <= ample.chunks_max && after.used_bytes <= ample.capacity_bytes);
+	store_close(r.s);
+}
+
+static void one_scan_does_not_flush_what_is_hot(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, scan_all);
+}
+
+static void write_little(const char *path)
+{
+	struct store_flash_options o = ample;
+	struct rig r;
+	(void)path;
+	o.write_bytes_per_s = 20000;
+	o.burst_bytes = 400000;
+	o.visits = 1;
+	rig_open(&r, &o);
+	for (uint64_t i = 0; i < 300; i++)
+		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
+	uint64_t start = rt_now_ns(), before = stats_of(&r).fill_bytes;
+	for (uint64_t i = 0; i < 300; i++) {
+		visit(&r, i, i, 1);
+		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+		double earned = (double)(rt_now_ns() - start) / 1e9 * 20000 + 400000;
+		CHECK((double)(stats_of(&r).fill_bytes - before) <= earned);
+	}
+	/* What was allowed was used, but for what the last chunk would have needed. */
+	struct store_flash_stats st = stats_of(&r);
+	CHECK(st.over_budget > 100);
+	CHECK(st.fill_bytes - before > 300 * 20000 + 400000 - 3 * (CHUNK + 20000));
+	store_close(r.s);
+}
+
+static void no_more_is_written_than_the_budget_allows(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, write_little);
+}
+
+static void fill_beside(const char *path)
+{
+	static const struct drive_spec dawdling = {
+		.name = "dawdling",
+		.size_bytes = 1000000000000ULL,
+		.read_bytes_per_s = 1000000000,
+		.write_bytes_per_s = 1000000000,
+		.read_latency_ns = NS_PER_MS,
+		.write_latency_ns = 10 * NS_PER_S,
+		.channels = 1,
+		.queue_depth = 4,
+	};
+	struct store_flash_options o = ample;
+	struct store *slow, *mem, *fast, *s;
+	struct store_flash_stats st;
+	(void)path;
+	o.visits = 1;
+	CHECK_EQ(store_mem_open(64 * MIB, &slow), 0);
+	CHECK_EQ(store_mem_open(64 * MIB, &mem), 0);
+	CHECK_EQ(store_throttle_open_take(mem, &dawdling, &fast), 0);
+	CHECK_EQ(store_flash_open_take(slow, fast, &o, &s), 0);
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	for (uint64_t i = 0; i < 20; i++)
+		CHECK_EQ(text_put(s, block(i), i, CHUNK, false, 0), 0);
+	uint64_t start = rt_now_ns();
+	for (uint64_t i = 0; i < 20; i++)
+		CHECK_EQ(text_get(s, block(i), i, 0, CHUNK, 0), 0);
+	CHECK(rt_now_ns() - start < NS_PER_MS);
+	store_flash_settle(s);
+	CHECK(rt_now_ns() - start >= 10 * NS_PER_S);
+	store_flash_stats(s, &st);
+	/* No more than two at a time: that bounds the memory too. */
+	CHECK_EQ(st.fills, 2);
+	store_close(s);
+}
+
+static void no_read_waits_for_a_fill(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, fill_beside);
+}
+
+/* --- flash that fails ----------------------------------------------------------------------------- */
+
+static void fall_through(const char *path)
+{
+	struct rig r;
+	(void)path;
+	rig_open(&r, &ample);
+	for (uint64_t i = 0; i < 10; i++)
+		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
+	for (uint64_t i = 0; i < 10; i++)
+		visit(&r, i, i, 3);
+	CHECK_EQ(stats_of(&r).chunks, 10);
+	/* A damaged chunk is read elsewhere, and is a new one afterwards. */
+	struct store_fault once = {.calls = STORE_CALL_GET, .nth = 1, .rc = -EBADMSG};
+	store_fault_set(r.fast, &once);
+	visit(&r, 0, 0, 1);
+	struct store_flash_stats st = stats_of(&r);
+	CHECK(st.failures == 1 && st.evicted == 1 && st.fills == 11 && !st.resting);
+	visit(&r, 0, 0, 1);
+	CHECK_EQ(stats_of(&r).hits, st.hits + 1);
+	/* A device that fails is left alone after a while, and all goes on. */
+	fault_set(r.fast, STORE_CALL_ALL, -EIO);
+	for (uint64_t i = 0; i < 10; i++)
+		visit(&r, i, i, 3);
+	st = stats_of(&r);
+	CHECK(st.resting && st.failures < 10);
+	CHECK_EQ(store_delete(r.s, block(9)), 0);
+	CHECK_EQ(text_put(r.s, block(9), 99, CHUNK, false, 0), 0);
+	/* And is tried again later. What was deleted meanwhile is not there. */
+	fault_set(r.fast, STORE_CALL_ALL, 0);
+	CHECK_EQ(rt_sleep_ns(61 * NS_PER_S), 0);
+	for (uint64_t i = 0; i < 9; i++)
+		visit(&r, i, i, 3);
+	visit(&r, 9, 99, 3);
+	CHECK(stats_of(&r).hits > st.hits && !stats_of(&r).resting);
+	store_close(r.s);
+}
+
+static void damage_and_failures_of_flash_are_not_seen(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, fall_through);
+}
+
+/* --- deletes -------------------------------------------------------------------------------------- */
+
+struct late_reader {
+	struct store *s;
+	struct chunk_id id;
+	uint64_t wait_ns;
+};
+
+static void read_late(void *arg)
+{
+	struct late_reader *late = arg;
+	CHECK_EQ(rt_sleep_ns(late->wait_ns), 0);
+	int rc = text_get(late->s, late->id, late->id.block, 0, CHUNK, 0);
+	CHECK(rc == 0 || rc == -ENOENT);
+}
+
+static void delete_while_filling(const char *path)
+{
+	struct store_flash_options o = ample;
+	struct rig r;
+	struct chunk_stat st;
+	(void)path;
+	o.visits = 1;
+	rig_open(&r, &o);
+	/* At every moment of a fill, which takes 2 ms to read and 3 ms to write. */
+	struct store_fault slow_get = {.calls = STORE_CALL_GET | STORE_CALL_DELETE,
+				       .nth = 1,
+				       .from_there = true,
+				       .delay_ns = 2 * NS_PER_MS};
+	struct store_fault fast_put = slow_get;
+	fast_put.calls = STORE_CALL_PUT;
+	fast_put.delay_ns = 3 * NS_PER_MS;
+	store_fault_set(r.slow, &slow_get);
+	store_fault_set(r.fast, &fast_put);
+	for (uint64_t i = 0; i < 80; i++) {
+		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
+		CHECK_EQ(text_get(r.s, block(i), i, 0, CHUNK, 0), 0);
+		CHECK_EQ(rt_sleep_ns(i * NS_PER_MS / 10), 0);
+		CHECK_EQ(store_delete(r.s, block(i)), 0);
+		CHECK_EQ(text_get(r.s, block(i), i, 0, CHUNK, 0), -ENOENT);
+		CHECK_EQ(text_put(r.s, block(i), i + 1000, CHUNK, false, 0), 0);
+		CHECK_EQ(text_get(r.s, block(i), i + 1000, 0, CHUNK, 0), 0);
+		store_flash_settle(r.s);
+		CHECK_EQ(text_get(r.s, block(i), i + 1000, 0, CHUNK, 0), 0);
+		CHECK_EQ(store_delete(r.s, block(i)), 0);
+		store_flash_settle(r.s);
+		CHECK_EQ(store_stat(r.s, block(i), &st), -ENOENT);
+		/* Not even what nobody would read is left. */
+		CHECK_EQ(store_stat(r.fast, block(i), &st), -ENOENT);
+	}
+	CHECK_EQ(stats_of(&r).used_bytes, 0);
+	/* The same while the slow store takes its time to forget: who reads meanwhile fills. */
+	struct store_fault slow_delete = slow_get;
+	slow_delete.calls = STORE_CALL_DELETE;
+	slow_delete.delay_ns = 10 * NS_PER_MS;
+	store_fault_set(r.slow, &slow_delete);
+	for (uint64_t i = 0; i < 12; i++) {
+		struct late_reader late = {.s = r.s, .id = block(i), .wait_ns = i * NS_PER_MS};
+		struct rt_fiber *reader;
+		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
+		CHECK_EQ(rt_spawn(&reader, "reader", read_late, &late), 0);
+		CHECK_EQ(store_delete(r.s, block(i)), 0);
+		CHECK_EQ(text_get(r.s, block(i), i, 0, CHUNK, 0), -ENOENT);
+		rt_join(reader);
+		store_flash_settle(r.s);
+		CHECK_EQ(text_get(r.s, block(i), i, 0, CHUNK, 0), -ENOENT);
+		CHECK_EQ(store_stat(r.fast, block(i), &st), -ENOENT);
+	}
+	store_close(r.s);
+}
+
+static void a_delete_wins_over_a_fill_at_any_moment(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, delete_while_filling);
+}
+
+static int open_dir(const char *path, uint64_t disk, bool format, struct store **out)
+{
+	struct store_dir_options options = fixture_options();
+	struct super super = fixture_super();
+	int rc = 0;
+
+	options.disk = super.disk = disk;
+	super.fan_bits = 1;
+	if (format)
+		rc = rt_mkdir(path);
+	if (format && rc == 0)
+		rc = store_dir_format(path, &super);
+	return rc != 0 ? rc : store_dir_open(path, &options, out);
+}
+
+static const struct store_flash_options eager = {
+	.capacity_bytes = MIB, .write_bytes_per_s = 100 * MIB, .visits = 1, .fills_max = 1};
+
+static int open_flash(bool format, struct store **out)
+{
+	struct store *slow = NULL, *fast = NULL;
+	int rc = open_dir("/d0/slow", 1, format, &slow);
+
+	if (rc == 0)
+		rc = open_dir("/d0/fast", 2, format, &fast);
+	if (rc == 0)
+		rc = store_flash_open_take(slow, fast, &eager, out);
+	if (rc != 0) {
+		store_close(slow);
+		store_close(fast);
+	}
+	return rc;
+}
+
+static void restart(const char *path)
+{
+	struct store *s, *slow;
+	struct store_flash_stats st;
+	(void)path;
+	CHECK_EQ(open_flash(true, &s), 0);
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	for (uint64_t i = 0; i < 4; i++) {
+		CHECK_EQ(text_put(s, block(i), i, CHUNK, false, 0), 0);
+		CHECK_EQ(text_get(s, block(i), i, 0, CHUNK, 0), 0);
+		store_flash_settle(s);
+	}
+	store_flash_stats(s, &st);
+	CHECK_EQ(st.chunks, 4);
+	store_close(s);
+	/* As when a crash came between the two stores: the slow one alone has forgotten, or has another. */
+	CHECK_EQ(open_dir("/d0/slow", 1, false, &slow), 0);
+	CHECK_EQ(store_delete(slow, block(1)), 0);
+	CHECK_EQ(store_delete(slow, block(2)), 0);
+	CHECK_EQ(text_put(slow, block(2), 22, CHUNK, false, 0), 0);
+	store_close(slow);
+	CHECK_EQ(open_flash(false, &s), 0);
+	store_flash_stats(s, &st);
+	CHECK_EQ(st.chunks, 4);
+	CHECK_EQ(text_get(s, block(0), 0, 0, CHUNK, 0), 0);
+	CHECK_EQ(text_get(s, block(1), 1, 0, CHUNK, 0), -ENOENT);
+	CHECK_EQ(text_get(s, block(2), 22, 0, CHUNK, 0), 0);
+	store_flash_settle(s);
+	CHECK_EQ(text_get(s, block(2), 22, 0, CHUNK, 0), 0);
+	CHECK_EQ(text_get(s, block(3), 3, 0, CHUNK, 0), 0);
+	/* Two of them without the slow store. */
+	store_flash_stats(s, &st);
+	CHECK(st.hits >= 2 && st.evicted == 2);
+	store_close(s);
+}
+
+static void after_a_restart_flash_is_believed_only_where_the_slow_store_agrees(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, restart);
+}
+
+/* --- every call fails, and crashes everywhere ---------------------------------------------------- */
+
+struct trouble {
+	bool slow; /* which store fails */
+	struct store_fault fault;
+	bool hit;
+	uint64_t at; /* or where it crashes */
+	bool power;
+};
+
+/* The script, with looks before, between and after, so that chunks are cached and come from there. */
+static void play(struct script *sc, struct store *s)
+{
+	rt_sleep_ns(NS_PER_S);
+	script_play(sc, s);
+	for (int i = 0; i < 3 && !rt_cancelled(); i++) {
+		script_look(sc, s);
+		store_flash_settle(s);
+	}
+	for (unsigned c = 0; c < SCRIPT_CHUNKS && sc->rc == 0 && !rt_cancelled(); c++) {
+		if (!sc->before[c].exists)
+			continue;
+		sc->after[c].exists = false;
+		int rc = store_delete(s, script_id(c));
+		if (rt_cancelled() || rc != 0)
+			break;
+		sc->before[c].exists = false;
+	}
+	if (!rt_cancelled())
+		script_look(sc, s);
+}
+
+static void live_failing(struct script *sc, uint64_t life)
+{
+	struct trouble *t = sc->ctx;
+	struct store_flash_options o = ample;
+	struct rig r;
+	(void)life;
+	o.visits = 1;
+	rig_open(&r, &o);
+	store_fault_set(t->slow ? r.slow : r.fast, &t->fault);
+	play(sc, r.s);
+	t->hit = store_fault_hits(t->slow ? r.slow : r.fast) > 0;
+	fault_set(r.slow, STORE_CALL_ALL, 0);
+	fault_set(r.fast, STORE_CALL_ALL, 0);
+	sc->may_fail = t->slow;
+	script_look(sc, r.s);
+	store_close(r.s);
+}
+
+static void every_call_of_both_stores_fails_once(void **state)
+{
+	(void)state;
+	static const int errors[] = {-EIO, -ENOSPC, -EBADMSG, -ENODEV};
+	uint64_t runs = 0;
+	for (unsigned how = 0; how < 4 * ARRAY_LEN(errors); how++) {
+		struct trouble t = {.slow = how % 2 == 1, .hit = true};
+		int rc = errors[how / 4];
+		/* Of the slow store only what a device can say to any call. */
+		if (t.slow && rc == -EBADMSG)
+			continue;
+		for (uint64_t n = 1; t.hit; n++, runs++) {
+			t.fault = (struct store_fault){.calls = STORE_CALL_ALL,
+						       .nth = n,
+						       .from_there = rc == -ENODEV,
+						       .rc = rc,
+						       .after = (how & 2) != 0};
+			struct script sc = {.seed = n,
+					    .what = err_name(rc),
+					    .number = n,
+					    .may_fail = t.slow,
+					    .live = live_failing,
+					    .ctx = &t};
+			struct sim_config config;
+			sim_config_init(&config, n, 0);
+			script_begin(&sc, &config);
+			script_finish(&sc);
+			/* Whatever flash does, nobody is told. */
+			SCRIPT_CHECK(&sc, sc.done || t.slow);
+			script_end(&sc);
+		}
+	}
+	print_message("  %llu runs\n", (unsigned long long)runs);
+	assert_true(runs > 300);
+}
+
+static void live_crashing(struct script *sc, uint64_t life)
+{
+	struct trouble *t = sc->ctx;
+	struct store *s = NULL;
+	int rc = open_flash(life == 1, &s);
+
+	SCRIPT_CHECK(sc, rc == 0 || rt_cancelled());
+	if (rc != 0)
+		return;
+	if (life == 1) {
+		sim_node_crash_at(sc->node, t->at, t->power);
+		play(sc, s);
+	}
+	for (int i = 0; i < 2 && life > 1 && !rt_cancelled(); i++) {
+		script_look(sc, s);
+		store_flash_settle(s);
+	}
+	store_close(s);
+}
+
+static void it_crashes_at_every_wait(void **state)
+{
+	(void)state;
+	uint64_t runs = 0;
+	for (unsigned power = 0; power < 2; power++) {
+		bool crashed = true;
+		for (uint64_t n = 1; crashed; n++, runs++) {
+			struct trouble t = {.at = n, .power = power != 0};
+			struct script sc = {.seed = n,
+					    .what = power != 0 ? "power loss at wait" : "death at",
+					    .number = n,
+					    .live = live_crashing,
+					    .ctx = &t};
+			struct sim_config config;
+			sim_config_init(&config, n, 0);
+			script_begin(&sc, &config);
+			script_finish(&sc);
+			crashed = sim_node_lives(sc.node) > 1;
+			sim_node_crash_at(sc.node, 0, false);
+			sim_node_crash(sc.node, true);
+			script_finish(&sc);
+			script_end(&sc);
+			assert_true(crashed || sc.done);
+		}
+	}
+	print_message("  %llu runs\n", (unsigned long long)runs);
+	assert_true(runs > 150);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_scan_is_one_visit_and_random_reads_are_many),
+		cmocka_unit_test(what_is_not_visited_any_more_cools_down),
+		cmocka_unit_test(a_chunk_that_is_visited_often_comes_from_flash),
+		cmocka_unit_test(one_scan_does_not_flush_what_is_hot),
+		cmocka_unit_test(no_more_is_written_than_the_budget_allows),
+		cmocka_unit_test(no_read_waits_for_a_fill),
+		cmocka_unit_test(damage_and_failures_of_flash_are_not_seen),
+		cmocka_unit_test(a_delete_wins_over_a_fill_at_any_moment),
+		cmocka_unit_test(
+			after_a_restart_flash_is_believed_only_where_the_slow_store_agrees),
+		cmocka_unit_test(every_call_of_both_stores_fails_once),
+		cmocka_unit_test(it_crashes_at_every_wait),
+	};
+	log_set_level(LOG_OFF);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -207,8 +207,8 @@ static int wait_for_turn(struct sched_turn *t)
 
 static int request_check(const struct sched_request *r)
 {
-	if (r->class >= SCHED_CLASSES || (r->kind != SCHED_READ && r->kind != SCHED_WRITE) ||
-	    r->bytes > UINT64_MAX / 2 || r->off > UINT64_MAX / 2)
+	if (r->class >= SCHED_CLASSES || r->kind >= SCHED_KINDS || r->bytes > UINT64_MAX / 2 ||
+	    r->off > UINT64_MAX / 2)
 		return -EINVAL;
 	return sched_name_check(r->group);
 }

@@ -3,7 +3,7 @@
  * Fair sharing of one disk (section 4.1 of the Tectonic paper): whose request goes next, and when.
  *
  * Model. Requests come from traffic groups, each with a weight, and are Gold (somebody waits), Silver
- * (ordinary) or Bronze (background). They wait in a queue for each group and class until they may go
+ * (ordinary; also who says nothing) or Bronze (background). They wait in a queue for each group and class until they may go
  * to the disk. What a request goes to the disk with is a slice: all of it, or a part of a long read,
  * after which it asks again. What is shared is disk time: the time during which the disk had work.
  *
@@ -60,7 +60,9 @@
 #include "rt/sync.h"
 
 enum sched_class { SCHED_GOLD, SCHED_SILVER, SCHED_BRONZE, SCHED_CLASSES };
-enum sched_kind { SCHED_READ, SCHED_WRITE };
+/* SCHED_NAMES is stat and list: often answered from memory, so what they cost is learnt apart from reads
+ * and writes. */
+enum sched_kind { SCHED_READ, SCHED_WRITE, SCHED_NAMES, SCHED_KINDS };
 
 /* The longest name of a group, without the NUL. */
 #define SCHED_NAME_MAX 95
@@ -226,7 +228,9 @@ struct sched_disk_stats {
 	uint32_t reservations;
 	uint32_t groups;
 	uint64_t reservations_refused;
-	uint64_t position_ns; /* the estimates as they are now */
+	uint64_t position_ns; /* the estimates as they are now, */
+	uint64_t write_position_ns;
+	uint64_t names_ns;
 	uint64_t read_bytes_per_s;
 	uint64_t write_bytes_per_s;
 };

@@ -132,7 +132,9 @@ void sched_disk_stats(const struct sched *s, struct sched_disk_stats *out)
 		.reservations = s->promise_count,
 		.reservations_refused = s->promises_refused,
 		.groups = s->group_count,
-		.position_ns = (uint64_t)s->position_ns,
+		.position_ns = (uint64_t)s->position_ns[SCHED_READ],
+		.write_position_ns = (uint64_t)s->position_ns[SCHED_WRITE],
+		.names_ns = (uint64_t)s->position_ns[SCHED_NAMES],
 		.read_bytes_per_s = (uint64_t)((double)NS_PER_S / s->ns_per_byte[SCHED_READ]),
 		.write_bytes_per_s = (uint64_t)((double)NS_PER_S / s->ns_per_byte[SCHED_WRITE]),
 	};

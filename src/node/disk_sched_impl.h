@@ -69,8 +69,8 @@ struct sched {
 	uint64_t busy_ns;
 	uint64_t unclaimed_ns;
 	uint64_t alone; /* the serial of the request that has had the disk to itself, or 0 */
-	double position_ns;
-	double ns_per_byte[2]; /* by sched_kind */
+	double position_ns[SCHED_KINDS];
+	double ns_per_byte[SCHED_KINDS];
 	struct sched_recent recent;
 	uint64_t ahead_ns; /* the sums over all groups */
 	uint64_t reserved_ns;

@@ -6,9 +6,10 @@
  * nothing is at the disk.
  *
  * An estimate has two parts, position and transfer. Three things about them are learnt.
- * - The constants, from requests that had the disk to themselves: each is moved by the part it had in
+ * - The constants, for each kind of request, from those that had the disk to themselves: each is moved by the part it had in
  *   the estimate, a LEARN-th of the error at a time, and never further than LEARN_RANGE times from
- *   where it began, so that a disk that answers from a cache for a while does not make them absurd.
+ *   where it began, so that a disk that answers from a cache for a while does not make them absurd; but
+ *   names may cost nothing.
  * - The gain: what positions cost by the clock, by what they would one at a time. A disk that has many
  *   requests goes to the nearest, or to several places at once; it transfers no faster for that. Over
  *   about the last SPAN requests it is (measured time - transfers) / positions. Were it a factor of
@@ -50,18 +51,19 @@ void sched_time_init(struct sched *s)
 {
 	const struct sched_config *c = &s->config;
 
-	s->position_ns = (double)c->position_ns;
-	s->ns_per_byte[SCHED_READ] = first_ns_per_byte(c, SCHED_READ);
-	s->ns_per_byte[SCHED_WRITE] = first_ns_per_byte(c, SCHED_WRITE);
+	for (enum sched_kind k = SCHED_READ; k < SCHED_KINDS; k++) {
+		s->position_ns[k] = (double)c->position_ns;
+		s->ns_per_byte[k] = first_ns_per_byte(c, k);
+	}
 	/* As if there had been a few reads. */
-	s->recent.position_ns = 4 * s->position_ns + 1;
+	s->recent.position_ns = 4 * (double)c->position_ns + 1;
 	s->recent.transfer_ns = 4 * (double)MIB * s->ns_per_byte[SCHED_READ];
 	s->recent.busy_ns = s->recent.position_ns / c->lanes + s->recent.transfer_ns;
 }
 
 uint64_t sched_cost_ns(const struct sched *s, enum sched_kind kind, uint64_t bytes, bool follows)
 {
-	double position_ns = follows ? 0 : s->position_ns * gain(&s->recent);
+	double position_ns = follows ? 0 : s->position_ns[kind] * gain(&s->recent);
 	double transfer_ns = (double)bytes * s->ns_per_byte[kind];
 	return (uint64_t)((position_ns + transfer_ns) * scale(&s->recent)) + 1;
 }
@@ -80,18 +82,19 @@ void sched_time_pass(struct sched *s, uint64_t now_ns)
 static void learn(struct sched *s, const struct sched_turn *t, uint64_t took_ns)
 {
 	const struct sched_config *c = &s->config;
+	double *position_ns = &s->position_ns[t->request.kind];
 	double *byte_ns = &s->ns_per_byte[t->request.kind];
 	double first_ns = first_ns_per_byte(c, t->request.kind);
-	double position = t->follows ? 0 : s->position_ns;
+	double position = t->follows ? 0 : *position_ns;
 	double transfer = (double)t->len * *byte_ns;
 	double whole = position + transfer;
 
 	if (whole < 1)
 		return;
 	double step = clamp((double)took_ns / whole - 1, -1, LEARN) / LEARN;
-	s->position_ns =
-		clamp(s->position_ns * (1 + step * position / whole),
-		      (double)c->position_ns / LEARN_RANGE, (double)c->position_ns * LEARN_RANGE);
+	double least = t->request.kind == SCHED_NAMES ? 1 : (double)c->position_ns / LEARN_RANGE;
+	*position_ns = clamp(*position_ns * (1 + step * position / whole), least,
+			     (double)c->position_ns * LEARN_RANGE);
 	*byte_ns = clamp(*byte_ns * (1 + step * transfer / whole), first_ns / LEARN_RANGE,
 			 first_ns * LEARN_RANGE);
 }
@@ -112,7 +115,7 @@ uint64_t sched_time_claim(struct sched *s, const struct sched_turn *t, uint64_t 
 	if (s->at_disk_count > 1)
 		claim_ns = min_u64(claim_ns, t->cost_ns);
 	s->unclaimed_ns -= claim_ns;
-	remember(&s->recent, t->follows ? 0 : s->position_ns,
+	remember(&s->recent, t->follows ? 0 : s->position_ns[t->request.kind],
 		 (double)t->len * s->ns_per_byte[t->request.kind]);
 	return claim_ns;
 }

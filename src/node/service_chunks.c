@@ -235,7 +235,7 @@ static void stat_one(void *ctx, size_t i)
 {
 	struct several *s = ctx;
 	struct chunk_id id;
-	struct sched_request want = work_request(&s->w, SCHED_READ, SMALL_BYTES);
+	struct sched_request want = work_request(&s->w, SCHED_NAMES, SMALL_BYTES);
 	AUTO_SCHED_TURN struct sched_turn t = {0};
 	s->st[i] = (struct chunk_stat){0};
 	int rc = node_chunk_from(&id, s->names[i]);
@@ -307,7 +307,7 @@ int handle_list(struct rpc_request *r)
 	if (n == 0)
 		n = node_cursor_from(&at, q->at);
 	if (n == 0) {
-		struct sched_request want = work_request(&w, SCHED_READ, LIST_BYTES);
+		struct sched_request want = work_request(&w, SCHED_NAMES, LIST_BYTES);
 		AUTO_SCHED_TURN struct sched_turn t = {0};
 		n = sched_begin(w.disk->sched, &want, &t);
 		if (n == 0) {

@@ -225,7 +225,7 @@ int handle_pool_losses(struct rpc_request *r)
 	if (n == 0)
 		n = node_cursor_from(&at, q->at);
 	if (n == 0) {
-		struct sched_request want = work_request(&w, SCHED_READ, LOSSES_BYTES);
+		struct sched_request want = work_request(&w, SCHED_NAMES, LOSSES_BYTES);
 		AUTO_SCHED_TURN struct sched_turn t = {0};
 		n = sched_begin(w.disk->sched, &want, &t);
 		if (n == 0) {

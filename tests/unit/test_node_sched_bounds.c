@@ -222,7 +222,7 @@ static void bad_requests(void *arg)
 	name[SCHED_NAME_MAX + 1] = '\0';
 	struct sched_request long_name = {.group = name};
 	struct sched_request class = {.group = "", .class = SCHED_CLASSES};
-	struct sched_request kind = {.group = "", .kind = 2};
+	struct sched_request kind = {.group = "", .kind = SCHED_KINDS};
 	struct sched_request range = {.group = "", .off = UINT64_MAX, .bytes = 2};
 	struct sched_request bytes = {.group = "", .off = 1, .bytes = UINT64_MAX};
 	CHECK_EQ(sched_begin(s, &long_name, &t), -EINVAL);
@@ -384,6 +384,32 @@ static void what_happened_is_counted_by_group_and_class(void **state)
 {
 	(void)state;
 	lab_sim(counting, NULL);
+}
+
+static void names_from_memory(void *arg)
+{
+	(void)arg;
+	struct sched *s = job_sched_open(&sched_hdd);
+	struct sched_disk_stats st;
+	for (int i = 0; i < 500; i++) {
+		struct job j = {.sched = s};
+		j.r = (struct sched_request){
+			.group = "a", .class = SCHED_BRONZE, .kind = SCHED_NAMES};
+		job_start_as(&j);
+		job_finish(&j);
+	}
+	sched_disk_stats(s, &st);
+	CHECK(st.names_ns < 10 * NS_PER_US);
+	CHECK_EQ(st.position_ns, sched_hdd.position_ns);
+	CHECK_EQ(st.write_position_ns, sched_hdd.position_ns);
+	job_check_empty(s);
+	sched_close(s);
+}
+
+static void names_answered_from_memory_do_not_spoil_estimates(void **state)
+{
+	(void)state;
+	lab_sim(names_from_memory, NULL);
 }
 
 /* --- reservations --------------------------------------------------------------------------------- */
@@ -586,6 +612,7 @@ int main(void)
 		cmocka_unit_test(configurations_that_cannot_be_are_refused),
 		cmocka_unit_test(groups_are_bounded_and_idle_ones_make_room),
 		cmocka_unit_test(what_happened_is_counted_by_group_and_class),
+		cmocka_unit_test(names_answered_from_memory_do_not_spoil_estimates),
 		cmocka_unit_test(a_disk_that_has_enough_to_do_takes_no_reservations),
 		cmocka_unit_test(what_waits_counts_against_reservations),
 		cmocka_unit_test(a_group_over_its_share_gets_no_reservation),

@@ -220,6 +220,9 @@ static void estimates_follow_the_disk(void **state)
 	lab_run(&l);
 	assert_ratio("position in ms", (double)learnt.position_ns / 1e6, 4.97, 0.2);
 	assert_ratio("reading in MB/s", (double)learnt.read_bytes_per_s / 1e6, 90, 0.1);
+	/* Of what there was none nothing is learnt. */
+	assert_int_equal(learnt.write_position_ns, sched_hdd.position_ns);
+	assert_int_equal(learnt.names_ns, sched_hdd.position_ns);
 	assert_int_equal(learnt.write_bytes_per_s, sched_hdd.write_bytes_per_s);
 	lab_free(&l);
 }

@@ -8,9 +8,10 @@
  * after which it asks again. What is shared is disk time: the time during which the disk had work.
  *
  * Rules, by number; tests/unit/test_node_sched*.c has a test for each.
- *  1. Quotas. Groups take turns. A round gives each group a quota of disk time by its weight; a group
- *     that has used it up is skipped, provisionally: when nobody who waits is within its quota, the
- *     next round begins at once. What a group uses too much, it owes; what it does not use lapses.
+ *  1. Quotas. Groups take turns. A round gives each group a quota of disk time by its weight; who has the
+ *     largest part of it left goes next. A group that has used it up is skipped, provisionally: when
+ *     nobody who waits is within its quota, the next round begins at once. What a group uses too
+ *     much, it owes; what it does not use lapses. Inside a group the higher class goes first.
  *  2. Turns. A request that has begun is finished before the turn passes on, also into debt of up to
  *     one quota: a disk with an arm would pay a seek for each change of mind.
  *  3. Ceding. A request whose turn it is lets one of a higher class go first when that one's group is

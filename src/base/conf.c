@@ -184,7 +184,7 @@ static int take_key(void *user, const char *section, const char *name, const cha
 		return 0;
 	}
 	const struct conf_key *key = &p->schema[i];
-	if (p->seen[i] != 0) {
+	if (p->seen[i] != 0 && key->type != CONF_TYPE_LIST) {
 		refuse(p, p->line, "[%s] %s is set twice; allowed: once (line %u sets it already)",
 		       section, name, p->seen[i]);
 		return 0;

@@ -37,6 +37,7 @@
 
 #define CONF_FILE_MAX ((size_t)1 << 20)
 #define CONF_MAX INT64_MAX
+#define CONF_LINE_MAX 200
 #define CONF_NAME_MAX 40 /* of sections and keys in a schema; inih would cut at 49 */
 
 enum conf_type {
@@ -46,6 +47,8 @@ enum conf_type {
 	CONF_TYPE_DURATION, /* uint64_t, ns; see units.h */
 	CONF_TYPE_STRING,   /* char *, owned by the struct; min and max bound its length */
 	CONF_TYPE_CHOICE,   /* int: the index of one of a few words */
+	CONF_TYPE_LIST, /* char *, owned by the struct: the values of a key that may stand several
+			     * times, each ended by a newline; max bounds their number */
 };
 
 struct conf_key {
@@ -87,6 +90,10 @@ struct conf_key {
 		sec, key, CONF_TYPE_STRING, def, min, max, NULL, doc, \
 			CONF_FIELD(type, field, char *)               \
 	}
+#define CONF_LIST(sec, key, type, field, max, doc)                                               \
+	{                                                                                        \
+		sec, key, CONF_TYPE_LIST, "", 0, max, NULL, doc, CONF_FIELD(type, field, char *) \
+	}
 #define CONF_CHOICE(sec, key, type, field, def, words, doc)                                     \
 	{                                                                                       \
 		sec, key, CONF_TYPE_CHOICE, def, 0, 0, words, doc, CONF_FIELD(type, field, int) \
@@ -106,6 +113,12 @@ int conf_parse(const char *text, size_t len, const char *name, const struct conf
  * with its message. Configuration is read before there is an rt, so this asks the system itself. */
 int conf_load(const char *path, const struct conf_key *schema, size_t count, void *target,
 	      struct strbuf *err);
+
+/*
+ * Steps through the values of a list: copies the next one to out, of `room` bytes, and moves *at, which
+ * starts as the field. false at the end. A value fits in CONF_LINE_MAX bytes.
+ */
+bool conf_list_next(const char **at, char *out, size_t room);
 
 /* Frees the strings and zeroes the fields. */
 void conf_free(const struct conf_key *schema, size_t count, void *target);

@@ -9,6 +9,21 @@
  * when it was read fits again. */
 #define SHOW_WIDTH 100
 
+static int show_value(const struct conf_key *key, const char *value, struct strbuf *out)
+{
+	bool wide = strlen(key->name) + strlen(value) > SHOW_WIDTH;
+	return strbuf_printf(out, "%s%s%s\n", key->name, wide ? "=" : " = ", value);
+}
+
+static int show_list(const struct conf_key *key, const char *values, struct strbuf *out)
+{
+	char value[CONF_LINE_MAX];
+	int rc = values[0] == '\0' ? show_value(key, "", out) : 0;
+	while (rc == 0 && conf_list_next(&values, value, sizeof(value)))
+		rc = show_value(key, value, out);
+	return rc;
+}
+
 static int show_key(const struct conf_key *key, const void *target, struct strbuf *out)
 {
 	int rc = strbuf_printf(out, "# %s\n# ", key->doc);
@@ -23,8 +38,11 @@ static int show_key(const struct conf_key *key, const void *target, struct strbu
 	rc = conf_value_print(key, target, &value);
 	if (rc < 0)
 		return rc;
-	bool wide = strlen(key->name) + value.len > SHOW_WIDTH;
-	return strbuf_printf(out, "\n%s%s%s\n", key->name, wide ? "=" : " = ", strbuf_text(&value));
+	rc = strbuf_puts(out, "\n");
+	if (rc < 0)
+		return rc;
+	return key->type == CONF_TYPE_LIST ? show_list(key, strbuf_text(&value), out)
+					   : show_value(key, strbuf_text(&value), out);
 }
 
 int conf_show(const struct conf_key *schema, size_t count, const void *target, struct strbuf *out)
@@ -39,6 +57,19 @@ int conf_show(const struct conf_key *schema, size_t count, const void *target, s
 	return rc;
 }
 
+static json_t *list_json(const char *values)
+{
+	json_t *all = json_array();
+	char value[CONF_LINE_MAX];
+	while (all != NULL && conf_list_next(&values, value, sizeof(value))) {
+		if (json_array_append_new(all, json_text(value, strlen(value))) < 0) {
+			json_decref(all);
+			return NULL;
+		}
+	}
+	return all;
+}
+
 static json_t *value_json(const struct conf_key *key, const void *target, const char *text)
 {
 	const void *field = (const char *)target + key->offset;
@@ -50,6 +81,8 @@ static json_t *value_json(const struct conf_key *key, const void *target, const 
 	case CONF_TYPE_SIZE:
 	case CONF_TYPE_DURATION: /* within CONF_MAX, so it fits */
 		return json_integer((json_int_t) * (const uint64_t *)field);
+	case CONF_TYPE_LIST:
+		return list_json(text);
 	default:
 		return json_text(text, strlen(text));
 	}

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -19,6 +20,7 @@ const char *conf_type_name(enum conf_type type)
 		[CONF_TYPE_BOOL] = "bool",     [CONF_TYPE_INT] = "int",
 		[CONF_TYPE_SIZE] = "size",     [CONF_TYPE_DURATION] = "duration",
 		[CONF_TYPE_STRING] = "string", [CONF_TYPE_CHOICE] = "choice",
+		[CONF_TYPE_LIST] = "list",
 	};
 	return names[type];
 }
@@ -88,6 +90,42 @@ static int set_string(const struct conf_key *key, char **field, const char *text
 	return 0;
 }
 
+/* Empty text stands for no value, as in a default. */
+static int add_to_list(const struct conf_key *key, char **field, const char *text)
+{
+	size_t len = strlen(text);
+	size_t had = *field != NULL ? strlen(*field) : 0;
+	int64_t count = 0;
+	for (size_t i = 0; i < had; i++)
+		count += (*field)[i] == '\n';
+	if (!string_ok(text, len))
+		return -EINVAL;
+	if (len == 0)
+		return 0;
+	if (count >= key->max)
+		return -ERANGE;
+	char *all = realloc(*field, had + len + 2);
+	if (all == NULL)
+		return -ENOMEM;
+	memcpy(all + had, text, len);
+	memcpy(all + had + len, "\n", 2);
+	*field = all;
+	return 0;
+}
+
+bool conf_list_next(const char **at, char *out, size_t room)
+{
+	const char *end = *at != NULL ? strchr(*at, '\n') : NULL;
+	if (end == NULL)
+		return false;
+	size_t len = (size_t)(end - *at);
+	assert(len < room);
+	memcpy(out, *at, len);
+	out[len] = '\0';
+	*at = end + 1;
+	return true;
+}
+
 static int set_choice(const struct conf_key *key, int *field, const char *text)
 {
 	for (int i = 0; key->choices[i] != NULL; i++) {
@@ -114,6 +152,8 @@ int conf_value_set(const struct conf_key *key, void *target, const char *text)
 		return set_string(key, field, text);
 	case CONF_TYPE_CHOICE:
 		return set_choice(key, field, text);
+	case CONF_TYPE_LIST:
+		return add_to_list(key, field, text);
 	}
 	assert(false); /* a type that does not exist */
 	return -EINVAL;
@@ -125,6 +165,7 @@ static size_t field_bytes(enum conf_type type)
 	case CONF_TYPE_BOOL:
 		return sizeof(bool);
 	case CONF_TYPE_STRING:
+	case CONF_TYPE_LIST:
 		return sizeof(char *);
 	case CONF_TYPE_CHOICE:
 		return sizeof(int);
@@ -140,7 +181,7 @@ void conf_value_clear(const struct conf_key *key, void *target)
 
 void conf_value_free(const struct conf_key *key, void *target)
 {
-	if (key->type == CONF_TYPE_STRING)
+	if (key->type == CONF_TYPE_STRING || key->type == CONF_TYPE_LIST)
 		free(*(char **)field_of(key, target));
 	conf_value_clear(key, target);
 }
@@ -159,6 +200,7 @@ int conf_value_print(const struct conf_key *key, const void *target, struct strb
 	case CONF_TYPE_DURATION:
 		return strbuf_puts(out, units_format_duration(text, *(const uint64_t *)field));
 	case CONF_TYPE_STRING:
+	case CONF_TYPE_LIST:
 		return strbuf_puts(out, *(char *const *)field != NULL ? *(char *const *)field : "");
 	case CONF_TYPE_CHOICE:
 		return strbuf_puts(out, key->choices[*(const int *)field]);
@@ -211,6 +253,8 @@ int conf_value_allowed(const struct conf_key *key, struct strbuf *out)
 			key->min, key->max);
 	case CONF_TYPE_CHOICE:
 		return allowed_choices(key, out);
+	case CONF_TYPE_LIST:
+		return strbuf_printf(out, "text, up to %" PRId64 " times", key->max);
 	}
 	return -EINVAL;
 }

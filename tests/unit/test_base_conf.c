@@ -379,6 +379,71 @@ static void a_file_beyond_the_limit_is_refused(void **state)
 	assert_non_null(strstr(strbuf_text(&err), "file too long; allowed: at most 1048576 bytes"));
 }
 
+struct lists {
+	char *disks;
+	char *names;
+};
+
+static const struct conf_key list_schema[] = {
+	CONF_LIST("disks", "disk", struct lists, disks, 3, "a disk"),
+	CONF_LIST("disks", "name", struct lists, names, 3, "a name"),
+};
+
+static int parse_lists(const char *text, struct lists *l, struct strbuf *err)
+{
+	strbuf_init(err, 1000);
+	return conf_parse(text, strlen(text), "t.ini", list_schema, 2, l, err);
+}
+
+static void a_list_takes_a_key_several_times_and_shows_it_so(void **state)
+{
+	static const char text[] = "[disks]\ndisk = 1 /a\nname=x\ndisk = 2 /b c\n";
+	struct lists l, again;
+	AUTO_STRBUF struct strbuf err, err2, shown;
+	strbuf_init(&shown, 4096);
+	assert_int_equal(parse_lists(text, &l, &err), 0);
+	assert_string_equal(l.disks, "1 /a\n2 /b c\n");
+	assert_string_equal(l.names, "x\n");
+	const char *at = l.disks;
+	char value[CONF_LINE_MAX];
+	assert_true(conf_list_next(&at, value, sizeof(value)));
+	assert_string_equal(value, "1 /a");
+	assert_true(conf_list_next(&at, value, sizeof(value)));
+	assert_string_equal(value, "2 /b c");
+	assert_false(conf_list_next(&at, value, sizeof(value)));
+	assert_int_equal(conf_show(list_schema, 2, &l, &shown), 0);
+	assert_non_null(strstr(strbuf_text(&shown), "\ndisk = 1 /a\ndisk = 2 /b c\n"));
+	assert_int_equal(parse_lists(strbuf_text(&shown), &again, &err2), 0);
+	assert_string_equal(again.disks, l.disks);
+	AUTO_JSON json_t *all = conf_show_json(list_schema, 2, &l);
+	const char *second = NULL;
+	assert_int_equal(json_unpack(all, "{s{s{s[ss]}}}", "disks", "disk", "value", &at, &second),
+			 0);
+	assert_string_equal(second, "2 /b c");
+	conf_free(list_schema, 2, &l);
+	conf_free(list_schema, 2, &again);
+}
+
+static void a_list_has_its_limit_and_may_be_empty(void **state)
+{
+	struct lists l;
+	AUTO_STRBUF struct strbuf err, err2, shown;
+	strbuf_init(&shown, 4096);
+	assert_int_equal(parse_lists("[disks]\ndisk=1\ndisk=2\ndisk=3\ndisk=4\n", &l, &err),
+			 -EINVAL);
+	assert_string_equal(strbuf_text(&err), "t.ini:5: [disks] disk = 4: out of range; allowed: "
+					       "text, up to 3 times");
+	assert_int_equal(parse_lists("", &l, &err2), 0);
+	const char *at = l.disks;
+	char value[CONF_LINE_MAX];
+	assert_false(conf_list_next(&at, value, sizeof(value)));
+	assert_int_equal(conf_show(list_schema, 2, &l, &shown), 0);
+	assert_int_equal(
+		conf_parse(strbuf_text(&shown), shown.len, "t.ini", list_schema, 2, &l, &err2), 0);
+	assert_null(l.disks);
+	conf_free(list_schema, 2, &l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -396,6 +461,8 @@ int main(void)
 		cmocka_unit_test(json_carries_values_in_base_units),
 		cmocka_unit_test(files_load_with_their_name_in_messages),
 		cmocka_unit_test(a_file_beyond_the_limit_is_refused),
+		cmocka_unit_test(a_list_takes_a_key_several_times_and_shows_it_so),
+		cmocka_unit_test(a_list_has_its_limit_and_may_be_empty),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

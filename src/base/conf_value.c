@@ -108,7 +108,8 @@ static int add_to_list(const struct conf_key *key, char **field, const char *tex
 	if (all == NULL)
 		return -ENOMEM;
 	memcpy(all + had, text, len);
-	memcpy(all + had + len, "\n", 2);
+	all[had + len] = '\n';
+	all[had + len + 1] = '\0';
 	*field = all;
 	return 0;
 }

@@ -10,8 +10,11 @@
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
+int cmd_chunk(int argc, char **argv);
 int cmd_code(int argc, char **argv);
 int cmd_config(int argc, char **argv);
+int cmd_disk(int argc, char **argv);
+int cmd_node(int argc, char **argv);
 int cmd_durability(int argc, char **argv);
 int cmd_tally(int argc, char **argv);
 

@@ -17,6 +17,9 @@ static int cmd_version(int argc, char **argv);
 static const struct command commands[] = {
 	{"durability", "studies: which code, which placement, which repair", cmd_durability},
 	{"code", "explain an erasure code: overhead, tolerance, layout, repair costs", cmd_code},
+	{"node", "serve the disks of this machine", cmd_node},
+	{"disk", "disks and pools of one node: list, order, repair", cmd_disk},
+	{"chunk", "chunks of one node: put, get, list, scan", cmd_chunk},
 	{"tally", "named counters and blobs: serve them, use them", cmd_tally},
 	{"config", "print the effective configuration of a process", cmd_config},
 	{"help", "this list, or the help of one command", cmd_help},

@@ -15,6 +15,7 @@
 #define PROBE_DEFAULT_NS (10 * NS_PER_S)
 #define GIVE_UP_DEFAULT_NS (60 * NS_PER_S)
 #define REBUILD_PARALLEL_DEFAULT 8
+#define OPEN_FIBERS 64
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -68,6 +69,38 @@ static void options_fill(struct node_disks_options *o)
 		o->rebuild_parallel = REBUILD_PARALLEL_DEFAULT;
 }
 
+struct opening {
+	struct node_disks *set;
+	size_t next;
+	int rc;
+};
+
+static void open_main(void *arg)
+{
+	struct opening *o = arg;
+
+	while (o->next < o->set->count) {
+		int rc = disk_open(&o->set->disks[o->next++]);
+		if (rc == -ENOMEM || rc == -ECANCELED)
+			o->rc = rc;
+	}
+}
+
+/* Side by side: each waits for its own device. */
+static int open_all(struct node_disks *set)
+{
+	struct opening o = {.set = set};
+	struct rt_group g;
+
+	rt_group_init(&g);
+	for (size_t i = 1; i < set->count && i < OPEN_FIBERS; i++)
+		if (rt_group_spawn(&g, "node-open", open_main, &o) != 0)
+			break;
+	open_main(&o);
+	rt_group_join(&g);
+	return o.rc;
+}
+
 int node_disks_open(struct node_disks *set, const struct node_disks_options *o)
 {
 	*set = (struct node_disks){.options = *o};
@@ -81,11 +114,8 @@ int node_disks_open(struct node_disks *set, const struct node_disks_options *o)
 		return -ENOMEM;
 	for (; rc == 0 && set->count < o->disk_count; set->count++)
 		rc = disk_init(set, &set->disks[set->count], &o->disks[set->count]);
-	for (size_t i = 0; rc == 0 && i < set->count; i++) {
-		int opened = disk_open(&set->disks[i]);
-		if (opened == -ENOMEM || opened == -ECANCELED)
-			rc = opened;
-	}
+	if (rc == 0)
+		rc = open_all(set);
 	if (rc == 0)
 		rc = rt_spawn(&set->keeper, "node-keeper", keeper_main, set);
 	if (rc != 0)

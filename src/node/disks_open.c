@@ -13,6 +13,7 @@
 #include "store/throttle.h"
 
 #define FAN_BITS_DEFAULT 8
+#define OPEN_FIBERS 16
 
 static const char *open_trouble(int rc)
 {
@@ -172,13 +173,10 @@ static int pool_assemble(struct node_disk *d, const struct store_pool_shape *sha
 {
 	for (uint32_t m = 0; m < shape->members; m++)
 		members[m] = d->slots[m].store;
-	int rc = store_pool_open_take(shape, members, &d->store);
-	if (rc == -ENODATA && d->owner->options.format && pool_is_new(d)) {
+	int rc = 0;
+	if (d->owner->options.format && pool_is_new(d))
 		rc = store_pool_format(shape, members);
-		if (rc == 0)
-			rc = store_pool_open_take(shape, members, &d->store);
-	}
-	return rc;
+	return rc != 0 ? rc : store_pool_open_take(shape, members, &d->store);
 }
 
 static const char *pool_trouble(int rc)
@@ -197,6 +195,33 @@ static const char *pool_trouble(int rc)
 	}
 }
 
+/* Opening waits for many small syncs: all members do it at once. */
+struct opening {
+	struct node_disk *disk;
+	uint32_t next;
+};
+
+static void slots_open_main(void *arg)
+{
+	struct opening *o = arg;
+
+	while (o->next < o->disk->spec->folder_count)
+		(void)slot_open(o->disk, &o->disk->slots[o->next++]);
+}
+
+static void slots_open(struct node_disk *d)
+{
+	struct opening o = {.disk = d};
+	struct rt_group g;
+
+	rt_group_init(&g);
+	for (uint32_t i = 1; i < d->spec->folder_count && i < OPEN_FIBERS; i++)
+		if (rt_group_spawn(&g, "node-open", slots_open_main, &o) != 0)
+			break;
+	slots_open_main(&o);
+	rt_group_join(&g);
+}
+
 static int pool_open(struct node_disk *d)
 {
 	struct store_pool_shape shape = d->spec->shape;
@@ -206,8 +231,7 @@ static int pool_open(struct node_disk *d)
 		return -ENOMEM;
 	shape.id = d->spec->disk;
 	shape.members = d->spec->folder_count;
-	for (uint32_t m = 0; m < shape.members; m++)
-		(void)slot_open(d, &d->slots[m]);
+	slots_open(d);
 	pool_open_spares(d);
 	int rc = pool_assemble(d, &shape, members);
 	for (uint32_t m = 0; m < shape.members; m++) {

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/* terrane disk: disks and pools of one storage node, for operators. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/cmd_chunk.h"
+
+static const char usage_text[] =
+	"usage: terrane disk COMMAND [MEMBER] --node ADDR [--disk NUMBER] [OPTIONS]\n"
+	"\n"
+	"  list               disks of the node: state, space, errors; pools: members that are "
+	"down\n"
+	"  online             use a disk again; one that failed is opened anew\n"
+	"  drain              take nothing new\n"
+	"  fail               use it no more\n"
+	"  give-up MEMBER     of a pool: give a member up for good\n"
+	"  replace MEMBER     of a pool: put the empty disk in its folder, or a spare, in its "
+	"place\n"
+	"  rebuild            of a pool: bring back what its members lack (--wait: and wait for "
+	"it)\n"
+	"  losses             of a pool: what is lost beyond its code\n"
+	"\n"
+	"  --node ADDR        HOST:PORT or unix:PATH (default " NODE_ADDR_DEFAULT ")\n"
+	"  --disk NUMBER      which disk or pool\n"
+	"  --timeout TIME     of each request (default 30s)\n"
+	"  --json             print JSON\n";
+
+/* --- list ------------------------------------------------------------------------------------- */
+
+static json_t *member_json(const Terrane__Node__PoolMember *m)
+{
+	return json_pack("{s:i, s:I, s:s, s:o}", "member", (int)m->member, "disk",
+			 (json_int_t)m->disk, "state", store_state_name((enum store_state)m->state),
+			 "trouble", json_text(m->trouble, strlen(m->trouble)));
+}
+
+static json_t *pool_json(const Terrane__Node__PoolInfo *p)
+{
+	json_t *down = json_array();
+	for (size_t i = 0; i < p->n_down; i++)
+		json_array_append_new(down, member_json(p->down[i]));
+	return json_pack("{s:i, s:i, s:i, s:o, s:b, s:I, s:I, s:I, s:I, s:I}", "k", (int)p->k, "p",
+			 (int)p->p, "members", (int)p->members, "down", down, "rebuilding",
+			 (int)p->rebuilding, "rebuilt_rows", (json_int_t)p->rebuilt_rows,
+			 "rebuilt_bytes", (json_int_t)p->rebuilt_bytes, "lost_chunks",
+			 (json_int_t)p->lost_chunks, "failed_rows", (json_int_t)p->failed_rows,
+			 "rebuilds", (json_int_t)p->rebuilds);
+}
+
+static json_t *disk_json(const Terrane__Node__DiskInfo *d)
+{
+	json_t *json = json_pack(
+		"{s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "disk", (json_int_t)d->disk,
+		"kind", d->kind, "state", store_state_name((enum store_state)d->state),
+		"total_bytes", (json_int_t)d->total_bytes, "free_bytes", (json_int_t)d->free_bytes,
+		"reserved_bytes", (json_int_t)d->reserved_bytes, "io_errors",
+		(json_int_t)d->io_errors, "checksum_errors", (json_int_t)d->checksum_errors,
+		"trouble", json_text(d->trouble, strlen(d->trouble)));
+	if (json != NULL && d->pool != NULL)
+		json_object_set_new(json, "pool", pool_json(d->pool));
+	return json;
+}
+
+static void print_disk(const Terrane__Node__DiskInfo *d)
+{
+	char total[UNITS_TEXT_MAX], left[UNITS_TEXT_MAX];
+	printf("%-12" PRIu64 " %-5s %-9s %12s %12s  %s\n", d->disk, d->kind,
+	       store_state_name((enum store_state)d->state),
+	       units_format_size(total, d->total_bytes / MIB * MIB),
+	       units_format_size(left, d->free_bytes / MIB * MIB), d->trouble);
+	const Terrane__Node__PoolInfo *p = d->pool;
+	if (p == NULL)
+		return;
+	printf("    %u+%u over %u members%s; rebuilt %" PRIu64 " rows; lost %" PRIu64 " chunks\n",
+	       p->k, p->p, p->members, p->rebuilding ? ", rebuilding" : "", p->rebuilt_rows,
+	       p->lost_chunks);
+	for (size_t i = 0; i < p->n_down; i++)
+		printf("    member %u, disk %" PRIu64 ": %s, %s\n", p->down[i]->member,
+		       p->down[i]->disk, store_state_name((enum store_state)p->down[i]->state),
+		       p->down[i]->trouble);
+}
+
+/* States come from the wire. */
+static bool states_known(const Terrane__Node__DisksResponse *m)
+{
+	enum store_state st;
+	for (size_t i = 0; i < m->n_disks; i++) {
+		const Terrane__Node__DiskInfo *d = m->disks[i];
+		if (node_state_from(&st, d->state) < 0)
+			return false;
+		for (size_t k = 0; d->pool != NULL && k < d->pool->n_down; k++)
+			if (node_state_from(&st, d->pool->down[k]->state) < 0)
+				return false;
+	}
+	return true;
+}
+
+static int call_list(struct node_session *s)
+{
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = node_disks(&s->call, s->disk, &reply);
+	if (rc != 0)
+		return rc;
+	const Terrane__Node__DisksResponse *m = NODE_DISKS(&reply);
+	if (!states_known(m))
+		return -EPROTO;
+	if (s->json) {
+		json_t *disks = json_array();
+		for (size_t i = 0; i < m->n_disks; i++)
+			json_array_append_new(disks, disk_json(m->disks[i]));
+		AUTO_JSON json_t *all =
+			json_pack("{s:I, s:o}", "node", (json_int_t)m->node, "disks", disks);
+		return json_emit(stdout, all);
+	}
+	printf("%-12s %-5s %-9s %12s %12s\n", "disk", "kind", "state", "size", "free");
+	for (size_t i = 0; i < m->n_disks; i++)
+		print_disk(m->disks[i]);
+	return 0;
+}
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+static int order(struct node_session *s, enum store_state state)
+{
+	enum store_state after = state;
+	int rc = node_control(&s->call, s->disk, state, &after);
+	if (rc == 0)
+		printf(s->json ? "{\"state\": \"%s\"}\n" : "%s\n", store_state_name(after));
+	return rc;
+}
+
+static int call_online(struct node_session *s)
+{
+	return order(s, STORE_ONLINE);
+}
+
+static int call_drain(struct node_session *s)
+{
+	return order(s, STORE_DRAINING);
+}
+
+static int call_fail(struct node_session *s)
+{
+	return order(s, STORE_FAILED);
+}
+
+static int member_of(struct node_session *s, uint32_t *out)
+{
+	int64_t n = 0;
+	if (units_parse_int(s->operands[0], &n) < 0 || n < 0 || n >= POOL_MEMBERS_MAX)
+		return -EINVAL;
+	*out = (uint32_t)n;
+	return 0;
+}
+
+static int call_give_up(struct node_session *s)
+{
+	uint32_t member = 0;
+	int rc = member_of(s, &member);
+	return rc != 0 ? rc : node_pool_fail(&s->call, s->disk, member);
+}
+
+static int call_replace(struct node_session *s)
+{
+	uint32_t member = 0;
+	int rc = member_of(s, &member);
+	return rc != 0 ? rc : node_pool_replace(&s->call, s->disk, member);
+}
+
+static int call_rebuild(struct node_session *s)
+{
+	return node_pool_rebuild(&s->call, s->disk, s->wait);
+}
+
+static int call_losses(struct node_session *s)
+{
+	struct store_pool_loss losses[POOL_CHUNK_LOSSES_MAX * 4];
+	struct store_cursor at = {0};
+	int64_t n;
+	while ((n = node_pool_losses(&s->call, s->disk, &at, losses, ARRAY_LEN(losses))) > 0)
+		for (int64_t i = 0; i < n; i++)
+			printf(s->json ? "{\"block\": %" PRIu64 ", \"index\": %" PRIu32
+					 ", \"first_stripe\": %" PRIu64 ", \"stripes\": %" PRIu64
+					 ", \"lost_rows\": %" PRIu32 ", \"need\": %" PRIu32 "}\n"
+				       : "%" PRIu64 ":%" PRIu32 " stripe %" PRIu64 " and %" PRIu64
+					 " in all: %" PRIu32 " rows lost, %" PRIu32 " needed\n",
+			       losses[i].id.block, losses[i].id.index, losses[i].first_stripe,
+			       losses[i].stripes, losses[i].lost_rows, losses[i].need);
+	return (int)n;
+}
+
+static const struct node_command commands[] = {
+	{"list", 0, 0, false, false, false, call_list},
+	{"online", 0, 0, true, false, false, call_online},
+	{"drain", 0, 0, true, false, false, call_drain},
+	{"fail", 0, 0, true, false, false, call_fail},
+	{"give-up", 1, 1, true, false, false, call_give_up},
+	{"replace", 1, 1, true, false, false, call_replace},
+	{"rebuild", 0, 0, true, false, false, call_rebuild},
+	{"losses", 0, 0, true, false, false, call_losses},
+};
+
+int cmd_disk(int argc, char **argv)
+{
+	return node_command_run(argc, argv, commands, ARRAY_LEN(commands), usage_text);
+}

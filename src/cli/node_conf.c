@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/node_conf.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/units.h"
+#include "code/encoding.h"
+
+#define FOLDERS_MAX 2048
+#define GROUPS_MAX 512
+#define WORD_MAX CONF_LINE_MAX
+
+static const char *const log_levels[] = {"debug", "info", "warn", "error", "off", NULL};
+static const char *const kinds[] = {"hdd", "sata", "nvme", NULL};
+static const char *const placements[] = {"clustered", "declustered", "single-overlap", NULL};
+
+const struct conf_key node_conf_schema[] = {
+	CONF_STRING("node", "cluster", struct node_conf, cluster, NULL, 32, 32,
+		    "the cluster's id: 32 hexadecimal digits; disks of others are refused"),
+	CONF_INT("node", "id", struct node_conf, node, NULL, 1, CONF_MAX,
+		 "this node's number in the cluster"),
+	CONF_STRING("node", "listen", struct node_conf, listen, "127.0.0.1:7100", 1, 120,
+		    "where to listen: HOST:PORT or unix:PATH"),
+	CONF_STRING("node", "metrics", struct node_conf, metrics, "", 0, 70,
+		    "where to serve /metrics and /healthz: HOST:PORT; empty: nowhere"),
+	CONF_SIZE("node", "memory", struct node_conf, pool_bytes, "512MiB", NODE_POOL_MIN,
+		  1024 * GIB, "for bytes of chunks on their way in and out"),
+	CONF_INT("node", "connections", struct node_conf, connections, "1024", 1, 100000,
+		 "connections at once; more are refused"),
+	CONF_DURATION("node", "grace", struct node_conf, grace_ns, "5s", 0, CONF_MAX,
+		      "for requests under way when asked to stop"),
+	CONF_LIST("disks", "disk", struct node_conf, disks, NODE_DISKS_MAX,
+		  "a disk: NUMBER [kind=KIND] [emulate=KIND] FOLDER"),
+	CONF_LIST("disks", "pool", struct node_conf, pools, NODE_DISKS_MAX,
+		  "a local pool: NUMBER K+P clustered|declustered|single-overlap [piece=SIZE] "
+		  "[kind=KIND] [emulate=KIND]"),
+	CONF_LIST("disks", "member", struct node_conf, members, FOLDERS_MAX,
+		  "a member of a pool, in order: POOL NUMBER FOLDER"),
+	CONF_LIST("disks", "spare", struct node_conf, spares, FOLDERS_MAX,
+		  "a disk to take the place of a member that fails: POOL NUMBER FOLDER"),
+	CONF_CHOICE("disks", "kind", struct node_conf, kind, "hdd", kinds,
+		    "what disks are, for their scheduler, unless they say so themselves"),
+	CONF_BOOL("disks", "format", struct node_conf, format, "false",
+		  "make disks of empty folders when the node starts"),
+	CONF_SIZE("disks", "keep_free", struct node_conf, keep_free_bytes, "1GiB", 0, CONF_MAX,
+		  "space of each disk that is never given out"),
+	CONF_INT("disks", "open_chunks", struct node_conf, open_chunks, "1024", 16, 1000000,
+		 "files of each disk kept open"),
+	CONF_DURATION("disks", "probe", struct node_conf, probe_ns, "10s", 10 * NS_PER_MS, CONF_MAX,
+		      "how often absent and suspect disks are tried"),
+	CONF_DURATION("disks", "give_up", struct node_conf, give_up_ns, "60s", NS_PER_MS, CONF_MAX,
+		      "a pool gives a member up after it was absent or failed for so long"),
+	CONF_SIZE("disks", "rebuild_rate", struct node_conf, rebuild_bytes_per_s, "0", 0, CONF_MAX,
+		  "bytes a second that the rebuild of a pool may write; 0: no limit"),
+	CONF_INT("disks", "rebuild_parallel", struct node_conf, rebuild_parallel, "8", 1, 1000,
+		 "chunks that the rebuild of a pool works on at a time"),
+	CONF_LIST("traffic", "group", struct node_conf, groups, GROUPS_MAX,
+		  "the weight of a traffic group: TENANT/GROUP WEIGHT; others have 100"),
+	CONF_CHOICE("log", "level", struct node_conf, log_level, "info", log_levels,
+		    "what to log: this level and above"),
+};
+
+const size_t node_conf_count = ARRAY_LEN(node_conf_schema);
+
+/* --- words of a value ------------------------------------------------------------------------- */
+
+struct value {
+	const char *key;
+	char text[CONF_LINE_MAX];
+	char *at;
+	struct strbuf *err;
+};
+
+static int refuse(const struct value *v, const char *why)
+{
+	strbuf_clear(v->err);
+	strbuf_printf(v->err, "[disks] %s = %s: %s", v->key, v->text, why);
+	return -EINVAL;
+}
+
+/* The next word, without moving; empty at the end. */
+static size_t word_len(const char *at)
+{
+	return strcspn(at, " \t");
+}
+
+static void skip_blanks(struct value *v)
+{
+	v->at += strspn(v->at, " \t");
+}
+
+static int next_word(struct value *v, char out[WORD_MAX])
+{
+	skip_blanks(v);
+	size_t n = word_len(v->at);
+	memcpy(out, v->at, n);
+	out[n] = '\0';
+	v->at += n;
+	return n > 0 ? 0 : -EINVAL;
+}
+
+static int next_number(struct value *v, uint64_t *out, const char *why)
+{
+	char word[WORD_MAX];
+	int64_t n = 0;
+	if (next_word(v, word) < 0 || units_parse_int(word, &n) < 0 || n <= 0)
+		return refuse(v, why);
+	*out = (uint64_t)n;
+	return 0;
+}
+
+/* "name=VALUE" as the next word. */
+static bool next_option(struct value *v, const char *name, char out[WORD_MAX])
+{
+	skip_blanks(v);
+	size_t n = strlen(name);
+	if (strncmp(v->at, name, n) != 0 || v->at[n] != '=')
+		return false;
+	char word[WORD_MAX];
+	(void)next_word(v, word);
+	memcpy(out, word + n + 1, strlen(word + n + 1) + 1);
+	return true;
+}
+
+/* Keeps a copy of a text for as long as the setup lives. */
+static const char *keep(struct node_setup *s, const char *text)
+{
+	char **all = realloc(s->texts, (s->text_count + 1) * sizeof(all[0]));
+	if (all == NULL)
+		return NULL;
+	s->texts = all;
+	char *copy = strdup(text);
+	if (copy != NULL)
+		s->texts[s->text_count++] = copy;
+	return copy;
+}
+
+static int rest_is_path(struct node_setup *s, struct value *v, const char **out)
+{
+	skip_blanks(v);
+	if (v->at[0] == '\0')
+		return refuse(v, "the folder is missing");
+	if (strlen(v->at) >= NODE_PATH_MAX)
+		return refuse(v, "the folder's name is too long");
+	*out = keep(s, v->at);
+	return *out != NULL ? 0 : -ENOMEM;
+}
+
+/* --- disks ------------------------------------------------------------------------------------ */
+
+static int device_options(struct value *v, const struct node_conf *c, struct node_disk_spec *d)
+{
+	char word[WORD_MAX];
+	d->sched = sched_preset(kinds[c->kind]);
+	for (;;) {
+		if (next_option(v, "kind", word)) {
+			d->sched = sched_preset(word);
+			if (d->sched == NULL)
+				return refuse(v, "kind is hdd, sata or nvme");
+		} else if (next_option(v, "emulate", word)) {
+			d->emulate = drive_preset(word);
+			if (d->emulate == NULL)
+				return refuse(v, "emulate is hdd, sata or nvme");
+			d->sched = sched_preset(word);
+		} else if (next_option(v, "piece", word)) {
+			uint64_t bytes = 0;
+			if (!d->pool || units_parse_size(word, &bytes) < 0 || bytes == 0 ||
+			    bytes > 16 * MIB || bytes % 4096 != 0)
+				return refuse(v,
+					      "piece is a multiple of 4KiB up to 16MiB, of pools");
+			d->shape.piece_bytes = (uint32_t)bytes;
+		} else {
+			return 0;
+		}
+	}
+}
+
+static int add_disk(struct node_setup *s, const struct node_conf *c, struct value *v)
+{
+	struct node_disks_options *o = &s->options.disks;
+	struct node_disk_spec *d = &s->disks[o->disk_count];
+	*d = (struct node_disk_spec){.folder_count = 1};
+	int rc = next_number(v, &d->disk, "the disk's number is missing");
+	if (rc == 0)
+		rc = device_options(v, c, d);
+	const char *path = NULL;
+	if (rc == 0)
+		rc = rest_is_path(s, v, &path);
+	if (rc != 0)
+		return rc;
+	struct node_folder *f = &s->folders[o->disk_count];
+	*f = (struct node_folder){.disk = d->disk, .path = path};
+	d->folders = f;
+	o->disk_count++;
+	return 0;
+}
+
+static int add_pool(struct node_setup *s, const struct node_conf *c, struct value *v)
+{
+	struct node_disks_options *o = &s->options.disks;
+	struct node_disk_spec *d = &s->disks[o->disk_count];
+	char word[WORD_MAX], code[WORD_MAX + 4];
+	struct encoding e;
+	*d = (struct node_disk_spec){.pool = true};
+	int rc = next_number(v, &d->disk, "the pool's number is missing");
+	if (rc != 0)
+		return rc;
+	if (next_word(v, word) < 0)
+		return refuse(v, "the code is missing: K+P, as 4+1");
+	snprintf(code, sizeof(code), "rs:%s", word);
+	if (encoding_parse(code, &e, NULL, 0) < 0 || e.kind != ENCODING_RS ||
+	    e.rs.p > POOL_PARITY_MAX)
+		return refuse(v, "the code is K+P, as 4+1, with P up to 15");
+	d->shape.k = (uint32_t)e.rs.k;
+	d->shape.p = (uint32_t)e.rs.p;
+	if (next_word(v, word) < 0)
+		return refuse(v, "the placement is missing");
+	int place = 0;
+	while (placements[place] != NULL && strcmp(placements[place], word) != 0)
+		place++;
+	if (placements[place] == NULL)
+		return refuse(v, "the placement is clustered, declustered or single-overlap");
+	d->shape.place = (enum place_kind)place;
+	rc = device_options(v, c, d);
+	skip_blanks(v);
+	if (rc == 0 && v->at[0] != '\0')
+		rc = refuse(v, "a pool has no folder of its own, but members");
+	if (rc == 0)
+		o->disk_count++;
+	return rc;
+}
+
+/* All folders of a pool stand together: the n-th pass over the list is the n-th pool's. */
+static int add_folders(struct node_setup *s, const char *list, const char *key,
+		       struct node_disk_spec *d, struct node_folder *to, uint32_t *count,
+		       struct strbuf *err)
+{
+	struct value v = {.key = key, .err = err};
+	const char *at = list;
+	while (conf_list_next(&at, v.text, sizeof(v.text))) {
+		uint64_t pool = 0;
+		v.at = v.text;
+		int rc = next_number(&v, &pool, "the pool's number is missing");
+		if (rc != 0)
+			return rc;
+		if (pool != d->disk)
+			continue;
+		struct node_folder *f = &to[*count];
+		rc = next_number(&v, &f->disk, "the disk's number is missing");
+		if (rc == 0)
+			rc = rest_is_path(s, &v, &f->path);
+		if (rc != 0)
+			return rc;
+		(*count)++;
+	}
+	return 0;
+}
+
+static size_t list_len(const char *list)
+{
+	size_t n = 0;
+	for (; list != NULL && *list != '\0'; list++)
+		n += *list == '\n';
+	return n;
+}
+
+static int each_value(struct node_setup *s, const struct node_conf *c, const char *list,
+		      const char *key, struct strbuf *err,
+		      int (*fn)(struct node_setup *s, const struct node_conf *c, struct value *v))
+{
+	struct value v = {.key = key, .err = err};
+	const char *at = list;
+	while (conf_list_next(&at, v.text, sizeof(v.text))) {
+		v.at = v.text;
+		int rc = fn(s, c, &v);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int add_members(struct node_setup *s, const struct node_conf *c, size_t used,
+		       struct strbuf *err)
+{
+	struct node_disks_options *o = &s->options.disks;
+	size_t listed = list_len(c->members) + list_len(c->spares), taken = 0;
+	for (size_t i = 0; i < o->disk_count; i++) {
+		struct node_disk_spec *d = &s->disks[i];
+		if (!d->pool)
+			continue;
+		struct node_folder *at = s->folders + used + taken;
+		int rc = add_folders(s, c->members, "member", d, at, &d->folder_count, err);
+		d->folders = at;
+		if (rc == 0)
+			rc = add_folders(s, c->spares, "spare", d, at + d->folder_count,
+					 &d->spare_count, err);
+		d->spares = at + d->folder_count;
+		if (rc != 0)
+			return rc;
+		taken += d->folder_count + d->spare_count;
+		if (d->folder_count < d->shape.k + d->shape.p) {
+			strbuf_printf(err,
+				      "[disks] pool %" PRIu64 " has %u members, its code "
+				      "needs at least %u",
+				      d->disk, d->folder_count, d->shape.k + d->shape.p);
+			return -EINVAL;
+		}
+	}
+	if (taken == listed)
+		return 0;
+	strbuf_puts(err, "[disks] a member or spare names a pool that there is not");
+	return -EINVAL;
+}
+
+/* Numbers and folders are used once. */
+static int check_unique(const struct node_setup *s, size_t folders, struct strbuf *err)
+{
+	const struct node_disks_options *o = &s->options.disks;
+	for (size_t i = 0; i < folders; i++)
+		for (size_t k = 0; k < i; k++) {
+			bool path = strcmp(s->folders[i].path, s->folders[k].path) == 0;
+			if (!path && s->folders[i].disk != s->folders[k].disk)
+				continue;
+			strbuf_printf(err, "[disks] %s is used twice",
+				      path ? s->folders[i].path : "a disk's number");
+			return -EINVAL;
+		}
+	for (size_t i = 0; i < o->disk_count; i++)
+		for (size_t k = 0; k < i; k++)
+			if (s->disks[i].disk == s->disks[k].disk) {
+				strbuf_printf(err, "[disks] number %" PRIu64 " is used twice",
+					      s->disks[i].disk);
+				return -EINVAL;
+			}
+	return 0;
+}
+
+/* --- traffic ---------------------------------------------------------------------------------- */
+
+static int add_group(struct node_setup *s, const struct node_conf *c, struct value *v)
+{
+	struct node_disks_options *o = &s->options.disks;
+	char name[WORD_MAX];
+	uint64_t weight = 0;
+	(void)c;
+	if (next_word(v, name) < 0 || strlen(name) > SCHED_NAME_MAX)
+		return refuse(v, "the name of the group is missing or too long");
+	int rc = next_number(v, &weight, "the weight is a number from 1 to 10000");
+	if (rc == 0 && weight > SCHED_WEIGHT_MAX)
+		rc = refuse(v, "the weight is a number from 1 to 10000");
+	if (rc != 0)
+		return rc;
+	const char *kept = keep(s, name);
+	if (kept == NULL)
+		return -ENOMEM;
+	s->weights[o->weight_count++] =
+		(struct node_weight){.group = kept, .weight = (uint32_t)weight};
+	return 0;
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static int parse_cluster(const char *text, uint64_t out[2], struct strbuf *err)
+{
+	for (size_t i = 0; i < 2; i++) {
+		char half[17];
+		char *end = NULL;
+		memcpy(half, text + i * 16, 16);
+		half[16] = '\0';
+		out[i] =
+			strspn(half, "0123456789abcdefABCDEF") == 16 ? strtoull(half, &end, 16) : 0;
+		if (end == NULL || *end != '\0') {
+			strbuf_printf(err, "[node] cluster = %s: not 32 hexadecimal digits", text);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+static void take_plain(struct node_setup *s, const struct node_conf *c)
+{
+	s->options = (struct node_serve_options){
+		.listen = c->listen,
+		.pool_bytes = c->pool_bytes,
+		.connections_max = (size_t)c->connections,
+		.grace_ns = c->grace_ns,
+		.disks = {.node = (uint64_t)c->node,
+			  .disks = s->disks,
+			  .weights = s->weights,
+			  .format = c->format,
+			  .keep_free_bytes = c->keep_free_bytes,
+			  .open_chunks_max = (uint32_t)c->open_chunks,
+			  .probe_ns = c->probe_ns,
+			  .give_up_ns = c->give_up_ns,
+			  .rebuild_bytes_per_s = c->rebuild_bytes_per_s,
+			  .rebuild_parallel = (uint32_t)c->rebuild_parallel},
+	};
+}
+
+static int setup_fill(struct node_setup *s, const struct node_conf *c, struct strbuf *err)
+{
+	size_t plain = list_len(c->disks);
+	size_t folders = plain + list_len(c->members) + list_len(c->spares);
+	size_t disks = plain + list_len(c->pools);
+	if (disks > NODE_DISKS_MAX || folders > FOLDERS_MAX) {
+		strbuf_printf(err, "[disks] a node has at most %d disks", NODE_DISKS_MAX);
+		return -EINVAL;
+	}
+	s->disks = calloc(disks + 1, sizeof(s->disks[0]));
+	s->folders = calloc(folders + 1, sizeof(s->folders[0]));
+	s->weights = calloc(list_len(c->groups) + 1, sizeof(s->weights[0]));
+	if (s->disks == NULL || s->folders == NULL || s->weights == NULL)
+		return -ENOMEM;
+	take_plain(s, c);
+	int rc = parse_cluster(c->cluster, s->options.disks.cluster, err);
+	if (rc == 0)
+		rc = each_value(s, c, c->disks, "disk", err, add_disk);
+	if (rc == 0)
+		rc = each_value(s, c, c->pools, "pool", err, add_pool);
+	if (rc == 0)
+		rc = add_members(s, c, plain, err);
+	if (rc == 0)
+		rc = check_unique(s, folders, err);
+	return rc != 0 ? rc : each_value(s, c, c->groups, "group", err, add_group);
+}
+
+int node_setup_init(struct node_setup *s, const struct node_conf *c, struct strbuf *err)
+{
+	*s = (struct node_setup){0};
+	strbuf_clear(err);
+	int rc = setup_fill(s, c, err);
+	if (rc != 0)
+		node_setup_fini(s);
+	return rc;
+}
+
+void node_setup_fini(struct node_setup *s)
+{
+	for (size_t i = 0; i < s->text_count; i++)
+		free(s->texts[i]);
+	free(s->texts);
+	free(s->disks);
+	free(s->folders);
+	free(s->weights);
+	*s = (struct node_setup){0};
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The settings of `terrane node`, and what becomes of them.
+ *
+ *     [disks]
+ *     disk = 101 /data/d1                      number and folder
+ *     disk = 102 emulate=hdd /data/d2          with the speed of a drive
+ *     pool = 900 4+1 declustered               number, code, placement
+ *     member = 900 201 /data/p1                of which pool, number, folder; in order
+ *     spare = 900 299 /data/s1
+ */
+#ifndef CLI_NODE_CONF_H
+#define CLI_NODE_CONF_H
+
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "node/service.h"
+
+struct node_conf {
+	char *cluster;
+	int64_t node;
+	char *listen;
+	char *metrics;
+	uint64_t pool_bytes;
+	int64_t connections;
+	uint64_t grace_ns;
+	char *disks;
+	char *pools;
+	char *members;
+	char *spares;
+	int kind;
+	bool format;
+	uint64_t keep_free_bytes;
+	int64_t open_chunks;
+	uint64_t probe_ns;
+	uint64_t give_up_ns;
+	uint64_t rebuild_bytes_per_s;
+	int64_t rebuild_parallel;
+	char *groups;
+	int log_level;
+};
+
+extern const struct conf_key node_conf_schema[];
+extern const size_t node_conf_count;
+
+/* The lists of a node_conf taken apart. */
+struct node_setup {
+	struct node_serve_options options;
+	struct node_disk_spec *disks;
+	struct node_folder *folders; /* of all disks */
+	struct node_weight *weights;
+	char **texts; /* paths and names */
+	size_t text_count;
+};
+
+/* -EINVAL with one line in err, -ENOMEM; then there is nothing to release. */
+int node_setup_init(struct node_setup *s, const struct node_conf *c, struct strbuf *err);
+void node_setup_fini(struct node_setup *s);
+
+#endif

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Commands that ask one storage node: the command line, the connection, the report. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/cmd_chunk.h"
+#include "rt/real.h"
+#include "rt/rt.h"
+
+#define POOL_BYTES (256 * MIB)
+#define TIMEOUT_DEFAULT_NS (30 * NS_PER_S)
+
+/* --- the command line ------------------------------------------------------------------------- */
+
+static bool parse_number(const char *text, uint64_t *out)
+{
+	int64_t n = 0;
+	if (units_parse_int(text, &n) < 0 || n < 0)
+		return false;
+	*out = (uint64_t)n;
+	return true;
+}
+
+/* "42:3" */
+static bool parse_chunk(const char *text, struct chunk_id *out)
+{
+	char block[32];
+	const char *colon = strchr(text, ':');
+	uint64_t index = 0;
+	if (colon == NULL || (size_t)(colon - text) >= sizeof(block))
+		return false;
+	memcpy(block, text, (size_t)(colon - text));
+	block[colon - text] = '\0';
+	if (!parse_number(block, &out->block) || !parse_number(colon + 1, &index) ||
+	    index > UINT32_MAX)
+		return false;
+	out->index = (uint32_t)index;
+	return true;
+}
+
+enum {
+	OPT_NODE = 256,
+	OPT_DISK,
+	OPT_EPOCH,
+	OPT_OFFSET,
+	OPT_LENGTH,
+	OPT_CAPACITY,
+	OPT_TIMEOUT,
+	OPT_OPEN,
+	OPT_WAIT,
+	OPT_JSON
+};
+
+static const struct option options[] = {
+	{"node", required_argument, NULL, OPT_NODE},
+	{"disk", required_argument, NULL, OPT_DISK},
+	{"epoch", required_argument, NULL, OPT_EPOCH},
+	{"offset", required_argument, NULL, OPT_OFFSET},
+	{"length", required_argument, NULL, OPT_LENGTH},
+	{"capacity", required_argument, NULL, OPT_CAPACITY},
+	{"timeout", required_argument, NULL, OPT_TIMEOUT},
+	{"open", no_argument, NULL, OPT_OPEN},
+	{"wait", no_argument, NULL, OPT_WAIT},
+	{"json", no_argument, NULL, OPT_JSON},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+static bool take_option(struct node_session *s, int c)
+{
+	switch (c) {
+	case OPT_NODE:
+		s->addr = optarg;
+		return true;
+	case OPT_DISK:
+		return parse_number(optarg, &s->disk);
+	case OPT_EPOCH:
+		return parse_number(optarg, &s->epoch);
+	case OPT_OFFSET:
+		return units_parse_size(optarg, &s->offset) == 0;
+	case OPT_LENGTH:
+		return units_parse_size(optarg, &s->length) == 0;
+	case OPT_CAPACITY:
+		return units_parse_size(optarg, &s->capacity) == 0;
+	case OPT_TIMEOUT:
+		return units_parse_duration(optarg, &s->timeout_ns) == 0;
+	case OPT_OPEN:
+		return s->open = true;
+	case OPT_WAIT:
+		return s->wait = true;
+	default:
+		return s->json = true;
+	}
+}
+
+static int read_data(struct node_session *s)
+{
+	const char *path = s->operand_count > 1 ? s->operands[1] : "-";
+	FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+	if (f == NULL)
+		return cli_fail("cannot read %s: %s", path, strerror(errno));
+	size_t room = 0;
+	int status = CLI_OK;
+	while (status == CLI_OK && !feof(f)) {
+		if (s->data_len == room) {
+			room = room == 0 ? (size_t)(1 * MIB) : room * 2;
+			uint8_t *more = room <= 2 * STORE_CHUNK_MAX ? realloc(s->data, room) : NULL;
+			if (more == NULL) {
+				status = cli_fail("%s is larger than any chunk", path);
+				break;
+			}
+			s->data = more;
+		}
+		s->data_len += fread(s->data + s->data_len, 1, room - s->data_len, f);
+		if (ferror(f))
+			status = cli_fail("cannot read %s: %s", path, strerror(errno));
+	}
+	if (f != stdin)
+		fclose(f);
+	if (status == CLI_OK && s->data_len > STORE_CHUNK_MAX)
+		status = cli_fail("%s is larger than any chunk", path);
+	return status;
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+static void session_main(void *arg)
+{
+	struct node_session *s = arg;
+	rpc_pool_init(&s->pool, POOL_BYTES);
+	s->call.timeout_ns = s->timeout_ns;
+	s->rc = rpc_channel_open(&s->call.channel, s->addr,
+				 &(struct rpc_channel_options){.pool = &s->pool});
+	if (s->rc == 0) {
+		s->rc = s->command->call(s);
+		rpc_channel_close(s->call.channel);
+	}
+	rpc_pool_fini(&s->pool);
+}
+
+static int session_run(struct node_session *s)
+{
+	int status = s->command->takes_data ? read_data(s) : CLI_OK;
+	if (status != CLI_OK)
+		return status;
+	int rc = rt_real_run(NULL, session_main, s);
+	if (rc < 0)
+		return cli_fail("cannot start: %s", err_text(rc));
+	if (s->rc == 0)
+		return CLI_OK;
+	const char *words = s->call.error[0] != 0 ? s->call.error : err_text(s->rc);
+	return cli_fail("%s at %s: %s (%s)", s->command->name, s->addr, words, err_name(s->rc));
+}
+
+static const struct node_command *find(const struct node_command *commands, size_t count,
+				       const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+static int check_operands(struct node_session *s, const char *tool)
+{
+	const struct node_command *c = s->command;
+	if (s->operand_count < c->operands_min || s->operand_count > c->operands_max)
+		return cli_usage("%s %s: wrong number of arguments", tool, c->name);
+	if (c->names_disk && s->disk == 0)
+		return cli_usage("%s %s needs --disk NUMBER", tool, c->name);
+	if (c->names_chunk && !parse_chunk(s->operands[0], &s->id))
+		return cli_usage("\"%s\" is not a chunk: BLOCK:INDEX", s->operands[0]);
+	return CLI_OK;
+}
+
+int node_command_run(int argc, char **argv, const struct node_command *commands, size_t count,
+		     const char *usage)
+{
+	struct node_session s = {
+		.addr = NODE_ADDR_DEFAULT, .length = UINT64_MAX, .timeout_ns = TIMEOUT_DEFAULT_NS};
+	int c;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(usage, stdout);
+			return CLI_OK;
+		}
+		if (c == '?')
+			return CLI_USAGE;
+		if (!take_option(&s, c))
+			return cli_usage("\"%s\" is not understood", optarg);
+	}
+	if (optind >= argc)
+		return cli_usage("%s: say what to do", argv[0]);
+	s.command = find(commands, count, argv[optind]);
+	if (s.command == NULL)
+		return cli_usage("%s: there is no \"%s\"", argv[0], argv[optind]);
+	s.operands = argv + optind + 1;
+	s.operand_count = argc - optind - 1;
+	int status = check_operands(&s, argv[0]);
+	if (status == CLI_OK)
+		status = session_run(&s);
+	free(s.data);
+	return status;
+}

@@ -3,9 +3,10 @@
  * Fair sharing of one disk (section 4.1 of the Tectonic paper): whose request goes next, and when.
  *
  * Model. Requests come from traffic groups, each with a weight, and are Gold (somebody waits), Silver
- * (ordinary; also who says nothing) or Bronze (background). They wait in a queue for each group and class until they may go
- * to the disk. What a request goes to the disk with is a slice: all of it, or a part of a long read,
- * after which it asks again. What is shared is disk time: the time during which the disk had work.
+ * (ordinary; also who says nothing) or Bronze (background). They wait in a queue for each group and
+ * class until they may go to the disk. What a request goes to the disk with is a slice: all of it, or
+ * a part of a long read, after which it asks again. What is shared is disk time: the time during which
+ * the disk had work.
  *
  * Rules, by number; tests/unit/test_node_sched*.c has a test for each.
  *  1. Quotas. Groups take turns. A round gives each group a quota of disk time by its weight; who has the
@@ -42,8 +43,8 @@
  * much longer were there several. In slices of 1 MiB and one at a time, Gold waits for the rest of a
  * slice, 5.2 ms, or 18 ms when it begins with a seek. Each time Gold comes between, Bronze pays a
  * seek for coming back: with ten Gold reads a second, Gold takes 0.13 s of each second and the ways
- * back as much, and Bronze reads 0.74 * 154 = 114 MB/s. Slices of 256 KiB would not help Gold more,
- * since most of its wait is the seek; other_depth of 2 would lose it one more.
+ * back as much, and Bronze reads 0.74 * 154 = 114 MB/s. Smaller slices would help Gold
+ * little, since most of its wait is the seek; other_depth of 2 would cost it one more seek.
  *
  * A scheduler belongs to one loop. It has no fiber and no timer: whoever comes or leaves decides who
  * goes next, which is enough by rule 7.

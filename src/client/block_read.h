@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reading bytes of one block.
+ *
+ * A read is a plan (code/plan.h): which ranges of which chunks to fetch, and what to compute from
+ * them. With all disks well that is the chunk that has the bytes, and nothing is computed. Then:
+ *
+ *   a fetch fails     the chunk counts as lost and a new plan is made; what came is used again
+ *   a fetch is slow   beside the plan a second one, around the slow chunks, is run; the first to be
+ *                     complete wins, the rest is cancelled
+ *   a plan computes   it takes from the budget (budget.h): a hedge goes without when there is none,
+ *                     a read that has no other way waits
+ *
+ * Checks. Fetched bytes come with the checksum they were stored with. What is copied to the user is
+ * compared with it there. What is computed is checked by plan_verify, its inputs are compared with
+ * their checksums once more afterwards, and the result is compared after it was copied.
+ */
+#ifndef CLIENT_BLOCK_READ_H
+#define CLIENT_BLOCK_READ_H
+
+#include "client/fabric.h"
+#include "client/shape.h"
+#include "client/sink.h"
+
+/* Where a block is. */
+struct block_at {
+	uint64_t block;       /* as files know it */
+	uint64_t chunk_block; /* as disks know it */
+	uint64_t len;         /* bytes that can be read */
+	struct shape shape;
+	uint64_t layout;
+	const uint64_t *disks; /* shape.n; 0: nowhere */
+};
+
+#define BLOCK_BAD_MAX 16
+
+/* What a read learned about chunks, for the caller to report. */
+struct block_news {
+	int bad_count;
+	struct {
+		int chunk;
+		uint64_t disk;
+		int rc;
+	} bad[BLOCK_BAD_MAX];
+	bool stale; /* a chunk was not where the map said: locations may have changed */
+};
+
+/*
+ * Bytes [off, off + len) of the block, which must be within it, len > 0, to the sink. *crc is
+ * theirs. Memory for them comes from the gates of the fabric, so a read should be a few MiB.
+ * `avoid`, of shape.n, or NULL: chunks that are known to be bad. Waits. -ENODATA: too few chunks
+ * can be had (the reason of the last is in the call's words); -EBUSY: the budget; -EBADMSG: bits
+ * flipped here, in memory.
+ */
+int block_read(struct call *c, const struct block_at *b, uint64_t off, uint64_t len,
+	       const struct sink *sink, const bool *avoid, uint32_t *crc, struct block_news *news);
+
+#endif

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/block_write.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+
+#define RESERVE_TIMEOUT_NS (2 * NS_PER_S)
+#define PUT_TIMEOUT_NS (30 * NS_PER_S)
+#define GRACE_MIN_NS (5 * NS_PER_MS)
+#define SMALL_BYTES (64 * KIB) /* of a chunk: not worth a round trip to reserve */
+
+struct accepted {
+	uint64_t disk;
+	uint64_t reservation;
+};
+
+/* Shared by the caller and the fibers of its chunks; the last one frees it. */
+struct writing {
+	struct call call; /* outlives the caller's */
+	char tenant[64];
+	char group[64];
+	struct block_write w;
+	struct shape shape;
+	struct coded chunks;
+	uint64_t *candidates;
+	size_t next_candidate;
+	struct accepted *yes; /* candidate_count of them: [taken, said) are free to use */
+	size_t said, taken;
+	size_t asking; /* reservations under way */
+	uint64_t *disks;
+	int ended, done; /* chunks that are settled, and well */
+	struct rt_cond change;
+	bool over; /* the caller has its answer */
+	bool reserve;
+	int last_rc;
+	uint64_t last_disk;
+	unsigned refs;
+};
+
+static void writing_unref(struct writing *g)
+{
+	if (--g->refs > 0)
+		return;
+	coded_free(&g->chunks);
+	gate_leave(&g->call.fabric->writes, g->w.gate_bytes);
+	free(g->candidates);
+	free(g->yes);
+	free(g->disks);
+	free(g);
+}
+
+static void note_error(struct writing *g, uint64_t disk, int rc)
+{
+	if (rc != -ECANCELED || g->last_rc == 0) {
+		g->last_rc = rc;
+		g->last_disk = disk;
+	}
+}
+
+/* --- reservations ----------------------------------------------------------------------------- */
+
+static int reserve_one(struct writing *g, uint64_t disk, uint64_t *reservation)
+{
+	struct disk_use u;
+	int rc = disk_begin(&g->call, disk, &u);
+	if (rc < 0)
+		return rc;
+	u.node.timeout_ns = RESERVE_TIMEOUT_NS;
+	uint64_t bytes = g->w.open ? g->w.capacity : g->chunks.chunk[g->shape.n - 1].len;
+	rc = node_reserve(&u.node, disk, bytes == 0 ? 1 : bytes, 0, reservation);
+	disk_end(&g->call, &u, rc, 0);
+	return rc;
+}
+
+static void release_one(struct writing *g, uint64_t disk, uint64_t reservation)
+{
+	struct disk_use u;
+	if (reservation == 0 || disk_begin(&g->call, disk, &u) < 0)
+		return;
+	u.node.timeout_ns = RESERVE_TIMEOUT_NS;
+	int rc = node_release(&u.node, disk, reservation); /* else it expires */
+	disk_end(&g->call, &u, rc, 0);
+}
+
+/* Asks one candidate after the other until one says yes. */
+static void reserve_fiber(void *arg)
+{
+	struct writing *g = arg;
+	while (!g->over && g->next_candidate < g->w.candidate_count) {
+		uint64_t disk = g->candidates[g->next_candidate++];
+		uint64_t reservation = 0;
+		int rc = g->reserve ? reserve_one(g, disk, &reservation) : 0;
+		if (rc == 0 && g->over) {
+			release_one(g, disk, reservation);
+			break;
+		}
+		if (rc == 0) {
+			g->yes[g->said++] = (struct accepted){disk, reservation};
+			break;
+		}
+		note_error(g, disk, rc);
+		if (rc == -ECANCELED || rc == -ETIME)
+			break;
+	}
+	g->asking--;
+	rt_cond_broadcast(&g->change);
+	writing_unref(g);
+}
+
+static int reserve_more(struct writing *g)
+{
+	g->refs++;
+	g->asking++;
+	int rc = rt_group_spawn(&g->call.fabric->background, "reserve", reserve_fiber, g);
+	if (rc < 0) {
+		g->refs--;
+		g->asking--;
+	}
+	return rc;
+}
+
+/* A disk that said yes; waits for one. */
+static int accepted_take(struct writing *g, struct accepted *out)
+{
+	for (;;) {
+		if (g->taken < g->said) {
+			*out = g->yes[g->taken++];
+			return 0;
+		}
+		if (g->over)
+			return -ECANCELED;
+		if (g->asking == 0 &&
+		    (g->next_candidate == g->w.candidate_count || reserve_more(g) < 0))
+			return -ENOSPC;
+		int rc = rt_cond_wait(&g->change);
+		if (rc < 0)
+			return rc;
+	}
+}
+
+/* --- chunks ----------------------------------------------------------------------------------- */
+
+struct chunk_job {
+	struct writing *g;
+	int chunk;
+};
+
+static int put_one(struct writing *g, int chunk, const struct accepted *a)
+{
+	struct disk_use u;
+	int rc = disk_begin(&g->call, a->disk, &u);
+	if (rc < 0)
+		return rc;
+	struct rpc_slice *data = &g->chunks.chunk[chunk];
+	if (data->buf != NULL)
+		fabric_tamper(g->call.fabric, TAMPER_SENDING, data->buf->data + data->offset,
+			      data->len);
+	struct node_put p = {
+		.data = *data,
+		.epoch = g->w.epoch,
+		.open = g->w.open,
+		.capacity = g->w.open ? g->w.capacity : 0,
+		.reservation = a->reservation,
+	};
+	struct chunk_id id = {.block = g->w.block, .index = (uint32_t)chunk};
+	u.node.timeout_ns = PUT_TIMEOUT_NS;
+	rc = node_put(&u.node, a->disk, id, &p);
+	bool unsure = rc < 0 && u.node.maybe_executed;
+	disk_end(&g->call, &u, rc, 0);
+	if (unsure && !g->call.fabric->closing && disk_begin(&g->call, a->disk, &u) == 0) {
+		/* It may have arrived all the same. Nobody will ask for it: no harm in trying. */
+		u.node.timeout_ns = RESERVE_TIMEOUT_NS;
+		disk_end(&g->call, &u, node_delete_one(&u.node, a->disk, id), 0);
+	}
+	return rc;
+}
+
+/* Puts one chunk somewhere. Ends with the chunk on a disk, or given up. */
+static void chunk_fiber(void *arg)
+{
+	struct chunk_job *job = arg;
+	struct writing *g = job->g;
+	int chunk = job->chunk;
+	free(job);
+	struct accepted a = {0};
+	int rc;
+	for (;;) {
+		rc = accepted_take(g, &a);
+		if (rc < 0)
+			break;
+		rc = put_one(g, chunk, &a);
+		if (rc == 0)
+			break;
+		note_error(g, a.disk, rc);
+		/* -EBADMSG: our own bytes are bad. Another disk would not like them either. */
+		if (rc == -ECANCELED || rc == -ETIME || rc == -EBADMSG)
+			break;
+	}
+	g->ended++;
+	if (rc == 0) {
+		g->done++;
+		g->disks[chunk] = a.disk;
+	}
+	if (g->over && g->w.late != NULL && !g->call.fabric->closing)
+		g->w.late(g->w.late_ctx, &(struct late_chunk){.block = g->w.block,
+							      .chunk = chunk,
+							      .disk = a.disk,
+							      .crc = g->chunks.chunk[chunk].crc,
+							      .rc = rc});
+	rt_cond_broadcast(&g->change);
+	writing_unref(g);
+}
+
+static int chunk_start(struct writing *g, int chunk)
+{
+	struct chunk_job *job = malloc(sizeof(*job));
+	if (job == NULL)
+		return -ENOMEM;
+	*job = (struct chunk_job){.g = g, .chunk = chunk};
+	g->refs++;
+	int rc = rt_group_spawn(&g->call.fabric->background, "put", chunk_fiber, job);
+	if (rc < 0) {
+		g->refs--;
+		free(job);
+	}
+	return rc;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+static void context_copy(struct writing *g, const struct call *c)
+{
+	g->call = *c;
+	/* What the background still needs when the caller is gone. */
+	snprintf(g->tenant, sizeof(g->tenant), "%s", c->context.tenant);
+	snprintf(g->group, sizeof(g->group), "%s", c->context.traffic_group);
+	g->call.context.tenant = g->tenant;
+	g->call.context.traffic_group = g->group;
+	g->call.context.path = "";
+	g->call.context.token = NULL;
+	g->call.context.token_len = 0;
+}
+
+static struct writing *writing_new(struct call *c, const struct block_write *w,
+				   struct coded *chunks)
+{
+	struct writing *g = calloc(1, sizeof(*g));
+	if (g == NULL)
+		return NULL;
+	context_copy(g, c);
+	g->w = *w;
+	g->shape = *w->shape;
+	g->refs = 1;
+	g->chunks = *chunks;
+	*chunks = (struct coded){0};
+	rt_cond_init(&g->change);
+	g->candidates = calloc(w->candidate_count + 1, sizeof(*g->candidates));
+	g->yes = calloc(w->candidate_count + 1, sizeof(*g->yes));
+	g->disks = calloc((size_t)g->shape.n, sizeof(*g->disks));
+	if (g->candidates == NULL || g->yes == NULL || g->disks == NULL) {
+		g->w.gate_bytes = 0; /* the caller's again */
+		writing_unref(g);
+		return NULL;
+	}
+	if (w->candidate_count > 0)
+		memcpy(g->candidates, w->candidates, w->candidate_count * sizeof(*w->candidates));
+	g->reserve = g->w.open || g->chunks.chunk[g->shape.n - 1].len > SMALL_BYTES;
+	return g;
+}
+
+/* Until the quorum is there and the rest had its grace, or it cannot be reached. */
+static int writing_wait(struct writing *g)
+{
+	uint64_t start_ns = rt_now_ns();
+	int rc = 0;
+	while (rc == 0 && g->done < g->w.quorum && g->ended < g->shape.n)
+		rc = rt_cond_wait(&g->change);
+	if (rc < 0 || g->done < g->w.quorum)
+		return rc;
+	uint64_t now_ns = rt_now_ns();
+	uint64_t before_ns =
+		rt_deadline_narrow(now_ns + max_u64(GRACE_MIN_NS, (now_ns - start_ns) / 4));
+	while (rc == 0 && g->ended < g->shape.n)
+		rc = rt_cond_wait(&g->change);
+	rt_deadline_set(before_ns);
+	return rc == -ECANCELED ? rc : 0;
+}
+
+static int writing_start(struct writing *g)
+{
+	int rc = 0;
+	size_t ask = (size_t)g->shape.n + (size_t)g->w.extra;
+	if (!g->reserve)
+		ask = (size_t)g->shape.n;
+	for (size_t i = 0; rc == 0 && i < ask && i < g->w.candidate_count; i++)
+		rc = reserve_more(g);
+	for (int i = 0; rc == 0 && i < g->shape.n; i++)
+		rc = chunk_start(g, i);
+	return rc;
+}
+
+/* Gives back what was reserved beyond need. */
+static void release_fiber(void *arg)
+{
+	struct writing *g = arg;
+	while (g->taken < g->said) {
+		struct accepted a = g->yes[g->taken++];
+		release_one(g, a.disk, a.reservation);
+	}
+	writing_unref(g);
+}
+
+static int writing_result(struct call *c, struct writing *g, int rc)
+{
+	if (rc < 0)
+		return rc;
+	if (g->done >= g->w.quorum) {
+		c->fabric->stats.blocks_written++;
+		c->fabric->stats.blocks_short += g->done < g->shape.n;
+		return 0;
+	}
+	rc = g->last_rc == -EBADMSG || g->last_rc == -EDQUOT ? g->last_rc : -ENOSPC;
+	if (g->last_rc == 0)
+		return call_fail(c, rc, "%d of %d chunks found a disk, %d are needed", g->done,
+				 g->shape.n, g->w.quorum);
+	return call_fail(c, rc, "%d of %d chunks found a disk, %d are needed; disk %llu: %s",
+			 g->done, g->shape.n, g->w.quorum, (unsigned long long)g->last_disk,
+			 err_text(g->last_rc));
+}
+
+int block_write_take(struct call *c, const struct block_write *w, struct coded *chunks,
+		     uint64_t *disks)
+{
+	struct writing *g = writing_new(c, w, chunks);
+	if (g == NULL) {
+		coded_free(chunks);
+		gate_leave(&c->fabric->writes, w->gate_bytes);
+		return -ENOMEM;
+	}
+	int rc = writing_start(g);
+	if (rc == 0)
+		rc = writing_wait(g);
+	rc = writing_result(c, g, rc);
+	memcpy(disks, g->disks, (size_t)g->shape.n * sizeof(*disks));
+	g->over = true;
+	rt_cond_broadcast(&g->change);
+	if (g->taken < g->said) {
+		g->refs++;
+		if (rt_group_spawn(&c->fabric->background, "release", release_fiber, g) < 0)
+			g->refs--;
+	}
+	writing_unref(g);
+	return rc;
+}

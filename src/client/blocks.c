@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Blocks between memory, disks and metadata. The order of a write: the record is allocated (so that
+ * the collector knows whose chunks these are), chunks are written, the record is committed. A crash
+ * in between leaves a pending record and chunks that nobody reads, which the collector takes away.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "client/engine_impl.h"
+
+#define LATE_TRIES 6
+#define LATE_PAUSE_NS (300 * NS_PER_MS)
+#define FIRST_EPOCH 1
+
+uint64_t block_gate_bytes(const struct shape *s, uint64_t len)
+{
+	return len + coded_parity_bytes(s, len);
+}
+
+int block_choose(struct call *c, const struct shape *s, uint64_t block, int spare,
+		 struct cluster_choice *out)
+{
+	int rc = engine_map(c, ENGINE_MAP_AGE_NS);
+	if (rc < 0)
+		return rc;
+	struct cluster_want want = {
+		.encoding = s->encoding, .block = block, .extra = (uint32_t)spare};
+	if (want.extra + (uint32_t)s->n > CLUSTER_CHOICE_MAX)
+		want.extra = CLUSTER_CHOICE_MAX - (uint32_t)s->n;
+	rc = cluster_choose(c->fabric->map, &want, out);
+	if (rc != -ENOSPC)
+		return rc;
+	char text[ENCODING_TEXT_MAX];
+	encoding_print(&s->encoding, text);
+	return call_fail(c, rc, "%s needs %d %s; %u take new data now, on %u nodes in %u racks",
+			 text, s->n, s->encoding.kind == ENCODING_MLEC ? "pools" : "disks",
+			 out->disk_eligible, out->node_eligible, out->rack_eligible);
+}
+
+/* --- chunks that come late -------------------------------------------------------------------- */
+
+/* The block was committed, or will be, with this chunk missing: add it, or take it away. */
+static void late_chunk(void *ctx, const struct late_chunk *l)
+{
+	struct engine *e = ctx;
+	struct call c;
+	engine_own_call(e, &c);
+	rt_deadline_set(rt_now_ns() + 30 * NS_PER_S);
+	if (l->rc < 0)
+		return; /* the record says that it is missing: repair makes it */
+	int rc = -ENOENT;
+	for (int i = 0; i < LATE_TRIES && rc < 0; i++) {
+		if (rt_sleep_ns(LATE_PAUSE_NS) < 0)
+			return;
+		struct meta_call m = call_meta(&c);
+		rc = meta_client_block_replace(&m, l->block, (uint32_t)l->chunk, 0, l->disk,
+					       l->crc);
+	}
+	struct disk_use u;
+	if (rc < 0 && disk_begin(&c, l->disk, &u) == 0) {
+		struct chunk_id id = {l->block, (uint32_t)l->chunk};
+		disk_end(&c, &u, node_delete_one(&u.node, l->disk, id), 0);
+	}
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static int place_chosen(struct call *c, const struct shape *s, uint64_t chunk_block, uint64_t epoch,
+			const struct cluster_choice *choice, struct coded *coded,
+			uint64_t gate_bytes, struct meta_chunk *chunks)
+{
+	AUTO_FREE uint64_t *disks = calloc((size_t)s->n, sizeof(*disks));
+	AUTO_FREE uint32_t *crcs = calloc((size_t)s->n, sizeof(*crcs));
+	if (disks == NULL || crcs == NULL) {
+		coded_free(coded);
+		gate_leave(&c->fabric->writes, gate_bytes);
+		return -ENOMEM;
+	}
+	for (int i = 0; i < s->n; i++)
+		crcs[i] = coded->chunk[i].crc;
+	struct block_write w = {
+		.block = chunk_block,
+		.epoch = epoch,
+		.shape = s,
+		.candidates = choice->disk,
+		.candidate_count = choice->count,
+		.extra = shape_extra(s, c->extra_disks),
+		.quorum = shape_quorum(s, c->quorum, false),
+		.gate_bytes = gate_bytes,
+		.late = late_chunk,
+		.late_ctx = call_engine(c),
+	};
+	int rc = block_write_take(c, &w, coded, disks);
+	for (int i = 0; i < s->n; i++)
+		chunks[i] = (struct meta_chunk){.disk = disks[i], .crc = crcs[i]};
+	return rc;
+}
+
+/* Enough candidates for the hedge, and some more for disks that fail. */
+static int spare_disks(const struct call *c, const struct shape *s)
+{
+	return shape_extra(s, c->extra_disks) + (s->n + 1) / 2;
+}
+
+int block_place_take(struct call *c, const struct shape *s, uint64_t chunk_block, uint64_t epoch,
+		     struct coded *coded, uint64_t gate_bytes, struct meta_chunk *chunks)
+{
+	struct cluster_choice choice;
+	int rc = block_choose(c, s, chunk_block, spare_disks(c, s), &choice);
+	if (rc < 0) {
+		coded_free(coded);
+		gate_leave(&c->fabric->writes, gate_bytes);
+		return rc;
+	}
+	return place_chosen(c, s, chunk_block, epoch, &choice, coded, gate_bytes, chunks);
+}
+
+static int block_allocate(struct call *c, const struct block_new *b, struct meta_block *record,
+			  const struct cluster_choice *choice)
+{
+	for (int i = 0; i < b->shape->n; i++)
+		record->chunks[i] = (struct meta_chunk){.disk = choice->disk[i]};
+	struct meta_call m = call_meta(c);
+	return meta_fail(c, &m, meta_client_block_allocate(&m, record), "a new block");
+}
+
+static int block_commit(struct call *c, const struct block_new *b, struct meta_block *record)
+{
+	struct meta_call m = call_meta(c);
+	size_t first = b->owner_count < META_OWNERS_MAX ? b->owner_count : META_OWNERS_MAX;
+	int rc = meta_client_block_commit(&m, record, b->owners, first);
+	for (size_t at = first; rc == 0 && at < b->owner_count;) {
+		size_t n = b->owner_count - at;
+		n = n < META_OWNERS_MAX ? n : META_OWNERS_MAX;
+		rc = meta_client_block_own(&m, b->id, b->owners + at, n);
+		at += n;
+	}
+	return meta_fail(c, &m, rc, "a block that was written");
+}
+
+static int block_create_coded(struct call *c, struct block_new *b, struct coded *coded,
+			      struct meta_block *record)
+{
+	struct cluster_choice choice;
+	int rc = block_choose(c, b->shape, b->id, spare_disks(c, b->shape), &choice);
+	if (rc == 0)
+		rc = block_allocate(c, b, record, &choice);
+	if (rc < 0) {
+		coded_free(coded);
+		gate_leave(&c->fabric->writes, b->gate_bytes);
+		return rc;
+	}
+	rc = place_chosen(c, b->shape, b->id, record->epoch, &choice, coded, b->gate_bytes,
+			  record->chunks);
+	return rc < 0 ? rc : block_commit(c, b, record);
+}
+
+int block_create_take(struct call *c, struct block_new *b)
+{
+	struct coded coded;
+	int rc = coded_make(c, b->shape, b->data, b->len, b->crc, &coded);
+	buf_unref(b->data); /* the chunks have their own references */
+	AUTO_FREE struct meta_chunk *chunks = calloc((size_t)b->shape->n, sizeof(*chunks));
+	if (rc == 0 && chunks == NULL) {
+		coded_free(&coded);
+		rc = -ENOMEM;
+	}
+	if (rc < 0) {
+		gate_leave(&c->fabric->writes, b->gate_bytes);
+		return rc;
+	}
+	b->id = new_id();
+	struct meta_block record = {
+		.id = b->id,
+		.state = META_BLOCK_SEALED,
+		.epoch = FIRST_EPOCH,
+		.chunk_block = b->id,
+		.length = b->len,
+		.capacity = b->len,
+		.chunk_length = shape_chunk_len(b->shape, b->len),
+		.crc = b->crc,
+		.chunk_count = (size_t)b->shape->n,
+		.chunks = chunks,
+	};
+	encoding_print(&b->shape->encoding, record.encoding);
+	return block_create_coded(c, b, &coded, &record);
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cluster_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+static const char *const classes[] = {"gold", "silver", "bronze", NULL};
+
+const struct conf_key cluster_file_schema[] = {
+	CONF_STRING("cluster", "id", struct cluster_file, id, "", 0, 32,
+		    "the cluster's id, 32 hexadecimal digits: servers of another one are refused"),
+	CONF_STRING("cluster", "metadata", struct cluster_file, metadata, NULL, 1, 4096,
+		    "addresses of metadata servers, with commas between"),
+	CONF_STRING("client", "tenant", struct cluster_file, tenant, "default", 1, 64,
+		    "whose namespace to use"),
+	CONF_STRING("client", "traffic_group", struct cluster_file, traffic_group, "", 0, 63,
+		    "who shares disks with whom"),
+	CONF_CHOICE("client", "traffic_class", struct cluster_file, traffic_class, "silver",
+		    classes, "how urgent requests are"),
+	CONF_STRING("client", "encoding", struct cluster_file, encoding, "rs:4+2", 1, 31,
+		    "of files for which none is named"),
+	CONF_SIZE("client", "block", struct cluster_file, block_bytes, "64MiB", 64LL * 1024,
+		  64LL * 1024 * 1024, "block size of files for which none is named"),
+};
+const size_t cluster_file_keys = ARRAY_LEN(cluster_file_schema);
+
+int cluster_file_load(struct cluster_file *f, const char *path, struct strbuf *err)
+{
+	if (path == NULL)
+		path = getenv(CLUSTER_FILE_ENV);
+	if (path == NULL || path[0] == '\0')
+		path = CLUSTER_FILE_NAME;
+	return conf_load(path, cluster_file_schema, cluster_file_keys, f, err);
+}
+
+void cluster_file_free(struct cluster_file *f)
+{
+	conf_free(cluster_file_schema, cluster_file_keys, f);
+}
+
+int cluster_file_id(const struct cluster_file *f, uint64_t *high, uint64_t *low)
+{
+	char half[17];
+	*high = 0;
+	*low = 0;
+	if (f->id[0] == '\0')
+		return 0;
+	if (strlen(f->id) != 32 || strspn(f->id, "0123456789abcdef") != 32)
+		return -EINVAL;
+	memcpy(half, f->id, 16);
+	half[16] = '\0';
+	*high = strtoull(half, NULL, 16);
+	*low = strtoull(f->id + 16, NULL, 16);
+	return 0;
+}

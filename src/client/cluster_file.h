@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The file that tells a client where its cluster is. */
+#ifndef CLIENT_CLUSTER_FILE_H
+#define CLIENT_CLUSTER_FILE_H
+
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "base/strbuf.h"
+
+#define CLUSTER_FILE_NAME "cluster.ini"
+#define CLUSTER_FILE_ENV "TERRANE_CLUSTER"
+
+struct cluster_file {
+	char *id;       /* 32 hexadecimal digits; empty: any */
+	char *metadata; /* addresses with commas between */
+	char *tenant;
+	char *traffic_group;
+	int traffic_class; /* 0 gold, 1 silver, 2 bronze */
+	char *encoding;
+	uint64_t block_bytes;
+};
+
+extern const struct conf_key cluster_file_schema[];
+extern const size_t cluster_file_keys;
+
+/* path, else the environment's, else the one of the current folder. -ENOENT, -EINVAL and what
+ * reading a file gives, with one line in err. */
+int cluster_file_load(struct cluster_file *f, const char *path, struct strbuf *err);
+void cluster_file_free(struct cluster_file *f);
+
+/* The id as a number: 32 hexadecimal digits; empty is 0. -EINVAL. */
+int cluster_file_id(const struct cluster_file *f, uint64_t *high, uint64_t *low);
+
+#endif

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Channels to nodes, made when first needed, and what is remembered of disks. A link belongs to an
+ * address: when the map says that the node moved, calls under way end on the old link, and the next
+ * one makes a new one.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/fabric.h"
+#include "code/plan.h"
+
+#define COST_ONE 100u
+#define COST_SLOW_MAX 90u /* what a slow disk costs beside that, at most: never worth a rebuild */
+#define COST_SUSPECT 500u
+#define COST_ABSENT 5000u /* it could not be had a moment ago */
+#define ABSENT_NS (3 * NS_PER_S)
+
+struct link {
+	struct rpc_channel *channel;
+	char addr[RT_ADDR_MAX];
+	unsigned users;
+	bool retired; /* not in the map any more: the last user closes it */
+};
+
+struct disk_seen {
+	uint64_t mean_ns;   /* of small reads */
+	uint64_t absent_ns; /* when it last could not be had; 0: never */
+};
+
+static void link_free(struct link *l)
+{
+	rpc_channel_close(l->channel);
+	free(l);
+}
+
+void disks_close(struct fabric *f)
+{
+	map_for_each(&f->links, it)
+		link_free(it.value);
+	map_fini(&f->links);
+	map_for_each(&f->seen, it)
+		free(it.value);
+	map_fini(&f->seen);
+}
+
+static int link_open(struct fabric *f, uint64_t node, const char *addr, struct link **out)
+{
+	struct link *l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		return -ENOMEM;
+	snprintf(l->addr, sizeof(l->addr), "%s", addr);
+	struct rpc_channel_options o = {
+		.pool = &f->pool,
+		.connect_timeout_ns = f->opts.connect_timeout_ns,
+	};
+	int rc = rpc_channel_open(&l->channel, addr, &o);
+	if (rc == 0) {
+		rc = map_put(&f->links, node, l);
+		if (rc < 0)
+			rpc_channel_close(l->channel);
+	}
+	if (rc < 0) {
+		free(l);
+		return rc;
+	}
+	*out = l;
+	return 0;
+}
+
+static int link_of(struct fabric *f, const struct cluster_node *node, struct link **out)
+{
+	struct link *l = map_get(&f->links, node->id);
+	struct link *old = NULL;
+	if (l != NULL && strcmp(l->addr, node->addr) != 0) {
+		old = map_remove(&f->links, node->id);
+		old->retired = true;
+		l = NULL;
+	}
+	int rc = l == NULL ? link_open(f, node->id, node->addr, &l) : 0;
+	if (rc == 0)
+		l->users++; /* closing the old one waits */
+	if (old != NULL && old->users == 0)
+		link_free(old);
+	*out = l;
+	return rc;
+}
+
+int disk_begin(struct call *c, uint64_t disk, struct disk_use *u)
+{
+	struct fabric *f = c->fabric;
+	if (f->closing)
+		return -ECANCELED;
+	const struct cluster_disk *d = f->map == NULL ? NULL : cluster_disk(f->map, disk);
+	if (d == NULL || cluster_disk_state(f->map, d) == CLUSTER_GONE)
+		return -ENODEV;
+	const struct cluster_node *node = cluster_node_of(f->map, disk);
+	if (node == NULL)
+		return -ENODEV;
+	memset(u, 0, sizeof(*u));
+	int rc = link_of(f, node, &u->link);
+	if (rc < 0)
+		return rc;
+	u->disk = disk;
+	u->start_ns = rt_now_ns();
+	u->node.channel = u->link->channel;
+	u->node.context = &c->context;
+	return 0;
+}
+
+static struct disk_seen *disk_seen(struct fabric *f, uint64_t disk)
+{
+	struct disk_seen *s = map_get(&f->seen, disk);
+	if (s != NULL)
+		return s;
+	s = calloc(1, sizeof(*s));
+	if (s != NULL && map_put(&f->seen, disk, s) < 0) {
+		free(s);
+		s = NULL;
+	}
+	return s;
+}
+
+bool disk_error_is_absence(int rc)
+{
+	switch (rc) {
+	case -ECONNREFUSED:
+	case -ECONNRESET:
+	case -ECONNABORTED:
+	case -EHOSTUNREACH:
+	case -ENETUNREACH:
+	case -ETIMEDOUT:
+	case -ENODEV:
+	case -EIO:
+	case -ESHUTDOWN:
+	case -EPIPE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void disk_end(struct call *c, struct disk_use *u, int rc, uint64_t len)
+{
+	struct fabric *f = c->fabric;
+	struct disk_seen *s = disk_seen(f, u->disk);
+	uint64_t now_ns = rt_now_ns();
+	if (s != NULL && rc == 0) {
+		s->absent_ns = 0;
+		if (len > 0) {
+			pace_add(&f->pace, len, now_ns - u->start_ns);
+			s->mean_ns = pace_mean(s->mean_ns, now_ns - u->start_ns);
+		}
+	} else if (s != NULL && disk_error_is_absence(rc)) {
+		s->absent_ns = now_ns;
+	}
+	if (--u->link->users == 0 && u->link->retired)
+		link_free(u->link);
+}
+
+uint32_t disk_cost(const struct fabric *f, uint64_t disk)
+{
+	const struct cluster_disk *d = f->map == NULL ? NULL : cluster_disk(f->map, disk);
+	if (d == NULL || cluster_disk_state(f->map, d) == CLUSTER_GONE)
+		return CHUNK_LOST;
+	enum cluster_state state = cluster_disk_state(f->map, d);
+	const struct disk_seen *s = map_get(&f->seen, disk);
+	if (s != NULL && s->absent_ns != 0 && rt_now_ns() - s->absent_ns < ABSENT_NS)
+		return COST_ABSENT;
+	if (state == CLUSTER_FAILED)
+		return COST_ABSENT;
+	uint64_t slow = s == NULL ? 0 : s->mean_ns / NS_PER_MS;
+	uint32_t cost = COST_ONE + (uint32_t)min_u64(slow, COST_SLOW_MAX);
+	return state == CLUSTER_SUSPECT ? cost + COST_SUSPECT : cost;
+}

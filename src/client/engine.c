@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "client/engine_impl.h"
+
+#define CALL_TIMEOUT_NS (60 * NS_PER_S)
+#define CONNECT_TIMEOUT_NS (5 * NS_PER_S)
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+struct addresses {
+	char *text;
+	const char *list[META_CLIENT_SERVERS_MAX];
+	size_t count;
+};
+
+static int addresses_split(struct addresses *a, const char *text)
+{
+	a->text = strdup(text);
+	if (a->text == NULL)
+		return -ENOMEM;
+	char *rest = a->text;
+	char *word;
+	while ((word = strsep(&rest, ", \t")) != NULL) {
+		if (word[0] == '\0')
+			continue;
+		if (a->count == META_CLIENT_SERVERS_MAX)
+			return -EINVAL;
+		a->list[a->count++] = word;
+	}
+	return a->count > 0 ? 0 : -EINVAL;
+}
+
+static int engine_connect(struct engine *e, const struct engine_options *o, char *why)
+{
+	struct addresses a = {0};
+	int rc = addresses_split(&a, o->metadata);
+	if (rc == 0) {
+		struct meta_client_options mo = {
+			.addrs = a.list,
+			.addr_count = a.count,
+			.tenant = e->tenant,
+			.channel = {.pool = &e->fabric.pool,
+				    .connect_timeout_ns = o->connect_timeout_ns},
+		};
+		rc = meta_client_open(&e->meta, &mo);
+	}
+	free(a.text);
+	if (rc < 0) {
+		snprintf(why, FABRIC_ERROR_MAX, "the addresses of the metadata servers: %s",
+			 err_text(rc));
+		return rc;
+	}
+	struct call c;
+	engine_own_call(e, &c);
+	uint64_t wait_ns = o->connect_timeout_ns != 0 ? o->connect_timeout_ns : CONNECT_TIMEOUT_NS;
+	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + wait_ns);
+	rc = engine_map(&c, 0);
+	rt_deadline_set(before_ns);
+	if (rc == -ETIME)
+		rc = -EHOSTUNREACH;
+	if (rc < 0) {
+		snprintf(why, FABRIC_ERROR_MAX,
+			 "no metadata server answers at %.100s: %s. Is the "
+			 "cluster up?",
+			 o->metadata, err_text(rc));
+		return rc;
+	}
+	struct cluster_id id = e->fabric.map->id;
+	bool any = o->cluster.high == 0 && o->cluster.low == 0;
+	if (!any && (id.high != o->cluster.high || id.low != o->cluster.low)) {
+		snprintf(why, FABRIC_ERROR_MAX, "the servers at %.100s belong to another cluster",
+			 o->metadata);
+		return -ESTALE;
+	}
+	return 0;
+}
+
+static int engine_init(struct engine *e, const struct engine_options *o, char *why)
+{
+	if (strlen(o->tenant) > META_TENANT_NAME_MAX ||
+	    strlen(o->traffic_group) >= ENGINE_NAME_MAX) {
+		snprintf(why, FABRIC_ERROR_MAX,
+			 "the name of the tenant or traffic group is too long");
+		return -ENAMETOOLONG;
+	}
+	snprintf(e->tenant, sizeof(e->tenant), "%s", o->tenant);
+	snprintf(e->traffic_group, sizeof(e->traffic_group), "%s", o->traffic_group);
+	e->traffic_class = o->traffic_class;
+	e->block_bytes = o->block_bytes != 0 ? o->block_bytes : ENGINE_BLOCK_MAX;
+	struct encoding enc;
+	int rc = encoding_parse(o->encoding != NULL ? o->encoding : "rs:4+2", &enc, why,
+				FABRIC_ERROR_MAX);
+	return rc < 0 ? -EINVAL : shape_init(&e->shape, &enc);
+}
+
+int engine_open(struct engine **out, const struct engine_options *o, char *why)
+{
+	*out = NULL;
+	why[0] = '\0';
+	struct engine *e = calloc(1, sizeof(*e));
+	if (e == NULL)
+		return -ENOMEM;
+	int rc = engine_init(e, o, why);
+	if (rc < 0) {
+		free(e);
+		return rc;
+	}
+	rc = fabric_init(&e->fabric, &o->fabric);
+	if (rc == 0)
+		rc = engine_connect(e, o, why);
+	if (rc < 0) {
+		engine_close(e);
+		return rc;
+	}
+	*out = e;
+	return 0;
+}
+
+void engine_close(struct engine *e)
+{
+	if (e == NULL)
+		return;
+	fabric_quiet(&e->fabric);
+	rt_shield_enter();
+	meta_client_close(e->meta);
+	rt_shield_leave();
+	fabric_fini(&e->fabric);
+	free(e);
+}
+
+struct fabric *engine_fabric(struct engine *e)
+{
+	return &e->fabric;
+}
+
+void engine_stats(const struct engine *e, struct terrane_stats *out)
+{
+	const struct fabric_stats *s = &e->fabric.stats;
+	*out = (struct terrane_stats){
+		.read_bytes = s->read_bytes,
+		.written_bytes = s->written_bytes,
+		.chunk_reads = s->chunk_reads,
+		.hedged_reads = s->hedged_reads,
+		.rebuilt_reads = s->rebuilt_reads,
+		.refused_rebuilds = s->refused_rebuilds,
+		.bad_chunks = s->bad_chunks,
+		.blocks_written = s->blocks_written,
+		.blocks_short = s->blocks_short,
+	};
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
+
+void engine_own_call(struct engine *e, struct call *c)
+{
+	call_init(c, &e->fabric);
+	c->context.tenant = e->tenant;
+	c->context.traffic_group = e->traffic_group;
+	c->context.traffic_class = e->traffic_class;
+}
+
+void engine_call(struct engine *e, struct call *c, const struct terrane_options *o)
+{
+	engine_own_call(e, c);
+	uint64_t timeout_ns = CALL_TIMEOUT_NS;
+	if (o != NULL) {
+		if (o->traffic_group != NULL)
+			c->context.traffic_group = o->traffic_group;
+		if (o->traffic_class != TERRANE_CLASS_DEFAULT)
+			c->context.traffic_class = (enum rpc_traffic_class)o->traffic_class;
+		c->context.job_id = o->job_id;
+		c->context.directory_id = o->directory_id;
+		c->context.placement_category = o->placement_category;
+		c->quorum = o->quorum;
+		c->extra_disks = o->extra_disks;
+		c->hedge = o->hedge;
+		c->hedge_ns = o->hedge_ms * NS_PER_MS;
+		if (o->timeout_ms != 0)
+			timeout_ns = o->timeout_ms * NS_PER_MS;
+	}
+	(void)rt_deadline_narrow(rt_now_ns() + timeout_ns);
+}
+
+struct meta_call call_meta(struct call *c)
+{
+	return (struct meta_call){.client = call_engine(c)->meta, .context = &c->context};
+}
+
+int meta_fail(struct call *c, const struct meta_call *m, int rc, const char *what)
+{
+	if (rc >= 0)
+		return rc;
+	return call_fail(c, rc, "%.100s: %s", what, m->error[0] != '\0' ? m->error : err_text(rc));
+}
+
+int engine_map(struct call *c, uint64_t max_age_ns)
+{
+	struct meta_call m = call_meta(c);
+	struct cluster *map;
+	int rc = meta_client_map(&m, max_age_ns, &map);
+	if (rc < 0)
+		return meta_fail(c, &m, rc, "the cluster map");
+	c->fabric->map = map;
+	return 0;
+}
+
+int engine_shape(struct call *c, const struct terrane_options *o, struct shape *out)
+{
+	if (o == NULL || o->encoding == NULL) {
+		*out = call_engine(c)->shape;
+		return 0;
+	}
+	struct encoding enc;
+	char why[ENCODING_WHY_MAX];
+	if (encoding_parse(o->encoding, &enc, why, sizeof(why)) < 0)
+		return call_fail(c, -EINVAL, "encoding %.40s: %s", o->encoding, why);
+	int rc = shape_init(out, &enc);
+	if (rc < 0 || out->n > META_CHUNKS_MAX)
+		return call_fail(c, -EINVAL, "encoding %.40s: too wide", o->encoding);
+	return 0;
+}
+
+int engine_block_bytes(struct call *c, const struct terrane_options *o, uint64_t *out)
+{
+	*out = o != NULL && o->block_bytes != 0 ? o->block_bytes : call_engine(c)->block_bytes;
+	if (*out < ENGINE_BLOCK_MIN || *out > ENGINE_BLOCK_MAX)
+		return call_fail(c, -EINVAL, "block size %llu: 64 KiB to 64 MiB are allowed",
+				 (unsigned long long)*out);
+	return 0;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The client as plain code in fibers: what include/terrane/terrane.h promises, without threads. The
+ * whole of it runs on one loop, in the real world and in the simulator; lib.c puts the thread
+ * around it.
+ *
+ * Every function waits, takes the struct call of the request (who asks, options, words of the
+ * failure) and returns what its public namesake does. Arguments are borrowed until it returns.
+ */
+#ifndef CLIENT_ENGINE_H
+#define CLIENT_ENGINE_H
+
+#include <terrane/terrane.h>
+
+#include "client/fabric.h"
+
+struct engine;
+struct efile; /* an open file */
+
+struct engine_options {
+	const char *metadata;      /* addresses with commas between */
+	struct cluster_id cluster; /* zeroes: any */
+	const char *tenant;
+	const char *traffic_group;
+	enum rpc_traffic_class traffic_class;
+	uint64_t connect_timeout_ns; /* of the first contact; 0: 5 s */
+	const char *encoding;        /* of files that name none; NULL: rs:4+2 */
+	uint64_t block_bytes;        /* of files that name none; 0: 64 MiB */
+	struct fabric_options fabric;
+};
+
+/* Asks for the cluster map. why, of FABRIC_ERROR_MAX bytes, says what went wrong. */
+int engine_open(struct engine **out, const struct engine_options *o, char *why);
+/* No call may be under way, no file open. NULL is fine. */
+void engine_close(struct engine *e);
+void engine_stats(const struct engine *e, struct terrane_stats *out);
+struct fabric *engine_fabric(struct engine *e);
+
+/* A call with its options (NULL: defaults); narrows the fiber's deadline to its timeout. */
+void engine_call(struct engine *e, struct call *c, const struct terrane_options *o);
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+int engine_stat(struct call *c, const char *path, struct terrane_stat *out);
+int engine_stat_id(struct call *c, uint64_t id, struct terrane_stat *out);
+int engine_mkdir(struct call *c, const char *path, unsigned flags);
+int engine_rename(struct call *c, const char *from, const char *to);
+int engine_remove(struct call *c, const char *path);
+int engine_seal(struct call *c, const char *path, const struct terrane_options *o);
+int64_t engine_list(struct call *c, const char *path, struct terrane_cursor *at,
+		    struct terrane_entry *out, size_t max);
+int64_t engine_list_id(struct call *c, uint64_t dir, struct terrane_cursor *at,
+		       struct terrane_entry *out, size_t max);
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+int engine_create(struct call *c, const char *path, unsigned flags, const struct terrane_options *o,
+		  struct efile **out);
+int engine_append_open(struct call *c, const char *path, const struct terrane_options *o,
+		       struct efile **out);
+int engine_file_open(struct call *c, const char *path, struct efile **out);
+int engine_file_open_id(struct call *c, uint64_t id, struct efile **out);
+uint64_t engine_file_id(const struct efile *f);
+bool engine_file_writes(const struct efile *f);
+int engine_file_stat(struct call *c, struct efile *f, struct terrane_stat *out);
+
+/* crc: the application's own of all bytes, or NULL. */
+int engine_append(struct call *c, struct efile *f, const struct iovec *iov, int n,
+		  const uint32_t *crc);
+int engine_flush(struct call *c, struct efile *f);
+/* Frees f, always. */
+int engine_file_close(struct call *c, struct efile *f);
+/* Waits for what is in flight; frees f. */
+void engine_file_discard(struct efile *f);
+
+int64_t engine_preadv(struct call *c, struct efile *f, const struct iovec *iov, int n,
+		      uint64_t offset, uint32_t *crc);
+
+/* --- many at once ----------------------------------------------------------------------------- */
+
+struct engine_range {
+	struct efile *file; /* else by id, else by path */
+	uint64_t id;
+	const char *path;
+	uint64_t offset;
+	size_t len;
+	void *buf;
+	int64_t result;
+	uint32_t crc;
+	void *user;
+};
+
+/* done is called in a fiber for each range as it comes; may be NULL. 0, or the first error of
+ * any. */
+int engine_read_batch(struct call *c, struct engine_range *ranges, size_t n,
+		      void (*done)(void *ctx, struct engine_range *r), void *ctx);
+
+int engine_pack(struct call *c, const char *dir, struct terrane_small *files, size_t n,
+		unsigned flags, const struct terrane_options *o);
+
+#endif

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside the engine: what its files share. */
+#ifndef CLIENT_ENGINE_IMPL_H
+#define CLIENT_ENGINE_IMPL_H
+
+#include "client/block_read.h"
+#include "client/block_write.h"
+#include "client/engine.h"
+#include "meta/meta_client.h"
+
+#define ENGINE_NAME_MAX 64
+#define ENGINE_BLOCK_MIN (64 * KIB)
+#define ENGINE_BLOCK_MAX (64 * MIB)
+#define ENGINE_MAP_AGE_NS (2 * NS_PER_S) /* a map as old as this is asked for again */
+
+struct engine {
+	struct fabric fabric;
+	struct meta_client *meta;
+	char tenant[META_TENANT_NAME_MAX + 1];
+	char traffic_group[ENGINE_NAME_MAX];
+	enum rpc_traffic_class traffic_class;
+	struct shape shape; /* of files that name none */
+	uint64_t block_bytes;
+};
+
+static inline struct engine *call_engine(const struct call *c)
+{
+	return container_of(c->fabric, struct engine, fabric);
+}
+
+/* --- engine.c --------------------------------------------------------------------------------- */
+
+/* A request to the metadata service on behalf of the call. */
+struct meta_call call_meta(struct call *c);
+/* What the service said about `what`, in the call's words; returns rc. */
+int meta_fail(struct call *c, const struct meta_call *m, int rc, const char *what);
+/* A call for the background: of the engine's tenant, with nothing of a user's memory. */
+void engine_own_call(struct engine *e, struct call *c);
+/* Asks for a map that is not older than max_age_ns. */
+int engine_map(struct call *c, uint64_t max_age_ns);
+/* The shape that options ask for. -EINVAL with words. */
+int engine_shape(struct call *c, const struct terrane_options *o, struct shape *out);
+int engine_block_bytes(struct call *c, const struct terrane_options *o, uint64_t *out);
+
+/* --- ids.c ------------------------------------------------------------------------------------ */
+
+uint64_t new_id(void);
+/* The first of n ids of files that are made together. */
+uint64_t new_id_run(size_t n);
+
+/* --- names.c ---------------------------------------------------------------------------------- */
+
+/* The directory that a path's last name is in. -EINVAL for the root itself. */
+struct spot {
+	uint64_t dir;
+	struct meta_name name; /* points into the path */
+};
+int spot_of(struct call *c, const char *path, struct spot *out);
+
+/* --- blocks.c --------------------------------------------------------------------------------- */
+
+/* A full block on its way to disks and into the metadata. */
+struct block_new {
+	const struct shape *shape;
+	struct buf *data; /* the first len bytes */
+	uint64_t len;
+	uint32_t crc;
+	uint64_t gate_bytes; /* held at the gate of writes: block_gate_bytes(shape, len) or more */
+	const struct meta_owner *owners;
+	size_t owner_count;
+	uint64_t id; /* set by block_create_take */
+};
+
+/* What a block of len bytes holds in memory with its parities. */
+uint64_t block_gate_bytes(const struct shape *s, uint64_t len);
+/* Takes over the reference to data and the bytes held at the gate. Encodes, writes, commits. */
+int block_create_take(struct call *c, struct block_new *b);
+/* Disks for a block; `spare` beside the shape's own. -ENOSPC with the numbers. */
+int block_choose(struct call *c, const struct shape *s, uint64_t block, int spare,
+		 struct cluster_choice *out);
+/* Writes coded chunks; fills chunks[n] with where they are. As block_write_take. */
+int block_place_take(struct call *c, const struct shape *s, uint64_t chunk_block, uint64_t epoch,
+		     struct coded *coded, uint64_t gate_bytes, struct meta_chunk *chunks);
+
+/* --- locate.c --------------------------------------------------------------------------------- */
+
+/* Where a block is, from its record; disks and avoid are the arena's. -EBADMSG for a record that
+ * makes no sense. */
+struct located {
+	struct block_at at;
+	bool *avoid;
+};
+int block_locate(const struct meta_block *b, struct arena *a, struct located *out);
+/* Reads with refreshed locations, reports and retries. */
+int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64_t len,
+		const struct sink *sink, uint32_t *crc);
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+struct efile_ops {
+	int (*append)(struct call *c, struct efile *f, const struct iovec *iov, int n,
+		      const uint32_t *crc);
+	int (*flush)(struct call *c, struct efile *f);
+	int (*close)(struct call *c, struct efile *f);
+	void (*discard)(struct efile *f);
+	int (*stat)(struct call *c, struct efile *f, struct terrane_stat *out);
+};
+
+struct efile {
+	const struct efile_ops *ops; /* append NULL: open for reading */
+	struct engine *engine;
+	uint64_t id;
+	uint64_t dir;
+};
+
+/* whole.c */
+int whole_create(struct call *c, const struct spot *at, unsigned flags,
+		 const struct terrane_options *o, struct efile **out);
+/* log.c */
+int log_create(struct call *c, const struct spot *at, unsigned flags,
+	       const struct terrane_options *o, struct efile **out);
+int log_open(struct call *c, const struct meta_entry *entry, const struct terrane_options *o,
+	     struct efile **out);
+/* Takes the write token of a file and ends the block that its last writer left open. */
+int log_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size);
+/* The length of the readable part of a file, with its open block; out may be NULL. */
+int file_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *size);
+
+/* reencode.c */
+int file_reencode(struct call *c, uint64_t file, const struct shape *to);
+
+#endif

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/fabric.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+#define FABRIC_LINKS_MAX ((size_t)CLUSTER_NODES_MAX)
+/* A buffer takes up to a quarter more than what was asked for. */
+#define FABRIC_GATED(bytes) ((bytes) / 5 * 4)
+
+int fabric_init(struct fabric *f, const struct fabric_options *o)
+{
+	memset(f, 0, sizeof(*f));
+	f->opts = *o;
+	if (f->opts.memory_bytes == 0)
+		f->opts.memory_bytes = 512 * MIB;
+	if (f->opts.rebuild_share <= 0)
+		f->opts.rebuild_share = 0.1;
+	if (f->opts.rebuild_floor_per_s == 0)
+		f->opts.rebuild_floor_per_s = 50;
+	if (f->opts.rebuild_floor_per_s < 0)
+		f->opts.rebuild_floor_per_s = 0;
+	if (f->opts.rebuild_burst <= 0)
+		f->opts.rebuild_burst = 64;
+	if (f->opts.chunk_timeout_ns == 0)
+		f->opts.chunk_timeout_ns = 10 * NS_PER_S;
+	rpc_pool_init(&f->pool, f->opts.memory_bytes);
+	uint64_t gated_bytes = FABRIC_GATED(f->opts.memory_bytes);
+	gate_init(&f->reads, gated_bytes / 5 * 2);
+	gate_init(&f->writes, gated_bytes / 5 * 2);
+	gate_init(&f->rebuilds, gated_bytes / 5);
+	map_init(&f->links, FABRIC_LINKS_MAX);
+	map_init(&f->seen, CLUSTER_DISKS_MAX);
+	codecs_init(&f->codecs);
+	budget_init(&f->budget, f->opts.rebuild_share, f->opts.rebuild_floor_per_s,
+		    f->opts.rebuild_burst);
+	rt_group_init(&f->background);
+	return 0;
+}
+
+void fabric_quiet(struct fabric *f)
+{
+	f->closing = true;
+	rt_shield_enter();
+	rt_group_cancel(&f->background);
+	rt_group_join(&f->background);
+	rt_shield_leave();
+}
+
+void fabric_fini(struct fabric *f)
+{
+	fabric_quiet(f);
+	rt_shield_enter();
+	disks_close(f);
+	rt_shield_leave();
+	codecs_fini(&f->codecs);
+	rpc_pool_fini(&f->pool);
+}
+
+void call_init(struct call *c, struct fabric *f)
+{
+	memset(c, 0, sizeof(*c));
+	c->fabric = f;
+	rpc_context_init(&c->context);
+}
+
+int call_fail(struct call *c, int rc, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(c->error, sizeof(c->error), fmt, args);
+	va_end(args);
+	return rc;
+}

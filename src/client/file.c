@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Open files, and reading them.
+ *
+ * A read is cut at the ends of extents and, inside a block, into pieces of a few MiB, so that what
+ * it holds in memory is bounded and a rebuild stays small. Pieces run several at a time, each to
+ * its place in the user's memory; the checksum of the whole is put together from theirs.
+ *
+ * The extents of a sealed file never change in what they hold, and are kept with the open file; of
+ * a file that is being written they are asked for with each read, so that a reader sees what was
+ * acknowledged before.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/err.h"
+#include "client/engine_impl.h"
+
+#define PIECE_BYTES (4 * MIB)
+#define PIECES_AT_ONCE 16
+#define WINDOW_EXTENTS 512 /* looked at in one go */
+#define ARENA_BYTES (8 * MIB)
+
+struct reader {
+	struct efile base;
+	bool sealed;
+	uint64_t size;
+	/* Of a sealed file, when it has few enough: all of its extents. */
+	struct meta_extent *extents;
+	size_t extent_count;
+};
+
+static struct reader *reader_of(struct efile *f)
+{
+	return container_of(f, struct reader, base);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static void reader_discard(struct efile *f)
+{
+	struct reader *r = reader_of(f);
+	free(r->extents);
+	free(r);
+}
+
+static int reader_close(struct call *c, struct efile *f)
+{
+	(void)c;
+	reader_discard(f);
+	return 0;
+}
+
+static int reader_stat(struct call *c, struct efile *f, struct terrane_stat *out);
+
+static const struct efile_ops reader_ops = {
+	.close = reader_close,
+	.discard = reader_discard,
+	.stat = reader_stat,
+};
+
+static int reader_new(struct call *c, const struct meta_file *file, const struct meta_extent *x,
+		      size_t n, struct efile **out)
+{
+	struct reader *r = calloc(1, sizeof(*r));
+	if (r == NULL)
+		return -ENOMEM;
+	r->base = (struct efile){
+		.ops = &reader_ops, .engine = call_engine(c), .id = file->id, .dir = file->dir};
+	r->sealed = file->sealed;
+	r->size = file->size;
+	if (file->sealed && n == file->extent_count && n > 0) {
+		r->extents = malloc(n * sizeof(*x));
+		if (r->extents == NULL) {
+			free(r);
+			return -ENOMEM;
+		}
+		memcpy(r->extents, x, n * sizeof(*x));
+		r->extent_count = n;
+	}
+	*out = &r->base;
+	return 0;
+}
+
+int engine_file_open(struct call *c, const char *path, struct efile **out)
+{
+	struct arena a;
+	arena_init(&a, ARENA_BYTES);
+	struct meta_opened opened;
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_open_path(&m, META_ROOT, meta_name(path), WINDOW_EXTENTS, &a, &opened);
+	if (rc < 0)
+		meta_fail(c, &m, rc, path);
+	else if (opened.entry.kind != META_FILE)
+		rc = call_fail(c, -EISDIR, "%.100s: is a directory", path);
+	else
+		rc = reader_new(c, &opened.file, opened.extents, opened.extent_count, out);
+	arena_fini(&a);
+	return rc;
+}
+
+int engine_file_open_id(struct call *c, uint64_t id, struct efile **out)
+{
+	struct arena a;
+	arena_init(&a, ARENA_BYTES);
+	struct meta_file file;
+	struct meta_extent *x = NULL;
+	size_t n = 0;
+	uint64_t first = 0;
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_file_get(&m, id, 0, WINDOW_EXTENTS, &a, &file, &x, &n, &first);
+	if (rc < 0)
+		meta_fail(c, &m, rc, "the file");
+	else
+		rc = reader_new(c, &file, x, n, out);
+	arena_fini(&a);
+	return rc;
+}
+
+uint64_t engine_file_id(const struct efile *f)
+{
+	return f->id;
+}
+
+bool engine_file_writes(const struct efile *f)
+{
+	return f->ops->append != NULL;
+}
+
+/* --- extents ---------------------------------------------------------------------------------- */
+
+/* Some extents of a file from some offset on, and the records of their blocks. */
+struct window {
+	struct arena arena;
+	struct meta_extent *extents;
+	size_t count;
+	uint64_t start;            /* offset in the file of the first */
+	bool last;                 /* the file ends with them */
+	struct meta_block *blocks; /* one for each extent */
+};
+
+static void window_fini(struct window *w)
+{
+	arena_fini(&w->arena);
+}
+
+/* The extents of a sealed file that overlap [off, off + len). */
+static void window_of_sealed(const struct reader *r, struct window *w, uint64_t off, uint64_t len)
+{
+	uint64_t start = 0;
+	size_t i = 0;
+	while (i < r->extent_count && start + r->extents[i].length <= off)
+		start += r->extents[i++].length;
+	w->start = start;
+	w->extents = r->extents + i;
+	while (i + w->count < r->extent_count && w->count < WINDOW_EXTENTS && start < off + len)
+		start += w->extents[w->count++].length;
+	w->last = i + w->count == r->extent_count;
+}
+
+static int window_blocks(struct call *c, struct window *w)
+{
+	if (w->count == 0)
+		return 0;
+	uint64_t *ids = arena_alloc(&w->arena, w->count * sizeof(*ids));
+	w->blocks = arena_alloc(&w->arena, w->count * sizeof(*w->blocks));
+	if (ids == NULL || w->blocks == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < w->count; i++)
+		ids[i] = w->extents[i].block;
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_block_get(&m, ids, w->count, &w->arena, w->blocks);
+	if (rc < 0)
+		return meta_fail(c, &m, rc, "the blocks of the file");
+	for (size_t i = 0; i < w->count; i++) {
+		if (w->extents[i].open)
+			w->extents[i].length = w->blocks[i].state != 0 ? w->blocks[i].length : 0;
+		else if (w->blocks[i].state == 0)
+			return call_fail(c, -ENOENT, "block %016llx of the file is gone",
+					 (unsigned long long)ids[i]);
+	}
+	return 0;
+}
+
+/* The caller calls window_fini also after an error. */
+static int window_load(struct call *c, struct reader *r, uint64_t off, uint64_t len,
+		       struct window *w)
+{
+	memset(w, 0, sizeof(*w));
+	arena_init(&w->arena, ARENA_BYTES);
+	if (r->sealed && r->size == 0) {
+		w->last = true;
+		return 0;
+	}
+	if (r->extents != NULL) {
+		window_of_sealed(r, w, off, len);
+		return window_blocks(c, w);
+	}
+	struct meta_file file;
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_file_get(&m, r->base.id, off, WINDOW_EXTENTS, &w->arena, &file,
+				      &w->extents, &w->count, &w->start);
+	if (rc < 0)
+		return meta_fail(c, &m, rc, "the file");
+	rc = window_blocks(c, w);
+	uint64_t end = w->start;
+	for (size_t i = 0; i < w->count; i++)
+		end += w->extents[i].length;
+	r->sealed = file.sealed;
+	w->last = w->count < WINDOW_EXTENTS || end >= file.size;
+	r->size = max_u64(w->last ? end : file.size, file.size);
+	return rc;
+}
+
+int file_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *size)
+{
+	struct arena a;
+	arena_init(&a, ARENA_BYTES);
+	struct meta_file f;
+	struct meta_extent *x = NULL;
+	size_t n = 0;
+	uint64_t first = 0;
+	struct meta_call m = call_meta(c);
+	/* The open extent, if any, is the last one: ask from the end. */
+	int rc = meta_client_file_get(&m, file, 0, 1, &a, &f, &x, &n, &first);
+	if (rc == 0 && !f.sealed && f.size > 0)
+		rc = meta_client_file_get(&m, file, f.size, 2, &a, &f, &x, &n, &first);
+	if (rc < 0)
+		meta_fail(c, &m, rc, "the file");
+	*size = rc == 0 ? f.size : 0;
+	struct meta_block b;
+	if (rc == 0 && n > 0 && x[n - 1].open) {
+		rc = meta_client_block_get(&m, &x[n - 1].block, 1, &a, &b);
+		if (rc == 0 && b.state != 0)
+			*size += b.length;
+		meta_fail(c, &m, rc, "the last block of the file");
+	}
+	if (rc == 0 && out != NULL)
+		*out = f;
+	arena_fini(&a);
+	return rc;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* A piece of a read. */
+struct job {
+	const struct meta_block *block;
+	uint64_t off, len; /* in the block */
+	uint64_t to;       /* in the sink */
+	uint32_t crc;
+};
+
+struct run {
+	struct call *call;
+	const struct sink *sink;
+	struct job *jobs;
+	size_t count, next;
+	int rc;
+	char why[FABRIC_ERROR_MAX];
+};
+
+/* Several of these take one piece after the other. */
+static void run_fiber(void *arg)
+{
+	struct run *r = arg;
+	while (r->rc == 0 && r->next < r->count) {
+		struct job *j = &r->jobs[r->next++];
+		struct call c = *r->call;
+		struct sink sink = sink_from(r->sink, j->to);
+		int rc = block_fetch(&c, j->block, j->off, j->len, &sink, &j->crc);
+		if (rc < 0 && r->rc == 0) {
+			r->rc = rc;
+			memcpy(r->why, c.error, sizeof(r->why));
+		}
+	}
+}
+
+static int run_all(struct run *r)
+{
+	struct rt_group g;
+	rt_group_init(&g);
+	size_t width = r->count < PIECES_AT_ONCE ? r->count : PIECES_AT_ONCE;
+	for (size_t i = 1; i < width; i++)
+		if (rt_group_spawn(&g, "read", run_fiber, r) < 0)
+			break; /* fewer will do */
+	run_fiber(r);
+	rt_group_join(&g);
+	return r->rc < 0 ? call_fail(r->call, r->rc, "%s", r->why) : 0;
+}
+
+/* How many bytes to read at once from pos of a block: pieces end at multiples of their size, and
+ * with the chunk when that is not far. */
+static uint64_t piece_len(uint64_t pos, uint64_t left)
+{
+	return min_u64(left, PIECE_BYTES - pos % PIECE_BYTES);
+}
+
+static size_t jobs_count(const struct window *w, uint64_t off, uint64_t len, struct job *jobs)
+{
+	size_t n = 0;
+	uint64_t at = w->start;
+	for (size_t i = 0; i < w->count && at < off + len; i++) {
+		uint64_t from = max_u64(at, off);
+		uint64_t to = min_u64(at + w->extents[i].length, off + len);
+		while (from < to) {
+			uint64_t pos = w->extents[i].offset + (from - at);
+			uint64_t part = piece_len(pos, to - from);
+			if (jobs != NULL)
+				jobs[n] = (struct job){.block = &w->blocks[i],
+						       .off = pos,
+						       .len = part,
+						       .to = from - off};
+			n++;
+			from += part;
+		}
+		at += w->extents[i].length;
+	}
+	return n;
+}
+
+/* Reads what the window holds of [off, off + len). Returns how much that was. */
+static int64_t window_read(struct call *c, const struct window *w, uint64_t off, uint64_t len,
+			   const struct sink *sink, uint32_t *crc)
+{
+	size_t n = jobs_count(w, off, len, NULL);
+	if (n == 0)
+		return 0;
+	AUTO_FREE struct job *jobs = calloc(n, sizeof(*jobs));
+	if (jobs == NULL)
+		return -ENOMEM;
+	(void)jobs_count(w, off, len, jobs);
+	struct run r = {.call = c, .sink = sink, .jobs = jobs, .count = n};
+	int rc = run_all(&r);
+	if (rc < 0)
+		return rc;
+	int64_t got = 0;
+	for (size_t i = 0; i < n; i++) {
+		*crc = crc32c_combine(*crc, jobs[i].crc, jobs[i].len);
+		got += (int64_t)jobs[i].len;
+	}
+	return got;
+}
+
+int64_t engine_preadv(struct call *c, struct efile *f, const struct iovec *iov, int n,
+		      uint64_t offset, uint32_t *crc)
+{
+	*crc = 0;
+	if (f->ops->append != NULL)
+		return call_fail(c, -EBADF, "the file is open for writing");
+	uint64_t len = iov_bytes(iov, n);
+	if (n < 0 || len > INT64_MAX || offset > META_FILE_MAX)
+		return call_fail(c, -EINVAL, "an impossible range");
+	if (c->context.directory_id == 0)
+		c->context.directory_id = f->dir;
+	struct reader *r = reader_of(f);
+	uint64_t done = 0;
+	while (done < len) {
+		struct window w;
+		int64_t got = window_load(c, r, offset + done, len - done, &w);
+		struct sink sink = {.iov = iov, .n = n, .skip = done};
+		if (got == 0)
+			got = window_read(c, &w, offset + done, len - done, &sink, crc);
+		bool last = w.last;
+		window_fini(&w);
+		if (got < 0)
+			return got;
+		done += (uint64_t)got;
+		if (last || got == 0)
+			break;
+	}
+	c->fabric->stats.read_bytes += done;
+	return (int64_t)done;
+}
+
+static int reader_stat(struct call *c, struct efile *f, struct terrane_stat *out)
+{
+	struct reader *r = reader_of(f);
+	if (!r->sealed) {
+		int rc = engine_stat_id(c, f->id, out);
+		if (rc < 0)
+			return rc;
+	} else {
+		*out = (struct terrane_stat){
+			.id = f->id, .kind = TERRANE_FILE, .sealed = true, .size = r->size};
+	}
+	struct window w;
+	int rc = window_load(c, r, 0, 1, &w);
+	if (rc == 0 && w.count > 0)
+		memcpy(out->encoding, w.blocks[0].encoding, sizeof(w.blocks[0].encoding));
+	window_fini(&w);
+	return rc;
+}
+
+/* --- what all kinds of files share ------------------------------------------------------------ */
+
+int engine_create(struct call *c, const char *path, unsigned flags, const struct terrane_options *o,
+		  struct efile **out)
+{
+	if ((flags & ~(unsigned)(TERRANE_REPLACE | TERRANE_LOG)) != 0)
+		return call_fail(c, -EINVAL, "unknown flags");
+	struct spot at;
+	int rc = spot_of(c, path, &at);
+	if (rc < 0)
+		return rc;
+	return (flags & TERRANE_LOG) != 0 ? log_create(c, &at, flags, o, out)
+					  : whole_create(c, &at, flags, o, out);
+}
+
+int engine_append_open(struct call *c, const char *path, const struct terrane_options *o,
+		       struct efile **out)
+{
+	struct meta_entry e;
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_resolve(&m, META_ROOT, meta_name(path), &e);
+	if (rc < 0)
+		return meta_fail(c, &m, rc, path);
+	if (e.kind != META_FILE)
+		return call_fail(c, -EISDIR, "%.100s: is a directory", path);
+	return log_open(c, &e, o, out);
+}
+
+static int not_for_writing(struct call *c)
+{
+	return call_fail(c, -EBADF, "the file is open for reading only");
+}
+
+int engine_append(struct call *c, struct efile *f, const struct iovec *iov, int n,
+		  const uint32_t *crc)
+{
+	if (n < 0 || iov_bytes(iov, n) > INT64_MAX)
+		return call_fail(c, -EINVAL, "an impossible length");
+	return f->ops->append == NULL ? not_for_writing(c) : f->ops->append(c, f, iov, n, crc);
+}
+
+int engine_flush(struct call *c, struct efile *f)
+{
+	return f->ops->flush == NULL ? not_for_writing(c) : f->ops->flush(c, f);
+}
+
+int engine_file_close(struct call *c, struct efile *f)
+{
+	return f->ops->close(c, f);
+}
+
+void engine_file_discard(struct efile *f)
+{
+	f->ops->discard(f);
+}
+
+int engine_file_stat(struct call *c, struct efile *f, struct terrane_stat *out)
+{
+	return f->ops->stat(c, f, out);
+}

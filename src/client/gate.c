@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gate.h"
+
+#include "base/base.h"
+
+void gate_init(struct gate *g, uint64_t limit_bytes)
+{
+	*g = (struct gate){.limit_bytes = limit_bytes};
+	rt_mutex_init(&g->turn);
+	rt_cond_init(&g->freed);
+}
+
+int gate_enter(struct gate *g, uint64_t bytes)
+{
+	bytes = min_u64(bytes, g->limit_bytes);
+	int rc = rt_mutex_lock(&g->turn);
+	if (rc < 0)
+		return rc;
+	while (rc == 0 && g->held_bytes + bytes > g->limit_bytes)
+		rc = rt_cond_wait(&g->freed);
+	if (rc == 0) {
+		g->held_bytes += bytes;
+		g->peak_bytes = max_u64(g->peak_bytes, g->held_bytes);
+	}
+	rt_mutex_unlock(&g->turn);
+	return rc;
+}
+
+bool gate_try(struct gate *g, uint64_t bytes)
+{
+	bytes = min_u64(bytes, g->limit_bytes);
+	if (g->turn.owner != NULL || g->held_bytes + bytes > g->limit_bytes)
+		return false;
+	g->held_bytes += bytes;
+	g->peak_bytes = max_u64(g->peak_bytes, g->held_bytes);
+	return true;
+}
+
+void gate_leave(struct gate *g, uint64_t bytes)
+{
+	g->held_bytes -= min_u64(bytes, g->limit_bytes);
+	rt_cond_broadcast(&g->freed);
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Opening and closing: the handle, its thread, and what fork() leaves of them. */
+#include "client/lib.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/crc.h"
+#include "base/err.h"
+#include "rt/real.h"
+
+#define REQUESTS_MAX ((size_t)16384)
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static void runtime_stop_msg(struct rt_msg *m)
+{
+	struct runtime *r = container_of(m, struct runtime, stop_msg);
+	r->stopping = true;
+	rt_cond_broadcast(&r->stop);
+}
+
+static void runtime_main(void *arg)
+{
+	struct runtime *r = arg;
+	const struct terrane *t = r->t;
+	r->loop = rt_loop_self();
+	rt_group_init(&r->requests);
+	rt_cond_init(&r->stop);
+	map_init(&r->running, REQUESTS_MAX);
+	struct engine_options o = {
+		.metadata = t->conf.metadata,
+		.cluster = t->cluster,
+		.tenant = t->tenant != NULL ? t->tenant : t->conf.tenant,
+		.traffic_group =
+			t->traffic_group != NULL ? t->traffic_group : t->conf.traffic_group,
+		.traffic_class = t->traffic_class,
+		.connect_timeout_ns = t->connect_timeout_ns,
+		.encoding = t->conf.encoding,
+		.block_bytes = t->conf.block_bytes,
+		.fabric = {.memory_bytes = t->memory_bytes},
+	};
+	r->open_rc = engine_open(&r->engine, &o, r->why);
+	bool opened = r->open_rc == 0;
+	sem_post(&r->ready); /* after an error r is the opener's */
+	if (!opened)
+		return;
+	while (!r->stopping && rt_cond_wait(&r->stop) == 0)
+		;
+	rt_group_cancel(&r->requests);
+	rt_group_join(&r->requests);
+	engine_close(r->engine);
+	map_fini(&r->running);
+}
+
+static void *runtime_thread(void *arg)
+{
+	struct runtime *r = arg;
+	struct rt_real_options o = {.fiber_max = REQUESTS_MAX * 2, .offload_threads = 2};
+	int rc = rt_real_run(&o, runtime_main, r);
+	if (rc < 0 && r->loop == NULL) {
+		r->open_rc = rc;
+		snprintf(r->why, sizeof(r->why), "this machine has no usable io_uring");
+		sem_post(&r->ready);
+	}
+	return NULL;
+}
+
+static int runtime_start(struct terrane *t, struct terrane_error *error)
+{
+	struct runtime *r = calloc(1, sizeof(*r));
+	if (r == NULL)
+		return -ENOMEM;
+	r->t = t;
+	r->stop_msg.fn = runtime_stop_msg;
+	sem_init(&r->ready, 0, 0);
+	/* The application's signals are handled on the application's threads. */
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int rc = -pthread_create(&r->thread, NULL, runtime_thread, r);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc == 0) {
+		while (sem_wait(&r->ready) < 0)
+			;
+		rc = r->open_rc;
+		if (rc < 0) {
+			error_fill(error, rc, r->why);
+			pthread_join(r->thread, NULL);
+		}
+	}
+	if (rc < 0) {
+		sem_destroy(&r->ready);
+		free(r);
+		return rc;
+	}
+	r->generation = ++t->generation;
+	t->runtime = r;
+	return 0;
+}
+
+/* --- which process ---------------------------------------------------------------------------- */
+
+static void terrane_claim(struct terrane *t)
+{
+	/* Locks and runtime of the parent may have been caught in any state: start anew. */
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->completed, NULL);
+	t->runtime = NULL;
+	t->generation++;
+}
+
+void terrane_enter(struct terrane *t)
+{
+	uint64_t mine = (uint64_t)getpid() * 2;
+	for (;;) {
+		uint64_t owner = atomic_load(&t->owner);
+		if (owner == mine)
+			return;
+		if (owner == mine + 1) {
+			sched_yield(); /* another thread of this child is at it */
+			continue;
+		}
+		if (!atomic_compare_exchange_strong(&t->owner, &owner, mine + 1))
+			continue;
+		terrane_claim(t);
+		atomic_store(&t->owner, mine);
+		return;
+	}
+}
+
+int runtime_get(struct terrane *t, bool block, struct runtime **out, struct terrane_error *error)
+{
+	terrane_enter(t);
+	pthread_mutex_lock(&t->lock);
+	int rc = t->runtime == NULL ? runtime_start(t, error) : 0;
+	struct runtime *r = t->runtime;
+	pthread_mutex_unlock(&t->lock);
+	if (rc == 0 && block && pthread_equal(pthread_self(), r->thread))
+		rc = -EDEADLK;
+	*out = r;
+	return rc;
+}
+
+/* --- the handle ------------------------------------------------------------------------------- */
+
+static void terrane_free(struct terrane *t)
+{
+	cluster_file_free(&t->conf);
+	free(t->tenant);
+	free(t->traffic_group);
+	free(t);
+}
+
+static int handle_fill(struct terrane *t, const char *cluster_file,
+		       const struct terrane_open_options *o, struct strbuf *why)
+{
+	int rc = cluster_file_load(&t->conf, cluster_file, why);
+	if (rc == 0)
+		rc = cluster_file_id(&t->conf, &t->cluster.high, &t->cluster.low);
+	if (rc < 0)
+		return rc;
+	t->traffic_class = (enum rpc_traffic_class)(t->conf.traffic_class + 1);
+	if (o == NULL)
+		return 0;
+	if (o->traffic_class > TERRANE_BRONZE)
+		return -EINVAL;
+	if (o->traffic_class != TERRANE_CLASS_DEFAULT)
+		t->traffic_class = (enum rpc_traffic_class)o->traffic_class;
+	t->tenant = o->tenant != NULL ? strdup(o->tenant) : NULL;
+	t->traffic_group = o->traffic_group != NULL ? strdup(o->traffic_group) : NULL;
+	t->memory_bytes = o->memory_bytes;
+	t->connect_timeout_ns = o->connect_timeout_ms * NS_PER_MS;
+	bool all = (o->tenant == NULL || t->tenant != NULL) &&
+		   (o->traffic_group == NULL || t->traffic_group != NULL);
+	return all ? 0 : -ENOMEM;
+}
+
+int terrane_open(struct terrane **out, const char *cluster_file,
+		 const struct terrane_open_options *o)
+{
+	struct terrane_error *error = o != NULL ? o->error : NULL;
+	*out = NULL;
+	struct terrane *t = calloc(1, sizeof(*t));
+	if (t == NULL)
+		return -ENOMEM;
+	AUTO_STRBUF struct strbuf why;
+	strbuf_init(&why, TERRANE_ERROR_MAX);
+	int rc = handle_fill(t, cluster_file, o, &why);
+	if (rc < 0)
+		error_fill(error, rc, strbuf_text(&why));
+	struct runtime *r;
+	if (rc == 0)
+		rc = runtime_get(t, true, &r, error);
+	if (rc < 0) {
+		terrane_free(t);
+		return rc;
+	}
+	*out = t;
+	return 0;
+}
+
+void terrane_close(struct terrane *t)
+{
+	if (t == NULL)
+		return;
+	terrane_enter(t);
+	struct runtime *r = t->runtime;
+	if (r != NULL) {
+		rt_post(r->loop, &r->stop_msg);
+		pthread_join(r->thread, NULL);
+		sem_destroy(&r->ready);
+		free(r);
+	}
+	terrane_free(t);
+}
+
+/* --- what needs no cluster -------------------------------------------------------------------- */
+
+const char *terrane_error_name(int code)
+{
+	return err_name(code);
+}
+
+const char *terrane_error_text(int code)
+{
+	return err_text(code);
+}
+
+const char *terrane_version(void)
+{
+	return TERRANE_VERSION;
+}
+
+uint32_t terrane_crc32c(uint32_t crc, const void *data, size_t len)
+{
+	return crc32c(crc, data, len);
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The public calls about names: each makes a request, and runs it or starts it. */
+#include <errno.h>
+
+#include "client/lib.h"
+
+/* A path that is NULL would be a programmer's error; it is refused like any other bad one. */
+static const char *path_or_empty(const char *path)
+{
+	return path != NULL ? path : "";
+}
+
+static int64_t run_stat(struct call *c, struct request *r)
+{
+	return engine_stat(c, r->a.path, r->a.out);
+}
+
+static struct request req_stat(const char *path, struct terrane_stat *out)
+{
+	return (struct request){.run = run_stat, .a = {.path = path_or_empty(path), .out = out}};
+}
+
+int terrane_stat(struct terrane *t, const char *path, struct terrane_stat *out,
+		 const struct terrane_options *o)
+{
+	struct request r = req_stat(path, out);
+	return (int)request_block(t, &r, o);
+}
+
+int terrane_stat_start(struct terrane *t, const char *path, struct terrane_stat *out,
+		       const struct terrane_options *o, struct terrane_op *op)
+{
+	struct request r = req_stat(path, out);
+	return request_start(t, &r, o, op);
+}
+
+static int64_t run_stat_id(struct call *c, struct request *r)
+{
+	return engine_stat_id(c, r->a.id, r->a.out);
+}
+
+int terrane_stat_id(struct terrane *t, uint64_t id, struct terrane_stat *out,
+		    const struct terrane_options *o)
+{
+	struct request r = {.run = run_stat_id, .a = {.id = id, .out = out}};
+	return (int)request_block(t, &r, o);
+}
+
+int terrane_stat_id_start(struct terrane *t, uint64_t id, struct terrane_stat *out,
+			  const struct terrane_options *o, struct terrane_op *op)
+{
+	struct request r = {.run = run_stat_id, .a = {.id = id, .out = out}};
+	return request_start(t, &r, o, op);
+}
+
+static int64_t run_mkdir(struct call *c, struct request *r)
+{
+	return engine_mkdir(c, r->a.path, r->a.flags);
+}
+
+static struct request req_mkdir(const char *path, unsigned flags)
+{
+	return (struct request){.run = run_mkdir,
+				.a = {.path = path_or_empty(path), .flags = flags}};
+}
+
+int terrane_mkdir(struct terrane *t, const char *path, unsigned flags,
+		  const struct terrane_options *o)
+{
+	struct request r = req_mkdir(path, flags);
+	return (int)request_block(t, &r, o);
+}
+
+int terrane_mkdir_start(struct terrane *t, const char *path, unsigned flags,
+			const struct terrane_options *o, struct terrane_op *op)
+{
+	struct request r = req_mkdir(path, flags);
+	return request_start(t, &r, o, op);
+}
+
+static int64_t run_rename(struct call *c, struct request *r)
+{
+	return engine_rename(c, r->a.path, r->a.path2);
+}
+
+static struct request req_rename(const char *from, const char *to)
+{
+	return (struct request){.run = run_rename,
+				.a = {.path = path_or_empty(from), .path2 = path_or_empty(to)}};
+}
+
+int terrane_rename(struct terrane *t, const char *from, const char *to,
+		   const struct terrane_options *o)
+{
+	struct request r = req_rename(from, to);
+	return (int)request_block(t, &r, o);
+}
+
+int terrane_rename_start(struct terrane *t, const char *from, const char *to,
+			 const struct terrane_options *o, struct terrane_op *op)
+{
+	struct request r = req_rename(from, to);
+	return request_start(t, &r, o, op);
+}
+
+static int64_t run_remove(struct call *c, struct request *r)
+{
+	return engine_remove(c, r->a.path);
+}
+
+int terrane_remove(struct terrane *t, const char *path, const struct terrane_options *o)
+{
+	struct request r = {.run = run_remove, .a = {.path = path_or_empty(path)}};
+	return (int)request_block(t, &r, o);
+}
+
+int terrane_remove_start(struct terrane *t, const char *path, const struct terrane_options *o,
+			 struct terrane_op *op)
+{
+	struct request r = {.run = run_remove, .a = {.path = path_or_empty(path)}};
+	return request_start(t, &r, o, op);
+}
+
+static int64_t run_seal(struct call *c, struct request *r)
+{
+	return engine_seal(c, r->a.path, r->o);
+}
+
+int terrane_seal(struct terrane *t, const char *path, const struct terrane_options *o)
+{
+	struct request r = {.run = run_seal, .a = {.path = path_or_empty(path)}};
+	return (int)request_block(t, &r, o);
+}
+
+int terrane_seal_start(struct terrane *t, const char *path, const struct terrane_options *o,
+		       struct terrane_op *op)
+{
+	struct request r = {.run = run_seal, .a = {.path = path_or_empty(path)}};
+	return request_start(t, &r, o, op);
+}
+
+static int64_t run_list(struct call *c, struct request *r)
+{
+	if (r->a.path == NULL)
+		return engine_list_id(c, r->a.id, r->a.cursor, r->a.entries, r->a.count);
+	return engine_list(c, r->a.path, r->a.cursor, r->a.entries, r->a.count);
+}
+
+static struct request req_list(const char *path, uint64_t id, struct terrane_cursor *at,
+			       struct terrane_entry *out, size_t max)
+{
+	return (struct request){
+		.run = run_list,
+		.a = {.path = path, .id = id, .cursor = at, .entries = out, .count = max}};
+}
+
+int64_t terrane_list(struct terrane *t, const char *path, struct terrane_cursor *at,
+		     struct terrane_entry *out, size_t max, const struct terrane_options *o)
+{
+	struct request r = req_list(path_or_empty(path), 0, at, out, max);
+	return request_block(t, &r, o);
+}
+
+int terrane_list_start(struct terrane *t, const char *path, struct terrane_cursor *at,
+		       struct terrane_entry *out, size_t max, const struct terrane_options *o,
+		       struct terrane_op *op)
+{
+	struct request r = req_list(path_or_empty(path), 0, at, out, max);
+	return request_start(t, &r, o, op);
+}
+
+int64_t terrane_list_id(struct terrane *t, uint64_t dir_id, struct terrane_cursor *at,
+			struct terrane_entry *out, size_t max, const struct terrane_options *o)
+{
+	struct request r = req_list(NULL, dir_id, at, out, max);
+	return request_block(t, &r, o);
+}
+
+int terrane_list_id_start(struct terrane *t, uint64_t dir_id, struct terrane_cursor *at,
+			  struct terrane_entry *out, size_t max, const struct terrane_options *o,
+			  struct terrane_op *op)
+{
+	struct request r = req_list(NULL, dir_id, at, out, max);
+	return request_start(t, &r, o, op);
+}
+
+static int64_t run_pack(struct call *c, struct request *r)
+{
+	return engine_pack(c, r->a.path, r->a.small, r->a.count, r->a.flags, r->o);
+}
+
+static struct request req_pack(const char *dir, struct terrane_small *files, size_t n,
+			       unsigned flags)
+{
+	return (struct request){
+		.run = run_pack,
+		.a = {.path = path_or_empty(dir), .small = files, .count = n, .flags = flags}};
+}
+
+int terrane_pack(struct terrane *t, const char *dir, struct terrane_small *files, size_t n,
+		 unsigned flags, const struct terrane_options *o)
+{
+	struct request r = req_pack(dir, files, n, flags);
+	return (int)request_block(t, &r, o);
+}
+
+int terrane_pack_start(struct terrane *t, const char *dir, struct terrane_small *files, size_t n,
+		       unsigned flags, const struct terrane_options *o, struct terrane_op *op)
+{
+	struct request r = req_pack(dir, files, n, flags);
+	return request_start(t, &r, o, op);
+}
+
+static int64_t run_stats(struct call *c, struct request *r)
+{
+	(void)c;
+	engine_stats(r->runtime->engine, r->a.out);
+	return 0;
+}
+
+void terrane_stats(struct terrane *t, struct terrane_stats *out)
+{
+	*out = (struct terrane_stats){0};
+	struct request r = {.run = run_stats, .a = {.out = out}};
+	(void)request_block(t, &r, NULL);
+}

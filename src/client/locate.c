@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * From block records to bytes: locations, what to do when they turn out to be old, and reports of
+ * what is bad.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "client/engine_impl.h"
+
+#define FETCH_TRIES 5
+#define FETCH_PAUSE_NS (50 * NS_PER_MS)
+
+int block_locate(const struct meta_block *b, struct arena *a, struct located *out)
+{
+	struct encoding enc;
+	memset(out, 0, sizeof(*out));
+	if (encoding_parse(b->encoding, &enc, NULL, 0) < 0 || shape_init(&out->at.shape, &enc) < 0)
+		return -EBADMSG;
+	size_t n = (size_t)out->at.shape.n;
+	if (b->chunk_count != n || b->chunks == NULL)
+		return -EBADMSG;
+	uint64_t *disks = arena_alloc(a, n * sizeof(*disks));
+	out->avoid = arena_alloc(a, n * sizeof(*out->avoid));
+	if (disks == NULL || out->avoid == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		disks[i] = b->chunks[i].disk;
+		out->avoid[i] = b->chunks[i].damaged;
+	}
+	out->at.block = b->id;
+	out->at.chunk_block = b->chunk_block;
+	out->at.len = b->length;
+	out->at.layout = b->layout;
+	out->at.disks = disks;
+	return 0;
+}
+
+/* --- reports ---------------------------------------------------------------------------------- */
+
+struct report {
+	struct engine *engine;
+	uint64_t block;
+	struct block_news news;
+};
+
+static void report_fiber(void *arg)
+{
+	struct report *r = arg;
+	struct call c;
+	engine_own_call(r->engine, &c);
+	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
+	for (int i = 0; i < r->news.bad_count; i++) {
+		struct meta_call m = call_meta(&c);
+		/* Failing does no harm: scrubbing finds it too. */
+		(void)meta_client_block_report(&m, r->block, (uint32_t)r->news.bad[i].chunk,
+					       r->news.bad[i].disk);
+	}
+	free(r);
+}
+
+static void report_bad(struct call *c, uint64_t block, const struct block_news *news)
+{
+	if (news->bad_count == 0 || c->fabric->closing)
+		return;
+	struct report *r = malloc(sizeof(*r));
+	if (r == NULL)
+		return;
+	*r = (struct report){.engine = call_engine(c), .block = block, .news = *news};
+	if (rt_group_spawn(&c->fabric->background, "report", report_fiber, r) < 0)
+		free(r);
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static bool worth_another_try(int rc)
+{
+	return rc == -ENODATA || rc == -EBADMSG;
+}
+
+/* One try with the locations of a record. */
+static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint64_t off,
+		      uint64_t len, const struct sink *sink, uint32_t *crc)
+{
+	struct arena a;
+	arena_init(&a, 64 * KIB);
+	struct located at;
+	struct block_news news = {0};
+	int rc = block_locate(b, &a, &at);
+	if (rc < 0) {
+		call_fail(c, rc, "block %016llx: its record makes no sense",
+			  (unsigned long long)b->id);
+	} else if (off > at.at.len || len > at.at.len - off) {
+		rc = call_fail(c, -EBADMSG, "block %016llx is shorter than the file says",
+			       (unsigned long long)b->id);
+	} else {
+		rc = block_read(c, &at.at, off, len, sink, all ? NULL : at.avoid, crc, &news);
+		if (b->state == META_BLOCK_SEALED)
+			report_bad(c, b->id, &news); /* a copy under append may just be behind */
+	}
+	arena_fini(&a);
+	return rc;
+}
+
+int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64_t len,
+		const struct sink *sink, uint32_t *crc)
+{
+	int rc = fetch_once(c, b, false, off, len, sink, crc);
+	struct arena a;
+	arena_init(&a, 256 * KIB);
+	struct meta_block fresh = *b;
+	for (int i = 0; i < FETCH_TRIES && worth_another_try(rc); i++) {
+		int first = rc;
+		char words[FABRIC_ERROR_MAX];
+		memcpy(words, c->error, sizeof(words));
+		/* The locations may be old, a node may be on its way back: look, wait, try all. */
+		struct meta_call m = call_meta(c);
+		uint64_t layout = fresh.layout;
+		arena_reset(&a, 256 * KIB);
+		rc = meta_client_block_refresh(&m, b->id, layout, &a, &fresh);
+		if (rc == -ENOENT) {
+			rc = meta_fail(c, &m, rc, "a block of the file");
+			break;
+		}
+		bool same = rc < 0;
+		if (rc < 0 && rc != -ESTALE)
+			fresh = *b;
+		(void)engine_map(c, FETCH_PAUSE_NS);
+		rc = same ? rt_sleep_ns(FETCH_PAUSE_NS << i) : 0;
+		if (rc == 0)
+			rc = fetch_once(c, &fresh, same, off, len, sink, crc);
+		else
+			rc = call_fail(c, first, "%s", words);
+	}
+	arena_fini(&a);
+	return rc;
+}

@@ -1,0 +1,677 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Logs: files written by quorum appends (Tectonic, section 5.2).
+ *
+ * A log's last block is open: its chunks are copies that grow. An append (1) goes to all copies,
+ * (2) is on a quorum of them, (3) is committed: the block's record gets the new length and the
+ * checksum of all its bytes, (4) is acknowledged. A reader believes the record, so it sees all that
+ * was acknowledged, and nothing that may yet be lost.
+ *
+ *     record      |========== L
+ *     copy 0      |==============      ahead: the append that is under way
+ *     copy 1      |==========
+ *     copy 2      |======              behind: slow, or lost
+ *
+ * Each copy has a fiber that sends it the appends in their order; one that is slow is behind, one
+ * that fails or falls too far behind is given up until the block is ended, and left to repair. When
+ * a quorum is out of reach the block is ended at L and the log goes on in a new one.
+ *
+ * Taking over. A new writer (1) takes the file's token, so that the old one can add no block, (2)
+ * raises the epoch of the open block in its record, so that the old one can commit no append, (3)
+ * raises it at the copies and cuts them to L. Then it starts a block of its own.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/err.h"
+#include "client/engine_impl.h"
+
+#define LOG_COPIES_MAX 16
+#define LOG_PART_BYTES (4 * MIB)    /* the most that one append of a block carries */
+#define LOG_BEHIND_BYTES (16 * MIB) /* a copy that is further behind is given up */
+#define LOG_TRIES 3
+#define NODE_TIMEOUT_NS (10 * NS_PER_S)
+#define END_TIMEOUT_NS (3 * NS_PER_S)
+
+/* One append on its way to the copies. */
+struct part {
+	struct rpc_slice data;
+	uint64_t off;
+	int ok, ended; /* copies */
+	unsigned refs;
+};
+
+struct copy_item {
+	struct list link;
+	struct part *part;
+};
+
+struct copy {
+	struct log *log;
+	int index;
+	uint64_t disk; /* 0: it was never made */
+	struct list queue;
+	uint64_t queued_bytes;
+	struct rt_cond work;
+	int failed;
+	bool behind; /* given up */
+	struct rt_fiber *fiber;
+};
+
+struct log {
+	struct efile base;
+	struct call call; /* of the copies: outlives the user's calls */
+	char traffic_group[ENGINE_NAME_MAX];
+	struct shape shape;
+	int quorum;
+	uint64_t block_bytes;
+	uint64_t token;
+	uint64_t size; /* of all blocks that were ended */
+	struct rt_mutex turn;
+	int failed; /* another writer took over, or a commit's fate is not known */
+
+	/* The open block; id 0: none. */
+	uint64_t block;
+	uint64_t epoch;
+	uint64_t len;
+	uint32_t crc;
+	struct copy copies[LOG_COPIES_MAX];
+	struct rt_cond change;
+	bool ending;
+};
+
+static struct log *log_of(struct efile *f)
+{
+	return container_of(f, struct log, base);
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+static void part_unref(struct part *p)
+{
+	if (--p->refs > 0)
+		return;
+	buf_unref(p->data.buf);
+	free(p);
+}
+
+static int copy_send(struct copy *y, const struct part *p)
+{
+	struct log *l = y->log;
+	struct disk_use u;
+	int rc = disk_begin(&l->call, y->disk, &u);
+	if (rc < 0)
+		return rc;
+	struct chunk_id id = {l->block, (uint32_t)y->index};
+	u.node.timeout_ns = NODE_TIMEOUT_NS;
+	fabric_tamper(l->call.fabric, TAMPER_SENDING, p->data.buf->data, p->data.len);
+	rc = node_append(&u.node, y->disk, id, l->epoch, p->off, p->data);
+	disk_end(&l->call, &u, rc, 0);
+	return rc;
+}
+
+/* Everything still queued counts as failed. */
+static void copy_give_up(struct copy *y, int rc)
+{
+	if (y->failed == 0)
+		y->failed = rc;
+	struct list *node;
+	while ((node = list_pop_front(&y->queue)) != NULL) {
+		struct copy_item *item = list_entry(node, struct copy_item, link);
+		item->part->ended++;
+		part_unref(item->part);
+		free(item);
+	}
+	y->queued_bytes = 0;
+	rt_cond_broadcast(&y->log->change);
+}
+
+static void copy_fiber(void *arg)
+{
+	struct copy *y = arg;
+	rt_deadline_set(RT_NEVER);
+	while (y->failed == 0) {
+		struct list *node = list_pop_front(&y->queue);
+		if (node == NULL) {
+			if (y->log->ending || rt_cond_wait(&y->work) < 0)
+				break;
+			continue;
+		}
+		struct copy_item *item = list_entry(node, struct copy_item, link);
+		int rc = copy_send(y, item->part);
+		y->queued_bytes -= min_u64(y->queued_bytes, item->part->data.len);
+		item->part->ended++;
+		item->part->ok += rc == 0;
+		part_unref(item->part);
+		free(item);
+		if (rc < 0)
+			copy_give_up(y, rc);
+		rt_cond_broadcast(&y->log->change);
+	}
+	copy_give_up(y, -ECANCELED);
+}
+
+static int copy_queue(struct copy *y, struct part *p)
+{
+	if (y->disk == 0 || y->failed != 0)
+		return -EIO;
+	if (y->queued_bytes + p->data.len > LOG_BEHIND_BYTES) {
+		y->behind = true;
+		copy_give_up(y, -ETIMEDOUT);
+		return -EIO;
+	}
+	struct copy_item *item = malloc(sizeof(*item));
+	if (item == NULL)
+		return -ENOMEM;
+	*item = (struct copy_item){.part = p};
+	p->refs++;
+	list_push_back(&y->queue, &item->link);
+	y->queued_bytes += p->data.len;
+	rt_cond_signal(&y->work);
+	return 0;
+}
+
+static void copies_stop(struct log *l, bool now)
+{
+	l->ending = true;
+	rt_shield_enter();
+	for (int i = 0; i < l->shape.n; i++) {
+		struct copy *y = &l->copies[i];
+		if (y->fiber == NULL)
+			continue;
+		rt_cond_signal(&y->work);
+		if (now)
+			rt_cancel(y->fiber);
+		rt_join(y->fiber);
+		y->fiber = NULL;
+	}
+	rt_shield_leave();
+}
+
+static int copies_start(struct log *l, const uint64_t *disks)
+{
+	l->ending = false;
+	int rc = 0;
+	for (int i = 0; i < l->shape.n; i++) {
+		struct copy *y = &l->copies[i];
+		*y = (struct copy){.log = l, .index = i, .disk = disks[i]};
+		list_init(&y->queue);
+		rt_cond_init(&y->work);
+		if (disks[i] == 0)
+			y->failed = -ENODEV;
+		else if (rc == 0)
+			rc = rt_spawn(&y->fiber, "copy", copy_fiber, y);
+	}
+	if (rc < 0)
+		copies_stop(l, true);
+	return rc;
+}
+
+/* --- blocks ----------------------------------------------------------------------------------- */
+
+static int chunks_make(struct call *c, struct log *l, uint64_t *disks)
+{
+	struct cluster_choice choice;
+	int rc = block_choose(c, &l->shape, l->block,
+			      shape_extra(&l->shape, c->extra_disks) + l->shape.n, &choice);
+	if (rc < 0)
+		return rc;
+	struct meta_chunk chunks[LOG_COPIES_MAX] = {0};
+	for (int i = 0; i < l->shape.n; i++)
+		chunks[i].disk = choice.disk[i];
+	struct meta_block record = {.id = l->block,
+				    .epoch = l->epoch,
+				    .chunk_block = l->block,
+				    .capacity = l->block_bytes,
+				    .chunk_count = (size_t)l->shape.n,
+				    .chunks = chunks};
+	encoding_print(&l->shape.encoding, record.encoding);
+	struct meta_call m = call_meta(c);
+	rc = meta_client_block_allocate(&m, &record);
+	if (rc < 0)
+		return meta_fail(c, &m, rc, "a new block");
+	struct coded empty = {.n = l->shape.n,
+			      .chunk = calloc((size_t)l->shape.n, sizeof(*empty.chunk))};
+	if (empty.chunk == NULL)
+		return -ENOMEM;
+	struct block_write w = {
+		.block = l->block,
+		.epoch = l->epoch,
+		.shape = &l->shape,
+		.candidates = choice.disk,
+		.candidate_count = choice.count,
+		.extra = shape_extra(&l->shape, c->extra_disks),
+		.quorum = l->quorum,
+		.open = true,
+		.capacity = l->block_bytes,
+	};
+	rc = block_write_take(c, &w, &empty, disks);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < l->shape.n; i++)
+		chunks[i] = (struct meta_chunk){.disk = disks[i]};
+	record.state = META_BLOCK_OPEN;
+	struct meta_owner owner = {.file = l->base.id, .bytes = l->block_bytes};
+	rc = meta_client_block_commit(&m, &record, &owner, 1);
+	return meta_fail(c, &m, rc, "a new block");
+}
+
+static int block_start(struct call *c, struct log *l)
+{
+	uint64_t disks[LOG_COPIES_MAX] = {0};
+	l->block = new_id();
+	l->epoch = 1;
+	l->len = 0;
+	l->crc = 0;
+	int rc = chunks_make(c, l, disks);
+	if (rc == 0) {
+		struct meta_extent x = {.block = l->block, .open = true};
+		struct meta_call m = call_meta(c);
+		rc = meta_client_file_add(&m, l->base.id, l->token, l->size, &x, 1);
+		meta_fail(c, &m, rc, "the log");
+	}
+	if (rc == 0)
+		rc = copies_start(l, disks);
+	if (rc < 0)
+		l->block = 0;
+	return rc;
+}
+
+/* Ends one copy at len: whatever lies beyond is cut off. */
+struct end_job {
+	struct call *call;
+	uint64_t block, epoch, len, disk;
+	int index;
+	int rc;
+};
+
+static void end_fiber(void *arg)
+{
+	struct end_job *j = arg;
+	struct disk_use u;
+	j->rc = disk_begin(j->call, j->disk, &u);
+	if (j->rc < 0)
+		return;
+	struct chunk_id id = {j->block, (uint32_t)j->index};
+	u.node.timeout_ns = END_TIMEOUT_NS;
+	j->rc = node_seal(&u.node, j->disk, id, j->epoch, j->len, NULL);
+	disk_end(j->call, &u, j->rc, 0);
+}
+
+/* Cuts all copies to len; returns how many are whole. The others are reported. */
+static int copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len,
+		      const uint64_t *disks, int n)
+{
+	struct end_job jobs[LOG_COPIES_MAX];
+	struct rt_group g;
+	rt_group_init(&g);
+	for (int i = 0; i < n; i++) {
+		jobs[i] = (struct end_job){.call = c,
+					   .block = block,
+					   .epoch = epoch,
+					   .len = len,
+					   .disk = disks[i],
+					   .index = i,
+					   .rc = -ENODEV};
+		if (disks[i] != 0 && rt_group_spawn(&g, "end", end_fiber, &jobs[i]) < 0)
+			end_fiber(&jobs[i]);
+	}
+	rt_group_join(&g);
+	int whole = 0;
+	for (int i = 0; i < n; i++) {
+		whole += jobs[i].rc == 0;
+		if (jobs[i].rc == 0 || disks[i] == 0)
+			continue;
+		struct meta_call m = call_meta(c);
+		(void)meta_client_block_report(&m, block, (uint32_t)i, disks[i]);
+	}
+	return whole;
+}
+
+/* Ends the open block at what was committed. */
+static int block_finish(struct call *c, struct log *l)
+{
+	if (l->block == 0)
+		return 0;
+	copies_stop(l, false);
+	uint64_t disks[LOG_COPIES_MAX];
+	for (int i = 0; i < l->shape.n; i++)
+		disks[i] = l->copies[i].disk;
+	int whole = l->len == 0 ? 0 : copies_end(c, l->block, l->epoch, l->len, disks, l->shape.n);
+	if (l->len > 0 && whole == 0)
+		return call_fail(c, -ENODATA, "no copy of the log's last block can be reached");
+	struct meta_call m = call_meta(c);
+	int rc = 0;
+	if (l->len > 0)
+		rc = meta_client_block_seal(&m, l->block, l->epoch, l->len, l->len, l->crc);
+	if (rc == 0)
+		rc = meta_client_file_close_extent(&m, l->base.id, l->token, l->block, l->len);
+	if (rc < 0)
+		return meta_fail(c, &m, rc, "the log's last block");
+	l->size += l->len;
+	l->block = 0;
+	l->len = 0;
+	return 0;
+}
+
+/* --- appending -------------------------------------------------------------------------------- */
+
+/* Until a quorum has it. -EIO: out of reach; -ESTALE: fenced. */
+static int part_wait(struct log *l, const struct part *p, int sent)
+{
+	int rc = 0;
+	while (rc == 0 && p->ok < l->quorum && p->ended < sent)
+		rc = rt_cond_wait(&l->change);
+	if (rc < 0 || p->ok >= l->quorum)
+		return rc;
+	for (int i = 0; i < l->shape.n; i++)
+		if (l->copies[i].failed == -ESTALE)
+			return -ESTALE;
+	return -EIO;
+}
+
+static int part_commit(struct call *c, struct log *l, const struct part *p)
+{
+	uint64_t len = l->len + p->data.len;
+	uint32_t crc = crc32c_combine(l->crc, p->data.crc, p->data.len);
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_block_extend(&m, l->block, l->epoch, l->len, len, crc);
+	if (rc < 0) {
+		/* Not known, or fenced: either way this writer must not go on. */
+		l->failed = rc == -ESTALE || rc == -EROFS ? -ESTALE : rc;
+		return meta_fail(c, &m, l->failed, "the log");
+	}
+	l->len = len;
+	l->crc = crc;
+	return 0;
+}
+
+static int part_append(struct call *c, struct log *l, struct part *p)
+{
+	p->off = l->len;
+	p->ok = 0;
+	p->ended = 0;
+	int sent = 0;
+	for (int i = 0; i < l->shape.n; i++)
+		sent += copy_queue(&l->copies[i], p) == 0;
+	int rc = sent < l->quorum ? -EIO : part_wait(l, p, sent);
+	if (rc == -ESTALE) {
+		l->failed = rc;
+		return call_fail(c, rc, "another writer has taken over the log");
+	}
+	if (rc == -ETIME || rc == -ECANCELED)
+		l->failed = rc; /* what the copies have of it is not known */
+	return rc < 0 ? rc : part_commit(c, l, p);
+}
+
+/* A part, in the open block or, when that has lost its quorum, in the next one. */
+static int part_write(struct call *c, struct log *l, struct part *p)
+{
+	int rc = -EIO;
+	for (int i = 0; i < LOG_TRIES && rc == -EIO; i++) {
+		rc = l->block == 0 ? block_start(c, l) : 0;
+		if (rc == 0)
+			rc = part_append(c, l, p);
+		if (rc == -EIO) {
+			int ended = block_finish(c, l);
+			if (ended < 0)
+				return ended;
+			call_fail(c, rc, "too few copies of the log's block can be written");
+		}
+	}
+	return rc;
+}
+
+static int part_new(struct call *c, const uint8_t *bytes, uint64_t len, struct part **out)
+{
+	struct part *p = calloc(1, sizeof(*p));
+	if (p == NULL)
+		return -ENOMEM;
+	int rc = rpc_pool_get(&c->fabric->pool, len, &p->data.buf);
+	if (rc < 0) {
+		free(p);
+		return rc;
+	}
+	p->refs = 1;
+	p->data.len = len;
+	p->data.crc = crc32c(0, bytes, len);
+	memcpy(p->data.buf->data, bytes, len);
+	fabric_tamper(c->fabric, TAMPER_COPIED_IN, p->data.buf->data, len);
+	*out = p;
+	return 0;
+}
+
+static int log_bytes(struct call *c, struct log *l, const uint8_t *bytes, uint64_t len)
+{
+	int rc = 0;
+	while (rc == 0 && len > 0) {
+		if (l->block != 0 && l->len == l->block_bytes)
+			rc = block_finish(c, l);
+		uint64_t room = l->block_bytes - (l->block != 0 ? l->len : 0);
+		uint64_t n = min_u64(min_u64(len, room), LOG_PART_BYTES);
+		struct part *p = NULL;
+		if (rc == 0)
+			rc = gate_enter(&c->fabric->writes, n);
+		if (rc < 0)
+			return rc;
+		rc = part_new(c, bytes, n, &p);
+		if (rc == 0) {
+			rc = part_write(c, l, p);
+			part_unref(p);
+		}
+		gate_leave(&c->fabric->writes, n);
+		bytes += n;
+		len -= n;
+	}
+	return rc;
+}
+
+static uint32_t iov_crc(const struct iovec *iov, int n)
+{
+	uint32_t crc = 0;
+	for (int i = 0; i < n; i++)
+		crc = crc32c(crc, iov[i].iov_base, iov[i].iov_len);
+	return crc;
+}
+
+static int log_append(struct call *c, struct efile *f, const struct iovec *iov, int n,
+		      const uint32_t *crc)
+{
+	struct log *l = log_of(f);
+	int rc = rt_mutex_lock(&l->turn);
+	if (rc < 0)
+		return rc;
+	if (l->failed != 0)
+		rc = call_fail(c, l->failed,
+			       l->failed == -ESTALE
+				       ? "another writer has taken over the log"
+				       : "an earlier append failed: open the log anew");
+	if (rc == 0 && crc != NULL && iov_crc(iov, n) != *crc)
+		rc = call_fail(c, -EBADMSG,
+			       "the bytes do not have the checksum that came with them");
+	for (int i = 0; rc == 0 && i < n; i++)
+		rc = log_bytes(c, l, iov[i].iov_base, iov[i].iov_len);
+	c->fabric->stats.written_bytes += rc == 0 ? iov_bytes(iov, n) : 0;
+	rt_mutex_unlock(&l->turn);
+	return rc;
+}
+
+static int log_flush(struct call *c, struct efile *f)
+{
+	/* What was appended is safe already. */
+	const struct log *l = log_of(f);
+	return l->failed == 0 ? 0 : call_fail(c, l->failed, "an earlier append failed");
+}
+
+static void log_discard(struct efile *f)
+{
+	struct log *l = log_of(f);
+	copies_stop(l, true);
+	free(l);
+}
+
+static int log_close(struct call *c, struct efile *f)
+{
+	struct log *l = log_of(f);
+	int rc = rt_mutex_lock(&l->turn);
+	if (rc == 0) {
+		rc = l->failed != 0 ? log_flush(c, f) : block_finish(c, l);
+		rt_mutex_unlock(&l->turn);
+	}
+	log_discard(f);
+	return rc;
+}
+
+static int log_stat(struct call *c, struct efile *f, struct terrane_stat *out)
+{
+	(void)c;
+	const struct log *l = log_of(f);
+	*out = (struct terrane_stat){.id = f->id,
+				     .kind = TERRANE_FILE,
+				     .size = l->size + l->len,
+				     .block_bytes = l->block_bytes};
+	encoding_print(&l->shape.encoding, out->encoding);
+	return 0;
+}
+
+static const struct efile_ops log_ops = {
+	.append = log_append,
+	.flush = log_flush,
+	.close = log_close,
+	.discard = log_discard,
+	.stat = log_stat,
+};
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static int log_new(struct call *c, const struct terrane_options *o, struct log **out)
+{
+	struct log *l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		return -ENOMEM;
+	struct terrane_options copies = {.encoding = "r3"};
+	int rc = engine_shape(c, o != NULL && o->encoding != NULL ? o : &copies, &l->shape);
+	if (rc == 0 && (!l->shape.copies || l->shape.n > LOG_COPIES_MAX))
+		rc = call_fail(c, -EINVAL, "logs are kept as copies: r2 to r%d", LOG_COPIES_MAX);
+	if (rc == 0)
+		rc = engine_block_bytes(c, o, &l->block_bytes);
+	if (rc < 0) {
+		free(l);
+		return rc;
+	}
+	l->quorum = shape_quorum(&l->shape, c->quorum, true);
+	l->call = *c;
+	snprintf(l->traffic_group, sizeof(l->traffic_group), "%s", c->context.traffic_group);
+	l->call.context.traffic_group = l->traffic_group;
+	l->token = new_id();
+	rt_mutex_init(&l->turn);
+	rt_cond_init(&l->change);
+	for (int i = 0; i < LOG_COPIES_MAX; i++)
+		list_init(&l->copies[i].queue);
+	*out = l;
+	return 0;
+}
+
+int log_create(struct call *c, const struct spot *at, unsigned flags,
+	       const struct terrane_options *o, struct efile **out)
+{
+	struct log *l;
+	int rc = log_new(c, o, &l);
+	if (rc < 0)
+		return rc;
+	l->base = (struct efile){
+		.ops = &log_ops, .engine = call_engine(c), .id = new_id(), .dir = at->dir};
+	struct meta_create file = {
+		.name = at->name, .id = l->base.id, .token = l->token, .mtime_ns = rt_wall_ns()};
+	int result = 0;
+	struct meta_call m = call_meta(c);
+	rc = meta_client_create(&m, at->dir, &file, 1,
+				(flags & TERRANE_REPLACE) != 0 ? META_OVERWRITE : 0, &result);
+	if (rc == 0)
+		rc = result;
+	if (rc < 0) {
+		meta_fail(c, &m, rc, "the new log");
+		free(l);
+		return rc;
+	}
+	*out = &l->base;
+	return 0;
+}
+
+/* Ends a block that another writer left open. *len is what it had committed. */
+static int block_take(struct call *c, uint64_t block, uint64_t *len)
+{
+	struct arena a;
+	arena_init(&a, 256 * KIB);
+	struct meta_block b;
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_block_get(&m, &block, 1, &a, &b);
+	if (rc == 0 && b.state == 0)
+		rc = -ENOENT;
+	bool sealed = false;
+	if (rc == 0) {
+		rc = meta_client_block_fence(&m, block, b.epoch + 1, &a, &b);
+		sealed = rc == -EROFS;
+		rc = sealed ? 0 : rc;
+	}
+	meta_fail(c, &m, rc, "the log's last block");
+	if (rc == 0 && !sealed && b.length > 0) {
+		uint64_t disks[LOG_COPIES_MAX] = {0};
+		int n = (int)(b.chunk_count < LOG_COPIES_MAX ? b.chunk_count : LOG_COPIES_MAX);
+		for (int i = 0; i < n; i++)
+			disks[i] = b.chunks[i].disk;
+		if (copies_end(c, b.chunk_block, b.epoch, b.length, disks, n) == 0)
+			rc = call_fail(c, -ENODATA,
+				       "no copy of the log's last block can be reached");
+	}
+	if (rc == 0 && !sealed && b.length > 0)
+		rc = meta_fail(
+			c, &m,
+			meta_client_block_seal(&m, block, b.epoch, b.length, b.length, b.crc),
+			"the log's last block");
+	*len = rc == 0 ? b.length : 0;
+	arena_fini(&a);
+	return rc;
+}
+
+int log_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size)
+{
+	struct meta_file f;
+	struct meta_extent open = {0};
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_file_steal(&m, file, token, &f, &open);
+	if (rc < 0)
+		return meta_fail(c, &m, rc, "the file");
+	*size = f.size;
+	if (open.block == 0)
+		return 0;
+	uint64_t len = 0;
+	rc = block_take(c, open.block, &len);
+	if (rc < 0)
+		return rc;
+	rc = meta_client_file_close_extent(&m, file, token, open.block, len);
+	*size += len;
+	return meta_fail(c, &m, rc, "the file");
+}
+
+int log_open(struct call *c, const struct meta_entry *entry, const struct terrane_options *o,
+	     struct efile **out)
+{
+	if (entry->sealed)
+		return call_fail(c, -EROFS, "the file is sealed");
+	struct log *l;
+	int rc = log_new(c, o, &l);
+	if (rc < 0)
+		return rc;
+	l->base = (struct efile){.ops = &log_ops, .engine = call_engine(c), .id = entry->id};
+	rc = log_take(c, entry->id, l->token, &l->size);
+	if (rc < 0) {
+		free(l);
+		return rc;
+	}
+	*out = &l->base;
+	return 0;
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Names: what the public calls about paths become at the metadata service. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "client/engine_impl.h"
+
+#define MKDIR_TRIES 4
+
+/* --- paths ------------------------------------------------------------------------------------ */
+
+/* Splits at the last name; trailing slashes do not count. name.len is 0 of the root. */
+static void path_split(const char *path, struct meta_name *dir, struct meta_name *name)
+{
+	size_t end = strlen(path);
+	while (end > 0 && path[end - 1] == '/')
+		end--;
+	size_t start = end;
+	while (start > 0 && path[start - 1] != '/')
+		start--;
+	*name = (struct meta_name){.text = path + start, .len = end - start};
+	*dir = (struct meta_name){.text = path, .len = start};
+}
+
+static int resolve(struct call *c, const char *what, struct meta_name path, struct meta_entry *out)
+{
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_resolve(&m, META_ROOT, path, out);
+	return meta_fail(c, &m, rc, what);
+}
+
+int spot_of(struct call *c, const char *path, struct spot *out)
+{
+	struct meta_name dir;
+	path_split(path, &dir, &out->name);
+	if (out->name.len == 0)
+		return call_fail(c, -EINVAL, "\"%.60s\" names no file", path);
+	if (strspn(dir.text, "/") >= dir.len) {
+		out->dir = META_ROOT;
+		return 0;
+	}
+	struct meta_entry e;
+	int rc = resolve(c, path, dir, &e);
+	if (rc < 0)
+		return rc;
+	if (e.kind != META_DIR)
+		return call_fail(c, -ENOTDIR, "%.100s: what it should be in is not a directory",
+				 path);
+	out->dir = e.id;
+	return 0;
+}
+
+/* --- stat and list ---------------------------------------------------------------------------- */
+
+static void stat_of_entry(const struct meta_entry *e, struct terrane_stat *out)
+{
+	*out = (struct terrane_stat){
+		.id = e->id,
+		.kind = e->kind == META_DIR ? TERRANE_DIRECTORY : TERRANE_FILE,
+		.sealed = e->sealed,
+		.size = e->size,
+		.mtime_ns = e->mtime_ns,
+	};
+}
+
+int engine_stat(struct call *c, const char *path, struct terrane_stat *out)
+{
+	struct meta_entry e;
+	int rc = resolve(c, path, meta_name(path), &e);
+	if (rc < 0)
+		return rc;
+	stat_of_entry(&e, out);
+	/* The entry of a file that still grows is old. */
+	if (e.kind == META_FILE && !e.sealed)
+		rc = engine_stat_id(c, e.id, out);
+	return rc;
+}
+
+int engine_stat_id(struct call *c, uint64_t id, struct terrane_stat *out)
+{
+	struct meta_file f;
+	uint64_t size;
+	int rc = file_size(c, id, &f, &size);
+	if (rc == 0) {
+		*out = (struct terrane_stat){
+			.id = id,
+			.kind = TERRANE_FILE,
+			.sealed = f.sealed,
+			.size = size,
+			.mtime_ns = f.mtime_ns,
+		};
+		return 0;
+	}
+	if (rc != -ENOENT)
+		return rc;
+	struct meta_call m = call_meta(c);
+	struct meta_dir d;
+	rc = meta_client_dir_get(&m, id, &d);
+	if (rc < 0)
+		return meta_fail(c, &m, rc, "the id");
+	*out = (struct terrane_stat){
+		.id = id, .kind = TERRANE_DIRECTORY, .sealed = d.sealed, .mtime_ns = d.created_ns};
+	return 0;
+}
+
+_Static_assert(sizeof(struct meta_cursor) <= sizeof(struct terrane_cursor), "a cursor fits");
+
+static void entry_out(const struct meta_entry *from, struct terrane_entry *to)
+{
+	*to = (struct terrane_entry){
+		.id = from->id,
+		.kind = from->kind == META_DIR ? TERRANE_DIRECTORY : TERRANE_FILE,
+		.sealed = from->sealed,
+		.size = from->size,
+		.mtime_ns = from->mtime_ns,
+	};
+	memcpy(to->name, from->name.text, from->name.len);
+	to->name[from->name.len] = '\0';
+}
+
+static int64_t list_page(struct call *c, uint64_t dir, struct meta_cursor *at,
+			 struct terrane_entry *out, size_t max, const char *what)
+{
+	struct arena arena;
+	struct meta_page page = {0};
+	struct meta_call m = call_meta(c);
+	arena_init(&arena, 4 * MIB);
+	int rc = meta_client_list(&m, dir, at, max < META_PAGE_MAX ? max : META_PAGE_MAX, &arena,
+				  &page);
+	int64_t count = meta_fail(c, &m, rc, what);
+	if (rc == 0) {
+		for (size_t i = 0; i < page.count && i < max; i++) {
+			if (page.entries[i].name.len > TERRANE_NAME_MAX) {
+				rc = -EPROTO;
+				break;
+			}
+			entry_out(&page.entries[i], &out[i]);
+		}
+		count = rc < 0 ? rc : (int64_t)page.count;
+		*at = page.next;
+	}
+	arena_fini(&arena);
+	return count;
+}
+
+static int64_t list_dir(struct call *c, uint64_t dir, struct terrane_cursor *at,
+			struct terrane_entry *out, size_t max, const char *what)
+{
+	struct meta_cursor from;
+	memcpy(&from, at->private_, sizeof(from));
+	if (max == 0)
+		return call_fail(c, -EINVAL, "room for no entry");
+	int64_t total = 0;
+	while (!from.end && (size_t)total < max) {
+		int64_t n = list_page(c, dir, &from, out + total, max - (size_t)total, what);
+		if (n < 0)
+			return n;
+		total += n;
+	}
+	memcpy(at->private_, &from, sizeof(from));
+	return total;
+}
+
+int64_t engine_list(struct call *c, const char *path, struct terrane_cursor *at,
+		    struct terrane_entry *out, size_t max)
+{
+	struct meta_entry e;
+	int rc = resolve(c, path, meta_name(path), &e);
+	if (rc < 0)
+		return rc;
+	if (e.kind != META_DIR)
+		return call_fail(c, -ENOTDIR, "%.100s: not a directory", path);
+	return list_dir(c, e.id, at, out, max, path);
+}
+
+int64_t engine_list_id(struct call *c, uint64_t dir, struct terrane_cursor *at,
+		       struct terrane_entry *out, size_t max)
+{
+	return list_dir(c, dir, at, out, max, "the directory");
+}
+
+/* --- changes ---------------------------------------------------------------------------------- */
+
+static int mkdir_one(struct call *c, uint64_t dir, struct meta_name name, const char *path)
+{
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_mkdir(&m, dir, name, new_id());
+	return meta_fail(c, &m, rc, path);
+}
+
+/* Makes what is missing, from the top down. */
+static int mkdir_all(struct call *c, const char *path)
+{
+	uint64_t dir = META_ROOT;
+	const char *p = path;
+	int tries = 0;
+	for (;;) {
+		p += strspn(p, "/");
+		size_t len = strcspn(p, "/");
+		if (len == 0)
+			return 0;
+		struct meta_name name = {.text = p, .len = len};
+		struct meta_entry e;
+		struct meta_call m = call_meta(c);
+		int rc = meta_client_lookup(&m, dir, name, &e);
+		if (rc == -ENOENT && tries++ < META_DEPTH_MAX + MKDIR_TRIES) {
+			rc = mkdir_one(c, dir, name, path);
+			if (rc == 0 || rc == -EEXIST)
+				continue; /* look again: another may have been faster */
+			return rc;
+		}
+		if (rc < 0)
+			return meta_fail(c, &m, rc, path);
+		if (e.kind != META_DIR)
+			return call_fail(c, -ENOTDIR, "%.100s: %.*s is a file", path,
+					 (int)(len < 60 ? len : 60), p);
+		dir = e.id;
+		p += len;
+	}
+}
+
+int engine_mkdir(struct call *c, const char *path, unsigned flags)
+{
+	if ((flags & ~(unsigned)TERRANE_PARENTS) != 0)
+		return call_fail(c, -EINVAL, "unknown flags");
+	if ((flags & TERRANE_PARENTS) != 0)
+		return mkdir_all(c, path);
+	struct spot at;
+	int rc = spot_of(c, path, &at);
+	return rc < 0 ? rc : mkdir_one(c, at.dir, at.name, path);
+}
+
+int engine_rename(struct call *c, const char *from, const char *to)
+{
+	struct spot a = {0}, b = {0};
+	int rc = spot_of(c, from, &a);
+	if (rc == 0)
+		rc = spot_of(c, to, &b);
+	if (rc < 0)
+		return rc;
+	struct meta_call m = call_meta(c);
+	if (a.dir == b.dir)
+		rc = meta_client_rename(&m, a.dir, a.name, b.name, new_id(), META_OVERWRITE);
+	else
+		rc = meta_client_move(&m, a.dir, a.name, b.dir, b.name, new_id(), new_id(),
+				      META_OVERWRITE);
+	return meta_fail(c, &m, rc, rc == -ENOENT ? from : to);
+}
+
+int engine_remove(struct call *c, const char *path)
+{
+	struct spot at;
+	int rc = spot_of(c, path, &at);
+	if (rc < 0)
+		return rc;
+	struct meta_call m = call_meta(c);
+	rc = meta_client_remove(&m, at.dir, at.name, 0, 0);
+	if (rc == -EISDIR)
+		rc = meta_client_rmdir(&m, at.dir, at.name, new_id());
+	return meta_fail(c, &m, rc, path);
+}
+
+static int seal_file(struct call *c, const struct spot *at, const struct meta_entry *e,
+		     const char *path)
+{
+	if (e->sealed)
+		return 0;
+	uint64_t token = new_id();
+	uint64_t size;
+	int rc = log_take(c, e->id, token, &size);
+	if (rc < 0)
+		return rc;
+	struct meta_call m = call_meta(c);
+	rc = meta_client_file_seal(&m, e->id, token, at->name, rt_wall_ns());
+	return meta_fail(c, &m, rc, path);
+}
+
+int engine_seal(struct call *c, const char *path, const struct terrane_options *o)
+{
+	struct meta_entry e;
+	int rc = resolve(c, path, meta_name(path), &e);
+	if (rc < 0)
+		return rc;
+	if (e.kind == META_DIR) {
+		struct meta_call m = call_meta(c);
+		rc = meta_client_dir_seal(&m, e.id);
+		return meta_fail(c, &m, rc, path);
+	}
+	struct spot at;
+	rc = spot_of(c, path, &at);
+	if (rc == 0)
+		rc = seal_file(c, &at, &e, path);
+	struct shape shape;
+	if (rc < 0 || o == NULL || o->encoding == NULL)
+		return rc;
+	rc = engine_shape(c, o, &shape);
+	return rc < 0 ? rc : file_reencode(c, e.id, &shape);
+}

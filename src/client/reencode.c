@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Re-encoding: the blocks of a sealed file get another encoding, copies usually Reed-Solomon. A
+ * block is read, compared with the checksum of its record, encoded and written under a new name;
+ * then its record is changed, in one step and only if nobody else changed it. The old chunks become
+ * garbage with that step, not before, so at every moment the record names chunks that are there.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "client/engine_impl.h"
+
+#define REENCODE_PAGE 64
+#define REENCODE_PIECE (4 * MIB)
+
+static int block_load(struct call *c, const struct meta_block *b, struct buf *data)
+{
+	struct iovec iov = {data->data, b->length};
+	uint32_t all = 0;
+	for (uint64_t at = 0; at < b->length;) {
+		uint64_t n = min_u64(REENCODE_PIECE, b->length - at);
+		struct sink sink = {.iov = &iov, .n = 1, .skip = at};
+		uint32_t crc;
+		int rc = block_fetch(c, b, at, n, &sink, &crc);
+		if (rc < 0)
+			return rc;
+		all = crc32c_combine(all, crc, n);
+		at += n;
+	}
+	return all == b->crc ? 0
+			     : call_fail(c, -EBADMSG, "block %016llx does not have its checksum",
+					 (unsigned long long)b->id);
+}
+
+static int block_reencode(struct call *c, const struct meta_block *b, const struct shape *to)
+{
+	struct meta_chunk chunks[META_CHUNKS_MAX] = {0};
+	uint64_t gate_bytes = block_gate_bytes(to, b->length);
+	int rc = gate_enter(&c->fabric->writes, gate_bytes);
+	if (rc < 0)
+		return rc;
+	struct buf *data = NULL;
+	struct coded coded = {0};
+	rc = rpc_pool_get(&c->fabric->pool, b->length, &data);
+	if (rc == 0)
+		rc = block_load(c, b, data);
+	if (rc == 0)
+		rc = coded_make(c, to, data, b->length, b->crc, &coded);
+	buf_unref(data);
+	if (rc < 0) {
+		gate_leave(&c->fabric->writes, gate_bytes);
+		return rc;
+	}
+	struct meta_block next = *b;
+	next.chunk_block = new_id();
+	next.epoch = 1;
+	next.chunk_length = shape_chunk_len(to, b->length);
+	next.chunk_count = (size_t)to->n;
+	next.chunks = chunks;
+	memset(next.encoding, 0, sizeof(next.encoding));
+	encoding_print(&to->encoding, next.encoding);
+	rc = block_place_take(c, to, next.chunk_block, next.epoch, &coded, gate_bytes, chunks);
+	if (rc < 0)
+		return rc;
+	struct meta_call m = call_meta(c);
+	rc = meta_client_block_relayout(&m, &next, b->layout);
+	return meta_fail(c, &m, rc, "a block that was encoded anew");
+}
+
+static int page_reencode(struct call *c, const struct meta_extent *x, size_t n,
+			 const struct shape *to, struct arena *a)
+{
+	char want[ENCODING_TEXT_MAX];
+	encoding_print(&to->encoding, want);
+	for (size_t i = 0; i < n; i++) {
+		struct meta_block b;
+		struct meta_call m = call_meta(c);
+		int rc = meta_client_block_get(&m, &x[i].block, 1, a, &b);
+		if (rc == 0 && b.state == 0)
+			rc = -ENOENT;
+		if (rc < 0)
+			return meta_fail(c, &m, rc, "a block of the file");
+		/* A block of many files may have been done with another of them. */
+		if (b.length == 0 || strcmp(b.encoding, want) == 0)
+			continue;
+		rc = block_reencode(c, &b, to);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+int file_reencode(struct call *c, uint64_t file, const struct shape *to)
+{
+	uint64_t at = 0;
+	int rc = 0;
+	for (bool more = true; rc == 0 && more;) {
+		struct arena a;
+		arena_init(&a, 4 * MIB);
+		struct meta_file f;
+		struct meta_extent *x = NULL;
+		size_t n = 0;
+		uint64_t first = 0;
+		struct meta_call m = call_meta(c);
+		rc = meta_client_file_get(&m, file, at, REENCODE_PAGE, &a, &f, &x, &n, &first);
+		meta_fail(c, &m, rc, "the file");
+		if (rc == 0)
+			rc = page_reencode(c, x, n, to, &a);
+		at = first;
+		for (size_t i = 0; rc == 0 && i < n; i++)
+			at += x[i].length;
+		more = rc == 0 && n == REENCODE_PAGE && at < f.size;
+		arena_fini(&a);
+	}
+	return rc;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/sink.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/crc.h"
+
+/* Steps over the pieces of a range: false at its end. */
+struct walk {
+	const struct sink *s;
+	int i;
+	uint64_t at;   /* within piece i */
+	uint64_t left; /* of the range */
+	uint8_t *bytes;
+	size_t len;
+};
+
+static struct walk walk_begin(const struct sink *s, uint64_t at, uint64_t len)
+{
+	struct walk w = {.s = s, .at = s->skip + at, .left = len};
+	while (w.i < s->n && w.at >= s->iov[w.i].iov_len)
+		w.at -= s->iov[w.i++].iov_len;
+	return w;
+}
+
+static bool walk_next(struct walk *w)
+{
+	while (w->left > 0 && w->i < w->s->n) {
+		const struct iovec *piece = &w->s->iov[w->i];
+		w->len = (size_t)min_u64(piece->iov_len - w->at, w->left);
+		w->bytes = (uint8_t *)piece->iov_base + w->at;
+		w->left -= w->len;
+		w->at = 0;
+		w->i++;
+		if (w->len > 0)
+			return true;
+	}
+	return false;
+}
+
+void sink_write(const struct sink *s, uint64_t at, const void *bytes, size_t len)
+{
+	const uint8_t *from = bytes;
+	for (struct walk w = walk_begin(s, at, len); walk_next(&w); from += w.len)
+		memcpy(w.bytes, from, w.len);
+}
+
+void sink_zero(const struct sink *s, uint64_t at, size_t len)
+{
+	for (struct walk w = walk_begin(s, at, len); walk_next(&w);)
+		memset(w.bytes, 0, w.len);
+}
+
+uint32_t sink_crc(const struct sink *s, uint64_t at, size_t len)
+{
+	uint32_t crc = 0;
+	for (struct walk w = walk_begin(s, at, len); walk_next(&w);)
+		crc = crc32c(crc, w.bytes, w.len);
+	return crc;
+}
+
+void *sink_peek(const struct sink *s, uint64_t at, size_t *len)
+{
+	struct walk w = walk_begin(s, at, UINT64_MAX);
+	*len = 0;
+	if (!walk_next(&w))
+		return NULL;
+	*len = w.len;
+	return w.bytes;
+}
+
+uint64_t iov_bytes(const struct iovec *iov, int n)
+{
+	uint64_t sum = 0;
+	for (int i = 0; i < n; i++) {
+		if (iov[i].iov_len > INT64_MAX - sum)
+			return UINT64_MAX;
+		sum += iov[i].iov_len;
+	}
+	return sum;
+}

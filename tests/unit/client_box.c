@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client_box.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "rt/file.h"
+
+#define DISK_BYTES (256 * MIB)
+#define CHUNK_DATA 16384 /* where data begins in a chunk file */
+
+uint8_t cbox_byte(uint64_t text, uint64_t at)
+{
+	return (uint8_t)(mix_u64(text * 0x10001 + at / 8) >> (8 * (at % 8)));
+}
+
+void cbox_fill(uint64_t text, uint64_t at, void *bytes, size_t len)
+{
+	uint8_t *to = bytes;
+	for (size_t i = 0; i < len; i++)
+		to[i] = cbox_byte(text, at + i);
+}
+
+bool cbox_same(uint64_t text, uint64_t at, const void *bytes, size_t len)
+{
+	const uint8_t *is = bytes;
+	for (size_t i = 0; i < len; i++)
+		if (is[i] != cbox_byte(text, at + i))
+			return false;
+	return true;
+}
+
+/* --- processes -------------------------------------------------------------------------------- */
+
+static void node_main(void *arg)
+{
+	struct cbox_node *n = arg;
+	char paths[CBOX_DISKS_MAX][32];
+	struct node_folder folders[CBOX_DISKS_MAX];
+	struct node_disk_spec specs[CBOX_DISKS_MAX];
+	for (unsigned d = 0; d < n->box->disk_count; d++) {
+		snprintf(paths[d], sizeof(paths[d]), "/d%u/s", d);
+		(void)rt_mkdir(paths[d]);
+		folders[d] = (struct node_folder){10 * (uint64_t)n->index + d + 1, paths[d]};
+		specs[d] = (struct node_disk_spec){.disk = folders[d].disk,
+						   .sched = &sched_nvme,
+						   .folders = &folders[d],
+						   .folder_count = 1};
+	}
+	char listen[32];
+	snprintf(listen, sizeof(listen), "n%u:7000", n->index);
+	struct node_serve_options o = {
+		.listen = listen,
+		.disks = {.cluster = {1, 2},
+			  .node = n->index + 1,
+			  .disks = specs,
+			  .disk_count = n->box->disk_count,
+			  .format = true},
+		.pool_bytes = 256 * MIB,
+	};
+	(void)node_serve(&o);
+}
+
+static void client_main(void *arg)
+{
+	struct client_box *b = arg;
+	/* The nodes need a moment. */
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	b->body(b);
+	b->done = true;
+	rt_shutdown_wait();
+}
+
+static bool box_done(void *arg)
+{
+	struct client_box *b = arg;
+	if (b->act != NULL) {
+		b->act(b, b->act_arg);
+		b->act = NULL;
+	}
+	return b->done;
+}
+
+void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b))
+{
+	log_set_level(LOG_ERROR);
+	CHECK(nodes <= CBOX_NODES_MAX && disks <= CBOX_DISKS_MAX);
+	struct client_box *b = calloc(1, sizeof(*b));
+	CHECK(b != NULL);
+	b->node_count = nodes;
+	b->disk_count = disks;
+	b->body = body;
+	sim_config_init(&b->config, 7, 0);
+	b->sim = sim_open(&b->config);
+	CHECK(b->sim != NULL);
+	for (unsigned i = 0; i < nodes; i++) {
+		struct cbox_node *n = &b->nodes[i];
+		char name[16];
+		snprintf(name, sizeof(name), "n%u", i);
+		n->box = b;
+		n->index = i;
+		n->node = sim_node_add(b->sim, name, i);
+		for (unsigned d = 0; d < disks; d++) {
+			snprintf(name, sizeof(name), "d%u", d);
+			n->disks[d] = sim_disk_add(n->node, name, DISK_BYTES);
+		}
+		sim_node_start(n->node, node_main, n);
+	}
+	b->client = sim_node_add(b->sim, "client", nodes);
+	sim_node_start(b->client, client_main, b);
+	bool done = sim_run_until(b->sim, box_done, b, 3600 * NS_PER_S);
+	if (!done)
+		sim_trace_print(b->sim, stderr, 40);
+	CHECK(done);
+	sim_close(b->sim);
+	free(b);
+}
+
+/* --- acts ------------------------------------------------------------------------------------- */
+
+void cbox_do(struct client_box *b, void (*act)(struct client_box *b, uint64_t arg), uint64_t arg)
+{
+	b->act_arg = arg;
+	b->act = act;
+	while (b->act != NULL)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+}
+
+static struct cbox_node *node_of(struct client_box *b, uint64_t disk)
+{
+	return &b->nodes[(disk - 1) / 10];
+}
+
+void cbox_kill_node(struct client_box *b, uint64_t disk)
+{
+	sim_node_stop(node_of(b, disk)->node);
+}
+
+void cbox_cut_node(struct client_box *b, uint64_t disk)
+{
+	sim_net_cut(b->sim, b->client, node_of(b, disk)->node, true);
+}
+
+void cbox_heal(struct client_box *b, uint64_t unused)
+{
+	(void)unused;
+	sim_net_heal(b->sim);
+}
+
+void cbox_flip(struct client_box *b, uint64_t disk, struct chunk_id id, uint64_t at)
+{
+	unsigned d = (unsigned)((disk - 1) % 10);
+	char path[96];
+	int rc = -ENOENT;
+	for (unsigned fan = 0; fan < 256 && rc == -ENOENT; fan++) {
+		snprintf(path, sizeof(path), "/d%u/s/chunks/%03x/%016llx.%08x", d, fan,
+			 (unsigned long long)id.block, id.index);
+		rc = sim_disk_flip(node_of(b, disk)->disks[d], path, CHUNK_DATA + at, 3);
+	}
+	CHECK_EQ(rc, 0);
+}
+
+/* --- the fabric ------------------------------------------------------------------------------- */
+
+static void map_fill(struct client_box *b)
+{
+	cluster_init(&b->map);
+	b->map.version = 1;
+	for (unsigned i = 0; i < b->node_count; i++) {
+		struct cluster_rack r = {.id = i + 1, .version = 1};
+		snprintf(r.name, sizeof(r.name), "r%u", i);
+		CHECK_EQ(cluster_put_rack(&b->map, &r), 0);
+		struct cluster_node n = {
+			.id = i + 1, .rack = i + 1, .incarnation = 1, .version = 1};
+		snprintf(n.name, sizeof(n.name), "n%u", i);
+		snprintf(n.addr, sizeof(n.addr), "n%u:7000", i);
+		CHECK_EQ(cluster_put_node(&b->map, &n), 0);
+		for (unsigned d = 0; d < b->disk_count; d++) {
+			struct cluster_disk k = {.id = 10 * (uint64_t)i + d + 1,
+						 .node = i + 1,
+						 .capacity_bytes = DISK_BYTES,
+						 .weight = CLUSTER_WEIGHT_ONE,
+						 .version = 1};
+			CHECK_EQ(cluster_put_disk(&b->map, &k), 0);
+		}
+	}
+}
+
+void cbox_fabric_open(struct client_box *b, const struct fabric_options *o)
+{
+	map_fill(b);
+	CHECK_EQ(fabric_init(&b->fabric, o), 0);
+	b->fabric.map = &b->map;
+}
+
+void cbox_fabric_close(struct client_box *b)
+{
+	fabric_fini(&b->fabric);
+	cluster_fini(&b->map);
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A simulated cluster for tests of the client: storage nodes with disks, each in a rack of its own,
+ * and a process that runs the test. Disk d of node n has the number 10 * n + d + 1, in the folder
+ * /dD/s of the machine nN.
+ */
+#ifndef UNIT_CLIENT_BOX_H
+#define UNIT_CLIENT_BOX_H
+
+#include "check.h"
+#include "client/block_read.h"
+#include "client/block_write.h"
+#include "meta/cluster.h"
+#include "node/service.h"
+#include "rt/sim.h"
+
+#define CBOX_NODES_MAX 12
+#define CBOX_DISKS_MAX 2
+
+struct client_box;
+
+struct cbox_node {
+	struct client_box *box;
+	unsigned index;
+	struct sim_node *node;
+	struct sim_disk *disks[CBOX_DISKS_MAX];
+};
+
+struct client_box {
+	struct sim_config config;
+	struct sim *sim;
+	struct cbox_node nodes[CBOX_NODES_MAX];
+	unsigned node_count;
+	unsigned disk_count; /* of each node */
+	struct sim_node *client;
+	void (*body)(struct client_box *b);
+	bool done;
+	/* What the body wants done to the world: see cbox_do. */
+	void (*act)(struct client_box *b, uint64_t arg);
+	uint64_t act_arg;
+	/* The body's: */
+	struct cluster map;
+	struct fabric fabric;
+};
+
+/* Runs the body beside a cluster of so many nodes. */
+void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b));
+
+/* From the body: act(b, arg) is called outside of every process. Waits until it was. */
+void cbox_do(struct client_box *b, void (*act)(struct client_box *b, uint64_t arg), uint64_t arg);
+
+/* Acts. The argument is a disk, or the node of which any disk is named. */
+void cbox_kill_node(struct client_box *b, uint64_t disk); /* for good */
+void cbox_cut_node(struct client_box *b, uint64_t disk);  /* silent from now on, until healed */
+void cbox_heal(struct client_box *b, uint64_t unused);
+
+/* Flips a stored bit of a chunk. */
+void cbox_flip(struct client_box *b, uint64_t disk, struct chunk_id id, uint64_t at);
+
+/* The fabric of the body, with a map of the whole cluster. */
+void cbox_fabric_open(struct client_box *b, const struct fabric_options *o);
+void cbox_fabric_close(struct client_box *b);
+
+/* Byte `at` of the endless text number `text`. */
+uint8_t cbox_byte(uint64_t text, uint64_t at);
+void cbox_fill(uint64_t text, uint64_t at, void *bytes, size_t len);
+/* Whether the bytes are that text's. */
+bool cbox_same(uint64_t text, uint64_t at, const void *bytes, size_t len);
+
+#endif

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Blocks to disks and back, with everything that goes wrong on the way. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "client_box.h"
+
+/* A block as it was written. */
+struct stored {
+	struct block_at at;
+	uint64_t disks[64];
+	uint64_t text;
+};
+
+static struct shape shape_named(const char *text)
+{
+	struct encoding e;
+	struct shape s;
+	CHECK_EQ(encoding_parse(text, &e, NULL, 0), 0);
+	CHECK_EQ(shape_init(&s, &e), 0);
+	return s;
+}
+
+static int write_block(struct client_box *b, struct call *c, const char *encoding, uint64_t block,
+		       uint64_t len, struct stored *out)
+{
+	struct fabric *f = &b->fabric;
+	*out = (struct stored){.text = block};
+	out->at = (struct block_at){.block = block,
+				    .chunk_block = block,
+				    .len = len,
+				    .shape = shape_named(encoding),
+				    .disks = out->disks};
+	const struct shape *s = &out->at.shape;
+	struct buf *data;
+	CHECK_EQ(rpc_pool_get(&f->pool, len, &data), 0);
+	cbox_fill(block, 0, data->data, len);
+	uint32_t crc = crc32c(0, data->data, len);
+	struct coded coded;
+	int rc = coded_make(c, s, data, len, crc, &coded);
+	buf_unref(data);
+	if (rc < 0)
+		return rc;
+	struct cluster_choice choice;
+	struct cluster_want want = {.encoding = s->encoding, .block = block, .extra = 6};
+	CHECK_EQ(cluster_choose(&b->map, &want, &choice), 0);
+	struct block_write w = {
+		.block = block,
+		.epoch = 1,
+		.shape = s,
+		.candidates = choice.disk,
+		.candidate_count = choice.count,
+		.extra = 2,
+		.quorum = shape_quorum(s, 0, false),
+	};
+	return block_write_take(c, &w, &coded, out->disks);
+}
+
+static int read_block(struct call *c, const struct stored *k, uint64_t off, uint64_t len,
+		      struct block_news *news)
+{
+	uint8_t *bytes = malloc(len);
+	CHECK(bytes != NULL);
+	struct iovec iov = {bytes, len};
+	struct sink sink = {.iov = &iov, .n = 1};
+	uint32_t crc;
+	int rc = block_read(c, &k->at, off, len, &sink, NULL, &crc, news);
+	if (rc == 0) {
+		CHECK(cbox_same(k->text, off, bytes, len));
+		CHECK_EQ(crc, crc32c(0, bytes, len));
+	}
+	free(bytes);
+	return rc;
+}
+
+static int missing(const struct stored *k)
+{
+	int n = 0;
+	for (int i = 0; i < k->at.shape.n; i++)
+		n += k->disks[i] == 0;
+	return n;
+}
+
+/* --- nothing goes wrong ----------------------------------------------------------------------- */
+
+static void every_size_body(struct client_box *b)
+{
+	static const char *const encodings[] = {"r3", "rs:4+2", "lrc:4+2+1", "rs:1+1"};
+	static const uint64_t sizes[] = {1,     2,     4095,  4096,   4097,  16383,
+					 16384, 16385, 65537, 262144, 300001};
+	cbox_fabric_open(b, &(struct fabric_options){0});
+	uint64_t block = 100;
+	for (size_t e = 0; e < ARRAY_LEN(encodings); e++) {
+		for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+			struct call c;
+			call_init(&c, &b->fabric);
+			struct stored k;
+			struct block_news news;
+			uint64_t len = sizes[i];
+			CHECK_EQ(write_block(b, &c, encodings[e], ++block, len, &k), 0);
+			CHECK_EQ(missing(&k), 0);
+			CHECK_EQ(read_block(&c, &k, 0, len, &news), 0);
+			CHECK_EQ(read_block(&c, &k, len - 1, 1, &news), 0);
+			CHECK_EQ(read_block(&c, &k, len / 3, len - len / 3, &news), 0);
+			CHECK_EQ(news.bad_count, 0);
+		}
+	}
+	CHECK_EQ(b->fabric.stats.rebuilt_reads, 0);
+	CHECK_EQ(b->fabric.stats.blocks_short, 0);
+	CHECK_EQ(b->fabric.writes.held_bytes, 0);
+	CHECK_EQ(b->fabric.reads.held_bytes, 0);
+	cbox_fabric_close(b);
+}
+
+static void every_size_comes_back(void **state)
+{
+	(void)state;
+	cbox_run(9, 1, every_size_body);
+}
+
+/* --- disks fail ------------------------------------------------------------------------------- */
+
+static void lost_body(struct client_box *b)
+{
+	cbox_fabric_open(b, &(struct fabric_options){.chunk_timeout_ns = 2 * NS_PER_S});
+	struct call c;
+	call_init(&c, &b->fabric);
+	struct stored k, l;
+	struct block_news news;
+	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 300001, &k), 0);
+	CHECK_EQ(write_block(b, &c, "r3", 2, 300001, &l), 0);
+	/* Two chunks of the first, and whatever copy is there. */
+	cbox_do(b, cbox_kill_node, k.disks[0]);
+	cbox_do(b, cbox_kill_node, k.disks[2]);
+	CHECK_EQ(read_block(&c, &k, 0, 300001, &news), 0);
+	CHECK_EQ(read_block(&c, &k, 10, 100, &news), 0);
+	CHECK_EQ(read_block(&c, &k, 70000, 100000, &news), 0);
+	CHECK(b->fabric.stats.rebuilt_reads >= 3);
+	CHECK_EQ(read_block(&c, &l, 0, 300001, &news), 0);
+	/* A third is too many, and that is said. */
+	cbox_do(b, cbox_kill_node, k.disks[4]);
+	CHECK_EQ(read_block(&c, &k, 0, 100, &news), -ENODATA);
+	CHECK(strstr(c.error, "too few") != NULL);
+	cbox_fabric_close(b);
+}
+
+static void lost_chunks_are_rebuilt(void **state)
+{
+	(void)state;
+	cbox_run(6, 1, lost_body);
+}
+
+static void write_body(struct client_box *b)
+{
+	cbox_fabric_open(b, &(struct fabric_options){0});
+	struct call c;
+	call_init(&c, &b->fabric);
+	struct stored k;
+	struct block_news news;
+	/* Two of eight nodes are gone: the six others take all chunks. */
+	cbox_do(b, cbox_kill_node, 1);
+	cbox_do(b, cbox_kill_node, 11);
+	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
+	CHECK_EQ(missing(&k), 0);
+	CHECK_EQ(read_block(&c, &k, 0, 400000, &news), 0);
+	/* One more: five chunks are a quorum, and one is left to repair. */
+	cbox_do(b, cbox_kill_node, 21);
+	CHECK_EQ(write_block(b, &c, "rs:4+2", 2, 400000, &k), 0);
+	CHECK_EQ(missing(&k), 1);
+	CHECK_EQ(b->fabric.stats.blocks_short, 1);
+	CHECK_EQ(read_block(&c, &k, 0, 400000, &news), 0);
+	/* One more: no. */
+	cbox_do(b, cbox_kill_node, 31);
+	CHECK_EQ(write_block(b, &c, "rs:4+2", 3, 400000, &k), -ENOSPC);
+	CHECK(strstr(c.error, "4 of 6 chunks") != NULL);
+	CHECK_EQ(b->fabric.writes.held_bytes, 0);
+	cbox_fabric_close(b);
+}
+
+static void writes_go_around_lost_nodes(void **state)
+{
+	(void)state;
+	cbox_run(8, 1, write_body);
+}
+
+/* --- disks are slow --------------------------------------------------------------------------- */
+
+static void hedge_body(struct client_box *b)
+{
+	cbox_fabric_open(b, &(struct fabric_options){0});
+	struct call c;
+	call_init(&c, &b->fabric);
+	struct stored k;
+	struct block_news news;
+	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
+	cbox_do(b, cbox_cut_node, k.disks[1]);
+	c.hedge_ns = 50 * NS_PER_MS;
+	uint64_t start_ns = rt_now_ns();
+	CHECK_EQ(read_block(&c, &k, 0, 400000, &news), 0);
+	uint64_t took_ns = rt_now_ns() - start_ns;
+	CHECK(took_ns >= 50 * NS_PER_MS && took_ns < 500 * NS_PER_MS);
+	CHECK_EQ(b->fabric.stats.hedged_reads, 1);
+	CHECK_EQ(b->fabric.stats.rebuilt_reads, 1);
+	/* Without hedging it takes until the chunk's time is up. */
+	c.hedge = UINT16_MAX;
+	start_ns = rt_now_ns();
+	CHECK_EQ(read_block(&c, &k, 0, 400000, &news), 0);
+	CHECK(rt_now_ns() - start_ns >= 5 * NS_PER_S);
+	/* A write goes to those that answer. */
+	CHECK_EQ(write_block(b, &c, "rs:4+2", 2, 400000, &k), 0);
+	CHECK_EQ(missing(&k), 0);
+	cbox_do(b, cbox_heal, 0);
+	cbox_fabric_close(b);
+}
+
+static void a_slow_disk_is_hedged(void **state)
+{
+	(void)state;
+	cbox_run(8, 1, hedge_body);
+}
+
+/* --- the budget ------------------------------------------------------------------------------- */
+
+static void budget_body(struct client_box *b)
+{
+	cbox_fabric_open(b,
+			 &(struct fabric_options){.rebuild_burst = 3, .rebuild_floor_per_s = -1});
+	struct call c;
+	call_init(&c, &b->fabric);
+	struct stored k;
+	struct block_news news;
+	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
+	cbox_do(b, cbox_kill_node, k.disks[0]);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(read_block(&c, &k, 0, 1000, &news), 0);
+	CHECK_EQ(read_block(&c, &k, 0, 1000, &news), -EBUSY);
+	CHECK(strstr(c.error, "try again later") != NULL);
+	CHECK_EQ(b->fabric.stats.rebuilt_reads, 3);
+	/* Ten ordinary reads earn one. */
+	for (int i = 0; i < 11; i++)
+		CHECK_EQ(read_block(&c, &k, 150000, 1000, &news), 0);
+	CHECK_EQ(read_block(&c, &k, 0, 1000, &news), 0);
+	CHECK_EQ(read_block(&c, &k, 0, 1000, &news), -EBUSY);
+	CHECK_EQ(b->fabric.stats.rebuilt_reads, 4);
+	cbox_fabric_close(b);
+}
+
+static void rebuilt_reads_stay_within_their_share(void **state)
+{
+	(void)state;
+	cbox_run(6, 1, budget_body);
+}
+
+/* --- bits flip -------------------------------------------------------------------------------- */
+
+static void rot_body(struct client_box *b)
+{
+	cbox_fabric_open(b, &(struct fabric_options){0});
+	struct call c;
+	call_init(&c, &b->fabric);
+	struct stored k;
+	struct block_news news;
+	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
+	cbox_flip(b, k.disks[1], (struct chunk_id){1, 1}, 5000);
+	CHECK_EQ(read_block(&c, &k, 0, 400000, &news), 0);
+	CHECK_EQ(news.bad_count, 1);
+	CHECK_EQ(news.bad[0].chunk, 1);
+	CHECK_EQ(news.bad[0].disk, k.disks[1]);
+	CHECK_EQ(news.bad[0].rc, -EBADMSG);
+	CHECK_EQ(b->fabric.stats.bad_chunks, 1);
+	cbox_fabric_close(b);
+}
+
+static void a_rotten_chunk_is_found_and_reported(void **state)
+{
+	(void)state;
+	cbox_run(7, 1, rot_body);
+}
+
+struct tamperer {
+	enum tamper_at at;
+	int nth; /* of these, counted down */
+	int hits;
+};
+
+static void tamper(void *ctx, enum tamper_at at, void *bytes, size_t len)
+{
+	struct tamperer *t = ctx;
+	if (at != t->at || len == 0 || --t->nth != 0)
+		return;
+	((uint8_t *)bytes)[len / 2] ^= 0x10;
+	t->hits++;
+}
+
+static void tamper_once(struct client_box *b, enum tamper_at at, int nth, const char *encoding)
+{
+	struct tamperer t = {.at = at};
+	struct fabric_options o = {
+		.tamper = tamper, .tamper_ctx = &t, .chunk_timeout_ns = NS_PER_S};
+	cbox_fabric_open(b, &o);
+	struct call c;
+	call_init(&c, &b->fabric);
+	struct stored k;
+	struct block_news news;
+	uint64_t block = 1000 + rt_random_u64() % 1000000000;
+	bool writing = at <= TAMPER_SENDING;
+	t.nth = writing ? nth : 0;
+	int rc = write_block(b, &c, encoding, block, 200000, &k);
+	if (!writing)
+		CHECK_EQ(rc, 0);
+	if (rc == 0) {
+		/* The first data chunk has to be computed: its disk is not believed to exist. */
+		if (at == TAMPER_REBUILT)
+			k.disks[0] = 0;
+		t.nth = writing ? 0 : nth;
+		rc = read_block(&c, &k, 0, 200000, &news); /* checks the bytes when it is 0 */
+	}
+	/* What was tampered with in memory is never handed out; a copy in flight has others. */
+	if (t.hits > 0 && rc != 0)
+		CHECK(rc == -EBADMSG || rc == -ENODATA || rc == -ENOSPC);
+	CHECK(t.hits == 1);
+	cbox_fabric_close(b);
+}
+
+static void tamper_body(struct client_box *b)
+{
+	for (int at = TAMPER_BLOCK; at < TAMPER_COUNT; at++) {
+		tamper_once(b, (enum tamper_at)at, 1, "rs:4+2");
+		if (at != TAMPER_PARITY && at != TAMPER_REBUILT)
+			tamper_once(b, (enum tamper_at)at, 1, "r3");
+	}
+	tamper_once(b, TAMPER_SENDING, 6, "rs:4+2");
+	tamper_once(b, TAMPER_PARITY, 2, "rs:4+2");
+	tamper_once(b, TAMPER_RECEIVED, 4, "rs:4+2");
+	tamper_once(b, TAMPER_HANDED_OUT, 3, "rs:4+2");
+}
+
+static void a_bit_flipped_in_any_buffer_is_never_returned(void **state)
+{
+	(void)state;
+	cbox_run(8, 1, tamper_body);
+}
+
+/* --- small parts ------------------------------------------------------------------------------ */
+
+static void shapes_cut_blocks(void **state)
+{
+	(void)state;
+	struct shape s = shape_named("rs:4+2");
+	assert_int_equal(s.n, 6);
+	assert_int_equal(shape_chunk_len(&s, 100000), 28672);
+	assert_int_equal(shape_stored_len(&s, 2, 100000), 28672);
+	assert_int_equal(shape_stored_len(&s, 3, 100000), 13984);
+	assert_int_equal(shape_stored_len(&s, 5, 100000), 28672);
+	assert_int_equal(shape_stored_len(&s, 1, 1), 0);
+	assert_int_equal(shape_quorum(&s, 0, false), 5);
+	assert_int_equal(shape_quorum(&s, 1, false), 5);
+	assert_int_equal(shape_quorum(&s, 99, false), 6);
+	s = shape_named("mlec:10+2/17+3");
+	assert_int_equal(s.n, 12);
+	assert_int_equal(s.k, 10);
+	assert_int_equal(shape_quorum(&s, 0, false), 11);
+	s = shape_named("r3");
+	assert_int_equal(shape_quorum(&s, 0, false), 2);
+	assert_int_equal(shape_quorum(&s, 0, true), 2);
+	assert_int_equal(shape_quorum(&s, 3, true), 3);
+	assert_int_equal(shape_chunk_len(&s, 100001), 100001);
+	s = shape_named("r1");
+	assert_int_equal(shape_quorum(&s, 0, false), 1);
+}
+
+static void slow_is_three_times_the_usual(void **state)
+{
+	(void)state;
+	struct pace p = {0};
+	for (int i = 0; i < 4000; i++)
+		pace_add(&p, 4096, (uint64_t)(20 + i % 10) * NS_PER_MS);
+	uint64_t slow = pace_slow_ns(&p, 4096);
+	assert_in_range(slow, 78 * NS_PER_MS, 93 * NS_PER_MS);
+	/* Nothing is known of large ones yet. */
+	assert_int_equal(pace_slow_ns(&p, 1 * MIB), 500 * NS_PER_MS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shapes_cut_blocks),
+		cmocka_unit_test(slow_is_three_times_the_usual),
+		cmocka_unit_test(every_size_comes_back),
+		cmocka_unit_test(lost_chunks_are_rebuilt),
+		cmocka_unit_test(writes_go_around_lost_nodes),
+		cmocka_unit_test(a_slow_disk_is_hedged),
+		cmocka_unit_test(rebuilt_reads_stay_within_their_share),
+		cmocka_unit_test(a_rotten_chunk_is_found_and_reported),
+		cmocka_unit_test(a_bit_flipped_in_any_buffer_is_never_returned),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

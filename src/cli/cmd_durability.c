@@ -11,6 +11,7 @@ struct subcommand {
 };
 
 static const struct subcommand subcommands[] = {
+	{"burst", "probability of data loss when disks fail at once", durability_burst},
 	{"repair", "size, bandwidth, traffic and time of repairs", durability_repair},
 };
 

@@ -82,6 +82,7 @@ int durability_answer(struct durability *d, const struct durability_answer *a);
 json_t *durability_system_json(const struct system *sys);
 
 /* The commands. */
+int durability_burst(int argc, char **argv);
 int durability_repair(int argc, char **argv);
 
 #endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside burst: counting layouts of failures in which pools break. See burst_count.c. */
+#ifndef ANALYSIS_BURST_COUNT_H
+#define ANALYSIS_BURST_COUNT_H
+
+#include "analysis/burst.h"
+#include "analysis/burst_pool.h"
+
+/* What of the system matters for counting. */
+struct burst_shape {
+	bool clustered;      /* network */
+	uint32_t racks;      /* of the system */
+	uint32_t columns;    /* racks of a group when clustered */
+	uint32_t net_bears;  /* broken pools that a network stripe survives */
+	uint32_t rack_pools; /* pools of a rack */
+};
+
+/*
+ * pdl as in struct burst_map. `broken` and `whole` are those of burst_pool.h, or the ends of their
+ * intervals. -ENOMEM; -E2BIG when it would take longer than minutes.
+ */
+int burst_count(const struct burst_shape *shape, const struct burst_pool *pool,
+		const double *broken, const double *whole, uint32_t failed, uint32_t racks,
+		double *pdl);
+
+#endif

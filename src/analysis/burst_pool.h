@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The share of layouts of f failed disks in one local pool that make it catastrophic.
+ *
+ * Clustered and declustered: none up to pl disks, all above. Single-overlap: those in which some
+ * stripe set, a translate of the base set (code/baseset.h), has more than pl failed disks. Counted
+ * one by one while there are few (using that a turned layout is as good as another: one disk is held
+ * fixed); beyond, sampled: disks fail one after the other in random order until the pool breaks, and
+ * how often it has broken by the f-th gives the whole curve at once.
+ */
+#ifndef ANALYSIS_BURST_POOL_H
+#define ANALYSIS_BURST_POOL_H
+
+#include "analysis/system.h"
+#include "analysis/work.h"
+
+struct burst_pool {
+	uint32_t disks;
+	uint32_t most;          /* entries 0 .. most */
+	double *broken, *whole; /* of each: share, and 1 - share to full precision */
+	double *low, *high;     /* 95% interval of `broken` */
+	bool exact;
+};
+
+/* `bears`: failed chunks that a stripe survives. 0 or -ENOMEM. */
+int burst_pool_init(struct burst_pool *p, const struct layout *l, uint32_t bears, uint32_t most,
+		    const struct work *w);
+void burst_pool_fini(struct burst_pool *p);
+
+/* Single-overlap: whether some stripe set has more than `bears` of these disks of the pool. */
+bool burst_pool_overlap_broken(const struct layout *l, uint32_t bears, const uint32_t *failed,
+			       uint32_t n, uint32_t *lost_sets);
+
+#endif

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`terrane durability` as an architect and a program use it."""
+import csv
+import io
+import json
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+BUILD = Path(__file__).resolve().parents[2] / "build"
+TERRANE = next((p for p in (BUILD / "terrane", BUILD / "release" / "src" / "cli" / "terrane")
+                if p.exists()), BUILD / "terrane")
+MLEC = ["c/c", "c/d", "c/s", "d/c", "d/d", "d/s"]
+
+
+def durability(*args):
+    return subprocess.run([TERRANE, "durability", *args], capture_output=True, text=True,
+                          timeout=300, check=False)
+
+
+def ask(*args):
+    done = durability(*args, "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def refused(*args):
+    done = durability(*args)
+    assert done.returncode == 2, done.stdout
+    assert done.stdout == ""
+    return done.stderr
+
+
+# ---- burst ----
+
+def test_the_command_of_the_manual_gives_a_probability():
+    answer = ask("burst", "--code", "mlec:10+2/17+3", "--scheme", "c/d", "--racks", "60",
+                 "--enclosures", "8", "--disks", "120", "--failed", "12", "--affected-racks", "4")
+    assert answer["pdl"] == 0  # three racks cannot have four each when a fourth has one
+    answer = ask("burst", "--scheme", "c/d", "--failed", "13", "--affected-racks", "4")
+    assert 0 < answer["pdl"] < 1e-10 and answer["exact"]
+    assert answer["interval"] == [answer["pdl"], answer["pdl"]]
+
+
+@pytest.mark.parametrize("code, scheme", [("mlec:10+2/17+3", s) for s in MLEC] + [
+    ("rs:7+3", "-/c"), ("rs:7+3", "-/d"), ("rs:7+3", "-/s"), ("rs:7+3", "c/-"), ("rs:7+3", "d/-"),
+    ("rs:7+3", "s/-"), ("lrc:14+2+4", "d/-"), ("lrc:14+2+4", "-/d"), ("r3", "d/-")])
+def test_every_code_and_scheme_has_bursts(code, scheme):
+    answer = ask("burst", "--code", code, "--scheme", scheme, "--failed", "30",
+                 "--affected-racks", "10")
+    assert 0 < answer["pdl"] <= 1
+    assert answer["interval"][0] <= answer["pdl"] <= answer["interval"][1]
+
+
+def test_the_map_is_whole_and_drawn(tmp_path):
+    plot = tmp_path / "map.svg"
+    answer = ask("burst", "--scheme", "d/d", "--map", "--plot", str(plot))
+    assert len(answer["pdl"]) == 60 and all(len(row) == 60 for row in answer["pdl"])
+    assert answer["pdl"][59][2] == pytest.approx(0.7512, rel=1e-3)
+    assert answer["pdl"][2][3] is None  # three disks are not in four racks
+    assert ElementTree.parse(plot).getroot().tag.endswith("svg")
+
+
+def test_csv_has_a_row_for_each_burst():
+    done = durability("burst", "--scheme", "c/c", "--map", "--failed", "15", "--affected-racks", "6",
+                      "--csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert len(rows) == sum(min(6, y) for y in range(1, 16))
+    assert float(rows[-1]["pdl"]) > 0
+
+
+def test_pools_smaller_than_an_enclosure():
+    whole = ask("burst", "--scheme", "c/d", "--failed", "30", "--affected-racks", "3")["pdl"]
+    cut = ask("burst", "--scheme", "c/d", "--failed", "30", "--affected-racks", "3", "--pool-disks",
+              "40")["pdl"]
+    narrow = ask("burst", "--scheme", "c/d", "--failed", "30", "--affected-racks", "3",
+                 "--pool-disks", "20")["pdl"]
+    clustered = ask("burst", "--scheme", "c/c", "--failed", "30", "--affected-racks", "3")["pdl"]
+    assert narrow == pytest.approx(clustered, rel=1e-12)
+    assert narrow < cut < whole
+
+
+def test_monte_carlo_holds_the_counted_value_and_does_not_depend_on_threads():
+    args = ("burst", "--scheme", "d/d", "--failed", "60", "--affected-racks", "3", "--trials",
+            "20000", "--seed", "11")
+    one, two = ask(*args, "--threads", "1"), ask(*args, "--threads", "2")
+    assert one == two
+    low, high = one["monte_carlo"]["interval"]
+    assert low <= one["pdl"] <= high
+
+
+def test_the_layout_that_runs_can_be_asked():
+    answer = ask("burst", "--code", "mlec:2+1/2+1", "--scheme", "d/d", "--racks", "6",
+                 "--enclosures", "1", "--disks", "6", "--disk-size", "64", "--chunk-size", "1",
+                 "--failed", "8", "--affected-racks", "4", "--model", "layout", "--trials", "2000")
+    assert not answer["exact"] and 0 < answer["pdl"] < 1
+
+
+@pytest.mark.parametrize("args, named", [
+    (["--failed", "12", "--affected-racks", "61"], "--affected-racks 61"),
+    (["--failed", "12", "--affected-racks", "0"], "--affected-racks 0"),
+    (["--failed", "3", "--affected-racks", "4"], "--failed 3"),
+    (["--failed", "961", "--affected-racks", "1"], "--failed 961"),
+    (["--failed", "-3", "--affected-racks", "4"], "--failed -3"),
+    (["--failed", "x", "--affected-racks", "4"], "--failed x"),
+    (["--failed", "12"], "--affected-racks"),
+    (["--racks", "61", "--map"], "--racks 61"),
+    (["--disks", "121", "--scheme", "c/c", "--map"], "--disks 121"),
+    (["--pool-disks", "50", "--map"], "--pool-disks 50"),
+    (["--scheme", "s/c", "--map"], "scheme s/c"),
+    (["--code", "rs:7", "--map"], "--code rs:7"),
+    (["--afr", "0", "--map"], "--afr 0"),
+    (["--afr", "-1", "--map"], "--afr -1"),
+    (["--disk-bandwidth", "-200", "--map"], "--disk-bandwidth -200"),
+    (["--rack-bandwidth", "0", "--map"], "--rack-bandwidth 0"),
+    (["--repair-share", "2", "--map"], "--repair-share 2"),
+    (["--detect", "never", "--map"], "--detect never"),
+    (["--trials", "0", "--failed", "9", "--affected-racks", "3"], "--trials 0"),
+    (["--model", "guess", "--map"], "--model guess"),
+    (["--threads", "1000", "--map"], "--threads 1000"),
+    (["--map", "--json", "--csv"], "--json and --csv"),
+    (["--map", "extra"], "'extra'"),
+])
+def test_impossible_questions_are_refused_by_name(args, named):
+    assert named in refused("burst", *args)
+
+
+# ---- repair ----
+
+def test_repairs_are_as_the_study_has_them():
+    """Table 3.2 and figure 3.8: computed here, stated there."""
+    schemes = {s["scheme"]: s for s in ask("repair")["schemes"]}
+    assert list(schemes) == MLEC
+    for scheme, mb_s in (("c/c", 40), ("d/c", 40), ("c/d", 264), ("d/d", 264)):
+        assert schemes[scheme]["disk"]["bandwidth_bytes_per_s"] == pytest.approx(mb_s * 1e6, rel=0.01)
+    for scheme in MLEC:
+        pool, methods = schemes[scheme]["pool"], schemes[scheme]["pool"]["methods"]
+        small = scheme.endswith("c")
+        assert pool["pool_bytes"] == (400e12 if small else 2400e12)
+        rate = 250e6 if scheme.startswith("c") else 1363e6
+        assert methods[0]["bandwidth_bytes_per_s"] == pytest.approx(rate, rel=0.001)
+        crossing = [m["cross_rack_bytes"] / 1e12 for m in methods]
+        assert crossing[0] == pytest.approx(4400 if small else 26400, rel=1e-4)
+        assert crossing[1] == pytest.approx(880, rel=1e-4)
+        hyb = {"c": 880, "d": 3.1, "s": 44}[scheme[2]]
+        assert crossing[2] == pytest.approx(hyb, rel=0.02)
+        assert crossing[3] * 4 <= crossing[2] * 1.0001
+
+
+def test_network_codes_move_hundreds_of_terabytes_a_day():
+    """Section 3.5.1: a (7+3) network code; section 3.5.2: an LRC tens or hundreds."""
+    rs = ask("repair", "--code", "rs:7+3", "--scheme", "d/-")["disk"]["cross_rack_bytes_per_day"]
+    lrc = ask("repair", "--code", "lrc:14+2+4", "--scheme", "d/-")["disk"]
+    assert 100e12 < rs < 1000e12
+    assert 10e12 < lrc["cross_rack_bytes_per_day"] < 1000e12
+    assert lrc["reads_per_chunk"] < 14
+
+
+def test_repairs_are_drawn_and_listed(tmp_path):
+    plot = tmp_path / "repair.svg"
+    done = durability("repair", "--csv", "--plot", str(plot))
+    assert done.returncode == 0, done.stderr
+    assert len(list(csv.DictReader(io.StringIO(done.stdout)))) == 6 * 5
+    ElementTree.parse(plot)
+    done = durability("repair", "--plot", str(tmp_path / "no" / "such" / "place.svg"))
+    assert done.returncode == 1 and "place.svg" in done.stderr
+
+
+# ---- all ----
+
+def test_help_names_every_option():
+    for study in ("burst", "repair"):
+        text = durability(study, "--help").stdout
+        for option in ("--code", "--scheme", "--pool-disks", "--afr", "--detect", "--json", "--csv",
+                       "--plot", "--seed", "--threads"):
+            assert option in text
+    assert "burst" in durability("--help").stdout
+    assert "no study" in refused("guess")

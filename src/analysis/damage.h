@@ -77,6 +77,9 @@ static inline bool damage_idle(const struct damage *d)
 	return d->known == 0 && d->unknown == 0;
 }
 
+/* Whether this member is known to be out by name: single-overlap only. */
+bool damage_is_out(const struct damage *d, uint32_t member);
+
 /* The most losses, known or not, of a stripe in the table. */
 uint32_t damage_top(const struct damage *d);
 

@@ -162,6 +162,11 @@ static bool has_failed(const struct damage *d, uint32_t member)
 	return false;
 }
 
+bool damage_is_out(const struct damage *d, uint32_t member)
+{
+	return d->level->base != NULL && has_failed(d, member);
+}
+
 /* Reads fall on the members of the sets under repair; the busiest decides. Writes spread. */
 static double sets_rate(const struct damage *d, uint32_t losses)
 {

@@ -5,7 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "analysis/fleet.h"
 #include "analysis/markov.h"
+#include "analysis/pool_hit.h"
 #include "analysis/split.h"
 #include "base/base.h"
 
@@ -122,29 +124,6 @@ static int run_until(struct runs *r, const struct nines_options *o, uint64_t lev
 	return rc;
 }
 
-/* What a catastrophic pool means to the network level. */
-static struct damage_hit hit_of(const struct system *sys, const struct nines_options *o,
-				const struct split_sample *s, double stripes)
-{
-	const struct layout *l = &sys->layout;
-	double chunk = (double)sys->spec.chunk_bytes, p = l->spec.local.p;
-	double part = s->lost < stripes ? s->lost / stripes : 1;
-	switch (sys->policy.method) {
-	case REPAIR_ALL:
-		return (struct damage_hit){
-			1, chunk * (sys->policy.parity_inside ? l->rows - p : l->rows)};
-	case REPAIR_FCO:
-		if (o->fco_any_order)
-			return (struct damage_hit){part, chunk * ((p + 1) + s->missing / s->lost)};
-		break;
-	case REPAIR_HYB:
-		break;
-	case REPAIR_MIN:
-		return (struct damage_hit){part, chunk};
-	}
-	return (struct damage_hit){part, chunk * (p + 1)};
-}
-
 static bool two_levels(const struct system *sys)
 {
 	return sys->layout.columns > 1 && sys->layout.spec.local.p > 0;
@@ -174,7 +153,7 @@ static int by_markov(const struct system *sys, const struct nines_options *o,
 	int rc = level_of_pools(&pools, sys, rate);
 	if (rc != 0)
 		return rc;
-	struct damage_hit hit = hit_of(sys, o, &mean, disks->stripes);
+	struct damage_hit hit = pool_hit(sys, o->fco_any_order, &mean, disks->stripes);
 	set_loss(o, markov_level_rate(&pools, &hit) * level_pool_groups(sys), 0, out);
 	return 0;
 }
@@ -195,7 +174,7 @@ static int split_network(const struct system *sys, const struct nines_options *o
 		return -ENOMEM;
 	double lost = 0, missing = 0;
 	for (size_t i = 0; i < pool->samples_n; i++) {
-		hits[i] = hit_of(sys, o, &pool->samples[i], disks->stripes);
+		hits[i] = pool_hit(sys, o->fco_any_order, &pool->samples[i], disks->stripes);
 		lost += pool->samples[i].lost;
 		missing += pool->samples[i].missing;
 	}
@@ -235,6 +214,69 @@ static int by_split(const struct system *sys, const struct nines_options *o,
 	return rc;
 }
 
+#define TASK_MISSIONS 64
+
+struct campaign {
+	const struct system *sys;
+	const struct nines_options *o;
+	struct nines_tally {
+		uint64_t lossy, catastrophic;
+	} * tally; /* of each task */
+};
+
+static int missions_task(void *arg, uint64_t task, struct rng *rng)
+{
+	struct campaign *c = arg;
+	struct fleet *fleet;
+	uint64_t from = task * TASK_MISSIONS;
+	uint64_t to = min_u64(from + TASK_MISSIONS, c->o->missions);
+	int rc = fleet_open(&fleet, c->sys, c->o->fco_any_order, c->o->failures,
+			    c->o->years * SYSTEM_YEAR_S);
+	if (rc != 0)
+		return rc;
+	for (uint64_t m = from; rc == 0 && m < to; m++) {
+		struct fleet_mission mission;
+		rc = fleet_run(fleet, rng, &mission);
+		c->tally[task].lossy += mission.lost;
+		c->tally[task].catastrophic += mission.catastrophes > 0;
+	}
+	fleet_close(fleet);
+	return rc;
+}
+
+static struct nines_value share_of(uint64_t hits, uint64_t n)
+{
+	return (struct nines_value){(double)hits / (double)n,
+				    stats_clopper_pearson(hits, n, STATS_CONFIDENCE)};
+}
+
+static int by_simulation(const struct system *sys, const struct nines_options *o,
+			 struct nines_answer *out)
+{
+	uint64_t tasks = (o->missions + TASK_MISSIONS - 1) / TASK_MISSIONS, catastrophic = 0;
+	AUTO_FREE struct nines_tally *tally = calloc(tasks, sizeof(*tally));
+	if (tally == NULL)
+		return -ENOMEM;
+	struct campaign c = {sys, o, tally};
+	int rc = work_run(&o->work, tasks, missions_task, &c);
+	if (rc != 0)
+		return rc;
+	out->runs = o->missions;
+	for (uint64_t t = 0; t < tasks; t++) {
+		out->lossy_runs += tally[t].lossy;
+		catastrophic += tally[t].catastrophic;
+	}
+	out->loss = share_of(out->lossy_runs, o->missions);
+	out->nines.value = -log10(out->loss.value);
+	out->nines.interval = stats_nines(&out->loss.interval);
+	if (out->lossy_runs > 0)
+		out->error = sqrt((1 - out->loss.value) / (double)out->lossy_runs);
+	out->two_levels = two_levels(sys);
+	if (out->two_levels)
+		out->pool = share_of(catastrophic, o->missions);
+	return 0;
+}
+
 int nines_estimate(const struct system *sys, const struct nines_options *o,
 		   struct nines_answer *out, char *why, size_t why_size)
 {
@@ -261,12 +303,16 @@ int nines_estimate(const struct system *sys, const struct nines_options *o,
 			"--by %s: only for failures at a constant rate; others are for "
 			"--by simulate",
 			by_names[out->by]);
+	if (out->by == NINES_MARKOV && disks.base != NULL)
+		return system_refuse(why, why_size, -EINVAL,
+				     "--by markov: no chain for single-overlap (s), where it "
+				     "matters which disks failed");
 	if (out->by == NINES_MARKOV)
 		rc = by_markov(sys, o, &disks, out);
 	else if (out->by == NINES_SPLIT)
 		rc = by_split(sys, o, &disks, out);
 	else
-		rc = -EOPNOTSUPP;
+		rc = by_simulation(sys, o, out);
 	if (rc == -ERANGE)
 		system_refuse(why, why_size, rc,
 			      "repair does not keep up with failures: lower --afr, or give repair "

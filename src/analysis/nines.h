@@ -4,8 +4,9 @@
  * -log10(probability).
  *
  *   by          how                                            where it applies
- *   markov      chains of section 3.3.4 (markov.h), at once    everywhere; the truth for clustered
- *                                                              levels under R_ALL, else a check
+ *   markov      chains of section 3.3.4 (markov.h), at once    not single-overlap; the truth for
+ *                                                              clustered levels under R_ALL, else
+ *                                                              a check
  *   split       rare events by splitting (split.h): of a       failures at a constant rate
  *               pool, then of the network with the pool's
  *               catastrophic moments as failures

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/fleet.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "analysis/pool_hit.h"
+#include "base/base.h"
+
+/* The states of all groups of one level; those that were touched are set back after a mission. */
+struct groups {
+	struct level level;
+	size_t bytes;
+	char *states;
+	uint32_t *touched;
+	bool *is_touched;
+	uint32_t n, touched_n;
+};
+
+struct failure_at {
+	double time;
+	uint32_t disk;
+};
+
+struct fleet {
+	const struct system *sys;
+	bool fco_any_order, two_levels;
+	double mission_s, shape, scale_s;
+	const struct trace *trace;
+	struct groups disks, pools;
+	bool *catastrophic; /* by pool: counted at the network level and not yet repaired */
+	struct failure_at *due;
+	size_t due_n, due_cap;
+};
+
+static int groups_init(struct groups *g, double n)
+{
+	g->n = (uint32_t)n;
+	g->bytes = damage_bytes(&g->level);
+	g->states = calloc(g->n, g->bytes);
+	g->touched = calloc(g->n, sizeof(*g->touched));
+	g->is_touched = calloc(g->n, sizeof(*g->is_touched));
+	return g->states == NULL || g->touched == NULL || g->is_touched == NULL ? -ENOMEM : 0;
+}
+
+static void groups_fini(struct groups *g)
+{
+	free(g->states);
+	free(g->touched);
+	free(g->is_touched);
+}
+
+/* The state of a group as it is now. */
+static struct damage *group_now(struct groups *g, uint32_t i, double now)
+{
+	struct damage *d = (struct damage *)(void *)(g->states + i * g->bytes);
+	if (!g->is_touched[i]) {
+		g->is_touched[i] = true;
+		g->touched[g->touched_n++] = i;
+		damage_init(d, &g->level);
+	}
+	damage_advance(d, now);
+	return d;
+}
+
+static void groups_reset(struct groups *g)
+{
+	for (uint32_t i = 0; i < g->touched_n; i++)
+		g->is_touched[g->touched[i]] = false;
+	g->touched_n = 0;
+}
+
+static int fleet_init(struct fleet *f)
+{
+	const struct layout *l = &f->sys->layout;
+	int rc = level_of_disks(&f->disks.level, f->sys);
+	if (rc == 0)
+		rc = groups_init(&f->disks, level_disk_groups(f->sys));
+	f->two_levels = l->columns > 1 && l->spec.local.p > 0;
+	if (rc != 0 || !f->two_levels)
+		return rc;
+	rc = level_of_pools(&f->pools.level, f->sys, 0);
+	if (rc == 0)
+		rc = groups_init(&f->pools, level_pool_groups(f->sys));
+	f->catastrophic = calloc(l->pools, sizeof(*f->catastrophic));
+	return rc == 0 && f->catastrophic == NULL ? -ENOMEM : rc;
+}
+
+int fleet_open(struct fleet **fleet, const struct system *sys, bool fco_any_order,
+	       const struct fleet_failures *failures, double mission_s)
+{
+	struct fleet *f = calloc(1, sizeof(*f));
+	if (f == NULL)
+		return -ENOMEM;
+	f->sys = sys;
+	f->fco_any_order = fco_any_order;
+	f->mission_s = mission_s;
+	f->shape = failures != NULL && failures->shape > 0 ? failures->shape : 1;
+	f->trace = failures != NULL ? failures->trace : NULL;
+	/* The hazard (t / scale)^shape of the first year is the AFR. */
+	f->scale_s = SYSTEM_YEAR_S / pow(sys->disk_rate_s * SYSTEM_YEAR_S, 1 / f->shape);
+	int rc = fleet_init(f);
+	if (rc != 0) {
+		fleet_close(f);
+		return rc;
+	}
+	*fleet = f;
+	return 0;
+}
+
+void fleet_close(struct fleet *f)
+{
+	groups_fini(&f->disks);
+	groups_fini(&f->pools);
+	free(f->catastrophic);
+	free(f->due);
+	free(f);
+}
+
+static int due_add(struct fleet *f, double time, uint32_t disk)
+{
+	if (f->due_n == f->due_cap) {
+		size_t cap = f->due_cap == 0 ? 1024 : f->due_cap * 2;
+		struct failure_at *due = realloc(f->due, cap * sizeof(*due));
+		if (due == NULL)
+			return -ENOMEM;
+		f->due = due;
+		f->due_cap = cap;
+	}
+	f->due[f->due_n++] = (struct failure_at){time, disk};
+	return 0;
+}
+
+static double lifetime_s(const struct fleet *f, double hazard)
+{
+	return f->scale_s * (f->shape == 1 ? hazard : pow(hazard, 1 / f->shape));
+}
+
+/* A disk that first fails at a time below the mission's, and its successors in its place. */
+static int draw_disk(struct fleet *f, struct rng *rng, uint32_t disk, double first_s)
+{
+	int rc = 0;
+	for (double t = first_s; rc == 0 && t < f->mission_s;) {
+		rc = due_add(f, t, disk);
+		t += lifetime_s(f, rng_exponential(rng, 1));
+	}
+	return rc;
+}
+
+/*
+ * Few disks fail in a mission, so those that do not are passed over in one step: the number of them
+ * before the next that does is geometric.
+ */
+static int draw_failures(struct fleet *f, struct rng *rng)
+{
+	double hazard = pow(f->mission_s / f->scale_s, f->shape), fails = -expm1(-hazard);
+	double disks = f->sys->layout.disks, at = 0;
+	int rc = 0;
+	f->due_n = 0;
+	for (;;) {
+		at += floor(rng_exponential(rng, 1) / hazard);
+		if (!(at < disks) || rc != 0)
+			return rc;
+		double first = lifetime_s(f, -log1p(-rng_unit(rng) * fails));
+		rc = draw_disk(f, rng, (uint32_t)at, first);
+		at++;
+	}
+}
+
+static int copy_trace(struct fleet *f)
+{
+	int rc = 0;
+	f->due_n = 0;
+	for (size_t i = 0; rc == 0 && i < f->trace->n; i++) {
+		const struct trace_event *e = &f->trace->events[i];
+		if (e->kind == TRACE_FAIL && e->time_s < f->mission_s)
+			rc = due_add(f, e->time_s, e->disk);
+	}
+	return rc;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct failure_at *x = a, *y = b;
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	return x->disk < y->disk ? -1 : x->disk > y->disk;
+}
+
+/* Which group a disk belongs to, and as which member. */
+static uint32_t group_of_disk(const struct fleet *f, uint32_t disk, uint32_t *member)
+{
+	const struct layout *l = &f->sys->layout;
+	if (f->disks.n == 1) {
+		*member = disk;
+		return 0;
+	}
+	*member = layout_disk_in_pool(l, disk);
+	if (f->disks.n == l->pools)
+		return layout_disk_pool(l, disk);
+	uint32_t rack = layout_disk_rack(l, disk);
+	*member = rack % l->columns;
+	return rack / l->columns * l->rack_pools + layout_disk_pool(l, disk) % l->rack_pools;
+}
+
+static uint32_t group_of_pool(const struct fleet *f, uint32_t pool)
+{
+	const struct layout *l = &f->sys->layout;
+	if (f->pools.n == 1)
+		return 0;
+	return pool / l->rack_pools / l->columns * l->rack_pools + pool % l->rack_pools;
+}
+
+/* Whether any of so many stripes on average is there to lose. */
+static bool happens(struct rng *rng, double mean)
+{
+	return mean > 0 && rng_chance(rng, -expm1(-mean));
+}
+
+/* A pool has lost local stripes. Returns true when that loses data. */
+static bool pool_lost(struct fleet *f, struct rng *rng, uint32_t pool, double lost,
+		      struct damage *local)
+{
+	struct damage *net = group_now(&f->pools, group_of_pool(f, pool), local->now);
+	if (damage_idle(net)) { /* then none of its pools is out */
+		for (uint32_t p = 0; p < f->sys->layout.pools; p++)
+			if (f->pools.n == 1 || group_of_pool(f, p) == group_of_pool(f, pool))
+				f->catastrophic[p] = false;
+	}
+	if (f->catastrophic[pool])
+		return false;
+	f->catastrophic[pool] = true;
+	struct split_sample at = {lost / -expm1(-lost), damage_missing(local)};
+	struct damage_hit hit = pool_hit(f->sys, f->fco_any_order, &at, f->disks.level.stripes);
+	enum repair_method method = f->sys->policy.method;
+	double now = local->now;
+	if (method == REPAIR_ALL || method == REPAIR_FCO) { /* all of it is the network's affair */
+		damage_init(local, &f->disks.level);
+		local->now = now;
+	}
+	return happens(rng, damage_fail(net, pool, &hit));
+}
+
+/*
+ * A disk that is out does not fail. Which ones are out is known in single-overlap levels only;
+ * elsewhere it is one of them with their share of the members. A trace knows better.
+ */
+static bool is_out(const struct fleet *f, struct rng *rng, const struct damage *d, uint32_t member)
+{
+	if (damage_idle(d))
+		return false;
+	if (d->level->base != NULL)
+		return damage_is_out(d, member);
+	return f->trace == NULL && rng_chance(rng, 1 - (double)damage_alive(d) / d->level->members);
+}
+
+static bool play(struct fleet *f, struct rng *rng, const struct failure_at *at,
+		 struct fleet_mission *out)
+{
+	uint32_t member, group = group_of_disk(f, at->disk, &member);
+	struct damage *d = group_now(&f->disks, group, at->time);
+	if (is_out(f, rng, d, member))
+		return false;
+	double lost = damage_fail(d, member, &(struct damage_hit){1, 1});
+	out->failures++;
+	if (!happens(rng, lost))
+		return false;
+	if (!f->two_levels)
+		return true;
+	out->catastrophes++;
+	return pool_lost(f, rng, group, lost, d);
+}
+
+int fleet_run(struct fleet *f, struct rng *rng, struct fleet_mission *out)
+{
+	*out = (struct fleet_mission){0};
+	int rc = f->trace != NULL ? copy_trace(f) : draw_failures(f, rng);
+	if (rc != 0)
+		return rc;
+	if (f->due_n > 0)
+		qsort(f->due, f->due_n, sizeof(f->due[0]), by_time);
+	for (size_t i = 0; i < f->due_n && !out->lost; i++)
+		if (play(f, rng, &f->due[i], out)) {
+			out->lost = true;
+			out->lost_at_s = f->due[i].time;
+		}
+	groups_reset(&f->disks);
+	groups_reset(&f->pools);
+	if (f->catastrophic != NULL && out->catastrophes > 0)
+		memset(f->catastrophic, 0, f->sys->layout.pools * sizeof(*f->catastrophic));
+	return 0;
+}

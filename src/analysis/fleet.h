@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The whole system simulated, failure by failure, for a mission (a year, say) at a time.
+ *
+ * First all failures of the mission are drawn, or taken from a trace, and sorted. Then each is
+ * played: its pool (or group of disks, for codes on one level) is brought to that moment, which takes
+ * detections and repairs into account, and hit. If that loses local stripes, the pool is catastrophic
+ * and hits the network level in the same way. If that loses network stripes, data is lost and the
+ * mission is over. Between failures nothing needs to be looked at: a state follows from the last
+ * one, so a year of 57,600 disks costs no more than its 576 failures.
+ *
+ * Failures are exponential (a constant rate), Weibull (infant mortality below shape 1, wear above;
+ * all disks new when the mission begins), or those of a trace, the same in every mission: then only
+ * whether rarely shared stripes coincide is left to chance.
+ */
+#ifndef ANALYSIS_FLEET_H
+#define ANALYSIS_FLEET_H
+
+#include "analysis/damage.h"
+#include "analysis/trace.h"
+
+struct fleet_failures {
+	double shape;              /* of Weibull lifetimes; 1: exponential */
+	const struct trace *trace; /* or NULL */
+};
+
+struct fleet_mission {
+	bool lost;
+	double lost_at_s;
+	uint64_t failures, catastrophes;
+};
+
+struct fleet;
+
+/*
+ * Opened once per thread. `failures` may be NULL: exponential. A disk's hazard over its first year
+ * sums to the system's AFR whatever the shape. The system and the trace must outlive it; disks of the
+ * trace must be in the system (trace_check()). Errors as level_of_disks(); -ENOMEM.
+ */
+int fleet_open(struct fleet **fleet, const struct system *sys, bool fco_any_order,
+	       const struct fleet_failures *failures, double mission_s);
+void fleet_close(struct fleet *fleet);
+
+/* One mission, on a system in which nothing has failed. -ENOMEM. */
+int fleet_run(struct fleet *fleet, struct rng *rng, struct fleet_mission *out);
+
+#endif

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a pool that becomes catastrophic means to the network level, by repair method: the part of
+ * its local stripes that counts as lost, and the bytes that must come over the network for each of
+ * them before it does not.
+ *
+ *   R_ALL   all local stripes, all chunks of each
+ *   R_FCO   the lost ones; their failed chunks, and if chunks come in any order (the paper's count)
+ *           those of other stripes in between
+ *   R_HYB   the lost ones; their failed chunks
+ *   R_MIN   the lost ones; one chunk each, which makes them the pool's own affair again
+ */
+#ifndef ANALYSIS_POOL_HIT_H
+#define ANALYSIS_POOL_HIT_H
+
+#include "analysis/split.h"
+
+/* `stripes` are the local stripes of a pool. */
+struct damage_hit pool_hit(const struct system *sys, bool fco_any_order,
+			   const struct split_sample *at, double stripes);
+
+#endif

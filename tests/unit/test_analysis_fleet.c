@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The simulator: its states against real layouts, its losses against splitting, and traces. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analysis/fleet.h"
+#include "analysis/nines.h"
+#include "base/base.h"
+#include "code/failure.h"
+#include "code/repair_count.h"
+
+#define HOUR 3600.0
+
+/* 12 racks x 2 enclosures x 30 disks: small enough to lose data now and then. */
+static void make(struct system *sys, const char *code, const char *scheme, double afr,
+		 enum repair_method method)
+{
+	struct system_spec spec;
+	char why[SYSTEM_WHY_MAX] = "";
+	system_spec_default(&spec);
+	assert_int_equal(encoding_parse(code, &spec.encoding, why, sizeof(why)), 0);
+	snprintf(spec.scheme, sizeof(spec.scheme), "%s", scheme);
+	spec.racks = 12;
+	spec.enclosures = 2;
+	spec.disks = 30;
+	spec.afr = afr;
+	spec.method = method;
+	if (system_init(sys, &spec, why, sizeof(why)) != 0)
+		fail_msg("%s", why);
+}
+
+static void estimate(const struct system *sys, enum nines_by by, struct nines_answer *out)
+{
+	struct nines_options o;
+	char why[SYSTEM_WHY_MAX] = "";
+	nines_options_default(&o);
+	o.by = by;
+	o.precision = 0.2;
+	o.missions = 1000;
+	o.fco_any_order = true;
+	if (nines_estimate(sys, &o, out, why, sizeof(why)) != 0)
+		fail_msg("%s", why);
+}
+
+/* The example of damage.h: 2+1, repair takes 10 h, nothing to detect. */
+static void the_example_of_the_header_holds(void **state)
+{
+	(void)state;
+	struct level level = {.members = 3,
+			      .width = 3,
+			      .k = 2,
+			      .bears = 1,
+			      .stripes = 1000,
+			      .clustered = true,
+			      .fail_rate = 1e-9};
+	level.fatal[2] = 1;
+	level.rate[1] = level.rate[2] = 1000 / (10 * HOUR);
+	struct damage_hit whole = {1, 1};
+	AUTO_FREE struct damage *d = malloc(damage_bytes(&level) * 4);
+	assert_non_null(d);
+	damage_init(d, &level);
+	assert_true(damage_fail(d, 0, &whole) == 0);
+	damage_advance(d, 4 * HOUR);
+	assert_true(fabs(damage_missing(d) - 600) < 1e-6);
+	assert_true(fabs(damage_fail(d, 1, &whole) - 600) < 1e-6);
+
+	level.bears = 2;
+	level.fatal[2] = 0;
+	level.fatal[3] = 1;
+	damage_init(d, &level);
+	damage_fail(d, 0, &whole);
+	damage_advance(d, 4 * HOUR);
+	assert_true(damage_fail(d, 1, &whole) == 0);
+	damage_advance(d, 9.99 * HOUR);
+	assert_int_equal(damage_top(d), 2);
+	damage_advance(d, 10.01 * HOUR);
+	assert_int_equal(damage_top(d), 1);
+	assert_int_equal(damage_alive(d), 2);
+	damage_advance(d, 13.99 * HOUR);
+	assert_false(damage_idle(d));
+	damage_advance(d, 14.01 * HOUR);
+	assert_true(damage_idle(d) && damage_missing(d) == 0);
+}
+
+static void nothing_is_repaired_before_it_is_detected(void **state)
+{
+	(void)state;
+	struct system sys;
+	struct level level;
+	make(&sys, "rs:4+2", "-/d", 0.01, REPAIR_MIN);
+	assert_int_equal(level_of_disks(&level, &sys), 0);
+	AUTO_FREE struct damage *d = malloc(damage_bytes(&level));
+	assert_non_null(d);
+	damage_init(d, &level);
+	damage_fail(d, 0, &(struct damage_hit){1, 1});
+	double missing = damage_missing(d);
+	damage_advance(d, 1799);
+	assert_true(damage_missing(d) == missing);
+	damage_advance(d, 1801);
+	assert_true(damage_missing(d) < missing);
+}
+
+/* Disks that fail at once: the table is what the layout's own counts expect. */
+static void a_declustered_table_is_the_expected_count(void **state)
+{
+	(void)state;
+	struct system sys;
+	struct level level;
+	double count[ENCODING_STRIPE_MAX + 1];
+	make(&sys, "rs:10+5", "-/d", 0.01, REPAIR_MIN);
+	assert_int_equal(level_of_disks(&level, &sys), 0);
+	AUTO_FREE struct damage *d = malloc(damage_bytes(&level));
+	assert_non_null(d);
+	damage_init(d, &level);
+	for (uint32_t failed = 1; failed <= 6; failed++) {
+		double lost = damage_fail(d, 0, &(struct damage_hit){1, 1}), missing = 0;
+		assert_int_equal(repair_counts_expected(&sys.layout, failed, count), 0);
+		for (uint32_t j = 1; j <= 5; j++)
+			missing += j * count[j];
+		assert_true(fabs(damage_missing(d) / missing - 1) < 1e-9);
+		if (failed == 6)
+			assert_true(fabs(lost / count[6] - 1) < 1e-9);
+	}
+}
+
+/* All sets of four disks of a small pool against the stripes of the real layout, one by one. */
+static void single_overlap_loses_what_the_layout_loses(void **state)
+{
+	(void)state;
+	struct layout_spec spec = {.net = {1, 0},
+				   .local = {3, 2},
+				   .local_place = PLACE_OVERLAP,
+				   .racks = 1,
+				   .enclosures = 1,
+				   .disks = 12,
+				   .slots = 50};
+	struct system sys = {.spec = {.chunk_bytes = 1}, .disk_rate_s = 1e-9};
+	struct level level;
+	uint64_t catastrophic = 0;
+	assert_int_equal(layout_init(&sys.layout, &spec, NULL, 0), 0);
+	sys.bandwidth = (struct repair_bandwidth){1, 1};
+	sys.detect_s = 10;
+	assert_int_equal(level_of_disks(&level, &sys), 0);
+	AUTO_FREE struct damage *d = malloc(damage_bytes(&level));
+	assert_non_null(d);
+	for (uint32_t mask = 0; mask < 1u << 12; mask++) {
+		uint32_t disks[12], n = 0;
+		double lost = 0;
+		struct failure f;
+		struct failure_census census;
+		if (__builtin_popcount(mask) != 4)
+			continue;
+		damage_init(d, &level);
+		for (uint32_t i = 0; i < 12; i++)
+			if (mask & (1u << i)) {
+				disks[n++] = i;
+				lost += damage_fail(d, i, &(struct damage_hit){1, 1});
+			}
+		assert_int_equal(failure_init(&f, &sys.layout, disks, n), 0);
+		failure_count(&f, &census);
+		assert_true(fabs(lost - (double)census.lost_local) < 1e-9);
+		catastrophic += census.lost_local > 0;
+		failure_fini(&f);
+	}
+	assert_true(catastrophic > 0 && catastrophic < 495);
+}
+
+static void simulation_and_splitting_agree(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *code, *scheme;
+		double afr;
+		enum repair_method method;
+	} cases[] = {
+		{"mlec:2+1/4+1", "c/d", 0.3, REPAIR_ALL}, {"mlec:2+1/4+1", "d/c", 0.2, REPAIR_FCO},
+		{"mlec:2+1/4+1", "d/d", 0.3, REPAIR_FCO}, {"mlec:2+1/4+1", "d/d", 0.6, REPAIR_MIN},
+		{"mlec:2+1/4+1", "d/s", 0.3, REPAIR_HYB}, {"mlec:2+1/4+1", "c/c", 0.7, REPAIR_HYB},
+		{"rs:4+2", "-/c", 0.4, REPAIR_MIN},       {"rs:4+2", "-/d", 0.5, REPAIR_MIN},
+		{"rs:4+2", "-/s", 0.5, REPAIR_MIN},       {"rs:4+2", "d/-", 0.3, REPAIR_MIN},
+		{"rs:4+2", "c/-", 0.4, REPAIR_MIN},       {"lrc:4+2+1", "d/-", 0.3, REPAIR_MIN},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct system sys;
+		struct nines_answer simulated, split;
+		make(&sys, cases[i].code, cases[i].scheme, cases[i].afr, cases[i].method);
+		estimate(&sys, NINES_SIMULATE, &simulated);
+		estimate(&sys, NINES_SPLIT, &split);
+		print_message("%s %s %s: simulated %.4f (%.4f to %.4f), split %.4f\n",
+			      cases[i].code, cases[i].scheme, repair_method_name(cases[i].method),
+			      simulated.loss.value, simulated.loss.interval.low,
+			      simulated.loss.interval.high, split.loss.value);
+		assert_true(simulated.lossy_runs >= 10);
+		/* Of twelve intervals of 95% one may miss by a little. */
+		assert_true(split.loss.value > simulated.loss.interval.low * 0.9);
+		assert_true(split.loss.value < simulated.loss.interval.high * 1.1);
+	}
+}
+
+static void simulation_and_chain_agree_for_clustered_disks(void **state)
+{
+	(void)state;
+	struct system sys;
+	struct nines_answer simulated, markov;
+	make(&sys, "rs:4+2", "-/c", 0.5, REPAIR_MIN);
+	estimate(&sys, NINES_SIMULATE, &simulated);
+	estimate(&sys, NINES_MARKOV, &markov);
+	assert_true(markov.loss.value > simulated.loss.interval.low);
+	assert_true(markov.loss.value < simulated.loss.interval.high);
+}
+
+static void the_simulation_does_not_depend_on_the_number_of_threads(void **state)
+{
+	(void)state;
+	struct system sys;
+	struct nines_answer one, three;
+	struct nines_options o;
+	make(&sys, "rs:4+2", "d/-", 0.3, REPAIR_MIN);
+	nines_options_default(&o);
+	o.by = NINES_SIMULATE;
+	o.missions = 300;
+	o.work.threads = 1;
+	assert_int_equal(nines_estimate(&sys, &o, &one, NULL, 0), 0);
+	o.work.threads = 3;
+	assert_int_equal(nines_estimate(&sys, &o, &three, NULL, 0), 0);
+	assert_int_equal(one.lossy_runs, three.lossy_runs);
+	assert_true(one.lossy_runs > 0);
+}
+
+static uint64_t failures_of(const struct system *sys, double shape, double years)
+{
+	struct fleet *fleet;
+	struct fleet_failures failures = {.shape = shape};
+	struct fleet_mission m;
+	struct rng rng;
+	uint64_t n = 0;
+	rng_init(&rng, 7);
+	assert_int_equal(fleet_open(&fleet, sys, false, &failures, years * SYSTEM_YEAR_S), 0);
+	for (int i = 0; i < 200; i++) {
+		assert_int_equal(fleet_run(fleet, &rng, &m), 0);
+		n += m.failures;
+	}
+	fleet_close(fleet);
+	return n;
+}
+
+/* 720 disks, 5%: 36 a year whatever the shape; wear grows with the years, infant deaths fade. */
+static void weibull_lifetimes_meet_the_afr_in_the_first_year(void **state)
+{
+	(void)state;
+	struct system sys;
+	make(&sys, "rs:4+2", "-/d", 0.05, REPAIR_MIN);
+	double year = 200 * 36.0;
+	static const double shapes[] = {0.5, 1, 2};
+	for (size_t i = 0; i < ARRAY_LEN(shapes); i++)
+		assert_true(fabs((double)failures_of(&sys, shapes[i], 1) / year - 1) < 0.06);
+	assert_true((double)failures_of(&sys, 1, 4) / year > 3.7);
+	assert_true((double)failures_of(&sys, 2, 4) / year > 10);
+	assert_true((double)failures_of(&sys, 0.5, 4) / year < 2.5);
+}
+
+static int parse(struct trace *t, const char *text, char *why)
+{
+	return trace_parse(t, text, strlen(text), 720, why, TRACE_WHY_MAX);
+}
+
+static void a_trace_decides_what_is_lost(void **state)
+{
+	(void)state;
+	/* 4+2 clustered: disks 0 to 5 are a pool. */
+	static const struct {
+		const char *text;
+		bool lost;
+	} cases[] = {
+		{"time_s,disk,event\n0,0,fail\n10,1,fail\n20,2,fail\n", true},
+		{"time_s,disk,event\n0,0,fail\n10,1,fail\n20,6,fail\n", false},
+		{"time_s,disk,event\n0,0,fail\n10,1,fail\n2000000,2,fail\n", false},
+		{"time_s,disk,event\n0,0,fail\n10,1,fail\n100000000,2,fail\n", false},
+		{"time_s,disk,event\n", false},
+	};
+	struct system sys;
+	make(&sys, "rs:4+2", "-/c", 0.01, REPAIR_MIN);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		char why[TRACE_WHY_MAX];
+		struct trace t;
+		assert_int_equal(parse(&t, cases[i].text, why), 0);
+		struct fleet_failures failures = {.trace = &t};
+		struct nines_options o;
+		struct nines_answer a;
+		nines_options_default(&o);
+		o.failures = &failures;
+		o.missions = 3;
+		assert_int_equal(nines_estimate(&sys, &o, &a, NULL, 0), 0);
+		assert_int_equal(a.by, NINES_SIMULATE);
+		assert_int_equal(a.lossy_runs, cases[i].lost ? 3 : 0);
+		o.by = NINES_SPLIT;
+		assert_int_equal(nines_estimate(&sys, &o, &a, NULL, 0), -EINVAL);
+		trace_fini(&t);
+	}
+}
+
+static void bad_traces_are_refused_by_line_and_rule(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *why;
+		int err;
+	} cases[] = {
+		{"", "line 1: the first line must be time_s,disk,event", -EILSEQ},
+		{"time,disk,event\n", "line 1: the first line", -EILSEQ},
+		{"time_s,disk,event\n1,2\n", "line 2: is not of the form", -EILSEQ},
+		{"time_s,disk,event\n\n", "line 2: is not of the form", -EILSEQ},
+		{"time_s,disk,event\n1,2,fail\n-1,3,fail\n", "line 3: time \"-1\"", -EILSEQ},
+		{"time_s,disk,event\n1e5,3,fail\n", "line 2: time \"1e5\"", -EILSEQ},
+		{"time_s,disk,event\n1.,3,fail\n", "line 2: time", -EILSEQ},
+		{"time_s,disk,event\n1,x,fail\n", "line 2: disk \"x\"", -EILSEQ},
+		{"time_s,disk,event\n1,720,fail\n", "disk 720: the system has disks 0 to 719",
+		 -EINVAL},
+		{"time_s,disk,event\n1,99999999999,fail\n", "line 2: disk", -EILSEQ},
+		{"time_s,disk,event\n1,7,fails\n", "must be fail or replace", -EILSEQ},
+		{"time_s,disk,event\n1,7,fail,x\n", "must be fail or replace", -EILSEQ},
+		{"time_s,disk,event\n5,7,fail\n4,8,fail\n", "line 3: time 4: goes back", -EINVAL},
+		{"time_s,disk,event\n5,7,fail\n6,7,fail\n", "line 3: disk 7: fails, but", -EINVAL},
+		{"time_s,disk,event\n5,7,replace\n", "line 2: disk 7: is replaced, but", -EINVAL},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct trace t;
+		char why[TRACE_WHY_MAX] = "";
+		assert_int_equal(parse(&t, cases[i].text, why), cases[i].err);
+		if (strstr(why, cases[i].why) == NULL)
+			fail_msg("\"%s\" lacks \"%s\"", why, cases[i].why);
+		assert_int_equal(t.n, 0);
+		assert_null(t.events);
+	}
+}
+
+static void a_made_trace_reads_back_and_its_bursts_are_as_asked(void **state)
+{
+	(void)state;
+	struct trace_burst b = {.racks = 12,
+				.rack_disks = 60,
+				.seconds = 1e7,
+				.burst_rate = 20 / 1e7,
+				.hit_racks = 3,
+				.hit_disks = 10,
+				.window_s = 1,
+				.replace_s = 5};
+	struct trace made, back;
+	struct rng rng;
+	char why[TRACE_WHY_MAX] = "", *text = NULL;
+	size_t len;
+	rng_init(&rng, 11);
+	assert_int_equal(trace_make(&made, &b, &rng), 0);
+	assert_true(made.n > 100 && made.n % 20 == 0);
+	for (size_t i = 0; i < made.n; i += 20) { /* ten failures, ten replacements */
+		bool rack[12] = {0};
+		int racks = 0, failures = 0;
+		for (size_t e = i; e < i + 20; e++) {
+			failures += made.events[e].kind == TRACE_FAIL;
+			if (!rack[made.events[e].disk / 60])
+				racks++;
+			rack[made.events[e].disk / 60] = true;
+		}
+		assert_int_equal(failures, 10);
+		assert_int_equal(racks, 3);
+	}
+	trace_fini(&made);
+	b.fail_rate = 1e-7;
+	b.replace_s = 1e5;
+	assert_int_equal(trace_make(&made, &b, &rng), 0);
+	FILE *out = open_memstream(&text, &len);
+	assert_non_null(out);
+	assert_int_equal(trace_print(&made, out), 0);
+	fclose(out);
+	assert_int_equal(trace_parse(&back, text, len, 720, why, sizeof(why)), 0);
+	assert_int_equal(back.n, made.n);
+	for (size_t i = 0; i < made.n; i++) {
+		assert_true(fabs(back.events[i].time_s - made.events[i].time_s) < 1e-3);
+		assert_int_equal(back.events[i].disk, made.events[i].disk);
+		assert_int_equal(back.events[i].kind, made.events[i].kind);
+	}
+	free(text);
+	trace_fini(&made);
+	trace_fini(&back);
+	b.hit_disks = 2;
+	assert_int_equal(trace_make(&made, &b, &rng), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_example_of_the_header_holds),
+		cmocka_unit_test(nothing_is_repaired_before_it_is_detected),
+		cmocka_unit_test(a_declustered_table_is_the_expected_count),
+		cmocka_unit_test(single_overlap_loses_what_the_layout_loses),
+		cmocka_unit_test(simulation_and_splitting_agree),
+		cmocka_unit_test(simulation_and_chain_agree_for_clustered_disks),
+		cmocka_unit_test(the_simulation_does_not_depend_on_the_number_of_threads),
+		cmocka_unit_test(weibull_lifetimes_meet_the_afr_in_the_first_year),
+		cmocka_unit_test(a_trace_decides_what_is_lost),
+		cmocka_unit_test(bad_traces_are_refused_by_line_and_rule),
+		cmocka_unit_test(a_made_trace_reads_back_and_its_bursts_are_as_asked),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -22,6 +22,8 @@
  *   META_GC_BLOCKS     Block      pending blocks nobody commits, blocks   dead chunks
  *                                 without owner
  *   META_GC_OWNERS     Block      owners that have no extent there        blocks: an owner less
+ *   META_GC_ACCOUNTS   tenants    charges of blocks that were not made,   quota
+ *                                 refunds half done
  *
  * Dead chunks are then deleted on the disks by the janitor: meta_gc_chunks lists those past their grace,
  * meta_gc_chunks_done forgets them and gives the tenant its quota back.
@@ -50,6 +52,7 @@ enum meta_gc_kind {
 	META_GC_ORPHANS,
 	META_GC_BLOCKS,
 	META_GC_OWNERS,
+	META_GC_ACCOUNTS,
 	META_GC_KINDS,
 };
 

@@ -289,16 +289,16 @@ int meta_rename(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
  * new_id, on the same blocks; it must be sealed (-EBUSY otherwise), and the old one is garbage.
  * request as in meta_rename. -ENOENT, -EEXIST, -EROFS either directory is sealed, -EISDIR (overwriting
  * a directory), -EINVAL a directory would get into itself, -EBUSY another move of it goes on and does
- * not end, -ELOOP it would get too deep.
+ * not end.
  */
 int meta_move(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir, struct meta_name from,
 	      uint64_t to_dir, struct meta_name to, uint64_t new_id, uint64_t request,
 	      unsigned flags);
 
-/* Removes an empty directory. request as in meta_rename. -ENOENT, -ENOTDIR, -ENOTEMPTY, -EROFS the
- * parent is sealed, -EBUSY it is being moved. */
+/* Removes an empty directory; id as in meta_remove. -ENOENT, -ENOTDIR, -ENOTEMPTY, -EROFS the parent is
+ * sealed, -ESTALE the name is of another by now, -EBUSY it is being moved. */
 int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
-	       uint64_t request);
+	       uint64_t id);
 
 /* From now on nothing is added to, renamed in or removed from the directory. Again: 0. -ENOENT. */
 int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
@@ -327,6 +327,11 @@ int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint
 int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
 		  size_t max, struct arena *arena, struct meta_file *out,
 		  struct meta_extent **extents, size_t *extent_count, uint64_t *first_offset);
+
+/* The same by name: also when a crash left the name without its file record, which is made again. */
+int meta_file_open(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+		   uint64_t offset, size_t max, struct arena *arena, struct meta_file *out,
+		   struct meta_extent **extents, size_t *extent_count, uint64_t *first_offset);
 
 /*
  * Opens for append: the token becomes the file's only one, and whoever had one before is refused from

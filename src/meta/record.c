@@ -56,9 +56,7 @@ static bool entry_ok(const rec_entry *e)
 	if (e->replaced != NULL &&
 	    (!e->arriving || e->replaced->replaced != NULL || !entry_ok(e->replaced)))
 		return false;
-	if (e->arriving && e->transfer == 0)
-		return false;
-	return e->n_extents == 0 || extents_ok(e->extents, e->n_extents, e->size);
+	return !e->arriving || e->transfer != 0;
 }
 
 static bool dir_ok(const rec_dir *d)
@@ -173,6 +171,11 @@ static bool counted_ok(const rec_counted *c)
 	return c->bytes <= META_BLOCK_MAX;
 }
 
+static bool refund_ok(const rec_refund *r)
+{
+	return r->bytes <= META_BLOCK_MAX;
+}
+
 static bool gc_epoch_ok(const rec_gc_epoch *e)
 {
 	return e != NULL;
@@ -205,6 +208,7 @@ READER(tenant_name)
 READER(account)
 READER(counted)
 READER(gc_epoch)
+READER(refund)
 READER(lease)
 READER(extent)
 

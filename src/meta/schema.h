@@ -17,22 +17,24 @@
  *                                  e tenant dir slice name Entry
  *                                  g tenant dir slice id   Gone: a name that was taken away
  *                                  u tenant dir            Usage
+ *                                  y tenant dir slice      Suspect
  *   TRANSFER   transfer            t tenant transfer       Transfer
  *   FILE       file / 65536        f tenant file           File
- *                                  e tenant file offset    Extent
+ *                                  e tenant file end       Extent, by where it ends in the file
  *                                  x tenant file           DeadFile
  *                                  y tenant file           Suspect
  *   BLOCK      block               b tenant block          Block
  *                                  o tenant block file     Owner
  *                                  p tenant block          Suspect: is pending
  *                                  r disk tenant block     OnDisk: the reverse index
- *                                  y tenant block          Suspect: has no owner
+ *                                  y tenant block          Suspect: may have no owner
+ *                                  v tenant block charge   Refund
  *                                  z tenant block chunk_block  DeadChunks
  *   TENANT     0                   t tenant                Tenant
  *                                  n name                  TenantName
  *              tenant              q tenant                Account
- *                                  c tenant block          Counted: a charge
- *                                  d tenant block          Counted: a refund
+ *                                  c tenant block charge   Counted: a charge
+ *                                  d tenant block charge   Counted: a refund
  *   SYSTEM     0                   F                       Format
  *                                  E                       GcEpoch
  *              name                l name                  Lease

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The Block layer: where the bytes are.
+ *
+ * A block is pending from its allocation to its commit, then open for appends or sealed. Its record,
+ * its owners and the rows of the reverse index for its disks are in one partition, so they always
+ * agree. A pending block has a row that says so: the collector need not look at all blocks to find those
+ * whose writer has died. A block that loses an owner gets a row too, and is looked at.
+ *
+ * Every change of a record is one transaction on the record as it was read.
+ */
+#include "meta/block.h"
+
+#include <errno.h>
+
+#include "rt/rt.h"
+
+static uint64_t part_block(const struct meta *m, uint32_t tenant, uint64_t block)
+{
+	return part_of(m, META_LAYER_BLOCK, tenant, block);
+}
+
+/* --- records ---------------------------------------------------------------------------------- */
+
+int block_read(struct meta *m, uint32_t tenant, uint64_t block, struct arena *a,
+	       struct kv_bytes *raw, rec_block **out)
+{
+	struct schema_key key = key_id('b', tenant, block);
+	struct reads r;
+	*out = NULL;
+	int rc = meta_read(m, part_block(m, tenant, block), &key, 1, a, &r);
+	*raw = r.value[0];
+	return rc == 0 && raw->data != NULL ? rec_read_block(a, *raw, out) : rc;
+}
+
+int block_out(uint64_t id, const rec_block *rec, struct arena *a, struct meta_block *out)
+{
+	*out = (struct meta_block){.id = id,
+				   .state = (enum meta_block_state)rec->state,
+				   .epoch = rec->epoch,
+				   .chunk_block = rec->chunk_block,
+				   .layout = rec->layout,
+				   .length = rec->length,
+				   .capacity = rec->capacity,
+				   .chunk_length = rec->chunk_length,
+				   .crc = rec->crc,
+				   .chunk_count = rec->n_chunks};
+	memcpy(out->encoding, rec->encoding, strlen(rec->encoding) + 1);
+	out->chunks = arena_alloc(a, (rec->n_chunks + 1) * sizeof(out->chunks[0]));
+	if (out->chunks == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < rec->n_chunks; i++)
+		out->chunks[i] = (struct meta_chunk){.disk = rec->chunks[i]->disk,
+						     .crc = rec->chunks[i]->crc,
+						     .damaged = rec->chunks[i]->damaged != 0};
+	return 0;
+}
+
+int block_chunks_set(rec_block *rec, const struct meta_chunk *chunks, size_t n, struct arena *a)
+{
+	rec->chunks = arena_alloc(a, (n + 1) * sizeof(rec->chunks[0]));
+	rec_chunk *items = arena_alloc(a, (n + 1) * sizeof(items[0]));
+	if (rec->chunks == NULL || items == NULL)
+		return -ENOMEM;
+	rec->n_chunks = n;
+	for (size_t i = 0; i < n; i++) {
+		terrane__rec__chunk__init(&items[i]);
+		items[i].disk = chunks[i].disk;
+		items[i].crc = chunks[i].crc;
+		items[i].damaged = chunks[i].damaged;
+		rec->chunks[i] = &items[i];
+	}
+	return 0;
+}
+
+/* The rows of the reverse index, there or gone. */
+static void index_rows(struct txn *t, uint32_t tenant, uint64_t block, const rec_block *rec,
+		       bool there)
+{
+	for (uint32_t i = 0; i < rec->n_chunks; i++) {
+		if (rec->chunks[i]->disk == 0)
+			continue;
+		struct schema_key key = key_disk(rec->chunks[i]->disk, tenant, block);
+		rec_on_disk row = TERRANE__REC__ON_DISK__INIT;
+		row.index = i;
+		if (there)
+			txn_put(t, key, &row.base);
+		else
+			txn_delete(t, key);
+	}
+}
+
+static int chunks_check(const struct meta_chunk *chunks, size_t n)
+{
+	if (n == 0 || n > META_CHUNKS_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < i; j++)
+			if (chunks[i].disk != 0 && chunks[i].disk == chunks[j].disk)
+				return -EINVAL;
+	return 0;
+}
+
+static int block_check(const struct meta_block *b)
+{
+	if (b->id <= META_ROOT || b->epoch == 0 || b->encoding[0] == '\0' ||
+	    memchr(b->encoding, 0, sizeof(b->encoding)) == NULL)
+		return -EINVAL;
+	if (b->capacity > META_BLOCK_MAX || b->capacity == 0)
+		return b->capacity == 0 ? -EINVAL : -EOVERFLOW;
+	return chunks_check(b->chunks, b->chunk_count);
+}
+
+/* --- allocation and commit -------------------------------------------------------------------- */
+
+int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	rec_block rec = TERRANE__REC__BLOCK__INIT;
+	int rc = block_check(b);
+	if (rc == 0)
+		rc = block_chunks_set(&rec, b->chunks, b->chunk_count, &a);
+	if (rc != 0)
+		return rc;
+	rec.state = META_BLOCK_PENDING;
+	rec.epoch = b->epoch;
+	rec.chunk_block = b->id;
+	rec.capacity = b->capacity;
+	rec.encoding = (char *)b->encoding;
+	rec_suspect pending = TERRANE__REC__SUSPECT__INIT;
+	struct txn t;
+	txn_init(&t, &a);
+	txn_absent(&t, key_id('b', ctx->tenant, b->id));
+	txn_absent(&t, key_ids('z', ctx->tenant, b->id, b->id));
+	txn_put(&t, key_id('b', ctx->tenant, b->id), &rec.base);
+	txn_put(&t, key_id('p', ctx->tenant, b->id), &pending.base);
+	index_rows(&t, ctx->tenant, b->id, &rec, true);
+	rc = txn_run(m, &t, part_block(m, ctx->tenant, b->id), NULL);
+	if (rc != -ESTALE)
+		return rc;
+	struct kv_bytes raw;
+	rec_block *there;
+	rc = block_read(m, ctx->tenant, b->id, &a, &raw, &there);
+	if (rc != 0)
+		return rc;
+	return there != NULL && there->epoch == b->epoch && there->capacity == b->capacity
+		       ? 0
+		       : -EEXIST;
+}
+
+static void owner_rows(struct txn *t, uint32_t tenant, uint64_t block,
+		       const struct meta_owner *owners, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		rec_owner o = TERRANE__REC__OWNER__INIT;
+		o.bytes = owners[i].bytes;
+		txn_put(t, key_ids('o', tenant, block, owners[i].file), &o.base);
+	}
+}
+
+static int owners_check(const struct meta_owner *owners, size_t n)
+{
+	if (n > META_OWNERS_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		if (owners[i].file <= META_ROOT)
+			return -EINVAL;
+		if (owners[i].bytes > META_BLOCK_MAX)
+			return -EOVERFLOW;
+	}
+	return 0;
+}
+
+int meta_block_own(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
+		   const struct meta_owner *owners, size_t n)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	int rc = n == 0 ? -EINVAL : owners_check(owners, n);
+	if (rc != 0)
+		return rc;
+	struct txn t;
+	txn_init(&t, &a);
+	txn_present(&t, key_id('b', ctx->tenant, block));
+	txn_absent(&t, key_id('p', ctx->tenant, block));
+	owner_rows(&t, ctx->tenant, block, owners, n);
+	txn_delete(&t, key_id('y', ctx->tenant, block));
+	rc = txn_run(m, &t, part_block(m, ctx->tenant, block), NULL);
+	return rc == -ESTALE ? -ENOENT : rc;
+}
+
+/* The record as committed, together with its owners and places. 1: it has changed meanwhile. */
+static int commit_write(struct meta *m, uint32_t tenant, const struct meta_block *b,
+			struct kv_bytes raw, rec_block *rec, const struct meta_owner *owners,
+			size_t n, uint64_t charge, struct arena *a)
+{
+	struct txn t;
+	txn_init(&t, a);
+	txn_equals(&t, key_id('b', tenant, b->id), raw);
+	index_rows(&t, tenant, b->id, rec, false);
+	int rc = block_chunks_set(rec, b->chunks, b->chunk_count, a);
+	if (rc != 0)
+		return rc;
+	rec->state = b->state;
+	rec->length = b->length;
+	rec->chunk_length = b->chunk_length;
+	rec->crc = b->crc;
+	rec->charge = charge;
+	rec->charged = b->state == META_BLOCK_SEALED ? b->length : rec->capacity;
+	rec->layout = 1;
+	txn_put(&t, key_id('b', tenant, b->id), &rec->base);
+	txn_delete(&t, key_id('p', tenant, b->id));
+	index_rows(&t, tenant, b->id, rec, true);
+	owner_rows(&t, tenant, b->id, owners, n);
+	rec_suspect alone = TERRANE__REC__SUSPECT__INIT;
+	if (n == 0)
+		txn_put(&t, key_id('y', tenant, b->id), &alone.base);
+	rc = txn_run(m, &t, part_block(m, tenant, b->id), NULL);
+	return rc == -ESTALE ? 1 : rc;
+}
+
+static int commit_once(struct meta *m, uint32_t tenant, const struct meta_block *b,
+		       const struct meta_owner *owners, size_t n, struct arena *a)
+{
+	struct kv_bytes raw;
+	rec_block *rec;
+	int rc = block_read(m, tenant, b->id, a, &raw, &rec);
+	if (rc == 0 && rec == NULL)
+		rc = -ENOENT;
+	if (rc == 0 && rec->epoch != b->epoch)
+		rc = -ESTALE;
+	if (rc == 0 && b->length > rec->capacity)
+		rc = -EFBIG;
+	if (rc != 0)
+		return rc;
+	if (rec->state != META_BLOCK_PENDING)
+		return n > 0 ? meta_block_own(m, &(struct meta_ctx){tenant}, b->id, owners, n) : 0;
+	uint64_t charge = meta_id();
+	uint64_t bytes = b->state == META_BLOCK_SEALED ? b->length : rec->capacity;
+	rc = account_charge(m, tenant, b->id, charge, bytes);
+	if (rc != 0)
+		return rc;
+	rc = commit_write(m, tenant, b, raw, rec, owners, n, charge, a);
+	/* What is not known here the collector finds out: the note of the charge stays. */
+	if (rc == 0)
+		account_charged(m, tenant, b->id, charge);
+	else if (!kv_unknown(rc))
+		account_uncharge(m, tenant, b->id, charge);
+	return rc;
+}
+
+int meta_block_commit(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b,
+		      const struct meta_owner *owners, size_t n)
+{
+	int rc = chunks_check(b->chunks, b->chunk_count);
+	if (rc == 0 && b->state != META_BLOCK_OPEN && b->state != META_BLOCK_SEALED)
+		rc = -EINVAL;
+	if (rc == 0 && b->length > META_BLOCK_MAX)
+		rc = -EOVERFLOW;
+	if (rc == 0)
+		rc = owners_check(owners, n);
+	for (unsigned try = 0; rc == 0; try++) {
+		AUTO_ARENA struct arena a;
+		arena_init(&a, META_OP_BYTES);
+		rc = commit_once(m, ctx->tenant, b, owners, n, &a);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+	}
+	return rc;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* All of the list that are in the partition of the i-th. */
+static int get_group(struct meta *m, uint32_t tenant, const uint64_t *blocks, size_t n, size_t i,
+		     bool *done, struct arena *arena, struct meta_block *out)
+{
+	uint64_t partition = part_block(m, tenant, blocks[i]);
+	AUTO_FREE struct schema_key *keys = malloc((n - i) * sizeof(*keys));
+	AUTO_FREE struct kv_bytes *list = malloc((n - i) * sizeof(*list));
+	AUTO_FREE size_t *which = malloc((n - i) * sizeof(*which));
+	if (keys == NULL || list == NULL || which == NULL)
+		return -ENOMEM;
+	size_t count = 0;
+	for (size_t j = i; j < n; j++) {
+		if (done[j] || part_block(m, tenant, blocks[j]) != partition)
+			continue;
+		done[j] = true;
+		which[count] = j;
+		keys[count] = key_id('b', tenant, blocks[j]);
+		list[count] = key_bytes(&keys[count]);
+		count++;
+	}
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	int rc = kv_get(m->kv, partition, list, count, &rows);
+	for (size_t j = 0; j < count && rc == 0; j++) {
+		rec_block *rec;
+		if (!rows.row[j].found)
+			continue;
+		rc = rec_read_block(arena, rows.row[j].value, &rec);
+		if (rc == 0)
+			rc = block_out(blocks[which[j]], rec, arena, &out[which[j]]);
+	}
+	return rc;
+}
+
+int meta_block_get(struct meta *m, const struct meta_ctx *ctx, const uint64_t *blocks, size_t n,
+		   struct arena *arena, struct meta_block *out)
+{
+	if (n == 0 || n > META_BATCH_MAX)
+		return -EINVAL;
+	bool done[META_BATCH_MAX] = {0};
+	memset(out, 0, n * sizeof(out[0]));
+	int rc = 0;
+	for (size_t i = 0; i < n && rc == 0; i++)
+		if (!done[i])
+			rc = get_group(m, ctx->tenant, blocks, n, i, done, arena, out);
+	return rc;
+}
+
+int64_t meta_block_owners(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
+			  uint64_t after, struct meta_owner *out, size_t max)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	struct schema_key prefix = key_id('o', ctx->tenant, block);
+	struct schema_key from = key_ids('o', ctx->tenant, block, after);
+	struct kv_range range = {.prefix = key_bytes(&prefix),
+				 .after = key_bytes(&from),
+				 .rows_max = min_u64(max, KV_SCAN_ROWS_MAX)};
+	if (max == 0)
+		return -EINVAL;
+	int rc = kv_scan(m->kv, part_block(m, ctx->tenant, block), &range, &rows);
+	for (size_t i = 0; i < rows.count && rc == 0; i++) {
+		uint32_t tenant;
+		uint64_t b;
+		rec_owner *o;
+		if (!key_read_ids(rows.row[i].key, &tenant, &b, &out[i].file))
+			return -EBADMSG;
+		rc = rec_read_owner(&a, rows.row[i].value, &o);
+		if (rc == 0)
+			out[i].bytes = o->bytes;
+	}
+	return rc != 0 ? rc : (int64_t)rows.count;
+}
+
+/* --- the end of a block ----------------------------------------------------------------------- */
+
+void block_bury(struct txn *t, uint32_t tenant, uint64_t block, struct kv_bytes raw,
+		const rec_block *rec)
+{
+	rec_dead_chunks z = TERRANE__REC__DEAD_CHUNKS__INIT;
+	z.encoding = rec->encoding;
+	z.chunks = rec->chunks;
+	z.n_chunks = rec->n_chunks;
+	z.refund = rec->charged;
+	z.charge = rec->charge;
+	txn_equals(t, key_id('b', tenant, block), raw);
+	txn_delete(t, key_id('b', tenant, block));
+	txn_delete(t, key_id('p', tenant, block));
+	txn_delete(t, key_id('y', tenant, block));
+	index_rows(t, tenant, block, rec, false);
+	txn_put(t, key_ids('z', tenant, block, rec->chunk_block), &z.base);
+}
+
+int block_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	int rc = account_refund(m, tenant, block, charge, bytes);
+	if (rc != 0)
+		return rc;
+	struct txn t;
+	txn_init(&t, &a);
+	txn_delete(&t, key_ids('v', tenant, block, charge));
+	rc = txn_run(m, &t, part_block(m, tenant, block), NULL);
+	return rc == 0 ? account_refunded(m, tenant, block, charge) : rc;
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The Block layer: appends, fences and seals; repair, rebalance and re-encoding. */
+#include <errno.h>
+
+#include "meta/block.h"
+#include "rt/rt.h"
+
+/* A change of a committed block: what it is about, and how the record changes. */
+struct change {
+	struct meta *m;
+	uint32_t tenant;
+	uint64_t block;
+	struct arena *a;
+	struct kv_bytes raw;
+	rec_block *rec;
+	struct txn t;
+	uint64_t refund; /* bytes of quota that the change sets free, under this name: */
+	uint64_t refund_charge;
+	/* of the operation */
+	uint64_t epoch;
+	uint64_t old_length;
+	uint64_t length;
+	uint64_t chunk_length;
+	uint32_t crc;
+	uint32_t index;
+	uint64_t from;
+	uint64_t to;
+	uint64_t layout;
+	const struct meta_block *as;
+};
+
+/* 0 write the record; 1 nothing is to be done; or an error. */
+typedef int (*change_fn)(struct change *c);
+
+static int change_once(struct change *c, change_fn fn)
+{
+	struct schema_key key = key_id('b', c->tenant, c->block);
+	int rc = block_read(c->m, c->tenant, c->block, c->a, &c->raw, &c->rec);
+	if (rc == 0 && c->rec == NULL)
+		rc = -ENOENT;
+	if (rc == 0 && c->rec->state == META_BLOCK_PENDING)
+		rc = -ENOENT;
+	if (rc != 0)
+		return rc;
+	txn_init(&c->t, c->a);
+	txn_equals(&c->t, key, c->raw);
+	c->refund = 0;
+	rc = fn(c);
+	if (rc != 0)
+		return rc == 1 ? 0 : rc;
+	if (c->refund > 0) {
+		rec_refund v = TERRANE__REC__REFUND__INIT;
+		v.bytes = c->refund;
+		c->refund_charge = meta_id();
+		txn_put(&c->t, key_ids('v', c->tenant, c->block, c->refund_charge), &v.base);
+	}
+	txn_put(&c->t, key, &c->rec->base);
+	rc = txn_run(c->m, &c->t, part_of(c->m, META_LAYER_BLOCK, c->tenant, c->block), NULL);
+	return rc == -ESTALE ? 1 : rc;
+}
+
+static int change(struct change *c, change_fn fn)
+{
+	AUTO_ARENA struct arena own;
+	arena_init(&own, META_OP_BYTES);
+	if (c->a == NULL)
+		c->a = &own;
+	for (unsigned try = 0;; try++) {
+		int rc = change_once(c, fn);
+		if (rc == 0 && c->refund > 0)
+			block_refund(c->m, c->tenant, c->block, c->refund_charge, c->refund);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(c->m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+/* --- appends ---------------------------------------------------------------------------------- */
+
+static int do_extend(struct change *c)
+{
+	rec_block *b = c->rec;
+	if (b->epoch != c->epoch)
+		return -ESTALE;
+	if (b->length == c->length && b->crc == c->crc)
+		return 1;
+	if (b->state == META_BLOCK_SEALED)
+		return -EROFS;
+	if (b->length != c->old_length)
+		return -ERANGE;
+	if (c->length > b->capacity)
+		return -EFBIG;
+	b->length = c->length;
+	b->crc = c->crc;
+	return 0;
+}
+
+int meta_block_extend(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
+		      uint64_t old_length, uint64_t length, uint32_t crc)
+{
+	if (length < old_length)
+		return -EINVAL;
+	struct change c = {.m = m,
+			   .tenant = ctx->tenant,
+			   .block = block,
+			   .epoch = epoch,
+			   .old_length = old_length,
+			   .length = length,
+			   .crc = crc};
+	return change(&c, do_extend);
+}
+
+static int do_fence(struct change *c)
+{
+	if (c->rec->state == META_BLOCK_SEALED)
+		return -EROFS;
+	if (c->rec->epoch == c->epoch)
+		return 1;
+	c->rec->epoch = c->epoch;
+	return 0;
+}
+
+int meta_block_fence(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
+		     struct arena *arena, struct meta_block *out)
+{
+	if (epoch == 0)
+		return -EINVAL;
+	struct change c = {
+		.m = m, .tenant = ctx->tenant, .block = block, .a = arena, .epoch = epoch};
+	int rc = change(&c, do_fence);
+	if (rc != 0 && rc != -EROFS)
+		return rc;
+	int copied = block_out(block, c.rec, arena, out);
+	return copied != 0 ? copied : rc;
+}
+
+static int do_seal(struct change *c)
+{
+	rec_block *b = c->rec;
+	if (b->state == META_BLOCK_SEALED)
+		return b->length == c->length && b->crc == c->crc ? 1 : -ERANGE;
+	if (b->epoch != c->epoch)
+		return -ESTALE;
+	if (c->length < b->length)
+		return -ERANGE;
+	if (c->length > b->capacity)
+		return -EFBIG;
+	b->state = META_BLOCK_SEALED;
+	b->length = c->length;
+	b->chunk_length = c->chunk_length;
+	b->crc = c->crc;
+	c->refund = b->charged - min_u64(b->charged, c->length);
+	b->charged -= c->refund;
+	return 0;
+}
+
+int meta_block_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
+		    uint64_t length, uint64_t chunk_length, uint32_t crc)
+{
+	struct change c = {.m = m,
+			   .tenant = ctx->tenant,
+			   .block = block,
+			   .epoch = epoch,
+			   .length = length,
+			   .chunk_length = chunk_length,
+			   .crc = crc};
+	return change(&c, do_seal);
+}
+
+/* --- places ----------------------------------------------------------------------------------- */
+
+static int do_replace(struct change *c)
+{
+	rec_block *b = c->rec;
+	if (c->index >= b->n_chunks)
+		return -EINVAL;
+	rec_chunk *chunk = b->chunks[c->index];
+	if (chunk->disk == c->to && !chunk->damaged)
+		return 1;
+	if (chunk->disk != c->from)
+		return -ESTALE;
+	for (uint32_t i = 0; i < b->n_chunks; i++)
+		if (c->to != 0 && i != c->index && b->chunks[i]->disk == c->to)
+			return -EEXIST;
+	chunk->disk = c->to;
+	chunk->crc = c->crc;
+	chunk->damaged = false;
+	b->layout++;
+	rec_on_disk row = TERRANE__REC__ON_DISK__INIT;
+	row.index = c->index;
+	if (c->from != 0)
+		txn_delete(&c->t, key_disk(c->from, c->tenant, c->block));
+	if (c->to != 0)
+		txn_put(&c->t, key_disk(c->to, c->tenant, c->block), &row.base);
+	return 0;
+}
+
+int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint32_t index,
+		       uint64_t from, uint64_t to, uint32_t crc)
+{
+	struct change c = {.m = m,
+			   .tenant = ctx->tenant,
+			   .block = block,
+			   .index = index,
+			   .from = from,
+			   .to = to,
+			   .crc = crc};
+	return change(&c, do_replace);
+}
+
+static int do_report(struct change *c)
+{
+	rec_block *b = c->rec;
+	if (c->index >= b->n_chunks)
+		return -EINVAL;
+	if (b->chunks[c->index]->disk != c->from)
+		return -ESTALE;
+	if (b->chunks[c->index]->damaged)
+		return 1;
+	b->chunks[c->index]->damaged = true;
+	return 0;
+}
+
+int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint32_t index,
+		      uint64_t disk)
+{
+	struct change c = {
+		.m = m, .tenant = ctx->tenant, .block = block, .index = index, .from = disk};
+	return change(&c, do_report);
+}
+
+/* The rows of the index follow the list; the old chunks are dead. */
+static int do_relayout(struct change *c)
+{
+	rec_block *b = c->rec;
+	const struct meta_block *as = c->as;
+	if (b->chunk_block == as->chunk_block)
+		return 1;
+	if (b->state != META_BLOCK_SEALED)
+		return -EBUSY;
+	if (b->layout != c->layout)
+		return -ESTALE;
+	rec_dead_chunks z = TERRANE__REC__DEAD_CHUNKS__INIT;
+	z.encoding = b->encoding;
+	z.chunks = b->chunks;
+	z.n_chunks = b->n_chunks;
+	txn_put(&c->t, key_ids('z', c->tenant, c->block, b->chunk_block), &z.base);
+	for (uint32_t i = 0; i < b->n_chunks; i++)
+		if (b->chunks[i]->disk != 0)
+			txn_delete(&c->t, key_disk(b->chunks[i]->disk, c->tenant, c->block));
+	int rc = block_chunks_set(b, as->chunks, as->chunk_count, c->a);
+	if (rc != 0)
+		return rc;
+	for (uint32_t i = 0; i < b->n_chunks; i++) {
+		rec_on_disk row = TERRANE__REC__ON_DISK__INIT;
+		row.index = i;
+		if (b->chunks[i]->disk != 0)
+			txn_put(&c->t, key_disk(b->chunks[i]->disk, c->tenant, c->block),
+				&row.base);
+	}
+	b->encoding = (char *)as->encoding;
+	b->chunk_block = as->chunk_block;
+	b->chunk_length = as->chunk_length;
+	b->layout++;
+	return 0;
+}
+
+int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b,
+			uint64_t layout)
+{
+	if (b->chunk_block <= META_ROOT || b->chunk_count == 0 ||
+	    b->chunk_count > META_CHUNKS_MAX || b->encoding[0] == '\0' ||
+	    memchr(b->encoding, 0, sizeof(b->encoding)) == NULL)
+		return -EINVAL;
+	for (size_t i = 0; i < b->chunk_count; i++)
+		for (size_t j = 0; j < i; j++)
+			if (b->chunks[i].disk != 0 && b->chunks[i].disk == b->chunks[j].disk)
+				return -EINVAL;
+	struct change c = {
+		.m = m, .tenant = ctx->tenant, .block = b->id, .as = b, .layout = layout};
+	return change(&c, do_relayout);
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the two halves of the File layer share. */
+#ifndef META_FILE_H
+#define META_FILE_H
+
+#include "meta/impl.h"
+
+/* Replaces the record, if it still is raw, together with what t has. 1: it is not. */
+int file_write(struct meta *m, uint32_t tenant, uint64_t file, struct kv_bytes raw, rec_file *f,
+	       struct txn *t);
+
+/* From the extent that holds offset on, an open one not among them. A result of fn that is not 0 ends
+ * it and is returned. */
+int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *rec,
+		      uint64_t offset, size_t page, struct arena *a, extent_fn fn, void *ctx);
+
+void file_out(uint64_t id, const rec_file *f, bool dead, struct meta_file *out);
+
+/* Makes the record that a crash kept from being made, if the row is of an empty file. */
+int file_restore(struct meta *m, const struct row *r, struct arena *a);
+
+#endif

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The File layer: writing. One writer per file: the record has the token of the writer, and every
+ * change is made by one transaction on the record as it was read with that token. Who opens the file
+ * for append puts a token of its own there, and from that instant the old writer is refused.
+ */
+#include <errno.h>
+
+#include "meta/file.h"
+#include "rt/rt.h"
+
+int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint64_t id,
+		  uint64_t token)
+{
+	if (id <= META_ROOT || dir == 0 || token == 0)
+		return -EINVAL;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	rec_file f = TERRANE__REC__FILE__INIT;
+	f.dir = dir;
+	f.token = token;
+	f.mtime_ns = rt_wall_ns();
+	struct txn t;
+	txn_init(&t, &a);
+	txn_absent(&t, key_id('f', ctx->tenant, id));
+	txn_absent(&t, key_id('x', ctx->tenant, id));
+	txn_put(&t, key_id('f', ctx->tenant, id), &f.base);
+	int rc = txn_run(m, &t, part_of(m, META_LAYER_FILE, ctx->tenant, id), NULL);
+	if (rc != -ESTALE)
+		return rc;
+	struct kv_bytes raw;
+	rec_file *there;
+	bool dead;
+	rc = file_read(m, ctx->tenant, id, &a, &raw, &there, &dead);
+	if (rc != 0)
+		return rc;
+	return there != NULL && there->dir == dir && there->token == token ? 0 : -EEXIST;
+}
+
+/* --- changes by the writer -------------------------------------------------------------------- */
+
+/* The record, if the token may change it. */
+static int read_for(struct meta *m, uint32_t tenant, uint64_t file, uint64_t token, struct arena *a,
+		    struct kv_bytes *raw, rec_file **out)
+{
+	bool dead;
+	int rc = file_read(m, tenant, file, a, raw, out, &dead);
+	if (rc != 0)
+		return rc;
+	if (*out == NULL)
+		return -ENOENT;
+	return (*out)->token == token && token != 0 ? 0 : -ESTALE;
+}
+
+int meta_file_steal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
+		    struct meta_file *out, struct meta_extent *open)
+{
+	if (token == 0)
+		return -EINVAL;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	for (unsigned try = 0;; try++) {
+		struct kv_bytes raw;
+		rec_file *f;
+		bool dead;
+		int rc = file_read(m, ctx->tenant, file, &a, &raw, &f, &dead);
+		if (rc != 0)
+			return rc;
+		if (f == NULL)
+			return -ENOENT;
+		if (f->sealed)
+			return -EROFS;
+		struct txn t;
+		txn_init(&t, &a);
+		bool mine = f->token == token;
+		f->token = token;
+		rc = mine ? 0 : file_write(m, ctx->tenant, file, raw, f, &t);
+		if (rc == 0) {
+			file_out(file, f, false, out);
+			*open = (struct meta_extent){0};
+			if (f->last != NULL)
+				rec_extent_get(f->last, open);
+		}
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+static int extents_check(const struct meta_extent *e, size_t n, uint64_t offset)
+{
+	if (n == 0 || n > META_EXTENTS_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		int rc = meta_extent_check(&e[i]);
+		if (rc == 0 && e[i].open && i + 1 < n)
+			rc = -EINVAL;
+		if (rc != 0)
+			return rc;
+		if (offset > META_FILE_MAX - e[i].length)
+			return -EOVERFLOW;
+		offset += e[i].length;
+	}
+	return 0;
+}
+
+struct compare {
+	const struct meta_extent *want;
+	size_t n;
+	size_t same;
+	uint64_t offset;
+};
+
+static int compare_one(void *ctx, uint64_t offset, const struct meta_extent *e)
+{
+	struct compare *c = ctx;
+	if (c->same == c->n)
+		return 1;
+	const struct meta_extent *w = &c->want[c->same];
+	if (offset != c->offset || e->block != w->block || e->offset != w->offset ||
+	    (e->length != w->length && !w->open))
+		return 1;
+	c->offset += e->length;
+	c->same++;
+	return 0;
+}
+
+/* Whether these extents are there already: the request was carried out before. */
+static int added_before(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *f,
+			struct compare *c, struct arena *a)
+{
+	int rc = file_extents_from(m, tenant, file, f, c->offset, META_PAGE_MAX, a, compare_one, c);
+	if (rc == 0 && f->last != NULL) {
+		struct meta_extent e;
+		rec_extent_get(f->last, &e);
+		rc = compare_one(c, f->size, &e);
+	}
+	if (rc < 0)
+		return rc;
+	return c->same == c->n ? 1 : 0;
+}
+
+/* Adds to t and to the record. */
+static void add_extents(struct txn *t, uint32_t tenant, uint64_t file, rec_file *f,
+			const struct meta_extent *e, size_t n, rec_extent *last)
+{
+	for (size_t i = 0; i < n; i++) {
+		rec_extent x;
+		rec_extent_set(&x, &e[i]);
+		if (e[i].open) {
+			*last = x;
+			f->last = last;
+			continue;
+		}
+		f->size += e[i].length;
+		f->extent_count++;
+		txn_put(t, key_ids('e', tenant, file, f->size), &x.base);
+	}
+}
+
+static int file_add_once(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
+			 uint64_t offset, const struct meta_extent *extents, size_t n)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	int rc = extents_check(extents, n, offset);
+	struct kv_bytes raw;
+	rec_file *f;
+	if (rc == 0)
+		rc = read_for(m, ctx->tenant, file, token, &a, &raw, &f);
+	if (rc != 0)
+		return rc;
+	if (f->sealed)
+		return -EROFS;
+	if (offset != f->size || f->last != NULL) {
+		struct compare c = {.want = extents, .n = n, .offset = offset};
+		rc = offset <= f->size ? added_before(m, ctx->tenant, file, f, &c, &a) : 0;
+		if (rc != 0)
+			return rc == 1 ? 0 : rc;
+		return f->last != NULL ? -EBUSY : -ERANGE;
+	}
+	struct txn t;
+	txn_init(&t, &a);
+	rec_extent last;
+	add_extents(&t, ctx->tenant, file, f, extents, n, &last);
+	f->mtime_ns = rt_wall_ns();
+	return file_write(m, ctx->tenant, file, raw, f, &t);
+}
+
+int meta_file_add(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
+		  uint64_t offset, const struct meta_extent *extents, size_t n)
+{
+	for (unsigned try = 0;; try++) {
+		int rc = file_add_once(m, ctx, file, token, offset, extents, n);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+static int file_close_extent_once(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
+				  uint64_t token, uint64_t block, uint64_t length)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	struct kv_bytes raw;
+	rec_file *f;
+	if (length > META_BLOCK_MAX)
+		return -EOVERFLOW;
+	int rc = read_for(m, ctx->tenant, file, token, &a, &raw, &f);
+	if (rc != 0)
+		return rc;
+	if (f->last == NULL || f->last->block != block) {
+		struct meta_extent want = {.block = block, .length = length};
+		struct compare c = {.want = &want, .n = 1, .offset = f->size - length};
+		if (length == 0)
+			return 0;
+		rc = length <= f->size ? added_before(m, ctx->tenant, file, f, &c, &a) : 0;
+		return rc == 1 ? 0 : rc < 0 ? rc : -ERANGE;
+	}
+	if (f->size > META_FILE_MAX - length)
+		return -EOVERFLOW;
+	struct txn t;
+	txn_init(&t, &a);
+	struct meta_extent e;
+	rec_extent_get(f->last, &e);
+	e.open = false;
+	e.length = length;
+	f->last = NULL;
+	if (length > 0)
+		add_extents(&t, ctx->tenant, file, f, &e, 1, NULL);
+	return file_write(m, ctx->tenant, file, raw, f, &t);
+}
+
+int meta_file_close_extent(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
+			   uint64_t token, uint64_t block, uint64_t length)
+{
+	for (unsigned try = 0;; try++) {
+		int rc = file_close_extent_once(m, ctx, file, token, block, length);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+/* --- closing ---------------------------------------------------------------------------------- */
+
+/* The entry of a file that was sealed shows its size. Best effort: the File layer knows. */
+static int entry_update(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *f,
+			struct meta_name name, struct arena *a)
+{
+	for (unsigned try = 0;; try++) {
+		struct row r;
+		int rc = row_find(m, tenant, f->dir, name, 0, a, &r);
+		if (rc != 0 || r.entry == NULL || r.entry->id != file)
+			return rc;
+		rc = row_free(m, &r, a);
+		if (rc == 0) {
+			struct txn t;
+			txn_init(&t, a);
+			struct schema_key key = key_entry(tenant, f->dir, r.slice, name);
+			txn_equals(&t, key, r.raw);
+			r.entry->size = f->size;
+			r.entry->sealed = f->sealed;
+			r.entry->mtime_ns = f->mtime_ns;
+			txn_put(&t, key, &r.entry->base);
+			rc = txn_run(m, &t, r.partition, NULL);
+		}
+		if (rc != -ESTALE && rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+static int file_seal_once(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
+			  struct meta_name name, uint64_t mtime_ns)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	struct kv_bytes raw;
+	rec_file *f;
+	int rc = read_for(m, ctx->tenant, file, token, &a, &raw, &f);
+	if (rc == 0 && name.len > 0)
+		rc = schema_name_check(name);
+	if (rc == 0 && f->last != NULL)
+		rc = -EBUSY;
+	if (rc != 0)
+		return rc;
+	if (!f->sealed) {
+		struct txn t;
+		txn_init(&t, &a);
+		f->sealed = true;
+		f->mtime_ns = mtime_ns;
+		rc = file_write(m, ctx->tenant, file, raw, f, &t);
+	}
+	if (rc == 0 && name.len > 0)
+		rc = entry_update(m, ctx->tenant, file, f, name, &a);
+	return rc;
+}
+
+int meta_file_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
+		   struct meta_name name, uint64_t mtime_ns)
+{
+	for (unsigned try = 0;; try++) {
+		int rc = file_seal_once(m, ctx, file, token, name, mtime_ns);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+static bool same_name(const rec_file *f, struct meta_name name)
+{
+	return f->name.len == name.len && memcmp(f->name.data, name.text, name.len) == 0;
+}
+
+/* The record says that the file has this name, and whether it is sealed. *raw is what is stored now. */
+static int mark_linked(struct meta *m, uint32_t tenant, uint64_t file, rec_file *f,
+		       struct meta_name name, bool seal, uint64_t mtime_ns, struct kv_bytes raw,
+		       struct arena *a)
+{
+	if (f->linked && !same_name(f, name))
+		return -EPERM;
+	if (seal && f->last != NULL)
+		return -EBUSY;
+	if (f->linked && f->sealed == seal)
+		return 0;
+	struct txn t;
+	txn_init(&t, a);
+	f->linked = true;
+	f->sealed = f->sealed || seal;
+	f->mtime_ns = mtime_ns;
+	f->name = (ProtobufCBinaryData){name.len, (uint8_t *)name.text};
+	return file_write(m, tenant, file, raw, f, &t);
+}
+
+/* The name was refused: the file may get another. */
+static void unmark_linked(struct meta *m, uint32_t tenant, uint64_t file, uint64_t token,
+			  struct arena *a)
+{
+	struct kv_bytes raw;
+	rec_file *f;
+	if (read_for(m, tenant, file, token, a, &raw, &f) != 0 || !f->linked)
+		return;
+	struct txn t;
+	txn_init(&t, a);
+	f->linked = false;
+	f->name.len = 0;
+	file_write(m, tenant, file, raw, f, &t);
+}
+
+static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
+		     struct meta_name name, uint64_t file, uint64_t token, bool seal,
+		     uint64_t mtime_ns, unsigned flags)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	struct kv_bytes raw;
+	rec_file *f;
+	int rc = schema_name_check(name);
+	if (rc == 0)
+		rc = read_for(m, ctx->tenant, file, token, &a, &raw, &f);
+	if (rc == 0 && f->dir != dir)
+		rc = -EINVAL;
+	if (rc != 0)
+		return rc;
+	rc = mark_linked(m, ctx->tenant, file, f, name, seal, mtime_ns, raw, &a);
+	if (rc != 0)
+		return rc;
+	rec_entry e = TERRANE__REC__ENTRY__INIT;
+	e.kind = META_FILE;
+	e.id = file;
+	e.size = f->size;
+	e.sealed = f->sealed;
+	e.mtime_ns = mtime_ns;
+	rc = row_create(m, ctx->tenant, dir, name, &e, flags, &a);
+	if (rc != 0 && !kv_unknown(rc))
+		unmark_linked(m, ctx->tenant, file, token, &a);
+	return rc;
+}
+
+int meta_link(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+	      uint64_t file, uint64_t token, bool seal, uint64_t mtime_ns, unsigned flags)
+{
+	for (unsigned try = 0;; try++) {
+		int rc = link_once(m, ctx, dir, name, file, token, seal, mtime_ns, flags);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+/* --- compaction ------------------------------------------------------------------------------- */
+
+static bool extent_is(const rec_extent *x, const struct meta_extent *e)
+{
+	return x->block == e->block && x->offset == e->offset && x->length == e->length;
+}
+
+static int remap_inline(struct txn *t, rec_file *f, uint64_t offset,
+			const struct meta_extent *expect, const struct meta_extent *now)
+{
+	(void)t;
+	uint64_t at = 0;
+	for (size_t i = 0; i < f->n_extents; at += f->extents[i]->length, i++) {
+		if (at != offset || !extent_is(f->extents[i], expect))
+			continue;
+		rec_extent_set(f->extents[i], now);
+		return 0;
+	}
+	return -ESTALE;
+}
+
+static int remap_key(struct meta *m, struct txn *t, uint32_t tenant, uint64_t file, uint64_t offset,
+		     const struct meta_extent *expect, const struct meta_extent *now,
+		     struct arena *a)
+{
+	struct schema_key key = key_ids('e', tenant, file, offset + expect->length);
+	struct reads r;
+	rec_extent *x;
+	int rc = meta_read(m, part_of(m, META_LAYER_FILE, tenant, file), &key, 1, a, &r);
+	if (rc == 0 && r.value[0].data == NULL)
+		rc = -ESTALE;
+	if (rc == 0)
+		rc = rec_read_extent(a, r.value[0], &x);
+	if (rc == 0 && !extent_is(x, expect))
+		rc = -ESTALE;
+	if (rc != 0)
+		return rc;
+	rec_extent to;
+	rec_extent_set(&to, now);
+	txn_equals(t, key, r.value[0]);
+	txn_put(t, key, &to.base);
+	return 0;
+}
+
+static int file_remap_once(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
+			   uint64_t offset, const struct meta_extent *expect,
+			   const struct meta_extent *now)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	int rc = meta_extent_check(expect);
+	if (rc == 0)
+		rc = meta_extent_check(now);
+	if (rc == 0 &&
+	    (now->length != expect->length || now->open || expect->open || offset > META_FILE_MAX))
+		rc = -EINVAL;
+	struct kv_bytes raw;
+	rec_file *f;
+	bool dead;
+	if (rc == 0)
+		rc = file_read(m, ctx->tenant, file, &a, &raw, &f, &dead);
+	if (rc == 0 && f == NULL)
+		rc = -ENOENT;
+	if (rc != 0)
+		return rc;
+	struct txn t;
+	txn_init(&t, &a);
+	rc = f->n_extents > 0 ? remap_inline(&t, f, offset, expect, now)
+			      : remap_key(m, &t, ctx->tenant, file, offset, expect, now, &a);
+	if (rc == 0)
+		rc = file_write(m, ctx->tenant, file, raw, f, &t);
+	if (rc == 0 && m->cache != NULL) {
+		struct schema_key key = key_id('f', ctx->tenant, file);
+		cache_drop(m->cache, part_of(m, META_LAYER_FILE, ctx->tenant, file),
+			   key_bytes(&key));
+	}
+	return rc;
+}
+
+int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
+		    const struct meta_extent *expect, const struct meta_extent *now)
+{
+	for (unsigned try = 0;; try++) {
+		int rc = file_remap_once(m, ctx, file, offset, expect, now);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Between directories: moves, the removal of a directory, sealing one. All but the last are transfers;
+ * transfer.c has the theory.
+ */
+#include <errno.h>
+
+#include "meta/file.h"
+#include "rt/rt.h"
+
+#define WALK_MAX 4096 /* levels between a directory and the root, at the very most */
+
+static rec_place place_of(const struct row *r)
+{
+	rec_place p = TERRANE__REC__PLACE__INIT;
+	p.dir = r->dir;
+	p.slice = r->slice;
+	p.name = (ProtobufCBinaryData){r->name.len, (uint8_t *)r->name.text};
+	return p;
+}
+
+/* --- directories ------------------------------------------------------------------------------ */
+
+/* Step 5 of a move: the destination is not below what is moved. */
+static int no_cycle(struct meta *m, struct transfer_plan *p, struct arena *a)
+{
+	uint64_t moved = p->rec->was->id;
+	uint64_t at = p->rec->to->dir;
+	for (unsigned level = 0; level < WALK_MAX; level++) {
+		if (at == moved)
+			return -EINVAL;
+		if (at == META_ROOT)
+			return 0;
+		struct kv_bytes raw;
+		rec_dir *d;
+		int rc = dir_read(m, p->tenant, at, a, &raw, &d);
+		if (rc != 0)
+			return rc;
+		if (d == NULL)
+			return 1;
+		if (d->transfer == 0) {
+			at = d->parent;
+			continue;
+		}
+		/* What it comes to decides what is above. */
+		rc = transfer_settle(m, p->tenant, d->transfer, a);
+		if (rc == 1) {
+			d->transfer = 0;
+			at = d->parent;
+		} else if (rc != 0) {
+			return rc;
+		}
+	}
+	return -ELOOP;
+}
+
+static int move_dir(struct meta *m, const struct row *from, const struct row *to, uint64_t request,
+		    struct arena *a)
+{
+	rec_place from_place = place_of(from);
+	rec_place to_place = place_of(to);
+	rec_entry e = *from->entry;
+	e.stamp = request;
+	rec_transfer rec = TERRANE__REC__TRANSFER__INIT;
+	rec.kind = REC_MOVE_DIR;
+	rec.from = &from_place;
+	rec.to = &to_place;
+	rec.was = from->entry;
+	rec.becomes = &e;
+	struct transfer_plan p = {
+		.tenant = from->tenant, .rec = &rec, .from = from, .to = to, .prepare = no_cycle};
+	return transfer_do(m, &p, a);
+}
+
+/* Closes a slice for the transfer that removes its directory; it must be empty. */
+static int slice_close(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
+		       void *ctx)
+{
+	(void)below;
+	const struct transfer_plan *p = ctx;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	uint64_t partition = part_name(m, tenant, dir, slice);
+	struct schema_key key = key_slice('s', tenant, dir, slice);
+	struct reads r;
+	rec_shut *s = NULL;
+	int rc = meta_read(m, partition, &key, 1, &a, &r);
+	if (rc == 0 && r.value[0].data != NULL)
+		rc = rec_read_shut(&a, r.value[0], &s);
+	if (rc != 0)
+		return rc;
+	rec_shut shut = TERRANE__REC__SHUT__INIT;
+	if (s != NULL)
+		shut = *s;
+	shut.closing = p->id;
+	struct txn t;
+	txn_init(&t, &a);
+	txn_present(&t, key_slice('d', tenant, dir, slice));
+	txn_same(&t, key, r.value[0]);
+	txn_put(&t, key, &shut.base);
+	rc = txn_run(m, &t, partition, NULL);
+	if (rc != 0)
+		return rc == -ESTALE ? 1 : rc;
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	struct schema_key prefix = key_slice('e', tenant, dir, slice);
+	struct kv_range range = {.prefix = key_bytes(&prefix), .rows_max = 1};
+	rc = kv_scan(m->kv, partition, &range, &rows);
+	if (rc != 0 || rows.count == 0)
+		return rc;
+	rec_entry *e;
+	rc = rec_read_entry(&a, rows.row[0].value, &e);
+	if (rc != 0 || e->transfer == 0)
+		return rc != 0 ? rc : -ENOTEMPTY;
+	struct row held = {.tenant = tenant, .dir = dir, .slice = slice, .partition = partition};
+	held.raw = rows.row[0].value;
+	held.row = e;
+	uint64_t d;
+	uint32_t sl;
+	uint32_t tn;
+	if (!key_read_entry(rows.row[0].key, &tn, &d, &sl, &held.name))
+		return -EBADMSG;
+	return row_free(m, &held, &a); /* 1: look again */
+}
+
+static int all_empty(struct meta *m, struct transfer_plan *p, struct arena *a)
+{
+	(void)a;
+	return slices_walk(m, p->tenant, p->rec->was->id, false, slice_close, p);
+}
+
+/* 1: look again. */
+static int rmdir_at(struct meta *m, const struct row *r, struct arena *a)
+{
+	int rc = row_free(m, r, a);
+	if (rc != 0)
+		return rc;
+	if (r->entry == NULL)
+		return -ENOENT;
+	if (r->entry->kind != META_DIR)
+		return -ENOTDIR;
+	rec_place from = place_of(r);
+	rec_transfer rec = TERRANE__REC__TRANSFER__INIT;
+	rec.kind = REC_RMDIR;
+	rec.from = &from;
+	rec.was = r->entry;
+	struct transfer_plan p = {
+		.tenant = r->tenant, .rec = &rec, .from = r, .prepare = all_empty};
+	return transfer_do(m, &p, a);
+}
+
+int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+	       uint64_t id)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	int rc = schema_name_check(name);
+	if (rc != 0)
+		return rc;
+	for (unsigned try = 0;; try++) {
+		struct row r;
+		rc = row_find(m, ctx->tenant, dir, name, id, &a, &r);
+		if (rc == 0 && id != 0 && r.row == r.entry &&
+		    (r.entry == NULL || r.entry->id != id))
+			return r.gone ? 0 : r.entry == NULL ? -ENOENT : -ESTALE;
+		if (rc == 0)
+			rc = rmdir_at(m, &r, &a);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc == -EAGAIN ? -EBUSY : rc;
+	}
+}
+
+/* --- sealing ---------------------------------------------------------------------------------- */
+
+static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
+		      void *ctx)
+{
+	(void)ctx;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	uint64_t partition = part_name(m, tenant, dir, slice);
+	struct schema_key keys[2] = {key_slice('s', tenant, dir, slice),
+				     key_slice('d', tenant, dir, slice)};
+	struct reads r;
+	rec_shut *s = NULL;
+	int rc = meta_read(m, partition, keys, 2, &a, &r);
+	if (rc == 0 && r.value[1].data == NULL)
+		rc = -ENOENT;
+	if (rc == 0 && r.value[0].data != NULL)
+		rc = rec_read_shut(&a, r.value[0], &s);
+	if (rc != 0 || (s != NULL && s->sealed))
+		return rc;
+	/* Spread since the walk looked: it begins anew. */
+	if ((s != NULL && s->spread) != below)
+		return 1;
+	if (s != NULL && s->closing != 0) {
+		rc = transfer_settle(m, tenant, s->closing, &a);
+		if (rc == 0)
+			return 1;
+		if (rc != 1)
+			return rc;
+	}
+	rec_shut shut = TERRANE__REC__SHUT__INIT;
+	if (s != NULL)
+		shut = *s;
+	shut.closing = 0;
+	shut.sealed = true;
+	struct txn t;
+	txn_init(&t, &a);
+	txn_same(&t, keys[0], r.value[0]);
+	txn_present(&t, keys[1]);
+	txn_put(&t, keys[0], &shut.base);
+	rc = txn_run(m, &t, partition, NULL);
+	return rc == -ESTALE ? 1 : rc;
+}
+
+/* Deepest slices first: when the home slice says sealed, all are. */
+int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
+{
+	for (unsigned try = 0;; try++) {
+		int rc = slices_walk(m, ctx->tenant, dir, true, slice_seal, NULL);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+struct copy {
+	struct meta *m;
+	uint32_t tenant;
+	uint64_t to;
+	struct arena *a;
+	struct txn t;
+	bool by_key;
+};
+
+/* The new file owns the block before it has an extent there. */
+static int copy_extent(void *ctx, uint64_t offset, const struct meta_extent *e)
+{
+	struct copy *c = ctx;
+	struct meta_owner owner = {.file = c->to, .bytes = e->length};
+	int rc = meta_block_own(c->m, &(struct meta_ctx){c->tenant}, e->block, &owner, 1);
+	if (rc != 0 || !c->by_key)
+		return rc;
+	rec_extent x;
+	rec_extent_set(&x, e);
+	txn_put(&c->t, key_ids('e', c->tenant, c->to, offset + e->length), &x.base);
+	if (c->t.write_count < META_PAGE_MAX)
+		return 0;
+	rc = txn_run(c->m, &c->t, part_of(c->m, META_LAYER_FILE, c->tenant, c->to), NULL);
+	txn_init(&c->t, c->a);
+	return rc;
+}
+
+/* A new file object on the same blocks: its extents first, its record last. */
+static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, uint64_t from, uint64_t to,
+		     uint64_t dir, struct meta_name name, struct kv_bytes *raw, struct arena *a)
+{
+	struct kv_bytes there;
+	rec_file *old;
+	bool dead;
+	int rc = file_read(m, tenant, to, a, &there, &old, &dead);
+	if (rc == 0 && dead)
+		rc = -EEXIST;
+	if (rc == 0 && old != NULL) {
+		/* This request when it came before, or the id is another's. */
+		bool same = old->dir == dir && old->size == f->size && old->sealed &&
+			    old->extent_count == f->extent_count;
+		*raw = (struct kv_bytes){0};
+		return same ? 0 : -EEXIST;
+	}
+	if (rc != 0)
+		return rc;
+	struct copy c = {.m = m, .tenant = tenant, .to = to, .a = a, .by_key = f->n_extents == 0};
+	txn_init(&c.t, a);
+	rc = file_extents(m, tenant, from, f, a, copy_extent, &c);
+	if (rc != 0)
+		return rc;
+	rec_file n = *f;
+	n.dir = dir;
+	n.linked = true;
+	n.name = (ProtobufCBinaryData){name.len, (uint8_t *)name.text};
+	n.token = 0;
+	rc = rec_pack(a, &n.base, raw);
+	if (rc != 0)
+		return rc;
+	txn_absent(&c.t, key_id('f', tenant, to));
+	txn_absent(&c.t, key_id('x', tenant, to));
+	txn_put_bytes(&c.t, key_id('f', tenant, to), *raw);
+	rc = txn_run(m, &c.t, part_of(m, META_LAYER_FILE, tenant, to), NULL);
+	return rc == -ESTALE ? 1 : rc;
+}
+
+static int move_file(struct meta *m, const struct row *from, const struct row *to, uint64_t new_id,
+		     uint64_t request, struct arena *a)
+{
+	struct kv_bytes raw;
+	rec_file *f;
+	bool dead;
+	int rc = file_read(m, from->tenant, from->entry->id, a, &raw, &f, &dead);
+	if (rc == 0 && f == NULL)
+		rc = dead ? 1 : file_restore(m, from, a) == 0 ? 1 : -EAGAIN;
+	if (rc == 0 && !f->sealed)
+		rc = -EBUSY;
+	struct kv_bytes made = {0};
+	if (rc == 0)
+		rc = copy_file(m, from->tenant, f, from->entry->id, new_id, to->dir, to->name,
+			       &made, a);
+	if (rc != 0)
+		return rc;
+	rec_place from_place = place_of(from);
+	rec_place to_place = place_of(to);
+	rec_entry e = *from->entry;
+	e.id = new_id;
+	e.size = f->size;
+	e.sealed = true;
+	e.token = 0;
+	e.stamp = request;
+	rec_transfer rec = TERRANE__REC__TRANSFER__INIT;
+	rec.kind = REC_MOVE_FILE;
+	rec.from = &from_place;
+	rec.to = &to_place;
+	rec.was = from->entry;
+	rec.becomes = &e;
+	struct transfer_plan p = {.tenant = from->tenant, .rec = &rec, .from = from, .to = to};
+	return transfer_do(m, &p, a);
+}
+
+/* --- move ------------------------------------------------------------------------------------- */
+
+/* 1: look again. */
+static int move_at(struct meta *m, const struct row *from, const struct row *to, uint64_t new_id,
+		   uint64_t request, unsigned flags, struct arena *a)
+{
+	int rc = row_free(m, from, a);
+	if (rc == 0)
+		rc = row_free(m, to, a);
+	if (rc != 0)
+		return rc;
+	if (to->entry != NULL && to->entry->stamp == request)
+		return 0; /* this request, when it came before */
+	if (from->entry == NULL)
+		return -ENOENT;
+	bool dir = from->entry->kind == META_DIR;
+	if (to->entry != NULL) {
+		if ((flags & META_OVERWRITE) == 0 || dir)
+			return -EEXIST;
+		if (to->entry->kind == META_DIR)
+			return -EISDIR;
+	}
+	if (to->entry == NULL && to->dir_raw.data == NULL)
+		return -ENOENT;
+	if (dir)
+		return move_dir(m, from, to, request, a);
+	if (new_id <= META_ROOT)
+		return -EINVAL;
+	return move_file(m, from, to, new_id, request, a);
+}
+
+int meta_move(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir, struct meta_name from,
+	      uint64_t to_dir, struct meta_name to, uint64_t new_id, uint64_t request,
+	      unsigned flags)
+{
+	if (from_dir == to_dir)
+		return meta_rename(m, ctx, from_dir, from, to, request, flags);
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	int rc = schema_name_check(from);
+	if (rc == 0)
+		rc = schema_name_check(to);
+	if (rc == 0 && request == 0)
+		rc = -EINVAL;
+	if (rc != 0)
+		return rc;
+	for (unsigned try = 0;; try++) {
+		struct row f;
+		struct row t;
+		rc = row_find(m, ctx->tenant, from_dir, from, 0, &a, &f);
+		if (rc == 0)
+			rc = row_find(m, ctx->tenant, to_dir, to, 0, &a, &t);
+		if (rc == 0)
+			rc = move_at(m, &f, &t, new_id, request, flags, &a);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc == -EAGAIN ? -EBUSY : rc;
+	}
+}

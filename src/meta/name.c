@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The Name layer: lookup, directories, creation.
+ *
+ * A file and its name are in two partitions, so making one has two steps, C1 the file record and C2 the
+ * name. A file that has extents is made in that order: a crash between them leaves a file without a
+ * name, which the collector finds. One that is empty and to be written to is made in both places at
+ * once, which saves a wait for the disk: its entry has all that its file record has, so when a crash
+ * leaves only the name, whoever opens it makes the record (meta_file_open), and there is nothing yet
+ * that could be lost.
+ */
+#include <errno.h>
+
+#include "meta/impl.h"
+#include "rt/rt.h"
+
+static void entry_out(const rec_entry *e, struct meta_name name, struct meta_entry *out)
+{
+	*out = (struct meta_entry){.name = name,
+				   .kind = (enum meta_kind)e->kind,
+				   .id = e->id,
+				   .size = e->size,
+				   .mtime_ns = e->mtime_ns,
+				   .sealed = e->sealed != 0};
+}
+
+/* --- lookup ----------------------------------------------------------------------------------- */
+
+/* What is in a sealed directory does not change, but for a removal that may be seen late. */
+static bool lookup_cached(struct meta *m, uint64_t partition, const struct schema_key *key,
+			  struct arena *a, rec_entry **out)
+{
+	struct kv_bytes v;
+	if (m->cache == NULL)
+		return false;
+	bool hit = cache_get(m->cache, partition, key_bytes(key), a, &v) &&
+		   rec_read_entry(a, v, out) == 0;
+	if (hit)
+		m->stats.cache_hits++;
+	else
+		m->stats.cache_misses++;
+	return hit;
+}
+
+/* The common case in one read. 1: it needs a closer look. */
+static int lookup_quick(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
+			struct arena *a, rec_entry **out)
+{
+	if (dir_known_spread(m, tenant, dir))
+		return 1;
+	uint64_t partition = part_name(m, tenant, dir, SLICE_HOME);
+	struct schema_key keys[2] = {key_entry(tenant, dir, SLICE_HOME, name),
+				     key_slice('s', tenant, dir, SLICE_HOME)};
+	if (lookup_cached(m, partition, &keys[0], a, out))
+		return 0;
+	bool shut_too = m->options.spread_entries > 0 || m->cache != NULL;
+	struct reads r;
+	int rc = meta_read(m, partition, keys, shut_too ? 2 : 1, a, &r);
+	if (rc != 0)
+		return rc;
+	if (r.value[0].data == NULL)
+		return r.value[1].data != NULL ? 1 : -ENOENT;
+	rc = rec_read_entry(a, r.value[0], out);
+	if (rc != 0 || (*out)->transfer != 0)
+		return rc != 0 ? rc : 1;
+	rec_shut *s = NULL;
+	if (m->cache != NULL && r.value[1].data != NULL && rec_read_shut(a, r.value[1], &s) == 0 &&
+	    s->sealed)
+		cache_put(m->cache, partition, key_bytes(&keys[0]), r.value[0]);
+	return 0;
+}
+
+int meta_lookup(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+		struct meta_entry *out)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	rec_entry *e = NULL;
+	int rc = schema_name_check(name);
+	if (rc == 0)
+		rc = lookup_quick(m, ctx->tenant, dir, name, &a, &e);
+	if (rc == 1) {
+		struct row r;
+		rc = row_find(m, ctx->tenant, dir, name, 0, &a, &r);
+		e = r.entry;
+		if (rc == 0 && e == NULL)
+			rc = -ENOENT;
+	}
+	if (rc == 0)
+		entry_out(e, name, out);
+	return rc;
+}
+
+int meta_resolve(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name path,
+		 struct meta_entry *out)
+{
+	if (path.len > META_PATH_MAX)
+		return -ENAMETOOLONG;
+	if (path.len > 0 && path.text[0] == '/')
+		dir = META_ROOT;
+	*out = (struct meta_entry){.name = {path.text, 0}, .kind = META_DIR, .id = dir};
+	unsigned levels = 0;
+	for (size_t at = 0; at < path.len;) {
+		if (path.text[at] == '/') {
+			at++;
+			continue;
+		}
+		size_t end = at;
+		while (end < path.len && path.text[end] != '/')
+			end++;
+		if (out->kind != META_DIR)
+			return -ENOTDIR;
+		if (++levels > META_DEPTH_MAX)
+			return -ELOOP;
+		struct meta_name step = {path.text + at, end - at};
+		int rc = meta_lookup(m, ctx, out->id, step, out);
+		if (rc != 0)
+			return rc;
+		at = end;
+	}
+	return 0;
+}
+
+int meta_dir_get(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_dir *out)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct schema_key keys[2] = {key_slice('d', ctx->tenant, dir, SLICE_HOME),
+				     key_slice('s', ctx->tenant, dir, SLICE_HOME)};
+	struct reads r;
+	rec_dir *d;
+	rec_shut *s = NULL;
+	int rc = meta_read(m, part_name(m, ctx->tenant, dir, SLICE_HOME), keys, 2, &a, &r);
+	if (rc == 0 && r.value[0].data == NULL)
+		rc = -ENOENT;
+	if (rc == 0)
+		rc = rec_read_dir(&a, r.value[0], &d);
+	if (rc == 0 && r.value[1].data != NULL)
+		rc = rec_read_shut(&a, r.value[1], &s);
+	if (rc == 0)
+		*out = (struct meta_dir){.id = dir,
+					 .parent = d->parent,
+					 .created_ns = d->created_ns,
+					 .sealed = s != NULL && s->sealed,
+					 .spread = s != NULL && s->spread};
+	return rc;
+}
+
+/* --- mkdir ------------------------------------------------------------------------------------ */
+
+/* The directory, before anything leads to it. */
+static int dir_make(struct meta *m, uint32_t tenant, uint64_t id, uint64_t parent,
+		    struct meta_name name, struct kv_bytes *raw, struct arena *a)
+{
+	rec_dir d = TERRANE__REC__DIR__INIT;
+	d.id = id;
+	d.parent = parent;
+	d.name = (ProtobufCBinaryData){name.len, (uint8_t *)name.text};
+	d.created_ns = rt_wall_ns();
+	struct schema_key key = key_slice('d', tenant, id, SLICE_HOME);
+	struct txn t;
+	txn_init(&t, a);
+	int rc = rec_pack(a, &d.base, raw);
+	if (rc != 0)
+		return rc;
+	txn_absent(&t, key);
+	txn_put_bytes(&t, key, *raw);
+	rc = txn_run(m, &t, part_name(m, tenant, id, SLICE_HOME), NULL);
+	if (rc != -ESTALE)
+		return rc;
+	/* Made by this request when it came before, or another's. */
+	rec_dir *there;
+	rc = dir_read(m, tenant, id, a, raw, &there);
+	if (rc != 0)
+		return rc;
+	if (there == NULL)
+		return -EAGAIN;
+	return there->parent == parent ? 0 : -EEXIST;
+}
+
+/* No name leads to it: it goes at once, if it is as it was made. */
+static void dir_unmake(struct meta *m, uint32_t tenant, uint64_t id, struct kv_bytes raw,
+		       struct arena *a)
+{
+	struct schema_key key = key_slice('d', tenant, id, SLICE_HOME);
+	bool any = true;
+	uint64_t partition = part_name(m, tenant, id, SLICE_HOME);
+	if (meta_any(m, partition, key_slice('e', tenant, id, SLICE_HOME), &any) != 0 || any)
+		return;
+	struct txn t;
+	txn_init(&t, a);
+	txn_equals(&t, key, raw);
+	txn_absent(&t, key_slice('s', tenant, id, SLICE_HOME));
+	txn_delete(&t, key);
+	txn_run(m, &t, partition, NULL);
+}
+
+int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+	       uint64_t id)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	int rc = schema_name_check(name);
+	if (rc != 0 || id <= META_ROOT)
+		return rc != 0 ? rc : -EINVAL;
+	struct meta_entry there;
+	rc = meta_lookup(m, ctx, dir, name, &there);
+	if (rc == 0)
+		return there.id == id ? 0 : -EEXIST;
+	if (rc != -ENOENT)
+		return rc;
+	struct kv_bytes raw;
+	rc = dir_make(m, ctx->tenant, id, dir, name, &raw, &a);
+	if (rc != 0)
+		return rc;
+	rec_entry e = TERRANE__REC__ENTRY__INIT;
+	e.kind = META_DIR;
+	e.id = id;
+	e.mtime_ns = rt_wall_ns();
+	rc = row_create(m, ctx->tenant, dir, name, &e, 0, &a);
+	if (rc != 0 && !kv_unknown(rc))
+		dir_unmake(m, ctx->tenant, id, raw, &a);
+	return rc;
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Names that change inside one directory: remove and rename.
+ *
+ * The race of the paper (section 3.3): a rename reads f1 -> fid (R1) and then replaces f1 by f2 (R3);
+ * between the two a create puts another file at f1 (C2). R3 compares the row with what R1 read, byte
+ * by byte, so it is refused and the rename begins anew, with the new file or with none.
+ */
+#include <errno.h>
+
+#include "meta/impl.h"
+
+/* --- remove ----------------------------------------------------------------------------------- */
+
+/* 1: look again. */
+static int remove_at(struct meta *m, const struct row *r, uint64_t id, unsigned flags,
+		     struct arena *a)
+{
+	int rc = row_free(m, r, a);
+	if (rc != 0)
+		return rc;
+	if (r->entry == NULL || (id != 0 && r->entry->id != id)) {
+		if (r->gone)
+			return 0; /* by this request, when it came before */
+		return r->entry == NULL ? -ENOENT : -ESTALE;
+	}
+	if (r->entry->kind == META_DIR)
+		return -EISDIR;
+	struct txn t;
+	txn_init(&t, a);
+	rc = row_guard(&t, r, (flags & META_SEALED_TOO) != 0);
+	if (rc != 0)
+		return rc;
+	struct schema_key key = key_entry(r->tenant, r->dir, r->slice, r->name);
+	txn_delete(&t, key);
+	row_put_gone(&t, r, r->entry->id, META_FILE, false);
+	rc = txn_run(m, &t, r->partition, NULL);
+	if (rc == 0 && m->cache != NULL)
+		cache_drop(m->cache, r->partition, key_bytes(&key));
+	return rc == -ESTALE ? 1 : rc;
+}
+
+int meta_remove(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+		uint64_t id, unsigned flags)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	int rc = schema_name_check(name);
+	if (rc != 0)
+		return rc;
+	for (unsigned try = 0;; try++) {
+		struct row r;
+		rc = row_find(m, ctx->tenant, dir, name, id, &a, &r);
+		if (rc == 0)
+			rc = remove_at(m, &r, id, flags, &a);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+/* --- rename ----------------------------------------------------------------------------------- */
+
+/* Whether `from` may take the place of `to`. */
+static int may_replace(const rec_entry *from, const rec_entry *to, unsigned flags)
+{
+	if (to == NULL)
+		return 0;
+	if ((flags & META_OVERWRITE) == 0 || from->kind == META_DIR)
+		return -EEXIST;
+	return to->kind == META_DIR ? -EISDIR : 0;
+}
+
+/* Both in one slice: one transaction. */
+static int rename_here(struct meta *m, const struct row *from, const struct row *to,
+		       uint64_t request, struct arena *a)
+{
+	struct txn t;
+	txn_init(&t, a);
+	int rc = row_guard(&t, from, false);
+	if (rc == 0)
+		rc = to->entry != NULL ? row_guard(&t, to, false) : row_guard_new(m, &t, to, 0, a);
+	if (rc != 0)
+		return rc;
+	rec_entry e = *from->entry;
+	e.stamp = request;
+	txn_delete(&t, key_entry(from->tenant, from->dir, from->slice, from->name));
+	txn_put(&t, key_entry(to->tenant, to->dir, to->slice, to->name), &e.base);
+	row_put_gone(&t, from, e.id, e.kind, true);
+	if (to->entry != NULL)
+		row_put_gone(&t, to, to->entry->id, META_FILE, false);
+	rc = txn_run(m, &t, from->partition, NULL);
+	return rc == -ESTALE ? 1 : rc;
+}
+
+static rec_place place_of(const struct row *r)
+{
+	rec_place p = TERRANE__REC__PLACE__INIT;
+	p.dir = r->dir;
+	p.slice = r->slice;
+	p.name = (ProtobufCBinaryData){r->name.len, (uint8_t *)r->name.text};
+	return p;
+}
+
+static int rename_across(struct meta *m, const struct row *from, const struct row *to,
+			 uint64_t request, struct arena *a)
+{
+	rec_place from_place = place_of(from);
+	rec_place to_place = place_of(to);
+	rec_entry e = *from->entry;
+	e.stamp = request;
+	rec_transfer rec = TERRANE__REC__TRANSFER__INIT;
+	rec.kind = REC_RENAME;
+	rec.from = &from_place;
+	rec.to = &to_place;
+	rec.was = from->entry;
+	rec.becomes = &e;
+	struct transfer_plan p = {.tenant = from->tenant, .rec = &rec, .from = from, .to = to};
+	return transfer_do(m, &p, a);
+}
+
+/* 1: look again. */
+static int rename_at(struct meta *m, const struct row *from, const struct row *to, uint64_t request,
+		     unsigned flags, struct arena *a)
+{
+	int rc = row_free(m, from, a);
+	if (rc == 0)
+		rc = row_free(m, to, a);
+	if (rc != 0)
+		return rc;
+	if (to->entry != NULL && to->entry->stamp == request)
+		return 0; /* this request, when it came before */
+	if (from->entry == NULL)
+		return -ENOENT;
+	rc = may_replace(from->entry, to->entry, flags);
+	if (rc != 0)
+		return rc;
+	if (from->slice == to->slice)
+		return rename_here(m, from, to, request, a);
+	return rename_across(m, from, to, request, a);
+}
+
+int meta_rename(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name from,
+		struct meta_name to, uint64_t request, unsigned flags)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	int rc = schema_name_check(from);
+	if (rc == 0)
+		rc = schema_name_check(to);
+	if (rc == 0 && request == 0)
+		rc = -EINVAL;
+	if (rc != 0)
+		return rc;
+	if (from.len == to.len && memcmp(from.text, to.text, to.len) == 0) {
+		struct meta_entry e;
+		return meta_lookup(m, ctx, dir, from, &e);
+	}
+	for (unsigned try = 0;; try++) {
+		struct row f;
+		struct row t;
+		rc = row_find(m, ctx->tenant, dir, from, 0, &a, &f);
+		if (rc == 0)
+			rc = row_find(m, ctx->tenant, dir, to, 0, &a, &t);
+		if (rc == 0)
+			rc = rename_at(m, &f, &t, request, flags, &a);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Making files with their names, many at once: see name.c for the order of the steps. */
+#include <errno.h>
+
+#include "base/hash.h"
+#include "meta/impl.h"
+#include "rt/rt.h"
+
+struct making {
+	struct meta *m;
+	uint32_t tenant;
+	uint64_t dir;
+	const struct meta_create *files;
+	size_t n;
+	unsigned flags;
+	int *results;
+	struct arena *a;
+	rec_entry *entries;       /* by file */
+	struct kv_bytes *records; /* the file record as it is made, by file */
+	bool *made;               /* this call has made the record */
+	bool *taken;              /* the id is another file's */
+	int records_rc;
+};
+
+/* --- what is asked ---------------------------------------------------------------------------- */
+
+static int file_check(const struct meta_create *f, uint64_t *size)
+{
+	int rc = schema_name_check(f->name);
+	if (rc != 0)
+		return rc;
+	if (f->id <= META_ROOT || f->extent_count > META_INLINE_EXTENTS ||
+	    (f->token != 0 && f->extent_count > 0))
+		return -EINVAL;
+	*size = 0;
+	for (size_t i = 0; i < f->extent_count; i++) {
+		rc = meta_extent_check(&f->extents[i]);
+		if (rc == 0 && f->extents[i].open)
+			rc = -EINVAL;
+		if (rc != 0)
+			return rc;
+		*size += f->extents[i].length;
+	}
+	return *size > META_FILE_MAX ? -EOVERFLOW : 0;
+}
+
+/* Whether a name or an id comes twice. seen is by hash, which is enough to refuse. */
+static int see(struct map *seen, struct making *k, size_t i)
+{
+	int rc = map_put(seen, hash64(k->files[i].name.text, k->files[i].name.len, 1), k);
+	if (rc == 0)
+		rc = map_put(seen, hash64_u64s(k->files[i].id, 2), k);
+	return rc;
+}
+
+static int entry_make(struct making *k, size_t i, uint64_t size)
+{
+	const struct meta_create *f = &k->files[i];
+	rec_entry *e = &k->entries[i];
+	terrane__rec__entry__init(e);
+	e->kind = META_FILE;
+	e->id = f->id;
+	e->size = size;
+	e->mtime_ns = f->mtime_ns;
+	e->sealed = f->token == 0;
+	e->token = f->token;
+	e->stamp = rt_random_u64();
+	rec_file r = TERRANE__REC__FILE__INIT;
+	r.dir = k->dir;
+	r.size = size;
+	r.mtime_ns = f->mtime_ns;
+	r.token = f->token;
+	r.sealed = e->sealed;
+	r.linked = true;
+	r.name = (ProtobufCBinaryData){f->name.len, (uint8_t *)f->name.text};
+	r.extent_count = r.n_extents = f->extent_count;
+	rec_extent parts[META_INLINE_EXTENTS];
+	rec_extent *list[META_INLINE_EXTENTS];
+	for (size_t j = 0; j < f->extent_count; j++) {
+		rec_extent_set(&parts[j], &f->extents[j]);
+		list[j] = &parts[j];
+	}
+	r.extents = list;
+	return rec_pack(k->a, &r.base, &k->records[i]);
+}
+
+static int prepare_files(struct making *k, struct map *seen)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		uint64_t size = 0;
+		k->results[i] = file_check(&k->files[i], &size);
+		int rc = k->n > 1 && k->results[i] == 0 ? see(seen, k, i) : 0;
+		if (rc == -EEXIST)
+			k->results[i] = -EINVAL;
+		else if (rc != 0)
+			return rc;
+		rc = k->results[i] == 0 ? entry_make(k, i, size) : 0;
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int prepare(struct making *k)
+{
+	k->entries = arena_alloc(k->a, k->n * sizeof(k->entries[0]));
+	k->records = arena_alloc(k->a, k->n * sizeof(k->records[0]));
+	k->made = arena_alloc(k->a, 2 * k->n * sizeof(k->made[0]));
+	if (k->entries == NULL || k->records == NULL || k->made == NULL)
+		return -ENOMEM;
+	memset(k->made, 0, 2 * k->n * sizeof(k->made[0]));
+	k->taken = k->made + k->n;
+	struct map seen;
+	map_init(&seen, 2 * k->n);
+	int rc = prepare_files(k, &seen);
+	map_fini(&seen);
+	return rc;
+}
+
+/* --- C1: file records ------------------------------------------------------------------------- */
+
+/* The record is there already: by this request when it came before, or the id is another's. */
+static int record_recheck(struct making *k, size_t i)
+{
+	struct kv_bytes raw;
+	rec_file *f;
+	bool dead;
+	int rc = file_read(k->m, k->tenant, k->files[i].id, k->a, &raw, &f, &dead);
+	if (rc != 0)
+		return rc;
+	if (f == NULL)
+		return dead ? 0 : -EAGAIN; /* removed since: C2 finds that out */
+	const struct meta_create *want = &k->files[i];
+	bool same = f->dir == k->dir && f->linked && f->extent_count == want->extent_count &&
+		    f->name.len == want->name.len &&
+		    memcmp(f->name.data, want->name.text, want->name.len) == 0;
+	k->taken[i] = !same;
+	return 0;
+}
+
+static int records_put(struct making *k, const size_t *which, size_t n, uint64_t partition)
+{
+	struct txn t;
+	txn_init(&t, k->a);
+	for (size_t j = 0; j < n; j++) {
+		uint64_t id = k->files[which[j]].id;
+		txn_absent(&t, key_id('f', k->tenant, id));
+		txn_absent(&t, key_id('x', k->tenant, id));
+		txn_put_bytes(&t, key_id('f', k->tenant, id), k->records[which[j]]);
+	}
+	int rc = txn_run(k->m, &t, partition, NULL);
+	for (size_t j = 0; j < n && rc == 0; j++)
+		k->made[which[j]] = true;
+	return rc;
+}
+
+/* All files of one partition: together, or one by one when one of them is there already. */
+static int records_group(struct making *k, const size_t *which, size_t n, uint64_t partition)
+{
+	int rc = records_put(k, which, n, partition);
+	if (rc != -ESTALE)
+		return rc;
+	rc = 0;
+	for (size_t j = 0; j < n && rc == 0; j++) {
+		rc = n == 1 ? -ESTALE : records_put(k, &which[j], 1, partition);
+		if (rc == -ESTALE)
+			rc = record_recheck(k, which[j]);
+	}
+	return rc;
+}
+
+static int records_make(struct making *k)
+{
+	size_t *which = arena_alloc(k->a, k->n * sizeof(*which));
+	bool *done = arena_alloc(k->a, k->n * sizeof(*done));
+	if (which == NULL || done == NULL)
+		return -ENOMEM;
+	memset(done, 0, k->n * sizeof(*done));
+	for (size_t i = 0; i < k->n; i++) {
+		if (done[i] || k->results[i] != 0)
+			continue;
+		uint64_t partition = part_of(k->m, META_LAYER_FILE, k->tenant, k->files[i].id);
+		size_t n = 0;
+		for (size_t j = i; j < k->n; j++) {
+			if (done[j] || k->results[j] != 0 ||
+			    part_of(k->m, META_LAYER_FILE, k->tenant, k->files[j].id) != partition)
+				continue;
+			done[j] = true;
+			which[n++] = j;
+		}
+		int rc = records_group(k, which, n, partition);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static void records_fiber(void *arg)
+{
+	struct making *k = arg;
+	k->records_rc = records_make(k);
+}
+
+/* --- C2: names -------------------------------------------------------------------------------- */
+
+/* All at once, where nothing is in the way. 1: one by one. */
+static int names_quick(struct making *k)
+{
+	if (dir_known_spread(k->m, k->tenant, k->dir))
+		return 1;
+	struct txn t;
+	txn_init(&t, k->a);
+	txn_present(&t, key_slice('d', k->tenant, k->dir, SLICE_HOME));
+	txn_absent(&t, key_slice('s', k->tenant, k->dir, SLICE_HOME));
+	size_t n = 0;
+	for (size_t i = 0; i < k->n; i++) {
+		if (k->results[i] != 0)
+			continue;
+		struct schema_key key = key_entry(k->tenant, k->dir, SLICE_HOME, k->files[i].name);
+		txn_absent(&t, key);
+		txn_absent(&t, key_slice_id('g', k->tenant, k->dir, SLICE_HOME, k->files[i].id));
+		txn_put(&t, key, &k->entries[i].base);
+		n++;
+	}
+	if (n == 0)
+		return 0;
+	size_t failed = 0;
+	int rc = txn_run(k->m, &t, part_name(k->m, k->tenant, k->dir, SLICE_HOME), &failed);
+	if (rc == 0)
+		slice_maybe_spread(k->m, k->tenant, k->dir, SLICE_HOME, n);
+	if (rc != -ESTALE)
+		return rc;
+	return failed == 0 ? -ENOENT : 1;
+}
+
+static int names_make(struct making *k)
+{
+	int rc = names_quick(k);
+	if (rc != 1)
+		return rc;
+	for (size_t i = 0; i < k->n; i++) {
+		if (k->results[i] != 0)
+			continue;
+		rc = row_create(k->m, k->tenant, k->dir, k->files[i].name, &k->entries[i], k->flags,
+				k->a);
+		if (rc == -EEXIST || rc == -EISDIR)
+			k->results[i] = rc;
+		else if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* --- both ------------------------------------------------------------------------------------- */
+
+/* C1 found that an id is another file's, and C2 has named it meanwhile: the name goes again. */
+static void name_undo(struct making *k, size_t i)
+{
+	struct row r;
+	if (row_find(k->m, k->tenant, k->dir, k->files[i].name, 0, k->a, &r) != 0 ||
+	    r.row == NULL || r.row->stamp != k->entries[i].stamp)
+		return;
+	struct txn t;
+	txn_init(&t, k->a);
+	txn_equals(&t, key_entry(k->tenant, k->dir, r.slice, r.name), r.raw);
+	txn_delete(&t, key_entry(k->tenant, k->dir, r.slice, r.name));
+	txn_run(k->m, &t, r.partition, NULL);
+}
+
+static void refuse_taken(struct making *k, bool named)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		if (!k->taken[i] || k->results[i] != 0)
+			continue;
+		if (named)
+			name_undo(k, i);
+		k->results[i] = -EEXIST;
+	}
+}
+
+static int make_in_order(struct making *k)
+{
+	int rc = records_make(k);
+	if (rc != 0)
+		return rc;
+	refuse_taken(k, false);
+	return names_make(k);
+}
+
+static int make_at_once(struct making *k)
+{
+	struct rt_fiber *fiber;
+	if (rt_spawn(&fiber, "meta-create", records_fiber, k) != 0)
+		return make_in_order(k);
+	int rc = names_make(k);
+	rt_join(fiber);
+	refuse_taken(k, true);
+	/* The names are there, and opening them makes what is missing. */
+	if (rc == 0 && k->records_rc != 0)
+		rc = -ETIMEDOUT;
+	return rc;
+}
+
+int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
+		const struct meta_create *files, size_t n, unsigned flags, int *results)
+{
+	if (n == 0 || n > META_BATCH_MAX)
+		return -EINVAL;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	struct making k = {.m = m,
+			   .tenant = ctx->tenant,
+			   .dir = dir,
+			   .files = files,
+			   .n = n,
+			   .flags = flags,
+			   .results = results,
+			   .a = &a};
+	int rc = prepare(&k);
+	if (rc != 0)
+		return rc;
+	bool extents = false;
+	for (size_t i = 0; i < n; i++)
+		extents = extents || files[i].extent_count > 0;
+	rc = extents ? make_in_order(&k) : make_at_once(&k);
+	/* Records that got no name go at once; what cannot be done here the collector does. */
+	for (size_t i = 0; i < n && !kv_unknown(rc); i++)
+		if (k.made[i] && (rc != 0 || results[i] != 0))
+			file_unmake(m, ctx->tenant, files[i].id, k.records[i], &a);
+	return rc;
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Listing: pages of names, slice after slice. A name is in one slice as long as it lives, and a slice is
+ * read in order of names, so what is there all the while is returned once.
+ */
+#include <errno.h>
+
+#include "meta/impl.h"
+
+#define PAGES_MAX 256 /* slices without a name that one call passes over */
+
+static int cursor_check(const struct meta_cursor *c)
+{
+	if (!slice_valid(c->slice) || c->name_len > META_NAME_MAX)
+		return -EINVAL;
+	if (c->name_len == 0)
+		return 0;
+	return schema_name_check((struct meta_name){c->name, c->name_len}) == 0 ? 0 : -EINVAL;
+}
+
+/* Whether the slice is there, and what comes after it. */
+static int slice_state(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool *there,
+		       bool *spread)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct schema_key keys[2] = {key_slice('d', tenant, dir, slice),
+				     key_slice('s', tenant, dir, slice)};
+	struct reads r;
+	rec_shut *s = NULL;
+	int rc = meta_read(m, part_name(m, tenant, dir, slice), keys, 2, &a, &r);
+	if (rc == 0 && r.value[1].data != NULL)
+		rc = rec_read_shut(&a, r.value[1], &s);
+	*there = rc == 0 && r.value[0].data != NULL;
+	*spread = rc == 0 && s != NULL && s->spread;
+	return rc;
+}
+
+/* One stored row into the page, if its name is there. */
+static int add_row(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice,
+		   const struct kv_row *row, struct arena *scratch, struct arena *arena,
+		   struct meta_page *page)
+{
+	struct row r = {.tenant = tenant, .dir = dir, .slice = slice};
+	uint32_t t;
+	uint64_t d;
+	uint32_t s;
+	if (!key_read_entry(row->key, &t, &d, &s, &r.name))
+		return -EBADMSG;
+	r.partition = part_name(m, tenant, dir, slice);
+	r.raw = row->value;
+	int rc = rec_read_entry(scratch, r.raw, &r.row);
+	if (rc != 0)
+		return rc;
+	r.entry = r.row;
+	if (r.row->transfer != 0) {
+		rc = row_view(m, &r, scratch, &r.entry);
+		/* It is no longer as it was on this page: ask for the name itself. */
+		if (rc == 1)
+			rc = row_find(m, tenant, dir, r.name, 0, scratch, &r);
+		if (rc != 0 || r.entry == NULL || r.slice != slice)
+			return rc;
+	}
+	struct meta_entry *e = &page->entries[page->count];
+	char *text = arena_alloc(arena, r.name.len + 1);
+	if (text == NULL)
+		return -ENOMEM;
+	memcpy(text, r.name.text, r.name.len);
+	text[r.name.len] = '\0';
+	*e = (struct meta_entry){.name = {text, r.name.len},
+				 .kind = (enum meta_kind)r.entry->kind,
+				 .id = r.entry->id,
+				 .size = r.entry->size,
+				 .mtime_ns = r.entry->mtime_ns,
+				 .sealed = r.entry->sealed != 0};
+	page->count++;
+	return 0;
+}
+
+static void cursor_at(struct meta_cursor *c, struct kv_bytes key)
+{
+	c->name_len = (uint16_t)(key.len - 17);
+	memcpy(c->name, (const char *)key.data + 17, c->name_len);
+}
+
+/* A page of the slice the cursor is in; the cursor moves, to the next slice when this one is done. */
+static int list_slice(struct meta *m, uint32_t tenant, uint64_t dir, size_t max,
+		      struct arena *arena, struct meta_page *page)
+{
+	struct meta_cursor *c = &page->next;
+	struct schema_key prefix = key_slice('e', tenant, dir, c->slice);
+	struct schema_key after = {0};
+	if (c->name_len > 0)
+		after = key_entry(tenant, dir, c->slice, (struct meta_name){c->name, c->name_len});
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	struct kv_range range = {.prefix = key_bytes(&prefix),
+				 .after = key_bytes(&after),
+				 .rows_max = max - page->count};
+	int rc = kv_scan(m->kv, part_name(m, tenant, dir, c->slice), &range, &rows);
+	AUTO_ARENA struct arena scratch;
+	arena_init(&scratch, META_OP_BYTES);
+	for (size_t i = 0; i < rows.count && rc == 0; i++) {
+		rc = add_row(m, tenant, dir, c->slice, &rows.row[i], &scratch, arena, page);
+		if (scratch.used_bytes > ARENA_INLINE / 2)
+			arena_reset(&scratch, META_OP_BYTES);
+	}
+	if (rc != 0)
+		return rc;
+	if (rows.count > 0)
+		cursor_at(c, rows.row[rows.count - 1].key);
+	if (rows.more)
+		return 0;
+	bool there = true;
+	bool spread = false;
+	if (m->options.spread_entries > 0)
+		rc = slice_state(m, tenant, dir, c->slice, &there, &spread);
+	c->name_len = 0;
+	c->end = !slice_next(c->slice, spread, &c->slice);
+	return rc;
+}
+
+int meta_list(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
+	      const struct meta_cursor *from, size_t max, struct arena *arena,
+	      struct meta_page *out)
+{
+	int rc = cursor_check(from);
+	if (rc != 0 || max > META_PAGE_MAX)
+		return rc != 0 ? rc : -EINVAL;
+	max = max == 0 ? META_PAGE_MAX : max;
+	*out = (struct meta_page){.next = *from};
+	if (from->end)
+		return 0;
+	if (from->slice == SLICE_HOME && from->name_len == 0) {
+		bool there;
+		bool spread;
+		rc = slice_state(m, ctx->tenant, dir, SLICE_HOME, &there, &spread);
+		if (rc != 0 || !there)
+			return rc != 0 ? rc : -ENOENT;
+	}
+	out->entries = arena_alloc(arena, max * sizeof(out->entries[0]));
+	if (out->entries == NULL)
+		return -ENOMEM;
+	for (unsigned i = 0; i < PAGES_MAX && rc == 0 && !out->next.end && out->count < max; i++)
+		rc = list_slice(m, ctx->tenant, dir, max, arena, out);
+	return rc;
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Rows: where a name is, what it means, and giving a name to something.
+ *
+ * A row that takes part in a transfer (transfer.c) means what the transfer's record says. A reader
+ * works that out; a writer sees the transfer to its end first, so that it works on plain rows.
+ */
+#include <errno.h>
+
+#include "meta/impl.h"
+#include "rt/rt.h"
+
+static struct schema_key row_key(const struct row *r)
+{
+	return key_entry(r->tenant, r->dir, r->slice, r->name);
+}
+
+/* --- what a row means ------------------------------------------------------------------------- */
+
+/* The row itself, with no transfer. */
+static int row_plain(const rec_entry *row, struct arena *a, rec_entry **out)
+{
+	*out = arena_alloc(a, sizeof(**out));
+	if (*out == NULL)
+		return -ENOMEM;
+	**out = *row;
+	(*out)->transfer = 0;
+	(*out)->arriving = false;
+	(*out)->replaced = NULL;
+	return 0;
+}
+
+static int row_before(const rec_entry *row, struct arena *a, rec_entry **out)
+{
+	if (!row->arriving)
+		return row_plain(row, a, out);
+	*out = row->replaced;
+	return 0;
+}
+
+static int row_after(const rec_entry *row, struct arena *a, rec_entry **out)
+{
+	if (row->arriving)
+		return row_plain(row, a, out);
+	*out = NULL;
+	return 0;
+}
+
+/*
+ * The row was read, and then the record of its transfer. Committed: it was so at the later of the two
+ * moments that the row was read and that it was decided. Pending or undone: it was not when the row was
+ * read, or is not now, and meanwhile nobody changed the row. No record: either it has just been brought
+ * to its end, and then the row is no longer like this; or the row was left by one that gave up.
+ */
+int row_view(struct meta *m, const struct row *r, struct arena *a, rec_entry **out)
+{
+	struct transfer t;
+	int rc = transfer_read(m, r->tenant, r->row->transfer, a, &t);
+	if (rc != 0)
+		return rc;
+	if (t.rec != NULL)
+		return t.rec->state == REC_COMMITTED ? row_after(r->row, a, out)
+						     : row_before(r->row, a, out);
+	struct schema_key key = row_key(r);
+	struct reads again;
+	rc = meta_read(m, r->partition, &key, 1, a, &again);
+	if (rc != 0)
+		return rc;
+	if (again.value[0].data == NULL || !kv_equal(again.value[0], r->raw))
+		return 1;
+	return row_before(r->row, a, out);
+}
+
+/* --- finding ---------------------------------------------------------------------------------- */
+
+/* One slice. 1: the name may be further down. */
+static int find_in_slice(struct meta *m, struct row *r, uint64_t gone_id, struct arena *a)
+{
+	r->partition = part_name(m, r->tenant, r->dir, r->slice);
+	struct schema_key keys[4] = {
+		row_key(r),
+		key_slice('s', r->tenant, r->dir, r->slice),
+		key_slice('d', r->tenant, r->dir, r->slice),
+		key_slice_id('g', r->tenant, r->dir, r->slice, gone_id),
+	};
+	struct reads got;
+	int rc = meta_read(m, r->partition, keys, gone_id != 0 ? 4 : 3, a, &got);
+	if (rc != 0)
+		return rc;
+	r->raw = got.value[0];
+	r->shut_raw = got.value[1];
+	r->dir_raw = got.value[2];
+	r->gone = r->gone || got.value[3].data != NULL;
+	r->shut = NULL;
+	r->row = NULL;
+	if (r->shut_raw.data != NULL)
+		rc = rec_read_shut(a, r->shut_raw, &r->shut);
+	if (rc == 0 && r->raw.data != NULL)
+		rc = rec_read_entry(a, r->raw, &r->row);
+	if (rc == 0 && r->row == NULL && r->shut != NULL && r->shut->spread &&
+	    slice_level(r->slice) < SLICE_LEVELS)
+		return 1;
+	return rc;
+}
+
+static int find_once(struct meta *m, struct row *r, uint64_t gone_id, struct arena *a)
+{
+	uint64_t hash = slice_name_hash(r->name);
+	r->slice = SLICE_HOME;
+	r->gone = false;
+	int rc;
+	while ((rc = find_in_slice(m, r, gone_id, a)) == 1) {
+		dir_note_spread(m, r->tenant, r->dir);
+		r->slice = slice_below(r->slice, hash);
+	}
+	if (rc != 0)
+		return rc;
+	r->entry = r->row;
+	return r->row != NULL && r->row->transfer != 0 ? row_view(m, r, a, &r->entry) : 0;
+}
+
+int row_find(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name, uint64_t gone_id,
+	     struct arena *a, struct row *out)
+{
+	*out = (struct row){.tenant = tenant, .dir = dir, .name = name};
+	for (unsigned try = 0;; try++) {
+		int rc = find_once(m, out, gone_id, a);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+/* --- changing --------------------------------------------------------------------------------- */
+
+/* A row left by a transfer that gave up: as it was before. */
+static int row_restore(struct meta *m, const struct row *r, struct arena *a)
+{
+	rec_entry *before;
+	int rc = row_before(r->row, a, &before);
+	if (rc != 0)
+		return rc;
+	struct txn t;
+	txn_init(&t, a);
+	txn_equals(&t, row_key(r), r->raw);
+	if (before == NULL)
+		txn_delete(&t, row_key(r));
+	else
+		txn_put(&t, row_key(r), &before->base);
+	rc = txn_run(m, &t, r->partition, NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+int row_free(struct meta *m, const struct row *r, struct arena *a)
+{
+	if (r->row == NULL || r->row->transfer == 0)
+		return 0;
+	int rc = transfer_settle(m, r->tenant, r->row->transfer, a);
+	if (rc == 1)
+		rc = row_restore(m, r, a);
+	return rc == 0 ? 1 : rc;
+}
+
+int row_guard(struct txn *t, const struct row *r, bool sealed_too)
+{
+	if (!sealed_too && r->shut != NULL && r->shut->sealed)
+		return -EROFS;
+	txn_equals(t, row_key(r), r->raw);
+	if (!sealed_too)
+		txn_same(t, key_slice('s', r->tenant, r->dir, r->slice), r->shut_raw);
+	return 0;
+}
+
+/* A removal of the directory that gave up has left its mark: takes it away. */
+static int closing_clear(struct meta *m, const struct row *r, struct arena *a)
+{
+	struct schema_key key = key_slice('s', r->tenant, r->dir, r->slice);
+	rec_shut s = *r->shut;
+	s.closing = 0;
+	struct txn t;
+	txn_init(&t, a);
+	txn_equals(&t, key, r->shut_raw);
+	if (s.sealed || s.spread)
+		txn_put(&t, key, &s.base);
+	else
+		txn_delete(&t, key);
+	int rc = txn_run(m, &t, r->partition, NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+int row_guard_new(struct meta *m, struct txn *t, const struct row *r, uint64_t id, struct arena *a)
+{
+	if (r->dir_raw.data == NULL)
+		return -ENOENT;
+	if (r->shut != NULL && r->shut->closing != 0) {
+		int rc = transfer_settle(m, r->tenant, r->shut->closing, a);
+		if (rc == 1)
+			rc = closing_clear(m, r, a);
+		return rc == 0 ? 1 : rc;
+	}
+	if (r->shut != NULL && r->shut->sealed) {
+		/* Slices are sealed before their directory: it is to be seen that it is. */
+		int rc = r->slice == SLICE_HOME
+				 ? 0
+				 : meta_dir_seal(m, &(struct meta_ctx){r->tenant}, r->dir);
+		return rc == 0 ? -EROFS : rc;
+	}
+	if (r->shut != NULL)
+		return 1;
+	txn_present(t, key_slice('d', r->tenant, r->dir, r->slice));
+	txn_absent(t, key_slice('s', r->tenant, r->dir, r->slice));
+	txn_absent(t, row_key(r));
+	if (id != 0)
+		txn_absent(t, key_slice_id('g', r->tenant, r->dir, r->slice, id));
+	return 0;
+}
+
+void row_put_gone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind, bool alive)
+{
+	rec_gone g = TERRANE__REC__GONE__INIT;
+	g.id = id;
+	g.kind = kind;
+	g.alive = alive;
+	txn_put(t, key_slice_id('g', r->tenant, r->dir, r->slice, id), &g.base);
+}
+
+/* --- giving a name ---------------------------------------------------------------------------- */
+
+/* Adds to t the replacement of the file that has the name. */
+static int replace(struct txn *t, const struct row *r, const rec_entry *entry, unsigned flags)
+{
+	if ((flags & META_OVERWRITE) == 0)
+		return -EEXIST;
+	if (r->entry->kind == META_DIR)
+		return -EISDIR;
+	if (entry->kind == META_DIR)
+		return -EEXIST;
+	int rc = row_guard(t, r, false);
+	if (rc != 0)
+		return rc;
+	txn_absent(t, key_slice_id('g', r->tenant, r->dir, r->slice, entry->id));
+	row_put_gone(t, r, r->entry->id, META_FILE, false);
+	return 0;
+}
+
+/* 1: find the row again. */
+static int create_at(struct meta *m, const struct row *r, rec_entry *entry, unsigned flags,
+		     struct arena *a)
+{
+	struct txn t;
+	txn_init(&t, a);
+	int rc = row_free(m, r, a);
+	if (rc != 0)
+		return rc;
+	/* It is there, or it was and has gone since: this request has been carried out before. */
+	if (r->gone || (r->entry != NULL && r->entry->id == entry->id))
+		return 0;
+	rc = r->entry != NULL ? replace(&t, r, entry, flags)
+			      : row_guard_new(m, &t, r, entry->id, a);
+	if (rc != 0)
+		return rc;
+	entry->stamp = rt_random_u64();
+	txn_put(&t, row_key(r), &entry->base);
+	rc = txn_run(m, &t, r->partition, NULL);
+	if (rc == 0 && r->entry == NULL)
+		slice_maybe_spread(m, r->tenant, r->dir, r->slice, 1);
+	return rc == -ESTALE ? 1 : rc;
+}
+
+int row_create(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
+	       rec_entry *entry, unsigned flags, struct arena *a)
+{
+	for (unsigned try = 0;; try++) {
+		struct row r;
+		int rc = row_find(m, tenant, dir, name, entry->id, a, &r);
+		if (rc == 0)
+			rc = create_at(m, &r, entry, flags, a);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The open store: its format record, its options, ids. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "meta/impl.h"
+#include "rt/rt.h"
+
+#define KNOWN_SPREAD_MAX 65536
+#define CACHE_TTL_NS (60 * NS_PER_S)
+
+void meta_options_init(struct meta_options *o)
+{
+	*o = (struct meta_options){.partition_bits = META_PARTITION_BITS,
+				   .cache_ttl_ns = CACHE_TTL_NS};
+}
+
+static int options_check(const struct meta_options *o)
+{
+	return o->partition_bits > SCHEMA_PARTITION_BITS_MAX ? -EINVAL : 0;
+}
+
+/* Who comes first writes the format; everyone goes by what is there. */
+static int format_settle(struct meta *m)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	uint64_t partition = schema_partition_at(META_LAYER_SYSTEM, 0);
+	struct schema_key key = key_text('F', "");
+	for (unsigned i = 0;; i++) {
+		struct reads r;
+		int rc = meta_read(m, partition, &key, 1, &a, &r);
+		if (rc != 0)
+			return rc;
+		if (r.value[0].data != NULL) {
+			rec_format *f;
+			rc = rec_read_format(&a, r.value[0], &f);
+			if (rc != 0)
+				return rc;
+			m->options.partition_bits = f->partition_bits;
+			m->options.spread_entries = f->spread_entries;
+			return f->version == META_VERSION ? 0 : -EOPNOTSUPP;
+		}
+		rec_format f = TERRANE__REC__FORMAT__INIT;
+		f.version = META_VERSION;
+		f.partition_bits = m->options.partition_bits;
+		f.spread_entries = m->options.spread_entries;
+		struct txn t;
+		txn_init(&t, &a);
+		txn_absent(&t, key);
+		txn_put(&t, key, &f.base);
+		rc = txn_run(m, &t, partition, NULL);
+		if (rc != 0 && rc != -ESTALE && !kv_unknown(rc))
+			return rc;
+		rc = i > 0 ? meta_again(m, i) : 0;
+		if (rc != 0)
+			return rc;
+	}
+}
+
+int meta_open(struct meta **out, struct kv *kv, const struct meta_options *options)
+{
+	*out = NULL;
+	int rc = options_check(options);
+	if (rc != 0)
+		return rc;
+	struct meta *m = calloc(1, sizeof(*m));
+	if (m == NULL)
+		return -ENOMEM;
+	m->kv = kv;
+	m->options = *options;
+	map_init(&m->accounts, META_ACCOUNTS_MAX);
+	map_init(&m->known_spread, KNOWN_SPREAD_MAX);
+	rc = format_settle(m);
+	if (rc == 0 && options->cache_bytes > 0)
+		rc = cache_open(&m->cache, options->cache_bytes, options->cache_ttl_ns);
+	if (rc != 0) {
+		meta_close(m);
+		return rc;
+	}
+	*out = m;
+	return 0;
+}
+
+void meta_close(struct meta *m)
+{
+	if (m == NULL)
+		return;
+	map_for_each(&m->accounts, it)
+		free(it.value);
+	map_fini(&m->accounts);
+	map_fini(&m->known_spread);
+	cache_close(m->cache);
+	free(m);
+}
+
+uint64_t meta_id(void)
+{
+	uint64_t id;
+	do {
+		id = rt_random_u64();
+	} while (id <= META_ROOT);
+	return id;
+}
+
+uint64_t meta_id_run(size_t n)
+{
+	uint64_t room = (1ULL << SCHEMA_RUN_BITS) - n;
+	uint64_t id = meta_id();
+	uint64_t low = (id & ((1ULL << SCHEMA_RUN_BITS) - 1)) % room;
+	id = (id >> SCHEMA_RUN_BITS << SCHEMA_RUN_BITS) + low;
+	return id > META_ROOT ? id : id + META_ROOT + 1;
+}
+
+void meta_stats(const struct meta *m, struct meta_stats *out)
+{
+	*out = m->stats;
+	out->cache_bytes = m->cache != NULL ? cache_bytes(m->cache) : 0;
+}
+
+uint64_t meta_partition_of_dir(const struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
+{
+	return part_name(m, ctx->tenant, dir, SLICE_HOME);
+}
+
+uint64_t meta_partition_of_file(const struct meta *m, const struct meta_ctx *ctx, uint64_t file)
+{
+	return part_of(m, META_LAYER_FILE, ctx->tenant, file);
+}
+
+uint64_t meta_partition_of_block(const struct meta *m, const struct meta_ctx *ctx, uint64_t block)
+{
+	return part_of(m, META_LAYER_BLOCK, ctx->tenant, block);
+}

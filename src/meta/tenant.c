@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Tenants and their quota.
+ *
+ * The account of a tenant is one record, and the blocks that it counts are elsewhere, so counting a
+ * block has two steps. Each charge and each refund has a name of its own (charge, drawn at random). The
+ * account changes together with a note of that name, so it is counted once however often it is asked
+ * for; the note goes when the block record, or what called for the refund, says the same.
+ *
+ *   commit:  account + note c  ->  block record with the charge's name  ->  note c goes
+ *   refund:  note v or z beside the block  ->  account - note d  ->  v or z goes  ->  note d goes
+ *
+ * After a crash between them the collector reads the note and the block: a charge that no block record
+ * has is taken back, a refund whose cause is gone is complete (META_GC_ACCOUNTS).
+ *
+ * So used_bytes is never less than what committed blocks were charged, and equal when nothing is under
+ * way and the notes are collected.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "meta/impl.h"
+#include "rt/rt.h"
+
+static uint64_t part_registry(const struct meta *m)
+{
+	return part_of(m, META_LAYER_TENANT, 0, 0);
+}
+
+static uint64_t part_account(const struct meta *m, uint32_t tenant)
+{
+	return part_of(m, META_LAYER_TENANT, tenant, tenant);
+}
+
+/* --- accounts --------------------------------------------------------------------------------- */
+
+/* Changes of one account from this process take their turn: otherwise they would undo each other. */
+struct account_lock {
+	struct rt_mutex mutex;
+};
+
+static int account_lock(struct meta *m, uint32_t tenant, struct rt_mutex **out)
+{
+	struct account_lock *l = map_get(&m->accounts, tenant);
+	*out = NULL;
+	if (l == NULL) {
+		l = malloc(sizeof(*l));
+		if (l == NULL)
+			return -ENOMEM;
+		rt_mutex_init(&l->mutex);
+		int rc = map_put(&m->accounts, tenant, l);
+		if (rc != 0) {
+			free(l);
+			return rc == -ENOSPC ? 0 : rc; /* without a lock it only takes longer */
+		}
+	}
+	int rc = rt_mutex_lock(&l->mutex);
+	if (rc == 0)
+		*out = &l->mutex;
+	return rc;
+}
+
+static void account_unlock(struct rt_mutex *mutex)
+{
+	if (mutex != NULL)
+		rt_mutex_unlock(mutex);
+}
+
+enum change { CHARGE, UNCHARGE, REFUND };
+
+/* The account after the change; 1: it has been made. */
+static int account_apply(enum change what, rec_account *q, const rec_counted *note, uint64_t *bytes)
+{
+	switch (what) {
+	case CHARGE:
+		if (note != NULL)
+			return 1;
+		if (q->quota_bytes > 0 &&
+		    (*bytes > q->quota_bytes || q->used_bytes > q->quota_bytes - *bytes))
+			return -EDQUOT;
+		q->used_bytes += *bytes;
+		return 0;
+	case UNCHARGE:
+		if (note == NULL)
+			return 1;
+		*bytes = note->bytes;
+		break;
+	case REFUND:
+		if (note != NULL)
+			return 1;
+		break;
+	}
+	q->used_bytes -= min_u64(q->used_bytes, *bytes);
+	return 0;
+}
+
+/* -ESTALE: another changed it meanwhile. */
+static int account_change_once(struct meta *m, uint32_t tenant, enum change what,
+			       struct schema_key note_key, uint64_t bytes)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct schema_key keys[2] = {key_tenant('q', tenant), note_key};
+	struct reads r;
+	rec_account *q;
+	rec_counted *note = NULL;
+	int rc = meta_read(m, part_account(m, tenant), keys, 2, &a, &r);
+	if (rc == 0 && r.value[0].data == NULL)
+		rc = -ENOENT;
+	if (rc == 0)
+		rc = rec_read_account(&a, r.value[0], &q);
+	if (rc == 0 && r.value[1].data != NULL)
+		rc = rec_read_counted(&a, r.value[1], &note);
+	if (rc == 0)
+		rc = account_apply(what, q, note, &bytes);
+	if (rc != 0)
+		return rc == 1 ? 0 : rc;
+	q->changes++;
+	rec_counted fresh = TERRANE__REC__COUNTED__INIT;
+	fresh.bytes = bytes;
+	struct txn t;
+	txn_init(&t, &a);
+	txn_equals(&t, keys[0], r.value[0]);
+	txn_same(&t, keys[1], r.value[1]);
+	txn_put(&t, keys[0], &q->base);
+	if (what == UNCHARGE)
+		txn_delete(&t, keys[1]);
+	else
+		txn_put(&t, keys[1], &fresh.base);
+	return txn_run(m, &t, part_account(m, tenant), NULL);
+}
+
+static int account_change(struct meta *m, uint32_t tenant, enum change what,
+			  struct schema_key note_key, uint64_t bytes)
+{
+	struct rt_mutex *mutex;
+	int rc = account_lock(m, tenant, &mutex);
+	for (unsigned try = 0; rc == 0; try++) {
+		rc = account_change_once(m, tenant, what, note_key, bytes);
+		if (rc != -ESTALE)
+			break;
+		rc = meta_again(m, try);
+	}
+	account_unlock(mutex);
+	return rc;
+}
+
+static int note_drop(struct meta *m, uint32_t tenant, struct schema_key key)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct txn t;
+	txn_init(&t, &a);
+	txn_delete(&t, key);
+	return txn_run(m, &t, part_account(m, tenant), NULL);
+}
+
+int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes)
+{
+	return account_change(m, tenant, CHARGE, key_ids('c', tenant, block, charge), bytes);
+}
+
+int account_charged(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge)
+{
+	return note_drop(m, tenant, key_ids('c', tenant, block, charge));
+}
+
+int account_uncharge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge)
+{
+	return account_change(m, tenant, UNCHARGE, key_ids('c', tenant, block, charge), 0);
+}
+
+int account_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes)
+{
+	return account_change(m, tenant, REFUND, key_ids('d', tenant, block, charge), bytes);
+}
+
+int account_refunded(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge)
+{
+	return note_drop(m, tenant, key_ids('d', tenant, block, charge));
+}
+
+/* --- tenants ---------------------------------------------------------------------------------- */
+
+static int tenant_check(const struct meta_tenant *t)
+{
+	if (t->id == 0 || memchr(t->name, 0, sizeof(t->name)) == NULL)
+		return t->id == 0 ? -EINVAL : -ENAMETOOLONG;
+	return schema_name_check(meta_name(t->name));
+}
+
+/* Puts a record if there is none. */
+static int put_first(struct meta *m, uint64_t partition, struct schema_key key,
+		     const ProtobufCMessage *msg, struct arena *a)
+{
+	struct txn t;
+	txn_init(&t, a);
+	txn_absent(&t, key);
+	txn_put(&t, key, msg);
+	int rc = txn_run(m, &t, partition, NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+static int registry_put(struct meta *m, const struct meta_tenant *t, struct arena *a)
+{
+	rec_tenant rec = TERRANE__REC__TENANT__INIT;
+	rec.name = (char *)t->name;
+	rec_tenant_name back = TERRANE__REC__TENANT_NAME__INIT;
+	back.id = t->id;
+	struct txn x;
+	txn_init(&x, a);
+	txn_absent(&x, key_tenant('t', t->id));
+	txn_absent(&x, key_text('n', t->name));
+	txn_put(&x, key_tenant('t', t->id), &rec.base);
+	txn_put(&x, key_text('n', t->name), &back.base);
+	return txn_run(m, &x, part_registry(m), NULL);
+}
+
+int meta_tenant_create(struct meta *m, const struct meta_tenant *t)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	int rc = tenant_check(t);
+	if (rc != 0)
+		return rc;
+	struct meta_tenant there;
+	rc = meta_tenant_get(m, t->id, &there);
+	if (rc != -ENOENT)
+		return rc != 0 ? rc : strcmp(there.name, t->name) == 0 ? 0 : -EEXIST;
+	rec_account q = TERRANE__REC__ACCOUNT__INIT;
+	q.quota_bytes = t->quota_bytes;
+	rc = put_first(m, part_account(m, t->id), key_tenant('q', t->id), &q.base, &a);
+	rec_dir d = TERRANE__REC__DIR__INIT;
+	d.id = META_ROOT;
+	d.created_ns = rt_wall_ns();
+	if (rc == 0)
+		rc = put_first(m, part_name(m, t->id, META_ROOT, SLICE_HOME),
+			       key_slice('d', t->id, META_ROOT, SLICE_HOME), &d.base, &a);
+	if (rc == 0)
+		rc = registry_put(m, t, &a);
+	if (rc != -ESTALE)
+		return rc;
+	rc = meta_tenant_get(m, t->id, &there);
+	return rc == 0 && strcmp(there.name, t->name) == 0 ? 0
+	       : rc == 0                                   ? -EEXIST
+	       : rc == -ENOENT                             ? -EEXIST
+							   : rc;
+}
+
+static int account_read(struct meta *m, uint32_t id, struct arena *a, struct kv_bytes *raw,
+			rec_account **out)
+{
+	struct schema_key key = key_tenant('q', id);
+	struct reads r;
+	int rc = meta_read(m, part_account(m, id), &key, 1, a, &r);
+	*raw = r.value[0];
+	if (rc == 0 && raw->data == NULL)
+		rc = -ENOENT;
+	return rc == 0 ? rec_read_account(a, *raw, out) : rc;
+}
+
+int meta_tenant_get(struct meta *m, uint32_t id, struct meta_tenant *out)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct schema_key key = key_tenant('t', id);
+	struct reads r;
+	rec_tenant *t;
+	rec_account *q;
+	struct kv_bytes raw;
+	int rc = meta_read(m, part_registry(m), &key, 1, &a, &r);
+	if (rc == 0 && r.value[0].data == NULL)
+		rc = -ENOENT;
+	if (rc == 0)
+		rc = rec_read_tenant(&a, r.value[0], &t);
+	if (rc == 0)
+		rc = account_read(m, id, &a, &raw, &q);
+	if (rc != 0)
+		return rc;
+	*out = (struct meta_tenant){
+		.id = id, .quota_bytes = q->quota_bytes, .used_bytes = q->used_bytes};
+	memcpy(out->name, t->name, strlen(t->name) + 1);
+	return 0;
+}
+
+int meta_tenant_find(struct meta *m, const char *name, struct meta_tenant *out)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	if (strlen(name) > META_TENANT_NAME_MAX || name[0] == '\0')
+		return -ENOENT;
+	struct schema_key key = key_text('n', name);
+	struct reads r;
+	rec_tenant_name *back;
+	int rc = meta_read(m, part_registry(m), &key, 1, &a, &r);
+	if (rc == 0 && r.value[0].data == NULL)
+		rc = -ENOENT;
+	if (rc == 0)
+		rc = rec_read_tenant_name(&a, r.value[0], &back);
+	return rc == 0 ? meta_tenant_get(m, back->id, out) : rc;
+}
+
+int meta_tenant_set_quota(struct meta *m, uint32_t id, uint64_t quota_bytes)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	for (unsigned try = 0;; try++) {
+		struct kv_bytes raw;
+		rec_account *q;
+		int rc = account_read(m, id, &a, &raw, &q);
+		if (rc != 0)
+			return rc;
+		q->quota_bytes = quota_bytes;
+		q->changes++;
+		struct txn t;
+		txn_init(&t, &a);
+		txn_equals(&t, key_tenant('q', id), raw);
+		txn_put(&t, key_tenant('q', id), &q->base);
+		rc = txn_run(m, &t, part_account(m, id), NULL);
+		if (rc != -ESTALE)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+int64_t meta_tenant_list(struct meta *m, uint32_t after, struct meta_tenant *out, size_t max)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	struct schema_key prefix = key_text('t', "");
+	struct schema_key from = key_tenant('t', after);
+	struct kv_range range = {.prefix = key_bytes(&prefix),
+				 .after = key_bytes(&from),
+				 .rows_max = min_u64(max, KV_SCAN_ROWS_MAX)};
+	if (max == 0)
+		return -EINVAL;
+	int rc = kv_scan(m->kv, part_registry(m), &range, &rows);
+	for (size_t i = 0; i < rows.count && rc == 0; i++) {
+		rec_tenant *t;
+		if (rows.row[i].key.len != 5)
+			return -EBADMSG;
+		rc = rec_read_tenant(&a, rows.row[i].value, &t);
+		if (rc != 0)
+			break;
+		const uint8_t *k = (const uint8_t *)rows.row[i].key.data + 1;
+		out[i] = (struct meta_tenant){.id = (uint32_t)k[0] << 24 | (uint32_t)k[1] << 16 |
+						    (uint32_t)k[2] << 8 | k[3]};
+		memcpy(out[i].name, t->name, strlen(t->name) + 1);
+	}
+	return rc != 0 ? rc : (int64_t)rows.count;
+}

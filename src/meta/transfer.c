@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Transfers: changes of two places in different partitions that look like one.
+ *
+ * A rename between slices of a directory, a move of a directory or of a file between directories, and
+ * the removal of a directory change rows in several partitions, and kv has no transaction for that. A
+ * transfer has a record of its own, and that record decides: PENDING, then COMMITTED or ABORTED, by one
+ * transaction each.
+ *
+ *   1  the record is written, PENDING, with all that is to be done
+ *   2  the directory that is moved or removed notes the transfer: the backpointer. One at a time.
+ *   3  the row at `from` becomes "leaving": the same entry, with the transfer's id
+ *   4  the row at `to` becomes "arriving": the new entry, with the transfer's id and what it replaces
+ *   5  checks: no cycle; the directory is empty, and closed in all its slices
+ *   6  the record becomes COMMITTED
+ *   7  the rows become plain, the backpointer goes, and last of all the record
+ *
+ * A reader who meets a leaving or arriving row reads the record: before 6 the old state, after it the
+ * new one. A writer who meets one waits a little, then undoes a transfer that is not decided (6 becomes
+ * ABORTED), or does step 7 of one that is. So whoever dies at any step, anyone can go on, and nothing
+ * waits for the dead.
+ *
+ * What must hold:
+ *   1. No row is changed for a transfer before its record was written, and none after the record went.
+ *      A row that has the id of a transfer without a record was left by one that gave up: it means
+ *      what it meant before.
+ *   2. The record goes only when no row and no directory has its id any more.
+ *   3. A transfer's id is used once. Who tries again takes a new one.
+ *   4. A row that leaves is compared byte by byte when it is taken, and every change of a row gives it
+ *      a new stamp: a late copy of step 3 finds nothing to change.
+ *   5. Who finds a step's result unknown never does that step again: it undoes the transfer.
+ *
+ * No cycles. A mover notes itself on the directory (2) before it walks from the destination up to the
+ * root (5), and sees other transfers that it meets on the way to their end. Of two movers that could
+ * make a cycle together, the one who notes itself later meets the other.
+ */
+#include <errno.h>
+
+#include "meta/impl.h"
+#include "rt/rt.h"
+
+#define PATIENCE 3
+#define PATIENCE_NS (4 * NS_PER_MS)
+
+static uint64_t part_transfer(const struct meta *m, uint32_t tenant, uint64_t id)
+{
+	return part_of(m, META_LAYER_TRANSFER, tenant, id);
+}
+
+int transfer_read(struct meta *m, uint32_t tenant, uint64_t id, struct arena *a,
+		  struct transfer *out)
+{
+	*out = (struct transfer){.tenant = tenant, .id = id};
+	struct schema_key key = key_id('t', tenant, id);
+	struct reads r;
+	int rc = meta_read(m, part_transfer(m, tenant, id), &key, 1, a, &r);
+	if (rc != 0 || r.value[0].data == NULL)
+		return rc;
+	out->raw = r.value[0];
+	return rec_read_transfer(a, out->raw, &out->rec);
+}
+
+/* From PENDING to a decision. -ESTALE: another was first. */
+static int decide(struct meta *m, struct transfer *t, int state, struct arena *a)
+{
+	struct schema_key key = key_id('t', t->tenant, t->id);
+	struct txn x;
+	txn_init(&x, a);
+	txn_equals(&x, key, t->raw);
+	rec_transfer decided = *t->rec;
+	decided.state = (Terrane__Rec__Transfer__State)state;
+	struct kv_bytes now = {0};
+	int rc = rec_pack(a, &decided.base, &now);
+	if (rc != 0)
+		return rc;
+	txn_put_bytes(&x, key, now);
+	rc = txn_run(m, &x, part_transfer(m, t->tenant, t->id), NULL);
+	if (rc == 0) {
+		t->raw = now;
+		t->rec->state = decided.state;
+	}
+	return rc;
+}
+
+/* --- step 7 ----------------------------------------------------------------------------------- */
+
+static struct meta_name place_name(const rec_place *p)
+{
+	return (struct meta_name){(const char *)p->name.data, p->name.len};
+}
+
+/* What stays behind when a row goes, or is replaced. */
+static void leave_gone(struct txn *x, const struct transfer *t, const struct row *r)
+{
+	if (!r->row->arriving) {
+		bool alive = t->rec->kind == REC_RENAME || t->rec->kind == REC_MOVE_DIR;
+		row_put_gone(x, r, r->row->id, r->row->kind, alive);
+	} else if (r->row->replaced != NULL) {
+		row_put_gone(x, r, r->row->replaced->id, r->row->replaced->kind, false);
+	}
+}
+
+/* One row of the transfer as it is decided; one that is not the transfer's any more is left alone. */
+static int roll_row(struct meta *m, const struct transfer *t, const rec_place *place,
+		    struct arena *a)
+{
+	bool forward = t->rec->state == REC_COMMITTED;
+	for (unsigned try = 0;; try++) {
+		struct row r = {.tenant = t->tenant,
+				.dir = place->dir,
+				.slice = place->slice,
+				.name = place_name(place)};
+		r.partition = part_name(m, r.tenant, r.dir, r.slice);
+		struct schema_key key = key_entry(r.tenant, r.dir, r.slice, r.name);
+		struct reads got;
+		int rc = meta_read(m, r.partition, &key, 1, a, &got);
+		if (rc != 0 || got.value[0].data == NULL)
+			return rc;
+		r.raw = got.value[0];
+		rc = rec_read_entry(a, r.raw, &r.row);
+		if (rc != 0 || r.row->transfer != t->id)
+			return rc;
+		struct txn x;
+		txn_init(&x, a);
+		txn_equals(&x, key, r.raw);
+		rec_entry plain = *r.row;
+		plain.transfer = 0;
+		plain.arriving = false;
+		plain.replaced = NULL;
+		if (forward)
+			leave_gone(&x, t, &r);
+		if (forward && !r.row->arriving)
+			txn_delete(&x, key);
+		else if (forward || !r.row->arriving)
+			txn_put(&x, key, &plain.base);
+		else if (r.row->replaced != NULL)
+			txn_put(&x, key, &r.row->replaced->base);
+		else
+			txn_delete(&x, key);
+		rc = txn_run(m, &x, r.partition, NULL);
+		if (rc != -ESTALE)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+int dir_read(struct meta *m, uint32_t tenant, uint64_t dir, struct arena *a, struct kv_bytes *raw,
+	     rec_dir **out)
+{
+	struct schema_key key = key_slice('d', tenant, dir, SLICE_HOME);
+	struct reads r;
+	*out = NULL;
+	int rc = meta_read(m, part_name(m, tenant, dir, SLICE_HOME), &key, 1, a, &r);
+	*raw = r.value[0];
+	if (rc != 0 || raw->data == NULL)
+		return rc;
+	return rec_read_dir(a, *raw, out);
+}
+
+static int dir_write(struct meta *m, uint32_t tenant, uint64_t dir, struct kv_bytes raw,
+		     const rec_dir *d, struct arena *a)
+{
+	struct schema_key key = key_slice('d', tenant, dir, SLICE_HOME);
+	struct txn x;
+	txn_init(&x, a);
+	txn_equals(&x, key, raw);
+	txn_put(&x, key, &d->base);
+	return txn_run(m, &x, part_name(m, tenant, dir, SLICE_HOME), NULL);
+}
+
+/* The backpointer goes; a directory that was moved has a new parent. */
+static int roll_dir(struct meta *m, const struct transfer *t, struct arena *a)
+{
+	for (unsigned try = 0;; try++) {
+		struct kv_bytes raw;
+		rec_dir *d;
+		int rc = dir_read(m, t->tenant, t->rec->was->id, a, &raw, &d);
+		if (rc != 0 || d == NULL || d->transfer != t->id)
+			return rc;
+		d->transfer = 0;
+		if (t->rec->state == REC_COMMITTED) {
+			d->parent = t->rec->to->dir;
+			d->name = t->rec->to->name;
+		}
+		rc = dir_write(m, t->tenant, d->id, raw, d, a);
+		if (rc != -ESTALE)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+/* A slice of a directory that was to be removed is open again. */
+static int slice_reopen(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
+			void *ctx)
+{
+	(void)below;
+	const struct transfer *t = ctx;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	uint64_t partition = part_name(m, tenant, dir, slice);
+	struct schema_key key = key_slice('s', tenant, dir, slice);
+	struct reads r;
+	rec_shut *s;
+	int rc = meta_read(m, partition, &key, 1, &a, &r);
+	if (rc != 0 || r.value[0].data == NULL)
+		return rc;
+	rc = rec_read_shut(&a, r.value[0], &s);
+	if (rc != 0 || s->closing != t->id)
+		return rc;
+	struct txn x;
+	txn_init(&x, &a);
+	txn_equals(&x, key, r.value[0]);
+	s->closing = 0;
+	if (s->sealed || s->spread)
+		txn_put(&x, key, &s->base);
+	else
+		txn_delete(&x, key);
+	rc = txn_run(m, &x, partition, NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+/* A slice of a directory that is no more, closed by this removal. Names that were taken away stay until
+ * they are collected. */
+static int slice_remove(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
+			void *ctx)
+{
+	(void)below;
+	const struct transfer *t = ctx;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct schema_key key = key_slice('s', tenant, dir, slice);
+	struct reads r;
+	rec_shut *s;
+	int rc = meta_read(m, part_name(m, tenant, dir, slice), &key, 1, &a, &r);
+	if (rc != 0 || r.value[0].data == NULL)
+		return rc;
+	rc = rec_read_shut(&a, r.value[0], &s);
+	if (rc != 0 || s->closing != t->id)
+		return rc;
+	struct txn x;
+	txn_init(&x, &a);
+	txn_equals(&x, key, r.value[0]);
+	txn_delete(&x, key_slice('d', tenant, dir, slice));
+	txn_delete(&x, key);
+	txn_delete(&x, key_slice('y', tenant, dir, slice));
+	if (slice == SLICE_HOME)
+		txn_delete(&x, key_id('u', tenant, dir));
+	rc = txn_run(m, &x, part_name(m, tenant, dir, slice), NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+static int finish(struct meta *m, struct transfer *t, struct arena *a)
+{
+	rec_transfer *rec = t->rec;
+	bool forward = rec->state == REC_COMMITTED;
+	int rc = roll_row(m, t, rec->from, a);
+	if (rc == 0 && rec->to != NULL)
+		rc = roll_row(m, t, rec->to, a);
+	if (rc == 0 && rec->kind == REC_RMDIR)
+		rc = slices_walk(m, t->tenant, rec->was->id, true,
+				 forward ? slice_remove : slice_reopen, t);
+	if (rc == 0 && (rec->kind == REC_MOVE_DIR || rec->kind == REC_RMDIR))
+		rc = roll_dir(m, t, a);
+	if (rc != 0)
+		return rc;
+	struct schema_key key = key_id('t', t->tenant, t->id);
+	struct txn x;
+	txn_init(&x, a);
+	txn_equals(&x, key, t->raw);
+	txn_delete(&x, key);
+	rc = txn_run(m, &x, part_transfer(m, t->tenant, t->id), NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+/* --- transfers of others ---------------------------------------------------------------------- */
+
+int transfer_settle(struct meta *m, uint32_t tenant, uint64_t id, struct arena *a)
+{
+	for (unsigned try = 0;; try++) {
+		struct transfer t;
+		int rc = transfer_read(m, tenant, id, a, &t);
+		if (rc != 0)
+			return rc;
+		if (t.rec == NULL)
+			return 1;
+		if (t.rec->state == REC_PENDING && try < PATIENCE) {
+			rc = rt_sleep_ns(rt_random_u64() % PATIENCE_NS);
+			if (rc != 0)
+				return rc;
+			continue;
+		}
+		if (t.rec->state == REC_PENDING)
+			rc = decide(m, &t, REC_ABORTED, a);
+		if (rc == 0) {
+			m->stats.resolved++;
+			return finish(m, &t, a);
+		}
+		if (rc == -ESTALE)
+			rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+/* --- a transfer of one's own ------------------------------------------------------------------ */
+
+static int begin(struct meta *m, struct transfer *t, struct arena *a)
+{
+	struct schema_key key = key_id('t', t->tenant, t->id);
+	struct txn x;
+	txn_init(&x, a);
+	int rc = rec_pack(a, &t->rec->base, &t->raw);
+	if (rc != 0)
+		return rc;
+	txn_absent(&x, key);
+	txn_put_bytes(&x, key, t->raw);
+	return txn_run(m, &x, part_transfer(m, t->tenant, t->id), NULL);
+}
+
+/* 1: another transfer had the directory, and has ended. */
+static int take_dir(struct meta *m, const struct transfer *t, struct arena *a)
+{
+	struct kv_bytes raw;
+	rec_dir *d;
+	int rc = dir_read(m, t->tenant, t->rec->was->id, a, &raw, &d);
+	if (rc != 0)
+		return rc;
+	if (d == NULL)
+		return 1;
+	if (d->transfer != 0) {
+		rc = transfer_settle(m, t->tenant, d->transfer, a);
+		if (rc == 0)
+			return 1;
+		if (rc != 1)
+			return rc;
+	}
+	d->transfer = t->id;
+	rc = dir_write(m, t->tenant, d->id, raw, d, a);
+	return rc == -ESTALE ? 1 : rc;
+}
+
+static int take_from(struct meta *m, const struct transfer *t, const struct row *from,
+		     struct arena *a)
+{
+	struct txn x;
+	txn_init(&x, a);
+	int rc = row_guard(&x, from, false);
+	if (rc != 0)
+		return rc;
+	rec_entry e = *from->entry;
+	e.transfer = t->id;
+	txn_put(&x, key_entry(from->tenant, from->dir, from->slice, from->name), &e.base);
+	rc = txn_run(m, &x, from->partition, NULL);
+	return rc == -ESTALE ? 1 : rc;
+}
+
+static int take_to(struct meta *m, const struct transfer *t, const struct row *to, struct arena *a)
+{
+	struct txn x;
+	txn_init(&x, a);
+	int rc = to->entry != NULL ? row_guard(&x, to, false) : row_guard_new(m, &x, to, 0, a);
+	if (rc != 0)
+		return rc;
+	rec_entry e = *t->rec->becomes;
+	e.transfer = t->id;
+	e.arriving = true;
+	e.replaced = to->entry;
+	txn_put(&x, key_entry(to->tenant, to->dir, to->slice, to->name), &e.base);
+	rc = txn_run(m, &x, to->partition, NULL);
+	return rc == -ESTALE ? 1 : rc;
+}
+
+static int take_all(struct meta *m, struct transfer *t, struct transfer_plan *p, struct arena *a)
+{
+	int rc = 0;
+	if (t->rec->kind == REC_MOVE_DIR || t->rec->kind == REC_RMDIR)
+		rc = take_dir(m, t, a);
+	if (rc == 0)
+		rc = take_from(m, t, p->from, a);
+	if (rc == 0 && p->to != NULL)
+		rc = take_to(m, t, p->to, a);
+	if (rc == 0 && p->prepare != NULL)
+		rc = p->prepare(m, p, a);
+	return rc;
+}
+
+/* Undoes one's own. The result of the operation is why. */
+static int give_up(struct meta *m, struct transfer *t, int why, struct arena *a)
+{
+	rt_shield_enter();
+	int rc = decide(m, t, REC_ABORTED, a);
+	if (rc == -ESTALE) {
+		/* Another has undone it, and may have left something to do. */
+		rc = transfer_read(m, t->tenant, t->id, a, t);
+		if (rc == 0 && t->rec == NULL) {
+			rt_shield_leave();
+			return why;
+		}
+	}
+	if (rc == 0)
+		rc = finish(m, t, a);
+	rt_shield_leave();
+	return why;
+}
+
+/* The decision's result is not known: it is undone if it was not taken. */
+static int find_out(struct meta *m, struct transfer *t, int why, struct arena *a)
+{
+	rt_shield_enter();
+	int rc = transfer_read(m, t->tenant, t->id, a, t);
+	if (rc == 0 && t->rec != NULL) {
+		if (t->rec->state == REC_PENDING)
+			decide(m, t, REC_ABORTED, a);
+		if (t->rec->state == REC_COMMITTED)
+			why = 0;
+		if (t->rec->state != REC_PENDING)
+			finish(m, t, a);
+	}
+	rt_shield_leave();
+	return why;
+}
+
+int transfer_do(struct meta *m, struct transfer_plan *p, struct arena *a)
+{
+	p->id = meta_id();
+	struct transfer t = {.tenant = p->tenant, .id = p->id, .rec = p->rec};
+	p->rec->state = REC_PENDING;
+	int rc = begin(m, &t, a);
+	if (rc != 0)
+		return rc;
+	rc = take_all(m, &t, p, a);
+	if (rc != 0)
+		return give_up(m, &t, rc, a);
+	rc = decide(m, &t, REC_COMMITTED, a);
+	if (kv_unknown(rc))
+		return find_out(m, &t, rc, a);
+	if (rc != 0)
+		return give_up(m, &t, rc == -ESTALE ? 1 : rc, a);
+	/* It is decided: what is left to do others can do too. */
+	rt_shield_enter();
+	finish(m, &t, a);
+	rt_shield_leave();
+	return 0;
+}

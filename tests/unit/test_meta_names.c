@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The Name layer: each operation and its errors, quiet, in plain and in spread directories. */
+#include "meta_rig.h"
+
+#include <stdlib.h>
+
+/* --- create and lookup ------------------------------------------------------------------------ */
+
+static void created_names_body(struct rig *rig)
+{
+	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
+	uint64_t a = must_create(rig, dir, "a");
+	CHECK_EQ(id_at(rig, dir, "a"), a);
+	CHECK_EQ(id_at(rig, dir, "b"), 0);
+	struct meta_entry e;
+	CHECK_EQ(meta_resolve(rig->m, &rig->ctx, META_ROOT, meta_name("/d//a"), &e), 0);
+	CHECK_EQ(e.id, a);
+	CHECK(e.sealed && e.kind == META_FILE);
+	CHECK_EQ(meta_resolve(rig->m, &rig->ctx, dir, meta_name("a"), &e), 0);
+	CHECK_EQ(meta_resolve(rig->m, &rig->ctx, META_ROOT, meta_name("/"), &e), 0);
+	CHECK_EQ(e.id, META_ROOT);
+	CHECK_EQ(meta_resolve(rig->m, &rig->ctx, META_ROOT, meta_name("/d/a/x"), &e), -ENOTDIR);
+	CHECK_EQ(meta_resolve(rig->m, &rig->ctx, META_ROOT, meta_name("/e/a"), &e), -ENOENT);
+	struct meta_dir d;
+	CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, dir, &d), 0);
+	CHECK_EQ(d.parent, META_ROOT);
+	CHECK(!d.sealed && !d.spread);
+}
+
+static void created_names_are_found(void **state)
+{
+	(void)state;
+	rig_simple(created_names_body);
+}
+
+static void exclusive_body(struct rig *rig)
+{
+	uint64_t a = must_create(rig, META_ROOT, "a");
+	CHECK_EQ(try_create(rig, META_ROOT, "a", meta_id(), 0, 0), -EEXIST);
+	CHECK_EQ(id_at(rig, META_ROOT, "a"), a);
+	/* The same request again. */
+	CHECK_EQ(try_create(rig, META_ROOT, "a", a, 0, 0), 0);
+	must_mkdir(rig, META_ROOT, "d");
+	CHECK_EQ(try_create(rig, META_ROOT, "d", meta_id(), 0, 0), -EEXIST);
+	CHECK_EQ(try_create(rig, META_ROOT, "d", meta_id(), 0, META_OVERWRITE), -EISDIR);
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), meta_id()), -EEXIST);
+	CHECK_EQ(try_create(rig, 12345, "a", meta_id(), 0, 0), -ENOENT);
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, 12345, meta_name("a"), meta_id()), -ENOENT);
+}
+
+static void exclusive_creates_do_not_replace_and_may_be_sent_again(void **state)
+{
+	(void)state;
+	rig_simple(exclusive_body);
+}
+
+static void overwriting_body(struct rig *rig)
+{
+	uint64_t a = must_create(rig, META_ROOT, "a");
+	uint64_t b = meta_id();
+	CHECK_EQ(try_create(rig, META_ROOT, "a", b, 9, META_OVERWRITE), 0);
+	CHECK_EQ(id_at(rig, META_ROOT, "a"), b);
+	/* What was replaced can be read until it is collected. */
+	struct arena arena;
+	arena_init(&arena, MIB);
+	struct meta_file f;
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, a, 0, 0, &arena, &f, NULL, NULL, NULL), 0);
+	/* An id that another name has cannot get a second one. */
+	CHECK_EQ(try_create(rig, META_ROOT, "c", b, 0, 0), -EEXIST);
+	CHECK_EQ(id_at(rig, META_ROOT, "c"), 0);
+	arena_fini(&arena);
+}
+
+static void overwriting_creates_replace(void **state)
+{
+	(void)state;
+	rig_simple(overwriting_body);
+}
+
+/* --- batches ---------------------------------------------------------------------------------- */
+
+#define MANY 300
+
+static void batch_body(struct rig *rig)
+{
+	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
+	struct meta_create files[MANY];
+	char names[MANY][16];
+	int results[MANY];
+	uint64_t first = meta_id_run(MANY);
+	uint64_t taken = must_create(rig, dir, "n007");
+	for (unsigned i = 0; i < MANY; i++) {
+		snprintf(names[i], sizeof(names[i]), "n%03u", i);
+		files[i] = (struct meta_create){.name = meta_name(names[i]), .id = first + i};
+	}
+	files[9].name = meta_name("bad/name");
+	files[11].name = files[10].name;
+	CHECK_EQ(meta_create(rig->m, &rig->ctx, dir, files, MANY, 0, results), 0);
+	for (unsigned i = 0; i < MANY; i++) {
+		int want = i == 7 ? -EEXIST : i == 9 || i == 11 ? -EINVAL : 0;
+		CHECK_EQ(results[i], want);
+		CHECK_EQ(id_at(rig, dir, names[i]), i == 7 ? taken : want != 0 ? 0 : first + i);
+	}
+	/* Again: those that are there are there. */
+	CHECK_EQ(meta_create(rig->m, &rig->ctx, dir, files, MANY, 0, results), 0);
+	CHECK_EQ(results[0], 0);
+	CHECK_EQ(results[7], -EEXIST);
+	CHECK_EQ(meta_create(rig->m, &rig->ctx, dir, files, 0, 0, results), -EINVAL);
+	CHECK_EQ(meta_create(rig->m, &rig->ctx, dir, files, META_BATCH_MAX + 1, 0, results),
+		 -EINVAL);
+}
+
+static void a_batch_makes_what_it_can_and_says_what_it_cannot(void **state)
+{
+	(void)state;
+	rig_simple(batch_body);
+}
+
+/* --- list ------------------------------------------------------------------------------------- */
+
+static size_t list_all(struct rig *rig, uint64_t dir, size_t max, char names[][16], size_t room)
+{
+	struct meta_cursor at = {0};
+	size_t n = 0;
+	while (!at.end) {
+		struct arena arena;
+		arena_init(&arena, 4 * MIB);
+		struct meta_page page;
+		CHECK_EQ(meta_list(rig->m, &rig->ctx, dir, &at, max, &arena, &page), 0);
+		CHECK(page.count <= max);
+		for (size_t i = 0; i < page.count; i++) {
+			CHECK(n < room && page.entries[i].name.len < 16);
+			snprintf(names[n++], 16, "%s", page.entries[i].name.text);
+			CHECK_EQ(page.entries[i].id, id_at(rig, dir, names[n - 1]));
+		}
+		at = page.next;
+		arena_fini(&arena);
+	}
+	return n;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static void list_body(struct rig *rig)
+{
+	static char names[2 * MANY][16];
+	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
+	char name[16];
+	for (unsigned i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "n%03u", i);
+		must_create(rig, dir, name);
+	}
+	for (size_t max = 1; max <= 200; max = 3 * max + 1) {
+		size_t n = list_all(rig, dir, max, names, 2 * MANY);
+		CHECK_EQ(n, MANY);
+		if (rig->options.spread_entries > 0)
+			qsort(names, n, sizeof(names[0]), by_text);
+		for (unsigned i = 0; i < MANY; i++) {
+			snprintf(name, sizeof(name), "n%03u", i);
+			CHECK(strcmp(names[i], name) == 0);
+		}
+	}
+	struct meta_dir d;
+	CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, dir, &d), 0);
+	CHECK_EQ(d.spread, rig->options.spread_entries > 0);
+	struct arena arena;
+	arena_init(&arena, MIB);
+	struct meta_page page;
+	struct meta_cursor bad = {.slice = 0xff000000};
+	CHECK_EQ(meta_list(rig->m, &rig->ctx, dir, &bad, 0, &arena, &page), -EINVAL);
+	bad = (struct meta_cursor){.name_len = 3, .name = "a/b"};
+	CHECK_EQ(meta_list(rig->m, &rig->ctx, dir, &bad, 0, &arena, &page), -EINVAL);
+	bad = (struct meta_cursor){0};
+	CHECK_EQ(meta_list(rig->m, &rig->ctx, 999, &bad, 0, &arena, &page), -ENOENT);
+	arena_fini(&arena);
+}
+
+static void lists_have_every_name_once(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(list_body);
+	rig_run(&rig);
+	rig = rig_of(list_body);
+	rig.options.spread_entries = 8;
+	rig_run(&rig);
+}
+
+/* --- remove, rename --------------------------------------------------------------------------- */
+
+static void remove_body(struct rig *rig)
+{
+	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
+	uint64_t a = must_create(rig, dir, "a");
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, dir, meta_name("a"), a + 1, 0), -ESTALE);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, dir, meta_name("a"), a, 0), 0);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, dir, meta_name("a"), a, 0), 0);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, dir, meta_name("a"), 0, 0), -ENOENT);
+	CHECK_EQ(id_at(rig, dir, "a"), 0);
+	/* A create of the same file that comes late has been carried out before. */
+	CHECK_EQ(try_create(rig, dir, "a", a, 0, 0), 0);
+	CHECK_EQ(id_at(rig, dir, "a"), 0);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("d"), 0, 0), -EISDIR);
+	must_create(rig, dir, "b");
+	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("d"), 0), -ENOTEMPTY);
+	CHECK_EQ(try_create(rig, dir, "c", meta_id(), 0, 0), 0);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, dir, meta_name("b"), 0, 0), 0);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, dir, meta_name("c"), 0, 0), 0);
+	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("d"), dir), 0);
+	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("d"), dir), 0);
+	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("d"), 0), -ENOENT);
+	CHECK_EQ(id_at(rig, META_ROOT, "d"), 0);
+	CHECK_EQ(try_create(rig, dir, "c", meta_id(), 0, 0), -ENOENT);
+	must_create(rig, META_ROOT, "f");
+	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("f"), 0), -ENOTDIR);
+}
+
+static void removed_names_are_gone(void **state)
+{
+	(void)state;
+	rig_simple(remove_body);
+}
+
+static int ren(struct rig *rig, uint64_t dir, const char *from, const char *to, uint64_t request,
+	       unsigned flags)
+{
+	return meta_rename(rig->m, &rig->ctx, dir, meta_name(from), meta_name(to), request, flags);
+}
+
+static void rename_body(struct rig *rig)
+{
+	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
+	/* Enough names to spread it, when it can be. */
+	char name[16];
+	for (unsigned i = 0; i < 40; i++) {
+		snprintf(name, sizeof(name), "x%u", i);
+		must_create(rig, dir, name);
+	}
+	uint64_t a = must_create(rig, dir, "a");
+	uint64_t b = must_create(rig, dir, "b");
+	uint64_t sub = must_mkdir(rig, dir, "sub");
+	CHECK_EQ(ren(rig, dir, "a", "b", meta_id(), 0), -EEXIST);
+	CHECK_EQ(ren(rig, dir, "none", "c", meta_id(), 0), -ENOENT);
+	CHECK_EQ(ren(rig, dir, "a", "a", meta_id(), 0), 0);
+	CHECK_EQ(ren(rig, dir, "none", "none", meta_id(), 0), -ENOENT);
+	CHECK_EQ(ren(rig, dir, "a", "sub", meta_id(), META_OVERWRITE), -EISDIR);
+	CHECK_EQ(ren(rig, dir, "sub", "b", meta_id(), META_OVERWRITE), -EEXIST);
+	for (unsigned i = 0; i < 20; i++) {
+		char next[16];
+		snprintf(name, sizeof(name), "a%u", i);
+		snprintf(next, sizeof(next), "a%u", i + 1);
+		uint64_t request = meta_id();
+		CHECK_EQ(ren(rig, dir, i == 0 ? "a" : name, next, request, 0), 0);
+		CHECK_EQ(ren(rig, dir, i == 0 ? "a" : name, next, request, 0), 0);
+		CHECK_EQ(id_at(rig, dir, i == 0 ? "a" : name), 0);
+		CHECK_EQ(id_at(rig, dir, next), a);
+	}
+	CHECK_EQ(ren(rig, dir, "a20", "b", meta_id(), META_OVERWRITE), 0);
+	CHECK_EQ(id_at(rig, dir, "b"), a);
+	CHECK(b != a);
+	CHECK_EQ(ren(rig, dir, "sub", "bus", meta_id(), 0), 0);
+	CHECK_EQ(id_at(rig, dir, "bus"), sub);
+	/* A late create of a renamed file does not bring the old name back. */
+	CHECK_EQ(try_create(rig, dir, "a", a, 0, 0), 0);
+	CHECK_EQ(id_at(rig, dir, "a"), 0);
+}
+
+static void renames_move_the_name_and_may_be_sent_again(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(rename_body);
+	rig_run(&rig);
+	rig = rig_of(rename_body);
+	rig.options.spread_entries = 4;
+	rig_run(&rig);
+}
+
+/* --- moves ------------------------------------------------------------------------------------ */
+
+static int mv(struct rig *rig, uint64_t from, const char *name, uint64_t to, const char *as)
+{
+	return meta_move(rig->m, &rig->ctx, from, meta_name(name), to, meta_name(as), meta_id(),
+			 meta_id(), 0);
+}
+
+static void move_body(struct rig *rig)
+{
+	uint64_t a = must_mkdir(rig, META_ROOT, "a");
+	uint64_t b = must_mkdir(rig, META_ROOT, "b");
+	uint64_t c = must_mkdir(rig, a, "c");
+	CHECK_EQ(mv(rig, META_ROOT, "a", c, "x"), -EINVAL);
+	CHECK_EQ(mv(rig, META_ROOT, "a", a, "x"), -EINVAL);
+	CHECK_EQ(mv(rig, a, "none", b, "x"), -ENOENT);
+	CHECK_EQ(mv(rig, a, "c", 999, "x"), -ENOENT);
+	CHECK_EQ(mv(rig, a, "c", META_ROOT, "b"), -EEXIST);
+	CHECK_EQ(mv(rig, a, "c", b, "x"), 0);
+	CHECK_EQ(id_at(rig, b, "x"), c);
+	CHECK_EQ(id_at(rig, a, "c"), 0);
+	struct meta_dir d;
+	CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, c, &d), 0);
+	CHECK_EQ(d.parent, b);
+	CHECK_EQ(mv(rig, META_ROOT, "a", c, "a"), 0);
+	CHECK_EQ(mv(rig, META_ROOT, "b", a, "b"), -EINVAL);
+	struct meta_entry e;
+	CHECK_EQ(meta_resolve(rig->m, &rig->ctx, META_ROOT, meta_name("/b/x/a"), &e), 0);
+	CHECK_EQ(e.id, a);
+	/* A file becomes a new one. */
+	uint64_t f = must_create(rig, b, "f");
+	uint64_t id = meta_id();
+	uint64_t request = meta_id();
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(meta_move(rig->m, &rig->ctx, b, meta_name("f"), a, meta_name("g"), id,
+				   request, 0),
+			 0);
+	CHECK_EQ(id_at(rig, b, "f"), 0);
+	CHECK_EQ(id_at(rig, a, "g"), id);
+	CHECK(f != id);
+	CHECK_EQ(try_create(rig, a, "open", meta_id(), 5, 0), 0);
+	CHECK_EQ(mv(rig, a, "open", b, "open"), -EBUSY);
+}
+
+static void moves_between_directories(void **state)
+{
+	(void)state;
+	rig_simple(move_body);
+}
+
+/* --- sealing ---------------------------------------------------------------------------------- */
+
+static void seal_body(struct rig *rig)
+{
+	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
+	char name[16];
+	for (unsigned i = 0; i < 40; i++) {
+		snprintf(name, sizeof(name), "x%u", i);
+		must_create(rig, dir, name);
+	}
+	must_mkdir(rig, dir, "sub");
+	must_create(rig, META_ROOT, "out");
+	CHECK_EQ(meta_dir_seal(rig->m, &rig->ctx, 999), -ENOENT);
+	CHECK_EQ(meta_dir_seal(rig->m, &rig->ctx, dir), 0);
+	CHECK_EQ(meta_dir_seal(rig->m, &rig->ctx, dir), 0);
+	struct meta_dir d;
+	CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, dir, &d), 0);
+	CHECK(d.sealed);
+	for (unsigned i = 0; i < 20; i++) {
+		snprintf(name, sizeof(name), "y%u", i);
+		CHECK_EQ(try_create(rig, dir, name, meta_id(), 0, 0), -EROFS);
+	}
+	CHECK_EQ(try_create(rig, dir, "x1", meta_id(), 0, META_OVERWRITE), -EROFS);
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, dir, meta_name("z"), meta_id()), -EROFS);
+	CHECK_EQ(ren(rig, dir, "x1", "z", meta_id(), 0), -EROFS);
+	CHECK_EQ(mv(rig, dir, "x1", META_ROOT, "z"), -EROFS);
+	CHECK_EQ(mv(rig, META_ROOT, "out", dir, "z"), -EROFS);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, dir, meta_name("x1"), 0, 0), -EROFS);
+	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, dir, meta_name("sub"), 0), -EROFS);
+	for (int i = 0; i < 3; i++)
+		CHECK(id_at(rig, dir, "x1") != 0);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, dir, meta_name("x1"), 0, META_SEALED_TOO), 0);
+	CHECK_EQ(id_at(rig, dir, "x1"), 0);
+	CHECK_EQ(mv(rig, META_ROOT, "d", must_mkdir(rig, META_ROOT, "e"), "d"), 0);
+}
+
+static void sealed_directories_do_not_change(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(seal_body);
+	rig.options.cache_bytes = MIB;
+	rig_run(&rig);
+	rig = rig_of(seal_body);
+	rig.options.spread_entries = 4;
+	rig_run(&rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(created_names_are_found),
+		cmocka_unit_test(exclusive_creates_do_not_replace_and_may_be_sent_again),
+		cmocka_unit_test(overwriting_creates_replace),
+		cmocka_unit_test(a_batch_makes_what_it_can_and_says_what_it_cannot),
+		cmocka_unit_test(lists_have_every_name_once),
+		cmocka_unit_test(removed_names_are_gone),
+		cmocka_unit_test(renames_move_the_name_and_may_be_sent_again),
+		cmocka_unit_test(moves_between_directories),
+		cmocka_unit_test(sealed_directories_do_not_change),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

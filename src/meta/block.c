@@ -376,6 +376,5 @@ int block_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charg
 	struct txn t;
 	txn_init(&t, &a);
 	txn_delete(&t, key_ids('v', tenant, block, charge));
-	rc = txn_run(m, &t, part_block(m, tenant, block), NULL);
-	return rc == 0 ? account_refunded(m, tenant, block, charge) : rc;
+	return txn_run(m, &t, part_block(m, tenant, block), NULL);
 }

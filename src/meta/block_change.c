@@ -59,12 +59,8 @@ static int change_once(struct change *c, change_fn fn)
 	return rc == -ESTALE ? 1 : rc;
 }
 
-static int change(struct change *c, change_fn fn)
+static int change_in(struct change *c, change_fn fn)
 {
-	AUTO_ARENA struct arena own;
-	arena_init(&own, META_OP_BYTES);
-	if (c->a == NULL)
-		c->a = &own;
 	for (unsigned try = 0;; try++) {
 		int rc = change_once(c, fn);
 		if (rc == 0 && c->refund > 0)
@@ -75,6 +71,14 @@ static int change(struct change *c, change_fn fn)
 		if (rc != 0)
 			return rc;
 	}
+}
+
+static int change(struct change with, change_fn fn)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	with.a = &a;
+	return change_in(&with, fn);
 }
 
 /* --- appends ---------------------------------------------------------------------------------- */
@@ -109,7 +113,7 @@ int meta_block_extend(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 			   .old_length = old_length,
 			   .length = length,
 			   .crc = crc};
-	return change(&c, do_extend);
+	return change(c, do_extend);
 }
 
 static int do_fence(struct change *c)
@@ -129,7 +133,7 @@ int meta_block_fence(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		return -EINVAL;
 	struct change c = {
 		.m = m, .tenant = ctx->tenant, .block = block, .a = arena, .epoch = epoch};
-	int rc = change(&c, do_fence);
+	int rc = change_in(&c, do_fence);
 	if (rc != 0 && rc != -EROFS)
 		return rc;
 	int copied = block_out(block, c.rec, arena, out);
@@ -166,7 +170,7 @@ int meta_block_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t block, 
 			   .length = length,
 			   .chunk_length = chunk_length,
 			   .crc = crc};
-	return change(&c, do_seal);
+	return change(c, do_seal);
 }
 
 /* --- places ----------------------------------------------------------------------------------- */
@@ -207,7 +211,7 @@ int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t bloc
 			   .from = from,
 			   .to = to,
 			   .crc = crc};
-	return change(&c, do_replace);
+	return change(c, do_replace);
 }
 
 static int do_report(struct change *c)
@@ -228,7 +232,7 @@ int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 {
 	struct change c = {
 		.m = m, .tenant = ctx->tenant, .block = block, .index = index, .from = disk};
-	return change(&c, do_report);
+	return change(c, do_report);
 }
 
 /* The rows of the index follow the list; the old chunks are dead. */
@@ -280,5 +284,5 @@ int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct
 				return -EINVAL;
 	struct change c = {
 		.m = m, .tenant = ctx->tenant, .block = b->id, .as = b, .layout = layout};
-	return change(&c, do_relayout);
+	return change(c, do_relayout);
 }

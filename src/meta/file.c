@@ -130,8 +130,8 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 			.prefix = key_bytes(&prefix), .after = key_bytes(&after), .rows_max = page};
 		int rc = kv_scan(m->kv, part_of(m, META_LAYER_FILE, tenant, file), &range, &rows);
 		for (size_t i = 0; i < rows.count && rc == 0; i++) {
-			uint64_t at;
-			struct meta_extent e;
+			uint64_t at = 0;
+			struct meta_extent e = {0};
 			rc = row_extent(&rows.row[i], a, &at, &e);
 			/* What was added after the record was read is not of its instant. */
 			if (rc == 0 && at >= rec->size)

@@ -216,10 +216,9 @@ int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t cha
 int account_charged(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge);
 /* Takes a charge back that no block record has. */
 int account_uncharge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge);
-/* Gives back once; then, when what called for it is gone, account_refunded. */
+/* Gives back once. */
 int account_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge,
 		   uint64_t bytes);
-int account_refunded(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge);
 
 /* --- cache of what is sealed: cache.c ----------------------------------------------------------- */
 

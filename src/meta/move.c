@@ -8,6 +8,7 @@
 #include "meta/file.h"
 #include "rt/rt.h"
 
+#define COPY_BLOCKS_MAX (1U << 24)
 #define WALK_MAX 4096 /* levels between a directory and the root, at the very most */
 
 static rec_place place_of(const struct row *r)
@@ -237,6 +238,7 @@ struct copy {
 	uint64_t to;
 	struct arena *a;
 	struct txn t;
+	struct map bytes; /* of each block, that were copied */
 	bool by_key;
 };
 
@@ -244,8 +246,11 @@ struct copy {
 static int copy_extent(void *ctx, uint64_t offset, const struct meta_extent *e)
 {
 	struct copy *c = ctx;
-	struct meta_owner owner = {.file = c->to, .bytes = e->length};
-	int rc = meta_block_own(c->m, &(struct meta_ctx){c->tenant}, e->block, &owner, 1);
+	uint64_t bytes = (uint64_t)(uintptr_t)map_remove(&c->bytes, e->block) + e->length;
+	int rc = map_put(&c->bytes, e->block, (void *)(uintptr_t)bytes);
+	struct meta_owner owner = {.file = c->to, .bytes = bytes};
+	if (rc == 0)
+		rc = meta_block_own(c->m, &(struct meta_ctx){c->tenant}, e->block, &owner, 1);
 	if (rc != 0 || !c->by_key)
 		return rc;
 	rec_extent x;
@@ -258,28 +263,49 @@ static int copy_extent(void *ctx, uint64_t offset, const struct meta_extent *e)
 	return rc;
 }
 
-/* A new file object on the same blocks: its extents first, its record last. */
-static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, uint64_t from, uint64_t to,
-		     uint64_t dir, struct meta_name name, struct kv_bytes *raw, struct arena *a)
+/* Whether the copy is there already, by this request when it came before: 1. */
+static int copy_there(struct meta *m, uint32_t tenant, const rec_file *f, uint64_t to, uint64_t dir,
+		      uint64_t request, struct kv_bytes *raw, struct arena *a)
 {
-	struct kv_bytes there;
 	rec_file *old;
 	bool dead;
-	int rc = file_read(m, tenant, to, a, &there, &old, &dead);
-	if (rc == 0 && dead)
-		rc = -EEXIST;
-	if (rc == 0 && old != NULL) {
-		/* This request when it came before, or the id is another's. */
-		bool same = old->dir == dir && old->size == f->size && old->sealed &&
-			    old->extent_count == f->extent_count;
-		*raw = (struct kv_bytes){0};
-		return same ? 0 : -EEXIST;
-	}
+	int rc = file_read(m, tenant, to, a, raw, &old, &dead);
 	if (rc != 0)
 		return rc;
+	if (dead)
+		return -EEXIST;
+	if (old == NULL)
+		return 0;
+	if (old->dir == dir && !old->linked && old->token == request)
+		return 0; /* begun, and not finished */
+	return old->dir == dir && old->size == f->size && old->sealed && old->linked &&
+			       old->extent_count == f->extent_count
+		       ? 1
+		       : -EEXIST;
+}
+
+/*
+ * A new file object on the same blocks. First a record of a file that is being written, which the
+ * collector would find; then owners and extents; last the record as it is to be.
+ */
+static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, uint64_t from, uint64_t to,
+		     uint64_t dir, struct meta_name name, uint64_t request, struct arena *a)
+{
+	struct meta_ctx ctx = {tenant};
+	struct kv_bytes raw;
+	int rc = copy_there(m, tenant, f, to, dir, request, &raw, a);
+	if (rc == 0 && raw.data == NULL) {
+		rc = meta_file_new(m, &ctx, dir, to, request);
+		if (rc == 0)
+			rc = copy_there(m, tenant, f, to, dir, request, &raw, a);
+	}
+	if (rc != 0)
+		return rc == 1 ? 0 : rc;
 	struct copy c = {.m = m, .tenant = tenant, .to = to, .a = a, .by_key = f->n_extents == 0};
 	txn_init(&c.t, a);
+	map_init(&c.bytes, COPY_BLOCKS_MAX);
 	rc = file_extents(m, tenant, from, f, a, copy_extent, &c);
+	map_fini(&c.bytes);
 	if (rc != 0)
 		return rc;
 	rec_file n = *f;
@@ -287,14 +313,7 @@ static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, uint64_
 	n.linked = true;
 	n.name = (ProtobufCBinaryData){name.len, (uint8_t *)name.text};
 	n.token = 0;
-	rc = rec_pack(a, &n.base, raw);
-	if (rc != 0)
-		return rc;
-	txn_absent(&c.t, key_id('f', tenant, to));
-	txn_absent(&c.t, key_id('x', tenant, to));
-	txn_put_bytes(&c.t, key_id('f', tenant, to), *raw);
-	rc = txn_run(m, &c.t, part_of(m, META_LAYER_FILE, tenant, to), NULL);
-	return rc == -ESTALE ? 1 : rc;
+	return file_write(m, tenant, to, raw, &n, &c.t);
 }
 
 static int move_file(struct meta *m, const struct row *from, const struct row *to, uint64_t new_id,
@@ -308,10 +327,9 @@ static int move_file(struct meta *m, const struct row *from, const struct row *t
 		rc = dead ? 1 : file_restore(m, from, a) == 0 ? 1 : -EAGAIN;
 	if (rc == 0 && !f->sealed)
 		rc = -EBUSY;
-	struct kv_bytes made = {0};
 	if (rc == 0)
 		rc = copy_file(m, from->tenant, f, from->entry->id, new_id, to->dir, to->name,
-			       &made, a);
+			       request, a);
 	if (rc != 0)
 		return rc;
 	rec_place from_place = place_of(from);

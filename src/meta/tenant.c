@@ -8,10 +8,11 @@
  * for; the note goes when the block record, or what called for the refund, says the same.
  *
  *   commit:  account + note c  ->  block record with the charge's name  ->  note c goes
- *   refund:  note v or z beside the block  ->  account - note d  ->  v or z goes  ->  note d goes
+ *   refund:  note v or z beside the block  ->  account and note d  ->  v or z goes  ->  note d goes
  *
  * After a crash between them the collector reads the note and the block: a charge that no block record
- * has is taken back, a refund whose cause is gone is complete (META_GC_ACCOUNTS).
+ * has is taken back (META_GC_ACCOUNTS). A note d stays for a grace period after its cause is gone, so
+ * that a worker who read the cause before cannot count it again.
  *
  * So used_bytes is never less than what committed blocks were charged, and equal when nothing is under
  * way and the notes are collected.
@@ -173,11 +174,6 @@ int account_uncharge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t c
 int account_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes)
 {
 	return account_change(m, tenant, REFUND, key_ids('d', tenant, block, charge), bytes);
-}
-
-int account_refunded(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge)
-{
-	return note_drop(m, tenant, key_ids('d', tenant, block, charge));
 }
 
 /* --- tenants ---------------------------------------------------------------------------------- */

@@ -393,16 +393,18 @@ static int give_up(struct meta *m, struct transfer *t, int why, struct arena *a)
 {
 	rt_shield_enter();
 	int rc = decide(m, t, REC_ABORTED, a);
-	if (rc == -ESTALE) {
-		/* Another has undone it, and may have left something to do. */
+	for (unsigned try = 0; rc == -ESTALE; try++) {
+		/* Another has undone it, and may have left something to do; or has marked it. */
 		rc = transfer_read(m, t->tenant, t->id, a, t);
-		if (rc == 0 && t->rec == NULL) {
-			rt_shield_leave();
-			return why;
-		}
+		if (rc != 0 || t->rec == NULL)
+			break;
+		if (t->rec->state == REC_PENDING)
+			rc = decide(m, t, REC_ABORTED, a);
+		if (rc == -ESTALE && meta_again(m, try) != 0)
+			break;
 	}
-	if (rc == 0)
-		rc = finish(m, t, a);
+	if (rc == 0 && t->rec != NULL)
+		finish(m, t, a);
 	rt_shield_leave();
 	return why;
 }

@@ -79,7 +79,7 @@ static inline void rig_run(struct rig *rig)
 	sim_config_init(&c, rig->seed, 0);
 	struct sim *s = sim_open(&c);
 	sim_node_start(sim_node_add(s, "n", 0), rig_main, rig);
-	sim_run(s, 24 * 3600 * NS_PER_S);
+	sim_run(s, 24ULL * 3600 * NS_PER_S);
 	sim_close(s);
 	if (!rig->done)
 		fail_msg("seed %llu does not end", (unsigned long long)rig->seed);

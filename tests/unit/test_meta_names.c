@@ -79,7 +79,7 @@ static void overwriting_creates_replace(void **state)
 
 /* --- batches ---------------------------------------------------------------------------------- */
 
-#define MANY 300
+#define MANY 300U
 
 static void batch_body(struct rig *rig)
 {
@@ -154,7 +154,7 @@ static void list_body(struct rig *rig)
 		must_create(rig, dir, name);
 	}
 	for (size_t max = 1; max <= 200; max = 3 * max + 1) {
-		size_t n = list_all(rig, dir, max, names, 2 * MANY);
+		size_t n = list_all(rig, dir, max, names, ARRAY_LEN(names));
 		CHECK_EQ(n, MANY);
 		if (rig->options.spread_entries > 0)
 			qsort(names, n, sizeof(names[0]), by_text);

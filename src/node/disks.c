@@ -229,13 +229,17 @@ int node_disk_control(struct node_disk *d, enum store_state state)
 	enum store_state before = d->ordered;
 	d->ordered = state;
 	int rc = 0;
-	if (d->store == NULL || (info.state == STORE_FAILED && state != STORE_FAILED))
+	if (d->store == NULL || (info.state == STORE_FAILED && state != STORE_FAILED)) {
 		rc = state == STORE_FAILED ? 0 : disk_reopen(d);
-	else
+		/* Why it cannot be opened is in its trouble. */
+		if (rc != 0 && rc != -ENOMEM && rc != -ECANCELED && rc != -ETIME)
+			rc = -ENODEV;
+	} else {
 		rc = store_control(d->store, state);
+	}
 	if (rc != 0)
 		d->ordered = before;
 	log_warn("disk_ordered", "disk=%" PRIu64 " to=%s err=%s", d->spec->disk,
 		 store_state_name(state), err_name(rc));
-	return rc == -ENOENT || rc == -ESTALE || rc == -EPERM ? -ENODEV : rc;
+	return rc;
 }

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Disks of a node that are missing, swapped, vanish and come back; pools that lose members. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/log.h"
+#include "node_box.h"
+#include "rt/file.h"
+#include "store/dir.h"
+
+static const struct chunk_id one = {.block = 7, .index = 1};
+
+enum { D1, D2, GONE, M0, M1, M2, M3, M4, C0, C1, C2, S0 };
+
+/* --- helpers ---------------------------------------------------------------------------------- */
+
+static enum store_state state_of(struct node_box *b, uint64_t disk)
+{
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_EQ(node_disks(&b->call, disk, &reply), 0);
+	return (enum store_state)NODE_DISKS(&reply)->disks[0]->state;
+}
+
+static void await_state(struct node_box *b, uint64_t disk, enum store_state want)
+{
+	for (int i = 0; i < 1000; i++) {
+		if (state_of(b, disk) == want)
+			return;
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
+	}
+	CHECK(!"the disk never gets there");
+}
+
+struct pool_look {
+	size_t down;
+	uint64_t rebuilds;
+	uint64_t rows;
+	uint64_t lost;
+	bool rebuilding;
+};
+
+static struct pool_look look(struct node_box *b, uint64_t disk)
+{
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_EQ(node_disks(&b->call, disk, &reply), 0);
+	const Terrane__Node__PoolInfo *p = NODE_DISKS(&reply)->disks[0]->pool;
+	CHECK(p != NULL);
+	return (struct pool_look){.down = p->n_down,
+				  .rebuilds = p->rebuilds,
+				  .rows = p->rebuilt_rows,
+				  .lost = p->lost_chunks,
+				  .rebuilding = p->rebuilding};
+}
+
+/* Until a rebuild has ended that began after these. */
+static struct pool_look await_rebuild(struct node_box *b, uint64_t disk, uint64_t rebuilds)
+{
+	for (int i = 0; i < 1000; i++) {
+		struct pool_look l = look(b, disk);
+		if (l.rebuilds > rebuilds && !l.rebuilding)
+			return l;
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
+	}
+	CHECK(!"the pool is never rebuilt");
+	return (struct pool_look){0};
+}
+
+/* What is left of a folder when its disk is unmounted: nothing of ours. */
+static void take_away(struct node_box *b, int folder)
+{
+	char path[320];
+	snprintf(path, sizeof(path), "%s/superblock", b->paths[folder]);
+	CHECK_EQ(rt_unlink(path), 0);
+}
+
+static void fill(struct node_box *b, uint64_t disk, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		CHECK_EQ(box_put(b, disk, (struct chunk_id){100 + i, i}, i, 20000 + i, false, 0),
+			 0);
+}
+
+static int count_bad(struct node_box *b, uint64_t disk, uint32_t n)
+{
+	int bad = 0;
+	for (uint32_t i = 0; i < n; i++)
+		bad += box_get(b, disk, (struct chunk_id){100 + i, i}, i, 0, 20000 + i) != 0;
+	return bad;
+}
+
+/* --- disks that are not what they should be --------------------------------------------------- */
+
+static void come_late(struct node_box *b)
+{
+	CHECK_EQ(box_put(b, 3, one, 1, 100, false, 0), -ENODEV);
+	CHECK_EQ(box_put(b, 1, one, 1, 100, false, 0), 0);
+	CHECK_EQ(rt_mkdir(b->paths[GONE]), 0);
+	await_state(b, 3, STORE_ONLINE);
+	CHECK_EQ(box_put(b, 3, one, 1, 100, false, 0), 0);
+}
+
+static void an_absent_disk_is_used_when_it_comes(void **state)
+{
+	(void)state;
+	box_run_everywhere(come_late);
+}
+
+/* Three folders that are disks, each wrong in its way, and one that holds somebody's files. */
+static void wrong_disks(const char *path)
+{
+	struct node_box b;
+	struct super who = {.cluster = {1, 2}, .node = 3, .disk = 2, .fan_bits = 1};
+	char file[320];
+	struct rt_file *f;
+	box_init(&b, path, "n1:7000");
+	box_make_folders(&b);
+	CHECK_EQ(rt_mkdir(b.paths[GONE]), 0);
+	CHECK_EQ(store_dir_format(b.paths[D1], &who), 0); /* disk 2 in the slot of disk 1 */
+	who.cluster[1] = 99;
+	CHECK_EQ(store_dir_format(b.paths[D2], &who), 0); /* another cluster's */
+	snprintf(file, sizeof(file), "%s/thesis.tex", b.paths[GONE]);
+	CHECK_EQ(rt_file_open(&f, file, RT_WRITE | RT_CREATE), 0);
+	rt_file_close(f);
+	CHECK_EQ(box_start(&b), 0);
+	CHECK_EQ(box_put(&b, 1, one, 1, 100, false, 0), -ENODEV);
+	CHECK(strstr(b.call.error, "holds disk 2 of node 3, not disk 1") != NULL);
+	CHECK_EQ(box_put(&b, 2, one, 1, 100, false, 0), -ENODEV);
+	CHECK(strstr(b.call.error, "another cluster") != NULL);
+	CHECK_EQ(box_put(&b, 3, one, 1, 100, false, 0), -ENODEV);
+	CHECK(strstr(b.call.error, "other files") != NULL);
+	CHECK_EQ(box_put(&b, 10, one, 1, 100, false, 0), 0);
+	box_stop(&b);
+	CHECK_EQ(rt_file_open(&f, file, RT_READ), 0);
+	rt_file_close(f);
+}
+
+static void a_disk_in_the_wrong_slot_or_of_others_is_refused(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, wrong_disks);
+}
+
+static void vanish(struct node_box *b)
+{
+	enum store_state after;
+	CHECK_EQ(box_put(b, 2, one, 1, 5000, false, 0), 0);
+	take_away(b, D2);
+	/* Never -ENOENT for a chunk that is only out of reach. */
+	CHECK_EQ(box_get(b, 2, (struct chunk_id){8, 8}, 1, 0, 10), -ENODEV);
+	await_state(b, 2, STORE_FAILED);
+	CHECK_EQ(box_put(b, 2, (struct chunk_id){9, 9}, 1, 5000, false, 0), -ENODEV);
+	CHECK_EQ(box_put(b, 1, one, 1, 5000, false, 0), 0);
+	CHECK_EQ(node_control(&b->call, 2, STORE_ONLINE, &after), -ENODEV);
+	CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), 0);
+}
+
+static void a_disk_that_vanishes_has_failed_and_others_serve(void **state)
+{
+	(void)state;
+	box_run_everywhere(vanish);
+}
+
+static void obey(struct node_box *b)
+{
+	enum store_state after;
+	CHECK_EQ(box_put(b, 1, one, 1, 5000, false, 0), 0);
+	CHECK_EQ(node_control(&b->call, 1, STORE_DRAINING, &after), 0);
+	CHECK_EQ(after, STORE_DRAINING);
+	CHECK_EQ(box_put(b, 1, (struct chunk_id){8, 1}, 1, 100, false, 0), -EROFS);
+	CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), 0);
+	CHECK_EQ(node_control(&b->call, 1, STORE_ONLINE, &after), 0);
+	CHECK_EQ(box_put(b, 1, (struct chunk_id){8, 1}, 1, 100, false, 0), 0);
+	CHECK_EQ(node_control(&b->call, 1, STORE_FAILED, &after), 0);
+	CHECK_EQ(after, STORE_FAILED);
+	CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), -EIO);
+	/* Opened anew, with all it had. */
+	CHECK_EQ(node_control(&b->call, 1, STORE_ONLINE, &after), 0);
+	CHECK_EQ(after, STORE_ONLINE);
+	CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), 0);
+	CHECK_EQ(box_get(b, 1, (struct chunk_id){8, 1}, 1, 0, 100), 0);
+}
+
+static void orders_are_obeyed(void **state)
+{
+	(void)state;
+	box_run_everywhere(obey);
+}
+
+/* --- pools ------------------------------------------------------------------------------------ */
+
+static void lose_member(struct node_box *b)
+{
+	enum { N = 30 };
+	fill(b, 10, N);
+	CHECK_EQ(look(b, 10).down, 0);
+	take_away(b, M1);
+	struct pool_look l = await_rebuild(b, 10, 0);
+	CHECK(l.rows > 0 && l.lost == 0 && l.down == 1);
+	CHECK_EQ(count_bad(b, 10, N), 0);
+	/* The next one can go now. */
+	take_away(b, M3);
+	l = await_rebuild(b, 10, l.rebuilds);
+	CHECK(l.lost == 0 && l.down == 2);
+	CHECK_EQ(count_bad(b, 10, N), 0);
+}
+
+static void a_declustered_pool_repairs_itself(void **state)
+{
+	(void)state;
+	box_run_everywhere(lose_member);
+}
+
+static void use_spare(const char *path)
+{
+	enum { N = 12 };
+	struct node_box b;
+	box_init(&b, path, "n1:7000");
+	box_make_folders(&b);
+	CHECK_EQ(box_start(&b), 0);
+	fill(&b, 11, N);
+	take_away(&b, C1);
+	struct pool_look l = await_rebuild(&b, 11, 0);
+	CHECK(l.rows > 0 && l.down == 0 && l.lost == 0);
+	CHECK_EQ(count_bad(&b, 11, N), 0);
+	box_stop(&b);
+	/* The configuration still calls it a spare: the pool knows better. */
+	CHECK_EQ(box_start(&b), 0);
+	CHECK_EQ(look(&b, 11).down, 0);
+	CHECK_EQ(count_bad(&b, 11, N), 0);
+	/* Proof that its rows are good: another one goes. */
+	take_away(&b, C0);
+	CHECK_EQ(count_bad(&b, 11, N), 0);
+	box_stop(&b);
+}
+
+static void a_spare_takes_the_place_of_a_clustered_member(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, use_spare);
+}
+
+/* Brings the data rows of a loss that are lost, from the text. */
+static void patch_loss(struct node_box *b, const struct store_pool_loss *l)
+{
+	struct node_piece_run runs[POOL_ROWS_MAX] = {0};
+	struct rpc_slice data = {0};
+	size_t n = 0;
+	CHECK_EQ(rpc_pool_get(&b->pool, 1 * MIB, &data.buf), 0);
+	for (uint32_t row = 0; row < l->k; row++) {
+		if ((l->lost[row / 32] >> row % 32 & 1) == 0)
+			continue;
+		struct node_piece_run *run = &runs[n++];
+		*run = (struct node_piece_run){
+			.row = row, .first_stripe = l->first_stripe, .stripes = l->stripes};
+		uint8_t *start = data.buf->data + data.len;
+		for (uint64_t s = 0; s < l->stripes; s++) {
+			struct store_range r = store_pool_piece(l, l->first_stripe + s, row);
+			text_fill(l->id.index, r.off, start + run->len, r.len);
+			run->len += r.len;
+		}
+		run->crc = crc32c(0, start, run->len);
+		data.len += run->len;
+	}
+	data.crc = crc32c(0, data.buf->data, data.len);
+	struct node_piece_run wrong = runs[0];
+	wrong.crc ^= 1;
+	CHECK_EQ(node_pool_patch(
+			 &b->call, 10, l->id, &wrong, 1,
+			 (struct rpc_slice){.buf = data.buf, .len = wrong.len, .crc = runs[0].crc}),
+		 -EBADMSG);
+	CHECK_EQ(node_pool_patch(&b->call, 10, l->id, runs, n, data), 0);
+	buf_unref(data.buf);
+}
+
+static void lose_two(struct node_box *b)
+{
+	enum { N = 30 };
+	struct store_pool_loss losses[POOL_CHUNK_LOSSES_MAX];
+	struct store_cursor at = {0};
+	int64_t n;
+	unsigned patched = 0;
+	fill(b, 10, N);
+	take_away(b, M1);
+	take_away(b, M3);
+	struct pool_look l = await_rebuild(b, 10, 0);
+	while (l.down < 2 || l.lost == 0)
+		l = await_rebuild(b, 10, l.rebuilds);
+	CHECK(count_bad(b, 10, N) > 0);
+	while ((n = node_pool_losses(&b->call, 10, &at, losses, ARRAY_LEN(losses))) > 0)
+		for (int64_t i = 0; i < n; i++, patched++)
+			patch_loss(b, &losses[i]);
+	CHECK_EQ(n, 0);
+	CHECK(patched > 0);
+	CHECK_EQ(count_bad(b, 10, N), 0);
+	CHECK_EQ(node_pool_rebuild(&b->call, 10, true), 0);
+	CHECK_EQ(look(b, 10).lost, 0);
+}
+
+static void what_is_lost_beyond_the_code_is_listed_and_patched(void **state)
+{
+	(void)state;
+	box_run(BOX_SIM, lose_two);
+}
+
+/* The rate is kept: a rebuild takes as long as its bytes need. */
+static void slowly(const char *path)
+{
+	enum { N = 20 };
+	struct node_box b;
+	box_init(&b, path, "n1:7000");
+	b.options.disks.rebuild_bytes_per_s = 10 * KIB;
+	b.options.disks.rebuild_parallel = 1;
+	box_make_folders(&b);
+	CHECK_EQ(box_start(&b), 0);
+	fill(&b, 10, N);
+	CHECK_EQ(node_pool_fail(&b.call, 10, 2), 0);
+	CHECK_EQ(node_pool_fail(&b.call, 10, 2), -EALREADY);
+	uint64_t start = rt_now_ns();
+	struct pool_look l = {0};
+	b.call.timeout_ns = 600 * NS_PER_S;
+	CHECK_EQ(node_pool_rebuild(&b.call, 10, true), 0);
+	l = look(&b, 10);
+	uint64_t took_s = (rt_now_ns() - start) / NS_PER_S;
+	/* Rows of some 12 KiB each; the last one is not waited for. */
+	CHECK(l.rows > 3 && took_s >= l.rows - 2 && took_s <= 2 * l.rows + 2);
+	box_stop(&b);
+}
+
+static void a_rebuild_keeps_its_rate(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, slowly);
+}
+
+/* --- what an operator sees -------------------------------------------------------------------- */
+
+static void look_at_metrics(struct node_box *b)
+{
+	AUTO_STRBUF struct strbuf text;
+	struct rpc_context who;
+	rpc_context_init(&who);
+	who.tenant = "ads";
+	who.traffic_group = "tr\"ain\n";
+	who.traffic_class = RPC_GOLD;
+	strbuf_init(&text, 1 * MIB);
+	b->call.context = &who;
+	CHECK_EQ(box_put(b, 1, one, 1, 5000, false, 0), 0);
+	CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), 0);
+	CHECK_EQ(node_metrics(b->node, &text), 0);
+	const char *t = strbuf_text(&text);
+	CHECK(strstr(t, "terrane_disk_state{disk=\"1\",state=\"online\"} 1\n") != NULL);
+	CHECK(strstr(t, "terrane_disk_state{disk=\"3\",state=\"failed\"} 1\n") != NULL);
+	CHECK(strstr(t, "terrane_disk_bytes_total{disk=\"1\",group=\"ads/tr_ain_\",class=\"gold\"} "
+			"10000\n") != NULL);
+	CHECK(strstr(t, "terrane_disk_service_seconds_count{disk=\"1\"") != NULL);
+	CHECK(strstr(t, "terrane_pool_rebuilding{disk=\"10\"} 0\n") != NULL);
+	CHECK(strstr(t, "terrane_rpc_requests_total{role=\"node\"}") != NULL);
+}
+
+static void metrics_tell_disks_groups_and_classes(void **state)
+{
+	(void)state;
+	box_run(BOX_SIM, look_at_metrics);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_absent_disk_is_used_when_it_comes),
+		cmocka_unit_test(a_disk_in_the_wrong_slot_or_of_others_is_refused),
+		cmocka_unit_test(a_disk_that_vanishes_has_failed_and_others_serve),
+		cmocka_unit_test(orders_are_obeyed),
+		cmocka_unit_test(a_declustered_pool_repairs_itself),
+		cmocka_unit_test(a_spare_takes_the_place_of_a_clustered_member),
+		cmocka_unit_test(what_is_lost_beyond_the_code_is_listed_and_patched),
+		cmocka_unit_test(a_rebuild_keeps_its_rate),
+		cmocka_unit_test(metrics_tell_disks_groups_and_classes),
+	};
+	log_set_level(LOG_OFF);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

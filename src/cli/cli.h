@@ -14,6 +14,7 @@ int cmd_chunk(int argc, char **argv);
 int cmd_code(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_disk(int argc, char **argv);
+int cmd_meta(int argc, char **argv);
 int cmd_node(int argc, char **argv);
 int cmd_durability(int argc, char **argv);
 int cmd_tally(int argc, char **argv);

@@ -17,6 +17,7 @@ static int cmd_version(int argc, char **argv);
 static const struct command commands[] = {
 	{"durability", "studies: which code, which placement, which repair", cmd_durability},
 	{"code", "explain an erasure code: overhead, tolerance, layout, repair costs", cmd_code},
+	{"meta", "serve the metadata of a cluster", cmd_meta},
 	{"node", "serve the disks of this machine", cmd_node},
 	{"disk", "disks and pools of one node: list, order, repair", cmd_disk},
 	{"chunk", "chunks of one node: put, get, list, scan", cmd_chunk},

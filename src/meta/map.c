@@ -181,10 +181,11 @@ int map_refresh(struct meta_map *m, bool force)
 			return 0;
 		struct cluster c;
 		cluster_init(&c);
-		rc = read_all(m, &c);
-		if (rc == 0)
-			rc = get_head(m, &after, bytes, &len);
-		if (rc == 0 && after.version == before.version && after.edit == before.edit) {
+		int all = read_all(m, &c);
+		/* A record that names one that came meanwhile does not read, either. */
+		rc = all == 0 || all == -EBADMSG ? get_head(m, &after, bytes, &len) : all;
+		bool same = rc == 0 && after.version == before.version && after.edit == before.edit;
+		if (same && all == 0) {
 			/* Another fiber may have been faster. */
 			if (after.version >= m->head.version) {
 				install(m, &c, &after);
@@ -196,8 +197,8 @@ int map_refresh(struct meta_map *m, bool force)
 			return 0;
 		}
 		cluster_fini(&c);
-		if (rc < 0)
-			return rc;
+		if (rc < 0 || same)
+			return rc < 0 ? rc : all;
 	}
 	return -EAGAIN;
 }

@@ -32,7 +32,7 @@ static int grow(void *slot, size_t count, size_t size)
 	return 0;
 }
 
-int edit_node(struct map_edit *e, const struct cluster_node *n)
+int map_edit_node(struct map_edit *e, const struct cluster_node *n)
 {
 	int rc = grow(&e->nodes, e->node_count, sizeof(*n));
 	if (rc == 0)
@@ -40,7 +40,7 @@ int edit_node(struct map_edit *e, const struct cluster_node *n)
 	return rc;
 }
 
-int edit_disk(struct map_edit *e, const struct cluster_disk *d)
+int map_edit_disk(struct map_edit *e, const struct cluster_disk *d)
 {
 	int rc = grow(&e->disks, e->disk_count, sizeof(*d));
 	if (rc == 0)
@@ -163,13 +163,16 @@ static void apply(struct meta_map *m, const struct map_edit *e, const struct clu
 static int commit(struct meta_map *m, struct map_edit *e)
 {
 	struct packer p = {0};
+	/* A copy: the watcher may read a newer map while we wait. */
+	uint8_t before[MAP_HEAD_MAX];
+	size_t before_len = m->head_len;
+	memcpy(before, m->head_bytes, before_len);
 	struct cluster_head head = m->head;
 	head.version++;
 	head.edit = rt_random_u64();
 	head.racks += e->has_rack && e->rack.id > head.racks;
-	struct kv_check checks[2] = {{.kind = KV_EQUALS,
-				      .key = kv_text("c"),
-				      .value = kv_bytes(m->head_bytes, m->head_len)}};
+	struct kv_check checks[2] = {
+		{.kind = KV_EQUALS, .key = kv_text("c"), .value = kv_bytes(before, before_len)}};
 	size_t check_count = 1;
 	AUTO_KV_ROWS struct kv_rows beat = {0};
 	struct map_key beat_key;
@@ -245,7 +248,7 @@ static int want_node(struct map_edit *e)
 		return rc;
 	struct cluster_node n = *now;
 	n.wanted = w->wanted;
-	return edit_node(e, &n);
+	return map_edit_node(e, &n);
 }
 
 static int want_disk(struct map_edit *e)
@@ -259,7 +262,7 @@ static int want_disk(struct map_edit *e)
 		return rc;
 	struct cluster_disk d = *now;
 	d.wanted = w->wanted;
-	return edit_disk(e, &d);
+	return map_edit_disk(e, &d);
 }
 
 static int weigh_disk(struct map_edit *e)
@@ -272,7 +275,7 @@ static int weigh_disk(struct map_edit *e)
 		return 0;
 	struct cluster_disk d = *now;
 	d.weight = w->weight;
-	return edit_disk(e, &d);
+	return map_edit_disk(e, &d);
 }
 
 int meta_map_want_node(struct meta_map *m, uint64_t node, enum cluster_state wanted)

@@ -62,8 +62,8 @@ struct map_edit {
 	const struct map_life *unless_alive; /* only if no sign of life came since */
 };
 
-int edit_node(struct map_edit *e, const struct cluster_node *n);
-int edit_disk(struct map_edit *e, const struct cluster_disk *d);
+int map_edit_node(struct map_edit *e, const struct cluster_node *n);
+int map_edit_disk(struct map_edit *e, const struct cluster_disk *d);
 int map_change(struct meta_map *m, int (*fn)(struct map_edit *e), void *arg);
 
 /* map_watch.c */

@@ -96,7 +96,7 @@ static int register_disk(struct map_edit *e, const struct meta_map_node *n,
 	    now->local.k == d.local.k && now->local.p == d.local.p && now->health == d.health &&
 	    now->capacity_bytes / GIB == d.capacity_bytes / GIB)
 		return 0;
-	return edit_disk(e, &d);
+	return map_edit_disk(e, &d);
 }
 
 static bool names_disk(const struct meta_map_node *n, uint64_t id)
@@ -117,7 +117,7 @@ static int fail_missing(struct map_edit *e, const struct meta_map_node *n)
 			continue;
 		struct cluster_disk lost = *d;
 		lost.health = CLUSTER_FAILED;
-		rc = edit_disk(e, &lost);
+		rc = map_edit_disk(e, &lost);
 	}
 	return rc;
 }
@@ -164,7 +164,7 @@ static int register_node(struct map_edit *e)
 	if (now == NULL && map_count(&e->m->cluster.nodes) >= CLUSTER_NODES_MAX)
 		return -ENOSPC;
 	if (now == NULL || !same_node(now, &n))
-		rc = edit_node(e, &n);
+		rc = map_edit_node(e, &n);
 	for (size_t i = 0; rc == 0 && i < in->disk_count; i++)
 		rc = register_disk(e, in, &in->disks[i], n.rack);
 	if (rc == 0)
@@ -251,7 +251,7 @@ static int beat_node(struct map_edit *e)
 	if (now->health != CLUSTER_ONLINE) {
 		struct cluster_node n = *now;
 		n.health = CLUSTER_ONLINE;
-		rc = edit_node(e, &n);
+		rc = map_edit_node(e, &n);
 	}
 	for (size_t i = 0; rc == 0 && i < in->disk_count; i++) {
 		const struct cluster_disk *was = cluster_disk(&e->m->cluster, in->disks[i].id);
@@ -260,7 +260,7 @@ static int beat_node(struct map_edit *e)
 		struct cluster_disk d = *was;
 		d.health = reported(in->disks[i].health);
 		if (d.health != was->health)
-			rc = edit_disk(e, &d);
+			rc = map_edit_disk(e, &d);
 	}
 	return rc;
 }

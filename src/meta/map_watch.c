@@ -217,7 +217,7 @@ static int judge_node(struct map_edit *e)
 	if (n.health <= now->health || now->wanted == CLUSTER_GONE)
 		return 0;
 	e->unless_alive = map_life(e->m, *id);
-	return edit_node(e, &n);
+	return map_edit_node(e, &n);
 }
 
 static void judge_all(struct meta_map *m)

@@ -40,8 +40,8 @@ int meta_client_open(struct meta_client **out, const struct meta_client_options 
 	c->try_ns = o->try_ns != 0 ? o->try_ns : 3 * NS_PER_S;
 	c->busy_max = o->busy_max != 0 ? o->busy_max : 32;
 	c->impatient = o->impatient;
-	cache_init(&c->cache, o->cache_bytes != 0 ? o->cache_bytes : 16 * MIB,
-		   o->cache_ttl_ns != 0 ? o->cache_ttl_ns : 10 * NS_PER_S);
+	mc_cache_init(&c->cache, o->cache_bytes != 0 ? o->cache_bytes : 16 * MIB,
+		      o->cache_ttl_ns != 0 ? o->cache_ttl_ns : 10 * NS_PER_S);
 	cluster_init(&c->cluster);
 	rt_mutex_init(&c->map_turn);
 	c->tenant = strdup(o->tenant);
@@ -62,7 +62,7 @@ void meta_client_close(struct meta_client *c)
 		return;
 	for (size_t i = 0; i < c->count; i++)
 		rpc_channel_close(c->channels[i]);
-	cache_fini(&c->cache);
+	mc_cache_fini(&c->cache);
 	cluster_fini(&c->cluster);
 	free(c->tenant);
 	free(c);
@@ -151,7 +151,7 @@ static int ask_once(struct asking *a, enum verdict *v)
 	*v = rc == 0 ? FINAL : judge(rc, a->reply);
 	if (*v == FINAL)
 		a->doubt = false; /* the service knows, and says that it did or did not */
-	else
+	else if (*v == NEXT)      /* who is turned away as busy has changed nothing */
 		a->doubt = a->doubt || a->reply->maybe_executed;
 	return rc;
 }
@@ -189,8 +189,8 @@ static void tell(struct meta_call *c, const char *words)
 	snprintf(c->error, sizeof(c->error), "%s", words);
 }
 
-int client_ask(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
-	       struct rpc_reply *reply)
+int mc_ask(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
+	   struct rpc_reply *reply)
 {
 	struct asking a = {.call = c, .type = type, .request = request, .reply = reply};
 	if (c->context != NULL)
@@ -217,20 +217,20 @@ int client_ask(struct meta_call *c, const struct rpc_type *type, const ProtobufC
 	}
 }
 
-int client_tell(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request)
+int mc_tell(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request)
 {
 	AUTO_REPLY struct rpc_reply reply;
-	return client_ask(c, type, request, &reply);
+	return mc_ask(c, type, request, &reply);
 }
 
-int client_refuse(struct meta_call *c, int err)
+int mc_refuse(struct meta_call *c, int err)
 {
 	c->in_doubt = false;
 	tell(c, err_text(err));
 	return err;
 }
 
-int client_bad_answer(struct meta_call *c, int err)
+int mc_bad_answer(struct meta_call *c, int err)
 {
 	if (err == 0)
 		return 0;
@@ -239,24 +239,24 @@ int client_bad_answer(struct meta_call *c, int err)
 	return err == -EINVAL ? -EPROTO : err;
 }
 
-struct meta_cache *client_cache(const struct meta_call *c)
+struct meta_cache *mc_cache(const struct meta_call *c)
 {
 	bool own = c->context == NULL || c->context->tenant[0] == 0 ||
 		   strcmp(c->context->tenant, c->client->tenant) == 0;
 	return own ? &c->client->cache : NULL;
 }
 
-int client_name(struct meta_call *c, struct arena *a, struct meta_name name, size_t max, char **out)
+int mc_name(struct meta_call *c, struct arena *a, struct meta_name name, size_t max, char **out)
 {
 	if (name.len > max)
-		return client_refuse(c, -ENAMETOOLONG);
+		return mc_refuse(c, -ENAMETOOLONG);
 	if (name.len > 0 && memchr(name.text, 0, name.len) != NULL)
-		return client_refuse(c, -EINVAL);
+		return mc_refuse(c, -EINVAL);
 	for (size_t at = 0, step; at < name.len; at += step) {
 		step = utf8_char_len(name.text + at, name.len - at);
 		if (step == 0)
-			return client_refuse(c, -EILSEQ);
+			return mc_refuse(c, -EILSEQ);
 	}
-	*out = wire_name(a, name);
-	return *out == NULL ? client_refuse(c, -ENOMEM) : 0;
+	*out = meta_wire_name(a, name);
+	return *out == NULL ? mc_refuse(c, -ENOMEM) : 0;
 }

@@ -117,7 +117,8 @@ int meta_client_rename(struct meta_call *c, uint64_t dir, struct meta_name from,
 		       struct meta_name to, uint64_t request, unsigned flags);
 int meta_client_move(struct meta_call *c, uint64_t from_dir, struct meta_name from, uint64_t to_dir,
 		     struct meta_name to, uint64_t new_id, uint64_t request, unsigned flags);
-int meta_client_rmdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t request);
+/* id as in remove. */
+int meta_client_rmdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id);
 int meta_client_dir_seal(struct meta_call *c, uint64_t dir);
 
 /* What one needs to read a file, in one request. */
@@ -143,6 +144,11 @@ int meta_client_file_new(struct meta_call *c, uint64_t dir, uint64_t id, uint64_
 int meta_client_file_get(struct meta_call *c, uint64_t file, uint64_t offset, size_t max,
 			 struct arena *arena, struct meta_file *out, struct meta_extent **extents,
 			 size_t *extent_count, uint64_t *first_offset);
+/* By name; fills the cache. */
+int meta_client_file_open(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t offset,
+			  size_t max, struct arena *arena, struct meta_file *out,
+			  struct meta_extent **extents, size_t *extent_count,
+			  uint64_t *first_offset);
 int meta_client_file_steal(struct meta_call *c, uint64_t file, uint64_t token,
 			   struct meta_file *out, struct meta_extent *open);
 int meta_client_file_add(struct meta_call *c, uint64_t file, uint64_t token, uint64_t offset,

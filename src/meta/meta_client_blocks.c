@@ -11,17 +11,17 @@
 /* What may change a block's chunks: the cache must ask again. */
 static void forget(const struct meta_call *c, uint64_t block)
 {
-	if (client_cache(c) != NULL)
-		cache_drop_block(client_cache(c), block);
+	if (mc_cache(c) != NULL)
+		mc_cache_drop_block(mc_cache(c), block);
 }
 
 static int block_message(struct meta_call *c, struct arena *a, meta_msg_block *m,
 			 const struct meta_block *b)
 {
 	if (b->chunk_count > META_CHUNKS_MAX)
-		return client_refuse(c, -EINVAL);
-	int rc = wire_block_set(a, m, b);
-	return rc < 0 ? client_refuse(c, rc) : 0;
+		return mc_refuse(c, -EINVAL);
+	int rc = meta_wire_block_set(a, m, b);
+	return rc < 0 ? mc_refuse(c, rc) : 0;
 }
 
 int meta_client_block_allocate(struct meta_call *c, const struct meta_block *b)
@@ -32,41 +32,41 @@ int meta_client_block_allocate(struct meta_call *c, const struct meta_block *b)
 	meta_msg_block m;
 	q.block = &m;
 	int rc = block_message(c, &a, &m, b);
-	return rc < 0 ? rc : client_tell(c, &meta_type_block_allocate, &q.base);
+	return rc < 0 ? rc : mc_tell(c, &meta_type_block_allocate, &q.base);
 }
 
 int meta_client_block_commit(struct meta_call *c, const struct meta_block *b,
 			     const struct meta_owner *owners, size_t n)
 {
 	if (n > META_OWNERS_MAX)
-		return client_refuse(c, -EINVAL);
+		return mc_refuse(c, -EINVAL);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	Terrane__Meta__BlockCommitRequest q = TERRANE__META__BLOCK_COMMIT_REQUEST__INIT;
 	meta_msg_block m;
 	q.block = &m;
 	q.n_owners = n;
-	q.owners = wire_owners(&a, owners, n);
+	q.owners = meta_wire_owners(&a, owners, n);
 	if (q.owners == NULL)
-		return client_refuse(c, -ENOMEM);
+		return mc_refuse(c, -ENOMEM);
 	int rc = block_message(c, &a, &m, b);
-	return rc < 0 ? rc : client_tell(c, &meta_type_block_commit, &q.base);
+	return rc < 0 ? rc : mc_tell(c, &meta_type_block_commit, &q.base);
 }
 
 int meta_client_block_own(struct meta_call *c, uint64_t block, const struct meta_owner *owners,
 			  size_t n)
 {
 	if (n > META_OWNERS_MAX)
-		return client_refuse(c, -EINVAL);
+		return mc_refuse(c, -EINVAL);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	Terrane__Meta__BlockOwnRequest q = TERRANE__META__BLOCK_OWN_REQUEST__INIT;
 	q.block = block;
 	q.n_owners = n;
-	q.owners = wire_owners(&a, owners, n);
+	q.owners = meta_wire_owners(&a, owners, n);
 	if (q.owners == NULL)
-		return client_refuse(c, -ENOMEM);
-	return client_tell(c, &meta_type_block_own, &q.base);
+		return mc_refuse(c, -ENOMEM);
+	return mc_tell(c, &meta_type_block_own, &q.base);
 }
 
 int meta_client_block_extend(struct meta_call *c, uint64_t block, uint64_t epoch,
@@ -78,7 +78,7 @@ int meta_client_block_extend(struct meta_call *c, uint64_t block, uint64_t epoch
 	q.old_length = old_length;
 	q.length = length;
 	q.crc = crc;
-	return client_tell(c, &meta_type_block_extend, &q.base);
+	return mc_tell(c, &meta_type_block_extend, &q.base);
 }
 
 int meta_client_block_fence(struct meta_call *c, uint64_t block, uint64_t epoch,
@@ -88,12 +88,12 @@ int meta_client_block_fence(struct meta_call *c, uint64_t block, uint64_t epoch,
 	q.block = block;
 	q.epoch = epoch;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_ask(c, &meta_type_block_fence, &q.base, &reply);
+	int rc = mc_ask(c, &meta_type_block_fence, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__BlockFenceResponse *p = reply.message;
-	rc = client_bad_answer(c, wire_block_get(arena, p->block, out));
-	return rc == 0 && p->sealed ? client_refuse(c, -EROFS) : rc;
+	rc = mc_bad_answer(c, meta_wire_block_get(arena, p->block, out));
+	return rc == 0 && p->sealed ? mc_refuse(c, -EROFS) : rc;
 }
 
 int meta_client_block_seal(struct meta_call *c, uint64_t block, uint64_t epoch, uint64_t length,
@@ -105,7 +105,7 @@ int meta_client_block_seal(struct meta_call *c, uint64_t block, uint64_t epoch, 
 	q.length = length;
 	q.chunk_length = chunk_length;
 	q.crc = crc;
-	return client_tell(c, &meta_type_block_seal, &q.base);
+	return mc_tell(c, &meta_type_block_seal, &q.base);
 }
 
 int meta_client_block_replace(struct meta_call *c, uint64_t block, uint32_t index, uint64_t from,
@@ -117,7 +117,7 @@ int meta_client_block_replace(struct meta_call *c, uint64_t block, uint32_t inde
 	q.from = from;
 	q.to = to;
 	q.crc = crc;
-	int rc = client_tell(c, &meta_type_block_replace, &q.base);
+	int rc = mc_tell(c, &meta_type_block_replace, &q.base);
 	forget(c, block);
 	return rc;
 }
@@ -128,7 +128,7 @@ int meta_client_block_report(struct meta_call *c, uint64_t block, uint32_t index
 	q.block = block;
 	q.index = index;
 	q.disk = disk;
-	int rc = client_tell(c, &meta_type_block_report, &q.base);
+	int rc = mc_tell(c, &meta_type_block_report, &q.base);
 	forget(c, block);
 	return rc;
 }
@@ -143,7 +143,7 @@ int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b, 
 	q.layout = layout;
 	int rc = block_message(c, &a, &m, b);
 	if (rc == 0)
-		rc = client_tell(c, &meta_type_block_relayout, &q.base);
+		rc = mc_tell(c, &meta_type_block_relayout, &q.base);
 	forget(c, b->id);
 	return rc;
 }
@@ -158,38 +158,38 @@ static int64_t get_some(struct meta_call *c, const uint64_t *blocks, size_t n, s
 	q.n_blocks = n;
 	q.blocks = (uint64_t *)blocks;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_ask(c, &meta_type_block_get, &q.base, &reply);
+	int rc = mc_ask(c, &meta_type_block_get, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__BlockGetResponse *p = reply.message;
 	if (p->n_blocks == 0 || p->n_blocks > n)
-		return client_bad_answer(c, -EINVAL);
+		return mc_bad_answer(c, -EINVAL);
 	for (size_t i = 0; rc == 0 && i < p->n_blocks; i++) {
-		rc = wire_block_get(arena, p->blocks[i], out[i]);
-		if (rc == 0 && client_cache(c) != NULL)
-			cache_put_block(client_cache(c), out[i]);
+		rc = meta_wire_block_get(arena, p->blocks[i], out[i]);
+		if (rc == 0 && mc_cache(c) != NULL)
+			mc_cache_put_block(mc_cache(c), out[i]);
 	}
-	return rc < 0 ? client_bad_answer(c, rc) : (int64_t)p->n_blocks;
+	return rc < 0 ? mc_bad_answer(c, rc) : (int64_t)p->n_blocks;
 }
 
 int meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,
 			  struct arena *arena, struct meta_block *out)
 {
 	if (n == 0 || n > META_BATCH_MAX)
-		return client_refuse(c, -EINVAL);
+		return mc_refuse(c, -EINVAL);
 	AUTO_FREE uint64_t *missing = malloc(n * sizeof(*missing));
 	AUTO_FREE struct meta_block **places = malloc(n * sizeof(struct meta_block *));
 	if (missing == NULL || places == NULL)
-		return client_refuse(c, -ENOMEM);
+		return mc_refuse(c, -ENOMEM);
 	size_t count = 0;
-	struct meta_cache *cache = client_cache(c);
+	struct meta_cache *cache = mc_cache(c);
 	c->in_doubt = false;
 	c->error[0] = 0;
 	for (size_t i = 0; i < n; i++) {
-		int rc =
-			cache == NULL ? -ENOENT : cache_get_block(cache, blocks[i], arena, &out[i]);
+		int rc = cache == NULL ? -ENOENT
+				       : mc_cache_get_block(cache, blocks[i], arena, &out[i]);
 		if (rc == -ENOMEM)
-			return client_refuse(c, rc);
+			return mc_refuse(c, rc);
 		if (rc == 0)
 			continue;
 		missing[count] = blocks[i];
@@ -213,8 +213,8 @@ int meta_client_block_refresh(struct meta_call *c, uint64_t block, uint64_t layo
 	if (got < 0)
 		return (int)got;
 	if (out->state == 0)
-		return client_refuse(c, -ENOENT);
-	return out->layout == layout ? client_refuse(c, -ESTALE) : 0;
+		return mc_refuse(c, -ENOENT);
+	return out->layout == layout ? mc_refuse(c, -ESTALE) : 0;
 }
 
 int64_t meta_client_block_owners(struct meta_call *c, uint64_t block, uint64_t after,
@@ -225,12 +225,12 @@ int64_t meta_client_block_owners(struct meta_call *c, uint64_t block, uint64_t a
 	q.after = after;
 	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_ask(c, &meta_type_block_owners, &q.base, &reply);
+	int rc = mc_ask(c, &meta_type_block_owners, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__BlockOwnersResponse *p = reply.message;
 	if (p->n_owners > max)
-		return client_bad_answer(c, -EINVAL);
+		return mc_bad_answer(c, -EINVAL);
 	for (size_t i = 0; i < p->n_owners; i++)
 		out[i] = (struct meta_owner){.file = p->owners[i]->file,
 					     .bytes = p->owners[i]->bytes};

@@ -24,7 +24,7 @@ struct cached {
 	_Alignas(8) uint8_t rest[]; /* extents or chunks */
 };
 
-void cache_init(struct meta_cache *c, size_t bytes_max, uint64_t ttl_ns)
+void mc_cache_init(struct meta_cache *c, size_t bytes_max, uint64_t ttl_ns)
 {
 	memset(c, 0, sizeof(*c));
 	map_init(&c->files, ENTRIES_MAX);
@@ -42,7 +42,7 @@ static void drop(struct meta_cache *c, struct cached *e)
 	free(e);
 }
 
-void cache_fini(struct meta_cache *c)
+void mc_cache_fini(struct meta_cache *c)
 {
 	while (!list_empty(&c->order))
 		drop(c, list_entry(c->order.next, struct cached, link));
@@ -57,12 +57,12 @@ static void drop_id(struct meta_cache *c, struct map *in, uint64_t id)
 		drop(c, e);
 }
 
-void cache_drop_file(struct meta_cache *c, uint64_t id)
+void mc_cache_drop_file(struct meta_cache *c, uint64_t id)
 {
 	drop_id(c, &c->files, id);
 }
 
-void cache_drop_block(struct meta_cache *c, uint64_t id)
+void mc_cache_drop_block(struct meta_cache *c, uint64_t id)
 {
 	drop_id(c, &c->blocks, id);
 }
@@ -107,8 +107,8 @@ static struct cached *find(struct meta_cache *c, const struct map *in, uint64_t 
 	return e;
 }
 
-void cache_put_file(struct meta_cache *c, const struct meta_file *f,
-		    const struct meta_extent *extents, size_t n)
+void mc_cache_put_file(struct meta_cache *c, const struct meta_file *f,
+		       const struct meta_extent *extents, size_t n)
 {
 	if (!f->sealed || f->removed || n != f->extent_count)
 		return;
@@ -121,8 +121,8 @@ void cache_put_file(struct meta_cache *c, const struct meta_file *f,
 		memcpy(e->rest, extents, n * sizeof(*extents));
 }
 
-int cache_get_file(struct meta_cache *c, uint64_t id, struct meta_file *out,
-		   const struct meta_extent **extents, size_t *n)
+int mc_cache_get_file(struct meta_cache *c, uint64_t id, struct meta_file *out,
+		      const struct meta_extent **extents, size_t *n)
 {
 	const struct cached *e = find(c, &c->files, id);
 	if (e == NULL)
@@ -133,7 +133,7 @@ int cache_get_file(struct meta_cache *c, uint64_t id, struct meta_file *out,
 	return 0;
 }
 
-void cache_put_block(struct meta_cache *c, const struct meta_block *b)
+void mc_cache_put_block(struct meta_cache *c, const struct meta_block *b)
 {
 	if (b->state != META_BLOCK_SEALED)
 		return;
@@ -148,7 +148,7 @@ void cache_put_block(struct meta_cache *c, const struct meta_block *b)
 	e->block.chunks = NULL; /* they are in rest */
 }
 
-int cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struct meta_block *out)
+int mc_cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struct meta_block *out)
 {
 	const struct cached *e = find(c, &c->blocks, id);
 	if (e == NULL)

@@ -13,7 +13,7 @@ int meta_client_file_new(struct meta_call *c, uint64_t dir, uint64_t id, uint64_
 	q.dir = dir;
 	q.id = id;
 	q.token = token;
-	return client_tell(c, &meta_type_file_new, &q.base);
+	return mc_tell(c, &meta_type_file_new, &q.base);
 }
 
 /* --- reading ------------------------------------------------------------------------------------ */
@@ -40,17 +40,17 @@ static int file_from_cache(struct meta_call *c, uint64_t file, uint64_t offset, 
 			   struct arena *arena, struct meta_file *out, struct meta_extent **extents,
 			   size_t *count, uint64_t *first_offset)
 {
-	struct meta_cache *cache = client_cache(c);
+	struct meta_cache *cache = mc_cache(c);
 	const struct meta_extent *all = NULL;
 	size_t n = 0;
-	if (cache == NULL || cache_get_file(cache, file, out, &all, &n) < 0)
+	if (cache == NULL || mc_cache_get_file(cache, file, out, &all, &n) < 0)
 		return -ENOENT;
 	c->in_doubt = false;
 	c->error[0] = 0;
 	if (extents == NULL)
 		return 0;
 	int rc = cut(all, n, offset, max, arena, extents, count, first_offset);
-	return rc < 0 ? client_refuse(c, rc) : 0;
+	return rc < 0 ? mc_refuse(c, rc) : 0;
 }
 
 int meta_client_file_get(struct meta_call *c, uint64_t file, uint64_t offset, size_t max,
@@ -67,19 +67,50 @@ int meta_client_file_get(struct meta_call *c, uint64_t file, uint64_t offset, si
 	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
 	q.no_extents = extents == NULL;
 	AUTO_REPLY struct rpc_reply reply;
-	rc = client_ask(c, &meta_type_file_get, &q.base, &reply);
+	rc = mc_ask(c, &meta_type_file_get, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__FileGetResponse *p = reply.message;
-	rc = wire_file_get(p->file, out);
+	rc = meta_wire_file_get(p->file, out);
 	if (rc < 0 || extents == NULL)
-		return client_bad_answer(c, rc);
-	rc = wire_extents_get(arena, p->extents, p->n_extents, extents);
+		return mc_bad_answer(c, rc);
+	rc = meta_wire_extents_get(arena, p->extents, p->n_extents, extents);
 	*extent_count = p->n_extents;
 	*first_offset = p->first_offset;
-	if (rc == 0 && p->first_offset == 0 && client_cache(c) != NULL)
-		cache_put_file(client_cache(c), out, *extents, p->n_extents);
-	return client_bad_answer(c, rc);
+	if (rc == 0 && p->first_offset == 0 && mc_cache(c) != NULL)
+		mc_cache_put_file(mc_cache(c), out, *extents, p->n_extents);
+	return mc_bad_answer(c, rc);
+}
+
+int meta_client_file_open(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t offset,
+			  size_t max, struct arena *arena, struct meta_file *out,
+			  struct meta_extent **extents, size_t *extent_count,
+			  uint64_t *first_offset)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_BYTES);
+	Terrane__Meta__FileOpenRequest q = TERRANE__META__FILE_OPEN_REQUEST__INIT;
+	q.dir = dir;
+	q.offset = offset;
+	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
+	q.no_extents = extents == NULL;
+	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
+	if (rc < 0)
+		return rc;
+	AUTO_REPLY struct rpc_reply reply;
+	rc = mc_ask(c, &meta_type_file_open, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__FileOpenResponse *p = reply.message;
+	rc = meta_wire_file_get(p->file, out);
+	if (rc < 0 || extents == NULL)
+		return mc_bad_answer(c, rc);
+	rc = meta_wire_extents_get(arena, p->extents, p->n_extents, extents);
+	*extent_count = p->n_extents;
+	*first_offset = p->first_offset;
+	if (rc == 0 && p->first_offset == 0 && mc_cache(c) != NULL)
+		mc_cache_put_file(mc_cache(c), out, *extents, p->n_extents);
+	return mc_bad_answer(c, rc);
 }
 
 static int opened_blocks(struct arena *a, const Terrane__Meta__OpenResponse *p,
@@ -90,11 +121,11 @@ static int opened_blocks(struct arena *a, const Terrane__Meta__OpenResponse *p,
 	if (out->blocks == NULL)
 		return -ENOMEM;
 	for (size_t i = 0; i < p->n_blocks; i++) {
-		int rc = wire_block_get(a, p->blocks[i], &out->blocks[i]);
+		int rc = meta_wire_block_get(a, p->blocks[i], &out->blocks[i]);
 		if (rc < 0)
 			return rc;
 		if (cache != NULL)
-			cache_put_block(cache, &out->blocks[i]);
+			mc_cache_put_block(cache, &out->blocks[i]);
 	}
 	return 0;
 }
@@ -102,17 +133,17 @@ static int opened_blocks(struct arena *a, const Terrane__Meta__OpenResponse *p,
 static int opened(struct arena *a, const Terrane__Meta__OpenResponse *p, struct meta_cache *cache,
 		  struct meta_opened *out)
 {
-	int rc = wire_entry_get(p->entry, &out->entry);
+	int rc = meta_wire_entry_get(p->entry, &out->entry);
 	if (rc < 0 || out->entry.kind == META_DIR)
 		return rc;
-	rc = wire_file_get(p->file, &out->file);
+	rc = meta_wire_file_get(p->file, &out->file);
 	if (rc == 0)
-		rc = wire_extents_get(a, p->extents, p->n_extents, &out->extents);
+		rc = meta_wire_extents_get(a, p->extents, p->n_extents, &out->extents);
 	if (rc < 0)
 		return rc;
 	out->extent_count = p->n_extents;
 	if (cache != NULL)
-		cache_put_file(cache, &out->file, out->extents, out->extent_count);
+		mc_cache_put_file(cache, &out->file, out->extents, out->extent_count);
 	return opened_blocks(a, p, cache, out);
 }
 
@@ -125,14 +156,14 @@ int meta_client_open_path(struct meta_call *c, uint64_t dir, struct meta_name pa
 	Terrane__Meta__OpenRequest q = TERRANE__META__OPEN_REQUEST__INIT;
 	q.dir = dir;
 	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
-	int rc = client_name(c, &a, path, META_PATH_MAX, &q.path);
+	int rc = mc_name(c, &a, path, META_PATH_MAX, &q.path);
 	if (rc < 0)
 		return rc;
 	AUTO_REPLY struct rpc_reply reply;
-	rc = client_ask(c, &meta_type_open, &q.base, &reply);
+	rc = mc_ask(c, &meta_type_open, &q.base, &reply);
 	if (rc < 0)
 		return rc;
-	rc = opened(arena, reply.message, client_cache(c), out);
+	rc = opened(arena, reply.message, mc_cache(c), out);
 	/* The last step: its text in the reply goes with the reply. */
 	size_t len = out->entry.name.len;
 	size_t end = path.len;
@@ -140,7 +171,7 @@ int meta_client_open_path(struct meta_call *c, uint64_t dir, struct meta_name pa
 		end--;
 	out->entry.name = (struct meta_name){.text = path.text + (len <= end ? end - len : 0),
 					     .len = len <= end ? len : 0};
-	return client_bad_answer(c, rc);
+	return mc_bad_answer(c, rc);
 }
 
 /* --- writing ------------------------------------------------------------------------------------ */
@@ -152,22 +183,22 @@ int meta_client_file_steal(struct meta_call *c, uint64_t file, uint64_t token,
 	q.file = file;
 	q.token = token;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_ask(c, &meta_type_file_steal, &q.base, &reply);
+	int rc = mc_ask(c, &meta_type_file_steal, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__FileStealResponse *p = reply.message;
 	*open = (struct meta_extent){0};
-	rc = wire_file_get(p->file, out);
+	rc = meta_wire_file_get(p->file, out);
 	if (rc == 0 && p->open != NULL)
-		rc = wire_extent_get(p->open, open);
-	return client_bad_answer(c, rc);
+		rc = meta_wire_extent_get(p->open, open);
+	return mc_bad_answer(c, rc);
 }
 
 int meta_client_file_add(struct meta_call *c, uint64_t file, uint64_t token, uint64_t offset,
 			 const struct meta_extent *extents, size_t n)
 {
 	if (n > META_EXTENTS_MAX)
-		return client_refuse(c, -EINVAL);
+		return mc_refuse(c, -EINVAL);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	Terrane__Meta__FileAddRequest q = TERRANE__META__FILE_ADD_REQUEST__INIT;
@@ -175,10 +206,10 @@ int meta_client_file_add(struct meta_call *c, uint64_t file, uint64_t token, uin
 	q.token = token;
 	q.offset = offset;
 	q.n_extents = n;
-	q.extents = wire_extents(&a, extents, n);
+	q.extents = meta_wire_extents(&a, extents, n);
 	if (q.extents == NULL)
-		return client_refuse(c, -ENOMEM);
-	return client_tell(c, &meta_type_file_add, &q.base);
+		return mc_refuse(c, -ENOMEM);
+	return mc_tell(c, &meta_type_file_add, &q.base);
 }
 
 int meta_client_file_close_extent(struct meta_call *c, uint64_t file, uint64_t token,
@@ -189,7 +220,7 @@ int meta_client_file_close_extent(struct meta_call *c, uint64_t file, uint64_t t
 	q.token = token;
 	q.block = block;
 	q.length = length;
-	return client_tell(c, &meta_type_file_close_extent, &q.base);
+	return mc_tell(c, &meta_type_file_close_extent, &q.base);
 }
 
 int meta_client_file_seal(struct meta_call *c, uint64_t file, uint64_t token, struct meta_name name,
@@ -201,8 +232,8 @@ int meta_client_file_seal(struct meta_call *c, uint64_t file, uint64_t token, st
 	q.file = file;
 	q.token = token;
 	q.mtime_ns = mtime_ns;
-	int rc = client_name(c, &a, name, META_NAME_MAX, &q.name);
-	return rc < 0 ? rc : client_tell(c, &meta_type_file_seal, &q.base);
+	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
+	return rc < 0 ? rc : mc_tell(c, &meta_type_file_seal, &q.base);
 }
 
 int meta_client_file_remap(struct meta_call *c, uint64_t file, uint64_t offset,
@@ -210,13 +241,13 @@ int meta_client_file_remap(struct meta_call *c, uint64_t file, uint64_t offset,
 {
 	Terrane__Meta__FileRemapRequest q = TERRANE__META__FILE_REMAP_REQUEST__INIT;
 	meta_msg_extent was, is;
-	wire_extent_set(&was, expect);
-	wire_extent_set(&is, now);
+	meta_wire_extent_set(&was, expect);
+	meta_wire_extent_set(&is, now);
 	q.file = file;
 	q.offset = offset;
 	q.expect = &was;
 	q.now = &is;
-	if (client_cache(c) != NULL)
-		cache_drop_file(client_cache(c), file);
-	return client_tell(c, &meta_type_file_remap, &q.base);
+	if (mc_cache(c) != NULL)
+		mc_cache_drop_file(mc_cache(c), file);
+	return mc_tell(c, &meta_type_file_remap, &q.base);
 }

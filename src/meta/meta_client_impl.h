@@ -20,19 +20,19 @@ struct meta_cache {
 	uint64_t hits, misses;
 };
 
-void cache_init(struct meta_cache *c, size_t bytes_max, uint64_t ttl_ns);
-void cache_fini(struct meta_cache *c);
+void mc_cache_init(struct meta_cache *c, size_t bytes_max, uint64_t ttl_ns);
+void mc_cache_fini(struct meta_cache *c);
 /* What is not sealed, or not whole, is not kept. */
-void cache_put_file(struct meta_cache *c, const struct meta_file *f,
-		    const struct meta_extent *extents, size_t n);
-void cache_put_block(struct meta_cache *c, const struct meta_block *b);
+void mc_cache_put_file(struct meta_cache *c, const struct meta_file *f,
+		       const struct meta_extent *extents, size_t n);
+void mc_cache_put_block(struct meta_cache *c, const struct meta_block *b);
 /* 0, -ENOENT: not here; -ENOMEM. */
-int cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struct meta_block *out);
+int mc_cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struct meta_block *out);
 /* extents may be NULL; they are the cache's, valid until the next wait. */
-int cache_get_file(struct meta_cache *c, uint64_t id, struct meta_file *out,
-		   const struct meta_extent **extents, size_t *n);
-void cache_drop_file(struct meta_cache *c, uint64_t id);
-void cache_drop_block(struct meta_cache *c, uint64_t id);
+int mc_cache_get_file(struct meta_cache *c, uint64_t id, struct meta_file *out,
+		      const struct meta_extent **extents, size_t *n);
+void mc_cache_drop_file(struct meta_cache *c, uint64_t id);
+void mc_cache_drop_block(struct meta_cache *c, uint64_t id);
 
 struct meta_client {
 	struct rpc_channel *channels[META_CLIENT_SERVERS_MAX];
@@ -51,19 +51,18 @@ struct meta_client {
 };
 
 /* Asks, with all tries; reply is to be given to rpc_reply_fini in any case. */
-int client_ask(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
-	       struct rpc_reply *reply);
+int mc_ask(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
+	   struct rpc_reply *reply);
 /* The same for answers that say nothing but 0. */
-int client_tell(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request);
+int mc_tell(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request);
 /* An error of this side, with its words. */
-int client_refuse(struct meta_call *c, int err);
+int mc_refuse(struct meta_call *c, int err);
 /* An answer that does not make sense is the service's fault, not the caller's. */
-int client_bad_answer(struct meta_call *c, int err);
+int mc_bad_answer(struct meta_call *c, int err);
 /* The cache, or NULL when this call must not use it. */
-struct meta_cache *client_cache(const struct meta_call *c);
+struct meta_cache *mc_cache(const struct meta_call *c);
 
 /* A name as a request has it. -EILSEQ, -EINVAL, -ENAMETOOLONG (max), -ENOMEM, with the words. */
-int client_name(struct meta_call *c, struct arena *a, struct meta_name name, size_t max,
-		char **out);
+int mc_name(struct meta_call *c, struct arena *a, struct meta_name name, size_t max, char **out);
 
 #endif

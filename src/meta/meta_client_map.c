@@ -51,7 +51,7 @@ static int take_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *p
 	struct cluster *to = &c->client->cluster;
 	struct cluster_id id = {.high = p->cluster_high, .low = p->cluster_low};
 	if (p->network_place > PLACE_OVERLAP)
-		return client_bad_answer(c, -EINVAL);
+		return mc_bad_answer(c, -EINVAL);
 	if (to->version != 0 && !same_id(id, to->id))
 		begin_anew(to);
 	to->id = id;
@@ -61,7 +61,7 @@ static int take_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *p
 		to->version = p->version;
 	if (rc < 0 && rc != -ENOMEM)
 		begin_anew(to); /* half a change is no map */
-	return client_bad_answer(c, rc == -EBADMSG ? -EINVAL : rc);
+	return mc_bad_answer(c, rc == -EBADMSG ? -EINVAL : rc);
 }
 
 static int fetch(struct meta_call *c, bool usage)
@@ -74,7 +74,7 @@ static int fetch(struct meta_call *c, bool usage)
 		q.cluster_low = map->id.low;
 		q.usage = usage;
 		AUTO_REPLY struct rpc_reply reply;
-		int rc = client_ask(c, &meta_type_map_get, &q.base, &reply);
+		int rc = mc_ask(c, &meta_type_map_get, &q.base, &reply);
 		if (rc == 0)
 			rc = take_page(c, reply.message);
 		if (rc < 0)
@@ -83,7 +83,7 @@ static int fetch(struct meta_call *c, bool usage)
 		if (!p->more)
 			return 0;
 	}
-	return client_bad_answer(c, -EINVAL);
+	return mc_bad_answer(c, -EINVAL);
 }
 
 static int map_at_most(struct meta_call *c, uint64_t max_age_ns, bool usage, struct cluster **out)
@@ -97,7 +97,7 @@ static int map_at_most(struct meta_call *c, uint64_t max_age_ns, bool usage, str
 		return 0;
 	int rc = rt_mutex_lock(&m->map_turn);
 	if (rc < 0)
-		return client_refuse(c, rc);
+		return mc_refuse(c, rc);
 	/* Another may have fetched it while we waited. */
 	if (m->map_ns == 0 || m->map_ns < wanted_ns || usage) {
 		uint64_t now_ns = rt_now_ns();
@@ -149,7 +149,7 @@ int meta_client_node_register(struct meta_call *c, const struct meta_map_node *n
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	if (n->disk_count > META_MAP_NODE_DISKS_MAX)
-		return client_refuse(c, -ENOSPC);
+		return mc_refuse(c, -ENOSPC);
 	Terrane__Meta__NodeRegisterRequest q = TERRANE__META__NODE_REGISTER_REQUEST__INIT;
 	q.id = n->id;
 	q.incarnation = n->incarnation;
@@ -159,9 +159,9 @@ int meta_client_node_register(struct meta_call *c, const struct meta_map_node *n
 	q.n_disks = n->disk_count;
 	q.disks = node_disks(&a, n);
 	if (q.disks == NULL)
-		return client_refuse(c, -ENOMEM);
+		return mc_refuse(c, -ENOMEM);
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_ask(c, &meta_type_node_register, &q.base, &reply);
+	int rc = mc_ask(c, &meta_type_node_register, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__NodeRegisterResponse *p = reply.message;
@@ -175,16 +175,16 @@ int meta_client_node_beat(struct meta_call *c, const struct meta_map_node *n, ui
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	if (n->disk_count > META_MAP_NODE_DISKS_MAX)
-		return client_refuse(c, -ENOSPC);
+		return mc_refuse(c, -ENOSPC);
 	Terrane__Meta__NodeBeatRequest q = TERRANE__META__NODE_BEAT_REQUEST__INIT;
 	q.id = n->id;
 	q.incarnation = n->incarnation;
 	q.n_disks = n->disk_count;
 	q.disks = node_disks(&a, n);
 	if (q.disks == NULL)
-		return client_refuse(c, -ENOMEM);
+		return mc_refuse(c, -ENOMEM);
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_ask(c, &meta_type_node_beat, &q.base, &reply);
+	int rc = mc_ask(c, &meta_type_node_beat, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	*beat_ns = ((const Terrane__Meta__NodeBeatResponse *)reply.message)->beat_ms * NS_PER_MS;
@@ -196,7 +196,7 @@ int meta_client_want_node(struct meta_call *c, uint64_t node, enum cluster_state
 	Terrane__Meta__MapWantRequest q = TERRANE__META__MAP_WANT_REQUEST__INIT;
 	q.node = node;
 	q.wanted = wanted;
-	return client_tell(c, &meta_type_map_want, &q.base);
+	return mc_tell(c, &meta_type_map_want, &q.base);
 }
 
 int meta_client_want_disk(struct meta_call *c, uint64_t disk, enum cluster_state wanted)
@@ -204,7 +204,7 @@ int meta_client_want_disk(struct meta_call *c, uint64_t disk, enum cluster_state
 	Terrane__Meta__MapWantRequest q = TERRANE__META__MAP_WANT_REQUEST__INIT;
 	q.disk = disk;
 	q.wanted = wanted;
-	return client_tell(c, &meta_type_map_want, &q.base);
+	return mc_tell(c, &meta_type_map_want, &q.base);
 }
 
 int meta_client_weigh_disk(struct meta_call *c, uint64_t disk, uint32_t weight)
@@ -213,5 +213,5 @@ int meta_client_weigh_disk(struct meta_call *c, uint64_t disk, uint32_t weight)
 	q.disk = disk;
 	q.weigh = true;
 	q.weight = weight;
-	return client_tell(c, &meta_type_map_want, &q.base);
+	return mc_tell(c, &meta_type_map_want, &q.base);
 }

@@ -29,7 +29,7 @@ int meta_client_tenant_create(struct meta_call *c, const struct meta_tenant *t)
 	m.name = (char *)t->name;
 	m.quota_bytes = t->quota_bytes;
 	q.tenant = &m;
-	return client_tell(c, &meta_type_tenant_create, &q.base);
+	return mc_tell(c, &meta_type_tenant_create, &q.base);
 }
 
 int meta_client_tenant_get(struct meta_call *c, uint32_t id, const char *name,
@@ -40,11 +40,11 @@ int meta_client_tenant_get(struct meta_call *c, uint32_t id, const char *name,
 	if (name != NULL)
 		q.name = (char *)name;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_ask(c, &meta_type_tenant_get, &q.base, &reply);
+	int rc = mc_ask(c, &meta_type_tenant_get, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__TenantGetResponse *p = reply.message;
-	return client_bad_answer(c, tenant_get(p->tenant, out));
+	return mc_bad_answer(c, tenant_get(p->tenant, out));
 }
 
 int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quota_bytes)
@@ -52,7 +52,7 @@ int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quot
 	Terrane__Meta__TenantQuotaRequest q = TERRANE__META__TENANT_QUOTA_REQUEST__INIT;
 	q.id = id;
 	q.quota_bytes = quota_bytes;
-	return client_tell(c, &meta_type_tenant_quota, &q.base);
+	return mc_tell(c, &meta_type_tenant_quota, &q.base);
 }
 
 int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta_tenant *out,
@@ -62,15 +62,15 @@ int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta
 	q.after = after;
 	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_ask(c, &meta_type_tenant_list, &q.base, &reply);
+	int rc = mc_ask(c, &meta_type_tenant_list, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__TenantListResponse *p = reply.message;
 	if (p->n_tenants > max)
-		return client_bad_answer(c, -EINVAL);
+		return mc_bad_answer(c, -EINVAL);
 	for (size_t i = 0; rc == 0 && i < p->n_tenants; i++)
 		rc = tenant_get(p->tenants[i], &out[i]);
-	return rc < 0 ? client_bad_answer(c, rc) : (int64_t)p->n_tenants;
+	return rc < 0 ? mc_bad_answer(c, rc) : (int64_t)p->n_tenants;
 }
 
 /* --- looking ------------------------------------------------------------------------------------ */
@@ -82,17 +82,17 @@ int meta_client_lookup(struct meta_call *c, uint64_t dir, struct meta_name name,
 	arena_init(&a, SCRATCH_BYTES);
 	Terrane__Meta__LookupRequest q = TERRANE__META__LOOKUP_REQUEST__INIT;
 	q.dir = dir;
-	int rc = client_name(c, &a, name, META_NAME_MAX, &q.name);
+	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
 	if (rc < 0)
 		return rc;
 	AUTO_REPLY struct rpc_reply reply;
-	rc = client_ask(c, &meta_type_lookup, &q.base, &reply);
+	rc = mc_ask(c, &meta_type_lookup, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__LookupResponse *p = reply.message;
-	rc = wire_entry_get(p->entry, out);
+	rc = meta_wire_entry_get(p->entry, out);
 	out->name = name;
-	return client_bad_answer(c, rc);
+	return mc_bad_answer(c, rc);
 }
 
 /* The last step of the path that is not empty. */
@@ -114,17 +114,17 @@ int meta_client_resolve(struct meta_call *c, uint64_t dir, struct meta_name path
 	arena_init(&a, SCRATCH_BYTES);
 	Terrane__Meta__ResolveRequest q = TERRANE__META__RESOLVE_REQUEST__INIT;
 	q.dir = dir;
-	int rc = client_name(c, &a, path, META_PATH_MAX, &q.path);
+	int rc = mc_name(c, &a, path, META_PATH_MAX, &q.path);
 	if (rc < 0)
 		return rc;
 	AUTO_REPLY struct rpc_reply reply;
-	rc = client_ask(c, &meta_type_resolve, &q.base, &reply);
+	rc = mc_ask(c, &meta_type_resolve, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__ResolveResponse *p = reply.message;
-	rc = wire_entry_get(p->entry, out);
+	rc = meta_wire_entry_get(p->entry, out);
 	out->name = last_step(path);
-	return client_bad_answer(c, rc);
+	return mc_bad_answer(c, rc);
 }
 
 int meta_client_dir_get(struct meta_call *c, uint64_t dir, struct meta_dir *out)
@@ -132,7 +132,7 @@ int meta_client_dir_get(struct meta_call *c, uint64_t dir, struct meta_dir *out)
 	Terrane__Meta__DirGetRequest q = TERRANE__META__DIR_GET_REQUEST__INIT;
 	q.dir = dir;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_ask(c, &meta_type_dir_get, &q.base, &reply);
+	int rc = mc_ask(c, &meta_type_dir_get, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__DirGetResponse *p = reply.message;
@@ -157,14 +157,14 @@ static int page_copy(struct arena *a, const Terrane__Meta__ListResponse *p, stru
 		return -ENOMEM;
 	for (size_t i = 0; i < p->n_entries; i++) {
 		struct meta_entry *e = &out->entries[i];
-		int rc = wire_entry_get(p->entries[i], e);
+		int rc = meta_wire_entry_get(p->entries[i], e);
 		if (rc < 0)
 			return rc;
 		memcpy(text, e->name.text, e->name.len);
 		e->name.text = text;
 		text += e->name.len;
 	}
-	return wire_cursor_get(p->next, &out->next);
+	return meta_wire_cursor_get(p->next, &out->next);
 }
 
 int meta_client_list(struct meta_call *c, uint64_t dir, const struct meta_cursor *from, size_t max,
@@ -177,12 +177,12 @@ int meta_client_list(struct meta_call *c, uint64_t dir, const struct meta_cursor
 	q.dir = dir;
 	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
 	q.from = &at;
-	int rc = wire_cursor_set(&a, &at, from);
+	int rc = meta_wire_cursor_set(&a, &at, from);
 	if (rc < 0)
-		return client_refuse(c, rc);
+		return mc_refuse(c, rc);
 	AUTO_REPLY struct rpc_reply reply;
-	rc = client_ask(c, &meta_type_list, &q.base, &reply);
-	return rc < 0 ? rc : client_bad_answer(c, page_copy(arena, reply.message, out));
+	rc = mc_ask(c, &meta_type_list, &q.base, &reply);
+	return rc < 0 ? rc : mc_bad_answer(c, page_copy(arena, reply.message, out));
 }
 
 /* --- making ------------------------------------------------------------------------------------- */
@@ -194,8 +194,8 @@ int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, 
 	Terrane__Meta__MkdirRequest q = TERRANE__META__MKDIR_REQUEST__INIT;
 	q.dir = dir;
 	q.id = id;
-	int rc = client_name(c, &a, name, META_NAME_MAX, &q.name);
-	return rc < 0 ? rc : client_tell(c, &meta_type_mkdir, &q.base);
+	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
+	return rc < 0 ? rc : mc_tell(c, &meta_type_mkdir, &q.base);
 }
 
 /* A bad name is the result of its file alone: it does not travel, its place is taken by an empty one,
@@ -205,7 +205,7 @@ static int new_file(struct arena *a, const struct meta_create *f, Terrane__Meta_
 {
 	struct meta_call quiet;
 	terrane__meta__new_file__init(m);
-	int rc = client_name(&quiet, a, f->name, META_NAME_MAX, &m->name);
+	int rc = mc_name(&quiet, a, f->name, META_NAME_MAX, &m->name);
 	if (rc == -ENOMEM)
 		return rc;
 	*result = rc;
@@ -213,7 +213,7 @@ static int new_file(struct arena *a, const struct meta_create *f, Terrane__Meta_
 	m->token = f->token;
 	m->mtime_ns = f->mtime_ns;
 	m->n_extents = f->extent_count;
-	m->extents = wire_extents(a, f->extents, f->extent_count);
+	m->extents = meta_wire_extents(a, f->extents, f->extent_count);
 	return m->extents == NULL ? -ENOMEM : 0;
 }
 
@@ -240,7 +240,7 @@ int meta_client_create(struct meta_call *c, uint64_t dir, const struct meta_crea
 		       unsigned flags, int *results)
 {
 	if (n == 0 || n > META_BATCH_MAX)
-		return client_refuse(c, -EINVAL);
+		return mc_refuse(c, -EINVAL);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	Terrane__Meta__CreateRequest q = TERRANE__META__CREATE_REQUEST__INIT;
@@ -248,14 +248,14 @@ int meta_client_create(struct meta_call *c, uint64_t dir, const struct meta_crea
 	q.flags = flags;
 	int rc = create_request(&a, &q, files, n, results);
 	if (rc < 0)
-		return client_refuse(c, rc);
+		return mc_refuse(c, rc);
 	AUTO_REPLY struct rpc_reply reply;
-	rc = client_ask(c, &meta_type_create, &q.base, &reply);
+	rc = mc_ask(c, &meta_type_create, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__CreateResponse *p = reply.message;
 	if (p->n_results != 0 && p->n_results != n)
-		return client_bad_answer(c, -EINVAL);
+		return mc_bad_answer(c, -EINVAL);
 	for (size_t i = 0; i < n; i++)
 		if (results[i] == 0)
 			results[i] = p->n_results == 0 ? 0 : err_from_wire(p->results[i]);
@@ -274,11 +274,33 @@ int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name, u
 	q.seal = seal;
 	q.mtime_ns = mtime_ns;
 	q.flags = flags;
-	int rc = client_name(c, &a, name, META_NAME_MAX, &q.name);
-	return rc < 0 ? rc : client_tell(c, &meta_type_link, &q.base);
+	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
+	return rc < 0 ? rc : mc_tell(c, &meta_type_link, &q.base);
 }
 
 /* --- taking away, moving ------------------------------------------------------------------------ */
+
+/*
+ * Takes a name away, by the id it has: *slot, which is in the request. When the caller does not know it,
+ * it is looked up; when another has taken the name's place meanwhile, that one is meant, too.
+ */
+static int take_away(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *q,
+		     uint64_t dir, struct meta_name name, uint64_t *slot)
+{
+	if (*slot != 0)
+		return mc_tell(c, type, q);
+	for (int tries = 0; tries < 8; tries++) {
+		struct meta_entry now;
+		int rc = meta_client_lookup(c, dir, name, &now);
+		if (rc < 0)
+			return rc;
+		*slot = now.id;
+		rc = mc_tell(c, type, q);
+		if (rc != -ESTALE)
+			return rc;
+	}
+	return mc_refuse(c, -EAGAIN);
+}
 
 int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id,
 		       unsigned flags)
@@ -289,22 +311,12 @@ int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name,
 	q.dir = dir;
 	q.id = id;
 	q.flags = flags;
-	int rc = client_name(c, &a, name, META_NAME_MAX, &q.name);
-	for (int tries = 0; rc == 0 && tries < 8; tries++) {
-		struct meta_entry now = {.id = id};
-		if (id == 0)
-			rc = meta_client_lookup(c, dir, name, &now);
-		if (rc < 0)
-			return rc;
-		q.id = now.id;
-		rc = client_tell(c, &meta_type_remove, &q.base);
-		if (rc == 0 && client_cache(c) != NULL)
-			cache_drop_file(client_cache(c), q.id);
-		if (rc != -ESTALE || id != 0)
-			return rc;
-		rc = 0; /* another has taken the name's place: that one is meant, too */
-	}
-	return rc < 0 ? rc : client_refuse(c, -EAGAIN);
+	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
+	if (rc == 0)
+		rc = take_away(c, &meta_type_remove, &q.base, dir, name, &q.id);
+	if (rc == 0 && mc_cache(c) != NULL)
+		mc_cache_drop_file(mc_cache(c), q.id);
+	return rc;
 }
 
 int meta_client_rename(struct meta_call *c, uint64_t dir, struct meta_name from,
@@ -316,10 +328,10 @@ int meta_client_rename(struct meta_call *c, uint64_t dir, struct meta_name from,
 	q.dir = dir;
 	q.request = request;
 	q.flags = flags;
-	int rc = client_name(c, &a, from, META_NAME_MAX, &q.from);
+	int rc = mc_name(c, &a, from, META_NAME_MAX, &q.from);
 	if (rc == 0)
-		rc = client_name(c, &a, to, META_NAME_MAX, &q.to);
-	return rc < 0 ? rc : client_tell(c, &meta_type_rename, &q.base);
+		rc = mc_name(c, &a, to, META_NAME_MAX, &q.to);
+	return rc < 0 ? rc : mc_tell(c, &meta_type_rename, &q.base);
 }
 
 int meta_client_move(struct meta_call *c, uint64_t from_dir, struct meta_name from, uint64_t to_dir,
@@ -333,28 +345,28 @@ int meta_client_move(struct meta_call *c, uint64_t from_dir, struct meta_name fr
 	q.new_id = new_id;
 	q.request = request;
 	q.flags = flags;
-	int rc = client_name(c, &a, from, META_NAME_MAX, &q.from);
+	int rc = mc_name(c, &a, from, META_NAME_MAX, &q.from);
 	if (rc == 0)
-		rc = client_name(c, &a, to, META_NAME_MAX, &q.to);
-	return rc < 0 ? rc : client_tell(c, &meta_type_move, &q.base);
+		rc = mc_name(c, &a, to, META_NAME_MAX, &q.to);
+	return rc < 0 ? rc : mc_tell(c, &meta_type_move, &q.base);
 }
 
-int meta_client_rmdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t request)
+int meta_client_rmdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_BYTES);
 	Terrane__Meta__RmdirRequest q = TERRANE__META__RMDIR_REQUEST__INIT;
 	q.dir = dir;
-	q.request = request;
-	int rc = client_name(c, &a, name, META_NAME_MAX, &q.name);
-	return rc < 0 ? rc : client_tell(c, &meta_type_rmdir, &q.base);
+	q.id = id;
+	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
+	return rc < 0 ? rc : take_away(c, &meta_type_rmdir, &q.base, dir, name, &q.id);
 }
 
 int meta_client_dir_seal(struct meta_call *c, uint64_t dir)
 {
 	Terrane__Meta__DirSealRequest q = TERRANE__META__DIR_SEAL_REQUEST__INIT;
 	q.dir = dir;
-	return client_tell(c, &meta_type_dir_seal, &q.base);
+	return mc_tell(c, &meta_type_dir_seal, &q.base);
 }
 
 int meta_client_du(struct meta_call *c, uint64_t dir, bool refresh, struct meta_usage *out)
@@ -363,7 +375,7 @@ int meta_client_du(struct meta_call *c, uint64_t dir, bool refresh, struct meta_
 	q.dir = dir;
 	q.refresh = refresh;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_ask(c, &meta_type_du, &q.base, &reply);
+	int rc = mc_ask(c, &meta_type_du, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__DuResponse *p = reply.message;

@@ -14,10 +14,11 @@
 		.response_max = out,                                        \
 	};
 META_TYPES(META_TYPE_DEFINE)
+META_TYPE_DEFINE(0x340, du, META_WIRE_SMALL, META_WIRE_SMALL)
 
 /* --- to messages -------------------------------------------------------------------------------- */
 
-char *wire_name(struct arena *a, struct meta_name name)
+char *meta_wire_name(struct arena *a, struct meta_name name)
 {
 	if (name.len > 0 && memchr(name.text, 0, name.len) != NULL)
 		return NULL;
@@ -30,7 +31,7 @@ char *wire_name(struct arena *a, struct meta_name name)
 	return text;
 }
 
-int wire_entry_set(struct arena *a, meta_msg_entry *m, const struct meta_entry *e)
+int meta_wire_entry_set(struct arena *a, meta_msg_entry *m, const struct meta_entry *e)
 {
 	terrane__meta__entry__init(m);
 	m->kind = e->kind;
@@ -40,11 +41,11 @@ int wire_entry_set(struct arena *a, meta_msg_entry *m, const struct meta_entry *
 	m->sealed = e->sealed;
 	if (e->name.len == 0)
 		return 0;
-	m->name = wire_name(a, e->name);
+	m->name = meta_wire_name(a, e->name);
 	return m->name == NULL ? -ENOMEM : 0;
 }
 
-void wire_extent_set(meta_msg_extent *m, const struct meta_extent *e)
+void meta_wire_extent_set(meta_msg_extent *m, const struct meta_extent *e)
 {
 	terrane__meta__extent__init(m);
 	m->block = e->block;
@@ -53,7 +54,7 @@ void wire_extent_set(meta_msg_extent *m, const struct meta_extent *e)
 	m->open = e->open;
 }
 
-void wire_file_set(meta_msg_file *m, const struct meta_file *f)
+void meta_wire_file_set(meta_msg_file *m, const struct meta_file *f)
 {
 	terrane__meta__file__init(m);
 	m->id = f->id;
@@ -85,7 +86,7 @@ static int chunks_set(struct arena *a, meta_msg_block *m, const struct meta_bloc
 	return 0;
 }
 
-int wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_block *b)
+int meta_wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_block *b)
 {
 	terrane__meta__block__init(m);
 	m->id = b->id;
@@ -97,35 +98,35 @@ int wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_block *
 	m->capacity = b->capacity;
 	m->chunk_length = b->chunk_length;
 	m->crc = b->crc;
-	m->encoding = wire_name(a, meta_name(b->encoding));
+	m->encoding = meta_wire_name(a, meta_name(b->encoding));
 	if (m->encoding == NULL)
 		return -ENOMEM;
 	return b->chunk_count == 0 ? 0 : chunks_set(a, m, b);
 }
 
-int wire_cursor_set(struct arena *a, meta_msg_cursor *m, const struct meta_cursor *c)
+int meta_wire_cursor_set(struct arena *a, meta_msg_cursor *m, const struct meta_cursor *c)
 {
 	terrane__meta__cursor__init(m);
 	m->slice = c->slice;
 	m->end = c->end;
-	m->name = wire_name(a, (struct meta_name){.text = c->name, .len = c->name_len});
+	m->name = meta_wire_name(a, (struct meta_name){.text = c->name, .len = c->name_len});
 	return m->name == NULL ? -ENOMEM : 0;
 }
 
-meta_msg_extent **wire_extents(struct arena *a, const struct meta_extent *e, size_t n)
+meta_msg_extent **meta_wire_extents(struct arena *a, const struct meta_extent *e, size_t n)
 {
 	meta_msg_extent *all = arena_alloc(a, (n + 1) * sizeof(*all));
 	meta_msg_extent **list = arena_alloc(a, (n + 1) * sizeof(meta_msg_extent *));
 	if (all == NULL || list == NULL)
 		return NULL;
 	for (size_t i = 0; i < n; i++) {
-		wire_extent_set(&all[i], &e[i]);
+		meta_wire_extent_set(&all[i], &e[i]);
 		list[i] = &all[i];
 	}
 	return list;
 }
 
-meta_msg_owner **wire_owners(struct arena *a, const struct meta_owner *o, size_t n)
+meta_msg_owner **meta_wire_owners(struct arena *a, const struct meta_owner *o, size_t n)
 {
 	meta_msg_owner *all = arena_alloc(a, (n + 1) * sizeof(*all));
 	meta_msg_owner **list = arena_alloc(a, (n + 1) * sizeof(meta_msg_owner *));
@@ -142,7 +143,7 @@ meta_msg_owner **wire_owners(struct arena *a, const struct meta_owner *o, size_t
 
 /* --- from messages ------------------------------------------------------------------------------ */
 
-int wire_entry_get(const meta_msg_entry *m, struct meta_entry *e)
+int meta_wire_entry_get(const meta_msg_entry *m, struct meta_entry *e)
 {
 	if (m == NULL || (m->kind != META_FILE && m->kind != META_DIR))
 		return -EINVAL;
@@ -157,7 +158,7 @@ int wire_entry_get(const meta_msg_entry *m, struct meta_entry *e)
 	return 0;
 }
 
-int wire_extent_get(const meta_msg_extent *m, struct meta_extent *e)
+int meta_wire_extent_get(const meta_msg_extent *m, struct meta_extent *e)
 {
 	if (m == NULL)
 		return -EINVAL;
@@ -166,7 +167,7 @@ int wire_extent_get(const meta_msg_extent *m, struct meta_extent *e)
 	return 0;
 }
 
-int wire_file_get(const meta_msg_file *m, struct meta_file *f)
+int meta_wire_file_get(const meta_msg_file *m, struct meta_file *f)
 {
 	if (m == NULL)
 		return -EINVAL;
@@ -183,7 +184,7 @@ int wire_file_get(const meta_msg_file *m, struct meta_file *f)
 	return 0;
 }
 
-int wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_block *b)
+int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_block *b)
 {
 	if (m == NULL || m->state > META_BLOCK_SEALED || m->n_chunks > META_CHUNKS_MAX ||
 	    strlen(m->encoding) >= META_ENCODING_MAX)
@@ -213,7 +214,7 @@ int wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_block *
 	return 0;
 }
 
-int wire_cursor_get(const meta_msg_cursor *m, struct meta_cursor *c)
+int meta_wire_cursor_get(const meta_msg_cursor *m, struct meta_cursor *c)
 {
 	memset(c, 0, sizeof(*c));
 	if (m == NULL)
@@ -228,18 +229,20 @@ int wire_cursor_get(const meta_msg_cursor *m, struct meta_cursor *c)
 	return 0;
 }
 
-int wire_extents_get(struct arena *a, meta_msg_extent *const *m, size_t n, struct meta_extent **out)
+int meta_wire_extents_get(struct arena *a, meta_msg_extent *const *m, size_t n,
+			  struct meta_extent **out)
 {
 	*out = arena_alloc(a, (n + 1) * sizeof(**out));
 	if (*out == NULL)
 		return -ENOMEM;
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		rc = wire_extent_get(m[i], &(*out)[i]);
+		rc = meta_wire_extent_get(m[i], &(*out)[i]);
 	return rc;
 }
 
-int wire_owners_get(struct arena *a, meta_msg_owner *const *m, size_t n, struct meta_owner **out)
+int meta_wire_owners_get(struct arena *a, meta_msg_owner *const *m, size_t n,
+			 struct meta_owner **out)
 {
 	*out = arena_alloc(a, (n + 1) * sizeof(**out));
 	if (*out == NULL)

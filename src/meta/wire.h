@@ -41,6 +41,7 @@
 	X(0x324, file_close_extent, META_WIRE_SMALL, META_WIRE_SMALL) \
 	X(0x325, file_seal, META_WIRE_SMALL, META_WIRE_SMALL)         \
 	X(0x326, file_remap, META_WIRE_SMALL, META_WIRE_SMALL)        \
+	X(0x327, file_open, META_WIRE_SMALL, META_WIRE_LARGE)         \
 	X(0x330, block_allocate, META_WIRE_BLOCK, META_WIRE_SMALL)    \
 	X(0x331, block_commit, META_WIRE_LARGE, META_WIRE_SMALL)      \
 	X(0x332, block_own, META_WIRE_LARGE, META_WIRE_SMALL)         \
@@ -52,7 +53,6 @@
 	X(0x338, block_relayout, META_WIRE_BLOCK, META_WIRE_SMALL)    \
 	X(0x339, block_get, META_WIRE_PATH * 2, META_WIRE_LARGE)      \
 	X(0x33a, block_owners, META_WIRE_SMALL, META_WIRE_LARGE)      \
-	X(0x340, du, META_WIRE_SMALL, META_WIRE_SMALL)                \
 	X(0x350, map_get, META_WIRE_SMALL, META_WIRE_LARGE)           \
 	X(0x351, node_register, META_WIRE_LARGE, META_WIRE_SMALL)     \
 	X(0x352, node_beat, META_WIRE_LARGE, META_WIRE_SMALL)         \
@@ -65,6 +65,7 @@
 
 #define META_TYPE_DECLARE(number, lower, in, out) extern const struct rpc_type meta_type_##lower;
 META_TYPES(META_TYPE_DECLARE)
+META_TYPE_DECLARE(0x340, du, , ) /* usage: no server answers it before it is counted */
 #undef META_TYPE_DECLARE
 
 typedef Terrane__Meta__Entry meta_msg_entry;
@@ -76,24 +77,25 @@ typedef Terrane__Meta__Cursor meta_msg_cursor;
 
 /* To messages. Lists are NULL when there is no memory. Names and chunks are borrowed or copied to the
  * arena where a terminator is needed. */
-int wire_entry_set(struct arena *a, meta_msg_entry *m, const struct meta_entry *e);
-void wire_extent_set(meta_msg_extent *m, const struct meta_extent *e);
-void wire_file_set(meta_msg_file *m, const struct meta_file *f);
-int wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_block *b);
-int wire_cursor_set(struct arena *a, meta_msg_cursor *m, const struct meta_cursor *c);
-meta_msg_extent **wire_extents(struct arena *a, const struct meta_extent *e, size_t n);
-meta_msg_owner **wire_owners(struct arena *a, const struct meta_owner *o, size_t n);
+int meta_wire_entry_set(struct arena *a, meta_msg_entry *m, const struct meta_entry *e);
+void meta_wire_extent_set(meta_msg_extent *m, const struct meta_extent *e);
+void meta_wire_file_set(meta_msg_file *m, const struct meta_file *f);
+int meta_wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_block *b);
+int meta_wire_cursor_set(struct arena *a, meta_msg_cursor *m, const struct meta_cursor *c);
+meta_msg_extent **meta_wire_extents(struct arena *a, const struct meta_extent *e, size_t n);
+meta_msg_owner **meta_wire_owners(struct arena *a, const struct meta_owner *o, size_t n);
 /* The name with a terminator; NULL: no memory, or there is a NUL in it. */
-char *wire_name(struct arena *a, struct meta_name name);
+char *meta_wire_name(struct arena *a, struct meta_name name);
 
 /* From messages; m may be NULL (missing). */
-int wire_entry_get(const meta_msg_entry *m, struct meta_entry *e);
-int wire_extent_get(const meta_msg_extent *m, struct meta_extent *e);
-int wire_file_get(const meta_msg_file *m, struct meta_file *f);
-int wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_block *b);
-int wire_cursor_get(const meta_msg_cursor *m, struct meta_cursor *c);
-int wire_extents_get(struct arena *a, meta_msg_extent *const *m, size_t n,
-		     struct meta_extent **out);
-int wire_owners_get(struct arena *a, meta_msg_owner *const *m, size_t n, struct meta_owner **out);
+int meta_wire_entry_get(const meta_msg_entry *m, struct meta_entry *e);
+int meta_wire_extent_get(const meta_msg_extent *m, struct meta_extent *e);
+int meta_wire_file_get(const meta_msg_file *m, struct meta_file *f);
+int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_block *b);
+int meta_wire_cursor_get(const meta_msg_cursor *m, struct meta_cursor *c);
+int meta_wire_extents_get(struct arena *a, meta_msg_extent *const *m, size_t n,
+			  struct meta_extent **out);
+int meta_wire_owners_get(struct arena *a, meta_msg_owner *const *m, size_t n,
+			 struct meta_owner **out);
 
 #endif

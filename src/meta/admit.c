@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "meta/admit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "base/rng.h"
+
+int admit_init(struct admit *a, uint64_t rate, uint64_t burst)
+{
+	*a = (struct admit){.rate = (double)rate,
+			    .burst = burst != 0 ? (double)burst : (double)rate / 4};
+	if (a->burst < 1)
+		a->burst = 1;
+	if (rate == 0)
+		return 0;
+	a->buckets = calloc(ADMIT_BUCKETS, sizeof(*a->buckets));
+	if (a->buckets == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < ADMIT_BUCKETS; i++)
+		a->buckets[i].tokens = a->burst;
+	return 0;
+}
+
+void admit_fini(struct admit *a)
+{
+	free(a->buckets);
+	a->buckets = NULL;
+}
+
+/* What came in since pays for tokens first, what is over for the debt. */
+static void refill(const struct admit *a, struct admit_bucket *b, uint64_t now_ns)
+{
+	if (now_ns <= b->at_ns)
+		return;
+	double income = a->rate * (double)(now_ns - b->at_ns) / (double)NS_PER_S;
+	b->at_ns = now_ns;
+	b->debt = b->debt > income ? b->debt - income : 0;
+	b->tokens = b->tokens + income < a->burst ? b->tokens + income : a->burst;
+}
+
+uint32_t admit_ask(struct admit *a, uint64_t partition, uint64_t cost, uint64_t now_ns)
+{
+	if (a->buckets == NULL)
+		return 0;
+	struct admit_bucket *b = &a->buckets[mix_u64(partition) % ADMIT_BUCKETS];
+	double c = (double)cost < a->burst ? (double)cost : a->burst;
+	refill(a, b, now_ns);
+	if (b->tokens >= c) {
+		b->tokens -= c;
+		return 0;
+	}
+	a->refused++;
+	double wait_ms = (b->debt + c - b->tokens) * 1000 / a->rate;
+	b->debt += c;
+	return wait_ms < 1                    ? 1
+	       : wait_ms > ADMIT_RETRY_MAX_MS ? ADMIT_RETRY_MAX_MS
+					      : (uint32_t)wait_ms;
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "meta/service.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "meta/service_impl.h"
+#include "rt/rt.h"
+
+#define POOL_DEFAULT_BYTES (64 * MIB)
+#define IN_FLIGHT_DEFAULT 1024
+
+/* --- who asks ----------------------------------------------------------------------------------- */
+
+/* "system" or "system:N", N being *acting_for; false: somebody else. */
+static bool is_system(const char *name, uint32_t *acting_for)
+{
+	size_t len = strlen(META_SYSTEM);
+	*acting_for = 0;
+	if (strncmp(name, META_SYSTEM, len) != 0 || (name[len] != 0 && name[len] != ':'))
+		return false;
+	if (name[len] == 0)
+		return true;
+	char *end = NULL;
+	unsigned long id = strtoul(name + len + 1, &end, 10);
+	if (name[len + 1] < '1' || name[len + 1] > '9' || *end != 0 || id > UINT32_MAX)
+		return false;
+	*acting_for = (uint32_t)id;
+	return true;
+}
+
+int ms_system(struct rpc_request *r)
+{
+	uint32_t tenant;
+	if (is_system(r->context.tenant, &tenant) && tenant == 0)
+		return 0;
+	return rpc_fail(r, -EPERM, "only the system may do this");
+}
+
+/* A name is remembered once a tenant has it; it never has another id. */
+static int find_tenant(struct meta_service *s, const char *name, uint32_t *id)
+{
+	uint64_t key = hash64(name, strlen(name), 0);
+	struct service_tenant *known = map_get(&s->tenants, key);
+	if (known != NULL && strcmp(known->name, name) == 0) {
+		*id = known->id;
+		return 0;
+	}
+	struct meta_tenant t;
+	int rc = meta_tenant_find(s->meta, name, &t);
+	if (rc < 0)
+		return rc;
+	*id = t.id;
+	known = malloc(sizeof(*known));
+	if (known == NULL)
+		return 0;
+	known->id = t.id;
+	memcpy(known->name, t.name, sizeof(known->name));
+	if (map_put(&s->tenants, key, known) < 0)
+		free(known);
+	return 0;
+}
+
+int ms_enter(struct rpc_request *r, struct meta_ctx *ctx)
+{
+	const char *name = r->context.tenant;
+	if (is_system(name, &ctx->tenant)) {
+		if (ctx->tenant != 0)
+			return 0;
+		return rpc_fail(r, -EINVAL, "say for which tenant: \"" META_SYSTEM ":ID\"");
+	}
+	if (name[0] == 0)
+		return rpc_fail(r, -EACCES, "the request names no tenant");
+	int rc = strlen(name) > META_TENANT_NAME_MAX ? -ENOENT
+						     : find_tenant(r->service, name, &ctx->tenant);
+	if (rc == -ENOENT || rc == -EINVAL || rc == -EILSEQ)
+		return rpc_fail(r, -EACCES, "there is no tenant \"%.64s\"", name);
+	return rc;
+}
+
+/* --- how much ----------------------------------------------------------------------------------- */
+
+static uint64_t partition_of(const struct meta *m, const struct meta_ctx *ctx,
+			     enum service_layer layer, uint64_t id)
+{
+	switch (layer) {
+	case SERVICE_DIR:
+		return meta_partition_of_dir(m, ctx, id);
+	case SERVICE_FILE:
+		return meta_partition_of_file(m, ctx, id);
+	default:
+		return meta_partition_of_block(m, ctx, id);
+	}
+}
+
+int ms_admit(struct rpc_request *r, const struct meta_ctx *ctx, enum service_layer layer,
+	     uint64_t id, uint64_t cost)
+{
+	struct meta_service *s = r->service;
+	uint64_t partition = partition_of(s->meta, ctx, layer, id);
+	r->retry_ms = admit_ask(&s->admit, partition, cost, rt_now_ns());
+	if (r->retry_ms == 0)
+		return 0;
+	static const char *const what[] = {"directory", "file", "block"};
+	return rpc_fail(
+		r, -EAGAIN,
+		"too many requests for this %s, or one of its partition; try again in %u ms",
+		what[layer], r->retry_ms);
+}
+
+int ms_begin(struct rpc_request *r, struct meta_ctx *ctx, enum service_layer layer, uint64_t id,
+	     uint64_t cost)
+{
+	int rc = ms_enter(r, ctx);
+	return rc < 0 ? rc : ms_admit(r, ctx, layer, id, cost);
+}
+
+/* --- results ------------------------------------------------------------------------------------ */
+
+static void decide(struct meta_service *s, int rc)
+{
+	if (s->decided)
+		return;
+	s->decided = true;
+	s->rc = rc;
+	rt_cond_broadcast(&s->wake);
+}
+
+int ms_end(struct rpc_request *r, int rc)
+{
+	struct meta_service *s = r->service;
+	if (rc == -EIO && strcmp(s->kv->ops->name, "rocksdb") == 0) {
+		/* Its log cannot be trusted any more, and what was written is in doubt. */
+		log_error("store_failed", "engine=rocksdb");
+		decide(s, -EIO);
+	}
+	if (rc < 0 && r->error != NULL)
+		return rc;
+	if (rc == -EDQUOT)
+		return rpc_fail(r, rc, "over the quota of tenant \"%.64s\"", r->context.tenant);
+	if (rc == -EAGAIN) {
+		r->retry_ms = 20;
+		return rpc_fail(r, rc, "others keep changing the same thing; try again");
+	}
+	return rc;
+}
+
+/* --- the table ---------------------------------------------------------------------------------- */
+
+#define METHOD_INDEX(number, lower, in, out) METHOD_##lower,
+enum { META_TYPES(METHOD_INDEX) METHOD_COUNT };
+
+/* Every handler is timed. */
+static int timed(struct rpc_request *r, unsigned index, int (*handle)(struct rpc_request *r))
+{
+	struct meta_service *s = r->service;
+	uint64_t begin_ns = rt_now_ns();
+	int rc = handle(r);
+	hist_add(&s->methods[index].time, rt_now_ns() - begin_ns);
+	s->methods[index].failures += rc < 0;
+	return rc;
+}
+
+#define METHOD_TIMED(number, lower, in, out)                        \
+	static int timed_##lower(struct rpc_request *r)             \
+	{                                                           \
+		return timed(r, METHOD_##lower, ms_handle_##lower); \
+	}
+META_TYPES(METHOD_TIMED)
+
+#define METHOD_ENTRY(number, lower, in, out) {.type = &meta_type_##lower, .handle = timed_##lower},
+static const struct rpc_method methods[] = {META_TYPES(METHOD_ENTRY)};
+
+/* --- what is counted ---------------------------------------------------------------------------- */
+
+static int print_methods(const struct meta_service *s, struct strbuf *out)
+{
+	int rc = strbuf_printf(out, "# HELP terrane_meta_request_seconds time of requests\n"
+				    "# TYPE terrane_meta_request_seconds histogram\n");
+	for (size_t i = 0; rc == 0 && i < METHOD_COUNT; i++) {
+		char labels[64];
+		if (s->methods[i].time.count == 0)
+			continue;
+		snprintf(labels, sizeof(labels), "op=\"%s\"", methods[i].type->name + 5);
+		rc = hist_prometheus(&s->methods[i].time, "terrane_meta_request_seconds", labels,
+				     out);
+	}
+	if (rc == 0)
+		rc = strbuf_printf(out,
+				   "# HELP terrane_meta_request_failures_total refused or failed\n"
+				   "# TYPE terrane_meta_request_failures_total counter\n");
+	for (size_t i = 0; rc == 0 && i < METHOD_COUNT; i++)
+		if (s->methods[i].failures > 0)
+			rc = strbuf_printf(out,
+					   "terrane_meta_request_failures_total{op=\"%s\"} %lu\n",
+					   methods[i].type->name + 5, s->methods[i].failures);
+	return rc;
+}
+
+static int print_numbers(struct meta_service *s, struct strbuf *out)
+{
+	struct meta_stats m;
+	meta_stats(s->meta, &m);
+	const struct cluster *c = meta_map_cluster(s->map);
+	const struct {
+		const char *name, *type, *help;
+		uint64_t value;
+	} all[] = {
+		{"map_version", "gauge", "version of the cluster map", c->version},
+		{"map_nodes", "gauge", "nodes in the map", map_count(&c->nodes)},
+		{"map_disks", "gauge", "disks in the map", map_count(&c->disks)},
+		{"admission_refused_total", "counter", "turned away from a hot partition",
+		 s->admit.refused},
+		{"cache_hits_total", "counter", "sealed metadata from memory", m.cache_hits},
+		{"cache_misses_total", "counter", "sealed metadata not in memory", m.cache_misses},
+		{"cache_bytes", "gauge", "sealed metadata in memory", m.cache_bytes},
+		{"retries_total", "counter", "transactions done again", m.retries},
+		{"kv_gets_total", "counter", "reads of keys", s->kv->stats.gets},
+		{"kv_scans_total", "counter", "reads of pages", s->kv->stats.scans},
+		{"kv_txns_total", "counter", "transactions", s->kv->stats.txns},
+		{"kv_batches_total", "counter", "commits", s->kv->stats.batches},
+		{"kv_unknown_total", "counter", "transactions without a known result",
+		 s->kv->stats.unknown},
+	};
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(all); i++)
+		rc = strbuf_printf(out,
+				   "# HELP terrane_meta_%s %s\n# TYPE terrane_meta_%s %s\n"
+				   "terrane_meta_%s %lu\n",
+				   all[i].name, all[i].help, all[i].name, all[i].type, all[i].name,
+				   all[i].value);
+	return rc;
+}
+
+int meta_service_metrics(struct meta_service *s, struct strbuf *out)
+{
+	int rc = print_methods(s, out);
+	return rc < 0 ? rc : print_numbers(s, out);
+}
+
+int meta_service_health(const struct meta_service *s)
+{
+	return s->decided ? (s->rc < 0 ? s->rc : -ESHUTDOWN) : 0;
+}
+
+/* --- making a cluster --------------------------------------------------------------------------- */
+
+static int make_tenant(struct kv *kv, const struct meta_options *o, const char *name)
+{
+	struct meta *m = NULL;
+	struct meta_tenant t = {.id = 1};
+	if (strlen(name) > META_TENANT_NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(t.name, name, strlen(name) + 1);
+	int rc = meta_open(&m, kv, o);
+	if (rc == 0)
+		rc = meta_tenant_create(m, &t);
+	meta_close(m);
+	return rc == -EEXIST ? 0 : rc;
+}
+
+static int read_id(struct kv *kv, struct cluster_id *id)
+{
+	struct meta_map *m = NULL;
+	int rc = meta_map_open(&m, kv, &(struct meta_map_options){0});
+	if (rc == 0)
+		*id = meta_map_cluster(m)->id;
+	meta_map_close(m);
+	return rc;
+}
+
+int meta_format(struct kv *kv, const struct meta_options *o, struct cluster_id *id,
+		enum place_kind network_place, const char *tenant)
+{
+	if (id->high == 0 && id->low == 0)
+		*id = (struct cluster_id){.high = rt_random_u64(), .low = rt_random_u64() | 1};
+	/* The tenant first: what has a cluster record is complete. */
+	int rc = make_tenant(kv, o, tenant);
+	if (rc == 0)
+		rc = meta_map_format(kv, *id, network_place);
+	return rc == 0 || rc == -EEXIST ? read_id(kv, id) : rc;
+}
+
+/* --- serving ------------------------------------------------------------------------------------ */
+
+static void await_shutdown(void *arg)
+{
+	struct meta_service *s = arg;
+	rt_deadline_set(RT_NEVER);
+	decide(s, rt_shutdown_wait());
+}
+
+static int await_end(struct meta_service *s)
+{
+	struct rt_group g;
+	rt_group_init(&g);
+	int rc = rt_group_spawn(&g, "meta-shutdown", await_shutdown, s);
+	while (rc == 0 && !s->decided)
+		rc = rt_cond_wait(&s->wake);
+	rt_group_cancel(&g);
+	rt_group_join(&g);
+	return rc < 0 ? rc : s->rc;
+}
+
+static int serve(struct meta_service *s, const struct meta_serve_options *o, struct rpc_pool *pool)
+{
+	int rc = rpc_server_open(&s->server, o->listen,
+				 &(struct rpc_server_options){
+					 .methods = methods,
+					 .method_count = ARRAY_LEN(methods),
+					 .service = s,
+					 .pool = pool,
+					 .connections_max = o->connections_max,
+					 .in_flight_max = o->in_flight_max != 0 ? o->in_flight_max
+										: IN_FLIGHT_DEFAULT,
+					 .stall_ns = o->stall_ns,
+				 });
+	if (rc < 0)
+		return rc;
+	if (o->ready != NULL)
+		rc = o->ready(o->ctx, rpc_server_addr(s->server), s);
+	if (rc == 0)
+		rc = await_end(s);
+	if (o->ended != NULL)
+		o->ended(o->ctx);
+	rpc_server_close(s->server, o->grace_ns);
+	return rc;
+}
+
+static void service_fini(struct meta_service *s)
+{
+	meta_map_close(s->map);
+	meta_close(s->meta);
+	admit_fini(&s->admit);
+	map_for_each(&s->tenants, it)
+		free(it.value);
+	map_fini(&s->tenants);
+	free(s->methods);
+}
+
+int meta_serve(struct kv *kv, const struct meta_serve_options *o)
+{
+	struct meta_service s = {.kv = kv};
+	struct rpc_pool pool;
+	rt_cond_init(&s.wake);
+	map_init(&s.tenants, SERVICE_TENANTS_MAX);
+	s.methods = calloc(METHOD_COUNT, sizeof(*s.methods));
+	int rc = s.methods == NULL ? -ENOMEM
+				   : admit_init(&s.admit, o->partition_rate, o->partition_burst);
+	if (rc == 0)
+		rc = meta_open(&s.meta, kv, &o->meta);
+	if (rc == 0)
+		rc = meta_map_open(&s.map, kv, &o->map);
+	if (rc == 0) {
+		rpc_pool_init(&pool, o->pool_bytes != 0 ? o->pool_bytes : POOL_DEFAULT_BYTES);
+		rc = serve(&s, o, &pool);
+		rpc_pool_fini(&pool);
+	}
+	service_fini(&s);
+	return rc;
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Handlers for blocks. */
+#include <errno.h>
+#include <string.h>
+
+#include "meta/service_impl.h"
+
+/* Bytes of a response that is long enough; one block more still fits. */
+#define REPLY_ENOUGH ((size_t)(960 * KIB))
+
+static int block_begin(struct rpc_request *r, const meta_msg_block *m, struct meta_ctx *ctx,
+		       struct meta_block *b)
+{
+	int rc = meta_wire_block_get(&r->arena, m, b);
+	return rc < 0 ? rc : ms_begin(r, ctx, SERVICE_BLOCK, b->id, 1);
+}
+
+int ms_handle_block_allocate(struct rpc_request *r)
+{
+	const Terrane__Meta__BlockAllocateRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	struct meta_block b = {0};
+	int rc = block_begin(r, q->block, &ctx, &b);
+	if (rc == 0)
+		rc = meta_block_allocate(ms_meta(r), &ctx, &b);
+	return ms_end(r, rc);
+}
+
+int ms_handle_block_commit(struct rpc_request *r)
+{
+	const Terrane__Meta__BlockCommitRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	struct meta_block b = {0};
+	struct meta_owner *owners = NULL;
+	if (q->n_owners > META_OWNERS_MAX)
+		return rpc_fail(r, -EINVAL, "a request names up to %d owners", META_OWNERS_MAX);
+	int rc = meta_wire_owners_get(&r->arena, q->owners, q->n_owners, &owners);
+	if (rc == 0)
+		rc = block_begin(r, q->block, &ctx, &b);
+	if (rc == 0)
+		rc = meta_block_commit(ms_meta(r), &ctx, &b, owners, q->n_owners);
+	return ms_end(r, rc);
+}
+
+int ms_handle_block_own(struct rpc_request *r)
+{
+	const Terrane__Meta__BlockOwnRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	struct meta_owner *owners = NULL;
+	if (q->n_owners > META_OWNERS_MAX)
+		return rpc_fail(r, -EINVAL, "a request names up to %d owners", META_OWNERS_MAX);
+	int rc = meta_wire_owners_get(&r->arena, q->owners, q->n_owners, &owners);
+	if (rc == 0)
+		rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->block, 1 + q->n_owners / 16);
+	if (rc == 0)
+		rc = meta_block_own(ms_meta(r), &ctx, q->block, owners, q->n_owners);
+	return ms_end(r, rc);
+}
+
+int ms_handle_block_extend(struct rpc_request *r)
+{
+	const Terrane__Meta__BlockExtendRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->block, 1);
+	if (rc == 0)
+		rc = meta_block_extend(ms_meta(r), &ctx, q->block, q->epoch, q->old_length,
+				       q->length, q->crc);
+	return ms_end(r, rc);
+}
+
+int ms_handle_block_fence(struct rpc_request *r)
+{
+	const Terrane__Meta__BlockFenceRequest *q = rpc_body(r);
+	Terrane__Meta__BlockFenceResponse *p = rpc_reply_body(r);
+	struct meta_ctx ctx;
+	struct meta_block b = {0};
+	int rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->block, 1);
+	if (rc == 0)
+		rc = meta_block_fence(ms_meta(r), &ctx, q->block, q->epoch, &r->arena, &b);
+	if (rc < 0 && (rc != -EROFS || b.state == 0))
+		return ms_end(r, rc);
+	p->sealed = rc == -EROFS;
+	p->block = rpc_alloc(r, sizeof(*p->block));
+	return p->block == NULL ? -ENOMEM : meta_wire_block_set(&r->arena, p->block, &b);
+}
+
+int ms_handle_block_seal(struct rpc_request *r)
+{
+	const Terrane__Meta__BlockSealRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->block, 1);
+	if (rc == 0)
+		rc = meta_block_seal(ms_meta(r), &ctx, q->block, q->epoch, q->length,
+				     q->chunk_length, q->crc);
+	return ms_end(r, rc);
+}
+
+int ms_handle_block_replace(struct rpc_request *r)
+{
+	const Terrane__Meta__BlockReplaceRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->block, 1);
+	if (rc == 0)
+		rc = meta_block_replace(ms_meta(r), &ctx, q->block, q->index, q->from, q->to,
+					q->crc);
+	return ms_end(r, rc);
+}
+
+int ms_handle_block_report(struct rpc_request *r)
+{
+	const Terrane__Meta__BlockReportRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->block, 1);
+	if (rc == 0)
+		rc = meta_block_report(ms_meta(r), &ctx, q->block, q->index, q->disk);
+	return ms_end(r, rc);
+}
+
+int ms_handle_block_relayout(struct rpc_request *r)
+{
+	const Terrane__Meta__BlockRelayoutRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	struct meta_block b = {0};
+	int rc = block_begin(r, q->block, &ctx, &b);
+	if (rc == 0)
+		rc = meta_block_relayout(ms_meta(r), &ctx, &b, q->layout);
+	return ms_end(r, rc);
+}
+
+/* --- reading ------------------------------------------------------------------------------------ */
+
+/* As many of the first as one response carries. */
+static int blocks_reply(struct rpc_request *r, const struct meta_block *blocks, size_t n)
+{
+	Terrane__Meta__BlockGetResponse *p = rpc_reply_body(r);
+	meta_msg_block *all = rpc_alloc(r, n * sizeof(*all));
+	p->blocks = rpc_alloc(r, n * sizeof(meta_msg_block *));
+	if (all == NULL || p->blocks == NULL)
+		return -ENOMEM;
+	size_t bytes = 0;
+	for (size_t i = 0; i < n && bytes < REPLY_ENOUGH; i++) {
+		int rc = meta_wire_block_set(&r->arena, &all[i], &blocks[i]);
+		if (rc < 0)
+			return rc;
+		bytes += 8 + terrane__meta__block__get_packed_size(&all[i]);
+		p->blocks[p->n_blocks++] = &all[i];
+	}
+	return 0;
+}
+
+int ms_handle_block_get(struct rpc_request *r)
+{
+	const Terrane__Meta__BlockGetRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	if (q->n_blocks == 0 || q->n_blocks > META_BATCH_MAX)
+		return rpc_fail(r, -EINVAL, "a request names 1 to %d blocks", META_BATCH_MAX);
+	struct meta_block *blocks = rpc_alloc(r, q->n_blocks * sizeof(*blocks));
+	if (blocks == NULL)
+		return -ENOMEM;
+	int rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->blocks[0], 1 + q->n_blocks / 16);
+	if (rc == 0)
+		rc = meta_block_get(ms_meta(r), &ctx, q->blocks, q->n_blocks, &r->arena, blocks);
+	return rc < 0 ? ms_end(r, rc) : blocks_reply(r, blocks, q->n_blocks);
+}
+
+int ms_handle_block_owners(struct rpc_request *r)
+{
+	const Terrane__Meta__BlockOwnersRequest *q = rpc_body(r);
+	Terrane__Meta__BlockOwnersResponse *p = rpc_reply_body(r);
+	struct meta_ctx ctx;
+	size_t max = q->max == 0 || q->max > META_PAGE_MAX ? META_PAGE_MAX : q->max;
+	struct meta_owner *owners = rpc_alloc(r, max * sizeof(*owners));
+	if (owners == NULL)
+		return -ENOMEM;
+	int rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->block, 1 + max / 64);
+	int64_t n =
+		rc < 0 ? rc : meta_block_owners(ms_meta(r), &ctx, q->block, q->after, owners, max);
+	if (n < 0)
+		return ms_end(r, (int)n);
+	p->owners = meta_wire_owners(&r->arena, owners, (size_t)n);
+	p->n_owners = p->owners == NULL ? 0 : (size_t)n;
+	return p->owners == NULL ? -ENOMEM : 0;
+}

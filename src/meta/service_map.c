@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Handlers for the cluster map. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "meta/cluster_record.h"
+#include "meta/service_impl.h"
+
+#define USAGE_DISKS_MAX 10000 /* what one response carries */
+
+/* --- what changed ------------------------------------------------------------------------------- */
+
+/*
+ * Records are sent in the order of their versions, whole versions at a time, so that the version of the
+ * last one says where to go on. A disk that goes with an early page may have a node that changed later:
+ * that node goes along, for the client to have it, and goes again with its own version.
+ */
+struct page {
+	struct cluster *map;
+	uint64_t since, upto;
+	bool usage;
+	Terrane__Meta__MapGetResponse *out;
+	struct rpc_request *r;
+	struct map sent; /* ids of nodes in the page */
+};
+
+static int by_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Where the page ends: after the version of its META_MAP_PAGE-th record. */
+static int find_end(struct page *p)
+{
+	const struct cluster *c = p->map;
+	size_t n = 0, most = map_count(&c->nodes) + map_count(&c->disks);
+	p->upto = c->version;
+	if (most <= META_MAP_PAGE)
+		return 0;
+	AUTO_FREE uint64_t *versions = malloc(most * sizeof(*versions));
+	if (versions == NULL)
+		return -ENOMEM;
+	map_for_each(&c->nodes, it) {
+		uint64_t v = ((const struct cluster_node *)it.value)->version;
+		if (v > p->since)
+			versions[n++] = v;
+	}
+	map_for_each(&c->disks, it) {
+		uint64_t v = ((const struct cluster_disk *)it.value)->version;
+		if (v > p->since)
+			versions[n++] = v;
+	}
+	if (n <= META_MAP_PAGE)
+		return 0;
+	qsort(versions, n, sizeof(*versions), by_u64);
+	p->upto = versions[META_MAP_PAGE - 1];
+	p->out->more = p->upto < c->version;
+	return 0;
+}
+
+static int add_node(struct page *p, const struct cluster_node *n)
+{
+	if (map_get(&p->sent, n->id) != NULL)
+		return 0;
+	Terrane__Meta__NodeRecord *m = rpc_alloc(p->r, sizeof(*m));
+	if (m == NULL)
+		return -ENOMEM;
+	cluster_node_write(m, n);
+	m->name = meta_wire_name(&p->r->arena, meta_name(n->name));
+	m->addr = meta_wire_name(&p->r->arena, meta_name(n->addr));
+	if (m->name == NULL || m->addr == NULL)
+		return -ENOMEM;
+	p->out->nodes[p->out->n_nodes++] = m;
+	return map_put(&p->sent, n->id, m);
+}
+
+static int add_racks(struct page *p)
+{
+	p->out->racks = rpc_alloc(p->r, (map_count(&p->map->racks) + 1) *
+						sizeof(Terrane__Meta__RackRecord *));
+	if (p->out->racks == NULL)
+		return -ENOMEM;
+	map_for_each(&p->map->racks, it) {
+		const struct cluster_rack *rack = it.value;
+		if (rack->version <= p->since)
+			continue;
+		Terrane__Meta__RackRecord *m = rpc_alloc(p->r, sizeof(*m));
+		if (m == NULL)
+			return -ENOMEM;
+		cluster_rack_write(m, rack);
+		m->name = meta_wire_name(&p->r->arena, meta_name(rack->name));
+		if (m->name == NULL)
+			return -ENOMEM;
+		p->out->racks[p->out->n_racks++] = m;
+	}
+	return 0;
+}
+
+static bool in_page(const struct page *p, uint64_t version)
+{
+	return version > p->since && version <= p->upto;
+}
+
+static int add_disks(struct page *p)
+{
+	int rc = 0;
+	p->out->disks = rpc_alloc(p->r, (map_count(&p->map->disks) + 1) *
+						sizeof(Terrane__Meta__DiskRecord *));
+	if (p->out->disks == NULL)
+		return -ENOMEM;
+	map_for_each(&p->map->disks, it) {
+		const struct cluster_disk *d = it.value;
+		bool use = p->usage && p->out->n_disks < USAGE_DISKS_MAX && d->version <= p->upto;
+		if (rc < 0 || (!in_page(p, d->version) && !use))
+			continue;
+		const struct cluster_node *n = cluster_node(p->map, d->node);
+		if (n->version > p->since)
+			rc = add_node(p, n);
+		Terrane__Meta__DiskRecord *m = rpc_alloc(p->r, sizeof(*m));
+		if (m == NULL)
+			return -ENOMEM;
+		cluster_disk_write(m, d);
+		m->used_bytes = p->usage ? d->used_bytes : 0;
+		p->out->disks[p->out->n_disks++] = m;
+	}
+	return rc;
+}
+
+static int add_nodes(struct page *p)
+{
+	int rc = 0;
+	p->out->nodes = rpc_alloc(p->r, (map_count(&p->map->nodes) + 1) *
+						sizeof(Terrane__Meta__NodeRecord *));
+	if (p->out->nodes == NULL)
+		return -ENOMEM;
+	map_for_each(&p->map->nodes, it) {
+		const struct cluster_node *n = it.value;
+		if (rc == 0 && in_page(p, n->version))
+			rc = add_node(p, n);
+	}
+	return rc;
+}
+
+int ms_handle_map_get(struct rpc_request *r)
+{
+	const Terrane__Meta__MapGetRequest *q = rpc_body(r);
+	struct cluster *c = meta_map_cluster(ms_map(r));
+	Terrane__Meta__MapGetResponse *out = rpc_reply_body(r);
+	bool ours = q->cluster_high == c->id.high && q->cluster_low == c->id.low;
+	struct page p = {
+		.map = c, .since = ours ? q->since : 0, .usage = q->usage, .out = out, .r = r};
+	out->version = c->version;
+	out->cluster_high = c->id.high;
+	out->cluster_low = c->id.low;
+	out->network_place = c->network_place;
+	if (p.since >= c->version && !p.usage)
+		return 0;
+	map_init(&p.sent, CLUSTER_NODES_MAX);
+	int rc = find_end(&p);
+	if (rc == 0)
+		rc = add_racks(&p);
+	if (rc == 0)
+		rc = add_nodes(&p);
+	if (rc == 0)
+		rc = add_disks(&p);
+	out->version = p.upto;
+	map_fini(&p.sent);
+	return rc;
+}
+
+/* --- nodes -------------------------------------------------------------------------------------- */
+
+static int node_disks(struct rpc_request *r, Terrane__Meta__NodeDisk *const *m, size_t n,
+		      const struct meta_map_disk **out)
+{
+	if (n > META_MAP_NODE_DISKS_MAX)
+		return rpc_fail(r, -ENOSPC, "a node has up to %d disks", META_MAP_NODE_DISKS_MAX);
+	struct meta_map_disk *disks = rpc_alloc(r, (n + 1) * sizeof(*disks));
+	if (disks == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		if (m[i]->local_k > ENCODING_STRIPE_MAX || m[i]->local_p > ENCODING_STRIPE_MAX ||
+		    m[i]->media > CLUSTER_FLASH || !cluster_state_valid(m[i]->health))
+			return rpc_fail(r, -EINVAL, "disk %016lx makes no sense", m[i]->id);
+		disks[i] = (struct meta_map_disk){
+			.id = m[i]->id,
+			.media = (enum cluster_media)m[i]->media,
+			.local = {.k = (int)m[i]->local_k, .p = (int)m[i]->local_p},
+			.capacity_bytes = m[i]->capacity_bytes,
+			.used_bytes = m[i]->used_bytes,
+			.health = (enum cluster_state)m[i]->health,
+		};
+	}
+	*out = disks;
+	return 0;
+}
+
+static uint32_t beat_ms(const struct rpc_request *r)
+{
+	return (uint32_t)(meta_map_beat_ns(ms_map(r)) / NS_PER_MS);
+}
+
+int ms_handle_node_register(struct rpc_request *r)
+{
+	const Terrane__Meta__NodeRegisterRequest *q = rpc_body(r);
+	Terrane__Meta__NodeRegisterResponse *p = rpc_reply_body(r);
+	struct meta_map_node n = {.id = q->id,
+				  .incarnation = q->incarnation,
+				  .name = q->name,
+				  .rack = q->rack,
+				  .addr = q->addr,
+				  .disk_count = q->n_disks};
+	int rc = ms_system(r);
+	if (rc == 0)
+		rc = node_disks(r, q->disks, q->n_disks, &n.disks);
+	if (rc < 0)
+		return rc;
+	rc = meta_map_register(ms_map(r), &n);
+	if (rc == -EPERM)
+		return rpc_fail(r, rc,
+				"node %lu was removed, or one of its disks is in use by another "
+				"node",
+				q->id);
+	if (rc < 0)
+		return ms_end(r, rc);
+	const struct cluster *c = meta_map_cluster(ms_map(r));
+	p->version = c->version;
+	p->beat_ms = beat_ms(r);
+	p->cluster_high = c->id.high;
+	p->cluster_low = c->id.low;
+	return 0;
+}
+
+int ms_handle_node_beat(struct rpc_request *r)
+{
+	const Terrane__Meta__NodeBeatRequest *q = rpc_body(r);
+	Terrane__Meta__NodeBeatResponse *p = rpc_reply_body(r);
+	struct meta_map_node n = {
+		.id = q->id, .incarnation = q->incarnation, .disk_count = q->n_disks};
+	int rc = ms_system(r);
+	if (rc == 0)
+		rc = node_disks(r, q->disks, q->n_disks, &n.disks);
+	if (rc < 0)
+		return rc;
+	rc = meta_map_beat(ms_map(r), &n);
+	if (rc < 0)
+		return ms_end(r, rc);
+	p->version = meta_map_cluster(ms_map(r))->version;
+	p->beat_ms = beat_ms(r);
+	return 0;
+}
+
+/* --- operators ---------------------------------------------------------------------------------- */
+
+int ms_handle_map_want(struct rpc_request *r)
+{
+	const Terrane__Meta__MapWantRequest *q = rpc_body(r);
+	Terrane__Meta__MapWantResponse *p = rpc_reply_body(r);
+	struct meta_map *m = ms_map(r);
+	int rc = ms_system(r);
+	if (rc < 0)
+		return rc;
+	if (!cluster_state_valid(q->wanted) || (q->node == 0) == (q->disk == 0))
+		return -EINVAL;
+	if (q->weigh)
+		rc = q->disk != 0 ? meta_map_weigh_disk(m, q->disk, q->weight) : -EINVAL;
+	else if (q->disk != 0)
+		rc = meta_map_want_disk(m, q->disk, (enum cluster_state)q->wanted);
+	else
+		rc = meta_map_want_node(m, q->node, (enum cluster_state)q->wanted);
+	p->version = meta_map_cluster(m)->version;
+	return ms_end(r, rc);
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Handlers for tenants and names. */
+#include <errno.h>
+#include <string.h>
+
+#include "meta/service_impl.h"
+
+/* --- tenants ------------------------------------------------------------------------------------ */
+
+static int tenant_set(struct rpc_request *r, const struct meta_tenant *t,
+		      Terrane__Meta__Tenant **out)
+{
+	Terrane__Meta__Tenant *m = rpc_alloc(r, sizeof(*m));
+	if (m == NULL)
+		return -ENOMEM;
+	terrane__meta__tenant__init(m);
+	m->id = t->id;
+	m->quota_bytes = t->quota_bytes;
+	m->used_bytes = t->used_bytes;
+	m->name = meta_wire_name(&r->arena, meta_name(t->name));
+	*out = m;
+	return m->name == NULL ? -ENOMEM : 0;
+}
+
+int ms_handle_tenant_create(struct rpc_request *r)
+{
+	const Terrane__Meta__TenantCreateRequest *q = rpc_body(r);
+	int rc = ms_system(r);
+	if (rc < 0)
+		return rc;
+	if (q->tenant == NULL)
+		return -EINVAL;
+	if (strlen(q->tenant->name) > META_TENANT_NAME_MAX)
+		return -ENAMETOOLONG;
+	if (strncmp(q->tenant->name, META_SYSTEM, strlen(META_SYSTEM)) == 0)
+		return rpc_fail(r, -EINVAL, "names that begin with \"" META_SYSTEM "\" are ours");
+	struct meta_tenant t = {.id = q->tenant->id, .quota_bytes = q->tenant->quota_bytes};
+	memcpy(t.name, q->tenant->name, strlen(q->tenant->name) + 1);
+	return ms_end(r, meta_tenant_create(ms_meta(r), &t));
+}
+
+int ms_handle_tenant_get(struct rpc_request *r)
+{
+	const Terrane__Meta__TenantGetRequest *q = rpc_body(r);
+	Terrane__Meta__TenantGetResponse *p = rpc_reply_body(r);
+	struct meta_tenant t = {0};
+	struct meta_ctx ctx;
+	bool own = q->id == 0 && q->name[0] == 0;
+	int rc = own ? ms_enter(r, &ctx) : ms_system(r);
+	if (rc < 0)
+		return rc;
+	if (own || q->id != 0)
+		rc = meta_tenant_get(ms_meta(r), own ? ctx.tenant : q->id, &t);
+	else
+		rc = meta_tenant_find(ms_meta(r), q->name, &t);
+	return rc < 0 ? ms_end(r, rc) : tenant_set(r, &t, &p->tenant);
+}
+
+int ms_handle_tenant_quota(struct rpc_request *r)
+{
+	const Terrane__Meta__TenantQuotaRequest *q = rpc_body(r);
+	int rc = ms_system(r);
+	if (rc < 0)
+		return rc;
+	return ms_end(r, meta_tenant_set_quota(ms_meta(r), q->id, q->quota_bytes));
+}
+
+int ms_handle_tenant_list(struct rpc_request *r)
+{
+	const Terrane__Meta__TenantListRequest *q = rpc_body(r);
+	Terrane__Meta__TenantListResponse *p = rpc_reply_body(r);
+	int rc = ms_system(r);
+	if (rc < 0)
+		return rc;
+	size_t max = q->max == 0 || q->max > META_PAGE_MAX ? META_PAGE_MAX : q->max;
+	struct meta_tenant *all = rpc_alloc(r, max * sizeof(*all));
+	p->tenants = rpc_alloc(r, max * sizeof(Terrane__Meta__Tenant *));
+	if (all == NULL || p->tenants == NULL)
+		return -ENOMEM;
+	int64_t n = meta_tenant_list(ms_meta(r), q->after, all, max);
+	if (n < 0)
+		return ms_end(r, (int)n);
+	for (int64_t i = 0; rc == 0 && i < n; i++)
+		rc = tenant_set(r, &all[i], &p->tenants[p->n_tenants++]);
+	return rc;
+}
+
+/* --- looking ------------------------------------------------------------------------------------ */
+
+static int entry_reply(struct rpc_request *r, const struct meta_entry *e, bool with_name,
+		       meta_msg_entry **out)
+{
+	struct meta_entry copy = *e;
+	if (!with_name)
+		copy.name = meta_name("");
+	*out = rpc_alloc(r, sizeof(**out));
+	return *out == NULL ? -ENOMEM : meta_wire_entry_set(&r->arena, *out, &copy);
+}
+
+int ms_handle_lookup(struct rpc_request *r)
+{
+	const Terrane__Meta__LookupRequest *q = rpc_body(r);
+	Terrane__Meta__LookupResponse *p = rpc_reply_body(r);
+	struct meta_ctx ctx;
+	struct meta_entry e = {0};
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	if (rc == 0)
+		rc = meta_lookup(ms_meta(r), &ctx, q->dir, meta_name(q->name), &e);
+	return rc < 0 ? ms_end(r, rc) : entry_reply(r, &e, false, &p->entry);
+}
+
+/* A path is counted for the directory where it begins: one query for each step. */
+static uint64_t steps(const char *path)
+{
+	uint64_t n = 1;
+	for (; *path != 0; path++)
+		n += *path == '/';
+	return n;
+}
+
+int ms_handle_resolve(struct rpc_request *r)
+{
+	const Terrane__Meta__ResolveRequest *q = rpc_body(r);
+	Terrane__Meta__ResolveResponse *p = rpc_reply_body(r);
+	struct meta_ctx ctx;
+	struct meta_entry e = {0};
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, steps(q->path));
+	if (rc == 0)
+		rc = meta_resolve(ms_meta(r), &ctx, q->dir, meta_name(q->path), &e);
+	return rc < 0 ? ms_end(r, rc) : entry_reply(r, &e, true, &p->entry);
+}
+
+int ms_handle_dir_get(struct rpc_request *r)
+{
+	const Terrane__Meta__DirGetRequest *q = rpc_body(r);
+	Terrane__Meta__DirGetResponse *p = rpc_reply_body(r);
+	struct meta_ctx ctx;
+	struct meta_dir d = {0};
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	if (rc == 0)
+		rc = meta_dir_get(ms_meta(r), &ctx, q->dir, &d);
+	if (rc < 0)
+		return ms_end(r, rc);
+	p->parent = d.parent;
+	p->created_ns = d.created_ns;
+	p->sealed = d.sealed;
+	p->spread = d.spread;
+	return 0;
+}
+
+static int page_reply(struct rpc_request *r, const struct meta_page *page)
+{
+	Terrane__Meta__ListResponse *p = rpc_reply_body(r);
+	meta_msg_entry *all = rpc_alloc(r, (page->count + 1) * sizeof(*all));
+	p->entries = rpc_alloc(r, (page->count + 1) * sizeof(meta_msg_entry *));
+	p->next = rpc_alloc(r, sizeof(*p->next));
+	if (all == NULL || p->entries == NULL || p->next == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < page->count; i++) {
+		int rc = meta_wire_entry_set(&r->arena, &all[i], &page->entries[i]);
+		if (rc < 0)
+			return rc;
+		p->entries[p->n_entries++] = &all[i];
+	}
+	return meta_wire_cursor_set(&r->arena, p->next, &page->next);
+}
+
+int ms_handle_list(struct rpc_request *r)
+{
+	const Terrane__Meta__ListRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	struct meta_cursor from = {0};
+	struct meta_page page = {0};
+	int rc = meta_wire_cursor_get(q->from, &from);
+	if (rc == 0)
+		rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1 + q->max / 64);
+	if (rc == 0)
+		rc = meta_list(ms_meta(r), &ctx, q->dir, &from, q->max, &r->arena, &page);
+	return rc < 0 ? ms_end(r, rc) : page_reply(r, &page);
+}
+
+/* --- making ------------------------------------------------------------------------------------- */
+
+int ms_handle_mkdir(struct rpc_request *r)
+{
+	const Terrane__Meta__MkdirRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	if (rc == 0)
+		rc = meta_mkdir(ms_meta(r), &ctx, q->dir, meta_name(q->name), q->id);
+	return ms_end(r, rc);
+}
+
+static int new_files(struct rpc_request *r, const Terrane__Meta__CreateRequest *q,
+		     struct meta_create **out)
+{
+	struct meta_create *files = rpc_alloc(r, q->n_files * sizeof(*files));
+	if (files == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < q->n_files; i++) {
+		const Terrane__Meta__NewFile *m = q->files[i];
+		struct meta_extent *extents;
+		int rc = meta_wire_extents_get(&r->arena, m->extents, m->n_extents, &extents);
+		if (rc < 0)
+			return rc;
+		files[i] = (struct meta_create){
+			.name = meta_name(m->name),
+			.id = m->id,
+			.token = m->token,
+			.extents = extents,
+			.extent_count = m->n_extents,
+			.mtime_ns = m->mtime_ns,
+		};
+	}
+	*out = files;
+	return 0;
+}
+
+/* Errors of single files, if there are any. */
+static int create_reply(struct rpc_request *r, const int *results, size_t n)
+{
+	Terrane__Meta__CreateResponse *p = rpc_reply_body(r);
+	size_t failed = 0;
+	for (size_t i = 0; i < n; i++)
+		failed += results[i] != 0;
+	if (failed == 0)
+		return 0;
+	p->results = rpc_alloc(r, n * sizeof(*p->results));
+	if (p->results == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		p->results[i] = (uint32_t)-results[i];
+	p->n_results = n;
+	return 0;
+}
+
+int ms_handle_create(struct rpc_request *r)
+{
+	const Terrane__Meta__CreateRequest *q = rpc_body(r);
+	struct meta_create *files = NULL;
+	struct meta_ctx ctx;
+	if (q->n_files == 0 || q->n_files > META_BATCH_MAX)
+		return rpc_fail(r, -EINVAL, "a request makes 1 to %d files", META_BATCH_MAX);
+	int *results = rpc_alloc(r, q->n_files * sizeof(*results));
+	if (results == NULL)
+		return -ENOMEM;
+	int rc = new_files(r, q, &files);
+	if (rc == 0)
+		rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1 + q->n_files / 16);
+	if (rc == 0)
+		rc = meta_create(ms_meta(r), &ctx, q->dir, files, q->n_files, q->flags, results);
+	return rc < 0 ? ms_end(r, rc) : create_reply(r, results, q->n_files);
+}
+
+int ms_handle_link(struct rpc_request *r)
+{
+	const Terrane__Meta__LinkRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	if (rc == 0)
+		rc = meta_link(ms_meta(r), &ctx, q->dir, meta_name(q->name), q->file, q->token,
+			       q->seal, q->mtime_ns, q->flags);
+	return ms_end(r, rc);
+}
+
+/* --- taking away, moving ------------------------------------------------------------------------ */
+
+int ms_handle_remove(struct rpc_request *r)
+{
+	const Terrane__Meta__RemoveRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	if (rc == 0)
+		rc = meta_remove(ms_meta(r), &ctx, q->dir, meta_name(q->name), q->id, q->flags);
+	return ms_end(r, rc);
+}
+
+int ms_handle_rename(struct rpc_request *r)
+{
+	const Terrane__Meta__RenameRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	if (rc == 0)
+		rc = meta_rename(ms_meta(r), &ctx, q->dir, meta_name(q->from), meta_name(q->to),
+				 q->request, q->flags);
+	return ms_end(r, rc);
+}
+
+int ms_handle_move(struct rpc_request *r)
+{
+	const Terrane__Meta__MoveRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->from_dir, 4);
+	if (rc == 0)
+		rc = meta_move(ms_meta(r), &ctx, q->from_dir, meta_name(q->from), q->to_dir,
+			       meta_name(q->to), q->new_id, q->request, q->flags);
+	return ms_end(r, rc);
+}
+
+int ms_handle_rmdir(struct rpc_request *r)
+{
+	const Terrane__Meta__RmdirRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 4);
+	if (rc == 0)
+		rc = meta_rmdir(ms_meta(r), &ctx, q->dir, meta_name(q->name), q->id);
+	return ms_end(r, rc);
+}
+
+int ms_handle_dir_seal(struct rpc_request *r)
+{
+	const Terrane__Meta__DirSealRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	if (rc == 0)
+		rc = meta_dir_seal(ms_meta(r), &ctx, q->dir);
+	return ms_end(r, rc);
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The cluster map in the store: registering, reporting, silence, several servers, lost answers. Each test
+ * runs in the simulator, and those without crashes in the real world, too. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "check.h"
+#include "kv/mem.h"
+#include "meta/map.h"
+#include "rt/real.h"
+#include "rt/rt.h"
+#include "rt/sim.h"
+
+#define TIB (1024 * GIB)
+
+static const struct cluster_id some_id = {.high = 7, .low = 9};
+
+static const struct meta_map_options fast = {
+	.beat_ns = 20 * NS_PER_MS,
+	.watch_ns = 10 * NS_PER_MS,
+	.suspect_ns = 2 * NS_PER_S,
+	.failed_ns = 6 * NS_PER_S,
+};
+
+struct lab {
+	struct kv_mem *mem;
+	struct kv *kv[2];
+	struct meta_map *map[2];
+	void (*test)(struct lab *lab);
+	uint64_t seed;
+};
+
+static void lab_main(void *arg)
+{
+	struct lab *lab = arg;
+	lab->mem = kv_mem_new(&(struct kv_mem_options){.seed = lab->seed,
+						       .latency_min_ns = 10 * NS_PER_US,
+						       .latency_max_ns = 300 * NS_PER_US,
+						       .timeout_ns = 2 * NS_PER_MS});
+	CHECK(lab->mem != NULL);
+	for (size_t i = 0; i < 2; i++)
+		CHECK_EQ(kv_mem_open(&lab->kv[i], lab->mem), 0);
+	CHECK_EQ(meta_map_open(&lab->map[0], lab->kv[0], &fast), -ENOENT);
+	CHECK_EQ(meta_map_format(lab->kv[0], some_id, PLACE_DECLUSTERED), 0);
+	CHECK_EQ(meta_map_format(lab->kv[1], some_id, PLACE_DECLUSTERED), -EEXIST);
+	for (size_t i = 0; i < 2; i++)
+		CHECK_EQ(meta_map_open(&lab->map[i], lab->kv[i], &fast), 0);
+	lab->test(lab);
+	for (size_t i = 0; i < 2; i++) {
+		meta_map_close(lab->map[i]);
+		kv_close(lab->kv[i]);
+	}
+	kv_mem_free(lab->mem);
+}
+
+static void run_sim(struct lab *lab)
+{
+	struct sim_config c;
+	sim_config_init(&c, lab->seed, 0);
+	struct sim *s = sim_open(&c);
+	struct sim_node *n = sim_node_add(s, "n", 0);
+	sim_node_start(n, lab_main, lab);
+	sim_run(s, 3600 * NS_PER_S);
+	assert_false(sim_node_running(n));
+	sim_close(s);
+}
+
+struct lab_test {
+	void (*fn)(struct lab *lab);
+	bool sim_only; /* would take long, or depend on how busy the machine is */
+};
+
+static void lab_run(void **state)
+{
+	const struct lab_test *t = *state;
+	struct lab lab = {.test = t->fn, .seed = 1};
+	if (!t->sim_only)
+		assert_int_equal(rt_real_run(NULL, lab_main, &lab), 0);
+	for (lab.seed = 1; lab.seed <= 5; lab.seed++)
+		run_sim(&lab);
+}
+
+static const struct meta_map_disk two_disks[] = {
+	{.id = 11, .capacity_bytes = TIB},
+	{.id = 12, .capacity_bytes = 2 * TIB},
+};
+
+static struct meta_map_node a_node(uint64_t id)
+{
+	return (struct meta_map_node){.id = id,
+				      .incarnation = 100 + id,
+				      .name = "alpha",
+				      .rack = "left",
+				      .addr = "alpha:7000",
+				      .disks = two_disks,
+				      .disk_count = ARRAY_LEN(two_disks)};
+}
+
+static bool disk_is(struct meta_map *m, uint64_t id, enum cluster_state state)
+{
+	const struct cluster *c = meta_map_cluster(m);
+	const struct cluster_disk *d = cluster_disk(c, id);
+	return d != NULL && cluster_disk_state(c, d) == state;
+}
+
+/* Waits until a disk is seen in a state by a server. */
+static void await(struct meta_map *m, uint64_t disk, enum cluster_state state)
+{
+	for (int i = 0; i < 20000 && !disk_is(m, disk, state); i++)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	CHECK(disk_is(m, disk, state));
+}
+
+/* --- registering -------------------------------------------------------------------------------- */
+
+static void a_node_registers_once_and_other_servers_learn_it(struct lab *lab)
+{
+	struct meta_map_node n = a_node(1);
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	uint64_t version = meta_map_cluster(lab->map[0])->version;
+	CHECK_EQ(version, 2);
+	await(lab->map[1], 12, CLUSTER_ONLINE);
+	const struct cluster *c = meta_map_cluster(lab->map[1]);
+	CHECK_EQ(c->version, 2);
+	CHECK(c->id.high == 7 && c->id.low == 9);
+	const struct cluster_node *seen = cluster_node_of(c, 11);
+	CHECK(strcmp(seen->addr, "alpha:7000") == 0 && strcmp(seen->name, "alpha") == 0);
+	CHECK(strcmp(cluster_rack(c, seen->rack)->name, "left") == 0);
+	/* The same again changes nothing, through either. */
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	CHECK_EQ(meta_map_register(lab->map[1], &n), 0);
+	CHECK_EQ(meta_map_cluster(lab->map[1])->version, 2);
+}
+
+static void a_disk_that_is_not_named_any_more_is_failed_and_may_come_back(struct lab *lab)
+{
+	struct meta_map_node n = a_node(1);
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	n.disk_count = 1;
+	n.incarnation++;
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
+	CHECK(disk_is(lab->map[0], 12, CLUSTER_FAILED));
+	/* The drive was put into another machine. */
+	struct meta_map_node other = a_node(2);
+	other.name = "beta";
+	other.disks = &two_disks[1];
+	other.disk_count = 1;
+	CHECK_EQ(meta_map_register(lab->map[0], &other), 0);
+	CHECK(disk_is(lab->map[0], 12, CLUSTER_ONLINE));
+	CHECK_EQ(cluster_disk(meta_map_cluster(lab->map[0]), 12)->node, 2);
+	/* But nobody takes a disk that is in use. */
+	other.disks = two_disks;
+	other.disk_count = 2;
+	CHECK_EQ(meta_map_register(lab->map[0], &other), -EPERM);
+	CHECK_EQ(cluster_disk(meta_map_cluster(lab->map[0]), 11)->node, 1);
+}
+
+static void bad_registrations_change_nothing(struct lab *lab)
+{
+	struct meta_map *m = lab->map[0];
+	char long_name[CLUSTER_NAME_MAX + 2];
+	memset(long_name, 'x', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = 0;
+	struct meta_map_disk twins[2] = {{.id = 5}, {.id = 5}}, zero = {.id = 0};
+	struct meta_map_disk shape = {.id = 5, .local = {.k = 0, .p = 3}};
+	struct meta_map_node n = a_node(0);
+	CHECK_EQ(meta_map_register(m, &n), -EINVAL);
+	n = a_node(1);
+	n.incarnation = 0;
+	CHECK_EQ(meta_map_register(m, &n), -EINVAL);
+	n = a_node(1);
+	n.name = "";
+	CHECK_EQ(meta_map_register(m, &n), -EINVAL);
+	n.name = long_name;
+	CHECK_EQ(meta_map_register(m, &n), -ENAMETOOLONG);
+	n = a_node(1);
+	n.disks = twins;
+	CHECK_EQ(meta_map_register(m, &n), -EINVAL);
+	n.disk_count = 1;
+	n.disks = &zero;
+	CHECK_EQ(meta_map_register(m, &n), -EINVAL);
+	n.disks = &shape;
+	CHECK_EQ(meta_map_register(m, &n), -EINVAL);
+	n = a_node(1);
+	CHECK_EQ(meta_map_beat(m, &n), -ENOENT);
+	CHECK_EQ(meta_map_cluster(m)->version, 1);
+}
+
+static void pools_get_positions_in_their_rack(struct lab *lab)
+{
+	const struct meta_map_disk pools[] = {{.id = 21, .local = {.k = 4, .p = 2}},
+					      {.id = 22, .local = {.k = 4, .p = 2}}};
+	const struct meta_map_disk more[] = {{.id = 31, .local = {.k = 4, .p = 2}}};
+	struct meta_map_node n = a_node(1);
+	n.disks = pools;
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	n = a_node(2);
+	n.name = "beta";
+	n.disks = more;
+	n.disk_count = 1;
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	const struct cluster *c = meta_map_cluster(lab->map[0]);
+	CHECK_EQ(cluster_disk(c, 21)->position, 0);
+	CHECK_EQ(cluster_disk(c, 22)->position, 1);
+	CHECK_EQ(cluster_disk(c, 31)->position, 2);
+}
+
+/* --- signs of life ------------------------------------------------------------------------------ */
+
+static void beat_for(struct meta_map *m, struct meta_map_node *n, uint64_t span_ns)
+{
+	uint64_t end_ns = rt_now_ns() + span_ns;
+	while (rt_now_ns() < end_ns) {
+		CHECK_EQ(meta_map_beat(m, n), 0);
+		CHECK_EQ(rt_sleep_ns(fast.beat_ns), 0);
+	}
+}
+
+static void a_silent_node_is_suspect_then_failed_and_back_with_a_beat(struct lab *lab)
+{
+	struct meta_map_node n = a_node(1);
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	beat_for(lab->map[0], &n, 2 * fast.suspect_ns);
+	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
+	CHECK(disk_is(lab->map[1], 11, CLUSTER_ONLINE)); /* which got no beat itself */
+	uint64_t silent_ns = rt_now_ns();
+	await(lab->map[1], 11, CLUSTER_SUSPECT);
+	CHECK(rt_now_ns() - silent_ns >= fast.suspect_ns / 2);
+	await(lab->map[0], 11, CLUSTER_SUSPECT);
+	await(lab->map[0], 11, CLUSTER_FAILED);
+	CHECK_EQ(meta_map_beat(lab->map[1], &n), 0);
+	CHECK(disk_is(lab->map[1], 11, CLUSTER_ONLINE));
+	await(lab->map[0], 11, CLUSTER_ONLINE);
+}
+
+static void beats_change_the_version_only_when_something_changed(struct lab *lab)
+{
+	struct meta_map_node n = a_node(1);
+	struct meta_map_disk disks[2] = {two_disks[0], two_disks[1]};
+	n.disks = disks;
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	for (uint64_t used = 1; used <= 20; used++) {
+		disks[0].used_bytes = used * GIB;
+		CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
+		CHECK_EQ(rt_sleep_ns(fast.beat_ns), 0);
+	}
+	CHECK_EQ(rt_sleep_ns(4 * fast.beat_ns), 0);
+	CHECK_EQ(meta_map_cluster(lab->map[1])->version, 2);
+	CHECK_EQ(cluster_disk(meta_map_cluster(lab->map[1]), 11)->used_bytes, 20 * GIB);
+	disks[0].health = CLUSTER_FULL;
+	disks[1].health = CLUSTER_FAILED;
+	CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
+	CHECK_EQ(meta_map_cluster(lab->map[0])->version, 3);
+	CHECK(disk_is(lab->map[0], 11, CLUSTER_FULL));
+	CHECK(disk_is(lab->map[0], 12, CLUSTER_FAILED));
+	disks[0].health = CLUSTER_ONLINE;
+	CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
+	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
+}
+
+static void an_older_process_of_a_node_is_fenced(struct lab *lab)
+{
+	struct meta_map_node old = a_node(1), fresh = a_node(1);
+	fresh.incarnation = 999;
+	CHECK_EQ(meta_map_register(lab->map[0], &old), 0);
+	CHECK_EQ(meta_map_beat(lab->map[1], &old), 0); /* which has to look for it first */
+	CHECK_EQ(meta_map_register(lab->map[1], &fresh), 0);
+	CHECK_EQ(meta_map_beat(lab->map[1], &old), -ESTALE);
+	CHECK_EQ(meta_map_beat(lab->map[1], &fresh), 0);
+}
+
+/* --- operators ---------------------------------------------------------------------------------- */
+
+static void what_an_operator_wants_outlives_restarts_and_gone_is_for_ever(struct lab *lab)
+{
+	struct meta_map *m = lab->map[0];
+	struct meta_map_node n = a_node(1);
+	CHECK_EQ(meta_map_register(m, &n), 0);
+	CHECK_EQ(meta_map_want_disk(m, 11, CLUSTER_DRAINING), 0);
+	CHECK_EQ(meta_map_want_disk(m, 77, CLUSTER_DRAINING), -ENOENT);
+	CHECK_EQ(meta_map_want_disk(m, 11, CLUSTER_FAILED), -EINVAL);
+	n.incarnation++;
+	CHECK_EQ(meta_map_register(m, &n), 0);
+	CHECK(disk_is(m, 11, CLUSTER_DRAINING));
+	CHECK_EQ(meta_map_weigh_disk(m, 12, 500), 0);
+	CHECK_EQ(meta_map_weigh_disk(m, 12, CLUSTER_WEIGHT_MAX + 1), -EINVAL);
+	CHECK_EQ(cluster_disk(meta_map_cluster(m), 12)->weight, 500);
+	CHECK_EQ(meta_map_want_disk(m, 11, CLUSTER_GONE), 0);
+	CHECK_EQ(meta_map_want_disk(m, 11, CLUSTER_ONLINE), -EPERM);
+	CHECK_EQ(meta_map_want_node(m, 1, CLUSTER_GONE), 0);
+	CHECK_EQ(meta_map_register(m, &n), -EPERM);
+	CHECK(disk_is(m, 12, CLUSTER_GONE));
+}
+
+/* --- many at once, and lost answers --------------------------------------------------------------- */
+
+#define CROWD 24
+
+struct member {
+	struct lab *lab;
+	uint64_t id;
+};
+
+static void register_member(void *arg)
+{
+	struct member *w = arg;
+	struct meta_map_disk disk = {.id = 1000 + w->id, .capacity_bytes = TIB};
+	char name[16], rack[16];
+	snprintf(name, sizeof(name), "n%lu", w->id);
+	snprintf(rack, sizeof(rack), "r%lu", w->id % 5);
+	struct meta_map_node n = {.id = w->id,
+				  .incarnation = 1,
+				  .name = name,
+				  .rack = rack,
+				  .addr = "x:1",
+				  .disks = &disk,
+				  .disk_count = 1};
+	int rc;
+	do
+		rc = meta_map_register(w->lab->map[w->id % 2], &n);
+	while (rc == -EAGAIN || rc == -ETIMEDOUT);
+	CHECK_EQ(rc, 0);
+}
+
+static void nodes_that_come_at_once_are_all_in_the_map(struct lab *lab)
+{
+	struct rt_group g;
+	struct member who[CROWD];
+	rt_group_init(&g);
+	for (uint64_t i = 0; i < CROWD; i++) {
+		who[i] = (struct member){.lab = lab, .id = i + 1};
+		CHECK_EQ(rt_group_spawn(&g, "member", register_member, &who[i]), 0);
+	}
+	rt_group_join(&g);
+	for (uint64_t i = 1; i <= CROWD; i++) {
+		await(lab->map[0], 1000 + i, CLUSTER_ONLINE);
+		await(lab->map[1], 1000 + i, CLUSTER_ONLINE);
+	}
+	for (size_t i = 0; i < 2; i++) {
+		const struct cluster *c = meta_map_cluster(lab->map[i]);
+		CHECK_EQ(map_count(&c->racks), 5);
+		CHECK_EQ(map_count(&c->nodes), CROWD);
+		for (uint32_t rack = 1; rack <= 5; rack++)
+			CHECK(cluster_rack(c, rack) != NULL);
+	}
+	CHECK_EQ(meta_map_cluster(lab->map[0])->version, 1 + CROWD);
+}
+
+/* Every request or answer in turn is lost: the node is in the map, once, or was told that it is not known. */
+static void a_lost_answer_leaves_no_doubt_behind(struct lab *lab)
+{
+	static const enum kv_mem_fate fates[] = {KV_MEM_REQUEST_LOST, KV_MEM_REPLY_LOST,
+						 KV_MEM_LATE};
+	uint64_t id = 100;
+	for (size_t f = 0; f < ARRAY_LEN(fates); f++)
+		for (uint64_t nth = 1;; nth++) {
+			id++;
+			struct meta_map_disk disk = {.id = id, .capacity_bytes = TIB};
+			struct meta_map_node n = a_node(id);
+			n.disks = &disk;
+			n.disk_count = 1;
+			kv_mem_fail_at(lab->mem, nth, fates[f]);
+			int rc = meta_map_register(lab->map[0], &n);
+			CHECK(rc == 0 || rc == -ETIMEDOUT);
+			bool met = !kv_mem_fail_pending(lab->mem);
+			kv_mem_fail_at(lab->mem, 0, KV_MEM_FINE);
+			if (rc < 0)
+				CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+			CHECK(disk_is(lab->map[0], id, CLUSTER_ONLINE));
+			await(lab->map[1], id, CLUSTER_ONLINE);
+			if (!met || nth > 12)
+				break;
+		}
+}
+
+#define TEST(what)                                                                       \
+	{                                                                                \
+		.name = #what, .test_func = lab_run, .initial_state = &(struct lab_test) \
+		{                                                                        \
+			.fn = what                                                       \
+		}                                                                        \
+	}
+#define TEST_SIM(what)                                                                   \
+	{                                                                                \
+		.name = #what, .test_func = lab_run, .initial_state = &(struct lab_test) \
+		{                                                                        \
+			.fn = what, .sim_only = true                                     \
+		}                                                                        \
+	}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_node_registers_once_and_other_servers_learn_it),
+		TEST(a_disk_that_is_not_named_any_more_is_failed_and_may_come_back),
+		TEST(bad_registrations_change_nothing),
+		TEST(pools_get_positions_in_their_rack),
+		TEST_SIM(a_silent_node_is_suspect_then_failed_and_back_with_a_beat),
+		TEST(beats_change_the_version_only_when_something_changed),
+		TEST(an_older_process_of_a_node_is_fenced),
+		TEST(what_an_operator_wants_outlives_restarts_and_gone_is_for_ever),
+		TEST(nodes_that_come_at_once_are_all_in_the_map),
+		TEST(a_lost_answer_leaves_no_doubt_behind),
+	};
+	log_set_level(LOG_ERROR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,679 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The metadata service and its client: two servers on one store and a client, over the network, in the
+ * real world and in the simulator. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "check.h"
+#include "kv/mem.h"
+#include "meta/meta_client.h"
+#include "meta/service.h"
+#include "meta/wire.h"
+#include "rt/real.h"
+#include "rt/rt.h"
+#include "rt/sim.h"
+
+#define SERVERS 2
+
+struct server {
+	struct lab *lab;
+	unsigned index;
+	struct kv *kv;
+	struct rt_fiber *fiber;
+	char addr[RT_ADDR_MAX];
+	bool ready;
+	int rc;
+};
+
+struct lab {
+	bool sim;
+	uint64_t rate;
+	struct kv_mem *mem;
+	struct server servers[SERVERS];
+	struct rpc_pool pool;
+	struct meta_client *client; /* of tenant "default" */
+	struct meta_client *system;
+	struct meta_call call, root; /* one of each */
+	struct arena arena;
+	void (*test)(struct lab *lab);
+};
+
+/* --- the lab ------------------------------------------------------------------------------------ */
+
+static int on_ready(void *ctx, const char *addr, struct meta_service *s)
+{
+	(void)s;
+	struct server *server = ctx;
+	snprintf(server->addr, sizeof(server->addr), "%s", addr);
+	server->ready = true;
+	return 0;
+}
+
+static void serve(void *arg)
+{
+	struct server *s = arg;
+	struct meta_serve_options o = {
+		.listen = s->addr,
+		.map = {.beat_ns = 20 * NS_PER_MS, .watch_ns = 10 * NS_PER_MS},
+		.partition_rate = s->lab->rate,
+		.partition_burst = 10,
+		.ready = on_ready,
+		.ctx = s,
+	};
+	meta_options_init(&o.meta);
+	o.meta.partition_bits = 6;
+	rt_deadline_set(RT_NEVER);
+	s->rc = meta_serve(s->kv, &o);
+}
+
+static void server_start(struct server *s)
+{
+	s->ready = false;
+	CHECK_EQ(rt_spawn(&s->fiber, "server", serve, s), 0);
+	while (!s->ready)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+}
+
+static void server_stop(struct server *s)
+{
+	rt_cancel(s->fiber);
+	rt_join(s->fiber);
+	s->fiber = NULL;
+	CHECK_EQ(s->rc, -ECANCELED);
+}
+
+static struct meta_client *open_client(struct lab *lab, const char *tenant)
+{
+	struct meta_client *c = NULL;
+	const char *addrs[SERVERS] = {lab->servers[0].addr, lab->servers[1].addr};
+	CHECK_EQ(meta_client_open(&c, &(struct meta_client_options){.addrs = addrs,
+								    .addr_count = SERVERS,
+								    .tenant = tenant,
+								    .channel = {.pool = &lab->pool},
+								    .timeout_ns = 20 * NS_PER_S,
+								    .try_ns = NS_PER_S}),
+		 0);
+	return c;
+}
+
+static void lab_main(void *arg)
+{
+	struct lab *lab = arg;
+	struct cluster_id id = {.high = 1, .low = 2};
+	struct meta_options o;
+	meta_options_init(&o);
+	o.partition_bits = 6;
+	lab->mem = kv_mem_new(&(struct kv_mem_options){.seed = 1});
+	rpc_pool_init(&lab->pool, 16 * MIB);
+	for (unsigned i = 0; i < SERVERS; i++) {
+		struct server *s = &lab->servers[i];
+		*s = (struct server){.lab = lab, .index = i};
+		CHECK_EQ(kv_mem_open(&s->kv, lab->mem), 0);
+		if (i == 0)
+			CHECK_EQ(meta_format(s->kv, &o, &id, PLACE_CLUSTERED, "default"), 0);
+		snprintf(s->addr, sizeof(s->addr), lab->sim ? "n:%u" : "127.0.0.1:0", 7000 + i);
+		server_start(s);
+	}
+	lab->client = open_client(lab, "default");
+	lab->system = open_client(lab, META_SYSTEM);
+	lab->call = (struct meta_call){.client = lab->client};
+	lab->root = (struct meta_call){.client = lab->system};
+	arena_init(&lab->arena, 64 * MIB);
+	lab->test(lab);
+	arena_fini(&lab->arena);
+	meta_client_close(lab->client);
+	meta_client_close(lab->system);
+	for (unsigned i = 0; i < SERVERS; i++) {
+		if (lab->servers[i].fiber != NULL)
+			server_stop(&lab->servers[i]);
+		kv_close(lab->servers[i].kv);
+	}
+	rpc_pool_fini(&lab->pool);
+	kv_mem_free(lab->mem);
+}
+
+struct lab_test {
+	void (*fn)(struct lab *lab);
+	uint64_t rate;
+};
+
+static void lab_run(void **state)
+{
+	const struct lab_test *t = *state;
+	struct lab lab = {.test = t->fn, .rate = t->rate};
+	assert_int_equal(rt_real_run(NULL, lab_main, &lab), 0);
+	struct sim_config c;
+	sim_config_init(&c, 1, 0);
+	struct sim *s = sim_open(&c);
+	struct sim_node *n = sim_node_add(s, "n", 0);
+	lab = (struct lab){.test = t->fn, .rate = t->rate, .sim = true};
+	sim_node_start(n, lab_main, &lab);
+	sim_run(s, 3600 * NS_PER_S);
+	assert_false(sim_node_running(n));
+	sim_close(s);
+}
+
+/* --- names -------------------------------------------------------------------------------------- */
+
+static uint64_t make_file(struct meta_call *c, uint64_t dir, const char *name)
+{
+	int result = -1;
+	struct meta_create f = {.name = meta_name(name), .id = meta_id(), .mtime_ns = 5};
+	CHECK_EQ(meta_client_create(c, dir, &f, 1, 0, &result), 0);
+	CHECK_EQ(result, 0);
+	return f.id;
+}
+
+static uint64_t make_dir(struct meta_call *c, uint64_t dir, const char *name)
+{
+	uint64_t id = meta_id();
+	CHECK_EQ(meta_client_mkdir(c, dir, meta_name(name), id), 0);
+	return id;
+}
+
+static void names_are_made_found_listed_moved_and_removed(struct lab *lab)
+{
+	struct meta_call *c = &lab->call;
+	struct meta_entry e;
+	struct meta_dir d;
+	uint64_t a = make_dir(c, META_ROOT, "a"), b = make_dir(c, a, "b");
+	uint64_t f = make_file(c, b, "f");
+	CHECK_EQ(meta_client_lookup(c, b, meta_name("f"), &e), 0);
+	CHECK(e.id == f && e.kind == META_FILE && e.mtime_ns == 5 && e.sealed);
+	CHECK(e.name.len == 1 && e.name.text[0] == 'f');
+	CHECK_EQ(meta_client_resolve(c, META_ROOT, meta_name("/a//b/f/"), &e), 0);
+	CHECK(e.id == f && e.name.len == 1 && e.name.text[0] == 'f');
+	CHECK_EQ(meta_client_resolve(c, META_ROOT, meta_name("/a/x/f"), &e), -ENOENT);
+	CHECK(c->error[0] != 0 && !c->in_doubt);
+	CHECK_EQ(meta_client_dir_get(c, b, &d), 0);
+	CHECK(d.parent == a && !d.sealed);
+	CHECK_EQ(c->error[0], 0);
+	/* The same request again is the same. */
+	CHECK_EQ(meta_client_mkdir(c, a, meta_name("b"), b), 0);
+	CHECK_EQ(meta_client_mkdir(c, a, meta_name("b"), meta_id()), -EEXIST);
+	CHECK_EQ(meta_client_rename(c, b, meta_name("f"), meta_name("g"), meta_id(), 0), 0);
+	CHECK_EQ(meta_client_lookup(c, b, meta_name("f"), &e), -ENOENT);
+	uint64_t moved = meta_id();
+	CHECK_EQ(meta_client_move(c, b, meta_name("g"), a, meta_name("h"), moved, meta_id(), 0), 0);
+	CHECK_EQ(meta_client_lookup(c, a, meta_name("h"), &e), 0);
+	CHECK(e.id == moved);
+	CHECK_EQ(meta_client_rmdir(c, META_ROOT, meta_name("a"), 0), -ENOTEMPTY);
+	CHECK_EQ(meta_client_rmdir(c, a, meta_name("b"), b), 0);
+	CHECK_EQ(meta_client_remove(c, a, meta_name("h"), 0, 0), 0);
+	CHECK_EQ(meta_client_remove(c, a, meta_name("h"), 0, 0), -ENOENT);
+	CHECK_EQ(meta_client_dir_seal(c, a), 0);
+	CHECK_EQ(meta_client_mkdir(c, a, meta_name("z"), meta_id()), -EROFS);
+}
+
+static void many_files_are_made_at_once_and_listed_in_pages(struct lab *lab)
+{
+	enum { FILES = 600 };
+	struct meta_call *c = &lab->call;
+	static struct meta_create files[FILES];
+	static char names[FILES][16];
+	static int results[FILES];
+	uint64_t dir = make_dir(c, META_ROOT, "many"), first = meta_id_run(FILES);
+	for (size_t i = 0; i < FILES; i++) {
+		snprintf(names[i], sizeof(names[i]), "f%05zu", i);
+		files[i] = (struct meta_create){.name = meta_name(names[i]), .id = first + i};
+	}
+	files[17].name = (struct meta_name){.text = "\xff\xfe", .len = 2};
+	files[18].name = meta_name("a/b");
+	CHECK_EQ(meta_client_create(c, dir, files, FILES, 0, results), 0);
+	for (size_t i = 0; i < FILES; i++)
+		CHECK_EQ(results[i], i == 17 ? -EILSEQ : i == 18 ? -EINVAL : 0);
+	size_t seen = 0;
+	struct meta_page page;
+	struct meta_cursor at = {0};
+	do {
+		CHECK_EQ(meta_client_list(c, dir, &at, 100, &lab->arena, &page), 0);
+		for (size_t i = 0; i < page.count; i++) {
+			size_t want = seen + i < 17 ? seen + i : seen + i + 2;
+			CHECK(page.entries[i].name.len == 6 &&
+			      memcmp(page.entries[i].name.text, names[want], 6) == 0);
+			CHECK(page.entries[i].id == first + want);
+		}
+		seen += page.count;
+		at = page.next;
+	} while (!at.end);
+	CHECK_EQ(seen, FILES - 2);
+}
+
+static void bad_names_are_refused_with_words_and_change_nothing(struct lab *lab)
+{
+	struct meta_call *c = &lab->call;
+	struct meta_page page;
+	static char long_name[5000];
+	memset(long_name, 'x', sizeof(long_name));
+	const struct {
+		struct meta_name name;
+		int want;
+	} bad[] = {
+		{{"", 0}, -EINVAL},
+		{{".", 1}, -EINVAL},
+		{{"..", 2}, -EINVAL},
+		{{"a/b", 3}, -EINVAL},
+		{{"a\0b", 3}, -EINVAL},
+		{{"\xc3\x28", 2}, -EILSEQ},
+		{{long_name, 256}, -ENAMETOOLONG},
+		{{long_name, 5000}, -ENAMETOOLONG},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		CHECK_EQ(meta_client_mkdir(c, META_ROOT, bad[i].name, meta_id()), bad[i].want);
+		CHECK(c->error[0] != 0);
+	}
+	struct meta_entry e;
+	struct meta_name path = {.text = long_name, .len = 5000};
+	CHECK_EQ(meta_client_resolve(c, META_ROOT, path, &e), -ENAMETOOLONG);
+	CHECK_EQ(meta_client_list(c, META_ROOT, &(struct meta_cursor){0}, 0, &lab->arena, &page),
+		 0);
+	CHECK_EQ(page.count, 0);
+	CHECK_EQ(meta_client_list(c, 12345, &(struct meta_cursor){0}, 0, &lab->arena, &page),
+		 -ENOENT);
+}
+
+/* --- files and blocks --------------------------------------------------------------------------- */
+
+static struct meta_block a_block(struct meta_chunk *chunks, size_t n)
+{
+	uint64_t id = meta_id();
+	struct meta_block b = {.id = id,
+			       .epoch = 3,
+			       .chunk_block = id,
+			       .capacity = 1 << 20,
+			       .chunk_count = n,
+			       .chunks = chunks};
+	snprintf(b.encoding, sizeof(b.encoding), "r%zu", n);
+	for (size_t i = 0; i < n; i++)
+		chunks[i] = (struct meta_chunk){.disk = 100 + i, .crc = (uint32_t)i};
+	return b;
+}
+
+/* A file of one sealed block, as a writer makes it. */
+static uint64_t write_file(struct meta_call *c, uint64_t dir, const char *name, uint64_t *block)
+{
+	struct meta_chunk chunks[3];
+	struct meta_block b = a_block(chunks, 3);
+	uint64_t file = meta_id(), token = meta_id();
+	CHECK_EQ(meta_client_file_new(c, dir, file, token), 0);
+	CHECK_EQ(meta_client_block_allocate(c, &b), 0);
+	b.state = META_BLOCK_SEALED;
+	b.length = 1000;
+	b.chunk_length = 1000;
+	struct meta_owner owner = {.file = file, .bytes = 1000};
+	CHECK_EQ(meta_client_block_commit(c, &b, &owner, 1), 0);
+	struct meta_extent extent = {.block = b.id, .length = 1000};
+	CHECK_EQ(meta_client_file_add(c, file, token, 0, &extent, 1), 0);
+	CHECK_EQ(meta_client_link(c, dir, meta_name(name), file, token, true, 9, 0), 0);
+	*block = b.id;
+	return file;
+}
+
+static void a_file_is_written_opened_and_read_from_the_cache(struct lab *lab)
+{
+	struct meta_call *c = &lab->call;
+	struct meta_opened o;
+	struct meta_file f;
+	struct meta_extent *extents;
+	struct meta_block b;
+	struct meta_client_stats before, after;
+	size_t n;
+	uint64_t block, at, dir = make_dir(c, META_ROOT, "data");
+	uint64_t file = write_file(c, dir, "one", &block);
+	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("/data/one"), 0, &lab->arena, &o),
+		 0);
+	CHECK(o.entry.id == file && o.entry.name.len == 3 && o.file.sealed && o.file.size == 1000);
+	CHECK(o.extent_count == 1 && o.extents[0].block == block && o.block_count == 1);
+	CHECK(o.blocks[0].id == block && o.blocks[0].chunk_count == 3);
+	CHECK(o.blocks[0].chunks[2].disk == 102 && o.blocks[0].chunks[2].crc == 2);
+	CHECK(strcmp(o.blocks[0].encoding, "r3") == 0);
+	meta_client_stats(lab->client, &before);
+	CHECK_EQ(meta_client_file_get(c, file, 500, 0, &lab->arena, &f, &extents, &n, &at), 0);
+	CHECK(n == 1 && at == 0 && f.size == 1000 && extents[0].block == block);
+	CHECK_EQ(meta_client_file_get(c, file, 1000, 0, &lab->arena, &f, &extents, &n, &at), 0);
+	CHECK(n == 0 && at == 1000);
+	CHECK_EQ(meta_client_block_get(c, &block, 1, &lab->arena, &b), 0);
+	CHECK(b.chunk_count == 3 && b.chunks[1].disk == 101);
+	meta_client_stats(lab->client, &after);
+	CHECK_EQ(after.calls, before.calls);
+	CHECK_EQ(after.cache_hits, before.cache_hits + 3);
+	/* A directory is opened as what it is. */
+	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("data"), 0, &lab->arena, &o), 0);
+	CHECK(o.entry.kind == META_DIR && o.entry.id == dir && o.extent_count == 0);
+	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("/data/no"), 0, &lab->arena, &o),
+		 -ENOENT);
+	CHECK_EQ(meta_client_file_open(c, dir, meta_name("one"), 0, 0, &lab->arena, &f, &extents,
+				       &n, &at),
+		 0);
+	CHECK(f.id == file && n == 1);
+}
+
+static void locations_that_moved_are_found_by_asking_again(struct lab *lab)
+{
+	struct meta_call *c = &lab->call;
+	struct meta_block b;
+	uint64_t block;
+	(void)write_file(c, META_ROOT, "one", &block);
+	CHECK_EQ(meta_client_block_get(c, &block, 1, &lab->arena, &b), 0);
+	uint64_t layout = b.layout;
+	CHECK_EQ(meta_client_block_refresh(c, block, layout, &lab->arena, &b), -ESTALE);
+	/* A repair, by somebody else who acts for this tenant. */
+	struct meta_call repair = {.client = lab->system};
+	struct rpc_context who;
+	rpc_context_init(&who);
+	who.tenant = META_SYSTEM ":1";
+	repair.context = &who;
+	CHECK_EQ(meta_client_block_replace(&repair, block, 1, 101, 777, 55), 0);
+	CHECK_EQ(meta_client_block_get(c, &block, 1, &lab->arena, &b), 0);
+	CHECK_EQ(b.chunks[1].disk, 101); /* as this client remembers it */
+	CHECK_EQ(meta_client_block_refresh(c, block, layout, &lab->arena, &b), 0);
+	CHECK_EQ(b.chunks[1].disk, 777);
+	CHECK_EQ(meta_client_block_get(c, &block, 1, &lab->arena, &b), 0);
+	CHECK_EQ(b.chunks[1].disk, 777);
+	CHECK_EQ(meta_client_block_refresh(c, meta_id(), 1, &lab->arena, &b), -ENOENT);
+	struct meta_owner owners[4];
+	CHECK_EQ(meta_client_block_owners(c, block, 0, owners, 4), 1);
+	CHECK_EQ(owners[0].bytes, 1000);
+}
+
+static void a_stolen_token_fences_the_writer_before(struct lab *lab)
+{
+	struct meta_call *c = &lab->call;
+	struct meta_chunk chunks[3];
+	struct meta_block b = a_block(chunks, 3), seen;
+	struct meta_file f;
+	struct meta_extent open;
+	uint64_t file = meta_id();
+	CHECK_EQ(meta_client_file_new(c, META_ROOT, file, 11), 0);
+	CHECK_EQ(meta_client_block_allocate(c, &b), 0);
+	b.state = META_BLOCK_OPEN;
+	struct meta_owner owner = {.file = file};
+	CHECK_EQ(meta_client_block_commit(c, &b, &owner, 1), 0);
+	struct meta_extent extent = {.block = b.id, .open = true};
+	CHECK_EQ(meta_client_file_add(c, file, 11, 0, &extent, 1), 0);
+	CHECK_EQ(meta_client_block_extend(c, b.id, 3, 0, 100, 7), 0);
+	CHECK_EQ(meta_client_file_steal(c, file, 12, &f, &open), 0);
+	CHECK(open.open && open.block == b.id);
+	CHECK_EQ(meta_client_file_close_extent(c, file, 11, b.id, 100), -ESTALE);
+	CHECK_EQ(meta_client_block_fence(c, b.id, 4, &lab->arena, &seen), 0);
+	CHECK(seen.length == 100 && seen.crc == 7 && seen.chunk_count == 3);
+	CHECK_EQ(meta_client_block_extend(c, b.id, 3, 100, 200, 8), -ESTALE);
+	CHECK_EQ(meta_client_block_seal(c, b.id, 4, 100, 100, 7), 0);
+	CHECK_EQ(meta_client_block_fence(c, b.id, 5, &lab->arena, &seen), -EROFS);
+	CHECK_EQ(seen.length, 100);
+	CHECK_EQ(meta_client_file_close_extent(c, file, 12, b.id, 100), 0);
+	CHECK_EQ(meta_client_link(c, META_ROOT, meta_name("log"), file, 12, true, 1, 0), 0);
+	CHECK_EQ(meta_client_file_steal(c, file, 13, &f, &open), -EROFS);
+}
+
+/* --- tenants ------------------------------------------------------------------------------------ */
+
+static void tenants_see_only_what_is_theirs(struct lab *lab)
+{
+	struct meta_tenant t = {.id = 9, .name = "physics", .quota_bytes = 500}, got;
+	struct meta_call *c = &lab->call, *root = &lab->root;
+	CHECK_EQ(meta_client_tenant_create(c, &t), -EPERM);
+	CHECK_EQ(meta_client_tenant_create(root, &t), 0);
+	CHECK_EQ(meta_client_tenant_create(root, &t), 0);
+	struct meta_tenant ours = {.id = 10, .name = META_SYSTEM ":1"};
+	CHECK_EQ(meta_client_tenant_create(root, &ours), -EINVAL);
+	struct meta_client *other = open_client(lab, "physics");
+	struct meta_call p = {.client = other};
+	uint64_t dir = make_dir(c, META_ROOT, "mine");
+	uint64_t block, file = write_file(c, dir, "f", &block);
+	struct meta_entry e;
+	struct meta_file f;
+	struct meta_block b;
+	CHECK_EQ(meta_client_lookup(&p, META_ROOT, meta_name("mine"), &e), -ENOENT);
+	CHECK_EQ(meta_client_lookup(&p, dir, meta_name("f"), &e), -ENOENT);
+	CHECK_EQ(meta_client_file_get(&p, file, 0, 0, NULL, &f, NULL, NULL, NULL), -ENOENT);
+	CHECK_EQ(meta_client_block_get(&p, &block, 1, &lab->arena, &b), 0);
+	CHECK_EQ(b.state, 0);
+	CHECK_EQ(meta_client_tenant_get(&p, 0, NULL, &got), 0);
+	CHECK(got.id == 9 && got.quota_bytes == 500 && strcmp(got.name, "physics") == 0);
+	CHECK_EQ(meta_client_tenant_get(&p, 1, NULL, &got), -EPERM);
+	CHECK_EQ(meta_client_tenant_get(root, 0, "physics", &got), 0);
+	CHECK_EQ(got.id, 9);
+	/* Over its quota, in words. */
+	struct meta_chunk chunks[3];
+	struct meta_block big = a_block(chunks, 3);
+	CHECK_EQ(meta_client_block_allocate(&p, &big), 0);
+	big.state = META_BLOCK_SEALED;
+	big.length = 501;
+	big.chunk_length = 501;
+	CHECK_EQ(meta_client_block_commit(&p, &big, &(struct meta_owner){.file = 5, .bytes = 501},
+					  1),
+		 -EDQUOT);
+	CHECK(strstr(p.error, "physics") != NULL);
+	CHECK_EQ(meta_client_tenant_set_quota(root, 9, 1000), 0);
+	CHECK_EQ(meta_client_block_commit(&p, &big, &(struct meta_owner){.file = 5, .bytes = 501},
+					  1),
+		 0);
+	struct meta_tenant all[4];
+	CHECK_EQ(meta_client_tenant_list(root, 0, all, 4), 2);
+	meta_client_close(other);
+	struct meta_client *stranger = open_client(lab, "nobody");
+	struct meta_call s = {.client = stranger};
+	CHECK_EQ(meta_client_lookup(&s, META_ROOT, meta_name("x"), &e), -EACCES);
+	CHECK(strstr(s.error, "nobody") != NULL);
+	meta_client_close(stranger);
+	CHECK_EQ(meta_client_lookup(root, META_ROOT, meta_name("x"), &e), -EINVAL);
+}
+
+/* --- servers that come and go ---------------------------------------------------------------------- */
+
+static void clients_fail_over_between_servers(struct lab *lab)
+{
+	struct meta_call *c = &lab->call;
+	struct meta_client_stats s;
+	char name[16];
+	for (unsigned round = 0; round < 6; round++) {
+		struct server *down = &lab->servers[round % SERVERS];
+		server_stop(down);
+		for (unsigned i = 0; i < 5; i++) {
+			snprintf(name, sizeof(name), "f%u-%u", round, i);
+			(void)make_file(c, META_ROOT, name);
+		}
+		server_start(down);
+	}
+	meta_client_stats(lab->client, &s);
+	CHECK(s.failovers >= 5);
+	struct meta_page page;
+	CHECK_EQ(meta_client_list(c, META_ROOT, &(struct meta_cursor){0}, 0, &lab->arena, &page),
+		 0);
+	CHECK_EQ(page.count, 30);
+}
+
+static void without_any_server_a_call_ends_when_its_time_is_up(struct lab *lab)
+{
+	struct meta_call *c = &lab->call;
+	struct meta_entry e;
+	for (unsigned i = 0; i < SERVERS; i++)
+		server_stop(&lab->servers[i]);
+	c->timeout_ns = 200 * NS_PER_MS;
+	uint64_t begin_ns = rt_now_ns();
+	int rc = meta_client_lookup(c, META_ROOT, meta_name("x"), &e);
+	CHECK(rc == -ECONNREFUSED || rc == -ETIME);
+	CHECK(!c->in_doubt && c->error[0] != 0);
+	CHECK(rt_now_ns() - begin_ns >= 150 * NS_PER_MS);
+	/* An impatient one does not wait. */
+	struct meta_client *hasty = NULL;
+	const char *addr = lab->servers[0].addr;
+	CHECK_EQ(meta_client_open(&hasty,
+				  &(struct meta_client_options){.addrs = &addr,
+								.addr_count = 1,
+								.tenant = "default",
+								.channel = {.pool = &lab->pool},
+								.impatient = true}),
+		 0);
+	struct meta_call h = {.client = hasty};
+	begin_ns = rt_now_ns();
+	CHECK_EQ(meta_client_lookup(&h, META_ROOT, meta_name("x"), &e), -ECONNREFUSED);
+	CHECK(rt_now_ns() - begin_ns < 5 * NS_PER_S);
+	meta_client_close(hasty);
+}
+
+/* --- admission ---------------------------------------------------------------------------------- */
+
+static void a_hot_directory_slows_down_and_loses_nothing(struct lab *lab)
+{
+	struct meta_call *c = &lab->call;
+	struct meta_client_stats s;
+	struct meta_entry e;
+	uint64_t hot = make_dir(c, META_ROOT, "hot");
+	(void)make_file(c, hot, "f");
+	uint64_t begin_ns = rt_now_ns();
+	for (int i = 0; i < 60; i++)
+		CHECK_EQ(meta_client_lookup(c, hot, meta_name("f"), &e), 0);
+	/* 100 a second, a burst of 10, and another server that does not know of the first's. */
+	CHECK(rt_now_ns() - begin_ns >= 200 * NS_PER_MS);
+	meta_client_stats(lab->client, &s);
+	CHECK(s.busy > 0);
+	/* Who does not wait is told why. */
+	struct meta_client *hasty = NULL;
+	const char *addr = lab->servers[0].addr;
+	CHECK_EQ(meta_client_open(&hasty,
+				  &(struct meta_client_options){.addrs = &addr,
+								.addr_count = 1,
+								.tenant = "default",
+								.channel = {.pool = &lab->pool},
+								.busy_max = 1,
+								.timeout_ns = 10 * NS_PER_MS}),
+		 0);
+	struct meta_call h = {.client = hasty};
+	int rc = 0;
+	for (int i = 0; i < 100 && rc == 0; i++)
+		rc = meta_client_lookup(&h, hot, meta_name("f"), &e);
+	CHECK(rc == -EAGAIN && strstr(h.error, "directory") != NULL);
+	CHECK(!h.in_doubt);
+	/* Others are not slowed. */
+	uint64_t cold = make_dir(c, META_ROOT, "cold");
+	CHECK_EQ(meta_client_lookup(c, cold, meta_name("f"), &e), -ENOENT);
+	meta_client_close(hasty);
+}
+
+/* --- the map ------------------------------------------------------------------------------------ */
+
+static int register_node(struct lab *lab, uint64_t id, uint64_t first_disk, size_t disks)
+{
+	static struct meta_map_disk all[META_MAP_NODE_DISKS_MAX];
+	char name[16];
+	uint64_t beat_ns;
+	struct cluster_id cluster;
+	CHECK(disks <= ARRAY_LEN(all));
+	for (size_t i = 0; i < disks; i++)
+		all[i] = (struct meta_map_disk){.id = first_disk + i, .capacity_bytes = 1ULL << 40};
+	snprintf(name, sizeof(name), "n%lu", id);
+	struct meta_map_node n = {.id = id,
+				  .incarnation = 1,
+				  .name = name,
+				  .rack = name,
+				  .addr = "x:1",
+				  .disks = all,
+				  .disk_count = disks};
+	int rc = meta_client_node_register(&lab->root, &n, &cluster, &beat_ns);
+	if (rc == 0)
+		CHECK(cluster.high == 1 && cluster.low == 2 && beat_ns == 20 * NS_PER_MS);
+	return rc;
+}
+
+static struct cluster *await_version(struct lab *lab, uint64_t version)
+{
+	struct cluster *map = NULL;
+	do
+		CHECK_EQ(meta_client_map(&lab->call, 0, &map), 0);
+	while (map->version < version && rt_sleep_ns(NS_PER_MS) == 0);
+	return map;
+}
+
+static void the_map_reaches_clients_as_it_changes(struct lab *lab)
+{
+	struct cluster *map = NULL;
+	CHECK_EQ(meta_client_map(&lab->call, 0, &map), 0);
+	CHECK(map->version == 1 && map->network_place == PLACE_CLUSTERED && map->id.low == 2);
+	for (uint64_t i = 1; i <= 4; i++)
+		CHECK_EQ(register_node(lab, i, 10 * i, 2), 0);
+	map = await_version(lab, 5);
+	CHECK_EQ(map_count(&map->disks), 8);
+	struct cluster_want want = {.block = 5};
+	struct cluster_choice choice;
+	CHECK_EQ(encoding_parse("r3", &want.encoding, NULL, 0), 0);
+	CHECK_EQ(cluster_choose(map, &want, &choice), 0);
+	CHECK_EQ(choice.racks, 3);
+	/* Within max_age nobody is asked. */
+	struct meta_client_stats before, after;
+	meta_client_stats(lab->client, &before);
+	CHECK_EQ(meta_client_map(&lab->call, 3600 * NS_PER_S, &map), 0);
+	meta_client_stats(lab->client, &after);
+	CHECK_EQ(before.calls, after.calls);
+	CHECK_EQ(meta_client_want_disk(&lab->call, 20, CLUSTER_DRAINING), -EPERM);
+	CHECK_EQ(meta_client_want_disk(&lab->root, 20, CLUSTER_DRAINING), 0);
+	CHECK_EQ(meta_client_weigh_disk(&lab->root, 21, 10), 0);
+	CHECK_EQ(meta_client_want_node(&lab->root, 3, CLUSTER_DRAINING), 0);
+	map = await_version(lab, 8);
+	CHECK_EQ(cluster_disk_state(map, cluster_disk(map, 20)), CLUSTER_DRAINING);
+	CHECK_EQ(cluster_disk_state(map, cluster_disk(map, 30)), CLUSTER_DRAINING);
+	CHECK_EQ(cluster_disk(map, 21)->weight, 10);
+	struct meta_map_disk used = {.id = 40, .used_bytes = 12345, .capacity_bytes = 1ULL << 40};
+	struct meta_map_node n = {.id = 4, .incarnation = 1, .disks = &used, .disk_count = 1};
+	uint64_t beat_ns;
+	CHECK_EQ(meta_client_node_beat(&lab->call, &n, &beat_ns), -EPERM);
+	CHECK_EQ(meta_client_node_beat(&lab->root, &n, &beat_ns), 0);
+	do
+		CHECK_EQ(meta_client_map_usage(&lab->call, &map), 0);
+	while (cluster_disk(map, 40)->used_bytes != 12345 && rt_sleep_ns(NS_PER_MS) == 0);
+	n.incarnation = 2;
+	CHECK_EQ(meta_client_node_beat(&lab->root, &n, &beat_ns), -ESTALE);
+	n.id = 77;
+	CHECK_EQ(meta_client_node_beat(&lab->root, &n, &beat_ns), -ENOENT);
+}
+
+static void a_large_map_comes_in_pages(struct lab *lab)
+{
+	for (uint64_t i = 1; i <= 12; i++)
+		CHECK_EQ(register_node(lab, i, 1000 * i, 400), 0);
+	/* An early node changes late: its disks come with an earlier page than its record. */
+	CHECK_EQ(meta_client_want_node(&lab->root, 1, CLUSTER_DRAINING), 0);
+	struct cluster *map = await_version(lab, 14);
+	CHECK_EQ(map->version, 14);
+	CHECK_EQ(map_count(&map->disks), 4800);
+	CHECK_EQ(map_count(&map->nodes), 12);
+	CHECK_EQ(cluster_node(map, 1)->wanted, CLUSTER_DRAINING);
+}
+
+#define TEST_RATE(what, limit)                                                           \
+	{                                                                                \
+		.name = #what, .test_func = lab_run, .initial_state = &(struct lab_test) \
+		{                                                                        \
+			.fn = what, .rate = limit                                        \
+		}                                                                        \
+	}
+#define TEST(what) TEST_RATE(what, 0)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(names_are_made_found_listed_moved_and_removed),
+		TEST(many_files_are_made_at_once_and_listed_in_pages),
+		TEST(bad_names_are_refused_with_words_and_change_nothing),
+		TEST(a_file_is_written_opened_and_read_from_the_cache),
+		TEST(locations_that_moved_are_found_by_asking_again),
+		TEST(a_stolen_token_fences_the_writer_before),
+		TEST(tenants_see_only_what_is_theirs),
+		TEST(clients_fail_over_between_servers),
+		TEST(without_any_server_a_call_ends_when_its_time_is_up),
+		TEST_RATE(a_hot_directory_slows_down_and_loses_nothing, 100),
+		TEST(the_map_reaches_clients_as_it_changes),
+		TEST(a_large_map_comes_in_pages),
+	};
+	log_set_level(LOG_ERROR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/node_beat.h"
 #include "cli/node_conf.h"
 #include "node/service.h"
 #include "ops/http.h"
@@ -33,6 +34,7 @@ struct serve {
 	struct node_serve_options options;
 	struct node *node;
 	struct ops_http *http;
+	struct node_beat *beat;
 	bool json;
 	bool http_failed;
 	int rc;
@@ -58,6 +60,24 @@ static int serve_health(void *ctx, struct strbuf *out)
 
 /* --- serving ---------------------------------------------------------------------------------- */
 
+/* From now on the metadata knows of it. */
+static int serve_announce(struct serve *s, const char *addr)
+{
+	const struct node_conf *c = s->conf;
+	if (c->metadata[0] == 0)
+		return 0;
+	return node_beat_open(&s->beat, &(struct node_beat_options){
+						.metadata = c->metadata,
+						.cluster = {s->options.disks.cluster[0],
+							    s->options.disks.cluster[1]},
+						.node = (uint64_t)c->node,
+						.name = c->name,
+						.rack = c->rack,
+						.addr = c->announce[0] != 0 ? c->announce : addr,
+						.flash = c->kind != 0,
+					});
+}
+
 static int serve_ready(void *ctx, struct node *n, const char *addr)
 {
 	struct serve *s = ctx;
@@ -71,6 +91,11 @@ static int serve_ready(void *ctx, struct node *n, const char *addr)
 			s->http_failed = true;
 			return rc;
 		}
+	}
+	int rc = serve_announce(s, addr);
+	if (rc < 0) {
+		ops_http_close(s->http);
+		return rc;
 	}
 	const char *metrics = s->http != NULL ? ops_http_addr(s->http) : "";
 	if (s->json)
@@ -89,6 +114,8 @@ static void serve_ended(void *ctx)
 {
 	struct serve *s = ctx;
 	log_info("node_stopping");
+	node_beat_close(s->beat);
+	s->beat = NULL;
 	ops_http_close(s->http);
 	s->http = NULL;
 }

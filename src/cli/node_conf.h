@@ -22,6 +22,10 @@ struct node_conf {
 	int64_t node;
 	char *listen;
 	char *metrics;
+	char *metadata;
+	char *announce;
+	char *rack;
+	char *name;
 	uint64_t pool_bytes;
 	int64_t connections;
 	uint64_t grace_ns;

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/node_beat.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "meta/meta_client.h"
+#include "meta/wire.h"
+#include "node/node_client.h"
+#include "rt/rt.h"
+
+#define POOL_BYTES (8 * MIB)
+#define PAUSE_NS (1 * NS_PER_S) /* after a failure */
+
+struct node_beat {
+	struct node_beat_options o;
+	char *metadata, *name, *rack, *addr;
+	uint64_t incarnation;
+	struct rpc_pool pool;
+	struct meta_client *client;
+	struct rpc_channel *self;
+	struct rt_fiber *fiber;
+	struct meta_map_disk disks[META_MAP_NODE_DISKS_MAX];
+	size_t disk_count;
+};
+
+/* --- what the node says of its disks ------------------------------------------------------------ */
+
+static enum cluster_state state_of(Terrane__Node__DiskState s)
+{
+	switch (s) {
+	case TERRANE__NODE__DISK_STATE__ONLINE:
+	case TERRANE__NODE__DISK_STATE__DRAINING: /* an operator's: the map has its own */
+		return CLUSTER_ONLINE;
+	case TERRANE__NODE__DISK_STATE__FULL:
+		return CLUSTER_FULL;
+	case TERRANE__NODE__DISK_STATE__SUSPECT:
+		return CLUSTER_SUSPECT;
+	default:
+		return CLUSTER_FAILED;
+	}
+}
+
+static enum cluster_media media_of(const struct node_beat *b, const Terrane__Node__DiskInfo *d)
+{
+	if (d->emulate[0] != 0)
+		return strcmp(d->emulate, "hdd") == 0 ? CLUSTER_HDD : CLUSTER_FLASH;
+	return b->o.flash ? CLUSTER_FLASH : CLUSTER_HDD;
+}
+
+/* Capacity of a disk that is away is not known: it keeps the one it had. */
+static uint64_t capacity_of(const struct node_beat *b, const Terrane__Node__DiskInfo *d)
+{
+	if (d->total_bytes != 0)
+		return d->total_bytes;
+	for (size_t i = 0; i < b->disk_count; i++)
+		if (b->disks[i].id == d->disk)
+			return b->disks[i].capacity_bytes;
+	return 0;
+}
+
+static int read_disks(struct node_beat *b)
+{
+	struct node_call call = {.channel = b->self, .timeout_ns = 10 * NS_PER_S, .retry = true};
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = node_disks(&call, 0, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Node__DisksResponse *p = NODE_DISKS(&reply);
+	size_t n = min_u64(p->n_disks, META_MAP_NODE_DISKS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		const Terrane__Node__DiskInfo *d = p->disks[i];
+		b->disks[i] = (struct meta_map_disk){
+			.id = d->disk,
+			.media = media_of(b, d),
+			.capacity_bytes = capacity_of(b, d),
+			.used_bytes = d->total_bytes - min_u64(d->free_bytes, d->total_bytes),
+			.health = state_of(d->state),
+		};
+		if (d->pool != NULL)
+			b->disks[i].local =
+				(struct rs_shape){.k = (int)d->pool->k, .p = (int)d->pool->p};
+	}
+	b->disk_count = n;
+	return 0;
+}
+
+/* --- the fiber ---------------------------------------------------------------------------------- */
+
+static struct meta_map_node report_of(const struct node_beat *b)
+{
+	return (struct meta_map_node){
+		.id = b->o.node,
+		.incarnation = b->incarnation,
+		.name = b->name,
+		.rack = b->rack,
+		.addr = b->addr,
+		.disks = b->disks,
+		.disk_count = b->disk_count,
+	};
+}
+
+/* 0; > 0: never again; < 0: try again. */
+static int enlist(struct node_beat *b, uint64_t *beat_ns)
+{
+	struct meta_call call = {.client = b->client};
+	struct cluster_id id;
+	struct meta_map_node n = report_of(b);
+	int rc = meta_client_node_register(&call, &n, &id, beat_ns);
+	if (rc == -EPERM || rc == -EINVAL || rc == -ENOSPC || rc == -ENAMETOOLONG) {
+		log_error("node_refused", "err=%s text=%s", err_name(rc), LOG_QUOTE(call.error));
+		return 1;
+	}
+	if (rc < 0) {
+		log_warn("node_not_registered", "err=%s text=%s", err_name(rc),
+			 LOG_QUOTE(call.error));
+		return rc;
+	}
+	if (id.high != b->o.cluster[0] || id.low != b->o.cluster[1]) {
+		log_error("node_refused", "text=%s",
+			  LOG_QUOTE("the metadata servers are of another cluster"));
+		return 1;
+	}
+	log_info("node_registered", "node=%" PRIu64 " disks=%zu", b->o.node, b->disk_count);
+	return 0;
+}
+
+static int report(struct node_beat *b, uint64_t *beat_ns)
+{
+	struct meta_call call = {.client = b->client};
+	struct meta_map_node n = report_of(b);
+	int rc = meta_client_node_beat(&call, &n, beat_ns);
+	if (rc == -ESTALE) {
+		log_error("node_replaced", "text=%s",
+			  LOG_QUOTE("another process has registered as this node"));
+		return 1;
+	}
+	if (rc < 0 && rc != -ECANCELED)
+		log_warn("node_not_heard", "err=%s text=%s", err_name(rc), LOG_QUOTE(call.error));
+	return rc;
+}
+
+static void beat_main(void *arg)
+{
+	struct node_beat *b = arg;
+	uint64_t beat_ns = PAUSE_NS;
+	bool registered = false;
+	rt_deadline_set(RT_NEVER);
+	for (;;) {
+		int rc = read_disks(b);
+		if (rc == 0)
+			rc = registered ? report(b, &beat_ns) : enlist(b, &beat_ns);
+		if (rc > 0)
+			return;
+		registered = rc == 0 || (registered && rc != -ENOENT);
+		if (rt_sleep_ns(rc == 0 ? beat_ns : PAUSE_NS) < 0)
+			return;
+	}
+}
+
+/* --- open, close --------------------------------------------------------------------------------- */
+
+static int copy_strings(struct node_beat *b)
+{
+	char name[32];
+	snprintf(name, sizeof(name), "node%" PRIu64, b->o.node);
+	b->metadata = strdup(b->o.metadata);
+	b->name = strdup(b->o.name[0] != 0 ? b->o.name : name);
+	b->rack = strdup(b->o.rack);
+	b->addr = strdup(b->o.addr);
+	return b->metadata != NULL && b->name != NULL && b->rack != NULL && b->addr != NULL
+		       ? 0
+		       : -ENOMEM;
+}
+
+static int connect_all(struct node_beat *b)
+{
+	const char *addrs[META_CLIENT_SERVERS_MAX];
+	size_t n = 0;
+	char *save = NULL;
+	for (char *word = strtok_r(b->metadata, ", ", &save); word != NULL;
+	     word = strtok_r(NULL, ", ", &save)) {
+		if (n == META_CLIENT_SERVERS_MAX)
+			return -EINVAL;
+		addrs[n++] = word;
+	}
+	struct rpc_channel_options channel = {.pool = &b->pool};
+	int rc = meta_client_open(&b->client, &(struct meta_client_options){.addrs = addrs,
+									    .addr_count = n,
+									    .tenant = META_SYSTEM,
+									    .channel = channel});
+	return rc < 0 ? rc : rpc_channel_open(&b->self, b->addr, &channel);
+}
+
+int node_beat_open(struct node_beat **out, const struct node_beat_options *o)
+{
+	*out = NULL;
+	struct node_beat *b = calloc(1, sizeof(*b));
+	if (b == NULL)
+		return -ENOMEM;
+	b->o = *o;
+	b->incarnation = rt_random_u64() | 1;
+	rpc_pool_init(&b->pool, POOL_BYTES);
+	int rc = copy_strings(b);
+	if (rc == 0)
+		rc = connect_all(b);
+	if (rc == 0)
+		rc = rt_spawn(&b->fiber, "node-beat", beat_main, b);
+	if (rc < 0) {
+		node_beat_close(b);
+		return rc;
+	}
+	*out = b;
+	return 0;
+}
+
+void node_beat_close(struct node_beat *b)
+{
+	if (b == NULL)
+		return;
+	if (b->fiber != NULL) {
+		rt_cancel(b->fiber);
+		rt_join(b->fiber);
+	}
+	meta_client_close(b->client);
+	if (b->self != NULL)
+		rpc_channel_close(b->self);
+	rpc_pool_fini(&b->pool);
+	free(b->metadata);
+	free(b->name);
+	free(b->rack);
+	free(b->addr);
+	free(b);
+}

@@ -55,19 +55,81 @@ static double hit_nested(struct damage *d, double part)
 	return lost;
 }
 
+/* Out members of each rack but one, and of that one. */
+struct rack_counts {
+	uint32_t n, here;
+	uint32_t rack[2 * DAMAGE_UNKNOWN_MAX], count[2 * DAMAGE_UNKNOWN_MAX];
+};
+
+static void count_member(const struct level *l, struct rack_counts *c, uint32_t member,
+			 uint32_t here)
+{
+	uint32_t rack = member / (l->members / l->racks), i = 0;
+	if (rack == here) {
+		c->here++;
+		return;
+	}
+	while (i < c->n && c->rack[i] != rack)
+		i++;
+	if (i == c->n) {
+		c->rack[c->n] = rack;
+		c->count[c->n++] = 0;
+	}
+	c->count[i]++;
+}
+
+/*
+ * other[j]: of the stripes with j losses, the part without one in this member's rack. Losses are in
+ * different racks, all choices of j such members alike: ways without that rack by ways with it.
+ */
+static void find_other(const struct damage *d, uint32_t member, double *other)
+{
+	const struct level *l = d->level;
+	struct rack_counts c = {0};
+	double ways[LEVEL_LOSSES_MAX + 1] = {1};
+	uint32_t here = member / (l->members / l->racks);
+	for (uint32_t i = 0; i < d->known_named; i++)
+		count_member(l, &c, d->known_member[i], here);
+	for (uint32_t i = 0; i < d->unknown; i++)
+		count_member(l, &c, d->member_at[(d->head + i) % DAMAGE_UNKNOWN_MAX], here);
+	for (uint32_t i = 0; i < c.n; i++)
+		for (uint32_t j = l->bears; j > 0; j--)
+			ways[j] += ways[j - 1] * c.count[i];
+	for (uint32_t j = 0; j <= l->bears; j++) {
+		double all = ways[j] + (j > 0 ? c.here * ways[j - 1] : 0);
+		other[j] = all > 0 ? ways[j] / all : 1 - (double)j / l->racks;
+	}
+}
+
+/* p[j]: how likely a stripe with j losses is hit. */
+static void find_chances(const struct damage *d, uint32_t member, double part, double *p)
+{
+	const struct level *l = d->level;
+	double alive = damage_alive(d);
+	if (l->racks > 0)
+		find_other(d, member, p);
+	for (uint32_t j = 0; j <= l->bears; j++) {
+		if (l->clustered)
+			p[j] = part;
+		else if (l->racks > 0)
+			p[j] *= part * (l->width - j) / (l->racks - j) * l->racks / l->members;
+		else
+			p[j] = part * (l->width - j) / alive;
+	}
+}
+
 static double table_hit(struct damage *d, uint32_t member, double part)
 {
 	const struct level *l = d->level;
-	(void)member;
+	double p[LEVEL_LOSSES_MAX + 1], lost = 0;
 	if (l->nested && part < 1)
 		return hit_nested(d, part);
-	double lost = 0, alive = damage_alive(d);
+	find_chances(d, member, part, p);
 	for (uint32_t i = 0; i <= l->bears; i++)
 		for (uint32_t u = l->bears - i + 1; u-- > 0;) {
-			double p = l->clustered ? part : part * (l->width - i - u) / alive;
-			double have = d->table[at(l, i, u)];
+			double have = d->table[at(l, i, u)], chance = p[i + u];
 			if (have > 0)
-				lost += move_up(d, i, u, p < 1 ? have * p : have);
+				lost += move_up(d, i, u, chance < 1 ? have * chance : have);
 		}
 	return lost;
 }
@@ -135,12 +197,10 @@ static double table_missing(const struct damage *d)
 	return sum;
 }
 
-/* Members are alike. */
+/* Only their racks differ, and which member of a rack it is does not matter. */
 static uint32_t table_draw(const struct damage *d, struct rng *rng)
 {
-	(void)d;
-	(void)rng;
-	return 0;
+	return d->level->racks > 0 ? (uint32_t)rng_below(rng, d->level->members) : 0;
 }
 
 static double table_draw_both(const struct damage *d, struct rng *rng, uint32_t *worse,
@@ -224,7 +284,10 @@ static void choose_work(struct damage *d)
 
 static void detect_oldest(struct damage *d)
 {
-	damage_ops_of(d->level)->detect(d, d->member_at[d->head]);
+	uint32_t member = d->member_at[d->head];
+	damage_ops_of(d->level)->detect(d, member);
+	if (d->known_named < DAMAGE_UNKNOWN_MAX)
+		d->known_member[d->known_named++] = member;
 	d->head = (d->head + 1) % DAMAGE_UNKNOWN_MAX;
 	d->unknown--;
 	d->known++;

@@ -8,6 +8,7 @@
  *   a failure   hits each stripe on the member: (i, u) -> (i, u + 1). Which stripes those are is
  *               random; a stripe with j losses has width - j of its chunks on the members alive, so
  *               it is hit with probability (width - j) / alive. Clustered: all of them are hit.
+ *               Over racks: not those that have a loss in the same rack already.
  *   detection   moves the share of stripes that have the member among their unknown ones:
  *               (i, u) -> (i + 1, u - 1).
  *   repair      takes stripes with the most known losses, all classes of unknown losses alike:
@@ -52,9 +53,10 @@ struct damage {
 	double busy_count; /* stripes */
 	double busy_rate;
 
-	uint32_t sets;        /* single-overlap: stripe sets with losses */
-	uint32_t known_named; /* single-overlap: names of known failed members kept */
-	double table[];       /* see damage.c and damage_sets.c */
+	uint32_t known_named; /* names of known failed members; more than fit are left out */
+	uint32_t known_member[DAMAGE_UNKNOWN_MAX];
+	uint32_t sets;  /* single-overlap: stripe sets with losses */
+	double table[]; /* see damage.c and damage_sets.c */
 };
 
 /* Bytes of a struct damage for this level. */
@@ -86,7 +88,7 @@ uint32_t damage_top(const struct damage *d);
 /* Chunks that are missing now. */
 double damage_missing(const struct damage *d);
 
-/* A random member that has not failed. Only single-overlap draws a number. */
+/* A random member that has not failed; 0 where members are all alike. */
 uint32_t damage_draw(const struct damage *d, struct rng *rng);
 
 /*

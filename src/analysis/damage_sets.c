@@ -7,14 +7,13 @@
  *
  * What was repaired into spare space counts as back on its member.
  *
- * Table: NAMES_MAX names of known failed members, then a row for each set:
+ * Table: a row for each set with losses:
  *   [set, unknown, part with 0 known losses, 1, ... bears]
  */
 #include <string.h>
 
 #include "analysis/damage_impl.h"
 
-#define NAMES_MAX 64u
 #define ROWS_PER_WIDTH 32u /* failed members whose sets fit; beyond, sets are left out */
 #define ROW_SET 0
 #define ROW_UNKNOWN 1
@@ -33,18 +32,17 @@ static uint32_t rows_max(const struct level *l)
 
 static size_t sets_doubles(const struct level *l)
 {
-	return NAMES_MAX + rows_max(l) * row_doubles(l);
+	return rows_max(l) * row_doubles(l);
 }
 
 static double *row_at(const struct damage *d, uint32_t r)
 {
-	return (double *)&d->table[NAMES_MAX + r * row_doubles(d->level)];
+	return (double *)&d->table[r * row_doubles(d->level)];
 }
 
 static void sets_clear(struct damage *d)
 {
 	d->sets = 0;
-	d->known_named = 0;
 }
 
 static uint32_t clock_add(uint32_t a, uint32_t b, uint32_t n)
@@ -121,8 +119,6 @@ static double sets_hit(struct damage *d, uint32_t member, double part)
 static void sets_detect(struct damage *d, uint32_t member)
 {
 	const struct level *l = d->level;
-	if (d->known_named < NAMES_MAX)
-		d->table[d->known_named++] = member;
 	for (uint32_t m = 0; m < l->width; m++) {
 		double *row = find_row(d, set_of(l, member, m), false);
 		if (row == NULL)
@@ -154,7 +150,7 @@ static uint32_t sets_most(const struct damage *d, double *count)
 static bool has_failed(const struct damage *d, uint32_t member)
 {
 	for (uint32_t n = 0; n < d->known_named; n++)
-		if ((uint32_t)d->table[n] == member)
+		if (d->known_member[n] == member)
 			return true;
 	for (uint32_t n = 0; n < d->unknown; n++)
 		if (d->member_at[(d->head + n) % DAMAGE_UNKNOWN_MAX] == member)
@@ -314,7 +310,7 @@ static double sets_draw_both(const struct damage *d, struct rng *rng, uint32_t *
 
 static size_t sets_used(const struct damage *d)
 {
-	return NAMES_MAX + d->sets * row_doubles(d->level);
+	return d->sets * row_doubles(d->level);
 }
 
 const struct damage_ops damage_sets = {

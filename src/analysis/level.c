@@ -135,6 +135,8 @@ int level_of_disks(struct level *level, const struct system *sys)
 	level->clustered = level->members == level->width;
 	if (place == PLACE_OVERLAP && !level->clustered)
 		level->base = net ? &l->net.base : &l->local.base;
+	if (net && !level->clustered)
+		level->racks = l->spec.racks;
 	if (net)
 		set_network_pace(level, sys, reads);
 	else
@@ -176,6 +178,7 @@ int level_of_pools(struct level *level, const struct system *sys, double pool_ra
 		.k = (uint32_t)l->spec.net.k,
 		.stripes = (double)l->stripes / level_pool_groups(sys),
 		.clustered = clustered,
+		.racks = clustered ? 0 : l->spec.racks,
 		.nested = clustered && l->pool_disks == l->rows,
 		.fail_rate = pool_rate,
 		.detect_s = sys->detect_s,

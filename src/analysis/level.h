@@ -34,8 +34,9 @@ struct level {
 	uint32_t bears; /* losses of a stripe that may be survived: p, for an LRC more than all */
 	double fatal[LEVEL_LOSSES_MAX + 2]; /* [j]: j losses are too many when j - 1 were not */
 	double stripes;
-	bool clustered;             /* a stripe lies on every member */
-	bool nested;                /* what members lose are tails of one order */
+	bool clustered; /* a stripe lies on every member */
+	uint32_t racks; /* members stand in so many, a stripe has one in each; 0: no matter */
+	bool nested;    /* what members lose are tails of one order */
 	const struct baseset *base; /* single-overlap; else NULL */
 
 	double fail_rate; /* of a member, a second */

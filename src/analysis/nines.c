@@ -45,6 +45,12 @@ static double in_mission(const struct nines_options *o, double rate)
 	return -expm1(-rate * o->years * SYSTEM_YEAR_S);
 }
 
+static void set_nines(struct nines_answer *out)
+{
+	out->nines.value = 0 - log10(out->loss.value); /* 0 for certain loss, not -0 */
+	out->nines.interval = stats_nines(&out->loss.interval);
+}
+
 static void set_value(const struct nines_options *o, double rate, double error,
 		      struct nines_value *v)
 {
@@ -58,8 +64,7 @@ static void set_loss(const struct nines_options *o, double rate, double error,
 {
 	out->error = error;
 	set_value(o, rate, error, &out->loss);
-	out->nines.value = -log10(out->loss.value);
-	out->nines.interval = stats_nines(&out->loss.interval);
+	set_nines(out);
 }
 
 /* Runs of one level until their mean is known well enough. */
@@ -267,8 +272,7 @@ static int by_simulation(const struct system *sys, const struct nines_options *o
 		catastrophic += tally[t].catastrophic;
 	}
 	out->loss = share_of(out->lossy_runs, o->missions);
-	out->nines.value = -log10(out->loss.value);
-	out->nines.interval = stats_nines(&out->loss.interval);
+	set_nines(out);
 	if (out->lossy_runs > 0)
 		out->error = sqrt((1 - out->loss.value) / (double)out->lossy_runs);
 	out->two_levels = two_levels(sys);

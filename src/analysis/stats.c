@@ -140,7 +140,7 @@ struct interval stats_log_mean(const struct stats_sum *s, double confidence)
 
 struct interval stats_nines(const struct interval *loss)
 {
-	return (struct interval){-log10(loss->high), -log10(loss->low)};
+	return (struct interval){0 - log10(loss->high), 0 - log10(loss->low)}; /* 0, not -0 */
 }
 
 double stats_log_choose(double n, double k)

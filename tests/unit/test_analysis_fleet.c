@@ -305,6 +305,45 @@ static void a_trace_decides_what_is_lost(void **state)
 	}
 }
 
+/* Stripes over racks have one chunk in each: a burst in as many racks as parities loses nothing. */
+static void a_burst_in_few_racks_does_not_hurt_stripes_over_racks(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *code, *scheme;
+		uint32_t racks;
+		bool lost;
+	} cases[] = {
+		{"rs:4+2", "d/-", 1, false},       {"rs:4+2", "d/-", 2, false},
+		{"rs:4+2", "d/-", 3, true},        {"rs:4+2", "c/-", 2, false},
+		{"rs:4+2", "s/-", 2, false},       {"rs:4+2", "-/d", 1, true},
+		{"mlec:2+1/4+1", "d/d", 1, false}, {"mlec:2+1/4+1", "d/d", 2, true},
+		{"mlec:2+1/4+1", "d/c", 1, false}, {"mlec:2+1/4+1", "c/c", 1, false},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct system sys;
+		struct trace t = {0};
+		struct trace_event events[48];
+		make(&sys, cases[i].code, cases[i].scheme, 0.01, REPAIR_HYB);
+		t.events = events;
+		for (uint32_t e = 0; e < 48; e++) { /* neighbours, round the racks */
+			uint32_t rack = e % cases[i].racks, disk = e / cases[i].racks;
+			events[t.n++] = (struct trace_event){e, rack * 60 + disk, TRACE_FAIL};
+		}
+		struct fleet_failures failures = {.trace = &t};
+		struct fleet *fleet;
+		struct fleet_mission m;
+		struct rng rng;
+		rng_init(&rng, 5);
+		assert_int_equal(fleet_open(&fleet, &sys, false, &failures, SYSTEM_YEAR_S), 0);
+		assert_int_equal(fleet_run(fleet, &rng, &m), 0);
+		print_message("%s %s, %u racks: %s\n", cases[i].code, cases[i].scheme,
+			      cases[i].racks, m.lost ? "lost" : "kept");
+		assert_int_equal(m.lost, cases[i].lost);
+		fleet_close(fleet);
+	}
+}
+
 static void bad_traces_are_refused_by_line_and_rule(void **state)
 {
 	(void)state;
@@ -404,6 +443,7 @@ int main(void)
 		cmocka_unit_test(the_simulation_does_not_depend_on_the_number_of_threads),
 		cmocka_unit_test(weibull_lifetimes_meet_the_afr_in_the_first_year),
 		cmocka_unit_test(a_trace_decides_what_is_lost),
+		cmocka_unit_test(a_burst_in_few_racks_does_not_hurt_stripes_over_racks),
 		cmocka_unit_test(bad_traces_are_refused_by_line_and_rule),
 		cmocka_unit_test(a_made_trace_reads_back_and_its_bursts_are_as_asked),
 	};

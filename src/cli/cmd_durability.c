@@ -12,7 +12,9 @@ struct subcommand {
 
 static const struct subcommand subcommands[] = {
 	{"burst", "probability of data loss when disks fail at once", durability_burst},
+	{"nines", "yearly durability, and how often a pool becomes catastrophic", durability_nines},
 	{"repair", "size, bandwidth, traffic and time of repairs", durability_repair},
+	{"trace", "a made-up failure trace with bursts", durability_trace},
 };
 
 static void print_help(FILE *out)

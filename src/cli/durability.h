@@ -83,6 +83,8 @@ json_t *durability_system_json(const struct system *sys);
 
 /* The commands. */
 int durability_burst(int argc, char **argv);
+int durability_nines(int argc, char **argv);
 int durability_repair(int argc, char **argv);
+int durability_trace(int argc, char **argv);
 
 #endif

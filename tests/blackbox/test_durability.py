@@ -172,10 +172,83 @@ def test_repairs_are_drawn_and_listed(tmp_path):
 # ---- all ----
 
 def test_help_names_every_option():
-    for study in ("burst", "repair"):
+    for study in ("burst", "nines", "repair", "trace"):
         text = durability(study, "--help").stdout
         for option in ("--code", "--scheme", "--pool-disks", "--afr", "--detect", "--json", "--csv",
                        "--plot", "--seed", "--threads"):
             assert option in text
     assert "burst" in durability("--help").stdout
     assert "no study" in refused("guess")
+
+
+# ---- nines ----
+
+QUICK = ["--precision", "0.3"]
+
+
+def test_nines_of_one_scheme_come_with_intervals_and_the_pool():
+    answer = ask("nines", "--scheme", "c/d", *QUICK)
+    assert answer["by"] == "split"
+    assert answer["interval"][0] < answer["nines"] < answer["interval"][1]
+    assert answer["nines"] > 30 and 0 < answer["relative_error"] < 0.3
+    low, high = answer["catastrophic_pool"]["interval"]
+    assert 0 < low < answer["catastrophic_pool"]["value"] < high < 1e-5
+
+
+@pytest.mark.parametrize("code, scheme", [
+    ("rs:7+3", "-/c"), ("rs:7+3", "-/d"), ("rs:7+3", "-/s"), ("rs:7+3", "c/-"), ("rs:7+3", "d/-"),
+    ("rs:7+3", "s/-"), ("lrc:14+2+4", "d/-"), ("lrc:14+2+4", "-/d"), ("r3", "d/-")])
+def test_codes_on_one_level_have_nines_and_no_pool(code, scheme):
+    answer = ask("nines", "--code", code, "--scheme", scheme, *QUICK)
+    assert answer["nines"] > 1 and answer["catastrophic_pool"] is None
+
+
+def test_all_schemes_and_methods_are_drawn(tmp_path):
+    plot = tmp_path / "nines.svg"
+    done = durability("nines", "--all-methods", "--by", "markov", "--csv", "--plot", str(plot))
+    assert done.returncode == 0
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [r["scheme"] for r in rows] == [s for s in ("c/c", "c/d", "d/c", "d/d")
+                                           for _ in range(4)]
+    assert "c/s is left out" in done.stderr  # no chain for it
+    ElementTree.parse(plot)
+
+
+def test_threads_do_not_change_the_nines_and_the_seed_does():
+    one = ask("nines", "--scheme", "d/d", "--threads", "1", *QUICK)
+    two = ask("nines", "--scheme", "d/d", "--threads", "2", *QUICK)
+    other = ask("nines", "--scheme", "d/d", "--seed", "2", *QUICK)
+    assert one == two and one["nines"] != other["nines"]
+
+
+def test_a_made_trace_is_played(tmp_path):
+    small = ["--racks", "6", "--enclosures", "1", "--disks", "30"]
+    made = durability("trace", *small, "--bursts", "5", "--burst-disks", "8")
+    again = durability("trace", *small, "--bursts", "5", "--burst-disks", "8")
+    assert made.returncode == 0 and made.stdout == again.stdout
+    trace = tmp_path / "failures.csv"
+    trace.write_text(made.stdout)
+    play = ["nines", *small, "--code", "rs:4+2", "--trace", str(trace), "--missions", "10"]
+    assert ask(*play, "--scheme", "-/d")["nines"] == 0  # eight of thirty disks at once
+    kept = ask(*play, "--scheme", "d/-")
+    assert kept["nines"] is None and kept["by"] == "simulate"  # all in one rack: never lost
+    assert kept["interval"][0] > 0
+
+
+def test_bad_requests_for_nines_name_the_option(tmp_path):
+    assert "--by guess" in refused("nines", "--by", "guess")
+    assert "--years 0" in refused("nines", "--years", "0")
+    assert "--afr" in refused("nines", "--afr", "-1")
+    assert "--precision" in refused("nines", "--precision", "2")
+    assert "--missions" in refused("nines", "--missions", "0")
+    assert "--weibull" in refused("nines", "--weibull", "0")
+    assert "--fco-order" in refused("nines", "--fco-order", "some")
+    assert "--by split" in refused("nines", "--scheme", "c/d", "--weibull", "1.2", "--by", "split")
+    assert "--racks 61" in refused("nines", "--scheme", "c/c", "--racks", "61")
+    assert "keep up" in refused("nines", "--code", "rs:28+12", "--scheme", "d/-", "--afr", "0.05")
+    assert "--burst-disks" in refused("trace", "--burst-disks", "1", "--burst-racks", "2")
+    trace = tmp_path / "bad.csv"
+    trace.write_text("time_s,disk,event\n5,7,fail\n4,8,fail\n")
+    assert "line 3: time 4: goes back" in refused("nines", "--trace", str(trace))
+    done = durability("nines", "--trace", str(tmp_path / "none.csv"))
+    assert done.returncode == 1 and "none.csv" in done.stderr

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+/* terrane durability nines: yearly durability, for one scheme and method or for all. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/fleet.h"
+#include "analysis/nines.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "cli/durability.h"
+
+#define SCHEMES_MAX 6
+#define METHODS_MAX 4
+#define ROWS_MAX (SCHEMES_MAX * METHODS_MAX)
+#define TRACE_BYTES_MAX (1024 * MIB)
+
+struct request {
+	struct nines_options options;
+	bool all_methods;
+	double shape;
+	const char *trace_path;
+};
+
+struct row {
+	char scheme[4];
+	enum repair_method method;
+	struct nines_answer a;
+};
+
+struct answer {
+	struct durability *d;
+	const struct request *r;
+	struct fleet_failures failures;
+	struct trace trace;
+	struct system system; /* the last that was studied */
+	struct row rows[ROWS_MAX];
+	size_t n;
+	struct sheet sheet;
+};
+
+static const struct durability_option options[] = {
+	{"by", "HOW", "split, markov, simulate or auto (default): see below"},
+	{"all-methods", NULL, "mlec: all four repair methods"},
+	{"years", "X", "mission time (1)"},
+	{"precision", "X", "split: relative error of the probability to reach (0.05)"},
+	{"missions", "N", "simulate: how many missions are run (1000)"},
+	{"weibull", "SHAPE", "lifetimes with wear (above 1) or infant mortality (below 1)"},
+	{"trace", "FILE.csv", "failures of a trace: time_s,disk,event"},
+	{"fco-order", "ORDER",
+	 "R_FCO fetches lost stripes first (lost), or chunks as they come (any)"},
+};
+
+static const char about[] =
+	"Yearly durability as a number of nines: -log10 of the probability that data is lost while "
+	"disks\nfail on their own and repair runs. Without --scheme: all schemes. For mlec also "
+	"the "
+	"probability\nthat a local pool becomes catastrophic.\n\n"
+	"  split     rare events by splitting: any number of nines in seconds\n"
+	"  simulate  whole missions, failure by failure: for losses that are not rare, Weibull "
+	"lifetimes\n            and traces\n"
+	"  markov    chains: at once; the truth for clustered levels under R_ALL, else a check\n"
+	"  auto      split, or simulate where only that applies\n";
+
+static int set_order(struct request *r, const char *text, char *why, size_t why_size)
+{
+	bool any = strcmp(text, "any") == 0;
+	if (!any && strcmp(text, "lost") != 0)
+		return system_refuse(why, why_size, -EINVAL, "--fco-order %.20s: lost or any",
+				     text);
+	r->options.fco_any_order = any;
+	return 0;
+}
+
+static int set_option(void *mine, const char *name, const char *text, char *why, size_t why_size)
+{
+	struct request *r = mine;
+	struct nines_options *o = &r->options;
+	if (strcmp(name, "all-methods") == 0)
+		r->all_methods = true;
+	else if (strcmp(name, "trace") == 0)
+		r->trace_path = text;
+	else if (strcmp(name, "years") == 0)
+		return system_read_number(name, text, 0, 1000, false, &o->years, why, why_size);
+	else if (strcmp(name, "precision") == 0)
+		return system_read_number(name, text, 0.001, 1, true, &o->precision, why, why_size);
+	else if (strcmp(name, "missions") == 0)
+		return system_read_count(name, text, 1, 1000000000, &o->missions, why, why_size);
+	else if (strcmp(name, "weibull") == 0)
+		return system_read_number(name, text, 0.1, 20, true, &r->shape, why, why_size);
+	else if (strcmp(name, "fco-order") == 0)
+		return set_order(r, text, why, why_size);
+	else if (!nines_by_parse(text, &o->by))
+		return system_refuse(why, why_size, -EINVAL,
+				     "--by %.20s: split, markov, simulate or auto", text);
+	return 0;
+}
+
+/* The whole file, or -errno. */
+static int64_t read_file(const char *path, char **text)
+{
+	FILE *f = fopen(path, "re");
+	if (f == NULL)
+		return -errno;
+	size_t n = 0, cap = 0;
+	int err = 0;
+	*text = NULL;
+	while (err == 0 && !feof(f)) {
+		if (n == cap) {
+			cap = cap == 0 ? 64 * KIB : cap * 2;
+			char *more = cap > TRACE_BYTES_MAX ? NULL : realloc(*text, cap);
+			if (more == NULL) {
+				err = cap > TRACE_BYTES_MAX ? -EFBIG : -ENOMEM;
+				break;
+			}
+			*text = more;
+		}
+		n += fread(*text + n, 1, cap - n, f);
+		err = ferror(f) ? -EIO : 0;
+	}
+	fclose(f);
+	return err != 0 ? err : (int64_t)n;
+}
+
+static int load_trace(struct answer *a)
+{
+	struct durability *d = a->d;
+	AUTO_FREE char *text = NULL;
+	char why[TRACE_WHY_MAX] = "", full[SYSTEM_WHY_MAX];
+	int64_t n = read_file(a->r->trace_path, &text);
+	if (n < 0)
+		return durability_fail(d, (int)n, a->r->trace_path);
+	uint64_t disks = (uint64_t)d->spec.racks * d->spec.enclosures * d->spec.disks;
+	if (disks > UINT32_MAX)
+		return durability_refuse(d, "--racks x --enclosures x --disks: too many disks");
+	int rc = trace_parse(&a->trace, text, (size_t)n, (uint32_t)disks, why, sizeof(why));
+	if (rc == -ENOMEM)
+		return durability_fail(d, rc, a->r->trace_path);
+	if (rc != 0) {
+		snprintf(full, sizeof(full), "--trace %.80s: %s", a->r->trace_path, why);
+		return durability_refuse(d, full);
+	}
+	a->failures.trace = &a->trace;
+	return CLI_OK;
+}
+
+/* One scheme and method. One that cannot be had is left out when it was not asked for by name. */
+static int study(struct answer *a, const char *scheme, enum repair_method method)
+{
+	struct durability *d = a->d;
+	struct row *row = &a->rows[a->n];
+	struct system_spec spec = d->spec;
+	struct nines_options o = a->r->options;
+	char why[SYSTEM_WHY_MAX] = "";
+	snprintf(spec.scheme, sizeof(spec.scheme), "%s", scheme);
+	spec.method = method;
+	o.work = d->work;
+	if (a->failures.trace != NULL || a->failures.shape > 0)
+		o.failures = &a->failures;
+	int rc = system_init(&a->system, &spec, why, sizeof(why));
+	if (rc == 0)
+		rc = nines_estimate(&a->system, &o, &row->a, why, sizeof(why));
+	durability_bar_end(d);
+	if (rc != 0 && why[0] == '\0')
+		return durability_fail(d, rc, "computing");
+	if (rc != 0 && d->spec.scheme[0] != '\0')
+		return durability_refuse(d, why);
+	if (rc != 0) {
+		fprintf(stderr, "terrane durability nines: %s is left out: %s\n", scheme, why);
+		return CLI_OK;
+	}
+	snprintf(row->scheme, sizeof(row->scheme), "%s", scheme);
+	row->method = method;
+	a->n++;
+	return CLI_OK;
+}
+
+static int study_scheme(struct answer *a, const char *scheme)
+{
+	if (!a->r->all_methods || a->d->spec.encoding.kind != ENCODING_MLEC)
+		return study(a, scheme, a->d->spec.method);
+	int status = CLI_OK;
+	for (int m = REPAIR_ALL; m <= REPAIR_MIN && status == CLI_OK; m++)
+		status = study(a, scheme, (enum repair_method)m);
+	return status;
+}
+
+static int study_all(struct answer *a)
+{
+	static const char *const mlec[] = {"c/c", "c/d", "c/s", "d/c", "d/d", "d/s"};
+	static const char *const flat[] = {"-/c", "-/d", "-/s", "c/-", "d/-", "s/-"};
+	static const char *const lrc[] = {"d/-", "-/d"};
+	enum encoding_kind kind = a->d->spec.encoding.kind;
+	const char *const *schemes = kind == ENCODING_MLEC  ? mlec
+				     : kind == ENCODING_LRC ? lrc
+							    : flat;
+	size_t n = kind == ENCODING_LRC ? ARRAY_LEN(lrc) : SCHEMES_MAX;
+	if (a->d->spec.scheme[0] != '\0')
+		return study_scheme(a, a->d->spec.scheme);
+	int status = CLI_OK;
+	for (size_t i = 0; i < n && status == CLI_OK; i++)
+		status = study_scheme(a, schemes[i]);
+	if (status == CLI_OK && a->n == 0)
+		status = durability_refuse(a->d, "no scheme of this code can be studied");
+	return status;
+}
+
+static const struct sheet_column columns[] = {
+	{"code", NULL, SHEET_TEXT, 0},
+	{"scheme", "scheme", SHEET_TEXT, 0},
+	{"method", "method", SHEET_TEXT, 0},
+	{"by", "by", SHEET_TEXT, 0},
+	{"nines", "nines", SHEET_NUMBER, 4},
+	{"nines_low", "from", SHEET_NUMBER, 4},
+	{"nines_high", "to", SHEET_NUMBER, 4},
+	{"pdl", "P(loss)", SHEET_NUMBER, 3},
+	{"pdl_low", NULL, SHEET_NUMBER, 0},
+	{"pdl_high", NULL, SHEET_NUMBER, 0},
+	{"relative_error", NULL, SHEET_NUMBER, 0},
+	{"catastrophic_pool", "P(catastrophic pool)", SHEET_NUMBER, 3},
+	{"catastrophic_pool_low", NULL, SHEET_NUMBER, 0},
+	{"catastrophic_pool_high", NULL, SHEET_NUMBER, 0},
+	{"lost_stripes_part", "its lost stripes", SHEET_NUMBER, 3},
+	{"runs", NULL, SHEET_COUNT, 0},
+	{"lossy_runs", NULL, SHEET_COUNT, 0},
+};
+
+static const char *method_of(const struct row *r)
+{
+	return r->a.two_levels ? repair_method_name(r->method) : "";
+}
+
+static int fill_sheet(struct answer *a)
+{
+	int rc = 0;
+	for (size_t i = 0; i < a->n && rc == 0; i++) {
+		const struct row *r = &a->rows[i];
+		const struct nines_answer *v = &r->a;
+		bool two = v->two_levels;
+		rc = sheet_add(&a->sheet, a->system.code, r->scheme, method_of(r),
+			       nines_by_name(v->by), v->nines.value, v->nines.interval.low,
+			       v->nines.interval.high, v->loss.value, v->loss.interval.low,
+			       v->loss.interval.high, v->error, two ? v->pool.value : NAN,
+			       two ? v->pool.interval.low : NAN, two ? v->pool.interval.high : NAN,
+			       two && v->lost_part > 0 ? v->lost_part : NAN, (int64_t)v->runs,
+			       (int64_t)v->lossy_runs);
+	}
+	return rc;
+}
+
+static json_t *value_json(const struct nines_value *v)
+{
+	return json_pack("{s:o, s:[o, o]}", "value", sheet_number(v->value), "interval",
+			 sheet_number(v->interval.low), sheet_number(v->interval.high));
+}
+
+static json_t *answer_json(const struct answer *a)
+{
+	json_t *all = json_pack("{s:o, s:f, s:f, s:o}", "system",
+				durability_system_json(&a->system), "years", a->r->options.years,
+				"confidence", STATS_CONFIDENCE, "rows", sheet_json(&a->sheet));
+	const struct nines_answer *v = &a->rows[0].a;
+	if (all == NULL || a->n != 1)
+		return all;
+	json_object_set_new(all, "by", json_string(nines_by_name(v->by)));
+	json_object_set_new(all, "nines", sheet_number(v->nines.value));
+	json_object_set_new(all, "interval",
+			    json_pack("[o, o]", sheet_number(v->nines.interval.low),
+				      sheet_number(v->nines.interval.high)));
+	json_object_set_new(all, "pdl", value_json(&v->loss));
+	json_object_set_new(all, "relative_error", sheet_number(v->error));
+	json_object_set_new(all, "catastrophic_pool",
+			    v->two_levels ? value_json(&v->pool) : json_null());
+	return all;
+}
+
+static void print_answer(const void *arg, FILE *out)
+{
+	const struct answer *a = arg;
+	const struct system_spec *s = &a->system.spec;
+	fprintf(out,
+		"%s, %u disks of %g TB, %g%% fail in a year, noticed after %g min; %g year%s\n",
+		a->system.code, a->system.layout.disks, (double)s->disk_bytes / 1e12, s->afr * 100,
+		s->detect_s / 60, a->r->options.years, a->r->options.years == 1 ? "" : "s");
+	if (a->r->trace_path != NULL)
+		fprintf(out, "failures of %s\n", a->r->trace_path);
+	fputc('\n', out);
+	sheet_print_text(&a->sheet, out);
+	fprintf(out, "\nfrom, to: %g%% interval\n", STATS_CONFIDENCE * 100);
+}
+
+/* Bars by scheme and method; of each scheme the catastrophic pool, too (figures 3.10 and 3.7). */
+static void draw_answer(const void *arg, struct svg *doc)
+{
+	static const char *const methods[] = {"R_ALL", "R_FCO", "R_HYB", "R_MIN"};
+	const struct answer *a = arg;
+	const char *schemes[SCHEMES_MAX];
+	double value[ROWS_MAX], low[ROWS_MAX], high[ROWS_MAX], pool[SCHEMES_MAX];
+	double pool_low[SCHEMES_MAX], pool_high[SCHEMES_MAX];
+	size_t per = a->r->all_methods && a->rows[0].a.two_levels ? METHODS_MAX : 1;
+	for (size_t i = 0; i < a->n; i++) {
+		const struct nines_answer *v = &a->rows[i].a;
+		schemes[i / per] = a->rows[i].scheme;
+		value[i] = v->nines.value;
+		low[i] = v->nines.interval.low;
+		high[i] = v->nines.interval.high;
+		pool[i / per] = v->pool.value;
+		pool_low[i / per] = v->pool.interval.low;
+		pool_high[i / per] = v->pool.interval.high;
+	}
+	struct svg_bars b = {.title = "Durability",
+			     .y = {.label = "nines"},
+			     .groups = schemes,
+			     .groups_n = a->n / per,
+			     .series = per > 1 ? methods : NULL,
+			     .series_n = per,
+			     .value = value,
+			     .low = low,
+			     .high = high,
+			     .values = true};
+	bool two = a->rows[0].a.two_levels;
+	svg_begin(doc, two ? 2 : 1, 1, "Durability", a->system.code);
+	svg_bars(doc, 0, &b);
+	if (!two)
+		return;
+	b.title = "A catastrophic local pool";
+	b.y = (struct svg_axis){.label = "probability", .log = true};
+	b.series = NULL;
+	b.series_n = 1;
+	b.value = pool;
+	b.low = pool_low;
+	b.high = pool_high;
+	svg_bars(doc, 1, &b);
+}
+
+static int run(struct answer *a)
+{
+	struct durability *d = a->d;
+	if (a->r->trace_path != NULL && a->r->shape > 0)
+		return durability_refuse(d, "--trace and --weibull: one of them");
+	a->failures.shape = a->r->shape;
+	int status = a->r->trace_path != NULL ? load_trace(a) : CLI_OK;
+	if (status == CLI_OK)
+		status = study_all(a);
+	if (status != CLI_OK)
+		return status;
+	sheet_init(&a->sheet, columns, ARRAY_LEN(columns));
+	int rc = fill_sheet(a);
+	status = rc != 0 ? durability_fail(d, rc, "computing")
+			 : durability_answer(d, &(struct durability_answer){
+							.json = d->json ? answer_json(a) : NULL,
+							.sheet = &a->sheet,
+							.print = print_answer,
+							.draw = draw_answer,
+							.arg = a,
+						});
+	sheet_fini(&a->sheet);
+	return status;
+}
+
+int durability_nines(int argc, char **argv)
+{
+	static const struct durability_command command = {
+		.name = "nines",
+		.about = about,
+		.examples = "  terrane durability nines --all-methods --plot nines.svg\n"
+			    "  terrane durability nines --code rs:28+12 --scheme -/c --by markov\n"
+			    "  terrane durability nines --code rs:4+2 --scheme d/- --trace "
+			    "failures.csv --json\n",
+		.options = options,
+		.options_n = ARRAY_LEN(options),
+		.set = set_option,
+		.no_system = true,
+	};
+	struct durability d;
+	struct request r = {0};
+	nines_options_default(&r.options);
+	int status = durability_read(&d, &command, &r, argc, argv);
+	if (status != DURABILITY_GO)
+		return status;
+	AUTO_FREE struct answer *a = calloc(1, sizeof(*a));
+	if (a == NULL)
+		return durability_fail(&d, -ENOMEM, "starting");
+	a->d = &d;
+	a->r = &r;
+	status = run(a);
+	trace_fini(&a->trace);
+	return status;
+}

@@ -229,12 +229,12 @@ enum terrane_kind { TERRANE_FILE = 1, TERRANE_DIRECTORY = 2 };
 struct terrane_stat {
 	uint64_t id; /* names the file or directory for ever, whatever it is called */
 	enum terrane_kind kind;
-	bool sealed;
-	bool log;          /* a file written by quorum appends */
+	bool sealed;       /* it never changes again; a file that is not is a log */
 	uint64_t size;     /* bytes */
 	uint64_t mtime_ns; /* since 1970 */
-	uint64_t block_bytes;
-	char encoding[32]; /* what new blocks get */
+	/* Of terrane_file_stat only: */
+	uint64_t block_bytes; /* of a file being written */
+	char encoding[32];    /* of its first block, or of new ones when it is being written */
 	uint64_t reserved[4];
 };
 
@@ -245,22 +245,21 @@ int terrane_stat_id(struct terrane *t, uint64_t id, struct terrane_stat *out,
 
 enum terrane_mkdir_flags { TERRANE_PARENTS = 1 }; /* also those above; it may exist already */
 
-/* -EEXIST, -EPERM (the directory above is sealed), -EDQUOT. */
+/* -EEXIST, -EROFS (the directory above is sealed). */
 int terrane_mkdir(struct terrane *t, const char *path, unsigned flags,
 		  const struct terrane_options *o);
 
 /*
- * Within a directory one instant, and replaces what is there (a file a file, an empty directory a
- * directory). A file moved to another directory gets a new id; a directory keeps its own. -EEXIST:
- * a directory in the way that is not empty, or anything when moving to another directory; -ELOOP or
- * -EINVAL: into itself; -EBUSY: another move of that directory is under way; -EPERM: a directory is
- * sealed.
+ * Within a directory one instant; a file replaces a file of that name. A file that is moved to
+ * another directory must be sealed (-EBUSY) and gets a new id; a directory keeps its own. -EEXIST,
+ * -EISDIR: something else has the name; -EINVAL: into itself; -EBUSY: another move of that
+ * directory is under way; -EROFS: a directory is sealed.
  */
 int terrane_rename(struct terrane *t, const char *from, const char *to,
 		   const struct terrane_options *o);
 
-/* A file or an empty directory. Open files can be read until their blocks are collected.
- * -ENOTEMPTY, -EPERM (sealed directory). */
+/* A file or an empty directory. A file that is open can be read until its blocks are collected.
+ * -ENOTEMPTY, -EROFS (sealed directory), -ESTALE: the name changed hands meanwhile. */
 int terrane_remove(struct terrane *t, const char *path, const struct terrane_options *o);
 
 /*
@@ -288,8 +287,8 @@ struct terrane_cursor {
 };
 
 /*
- * Up to max entries of a directory, by name, and moves the cursor. Returns their number; 0: that
- * was all. What is there all the while is listed exactly once.
+ * Up to max entries of a directory, by name unless it is very large, and moves the cursor. Returns
+ * their number; 0: that was all. What is there all the while is listed exactly once.
  */
 int64_t terrane_list(struct terrane *t, const char *path, struct terrane_cursor *at,
 		     struct terrane_entry *out, size_t max, const struct terrane_options *o);
@@ -304,26 +303,28 @@ enum terrane_create_flags {
 };
 
 /*
- * A new file, for writing. Only o's encoding, block_bytes and placement_category are taken up; they
- * hold for the file. -EEXIST, -EISDIR, -EPERM (sealed directory), -EDQUOT; -ENODEV: fewer live
- * fault domains than the encoding needs, told with the numbers.
+ * A new file, for writing. o's encoding, block_bytes, quorum, extra_disks, blocks_in_flight,
+ * traffic and tags hold for the file. -EEXIST, -EISDIR, -EROFS (sealed directory), -EINVAL: an
+ * encoding that cannot be; -ENOSPC: fewer disks take new data than the encoding needs, told with
+ * the numbers.
  */
 int terrane_create(struct terrane *t, const char *path, unsigned flags, struct terrane_file **out,
 		   const struct terrane_options *o);
 
 /*
- * Opens a log to add to it: takes the write token and ends the block of the writer before. -EPERM:
- * sealed, or written whole; -EISDIR.
+ * Opens a log to add to it: takes the write token and ends the block of the writer before. -EROFS:
+ * it is sealed, as files written whole are; -EISDIR; -ENODATA: no copy of its last block can be
+ * reached.
  */
 int terrane_append_open(struct terrane *t, const char *path, struct terrane_file **out,
 			const struct terrane_options *o);
 
 /*
- * Adds bytes at the end. Whole files: returns when the bytes are taken over, an earlier block that
+ * Adds bytes at the end. Whole files: returns when the bytes are taken over; an earlier block that
  * failed shows here or at close. Logs: returns when they are safe and readable. -ESTALE: another
- * writer took the file; -EDQUOT, -ENOSPC: no room; -ENODEV: too few disks accept; -EBADMSG: bytes
- * that do not have their checksum; -EBADF: not open for writing. After an error a file written
- * whole can only be discarded.
+ * writer took the log, or a child uses its parent's file; -EDQUOT; -ENOSPC: too few disks accept,
+ * told with what they said; -EBADMSG: bytes that do not have their checksum; -EBADF: not open for
+ * writing. After an error a file written whole can only be discarded, and a log only opened anew.
  */
 int terrane_append(struct terrane_file *f, const void *data, size_t len,
 		   const struct terrane_options *o);

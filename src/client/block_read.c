@@ -382,8 +382,8 @@ static void reading_fini(struct reading *r)
 	gate_leave(&r->call->fabric->reads, r->read_bytes);
 }
 
-int block_read(struct call *c, const struct block_at *b, uint64_t off, uint64_t len,
-	       const struct sink *sink, const bool *avoid, uint32_t *crc, struct block_news *news)
+int stripe_read(struct call *c, const struct block_at *b, uint64_t off, uint64_t len,
+		const struct sink *sink, const bool *avoid, uint32_t *crc, struct block_news *news)
 {
 	struct reading r = {.call = c, .b = b, .off = off, .len = len, .news = news};
 	*news = (struct block_news){0};

@@ -52,7 +52,7 @@ struct block_news {
  * can be had (the reason of the last is in the call's words); -EBUSY: the budget; -EBADMSG: bits
  * flipped here, in memory.
  */
-int block_read(struct call *c, const struct block_at *b, uint64_t off, uint64_t len,
-	       const struct sink *sink, const bool *avoid, uint32_t *crc, struct block_news *news);
+int stripe_read(struct call *c, const struct block_at *b, uint64_t off, uint64_t len,
+		const struct sink *sink, const bool *avoid, uint32_t *crc, struct block_news *news);
 
 #endif

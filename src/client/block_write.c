@@ -332,8 +332,8 @@ static int writing_result(struct call *c, struct writing *g, int rc)
 			 err_text(g->last_rc));
 }
 
-int block_write_take(struct call *c, const struct block_write *w, struct coded *chunks,
-		     uint64_t *disks)
+int stripe_write_take(struct call *c, const struct block_write *w, struct coded *chunks,
+		      uint64_t *disks)
 {
 	struct writing *g = writing_new(c, w, chunks);
 	if (g == NULL) {

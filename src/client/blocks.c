@@ -15,13 +15,13 @@
 #define LATE_PAUSE_NS (300 * NS_PER_MS)
 #define FIRST_EPOCH 1
 
-uint64_t block_gate_bytes(const struct shape *s, uint64_t len)
+uint64_t stripe_gate_bytes(const struct shape *s, uint64_t len)
 {
 	return len + coded_parity_bytes(s, len);
 }
 
-int block_choose(struct call *c, const struct shape *s, uint64_t block, int spare,
-		 struct cluster_choice *out)
+int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spare,
+		  struct cluster_choice *out)
 {
 	int rc = engine_map(c, ENGINE_MAP_AGE_NS);
 	if (rc < 0)
@@ -93,7 +93,7 @@ static int place_chosen(struct call *c, const struct shape *s, uint64_t chunk_bl
 		.late = late_chunk,
 		.late_ctx = call_engine(c),
 	};
-	int rc = block_write_take(c, &w, coded, disks);
+	int rc = stripe_write_take(c, &w, coded, disks);
 	for (int i = 0; i < s->n; i++)
 		chunks[i] = (struct meta_chunk){.disk = disks[i], .crc = crcs[i]};
 	return rc;
@@ -105,11 +105,11 @@ static int spare_disks(const struct call *c, const struct shape *s)
 	return shape_extra(s, c->extra_disks) + (s->n + 1) / 2;
 }
 
-int block_place_take(struct call *c, const struct shape *s, uint64_t chunk_block, uint64_t epoch,
-		     struct coded *coded, uint64_t gate_bytes, struct meta_chunk *chunks)
+int stripe_place_take(struct call *c, const struct shape *s, uint64_t chunk_block, uint64_t epoch,
+		      struct coded *coded, uint64_t gate_bytes, struct meta_chunk *chunks)
 {
 	struct cluster_choice choice;
-	int rc = block_choose(c, s, chunk_block, spare_disks(c, s), &choice);
+	int rc = stripe_choose(c, s, chunk_block, spare_disks(c, s), &choice);
 	if (rc < 0) {
 		coded_free(coded);
 		gate_leave(&c->fabric->writes, gate_bytes);
@@ -124,7 +124,7 @@ static int block_allocate(struct call *c, const struct block_new *b, struct meta
 	for (int i = 0; i < b->shape->n; i++)
 		record->chunks[i] = (struct meta_chunk){.disk = choice->disk[i]};
 	struct meta_call m = call_meta(c);
-	return meta_fail(c, &m, meta_client_block_allocate(&m, record), "a new block");
+	return call_meta_fail(c, &m, meta_client_block_allocate(&m, record), "a new block");
 }
 
 static int block_commit(struct call *c, const struct block_new *b, struct meta_block *record)
@@ -138,14 +138,14 @@ static int block_commit(struct call *c, const struct block_new *b, struct meta_b
 		rc = meta_client_block_own(&m, b->id, b->owners + at, n);
 		at += n;
 	}
-	return meta_fail(c, &m, rc, "a block that was written");
+	return call_meta_fail(c, &m, rc, "a block that was written");
 }
 
 static int block_create_coded(struct call *c, struct block_new *b, struct coded *coded,
 			      struct meta_block *record)
 {
 	struct cluster_choice choice;
-	int rc = block_choose(c, b->shape, b->id, spare_disks(c, b->shape), &choice);
+	int rc = stripe_choose(c, b->shape, b->id, spare_disks(c, b->shape), &choice);
 	if (rc == 0)
 		rc = block_allocate(c, b, record, &choice);
 	if (rc < 0) {
@@ -158,7 +158,7 @@ static int block_create_coded(struct call *c, struct block_new *b, struct coded 
 	return rc < 0 ? rc : block_commit(c, b, record);
 }
 
-int block_create_take(struct call *c, struct block_new *b)
+int stripe_create_take(struct call *c, struct block_new *b)
 {
 	struct coded coded;
 	int rc = coded_make(c, b->shape, b->data, b->len, b->crc, &coded);

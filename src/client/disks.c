@@ -36,7 +36,7 @@ static void link_free(struct link *l)
 	free(l);
 }
 
-void disks_close(struct fabric *f)
+void links_close(struct fabric *f)
 {
 	map_for_each(&f->links, it)
 		link_free(it.value);

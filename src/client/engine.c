@@ -191,7 +191,7 @@ struct meta_call call_meta(struct call *c)
 	return (struct meta_call){.client = call_engine(c)->meta, .context = &c->context};
 }
 
-int meta_fail(struct call *c, const struct meta_call *m, int rc, const char *what)
+int call_meta_fail(struct call *c, const struct meta_call *m, int rc, const char *what)
 {
 	if (rc >= 0)
 		return rc;
@@ -204,7 +204,7 @@ int engine_map(struct call *c, uint64_t max_age_ns)
 	struct cluster *map;
 	int rc = meta_client_map(&m, max_age_ns, &map);
 	if (rc < 0)
-		return meta_fail(c, &m, rc, "the cluster map");
+		return call_meta_fail(c, &m, rc, "the cluster map");
 	c->fabric->map = map;
 	return 0;
 }

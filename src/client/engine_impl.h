@@ -33,7 +33,7 @@ static inline struct engine *call_engine(const struct call *c)
 /* A request to the metadata service on behalf of the call. */
 struct meta_call call_meta(struct call *c);
 /* What the service said about `what`, in the call's words; returns rc. */
-int meta_fail(struct call *c, const struct meta_call *m, int rc, const char *what);
+int call_meta_fail(struct call *c, const struct meta_call *m, int rc, const char *what);
 /* A call for the background: of the engine's tenant, with nothing of a user's memory. */
 void engine_own_call(struct engine *e, struct call *c);
 /* Asks for a map that is not older than max_age_ns. */
@@ -65,22 +65,22 @@ struct block_new {
 	struct buf *data; /* the first len bytes */
 	uint64_t len;
 	uint32_t crc;
-	uint64_t gate_bytes; /* held at the gate of writes: block_gate_bytes(shape, len) or more */
+	uint64_t gate_bytes; /* held at the gate of writes: stripe_gate_bytes(shape, len) or more */
 	const struct meta_owner *owners;
 	size_t owner_count;
-	uint64_t id; /* set by block_create_take */
+	uint64_t id; /* set by stripe_create_take */
 };
 
 /* What a block of len bytes holds in memory with its parities. */
-uint64_t block_gate_bytes(const struct shape *s, uint64_t len);
+uint64_t stripe_gate_bytes(const struct shape *s, uint64_t len);
 /* Takes over the reference to data and the bytes held at the gate. Encodes, writes, commits. */
-int block_create_take(struct call *c, struct block_new *b);
+int stripe_create_take(struct call *c, struct block_new *b);
 /* Disks for a block; `spare` beside the shape's own. -ENOSPC with the numbers. */
-int block_choose(struct call *c, const struct shape *s, uint64_t block, int spare,
-		 struct cluster_choice *out);
-/* Writes coded chunks; fills chunks[n] with where they are. As block_write_take. */
-int block_place_take(struct call *c, const struct shape *s, uint64_t chunk_block, uint64_t epoch,
-		     struct coded *coded, uint64_t gate_bytes, struct meta_chunk *chunks);
+int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spare,
+		  struct cluster_choice *out);
+/* Writes coded chunks; fills chunks[n] with where they are. As stripe_write_take. */
+int stripe_place_take(struct call *c, const struct shape *s, uint64_t chunk_block, uint64_t epoch,
+		      struct coded *coded, uint64_t gate_bytes, struct meta_chunk *chunks);
 
 /* --- locate.c --------------------------------------------------------------------------------- */
 
@@ -90,10 +90,10 @@ struct located {
 	struct block_at at;
 	bool *avoid;
 };
-int block_locate(const struct meta_block *b, struct arena *a, struct located *out);
+int stripe_locate(const struct meta_block *b, struct arena *a, struct located *out);
 /* Reads with refreshed locations, reports and retries. */
-int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64_t len,
-		const struct sink *sink, uint32_t *crc);
+int stripe_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64_t len,
+		 const struct sink *sink, uint32_t *crc);
 
 /* --- files ------------------------------------------------------------------------------------ */
 
@@ -117,16 +117,16 @@ struct efile {
 int whole_create(struct call *c, const struct spot *at, unsigned flags,
 		 const struct terrane_options *o, struct efile **out);
 /* log.c */
-int log_create(struct call *c, const struct spot *at, unsigned flags,
-	       const struct terrane_options *o, struct efile **out);
-int log_open(struct call *c, const struct meta_entry *entry, const struct terrane_options *o,
-	     struct efile **out);
+int elog_create(struct call *c, const struct spot *at, unsigned flags,
+		const struct terrane_options *o, struct efile **out);
+int elog_open(struct call *c, const struct meta_entry *entry, const struct terrane_options *o,
+	      struct efile **out);
 /* Takes the write token of a file and ends the block that its last writer left open. */
-int log_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size);
+int elog_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size);
 /* The length of the readable part of a file, with its open block; out may be NULL. */
-int file_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *size);
+int efile_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *size);
 
 /* reencode.c */
-int file_reencode(struct call *c, uint64_t file, const struct shape *to);
+int efile_reencode(struct call *c, uint64_t file, const struct shape *to);
 
 #endif

@@ -56,7 +56,7 @@ void fabric_fini(struct fabric *f)
 {
 	fabric_quiet(f);
 	rt_shield_enter();
-	disks_close(f);
+	links_close(f);
 	rt_shield_leave();
 	codecs_fini(&f->codecs);
 	rpc_pool_fini(&f->pool);

@@ -120,7 +120,7 @@ void disk_end(struct call *c, struct disk_use *u, int rc, uint64_t len);
 uint32_t disk_cost(const struct fabric *f, uint64_t disk);
 
 /* Closes all channels. No request may be under way. */
-void disks_close(struct fabric *f);
+void links_close(struct fabric *f);
 
 /* Whether an error says that the disk or its node cannot be had now, and not that the request is
  * wrong. */

@@ -92,7 +92,7 @@ int engine_file_open(struct call *c, const char *path, struct efile **out)
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_open_path(&m, META_ROOT, meta_name(path), WINDOW_EXTENTS, &a, &opened);
 	if (rc < 0)
-		meta_fail(c, &m, rc, path);
+		call_meta_fail(c, &m, rc, path);
 	else if (opened.entry.kind != META_FILE)
 		rc = call_fail(c, -EISDIR, "%.100s: is a directory", path);
 	else
@@ -112,7 +112,7 @@ int engine_file_open_id(struct call *c, uint64_t id, struct efile **out)
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_file_get(&m, id, 0, WINDOW_EXTENTS, &a, &file, &x, &n, &first);
 	if (rc < 0)
-		meta_fail(c, &m, rc, "the file");
+		call_meta_fail(c, &m, rc, "the file");
 	else
 		rc = reader_new(c, &file, x, n, out);
 	arena_fini(&a);
@@ -173,7 +173,7 @@ static int window_blocks(struct call *c, struct window *w)
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_block_get(&m, ids, w->count, &w->arena, w->blocks);
 	if (rc < 0)
-		return meta_fail(c, &m, rc, "the blocks of the file");
+		return call_meta_fail(c, &m, rc, "the blocks of the file");
 	for (size_t i = 0; i < w->count; i++) {
 		if (w->extents[i].open)
 			w->extents[i].length = w->blocks[i].state != 0 ? w->blocks[i].length : 0;
@@ -203,7 +203,7 @@ static int window_load(struct call *c, struct reader *r, uint64_t off, uint64_t 
 	int rc = meta_client_file_get(&m, r->base.id, off, WINDOW_EXTENTS, &w->arena, &file,
 				      &w->extents, &w->count, &w->start);
 	if (rc < 0)
-		return meta_fail(c, &m, rc, "the file");
+		return call_meta_fail(c, &m, rc, "the file");
 	rc = window_blocks(c, w);
 	uint64_t end = w->start;
 	for (size_t i = 0; i < w->count; i++)
@@ -214,7 +214,7 @@ static int window_load(struct call *c, struct reader *r, uint64_t off, uint64_t 
 	return rc;
 }
 
-int file_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *size)
+int efile_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *size)
 {
 	struct arena a;
 	arena_init(&a, ARENA_BYTES);
@@ -228,14 +228,14 @@ int file_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *si
 	if (rc == 0 && !f.sealed && f.size > 0)
 		rc = meta_client_file_get(&m, file, f.size, 2, &a, &f, &x, &n, &first);
 	if (rc < 0)
-		meta_fail(c, &m, rc, "the file");
+		call_meta_fail(c, &m, rc, "the file");
 	*size = rc == 0 ? f.size : 0;
 	struct meta_block b;
 	if (rc == 0 && n > 0 && x[n - 1].open) {
 		rc = meta_client_block_get(&m, &x[n - 1].block, 1, &a, &b);
 		if (rc == 0 && b.state != 0)
 			*size += b.length;
-		meta_fail(c, &m, rc, "the last block of the file");
+		call_meta_fail(c, &m, rc, "the last block of the file");
 	}
 	if (rc == 0 && out != NULL)
 		*out = f;
@@ -270,7 +270,7 @@ static void run_fiber(void *arg)
 		struct job *j = &r->jobs[r->next++];
 		struct call c = *r->call;
 		struct sink sink = sink_from(r->sink, j->to);
-		int rc = block_fetch(&c, j->block, j->off, j->len, &sink, &j->crc);
+		int rc = stripe_fetch(&c, j->block, j->off, j->len, &sink, &j->crc);
 		if (rc < 0 && r->rc == 0) {
 			r->rc = rc;
 			memcpy(r->why, c.error, sizeof(r->why));
@@ -405,7 +405,7 @@ int engine_create(struct call *c, const char *path, unsigned flags, const struct
 	int rc = spot_of(c, path, &at);
 	if (rc < 0)
 		return rc;
-	return (flags & TERRANE_LOG) != 0 ? log_create(c, &at, flags, o, out)
+	return (flags & TERRANE_LOG) != 0 ? elog_create(c, &at, flags, o, out)
 					  : whole_create(c, &at, flags, o, out);
 }
 
@@ -416,10 +416,10 @@ int engine_append_open(struct call *c, const char *path, const struct terrane_op
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_resolve(&m, META_ROOT, meta_name(path), &e);
 	if (rc < 0)
-		return meta_fail(c, &m, rc, path);
+		return call_meta_fail(c, &m, rc, path);
 	if (e.kind != META_FILE)
 		return call_fail(c, -EISDIR, "%.100s: is a directory", path);
-	return log_open(c, &e, o, out);
+	return elog_open(c, &e, o, out);
 }
 
 static int not_for_writing(struct call *c)

@@ -90,7 +90,7 @@ static int runtime_start(struct terrane *t, struct terrane_error *error)
 			;
 		rc = r->open_rc;
 		if (rc < 0) {
-			error_fill(error, rc, r->why);
+			lib_error_fill(error, rc, r->why);
 			pthread_join(r->thread, NULL);
 		}
 	}
@@ -134,7 +134,8 @@ void terrane_enter(struct terrane *t)
 	}
 }
 
-int runtime_get(struct terrane *t, bool block, struct runtime **out, struct terrane_error *error)
+int lib_runtime_get(struct terrane *t, bool block, struct runtime **out,
+		    struct terrane_error *error)
 {
 	terrane_enter(t);
 	pthread_mutex_lock(&t->lock);
@@ -193,10 +194,10 @@ int terrane_open(struct terrane **out, const char *cluster_file,
 	strbuf_init(&why, TERRANE_ERROR_MAX);
 	int rc = handle_fill(t, cluster_file, o, &why);
 	if (rc < 0)
-		error_fill(error, rc, strbuf_text(&why));
+		lib_error_fill(error, rc, strbuf_text(&why));
 	struct runtime *r;
 	if (rc == 0)
-		rc = runtime_get(t, true, &r, error);
+		rc = lib_runtime_get(t, true, &r, error);
 	if (rc < 0) {
 		terrane_free(t);
 		return rc;

@@ -105,21 +105,22 @@ struct request {
 
 /* The runtime of this process, started when there is none. -EDEADLK on the runtime's own thread
  * when the caller means to block. */
-int runtime_get(struct terrane *t, bool block, struct runtime **out, struct terrane_error *error);
+int lib_runtime_get(struct terrane *t, bool block, struct runtime **out,
+		    struct terrane_error *error);
 /* Whether the handle belongs to this process; a child that calls it first makes it so. */
 void terrane_enter(struct terrane *t);
 
 /* --- lib_request.c ---------------------------------------------------------------------------- */
 
 /* Runs it and returns its result. */
-int64_t request_block(struct terrane *t, struct request *r, const struct terrane_options *o);
+int64_t lib_request_block(struct terrane *t, struct request *r, const struct terrane_options *o);
 /* Starts a copy of it. */
-int request_start(struct terrane *t, const struct request *r, const struct terrane_options *o,
-		  struct terrane_op *op);
+int lib_request_start(struct terrane *t, const struct request *r, const struct terrane_options *o,
+		      struct terrane_op *op);
 /* Fills o->error, when there is one. */
-void error_fill(struct terrane_error *e, int rc, const char *text);
+void lib_error_fill(struct terrane_error *e, int rc, const char *text);
 
 /* The engine's file behind a handle, opened again in a child; runs on the loop. -ESTALE, -EBADF. */
-int file_engine(struct call *c, struct terrane_file *f, struct efile **out);
+int lib_file_engine(struct call *c, struct terrane_file *f, struct efile **out);
 
 #endif

@@ -66,7 +66,7 @@ static int64_t run_batch(struct call *c, struct request *r)
 						.len = u->len,
 						.buf = u->buf,
 						.user = u};
-		int rc = u->file == NULL ? 0 : file_engine(c, u->file, &list[i].file);
+		int rc = u->file == NULL ? 0 : lib_file_engine(c, u->file, &list[i].file);
 		if (rc < 0)
 			return rc;
 	}
@@ -82,14 +82,14 @@ int terrane_read_batch(struct terrane *t, struct terrane_range *ranges, size_t n
 		       const struct terrane_options *o)
 {
 	struct request r = req_batch(ranges, n, NULL);
-	return (int)request_block(t, &r, o);
+	return (int)lib_request_block(t, &r, o);
 }
 
 int terrane_read_batch_start(struct terrane *t, struct terrane_range *ranges, size_t n,
 			     const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_batch(ranges, n, NULL);
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 static void batch_finished(struct terrane_op *op)
@@ -121,7 +121,7 @@ int terrane_batch_open(struct terrane *t, struct terrane_range *ranges, size_t n
 	for (size_t i = 0; i < n; i++)
 		ranges[i].private_[RANGE_DONE] = 0;
 	struct request r = req_batch(ranges, n, b);
-	int rc = request_start(t, &r, &b->o, &b->op);
+	int rc = lib_request_start(t, &r, &b->o, &b->op);
 	if (rc < 0) {
 		pthread_cond_destroy(&b->change);
 		pthread_mutex_destroy(&b->lock);

@@ -25,7 +25,7 @@ static int handle_new(struct request *r, struct efile *e)
 	return 0;
 }
 
-int file_engine(struct call *c, struct terrane_file *f, struct efile **out)
+int lib_file_engine(struct call *c, struct terrane_file *f, struct efile **out)
 {
 	*out = NULL;
 	uint64_t generation = f->t->runtime->generation;
@@ -86,7 +86,7 @@ int terrane_create(struct terrane *t, const char *path, unsigned flags, struct t
 		   const struct terrane_options *o)
 {
 	struct request r = req_open(run_create, path, flags, out);
-	return (int)request_block(t, &r, o);
+	return (int)lib_request_block(t, &r, o);
 }
 
 int terrane_create_start(struct terrane *t, const char *path, unsigned flags,
@@ -94,49 +94,49 @@ int terrane_create_start(struct terrane *t, const char *path, unsigned flags,
 			 struct terrane_op *op)
 {
 	struct request r = req_open(run_create, path, flags, out);
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 int terrane_append_open(struct terrane *t, const char *path, struct terrane_file **out,
 			const struct terrane_options *o)
 {
 	struct request r = req_open(run_append_open, path, 0, out);
-	return (int)request_block(t, &r, o);
+	return (int)lib_request_block(t, &r, o);
 }
 
 int terrane_append_open_start(struct terrane *t, const char *path, struct terrane_file **out,
 			      const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_open(run_append_open, path, 0, out);
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 int terrane_file_open(struct terrane *t, const char *path, struct terrane_file **out,
 		      const struct terrane_options *o)
 {
 	struct request r = req_open(run_open, path, 0, out);
-	return (int)request_block(t, &r, o);
+	return (int)lib_request_block(t, &r, o);
 }
 
 int terrane_file_open_start(struct terrane *t, const char *path, struct terrane_file **out,
 			    const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_open(run_open, path, 0, out);
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 int terrane_file_open_id(struct terrane *t, uint64_t id, struct terrane_file **out,
 			 const struct terrane_options *o)
 {
 	struct request r = {.run = run_open, .a = {.id = id, .file_out = out}};
-	return (int)request_block(t, &r, o);
+	return (int)lib_request_block(t, &r, o);
 }
 
 int terrane_file_open_id_start(struct terrane *t, uint64_t id, struct terrane_file **out,
 			       const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = {.run = run_open, .a = {.id = id, .file_out = out}};
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -150,7 +150,7 @@ static const struct iovec *args_iov(const struct args *a, int *n)
 static int64_t run_append(struct call *c, struct request *r)
 {
 	struct efile *e = NULL;
-	int rc = file_engine(c, r->a.file, &e);
+	int rc = lib_file_engine(c, r->a.file, &e);
 	int n;
 	const struct iovec *iov = args_iov(&r->a, &n);
 	return rc < 0 ? rc : engine_append(c, e, iov, n, r->o != NULL ? r->o->crc32c : NULL);
@@ -174,48 +174,48 @@ int terrane_append(struct terrane_file *f, const void *data, size_t len,
 		   const struct terrane_options *o)
 {
 	struct request r = req_io(run_append, f, (void *)(uintptr_t)data, len, 0);
-	return (int)request_block(f->t, &r, o);
+	return (int)lib_request_block(f->t, &r, o);
 }
 
 int terrane_append_start(struct terrane_file *f, const void *data, size_t len,
 			 const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_io(run_append, f, (void *)(uintptr_t)data, len, 0);
-	return request_start(f->t, &r, o, op);
+	return lib_request_start(f->t, &r, o, op);
 }
 
 int terrane_appendv(struct terrane_file *f, const struct iovec *iov, int n,
 		    const struct terrane_options *o)
 {
 	struct request r = req_iov(run_append, f, iov, n, 0);
-	return (int)request_block(f->t, &r, o);
+	return (int)lib_request_block(f->t, &r, o);
 }
 
 int terrane_appendv_start(struct terrane_file *f, const struct iovec *iov, int n,
 			  const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_iov(run_append, f, iov, n, 0);
-	return request_start(f->t, &r, o, op);
+	return lib_request_start(f->t, &r, o, op);
 }
 
 static int64_t run_flush(struct call *c, struct request *r)
 {
 	struct efile *e = NULL;
-	int rc = file_engine(c, r->a.file, &e);
+	int rc = lib_file_engine(c, r->a.file, &e);
 	return rc < 0 ? rc : engine_flush(c, e);
 }
 
 int terrane_flush(struct terrane_file *f, const struct terrane_options *o)
 {
 	struct request r = {.run = run_flush, .a = {.file = f}};
-	return (int)request_block(f->t, &r, o);
+	return (int)lib_request_block(f->t, &r, o);
 }
 
 int terrane_flush_start(struct terrane_file *f, const struct terrane_options *o,
 			struct terrane_op *op)
 {
 	struct request r = {.run = run_flush, .a = {.file = f}};
-	return request_start(f->t, &r, o, op);
+	return lib_request_start(f->t, &r, o, op);
 }
 
 static int64_t run_close(struct call *c, struct request *r)
@@ -233,14 +233,14 @@ static int64_t run_close(struct call *c, struct request *r)
 int terrane_file_close(struct terrane_file *f, const struct terrane_options *o)
 {
 	struct request r = {.run = run_close, .a = {.file = f}};
-	return (int)request_block(f->t, &r, o);
+	return (int)lib_request_block(f->t, &r, o);
 }
 
 int terrane_file_close_start(struct terrane_file *f, const struct terrane_options *o,
 			     struct terrane_op *op)
 {
 	struct request r = {.run = run_close, .a = {.file = f}};
-	return request_start(f->t, &r, o, op);
+	return lib_request_start(f->t, &r, o, op);
 }
 
 static int64_t run_discard(struct call *c, struct request *r)
@@ -258,7 +258,7 @@ void terrane_file_discard(struct terrane_file *f)
 	if (f == NULL)
 		return;
 	struct request r = {.run = run_discard, .a = {.file = f}};
-	(void)request_block(f->t, &r, NULL);
+	(void)lib_request_block(f->t, &r, NULL);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -266,7 +266,7 @@ void terrane_file_discard(struct terrane_file *f)
 static int64_t run_stat(struct call *c, struct request *r)
 {
 	struct efile *e = NULL;
-	int rc = file_engine(c, r->a.file, &e);
+	int rc = lib_file_engine(c, r->a.file, &e);
 	return rc < 0 ? rc : engine_file_stat(c, e, r->a.out);
 }
 
@@ -274,20 +274,20 @@ int terrane_file_stat(struct terrane_file *f, struct terrane_stat *out,
 		      const struct terrane_options *o)
 {
 	struct request r = {.run = run_stat, .a = {.file = f, .out = out}};
-	return (int)request_block(f->t, &r, o);
+	return (int)lib_request_block(f->t, &r, o);
 }
 
 int terrane_file_stat_start(struct terrane_file *f, struct terrane_stat *out,
 			    const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = {.run = run_stat, .a = {.file = f, .out = out}};
-	return request_start(f->t, &r, o, op);
+	return lib_request_start(f->t, &r, o, op);
 }
 
 static int64_t run_pread(struct call *c, struct request *r)
 {
 	struct efile *e = NULL;
-	int rc = file_engine(c, r->a.file, &e);
+	int rc = lib_file_engine(c, r->a.file, &e);
 	if (rc < 0)
 		return rc;
 	int n;
@@ -303,26 +303,26 @@ int64_t terrane_pread(struct terrane_file *f, void *buf, size_t len, uint64_t of
 		      const struct terrane_options *o)
 {
 	struct request r = req_io(run_pread, f, buf, len, offset);
-	return request_block(f->t, &r, o);
+	return lib_request_block(f->t, &r, o);
 }
 
 int terrane_pread_start(struct terrane_file *f, void *buf, size_t len, uint64_t offset,
 			const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_io(run_pread, f, buf, len, offset);
-	return request_start(f->t, &r, o, op);
+	return lib_request_start(f->t, &r, o, op);
 }
 
 int64_t terrane_preadv(struct terrane_file *f, const struct iovec *iov, int n, uint64_t offset,
 		       const struct terrane_options *o)
 {
 	struct request r = req_iov(run_pread, f, iov, n, offset);
-	return request_block(f->t, &r, o);
+	return lib_request_block(f->t, &r, o);
 }
 
 int terrane_preadv_start(struct terrane_file *f, const struct iovec *iov, int n, uint64_t offset,
 			 const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_iov(run_pread, f, iov, n, offset);
-	return request_start(f->t, &r, o, op);
+	return lib_request_start(f->t, &r, o, op);
 }

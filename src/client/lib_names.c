@@ -24,14 +24,14 @@ int terrane_stat(struct terrane *t, const char *path, struct terrane_stat *out,
 		 const struct terrane_options *o)
 {
 	struct request r = req_stat(path, out);
-	return (int)request_block(t, &r, o);
+	return (int)lib_request_block(t, &r, o);
 }
 
 int terrane_stat_start(struct terrane *t, const char *path, struct terrane_stat *out,
 		       const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_stat(path, out);
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 static int64_t run_stat_id(struct call *c, struct request *r)
@@ -43,14 +43,14 @@ int terrane_stat_id(struct terrane *t, uint64_t id, struct terrane_stat *out,
 		    const struct terrane_options *o)
 {
 	struct request r = {.run = run_stat_id, .a = {.id = id, .out = out}};
-	return (int)request_block(t, &r, o);
+	return (int)lib_request_block(t, &r, o);
 }
 
 int terrane_stat_id_start(struct terrane *t, uint64_t id, struct terrane_stat *out,
 			  const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = {.run = run_stat_id, .a = {.id = id, .out = out}};
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 static int64_t run_mkdir(struct call *c, struct request *r)
@@ -68,14 +68,14 @@ int terrane_mkdir(struct terrane *t, const char *path, unsigned flags,
 		  const struct terrane_options *o)
 {
 	struct request r = req_mkdir(path, flags);
-	return (int)request_block(t, &r, o);
+	return (int)lib_request_block(t, &r, o);
 }
 
 int terrane_mkdir_start(struct terrane *t, const char *path, unsigned flags,
 			const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_mkdir(path, flags);
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 static int64_t run_rename(struct call *c, struct request *r)
@@ -93,14 +93,14 @@ int terrane_rename(struct terrane *t, const char *from, const char *to,
 		   const struct terrane_options *o)
 {
 	struct request r = req_rename(from, to);
-	return (int)request_block(t, &r, o);
+	return (int)lib_request_block(t, &r, o);
 }
 
 int terrane_rename_start(struct terrane *t, const char *from, const char *to,
 			 const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_rename(from, to);
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 static int64_t run_remove(struct call *c, struct request *r)
@@ -111,14 +111,14 @@ static int64_t run_remove(struct call *c, struct request *r)
 int terrane_remove(struct terrane *t, const char *path, const struct terrane_options *o)
 {
 	struct request r = {.run = run_remove, .a = {.path = path_or_empty(path)}};
-	return (int)request_block(t, &r, o);
+	return (int)lib_request_block(t, &r, o);
 }
 
 int terrane_remove_start(struct terrane *t, const char *path, const struct terrane_options *o,
 			 struct terrane_op *op)
 {
 	struct request r = {.run = run_remove, .a = {.path = path_or_empty(path)}};
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 static int64_t run_seal(struct call *c, struct request *r)
@@ -129,14 +129,14 @@ static int64_t run_seal(struct call *c, struct request *r)
 int terrane_seal(struct terrane *t, const char *path, const struct terrane_options *o)
 {
 	struct request r = {.run = run_seal, .a = {.path = path_or_empty(path)}};
-	return (int)request_block(t, &r, o);
+	return (int)lib_request_block(t, &r, o);
 }
 
 int terrane_seal_start(struct terrane *t, const char *path, const struct terrane_options *o,
 		       struct terrane_op *op)
 {
 	struct request r = {.run = run_seal, .a = {.path = path_or_empty(path)}};
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 static int64_t run_list(struct call *c, struct request *r)
@@ -158,7 +158,7 @@ int64_t terrane_list(struct terrane *t, const char *path, struct terrane_cursor 
 		     struct terrane_entry *out, size_t max, const struct terrane_options *o)
 {
 	struct request r = req_list(path_or_empty(path), 0, at, out, max);
-	return request_block(t, &r, o);
+	return lib_request_block(t, &r, o);
 }
 
 int terrane_list_start(struct terrane *t, const char *path, struct terrane_cursor *at,
@@ -166,14 +166,14 @@ int terrane_list_start(struct terrane *t, const char *path, struct terrane_curso
 		       struct terrane_op *op)
 {
 	struct request r = req_list(path_or_empty(path), 0, at, out, max);
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 int64_t terrane_list_id(struct terrane *t, uint64_t dir_id, struct terrane_cursor *at,
 			struct terrane_entry *out, size_t max, const struct terrane_options *o)
 {
 	struct request r = req_list(NULL, dir_id, at, out, max);
-	return request_block(t, &r, o);
+	return lib_request_block(t, &r, o);
 }
 
 int terrane_list_id_start(struct terrane *t, uint64_t dir_id, struct terrane_cursor *at,
@@ -181,7 +181,7 @@ int terrane_list_id_start(struct terrane *t, uint64_t dir_id, struct terrane_cur
 			  struct terrane_op *op)
 {
 	struct request r = req_list(NULL, dir_id, at, out, max);
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 static int64_t run_pack(struct call *c, struct request *r)
@@ -201,14 +201,14 @@ int terrane_pack(struct terrane *t, const char *dir, struct terrane_small *files
 		 unsigned flags, const struct terrane_options *o)
 {
 	struct request r = req_pack(dir, files, n, flags);
-	return (int)request_block(t, &r, o);
+	return (int)lib_request_block(t, &r, o);
 }
 
 int terrane_pack_start(struct terrane *t, const char *dir, struct terrane_small *files, size_t n,
 		       unsigned flags, const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_pack(dir, files, n, flags);
-	return request_start(t, &r, o, op);
+	return lib_request_start(t, &r, o, op);
 }
 
 static int64_t run_stats(struct call *c, struct request *r)
@@ -222,5 +222,5 @@ void terrane_stats(struct terrane *t, struct terrane_stats *out)
 {
 	*out = (struct terrane_stats){0};
 	struct request r = {.run = run_stats, .a = {.out = out}};
-	(void)request_block(t, &r, NULL);
+	(void)lib_request_block(t, &r, NULL);
 }

@@ -21,7 +21,7 @@ struct terrane_queue {
 	int fd;
 };
 
-void error_fill(struct terrane_error *e, int rc, const char *text)
+void lib_error_fill(struct terrane_error *e, int rc, const char *text)
 {
 	if (e == NULL)
 		return;
@@ -178,7 +178,7 @@ static void request_fiber(void *arg)
 	engine_call(runtime->engine, &c, r->o);
 	int64_t rc = r->run(&c, r);
 	if (rc < 0 && r->o != NULL)
-		error_fill(r->o->error, (int)rc, c.error);
+		lib_error_fill(r->o->error, (int)rc, c.error);
 	if (known)
 		(void)map_remove(&runtime->running, id);
 	request_complete(r, rc);
@@ -193,7 +193,7 @@ static void request_msg(struct rt_msg *m)
 			 : rt_group_spawn(&runtime->requests, "request", request_fiber, r);
 	if (rc < 0) {
 		if (r->o != NULL)
-			error_fill(r->o->error, rc, NULL);
+			lib_error_fill(r->o->error, rc, NULL);
 		request_complete(r, rc);
 	}
 }
@@ -210,14 +210,14 @@ static void request_send(struct request *r, struct runtime *runtime)
 	rt_post(runtime->loop, &r->msg);
 }
 
-int64_t request_block(struct terrane *t, struct request *r, const struct terrane_options *o)
+int64_t lib_request_block(struct terrane *t, struct request *r, const struct terrane_options *o)
 {
 	struct runtime *runtime;
 	struct terrane_error *error = o != NULL ? o->error : NULL;
-	int rc = runtime_get(t, true, &runtime, error);
+	int rc = lib_runtime_get(t, true, &runtime, error);
 	if (rc < 0) {
 		if (rc == -EDEADLK)
-			error_fill(error, rc, "a callback must not block");
+			lib_error_fill(error, rc, "a callback must not block");
 		return rc;
 	}
 	r->o = o;
@@ -230,13 +230,13 @@ int64_t request_block(struct terrane *t, struct request *r, const struct terrane
 	return r->result;
 }
 
-int request_start(struct terrane *t, const struct request *r, const struct terrane_options *o,
-		  struct terrane_op *op)
+int lib_request_start(struct terrane *t, const struct request *r, const struct terrane_options *o,
+		      struct terrane_op *op)
 {
 	struct runtime *runtime;
 	if (op == NULL || (op->done != NULL && op->queue != NULL))
 		return -EINVAL;
-	int rc = runtime_get(t, false, &runtime, o != NULL ? o->error : NULL);
+	int rc = lib_runtime_get(t, false, &runtime, o != NULL ? o->error : NULL);
 	if (rc < 0)
 		return rc;
 	struct request *copy = malloc(sizeof(*copy));
@@ -269,7 +269,7 @@ static void cancel_run(struct rt_msg *m)
 void terrane_cancel(struct terrane *t, struct terrane_op *op)
 {
 	struct runtime *runtime;
-	if (runtime_get(t, false, &runtime, NULL) < 0)
+	if (lib_runtime_get(t, false, &runtime, NULL) < 0)
 		return;
 	struct cancel_msg *c = malloc(sizeof(*c));
 	if (c == NULL)

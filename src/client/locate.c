@@ -13,7 +13,7 @@
 #define FETCH_TRIES 5
 #define FETCH_PAUSE_NS (50 * NS_PER_MS)
 
-int block_locate(const struct meta_block *b, struct arena *a, struct located *out)
+int stripe_locate(const struct meta_block *b, struct arena *a, struct located *out)
 {
 	struct encoding enc;
 	memset(out, 0, sizeof(*out));
@@ -88,7 +88,7 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 	arena_init(&a, 64 * KIB);
 	struct located at;
 	struct block_news news = {0};
-	int rc = block_locate(b, &a, &at);
+	int rc = stripe_locate(b, &a, &at);
 	if (rc < 0) {
 		call_fail(c, rc, "block %016llx: its record makes no sense",
 			  (unsigned long long)b->id);
@@ -96,7 +96,7 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 		rc = call_fail(c, -EBADMSG, "block %016llx is shorter than the file says",
 			       (unsigned long long)b->id);
 	} else {
-		rc = block_read(c, &at.at, off, len, sink, all ? NULL : at.avoid, crc, &news);
+		rc = stripe_read(c, &at.at, off, len, sink, all ? NULL : at.avoid, crc, &news);
 		if (b->state == META_BLOCK_SEALED)
 			report_bad(c, b->id, &news); /* a copy under append may just be behind */
 	}
@@ -104,8 +104,8 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 	return rc;
 }
 
-int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64_t len,
-		const struct sink *sink, uint32_t *crc)
+int stripe_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64_t len,
+		 const struct sink *sink, uint32_t *crc)
 {
 	int rc = fetch_once(c, b, false, off, len, sink, crc);
 	struct arena a;
@@ -121,7 +121,7 @@ int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64
 		arena_reset(&a, 256 * KIB);
 		rc = meta_client_block_refresh(&m, b->id, layout, &a, &fresh);
 		if (rc == -ENOENT) {
-			rc = meta_fail(c, &m, rc, "a block of the file");
+			rc = call_meta_fail(c, &m, rc, "a block of the file");
 			break;
 		}
 		bool same = rc < 0;

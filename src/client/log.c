@@ -215,8 +215,8 @@ static int copies_start(struct log *l, const uint64_t *disks)
 static int chunks_make(struct call *c, struct log *l, uint64_t *disks)
 {
 	struct cluster_choice choice;
-	int rc = block_choose(c, &l->shape, l->block,
-			      shape_extra(&l->shape, c->extra_disks) + l->shape.n, &choice);
+	int rc = stripe_choose(c, &l->shape, l->block,
+			       shape_extra(&l->shape, c->extra_disks) + l->shape.n, &choice);
 	if (rc < 0)
 		return rc;
 	struct meta_chunk chunks[LOG_COPIES_MAX] = {0};
@@ -232,7 +232,7 @@ static int chunks_make(struct call *c, struct log *l, uint64_t *disks)
 	struct meta_call m = call_meta(c);
 	rc = meta_client_block_allocate(&m, &record);
 	if (rc < 0)
-		return meta_fail(c, &m, rc, "a new block");
+		return call_meta_fail(c, &m, rc, "a new block");
 	struct coded empty = {.n = l->shape.n,
 			      .chunk = calloc((size_t)l->shape.n, sizeof(*empty.chunk))};
 	if (empty.chunk == NULL)
@@ -248,7 +248,7 @@ static int chunks_make(struct call *c, struct log *l, uint64_t *disks)
 		.open = true,
 		.capacity = l->block_bytes,
 	};
-	rc = block_write_take(c, &w, &empty, disks);
+	rc = stripe_write_take(c, &w, &empty, disks);
 	if (rc < 0)
 		return rc;
 	for (int i = 0; i < l->shape.n; i++)
@@ -256,7 +256,7 @@ static int chunks_make(struct call *c, struct log *l, uint64_t *disks)
 	record.state = META_BLOCK_OPEN;
 	struct meta_owner owner = {.file = l->base.id, .bytes = l->block_bytes};
 	rc = meta_client_block_commit(&m, &record, &owner, 1);
-	return meta_fail(c, &m, rc, "a new block");
+	return call_meta_fail(c, &m, rc, "a new block");
 }
 
 static int block_start(struct call *c, struct log *l)
@@ -271,7 +271,7 @@ static int block_start(struct call *c, struct log *l)
 		struct meta_extent x = {.block = l->block, .open = true};
 		struct meta_call m = call_meta(c);
 		rc = meta_client_file_add(&m, l->base.id, l->token, l->size, &x, 1);
-		meta_fail(c, &m, rc, "the log");
+		call_meta_fail(c, &m, rc, "the log");
 	}
 	if (rc == 0)
 		rc = copies_start(l, disks);
@@ -350,7 +350,7 @@ static int block_finish(struct call *c, struct log *l)
 	if (rc == 0)
 		rc = meta_client_file_close_extent(&m, l->base.id, l->token, l->block, l->len);
 	if (rc < 0)
-		return meta_fail(c, &m, rc, "the log's last block");
+		return call_meta_fail(c, &m, rc, "the log's last block");
 	l->size += l->len;
 	l->block = 0;
 	l->len = 0;
@@ -382,7 +382,7 @@ static int part_commit(struct call *c, struct log *l, const struct part *p)
 	if (rc < 0) {
 		/* Not known, or fenced: either way this writer must not go on. */
 		l->failed = rc == -ESTALE || rc == -EROFS ? -ESTALE : rc;
-		return meta_fail(c, &m, l->failed, "the log");
+		return call_meta_fail(c, &m, l->failed, "the log");
 	}
 	l->len = len;
 	l->crc = crc;
@@ -575,8 +575,8 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 	return 0;
 }
 
-int log_create(struct call *c, const struct spot *at, unsigned flags,
-	       const struct terrane_options *o, struct efile **out)
+int elog_create(struct call *c, const struct spot *at, unsigned flags,
+		const struct terrane_options *o, struct efile **out)
 {
 	struct log *l;
 	int rc = log_new(c, o, &l);
@@ -593,7 +593,7 @@ int log_create(struct call *c, const struct spot *at, unsigned flags,
 	if (rc == 0)
 		rc = result;
 	if (rc < 0) {
-		meta_fail(c, &m, rc, "the new log");
+		call_meta_fail(c, &m, rc, "the new log");
 		free(l);
 		return rc;
 	}
@@ -617,7 +617,7 @@ static int block_take(struct call *c, uint64_t block, uint64_t *len)
 		sealed = rc == -EROFS;
 		rc = sealed ? 0 : rc;
 	}
-	meta_fail(c, &m, rc, "the log's last block");
+	call_meta_fail(c, &m, rc, "the log's last block");
 	if (rc == 0 && !sealed && b.length > 0) {
 		uint64_t disks[LOG_COPIES_MAX] = {0};
 		int n = (int)(b.chunk_count < LOG_COPIES_MAX ? b.chunk_count : LOG_COPIES_MAX);
@@ -628,7 +628,7 @@ static int block_take(struct call *c, uint64_t block, uint64_t *len)
 				       "no copy of the log's last block can be reached");
 	}
 	if (rc == 0 && !sealed && b.length > 0)
-		rc = meta_fail(
+		rc = call_meta_fail(
 			c, &m,
 			meta_client_block_seal(&m, block, b.epoch, b.length, b.length, b.crc),
 			"the log's last block");
@@ -637,14 +637,14 @@ static int block_take(struct call *c, uint64_t block, uint64_t *len)
 	return rc;
 }
 
-int log_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size)
+int elog_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size)
 {
 	struct meta_file f;
 	struct meta_extent open = {0};
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_file_steal(&m, file, token, &f, &open);
 	if (rc < 0)
-		return meta_fail(c, &m, rc, "the file");
+		return call_meta_fail(c, &m, rc, "the file");
 	*size = f.size;
 	if (open.block == 0)
 		return 0;
@@ -654,11 +654,11 @@ int log_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size)
 		return rc;
 	rc = meta_client_file_close_extent(&m, file, token, open.block, len);
 	*size += len;
-	return meta_fail(c, &m, rc, "the file");
+	return call_meta_fail(c, &m, rc, "the file");
 }
 
-int log_open(struct call *c, const struct meta_entry *entry, const struct terrane_options *o,
-	     struct efile **out)
+int elog_open(struct call *c, const struct meta_entry *entry, const struct terrane_options *o,
+	      struct efile **out)
 {
 	if (entry->sealed)
 		return call_fail(c, -EROFS, "the file is sealed");
@@ -667,7 +667,7 @@ int log_open(struct call *c, const struct meta_entry *entry, const struct terran
 	if (rc < 0)
 		return rc;
 	l->base = (struct efile){.ops = &log_ops, .engine = call_engine(c), .id = entry->id};
-	rc = log_take(c, entry->id, l->token, &l->size);
+	rc = elog_take(c, entry->id, l->token, &l->size);
 	if (rc < 0) {
 		free(l);
 		return rc;

@@ -28,7 +28,7 @@ static int resolve(struct call *c, const char *what, struct meta_name path, stru
 {
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_resolve(&m, META_ROOT, path, out);
-	return meta_fail(c, &m, rc, what);
+	return call_meta_fail(c, &m, rc, what);
 }
 
 int spot_of(struct call *c, const char *path, struct spot *out)
@@ -82,7 +82,7 @@ int engine_stat_id(struct call *c, uint64_t id, struct terrane_stat *out)
 {
 	struct meta_file f;
 	uint64_t size;
-	int rc = file_size(c, id, &f, &size);
+	int rc = efile_size(c, id, &f, &size);
 	if (rc == 0) {
 		*out = (struct terrane_stat){
 			.id = id,
@@ -99,7 +99,7 @@ int engine_stat_id(struct call *c, uint64_t id, struct terrane_stat *out)
 	struct meta_dir d;
 	rc = meta_client_dir_get(&m, id, &d);
 	if (rc < 0)
-		return meta_fail(c, &m, rc, "the id");
+		return call_meta_fail(c, &m, rc, "the id");
 	*out = (struct terrane_stat){
 		.id = id, .kind = TERRANE_DIRECTORY, .sealed = d.sealed, .mtime_ns = d.created_ns};
 	return 0;
@@ -129,7 +129,7 @@ static int64_t list_page(struct call *c, uint64_t dir, struct meta_cursor *at,
 	arena_init(&arena, 4 * MIB);
 	int rc = meta_client_list(&m, dir, at, max < META_PAGE_MAX ? max : META_PAGE_MAX, &arena,
 				  &page);
-	int64_t count = meta_fail(c, &m, rc, what);
+	int64_t count = call_meta_fail(c, &m, rc, what);
 	if (rc == 0) {
 		for (size_t i = 0; i < page.count && i < max; i++) {
 			if (page.entries[i].name.len > TERRANE_NAME_MAX) {
@@ -187,7 +187,7 @@ static int mkdir_one(struct call *c, uint64_t dir, struct meta_name name, const 
 {
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_mkdir(&m, dir, name, new_id());
-	return meta_fail(c, &m, rc, path);
+	return call_meta_fail(c, &m, rc, path);
 }
 
 /* Makes what is missing, from the top down. */
@@ -212,7 +212,7 @@ static int mkdir_all(struct call *c, const char *path)
 			return rc;
 		}
 		if (rc < 0)
-			return meta_fail(c, &m, rc, path);
+			return call_meta_fail(c, &m, rc, path);
 		if (e.kind != META_DIR)
 			return call_fail(c, -ENOTDIR, "%.100s: %.*s is a file", path,
 					 (int)(len < 60 ? len : 60), p);
@@ -246,7 +246,7 @@ int engine_rename(struct call *c, const char *from, const char *to)
 	else
 		rc = meta_client_move(&m, a.dir, a.name, b.dir, b.name, new_id(), new_id(),
 				      META_OVERWRITE);
-	return meta_fail(c, &m, rc, rc == -ENOENT ? from : to);
+	return call_meta_fail(c, &m, rc, rc == -ENOENT ? from : to);
 }
 
 int engine_remove(struct call *c, const char *path)
@@ -256,10 +256,13 @@ int engine_remove(struct call *c, const char *path)
 	if (rc < 0)
 		return rc;
 	struct meta_call m = call_meta(c);
-	rc = meta_client_remove(&m, at.dir, at.name, 0, 0);
-	if (rc == -EISDIR)
-		rc = meta_client_rmdir(&m, at.dir, at.name, new_id());
-	return meta_fail(c, &m, rc, path);
+	struct meta_entry e;
+	rc = meta_client_lookup(&m, at.dir, at.name, &e);
+	if (rc == 0 && e.kind == META_DIR)
+		rc = meta_client_rmdir(&m, at.dir, at.name, e.id);
+	else if (rc == 0)
+		rc = meta_client_remove(&m, at.dir, at.name, e.id, 0);
+	return call_meta_fail(c, &m, rc, path);
 }
 
 static int seal_file(struct call *c, const struct spot *at, const struct meta_entry *e,
@@ -269,12 +272,12 @@ static int seal_file(struct call *c, const struct spot *at, const struct meta_en
 		return 0;
 	uint64_t token = new_id();
 	uint64_t size;
-	int rc = log_take(c, e->id, token, &size);
+	int rc = elog_take(c, e->id, token, &size);
 	if (rc < 0)
 		return rc;
 	struct meta_call m = call_meta(c);
 	rc = meta_client_file_seal(&m, e->id, token, at->name, rt_wall_ns());
-	return meta_fail(c, &m, rc, path);
+	return call_meta_fail(c, &m, rc, path);
 }
 
 int engine_seal(struct call *c, const char *path, const struct terrane_options *o)
@@ -286,7 +289,7 @@ int engine_seal(struct call *c, const char *path, const struct terrane_options *
 	if (e.kind == META_DIR) {
 		struct meta_call m = call_meta(c);
 		rc = meta_client_dir_seal(&m, e.id);
-		return meta_fail(c, &m, rc, path);
+		return call_meta_fail(c, &m, rc, path);
 	}
 	struct spot at;
 	rc = spot_of(c, path, &at);
@@ -296,5 +299,5 @@ int engine_seal(struct call *c, const char *path, const struct terrane_options *
 	if (rc < 0 || o == NULL || o->encoding == NULL)
 		return rc;
 	rc = engine_shape(c, o, &shape);
-	return rc < 0 ? rc : file_reencode(c, e.id, &shape);
+	return rc < 0 ? rc : efile_reencode(c, e.id, &shape);
 }

@@ -85,7 +85,7 @@ static int group_block(struct call *c, struct packing *p, const struct group *g,
 		return -ENOMEM;
 	struct block_new b = {.shape = &p->shape,
 			      .len = g->bytes,
-			      .gate_bytes = block_gate_bytes(&p->shape, g->bytes),
+			      .gate_bytes = stripe_gate_bytes(&p->shape, g->bytes),
 			      .owners = owners};
 	for (size_t i = 0; i < g->n; i++)
 		if (p->files[g->first + i].len > 0)
@@ -102,7 +102,7 @@ static int group_block(struct call *c, struct packing *p, const struct group *g,
 		gate_leave(&c->fabric->writes, b.gate_bytes);
 		return rc;
 	}
-	rc = block_create_take(c, &b);
+	rc = stripe_create_take(c, &b);
 	*block = b.id;
 	return rc;
 }
@@ -130,7 +130,7 @@ static int group_name(struct call *c, struct packing *p, const struct group *g, 
 		meta_client_create(&m, p->dir, make, g->n,
 				   (p->flags & TERRANE_REPLACE) != 0 ? META_OVERWRITE : 0, results);
 	if (rc < 0)
-		return meta_fail(c, &m, rc, "the directory");
+		return call_meta_fail(c, &m, rc, "the directory");
 	for (size_t i = 0; i < g->n; i++) {
 		struct terrane_small *f = &p->files[g->first + i];
 		f->result = results[i];
@@ -199,7 +199,7 @@ int engine_pack(struct call *c, const char *dir, struct terrane_small *files, si
 	struct meta_call m = call_meta(c);
 	rc = meta_client_resolve(&m, META_ROOT, meta_name(dir), &e);
 	if (rc < 0)
-		return meta_fail(c, &m, rc, dir);
+		return call_meta_fail(c, &m, rc, dir);
 	if (e.kind != META_DIR)
 		return call_fail(c, -ENOTDIR, "%.100s: not a directory", dir);
 	p.dir = e.id;

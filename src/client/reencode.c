@@ -22,7 +22,7 @@ static int block_load(struct call *c, const struct meta_block *b, struct buf *da
 		uint64_t n = min_u64(REENCODE_PIECE, b->length - at);
 		struct sink sink = {.iov = &iov, .n = 1, .skip = at};
 		uint32_t crc;
-		int rc = block_fetch(c, b, at, n, &sink, &crc);
+		int rc = stripe_fetch(c, b, at, n, &sink, &crc);
 		if (rc < 0)
 			return rc;
 		all = crc32c_combine(all, crc, n);
@@ -36,7 +36,7 @@ static int block_load(struct call *c, const struct meta_block *b, struct buf *da
 static int block_reencode(struct call *c, const struct meta_block *b, const struct shape *to)
 {
 	struct meta_chunk chunks[META_CHUNKS_MAX] = {0};
-	uint64_t gate_bytes = block_gate_bytes(to, b->length);
+	uint64_t gate_bytes = stripe_gate_bytes(to, b->length);
 	int rc = gate_enter(&c->fabric->writes, gate_bytes);
 	if (rc < 0)
 		return rc;
@@ -60,12 +60,12 @@ static int block_reencode(struct call *c, const struct meta_block *b, const stru
 	next.chunks = chunks;
 	memset(next.encoding, 0, sizeof(next.encoding));
 	encoding_print(&to->encoding, next.encoding);
-	rc = block_place_take(c, to, next.chunk_block, next.epoch, &coded, gate_bytes, chunks);
+	rc = stripe_place_take(c, to, next.chunk_block, next.epoch, &coded, gate_bytes, chunks);
 	if (rc < 0)
 		return rc;
 	struct meta_call m = call_meta(c);
 	rc = meta_client_block_relayout(&m, &next, b->layout);
-	return meta_fail(c, &m, rc, "a block that was encoded anew");
+	return call_meta_fail(c, &m, rc, "a block that was encoded anew");
 }
 
 static int page_reencode(struct call *c, const struct meta_extent *x, size_t n,
@@ -80,7 +80,7 @@ static int page_reencode(struct call *c, const struct meta_extent *x, size_t n,
 		if (rc == 0 && b.state == 0)
 			rc = -ENOENT;
 		if (rc < 0)
-			return meta_fail(c, &m, rc, "a block of the file");
+			return call_meta_fail(c, &m, rc, "a block of the file");
 		/* A block of many files may have been done with another of them. */
 		if (b.length == 0 || strcmp(b.encoding, want) == 0)
 			continue;
@@ -91,7 +91,7 @@ static int page_reencode(struct call *c, const struct meta_extent *x, size_t n,
 	return 0;
 }
 
-int file_reencode(struct call *c, uint64_t file, const struct shape *to)
+int efile_reencode(struct call *c, uint64_t file, const struct shape *to)
 {
 	uint64_t at = 0;
 	int rc = 0;
@@ -104,7 +104,7 @@ int file_reencode(struct call *c, uint64_t file, const struct shape *to)
 		uint64_t first = 0;
 		struct meta_call m = call_meta(c);
 		rc = meta_client_file_get(&m, file, at, REENCODE_PAGE, &a, &f, &x, &n, &first);
-		meta_fail(c, &m, rc, "the file");
+		call_meta_fail(c, &m, rc, "the file");
 		if (rc == 0)
 			rc = page_reencode(c, x, n, to, &a);
 		at = first;

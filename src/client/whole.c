@@ -101,7 +101,7 @@ static void job_run(struct whole *w, struct whole_job *job)
 	job->block.owners = &owner;
 	job->block.owner_count = 1;
 	rt_deadline_set(rt_now_ns() + JOB_TIMEOUT_NS);
-	int rc = block_create_take(&c, &job->block);
+	int rc = stripe_create_take(&c, &job->block);
 	if (rc < 0) {
 		whole_break(w, rc, c.error);
 		return;
@@ -154,7 +154,7 @@ static int whole_make(struct call *c, struct whole *w)
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_file_new(&m, w->base.dir, w->base.id, w->token);
 	if (rc < 0)
-		return meta_fail(c, &m, rc, w->name_text);
+		return call_meta_fail(c, &m, rc, w->name_text);
 	w->made = true;
 	return 0;
 }
@@ -177,7 +177,7 @@ static int whole_add(struct call *c, struct whole *w, size_t at_least)
 		struct meta_call m = call_meta(c);
 		int rc = meta_client_file_add(&m, w->base.id, w->token, w->added_bytes, extents, n);
 		if (rc < 0)
-			return meta_fail(c, &m, rc, w->name_text);
+			return call_meta_fail(c, &m, rc, w->name_text);
 		w->added += n;
 		w->added_bytes += bytes;
 	}
@@ -252,11 +252,11 @@ static int fill_room(struct call *c, struct whole *w, uint64_t more)
 	if (w->fill != NULL)
 		want = max_u64(want, 8 * w->fill_len);
 	want = min_u64(max_u64(want, FILL_FIRST_BYTES), w->block_bytes);
-	uint64_t gate_bytes = block_gate_bytes(&w->shape, want);
+	uint64_t gate_bytes = stripe_gate_bytes(&w->shape, want);
 	if (!gate_try(gate, gate_bytes)) {
 		int rc = w->fill_len > 0 ? whole_send(c, w) : 0;
 		want = min_u64(max_u64(more, FILL_FIRST_BYTES), w->block_bytes);
-		gate_bytes = block_gate_bytes(&w->shape, want);
+		gate_bytes = stripe_gate_bytes(&w->shape, want);
 		if (rc == 0)
 			rc = gate_enter(gate, gate_bytes);
 		if (rc < 0)
@@ -362,7 +362,7 @@ static int publish_small(struct call *c, struct whole *w)
 	int rc = meta_client_create(&m, w->base.dir, &file, 1, meta_flags(w), &result);
 	if (rc == 0)
 		rc = result;
-	return meta_fail(c, &m, rc, w->name_text);
+	return call_meta_fail(c, &m, rc, w->name_text);
 }
 
 static int publish_large(struct call *c, struct whole *w)
@@ -373,7 +373,7 @@ static int publish_large(struct call *c, struct whole *w)
 	struct meta_call m = call_meta(c);
 	rc = meta_client_link(&m, w->base.dir, w->name, w->base.id, w->token, true, rt_wall_ns(),
 			      meta_flags(w));
-	return meta_fail(c, &m, rc, w->name_text);
+	return call_meta_fail(c, &m, rc, w->name_text);
 }
 
 static void whole_discard(struct efile *f)
@@ -432,7 +432,7 @@ static int name_is_free(struct call *c, const struct spot *at, unsigned flags, c
 	if (rc == -ENOENT)
 		return 0;
 	if (rc < 0)
-		return meta_fail(c, &m, rc, text);
+		return call_meta_fail(c, &m, rc, text);
 	if (e.kind == META_DIR)
 		return call_fail(c, -EISDIR, "%s: is a directory", text);
 	return (flags & TERRANE_REPLACE) != 0 ? 0
@@ -458,7 +458,7 @@ int whole_create(struct call *c, const struct spot *at, unsigned flags,
 		rc = name_is_free(c, at, flags, w->name_text);
 	struct cluster_choice choice;
 	if (rc == 0)
-		rc = block_choose(c, &w->shape, new_id(), 0, &choice);
+		rc = stripe_choose(c, &w->shape, new_id(), 0, &choice);
 	if (rc < 0) {
 		free(w);
 		return rc;

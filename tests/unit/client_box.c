@@ -7,6 +7,10 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "kv/mem.h"
+#include "meta/meta_client.h"
+#include "meta/service.h"
+#include "meta/wire.h"
 #include "rt/file.h"
 
 #define DISK_BYTES (256 * MIB)
@@ -35,9 +39,77 @@ bool cbox_same(uint64_t text, uint64_t at, const void *bytes, size_t len)
 
 /* --- processes -------------------------------------------------------------------------------- */
 
+#define META_ADDR "meta:7100"
+
+static void meta_main(void *arg)
+{
+	struct client_box *b = arg;
+	struct kv *kv;
+	if (kv_mem_open(&kv, b->kv) != 0)
+		return;
+	struct meta_options mo;
+	meta_options_init(&mo);
+	struct cluster_id id = {.high = 1, .low = 2};
+	int rc = meta_format(kv, &mo, &id, PLACE_DECLUSTERED, "default");
+	if (rc == 0)
+		rc = meta_serve(kv, &(struct meta_serve_options){.listen = META_ADDR, .meta = mo});
+	if (rc < 0 && rc != -ECANCELED)
+		fprintf(stderr, "meta: %d\n", rc);
+	kv_close(kv);
+}
+
+static int system_client(struct rpc_pool *pool, struct meta_client **out)
+{
+	static const char *const addrs[] = {META_ADDR};
+	struct meta_client_options o = {
+		.addrs = addrs, .addr_count = 1, .tenant = META_SYSTEM, .channel = {.pool = pool}};
+	return meta_client_open(out, &o);
+}
+
+/* A node tells the metadata that it lives. */
+static void beat_fiber(void *arg)
+{
+	struct cbox_node *n = arg;
+	char name[16], rack[16], addr[32];
+	snprintf(name, sizeof(name), "n%u", n->index);
+	snprintf(rack, sizeof(rack), "r%u", n->index);
+	snprintf(addr, sizeof(addr), "n%u:7000", n->index);
+	struct meta_map_disk disks[CBOX_DISKS_MAX];
+	for (unsigned d = 0; d < n->box->disk_count; d++)
+		disks[d] = (struct meta_map_disk){.id = 10 * (uint64_t)n->index + d + 1,
+						  .capacity_bytes = DISK_BYTES};
+	struct meta_map_node me = {.id = n->index + 1,
+				   .incarnation = rt_random_u64() | 1,
+				   .name = name,
+				   .rack = rack,
+				   .addr = addr,
+				   .disks = disks,
+				   .disk_count = n->box->disk_count};
+	struct rpc_pool pool;
+	rpc_pool_init(&pool, 16 * MIB);
+	struct meta_client *client;
+	if (system_client(&pool, &client) == 0) {
+		struct meta_call c = {.client = client};
+		struct cluster_id id;
+		uint64_t beat_ns = NS_PER_S;
+		int rc = -ENOENT;
+		while (!rt_cancelled()) {
+			rc = rc == -ENOENT ? meta_client_node_register(&c, &me, &id, &beat_ns)
+					   : meta_client_node_beat(&c, &me, &beat_ns);
+			if (rt_sleep_ns(beat_ns) < 0)
+				break;
+		}
+		meta_client_close(client);
+	}
+	rpc_pool_fini(&pool);
+}
+
 static void node_main(void *arg)
 {
 	struct cbox_node *n = arg;
+	struct rt_fiber *beat = NULL;
+	if (n->box->meta != NULL)
+		(void)rt_spawn(&beat, "beat", beat_fiber, n);
 	char paths[CBOX_DISKS_MAX][32];
 	struct node_folder folders[CBOX_DISKS_MAX];
 	struct node_disk_spec specs[CBOX_DISKS_MAX];
@@ -62,13 +134,17 @@ static void node_main(void *arg)
 		.pool_bytes = 256 * MIB,
 	};
 	(void)node_serve(&o);
+	if (beat != NULL) {
+		rt_cancel(beat);
+		rt_join(beat);
+	}
 }
 
 static void client_main(void *arg)
 {
 	struct client_box *b = arg;
 	/* The nodes need a moment. */
-	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	CHECK_EQ(rt_sleep_ns(3 * NS_PER_S), 0);
 	b->body(b);
 	b->done = true;
 	rt_shutdown_wait();
@@ -84,7 +160,7 @@ static bool box_done(void *arg)
 	return b->done;
 }
 
-void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b))
+static void run(unsigned nodes, unsigned disks, bool meta, void (*body)(struct client_box *b))
 {
 	log_set_level(LOG_ERROR);
 	CHECK(nodes <= CBOX_NODES_MAX && disks <= CBOX_DISKS_MAX);
@@ -96,6 +172,11 @@ void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b)
 	sim_config_init(&b->config, 7, 0);
 	b->sim = sim_open(&b->config);
 	CHECK(b->sim != NULL);
+	if (meta) {
+		b->kv = kv_mem_new(&(struct kv_mem_options){.seed = 7});
+		b->meta = sim_node_add(b->sim, "meta", nodes + 1);
+		sim_node_start(b->meta, meta_main, b);
+	}
 	for (unsigned i = 0; i < nodes; i++) {
 		struct cbox_node *n = &b->nodes[i];
 		char name[16];
@@ -116,7 +197,36 @@ void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b)
 		sim_trace_print(b->sim, stderr, 40);
 	CHECK(done);
 	sim_close(b->sim);
+	if (b->kv != NULL)
+		kv_mem_free(b->kv);
 	free(b);
+}
+
+void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b))
+{
+	run(nodes, disks, false, body);
+}
+
+void cbox_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_box *b))
+{
+	run(nodes, disks, true, body);
+}
+
+int cbox_engine_open(struct client_box *b, const struct fabric_options *o, struct engine **out)
+{
+	(void)b;
+	char why[FABRIC_ERROR_MAX];
+	struct engine_options eo = {
+		.metadata = META_ADDR,
+		.tenant = "default",
+		.traffic_group = "",
+		.traffic_class = RPC_SILVER,
+		.fabric = *o,
+	};
+	int rc = engine_open(out, &eo, why);
+	if (rc < 0)
+		fprintf(stderr, "engine: %s\n", why);
+	return rc;
 }
 
 /* --- acts ------------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A simulated cluster for tests of the client: storage nodes with disks, each in a rack of its own,
- * and a process that runs the test. Disk d of node n has the number 10 * n + d + 1, in the folder
- * /dD/s of the machine nN.
+ * and a process that runs the test; with cbox_run_all a metadata server too. Disk d of node n has
+ * the number 10 * n + d + 1, in the folder /dD/s of the machine nN.
  */
 #ifndef UNIT_CLIENT_BOX_H
 #define UNIT_CLIENT_BOX_H
@@ -10,6 +10,7 @@
 #include "check.h"
 #include "client/block_read.h"
 #include "client/block_write.h"
+#include "client/engine.h"
 #include "meta/cluster.h"
 #include "node/service.h"
 #include "rt/sim.h"
@@ -33,6 +34,8 @@ struct client_box {
 	unsigned node_count;
 	unsigned disk_count; /* of each node */
 	struct sim_node *client;
+	struct sim_node *meta; /* NULL: there is none */
+	struct kv_mem *kv;
 	void (*body)(struct client_box *b);
 	bool done;
 	/* What the body wants done to the world: see cbox_do. */
@@ -41,10 +44,15 @@ struct client_box {
 	/* The body's: */
 	struct cluster map;
 	struct fabric fabric;
+	struct engine *engine;
 };
 
 /* Runs the body beside a cluster of so many nodes. */
 void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b));
+
+/* The same with metadata: nodes register themselves. */
+void cbox_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_box *b));
+int cbox_engine_open(struct client_box *b, const struct fabric_options *o, struct engine **out);
 
 /* From the body: act(b, arg) is called outside of every process. Waits until it was. */
 void cbox_do(struct client_box *b, void (*act)(struct client_box *b, uint64_t arg), uint64_t arg);

@@ -61,7 +61,7 @@ static int write_block(struct client_box *b, struct call *c, const char *encodin
 		.extra = 2,
 		.quorum = shape_quorum(s, 0, false),
 	};
-	return block_write_take(c, &w, &coded, out->disks);
+	return stripe_write_take(c, &w, &coded, out->disks);
 }
 
 static int read_block(struct call *c, const struct stored *k, uint64_t off, uint64_t len,
@@ -72,7 +72,7 @@ static int read_block(struct call *c, const struct stored *k, uint64_t off, uint
 	struct iovec iov = {bytes, len};
 	struct sink sink = {.iov = &iov, .n = 1};
 	uint32_t crc;
-	int rc = block_read(c, &k->at, off, len, &sink, NULL, &crc, news);
+	int rc = stripe_read(c, &k->at, off, len, &sink, NULL, &crc, news);
 	if (rc == 0) {
 		CHECK(cbox_same(k->text, off, bytes, len));
 		CHECK_EQ(crc, crc32c(0, bytes, len));

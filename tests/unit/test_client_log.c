@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Logs: quorum appends, taking over, sealing and re-encoding, against a simulated cluster. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "client_box.h"
+
+#define BLOCK (256 * KIB)
+
+static struct engine *open_engine(struct client_box *b)
+{
+	struct engine *e;
+	CHECK_EQ(
+		cbox_engine_open(b, &(struct fabric_options){.chunk_timeout_ns = 2 * NS_PER_S}, &e),
+		0);
+	return e;
+}
+
+/* Adds bytes [*at, *at + len) of the text. */
+static int append(struct engine *e, struct efile *f, uint64_t text, uint64_t *at, uint64_t len)
+{
+	struct call c;
+	engine_call(e, &c, NULL);
+	uint8_t *bytes = malloc(len + 1);
+	CHECK(bytes != NULL);
+	cbox_fill(text, *at, bytes, len);
+	struct iovec iov = {bytes, len};
+	uint32_t crc = crc32c(0, bytes, len);
+	int rc = engine_append(&c, f, &iov, 1, &crc);
+	if (rc == 0)
+		*at += len;
+	free(bytes);
+	return rc;
+}
+
+static void reads_as(struct engine *e, const char *path, uint64_t text, uint64_t len)
+{
+	struct call c;
+	engine_call(e, &c, NULL);
+	struct efile *f;
+	CHECK_EQ(engine_file_open(&c, path, &f), 0);
+	uint8_t *bytes = malloc(len + 100);
+	CHECK(bytes != NULL);
+	struct iovec iov = {bytes, len + 100};
+	uint32_t crc;
+	int64_t got = engine_preadv(&c, f, &iov, 1, 0, &crc);
+	if (got < 0)
+		fprintf(stderr, "read: %s\n", c.error);
+	CHECK_EQ(got, len);
+	CHECK(cbox_same(text, 0, bytes, len));
+	free(bytes);
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	struct terrane_stat st;
+	CHECK_EQ(engine_stat(&c, path, &st), 0);
+	CHECK_EQ(st.size, len);
+}
+
+static struct efile *log_new(struct engine *e, const char *path)
+{
+	struct call c;
+	struct efile *f;
+	struct terrane_options o = {.block_bytes = BLOCK};
+	engine_call(e, &c, &o);
+	CHECK_EQ(engine_create(&c, path, TERRANE_LOG, &o, &f), 0);
+	return f;
+}
+
+static int log_close(struct engine *e, struct efile *f)
+{
+	struct call c;
+	engine_call(e, &c, NULL);
+	return engine_file_close(&c, f);
+}
+
+static struct efile *log_again(struct engine *e, const char *path)
+{
+	struct call c;
+	struct efile *f;
+	struct terrane_options o = {.block_bytes = BLOCK};
+	engine_call(e, &c, &o);
+	int rc = engine_append_open(&c, path, &o, &f);
+	if (rc < 0)
+		fprintf(stderr, "append_open: %s\n", c.error);
+	CHECK_EQ(rc, 0);
+	return f;
+}
+
+/* --- appending -------------------------------------------------------------------------------- */
+
+static void append_body(struct client_box *b)
+{
+	static const uint64_t sizes[] = {1,     100, 4095,          1, 4096, 70000,
+					 BLOCK, 3,   2 * BLOCK + 5, 0, 9};
+	struct engine *writer = open_engine(b);
+	struct engine *reader = open_engine(b);
+	struct efile *f = log_new(writer, "/log");
+	uint64_t at = 0;
+	reads_as(reader, "/log", 1, 0);
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		CHECK_EQ(append(writer, f, 1, &at, sizes[i]), 0);
+		reads_as(reader, "/log", 1, at); /* who was told, tells others */
+	}
+	CHECK_EQ(log_close(writer, f), 0);
+	reads_as(reader, "/log", 1, at);
+	f = log_again(writer, "/log");
+	CHECK_EQ(append(writer, f, 1, &at, 12345), 0);
+	reads_as(reader, "/log", 1, at);
+	CHECK_EQ(log_close(writer, f), 0);
+	engine_close(reader);
+	engine_close(writer);
+}
+
+static void an_append_is_readable_when_it_returns(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, append_body);
+}
+
+/* --- taking over ------------------------------------------------------------------------------ */
+
+static void fence_body(struct client_box *b)
+{
+	struct engine *old = open_engine(b);
+	struct engine *new = open_engine(b);
+	struct efile *f = log_new(old, "/log");
+	uint64_t at = 0;
+	CHECK_EQ(append(old, f, 1, &at, 5000), 0);
+	struct efile *g = log_again(new, "/log");
+	/* The old one can add nothing more, whatever it tries. */
+	uint64_t unused = at;
+	CHECK_EQ(append(old, f, 2, &unused, 100), -ESTALE);
+	CHECK_EQ(append(old, f, 2, &unused, 100), -ESTALE);
+	reads_as(new, "/log", 1, at);
+	CHECK_EQ(append(new, g, 1, &at, 70000), 0);
+	reads_as(old, "/log", 1, at);
+	CHECK_EQ(log_close(old, f), -ESTALE);
+	CHECK_EQ(append(new, g, 1, &at, 1), 0);
+	CHECK_EQ(log_close(new, g), 0);
+	reads_as(old, "/log", 1, at);
+	engine_close(new);
+	engine_close(old);
+}
+
+static void a_new_writer_fences_the_old_one(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, fence_body);
+}
+
+static void orphan_body(struct client_box *b)
+{
+	/* A writer that disappears leaves its block open; the next one goes on from there. */
+	struct engine *e = open_engine(b);
+	uint64_t at = 0;
+	for (int i = 0; i < 4; i++) {
+		struct efile *f = i == 0 ? log_new(e, "/log") : log_again(e, "/log");
+		CHECK_EQ(append(e, f, 1, &at, 1000), 0);
+		CHECK_EQ(append(e, f, 1, &at, 50000), 0);
+		engine_file_discard(f);
+		reads_as(e, "/log", 1, at);
+	}
+	engine_close(e);
+}
+
+static void a_log_goes_on_after_its_writer_is_gone(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, orphan_body);
+}
+
+/* --- losing copies ---------------------------------------------------------------------------- */
+
+static void copies_body(struct client_box *b)
+{
+	struct engine *e = open_engine(b);
+	struct efile *f = log_new(e, "/log");
+	uint64_t at = 0;
+	CHECK_EQ(append(e, f, 1, &at, 3000), 0);
+	/* With each node that goes, the log is read as it was and written on. */
+	for (uint64_t node = 0; node < 3; node++) {
+		cbox_do(b, cbox_kill_node, 10 * node + 1);
+		CHECK_EQ(append(e, f, 1, &at, 3000), 0);
+		CHECK_EQ(append(e, f, 1, &at, 100), 0);
+		if (node < 2)
+			reads_as(e, "/log", 1, at);
+	}
+	CHECK_EQ(log_close(e, f), 0);
+	engine_close(e);
+}
+
+static void a_log_goes_on_when_copies_are_lost(void **state)
+{
+	(void)state;
+	cbox_run_all(7, 1, copies_body);
+}
+
+static void silent_body(struct client_box *b)
+{
+	/* A copy that does not answer does not hold up the others. */
+	struct engine *e = open_engine(b);
+	struct efile *f = log_new(e, "/log");
+	uint64_t at = 0;
+	CHECK_EQ(append(e, f, 1, &at, 3000), 0);
+	for (uint64_t node = 0; node < 4; node++) {
+		cbox_do(b, cbox_cut_node, 10 * node + 1);
+		uint64_t start_ns = rt_now_ns();
+		CHECK_EQ(append(e, f, 1, &at, 3000), 0);
+		CHECK(rt_now_ns() - start_ns < NS_PER_S);
+		cbox_do(b, cbox_heal, 0);
+	}
+	CHECK_EQ(log_close(e, f), 0);
+	reads_as(e, "/log", 1, at);
+	engine_close(e);
+}
+
+static void a_silent_copy_does_not_hold_up_appends(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, silent_body);
+}
+
+/* --- sealing ---------------------------------------------------------------------------------- */
+
+static void seal_body(struct client_box *b)
+{
+	struct engine *e = open_engine(b);
+	struct efile *f = log_new(e, "/log");
+	uint64_t at = 0;
+	CHECK_EQ(append(e, f, 1, &at, 2 * BLOCK + 1000), 0);
+	struct call c;
+	struct terrane_options o = {.encoding = "rs:4+2"};
+	engine_call(e, &c, &o);
+	/* While the writer has it open: sealing takes it away. */
+	int rc = engine_seal(&c, "/log", &o);
+	if (rc < 0)
+		fprintf(stderr, "seal: %s\n", c.error);
+	CHECK_EQ(rc, 0);
+	CHECK_EQ(append(e, f, 1, &at, 100), -ESTALE);
+	engine_file_discard(f);
+	reads_as(e, "/log", 1, at);
+	struct terrane_stat st;
+	CHECK_EQ(engine_stat(&c, "/log", &st), 0);
+	CHECK(st.sealed);
+	CHECK_EQ(engine_file_open(&c, "/log", &f), 0);
+	CHECK_EQ(engine_file_stat(&c, f, &st), 0);
+	CHECK(strcmp(st.encoding, "rs:4+2") == 0);
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	CHECK_EQ(engine_append_open(&c, "/log", NULL, &f), -EROFS);
+	CHECK_EQ(engine_seal(&c, "/log", NULL), 0);
+	/* It now bears the loss of any two. */
+	cbox_do(b, cbox_kill_node, 1);
+	cbox_do(b, cbox_kill_node, 11);
+	reads_as(e, "/log", 1, at);
+	engine_close(e);
+}
+
+static void a_sealed_log_is_encoded_anew(void **state)
+{
+	(void)state;
+	cbox_run_all(7, 1, seal_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_append_is_readable_when_it_returns),
+		cmocka_unit_test(a_new_writer_fences_the_old_one),
+		cmocka_unit_test(a_log_goes_on_after_its_writer_is_gone),
+		cmocka_unit_test(a_log_goes_on_when_copies_are_lost),
+		cmocka_unit_test(a_silent_copy_does_not_hold_up_appends),
+		cmocka_unit_test(a_sealed_log_is_encoded_anew),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "analysis/fleet.h"
-#include "analysis/nines.h"
+#include "analysis/nines_figure.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/durability.h"
@@ -158,9 +158,10 @@ static int study(struct answer *a, const char *scheme, enum repair_method method
 	o.work = d->work;
 	if (a->failures.trace != NULL || a->failures.shape > 0)
 		o.failures = &a->failures;
-	int rc = system_init(&a->system, &spec, why, sizeof(why));
+	struct system sys;
+	int rc = system_init(&sys, &spec, why, sizeof(why));
 	if (rc == 0)
-		rc = nines_estimate(&a->system, &o, &row->a, why, sizeof(why));
+		rc = nines_estimate(&sys, &o, &row->a, why, sizeof(why));
 	durability_bar_end(d);
 	if (rc != 0 && why[0] == '\0')
 		return durability_fail(d, rc, "computing");
@@ -170,6 +171,7 @@ static int study(struct answer *a, const char *scheme, enum repair_method method
 		fprintf(stderr, "terrane durability nines: %s is left out: %s\n", scheme, why);
 		return CLI_OK;
 	}
+	a->system = sys;
 	snprintf(row->scheme, sizeof(row->scheme), "%s", scheme);
 	row->method = method;
 	a->n++;
@@ -279,59 +281,38 @@ static void print_answer(const void *arg, FILE *out)
 {
 	const struct answer *a = arg;
 	const struct system_spec *s = &a->system.spec;
-	fprintf(out,
-		"%s, %u disks of %g TB, %g%% fail in a year, noticed after %g min; %g year%s\n",
-		a->system.code, a->system.layout.disks, (double)s->disk_bytes / 1e12, s->afr * 100,
-		s->detect_s / 60, a->r->options.years, a->r->options.years == 1 ? "" : "s");
+	double years = a->r->options.years;
+	fprintf(out, "%s, %u disks of %g TB, failures noticed after %g min, %g year%s\n",
+		a->system.code, a->system.layout.disks, (double)s->disk_bytes / 1e12,
+		s->detect_s / 60, years, years == 1 ? "" : "s");
 	if (a->r->trace_path != NULL)
-		fprintf(out, "failures of %s\n", a->r->trace_path);
-	fputc('\n', out);
+		fprintf(out, "disks fail as in %s\n\n", a->r->trace_path);
+	else if (a->r->shape > 0)
+		fprintf(out, "%g%% of the disks fail in their first year, Weibull of shape %g\n\n",
+			s->afr * 100, a->r->shape);
+	else
+		fprintf(out, "%g%% of the disks fail in a year\n\n", s->afr * 100);
 	sheet_print_text(&a->sheet, out);
 	fprintf(out, "\nfrom, to: %g%% interval\n", STATS_CONFIDENCE * 100);
 }
 
-/* Bars by scheme and method; of each scheme the catastrophic pool, too (figures 3.10 and 3.7). */
+/* Figures 3.10 and 3.7. */
 static void draw_answer(const void *arg, struct svg *doc)
 {
-	static const char *const methods[] = {"R_ALL", "R_FCO", "R_HYB", "R_MIN"};
 	const struct answer *a = arg;
-	const char *schemes[SCHEMES_MAX];
-	double value[ROWS_MAX], low[ROWS_MAX], high[ROWS_MAX], pool[SCHEMES_MAX];
-	double pool_low[SCHEMES_MAX], pool_high[SCHEMES_MAX];
-	size_t per = a->r->all_methods && a->rows[0].a.two_levels ? METHODS_MAX : 1;
-	for (size_t i = 0; i < a->n; i++) {
-		const struct nines_answer *v = &a->rows[i].a;
-		schemes[i / per] = a->rows[i].scheme;
-		value[i] = v->nines.value;
-		low[i] = v->nines.interval.low;
-		high[i] = v->nines.interval.high;
-		pool[i / per] = v->pool.value;
-		pool_low[i / per] = v->pool.interval.low;
-		pool_high[i / per] = v->pool.interval.high;
-	}
-	struct svg_bars b = {.title = "Durability",
-			     .y = {.label = "nines"},
-			     .groups = schemes,
-			     .groups_n = a->n / per,
-			     .series = per > 1 ? methods : NULL,
-			     .series_n = per,
-			     .value = value,
-			     .low = low,
-			     .high = high,
-			     .values = true};
+	const char *schemes[ROWS_MAX];
+	struct nines_answer answers[ROWS_MAX];
 	bool two = a->rows[0].a.two_levels;
-	svg_begin(doc, two ? 2 : 1, 1, "Durability", a->system.code);
-	svg_bars(doc, 0, &b);
-	if (!two)
-		return;
-	b.title = "A catastrophic local pool";
-	b.y = (struct svg_axis){.label = "probability", .log = true};
-	b.series = NULL;
-	b.series_n = 1;
-	b.value = pool;
-	b.low = pool_low;
-	b.high = pool_high;
-	svg_bars(doc, 1, &b);
+	size_t per = a->r->all_methods && two ? METHODS_MAX : 1;
+	for (size_t i = 0; i < a->n; i++) {
+		answers[i] = a->rows[i].a;
+		schemes[i / per] = a->rows[i].scheme;
+	}
+	struct nines_figure f = {schemes, a->n / per, per, answers};
+	svg_begin(doc, two ? 2 : 1, 1, "Yearly durability", a->system.code);
+	figure_nines(doc, 0, &f);
+	if (two)
+		figure_catastrophic(doc, 1, &f);
 }
 
 static int run(struct answer *a)

@@ -171,6 +171,127 @@ static void single_overlap_loses_what_the_layout_loses(void **state)
 	assert_true(catastrophic > 0 && catastrophic < 495);
 }
 
+/*
+ * The same pool stripe by stripe: a real layout, each stripe with the disks it misses, repaired one
+ * after the other, most known losses first. Slow and plain: what the table stands for.
+ */
+#define PLAIN_DISKS 15
+#define PLAIN_STRIPES_MAX 2000
+
+struct plain {
+	const struct layout *l;
+	const struct level *level;
+	double now, fail_at[PLAIN_DISKS], progress;
+	uint32_t failed;                     /* bits by disk */
+	uint32_t missing[PLAIN_STRIPES_MAX]; /* bits by disk; ~0: lost */
+};
+
+static uint32_t plain_known(const struct plain *p)
+{
+	uint32_t known = 0;
+	for (uint32_t d = 0; d < PLAIN_DISKS; d++)
+		if ((p->failed & (1u << d)) && p->fail_at[d] + p->level->detect_s <= p->now)
+			known |= 1u << d;
+	return known;
+}
+
+static void plain_step(struct plain *p, double dt)
+{
+	uint32_t known = plain_known(p), most = 0, left = 0;
+	for (uint64_t s = 0; s < p->l->local.stripes; s++) {
+		uint32_t n = (uint32_t)__builtin_popcount(p->missing[s] & known);
+		if (p->missing[s] != UINT32_MAX && n > most)
+			most = n;
+	}
+	p->now += dt;
+	if (most == 0)
+		p->progress = 0;
+	else
+		p->progress +=
+			dt * level_rate(p->level, most, (uint32_t)__builtin_popcount(known),
+					PLAIN_DISKS - (uint32_t)__builtin_popcount(p->failed));
+	for (uint64_t s = 0; s < p->l->local.stripes; s++) {
+		bool lost = p->missing[s] == UINT32_MAX;
+		if (lost || p->progress < 1 || most == 0 ||
+		    (uint32_t)__builtin_popcount(p->missing[s] & known) != most)
+			continue;
+		p->missing[s] &= ~known;
+		p->progress -= 1;
+	}
+	for (uint64_t s = 0; s < p->l->local.stripes; s++)
+		left |= p->missing[s] != UINT32_MAX ? p->missing[s] : 0;
+	if ((left & known) == 0)
+		p->failed &= ~known;
+}
+
+static uint32_t plain_fail(struct plain *p, uint32_t disk)
+{
+	uint32_t lost = 0;
+	p->failed |= 1u << disk;
+	p->fail_at[disk] = p->now;
+	for (uint64_t s = 0; s < p->l->local.stripes; s++) {
+		if (p->missing[s] == UINT32_MAX || layout_row_of(p->l, 0, s, disk) < 0)
+			continue;
+		p->missing[s] |= 1u << disk;
+		if ((uint32_t)__builtin_popcount(p->missing[s]) > p->level->bears) {
+			p->missing[s] = UINT32_MAX;
+			lost++;
+		}
+	}
+	return lost;
+}
+
+static void the_table_is_the_mean_of_stripes_followed_one_by_one(void **state)
+{
+	(void)state;
+	static const enum place_kind kinds[] = {PLACE_CLUSTERED, PLACE_DECLUSTERED, PLACE_OVERLAP};
+	static const double times[] = {0, 300, 550, 900};
+	for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
+		struct layout_spec spec = {.net = {1, 0},
+					   .local = {3, 2},
+					   .local_place = kinds[k],
+					   .racks = 1,
+					   .enclosures = 1,
+					   .disks = PLAIN_DISKS,
+					   .slots = 200};
+		struct system sys = {.spec = {.chunk_bytes = 1}, .disk_rate_s = 1e-9};
+		struct level level;
+		struct rng rng;
+		double expected = 0, counted = 0;
+		assert_int_equal(layout_init(&sys.layout, &spec, NULL, 0), 0);
+		assert_true(sys.layout.local.stripes <= PLAIN_STRIPES_MAX);
+		sys.bandwidth = (struct repair_bandwidth){k == 0 ? 0.3 : 0.08, 1};
+		sys.detect_s = 100;
+		assert_int_equal(level_of_disks(&level, &sys), 0);
+		if (kinds[k] == PLACE_OVERLAP)
+			level.pace = LEVEL_PACE_SPREAD; /* the same for both */
+		AUTO_FREE struct damage *d = malloc(damage_bytes(&level));
+		AUTO_FREE struct plain *p = malloc(sizeof(*p));
+		assert_non_null(d);
+		assert_non_null(p);
+		rng_init(&rng, 21);
+		for (int round = 0; round < 150; round++) {
+			*p = (struct plain){.l = &sys.layout, .level = &level};
+			damage_init(d, &level);
+			for (size_t t = 0; t < ARRAY_LEN(times); t++) {
+				while (p->now < times[t])
+					plain_step(p, 2);
+				damage_advance(d, times[t]);
+				uint32_t disk,
+					first = level.members < PLAIN_DISKS ? 5 : PLAIN_DISKS;
+				do
+					disk = (uint32_t)rng_below(&rng, first);
+				while (p->failed & (1u << disk) || damage_is_out(d, disk));
+				counted += plain_fail(p, disk);
+				expected += damage_fail(d, disk, &(struct damage_hit){1, 1});
+			}
+		}
+		print_message("%s: %.1f stripes lost on average, %.1f expected\n",
+			      place_ops_of(kinds[k])->name, counted / 150, expected / 150);
+		assert_true(counted > 0 && fabs(expected / counted - 1) < 0.1);
+	}
+}
+
 static void simulation_and_splitting_agree(void **state)
 {
 	(void)state;
@@ -438,6 +559,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_repaired_before_it_is_detected),
 		cmocka_unit_test(a_declustered_table_is_the_expected_count),
 		cmocka_unit_test(single_overlap_loses_what_the_layout_loses),
+		cmocka_unit_test(the_table_is_the_mean_of_stripes_followed_one_by_one),
 		cmocka_unit_test(simulation_and_splitting_agree),
 		cmocka_unit_test(simulation_and_chain_agree_for_clustered_disks),
 		cmocka_unit_test(the_simulation_does_not_depend_on_the_number_of_threads),

@@ -92,6 +92,60 @@ static inline void rig_simple(void (*body)(struct rig *))
 	rig_run(&rig);
 }
 
+/* --- collection ------------------------------------------------------------------------------- */
+
+/* One round of every collector over every partition, and of the disks, in one epoch. */
+static inline void collect_once(struct rig *rig, struct meta_gc_counts *counts)
+{
+	uint64_t epoch;
+	CHECK_EQ(meta_gc_epoch(rig->m, &epoch), 0);
+	for (unsigned kind = 0; kind < META_GC_KINDS; kind++) {
+		for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+			struct meta_gc_cursor at = {0};
+			while (!at.end)
+				CHECK_EQ(meta_gc_step(rig->m, (enum meta_gc_kind)kind, i, epoch,
+						      &at, counts),
+					 0);
+		}
+	}
+	for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+		struct meta_gc_cursor at = {0};
+		while (!at.end) {
+			struct arena arena;
+			arena_init(&arena, MIB);
+			struct meta_dead_chunks dead[4];
+			int64_t n = meta_gc_chunks(rig->m, i, epoch, &at, &arena, dead, 4);
+			CHECK(n >= 0);
+			for (int64_t k = 0; k < n; k++)
+				CHECK_EQ(meta_gc_chunks_done(rig->m, dead[k].tenant, dead[k].block,
+							     dead[k].chunk_block),
+					 0);
+			arena_fini(&arena);
+		}
+	}
+	CHECK_EQ(meta_gc_advance(rig->m, epoch), 0);
+}
+
+/* Until nothing is left to collect: names, files, blocks and chunks each take three epochs. */
+static inline void collect_all(struct rig *rig)
+{
+	for (int i = 0; i < 20; i++) {
+		struct meta_gc_counts counts = {0};
+		collect_once(rig, &counts);
+	}
+}
+
+/* Everything agrees; returns what is to be collected. */
+static inline struct meta_check_report must_be_whole(struct rig *rig)
+{
+	struct meta_check_report report;
+	CHECK_EQ(meta_check(rig->m, &report), 0);
+	if (report.errors > 0)
+		fprintf(stderr, "seed %llu: %s\n", (unsigned long long)rig->seed, report.first);
+	CHECK_EQ(report.errors, 0);
+	return report;
+}
+
 /* --- short forms ------------------------------------------------------------------------------ */
 
 static inline uint64_t must_mkdir(struct rig *rig, uint64_t dir, const char *name)

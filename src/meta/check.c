@@ -1,0 +1,592 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The check: everything that is stored, compared layer by layer. It goes down the trees from the roots
+ * first and notes what it meets; then through every partition, where what was not met must be garbage of
+ * a kind that the collector finds.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "meta/block.h"
+#include "meta/file.h"
+#include "meta/gc.h"
+
+#define SEEN_MAX (1U << 24)
+
+struct check {
+	struct meta *m;
+	struct meta_check_report *out;
+	struct map seen;  /* hash of (kind, tenant, id) of what a name leads to */
+	struct map money; /* tenant -> struct money */
+	struct todo *todo;
+};
+
+/* What the blocks of a tenant say about its account. */
+struct money {
+	int64_t due;
+	uint64_t used;
+	bool account;
+};
+
+struct todo {
+	struct todo *next;
+	uint32_t tenant;
+	uint64_t dir;
+};
+
+static void PRINTF(2, 3) wrong(struct check *c, const char *fmt, ...)
+{
+	if (c->out->errors++ > 0)
+		return;
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(c->out->first, sizeof(c->out->first), fmt, args);
+	va_end(args);
+}
+
+static uint64_t seen_key(uint32_t kind, uint32_t tenant, uint64_t id)
+{
+	return hash64_u64s(hash64_u64s(kind, tenant), id);
+}
+
+static int push(struct check *c, uint32_t tenant, uint64_t dir)
+{
+	struct todo *t = malloc(sizeof(*t));
+	if (t == NULL)
+		return -ENOMEM;
+	*t = (struct todo){.next = c->todo, .tenant = tenant, .dir = dir};
+	c->todo = t;
+	return 0;
+}
+
+/* --- trees ------------------------------------------------------------------------------------ */
+
+/* What a name leads to: once, and there. */
+static int check_named(struct check *c, uint32_t tenant, uint64_t dir, const struct meta_entry *e,
+		       struct arena *a)
+{
+	int rc = map_put(&c->seen, seen_key(e->kind, tenant, e->id), c);
+	if (rc == -EEXIST) {
+		wrong(c, "%.*s in %llx: a second name of %llx", (int)e->name.len, e->name.text,
+		      (unsigned long long)dir, (unsigned long long)e->id);
+		return 0;
+	}
+	if (rc != 0)
+		return rc;
+	c->out->entries++;
+	struct kv_bytes raw;
+	if (e->kind == META_DIR) {
+		rec_dir *d;
+		rc = dir_read(c->m, tenant, e->id, a, &raw, &d);
+		if (rc != 0)
+			return rc;
+		if (d == NULL)
+			wrong(c, "%.*s in %llx: leads to no directory", (int)e->name.len,
+			      e->name.text, (unsigned long long)dir);
+		else if (d->parent != dir && d->transfer == 0)
+			wrong(c, "directory %llx is in %llx and says %llx",
+			      (unsigned long long)e->id, (unsigned long long)dir,
+			      (unsigned long long)d->parent);
+		return d != NULL ? push(c, tenant, e->id) : 0;
+	}
+	rec_file *f;
+	bool dead;
+	rc = file_read(c->m, tenant, e->id, a, &raw, &f, &dead);
+	if (rc != 0)
+		return rc;
+	if (f == NULL && (dead || e->size > 0))
+		wrong(c, "%.*s in %llx: leads to no file", (int)e->name.len, e->name.text,
+		      (unsigned long long)dir);
+	if (f != NULL && f->dir != dir)
+		wrong(c, "file %llx is in %llx and says %llx", (unsigned long long)e->id,
+		      (unsigned long long)dir, (unsigned long long)f->dir);
+	if (f != NULL && e->sealed && (!f->sealed || f->size != e->size))
+		wrong(c, "file %llx is not as its entry says", (unsigned long long)e->id);
+	return 0;
+}
+
+static int check_dir(struct check *c, uint32_t tenant, uint64_t dir)
+{
+	struct meta_ctx ctx = {tenant};
+	struct meta_cursor at = {0};
+	int rc = 0;
+	c->out->dirs++;
+	while (!at.end && rc == 0) {
+		AUTO_ARENA struct arena a;
+		arena_init(&a, META_OP_BYTES);
+		struct meta_page page = {0};
+		rc = meta_list(c->m, &ctx, dir, &at, 0, &a, &page);
+		for (size_t i = 0; i < page.count && rc == 0; i++)
+			rc = check_named(c, tenant, dir, &page.entries[i], &a);
+		at = page.next;
+	}
+	if (rc == -EBADMSG) {
+		wrong(c, "a record of directory %llx, or of what is in it, is damaged",
+		      (unsigned long long)dir);
+		rc = 0;
+	}
+	return rc;
+}
+
+static int check_trees(struct check *c)
+{
+	struct meta_tenant tenants[16];
+	uint32_t after = 0;
+	int64_t n;
+	do {
+		n = meta_tenant_list(c->m, after, tenants, ARRAY_LEN(tenants));
+		if (n < 0)
+			return (int)n;
+		for (int64_t i = 0; i < n; i++) {
+			after = tenants[i].id;
+			map_put(&c->seen, seen_key(META_DIR, after, META_ROOT), c);
+			int rc = push(c, after, META_ROOT);
+			if (rc != 0)
+				return rc;
+		}
+	} while (n > 0);
+	int rc = 0;
+	while (c->todo != NULL && rc == 0) {
+		struct todo *t = c->todo;
+		c->todo = t->next;
+		rc = check_dir(c, t->tenant, t->dir);
+		free(t);
+	}
+	return rc;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+typedef int (*check_fn)(struct check *c, uint64_t partition, const struct kv_row *row,
+			struct arena *a);
+
+static int each_row(struct check *c, enum meta_layer layer, check_fn fn)
+{
+	for (uint64_t i = 0; i < meta_gc_partitions(c->m); i++) {
+		uint64_t partition = schema_partition_at(layer, i);
+		struct schema_key after = {0};
+		AUTO_KV_ROWS struct kv_rows rows = {0};
+		do {
+			struct kv_range range = {.after = key_bytes(&after)};
+			int rc = kv_scan(c->m->kv, partition, &range, &rows);
+			for (size_t j = 0; j < rows.count && rc == 0; j++) {
+				AUTO_ARENA struct arena a;
+				arena_init(&a, META_OP_BYTES);
+				rc = fn(c, partition, &rows.row[j], &a);
+				if (rc == -EBADMSG) {
+					wrong(c, "a record of kind %c in partition %llx is damaged",
+					      *(const char *)rows.row[j].key.data,
+					      (unsigned long long)partition);
+					rc = 0;
+				}
+			}
+			if (rc != 0)
+				return rc;
+			if (rows.count > 0) {
+				struct kv_bytes last = rows.row[rows.count - 1].key;
+				after.len = min_u64(last.len, SCHEMA_KEY_MAX);
+				memcpy(after.bytes, last.data, after.len);
+			}
+		} while (rows.more);
+	}
+	return 0;
+}
+
+static int read_one(struct check *c, uint64_t partition, struct schema_key key, struct arena *a,
+		    struct kv_bytes *out)
+{
+	struct reads r;
+	int rc = meta_read(c->m, partition, &key, 1, a, &r);
+	*out = r.value[0];
+	return rc;
+}
+
+static int name_row(struct check *c, uint64_t partition, const struct kv_row *row, struct arena *a)
+{
+	uint32_t tenant;
+	uint64_t dir;
+	uint32_t slice;
+	struct meta_name name;
+	struct kv_bytes there;
+	int rc;
+	switch (*(const char *)row->key.data) {
+	case 'd': {
+		rec_dir *d;
+		if (!key_read_slice(row->key, &tenant, &dir, &slice))
+			return -EBADMSG;
+		rc = rec_read_dir(a, row->value, &d);
+		if (rc != 0)
+			return rc;
+		if (d->id != dir || part_name(c->m, tenant, dir, slice) != partition)
+			wrong(c, "directory %llx is in the wrong place", (unsigned long long)dir);
+		if (map_get(&c->seen, seen_key(META_DIR, tenant, dir)) == NULL)
+			c->out->garbage++;
+		return 0;
+	}
+	case 'e': {
+		rec_entry *e;
+		if (!key_read_entry(row->key, &tenant, &dir, &slice, &name))
+			return -EBADMSG;
+		rc = rec_read_entry(a, row->value, &e);
+		if (rc == 0)
+			rc = read_one(c, partition, key_slice('d', tenant, dir, slice), a, &there);
+		if (rc != 0)
+			return rc;
+		c->out->garbage += e->transfer != 0;
+		if (there.data == NULL && !e->arriving)
+			wrong(c, "%.*s is in no directory", (int)name.len, name.text);
+		else if (map_get(&c->seen, seen_key(META_DIR, tenant, dir)) == NULL && !e->arriving)
+			wrong(c, "%.*s is lost: no name leads to directory %llx", (int)name.len,
+			      name.text, (unsigned long long)dir);
+		return 0;
+	}
+	case 's': {
+		rec_shut *s;
+		return rec_read_shut(a, row->value, &s);
+	}
+	case 'g': {
+		rec_gone *g;
+		c->out->garbage++;
+		return rec_read_gone(a, row->value, &g);
+	}
+	case 'u':
+	case 'y':
+		return 0;
+	default:
+		return -EBADMSG;
+	}
+}
+
+static int transfer_row(struct check *c, uint64_t partition, const struct kv_row *row,
+			struct arena *a)
+{
+	(void)partition;
+	rec_transfer *t;
+	c->out->garbage++;
+	return rec_read_transfer(a, row->value, &t);
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+struct holder {
+	struct check *c;
+	uint32_t tenant;
+	uint64_t file;
+	struct arena *a;
+};
+
+/* An extent is in a committed block that knows the file. */
+static int extent_held(void *ctx, uint64_t offset, const struct meta_extent *e)
+{
+	struct holder *h = ctx;
+	struct check *c = h->c;
+	uint64_t partition = part_of(c->m, META_LAYER_BLOCK, h->tenant, e->block);
+	struct schema_key keys[2] = {key_id('b', h->tenant, e->block),
+				     key_ids('o', h->tenant, e->block, h->file)};
+	struct reads r;
+	rec_block *b = NULL;
+	int rc = meta_read(c->m, partition, keys, 2, h->a, &r);
+	if (rc == 0 && r.value[0].data != NULL)
+		rc = rec_read_block(h->a, r.value[0], &b);
+	if (rc != 0)
+		return rc;
+	if (b == NULL || b->state == META_BLOCK_PENDING)
+		wrong(c, "file %llx at %llu: block %llx is not there", (unsigned long long)h->file,
+		      (unsigned long long)offset, (unsigned long long)e->block);
+	else if (r.value[1].data == NULL)
+		wrong(c, "block %llx does not know its owner %llx", (unsigned long long)e->block,
+		      (unsigned long long)h->file);
+	else if (!e->open && e->offset + e->length > b->length)
+		wrong(c, "file %llx at %llu: block %llx is shorter", (unsigned long long)h->file,
+		      (unsigned long long)offset, (unsigned long long)e->block);
+	return 0;
+}
+
+static int file_row(struct check *c, uint64_t partition, const struct kv_row *row, struct arena *a)
+{
+	uint32_t tenant;
+	uint64_t file;
+	uint64_t end;
+	int rc;
+	switch (*(const char *)row->key.data) {
+	case 'f': {
+		rec_file *f;
+		if (!key_read_id(row->key, &tenant, &file))
+			return -EBADMSG;
+		rc = rec_read_file(a, row->value, &f);
+		if (rc != 0)
+			return rc;
+		c->out->files++;
+		if (map_get(&c->seen, seen_key(META_FILE, tenant, file)) == NULL)
+			c->out->garbage++;
+		struct holder h = {c, tenant, file, a};
+		return file_extents(c->m, tenant, file, f, a, extent_held, &h);
+	}
+	case 'e': {
+		rec_extent *x;
+		struct kv_bytes f;
+		struct kv_bytes dead = {0};
+		if (!key_read_ids(row->key, &tenant, &file, &end))
+			return -EBADMSG;
+		rc = rec_read_extent(a, row->value, &x);
+		if (rc == 0)
+			rc = read_one(c, partition, key_id('f', tenant, file), a, &f);
+		if (rc == 0)
+			rc = read_one(c, partition, key_id('x', tenant, file), a, &dead);
+		if (rc == 0 && f.data == NULL && dead.data == NULL)
+			wrong(c, "an extent of %llx, which is not there", (unsigned long long)file);
+		return rc;
+	}
+	case 'x': {
+		rec_dead_file *x;
+		c->out->garbage++;
+		return rec_read_dead_file(a, row->value, &x);
+	}
+	case 'y':
+		return 0;
+	default:
+		return -EBADMSG;
+	}
+}
+
+/* --- blocks and money ------------------------------------------------------------------------- */
+
+static int money_of(struct check *c, uint32_t tenant, struct money **out)
+{
+	*out = map_get(&c->money, tenant);
+	if (*out != NULL)
+		return 0;
+	*out = calloc(1, sizeof(**out));
+	if (*out == NULL)
+		return -ENOMEM;
+	return map_put(&c->money, tenant, *out);
+}
+
+static int owe(struct check *c, uint32_t tenant, int64_t bytes)
+{
+	struct money *d;
+	int rc = money_of(c, tenant, &d);
+	if (rc == 0)
+		d->due += bytes;
+	return rc;
+}
+
+static int block_itself(struct check *c, uint64_t partition, uint32_t tenant, uint64_t block,
+			const rec_block *b, struct arena *a)
+{
+	struct kv_bytes v;
+	int rc = 0;
+	c->out->blocks++;
+	for (uint32_t i = 0; i < b->n_chunks && rc == 0; i++) {
+		if (b->chunks[i]->disk == 0)
+			continue;
+		rc = read_one(c, partition, key_disk(b->chunks[i]->disk, tenant, block), a, &v);
+		rec_on_disk *o = NULL;
+		if (rc == 0 && v.data != NULL)
+			rc = rec_read_on_disk(a, v, &o);
+		if (rc == 0 && (o == NULL || o->index != i))
+			wrong(c, "block %llx: chunk %u is not in the index of its disk",
+			      (unsigned long long)block, i);
+	}
+	struct kv_bytes pending = {0};
+	struct kv_bytes alone = {0};
+	bool owned = false;
+	if (rc == 0)
+		rc = read_one(c, partition, key_id('p', tenant, block), a, &pending);
+	if (rc == 0)
+		rc = read_one(c, partition, key_id('y', tenant, block), a, &alone);
+	if (rc == 0)
+		rc = meta_any(c->m, partition, key_id('o', tenant, block), &owned);
+	if (rc != 0)
+		return rc;
+	if ((pending.data != NULL) != (b->state == META_BLOCK_PENDING))
+		wrong(c, "block %llx: pending or not?", (unsigned long long)block);
+	if (b->state != META_BLOCK_PENDING && !owned && alone.data == NULL)
+		wrong(c, "block %llx has no owner, and nobody would find it",
+		      (unsigned long long)block);
+	return owe(c, tenant, (int64_t)b->charged);
+}
+
+static int owner_or_index(struct check *c, uint64_t partition, const struct kv_row *row,
+			  struct arena *a)
+{
+	uint32_t tenant;
+	uint64_t block;
+	uint64_t other;
+	bool index = *(const char *)row->key.data == 'r';
+	bool ok = index ? key_read_disk(row->key, &other, &tenant, &block)
+			: key_read_ids(row->key, &tenant, &block, &other);
+	struct kv_bytes v;
+	rec_block *b = NULL;
+	rec_on_disk *o = NULL;
+	if (!ok)
+		return -EBADMSG;
+	int rc = read_one(c, partition, key_id('b', tenant, block), a, &v);
+	if (rc == 0 && v.data != NULL)
+		rc = rec_read_block(a, v, &b);
+	if (rc == 0 && index)
+		rc = rec_read_on_disk(a, row->value, &o);
+	if (rc != 0)
+		return rc;
+	if (b == NULL)
+		wrong(c, "%s of block %llx, which is not there", index ? "a disk" : "an owner",
+		      (unsigned long long)block);
+	else if (index && (o->index >= b->n_chunks || b->chunks[o->index]->disk != other))
+		wrong(c, "disk %llx does not have the chunk of block %llx that it says",
+		      (unsigned long long)other, (unsigned long long)block);
+	return 0;
+}
+
+static int block_row(struct check *c, uint64_t partition, const struct kv_row *row, struct arena *a)
+{
+	uint32_t tenant;
+	uint64_t block;
+	uint64_t other;
+	int rc;
+	switch (*(const char *)row->key.data) {
+	case 'b': {
+		rec_block *b;
+		if (!key_read_id(row->key, &tenant, &block))
+			return -EBADMSG;
+		rc = rec_read_block(a, row->value, &b);
+		return rc == 0 ? block_itself(c, partition, tenant, block, b, a) : rc;
+	}
+	case 'o':
+	case 'r':
+		return owner_or_index(c, partition, row, a);
+	case 'z': {
+		rec_dead_chunks *z;
+		c->out->garbage++;
+		if (!key_read_ids(row->key, &tenant, &block, &other))
+			return -EBADMSG;
+		rc = rec_read_dead_chunks(a, row->value, &z);
+		return rc == 0 ? owe(c, tenant, (int64_t)z->refund) : rc;
+	}
+	case 'v': {
+		rec_refund *v;
+		c->out->garbage++;
+		if (!key_read_ids(row->key, &tenant, &block, &other))
+			return -EBADMSG;
+		rc = rec_read_refund(a, row->value, &v);
+		return rc == 0 ? owe(c, tenant, (int64_t)v->bytes) : rc;
+	}
+	case 'p':
+	case 'y':
+		c->out->garbage++;
+		return 0;
+	default:
+		return -EBADMSG;
+	}
+}
+
+/* A note of a charge counts when no block record has it; one of a refund when its cause is still there. */
+static int note_row(struct check *c, const struct kv_row *row, struct arena *a)
+{
+	uint32_t tenant;
+	uint64_t block;
+	uint64_t charge;
+	rec_counted *note;
+	if (!key_read_ids(row->key, &tenant, &block, &charge))
+		return -EBADMSG;
+	int rc = rec_read_counted(a, row->value, &note);
+	if (rc != 0)
+		return rc;
+	c->out->garbage++;
+	uint64_t partition = part_of(c->m, META_LAYER_BLOCK, tenant, block);
+	bool refund = *(const char *)row->key.data == 'd';
+	struct kv_bytes raw;
+	struct kv_bytes cause = {0};
+	rec_block *b;
+	bool paid = false;
+	rc = block_read(c->m, tenant, block, a, &raw, &b);
+	if (rc == 0)
+		rc = read_one(c, partition, key_ids('v', tenant, block, charge), a, &cause);
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	struct schema_key prefix = key_id('z', tenant, block);
+	struct kv_range range = {.prefix = key_bytes(&prefix)};
+	if (rc == 0)
+		rc = kv_scan(c->m->kv, partition, &range, &rows);
+	for (size_t i = 0; i < rows.count && rc == 0; i++) {
+		rec_dead_chunks *z;
+		rc = rec_read_dead_chunks(a, rows.row[i].value, &z);
+		paid = paid || (rc == 0 && z->charge == charge && z->refund > 0);
+	}
+	if (rc != 0)
+		return rc;
+	if (refund)
+		return cause.data != NULL || paid ? owe(c, tenant, -(int64_t)note->bytes) : 0;
+	return paid || (b != NULL && b->charge == charge) ? 0
+							  : owe(c, tenant, (int64_t)note->bytes);
+}
+
+static int tenant_row(struct check *c, uint64_t partition, const struct kv_row *row,
+		      struct arena *a)
+{
+	(void)partition;
+	char letter = *(const char *)row->key.data;
+	if (letter == 'c' || letter == 'd')
+		return note_row(c, row, a);
+	if (letter != 'q')
+		return letter == 't' || letter == 'n' ? 0 : -EBADMSG;
+	rec_account *q;
+	struct money *d;
+	if (row->key.len != 5)
+		return -EBADMSG;
+	const uint8_t *k = (const uint8_t *)row->key.data + 1;
+	uint32_t tenant = (uint32_t)k[0] << 24 | (uint32_t)k[1] << 16 | (uint32_t)k[2] << 8 | k[3];
+	int rc = rec_read_account(a, row->value, &q);
+	if (rc == 0)
+		rc = money_of(c, tenant, &d);
+	if (rc == 0) {
+		d->used = q->used_bytes;
+		d->account = true;
+	}
+	return rc;
+}
+
+static void check_money(struct check *c)
+{
+	map_for_each(&c->money, it) {
+		const struct money *d = it.value;
+		if (d->account ? (int64_t)d->used != d->due : d->due != 0)
+			wrong(c, "tenant %llu: %llu bytes used, its blocks say %lld",
+			      (unsigned long long)it.key, (unsigned long long)d->used,
+			      (long long)d->due);
+	}
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+int meta_check(struct meta *m, struct meta_check_report *out)
+{
+	*out = (struct meta_check_report){0};
+	struct check c = {.m = m, .out = out};
+	map_init(&c.seen, SEEN_MAX);
+	map_init(&c.money, META_ACCOUNTS_MAX);
+	int rc = check_trees(&c);
+	if (rc == 0)
+		rc = each_row(&c, META_LAYER_NAME, name_row);
+	if (rc == 0)
+		rc = each_row(&c, META_LAYER_TRANSFER, transfer_row);
+	if (rc == 0)
+		rc = each_row(&c, META_LAYER_FILE, file_row);
+	if (rc == 0)
+		rc = each_row(&c, META_LAYER_BLOCK, block_row);
+	if (rc == 0)
+		rc = each_row(&c, META_LAYER_TENANT, tenant_row);
+	if (rc == 0)
+		check_money(&c);
+	while (c.todo != NULL) {
+		struct todo *t = c.todo;
+		c.todo = t->next;
+		free(t);
+	}
+	map_for_each(&c.money, it)
+		free(it.value);
+	map_fini(&c.money);
+	map_fini(&c.seen);
+	return rc;
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Usage of directories: counted now and then from the deepest directories up, and kept beside each
+ * directory with the time it was taken. What it shows is as old as that.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "meta/impl.h"
+#include "rt/rt.h"
+
+/* A directory on the way down, and what was found in it and below so far. */
+struct level {
+	struct level *above;
+	uint64_t dir;
+	struct meta_cursor at;
+	struct meta_usage sum;
+	/* the directories of the page that are still to be gone into */
+	uint64_t *subs;
+	size_t sub_count;
+};
+
+int meta_du(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_usage *out)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct schema_key keys[2] = {key_slice('d', ctx->tenant, dir, SLICE_HOME),
+				     key_id('u', ctx->tenant, dir)};
+	struct reads r;
+	rec_usage *u;
+	*out = (struct meta_usage){0};
+	int rc = meta_read(m, part_name(m, ctx->tenant, dir, SLICE_HOME), keys, 2, &a, &r);
+	if (rc == 0 && r.value[0].data == NULL)
+		rc = -ENOENT;
+	if (rc != 0 || r.value[1].data == NULL)
+		return rc;
+	rc = rec_read_usage(&a, r.value[1], &u);
+	if (rc == 0)
+		*out = (struct meta_usage){.files = u->files,
+					   .dirs = u->dirs,
+					   .bytes = u->bytes,
+					   .taken_ns = u->taken_ns};
+	return rc;
+}
+
+/* If the directory is still there. */
+static int usage_put(struct meta *m, uint32_t tenant, const struct level *l)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	rec_usage u = TERRANE__REC__USAGE__INIT;
+	u.files = l->sum.files;
+	u.dirs = l->sum.dirs;
+	u.bytes = l->sum.bytes;
+	u.taken_ns = rt_wall_ns();
+	struct txn t;
+	txn_init(&t, &a);
+	txn_present(&t, key_slice('d', tenant, l->dir, SLICE_HOME));
+	txn_put(&t, key_id('u', tenant, l->dir), &u.base);
+	int rc = txn_run(m, &t, part_name(m, tenant, l->dir, SLICE_HOME), NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+static void level_free(struct level *l)
+{
+	free(l->subs);
+	free(l);
+}
+
+static int level_push(struct level **top, uint64_t dir)
+{
+	struct level *l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		return -ENOMEM;
+	l->dir = dir;
+	l->above = *top;
+	*top = l;
+	return 0;
+}
+
+/* One page: files are counted, directories remembered. */
+static int level_page(struct meta *m, const struct meta_ctx *ctx, struct level *l)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	struct meta_page page;
+	int rc = meta_list(m, ctx, l->dir, &l->at, 0, &a, &page);
+	if (rc != 0)
+		return rc;
+	l->at = page.next;
+	uint64_t *subs = realloc(l->subs, (page.count + 1) * sizeof(*subs));
+	if (subs == NULL)
+		return -ENOMEM;
+	l->subs = subs;
+	for (size_t i = 0; i < page.count; i++) {
+		const struct meta_entry *e = &page.entries[i];
+		if (e->kind == META_DIR) {
+			l->sum.dirs++;
+			l->subs[l->sub_count++] = e->id;
+		} else {
+			l->sum.files++;
+			l->sum.bytes += e->size;
+		}
+	}
+	return 0;
+}
+
+int meta_du_refresh(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
+{
+	struct meta_dir d;
+	struct level *top = NULL;
+	unsigned depth = 1;
+	int rc = meta_dir_get(m, ctx, dir, &d);
+	if (rc == 0)
+		rc = level_push(&top, dir);
+	while (rc == 0 && top != NULL) {
+		if (top->sub_count > 0) {
+			rc = ++depth > 4 * META_DEPTH_MAX
+				     ? -ELOOP
+				     : level_push(&top, top->subs[--top->sub_count]);
+		} else if (!top->at.end) {
+			rc = level_page(m, ctx, top);
+			/* Removed meanwhile. */
+			if (rc == -ENOENT) {
+				top->at.end = true;
+				rc = 0;
+			}
+		} else {
+			rc = usage_put(m, ctx->tenant, top);
+			struct level *done = top;
+			top = done->above;
+			depth--;
+			if (top != NULL) {
+				top->sum.files += done->sum.files;
+				top->sum.dirs += done->sum.dirs;
+				top->sum.bytes += done->sum.bytes;
+			}
+			level_free(done);
+		}
+	}
+	while (top != NULL) {
+		struct level *done = top;
+		top = done->above;
+		level_free(done);
+	}
+	return rc;
+}

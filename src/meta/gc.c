@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Collection: the epoch, walks of a partition, leases. The collectors themselves are in gc_*.c. */
+#include "meta/gc.h"
+
+#include <errno.h>
+
+#include "base/hash.h"
+#include "meta/gc_impl.h"
+#include "rt/rt.h"
+
+#define PAGE_ROWS 128
+
+/* --- the epoch -------------------------------------------------------------------------------- */
+
+static int epoch_read(struct meta *m, struct arena *a, struct kv_bytes *raw, uint64_t *epoch)
+{
+	struct schema_key key = key_text('E', "");
+	struct reads r;
+	rec_gc_epoch *e;
+	int rc = meta_read(m, schema_partition_at(META_LAYER_SYSTEM, 0), &key, 1, a, &r);
+	*raw = r.value[0];
+	*epoch = 1;
+	if (rc != 0 || raw->data == NULL)
+		return rc;
+	rc = rec_read_gc_epoch(a, *raw, &e);
+	if (rc == 0)
+		*epoch = e->epoch;
+	return rc;
+}
+
+int meta_gc_epoch(struct meta *m, uint64_t *epoch)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct kv_bytes raw;
+	return epoch_read(m, &a, &raw, epoch);
+}
+
+int meta_gc_advance(struct meta *m, uint64_t epoch)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct kv_bytes raw;
+	uint64_t now;
+	int rc = epoch_read(m, &a, &raw, &now);
+	if (rc != 0 || now != epoch)
+		return rc;
+	rec_gc_epoch e = TERRANE__REC__GC_EPOCH__INIT;
+	e.epoch = epoch + 1;
+	struct txn t;
+	txn_init(&t, &a);
+	txn_same(&t, key_text('E', ""), raw);
+	txn_put(&t, key_text('E', ""), &e.base);
+	rc = txn_run(m, &t, schema_partition_at(META_LAYER_SYSTEM, 0), NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+/* --- walks ------------------------------------------------------------------------------------ */
+
+uint64_t meta_gc_partitions(const struct meta *m)
+{
+	return 1ULL << m->options.partition_bits;
+}
+
+struct schema_key gc_key(struct kv_bytes key)
+{
+	struct schema_key k = {.len = min_u64(key.len, SCHEMA_KEY_MAX)};
+	memcpy(k.bytes, key.data, k.len);
+	return k;
+}
+
+static int gc_write(struct gc *g, const struct kv_row *row, const ProtobufCMessage *msg)
+{
+	struct txn t;
+	txn_init(&t, g->a);
+	txn_equals(&t, gc_key(row->key), row->value);
+	if (msg != NULL)
+		txn_put(&t, gc_key(row->key), msg);
+	else
+		txn_delete(&t, gc_key(row->key));
+	int rc = txn_run(g->m, &t, g->partition, NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+int gc_mark(struct gc *g, const struct kv_row *row, const ProtobufCMessage *msg)
+{
+	g->counts->marked++;
+	return gc_write(g, row, msg);
+}
+
+int gc_drop(struct gc *g, const struct kv_row *row)
+{
+	g->counts->collected++;
+	return gc_write(g, row, NULL);
+}
+
+/* The cursor is at the last key seen, or at a letter alone: nothing of it was seen yet. */
+int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row_fn fn)
+{
+	if (at->end)
+		return 0;
+	if (at->len == 0) {
+		at->key[0] = (uint8_t)letters[0];
+		at->len = 1;
+	}
+	const char *letter = at->len > sizeof(at->key) ? NULL : strchr(letters, at->key[0]);
+	if (letter == NULL || *letter == '\0')
+		return -EINVAL;
+	struct kv_range range = {.prefix = kv_bytes(letter, 1), .rows_max = PAGE_ROWS};
+	if (at->len > 1)
+		range.after = kv_bytes(at->key, at->len);
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	int rc = kv_scan(g->m->kv, g->partition, &range, &rows);
+	for (size_t i = 0; i < rows.count && rc == 0; i++) {
+		AUTO_ARENA struct arena a;
+		arena_init(&a, META_OP_BYTES);
+		g->a = &a;
+		g->counts->seen++;
+		rc = fn(g, &rows.row[i]);
+		if (rc != 0)
+			break;
+		at->len = (uint16_t)min_u64(rows.row[i].key.len, sizeof(at->key));
+		memcpy(at->key, rows.row[i].key.data, at->len);
+	}
+	if (rc != 0 || rows.more)
+		return rc;
+	at->key[0] = (uint8_t)letter[1];
+	at->len = 1;
+	at->end = letter[1] == '\0';
+	return 0;
+}
+
+int meta_gc_step(struct meta *m, enum meta_gc_kind kind, uint64_t index, uint64_t epoch,
+		 struct meta_gc_cursor *at, struct meta_gc_counts *counts)
+{
+	static const struct {
+		enum meta_layer layer;
+		const char *letters;
+		gc_row_fn fn;
+	} kinds[META_GC_KINDS] = {
+		[META_GC_NAMES] = {META_LAYER_NAME, "g", gc_names_row},
+		[META_GC_DIRS] = {META_LAYER_NAME, "dey", gc_dirs_row},
+		[META_GC_TRANSFERS] = {META_LAYER_TRANSFER, "t", gc_transfers_row},
+		[META_GC_FILES] = {META_LAYER_FILE, "x", gc_files_row},
+		[META_GC_ORPHANS] = {META_LAYER_FILE, "fy", gc_orphans_row},
+		[META_GC_BLOCKS] = {META_LAYER_BLOCK, "pvy", gc_blocks_row},
+		[META_GC_OWNERS] = {META_LAYER_BLOCK, "o", gc_owners_row},
+		[META_GC_ACCOUNTS] = {META_LAYER_TENANT, "cd", gc_accounts_row},
+	};
+	if (kind >= META_GC_KINDS || index >= meta_gc_partitions(m) || epoch == 0)
+		return -EINVAL;
+	struct gc g = {.m = m,
+		       .partition = schema_partition_at(kinds[kind].layer, index),
+		       .epoch = epoch,
+		       .counts = counts};
+	return gc_page(&g, kinds[kind].letters, at, kinds[kind].fn);
+}
+
+/* --- leases ----------------------------------------------------------------------------------- */
+
+static uint64_t part_lease(const struct meta *m, const char *name)
+{
+	return part_of(m, META_LAYER_SYSTEM, 0, hash64(name, strlen(name), 0));
+}
+
+static int lease_read(struct meta *m, const struct meta_lease *l, struct arena *a,
+		      struct kv_bytes *raw, rec_lease **out)
+{
+	if (memchr(l->name, 0, sizeof(l->name)) == NULL || l->name[0] == '\0' || l->holder == 0)
+		return -EINVAL;
+	struct schema_key key = key_text('l', l->name);
+	struct reads r;
+	*out = NULL;
+	int rc = meta_read(m, part_lease(m, l->name), &key, 1, a, &r);
+	*raw = r.value[0];
+	return rc == 0 && raw->data != NULL ? rec_read_lease(a, *raw, out) : rc;
+}
+
+/* Whether the holder has let its time pass, as seen from here. */
+static bool lease_over(struct meta_lease *l, const rec_lease *there)
+{
+	if (l->seen_turn != there->turn || l->seen_ns == 0) {
+		l->seen_turn = there->turn;
+		l->seen_ns = rt_now_ns();
+		return false;
+	}
+	return rt_now_ns() - l->seen_ns >= there->duration_ns;
+}
+
+int meta_lease_take(struct meta *m, struct meta_lease *l)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct kv_bytes raw;
+	rec_lease *there;
+	int rc = lease_read(m, l, &a, &raw, &there);
+	if (rc != 0)
+		return rc;
+	if (there != NULL && there->holder != l->holder && !lease_over(l, there))
+		return -EBUSY;
+	rec_lease now = TERRANE__REC__LEASE__INIT;
+	now.holder = l->holder;
+	now.turn = there != NULL ? there->turn + 1 : 1;
+	now.duration_ns = l->duration_ns;
+	struct txn t;
+	txn_init(&t, &a);
+	txn_same(&t, key_text('l', l->name), raw);
+	txn_put(&t, key_text('l', l->name), &now.base);
+	rc = txn_run(m, &t, part_lease(m, l->name), NULL);
+	if (rc == 0)
+		l->turn = now.turn;
+	return rc == -ESTALE ? -EBUSY : rc;
+}
+
+int meta_lease_drop(struct meta *m, const struct meta_lease *l)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct kv_bytes raw;
+	rec_lease *there;
+	int rc = lease_read(m, l, &a, &raw, &there);
+	if (rc != 0 || there == NULL || there->holder != l->holder)
+		return rc;
+	struct txn t;
+	txn_init(&t, &a);
+	txn_equals(&t, key_text('l', l->name), raw);
+	txn_delete(&t, key_text('l', l->name));
+	rc = txn_run(m, &t, part_lease(m, l->name), NULL);
+	return rc == -ESTALE ? 0 : rc;
+}

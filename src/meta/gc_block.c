@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Collection in the Block layer and of accounts; dead chunks; the reverse index. */
+#include <errno.h>
+
+#include "meta/block.h"
+#include "meta/file.h"
+#include "meta/gc_impl.h"
+
+static uint64_t part_block(const struct meta *m, uint32_t tenant, uint64_t block)
+{
+	return part_of(m, META_LAYER_BLOCK, tenant, block);
+}
+
+/* --- blocks that nobody commits, blocks without owner ------------------------------------------- */
+
+static int bury(struct gc *g, uint32_t tenant, uint64_t block, const struct kv_row *row,
+		struct kv_bytes raw, const rec_block *rec)
+{
+	struct txn t;
+	txn_init(&t, g->a);
+	txn_equals(&t, gc_key(row->key), row->value);
+	block_bury(&t, tenant, block, raw, rec);
+	int rc = txn_run(g->m, &t, g->partition, NULL);
+	if (rc == 0)
+		g->counts->collected++;
+	return rc == -ESTALE ? 0 : rc;
+}
+
+static int suspect_row(struct gc *g, uint32_t tenant, uint64_t block, const struct kv_row *row,
+		       bool pending)
+{
+	rec_suspect *y;
+	int rc = rec_read_suspect(g->a, row->value, &y);
+	if (rc != 0)
+		return rc;
+	if (y->mark == 0) {
+		y->mark = g->epoch;
+		return gc_mark(g, row, &y->base);
+	}
+	if (!gc_ripe(g, y->mark)) {
+		g->counts->left++;
+		return 0;
+	}
+	struct kv_bytes raw;
+	rec_block *rec;
+	bool owned = false;
+	rc = block_read(g->m, tenant, block, g->a, &raw, &rec);
+	if (rc == 0)
+		rc = meta_any(g->m, g->partition, key_id('o', tenant, block), &owned);
+	if (rc != 0)
+		return rc;
+	if (rec == NULL || (!pending && owned) || (rec->state == META_BLOCK_PENDING) != pending)
+		return gc_drop(g, row);
+	return bury(g, tenant, block, row, raw, rec);
+}
+
+static int refund_row(struct gc *g, const struct kv_row *row)
+{
+	uint32_t tenant;
+	uint64_t block;
+	uint64_t charge;
+	rec_refund *v;
+	if (!key_read_ids(row->key, &tenant, &block, &charge))
+		return -EBADMSG;
+	int rc = rec_read_refund(g->a, row->value, &v);
+	if (rc == 0)
+		rc = block_refund(g->m, tenant, block, charge, v->bytes);
+	if (rc == 0)
+		g->counts->collected++;
+	return rc;
+}
+
+int gc_blocks_row(struct gc *g, const struct kv_row *row)
+{
+	uint32_t tenant;
+	uint64_t block;
+	char letter = *(const char *)row->key.data;
+	if (letter == 'v')
+		return refund_row(g, row);
+	if (!key_read_id(row->key, &tenant, &block))
+		return -EBADMSG;
+	return suspect_row(g, tenant, block, row, letter == 'p');
+}
+
+/* --- owners that have no extent ------------------------------------------------------------------ */
+
+static int has_block(void *ctx, uint64_t offset, const struct meta_extent *e)
+{
+	(void)offset;
+	return e->block == *(const uint64_t *)ctx ? 1 : 0;
+}
+
+/* 1: it has, or may come to have. */
+static int owner_holds(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file)
+{
+	struct kv_bytes raw;
+	rec_file *f;
+	bool dead;
+	int rc = file_read(g->m, tenant, file, g->a, &raw, &f, &dead);
+	if (rc != 0)
+		return rc;
+	if (f == NULL)
+		return dead ? 1 : 0;
+	if (!f->sealed)
+		return 1;
+	return file_extents(g->m, tenant, file, f, g->a, has_block, &block);
+}
+
+int gc_owners_row(struct gc *g, const struct kv_row *row)
+{
+	uint32_t tenant;
+	uint64_t block;
+	uint64_t file;
+	rec_owner *o;
+	if (!key_read_ids(row->key, &tenant, &block, &file))
+		return -EBADMSG;
+	int rc = rec_read_owner(g->a, row->value, &o);
+	if (rc == 0)
+		rc = owner_holds(g, tenant, block, file);
+	if (rc < 0)
+		return rc;
+	if (rc == 1) {
+		if (o->mark == 0)
+			return 0;
+		o->mark = 0;
+		return gc_mark(g, row, &o->base);
+	}
+	if (o->mark == 0) {
+		o->mark = g->epoch;
+		return gc_mark(g, row, &o->base);
+	}
+	if (!gc_ripe(g, o->mark)) {
+		g->counts->left++;
+		return 0;
+	}
+	rec_suspect y = TERRANE__REC__SUSPECT__INIT;
+	struct txn t;
+	txn_init(&t, g->a);
+	txn_equals(&t, gc_key(row->key), row->value);
+	txn_present(&t, key_id('b', tenant, block));
+	txn_delete(&t, gc_key(row->key));
+	txn_put(&t, key_id('y', tenant, block), &y.base);
+	rc = txn_run(g->m, &t, g->partition, NULL);
+	if (rc == 0)
+		g->counts->collected++;
+	return rc == -ESTALE ? 0 : rc;
+}
+
+/* --- accounts ------------------------------------------------------------------------------------ */
+
+/* Whether dead chunks of the block stand for this charge. */
+static int buried_with(struct gc *g, uint32_t tenant, uint64_t block, uint64_t charge, bool *found)
+{
+	struct schema_key prefix = key_id('z', tenant, block);
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	struct kv_range range = {.prefix = key_bytes(&prefix)};
+	int rc = kv_scan(g->m->kv, part_block(g->m, tenant, block), &range, &rows);
+	*found = false;
+	for (size_t i = 0; i < rows.count && rc == 0; i++) {
+		rec_dead_chunks *z;
+		rc = rec_read_dead_chunks(g->a, rows.row[i].value, &z);
+		*found = *found || (rc == 0 && z->charge == charge && z->refund > 0);
+	}
+	return rc;
+}
+
+static int charge_row(struct gc *g, uint32_t tenant, uint64_t block, uint64_t charge)
+{
+	struct kv_bytes raw;
+	rec_block *rec;
+	bool buried = false;
+	int rc = block_read(g->m, tenant, block, g->a, &raw, &rec);
+	if (rc != 0 || (rec != NULL && rec->state == META_BLOCK_PENDING))
+		return rc;
+	if (rec == NULL)
+		rc = buried_with(g, tenant, block, charge, &buried);
+	if (rc != 0)
+		return rc;
+	g->counts->collected++;
+	if (buried || (rec != NULL && rec->charge == charge))
+		return account_charged(g->m, tenant, block, charge);
+	return account_uncharge(g->m, tenant, block, charge);
+}
+
+static int refunded_row(struct gc *g, const struct kv_row *row, uint32_t tenant, uint64_t block,
+			uint64_t charge)
+{
+	struct schema_key key = key_ids('v', tenant, block, charge);
+	struct reads r;
+	rec_counted *note;
+	bool buried = false;
+	int rc = meta_read(g->m, part_block(g->m, tenant, block), &key, 1, g->a, &r);
+	if (rc == 0)
+		rc = buried_with(g, tenant, block, charge, &buried);
+	if (rc == 0)
+		rc = rec_read_counted(g->a, row->value, &note);
+	if (rc != 0 || r.value[0].data != NULL || buried)
+		return rc;
+	if (note->mark == 0) {
+		note->mark = g->epoch;
+		return gc_mark(g, row, &note->base);
+	}
+	return gc_ripe(g, note->mark) ? gc_drop(g, row) : 0;
+}
+
+int gc_accounts_row(struct gc *g, const struct kv_row *row)
+{
+	uint32_t tenant;
+	uint64_t block;
+	uint64_t charge;
+	if (!key_read_ids(row->key, &tenant, &block, &charge))
+		return -EBADMSG;
+	if (*(const char *)row->key.data == 'c')
+		return charge_row(g, tenant, block, charge);
+	return refunded_row(g, row, tenant, block, charge);
+}
+
+/* --- dead chunks ------------------------------------------------------------------------------- */
+
+static int chunks_out(rec_chunk *const *from, size_t n, struct arena *arena,
+		      struct meta_chunk **out)
+{
+	*out = arena_alloc(arena, (n + 1) * sizeof(**out));
+	if (*out == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		(*out)[i] = (struct meta_chunk){.disk = from[i]->disk, .crc = from[i]->crc};
+	return 0;
+}
+
+struct dead_walk {
+	struct gc g; /* first: the row function gets a pointer to it */
+	struct arena *arena;
+	struct meta_dead_chunks *out;
+	size_t count;
+	size_t max;
+};
+
+static int dead_row(struct gc *g, const struct kv_row *row)
+{
+	struct dead_walk *w = container_of(g, struct dead_walk, g);
+	struct meta_dead_chunks d;
+	rec_dead_chunks *z;
+	if (!key_read_ids(row->key, &d.tenant, &d.block, &d.chunk_block))
+		return -EBADMSG;
+	int rc = rec_read_dead_chunks(g->a, row->value, &z);
+	if (rc != 0)
+		return rc;
+	if (z->mark == 0) {
+		z->mark = g->epoch;
+		return gc_mark(g, row, &z->base);
+	}
+	if (!gc_ripe(g, z->mark)) {
+		g->counts->left++;
+		return 0;
+	}
+	if (w->count == w->max)
+		return 1;
+	d.chunk_count = z->n_chunks;
+	rc = chunks_out(z->chunks, z->n_chunks, w->arena, &d.chunks);
+	if (rc == 0)
+		w->out[w->count++] = d;
+	return rc;
+}
+
+int64_t meta_gc_chunks(struct meta *m, uint64_t index, uint64_t epoch, struct meta_gc_cursor *at,
+		       struct arena *arena, struct meta_dead_chunks *out, size_t max)
+{
+	struct meta_gc_counts counts = {0};
+	if (max == 0 || index >= meta_gc_partitions(m))
+		return -EINVAL;
+	struct dead_walk w = {.g = {.m = m,
+				    .partition = schema_partition_at(META_LAYER_BLOCK, index),
+				    .epoch = epoch,
+				    .counts = &counts},
+			      .arena = arena,
+			      .out = out,
+			      .max = max};
+	int rc = 0;
+	while (rc == 0 && !at->end)
+		rc = gc_page(&w.g, "z", at, dead_row);
+	return rc < 0 ? rc : (int64_t)w.count;
+}
+
+int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_t chunk_block)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	struct schema_key key = key_ids('z', tenant, block, chunk_block);
+	uint64_t partition = part_block(m, tenant, block);
+	struct reads r;
+	rec_dead_chunks *z;
+	int rc = meta_read(m, partition, &key, 1, &a, &r);
+	if (rc != 0 || r.value[0].data == NULL)
+		return rc;
+	rc = rec_read_dead_chunks(&a, r.value[0], &z);
+	/* The charge's own note goes first: without block and dead chunks it would look unpaid. */
+	if (rc == 0 && z->refund > 0)
+		rc = account_charged(m, tenant, block, z->charge);
+	if (rc == 0 && z->refund > 0)
+		rc = account_refund(m, tenant, block, z->charge, z->refund);
+	if (rc != 0)
+		return rc;
+	struct txn t;
+	txn_init(&t, &a);
+	txn_equals(&t, key, r.value[0]);
+	txn_delete(&t, key);
+	rc = txn_run(m, &t, partition, NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+int meta_chunk_wanted(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
+		      uint64_t chunk_block, uint32_t index, uint64_t disk, bool *wanted)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	struct kv_bytes raw;
+	rec_block *rec;
+	int rc = block_read(m, ctx->tenant, block, &a, &raw, &rec);
+	*wanted = false;
+	if (rc != 0 || rec == NULL)
+		return rc;
+	/* A writer may still put chunks anywhere until it commits; a layout may be under way. */
+	if (rec->state == META_BLOCK_PENDING)
+		*wanted = chunk_block == rec->chunk_block;
+	else
+		*wanted = chunk_block == rec->chunk_block && index < rec->n_chunks &&
+			  rec->chunks[index]->disk == disk;
+	return 0;
+}
+
+/* --- the reverse index --------------------------------------------------------------------------- */
+
+static void cursor_to(struct meta_gc_cursor *at, struct kv_bytes key)
+{
+	at->len = (uint16_t)min_u64(key.len, sizeof(at->key));
+	memcpy(at->key, key.data, at->len);
+}
+
+static struct kv_bytes cursor_key(const struct meta_gc_cursor *at)
+{
+	return kv_bytes(at->key, min_u64(at->len, sizeof(at->key)));
+}
+
+int64_t meta_disk_blocks(struct meta *m, uint64_t index, uint64_t disk, struct meta_gc_cursor *at,
+			 struct meta_on_disk *out, size_t max)
+{
+	if (max == 0 || index >= meta_gc_partitions(m))
+		return -EINVAL;
+	if (at->end)
+		return 0;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	struct schema_key prefix = key_disk_prefix(disk);
+	struct kv_range range = {.prefix = key_bytes(&prefix),
+				 .after = cursor_key(at),
+				 .rows_max = min_u64(max, KV_SCAN_ROWS_MAX)};
+	int rc = kv_scan(m->kv, schema_partition_at(META_LAYER_BLOCK, index), &range, &rows);
+	for (size_t i = 0; i < rows.count && rc == 0; i++) {
+		uint64_t d;
+		rec_on_disk *o;
+		if (!key_read_disk(rows.row[i].key, &d, &out[i].tenant, &out[i].block))
+			return -EBADMSG;
+		rc = rec_read_on_disk(&a, rows.row[i].value, &o);
+		if (rc == 0)
+			out[i].index = o->index;
+		cursor_to(at, rows.row[i].key);
+	}
+	at->end = !rows.more;
+	return rc != 0 ? rc : (int64_t)rows.count;
+}
+
+static int owned_bytes(struct meta *m, uint32_t tenant, uint64_t block, uint64_t *sum)
+{
+	struct meta_ctx ctx = {tenant};
+	struct meta_owner owners[64];
+	uint64_t after = 0;
+	int64_t n;
+	*sum = 0;
+	do {
+		n = meta_block_owners(m, &ctx, block, after, owners, ARRAY_LEN(owners));
+		if (n < 0)
+			return (int)n;
+		for (int64_t i = 0; i < n; i++)
+			*sum += owners[i].bytes;
+		after = n > 0 ? owners[n - 1].file : 0;
+	} while (n == (int64_t)ARRAY_LEN(owners));
+	return 0;
+}
+
+int64_t meta_blocks(struct meta *m, uint64_t index, struct meta_gc_cursor *at, struct arena *arena,
+		    struct meta_block_at *out, size_t max)
+{
+	if (max == 0 || index >= meta_gc_partitions(m))
+		return -EINVAL;
+	if (at->end)
+		return 0;
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	struct kv_range range = {.prefix = kv_text("b"),
+				 .after = cursor_key(at),
+				 .rows_max = min_u64(max, KV_SCAN_ROWS_MAX)};
+	int rc = kv_scan(m->kv, schema_partition_at(META_LAYER_BLOCK, index), &range, &rows);
+	for (size_t i = 0; i < rows.count && rc == 0; i++) {
+		uint64_t block;
+		rec_block *rec;
+		if (!key_read_id(rows.row[i].key, &out[i].tenant, &block))
+			return -EBADMSG;
+		rc = rec_read_block(arena, rows.row[i].value, &rec);
+		if (rc == 0)
+			rc = block_out(block, rec, arena, &out[i].block);
+		if (rc == 0)
+			rc = owned_bytes(m, out[i].tenant, block, &out[i].owned_bytes);
+		cursor_to(at, rows.row[i].key);
+	}
+	at->end = !rows.more;
+	return rc != 0 ? rc : (int64_t)rows.count;
+}

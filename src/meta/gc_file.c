@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Collection in the File layer: removed files give up their blocks; files without a name are removed. */
+#include <errno.h>
+
+#include "base/hash.h"
+#include "meta/file.h"
+#include "meta/gc_impl.h"
+
+/* --- removed files ---------------------------------------------------------------------------- */
+
+/* The block forgets the owner, and is to be looked at. */
+static int disown(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file)
+{
+	uint64_t partition = part_of(g->m, META_LAYER_BLOCK, tenant, block);
+	rec_suspect y = TERRANE__REC__SUSPECT__INIT;
+	struct txn t;
+	txn_init(&t, g->a);
+	txn_present(&t, key_id('b', tenant, block));
+	txn_delete(&t, key_ids('o', tenant, block, file));
+	txn_put(&t, key_id('y', tenant, block), &y.base);
+	int rc = txn_run(g->m, &t, partition, NULL);
+	if (rc != -ESTALE)
+		return rc;
+	txn_init(&t, g->a);
+	txn_delete(&t, key_ids('o', tenant, block, file));
+	return txn_run(g->m, &t, partition, NULL);
+}
+
+/* Extents that have keys: all there are, whatever the record says, a page at a time. */
+static int drop_extents(struct gc *g, uint32_t tenant, uint64_t file)
+{
+	struct schema_key prefix = key_id('e', tenant, file);
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	do {
+		struct kv_range range = {.prefix = key_bytes(&prefix)};
+		int rc = kv_scan(g->m->kv, g->partition, &range, &rows);
+		struct txn t;
+		txn_init(&t, g->a);
+		for (size_t i = 0; i < rows.count && rc == 0; i++) {
+			rec_extent *x;
+			rc = rec_read_extent(g->a, rows.row[i].value, &x);
+			if (rc == 0)
+				rc = disown(g, tenant, x->block, file);
+			txn_delete(&t, gc_key(rows.row[i].key));
+		}
+		if (rc == 0 && rows.count > 0)
+			rc = txn_run(g->m, &t, g->partition, NULL);
+		if (rc != 0)
+			return rc;
+	} while (rows.more);
+	return 0;
+}
+
+int gc_files_row(struct gc *g, const struct kv_row *row)
+{
+	uint32_t tenant;
+	uint64_t file;
+	rec_dead_file *x;
+	if (!key_read_id(row->key, &tenant, &file))
+		return -EBADMSG;
+	int rc = rec_read_dead_file(g->a, row->value, &x);
+	if (rc != 0)
+		return rc;
+	if (x->mark == 0) {
+		x->mark = g->epoch;
+		return gc_mark(g, row, &x->base);
+	}
+	if (!gc_ripe(g, x->mark)) {
+		g->counts->left++;
+		return 0;
+	}
+	for (size_t i = 0; x->file != NULL && i < x->file->n_extents && rc == 0; i++)
+		rc = disown(g, tenant, x->file->extents[i]->block, file);
+	if (rc == 0 && x->file != NULL && x->file->last != NULL)
+		rc = disown(g, tenant, x->file->last->block, file);
+	if (rc == 0)
+		rc = drop_extents(g, tenant, file);
+	return rc == 0 ? gc_drop(g, row) : rc;
+}
+
+/* --- files without a name --------------------------------------------------------------------- */
+
+static int file_named(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row,
+		      rec_file *f, bool *named)
+{
+	*named = false;
+	if (f->name.len > 0) {
+		struct row at;
+		struct meta_name hint = {(const char *)f->name.data, f->name.len};
+		int rc = row_find(g->m, tenant, f->dir, hint, 0, g->a, &at);
+		if (rc != 0)
+			return rc;
+		*named = at.entry != NULL && at.entry->id == file;
+	}
+	if (*named || !f->linked)
+		return 0;
+	/* It has been renamed, or its name is gone. */
+	struct gc_search s = {.id = file};
+	int rc = gc_search(g, tenant, f->dir, &s);
+	*named = s.found || s.pending;
+	if (rc != 0 || !s.found || !f->sealed)
+		return rc;
+	f->name = (ProtobufCBinaryData){s.name_len, (uint8_t *)s.name};
+	f->changes++;
+	return gc_mark(g, row, &f->base);
+}
+
+/* Notes it; or, when it was noted long ago and is as it was then, makes it a removed file. */
+static int orphan(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row,
+		  rec_file *f)
+{
+	struct schema_key key = key_id('y', tenant, file);
+	uint64_t hash = hash64(row->value.data, row->value.len, 0);
+	struct reads r;
+	rec_suspect *y = NULL;
+	int rc = meta_read(g->m, g->partition, &key, 1, g->a, &r);
+	if (rc == 0 && r.value[0].data != NULL)
+		rc = rec_read_suspect(g->a, r.value[0], &y);
+	if (rc != 0)
+		return rc;
+	struct txn t;
+	txn_init(&t, g->a);
+	txn_equals(&t, gc_key(row->key), row->value);
+	txn_same(&t, key, r.value[0]);
+	rec_suspect fresh = TERRANE__REC__SUSPECT__INIT;
+	fresh.mark = g->epoch;
+	fresh.hash = hash;
+	rec_dead_file x = TERRANE__REC__DEAD_FILE__INIT;
+	x.file = f;
+	if (y == NULL || y->hash != hash) {
+		txn_put(&t, key, &fresh.base);
+		g->counts->marked++;
+	} else if (gc_ripe(g, y->mark)) {
+		txn_delete(&t, key);
+		txn_delete(&t, gc_key(row->key));
+		txn_put(&t, key_id('x', tenant, file), &x.base);
+		g->counts->collected++;
+	} else {
+		g->counts->left++;
+		return 0;
+	}
+	rc = txn_run(g->m, &t, g->partition, NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+static int file_suspect_row(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row)
+{
+	struct schema_key key = key_id('f', tenant, file);
+	struct reads r;
+	rec_suspect *y;
+	int rc = meta_read(g->m, g->partition, &key, 1, g->a, &r);
+	if (rc == 0)
+		rc = rec_read_suspect(g->a, row->value, &y);
+	if (rc != 0)
+		return rc;
+	if (r.value[0].data != NULL && hash64(r.value[0].data, r.value[0].len, 0) == y->hash)
+		return 0;
+	return gc_drop(g, row);
+}
+
+int gc_orphans_row(struct gc *g, const struct kv_row *row)
+{
+	uint32_t tenant;
+	uint64_t file;
+	rec_file *f;
+	if (!key_read_id(row->key, &tenant, &file))
+		return -EBADMSG;
+	if (*(const char *)row->key.data == 'y')
+		return file_suspect_row(g, tenant, file, row);
+	int rc = rec_read_file(g->a, row->value, &f);
+	bool named = false;
+	if (rc == 0)
+		rc = file_named(g, tenant, file, row, f, &named);
+	return rc == 0 && !named ? orphan(g, tenant, file, row, f) : rc;
+}

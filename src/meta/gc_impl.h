@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the collectors of the layers share. */
+#ifndef META_GC_IMPL_H
+#define META_GC_IMPL_H
+
+#include "meta/impl.h"
+
+struct gc {
+	struct meta *m;
+	uint64_t partition;
+	uint64_t epoch;
+	struct meta_gc_counts *counts;
+	struct arena *a; /* emptied after each row */
+};
+
+/* One stored row. */
+typedef int (*gc_row_fn)(struct gc *g, const struct kv_row *row);
+
+/* A page of the keys that begin with one of the letters, one letter after the other. */
+int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row_fn fn);
+
+/* Whether what was marked in this epoch has had its grace. */
+static inline bool gc_ripe(const struct gc *g, uint64_t mark)
+{
+	return mark != 0 && g->epoch >= mark + 2;
+}
+
+struct schema_key gc_key(struct kv_bytes key);
+
+/* Replaces (or, with NULL, deletes) a row that is still as it was read. Counts it. */
+int gc_mark(struct gc *g, const struct kv_row *row, const ProtobufCMessage *msg);
+int gc_drop(struct gc *g, const struct kv_row *row);
+
+int gc_names_row(struct gc *g, const struct kv_row *row);
+int gc_dirs_row(struct gc *g, const struct kv_row *row);
+int gc_transfers_row(struct gc *g, const struct kv_row *row);
+int gc_files_row(struct gc *g, const struct kv_row *row);
+int gc_orphans_row(struct gc *g, const struct kv_row *row);
+int gc_blocks_row(struct gc *g, const struct kv_row *row);
+int gc_owners_row(struct gc *g, const struct kv_row *row);
+int gc_accounts_row(struct gc *g, const struct kv_row *row);
+
+/* Whether a name of the directory leads to the id: reads all of it. pending: there is a Gone of the
+ * id, so that it may be on its way from one name to another. */
+struct gc_search {
+	uint64_t id;
+	bool found;
+	bool pending;
+	size_t name_len;
+	char name[META_NAME_MAX];
+};
+int gc_search(struct gc *g, uint32_t tenant, uint64_t dir, struct gc_search *s);
+
+#endif

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Collection in the Name layer: names that were taken away, directories that no name leads to, names
+ * without a record, transfers whose mover died.
+ */
+#include <errno.h>
+
+#include "base/hash.h"
+#include "meta/file.h"
+#include "meta/gc_impl.h"
+
+/* --- names that were taken away --------------------------------------------------------------- */
+
+int gc_names_row(struct gc *g, const struct kv_row *row)
+{
+	uint32_t tenant;
+	uint64_t dir;
+	uint32_t slice;
+	uint64_t id;
+	rec_gone *gone;
+	if (!key_read_slice_id(row->key, &tenant, &dir, &slice, &id))
+		return -EBADMSG;
+	int rc = rec_read_gone(g->a, row->value, &gone);
+	if (rc != 0)
+		return rc;
+	if (gone->mark == 0) {
+		gone->mark = g->epoch;
+		return gc_mark(g, row, &gone->base);
+	}
+	if (!gc_ripe(g, gone->mark)) {
+		g->counts->left++;
+		return 0;
+	}
+	if (gone->kind == META_FILE && !gone->alive)
+		rc = file_kill(g->m, tenant, id, g->a);
+	return rc == 0 ? gc_drop(g, row) : rc;
+}
+
+/* --- searching a directory -------------------------------------------------------------------- */
+
+struct search_walk {
+	struct gc *g;
+	struct gc_search *s;
+};
+
+static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
+			void *ctx)
+{
+	(void)below;
+	struct gc_search *s = ((struct search_walk *)ctx)->s;
+	uint64_t partition = part_name(m, tenant, dir, slice);
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct schema_key gone = key_slice_id('g', tenant, dir, slice, s->id);
+	struct reads r;
+	int rc = meta_read(m, partition, &gone, 1, &a, &r);
+	if (rc != 0)
+		return rc;
+	s->pending = s->pending || r.value[0].data != NULL;
+	struct schema_key prefix = key_slice('e', tenant, dir, slice);
+	struct schema_key after = {0};
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	do {
+		struct kv_range range = {.prefix = key_bytes(&prefix), .after = key_bytes(&after)};
+		rc = kv_scan(m->kv, partition, &range, &rows);
+		for (size_t i = 0; i < rows.count && rc == 0; i++) {
+			arena_reset(&a, MIB);
+			rec_entry *e;
+			rc = rec_read_entry(&a, rows.row[i].value, &e);
+			if (rc != 0)
+				return rc;
+			/* A row in a transfer may come or go: look again later. */
+			s->pending = s->pending || (e->transfer != 0 && e->id == s->id);
+			after = gc_key(rows.row[i].key);
+			if (e->id != s->id || e->transfer != 0)
+				continue;
+			s->found = true;
+			s->name_len = rows.row[i].key.len - prefix.len;
+			memcpy(s->name, (const char *)rows.row[i].key.data + prefix.len,
+			       s->name_len);
+			return 1;
+		}
+	} while (rc == 0 && rows.more);
+	return rc;
+}
+
+int gc_search(struct gc *g, uint32_t tenant, uint64_t dir, struct gc_search *s)
+{
+	s->found = s->pending = false;
+	struct search_walk w = {g, s};
+	int rc = slices_walk(g->m, tenant, dir, false, search_slice, &w);
+	return rc == 1 ? 0 : rc;
+}
+
+/* --- directories ------------------------------------------------------------------------------ */
+
+/* Notes that no name was found for the slice, or says that it was so for long enough: 1. */
+static int suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
+		   const struct kv_row *row)
+{
+	struct schema_key key = key_slice('y', tenant, dir, slice);
+	uint64_t hash = hash64(row->value.data, row->value.len, 0);
+	struct reads r;
+	rec_suspect *y = NULL;
+	int rc = meta_read(g->m, g->partition, &key, 1, g->a, &r);
+	if (rc == 0 && r.value[0].data != NULL)
+		rc = rec_read_suspect(g->a, r.value[0], &y);
+	if (rc != 0)
+		return rc;
+	if (y != NULL && y->hash == hash) {
+		g->counts->left++;
+		return gc_ripe(g, y->mark) ? 1 : 0;
+	}
+	rec_suspect fresh = TERRANE__REC__SUSPECT__INIT;
+	fresh.mark = g->epoch;
+	fresh.hash = hash;
+	struct txn t;
+	txn_init(&t, g->a);
+	txn_equals(&t, gc_key(row->key), row->value);
+	txn_same(&t, key, r.value[0]);
+	txn_put(&t, key, &fresh.base);
+	g->counts->marked++;
+	rc = txn_run(g->m, &t, g->partition, NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+/* Closed first, so that nothing is added while it is looked at: see row_guard_new. */
+static int remove_empty(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
+			const struct kv_row *row)
+{
+	struct schema_key shut_key = key_slice('s', tenant, dir, slice);
+	struct txn t;
+	txn_init(&t, g->a);
+	rec_shut shut = TERRANE__REC__SHUT__INIT;
+	shut.closing = meta_id();
+	struct kv_bytes closed = {0};
+	int rc = rec_pack(g->a, &shut.base, &closed);
+	if (rc != 0)
+		return rc;
+	txn_equals(&t, gc_key(row->key), row->value);
+	txn_absent(&t, shut_key);
+	txn_put_bytes(&t, shut_key, closed);
+	rc = txn_run(g->m, &t, g->partition, NULL);
+	bool any = true;
+	if (rc == 0)
+		rc = meta_any(g->m, g->partition, key_slice('e', tenant, dir, slice), &any);
+	if (rc != 0)
+		return rc == -ESTALE ? 0 : rc;
+	txn_init(&t, g->a);
+	txn_equals(&t, shut_key, closed);
+	txn_delete(&t, shut_key);
+	if (!any) {
+		txn_equals(&t, gc_key(row->key), row->value);
+		txn_delete(&t, gc_key(row->key));
+		txn_delete(&t, key_slice('y', tenant, dir, slice));
+		txn_delete(&t, key_id('u', tenant, dir));
+		g->counts->collected++;
+	}
+	rc = txn_run(g->m, &t, g->partition, NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+/* Whether a name leads to it; a hint that is old is brought up to date. */
+static int dir_named(struct gc *g, uint32_t tenant, const struct kv_row *row, rec_dir *d,
+		     bool *named)
+{
+	struct row at;
+	struct meta_name hint = {(const char *)d->name.data, d->name.len};
+	*named = false;
+	if (hint.len > 0) {
+		int rc = row_find(g->m, tenant, d->parent, hint, 0, g->a, &at);
+		if (rc != 0)
+			return rc;
+		*named = at.entry != NULL && at.entry->id == d->id;
+		if (*named)
+			return 0;
+	}
+	struct gc_search s = {.id = d->id};
+	int rc = gc_search(g, tenant, d->parent, &s);
+	*named = s.found || s.pending;
+	if (rc != 0 || !s.found)
+		return rc;
+	d->name = (ProtobufCBinaryData){s.name_len, (uint8_t *)s.name};
+	return gc_mark(g, row, &d->base);
+}
+
+static int dir_row(struct gc *g, const struct kv_row *row)
+{
+	uint32_t tenant;
+	uint64_t dir;
+	uint32_t slice;
+	rec_dir *d;
+	if (!key_read_slice(row->key, &tenant, &dir, &slice))
+		return -EBADMSG;
+	int rc = rec_read_dir(g->a, row->value, &d);
+	if (rc != 0 || (dir == META_ROOT && slice == SLICE_HOME))
+		return rc;
+	bool named = false;
+	if (slice != SLICE_HOME) {
+		struct kv_bytes raw;
+		rec_dir *home;
+		rc = dir_read(g->m, tenant, dir, g->a, &raw, &home);
+		named = home != NULL;
+	} else if (d->transfer != 0) {
+		struct transfer t;
+		rc = transfer_read(g->m, tenant, d->transfer, g->a, &t);
+		if (rc != 0 || t.rec != NULL)
+			return rc; /* it will be seen to as a transfer */
+		d->transfer = 0;
+		return gc_mark(g, row, &d->base);
+	} else {
+		rc = dir_named(g, tenant, row, d, &named);
+	}
+	if (rc == 0 && !named)
+		rc = suspect(g, tenant, dir, slice, row);
+	return rc == 1 ? remove_empty(g, tenant, dir, slice, row) : rc;
+}
+
+/* A name whose file record a crash kept from being made: only empty files can be so. */
+static int entry_row(struct gc *g, const struct kv_row *row)
+{
+	struct row r = {.partition = g->partition};
+	if (!key_read_entry(row->key, &r.tenant, &r.dir, &r.slice, &r.name))
+		return -EBADMSG;
+	int rc = rec_read_entry(g->a, row->value, &r.entry);
+	if (rc != 0 || r.entry->kind != META_FILE || r.entry->size > 0 || r.entry->transfer != 0)
+		return rc;
+	struct kv_bytes raw;
+	rec_file *f;
+	bool dead;
+	rc = file_read(g->m, r.tenant, r.entry->id, g->a, &raw, &f, &dead);
+	if (rc == 0 && f == NULL && !dead) {
+		g->counts->collected++;
+		rc = file_restore(g->m, &r, g->a);
+	}
+	return rc;
+}
+
+/* A suspicion whose directory is gone, or has changed. */
+static int dir_suspect_row(struct gc *g, const struct kv_row *row)
+{
+	uint32_t tenant;
+	uint64_t dir;
+	uint32_t slice;
+	rec_suspect *y;
+	if (!key_read_slice(row->key, &tenant, &dir, &slice))
+		return -EBADMSG;
+	struct schema_key key = key_slice('d', tenant, dir, slice);
+	struct reads r;
+	int rc = meta_read(g->m, g->partition, &key, 1, g->a, &r);
+	if (rc == 0)
+		rc = rec_read_suspect(g->a, row->value, &y);
+	if (rc != 0)
+		return rc;
+	if (r.value[0].data != NULL && hash64(r.value[0].data, r.value[0].len, 0) == y->hash)
+		return 0;
+	return gc_drop(g, row);
+}
+
+int gc_dirs_row(struct gc *g, const struct kv_row *row)
+{
+	switch (*(const char *)row->key.data) {
+	case 'd':
+		return dir_row(g, row);
+	case 'e':
+		return entry_row(g, row);
+	default:
+		return dir_suspect_row(g, row);
+	}
+}
+
+/* --- transfers -------------------------------------------------------------------------------- */
+
+int gc_transfers_row(struct gc *g, const struct kv_row *row)
+{
+	uint32_t tenant;
+	uint64_t id;
+	rec_transfer *t;
+	if (!key_read_id(row->key, &tenant, &id))
+		return -EBADMSG;
+	int rc = rec_read_transfer(g->a, row->value, &t);
+	if (rc != 0)
+		return rc;
+	if (t->mark == 0) {
+		t->mark = g->epoch;
+		return gc_mark(g, row, &t->base);
+	}
+	if (!gc_ripe(g, t->mark)) {
+		g->counts->left++;
+		return 0;
+	}
+	rc = transfer_settle(g->m, tenant, id, g->a);
+	if (rc >= 0)
+		g->counts->collected++;
+	return rc == 1 ? 0 : rc;
+}

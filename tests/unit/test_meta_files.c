@@ -1,0 +1,733 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files, blocks, tenants, quota, and what becomes of them all when they are removed. */
+#include "meta_rig.h"
+
+#include <stdlib.h>
+
+#include "kv/kv.h"
+#include "meta/record.h"
+#include "meta/schema.h"
+
+#define TOKEN 77
+
+/* --- helpers ---------------------------------------------------------------------------------- */
+
+struct blk {
+	struct meta_chunk chunks[3];
+	struct meta_block b;
+};
+
+static void blk_init(struct blk *k, uint64_t id, uint64_t length)
+{
+	*k = (struct blk){0};
+	for (unsigned i = 0; i < 3; i++)
+		k->chunks[i].disk = 100 + (id + i) % 7;
+	k->b = (struct meta_block){.id = id,
+				   .state = META_BLOCK_SEALED,
+				   .epoch = TOKEN,
+				   .length = length,
+				   .capacity = 1000,
+				   .encoding = "r3",
+				   .chunk_count = 3,
+				   .chunks = k->chunks};
+}
+
+static uint64_t must_block(struct rig *rig, uint64_t length, const uint64_t *owners, size_t n)
+{
+	struct blk k;
+	struct meta_owner list[16];
+	blk_init(&k, meta_id(), length);
+	for (size_t i = 0; i < n; i++)
+		list[i] = (struct meta_owner){.file = owners[i], .bytes = length / n};
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, list, n), 0);
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, list, n), 0);
+	return k.b.id;
+}
+
+static uint64_t used(struct rig *rig)
+{
+	struct meta_tenant t;
+	CHECK_EQ(meta_tenant_get(rig->m, RIG_TENANT, &t), 0);
+	return t.used_bytes;
+}
+
+static int get_file(struct rig *rig, uint64_t id, uint64_t offset, struct meta_file *f,
+		    struct meta_extent *e, size_t *n, uint64_t *first)
+{
+	struct arena arena;
+	arena_init(&arena, MIB);
+	struct meta_extent *list;
+	int rc = meta_file_get(rig->m, &rig->ctx, id, offset, 0, &arena, f, &list, n, first);
+	for (size_t i = 0; rc == 0 && i < *n && i < 8; i++)
+		e[i] = list[i];
+	arena_fini(&arena);
+	return rc;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static void write_body(struct rig *rig)
+{
+	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
+	uint64_t f = meta_id();
+	CHECK_EQ(meta_file_new(rig->m, &rig->ctx, dir, f, TOKEN), 0);
+	CHECK_EQ(meta_file_new(rig->m, &rig->ctx, dir, f, TOKEN), 0);
+	CHECK_EQ(meta_file_new(rig->m, &rig->ctx, dir, f, TOKEN + 1), -EEXIST);
+	struct meta_extent e[8];
+	for (unsigned i = 0; i < 4; i++) {
+		e[i] = (struct meta_extent){.block = must_block(rig, 100 + i, &f, 1),
+					    .length = 100 + i};
+		uint64_t at = 100ULL * i + i * (i - 1) / 2;
+		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN + 1, at, &e[i], 1), -ESTALE);
+		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, at + 1, &e[i], 1), -ERANGE);
+		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, at, &e[i], 1), 0);
+		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, at, &e[i], 1), 0);
+	}
+	CHECK_EQ(id_at(rig, dir, "f"), 0);
+	struct meta_name name = meta_name("f");
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, name, f, TOKEN + 1, true, 5, 0), -ESTALE);
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, META_ROOT, name, f, TOKEN, true, 5, 0), -EINVAL);
+	must_create(rig, dir, "taken");
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, meta_name("taken"), f, TOKEN, true, 5, 0),
+		 -EEXIST);
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, name, f, TOKEN, true, 5, 0), 0);
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, name, f, TOKEN, true, 5, 0), 0);
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, meta_name("g"), f, TOKEN, true, 5, 0), -EPERM);
+	struct meta_entry entry;
+	CHECK_EQ(meta_lookup(rig->m, &rig->ctx, dir, name, &entry), 0);
+	CHECK_EQ(entry.size, 406);
+	CHECK(entry.sealed && entry.id == f);
+	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 406, &e[0], 1), -EROFS);
+	/* The extent that holds a byte comes first. */
+	struct meta_file file;
+	struct meta_extent got[8];
+	size_t n;
+	uint64_t first;
+	CHECK_EQ(get_file(rig, f, 0, &file, got, &n, &first), 0);
+	CHECK(n == 4 && first == 0 && file.size == 406 && file.sealed && file.linked);
+	CHECK_EQ(get_file(rig, f, 201, &file, got, &n, &first), 0);
+	CHECK(n == 2 && first == 201 && got[0].block == e[2].block);
+	CHECK_EQ(get_file(rig, f, 200, &file, got, &n, &first), 0);
+	CHECK(n == 3 && first == 100);
+	CHECK_EQ(get_file(rig, f, 406, &file, got, &n, &first), 0);
+	CHECK_EQ(n, 0);
+	CHECK_EQ(used(rig), 406);
+	must_be_whole(rig);
+}
+
+static void a_file_is_seen_when_it_is_linked_and_then_whole(void **state)
+{
+	(void)state;
+	rig_simple(write_body);
+}
+
+static void token_body(struct rig *rig)
+{
+	uint64_t f = meta_id();
+	CHECK_EQ(try_create(rig, META_ROOT, "f", f, TOKEN, 0), 0);
+	struct blk k;
+	blk_init(&k, meta_id(), 0);
+	k.b.state = META_BLOCK_OPEN;
+	struct meta_owner owner = {.file = f};
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &owner, 1), 0);
+	CHECK_EQ(used(rig), 1000);
+	struct meta_extent open = {.block = k.b.id, .open = true};
+	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 0, &open, 1), 0);
+	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 0, &open, 1), 0);
+	CHECK_EQ(meta_block_extend(rig->m, &rig->ctx, k.b.id, TOKEN, 0, 10, 1), 0);
+	CHECK_EQ(meta_block_extend(rig->m, &rig->ctx, k.b.id, TOKEN, 0, 10, 1), 0);
+	CHECK_EQ(meta_block_extend(rig->m, &rig->ctx, k.b.id, TOKEN, 0, 20, 1), -ERANGE);
+	CHECK_EQ(meta_block_extend(rig->m, &rig->ctx, k.b.id, TOKEN, 10, 1001, 1), -EFBIG);
+	/* Another opens it: the old writer is refused everywhere. */
+	struct meta_file file;
+	struct meta_extent left;
+	CHECK_EQ(meta_file_steal(rig->m, &rig->ctx, f, TOKEN + 1, &file, &left), 0);
+	CHECK_EQ(left.block, k.b.id);
+	struct arena arena;
+	arena_init(&arena, MIB);
+	struct meta_block now;
+	CHECK_EQ(meta_block_fence(rig->m, &rig->ctx, k.b.id, TOKEN + 1, &arena, &now), 0);
+	CHECK_EQ(now.length, 10);
+	arena_fini(&arena);
+	CHECK_EQ(meta_block_extend(rig->m, &rig->ctx, k.b.id, TOKEN, 10, 20, 2), -ESTALE);
+	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 0, &open, 1), -ESTALE);
+	CHECK_EQ(meta_file_seal(rig->m, &rig->ctx, f, TOKEN, meta_name("f"), 1), -ESTALE);
+	CHECK_EQ(meta_file_seal(rig->m, &rig->ctx, f, TOKEN + 1, meta_name("f"), 1), -EBUSY);
+	CHECK_EQ(meta_block_seal(rig->m, &rig->ctx, k.b.id, TOKEN + 1, 9, 0, 3), -ERANGE);
+	CHECK_EQ(meta_block_seal(rig->m, &rig->ctx, k.b.id, TOKEN + 1, 15, 0, 3), 0);
+	CHECK_EQ(meta_block_seal(rig->m, &rig->ctx, k.b.id, TOKEN + 1, 15, 0, 3), 0);
+	CHECK_EQ(meta_block_extend(rig->m, &rig->ctx, k.b.id, TOKEN + 1, 15, 20, 4), -EROFS);
+	CHECK_EQ(used(rig), 15);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(meta_file_close_extent(rig->m, &rig->ctx, f, TOKEN + 1, k.b.id, 15), 0);
+	CHECK_EQ(meta_file_close_extent(rig->m, &rig->ctx, f, TOKEN + 1, 999, 15), -ERANGE);
+	CHECK_EQ(meta_file_seal(rig->m, &rig->ctx, f, TOKEN + 1, meta_name("f"), 1), 0);
+	CHECK_EQ(meta_file_steal(rig->m, &rig->ctx, f, TOKEN + 2, &file, &left), -EROFS);
+	struct meta_entry e;
+	CHECK_EQ(meta_lookup(rig->m, &rig->ctx, META_ROOT, meta_name("f"), &e), 0);
+	CHECK(e.sealed && e.size == 15);
+	must_be_whole(rig);
+}
+
+static void a_stolen_token_fences_the_old_writer(void **state)
+{
+	(void)state;
+	rig_simple(token_body);
+}
+
+/* --- sharing, and the end of it --------------------------------------------------------------- */
+
+static void packed_body(struct rig *rig)
+{
+	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
+	uint64_t other = must_mkdir(rig, META_ROOT, "o");
+	uint64_t ids[3];
+	uint64_t first = meta_id_run(3);
+	for (unsigned i = 0; i < 3; i++)
+		ids[i] = first + i;
+	uint64_t block = must_block(rig, 300, ids, 3);
+	struct meta_extent e[3];
+	struct meta_create files[3];
+	int results[3];
+	static const char *const names[] = {"a", "b", "c"};
+	for (unsigned i = 0; i < 3; i++) {
+		e[i] = (struct meta_extent){.block = block, .offset = 100 * i, .length = 100};
+		files[i] = (struct meta_create){.name = meta_name(names[i]),
+						.id = ids[i],
+						.extents = &e[i],
+						.extent_count = 1};
+	}
+	CHECK_EQ(meta_create(rig->m, &rig->ctx, dir, files, 3, 0, results), 0);
+	struct meta_file f;
+	struct meta_extent got[8];
+	size_t n;
+	uint64_t at;
+	CHECK_EQ(get_file(rig, ids[1], 50, &f, got, &n, &at), 0);
+	CHECK(n == 1 && at == 0 && got[0].offset == 100 && got[0].block == block);
+	/* A moved file is another owner of the same block. */
+	uint64_t moved = meta_id();
+	CHECK_EQ(meta_move(rig->m, &rig->ctx, dir, meta_name("a"), other, meta_name("a"), moved,
+			   meta_id(), 0),
+		 0);
+	struct meta_owner owners[8];
+	CHECK_EQ(meta_block_owners(rig->m, &rig->ctx, block, 0, owners, 8), 4);
+	must_be_whole(rig);
+	collect_all(rig);
+	CHECK_EQ(meta_block_owners(rig->m, &rig->ctx, block, 0, owners, 8), 3);
+	CHECK_EQ(must_be_whole(rig).garbage, 0);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, dir, meta_name("b"), 0, 0), 0);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, dir, meta_name("c"), 0, 0), 0);
+	collect_all(rig);
+	CHECK_EQ(used(rig), 300);
+	CHECK_EQ(get_file(rig, moved, 0, &f, got, &n, &at), 0);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, other, meta_name("a"), 0, 0), 0);
+	/* Nothing goes before its grace is over. */
+	struct meta_gc_counts counts = {0};
+	collect_once(rig, &counts);
+	CHECK_EQ(get_file(rig, moved, 0, &f, got, &n, &at), 0);
+	CHECK_EQ(used(rig), 300);
+	collect_all(rig);
+	CHECK_EQ(get_file(rig, moved, 0, &f, got, &n, &at), -ENOENT);
+	CHECK_EQ(used(rig), 0);
+	struct meta_check_report report = must_be_whole(rig);
+	CHECK_EQ(report.blocks, 0);
+	CHECK_EQ(report.files, 0);
+	CHECK_EQ(report.garbage, 0);
+}
+
+static void a_block_dies_with_its_last_owner(void **state)
+{
+	(void)state;
+	rig_simple(packed_body);
+}
+
+static void dead_writer_body(struct rig *rig)
+{
+	/* Pending block, committed block, file with blocks but no name, directory without a name. */
+	struct blk k;
+	blk_init(&k, meta_id(), 50);
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	uint64_t f = meta_id();
+	CHECK_EQ(meta_file_new(rig->m, &rig->ctx, META_ROOT, f, TOKEN), 0);
+	struct meta_extent e = {.block = must_block(rig, 100, &f, 1), .length = 100};
+	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 0, &e, 1), 0);
+	uint64_t nobody = meta_id();
+	must_block(rig, 30, &nobody, 1);
+	must_block(rig, 20, NULL, 0);
+	CHECK_EQ(used(rig), 150);
+	must_be_whole(rig);
+	/* A writer that goes on is left alone. */
+	for (int i = 0; i < 6; i++) {
+		struct meta_gc_counts counts = {0};
+		e = (struct meta_extent){.block = must_block(rig, 100, &f, 1), .length = 100};
+		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 100 + 100 * i, &e, 1), 0);
+		collect_once(rig, &counts);
+	}
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("f"), f, TOKEN, true, 1, 0), 0);
+	collect_all(rig);
+	CHECK_EQ(used(rig), 700);
+	struct meta_check_report report = must_be_whole(rig);
+	CHECK_EQ(report.blocks, 7);
+	CHECK_EQ(report.files, 1);
+	CHECK_EQ(report.garbage, 0);
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, NULL, 0), -ENOENT);
+	/* And one that does not is not. */
+	f = meta_id();
+	CHECK_EQ(meta_file_new(rig->m, &rig->ctx, META_ROOT, f, TOKEN), 0);
+	e = (struct meta_extent){.block = must_block(rig, 100, &f, 1), .length = 100};
+	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 0, &e, 1), 0);
+	collect_all(rig);
+	CHECK_EQ(used(rig), 700);
+	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 100, &e, 1), -ENOENT);
+}
+
+static void what_dead_writers_leave_is_collected_and_living_ones_keep_theirs(void **state)
+{
+	(void)state;
+	rig_simple(dead_writer_body);
+}
+
+static void renamed_body(struct rig *rig)
+{
+	uint64_t f = must_create(rig, META_ROOT, "a");
+	uint64_t d = must_mkdir(rig, META_ROOT, "d");
+	CHECK_EQ(meta_rename(rig->m, &rig->ctx, META_ROOT, meta_name("a"), meta_name("b"),
+			     meta_id(), 0),
+		 0);
+	CHECK_EQ(meta_rename(rig->m, &rig->ctx, META_ROOT, meta_name("d"), meta_name("e"),
+			     meta_id(), 0),
+		 0);
+	collect_all(rig);
+	CHECK_EQ(id_at(rig, META_ROOT, "b"), f);
+	CHECK_EQ(id_at(rig, META_ROOT, "e"), d);
+	struct meta_dir dir;
+	CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, d, &dir), 0);
+	CHECK_EQ(must_be_whole(rig).garbage, 0);
+}
+
+static void renamed_things_are_not_garbage(void **state)
+{
+	(void)state;
+	rig_simple(renamed_body);
+}
+
+/* --- places ----------------------------------------------------------------------------------- */
+
+static size_t on_disk(struct rig *rig, uint64_t disk)
+{
+	size_t n = 0;
+	for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+		struct meta_gc_cursor at = {0};
+		while (!at.end) {
+			struct meta_on_disk out[2];
+			int64_t got = meta_disk_blocks(rig->m, i, disk, &at, out, 2);
+			CHECK(got >= 0);
+			n += (size_t)got;
+		}
+	}
+	return n;
+}
+
+static void places_body(struct rig *rig)
+{
+	uint64_t f = must_create(rig, META_ROOT, "f");
+	struct blk k;
+	blk_init(&k, 7 * 1000, 10); /* disks 100, 101, 102 */
+	struct meta_owner owner = {.file = f, .bytes = 10};
+	k.chunks[2].disk = 105;
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	CHECK_EQ(on_disk(rig, 105), 1);
+	k.chunks[2].disk = 102;
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &owner, 1), 0);
+	CHECK_EQ(on_disk(rig, 105), 0);
+	CHECK_EQ(on_disk(rig, 102), 1);
+	uint64_t b = k.b.id;
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 0, 101, 103, 9), -ESTALE);
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 0, 100, 101, 9), -EEXIST);
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 3, 100, 103, 9), -EINVAL);
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b + 1, 0, 100, 103, 9), -ENOENT);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 0, 100, 103, 9), 0);
+	CHECK_EQ(on_disk(rig, 100), 0);
+	CHECK_EQ(on_disk(rig, 103), 1);
+	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, 0, 100), -ESTALE);
+	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, 0, 103), 0);
+	struct arena arena;
+	arena_init(&arena, MIB);
+	struct meta_block out[2];
+	uint64_t ask[2] = {b, b + 1};
+	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, ask, 2, &arena, out), 0);
+	CHECK_EQ(out[1].state, 0);
+	CHECK(out[0].chunks[0].damaged && out[0].layout == 2);
+	/* Laid out anew. */
+	struct blk n;
+	blk_init(&n, b, 10);
+	for (unsigned i = 0; i < 3; i++)
+		n.chunks[i].disk = 200 + i;
+	n.b.chunk_block = 5555;
+	snprintf(n.b.encoding, sizeof(n.b.encoding), "rs:2+1");
+	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b, 1), -ESTALE);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b, 2), 0);
+	CHECK_EQ(on_disk(rig, 103), 0);
+	CHECK_EQ(on_disk(rig, 201), 1);
+	bool wanted;
+	CHECK_EQ(meta_chunk_wanted(rig->m, &rig->ctx, b, 5555, 1, 201, &wanted), 0);
+	CHECK(wanted);
+	CHECK_EQ(meta_chunk_wanted(rig->m, &rig->ctx, b, b, 1, 101, &wanted), 0);
+	CHECK(!wanted);
+	must_be_whole(rig);
+	collect_all(rig);
+	must_be_whole(rig);
+	arena_fini(&arena);
+}
+
+static void the_reverse_index_follows_every_change_of_place(void **state)
+{
+	(void)state;
+	rig_simple(places_body);
+}
+
+/* --- tenants ---------------------------------------------------------------------------------- */
+
+static void quota_body(struct rig *rig)
+{
+	CHECK_EQ(meta_tenant_set_quota(rig->m, RIG_TENANT, 250), 0);
+	CHECK_EQ(meta_tenant_set_quota(rig->m, 99, 250), -ENOENT);
+	uint64_t f = must_create(rig, META_ROOT, "f");
+	uint64_t first = must_block(rig, 100, &f, 1);
+	must_block(rig, 100, &f, 1);
+	struct blk k;
+	blk_init(&k, meta_id(), 51);
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, NULL, 0), -EDQUOT);
+	CHECK_EQ(used(rig), 200);
+	k.b.length = 50;
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, NULL, 0), 0);
+	CHECK_EQ(used(rig), 250);
+	must_be_whole(rig);
+	/* Nobody has extents in them: all of it comes back. */
+	collect_all(rig);
+	CHECK_EQ(used(rig), 0);
+	must_be_whole(rig);
+	CHECK(first != 0);
+}
+
+static void quota_is_enforced_at_commit_and_exact_after_collection(void **state)
+{
+	(void)state;
+	rig_simple(quota_body);
+}
+
+static void others_body(struct rig *rig)
+{
+	struct meta_tenant t = {.id = 8, .name = "eight", .quota_bytes = 5};
+	CHECK_EQ(meta_tenant_create(rig->m, &t), 0);
+	CHECK_EQ(meta_tenant_create(rig->m, &t), 0);
+	CHECK_EQ(meta_tenant_create(rig->m, &(struct meta_tenant){.id = 8, .name = "x"}), -EEXIST);
+	CHECK_EQ(meta_tenant_create(rig->m, &(struct meta_tenant){.id = 9, .name = "eight"}),
+		 -EEXIST);
+	CHECK_EQ(meta_tenant_create(rig->m, &(struct meta_tenant){.id = 0, .name = "x"}), -EINVAL);
+	CHECK_EQ(meta_tenant_create(rig->m, &(struct meta_tenant){.id = 9, .name = ""}), -EINVAL);
+	CHECK_EQ(meta_tenant_find(rig->m, "eight", &t), 0);
+	CHECK(t.id == 8 && t.quota_bytes == 5);
+	CHECK_EQ(meta_tenant_find(rig->m, "nine", &t), -ENOENT);
+	struct meta_tenant list[4];
+	CHECK_EQ(meta_tenant_list(rig->m, 0, list, 4), 2);
+	CHECK_EQ(meta_tenant_list(rig->m, 7, list, 4), 1);
+	uint64_t d = must_mkdir(rig, META_ROOT, "d");
+	uint64_t f = must_create(rig, d, "f");
+	uint64_t block = must_block(rig, 10, &f, 1);
+	/* All of it is not there for another. */
+	struct rig other = *rig;
+	other.ctx.tenant = 8;
+	CHECK_EQ(id_at(&other, META_ROOT, "d"), 0);
+	CHECK_EQ(id_at(&other, d, "f"), 0);
+	CHECK_EQ(try_create(&other, d, "g", meta_id(), 0, 0), -ENOENT);
+	CHECK_EQ(meta_remove(rig->m, &other.ctx, d, meta_name("f"), f, 0), -ENOENT);
+	struct meta_file file;
+	struct meta_extent e[8];
+	size_t n;
+	uint64_t at;
+	CHECK_EQ(get_file(&other, f, 0, &file, e, &n, &at), -ENOENT);
+	CHECK_EQ(meta_file_steal(rig->m, &other.ctx, f, 1, &file, e), -ENOENT);
+	CHECK_EQ(meta_block_replace(rig->m, &other.ctx, block, 0, 100, 200, 0), -ENOENT);
+	struct meta_owner owner = {.file = f, .bytes = 1};
+	CHECK_EQ(meta_block_own(rig->m, &other.ctx, block, &owner, 1), -ENOENT);
+	struct meta_dir dir;
+	CHECK_EQ(meta_dir_get(rig->m, &other.ctx, d, &dir), -ENOENT);
+	CHECK_EQ(meta_dir_seal(rig->m, &other.ctx, d), -ENOENT);
+	CHECK_EQ(meta_move(rig->m, &other.ctx, d, meta_name("f"), META_ROOT, meta_name("f"),
+			   meta_id(), meta_id(), 0),
+		 -ENOENT);
+	CHECK_EQ(id_at(rig, d, "f"), f);
+	must_be_whole(rig);
+}
+
+static void a_tenant_cannot_name_what_is_anothers(void **state)
+{
+	(void)state;
+	rig_simple(others_body);
+}
+
+/* --- bad input -------------------------------------------------------------------------------- */
+
+static void bad_body(struct rig *rig)
+{
+	size_t keys = kv_mem_keys(rig->mem);
+	struct meta_ctx *ctx = &rig->ctx;
+	static char path[META_PATH_MAX + 2];
+	struct meta_entry e;
+	memset(path, 'a', sizeof(path));
+	CHECK_EQ(meta_resolve(rig->m, ctx, 1, (struct meta_name){path, META_PATH_MAX + 1}, &e),
+		 -ENAMETOOLONG);
+	CHECK_EQ(meta_lookup(rig->m, ctx, 1, (struct meta_name){path, 256}, &e), -ENAMETOOLONG);
+	CHECK_EQ(try_create(rig, 1, "", meta_id(), 0, 0), -EINVAL);
+	CHECK_EQ(try_create(rig, 1, "..", meta_id(), 0, 0), -EINVAL);
+	CHECK_EQ(try_create(rig, 1, "a/b", meta_id(), 0, 0), -EINVAL);
+	CHECK_EQ(try_create(rig, 1, "\xff", meta_id(), 0, 0), -EILSEQ);
+	CHECK_EQ(try_create(rig, 1, "f", 0, 0, 0), -EINVAL);
+	CHECK_EQ(meta_mkdir(rig->m, ctx, 1, meta_name("."), meta_id()), -EINVAL);
+	CHECK_EQ(meta_mkdir(rig->m, ctx, 1, meta_name("a"), META_ROOT), -EINVAL);
+	CHECK_EQ(meta_rename(rig->m, ctx, 1, meta_name("a"), meta_name(""), 5, 0), -EINVAL);
+	CHECK_EQ(meta_rename(rig->m, ctx, 1, meta_name("a"), meta_name("b"), 0, 0), -EINVAL);
+	struct meta_extent x = {.block = 5, .offset = META_BLOCK_MAX, .length = 1};
+	struct meta_create c = {
+		.name = meta_name("f"), .id = meta_id(), .extents = &x, .extent_count = 1};
+	int result;
+	CHECK_EQ(meta_create(rig->m, ctx, 1, &c, 1, 0, &result), 0);
+	CHECK_EQ(result, -EOVERFLOW);
+	x = (struct meta_extent){.block = 5, .offset = UINT64_MAX, .length = UINT64_MAX};
+	CHECK_EQ(meta_create(rig->m, ctx, 1, &c, 1, 0, &result), 0);
+	CHECK_EQ(result, -EOVERFLOW);
+	x = (struct meta_extent){.block = 5};
+	CHECK_EQ(meta_create(rig->m, ctx, 1, &c, 1, 0, &result), 0);
+	CHECK_EQ(result, -EINVAL);
+	struct blk k;
+	blk_init(&k, meta_id(), 10);
+	k.chunks[1].disk = k.chunks[0].disk;
+	CHECK_EQ(meta_block_allocate(rig->m, ctx, &k.b), -EINVAL);
+	blk_init(&k, meta_id(), 10);
+	k.b.capacity = META_BLOCK_MAX + 1;
+	CHECK_EQ(meta_block_allocate(rig->m, ctx, &k.b), -EOVERFLOW);
+	k.b.capacity = 10;
+	k.b.chunk_count = META_CHUNKS_MAX + 1;
+	CHECK_EQ(meta_block_allocate(rig->m, ctx, &k.b), -EINVAL);
+	CHECK_EQ(kv_mem_keys(rig->mem), keys);
+	x = (struct meta_extent){.block = 5, .length = META_BLOCK_MAX};
+	uint64_t f = meta_id();
+	CHECK_EQ(meta_file_new(rig->m, ctx, 1, f, TOKEN), 0);
+	CHECK_EQ(meta_file_add(rig->m, ctx, f, TOKEN, META_FILE_MAX, &x, 1), -EOVERFLOW);
+	CHECK_EQ(meta_file_add(rig->m, ctx, f, TOKEN, UINT64_MAX, &x, 1), -EOVERFLOW);
+	CHECK_EQ(meta_file_add(rig->m, ctx, f + 1, TOKEN, 0, &x, 1), -ENOENT);
+	CHECK_EQ(meta_file_add(rig->m, ctx, f, 0, 0, &x, 1), -ESTALE);
+}
+
+static void bad_input_has_its_error_and_no_effect(void **state)
+{
+	(void)state;
+	rig_simple(bad_body);
+}
+
+static void deep_body(struct rig *rig)
+{
+	static char path[2 * META_DEPTH_MAX + 3];
+	uint64_t at = META_ROOT;
+	for (unsigned i = 0; i < META_DEPTH_MAX; i++) {
+		at = must_mkdir(rig, at, "d");
+		memcpy(path + 2 * (size_t)i, "/d", 3);
+	}
+	struct meta_entry e;
+	CHECK_EQ(meta_resolve(rig->m, &rig->ctx, META_ROOT, meta_name(path), &e), 0);
+	CHECK_EQ(e.id, at);
+	memcpy(path + strlen(path), "/d", 3);
+	CHECK_EQ(meta_resolve(rig->m, &rig->ctx, META_ROOT, meta_name(path), &e), -ELOOP);
+	CHECK_EQ(meta_move(rig->m, &rig->ctx, META_ROOT, meta_name("d"), at, meta_name("d"), 0,
+			   meta_id(), 0),
+		 -EINVAL);
+	must_create(rig, at, "f");
+	CHECK_EQ(meta_du_refresh(rig->m, &rig->ctx, META_ROOT), 0);
+	struct meta_usage u;
+	CHECK_EQ(meta_du(rig->m, &rig->ctx, META_ROOT, &u), 0);
+	CHECK(u.dirs == META_DEPTH_MAX && u.files == 1 && u.taken_ns != 0);
+}
+
+static void paths_may_be_a_thousand_levels_deep(void **state)
+{
+	(void)state;
+	rig_simple(deep_body);
+}
+
+static void usage_body(struct rig *rig)
+{
+	uint64_t a = must_mkdir(rig, META_ROOT, "a");
+	uint64_t b = must_mkdir(rig, a, "b");
+	struct meta_usage u;
+	CHECK_EQ(meta_du(rig->m, &rig->ctx, a, &u), 0);
+	CHECK_EQ(u.taken_ns, 0);
+	CHECK_EQ(meta_du(rig->m, &rig->ctx, 999, &u), -ENOENT);
+	uint64_t id = meta_id();
+	struct meta_extent x = {.block = must_block(rig, 40, &id, 1), .length = 40};
+	struct meta_create c = {.name = meta_name("f"), .id = id, .extents = &x, .extent_count = 1};
+	int result;
+	CHECK_EQ(meta_create(rig->m, &rig->ctx, b, &c, 1, 0, &result), 0);
+	CHECK_EQ(meta_du_refresh(rig->m, &rig->ctx, META_ROOT), 0);
+	CHECK_EQ(meta_du(rig->m, &rig->ctx, META_ROOT, &u), 0);
+	CHECK(u.files == 1 && u.dirs == 2 && u.bytes == 40);
+	CHECK_EQ(meta_du(rig->m, &rig->ctx, b, &u), 0);
+	CHECK(u.files == 1 && u.dirs == 0 && u.bytes == 40);
+}
+
+static void usage_is_what_was_counted_with_its_age(void **state)
+{
+	(void)state;
+	rig_simple(usage_body);
+}
+
+static void lease_body(struct rig *rig)
+{
+	struct meta_lease a = {.name = "gc/1", .holder = 1, .duration_ns = 10 * NS_PER_S};
+	struct meta_lease b = {.name = "gc/1", .holder = 2, .duration_ns = 10 * NS_PER_S};
+	CHECK_EQ(meta_lease_take(rig->m, &a), 0);
+	CHECK_EQ(meta_lease_take(rig->m, &b), -EBUSY);
+	rt_sleep_ns(8 * NS_PER_S);
+	CHECK_EQ(meta_lease_take(rig->m, &a), 0);
+	rt_sleep_ns(8 * NS_PER_S);
+	CHECK_EQ(meta_lease_take(rig->m, &b), -EBUSY);
+	rt_sleep_ns(9 * NS_PER_S);
+	CHECK_EQ(meta_lease_take(rig->m, &b), -EBUSY);
+	rt_sleep_ns(2 * NS_PER_S);
+	CHECK_EQ(meta_lease_take(rig->m, &b), 0);
+	CHECK_EQ(meta_lease_take(rig->m, &a), -EBUSY);
+	CHECK_EQ(meta_lease_drop(rig->m, &a), 0);
+	CHECK_EQ(meta_lease_take(rig->m, &a), -EBUSY);
+	CHECK_EQ(meta_lease_drop(rig->m, &b), 0);
+	CHECK_EQ(meta_lease_take(rig->m, &a), 0);
+}
+
+static void leases_pass_on_when_their_holder_is_silent(void **state)
+{
+	(void)state;
+	rig_simple(lease_body);
+}
+
+/* --- the check finds what is wrong ------------------------------------------------------------- */
+
+static void damage(struct rig *rig, enum meta_layer layer, uint64_t id, struct schema_key key,
+		   const ProtobufCMessage *msg)
+{
+	struct arena a;
+	arena_init(&a, MIB);
+	struct kv_write w = {.kind = KV_DELETE, .key = key_bytes(&key)};
+	if (msg != NULL) {
+		w.kind = KV_PUT;
+		CHECK_EQ(rec_pack(&a, msg, &w.value), 0);
+	}
+	uint64_t partition =
+		schema_partition(rig->options.partition_bits, layer, RIG_TENANT, id, 0);
+	CHECK_EQ(kv_txn(rig->kv, partition, &(struct kv_txn){.writes = &w, .write_count = 1}, NULL),
+		 0);
+	arena_fini(&a);
+}
+
+static void must_be_wrong(struct rig *rig, const char *what)
+{
+	struct meta_check_report report;
+	CHECK_EQ(meta_check(rig->m, &report), 0);
+	if (report.errors == 0 || strstr(report.first, what) == NULL)
+		fprintf(stderr, "found '%s', not '%s'\n", report.first, what);
+	CHECK(report.errors > 0 && strstr(report.first, what) != NULL);
+}
+
+/* The seed says what is planted. */
+static void planted_body(struct rig *rig)
+{
+	uint64_t d = must_mkdir(rig, META_ROOT, "d");
+	uint64_t inner = must_mkdir(rig, d, "inner");
+	must_create(rig, inner, "deep");
+	uint64_t f = meta_id();
+	uint64_t block = must_block(rig, 10, &f, 1);
+	struct meta_extent x = {.block = block, .length = 10};
+	struct meta_create c = {.name = meta_name("f"), .id = f, .extents = &x, .extent_count = 1};
+	int result;
+	CHECK_EQ(meta_create(rig->m, &rig->ctx, d, &c, 1, 0, &result), 0);
+	must_be_whole(rig);
+	rec_entry twice = TERRANE__REC__ENTRY__INIT;
+	twice.kind = META_DIR;
+	twice.id = d;
+	rec_account q = TERRANE__REC__ACCOUNT__INIT;
+	q.used_bytes = 11;
+	switch (rig->seed) {
+	case 1: /* a cycle, which is also a second name */
+		damage(rig, META_LAYER_NAME, inner,
+		       key_entry(RIG_TENANT, inner, 0, meta_name("up")), &twice.base);
+		must_be_wrong(rig, "a second name");
+		break;
+	case 2:
+		damage(rig, META_LAYER_NAME, inner, key_slice('d', RIG_TENANT, inner, 0), NULL);
+		must_be_wrong(rig, "leads to no directory");
+		break;
+	case 3:
+		damage(rig, META_LAYER_NAME, d, key_entry(RIG_TENANT, d, 0, meta_name("inner")),
+		       NULL);
+		must_be_wrong(rig, "is lost");
+		break;
+	case 4:
+		damage(rig, META_LAYER_FILE, f, key_id('f', RIG_TENANT, f), NULL);
+		must_be_wrong(rig, "leads to no file");
+		break;
+	case 5:
+		damage(rig, META_LAYER_BLOCK, block, key_ids('o', RIG_TENANT, block, f), NULL);
+		must_be_wrong(rig, "does not know its owner");
+		break;
+	case 6:
+		damage(rig, META_LAYER_BLOCK, block, key_disk(100 + block % 7, RIG_TENANT, block),
+		       NULL);
+		must_be_wrong(rig, "not in the index");
+		break;
+	case 7:
+		damage(rig, META_LAYER_TENANT, RIG_TENANT, key_tenant('q', RIG_TENANT), &q.base);
+		must_be_wrong(rig, "bytes used");
+		break;
+	case 8:
+		damage(rig, META_LAYER_BLOCK, block, key_id('b', RIG_TENANT, block), NULL);
+		must_be_wrong(rig, "is not there");
+		break;
+	default:
+		damage(rig, META_LAYER_FILE, f, key_id('f', RIG_TENANT, f), &q.base);
+		must_be_wrong(rig, "is damaged");
+	}
+}
+
+static void the_check_finds_each_kind_of_damage(void **state)
+{
+	(void)state;
+	for (uint64_t i = 1; i <= 9; i++) {
+		struct rig rig = rig_of(planted_body);
+		rig.seed = i;
+		rig_run(&rig);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_file_is_seen_when_it_is_linked_and_then_whole),
+		cmocka_unit_test(a_stolen_token_fences_the_old_writer),
+		cmocka_unit_test(a_block_dies_with_its_last_owner),
+		cmocka_unit_test(what_dead_writers_leave_is_collected_and_living_ones_keep_theirs),
+		cmocka_unit_test(renamed_things_are_not_garbage),
+		cmocka_unit_test(the_reverse_index_follows_every_change_of_place),
+		cmocka_unit_test(quota_is_enforced_at_commit_and_exact_after_collection),
+		cmocka_unit_test(a_tenant_cannot_name_what_is_anothers),
+		cmocka_unit_test(bad_input_has_its_error_and_no_effect),
+		cmocka_unit_test(paths_may_be_a_thousand_levels_deep),
+		cmocka_unit_test(usage_is_what_was_counted_with_its_age),
+		cmocka_unit_test(leases_pass_on_when_their_holder_is_silent),
+		cmocka_unit_test(the_check_finds_each_kind_of_damage),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

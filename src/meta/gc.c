@@ -112,11 +112,11 @@ int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	int rc = kv_scan(g->m->kv, g->partition, &range, &rows);
 	for (size_t i = 0; i < rows.count && rc == 0; i++) {
-		AUTO_ARENA struct arena a;
-		arena_init(&a, META_OP_BYTES);
-		g->a = &a;
+		arena_init(&g->scratch, META_OP_BYTES);
+		g->a = &g->scratch;
 		g->counts->seen++;
 		rc = fn(g, &rows.row[i]);
+		arena_fini(&g->scratch);
 		if (rc != 0)
 			break;
 		at->len = (uint16_t)min_u64(rows.row[i].key.len, sizeof(at->key));

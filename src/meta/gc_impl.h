@@ -10,7 +10,8 @@ struct gc {
 	uint64_t partition;
 	uint64_t epoch;
 	struct meta_gc_counts *counts;
-	struct arena *a; /* emptied after each row */
+	struct arena *a; /* emptied after each row: */
+	struct arena scratch;
 };
 
 /* One stored row. */

@@ -79,7 +79,7 @@ static void write_body(struct rig *rig)
 	for (unsigned i = 0; i < 4; i++) {
 		e[i] = (struct meta_extent){.block = must_block(rig, 100 + i, &f, 1),
 					    .length = 100 + i};
-		uint64_t at = 100ULL * i + i * (i - 1) / 2;
+		uint64_t at = 100ULL * i + (i > 0 ? 1ULL * i * (i - 1) / 2 : 0);
 		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN + 1, at, &e[i], 1), -ESTALE);
 		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, at + 1, &e[i], 1), -ERANGE);
 		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, at, &e[i], 1), 0);
@@ -194,7 +194,7 @@ static void packed_body(struct rig *rig)
 	int results[3];
 	static const char *const names[] = {"a", "b", "c"};
 	for (unsigned i = 0; i < 3; i++) {
-		e[i] = (struct meta_extent){.block = block, .offset = 100 * i, .length = 100};
+		e[i] = (struct meta_extent){.block = block, .offset = 100ULL * i, .length = 100};
 		files[i] = (struct meta_create){.name = meta_name(names[i]),
 						.id = ids[i],
 						.extents = &e[i],
@@ -260,10 +260,10 @@ static void dead_writer_body(struct rig *rig)
 	CHECK_EQ(used(rig), 150);
 	must_be_whole(rig);
 	/* A writer that goes on is left alone. */
-	for (int i = 0; i < 6; i++) {
+	for (unsigned i = 0; i < 6; i++) {
 		struct meta_gc_counts counts = {0};
 		e = (struct meta_extent){.block = must_block(rig, 100, &f, 1), .length = 100};
-		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 100 + 100 * i, &e, 1), 0);
+		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 100ULL * (i + 1), &e, 1), 0);
 		collect_once(rig, &counts);
 	}
 	CHECK_EQ(meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("f"), f, TOKEN, true, 1, 0), 0);
@@ -335,7 +335,7 @@ static void places_body(struct rig *rig)
 {
 	uint64_t f = must_create(rig, META_ROOT, "f");
 	struct blk k;
-	blk_init(&k, 7 * 1000, 10); /* disks 100, 101, 102 */
+	blk_init(&k, 7000, 10); /* disks 100, 101, 102 */
 	struct meta_owner owner = {.file = f, .bytes = 10};
 	k.chunks[2].disk = 105;
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);

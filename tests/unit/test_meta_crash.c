@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Every operation of several steps, cut off at every wait, and with every call to the store lost, answered
+ * to nobody, or late. Whatever happened, the layers agree; the operation has happened or it has not;
+ * sending it again completes it; and the collector leaves nothing over.
+ */
+#include "meta_rig.h"
+
+#define TOKEN 77
+#define REQUEST 4242
+#define DIR_A 5001ULL
+#define DIR_B 5002ULL
+#define DIR_C 5003ULL
+#define FILE_OLD 6001ULL
+#define FILE_NEW 6002ULL
+#define BLOCK 7001ULL
+
+struct scenario {
+	const char *name;
+	unsigned spread;
+	void (*setup)(struct rig *rig);
+	int (*op)(struct rig *rig);
+	/* 0: as it was before; 1: done; anything else ends the test */
+	int (*state)(struct rig *rig);
+	bool no_retry;   /* sending it again is not asked for */
+	unsigned stride; /* cut off at every stride-th wait; 0: at every one */
+};
+
+/* --- pieces of setups ------------------------------------------------------------------------- */
+
+static void dirs(struct rig *rig)
+{
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), DIR_A), 0);
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("b"), DIR_B), 0);
+}
+
+static int block_do(struct rig *rig, uint64_t file, enum meta_block_state state, uint64_t length)
+{
+	struct meta_chunk chunks[2] = {{.disk = 11}, {.disk = 12}};
+	struct meta_block b = {.id = BLOCK,
+			       .state = state,
+			       .epoch = TOKEN,
+			       .length = length,
+			       .capacity = 100,
+			       .encoding = "r2",
+			       .chunk_count = 2,
+			       .chunks = chunks};
+	struct meta_owner owner = {.file = file, .bytes = length};
+	int rc = meta_block_allocate(rig->m, &rig->ctx, &b);
+	return rc != 0 ? rc : meta_block_commit(rig->m, &rig->ctx, &b, &owner, 1);
+}
+
+static void old_file(struct rig *rig)
+{
+	dirs(rig);
+	CHECK_EQ(block_do(rig, FILE_OLD, META_BLOCK_SEALED, 40), 0);
+	struct meta_extent x = {.block = BLOCK, .length = 40};
+	struct meta_create c = {
+		.name = meta_name("f"), .id = FILE_OLD, .extents = &x, .extent_count = 1};
+	int result;
+	CHECK_EQ(meta_create(rig->m, &rig->ctx, DIR_A, &c, 1, 0, &result), 0);
+	CHECK_EQ(result, 0);
+}
+
+static void crowd(struct rig *rig)
+{
+	old_file(rig);
+	char name[16];
+	for (unsigned i = 0; i < 30; i++) {
+		snprintf(name, sizeof(name), "x%u", i);
+		CHECK_EQ(try_create(rig, DIR_A, name, 8000 + i, 0, 0), 0);
+	}
+}
+
+static int one_of(uint64_t is, uint64_t before, uint64_t after)
+{
+	CHECK(is == before || is == after);
+	return is == after;
+}
+
+/* --- create ----------------------------------------------------------------------------------- */
+
+static int create_op(struct rig *rig)
+{
+	return try_create(rig, DIR_A, "n", FILE_NEW, TOKEN, 0);
+}
+
+static int create_state(struct rig *rig)
+{
+	return one_of(id_at(rig, DIR_A, "n"), 0, FILE_NEW);
+}
+
+static int overwrite_op(struct rig *rig)
+{
+	return try_create(rig, DIR_A, "f", FILE_NEW, 0, META_OVERWRITE);
+}
+
+static int overwrite_state(struct rig *rig)
+{
+	return one_of(id_at(rig, DIR_A, "f"), FILE_OLD, FILE_NEW);
+}
+
+/* A packed file: block and all. */
+static int packed_op(struct rig *rig)
+{
+	int rc = block_do(rig, FILE_NEW, META_BLOCK_SEALED, 40);
+	struct meta_extent x = {.block = BLOCK, .length = 40};
+	struct meta_create c = {
+		.name = meta_name("n"), .id = FILE_NEW, .extents = &x, .extent_count = 1};
+	int result = 0;
+	if (rc == 0)
+		rc = meta_create(rig->m, &rig->ctx, DIR_A, &c, 1, 0, &result);
+	return rc != 0 ? rc : result;
+}
+
+/* A file written block by block and then named. */
+static int written_op(struct rig *rig)
+{
+	struct meta_extent x = {.block = BLOCK, .length = 40};
+	int rc = meta_file_new(rig->m, &rig->ctx, DIR_A, FILE_NEW, TOKEN);
+	if (rc == 0)
+		rc = block_do(rig, FILE_NEW, META_BLOCK_SEALED, 40);
+	if (rc == 0)
+		rc = meta_file_add(rig->m, &rig->ctx, FILE_NEW, TOKEN, 0, &x, 1);
+	/* Again after it was sealed. */
+	if (rc == -EROFS)
+		rc = 0;
+	if (rc == 0)
+		rc = meta_link(rig->m, &rig->ctx, DIR_A, meta_name("n"), FILE_NEW, TOKEN, true, 1,
+			       0);
+	return rc;
+}
+
+static int mkdir_op(struct rig *rig)
+{
+	return meta_mkdir(rig->m, &rig->ctx, DIR_A, meta_name("n"), FILE_NEW);
+}
+
+/* --- remove, rename, move --------------------------------------------------------------------- */
+
+static int remove_op(struct rig *rig)
+{
+	return meta_remove(rig->m, &rig->ctx, DIR_A, meta_name("f"), FILE_OLD, 0);
+}
+
+static int remove_state(struct rig *rig)
+{
+	return one_of(id_at(rig, DIR_A, "f"), FILE_OLD, 0);
+}
+
+static int rename_op(struct rig *rig)
+{
+	return meta_rename(rig->m, &rig->ctx, DIR_A, meta_name("f"), meta_name("g"), REQUEST, 0);
+}
+
+static int rename_state(struct rig *rig)
+{
+	uint64_t f = id_at(rig, DIR_A, "f");
+	uint64_t g = id_at(rig, DIR_A, "g");
+	CHECK((f == FILE_OLD && g == 0) || (f == 0 && g == FILE_OLD));
+	return g != 0;
+}
+
+static int replace_op(struct rig *rig)
+{
+	return meta_rename(rig->m, &rig->ctx, DIR_A, meta_name("f"), meta_name("x7"), REQUEST,
+			   META_OVERWRITE);
+}
+
+static int replace_state(struct rig *rig)
+{
+	uint64_t f = id_at(rig, DIR_A, "f");
+	uint64_t g = id_at(rig, DIR_A, "x7");
+	CHECK((f == FILE_OLD && g == 8007) || (f == 0 && g == FILE_OLD));
+	return f == 0;
+}
+
+static int move_file_op(struct rig *rig)
+{
+	return meta_move(rig->m, &rig->ctx, DIR_A, meta_name("f"), DIR_B, meta_name("g"), FILE_NEW,
+			 REQUEST, 0);
+}
+
+static int move_file_state(struct rig *rig)
+{
+	uint64_t f = id_at(rig, DIR_A, "f");
+	uint64_t g = id_at(rig, DIR_B, "g");
+	CHECK((f == FILE_OLD && g == 0) || (f == 0 && g == FILE_NEW));
+	return g != 0;
+}
+
+static void move_dir_setup(struct rig *rig)
+{
+	dirs(rig);
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, DIR_A, meta_name("c"), DIR_C), 0);
+	CHECK_EQ(try_create(rig, DIR_C, "f", FILE_OLD, 0, 0), 0);
+}
+
+static int move_dir_op(struct rig *rig)
+{
+	return meta_move(rig->m, &rig->ctx, DIR_A, meta_name("c"), DIR_B, meta_name("d"), 0,
+			 REQUEST, 0);
+}
+
+static int move_dir_state(struct rig *rig)
+{
+	uint64_t c = id_at(rig, DIR_A, "c");
+	uint64_t d = id_at(rig, DIR_B, "d");
+	CHECK((c == DIR_C && d == 0) || (c == 0 && d == DIR_C));
+	CHECK_EQ(id_at(rig, DIR_C, "f"), FILE_OLD);
+	return d != 0;
+}
+
+static void rmdir_setup(struct rig *rig)
+{
+	crowd(rig);
+	char name[16];
+	for (unsigned i = 0; i < 30; i++) {
+		snprintf(name, sizeof(name), "x%u", i);
+		CHECK_EQ(meta_remove(rig->m, &rig->ctx, DIR_A, meta_name(name), 0, 0), 0);
+	}
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, DIR_A, meta_name("f"), 0, 0), 0);
+}
+
+static int rmdir_op(struct rig *rig)
+{
+	return meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), DIR_A);
+}
+
+static int rmdir_state(struct rig *rig)
+{
+	return one_of(id_at(rig, META_ROOT, "a"), DIR_A, 0);
+}
+
+static int seal_op(struct rig *rig)
+{
+	return meta_dir_seal(rig->m, &rig->ctx, DIR_A);
+}
+
+static int seal_state(struct rig *rig)
+{
+	struct meta_dir d;
+	CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, DIR_A, &d), 0);
+	return d.sealed;
+}
+
+/* --- blocks ----------------------------------------------------------------------------------- */
+
+static void open_setup(struct rig *rig)
+{
+	dirs(rig);
+	CHECK_EQ(try_create(rig, DIR_A, "f", FILE_OLD, TOKEN, 0), 0);
+	CHECK_EQ(block_do(rig, FILE_OLD, META_BLOCK_OPEN, 0), 0);
+	struct meta_extent x = {.block = BLOCK, .open = true};
+	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, FILE_OLD, TOKEN, 0, &x, 1), 0);
+}
+
+/* Append, then close it all. */
+static int append_op(struct rig *rig)
+{
+	struct meta_ctx *ctx = &rig->ctx;
+	int rc = meta_block_extend(rig->m, ctx, BLOCK, TOKEN, 0, 30, 5);
+	if (rc == 0 || rc == -EROFS)
+		rc = meta_block_seal(rig->m, ctx, BLOCK, TOKEN, 30, 30, 5);
+	if (rc == 0)
+		rc = meta_file_close_extent(rig->m, ctx, FILE_OLD, TOKEN, BLOCK, 30);
+	if (rc == 0)
+		rc = meta_file_seal(rig->m, ctx, FILE_OLD, TOKEN, meta_name("f"), 1);
+	return rc;
+}
+
+static int append_state(struct rig *rig)
+{
+	struct meta_entry e;
+	CHECK_EQ(meta_lookup(rig->m, &rig->ctx, DIR_A, meta_name("f"), &e), 0);
+	return e.sealed;
+}
+
+/* Another takes the file over, and finds what the first has left. */
+static int steal_op(struct rig *rig)
+{
+	struct meta_ctx *ctx = &rig->ctx;
+	struct meta_file f;
+	struct meta_extent left;
+	struct arena arena;
+	struct meta_block b;
+	arena_init(&arena, MIB);
+	int rc = meta_file_steal(rig->m, ctx, FILE_OLD, TOKEN + 1, &f, &left);
+	if (rc == 0 && left.block != 0)
+		rc = meta_block_fence(rig->m, ctx, BLOCK, TOKEN + 1, &arena, &b);
+	if (rc == 0 || rc == -EROFS)
+		rc = meta_block_seal(rig->m, ctx, BLOCK, TOKEN + 1, 10, 10, 5);
+	if (rc == 0)
+		rc = meta_file_close_extent(rig->m, ctx, FILE_OLD, TOKEN + 1, BLOCK, 10);
+	arena_fini(&arena);
+	return rc;
+}
+
+static int steal_state(struct rig *rig)
+{
+	struct arena arena;
+	arena_init(&arena, MIB);
+	struct meta_file f;
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, FILE_OLD, 0, 0, &arena, &f, NULL, NULL, NULL), 0);
+	arena_fini(&arena);
+	return f.size == 10;
+}
+
+static void garbage_setup(struct rig *rig)
+{
+	old_file(rig);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, DIR_A, meta_name("f"), 0, 0), 0);
+}
+
+static int collect_op(struct rig *rig)
+{
+	for (int round = 0; round < 12; round++) {
+		uint64_t epoch;
+		int rc = meta_gc_epoch(rig->m, &epoch);
+		static const enum meta_gc_kind kinds[] = {META_GC_NAMES, META_GC_FILES,
+							  META_GC_BLOCKS};
+		for (size_t k = 0; k < ARRAY_LEN(kinds) && rc == 0; k++) {
+			struct meta_gc_cursor at = {0};
+			struct meta_gc_counts counts = {0};
+			while (rc == 0 && !at.end)
+				rc = meta_gc_step(rig->m, kinds[k], 0, epoch, &at, &counts);
+		}
+		struct arena arena;
+		arena_init(&arena, MIB);
+		struct meta_gc_cursor at = {0};
+		struct meta_dead_chunks dead;
+		if (rc == 0 && meta_gc_chunks(rig->m, 0, epoch, &at, &arena, &dead, 1) == 1)
+			rc = meta_gc_chunks_done(rig->m, dead.tenant, dead.block, dead.chunk_block);
+		arena_fini(&arena);
+		if (rc == 0)
+			rc = meta_gc_advance(rig->m, epoch);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int collect_state(struct rig *rig)
+{
+	struct meta_tenant t;
+	CHECK_EQ(meta_tenant_get(rig->m, RIG_TENANT, &t), 0);
+	return one_of(t.used_bytes, 40, 0);
+}
+
+static const struct scenario scenarios[] = {
+	{"create", 0, dirs, create_op, create_state, false, 0},
+	{"overwrite", 0, old_file, overwrite_op, overwrite_state, false, 0},
+	{"packed", 0, dirs, packed_op, create_state, false, 0},
+	{"written", 0, dirs, written_op, create_state, false, 0},
+	{"mkdir", 0, dirs, mkdir_op, create_state, false, 0},
+	{"remove", 0, old_file, remove_op, remove_state, false, 0},
+	{"rename", 0, old_file, rename_op, rename_state, false, 0},
+	{"rename, spread", 4, crowd, rename_op, rename_state, false, 0},
+	{"replace, spread", 4, crowd, replace_op, replace_state, false, 0},
+	{"move of a file", 0, old_file, move_file_op, move_file_state, false, 0},
+	{"move of a directory", 0, move_dir_setup, move_dir_op, move_dir_state, false, 0},
+	{"rmdir", 0, rmdir_setup, rmdir_op, rmdir_state, false, 0},
+	{"seal, spread", 4, crowd, seal_op, seal_state, false, 23},
+	{"append", 0, open_setup, append_op, append_state, false, 0},
+	{"steal", 0, open_setup, steal_op, steal_state, false, 0},
+	{"collection", 0, garbage_setup, collect_op, collect_state, true, 7},
+};
+
+/* --- the runs --------------------------------------------------------------------------------- */
+
+enum phase { SETUP, OPERATION, AFTERWARDS };
+
+struct run {
+	struct rig rig;
+	const struct scenario *what;
+	enum phase phase;
+	struct sim_node *node;
+	bool ended; /* the operation came to its end in the first life */
+	int rc;
+	enum kv_mem_fate fate; /* when not KV_MEM_FINE: of the n-th call */
+	uint64_t n;
+	bool met; /* the n-th call was made */
+};
+
+static void afterwards(struct run *r)
+{
+	struct rig *rig = &r->rig;
+	must_be_whole(rig);
+	int state = r->what->state(rig);
+	/* Acknowledged is done; refused for good is not. */
+	if (r->ended && r->rc == 0)
+		CHECK_EQ(state, 1);
+	if (!r->what->no_retry) {
+		CHECK_EQ(r->what->op(rig), 0);
+		CHECK_EQ(r->what->state(rig), 1);
+		must_be_whole(rig);
+	}
+	collect_all(rig);
+	if (!r->what->no_retry)
+		CHECK_EQ(r->what->state(rig), 1);
+	CHECK_EQ(must_be_whole(rig).garbage, 0);
+}
+
+static void run_main(void *arg)
+{
+	struct run *r = arg;
+	if (r->phase == OPERATION && sim_node_lives(r->node) > 1)
+		return;
+	CHECK_EQ(kv_mem_open(&r->rig.kv, r->rig.mem), 0);
+	int rc = meta_open(&r->rig.m, r->rig.kv, &r->rig.options);
+	CHECK(rc == 0 || rt_cancelled());
+	r->rig.ctx.tenant = RIG_TENANT;
+	if (rc != 0) {
+		kv_close(r->rig.kv);
+		return;
+	}
+	switch (r->phase) {
+	case SETUP:
+		CHECK_EQ(meta_tenant_create(r->rig.m, &(struct meta_tenant){.id = RIG_TENANT,
+									    .name = "seven"}),
+			 0);
+		r->what->setup(&r->rig);
+		break;
+	case OPERATION:
+		if (r->fate != KV_MEM_FINE)
+			kv_mem_fail_at(r->rig.mem, r->n, r->fate);
+		r->rc = r->what->op(&r->rig);
+		r->met = !kv_mem_fail_pending(r->rig.mem);
+		kv_mem_fail_at(r->rig.mem, 0, KV_MEM_FINE);
+		r->ended = !rt_cancelled();
+		break;
+	case AFTERWARDS:
+		afterwards(r);
+		r->rig.done = true;
+		break;
+	}
+	rig_close(&r->rig);
+}
+
+/* One process in one simulation; the store lives on. */
+static void run_phase(struct run *r, enum phase phase, uint64_t crash_at)
+{
+	r->phase = phase;
+	struct sim_config c;
+	sim_config_init(&c, r->rig.seed + 1000 * phase, 0);
+	struct sim *s = sim_open(&c);
+	r->node = sim_node_add(s, "n", 0);
+	sim_node_start(r->node, run_main, r);
+	if (crash_at > 0)
+		sim_node_crash_at(r->node, crash_at, false);
+	sim_run(s, 3600 * NS_PER_S);
+	sim_close(s);
+}
+
+static void run_begin(struct run *r, const struct scenario *what, uint64_t seed)
+{
+	*r = (struct run){.rig = rig_of(NULL), .what = what};
+	r->rig.seed = seed;
+	r->rig.options.partition_bits = 0;
+	r->rig.options.spread_entries = what->spread;
+	r->rig.mem = kv_mem_new(&(struct kv_mem_options){.seed = seed,
+							 .latency_min_ns = NS_PER_US,
+							 .latency_max_ns = NS_PER_MS,
+							 .timeout_ns = 5 * NS_PER_MS});
+	run_phase(r, SETUP, 0);
+}
+
+static void run_end(struct run *r)
+{
+	kv_mem_calm(r->rig.mem);
+	run_phase(r, AFTERWARDS, 0);
+	if (!r->rig.done)
+		fail_msg("%s: seed %llu, n %llu: does not end", r->what->name,
+			 (unsigned long long)r->rig.seed, (unsigned long long)r->n);
+	kv_mem_free(r->rig.mem);
+}
+
+/* A crash at the n-th wait, for every n. */
+static void crash_sweep(const struct scenario *what)
+{
+	uint64_t n = 0;
+	struct run r;
+	do {
+		n += what->stride > 0 ? what->stride : 1;
+		run_begin(&r, what, 100 * n);
+		r.n = n;
+		run_phase(&r, OPERATION, n);
+		run_end(&r);
+	} while (!r.ended);
+	printf("%s: cut off at each of %llu waits\n", what->name, (unsigned long long)n - 1);
+	assert_true(n > 2);
+	assert_int_equal(r.rc, 0);
+}
+
+static void fate_sweep(const struct scenario *what, enum kv_mem_fate fate)
+{
+	uint64_t n = 0;
+	struct run r;
+	do {
+		n += what->stride > 0 ? what->stride : 1;
+		run_begin(&r, what, 100 * n + fate);
+		r.n = n;
+		r.fate = fate;
+		run_phase(&r, OPERATION, 0);
+		run_end(&r);
+	} while (r.met);
+	assert_true(n > 2);
+}
+
+static void sweep(void **state)
+{
+	const struct scenario *what = *state;
+	crash_sweep(what);
+	fate_sweep(what, KV_MEM_REQUEST_LOST);
+	fate_sweep(what, KV_MEM_REPLY_LOST);
+	fate_sweep(what, KV_MEM_LATE);
+}
+
+int main(void)
+{
+	struct CMUnitTest tests[ARRAY_LEN(scenarios)];
+	for (size_t i = 0; i < ARRAY_LEN(scenarios); i++)
+		tests[i] = (struct CMUnitTest){.name = scenarios[i].name,
+					       .test_func = sweep,
+					       .initial_state = (void *)(uintptr_t)&scenarios[i]};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -442,7 +442,7 @@ static void run_phase(struct run *r, enum phase phase, uint64_t crash_at)
 {
 	r->phase = phase;
 	struct sim_config c;
-	sim_config_init(&c, r->rig.seed + 1000 * phase, 0);
+	sim_config_init(&c, r->rig.seed + 1000ULL * phase, 0);
 	struct sim *s = sim_open(&c);
 	r->node = sim_node_add(s, "n", 0);
 	sim_node_start(r->node, run_main, r);

@@ -216,6 +216,38 @@ static int dir_row(struct gc *g, const struct kv_row *row)
 	return rc == 1 ? remove_empty(g, tenant, dir, slice, row) : rc;
 }
 
+/* A row that a transfer has; one that gave up may have left it so. */
+static int held_row(struct gc *g, const struct row *r)
+{
+	struct transfer t;
+	int rc = transfer_read(g->m, r->tenant, r->row->transfer, g->a, &t);
+	if (rc != 0 || t.rec != NULL)
+		return rc;
+	g->counts->collected++;
+	rc = row_free(g->m, r, g->a);
+	return rc == 1 ? 0 : rc;
+}
+
+/* The same of a slice that was closed. */
+static int shut_row(struct gc *g, const struct kv_row *row)
+{
+	uint32_t tenant;
+	uint64_t dir;
+	uint32_t slice;
+	rec_shut *s;
+	struct transfer t;
+	if (!key_read_slice(row->key, &tenant, &dir, &slice))
+		return -EBADMSG;
+	int rc = rec_read_shut(g->a, row->value, &s);
+	if (rc != 0 || s->closing == 0)
+		return rc;
+	rc = transfer_read(g->m, tenant, s->closing, g->a, &t);
+	if (rc != 0 || t.rec != NULL)
+		return rc;
+	s->closing = 0;
+	return s->sealed || s->spread ? gc_mark(g, row, &s->base) : gc_drop(g, row);
+}
+
 /* A name whose file record a crash kept from being made: only empty files can be so. */
 static int entry_row(struct gc *g, const struct kv_row *row)
 {
@@ -223,8 +255,14 @@ static int entry_row(struct gc *g, const struct kv_row *row)
 	if (!key_read_entry(row->key, &r.tenant, &r.dir, &r.slice, &r.name))
 		return -EBADMSG;
 	int rc = rec_read_entry(g->a, row->value, &r.entry);
-	if (rc != 0 || r.entry->kind != META_FILE || r.entry->size > 0 || r.entry->transfer != 0)
+	if (rc != 0)
 		return rc;
+	r.raw = row->value;
+	r.row = r.entry;
+	if (r.entry->transfer != 0)
+		return held_row(g, &r);
+	if (r.entry->kind != META_FILE || r.entry->size > 0)
+		return 0;
 	struct kv_bytes raw;
 	rec_file *f;
 	bool dead;
@@ -264,6 +302,8 @@ int gc_dirs_row(struct gc *g, const struct kv_row *row)
 		return dir_row(g, row);
 	case 'e':
 		return entry_row(g, row);
+	case 's':
+		return shut_row(g, row);
 	default:
 		return dir_suspect_row(g, row);
 	}

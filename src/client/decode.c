@@ -147,6 +147,24 @@ static uint8_t *window_bytes(const struct decode *d, const struct windows *w, in
 	return (uint8_t *)w->iov[chunk].iov_base + (at - d->plan->off);
 }
 
+/*
+ * What read i brings into the window of its chunk; len 0: nothing. A read may lie beside it: bytes that
+ * are wanted as they are, of a chunk whose other bytes are computed with.
+ */
+static struct plan_read window_part(const struct decode *d, const struct windows *w, int i)
+{
+	struct plan_read part = plan_read_within(d->plan, i, d->b->len);
+	uint64_t end = part.off + part.len;
+	if (w->buf[part.chunk] == NULL) {
+		part.len = 0;
+		return part;
+	}
+	end = min_u64(end, d->plan->off + w->iov[part.chunk].iov_len);
+	part.off = max_u64(part.off, d->plan->off);
+	part.len = end > part.off ? end - part.off : 0;
+	return part;
+}
+
 static int windows_fill(struct decode *d, struct windows *w)
 {
 	const struct plan *p = d->plan;
@@ -159,8 +177,8 @@ static int windows_fill(struct decode *d, struct windows *w)
 			rc = window_open(d, w, step->out[i], true);
 	}
 	for (int i = 0; rc == 0 && i < p->n_reads; i++) {
-		struct plan_read part = plan_read_within(p, i, d->b->len);
-		if (w->buf[part.chunk] == NULL || part.len == 0)
+		struct plan_read part = window_part(d, w, i);
+		if (part.len == 0)
 			continue;
 		const struct fetch *f = fetch_for(d, part.chunk, part.off, part.len);
 		if (f == NULL)
@@ -178,8 +196,8 @@ static int windows_check_inputs(struct decode *d, struct windows *w)
 {
 	const struct plan *p = d->plan;
 	for (int i = 0; i < p->n_reads; i++) {
-		struct plan_read part = plan_read_within(p, i, d->b->len);
-		if (w->buf[part.chunk] == NULL || part.len == 0)
+		struct plan_read part = window_part(d, w, i);
+		if (part.len == 0)
 			continue;
 		const struct fetch *f = fetch_for(d, part.chunk, part.off, part.len);
 		if (f == NULL)

@@ -16,6 +16,7 @@
 
 #include "base/crc.h"
 #include "base/err.h"
+#include "client/batch.h"
 #include "client/engine_impl.h"
 
 #define PIECE_BYTES (4 * MIB)
@@ -127,6 +128,15 @@ uint64_t engine_file_id(const struct efile *f)
 bool engine_file_writes(const struct efile *f)
 {
 	return f->ops->append != NULL;
+}
+
+bool efile_extents(const struct efile *f, struct efile_extents *out)
+{
+	if (f->ops != &reader_ops)
+		return false;
+	const struct reader *r = container_of(f, struct reader, base);
+	*out = (struct efile_extents){r->extents, r->extent_count, r->size};
+	return r->sealed && (r->extents != NULL || r->size == 0);
 }
 
 /* --- extents ---------------------------------------------------------------------------------- */

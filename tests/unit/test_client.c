@@ -369,6 +369,22 @@ static void failing_body(struct client_box *b)
 	cbox_do(b, cbox_kill_node, 11);
 	CHECK_EQ(read_file(e, "/before", 1, 0, 11 * BLOCK), 10 * BLOCK);
 	CHECK_EQ(read_file(e, "/after", 2, 0, 11 * BLOCK), 10 * BLOCK);
+	/* In a batch too: what lies on the lost nodes is computed, the rest comes as it is. */
+	struct engine_range ranges[20] = {0};
+	for (size_t i = 0; i < 20; i++)
+		ranges[i] = (struct engine_range){.path = i % 2 == 0 ? "/before" : "/after",
+						  .offset = i * 111111,
+						  .len = 50000,
+						  .buf = malloc(50000)};
+	struct call c;
+	engine_call(e, &c, NULL);
+	CHECK_EQ(engine_read_batch(&c, ranges, 20, NULL, NULL), 0);
+	for (size_t i = 0; i < 20; i++) {
+		CHECK_EQ(ranges[i].result, 50000);
+		CHECK(cbox_same(1 + i % 2, i * 111111, ranges[i].buf, 50000));
+		free(ranges[i].buf);
+	}
+	CHECK(engine_fabric(e)->stats.rebuilt_reads > 0);
 	engine_close(e);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/crc.h"
+#include "base/rng.h"
 #include "client_box.h"
 
 /* A block as it was written. */
@@ -156,6 +157,41 @@ static void lost_chunks_are_rebuilt(void **state)
 {
 	(void)state;
 	cbox_run(6, 1, lost_body);
+}
+
+static void every_loss_body(struct client_box *b)
+{
+	static const char *const encodings[] = {"rs:4+2", "lrc:4+2+1", "rs:2+2"};
+	cbox_fabric_open(b, &(struct fabric_options){.rebuild_burst = 1e6});
+	struct rng rng;
+	rng_init(&rng, 42);
+	struct call c;
+	call_init(&c, &b->fabric);
+	for (size_t e = 0; e < ARRAY_LEN(encodings); e++) {
+		struct stored whole;
+		uint64_t len = 100000 + rng_below(&rng, 9999);
+		CHECK_EQ(write_block(b, &c, encodings[e], e + 1, len, &whole), 0);
+		int n = whole.at.shape.n;
+		for (int i = 0; i < n * n; i++) {
+			struct stored k = whole;
+			struct block_news news;
+			k.at.disks = k.disks;
+			k.disks[i / n] = 0;
+			k.disks[i % n] = 0;
+			for (int t = 0; t < 6; t++) {
+				uint64_t off = rng_below(&rng, len);
+				uint64_t ask = 1 + rng_below(&rng, len - off);
+				CHECK_EQ(read_block(&c, &k, off, t == 0 ? 1 : ask, &news), 0);
+			}
+		}
+	}
+	cbox_fabric_close(b);
+}
+
+static void every_range_survives_every_tolerated_loss(void **state)
+{
+	(void)state;
+	cbox_run(7, 1, every_loss_body);
 }
 
 static void write_body(struct client_box *b)
@@ -396,6 +432,7 @@ int main(void)
 		cmocka_unit_test(slow_is_three_times_the_usual),
 		cmocka_unit_test(every_size_comes_back),
 		cmocka_unit_test(lost_chunks_are_rebuilt),
+		cmocka_unit_test(every_range_survives_every_tolerated_loss),
 		cmocka_unit_test(writes_go_around_lost_nodes),
 		cmocka_unit_test(a_slow_disk_is_hedged),
 		cmocka_unit_test(rebuilt_reads_stay_within_their_share),

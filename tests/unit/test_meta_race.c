@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Races by name: one operation is stopped right before a transaction of its, another runs from beginning
+ * to end, and the first goes on.
+ */
+#include "meta_rig.h"
+
+#include <stdlib.h>
+
+#include "meta/schema.h"
+
+#define TOKEN 77
+
+/* --- a store that stops before a transaction --------------------------------------------------- */
+
+struct gate {
+	struct kv base;
+	struct kv *below;
+	struct rig *rig;
+	void (*other)(struct rig *rig);
+	enum meta_layer layer;
+	unsigned skip; /* transactions in that layer that pass before the one that is stopped */
+	unsigned passed;
+	bool stopped;
+};
+
+static struct gate *gate_of(struct kv *kv)
+{
+	return container_of(kv, struct gate, base);
+}
+
+static int gate_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
+		    struct kv_rows *rows)
+{
+	return kv_get(gate_of(kv)->below, partition, keys, n, rows);
+}
+
+static int gate_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
+		     struct kv_rows *rows)
+{
+	return kv_scan(gate_of(kv)->below, partition, range, rows);
+}
+
+static int gate_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed)
+{
+	struct gate *g = gate_of(kv);
+	if (!g->stopped && partition >> 56 == g->layer && g->passed++ == g->skip) {
+		g->stopped = true;
+		g->other(g->rig);
+	}
+	return kv_txn(g->below, partition, txn, failed);
+}
+
+static int gate_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx)
+{
+	return kv_partitions(gate_of(kv)->below, fn, ctx);
+}
+
+static void gate_close(struct kv *kv)
+{
+	kv_close(gate_of(kv)->below);
+}
+
+static const struct kv_ops gate_ops = {
+	.name = "gate",
+	.get = gate_get,
+	.scan = gate_scan,
+	.txn = gate_txn,
+	.partitions = gate_partitions,
+	.close = gate_close,
+};
+
+/* The operation of `slow` runs through the gate; `other` runs on the rig's own store. */
+static void gate_run(struct rig *rig, enum meta_layer layer, unsigned skip,
+		     void (*other)(struct rig *), void (*slow)(struct rig *))
+{
+	struct gate g = {
+		.base.ops = &gate_ops, .rig = rig, .other = other, .layer = layer, .skip = skip};
+	CHECK_EQ(kv_mem_open(&g.below, rig->mem), 0);
+	struct rig through = *rig;
+	through.kv = &g.base;
+	CHECK_EQ(meta_open(&through.m, &g.base, &rig->options), 0);
+	slow(&through);
+	CHECK(g.stopped);
+	meta_close(through.m);
+	kv_close(&g.base);
+	must_be_whole(rig);
+	collect_all(rig);
+	CHECK_EQ(must_be_whole(rig).garbage, 0);
+}
+
+static int ren(struct rig *rig, const char *from, const char *to)
+{
+	return meta_rename(rig->m, &rig->ctx, META_ROOT, meta_name(from), meta_name(to), meta_id(),
+			   0);
+}
+
+/* --- R1 C1 C2 R3 ------------------------------------------------------------------------------- */
+
+#define FID 500ULL
+#define FID_NEW 501ULL
+
+static void create_f1(struct rig *rig)
+{
+	CHECK_EQ(try_create(rig, META_ROOT, "f1", FID_NEW, TOKEN, META_OVERWRITE), 0);
+}
+
+static void rename_f1(struct rig *rig)
+{
+	CHECK_EQ(ren(rig, "f1", "f2"), 0);
+}
+
+static void paper_body(struct rig *rig)
+{
+	CHECK_EQ(try_create(rig, META_ROOT, "f1", FID, 0, 0), 0);
+	gate_run(rig, META_LAYER_NAME, 0, create_f1, rename_f1);
+	/* The create came first, so it is its file that was renamed: nothing of it is erased. */
+	CHECK_EQ(id_at(rig, META_ROOT, "f1"), 0);
+	CHECK_EQ(id_at(rig, META_ROOT, "f2"), FID_NEW);
+}
+
+static void a_rename_R1_R3_does_not_erase_the_create_C1_C2_between(void **state)
+{
+	(void)state;
+	rig_simple(paper_body);
+}
+
+static void overwrite_f1(struct rig *rig)
+{
+	create_f1(rig);
+}
+
+static void paper_reverse_body(struct rig *rig)
+{
+	CHECK_EQ(try_create(rig, META_ROOT, "f1", FID, 0, 0), 0);
+	/* The create reads f1 -> fid; before its C2 the rename runs as a whole. */
+	gate_run(rig, META_LAYER_NAME, 1, rename_f1, overwrite_f1);
+	CHECK_EQ(id_at(rig, META_ROOT, "f1"), FID_NEW);
+	CHECK_EQ(id_at(rig, META_ROOT, "f2"), FID);
+}
+
+static void a_create_C2_does_not_erase_the_rename_before_it(void **state)
+{
+	(void)state;
+	rig_simple(paper_reverse_body);
+}
+
+static void remove_f1(struct rig *rig)
+{
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("f1"), FID, 0), 0);
+}
+
+static void rename_refused(struct rig *rig)
+{
+	CHECK_EQ(ren(rig, "f1", "f2"), -ENOENT);
+}
+
+static void removed_body(struct rig *rig)
+{
+	CHECK_EQ(try_create(rig, META_ROOT, "f1", FID, 0, 0), 0);
+	gate_run(rig, META_LAYER_NAME, 0, remove_f1, rename_refused);
+	CHECK_EQ(id_at(rig, META_ROOT, "f2"), 0);
+}
+
+static void a_rename_of_what_was_removed_meanwhile_is_refused(void **state)
+{
+	(void)state;
+	rig_simple(removed_body);
+}
+
+/* --- moves that cross --------------------------------------------------------------------------- */
+
+#define A 200ULL
+#define B 201ULL
+
+static int move_into(struct rig *rig, const char *name, uint64_t to)
+{
+	return meta_move(rig->m, &rig->ctx, META_ROOT, meta_name(name), to, meta_name(name), 0,
+			 meta_id(), 0);
+}
+
+static void move_b_into_a(struct rig *rig)
+{
+	int rc = move_into(rig, "b", A);
+	CHECK(rc == 0 || rc == -EINVAL);
+}
+
+static void move_a_into_b(struct rig *rig)
+{
+	int rc = move_into(rig, "a", B);
+	CHECK(rc == 0 || rc == -EINVAL);
+}
+
+static void cycle_body(struct rig *rig)
+{
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("b"), B), 0);
+	/* The seed says at which of its transactions the first move is stopped. */
+	bool transfer = rig->seed > 6;
+	gate_run(rig, transfer ? META_LAYER_TRANSFER : META_LAYER_NAME,
+		 (unsigned)(transfer ? rig->seed - 7 : rig->seed - 1), move_b_into_a,
+		 move_a_into_b);
+	bool a_in_b = id_at(rig, B, "a") == A;
+	bool b_in_a = id_at(rig, A, "b") == B;
+	CHECK(a_in_b != b_in_a);
+}
+
+static void of_two_moves_that_would_make_a_cycle_one_is_refused(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 9; seed++) {
+		struct rig rig = rig_of(cycle_body);
+		rig.seed = seed;
+		rig_run(&rig);
+	}
+}
+
+/* --- removal of a directory ----------------------------------------------------------------------- */
+
+static void create_in_a(struct rig *rig)
+{
+	int rc = try_create(rig, A, "x", FID, 0, 0);
+	CHECK(rc == 0 || rc == -ENOENT);
+}
+
+static void rmdir_a(struct rig *rig)
+{
+	int rc = meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A);
+	CHECK(rc == 0 || rc == -ENOTEMPTY);
+}
+
+static void rmdir_body(struct rig *rig)
+{
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
+	bool transfer = rig->seed > 4;
+	gate_run(rig, transfer ? META_LAYER_TRANSFER : META_LAYER_NAME,
+		 (unsigned)(transfer ? rig->seed - 5 : rig->seed - 1), create_in_a, rmdir_a);
+	/* The directory went and the file was refused, or both are there. */
+	CHECK_EQ(id_at(rig, META_ROOT, "a") == A, id_at(rig, A, "x") == FID);
+}
+
+static void a_directory_is_not_removed_with_what_is_created_in_it_meanwhile(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 7; seed++) {
+		struct rig rig = rig_of(rmdir_body);
+		rig.seed = seed;
+		rig_run(&rig);
+	}
+}
+
+/* --- one writer ------------------------------------------------------------------------------------ */
+
+#define WRITERS 5
+#define ADDS 12
+
+struct writers {
+	struct rig *rig;
+	uint64_t file;
+	/* added and acknowledged; or perhaps */
+	uint64_t acked[WRITERS * ADDS];
+	size_t acked_count;
+	uint64_t maybe[WRITERS * ADDS];
+	size_t maybe_count;
+	unsigned steals;
+	unsigned fenced;
+};
+
+static int block_for(struct rig *rig, uint64_t block, uint64_t file)
+{
+	struct meta_chunk chunk = {.disk = 3};
+	struct meta_block b = {.id = block,
+			       .state = META_BLOCK_SEALED,
+			       .epoch = TOKEN,
+			       .length = 10,
+			       .capacity = 10,
+			       .encoding = "r1",
+			       .chunk_count = 1,
+			       .chunks = &chunk};
+	struct meta_owner owner = {.file = file, .bytes = 10};
+	int rc = meta_block_allocate(rig->m, &rig->ctx, &b);
+	return rc != 0 ? rc : meta_block_commit(rig->m, &rig->ctx, &b, &owner, 1);
+}
+
+static void writer_fiber(void *arg)
+{
+	struct writers *w = arg;
+	struct rig *rig = w->rig;
+	for (unsigned i = 0; i < ADDS;) {
+		uint64_t token = meta_id();
+		struct meta_file f;
+		struct meta_extent open;
+		if (meta_file_steal(rig->m, &rig->ctx, w->file, token, &f, &open) != 0)
+			continue;
+		w->steals++;
+		uint64_t at = f.size;
+		int rc = 0;
+		for (; i < ADDS && rc == 0; i++) {
+			struct meta_extent x = {.block = meta_id(), .length = 10};
+			if (block_for(rig, x.block, w->file) != 0)
+				continue;
+			rc = meta_file_add(rig->m, &rig->ctx, w->file, token, at, &x, 1);
+			if (rc == 0)
+				w->acked[w->acked_count++] = x.block;
+			else if (kv_unknown(rc))
+				w->maybe[w->maybe_count++] = x.block;
+			else
+				CHECK(rc == -ESTALE || rc == -EAGAIN);
+			w->fenced += rc == -ESTALE;
+			at += 10;
+		}
+	}
+}
+
+static size_t times(const uint64_t *list, size_t n, uint64_t block)
+{
+	size_t found = 0;
+	for (size_t i = 0; i < n; i++)
+		found += list[i] == block;
+	return found;
+}
+
+static void writers_body(struct rig *rig)
+{
+	struct writers w = {.rig = rig, .file = FID};
+	int rc;
+	do {
+		rc = try_create(rig, META_ROOT, "f", FID, TOKEN, 0);
+	} while (rc != 0);
+	struct rt_group group;
+	rt_group_init(&group);
+	for (unsigned i = 0; i < WRITERS; i++)
+		CHECK_EQ(rt_group_spawn(&group, "writer", writer_fiber, &w), 0);
+	rt_group_join(&group);
+	kv_mem_calm(rig->mem);
+	struct arena arena;
+	arena_init(&arena, MIB);
+	struct meta_file f;
+	struct meta_extent *list;
+	size_t n;
+	uint64_t first;
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, FID, 0, 0, &arena, &f, &list, &n, &first), 0);
+	CHECK_EQ(f.size, 10 * n);
+	uint64_t blocks[WRITERS * ADDS];
+	for (size_t i = 0; i < n; i++) {
+		blocks[i] = list[i].block;
+		CHECK_EQ(times(w.acked, w.acked_count, list[i].block) +
+				 times(w.maybe, w.maybe_count, list[i].block),
+			 1);
+	}
+	for (size_t i = 0; i < w.acked_count; i++)
+		CHECK_EQ(times(blocks, n, w.acked[i]), 1);
+	CHECK(w.steals > WRITERS && w.fenced > 0);
+	arena_fini(&arena);
+	must_be_whole(rig);
+	collect_all(rig);
+	CHECK_EQ(must_be_whole(rig).garbage, 0);
+}
+
+static void
+what_a_writer_was_told_is_added_is_there_once_however_often_tokens_are_stolen(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct rig rig = rig_of(writers_body);
+		rig.seed = seed;
+		rig.mem_options = (struct kv_mem_options){.latency_min_ns = NS_PER_US,
+							  .latency_max_ns = NS_PER_MS,
+							  .timeout_ns = 5 * NS_PER_MS};
+		rig_run(&rig);
+	}
+}
+
+/* --- quota ----------------------------------------------------------------------------------------- */
+
+static void quota_fiber(void *arg)
+{
+	struct writers *w = arg;
+	for (unsigned i = 0; i < ADDS; i++) {
+		int rc = block_for(w->rig, meta_id(), FID);
+		CHECK(rc == 0 || rc == -EDQUOT);
+		w->acked_count += rc == 0;
+	}
+}
+
+static void quota_body(struct rig *rig)
+{
+	CHECK_EQ(meta_tenant_set_quota(rig->m, RIG_TENANT, 305), 0);
+	struct writers w = {.rig = rig};
+	struct rt_group group;
+	rt_group_init(&group);
+	for (unsigned i = 0; i < WRITERS; i++)
+		CHECK_EQ(rt_group_spawn(&group, "writer", quota_fiber, &w), 0);
+	rt_group_join(&group);
+	CHECK_EQ(w.acked_count, 30);
+	struct meta_tenant t;
+	CHECK_EQ(meta_tenant_get(rig->m, RIG_TENANT, &t), 0);
+	CHECK_EQ(t.used_bytes, 300);
+	collect_all(rig);
+	CHECK_EQ(meta_tenant_get(rig->m, RIG_TENANT, &t), 0);
+	CHECK_EQ(t.used_bytes, 0);
+	CHECK_EQ(must_be_whole(rig).garbage, 0);
+}
+
+static void many_commits_at_once_do_not_pass_the_quota(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(quota_body);
+	rig.mem_options = (struct kv_mem_options){.latency_min_ns = NS_PER_US,
+						  .latency_max_ns = NS_PER_MS,
+						  .timeout_ns = 5 * NS_PER_MS};
+	rig_run(&rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_rename_R1_R3_does_not_erase_the_create_C1_C2_between),
+		cmocka_unit_test(a_create_C2_does_not_erase_the_rename_before_it),
+		cmocka_unit_test(a_rename_of_what_was_removed_meanwhile_is_refused),
+		cmocka_unit_test(of_two_moves_that_would_make_a_cycle_one_is_refused),
+		cmocka_unit_test(a_directory_is_not_removed_with_what_is_created_in_it_meanwhile),
+		cmocka_unit_test(
+			what_a_writer_was_told_is_added_is_there_once_however_often_tokens_are_stolen),
+		cmocka_unit_test(many_commits_at_once_do_not_pass_the_quota),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -329,8 +329,9 @@ static void real_loop_run(struct real_loop *l)
 	loop_enter(&l->base);
 	while (!l->base.ending || l->sched.fiber_count > 0) {
 		unsigned ran = 0;
-		while (ran < RUN_BATCH && sched_run_one(&l->sched))
+		while (ran < RUN_BATCH && !l->submit_soon && sched_run_one(&l->sched))
 			ran++;
+		l->submit_soon = false;
 		if (l->base.ending && l->sched.fiber_count == 0)
 			break;
 		ring_poll(l, l->sched.ready_count == 0);

@@ -32,6 +32,7 @@ struct real_loop {
 	struct rt_loop base;
 	struct sched sched;
 	struct io_uring ring;
+	bool submit_soon; /* something large is queued: the device should not wait for other fibers */
 	const struct rt_real_options *options;
 	struct offload *offload; /* shared by the loops of the process */
 

@@ -12,6 +12,7 @@
 #include "rt/rt.h"
 #include "store/dir_impl.h"
 
+#define FANS_AT_A_TIME 16
 #define ROOT_MAX 900 /* leaves room for any name below it */
 #define OPEN_CHUNKS_DEFAULT 1024
 #define PROBE_AFTER_DEFAULT_NS (10 * NS_PER_S)
@@ -257,6 +258,40 @@ static bool remove_leftover(void *ctx, const char *name, bool is_dir)
 	return rc != -ECANCELED && rc != -ETIME;
 }
 
+struct fans_sync {
+	struct dir_store *d;
+	uint32_t next, end;
+	int rc;
+};
+
+static void fans_sync_run(void *arg)
+{
+	struct fans_sync *f = arg;
+	char path[DIR_PATH_MAX];
+
+	while (f->rc == 0 && f->next < f->end) {
+		dir_fan_path(f->d, f->next++, path);
+		int rc = dir_note(f->d, rt_dir_sync(path));
+		if (rc != 0)
+			f->rc = rc;
+	}
+}
+
+/* Many at a time: a disk that has just been mounted has to find each of them. */
+static int fans_sync(struct dir_store *d)
+{
+	struct fans_sync f = {.d = d, .end = UINT32_C(1) << d->super.fan_bits};
+	struct rt_group g;
+
+	rt_group_init(&g);
+	for (uint32_t i = 1; i < FANS_AT_A_TIME && i < f.end; i++)
+		if (rt_group_spawn(&g, "fan_sync", fans_sync_run, &f) != 0)
+			break;
+	fans_sync_run(&f);
+	rt_group_join(&g);
+	return f.rc;
+}
+
 /*
  * Puts that a crash cut short are removed, and names that it left in the page cache only are made
  * durable before anybody is shown them. On a disk that is read-only there is nothing to do.
@@ -272,11 +307,7 @@ static int tidy(struct dir_store *d)
 		rc = dir_note(d, left.rc);
 	if (rc == -EROFS)
 		return 0;
-	for (uint32_t fan = 0; rc == 0 && fan < UINT32_C(1) << d->super.fan_bits; fan++) {
-		dir_fan_path(d, fan, path);
-		rc = dir_note(d, rt_dir_sync(path));
-	}
-	return rc;
+	return rc != 0 ? rc : fans_sync(d);
 }
 
 static int dir_stat(struct store *s, struct chunk_id id, struct chunk_stat *out)

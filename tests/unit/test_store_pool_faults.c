@@ -15,12 +15,12 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "rebuild_lab.h"
 #include "rt/file.h"
 #include "rt/rt.h"
 #include "store/fault.h"
 #include "store/mem.h"
 #include "store/pool.h"
-#include "store/throttle.h"
 #include "store_script.h"
 
 /* --- every call of every member fails ---------------------------------------------------------- */
@@ -412,69 +412,15 @@ static const struct drive_spec counting_drive = {
 	.queue_depth = 32,
 };
 
-#define GONE 3 /* the member that is lost */
-
-struct speed {
-	enum place_kind place;
-	uint32_t members;
-	uint32_t chunks; /* that have a row on it */
-	uint32_t parallel;
-	double rows_per_s;
-};
-
-static struct store *slow_member(void)
+static double rebuild_speed(enum place_kind place, uint32_t rows, uint32_t parallel)
 {
-	struct store *mem, *s;
-	CHECK_EQ(store_mem_open(256 * MIB, &mem), 0);
-	CHECK_EQ(store_throttle_open_take(mem, &counting_drive, &s), 0);
-	return s;
-}
-
-static void measure_rebuild(struct script *sc, uint64_t life)
-{
-	struct speed *sp = sc->ctx;
-	struct store_pool_shape sh = {.id = 5,
-				      .k = 4,
-				      .p = 1,
-				      .members = sp->members,
-				      .place = sp->place,
-				      .piece_bytes = 4096};
-	struct store *m[64], *pool;
-	struct store_pool_progress pr;
-	(void)life;
-	for (uint32_t i = 0; i < sp->members; i++)
-		m[i] = slow_member();
-	CHECK_EQ(store_pool_format(&sh, m), 0);
-	CHECK_EQ(store_pool_open_take(&sh, m, &pool), 0);
-	/* Chunks that the member has no row of would only be passed over. */
-	for (uint64_t block = 0, chunks = 0; chunks < sp->chunks; block++) {
-		struct chunk_id id = {.block = block};
-		bool on_it = false;
-		for (uint32_t r = 0; r < 5; r++)
-			on_it = on_it || store_pool_where(pool, id, r) == GONE;
-		if (on_it)
-			CHECK_EQ(text_put(pool, id, 1, 16384, false, 0), 0);
-		chunks += on_it;
-	}
-	CHECK_EQ(store_pool_fail(pool, GONE), 0);
-	if (sp->place == PLACE_CLUSTERED)
-		CHECK_EQ(store_pool_replace_take(pool, GONE, slow_member()), 0);
-	uint64_t start = rt_now_ns();
-	CHECK_EQ(store_pool_rebuild(pool, sp->parallel, &pr), 0);
-	sp->rows_per_s = (double)pr.rebuilt * 1e9 / (double)(rt_now_ns() - start);
-	store_close(pool);
-}
-
-static double rebuild_speed(enum place_kind place, uint32_t chunks, uint32_t parallel)
-{
-	struct speed sp = {.place = place, .members = 40, .chunks = chunks, .parallel = parallel};
-	struct script sc = {.seed = 1, .what = "speed", .live = measure_rebuild, .ctx = &sp};
-	struct sim_config config;
-	sim_config_init(&config, 1, 0);
-	script_begin(&sc, &config);
-	script_finish(&sc);
-	script_end(&sc);
-	return sp.rows_per_s;
+	struct rebuild_lab lab = {.place = place,
+				  .drive = &counting_drive,
+				  .rows = rows,
+				  .row_bytes = 4096,
+				  .parallel = parallel};
+	rebuild_lab_run(&lab);
+	return lab.rows_per_s;
 }
 
 /*

@@ -8,6 +8,12 @@
 #include <unistd.h>
 
 static int missed;
+static bool as_json;
+
+void table_json(void)
+{
+	as_json = true;
+}
 
 static void cpu_model(char *out, size_t size)
 {
@@ -33,23 +39,36 @@ void table_begin(const char *title)
 	struct utsname u;
 	cpu_model(cpu, sizeof(cpu));
 	uname(&u);
+	missed = 0;
+	if (as_json) {
+		printf("{\"bench\": \"%s\", \"cpu\": \"%s\", \"cores\": %ld, \"kernel\": \"%s\"}\n",
+		       title, cpu, sysconf(_SC_NPROCESSORS_ONLN), u.release);
+		return;
+	}
 	printf("%s on %s, %ld cores, Linux %s\n\n", title, cpu, sysconf(_SC_NPROCESSORS_ONLN),
 	       u.release);
 	printf("| what | measured | target | ratio | |\n|---|---:|---:|---:|---|\n");
-	missed = 0;
 }
 
 void table_row(const char *what, double value, const char *unit, double target, bool less_is_better,
 	       const char *against)
 {
+	double reach = target <= 0 ? 0 : less_is_better ? target / value : value / target;
+	if (as_json) {
+		missed += target > 0 && reach < 1;
+		printf("{\"what\": \"%s\", \"value\": %g, \"unit\": \"%s\", \"target\": %g, "
+		       "\"ratio\": %.3f, \"note\": \"%s\"}\n",
+		       what, value, unit, target, reach, against);
+		fflush(stdout);
+		return;
+	}
 	int digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
 	printf("| %s | %.*f %s | ", what, digits, value, unit);
 	if (target > 0) {
-		double ratio = less_is_better ? target / value : value / target;
-		bool reached = ratio >= 1;
+		bool reached = reach >= 1;
 		missed += !reached;
 		printf("%s %g %s | %.2f %s", less_is_better ? "at most" : "at least", target, unit,
-		       ratio, reached ? "" : "(missed)");
+		       reach, reached ? "" : "(missed)");
 	} else {
 		printf("| ");
 	}

@@ -9,6 +9,9 @@
 
 #include <stdbool.h>
 
+/* From now on rows are lines of JSON. */
+void table_json(void);
+
 /* The machine and the heading of the table. */
 void table_begin(const char *title);
 

@@ -125,7 +125,8 @@ struct node_disk {
 	struct node_slot *slots;  /* for each folder */
 	struct node_slot *spares;
 	struct node_rebuild rebuild;
-	uint64_t held_bytes; /* payload of requests for this disk */
+	uint64_t read_bytes;  /* payload of reads that are under way, or wait for memory */
+	uint64_t write_bytes; /* and of writes */
 	struct rt_cond room;
 };
 

@@ -75,8 +75,9 @@ int work_end(struct work *w, int rc)
 	struct node_disk *d = w->disk;
 	if (d == NULL)
 		return rc;
-	if (w->held_bytes > 0) {
-		d->held_bytes -= w->held_bytes;
+	d->write_bytes -= w->write_bytes;
+	if (w->read_bytes > 0) {
+		d->read_bytes -= w->read_bytes;
 		rt_cond_broadcast(&d->room);
 	}
 	if (rc < 0 && w->r->error == NULL)
@@ -85,16 +86,26 @@ int work_end(struct work *w, int rc)
 	return rc;
 }
 
-int work_hold(struct work *w, uint64_t bytes, bool wait)
+int work_hold_read(struct work *w, uint64_t bytes)
 {
 	struct node_disk *d = w->disk;
-	while (d->held_bytes > 0 && d->held_bytes + bytes > w->node->held_max) {
-		int rc = wait ? rt_cond_wait(&d->room) : -EAGAIN;
+	while (d->read_bytes > 0 && d->read_bytes + bytes > w->node->held_max) {
+		int rc = rt_cond_wait(&d->room);
 		if (rc < 0)
 			return rc;
 	}
-	d->held_bytes += bytes;
-	w->held_bytes += bytes;
+	d->read_bytes += bytes;
+	w->read_bytes += bytes;
+	return 0;
+}
+
+int work_hold_write(struct work *w, uint64_t bytes)
+{
+	struct node_disk *d = w->disk;
+	if (d->write_bytes > 0 && d->write_bytes + bytes > w->node->held_max)
+		return -EAGAIN;
+	d->write_bytes += bytes;
+	w->write_bytes += bytes;
 	return 0;
 }
 
@@ -189,7 +200,7 @@ int node_serve(const struct node_serve_options *o)
 	if (rc < 0)
 		return rc;
 	rpc_pool_init(&n.pool, pool_bytes);
-	n.held_max = n.disks.count > 1 ? pool_bytes / 2 : UINT64_MAX;
+	n.held_max = n.disks.count > 1 ? pool_bytes / 4 : UINT64_MAX;
 	rc = serve_disks(o, &n);
 	node_disks_close(&n.disks);
 	rpc_pool_fini(&n.pool);

@@ -7,9 +7,9 @@
  * the store, before anything is acknowledged; bytes that go out are read straight into the buffer that is
  * sent, with the CRC that follows from those they came in with.
  *
- * Memory. Payloads live in one pool of pool_bytes. Requests for one disk hold at most half of it when there
- * are several disks, so that one that hangs does not take it from the others: reads wait for room, writes
- * are answered -EAGAIN. Slow clients are rpc's business: what they hold is bounded, and taken from them when
+ * Memory. Payloads live in one pool of pool_bytes. Reads of one disk hold at most a quarter of it, and so do
+ * writes, when there are several disks, so that one that hangs does not take it from the others: reads wait
+ * for room, writes are answered -EAGAIN. Slow clients are rpc's business: what they hold is bounded, and taken from them when
  * others wait.
  */
 #ifndef NODE_SERVICE_H

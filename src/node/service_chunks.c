@@ -68,7 +68,7 @@ int handle_put(struct rpc_request *r)
 	if (rc == 0)
 		rc = put_prepare(r, &id, &p, &piece);
 	if (rc == 0)
-		rc = work_hold(&w, p.data.len, false);
+		rc = work_hold_write(&w, p.data.len);
 	if (rc == 0) {
 		uint64_t claimed = put_claim(&w, q->reservation, &p);
 		rc = put_do(&w, id, &p);
@@ -96,7 +96,7 @@ int handle_append(struct rpc_request *r)
 	if (rc == 0 && data.len > UINT64_MAX - q->offset)
 		rc = -EOVERFLOW;
 	if (rc == 0)
-		rc = work_hold(&w, data.len, false);
+		rc = work_hold_write(&w, data.len);
 	if (rc == 0) {
 		struct sched_request want = work_request(&w, SCHED_WRITE, data.len);
 		AUTO_SCHED_TURN struct sched_turn t = {0};

@@ -281,7 +281,7 @@ int handle_pool_patch(struct rpc_request *r)
 	if (rc == 0)
 		rc = runs_from(r, &runs);
 	if (rc == 0)
-		rc = work_hold(&w, r->payload.len, false);
+		rc = work_hold_write(&w, r->payload.len);
 	if (rc == 0) {
 		struct sched_request want = work_request(&w, SCHED_WRITE, r->payload.len);
 		AUTO_SCHED_TURN struct sched_turn t = {0};

@@ -137,7 +137,7 @@ static int read_all(struct reading *g)
 	uint64_t skew = g->q->ranges[0]->offset % BUF_ALIGN;
 	if (g->bytes + skew > NODE_BYTES_MAX)
 		skew = 0;
-	int rc = work_hold(&g->w, g->bytes + skew, true);
+	int rc = work_hold_read(&g->w, g->bytes + skew);
 	if (rc == 0)
 		rc = rpc_reply_buf(r, g->bytes + skew, &b);
 	if (rc != 0)

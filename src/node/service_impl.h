@@ -28,7 +28,8 @@ struct work {
 	struct node_disk *disk;
 	char group[SCHED_NAME_MAX + 1];
 	enum sched_class class;
-	uint64_t held_bytes;
+	uint64_t read_bytes; /* counted against the disk's part of the memory */
+	uint64_t write_bytes;
 };
 
 /*
@@ -43,8 +44,10 @@ struct work {
 int work_begin(struct work *w, struct rpc_request *r, uint64_t disk);
 int work_end(struct work *w, int rc);
 
-/* Counts payload against the disk's part of the memory: waits for room, or says -EAGAIN at once. */
-int work_hold(struct work *w, uint64_t bytes, bool wait);
+/* Counts payload against the disk's part of the memory. Who reads waits for room; who writes has brought
+ * the bytes already, and is told -EAGAIN. */
+int work_hold_read(struct work *w, uint64_t bytes);
+int work_hold_write(struct work *w, uint64_t bytes);
 
 struct sched_request work_request(const struct work *w, enum sched_kind kind, uint64_t bytes);
 

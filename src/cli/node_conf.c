@@ -50,6 +50,8 @@ const struct conf_key node_conf_schema[] = {
 		  "a member of a pool, in order: POOL NUMBER FOLDER"),
 	CONF_LIST("disks", "spare", struct node_conf, spares, FOLDERS_MAX,
 		  "a disk to take the place of a member that fails: POOL NUMBER FOLDER"),
+	CONF_LIST("disks", "flash", struct node_conf, flash, NODE_DISKS_MAX,
+		  "a cache of hot chunks: DISK NUMBER SIZE WRITTEN-PER-SECOND FOLDER"),
 	CONF_CHOICE("disks", "kind", struct node_conf, kind, "hdd", kinds,
 		    "what disks are, for their scheduler, unless they say so themselves"),
 	CONF_BOOL("disks", "format", struct node_conf, format, "false",
@@ -324,6 +326,40 @@ static int add_members(struct node_setup *s, const struct node_conf *c, size_t u
 	return -EINVAL;
 }
 
+/* Behind the folders of disks, members and spares, one for each value. */
+static int add_flash(struct node_setup *s, const struct node_conf *c, struct value *v)
+{
+	struct node_folder *f = &s->folders[s->flash_at];
+	uint64_t disk = 0, bytes = 0, rate = 0;
+	char word[WORD_MAX];
+	(void)c;
+	int rc = next_number(v, &disk, "the disk's number is missing");
+	if (rc == 0)
+		rc = next_number(v, &f->disk, "the number of the flash folder is missing");
+	if (rc != 0)
+		return rc;
+	if (next_word(v, word) < 0 || units_parse_size(word, &bytes) < 0 || bytes == 0)
+		return refuse(v, "the size of the cache is missing, as 64GiB");
+	if (next_word(v, word) < 0 || units_parse_size(word, &rate) < 0 || rate == 0)
+		return refuse(v, "the bytes that may be written each second are missing, as 20MiB");
+	rc = rest_is_path(s, v, &f->path);
+	if (rc != 0)
+		return rc;
+	for (size_t i = 0; i < s->options.disks.disk_count; i++) {
+		struct node_disk_spec *d = &s->disks[i];
+		if (d->disk != disk)
+			continue;
+		if (d->flash != NULL)
+			return refuse(v, "the disk has a cache already");
+		d->flash = f;
+		d->flash_bytes = bytes;
+		d->flash_write_bytes_per_s = rate;
+		s->flash_at++;
+		return 0;
+	}
+	return refuse(v, "there is no such disk or pool");
+}
+
 /* Numbers and folders are used once. */
 static int check_unique(const struct node_setup *s, size_t folders, struct strbuf *err)
 {
@@ -412,7 +448,8 @@ static void take_plain(struct node_setup *s, const struct node_conf *c)
 static int setup_fill(struct node_setup *s, const struct node_conf *c, struct strbuf *err)
 {
 	size_t plain = list_len(c->disks);
-	size_t folders = plain + list_len(c->members) + list_len(c->spares);
+	size_t behind = plain + list_len(c->members) + list_len(c->spares);
+	size_t folders = behind + list_len(c->flash);
 	size_t disks = plain + list_len(c->pools);
 	if (disks > NODE_DISKS_MAX || folders > FOLDERS_MAX) {
 		strbuf_printf(err, "[disks] a node has at most %d disks", NODE_DISKS_MAX);
@@ -431,6 +468,9 @@ static int setup_fill(struct node_setup *s, const struct node_conf *c, struct st
 		rc = each_value(s, c, c->pools, "pool", err, add_pool);
 	if (rc == 0)
 		rc = add_members(s, c, plain, err);
+	s->flash_at = behind;
+	if (rc == 0)
+		rc = each_value(s, c, c->flash, "flash", err, add_flash);
 	if (rc == 0)
 		rc = check_unique(s, folders, err);
 	return rc != 0 ? rc : each_value(s, c, c->groups, "group", err, add_group);

@@ -8,6 +8,7 @@
  *     pool = 900 4+1 declustered               number, code, placement
  *     member = 900 201 /data/p1                of which pool, number, folder; in order
  *     spare = 900 299 /data/s1
+ *     flash = 101 301 64GiB 20MiB /flash/f1    of which disk, number, size, bytes written a second, folder
  */
 #ifndef CLI_NODE_CONF_H
 #define CLI_NODE_CONF_H
@@ -33,6 +34,7 @@ struct node_conf {
 	char *pools;
 	char *members;
 	char *spares;
+	char *flash;
 	int kind;
 	bool format;
 	uint64_t keep_free_bytes;
@@ -56,6 +58,7 @@ struct node_setup {
 	struct node_weight *weights;
 	char **texts; /* paths and names */
 	size_t text_count;
+	size_t flash_at; /* the next folder of a cache */
 };
 
 /* -EINVAL with one line in err, -ENOMEM; then there is nothing to release. */

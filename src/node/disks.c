@@ -36,6 +36,7 @@ static int disk_init(struct node_disks *set, struct node_disk *d, const struct n
 		d->slots[i].folder = &spec->folders[i];
 	for (uint32_t i = 0; i < spec->spare_count; i++)
 		d->spares[i].folder = &spec->spares[i];
+	d->flash.folder = spec->flash;
 	int rc = sched_open(spec->sched != NULL ? spec->sched : &sched_hdd, &d->sched);
 	for (size_t i = 0; rc == 0 && i < o->weight_count; i++)
 		rc = sched_weigh(d->sched, o->weights[i].group, o->weights[i].weight);
@@ -128,7 +129,7 @@ void disk_shut(struct node_disk *d)
 	rebuild_stop(d);
 	assert(d->users == 0);
 	store_close(d->store);
-	d->store = NULL;
+	d->store = d->pool = d->cache = NULL;
 }
 
 void node_disks_close(struct node_disks *set)
@@ -198,7 +199,7 @@ int disk_reopen(struct node_disk *d)
 		rc = rt_cond_wait(&d->idle);
 	if (rc == 0) {
 		store_close(d->store);
-		d->store = NULL;
+		d->store = d->pool = d->cache = NULL;
 		rc = disk_open(d);
 	}
 	d->closing = false;

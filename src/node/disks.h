@@ -23,6 +23,9 @@
  * give_up_ns is given up when the pool is declustered or single-overlap, and replaced by a spare when there
  * is one. Then, as after an operator's order, a rebuild runs in the background: each chunk of it is a
  * Bronze request of the group REBUILD_GROUP to the pool's scheduler, at most rebuild_bytes_per_s.
+ *
+ * A flash folder in front of a disk or pool caches its hot chunks. One that is absent is done without, until the
+ * disk is opened again.
  */
 #ifndef NODE_DISKS_H
 #define NODE_DISKS_H
@@ -63,6 +66,10 @@ struct node_disk_spec {
 	struct store_pool_shape shape; /* id and members are set from the above */
 	const struct node_folder *spares;
 	uint32_t spare_count;
+	/* A cache of hot chunks in front of it (store/flash.h). */
+	const struct node_folder *flash; /* NULL: none */
+	uint64_t flash_bytes;
+	uint64_t flash_write_bytes_per_s;
 };
 
 struct node_weight {
@@ -116,6 +123,8 @@ struct node_disk {
 	const struct node_disk_spec *spec;
 	struct sched *sched;
 	struct store *store; /* NULL: absent */
+	struct store *pool;  /* of a pool: the pool itself, also when a cache is in front of it */
+	struct store *cache; /* the store, when it is a cache */
 	char trouble[NODE_TROUBLE_MAX];
 	unsigned users;
 	bool closing; /* who comes waits until it is open again, or absent */
@@ -124,6 +133,7 @@ struct node_disk {
 	enum store_state ordered; /* online, or draining or failed by an operator */
 	struct node_slot *slots;  /* for each folder */
 	struct node_slot *spares;
+	struct node_slot flash;
 	struct node_rebuild rebuild;
 	uint64_t read_bytes;  /* payload of reads that are under way, or wait for memory */
 	uint64_t write_bytes; /* and of writes */

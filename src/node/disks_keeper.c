@@ -44,7 +44,7 @@ static void disk_keep(struct node_disk *d)
 	if (d->spec->mem || node_disk_use(d->owner, d->spec->disk, &used) != 0)
 		return;
 	for (uint32_t m = 0; m < d->spec->folder_count; m++) {
-		struct store *s = d->spec->pool ? store_pool_member(d->store, m) : d->store;
+		struct store *s = d->spec->pool ? store_pool_member(d->pool, m) : d->store;
 		if (s != NULL)
 			store_keep(d, s, d->slots[m].folder);
 	}

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "node/disks_impl.h"
 #include "store/dir.h"
+#include "store/flash.h"
 #include "store/mem.h"
 #include "store/throttle.h"
 
@@ -88,7 +89,7 @@ int slot_open(struct node_disk *d, struct node_slot *slot)
 	int rc = folder_open(d, slot, &dir);
 
 	slot->store = NULL;
-	if (rc == 0 && d->spec->emulate != NULL)
+	if (rc == 0 && d->spec->emulate != NULL && slot != &d->flash)
 		rc = store_throttle_open_take(dir, d->spec->emulate, &slot->store);
 	else
 		slot->store = dir;
@@ -176,7 +177,10 @@ static int pool_assemble(struct node_disk *d, const struct store_pool_shape *sha
 	int rc = 0;
 	if (d->owner->options.format && pool_is_new(d))
 		rc = store_pool_format(shape, members);
-	return rc != 0 ? rc : store_pool_open_take(shape, members, &d->store);
+	if (rc == 0)
+		rc = store_pool_open_take(shape, members, &d->store);
+	d->pool = d->store;
+	return rc;
 }
 
 static const char *pool_trouble(int rc)
@@ -273,6 +277,26 @@ static int mem_open(struct node_disk *d)
 	return rc;
 }
 
+/* The disk serves without its cache when there is none. */
+static void cache_open(struct node_disk *d)
+{
+	struct store_flash_options o = {.capacity_bytes = d->spec->flash_bytes,
+					.write_bytes_per_s = d->spec->flash_write_bytes_per_s};
+	struct store *cache = NULL;
+
+	if (d->spec->flash == NULL || slot_open(d, &d->flash) != 0)
+		return;
+	int rc = store_flash_open_take(d->store, d->flash.store, &o, &cache);
+	if (rc != 0) {
+		log_warn("cache_not_open", "disk=%" PRIu64 " err=%s", d->spec->disk, err_name(rc));
+		slot_close(&d->flash);
+		return;
+	}
+	d->flash.store = NULL;
+	d->store = cache;
+	d->cache = cache;
+}
+
 int disk_open(struct node_disk *d)
 {
 	bool had_trouble = d->trouble[0] != 0;
@@ -285,6 +309,7 @@ int disk_open(struct node_disk *d)
 		return rc;
 	}
 	d->trouble[0] = 0;
+	cache_open(d);
 	if (d->ordered != STORE_ONLINE)
 		(void)store_control(d->store, d->ordered);
 	log_info("disk_open", "disk=%" PRIu64, d->spec->disk);

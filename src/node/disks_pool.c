@@ -64,8 +64,8 @@ static void rebuild_once(struct node_disk *d)
 	struct node_rebuild *b = &d->rebuild;
 
 	b->again = false;
-	store_pool_pace(d->store, rebuild_pace, d);
-	b->last_rc = store_pool_rebuild(d->store, d->owner->options.rebuild_parallel, &b->progress);
+	store_pool_pace(d->pool, rebuild_pace, d);
+	b->last_rc = store_pool_rebuild(d->pool, d->owner->options.rebuild_parallel, &b->progress);
 	b->ended++;
 	b->rows += b->progress.rebuilt;
 	b->bytes += b->progress.bytes;
@@ -147,7 +147,7 @@ int node_pool_give_up(struct node_disk *d, uint32_t member)
 {
 	if (!d->spec->pool)
 		return -EOPNOTSUPP;
-	int rc = store_pool_fail(d->store, member);
+	int rc = store_pool_fail(d->pool, member);
 	return rc != 0 ? rc : node_pool_start_rebuild(d);
 }
 
@@ -160,7 +160,7 @@ static int put_in_place(struct node_disk *d, uint32_t member, struct node_slot *
 		return rc;
 	int empty = store_is_empty(from->store);
 	if (empty == 1)
-		rc = store_pool_replace_take(d->store, member, from->store);
+		rc = store_pool_replace_take(d->pool, member, from->store);
 	else
 		rc = empty == 0 ? -ENOTEMPTY : empty;
 	if (rc != 0) {
@@ -183,7 +183,7 @@ int node_pool_renew(struct node_disk *d, uint32_t member)
 		return -EOPNOTSUPP;
 	if (member >= d->spec->folder_count)
 		return -EINVAL;
-	struct store *now = store_pool_member(d->store, member);
+	struct store *now = store_pool_member(d->pool, member);
 	if (now != NULL) {
 		struct store_info info;
 		store_info(now, &info);
@@ -225,13 +225,13 @@ static void member_gone(struct node_disk *d, uint32_t m, uint64_t now_ns)
 		return;
 	if (d->spec->spare_count > 0 && node_pool_renew(d, m) == 0)
 		return;
-	if (d->spec->shape.place != PLACE_CLUSTERED && !store_pool_given_up(d->store, m))
+	if (d->spec->shape.place != PLACE_CLUSTERED && !store_pool_given_up(d->pool, m))
 		(void)node_pool_give_up(d, m);
 }
 
 static bool member_is_down(struct node_disk *d, uint32_t m)
 {
-	struct store *s = store_pool_member(d->store, m);
+	struct store *s = store_pool_member(d->pool, m);
 	struct store_info info = {.state = STORE_FAILED};
 
 	if (s != NULL)
@@ -251,14 +251,14 @@ void pool_keep(struct node_disk *d, uint64_t now_ns)
 			d->slots[m].down_ns = 0;
 			continue;
 		}
-		bool given_up = store_pool_given_up(d->store, m);
-		bool absent = store_pool_member(d->store, m) == NULL;
+		bool given_up = store_pool_given_up(d->pool, m);
+		bool absent = store_pool_member(d->pool, m) == NULL;
 		if (absent && !given_up && member_came(d, m))
 			reopen = true;
 		else if (member_is_down(d, m) && (!given_up || d->spec->spare_count > 0))
 			member_gone(d, m, now_ns);
 	}
-	if (store_pool_rebuild_due(d->store) && !d->rebuild.running &&
+	if (store_pool_rebuild_due(d->pool) && !d->rebuild.running &&
 	    rt_now_ns() >= d->rebuild.retry_ns)
 		(void)node_pool_start_rebuild(d);
 	node_disk_done(d);

@@ -7,6 +7,7 @@
 
 #include "node/service_impl.h"
 #include "rpc/counters.h"
+#include "store/flash.h"
 
 #define LABELS_MAX 320
 
@@ -123,6 +124,42 @@ static int print_pools(struct node *n, struct strbuf *out)
 			if (d->spec->pool)
 				rc = strbuf_printf(out, "%s{disk=\"%" PRIu64 "\"} %" PRIu64 "\n",
 						   names[k].name, d->spec->disk, values[k]);
+		}
+	}
+	return rc;
+}
+
+static int print_caches(struct node *n, struct strbuf *out)
+{
+	static const struct {
+		const char *name;
+		const char *type;
+		const char *help;
+	} names[] = {
+		{"terrane_flash_hits_total", "counter", "reads from the cache"},
+		{"terrane_flash_hit_bytes_total", "counter", "bytes of them"},
+		{"terrane_flash_misses_total", "counter", "reads from the disk behind it"},
+		{"terrane_flash_filled_bytes_total", "counter", "bytes written to flash"},
+		{"terrane_flash_evicted_total", "counter", "chunks that made room"},
+		{"terrane_flash_over_budget_total", "counter",
+		 "hot chunks not cached, to spare flash"},
+		{"terrane_flash_failures_total", "counter", "calls that flash failed"},
+		{"terrane_flash_used_bytes", "gauge", "what the cache holds"},
+	};
+	int rc = 0;
+	for (size_t k = 0; k < ARRAY_LEN(names) && rc == 0; k++) {
+		rc = head(out, names[k].name, names[k].type, names[k].help);
+		for (size_t i = 0; i < n->disks.count && rc == 0; i++) {
+			const struct node_disk *d = &n->disks.disks[i];
+			struct store_flash_stats st;
+			if (d->cache == NULL)
+				continue;
+			store_flash_stats(d->cache, &st);
+			uint64_t values[] = {st.hits,       st.hit_bytes, st.misses,
+					     st.fill_bytes, st.evicted,   st.over_budget,
+					     st.failures,   st.used_bytes};
+			rc = strbuf_printf(out, "%s{disk=\"%" PRIu64 "\"} %" PRIu64 "\n",
+					   names[k].name, d->spec->disk, values[k]);
 		}
 	}
 	return rc;
@@ -283,6 +320,8 @@ int node_metrics(struct node *n, struct strbuf *out)
 		rc = print_gauges(n, infos, out);
 	if (rc == 0)
 		rc = print_pools(n, out);
+	if (rc == 0)
+		rc = print_caches(n, out);
 	if (rc == 0)
 		rc = print_traffic(n, out);
 	if (rc == 0)

@@ -28,7 +28,7 @@ static const char *state_words(enum store_state state)
 static int member_info(struct rpc_request *r, struct node_disk *d, uint32_t m,
 		       Terrane__Node__PoolMember **out)
 {
-	struct store *s = d->store != NULL ? store_pool_member(d->store, m) : NULL;
+	struct store *s = d->pool != NULL ? store_pool_member(d->pool, m) : NULL;
 	struct store_info info = {.state = STORE_FAILED};
 	*out = NULL;
 	if (s != NULL)
@@ -45,7 +45,7 @@ static int member_info(struct rpc_request *r, struct node_disk *d, uint32_t m,
 	const char *why = d->slots[m].trouble;
 	if (s != NULL)
 		why = state_words(info.state);
-	else if (d->store != NULL && store_pool_given_up(d->store, m))
+	else if (d->pool != NULL && store_pool_given_up(d->pool, m))
 		why = "given up";
 	else if (why[0] == 0)
 		why = "not of this pool: replace it";
@@ -229,7 +229,7 @@ int handle_pool_losses(struct rpc_request *r)
 		AUTO_SCHED_TURN struct sched_turn t = {0};
 		n = sched_begin(w.disk->sched, &want, &t);
 		if (n == 0) {
-			n = store_pool_losses(w.disk->store, &at, losses, max);
+			n = store_pool_losses(w.disk->pool, &at, losses, max);
 			(void)sched_next(&t, n < 0 ? (int)n : 0);
 		}
 	}
@@ -287,7 +287,7 @@ int handle_pool_patch(struct rpc_request *r)
 		AUTO_SCHED_TURN struct sched_turn t = {0};
 		rc = sched_begin(w.disk->sched, &want, &t);
 		if (rc == 0)
-			rc = sched_next(&t, store_pool_patch(w.disk->store, id, runs, q->n_runs));
+			rc = sched_next(&t, store_pool_patch(w.disk->pool, id, runs, q->n_runs));
 	}
 	return work_end(&w, rc);
 }

@@ -301,6 +301,8 @@ def test_metrics_and_health(node):
     ("pool = 12 2 clustered", b"K+P"),
     ("pool = 12 2+1 clustered", b"has 0 members"),
     ("member = 77 500 /elsewhere", b"a pool that there is not"),
+    ("flash = 77 300 1GiB 1MiB /elsewhere", b"no such disk"),
+    ("flash = 1 300 lots 1MiB /elsewhere", b"size of the cache"),
     ("colour = blue", b"unknown key"),
 ])
 def test_a_bad_configuration_is_refused_with_the_reason(tmp_path, line, words):

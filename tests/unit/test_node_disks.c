@@ -341,6 +341,50 @@ static void a_rebuild_keeps_its_rate(void **state)
 	fixture_in_sim_dir(1, slowly);
 }
 
+/* --- a cache ---------------------------------------------------------------------------------- */
+
+static void with_cache(const char *path)
+{
+	struct node_box b;
+	struct node_folder flash = {.disk = 300};
+	char place[300];
+	AUTO_STRBUF struct strbuf text;
+	strbuf_init(&text, 1 * MIB);
+	box_init(&b, path, "n1:7000");
+	box_make_folders(&b);
+	snprintf(place, sizeof(place), "%s/flash", path);
+	CHECK_EQ(rt_mkdir(place), 0);
+	flash.path = place;
+	b.specs[0].flash = &flash;
+	b.specs[0].flash_bytes = 4 * MIB;
+	b.specs[0].flash_write_bytes_per_s = 1 * MIB;
+	CHECK_EQ(box_start(&b), 0);
+	CHECK_EQ(box_put(&b, 1, one, 1, 50000, false, 0), 0);
+	for (int i = 0; i < 200; i++) {
+		CHECK_EQ(box_get(&b, 1, one, 1, 0, 50000), 0);
+		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	}
+	CHECK_EQ(node_metrics(b.node, &text), 0);
+	const char *hits = strstr(strbuf_text(&text), "\nterrane_flash_hits_total{disk=\"1\"} ");
+	CHECK(hits != NULL);
+	CHECK(strstr(strbuf_text(&text), "\nterrane_flash_hits_total{disk=\"1\"} 0\n") == NULL);
+	CHECK_EQ(node_delete_one(&b.call, 1, one), 0);
+	CHECK_EQ(box_get(&b, 1, one, 1, 0, 50000), -ENOENT);
+	box_stop(&b);
+	/* Without its folder the disk serves all the same. */
+	flash.path = "/d0/none";
+	CHECK_EQ(box_start(&b), 0);
+	CHECK_EQ(box_put(&b, 1, one, 2, 50000, false, 0), 0);
+	CHECK_EQ(box_get(&b, 1, one, 2, 0, 50000), 0);
+	box_stop(&b);
+}
+
+static void hot_chunks_come_from_flash(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, with_cache);
+}
+
 /* --- what an operator sees -------------------------------------------------------------------- */
 
 static void look_at_metrics(struct node_box *b)
@@ -383,6 +427,7 @@ int main(void)
 		cmocka_unit_test(a_spare_takes_the_place_of_a_clustered_member),
 		cmocka_unit_test(what_is_lost_beyond_the_code_is_listed_and_patched),
 		cmocka_unit_test(a_rebuild_keeps_its_rate),
+		cmocka_unit_test(hot_chunks_come_from_flash),
 		cmocka_unit_test(metrics_tell_disks_groups_and_classes),
 	};
 	log_set_level(LOG_OFF);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Handlers for tenants and names. */
+/* Handlers for tenants, names and usage. */
 #include <errno.h>
 #include <string.h>
 
@@ -315,4 +315,24 @@ int ms_handle_dir_seal(struct rpc_request *r)
 	if (rc == 0)
 		rc = meta_dir_seal(ms_meta(r), &ctx, q->dir);
 	return ms_end(r, rc);
+}
+
+int ms_handle_du(struct rpc_request *r)
+{
+	const Terrane__Meta__DuRequest *q = rpc_body(r);
+	Terrane__Meta__DuResponse *p = rpc_reply_body(r);
+	struct meta_ctx ctx;
+	struct meta_usage u = {0};
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	if (rc == 0 && q->refresh)
+		rc = meta_du_refresh(ms_meta(r), &ctx, q->dir);
+	if (rc == 0)
+		rc = meta_du(ms_meta(r), &ctx, q->dir, &u);
+	if (rc < 0)
+		return ms_end(r, rc);
+	p->files = u.files;
+	p->dirs = u.dirs;
+	p->bytes = u.bytes;
+	p->taken_ns = u.taken_ns;
+	return 0;
 }

@@ -14,7 +14,6 @@
 		.response_max = out,                                        \
 	};
 META_TYPES(META_TYPE_DEFINE)
-META_TYPE_DEFINE(0x340, du, META_WIRE_SMALL, META_WIRE_SMALL)
 
 /* --- to messages -------------------------------------------------------------------------------- */
 

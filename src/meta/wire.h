@@ -53,6 +53,7 @@
 	X(0x338, block_relayout, META_WIRE_BLOCK, META_WIRE_SMALL)    \
 	X(0x339, block_get, META_WIRE_PATH * 2, META_WIRE_LARGE)      \
 	X(0x33a, block_owners, META_WIRE_SMALL, META_WIRE_LARGE)      \
+	X(0x340, du, META_WIRE_SMALL, META_WIRE_SMALL)                \
 	X(0x350, map_get, META_WIRE_SMALL, META_WIRE_LARGE)           \
 	X(0x351, node_register, META_WIRE_LARGE, META_WIRE_SMALL)     \
 	X(0x352, node_beat, META_WIRE_LARGE, META_WIRE_SMALL)         \
@@ -65,7 +66,6 @@
 
 #define META_TYPE_DECLARE(number, lower, in, out) extern const struct rpc_type meta_type_##lower;
 META_TYPES(META_TYPE_DECLARE)
-META_TYPE_DECLARE(0x340, du, , ) /* usage: no server answers it before it is counted */
 #undef META_TYPE_DECLARE
 
 typedef Terrane__Meta__Entry meta_msg_entry;

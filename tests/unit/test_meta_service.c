@@ -414,6 +414,20 @@ static void a_stolen_token_fences_the_writer_before(struct lab *lab)
 	CHECK_EQ(meta_client_file_steal(c, file, 13, &f, &open), -EROFS);
 }
 
+static void usage_is_counted_when_asked_for(struct lab *lab)
+{
+	struct meta_call *c = &lab->call;
+	struct meta_usage u;
+	uint64_t block, dir = make_dir(c, META_ROOT, "d");
+	(void)write_file(c, dir, "a", &block);
+	(void)write_file(c, dir, "b", &block);
+	CHECK_EQ(meta_client_du(c, META_ROOT, false, &u), 0);
+	CHECK_EQ(u.taken_ns, 0);
+	CHECK_EQ(meta_client_du(c, META_ROOT, true, &u), 0);
+	CHECK(u.files == 2 && u.dirs == 1 && u.bytes == 2000 && u.taken_ns != 0);
+	CHECK_EQ(meta_client_du(c, 4711, false, &u), -ENOENT);
+}
+
 /* --- tenants ------------------------------------------------------------------------------------ */
 
 static void tenants_see_only_what_is_theirs(struct lab *lab)
@@ -667,6 +681,7 @@ int main(void)
 		TEST(a_file_is_written_opened_and_read_from_the_cache),
 		TEST(locations_that_moved_are_found_by_asking_again),
 		TEST(a_stolen_token_fences_the_writer_before),
+		TEST(usage_is_counted_when_asked_for),
 		TEST(tenants_see_only_what_is_theirs),
 		TEST(clients_fail_over_between_servers),
 		TEST(without_any_server_a_call_ends_when_its_time_is_up),

@@ -10,23 +10,51 @@
 #include "cli/cli.h"
 #include "cli/cmd_tally.h"
 #include "cli/tally_conf.h"
+#include "ops/http.h"
 #include "rt/real.h"
 #include "tally/service.h"
 
 struct serve {
 	const struct tally_conf *conf;
+	const struct rpc_counters *counters;
+	struct ops_http *http;
 	bool json;
+	bool http_failed;
 	int rc;
 };
 
-static void serve_ready(void *ctx, const char *addr)
+static int serve_metrics(void *ctx, struct strbuf *out)
 {
 	const struct serve *s = ctx;
+	return rpc_counters_print(s->counters, "tally", out);
+}
+
+static int serve_ready(void *ctx, const char *addr, const struct rpc_counters *counters)
+{
+	struct serve *s = ctx;
+	s->counters = counters;
+	if (s->conf->metrics[0] != 0) {
+		struct ops_http_options o = {.metrics = serve_metrics, .ctx = s};
+		int rc = ops_http_open(&s->http, s->conf->metrics, &o);
+		if (rc < 0) {
+			s->http_failed = true;
+			return rc;
+		}
+	}
 	if (s->json)
 		printf("{\"listening\": \"%s\"}\n", addr);
 	else
 		printf("listening on %s\n", addr);
 	fflush(stdout);
+	return 0;
+}
+
+static void serve_ended(void *ctx, const struct rpc_counters *counters)
+{
+	struct serve *s = ctx;
+	(void)counters;
+	ops_http_close(s->http);
+	s->http = NULL;
 }
 
 static void serve_main(void *arg)
@@ -44,6 +72,7 @@ static void serve_main(void *arg)
 		.connections_max = (size_t)c->connections,
 		.grace_ns = c->grace_ns,
 		.ready = serve_ready,
+		.ended = serve_ended,
 		.ctx = s,
 	};
 	s->rc = tally_serve(&o);
@@ -75,6 +104,8 @@ static int serve_with(const struct tally_arguments *a, struct tally_conf *c)
 	int rc = rt_real_run(&(struct rt_real_options){.signals = true}, serve_main, &s);
 	if (rc < 0)
 		return cli_fail("cannot start: %s", err_text(rc));
+	if (s.http_failed)
+		return cli_fail("cannot serve metrics on %s: %s", c->metrics, err_text(s.rc));
 	if (s.rc == -EADDRINUSE || s.rc == -EADDRNOTAVAIL || s.rc == -EINVAL || s.rc == -EACCES)
 		return cli_fail("cannot listen on %s: %s", c->listen, err_text(s.rc));
 	return s.rc < 0 ? cli_fail("cannot serve %s: %s", c->dir, serve_why(s.rc)) : CLI_OK;

@@ -9,6 +9,8 @@ static const char *const log_levels[] = {"debug", "info", "warn", "error", "off"
 const struct conf_key tally_conf_schema[] = {
 	CONF_STRING("server", "listen", struct tally_conf, listen, TALLY_ADDR_DEFAULT, 1, 120,
 		    "where to listen: HOST:PORT or unix:PATH"),
+	CONF_STRING("server", "metrics", struct tally_conf, metrics, "", 0, 70,
+		    "where to serve /metrics and /healthz: HOST:PORT; empty: nowhere"),
 	CONF_INT("server", "connections", struct tally_conf, connections, "1024", 1, 100000,
 		 "connections at once; more are refused"),
 	CONF_SIZE("server", "memory", struct tally_conf, pool_bytes, "32MiB", 4 * MIB, 64 * GIB,

@@ -9,6 +9,7 @@
 
 struct tally_conf {
 	char *listen;
+	char *metrics;
 	int64_t connections;
 	uint64_t pool_bytes;
 	uint64_t grace_ns;

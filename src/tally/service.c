@@ -166,8 +166,9 @@ static int serve_store(const struct tally_serve_options *o, struct tally *store,
 	if (rc < 0)
 		return rc;
 	if (o->ready != NULL)
-		o->ready(o->ctx, rpc_server_addr(server));
-	rc = await_ending(store);
+		rc = o->ready(o->ctx, rpc_server_addr(server), rpc_server_counters(server));
+	if (rc == 0)
+		rc = await_ending(store);
 	if (o->ended != NULL)
 		o->ended(o->ctx, rpc_server_counters(server));
 	rpc_server_close(server, o->grace_ns);

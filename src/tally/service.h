@@ -16,8 +16,9 @@ struct tally_serve_options {
 	size_t connections_max; /* 0: the server's default */
 	uint64_t stall_ns;      /* 0: the server's default */
 	uint64_t grace_ns;      /* for requests under way at the end */
-	/* Called once when requests are taken. May be NULL. */
-	void (*ready)(void *ctx, const char *addr);
+	/* Called once when requests are taken; the counters live until ended. An error ends it all. May be
+	 * NULL. */
+	int (*ready)(void *ctx, const char *addr, const struct rpc_counters *counters);
 	/* Called at the end with what was counted. May be NULL. */
 	void (*ended)(void *ctx, const struct rpc_counters *counters);
 	void *ctx;

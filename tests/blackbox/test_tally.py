@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -283,3 +284,18 @@ def test_names_are_words_after_two_dashes_and_must_be_utf8(server):
     done = tally(addr, "get", b"\xff\xfe")
     assert done.returncode == 2 and b"not UTF-8" in done.stderr
     assert not tally(addr, "get", "\u00e4").stderr
+
+
+def test_metrics_are_served(tmp_path):
+    config = tmp_path / "tally.ini"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config.write_text(f"[server]\nmetrics = 127.0.0.1:{port}\n")
+    with Server(tmp_path, "--config", config) as server:
+        assert server.call("add", "a", "1").returncode == 0
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            assert b'terrane_rpc_requests_total{role="tally"}' in answer.read()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
+            assert answer.read() == b"ok\n"
+        assert server.end(signal.SIGTERM)[0] == 0

@@ -181,7 +181,7 @@ struct terrane_open_options {
 	const char *tenant;        /* NULL: the cluster file's */
 	const char *traffic_group; /* for calls that name none */
 	enum terrane_class traffic_class;
-	uint64_t memory_bytes;       /* for data on its way; 0: 512 MiB */
+	uint64_t memory_bytes;       /* for data on its way; 0: 640 MiB */
 	uint32_t connect_timeout_ms; /* 0: 5 s */
 	struct terrane_error *error; /* filled in when it fails; may be NULL */
 	uint64_t reserved[6];

@@ -2,17 +2,17 @@
 /*
  * Batched reads: many ranges of many files in one call.
  *
- * Small reads cost round trips and disk turns, not bytes. So a batch is turned around: all files are looked
- * up, all their blocks in a few requests, and then everything that one disk has of it is asked for together,
- * in the order in which it lies there, a few MiB at a time:
+ * Small reads cost round trips and disk turns, not bytes. So a batch is turned around: all files
+ * are looked up, all their blocks in a few requests, and then everything that one disk has of it is
+ * asked for together, in the order in which it lies there, a few MiB at a time:
  *
  *     ranges     a: file 7      b: file 9      c: file 12     ...      as the caller gave them
  *     parts      block, chunk, bytes, disk                             sorted by disk and place
  *     jobs       disk 3: 200 parts   disk 5: 180 parts   ...           one request each
  *
- * A part that fails in its job is read again by itself, with all that a single read does about it (hedge, rebuild,
- * fresh locations). Files that are still written, large ranges and ranges of long files take that way from
- * the start.
+ * A part that fails in its job is read again by itself, with all that a single read does about it
+ * (hedge, rebuild, fresh locations). Files that are still written, large ranges and ranges of long
+ * files take that way from the start.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -11,7 +11,8 @@ struct efile_extents {
 	uint64_t size;
 };
 
-/* Whether all extents of the file are known and will not change: then they are in out, while it is open. */
+/* Whether all extents of the file are known and will not change: then they are in out, while it is
+ * open. */
 bool efile_extents(const struct efile *f, struct efile_extents *out);
 
 #endif

@@ -7,6 +7,8 @@
 
 #include "base/crc.h"
 
+#define COPY_BYTES (128 * KIB)
+
 struct fetch *fetch_find(struct fetch *list, int chunk, uint64_t off, uint64_t len)
 {
 	struct fetch *failed = NULL;
@@ -35,6 +37,22 @@ static int piece_at(const struct decode *d, uint64_t pos, uint64_t end, uint64_t
 	return encoding_data_chunk(&b->shape.net, (int)(pos / chunk_len));
 }
 
+/* Copies to the user's memory; returns the checksum of what is there then. In pieces that are still
+ * in a near cache when they are summed. */
+static uint32_t copy_out(struct decode *d, const uint8_t *bytes, uint64_t to, uint64_t len)
+{
+	uint32_t crc = 0;
+	for (uint64_t at = 0; at < len; at += COPY_BYTES) {
+		uint64_t n = min_u64(COPY_BYTES, len - at);
+		sink_write(d->sink, to + at, bytes + at, n);
+		size_t run;
+		void *there = sink_peek(d->sink, to + at, &run);
+		fabric_tamper(d->call->fabric, TAMPER_HANDED_OUT, there, min_u64(run, n));
+		crc = crc32c_combine(crc, sink_crc(d->sink, to + at, n), n);
+	}
+	return crc;
+}
+
 /*
  * Copies part of a fetched range out. The part is checked where it has arrived: together with what
  * lies before and behind it in the range, it must give the checksum of the range.
@@ -45,11 +63,7 @@ static int hand_out(struct decode *d, const struct fetch *f, uint64_t at, uint64
 	const uint8_t *bytes = f->got.buf->data + f->got.offset;
 	uint64_t before = at - f->off;
 	uint64_t behind = f->len - before - len;
-	sink_write(d->sink, to, bytes + before, len);
-	size_t run;
-	void *there = sink_peek(d->sink, to, &run);
-	fabric_tamper(d->call->fabric, TAMPER_HANDED_OUT, there, min_u64(run, len));
-	uint32_t part = sink_crc(d->sink, to, len);
+	uint32_t part = copy_out(d, bytes + before, to, len);
 	uint32_t all = crc32c_combine(crc32c(0, bytes, before), part, len);
 	all = crc32c_combine(all, crc32c(0, bytes + before + len, behind), behind);
 	if (all != f->got.crc)
@@ -148,8 +162,8 @@ static uint8_t *window_bytes(const struct decode *d, const struct windows *w, in
 }
 
 /*
- * What read i brings into the window of its chunk; len 0: nothing. A read may lie beside it: bytes that
- * are wanted as they are, of a chunk whose other bytes are computed with.
+ * What read i brings into the window of its chunk; len 0: nothing. A read may lie beside it: bytes
+ * that are wanted as they are, of a chunk whose other bytes are computed with.
  */
 static struct plan_read window_part(const struct decode *d, const struct windows *w, int i)
 {
@@ -251,11 +265,7 @@ static uint32_t computed_crc(const struct decode *d, const struct windows *w,
 static int hand_out_computed(struct decode *d, const struct windows *w, const struct computed *c,
 			     uint32_t *crc)
 {
-	sink_write(d->sink, c->to, window_bytes(d, w, c->chunk, c->at), c->len);
-	size_t run;
-	void *there = sink_peek(d->sink, c->to, &run);
-	fabric_tamper(d->call->fabric, TAMPER_HANDED_OUT, there, min_u64(run, c->len));
-	uint32_t part = sink_crc(d->sink, c->to, c->len);
+	uint32_t part = copy_out(d, window_bytes(d, w, c->chunk, c->at), c->to, c->len);
 	if (part != c->crc)
 		return -EBADMSG;
 	*crc = crc32c_combine(*crc, part, c->len);

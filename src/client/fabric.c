@@ -18,7 +18,7 @@ int fabric_init(struct fabric *f, const struct fabric_options *o)
 	memset(f, 0, sizeof(*f));
 	f->opts = *o;
 	if (f->opts.memory_bytes == 0)
-		f->opts.memory_bytes = 512 * MIB;
+		f->opts.memory_bytes = 640 * MIB;
 	if (f->opts.rebuild_share <= 0)
 		f->opts.rebuild_share = 0.1;
 	if (f->opts.rebuild_floor_per_s == 0)
@@ -30,10 +30,14 @@ int fabric_init(struct fabric *f, const struct fabric_options *o)
 	if (f->opts.chunk_timeout_ns == 0)
 		f->opts.chunk_timeout_ns = 10 * NS_PER_S;
 	rpc_pool_init(&f->pool, f->opts.memory_bytes);
+	/* Blocks come and go by the dozen MiB: new memory each time would cost more than the
+	 * coding. */
+	f->pool.bufs.cache_limit_bytes = f->opts.memory_bytes / 2;
 	uint64_t gated_bytes = FABRIC_GATED(f->opts.memory_bytes);
-	gate_init(&f->reads, gated_bytes / 5 * 2);
-	gate_init(&f->writes, gated_bytes / 5 * 2);
-	gate_init(&f->rebuilds, gated_bytes / 5);
+	gate_init(&f->writes, gated_bytes / 8 * 5);
+	gate_init(&f->reads, gated_bytes / 8 * 2);
+	gate_init(&f->rebuilds, gated_bytes / 8);
+	list_init(&f->writers);
 	map_init(&f->links, FABRIC_LINKS_MAX);
 	map_init(&f->seen, CLUSTER_DISKS_MAX);
 	codecs_init(&f->codecs);

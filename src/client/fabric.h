@@ -45,7 +45,7 @@ struct fabric_stats {
 };
 
 struct fabric_options {
-	uint64_t memory_bytes;       /* 0: 512 MiB; two fifths for reads, two for writes, one
+	uint64_t memory_bytes;       /* 0: 640 MiB; five eighths for writes, two for reads, one
 				      * for rebuilding */
 	uint64_t connect_timeout_ns; /* 0: 5 s */
 	double rebuild_share;        /* 0: 0.1 */
@@ -68,6 +68,7 @@ struct fabric {
 	struct budget budget;
 	struct pace pace;
 	struct rt_group background; /* what goes on after a call has returned */
+	struct list writers;        /* struct whole: files that may hold a block's memory */
 	struct fabric_stats stats;
 	bool closing;
 };

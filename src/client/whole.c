@@ -7,6 +7,7 @@
  * not take a block each. What it takes, with its parities, is asked for at the gate. When the gate
  * is shut and there is something to send, the block is sent as it is, short, instead of waiting
  * with memory in hand: files that are written at the same time cannot wait for each other's memory.
+ * Who waits for memory has files that lie idle with some send it, for the same reason.
  *
  * Names. A file of one block needs no file record before it is named: meta_create makes it whole,
  * in one step. With the second block the record is made (meta_file_new), extents are added as
@@ -27,6 +28,8 @@
 #define IN_FLIGHT_DEFAULT 4
 #define IN_FLIGHT_MAX 64
 #define ADD_BATCH 16 /* extents added at a time while writing */
+#define RELIEF_NS (200 * NS_PER_MS)
+#define RELIEF_BYTES (1 * MIB)
 #define JOB_TIMEOUT_NS (300 * NS_PER_S)
 
 struct piece {
@@ -45,6 +48,7 @@ struct whole {
 	uint64_t block_bytes;
 	unsigned in_flight_max;
 	uint64_t token;
+	struct list link;     /* in the fabric's writers */
 	struct rt_mutex turn; /* one append, flush or close at a time */
 
 	/* The block being filled. */
@@ -242,23 +246,61 @@ static int fill_move(struct whole *w, uint64_t bytes, uint64_t gate_bytes)
 	return 0;
 }
 
+/* Other files sit on memory: what they gathered goes out as it is. */
+static void others_send(struct call *c)
+{
+	struct whole *w, *after;
+	list_for_each_entry_safe(w, after, &c->fabric->writers, link) {
+		bool idle =
+			w->turn.owner == NULL && w->failed == 0 && w->in_flight < w->in_flight_max;
+		if (!idle || w->fill_len < RELIEF_BYTES || rt_mutex_lock(&w->turn) < 0)
+			continue;
+		struct call own = w->call;
+		int rc = whole_send(&own, w);
+		if (rc < 0)
+			whole_break(w, rc, own.error);
+		rt_mutex_unlock(&w->turn);
+		return; /* it may have waited: the list is another one now */
+	}
+}
+
+/* Waits for memory. Every so often, somebody who has some and does nothing with it gives it up. */
+static int fill_wait(struct call *c, uint64_t gate_bytes)
+{
+	for (;;) {
+		uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + RELIEF_NS);
+		int rc = gate_enter(&c->fabric->writes, gate_bytes);
+		rt_deadline_set(before_ns);
+		if (rc != -ETIME || rt_now_ns() >= before_ns)
+			return rc;
+		others_send(c);
+	}
+}
+
+/* How large the buffer should be. A file that has filled a block is likely to fill the next. */
+static uint64_t fill_want(const struct whole *w, uint64_t more)
+{
+	uint64_t want = w->count > 0 ? w->block_bytes : w->fill_len + more;
+	if (w->fill != NULL)
+		want = max_u64(want, 8 * w->fill_len);
+	return min_u64(max_u64(want, FILL_FIRST_BYTES), w->block_bytes);
+}
+
 /* Makes room for at least one byte, better for `more`. */
 static int fill_room(struct call *c, struct whole *w, uint64_t more)
 {
 	if (w->fill != NULL && w->fill_len < w->fill->len)
 		return 0;
-	struct gate *gate = &c->fabric->writes;
-	uint64_t want = w->fill_len + more;
-	if (w->fill != NULL)
-		want = max_u64(want, 8 * w->fill_len);
-	want = min_u64(max_u64(want, FILL_FIRST_BYTES), w->block_bytes);
+	uint64_t want = fill_want(w, more);
 	uint64_t gate_bytes = stripe_gate_bytes(&w->shape, want);
-	if (!gate_try(gate, gate_bytes)) {
+	if (!gate_try(&c->fabric->writes, gate_bytes)) {
 		int rc = w->fill_len > 0 ? whole_send(c, w) : 0;
-		want = min_u64(max_u64(more, FILL_FIRST_BYTES), w->block_bytes);
+		/* While blocks of its own are under way, a full one is worth waiting for. */
+		if (w->in_flight == 0)
+			want = min_u64(max_u64(more, FILL_FIRST_BYTES), w->block_bytes);
 		gate_bytes = stripe_gate_bytes(&w->shape, want);
 		if (rc == 0)
-			rc = gate_enter(gate, gate_bytes);
+			rc = fill_wait(c, gate_bytes);
 		if (rc < 0)
 			return rc;
 	}
@@ -381,6 +423,10 @@ static void whole_discard(struct efile *f)
 	struct whole *w = whole_of(f);
 	whole_break(w, -ECANCELED, "given up");
 	rt_shield_enter();
+	/* Somebody who needs memory may be sending its block. */
+	if (rt_mutex_lock(&w->turn) == 0)
+		rt_mutex_unlock(&w->turn);
+	list_remove(&w->link);
 	rt_group_cancel(&w->jobs);
 	rt_group_join(&w->jobs);
 	rt_shield_leave();
@@ -426,6 +472,8 @@ static const struct efile_ops whole_ops = {
 /* What would fail at the end anyway fails now. */
 static int name_is_free(struct call *c, const struct spot *at, unsigned flags, const char *text)
 {
+	if ((flags & TERRANE_REPLACE) != 0)
+		return 0;
 	struct meta_entry e;
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_lookup(&m, at->dir, at->name, &e);
@@ -435,8 +483,7 @@ static int name_is_free(struct call *c, const struct spot *at, unsigned flags, c
 		return call_meta_fail(c, &m, rc, text);
 	if (e.kind == META_DIR)
 		return call_fail(c, -EISDIR, "%s: is a directory", text);
-	return (flags & TERRANE_REPLACE) != 0 ? 0
-					      : call_fail(c, -EEXIST, "%s: exists already", text);
+	return call_fail(c, -EEXIST, "%s: exists already", text);
 }
 
 int whole_create(struct call *c, const struct spot *at, unsigned flags,
@@ -479,6 +526,7 @@ int whole_create(struct call *c, const struct spot *at, unsigned flags,
 	rt_mutex_init(&w->turn);
 	rt_cond_init(&w->change);
 	rt_group_init(&w->jobs);
+	list_push_back(&c->fabric->writers, &w->link);
 	*out = &w->base;
 	return 0;
 }

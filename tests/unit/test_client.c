@@ -287,6 +287,54 @@ static void checksum_body(struct client_box *b)
 	engine_close(e);
 }
 
+/* Eight files that are written in turns, each with more in its block than an eighth of the memory. */
+static void memory_body(struct client_box *b)
+{
+	struct engine *e;
+	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){.memory_bytes = 32 * MIB}, &e), 0);
+	struct terrane_options o = {.block_bytes = 8 * MIB, .timeout_ms = 20000};
+	struct efile *files[8];
+	struct call c;
+	uint8_t *bytes = malloc(MIB);
+	CHECK(bytes != NULL);
+	char path[16];
+	for (uint64_t i = 0; i < 8; i++) {
+		engine_call(e, &c, &o);
+		snprintf(path, sizeof(path), "/m%u", (unsigned)i);
+		CHECK_EQ(engine_create(&c, path, 0, &o, &files[i]), 0);
+	}
+	for (uint64_t at = 0; at < 5 * MIB; at += MIB) {
+		for (uint64_t i = 0; i < 8; i++) {
+			rt_deadline_set(RT_NEVER);
+			engine_call(e, &c, &o);
+			cbox_fill(i, at, bytes, MIB);
+			struct iovec iov = {bytes, MIB};
+			CHECK_EQ(engine_append(&c, files[i], &iov, 1, NULL), 0);
+		}
+	}
+	rt_deadline_set(RT_NEVER);
+	for (uint64_t i = 0; i < 8; i++) {
+		engine_call(e, &c, &o);
+		CHECK_EQ(engine_file_close(&c, files[i]), 0);
+		rt_deadline_set(RT_NEVER);
+	}
+	free(bytes);
+	for (uint64_t i = 0; i < 8; i++) {
+		snprintf(path, sizeof(path), "/m%u", (unsigned)i);
+		CHECK_EQ(read_file(e, path, i, 0, 6 * MIB), 5 * MIB);
+	}
+	struct fabric *f = engine_fabric(e);
+	CHECK(f->writes.peak_bytes <= f->writes.limit_bytes);
+	CHECK_EQ(f->writes.held_bytes, 0);
+	engine_close(e);
+}
+
+static void files_do_not_wait_for_each_others_memory(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, memory_body);
+}
+
 static void the_applications_checksum_is_kept_to_the_end(void **state)
 {
 	(void)state;
@@ -401,6 +449,7 @@ int main(void)
 		cmocka_unit_test(lists_give_every_entry_once_with_its_id),
 		cmocka_unit_test(files_of_every_size_come_back),
 		cmocka_unit_test(a_file_is_visible_when_it_is_closed),
+		cmocka_unit_test(files_do_not_wait_for_each_others_memory),
 		cmocka_unit_test(the_applications_checksum_is_kept_to_the_end),
 		cmocka_unit_test(packed_files_share_blocks_and_come_back_one_by_one),
 		cmocka_unit_test(files_outlive_nodes),

@@ -19,6 +19,7 @@ struct making {
 	struct kv_bytes *records; /* the file record as it is made, by file */
 	bool *made;               /* this call has made the record */
 	bool *taken;              /* the id is another file's */
+	bool *named;
 	int records_rc;
 };
 
@@ -105,11 +106,12 @@ static int prepare(struct making *k)
 {
 	k->entries = arena_alloc(k->a, k->n * sizeof(k->entries[0]));
 	k->records = arena_alloc(k->a, k->n * sizeof(k->records[0]));
-	k->made = arena_alloc(k->a, 2 * k->n * sizeof(k->made[0]));
+	k->made = arena_alloc(k->a, 3 * k->n * sizeof(k->made[0]));
 	if (k->entries == NULL || k->records == NULL || k->made == NULL)
 		return -ENOMEM;
-	memset(k->made, 0, 2 * k->n * sizeof(k->made[0]));
+	memset(k->made, 0, 3 * k->n * sizeof(k->made[0]));
 	k->taken = k->made + k->n;
+	k->named = k->taken + k->n;
 	struct map seen;
 	map_init(&seen, 2 * k->n);
 	int rc = prepare_files(k, &seen);
@@ -233,22 +235,117 @@ static int names_quick(struct making *k)
 	return failed == 0 ? -ENOENT : 1;
 }
 
+/* All of a slice that takes names, in one transaction; when something is in the way, none. */
+static int names_leaf(struct making *k, uint32_t slice, const size_t *which, size_t n)
+{
+	struct txn t;
+	txn_init(&t, k->a);
+	txn_present(&t, key_slice('d', k->tenant, k->dir, slice));
+	txn_absent(&t, key_slice('s', k->tenant, k->dir, slice));
+	for (size_t i = 0; i < n; i++) {
+		const struct meta_create *f = &k->files[which[i]];
+		struct schema_key key = key_entry(k->tenant, k->dir, slice, f->name);
+		txn_absent(&t, key);
+		txn_absent(&t, key_slice_id('g', k->tenant, k->dir, slice, f->id));
+		txn_put(&t, key, &k->entries[which[i]].base);
+	}
+	int rc = n > 0 ? txn_run(k->m, &t, part_name(k->m, k->tenant, k->dir, slice), NULL) : 0;
+	if (rc != 0)
+		return rc == -ESTALE ? 0 : rc;
+	for (size_t i = 0; i < n; i++)
+		k->named[which[i]] = true;
+	if (n > 0)
+		slice_maybe_spread(k->m, k->tenant, k->dir, slice, n);
+	return 0;
+}
+
+/* Which of the names the slice does not have, to the front of which; and whether it is shut. */
+static int names_missing(struct making *k, uint32_t slice, size_t *which, size_t *n,
+			 rec_shut **shut)
+{
+	struct schema_key *keys = arena_alloc(k->a, (*n + 1) * sizeof(*keys));
+	struct kv_bytes *list = arena_alloc(k->a, (*n + 1) * sizeof(*list));
+	if (keys == NULL || list == NULL)
+		return -ENOMEM;
+	keys[*n] = key_slice('s', k->tenant, k->dir, slice);
+	for (size_t i = 0; i < *n; i++)
+		keys[i] = key_entry(k->tenant, k->dir, slice, k->files[which[i]].name);
+	for (size_t i = 0; i <= *n; i++)
+		list[i] = key_bytes(&keys[i]);
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	int rc = kv_get(k->m->kv, part_name(k->m, k->tenant, k->dir, slice), list, *n + 1, &rows);
+	*shut = NULL;
+	if (rc == 0 && rows.row[*n].found)
+		rc = rec_read_shut(k->a, rows.row[*n].value, shut);
+	if (rc != 0)
+		return rc;
+	size_t missing = 0;
+	for (size_t i = 0; i < *n; i++)
+		if (!rows.row[i].found)
+			which[missing++] = which[i];
+	*n = missing;
+	return 0;
+}
+
+/* Names that are new, slice by slice, as far down as it is spread. Others are left for later. */
+static int names_slices(struct making *k, uint32_t slice, size_t *which, size_t n)
+{
+	rec_shut *shut;
+	int rc = names_missing(k, slice, which, &n, &shut);
+	if (rc != 0)
+		return rc;
+	if (shut == NULL)
+		return names_leaf(k, slice, which, n);
+	if (!shut->spread || slice_level(slice) >= SLICE_LEVELS)
+		return 0;
+	dir_note_spread(k->m, k->tenant, k->dir);
+	/* Those of the first one's slice come to the front; the rest is the next round's. */
+	while (n > 0 && rc == 0) {
+		uint32_t below = slice_below(slice, slice_name_hash(k->files[which[0]].name));
+		size_t here = 0;
+		for (size_t i = 0; i < n; i++) {
+			size_t f = which[i];
+			if (slice_below(slice, slice_name_hash(k->files[f].name)) != below)
+				continue;
+			which[i] = which[here];
+			which[here++] = f;
+		}
+		rc = names_slices(k, below, which, here);
+		which += here;
+		n -= here;
+	}
+	return rc;
+}
+
+static int names_batch(struct making *k)
+{
+	size_t *which = arena_alloc(k->a, k->n * sizeof(*which));
+	if (which == NULL)
+		return -ENOMEM;
+	size_t n = 0;
+	for (size_t i = 0; i < k->n; i++)
+		if (k->results[i] == 0)
+			which[n++] = i;
+	return n > 1 ? names_slices(k, SLICE_HOME, which, n) : 0;
+}
+
 static int names_make(struct making *k)
 {
 	int rc = names_quick(k);
 	if (rc != 1)
 		return rc;
-	for (size_t i = 0; i < k->n; i++) {
-		if (k->results[i] != 0)
+	rc = names_batch(k);
+	for (size_t i = 0; i < k->n && rc == 0; i++) {
+		if (k->results[i] != 0 || k->named[i])
 			continue;
 		rc = row_create(k->m, k->tenant, k->dir, k->files[i].name, &k->entries[i], k->flags,
 				k->a);
-		if (rc == -EEXIST || rc == -EISDIR)
+		if (rc == -EEXIST || rc == -EISDIR) {
 			k->results[i] = rc;
-		else if (rc != 0)
-			return rc;
+			rc = 0;
+		}
 	}
-	return 0;
+	return rc;
 }
 
 /* --- both ------------------------------------------------------------------------------------- */

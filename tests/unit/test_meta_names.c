@@ -110,10 +110,48 @@ static void batch_body(struct rig *rig)
 		 -EINVAL);
 }
 
+/* Batch after batch, until the directory is spread, and on. */
+static void batches_body(struct rig *rig)
+{
+	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
+	struct meta_create files[50];
+	char names[50][16];
+	int results[50];
+	uint64_t txns = 0;
+	for (unsigned b = 0; b < 20; b++) {
+		uint64_t first = meta_id_run(50);
+		for (unsigned i = 0; i < 50; i++) {
+			snprintf(names[i], sizeof(names[i]), "%u-%u", b, i);
+			files[i] =
+				(struct meta_create){.name = meta_name(names[i]), .id = first + i};
+		}
+		files[49].name = meta_name("same");
+		txns = rig->kv->stats.txns;
+		CHECK_EQ(meta_create(rig->m, &rig->ctx, dir, files, 50, 0, results), 0);
+		for (unsigned i = 0; i < 49; i++) {
+			CHECK_EQ(results[i], 0);
+			CHECK_EQ(id_at(rig, dir, names[i]), first + i);
+		}
+		CHECK_EQ(results[49], b == 0 ? 0 : -EEXIST);
+	}
+	struct meta_stats stats;
+	meta_stats(rig->m, &stats);
+	CHECK(stats.spreads > 0);
+	/* About one transaction for each slice, not for each file. */
+	CHECK(rig->kv->stats.txns - txns < 100);
+	must_be_whole(rig);
+}
+
 static void a_batch_makes_what_it_can_and_says_what_it_cannot(void **state)
 {
 	(void)state;
 	rig_simple(batch_body);
+	struct rig rig = rig_of(batch_body);
+	rig.options.spread_entries = 8;
+	rig_run(&rig);
+	rig = rig_of(batches_body);
+	rig.options.spread_entries = 100;
+	rig_run(&rig);
 }
 
 /* --- list ------------------------------------------------------------------------------------- */
@@ -374,6 +412,70 @@ static void sealed_directories_do_not_change(void **state)
 	rig_run(&rig);
 }
 
+/* --- the cache -------------------------------------------------------------------------------- */
+
+static void cache_body(struct rig *rig)
+{
+	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
+	uint64_t a = must_create(rig, dir, "a");
+	struct meta_stats before;
+	struct meta_stats stats;
+	/* Nothing is kept of what can change. */
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(id_at(rig, dir, "a"), a);
+	meta_stats(rig->m, &stats);
+	CHECK_EQ(stats.cache_hits, 0);
+	CHECK_EQ(meta_dir_seal(rig->m, &rig->ctx, dir), 0);
+	CHECK_EQ(id_at(rig, dir, "a"), a);
+	uint64_t gets = rig->kv->stats.gets;
+	for (int i = 0; i < 5; i++)
+		CHECK_EQ(id_at(rig, dir, "a"), a);
+	CHECK_EQ(rig->kv->stats.gets, gets);
+	/* A sealed file too. */
+	struct arena arena;
+	arena_init(&arena, MIB);
+	struct meta_file f;
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(meta_file_get(rig->m, &rig->ctx, a, 0, 0, &arena, &f, NULL, NULL, NULL),
+			 0);
+	CHECK_EQ(rig->kv->stats.gets, gets + 1);
+	/* Another server removes it: it is shown for no longer than was said. */
+	struct meta *other;
+	CHECK_EQ(meta_open(&other, rig->kv, &rig->options), 0);
+	CHECK_EQ(meta_remove(other, &rig->ctx, dir, meta_name("a"), a, META_SEALED_TOO), 0);
+	meta_close(other);
+	rt_sleep_ns(rig->options.cache_ttl_ns + 1);
+	CHECK_EQ(id_at(rig, dir, "a"), 0);
+	/* It stays within its bytes, and keeps what was used last. */
+	uint64_t many = must_mkdir(rig, META_ROOT, "many");
+	char name[16];
+	for (unsigned i = 0; i < 200; i++) {
+		snprintf(name, sizeof(name), "n%u", i);
+		must_create(rig, many, name);
+	}
+	CHECK_EQ(meta_dir_seal(rig->m, &rig->ctx, many), 0);
+	for (unsigned i = 0; i < 200; i++) {
+		snprintf(name, sizeof(name), "n%u", i);
+		CHECK(id_at(rig, many, name) != 0);
+		CHECK(id_at(rig, many, "n0") != 0);
+		meta_stats(rig->m, &stats);
+		CHECK(stats.cache_bytes <= rig->options.cache_bytes);
+	}
+	meta_stats(rig->m, &before);
+	CHECK(id_at(rig, many, "n0") != 0 && id_at(rig, many, "n1") != 0);
+	meta_stats(rig->m, &stats);
+	CHECK_EQ(stats.cache_hits - before.cache_hits, 1);
+	arena_fini(&arena);
+}
+
+static void only_what_is_sealed_is_served_from_memory_and_not_for_ever(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(cache_body);
+	rig.options.cache_bytes = 8 * KIB;
+	rig_run(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -386,6 +488,7 @@ int main(void)
 		cmocka_unit_test(renames_move_the_name_and_may_be_sent_again),
 		cmocka_unit_test(moves_between_directories),
 		cmocka_unit_test(sealed_directories_do_not_change),
+		cmocka_unit_test(only_what_is_sealed_is_served_from_memory_and_not_for_ever),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

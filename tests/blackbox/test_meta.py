@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The metadata server as a real process: killed while clients create, asked wrongly, with nodes."""
+import random
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(__file__).resolve().parents[2] / "build"
+TERRANE = BUILD / "terrane"
+TOOL = BUILD / "release" / "tests" / "tools" / "meta_tool"
+SEED = 11
+KILLS = 8
+
+
+def terrane(*args, timeout=60):
+    return subprocess.run([TERRANE, *args], capture_output=True, timeout=timeout, check=False,
+                          text=True)
+
+
+def tool(addr, *args, timeout=120):
+    return subprocess.run([TOOL, addr, *args], capture_output=True, timeout=timeout, check=False,
+                          text=True)
+
+
+class Server:
+    """A metadata server; `with` leaves none behind."""
+
+    def __init__(self, folder, **settings):
+        self.folder = folder
+        self.addr = f"unix:{folder}/meta"
+        self.config = folder / "meta.ini"
+        self.process = None
+        self.metrics = ""
+        texts = {"meta": {"listen": self.addr, "metrics": "127.0.0.1:0"},
+                 "store": {"dir": folder / "db"}, "cluster": {"format": "true"},
+                 "log": {"level": "warn"}}
+        for key, value in settings.items():
+            section, name = key.split("__")
+            texts.setdefault(section, {})[name] = value
+        self.config.write_text("".join(
+            f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
+            for section, keys in texts.items()))
+
+    def start(self):
+        self.process = subprocess.Popen([TERRANE, "meta", "--config", self.config],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        assert line.startswith(f"listening on {self.addr}"), self.process.communicate()
+        self.metrics = line.split()[-1]
+        return self
+
+    def end(self, sig):
+        self.process.send_signal(sig)
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out, err
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.end(signal.SIGKILL)
+
+    def get(self, path):
+        with urllib.request.urlopen(f"http://{self.metrics}{path}", timeout=10) as answer:
+            return answer.read().decode()
+
+
+@pytest.fixture(name="server")
+def running_server(tmp_path):
+    with Server(tmp_path) as server:
+        yield server
+
+
+class Creators:
+    """A process that creates files, and the names that were acknowledged."""
+
+    def __init__(self, addr, workers):
+        self.names = []
+        self.process = subprocess.Popen([TOOL, addr, "create", "dir", str(workers)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.names.append(line.strip())
+
+    def await_more(self, count, seconds=60):
+        want, end = len(self.names) + count, time.monotonic() + seconds
+        while len(self.names) < want:
+            assert time.monotonic() < end, f"{len(self.names)} of {want} files"
+            assert self.process.poll() is None, self.process.stderr.read()
+            time.sleep(0.01)
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait(timeout=90) == 0, self.process.stderr.read()
+        self.reader.join()
+        return self.names
+
+
+def test_nothing_acknowledged_is_lost_when_the_server_is_killed(tmp_path):
+    rng = random.Random(SEED)
+    print("seed", SEED)
+    server = Server(tmp_path)
+    with server:
+        creators = [Creators(server.addr, 8) for _ in range(2)]
+        for creator in creators:
+            creator.await_more(20)
+        longest = 0
+        for _ in range(KILLS):
+            time.sleep(rng.uniform(0.02, 0.3))
+            server.end(signal.SIGKILL)
+            start = time.monotonic()
+            server.start()
+            longest = max(longest, time.monotonic() - start)
+            for creator in creators:
+                creator.await_more(10)
+        acknowledged = [name for creator in creators for name in creator.end()]
+        listed = tool(server.addr, "list", "dir")
+        assert listed.returncode == 0, listed.stderr
+        names = listed.stdout.split()
+        print(f"{len(acknowledged)} files acknowledged, {KILLS} kills, longest restart {longest:.2f} s")
+        assert len(names) == len(set(names))
+        assert len(acknowledged) == len(set(acknowledged))
+        assert set(acknowledged) <= set(names)
+        # What was asked for and not acknowledged may be there: one for each worker at most.
+        assert len(names) <= len(acknowledged) + 16
+        assert longest < 2
+
+
+def test_a_stop_is_clean_and_the_store_is_there_afterwards(server):
+    creator = Creators(server.addr, 4)
+    creator.await_more(50)
+    creator.end()
+    assert server.end(signal.SIGTERM)[0] == 0
+    server.start()
+    assert len(tool(server.addr, "list", "dir").stdout.split()) == len(creator.names)
+
+
+def test_metrics_and_health_are_served(server):
+    Creators(server.addr, 1).end()
+    assert server.get("/healthz") == "serving\n"
+    text = server.get("/metrics")
+    assert 'terrane_meta_request_seconds_count{op="mkdir"} 1' in text
+    assert "terrane_meta_map_version 1\n" in text
+
+
+def test_one_server_owns_a_store(tmp_path, server):
+    second = terrane("meta", "--config", server.config)
+    assert second.returncode == 1
+    assert f"{tmp_path}/db: another process serves it" in second.stderr
+
+
+def test_a_cluster_is_made_once_and_only_when_asked(tmp_path):
+    server = Server(tmp_path, cluster__format="false", cluster__id="0123456789abcdef" * 2)
+    refused = terrane("meta", "--config", server.config)
+    assert refused.returncode == 1
+    assert "make one with terrane meta format" in refused.stderr
+    for _ in range(2):
+        made = terrane("meta", "format", "--config", server.config)
+        assert made.returncode == 0, made.stderr
+        assert made.stdout == f"cluster {'0123456789abcdef' * 2}\n"
+    with server:
+        pass
+
+
+@pytest.mark.parametrize("settings, words", [
+    ({"store__dir": ""}, "needs dir"),
+    ({"store__engine": "paper"}, "rocksdb"),
+    ({"store__dir": "/nowhere/at/all"}, "its parent does not exist"),
+    ({"cluster__id": "12"}, "32 hexadecimal digits"),
+    ({"meta__listen": "nowhere"}, "cannot serve on nowhere"),
+    ({"meta__colour": "red"}, "colour"),
+])
+def test_bad_settings_are_refused_with_words(tmp_path, settings, words):
+    done = terrane("meta", "--config", Server(tmp_path, **settings).config)
+    assert done.returncode == 1
+    assert words in done.stderr, done.stderr
+
+
+def test_help_and_wrong_usage():
+    assert terrane("meta", "--help").returncode == 0
+    assert terrane("meta").returncode == 2
+    assert terrane("meta", "dance", "--config", "x").returncode == 2
+    shown = terrane("config", "show", "meta")
+    assert shown.returncode == 0
+    assert "partition_rate = 50000" in shown.stdout
+
+
+def test_terrane_does_not_load_the_engines(tmp_path):
+    """RocksDB and librados take longer to load than most commands run."""
+    del tmp_path
+    for program, loads in (("terrane", False), ("terraned", True)):
+        libraries = subprocess.run(["ldd", BUILD / "release" / "src" / "cli" / program],
+                                   capture_output=True, text=True, check=True).stdout
+        assert ("librocksdb" in libraries) == loads
+        assert ("librados" in libraries) == loads
+
+
+def await_map(addr, words, seconds=30):
+    end = time.monotonic() + seconds
+    while True:
+        text = tool(addr, "map").stdout
+        if all(word in text for word in words):
+            return
+        assert time.monotonic() < end, text
+        time.sleep(0.05)
+
+
+def test_a_node_registers_reports_and_is_missed(tmp_path):
+    server = Server(tmp_path, nodes__beat="50ms", nodes__suspect="500ms", nodes__failed="1500ms")
+    made = terrane("meta", "format", "--config", server.config)
+    config = tmp_path / "node.ini"
+    config.write_text(
+        f"[node]\ncluster = {made.stdout.split()[1]}\nid = 5\nlisten = unix:{tmp_path}/node\n"
+        f"metadata = {server.addr}\nrack = left\nname = five\n"
+        f"[disks]\ndisk = 101 {tmp_path}/d1\ndisk = 102 {tmp_path}/d2\nformat = true\nkeep_free = 0\n"
+        "[log]\nlevel = warn\n")
+    for name in ("d1", "d2"):
+        (tmp_path / name).mkdir()
+    with server:
+        with subprocess.Popen([TERRANE, "node", "--config", config], stdout=subprocess.PIPE) as node:
+            try:
+                assert node.stdout.readline().startswith(b"listening on ")
+                await_map(server.addr, ["101 five left online", "102 five left online"])
+                # A server that was killed knows it again.
+                server.end(signal.SIGKILL)
+                server.start()
+                await_map(server.addr, ["101 five left online", "102 five left online"])
+            finally:
+                node.kill()
+        await_map(server.addr, ["101 five left suspect", "102 five left suspect"])
+        await_map(server.addr, ["101 five left failed", "102 five left failed"])

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Requests to the metadata service: an input is a row of them, each a byte that chooses the kind, a byte
+ * for who asks, two for the length, and the body as any stranger could send it. Whatever they are, every
+ * answer is 0 or an error of our table, and afterwards the layers agree with each other.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "fuzz.h"
+#include "kv/mem.h"
+#include "meta/gc.h"
+#include "meta/service_impl.h"
+#include "rpc/body.h"
+#include "rt/rt.h"
+#include "rt/sim.h"
+
+#define REQUESTS_MAX 32
+
+struct input {
+	const uint8_t *data;
+	size_t size;
+	bool done;
+};
+
+#define FUZZ_METHOD(number, lower, in, out) {&meta_type_##lower, ms_handle_##lower},
+static const struct rpc_method methods[] = {META_TYPES(FUZZ_METHOD)};
+
+static void check_answer(const struct rpc_request *r, int rc)
+{
+	assert(rc <= 0);
+	if (rc < 0) {
+		assert(strcmp(err_name(rc), "EUNKNOWN") != 0);
+		return;
+	}
+	size_t len = protobuf_c_message_get_packed_size(r->reply);
+	assert(len <= r->type->response_max);
+	uint8_t *bytes = malloc(len + 1);
+	assert(bytes != NULL);
+	protobuf_c_message_pack(r->reply, bytes);
+	assert(body_check(r->type->response, bytes, len) == 0);
+	free(bytes);
+}
+
+static void ask(struct meta_service *s, const struct rpc_method *m, const char *tenant,
+		const uint8_t *body, size_t len)
+{
+	static struct rpc_request r; /* too large for a fiber's stack under the sanitizers */
+	memset(&r, 0, sizeof(r));
+	r.type = m->type;
+	r.service = s;
+	rpc_context_init(&r.context);
+	r.context.tenant = tenant;
+	arena_init(&r.arena, body_limit(len));
+	if (len <= m->type->request_max &&
+	    body_unpack(m->type->request, &r.arena, body, len, &r.body) == 0) {
+		r.arena.limit_bytes = r.arena.used_bytes + body_limit(m->type->response_max);
+		if (body_new(m->type->response, &r.arena, &r.reply) == 0)
+			check_answer(&r, m->handle(&r));
+	}
+	arena_fini(&r.arena);
+}
+
+static void ask_all(struct meta_service *s, const struct input *in)
+{
+	static const char *const who[] = {"default", "system", "system:1", "nobody"};
+	const uint8_t *at = in->data, *end = in->data + in->size;
+	for (int i = 0; i < REQUESTS_MAX && end - at >= 4; i++) {
+		size_t len = (size_t)(at[2] | at[3] << 8);
+		if (len > (size_t)(end - at - 4))
+			len = (size_t)(end - at - 4);
+		ask(s, &methods[at[0] % ARRAY_LEN(methods)], who[at[1] % ARRAY_LEN(who)], at + 4,
+		    len);
+		at += 4 + len;
+	}
+}
+
+static void check_store(struct meta *m)
+{
+	struct meta_check_report report;
+	assert(meta_check(m, &report) == 0);
+	if (report.errors != 0) {
+		fprintf(stderr, "%s\n", report.first);
+		abort();
+	}
+}
+
+static void fuzz_main(void *arg)
+{
+	struct input *in = arg;
+	struct meta_service s = {0};
+	struct meta_options o;
+	struct cluster_id id = {.high = 1, .low = 1};
+	struct kv_mem *mem = kv_mem_new(&(struct kv_mem_options){.seed = 1});
+	meta_options_init(&o);
+	o.partition_bits = 2;
+	assert(mem != NULL && kv_mem_open(&s.kv, mem) == 0);
+	assert(meta_format(s.kv, &o, &id, PLACE_DECLUSTERED, "default") == 0);
+	assert(meta_open(&s.meta, s.kv, &o) == 0);
+	assert(meta_map_open(&s.map, s.kv, &(struct meta_map_options){0}) == 0);
+	map_init(&s.tenants, SERVICE_TENANTS_MAX);
+	rt_cond_init(&s.wake);
+	ask_all(&s, in);
+	check_store(s.meta);
+	meta_map_close(s.map);
+	meta_close(s.meta);
+	map_for_each(&s.tenants, it)
+		free(it.value);
+	map_fini(&s.tenants);
+	kv_close(s.kv);
+	kv_mem_free(mem);
+	in->done = true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = {.data = data, .size = size};
+	struct sim_config c;
+	log_set_level(LOG_OFF);
+	sim_config_init(&c, 1, 0);
+	struct sim *s = sim_open(&c);
+	sim_node_start(sim_node_add(s, "n", 0), fuzz_main, &in);
+	sim_run(s, 3600 * NS_PER_S);
+	sim_close(s);
+	assert(in.done);
+	return 0;
+}

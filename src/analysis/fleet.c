@@ -25,7 +25,7 @@ struct failure_at {
 
 struct fleet {
 	const struct system *sys;
-	bool fco_any_order, two_levels;
+	bool as_paper, two_levels;
 	double mission_s, shape, scale_s;
 	const struct trace *trace;
 	struct groups disks, pools;
@@ -80,21 +80,21 @@ static int fleet_init(struct fleet *f)
 	f->two_levels = l->columns > 1 && l->spec.local.p > 0;
 	if (rc != 0 || !f->two_levels)
 		return rc;
-	rc = level_of_pools(&f->pools.level, f->sys, 0);
+	rc = level_of_pools(&f->pools.level, f->sys, f->as_paper, 0);
 	if (rc == 0)
 		rc = groups_init(&f->pools, level_pool_groups(f->sys));
 	f->catastrophic = calloc(l->pools, sizeof(*f->catastrophic));
 	return rc == 0 && f->catastrophic == NULL ? -ENOMEM : rc;
 }
 
-int fleet_open(struct fleet **fleet, const struct system *sys, bool fco_any_order,
+int fleet_open(struct fleet **fleet, const struct system *sys, bool as_paper,
 	       const struct fleet_failures *failures, double mission_s)
 {
 	struct fleet *f = calloc(1, sizeof(*f));
 	if (f == NULL)
 		return -ENOMEM;
 	f->sys = sys;
-	f->fco_any_order = fco_any_order;
+	f->as_paper = as_paper;
 	f->mission_s = mission_s;
 	f->shape = failures != NULL && failures->shape > 0 ? failures->shape : 1;
 	f->trace = failures != NULL ? failures->trace : NULL;
@@ -232,7 +232,7 @@ static bool pool_lost(struct fleet *f, struct rng *rng, uint32_t pool, double lo
 		return false;
 	f->catastrophic[pool] = true;
 	struct split_sample at = {lost / -expm1(-lost), damage_missing(local)};
-	struct damage_hit hit = pool_hit(f->sys, f->fco_any_order, &at, f->disks.level.stripes);
+	struct damage_hit hit = pool_hit(f->sys, f->as_paper, &at, f->disks.level.stripes);
 	enum repair_method method = f->sys->policy.method;
 	double now = local->now;
 	if (method == REPAIR_ALL || method == REPAIR_FCO) { /* all of it is the network's affair */

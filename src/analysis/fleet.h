@@ -37,7 +37,7 @@ struct fleet;
  * sums to the system's AFR whatever the shape. The system and the trace must outlive it; disks of the
  * trace must be in the system (trace_check()). Errors as level_of_disks(); -ENOMEM.
  */
-int fleet_open(struct fleet **fleet, const struct system *sys, bool fco_any_order,
+int fleet_open(struct fleet **fleet, const struct system *sys, bool as_paper,
 	       const struct fleet_failures *failures, double mission_s);
 void fleet_close(struct fleet *fleet);
 

@@ -149,13 +149,16 @@ int level_of_disks(struct level *level, const struct system *sys)
  * own in, until the racks that are read from can give no more. R_ALL under a declustered network
  * writes anywhere, so all racks share all of it.
  */
-static void set_pool_pace(struct level *level, const struct system *sys)
+static void set_pool_pace(struct level *level, const struct system *sys, bool as_paper)
 {
 	const struct layout *l = &sys->layout;
+	struct repair_policy policy = sys->policy;
 	struct repair_speed speed;
-	repair_speed_pool(l, &sys->policy, &sys->bandwidth, &speed);
+	if (as_paper && !level->clustered)
+		policy.method = REPAIR_ALL;
+	repair_speed_pool(l, &policy, &sys->bandwidth, &speed);
 	double k = level->k;
-	bool anywhere = !level->clustered && sys->policy.method == REPAIR_ALL;
+	bool anywhere = !level->clustered && policy.method == REPAIR_ALL;
 	double in = sys->policy.site == REPAIR_AT_SERVER ? 1 : k;
 	double racks = level->clustered ? l->columns : l->spec.racks;
 	level->pace = anywhere ? LEVEL_PACE_FIXED : LEVEL_PACE_TARGETS;
@@ -166,7 +169,7 @@ static void set_pool_pace(struct level *level, const struct system *sys)
 				 : speed.bytes_per_s;
 }
 
-int level_of_pools(struct level *level, const struct system *sys, double pool_rate)
+int level_of_pools(struct level *level, const struct system *sys, bool as_paper, double pool_rate)
 {
 	const struct layout *l = &sys->layout;
 	if (l->spec.lrc || l->columns == 1 || over_network(l))
@@ -185,6 +188,6 @@ int level_of_pools(struct level *level, const struct system *sys, double pool_ra
 	};
 	int rc = set_bearable(level, l->spec.net.p);
 	if (rc == 0)
-		set_pool_pace(level, sys);
+		set_pool_pace(level, sys, as_paper);
 	return rc;
 }

@@ -66,9 +66,10 @@ double level_disk_groups(const struct system *sys);
 /*
  * The network level of an MLEC layout, whose members are local pools that become catastrophic
  * `pool_rate` times a second each. One network pool (c/x) or the whole system (d/x). Its rates are
- * bytes a second. -EINVAL: no network level; -EOPNOTSUPP as above.
+ * bytes a second. Under a declustered network what is rebuilt goes to the pool it belongs to, or as
+ * the paper has it to any rack (R_ALL always does). -EINVAL: no network level; -EOPNOTSUPP as above.
  */
-int level_of_pools(struct level *level, const struct system *sys, double pool_rate);
+int level_of_pools(struct level *level, const struct system *sys, bool as_paper, double pool_rate);
 double level_pool_groups(const struct system *sys);
 
 /* Stripes a second with j known losses that are repaired while `known` members are being rebuilt. */

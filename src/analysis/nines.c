@@ -36,7 +36,12 @@ bool nines_by_parse(const char *text, enum nines_by *by)
 void nines_options_default(struct nines_options *o)
 {
 	*o = (struct nines_options){
-		.years = 1, .precision = 0.05, .missions = 1000, .work = {.seed = 1}};
+		.years = 1,
+		.precision = 0.05,
+		.states = RUN_STATES,
+		.missions = 1000,
+		.work = {.seed = 1},
+	};
 }
 
 /* The probability of an event that comes `rate` times a second, in the mission. */
@@ -122,7 +127,7 @@ static int run_until(struct runs *r, const struct nines_options *o, uint64_t lev
 		     double precision)
 {
 	int rc = 0;
-	r->spec.states = RUN_STATES;
+	r->spec.states = o->states;
 	while (rc == 0 && r->rounds < ROUNDS_MAX &&
 	       (r->rounds == 0 || relative_error(&r->sum) > precision))
 		rc = run_round(r, &o->work, level);
@@ -155,10 +160,10 @@ static int by_markov(const struct system *sys, const struct nines_options *o,
 	set_pool(sys, o, rate, 0, out);
 	out->lost_part = mean.lost / disks->stripes;
 	out->missing_bytes = mean.missing * (double)sys->spec.chunk_bytes;
-	int rc = level_of_pools(&pools, sys, rate);
+	int rc = level_of_pools(&pools, sys, o->as_paper, rate);
 	if (rc != 0)
 		return rc;
-	struct damage_hit hit = pool_hit(sys, o->fco_any_order, &mean, disks->stripes);
+	struct damage_hit hit = pool_hit(sys, o->as_paper, &mean, disks->stripes);
 	set_loss(o, markov_level_rate(&pools, &hit) * level_pool_groups(sys), 0, out);
 	return 0;
 }
@@ -179,14 +184,14 @@ static int split_network(const struct system *sys, const struct nines_options *o
 		return -ENOMEM;
 	double lost = 0, missing = 0;
 	for (size_t i = 0; i < pool->samples_n; i++) {
-		hits[i] = pool_hit(sys, o->fco_any_order, &pool->samples[i], disks->stripes);
+		hits[i] = pool_hit(sys, o->as_paper, &pool->samples[i], disks->stripes);
 		lost += pool->samples[i].lost;
 		missing += pool->samples[i].missing;
 	}
 	double n = (double)pool->samples_n;
 	out->lost_part = lost / n / disks->stripes;
 	out->missing_bytes = missing / n * (double)sys->spec.chunk_bytes;
-	int rc = level_of_pools(&pools, sys, rate);
+	int rc = level_of_pools(&pools, sys, o->as_paper, rate);
 	if (rc != 0)
 		return rc;
 	net->spec = (struct split_spec){.level = &pools, .hits = hits, .hits_n = pool->samples_n};
@@ -235,7 +240,7 @@ static int missions_task(void *arg, uint64_t task, struct rng *rng)
 	struct fleet *fleet;
 	uint64_t from = task * TASK_MISSIONS;
 	uint64_t to = min_u64(from + TASK_MISSIONS, c->o->missions);
-	int rc = fleet_open(&fleet, c->sys, c->o->fco_any_order, c->o->failures,
+	int rc = fleet_open(&fleet, c->sys, c->o->as_paper, c->o->failures,
 			    c->o->years * SYSTEM_YEAR_S);
 	if (rc != 0)
 		return rc;

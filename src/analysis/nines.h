@@ -31,16 +31,20 @@ struct nines_options {
 	enum nines_by by;
 	double years;      /* mission time */
 	double precision;  /* split: relative error to reach, 0.05 */
+	uint32_t states;   /* split: of a stage in one run, 250; fewer are quicker and rougher */
 	uint64_t missions; /* simulate: how many times the mission is run */
 	struct work work;
 	const struct fleet_failures *failures; /* simulate: other than exponential; or NULL */
 
 	/*
-	 * R_FCO as the paper has it: chunks of lost and other stripes come over the network in any
-	 * order, so a pool is catastrophic until all are back. false: lost stripes first, which is
-	 * what the planners of code/repair.h do.
+	 * What the paper assumes and the planners of code/repair.h do better or otherwise. Paper:
+	 * R_FCO fetches chunks in any order, so that a pool is catastrophic until all are back;
+	 * under a declustered network what is rebuilt goes to any rack; under a clustered one data
+	 * is lost when pn + 1 pools are catastrophic, whichever stripes they lost. Planners: lost
+	 * stripes first, rebuilt chunks stay in their pool (but for R_ALL), and what is lost is
+	 * what coincides.
 	 */
-	bool fco_any_order;
+	bool as_paper;
 };
 
 /* An estimate. Where nothing is estimated the interval is the value. */

@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/pool_hit.h"
 
-struct damage_hit pool_hit(const struct system *sys, bool fco_any_order,
-			   const struct split_sample *at, double stripes)
+/* Chunks over the network for each lost local stripe. */
+static double chunks_each(const struct system *sys, bool as_paper, const struct split_sample *at)
 {
-	const struct layout *l = &sys->layout;
-	double chunk = (double)sys->spec.chunk_bytes, p = l->spec.local.p;
-	double part = at->lost < stripes ? at->lost / stripes : 1;
-	double in_between = fco_any_order ? at->missing / at->lost : 0;
+	double rows = sys->layout.rows, failed = sys->layout.spec.local.p + 1.0;
 	switch (sys->policy.method) {
 	case REPAIR_ALL:
-		return (struct damage_hit){
-			1, chunk * (sys->policy.parity_inside ? l->rows - p : l->rows)};
+		return sys->policy.parity_inside ? rows + 1 - failed : rows;
 	case REPAIR_FCO:
-		return (struct damage_hit){part, chunk * (p + 1 + in_between)};
+		return failed + (as_paper ? at->missing / at->lost : 0);
 	case REPAIR_HYB:
-		break;
+		return failed;
 	case REPAIR_MIN:
-		return (struct damage_hit){part, chunk};
+		break;
 	}
-	return (struct damage_hit){part, chunk * (p + 1)};
+	return 1;
+}
+
+struct damage_hit pool_hit(const struct system *sys, bool as_paper, const struct split_sample *at,
+			   double stripes)
+{
+	double cost = chunks_each(sys, as_paper, at) * (double)sys->spec.chunk_bytes;
+	double part = at->lost < stripes ? at->lost / stripes : 1;
+	if (sys->policy.method == REPAIR_ALL)
+		return (struct damage_hit){1, cost};
+	/* As if all stripes were lost until the bytes of those that are have come. */
+	if (as_paper && sys->layout.spec.net_place == PLACE_CLUSTERED)
+		return (struct damage_hit){1, cost * part};
+	return (struct damage_hit){part, cost};
 }

@@ -5,10 +5,13 @@
  * them before it does not.
  *
  *   R_ALL   all local stripes, all chunks of each
- *   R_FCO   the lost ones; their failed chunks, and if chunks come in any order (the paper's count)
- *           those of other stripes in between
+ *   R_FCO   the lost ones; their failed chunks, and as the paper has it those of other stripes in
+ *           between
  *   R_HYB   the lost ones; their failed chunks
  *   R_MIN   the lost ones; one chunk each, which makes them the pool's own affair again
+ *
+ * In the paper, pn + 1 catastrophic pools of a clustered network always lose data; here they do if
+ * lost local stripes of them coincide. The difference is large where few of them are lost (c/d).
  */
 #ifndef ANALYSIS_POOL_HIT_H
 #define ANALYSIS_POOL_HIT_H
@@ -16,7 +19,7 @@
 #include "analysis/split.h"
 
 /* `stripes` are the local stripes of a pool. */
-struct damage_hit pool_hit(const struct system *sys, bool fco_any_order,
-			   const struct split_sample *at, double stripes);
+struct damage_hit pool_hit(const struct system *sys, bool as_paper, const struct split_sample *at,
+			   double stripes);
 
 #endif

@@ -48,8 +48,7 @@ static const struct durability_option options[] = {
 	{"missions", "N", "simulate: how many missions are run (1000)"},
 	{"weibull", "SHAPE", "lifetimes with wear (above 1) or infant mortality (below 1)"},
 	{"trace", "FILE.csv", "failures of a trace: time_s,disk,event"},
-	{"fco-order", "ORDER",
-	 "R_FCO fetches lost stripes first (lost), or chunks as they come (any)"},
+	{"assume", "WHOSE", "repairs as this system plans them (own), or as the paper (paper)"},
 };
 
 static const char about[] =
@@ -61,15 +60,19 @@ static const char about[] =
 	"  simulate  whole missions, failure by failure: for losses that are not rare, Weibull "
 	"lifetimes\n            and traces\n"
 	"  markov    chains: at once; the truth for clustered levels under R_ALL, else a check\n"
-	"  auto      split, or simulate where only that applies\n";
+	"  auto      split, or simulate where only that applies\n\n"
+	"Repairs run as the planners of this system do them: lost stripes first, rebuilt chunks in "
+	"the "
+	"pool\nthey belong to. --assume paper: R_FCO fetches chunks in any order, under d/* what "
+	"is "
+	"rebuilt goes\nto any rack, and under c/* pn + 1 catastrophic pools always lose data.\n";
 
-static int set_order(struct request *r, const char *text, char *why, size_t why_size)
+static int set_assume(struct request *r, const char *text, char *why, size_t why_size)
 {
-	bool any = strcmp(text, "any") == 0;
-	if (!any && strcmp(text, "lost") != 0)
-		return system_refuse(why, why_size, -EINVAL, "--fco-order %.20s: lost or any",
-				     text);
-	r->options.fco_any_order = any;
+	bool paper = strcmp(text, "paper") == 0;
+	if (!paper && strcmp(text, "own") != 0)
+		return system_refuse(why, why_size, -EINVAL, "--assume %.20s: own or paper", text);
+	r->options.as_paper = paper;
 	return 0;
 }
 
@@ -89,8 +92,8 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 		return system_read_count(name, text, 1, 1000000000, &o->missions, why, why_size);
 	else if (strcmp(name, "weibull") == 0)
 		return system_read_number(name, text, 0.1, 20, true, &r->shape, why, why_size);
-	else if (strcmp(name, "fco-order") == 0)
-		return set_order(r, text, why, why_size);
+	else if (strcmp(name, "assume") == 0)
+		return set_assume(r, text, why, why_size);
 	else if (!nines_by_parse(text, &o->by))
 		return system_refuse(why, why_size, -EINVAL,
 				     "--by %.20s: split, markov, simulate or auto", text);

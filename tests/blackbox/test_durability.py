@@ -242,7 +242,7 @@ def test_bad_requests_for_nines_name_the_option(tmp_path):
     assert "--precision" in refused("nines", "--precision", "2")
     assert "--missions" in refused("nines", "--missions", "0")
     assert "--weibull" in refused("nines", "--weibull", "0")
-    assert "--fco-order" in refused("nines", "--fco-order", "some")
+    assert "--assume" in refused("nines", "--assume", "some")
     assert "--by split" in refused("nines", "--scheme", "c/d", "--weibull", "1.2", "--by", "split")
     assert "--racks 61" in refused("nines", "--scheme", "c/c", "--racks", "61")
     assert "keep up" in refused("nines", "--code", "rs:28+12", "--scheme", "d/-", "--afr", "0.05")

@@ -40,7 +40,8 @@ static void estimate_to(const struct system *sys, enum nines_by by, double preci
 	nines_options_default(&o);
 	o.by = by;
 	o.precision = precision;
-	o.fco_any_order = true;
+	o.states = 100;
+	o.as_paper = true;
 	if (nines_estimate(sys, &o, out, why, sizeof(why)) != 0)
 		fail_msg("%s", why);
 }
@@ -191,10 +192,16 @@ static void twenty_nines_come_with_a_relative_error_below_a_tenth(void **state)
 	assert_true(a.nines.interval.low < a.nines.value && a.nines.value < a.nines.interval.high);
 }
 
+/*
+ * Findings 1 to 3 of section 3.4.2: R_FCO adds 0.9 to 6.6 nines, R_HYB 0.6 to 4.1 more, R_MIN 0.1 to
+ * 1.2 more. Ours lie a little wider; that they differ at all, and in this way, is what is checked.
+ */
 static void better_repair_gives_more_nines_as_in_figure_3_10(void **state)
 {
 	(void)state;
 	static const char *const schemes[] = {"c/c", "c/d", "d/c", "d/d"};
+	static const struct interval gains[] = {{0.9, 9}, {0.3, 4.5}, {0.01, 1.25}};
+	double best = 0, worst = 100;
 	for (size_t s = 0; s < ARRAY_LEN(schemes); s++) {
 		double before = 0;
 		for (int m = REPAIR_ALL; m <= REPAIR_MIN; m++) {
@@ -202,14 +209,97 @@ static void better_repair_gives_more_nines_as_in_figure_3_10(void **state)
 			struct nines_answer a;
 			make(&sys, "mlec:10+2/17+3", schemes[s], (enum repair_method)m);
 			estimate(&sys, NINES_SPLIT, &a);
+			double gain = a.nines.value - before;
 			print_message("%s %s: %.2f (%.2f to %.2f)\n", schemes[s],
 				      repair_method_name((enum repair_method)m), a.nines.value,
 				      a.nines.interval.low, a.nines.interval.high);
-			assert_true(a.nines.value > before + 0.05);
+			if (m > REPAIR_ALL)
+				assert_true(gain > gains[m - 1].low && gain < gains[m - 1].high);
 			before = a.nines.value;
 			assert_true(a.pool.value < 1e-5); /* "lower than 0.001%" */
 		}
+		best = fmax(best, before);
+		worst = fmin(worst, before);
+		/* Finding 4: d/c is the worst, c/d and d/d the best. */
+		if (s == 2)
+			assert_true(before == worst);
+		if (s == 3)
+			assert_true(before == best);
 	}
+}
+
+/* Section 3.5.1: (17+3)/(17+3) c/c has 39 nines, a local 28+12 has 33. */
+static void the_two_codes_of_figure_3_12_have_their_nines(void **state)
+{
+	(void)state;
+	struct system sys;
+	struct nines_answer a;
+	make(&sys, "mlec:17+3/17+3", "c/c", REPAIR_MIN);
+	estimate(&sys, NINES_SPLIT, &a);
+	assert_true(fabs(a.nines.value - 39) < 0.5);
+	make(&sys, "rs:28+12", "-/c", REPAIR_MIN);
+	estimate(&sys, NINES_SPLIT, &a);
+	assert_true(fabs(a.nines.value - 33) < 0.5);
+}
+
+/* Table 3.2: 40, 264 MB/s for a disk, 250 and 1363 for a pool; single-overlap as code/ measures. */
+static void levels_have_the_bandwidths_of_table_3_2(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *scheme;
+		double disk, pool;
+	} cases[] = {{"c/c", 40, 250},
+		     {"c/d", 264.4, 250},
+		     {"c/s", 212, 250},
+		     {"d/c", 40, 1363.6},
+		     {"d/d", 264.4, 1363.6}};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct system sys;
+		struct level disks, pools;
+		make(&sys, "mlec:10+2/17+3", cases[i].scheme, REPAIR_ALL);
+		assert_int_equal(level_of_disks(&disks, &sys), 0);
+		assert_int_equal(level_of_pools(&pools, &sys, false, 1e-9), 0);
+		AUTO_FREE struct damage *d = malloc(damage_bytes(&disks));
+		assert_non_null(d);
+		damage_init(d, &disks);
+		damage_fail(d, 5, &(struct damage_hit){1, 1});
+		damage_advance(d, 1801);
+		assert_int_equal(d->busy, 1);
+		NEAR(d->busy_rate * 128e3 / 1e6, cases[i].disk, 0.01);
+		NEAR(level_rate(&pools, 1, 1, pools.members - 1) / 1e6, cases[i].pool, 0.001);
+	}
+}
+
+/* Tails of one order: the smaller lies in the larger. */
+static void nested_losses_meet_in_the_smaller_part(void **state)
+{
+	(void)state;
+	struct level level = {.members = 12,
+			      .width = 12,
+			      .k = 10,
+			      .bears = 2,
+			      .stripes = 1000,
+			      .clustered = true,
+			      .nested = true,
+			      .pace = LEVEL_PACE_TARGETS,
+			      .sources = 1,
+			      .fail_rate = 1e-9,
+			      .detect_s = 10};
+	level.fatal[3] = 1;
+	level.rate[1] = level.rate[2] = 1;
+	AUTO_FREE struct damage *d = malloc(damage_bytes(&level));
+	assert_non_null(d);
+	damage_init(d, &level);
+	assert_true(damage_fail(d, 0, &(struct damage_hit){0.5, 1}) == 0);
+	assert_true(damage_fail(d, 1, &(struct damage_hit){0.2, 1}) == 0);
+	NEAR(damage_missing(d), 700.0, 1e-12);
+	NEAR(damage_fail(d, 2, &(struct damage_hit){0.3, 1}), 200.0, 1e-12);
+	level.nested = false; /* else they meet at random */
+	damage_init(d, &level);
+	damage_fail(d, 0, &(struct damage_hit){0.5, 1});
+	damage_fail(d, 1, &(struct damage_hit){0.2, 1});
+	NEAR(damage_fail(d, 2, &(struct damage_hit){0.3, 1}), 30.0, 1e-12);
 }
 
 /* Finding 5: more lost stripes to fetch and to coincide. */
@@ -236,6 +326,7 @@ static void the_answer_does_not_depend_on_the_number_of_threads(void **state)
 	nines_options_default(&o);
 	o.by = NINES_SPLIT;
 	o.precision = 0.3;
+	o.states = 50;
 	o.work.threads = 1;
 	assert_int_equal(nines_estimate(&sys, &o, &one, NULL, 0), 0);
 	o.work.threads = 3;
@@ -308,6 +399,9 @@ int main(void)
 		cmocka_unit_test(the_chain_is_a_rough_check_everywhere),
 		cmocka_unit_test(twenty_nines_come_with_a_relative_error_below_a_tenth),
 		cmocka_unit_test(better_repair_gives_more_nines_as_in_figure_3_10),
+		cmocka_unit_test(the_two_codes_of_figure_3_12_have_their_nines),
+		cmocka_unit_test(levels_have_the_bandwidths_of_table_3_2),
+		cmocka_unit_test(nested_losses_meet_in_the_smaller_part),
 		cmocka_unit_test(single_overlap_lies_below_declustered),
 		cmocka_unit_test(the_answer_does_not_depend_on_the_number_of_threads),
 		cmocka_unit_test(odds_of_an_lrc_are_those_of_all_patterns),

@@ -13,8 +13,9 @@
 #define TITLE_H 30.0
 
 /* Okabe and Ito, "Color Universal Design", without the yellow, which is too light on white. */
-static const char *const colors[SVG_COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-					       "#56b4e9", "#e69f00", "#444444", "#8c564b"};
+static const char *const colors[SVG_COLORS] = {"#0072b2", "#d55e00", "#009e73",
+					       "#cc79a7", "#56b4e9", "#e69f00",
+					       "#444444", "#8c564b", "#7a7a00"};
 
 void svg_put(struct svg *doc, const char *fmt, ...)
 {

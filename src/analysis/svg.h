@@ -49,6 +49,7 @@ struct svg_heat {
 	const char *title;
 	struct svg_axis x, y; /* only the labels count */
 	int x_min, y_min, columns, rows;
+	int x_step;          /* from column to column; 0 is 1 */
 	const double *value; /* NAN: no such case, left white */
 	bool log;            /* colours by the logarithm */
 	double min, max;     /* of the colours; below min counts as min */

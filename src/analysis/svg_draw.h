@@ -7,7 +7,7 @@
 
 #define SVG_PANEL_W 460.0
 #define SVG_PANEL_H 360.0
-#define SVG_COLORS 8
+#define SVG_COLORS 9
 #define SVG_TICKS_MAX 64
 
 /* The inside of a panel's axes. */

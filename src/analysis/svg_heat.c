@@ -45,7 +45,9 @@ static void draw_cells(struct svg *doc, const struct svg_frame *f, const struct 
 			if (isnan(v) || level_of(h, v) != level)
 				continue;
 			if (!open)
-				svg_put(doc, "<path fill=\"%s\" d=\"", color);
+				svg_put(doc,
+					"<path shape-rendering=\"crispEdges\" fill=\"%s\" d=\"",
+					color);
 			open = true;
 			int row = i / h->columns, column = i % h->columns;
 			svg_put(doc, "M%.2f %.2fh%.2fv%.2fh-%.2fz", f->x + column * cell_w,
@@ -64,9 +66,11 @@ static void draw_colors(struct svg *doc, const struct svg_frame *f, const struct
 	for (int i = 0; i < LEVELS; i++) {
 		char color[8];
 		level_color(h->high_is_good ? LEVELS - 1 - i : i, color);
-		svg_put(doc, "<path fill=\"%s\" d=\"M%.1f %.2fh%.1fv%.2fh-%.1fz\"/>\n", color, x,
-			f->y + f->h * (1 - (i + 1.0) / LEVELS), SCALE_W, f->h / LEVELS + 0.1,
-			SCALE_W);
+		svg_put(doc,
+			"<path shape-rendering=\"crispEdges\" fill=\"%s\" d=\"M%.1f "
+			"%.2fh%.1fv%.2fh-%.1fz\"/>\n",
+			color, x, f->y + f->h * (1 - (i + 1.0) / LEVELS), SCALE_W,
+			f->h / LEVELS + 0.1, SCALE_W);
 	}
 	for (int i = 0; i <= 4; i++) {
 		double part = i / 4.0;
@@ -94,8 +98,9 @@ void svg_heat(struct svg *doc, int panel, const struct svg_heat *h)
 		"stroke-width=\"0.8\"/>\n",
 		f.x, f.y, f.w, f.h, f.w);
 	for (int i = 0; i < h->columns; i++) {
-		int x = h->x_min + i;
-		if (i != 0 && x % tick_step(h->columns) != 0)
+		int x = h->x_min + i * (h->x_step > 1 ? h->x_step : 1);
+		if (h->x_step > 1 ? i % tick_step(h->columns) != 0
+				  : i != 0 && x % tick_step(h->columns) != 0)
 			continue;
 		svg_label(doc, f.x + (i + 0.5) * f.w / h->columns, f.y + f.h + 15, SVG_MIDDLE, 11,
 			  false, svg_number(x, false, text));

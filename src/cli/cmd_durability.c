@@ -15,6 +15,9 @@ static const struct subcommand subcommands[] = {
 	{"nines", "yearly durability, and how often a pool becomes catastrophic", durability_nines},
 	{"repair", "size, bandwidth, traffic and time of repairs", durability_repair},
 	{"trace", "a made-up failure trace with bursts", durability_trace},
+	{"compare", "codes of the same overhead side by side", durability_compare},
+	{"advise", "a code for given constraints, and why", durability_advise},
+	{"encode", "encoding throughput of this machine", durability_encode},
 };
 
 static void print_help(FILE *out)

@@ -32,6 +32,18 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+static double cpu_s(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+struct encode_options durability_encode_options(const struct durability *d, double slice_s)
+{
+	return (struct encode_options){cpu_s, slice_s, (size_t)d->spec.chunk_bytes};
+}
+
 static void draw_bar(void *arg, uint64_t done, uint64_t total, double eta_s)
 {
 	struct durability *d = arg;

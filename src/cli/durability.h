@@ -15,6 +15,7 @@
 #ifndef CLI_DURABILITY_H
 #define CLI_DURABILITY_H
 
+#include "analysis/encode.h"
 #include "analysis/sheet.h"
 #include "analysis/svg.h"
 #include "analysis/system.h"
@@ -81,9 +82,15 @@ int durability_answer(struct durability *d, const struct durability_answer *a);
 /* {"code", "scheme", "racks", ...}: what was studied. A new reference. */
 json_t *durability_system_json(const struct system *sys);
 
+/* Measuring encoding in processor time, with chunks of the system's size. */
+struct encode_options durability_encode_options(const struct durability *d, double slice_s);
+
 /* The commands. */
+int durability_advise(int argc, char **argv);
 int durability_burst(int argc, char **argv);
 int durability_nines(int argc, char **argv);
+int durability_compare(int argc, char **argv);
+int durability_encode(int argc, char **argv);
 int durability_repair(int argc, char **argv);
 int durability_trace(int argc, char **argv);
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/burst.h"
+#include "analysis/figures.h"
 #include "base/json.h"
 #include "cli/durability.h"
 
@@ -270,19 +270,7 @@ static void map_draw(const void *arg, struct svg *doc)
 	snprintf(note, sizeof(note), "%s, %u racks of %u disks", a->system->code,
 		 a->system->spec.racks, a->system->spec.enclosures * a->system->spec.disks);
 	svg_begin(doc, 1, 1, "Data loss under bursts of failures", note);
-	svg_heat(doc, 0,
-		 &(struct svg_heat){.title = a->system->spec.scheme,
-				    .x = {.label = "affected racks"},
-				    .y = {.label = "failed disks"},
-				    .x_min = 1,
-				    .y_min = 1,
-				    .columns = (int)a->map.racks,
-				    .rows = (int)a->map.failed,
-				    .value = a->map.pdl,
-				    .log = true,
-				    .min = 1e-20,
-				    .max = 1,
-				    .unit = "PDL"});
+	figure_burst(doc, 0, a->system->spec.scheme, &a->map);
 }
 
 static int run_map(struct durability *d, struct answer *a)

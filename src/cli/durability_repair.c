@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/mend.h"
+#include "analysis/figures.h"
 #include "base/json.h"
 #include "cli/durability.h"
 
@@ -163,62 +163,22 @@ static void print_answer(const void *arg, FILE *out)
 	sheet_print_text(&a->sheet, out);
 }
 
-static void draw_disk(const struct answer *a, const char *const *names, struct svg *doc)
-{
-	double hours[SCHEMES_MAX];
-	for (size_t i = 0; i < a->n; i++)
-		hours[i] = a->of[i].mend.disk.seconds / HOUR;
-	svg_bars(doc, 0,
-		 &(struct svg_bars){.title = "One failed disk",
-				    .y = {.label = "repair time (hours)"},
-				    .groups = names,
-				    .groups_n = a->n,
-				    .series_n = 1,
-				    .value = hours,
-				    .values = true});
-}
-
-static void draw_pool(const struct answer *a, const char *const *names, struct svg *doc)
-{
-	static const char *const methods[] = {"R_ALL", "R_FCO", "R_HYB", "R_MIN"};
-	double cross[SCHEMES_MAX * 4], net[SCHEMES_MAX * 4], local[SCHEMES_MAX * 4];
-	for (size_t i = 0; i < a->n * 4; i++) {
-		const struct mend_pool *p = &a->of[i / 4].mend.pool[i % 4];
-		cross[i] = p->cross_bytes / TB;
-		net[i] = p->network_s / HOUR;
-		local[i] = p->local_s / HOUR;
-	}
-	struct svg_bars b = {
-		.title = "Cross-rack traffic, catastrophic pool",
-		.y = {"TB", .log = true},
-		.groups = names,
-		.groups_n = a->n,
-		.series = methods,
-		.series_n = 4,
-		.value = cross,
-		.values = true,
-	};
-	svg_bars(doc, 1, &b);
-	b.title = "Repair time, catastrophic pool";
-	b.y = (struct svg_axis){.label = "hours"};
-	b.value = net;
-	b.on_top = local;
-	b.solid_name = "network";
-	b.hatched_name = "local";
-	svg_bars(doc, 2, &b);
-}
-
 static void draw_answer(const void *arg, struct svg *doc)
 {
 	const struct answer *a = arg;
 	const char *names[SCHEMES_MAX];
+	const struct mend *mends[SCHEMES_MAX];
 	bool pool = a->of[0].mend.has_pool;
-	for (size_t i = 0; i < a->n; i++)
+	for (size_t i = 0; i < a->n; i++) {
 		names[i] = a->of[i].system.spec.scheme;
+		mends[i] = &a->of[i].mend;
+	}
 	svg_begin(doc, pool ? 3 : 1, 1, "Repair", a->of[0].system.code);
-	draw_disk(a, names, doc);
-	if (pool)
-		draw_pool(a, names, doc);
+	figure_disk_time(doc, 0, names, mends, a->n);
+	if (!pool)
+		return;
+	figure_pool_traffic(doc, 1, names, mends, a->n);
+	figure_pool_time(doc, 2, names, mends, a->n);
 }
 
 int durability_repair(int argc, char **argv)

@@ -169,10 +169,58 @@ def test_repairs_are_drawn_and_listed(tmp_path):
     assert done.returncode == 1 and "place.svg" in done.stderr
 
 
+# ---- compare, advise, encode ----
+
+def test_codes_of_the_same_overhead_are_compared(tmp_path):
+    plot = tmp_path / "compare.svg"
+    codes = ask("compare", "--overhead", "0.3", "--quick", "--plot", str(plot))["codes"]
+    families = {c["family"] for c in codes}
+    assert {"MLEC c/c", "MLEC c/d", "Loc-Cp-S", "Net-Dp-S", "LRC-Dp"} <= families
+    for code in codes:
+        assert abs(code["overhead"] - 0.3) <= 0.025
+        assert code["encode_slowest_gb_s"] <= code["encode_gb_s"] <= code["encode_fastest_gb_s"]
+    front = sorted((c["nines"], -c["encode_gb_s"]) for c in codes if c["pareto"])
+    assert len(front) >= 2
+    assert [f[1] for f in front] == sorted(f[1] for f in front)  # more nines, slower
+    ElementTree.parse(plot)
+
+
+def test_advice_has_a_code_and_a_reason():
+    rare = ask("advise", "--racks", "60", "--overhead", "0.3", "--nines", "20", "--bursts", "rare",
+               "--quick")
+    assert rare["advice"]["nines"] >= 20 and rare["advice"]["scheme"] in ("c/d", "d/d")
+    assert rare["advice"]["code"] in rare["words"] and "GB/s" in rare["words"]
+    frequent = ask("advise", "--nines", "20", "--bursts", "frequent", "--quick")
+    assert frequent["advice"]["scheme"] == "c/c"
+    few = ask("advise", "--nines", "4", "--racks-lost", "0", "--quick")
+    assert few["advice"]["scheme"] in ("-/c", "-/d")
+    none = ask("advise", "--nines", "250", "--quick")
+    assert none["advice"] is None and "most is" in none["words"]
+
+
+def test_encoding_is_measured():
+    answer = ask("encode", "--code", "rs:7+3")
+    assert answer["gb_s"] > 0.01
+    answer = ask("encode", "--map", "--k-max", "10", "--p-max", "3")
+    assert len(answer["codes"]) == 9
+
+
+@pytest.mark.parametrize("args, named", [
+    (["compare", "--overhead", "0"], "--overhead 0"),
+    (["compare", "--overhead", "0.89", "--tolerance", "0.0001"], "--overhead 0.89"),
+    (["advise", "--nines", "-1"], "--nines -1"),
+    (["advise", "--bursts", "daily"], "--bursts daily"),
+    (["advise", "--traffic", "x"], "--traffic x"),
+    (["encode", "--k-max", "1"], "--k-max 1"),
+])
+def test_impossible_comparisons_are_refused_by_name(args, named):
+    assert named in refused(*args)
+
+
 # ---- all ----
 
 def test_help_names_every_option():
-    for study in ("burst", "nines", "repair", "trace"):
+    for study in ("burst", "nines", "repair", "trace", "compare", "advise", "encode"):
         text = durability(study, "--help").stdout
         for option in ("--code", "--scheme", "--pool-disks", "--afr", "--detect", "--json", "--csv",
                        "--plot", "--seed", "--threads"):

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/compare.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/mend.h"
+#include "base/base.h"
+#include "code/update.h"
+
+#define NET_WIDTH_MAX 30
+#define LOCAL_WIDTH_MAX 40
+#define NET_PARITY_MAX 3
+#define LOCAL_PARITY_MAX 4
+#define FLAT_PARITY_MAX 12
+#define LRC_GLOBAL_MAX 8
+
+struct family {
+	const char *name, *scheme;
+};
+
+static const struct family families[COMPARE_FAMILIES] = {
+	[COMPARE_CC] = {"MLEC c/c", "c/c"},      [COMPARE_CD] = {"MLEC c/d", "c/d"},
+	[COMPARE_DC] = {"MLEC d/c", "d/c"},      [COMPARE_DD] = {"MLEC d/d", "d/d"},
+	[COMPARE_LOCAL_C] = {"Loc-Cp-S", "-/c"}, [COMPARE_LOCAL_D] = {"Loc-Dp-S", "-/d"},
+	[COMPARE_NET_C] = {"Net-Cp-S", "c/-"},   [COMPARE_NET_D] = {"Net-Dp-S", "d/-"},
+	[COMPARE_LRC] = {"LRC-Dp", "d/-"},
+};
+
+const char *compare_family_name(enum compare_family family)
+{
+	return families[family].name;
+}
+
+const char *compare_family_scheme(enum compare_family family)
+{
+	return families[family].scheme;
+}
+
+/* ---- which codes ---- */
+
+struct search {
+	const struct system_spec *base;
+	const struct compare_options *o;
+	struct compare *out;
+	enum compare_family family;
+	struct encoding best;
+	double distance; /* of the best from the wanted overhead; infinite: none yet */
+};
+
+static void consider(struct search *s, const struct encoding *e)
+{
+	double off = fabs(encoding_redundant_share(e) - s->o->overhead);
+	if (off > s->o->tolerance || off >= s->distance)
+		return;
+	if (encoding_check(e, NULL, 0) != 0)
+		return;
+	s->best = *e;
+	s->distance = off;
+}
+
+/* The nearest of a choice of parities is found: keep it. */
+static void settle(struct search *s)
+{
+	if (!isinf(s->distance) && s->out->n < COMPARE_POINTS_MAX) {
+		struct compare_point *p = &s->out->points[s->out->n++];
+		*p = (struct compare_point){.family = s->family, .encoding = s->best};
+		encoding_print(&p->encoding, p->code);
+		p->overhead = encoding_redundant_share(&p->encoding);
+	}
+	s->distance = INFINITY;
+}
+
+static bool clustered_net(enum compare_family f)
+{
+	return f == COMPARE_CC || f == COMPARE_CD || f == COMPARE_NET_C;
+}
+
+static bool clustered_local(enum compare_family f)
+{
+	return f == COMPARE_CC || f == COMPARE_DC || f == COMPARE_LOCAL_C;
+}
+
+static bool divides(int part, uint32_t whole)
+{
+	return part > 0 && whole % (uint32_t)part == 0;
+}
+
+/* Widths that divide the racks or disks, also for declustered codes of two levels: so that schemes
+ * are compared with the same codes. */
+static void search_mlec(struct search *s)
+{
+	const struct system_spec *b = s->base;
+	for (int pn = 1; pn <= NET_PARITY_MAX; pn++)
+		for (int pl = 1; pl <= LOCAL_PARITY_MAX; pl++) {
+			for (int n = pn + 2; n <= NET_WIDTH_MAX && n <= (int)b->racks; n++)
+				for (int l = pl + 2; l <= LOCAL_WIDTH_MAX && l <= (int)b->disks;
+				     l++)
+					if (divides(n, b->racks) && divides(l, b->disks))
+						consider(s, &(struct encoding){
+								    .kind = ENCODING_MLEC,
+								    .mlec = {{n - pn, pn},
+									     {l - pl, pl}}});
+			settle(s);
+		}
+}
+
+static void search_flat(struct search *s, bool net)
+{
+	uint32_t room = net ? s->base->racks : s->base->disks;
+	bool narrow = net ? clustered_net(s->family) : clustered_local(s->family);
+	for (int p = 1; p <= FLAT_PARITY_MAX; p++) {
+		for (int n = p + 1; n <= (int)room && n <= ENCODING_STRIPE_MAX; n++)
+			if (!narrow || divides(n, room))
+				consider(s,
+					 &(struct encoding){.kind = ENCODING_RS, .rs = {n - p, p}});
+		settle(s);
+	}
+}
+
+static void search_lrc(struct search *s)
+{
+	for (int groups = 2; groups <= 4; groups += 2)
+		for (int r = 1; r <= LRC_GLOBAL_MAX; r++) {
+			for (int k = groups; k + groups + r <= (int)s->base->racks; k += groups)
+				consider(s, &(struct encoding){.kind = ENCODING_LRC,
+							       .lrc = {k, groups, r}});
+			settle(s);
+		}
+}
+
+static void search_all(struct compare *c, const struct system_spec *base,
+		       const struct compare_options *o)
+{
+	for (enum compare_family f = 0; f < COMPARE_FAMILIES; f++) {
+		struct search s = {base, o, c, f, .distance = INFINITY};
+		if ((o->families >> f & 1) == 0)
+			continue;
+		if (f <= COMPARE_DD)
+			search_mlec(&s);
+		else if (f == COMPARE_LRC)
+			search_lrc(&s);
+		else
+			search_flat(&s, f == COMPARE_NET_C || f == COMPARE_NET_D);
+	}
+}
+
+/* ---- what they are worth ---- */
+
+struct judge {
+	const struct system_spec *base;
+	const struct compare_options *o;
+	struct compare *c;
+};
+
+static void judge_repair(const struct system *sys, const struct mend *m,
+			 const struct nines_answer *nines, struct compare_point *p)
+{
+	p->repair_cross_per_year = m->disk.cross_bytes_per_day * SYSTEM_YEAR_S / 86400;
+	if (m->has_pool && nines->two_levels)
+		p->repair_cross_per_year +=
+			nines->pool.value * m->pool[sys->policy.method].cross_bytes;
+}
+
+static int judge_task(void *arg, uint64_t task, struct rng *rng)
+{
+	struct judge *j = arg;
+	struct compare_point *p = &j->c->points[task];
+	struct system_spec spec = *j->base;
+	struct nines_options o;
+	struct nines_answer nines;
+	struct mend mend;
+	char why[SYSTEM_WHY_MAX];
+	(void)rng;
+	AUTO_FREE struct system *sys = calloc(1, sizeof(*sys));
+	if (sys == NULL)
+		return -ENOMEM;
+	spec.encoding = p->encoding;
+	snprintf(spec.scheme, sizeof(spec.scheme), "%s", families[p->family].scheme);
+	if (clustered_local(p->family) || p->family >= COMPARE_NET_C)
+		spec.pool_disks = 0; /* what was said is for the declustered */
+	p->nines.value = NAN;
+	int rc = system_init(sys, &spec, why, sizeof(why));
+	if (rc != 0)
+		return rc == -ENOMEM ? rc : 0;
+	nines_options_default(&o);
+	o.work = (struct work){.seed = j->o->work.seed, .threads = 1};
+	o.by = j->o->by;
+	o.precision = j->o->precision;
+	rc = nines_estimate(sys, &o, &nines, why, sizeof(why));
+	if (rc == 0)
+		rc = mend_study(sys, &mend);
+	if (rc != 0)
+		return rc == -ENOMEM || rc == -EAGAIN ? rc : 0;
+	p->nines = nines.nines;
+	judge_repair(sys, &mend, &nines, p);
+	bool local = sys->layout.columns == 1;
+	struct update_cost u =
+		update_cost(&p->encoding, local ? UPDATE_ONE_RACK : UPDATE_RACK_EACH);
+	p->update_io = u.disk_reads + u.disk_writes;
+	p->update_cross = u.cross_rack;
+	p->racks_survived = local ? 0
+			    : p->encoding.kind == ENCODING_MLEC
+				    ? (uint32_t)p->encoding.mlec.net.p
+				    : (uint32_t)encoding_tolerance(&p->encoding);
+	return 0;
+}
+
+static void drop_unjudged(struct compare *c)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < c->n; i++)
+		if (isfinite(c->points[i].nines.value))
+			c->points[n++] = c->points[i];
+	c->n = n;
+}
+
+static int measure(struct compare *c, const struct compare_options *o)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		struct compare_point *p = &c->points[i];
+		size_t same = 0; /* one code may stand in several families */
+		while (same < i && !encoding_equal(&c->points[same].encoding, &p->encoding))
+			same++;
+		p->encode = c->points[same].encode;
+		int rc = same < i ? 0 : encode_measure(&p->encoding, o->encode, &p->encode);
+		if (rc != 0)
+			return rc;
+		if (o->work.progress != NULL)
+			o->work.progress->report(o->work.progress->arg, i + 1, c->n, -1);
+	}
+	return 0;
+}
+
+static void mark_fronts(struct compare *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		struct compare_point *p = &c->points[i];
+		p->front = p->front_update = true;
+		for (size_t j = 0; j < c->n; j++) {
+			const struct compare_point *q = &c->points[j];
+			bool nines = q->nines.value >= p->nines.value;
+			bool more = q->nines.value > p->nines.value;
+			double fast = q->encode.bytes_per_s - p->encode.bytes_per_s;
+			int cheap = p->update_cross - q->update_cross;
+			if (nines && fast >= 0 && (more || fast > 0))
+				p->front = false;
+			if (nines && cheap >= 0 && (more || cheap > 0))
+				p->front_update = false;
+		}
+	}
+}
+
+int compare_run(struct compare *c, const struct system_spec *base, const struct compare_options *o,
+		char *why, size_t why_size)
+{
+	*c = (struct compare){.points = calloc(COMPARE_POINTS_MAX, sizeof(struct compare_point))};
+	if (c->points == NULL)
+		return -ENOMEM;
+	search_all(c, base, o);
+	struct judge j = {base, o, c};
+	int rc = work_run(&o->work, c->n, judge_task, &j);
+	if (rc == 0)
+		drop_unjudged(c);
+	if (rc == 0 && c->n == 0)
+		rc = system_refuse(
+			why, why_size, -ENODATA,
+			"--overhead %g: no code within %g of it fits --racks %u and --disks "
+			"%u",
+			o->overhead, o->tolerance, base->racks, base->disks);
+	if (rc == 0 && o->encode != NULL)
+		rc = measure(c, o);
+	if (rc == 0)
+		mark_fronts(c);
+	else
+		compare_fini(c);
+	return rc;
+}
+
+void compare_fini(struct compare *c)
+{
+	free(c->points);
+	*c = (struct compare){0};
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Codes of about the same capacity overhead side by side (figures 3.12, 3.13, 3.16 and 3.17 of the
+ * MLEC study): yearly durability against encoding throughput, the cost of an update, and repair
+ * traffic between racks.
+ *
+ * A family is a kind of code with a placement. From each family there is one code for each choice of
+ * parities (pn and pl; p; groups and global parities): the one whose overhead is nearest to what was
+ * asked for, if it is within the tolerance and fits the racks and enclosures.
+ */
+#ifndef ANALYSIS_COMPARE_H
+#define ANALYSIS_COMPARE_H
+
+#include "analysis/encode.h"
+#include "analysis/nines.h"
+#include "analysis/system.h"
+
+#define COMPARE_POINTS_MAX 400
+
+enum compare_family {
+	COMPARE_CC, /* MLEC */
+	COMPARE_CD,
+	COMPARE_DC,
+	COMPARE_DD,
+	COMPARE_LOCAL_C, /* one level, inside an enclosure */
+	COMPARE_LOCAL_D,
+	COMPARE_NET_C, /* one level, over racks */
+	COMPARE_NET_D,
+	COMPARE_LRC, /* over racks, declustered */
+	COMPARE_FAMILIES,
+};
+
+/* "MLEC c/d", "Loc-Cp", "LRC-Dp" ... */
+const char *compare_family_name(enum compare_family family);
+const char *compare_family_scheme(enum compare_family family);
+
+struct compare_point {
+	enum compare_family family;
+	struct encoding encoding;
+	char code[ENCODING_TEXT_MAX];
+	double overhead; /* part of what is stored that is redundant */
+	struct nines_value nines;
+	struct encode_speed encode;   /* one core of this machine; 0 when not measured */
+	int update_io, update_cross;  /* chunks read and written on disks, sent between racks */
+	double repair_cross_per_year; /* bytes between racks for repairs, in the whole system */
+	uint32_t racks_survived;      /* whole racks */
+	bool front;                   /* none has more nines and encodes faster */
+	bool front_update;            /* none has more nines and sends less for an update */
+};
+
+struct compare_options {
+	double overhead, tolerance;
+	uint32_t families;                   /* bits, 1 << family */
+	enum nines_by by;                    /* NINES_AUTO, or NINES_MARKOV for an answer at once */
+	double precision;                    /* of the durability: relative error of the loss */
+	const struct encode_options *encode; /* NULL: throughput is not measured */
+	struct work work;
+};
+
+struct compare {
+	size_t n;
+	struct compare_point *points;
+};
+
+/*
+ * Everything but the code and scheme is taken from `base`. Throughput is measured last, alone. A
+ * code that cannot be judged (no repair keeps up) is left out. -ENODATA: no code of this overhead
+ * fits; -ENOMEM, -EAGAIN.
+ */
+int compare_run(struct compare *c, const struct system_spec *base, const struct compare_options *o,
+		char *why, size_t why_size);
+void compare_fini(struct compare *c);
+
+#endif

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+/* terrane durability advise: a code for given constraints, and why. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/advise.h"
+#include "base/json.h"
+#include "cli/durability.h"
+
+#define TB 1e12
+#define SLICE_S 0.004
+#define PRECISION 0.3
+
+struct request {
+	double overhead, tolerance;
+	bool quick;
+	struct advise_wants wants;
+};
+
+struct answer {
+	const struct durability *d;
+	struct request r;
+	struct compare compare;
+	struct advise advise;
+	struct sheet sheet;
+};
+
+static const struct durability_option options[] = {
+	{"overhead", "X", "redundant part of what is stored (0.3)"},
+	{"tolerance", "X", "how far from that a code may be (0.025)"},
+	{"quick", NULL, "nines by Markov chains: at once, but rough for declustered codes"},
+	{"nines", "N", "durability that must be reached, nines a year (11)"},
+	{"bursts", "HOW", "many disks failing at once: rare or frequent (rare)"},
+	{"closed-pools", NULL, "enclosures are bought boxes that repair only themselves: R_ALL"},
+	{"racks-lost", "N", "whole racks whose loss must be survived (1)"},
+	{"traffic", "TB", "between racks that repairs may take in a day (10)"},
+};
+
+static const struct sheet_column columns[] = {
+	{"code", "code", SHEET_TEXT, 0},
+	{"scheme", "scheme", SHEET_TEXT, 0},
+	{"method", "repair", SHEET_TEXT, 0},
+	{"overhead", "overhead", SHEET_NUMBER, 3},
+	{"nines", "nines", SHEET_NUMBER, 4},
+	{"encode_gb_s", "GB/s", SHEET_NUMBER, 3},
+	{"update_disk_io", "update IO", SHEET_COUNT, 0},
+	{"update_cross_rack", "update x-rack", SHEET_COUNT, 0},
+	{"repair_cross_rack_tb_per_year", "repair TB/year", SHEET_NUMBER, 3},
+	{"racks_survived", "racks survived", SHEET_COUNT, 0},
+	{"pdl_one_rack", "PDL one rack", SHEET_NUMBER, 2},
+	{"pdl_few_racks", "few racks", SHEET_NUMBER, 2},
+	{"pdl_scattered", "scattered", SHEET_NUMBER, 2},
+};
+
+static int set_option(void *mine, const char *name, const char *text, char *why, size_t why_size)
+{
+	struct request *r = mine;
+	uint64_t n = 0;
+	int rc = 0;
+	if (strcmp(name, "quick") == 0) {
+		r->quick = true;
+		return 0;
+	}
+	if (strcmp(name, "overhead") == 0)
+		return system_read_number(name, text, 0, 0.9, false, &r->overhead, why, why_size);
+	if (strcmp(name, "tolerance") == 0)
+		return system_read_number(name, text, 0, 0.5, false, &r->tolerance, why, why_size);
+	if (strcmp(name, "nines") == 0)
+		return system_read_number(name, text, 0, 300, true, &r->wants.nines, why, why_size);
+	if (strcmp(name, "traffic") == 0) {
+		rc = system_read_number(name, text, 0, 1e9, true, &r->wants.traffic_per_day, why,
+					why_size);
+		r->wants.traffic_per_day *= rc == 0 ? TB : 1;
+		return rc;
+	}
+	if (strcmp(name, "racks-lost") == 0) {
+		rc = system_read_count(name, text, 0, 255, &n, why, why_size);
+		r->wants.racks_lost = (uint32_t)n;
+		return rc;
+	}
+	if (strcmp(name, "closed-pools") == 0) {
+		r->wants.closed_pools = true;
+		return 0;
+	}
+	if (strcmp(text, "rare") != 0 && strcmp(text, "frequent") != 0)
+		return system_refuse(why, why_size, -EINVAL, "--bursts %.20s: rare or frequent",
+				     text);
+	r->wants.bursts_frequent = text[0] == 'f';
+	return 0;
+}
+
+static const char *method_of(const struct answer *a, const struct compare_point *p)
+{
+	return p->encoding.kind == ENCODING_MLEC ? repair_method_name(a->d->spec.method) : "";
+}
+
+static int fill_sheet(struct answer *a)
+{
+	int rc = 0;
+	for (size_t i = 0; i < a->advise.n && rc == 0; i++) {
+		const struct advise_choice *c = &a->advise.best[i];
+		const struct compare_point *p = c->point;
+		rc = sheet_add(&a->sheet, p->code, compare_family_scheme(p->family),
+			       method_of(a, p), p->overhead, p->nines.value,
+			       p->encode.bytes_per_s / 1e9, (int64_t)p->update_io,
+			       (int64_t)p->update_cross, p->repair_cross_per_year / TB,
+			       (int64_t)p->racks_survived, c->pdl[0], c->pdl[1], c->pdl[2]);
+	}
+	return rc;
+}
+
+/* ---- words ---- */
+
+static void say_nothing_fits(const struct answer *a, FILE *out)
+{
+	const struct advise *v = &a->advise;
+	fprintf(out, "Nothing fits. ");
+	if (v->enough == 0)
+		fprintf(out,
+			"With about %g of redundancy the most is %.1f nines: %s, scheme %s. Ask "
+			"for "
+			"fewer nines, allow more --overhead, or find failures sooner (--detect).\n",
+			a->r.overhead, v->most_nines, v->most->code,
+			compare_family_scheme(v->most->family));
+	else
+		fprintf(out,
+			"%zu codes reach %g nines, but none of them survives %u racks with at most "
+			"%g TB "
+			"of repairs between racks a day. Relax --racks-lost or --traffic.\n",
+			v->enough, a->r.wants.nines, a->r.wants.racks_lost,
+			a->r.wants.traffic_per_day / TB);
+}
+
+static void say_scheme(const struct answer *a, const struct compare_point *p, FILE *out)
+{
+	switch (p->family) {
+	case COMPARE_CC:
+	case COMPARE_DC:
+		fprintf(out,
+			"Two levels, local pools clustered: few combinations of failed disks can "
+			"hurt, a failed disk takes longer to rebuild.\n");
+		break;
+	case COMPARE_CD:
+	case COMPARE_DD:
+		fprintf(out,
+			"Two levels, local pools declustered: all disks of a pool rebuild a failed "
+			"one, the most damaged stripes first; bursts inside a few racks hurt "
+			"sooner.\n");
+		break;
+	case COMPARE_LOCAL_C:
+	case COMPARE_LOCAL_D:
+		fprintf(out, "One level inside an enclosure is enough for these nines and encodes "
+			     "fastest; the loss of an enclosure or a rack loses data.\n");
+		break;
+	default:
+		fprintf(out, "One level over racks is enough for these nines; every repair crosses "
+			     "racks.\n");
+	}
+	if (p->encoding.kind != ENCODING_MLEC)
+		return;
+	if (a->d->spec.method == REPAIR_ALL)
+		fprintf(out,
+			"Repair with R_ALL needs nothing from the boxes; pools that tell which "
+			"chunks failed could use R_MIN and gain nines.\n");
+	else
+		fprintf(out,
+			"Repair with %s needs pools that tell the network level which chunks "
+			"failed.\n",
+			repair_method_name(a->d->spec.method));
+}
+
+static void say_choice(const struct answer *a, FILE *out)
+{
+	const struct advise *v = &a->advise;
+	const struct advise_choice *c = &v->best[0];
+	const struct compare_point *p = c->point;
+	fprintf(out, "Use %s, scheme %s%s%s.\n\n", p->code, compare_family_scheme(p->family),
+		method_of(a, p)[0] != '\0' ? ", repair " : "", method_of(a, p));
+	fprintf(out,
+		"%.1f nines a year (%g asked for) with %.3g of redundancy. One core here encodes "
+		"%.2g GB/s. Changing a chunk takes %d disk operations and sends %d chunks between "
+		"racks. Repairs send %.3g TB between racks in a year. %u whole racks may be "
+		"lost.\n",
+		p->nines.value, a->r.wants.nines, p->overhead, p->encode.bytes_per_s / 1e9,
+		p->update_io, p->update_cross, p->repair_cross_per_year / TB, p->racks_survived);
+	say_scheme(a, p, out);
+	fprintf(out, "Bursts: ");
+	for (int i = 0; i < ADVISE_BURSTS; i++)
+		fprintf(out, "%s%u disks in %u rack%s: PDL %.2g", i > 0 ? "; " : "",
+			v->bursts[i].failed, v->bursts[i].racks, v->bursts[i].racks == 1 ? "" : "s",
+			c->pdl[i]);
+	fprintf(out, ".%s\n",
+		a->r.wants.bursts_frequent ? " Chosen among those that lose least in them."
+					   : " Should bursts be frequent: --bursts frequent.");
+}
+
+static void print_answer(const void *arg, FILE *out)
+{
+	const struct answer *a = arg;
+	if (a->advise.n == 0) {
+		say_nothing_fits(a, out);
+		return;
+	}
+	say_choice(a, out);
+	fprintf(out, "\nThe best of %zu codes that reach the nines:\n\n", a->advise.enough);
+	sheet_print_text(&a->sheet, out);
+}
+
+static json_t *answer_json(const struct answer *a)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	if (f == NULL)
+		return NULL;
+	if (a->advise.n > 0)
+		say_choice(a, f);
+	else
+		say_nothing_fits(a, f);
+	fclose(f);
+	json_t *bursts = json_array(), *best = sheet_json(&a->sheet);
+	for (int i = 0; bursts != NULL && i < ADVISE_BURSTS; i++)
+		json_array_append_new(
+			bursts, json_pack("{s:i, s:i}", "failed", (int)a->advise.bursts[i].failed,
+					  "affected_racks", (int)a->advise.bursts[i].racks));
+	json_t *first =
+		json_array_size(best) > 0 ? json_incref(json_array_get(best, 0)) : json_null();
+	json_t *all = json_pack("{s:o, s:s, s:I, s:f, s:o, s:o}", "advice", first, "words", text,
+				"codes_with_enough_nines", (json_int_t)a->advise.enough,
+				"most_nines", a->advise.most_nines, "bursts", bursts, "best", best);
+	free(text);
+	return all;
+}
+
+static const struct durability_command command = {
+	.name = "advise",
+	.about = "A code for given constraints, and why: compares all codes of about the overhead, "
+		 "measures how\nfast they encode here, and chooses.\n",
+	.examples =
+		"  terrane durability advise --racks 60 --overhead 0.3 --nines 20 --bursts rare\n"
+		"  terrane durability advise --nines 25 --bursts frequent --closed-pools\n",
+	.options = options,
+	.options_n = ARRAY_LEN(options),
+	.set = set_option,
+	.no_system = true,
+};
+
+static int advise_run(struct durability *d, struct answer *a)
+{
+	char why[SYSTEM_WHY_MAX] = "";
+	struct encode_options encode = durability_encode_options(d, SLICE_S);
+	int rc = compare_run(&a->compare, &d->spec,
+			     &(struct compare_options){
+				     .overhead = a->r.overhead,
+				     .tolerance = a->r.tolerance,
+				     .families = (1u << COMPARE_FAMILIES) - 1,
+				     .by = a->r.quick ? NINES_MARKOV : NINES_AUTO,
+				     .precision = PRECISION,
+				     .encode = &encode,
+				     .work = d->work,
+			     },
+			     why, sizeof(why));
+	durability_bar_end(d);
+	if (rc == -ENODATA)
+		return durability_refuse(d, why);
+	struct work quiet = {.seed = d->work.seed, .threads = d->work.threads};
+	if (rc == 0)
+		rc = advise_choose(&a->advise, &a->compare, &d->spec, &a->r.wants, &quiet);
+	if (rc == 0)
+		rc = fill_sheet(a);
+	if (rc != 0)
+		return durability_fail(d, rc, "comparing");
+	return durability_answer(d, &(struct durability_answer){
+					    .json = d->json ? answer_json(a) : NULL,
+					    .sheet = &a->sheet,
+					    .print = print_answer,
+					    .arg = a,
+				    });
+}
+
+int durability_advise(int argc, char **argv)
+{
+	struct durability d;
+	struct answer a = {
+		.d = &d,
+		.r = {.overhead = 0.3,
+		      .tolerance = 0.025,
+		      .wants = {.nines = 11, .racks_lost = 1, .traffic_per_day = 10 * TB}}};
+	int status = durability_read(&d, &command, &a.r, argc, argv);
+	if (status != DURABILITY_GO)
+		return status;
+	if (a.r.wants.closed_pools)
+		d.spec.method = REPAIR_ALL;
+	sheet_init(&a.sheet, columns, ARRAY_LEN(columns));
+	status = advise_run(&d, &a);
+	sheet_fini(&a.sheet);
+	compare_fini(&a.compare);
+	return status;
+}

@@ -244,7 +244,7 @@ static int commit_once(struct meta *m, uint32_t tenant, const struct meta_block 
 	rc = commit_write(m, tenant, b, raw, rec, owners, n, charge, a);
 	/* What is not known here the collector finds out: the note of the charge stays. */
 	if (rc == 0)
-		account_charged(m, tenant, b->id, charge);
+		account_settled(m, tenant, b->id, charge);
 	else if (!kv_unknown(rc))
 		account_uncharge(m, tenant, b->id, charge);
 	return rc;
@@ -273,35 +273,43 @@ int meta_block_commit(struct meta *m, const struct meta_ctx *ctx, const struct m
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
+struct getting {
+	struct meta *m;
+	uint32_t tenant;
+	const uint64_t *blocks;
+	size_t n;
+	struct arena *arena;
+	struct meta_block *out;
+	uint64_t *partitions; /* by block; 0: done */
+	struct schema_key *keys;
+	struct kv_bytes *list;
+	size_t *which;
+};
+
 /* All of the list that are in the partition of the i-th. */
-static int get_group(struct meta *m, uint32_t tenant, const uint64_t *blocks, size_t n, size_t i,
-		     bool *done, struct arena *arena, struct meta_block *out)
+static int get_group(struct getting *g, size_t i)
 {
-	uint64_t partition = part_block(m, tenant, blocks[i]);
-	AUTO_FREE struct schema_key *keys = malloc((n - i) * sizeof(*keys));
-	AUTO_FREE struct kv_bytes *list = malloc((n - i) * sizeof(*list));
-	AUTO_FREE size_t *which = malloc((n - i) * sizeof(*which));
-	if (keys == NULL || list == NULL || which == NULL)
-		return -ENOMEM;
+	uint64_t partition = g->partitions[i];
 	size_t count = 0;
-	for (size_t j = i; j < n; j++) {
-		if (done[j] || part_block(m, tenant, blocks[j]) != partition)
+	for (size_t j = i; j < g->n; j++) {
+		if (g->partitions[j] != partition)
 			continue;
-		done[j] = true;
-		which[count] = j;
-		keys[count] = key_id('b', tenant, blocks[j]);
-		list[count] = key_bytes(&keys[count]);
+		g->partitions[j] = 0;
+		g->which[count] = j;
+		g->keys[count] = key_id('b', g->tenant, g->blocks[j]);
+		g->list[count] = key_bytes(&g->keys[count]);
 		count++;
 	}
 	AUTO_KV_ROWS struct kv_rows rows = {0};
-	int rc = kv_get(m->kv, partition, list, count, &rows);
+	int rc = kv_get(g->m->kv, partition, g->list, count, &rows);
 	for (size_t j = 0; j < count && rc == 0; j++) {
 		rec_block *rec;
+		size_t at = g->which[j];
 		if (!rows.row[j].found)
 			continue;
-		rc = rec_read_block(arena, rows.row[j].value, &rec);
+		rc = rec_read_block(g->arena, rows.row[j].value, &rec);
 		if (rc == 0)
-			rc = block_out(blocks[which[j]], rec, arena, &out[which[j]]);
+			rc = block_out(g->blocks[at], rec, g->arena, &g->out[at]);
 	}
 	return rc;
 }
@@ -311,12 +319,25 @@ int meta_block_get(struct meta *m, const struct meta_ctx *ctx, const uint64_t *b
 {
 	if (n == 0 || n > META_BATCH_MAX)
 		return -EINVAL;
-	bool done[META_BATCH_MAX] = {0};
+	struct getting g = {.m = m,
+			    .tenant = ctx->tenant,
+			    .blocks = blocks,
+			    .n = n,
+			    .arena = arena,
+			    .out = out,
+			    .partitions = arena_alloc(arena, n * sizeof(g.partitions[0])),
+			    .keys = arena_alloc(arena, n * sizeof(g.keys[0])),
+			    .list = arena_alloc(arena, n * sizeof(g.list[0])),
+			    .which = arena_alloc(arena, n * sizeof(g.which[0]))};
+	if (g.partitions == NULL || g.keys == NULL || g.list == NULL || g.which == NULL)
+		return -ENOMEM;
 	memset(out, 0, n * sizeof(out[0]));
+	for (size_t i = 0; i < n; i++)
+		g.partitions[i] = part_block(m, ctx->tenant, blocks[i]);
 	int rc = 0;
 	for (size_t i = 0; i < n && rc == 0; i++)
-		if (!done[i])
-			rc = get_group(m, ctx->tenant, blocks, n, i, done, arena, out);
+		if (g.partitions[i] != 0)
+			rc = get_group(&g, i);
 	return rc;
 }
 

@@ -212,7 +212,9 @@ int file_extents(struct meta *m, uint32_t tenant, uint64_t file, const rec_file 
 /* Counts a charge under its name. -EDQUOT. */
 int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge,
 		   uint64_t bytes);
-/* The charge is in the block record: its note goes. */
+/* The charge is in the block record: its note may go, with some later change of the account. */
+void account_settled(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge);
+/* The same, now. */
 int account_charged(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge);
 /* Takes a charge back that no block record has. */
 int account_uncharge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge);

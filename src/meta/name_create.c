@@ -175,22 +175,23 @@ static int records_make(struct making *k)
 {
 	size_t *which = arena_alloc(k->a, k->n * sizeof(*which));
 	bool *done = arena_alloc(k->a, k->n * sizeof(*done));
-	if (which == NULL || done == NULL)
+	uint64_t *partitions = arena_alloc(k->a, k->n * sizeof(*partitions));
+	if (which == NULL || done == NULL || partitions == NULL)
 		return -ENOMEM;
 	memset(done, 0, k->n * sizeof(*done));
+	for (size_t i = 0; i < k->n; i++)
+		partitions[i] = part_of(k->m, META_LAYER_FILE, k->tenant, k->files[i].id);
 	for (size_t i = 0; i < k->n; i++) {
 		if (done[i] || k->results[i] != 0)
 			continue;
-		uint64_t partition = part_of(k->m, META_LAYER_FILE, k->tenant, k->files[i].id);
 		size_t n = 0;
 		for (size_t j = i; j < k->n; j++) {
-			if (done[j] || k->results[j] != 0 ||
-			    part_of(k->m, META_LAYER_FILE, k->tenant, k->files[j].id) != partition)
+			if (done[j] || k->results[j] != 0 || partitions[j] != partitions[i])
 				continue;
 			done[j] = true;
 			which[n++] = j;
 		}
-		int rc = records_group(k, which, n, partition);
+		int rc = records_group(k, which, n, partitions[i]);
 		if (rc != 0)
 			return rc;
 	}

@@ -35,17 +35,22 @@ static uint64_t part_account(const struct meta *m, uint32_t tenant)
 
 /* --- accounts --------------------------------------------------------------------------------- */
 
+#define SETTLED_MAX 32
+
 /* Changes of one account from this process take their turn: otherwise they would undo each other. */
 struct account_lock {
 	struct rt_mutex mutex;
+	/* Notes that are no longer needed: they go with the next change. */
+	struct schema_key settled[SETTLED_MAX];
+	size_t settled_count;
 };
 
-static int account_lock(struct meta *m, uint32_t tenant, struct rt_mutex **out)
+static int account_lock(struct meta *m, uint32_t tenant, struct account_lock **out)
 {
 	struct account_lock *l = map_get(&m->accounts, tenant);
 	*out = NULL;
 	if (l == NULL) {
-		l = malloc(sizeof(*l));
+		l = calloc(1, sizeof(*l));
 		if (l == NULL)
 			return -ENOMEM;
 		rt_mutex_init(&l->mutex);
@@ -57,14 +62,29 @@ static int account_lock(struct meta *m, uint32_t tenant, struct rt_mutex **out)
 	}
 	int rc = rt_mutex_lock(&l->mutex);
 	if (rc == 0)
-		*out = &l->mutex;
+		*out = l;
 	return rc;
 }
 
-static void account_unlock(struct rt_mutex *mutex)
+static void account_unlock(struct account_lock *l)
 {
-	if (mutex != NULL)
-		rt_mutex_unlock(mutex);
+	if (l != NULL)
+		rt_mutex_unlock(&l->mutex);
+}
+
+void account_settled(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge)
+{
+	struct account_lock *l = map_get(&m->accounts, tenant);
+	/* One that is forgotten here is the collector's. */
+	if (l != NULL && l->settled_count < SETTLED_MAX)
+		l->settled[l->settled_count++] = key_ids('c', tenant, block, charge);
+}
+
+/* The first n have gone; more may have come meanwhile. */
+static void settled_drop(struct account_lock *l, size_t n)
+{
+	l->settled_count -= n;
+	memmove(l->settled, l->settled + n, l->settled_count * sizeof(l->settled[0]));
 }
 
 enum change { CHARGE, UNCHARGE, REFUND };
@@ -97,7 +117,7 @@ static int account_apply(enum change what, rec_account *q, const rec_counted *no
 
 /* -ESTALE: another changed it meanwhile. */
 static int account_change_once(struct meta *m, uint32_t tenant, enum change what,
-			       struct schema_key note_key, uint64_t bytes)
+			       struct schema_key note_key, uint64_t bytes, struct account_lock *l)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
@@ -128,21 +148,27 @@ static int account_change_once(struct meta *m, uint32_t tenant, enum change what
 		txn_delete(&t, keys[1]);
 	else
 		txn_put(&t, keys[1], &fresh.base);
-	return txn_run(m, &t, part_account(m, tenant), NULL);
+	size_t settled = l != NULL ? l->settled_count : 0;
+	for (size_t i = 0; i < settled; i++)
+		txn_delete(&t, l->settled[i]);
+	rc = txn_run(m, &t, part_account(m, tenant), NULL);
+	if (rc == 0 && settled > 0)
+		settled_drop(l, settled);
+	return rc;
 }
 
 static int account_change(struct meta *m, uint32_t tenant, enum change what,
 			  struct schema_key note_key, uint64_t bytes)
 {
-	struct rt_mutex *mutex;
-	int rc = account_lock(m, tenant, &mutex);
+	struct account_lock *l;
+	int rc = account_lock(m, tenant, &l);
 	for (unsigned try = 0; rc == 0; try++) {
-		rc = account_change_once(m, tenant, what, note_key, bytes);
+		rc = account_change_once(m, tenant, what, note_key, bytes, l);
 		if (rc != -ESTALE)
 			break;
 		rc = meta_again(m, try);
 	}
-	account_unlock(mutex);
+	account_unlock(l);
 	return rc;
 }
 

@@ -78,6 +78,8 @@ static void beat_fiber(void *arg)
 	for (unsigned d = 0; d < n->box->disk_count; d++)
 		disks[d] = (struct meta_map_disk){.id = 10 * (uint64_t)n->index + d + 1,
 						  .capacity_bytes = DISK_BYTES};
+	if (n->box->pools)
+		disks[0].local = (struct rs_shape){2, 1};
 	struct meta_map_node me = {.id = n->index + 1,
 				   .incarnation = rt_random_u64() | 1,
 				   .name = name,
@@ -122,6 +124,21 @@ static void node_main(void *arg)
 						   .folders = &folders[d],
 						   .folder_count = 1};
 	}
+	char members[3][32];
+	struct node_folder pool[3];
+	for (unsigned i = 0; n->box->pools && i < 3; i++) {
+		snprintf(members[i], sizeof(members[i]), "/d0/m%u", i);
+		(void)rt_mkdir(members[i]);
+		pool[i] = (struct node_folder){1000 + 10 * (uint64_t)n->index + i, members[i]};
+	}
+	if (n->box->pools)
+		specs[0] = (struct node_disk_spec){
+			.disk = folders[0].disk,
+			.sched = &sched_nvme,
+			.folders = pool,
+			.folder_count = 3,
+			.pool = true,
+			.shape = {.k = 2, .p = 1, .place = PLACE_CLUSTERED, .piece_bytes = 4096}};
 	char listen[32];
 	snprintf(listen, sizeof(listen), "n%u:7000", n->index);
 	struct node_serve_options o = {
@@ -160,7 +177,8 @@ static bool box_done(void *arg)
 	return b->done;
 }
 
-static void run(unsigned nodes, unsigned disks, bool meta, void (*body)(struct client_box *b))
+static void run(unsigned nodes, unsigned disks, bool meta, bool pools,
+		void (*body)(struct client_box *b))
 {
 	log_set_level(LOG_ERROR);
 	CHECK(nodes <= CBOX_NODES_MAX && disks <= CBOX_DISKS_MAX);
@@ -168,6 +186,7 @@ static void run(unsigned nodes, unsigned disks, bool meta, void (*body)(struct c
 	CHECK(b != NULL);
 	b->node_count = nodes;
 	b->disk_count = disks;
+	b->pools = pools;
 	b->body = body;
 	sim_config_init(&b->config, 7, 0);
 	b->sim = sim_open(&b->config);
@@ -204,12 +223,17 @@ static void run(unsigned nodes, unsigned disks, bool meta, void (*body)(struct c
 
 void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b))
 {
-	run(nodes, disks, false, body);
+	run(nodes, disks, false, false, body);
 }
 
 void cbox_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_box *b))
 {
-	run(nodes, disks, true, body);
+	run(nodes, disks, true, false, body);
+}
+
+void cbox_run_pools(unsigned nodes, void (*body)(struct client_box *b))
+{
+	run(nodes, 1, true, true, body);
 }
 
 int cbox_engine_open(struct client_box *b, const struct fabric_options *o, struct engine **out)

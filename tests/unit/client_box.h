@@ -34,7 +34,9 @@ struct client_box {
 	unsigned node_count;
 	unsigned disk_count; /* of each node */
 	struct sim_node *client;
-	struct sim_node *meta; /* NULL: there is none */
+	struct sim_node *meta;  /* NULL: there is none */
+	struct sim_node *other; /* a test's */
+	bool pools;             /* the first disk of each node is a pool 2+1 of three folders */
 	struct kv_mem *kv;
 	void (*body)(struct client_box *b);
 	bool done;
@@ -52,6 +54,8 @@ void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b)
 
 /* The same with metadata: nodes register themselves. */
 void cbox_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_box *b));
+/* And with a pool in place of each node's disk. */
+void cbox_run_pools(unsigned nodes, void (*body)(struct client_box *b));
 int cbox_engine_open(struct client_box *b, const struct fabric_options *o, struct engine **out);
 
 /* From the body: act(b, arg) is called outside of every process. Waits until it was. */

@@ -442,6 +442,34 @@ static void files_outlive_nodes(void **state)
 	cbox_run_all(8, 1, failing_body);
 }
 
+static void mlec_body(struct client_box *b)
+{
+	struct engine *e = open_engine(b);
+	struct terrane_options o = {.block_bytes = BLOCK, .encoding = "mlec:3+2/2+1"};
+	CHECK_EQ(write_file(e, "/f", 1, 3 * BLOCK + 5, &o), 0);
+	CHECK_EQ(read_file(e, "/f", 1, 0, 4 * BLOCK), 3 * BLOCK + 5);
+	CHECK_EQ(engine_fabric(e)->stats.rebuilt_reads, 0);
+	/* Single-level blocks have no place on pools, nor others' shapes. */
+	struct call c;
+	struct efile *f;
+	engine_call(e, &c, &o);
+	o.encoding = "mlec:3+2/4+1";
+	CHECK_EQ(engine_create(&c, "/g", 0, &o, &f), -ENOSPC);
+	o.encoding = "mlec:3+2/2+1";
+	/* Two pools are lost as a whole: the network level makes them good. */
+	cbox_do(b, cbox_kill_node, 1);
+	cbox_do(b, cbox_kill_node, 21);
+	CHECK_EQ(read_file(e, "/f", 1, 0, 4 * BLOCK), 3 * BLOCK + 5);
+	CHECK(engine_fabric(e)->stats.rebuilt_reads > 0);
+	engine_close(e);
+}
+
+static void mlec_blocks_land_on_pools(void **state)
+{
+	(void)state;
+	cbox_run_pools(6, mlec_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,6 +481,7 @@ int main(void)
 		cmocka_unit_test(the_applications_checksum_is_kept_to_the_end),
 		cmocka_unit_test(packed_files_share_blocks_and_come_back_one_by_one),
 		cmocka_unit_test(files_outlive_nodes),
+		cmocka_unit_test(mlec_blocks_land_on_pools),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

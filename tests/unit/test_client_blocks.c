@@ -207,6 +207,9 @@ static void write_body(struct client_box *b)
 	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
 	CHECK_EQ(missing(&k), 0);
 	CHECK_EQ(read_block(&c, &k, 0, 400000, &news), 0);
+	/* Small chunks are not reserved: a put that fails finds another disk. */
+	CHECK_EQ(write_block(b, &c, "rs:4+2", 10, 100000, &k), 0);
+	CHECK_EQ(missing(&k), 0);
 	/* One more: five chunks are a quorum, and one is left to repair. */
 	cbox_do(b, cbox_kill_node, 21);
 	CHECK_EQ(write_block(b, &c, "rs:4+2", 2, 400000, &k), 0);
@@ -336,7 +339,9 @@ static void tamper(void *ctx, enum tamper_at at, void *bytes, size_t len)
 	t->hits++;
 }
 
-static void tamper_once(struct client_box *b, enum tamper_at at, int nth, const char *encoding)
+/* lost: the first data chunk has to be computed. */
+static void tamper_once(struct client_box *b, enum tamper_at at, int nth, const char *encoding,
+			bool lost)
 {
 	struct tamperer t = {.at = at};
 	struct fabric_options o = {
@@ -353,11 +358,16 @@ static void tamper_once(struct client_box *b, enum tamper_at at, int nth, const 
 	if (!writing)
 		CHECK_EQ(rc, 0);
 	if (rc == 0) {
-		/* The first data chunk has to be computed: its disk is not believed to exist. */
-		if (at == TAMPER_REBUILT)
+		if (lost)
 			k.disks[0] = 0;
 		t.nth = writing ? 0 : nth;
 		rc = read_block(&c, &k, 0, 200000, &news); /* checks the bytes when it is 0 */
+		/* What was stored must be right in the chunks that are not read as they are, too. */
+		if (writing && rc == 0 && !k.at.shape.copies) {
+			k.disks[0] = 0;
+			k.disks[1] = 0;
+			rc = read_block(&c, &k, 0, 200000, &news);
+		}
 	}
 	/* What was tampered with in memory is never handed out; a copy in flight has others. */
 	if (t.hits > 0 && rc != 0)
@@ -369,14 +379,17 @@ static void tamper_once(struct client_box *b, enum tamper_at at, int nth, const 
 static void tamper_body(struct client_box *b)
 {
 	for (int at = TAMPER_BLOCK; at < TAMPER_COUNT; at++) {
-		tamper_once(b, (enum tamper_at)at, 1, "rs:4+2");
+		tamper_once(b, (enum tamper_at)at, 1, "rs:4+2", at == TAMPER_REBUILT);
 		if (at != TAMPER_PARITY && at != TAMPER_REBUILT)
-			tamper_once(b, (enum tamper_at)at, 1, "r3");
+			tamper_once(b, (enum tamper_at)at, 1, "r3", false);
 	}
-	tamper_once(b, TAMPER_SENDING, 6, "rs:4+2");
-	tamper_once(b, TAMPER_PARITY, 2, "rs:4+2");
-	tamper_once(b, TAMPER_RECEIVED, 4, "rs:4+2");
-	tamper_once(b, TAMPER_HANDED_OUT, 3, "rs:4+2");
+	tamper_once(b, TAMPER_SENDING, 6, "rs:4+2", false);
+	tamper_once(b, TAMPER_PARITY, 2, "rs:4+2", false);
+	for (int nth = 1; nth <= 4; nth++) {
+		tamper_once(b, TAMPER_RECEIVED, nth, "rs:4+2", nth % 2 == 0);
+		tamper_once(b, TAMPER_HANDED_OUT, nth, "rs:4+2", true);
+		tamper_once(b, TAMPER_HANDED_OUT, nth, "rs:4+2", false);
+	}
 }
 
 static void a_bit_flipped_in_any_buffer_is_never_returned(void **state)

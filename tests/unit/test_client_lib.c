@@ -236,6 +236,46 @@ static void batches_answer_in_order_or_as_they_come(void **state)
 	terrane_close(t);
 }
 
+static void what_is_under_way_ends_with_cancel_and_close(void **state)
+{
+	(void)state;
+	struct terrane *t = open_cluster();
+	static uint8_t bytes[600000], back[600000];
+	fill(bytes, sizeof(bytes), 5);
+	assert_int_equal(put(t, "/cancel", bytes, sizeof(bytes)), 0);
+	struct terrane_file *f;
+	assert_int_equal(terrane_file_open(t, "/cancel", &f, NULL), 0);
+	for (int i = 0; i < 20; i++) {
+		struct terrane_op op = {0};
+		assert_int_equal(terrane_pread_start(f, back, sizeof(back), 0, NULL, &op), 0);
+		if (i % 2 == 0)
+			terrane_cancel(t, &op);
+		int64_t got = terrane_wait(t, &op);
+		assert_true(got == sizeof(back) || (i % 2 == 0 && got == -ECANCELED));
+		terrane_cancel(t, &op); /* too late, and no harm */
+	}
+	assert_int_equal(terrane_file_close(f, NULL), 0);
+	struct terrane_stat st[50];
+	struct terrane_op ops[50] = {0};
+	struct terrane_queue *q;
+	assert_int_equal(terrane_queue_open(t, &q), 0);
+	for (int i = 0; i < 50; i++) {
+		ops[i].queue = q;
+		assert_int_equal(terrane_stat_start(t, "/cancel", &st[i], NULL, &ops[i]), 0);
+	}
+	terrane_close(t);
+	struct terrane_op *got[50];
+	for (int left = 50; left > 0;) {
+		int n = terrane_queue_take(q, got, 50, 0);
+		assert_in_range(n, 1, left);
+		for (int i = 0; i < n; i++)
+			assert_true(got[i]->result == 0 || got[i]->result == -ECANCELED ||
+				    got[i]->result == -ESHUTDOWN);
+		left -= n;
+	}
+	terrane_queue_close(q);
+}
+
 /* --- fork ------------------------------------------------------------------------------------- */
 
 static int child(struct terrane *t, struct terrane_file *reading, struct terrane_file *writing,
@@ -400,6 +440,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_threads_share_a_cluster),
 		cmocka_unit_test(ops_complete_by_callback_queue_and_wait),
+		cmocka_unit_test(what_is_under_way_ends_with_cancel_and_close),
 		cmocka_unit_test(batches_answer_in_order_or_as_they_come),
 		cmocka_unit_test(a_child_uses_its_parents_handles),
 		cmocka_unit_test(what_is_wrong_is_said),

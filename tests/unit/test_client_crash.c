@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A writer that dies at any of its waits: nothing half-visible remains, what was acknowledged is there, and a
+ * log goes on where it was.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "client_box.h"
+
+#define BLOCK (64 * KIB)
+#define WHOLE (3 * BLOCK + 100)
+#define PART 5000
+
+/* What the writer was told, kept outside of its process. */
+struct told {
+	bool whole;
+	uint64_t log; /* bytes of the log that were acknowledged */
+	int packed;
+	bool all; /* it came to its end */
+};
+
+static struct told told;
+static uint64_t crash_at;
+
+static void writes(struct engine *e)
+{
+	struct call c;
+	struct efile *f;
+	struct terrane_options o = {.block_bytes = BLOCK};
+	static uint8_t bytes[WHOLE];
+	struct iovec iov = {bytes, WHOLE};
+	engine_call(e, &c, &o);
+	cbox_fill(1, 0, bytes, WHOLE);
+	if (engine_create(&c, "/whole", 0, &o, &f) != 0)
+		return;
+	int rc = engine_append(&c, f, &iov, 1, NULL);
+	told.whole = engine_file_close(&c, f) == 0;
+	if (rc != 0 || !told.whole)
+		return;
+	struct terrane_small small[2] = {{.name = "s0", .data = bytes, .len = 1000},
+					 {.name = "s1", .data = bytes + 1000, .len = 2000}};
+	if (engine_pack(&c, "/", small, 2, 0, &o) != 0)
+		return;
+	told.packed = 2;
+	if (engine_create(&c, "/log", TERRANE_LOG, &o, &f) != 0)
+		return;
+	for (int i = 0; i < 3; i++) {
+		cbox_fill(2, told.log, bytes, PART);
+		iov = (struct iovec){bytes, PART};
+		if (engine_append(&c, f, &iov, 1, NULL) != 0)
+			break;
+		told.log += PART;
+	}
+	told.all = told.log == 3 * PART && engine_file_close(&c, f) == 0;
+	if (told.log != 3 * PART)
+		engine_file_discard(f);
+}
+
+static void writer_main(void *arg)
+{
+	(void)arg;
+	struct engine *e;
+	if (cbox_engine_open(NULL, &(struct fabric_options){0}, &e) == 0) {
+		writes(e);
+		engine_close(e);
+	}
+	rt_shutdown_wait();
+}
+
+static void start_writer(struct client_box *b, uint64_t unused)
+{
+	(void)unused;
+	b->other = sim_node_add(b->sim, "writer", 100);
+	sim_node_start(b->other, writer_main, b);
+	sim_node_crash_at(b->other, crash_at, false);
+}
+
+static void stop_writer(struct client_box *b, uint64_t unused)
+{
+	(void)unused;
+	sim_node_stop(b->other);
+}
+
+/* The file is not there, or it is all there and right. Returns its size, or 0. */
+static int64_t look(struct engine *e, const char *path, uint64_t text, uint64_t from)
+{
+	struct call c;
+	struct efile *f;
+	engine_call(e, &c, NULL);
+	int rc = engine_file_open(&c, path, &f);
+	if (rc == -ENOENT)
+		return 0;
+	CHECK_EQ(rc, 0);
+	static uint8_t bytes[2 * WHOLE];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	uint32_t crc;
+	int64_t got = engine_preadv(&c, f, &iov, 1, 0, &crc);
+	CHECK(got >= 0);
+	CHECK(cbox_same(text, from, bytes, (size_t)got));
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	return got;
+}
+
+static void crash_body(struct client_box *b)
+{
+	cbox_do(b, start_writer, 0);
+	/* Until it has died or done all. Its next life must not begin: it is stopped. */
+	while (!told.all && sim_node_lives(b->other) < 2 && sim_node_running(b->other))
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	bool died = !told.all;
+	cbox_do(b, stop_writer, 0);
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	struct engine *e;
+	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &e), 0);
+	int64_t whole = look(e, "/whole", 1, 0);
+	CHECK(whole == 0 || whole == WHOLE);
+	if (told.whole)
+		CHECK_EQ(whole, WHOLE);
+	int64_t s0 = look(e, "/s0", 1, 0), s1 = look(e, "/s1", 1, 1000);
+	CHECK(s0 == 0 || s0 == 1000);
+	CHECK(s1 == 0 || s1 == 2000);
+	if (told.packed == 2)
+		CHECK(s0 == 1000 && s1 == 2000);
+	int64_t log = look(e, "/log", 2, 0);
+	CHECK(log >= (int64_t)told.log && log <= (int64_t)told.log + PART);
+	/* The next writer takes over and goes on. */
+	struct call c;
+	struct efile *f;
+	struct terrane_options o = {.block_bytes = BLOCK};
+	engine_call(e, &c, &o);
+	int rc = engine_append_open(&c, "/log", &o, &f);
+	if (rc != -ENOENT) {
+		CHECK_EQ(rc, 0);
+		struct terrane_stat st;
+		CHECK_EQ(engine_file_stat(&c, f, &st), 0);
+		CHECK(st.size >= told.log);
+		uint8_t more[100];
+		cbox_fill(2, st.size, more, sizeof(more));
+		struct iovec iov = {more, sizeof(more)};
+		CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
+		CHECK_EQ(engine_file_close(&c, f), 0);
+		CHECK_EQ(look(e, "/log", 2, 0), (int64_t)st.size + 100);
+	}
+	engine_close(e);
+	told.all = !died;
+}
+
+static void a_writer_that_dies_at_any_wait_leaves_nothing_half_done(void **state)
+{
+	(void)state;
+	int runs = 0;
+	/* Every wait at first, then in larger steps: the later ones are much alike. */
+	for (crash_at = 1;; crash_at += 1 + crash_at / 24) {
+		told = (struct told){0};
+		cbox_run_all(6, 1, crash_body);
+		runs++;
+		if (told.all)
+			break;
+	}
+	print_message("%d runs, the last crashed at no wait of %d\n", runs, (int)crash_at);
+	assert_true(runs > 40);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_writer_that_dies_at_any_wait_leaves_nothing_half_done),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -19,7 +19,7 @@
  *     within its quota and itself still meets its deadline, by estimate, afterwards.
  *  4. Cap. While Gold is about (waiting, at the disk, or seen less than gold_linger_ns ago) at most
  *     other_depth requests that are not Gold are at the disk, with slices of slice_bytes. While it is
- *     not, they may be up to other_ahead_ns of disk time, at least one request, in slices of up to
+ *     not, they may be up to other_ahead_ns of disk time, at least other_depth, in slices of up to
  *     run_bytes.
  *  5. Patience. While a Gold request has waited for more than gold_patience_ns, here or at the disk,
  *     nothing else is sent to the disk, because the disk serves in an order of its own.

@@ -146,10 +146,10 @@ static bool capped(const struct sched *s, const struct sched_turn *t, bool about
 	uint64_t ahead_ns = 0;
 	struct sched_turn *at_disk;
 
-	if (others == 0)
+	if (others < s->config.other_depth)
 		return false;
 	if (about)
-		return others >= s->config.other_depth;
+		return true;
 	list_for_each_entry(at_disk, &s->at_disk, link)
 		ahead_ns += at_disk->cost_ns;
 	return ahead_ns + t->cost_ns > s->config.other_ahead_ns;

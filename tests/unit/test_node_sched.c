@@ -279,6 +279,29 @@ static void without_gold_disk_time_at_the_disk_is_what_is_bounded(void **state)
 	lab_sim(ahead, NULL);
 }
 
+/* What may be there beside Gold may be there without it, however long each one takes. */
+static void at_least(void *arg)
+{
+	(void)arg;
+	struct sched_config c = sched_hdd;
+	struct job large[5] = {0};
+	c.other_depth = 3;
+	c.other_ahead_ns = NS_PER_MS;
+	struct sched *s = job_sched_open(&c);
+	for (size_t i = 0; i < ARRAY_LEN(large); i++)
+		job_start(s, &large[i], "b", SCHED_BRONZE, 8 * MIB);
+	CHECK_EQ(jobs_at_disk(large, ARRAY_LEN(large)), 3);
+	job_drain(large, ARRAY_LEN(large));
+	job_check_empty(s);
+	sched_close(s);
+}
+
+static void without_gold_as_many_go_as_beside_it(void **state)
+{
+	(void)state;
+	lab_sim(at_least, NULL);
+}
+
 static void slices(void *arg)
 {
 	(void)arg;
@@ -440,6 +463,7 @@ int main(void)
 		cmocka_unit_test(it_does_not_cede_when_it_would_be_late),
 		cmocka_unit_test(other_requests_at_the_disk_are_capped_while_gold_is_about),
 		cmocka_unit_test(without_gold_disk_time_at_the_disk_is_what_is_bounded),
+		cmocka_unit_test(without_gold_as_many_go_as_beside_it),
 		cmocka_unit_test(long_requests_are_cut_at_round_places),
 		cmocka_unit_test(nothing_else_goes_once_gold_has_been_at_the_disk_for_long),
 		cmocka_unit_test(nothing_else_goes_once_gold_has_waited_for_long),

@@ -226,8 +226,14 @@ static void packed_body(struct rig *rig)
 	CHECK_EQ(meta_remove(rig->m, &rig->ctx, other, meta_name("a"), 0, 0), 0);
 	/* Nothing goes before its grace is over. */
 	struct meta_gc_counts counts = {0};
-	collect_once(rig, &counts);
+	for (int epoch = 0; epoch < 3; epoch++) {
+		CHECK_EQ(get_file(rig, moved, 0, &f, got, &n, &at), 0);
+		CHECK(!f.removed && n == 1);
+		collect_once(rig, &counts);
+	}
+	/* Marked in one epoch, collected two later; then the next layer's grace begins. */
 	CHECK_EQ(get_file(rig, moved, 0, &f, got, &n, &at), 0);
+	CHECK(f.removed && n == 1);
 	CHECK_EQ(used(rig), 300);
 	collect_all(rig);
 	CHECK_EQ(get_file(rig, moved, 0, &f, got, &n, &at), -ENOENT);

@@ -249,6 +249,126 @@ static void a_directory_is_not_removed_with_what_is_created_in_it_meanwhile(void
 	}
 }
 
+/* --- directories that are shut meanwhile ------------------------------------------------------------ */
+
+#define SUB 202ULL
+
+static void seal_a(struct rig *rig)
+{
+	CHECK_EQ(meta_dir_seal(rig->m, &rig->ctx, A), 0);
+}
+
+static void remove_a(struct rig *rig)
+{
+	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
+}
+
+/* Others fill the directory until it is spread, and make the same name there. */
+static void spread_a(struct rig *rig)
+{
+	char name[16];
+	for (unsigned i = 0; i < 30; i++) {
+		snprintf(name, sizeof(name), "x%u", i);
+		CHECK_EQ(try_create(rig, A, name, 600 + i, 0, 0), 0);
+	}
+	CHECK_EQ(try_create(rig, A, "sub", FID, 0, 0), 0);
+	struct meta_dir d;
+	CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, A, &d), 0);
+	CHECK(d.spread);
+}
+
+static void mkdir_in_a(struct rig *rig)
+{
+	int rc = meta_mkdir(rig->m, &rig->ctx, A, meta_name("sub"), SUB);
+	CHECK_EQ(rc, rig->seed == 1 ? -EROFS : rig->seed == 2 ? -ENOENT : -EEXIST);
+}
+
+static void shut_body(struct rig *rig)
+{
+	static void (*const others[])(struct rig *) = {seal_a, remove_a, spread_a};
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
+	/* Its first transaction makes the directory, the second names it. */
+	gate_run(rig, META_LAYER_NAME, 1, others[rig->seed - 1], mkdir_in_a);
+	CHECK_EQ(id_at(rig, A, "sub"), rig->seed == 3 ? FID : 0);
+}
+
+static void names_do_not_get_into_what_is_sealed_removed_or_spread_meanwhile(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		struct rig rig = rig_of(shut_body);
+		rig.seed = seed;
+		rig.options.spread_entries = 4;
+		rig_run(&rig);
+	}
+}
+
+/* --- requests that come late ------------------------------------------------------------------------ */
+
+/* A name is made by a request that comes late, made again, and then taken away or given to another. */
+static int late_make(struct rig *rig, unsigned kind)
+{
+	int rc = 0;
+	switch (kind) {
+	case 0:
+		return try_create(rig, META_ROOT, "n", FID, TOKEN, 0);
+	case 1:
+		return try_create(rig, META_ROOT, "n", FID, TOKEN, META_OVERWRITE);
+	case 2:
+		return meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID);
+	default:
+		rc = meta_file_new(rig->m, &rig->ctx, META_ROOT, FID, TOKEN);
+		return rc != 0 ? rc
+			       : meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID, TOKEN,
+					   true, 1, 0);
+	}
+}
+
+static void late_body(struct rig *rig)
+{
+	unsigned kind = (unsigned)(rig->seed % 4);
+	bool rename = rig->seed / 4 % 2 == 1;
+	kv_mem_fail_at(rig->mem, rig->seed / 8 + 1, KV_MEM_LATE);
+	late_make(rig, kind);
+	if (kv_mem_fail_pending(rig->mem)) {
+		kv_mem_fail_at(rig->mem, 0, KV_MEM_FINE);
+		rig->options.partition_bits = 99; /* tells that there was no such call */
+	}
+	CHECK_EQ(late_make(rig, kind), 0);
+	if (rename)
+		CHECK_EQ(ren(rig, "n", "m"), 0);
+	else if (kind == 2)
+		CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID), 0);
+	else
+		CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID, 0), 0);
+	/* By now it has come. */
+	for (int i = 0; i < 40; i++)
+		CHECK_EQ(id_at(rig, META_ROOT, "other"), 0);
+	CHECK_EQ(id_at(rig, META_ROOT, "n"), 0);
+	CHECK_EQ(id_at(rig, META_ROOT, "m"), rename ? FID : 0);
+	must_be_whole(rig);
+	collect_all(rig);
+	CHECK_EQ(id_at(rig, META_ROOT, "m"), rename ? FID : 0);
+	CHECK_EQ(must_be_whole(rig).garbage, 0);
+}
+
+static void a_request_that_comes_late_does_not_bring_a_name_back(void **state)
+{
+	(void)state;
+	uint64_t call = 0;
+	bool met = true;
+	for (; met; call++) {
+		met = false;
+		for (uint64_t i = 0; i < 8; i++) {
+			struct rig rig = rig_of(late_body);
+			rig.seed = 8 * call + i;
+			rig_run(&rig);
+			met = met || rig.options.partition_bits != 99;
+		}
+	}
+	assert_true(call > 5);
+}
+
 /* --- one writer ------------------------------------------------------------------------------------ */
 
 #define WRITERS 5
@@ -420,6 +540,8 @@ int main(void)
 		cmocka_unit_test(a_rename_of_what_was_removed_meanwhile_is_refused),
 		cmocka_unit_test(of_two_moves_that_would_make_a_cycle_one_is_refused),
 		cmocka_unit_test(a_directory_is_not_removed_with_what_is_created_in_it_meanwhile),
+		cmocka_unit_test(names_do_not_get_into_what_is_sealed_removed_or_spread_meanwhile),
+		cmocka_unit_test(a_request_that_comes_late_does_not_bring_a_name_back),
 		cmocka_unit_test(
 			what_a_writer_was_told_is_added_is_there_once_however_often_tokens_are_stolen),
 		cmocka_unit_test(many_commits_at_once_do_not_pass_the_quota),

@@ -10,6 +10,8 @@
 #define CYCLE_FAILURES_MAX 20000 /* of one cycle: beyond, repair does not keep up */
 #define BRANCHES_MAX 32          /* states of one start that wait to be continued */
 #define ROULETTE 1e-3            /* weights below this part of the start's are thinned out */
+#define LATER_STAGE 3            /* from here on ... */
+#define LATER_SHARE 0.1          /* ... few of the ways without a failure are followed on */
 #define EXTRA_STAGES_MAX 24
 #define EXTRA_WORTH 1e-4 /* a stage that adds less is the last */
 
@@ -202,6 +204,20 @@ static bool goes_on(struct run *r, double *weight, double start)
 	return true;
 }
 
+/*
+ * Coming back to `floor` losses once they are gone takes as many failures again. In later stages that
+ * adds next to nothing, and following the rest of the cycle is most of the work.
+ */
+static bool worth_the_rest(struct run *r, uint32_t stage, double *weight)
+{
+	if (stage < LATER_STAGE)
+		return true;
+	if (!rng_chance(r->rng, LATER_SHARE))
+		return false;
+	*weight /= LATER_SHARE;
+	return true;
+}
+
 static int run_start(struct run *r, size_t i, uint32_t stage)
 {
 	uint32_t bears = r->spec->level->bears, floor = stage < bears ? stage : bears;
@@ -217,7 +233,7 @@ static int run_start(struct run *r, size_t i, uint32_t stage)
 			if (rc != 0 || !there)
 				break;
 			rc = branch(r, d, floor, stage, &weight);
-			if (rc == 0 && weight <= 0)
+			if (rc == 0 && (weight <= 0 || !worth_the_rest(r, stage, &weight)))
 				break;
 		}
 	}

@@ -10,7 +10,8 @@
  *     on the way, from damage_walk(). Each state is continued both ways: with weight q a failure
  *     comes at a random moment of that time, with weight 1 - q it does not. So the rare case is
  *     always met, and its rarity is a factor that is computed instead of counted.
- *   - Where fewer losses are left, the state is simulated as it is, until it is back or idle.
+ *   - Where fewer losses are left, the state is simulated as it is, until it is back or idle. In
+ *     later stages only a part of such states, with weights raised to match.
  *
  * What reaches j + 1 losses is drawn anew in proportion to its weight and starts the next stage. At
  * each failure that loses m stripes on average, 1 - exp(-m) of the weight has lost data; the rest

@@ -12,6 +12,7 @@
 #include "rt/rt.h"
 
 #define TRIES_MAX 64
+#define DAMAGED_MAX 4
 #define PAUSE_MIN_MS 20ULL
 #define PAUSE_MAX_MS 1000ULL
 
@@ -89,7 +90,7 @@ enum verdict {
  * one without says that the request was not even begun. ENOENT of a connection is a Unix socket that is
  * not there.
  */
-static enum verdict judge(int rc, const struct rpc_reply *reply)
+static enum verdict judge(int rc, const struct rpc_reply *reply, unsigned tries)
 {
 	switch (rc) {
 	case -EAGAIN:
@@ -106,8 +107,9 @@ static enum verdict judge(int rc, const struct rpc_reply *reply)
 	case -EIO:
 		return NEXT;
 	case -ENOENT:
-	case -EBADMSG:
 		return reply->maybe_executed ? FINAL : NEXT;
+	case -EBADMSG: /* a frame that was damaged on its way, or a record that is for good */
+		return tries >= DAMAGED_MAX ? FINAL : NEXT;
 	default:
 		return FINAL;
 	}
@@ -148,7 +150,7 @@ static int ask_once(struct asking *a, enum verdict *v)
 		.timeout_ns = c->count > 1 ? c->try_ns : 0,
 	};
 	int rc = rpc_call(c->channels[c->current], &call, a->reply);
-	*v = rc == 0 ? FINAL : judge(rc, a->reply);
+	*v = rc == 0 ? FINAL : judge(rc, a->reply, a->tries);
 	if (*v == FINAL)
 		a->doubt = false; /* the service knows, and says that it did or did not */
 	else if (*v == NEXT)      /* who is turned away as busy has changed nothing */

@@ -162,7 +162,7 @@ int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 		rc = row_find(m, ctx->tenant, dir, name, id, &a, &r);
 		if (rc == 0 && id != 0 && r.row == r.entry &&
 		    (r.entry == NULL || r.entry->id != id))
-			return r.removed ? 0 : r.entry == NULL ? -ENOENT : -ESTALE;
+			return r.gone ? 0 : r.entry == NULL ? -ENOENT : -ESTALE;
 		if (rc == 0)
 			rc = rmdir_at(m, &r, &a);
 		if (rc != 1)
@@ -296,7 +296,8 @@ static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, uint64_
 	int rc = copy_there(m, tenant, f, to, dir, request, &raw, a);
 	if (rc == 0 && raw.data == NULL) {
 		rc = meta_file_new(m, &ctx, dir, to, request);
-		if (rc == 0)
+		/* It may be there, and finished: the same request, through another server. */
+		if (rc == 0 || rc == -EEXIST)
 			rc = copy_there(m, tenant, f, to, dir, request, &raw, a);
 	}
 	if (rc != 0)

@@ -308,8 +308,7 @@ static double server_memory(const struct server *s)
 	load_must(f != NULL && fgets(text, sizeof(text), f) != NULL, "reading statm");
 	fclose(f);
 	const char *resident = strchr(text, ' '); /* after the size of all */
-	if (resident == NULL)
-		return 0;
+	load_must(resident != NULL, "reading statm");
 	return (double)strtoul(resident, NULL, 10) * (double)sysconf(_SC_PAGESIZE);
 }
 

@@ -25,6 +25,7 @@ FUZZ_TARGET_MIN_S, FUZZ_TARGET_MAX_S = 2, 5
 SIM = "build/sim/tests/sim/sim"
 SIM_SMOKE = [
     ["--seeds", "1..250", "--repeat", "100"],
+    ["--scenario", "meta", "--seeds", "1..60"],
     ["--seeds", "1..500", "--hunt", "ack-before-sync"],
     ["--seeds", "1..500", "--hunt", "reply-mismatch"],
 ]

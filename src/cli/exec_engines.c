@@ -40,8 +40,3 @@ int cmd_meta(int argc, char **argv)
 {
 	return exec_engines(argc, argv);
 }
-
-int cmd_box(int argc, char **argv)
-{
-	return exec_engines(argc, argv);
-}

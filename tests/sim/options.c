@@ -13,7 +13,7 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-static const struct scenario *const scenarios[] = {&scenario_tally};
+static const struct scenario *const scenarios[] = {&scenario_tally, &scenario_meta};
 
 static const char usage_text[] =
 	"usage: sim --seeds A..B [options]\n"

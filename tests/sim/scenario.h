@@ -21,6 +21,7 @@ struct scenario {
 	void (*run)(struct sim *sim, struct scenario_result *out);
 };
 
+extern const struct scenario scenario_meta;
 extern const struct scenario scenario_tally;
 
 #endif

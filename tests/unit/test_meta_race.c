@@ -491,6 +491,69 @@ what_a_writer_was_told_is_added_is_there_once_however_often_tokens_are_stolen(vo
 	}
 }
 
+/* --- a block that gets an owner while it is collected ----------------------------------------------- */
+
+#define BLOCK 700ULL
+
+static void own_block(struct rig *rig)
+{
+	struct meta_owner owner = {.file = FID, .bytes = 10};
+	CHECK_EQ(meta_block_own(rig->m, &rig->ctx, BLOCK, &owner, 1), 0);
+}
+
+static void collect_blocks(struct rig *rig)
+{
+	uint64_t epoch;
+	CHECK_EQ(meta_gc_epoch(rig->m, &epoch), 0);
+	for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+		struct meta_gc_cursor at = {0};
+		struct meta_gc_counts counts = {0};
+		while (!at.end)
+			CHECK_EQ(meta_gc_step(rig->m, META_GC_BLOCKS, i, epoch, &at, &counts), 0);
+	}
+	CHECK_EQ(meta_gc_advance(rig->m, epoch), 0);
+}
+
+static void owned_body(struct rig *rig)
+{
+	struct meta_chunk chunk = {.disk = 3};
+	struct meta_block b = {.id = BLOCK,
+			       .state = META_BLOCK_SEALED,
+			       .epoch = TOKEN,
+			       .length = 10,
+			       .capacity = 10,
+			       .encoding = "r1",
+			       .chunk_count = 1,
+			       .chunks = &chunk};
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, NULL, 0), 0);
+	collect_blocks(rig);
+	collect_blocks(rig);
+	/* The collector has seen no owner and is about to bury it. */
+	struct gate g = {
+		.base.ops = &gate_ops, .rig = rig, .other = own_block, .layer = META_LAYER_BLOCK};
+	CHECK_EQ(kv_mem_open(&g.below, rig->mem), 0);
+	struct rig through = *rig;
+	CHECK_EQ(meta_open(&through.m, &g.base, &rig->options), 0);
+	collect_blocks(&through);
+	CHECK(g.stopped);
+	meta_close(through.m);
+	kv_close(&g.base);
+	struct arena arena;
+	arena_init(&arena, MIB);
+	struct meta_block out;
+	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, &b.id, 1, &arena, &out), 0);
+	CHECK_EQ(out.state, META_BLOCK_SEALED);
+	arena_fini(&arena);
+	must_be_whole(rig);
+}
+
+static void a_block_that_gets_an_owner_while_it_is_collected_stays(void **state)
+{
+	(void)state;
+	rig_simple(owned_body);
+}
+
 /* --- quota ----------------------------------------------------------------------------------------- */
 
 static void quota_fiber(void *arg)
@@ -544,6 +607,7 @@ int main(void)
 		cmocka_unit_test(a_request_that_comes_late_does_not_bring_a_name_back),
 		cmocka_unit_test(
 			what_a_writer_was_told_is_added_is_there_once_however_often_tokens_are_stolen),
+		cmocka_unit_test(a_block_that_gets_an_owner_while_it_is_collected_stays),
 		cmocka_unit_test(many_commits_at_once_do_not_pass_the_quota),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

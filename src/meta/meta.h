@@ -295,6 +295,17 @@ int meta_move(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir, str
 	      uint64_t to_dir, struct meta_name to, uint64_t new_id, uint64_t request,
 	      unsigned flags);
 
+/*
+ * The same of what has this id only (0: of anything): -ESTALE when the name leads elsewhere by now. For
+ * requests that travel: a copy of one that was held up on its way, and comes when another server has long
+ * answered, leaves alone what has taken the name's place.
+ */
+int meta_rename_id(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name from,
+		   uint64_t id, struct meta_name to, uint64_t request, unsigned flags);
+int meta_move_id(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir,
+		 struct meta_name from, uint64_t id, uint64_t to_dir, struct meta_name to,
+		 uint64_t new_id, uint64_t request, unsigned flags);
+
 /* Removes an empty directory; id as in meta_remove. -ENOENT, -ENOTDIR, -ENOTEMPTY, -EROFS the parent is
  * sealed, -ESTALE the name is of another by now, -EBUSY it is being moved. */
 int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,

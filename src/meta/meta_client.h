@@ -113,6 +113,8 @@ int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name, u
 /* id 0: whatever has the name now. That is looked up first, so that the removal can be sent again. */
 int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id,
 		       unsigned flags);
+/* Both look up what the name leads to first, and rename or move that only. -ESTALE: the name leads
+ * elsewhere by now. */
 int meta_client_rename(struct meta_call *c, uint64_t dir, struct meta_name from,
 		       struct meta_name to, uint64_t request, unsigned flags);
 int meta_client_move(struct meta_call *c, uint64_t from_dir, struct meta_name from, uint64_t to_dir,

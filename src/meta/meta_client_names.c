@@ -319,6 +319,18 @@ int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name,
 	return rc;
 }
 
+/*
+ * What a name leads to now, so that a copy of the request that comes late does not take another for it.
+ * 0 when it leads nowhere: then the service knows whether the request was done before.
+ */
+static int name_id(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t *id)
+{
+	struct meta_entry e = {0};
+	int rc = meta_client_lookup(c, dir, name, &e);
+	*id = rc == 0 ? e.id : 0;
+	return rc == -ENOENT ? 0 : rc;
+}
+
 int meta_client_rename(struct meta_call *c, uint64_t dir, struct meta_name from,
 		       struct meta_name to, uint64_t request, unsigned flags)
 {
@@ -331,6 +343,8 @@ int meta_client_rename(struct meta_call *c, uint64_t dir, struct meta_name from,
 	int rc = mc_name(c, &a, from, META_NAME_MAX, &q.from);
 	if (rc == 0)
 		rc = mc_name(c, &a, to, META_NAME_MAX, &q.to);
+	if (rc == 0)
+		rc = name_id(c, dir, from, &q.id);
 	return rc < 0 ? rc : mc_tell(c, &meta_type_rename, &q.base);
 }
 
@@ -348,6 +362,8 @@ int meta_client_move(struct meta_call *c, uint64_t from_dir, struct meta_name fr
 	int rc = mc_name(c, &a, from, META_NAME_MAX, &q.from);
 	if (rc == 0)
 		rc = mc_name(c, &a, to, META_NAME_MAX, &q.to);
+	if (rc == 0)
+		rc = name_id(c, from_dir, from, &q.id);
 	return rc < 0 ? rc : mc_tell(c, &meta_type_move, &q.base);
 }
 

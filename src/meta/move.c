@@ -354,8 +354,8 @@ static int move_file(struct meta *m, const struct row *from, const struct row *t
 /* --- move ------------------------------------------------------------------------------------- */
 
 /* 1: look again. */
-static int move_at(struct meta *m, const struct row *from, const struct row *to, uint64_t new_id,
-		   uint64_t request, unsigned flags, struct arena *a)
+static int move_at(struct meta *m, const struct row *from, const struct row *to, uint64_t id,
+		   uint64_t new_id, uint64_t request, unsigned flags, struct arena *a)
 {
 	int rc = row_free(m, from, a);
 	if (rc == 0)
@@ -366,6 +366,8 @@ static int move_at(struct meta *m, const struct row *from, const struct row *to,
 		return 0; /* this request, when it came before */
 	if (from->entry == NULL)
 		return -ENOENT;
+	if (id != 0 && from->entry->id != id)
+		return -ESTALE;
 	bool dir = from->entry->kind == META_DIR;
 	if (to->entry != NULL) {
 		if ((flags & META_OVERWRITE) == 0 || dir)
@@ -386,8 +388,15 @@ int meta_move(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir, str
 	      uint64_t to_dir, struct meta_name to, uint64_t new_id, uint64_t request,
 	      unsigned flags)
 {
+	return meta_move_id(m, ctx, from_dir, from, 0, to_dir, to, new_id, request, flags);
+}
+
+int meta_move_id(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir,
+		 struct meta_name from, uint64_t id, uint64_t to_dir, struct meta_name to,
+		 uint64_t new_id, uint64_t request, unsigned flags)
+{
 	if (from_dir == to_dir)
-		return meta_rename(m, ctx, from_dir, from, to, request, flags);
+		return meta_rename_id(m, ctx, from_dir, from, id, to, request, flags);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
 	int rc = schema_name_check(from);
@@ -404,7 +413,7 @@ int meta_move(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir, str
 		if (rc == 0)
 			rc = row_find(m, ctx->tenant, to_dir, to, 0, &a, &t);
 		if (rc == 0)
-			rc = move_at(m, &f, &t, new_id, request, flags, &a);
+			rc = move_at(m, &f, &t, id, new_id, request, flags, &a);
 		if (rc != 1)
 			return rc;
 		rc = meta_again(m, try);

@@ -122,8 +122,8 @@ static int rename_across(struct meta *m, const struct row *from, const struct ro
 }
 
 /* 1: look again. */
-static int rename_at(struct meta *m, const struct row *from, const struct row *to, uint64_t request,
-		     unsigned flags, struct arena *a)
+static int rename_at(struct meta *m, const struct row *from, const struct row *to, uint64_t id,
+		     uint64_t request, unsigned flags, struct arena *a)
 {
 	int rc = row_free(m, from, a);
 	if (rc == 0)
@@ -134,6 +134,8 @@ static int rename_at(struct meta *m, const struct row *from, const struct row *t
 		return 0; /* this request, when it came before */
 	if (from->entry == NULL)
 		return -ENOENT;
+	if (id != 0 && from->entry->id != id)
+		return -ESTALE;
 	rc = may_replace(from->entry, to->entry, flags);
 	if (rc != 0)
 		return rc;
@@ -144,6 +146,12 @@ static int rename_at(struct meta *m, const struct row *from, const struct row *t
 
 int meta_rename(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name from,
 		struct meta_name to, uint64_t request, unsigned flags)
+{
+	return meta_rename_id(m, ctx, dir, from, 0, to, request, flags);
+}
+
+int meta_rename_id(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name from,
+		   uint64_t id, struct meta_name to, uint64_t request, unsigned flags)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
@@ -165,7 +173,7 @@ int meta_rename(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
 		if (rc == 0)
 			rc = row_find(m, ctx->tenant, dir, to, 0, &a, &t);
 		if (rc == 0)
-			rc = rename_at(m, &f, &t, request, flags, &a);
+			rc = rename_at(m, &f, &t, id, request, flags, &a);
 		if (rc != 1)
 			return rc;
 		rc = meta_again(m, try);

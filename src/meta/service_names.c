@@ -281,8 +281,8 @@ int ms_handle_rename(struct rpc_request *r)
 	struct meta_ctx ctx;
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
 	if (rc == 0)
-		rc = meta_rename(ms_meta(r), &ctx, q->dir, meta_name(q->from), meta_name(q->to),
-				 q->request, q->flags);
+		rc = meta_rename_id(ms_meta(r), &ctx, q->dir, meta_name(q->from), q->id,
+				    meta_name(q->to), q->request, q->flags);
 	return ms_end(r, rc);
 }
 
@@ -292,8 +292,8 @@ int ms_handle_move(struct rpc_request *r)
 	struct meta_ctx ctx;
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->from_dir, 4);
 	if (rc == 0)
-		rc = meta_move(ms_meta(r), &ctx, q->from_dir, meta_name(q->from), q->to_dir,
-			       meta_name(q->to), q->new_id, q->request, q->flags);
+		rc = meta_move_id(ms_meta(r), &ctx, q->from_dir, meta_name(q->from), q->id,
+				  q->to_dir, meta_name(q->to), q->new_id, q->request, q->flags);
 	return ms_end(r, rc);
 }
 

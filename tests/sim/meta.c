@@ -34,8 +34,8 @@ enum ask { ASK_NOTHING, ASK_CREATE, ASK_REMOVE, ASK_RENAME, ASK_MOVE };
 
 /*
  * What a worker knows of its names: the file each leads to in each directory, 0 for none. A name that was
- * renamed or moved away is not used again (it gets another generation): a copy of the request that was
- * held up in a server comes later than its answer from another, and takes the name for the one it meant.
+ * renamed away is not used again (it gets another generation): a copy of the request that was held up in a
+ * server comes later than its answer from another, and does it again if the same file has come back there.
  */
 struct worker_state {
 	uint64_t id[DIRS][NAMES];
@@ -230,7 +230,6 @@ static void apply(struct worker_state *s)
 		break;
 	default:
 		s->id[s->to_dir][s->to_name] = s->file;
-		s->generation[s->dir][s->name]++;
 		*from = 0;
 		break;
 	}

@@ -201,6 +201,24 @@ static void names_are_made_found_listed_moved_and_removed(struct lab *lab)
 	CHECK_EQ(meta_client_mkdir(c, a, meta_name("b"), meta_id()), -EEXIST);
 	CHECK_EQ(meta_client_rename(c, b, meta_name("f"), meta_name("g"), meta_id(), 0), 0);
 	CHECK_EQ(meta_client_lookup(c, b, meta_name("f"), &e), -ENOENT);
+	/* A request that was done says so when it comes again; one that comes late harms nobody. */
+	uint64_t request = meta_id(), late = make_file(c, b, "late");
+	CHECK_EQ(meta_client_rename(c, b, meta_name("late"), meta_name("kept"), request, 0), 0);
+	CHECK_EQ(meta_client_rename(c, b, meta_name("late"), meta_name("kept"), request, 0), 0);
+	CHECK_EQ(meta_client_remove(c, b, meta_name("kept"), late, 0), 0);
+	uint64_t other = make_file(c, b, "late");
+	struct meta_ctx ctx = {.tenant = 1};
+	struct meta *m = NULL;
+	struct meta_options o;
+	meta_options_init(&o);
+	CHECK_EQ(meta_open(&m, lab->servers[0].kv, &o), 0);
+	CHECK_EQ(meta_rename_id(m, &ctx, b, meta_name("late"), late, meta_name("kept"), request, 0),
+		 -ESTALE);
+	CHECK_EQ(meta_move_id(m, &ctx, b, meta_name("late"), late, a, meta_name("kept"), meta_id(),
+			      request, 0),
+		 -ESTALE);
+	meta_close(m);
+	CHECK_EQ(meta_client_remove(c, b, meta_name("late"), other, 0), 0);
 	uint64_t moved = meta_id();
 	CHECK_EQ(meta_client_move(c, b, meta_name("g"), a, meta_name("h"), moved, meta_id(), 0), 0);
 	CHECK_EQ(meta_client_lookup(c, a, meta_name("h"), &e), 0);

@@ -72,6 +72,7 @@ double bench_nines(struct nines_answer *a, const char *code, const char *scheme,
 	sys.spec.method = sys.policy.method = method;
 	nines_options_default(&o);
 	o.precision = precision;
+	o.as_paper = true;
 	o.work = (struct work){.seed = 1};
 	double began = bench_now_s();
 	bench_check(nines_estimate(&sys, &o, a, why, sizeof(why)), scheme, why);

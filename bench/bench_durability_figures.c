@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "analysis/figures.h"
+#include "analysis/nines_figure.h"
 #include "base/base.h"
 #include "bench_durability.h"
 
@@ -14,7 +15,6 @@
 #define PRECISION 0.1
 
 static const char *const schemes[SCHEMES] = {"c/c", "c/d", "c/s", "d/c", "d/d", "d/s"};
-static const char *const methods[] = {"R_ALL", "R_FCO", "R_HYB", "R_MIN"};
 
 static void write_figure(const char *dir, const char *number, struct svg *doc, double began)
 {
@@ -103,43 +103,18 @@ static void figures_repair(const char *dir)
 
 static void figures_nines(const char *dir)
 {
-	double nines[SCHEMES * 4], low[SCHEMES * 4], high[SCHEMES * 4];
-	double pool[SCHEMES], pool_low[SCHEMES], pool_high[SCHEMES];
+	static struct nines_answer answers[SCHEMES * 4];
+	const struct nines_figure figure = {schemes, SCHEMES, 4, answers};
 	struct svg doc;
 	double began = bench_now_s();
-	for (int i = 0; i < SCHEMES * 4; i++) {
-		struct nines_answer a;
-		bench_nines(&a, MLEC, schemes[i / 4], (enum repair_method)(i % 4), PRECISION);
-		nines[i] = a.nines.value;
-		low[i] = a.nines.interval.low;
-		high[i] = a.nines.interval.high;
-		pool[i / 4] = a.pool.value * 100;
-		pool_low[i / 4] = a.pool.interval.low * 100;
-		pool_high[i / 4] = a.pool.interval.high * 100;
-	}
-	svg_begin(&doc, 1, 1, "Catastrophic pools",
-		  "probability that any pool becomes one in a year");
-	svg_bars(&doc, 0,
-		 &(struct svg_bars){.y = {.label = "%", .log = true},
-				    .groups = schemes,
-				    .groups_n = SCHEMES,
-				    .series_n = 1,
-				    .value = pool,
-				    .low = pool_low,
-				    .high = pool_high,
-				    .values = true});
+	for (int i = 0; i < SCHEMES * 4; i++)
+		bench_nines(&answers[i], MLEC, schemes[i / 4], (enum repair_method)(i % 4),
+			    PRECISION);
+	svg_begin(&doc, 1, 1, "Catastrophic pools", "MLEC (10+2)/(17+3)");
+	figure_catastrophic(&doc, 0, &figure);
 	write_figure(dir, "3.07", &doc, began);
 	svg_begin(&doc, 1, 1, "Durability by repair method", "MLEC (10+2)/(17+3)");
-	svg_bars(&doc, 0,
-		 &(struct svg_bars){.y = {.label = "nines a year"},
-				    .groups = schemes,
-				    .groups_n = SCHEMES,
-				    .series = methods,
-				    .series_n = 4,
-				    .value = nines,
-				    .low = low,
-				    .high = high,
-				    .values = true});
+	figure_nines(&doc, 0, &figure);
 	write_figure(dir, "3.10", &doc, began);
 }
 

@@ -308,7 +308,8 @@ static double server_memory(const struct server *s)
 	load_must(f != NULL && fgets(text, sizeof(text), f) != NULL, "reading statm");
 	fclose(f);
 	const char *resident = strchr(text, ' '); /* after the size of all */
-	load_must(resident != NULL, "reading statm");
+	if (resident == NULL)
+		return 0;
 	return (double)strtoul(resident, NULL, 10) * (double)sysconf(_SC_PAGESIZE);
 }
 

@@ -343,7 +343,7 @@ static void bench_fairness(const struct server *s, double span_s)
 				      .blocks = 48,
 				      .chunk_bytes = CHUNK_BYTES,
 				      .bytes = 64 * KIB,
-				      .per_s = 10};
+				      .per_s = 5};
 	bronze = (struct load_part){.kind = LOAD_GET,
 				    .disk = 2,
 				    .group = "bronze",
@@ -359,7 +359,7 @@ static void bench_fairness(const struct server *s, double span_s)
 	if (load_run(s->addr, alone, 1, span_s) != 0)
 		die("gold alone failed");
 	double p99 = load_quantile_ms(&gold, 0.99);
-	table_row("emulated HDD, 10 gold reads of 64 KiB a second alone: p99", p99, "ms", 0, true,
+	table_row("emulated HDD, 5 gold reads of 64 KiB a second alone: p99", p99, "ms", 0, true,
 		  "");
 	gold = want_gold;
 	if (load_run(s->addr, both, 2, span_s) != 0)
@@ -447,7 +447,7 @@ int main(int argc, char **argv)
 	if (wanted("appends"))
 		bench_appends(&s);
 	if (wanted("fairness"))
-		bench_fairness(&s, 20);
+		bench_fairness(&s, 40);
 	server_stop(&s);
 	return table_end();
 }

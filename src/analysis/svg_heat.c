@@ -59,6 +59,15 @@ static void draw_cells(struct svg *doc, const struct svg_frame *f, const struct 
 	}
 }
 
+/* Three digits, or a power of ten where those are many. */
+static const char *scale_number(double value, char text[32])
+{
+	if (value > 0 && value < 1e-3)
+		return svg_number(value, true, text);
+	snprintf(text, 32, "%.3g", value);
+	return text;
+}
+
 static void draw_colors(struct svg *doc, const struct svg_frame *f, const struct svg_heat *h)
 {
 	double x = f->x + f->w + 14;
@@ -77,7 +86,7 @@ static void draw_colors(struct svg *doc, const struct svg_frame *f, const struct
 		double v = h->log ? h->min * pow(h->max / h->min, part)
 				  : h->min + part * (h->max - h->min);
 		svg_label(doc, x + SCALE_W + 4, f->y + f->h * (1 - part) + 4, SVG_START, 10, false,
-			  svg_number(v, h->log, text));
+			  scale_number(v, text));
 	}
 	if (h->unit != NULL)
 		svg_label(doc, x + SCALE_W / 2, f->y - 5, SVG_MIDDLE, 10, false, h->unit);

@@ -10,14 +10,18 @@
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
+int cmd_box(int argc, char **argv);
 int cmd_chunk(int argc, char **argv);
 int cmd_code(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_disk(int argc, char **argv);
 int cmd_meta(int argc, char **argv);
+int cmd_down(int argc, char **argv);
 int cmd_node(int argc, char **argv);
 int cmd_durability(int argc, char **argv);
+int cmd_status(int argc, char **argv);
 int cmd_tally(int argc, char **argv);
+int cmd_up(int argc, char **argv);
 
 /* "terrane: ..." on standard error; returns CLI_FAILED or CLI_USAGE, to be returned on. */
 int cli_fail(const char *fmt, ...) PRINTF(1, 2);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* terrane node: a storage node as a process. */
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,12 +7,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/node_beat.h"
-#include "cli/node_conf.h"
-#include "node/service.h"
-#include "ops/http.h"
+#include "cli/node_role.h"
 #include "rt/real.h"
-#include "rt/rt.h"
 
 static const char usage_text[] =
 	"usage: terrane node [format] --config FILE [--json]\n"
@@ -29,151 +24,58 @@ static const char usage_text[] =
 	"\n"
 	"Ends with 0 when it was asked to stop, 1 when it could not serve, 2 when asked wrongly.\n";
 
-struct serve {
-	const struct node_conf *conf;
-	struct node_serve_options options;
-	struct node *node;
-	struct ops_http *http;
-	struct node_beat *beat;
+struct process {
+	struct node_role role;
 	bool json;
-	bool http_failed;
 	int rc;
 };
 
-/* --- the operator's endpoint ------------------------------------------------------------------ */
-
-static int serve_metrics(void *ctx, struct strbuf *out)
+static void process_ready(void *ctx, const char *addr, const char *metrics)
 {
-	struct serve *s = ctx;
-	return node_metrics(s->node, out);
-}
-
-/* A node lives as long as it serves one disk; which ones is for /metrics. */
-static int serve_health(void *ctx, struct strbuf *out)
-{
-	struct serve *s = ctx;
-	size_t serving = 0, all = 0;
-	node_health(s->node, &serving, &all);
-	int rc = strbuf_printf(out, "%zu of %zu disks serve\n", serving, all);
-	return rc != 0 ? rc : serving > 0 || all == 0 ? 0 : -EIO;
-}
-
-/* --- serving ---------------------------------------------------------------------------------- */
-
-/* From now on the metadata knows of it. */
-static int serve_announce(struct serve *s, const char *addr)
-{
-	const struct node_conf *c = s->conf;
-	if (c->metadata[0] == 0)
-		return 0;
-	return node_beat_open(&s->beat, &(struct node_beat_options){
-						.metadata = c->metadata,
-						.cluster = {s->options.disks.cluster[0],
-							    s->options.disks.cluster[1]},
-						.node = (uint64_t)c->node,
-						.name = c->name,
-						.rack = c->rack,
-						.addr = c->announce[0] != 0 ? c->announce : addr,
-						.flash = c->kind != 0,
-					});
-}
-
-static int serve_ready(void *ctx, struct node *n, const char *addr)
-{
-	struct serve *s = ctx;
-	s->node = n;
-	if (s->conf->metrics[0] != 0) {
-		int rc = ops_http_open(&s->http, s->conf->metrics,
-				       &(struct ops_http_options){.metrics = serve_metrics,
-								  .health = serve_health,
-								  .ctx = s});
-		if (rc < 0) {
-			s->http_failed = true;
-			return rc;
-		}
-	}
-	int rc = serve_announce(s, addr);
-	if (rc < 0) {
-		ops_http_close(s->http);
-		return rc;
-	}
-	const char *metrics = s->http != NULL ? ops_http_addr(s->http) : "";
-	if (s->json)
+	const struct process *p = ctx;
+	if (p->json)
 		printf("{\"listening\": \"%s\", \"metrics\": \"%s\"}\n", addr, metrics);
 	else
 		printf("listening on %s%s%s\n", addr, metrics[0] != 0 ? ", metrics on " : "",
 		       metrics);
 	fflush(stdout);
-	size_t serving = 0, all = 0;
-	node_health(n, &serving, &all);
-	log_info("node_ready", "addr=%s disks=%zu serving=%zu", addr, all, serving);
-	return 0;
 }
 
-static void serve_ended(void *ctx)
+static int serve(struct process *p)
 {
-	struct serve *s = ctx;
-	log_info("node_stopping");
-	node_beat_close(s->beat);
-	s->beat = NULL;
-	ops_http_close(s->http);
-	s->http = NULL;
-}
-
-static void serve_main(void *arg)
-{
-	struct serve *s = arg;
-	s->options.ready = serve_ready;
-	s->options.ended = serve_ended;
-	s->options.ctx = s;
-	s->rc = node_serve(&s->options);
-}
-
-static int serve(struct serve *s)
-{
-	int rc = rt_real_run(&(struct rt_real_options){.signals = true}, serve_main, s);
+	p->role.ready = process_ready;
+	p->role.ctx = p;
+	int rc = rt_real_run(&(struct rt_real_options){.signals = true}, node_role_main, &p->role);
 	if (rc < 0)
 		return cli_fail("cannot start: %s", err_text(rc));
-	if (s->http_failed)
-		return cli_fail("cannot serve metrics on %s: %s", s->conf->metrics,
-				err_text(s->rc));
-	if (s->rc < 0)
-		return cli_fail("cannot serve on %s: %s", s->conf->listen, err_text(s->rc));
-	return CLI_OK;
+	AUTO_STRBUF struct strbuf why;
+	strbuf_init(&why, 4096);
+	node_role_why(&p->role, &why);
+	return why.len > 0 ? cli_fail("%s", strbuf_text(&why)) : CLI_OK;
 }
 
-/* --- formatting ------------------------------------------------------------------------------- */
+static void tell_disk(void *ctx, uint64_t disk, const char *trouble)
+{
+	const struct process *p = ctx;
+	if (p->json)
+		printf("{\"disk\": %lu, \"ready\": %s}\n", disk,
+		       trouble == NULL ? "true" : "false");
+	else
+		printf("disk %lu: %s\n", disk, trouble == NULL ? "ready" : trouble);
+}
 
-/* Opening with leave to format does it all; what is not open afterwards has a reason. */
 static void format_main(void *arg)
 {
-	struct serve *s = arg;
-	struct node_disks disks;
-	s->options.disks.format = true;
-	s->rc = node_disks_open(&disks, &s->options.disks);
-	if (s->rc != 0)
-		return;
-	for (size_t i = 0; i < disks.count; i++) {
-		const struct node_disk *d = &disks.disks[i];
-		bool open = d->store != NULL;
-		if (s->json)
-			printf("{\"disk\": %llu, \"ready\": %s}\n",
-			       (unsigned long long)d->spec->disk, open ? "true" : "false");
-		else
-			printf("disk %llu: %s\n", (unsigned long long)d->spec->disk,
-			       open ? "ready" : d->trouble);
-		if (!open)
-			s->rc = -ENODEV;
-	}
-	node_disks_close(&disks);
+	struct process *p = arg;
+	p->rc = node_role_format(&p->role, tell_disk, p);
 }
 
-static int format(struct serve *s)
+static int format(struct process *p)
 {
-	int rc = rt_real_run(NULL, format_main, s);
+	int rc = rt_real_run(NULL, format_main, p);
 	if (rc < 0)
 		return cli_fail("cannot start: %s", err_text(rc));
-	return s->rc < 0 ? cli_fail("not all disks are ready") : CLI_OK;
+	return p->rc < 0 ? cli_fail("not all disks are ready") : CLI_OK;
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
@@ -182,22 +84,13 @@ static int run(const char *config, bool json, bool only_format)
 {
 	AUTO_STRBUF struct strbuf err;
 	strbuf_init(&err, 4096);
-	struct node_conf c = {0};
-	int rc = conf_load(config, node_conf_schema, node_conf_count, &c, &err);
+	struct process p = {.json = json};
+	int rc = node_role_load(&p.role, config, &err);
 	if (rc < 0)
 		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
-	struct node_setup setup;
-	rc = node_setup_init(&setup, &c, &err);
-	int status = CLI_FAILED;
-	if (rc < 0) {
-		cli_fail("%s: %s", config, err.len > 0 ? strbuf_text(&err) : err_text(rc));
-	} else {
-		struct serve s = {.conf = &c, .options = setup.options, .json = json};
-		rt_real_log((enum log_level)c.log_level);
-		status = only_format ? format(&s) : serve(&s);
-		node_setup_fini(&setup);
-	}
-	conf_free(node_conf_schema, node_conf_count, &c);
+	rt_real_log((enum log_level)p.role.conf.log_level);
+	int status = only_format ? format(&p) : serve(&p);
+	node_role_free(&p.role);
 	return status;
 }
 

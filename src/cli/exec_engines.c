@@ -40,3 +40,8 @@ int cmd_meta(int argc, char **argv)
 {
 	return exec_engines(argc, argv);
 }
+
+int cmd_box(int argc, char **argv)
+{
+	return exec_engines(argc, argv);
+}

@@ -3,28 +3,58 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/strbuf.h"
 #include "cli/cli.h"
+#include "cli/fs.h"
 
 struct command {
 	const char *name;
 	const char *help;
 	int (*run)(int argc, char **argv);
+	const char *words; /* for completion: what may follow, before options */
 };
 
 static int cmd_help(int argc, char **argv);
 static int cmd_version(int argc, char **argv);
+static int cmd_completion(int argc, char **argv);
 
-static const struct command commands[] = {
-	{"durability", "studies: which code, which placement, which repair", cmd_durability},
-	{"code", "explain an erasure code: overhead, tolerance, layout, repair costs", cmd_code},
-	{"meta", "serve the metadata of a cluster", cmd_meta},
-	{"node", "serve the disks of this machine", cmd_node},
-	{"disk", "disks and pools of one node: list, order, repair", cmd_disk},
-	{"chunk", "chunks of one node: put, get, list, scan", cmd_chunk},
-	{"tally", "named counters and blobs: serve them, use them", cmd_tally},
-	{"config", "print the effective configuration of a process", cmd_config},
-	{"help", "this list, or the help of one command", cmd_help},
-	{"version", "print the version", cmd_version},
+/* Commands on files have a table of their own: fs.h. */
+static const struct command cluster_commands[] = {
+	{"up", "make a cluster in a folder, or start it again", cmd_up, ""},
+	{"down", "end the cluster in a folder", cmd_down, ""},
+	{"status", "nodes, disks, space and health", cmd_status, ""},
+	{"node", "list the storage nodes; serve the disks of this machine", cmd_node,
+	 "list format"},
+	{"disk", "list the disks; order, replace and repair them", cmd_disk,
+	 "list online drain fail give-up replace rebuild losses"},
+};
+static const struct command server_commands[] = {
+	{"meta", "serve metadata", cmd_meta, "format"},
+	{"box", "serve all roles of a cluster in a folder", cmd_box, ""},
+	{"chunk", "chunks of one node: put, get, list, scan", cmd_chunk, ""},
+	{"config", "print the effective configuration of a process", cmd_config, "show"},
+	{"tally", "named counters and blobs: serve them, use them", cmd_tally, ""},
+};
+static const struct command study_commands[] = {
+	{"durability", "which code, which placement, which repair", cmd_durability, ""},
+	{"code", "explain an erasure code: overhead, tolerance, layout, repair", cmd_code,
+	 "explain"},
+};
+static const struct command other_commands[] = {
+	{"completion", "print what makes a shell complete commands", cmd_completion, "bash"},
+	{"help", "this list, or the help of one command", cmd_help, NULL},
+	{"version", "print the version", cmd_version, ""},
+};
+
+static const struct {
+	const char *title;
+	const struct command *commands;
+	size_t count;
+} groups[] = {
+	{"the cluster", cluster_commands, ARRAY_LEN(cluster_commands)},
+	{"servers and their parts", server_commands, ARRAY_LEN(server_commands)},
+	{"studies", study_commands, ARRAY_LEN(study_commands)},
+	{"other", other_commands, ARRAY_LEN(other_commands)},
 };
 
 static int complain(int status, const char *hint, const char *fmt, va_list args)
@@ -55,20 +85,38 @@ int cli_usage(const char *fmt, ...)
 
 static const struct command *find_command(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		if (strcmp(commands[i].name, name) == 0)
-			return &commands[i];
+	for (size_t g = 0; g < ARRAY_LEN(groups); g++)
+		for (size_t i = 0; i < groups[g].count; i++)
+			if (strcmp(groups[g].commands[i].name, name) == 0)
+				return &groups[g].commands[i];
 	return NULL;
 }
 
 static void print_commands(FILE *out)
 {
+	const struct fs_command *f;
 	fputs("usage: terrane COMMAND [arguments]\n\nTerrane, a composite storage fabric for "
-	      "machine-learning training.\n\n",
+	      "machine-learning training.\n\nfiles\n",
 	      out);
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
+	for (size_t i = 0; (f = fs_at(i)) != NULL; i++)
+		fprintf(out, "  %-10s %s\n", f->name, f->summary);
+	for (size_t g = 0; g < ARRAY_LEN(groups); g++) {
+		fprintf(out, "\n%s\n", groups[g].title);
+		for (size_t i = 0; i < groups[g].count; i++)
+			fprintf(out, "  %-10s %s\n", groups[g].commands[i].name,
+				groups[g].commands[i].help);
+	}
 	fputs("\nterrane help COMMAND, or COMMAND --help, tells more.\n", out);
+}
+
+static int run_command(const char *name, int argc, char **argv)
+{
+	const struct command *c = find_command(name);
+	if (c != NULL)
+		return c->run(argc, argv);
+	if (fs_find(name) != NULL)
+		return cmd_fs(argc, argv);
+	return cli_usage("there is no command \"%s\"", name);
 }
 
 static int cmd_help(int argc, char **argv)
@@ -78,14 +126,12 @@ static int cmd_help(int argc, char **argv)
 		return CLI_OK;
 	}
 	const struct command *c = find_command(argv[1]);
-	if (c == NULL)
-		return cli_usage("there is no command \"%s\"", argv[1]);
-	if (c->run == cmd_help || c->run == cmd_version) {
+	if (c != NULL && (c->run == cmd_help || c->run == cmd_version)) {
 		printf("terrane %s: %s\n", c->name, c->help);
 		return CLI_OK;
 	}
 	char *args[] = {argv[1], (char[]){"--help"}, NULL};
-	return c->run(2, args);
+	return run_command(argv[1], 2, args);
 }
 
 static int cmd_version(int argc, char **argv)
@@ -93,6 +139,59 @@ static int cmd_version(int argc, char **argv)
 	(void)argc;
 	(void)argv;
 	printf("terrane %s\n", TERRANE_VERSION);
+	return CLI_OK;
+}
+
+/* --- completion --------------------------------------------------------------------------------- */
+
+/* The words of each command; options of the others are asked of the command's own help. */
+static int print_cases(void)
+{
+	const struct fs_command *f;
+	for (size_t i = 0; (f = fs_at(i)) != NULL; i++) {
+		AUTO_STRBUF struct strbuf words;
+		strbuf_init(&words, 4096);
+		if (fs_option_words(f, &words) < 0)
+			return -1;
+		printf("\t%s) words=\"%s\" ;;\n", f->name, strbuf_text(&words));
+	}
+	for (size_t g = 0; g < ARRAY_LEN(groups); g++)
+		for (size_t i = 0; i < groups[g].count; i++)
+			if (groups[g].commands[i].words != NULL)
+				printf("\t%s) words=\"%s $(_terrane_options %s)\" ;;\n",
+				       groups[g].commands[i].name, groups[g].commands[i].words,
+				       groups[g].commands[i].name);
+	return 0;
+}
+
+static int cmd_completion(int argc, char **argv)
+{
+	const struct fs_command *f;
+	if (argc != 2 || strcmp(argv[1], "bash") != 0) {
+		bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
+		fprintf(help ? stdout : stderr, "usage: terrane completion bash\n\nPrints a "
+						"script; put this into ~/.bashrc:\n"
+						"  source <(terrane completion bash)\n");
+		return help ? CLI_OK : CLI_USAGE;
+	}
+	puts("_terrane_options()\n{\n"
+	     "\tterrane help \"$1\" 2>/dev/null | grep -oE -- '--[a-z-]+' | sort -u | tr '\\n' ' "
+	     "'\n}\n"
+	     "_terrane()\n{\n"
+	     "\tlocal words=\"\" here=\"${COMP_WORDS[COMP_CWORD]}\"");
+	fputs("\tlocal commands=\"", stdout);
+	for (size_t i = 0; (f = fs_at(i)) != NULL; i++)
+		printf("%s ", f->name);
+	for (size_t g = 0; g < ARRAY_LEN(groups); g++)
+		for (size_t i = 0; i < groups[g].count; i++)
+			printf("%s ", groups[g].commands[i].name);
+	puts("\"\n\tcase \"$COMP_CWORD:${COMP_WORDS[1]}\" in\n"
+	     "\t1:* | 2:help) COMPREPLY=($(compgen -W \"$commands\" -- \"$here\")); return ;;\n"
+	     "\tesac\n\tcase \"${COMP_WORDS[1]}\" in");
+	if (print_cases() < 0)
+		return cli_fail("out of memory");
+	puts("\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$here\"))\n}\n"
+	     "complete -o default -F _terrane terrane");
 	return CLI_OK;
 }
 
@@ -107,10 +206,7 @@ int main(int argc, char **argv)
 		name = "help";
 	else if (strcmp(name, "--version") == 0)
 		name = "version";
-	const struct command *c = find_command(name);
-	if (c == NULL)
-		return cli_usage("there is no command \"%s\"", name);
-	int status = c->run(argc - 1, argv + 1);
+	int status = run_command(name, argc - 1, argv + 1);
 	/* What was printed must have arrived: a full disk or a closed pipe is a failure. */
 	if (fflush(stdout) != 0 && status == CLI_OK)
 		return cli_fail("cannot write the output");

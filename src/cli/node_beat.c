@@ -46,13 +46,6 @@ static enum cluster_state state_of(Terrane__Node__DiskState s)
 	}
 }
 
-static enum cluster_media media_of(const struct node_beat *b, const Terrane__Node__DiskInfo *d)
-{
-	if (d->emulate[0] != 0)
-		return strcmp(d->emulate, "hdd") == 0 ? CLUSTER_HDD : CLUSTER_FLASH;
-	return b->o.flash ? CLUSTER_FLASH : CLUSTER_HDD;
-}
-
 /* Capacity of a disk that is away is not known: it keeps the one it had. */
 static uint64_t capacity_of(const struct node_beat *b, const Terrane__Node__DiskInfo *d)
 {
@@ -77,7 +70,7 @@ static int read_disks(struct node_beat *b)
 		const Terrane__Node__DiskInfo *d = p->disks[i];
 		b->disks[i] = (struct meta_map_disk){
 			.id = d->disk,
-			.media = media_of(b, d),
+			.media = b->o.flash ? CLUSTER_FLASH : CLUSTER_HDD,
 			.capacity_bytes = capacity_of(b, d),
 			.used_bytes = d->total_bytes - min_u64(d->free_bytes, d->total_bytes),
 			.health = state_of(d->state),

@@ -15,6 +15,7 @@
 #define WORD_MAX CONF_LINE_MAX
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", "off", NULL};
+static const char *const tiers[] = {"capacity", "flash", NULL}; /* capacity, flash */
 static const char *const kinds[] = {"hdd", "sata", "nvme", NULL};
 static const char *const placements[] = {"clustered", "declustered", "single-overlap", NULL};
 
@@ -25,6 +26,8 @@ const struct conf_key node_conf_schema[] = {
 		 "this node's number in the cluster"),
 	CONF_STRING("node", "listen", struct node_conf, listen, "127.0.0.1:7100", 1, 120,
 		    "where to listen: HOST:PORT or unix:PATH"),
+	CONF_CHOICE("node", "tier", struct node_conf, tier, "capacity", tiers,
+		    "what its disks are used for: capacity takes the chunks of files"),
 	CONF_STRING("node", "metrics", struct node_conf, metrics, "", 0, 70,
 		    "where to serve /metrics and /healthz: HOST:PORT; empty: nowhere"),
 	CONF_STRING("node", "metadata", struct node_conf, metadata, "", 0, 190,

@@ -27,6 +27,7 @@ struct node_conf {
 	char *announce;
 	char *rack;
 	char *name;
+	int tier;
 	uint64_t pool_bytes;
 	int64_t connections;
 	uint64_t grace_ns;

@@ -9,10 +9,14 @@
 #include "client/decode.h"
 #include "code/plan.h"
 
+#define COST_PASSING 20000u /* it failed a moment ago */
 #define COST_AVOID 1000000u /* there, but only when nothing else will do */
 #define COST_JITTER 16u
 #define BUDGET_WAIT_NS (5 * NS_PER_S)
 #define REPLANS_MAX 64
+#define HEDGES_MAX 4
+#define PASSING_MAX 3 /* failures that may pass, after which a chunk counts as lost */
+#define PASSING_PAUSE_NS (20 * NS_PER_MS)
 
 struct reading {
 	struct call *call;
@@ -24,9 +28,12 @@ struct reading {
 	struct fetch *fetches; /* linked, newest first */
 	struct rt_group fibers;
 	struct rt_cond change;
-	struct plan *plan; /* the present one */
-	struct plan *side; /* the hedge, or NULL */
-	bool side_tried;
+	struct plan *plan;                  /* what to decode by, when it is all here */
+	struct plan *tried[HEDGES_MAX + 1]; /* under way, the oldest first */
+	int tried_count;
+	int hedges;             /* begun since the last plan that was no hedge */
+	uint64_t newest_ns;     /* when the newest of them began */
+	uint8_t *failures;      /* of each chunk, that may pass */
 	uint64_t read_bytes;    /* held at the gate of reads */
 	uint64_t rebuild_bytes; /* held at the gate of rebuilds */
 	struct block_news *news;
@@ -128,7 +135,8 @@ static int plan_fetch(struct reading *r, const struct plan *p)
 	int rc = 0;
 	for (int i = 0; rc == 0 && i < p->n_reads; i++) {
 		struct plan_read part = plan_part(r, p, i);
-		if (fetch_find(r->fetches, part.chunk, part.off, part.len) == NULL)
+		const struct fetch *f = fetch_find(r->fetches, part.chunk, part.off, part.len);
+		if (f == NULL || (f->done && f->rc < 0))
 			rc = fetch_start(r, part.chunk, part.off, part.len);
 	}
 	return rc;
@@ -153,12 +161,27 @@ static int plan_make(struct reading *r, const uint32_t *cost, struct plan **out)
 	return plan_range(r->codec, r->chunk_len, cost, r->off, r->len, out);
 }
 
-/* Chunks of a failed fetch are lost for this read. */
+/* A disk that is busy or away now may be back in a moment. */
+static bool failure_may_pass(int rc)
+{
+	return rc == -EAGAIN || rc == -EDQUOT || rc == -ETIME || disk_error_is_absence(rc);
+}
+
+/*
+ * What failed fetches say about their chunks. One that may pass makes the chunk dear, so that
+ * another way is taken if there is one to be had; one that will not, or too many of them, mean that
+ * it is lost.
+ */
 static void plan_learn(struct reading *r)
 {
-	for (const struct fetch *f = r->fetches; f != NULL; f = f->next)
-		if (f->done && f->rc < 0 && f->rc != -ECANCELED)
-			r->cost[f->chunk] = CHUNK_LOST;
+	for (struct fetch *f = r->fetches; f != NULL; f = f->next) {
+		if (f->known || !f->done || f->rc >= 0 || f->rc == -ECANCELED)
+			continue;
+		f->known = true;
+		bool passes = failure_may_pass(f->rc) && ++r->failures[f->chunk] < PASSING_MAX;
+		if (r->cost[f->chunk] != CHUNK_LOST)
+			r->cost[f->chunk] = passes ? COST_PASSING : CHUNK_LOST;
+	}
 }
 
 /* What a hedge reads around: whatever of the plan has not come. */
@@ -180,9 +203,9 @@ static int plan_around(struct reading *r, struct plan **out)
 	return rc;
 }
 
-static int rebuild_enter(struct reading *r)
+static int rebuild_enter(struct reading *r, const struct plan *p)
 {
-	uint64_t bytes = plan_bytes(r, r->plan);
+	uint64_t bytes = plan_bytes(r, p);
 	if (r->rebuild_bytes > 0)
 		return 0; /* room for one plan is enough: the next one uses what this one fetched */
 	int rc = gate_enter(&r->call->fabric->rebuilds, bytes);
@@ -205,45 +228,68 @@ static bool hedge_afford(struct reading *r, const struct plan *p)
 	return budget_try(&f->budget);
 }
 
-/* A plan that computes costs budget. Without any, a chunk that may be there is tried first. */
-static int plan_afford(struct reading *r)
+/* Without budget: chunks that failed in passing are tried again, after a pause, as long as that
+ * helps. */
+static int plan_direct(struct reading *r, struct plan **p)
 {
-	struct budget *b = &r->call->fabric->budget;
-	if (!plan_computes(r, r->plan))
-		return 0;
-	if (budget_try(b))
-		return rebuild_enter(r);
 	AUTO_FREE uint32_t *cost = malloc((size_t)r->b->shape.n * sizeof(*cost));
 	if (cost == NULL)
 		return -ENOMEM;
-	for (int i = 0; i < r->b->shape.n; i++)
+	int failures = 0;
+	for (int i = 0; i < r->b->shape.n; i++) {
 		cost[i] = r->cost[i] == CHUNK_LOST ? CHUNK_LOST : 1;
-	struct plan *direct = NULL;
-	if (plan_make(r, cost, &direct) == 0 && direct->n_steps == 0) {
-		plan_close(r->plan);
-		r->plan = direct;
-		return 0;
+		failures = r->failures[i] > failures ? r->failures[i] : failures;
 	}
-	plan_close(direct);
-	int rc = budget_take(b, BUDGET_WAIT_NS);
+	struct plan *direct = NULL;
+	int rc = plan_make(r, cost, &direct);
+	if (rc < 0 || direct->n_steps > 0) {
+		plan_close(direct);
+		return -ENODATA;
+	}
+	plan_close(*p);
+	*p = direct;
+	return failures == 0 ? 0 : rt_sleep_ns(PASSING_PAUSE_NS << failures);
+}
+
+/* A plan that computes costs budget. Without any, a chunk that may be there is tried first. */
+static int plan_afford(struct reading *r, struct plan **p)
+{
+	struct budget *b = &r->call->fabric->budget;
+	if (!plan_computes(r, *p))
+		return 0;
+	if (budget_try(b))
+		return rebuild_enter(r, *p);
+	int rc = plan_direct(r, p);
+	if (rc != -ENODATA)
+		return rc;
+	rc = budget_take(b, BUDGET_WAIT_NS);
 	if (rc == -EBUSY) {
 		r->call->fabric->stats.refused_rebuilds++;
 		call_fail(r->call, rc,
 			  "too many reads have to be rebuilt from other chunks: "
 			  "disks are down or overloaded, try again later");
 	}
-	return rc < 0 ? rc : rebuild_enter(r);
+	return rc < 0 ? rc : rebuild_enter(r, *p);
 }
 
+static int plan_begin(struct reading *r, struct plan *p)
+{
+	r->tried[r->tried_count++] = p;
+	r->newest_ns = rt_now_ns();
+	return plan_fetch(r, p);
+}
+
+/* The plan that what is known asks for. */
 static int plan_first(struct reading *r)
 {
-	plan_close(r->plan);
-	r->plan = NULL;
-	int rc = plan_make(r, r->cost, &r->plan);
+	struct plan *p = NULL;
+	r->hedges = 0;
+	int rc = plan_make(r, r->cost, &p);
 	if (rc == 0)
-		rc = plan_afford(r);
+		rc = plan_afford(r, &p);
 	if (rc == 0)
-		rc = plan_fetch(r, r->plan);
+		return plan_begin(r, p);
+	plan_close(p);
 	if (rc == -ENODATA)
 		return call_fail(r->call, rc,
 				 "block %016llx: too few of its chunks can be read; disk %llu: %s",
@@ -254,26 +300,22 @@ static int plan_first(struct reading *r)
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-/* When the present plan counts as slow. */
+/* When the newest plan counts as slow, and another may be tried beside it. */
 static uint64_t hedge_at_ns(const struct reading *r)
 {
-	if (r->side != NULL || r->side_tried || r->call->hedge == UINT16_MAX)
+	int width = r->call->hedge == 0 ? 1 : r->call->hedge;
+	if (r->call->hedge == UINT16_MAX || r->hedges >= width || r->tried_count > HEDGES_MAX)
 		return RT_NEVER;
-	uint64_t at_ns = RT_NEVER;
-	for (const struct fetch *f = r->fetches; f != NULL; f = f->next) {
-		if (f->done)
-			continue;
-		uint64_t slow_ns = r->call->hedge_ns != 0
-					   ? r->call->hedge_ns
-					   : pace_slow_ns(&r->call->fabric->pace, f->len);
-		at_ns = min_u64(at_ns, f->start_ns + slow_ns);
-	}
-	return at_ns;
+	uint64_t slow_ns = r->call->hedge_ns;
+	for (const struct fetch *f = r->fetches; f != NULL && r->call->hedge_ns == 0; f = f->next)
+		if (!f->done && f->start_ns >= r->newest_ns)
+			slow_ns = max_u64(slow_ns, pace_slow_ns(&r->call->fabric->pace, f->len));
+	return slow_ns == 0 ? RT_NEVER : r->newest_ns + slow_ns;
 }
 
 static int hedge_start(struct reading *r)
 {
-	r->side_tried = true;
+	r->hedges++;
 	struct plan *p = NULL;
 	int rc = plan_around(r, &p);
 	if (rc == -ENODATA)
@@ -286,11 +328,10 @@ static int hedge_start(struct reading *r)
 		return 0;
 	}
 	r->call->fabric->stats.hedged_reads++;
-	r->side = p;
-	return plan_fetch(r, p);
+	return plan_begin(r, p);
 }
 
-/* Until something has happened, or the present plan has become slow. */
+/* Until something has happened, or the newest plan has become slow. */
 static int reading_wait(struct reading *r)
 {
 	uint64_t at_ns = hedge_at_ns(r);
@@ -302,37 +343,46 @@ static int reading_wait(struct reading *r)
 	return rc;
 }
 
+/* Whether one of the plans is complete (1, then it is r->plan). Those that cannot be are
+ * dropped. */
+static int reading_look(struct reading *r, int *why)
+{
+	for (int i = 0; i < r->tried_count;) {
+		struct plan *p = r->tried[i];
+		int rc = plan_progress(r, p);
+		if (rc == 0) {
+			i++;
+			continue;
+		}
+		memmove(&r->tried[i], &r->tried[i + 1],
+			(size_t)(--r->tried_count - i) * sizeof(struct plan *));
+		if (rc == 1) {
+			r->plan = p;
+			return 1;
+		}
+		plan_close(p);
+		*why = rc;
+	}
+	return 0;
+}
+
 /* Returns with a complete plan in r->plan, or an error. */
 static int reading_run(struct reading *r)
 {
 	int rc = plan_first(r);
 	int replans = 0;
 	while (rc == 0) {
-		int main_rc = plan_progress(r, r->plan);
-		int side_rc = r->side == NULL ? -ENODATA : plan_progress(r, r->side);
-		if (main_rc == 1)
+		int why = 0;
+		if (reading_look(r, &why) == 1)
 			return 0;
-		if (side_rc == 1 || (main_rc < 0 && side_rc == 0)) {
-			plan_close(r->plan);
-			r->plan = r->side;
-			r->side = NULL;
-			if (side_rc == 1)
-				return 0;
+		plan_learn(r);
+		if (r->tried_count > 0) {
+			rc = reading_wait(r);
 			continue;
 		}
-		if (side_rc < 0 && r->side != NULL) {
-			plan_close(r->side);
-			r->side = NULL;
-		}
-		if (main_rc < 0) {
-			if (main_rc == -ECANCELED || replans++ == REPLANS_MAX)
-				return main_rc;
-			plan_learn(r);
-			r->side_tried = false;
-			rc = plan_first(r);
-			continue;
-		}
-		rc = reading_wait(r);
+		if (why == -ECANCELED || replans++ == REPLANS_MAX)
+			return why;
+		rc = plan_first(r);
 	}
 	return rc;
 }
@@ -349,7 +399,8 @@ static int reading_init(struct reading *r, struct call *c, const struct block_at
 	if (rc < 0)
 		return rc;
 	r->cost = malloc((size_t)b->shape.n * sizeof(*r->cost));
-	if (r->cost == NULL)
+	r->failures = calloc((size_t)b->shape.n, sizeof(*r->failures));
+	if (r->cost == NULL || r->failures == NULL)
 		return -ENOMEM;
 	rc = gate_enter(&c->fabric->reads, r->len);
 	if (rc < 0)
@@ -376,8 +427,10 @@ static void reading_fini(struct reading *r)
 		free(f);
 	}
 	plan_close(r->plan);
-	plan_close(r->side);
+	for (int i = 0; i < r->tried_count; i++)
+		plan_close(r->tried[i]);
 	free(r->cost);
+	free(r->failures);
 	gate_leave(&r->call->fabric->rebuilds, r->rebuild_bytes);
 	gate_leave(&r->call->fabric->reads, r->read_bytes);
 }

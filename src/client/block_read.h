@@ -6,6 +6,7 @@
  * them. With all disks well that is the chunk that has the bytes, and nothing is computed. Then:
  *
  *   a fetch fails     the chunk counts as lost and a new plan is made; what came is used again
+ *   it may pass       (a disk is busy or away) the chunk is dear for now, and lost after three times
  *   a fetch is slow   beside the plan a second one, around the slow chunks, is run; the first to be
  *                     complete wins, the rest is cancelled
  *   a plan computes   it takes from the budget (budget.h): a hedge goes without when there is none,

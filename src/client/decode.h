@@ -13,6 +13,7 @@ struct fetch {
 	uint64_t off, len;
 	uint64_t start_ns;
 	bool done;
+	bool known; /* its failure was taken into account */
 	int rc;
 	struct rpc_slice got; /* when done and rc is 0; empty for len 0 */
 	struct fetch *next;

@@ -43,6 +43,8 @@ int stripe_locate(const struct meta_block *b, struct arena *a, struct located *o
 struct report {
 	struct engine *engine;
 	uint64_t block;
+	uint64_t layout;
+	bool sealed; /* a copy under append may just be behind: nothing to report */
 	struct block_news news;
 };
 
@@ -52,23 +54,33 @@ static void report_fiber(void *arg)
 	struct call c;
 	engine_own_call(r->engine, &c);
 	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
-	for (int i = 0; i < r->news.bad_count; i++) {
-		struct meta_call m = call_meta(&c);
-		/* Failing does no harm: scrubbing finds it too. */
+	struct meta_call m = call_meta(&c);
+	/* Failing does no harm: scrubbing finds it too. */
+	for (int i = 0; r->sealed && i < r->news.bad_count; i++)
 		(void)meta_client_block_report(&m, r->block, (uint32_t)r->news.bad[i].chunk,
 					       r->news.bad[i].disk);
-	}
+	/* So that the next reader need not rebuild what has only moved. */
+	struct arena a;
+	struct meta_block fresh;
+	arena_init(&a, 256 * KIB);
+	if (r->news.stale)
+		(void)meta_client_block_refresh(&m, r->block, r->layout, &a, &fresh);
+	arena_fini(&a);
 	free(r);
 }
 
-static void report_bad(struct call *c, uint64_t block, const struct block_news *news)
+static void report_bad(struct call *c, const struct meta_block *b, const struct block_news *news)
 {
-	if (news->bad_count == 0 || c->fabric->closing)
+	if ((news->bad_count == 0 && !news->stale) || c->fabric->closing)
 		return;
 	struct report *r = malloc(sizeof(*r));
 	if (r == NULL)
 		return;
-	*r = (struct report){.engine = call_engine(c), .block = block, .news = *news};
+	*r = (struct report){.engine = call_engine(c),
+			     .block = b->id,
+			     .layout = b->layout,
+			     .sealed = b->state == META_BLOCK_SEALED,
+			     .news = *news};
 	if (rt_group_spawn(&c->fabric->background, "report", report_fiber, r) < 0)
 		free(r);
 }
@@ -97,8 +109,7 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 			       (unsigned long long)b->id);
 	} else {
 		rc = stripe_read(c, &at.at, off, len, sink, all ? NULL : at.avoid, crc, &news);
-		if (b->state == META_BLOCK_SEALED)
-			report_bad(c, b->id, &news); /* a copy under append may just be behind */
+		report_bad(c, b, &news);
 	}
 	arena_fini(&a);
 	return rc;

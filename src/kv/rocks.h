@@ -27,7 +27,11 @@
 #include "kv/queue.h"
 #include "kv/rocksdb.h"
 
-#define ROCKS_LANES 2 /* one evaluates checks while the other's sync is under way */
+/*
+ * With two, one could evaluate checks while the sync of the other is under way; but what is sent at once to
+ * two partitions, as the creation of a file is, would wait for two syncs one after the other.
+ */
+#define ROCKS_LANES 1
 #define ROCKS_VERSION_SLOTS 65536
 #define ROCKS_KEY_MAX (8 + KV_KEY_MAX)
 #define ROCKS_TIER_MEMORY 1 /* RocksDB's kBlockCacheTier: fail instead of reading a file */

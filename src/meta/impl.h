@@ -121,6 +121,7 @@ struct row {
 	rec_entry *row;   /* as stored, NULL: none */
 	rec_entry *entry; /* what it means: NULL: no such name */
 	bool gone;        /* there is a Gone of the id asked for */
+	bool removed;     /* and it is of a removal */
 };
 
 /* Looks the name up through the slices. gone_id may be 0. -EBADMSG and errors of kv; a name that is
@@ -141,8 +142,12 @@ int row_guard(struct txn *t, const struct row *r, bool sealed_too);
 /* Adds to t what a new name in the slice of r checks. 0; -EROFS, -ENOENT; 1: look again. */
 int row_guard_new(struct meta *m, struct txn *t, const struct row *r, uint64_t id, struct arena *a);
 
+/* Why a name does not lead to an object any more. */
+enum gone_why { GONE_RENAMED, GONE_REPLACED, GONE_REMOVED };
+
 /* The Gone of an id at the row's slice. */
-void row_put_gone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind, bool alive);
+void row_put_gone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind,
+		  enum gone_why why);
 
 /* Gives the name to an entry. 0, or an error of meta_create; the entry's stamp is set. */
 int row_create(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,

@@ -20,7 +20,7 @@ static int remove_at(struct meta *m, const struct row *r, uint64_t id, unsigned 
 	if (rc != 0)
 		return rc;
 	if (r->entry == NULL || (id != 0 && r->entry->id != id)) {
-		if (r->gone)
+		if (r->removed)
 			return 0; /* by this request, when it came before */
 		return r->entry == NULL ? -ENOENT : -ESTALE;
 	}
@@ -33,7 +33,7 @@ static int remove_at(struct meta *m, const struct row *r, uint64_t id, unsigned 
 		return rc;
 	struct schema_key key = key_entry(r->tenant, r->dir, r->slice, r->name);
 	txn_delete(&t, key);
-	row_put_gone(&t, r, r->entry->id, META_FILE, false);
+	row_put_gone(&t, r, r->entry->id, META_FILE, GONE_REMOVED);
 	rc = txn_run(m, &t, r->partition, NULL);
 	if (rc == 0 && m->cache != NULL)
 		cache_drop(m->cache, r->partition, key_bytes(&key));
@@ -88,9 +88,9 @@ static int rename_here(struct meta *m, const struct row *from, const struct row 
 	e.stamp = request;
 	txn_delete(&t, key_entry(from->tenant, from->dir, from->slice, from->name));
 	txn_put(&t, key_entry(to->tenant, to->dir, to->slice, to->name), &e.base);
-	row_put_gone(&t, from, e.id, e.kind, true);
+	row_put_gone(&t, from, e.id, e.kind, GONE_RENAMED);
 	if (to->entry != NULL)
-		row_put_gone(&t, to, to->entry->id, META_FILE, false);
+		row_put_gone(&t, to, to->entry->id, META_FILE, GONE_REPLACED);
 	rc = txn_run(m, &t, from->partition, NULL);
 	return rc == -ESTALE ? 1 : rc;
 }

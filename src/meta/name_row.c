@@ -90,7 +90,13 @@ static int find_in_slice(struct meta *m, struct row *r, uint64_t gone_id, struct
 	r->raw = got.value[0];
 	r->shut_raw = got.value[1];
 	r->dir_raw = got.value[2];
-	r->gone = r->gone || got.value[3].data != NULL;
+	rec_gone *gone = NULL;
+	if (got.value[3].data != NULL)
+		rc = rec_read_gone(a, got.value[3], &gone);
+	if (rc != 0)
+		return rc;
+	r->gone = r->gone || gone != NULL;
+	r->removed = r->removed || (gone != NULL && gone->removed);
 	r->shut = NULL;
 	r->row = NULL;
 	if (r->shut_raw.data != NULL)
@@ -107,7 +113,7 @@ static int find_once(struct meta *m, struct row *r, uint64_t gone_id, struct are
 {
 	uint64_t hash = slice_name_hash(r->name);
 	r->slice = SLICE_HOME;
-	r->gone = false;
+	r->gone = r->removed = false;
 	int rc;
 	while ((rc = find_in_slice(m, r, gone_id, a)) == 1) {
 		dir_note_spread(m, r->tenant, r->dir);
@@ -217,12 +223,13 @@ int row_guard_new(struct meta *m, struct txn *t, const struct row *r, uint64_t i
 	return 0;
 }
 
-void row_put_gone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind, bool alive)
+void row_put_gone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind, enum gone_why why)
 {
 	rec_gone g = TERRANE__REC__GONE__INIT;
 	g.id = id;
 	g.kind = kind;
-	g.alive = alive;
+	g.alive = why == GONE_RENAMED;
+	g.removed = why == GONE_REMOVED;
 	txn_put(t, key_slice_id('g', r->tenant, r->dir, r->slice, id), &g.base);
 }
 
@@ -241,7 +248,7 @@ static int replace(struct txn *t, const struct row *r, const rec_entry *entry, u
 	if (rc != 0)
 		return rc;
 	txn_absent(t, key_slice_id('g', r->tenant, r->dir, r->slice, entry->id));
-	row_put_gone(t, r, r->entry->id, META_FILE, false);
+	row_put_gone(t, r, r->entry->id, META_FILE, GONE_REPLACED);
 	return 0;
 }
 

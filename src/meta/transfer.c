@@ -93,10 +93,15 @@ static struct meta_name place_name(const rec_place *p)
 static void leave_gone(struct txn *x, const struct transfer *t, const struct row *r)
 {
 	if (!r->row->arriving) {
-		bool alive = t->rec->kind == REC_RENAME || t->rec->kind == REC_MOVE_DIR;
-		row_put_gone(x, r, r->row->id, r->row->kind, alive);
+		static const enum gone_why why[] = {
+			[REC_RENAME] = GONE_RENAMED,
+			[REC_MOVE_DIR] = GONE_RENAMED,
+			[REC_MOVE_FILE] = GONE_REPLACED,
+			[REC_RMDIR] = GONE_REMOVED,
+		};
+		row_put_gone(x, r, r->row->id, r->row->kind, why[t->rec->kind]);
 	} else if (r->row->replaced != NULL) {
-		row_put_gone(x, r, r->row->replaced->id, r->row->replaced->kind, false);
+		row_put_gone(x, r, r->row->replaced->id, r->row->replaced->kind, GONE_REPLACED);
 	}
 }
 

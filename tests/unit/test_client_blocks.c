@@ -248,6 +248,15 @@ static void hedge_body(struct client_box *b)
 	CHECK(took_ns >= 50 * NS_PER_MS && took_ns < 500 * NS_PER_MS);
 	CHECK_EQ(b->fabric.stats.hedged_reads, 1);
 	CHECK_EQ(b->fabric.stats.rebuilt_reads, 1);
+	/* The way around is slow, too: a second one, when that may be tried. */
+	cbox_do(b, cbox_cut_node, k.disks[4]);
+	c.hedge = 2;
+	start_ns = rt_now_ns();
+	CHECK_EQ(read_block(&c, &k, 110000, 1000, &news), 0);
+	took_ns = rt_now_ns() - start_ns;
+	CHECK(took_ns >= 50 * NS_PER_MS && took_ns < 500 * NS_PER_MS);
+	cbox_do(b, cbox_heal, 0);
+	cbox_do(b, cbox_cut_node, k.disks[1]);
 	/* Without hedging it takes until the chunk's time is up. */
 	c.hedge = UINT16_MAX;
 	start_ns = rt_now_ns();

@@ -183,12 +183,14 @@ static void move_b_into_a(struct rig *rig)
 {
 	int rc = move_into(rig, "b", A);
 	CHECK(rc == 0 || rc == -EINVAL);
+	CHECK_EQ(id_at(rig, A, "b") == B, rc == 0);
 }
 
 static void move_a_into_b(struct rig *rig)
 {
 	int rc = move_into(rig, "a", B);
 	CHECK(rc == 0 || rc == -EINVAL);
+	CHECK_EQ(id_at(rig, B, "a") == A, rc == 0);
 }
 
 static void cycle_body(struct rig *rig)
@@ -247,6 +249,85 @@ static void a_directory_is_not_removed_with_what_is_created_in_it_meanwhile(void
 		rig.seed = seed;
 		rig_run(&rig);
 	}
+}
+
+/* --- a transfer that is met at each of its steps ---------------------------------------------------- */
+
+/* What the other does, and what it was told; the seed says which, and where the rename is stopped. */
+struct meeting {
+	struct rig rig; /* first */
+	int other_rc;
+	bool met;
+};
+
+static struct meeting *meeting_of(struct rig *rig)
+{
+	return container_of(rig, struct meeting, rig);
+}
+
+static void meet(struct rig *rig)
+{
+	struct meeting *t = meeting_of(rig);
+	t->met = true;
+	switch (rig->seed % 3) {
+	case 0:
+		t->other_rc = meta_remove(rig->m, &rig->ctx, A, meta_name("f"), FID, 0);
+		break;
+	case 1:
+		t->other_rc = try_create(rig, A, "g", FID_NEW, 0, 0);
+		break;
+	default:
+		t->other_rc = meta_rename(rig->m, &rig->ctx, A, meta_name("f"), meta_name("h"),
+					  meta_id(), 0);
+	}
+}
+
+static void meeting_body(struct rig *rig)
+{
+	struct meeting *t = meeting_of(rig);
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
+	CHECK_EQ(try_create(rig, A, "f", FID, 0, 0), 0);
+	char name[16];
+	for (unsigned i = 0; i < 30; i++) {
+		snprintf(name, sizeof(name), "x%u", i);
+		CHECK_EQ(try_create(rig, A, name, 600 + i, 0, 0), 0);
+	}
+	struct gate g = {.base.ops = &gate_ops,
+			 .rig = rig,
+			 .other = meet,
+			 .layer = rig->seed / 3 % 2 == 0 ? META_LAYER_NAME : META_LAYER_TRANSFER,
+			 .skip = (unsigned)(rig->seed / 6)};
+	CHECK_EQ(kv_mem_open(&g.below, rig->mem), 0);
+	struct meta *slow;
+	CHECK_EQ(meta_open(&slow, &g.base, &rig->options), 0);
+	int rc = meta_rename(slow, &rig->ctx, A, meta_name("f"), meta_name("g"), meta_id(), 0);
+	meta_close(slow);
+	kv_close(&g.base);
+	if (t->met) {
+		/* One of them came first, and the other was told so. */
+		CHECK((rc == 0) != (t->other_rc == 0));
+		CHECK_EQ(id_at(rig, A, "g") == FID, rc == 0);
+		CHECK_EQ(id_at(rig, A, "f") == FID, rc == -EEXIST);
+		CHECK_EQ(id_at(rig, A, "g") == FID_NEW, rc == -EEXIST);
+		CHECK_EQ(id_at(rig, A, "h") == FID, rc != 0 && rig->seed % 3 == 2);
+	}
+	must_be_whole(rig);
+	collect_all(rig);
+	CHECK_EQ(must_be_whole(rig).garbage, 0);
+}
+
+static void who_meets_a_rename_between_slices_comes_before_or_after_it(void **state)
+{
+	(void)state;
+	unsigned met = 0;
+	for (uint64_t seed = 0; seed < 36; seed++) {
+		struct meeting t = {.rig = rig_of(meeting_body)};
+		t.rig.seed = seed;
+		t.rig.options.spread_entries = 4;
+		rig_run(&t.rig);
+		met += t.met;
+	}
+	assert_true(met >= 18);
 }
 
 /* --- directories that are shut meanwhile ------------------------------------------------------------ */
@@ -604,6 +685,7 @@ int main(void)
 		cmocka_unit_test(of_two_moves_that_would_make_a_cycle_one_is_refused),
 		cmocka_unit_test(a_directory_is_not_removed_with_what_is_created_in_it_meanwhile),
 		cmocka_unit_test(names_do_not_get_into_what_is_sealed_removed_or_spread_meanwhile),
+		cmocka_unit_test(who_meets_a_rename_between_slices_comes_before_or_after_it),
 		cmocka_unit_test(a_request_that_comes_late_does_not_bring_a_name_back),
 		cmocka_unit_test(
 			what_a_writer_was_told_is_added_is_there_once_however_often_tokens_are_stolen),

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./dev bench fs: files in a cluster on this machine, beside the bare disk and, with --peers, beside
+MooseFS and GlusterFS, all in one run. Every system syncs to disk before it acknowledges. Ours runs
+each role as a process of its own (--procs), on the same disk, without emulation.
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import peers
+from common import BUILD, call
+
+TERRANE = BUILD / "terrane"
+MIB = 1 << 20
+# name, unit
+ROWS = [
+    ("sequential write", "MiB/s"),
+    ("sequential read, cold", "MiB/s"),
+    ("random 1 MiB reads, 4 in flight", "MiB/s"),
+    ("random 1 MiB reads, 16 in flight", "MiB/s"),
+    ("write files of 100 KiB", "files/s"),
+    ("read files of 100 KiB, cold", "files/s"),
+    ("read them in one call, cold", "files/s"),
+    ("create empty files", "files/s"),
+    ("stat, cold", "files/s"),
+    ("list, cold", "files/s"),
+]
+
+
+class Mounted:
+    """The rows on a folder, with the calls that programs make."""
+
+    def __init__(self, name, folder, scale, forget, cpu):
+        self.name, self.at, self.scale = name, Path(folder) / "bench", scale
+        self.forget, self.cpu_of = forget, cpu
+        self.at.mkdir()
+        for sub in ("small", "empty"):
+            (self.at / sub).mkdir()
+
+    def cpu(self):
+        return self.cpu_of()
+
+    def fio(self, *words):
+        done = subprocess.run(["fio", "--name=x", "--bs=1M", "--ioengine=psync", "--invalidate=0",
+                               "--output-format=json", f"--filename={self.at}/big", *words],
+                              check=True, stdout=subprocess.PIPE, text=True)
+        jobs = json.loads(done.stdout[done.stdout.index("{"):])["jobs"]
+        side = "write" if any(j["write"]["io_bytes"] for j in jobs) else "read"
+        milliseconds = max(j["job_runtime"] for j in jobs)
+        return sum(j[side]["io_bytes"] for j in jobs) / MIB / (milliseconds / 1000)
+
+    def random_reads(self, depth):
+        part = self.scale.big // depth
+        return self.fio("--rw=randread", f"--size={part}", f"--offset_increment={part}",
+                        f"--numjobs={depth}", "--thread")
+
+    def each(self, names, work):
+        start = time.monotonic()
+        for name in names:
+            work(name)
+        return len(names) / (time.monotonic() - start)
+
+    def write_file(self, path):
+        fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o644)
+        if self.scale.small and os.write(fd, self.scale.bytes) != self.scale.small:
+            raise OSError(f"short write to {path}")
+        os.fdatasync(fd)
+        os.close(fd)
+
+    def read_file(self, path):
+        fd = os.open(path, os.O_RDONLY)
+        if len(os.read(fd, self.scale.small)) != self.scale.small:
+            raise OSError(f"short read from {path}")
+        os.close(fd)
+
+    def create_file(self, path):
+        fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o644)
+        os.fsync(fd)
+        os.close(fd)
+
+    def run(self, row):
+        small = [self.at / "small" / f"f{i:06d}" for i in range(self.scale.files)]
+        empty = [self.at / "empty" / f"m{i:06d}" for i in range(self.scale.files)]
+        if "read" in row or "cold" in row:
+            self.forget()
+        if row == "sequential write":
+            return self.fio("--rw=write", f"--size={self.scale.big}", "--end_fsync=1", "--fallocate=none")
+        if row == "sequential read, cold":
+            return self.fio("--rw=read", f"--size={self.scale.big}")
+        if row.startswith("random"):
+            return self.random_reads(16 if "16" in row else 4)
+        if row == "write files of 100 KiB":
+            return self.each(small, self.write_file)
+        if row == "read files of 100 KiB, cold":
+            random.Random(7).shuffle(small)
+            return self.each(small, self.read_file)
+        if row == "create empty files":
+            return self.each(empty, self.create_file)
+        if row == "stat, cold":
+            return self.each(empty, os.stat)
+        if row == "list, cold":
+            start = time.monotonic()
+            seen = sum(1 for e in os.scandir(self.at / "empty") if e.stat())
+            assert seen == self.scale.files, f"{self.name} lists {seen} of {self.scale.files}"
+            return seen / (time.monotonic() - start)
+        return None  # no such call
+
+
+class Terrane:
+    """A cluster of processes; use it in a `with`."""
+
+    def __init__(self, folder, scale, encoding):
+        self.name, self.folder, self.scale = f"Terrane, {encoding}", Path(folder), scale
+        self.encoding = encoding
+        self.client_cpu = 0.0
+
+    def __enter__(self):
+        done = call([TERRANE, "up", "--dir", self.folder, "--racks", 6, "--nodes", 1, "--disks", 1,
+                     "--emulate", "none", "--procs"])
+        if done.returncode != 0:
+            raise RuntimeError(f"terrane up failed:\n{done.stdout}")
+        return self
+
+    def __exit__(self, *_):
+        call([TERRANE, "down", "--dir", self.folder])
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def cpu(self):
+        pids = [int(p.read_text()) for p in (self.folder / "run").glob("*.pid")]
+        return peers.cpu_seconds(pids) + self.client_cpu
+
+    def bench(self, *words):
+        done = subprocess.run([TERRANE, "bench", "-c", self.folder / "cluster.ini", "--json",
+                               *map(str, words)], stdout=subprocess.PIPE, text=True, check=True)
+        decoder, text, found = json.JSONDecoder(), done.stdout.strip(), []
+        while text:
+            value, end = decoder.raw_decode(text)
+            found.append(value)
+            text = text[end:].lstrip()
+        self.client_cpu += sum(f["client_cpu_s"] for f in found)
+        return found
+
+    def run(self, row):
+        code = ["--encoding", self.encoding]
+        files = ["--count", self.scale.files, "--size", self.scale.small]
+        if "cold" in row:
+            peers.drop_caches()
+        if row == "sequential write":
+            return self.bench("write", "/big", "--size", self.scale.big, *code)[0]["mib_per_s"]
+        if row == "sequential read, cold":
+            return self.bench("read", "/big")[0]["mib_per_s"]
+        if row.startswith("random"):
+            peers.drop_caches()
+            depth = 16 if "16" in row else 4
+            return self.bench("read", "/big", "--pattern", "random", "--depth", depth)[0]["mib_per_s"]
+        if row == "write files of 100 KiB":
+            return self.bench("files", "/small", *files, *code, "--packed")[0]["ops_per_s"]
+        if row == "read files of 100 KiB, cold":
+            return self.bench("fetch", "/small", *files)[0]["ops_per_s"]
+        if row == "read them in one call, cold":
+            return self.bench("fetch", "/small", *files, "--packed")[0]["ops_per_s"]
+        if row == "create empty files":
+            self.meta = {m["bench"]: m["ops_per_s"] for m in
+                         self.bench("meta", "/empty", "--count", self.scale.files)}
+            return self.meta["create"]
+        return self.meta["stat" if row.startswith("stat") else "list"]
+
+
+class Scale:
+    def __init__(self, big, files):
+        self.big, self.files, self.small = big, files, 100 * 1024
+        self.bytes = random.Random(7).randbytes(self.small)
+
+
+def measure(system, results):
+    for row, unit in ROWS:
+        before = system.cpu()
+        value = system.run(row)
+        results.append({"system": system.name, "row": row, "unit": unit, "value": value,
+                        "cpu_s": system.cpu() - before})
+        shown = "-" if value is None else f"{value:.0f} {unit}"
+        print(f"{system.name:26} {row:34} {shown}", file=sys.stderr, flush=True)
+
+
+def bare(folder, scale, results):
+    at = Path(folder) / "bare"
+    at.mkdir()
+    measure(Mounted("bare ext4", at, scale, peers.drop_caches, lambda: 0.0), results)
+    shutil.rmtree(at)
+
+
+def neighbours(folder, scale, results):
+    call(["./dev", "deps", "peers"])
+    kinds = [peers.MooseFS(folder / "mfs2", 2), peers.MooseFS(folder / "mfs3", 3),
+             peers.GlusterFS(folder / "gluster3", "replica 3"),
+             peers.GlusterFS(folder / "gluster42", "dispersed 4+2")]
+    for peer in kinds:
+        with peer:
+            measure(Mounted(peer.name, peer.mount, scale, peer.forget, peer.cpu), results)
+
+
+def table(results):
+    """Markdown: a line for each row, a column for each system; CPU seconds in brackets."""
+    systems = list(dict.fromkeys(r["system"] for r in results))
+    by = {(r["system"], r["row"]): r for r in results}
+    lines = ["| | " + " | ".join(systems) + " |", "|---|" + "---|" * len(systems)]
+    for row, unit in ROWS:
+        cells = []
+        for system in systems:
+            r = by[system, row]
+            cells.append("–" if r["value"] is None else f"{r['value']:.0f} ({r['cpu_s']:.1f})")
+        lines.append(f"| {row}, {unit} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev bench fs", description=__doc__)
+    parser.add_argument("--dir", help="where to keep data, on the disk to be measured; else a new folder")
+    parser.add_argument("--peers", action="store_true", help="also MooseFS and GlusterFS (installs them)")
+    parser.add_argument("--size", type=int, default=1024, help="MiB of the large file")
+    parser.add_argument("--files", type=int, default=2000, help="number of small files")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    scale = Scale(arguments.size * MIB, arguments.files)
+    folder = Path(tempfile.mkdtemp(prefix="terrane-bench-", dir=arguments.dir))
+    results = []
+    try:
+        bare(folder, scale, results)
+        for encoding in ("rs:4+2", "r3"):
+            with Terrane(folder / "cluster", scale, encoding) as cluster:
+                measure(cluster, results)
+        if arguments.peers:
+            neighbours(folder, scale, results)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(json.dumps(results, indent=2) if arguments.json else table(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/admin.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cli/box.h"
+#include "cli/cli.h"
+#include "meta/wire.h"
+#include "rt/real.h"
+#include "rt/rt.h"
+
+#define CALL_NS (4 * NS_PER_S)
+#define POOL_BYTES (64 * MIB)
+
+struct running {
+	struct admin admin;
+	int (*body)(struct admin *a);
+	int status;
+};
+
+static int open_client(struct admin *a)
+{
+	const char *addrs[META_CLIENT_SERVERS_MAX];
+	size_t n = 0;
+	AUTO_FREE char *text = strdup(a->file.metadata);
+	char *rest = text, *word;
+	if (text == NULL)
+		return -ENOMEM;
+	while ((word = strtok_r(rest, ", \t", &rest)) != NULL && n < META_CLIENT_SERVERS_MAX)
+		addrs[n++] = word;
+	return meta_client_open(&a->client, &(struct meta_client_options){.addrs = addrs,
+									  .addr_count = n,
+									  .tenant = META_SYSTEM,
+									  .timeout_ns = CALL_NS,
+									  .impatient = true});
+}
+
+static int compare_cluster(struct admin *a)
+{
+	struct meta_call c = {.client = a->client};
+	struct cluster *map = NULL;
+	uint64_t high = 0, low = 0;
+	int rc = meta_client_map(&c, 0, &map);
+	if (rc < 0)
+		return cli_fail("no metadata server answers at %s: %s. Is the cluster up?",
+				a->file.metadata, err_text(rc));
+	if (cluster_file_id(&a->file, &high, &low) < 0)
+		return cli_fail("the id in the cluster file is not 32 hexadecimal digits");
+	if ((high != 0 || low != 0) && (map->id.high != high || map->id.low != low))
+		return cli_fail("the servers at %s belong to another cluster", a->file.metadata);
+	return CLI_OK;
+}
+
+static void running_main(void *arg)
+{
+	struct running *r = arg;
+	struct admin *a = &r->admin;
+	rpc_pool_init(&a->pool, POOL_BYTES);
+	int rc = open_client(a);
+	if (rc < 0)
+		r->status = cli_fail("the addresses of the metadata servers, %s: %s",
+				     a->file.metadata, err_text(rc));
+	else
+		r->status = compare_cluster(a);
+	if (r->status == CLI_OK)
+		r->status = r->body(a);
+	meta_client_close(a->client);
+	rpc_pool_fini(&a->pool);
+}
+
+int admin_run(const struct admin_where *where, int (*body)(struct admin *a), void *ctx)
+{
+	AUTO_STRBUF struct strbuf err;
+	strbuf_init(&err, 4096);
+	struct running r = {.admin = {.ctx = ctx}, .body = body};
+	char path[BOX_PATH_MAX];
+	const char *file = where->file;
+	if (file == NULL && where->dir != NULL) {
+		if (snprintf(path, sizeof(path), "%s/%s", where->dir, CLUSTER_FILE_NAME) >=
+		    BOX_PATH_MAX)
+			return cli_fail("%s: its name is too long", where->dir);
+		file = path;
+	}
+	int rc = cluster_file_load(&r.admin.file, file, &err);
+	if (rc < 0)
+		return cli_fail("%s; say -c FILE or --dir DIR, or set " CLUSTER_FILE_ENV,
+				err.len > 0 ? strbuf_text(&err) : err_text(rc));
+	rc = rt_real_run(NULL, running_main, &r);
+	cluster_file_free(&r.admin.file);
+	return rc < 0 ? cli_fail("cannot start: %s", err_text(rc)) : r.status;
+}
+
+struct cluster *admin_map(struct admin *a)
+{
+	struct meta_call c = {.client = a->client};
+	struct cluster *map = NULL;
+	int rc = meta_client_map_usage(&c, &map);
+	if (rc < 0)
+		cli_fail("cannot get the cluster map: %s",
+			 c.error[0] != 0 ? c.error : err_text(rc));
+	return rc < 0 ? NULL : map;
+}
+
+int admin_meet(struct admin *a, const char *addr, uint64_t timeout_ns, struct node_call *out)
+{
+	*out = (struct node_call){.timeout_ns = timeout_ns};
+	return rpc_channel_open(
+		&out->channel, addr,
+		&(struct rpc_channel_options){.pool = &a->pool, .connect_timeout_ns = timeout_ns});
+}
+
+void admin_part(struct node_call *c)
+{
+	rpc_channel_close(c->channel);
+}
+
+/* --- in order ----------------------------------------------------------------------------------- */
+
+static int by_id(const void *a, const void *b)
+{
+	/* Both kinds of record begin with their id. */
+	uint64_t x = **(const uint64_t *const *)a, y = **(const uint64_t *const *)b;
+	return (x > y) - (x < y);
+}
+
+static const void **sorted(const struct map *m, size_t *n)
+{
+	const void **all = calloc(map_count(m) + 1, sizeof(*all));
+	*n = 0;
+	if (all == NULL)
+		return NULL;
+	map_for_each(m, it)
+		all[(*n)++] = it.value;
+	qsort(all, *n, sizeof(*all), by_id);
+	return all;
+}
+
+const struct cluster_node **admin_nodes(const struct cluster *c, size_t *n)
+{
+	_Static_assert(offsetof(struct cluster_node, id) == 0, "by_id");
+	return (const struct cluster_node **)sorted(&c->nodes, n);
+}
+
+const struct cluster_disk **admin_disks(const struct cluster *c, size_t *n)
+{
+	_Static_assert(offsetof(struct cluster_disk, id) == 0, "by_id");
+	return (const struct cluster_disk **)sorted(&c->disks, n);
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a box is made of: its shape, whether it is possible, and box.ini. */
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "cli/box.h"
+#include "cli/box_conf.h"
+#include "code/place.h"
+
+const char *const box_speeds[] = {"none", "hdd", "sata", "nvme", NULL};
+
+const struct conf_key box_schema[] = {
+	CONF_STRING("box", "cluster", struct box_shape, cluster, NULL, 32, 32, "the cluster's id"),
+	CONF_INT("box", "racks", struct box_shape, racks, NULL, 1, BOX_NODES_MAX, "fault domains"),
+	CONF_INT("box", "nodes", struct box_shape, nodes, NULL, 1, BOX_NODES_MAX,
+		 "nodes in all, one rack after the other"),
+	CONF_INT("box", "disks", struct box_shape, disks, NULL, 1, BOX_DISKS_MAX,
+		 "disks of each node"),
+	CONF_CHOICE("box", "emulate", struct box_shape, emulate, "none", box_speeds,
+		    "the speed that disks have"),
+	CONF_STRING("box", "pools", struct box_shape, pools, "", 0, 10,
+		    "the code of local pools, K+P; empty: none"),
+	CONF_STRING("box", "scheme", struct box_shape, scheme, "", 0, 3,
+		    "of pools: placement on the network, and in the pool"),
+	CONF_STRING("box", "encoding", struct box_shape, encoding, NULL, 1, 31,
+		    "of files for which none is named"),
+	CONF_STRING("box", "metadata", struct box_shape, metadata, "rocksdb", 1, 190,
+		    "rocksdb, or rados:CONF"),
+	CONF_INT("box", "port", struct box_shape, port, NULL, 1, 65535,
+		 "of the metadata; the others follow"),
+};
+const size_t box_schema_count = ARRAY_LEN(box_schema);
+
+int box_path(const struct box *b, char out[BOX_PATH_MAX], const char *fmt, ...)
+{
+	size_t len = strlen(b->dir);
+	va_list args;
+	memcpy(out, b->dir, len);
+	out[len++] = '/';
+	va_start(args, fmt);
+	int n = vsnprintf(out + len, BOX_PATH_MAX - len, fmt, args);
+	va_end(args);
+	return n < 0 || len + (size_t)n >= BOX_PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+static int find_dir(struct box *b, const char *dir, struct strbuf *err)
+{
+	AUTO_FREE char *real = realpath(dir, NULL);
+	if (real == NULL) {
+		int rc = -errno;
+		strbuf_printf(err, "%s: %s", dir,
+			      rc == -ENOENT ? "there is no such folder" : err_text(rc));
+		return rc;
+	}
+	if (strlen(real) + 64 > BOX_PATH_MAX) {
+		strbuf_printf(err, "%s: its name is too long", dir);
+		return -ENAMETOOLONG;
+	}
+	memcpy(b->dir, real, strlen(real) + 1);
+	return 0;
+}
+
+int box_load(struct box *b, const char *dir, struct strbuf *err)
+{
+	*b = (struct box){0};
+	char path[BOX_PATH_MAX];
+	int rc = find_dir(b, dir, err);
+	if (rc == 0)
+		rc = box_path(b, path, "box.ini");
+	if (rc < 0)
+		return rc;
+	rc = conf_load(path, box_schema, box_schema_count, &b->shape, err);
+	if (rc == -ENOENT) {
+		strbuf_clear(err);
+		strbuf_printf(err, "%s: there is no cluster in this folder", dir);
+		return rc;
+	}
+	if (rc == 0)
+		rc = box_settle(&b->shape, err);
+	if (rc < 0)
+		box_free(b);
+	return rc;
+}
+
+void box_free(struct box *b)
+{
+	conf_free(box_schema, box_schema_count, &b->shape);
+}
+
+/* --- what is possible --------------------------------------------------------------------------- */
+
+static int refuse(struct strbuf *err, const char *fmt, ...) PRINTF(2, 3);
+
+static int refuse(struct strbuf *err, const char *fmt, ...)
+{
+	va_list args;
+	strbuf_clear(err);
+	va_start(args, fmt);
+	strbuf_vprintf(err, fmt, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+bool box_local(const struct box_shape *s, struct rs_shape *out)
+{
+	char text[32];
+	struct encoding e;
+	if (s->pools == NULL || s->pools[0] == 0)
+		return false;
+	snprintf(text, sizeof(text), "rs:%s", s->pools);
+	if (encoding_parse(text, &e, NULL, 0) < 0 || e.kind != ENCODING_RS)
+		return false;
+	*out = e.rs;
+	return true;
+}
+
+int64_t box_pool_count(const struct box_shape *s)
+{
+	struct rs_shape local;
+	if (!box_local(s, &local))
+		return 0;
+	return s->scheme[2] == 'c' ? s->disks / (local.k + local.p) : 1;
+}
+
+static int set_text(char **field, const char *text)
+{
+	char *copy = strdup(text);
+	if (copy == NULL)
+		return -ENOMEM;
+	free(*field);
+	*field = copy;
+	return 0;
+}
+
+static bool said(const char *field)
+{
+	return field != NULL && field[0] != 0;
+}
+
+/* "c/d": the kind of place of each letter. */
+static bool scheme_valid(const char *s)
+{
+	return strlen(s) == 3 && s[1] == '/' && strchr("cd", s[0]) != NULL &&
+	       strchr("cds", s[2]) != NULL;
+}
+
+static int check_pools(struct box_shape *s, struct strbuf *err)
+{
+	struct rs_shape local;
+	char why[160];
+	if (!box_local(s, &local) || local.p > 15)
+		return refuse(err, "--pools %s: say K+P, as 4+1, with P up to 15", s->pools);
+	if (!said(s->scheme) && set_text(&s->scheme, "c/c") < 0)
+		return -ENOMEM;
+	if (!scheme_valid(s->scheme))
+		return refuse(err, "--scheme %s: it is one of c/c c/d c/s d/c d/d d/s", s->scheme);
+	int64_t width = local.k + local.p;
+	if (s->disks == 0)
+		s->disks = s->scheme[2] == 'c'   ? width
+			   : s->scheme[2] == 'd' ? width + 2
+						 : width * width;
+	if (s->scheme[2] == 'c' && s->disks % width != 0)
+		return refuse(
+			err, "--disks %ld cannot be cut into clustered pools of %s, %ld disks each",
+			s->disks, s->pools, width);
+	enum place_kind kind = s->scheme[2] == 'c'   ? PLACE_CLUSTERED
+			       : s->scheme[2] == 'd' ? PLACE_DECLUSTERED
+						     : PLACE_OVERLAP;
+	struct place place;
+	struct place_size size = {.domains = (uint32_t)(kind == PLACE_CLUSTERED ? width : s->disks),
+				  .units = 1,
+				  .width = (uint32_t)width,
+				  .slots = 1 << 20,
+				  .domain_name = "disks of a node"};
+	int rc = place_init(&place, kind, &size, why, sizeof(why));
+	return rc == 0 || rc == -ENOMEM ? rc : refuse(err, "%s: %s", s->scheme, why);
+}
+
+static int choose_encoding(struct box_shape *s)
+{
+	char text[64];
+	int64_t pools = s->nodes * box_pool_count(s), disks = s->nodes * s->disks;
+	if (pools > 0)
+		snprintf(text, sizeof(text), "mlec:%s/%s",
+			 pools >= 6   ? "4+2"
+			 : pools >= 3 ? "2+1"
+				      : "1+1",
+			 s->pools);
+	else if (s->racks >= 6)
+		snprintf(text, sizeof(text), "rs:4+2");
+	else
+		snprintf(text, sizeof(text), "r%ld", disks < 3 ? disks : 3L);
+	return set_text(&s->encoding, text);
+}
+
+static int check_encoding(const struct box_shape *s, struct strbuf *err)
+{
+	struct encoding e;
+	struct rs_shape local;
+	char why[ENCODING_WHY_MAX];
+	if (encoding_parse(s->encoding, &e, why, sizeof(why)) < 0)
+		return refuse(err, "--encoding %s: %s", s->encoding, why);
+	bool pools = box_local(s, &local);
+	if (pools != (e.kind == ENCODING_MLEC) ||
+	    (pools && (local.k != e.mlec.local.k || local.p != e.mlec.local.p)))
+		return refuse(err,
+			      pools ? "--encoding %s: with --pools %s it is mlec:K+P/%s"
+				    : "--encoding %s: it needs pools; say --pools",
+			      s->encoding, s->pools, s->pools);
+	int64_t have = pools ? s->nodes * box_pool_count(s) : s->nodes * s->disks;
+	int64_t need = pools ? e.mlec.net.k + e.mlec.net.p : encoding_total_chunks(&e);
+	if (need > have)
+		return refuse(err, "--encoding %s: it needs %ld %s, and there are %ld", s->encoding,
+			      need, pools ? "pools" : "disks", have);
+	return 0;
+}
+
+int box_settle(struct box_shape *s, struct strbuf *err)
+{
+	if (s->racks == 0)
+		s->racks = s->nodes == 0 || s->nodes > 6 ? 6 : s->nodes;
+	if (s->nodes == 0)
+		s->nodes = s->racks;
+	if (s->nodes < s->racks)
+		return refuse(err,
+			      "--nodes %ld are too few for --racks %ld: a rack has at least one",
+			      s->nodes, s->racks);
+	if (s->racks < 1 || s->nodes > BOX_NODES_MAX || s->disks < 0 || s->disks > BOX_DISKS_MAX)
+		return refuse(err, "a box has 1 to %d nodes with 1 to %d disks each", BOX_NODES_MAX,
+			      BOX_DISKS_MAX);
+	if (said(s->scheme) && !said(s->pools))
+		return refuse(err, "--scheme %s: it needs pools; say --pools", s->scheme);
+	int rc = said(s->pools) ? check_pools(s, err) : 0;
+	if (rc < 0)
+		return rc;
+	if (s->disks == 0)
+		s->disks = 2;
+	if (!said(s->metadata) && set_text(&s->metadata, "rocksdb") < 0)
+		return -ENOMEM;
+	if (strcmp(s->metadata, "rocksdb") != 0 && strncmp(s->metadata, "rados:", 6) != 0)
+		return refuse(err, "--metadata %s: it is rocksdb or rados:CONF", s->metadata);
+	if (!said(s->encoding) && choose_encoding(s) < 0)
+		return -ENOMEM;
+	return check_encoding(s, err);
+}
+
+bool box_role(const struct box *b, int64_t i, char out[BOX_NAME_MAX])
+{
+	if (i == 0)
+		snprintf(out, BOX_NAME_MAX, "meta");
+	else
+		snprintf(out, BOX_NAME_MAX, "node-%ld", i);
+	return i <= b->shape.nodes;
+}
+
+int64_t box_rack_of(const struct box_shape *s, int64_t node)
+{
+	return (node - 1) % s->racks + 1;
+}

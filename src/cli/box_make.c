@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A box comes into being: ports, folders, files of settings. */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "cli/box.h"
+#include "cli/box_conf.h"
+
+#define PORT_FIRST 10000
+#define PORT_LAST 32000 /* above are those that the system gives to clients */
+#define PORT_TRIES 200
+#define DISK_NUMBERS 1000 /* disk 2 of node 3 is 3002 */
+#define POOL_NUMBERS 900  /* pool 1 of node 3 is 3901 */
+#define FILE_LIMIT (4 * MIB)
+
+/* --- ports -------------------------------------------------------------------------------------- */
+
+static bool port_free(int64_t port)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in at = {.sin_family = AF_INET,
+				 .sin_port = htons((uint16_t)port),
+				 .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int one = 1;
+	bool ok = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 &&
+		  bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0;
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+/* A row of free ports: two for each role. */
+static int choose_ports(struct box_shape *s, struct strbuf *err)
+{
+	int64_t count = 2 * (s->nodes + 1);
+	for (int i = 0; i < PORT_TRIES; i++) {
+		uint32_t chance;
+		if (getrandom(&chance, sizeof(chance), 0) != sizeof(chance))
+			return -EIO;
+		int64_t first = PORT_FIRST + chance % (PORT_LAST - PORT_FIRST - count);
+		int64_t free = 0;
+		while (free < count && port_free(first + free))
+			free++;
+		if (free == count) {
+			s->port = first;
+			return 0;
+		}
+	}
+	strbuf_printf(err, "cannot find %ld free ports in a row", count);
+	return -EADDRINUSE;
+}
+
+/* --- files -------------------------------------------------------------------------------------- */
+
+static int make_dir(const struct box *b, const char *name)
+{
+	char path[BOX_PATH_MAX];
+	int rc = box_path(b, path, "%s", name);
+	return rc < 0 ? rc : mkdir(path, 0755) == 0 || errno == EEXIST ? 0 : -errno;
+}
+
+static int write_text(const struct box *b, const char *name, const struct strbuf *text)
+{
+	char path[BOX_PATH_MAX];
+	int rc = box_path(b, path, "%s", name);
+	int fd = rc == 0 ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1;
+	if (fd < 0)
+		return rc < 0 ? rc : -errno;
+	ssize_t n = write(fd, text->text, text->len);
+	rc = n == (ssize_t)text->len ? 0 : n < 0 ? -errno : -ENOSPC;
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+static int write_meta(const struct box *b)
+{
+	const struct box_shape *s = &b->shape;
+	AUTO_STRBUF struct strbuf t;
+	strbuf_init(&t, FILE_LIMIT);
+	strbuf_printf(&t,
+		      "[meta]\nlisten = 127.0.0.1:%ld\nmetrics = 127.0.0.1:%ld\n"
+		      "[cluster]\nid = %s\ntenant = default\nnetwork = %s\n[store]\n",
+		      s->port, s->port + s->nodes + 1, s->cluster,
+		      s->scheme != NULL && s->scheme[0] == 'c' ? "clustered" : "declustered");
+	if (strncmp(s->metadata, "rados:", 6) == 0)
+		strbuf_printf(&t, "engine = rados\nceph_conf = %s\nnamespace = %s\n",
+			      s->metadata + 6, s->cluster);
+	else
+		strbuf_puts(&t, "engine = rocksdb\ndir = meta\n");
+	int rc = strbuf_puts(&t, "[nodes]\nbeat = 500ms\nsuspect = 3s\n");
+	return rc < 0 ? rc : write_text(b, "conf/meta.ini", &t);
+}
+
+static void add_disks(const struct box_shape *s, int64_t node, struct strbuf *t)
+{
+	static const char *const places[] = {
+		['c'] = "clustered", ['d'] = "declustered", ['s'] = "single-overlap"};
+	char emulate[32] = "";
+	if (s->emulate != BOX_NONE)
+		snprintf(emulate, sizeof(emulate), "emulate=%s ", box_speeds[s->emulate]);
+	int64_t pools = box_pool_count(s), base = node * DISK_NUMBERS;
+	for (int64_t p = 1; p <= pools; p++)
+		strbuf_printf(t, "pool = %ld %s %s %s\n", base + POOL_NUMBERS + p, s->pools,
+			      places[(unsigned char)s->scheme[2]], emulate);
+	for (int64_t d = 1; d <= s->disks; d++) {
+		if (pools > 0)
+			strbuf_printf(t, "member = %ld %ld disks/node-%ld/%ld\n",
+				      base + POOL_NUMBERS + 1 + (d - 1) / (s->disks / pools),
+				      base + d, node, d);
+		else
+			strbuf_printf(t, "disk = %ld %sdisks/node-%ld/%ld\n", base + d, emulate,
+				      node, d);
+	}
+}
+
+static int write_node(const struct box *b, int64_t node)
+{
+	const struct box_shape *s = &b->shape;
+	char name[64];
+	AUTO_STRBUF struct strbuf t;
+	strbuf_init(&t, FILE_LIMIT);
+	strbuf_printf(&t,
+		      "[node]\ncluster = %s\nid = %ld\nname = node-%ld\nrack = rack-%ld\n"
+		      "listen = 127.0.0.1:%ld\nmetrics = 127.0.0.1:%ld\n"
+		      "metadata = 127.0.0.1:%ld\nmemory = 128MiB\n"
+		      "[disks]\nkind = %s\nkeep_free = 256MiB\nprobe = 2s\n",
+		      s->cluster, node, node, box_rack_of(s, node), s->port + node,
+		      s->port + s->nodes + 1 + node, s->port,
+		      s->emulate == BOX_NONE ? "nvme" : box_speeds[s->emulate]);
+	add_disks(s, node, &t);
+	int rc = strbuf_puts(&t, "");
+	snprintf(name, sizeof(name), "conf/node-%ld.ini", node);
+	return rc < 0 ? rc : write_text(b, name, &t);
+}
+
+static int make_disks(const struct box *b, int64_t node)
+{
+	char name[64];
+	snprintf(name, sizeof(name), "disks/node-%ld", node);
+	int rc = make_dir(b, name);
+	for (int64_t d = 1; rc == 0 && d <= b->shape.disks; d++) {
+		snprintf(name, sizeof(name), "disks/node-%ld/%ld", node, d);
+		rc = make_dir(b, name);
+	}
+	return rc;
+}
+
+static int write_cluster(const struct box *b)
+{
+	const struct box_shape *s = &b->shape;
+	AUTO_STRBUF struct strbuf t;
+	strbuf_init(&t, FILE_LIMIT);
+	int rc = strbuf_printf(&t,
+			       "[cluster]\nid = %s\nmetadata = 127.0.0.1:%ld\n"
+			       "[client]\ntenant = default\nencoding = %s\n",
+			       s->cluster, s->port, s->encoding);
+	return rc < 0 ? rc : write_text(b, "cluster.ini", &t);
+}
+
+static int write_shape(const struct box *b)
+{
+	AUTO_STRBUF struct strbuf t;
+	strbuf_init(&t, FILE_LIMIT);
+	int rc = conf_show(box_schema, box_schema_count, &b->shape, &t);
+	return rc < 0 ? rc : write_text(b, "box.ini.part", &t);
+}
+
+/* --- all of it ---------------------------------------------------------------------------------- */
+
+bool box_may_make(const struct box *b)
+{
+	char path[BOX_PATH_MAX];
+	if (box_path(b, path, "box.ini.part") == 0 && access(path, F_OK) == 0)
+		return true;
+	DIR *d = opendir(b->dir);
+	struct dirent *e;
+	bool empty = true;
+	// cppcheck-suppress readdirCalled ; a stream of our own
+	while (d != NULL && empty && (e = readdir(d)) != NULL)
+		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+	if (d != NULL)
+		closedir(d);
+	return d != NULL && empty;
+}
+
+/* What was half made goes on as it was begun: its disks have the cluster's id already. */
+static int resume(struct box *b, struct strbuf *err)
+{
+	char path[BOX_PATH_MAX];
+	struct box_shape begun = {0};
+	int rc = box_path(b, path, "box.ini.part");
+	if (rc < 0 || access(path, F_OK) < 0)
+		return rc < 0 ? rc : -ENOENT;
+	rc = conf_load(path, box_schema, box_schema_count, &begun, err);
+	if (rc < 0) {
+		/* Torn: nothing else had been made yet. */
+		strbuf_clear(err);
+		return -ENOENT;
+	}
+	box_free(b);
+	b->shape = begun;
+	return 0;
+}
+
+static int draw_id(struct box_shape *s)
+{
+	uint8_t raw[16];
+	if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
+		return -EIO;
+	s->cluster = malloc(2 * sizeof(raw) + 1);
+	if (s->cluster == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < sizeof(raw); i++)
+		snprintf(s->cluster + 2 * i, 3, "%02x", raw[i]);
+	return 0;
+}
+
+static int make_folders(const struct box *b)
+{
+	static const char *const names[] = {"conf", "disks", "log", "run"};
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(names); i++)
+		rc = make_dir(b, names[i]);
+	return rc;
+}
+
+int box_make_files(struct box *b, struct strbuf *err)
+{
+	int rc = resume(b, err);
+	if (rc == -ENOENT) {
+		rc = draw_id(&b->shape);
+		if (rc == 0)
+			rc = choose_ports(&b->shape, err);
+		if (rc == 0)
+			rc = write_shape(b);
+	}
+	if (rc == 0)
+		rc = make_folders(b);
+	if (rc == 0)
+		rc = write_meta(b);
+	for (int64_t node = 1; rc == 0 && node <= b->shape.nodes; node++) {
+		rc = write_node(b, node);
+		if (rc == 0)
+			rc = make_disks(b, node);
+	}
+	if (rc == 0)
+		rc = write_cluster(b);
+	if (rc < 0 && err->len == 0)
+		strbuf_printf(err, "cannot make %s: %s", b->dir, err_text(rc));
+	return rc;
+}
+
+int box_make_done(struct box *b)
+{
+	char part[BOX_PATH_MAX], path[BOX_PATH_MAX];
+	int rc = box_path(b, part, "box.ini.part");
+	if (rc == 0)
+		rc = box_path(b, path, "box.ini");
+	if (rc == 0 && rename(part, path) < 0)
+		rc = -errno;
+	return rc;
+}

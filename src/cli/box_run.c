@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The processes of a box: started away from the terminal, found again by their pid files. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/box.h"
+#include "cli/cli.h"
+
+#define TAIL_BYTES 2000
+#define STEP_MS 20
+#define KILL_MS 5000
+
+static ssize_t read_small(const char *path, char *out, size_t room)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	ssize_t n = read(fd, out, room - 1);
+	if (n >= 0)
+		out[n] = 0;
+	close(fd);
+	return n;
+}
+
+/* A pid may have been given to another process since: ours names a file of the folder on its command line.
+ * One that has ended and was not awaited has none. */
+static bool is_ours(const struct box *b, pid_t pid)
+{
+	char path[64], line[2 * BOX_PATH_MAX], prefix[BOX_PATH_MAX];
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	ssize_t n = read_small(path, line, sizeof(line));
+	return n > 0 && box_path(b, prefix, "%s", "") == 0 &&
+	       memmem(line, (size_t)n, prefix, strlen(prefix)) != NULL;
+}
+
+pid_t box_pid(const struct box *b, const char *name)
+{
+	char path[BOX_PATH_MAX], text[32];
+	if (box_path(b, path, "run/%s.pid", name) < 0 || read_small(path, text, sizeof(text)) <= 0)
+		return 0;
+	long pid = strtol(text, NULL, 10);
+	return pid > 1 && kill((pid_t)pid, 0) == 0 && is_ours(b, (pid_t)pid) ? (pid_t)pid : 0;
+}
+
+/* In the child. A daemon gets a session of its own, so that nothing of the terminal reaches it. */
+static _Noreturn void become(const struct box *b, const char *log, bool daemon, char *const argv[])
+{
+	if (daemon)
+		setsid();
+	int in = open("/dev/null", O_RDONLY);
+	int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+	if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0 ||
+	    chdir(b->dir) < 0)
+		_exit(127);
+	/* Nothing else is inherited: a pipe of the caller's must not stay open. */
+	closefrom(3);
+	execv("/proc/self/exe", argv);
+	_exit(127);
+}
+
+static int write_pid(const struct box *b, const char *name, pid_t pid)
+{
+	char path[BOX_PATH_MAX], part[BOX_PATH_MAX];
+	int rc = box_path(b, path, "run/%s.pid", name);
+	if (rc == 0)
+		rc = box_path(b, part, "run/%s.pid.part", name);
+	if (rc < 0)
+		return rc;
+	FILE *f = fopen(part, "we");
+	if (f == NULL)
+		return -errno;
+	fprintf(f, "%d\n", (int)pid);
+	if (fclose(f) != 0 || rename(part, path) < 0)
+		return -errno;
+	return 0;
+}
+
+pid_t box_spawn(const struct box *b, const char *name, char *const argv[])
+{
+	char log[BOX_PATH_MAX];
+	int rc = box_path(b, log, "log/%s.log", name);
+	if (rc < 0)
+		return rc;
+	pid_t pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		become(b, log, true, argv);
+	rc = write_pid(b, name, pid);
+	if (rc < 0)
+		kill(pid, SIGTERM);
+	return rc < 0 ? rc : pid;
+}
+
+int box_call(const struct box *b, const char *name, char *const argv[])
+{
+	char log[BOX_PATH_MAX];
+	int status = 0;
+	int rc = box_path(b, log, "log/%s.log", name);
+	if (rc < 0)
+		return rc;
+	pid_t pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		become(b, log, false, argv);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/* Sends a signal (0: none) to each that lives, and counts them. Pid files of those that do not are removed
+ * when tidy is set. */
+static int each_process(const struct box *b, int signal, bool tidy)
+{
+	char run[BOX_PATH_MAX];
+	DIR *d = box_path(b, run, "run") == 0 ? opendir(run) : NULL;
+	int alive = 0;
+	struct dirent *e;
+	// cppcheck-suppress readdirCalled ; a stream of our own
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		char *end = strstr(e->d_name, ".pid");
+		if (end == NULL || end[4] != 0)
+			continue;
+		char path[BOX_PATH_MAX];
+		int rc = box_path(b, path, "run/%s", e->d_name);
+		*end = 0;
+		pid_t pid = box_pid(b, e->d_name);
+		alive += pid != 0;
+		if (pid != 0 && signal != 0)
+			kill(pid, signal);
+		if (pid == 0 && tidy && rc == 0)
+			unlink(path);
+	}
+	if (d != NULL)
+		closedir(d);
+	return alive;
+}
+
+int box_alive(const struct box *b)
+{
+	return each_process(b, 0, false);
+}
+
+int box_stop(const struct box *b, unsigned patience_s)
+{
+	int found = each_process(b, SIGTERM, false);
+	for (unsigned ms = 0; ms < patience_s * 1000; ms += STEP_MS) {
+		if (each_process(b, 0, true) == 0)
+			return found;
+		nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000L}, NULL);
+	}
+	each_process(b, SIGKILL, false);
+	for (unsigned ms = 0; ms < KILL_MS; ms += STEP_MS) {
+		if (each_process(b, 0, true) == 0)
+			return found;
+		nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000L}, NULL);
+	}
+	return -EBUSY;
+}
+
+void box_log_tail(const struct box *b, const char *name, struct strbuf *out)
+{
+	char path[BOX_PATH_MAX], text[TAIL_BYTES + 1];
+	int fd = box_path(b, path, "log/%s.log", name) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd < 0)
+		return;
+	off_t size = lseek(fd, 0, SEEK_END);
+	lseek(fd, size > TAIL_BYTES ? size - TAIL_BYTES : 0, SEEK_SET);
+	ssize_t n = read(fd, text, TAIL_BYTES);
+	close(fd);
+	if (n > 0)
+		strbuf_add(out, text, (size_t)n);
+}

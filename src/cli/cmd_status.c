@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+/* terrane status: how the cluster fares. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "cli/admin.h"
+#include "cli/cli.h"
+#include "cli/fs.h"
+#include "cli/status.h"
+#include "rt/rt.h"
+
+#define WATCH_NS NS_PER_S
+
+static const char usage_text[] =
+	"usage: terrane status [-c FILE | --dir DIR] [--json] [--watch]\n"
+	"\n"
+	"Nodes, disks, space and health. Ends with 0 when all is online, 1 when something is not, "
+	"or the\n"
+	"cluster cannot be reached.\n"
+	"\n"
+	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
+	"  --dir DIR           the cluster in this folder\n"
+	"  --json              print JSON\n"
+	"  --watch             again every second, until interrupted\n";
+
+/* --- counting ----------------------------------------------------------------------------------- */
+
+void status_count(const struct cluster *c, struct status_counts *out)
+{
+	*out = (struct status_counts){.racks = map_count(&c->racks)};
+	map_for_each(&c->nodes, it)
+		out->nodes[cluster_node_state(it.value)]++;
+	map_for_each(&c->disks, at) {
+		const struct cluster_disk *d = at.value;
+		enum cluster_state state = cluster_disk_state(c, d);
+		out->disks[state]++;
+		if (state == CLUSTER_GONE)
+			continue;
+		out->pools += d->pool;
+		out->capacity_bytes += d->capacity_bytes;
+		out->used_bytes += d->used_bytes;
+	}
+}
+
+/* What was drained or taken away on purpose is well. */
+bool status_well(const struct status_counts *n)
+{
+	return n->nodes[CLUSTER_SUSPECT] + n->nodes[CLUSTER_FAILED] + n->disks[CLUSTER_SUSPECT] +
+		       n->disks[CLUSTER_FAILED] + n->disks[CLUSTER_FULL] ==
+	       0;
+}
+
+/* --- telling ------------------------------------------------------------------------------------ */
+
+static void tell_states(const char *what, const uint64_t counts[STATUS_STATES])
+{
+	uint64_t all = 0;
+	for (int s = 0; s < STATUS_STATES; s++)
+		all += counts[s];
+	printf("  %-8s %lu", what, all);
+	const char *sep = ": ";
+	for (int s = 0; s < STATUS_STATES; s++) {
+		if (counts[s] == 0)
+			continue;
+		printf("%s%lu %s", sep, counts[s], cluster_state_name((enum cluster_state)s));
+		sep = ", ";
+	}
+	putchar('\n');
+}
+
+static void tell_node(const struct cluster *c, const struct cluster_node *n)
+{
+	uint64_t online = 0, all = 0;
+	map_for_each(&c->disks, it) {
+		const struct cluster_disk *d = it.value;
+		if (d->node != n->id || cluster_disk_state(c, d) == CLUSTER_GONE)
+			continue;
+		all++;
+		online += cluster_disk_state(c, d) == CLUSTER_ONLINE;
+	}
+	const struct cluster_rack *r = cluster_rack(c, n->rack);
+	printf("  %-12s %-12s %-9s %3lu of %-3lu  %s\n", n->name, r != NULL ? r->name : "?",
+	       cluster_state_name(cluster_node_state(n)), online, all, n->addr);
+}
+
+static int tell(struct cluster *c)
+{
+	char used[FS_SIZE_TEXT], all[FS_SIZE_TEXT];
+	struct status_counts n;
+	size_t count = 0;
+	AUTO_FREE const struct cluster_node **nodes = admin_nodes(c, &count);
+	if (nodes == NULL)
+		return cli_fail("out of memory");
+	status_count(c, &n);
+	printf("cluster %016lx%016lx: %s\n", c->id.high, c->id.low,
+	       status_well(&n) ? "well" : "not everything is online");
+	tell_states("nodes", n.nodes);
+	tell_states(n.pools > 0 ? "pools" : "disks", n.disks);
+	printf("  %-8s %s used of %s\n\n", "space", fs_size(used, (double)n.used_bytes),
+	       fs_size(all, (double)n.capacity_bytes));
+	printf("  %-12s %-12s %-9s %-10s  %s\n", "node", "rack", "state", "disks", "address");
+	for (size_t i = 0; i < count; i++)
+		tell_node(c, nodes[i]);
+	return status_well(&n) ? CLI_OK : CLI_FAILED;
+}
+
+static json_t *states_json(const uint64_t counts[STATUS_STATES])
+{
+	json_t *o = json_object();
+	for (int s = 0; s < STATUS_STATES; s++)
+		json_object_set_new(o, cluster_state_name((enum cluster_state)s),
+				    json_integer((json_int_t)counts[s]));
+	return o;
+}
+
+json_t *status_node_json(const struct cluster *c, const struct cluster_node *n)
+{
+	const struct cluster_rack *r = cluster_rack(c, n->rack);
+	return json_pack("{s:I, s:s, s:s, s:s, s:s}", "id", (json_int_t)n->id, "name", n->name,
+			 "rack", r != NULL ? r->name : "", "address", n->addr, "state",
+			 cluster_state_name(cluster_node_state(n)));
+}
+
+json_t *status_disk_json(const struct cluster *c, const struct cluster_disk *d)
+{
+	json_t *o = json_pack("{s:I, s:I, s:s, s:I, s:I, s:b}", "id", (json_int_t)d->id, "node",
+			      (json_int_t)d->node, "state",
+			      cluster_state_name(cluster_disk_state(c, d)), "capacity_bytes",
+			      (json_int_t)d->capacity_bytes, "used_bytes",
+			      (json_int_t)d->used_bytes, "pool", (int)d->pool);
+	if (o != NULL && d->pool) {
+		char code[32];
+		snprintf(code, sizeof(code), "%d+%d", d->local.k, d->local.p);
+		json_object_set_new(o, "code", json_string(code));
+	}
+	return o;
+}
+
+static int tell_json(struct cluster *c)
+{
+	struct status_counts n;
+	size_t node_count = 0, disk_count = 0;
+	char id[40];
+	AUTO_FREE const struct cluster_node **nodes = admin_nodes(c, &node_count);
+	AUTO_FREE const struct cluster_disk **disks = admin_disks(c, &disk_count);
+	if (nodes == NULL || disks == NULL)
+		return cli_fail("out of memory");
+	status_count(c, &n);
+	json_t *node_list = json_array(), *disk_list = json_array();
+	for (size_t i = 0; i < node_count; i++)
+		json_array_append_new(node_list, status_node_json(c, nodes[i]));
+	for (size_t i = 0; i < disk_count; i++)
+		json_array_append_new(disk_list, status_disk_json(c, disks[i]));
+	snprintf(id, sizeof(id), "%016lx%016lx", c->id.high, c->id.low);
+	AUTO_JSON json_t *root = json_pack(
+		"{s:s, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o}", "cluster", id, "well",
+		(int)status_well(&n), "map_version", (json_int_t)c->version, "racks",
+		(json_int_t)n.racks, "node_states", states_json(n.nodes), "disk_states",
+		states_json(n.disks), "capacity_bytes", (json_int_t)n.capacity_bytes, "used_bytes",
+		(json_int_t)n.used_bytes, "nodes", node_list, "disks", disk_list);
+	if (json_emit(stdout, root) < 0)
+		return cli_fail("cannot write the output");
+	return status_well(&n) ? CLI_OK : CLI_FAILED;
+}
+
+/* --- the command -------------------------------------------------------------------------------- */
+
+struct status {
+	bool json, watch;
+};
+
+static int body(struct admin *a)
+{
+	const struct status *s = a->ctx;
+	for (;;) {
+		struct cluster *c = admin_map(a);
+		if (c == NULL)
+			return CLI_FAILED;
+		if (s->watch && !s->json && isatty(STDOUT_FILENO) == 1)
+			fputs("\033[H\033[2J", stdout);
+		int status = s->json ? tell_json(c) : tell(c);
+		if (!s->watch)
+			return status;
+		fflush(stdout);
+		if (rt_sleep_ns(WATCH_NS) < 0)
+			return status;
+	}
+}
+
+int cmd_status(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"cluster", required_argument, NULL, 'c'}, {"dir", required_argument, NULL, 'd'},
+		{"json", no_argument, NULL, 'j'},          {"watch", no_argument, NULL, 'w'},
+		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+	};
+	struct admin_where where = {0};
+	struct status s = {0};
+	int c;
+	while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+		if (c == 'c') {
+			where.file = optarg;
+		} else if (c == 'd') {
+			where.dir = optarg;
+		} else if (c == 'j') {
+			s.json = true;
+		} else if (c == 'w') {
+			s.watch = true;
+		} else if (c == 'h') {
+			fputs(usage_text, stdout);
+			return CLI_OK;
+		} else {
+			return CLI_USAGE;
+		}
+	}
+	if (optind < argc)
+		return cli_usage("status: \"%s\" is not understood", argv[optind]);
+	return admin_run(&where, body, &s);
+}

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+/* terrane up: makes a cluster in a folder, or starts the one that is there, and waits until it serves. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "cli/box.h"
+#include "cli/cli.h"
+#include "cli/fs.h"
+#include "cli/node_role.h"
+#include "cli/up.h"
+#include "rt/real.h"
+#include "rt/rt.h"
+
+#define FORMAT_FIBERS 16
+
+static const char up_usage[] =
+	"usage: terrane up --dir DIR [options]\n"
+	"\n"
+	"Makes a cluster in DIR and starts it; where there is one already, starts it again with "
+	"all that\n"
+	"is in it. Returns when it serves.\n"
+	"\n"
+	"  --dir DIR            its folder, made when it is not there\n"
+	"  --racks R            fault domains (default 6)\n"
+	"  --nodes N            storage nodes in all (default: one for each rack)\n"
+	"  --disks D            of each node (default 2, or as pools need)\n"
+	"  --emulate KIND       give disks the speed of: hdd, sata, nvme, none (default none)\n"
+	"  --pools K+P          cut the disks of a node into local erasure-coded pools (MLEC)\n"
+	"  --scheme S           how they are laid out: c/c c/d c/s d/c d/d d/s (default c/c); "
+	"first the\n"
+	"                       network, then the pools: clustered, declustered, single-overlap\n"
+	"  --encoding CODE      of files for which none is named (default: as the racks allow)\n"
+	"  --metadata M         rocksdb (default), or rados:CONF, a ceph.conf; the pool is "
+	"\"terrane\"\n"
+	"  --procs              each role a process, with its pid in DIR/run/NAME.pid; else one "
+	"for all\n"
+	"  --json               print JSON\n"
+	"\n"
+	"All but --procs and --json are of the cluster: they are kept, and refused later when they "
+	"differ.\n";
+
+enum {
+	OPT_DIR = 256,
+	OPT_RACKS,
+	OPT_NODES,
+	OPT_DISKS,
+	OPT_EMULATE,
+	OPT_POOLS,
+	OPT_SCHEME,
+	OPT_ENCODING,
+	OPT_METADATA,
+	OPT_PROCS,
+	OPT_JSON
+};
+
+static const struct option options[] = {
+	{"dir", required_argument, NULL, OPT_DIR},
+	{"racks", required_argument, NULL, OPT_RACKS},
+	{"nodes", required_argument, NULL, OPT_NODES},
+	{"disks", required_argument, NULL, OPT_DISKS},
+	{"emulate", required_argument, NULL, OPT_EMULATE},
+	{"pools", required_argument, NULL, OPT_POOLS},
+	{"scheme", required_argument, NULL, OPT_SCHEME},
+	{"encoding", required_argument, NULL, OPT_ENCODING},
+	{"metadata", required_argument, NULL, OPT_METADATA},
+	{"procs", no_argument, NULL, OPT_PROCS},
+	{"json", no_argument, NULL, OPT_JSON},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+/* --- what is asked ------------------------------------------------------------------------------ */
+
+struct asked {
+	const char *dir;
+	struct box_shape shape; /* zero or NULL: not said */
+	bool emulate_said, procs, json;
+};
+
+static int take_count(int64_t *field, int64_t max)
+{
+	return units_parse_int(optarg, field) == 0 && *field >= 1 && *field <= max ? 0 : -EINVAL;
+}
+
+static int take_text(char **field)
+{
+	free(*field);
+	*field = strdup(optarg);
+	return *field != NULL ? 0 : -ENOMEM;
+}
+
+static int take_emulate(struct asked *a)
+{
+	for (int i = 0; box_speeds[i] != NULL; i++) {
+		if (strcmp(optarg, box_speeds[i]) == 0) {
+			a->shape.emulate = i;
+			a->emulate_said = true;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+/* The file is found again from another folder. */
+static int take_metadata(struct asked *a)
+{
+	if (strncmp(optarg, "rados:", 6) != 0)
+		return take_text(&a->shape.metadata);
+	AUTO_FREE char *real = realpath(optarg + 6, NULL);
+	if (real == NULL)
+		return -errno;
+	free(a->shape.metadata);
+	return asprintf(&a->shape.metadata, "rados:%s", real) < 0 ? -ENOMEM : 0;
+}
+
+static int take_option(struct asked *a, int c)
+{
+	struct box_shape *s = &a->shape;
+	switch (c) {
+	case OPT_DIR:
+		a->dir = optarg;
+		return 0;
+	case OPT_RACKS:
+		return take_count(&s->racks, BOX_NODES_MAX);
+	case OPT_NODES:
+		return take_count(&s->nodes, BOX_NODES_MAX);
+	case OPT_DISKS:
+		return take_count(&s->disks, BOX_DISKS_MAX);
+	case OPT_EMULATE:
+		return take_emulate(a);
+	case OPT_POOLS:
+		return take_text(&s->pools);
+	case OPT_SCHEME:
+		return take_text(&s->scheme);
+	case OPT_ENCODING:
+		return take_text(&s->encoding);
+	case OPT_METADATA:
+		return take_metadata(a);
+	case OPT_PROCS:
+		a->procs = true;
+		return 0;
+	default:
+		a->json = true;
+		return 0;
+	}
+}
+
+static int differ(const char *option, const char *asked, const char *is)
+{
+	return cli_fail(
+		"--%s %s: this cluster was made with %s; leave the option out, or take another "
+		"--dir",
+		option, asked, is[0] != 0 ? is : "none");
+}
+
+/* What was said must be what the box is. */
+static int compare_shape(const struct asked *a, const struct box_shape *is)
+{
+	const struct box_shape *s = &a->shape;
+	const struct {
+		const char *name;
+		int64_t asked, is;
+	} numbers[] = {{"racks", s->racks, is->racks},
+		       {"nodes", s->nodes, is->nodes},
+		       {"disks", s->disks, is->disks}};
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+		char x[24], y[24];
+		snprintf(x, sizeof(x), "%ld", numbers[i].asked);
+		snprintf(y, sizeof(y), "%ld", numbers[i].is);
+		if (numbers[i].asked != 0 && numbers[i].asked != numbers[i].is)
+			return differ(numbers[i].name, x, y);
+	}
+	const struct {
+		const char *name, *asked, *is;
+	} texts[] = {{"pools", s->pools, is->pools},
+		     {"scheme", s->scheme, is->scheme},
+		     {"encoding", s->encoding, is->encoding},
+		     {"metadata", s->metadata, is->metadata},
+		     {"emulate", a->emulate_said ? box_speeds[s->emulate] : NULL,
+		      box_speeds[is->emulate]}};
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		if (texts[i].asked != NULL && strcmp(texts[i].asked, texts[i].is) != 0)
+			return differ(texts[i].name, texts[i].asked, texts[i].is);
+	return CLI_OK;
+}
+
+/* --- making ------------------------------------------------------------------------------------- */
+
+struct formatting {
+	const struct box *box;
+	struct strbuf *err;
+	int64_t next; /* node */
+	int rc;
+};
+
+static void tell_trouble(void *ctx, uint64_t disk, const char *trouble)
+{
+	struct formatting *f = ctx;
+	if (trouble != NULL)
+		strbuf_printf(f->err, "%sdisk %lu: %s", f->err->len > 0 ? "; " : "", disk, trouble);
+}
+
+static int format_node(struct formatting *f, int64_t node)
+{
+	char path[256];
+	struct node_role *role = malloc(sizeof(*role));
+	if (role == NULL)
+		return -ENOMEM;
+	snprintf(path, sizeof(path), "conf/node-%ld.ini", node);
+	int rc = node_role_load(role, path, f->err);
+	if (rc == 0) {
+		rc = node_role_format(role, tell_trouble, f);
+		node_role_free(role);
+	}
+	free(role);
+	return rc;
+}
+
+/* A fiber that takes one node after the other. */
+static void format_some(void *arg)
+{
+	struct formatting *f = arg;
+	while (f->rc == 0 && f->next <= f->box->shape.nodes) {
+		int rc = format_node(f, f->next++);
+		if (rc < 0)
+			f->rc = rc;
+	}
+}
+
+static void format_main(void *arg)
+{
+	struct rt_group g;
+	rt_group_init(&g);
+	for (int i = 1; i < FORMAT_FIBERS; i++)
+		if (rt_group_spawn(&g, "format", format_some, arg) < 0)
+			break;
+	format_some(arg);
+	rt_group_join(&g);
+}
+
+/* Folders are relative to the box, and so are we while this runs. */
+static int format_disks(const struct box *b, struct strbuf *err)
+{
+	struct formatting f = {.box = b, .err = err, .next = 1};
+	int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (here < 0 || chdir(b->dir) < 0)
+		return -errno;
+	rt_real_log(LOG_WARN);
+	int rc = rt_real_run(NULL, format_main, &f);
+	if (fchdir(here) < 0 && rc == 0)
+		rc = -errno;
+	close(here);
+	return rc < 0 ? rc : f.rc;
+}
+
+static int format_meta(const struct box *b, struct strbuf *err)
+{
+	char path[BOX_PATH_MAX];
+	int rc = box_path(b, path, "conf/meta.ini");
+	if (rc < 0)
+		return rc;
+	char *words[] = {(char *)"terrane",  (char *)"meta", (char *)"format",
+			 (char *)"--config", path,           NULL};
+	rc = box_call(b, "meta", words);
+	if (rc == 0)
+		return 0;
+	strbuf_puts(err, "cannot make the metadata:\n");
+	box_log_tail(b, "meta", err);
+	return rc < 0 ? rc : -EIO;
+}
+
+static int make(struct asked *a, struct box *b)
+{
+	AUTO_STRBUF struct strbuf err;
+	strbuf_init(&err, 8192);
+	if (!box_may_make(b))
+		return cli_fail("%s is not empty, and has no cluster in it; take another --dir",
+				b->dir);
+	int rc = box_settle(&a->shape, &err);
+	if (rc < 0)
+		return cli_usage("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
+	b->shape = a->shape;
+	a->shape = (struct box_shape){0};
+	rc = box_make_files(b, &err);
+	if (rc == 0)
+		rc = format_meta(b, &err);
+	if (rc == 0)
+		rc = format_disks(b, &err);
+	if (rc == 0)
+		rc = box_make_done(b);
+	if (rc < 0)
+		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
+	return CLI_OK;
+}
+
+static int make_folder(const char *dir)
+{
+	char path[BOX_PATH_MAX];
+	if (snprintf(path, sizeof(path), "%s", dir) >= BOX_PATH_MAX)
+		return -ENAMETOOLONG;
+	for (char *at = path + 1;; at++) {
+		char was = *at;
+		if (was != '/' && was != 0)
+			continue;
+		*at = 0;
+		if (mkdir(path, 0755) < 0 && errno != EEXIST)
+			return -errno;
+		*at = was;
+		if (was == 0)
+			return 0;
+	}
+}
+
+/* The box of the folder, made when there is none. */
+static int find_or_make(struct asked *a, struct box *b)
+{
+	AUTO_STRBUF struct strbuf err;
+	strbuf_init(&err, 4096);
+	int rc = make_folder(a->dir);
+	if (rc < 0)
+		return cli_fail("cannot make %s: %s", a->dir, err_text(rc));
+	rc = box_load(b, a->dir, &err);
+	if (rc == -ENOENT)
+		return make(a, b);
+	if (rc < 0)
+		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
+	return compare_shape(a, &b->shape);
+}
+
+/* --- telling ------------------------------------------------------------------------------------ */
+
+static void tell_shape(const struct box *b)
+{
+	const struct box_shape *s = &b->shape;
+	printf("cluster %s in %s\n", s->cluster, b->dir);
+	printf("  %ld racks, %ld nodes, %ld disks%s%s\n", s->racks, s->nodes, s->nodes * s->disks,
+	       s->emulate != BOX_NONE ? " with the speed of " : "",
+	       s->emulate != BOX_NONE ? box_speeds[s->emulate] : "");
+	if (box_pool_count(s) > 0)
+		printf("  %ld local pools of %s, scheme %s\n", s->nodes * box_pool_count(s),
+		       s->pools, s->scheme);
+	printf("  files are stored as %s, metadata in %s\n", s->encoding, s->metadata);
+}
+
+static void tell(const struct box *b, const struct up_started *u, double seconds)
+{
+	tell_shape(b);
+	if (u->count == 0)
+		printf("  was running already\n");
+	else if (u->together)
+		printf("  one process, %d; ready after %.1f s\n", (int)u->pid, seconds);
+	else
+		printf("  %zu processes started, DIR/run has their pids; ready after %.1f s\n",
+		       u->count, seconds);
+	printf("\nTry next:\n"
+	       "  export TERRANE_CLUSTER=%s/cluster.ini\n"
+	       "  terrane put SOME-FOLDER /data      store a file or a tree\n"
+	       "  terrane ls -l /data                see it\n"
+	       "  terrane status                     see the cluster\n",
+	       b->dir);
+}
+
+static int tell_json(const struct box *b, const struct up_started *u, double seconds)
+{
+	const struct box_shape *s = &b->shape;
+	char file[BOX_PATH_MAX + 16];
+	snprintf(file, sizeof(file), "%s/cluster.ini", b->dir);
+	AUTO_JSON json_t *root = json_pack(
+		"{s:s, s:o, s:o, s:I, s:I, s:I, s:s, s:I, s:b, s:f}", "cluster", s->cluster, "dir",
+		json_text(b->dir, strlen(b->dir)), "cluster_file", json_text(file, strlen(file)),
+		"racks", (json_int_t)s->racks, "nodes", (json_int_t)s->nodes, "disks",
+		(json_int_t)s->nodes * (json_int_t)s->disks, "encoding", s->encoding, "started",
+		(json_int_t)u->count, "one_process", (int)u->together, "seconds", seconds);
+	return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
+}
+
+/* --- the command -------------------------------------------------------------------------------- */
+
+/* One `up` at a time: the folder is locked until this process ends. */
+static int lock_folder(const struct box *b)
+{
+	int fd = open(b->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+}
+
+static int up(struct asked *a, struct box *b)
+{
+	double since = fs_clock();
+	int status = CLI_OK;
+	int rc = make_folder(a->dir);
+	if (rc < 0)
+		return cli_fail("cannot make %s: %s", a->dir, err_text(rc));
+	AUTO_FREE char *real = realpath(a->dir, NULL);
+	if (real == NULL || strlen(real) + 64 > BOX_PATH_MAX)
+		return cli_fail("cannot use %s as a folder", a->dir);
+	memcpy(b->dir, real, strlen(real) + 1);
+	if (lock_folder(b) < 0)
+		return cli_fail("another \"terrane up\" is at work on %s", a->dir);
+	status = find_or_make(a, b);
+	if (status != CLI_OK)
+		return status;
+	struct up_started started = {0};
+	status = up_start(b, a->procs, &started);
+	if (status == CLI_OK)
+		status = up_wait(b, &started);
+	if (status != CLI_OK)
+		return status;
+	if (a->json)
+		return tell_json(b, &started, fs_clock() - since);
+	tell(b, &started, fs_clock() - since);
+	return CLI_OK;
+}
+
+static int parse(struct asked *a, int argc, char **argv)
+{
+	int c;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == '?')
+			return CLI_USAGE;
+		if (c == 'h') {
+			fputs(up_usage, stdout);
+			return -1;
+		}
+		if (take_option(a, c) < 0)
+			return cli_usage("up: \"%s\" is not possible there", optarg);
+	}
+	if (optind < argc)
+		return cli_usage("up: \"%s\" is not understood", argv[optind]);
+	return a->dir == NULL ? cli_usage("up needs --dir DIR") : CLI_OK;
+}
+
+int cmd_up(int argc, char **argv)
+{
+	struct asked a = {0};
+	struct box *b = calloc(1, sizeof(*b));
+	if (b == NULL)
+		return cli_fail("out of memory");
+	int status = parse(&a, argc, argv);
+	if (status == CLI_OK)
+		status = up(&a, b);
+	struct box said = {.shape = a.shape};
+	box_free(&said);
+	box_free(b);
+	free(b);
+	return status < 0 ? CLI_OK : status;
+}

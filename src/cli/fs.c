@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the commands on files share: options, the cluster, errors, names. */
+#include "cli/fs.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/units.h"
+#include "base/utf8.h"
+#include "cli/cli.h"
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_SIZE, OPTION_COUNT };
+
+struct fs_option {
+	char letter;
+	const char *name;
+	const char *arg; /* NULL: a flag */
+	const char *help;
+	enum option_kind kind;
+	size_t offset;
+};
+
+#define FLAG(letter, name, field, help)                                                 \
+	{                                                                               \
+		letter, name, NULL, help, OPTION_FLAG, offsetof(struct fs_flags, field) \
+	}
+#define VALUE(letter, name, arg, kind, field, help)                             \
+	{                                                                       \
+		letter, name, arg, help, kind, offsetof(struct fs_flags, field) \
+	}
+
+static const struct fs_option options[] = {
+	VALUE('c', "cluster", "FILE", OPTION_TEXT, cluster,
+	      "the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini"),
+	VALUE('t', "tenant", "NAME", OPTION_TEXT, tenant, "whose tree; else the cluster file's"),
+	FLAG('j', "json", json, "print JSON"),
+	FLAG('l', "long", details, "also kind, size, time and id"),
+	FLAG('R', "recursive", recursive, "also what is below"),
+	FLAG('r', "recursive", recursive, "also what is below"),
+	FLAG('p', "parents", parents, "also the directories above; it may exist already"),
+	FLAG('f', "force", force, "what is not there is fine"),
+	FLAG('F', "replace", replace, "replace files that are there"),
+	FLAG('u', "resume", resume,
+	     "leave files alone that are there and as long; with --verify, and have the same "
+	     "bytes"),
+	FLAG('v', "verify", verify, "read everything back and compare"),
+	FLAG('q', "quiet", quiet, "no progress"),
+	FLAG('k', "packed", packed, "many files in one call"),
+	VALUE('e', "encoding", "CODE", OPTION_TEXT, encoding,
+	      "r3, rs:4+2, lrc:12+2+2, mlec:4+2/4+1; else the cluster's"),
+	VALUE('b', "block", "SIZE", OPTION_SIZE, block_bytes, "bytes of a block; 64KiB to 64MiB"),
+	VALUE('g', "group", "NAME", OPTION_TEXT, group, "the traffic group"),
+	VALUE('J', "jobs", "N", OPTION_COUNT, jobs, "things at once; 1 to 64, else 4"),
+	VALUE('s', "size", "SIZE", OPTION_SIZE, size_bytes, "bytes"),
+	VALUE('n', "count", "N", OPTION_COUNT, count, "how many"),
+	VALUE('d', "depth", "N", OPTION_COUNT, depth, "requests in flight"),
+	VALUE('P', "pattern", "seq|random", OPTION_TEXT, pattern, "the order of reads"),
+};
+
+static const char common_letters[] = "ctj";
+
+static bool takes(const struct fs_command *c, char letter)
+{
+	return strchr(common_letters, letter) != NULL || strchr(c->letters, letter) != NULL;
+}
+
+static void print_help(const struct fs_command *c)
+{
+	printf("usage: terrane %s [options] %s\n\n%s\n\n", c->name, c->operands, c->more);
+	for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+		const struct fs_option *o = &options[i];
+		char left[48];
+		if (!takes(c, o->letter))
+			continue;
+		snprintf(left, sizeof(left), "-%c, --%s%s%s", o->letter, o->name,
+			 o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
+		printf("  %-24s %s\n", left, o->help);
+	}
+	printf("  %-24s %s\n", "-h, --help", "this");
+}
+
+int fs_option_words(const struct fs_command *c, struct strbuf *out)
+{
+	int rc = strbuf_puts(out, "--help ");
+	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(options); i++)
+		if (takes(c, options[i].letter))
+			rc = strbuf_printf(out, "--%s ", options[i].name);
+	return rc;
+}
+
+static int option_set(const struct fs_option *o, struct fs_flags *flags)
+{
+	void *field = (char *)flags + o->offset;
+	int rc = 0;
+	switch (o->kind) {
+	case OPTION_FLAG:
+		*(bool *)field = true;
+		return 0;
+	case OPTION_TEXT:
+		*(const char **)field = optarg;
+		return 0;
+	case OPTION_SIZE:
+		rc = units_parse_size(optarg, field);
+		break;
+	case OPTION_COUNT:
+		rc = units_parse_int(optarg, field);
+		if (rc == 0 && *(int64_t *)field < 1)
+			rc = -ERANGE;
+		break;
+	}
+	return rc;
+}
+
+/* Fills the flags and moves the operands to the front. CLI_OK, or the status to end with; *help when
+ * that was all. */
+static int parse(const struct fs_command *c, int argc, char **argv, struct fs_flags *flags,
+		 bool *help)
+{
+	struct option table[ARRAY_LEN(options) + 2];
+	char letters[3 * ARRAY_LEN(options) + 2];
+	size_t n = 0, m = 0;
+	for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+		const struct fs_option *o = &options[i];
+		if (!takes(c, o->letter))
+			continue;
+		int has = o->arg != NULL ? required_argument : no_argument;
+		table[n++] = (struct option){.name = o->name, .has_arg = has, .val = o->letter};
+		letters[m++] = o->letter;
+		if (o->arg != NULL)
+			letters[m++] = ':';
+	}
+	letters[m++] = 'h';
+	letters[m] = 0;
+	table[n++] = (struct option){.name = "help", .has_arg = no_argument, .val = 'h'};
+	table[n] = (struct option){0};
+	int letter;
+	while ((letter = getopt_long(argc, argv, letters, table, NULL)) != -1) {
+		if (letter == '?')
+			return CLI_USAGE;
+		if (letter == 'h') {
+			print_help(c);
+			*help = true;
+			return CLI_OK;
+		}
+		for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+			if (options[i].letter == letter && option_set(&options[i], flags) < 0)
+				return cli_usage("%s: --%s %s is not possible", c->name,
+						 options[i].name, optarg);
+		}
+	}
+	return CLI_OK;
+}
+
+/* --- running a command ------------------------------------------------------------------------ */
+
+static const struct {
+	const struct fs_command *commands;
+	const size_t *count;
+} tables[] = {
+	{fs_names_commands, &fs_names_count},
+	{fs_read_commands, &fs_read_count},
+	{fs_write_commands, &fs_write_count},
+	{fs_bench_commands, &fs_bench_count},
+};
+
+const struct fs_command *fs_at(size_t i)
+{
+	for (size_t t = 0; t < ARRAY_LEN(tables); t++) {
+		if (i < *tables[t].count)
+			return &tables[t].commands[i];
+		i -= *tables[t].count;
+	}
+	return NULL;
+}
+
+const struct fs_command *fs_find(const char *name)
+{
+	const struct fs_command *c;
+	for (size_t i = 0; (c = fs_at(i)) != NULL; i++)
+		if (strcmp(c->name, name) == 0)
+			return c;
+	return NULL;
+}
+
+struct terrane_options fs_options(const struct fs *fs, struct terrane_error *error)
+{
+	return (struct terrane_options){
+		.error = error,
+		.encoding = fs->flags.encoding,
+		.block_bytes = fs->flags.block_bytes,
+		.traffic_group = fs->flags.group,
+	};
+}
+
+int cmd_fs(int argc, char **argv)
+{
+	const struct fs_command *c = fs_find(argv[0]);
+	struct fs fs = {.flags = {.jobs = 4}};
+	bool help = false;
+	int status = parse(c, argc, argv, &fs.flags, &help);
+	if (status != CLI_OK || help)
+		return status;
+	int n = argc - optind;
+	if (n < c->operands_min || n > c->operands_max)
+		return cli_usage("%s: say \"terrane %s %s\"", c->name, c->name, c->operands);
+	struct terrane_open_options o = {.tenant = fs.flags.tenant, .error = &fs.error};
+	int rc = terrane_open(&fs.t, fs.flags.cluster, &o);
+	if (rc < 0)
+		return fs_fail(&fs.error, rc, "cannot open", "the cluster");
+	fs.o = fs_options(&fs, &fs.error);
+	status = c->run(&fs, n, argv + optind);
+	terrane_close(fs.t);
+	return status;
+}
+
+/* --- small things ----------------------------------------------------------------------------- */
+
+int fs_fail(const struct terrane_error *error, int64_t rc, const char *what, const char *path)
+{
+	char shown[FS_PATH_MAX];
+	const char *text = terrane_error_text((int)rc);
+	if (error != NULL && error->code == (int)rc && error->text[0] != 0)
+		text = error->text;
+	return cli_fail("%s %s: %s", what, fs_show(shown, path), text);
+}
+
+const char *fs_show(char out[FS_PATH_MAX], const char *name)
+{
+	size_t left = strlen(name), at = 0;
+	while (left > 0 && at + 5 < FS_PATH_MAX) {
+		size_t n = utf8_char_len(name, left);
+		unsigned char first = (unsigned char)name[0];
+		if (n == 0 || first < 0x20 || first == 0x7f) {
+			at += (size_t)snprintf(out + at, FS_PATH_MAX - at, "\\x%02x", first);
+			n = 1;
+		} else {
+			memcpy(out + at, name, n);
+			at += n;
+		}
+		name += n;
+		left -= n;
+	}
+	out[at] = 0;
+	return out;
+}
+
+bool fs_join(char out[FS_PATH_MAX], const char *dir, const char *name)
+{
+	size_t len = strlen(dir);
+	const char *slash = len > 0 && dir[len - 1] != '/' ? "/" : "";
+	return snprintf(out, FS_PATH_MAX, "%s%s%s", dir, slash, name) < FS_PATH_MAX;
+}
+
+bool fs_path_set(struct fs_path *p, const char *text)
+{
+	p->len = strlen(text);
+	if (p->len >= FS_PATH_MAX)
+		return false;
+	memcpy(p->text, text, p->len + 1);
+	return true;
+}
+
+size_t fs_path_push(struct fs_path *p, const char *name)
+{
+	size_t before = p->len, len = strlen(name);
+	bool slash = before > 0 && p->text[before - 1] != '/';
+	if (before + slash + len >= FS_PATH_MAX)
+		return SIZE_MAX;
+	if (slash)
+		p->text[p->len++] = '/';
+	memcpy(p->text + p->len, name, len + 1);
+	p->len += len;
+	return before;
+}
+
+void fs_path_pop(struct fs_path *p, size_t len)
+{
+	p->len = len;
+	p->text[len] = 0;
+}
+
+const char *fs_base(char out[FS_PATH_MAX], const char *path)
+{
+	snprintf(out, FS_PATH_MAX, "%s", path);
+	size_t len = strlen(out);
+	while (len > 0 && out[len - 1] == '/')
+		out[--len] = 0;
+	char *slash = strrchr(out, '/');
+	return slash != NULL ? slash + 1 : out;
+}
+
+double fs_clock(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+double fs_cpu(void)
+{
+	struct rusage u;
+	getrusage(RUSAGE_SELF, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+const char *fs_size(char out[FS_SIZE_TEXT], double bytes)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+	size_t u = 0;
+	while (bytes >= 1024 && u + 1 < ARRAY_LEN(units)) {
+		bytes /= 1024;
+		u++;
+	}
+	snprintf(out, FS_SIZE_TEXT, u == 0 ? "%.0f %s" : "%.1f %s", bytes, units[u]);
+	return out;
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+	(void)number;
+	interrupted = 1;
+}
+
+void fs_catch_signals(void)
+{
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+bool fs_interrupted(void)
+{
+	return interrupted != 0;
+}

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * bench: what the cluster gives one client, through the library. Each kind prints a rate, latencies
+ * and the processor time of this process.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/rng.h"
+#include "cli/cli.h"
+#include "cli/fs.h"
+
+#define DEPTH_MAX 1024
+#define WRITE_PIECE ((size_t)(4 * MIB))
+#define PACK_FILES 500
+
+struct bench {
+	struct fs *fs;
+	const char *kind;
+	double start, cpu;
+	double *took; /* seconds, of each operation */
+	size_t ops, ops_room;
+	uint64_t bytes;
+};
+
+static int bench_begin(struct bench *b, struct fs *fs, const char *kind, size_t ops)
+{
+	*b = (struct bench){.fs = fs, .kind = kind, .ops_room = ops};
+	b->took = calloc(ops, sizeof(*b->took));
+	b->start = fs_clock();
+	b->cpu = fs_cpu();
+	return b->took != NULL ? 0 : -ENOMEM;
+}
+
+static void bench_op(struct bench *b, double since)
+{
+	if (b->ops < b->ops_room)
+		b->took[b->ops++] = fs_clock() - since;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double quantile_ms(const struct bench *b, double q)
+{
+	if (b->ops == 0)
+		return 0;
+	size_t i = (size_t)(q * (double)b->ops);
+	return 1000 * b->took[i < b->ops ? i : b->ops - 1];
+}
+
+/* Prints and frees. */
+static int bench_end(struct bench *b, int64_t rc)
+{
+	double seconds = fs_clock() - b->start, cpu = fs_cpu() - b->cpu;
+	int status = CLI_OK;
+	if (rc < 0) {
+		status = fs_fail(&b->fs->error, rc, "cannot bench", b->kind);
+	} else {
+		qsort(b->took, b->ops, sizeof(*b->took), by_time);
+		double per_s = (double)b->ops / seconds, mib_s = (double)b->bytes / seconds / MIB;
+		if (b->fs->flags.json) {
+			AUTO_JSON json_t *root = json_pack(
+				"{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "bench",
+				b->kind, "ops", (json_int_t)b->ops, "bytes", (json_int_t)b->bytes,
+				"seconds", seconds, "ops_per_s", per_s, "mib_per_s", mib_s,
+				"p50_ms", quantile_ms(b, 0.5), "p99_ms", quantile_ms(b, 0.99),
+				"p999_ms", quantile_ms(b, 0.999), "client_cpu_s", cpu);
+			json_emit(stdout, root);
+		} else {
+			printf("%-14s %8.1f MiB/s  %9.0f ops/s  p50 %.2f ms  p99 %.2f ms  cpu "
+			       "%.2f s\n",
+			       b->kind, mib_s, per_s, quantile_ms(b, 0.5), quantile_ms(b, 0.99),
+			       cpu);
+		}
+	}
+	free(b->took);
+	return status;
+}
+
+static void *random_bytes(size_t len)
+{
+	struct rng rng;
+	uint8_t *bytes = malloc(len);
+	rng_init(&rng, 7);
+	if (bytes != NULL)
+		rng_fill(&rng, bytes, len);
+	return bytes;
+}
+
+/* --- one large file --------------------------------------------------------------------------- */
+
+static int write_file(struct bench *b, const char *path, const uint8_t *bytes, uint64_t size)
+{
+	struct fs *fs = b->fs;
+	struct terrane_file *f = NULL;
+	int rc = terrane_create(fs->t, path, TERRANE_REPLACE, &f, &fs->o);
+	for (uint64_t at = 0; rc == 0 && at < size; at += WRITE_PIECE) {
+		double since = fs_clock();
+		size_t len = (size_t)(size - at < WRITE_PIECE ? size - at : WRITE_PIECE);
+		rc = terrane_append(f, bytes, len, &fs->o);
+		bench_op(b, since);
+		b->bytes += len;
+	}
+	if (rc < 0 && f != NULL)
+		terrane_file_discard(f);
+	return rc < 0 ? rc : terrane_file_close(f, &fs->o);
+}
+
+static int bench_write(struct fs *fs, const char *path)
+{
+	struct bench b;
+	uint64_t size = fs->flags.size_bytes != 0 ? fs->flags.size_bytes : 1 * GIB;
+	uint8_t *bytes = random_bytes(WRITE_PIECE);
+	int rc = bench_begin(&b, fs, "write", size / WRITE_PIECE + 1);
+	if (rc == 0)
+		rc = bytes != NULL ? write_file(&b, path, bytes, size) : -ENOMEM;
+	free(bytes);
+	return bench_end(&b, rc);
+}
+
+struct slot {
+	struct terrane_op op;
+	char *buf;
+	double since;
+	bool under_way;
+};
+
+struct reading {
+	struct bench *b;
+	struct terrane_file *f;
+	struct slot slots[DEPTH_MAX];
+	size_t depth, block;
+	uint64_t blocks, next;
+	struct rng rng;
+	bool random;
+};
+
+static int slot_start(struct reading *r, struct slot *s)
+{
+	if (r->next == r->blocks)
+		return 0;
+	uint64_t at = r->random ? rng_below(&r->rng, r->blocks) : r->next;
+	r->next++;
+	s->op = (struct terrane_op){.user = s};
+	s->since = fs_clock();
+	int rc = terrane_pread_start(r->f, s->buf, r->block, at * r->block, &r->b->fs->o, &s->op);
+	s->under_way = rc == 0;
+	return rc;
+}
+
+static int slot_end(struct reading *r, struct slot *s)
+{
+	int64_t n = terrane_wait(r->b->fs->t, &s->op);
+	s->under_way = false;
+	if (n < 0)
+		return (int)n;
+	bench_op(r->b, s->since);
+	r->b->bytes += (uint64_t)n;
+	return 0;
+}
+
+/* The oldest is awaited first; the others go on meanwhile. */
+static int read_all(struct reading *r)
+{
+	int rc = 0;
+	for (size_t i = 0; i < r->depth && rc == 0; i++) {
+		r->slots[i].buf = malloc(r->block);
+		rc = r->slots[i].buf != NULL ? slot_start(r, &r->slots[i]) : -ENOMEM;
+	}
+	for (size_t i = 0; rc == 0 && r->slots[i].under_way; i = (i + 1) % r->depth) {
+		rc = slot_end(r, &r->slots[i]);
+		if (rc == 0)
+			rc = slot_start(r, &r->slots[i]);
+	}
+	for (size_t i = 0; i < r->depth; i++) {
+		if (r->slots[i].under_way)
+			terrane_wait(r->b->fs->t, &r->slots[i].op);
+		free(r->slots[i].buf);
+	}
+	return rc;
+}
+
+static int bench_read(struct fs *fs, const char *path)
+{
+	struct bench b;
+	struct terrane_stat st = {0};
+	struct reading *r = calloc(1, sizeof(*r));
+	int rc = r != NULL ? terrane_file_open(fs->t, path, &r->f, &fs->o) : -ENOMEM;
+	if (rc == 0)
+		rc = terrane_file_stat(r->f, &st, &fs->o);
+	if (rc < 0) {
+		free(r);
+		return fs_fail(&fs->error, rc, "cannot read", path);
+	}
+	r->random = fs->flags.pattern != NULL && strcmp(fs->flags.pattern, "random") == 0;
+	r->depth = (size_t)(fs->flags.depth > 0 ? fs->flags.depth : 4);
+	r->depth = r->depth < DEPTH_MAX ? r->depth : DEPTH_MAX;
+	r->block = fs->flags.block_bytes != 0 ? fs->flags.block_bytes : (r->random ? 1 : 4) * MIB;
+	r->blocks = (st.size + r->block - 1) / r->block;
+	rng_init(&r->rng, 7);
+	rc = bench_begin(&b, fs, r->random ? "read random" : "read seq", r->blocks);
+	r->b = &b;
+	if (rc == 0)
+		rc = read_all(r);
+	terrane_file_close(r->f, NULL);
+	free(r);
+	return bench_end(&b, rc);
+}
+
+/* --- many small files ------------------------------------------------------------------------- */
+
+struct files {
+	struct bench b;
+	const char *dir;
+	uint8_t *bytes;
+	size_t count, size;
+};
+
+static int files_begin(struct files *f, struct fs *fs, const char *kind, const char *dir)
+{
+	f->dir = dir;
+	f->count = (size_t)(fs->flags.count > 0 ? fs->flags.count : 2000);
+	f->size = fs->flags.size_bytes != 0 ? fs->flags.size_bytes : 100 * KIB;
+	f->bytes = f->size <= 64 * MIB ? random_bytes(f->size) : NULL;
+	int rc = bench_begin(&f->b, fs, kind, f->count);
+	return f->bytes == NULL ? -ENOMEM : rc;
+}
+
+static int files_end(struct files *f, int rc)
+{
+	free(f->bytes);
+	return bench_end(&f->b, rc);
+}
+
+static int pack_some(struct files *f, size_t first, size_t n)
+{
+	struct terrane_small small[PACK_FILES] = {0};
+	char names[PACK_FILES][24];
+	double since = fs_clock();
+	for (size_t i = 0; i < n; i++) {
+		snprintf(names[i], sizeof(names[i]), "f%08zu", first + i);
+		small[i] =
+			(struct terrane_small){.name = names[i], .data = f->bytes, .len = f->size};
+	}
+	int rc = terrane_pack(f->b.fs->t, f->dir, small, n, TERRANE_REPLACE, &f->b.fs->o);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		bench_op(&f->b, since);
+	f->b.bytes += n * f->size;
+	return rc;
+}
+
+static int write_one(struct files *f, size_t i)
+{
+	char path[FS_PATH_MAX], name[24];
+	struct terrane_file *file = NULL;
+	struct fs *fs = f->b.fs;
+	double since = fs_clock();
+	snprintf(name, sizeof(name), "f%08zu", i);
+	int rc = fs_join(path, f->dir, name) ? 0 : -ENAMETOOLONG;
+	if (rc == 0)
+		rc = terrane_create(fs->t, path, TERRANE_REPLACE, &file, &fs->o);
+	if (rc == 0 && (rc = terrane_append(file, f->bytes, f->size, &fs->o)) < 0)
+		terrane_file_discard(file);
+	else if (rc == 0)
+		rc = terrane_file_close(file, &fs->o);
+	bench_op(&f->b, since);
+	f->b.bytes += f->size;
+	return rc;
+}
+
+static int bench_files(struct fs *fs, const char *dir)
+{
+	struct files f;
+	int rc = terrane_mkdir(fs->t, dir, TERRANE_PARENTS, &fs->o);
+	if (rc < 0)
+		return fs_fail(&fs->error, rc, "cannot make", dir);
+	rc = files_begin(&f, fs, fs->flags.packed ? "files packed" : "files", dir);
+	for (size_t i = 0; rc == 0 && i < f.count;) {
+		size_t n = fs->flags.packed ? min_u64(PACK_FILES, f.count - i) : 1;
+		rc = fs->flags.packed ? pack_some(&f, i, n) : write_one(&f, i);
+		i += n;
+	}
+	return files_end(&f, rc);
+}
+
+/* In random order: all in one call, or one after the other. */
+static int read_files(struct files *f, struct terrane_range *ranges, char *buf)
+{
+	struct fs *fs = f->b.fs;
+	int rc = 0;
+	double since = fs_clock();
+	if (fs->flags.packed)
+		rc = terrane_read_batch(fs->t, ranges, f->count, &fs->o);
+	for (size_t i = 0; rc == 0 && i < f->count; i++) {
+		if (!fs->flags.packed) {
+			since = fs_clock();
+			struct terrane_file *file = NULL;
+			rc = terrane_file_open(fs->t, ranges[i].path, &file, &fs->o);
+			if (rc == 0)
+				ranges[i].result = terrane_pread(file, buf, f->size, 0, &fs->o);
+			if (file != NULL)
+				terrane_file_close(file, NULL);
+		}
+		if (rc == 0 && ranges[i].result != (int64_t)f->size)
+			rc = ranges[i].result < 0 ? (int)ranges[i].result : -ENODATA;
+		bench_op(&f->b, since);
+		f->b.bytes += f->size;
+	}
+	return rc;
+}
+
+static int bench_fetch(struct fs *fs, const char *dir)
+{
+	struct files f;
+	struct rng rng;
+	rng_init(&rng, 7);
+	int rc = files_begin(&f, fs, fs->flags.packed ? "fetch batched" : "fetch", dir);
+	struct terrane_range *ranges = calloc(f.count, sizeof(*ranges));
+	char(*paths)[FS_PATH_MAX / 16] = calloc(f.count, sizeof(*paths));
+	char *buf = malloc(fs->flags.packed ? f.count * f.size : f.size);
+	if (ranges == NULL || paths == NULL || buf == NULL)
+		rc = -ENOMEM;
+	for (size_t i = 0; rc == 0 && i < f.count; i++) {
+		snprintf(paths[i], sizeof(paths[i]), "%s/f%08zu", dir, i);
+		ranges[i] =
+			(struct terrane_range){.path = paths[i],
+					       .len = f.size,
+					       .buf = buf + (fs->flags.packed ? i * f.size : 0)};
+	}
+	for (size_t i = f.count; rc == 0 && i > 1; i--) {
+		size_t j = rng_below(&rng, i);
+		struct terrane_range other = ranges[j];
+		ranges[j] = ranges[i - 1];
+		ranges[i - 1] = other;
+	}
+	f.b.start = fs_clock();
+	f.b.cpu = fs_cpu();
+	if (rc == 0)
+		rc = read_files(&f, ranges, buf);
+	free(ranges);
+	free(paths);
+	free(buf);
+	return files_end(&f, rc);
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+static int meta_each(struct fs *fs, const char *dir, const char *kind, size_t count)
+{
+	struct bench b;
+	int rc = bench_begin(&b, fs, kind, count);
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		char path[FS_PATH_MAX], name[24];
+		struct terrane_file *f = NULL;
+		struct terrane_stat st = {0};
+		double since = fs_clock();
+		snprintf(name, sizeof(name), "m%08zu", i);
+		if (!fs_join(path, dir, name))
+			rc = -ENAMETOOLONG;
+		else if (strcmp(kind, "create") == 0) {
+			rc = terrane_create(fs->t, path, 0, &f, &fs->o);
+			if (rc == 0)
+				rc = terrane_file_close(f, &fs->o);
+		} else if (strcmp(kind, "stat") == 0)
+			rc = terrane_stat(fs->t, path, &st, &fs->o);
+		else
+			rc = terrane_remove(fs->t, path, &fs->o);
+		bench_op(&b, since);
+	}
+	return bench_end(&b, rc);
+}
+
+static int meta_list(struct fs *fs, const char *dir, size_t count)
+{
+	struct bench b;
+	struct terrane_entry *page = calloc(1000, sizeof(*page));
+	struct terrane_cursor at = {0};
+	int64_t n = page != NULL ? 1 : -ENOMEM;
+	int rc = bench_begin(&b, fs, "list", count);
+	while (rc == 0 && n > 0) {
+		double since = fs_clock();
+		n = terrane_list(fs->t, dir, &at, page, 1000, &fs->o);
+		for (int64_t i = 0; i < n; i++)
+			bench_op(&b, since);
+	}
+	free(page);
+	return bench_end(&b, rc < 0 ? rc : n);
+}
+
+static int bench_meta(struct fs *fs, const char *dir)
+{
+	size_t count = (size_t)(fs->flags.count > 0 ? fs->flags.count : 2000);
+	int rc = terrane_mkdir(fs->t, dir, TERRANE_PARENTS, &fs->o);
+	if (rc < 0)
+		return fs_fail(&fs->error, rc, "cannot make", dir);
+	int status = meta_each(fs, dir, "create", count);
+	if (status == CLI_OK)
+		status = meta_each(fs, dir, "stat", count);
+	if (status == CLI_OK)
+		status = meta_list(fs, dir, count);
+	if (status == CLI_OK)
+		status = meta_each(fs, dir, "remove", count);
+	return status;
+}
+
+static int run_bench(struct fs *fs, int n, char **operands)
+{
+	static const struct {
+		const char *name;
+		int (*run)(struct fs *fs, const char *path);
+	} kinds[] = {{"write", bench_write},
+		     {"read", bench_read},
+		     {"files", bench_files},
+		     {"fetch", bench_fetch},
+		     {"meta", bench_meta}};
+	(void)n;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (strcmp(operands[0], kinds[i].name) == 0)
+			return kinds[i].run(fs, operands[1]);
+	return cli_usage("bench: there is no kind \"%s\"", operands[0]);
+}
+
+const struct fs_command fs_bench_commands[] = {
+	{"bench", "measure the cluster", "write|read|files|fetch|meta PATH",
+	 "write   one file PATH of --size (1GiB), whole blocks\n"
+	 "read    the file PATH, --pattern seq or random, --block at a time, --depth in flight\n"
+	 "files   --count (2000) files of --size (100KiB) into the directory PATH; --packed: "
+	 "together\n"
+	 "fetch   the same files in random order; --packed: as one batched read\n"
+	 "meta    --count empty files in the directory PATH: create, stat, list, remove\n"
+	 "Files that were written stay; rm -r removes them.",
+	 "sndPkebg", 2, 2, run_bench},
+};
+const size_t fs_bench_count = ARRAY_LEN(fs_bench_commands);

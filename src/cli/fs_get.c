@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * get and cat: files out of the cluster. What comes out has been checked against its checksums. A local
+ * file gets its name when it is whole.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/fs_transfer.h"
+
+#define PAGE 512
+
+static int write_all(int fd, const char *from, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, from, len);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0) {
+			from += n;
+			len -= (size_t)n;
+		}
+	}
+	return 0;
+}
+
+/* --- a row of pieces in flight ---------------------------------------------------------------- */
+
+struct piece {
+	struct terrane_op op;
+	char *buf;
+	bool under_way;
+};
+
+/* Reads all of a file in order, TRANSFER_DEPTH pieces ahead, and writes it to fd. progress may be
+ * NULL. */
+static int copy_out(struct terrane *t, struct terrane_file *f, int fd, struct progress *progress,
+		    const struct terrane_options *o)
+{
+	struct piece pieces[TRANSFER_DEPTH] = {0};
+	uint64_t asked = 0;
+	int rc = 0;
+	for (size_t i = 0; i < TRANSFER_DEPTH && rc == 0; i++) {
+		pieces[i].buf = malloc(TRANSFER_PIECE_BYTES);
+		rc = pieces[i].buf != NULL ? 0 : -ENOMEM;
+	}
+	bool end = false;
+	for (size_t i = 0; rc == 0; i = (i + 1) % TRANSFER_DEPTH) {
+		struct piece *p = &pieces[i];
+		if (p->under_way) {
+			int64_t n = terrane_wait(t, &p->op);
+			p->under_way = false;
+			rc = n < 0 ? (int)n : write_all(fd, p->buf, (size_t)n);
+			end = end || (n >= 0 && (size_t)n < TRANSFER_PIECE_BYTES);
+			if (rc == 0 && progress != NULL)
+				progress_add(progress, (uint64_t)n, 0);
+		} else if (end) {
+			break;
+		}
+		if (rc == 0 && fs_interrupted())
+			rc = -ECANCELED;
+		if (rc == 0 && !end) {
+			p->op = (struct terrane_op){0};
+			rc = terrane_pread_start(f, p->buf, TRANSFER_PIECE_BYTES, asked, o, &p->op);
+			p->under_way = rc == 0;
+			asked += TRANSFER_PIECE_BYTES;
+		}
+	}
+	for (size_t i = 0; i < TRANSFER_DEPTH; i++) {
+		if (pieces[i].under_way) {
+			terrane_cancel(t, &pieces[i].op);
+			terrane_wait(t, &pieces[i].op);
+		}
+		free(pieces[i].buf);
+	}
+	return rc;
+}
+
+/* --- local files ------------------------------------------------------------------------------ */
+
+/* A file beside the one it will become. */
+static int part_open(const char *local, char part[FS_PATH_MAX])
+{
+	if (snprintf(part, FS_PATH_MAX, "%s.part-XXXXXX", local) >= FS_PATH_MAX)
+		return -ENAMETOOLONG;
+	int fd = mkostemp(part, O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Gives it its name, or takes it away. */
+static int part_close(int fd, const char *part, const char *local, bool replace, int rc)
+{
+	if (rc == 0 && fchmod(fd, 0644) < 0)
+		rc = -errno;
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
+	if (rc == 0 && replace && rename(part, local) < 0)
+		rc = -errno;
+	if (rc == 0 && !replace && link(part, local) < 0)
+		rc = -errno;
+	if (rc < 0 || !replace)
+		unlink(part);
+	return rc;
+}
+
+static void get_large(struct transfer *x, const struct transfer_file *file)
+{
+	struct terrane_error error = {0};
+	struct terrane_options o = fs_options(x->fs, &error);
+	char part[FS_PATH_MAX];
+	struct terrane_file *f = NULL;
+	const char *what = "cannot write";
+	int fd = part_open(file->local, part);
+	int rc = fd < 0 ? fd : 0;
+	if (rc == 0) {
+		what = "cannot get";
+		rc = terrane_file_open_id(x->fs->t, file->id, &f, &o);
+		if (rc == 0)
+			rc = copy_out(x->fs->t, f, fd, &x->progress, &o);
+		if (f != NULL)
+			terrane_file_close(f, NULL);
+		rc = part_close(fd, part, file->local, x->fs->flags.replace, rc);
+	}
+	if (rc < 0) {
+		transfer_fail(x, &error, rc, what, file->local);
+		return;
+	}
+	atomic_fetch_add(&x->done, 1);
+	progress_add(&x->progress, 0, 1);
+}
+
+static void get_one_of_many(struct transfer *x, const struct transfer_file *file,
+			    const struct terrane_range *r, const struct terrane_error *error)
+{
+	char part[FS_PATH_MAX];
+	int rc = r->result < 0 ? (int)r->result : 0;
+	if (rc == 0) {
+		int fd = part_open(file->local, part);
+		rc = fd < 0 ? fd : write_all(fd, r->buf, (size_t)r->result);
+		if (fd >= 0)
+			rc = part_close(fd, part, file->local, x->fs->flags.replace, rc);
+	}
+	if (rc < 0) {
+		transfer_fail(x, error, rc, "cannot get", file->local);
+		return;
+	}
+	atomic_fetch_add(&x->done, 1);
+	progress_add(&x->progress, (uint64_t)r->result, 1);
+}
+
+static void get_small(struct transfer *x, const struct transfer_job *job)
+{
+	struct terrane_error error = {0};
+	struct terrane_options o = fs_options(x->fs, &error);
+	struct terrane_range *ranges = calloc(job->count, sizeof(*ranges));
+	char *bytes = malloc(job->bytes + 1);
+	if (ranges == NULL || bytes == NULL) {
+		transfer_fail(x, NULL, -ENOMEM, "cannot get", job->files->local);
+		free(ranges);
+		free(bytes);
+		return;
+	}
+	char *at = bytes;
+	size_t n = 0;
+	for (struct transfer_file *f = job->files; f != NULL; f = f->next) {
+		ranges[n++] =
+			(struct terrane_range){.id = f->id, .len = f->size, .buf = at, .user = f};
+		at += f->size;
+	}
+	(void)terrane_read_batch(x->fs->t, ranges, n, &o);
+	for (size_t i = 0; i < n; i++)
+		get_one_of_many(x, ranges[i].user, &ranges[i], &error);
+	free(ranges);
+	free(bytes);
+}
+
+static void get_job(void *ctx, void *item)
+{
+	struct transfer *x = ctx;
+	struct transfer_job *job = item;
+	if (fs_interrupted())
+		; /* what was not begun is left */
+	else if (job->large)
+		get_large(x, job->files);
+	else
+		get_small(x, job);
+	transfer_job_free(job);
+}
+
+/* --- the walk --------------------------------------------------------------------------------- */
+
+static void get_dir(struct transfer *x, uint64_t id, struct fs_path *local);
+
+/* By --resume: a local file that is as long. */
+static bool is_there(struct transfer *x, const char *local, uint64_t size)
+{
+	struct stat st;
+	return x->fs->flags.resume && stat(local, &st) == 0 && S_ISREG(st.st_mode) &&
+	       (uint64_t)st.st_size == size;
+}
+
+static void get_entry(struct transfer *x, const struct terrane_entry *e, struct fs_path *local)
+{
+	size_t before = fs_path_push(local, e->name);
+	if (before == SIZE_MAX) {
+		transfer_fail(x, NULL, -ENAMETOOLONG, "cannot get", local->text);
+		return;
+	}
+	if (e->kind == TERRANE_DIRECTORY) {
+		get_dir(x, e->id, local);
+	} else if (is_there(x, local->text, e->size)) {
+		atomic_fetch_add(&x->left_alone, 1);
+	} else {
+		/* Of a log only reading tells the length: treat it as large. */
+		uint64_t size = e->sealed ? e->size : UINT64_MAX;
+		atomic_fetch_add(&x->progress.total_bytes, e->size);
+		int rc = transfer_add(x, NULL, local->text, "", e->id, size);
+		if (rc < 0)
+			transfer_fail(x, NULL, rc, "cannot get", local->text);
+	}
+	fs_path_pop(local, before);
+}
+
+static void get_dir(struct transfer *x, uint64_t id, struct fs_path *local)
+{
+	struct terrane_entry *page = calloc(PAGE, sizeof(*page));
+	if (page == NULL || (mkdir(local->text, 0755) < 0 && errno != EEXIST)) {
+		transfer_fail(x, NULL, page == NULL ? -ENOMEM : -errno, "cannot make", local->text);
+		free(page);
+		return;
+	}
+	struct terrane_cursor at = {0};
+	int64_t n = 0;
+	while (!fs_interrupted() &&
+	       (n = terrane_list_id(x->fs->t, id, &at, page, PAGE, &x->fs->o)) > 0) {
+		for (int64_t i = 0; i < n && !fs_interrupted(); i++)
+			get_entry(x, &page[i], local);
+	}
+	if (n < 0)
+		transfer_fail(x, &x->fs->error, n, "cannot list", local->text);
+	free(page);
+}
+
+static void get_source(struct transfer *x, const char *source, const char *target)
+{
+	struct terrane_stat st = {0};
+	struct fs_path local;
+	int rc = fs_path_set(&local, target) ? terrane_stat(x->fs->t, source, &st, &x->fs->o)
+					     : -ENAMETOOLONG;
+	if (rc < 0) {
+		transfer_fail(x, &x->fs->error, rc, "cannot get", source);
+	} else if (st.kind == TERRANE_DIRECTORY) {
+		get_dir(x, st.id, &local);
+	} else if (is_there(x, target, st.size)) {
+		atomic_fetch_add(&x->left_alone, 1);
+	} else {
+		atomic_fetch_add(&x->progress.total_bytes, st.size);
+		get_large(x, &(struct transfer_file){
+				     .local = local.text, .id = st.id, .size = st.size});
+	}
+}
+
+static int run_get(struct fs *fs, int n, char **operands)
+{
+	static char here[] = ".";
+	struct transfer x;
+	char *target = n > 1 ? operands[n - 1] : here;
+	int sources = n > 1 ? n - 1 : 1;
+	struct stat st;
+	bool into = stat(target, &st) == 0 && S_ISDIR(st.st_mode);
+	if (sources > 1 && !into)
+		return cli_fail("cannot get several things to %s: it is no directory", target);
+	int status = transfer_start(&x, fs, "get", get_job);
+	if (status != CLI_OK)
+		return status;
+	for (int i = 0; i < sources && !fs_interrupted(); i++) {
+		char to[FS_PATH_MAX], last[FS_PATH_MAX];
+		bool fits = into ? fs_join(to, target, fs_base(last, operands[i]))
+				 : snprintf(to, sizeof(to), "%s", target) < FS_PATH_MAX;
+		if (fits)
+			get_source(&x, operands[i], to);
+		else
+			transfer_fail(&x, NULL, -ENAMETOOLONG, "cannot get", operands[i]);
+	}
+	return transfer_finish(&x);
+}
+
+static int run_cat(struct fs *fs, int n, char **paths)
+{
+	int status = CLI_OK;
+	fs_catch_signals();
+	for (int i = 0; i < n && !fs_interrupted(); i++) {
+		struct terrane_file *f = NULL;
+		int rc = terrane_file_open(fs->t, paths[i], &f, &fs->o);
+		if (rc == 0) {
+			rc = copy_out(fs->t, f, STDOUT_FILENO, NULL, &fs->o);
+			terrane_file_close(f, NULL);
+		}
+		if (rc < 0)
+			status = fs_fail(&fs->error, rc, "cannot read", paths[i]);
+	}
+	return status;
+}
+
+const struct fs_command fs_read_commands[] = {
+	{"get", "fetch files and trees", "SOURCE... [TARGET]",
+	 "Fetches files and directories with all that is below into the local file or directory "
+	 "TARGET,\n"
+	 "else here. A file gets its name when it is whole.",
+	 "gFuqJ", 1, 100000, run_get},
+	{"cat", "print files", "PATH...", "Writes the bytes of files to standard output.", "g", 1,
+	 1000, run_cat},
+};
+const size_t fs_read_count = ARRAY_LEN(fs_read_commands);

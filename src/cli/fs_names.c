@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+/* mkdir, mv, rm, seal, stat, ls: names and what is known of them. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/fs.h"
+
+#define PAGE 512
+
+static int run_mkdir(struct fs *fs, int n, char **paths)
+{
+	int status = CLI_OK;
+	for (int i = 0; i < n; i++) {
+		unsigned flags = fs->flags.parents ? TERRANE_PARENTS : 0;
+		int rc = terrane_mkdir(fs->t, paths[i], flags, &fs->o);
+		if (rc < 0)
+			status = fs_fail(&fs->error, rc, "cannot make", paths[i]);
+	}
+	return status;
+}
+
+static bool is_directory(struct fs *fs, const char *path)
+{
+	struct terrane_stat st = {0};
+	return terrane_stat(fs->t, path, &st, &fs->o) == 0 && st.kind == TERRANE_DIRECTORY;
+}
+
+static int run_mv(struct fs *fs, int n, char **paths)
+{
+	const char *target = paths[n - 1];
+	bool into = is_directory(fs, target);
+	if (n > 2 && !into)
+		return fs_fail(NULL, -ENOTDIR, "cannot move to", target);
+	int status = CLI_OK;
+	for (int i = 0; i + 1 < n; i++) {
+		char to[FS_PATH_MAX], last[FS_PATH_MAX];
+		bool fits = into ? fs_join(to, target, fs_base(last, paths[i]))
+				 : snprintf(to, sizeof(to), "%s", target) < FS_PATH_MAX;
+		int rc = fits ? terrane_rename(fs->t, paths[i], to, &fs->o) : -ENAMETOOLONG;
+		if (rc < 0)
+			status = fs_fail(&fs->error, rc, "cannot move", paths[i]);
+	}
+	return status;
+}
+
+static int remove_tree(struct fs *fs, struct fs_path *path);
+
+static int remove_entry(struct fs *fs, struct fs_path *path, const struct terrane_entry *e)
+{
+	size_t before = fs_path_push(path, e->name);
+	if (before == SIZE_MAX)
+		return fs_fail(NULL, -ENAMETOOLONG, "cannot remove", path->text);
+	int status = CLI_OK;
+	if (e->kind == TERRANE_DIRECTORY) {
+		status = remove_tree(fs, path);
+	} else {
+		int rc = terrane_remove(fs->t, path->text, &fs->o);
+		if (rc < 0 && rc != -ENOENT)
+			status = fs_fail(&fs->error, rc, "cannot remove", path->text);
+	}
+	fs_path_pop(path, before);
+	return status;
+}
+
+/* What is in a directory goes first. */
+static int remove_tree(struct fs *fs, struct fs_path *path)
+{
+	struct terrane_entry *page = calloc(PAGE, sizeof(*page));
+	if (page == NULL)
+		return fs_fail(NULL, -ENOMEM, "cannot remove", path->text);
+	int status = CLI_OK;
+	struct terrane_cursor at = {0};
+	int64_t n = 0;
+	while (status == CLI_OK && !fs_interrupted() &&
+	       (n = terrane_list(fs->t, path->text, &at, page, PAGE, &fs->o)) > 0) {
+		for (int64_t i = 0; i < n && status == CLI_OK && !fs_interrupted(); i++)
+			status = remove_entry(fs, path, &page[i]);
+	}
+	free(page);
+	if (n < 0)
+		return fs_fail(&fs->error, n, "cannot list", path->text);
+	if (status != CLI_OK || fs_interrupted())
+		return CLI_FAILED;
+	int rc = terrane_remove(fs->t, path->text, &fs->o);
+	return rc < 0 && rc != -ENOENT ? fs_fail(&fs->error, rc, "cannot remove", path->text)
+				       : CLI_OK;
+}
+
+static int run_rm(struct fs *fs, int n, char **paths)
+{
+	int status = CLI_OK;
+	struct fs_path path;
+	fs_catch_signals();
+	for (int i = 0; i < n && !fs_interrupted(); i++) {
+		if (fs->flags.recursive && fs_path_set(&path, paths[i]) &&
+		    is_directory(fs, paths[i])) {
+			if (remove_tree(fs, &path) != CLI_OK)
+				status = CLI_FAILED;
+			continue;
+		}
+		int rc = terrane_remove(fs->t, paths[i], &fs->o);
+		if (rc == -ENOENT && fs->flags.force)
+			continue;
+		if (rc == -ENOTEMPTY)
+			status = cli_fail("cannot remove %s: it is not empty; -r removes all of it",
+					  paths[i]);
+		else if (rc < 0)
+			status = fs_fail(&fs->error, rc, "cannot remove", paths[i]);
+	}
+	return fs_interrupted() ? cli_fail("interrupted") : status;
+}
+
+static int run_seal(struct fs *fs, int n, char **paths)
+{
+	int status = CLI_OK;
+	for (int i = 0; i < n; i++) {
+		int rc = terrane_seal(fs->t, paths[i], &fs->o);
+		if (rc < 0)
+			status = fs_fail(&fs->error, rc, "cannot seal", paths[i]);
+	}
+	return status;
+}
+
+/* --- telling ---------------------------------------------------------------------------------- */
+
+static const char *kind_name(enum terrane_kind kind)
+{
+	return kind == TERRANE_DIRECTORY ? "directory" : "file";
+}
+
+static const char *time_text(char out[32], uint64_t ns)
+{
+	time_t s = (time_t)(ns / NS_PER_S);
+	struct tm tm;
+	if (gmtime_r(&s, &tm) == NULL || strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+		out[0] = 0;
+	return out;
+}
+
+static void print_stat(const char *path, const struct terrane_stat *st)
+{
+	char shown[FS_PATH_MAX], when[32];
+	printf("%s\n  kind      %s%s\n  size      %lu\n  id        %016lx\n  modified  %s\n",
+	       fs_show(shown, path), kind_name(st->kind), st->sealed ? ", sealed" : "", st->size,
+	       st->id, time_text(when, st->mtime_ns));
+	if (st->kind == TERRANE_FILE)
+		printf("  encoding  %s\n", st->encoding[0] != 0 ? st->encoding : "nothing stored");
+}
+
+static json_t *json_of_stat(const char *path, const struct terrane_stat *st)
+{
+	char id[20];
+	snprintf(id, sizeof(id), "%016lx", st->id);
+	return json_pack("{s:o, s:s, s:s, s:I, s:I, s:b, s:s}", "path",
+			 json_text(path, strlen(path)), "kind", kind_name(st->kind), "id", id,
+			 "size", (json_int_t)st->size, "mtime_ns", (json_int_t)st->mtime_ns,
+			 "sealed", (int)st->sealed, "encoding", st->encoding);
+}
+
+/* Of a file also how it is encoded, which its blocks know. */
+static int stat_one(struct fs *fs, const char *path, struct terrane_stat *st)
+{
+	struct terrane_file *f = NULL;
+	int rc = terrane_stat(fs->t, path, st, &fs->o);
+	if (rc < 0 || st->kind != TERRANE_FILE)
+		return rc;
+	rc = terrane_file_open_id(fs->t, st->id, &f, &fs->o);
+	if (rc == 0)
+		rc = terrane_file_stat(f, st, &fs->o);
+	if (f != NULL)
+		terrane_file_close(f, NULL);
+	return rc;
+}
+
+static int run_stat(struct fs *fs, int n, char **paths)
+{
+	int status = CLI_OK;
+	AUTO_JSON json_t *all = json_array();
+	for (int i = 0; i < n; i++) {
+		struct terrane_stat st = {0};
+		int rc = stat_one(fs, paths[i], &st);
+		if (rc < 0)
+			status = fs_fail(&fs->error, rc, "cannot stat", paths[i]);
+		else if (fs->flags.json)
+			json_array_append_new(all, json_of_stat(paths[i], &st));
+		else
+			print_stat(paths[i], &st);
+	}
+	if (fs->flags.json &&
+	    json_emit(stdout, n == 1 && json_array_size(all) == 1 ? json_array_get(all, 0) : all) <
+		    0)
+		return cli_fail("cannot write the output");
+	return status;
+}
+
+/* One entry is one line, as JSON too: a directory may have any number. */
+static int print_entry(const struct fs *fs, const char *name, const struct terrane_entry *e)
+{
+	char shown[FS_PATH_MAX], when[32];
+	if (fs->flags.json) {
+		char id[20];
+		snprintf(id, sizeof(id), "%016lx", e->id);
+		AUTO_JSON json_t *line = json_pack(
+			"{s:o, s:s, s:s, s:I, s:I, s:b}", "name", json_text(name, strlen(name)),
+			"kind", kind_name(e->kind), "id", id, "size", (json_int_t)e->size,
+			"mtime_ns", (json_int_t)e->mtime_ns, "sealed", (int)e->sealed);
+		if (line == NULL || json_dumpf(line, stdout, JSON_COMPACT) < 0)
+			return -EIO;
+		putchar('\n');
+		return 0;
+	}
+	if (fs->flags.details)
+		printf("%c%c %14lu  %s  %016lx  ", e->kind == TERRANE_DIRECTORY ? 'd' : '-',
+		       e->sealed ? 's' : '-', e->size, time_text(when, e->mtime_ns), e->id);
+	printf("%s%s\n", fs_show(shown, name), e->kind == TERRANE_DIRECTORY ? "/" : "");
+	return 0;
+}
+
+static int list_dir(struct fs *fs, struct fs_path *path, uint64_t id);
+
+static int list_entry(struct fs *fs, struct fs_path *path, const struct terrane_entry *e)
+{
+	if (!fs->flags.recursive)
+		return print_entry(fs, e->name, e) < 0 ? CLI_FAILED : CLI_OK;
+	size_t before = fs_path_push(path, e->name);
+	if (before == SIZE_MAX)
+		return fs_fail(NULL, -ENAMETOOLONG, "cannot list", path->text);
+	int status = print_entry(fs, path->text, e) < 0 ? CLI_FAILED : CLI_OK;
+	if (status == CLI_OK && e->kind == TERRANE_DIRECTORY)
+		status = list_dir(fs, path, e->id);
+	fs_path_pop(path, before);
+	return status;
+}
+
+static int list_dir(struct fs *fs, struct fs_path *path, uint64_t id)
+{
+	struct terrane_entry *page = calloc(PAGE, sizeof(*page));
+	if (page == NULL)
+		return fs_fail(NULL, -ENOMEM, "cannot list", path->text);
+	struct terrane_cursor at = {0};
+	int64_t n;
+	int status = CLI_OK;
+	while ((n = terrane_list_id(fs->t, id, &at, page, PAGE, &fs->o)) > 0) {
+		for (int64_t i = 0; i < n; i++)
+			if (list_entry(fs, path, &page[i]) != CLI_OK)
+				status = CLI_FAILED;
+	}
+	free(page);
+	return n < 0 ? fs_fail(&fs->error, n, "cannot list", path->text) : status;
+}
+
+static int list_one(struct fs *fs, const char *name, bool titled)
+{
+	struct fs_path path;
+	struct terrane_stat st = {0};
+	int rc = fs_path_set(&path, name) ? terrane_stat(fs->t, name, &st, &fs->o) : -ENAMETOOLONG;
+	if (rc < 0)
+		return fs_fail(&fs->error, rc, "cannot list", name);
+	if (st.kind == TERRANE_DIRECTORY) {
+		if (titled)
+			printf("%s:\n", name);
+		return list_dir(fs, &path, st.id);
+	}
+	struct terrane_entry e = {.id = st.id,
+				  .kind = st.kind,
+				  .sealed = st.sealed,
+				  .size = st.size,
+				  .mtime_ns = st.mtime_ns};
+	return print_entry(fs, name, &e) < 0 ? CLI_FAILED : CLI_OK;
+}
+
+static int run_ls(struct fs *fs, int n, char **paths)
+{
+	if (n == 0)
+		return list_one(fs, "/", false);
+	int status = CLI_OK;
+	for (int i = 0; i < n; i++)
+		if (list_one(fs, paths[i], n > 1 && !fs->flags.json && !fs->flags.recursive) !=
+		    CLI_OK)
+			status = CLI_FAILED;
+	return status;
+}
+
+const struct fs_command fs_names_commands[] = {
+	{"ls", "list a directory", "[PATH...]",
+	 "Lists directories, by default the root. Directories end in \"/\". With --json each entry "
+	 "is\n"
+	 "one line. With -l: kind (d) and sealed (s), size, time of the last change, id.",
+	 "lR", 0, 1000, run_ls},
+	{"mkdir", "make directories", "PATH...", "Makes directories.", "p", 1, 1000, run_mkdir},
+	{"mv", "rename or move", "FROM... TO",
+	 "Renames, or moves into the directory TO. Inside one directory that is one instant, and "
+	 "a\n"
+	 "file replaces a file.",
+	 "", 2, 1000, run_mv},
+	{"rm", "remove files and directories", "PATH...",
+	 "Removes files and empty directories. The space is free after the collector has been by.",
+	 "rf", 1, 1000, run_rm},
+	{"seal", "make a file or directory immutable", "PATH...",
+	 "Nothing can be added to a sealed file, no name changes in a sealed directory. Sealed\n"
+	 "things may be cached. With --encoding the copies of a log become that code.",
+	 "e", 1, 1000, run_seal},
+	{"stat", "tell what is known of a name", "PATH...", "Kind, size, id, encoding and so on.",
+	 "", 1, 1000, run_stat},
+};
+const size_t fs_names_count = ARRAY_LEN(fs_names_commands);

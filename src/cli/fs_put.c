@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * put: local files and trees into the cluster. Small files of a directory go together into shared
+ * blocks; large ones stream. A file is there whole or not at all, so put can be run again with
+ * --resume after anything went wrong.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/fs_transfer.h"
+
+/* --- comparing with what is there ------------------------------------------------------------- */
+
+/* CRC of all of an open file, and its length. */
+static int remote_crc(struct terrane_file *f, void *buf, uint64_t *len, uint32_t *crc,
+		      const struct terrane_options *o)
+{
+	*len = 0;
+	*crc = 0;
+	for (;;) {
+		int64_t n = terrane_pread(f, buf, TRANSFER_PIECE_BYTES, *len, o);
+		if (n <= 0)
+			return (int)n;
+		*crc = terrane_crc32c(*crc, buf, (size_t)n);
+		*len += (uint64_t)n;
+	}
+}
+
+/* Whether the cluster has the file with these bytes: 0, -EBADMSG when they differ. */
+static int verify_remote(struct transfer *x, const char *path, uint64_t len, uint32_t crc,
+			 const struct terrane_options *o)
+{
+	struct terrane_file *f = NULL;
+	void *buf = malloc(TRANSFER_PIECE_BYTES);
+	uint64_t have = 0;
+	uint32_t have_crc = 0;
+	int rc = buf != NULL ? terrane_file_open(x->fs->t, path, &f, o) : -ENOMEM;
+	if (rc == 0)
+		rc = remote_crc(f, buf, &have, &have_crc, o);
+	if (f != NULL)
+		terrane_file_close(f, NULL);
+	free(buf);
+	if (rc == 0 && (have != len || have_crc != crc))
+		rc = -EBADMSG;
+	return rc;
+}
+
+static int local_crc(const char *path, uint64_t *len, uint32_t *crc)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *buf = malloc(TRANSFER_PIECE_BYTES);
+	ssize_t n = -1;
+	*len = 0;
+	*crc = 0;
+	while (fd >= 0 && buf != NULL && (n = read(fd, buf, TRANSFER_PIECE_BYTES)) > 0) {
+		*crc = terrane_crc32c(*crc, buf, (size_t)n);
+		*len += (uint64_t)n;
+	}
+	int rc = n < 0 ? (buf == NULL ? -ENOMEM : -errno) : 0;
+	free(buf);
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+/* 1: it is there already, by the rules of --resume. */
+static int is_there(struct transfer *x, const char *local, const char *remote, uint64_t size,
+		    const struct terrane_options *o)
+{
+	struct terrane_stat st = {0};
+	if (!x->fs->flags.resume)
+		return 0;
+	int rc = terrane_stat(x->fs->t, remote, &st, o);
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : rc;
+	if (st.kind != TERRANE_FILE || st.size != size)
+		return x->fs->flags.replace ? 0 : -EEXIST;
+	if (!x->fs->flags.verify)
+		return 1;
+	uint64_t len = 0;
+	uint32_t crc = 0;
+	rc = local_crc(local, &len, &crc);
+	if (rc == 0)
+		rc = verify_remote(x, remote, len, crc, o);
+	if (rc == -EBADMSG && x->fs->flags.replace)
+		return 0;
+	return rc < 0 ? rc : 1;
+}
+
+/* --- one large file --------------------------------------------------------------------------- */
+
+static int stream(struct transfer *x, int fd, struct terrane_file *f, uint64_t *len, uint32_t *crc,
+		  struct terrane_options *o)
+{
+	char *buf = malloc(TRANSFER_PIECE_BYTES);
+	int rc = buf != NULL ? 0 : -ENOMEM;
+	*len = 0;
+	*crc = 0;
+	while (rc == 0) {
+		ssize_t n = fs_interrupted() ? -1 : read(fd, buf, TRANSFER_PIECE_BYTES);
+		if (n <= 0) {
+			rc = n == 0 ? 0 : fs_interrupted() ? -ECANCELED : -errno;
+			break;
+		}
+		uint32_t piece = terrane_crc32c(0, buf, (size_t)n);
+		if (x->fs->flags.verify)
+			*crc = terrane_crc32c(*crc, buf, (size_t)n);
+		o->crc32c = &piece;
+		rc = terrane_append(f, buf, (size_t)n, o);
+		o->crc32c = NULL;
+		*len += (uint64_t)n;
+		if (rc == 0)
+			progress_add(&x->progress, (uint64_t)n, 0);
+	}
+	free(buf);
+	return rc;
+}
+
+static int put_open(struct transfer *x, int fd, const struct transfer_file *file, const char **what,
+		    struct terrane_options *o)
+{
+	struct terrane_file *f = NULL;
+	uint64_t len = 0;
+	uint32_t crc = 0;
+	*what = "cannot create";
+	int rc = terrane_create(x->fs->t, file->remote, x->fs->flags.replace ? TERRANE_REPLACE : 0,
+				&f, o);
+	if (rc < 0)
+		return rc;
+	*what = "cannot put";
+	rc = stream(x, fd, f, &len, &crc, o);
+	if (rc == 0 && len != file->size)
+		rc = -ESTALE; /* it changed while it was read */
+	if (rc < 0) {
+		terrane_file_discard(f);
+		return rc;
+	}
+	rc = terrane_file_close(f, o);
+	if (rc == 0 && x->fs->flags.verify) {
+		*what = "cannot verify";
+		rc = verify_remote(x, file->remote, len, crc, o);
+	}
+	return rc;
+}
+
+static void put_large(struct transfer *x, const struct transfer_file *file)
+{
+	struct terrane_error error = {0};
+	struct terrane_options o = fs_options(x->fs, &error);
+	o.timeout_ms = UINT32_MAX;
+	const char *what = "cannot look at";
+	int rc = is_there(x, file->local, file->remote, file->size, &o);
+	if (rc == 1) {
+		atomic_fetch_add(&x->left_alone, 1);
+		progress_add(&x->progress, file->size, 1);
+		return;
+	}
+	if (rc == 0) {
+		what = "cannot read";
+		int fd = open(file->local, O_RDONLY | O_CLOEXEC);
+		rc = fd < 0 ? -errno : put_open(x, fd, file, &what, &o);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (rc == -ESTALE) {
+		atomic_fetch_add(&x->failed, 1);
+		cli_fail("%s changed while it was read; it was not put", file->local);
+	} else if (rc < 0) {
+		transfer_fail(x, &error, rc, what, file->local);
+	} else {
+		atomic_fetch_add(&x->done, 1);
+		progress_add(&x->progress, 0, 1);
+	}
+}
+
+/* --- many small files ------------------------------------------------------------------------- */
+
+/* All of a file that is as long as it was. */
+static int read_whole(const char *path, char *to, uint64_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	uint64_t at = 0;
+	ssize_t n = 1;
+	while (at < size && (n = read(fd, to + at, size - at)) > 0)
+		at += (uint64_t)n;
+	char more;
+	if (n > 0)
+		n = read(fd, &more, 1) != 0 ? 0 : 1;
+	int rc = n < 0 ? -errno : n == 0 ? -ESTALE : 0;
+	close(fd);
+	return rc;
+}
+
+struct batch {
+	struct terrane_small *small;
+	const struct transfer_file **file;
+	uint32_t *crc;
+	char *bytes;
+	size_t n;
+};
+
+/* The files of a job that have to be put, read into one buffer. */
+static void batch_read(struct transfer *x, const struct transfer_job *job, struct batch *b,
+		       const struct terrane_options *o)
+{
+	char *at = b->bytes;
+	for (const struct transfer_file *f = job->files; f != NULL && !fs_interrupted();
+	     f = f->next) {
+		char remote[FS_PATH_MAX];
+		int rc = fs_join(remote, job->dir, f->remote) ? 0 : -ENAMETOOLONG;
+		if (rc == 0)
+			rc = is_there(x, f->local, remote, f->size, o);
+		if (rc == 1) {
+			atomic_fetch_add(&x->left_alone, 1);
+			progress_add(&x->progress, f->size, 1);
+			continue;
+		}
+		if (rc == 0)
+			rc = read_whole(f->local, at, f->size);
+		if (rc == -ESTALE) {
+			atomic_fetch_add(&x->failed, 1);
+			cli_fail("%s changed while it was read; it was not put", f->local);
+			continue;
+		}
+		if (rc < 0) {
+			transfer_fail(x, o->error, rc, "cannot put", f->local);
+			continue;
+		}
+		b->crc[b->n] = terrane_crc32c(0, at, f->size);
+		b->small[b->n] = (struct terrane_small){
+			.name = f->remote, .data = at, .len = f->size, .crc32c = &b->crc[b->n]};
+		b->file[b->n++] = f;
+		at += f->size;
+	}
+}
+
+/* Reads them back in one call. */
+static void batch_verify(struct transfer *x, const struct batch *b, const struct terrane_options *o)
+{
+	struct terrane_range *ranges = calloc(b->n, sizeof(*ranges));
+	size_t n = 0;
+	char *at = b->bytes; /* what was sent is not needed any more */
+	for (size_t i = 0; ranges != NULL && i < b->n; i++) {
+		if (b->small[i].result < 0)
+			continue;
+		ranges[n++] = (struct terrane_range){.id = b->small[i].id,
+						     .len = b->small[i].len,
+						     .buf = at,
+						     .user = (void *)&b->small[i]};
+		at += b->small[i].len;
+	}
+	int rc = ranges == NULL ? -ENOMEM : 0;
+	if (n > 0)
+		(void)terrane_read_batch(x->fs->t, ranges, n, o);
+	for (size_t i = 0; i < n; i++) {
+		const struct terrane_small *s = ranges[i].user;
+		int64_t got = ranges[i].result;
+		if (got >= 0 && ((size_t)got != s->len ||
+				 terrane_crc32c(0, ranges[i].buf, s->len) != *s->crc32c))
+			got = -EBADMSG;
+		if (got < 0)
+			transfer_fail(x, o->error, got, "cannot verify", s->name);
+	}
+	if (rc < 0)
+		transfer_fail(x, NULL, rc, "cannot verify", "a batch");
+	free(ranges);
+}
+
+static void batch_put(struct transfer *x, const struct transfer_job *job, struct batch *b)
+{
+	struct terrane_error error = {0};
+	struct terrane_options o = fs_options(x->fs, &error);
+	batch_read(x, job, b, &o);
+	if (b->n == 0 || fs_interrupted())
+		return;
+	(void)terrane_pack(x->fs->t, job->dir, b->small, b->n,
+			   x->fs->flags.replace ? TERRANE_REPLACE : 0, &o);
+	for (size_t i = 0; i < b->n; i++) {
+		if (b->small[i].result < 0) {
+			transfer_fail(x, &error, b->small[i].result, "cannot put",
+				      b->file[i]->local);
+			continue;
+		}
+		atomic_fetch_add(&x->done, 1);
+		progress_add(&x->progress, b->small[i].len, 1);
+	}
+	if (x->fs->flags.verify)
+		batch_verify(x, b, &o);
+}
+
+static void put_small(struct transfer *x, const struct transfer_job *job)
+{
+	struct batch b = {.small = calloc(job->count, sizeof(*b.small)),
+			  .file = calloc(job->count, sizeof(*b.file)),
+			  .crc = calloc(job->count, sizeof(*b.crc)),
+			  .bytes = malloc(job->bytes + 1)};
+	if (b.small != NULL && b.file != NULL && b.crc != NULL && b.bytes != NULL)
+		batch_put(x, job, &b);
+	else
+		transfer_fail(x, NULL, -ENOMEM, "cannot put", job->files->local);
+	free(b.small);
+	free(b.file);
+	free(b.crc);
+	free(b.bytes);
+}
+
+static void put_job(void *ctx, void *item)
+{
+	struct transfer *x = ctx;
+	struct transfer_job *job = item;
+	if (fs_interrupted())
+		; /* what was not begun is left */
+	else if (job->large)
+		put_large(x, job->files);
+	else
+		put_small(x, job);
+	transfer_job_free(job);
+}
+
+/* --- the walk --------------------------------------------------------------------------------- */
+
+static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *remote);
+
+static void skip(struct transfer *x, const char *path, const char *why)
+{
+	char shown[FS_PATH_MAX];
+	atomic_fetch_add(&x->skipped, 1);
+	fprintf(stderr, "terrane: skipped %s: %s\n", fs_show(shown, path), why);
+}
+
+/* A file of the directory remote. */
+static void put_entry(struct transfer *x, const struct fs_path *local, struct fs_path *remote,
+		      const char *name, const struct stat *st)
+{
+	uint64_t size = (uint64_t)st->st_size;
+	atomic_fetch_add(&x->progress.total_bytes, size);
+	int rc = 0;
+	if (size <= TRANSFER_SMALL_BYTES) {
+		rc = transfer_add(x, remote->text, local->text, name, 0, size);
+	} else {
+		size_t before = fs_path_push(remote, name);
+		rc = before == SIZE_MAX ? -ENAMETOOLONG
+					: transfer_add(x, NULL, local->text, remote->text, 0, size);
+		if (before != SIZE_MAX)
+			fs_path_pop(remote, before);
+	}
+	if (rc < 0)
+		transfer_fail(x, NULL, rc, "cannot put", local->text);
+}
+
+/* Files are handed over at once; directories are remembered in subdirs, for later. */
+static void put_name(struct transfer *x, struct fs_path *local, struct fs_path *remote,
+		     const char *name, struct strbuf *subdirs)
+{
+	struct stat st;
+	size_t before = fs_path_push(local, name);
+	if (before == SIZE_MAX) {
+		transfer_fail(x, NULL, -ENAMETOOLONG, "cannot put", name);
+		return;
+	}
+	int rc = lstat(local->text, &st);
+	bool link = rc == 0 && S_ISLNK(st.st_mode);
+	if (link)
+		rc = stat(local->text, &st);
+	if (rc < 0)
+		transfer_fail(x, NULL, -errno, "cannot look at", local->text);
+	else if (S_ISREG(st.st_mode))
+		put_entry(x, local, remote, name, &st);
+	else if (!S_ISDIR(st.st_mode) || link)
+		skip(x, local->text,
+		     link ? "a link to a directory" : "neither a file nor a directory");
+	else if (strbuf_add(subdirs, name, strlen(name) + 1) < 0)
+		transfer_fail(x, NULL, -ENOMEM, "cannot put", local->text);
+	fs_path_pop(local, before);
+}
+
+static void put_subdirs(struct transfer *x, struct fs_path *local, struct fs_path *remote,
+			const struct strbuf *subdirs)
+{
+	for (size_t at = 0; at < subdirs->len; at += strlen(subdirs->text + at) + 1) {
+		const char *name = subdirs->text + at;
+		size_t here = fs_path_push(local, name);
+		size_t there = here != SIZE_MAX ? fs_path_push(remote, name) : SIZE_MAX;
+		if (there != SIZE_MAX) {
+			put_dir(x, local, remote);
+			fs_path_pop(remote, there);
+		} else {
+			transfer_fail(x, NULL, -ENAMETOOLONG, "cannot put", local->text);
+		}
+		if (here != SIZE_MAX)
+			fs_path_pop(local, here);
+	}
+}
+
+static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *remote)
+{
+	AUTO_STRBUF struct strbuf subdirs;
+	strbuf_init(&subdirs, 256 * MIB);
+	if (fs_interrupted())
+		return;
+	int rc = terrane_mkdir(x->fs->t, remote->text, TERRANE_PARENTS, &x->fs->o);
+	if (rc < 0) {
+		transfer_fail(x, &x->fs->error, rc, "cannot make", remote->text);
+		return;
+	}
+	DIR *d = opendir(local->text);
+	if (d == NULL) {
+		transfer_fail(x, NULL, -errno, "cannot list", local->text);
+		return;
+	}
+	struct dirent *e;
+	// cppcheck-suppress readdirCalled ; a stream of our own
+	while (!fs_interrupted() && (errno = 0, e = readdir(d)) != NULL) {
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			put_name(x, local, remote, e->d_name, &subdirs);
+	}
+	if (errno != 0 && !fs_interrupted())
+		transfer_fail(x, NULL, -errno, "cannot list", local->text);
+	closedir(d);
+	transfer_flush(x);
+	put_subdirs(x, local, remote, &subdirs);
+}
+
+/* One source, to the path that it shall have. */
+static void put_source(struct transfer *x, const char *source, const char *target)
+{
+	struct fs_path local, remote;
+	struct stat st;
+	if (!fs_path_set(&local, source) || !fs_path_set(&remote, target))
+		transfer_fail(x, NULL, -ENAMETOOLONG, "cannot put", source);
+	else if (stat(source, &st) < 0)
+		transfer_fail(x, NULL, -errno, "cannot read", source);
+	else if (S_ISDIR(st.st_mode))
+		put_dir(x, &local, &remote);
+	else if (!S_ISREG(st.st_mode))
+		skip(x, source, "neither a file nor a directory");
+	else {
+		/* Alone there is nothing to share a block with. */
+		struct transfer_file f = {
+			.local = local.text, .remote = remote.text, .size = (uint64_t)st.st_size};
+		atomic_fetch_add(&x->progress.total_bytes, f.size);
+		put_large(x, &f);
+	}
+}
+
+static int run_put(struct fs *fs, int n, char **operands)
+{
+	struct transfer x;
+	const char *target = operands[n - 1];
+	struct terrane_stat st = {0};
+	int rc = terrane_stat(fs->t, target, &st, &fs->o);
+	if (rc < 0 && rc != -ENOENT)
+		return fs_fail(&fs->error, rc, "cannot put to", target);
+	size_t len = strlen(target);
+	bool into =
+		(rc == 0 && st.kind == TERRANE_DIRECTORY) || (len > 0 && target[len - 1] == '/');
+	if (n > 2 && !into)
+		return cli_fail("cannot put several things to %s: it is no directory", target);
+	int status = transfer_start(&x, fs, "put", put_job);
+	if (status != CLI_OK)
+		return status;
+	for (int i = 0; i + 1 < n && !fs_interrupted(); i++) {
+		char to[FS_PATH_MAX], last[FS_PATH_MAX];
+		bool fits = into ? fs_join(to, target, fs_base(last, operands[i]))
+				 : snprintf(to, sizeof(to), "%s", target) < FS_PATH_MAX;
+		if (fits)
+			put_source(&x, operands[i], to);
+		else
+			transfer_fail(&x, NULL, -ENAMETOOLONG, "cannot put", operands[i]);
+	}
+	return transfer_finish(&x);
+}
+
+const struct fs_command fs_write_commands[] = {
+	{"put", "store files and trees", "SOURCE... TARGET",
+	 "Stores local files and directories with all that is below. When TARGET is a directory, "
+	 "or ends\n"
+	 "in \"/\", they go into it; else TARGET is the new name. A file is there when it is whole "
+	 "and\n"
+	 "safe, and not before; after an interruption run it again with --resume. Links to files "
+	 "are\n"
+	 "followed; other special files are skipped, and told.",
+	 "ebgFuvqJ", 2, 100000, run_put},
+};
+const size_t fs_write_count = ARRAY_LEN(fs_write_commands);

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/fs_transfer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+
+int transfer_start(struct transfer *x, struct fs *fs, const char *verb,
+		   void (*run)(void *ctx, void *job))
+{
+	*x = (struct transfer){.fs = fs, .verb = verb};
+	if (fs->flags.jobs > WORK_THREADS_MAX)
+		return cli_usage("%s: --jobs %ld is more than %d", verb, fs->flags.jobs,
+				 WORK_THREADS_MAX);
+	progress_begin(&x->progress, verb, fs->flags.quiet);
+	fs_catch_signals();
+	int rc = work_start(&x->work, (size_t)fs->flags.jobs, run, x);
+	return rc < 0 ? fs_fail(NULL, rc, "cannot start", verb) : CLI_OK;
+}
+
+static void tell(struct transfer *x, double seconds)
+{
+	unsigned long long files = atomic_load(&x->done), bytes = atomic_load(&x->progress.bytes);
+	unsigned long long alone = atomic_load(&x->left_alone), skipped = atomic_load(&x->skipped);
+	unsigned long long failed = atomic_load(&x->failed);
+	if (x->fs->flags.json) {
+		AUTO_JSON json_t *root =
+			json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:b}", "files", (json_int_t)files,
+				  "bytes", (json_int_t)bytes, "left_alone", (json_int_t)alone,
+				  "skipped", (json_int_t)skipped, "failed", (json_int_t)failed,
+				  "seconds", seconds, "verified", (int)x->fs->flags.verify);
+		json_emit(stdout, root);
+		return;
+	}
+	char size[FS_SIZE_TEXT], rate[FS_SIZE_TEXT];
+	printf("%s: %llu files, %s in %.1f s (%s/s)", x->verb, files, fs_size(size, (double)bytes),
+	       seconds, fs_size(rate, seconds > 0 ? (double)bytes / seconds : 0));
+	if (alone > 0)
+		printf(", %llu left alone", alone);
+	if (skipped > 0)
+		printf(", %llu skipped", skipped);
+	if (failed > 0)
+		printf(", %llu failed", failed);
+	putchar('\n');
+}
+
+int transfer_finish(struct transfer *x)
+{
+	transfer_flush(x);
+	work_finish(&x->work);
+	double seconds = progress_end(&x->progress);
+	tell(x, seconds);
+	if (fs_interrupted())
+		return cli_fail("%s: interrupted; nothing is half there", x->verb);
+	return atomic_load(&x->failed) > 0 ? CLI_FAILED : CLI_OK;
+}
+
+void transfer_job_free(struct transfer_job *job)
+{
+	while (job->files != NULL) {
+		struct transfer_file *f = job->files;
+		job->files = f->next;
+		free(f->local);
+		free(f->remote);
+		free(f);
+	}
+	free(job->dir);
+	free(job);
+}
+
+void transfer_flush(struct transfer *x)
+{
+	if (x->gathering != NULL)
+		work_push(&x->work, x->gathering);
+	x->gathering = NULL;
+}
+
+static struct transfer_job *job_for(struct transfer *x, const char *dir, bool large)
+{
+	if (!large && x->gathering != NULL)
+		return x->gathering;
+	struct transfer_job *job = calloc(1, sizeof(*job));
+	if (job == NULL)
+		return NULL;
+	job->large = large;
+	if (dir != NULL && (job->dir = strdup(dir)) == NULL) {
+		free(job);
+		return NULL;
+	}
+	if (!large)
+		x->gathering = job;
+	return job;
+}
+
+int transfer_add(struct transfer *x, const char *dir, const char *local, const char *remote,
+		 uint64_t id, uint64_t size)
+{
+	bool large = size > TRANSFER_SMALL_BYTES;
+	struct transfer_file *f = calloc(1, sizeof(*f));
+	struct transfer_job *job = f != NULL ? job_for(x, dir, large) : NULL;
+	if (job == NULL) {
+		free(f);
+		return -ENOMEM;
+	}
+	*f = (struct transfer_file){.next = job->files,
+				    .local = strdup(local),
+				    .remote = strdup(remote),
+				    .id = id,
+				    .size = size};
+	job->files = f;
+	job->count++;
+	job->bytes += size;
+	if (f->local == NULL || f->remote == NULL) {
+		x->gathering = NULL;
+		transfer_job_free(job);
+		return -ENOMEM;
+	}
+	if (large)
+		work_push(&x->work, job);
+	else if (job->count >= TRANSFER_BATCH_FILES || job->bytes >= TRANSFER_BATCH_BYTES)
+		transfer_flush(x);
+	return 0;
+}
+
+void transfer_fail(struct transfer *x, const struct terrane_error *error, int64_t rc,
+		   const char *what, const char *path)
+{
+	atomic_fetch_add(&x->failed, 1);
+	if (rc == -ECANCELED && fs_interrupted())
+		return;
+	fs_fail(error, rc, what, path);
+}

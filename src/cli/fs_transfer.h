@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What put and get share: a job is one large file, or many small ones that go in one call. */
+#ifndef CLI_FS_TRANSFER_H
+#define CLI_FS_TRANSFER_H
+
+#include <stdatomic.h>
+
+#include "cli/fs.h"
+#include "cli/progress.h"
+#include "cli/work.h"
+
+#define TRANSFER_SMALL_BYTES (1 * MIB)  /* files up to this long go together, */
+#define TRANSFER_BATCH_BYTES (32 * MIB) /* as many as these bytes */
+#define TRANSFER_BATCH_FILES 500        /* and so many */
+#define TRANSFER_PIECE_BYTES ((size_t)(4 * MIB))
+#define TRANSFER_DEPTH 4 /* pieces of one file in flight */
+
+struct transfer_file {
+	struct transfer_file *next;
+	char *local, *remote; /* paths; of many small ones, remote is the name in the directory */
+	uint64_t id;          /* get */
+	uint64_t size;
+};
+
+struct transfer_job {
+	struct transfer_file *files;
+	size_t count;
+	uint64_t bytes;
+	char *dir; /* put: of many small ones */
+	bool large;
+};
+
+struct transfer {
+	struct fs *fs;
+	const char *verb;
+	struct work work;
+	struct progress progress;
+	struct transfer_job *gathering; /* small files until there are enough */
+	atomic_ullong done, left_alone, skipped, failed;
+};
+
+int transfer_start(struct transfer *x, struct fs *fs, const char *verb,
+		   void (*run)(void *ctx, void *job));
+/* Ends the work and prints what was done; the exit status. */
+int transfer_finish(struct transfer *x);
+
+/* Takes copies of the names. dir NULL, or the directory that all small files of a job share: hand over
+ * what is gathered (transfer_flush) before another. */
+int transfer_add(struct transfer *x, const char *dir, const char *local, const char *remote,
+		 uint64_t id, uint64_t size);
+void transfer_flush(struct transfer *x);
+
+void transfer_job_free(struct transfer_job *job);
+/* A file could not be transferred: told, counted, and the others go on. */
+void transfer_fail(struct transfer *x, const struct terrane_error *error, int64_t rc,
+		   const char *what, const char *path);
+
+#endif

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/meta_role.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "kv/mem.h"
+#include "kv/rados.h"
+#include "kv/rocksdb.h"
+#include "meta/service.h"
+#include "ops/http.h"
+#include "rt/rt.h"
+
+/* --- its settings ------------------------------------------------------------------------------ */
+
+static int parse_id(const char *text, struct cluster_id *id)
+{
+	if (text[0] == 0)
+		return 0;
+	if (strlen(text) != 32 || strspn(text, "0123456789abcdefABCDEF") != 32)
+		return -EINVAL;
+	char high[17] = {0};
+	memcpy(high, text, 16);
+	id->high = strtoull(high, NULL, 16);
+	id->low = strtoull(text + 16, NULL, 16);
+	return 0;
+}
+
+int meta_role_load(struct meta_role *r, const char *config, struct strbuf *err)
+{
+	*r = (struct meta_role){0};
+	struct meta_conf *c = &r->conf;
+	int rc = conf_load(config, meta_conf_schema, meta_conf_count, c, err);
+	if (rc < 0)
+		return rc;
+	const char *wrong = NULL;
+	if (parse_id(c->cluster, &r->id) < 0)
+		wrong = "id in [cluster] must be 32 hexadecimal digits";
+	else if (c->engine == META_ENGINE_ROCKSDB && c->dir[0] == 0)
+		wrong = "the engine rocksdb needs dir in [store]";
+	if (wrong == NULL)
+		return 0;
+	strbuf_printf(err, "%s: %s", config, wrong);
+	meta_role_free(r);
+	return -EINVAL;
+}
+
+void meta_role_free(struct meta_role *r)
+{
+	conf_free(meta_conf_schema, meta_conf_count, &r->conf);
+}
+
+/* --- the store --------------------------------------------------------------------------------- */
+
+static const char *or_null(const char *text)
+{
+	return text[0] != 0 ? text : NULL;
+}
+
+static int open_store(struct meta_role *r)
+{
+	const struct meta_conf *c = &r->conf;
+	switch ((enum meta_engine)c->engine) {
+	case META_ENGINE_ROCKSDB:
+		return kv_rocksdb_open(
+			&r->kv, &(struct kv_rocksdb_options){.dir = c->dir,
+							     .cache_bytes = c->cache_bytes,
+							     .memtable_bytes = c->memtable_bytes,
+							     .salvage = c->salvage});
+	case META_ENGINE_RADOS:
+		return kv_rados_open(&r->kv,
+				     &(struct kv_rados_options){.conf = or_null(c->ceph_conf),
+								.user = or_null(c->ceph_user),
+								.pool = c->pool,
+								.space = c->space});
+	default:
+		r->mem = kv_mem_new(&(struct kv_mem_options){.seed = rt_random_u64()});
+		return r->mem == NULL ? -ENOMEM : kv_mem_open(&r->kv, r->mem);
+	}
+}
+
+static void close_store(struct meta_role *r)
+{
+	if (r->kv != NULL)
+		kv_close(r->kv);
+	if (r->mem != NULL)
+		kv_mem_free(r->mem);
+}
+
+/* --- the operator's endpoint ------------------------------------------------------------------- */
+
+static int serve_metrics(void *ctx, struct strbuf *out)
+{
+	struct meta_role *r = ctx;
+	return meta_service_metrics(r->service, out);
+}
+
+static int serve_health(void *ctx, struct strbuf *out)
+{
+	struct meta_role *r = ctx;
+	int rc = meta_service_health(r->service);
+	int said = strbuf_printf(out, "%s\n", rc == 0 ? "serving" : err_text(rc));
+	return said < 0 ? said : rc;
+}
+
+/* --- serving ----------------------------------------------------------------------------------- */
+
+static int serve_ready(void *ctx, const char *addr, struct meta_service *service)
+{
+	struct meta_role *r = ctx;
+	r->service = service;
+	if (r->conf.metrics[0] != 0) {
+		int rc = ops_http_open(&r->http, r->conf.metrics,
+				       &(struct ops_http_options){.metrics = serve_metrics,
+								  .health = serve_health,
+								  .ctx = r});
+		if (rc < 0) {
+			r->stage = STAGE_METRICS;
+			return rc;
+		}
+	}
+	log_info("meta_ready", "addr=%s", addr);
+	if (r->ready != NULL)
+		r->ready(r->ctx, addr, r->http != NULL ? ops_http_addr(r->http) : "");
+	return 0;
+}
+
+static void serve_ended(void *ctx)
+{
+	struct meta_role *r = ctx;
+	log_info("meta_stopping");
+	ops_http_close(r->http);
+	r->http = NULL;
+}
+
+static struct meta_options layer_options(const struct meta_conf *c)
+{
+	struct meta_options o;
+	meta_options_init(&o);
+	o.partition_bits = (unsigned)c->partition_bits;
+	o.spread_entries = (uint64_t)c->spread;
+	if (c->spread == 0 && c->engine == META_ENGINE_RADOS)
+		o.spread_entries = 20000;
+	o.cache_bytes = c->sealed_cache_bytes;
+	o.cache_ttl_ns = c->sealed_ttl_ns;
+	return o;
+}
+
+static int serve_store(struct meta_role *r)
+{
+	const struct meta_conf *c = &r->conf;
+	struct meta_serve_options o = {
+		.listen = c->listen,
+		.meta = layer_options(c),
+		.map = {.beat_ns = c->beat_ns,
+			.suspect_ns = c->suspect_ns,
+			.failed_ns = c->failed_ns},
+		.partition_rate = (uint64_t)c->partition_rate,
+		.partition_burst = (uint64_t)c->partition_burst,
+		.pool_bytes = c->pool_bytes,
+		.connections_max = (size_t)c->connections,
+		.grace_ns = c->grace_ns,
+		.ready = serve_ready,
+		.ended = serve_ended,
+		.ctx = r,
+	};
+	r->stage = STAGE_SERVE;
+	return meta_serve(r->kv, &o);
+}
+
+static int format_store(struct meta_role *r)
+{
+	struct meta_options o = layer_options(&r->conf);
+	r->stage = STAGE_FORMAT;
+	return meta_format(r->kv, &o, &r->id, (enum place_kind)r->conf.network_place,
+			   r->conf.tenant);
+}
+
+void meta_role_main(void *role)
+{
+	struct meta_role *r = role;
+	r->stage = STAGE_STORE;
+	r->rc = open_store(r);
+	if (r->rc == 0 && (r->only_format || r->conf.format || r->conf.engine == META_ENGINE_MEM))
+		r->rc = format_store(r);
+	if (r->rc == 0 && !r->only_format)
+		r->rc = serve_store(r);
+	close_store(r);
+}
+
+/* --- what went wrong ---------------------------------------------------------------------------- */
+
+static int store_failed(const struct meta_conf *c, int rc, struct strbuf *out)
+{
+	const char *what = c->engine == META_ENGINE_RADOS ? c->pool : c->dir;
+	switch (rc) {
+	case -EBUSY:
+		return strbuf_printf(out, "cannot open %s: another process serves it", what);
+	case -EBADMSG:
+		return strbuf_printf(
+			out,
+			"cannot open %s: it is damaged, or not ours; the log above says "
+			"where",
+			what);
+	case -ENOENT:
+		return strbuf_printf(out, "cannot open %s: %s does not exist; make it first", what,
+				     c->engine == META_ENGINE_RADOS ? "the pool" : "its parent");
+	case -ETIMEDOUT:
+		return strbuf_printf(out, "cannot open %s: no monitor of the Ceph cluster answers",
+				     what);
+	default:
+		return strbuf_printf(out, "cannot open %s: %s", what, err_text(rc));
+	}
+}
+
+int meta_role_why(const struct meta_role *r, struct strbuf *out)
+{
+	const struct meta_conf *c = &r->conf;
+	switch (r->stage) {
+	case STAGE_STORE:
+		return store_failed(c, r->rc, out);
+	case STAGE_FORMAT:
+		return strbuf_printf(out, "cannot make a cluster: %s", err_text(r->rc));
+	case STAGE_METRICS:
+		return strbuf_printf(out, "cannot serve metrics on %s: %s", c->metrics,
+				     err_text(r->rc));
+	default:
+		break;
+	}
+	if (r->rc == -ENOENT)
+		return strbuf_printf(out,
+				     "there is no cluster in the store; make one with terrane meta "
+				     "format, or format in [cluster]");
+	if (r->rc == -EIO)
+		return strbuf_printf(out, "the disk failed; start it again when the disk is well");
+	return strbuf_printf(out, "cannot serve on %s: %s", c->listen, err_text(r->rc));
+}

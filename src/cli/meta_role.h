@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A metadata server as a role of this process: its settings, and a fiber that serves until the process is
+ * asked to stop. Of terraned only: it has the engines. */
+#ifndef CLI_META_ROLE_H
+#define CLI_META_ROLE_H
+
+#include "base/strbuf.h"
+#include "cli/meta_conf.h"
+#include "meta/cluster.h"
+
+struct kv;
+struct kv_mem;
+struct meta_service;
+struct ops_http;
+
+struct meta_role {
+	struct meta_conf conf;
+	struct cluster_id id; /* to make */
+	struct kv *kv;
+	struct kv_mem *mem;
+	struct meta_service *service;
+	struct ops_http *http;
+	bool only_format;
+	/* Called once when it serves; may be NULL. */
+	void (*ready)(void *ctx, const char *addr, const char *metrics);
+	void *ctx;
+	/* Where it ended, for the message: */
+	enum { STAGE_STORE, STAGE_FORMAT, STAGE_SERVE, STAGE_METRICS } stage;
+	int rc;
+};
+
+/* From a file of settings. Errors with one line in err; then there is nothing to release. */
+int meta_role_load(struct meta_role *r, const char *config, struct strbuf *err);
+void meta_role_free(struct meta_role *r);
+
+/* The fiber; ends with r->rc. */
+void meta_role_main(void *role);
+/* What r->rc means when it is an error. */
+int meta_role_why(const struct meta_role *r, struct strbuf *out);
+
+#endif

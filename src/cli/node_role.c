@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/node_role.h"
+
+#include <errno.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "cli/node_beat.h"
+#include "node/service.h"
+#include "ops/http.h"
+
+int node_role_load(struct node_role *r, const char *config, struct strbuf *err)
+{
+	*r = (struct node_role){0};
+	int rc = conf_load(config, node_conf_schema, node_conf_count, &r->conf, err);
+	if (rc < 0)
+		return rc;
+	rc = node_setup_init(&r->setup, &r->conf, err);
+	if (rc < 0)
+		conf_free(node_conf_schema, node_conf_count, &r->conf);
+	return rc;
+}
+
+void node_role_free(struct node_role *r)
+{
+	node_setup_fini(&r->setup);
+	conf_free(node_conf_schema, node_conf_count, &r->conf);
+}
+
+/* --- the operator's endpoint ------------------------------------------------------------------ */
+
+static int role_metrics(void *ctx, struct strbuf *out)
+{
+	struct node_role *r = ctx;
+	return node_metrics(r->node, out);
+}
+
+/* A node lives as long as it serves one disk; which ones is for /metrics. */
+static int role_health(void *ctx, struct strbuf *out)
+{
+	struct node_role *r = ctx;
+	size_t serving = 0, all = 0;
+	node_health(r->node, &serving, &all);
+	int rc = strbuf_printf(out, "%zu of %zu disks serve\n", serving, all);
+	return rc != 0 ? rc : serving > 0 || all == 0 ? 0 : -EIO;
+}
+
+static int open_http(struct node_role *r)
+{
+	if (r->conf.metrics[0] == 0)
+		return 0;
+	int rc = ops_http_open(&r->http, r->conf.metrics,
+			       &(struct ops_http_options){
+				       .metrics = role_metrics, .health = role_health, .ctx = r});
+	r->http_failed = rc < 0;
+	return rc;
+}
+
+/* --- serving ---------------------------------------------------------------------------------- */
+
+/* From now on the metadata knows of it. */
+static int announce(struct node_role *r, const char *addr)
+{
+	const struct node_conf *c = &r->conf;
+	const uint64_t *cluster = r->setup.options.disks.cluster;
+	if (c->metadata[0] == 0)
+		return 0;
+	return node_beat_open(&r->beat, &(struct node_beat_options){
+						.metadata = c->metadata,
+						.cluster = {cluster[0], cluster[1]},
+						.node = (uint64_t)c->node,
+						.name = c->name,
+						.rack = c->rack,
+						.addr = c->announce[0] != 0 ? c->announce : addr,
+						.flash = c->tier != 0,
+					});
+}
+
+static void role_ended(void *ctx)
+{
+	struct node_role *r = ctx;
+	log_info("node_stopping", "node=%ld", r->conf.node);
+	node_beat_close(r->beat);
+	r->beat = NULL;
+	ops_http_close(r->http);
+	r->http = NULL;
+}
+
+static int role_ready(void *ctx, struct node *n, const char *addr)
+{
+	struct node_role *r = ctx;
+	r->node = n;
+	int rc = open_http(r);
+	if (rc == 0)
+		rc = announce(r, addr);
+	if (rc < 0) {
+		role_ended(r);
+		return rc;
+	}
+	size_t serving = 0, all = 0;
+	node_health(n, &serving, &all);
+	log_info("node_ready", "node=%ld addr=%s disks=%zu serving=%zu", r->conf.node, addr, all,
+		 serving);
+	if (r->ready != NULL)
+		r->ready(r->ctx, addr, r->http != NULL ? ops_http_addr(r->http) : "");
+	return 0;
+}
+
+void node_role_main(void *role)
+{
+	struct node_role *r = role;
+	struct node_serve_options o = r->setup.options;
+	o.ready = role_ready;
+	o.ended = role_ended;
+	o.ctx = r;
+	r->rc = node_serve(&o);
+}
+
+void node_role_why(const struct node_role *r, struct strbuf *out)
+{
+	if (r->rc >= 0)
+		return;
+	if (r->http_failed)
+		strbuf_printf(out, "cannot serve metrics on %s: %s", r->conf.metrics,
+			      err_text(r->rc));
+	else
+		strbuf_printf(out, "cannot serve on %s: %s", r->conf.listen, err_text(r->rc));
+}
+
+/* --- formatting ------------------------------------------------------------------------------- */
+
+/* Opening with leave to format does it all; what is not open afterwards has a reason. */
+int node_role_format(struct node_role *r,
+		     void (*each)(void *ctx, uint64_t disk, const char *trouble), void *ctx)
+{
+	struct node_disks disks;
+	struct node_disks_options o = r->setup.options.disks;
+	o.format = true;
+	int rc = node_disks_open(&disks, &o);
+	if (rc != 0)
+		return rc;
+	for (size_t i = 0; i < disks.count; i++) {
+		const struct node_disk *d = &disks.disks[i];
+		bool open = d->store != NULL;
+		if (each != NULL)
+			each(ctx, d->spec->disk, open ? NULL : d->trouble);
+		if (!open)
+			rc = -ENODEV;
+	}
+	node_disks_close(&disks);
+	return rc;
+}

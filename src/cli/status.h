@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The cluster map in numbers and as JSON, for the commands that show it. */
+#ifndef CLI_STATUS_H
+#define CLI_STATUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/json.h"
+#include "meta/cluster.h"
+
+#define STATUS_STATES (CLUSTER_GONE + 1)
+
+struct status_counts {
+	uint64_t racks, pools;
+	uint64_t nodes[STATUS_STATES], disks[STATUS_STATES]; /* by state */
+	uint64_t capacity_bytes, used_bytes;
+};
+
+void status_count(const struct cluster *c, struct status_counts *out);
+/* Whether all is as an operator wants it. */
+bool status_well(const struct status_counts *n);
+
+json_t *status_node_json(const struct cluster *c, const struct cluster_node *n);
+json_t *status_disk_json(const struct cluster *c, const struct cluster_disk *d);
+
+#endif

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/up.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/err.h"
+#include "cli/cli.h"
+#include "meta/meta_client.h"
+#include "meta/wire.h"
+#include "node/node_client.h"
+#include "rt/real.h"
+#include "rt/rt.h"
+
+#define READY_NS (60 * NS_PER_S)
+#define ASK_NS NS_PER_S
+#define STEP_NS (20 * NS_PER_MS)
+
+/* --- starting ----------------------------------------------------------------------------------- */
+
+static int start_one(const struct box *b, const char *name, char *const words[], pid_t *pid)
+{
+	*pid = box_spawn(b, name, words);
+	return *pid < 0 ? cli_fail("cannot start %s: %s", name, err_text((int)*pid)) : CLI_OK;
+}
+
+static int start_together(const struct box *b, struct up_started *out)
+{
+	char path[BOX_PATH_MAX];
+	if (box_path(b, path, "box.ini") < 0)
+		return cli_fail("%s: its name is too long", b->dir);
+	char *words[] = {(char *)"terrane", (char *)"box", path, NULL};
+	int status = start_one(b, "box", words, &out->pid);
+	out->together = true;
+	out->count = status == CLI_OK;
+	return status;
+}
+
+static int start_each(const struct box *b, struct up_started *out)
+{
+	char name[BOX_NAME_MAX], path[BOX_PATH_MAX];
+	for (int64_t i = 0; box_role(b, i, name); i++) {
+		if (box_pid(b, name) != 0)
+			continue;
+		if (box_path(b, path, "conf/%s.ini", name) < 0)
+			return cli_fail("%s: its name is too long", b->dir);
+		char *words[] = {(char *)"terrane", (char *)(i == 0 ? "meta" : "node"),
+				 (char *)"--config", path, NULL};
+		int status = start_one(b, name, words, &out->pid);
+		if (status != CLI_OK)
+			return status;
+		out->count++;
+	}
+	return CLI_OK;
+}
+
+int up_start(const struct box *b, bool procs, struct up_started *out)
+{
+	pid_t pid = box_pid(b, "box");
+	if (pid != 0) {
+		*out = (struct up_started){.together = true, .pid = pid};
+		return CLI_OK;
+	}
+	return procs || box_alive(b) > 0 ? start_each(b, out) : start_together(b, out);
+}
+
+/* --- waiting ------------------------------------------------------------------------------------ */
+
+struct waiting {
+	const struct box *box;
+	struct meta_client *client;
+	bool answered[BOX_NODES_MAX + 1];
+	int rc;
+	char why[256];
+};
+
+/* A child that has ended will not serve. */
+static bool died(void)
+{
+	return waitpid(-1, NULL, WNOHANG) > 0;
+}
+
+static bool node_answers(struct waiting *w, const struct cluster_node *n)
+{
+	char addr[RT_ADDR_MAX];
+	memcpy(addr, n->addr, sizeof(addr));
+	struct node_call call = {.timeout_ns = ASK_NS};
+	AUTO_REPLY struct rpc_reply reply = {0};
+	if (rpc_channel_open(&call.channel, addr, &(struct rpc_channel_options){0}) < 0)
+		return false;
+	int rc = node_disks(&call, 0, &reply);
+	rpc_channel_close(call.channel);
+	if (rc < 0)
+		snprintf(w->why, sizeof(w->why), "%s: %s", addr, err_text(rc));
+	return rc == 0;
+}
+
+/* Asks the map, then each node that has not answered yet. */
+static bool all_ready(struct waiting *w)
+{
+	struct meta_call call = {.client = w->client, .timeout_ns = ASK_NS};
+	struct cluster *map = NULL;
+	int rc = meta_client_map(&call, 0, &map);
+	if (rc < 0) {
+		snprintf(w->why, sizeof(w->why), "the metadata: %s", err_text(rc));
+		return false;
+	}
+	for (int64_t i = 1; i <= w->box->shape.nodes; i++) {
+		const struct cluster_node *n = cluster_node(map, (uint64_t)i);
+		if (n == NULL || cluster_node_state(n) != CLUSTER_ONLINE) {
+			enum cluster_state s = n != NULL ? cluster_node_state(n) : CLUSTER_GONE;
+			snprintf(w->why, sizeof(w->why), "node-%ld is %s", i,
+				 n != NULL ? cluster_state_name(s) : "not registered");
+			/* What an operator drained is as it should be. */
+			if (s != CLUSTER_DRAINING)
+				return false;
+		}
+		if (!w->answered[i] && !(w->answered[i] = node_answers(w, n)))
+			return false;
+	}
+	return true;
+}
+
+static void wait_main(void *arg)
+{
+	struct waiting *w = arg;
+	char addr[32];
+	snprintf(addr, sizeof(addr), "127.0.0.1:%ld", w->box->shape.port);
+	w->rc = meta_client_open(&w->client,
+				 &(struct meta_client_options){.addrs = (const char *const[]){addr},
+							       .addr_count = 1,
+							       .tenant = META_SYSTEM,
+							       .timeout_ns = ASK_NS,
+							       .impatient = true});
+	uint64_t end_ns = rt_now_ns() + READY_NS;
+	while (w->rc == 0 && !all_ready(w)) {
+		if (died())
+			w->rc = -ECHILD;
+		else if (rt_now_ns() > end_ns)
+			w->rc = -ETIMEDOUT;
+		else
+			rt_sleep_ns(STEP_NS);
+	}
+	meta_client_close(w->client);
+}
+
+/* Which of them ended, and what it said. */
+static int tell_dead(const struct box *b, const struct up_started *started)
+{
+	AUTO_STRBUF struct strbuf tail;
+	strbuf_init(&tail, 16384);
+	char name[BOX_NAME_MAX] = "box";
+	for (int64_t i = 0; !started->together && box_role(b, i, name) && box_pid(b, name) != 0;
+	     i++)
+		;
+	box_log_tail(b, name, &tail);
+	return cli_fail("%s ended while it started. Its log, %s/log/%s.log, ends with:\n%s", name,
+			b->dir, name, strbuf_text(&tail));
+}
+
+int up_wait(const struct box *b, const struct up_started *started)
+{
+	struct waiting w = {.box = b};
+	rt_real_log(LOG_ERROR);
+	int rc = rt_real_run(NULL, wait_main, &w);
+	if (rc < 0)
+		return cli_fail("cannot wait: %s", err_text(rc));
+	if (w.rc == -ECHILD)
+		return tell_dead(b, started);
+	if (w.rc == -ETIMEDOUT)
+		return cli_fail("not all is ready after %d s: %s. The logs are in %s/log",
+				(int)(READY_NS / NS_PER_S), w.why, b->dir);
+	return w.rc < 0 ? cli_fail("cannot wait: %s", err_text(w.rc)) : CLI_OK;
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Starting the processes of a box, and waiting until they serve. */
+#ifndef CLI_UP_H
+#define CLI_UP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "cli/box.h"
+
+/* What an `up` has started. */
+struct up_started {
+	bool together; /* all in one process */
+	pid_t pid;     /* of that one */
+	size_t count;  /* processes; 0: all were running */
+};
+
+/* Starts what does not run. procs: each role by itself, when nothing runs yet. An exit status; told. */
+int up_start(const struct box *b, bool procs, struct up_started *out);
+/* Returns when every node is online in the map and answers. A process that ends meanwhile is told with the
+ * end of its log. An exit status; told. */
+int up_wait(const struct box *b, const struct up_started *started);
+
+#endif

@@ -8,6 +8,7 @@
  *   --json     a line of JSON for each number
  *   --files N  how far to grow; default 1000000
  *   --quick    shorter, for a first look
+ *   --part P   only that: bare, network, growth or rados
  */
 #include <errno.h>
 #include <ftw.h>
@@ -41,7 +42,13 @@ struct bench {
 	char root[64];
 	uint64_t files_max;
 	double span_s;
+	const char *part; /* NULL: all */
 };
+
+static bool wants(const struct bench *b, const char *part)
+{
+	return b->part == NULL || strcmp(b->part, part) == 0;
+}
 
 /* --- bare RocksDB ------------------------------------------------------------------------------- */
 
@@ -505,7 +512,8 @@ static double rados_create(const struct bench *b, unsigned clients, unsigned bat
 	char name[32];
 	struct kv *kv = NULL;
 	memset(&l, 0, sizeof(l));
-	l.span_s = b->span_s;
+	l.span_s = 2 * b->span_s;
+	l.one_dir = true;
 	snprintf(name, sizeof(name), "meta%d-%llu", (int)getpid(), (unsigned long long)space++);
 	struct kv_rados_options o = {.conf = getenv("TERRANE_RADOS_CONF"),
 				     .pool = "terrane",
@@ -535,9 +543,11 @@ static void on_rados(void *arg)
 	const struct bench *b = arg;
 	table_row("RADOS create, 1 client", rados_create(b, 1, 0, false), "/s", 0, false, "");
 	double single = rados_create(b, 64, 1, false);
-	table_row("RADOS create, 64 clients, one by one", single, "/s", 0, false, "");
+	table_row("RADOS create in one directory, 64 clients, one by one", single, "/s", 0, false,
+		  "");
 	double combined = rados_create(b, 64, 0, true);
-	table_row("RADOS create, 64 clients, combined", combined, "/s", 0, false, "");
+	table_row("RADOS create in one directory, 64 clients, combined", combined, "/s", 0, false,
+		  "");
 	table_row("combining", combined / single, "times", 10, false, "one by one, same run");
 }
 
@@ -549,6 +559,7 @@ static struct bench parse(int argc, char **argv)
 		{"json", no_argument, NULL, 'j'},
 		{"files", required_argument, NULL, 'f'},
 		{"quick", no_argument, NULL, 'q'},
+		{"part", required_argument, NULL, 'p'},
 		{NULL, 0, NULL, 0},
 	};
 	struct bench b = {.root = "/tmp/terrane-bench-XXXXXX", .files_max = 1000000, .span_s = 2};
@@ -560,6 +571,8 @@ static struct bench parse(int argc, char **argv)
 			b.files_max = strtoull(optarg, NULL, 10);
 		else if (c == 'q')
 			b.span_s = 0.5;
+		else if (c == 'p')
+			b.part = optarg;
 		else
 			exit(2);
 	}
@@ -580,10 +593,13 @@ int main(int argc, char **argv)
 	rt_real_log(LOG_WARN);
 	table_begin("meta");
 
-	load_must(rt_real_run(NULL, in_process, &b) == 0, "the loop");
-	served(&b);
-	growing(&b);
-	if (getenv("TERRANE_RADOS_CONF") != NULL)
+	if (wants(&b, "bare"))
+		load_must(rt_real_run(NULL, in_process, &b) == 0, "the loop");
+	if (wants(&b, "network"))
+		served(&b);
+	if (wants(&b, "growth"))
+		growing(&b);
+	if (wants(&b, "rados") && getenv("TERRANE_RADOS_CONF") != NULL)
 		load_must(rt_real_run(NULL, on_rados, &b) == 0, "the loop");
 	nftw(b.root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	return table_end();

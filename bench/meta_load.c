@@ -162,6 +162,17 @@ struct worker {
 	struct rng rng;
 };
 
+/* Ids of one client process are a run, as meta_id_run gives them: their records lie together. */
+static uint64_t next_id(struct load *l)
+{
+	if (l->run_left == 0) {
+		l->run = meta_id_run(BATCH);
+		l->run_left = BATCH;
+	}
+	l->run_left--;
+	return l->run++;
+}
+
 static int one_op(struct worker *w)
 {
 	struct load *l = w->load;
@@ -169,7 +180,7 @@ static int one_op(struct worker *w)
 	uint64_t n = l->op == LOAD_STAT ? rng_below(&w->rng, l->files) : l->next++;
 	name_of(name, "f", n);
 	if (l->op == LOAD_CREATE) {
-		struct meta_create f = {.name = meta_name(name), .id = meta_id()};
+		struct meta_create f = {.name = meta_name(name), .id = next_id(l)};
 		return do_create(l, w->own_dir, &f, 1);
 	}
 	if (n >= l->files) {
@@ -214,7 +225,9 @@ double load_run(struct load *l, enum load_op op, unsigned clients)
 	l->done = 0;
 	for (unsigned i = 0; i < clients; i++) {
 		w[i] = (struct worker){.load = l, .number = i, .own_dir = meta_id()};
-		if (op != LOAD_CREATE)
+		if (l->one_dir && i > 0)
+			w[i].own_dir = w[0].own_dir;
+		if (op != LOAD_CREATE || (l->one_dir && i > 0))
 			continue;
 		name_of(name, "own", w[i].own_dir);
 		load_must(do_mkdir(l, META_ROOT, name, w[i].own_dir) == 0, "a directory");

@@ -23,10 +23,12 @@ struct load {
 	uint64_t files;  /* there are so many: 0 to this - 1 */
 	uint64_t tenant; /* of meta */
 	double span_s;
+	bool one_dir; /* creates of all clients go to the same directory */
 	/* Of one run: */
 	enum load_op op;
 	double end_s;
 	uint64_t next, done;
+	uint64_t run, run_left; /* ids to give out: of one process, so of one run */
 	struct hist time;
 };
 
@@ -37,7 +39,7 @@ void load_must(bool ok, const char *what);
 /* Adds files until there are so many, a thousand at a time. */
 void load_fill(struct load *l, uint64_t files);
 /* Operations a second of so many clients; time has how long each took. Renames and removes go through the
- * files that are there; creates add to a directory of their own. */
+ * files that are there; creates add to a directory of their own, or to one for all. */
 double load_run(struct load *l, enum load_op op, unsigned clients);
 /* Entries a second of listing directories page by page. */
 double load_list(struct load *l, unsigned clients);

@@ -124,7 +124,8 @@ struct terrane_options {
 	uint16_t quorum; /* chunks of a block on disk before it counts as written. 0: one fewer than
 			       * all (whole), a majority (logs). At least what decodes, and one */
 	uint16_t extra_disks; /* asked beside those that are needed, the first to accept are taken;
-			       * 0: a quarter more; TERRANE_NONE: none */
+			       * 0: a quarter more; TERRANE_NONE: none, and those that
+			       * are needed are written to without asking first */
 	uint16_t blocks_in_flight; /* of one file; 0: 4 */
 
 	/* Calls that read. */

@@ -10,12 +10,14 @@
 
 #define RESERVE_TIMEOUT_NS (2 * NS_PER_S)
 #define PUT_TIMEOUT_NS (30 * NS_PER_S)
+#define SETTLE_NS (2 * NS_PER_MS)
 #define GRACE_MIN_NS (5 * NS_PER_MS)
 #define SMALL_BYTES (64 * KIB) /* of a chunk: not worth a round trip to reserve */
 
 struct accepted {
 	uint64_t disk;
 	uint64_t reservation;
+	uint64_t eta_ns;
 };
 
 /* Shared by the caller and the fibers of its chunks; the last one frees it. */
@@ -28,8 +30,12 @@ struct writing {
 	struct coded chunks;
 	uint64_t *candidates;
 	size_t next_candidate;
-	struct accepted *yes; /* candidate_count of them: [taken, said) are free to use */
+	struct accepted *yes; /* candidate_count of them: [taken, said) are free to use, by eta */
 	size_t said, taken;
+	bool settled;    /* the answers that count are here: disks may be taken */
+	int wanting;     /* chunks without a disk; when there is none, what is left is given back */
+	uint64_t *spare; /* disks that said yes and were given back */
+	size_t spare_count;
 	size_t asking; /* reservations under way */
 	uint64_t *disks;
 	int ended, done; /* chunks that are settled, and well */
@@ -49,6 +55,7 @@ static void writing_unref(struct writing *g)
 	gate_leave(&g->call.fabric->writes, g->w.gate_bytes);
 	free(g->candidates);
 	free(g->yes);
+	free(g->spare);
 	free(g->disks);
 	free(g);
 }
@@ -63,7 +70,7 @@ static void note_error(struct writing *g, uint64_t disk, int rc)
 
 /* --- reservations ----------------------------------------------------------------------------- */
 
-static int reserve_one(struct writing *g, uint64_t disk, uint64_t *reservation)
+static int reserve_one(struct writing *g, uint64_t disk, struct accepted *out)
 {
 	struct disk_use u;
 	int rc = disk_begin(&g->call, disk, &u);
@@ -71,7 +78,8 @@ static int reserve_one(struct writing *g, uint64_t disk, uint64_t *reservation)
 		return rc;
 	u.node.timeout_ns = RESERVE_TIMEOUT_NS;
 	uint64_t bytes = g->w.open ? g->w.capacity : g->chunks.chunk[g->shape.n - 1].len;
-	rc = node_reserve(&u.node, disk, bytes == 0 ? 1 : bytes, 0, reservation);
+	rc = node_reserve(&u.node, disk, bytes == 0 ? 1 : bytes, 0, &out->reservation);
+	out->eta_ns = u.node.eta_ns;
 	disk_end(&g->call, &u, rc, 0);
 	return rc;
 }
@@ -86,20 +94,30 @@ static void release_one(struct writing *g, uint64_t disk, uint64_t reservation)
 	disk_end(&g->call, &u, rc, 0);
 }
 
+/* A disk that said yes stands before those that would take longer. */
+static void accepted_add(struct writing *g, const struct accepted *a)
+{
+	size_t i = g->said++;
+	for (; i > g->taken && g->yes[i - 1].eta_ns > a->eta_ns; i--)
+		g->yes[i] = g->yes[i - 1];
+	g->yes[i] = *a;
+}
+
 /* Asks one candidate after the other until one says yes. */
 static void reserve_fiber(void *arg)
 {
 	struct writing *g = arg;
 	while (!g->over && g->next_candidate < g->w.candidate_count) {
 		uint64_t disk = g->candidates[g->next_candidate++];
-		uint64_t reservation = 0;
-		int rc = g->reserve ? reserve_one(g, disk, &reservation) : 0;
-		if (rc == 0 && g->over) {
-			release_one(g, disk, reservation);
+		struct accepted a = {.disk = disk};
+		int rc = g->reserve ? reserve_one(g, disk, &a) : 0;
+		if (rc == 0 && (g->over || (g->settled && g->wanting == 0))) {
+			g->spare[g->spare_count++] = disk;
+			release_one(g, disk, a.reservation);
 			break;
 		}
 		if (rc == 0) {
-			g->yes[g->said++] = (struct accepted){disk, reservation};
+			accepted_add(g, &a);
 			break;
 		}
 		note_error(g, disk, rc);
@@ -123,17 +141,45 @@ static int reserve_more(struct writing *g)
 	return rc;
 }
 
+/* Gives back what was reserved beyond need: promises that are not kept make idle disks look busy. */
+static void release_fiber(void *arg)
+{
+	struct writing *g = arg;
+	while (g->taken < g->said) {
+		struct accepted a = g->yes[g->taken++];
+		g->spare[g->spare_count++] = a.disk;
+		release_one(g, a.disk, a.reservation);
+	}
+	writing_unref(g);
+}
+
+static void release_rest(struct writing *g)
+{
+	if (g->taken == g->said)
+		return;
+	g->refs++;
+	if (rt_group_spawn(&g->call.fabric->background, "release", release_fiber, g) < 0)
+		g->refs--; /* they expire */
+}
+
 /* A disk that said yes; waits for one. */
 static int accepted_take(struct writing *g, struct accepted *out)
 {
 	for (;;) {
-		if (g->taken < g->said) {
+		if (g->settled && g->taken < g->said) {
 			*out = g->yes[g->taken++];
+			if (--g->wanting == 0)
+				release_rest(g);
 			return 0;
 		}
 		if (g->over)
 			return -ECANCELED;
-		if (g->asking == 0 &&
+		if (g->settled && g->spare_count > 0) {
+			*out = (struct accepted){.disk = g->spare[--g->spare_count]};
+			g->wanting--;
+			return 0;
+		}
+		if (g->settled && g->asking == 0 &&
 		    (g->next_candidate == g->w.candidate_count || reserve_more(g) < 0))
 			return -ENOSPC;
 		int rc = rt_cond_wait(&g->change);
@@ -196,6 +242,7 @@ static void chunk_fiber(void *arg)
 		if (rc == 0)
 			break;
 		note_error(g, a.disk, rc);
+		g->wanting++;
 		/* -EBADMSG: our own bytes are bad. Another disk would not like them either. */
 		if (rc == -ECANCELED || rc == -ETIME || rc == -EBADMSG)
 			break;
@@ -260,15 +307,18 @@ static struct writing *writing_new(struct call *c, const struct block_write *w,
 	rt_cond_init(&g->change);
 	g->candidates = calloc(w->candidate_count + 1, sizeof(*g->candidates));
 	g->yes = calloc(w->candidate_count + 1, sizeof(*g->yes));
+	g->spare = calloc(w->candidate_count + 1, sizeof(*g->spare));
+	g->wanting = g->shape.n;
 	g->disks = calloc((size_t)g->shape.n, sizeof(*g->disks));
-	if (g->candidates == NULL || g->yes == NULL || g->disks == NULL) {
+	if (g->candidates == NULL || g->yes == NULL || g->spare == NULL || g->disks == NULL) {
 		g->w.gate_bytes = 0; /* the caller's again */
 		writing_unref(g);
 		return NULL;
 	}
 	if (w->candidate_count > 0)
 		memcpy(g->candidates, w->candidates, w->candidate_count * sizeof(*w->candidates));
-	g->reserve = g->w.open || g->chunks.chunk[g->shape.n - 1].len > SMALL_BYTES;
+	bool large = g->w.open || g->chunks.chunk[g->shape.n - 1].len > SMALL_BYTES;
+	g->reserve = large && !g->w.unasked;
 	return g;
 }
 
@@ -279,7 +329,7 @@ static int writing_wait(struct writing *g)
 	int rc = 0;
 	while (rc == 0 && g->done < g->w.quorum && g->ended < g->shape.n)
 		rc = rt_cond_wait(&g->change);
-	if (rc < 0 || g->done < g->w.quorum)
+	if (rc < 0 || g->done < g->w.quorum || g->w.no_grace)
 		return rc;
 	uint64_t now_ns = rt_now_ns();
 	uint64_t before_ns =
@@ -287,6 +337,21 @@ static int writing_wait(struct writing *g)
 	while (rc == 0 && g->ended < g->shape.n)
 		rc = rt_cond_wait(&g->change);
 	rt_deadline_set(before_ns);
+	return rc == -ECANCELED ? rc : 0;
+}
+
+/* Lets disks be taken when all asked have answered, or enough did and the others had a moment. */
+static int writing_settle(struct writing *g)
+{
+	int rc = 0;
+	while (rc == 0 && g->asking > 0 && g->said < (size_t)g->shape.n)
+		rc = rt_cond_wait(&g->change);
+	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + SETTLE_NS);
+	while (rc == 0 && g->asking > 0)
+		rc = rt_cond_wait(&g->change);
+	rt_deadline_set(before_ns);
+	g->settled = true;
+	rt_cond_broadcast(&g->change);
 	return rc == -ECANCELED ? rc : 0;
 }
 
@@ -301,17 +366,6 @@ static int writing_start(struct writing *g)
 	for (int i = 0; rc == 0 && i < g->shape.n; i++)
 		rc = chunk_start(g, i);
 	return rc;
-}
-
-/* Gives back what was reserved beyond need. */
-static void release_fiber(void *arg)
-{
-	struct writing *g = arg;
-	while (g->taken < g->said) {
-		struct accepted a = g->yes[g->taken++];
-		release_one(g, a.disk, a.reservation);
-	}
-	writing_unref(g);
 }
 
 static int writing_result(struct call *c, struct writing *g, int rc)
@@ -343,16 +397,14 @@ int stripe_write_take(struct call *c, const struct block_write *w, struct coded 
 	}
 	int rc = writing_start(g);
 	if (rc == 0)
+		rc = writing_settle(g);
+	if (rc == 0)
 		rc = writing_wait(g);
 	rc = writing_result(c, g, rc);
 	memcpy(disks, g->disks, (size_t)g->shape.n * sizeof(*disks));
 	g->over = true;
 	rt_cond_broadcast(&g->change);
-	if (g->taken < g->said) {
-		g->refs++;
-		if (rt_group_spawn(&c->fabric->background, "release", release_fiber, g) < 0)
-			g->refs--;
-	}
+	release_rest(g);
 	writing_unref(g);
 	return rc;
 }

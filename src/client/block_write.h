@@ -3,7 +3,8 @@
  * Writing one block: encoded chunks to the first disks that accept them.
  *
  *     candidates  d1 d2 d3 d4 d5 d6 | d7 d8        n, and some to spare
- *     reserve     all at once; the first n to say yes get a chunk, in the order of their answers
+ *     reserve     all at once; of those that say yes in time, the n that would be done first get
+ *                 a chunk
  *     put         all at once; a disk that fails is replaced by another that said yes
  *     done        at the quorum, after a short grace for the rest
  *
@@ -33,6 +34,8 @@ struct block_write {
 	size_t candidate_count;     /* at least shape->n */
 	int extra;                  /* how many beside n are asked at first */
 	int quorum;
+	bool unasked;        /* nothing is reserved: the first n get their chunks at once */
+	bool no_grace;       /* return with the quorum */
 	bool open;           /* appends follow: the chunks are made with room for capacity bytes */
 	uint64_t capacity;   /* with open */
 	uint64_t gate_bytes; /* held at the gate of writes for the chunks; given back with them */

@@ -89,6 +89,7 @@ static int place_chosen(struct call *c, const struct shape *s, uint64_t chunk_bl
 		.candidate_count = choice->count,
 		.extra = shape_extra(s, c->extra_disks),
 		.quorum = shape_quorum(s, c->quorum, false),
+		.unasked = c->extra_disks == TERRANE_NONE,
 		.gate_bytes = gate_bytes,
 		.late = late_chunk,
 		.late_ctx = call_engine(c),

@@ -189,6 +189,7 @@ struct sched_reservation {
 	uint64_t id; /* never 0, never used again */
 	uint64_t bytes;
 	uint64_t expires_ns;
+	uint64_t eta_ns; /* by when it would be done, from now: after what waits and is promised */
 };
 
 /*

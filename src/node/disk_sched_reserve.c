@@ -127,6 +127,7 @@ int sched_reserve(struct sched *s, const char *group, enum sched_class class, ui
 		.id = ++s->promise_seq * s->config.reservations_max + (uint64_t)(p - s->promises),
 		.bytes = bytes,
 		.expires_ns = rt_now_ns() + s->config.reserve_ttl_ns,
+		.eta_ns = s->ahead_ns + s->reserved_ns + cost_ns,
 	};
 	p->group = g;
 	p->cost_ns = cost_ns;

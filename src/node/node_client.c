@@ -388,7 +388,9 @@ int node_reserve(struct node_call *c, uint64_t disk, uint64_t bytes, uint64_t tt
 			  &reply);
 	if (rc < 0)
 		return rc;
-	*reservation = ((const Terrane__Node__ReserveResponse *)reply.message)->reservation;
+	const Terrane__Node__ReserveResponse *p = reply.message;
+	*reservation = p->reservation;
+	c->eta_ns = min_u64(p->eta_us, UINT64_MAX / NS_PER_US) * NS_PER_US;
 	return *reservation != 0 ? 0 : node_nonsense(c);
 }
 

@@ -394,6 +394,7 @@ int handle_reserve(struct rpc_request *r)
 	if (rc == 0) {
 		uint64_t now = rt_now_ns();
 		reply->reservation = res.id;
+		reply->eta_us = res.eta_ns / NS_PER_US;
 		reply->expires_ms =
 			(uint32_t)((res.expires_ns > now ? res.expires_ns - now : 0) / NS_PER_MS);
 	}

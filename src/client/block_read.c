@@ -61,6 +61,8 @@ static void fetch_note(struct reading *r, struct fetch *f, uint64_t disk)
 	r->last_disk = disk;
 	if (f->rc == -ENOENT || f->rc == -ENODEV)
 		r->news->stale = true;
+	if (disk_error_is_absence(f->rc))
+		r->news->absent = true;
 	bool bad = f->rc == -EBADMSG || f->rc == -ENOENT || f->rc == -ERANGE || f->rc == -ENODATA;
 	if (!bad)
 		return;

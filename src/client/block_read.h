@@ -43,7 +43,8 @@ struct block_news {
 		uint64_t disk;
 		int rc;
 	} bad[BLOCK_BAD_MAX];
-	bool stale; /* a chunk was not where the map said: locations may have changed */
+	bool stale;  /* a chunk was not where the record said: locations may have changed */
+	bool absent; /* a disk could not be had: the map may have changed */
 };
 
 /*

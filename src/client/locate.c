@@ -11,6 +11,7 @@
 #include "client/engine_impl.h"
 
 #define FETCH_TRIES 5
+#define MAP_AGE_NS NS_PER_S
 #define FETCH_PAUSE_NS (50 * NS_PER_MS)
 
 int stripe_locate(const struct meta_block *b, struct arena *a, struct located *out)
@@ -66,12 +67,16 @@ static void report_fiber(void *arg)
 	if (r->news.stale)
 		(void)meta_client_block_refresh(&m, r->block, r->layout, &a, &fresh);
 	arena_fini(&a);
+	/* A node that came back may have another address. */
+	if (r->news.absent)
+		(void)engine_map(&c, MAP_AGE_NS);
 	free(r);
 }
 
 static void report_bad(struct call *c, const struct meta_block *b, const struct block_news *news)
 {
-	if ((news->bad_count == 0 && !news->stale) || c->fabric->closing)
+	bool news_worthy = news->bad_count > 0 || news->stale || news->absent;
+	if (!news_worthy || c->fabric->closing)
 		return;
 	struct report *r = malloc(sizeof(*r));
 	if (r == NULL)

@@ -177,7 +177,7 @@ static bool box_done(void *arg)
 	return b->done;
 }
 
-static void run(unsigned nodes, unsigned disks, bool meta, bool pools,
+static void run(unsigned nodes, unsigned disks, bool meta, bool pools, uint64_t timeout_ns,
 		void (*body)(struct client_box *b))
 {
 	log_set_level(LOG_ERROR);
@@ -192,7 +192,7 @@ static void run(unsigned nodes, unsigned disks, bool meta, bool pools,
 	b->sim = sim_open(&b->config);
 	CHECK(b->sim != NULL);
 	if (meta) {
-		b->kv = kv_mem_new(&(struct kv_mem_options){.seed = 7});
+		b->kv = kv_mem_new(&(struct kv_mem_options){.seed = 7, .timeout_ns = timeout_ns});
 		b->meta = sim_node_add(b->sim, "meta", nodes + 1);
 		sim_node_start(b->meta, meta_main, b);
 	}
@@ -223,17 +223,22 @@ static void run(unsigned nodes, unsigned disks, bool meta, bool pools,
 
 void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b))
 {
-	run(nodes, disks, false, false, body);
+	run(nodes, disks, false, false, 0, body);
 }
 
 void cbox_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_box *b))
 {
-	run(nodes, disks, true, false, body);
+	run(nodes, disks, true, false, 0, body);
 }
 
 void cbox_run_pools(unsigned nodes, void (*body)(struct client_box *b))
 {
-	run(nodes, 1, true, true, body);
+	run(nodes, 1, true, true, 0, body);
+}
+
+void cbox_run_faulty(unsigned nodes, void (*body)(struct client_box *b))
+{
+	run(nodes, 1, true, false, 200 * NS_PER_MS, body);
 }
 
 int cbox_engine_open(struct client_box *b, const struct fabric_options *o, struct engine **out)

@@ -54,6 +54,8 @@ void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b)
 
 /* The same with metadata: nodes register themselves. */
 void cbox_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_box *b));
+/* And with a store of metadata whose calls can be made to fail: box->kv. */
+void cbox_run_faulty(unsigned nodes, void (*body)(struct client_box *b));
 /* And with a pool in place of each node's disk. */
 void cbox_run_pools(unsigned nodes, void (*body)(struct client_box *b));
 int cbox_engine_open(struct client_box *b, const struct fabric_options *o, struct engine **out);

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "client_box.h"
+#include "kv/mem.h"
 
 #define BLOCK (64 * KIB)
 #define WHOLE (3 * BLOCK + 100)
@@ -170,10 +171,55 @@ static void a_writer_that_dies_at_any_wait_leaves_nothing_half_done(void **state
 	assert_true(runs > 40);
 }
 
+/* --- metadata that fails ---------------------------------------------------------------------- */
+
+static uint64_t fail_at;
+static enum kv_mem_fate fate;
+static bool struck;
+
+static void faulty_body(struct client_box *b)
+{
+	struct engine *e;
+	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &e), 0);
+	kv_mem_fail_at(b->kv, fail_at, fate);
+	writes(e);
+	struck = !kv_mem_fail_pending(b->kv);
+	kv_mem_fail_at(b->kv, 0, fate);
+	/* Whatever happened was done once or not at all; what was told is true. */
+	int64_t whole = look(e, "/whole", 1, 0);
+	CHECK(whole == WHOLE || (whole == 0 && !told.whole));
+	int64_t s0 = look(e, "/s0", 1, 0), s1 = look(e, "/s1", 1, 1000);
+	CHECK(s0 == 1000 || (s0 == 0 && told.packed == 0));
+	CHECK(s1 == 2000 || (s1 == 0 && told.packed == 0));
+	int64_t log = look(e, "/log", 2, 0);
+	CHECK(log >= (int64_t)told.log && log <= (int64_t)told.log + PART);
+	engine_close(e);
+}
+
+static void metadata_that_fails_once_is_asked_again(void **state)
+{
+	(void)state;
+	static const enum kv_mem_fate fates[] = {KV_MEM_REQUEST_LOST, KV_MEM_REPLY_LOST,
+						 KV_MEM_LATE};
+	int all = 0, runs = 0;
+	for (size_t f = 0; f < ARRAY_LEN(fates); f++) {
+		fate = fates[f];
+		struck = true;
+		for (fail_at = 1; struck; fail_at += 1 + fail_at / 20, runs++) {
+			told = (struct told){0};
+			cbox_run_faulty(6, faulty_body);
+			all += told.all;
+		}
+	}
+	print_message("%d of %d runs came to their end\n", all, runs);
+	assert_int_equal(all, runs); /* one failure is nothing that a user should see */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_writer_that_dies_at_any_wait_leaves_nothing_half_done),
+		cmocka_unit_test(metadata_that_fails_once_is_asked_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,8 +94,10 @@ struct request {
 	int64_t (*run)(struct call *c, struct request *r);
 	struct args a;
 	const struct terrane_options *o;
-	struct terrane_op *op; /* NULL: somebody is blocked */
-	struct rt_fiber *fiber;
+	struct terrane_op *op;  /* NULL: somebody is blocked */
+	struct rt_fiber *fiber; /* NULL until it runs */
+	bool cancelled;         /* before it did */
+	bool known;             /* in running */
 	uint64_t id;
 	int64_t result;
 	sem_t done;

@@ -158,6 +158,8 @@ static void request_complete(struct request *r, int64_t result)
 {
 	struct terrane_op *op = r->op;
 	struct terrane *t = r->runtime->t;
+	if (r->known)
+		(void)map_remove(&r->runtime->running, r->id);
 	r->result = result;
 	if (op == NULL) {
 		sem_post(&r->done);
@@ -172,15 +174,13 @@ static void request_fiber(void *arg)
 	struct request *r = arg;
 	struct runtime *runtime = r->runtime;
 	r->fiber = rt_self();
-	uint64_t id = r->id;
-	bool known = map_put(&runtime->running, id, r) == 0;
+	if (r->cancelled)
+		rt_cancel(r->fiber);
 	struct call c;
 	engine_call(runtime->engine, &c, r->o);
 	int64_t rc = r->run(&c, r);
 	if (rc < 0 && r->o != NULL)
 		lib_error_fill(r->o->error, (int)rc, c.error);
-	if (known)
-		(void)map_remove(&runtime->running, id);
 	request_complete(r, rc);
 }
 
@@ -188,6 +188,8 @@ static void request_msg(struct rt_msg *m)
 {
 	struct request *r = container_of(m, struct request, msg);
 	struct runtime *runtime = r->runtime;
+	/* One too many can only not be cancelled. */
+	r->known = map_put(&runtime->running, r->id, r) == 0;
 	int rc = runtime->stopping
 			 ? -ESHUTDOWN
 			 : rt_group_spawn(&runtime->requests, "request", request_fiber, r);
@@ -261,8 +263,10 @@ static void cancel_run(struct rt_msg *m)
 {
 	struct cancel_msg *c = container_of(m, struct cancel_msg, msg);
 	struct request *r = map_get(&c->runtime->running, c->id);
-	if (r != NULL)
+	if (r != NULL && r->fiber != NULL)
 		rt_cancel(r->fiber);
+	else if (r != NULL)
+		r->cancelled = true;
 	free(c);
 }
 

@@ -37,6 +37,7 @@
 #include <stdint.h>
 
 #include "meta/cluster.h"
+#include "meta/gc.h"
 #include "meta/map.h"
 #include "meta/meta.h"
 #include "rpc/client.h"
@@ -194,6 +195,44 @@ int64_t meta_client_block_owners(struct meta_call *c, uint64_t block, uint64_t a
 
 /* refresh: count anew first, which takes as long as the tree is large. */
 int meta_client_du(struct meta_call *c, uint64_t dir, bool refresh, struct meta_usage *out);
+
+/* --- the background services: with META_SYSTEM ---------------------------------------------------- */
+
+/* A walk over partitions [index, end) of a layer; it is done when index is end. To begin: zeros and end. */
+struct meta_walk {
+	uint64_t index, end;
+	struct meta_gc_cursor at;
+};
+
+int meta_client_gc_epoch(struct meta_call *c, uint64_t *epoch, uint64_t *partitions);
+int meta_client_gc_advance(struct meta_call *c, uint64_t epoch);
+/* As those of gc.h, over as many partitions as one request covers. */
+int meta_client_gc_step(struct meta_call *c, enum meta_gc_kind kind, uint64_t epoch,
+			struct meta_walk *w, struct meta_gc_counts *counts);
+int64_t meta_client_gc_chunks(struct meta_call *c, uint64_t epoch, struct meta_walk *w,
+			      struct arena *arena, struct meta_dead_chunks *out, size_t max);
+int meta_client_gc_chunks_done(struct meta_call *c, uint32_t tenant, uint64_t block,
+			       uint64_t chunk_block);
+int64_t meta_client_disk_blocks(struct meta_call *c, uint64_t disk, struct meta_walk *w,
+				struct meta_on_disk *out, size_t max);
+int64_t meta_client_blocks(struct meta_call *c, struct meta_walk *w, struct arena *arena,
+			   struct meta_block_at *out, size_t max);
+
+/* A chunk as its label says. */
+struct meta_found_chunk {
+	uint32_t tenant;
+	uint32_t index;
+	uint64_t block;
+	uint64_t chunk_block;
+};
+
+/* meta_chunk_wanted of up to META_PAGE_MAX chunks of one disk. */
+int meta_client_chunks_wanted(struct meta_call *c, uint64_t disk,
+			      const struct meta_found_chunk *chunks, size_t n, bool *wanted);
+
+/* As in gc.h; times are of this process's clock. */
+int meta_client_lease_take(struct meta_call *c, struct meta_lease *l);
+int meta_client_lease_drop(struct meta_call *c, const struct meta_lease *l);
 
 /* --- the cluster map ---------------------------------------------------------------------------- */
 

@@ -54,6 +54,15 @@
 	X(0x339, block_get, META_WIRE_PATH * 2, META_WIRE_LARGE)      \
 	X(0x33a, block_owners, META_WIRE_SMALL, META_WIRE_LARGE)      \
 	X(0x340, du, META_WIRE_SMALL, META_WIRE_SMALL)                \
+	X(0x341, gc_epoch, META_WIRE_SMALL, META_WIRE_SMALL)          \
+	X(0x342, gc_advance, META_WIRE_SMALL, META_WIRE_SMALL)        \
+	X(0x343, gc_step, META_WIRE_SMALL, META_WIRE_SMALL)           \
+	X(0x344, gc_chunks, META_WIRE_SMALL, META_WIRE_LARGE)         \
+	X(0x345, gc_chunks_done, META_WIRE_SMALL, META_WIRE_SMALL)    \
+	X(0x346, chunks_wanted, META_WIRE_LARGE, META_WIRE_PATH)      \
+	X(0x347, disk_blocks, META_WIRE_SMALL, META_WIRE_LARGE)       \
+	X(0x348, blocks, META_WIRE_SMALL, META_WIRE_LARGE)            \
+	X(0x349, lease, META_WIRE_SMALL, META_WIRE_SMALL)             \
 	X(0x350, map_get, META_WIRE_SMALL, META_WIRE_LARGE)           \
 	X(0x351, node_register, META_WIRE_LARGE, META_WIRE_SMALL)     \
 	X(0x352, node_beat, META_WIRE_LARGE, META_WIRE_SMALL)         \

@@ -402,6 +402,115 @@ static void locations_that_moved_are_found_by_asking_again(struct lab *lab)
 	CHECK_EQ(owners[0].bytes, 1000);
 }
 
+/* One round of all kinds over all partitions, and the dead chunks of it; how many sets of them. */
+static size_t collect(struct meta_call *root, struct arena *arena)
+{
+	uint64_t epoch, partitions;
+	size_t found = 0;
+	CHECK_EQ(meta_client_gc_epoch(root, &epoch, &partitions), 0);
+	CHECK_EQ(partitions, 64);
+	for (unsigned kind = 0; kind < META_GC_KINDS; kind++) {
+		struct meta_gc_counts n = {0};
+		for (struct meta_walk w = {.end = partitions}; w.index < w.end;)
+			CHECK_EQ(meta_client_gc_step(root, (enum meta_gc_kind)kind, epoch, &w, &n),
+				 0);
+	}
+	for (struct meta_walk w = {.end = partitions}; w.index < w.end;) {
+		struct meta_dead_chunks dead[2];
+		int64_t n = meta_client_gc_chunks(root, epoch, &w, arena, dead, ARRAY_LEN(dead));
+		CHECK(n >= 0);
+		for (int64_t i = 0; i < n; i++, found++) {
+			CHECK_EQ(dead[i].chunk_count, 3);
+			CHECK_EQ(dead[i].chunks[1].disk, 101);
+			for (int again = 0; again < 2; again++)
+				CHECK_EQ(meta_client_gc_chunks_done(root, dead[i].tenant,
+								    dead[i].block,
+								    dead[i].chunk_block),
+					 0);
+		}
+	}
+	CHECK_EQ(meta_client_gc_advance(root, epoch), 0);
+	CHECK_EQ(meta_client_gc_advance(root, epoch), 0);
+	return found;
+}
+
+static void what_was_removed_is_collected_through_the_service(struct lab *lab)
+{
+	struct meta_call *c = &lab->call, *root = &lab->root;
+	struct meta_tenant t;
+	struct meta_on_disk on[8];
+	uint64_t block, epoch, partitions;
+	for (int i = 0; i < 5; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "f%d", i);
+		(void)write_file(c, META_ROOT, name, &block);
+	}
+	struct meta_found_chunk f[] = {{1, 1, block, block}, {1, 2, block, block}};
+	bool wanted[2];
+	CHECK_EQ(meta_client_chunks_wanted(root, 101, f, 2, wanted), 0);
+	CHECK(wanted[0] && !wanted[1]);
+	size_t blocks = 0, pages = 0;
+	for (struct meta_walk w = {.end = 64}; w.index < w.end; pages++) {
+		int64_t n = meta_client_disk_blocks(root, 101, &w, on, 2);
+		CHECK(n >= 0);
+		blocks += (size_t)n;
+		for (int64_t i = 0; i < n; i++)
+			CHECK(on[i].tenant == 1 && on[i].index == 1);
+	}
+	CHECK_EQ(blocks, 5);
+	CHECK(pages <= 4);
+	for (struct meta_walk w = {.end = 64}; w.index < w.end;) {
+		struct meta_block_at at[2];
+		int64_t n = meta_client_blocks(root, &w, &lab->arena, at, 2);
+		CHECK(n >= 0);
+		blocks -= (size_t)n;
+		for (int64_t i = 0; i < n; i++)
+			CHECK(at[i].owned_bytes == 1000 && at[i].block.chunk_count == 3);
+	}
+	CHECK_EQ(blocks, 0);
+	for (int i = 1; i < 5; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "f%d", i);
+		CHECK_EQ(meta_client_remove(c, META_ROOT, meta_name(name), 0, 0), 0);
+	}
+	size_t dead = 0;
+	for (int round = 0; round < 12; round++)
+		dead += collect(root, &lab->arena);
+	CHECK_EQ(dead, 4);
+	CHECK_EQ(meta_client_chunks_wanted(root, 101, f, 2, wanted), 0);
+	CHECK(!wanted[0] && !wanted[1]);
+	CHECK_EQ(meta_client_tenant_get(root, 1, NULL, &t), 0);
+	CHECK_EQ(t.used_bytes, 1000);
+	/* A tenant may do nothing of it. */
+	CHECK_EQ(meta_client_gc_epoch(c, &epoch, &partitions), -EPERM);
+	struct meta_walk w = {.end = 64};
+	CHECK_EQ(meta_client_disk_blocks(c, 101, &w, on, 2), -EPERM);
+	w.end = 65;
+	CHECK_EQ(meta_client_disk_blocks(root, 101, &w, on, 2), -EINVAL);
+}
+
+static void a_lease_is_taken_over_when_its_time_has_passed_unrenewed(struct lab *lab)
+{
+	struct meta_call *root = &lab->root;
+	struct meta_lease a = {.name = "work/1", .holder = 1, .duration_ns = 200 * NS_PER_MS};
+	struct meta_lease b = {.name = "work/1", .holder = 2, .duration_ns = 200 * NS_PER_MS};
+	CHECK_EQ(meta_client_lease_take(root, &a), 0);
+	CHECK_EQ(meta_client_lease_take(root, &b), -EBUSY);
+	for (int i = 0; i < 6; i++) {
+		CHECK_EQ(rt_sleep_ns(60 * NS_PER_MS), 0);
+		CHECK_EQ(meta_client_lease_take(root, &a), 0);
+		CHECK_EQ(meta_client_lease_take(root, &b), -EBUSY);
+	}
+	CHECK_EQ(rt_sleep_ns(260 * NS_PER_MS), 0);
+	CHECK_EQ(meta_client_lease_take(root, &b), 0);
+	CHECK_EQ(meta_client_lease_take(root, &a), -EBUSY);
+	CHECK_EQ(meta_client_lease_drop(root, &a), 0); /* not its own: nothing happens */
+	CHECK_EQ(meta_client_lease_take(root, &a), -EBUSY);
+	CHECK_EQ(meta_client_lease_drop(root, &b), 0);
+	CHECK_EQ(meta_client_lease_take(root, &a), 0);
+	CHECK_EQ(meta_client_lease_take(&lab->call, &a), -EPERM);
+}
+
 static void a_stolen_token_fences_the_writer_before(struct lab *lab)
 {
 	struct meta_call *c = &lab->call;
@@ -698,6 +807,8 @@ int main(void)
 		TEST(bad_names_are_refused_with_words_and_change_nothing),
 		TEST(a_file_is_written_opened_and_read_from_the_cache),
 		TEST(locations_that_moved_are_found_by_asking_again),
+		TEST(what_was_removed_is_collected_through_the_service),
+		TEST(a_lease_is_taken_over_when_its_time_has_passed_unrenewed),
 		TEST(a_stolen_token_fences_the_writer_before),
 		TEST(usage_is_counted_when_asked_for),
 		TEST(tenants_see_only_what_is_theirs),

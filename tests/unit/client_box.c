@@ -13,6 +13,7 @@
 #include "meta/wire.h"
 #include "rt/file.h"
 
+#define STORM_TIMES 3
 #define DISK_BYTES (256 * MIB)
 #define CHUNK_DATA 16384 /* where data begins in a chunk file */
 
@@ -177,23 +178,54 @@ static bool box_done(void *arg)
 	return b->done;
 }
 
-static void run(unsigned nodes, unsigned disks, bool meta, bool pools, uint64_t timeout_ns,
-		void (*body)(struct client_box *b))
+struct plan_of_box {
+	unsigned nodes, disks;
+	bool meta, pools;
+	uint64_t kv_timeout_ns;
+	uint64_t storm; /* a seed; 0: none */
+};
+
+/* What the world does that costs no stored byte for good. */
+static void storm_faults(struct sim_config *c)
 {
-	log_set_level(LOG_ERROR);
+	static const enum sim_fault kept[] = {
+		SIM_NET_DROP,  SIM_NET_DELAY,     SIM_NET_REORDER, SIM_NET_CORRUPT,
+		SIM_NET_RESET, SIM_NET_PARTITION, SIM_NET_ONE_WAY, SIM_DISK_SLOW,
+		SIM_DISK_HANG, SIM_CRASH,         SIM_POWER_LOSS,  SIM_PAUSE,
+	};
+	struct sim_config all = *c;
+	for (int i = 0; i < SIM_FAULT_COUNT; i++)
+		c->rate[i] = 0;
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+		c->rate[kept[i]] = all.rate[kept[i]];
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+		if (sim_fault_table[kept[i]].unit == SIM_PER_HOUR)
+			c->rate[kept[i]] *= STORM_TIMES;
+	c->restart_min_ns = 100 * NS_PER_MS;
+	c->restart_max_ns = 2 * NS_PER_S;
+}
+
+static void run(const struct plan_of_box *plan, void (*body)(struct client_box *b))
+{
+	unsigned nodes = plan->nodes, disks = plan->disks;
+	log_set_level(LOG_OFF);
 	CHECK(nodes <= CBOX_NODES_MAX && disks <= CBOX_DISKS_MAX);
 	struct client_box *b = calloc(1, sizeof(*b));
 	CHECK(b != NULL);
 	b->node_count = nodes;
 	b->disk_count = disks;
-	b->pools = pools;
+	b->pools = plan->pools;
 	b->body = body;
-	sim_config_init(&b->config, 7, 0);
+	sim_config_init(&b->config, plan->storm != 0 ? plan->storm : 7, plan->storm != 0 ? 1 : 0);
+	if (plan->storm != 0)
+		storm_faults(&b->config);
 	b->sim = sim_open(&b->config);
 	CHECK(b->sim != NULL);
-	if (meta) {
-		b->kv = kv_mem_new(&(struct kv_mem_options){.seed = 7, .timeout_ns = timeout_ns});
+	if (plan->meta) {
+		b->kv = kv_mem_new(
+			&(struct kv_mem_options){.seed = 7, .timeout_ns = plan->kv_timeout_ns});
 		b->meta = sim_node_add(b->sim, "meta", nodes + 1);
+		sim_node_protect(b->meta);
 		sim_node_start(b->meta, meta_main, b);
 	}
 	for (unsigned i = 0; i < nodes; i++) {
@@ -210,6 +242,7 @@ static void run(unsigned nodes, unsigned disks, bool meta, bool pools, uint64_t 
 		sim_node_start(n->node, node_main, n);
 	}
 	b->client = sim_node_add(b->sim, "client", nodes);
+	sim_node_protect(b->client);
 	sim_node_start(b->client, client_main, b);
 	bool done = sim_run_until(b->sim, box_done, b, 3600 * NS_PER_S);
 	if (!done)
@@ -223,22 +256,36 @@ static void run(unsigned nodes, unsigned disks, bool meta, bool pools, uint64_t 
 
 void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b))
 {
-	run(nodes, disks, false, false, 0, body);
+	run(&(struct plan_of_box){.nodes = nodes, .disks = disks}, body);
 }
 
 void cbox_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_box *b))
 {
-	run(nodes, disks, true, false, 0, body);
+	run(&(struct plan_of_box){.nodes = nodes, .disks = disks, .meta = true}, body);
 }
 
 void cbox_run_pools(unsigned nodes, void (*body)(struct client_box *b))
 {
-	run(nodes, 1, true, true, 0, body);
+	run(&(struct plan_of_box){.nodes = nodes, .disks = 1, .meta = true, .pools = true}, body);
 }
 
 void cbox_run_faulty(unsigned nodes, void (*body)(struct client_box *b))
 {
-	run(nodes, 1, true, false, 200 * NS_PER_MS, body);
+	run(
+		&(struct plan_of_box){
+			.nodes = nodes, .disks = 1, .meta = true, .kv_timeout_ns = 200 * NS_PER_MS},
+		body);
+}
+
+void cbox_run_storm(unsigned nodes, uint64_t seed, void (*body)(struct client_box *b))
+{
+	run(&(struct plan_of_box){.nodes = nodes, .disks = 1, .meta = true, .storm = seed}, body);
+}
+
+void cbox_quiet(struct client_box *b, uint64_t unused)
+{
+	(void)unused;
+	sim_faults_stop(b->sim);
 }
 
 int cbox_engine_open(struct client_box *b, const struct fabric_options *o, struct engine **out)

@@ -56,6 +56,12 @@ void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b)
 void cbox_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_box *b));
 /* And with a store of metadata whose calls can be made to fail: box->kv. */
 void cbox_run_faulty(unsigned nodes, void (*body)(struct client_box *b));
+/*
+ * And under faults of the network, of processes and of disks, drawn from the seed; the metadata server and the client
+ * are spared, and nothing stored is lost for good. cbox_quiet ends them.
+ */
+void cbox_run_storm(unsigned nodes, uint64_t seed, void (*body)(struct client_box *b));
+void cbox_quiet(struct client_box *b, uint64_t unused); /* an act */
 /* And with a pool in place of each node's disk. */
 void cbox_run_pools(unsigned nodes, void (*body)(struct client_box *b));
 int cbox_engine_open(struct client_box *b, const struct fabric_options *o, struct engine **out);

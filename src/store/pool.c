@@ -263,8 +263,10 @@ int store_pool_replace_take(struct store *s, uint32_t member, struct store *fres
 
 	if (member >= p->record.shape.members || fresh == NULL)
 		return -EINVAL;
-	if (p->members[member] != NULL) {
-		store_info(p->members[member], &info);
+	struct store *now = store_pool_member_use(s, member);
+	if (now != NULL) {
+		store_info(now, &info);
+		store_pool_member_done(s, member);
 		if (info.state != STORE_FAILED)
 			return -EBUSY;
 	}
@@ -281,11 +283,132 @@ int store_pool_replace_take(struct store *s, uint32_t member, struct store *fres
 	return 0;
 }
 
+/* A member that came back, in its place again. What is remembered without it is looked at again. */
+static void member_revive(struct pool *p, uint32_t member, struct store *back)
+{
+	p->members[member] = back;
+	p->failing[member] = false;
+	p->revived++;
+}
+
+/* The number of events up to the last that put another store in the place of the member. */
+static uint32_t replaced_until(const struct pool_record *r, uint32_t member)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->event_count; i++)
+		if (r->events[i].member == member && r->events[i].replaced)
+			n = i + 1;
+	return n;
+}
+
+/* Is what a store knows of the pool what this member would? */
+static int return_check(const struct pool *p, const struct pool_record *r, uint32_t member)
+{
+	if (!pool_shape_equal(&r->shape, &p->record.shape) || r->member != member ||
+	    r->event_count < replaced_until(&p->record, member))
+		return -ESTALE;
+	return r->generation > p->record.generation ? -EAGAIN : 0;
+}
+
+/* Its rows are at home again, with all that it has; copies are not believed until they were compared. */
+static int record_return(struct pool *p, uint32_t member)
+{
+	AUTO_FREE struct pool_record *to = NULL;
+	int rc = record_begin(p, &to);
+
+	if (rc != 0)
+		return rc;
+	rc = -EOVERFLOW;
+	if (to->event_count < POOL_EVENTS_MAX) {
+		to->events[to->event_count++] =
+			(struct pool_event){.member = (uint16_t)member, .replaced = true};
+		to->behind[member / 8] |= (uint8_t)(1U << (member % 8));
+		rc = record_change(p, to);
+	}
+	record_end(p);
+	return rc;
+}
+
+int store_pool_return_take(struct store *s, uint32_t member, struct store *back)
+{
+	struct pool *p = pool_of(s);
+	AUTO_FREE struct pool_record *r = malloc(sizeof(*r));
+
+	if (r == NULL)
+		return -ENOMEM;
+	if (member >= p->record.shape.members || back == NULL)
+		return -EINVAL;
+	int rc = record_get(back, r);
+	if (rc == 0)
+		rc = return_check(p, r, member);
+	if (rc == 0 && p->members[member] != NULL)
+		rc = -EBUSY;
+	if (rc != 0)
+		return rc;
+	member_revive(p, member, back);
+	if (is_given_up(p, member)) {
+		rc = record_return(p, member);
+		if (rc != 0)
+			(void)member_take(p, member);
+	}
+	log_warn("pool_member", "pool=%" PRIu64 " member=%u event=returned err=%s",
+		 p->record.shape.id, member, err_name(rc));
+	return rc;
+}
+
+int store_pool_drop(struct store *s, uint32_t member)
+{
+	struct pool *p = pool_of(s);
+	struct store_info info = {.state = STORE_FAILED};
+	struct store *m = store_pool_member_use(s, member);
+
+	if (member >= p->record.shape.members)
+		return -EINVAL;
+	if (m == NULL)
+		return 0;
+	store_info(m, &info);
+	store_pool_member_done(s, member);
+	if (info.state != STORE_FAILED)
+		return -EBUSY;
+	/* Somebody else may have been faster. */
+	if (p->members[member] == m)
+		store_close(member_take(p, member));
+	return 0;
+}
+
 struct store *store_pool_member(struct store *s, uint32_t member)
 {
 	struct pool *p = pool_of(s);
 
 	return member < p->record.shape.members ? p->members[member] : NULL;
+}
+
+struct store *store_pool_member_use(struct store *s, uint32_t member)
+{
+	struct store *m = store_pool_member(s, member);
+
+	if (m != NULL)
+		pool_of(s)->users[member]++;
+	return m;
+}
+
+void store_pool_member_done(struct store *s, uint32_t member)
+{
+	struct pool *p = pool_of(s);
+
+	if (--p->users[member] == 0)
+		rt_cond_broadcast(&p->member_idle);
+}
+
+bool store_pool_unsettled(struct store *s, uint32_t member)
+{
+	const struct pool *p = pool_of(s);
+
+	for (uint32_t i = p->record.settled; i < p->record.event_count; i++)
+		if (p->record.events[i].member == member)
+			return true;
+	return false;
 }
 
 bool store_pool_given_up(struct store *s, uint32_t member)
@@ -498,7 +621,7 @@ static const struct store_ops pool_ops = {
 
 /* Reads what a member knows of the pool, into the pool's own record when it is newer. */
 static int member_join(struct pool *p, const struct store_pool_shape *shape, uint32_t m,
-		       struct store *member)
+		       struct store *member, uint32_t *events)
 {
 	AUTO_FREE struct pool_record *r = malloc(sizeof(*r));
 
@@ -518,22 +641,38 @@ static int member_join(struct pool *p, const struct store_pool_shape *shape, uin
 	if (!pool_shape_equal(&r->shape, shape))
 		return -EBADMSG;
 	p->members[m] = member;
+	*events = r->event_count;
 	if (r->generation > p->record.generation)
 		p->record = *r;
 	return 0;
+}
+
+/* Disks that were replaced and are back in their old folders: another is the member now. */
+static void refuse_replaced(struct pool *p, const uint32_t *events)
+{
+	for (uint32_t m = 0; m < p->record.shape.members; m++) {
+		if (p->members[m] == NULL || events[m] >= replaced_until(&p->record, m))
+			continue;
+		log_warn("pool_member_replaced", "pool=%" PRIu64 " member=%u", p->record.shape.id,
+			 m);
+		p->members[m] = NULL;
+	}
 }
 
 static int pool_join(struct pool *p, const struct store_pool_shape *shape,
 		     struct store *const *members)
 {
 	struct encoding e = {.kind = ENCODING_RS, .rs = {(int)shape->k, (int)shape->p}};
-	int rc = codec_open(&e, &p->codec);
+	AUTO_FREE uint32_t *events = calloc(shape->members, sizeof(events[0]));
+	int rc = events != NULL ? codec_open(&e, &p->codec) : -ENOMEM;
 
 	for (uint32_t m = 0; rc == 0 && m < shape->members; m++)
 		if (members[m] != NULL)
-			rc = member_join(p, shape, m, members[m]);
+			rc = member_join(p, shape, m, members[m], &events[m]);
 	if (rc == 0 && p->record.generation == 0)
 		rc = -ENODATA;
+	if (rc == 0)
+		refuse_replaced(p, events);
 	return rc;
 }
 

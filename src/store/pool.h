@@ -87,9 +87,26 @@ int store_pool_fail(struct store *s, uint32_t member);
  * rebuilt. Takes fresh when it returns 0. -EINVAL, -EBUSY when the member is up and not given up. */
 int store_pool_replace_take(struct store *s, uint32_t member, struct store *fresh);
 
-/* The store of a member, the pool's; NULL when it is down or was given up. */
+/*
+ * Puts a member back with all that it has: one that was down, or was given up and has come back. What it
+ * missed meanwhile is rebuilt. Takes back when it returns 0. -EINVAL, -EBUSY when there is a store in its
+ * place; -ENOENT and -ESTALE when the store is not this member, or another one has replaced it since;
+ * -EAGAIN when it knows more than the pool does: open the pool again.
+ */
+int store_pool_return_take(struct store *s, uint32_t member, struct store *back);
+
+/* Closes a member that has failed; it is down then, and may return. -EINVAL, -EBUSY when it has not. */
+int store_pool_drop(struct store *s, uint32_t member);
+
+/* The store of a member, the pool's; NULL when it is down or was given up. Who waits in a call to it must
+ * have it in use: only then is it not closed meanwhile. */
 struct store *store_pool_member(struct store *s, uint32_t member);
+/* As store_pool_member; when it is not NULL, store_pool_member_done follows. */
+struct store *store_pool_member_use(struct store *s, uint32_t member);
+void store_pool_member_done(struct store *s, uint32_t member);
 bool store_pool_given_up(struct store *s, uint32_t member);
+/* Whether the member was given up, replaced or returned and what that moved is not all rebuilt. */
+bool store_pool_unsettled(struct store *s, uint32_t member);
 
 /*
  * What a store that is no pool's yet knows of the pool it was a member of: where in it, and how new that

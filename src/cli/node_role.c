@@ -135,7 +135,7 @@ int node_role_format(struct node_role *r,
 {
 	struct node_disks disks;
 	struct node_disks_options o = r->setup.options.disks;
-	o.format = true;
+	o.format_all = true;
 	int rc = node_disks_open(&disks, &o);
 	if (rc != 0)
 		return rc;

@@ -206,6 +206,9 @@ int sched_release(struct sched *s, uint64_t id, struct sched_reservation *out);
  * taken out keep their place among reservations_max, though they count for nothing else. */
 bool sched_expired(struct sched *s, struct sched_reservation *out);
 
+/* All of them are void, as if they had been released: the disk that set the space aside was closed. */
+void sched_reservations_drop(struct sched *s);
+
 /* --- what happened ---------------------------------------------------------------------------- */
 
 /* Of a group and class, or of a class on the whole disk. */

@@ -162,3 +162,18 @@ bool sched_expired(struct sched *s, struct sched_reservation *out)
 	forget(s, list_entry(first, struct sched_promise, link), out);
 	return true;
 }
+
+void sched_reservations_drop(struct sched *s)
+{
+	for (uint32_t i = 0; i < s->config.reservations_max; i++) {
+		struct sched_promise *p = &s->promises[i];
+		struct sched_reservation gone;
+		if (p->r.id == 0)
+			continue;
+		if (p->expired)
+			list_remove(&p->link);
+		else
+			count_no_more(s, p);
+		forget(s, p, &gone);
+	}
+}

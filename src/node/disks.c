@@ -13,8 +13,8 @@
 #include "node/disks_impl.h"
 
 #define PROBE_DEFAULT_NS (10 * NS_PER_S)
-#define GIVE_UP_DEFAULT_NS (60 * NS_PER_S)
-#define REBUILD_PARALLEL_DEFAULT 8
+#define GIVE_UP_DEFAULT_NS (600 * NS_PER_S)
+#define INFO_PATIENCE_NS (1 * NS_PER_S)
 #define OPEN_FIBERS 64
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -28,15 +28,18 @@ static int disk_init(struct node_disks *set, struct node_disk *d, const struct n
 	rt_cond_init(&d->settled);
 	rt_cond_init(&d->room);
 	rt_cond_init(&d->rebuild.changed);
+	rt_cond_init(&d->gauge.told);
+	rt_cond_init(&d->checked);
+	rt_mutex_init(&d->members);
 	d->slots = calloc(spec->folder_count + 1, sizeof(d->slots[0]));
 	d->spares = calloc(spec->spare_count + 1, sizeof(d->spares[0]));
 	if (d->slots == NULL || d->spares == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < spec->folder_count; i++)
-		d->slots[i].folder = &spec->folders[i];
+		d->slots[i] = (struct node_slot){.disk = d, .folder = &spec->folders[i]};
 	for (uint32_t i = 0; i < spec->spare_count; i++)
-		d->spares[i].folder = &spec->spares[i];
-	d->flash.folder = spec->flash;
+		d->spares[i] = (struct node_slot){.disk = d, .folder = &spec->spares[i]};
+	d->flash = (struct node_slot){.disk = d, .folder = spec->flash};
 	int rc = sched_open(spec->sched != NULL ? spec->sched : &sched_hdd, &d->sched);
 	for (size_t i = 0; rc == 0 && i < o->weight_count; i++)
 		rc = sched_weigh(d->sched, o->weights[i].group, o->weights[i].weight);
@@ -66,8 +69,6 @@ static void options_fill(struct node_disks_options *o)
 		o->probe_ns = PROBE_DEFAULT_NS;
 	if (o->give_up_ns == 0)
 		o->give_up_ns = GIVE_UP_DEFAULT_NS;
-	if (o->rebuild_parallel == 0)
-		o->rebuild_parallel = REBUILD_PARALLEL_DEFAULT;
 }
 
 struct opening {
@@ -104,8 +105,8 @@ static int open_all(struct node_disks *set)
 
 int node_disks_open(struct node_disks *set, const struct node_disks_options *o)
 {
-	*set = (struct node_disks){.options = *o};
-	rt_cond_init(&set->wake);
+	*set = (struct node_disks){.options = *o, .starting = true};
+	rt_group_init(&set->helpers);
 	int rc = options_check(o);
 	if (rc != 0)
 		return rc;
@@ -117,8 +118,9 @@ int node_disks_open(struct node_disks *set, const struct node_disks_options *o)
 		rc = disk_init(set, &set->disks[set->count], &o->disks[set->count]);
 	if (rc == 0)
 		rc = open_all(set);
-	if (rc == 0)
-		rc = rt_spawn(&set->keeper, "node-keeper", keeper_main, set);
+	set->starting = false;
+	for (size_t i = 0; rc == 0 && !o->format_all && i < set->count; i++)
+		rc = rt_spawn(&set->disks[i].keeper, "node-keeper", keeper_main, &set->disks[i]);
 	if (rc != 0)
 		node_disks_close(set);
 	return rc;
@@ -135,10 +137,15 @@ void disk_shut(struct node_disk *d)
 void node_disks_close(struct node_disks *set)
 {
 	set->closing = true;
-	if (set->keeper != NULL) {
-		rt_cancel(set->keeper);
-		rt_join(set->keeper);
-	}
+	for (size_t i = 0; i < set->count; i++)
+		if (set->disks[i].keeper != NULL)
+			rt_cancel(set->disks[i].keeper);
+	for (size_t i = 0; i < set->count; i++)
+		if (set->disks[i].keeper != NULL)
+			rt_join(set->disks[i].keeper);
+	for (size_t i = 0; i < set->count; i++)
+		rebuild_stop(&set->disks[i]);
+	rt_group_join(&set->helpers);
 	for (size_t i = 0; i < set->count; i++) {
 		struct node_disk *d = &set->disks[i];
 		disk_shut(d);
@@ -198,8 +205,11 @@ int disk_reopen(struct node_disk *d)
 	while (d->users > 0 && rc == 0)
 		rc = rt_cond_wait(&d->idle);
 	if (rc == 0) {
+		assert(!d->rebuild.running);
 		store_close(d->store);
 		d->store = d->pool = d->cache = NULL;
+		/* The space that was set aside went with the store. */
+		sched_reservations_drop(d->sched);
 		rc = disk_open(d);
 	}
 	d->closing = false;
@@ -209,35 +219,82 @@ int disk_reopen(struct node_disk *d)
 
 /* --- states ----------------------------------------------------------------------------------- */
 
+static void gauge_main(void *arg)
+{
+	struct node_disk *d = arg, *used;
+	struct store_info info = {.state = STORE_FAILED};
+
+	rt_deadline_set(RT_NEVER);
+	if (node_disk_use(d->owner, d->spec->disk, &used) == 0) {
+		store_info(d->store, &info);
+		node_disk_done(d);
+		d->gauge.info = info;
+	}
+	d->gauge.asking = false;
+	rt_cond_broadcast(&d->gauge.told);
+}
+
 void node_disk_info(struct node_disk *d, struct store_info *out)
 {
-	struct node_disk *used;
+	struct node_gauge *g = &d->gauge;
+	int rc = 0;
 
-	*out = (struct store_info){.state = STORE_FAILED};
-	if (node_disk_use(d->owner, d->spec->disk, &used) != 0)
-		return;
-	store_info(d->store, out);
+	if (!g->asking && !d->owner->closing) {
+		g->asking = true;
+		g->asking_ns = rt_now_ns();
+		if (rt_group_spawn(&d->owner->helpers, "node-info", gauge_main, d) != 0)
+			g->asking = false;
+	}
+	uint64_t before = rt_deadline_narrow(g->asking_ns + INFO_PATIENCE_NS);
+	while (g->asking && rc == 0)
+		rc = rt_cond_wait(&g->told);
+	rt_deadline_set(before);
+	*out = g->info;
+	if (d->store == NULL)
+		*out = (struct store_info){.state = STORE_FAILED};
+	else if (g->asking && (out->state == STORE_ONLINE || out->state == STORE_FULL))
+		out->state = STORE_SUSPECT;
+}
+
+static int reopen_by_order(struct node_disk *d)
+{
+	int rc = disk_reopen(d);
+
+	/* Why it cannot be opened is in its trouble. */
+	return rc == 0 || rc == -ENOMEM || rc == -ECANCELED || rc == -ETIME ? rc : -ENODEV;
+}
+
+/* An order to a disk that is open. -ENODEV: it must be opened anew for it. */
+static int obey(struct node_disk *d, enum store_state state)
+{
+	struct node_disk *used;
+	struct store_info info = {.state = STORE_ONLINE};
+	int rc = node_disk_use(d->owner, d->spec->disk, &used);
+
+	if (rc != 0)
+		return rc;
+	if (d->spec->pool && state == STORE_ONLINE)
+		rc = pool_take_back(d);
+	/* To order a disk failed nothing is asked of it: it may hang. */
+	if (state != STORE_FAILED)
+		store_info(d->store, &info);
+	if (rc == -EAGAIN || info.state == STORE_FAILED)
+		rc = -ENODEV;
+	if (rc == 0)
+		rc = store_control(d->store, state);
 	node_disk_done(d);
+	return rc;
 }
 
 int node_disk_control(struct node_disk *d, enum store_state state)
 {
-	struct store_info info;
-
 	if (state != STORE_ONLINE && state != STORE_DRAINING && state != STORE_FAILED)
 		return -EINVAL;
-	node_disk_info(d, &info);
 	enum store_state before = d->ordered;
 	d->ordered = state;
-	int rc = 0;
-	if (d->store == NULL || (info.state == STORE_FAILED && state != STORE_FAILED)) {
-		rc = state == STORE_FAILED ? 0 : disk_reopen(d);
-		/* Why it cannot be opened is in its trouble. */
-		if (rc != 0 && rc != -ENOMEM && rc != -ECANCELED && rc != -ETIME)
-			rc = -ENODEV;
-	} else {
-		rc = store_control(d->store, state);
-	}
+	int rc = obey(d, state);
+	if (rc == -ENODEV)
+		rc = state == STORE_FAILED ? 0 : reopen_by_order(d);
 	if (rc != 0)
 		d->ordered = before;
 	log_warn("disk_ordered", "disk=%" PRIu64 " to=%s err=%s", d->spec->disk,

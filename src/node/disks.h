@@ -14,15 +14,26 @@
  *      by control)                                          |
  *        +--------------------------------------------------+
  *
- * A fiber, the keeper, looks at all of them every probe_ns: absent disks are opened when they have come,
- * suspect ones probed, and a folder that is no longer what was opened (unmounted, swapped) is failed. A
- * failed disk stays so until an operator orders it online: then it is opened anew.
+ * Each disk has a fiber, its keeper, that looks at it every probe_ns: an absent disk is opened when it has
+ * come, a suspect one probed, a folder that is no longer what was opened (unmounted, swapped) failed. One
+ * that failed because its device or folder was gone is opened again when that is back. One that failed
+ * otherwise stays so until an operator orders it online. A disk that hangs holds up nobody else: who asks
+ * for its state has the last one known after a second, as suspect.
+ *
+ * Formatting. An empty folder may be a mount point without its disk. So it becomes a disk only when the
+ * node starts with leave to format, and then a member, spare or cache only along with a pool or disk that
+ * is all new; or by `terrane node format`. Never while the node runs.
  *
  * Pools. A pool opens without members that are absent, as long as its code bears it. A member that comes
- * later joins when the pool is opened again, which the keeper does. A member that is absent or failed for
- * give_up_ns is given up when the pool is declustered or single-overlap, and replaced by a spare when there
- * is one. Then, as after an operator's order, a rebuild runs in the background: each chunk of it is a
- * Bronze request of the group REBUILD_GROUP to the pool's scheduler, at most rebuild_bytes_per_s.
+ * later, or comes back, joins: its superblock and its record of the pool must be those of the member.
+ * One that is absent or failed for give_up_ns is replaced by a spare (a formatted, empty disk of the
+ * configuration's number) when there is one, else given up when the pool is declustered or
+ * single-overlap. This happens only while no more members are out than the code bears, given up and not
+ * yet rebuilt ones included: beyond that the pool waits for disks to come back, or for an operator. A
+ * member that was given up while it was absent returns with all it has when it comes back, and one that
+ * an operator gave up when the pool is ordered online; several do one after the other. After each of these a rebuild runs in
+ * the background: each chunk of it is a Bronze request of the group REBUILD_GROUP to the pool's
+ * scheduler, at most rebuild_bytes_per_s.
  *
  * A flash folder in front of a disk or pool caches its hot chunks. One that is absent is done without, until the
  * disk is opened again.
@@ -84,23 +95,40 @@ struct node_disks_options {
 	size_t disk_count;
 	const struct node_weight *weights; /* of traffic groups, on every disk */
 	size_t weight_count;
-	bool format;       /* make disks of empty folders */
+	bool format;       /* make disks of empty folders at a first start, see above */
+	bool format_all;   /* of all there are, by order, and keep nothing */
 	uint32_t fan_bits; /* of those: 2^fan_bits directories for chunks; 0: 8 */
 	uint64_t keep_free_bytes;
 	uint32_t open_chunks_max;     /* of each folder; 0: the store's default */
 	uint64_t probe_ns;            /* 0: 10 s */
-	uint64_t give_up_ns;          /* 0: 60 s */
+	uint64_t give_up_ns;          /* 0: 10 min */
 	uint64_t rebuild_bytes_per_s; /* of each pool; 0: no limit */
-	uint32_t rebuild_parallel;    /* chunks at a time; 0: 8 */
+	uint32_t rebuild_parallel;    /* chunks at a time; 0: 3 for each member, 8 to 128 */
 };
 
 /* A folder as it is now. */
 struct node_slot {
+	struct node_disk *disk;
 	const struct node_folder *folder;
-	struct store *store; /* NULL: absent. A member's belongs to the pool */
-	bool fresh;          /* was formatted by us just now */
-	uint64_t down_ns;    /* since when it is absent or failed; 0: it is not */
+	struct store *store;      /* NULL: absent. A member's belongs to the pool */
+	uint64_t created_wall_ns; /* of the disk that was opened last; 0: none yet */
+	uint64_t down_ns;         /* since when it is absent or failed; 0: it is not */
+	bool checking;            /* a fiber looks at it, */
+	uint64_t checking_ns;     /* since then */
+	enum store_state state;   /* as it was when it was looked at last */
+	bool swapped;             /* the keeper failed it: the folder was another's */
+	bool gone;                /* it failed because it was no longer there */
+	bool may_return;          /* given up while it was gone */
+	bool ordered_out;         /* given up by an operator */
 	char trouble[NODE_TROUBLE_MAX];
+};
+
+/* What a disk said of itself last. */
+struct node_gauge {
+	struct store_info info;
+	bool asking;        /* a fiber does, */
+	uint64_t asking_ns; /* since then */
+	struct rt_cond told;
 };
 
 struct node_rebuild {
@@ -111,6 +139,7 @@ struct node_rebuild {
 	uint64_t retry_ns; /* before that the keeper does not try again */
 	int last_rc;
 	uint64_t ended;
+	uint64_t due;  /* so many must have ended before another member returns */
 	uint64_t rows; /* of those that ended; the rest of the same */
 	uint64_t bytes;
 	struct store_pool_progress progress; /* of the one under way, or of the last */
@@ -130,6 +159,12 @@ struct node_disk {
 	bool closing; /* who comes waits until it is open again, or absent */
 	struct rt_cond idle;
 	struct rt_cond settled;
+	struct node_gauge gauge;
+	struct rt_fiber *keeper;
+	struct rt_cond checked;
+	struct rt_mutex members;  /* held by who puts members in their places or takes them out */
+	bool fresh;               /* all of it was formatted just now */
+	bool overdrawn;           /* more members are out than the code bears */
 	enum store_state ordered; /* online, or draining or failed by an operator */
 	struct node_slot *slots;  /* for each folder */
 	struct node_slot *spares;
@@ -144,8 +179,8 @@ struct node_disks {
 	struct node_disks_options options;
 	struct node_disk *disks;
 	size_t count;
-	struct rt_fiber *keeper;
-	struct rt_cond wake; /* for the keeper: look now */
+	struct rt_group helpers; /* fibers that look at one folder, and may hang there */
+	bool starting;
 	bool closing;
 };
 
@@ -167,10 +202,12 @@ void node_disk_done(struct node_disk *d);
 /* Even when it is absent; NULL when there is none. */
 struct node_disk *node_disk_find(struct node_disks *d, uint64_t disk);
 
-/* State, space and errors; an absent disk is failed. Waits. */
+/* State, space and errors; an absent disk is failed. Waits, for one that hangs a second at most: then the
+ * numbers are old and the state is suspect. */
 void node_disk_info(struct node_disk *d, struct store_info *out);
 
-/* An operator's order. A failed or absent disk is opened anew for online. As store_control; -ENODEV. */
+/* An operator's order. For online a failed or absent disk is opened anew, and a pool takes back members that
+ * failed, or were given up, and are there. As store_control; -ENODEV. */
 int node_disk_control(struct node_disk *d, enum store_state state);
 
 /* --- pools ------------------------------------------------------------------------------------ */
@@ -179,7 +216,8 @@ int node_disk_control(struct node_disk *d, enum store_state state);
 int node_pool_give_up(struct node_disk *d, uint32_t member);
 /* -ENOENT when there is neither a fresh folder nor a spare. */
 int node_pool_renew(struct node_disk *d, uint32_t member);
-/* Starts one, or has the one under way followed by another. */
+/* Starts one, or has the one under way followed by another. -EAGAIN while the disk is being closed: when it is
+ * open again the keeper starts what is due. */
 int node_pool_start_rebuild(struct node_disk *d);
 /* Waits until none is under way; the result of the last. */
 int node_pool_await_rebuild(struct node_disk *d);

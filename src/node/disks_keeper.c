@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What happens by itself: disks that come back, are probed, or are no longer what they were. */
+/*
+ * What happens by itself: disks that come back, are probed, or are no longer what they were. Each disk has a
+ * keeper, and each look at a folder a fiber of its own: a device that hangs holds up neither other disks nor
+ * the other members of its pool.
+ */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -8,49 +12,136 @@
 #include "node/disks_impl.h"
 #include "store/dir.h"
 
-/* A folder that was swapped under an open disk: what is written there would be another disk's. */
-static bool folder_is_ours(const struct node_disks *set, const struct node_folder *f)
-{
-	struct super is;
-	int rc = store_dir_identify(f->path, &is);
+#define CHECK_PATIENCE_NS (1 * NS_PER_S)
 
-	/* That it cannot be read now is for the store to find out. */
+/* --- one folder ------------------------------------------------------------------------------- */
+
+int slot_is_ours(const struct node_slot *slot)
+{
+	const struct node_disks_options *o = &slot->disk->owner->options;
+	struct super is;
+	int rc = store_dir_identify(slot->folder->path, &is);
+
+	if (rc == -ENOENT || rc == -ENOTDIR)
+		return 0;
 	if (rc != 0)
-		return rc != -ENOENT && rc != -ENOTDIR;
-	return is.cluster[0] == set->options.cluster[0] &&
-	       is.cluster[1] == set->options.cluster[1] && is.node == set->options.node &&
-	       is.disk == f->disk;
+		return rc;
+	return is.cluster[0] == o->cluster[0] && is.cluster[1] == o->cluster[1] &&
+	       is.node == o->node && is.disk == slot->folder->disk &&
+	       (slot->created_wall_ns == 0 || slot->created_wall_ns == is.created_wall_ns);
 }
 
-static void store_keep(struct node_disk *d, struct store *s, const struct node_folder *f)
+/* A store that says so itself has lost its device; others have failed by their errors. */
+static bool has_vanished(struct store *s)
+{
+	struct chunk_stat st;
+
+	return store_stat(s, (struct chunk_id){0}, &st) == -ENODEV;
+}
+
+static void store_keep(struct node_slot *slot, struct store *s)
 {
 	struct store_info info;
 
 	store_info(s, &info);
-	if (info.state == STORE_SUSPECT)
-		(void)store_control(s, STORE_ONLINE);
-	if (info.state != STORE_FAILED && !folder_is_ours(d->owner, f)) {
-		log_error("disk_swapped", "disk=%" PRIu64 " path=%s", f->disk, LOG_QUOTE(f->path));
+	if (info.state == STORE_SUSPECT && store_control(s, STORE_ONLINE) == 0)
+		info.state = STORE_ONLINE;
+	/* A folder that was swapped under an open disk: what is written there would be another disk's.
+	 * That it cannot be read now is for the store to find out. */
+	if (info.state != STORE_FAILED && slot_is_ours(slot) == 0) {
+		log_error("disk_swapped", "disk=%" PRIu64 " path=%s", slot->folder->disk,
+			  LOG_QUOTE(slot->folder->path));
 		(void)store_control(s, STORE_FAILED);
+		slot->swapped = true;
+		info.state = STORE_FAILED;
 	}
+	slot->gone = info.state == STORE_FAILED && (slot->swapped || has_vanished(s));
+	slot->state = info.state;
+}
+
+static void check_main(void *arg)
+{
+	struct node_slot *slot = arg;
+	struct node_disk *d = slot->disk, *used;
+	uint32_t m = (uint32_t)(slot - d->slots);
+
+	rt_deadline_set(RT_NEVER);
+	if (node_disk_use(d->owner, d->spec->disk, &used) == 0) {
+		struct store *s = d->spec->pool ? store_pool_member_use(d->pool, m) : d->store;
+		if (s != NULL)
+			store_keep(slot, s);
+		if (s != NULL && d->spec->pool)
+			store_pool_member_done(d->pool, m);
+		node_disk_done(d);
+	}
+	slot->checking = false;
+	rt_cond_broadcast(&d->checked);
+}
+
+static void check_start(struct node_disk *d, struct node_slot *slot)
+{
+	if (slot->checking)
+		return;
+	slot->checking = true;
+	slot->checking_ns = rt_now_ns();
+	if (rt_group_spawn(&d->owner->helpers, "node-check", check_main, slot) != 0)
+		slot->checking = false;
+}
+
+/* When the first of those that have not been waited for long enough will have been; 0: there is none. */
+static uint64_t checks_until_ns(const struct node_disk *d)
+{
+	uint64_t now = rt_now_ns(), until = 0;
+
+	for (uint32_t m = 0; m < d->spec->folder_count; m++) {
+		uint64_t end = d->slots[m].checking_ns + CHECK_PATIENCE_NS;
+		if (d->slots[m].checking && end > now)
+			until = max_u64(until, end);
+	}
+	return until;
+}
+
+/* Looks at all folders, side by side. Those that hang keep the state they had. */
+static int check_all(struct node_disk *d)
+{
+	uint64_t until;
+	int rc = 0;
+
+	for (uint32_t m = 0; m < d->spec->folder_count; m++)
+		check_start(d, &d->slots[m]);
+	while ((until = checks_until_ns(d)) != 0 && (rc == 0 || rc == -ETIME)) {
+		uint64_t before = rt_deadline_narrow(until);
+		rc = rt_cond_wait(&d->checked);
+		rt_deadline_set(before);
+	}
+	return rc == -ETIME ? 0 : rc;
+}
+
+/* --- one disk --------------------------------------------------------------------------------- */
+
+/* Its folder is there again, as it was: what failed only because it was not may be opened. */
+static bool plain_is_back(struct node_disk *d)
+{
+	return !d->spec->pool && d->slots[0].gone && !d->slots[0].checking &&
+	       slot_is_ours(&d->slots[0]) == 1;
 }
 
 static void disk_keep(struct node_disk *d)
 {
 	struct node_disk *used;
+	bool reopen = false;
 
-	if (d->store == NULL && d->ordered != STORE_FAILED && !d->closing)
+	if (d->ordered != STORE_FAILED && !d->closing && (d->store == NULL || plain_is_back(d)))
 		(void)disk_reopen(d);
-	if (d->spec->mem || node_disk_use(d->owner, d->spec->disk, &used) != 0)
+	if (d->spec->mem || d->store == NULL || check_all(d) != 0)
 		return;
-	for (uint32_t m = 0; m < d->spec->folder_count; m++) {
-		struct store *s = d->spec->pool ? store_pool_member(d->pool, m) : d->store;
-		if (s != NULL)
-			store_keep(d, s, d->slots[m].folder);
-	}
+	if (!d->spec->pool || node_disk_use(d->owner, d->spec->disk, &used) != 0)
+		return;
+	if (d->ordered != STORE_FAILED)
+		reopen = pool_keep(d, rt_now_ns());
 	node_disk_done(d);
-	if (d->spec->pool)
-		pool_keep(d, rt_now_ns());
+	if (reopen)
+		(void)disk_reopen(d);
 }
 
 static void expire_reservations(struct node_disk *d)
@@ -64,21 +155,18 @@ static void expire_reservations(struct node_disk *d)
 
 void keeper_main(void *arg)
 {
-	struct node_disks *set = arg;
-	uint64_t tick_ns = min_u64(set->options.probe_ns, NS_PER_S);
+	struct node_disk *d = arg;
+	uint64_t probe_ns = d->owner->options.probe_ns;
 	uint64_t next_ns = rt_now_ns();
 
 	rt_deadline_set(RT_NEVER);
-	while (!set->closing) {
-		bool probe = rt_now_ns() >= next_ns;
-		for (size_t i = 0; i < set->count && !rt_cancelled(); i++) {
-			expire_reservations(&set->disks[i]);
-			if (probe)
-				disk_keep(&set->disks[i]);
+	while (!d->owner->closing && !rt_cancelled()) {
+		expire_reservations(d);
+		if (rt_now_ns() >= next_ns) {
+			disk_keep(d);
+			next_ns = rt_now_ns() + probe_ns;
 		}
-		if (probe)
-			next_ns = rt_now_ns() + set->options.probe_ns;
-		if (rt_sleep_ns(tick_ns) != 0)
+		if (rt_sleep_ns(min_u64(probe_ns, NS_PER_S)) != 0)
 			return;
 	}
 }

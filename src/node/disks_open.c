@@ -65,7 +65,7 @@ static int folder_format(const struct node_disks_options *o, const struct node_f
 	return rc;
 }
 
-static int folder_open(struct node_disk *d, struct node_slot *slot, struct store **out)
+static int folder_open(struct node_disk *d, struct node_slot *slot, bool format, struct store **out)
 {
 	const struct node_disks_options *o = &d->owner->options;
 	const struct node_folder *f = slot->folder;
@@ -77,16 +77,25 @@ static int folder_open(struct node_disk *d, struct node_slot *slot, struct store
 					 .probe_after_ns = o->probe_ns};
 	int rc = store_dir_open(f->path, &want, out);
 
-	if (rc != -ENOENT || !o->format)
+	if (rc != -ENOENT || !format)
 		return rc;
 	rc = folder_format(o, f);
 	return rc != 0 ? rc : store_dir_open(f->path, &want, out);
 }
 
-int slot_open(struct node_disk *d, struct node_slot *slot)
+/* Which disk it is, so that another one in the same folder is known for another. */
+static void slot_remember(struct node_slot *slot)
+{
+	struct super is;
+
+	if (store_dir_identify(slot->folder->path, &is) == 0)
+		slot->created_wall_ns = is.created_wall_ns;
+}
+
+static int slot_open_or_format(struct node_disk *d, struct node_slot *slot, bool format)
 {
 	struct store *dir = NULL;
-	int rc = folder_open(d, slot, &dir);
+	int rc = folder_open(d, slot, format, &dir);
 
 	slot->store = NULL;
 	if (rc == 0 && d->spec->emulate != NULL && slot != &d->flash)
@@ -96,6 +105,9 @@ int slot_open(struct node_disk *d, struct node_slot *slot)
 	if (rc == 0) {
 		slot->trouble[0] = 0;
 		slot->down_ns = 0;
+		slot->state = STORE_ONLINE;
+		slot->swapped = slot->gone = false;
+		slot_remember(slot);
 		return 0;
 	}
 	if (dir != NULL && slot->store == NULL)
@@ -109,6 +121,17 @@ int slot_open(struct node_disk *d, struct node_slot *slot)
 			 LOG_QUOTE(slot->trouble));
 	}
 	return rc;
+}
+
+int slot_open(struct node_disk *d, struct node_slot *slot)
+{
+	return slot_open_or_format(d, slot, d->owner->options.format_all && d->owner->starting);
+}
+
+/* May an empty folder become a disk, when all that belongs to it is as empty? */
+static bool may_format(const struct node_disk *d)
+{
+	return d->owner->options.format && d->owner->starting;
 }
 
 void slot_close(struct node_slot *slot)
@@ -154,19 +177,63 @@ static void pool_open_spares(struct node_disk *d)
 			 spec->disk, is.member, spare->folder->disk);
 		slot_close(slot);
 		struct node_slot now = *spare;
-		spare->folder = slot->folder;
+		*spare = *slot;
 		*slot = now;
-		spare->store = NULL;
 	}
 }
 
-/* All members are there and none holds anything. */
+/* Whether a store holds no chunk but records of a pool: 1, 0 or an error. */
+static int has_records_only(struct store *s)
+{
+	struct store_cursor at = {0};
+	struct chunk_id ids[4];
+	int64_t n;
+
+	while ((n = store_list(s, &at, ids, ARRAY_LEN(ids))) > 0)
+		for (int64_t i = 0; i < n; i++)
+			if (ids[i].block <= POOL_BLOCK_MAX)
+				return 0;
+	return n < 0 ? (int)n : 1;
+}
+
+/* All members are there and none holds anything, but for what a format that was cut short has left. */
 static bool pool_is_new(struct node_disk *d)
 {
-	for (uint32_t m = 0; m < d->spec->folder_count; m++)
-		if (d->slots[m].store == NULL || store_is_empty(d->slots[m].store) != 1)
+	bool unmade = false;
+
+	for (uint32_t m = 0; m < d->spec->folder_count; m++) {
+		struct store *s = d->slots[m].store;
+		if (s == NULL || has_records_only(s) != 1)
 			return false;
+		unmade = unmade || store_is_empty(s) == 1;
+	}
+	return unmade;
+}
+
+/* No folder of the pool is a member of it yet: those that are empty may become disks. */
+static bool pool_may_format(struct node_disk *d)
+{
+	if (!may_format(d))
+		return false;
+	for (uint32_t m = 0; m < d->spec->folder_count; m++) {
+		struct store *s = d->slots[m].store;
+		struct store_pool_place is;
+		/* What cannot be read may be one. */
+		if (s != NULL ? store_pool_identify(s, &is) != -ENOENT
+			      : slot_is_ours(&d->slots[m]) != 0)
+			return false;
+	}
 	return true;
+}
+
+static void slots_format(struct node_disk *d)
+{
+	for (uint32_t m = 0; m < d->spec->folder_count; m++)
+		if (d->slots[m].store == NULL)
+			(void)slot_open_or_format(d, &d->slots[m], true);
+	for (uint32_t i = 0; i < d->spec->spare_count; i++)
+		if (slot_open_or_format(d, &d->spares[i], true) == 0)
+			slot_close(&d->spares[i]);
 }
 
 static int pool_assemble(struct node_disk *d, const struct store_pool_shape *shape,
@@ -174,9 +241,15 @@ static int pool_assemble(struct node_disk *d, const struct store_pool_shape *sha
 {
 	for (uint32_t m = 0; m < shape->members; m++)
 		members[m] = d->slots[m].store;
+	bool leave = may_format(d) || (d->owner->options.format_all && d->owner->starting);
 	int rc = 0;
-	if (d->owner->options.format && pool_is_new(d))
+	if (leave && pool_is_new(d)) {
 		rc = store_pool_format(shape, members);
+		d->fresh = rc == 0;
+		/* It has lived: who is empty is to replace a member. */
+		if (rc == -EEXIST)
+			rc = 0;
+	}
 	if (rc == 0)
 		rc = store_pool_open_take(shape, members, &d->store);
 	d->pool = d->store;
@@ -236,6 +309,8 @@ static int pool_open(struct node_disk *d)
 	shape.id = d->spec->disk;
 	shape.members = d->spec->folder_count;
 	slots_open(d);
+	if (pool_may_format(d))
+		slots_format(d);
 	pool_open_spares(d);
 	int rc = pool_assemble(d, &shape, members);
 	for (uint32_t m = 0; m < shape.members; m++) {
@@ -253,8 +328,10 @@ static int pool_open(struct node_disk *d)
 
 static int plain_open(struct node_disk *d)
 {
-	int rc = slot_open(d, &d->slots[0]);
+	bool format = may_format(d) || (d->owner->options.format_all && d->owner->starting);
+	int rc = slot_open_or_format(d, &d->slots[0], format);
 
+	d->fresh = rc == 0 && format && store_is_empty(d->slots[0].store) == 1;
 	d->store = d->slots[0].store;
 	d->slots[0].store = NULL;
 	if (rc != 0)
@@ -284,7 +361,10 @@ static void cache_open(struct node_disk *d)
 					.write_bytes_per_s = d->spec->flash_write_bytes_per_s};
 	struct store *cache = NULL;
 
-	if (d->spec->flash == NULL || slot_open(d, &d->flash) != 0)
+	bool format = d->fresh && may_format(d);
+	if (d->spec->flash == NULL)
+		return;
+	if ((format ? slot_open_or_format(d, &d->flash, true) : slot_open(d, &d->flash)) != 0)
 		return;
 	int rc = store_flash_open_take(d->store, d->flash.store, &o, &cache);
 	if (rc != 0) {

@@ -25,15 +25,14 @@ static const char *state_words(enum store_state state)
 	}
 }
 
+/* As the keeper saw it last: nothing here waits, so no member can be closed meanwhile. */
 static int member_info(struct rpc_request *r, struct node_disk *d, uint32_t m,
 		       Terrane__Node__PoolMember **out)
 {
 	struct store *s = d->pool != NULL ? store_pool_member(d->pool, m) : NULL;
-	struct store_info info = {.state = STORE_FAILED};
+	enum store_state state = s != NULL ? d->slots[m].state : STORE_FAILED;
 	*out = NULL;
-	if (s != NULL)
-		store_info(s, &info);
-	if (info.state == STORE_ONLINE)
+	if (state == STORE_ONLINE)
 		return 0;
 	Terrane__Node__PoolMember *p = rpc_alloc(r, sizeof(*p));
 	if (p == NULL)
@@ -41,12 +40,15 @@ static int member_info(struct rpc_request *r, struct node_disk *d, uint32_t m,
 	terrane__node__pool_member__init(p);
 	p->member = m;
 	p->disk = d->slots[m].folder->disk;
-	p->state = (Terrane__Node__DiskState)info.state;
+	p->state = (Terrane__Node__DiskState)state;
 	const char *why = d->slots[m].trouble;
 	if (s != NULL)
-		why = state_words(info.state);
+		why = state == STORE_FAILED ? "it failed; order the pool online to try it again"
+					    : state_words(state);
 	else if (d->pool != NULL && store_pool_given_up(d->pool, m))
 		why = "given up";
+	else if (d->overdrawn)
+		why = "it is waited for: more members are out than the code bears";
 	else if (why[0] == 0)
 		why = "not of this pool: replace it";
 	p->trouble = (char *)why;

@@ -275,6 +275,40 @@ def test_pools_lose_members_and_repair_themselves(node, tmp_path):
     assert 'terrane_pool_rebuilt_rows_total{disk="10"}' in node.scrape()
 
 
+def test_a_pool_outlives_more_members_away_than_it_bears(node, tmp_path):
+    data = content(200_000)
+    (tmp_path / "data").write_bytes(data)
+    for i in range(10):
+        assert node.chunk("put", 10, f"{i}:0", tmp_path / "data").returncode == 0
+    for member in ("m0", "m1", "m3"):
+        (tmp_path / member).rename(tmp_path / f"{member}.away")
+    node.wait(10, lambda i: len(i["pool"]["down"]) == 3)
+    time.sleep(1)  # several times give_up
+    assert "given up" not in json.dumps(node.info(10)["pool"]["down"])
+    for member in ("m0", "m1", "m3"):
+        (tmp_path / f"{member}.away").rename(tmp_path / member)
+    node.wait(10, lambda i: i["pool"]["down"] == [] and not i["pool"]["rebuilding"])
+    for i in range(10):
+        assert node.chunk("get", 10, f"{i}:0").stdout == data
+
+
+def test_an_unmounted_folder_is_not_formatted_while_the_node_runs(node, tmp_path):
+    assert node.chunk("put", 1, "1:1", input=b"kept").returncode == 0
+    for name in ("d1", "m1"):
+        (tmp_path / name).rename(tmp_path / f"{name}.away")
+        (tmp_path / name).mkdir()
+    node.wait(1, lambda i: i["state"] == "failed")
+    node.wait(10, lambda i: i["pool"]["rebuilds"] > 0 and not i["pool"]["rebuilding"])
+    assert node.disk("online", 1).returncode == 1
+    for name in ("d1", "m1"):
+        assert not list((tmp_path / name).iterdir()), "nothing was made in the mount point"
+        (tmp_path / name).rmdir()
+        (tmp_path / f"{name}.away").rename(tmp_path / name)
+    node.wait(1, lambda i: i["state"] == "online")
+    node.wait(10, lambda i: i["pool"]["down"] == [])
+    assert node.chunk("get", 1, "1:1").stdout == b"kept"
+
+
 def test_metrics_and_health(node):
     assert node.chunk("put", 1, "1:1", input=b"x" * 10000).returncode == 0
     assert len(node.chunk("get", 1, "1:1").stdout) == 10000

@@ -197,3 +197,80 @@ int box_get(struct node_box *b, uint64_t disk, struct chunk_id id, uint64_t text
 	buf_unref(s.buf);
 	return rc;
 }
+
+/* --- disks and pools -------------------------------------------------------------------------- */
+
+enum store_state box_state(struct node_box *b, uint64_t disk)
+{
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_EQ(node_disks(&b->call, disk, &reply), 0);
+	return (enum store_state)NODE_DISKS(&reply)->disks[0]->state;
+}
+
+void box_await_state(struct node_box *b, uint64_t disk, enum store_state want)
+{
+	for (int i = 0; i < 1000; i++) {
+		if (box_state(b, disk) == want)
+			return;
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
+	}
+	CHECK(!"the disk never gets there");
+}
+
+struct box_pool box_look(struct node_box *b, uint64_t disk)
+{
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_EQ(node_disks(&b->call, disk, &reply), 0);
+	const Terrane__Node__PoolInfo *p = NODE_DISKS(&reply)->disks[0]->pool;
+	CHECK(p != NULL);
+	return (struct box_pool){.down = p->n_down,
+				 .rebuilds = p->rebuilds,
+				 .rows = p->rebuilt_rows,
+				 .lost = p->lost_chunks,
+				 .rebuilding = p->rebuilding};
+}
+
+struct box_pool box_await_rebuild(struct node_box *b, uint64_t disk, uint64_t rebuilds)
+{
+	for (int i = 0; i < 1000; i++) {
+		struct box_pool l = box_look(b, disk);
+		if (l.rebuilds > rebuilds && !l.rebuilding)
+			return l;
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
+	}
+	CHECK(!"the pool is never rebuilt");
+	return (struct box_pool){0};
+}
+
+static void box_move(struct node_box *b, int folder, const char *from, const char *to)
+{
+	char a[320], z[320];
+	snprintf(a, sizeof(a), "%s/%s", b->paths[folder], from);
+	snprintf(z, sizeof(z), "%s/%s", b->paths[folder], to);
+	CHECK_EQ(rt_rename(a, z), 0);
+}
+
+void box_take_away(struct node_box *b, int folder)
+{
+	box_move(b, folder, "superblock", "away");
+}
+
+void box_bring_back(struct node_box *b, int folder)
+{
+	box_move(b, folder, "away", "superblock");
+}
+
+void box_fill(struct node_box *b, uint64_t disk, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		CHECK_EQ(box_put(b, disk, (struct chunk_id){100 + i, i}, i, 20000 + i, false, 0),
+			 0);
+}
+
+int box_count_bad(struct node_box *b, uint64_t disk, uint32_t n)
+{
+	int bad = 0;
+	for (uint32_t i = 0; i < n; i++)
+		bad += box_get(b, disk, (struct chunk_id){100 + i, i}, i, 0, 20000 + i) != 0;
+	return bad;
+}

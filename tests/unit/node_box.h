@@ -21,6 +21,8 @@ enum box_world { BOX_REAL, BOX_SIM };
 
 #define BOX_DISKS 5
 #define BOX_FOLDERS 12
+/* By their number. */
+enum { D1, D2, GONE, M0, M1, M2, M3, M4, C0, C1, C2, S0 };
 #define BOX_POOL_BYTES (256 * MIB)
 
 struct node_box {
@@ -60,5 +62,29 @@ int box_append(struct node_box *b, uint64_t disk, struct chunk_id id, uint64_t e
 /* Reads and checks that it is the text's. */
 int box_get(struct node_box *b, uint64_t disk, struct chunk_id id, uint64_t text, uint64_t off,
 	    uint64_t len);
+
+/* What the node says of a disk; waits until it says so. */
+enum store_state box_state(struct node_box *b, uint64_t disk);
+void box_await_state(struct node_box *b, uint64_t disk, enum store_state want);
+
+struct box_pool {
+	size_t down;
+	uint64_t rebuilds;
+	uint64_t rows;
+	uint64_t lost;
+	bool rebuilding;
+};
+
+struct box_pool box_look(struct node_box *b, uint64_t disk);
+/* Until a rebuild has ended that began after these. */
+struct box_pool box_await_rebuild(struct node_box *b, uint64_t disk, uint64_t rebuilds);
+
+/* A folder looks as if its disk were unmounted, or as if it were back. */
+void box_take_away(struct node_box *b, int folder);
+void box_bring_back(struct node_box *b, int folder);
+
+/* Chunks 0 to n - 1, and how many of them cannot be read. */
+void box_fill(struct node_box *b, uint64_t disk, uint32_t n);
+int box_count_bad(struct node_box *b, uint64_t disk, uint32_t n);
 
 #endif

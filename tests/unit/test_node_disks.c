@@ -19,92 +19,16 @@
 
 static const struct chunk_id one = {.block = 7, .index = 1};
 
-enum { D1, D2, GONE, M0, M1, M2, M3, M4, C0, C1, C2, S0 };
-
-/* --- helpers ---------------------------------------------------------------------------------- */
-
-static enum store_state state_of(struct node_box *b, uint64_t disk)
-{
-	AUTO_REPLY struct rpc_reply reply;
-	CHECK_EQ(node_disks(&b->call, disk, &reply), 0);
-	return (enum store_state)NODE_DISKS(&reply)->disks[0]->state;
-}
-
-static void await_state(struct node_box *b, uint64_t disk, enum store_state want)
-{
-	for (int i = 0; i < 1000; i++) {
-		if (state_of(b, disk) == want)
-			return;
-		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
-	}
-	CHECK(!"the disk never gets there");
-}
-
-struct pool_look {
-	size_t down;
-	uint64_t rebuilds;
-	uint64_t rows;
-	uint64_t lost;
-	bool rebuilding;
-};
-
-static struct pool_look look(struct node_box *b, uint64_t disk)
-{
-	AUTO_REPLY struct rpc_reply reply;
-	CHECK_EQ(node_disks(&b->call, disk, &reply), 0);
-	const Terrane__Node__PoolInfo *p = NODE_DISKS(&reply)->disks[0]->pool;
-	CHECK(p != NULL);
-	return (struct pool_look){.down = p->n_down,
-				  .rebuilds = p->rebuilds,
-				  .rows = p->rebuilt_rows,
-				  .lost = p->lost_chunks,
-				  .rebuilding = p->rebuilding};
-}
-
-/* Until a rebuild has ended that began after these. */
-static struct pool_look await_rebuild(struct node_box *b, uint64_t disk, uint64_t rebuilds)
-{
-	for (int i = 0; i < 1000; i++) {
-		struct pool_look l = look(b, disk);
-		if (l.rebuilds > rebuilds && !l.rebuilding)
-			return l;
-		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
-	}
-	CHECK(!"the pool is never rebuilt");
-	return (struct pool_look){0};
-}
-
-/* What is left of a folder when its disk is unmounted: nothing of ours. */
-static void take_away(struct node_box *b, int folder)
-{
-	char path[320];
-	snprintf(path, sizeof(path), "%s/superblock", b->paths[folder]);
-	CHECK_EQ(rt_unlink(path), 0);
-}
-
-static void fill(struct node_box *b, uint64_t disk, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++)
-		CHECK_EQ(box_put(b, disk, (struct chunk_id){100 + i, i}, i, 20000 + i, false, 0),
-			 0);
-}
-
-static int count_bad(struct node_box *b, uint64_t disk, uint32_t n)
-{
-	int bad = 0;
-	for (uint32_t i = 0; i < n; i++)
-		bad += box_get(b, disk, (struct chunk_id){100 + i, i}, i, 0, 20000 + i) != 0;
-	return bad;
-}
-
 /* --- disks that are not what they should be --------------------------------------------------- */
 
 static void come_late(struct node_box *b)
 {
 	CHECK_EQ(box_put(b, 3, one, 1, 100, false, 0), -ENODEV);
 	CHECK_EQ(box_put(b, 1, one, 1, 100, false, 0), 0);
+	struct super who = {.cluster = {1, 2}, .node = 3, .disk = 3, .fan_bits = 1};
 	CHECK_EQ(rt_mkdir(b->paths[GONE]), 0);
-	await_state(b, 3, STORE_ONLINE);
+	CHECK_EQ(store_dir_format(b->paths[GONE], &who), 0);
+	box_await_state(b, 3, STORE_ONLINE);
 	CHECK_EQ(box_put(b, 3, one, 1, 100, false, 0), 0);
 }
 
@@ -136,7 +60,7 @@ static void wrong_disks(const char *path)
 	CHECK_EQ(box_put(&b, 2, one, 1, 100, false, 0), -ENODEV);
 	CHECK(strstr(b.call.error, "another cluster") != NULL);
 	CHECK_EQ(box_put(&b, 3, one, 1, 100, false, 0), -ENODEV);
-	CHECK(strstr(b.call.error, "other files") != NULL);
+	CHECK(strstr(b.call.error, "no disk of ours") != NULL);
 	CHECK_EQ(box_put(&b, 10, one, 1, 100, false, 0), 0);
 	box_stop(&b);
 	CHECK_EQ(rt_file_open(&f, file, RT_READ), 0);
@@ -153,10 +77,10 @@ static void vanish(struct node_box *b)
 {
 	enum store_state after;
 	CHECK_EQ(box_put(b, 2, one, 1, 5000, false, 0), 0);
-	take_away(b, D2);
+	box_take_away(b, D2);
 	/* Never -ENOENT for a chunk that is only out of reach. */
 	CHECK_EQ(box_get(b, 2, (struct chunk_id){8, 8}, 1, 0, 10), -ENODEV);
-	await_state(b, 2, STORE_FAILED);
+	box_await_state(b, 2, STORE_FAILED);
 	CHECK_EQ(box_put(b, 2, (struct chunk_id){9, 9}, 1, 5000, false, 0), -ENODEV);
 	CHECK_EQ(box_put(b, 1, one, 1, 5000, false, 0), 0);
 	CHECK_EQ(node_control(&b->call, 2, STORE_ONLINE, &after), -ENODEV);
@@ -200,17 +124,17 @@ static void orders_are_obeyed(void **state)
 static void lose_member(struct node_box *b)
 {
 	enum { N = 30 };
-	fill(b, 10, N);
-	CHECK_EQ(look(b, 10).down, 0);
-	take_away(b, M1);
-	struct pool_look l = await_rebuild(b, 10, 0);
+	box_fill(b, 10, N);
+	CHECK_EQ(box_look(b, 10).down, 0);
+	box_take_away(b, M1);
+	struct box_pool l = box_await_rebuild(b, 10, 0);
 	CHECK(l.rows > 0 && l.lost == 0 && l.down == 1);
-	CHECK_EQ(count_bad(b, 10, N), 0);
+	CHECK_EQ(box_count_bad(b, 10, N), 0);
 	/* The next one can go now. */
-	take_away(b, M3);
-	l = await_rebuild(b, 10, l.rebuilds);
+	box_take_away(b, M3);
+	l = box_await_rebuild(b, 10, l.rebuilds);
 	CHECK(l.lost == 0 && l.down == 2);
-	CHECK_EQ(count_bad(b, 10, N), 0);
+	CHECK_EQ(box_count_bad(b, 10, N), 0);
 }
 
 static void a_declustered_pool_repairs_itself(void **state)
@@ -226,19 +150,19 @@ static void use_spare(const char *path)
 	box_init(&b, path, "n1:7000");
 	box_make_folders(&b);
 	CHECK_EQ(box_start(&b), 0);
-	fill(&b, 11, N);
-	take_away(&b, C1);
-	struct pool_look l = await_rebuild(&b, 11, 0);
+	box_fill(&b, 11, N);
+	box_take_away(&b, C1);
+	struct box_pool l = box_await_rebuild(&b, 11, 0);
 	CHECK(l.rows > 0 && l.down == 0 && l.lost == 0);
-	CHECK_EQ(count_bad(&b, 11, N), 0);
+	CHECK_EQ(box_count_bad(&b, 11, N), 0);
 	box_stop(&b);
 	/* The configuration still calls it a spare: the pool knows better. */
 	CHECK_EQ(box_start(&b), 0);
-	CHECK_EQ(look(&b, 11).down, 0);
-	CHECK_EQ(count_bad(&b, 11, N), 0);
+	CHECK_EQ(box_look(&b, 11).down, 0);
+	CHECK_EQ(box_count_bad(&b, 11, N), 0);
 	/* Proof that its rows are good: another one goes. */
-	take_away(&b, C0);
-	CHECK_EQ(count_bad(&b, 11, N), 0);
+	box_take_away(&b, C0);
+	CHECK_EQ(box_count_bad(&b, 11, N), 0);
 	box_stop(&b);
 }
 
@@ -288,21 +212,23 @@ static void lose_two(struct node_box *b)
 	struct store_cursor at = {0};
 	int64_t n;
 	unsigned patched = 0;
-	fill(b, 10, N);
-	take_away(b, M1);
-	take_away(b, M3);
-	struct pool_look l = await_rebuild(b, 10, 0);
+	box_fill(b, 10, N);
+	box_take_away(b, M1);
+	box_take_away(b, M3);
+	CHECK_EQ(node_pool_fail(&b->call, 10, 1), 0);
+	CHECK_EQ(node_pool_fail(&b->call, 10, 3), 0);
+	struct box_pool l = box_await_rebuild(b, 10, 0);
 	while (l.down < 2 || l.lost == 0)
-		l = await_rebuild(b, 10, l.rebuilds);
-	CHECK(count_bad(b, 10, N) > 0);
+		l = box_await_rebuild(b, 10, l.rebuilds);
+	CHECK(box_count_bad(b, 10, N) > 0);
 	while ((n = node_pool_losses(&b->call, 10, &at, losses, ARRAY_LEN(losses))) > 0)
 		for (int64_t i = 0; i < n; i++, patched++)
 			patch_loss(b, &losses[i]);
 	CHECK_EQ(n, 0);
 	CHECK(patched > 0);
-	CHECK_EQ(count_bad(b, 10, N), 0);
+	CHECK_EQ(box_count_bad(b, 10, N), 0);
 	CHECK_EQ(node_pool_rebuild(&b->call, 10, true), 0);
-	CHECK_EQ(look(b, 10).lost, 0);
+	CHECK_EQ(box_look(b, 10).lost, 0);
 }
 
 static void what_is_lost_beyond_the_code_is_listed_and_patched(void **state)
@@ -321,14 +247,14 @@ static void slowly(const char *path)
 	b.options.disks.rebuild_parallel = 1;
 	box_make_folders(&b);
 	CHECK_EQ(box_start(&b), 0);
-	fill(&b, 10, N);
+	box_fill(&b, 10, N);
 	CHECK_EQ(node_pool_fail(&b.call, 10, 2), 0);
 	CHECK_EQ(node_pool_fail(&b.call, 10, 2), -EALREADY);
 	uint64_t start = rt_now_ns();
-	struct pool_look l = {0};
+	struct box_pool l = {0};
 	b.call.timeout_ns = 600 * NS_PER_S;
 	CHECK_EQ(node_pool_rebuild(&b.call, 10, true), 0);
-	l = look(&b, 10);
+	l = box_look(&b, 10);
 	uint64_t took_s = (rt_now_ns() - start) / NS_PER_S;
 	/* Rows of some 12 KiB each; the last one is not waited for. */
 	CHECK(l.rows > 3 && took_s >= l.rows - 2 && took_s <= 2 * l.rows + 2);

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Members of pools that are given up, replaced and taken back.
+ *
+ * What the keeper may do by itself is bounded by what can be undone. To put a member back loses nothing. To
+ * give one up, or to have a spare take its place, sends its rows elsewhere: that is right when the disk is
+ * dead, and the code can still bear it. When more members are out than that, it is not disks that died, but
+ * something they share, and every one of them is needed again.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "node/disks_impl.h"
+
+/* --- by order --------------------------------------------------------------------------------- */
+
+/* It is due in any case: the keeper starts it when it cannot be started now. */
+static int start_rebuild(struct node_disk *d)
+{
+	int rc = node_pool_start_rebuild(d);
+
+	return rc == -EAGAIN ? 0 : rc;
+}
+
+static int members_lock(struct node_disk *d)
+{
+	return rt_mutex_lock(&d->members);
+}
+
+static void members_unlock(struct node_disk *d)
+{
+	rt_mutex_unlock(&d->members);
+}
+
+static int give_up(struct node_disk *d, uint32_t member)
+{
+	int rc = store_pool_fail(d->pool, member);
+
+	return rc != 0 ? rc : start_rebuild(d);
+}
+
+int node_pool_give_up(struct node_disk *d, uint32_t member)
+{
+	if (!d->spec->pool)
+		return -EOPNOTSUPP;
+	int rc = members_lock(d);
+	if (rc != 0)
+		return rc;
+	rc = give_up(d, member);
+	if (rc == 0) {
+		d->slots[member].ordered_out = true;
+		d->slots[member].may_return = false;
+	}
+	members_unlock(d);
+	return rc;
+}
+
+/* A folder takes the place of a member's, which takes the other's. */
+static void slots_swap(struct node_slot *slot, struct node_slot *other)
+{
+	const struct node_folder *old = slot->folder;
+	uint64_t created = slot->created_wall_ns;
+
+	slot->folder = other->folder;
+	slot->created_wall_ns = other->created_wall_ns;
+	other->folder = old;
+	other->created_wall_ns = created;
+}
+
+/* The member is there, in the store of this slot, which is the pool's now. */
+static void member_is_in(struct node_disk *d, uint32_t member, struct node_slot *from)
+{
+	struct node_slot *slot = &d->slots[member];
+
+	if (from != slot)
+		slots_swap(slot, from);
+	from->store = NULL;
+	slot->store = NULL;
+	slot->trouble[0] = 0;
+	slot->down_ns = 0;
+	slot->state = STORE_ONLINE;
+	slot->swapped = slot->gone = slot->may_return = slot->ordered_out = false;
+}
+
+/* Puts what is in a folder into the place of a member, when it is an empty disk. */
+static int put_in_place(struct node_disk *d, uint32_t member, struct node_slot *from)
+{
+	int rc = slot_open(d, from);
+
+	if (rc != 0)
+		return rc;
+	int empty = store_is_empty(from->store);
+	if (empty == 1)
+		rc = store_pool_replace_take(d->pool, member, from->store);
+	else
+		rc = empty == 0 ? -ENOTEMPTY : empty;
+	if (rc != 0) {
+		slot_close(from);
+		return rc;
+	}
+	member_is_in(d, member, from);
+	return 0;
+}
+
+static int renew_from_spares(struct node_disk *d, uint32_t member)
+{
+	int rc = -ENOENT;
+
+	for (uint32_t i = 0; rc != 0 && i < d->spec->spare_count; i++)
+		rc = put_in_place(d, member, &d->spares[i]);
+	if (rc != 0)
+		return rc == -ENOMEM || rc == -ECANCELED || rc == -ETIME ? rc : -ENOENT;
+	return start_rebuild(d);
+}
+
+static enum store_state member_state(struct node_disk *d, uint32_t member)
+{
+	struct store *s = store_pool_member_use(d->pool, member);
+	struct store_info info = {.state = STORE_FAILED};
+
+	if (s != NULL) {
+		store_info(s, &info);
+		store_pool_member_done(d->pool, member);
+	}
+	return info.state;
+}
+
+int node_pool_renew(struct node_disk *d, uint32_t member)
+{
+	if (!d->spec->pool)
+		return -EOPNOTSUPP;
+	if (member >= d->spec->folder_count)
+		return -EINVAL;
+	int rc = members_lock(d);
+	if (rc != 0)
+		return rc;
+	if (member_state(d, member) != STORE_FAILED)
+		rc = -EBUSY;
+	else if (store_pool_member(d->pool, member) == NULL &&
+		 put_in_place(d, member, &d->slots[member]) == 0)
+		rc = start_rebuild(d);
+	else
+		rc = renew_from_spares(d, member);
+	members_unlock(d);
+	return rc;
+}
+
+/* --- members that come back ------------------------------------------------------------------- */
+
+static int return_from(struct node_disk *d, uint32_t member, struct node_slot *from)
+{
+	int ours = slot_is_ours(from);
+
+	if (ours != 1)
+		return ours < 0 ? ours : -ENOENT;
+	/* Who failed is still open, and its folder locked. */
+	int rc = from == &d->slots[member] ? store_pool_drop(d->pool, member) : 0;
+	uint64_t down_ns = from->down_ns;
+	if (rc == 0)
+		rc = slot_open(d, from);
+	if (rc != 0)
+		return rc;
+	bool was_out = store_pool_given_up(d->pool, member);
+	rc = store_pool_return_take(d->pool, member, from->store);
+	if (rc != 0) {
+		slot_close(from);
+		from->down_ns = down_ns;
+		if (rc == -ESTALE)
+			snprintf(from->trouble, sizeof(from->trouble),
+				 "another disk has taken its place since");
+		return rc;
+	}
+	member_is_in(d, member, from);
+	if (was_out)
+		d->rebuild.due = d->rebuild.ended + (d->rebuild.running ? 2 : 1);
+	(void)start_rebuild(d);
+	return 0;
+}
+
+/* From its folder; or from that of a spare that had taken its place. */
+static int member_return(struct node_disk *d, uint32_t member)
+{
+	int rc = return_from(d, member, &d->slots[member]);
+
+	for (uint32_t i = 0; rc != 0 && rc != -EAGAIN && i < d->spec->spare_count; i++)
+		if (store_pool_member(d->pool, member) == NULL)
+			rc = return_from(d, member, &d->spares[i]) == 0 ? 0 : rc;
+	return rc;
+}
+
+int pool_take_back(struct node_disk *d)
+{
+	bool again = false;
+	int rc = members_lock(d);
+
+	if (rc != 0)
+		return rc;
+	for (uint32_t m = 0; m < d->spec->folder_count; m++) {
+		if (member_state(d, m) != STORE_FAILED)
+			continue;
+		/* The keeper puts these back, one after the other. */
+		if (store_pool_given_up(d->pool, m))
+			d->slots[m].may_return = true;
+		else
+			again = member_return(d, m) == -EAGAIN || again;
+	}
+	rebuild_when_due(d);
+	members_unlock(d);
+	return again ? -EAGAIN : 0;
+}
+
+/* --- the keeper's part ------------------------------------------------------------------------ */
+
+static bool is_down(struct node_disk *d, uint32_t m)
+{
+	return store_pool_member(d->pool, m) == NULL || d->slots[m].state == STORE_FAILED;
+}
+
+/* Members whose rows are out of reach, or not all rebuilt, and that share chunks with this one. */
+static uint32_t members_out(struct node_disk *d, uint32_t member)
+{
+	uint32_t width = d->spec->shape.k + d->spec->shape.p, n = 0;
+	bool sets = d->spec->shape.place == PLACE_CLUSTERED;
+
+	for (uint32_t m = 0; m < d->spec->folder_count; m++) {
+		if (sets && m / width != member / width)
+			continue;
+		n += store_pool_unsettled(d->pool, m) ||
+		     (is_down(d, m) && !store_pool_given_up(d->pool, m));
+	}
+	return n;
+}
+
+static void member_gone(struct node_disk *d, uint32_t m, uint64_t now_ns)
+{
+	struct node_slot *slot = &d->slots[m];
+	bool was_gone = slot->gone || store_pool_member(d->pool, m) == NULL;
+
+	if (slot->down_ns == 0)
+		slot->down_ns = now_ns;
+	if (now_ns - slot->down_ns < d->owner->options.give_up_ns)
+		return;
+	if (members_out(d, m) > d->spec->shape.p) {
+		if (!d->overdrawn)
+			log_error("pool_overdrawn",
+				  "pool=%" PRIu64 " member=%" PRIu32 " out=%" PRIu32, d->spec->disk,
+				  m, members_out(d, m));
+		d->overdrawn = true;
+		return;
+	}
+	if (d->spec->spare_count > 0 && renew_from_spares(d, m) == 0)
+		return;
+	if (d->spec->shape.place != PLACE_CLUSTERED && !store_pool_given_up(d->pool, m) &&
+	    give_up(d, m) == 0)
+		slot->may_return = was_gone;
+}
+
+/*
+ * When one that was given up returns, rows that were put elsewhere meanwhile are sought on it, and missing
+ * until they are rebuilt. So one at a time, after a rebuild that left out nothing it could do, and only
+ * while the code bears it beside those that are down.
+ */
+static bool may_take_back(struct node_disk *d)
+{
+	const struct node_rebuild *b = &d->rebuild;
+	uint32_t down = 0;
+
+	for (uint32_t m = 0; m < d->spec->folder_count; m++)
+		down += is_down(d, m) && !store_pool_given_up(d->pool, m);
+	return down < d->spec->shape.p && b->ended >= b->due &&
+	       (b->due == 0 || b->last_rc == 0 ||
+		(b->last_rc == -ENODATA && b->progress.failed == 0));
+}
+
+/* Of those given up: what the keeper gave up because it was not there, and what is missed now. */
+static bool wants_back(struct node_disk *d, uint32_t m)
+{
+	const struct node_slot *slot = &d->slots[m];
+
+	if (store_pool_given_up(d->pool, m))
+		return may_take_back(d) &&
+		       (slot->may_return || (!slot->ordered_out && d->rebuild.progress.lost > 0));
+	return slot->gone || store_pool_member(d->pool, m) == NULL;
+}
+
+static bool members_keep(struct node_disk *d, uint64_t now_ns)
+{
+	bool reopen = false;
+
+	for (uint32_t m = 0; m < d->spec->folder_count; m++) {
+		if (!is_down(d, m)) {
+			d->slots[m].down_ns = 0;
+			continue;
+		}
+		int rc = wants_back(d, m) ? member_return(d, m) : -ENOENT;
+		reopen = reopen || rc == -EAGAIN;
+		if (rc == 0 || rc == -EAGAIN)
+			continue;
+		if (!store_pool_given_up(d->pool, m) || d->spec->spare_count > 0)
+			member_gone(d, m, now_ns);
+	}
+	return reopen;
+}
+
+bool pool_keep(struct node_disk *d, uint64_t now_ns)
+{
+	bool was_overdrawn = d->overdrawn;
+
+	if (members_lock(d) != 0)
+		return false;
+	d->overdrawn = false;
+	for (uint32_t m = 0; m < d->spec->folder_count; m++)
+		d->overdrawn =
+			d->overdrawn || (was_overdrawn && members_out(d, m) > d->spec->shape.p);
+	bool reopen = members_keep(d, now_ns);
+	rebuild_when_due(d);
+	members_unlock(d);
+	return reopen;
+}

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Members of pools that go and come back, disks that hang, and what is never done to an empty folder. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "node/disks_impl.h"
+#include "node_box.h"
+#include "rt/file.h"
+
+#define TICKS_NS (2 * NS_PER_S) /* many rounds of the keeper, many times give_up */
+
+static void await_down(struct node_box *b, uint64_t disk, size_t want)
+{
+	for (int i = 0; i < 1000; i++) {
+		struct box_pool l = box_look(b, disk);
+		if (l.down == want && !l.rebuilding)
+			return;
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
+	}
+	CHECK(!"the members never get there");
+}
+
+static bool has_superblock(const char *folder)
+{
+	char path[320];
+	struct rt_file *f;
+	snprintf(path, sizeof(path), "%s/superblock", folder);
+	int rc = rt_file_open(&f, path, RT_READ);
+	if (rc == 0)
+		rt_file_close(f);
+	return rc == 0;
+}
+
+/* --- members that come back ------------------------------------------------------------------- */
+
+/* Three of five, with a code that bears one: a cable, not the disks. */
+static void away_together(struct node_box *b)
+{
+	enum { N = 30 };
+	static const int away[] = {M0, M2, M3};
+	box_fill(b, 10, N);
+	for (size_t i = 0; i < ARRAY_LEN(away); i++)
+		box_take_away(b, away[i]);
+	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
+	CHECK_EQ(box_look(b, 10).down, 3);
+	for (size_t i = 0; i < ARRAY_LEN(away); i++)
+		box_bring_back(b, away[i]);
+	await_down(b, 10, 0);
+	CHECK_EQ(box_count_bad(b, 10, N), 0);
+	/* All of them have all they should. */
+	CHECK_EQ(node_pool_rebuild(&b->call, 10, true), 0);
+	box_take_away(b, M1);
+	CHECK_EQ(box_count_bad(b, 10, N), 0);
+}
+
+static void no_more_members_are_given_up_than_the_code_bears(void **state)
+{
+	(void)state;
+	box_run_everywhere(away_together);
+}
+
+/* The limit is for each set of a clustered pool, and spares are not wasted beyond it either. */
+static void away_clustered(struct node_box *b)
+{
+	enum { N = 12 };
+	box_fill(b, 11, N);
+	box_take_away(b, C0);
+	box_take_away(b, C2);
+	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
+	CHECK_EQ(box_look(b, 11).down, 2);
+	box_bring_back(b, C0);
+	box_bring_back(b, C2);
+	await_down(b, 11, 0);
+	CHECK_EQ(box_count_bad(b, 11, N), 0);
+	/* The spare is still one. */
+	box_take_away(b, C1);
+	struct box_pool l = box_await_rebuild(b, 11, box_look(b, 11).rebuilds);
+	CHECK(l.down == 0 && l.lost == 0);
+	CHECK_EQ(box_count_bad(b, 11, N), 0);
+}
+
+static void no_spare_is_used_beyond_what_the_code_bears(void **state)
+{
+	(void)state;
+	box_run(BOX_SIM, away_clustered);
+}
+
+/* It fails while it is open, and is back long before it would be given up. */
+static void come_back(const char *path)
+{
+	enum { N = 30 };
+	struct node_box b;
+	box_init(&b, path, "n1:7000");
+	b.options.disks.give_up_ns = 3600 * NS_PER_S;
+	box_make_folders(&b);
+	CHECK_EQ(box_start(&b), 0);
+	box_fill(&b, 10, N);
+	box_take_away(&b, M1);
+	await_down(&b, 10, 1);
+	box_bring_back(&b, M1);
+	await_down(&b, 10, 0);
+	CHECK_EQ(box_count_bad(&b, 10, N), 0);
+	/* Not as an empty one. */
+	CHECK_EQ(box_look(&b, 10).rows, 0);
+	/* A disk that is no pool too. */
+	box_take_away(&b, D1);
+	box_await_state(&b, 1, STORE_FAILED);
+	box_bring_back(&b, D1);
+	box_await_state(&b, 1, STORE_ONLINE);
+	box_stop(&b);
+}
+
+static void what_failed_because_it_was_gone_is_opened_when_it_is_back(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, come_back);
+}
+
+static void given_up_and_back(struct node_box *b)
+{
+	enum { N = 30, MORE = 20 };
+	box_fill(b, 10, N);
+	box_take_away(b, M1);
+	struct box_pool l = box_await_rebuild(b, 10, 0);
+	CHECK(l.down == 1 && l.rows > 0);
+	/* Rows of these are elsewhere: it must get them. */
+	for (uint32_t i = N; i < N + MORE; i++)
+		CHECK_EQ(box_put(b, 10, (struct chunk_id){100 + i, i}, i, 20000 + i, false, 0), 0);
+	CHECK_EQ(node_delete_one(&b->call, 10, (struct chunk_id){100, 0}), 0);
+	box_bring_back(b, M1);
+	await_down(b, 10, 0);
+	CHECK_EQ(node_pool_rebuild(&b->call, 10, true), 0);
+	CHECK_EQ(box_get(b, 10, (struct chunk_id){100, 0}, 0, 0, 20000), -ENOENT);
+	CHECK_EQ(box_count_bad(b, 10, N + MORE), 1);
+	box_take_away(b, M3);
+	CHECK_EQ(box_count_bad(b, 10, N + MORE), 1);
+}
+
+static void a_member_given_up_while_it_was_away_returns(void **state)
+{
+	(void)state;
+	box_run_everywhere(given_up_and_back);
+}
+
+static void order_members(struct node_box *b)
+{
+	enum { N = 30 };
+	enum store_state after;
+	box_fill(b, 10, N);
+	CHECK_EQ(node_pool_fail(&b->call, 10, 2), 0);
+	CHECK_EQ(node_pool_fail(&b->call, 10, 4), 0);
+	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
+	/* What an operator gave up stays so, until an operator says otherwise. */
+	CHECK_EQ(box_look(b, 10).down, 2);
+	CHECK_EQ(node_control(&b->call, 10, STORE_ONLINE, &after), 0);
+	CHECK_EQ(after, STORE_ONLINE);
+	await_down(b, 10, 0);
+	CHECK_EQ(node_pool_rebuild(&b->call, 10, true), 0);
+	CHECK_EQ(box_count_bad(b, 10, N), 0);
+}
+
+static void a_pool_ordered_online_takes_its_members_back(void **state)
+{
+	(void)state;
+	box_run(BOX_SIM, order_members);
+}
+
+/* A spare took its place. Then it is found in a drawer, and the spare is not there. */
+static void old_disk(const char *path)
+{
+	enum { N = 12 };
+	struct node_box b;
+	box_init(&b, path, "n1:7000");
+	box_make_folders(&b);
+	CHECK_EQ(box_start(&b), 0);
+	box_fill(&b, 11, N);
+	box_take_away(&b, C1);
+	struct box_pool l = box_await_rebuild(&b, 11, 0);
+	CHECK(l.down == 0 && l.lost == 0);
+	CHECK_EQ(node_delete_one(&b.call, 11, (struct chunk_id){100, 0}), 0);
+	box_stop(&b);
+	box_bring_back(&b, C1);
+	box_take_away(&b, S0);
+	CHECK_EQ(box_start(&b), 0);
+	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
+	CHECK_EQ(box_look(&b, 11).down, 1);
+	CHECK_EQ(box_count_bad(&b, 11, N), 1);
+	/* The one that has its place is known when it comes. */
+	box_bring_back(&b, S0);
+	await_down(&b, 11, 0);
+	CHECK_EQ(box_count_bad(&b, 11, N), 1);
+	box_take_away(&b, C0);
+	CHECK_EQ(box_count_bad(&b, 11, N), 1);
+	box_stop(&b);
+}
+
+static void a_disk_that_was_replaced_is_not_taken_back(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, old_disk);
+}
+
+/* --- empty folders ---------------------------------------------------------------------------- */
+
+static void mount_points(const char *path)
+{
+	enum { N = 12 };
+	struct node_box b;
+	char away[300];
+	box_init(&b, path, "n1:7000");
+	box_make_folders(&b);
+	CHECK_EQ(box_start(&b), 0);
+	box_fill(&b, 10, N);
+	/* It comes while the node runs. */
+	CHECK_EQ(rt_mkdir(b.paths[GONE]), 0);
+	/* A member is unmounted: an empty folder is left. */
+	snprintf(away, sizeof(away), "%s/away", path);
+	CHECK_EQ(rt_rename(b.paths[M1], away), 0);
+	CHECK_EQ(rt_mkdir(b.paths[M1]), 0);
+	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
+	CHECK(!has_superblock(b.paths[GONE]) && !has_superblock(b.paths[M1]));
+	box_stop(&b);
+	/* Nor at the next start, with leave to format. */
+	CHECK_EQ(box_start(&b), 0);
+	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
+	CHECK(!has_superblock(b.paths[M1]));
+	CHECK_EQ(box_count_bad(&b, 10, N), 0);
+	box_stop(&b);
+}
+
+static void an_empty_folder_of_a_pool_that_exists_is_never_formatted(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, mount_points);
+}
+
+/* --- reservations ------------------------------------------------------------------------------ */
+
+static uint64_t reserved_bytes(struct node_box *b, uint64_t disk)
+{
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_EQ(node_disks(&b->call, disk, &reply), 0);
+	return NODE_DISKS(&reply)->disks[0]->reserved_bytes;
+}
+
+static void reserve_and_reopen(struct node_box *b)
+{
+	uint64_t old, new;
+	enum store_state after;
+	CHECK_EQ(node_reserve(&b->call, 1, 1 * MIB, 0, &old), 0);
+	CHECK_EQ(reserved_bytes(b, 1), 1 * MIB);
+	CHECK_EQ(node_control(&b->call, 1, STORE_FAILED, &after), 0);
+	CHECK_EQ(node_control(&b->call, 1, STORE_ONLINE, &after), 0);
+	CHECK_EQ(reserved_bytes(b, 1), 0);
+	CHECK_EQ(node_reserve(&b->call, 1, 2 * MIB, 0, &new), 0);
+	CHECK_EQ(node_release(&b->call, 1, old), -ENOENT);
+	CHECK_EQ(reserved_bytes(b, 1), 2 * MIB);
+	CHECK_EQ(rt_sleep_ns(60 * NS_PER_S), 0);
+	CHECK_EQ(reserved_bytes(b, 1), 0);
+}
+
+static void reservations_end_when_a_disk_is_opened_anew(void **state)
+{
+	(void)state;
+	box_run(BOX_SIM, reserve_and_reopen);
+}
+
+/* --- while others close it --------------------------------------------------------------------- */
+
+static void ask_on(void *arg)
+{
+	struct node_box *b = arg;
+	while (b->arg != NULL) {
+		(void)box_look(b, 10);
+		AUTO_STRBUF struct strbuf text;
+		strbuf_init(&text, 1 * MIB);
+		CHECK_EQ(node_metrics(b->node, &text), 0);
+	}
+}
+
+static void ask_meanwhile(struct node_box *b)
+{
+	struct rt_group g;
+	enum store_state after;
+	b->arg = b;
+	rt_group_init(&g);
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(rt_group_spawn(&g, "ask", ask_on, b), 0);
+	for (uint32_t i = 0; i < 6; i++) {
+		CHECK_EQ(node_pool_fail(&b->call, 10, i % 5), 0);
+		CHECK_EQ(node_control(&b->call, 10, STORE_FAILED, &after), 0);
+		CHECK_EQ(node_control(&b->call, 10, STORE_ONLINE, &after), 0);
+		CHECK_EQ(node_control(&b->call, 10, STORE_ONLINE, &after), 0);
+		await_down(b, 10, 0);
+	}
+	b->arg = NULL;
+	rt_group_join(&g);
+}
+
+static void states_can_be_asked_while_members_are_closed(void **state)
+{
+	(void)state;
+	box_run(BOX_SIM, ask_meanwhile);
+}
+
+static void reopen_main(void *arg)
+{
+	CHECK_EQ(disk_reopen(arg), 0);
+}
+
+static void rebuild_late(const char *path)
+{
+	struct node_box b;
+	struct node_disks set;
+	struct node_disk *d;
+	struct rt_fiber *f;
+	box_init(&b, path, "n1:7000");
+	box_make_folders(&b);
+	CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+	CHECK_EQ(node_disk_use(&set, 10, &d), 0);
+	CHECK_EQ(rt_spawn(&f, "reopen", reopen_main, d), 0);
+	while (!d->closing)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	/* It waits for us. What we start now would outlive us. */
+	CHECK_EQ(node_pool_start_rebuild(d), -EAGAIN);
+	CHECK_EQ(node_pool_give_up(d, 2), 0);
+	node_disk_done(d);
+	rt_join(f);
+	/* What is due is done afterwards. */
+	for (int i = 0; i < 1000 && d->rebuild.ended == 0; i++)
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
+	CHECK(d->rebuild.ended > 0);
+	node_disks_close(&set);
+}
+
+static void no_rebuild_starts_while_its_disk_is_being_closed(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, rebuild_late);
+}
+
+/* --- a disk that hangs ------------------------------------------------------------------------- */
+
+/* A store whose device answers when it is told to. */
+struct stuck {
+	struct store base;
+	struct store_ops ops;
+	struct store *below;
+	struct rt_cond go;
+	bool hangs;
+};
+
+static void stuck_info(struct store *s, struct store_info *out)
+{
+	struct stuck *k = container_of(s, struct stuck, base);
+	while (k->hangs)
+		(void)rt_cond_wait(&k->go);
+	store_info(k->below, out);
+}
+
+static void hang_one(const char *path)
+{
+	struct node_disk_spec specs[2] = {{.disk = 1, .mem = true, .mem_bytes = 64 * MIB},
+					  {.disk = 2, .mem = true, .mem_bytes = 64 * MIB}};
+	struct node_disks_options o = {
+		.node = 1, .disks = specs, .disk_count = 2, .probe_ns = 100 * NS_PER_MS};
+	struct node_disks set;
+	struct store_info info;
+	struct stuck k = {.hangs = true};
+	(void)path;
+	CHECK_EQ(node_disks_open(&set, &o), 0);
+	struct node_disk *one = &set.disks[0], *two = &set.disks[1];
+	node_disk_info(one, &info);
+	CHECK_EQ(info.state, STORE_ONLINE);
+	uint64_t total = info.total_bytes;
+	k.below = one->store;
+	k.ops.info = stuck_info;
+	k.base.ops = &k.ops;
+	rt_cond_init(&k.go);
+	one->store = &k.base;
+	for (int i = 0; i < 3; i++) {
+		uint64_t start = rt_now_ns();
+		node_disk_info(one, &info);
+		CHECK_EQ(info.state, STORE_SUSPECT);
+		CHECK_EQ(info.total_bytes, total);
+		/* Only the first who asks waits for it. */
+		CHECK(rt_now_ns() - start <= (i == 0 ? 1100 : 1) * NS_PER_MS);
+		node_disk_info(two, &info);
+		CHECK_EQ(info.state, STORE_ONLINE);
+		CHECK(rt_now_ns() - start <= (i == 0 ? 1100 : 1) * NS_PER_MS);
+	}
+	k.hangs = false;
+	rt_cond_broadcast(&k.go);
+	CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	node_disk_info(one, &info);
+	CHECK_EQ(info.state, STORE_ONLINE);
+	one->store = k.below;
+	node_disks_close(&set);
+}
+
+static void a_disk_that_hangs_is_suspect_and_holds_up_nobody(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, hang_one);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_more_members_are_given_up_than_the_code_bears),
+		cmocka_unit_test(no_spare_is_used_beyond_what_the_code_bears),
+		cmocka_unit_test(what_failed_because_it_was_gone_is_opened_when_it_is_back),
+		cmocka_unit_test(a_member_given_up_while_it_was_away_returns),
+		cmocka_unit_test(a_pool_ordered_online_takes_its_members_back),
+		cmocka_unit_test(a_disk_that_was_replaced_is_not_taken_back),
+		cmocka_unit_test(an_empty_folder_of_a_pool_that_exists_is_never_formatted),
+		cmocka_unit_test(reservations_end_when_a_disk_is_opened_anew),
+		cmocka_unit_test(states_can_be_asked_while_members_are_closed),
+		cmocka_unit_test(no_rebuild_starts_while_its_disk_is_being_closed),
+		cmocka_unit_test(a_disk_that_hangs_is_suspect_and_holds_up_nobody),
+	};
+	log_set_level(LOG_OFF);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "client/label.h"
 
 #define RESERVE_TIMEOUT_NS (2 * NS_PER_S)
 #define PUT_TIMEOUT_NS (30 * NS_PER_S)
@@ -212,6 +213,7 @@ static int put_one(struct writing *g, int chunk, const struct accepted *a)
 		.capacity = g->w.open ? g->w.capacity : 0,
 		.reservation = a->reservation,
 	};
+	label_make(p.label, g->call.fabric->tenant, g->w.owner != 0 ? g->w.owner : g->w.block);
 	struct chunk_id id = {.block = g->w.block, .index = (uint32_t)chunk};
 	u.node.timeout_ns = PUT_TIMEOUT_NS;
 	rc = node_put(&u.node, a->disk, id, &p);

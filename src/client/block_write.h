@@ -27,7 +27,8 @@ struct late_chunk {
 };
 
 struct block_write {
-	uint64_t block;
+	uint64_t block; /* as disks know it */
+	uint64_t owner; /* as files know it, for the chunks' labels; 0: the same */
 	uint64_t epoch;
 	const struct shape *shape;
 	const uint64_t *candidates; /* disks in the order of preference */

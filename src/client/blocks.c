@@ -68,8 +68,8 @@ static void late_chunk(void *ctx, const struct late_chunk *l)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static int place_chosen(struct call *c, const struct shape *s, uint64_t chunk_block, uint64_t epoch,
-			const struct cluster_choice *choice, struct coded *coded,
+static int place_chosen(struct call *c, const struct shape *s, uint64_t block, uint64_t chunk_block,
+			uint64_t epoch, const struct cluster_choice *choice, struct coded *coded,
 			uint64_t gate_bytes, struct meta_chunk *chunks)
 {
 	AUTO_FREE uint64_t *disks = calloc((size_t)s->n, sizeof(*disks));
@@ -83,6 +83,7 @@ static int place_chosen(struct call *c, const struct shape *s, uint64_t chunk_bl
 		crcs[i] = coded->chunk[i].crc;
 	struct block_write w = {
 		.block = chunk_block,
+		.owner = block,
 		.epoch = epoch,
 		.shape = s,
 		.candidates = choice->disk,
@@ -106,8 +107,9 @@ static int spare_disks(const struct call *c, const struct shape *s)
 	return shape_extra(s, c->extra_disks) + (s->n + 1) / 2;
 }
 
-int stripe_place_take(struct call *c, const struct shape *s, uint64_t chunk_block, uint64_t epoch,
-		      struct coded *coded, uint64_t gate_bytes, struct meta_chunk *chunks)
+int stripe_place_take(struct call *c, const struct shape *s, uint64_t block, uint64_t chunk_block,
+		      uint64_t epoch, struct coded *coded, uint64_t gate_bytes,
+		      struct meta_chunk *chunks)
 {
 	struct cluster_choice choice;
 	int rc = stripe_choose(c, s, chunk_block, spare_disks(c, s), &choice);
@@ -116,7 +118,7 @@ int stripe_place_take(struct call *c, const struct shape *s, uint64_t chunk_bloc
 		gate_leave(&c->fabric->writes, gate_bytes);
 		return rc;
 	}
-	return place_chosen(c, s, chunk_block, epoch, &choice, coded, gate_bytes, chunks);
+	return place_chosen(c, s, block, chunk_block, epoch, &choice, coded, gate_bytes, chunks);
 }
 
 static int block_allocate(struct call *c, const struct block_new *b, struct meta_block *record,
@@ -154,7 +156,7 @@ static int block_create_coded(struct call *c, struct block_new *b, struct coded 
 		gate_leave(&c->fabric->writes, b->gate_bytes);
 		return rc;
 	}
-	rc = place_chosen(c, b->shape, b->id, record->epoch, &choice, coded, b->gate_bytes,
+	rc = place_chosen(c, b->shape, b->id, b->id, record->epoch, &choice, coded, b->gate_bytes,
 			  record->chunks);
 	return rc < 0 ? rc : block_commit(c, b, record);
 }

@@ -70,6 +70,13 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 			 o->metadata, err_text(rc));
 		return rc;
 	}
+	/* Without it, chunks of this client have no labels: an orphan among them stays. */
+	struct meta_call m = call_meta(&c);
+	struct meta_tenant tenant;
+	before_ns = rt_deadline_narrow(rt_now_ns() + wait_ns);
+	if (meta_client_tenant_get(&m, 0, NULL, &tenant) == 0)
+		e->fabric.tenant = tenant.id;
+	rt_deadline_set(before_ns);
 	struct cluster_id id = e->fabric.map->id;
 	bool any = o->cluster.high == 0 && o->cluster.low == 0;
 	if (!any && (id.high != o->cluster.high || id.low != o->cluster.low)) {

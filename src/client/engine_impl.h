@@ -79,8 +79,9 @@ int stripe_create_take(struct call *c, struct block_new *b);
 int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spare,
 		  struct cluster_choice *out);
 /* Writes coded chunks; fills chunks[n] with where they are. As stripe_write_take. */
-int stripe_place_take(struct call *c, const struct shape *s, uint64_t chunk_block, uint64_t epoch,
-		      struct coded *coded, uint64_t gate_bytes, struct meta_chunk *chunks);
+int stripe_place_take(struct call *c, const struct shape *s, uint64_t block, uint64_t chunk_block,
+		      uint64_t epoch, struct coded *coded, uint64_t gate_bytes,
+		      struct meta_chunk *chunks);
 
 /* --- locate.c --------------------------------------------------------------------------------- */
 

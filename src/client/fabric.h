@@ -59,6 +59,7 @@ struct fabric_options {
 
 struct fabric {
 	struct fabric_options opts; /* without zeroes */
+	uint32_t tenant;            /* whose chunks it writes, for their labels; 0: not known */
 	struct cluster *map; /* not the fabric's; NULL: none yet. It may change with every wait */
 	struct rpc_pool pool;
 	struct gate reads, writes, rebuilds;

@@ -60,7 +60,8 @@ static int block_reencode(struct call *c, const struct meta_block *b, const stru
 	next.chunks = chunks;
 	memset(next.encoding, 0, sizeof(next.encoding));
 	encoding_print(&to->encoding, next.encoding);
-	rc = stripe_place_take(c, to, next.chunk_block, next.epoch, &coded, gate_bytes, chunks);
+	rc = stripe_place_take(c, to, b->id, next.chunk_block, next.epoch, &coded, gate_bytes,
+			       chunks);
 	if (rc < 0)
 		return rc;
 	struct meta_call m = call_meta(c);

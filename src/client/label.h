@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What is kept with every chunk beside its bytes (store.h): whose it is. The disks know a chunk by the name
+ * (chunk_block, index), which is not the block's after it was laid out anew; with the label anybody who meets
+ * a chunk can ask the metadata whether it is still wanted. Stored format, little-endian:
+ *
+ *     0   'T' 'C' 'L' 1
+ *     4   tenant, 4 bytes, not 0
+ *     8   block, 8 bytes
+ *     16  zeros
+ */
+#ifndef CLIENT_LABEL_H
+#define CLIENT_LABEL_H
+
+#include <endian.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/wire.h"
+
+#define LABEL_MAGIC "TCL\x01"
+
+/* Tenant 0 (not known): an empty label. */
+static inline void label_make(uint8_t label[STORE_LABEL_BYTES], uint32_t tenant, uint64_t block)
+{
+	memset(label, 0, STORE_LABEL_BYTES);
+	if (tenant == 0)
+		return;
+	uint32_t t = htole32(tenant);
+	uint64_t b = htole64(block);
+	memcpy(label, LABEL_MAGIC, 4);
+	memcpy(label + 4, &t, sizeof(t));
+	memcpy(label + 8, &b, sizeof(b));
+}
+
+/* -ENOENT: there is none, or another's. */
+static inline int label_read(const uint8_t label[STORE_LABEL_BYTES], uint32_t *tenant,
+			     uint64_t *block)
+{
+	uint32_t t;
+	uint64_t b;
+	if (memcmp(label, LABEL_MAGIC, 4) != 0)
+		return -ENOENT;
+	memcpy(&t, label + 4, sizeof(t));
+	memcpy(&b, label + 8, sizeof(b));
+	*tenant = le32toh(t);
+	*block = le64toh(b);
+	return *tenant == 0 ? -ENOENT : 0;
+}
+
+#endif

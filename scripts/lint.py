@@ -29,7 +29,8 @@ ARROWS = {
     "meta": ["ops", "kv", "code", "rpc", "rt", "base"],
     "analysis": ["code", "base"],
     "client": ["meta", "node", "code", "rpc", "rt", "base"],
-    "cli": ["client", "analysis", "meta", "node", "tally", "ops", "kv", "store", "code", "rpc", "rt",
+    "janitor": ["client", "meta", "node", "ops", "code", "rpc", "rt", "base"],
+    "cli": ["janitor", "client", "analysis", "meta", "node", "tally", "ops", "kv", "store", "code", "rpc", "rt",
             "base"],
 }
 

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Collection. Kinds that find what crashed operations left look at every object: they are walked once in
+ * an epoch, the others in every round.
+ *
+ * A set of dead chunks is forgotten when all of them are deleted. A disk that is lost counts as empty: when it
+ * comes back, its chunks are orphans.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "janitor/impl.h"
+#include "rt/rt.h"
+
+#define DEAD_MAX 64      /* sets in memory */
+#define DELETE_BATCH 128 /* chunks of one request */
+
+static bool is_seldom(enum meta_gc_kind kind)
+{
+	return kind == META_GC_DIRS || kind == META_GC_ORPHANS || kind == META_GC_OWNERS;
+}
+
+/* The epoch now; advances it when it has had its time. */
+static int epoch_look(struct janitor *j)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	uint64_t epoch;
+	int rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);
+	if (rc < 0)
+		return rc;
+	if (epoch != j->epoch) {
+		j->epoch = epoch;
+		j->epoch_ns = rt_now_ns();
+		return 0;
+	}
+	if (rt_now_ns() - j->epoch_ns < j->opts.grace_ns)
+		return 0;
+	rc = meta_client_gc_advance(&m, epoch);
+	if (rc < 0)
+		return rc;
+	j->stats.epochs++;
+	j->epoch = epoch + 1;
+	j->epoch_ns = rt_now_ns();
+	return 0;
+}
+
+/* --- dead chunks ------------------------------------------------------------------------------ */
+
+struct dead_one {
+	uint64_t disk;
+	struct chunk_id id;
+	size_t set;
+};
+
+static int by_disk(const void *a, const void *b)
+{
+	const struct dead_one *x = a, *y = b;
+	return x->disk < y->disk ? -1 : x->disk > y->disk;
+}
+
+/* n chunks of one disk. A set that is not rid of all stays for another round. */
+static int disk_delete(struct janitor *j, const struct dead_one *all, size_t n, bool *keep)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct chunk_id ids[DELETE_BATCH];
+	int rcs[DELETE_BATCH];
+	if (disk_fate(j, all[0].disk) == DISK_LOST)
+		return 0;
+	int rc = pacer_wait(&j->deletes, n, j->opts.deletes_per_s);
+	struct disk_use u;
+	for (size_t i = 0; i < n; i++)
+		ids[i] = all[i].id;
+	if (rc == 0)
+		rc = disk_begin(&e.call, all[0].disk, &u);
+	if (rc == 0) {
+		u.node.timeout_ns = 30 * NS_PER_S;
+		rc = node_delete(&u.node, all[0].disk, ids, n, rcs);
+		disk_end(&e.call, &u, rc, 0);
+	}
+	for (size_t i = 0; i < n; i++) {
+		bool gone = rc == 0 && (rcs[i] == 0 || rcs[i] == -ENOENT);
+		j->stats.chunks_deleted += rc == 0 && rcs[i] == 0;
+		if (!gone)
+			keep[all[i].set] = true;
+	}
+	return rc == -ECANCELED ? rc : 0;
+}
+
+static size_t ones_of(const struct meta_dead_chunks *dead, size_t n, struct dead_one *out)
+{
+	size_t count = 0;
+	for (size_t s = 0; s < n; s++)
+		for (size_t i = 0; i < dead[s].chunk_count; i++)
+			if (dead[s].chunks[i].disk != 0)
+				out[count++] =
+					(struct dead_one){.disk = dead[s].chunks[i].disk,
+							  .id = {dead[s].chunk_block, (uint32_t)i},
+							  .set = s};
+	qsort(out, count, sizeof(*out), by_disk);
+	return count;
+}
+
+static int sets_delete(struct janitor *j, struct meta_call *m, const struct meta_dead_chunks *dead,
+		       size_t n)
+{
+	bool keep[DEAD_MAX] = {0};
+	AUTO_FREE struct dead_one *ones = malloc((n * META_CHUNKS_MAX + 1) * sizeof(*ones));
+	if (ones == NULL)
+		return -ENOMEM;
+	size_t count = ones_of(dead, n, ones);
+	int rc = 0;
+	for (size_t i = 0, run; rc == 0 && i < count; i += run) {
+		for (run = 1;
+		     i + run < count && ones[i + run].disk == ones[i].disk && run < DELETE_BATCH;)
+			run++;
+		rc = disk_delete(j, ones + i, run, keep);
+	}
+	for (size_t s = 0; rc == 0 && s < n; s++)
+		if (!keep[s])
+			rc = meta_client_gc_chunks_done(m, dead[s].tenant, dead[s].block,
+							dead[s].chunk_block);
+	return rc;
+}
+
+static int share_chunks(struct janitor *j, unsigned share, const char *lease)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	int rc = 0;
+	for (struct meta_walk w = share_walk(j, share); rc == 0 && w.index < w.end;) {
+		struct meta_dead_chunks dead[DEAD_MAX];
+		struct arena a;
+		arena_init(&a, 4 * MIB);
+		int64_t n = meta_client_gc_chunks(&m, j->epoch, &w, &a, dead, DEAD_MAX);
+		rc = n < 0 ? (int)n : sets_delete(j, &m, dead, (size_t)n);
+		arena_fini(&a);
+		if (rc == 0)
+			rc = lease_keep(j, lease);
+	}
+	return rc;
+}
+
+/* --- rounds ----------------------------------------------------------------------------------- */
+
+static int share_collect(struct janitor *j, unsigned share, bool thorough, const char *lease)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	struct meta_gc_counts n = {0};
+	int rc = 0;
+	for (unsigned kind = 0; rc == 0 && kind < META_GC_KINDS; kind++) {
+		if (is_seldom((enum meta_gc_kind)kind) && !thorough)
+			continue;
+		for (struct meta_walk w = share_walk(j, share); rc == 0 && w.index < w.end;) {
+			rc = meta_client_gc_step(&m, (enum meta_gc_kind)kind, j->epoch, &w, &n);
+			if (rc == 0)
+				rc = lease_keep(j, lease);
+		}
+	}
+	j->stats.marked += n.marked;
+	j->stats.collected += n.collected;
+	return rc < 0 ? rc : share_chunks(j, share, lease);
+}
+
+int janitor_collect(struct janitor *j)
+{
+	int rc = janitor_map(j);
+	if (rc == 0)
+		rc = epoch_look(j);
+	if (rc < 0)
+		return rc;
+	bool thorough = j->thorough_epoch != j->epoch;
+	uint64_t epoch = j->epoch;
+	for (unsigned i = 0; rc == 0 && i < JANITOR_SHARES; i++) {
+		char lease[32];
+		unsigned share = share_turn(j, i);
+		snprintf(lease, sizeof(lease), "collect/%u", share);
+		rc = lease_take(j, lease);
+		if (rc == -EBUSY) {
+			rc = 0;
+			continue;
+		}
+		if (rc == 0)
+			rc = share_collect(j, share, thorough, lease);
+		if (rc == 0)
+			lease_drop(j, lease);
+		if (rc == -EBUSY)
+			rc = 0; /* another has it by now */
+	}
+	if (rc == 0) {
+		j->thorough_epoch = epoch;
+		j->stats.rounds++;
+	}
+	return rc;
+}

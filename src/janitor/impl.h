@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Shared by the files of the janitor only. */
+#ifndef JANITOR_IMPL_H
+#define JANITOR_IMPL_H
+
+#include "janitor/janitor.h"
+#include "meta/meta_client.h"
+
+#define JANITOR_SHARES 16 /* of the partitions: what one lease covers */
+#define JANITOR_SIGHTINGS_MAX 1000000
+
+/* Bytes that may go to or from something: see pace_wait. */
+struct pacer {
+	uint64_t free_ns; /* when all that was let through is done, at its rate */
+};
+
+struct janitor {
+	struct janitor_options opts; /* without zeroes */
+	struct fabric fabric;
+	struct meta_client *meta;
+	uint64_t holder;
+	struct map leases;    /* hash of the name -> struct held */
+	struct map unwell;    /* node or disk id, mixed -> struct since */
+	struct map pacers;    /* disk or rack id, mixed -> struct pacer */
+	struct map sightings; /* hash of (disk, chunk) -> struct sighting */
+	struct map passes;    /* disk id -> struct pass */
+	uint64_t start_ns;
+	/* The epoch, and since when it was seen. */
+	uint64_t epoch, epoch_ns, partitions;
+	uint64_t thorough_epoch; /* in which the seldom kinds were last walked */
+	struct pacer deletes;
+	struct janitor_stats stats;
+};
+
+/* --- janitor.c -------------------------------------------------------------------------------- */
+
+/* A request for the system, or for it in the name of a tenant. */
+struct errand {
+	struct call call; /* for the fabric */
+	char tenant[24];
+};
+void errand_init(struct janitor *j, struct errand *e, uint32_t tenant);
+struct meta_call errand_meta(struct janitor *j, const struct errand *e);
+
+/* Brings the map up to date. */
+int janitor_map(struct janitor *j);
+
+enum disk_fate { DISK_WELL, DISK_UNWELL, DISK_EMPTYING, DISK_LOST };
+/* Of the map as it is now; a disk that is not there is lost. */
+enum disk_fate disk_fate(struct janitor *j, uint64_t disk);
+/* Notes since when nodes and disks are not well. */
+void fates_note(struct janitor *j);
+
+/* Whether the lease is this janitor's; keeps it when it is due. -EBUSY: another's. */
+int lease_take(struct janitor *j, const char *name);
+int lease_keep(struct janitor *j, const char *name);
+void lease_drop(struct janitor *j, const char *name);
+
+/* The partitions of a share. */
+struct meta_walk share_walk(const struct janitor *j, unsigned share);
+/* The share that this janitor's n-th turn is for: janitors begin at different ones. */
+unsigned share_turn(const struct janitor *j, unsigned n);
+
+/* Waits for its turn to move so many bytes at the rate. */
+int pacer_wait(struct pacer *p, uint64_t bytes, uint64_t bytes_per_s);
+/* The same for a disk and the rack it is in, at the repair's share. */
+int pace_disk(struct janitor *j, uint64_t disk, uint64_t bytes);
+
+/* Ids of all disks of the map, with their number; the caller frees. NULL: no memory. */
+uint64_t *disk_ids(const struct janitor *j, size_t *n);
+
+/* --- rebuild.c -------------------------------------------------------------------------------- */
+
+/* What is wrong with a block. */
+struct damage {
+	int bad;  /* chunks that are missing, damaged, lost or to be moved */
+	int lost; /* of them: that cannot be read where they are */
+	int more; /* further losses that are surely tolerated; -1: too much is lost already */
+};
+int block_damage(struct janitor *j, const struct meta_block *b, struct damage *out);
+
+/* Makes a block whole. 0 also when there is nothing to do any more; -ENOSPC no room; -ENODATA too little is
+ * left of it; -EAGAIN it is open. */
+int block_repair(struct janitor *j, uint32_t tenant, uint64_t block);
+
+/* Deletes a chunk; -ENOENT is 0. */
+int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id);
+
+#endif

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "janitor/janitor.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "janitor/impl.h"
+#include "meta/wire.h"
+#include "rt/rt.h"
+
+#define MAP_AGE_NS (2 * NS_PER_S)
+#define LEASES_MAX 65536
+#define UNWELL_MAX (CLUSTER_DISKS_MAX + CLUSTER_NODES_MAX)
+#define PACERS_MAX (CLUSTER_DISKS_MAX + CLUSTER_RACKS_MAX)
+#define MAP_AWAY_MAX_NS (20 * NS_PER_S)
+
+struct held {
+	struct meta_lease lease;
+	uint64_t renewed_ns;
+};
+
+struct since {
+	uint64_t ns;
+};
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static void or_default(uint64_t *value, uint64_t otherwise)
+{
+	if (*value == 0)
+		*value = otherwise;
+}
+
+static void options_fill(struct janitor_options *o)
+{
+	or_default(&o->grace_ns, 3600 * NS_PER_S);
+	or_default(&o->lease_ns, 60 * NS_PER_S);
+	or_default(&o->round_ns, 30 * NS_PER_S);
+	or_default(&o->look_ns, 600 * NS_PER_S);
+	or_default(&o->orphan_ns, 6 * 3600 * NS_PER_S);
+	or_default(&o->delay_ns, 1800 * NS_PER_S);
+	or_default(&o->scrub_ns, 7 * 86400 * NS_PER_S);
+	or_default(&o->disk_bytes_per_s, 100000000);
+	or_default(&o->rack_bytes_per_s, 1000000000);
+	if (o->percent == 0)
+		o->percent = 20;
+	if (o->parallel == 0)
+		o->parallel = 4;
+	if (o->deletes_per_s == 0)
+		o->deletes_per_s = 2000;
+}
+
+int janitor_open(struct janitor **out, const struct janitor_options *o)
+{
+	*out = NULL;
+	struct janitor *j = calloc(1, sizeof(*j));
+	if (j == NULL)
+		return -ENOMEM;
+	j->opts = *o;
+	options_fill(&j->opts);
+	j->holder = rt_random_u64() | 1;
+	j->start_ns = rt_now_ns();
+	map_init(&j->leases, LEASES_MAX);
+	map_init(&j->unwell, UNWELL_MAX);
+	map_init(&j->pacers, PACERS_MAX);
+	map_init(&j->sightings, JANITOR_SIGHTINGS_MAX);
+	map_init(&j->passes, CLUSTER_DISKS_MAX);
+	int rc = fabric_init(&j->fabric, &j->opts.fabric);
+	if (rc == 0)
+		rc = meta_client_open(&j->meta, &(struct meta_client_options){
+							.addrs = o->addrs,
+							.addr_count = o->addr_count,
+							.tenant = META_SYSTEM,
+							.channel = {.pool = &j->fabric.pool}});
+	j->opts.addrs = NULL;
+	if (rc < 0) {
+		janitor_close(j);
+		return rc;
+	}
+	*out = j;
+	return 0;
+}
+
+static void free_all(struct map *m)
+{
+	map_for_each(m, it)
+		free(it.value);
+	map_fini(m);
+}
+
+void janitor_close(struct janitor *j)
+{
+	if (j == NULL)
+		return;
+	fabric_quiet(&j->fabric);
+	rt_shield_enter();
+	meta_client_close(j->meta);
+	rt_shield_leave();
+	fabric_fini(&j->fabric);
+	free_all(&j->leases);
+	free_all(&j->unwell);
+	free_all(&j->pacers);
+	free_all(&j->sightings);
+	free_all(&j->passes);
+	free(j);
+}
+
+void janitor_stats(const struct janitor *j, struct janitor_stats *out)
+{
+	*out = j->stats;
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+void errand_init(struct janitor *j, struct errand *e, uint32_t tenant)
+{
+	call_init(&e->call, &j->fabric);
+	if (tenant == 0)
+		snprintf(e->tenant, sizeof(e->tenant), META_SYSTEM);
+	else
+		snprintf(e->tenant, sizeof(e->tenant), META_SYSTEM ":%u", tenant);
+	e->call.context.tenant = e->tenant;
+	e->call.context.traffic_group = "janitor";
+	e->call.context.traffic_class = RPC_BRONZE;
+}
+
+struct meta_call errand_meta(struct janitor *j, const struct errand *e)
+{
+	return (struct meta_call){.client = j->meta, .context = &e->call.context};
+}
+
+int janitor_map(struct janitor *j)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	struct cluster *map;
+	int rc = meta_client_map(&m, MAP_AGE_NS, &map);
+	if (rc < 0)
+		return rc;
+	j->fabric.map = map;
+	fates_note(j);
+	return 0;
+}
+
+/* --- which disks are lost --------------------------------------------------------------------- */
+
+static uint64_t node_key(uint64_t id)
+{
+	return mix_u64(id ^ 0x6e6f6465);
+}
+
+static uint64_t disk_key(uint64_t id)
+{
+	return mix_u64(id ^ 0x6469736b);
+}
+
+static void note(struct janitor *j, uint64_t key, bool well)
+{
+	struct since *s = map_get(&j->unwell, key);
+	if (well && s != NULL)
+		free(map_remove(&j->unwell, key));
+	if (well || s != NULL)
+		return;
+	s = malloc(sizeof(*s));
+	if (s == NULL)
+		return;
+	s->ns = rt_now_ns();
+	if (map_put(&j->unwell, key, s) < 0)
+		free(s);
+}
+
+/* What does not answer, by what the servers and nodes observe. */
+static bool silent(enum cluster_state health)
+{
+	return health == CLUSTER_SUSPECT || health == CLUSTER_FAILED;
+}
+
+void fates_note(struct janitor *j)
+{
+	map_for_each(&j->fabric.map->nodes, it)
+		note(j, node_key(it.key), !silent(((const struct cluster_node *)it.value)->health));
+	map_for_each(&j->fabric.map->disks, it)
+		note(j, disk_key(it.key), !silent(((const struct cluster_disk *)it.value)->health));
+}
+
+static bool for_long(const struct janitor *j, uint64_t key)
+{
+	const struct since *s = map_get(&j->unwell, key);
+	return s != NULL && rt_now_ns() - s->ns >= j->opts.delay_ns;
+}
+
+enum disk_fate disk_fate(struct janitor *j, uint64_t disk)
+{
+	const struct cluster_disk *d = cluster_disk(j->fabric.map, disk);
+	const struct cluster_node *n = cluster_node_of(j->fabric.map, disk);
+	if (d == NULL || n == NULL || d->wanted == CLUSTER_GONE || n->wanted == CLUSTER_GONE)
+		return DISK_LOST;
+	if (for_long(j, node_key(n->id)) || for_long(j, disk_key(disk)))
+		return DISK_LOST;
+	if (silent(n->health))
+		return DISK_UNWELL;
+	/* A node that lives says so of its own disk. */
+	if (d->health == CLUSTER_FAILED)
+		return DISK_LOST;
+	if (d->wanted == CLUSTER_DRAINING || n->wanted == CLUSTER_DRAINING)
+		return DISK_EMPTYING;
+	return silent(d->health) ? DISK_UNWELL : DISK_WELL;
+}
+
+uint64_t *disk_ids(const struct janitor *j, size_t *n)
+{
+	const struct map *disks = &j->fabric.map->disks;
+	uint64_t *ids = malloc((map_count(disks) + 1) * sizeof(*ids));
+	*n = 0;
+	if (ids == NULL)
+		return NULL;
+	map_for_each(disks, it)
+		ids[(*n)++] = it.key;
+	return ids;
+}
+
+/* --- leases ----------------------------------------------------------------------------------- */
+
+static struct held *held_of(struct janitor *j, const char *name)
+{
+	uint64_t key = hash64(name, strlen(name), 0);
+	struct held *h = map_get(&j->leases, key);
+	if (h != NULL)
+		return h;
+	h = calloc(1, sizeof(*h));
+	if (h == NULL)
+		return NULL;
+	snprintf(h->lease.name, sizeof(h->lease.name), "%s", name);
+	h->lease.holder = j->holder;
+	h->lease.duration_ns = j->opts.lease_ns;
+	if (map_put(&j->leases, key, h) < 0) {
+		free(h);
+		return NULL;
+	}
+	return h;
+}
+
+int lease_take(struct janitor *j, const char *name)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	struct held *h = held_of(j, name);
+	if (h == NULL)
+		return -ENOMEM;
+	uint64_t begin_ns = rt_now_ns();
+	int rc = meta_client_lease_take(&m, &h->lease);
+	if (rc == 0)
+		h->renewed_ns = begin_ns;
+	return rc;
+}
+
+int lease_keep(struct janitor *j, const char *name)
+{
+	const struct held *h = held_of(j, name);
+	if (h == NULL)
+		return -ENOMEM;
+	if (rt_now_ns() - h->renewed_ns < j->opts.lease_ns / 3)
+		return 0;
+	int rc = lease_take(j, name);
+	j->stats.leases_lost += rc == -EBUSY;
+	return rc;
+}
+
+void lease_drop(struct janitor *j, const char *name)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	const struct held *h = held_of(j, name);
+	if (h != NULL)
+		(void)meta_client_lease_drop(&m, &h->lease); /* else it runs out */
+}
+
+struct meta_walk share_walk(const struct janitor *j, unsigned share)
+{
+	return (struct meta_walk){.index = j->partitions * share / JANITOR_SHARES,
+				  .end = j->partitions * (share + 1) / JANITOR_SHARES};
+}
+
+unsigned share_turn(const struct janitor *j, unsigned n)
+{
+	return (unsigned)((j->holder + n) % JANITOR_SHARES);
+}
+
+/* --- how fast --------------------------------------------------------------------------------- */
+
+int pacer_wait(struct pacer *p, uint64_t bytes, uint64_t bytes_per_s)
+{
+	uint64_t now_ns = rt_now_ns();
+	uint64_t start_ns = max_u64(now_ns, p->free_ns);
+	p->free_ns = start_ns + (uint64_t)((double)bytes / (double)bytes_per_s * 1e9);
+	return start_ns > now_ns ? rt_sleep_ns(start_ns - now_ns) : 0;
+}
+
+static struct pacer *pacer_of(struct janitor *j, uint64_t key)
+{
+	struct pacer *p = map_get(&j->pacers, key);
+	if (p != NULL)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (p != NULL && map_put(&j->pacers, key, p) < 0) {
+		free(p);
+		p = NULL;
+	}
+	return p;
+}
+
+int pace_disk(struct janitor *j, uint64_t disk, uint64_t bytes)
+{
+	const struct cluster_node *n = cluster_node_of(j->fabric.map, disk);
+	struct pacer *d = pacer_of(j, disk_key(disk));
+	struct pacer *r = n == NULL ? NULL : pacer_of(j, mix_u64(n->rack));
+	int rc = 0;
+	if (d != NULL)
+		rc = pacer_wait(d, bytes, j->opts.disk_bytes_per_s / 100 * j->opts.percent + 1);
+	if (rc == 0 && r != NULL)
+		rc = pacer_wait(r, bytes, j->opts.rack_bytes_per_s / 100 * j->opts.percent + 1);
+	return rc;
+}
+
+/* --- for ever --------------------------------------------------------------------------------- */
+
+static bool told(int rc, const char *what)
+{
+	if (rc < 0 && rc != -ECANCELED)
+		log_warn("janitor_round", "what=%s rc=%d", what, rc);
+	return rc != -ECANCELED;
+}
+
+static void collect_fiber(void *arg)
+{
+	struct janitor *j = arg;
+	while (told(janitor_collect(j), "collect"))
+		if (rt_sleep_ns(j->opts.round_ns) < 0)
+			break;
+}
+
+static void repair_fiber(void *arg)
+{
+	struct janitor *j = arg;
+	uint64_t looked_ns = 0;
+	for (;;) {
+		bool look = looked_ns == 0 || rt_now_ns() - looked_ns >= j->opts.look_ns;
+		if (look)
+			looked_ns = rt_now_ns();
+		if (!told(janitor_repair(j, look), "repair") ||
+		    rt_sleep_ns(min_u64(j->opts.round_ns, j->opts.delay_ns)) < 0)
+			break;
+	}
+}
+
+static void orphan_fiber(void *arg)
+{
+	struct janitor *j = arg;
+	while (rt_sleep_ns(j->opts.orphan_ns) == 0)
+		if (!told(janitor_orphans(j), "orphans"))
+			break;
+}
+
+static void scrub_fiber(void *arg)
+{
+	struct janitor *j = arg;
+	while (told(janitor_scrub(j, j->opts.scrub_ns), "scrub"))
+		if (rt_sleep_ns(j->opts.round_ns) < 0)
+			break;
+}
+
+int janitor_run(struct janitor *j)
+{
+	static void (*const works[])(void *) = {collect_fiber, repair_fiber, orphan_fiber,
+						scrub_fiber};
+	struct rt_group g;
+	rt_group_init(&g);
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(works); i++)
+		rc = rt_group_spawn(&g, "janitor", works[i], j);
+	if (rc == 0)
+		rc = rt_sleep_ns(RT_NEVER - rt_now_ns() - 1);
+	rt_group_cancel(&g);
+	rt_group_join(&g);
+	return rc;
+}

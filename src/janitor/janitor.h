@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The background services: collection of garbage, repair and drain, removal of chunks that no record
+ * knows, scrubbing. Plain code in fibers: the simulator runs it as it is.
+ *
+ * A janitor keeps nothing that must survive it. Any number run at once; they share the work by leases
+ * (meta/gc.h), one share of the partitions, or one disk, at a time. A lease is advice that saves double
+ * work: each step below is right when two do it at the same moment, or when one stops in the middle.
+ *
+ *   collection  meta_gc_step over all kinds and partitions; dead chunks past their grace are deleted on
+ *               their disks, then forgotten, which gives the tenant its quota back. The epoch is advanced by
+ *               whoever has seen it for the whole grace on its own monotonic clock.
+ *   repair      blocks with a chunk on a lost disk (reverse index), and blocks with missing or damaged
+ *               chunks (a walk of all). Those that bear no further loss come first, in all shares, then
+ *               the rest, by what they still bear. A chunk is computed from the cheapest set that suffices
+ *               and goes to a disk that cluster_choose names; then the record is changed, then the old
+ *               chunk is deleted. An interrupted repair leaves a chunk that no record knows.
+ *   orphans     chunks on disks, by their labels, that no record wants: deleted when they were so at two
+ *               looks with at least one whole grace between.
+ *   scrub       every chunk is read and verified by its node; what is damaged is reported to the block's
+ *               record, and so repaired.
+ *
+ * Which disks are lost. At once: a disk that is gone by an operator's wish, or that its node says has
+ * failed. After delay_ns on this janitor's clock: everything else that is not well (a silent node, a disk
+ * with errors). A disk or node that is draining counts as to be emptied: its chunks are good sources, and
+ * move. Open blocks are left to their writers, who replace a lost disk by ending the block.
+ */
+#ifndef JANITOR_JANITOR_H
+#define JANITOR_JANITOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+#include "client/fabric.h"
+
+struct janitor;
+
+struct janitor_options {
+	const char *const *addrs; /* of the metadata servers, copied */
+	size_t addr_count;
+	uint64_t grace_ns;         /* 0: 1 h; longer than any cache_ttl_ns of meta.h */
+	uint64_t lease_ns;         /* 0: 1 min */
+	uint64_t round_ns;         /* pause between rounds of collection and repair; 0: 30 s */
+	uint64_t look_ns;          /* between walks of all blocks for damage; 0: 10 min */
+	uint64_t orphan_ns;        /* between looks at what is on the disks; 0: 6 h */
+	uint64_t delay_ns;         /* before what is silent counts as lost; 0: 30 min */
+	uint64_t scrub_ns;         /* in which every chunk is verified; 0: 7 days */
+	uint64_t disk_bytes_per_s; /* what a disk can do; 0: 100 MB/s */
+	uint64_t rack_bytes_per_s; /* what a rack's uplink can do; 0: 1 GB/s */
+	unsigned percent;          /* of those for repair; 0: 20 */
+	unsigned parallel;         /* blocks repaired at once; 0: 4 */
+	unsigned deletes_per_s;    /* chunks deleted by collection; 0: 2000 */
+	struct fabric_options fabric;
+};
+
+struct janitor_stats {
+	uint64_t rounds, epochs;    /* of collection; epochs that this janitor advanced */
+	uint64_t marked, collected; /* rows of metadata */
+	uint64_t chunks_deleted;    /* dead ones */
+	uint64_t orphans_seen, orphans_deleted, unlabelled;
+	uint64_t repair_rounds;
+	uint64_t blocks_waiting; /* of the share under repair, now */
+	uint64_t chunks_repaired, chunks_moved;
+	uint64_t repair_read_bytes, repair_written_bytes;
+	uint64_t sources_bad;                  /* chunks that were to be read and could not be */
+	uint64_t no_room, lost_blocks, failed; /* blocks that could not be repaired, and why */
+	uint64_t open_blocks;                  /* left to their writers */
+	uint64_t overtaken; /* blocks that were deleted, or repaired by another, meanwhile */
+	uint64_t leases_lost;
+	uint64_t scrubbed_chunks, scrubbed_bytes, damage_found;
+	uint64_t scrub_oldest_ns; /* age of the oldest finished, or first, pass over a disk */
+};
+
+/* -EINVAL, -ENOMEM and what meta_client_open says. */
+int janitor_open(struct janitor **out, const struct janitor_options *o);
+/* Nothing of it may be running. NULL is fine. */
+void janitor_close(struct janitor *j);
+
+/* Does everything, for ever; waits, until it is cancelled: -ECANCELED, or what ended it. */
+int janitor_run(struct janitor *j);
+
+void janitor_stats(const struct janitor *j, struct janitor_stats *out);
+/* Prometheus text. -EMSGSIZE, -ENOMEM. */
+int janitor_metrics(const struct janitor *j, struct strbuf *out);
+
+/*
+ * One round of each, for janitor_run and tests; all wait. 0 also when others hold leases, or when single
+ * blocks and disks failed (that is counted); an error when the metadata cannot be reached.
+ */
+int janitor_collect(struct janitor *j);
+int janitor_repair(struct janitor *j, bool look); /* look: at all blocks too */
+int janitor_orphans(struct janitor *j);
+int janitor_scrub(struct janitor *j, uint64_t pass_ns); /* over how long; 0: as fast as it goes */
+
+#endif

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Making one block whole.
+ *
+ *   look    which chunks are missing, damaged, on lost disks, or to be moved
+ *   read    the cheapest chunks that suffice (code/plan.h), whole; what cannot be read, or does not have its
+ *           checksum, counts as lost, is reported, and a new plan uses what has come already
+ *   compute and check: inputs against the checksums they came with after they were used, the results by
+ *           plan_verify, and against the record's checksum where it has one
+ *   put     each result on a disk of cluster_choose, with the other chunks as kept ones
+ *   record  meta_block_replace: from this moment readers look there; the old chunk is deleted after it
+ *
+ * Two janitors on the same block choose the same disks: one finds the other's chunk there, and when it is
+ * the same bytes it will do. Whose record change comes second is told so and takes its own chunk away.
+ * A block that was deleted or laid out anew meanwhile refuses the change.
+ *
+ * Pools. A column of an mlec is a chunk on a pool: it is read and written whole here (R_ALL); what a pool can
+ * mend by itself it has mended before anybody here sees a loss.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/log.h"
+#include "client/label.h"
+#include "client/shape.h"
+#include "code/health.h"
+#include "code/plan.h"
+#include "janitor/impl.h"
+#include "rt/rt.h"
+
+#define READ_TIMEOUT_NS (30 * NS_PER_S)
+#define PUT_TIMEOUT_NS (60 * NS_PER_S)
+#define REPLANS_MAX 64
+#define COST_DOUBTFUL 100000u /* reported as damaged: only when nothing else will do */
+#define SPARE_DISKS 3
+#define BLOCK_ARENA ((size_t)(256 * KIB))
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+struct look {
+	struct shape shape;
+	const struct codec *codec;
+	uint64_t chunk_len;
+	uint32_t *cost; /* shape.n; CHUNK_LOST: cannot be read */
+	int *bad;       /* chunk numbers to make anew */
+	int bad_count;
+};
+
+static void look_fini(struct look *l)
+{
+	free(l->cost);
+	free(l->bad);
+}
+
+static int look_init(struct janitor *j, const struct meta_block *b, struct look *l)
+{
+	struct encoding enc;
+	memset(l, 0, sizeof(*l));
+	if (encoding_parse(b->encoding, &enc, NULL, 0) < 0 || shape_init(&l->shape, &enc) < 0 ||
+	    b->chunk_count != (size_t)l->shape.n || b->length == 0)
+		return -EBADMSG;
+	l->chunk_len = shape_chunk_len(&l->shape, b->length);
+	int rc = codecs_get(&j->fabric.codecs, &l->shape, &l->codec);
+	if (rc < 0)
+		return rc;
+	l->cost = calloc((size_t)l->shape.n, sizeof(*l->cost));
+	l->bad = calloc((size_t)l->shape.n, sizeof(*l->bad));
+	if (l->cost == NULL || l->bad == NULL) {
+		look_fini(l);
+		return -ENOMEM;
+	}
+	for (int i = 0; i < l->shape.n; i++) {
+		const struct meta_chunk *c = &b->chunks[i];
+		enum disk_fate fate = c->disk == 0 ? DISK_LOST : disk_fate(j, c->disk);
+		l->cost[i] = fate == DISK_LOST ? CHUNK_LOST : disk_cost(&j->fabric, c->disk);
+		if (c->damaged && l->cost[i] != CHUNK_LOST)
+			l->cost[i] = COST_DOUBTFUL;
+		if (c->damaged || fate == DISK_LOST || fate == DISK_EMPTYING)
+			l->bad[l->bad_count++] = i;
+	}
+	return 0;
+}
+
+int block_damage(struct janitor *j, const struct meta_block *b, struct damage *out)
+{
+	struct look l;
+	*out = (struct damage){0};
+	int rc = look_init(j, b, &l);
+	if (rc < 0)
+		return rc;
+	AUTO_FREE int *lost = calloc((size_t)l.shape.n, sizeof(*lost));
+	struct code_health h = {0};
+	rc = lost == NULL ? -ENOMEM : 0;
+	for (int i = 0; rc == 0 && i < l.shape.n; i++)
+		if (l.cost[i] >= COST_DOUBTFUL)
+			lost[out->lost++] = i;
+	out->bad = l.bad_count;
+	if (rc == 0)
+		rc = code_health(l.codec, lost, out->lost, &h);
+	out->more = h.tolerated ? h.more : -1;
+	look_fini(&l);
+	return rc;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+struct mending {
+	struct janitor *j;
+	struct errand errand;
+	uint32_t tenant;
+	struct meta_block block;
+	struct look look;
+	struct rpc_slice *chunk; /* what was read, or computed */
+	bool *have;
+	struct iovec *iov;
+	struct sg *sg;
+	struct plan *plan;
+	uint64_t gate_bytes;
+	bool met; /* the last chunk was put by another */
+};
+
+struct source {
+	struct mending *m;
+	int chunk;
+	int rc;
+};
+
+static uint64_t stored_len(const struct mending *m, int chunk)
+{
+	return shape_stored_len(&m->look.shape, chunk, m->block.length);
+}
+
+static void source_fiber(void *arg)
+{
+	struct source *s = arg;
+	struct mending *m = s->m;
+	uint64_t disk = m->block.chunks[s->chunk].disk;
+	uint64_t len = stored_len(m, s->chunk);
+	struct disk_use u;
+	s->rc = pace_disk(m->j, disk, len);
+	if (s->rc == 0)
+		s->rc = disk_begin(&m->errand.call, disk, &u);
+	if (s->rc < 0)
+		return;
+	u.node.timeout_ns = READ_TIMEOUT_NS;
+	struct chunk_id id = {m->block.chunk_block, (uint32_t)s->chunk};
+	s->rc = node_get_one(&u.node, disk, id, 0, len, NULL, &m->chunk[s->chunk]);
+	if (s->rc == 0 && m->chunk[s->chunk].len != len)
+		s->rc = -EPROTO;
+	disk_end(&m->errand.call, &u, s->rc, 0);
+	if (s->rc == 0)
+		m->j->stats.repair_read_bytes += len;
+}
+
+/* Reported for good only when the chunk itself is at fault. */
+static void source_bad(struct mending *m, const struct source *s)
+{
+	m->look.cost[s->chunk] = CHUNK_LOST;
+	m->j->stats.sources_bad++;
+	buf_unref(m->chunk[s->chunk].buf);
+	m->chunk[s->chunk] = (struct rpc_slice){0};
+	if (s->rc != -EBADMSG && s->rc != -ENOENT && s->rc != -ERANGE)
+		return;
+	struct meta_call c = errand_meta(m->j, &m->errand);
+	(void)meta_client_block_report(&c, m->block.id, (uint32_t)s->chunk,
+				       m->block.chunks[s->chunk].disk);
+}
+
+/* Reads what the plan wants and is not here. 1: some failed, plan again. */
+static int sources_read(struct mending *m)
+{
+	struct source all[META_CHUNKS_MAX];
+	int n = 0;
+	struct rt_group g;
+	rt_group_init(&g);
+	int rc = 0;
+	for (int i = 0; rc == 0 && i < m->plan->n_reads; i++) {
+		int chunk = m->plan->reads[i].chunk;
+		bool again = false;
+		for (int k = 0; k < n; k++)
+			again = again || all[k].chunk == chunk;
+		if (m->have[chunk] || again)
+			continue;
+		if (stored_len(m, chunk) == 0) {
+			m->have[chunk] = true;
+			continue;
+		}
+		all[n] = (struct source){.m = m, .chunk = chunk};
+		rc = rt_group_spawn(&g, "source", source_fiber, &all[n]);
+		n += rc == 0;
+	}
+	if (rc < 0)
+		rt_group_cancel(&g);
+	rt_group_join(&g);
+	bool failed = false;
+	for (int i = 0; i < n; i++) {
+		if (all[i].rc == -ECANCELED || all[i].rc == -ETIME)
+			rc = all[i].rc;
+		m->have[all[i].chunk] = all[i].rc == 0;
+		if (all[i].rc < 0)
+			source_bad(m, &all[i]);
+		failed = failed || all[i].rc < 0;
+	}
+	return rc < 0 ? rc : failed ? 1 : 0;
+}
+
+static int sources_gather(struct mending *m)
+{
+	int rc = 1;
+	for (int tries = 0; rc == 1 && tries < REPLANS_MAX; tries++) {
+		plan_close(m->plan);
+		m->plan = NULL;
+		rc = plan_rebuild(m->look.codec, m->look.chunk_len, m->look.cost, m->look.bad,
+				  m->look.bad_count, &m->plan);
+		if (rc == 0)
+			rc = sources_read(m);
+	}
+	return rc == 1 ? -ENODATA : rc;
+}
+
+/* --- computing -------------------------------------------------------------------------------- */
+
+static int slot_open(struct mending *m, int chunk, bool output)
+{
+	uint64_t len = stored_len(m, chunk);
+	struct rpc_slice *s = &m->chunk[chunk];
+	if (m->sg[chunk].iov != NULL || len == 0)
+		return 0;
+	if (output && s->buf == NULL) {
+		int rc = rpc_pool_get(&m->j->fabric.pool, len, &s->buf);
+		if (rc < 0)
+			return rc;
+		s->offset = 0;
+		s->len = len;
+		memset(s->buf->data, 0, len);
+	}
+	if (s->buf == NULL)
+		return -EBADMSG;
+	m->iov[chunk] = (struct iovec){s->buf->data + s->offset, len};
+	m->sg[chunk] = (struct sg){&m->iov[chunk], 1};
+	return 0;
+}
+
+static bool is_computed(const struct mending *m, int chunk)
+{
+	return !m->have[chunk] && m->chunk[chunk].buf != NULL;
+}
+
+static int check_inputs(const struct mending *m)
+{
+	for (int i = 0; i < m->look.shape.n; i++) {
+		const struct rpc_slice *s = &m->chunk[i];
+		if (m->have[i] && s->buf != NULL &&
+		    crc32c(0, s->buf->data + s->offset, s->len) != s->crc)
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+/* Copies have the checksum of the block, which appends keep; chunks of codes have their own. */
+static int check_result(const struct mending *m, int chunk)
+{
+	uint32_t want = m->look.shape.copies ? m->block.crc : m->block.chunks[chunk].crc;
+	if (want == 0 || stored_len(m, chunk) == 0 || m->chunk[chunk].crc == want)
+		return 0;
+	log_error("repair_mismatch", "block=%016lx chunk=%d", m->block.id, chunk);
+	return -EBADMSG;
+}
+
+struct compute {
+	struct mending *m;
+	int rc;
+};
+
+/* Runs on any thread. */
+static void compute_run(void *arg)
+{
+	struct compute *c = arg;
+	struct mending *m = c->m;
+	c->rc = plan_run(m->plan, m->sg);
+	for (int i = 0; c->rc == 0 && i < m->look.shape.n; i++)
+		if (is_computed(m, i))
+			m->chunk[i].crc = crc32c(0, m->chunk[i].buf->data, m->chunk[i].len);
+	if (c->rc == 0)
+		c->rc = plan_verify(m->plan, m->sg);
+	if (c->rc == 0)
+		c->rc = check_inputs(m);
+}
+
+static int compute(struct mending *m)
+{
+	int rc = 0;
+	for (int s = 0; rc == 0 && s < m->plan->n_steps; s++) {
+		const struct plan_step *step = &m->plan->steps[s];
+		for (int i = 0; rc == 0 && i < (int)step->m.rows; i++)
+			rc = slot_open(m, step->out[i], true);
+	}
+	for (int s = 0; rc == 0 && s < m->plan->n_steps; s++) {
+		const struct plan_step *step = &m->plan->steps[s];
+		for (int i = 0; rc == 0 && i < (int)step->m.cols; i++)
+			rc = slot_open(m, step->in[i], false);
+	}
+	if (rc == 0 && m->plan->n_steps > 0) {
+		struct compute c = {.m = m};
+		rc = rt_offload(compute_run, &c);
+		if (rc == 0)
+			rc = c.rc;
+	}
+	for (int i = 0; rc == 0 && i < m->look.bad_count; i++)
+		rc = check_result(m, m->look.bad[i]);
+	return rc;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static int target_put(struct mending *m, int chunk, uint64_t disk)
+{
+	struct disk_use u;
+	int rc = pace_disk(m->j, disk, m->chunk[chunk].len);
+	if (rc == 0)
+		rc = disk_begin(&m->errand.call, disk, &u);
+	if (rc < 0)
+		return rc;
+	struct chunk_id id = {m->block.chunk_block, (uint32_t)chunk};
+	struct node_put p = {.data = m->chunk[chunk], .epoch = m->block.epoch};
+	label_make(p.label, m->tenant, m->block.id);
+	u.node.timeout_ns = PUT_TIMEOUT_NS;
+	rc = node_put(&u.node, disk, id, &p);
+	m->met = rc == -EEXIST;
+	if (rc == -EEXIST) {
+		/* Left by a repair that was interrupted, or made by another that goes on. */
+		struct chunk_stat st;
+		rc = node_stat_one(&u.node, disk, id, &st);
+		if (rc == 0 &&
+		    !(st.sealed && st.len == m->chunk[chunk].len && st.crc == m->chunk[chunk].crc))
+			rc = -EEXIST;
+	}
+	disk_end(&m->errand.call, &u, rc, 0);
+	if (rc == 0)
+		m->j->stats.repair_written_bytes += m->chunk[chunk].len;
+	return rc;
+}
+
+int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct disk_use u;
+	int rc = disk_begin(&e.call, disk, &u);
+	if (rc < 0)
+		return rc;
+	u.node.timeout_ns = 10 * NS_PER_S;
+	rc = node_delete_one(&u.node, disk, id);
+	disk_end(&e.call, &u, rc, 0);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* The record did not take the new place. Whether the chunk there is in use is for the record to say. */
+static int replace_refused(struct mending *m, int chunk, uint64_t to, int rc)
+{
+	struct arena a;
+	arena_init(&a, BLOCK_ARENA);
+	struct meta_call c = errand_meta(m->j, &m->errand);
+	struct meta_block now;
+	bool mine = true;
+	int asked = meta_client_block_get(&c, &m->block.id, 1, &a, &now);
+	if (asked == 0 && now.state != 0 && now.chunk_block == m->block.chunk_block)
+		mine = now.chunks[chunk].disk != to;
+	arena_fini(&a);
+	if (asked == 0 && mine)
+		(void)chunk_delete(m->j, to,
+				   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk});
+	m->j->stats.overtaken++;
+	return rc;
+}
+
+static int replace(struct mending *m, int chunk, uint64_t to)
+{
+	struct meta_call c = errand_meta(m->j, &m->errand);
+	uint64_t from = m->block.chunks[chunk].disk;
+	int rc = meta_client_block_replace(&c, m->block.id, (uint32_t)chunk, from, to,
+					   m->chunk[chunk].crc);
+	if (rc == -ENOENT || rc == -ESTALE || rc == -EEXIST || rc == -EINVAL)
+		return replace_refused(m, chunk, to, rc);
+	if (rc < 0)
+		return rc; /* not known: either the record has it, or it is an orphan */
+	if (m->met)
+		m->j->stats.overtaken++;
+	else if (m->have[chunk])
+		m->j->stats.chunks_moved++;
+	else
+		m->j->stats.chunks_repaired++;
+	m->block.chunks[chunk] = (struct meta_chunk){.disk = to, .crc = m->chunk[chunk].crc};
+	if (from != 0 && disk_fate(m->j, from) != DISK_LOST)
+		(void)chunk_delete(m->j, from,
+				   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk});
+	return 0;
+}
+
+/* Disks for the bad chunks. Those that hold chunks, good or bad, get no other. */
+static int targets_choose(struct mending *m, struct cluster_choice *out)
+{
+	uint64_t kept[META_CHUNKS_MAX], excluded[META_CHUNKS_MAX];
+	size_t kept_count = 0, excluded_count = 0;
+	for (int i = 0, b = 0; i < m->look.shape.n; i++) {
+		bool bad = b < m->look.bad_count && m->look.bad[b] == i;
+		uint64_t disk = m->block.chunks[i].disk;
+		b += bad;
+		if (disk == 0 || cluster_disk(m->j->fabric.map, disk) == NULL)
+			continue;
+		if (bad)
+			excluded[excluded_count++] = disk;
+		else
+			kept[kept_count++] = disk;
+	}
+	struct cluster_want want = {.encoding = m->look.shape.encoding,
+				    .block = m->block.chunk_block,
+				    .extra = SPARE_DISKS,
+				    .excluded = excluded,
+				    .excluded_count = excluded_count,
+				    .kept = kept,
+				    .kept_count = kept_count};
+	int rc = cluster_choose(m->j->fabric.map, &want, out);
+	return rc == -ENOSPC && out->count > 0 ? 0 : rc;
+}
+
+static int put_all(struct mending *m)
+{
+	AUTO_FREE struct cluster_choice *choice = malloc(sizeof(*choice));
+	if (choice == NULL)
+		return -ENOMEM;
+	int rc = targets_choose(m, choice);
+	uint32_t next = 0;
+	for (int i = 0; rc == 0 && i < m->look.bad_count; i++) {
+		uint64_t to = 0;
+		int put = -ENOSPC;
+		while (put < 0 && put != -ECANCELED && put != -ETIME && next < choice->count) {
+			to = choice->disk[next++];
+			put = target_put(m, m->look.bad[i], to);
+		}
+		rc = put == -ECANCELED || put == -ETIME ? put : put < 0 ? -ENOSPC : 0;
+		if (rc == 0)
+			rc = replace(m, m->look.bad[i], to);
+	}
+	return rc;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+static int mend(struct mending *m)
+{
+	size_t n = (size_t)m->look.shape.n;
+	m->chunk = calloc(n, sizeof(*m->chunk));
+	m->have = calloc(n, sizeof(*m->have));
+	m->iov = calloc(n, sizeof(*m->iov));
+	m->sg = calloc(n, sizeof(*m->sg));
+	if (m->chunk == NULL || m->have == NULL || m->iov == NULL || m->sg == NULL)
+		return -ENOMEM;
+	uint64_t bytes =
+		((uint64_t)m->look.shape.k + (uint64_t)m->look.bad_count) * m->look.chunk_len;
+	int rc = gate_enter(&m->j->fabric.writes, bytes);
+	if (rc < 0)
+		return rc;
+	m->gate_bytes = bytes;
+	rc = sources_gather(m);
+	if (rc == 0)
+		rc = compute(m);
+	return rc == 0 ? put_all(m) : rc;
+}
+
+static void mending_fini(struct mending *m)
+{
+	for (int i = 0; m->chunk != NULL && i < m->look.shape.n; i++)
+		buf_unref(m->chunk[i].buf);
+	free(m->chunk);
+	free(m->have);
+	free(m->iov);
+	free(m->sg);
+	plan_close(m->plan);
+	gate_leave(&m->j->fabric.writes, m->gate_bytes);
+	look_fini(&m->look);
+}
+
+int block_repair(struct janitor *j, uint32_t tenant, uint64_t block)
+{
+	struct arena a;
+	arena_init(&a, BLOCK_ARENA);
+	AUTO_FREE struct mending *m = calloc(1, sizeof(*m));
+	if (m == NULL)
+		return -ENOMEM;
+	m->j = j;
+	m->tenant = tenant;
+	errand_init(j, &m->errand, tenant);
+	struct meta_call c = errand_meta(j, &m->errand);
+	int rc = meta_client_block_get(&c, &block, 1, &a, &m->block);
+	if (rc == 0 && m->block.state == META_BLOCK_OPEN)
+		rc = -EAGAIN;
+	if (rc == 0 && m->block.state == META_BLOCK_SEALED && m->block.length > 0) {
+		rc = look_init(j, &m->block, &m->look);
+		if (rc == 0 && m->look.bad_count > 0)
+			rc = mend(m);
+		mending_fini(m);
+	}
+	arena_fini(&a);
+	/* It was deleted, or another was faster: nothing is left to do. */
+	return rc == -ENOENT || rc == -ESTALE || rc == -EEXIST ? 0 : rc;
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which blocks to repair, in which order. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "janitor/impl.h"
+#include "rt/rt.h"
+
+#define LIST_MAX ((size_t)200000) /* blocks of a share; the rest comes with the next round */
+#define PAGE 64
+
+struct patient {
+	uint32_t tenant;
+	int more; /* -1: may be beyond help */
+	uint64_t block;
+};
+
+struct ward {
+	struct janitor *j;
+	char lease[32];
+	struct patient *list;
+	size_t count, cap, next;
+	int rc; /* of the metadata, or the lease */
+};
+
+static int ward_add(struct ward *w, uint32_t tenant, uint64_t block, int more)
+{
+	if (w->count == LIST_MAX)
+		return 0;
+	if (w->count == w->cap) {
+		size_t cap = w->cap == 0 ? 256 : w->cap * 2;
+		struct patient *list = realloc(w->list, cap * sizeof(*list));
+		if (list == NULL)
+			return -ENOMEM;
+		w->list = list;
+		w->cap = cap;
+	}
+	w->list[w->count++] = (struct patient){tenant, more, block};
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct patient *x = a, *y = b;
+	if (x->tenant != y->tenant)
+		return x->tenant < y->tenant ? -1 : 1;
+	return x->block < y->block ? -1 : x->block > y->block;
+}
+
+static int by_need(const void *a, const void *b)
+{
+	const struct patient *x = a, *y = b;
+	return x->more != y->more ? (x->more < y->more ? -1 : 1) : by_name(a, b);
+}
+
+/* --- who --------------------------------------------------------------------------------------- */
+
+/* Blocks with a chunk on a disk that is lost or to be emptied. */
+static int find_by_disks(struct ward *w, unsigned share, const uint64_t *disks, size_t n)
+{
+	struct errand e;
+	errand_init(w->j, &e, 0);
+	struct meta_call m = errand_meta(w->j, &e);
+	int rc = 0;
+	for (size_t d = 0; rc == 0 && d < n; d++) {
+		for (struct meta_walk at = share_walk(w->j, share); rc == 0 && at.index < at.end;) {
+			struct meta_on_disk on[PAGE];
+			int64_t got = meta_client_disk_blocks(&m, disks[d], &at, on, PAGE);
+			rc = got < 0 ? (int)got : 0;
+			for (int64_t i = 0; rc == 0 && i < got; i++)
+				rc = ward_add(w, on[i].tenant, on[i].block, 0);
+		}
+	}
+	return rc;
+}
+
+/* Blocks whose record says that something is missing. */
+static int find_by_records(struct ward *w, unsigned share)
+{
+	struct errand e;
+	errand_init(w->j, &e, 0);
+	struct meta_call m = errand_meta(w->j, &e);
+	int rc = 0;
+	for (struct meta_walk at = share_walk(w->j, share); rc == 0 && at.index < at.end;) {
+		struct meta_block_at found[PAGE];
+		struct arena a;
+		arena_init(&a, 4 * MIB);
+		int64_t n = meta_client_blocks(&m, &at, &a, found, PAGE);
+		rc = n < 0 ? (int)n : 0;
+		for (int64_t i = 0; rc == 0 && i < n; i++) {
+			struct damage d;
+			if (found[i].block.state == META_BLOCK_SEALED &&
+			    block_damage(w->j, &found[i].block, &d) == 0 && d.bad > 0)
+				rc = ward_add(w, found[i].tenant, found[i].block.id, d.more);
+		}
+		arena_fini(&a);
+	}
+	return rc;
+}
+
+/* Each once, with its need; those that are whole, pending or gone drop out. */
+static int ward_judge(struct ward *w)
+{
+	size_t n = 0;
+	int rc = 0;
+	if (w->count == 0)
+		return 0;
+	qsort(w->list, w->count, sizeof(*w->list), by_name);
+	for (size_t i = 0; rc == 0 && i < w->count; i++) {
+		struct patient p = w->list[i];
+		if (n > 0 && by_name(&w->list[n - 1], &p) == 0)
+			continue;
+		struct errand e;
+		errand_init(w->j, &e, p.tenant);
+		struct meta_call m = errand_meta(w->j, &e);
+		struct arena a;
+		arena_init(&a, 256 * KIB);
+		struct meta_block b;
+		struct damage d = {0};
+		rc = meta_client_block_get(&m, &p.block, 1, &a, &b);
+		if (rc == 0 && b.state == META_BLOCK_OPEN)
+			w->j->stats.open_blocks++;
+		bool sick = rc == 0 && b.state == META_BLOCK_SEALED &&
+			    block_damage(w->j, &b, &d) == 0 && d.bad > 0;
+		arena_fini(&a);
+		p.more = d.more;
+		if (sick)
+			w->list[n++] = p;
+	}
+	w->count = n;
+	qsort(w->list, w->count, sizeof(*w->list), by_need);
+	return rc;
+}
+
+/* --- doing ------------------------------------------------------------------------------------- */
+
+static void note_result(struct janitor *j, const struct patient *p, int rc)
+{
+	if (rc == 0 || rc == -ECANCELED)
+		return;
+	j->stats.no_room += rc == -ENOSPC;
+	j->stats.lost_blocks += rc == -ENODATA;
+	j->stats.failed += rc != -ENOSPC && rc != -ENODATA && rc != -EAGAIN;
+	log_warn("repair", "tenant=%u block=%016lx rc=%d", p->tenant, p->block, rc);
+}
+
+static void nurse(void *arg)
+{
+	struct ward *w = arg;
+	while (w->rc == 0 && w->next < w->count) {
+		const struct patient p = w->list[w->next++];
+		int rc = block_repair(w->j, p.tenant, p.block);
+		note_result(w->j, &p, rc);
+		w->j->stats.blocks_waiting = w->count - w->next;
+		if (rc == -ECANCELED)
+			w->rc = rc;
+		else if (w->rc == 0)
+			w->rc = lease_keep(w->j, w->lease);
+	}
+}
+
+static int ward_work(struct ward *w)
+{
+	struct rt_group g;
+	rt_group_init(&g);
+	for (unsigned i = 0; i < w->j->opts.parallel && i < w->count; i++)
+		if (rt_group_spawn(&g, "repair", nurse, w) < 0)
+			break;
+	rt_group_join(&g);
+	w->j->stats.blocks_waiting = 0;
+	return w->rc;
+}
+
+static int share_repair(struct janitor *j, unsigned share, const uint64_t *disks, size_t n,
+			bool look, bool urgent)
+{
+	struct ward w = {.j = j};
+	snprintf(w.lease, sizeof(w.lease), "repair/%u", share);
+	int rc = lease_take(j, w.lease);
+	if (rc < 0)
+		return rc == -EBUSY ? 0 : rc;
+	rc = find_by_disks(&w, share, disks, n);
+	if (rc == 0 && look)
+		rc = find_by_records(&w, share);
+	if (rc == 0)
+		rc = ward_judge(&w);
+	while (rc == 0 && urgent && w.count > 0 && w.list[w.count - 1].more > 0)
+		w.count--;
+	if (rc == 0)
+		rc = lease_keep(j, w.lease);
+	if (rc == 0)
+		rc = ward_work(&w);
+	free(w.list);
+	if (rc == 0)
+		lease_drop(j, w.lease);
+	return rc == -EBUSY ? 0 : rc;
+}
+
+static uint64_t *disks_to_empty(struct janitor *j, size_t *n)
+{
+	size_t count = 0;
+	uint64_t *ids = disk_ids(j, &count);
+	*n = 0;
+	for (size_t i = 0; ids != NULL && i < count; i++) {
+		enum disk_fate fate = disk_fate(j, ids[i]);
+		if (fate == DISK_LOST || fate == DISK_EMPTYING)
+			ids[(*n)++] = ids[i];
+	}
+	return ids;
+}
+
+int janitor_repair(struct janitor *j, bool look)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	uint64_t epoch;
+	int rc = janitor_map(j);
+	if (rc == 0)
+		rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);
+	if (rc < 0)
+		return rc;
+	/* First everywhere what bears no further loss. With all well there is nothing to go through twice. */
+	for (int pass = 0; rc == 0 && pass < 2; pass++) {
+		for (unsigned i = 0; rc == 0 && i < JANITOR_SHARES; i++) {
+			size_t n = 0;
+			AUTO_FREE uint64_t *disks = disks_to_empty(j, &n);
+			if (disks == NULL)
+				return -ENOMEM;
+			if (n == 0 && (!look || pass == 0))
+				continue;
+			rc = share_repair(j, share_turn(j, i), disks, n, look, pass == 0);
+			if (rc == 0)
+				rc = janitor_map(j);
+		}
+	}
+	j->stats.repair_rounds += rc == 0;
+	return rc;
+}

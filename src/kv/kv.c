@@ -148,6 +148,11 @@ int kv_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void
 	return kv->ops->partitions(kv, fn, ctx);
 }
 
+int kv_health(const struct kv *kv)
+{
+	return kv->ops->health != NULL ? kv->ops->health(kv) : 0;
+}
+
 void kv_close(struct kv *kv)
 {
 	if (kv != NULL)

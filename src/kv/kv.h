@@ -175,6 +175,8 @@ struct kv_ops {
 	/* failed is never NULL. */
 	int (*txn)(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed);
 	int (*partitions)(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx);
+	/* Does not wait. NULL: an engine that never ends by itself. */
+	int (*health)(const struct kv *kv);
 	/* Whatever still goes on inside ends first. Never fails. */
 	void (*close)(struct kv *kv);
 };
@@ -198,6 +200,12 @@ bool kv_unknown(int rc);
  * fn may wait, and may use the store.
  */
 int kv_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx);
+
+/*
+ * 0, or the error that has ended the engine: transactions are -EROFS from then on, and the store must be
+ * opened anew, by another process. Does not wait. A service that cannot be reached for now is no such error.
+ */
+int kv_health(const struct kv *kv);
 
 void kv_close(struct kv *kv);
 

@@ -37,6 +37,7 @@ struct kv_mem {
 	uint64_t calls;
 	uint64_t version;
 	bool calm;
+	bool outage;
 	uint64_t fail_at; /* in calls; 0: none */
 	enum kv_mem_fate fail_fate;
 };
@@ -44,6 +45,8 @@ struct kv_mem {
 struct mem_store {
 	struct kv base;
 	struct kv_mem *mem;
+	bool broken; /* by kv_mem_break */
+	bool failed; /* and a transaction has met it */
 };
 
 /* --- the partition's contents ----------------------------------------------------------------- */
@@ -191,6 +194,8 @@ static enum kv_mem_fate draw_fate(struct kv_mem *m)
 {
 	m->calls++;
 	late_arrive(m, false);
+	if (m->outage)
+		return KV_MEM_REQUEST_LOST;
 	if (m->fail_at != 0 && m->calls >= m->fail_at) {
 		m->fail_at = 0;
 		return m->fail_fate;
@@ -239,8 +244,13 @@ static struct kv_mem *mem_of(struct kv *kv)
 
 static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, size_t *failed)
 {
-	struct kv_mem *m = mem_of(kv);
+	struct mem_store *s = container_of(kv, struct mem_store, base);
+	struct kv_mem *m = s->mem;
 	int rc = travel(m, false);
+	if (rc == 0 && s->broken) {
+		rc = s->failed ? -EROFS : -EIO;
+		s->failed = true;
+	}
 	if (rc != 0)
 		return rc;
 	struct request *r = request_new(partition, t);
@@ -339,6 +349,11 @@ static int mem_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partitio
 	return 0;
 }
 
+static int mem_health(const struct kv *kv)
+{
+	return container_of(kv, const struct mem_store, base)->failed ? -EIO : 0;
+}
+
 static void mem_close(struct kv *kv)
 {
 	free(container_of(kv, struct mem_store, base));
@@ -350,6 +365,7 @@ static const struct kv_ops mem_ops = {
 	.scan = mem_scan,
 	.txn = mem_txn,
 	.partitions = mem_partitions,
+	.health = mem_health,
 	.close = mem_close,
 };
 
@@ -407,6 +423,16 @@ void kv_mem_fail_at(struct kv_mem *m, uint64_t n, enum kv_mem_fate fate)
 {
 	m->fail_at = n != 0 ? m->calls + n : 0;
 	m->fail_fate = fate;
+}
+
+void kv_mem_outage(struct kv_mem *m, bool on)
+{
+	m->outage = on;
+}
+
+void kv_mem_break(struct kv *kv)
+{
+	container_of(kv, struct mem_store, base)->broken = true;
 }
 
 bool kv_mem_fail_pending(const struct kv_mem *m)

@@ -50,6 +50,13 @@ void kv_mem_fail_at(struct kv_mem *m, uint64_t n, enum kv_mem_fate fate);
 /* Whether a kv_mem_fail_at is still to come. */
 bool kv_mem_fail_pending(const struct kv_mem *m);
 
+/* While it is on, every request is lost, reads too. */
+void kv_mem_outage(struct kv_mem *m, bool on);
+
+/* This store fails as an embedded engine does whose disk is broken: the next transaction is -EIO and not
+ * applied, those after it are -EROFS, kv_health is -EIO; reads go on. */
+void kv_mem_break(struct kv *kv);
+
 /* How many keys there are in all partitions. */
 size_t kv_mem_keys(const struct kv_mem *m);
 

@@ -221,12 +221,18 @@ static void rocks_close(struct kv *kv)
 	free(r);
 }
 
+static int rocks_health(const struct kv *kv)
+{
+	return container_of(kv, const struct rocks, base)->write_error;
+}
+
 static const struct kv_ops rocks_ops = {
 	.name = "rocksdb",
 	.get = rocks_get,
 	.scan = rocks_scan,
 	.txn = rocks_txn,
 	.partitions = rocks_partitions,
+	.health = rocks_health,
 	.close = rocks_close,
 };
 

@@ -276,6 +276,7 @@ static void fail_role(void *arg)
 	CHECK(kv_unknown(kv_txn(kv, 1, &t, NULL)));
 	CHECK_EQ(kv_txn(kv, 1, &t, NULL), -EROFS);
 	CHECK_EQ(kv_txn(kv, 2, &t, NULL), -EROFS);
+	CHECK(kv_health(kv) < 0);
 	CHECK(has(kv, 0) && has(kv, 999));
 	kv_close(kv);
 	_exit(42); /* what was abandoned is no leak of ours */

@@ -16,6 +16,7 @@
 
 #define POOL_BYTES (8 * MIB)
 #define PAUSE_NS (1 * NS_PER_S) /* after a failure */
+#define REFUSED_PAUSE_MAX_NS (60 * NS_PER_S)
 
 struct node_beat {
 	struct node_beat_options o;
@@ -98,6 +99,12 @@ static struct meta_map_node report_of(const struct node_beat *b)
 	};
 }
 
+/* A refusal that others may lift: an operator, a node that falls silent. */
+static bool refused(int rc)
+{
+	return rc == -EPERM || rc == -EBUSY || rc == -ENOSPC;
+}
+
 /* 0; > 0: never again; < 0: try again. */
 static int enlist(struct node_beat *b, uint64_t *beat_ns)
 {
@@ -105,9 +112,9 @@ static int enlist(struct node_beat *b, uint64_t *beat_ns)
 	struct cluster_id id;
 	struct meta_map_node n = report_of(b);
 	int rc = meta_client_node_register(&call, &n, &id, beat_ns);
-	if (rc == -EPERM || rc == -EINVAL || rc == -ENOSPC || rc == -ENAMETOOLONG) {
+	if (refused(rc) || rc == -EINVAL || rc == -ENAMETOOLONG) {
 		log_error("node_refused", "err=%s text=%s", err_name(rc), LOG_QUOTE(call.error));
-		return 1;
+		return refused(rc) ? rc : 1;
 	}
 	if (rc < 0) {
 		log_warn("node_not_registered", "err=%s text=%s", err_name(rc),
@@ -141,7 +148,7 @@ static int report(struct node_beat *b, uint64_t *beat_ns)
 static void beat_main(void *arg)
 {
 	struct node_beat *b = arg;
-	uint64_t beat_ns = PAUSE_NS;
+	uint64_t beat_ns = PAUSE_NS, pause_ns = PAUSE_NS;
 	bool registered = false;
 	rt_deadline_set(RT_NEVER);
 	for (;;) {
@@ -151,7 +158,8 @@ static void beat_main(void *arg)
 		if (rc > 0)
 			return;
 		registered = rc == 0 || (registered && rc != -ENOENT);
-		if (rt_sleep_ns(rc == 0 ? beat_ns : PAUSE_NS) < 0)
+		pause_ns = refused(rc) ? min_u64(2 * pause_ns, REFUSED_PAUSE_MAX_NS) : PAUSE_NS;
+		if (rt_sleep_ns(rc == 0 ? beat_ns : pause_ns) < 0)
 			return;
 	}
 }

@@ -24,7 +24,8 @@
  * its nodes together every beat_ns; all servers read all. Clocks are not compared: a node is suspect
  * when this server has not seen its record change for suspect_ns, failed after failed_ns, online again
  * with the first beat. Whoever notices first changes the map, on condition that the record is still
- * the one it has seen. A server that was just started gives every node the full time.
+ * the one it has seen. A server that was just started gives every node the full time, and the time in
+ * which it was stopped itself, or could not read, counts for nobody.
  */
 #ifndef META_MAP_H
 #define META_MAP_H
@@ -83,17 +84,21 @@ struct meta_map_node {
 
 /*
  * A node starts: it is online with these disks, and those that it had and did not name are failed. Its
- * rack and what it did not have before come into being. Changes nothing when all is known. Waits.
+ * rack and what it did not have before come into being. A disk that another node serves stays that
+ * one's until it is silent; a beat of this one takes it then. Changes nothing when all is known. Waits.
  *
  * -EINVAL: empty names, ids of 0, a disk named twice; -ENAMETOOLONG; -EPERM: the node is gone by an
- * operator's wish, or another node that is online has a disk of its; -ENOSPC: the limits of cluster.h;
- * -EAGAIN: too many changes at once; the errors of kv_txn.
+ * operator's wish; -EBUSY: another process was heard as this node within suspect_ns, and has disks that
+ * this one does not name: a copied configuration, or a disk that was lost while the node started again,
+ * to be tried again; -ENOSPC: the limits of cluster.h; -EAGAIN: too many changes at once; the errors of
+ * kv_txn.
  */
 int meta_map_register(struct meta_map *m, const struct meta_map_node *n);
 
 /*
- * A sign of life, with the state of all its disks. Waits only when that changes the map. -ENOENT: not
- * registered; -ESTALE: a later process has registered as this node.
+ * A sign of life, with the state of all its disks: they are as register would make them. Waits only when
+ * that changes the map. -ENOENT: not registered; -ESTALE: a later process has registered as this node;
+ * else as meta_map_register.
  */
 int meta_map_beat(struct meta_map *m, const struct meta_map_node *n);
 

@@ -20,6 +20,8 @@ struct map_life {
 	uint64_t pending_incarnation;
 	struct meta_map_disk *pending_disks;
 	size_t pending_count;
+	uint64_t
+		named; /* hash of the disks that it named when the map was last compared; 0: never */
 };
 
 struct meta_map {
@@ -29,7 +31,8 @@ struct meta_map {
 	struct cluster_head head;
 	uint8_t head_bytes[MAP_HEAD_MAX]; /* as stored: what a change checks */
 	size_t head_len;
-	struct map lives; /* node id -> struct map_life */
+	struct map lives;    /* node id -> struct map_life */
+	uint64_t watched_ns; /* when all signs of life were last read: silence is counted to here */
 	struct rt_mutex changing;
 	struct rt_group fibers;
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "meta/map_impl.h"
 
@@ -62,27 +63,27 @@ static uint32_t free_position(const struct map_edit *e, uint32_t rack)
 	}
 }
 
-/* A disk that another node serves, now, cannot be ours as well. */
-static int check_owner(const struct cluster *c, const struct cluster_disk *d, uint64_t node)
+/* A disk that another node serves, now, cannot be this one's as well. */
+static bool may_have(const struct cluster *c, const struct cluster_disk *d, uint64_t node)
 {
 	const struct cluster_node *owner = cluster_node(c, d->node);
-	return owner->id != node && cluster_node_state(owner) == CLUSTER_ONLINE &&
-			       d->health != CLUSTER_FAILED
-		       ? -EPERM
-		       : 0;
+	return owner->id == node || cluster_node_state(owner) != CLUSTER_ONLINE ||
+	       d->health == CLUSTER_FAILED;
 }
 
+/* The node is not refused for it: the disk becomes its own when the other one is silent. */
 static int register_disk(struct map_edit *e, const struct meta_map_node *n,
 			 const struct meta_map_disk *in, uint32_t rack)
 {
 	const struct cluster_disk *now = cluster_disk(&e->m->cluster, in->id);
 	struct cluster_disk d = {.id = in->id, .weight = CLUSTER_WEIGHT_ONE};
-	if (now != NULL) {
-		int rc = check_owner(&e->m->cluster, now, n->id);
-		if (rc < 0)
-			return rc;
-		d = *now;
+	if (now != NULL && !may_have(&e->m->cluster, now, n->id)) {
+		log_warn("disk_refused", "node=%lu disk=%016lx owner=%lu", n->id, in->id,
+			 now->node);
+		return 0;
 	}
+	if (now != NULL)
+		d = *now;
 	d.node = n->id;
 	d.media = in->media;
 	d.pool = in->local.k > 0;
@@ -145,12 +146,35 @@ static bool same_node(const struct cluster_node *a, const struct cluster_node *b
 	       a->health == b->health;
 }
 
+/*
+ * Whether the node is a living process of other disks: one started with a copy of its configuration
+ * would make all of them failed. The same machine, started again, names what it had; when it has lost
+ * a disk meanwhile, it waits until the process before it counts as silent.
+ */
+static bool is_another(struct map_edit *e, const struct cluster_node *now,
+		       const struct meta_map_node *in)
+{
+	const struct map_life *life = map_life(e->m, in->id);
+	if (now->incarnation == in->incarnation || now->health != CLUSTER_ONLINE || life == NULL ||
+	    rt_now_ns() - min_u64(life->seen_ns, rt_now_ns()) >= e->m->o.suspect_ns)
+		return false;
+	map_for_each(&e->m->cluster.disks, it) {
+		const struct cluster_disk *d = it.value;
+		if (d->node == in->id && d->health != CLUSTER_FAILED && d->wanted != CLUSTER_GONE &&
+		    !names_disk(in, d->id))
+			return true;
+	}
+	return false;
+}
+
 static int register_node(struct map_edit *e)
 {
 	const struct meta_map_node *in = e->arg;
 	const struct cluster_node *now = cluster_node(&e->m->cluster, in->id);
 	if (now != NULL && now->wanted == CLUSTER_GONE)
 		return -EPERM;
+	if (now != NULL && is_another(e, now, in))
+		return -EBUSY;
 	struct cluster_node n = now != NULL ? *now : (struct cluster_node){.id = in->id};
 	int rc = rack_of(e, in->rack, &n.rack);
 	if (rc < 0)
@@ -225,15 +249,26 @@ int meta_map_register(struct meta_map *m, const struct meta_map_node *n)
 
 /* --- signs of life ------------------------------------------------------------------------------ */
 
-/* What a beat says that the map does not. */
-static bool beat_differs(const struct cluster *c, const struct cluster_node *now,
-			 const struct meta_map_node *n)
+/* The hash of which disks a node names, never 0. They are in order. */
+static uint64_t names_hash(const struct meta_map_node *n)
 {
-	if (now->health != CLUSTER_ONLINE)
+	uint64_t h = n->incarnation;
+	for (size_t i = 0; i < n->disk_count; i++)
+		h = hash64_u64s(h, n->disks[i].id);
+	return h | 1;
+}
+
+/* What a beat says that the map does not; which disks it does not name any more, only when it named
+ * others before. */
+static bool beat_differs(const struct cluster *c, const struct cluster_node *now,
+			 const struct map_life *life, const struct meta_map_node *n)
+{
+	if (now->health != CLUSTER_ONLINE || life->named != names_hash(n))
 		return true;
 	for (size_t i = 0; i < n->disk_count; i++) {
 		const struct cluster_disk *d = cluster_disk(c, n->disks[i].id);
-		if (d != NULL && d->node == n->id && d->health != reported(n->disks[i].health))
+		if (d == NULL || (d->node != n->id && may_have(c, d, n->id)) ||
+		    (d->node == n->id && d->health != reported(n->disks[i].health)))
 			return true;
 	}
 	return false;
@@ -253,27 +288,21 @@ static int beat_node(struct map_edit *e)
 		n.health = CLUSTER_ONLINE;
 		rc = map_edit_node(e, &n);
 	}
-	for (size_t i = 0; rc == 0 && i < in->disk_count; i++) {
-		const struct cluster_disk *was = cluster_disk(&e->m->cluster, in->disks[i].id);
-		if (was == NULL || was->node != in->id)
-			continue;
-		struct cluster_disk d = *was;
-		d.health = reported(in->disks[i].health);
-		if (d.health != was->health)
-			rc = map_edit_disk(e, &d);
-	}
+	for (size_t i = 0; rc == 0 && i < in->disk_count; i++)
+		rc = register_disk(e, in, &in->disks[i], now->rack);
+	if (rc == 0)
+		rc = fail_missing(e, in);
+	if (rc == 0 && map_count(&e->m->cluster.disks) + e->disk_count > CLUSTER_DISKS_MAX)
+		rc = -ENOSPC;
 	return rc;
 }
 
-int meta_map_beat(struct meta_map *m, const struct meta_map_node *n)
+static int beat(struct meta_map *m, const struct meta_map_node *n)
 {
-	int rc = check_report(n);
-	if (rc < 0)
-		return rc;
 	const struct cluster_node *now = cluster_node(&m->cluster, n->id);
 	if (now == NULL || now->incarnation != n->incarnation) {
 		/* It may have registered with another server a moment ago. */
-		rc = map_refresh(m, false);
+		int rc = map_refresh(m, false);
 		if (rc < 0)
 			return rc;
 		now = cluster_node(&m->cluster, n->id);
@@ -286,5 +315,23 @@ int meta_map_beat(struct meta_map *m, const struct meta_map_node *n)
 	if (life == NULL)
 		return -ENOMEM;
 	map_life_note(life, n);
-	return beat_differs(&m->cluster, now, n) ? map_change(m, beat_node, (void *)n) : 0;
+	if (!beat_differs(&m->cluster, now, life, n))
+		return 0;
+	int rc = map_change(m, beat_node, (void *)n);
+	if (rc == 0)
+		life->named = names_hash(n);
+	return rc;
+}
+
+int meta_map_beat(struct meta_map *m, const struct meta_map_node *n)
+{
+	AUTO_FREE struct meta_map_disk *disks = NULL;
+	int rc = check_report(n);
+	if (rc == 0)
+		rc = sorted(n, &disks);
+	if (rc < 0)
+		return rc;
+	struct meta_map_node in = *n;
+	in.disks = disks;
+	return beat(m, &in);
 }

@@ -92,30 +92,56 @@ static int flush(struct meta_map *m, struct batch *b)
 	return rc;
 }
 
-/* One that is lost is followed by the next: no retry. The table may change while we write, so walk
- * it, and write, without a wait between. */
+/* False: the batch is full. */
+static bool add_beat(struct batch *b, struct map_life *life)
+{
+	size_t len = b->count < BATCH_NODES ? pack_beat(b, life) : 0;
+	if (len == 0)
+		return false;
+	b->keys[b->count] = map_key('h', life->node);
+	b->writes[b->count] = (struct kv_write){
+		.kind = KV_PUT,
+		.key = kv_bytes(b->keys[b->count].bytes, b->keys[b->count].len),
+		.value = kv_bytes(b->bytes + b->used, len),
+	};
+	b->count++;
+	b->used += len;
+	life->pending_beats = 0;
+	return true;
+}
+
+/* Those that have something to be written; the caller frees it. NULL: out of memory. */
+static uint64_t *pending_nodes(const struct meta_map *m, size_t *count)
+{
+	uint64_t *nodes = malloc((map_count(&m->lives) + 1) * sizeof(*nodes));
+	*count = 0;
+	if (nodes == NULL)
+		return NULL;
+	map_for_each(&m->lives, it)
+		if (((const struct map_life *)it.value)->pending_beats != 0)
+			nodes[(*count)++] = it.key;
+	return nodes;
+}
+
+/* All of them, in as many transactions as it takes: one that always came last would look dead to the
+ * others. One that is lost is followed by the next: no retry. The table may change while we write,
+ * lives do not leave it. */
 static int write_beats(struct meta_map *m, struct batch *b)
 {
+	size_t count;
+	AUTO_FREE uint64_t *nodes = pending_nodes(m, &count);
+	int rc = nodes == NULL ? -ENOMEM : 0;
 	b->count = 0;
 	b->used = 0;
-	map_for_each(&m->lives, it) {
-		struct map_life *life = it.value;
-		if (life->pending_beats == 0 || b->count == BATCH_NODES)
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		struct map_life *life = map_get(&m->lives, nodes[i]);
+		if (add_beat(b, life))
 			continue;
-		size_t len = pack_beat(b, life);
-		if (len == 0)
-			continue; /* the batch is full: next time */
-		b->keys[b->count] = map_key('h', life->node);
-		b->writes[b->count] = (struct kv_write){
-			.kind = KV_PUT,
-			.key = kv_bytes(b->keys[b->count].bytes, b->keys[b->count].len),
-			.value = kv_bytes(b->bytes + b->used, len),
-		};
-		b->count++;
-		b->used += len;
-		life->pending_beats = 0;
+		rc = flush(m, b);
+		if (rc == 0 && !add_beat(b, life))
+			rc = -EFBIG; /* a node's limits forbid it */
 	}
-	return flush(m, b);
+	return rc < 0 ? rc : flush(m, b);
 }
 
 static void beat_writer(void *arg)
@@ -198,7 +224,7 @@ static enum cluster_state judge(struct meta_map *m, const struct cluster_node *n
 	const struct map_life *life = map_life(m, n->id);
 	if (life == NULL)
 		return n->health;
-	uint64_t silent = rt_now_ns() - life->seen_ns;
+	uint64_t silent = m->watched_ns - min_u64(life->seen_ns, m->watched_ns);
 	if (silent >= m->o.failed_ns)
 		return CLUSTER_FAILED;
 	/* Nobody comes back but by a beat; that is beat_node's. */
@@ -241,6 +267,21 @@ static void judge_all(struct meta_map *m)
 	}
 }
 
+/*
+ * A server that was stopped, or could not read, has heard nobody meanwhile, and others could write
+ * nothing while the store was away: that time is nobody's silence.
+ */
+static void forgive(struct meta_map *m, uint64_t now_ns)
+{
+	uint64_t gap_ns = now_ns - m->watched_ns;
+	if (gap_ns > 2 * m->o.watch_ns)
+		map_for_each(&m->lives, it) {
+			struct map_life *life = it.value;
+			life->seen_ns = min_u64(life->seen_ns + gap_ns - m->o.watch_ns, now_ns);
+		}
+	m->watched_ns = now_ns;
+}
+
 static void watcher(void *arg)
 {
 	struct meta_map *m = arg;
@@ -249,15 +290,18 @@ static void watcher(void *arg)
 		int rc = map_refresh(m, false);
 		if (rc == 0)
 			rc = map_beats_read(m);
-		if (rc == 0)
+		if (rc == 0) {
+			forgive(m, rt_now_ns());
 			judge_all(m);
-		else if (rc != -ECANCELED)
+		} else if (rc != -ECANCELED) {
 			log_warn("map_not_read", "err=%s", err_name(rc));
+		}
 	}
 }
 
 int map_watch_start(struct meta_map *m)
 {
+	m->watched_ns = rt_now_ns();
 	int rc = rt_group_spawn(&m->fibers, "map-watch", watcher, m);
 	return rc < 0 ? rc : rt_group_spawn(&m->fibers, "map-beats", beat_writer, m);
 }

@@ -10,27 +10,51 @@
 #define AUTO_ARENA __attribute__((cleanup(arena_fini)))
 #define PAGES_MAX 1000
 
-static int take_records(struct cluster *to, const Terrane__Meta__MapGetResponse *p)
+/* A server that is behind sends records that we have newer: these stay. */
+
+static int take_rack(struct cluster *to, const Terrane__Meta__RackRecord *m)
+{
+	struct cluster_rack r;
+	int rc = cluster_rack_read(&r, m);
+	const struct cluster_rack *have = rc == 0 ? cluster_rack(to, r.id) : NULL;
+	return rc < 0 || (have != NULL && have->version > r.version) ? rc
+								     : cluster_put_rack(to, &r);
+}
+
+static int take_node(struct cluster *to, const Terrane__Meta__NodeRecord *m)
+{
+	struct cluster_node n;
+	int rc = cluster_node_read(&n, m);
+	const struct cluster_node *have = rc == 0 ? cluster_node(to, n.id) : NULL;
+	return rc < 0 || (have != NULL && have->version > n.version) ? rc
+								     : cluster_put_node(to, &n);
+}
+
+/* Usage is of no version. */
+static int take_disk(struct cluster *to, const Terrane__Meta__DiskRecord *m, bool usage)
+{
+	struct cluster_disk d;
+	int rc = cluster_disk_read(&d, m);
+	if (rc < 0)
+		return rc;
+	struct cluster_disk *have = cluster_disk(to, d.id);
+	if (have != NULL && !usage)
+		d.used_bytes = have->used_bytes;
+	if (have == NULL || have->version <= d.version)
+		return cluster_put_disk(to, &d);
+	have->used_bytes = d.used_bytes;
+	return 0;
+}
+
+static int take_records(struct cluster *to, const Terrane__Meta__MapGetResponse *p, bool usage)
 {
 	int rc = 0;
-	for (size_t i = 0; rc == 0 && i < p->n_racks; i++) {
-		struct cluster_rack r;
-		rc = cluster_rack_read(&r, p->racks[i]);
-		if (rc == 0)
-			rc = cluster_put_rack(to, &r);
-	}
-	for (size_t i = 0; rc == 0 && i < p->n_nodes; i++) {
-		struct cluster_node n;
-		rc = cluster_node_read(&n, p->nodes[i]);
-		if (rc == 0)
-			rc = cluster_put_node(to, &n);
-	}
-	for (size_t i = 0; rc == 0 && i < p->n_disks; i++) {
-		struct cluster_disk d;
-		rc = cluster_disk_read(&d, p->disks[i]);
-		if (rc == 0)
-			rc = cluster_put_disk(to, &d);
-	}
+	for (size_t i = 0; rc == 0 && i < p->n_racks; i++)
+		rc = take_rack(to, p->racks[i]);
+	for (size_t i = 0; rc == 0 && i < p->n_nodes; i++)
+		rc = take_node(to, p->nodes[i]);
+	for (size_t i = 0; rc == 0 && i < p->n_disks; i++)
+		rc = take_disk(to, p->disks[i], usage);
 	return rc;
 }
 
@@ -46,7 +70,7 @@ static void begin_anew(struct cluster *c)
 	cluster_init(c);
 }
 
-static int take_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *p)
+static int take_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *p, bool usage)
 {
 	struct cluster *to = &c->client->cluster;
 	struct cluster_id id = {.high = p->cluster_high, .low = p->cluster_low};
@@ -56,7 +80,7 @@ static int take_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *p
 		begin_anew(to);
 	to->id = id;
 	to->network_place = (enum place_kind)p->network_place;
-	int rc = take_records(to, p);
+	int rc = take_records(to, p, usage);
 	if (rc == 0 && p->version > to->version)
 		to->version = p->version;
 	if (rc < 0 && rc != -ENOMEM)
@@ -76,7 +100,7 @@ static int fetch(struct meta_call *c, bool usage)
 		AUTO_REPLY struct rpc_reply reply;
 		int rc = mc_ask(c, &meta_type_map_get, &q.base, &reply);
 		if (rc == 0)
-			rc = take_page(c, reply.message);
+			rc = take_page(c, reply.message, usage);
 		if (rc < 0)
 			return rc;
 		const Terrane__Meta__MapGetResponse *p = reply.message;

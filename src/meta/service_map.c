@@ -219,9 +219,12 @@ int ms_handle_node_register(struct rpc_request *r)
 		return rc;
 	rc = meta_map_register(ms_map(r), &n);
 	if (rc == -EPERM)
+		return rpc_fail(r, rc, "node %lu was removed by an operator", q->id);
+	if (rc == -EBUSY)
 		return rpc_fail(r, rc,
-				"node %lu was removed, or one of its disks is in use by another "
-				"node",
+				"another process serves as node %lu, with other disks: two nodes "
+				"of one id? If it is the one before this, try again when it has "
+				"been silent for a while",
 				q->id);
 	if (rc < 0)
 		return ms_end(r, rc);

@@ -118,6 +118,15 @@ static void await(struct meta_map *m, uint64_t disk, enum cluster_state state)
 	CHECK(disk_is(m, disk, state));
 }
 
+static void beat_for(struct meta_map *m, struct meta_map_node *n, uint64_t span_ns)
+{
+	uint64_t end_ns = rt_now_ns() + span_ns;
+	while (rt_now_ns() < end_ns) {
+		CHECK_EQ(meta_map_beat(m, n), 0);
+		CHECK_EQ(rt_sleep_ns(fast.beat_ns), 0);
+	}
+}
+
 /* --- registering -------------------------------------------------------------------------------- */
 
 static void a_node_registers_once_and_other_servers_learn_it(struct lab *lab)
@@ -144,7 +153,6 @@ static void a_disk_that_is_not_named_any_more_is_failed_and_may_come_back(struct
 	struct meta_map_node n = a_node(1);
 	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
 	n.disk_count = 1;
-	n.incarnation++;
 	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
 	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
 	CHECK(disk_is(lab->map[0], 12, CLUSTER_FAILED));
@@ -159,8 +167,64 @@ static void a_disk_that_is_not_named_any_more_is_failed_and_may_come_back(struct
 	/* But nobody takes a disk that is in use. */
 	other.disks = two_disks;
 	other.disk_count = 2;
-	CHECK_EQ(meta_map_register(lab->map[0], &other), -EPERM);
+	CHECK_EQ(meta_map_register(lab->map[0], &other), 0);
 	CHECK_EQ(cluster_disk(meta_map_cluster(lab->map[0]), 11)->node, 1);
+}
+
+static void a_disk_that_was_moved_is_taken_when_its_old_node_is_silent(struct lab *lab)
+{
+	struct meta_map_disk own[] = {two_disks[0], {.id = 13, .capacity_bytes = TIB}};
+	struct meta_map_node old = a_node(1), fresh = a_node(2);
+	fresh.disks = own;
+	CHECK_EQ(meta_map_register(lab->map[0], &old), 0);
+	CHECK_EQ(meta_map_register(lab->map[0], &fresh), 0);
+	CHECK(disk_is(lab->map[0], 13, CLUSTER_ONLINE)); /* its own disk serves at once */
+	CHECK_EQ(cluster_disk(meta_map_cluster(lab->map[0]), 11)->node, 1);
+	beat_for(lab->map[0], &fresh, 2 * fast.suspect_ns);
+	CHECK_EQ(cluster_disk(meta_map_cluster(lab->map[0]), 11)->node, 2);
+	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
+	CHECK(disk_is(lab->map[0], 12, CLUSTER_SUSPECT));
+}
+
+static void a_disk_that_beats_do_not_name_any_more_is_failed(struct lab *lab)
+{
+	struct meta_map_node n = a_node(1);
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
+	n.disk_count = 1;
+	CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
+	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
+	CHECK(disk_is(lab->map[0], 12, CLUSTER_FAILED));
+	n.disk_count = 2;
+	CHECK_EQ(meta_map_beat(lab->map[1], &n), 0);
+	CHECK(disk_is(lab->map[1], 12, CLUSTER_ONLINE));
+}
+
+static void a_second_node_of_the_same_id_is_refused_while_the_first_lives(struct lab *lab)
+{
+	const struct meta_map_disk foreign[] = {{.id = 21, .capacity_bytes = TIB}};
+	struct meta_map_node n = a_node(1), twin = a_node(1);
+	twin.incarnation = 999;
+	twin.disks = foreign;
+	twin.disk_count = 1;
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	await(lab->map[1], 11, CLUSTER_ONLINE);
+	for (int i = 0; i < 10; i++) {
+		CHECK_EQ(meta_map_register(lab->map[0], &twin), -EBUSY);
+		CHECK_EQ(meta_map_register(lab->map[1], &twin), -EBUSY);
+		beat_for(lab->map[0], &n, fast.suspect_ns / 4);
+	}
+	CHECK(disk_is(lab->map[1], 11, CLUSTER_ONLINE));
+	CHECK(disk_is(lab->map[1], 12, CLUSTER_ONLINE));
+	/* The node itself starts again at once, and with a disk less when it was silent. */
+	n.incarnation++;
+	CHECK_EQ(meta_map_register(lab->map[1], &n), 0);
+	n.incarnation++;
+	n.disk_count = 1;
+	CHECK_EQ(meta_map_register(lab->map[1], &n), -EBUSY);
+	await(lab->map[1], 11, CLUSTER_SUSPECT);
+	CHECK_EQ(meta_map_register(lab->map[1], &n), 0);
+	CHECK(disk_is(lab->map[1], 12, CLUSTER_FAILED));
 }
 
 static void bad_registrations_change_nothing(struct lab *lab)
@@ -215,15 +279,6 @@ static void pools_get_positions_in_their_rack(struct lab *lab)
 
 /* --- signs of life ------------------------------------------------------------------------------ */
 
-static void beat_for(struct meta_map *m, struct meta_map_node *n, uint64_t span_ns)
-{
-	uint64_t end_ns = rt_now_ns() + span_ns;
-	while (rt_now_ns() < end_ns) {
-		CHECK_EQ(meta_map_beat(m, n), 0);
-		CHECK_EQ(rt_sleep_ns(fast.beat_ns), 0);
-	}
-}
-
 static void a_silent_node_is_suspect_then_failed_and_back_with_a_beat(struct lab *lab)
 {
 	struct meta_map_node n = a_node(1);
@@ -264,6 +319,49 @@ static void beats_change_the_version_only_when_something_changed(struct lab *lab
 	disks[0].health = CLUSTER_ONLINE;
 	CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
 	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
+}
+
+/* Whether it was stopped, or the store was away, a server knows nothing of that time. */
+static void an_outage_makes_no_node_suspect(struct lab *lab)
+{
+	struct meta_map_node n = a_node(1);
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	beat_for(lab->map[0], &n, NS_PER_S);
+	await(lab->map[1], 11, CLUSTER_ONLINE);
+	uint64_t version = meta_map_cluster(lab->map[1])->version;
+	kv_mem_outage(lab->mem, true);
+	beat_for(lab->map[0], &n, 2 * fast.failed_ns);
+	kv_mem_outage(lab->mem, false);
+	beat_for(lab->map[0], &n, 2 * fast.suspect_ns);
+	for (size_t i = 0; i < 2; i++)
+		CHECK_EQ(meta_map_cluster(lab->map[i])->version, version);
+	await(lab->map[1], 11, CLUSTER_SUSPECT); /* but silence still counts */
+}
+
+#define WIDE_NODES 40
+
+/* More than goes into one transaction: 40 nodes with 512 disks. */
+static void the_beats_of_many_wide_nodes_are_all_written(struct lab *lab)
+{
+	static struct meta_map_disk disks[WIDE_NODES][META_MAP_NODE_DISKS_MAX];
+	struct meta_map_node nodes[WIDE_NODES];
+	for (uint64_t i = 0; i < WIDE_NODES; i++) {
+		for (uint64_t d = 0; d < META_MAP_NODE_DISKS_MAX; d++)
+			disks[i][d] = (struct meta_map_disk){.id = ~(i << 32 | d),
+							     .capacity_bytes = TIB,
+							     .used_bytes = 7 * GIB + i};
+		nodes[i] = a_node(i + 1);
+		nodes[i].disks = disks[i];
+		nodes[i].disk_count = META_MAP_NODE_DISKS_MAX;
+		CHECK_EQ(meta_map_register(lab->map[0], &nodes[i]), 0);
+	}
+	await(lab->map[1], disks[WIDE_NODES - 1][0].id, CLUSTER_ONLINE);
+	for (uint64_t i = 0; i < WIDE_NODES; i++)
+		CHECK_EQ(meta_map_beat(lab->map[0], &nodes[i]), 0);
+	CHECK_EQ(rt_sleep_ns(4 * fast.beat_ns), 0);
+	const struct cluster *c = meta_map_cluster(lab->map[1]);
+	for (uint64_t i = 0; i < WIDE_NODES; i++)
+		CHECK_EQ(cluster_disk(c, disks[i][99].id)->used_bytes, 7 * GIB + i);
 }
 
 static void an_older_process_of_a_node_is_fenced(struct lab *lab)
@@ -401,10 +499,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_node_registers_once_and_other_servers_learn_it),
 		TEST(a_disk_that_is_not_named_any_more_is_failed_and_may_come_back),
+		TEST_SIM(a_disk_that_was_moved_is_taken_when_its_old_node_is_silent),
+		TEST(a_disk_that_beats_do_not_name_any_more_is_failed),
+		TEST_SIM(a_second_node_of_the_same_id_is_refused_while_the_first_lives),
 		TEST(bad_registrations_change_nothing),
 		TEST(pools_get_positions_in_their_rack),
 		TEST_SIM(a_silent_node_is_suspect_then_failed_and_back_with_a_beat),
 		TEST(beats_change_the_version_only_when_something_changed),
+		TEST_SIM(an_outage_makes_no_node_suspect),
+		TEST_SIM(the_beats_of_many_wide_nodes_are_all_written),
 		TEST(an_older_process_of_a_node_is_fenced),
 		TEST(what_an_operator_wants_outlives_restarts_and_gone_is_for_ever),
 		TEST(nodes_that_come_at_once_are_all_in_the_map),

@@ -14,6 +14,7 @@
 
 #define POOL_DEFAULT_BYTES (64 * MIB)
 #define IN_FLIGHT_DEFAULT 1024
+#define STORE_WATCH_NS (200 * NS_PER_MS)
 
 /* --- who asks ----------------------------------------------------------------------------------- */
 
@@ -131,14 +132,20 @@ static void decide(struct meta_service *s, int rc)
 	rt_cond_broadcast(&s->wake);
 }
 
+/* Whether the engine has ended: then so do we, to be started again. */
+static bool store_failed(struct meta_service *s)
+{
+	int rc = kv_health(s->kv);
+	if (rc == 0)
+		return false;
+	if (!s->decided)
+		log_error("store_failed", "engine=%s err=%s", s->kv->ops->name, err_name(rc));
+	decide(s, -EIO);
+	return true;
+}
+
 int ms_end(struct rpc_request *r, int rc)
 {
-	struct meta_service *s = r->service;
-	if (rc == -EIO && strcmp(s->kv->ops->name, "rocksdb") == 0) {
-		/* Its log cannot be trusted any more, and what was written is in doubt. */
-		log_error("store_failed", "engine=rocksdb");
-		decide(s, -EIO);
-	}
 	if (rc < 0 && r->error != NULL)
 		return rc;
 	if (rc == -EDQUOT)
@@ -161,6 +168,9 @@ static int timed(struct rpc_request *r, unsigned index, int (*handle)(struct rpc
 	struct meta_service *s = r->service;
 	uint64_t begin_ns = rt_now_ns();
 	int rc = handle(r);
+	/* Whatever it came to: other servers, or this one when it was started again, know better. */
+	if (rc < 0 && store_failed(s))
+		rc = rpc_fail(r, -EIO, "the store of this metadata server has failed");
 	hist_add(&s->methods[index].time, rt_now_ns() - begin_ns);
 	s->methods[index].failures += rc < 0;
 	return rc;
@@ -245,7 +255,9 @@ int meta_service_metrics(struct meta_service *s, struct strbuf *out)
 
 int meta_service_health(const struct meta_service *s)
 {
-	return s->decided ? (s->rc < 0 ? s->rc : -ESHUTDOWN) : 0;
+	if (s->decided)
+		return s->rc < 0 ? s->rc : -ESHUTDOWN;
+	return kv_health(s->kv) < 0 ? -EIO : 0;
 }
 
 /* --- making a cluster --------------------------------------------------------------------------- */
@@ -295,11 +307,22 @@ static void await_shutdown(void *arg)
 	decide(s, rt_shutdown_wait());
 }
 
+/* The transaction that meets the failure may be nobody's request. */
+static void watch_store(void *arg)
+{
+	struct meta_service *s = arg;
+	rt_deadline_set(RT_NEVER);
+	while (!store_failed(s) && rt_sleep_ns(STORE_WATCH_NS) == 0)
+		;
+}
+
 static int await_end(struct meta_service *s)
 {
 	struct rt_group g;
 	rt_group_init(&g);
 	int rc = rt_group_spawn(&g, "meta-shutdown", await_shutdown, s);
+	if (rc == 0)
+		rc = rt_group_spawn(&g, "meta-store", watch_store, s);
 	while (rc == 0 && !s->decided)
 		rc = rt_cond_wait(&s->wake);
 	rt_group_cancel(&g);

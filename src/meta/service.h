@@ -47,8 +47,9 @@ int meta_format(struct kv *kv, const struct meta_options *o, struct cluster_id *
 		enum place_kind network_place, const char *tenant);
 
 /*
- * Serves until the process is asked to stop: 0. -EIO: the store's disk has failed, and the process must be
- * started again. -ENOENT: there is no cluster in the store; else why it could not begin, as meta_open,
+ * Serves until the process is asked to stop: 0. -EIO: the store has failed (kv_health), whoever met it, and
+ * the process must be started again; until it has ended every error is -EIO, by which clients go on to
+ * another server. -ENOENT: there is no cluster in the store; else why it could not begin, as meta_open,
  * meta_map_open and rpc_server_open say.
  */
 int meta_serve(struct kv *kv, const struct meta_serve_options *o);

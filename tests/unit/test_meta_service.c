@@ -30,18 +30,22 @@ struct server {
 	struct rt_fiber *fiber;
 	char addr[RT_ADDR_MAX];
 	bool ready;
+	struct meta_service *service;
+	int health; /* at the end */
 	int rc;
 };
 
 struct lab {
 	bool sim;
 	uint64_t rate;
+	uint64_t watch_ns; /* of the second server; 0: as the first */
 	struct kv_mem *mem;
 	struct server servers[SERVERS];
 	struct rpc_pool pool;
 	struct meta_client *client; /* of tenant "default" */
 	struct meta_client *system;
-	struct meta_call call, root; /* one of each */
+	struct meta_client *up_to_date; /* of the first server alone */
+	struct meta_call call, root;    /* one of each */
 	struct arena arena;
 	void (*test)(struct lab *lab);
 };
@@ -50,11 +54,17 @@ struct lab {
 
 static int on_ready(void *ctx, const char *addr, struct meta_service *s)
 {
-	(void)s;
 	struct server *server = ctx;
+	server->service = s;
 	snprintf(server->addr, sizeof(server->addr), "%s", addr);
 	server->ready = true;
 	return 0;
+}
+
+static void on_ended(void *ctx)
+{
+	struct server *server = ctx;
+	server->health = meta_service_health(server->service);
 }
 
 static void serve(void *arg)
@@ -66,8 +76,11 @@ static void serve(void *arg)
 		.partition_rate = s->lab->rate,
 		.partition_burst = 10,
 		.ready = on_ready,
+		.ended = on_ended,
 		.ctx = s,
 	};
+	if (s->index == 1 && s->lab->watch_ns != 0)
+		o.map.watch_ns = s->lab->watch_ns;
 	meta_options_init(&o.meta);
 	o.meta.partition_bits = 6;
 	rt_deadline_set(RT_NEVER);
@@ -143,18 +156,19 @@ static void lab_main(void *arg)
 struct lab_test {
 	void (*fn)(struct lab *lab);
 	uint64_t rate;
+	uint64_t watch_ns;
 };
 
 static void lab_run(void **state)
 {
 	const struct lab_test *t = *state;
-	struct lab lab = {.test = t->fn, .rate = t->rate};
+	struct lab lab = {.test = t->fn, .rate = t->rate, .watch_ns = t->watch_ns};
 	assert_int_equal(rt_real_run(NULL, lab_main, &lab), 0);
 	struct sim_config c;
 	sim_config_init(&c, 1, 0);
 	struct sim *s = sim_open(&c);
 	struct sim_node *n = sim_node_add(s, "n", 0);
-	lab = (struct lab){.test = t->fn, .rate = t->rate, .sim = true};
+	lab = (struct lab){.test = t->fn, .rate = t->rate, .watch_ns = t->watch_ns, .sim = true};
 	sim_node_start(n, lab_main, &lab);
 	sim_run(s, 3600 * NS_PER_S);
 	assert_false(sim_node_running(n));
@@ -633,6 +647,85 @@ static void clients_fail_over_between_servers(struct lab *lab)
 	CHECK_EQ(page.count, 30);
 }
 
+static int register_node(struct lab *lab, uint64_t id, uint64_t first_disk, size_t disks)
+{
+	static struct meta_map_disk all[META_MAP_NODE_DISKS_MAX];
+	char name[16];
+	uint64_t beat_ns;
+	struct cluster_id cluster;
+	CHECK(disks <= ARRAY_LEN(all));
+	for (size_t i = 0; i < disks; i++)
+		all[i] = (struct meta_map_disk){.id = first_disk + i, .capacity_bytes = 1ULL << 40};
+	snprintf(name, sizeof(name), "n%lu", id);
+	struct meta_map_node n = {.id = id,
+				  .incarnation = 1,
+				  .name = name,
+				  .rack = name,
+				  .addr = "x:1",
+				  .disks = all,
+				  .disk_count = disks};
+	int rc = meta_client_node_register(&lab->root, &n, &cluster, &beat_ns);
+	if (rc == 0)
+		CHECK(cluster.high == 1 && cluster.low == 2 && beat_ns == 20 * NS_PER_MS);
+	return rc;
+}
+
+/* Waits until the server has ended by itself because its store failed. */
+static void await_failure(struct server *s)
+{
+	rt_join(s->fiber);
+	s->fiber = NULL;
+	CHECK_EQ(s->rc, -EIO);
+	CHECK_EQ(s->health, -EIO);
+}
+
+static void a_server_whose_store_failed_ends_and_clients_go_on_elsewhere(struct lab *lab)
+{
+	struct meta_call *c = &lab->call;
+	char name[16];
+	CHECK_EQ(meta_service_health(lab->servers[0].service), 0);
+	kv_mem_break(lab->servers[0].kv);
+	for (unsigned i = 0; i < 20; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		(void)make_file(c, META_ROOT, name); /* never "sealed" */
+		CHECK_EQ(meta_client_mkdir(&(struct meta_call){.client = lab->client}, META_ROOT,
+					   meta_name("d"), 5000),
+			 0);
+		/* All clients may be with the other one already. */
+		struct meta_client *own = NULL;
+		const char *addr = lab->servers[0].addr;
+		CHECK_EQ(
+			meta_client_open(
+				&own, &(struct meta_client_options){.addrs = &addr,
+								    .addr_count = 1,
+								    .tenant = "default",
+								    .channel = {.pool = &lab->pool},
+								    .timeout_ns = 50 * NS_PER_MS}),
+			0);
+		struct meta_call one = {.client = own};
+		int rc = meta_client_mkdir(&one, META_ROOT, meta_name("own"), meta_id());
+		CHECK(rc < 0 && rc != -EROFS && rc != -EEXIST);
+		meta_client_close(own);
+	}
+	await_failure(&lab->servers[0]);
+}
+
+static void a_store_that_fails_under_a_beat_ends_the_server(struct lab *lab)
+{
+	CHECK_EQ(register_node(lab, 1, 10, 2), 0);
+	kv_mem_break(lab->servers[0].kv);
+	kv_mem_break(lab->servers[1].kv);
+	struct meta_map_disk disks[] = {{.id = 10, .capacity_bytes = 1ULL << 40},
+					{.id = 11, .capacity_bytes = 1ULL << 40}};
+	struct meta_map_node n = {.id = 1, .incarnation = 1, .disks = disks, .disk_count = 2};
+	uint64_t beat_ns;
+	/* Nothing fails for the caller: the beat is written later. */
+	CHECK_EQ(meta_client_node_beat(&lab->root, &n, &beat_ns), 0);
+	while (lab->servers[0].health == 0 && lab->servers[1].health == 0)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	await_failure(&lab->servers[lab->servers[0].health != 0 ? 0 : 1]);
+}
+
 static void without_any_server_a_call_ends_when_its_time_is_up(struct lab *lab)
 {
 	struct meta_call *c = &lab->call;
@@ -703,29 +796,6 @@ static void a_hot_directory_slows_down_and_loses_nothing(struct lab *lab)
 
 /* --- the map ------------------------------------------------------------------------------------ */
 
-static int register_node(struct lab *lab, uint64_t id, uint64_t first_disk, size_t disks)
-{
-	static struct meta_map_disk all[META_MAP_NODE_DISKS_MAX];
-	char name[16];
-	uint64_t beat_ns;
-	struct cluster_id cluster;
-	CHECK(disks <= ARRAY_LEN(all));
-	for (size_t i = 0; i < disks; i++)
-		all[i] = (struct meta_map_disk){.id = first_disk + i, .capacity_bytes = 1ULL << 40};
-	snprintf(name, sizeof(name), "n%lu", id);
-	struct meta_map_node n = {.id = id,
-				  .incarnation = 1,
-				  .name = name,
-				  .rack = name,
-				  .addr = "x:1",
-				  .disks = all,
-				  .disk_count = disks};
-	int rc = meta_client_node_register(&lab->root, &n, &cluster, &beat_ns);
-	if (rc == 0)
-		CHECK(cluster.high == 1 && cluster.low == 2 && beat_ns == 20 * NS_PER_MS);
-	return rc;
-}
-
 static struct cluster *await_version(struct lab *lab, uint64_t version)
 {
 	struct cluster *map = NULL;
@@ -777,6 +847,47 @@ static void the_map_reaches_clients_as_it_changes(struct lab *lab)
 	CHECK_EQ(meta_client_node_beat(&lab->root, &n, &beat_ns), -ENOENT);
 }
 
+/* The second server looks at the map once a minute. */
+static void a_server_that_is_behind_does_not_take_a_clients_map_back(struct lab *lab)
+{
+	const char *addr = lab->servers[0].addr;
+	struct cluster *map = NULL;
+	CHECK_EQ(meta_client_open(&lab->up_to_date,
+				  &(struct meta_client_options){.addrs = &addr,
+								.addr_count = 1,
+								.tenant = META_SYSTEM,
+								.channel = {.pool = &lab->pool}}),
+		 0);
+	struct meta_call c = {.client = lab->up_to_date};
+	CHECK_EQ(register_node(lab, 1, 10, 2), 0);
+	/* Both servers know the disks, the first one alone the wish. */
+	server_stop(&lab->servers[1]);
+	server_start(&lab->servers[1]);
+	do
+		CHECK_EQ(meta_client_map(&c, 0, &map), 0);
+	while (map->version < 2 && rt_sleep_ns(NS_PER_MS) == 0);
+	CHECK_EQ(meta_client_want_disk(&c, 10, CLUSTER_DRAINING), 0);
+	/* One that has the new map, and goes on to the server that is behind. */
+	struct meta_client *both = NULL;
+	struct meta_call b = {0};
+	for (unsigned i = 0; i < 64; i++) {
+		both = open_client(lab, "default");
+		b.client = both;
+		CHECK_EQ(meta_client_map(&b, 0, &map), 0);
+		if (map->version == 3)
+			break;
+		meta_client_close(both);
+		both = NULL;
+	}
+	CHECK(both != NULL);
+	server_stop(&lab->servers[0]);
+	CHECK_EQ(meta_client_map_usage(&b, &map), 0);
+	CHECK_EQ(map->version, 3);
+	CHECK_EQ(cluster_disk_state(map, cluster_disk(map, 10)), CLUSTER_DRAINING);
+	meta_client_close(both);
+	meta_client_close(lab->up_to_date);
+}
+
 static void a_large_map_comes_in_pages(struct lab *lab)
 {
 	for (uint64_t i = 1; i <= 12; i++)
@@ -798,6 +909,13 @@ static void a_large_map_comes_in_pages(struct lab *lab)
 		}                                                                        \
 	}
 #define TEST(what) TEST_RATE(what, 0)
+#define TEST_BEHIND(what)                                                                \
+	{                                                                                \
+		.name = #what, .test_func = lab_run, .initial_state = &(struct lab_test) \
+		{                                                                        \
+			.fn = what, .watch_ns = 60 * NS_PER_S                            \
+		}                                                                        \
+	}
 
 int main(void)
 {
@@ -813,9 +931,12 @@ int main(void)
 		TEST(usage_is_counted_when_asked_for),
 		TEST(tenants_see_only_what_is_theirs),
 		TEST(clients_fail_over_between_servers),
+		TEST(a_server_whose_store_failed_ends_and_clients_go_on_elsewhere),
+		TEST(a_store_that_fails_under_a_beat_ends_the_server),
 		TEST(without_any_server_a_call_ends_when_its_time_is_up),
 		TEST_RATE(a_hot_directory_slows_down_and_loses_nothing, 100),
 		TEST(the_map_reaches_clients_as_it_changes),
+		TEST_BEHIND(a_server_that_is_behind_does_not_take_a_clients_map_back),
 		TEST(a_large_map_comes_in_pages),
 	};
 	log_set_level(LOG_ERROR);

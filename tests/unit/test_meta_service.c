@@ -784,7 +784,7 @@ static void a_hot_directory_slows_down_and_loses_nothing(struct lab *lab)
 		 0);
 	struct meta_call h = {.client = hasty};
 	int rc = 0;
-	for (int i = 0; i < 100 && rc == 0; i++)
+	for (int i = 0; i < 1000 && (rc == 0 || rc == -ETIME); i++) /* late: a busy machine */
 		rc = meta_client_lookup(&h, hot, meta_name("f"), &e);
 	CHECK(rc == -EAGAIN && strstr(h.error, "directory") != NULL);
 	CHECK(!h.in_doubt);

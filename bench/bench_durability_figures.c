@@ -157,7 +157,7 @@ static void figures_compare(const char *dir)
 				&(struct compare_options){.overhead = 0.3,
 							  .tolerance = 0.025,
 							  .families = CLUSTERED | DECLUSTERED |
-								      WITH_LRC,
+								      1u << COMPARE_LRC,
 							  .precision = 0.3,
 							  .encode = &encode,
 							  .work = {.seed = 1}},

@@ -193,7 +193,8 @@ static void client_main(void *arg)
 	lab->fabric.map = &lab->map;
 	block_make(lab);
 	/* The time of a disk that one block takes, and so how often one may begin. */
-	double chunk_s = (double)CHUNK / (double)lab->normal.write_bytes_per_s + 0.0125;
+	uint64_t chunk_bytes = CHUNK;
+	double chunk_s = (double)chunk_bytes / (double)lab->normal.write_bytes_per_s + 0.0125;
 	double apart_ns = chunk_s * lab->shape.n / NODES / LOAD * 1e9;
 	struct rng rng;
 	rng_init(&rng, 7);

@@ -400,7 +400,7 @@ static int reading_init(struct reading *r, struct call *c, const struct block_at
 	int rc = codecs_get(&c->fabric->codecs, &b->shape, &r->codec);
 	if (rc < 0)
 		return rc;
-	r->cost = malloc((size_t)b->shape.n * sizeof(*r->cost));
+	r->cost = calloc((size_t)b->shape.n, sizeof(*r->cost));
 	r->failures = calloc((size_t)b->shape.n, sizeof(*r->failures));
 	if (r->cost == NULL || r->failures == NULL)
 		return -ENOMEM;

@@ -103,7 +103,7 @@ int ms_handle_gc_step(struct rpc_request *r)
 {
 	const Terrane__Meta__GcStepRequest *q = rpc_body(r);
 	Terrane__Meta__GcStepResponse *p = rpc_reply_body(r);
-	struct walk w;
+	struct walk w = {0};
 	struct meta_gc_counts n = {0};
 	int rc = walk_begin(r, &w, q->index, q->end, q->at);
 	if (rc == 0 && (q->kind >= META_GC_KINDS || q->epoch == 0))
@@ -142,7 +142,7 @@ int ms_handle_gc_chunks(struct rpc_request *r)
 {
 	const Terrane__Meta__GcChunksRequest *q = rpc_body(r);
 	Terrane__Meta__GcChunksResponse *p = rpc_reply_body(r);
-	struct walk w;
+	struct walk w = {0};
 	size_t max = within(q->max, CHUNKS_MAX);
 	struct meta_dead_chunks *dead = rpc_alloc(r, max * sizeof(*dead));
 	p->dead = rpc_alloc(r, max * sizeof(Terrane__Meta__DeadChunks *));
@@ -222,7 +222,7 @@ int ms_handle_disk_blocks(struct rpc_request *r)
 {
 	const Terrane__Meta__DiskBlocksRequest *q = rpc_body(r);
 	Terrane__Meta__DiskBlocksResponse *p = rpc_reply_body(r);
-	struct walk w;
+	struct walk w = {0};
 	size_t max = within(q->max, META_PAGE_MAX);
 	struct meta_on_disk *found = rpc_alloc(r, max * sizeof(*found));
 	if (found == NULL)
@@ -264,7 +264,7 @@ int ms_handle_blocks(struct rpc_request *r)
 {
 	const Terrane__Meta__BlocksRequest *q = rpc_body(r);
 	Terrane__Meta__BlocksResponse *p = rpc_reply_body(r);
-	struct walk w;
+	struct walk w = {0};
 	size_t max = within(q->max, BLOCKS_MAX);
 	struct meta_block_at *found = rpc_alloc(r, max * sizeof(*found));
 	if (found == NULL)

@@ -19,7 +19,7 @@
 
 #define BLOCK (64 * KIB)
 #define WHOLE (3 * BLOCK + 100)
-#define PART 5000
+#define PART 5000L
 
 /* What the writer was told, kept outside of its process. */
 struct told {

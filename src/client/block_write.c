@@ -15,6 +15,11 @@
 #define GRACE_MIN_NS (5 * NS_PER_MS)
 #define SMALL_BYTES (64 * KIB) /* of a chunk: not worth a round trip to reserve */
 
+/* How many chunks of a block stand in one rack, and on one node. */
+struct crowd {
+	unsigned rack, node;
+};
+
 struct accepted {
 	uint64_t disk;
 	uint64_t reservation;
@@ -39,7 +44,9 @@ struct writing {
 	size_t spare_count;
 	size_t asking; /* reservations under way */
 	uint64_t *disks;
-	int ended, done; /* chunks that are settled, and well */
+	uint64_t *homes;   /* of each chunk: the disk it is on, or on its way to; 0: none */
+	struct crowd most; /* that the first n candidates have in one place */
+	int ended, done;   /* chunks that are settled, and well */
 	struct rt_cond change;
 	bool over; /* the caller has its answer */
 	bool reserve;
@@ -58,6 +65,7 @@ static void writing_unref(struct writing *g)
 	free(g->yes);
 	free(g->spare);
 	free(g->disks);
+	free(g->homes);
 	free(g);
 }
 
@@ -67,6 +75,56 @@ static void note_error(struct writing *g, uint64_t disk, int rc)
 		g->last_rc = rc;
 		g->last_disk = disk;
 	}
+}
+
+/* --- fault domains ---------------------------------------------------------------------------- */
+
+/*
+ * The first n candidates are as far apart as the cluster allows; those to spare share racks with them when
+ * there are few racks. A disk that answers sooner must not bring two chunks of a block together where one
+ * would do: the loss of that rack would cost two.
+ */
+
+/* Chunks that stand where this disk is. */
+static struct crowd crowd_at(const struct writing *g, const uint64_t *disks, size_t n,
+			     uint64_t disk)
+{
+	struct crowd c = {0};
+	const struct cluster *map = g->call.fabric->map;
+	const struct cluster_node *here = map != NULL ? cluster_node_of(map, disk) : NULL;
+	for (size_t i = 0; here != NULL && i < n; i++) {
+		const struct cluster_node *there =
+			disks[i] != 0 ? cluster_node_of(map, disks[i]) : NULL;
+		c.rack += there != NULL && there->rack == here->rack;
+		c.node += there != NULL && there->id == here->id;
+	}
+	return c;
+}
+
+static void crowd_init(struct writing *g)
+{
+	size_t n = min_u64((uint64_t)g->shape.n, g->w.candidate_count);
+	for (size_t i = 0; i < n; i++) {
+		struct crowd c = crowd_at(g, g->candidates, n, g->candidates[i]);
+		g->most.rack = c.rack > g->most.rack ? c.rack : g->most.rack;
+		g->most.node = c.node > g->most.node ? c.node : g->most.node;
+	}
+}
+
+/* Whether one chunk more there is more than need be. */
+static bool crowded(const struct writing *g, struct crowd c)
+{
+	return c.rack >= g->most.rack || c.node >= g->most.node;
+}
+
+static bool crowd_less(struct crowd a, struct crowd b)
+{
+	return a.rack != b.rack ? a.rack < b.rack : a.node < b.node;
+}
+
+static struct crowd crowd_of(const struct writing *g, uint64_t disk)
+{
+	return crowd_at(g, g->homes, (size_t)g->shape.n, disk);
 }
 
 /* --- reservations ----------------------------------------------------------------------------- */
@@ -163,19 +221,46 @@ static void release_rest(struct writing *g)
 		g->refs--; /* they expire */
 }
 
+/* The one of those free to use that is farthest from the other chunks, and the soonest of these. */
+static size_t best_accepted(const struct writing *g, struct crowd *least)
+{
+	size_t best = g->taken;
+	*least = crowd_of(g, g->yes[best].disk);
+	for (size_t i = best + 1; i < g->said; i++) {
+		struct crowd c = crowd_of(g, g->yes[i].disk);
+		if (crowd_less(c, *least)) {
+			*least = c;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static void accepted_pick(struct writing *g, size_t i, struct accepted *out)
+{
+	*out = g->yes[i];
+	memmove(&g->yes[g->taken + 1], &g->yes[g->taken], (i - g->taken) * sizeof(g->yes[0]));
+	g->taken++;
+	if (--g->wanting == 0)
+		release_rest(g);
+}
+
 /* A disk that said yes; waits for one. */
 static int accepted_take(struct writing *g, struct accepted *out)
 {
 	for (;;) {
 		if (g->settled && g->taken < g->said) {
-			*out = g->yes[g->taken++];
-			if (--g->wanting == 0)
-				release_rest(g);
-			return 0;
+			struct crowd least;
+			size_t i = best_accepted(g, &least);
+			/* Those that have not answered may be better placed. */
+			if (!crowded(g, least) || g->asking == 0) {
+				accepted_pick(g, i, out);
+				return 0;
+			}
 		}
 		if (g->over)
 			return -ECANCELED;
-		if (g->settled && g->spare_count > 0) {
+		if (g->settled && g->spare_count > 0 && g->taken == g->said) {
 			*out = (struct accepted){.disk = g->spare[--g->spare_count]};
 			g->wanting--;
 			return 0;
@@ -240,10 +325,12 @@ static void chunk_fiber(void *arg)
 		rc = accepted_take(g, &a);
 		if (rc < 0)
 			break;
+		g->homes[chunk] = a.disk;
 		rc = put_one(g, chunk, &a);
 		if (rc == 0)
 			break;
 		note_error(g, a.disk, rc);
+		g->homes[chunk] = 0;
 		g->wanting++;
 		/* -EBADMSG: our own bytes are bad. Another disk would not like them either. */
 		if (rc == -ECANCELED || rc == -ETIME || rc == -EBADMSG)
@@ -312,13 +399,16 @@ static struct writing *writing_new(struct call *c, const struct block_write *w,
 	g->spare = calloc(w->candidate_count + 1, sizeof(*g->spare));
 	g->wanting = g->shape.n;
 	g->disks = calloc((size_t)g->shape.n, sizeof(*g->disks));
-	if (g->candidates == NULL || g->yes == NULL || g->spare == NULL || g->disks == NULL) {
+	g->homes = calloc((size_t)g->shape.n, sizeof(*g->homes));
+	if (g->candidates == NULL || g->yes == NULL || g->spare == NULL || g->disks == NULL ||
+	    g->homes == NULL) {
 		g->w.gate_bytes = 0; /* the caller's again */
 		writing_unref(g);
 		return NULL;
 	}
 	if (w->candidate_count > 0)
 		memcpy(g->candidates, w->candidates, w->candidate_count * sizeof(*w->candidates));
+	crowd_init(g);
 	bool large = g->w.open || g->chunks.chunk[g->shape.n - 1].len > SMALL_BYTES;
 	g->reserve = large && !g->w.unasked;
 	return g;

@@ -9,6 +9,8 @@
 #include "base/err.h"
 #include "base/log.h"
 
+#define LINGER_NS (2 * NS_PER_S)
+#define LINGER_STEP_NS (5 * NS_PER_MS)
 #define FABRIC_LINKS_MAX ((size_t)CLUSTER_NODES_MAX)
 /* A buffer takes up to a quarter more than what was asked for. */
 #define FABRIC_GATED(bytes) ((bytes) / 5 * 4)
@@ -47,10 +49,20 @@ int fabric_init(struct fabric *f, const struct fabric_options *o)
 	return 0;
 }
 
+/* A block whose last chunk is about to arrive is worth a moment: without it, it waits for repair. */
+static void linger(const struct fabric *f)
+{
+	uint64_t end_ns = rt_now_ns() + LINGER_NS;
+	while (!list_empty(&f->background.members) && rt_now_ns() < end_ns)
+		if (rt_sleep_ns(LINGER_STEP_NS) < 0)
+			return;
+}
+
 void fabric_quiet(struct fabric *f)
 {
-	f->closing = true;
 	rt_shield_enter();
+	linger(f);
+	f->closing = true;
 	rt_group_cancel(&f->background);
 	rt_group_join(&f->background);
 	rt_shield_leave();

@@ -75,7 +75,7 @@ struct fabric {
 };
 
 int fabric_init(struct fabric *f, const struct fabric_options *o);
-/* Waits: ends what goes on in the background; nothing new begins. */
+/* Waits: gives what goes on in the background a moment to end, then ends it; nothing new begins. */
 void fabric_quiet(struct fabric *f);
 /* Waits: the same, and closes the channels. */
 void fabric_fini(struct fabric *f);

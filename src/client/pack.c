@@ -168,9 +168,11 @@ static void pack_fiber(void *arg)
 static int pack_check(struct call *c, struct packing *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
+		p->files[i].result = -ECANCELED;
+		p->files[i].id = 0;
+	}
+	for (size_t i = 0; i < p->count; i++) {
 		struct terrane_small *f = &p->files[i];
-		f->result = -ECANCELED;
-		f->id = 0;
 		if (f->name == NULL || (f->data == NULL && f->len > 0))
 			return call_fail(c, f->result = -EINVAL, "file %zu of the pack has no %s",
 					 i, f->name == NULL ? "name" : "data");

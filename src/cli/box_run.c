@@ -30,13 +30,27 @@ static ssize_t read_small(const char *path, char *out, size_t room)
 	return n;
 }
 
-/* A pid may have been given to another process since: ours names a file of the folder on its command line.
- * One that has ended and was not awaited has none. */
+/* Whether a process that has no command line any more is one of ours on its way out, which holds its ports
+ * until it is gone. One that has ended and was not awaited holds nothing. */
+static bool is_ending(pid_t pid)
+{
+	char path[64], line[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (read_small(path, line, sizeof(line)) <= 0)
+		return false;
+	const char *name = strchr(line, '('), *end = strrchr(line, ')');
+	return name != NULL && end != NULL && strncmp(name, "(terrane", 8) == 0 && end[1] == ' ' &&
+	       strchr("ZX", end[2]) == NULL;
+}
+
+/* A pid may have been given to another process since: ours names a file of the folder on its command line. */
 static bool is_ours(const struct box *b, pid_t pid)
 {
 	char path[64], line[2 * BOX_PATH_MAX], prefix[BOX_PATH_MAX];
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
 	ssize_t n = read_small(path, line, sizeof(line));
+	if (n == 0)
+		return is_ending(pid);
 	return n > 0 && box_path(b, prefix, "%s", "") == 0 &&
 	       memmem(line, (size_t)n, prefix, strlen(prefix)) != NULL;
 }

@@ -17,10 +17,12 @@ int cmd_config(int argc, char **argv);
 int cmd_disk(int argc, char **argv);
 int cmd_meta(int argc, char **argv);
 int cmd_down(int argc, char **argv);
+int cmd_fsck(int argc, char **argv);
 int cmd_node(int argc, char **argv);
 int cmd_durability(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_tally(int argc, char **argv);
+int cmd_tenant(int argc, char **argv);
 int cmd_up(int argc, char **argv);
 
 /* "terrane: ..." on standard error; returns CLI_FAILED or CLI_USAGE, to be returned on. */

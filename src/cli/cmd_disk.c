@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane disk: disks and pools of one storage node, for operators. */
+/* terrane disk --node: disks and pools of one storage node, for operators. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,27 +9,35 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/cmd_chunk.h"
+#include "cli/cmd_disk.h"
 
 static const char usage_text[] =
-	"usage: terrane disk COMMAND [MEMBER] --node ADDR [--disk NUMBER] [OPTIONS]\n"
+	"usage: terrane disk COMMAND [DISK [MEMBER]] [-c FILE | --dir DIR] [--json]\n"
+	"       terrane disk COMMAND [MEMBER] --node ADDR [--disk NUMBER] [--json]\n"
 	"\n"
-	"  list               disks of the node: state, space, errors; pools: members that are "
-	"down\n"
-	"  online             use a disk again; one that failed is opened anew, members of a pool "
-	"too\n"
-	"  drain              take nothing new\n"
-	"  fail               use it no more\n"
-	"  give-up MEMBER     of a pool: give a member up\n"
-	"  replace MEMBER     of a pool: put the empty disk in its folder, or a spare, in its "
+	"  list                    disks: state, space\n"
+	"  online DISK             use a disk again; one that failed is opened anew, members of a "
+	"pool too\n"
+	"  drain DISK              nothing new goes there\n"
+	"  fail DISK               use it no more\n"
+	"  remove DISK             it is gone for ever\n"
+	"  give-up DISK MEMBER     of a pool: give a member up\n"
+	"  replace DISK MEMBER     of a pool: put the empty disk in its folder, or a spare, in its "
 	"place\n"
-	"  rebuild            of a pool: bring back what its members lack (--wait: and wait for "
-	"it)\n"
-	"  losses             of a pool: what is lost beyond its code\n"
+	"  rebuild DISK            of a pool: bring back what its members lack\n"
+	"  losses DISK             of a pool: what is lost beyond its code\n"
 	"\n"
-	"  --node ADDR        HOST:PORT or unix:PATH (default " NODE_ADDR_DEFAULT ")\n"
-	"  --disk NUMBER      which disk or pool\n"
-	"  --timeout TIME     of each request (default 30s)\n"
-	"  --json             print JSON\n";
+	"  -c, --cluster FILE      the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
+	"  --dir DIR               the cluster in this folder\n"
+	"  --json                  print JSON\n"
+	"\n"
+	"With --node one node is asked, without the metadata, and tells more: errors, members of "
+	"pools.\n"
+	"\n"
+	"  --node ADDR             HOST:PORT or unix:PATH\n"
+	"  --disk NUMBER           which disk or pool\n"
+	"  --wait                  of rebuild: until it is done\n"
+	"  --timeout TIME          of each request (default 30s)\n";
 
 /* --- list ------------------------------------------------------------------------------------- */
 
@@ -206,7 +214,15 @@ static const struct node_command commands[] = {
 	{"losses", 0, 0, true, false, false, call_losses},
 };
 
-int cmd_disk(int argc, char **argv)
+int disk_of_node(int argc, char **argv)
 {
 	return node_command_run(argc, argv, commands, ARRAY_LEN(commands), usage_text);
+}
+
+int cmd_disk(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strncmp(argv[i], "--node", 6) == 0)
+			return disk_of_node(argc, argv);
+	return disk_of_cluster(argc, argv, usage_text);
 }

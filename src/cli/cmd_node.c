@@ -7,16 +7,19 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/cmd_disk.h"
 #include "cli/node_role.h"
 #include "rt/real.h"
 
 static const char usage_text[] =
 	"usage: terrane node [format] --config FILE [--json]\n"
+	"       terrane node list [-c FILE | --dir DIR] [--json]\n"
 	"\n"
 	"Serves the disks of this machine until it is asked to stop (SIGTERM, SIGINT). A disk that "
 	"is\n"
 	"missing, broken or another's does not stop it: the log and /metrics say which.\n"
 	"\n"
+	"  list           the storage nodes of a cluster\n"
 	"  format         make disks of the empty folders that FILE names, and end\n"
 	"  --config FILE  its settings: terrane config show node prints them all, with their "
 	"meaning\n"
@@ -105,6 +108,8 @@ int cmd_node(int argc, char **argv)
 	const char *config = NULL;
 	bool json = false;
 	int c;
+	if (argc > 1 && strcmp(argv[1], "list") == 0)
+		return nodes_of_cluster(argc, argv, usage_text);
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == 'c') {
 			config = optarg;

@@ -287,6 +287,13 @@ void fs_path_pop(struct fs_path *p, size_t len)
 	p->text[len] = 0;
 }
 
+bool fs_means_dir(const char *target)
+{
+	size_t len = strlen(target);
+	return (len > 0 && target[len - 1] == '/') || strcmp(target, ".") == 0 ||
+	       strcmp(target, "..") == 0;
+}
+
 const char *fs_base(char out[FS_PATH_MAX], const char *path)
 {
 	snprintf(out, FS_PATH_MAX, "%s", path);

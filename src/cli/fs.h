@@ -79,6 +79,9 @@ bool fs_path_set(struct fs_path *p, const char *text);
 size_t fs_path_push(struct fs_path *p, const char *name);
 void fs_path_pop(struct fs_path *p, size_t len);
 
+/* Whether a target names a directory that things go into: "a/", "." and "..". */
+bool fs_means_dir(const char *target);
+
 /* The last step of a path: "c" of "/a/b/c/"; "" of "/". Points into out. */
 const char *fs_base(char out[FS_PATH_MAX], const char *path);
 

@@ -84,10 +84,12 @@ static int copy_out(struct terrane *t, struct terrane_file *f, int fd, struct pr
 
 /* --- local files ------------------------------------------------------------------------------ */
 
-/* A file beside the one it will become. */
+/* A file beside the one it will become, whose name may be as long as names can be. */
 static int part_open(const char *local, char part[FS_PATH_MAX])
 {
-	if (snprintf(part, FS_PATH_MAX, "%s.part-XXXXXX", local) >= FS_PATH_MAX)
+	const char *slash = strrchr(local, '/');
+	int dir = slash != NULL ? (int)(slash - local) + 1 : 0;
+	if (snprintf(part, FS_PATH_MAX, "%.*s.terrane-XXXXXX", dir, local) >= FS_PATH_MAX)
 		return -ENAMETOOLONG;
 	int fd = mkostemp(part, O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
@@ -273,14 +275,19 @@ static int run_get(struct fs *fs, int n, char **operands)
 	char *target = n > 1 ? operands[n - 1] : here;
 	int sources = n > 1 ? n - 1 : 1;
 	struct stat st;
-	bool into = stat(target, &st) == 0 && S_ISDIR(st.st_mode);
-	if (sources > 1 && !into)
+	bool dir = stat(target, &st) == 0 && S_ISDIR(st.st_mode);
+	if (sources > 1 && !dir)
 		return cli_fail("cannot get several things to %s: it is no directory", target);
 	int status = transfer_start(&x, fs, "get", get_job);
 	if (status != CLI_OK)
 		return status;
 	for (int i = 0; i < sources && !fs_interrupted(); i++) {
 		char to[FS_PATH_MAX], last[FS_PATH_MAX];
+		struct terrane_stat source = {0};
+		/* A tree becomes TARGET, the second time too; a file goes into a directory. */
+		bool tree = terrane_stat(fs->t, operands[i], &source, &fs->o) == 0 &&
+			    source.kind == TERRANE_DIRECTORY;
+		bool into = sources > 1 || fs_means_dir(target) || (dir && !tree);
 		bool fits = into ? fs_join(to, target, fs_base(last, operands[i]))
 				 : snprintf(to, sizeof(to), "%s", target) < FS_PATH_MAX;
 		if (fits)
@@ -310,9 +317,11 @@ static int run_cat(struct fs *fs, int n, char **paths)
 
 const struct fs_command fs_read_commands[] = {
 	{"get", "fetch files and trees", "SOURCE... [TARGET]",
-	 "Fetches files and directories with all that is below into the local file or directory "
-	 "TARGET,\n"
-	 "else here. A file gets its name when it is whole.",
+	 "Fetches files and directories with all that is below. They go into TARGET when it ends "
+	 "in \"/\",\n"
+	 "when there are several, and when it is a directory and SOURCE a file; else TARGET is the "
+	 "new name.\n"
+	 "Without TARGET they come here. A file gets its name when it is whole.",
 	 "gFuqJ", 1, 100000, run_get},
 	{"cat", "print files", "PATH...", "Writes the bytes of files to standard output.", "g", 1,
 	 1000, run_cat},

@@ -166,14 +166,16 @@ static json_t *json_of_stat(const char *path, const struct terrane_stat *st)
 static int stat_one(struct fs *fs, const char *path, struct terrane_stat *st)
 {
 	struct terrane_file *f = NULL;
+	struct terrane_stat more = {0};
 	int rc = terrane_stat(fs->t, path, st, &fs->o);
 	if (rc < 0 || st->kind != TERRANE_FILE)
 		return rc;
 	rc = terrane_file_open_id(fs->t, st->id, &f, &fs->o);
 	if (rc == 0)
-		rc = terrane_file_stat(f, st, &fs->o);
+		rc = terrane_file_stat(f, &more, &fs->o);
 	if (f != NULL)
 		terrane_file_close(f, NULL);
+	memcpy(st->encoding, more.encoding, sizeof(st->encoding));
 	return rc;
 }
 
@@ -286,7 +288,83 @@ static int run_ls(struct fs *fs, int n, char **paths)
 	return status;
 }
 
+/* --- du --------------------------------------------------------------------------------------- */
+
+struct usage {
+	uint64_t files, directories, bytes;
+};
+
+static int sum_dir(struct fs *fs, struct fs_path *path, uint64_t id, struct usage *sum)
+{
+	struct terrane_entry *page = calloc(PAGE, sizeof(*page));
+	if (page == NULL)
+		return fs_fail(NULL, -ENOMEM, "cannot list", path->text);
+	struct terrane_cursor at = {0};
+	int64_t n;
+	int status = CLI_OK;
+	sum->directories++;
+	while ((n = terrane_list_id(fs->t, id, &at, page, PAGE, &fs->o)) > 0) {
+		for (int64_t i = 0; i < n; i++) {
+			size_t before = fs_path_push(path, page[i].name);
+			if (page[i].kind == TERRANE_FILE) {
+				sum->files++;
+				sum->bytes += page[i].size;
+			} else if (sum_dir(fs, path, page[i].id, sum) != CLI_OK) {
+				status = CLI_FAILED;
+			}
+			if (before != SIZE_MAX)
+				fs_path_pop(path, before);
+		}
+	}
+	free(page);
+	/* What was removed meanwhile takes nothing. */
+	return n < 0 && n != -ENOENT ? fs_fail(&fs->error, n, "cannot list", path->text) : status;
+}
+
+static int du_one(struct fs *fs, const char *name)
+{
+	char shown[FS_PATH_MAX], size[FS_SIZE_TEXT];
+	struct fs_path path;
+	struct terrane_stat st = {0};
+	struct usage sum = {0};
+	int rc = fs_path_set(&path, name) ? terrane_stat(fs->t, name, &st, &fs->o) : -ENAMETOOLONG;
+	if (rc < 0)
+		return fs_fail(&fs->error, rc, "cannot look at", name);
+	int status = CLI_OK;
+	if (st.kind == TERRANE_DIRECTORY)
+		status = sum_dir(fs, &path, st.id, &sum);
+	else
+		sum = (struct usage){.files = 1, .bytes = st.size};
+	if (fs->flags.json) {
+		AUTO_JSON json_t *line =
+			json_pack("{s:o, s:I, s:I, s:I}", "path", json_text(name, strlen(name)),
+				  "bytes", (json_int_t)sum.bytes, "files", (json_int_t)sum.files,
+				  "directories", (json_int_t)sum.directories);
+		if (line == NULL || json_dumpf(line, stdout, JSON_COMPACT) < 0)
+			return cli_fail("cannot write the output");
+		putchar('\n');
+		return status;
+	}
+	printf("%12s  %8lu files  %s\n", fs_size(size, (double)sum.bytes), sum.files,
+	       fs_show(shown, name));
+	return status;
+}
+
+static int run_du(struct fs *fs, int n, char **paths)
+{
+	if (n == 0)
+		return du_one(fs, "/");
+	int status = CLI_OK;
+	for (int i = 0; i < n; i++)
+		if (du_one(fs, paths[i]) != CLI_OK)
+			status = CLI_FAILED;
+	return status;
+}
+
 const struct fs_command fs_names_commands[] = {
+	{"du", "count what a tree holds", "[PATH...]",
+	 "Bytes and files below a path, by default the root: of users, before redundancy.", "", 0,
+	 1000, run_du},
 	{"ls", "list a directory", "[PATH...]",
 	 "Lists directories, by default the root. Directories end in \"/\". With --json each entry "
 	 "is\n"

@@ -344,7 +344,7 @@ static void put_entry(struct transfer *x, const struct fs_path *local, struct fs
 	uint64_t size = (uint64_t)st->st_size;
 	atomic_fetch_add(&x->progress.total_bytes, size);
 	int rc = 0;
-	if (size <= TRANSFER_SMALL_BYTES) {
+	if (size <= transfer_small(x)) {
 		rc = transfer_add(x, remote->text, local->text, name, 0, size);
 	} else {
 		size_t before = fs_path_push(remote, name);
@@ -460,16 +460,18 @@ static int run_put(struct fs *fs, int n, char **operands)
 	int rc = terrane_stat(fs->t, target, &st, &fs->o);
 	if (rc < 0 && rc != -ENOENT)
 		return fs_fail(&fs->error, rc, "cannot put to", target);
-	size_t len = strlen(target);
-	bool into =
-		(rc == 0 && st.kind == TERRANE_DIRECTORY) || (len > 0 && target[len - 1] == '/');
-	if (n > 2 && !into)
+	bool dir = fs_means_dir(target) || (rc == 0 && st.kind == TERRANE_DIRECTORY);
+	if (n > 2 && !dir)
 		return cli_fail("cannot put several things to %s: it is no directory", target);
 	int status = transfer_start(&x, fs, "put", put_job);
 	if (status != CLI_OK)
 		return status;
 	for (int i = 0; i + 1 < n && !fs_interrupted(); i++) {
 		char to[FS_PATH_MAX], last[FS_PATH_MAX];
+		struct stat local;
+		/* A tree becomes TARGET, the second time too; a file goes into a directory. */
+		bool tree = stat(operands[i], &local) == 0 && S_ISDIR(local.st_mode);
+		bool into = n > 2 || fs_means_dir(target) || (dir && !tree);
 		bool fits = into ? fs_join(to, target, fs_base(last, operands[i]))
 				 : snprintf(to, sizeof(to), "%s", target) < FS_PATH_MAX;
 		if (fits)
@@ -482,13 +484,14 @@ static int run_put(struct fs *fs, int n, char **operands)
 
 const struct fs_command fs_write_commands[] = {
 	{"put", "store files and trees", "SOURCE... TARGET",
-	 "Stores local files and directories with all that is below. When TARGET is a directory, "
-	 "or ends\n"
-	 "in \"/\", they go into it; else TARGET is the new name. A file is there when it is whole "
-	 "and\n"
-	 "safe, and not before; after an interruption run it again with --resume. Links to files "
-	 "are\n"
-	 "followed; other special files are skipped, and told.",
+	 "Stores local files and directories with all that is below. They go into TARGET when it "
+	 "ends in\n"
+	 "\"/\", when there are several, and when it is a directory and SOURCE a file; else TARGET "
+	 "is the\n"
+	 "new name. A file is there when it is whole and safe, and not before; after an "
+	 "interruption run it\n"
+	 "again with --resume. Links to files are followed; other special files are skipped, and "
+	 "told.",
 	 "ebgFuvqJ", 2, 100000, run_put},
 };
 const size_t fs_write_count = ARRAY_LEN(fs_write_commands);

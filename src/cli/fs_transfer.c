@@ -9,6 +9,12 @@
 #include "base/json.h"
 #include "cli/cli.h"
 
+uint64_t transfer_small(const struct transfer *x)
+{
+	uint64_t block = x->fs->flags.block_bytes;
+	return block != 0 ? min_u64(block, TRANSFER_SMALL_BYTES) : TRANSFER_SMALL_BYTES;
+}
+
 int transfer_start(struct transfer *x, struct fs *fs, const char *verb,
 		   void (*run)(void *ctx, void *job))
 {
@@ -99,7 +105,7 @@ static struct transfer_job *job_for(struct transfer *x, const char *dir, bool la
 int transfer_add(struct transfer *x, const char *dir, const char *local, const char *remote,
 		 uint64_t id, uint64_t size)
 {
-	bool large = size > TRANSFER_SMALL_BYTES;
+	bool large = size > transfer_small(x);
 	struct transfer_file *f = calloc(1, sizeof(*f));
 	struct transfer_job *job = f != NULL ? job_for(x, dir, large) : NULL;
 	if (job == NULL) {

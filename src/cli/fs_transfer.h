@@ -39,6 +39,9 @@ struct transfer {
 	atomic_ullong done, left_alone, skipped, failed;
 };
 
+/* Files up to this long go together: they must fit a block. */
+uint64_t transfer_small(const struct transfer *x);
+
 int transfer_start(struct transfer *x, struct fs *fs, const char *verb,
 		   void (*run)(void *ctx, void *job));
 /* Ends the work and prints what was done; the exit status. */

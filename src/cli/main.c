@@ -23,10 +23,13 @@ static const struct command cluster_commands[] = {
 	{"up", "make a cluster in a folder, or start it again", cmd_up, ""},
 	{"down", "end the cluster in a folder", cmd_down, ""},
 	{"status", "nodes, disks, space and health", cmd_status, ""},
+	{"fsck", "check files down to their chunks", cmd_fsck, ""},
+	{"tenant", "who uses the cluster, and how much each may store", cmd_tenant,
+	 "list create quota"},
 	{"node", "list the storage nodes; serve the disks of this machine", cmd_node,
 	 "list format"},
 	{"disk", "list the disks; order, replace and repair them", cmd_disk,
-	 "list online drain fail give-up replace rebuild losses"},
+	 "list online drain fail remove give-up replace rebuild losses"},
 };
 static const struct command server_commands[] = {
 	{"meta", "serve metadata", cmd_meta, "format"},

@@ -36,10 +36,8 @@ static void progress_draw(struct progress *p, double seconds)
 	fflush(stderr);
 }
 
-void progress_add(struct progress *p, uint64_t bytes, uint64_t files)
+static void progress_tick(struct progress *p)
 {
-	atomic_fetch_add(&p->bytes, bytes);
-	atomic_fetch_add(&p->files, files);
 	if (!p->on)
 		return;
 	double seconds = fs_clock() - p->start;
@@ -50,9 +48,28 @@ void progress_add(struct progress *p, uint64_t bytes, uint64_t files)
 		progress_draw(p, seconds);
 }
 
-double progress_end(struct progress *p)
+void progress_add(struct progress *p, uint64_t bytes, uint64_t files)
+{
+	atomic_fetch_add(&p->bytes, bytes);
+	atomic_fetch_add(&p->files, files);
+	progress_tick(p);
+}
+
+void progress_set(struct progress *p, uint64_t bytes, uint64_t files)
+{
+	atomic_store(&p->bytes, bytes);
+	atomic_store(&p->files, files);
+	progress_tick(p);
+}
+
+void progress_hide(const struct progress *p)
 {
 	if (p->on)
 		fputs("\r\033[K", stderr);
+}
+
+double progress_end(struct progress *p)
+{
+	progress_hide(p);
 	return fs_clock() - p->start;
 }

@@ -23,6 +23,10 @@ struct progress {
 void progress_begin(struct progress *p, const char *what, bool quiet);
 /* From any thread. */
 void progress_add(struct progress *p, uint64_t bytes, uint64_t files);
+/* The same, with how much there is by now; from one thread. */
+void progress_set(struct progress *p, uint64_t bytes, uint64_t files);
+/* Takes the line away until it is drawn again, so that others may print. */
+void progress_hide(const struct progress *p);
 /* Takes the line away. Returns the seconds it took. */
 double progress_end(struct progress *p);
 

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Disks and nodes of the whole cluster, by their numbers in the cluster map: what an operator does from
+ * anywhere. The map says which node has a disk; what is for the node is then asked of it as cmd_disk.c does
+ * for one node.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "cli/admin.h"
+#include "cli/cli.h"
+#include "cli/cmd_disk.h"
+#include "cli/fs.h"
+#include "cli/status.h"
+
+struct disk_asked {
+	struct admin_where where;
+	bool json;
+	uint64_t disk; /* 0: not said */
+	const char *verb;
+	char addr[RT_ADDR_MAX]; /* found: of its node */
+	bool found;
+};
+
+/* --- lists -------------------------------------------------------------------------------------- */
+
+static int list_json(const struct cluster *c, const struct cluster_disk **disks, size_t n)
+{
+	AUTO_JSON json_t *all = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(all, status_disk_json(c, disks[i]));
+	return json_emit(stdout, all) < 0 ? cli_fail("cannot write the output") : CLI_OK;
+}
+
+static int list_disks(struct admin *a)
+{
+	const struct disk_asked *q = a->ctx;
+	struct cluster *c = admin_map(a);
+	size_t n = 0;
+	AUTO_FREE const struct cluster_disk **disks = c != NULL ? admin_disks(c, &n) : NULL;
+	if (disks == NULL)
+		return CLI_FAILED;
+	if (q->json)
+		return list_json(c, disks, n);
+	printf("%-10s %-12s %-6s %-9s %12s %12s\n", "disk", "node", "kind", "state", "size",
+	       "used");
+	for (size_t i = 0; i < n; i++) {
+		const struct cluster_disk *d = disks[i];
+		const struct cluster_node *node = cluster_node(c, d->node);
+		char kind[16] = "drive", size[FS_SIZE_TEXT], used[FS_SIZE_TEXT];
+		if (d->pool)
+			snprintf(kind, sizeof(kind), "%d+%d", d->local.k, d->local.p);
+		printf("%-10lu %-12s %-6s %-9s %12s %12s\n", d->id, node != NULL ? node->name : "?",
+		       kind, cluster_state_name(cluster_disk_state(c, d)),
+		       fs_size(size, (double)d->capacity_bytes),
+		       fs_size(used, (double)d->used_bytes));
+	}
+	return CLI_OK;
+}
+
+static int list_nodes(struct admin *a)
+{
+	const struct disk_asked *q = a->ctx;
+	struct cluster *c = admin_map(a);
+	size_t n = 0;
+	AUTO_FREE const struct cluster_node **nodes = c != NULL ? admin_nodes(c, &n) : NULL;
+	if (nodes == NULL)
+		return CLI_FAILED;
+	if (q->json) {
+		AUTO_JSON json_t *all = json_array();
+		for (size_t i = 0; i < n; i++)
+			json_array_append_new(all, status_node_json(c, nodes[i]));
+		return json_emit(stdout, all) < 0 ? cli_fail("cannot write the output") : CLI_OK;
+	}
+	printf("%-6s %-12s %-12s %-9s %s\n", "node", "name", "rack", "state", "address");
+	for (size_t i = 0; i < n; i++) {
+		const struct cluster_rack *r = cluster_rack(c, nodes[i]->rack);
+		printf("%-6lu %-12s %-12s %-9s %s\n", nodes[i]->id, nodes[i]->name,
+		       r != NULL ? r->name : "?", cluster_state_name(cluster_node_state(nodes[i])),
+		       nodes[i]->addr);
+	}
+	return CLI_OK;
+}
+
+/* --- orders ------------------------------------------------------------------------------------- */
+
+static const struct cluster_disk *find_disk(const struct cluster *c, uint64_t id)
+{
+	const struct cluster_disk *d = cluster_disk(c, id);
+	if (d == NULL)
+		cli_fail("there is no disk %lu; terrane disk list shows them", id);
+	return d;
+}
+
+static int find_node(struct admin *a)
+{
+	struct disk_asked *q = a->ctx;
+	struct cluster *c = admin_map(a);
+	const struct cluster_disk *d = c != NULL ? find_disk(c, q->disk) : NULL;
+	const struct cluster_node *n = d != NULL ? cluster_node(c, d->node) : NULL;
+	if (n == NULL)
+		return CLI_FAILED;
+	memcpy(q->addr, n->addr, sizeof(q->addr));
+	if (strcmp(q->verb, "replace") == 0 && !d->pool)
+		return cli_fail(
+			"disk %lu is a drive: put an empty folder in its place, run \"terrane node "
+			"format --config FILE\" where its node is, then \"terrane disk online "
+			"%lu\"",
+			q->disk, q->disk);
+	q->found = true;
+	return CLI_OK;
+}
+
+/* What is wanted of it is in the map, and lasts. */
+static int want(struct admin *a)
+{
+	struct disk_asked *q = a->ctx;
+	enum cluster_state wanted = strcmp(q->verb, "drain") == 0    ? CLUSTER_DRAINING
+				    : strcmp(q->verb, "remove") == 0 ? CLUSTER_GONE
+								     : CLUSTER_ONLINE;
+	struct cluster *c = admin_map(a);
+	if (c == NULL || find_disk(c, q->disk) == NULL)
+		return CLI_FAILED;
+	struct meta_call call = {.client = a->client};
+	int rc = meta_client_want_disk(&call, q->disk, wanted);
+	if (rc < 0)
+		return cli_fail("%s of disk %lu: %s", q->verb, q->disk,
+				call.error[0] != 0 ? call.error : err_text(rc));
+	if (wanted != CLUSTER_ONLINE) {
+		printf(q->json ? "{\"state\": \"%s\"}\n" : "%s\n", cluster_state_name(wanted));
+		return CLI_OK;
+	}
+	return find_node(a);
+}
+
+/* Hands it to the tool of one node. */
+static int pass_on(struct disk_asked *q, int rest, char **operands)
+{
+	char number[32];
+	char *words[12] = {(char *)"disk", (char *)q->verb};
+	int n = 2;
+	snprintf(number, sizeof(number), "%lu", q->disk);
+	for (int i = 0; i < rest && i < 2; i++)
+		words[n++] = operands[i];
+	words[n++] = (char *)"--node";
+	words[n++] = q->addr;
+	words[n++] = (char *)"--disk";
+	words[n++] = number;
+	if (q->json)
+		words[n++] = (char *)"--json";
+	optind = 0; /* the parser starts anew */
+	return disk_of_node(n, words);
+}
+
+/* --- the command -------------------------------------------------------------------------------- */
+
+static int parse(struct disk_asked *q, int argc, char **argv, const char *usage)
+{
+	static const struct option options[] = {
+		{"cluster", required_argument, NULL, 'c'},
+		{"dir", required_argument, NULL, 'd'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+	while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+		if (c == 'c') {
+			q->where.file = optarg;
+		} else if (c == 'd') {
+			q->where.dir = optarg;
+		} else if (c == 'j') {
+			q->json = true;
+		} else if (c == 'h') {
+			fputs(usage, stdout);
+			return -1;
+		} else {
+			return CLI_USAGE;
+		}
+	}
+	return optind < argc ? CLI_OK : cli_usage("%s: say what to do", argv[0]);
+}
+
+int disk_of_cluster(int argc, char **argv, const char *usage)
+{
+	static const char *const verbs[] = {"online",  "drain",   "fail",    "remove",
+					    "give-up", "replace", "rebuild", "losses"};
+	struct disk_asked q = {0};
+	int status = parse(&q, argc, argv, usage);
+	if (status != CLI_OK)
+		return status < 0 ? CLI_OK : status;
+	q.verb = argv[optind];
+	char **operands = argv + optind + 1;
+	int rest = argc - optind - 1;
+	if (strcmp(q.verb, "list") == 0 && rest == 0)
+		return admin_run(&q.where, list_disks, &q);
+	bool known = false;
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		known = known || strcmp(q.verb, verbs[i]) == 0;
+	int64_t number = 0;
+	if (!known)
+		return cli_usage("disk: there is no \"%s\"", q.verb);
+	if (rest < 1 || units_parse_int(operands[0], &number) < 0 || number <= 0)
+		return cli_usage("disk %s: say which disk, by its number", q.verb);
+	q.disk = (uint64_t)number;
+	bool by_map = strcmp(q.verb, "drain") == 0 || strcmp(q.verb, "remove") == 0 ||
+		      strcmp(q.verb, "online") == 0;
+	status = admin_run(&q.where, by_map ? want : find_node, &q);
+	return status == CLI_OK && q.found ? pass_on(&q, rest - 1, operands + 1) : status;
+}
+
+int nodes_of_cluster(int argc, char **argv, const char *usage)
+{
+	struct disk_asked q = {0};
+	int status = parse(&q, argc, argv, usage);
+	if (status != CLI_OK)
+		return status < 0 ? CLI_OK : status;
+	if (argc - optind != 1)
+		return cli_usage("node list: \"%s\" is not understood", argv[optind + 1]);
+	return admin_run(&q.where, list_nodes, &q);
+}

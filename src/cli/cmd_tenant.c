@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/* terrane tenant: who uses the cluster, and how much each may store. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "cli/admin.h"
+#include "cli/cli.h"
+#include "cli/fs.h"
+
+#define PAGE 100
+
+static const char usage_text[] =
+	"usage: terrane tenant list [options]\n"
+	"       terrane tenant create NAME [--quota SIZE] [options]\n"
+	"       terrane tenant quota NAME SIZE [options]\n"
+	"\n"
+	"A tenant has a tree of files of its own. Its quota is counted before redundancy; 0: no "
+	"limit.\n"
+	"\n"
+	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
+	"  --dir DIR           the cluster in this folder\n"
+	"  --json              print JSON\n";
+
+struct asked {
+	const char *name;
+	uint64_t quota_bytes;
+	bool json;
+};
+
+static int failed(const struct meta_call *c, int rc, const char *name)
+{
+	return cli_fail("tenant %s: %s", name, c->error[0] != 0 ? c->error : err_text(rc));
+}
+
+static void print_tenant(const struct meta_tenant *t)
+{
+	char used[FS_SIZE_TEXT], quota[FS_SIZE_TEXT];
+	printf("%-24s %12s %12s\n", t->name, fs_size(used, (double)t->used_bytes),
+	       t->quota_bytes == 0 ? "no limit" : fs_size(quota, (double)t->quota_bytes));
+}
+
+/* A page of a list does not say what is used. */
+static int tell_page(struct admin *a, const struct meta_tenant *page, int64_t n, json_t *all)
+{
+	for (int64_t i = 0; i < n; i++) {
+		struct meta_call c = {.client = a->client};
+		struct meta_tenant t;
+		int rc = meta_client_tenant_get(&c, page[i].id, NULL, &t);
+		if (rc < 0)
+			return failed(&c, rc, page[i].name);
+		if (all == NULL)
+			print_tenant(&t);
+		else
+			json_array_append_new(all,
+					      json_pack("{s:I, s:s, s:I, s:I}", "id",
+							(json_int_t)t.id, "name", t.name,
+							"used_bytes", (json_int_t)t.used_bytes,
+							"quota_bytes", (json_int_t)t.quota_bytes));
+	}
+	return CLI_OK;
+}
+
+static int run_list(struct admin *a)
+{
+	const struct asked *q = a->ctx;
+	AUTO_JSON json_t *all = q->json ? json_array() : NULL;
+	AUTO_FREE struct meta_tenant *page = calloc(PAGE, sizeof(*page));
+	if (page == NULL)
+		return cli_fail("out of memory");
+	if (!q->json)
+		printf("%-24s %12s %12s\n", "tenant", "used", "quota");
+	uint32_t after = 0;
+	int64_t n;
+	int status = CLI_OK;
+	do {
+		struct meta_call c = {.client = a->client};
+		n = meta_client_tenant_list(&c, after, page, PAGE);
+		if (n < 0)
+			return failed(&c, (int)n, "list");
+		status = tell_page(a, page, n, all);
+		after = n > 0 ? page[n - 1].id : after;
+	} while (status == CLI_OK && n == PAGE);
+	if (status == CLI_OK && q->json && json_emit(stdout, all) < 0)
+		return cli_fail("cannot write the output");
+	return status;
+}
+
+/* The next number that is free: two at once are told apart by the metadata. */
+static int run_create(struct admin *a)
+{
+	const struct asked *q = a->ctx;
+	struct meta_tenant t = {.quota_bytes = q->quota_bytes};
+	if (strlen(q->name) > META_TENANT_NAME_MAX)
+		return cli_fail("tenant %s: its name is too long", q->name);
+	memcpy(t.name, q->name, strlen(q->name) + 1);
+	struct meta_call c = {.client = a->client};
+	struct meta_tenant there;
+	int rc = meta_client_tenant_get(&c, 0, q->name, &there);
+	if (rc == 0)
+		return cli_fail("tenant %s: there is one of that name", q->name);
+	if (rc != -ENOENT)
+		return failed(&c, rc, q->name);
+	AUTO_FREE struct meta_tenant *page = calloc(PAGE, sizeof(*page));
+	if (page == NULL)
+		return cli_fail("out of memory");
+	uint32_t last = 0;
+	int64_t n;
+	while ((n = meta_client_tenant_list(&c, last, page, PAGE)) > 0)
+		last = page[n - 1].id;
+	t.id = last + 1;
+	rc = n < 0 ? (int)n : meta_client_tenant_create(&c, &t);
+	return rc < 0 ? failed(&c, rc, q->name) : CLI_OK;
+}
+
+static int run_quota(struct admin *a)
+{
+	const struct asked *q = a->ctx;
+	struct meta_call c = {.client = a->client};
+	struct meta_tenant t;
+	int rc = meta_client_tenant_get(&c, 0, q->name, &t);
+	if (rc == 0)
+		rc = meta_client_tenant_set_quota(&c, t.id, q->quota_bytes);
+	return rc < 0 ? failed(&c, rc, q->name) : CLI_OK;
+}
+
+int cmd_tenant(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"cluster", required_argument, NULL, 'c'}, {"dir", required_argument, NULL, 'd'},
+		{"quota", required_argument, NULL, 'Q'},   {"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+	};
+	struct admin_where where = {0};
+	struct asked q = {0};
+	int c;
+	while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+		if (c == 'c') {
+			where.file = optarg;
+		} else if (c == 'd') {
+			where.dir = optarg;
+		} else if (c == 'j') {
+			q.json = true;
+		} else if (c == 'Q') {
+			if (units_parse_size(optarg, &q.quota_bytes) < 0)
+				return cli_usage("tenant: --quota %s is no size", optarg);
+		} else if (c == 'h') {
+			fputs(usage_text, stdout);
+			return CLI_OK;
+		} else {
+			return CLI_USAGE;
+		}
+	}
+	int n = argc - optind;
+	const char *verb = n > 0 ? argv[optind] : "";
+	q.name = n > 1 ? argv[optind + 1] : NULL;
+	if (n == 1 && strcmp(verb, "list") == 0)
+		return admin_run(&where, run_list, &q);
+	if (n == 2 && strcmp(verb, "create") == 0)
+		return admin_run(&where, run_create, &q);
+	if (n == 3 && strcmp(verb, "quota") == 0 &&
+	    units_parse_size(argv[optind + 2], &q.quota_bytes) == 0)
+		return admin_run(&where, run_quota, &q);
+	return cli_usage("tenant: say list, create NAME or quota NAME SIZE");
+}

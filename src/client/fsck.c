@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/fsck.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "client/engine_impl.h"
+#include "client/sink.h"
+#include "code/health.h"
+
+#define ARENA_BYTES (8 * MIB)
+#define EXTENTS_PAGE 256
+#define BLOCKS_AT_ONCE 8 /* of one file; each asks all its disks at once */
+#define BLOCKS_SEEN_MAX (64 << 20)
+#define READ_BYTES ((uint64_t)(1 * MIB))
+#define STAT_NS (5 * NS_PER_S)
+#define SCAN_NS (120 * NS_PER_S)
+
+struct fsck {
+	struct call *call;
+	const struct fsck_options *o;
+	struct fsck_counts *n;
+	struct map seen; /* blocks: files share them */
+	struct waiting_dir *waiting;
+	char path[META_PATH_MAX + 1];
+	size_t path_len;
+};
+
+enum chunk_state { CHUNK_FINE, CHUNK_MISSING, CHUNK_DAMAGED, CHUNK_UNREACHABLE };
+
+static void found(struct fsck *k, uint64_t block, bool lost, const char *words)
+{
+	if (k->o->found != NULL)
+		k->o->found(k->o->ctx, k->path, block, lost, words);
+}
+
+/* --- one chunk ---------------------------------------------------------------------------------- */
+
+struct chunk_check {
+	struct fsck *fsck;
+	struct call call; /* words of its own */
+	const struct meta_block *block;
+	uint32_t index;
+	uint64_t want_len;
+	enum chunk_state state;
+};
+
+static enum chunk_state state_of(int64_t rc)
+{
+	switch (rc) {
+	case 0:
+		return CHUNK_FINE;
+	case -ENOENT:
+		return CHUNK_MISSING;
+	case -EBADMSG:
+	case -ENODATA:
+		return CHUNK_DAMAGED;
+	default:
+		return CHUNK_UNREACHABLE;
+	}
+}
+
+/* Present, ended where the record says. */
+static int check_stat(struct chunk_check *q, struct disk_use *u)
+{
+	struct chunk_stat st;
+	struct chunk_id id = {q->block->chunk_block, q->index};
+	u->node.timeout_ns = STAT_NS;
+	int rc = node_stat_one(&u->node, u->disk, id, &st);
+	if (rc < 0)
+		return rc;
+	/* A log's copy may be longer than what was acknowledged. */
+	bool right = q->block->state == META_BLOCK_SEALED ? st.len == q->want_len
+							  : st.len >= q->want_len;
+	return right ? 0 : -EBADMSG;
+}
+
+static int check_bytes(struct chunk_check *q, struct disk_use *u)
+{
+	struct store_range bad[1];
+	struct chunk_id id = {q->block->chunk_block, q->index};
+	u->node.timeout_ns = SCAN_NS;
+	int64_t n = node_scan(&u->node, u->disk, id, bad, 1);
+	if (n < 0)
+		return (int)n;
+	q->fsck->n->scanned_bytes += q->want_len;
+	return n == 0 ? 0 : -EBADMSG;
+}
+
+static void chunk_main(void *arg)
+{
+	struct chunk_check *q = arg;
+	const struct meta_chunk *c = &q->block->chunks[q->index];
+	struct disk_use u;
+	q->state = CHUNK_MISSING;
+	if (c->disk == 0)
+		return;
+	int rc = disk_begin(&q->call, c->disk, &u);
+	if (rc < 0) {
+		q->state = rc == -ENODEV ? CHUNK_MISSING : CHUNK_UNREACHABLE;
+		return;
+	}
+	rc = check_stat(q, &u);
+	if (rc == 0 && q->fsck->o->deep)
+		rc = check_bytes(q, &u);
+	disk_end(&q->call, &u, rc, 0);
+	q->state = state_of(rc);
+	if (rc == 0 && c->damaged)
+		q->state = CHUNK_DAMAGED; /* a reader has seen it, repair has not yet */
+}
+
+/* --- one block ---------------------------------------------------------------------------------- */
+
+struct block_check {
+	struct fsck *fsck;
+	const struct meta_block *block;
+	int rc;
+};
+
+static bool tolerated(struct fsck *k, const struct shape *shape, const int *lost, int count)
+{
+	const struct codec *codec = NULL;
+	struct code_health h = {0};
+	if (shape->copies)
+		return count < shape->n;
+	return codecs_get(&k->call->fabric->codecs, shape, &codec) == 0 &&
+	       code_health(codec, lost, count, &h) == 0 && h.tolerated;
+}
+
+/* Chunks that are damaged in places may still have enough between them: reading tells. */
+static bool readable(struct fsck *k, const struct meta_block *b)
+{
+	AUTO_FREE char *bytes = malloc(READ_BYTES);
+	if (bytes == NULL)
+		return false;
+	for (uint64_t at = 0; at < b->length; at += READ_BYTES) {
+		struct call c = *k->call;
+		uint32_t crc;
+		uint64_t len = min_u64(READ_BYTES, b->length - at);
+		struct iovec piece = {.iov_base = bytes, .iov_len = len};
+		struct sink sink = {.iov = &piece, .n = 1};
+		if (stripe_fetch(&c, b, at, len, &sink, &crc) < 0)
+			return false;
+	}
+	return true;
+}
+
+static void judge(struct fsck *k, const struct meta_block *b, const struct shape *shape,
+		  const struct chunk_check *checks)
+{
+	int lost[META_CHUNKS_MAX], lost_count = 0;
+	unsigned bad[4] = {0};
+	for (size_t i = 0; i < b->chunk_count; i++) {
+		bad[checks[i].state]++;
+		if (checks[i].state != CHUNK_FINE)
+			lost[lost_count++] = (int)i;
+	}
+	k->n->chunks += b->chunk_count;
+	k->n->missing += bad[CHUNK_MISSING];
+	k->n->damaged += bad[CHUNK_DAMAGED];
+	k->n->unreachable += bad[CHUNK_UNREACHABLE];
+	if (lost_count == 0) {
+		k->n->healthy++;
+		return;
+	}
+	bool gone = !tolerated(k, shape, lost, lost_count) && !readable(k, b);
+	char words[128];
+	snprintf(words, sizeof(words), "%s: of %zu chunks %u missing, %u damaged, %u out of reach",
+		 b->encoding, b->chunk_count, bad[CHUNK_MISSING], bad[CHUNK_DAMAGED],
+		 bad[CHUNK_UNREACHABLE]);
+	*(gone ? &k->n->lost : &k->n->degraded) += 1;
+	found(k, b->id, gone, words);
+}
+
+static int check_block(struct fsck *k, const struct meta_block *b)
+{
+	struct encoding e;
+	struct shape shape;
+	if (encoding_parse(b->encoding, &e, NULL, 0) < 0 || shape_init(&shape, &e) < 0 ||
+	    (size_t)shape.n != b->chunk_count || b->chunk_count > META_CHUNKS_MAX)
+		return -EBADMSG;
+	AUTO_FREE struct chunk_check *checks = calloc(b->chunk_count, sizeof(*checks));
+	if (checks == NULL)
+		return -ENOMEM;
+	struct rt_group g;
+	rt_group_init(&g);
+	for (uint32_t i = 0; i < b->chunk_count; i++) {
+		checks[i] = (struct chunk_check){
+			.fsck = k,
+			.call = *k->call,
+			.block = b,
+			.index = i,
+			.want_len = shape_stored_len(&shape, (int)i, b->length)};
+		/* Data chunks beyond the end hold nothing and are nowhere. */
+		if (b->length == 0 || (checks[i].want_len == 0 && b->chunks[i].disk == 0))
+			checks[i].state = CHUNK_FINE;
+		else if (rt_group_spawn(&g, "fsck-chunk", chunk_main, &checks[i]) < 0)
+			chunk_main(&checks[i]);
+	}
+	rt_group_join(&g);
+	judge(k, b, &shape, checks);
+	return 0;
+}
+
+static void block_main(void *arg)
+{
+	struct block_check *q = arg;
+	q->rc = check_block(q->fsck, q->block);
+}
+
+/* Each block once, however many files have a part of it. */
+static size_t unseen(struct fsck *k, const struct meta_extent *x, size_t n, uint64_t *out)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < n; i++)
+		if (map_get(&k->seen, x[i].block) == NULL && map_put(&k->seen, x[i].block, k) == 0)
+			out[count++] = x[i].block;
+	return count;
+}
+
+static int check_blocks(struct fsck *k, const uint64_t *ids, size_t n, struct arena *a)
+{
+	struct meta_block *blocks = arena_alloc(a, (n + 1) * sizeof(*blocks));
+	struct block_check *checks = arena_alloc(a, (n + 1) * sizeof(*checks));
+	if (blocks == NULL || checks == NULL)
+		return -ENOMEM;
+	struct meta_call m = call_meta(k->call);
+	int rc = n == 0 ? 0 : meta_client_block_get(&m, ids, n, a, blocks);
+	if (rc < 0)
+		return call_meta_fail(k->call, &m, rc, "blocks of a file");
+	for (size_t at = 0; at < n && rc == 0;) {
+		struct rt_group g;
+		rt_group_init(&g);
+		size_t end = min_u64(n, at + BLOCKS_AT_ONCE);
+		for (; at < end; at++) {
+			k->n->blocks++;
+			checks[at] = (struct block_check){.fsck = k, .block = &blocks[at]};
+			if (blocks[at].state == 0) {
+				k->n->lost++;
+				found(k, ids[at], true, "there is no such block");
+			} else if (rt_group_spawn(&g, "fsck-block", block_main, &checks[at]) < 0) {
+				block_main(&checks[at]);
+			}
+		}
+		rt_group_join(&g);
+		for (size_t i = 0; i < at; i++) {
+			if (checks[i].rc == -EBADMSG) {
+				k->n->lost++;
+				found(k, ids[i], true, "its record makes no sense");
+				checks[i].rc = 0;
+			} else if (checks[i].rc < 0) {
+				rc = checks[i].rc;
+			}
+		}
+		if (rt_cancelled())
+			rc = -ECANCELED;
+	}
+	return rc;
+}
+
+/* --- files and directories ---------------------------------------------------------------------- */
+
+static int check_page(struct fsck *k, uint64_t file, uint64_t offset, uint64_t *next, bool *end)
+{
+	struct arena a;
+	arena_init(&a, ARENA_BYTES);
+	struct meta_file f;
+	struct meta_extent *x = NULL;
+	size_t n = 0;
+	uint64_t first = 0, ids[EXTENTS_PAGE];
+	struct meta_call m = call_meta(k->call);
+	int rc = meta_client_file_get(&m, file, offset, EXTENTS_PAGE, &a, &f, &x, &n, &first);
+	if (rc < 0) {
+		call_meta_fail(k->call, &m, rc, k->path);
+	} else {
+		*next = first;
+		for (size_t i = 0; i < n; i++)
+			*next += x[i].length;
+		*end = n < EXTENTS_PAGE || *next >= f.size;
+		rc = check_blocks(k, ids, unseen(k, x, min_u64(n, EXTENTS_PAGE), ids), &a);
+	}
+	arena_fini(&a);
+	return rc;
+}
+
+static int check_file(struct fsck *k, uint64_t id, uint64_t size)
+{
+	uint64_t at = 0;
+	bool end = false;
+	int rc = 0;
+	k->n->files++;
+	k->n->file_bytes += size;
+	while (rc == 0 && !end)
+		rc = check_page(k, id, at, &at, &end);
+	if (rc == -ENOENT || rc == -EBADMSG) {
+		k->n->broken_files++;
+		found(k, 0, true, "its name leads nowhere");
+		rc = 0;
+	}
+	if (k->o->progress != NULL)
+		k->o->progress(k->o->ctx, k->n);
+	return rc;
+}
+
+/* Directories wait in a list: the stack of a fiber is too small for a deep tree. */
+struct waiting_dir {
+	struct waiting_dir *next;
+	uint64_t id;
+	char path[];
+};
+
+static int later(struct fsck *k, uint64_t id)
+{
+	struct waiting_dir *d = malloc(sizeof(*d) + k->path_len + 1);
+	if (d == NULL)
+		return -ENOMEM;
+	d->id = id;
+	d->next = k->waiting;
+	memcpy(d->path, k->path, k->path_len + 1);
+	k->waiting = d;
+	return 0;
+}
+
+static int check_entry(struct fsck *k, const struct meta_entry *e)
+{
+	size_t before = k->path_len;
+	if (before + 1 + e->name.len > META_PATH_MAX)
+		return call_fail(k->call, -ENAMETOOLONG,
+				 "%.100s: what is below has too long a path", k->path);
+	if (before == 0 || k->path[before - 1] != '/')
+		k->path[k->path_len++] = '/';
+	memcpy(k->path + k->path_len, e->name.text, e->name.len);
+	k->path_len += e->name.len;
+	k->path[k->path_len] = 0;
+	int rc = e->kind == META_DIR ? later(k, e->id) : check_file(k, e->id, e->size);
+	k->path_len = before;
+	k->path[before] = 0;
+	return rc;
+}
+
+static int check_dir(struct fsck *k, uint64_t dir)
+{
+	struct arena a;
+	struct meta_page page = {0};
+	int rc = 0;
+	k->n->directories++;
+	while (rc == 0 && !page.next.end) {
+		arena_init(&a, ARENA_BYTES);
+		struct meta_cursor from = page.next;
+		struct meta_call m = call_meta(k->call);
+		rc = meta_client_list(&m, dir, &from, 0, &a, &page);
+		if (rc < 0)
+			call_meta_fail(k->call, &m, rc, k->path);
+		for (size_t i = 0; rc == 0 && i < page.count; i++)
+			rc = check_entry(k, &page.entries[i]);
+		arena_fini(&a);
+	}
+	return rc == -ENOENT ? 0 : rc; /* removed meanwhile: there is nothing to check */
+}
+
+static int check_tree(struct fsck *k, uint64_t root)
+{
+	int rc = later(k, root);
+	while (k->waiting != NULL) {
+		struct waiting_dir *d = k->waiting;
+		k->waiting = d->next;
+		k->path_len = strlen(d->path);
+		memcpy(k->path, d->path, k->path_len + 1);
+		if (rc == 0)
+			rc = check_dir(k, d->id);
+		free(d);
+	}
+	return rc;
+}
+
+int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
+		struct fsck_counts *out)
+{
+	struct fsck *k = calloc(1, sizeof(*k));
+	struct meta_entry e;
+	if (k == NULL)
+		return -ENOMEM;
+	*out = (struct fsck_counts){0};
+	k->call = c;
+	k->o = o;
+	k->n = out;
+	map_init(&k->seen, BLOCKS_SEEN_MAX);
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_resolve(&m, META_ROOT, meta_name(path), &e);
+	if (rc < 0)
+		call_meta_fail(c, &m, rc, path);
+	else if (strlen(path) > META_PATH_MAX)
+		rc = -ENAMETOOLONG;
+	if (rc == 0) {
+		k->path_len = strlen(path);
+		memcpy(k->path, path, k->path_len + 1);
+		rc = e.kind == META_DIR ? check_tree(k, e.id) : check_file(k, e.id, e.size);
+	}
+	map_fini(&k->seen);
+	free(k);
+	return rc;
+}

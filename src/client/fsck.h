@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A check of a tree of files from the names down: names lead to files, files to blocks, blocks to chunks, and
+ * chunks are asked for on their disks. Each block is one of
+ *
+ *   healthy    every chunk is on its disk, as long as the record says
+ *   degraded   some are missing, damaged or out of reach, and the data can be rebuilt without them
+ *   lost       it cannot, now
+ *
+ * A deep check has every chunk read on its disk and compared with its checksums. Nothing is changed; what is
+ * found bad is reported for repair, as a reader would.
+ *
+ * Files that are written meanwhile are checked as far as they were acknowledged.
+ */
+#ifndef CLIENT_FSCK_H
+#define CLIENT_FSCK_H
+
+#include "client/engine.h"
+
+struct fsck_counts {
+	uint64_t directories, files;
+	uint64_t file_bytes; /* of the files, as their names say */
+	uint64_t blocks, healthy, degraded, lost;
+	uint64_t chunks;           /* that should be there */
+	uint64_t missing, damaged; /* of those */
+	uint64_t unreachable;      /* on disks that do not answer */
+	uint64_t scanned_bytes;    /* of chunks, by a deep check */
+	uint64_t broken_files;     /* whose records do not lead to blocks */
+};
+
+struct fsck_options {
+	bool deep;
+	/* A block or file that is not healthy; words says how. In a fiber, may not wait. May be NULL. */
+	void (*found)(void *ctx, const char *path, uint64_t block, bool lost, const char *words);
+	/* Now and then. May be NULL. */
+	void (*progress)(void *ctx, const struct fsck_counts *so_far);
+	void *ctx;
+};
+
+/* All below path, a directory or a file. 0 when all of it was looked at; the errors of names. */
+int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
+		struct fsck_counts *out);
+
+#endif

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster of real processes for the tests: `terrane up` in a folder, ended and checked for leftovers."""
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+BUILD = Path(__file__).resolve().parents[2] / "build"
+TERRANE = BUILD / "terrane"
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def run(*words, timeout=60, **options):
+    """The program, to its end; its output as text."""
+    return subprocess.run([TERRANE, *map(str, words)], capture_output=True, text=True, errors="replace",
+                          timeout=timeout, check=False, stdin=subprocess.DEVNULL, **options)
+
+
+def lives(pid):
+    """Whether a process is there and has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
+
+
+def await_true(what, condition, seconds=20):
+    """Asks until it holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not after {seconds} s"
+        time.sleep(0.02)
+
+
+def some_bytes(seed, size):
+    return random.Random(seed).randbytes(size)
+
+
+def write_tree(folder, sizes):
+    """{name: size} as files below a folder, with bytes that follow from the name."""
+    for name, size in sizes.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(some_bytes(name, size))
+
+
+def same_tree(a, b):
+    names = sorted(str(p.relative_to(a)) for p in a.rglob("*"))
+    assert names == sorted(str(p.relative_to(b)) for p in b.rglob("*"))
+    for name in names:
+        if (a / name).is_file():
+            assert (a / name).read_bytes() == (b / name).read_bytes(), name
+
+
+class Box:
+    """Use it in a `with`; `box("ls", "/")` runs a command on it."""
+
+    def __init__(self, folder, *shape):
+        self.folder, self.shape, self.procs = Path(folder), shape, "--procs" in shape
+        self.seconds = 0.0
+
+    def up(self, *more):
+        done = run("up", "--dir", self.folder, "--json", *more)
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        self.seconds = answer["seconds"]
+        return answer
+
+    def down(self):
+        pids = self.pids().values()
+        done = run("down", "--dir", self.folder)
+        assert done.returncode == 0, done.stderr
+        assert not [p for p in pids if lives(p)]
+
+    def __enter__(self):
+        self.up(*self.shape)
+        return self
+
+    def __exit__(self, *_):
+        self.down()
+        assert not list((self.folder / "run").glob("*.pid"))
+
+    def pids(self):
+        return {p.stem: int(p.read_text()) for p in (self.folder / "run").glob("*.pid")}
+
+    def kill(self, name):
+        pid = self.pids()[name]
+        os.kill(pid, signal.SIGKILL)
+        await_true(f"the end of {name}", lambda: not lives(pid))
+
+    @property
+    def env(self):
+        return {**os.environ, "TERRANE_CLUSTER": str(self.folder / "cluster.ini")}
+
+    def __call__(self, *words, ok=True, **options):
+        done = run(*words, env=self.env, **options)
+        if ok:
+            assert done.returncode == 0, f"{words}: {done.stderr}"
+        return done
+
+    def json(self, *words, **options):
+        return json.loads(self(*words, "--json", **options).stdout)
+
+    def start(self, *words):
+        """A command that goes on."""
+        return subprocess.Popen([TERRANE, *map(str, words)], env=self.env, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def chunks(self, node):
+        """Files of chunks on the disks of a node, with bytes in them."""
+        files = (self.folder / "disks" / f"node-{node}").glob("*/chunks/*/*")
+        return sorted(p for p in files if p.is_file())

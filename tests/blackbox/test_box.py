@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""terrane up, down and status: clusters in folders come, go, are killed and come back with all in them."""
+import json
+import os
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from box import MIB, TERRANE, Box, await_true, lives, run, same_tree, some_bytes, write_tree
+
+TREE = {"a/one": 1, "a/none": 0, "b/c/large": 3 * MIB + 5, "top": 70000}
+
+
+def test_up_is_ready_soon_and_again_with_everything_after_down_and_kill(tmp_path):
+    write_tree(tmp_path / "in", TREE)
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 1) as box:
+        # Formatting waits for the disk, which others use too; serving again does not.
+        box("put", "-q", tmp_path / "in", "/data")
+        box.kill("box")
+        box.up()
+        assert box.seconds < 3
+        box("get", "-q", "/data", tmp_path / "out1")
+        same_tree(tmp_path / "in", tmp_path / "out1")
+        box.down()
+        assert box("ls", ok=False).returncode == 1
+        box.up("--procs")
+        assert set(box.pids()) == {"meta", "node-1", "node-2", "node-3"}
+        box("get", "-q", "/data", tmp_path / "out2")
+        same_tree(tmp_path / "in", tmp_path / "out2")
+        for name in box.pids():
+            box.kill(name)
+        box.up("--procs")
+        box("get", "-q", "/data", tmp_path / "out3")
+        same_tree(tmp_path / "in", tmp_path / "out3")
+
+
+def test_up_twice_says_that_it_runs_and_starts_only_what_is_missing(tmp_path):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 1, "--procs") as box:
+        pids = box.pids()
+        assert box.up()["started"] == 0
+        assert box.pids() == pids
+        box.kill("node-2")
+        assert box.up()["started"] == 1
+        assert {k: v for k, v in box.pids().items() if k != "node-2"} == \
+            {k: v for k, v in pids.items() if k != "node-2"}
+
+
+def test_up_interrupted_while_it_makes_a_box_goes_on_later(tmp_path):
+    for delay in (0.05, 0.2, 0.5):
+        up = subprocess.Popen([TERRANE, "up", "--dir", tmp_path / "box", "--racks", "3", "--disks", "2"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        threading.Timer(delay, up.kill).start()
+        up.wait()
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 2) as box:
+        assert box.json("status")["disk_states"]["online"] == 6
+
+
+@pytest.mark.parametrize("words, why", [
+    (["--racks", "4"], "made with 3"),
+    (["--disks", "7"], "made with 1"),
+    (["--emulate", "hdd"], "made with none"),
+    (["--pools", "2+1"], "made with none"),
+    (["--encoding", "rs:4+2"], "made with r3"),
+])
+def test_up_refuses_what_contradicts_the_box(made_box, words, why):
+    done = run("up", "--dir", made_box, *words)
+    assert done.returncode == 1 and why in done.stderr
+
+
+@pytest.fixture(scope="module")
+def made_box(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "box"
+    with Box(folder, "--racks", 3, "--disks", 1):
+        pass
+    return folder
+
+
+@pytest.mark.parametrize("words, why", [
+    ([], "needs --dir"),
+    (["--racks", "0"], "not possible"),
+    (["--racks", "6", "--nodes", "3"], "too few"),
+    (["--racks", "3", "--disks", "1", "--encoding", "rs:4+2"], "needs 6 disks, and there are 3"),
+    (["--encoding", "rs:banana"], "rs:banana"),
+    (["--scheme", "c/c"], "--pools"),
+    (["--pools", "2+1", "--scheme", "x/y"], "c/c c/d c/s d/c d/d d/s"),
+    (["--pools", "2+1", "--disks", "4"], "cannot be cut"),
+    (["--pools", "4+2", "--encoding", "rs:4+2"], "mlec:K+P/4+2"),
+    (["--emulate", "floppy"], "not possible"),
+    (["--metadata", "paper"], "rocksdb or rados:CONF"),
+])
+def test_shapes_that_cannot_be_are_refused_with_words(tmp_path, words, why):
+    folder = [] if not words else ["--dir", tmp_path / "box"]
+    done = run("up", *folder, *words)
+    assert done.returncode == 2 and why in done.stderr
+    assert not (tmp_path / "box" / "disks").exists()
+
+
+def test_up_keeps_away_from_a_folder_with_other_things_in_it(tmp_path):
+    (tmp_path / "thesis.tex").write_text("the only copy")
+    done = run("up", "--dir", tmp_path)
+    assert done.returncode == 1 and "not empty" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_role_that_dies_while_it_starts_is_shown_with_its_log(made_box):
+    config = made_box / "conf" / "node-2.ini"
+    good = config.read_text()
+    try:
+        config.write_text(good.replace("[disks]", "[disks]\nfrobnicate = 1"))
+        for mode in ([], ["--procs"]):
+            done = run("up", "--dir", made_box, *mode)
+            assert done.returncode == 1 and "frobnicate" in done.stderr
+            run("down", "--dir", made_box)
+    finally:
+        config.write_text(good)
+    with Box(made_box) as box:
+        assert box.json("status")["well"]
+
+
+def test_a_restart_never_formats(made_box):
+    """A disk whose folder was emptied is shown as failed, not silently made anew."""
+    disk = made_box / "disks" / "node-3" / "1"
+    aside = made_box / "aside"
+    disk.rename(aside)
+    disk.mkdir()
+    try:
+        with Box(made_box) as box:
+            status = box.json("status", ok=False)
+            assert status["disk_states"]["failed"] == 1 and not status["well"]
+            assert not list(disk.iterdir())
+    finally:
+        disk.rmdir()
+        aside.rename(disk)
+
+
+def test_status_shows_a_node_that_died_and_the_exit_status_tells(tmp_path):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 1, "--procs") as box:
+        assert box("status").returncode == 0
+        box.kill("node-1")
+        await_true("that node-1 is suspect",
+                   lambda: box.json("status", ok=False)["node_states"]["suspect"] == 1)
+        done = box("status", ok=False)
+        assert done.returncode == 1 and "suspect" in done.stdout
+        assert [n["state"] for n in box.json("node", "list")] == ["suspect", "online", "online"]
+        box.up()
+        await_true("that it is back", lambda: box.json("status", ok=False)["well"])
+
+
+def test_disks_are_drained_failed_and_brought_back(tmp_path):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 2) as box:
+        def state(disk):
+            return {d["id"]: d["state"] for d in box.json("disk", "list")}[disk]
+        box("disk", "drain", 1001)
+        assert state(1001) == "draining"
+        box("disk", "online", 1001)
+        assert state(1001) == "online"
+        box("disk", "fail", 2002)
+        await_true("that 2002 is failed", lambda: state(2002) == "failed")
+        box("disk", "online", 2002)
+        await_true("that 2002 is online", lambda: state(2002) == "online")
+        done = box("disk", "drain", 77, ok=False)
+        assert done.returncode == 1 and "no disk 77" in done.stderr
+
+
+def test_a_cluster_file_that_points_nowhere_is_an_error_within_5_seconds(tmp_path):
+    (tmp_path / "cluster.ini").write_text("[cluster]\nmetadata = 127.0.0.1:9\n")
+    for words in (["ls"], ["status"], ["disk", "list"]):
+        done = run(words[0], "-c", tmp_path / "cluster.ini", *words[1:], timeout=6)
+        assert done.returncode == 1 and "127.0.0.1:9" in done.stderr, words
+    done = run("ls", "-c", tmp_path / "nothing.ini")
+    assert done.returncode == 1 and "does not exist" in done.stderr
+
+
+def test_down_ends_a_process_that_does_not_want_to_stop(tmp_path):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 1, "--procs") as box:
+        pid = box.pids()["node-3"]
+        os.kill(pid, signal.SIGSTOP)
+        done = run("down", "--dir", box.folder, "--patience", 1)
+        assert done.returncode == 0 and not lives(pid)
+
+
+def test_down_without_a_box_says_so(tmp_path):
+    done = run("down", "--dir", tmp_path)
+    assert done.returncode == 1 and "no cluster" in done.stderr
+
+
+SCHEMES = ["c/c", "c/d", "c/s", "d/c", "d/d", "d/s"]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_all_mlec_schemes_store_and_read_back_with_a_pool_gone_and_a_member_gone(tmp_path, scheme):
+    write_tree(tmp_path / "in", TREE)
+    with Box(tmp_path / "box", "--racks", 3, "--pools", "2+1", "--scheme", scheme, "--procs") as box:
+        assert all(d["pool"] and d["code"] == "2+1" for d in box.json("disk", "list"))
+        box("put", "-q", tmp_path / "in", "/data")
+        box("put", "-q", tmp_path / "in" / "b" / "c" / "large", "/again", "--block", "64KiB")
+        box.kill("node-2")  # a column of every stripe
+        for disk in (box.folder / "disks" / "node-1" / "1").glob("chunks/*/*"):
+            if disk.is_file():
+                disk.unlink()  # a row of every local stripe
+        box("get", "-q", "/data", tmp_path / "out")
+        same_tree(tmp_path / "in", tmp_path / "out")
+        assert box("cat", "/again", ok=True).returncode == 0
+
+
+def test_help_and_completion_know_every_command():
+    listed = run("help").stdout
+    names = [line.split()[0] for line in listed.splitlines() if line.startswith("  ")]
+    assert {"up", "put", "fsck", "disk", "bench"} <= set(names)
+    for name in names:
+        done = run("help", name)
+        assert done.returncode == 0 and name in done.stdout, name
+    script = run("completion", "bash").stdout
+    probe = "COMP_WORDS=(terrane put --enc) COMP_CWORD=2; _terrane; echo ${COMPREPLY[@]}"
+    done = subprocess.run(["bash", "-c", script + "\n" + probe], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["--encoding"]
+
+
+def test_json_of_status_is_whole(tmp_path):
+    with Box(tmp_path / "box", "--racks", 3, "--nodes", 6, "--disks", 1, "--emulate", "nvme") as box:
+        status = json.loads(box("status", "--json").stdout)
+        assert status["racks"] == 3 and len(status["nodes"]) == 6 and len(status["disks"]) == 6
+        assert sorted({n["rack"] for n in status["nodes"]}) == ["rack-1", "rack-2", "rack-3"]
+        (tmp_path / "f").write_bytes(some_bytes(1, 100000))
+        box("put", "-q", tmp_path / "f", "/f")

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands on files, against a cluster of real processes that is killed, filled up and damaged meanwhile."""
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from box import KIB, MIB, TERRANE, Box, await_true, same_tree, write_tree
+
+BLOCK = 64 * KIB  # of the tests: many blocks in small files
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory):
+    """One for the tests that leave it whole."""
+    with Box(tmp_path_factory.mktemp("files") / "box", "--racks", 6, "--disks", 1) as shared:
+        yield shared
+
+
+@pytest.fixture
+def procs(tmp_path):
+    """One of its own, each role a process."""
+    with Box(tmp_path / "box", "--racks", 6, "--disks", 1, "--procs") as own:
+        yield own
+
+
+def sizes_around(edges):
+    return sorted({max(0, e + d) for e in edges for d in (-1, 0, 1)})
+
+
+def test_sizes_around_every_boundary_come_back(box, tmp_path):
+    chunk = BLOCK // 4
+    edges = [0, 4 * KIB, chunk, 2 * chunk, BLOCK, 2 * BLOCK, 4 * BLOCK + chunk, MIB, 4 * MIB]
+    write_tree(tmp_path / "in", {f"size-{n}": n for n in sizes_around(edges)})
+    for code in ("rs:4+2", "r3", "lrc:2+1+1"):
+        name = code.replace(":", "-").replace("+", "-")
+        box("put", "-q", "--encoding", code, "--block", "64KiB", "--verify", tmp_path / "in", f"/{name}")
+        box("get", "-q", f"/{name}", tmp_path / name)
+        same_tree(tmp_path / "in", tmp_path / name)
+    for size in (0, 1, BLOCK - 1, BLOCK, BLOCK + 1):  # alone, not packed
+        path = tmp_path / "in" / f"size-{size}"
+        if path.exists():
+            box("put", "-q", "--block", "64KiB", path, f"/alone-{size}")
+            done = subprocess.run([TERRANE, "cat", f"/alone-{size}"], env=box.env, check=True,
+                                  stdout=subprocess.PIPE)
+            assert done.stdout == path.read_bytes()
+
+
+def test_names_with_spaces_newlines_and_emoji(box, tmp_path):
+    names = ["a b", "line\nbreak", "\N{SNOWMAN}\N{GRINNING FACE}", "-rf", "'quote\"", "tab\there", "x" * 255,
+             "back\\slash", "日本語/ファイル", " "]
+    write_tree(tmp_path / "in", {name: 100 + i for i, name in enumerate(names)})
+    box("put", "-q", tmp_path / "in", "/names")
+    box("get", "-q", "/names", tmp_path / "out")
+    same_tree(tmp_path / "in", tmp_path / "out")
+    shown = box("ls", "/names").stdout
+    assert "line\\x0abreak" in shown and "\N{SNOWMAN}\N{GRINNING FACE}" in shown
+    assert box("stat", "/names/a b").returncode == 0
+    box("mv", "/names/a b", "/names/c\nd")
+    assert "c\\x0ad" in box("ls", "/names").stdout
+    bad = os.fsencode(tmp_path / "in") + b"/not-utf8-\xff"
+    with open(bad, "wb"):
+        pass
+    done = box("put", "-q", "-u", tmp_path / "in", "/names", ok=False)
+    assert done.returncode == 1 and "malformed text" in done.stderr
+
+
+def test_thousands_of_small_files(box, tmp_path):
+    write_tree(tmp_path / "in", {f"d{i % 7}/f{i}": i % 3000 for i in range(3000)})
+    start = time.monotonic()
+    assert box.json("put", "-q", tmp_path / "in", "/many")["files"] == 3000
+    box("get", "-q", "/many", tmp_path / "out")
+    assert time.monotonic() - start < 60
+    same_tree(tmp_path / "in", tmp_path / "out")
+    usage = box.json("du", "/many")
+    assert usage["files"] == 3000 and usage["bytes"] == sum(i % 3000 for i in range(3000))
+    box("rm", "-r", "/many")
+    assert box("stat", "/many", ok=False).returncode == 1
+
+
+def test_directories_mv_rm_and_seal(box, tmp_path):
+    write_tree(tmp_path, {"f": 1000})
+    assert box("mkdir", "/m/n/o", ok=False).returncode == 1
+    box("mkdir", "-p", "/m/n/o")
+    box("put", "-q", tmp_path / "f", "/m/n/")
+    box("mv", "/m/n/f", "/m/n/g")
+    box("mv", "/m/n/g", "/m")
+    assert box("ls", "-R", "/m").stdout.split() == ["/m/g", "/m/n/", "/m/n/o/"]
+    done = box("rm", "/m", ok=False)
+    assert done.returncode == 1 and "-r" in done.stderr
+    assert box("put", "-q", tmp_path / "f", "/m/g", ok=False).returncode == 1
+    box("put", "-q", "--replace", tmp_path / "f", "/m/g")
+    box("seal", "/m")
+    assert box("put", "-q", tmp_path / "f", "/m/new", ok=False).returncode == 1
+    assert box("rm", "/nothing", ok=False).returncode == 1
+    assert box("rm", "-f", "/nothing").returncode == 0
+
+
+def test_a_local_file_that_vanishes_or_changes_is_told_and_the_rest_is_put(box, tmp_path):
+    write_tree(tmp_path / "in", {f"f{i:04}": 200 * KIB for i in range(400)})
+    put = box.start("put", "-q", "--jobs", 1, tmp_path / "in", "/vanish")
+    os.unlink(tmp_path / "in" / "f0399")
+    _, err = put.communicate(timeout=60)
+    kept = [p.name for p in (tmp_path / "in").iterdir()]
+    there = box("ls", "/vanish").stdout.split()
+    # It was read before it went, never seen, or is told.
+    assert put.returncode == 0 or "f0399" in err
+    assert set(kept) <= set(there)
+
+
+def test_fewer_disks_than_the_code_needs_is_refused_with_the_numbers(box, tmp_path):
+    write_tree(tmp_path, {"f": 100 * KIB})
+    done = box("put", "-q", "--encoding", "rs:9+6", tmp_path / "f", "/wide", ok=False)
+    assert done.returncode == 1
+    assert "rs:9+6 needs 15 disks" in done.stderr and "6 take new data" in done.stderr
+    assert box("stat", "/wide", ok=False).returncode == 1
+
+
+def test_bad_options_are_refused(box, tmp_path):
+    for words in (["put", "x"], ["ls", "--frob"], ["put", "--block", "lots", "a", "/b"],
+                  ["bench", "nothing", "/x"], ["put", "--jobs", "0", "a", "/b"]):
+        assert box(*words, ok=False).returncode == 2, words
+    done = box("put", tmp_path / "nowhere", "/x", ok=False)
+    assert done.returncode == 1 and "nowhere" in done.stderr
+    done = box("ls", "-t", "nobody", ok=False)
+    assert done.returncode == 1 and "nobody" in done.stderr
+
+
+def test_interrupted_put_leaves_nothing_half_and_resume_completes(procs, tmp_path):
+    write_tree(tmp_path / "in", {f"d{i % 5}/f{i:03}": 600 * KIB for i in range(200)} | {"large": 60 * MIB})
+    for delay in (0.1, 0.3, 0.6):
+        put = procs.start("put", "-q", "--resume", tmp_path / "in", "/data")
+        time.sleep(delay)  # anywhere in it
+        put.send_signal(signal.SIGINT)
+        _, err = put.communicate(timeout=30)
+        assert put.returncode == 0 or (put.returncode == 1 and "interrupted" in err)
+        if procs("stat", "/data", ok=False).returncode == 0:
+            procs("get", "-q", "/data", tmp_path / f"part{delay}")
+            for path in (tmp_path / f"part{delay}").rglob("*"):
+                if path.is_file():  # what is there is whole
+                    name = path.relative_to(tmp_path / f"part{delay}")
+                    assert path.read_bytes() == (tmp_path / "in" / name).read_bytes()
+    procs("put", "-q", "--resume", tmp_path / "in", "/data")
+    procs("get", "-q", "/data", tmp_path / "out")
+    same_tree(tmp_path / "in", tmp_path / "out")
+
+
+def test_killed_put_leaves_nothing_half(procs, tmp_path):
+    write_tree(tmp_path, {"large": 60 * MIB})
+    put = procs.start("put", "-q", tmp_path / "large", "/large")
+    time.sleep(0.2)
+    put.kill()
+    put.communicate()
+    if procs("stat", "/large", ok=False).returncode == 0:
+        procs("get", "-q", "/large", tmp_path / "out")
+        assert (tmp_path / "out").read_bytes() == (tmp_path / "large").read_bytes()
+    else:
+        procs("put", "-q", tmp_path / "large", "/large")
+
+
+def test_a_node_killed_while_reading_and_while_writing(procs, tmp_path):
+    write_tree(tmp_path / "in", {f"f{i}": 5 * MIB + i for i in range(16)})
+    put = procs.start("put", "-q", "--block", "1MiB", tmp_path / "in", "/data")
+    await_true("bytes on node-2", lambda: procs.chunks(2))
+    procs.kill("node-2")
+    _, err = put.communicate(timeout=60)
+    assert put.returncode == 0, err
+    get = procs.start("get", "-q", "/data", tmp_path / "out")
+    await_true("files here", lambda: any((tmp_path / "out").glob("*")) or get.poll() is not None)
+    procs.kill("node-5")
+    _, err = get.communicate(timeout=60)
+    assert get.returncode == 0, err
+    same_tree(tmp_path / "in", tmp_path / "out")
+    procs.up()
+    assert procs.json("fsck")["lost"] == 0
+
+
+def flip(paths):
+    """A bit in every 4 KiB."""
+    chance = random.Random(5)
+    for path in paths:
+        data = bytearray(path.read_bytes())
+        for at in range(0, len(data), 4 * KIB):
+            data[min(at + chance.randrange(4 * KIB), len(data) - 1)] ^= 1 << chance.randrange(8)
+        with open(path, "r+b") as file:
+            file.write(data)
+
+
+def test_flipped_bits_on_disk_are_never_returned_and_found_by_fsck(procs, tmp_path):
+    write_tree(tmp_path / "in", {f"f{i}": MIB for i in range(3)})
+    procs("put", "-q", "--block", "512KiB", tmp_path / "in", "/data")
+    flip(procs.chunks(1) + procs.chunks(4))  # two of six: all that rs:4+2 bears
+    procs("get", "-q", "/data", tmp_path / "out")
+    same_tree(tmp_path / "in", tmp_path / "out")
+    deep = procs.json("fsck", "--deep")
+    assert deep["lost"] == 0 and deep["degraded"] > 0
+    flip(procs.chunks(6))  # now it is more
+    done = procs("fsck", "--deep", "--json", ok=False)
+    assert done.returncode == 1
+    got = procs("get", "-q", "/data", tmp_path / "out2", ok=False)
+    assert got.returncode == 1  # an error, and no wrong bytes
+    for path in (tmp_path / "out2").glob("f*"):
+        assert path.read_bytes() == (tmp_path / "in" / path.name).read_bytes()
+
+
+def test_no_two_chunks_of_a_block_share_a_rack_when_there_are_enough(tmp_path):
+    """Also when disks to spare answer sooner: the loss of a rack costs one chunk."""
+    write_tree(tmp_path, {"f": 20 * MIB})
+    with Box(tmp_path / "box", "--racks", 6, "--disks", 3, "--procs") as box:
+        box("put", "-q", "--block", "1MiB", tmp_path / "f", "/f")
+        homes = {}
+        for node in range(1, 7):
+            for path in box.chunks(node):
+                homes.setdefault(path.name.split(".")[0], []).append(node)
+        assert len(homes) == 20
+        assert all(len(set(nodes)) == len(nodes) for nodes in homes.values()), homes
+
+
+def test_a_full_cluster_refuses_and_loses_nothing(tmp_path):
+    if subprocess.run(["unshare", "--mount", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("needs leave to mount")
+    folder = tmp_path / "box"
+    with Box(folder, "--racks", 3, "--disks", 1):
+        pass
+    for node in (1, 2, 3):
+        config = folder / "conf" / f"node-{node}.ini"
+        config.write_text(config.read_text().replace("keep_free = 256MiB", "keep_free = 8MiB"))
+    disks = folder / "disks"
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", small], check=True)
+    try:
+        subprocess.run(["cp", "-a", f"{disks}/.", small], check=True)
+        disks.rename(folder / "disks.empty")
+        disks.symlink_to(small)
+        with Box(folder) as box:
+            write_tree(tmp_path / "in", {f"f{i:02}": 4 * MIB for i in range(12)})
+            done = box("put", "-q", tmp_path / "in", "/data", ok=False)
+            assert done.returncode == 1 and done.stderr
+            box("get", "-q", "/data", tmp_path / "out")
+            for path in (tmp_path / "out").iterdir():
+                assert path.read_bytes() == (tmp_path / "in" / path.name).read_bytes()
+    finally:
+        subprocess.run(["umount", "-l", small], check=True)
+
+
+def test_a_tenant_over_its_quota_is_refused_and_keeps_what_it_has(tmp_path):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 1) as box:
+        box("tenant", "create", "small", "--quota", "4MiB")
+        write_tree(tmp_path, {"a": 3 * MIB, "b": 3 * MIB})
+        box("put", "-q", "-t", "small", tmp_path / "a", "/a")
+        done = box("put", "-q", "-t", "small", tmp_path / "b", "/b", ok=False)
+        assert done.returncode == 1 and "quota" in done.stderr
+        assert box("ls", "-t", "small").stdout.split() == ["a"]
+        box("put", "-q", tmp_path / "b", "/b")  # others are not concerned
+        assert {t["name"]: t["quota_bytes"] for t in box.json("tenant", "list")} == \
+            {"default": 0, "small": 4 * MIB}
+        box("tenant", "quota", "small", "16MiB")
+        box("put", "-q", "-t", "small", tmp_path / "b", "/b")
+
+
+def test_bench_measures_every_kind(box):
+    for words in (["write", "/bench/big", "--size", "4MiB"], ["read", "/bench/big"],
+                  ["read", "/bench/big", "--pattern", "random", "--depth", "16"],
+                  ["files", "/bench/small", "--count", "50", "--size", "10KiB"],
+                  ["files", "/bench/packed", "--count", "50", "--size", "10KiB", "--packed"],
+                  ["fetch", "/bench/packed", "--count", "50", "--size", "10KiB", "--packed"]):
+        box("mkdir", "-p", "/bench")
+        assert box.json("bench", *words)["ops_per_s"] > 0
+    done = box("bench", "meta", "/bench/names", "--count", "50")
+    assert "create" in done.stdout and "list" in done.stdout

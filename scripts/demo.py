@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./dev demo: Terrane at work, in about a minute, for somebody who sees it for the first time."""
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from common import BUILD
+
+TERRANE = BUILD / "terrane"
+MIB = 1 << 20
+SHARDS, SHARD_BYTES = 24, 8 * MIB     # a data set in large files
+IMAGES, IMAGE_BYTES = 1500, 60 * 1024  # and one in small files
+READERS = 4
+SEED = 7
+
+
+def say(text):
+    print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}", flush=True)
+
+
+def show(*words):
+    print("  $ terrane " + " ".join(str(w) for w in words), flush=True)
+
+
+class Demo:
+    def __init__(self, folder):
+        self.folder = folder
+        self.box = folder / "cluster"
+        self.env = {**os.environ, "TERRANE_CLUSTER": str(self.box / "cluster.ini")}
+        self.rates = []
+
+    def terrane(self, *words, ok=(0,), shown=True, out=subprocess.PIPE):
+        if shown:
+            show(*words)
+        done = subprocess.run([TERRANE, *map(str, words)], env=self.env, stdout=out,
+                              stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode not in ok:
+            raise RuntimeError(f"terrane {words[0]} failed: {done.stderr}")
+        return done
+
+    def measured(self, what, *words):
+        """Runs a transfer and remembers its rate."""
+        answer = json.loads(self.terrane(*words, "-q", "--json").stdout)
+        seconds = max(answer["seconds"], 1e-3)
+        self.rates.append((what, answer["files"], answer["bytes"], seconds))
+        print(f"    {answer['files']} files, {answer['bytes'] / MIB:.0f} MiB in {seconds:.1f} s, "
+              f"{answer['bytes'] / MIB / seconds:.0f} MiB/s")
+        return answer
+
+    # ---- the acts
+
+    def start(self):
+        say("1. A cluster on this machine: 6 racks, each a process with two disks that are as fast as NVMe "
+            "drives.")
+        words = ["up", "--dir", self.box, "--racks", 6, "--disks", 2, "--emulate", "nvme", "--procs"]
+        print("".join(f"    {line}\n" for line in self.terrane(*words).stdout.splitlines()[:4]), end="")
+
+    def make_data(self):
+        say(f"2. A data set: {SHARDS} shards of {SHARD_BYTES // MIB} MiB, as training on text has, and {IMAGES} "
+            f"small files, as training on images has.")
+        chance = random.Random(SEED)
+        (self.folder / "set" / "shards").mkdir(parents=True)
+        (self.folder / "set" / "images").mkdir()
+        for i in range(SHARDS):
+            (self.folder / "set" / "shards" / f"shard-{i:03}").write_bytes(chance.randbytes(SHARD_BYTES))
+        for i in range(IMAGES):
+            (self.folder / "set" / "images" / f"image-{i:05}").write_bytes(
+                chance.randbytes(chance.randrange(1, 2 * IMAGE_BYTES)))
+        print("  Each block of 64 MiB becomes 4 pieces and 2 parities (rs:4+2) on disks of different racks;\n"
+              "  small files share blocks. Any two racks may be lost.")
+        self.measured("store", "put", self.folder / "set", "/set")
+
+    def reader(self, number, out, errors):
+        """What a training process does: its own part, each epoch in another order."""
+        names = [f"/set/shards/shard-{i:03}" for i in range(SHARDS)]
+        random.Random(SEED + number).shuffle(names)
+        mine = names[number::READERS]
+        done = subprocess.run([TERRANE, "get", "-q", "--json", *mine, f"{out}/"], env=self.env, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            errors.append(done.stderr)
+
+    def epoch(self, what, trouble=None):
+        out = self.folder / f"epoch-{len(self.rates)}"
+        errors, start = [], time.monotonic()
+        for number in range(READERS):
+            (out / str(number)).mkdir(parents=True)
+        threads = [threading.Thread(target=self.reader, args=(n, out / str(n), errors)) for n in range(READERS)]
+        for thread in threads:
+            thread.start()
+        if trouble is not None:
+            trouble()
+        for thread in threads:
+            thread.join()
+        seconds = time.monotonic() - start
+        if errors:
+            raise RuntimeError(errors[0])
+        total = self.compare(out)
+        self.rates.append((what, total // SHARD_BYTES, total, seconds))
+        print(f"    {READERS} readers, {total / MIB:.0f} MiB in {seconds:.1f} s, "
+              f"{total / MIB / seconds:.0f} MiB/s; every byte compared")
+        shutil.rmtree(out)
+
+    def compare(self, out):
+        total = 0
+        for number in range(READERS):
+            for path in (out / str(number)).iterdir():
+                data = path.read_bytes()
+                if data != (self.folder / "set" / "shards" / path.name).read_bytes():
+                    raise RuntimeError(f"{path.name} has other bytes than were stored")
+                total += len(data)
+        return total
+
+    def train(self):
+        say(f"3. {READERS} training processes read the shards, each its own part.")
+        self.epoch("read, all well")
+
+    def harm(self):
+        pid = int((self.box / "run" / "node-2.pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+        print(f"    kill -9 {pid}: the node of rack 2 is gone")
+        flipped = 0
+        for path in sorted((self.box / "disks" / "node-5").glob("*/chunks/*/*")):
+            if path.is_file() and path.stat().st_size > MIB:
+                with open(path, "r+b") as file:
+                    file.seek(path.stat().st_size // 2)
+                    byte = file.read(1)
+                    file.seek(-1, os.SEEK_CUR)
+                    file.write(bytes([byte[0] ^ 0x10]))
+                flipped += 1
+        print(f"    {flipped} bits flipped in the files of the disks of rack 5")
+
+    def suffer(self):
+        say("4. They read again. Meanwhile a node dies, and bits flip on the disks of another.")
+        self.epoch("read, harmed", self.harm)
+        print("  What lies on the dead node and in the damaged pieces was computed from the others.")
+
+    def small_files(self):
+        say("5. The small files, all of them, while the node is away.")
+        self.measured("fetch small files", "get", "/set/images", self.folder / "images")
+        for path in (self.folder / "images").iterdir():
+            if path.read_bytes() != (self.folder / "set" / "images" / path.name).read_bytes():
+                raise RuntimeError(f"{path.name} has other bytes than were stored")
+        print("    every byte compared")
+
+    def heal(self):
+        say("6. The node comes back; the cluster says how it is.")
+        self.terrane("up", "--dir", self.box)
+        done = self.terrane("fsck", "--deep", "--json", "-q")
+        n = json.loads(done.stdout)
+        print(f"    {n['blocks']} blocks: {n['healthy']} healthy, {n['degraded']} degraded, {n['lost']} lost; "
+              f"{n['damaged']} damaged pieces found by reading all of them")
+        if n["lost"] != 0:
+            raise RuntimeError("data was lost")
+
+    def table(self):
+        say("What was moved")
+        print(f"    {'':22} {'files':>7} {'MiB':>7} {'seconds':>8} {'MiB/s':>7}")
+        for what, files, size, seconds in self.rates:
+            print(f"    {what:22} {files:7} {size / MIB:7.0f} {seconds:8.1f} {size / MIB / seconds:7.0f}")
+
+    def stop(self):
+        if (self.box / "box.ini").exists():
+            self.terrane("down", "--dir", self.box, shown=False, ok=(0, 1))
+
+    def run(self):
+        start = time.monotonic()
+        for act in (self.start, self.make_data, self.train, self.suffer, self.small_files, self.heal, self.table):
+            act()
+        self.stop()
+        say(f"Nothing is left running, nothing was lost. {time.monotonic() - start:.0f} s.")
+        print("  Your own: build/terrane up --dir DIR; build/terrane help")
+
+
+def main():
+    folder = Path(tempfile.mkdtemp(prefix="terrane-demo-"))
+    demo = Demo(folder)
+    try:
+        demo.run()
+        return 0
+    except RuntimeError as error:
+        print(f"\ndemo: {error}", file=sys.stderr)
+        return 1
+    finally:
+        demo.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -255,11 +255,37 @@ static int fast_put(struct flash *f, struct chunk_id id, const struct chunk_stat
 	return rc;
 }
 
+struct slow_get {
+	struct flash *f;
+	struct chunk_id id;
+	uint8_t *bytes;
+	uint64_t len;
+	uint32_t crc;
+	int rc;
+};
+
+static void slow_get_run(void *arg)
+{
+	struct slow_get *g = arg;
+
+	g->rc = store_get(g->f->slow, g->id, 0, g->bytes, g->len, &g->crc);
+}
+
+static int slow_get(struct slow_get *g)
+{
+	const struct store_flash_options *o = &g->f->options;
+
+	if (o->pace == NULL) {
+		slow_get_run(g);
+		return g->rc;
+	}
+	int rc = o->pace(o->pace_ctx, g->len, slow_get_run, g);
+	return rc != 0 ? rc : g->rc;
+}
+
 /* The chunk and its stat, from the slow store; NULL when it is not to be cached. */
 static uint8_t *slow_read(struct flash *f, const struct fill *fill, struct chunk_stat *st)
 {
-	uint32_t crc;
-
 	if (store_stat(f->slow, fill->id, st) != 0 || !st->sealed || st->len == 0 ||
 	    st->len > f->options.chunk_max)
 		return NULL;
@@ -272,8 +298,9 @@ static uint8_t *slow_read(struct flash *f, const struct fill *fill, struct chunk
 	uint8_t *bytes = aligned_alloc(CHUNK_PAGE_BYTES, cost - CHUNK_SLOTS_BYTES);
 	if (bytes == NULL)
 		return NULL;
-	int rc = store_get(f->slow, fill->id, 0, bytes, st->len, &crc);
-	if (rc != 0 || crc != st->crc || fill->dead || !make_room(f, cost, fill->heat)) {
+	struct slow_get g = {.f = f, .id = fill->id, .bytes = bytes, .len = st->len};
+	if (slow_get(&g) != 0 || g.crc != st->crc || fill->dead || f->closing ||
+	    !make_room(f, cost, fill->heat)) {
 		free(bytes);
 		return NULL;
 	}

@@ -43,6 +43,13 @@ struct store_flash_options {
 	uint32_t chunks_max;  /* 0: 16384 */
 	uint32_t visits;      /* 0: 3 */
 	uint32_t fills_max;   /* 0: 2 */
+	/*
+	 * Each read of the slow store that fills does so inside pace(ctx, bytes, work, arg): it calls work(arg)
+	 * when the disk has time for it, and returns 0; or returns an error without calling it, and
+	 * nothing is filled. It may wait. NULL: none.
+	 */
+	int (*pace)(void *ctx, uint64_t bytes, void (*work)(void *arg), void *arg);
+	void *pace_ctx;
 };
 
 struct store_flash_stats {

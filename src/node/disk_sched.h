@@ -101,6 +101,14 @@ extern const struct sched_config sched_hdd, sched_sata, sched_nvme;
 /* "hdd", "sata", "nvme"; NULL for any other name. */
 const struct sched_config *sched_preset(const char *name);
 
+/*
+ * For a pool of such disks with a code of k + p: a request is in pieces on k or more of them, so it moves k
+ * times as fast, and members / (k + p) go side by side, beside Gold too. While Gold is not about, three for
+ * each member may be on their way: fewer meet at some members and leave others idle.
+ */
+struct sched_config sched_for_pool(const struct sched_config *disk, uint32_t members, uint32_t k,
+				   uint32_t p);
+
 struct sched;
 
 /* -EINVAL for a configuration that cannot be, -ENOMEM. */

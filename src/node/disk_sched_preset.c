@@ -73,3 +73,27 @@ const struct sched_config *sched_preset(const char *name)
 		return &sched_sata;
 	return strcmp(name, "nvme") == 0 ? &sched_nvme : NULL;
 }
+
+#define POOL_REQUEST_BYTES (2 * MIB) /* of one that its other_ahead_ns must have room for */
+
+struct sched_config sched_for_pool(const struct sched_config *disk, uint32_t members, uint32_t k,
+				   uint32_t p)
+{
+	struct sched_config c = *disk;
+	uint32_t width = k + p, sets = members > width && k > 0 ? members / width : 1;
+
+	if (k == 0)
+		return c;
+	c.read_bytes_per_s *= k;
+	c.write_bytes_per_s *= k;
+	c.lanes *= sets;
+	c.other_depth *= sets;
+	c.reserve_ahead_ns *= sets;
+	if (members <= width)
+		return c;
+	uint32_t wanted = 3 * members;
+	uint64_t one_ns = c.position_ns + POOL_REQUEST_BYTES * NS_PER_S / c.write_bytes_per_s;
+	c.depth = c.depth * sets > wanted ? c.depth * sets : wanted;
+	c.other_ahead_ns = max_u64(c.other_ahead_ns, wanted * one_ns);
+	return c;
+}

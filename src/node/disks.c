@@ -40,7 +40,10 @@ static int disk_init(struct node_disks *set, struct node_disk *d, const struct n
 	for (uint32_t i = 0; i < spec->spare_count; i++)
 		d->spares[i] = (struct node_slot){.disk = d, .folder = &spec->spares[i]};
 	d->flash = (struct node_slot){.disk = d, .folder = spec->flash};
-	int rc = sched_open(spec->sched != NULL ? spec->sched : &sched_hdd, &d->sched);
+	struct sched_config sched = spec->sched != NULL ? *spec->sched : sched_hdd;
+	if (spec->pool)
+		sched = sched_for_pool(&sched, spec->folder_count, spec->shape.k, spec->shape.p);
+	int rc = sched_open(&sched, &d->sched);
 	for (size_t i = 0; rc == 0 && i < o->weight_count; i++)
 		rc = sched_weigh(d->sched, o->weights[i].group, o->weights[i].weight);
 	return rc;

@@ -54,6 +54,7 @@
 #include "store/pool.h"
 
 #define REBUILD_GROUP "rebuild"
+#define FILL_GROUP "flash" /* reads that fill caches */
 #define NODE_TROUBLE_MAX 160
 #define NODE_PATH_MAX 400
 

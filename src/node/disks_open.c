@@ -354,11 +354,32 @@ static int mem_open(struct node_disk *d)
 	return rc;
 }
 
+/* What is read to fill the cache is Bronze traffic of the disk, like any other. */
+static int fill_pace(void *ctx, uint64_t bytes, void (*work)(void *arg), void *arg)
+{
+	struct node_disk *d = ctx;
+	struct sched_request r = {.group = FILL_GROUP,
+				  .class = SCHED_BRONZE,
+				  .kind = SCHED_READ,
+				  .whole = true,
+				  .bytes = bytes};
+	AUTO_SCHED_TURN struct sched_turn t = {0};
+	int rc = sched_begin(d->sched, &r, &t);
+
+	if (rc != 0)
+		return rc;
+	work(arg);
+	(void)sched_next(&t, 0);
+	return 0;
+}
+
 /* The disk serves without its cache when there is none. */
 static void cache_open(struct node_disk *d)
 {
 	struct store_flash_options o = {.capacity_bytes = d->spec->flash_bytes,
-					.write_bytes_per_s = d->spec->flash_write_bytes_per_s};
+					.write_bytes_per_s = d->spec->flash_write_bytes_per_s,
+					.pace = fill_pace,
+					.pace_ctx = d};
 	struct store *cache = NULL;
 
 	bool format = d->fresh && may_format(d);

@@ -107,6 +107,8 @@ static int print_pools(struct node *n, struct strbuf *out)
 		{"terrane_pool_lost_chunks", "gauge",
 		 "chunks with more losses than the code bears"},
 		{"terrane_pool_rebuild_failed_rows", "gauge", "rows it could not rebuild"},
+		{"terrane_pool_overdrawn", "gauge",
+		 "1 while more members are out than the code bears: they are waited for"},
 	};
 	int rc = 0;
 	for (size_t k = 0; k < ARRAY_LEN(names) && rc == 0; k++) {
@@ -120,7 +122,8 @@ static int print_pools(struct node *n, struct strbuf *out)
 					     b->bytes + (b->running ? p->bytes : 0),
 					     p->chunks,
 					     p->lost,
-					     p->failed};
+					     p->failed,
+					     d->overdrawn};
 			if (d->spec->pool)
 				rc = strbuf_printf(out, "%s{disk=\"%" PRIu64 "\"} %" PRIu64 "\n",
 						   names[k].name, d->spec->disk, values[k]);

@@ -337,6 +337,19 @@ static int reply_ranges(struct rpc_request *r, const struct store_range *bad, si
 	return 0;
 }
 
+/* How much there is to scan. What cannot be told its length is scanned all the same, and says why. */
+static int scan_stat(struct work *w, struct chunk_id id, struct chunk_stat *st)
+{
+	struct sched_request want = work_request(w, SCHED_NAMES, SMALL_BYTES);
+	AUTO_SCHED_TURN struct sched_turn t = {0};
+	int rc = sched_begin(w->disk->sched, &want, &t);
+	if (rc != 0)
+		return rc;
+	(void)store_stat(w->disk->store, id, st);
+	(void)sched_next(&t, 0);
+	return 0;
+}
+
 int handle_scan(struct rpc_request *r)
 {
 	const Terrane__Node__ScanRequest *q = rpc_body(r);
@@ -349,9 +362,9 @@ int handle_scan(struct rpc_request *r)
 		n = -ENOMEM;
 	if (n == 0 && node_chunk_from(&id, q->chunk) < 0)
 		n = no_name(r);
+	if (n == 0)
+		n = scan_stat(&w, id, &st);
 	if (n == 0) {
-		/* What cannot be told its length is scanned all the same, and says why. */
-		(void)store_stat(w.disk->store, id, &st);
 		struct sched_request want = work_request(&w, SCHED_READ, st.len);
 		AUTO_SCHED_TURN struct sched_turn t = {0};
 		n = sched_begin(w.disk->sched, &want, &t);

@@ -89,7 +89,10 @@ static void lab_main(void *arg)
 	if (lab->place == PLACE_CLUSTERED)
 		CHECK_EQ(store_pool_replace_take(p.pool, GONE, member(lab)), 0);
 	uint64_t start_ns = rt_now_ns();
-	CHECK_EQ(store_pool_rebuild(p.pool, lab->parallel, &pr), 0);
+	if (lab->rebuild != NULL)
+		CHECK_EQ(lab->rebuild(lab, p.pool, &pr), 0);
+	else
+		CHECK_EQ(store_pool_rebuild(p.pool, lab->parallel, &pr), 0);
 	CHECK_EQ(pr.rebuilt, lab->rows);
 	lab->seconds = (double)(rt_now_ns() - start_ns) / 1e9;
 	lab->rows_per_s = (double)pr.rebuilt / lab->seconds;

@@ -17,6 +17,9 @@ struct rebuild_lab {
 	uint32_t row_bytes; /* in memory: they stand for `scale` times as many */
 	uint32_t scale;     /* the drive has a scale-th of its bandwidth; 0 as 1 */
 	uint32_t parallel;
+	/* What rebuilds it; NULL: the pool itself. */
+	int (*rebuild)(struct rebuild_lab *lab, struct store *pool,
+		       struct store_pool_progress *progress);
 	/* results */
 	double seconds;
 	double rows_per_s;

@@ -294,6 +294,10 @@ static void with_cache(const char *path)
 	const char *hits = strstr(strbuf_text(&text), "\nterrane_flash_hits_total{disk=\"1\"} ");
 	CHECK(hits != NULL);
 	CHECK(strstr(strbuf_text(&text), "\nterrane_flash_hits_total{disk=\"1\"} 0\n") == NULL);
+	/* Filling it is disk time that somebody is charged for. */
+	CHECK(strstr(strbuf_text(&text),
+		     "terrane_disk_bytes_total{disk=\"1\",group=\"flash\",class=\"bronze\"} "
+		     "50000\n") != NULL);
 	CHECK_EQ(node_delete_one(&b.call, 1, one), 0);
 	CHECK_EQ(box_get(&b, 1, one, 1, 0, 50000), -ENOENT);
 	box_stop(&b);

@@ -40,6 +40,14 @@ static bool has_superblock(const char *folder)
 	return rc == 0;
 }
 
+static bool says(struct node_box *b, const char *line)
+{
+	AUTO_STRBUF struct strbuf text;
+	strbuf_init(&text, 1 * MIB);
+	CHECK_EQ(node_metrics(b->node, &text), 0);
+	return strstr(strbuf_text(&text), line) != NULL;
+}
+
 /* --- members that come back ------------------------------------------------------------------- */
 
 /* Three of five, with a code that bears one: a cable, not the disks. */
@@ -52,9 +60,12 @@ static void away_together(struct node_box *b)
 		box_take_away(b, away[i]);
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
 	CHECK_EQ(box_look(b, 10).down, 3);
+	CHECK(says(b, "terrane_pool_overdrawn{disk=\"10\"} 1\n"));
 	for (size_t i = 0; i < ARRAY_LEN(away); i++)
 		box_bring_back(b, away[i]);
 	await_down(b, 10, 0);
+	while (!says(b, "terrane_pool_overdrawn{disk=\"10\"} 0\n"))
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
 	CHECK_EQ(box_count_bad(b, 10, N), 0);
 	/* All of them have all they should. */
 	CHECK_EQ(node_pool_rebuild(&b->call, 10, true), 0);

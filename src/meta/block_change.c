@@ -122,6 +122,9 @@ static int do_fence(struct change *c)
 		return -EROFS;
 	if (c->rec->epoch == c->epoch)
 		return 1;
+	/* Of a copy that comes late: who has fenced since stays the writer. */
+	if (c->rec->epoch > c->epoch)
+		return -ESTALE;
 	c->rec->epoch = c->epoch;
 	return 0;
 }

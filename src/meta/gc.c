@@ -111,6 +111,11 @@ int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row
 		range.after = kv_bytes(at->key, at->len);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	int rc = kv_scan(g->m->kv, g->partition, &range, &rows);
+	/* A mark says since when a thing has been seen, so it is never older than the look. */
+	if (rc == 0 && rows.count > 0) {
+		rc = meta_gc_epoch(g->m, &g->now);
+		g->epoch = min_u64(g->epoch, g->now);
+	}
 	for (size_t i = 0; i < rows.count && rc == 0; i++) {
 		arena_init(&g->scratch, META_OP_BYTES);
 		g->a = &g->scratch;
@@ -139,10 +144,10 @@ int meta_gc_step(struct meta *m, enum meta_gc_kind kind, uint64_t index, uint64_
 		gc_row_fn fn;
 	} kinds[META_GC_KINDS] = {
 		[META_GC_NAMES] = {META_LAYER_NAME, "g", gc_names_row},
-		[META_GC_DIRS] = {META_LAYER_NAME, "desy", gc_dirs_row},
+		[META_GC_DIRS] = {META_LAYER_NAME, "ydes", gc_dirs_row},
 		[META_GC_TRANSFERS] = {META_LAYER_TRANSFER, "t", gc_transfers_row},
 		[META_GC_FILES] = {META_LAYER_FILE, "x", gc_files_row},
-		[META_GC_ORPHANS] = {META_LAYER_FILE, "fy", gc_orphans_row},
+		[META_GC_ORPHANS] = {META_LAYER_FILE, "yf", gc_orphans_row},
 		[META_GC_BLOCKS] = {META_LAYER_BLOCK, "pvy", gc_blocks_row},
 		[META_GC_OWNERS] = {META_LAYER_BLOCK, "o", gc_owners_row},
 		[META_GC_ACCOUNTS] = {META_LAYER_TENANT, "cd", gc_accounts_row},

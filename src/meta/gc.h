@@ -9,7 +9,9 @@
  * present value for the whole grace period on its own monotonic clock (meta_gc_advance). A piece of
  * garbage is marked with the epoch in which a collector first sees it, and is collected when the epoch
  * is at least two further: so at least one whole grace period lies between, however wrong any wall clock
- * is, and however often workers come and go. Whatever is changed meanwhile loses its mark.
+ * is, and however often workers come and go. Whatever is changed meanwhile, or found to have a name or an
+ * owner after all, loses its mark. The epoch of a mark is read after the thing was seen; the one that a
+ * worker brings says only what is ripe, so a worker that is late shortens nobody's grace.
  *
  * A round for partition i of a layer: meta_gc_step of each kind of that layer until its cursor ends.
  *

@@ -34,7 +34,7 @@ static int suspect_row(struct gc *g, uint32_t tenant, uint64_t block, const stru
 	if (rc != 0)
 		return rc;
 	if (y->mark == 0) {
-		y->mark = g->epoch;
+		y->mark = g->now;
 		return gc_mark(g, row, &y->base);
 	}
 	if (!gc_ripe(g, y->mark)) {
@@ -126,7 +126,7 @@ int gc_owners_row(struct gc *g, const struct kv_row *row)
 		return gc_mark(g, row, &o->base);
 	}
 	if (o->mark == 0) {
-		o->mark = g->epoch;
+		o->mark = g->now;
 		return gc_mark(g, row, &o->base);
 	}
 	if (!gc_ripe(g, o->mark)) {
@@ -197,7 +197,7 @@ static int refunded_row(struct gc *g, const struct kv_row *row, uint32_t tenant,
 	if (rc != 0 || r.value[0].data != NULL || buried)
 		return rc;
 	if (note->mark == 0) {
-		note->mark = g->epoch;
+		note->mark = g->now;
 		return gc_mark(g, row, &note->base);
 	}
 	return gc_ripe(g, note->mark) ? gc_drop(g, row) : 0;
@@ -247,7 +247,7 @@ static int dead_row(struct gc *g, const struct kv_row *row)
 	if (rc != 0)
 		return rc;
 	if (z->mark == 0) {
-		z->mark = g->epoch;
+		z->mark = g->now;
 		return gc_mark(g, row, &z->base);
 	}
 	if (!gc_ripe(g, z->mark)) {

@@ -62,7 +62,7 @@ int gc_files_row(struct gc *g, const struct kv_row *row)
 	if (rc != 0)
 		return rc;
 	if (x->mark == 0) {
-		x->mark = g->epoch;
+		x->mark = g->now;
 		return gc_mark(g, row, &x->base);
 	}
 	if (!gc_ripe(g, x->mark)) {
@@ -123,7 +123,7 @@ static int orphan(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_
 	txn_equals(&t, gc_key(row->key), row->value);
 	txn_same(&t, key, r.value[0]);
 	rec_suspect fresh = TERRANE__REC__SUSPECT__INIT;
-	fresh.mark = g->epoch;
+	fresh.mark = g->now;
 	fresh.hash = hash;
 	rec_dead_file x = TERRANE__REC__DEAD_FILE__INIT;
 	x.file = f;
@@ -143,6 +143,7 @@ static int orphan(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_
 	return rc == -ESTALE ? 0 : rc;
 }
 
+/* A suspicion whose file is gone, has changed, or has a name by now: it has its grace again. */
 static int file_suspect_row(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row)
 {
 	struct schema_key key = key_id('f', tenant, file);
@@ -153,9 +154,17 @@ static int file_suspect_row(struct gc *g, uint32_t tenant, uint64_t file, const 
 		rc = rec_read_suspect(g->a, row->value, &y);
 	if (rc != 0)
 		return rc;
-	if (r.value[0].data != NULL && hash64(r.value[0].data, r.value[0].len, 0) == y->hash)
-		return 0;
-	return gc_drop(g, row);
+	bool same =
+		r.value[0].data != NULL && hash64(r.value[0].data, r.value[0].len, 0) == y->hash;
+	bool named = false;
+	if (same) {
+		struct kv_row of = {.key = key_bytes(&key), .value = r.value[0], .found = true};
+		rec_file *f;
+		rc = rec_read_file(g->a, of.value, &f);
+		if (rc == 0)
+			rc = file_named(g, tenant, file, &of, f, &named);
+	}
+	return rc == 0 && (!same || named) ? gc_drop(g, row) : rc;
 }
 
 int gc_orphans_row(struct gc *g, const struct kv_row *row)

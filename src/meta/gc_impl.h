@@ -8,7 +8,8 @@
 struct gc {
 	struct meta *m;
 	uint64_t partition;
-	uint64_t epoch;
+	uint64_t epoch; /* the caller's, or the present one when that is less: what is ripe */
+	uint64_t now;   /* the epoch after the page was read: what marks are made with */
 	struct meta_gc_counts *counts;
 	struct arena *a; /* emptied after each row: */
 	struct arena scratch;

@@ -24,7 +24,7 @@ int gc_names_row(struct gc *g, const struct kv_row *row)
 	if (rc != 0)
 		return rc;
 	if (gone->mark == 0) {
-		gone->mark = g->epoch;
+		gone->mark = g->now;
 		return gc_mark(g, row, &gone->base);
 	}
 	if (!gc_ripe(g, gone->mark)) {
@@ -43,6 +43,16 @@ struct search_walk {
 	struct gc_search *s;
 };
 
+static bool row_mentions(const rec_entry *e, uint64_t id)
+{
+	return e->id == id || (e->replaced != NULL && e->replaced->id == id);
+}
+
+/*
+ * Why nothing is missed. What leaves a name leaves a Gone in that slice, and the Gone is looked for after
+ * the names: so whatever was in the directory when the search began is met under its name, or in a
+ * transfer, or its Gone is, however often it is renamed meanwhile.
+ */
 static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
 			void *ctx)
 {
@@ -51,12 +61,7 @@ static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	uint64_t partition = part_name(m, tenant, dir, slice);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
-	struct schema_key gone = key_slice_id('g', tenant, dir, slice, s->id);
-	struct reads r;
-	int rc = meta_read(m, partition, &gone, 1, &a, &r);
-	if (rc != 0)
-		return rc;
-	s->pending = s->pending || r.value[0].data != NULL;
+	int rc;
 	struct schema_key prefix = key_slice('e', tenant, dir, slice);
 	struct schema_key after = {0};
 	AUTO_KV_ROWS struct kv_rows rows = {0};
@@ -69,8 +74,8 @@ static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 			rc = rec_read_entry(&a, rows.row[i].value, &e);
 			if (rc != 0)
 				return rc;
-			/* A row in a transfer may come or go: look again later. */
-			s->pending = s->pending || (e->transfer != 0 && e->id == s->id);
+			/* What a row in a transfer has or replaces may come or go. */
+			s->pending = s->pending || (e->transfer != 0 && row_mentions(e, s->id));
 			after = gc_key(rows.row[i].key);
 			if (e->id != s->id || e->transfer != 0)
 				continue;
@@ -81,6 +86,13 @@ static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 			return 1;
 		}
 	} while (rc == 0 && rows.more);
+	if (rc != 0)
+		return rc;
+	struct schema_key gone = key_slice_id('g', tenant, dir, slice, s->id);
+	struct reads r;
+	arena_reset(&a, MIB);
+	rc = meta_read(m, partition, &gone, 1, &a, &r);
+	s->pending = s->pending || (rc == 0 && r.value[0].data != NULL);
 	return rc;
 }
 
@@ -112,7 +124,7 @@ static int suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
 		return gc_ripe(g, y->mark) ? 1 : 0;
 	}
 	rec_suspect fresh = TERRANE__REC__SUSPECT__INIT;
-	fresh.mark = g->epoch;
+	fresh.mark = g->now;
 	fresh.hash = hash;
 	struct txn t;
 	txn_init(&t, g->a);
@@ -184,6 +196,19 @@ static int dir_named(struct gc *g, uint32_t tenant, const struct kv_row *row, re
 	return gc_mark(g, row, &d->base);
 }
 
+/* The same of any slice: those below belong to the directory as long as there is one. */
+static int slice_named(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
+		       const struct kv_row *row, rec_dir *d, bool *named)
+{
+	if (slice == SLICE_HOME)
+		return dir_named(g, tenant, row, d, named);
+	struct kv_bytes raw;
+	rec_dir *home;
+	int rc = dir_read(g->m, tenant, dir, g->a, &raw, &home);
+	*named = home != NULL;
+	return rc;
+}
+
 static int dir_row(struct gc *g, const struct kv_row *row)
 {
 	uint32_t tenant;
@@ -195,22 +220,16 @@ static int dir_row(struct gc *g, const struct kv_row *row)
 	int rc = rec_read_dir(g->a, row->value, &d);
 	if (rc != 0 || (dir == META_ROOT && slice == SLICE_HOME))
 		return rc;
-	bool named = false;
-	if (slice != SLICE_HOME) {
-		struct kv_bytes raw;
-		rec_dir *home;
-		rc = dir_read(g->m, tenant, dir, g->a, &raw, &home);
-		named = home != NULL;
-	} else if (d->transfer != 0) {
+	if (slice == SLICE_HOME && d->transfer != 0) {
 		struct transfer t;
 		rc = transfer_read(g->m, tenant, d->transfer, g->a, &t);
 		if (rc != 0 || t.rec != NULL)
 			return rc; /* it will be seen to as a transfer */
 		d->transfer = 0;
 		return gc_mark(g, row, &d->base);
-	} else {
-		rc = dir_named(g, tenant, row, d, &named);
 	}
+	bool named = false;
+	rc = slice_named(g, tenant, dir, slice, row, d, &named);
 	if (rc == 0 && !named)
 		rc = suspect(g, tenant, dir, slice, row);
 	return rc == 1 ? remove_empty(g, tenant, dir, slice, row) : rc;
@@ -274,7 +293,7 @@ static int entry_row(struct gc *g, const struct kv_row *row)
 	return rc;
 }
 
-/* A suspicion whose directory is gone, or has changed. */
+/* A suspicion whose directory is gone, has changed, or has a name by now: it has its grace again. */
 static int dir_suspect_row(struct gc *g, const struct kv_row *row)
 {
 	uint32_t tenant;
@@ -290,9 +309,17 @@ static int dir_suspect_row(struct gc *g, const struct kv_row *row)
 		rc = rec_read_suspect(g->a, row->value, &y);
 	if (rc != 0)
 		return rc;
-	if (r.value[0].data != NULL && hash64(r.value[0].data, r.value[0].len, 0) == y->hash)
-		return 0;
-	return gc_drop(g, row);
+	bool same =
+		r.value[0].data != NULL && hash64(r.value[0].data, r.value[0].len, 0) == y->hash;
+	bool named = false;
+	if (same) {
+		struct kv_row of = {.key = key_bytes(&key), .value = r.value[0], .found = true};
+		rec_dir *d;
+		rc = rec_read_dir(g->a, of.value, &d);
+		if (rc == 0)
+			rc = slice_named(g, tenant, dir, slice, &of, d, &named);
+	}
+	return rc == 0 && (!same || named) ? gc_drop(g, row) : rc;
 }
 
 int gc_dirs_row(struct gc *g, const struct kv_row *row)
@@ -322,7 +349,7 @@ int gc_transfers_row(struct gc *g, const struct kv_row *row)
 	if (rc != 0)
 		return rc;
 	if (t->mark == 0) {
-		t->mark = g->epoch;
+		t->mark = g->now;
 		return gc_mark(g, row, &t->base);
 	}
 	if (!gc_ripe(g, t->mark)) {

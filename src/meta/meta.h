@@ -443,7 +443,8 @@ int meta_block_extend(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 /*
  * Fences: the epoch becomes the block's, and its old writer can extend it no more. The block as it is
  * now is returned: the caller then fences the chunks, agrees on their length and seals. chunks of out
- * are the arena's. -ENOENT, -EROFS sealed (out is filled all the same).
+ * are the arena's. Epochs only grow: -ESTALE below the block's own; again with the same: 0. -ENOENT,
+ * -EROFS sealed (out is filled all the same).
  */
 int meta_block_fence(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
 		     struct arena *arena, struct meta_block *out);

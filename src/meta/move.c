@@ -175,6 +175,39 @@ int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 
 /* --- sealing ---------------------------------------------------------------------------------- */
 
+/*
+ * The slice is shut, so no transfer takes a row of it any more; those that have one are seen to their end.
+ * Until then the decision of such a transfer would still change what the directory shows.
+ */
+static int slice_settle(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice)
+{
+	struct schema_key prefix = key_slice('e', tenant, dir, slice);
+	struct schema_key after = {0};
+	struct row held = {.partition = part_name(m, tenant, dir, slice)};
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	do {
+		struct kv_range range = {.prefix = key_bytes(&prefix), .after = key_bytes(&after)};
+		int rc = kv_scan(m->kv, held.partition, &range, &rows);
+		for (size_t i = 0; i < rows.count && rc == 0; i++) {
+			AUTO_ARENA struct arena a;
+			arena_init(&a, MIB);
+			held.raw = rows.row[i].value;
+			rc = rec_read_entry(&a, held.raw, &held.row);
+			if (rc == 0 && !key_read_entry(rows.row[i].key, &held.tenant, &held.dir,
+						       &held.slice, &held.name))
+				rc = -EBADMSG;
+			if (rc == 0)
+				rc = row_free(m, &held, &a);
+			after.len = min_u64(rows.row[i].key.len, sizeof(after.bytes));
+			memcpy(after.bytes, rows.row[i].key.data, after.len);
+			rc = rc == 1 ? 0 : rc;
+		}
+		if (rc != 0)
+			return rc;
+	} while (rows.more);
+	return 0;
+}
+
 static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
 		      void *ctx)
 {
@@ -191,8 +224,11 @@ static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 		rc = -ENOENT;
 	if (rc == 0 && r.value[0].data != NULL)
 		rc = rec_read_shut(&a, r.value[0], &s);
-	if (rc != 0 || (s != NULL && s->sealed))
+	if (rc != 0)
 		return rc;
+	/* By this request when it came before, or by one that died on the way. */
+	if (s != NULL && s->sealed)
+		return slice_settle(m, tenant, dir, slice);
 	/* Spread since the walk looked: it begins anew. */
 	if ((s != NULL && s->spread) != below)
 		return 1;
@@ -214,7 +250,9 @@ static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 	txn_present(&t, keys[1]);
 	txn_put(&t, keys[0], &shut.base);
 	rc = txn_run(m, &t, partition, NULL);
-	return rc == -ESTALE ? 1 : rc;
+	if (rc != 0)
+		return rc == -ESTALE ? 1 : rc;
+	return slice_settle(m, tenant, dir, slice);
 }
 
 /* Deepest slices first: when the home slice says sealed, all are. */

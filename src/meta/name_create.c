@@ -260,24 +260,27 @@ static int names_leaf(struct making *k, uint32_t slice, const size_t *which, siz
 	return 0;
 }
 
-/* Which of the names the slice does not have, to the front of which; and whether it is shut. */
-static int names_missing(struct making *k, uint32_t slice, size_t *which, size_t *n,
-			 rec_shut **shut)
+/* Which of the files the slice has no key of, to the front of which: all together with one more key. */
+static int keys_missing(struct making *k, uint32_t slice, char letter, size_t *which, size_t *n,
+			struct schema_key more, struct kv_bytes *value)
 {
 	struct schema_key *keys = arena_alloc(k->a, (*n + 1) * sizeof(*keys));
 	struct kv_bytes *list = arena_alloc(k->a, (*n + 1) * sizeof(*list));
 	if (keys == NULL || list == NULL)
 		return -ENOMEM;
-	keys[*n] = key_slice('s', k->tenant, k->dir, slice);
-	for (size_t i = 0; i < *n; i++)
-		keys[i] = key_entry(k->tenant, k->dir, slice, k->files[which[i]].name);
+	for (size_t i = 0; i < *n; i++) {
+		const struct meta_create *f = &k->files[which[i]];
+		keys[i] = letter == 'e' ? key_entry(k->tenant, k->dir, slice, f->name)
+					: key_slice_id(letter, k->tenant, k->dir, slice, f->id);
+	}
+	keys[*n] = more;
 	for (size_t i = 0; i <= *n; i++)
 		list[i] = key_bytes(&keys[i]);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	int rc = kv_get(k->m->kv, part_name(k->m, k->tenant, k->dir, slice), list, *n + 1, &rows);
-	*shut = NULL;
+	*value = (struct kv_bytes){0};
 	if (rc == 0 && rows.row[*n].found)
-		rc = rec_read_shut(k->a, rows.row[*n].value, shut);
+		rc = arena_copy(k->a, rows.row[*n].value, value);
 	if (rc != 0)
 		return rc;
 	size_t missing = 0;
@@ -286,6 +289,23 @@ static int names_missing(struct making *k, uint32_t slice, size_t *which, size_t
 			which[missing++] = which[i];
 	*n = missing;
 	return 0;
+}
+
+/*
+ * Which of the names the slice neither has nor has had, to the front of which; and whether it is shut. A
+ * Gone says that it had it: this request came before. It is looked for after the name, which it replaces.
+ */
+static int names_missing(struct making *k, uint32_t slice, size_t *which, size_t *n,
+			 rec_shut **shut)
+{
+	struct schema_key key = key_slice('s', k->tenant, k->dir, slice);
+	struct kv_bytes shut_raw;
+	struct kv_bytes again;
+	*shut = NULL;
+	int rc = keys_missing(k, slice, 'e', which, n, key, &shut_raw);
+	if (rc == 0 && *n > 0)
+		rc = keys_missing(k, slice, 'g', which, n, key, &again);
+	return rc == 0 && shut_raw.data != NULL ? rec_read_shut(k->a, shut_raw, shut) : rc;
 }
 
 /* Names that are new, slice by slice, as far down as it is spread. Others are left for later. */

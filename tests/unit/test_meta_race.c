@@ -676,6 +676,60 @@ static void many_commits_at_once_do_not_pass_the_quota(void **state)
 	rig_run(&rig);
 }
 
+/* --- a seal and a move ------------------------------------------------------------------------------- */
+
+static size_t names_in(struct rig *rig, uint64_t dir)
+{
+	struct arena arena;
+	arena_init(&arena, MIB);
+	struct meta_page page;
+	CHECK_EQ(meta_list(rig->m, &rig->ctx, dir, &(struct meta_cursor){0}, 0, &arena, &page), 0);
+	size_t n = page.count;
+	arena_fini(&arena);
+	return n;
+}
+
+struct sealing {
+	struct rig rig; /* first */
+	size_t names;   /* that were there when the seal returned */
+};
+
+static void seal_and_count(struct rig *rig)
+{
+	CHECK_EQ(meta_dir_seal(rig->m, &rig->ctx, A), 0);
+	container_of(rig, struct sealing, rig)->names = names_in(rig, A);
+}
+
+static void move_y(struct rig *rig)
+{
+	bool into = rig->seed % 2 == 0;
+	int rc = meta_move(rig->m, &rig->ctx, into ? B : A, meta_name("y"), into ? A : B,
+			   meta_name("y"), FID_NEW, meta_id(), 0);
+	CHECK(rc == 0 || rc == -EROFS);
+}
+
+static void sealing_body(struct rig *rig)
+{
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("b"), B), 0);
+	CHECK_EQ(try_create(rig, rig->seed % 2 == 0 ? B : A, "y", FID, 0, 0), 0);
+	/* Before each of its transactions on names, then on its record. */
+	unsigned at = (unsigned)rig->seed / 2;
+	gate_run(rig, at < 4 ? META_LAYER_NAME : META_LAYER_TRANSFER, at < 4 ? at : at - 4,
+		 seal_and_count, move_y);
+	CHECK_EQ(names_in(rig, A), container_of(rig, struct sealing, rig)->names);
+}
+
+static void a_directory_does_not_change_after_its_seal_returned(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 12; seed++) {
+		struct sealing s = {.rig = rig_of(sealing_body)};
+		s.rig.seed = seed;
+		rig_run(&s.rig);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -691,6 +745,7 @@ int main(void)
 			what_a_writer_was_told_is_added_is_there_once_however_often_tokens_are_stolen),
 		cmocka_unit_test(a_block_that_gets_an_owner_while_it_is_collected_stays),
 		cmocka_unit_test(many_commits_at_once_do_not_pass_the_quota),
+		cmocka_unit_test(a_directory_does_not_change_after_its_seal_returned),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -325,6 +325,11 @@ void cbox_kill_node(struct client_box *b, uint64_t disk)
 	sim_node_stop(node_of(b, disk)->node);
 }
 
+void cbox_start_node(struct client_box *b, uint64_t disk)
+{
+	sim_node_start(node_of(b, disk)->node, node_main, node_of(b, disk));
+}
+
 void cbox_cut_node(struct client_box *b, uint64_t disk)
 {
 	sim_net_cut(b->sim, b->client, node_of(b, disk)->node, true);

@@ -70,8 +70,9 @@ int cbox_engine_open(struct client_box *b, const struct fabric_options *o, struc
 void cbox_do(struct client_box *b, void (*act)(struct client_box *b, uint64_t arg), uint64_t arg);
 
 /* Acts. The argument is a disk, or the node of which any disk is named. */
-void cbox_kill_node(struct client_box *b, uint64_t disk); /* for good */
-void cbox_cut_node(struct client_box *b, uint64_t disk);  /* silent from now on, until healed */
+void cbox_kill_node(struct client_box *b, uint64_t disk);  /* for good */
+void cbox_start_node(struct client_box *b, uint64_t disk); /* one that was killed */
+void cbox_cut_node(struct client_box *b, uint64_t disk);   /* silent from now on, until healed */
 void cbox_heal(struct client_box *b, uint64_t unused);
 
 /* Flips a stored bit of a chunk. */

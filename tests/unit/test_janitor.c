@@ -711,6 +711,88 @@ static void a_block_deleted_while_it_is_repaired_leaves_nothing(void **state)
 	cbox_run_all(8, 1, deleted_body);
 }
 
+static void back_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	size_t blocks = check_whole(&l), on = blocks_on(&l, 31, NULL);
+	struct janitor_options o = quick();
+	o.disk_bytes_per_s = 20000; /* 20% of it: what a disk does twice waits for 5 s and more */
+	o.parallel = 1;
+	struct round r = {.j = hire(&o)};
+	CHECK_EQ(janitor_repair(r.j, false), 0);
+	cbox_do(b, cbox_kill_node, 31);
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	CHECK_EQ(janitor_repair(r.j, false), 0);
+	CHECK_EQ(rt_sleep_ns(35 * NS_PER_S), 0);
+	struct rt_fiber *fiber;
+	CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &r), 0);
+	while (stats_of(r.j).chunks_repaired == 0)
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	cbox_do(b, cbox_start_node, 31);
+	rt_join(fiber);
+	CHECK_EQ(r.rc, 0);
+	fresh_map(&l);
+	/* Some were made anew, the rest is where it was. */
+	size_t stayed = blocks_on(&l, 31, NULL);
+	CHECK(stayed > 0 && stayed < on);
+	CHECK_EQ(stayed + stats_of(r.j).chunks_repaired, on);
+	CHECK_EQ(check_whole(&l), blocks);
+	read_all(&l);
+	/* And what was made anew is not there twice for ever. */
+	struct janitor *j = hire(&(struct janitor_options){
+		.addrs = META_ADDRS, .addr_count = 1, .grace_ns = GRACE_NS});
+	CHECK_EQ(janitor_collect(j), 0);
+	CHECK_EQ(janitor_orphans(j), 0);
+	collect_for(j, 3 * GRACE_NS);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(stats_of(j).orphans_deleted, on - stayed);
+	CHECK_EQ(check_whole(&l), blocks);
+	janitor_close(j);
+	janitor_close(r.j);
+	lab_close(&l);
+}
+
+static void a_disk_that_comes_back_while_it_is_repaired_keeps_what_is_left(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, back_body);
+}
+
+static void flap_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	size_t blocks = check_whole(&l);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	for (int i = 0; i < 4; i++) {
+		cbox_do(b, cbox_kill_node, 31);
+		for (int k = 0; k < 5; k++) {
+			CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+			CHECK_EQ(janitor_repair(j, true), 0);
+		}
+		cbox_do(b, cbox_start_node, 31);
+		for (int k = 0; k < 3; k++) {
+			CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+			CHECK_EQ(janitor_repair(j, true), 0);
+		}
+	}
+	CHECK_EQ(stats_of(j).chunks_repaired + stats_of(j).chunks_moved, 0);
+	fresh_map(&l);
+	CHECK_EQ(check_whole(&l), blocks);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void what_flaps_within_the_delay_costs_nothing(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, flap_body);
+}
+
 static void no_room_body(struct client_box *b)
 {
 	struct lab l;
@@ -813,6 +895,8 @@ int main(void)
 		cmocka_unit_test(a_second_failure_during_a_repair_is_repaired_too),
 		cmocka_unit_test(a_rotten_source_is_read_around_and_mended),
 		cmocka_unit_test(a_block_deleted_while_it_is_repaired_leaves_nothing),
+		cmocka_unit_test(a_disk_that_comes_back_while_it_is_repaired_keeps_what_is_left),
+		cmocka_unit_test(what_flaps_within_the_delay_costs_nothing),
 		cmocka_unit_test(without_room_a_block_stays_as_it_is),
 		cmocka_unit_test(the_columns_of_a_lost_pool_are_made_anew),
 		cmocka_unit_test(scrubbing_finds_what_rotted_and_it_is_repaired),

@@ -4,7 +4,7 @@
  *
  *     DIR/cluster.ini        for clients
  *     DIR/box.ini            what the cluster is made of, as the first `up` was told
- *     DIR/conf/NAME.ini      of each role: meta, node-1, node-2, ...
+ *     DIR/conf/NAME.ini      of each role: meta, node-1, node-2, ..., janitor
  *     DIR/disks/node-1/1     the folder of a disk
  *     DIR/meta               the metadata
  *     DIR/log/NAME.log
@@ -73,7 +73,7 @@ bool box_local(const struct box_shape *s, struct rs_shape *out);
 /* How many pools a node has, and members each. */
 int64_t box_pool_count(const struct box_shape *s);
 
-/* The name of role i, "meta" being 0 and "node-1" 1; false beyond the last. */
+/* The name of role i, "meta" being 0, "node-1" 1 and "janitor" the last; false beyond it. */
 bool box_role(const struct box *b, int64_t i, char out[BOX_NAME_MAX]);
 int64_t box_rack_of(const struct box_shape *s, int64_t node);
 

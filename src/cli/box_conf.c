@@ -254,9 +254,11 @@ bool box_role(const struct box *b, int64_t i, char out[BOX_NAME_MAX])
 {
 	if (i == 0)
 		snprintf(out, BOX_NAME_MAX, "meta");
-	else
+	else if (i <= b->shape.nodes)
 		snprintf(out, BOX_NAME_MAX, "node-%ld", i);
-	return i <= b->shape.nodes;
+	else
+		snprintf(out, BOX_NAME_MAX, "janitor");
+	return i <= b->shape.nodes + 1;
 }
 
 int64_t box_rack_of(const struct box_shape *s, int64_t node)

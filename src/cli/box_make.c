@@ -38,10 +38,10 @@ static bool port_free(int64_t port)
 	return ok;
 }
 
-/* A row of free ports: two for each role. */
+/* A row of free ports: two for each role, and one for the janitor's metrics. */
 static int choose_ports(struct box_shape *s, struct strbuf *err)
 {
-	int64_t count = 2 * (s->nodes + 1);
+	int64_t count = 2 * (s->nodes + 1) + 1;
 	for (int i = 0; i < PORT_TRIES; i++) {
 		uint32_t chance;
 		if (getrandom(&chance, sizeof(chance), 0) != sizeof(chance))
@@ -142,6 +142,21 @@ static int write_node(const struct box *b, int64_t node)
 	int rc = strbuf_puts(&t, "");
 	snprintf(name, sizeof(name), "conf/node-%ld.ini", node);
 	return rc < 0 ? rc : write_text(b, name, &t);
+}
+
+/* Everything sooner than in a machine room: what a box loses should be seen to come back. */
+static int write_janitor(const struct box *b)
+{
+	const struct box_shape *s = &b->shape;
+	AUTO_STRBUF struct strbuf t;
+	strbuf_init(&t, FILE_LIMIT);
+	int rc = strbuf_printf(&t,
+			       "[janitor]\nmetadata = 127.0.0.1:%ld\nmetrics = 127.0.0.1:%ld\n"
+			       "memory = 256MiB\nlease = 20s\nround = 5s\n"
+			       "[collection]\ngrace = 5m\norphans = 10m\n"
+			       "[repair]\ndelay = 1m\nlook = 1m\n",
+			       s->port, s->port + 2 * (s->nodes + 1));
+	return rc < 0 ? rc : write_text(b, "conf/janitor.ini", &t);
 }
 
 static int make_disks(const struct box *b, int64_t node)
@@ -254,6 +269,8 @@ int box_make_files(struct box *b, struct strbuf *err)
 		if (rc == 0)
 			rc = make_disks(b, node);
 	}
+	if (rc == 0)
+		rc = write_janitor(b);
 	if (rc == 0)
 		rc = write_cluster(b);
 	if (rc < 0 && err->len == 0)

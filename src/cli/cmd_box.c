@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/box.h"
 #include "cli/cli.h"
+#include "cli/janitor_role.h"
 #include "cli/meta_role.h"
 #include "cli/node_role.h"
 #include "rt/real.h"
@@ -29,13 +31,15 @@ struct all {
 	struct meta_role meta;
 	struct node_role *nodes;
 	size_t node_count;
+	struct janitor_role janitor;
+	bool has_janitor; /* a box may have been made before there were any */
 	struct rt_group group;
 	bool failed;
 };
 
 struct one {
 	struct all *all;
-	size_t i; /* 0: metadata, else node i */
+	size_t i; /* 0: metadata, then the nodes, then the janitor */
 };
 
 /* --- serving ------------------------------------------------------------------------------------ */
@@ -50,6 +54,9 @@ static void role_main(void *arg)
 		meta_role_main(&all->meta);
 		if (all->meta.rc < 0)
 			meta_role_why(&all->meta, &why);
+	} else if (o->i > all->node_count) {
+		janitor_role_main(&all->janitor);
+		janitor_role_why(&all->janitor, &why);
 	} else {
 		struct node_role *node = &all->nodes[o->i - 1];
 		node_role_main(node);
@@ -65,13 +72,13 @@ static void role_main(void *arg)
 static void all_main(void *arg)
 {
 	struct all *all = arg;
-	size_t count = all->node_count + 1;
+	size_t count = all->node_count + 1 + all->has_janitor;
 	AUTO_FREE struct one *each = calloc(count, sizeof(*each));
 	int rc = each == NULL ? -ENOMEM : 0;
 	rt_group_init(&all->group);
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		each[i] = (struct one){.all = all, .i = i};
-		rc = rt_group_spawn(&all->group, i == 0 ? "meta" : "node", role_main, &each[i]);
+		rc = rt_group_spawn(&all->group, "role", role_main, &each[i]);
 	}
 	if (rc < 0) {
 		all->failed = true;
@@ -100,6 +107,17 @@ static int load_nodes(struct all *all, struct strbuf *err)
 	return 0;
 }
 
+static int load_janitor(struct all *all, struct strbuf *err)
+{
+	char path[BOX_PATH_MAX];
+	int rc = box_path(&all->box, path, "conf/janitor.ini");
+	if (rc < 0 || access(path, F_OK) < 0)
+		return rc;
+	rc = janitor_role_load(&all->janitor, path, err);
+	all->has_janitor = rc == 0;
+	return rc;
+}
+
 static int serve(struct all *all, struct strbuf *err)
 {
 	char path[BOX_PATH_MAX];
@@ -109,6 +127,8 @@ static int serve(struct all *all, struct strbuf *err)
 	if (rc < 0)
 		return rc;
 	rc = load_nodes(all, err);
+	if (rc == 0)
+		rc = load_janitor(all, err);
 	if (rc == 0) {
 		rt_real_log(LOG_INFO);
 		rc = rt_real_run(&(struct rt_real_options){.signals = true}, all_main, all);
@@ -116,6 +136,8 @@ static int serve(struct all *all, struct strbuf *err)
 	for (size_t i = 0; i < all->node_count; i++)
 		node_role_free(&all->nodes[i]);
 	free(all->nodes);
+	if (all->has_janitor)
+		janitor_role_free(&all->janitor);
 	meta_role_free(&all->meta);
 	return rc;
 }

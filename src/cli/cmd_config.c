@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/janitor_conf.h"
 #include "cli/meta_conf.h"
 #include "cli/node_conf.h"
 #include "cli/tally_conf.h"
@@ -17,11 +18,12 @@ static const char usage_text[] = "usage: terrane config show ROLE [--config FILE
 				 "defaults for the rest, each with\n"
 				 "its meaning. What it prints is itself a configuration file.\n"
 				 "\n"
-				 "  ROLE           meta, node, tally\n"
+				 "  ROLE           meta, node, janitor, tally\n"
 				 "  --config FILE  the file that the process would get\n"
 				 "  --json         as JSON\n";
 
 union any_conf {
+	struct janitor_conf janitor;
 	struct meta_conf meta;
 	struct node_conf node;
 	struct tally_conf tally;
@@ -36,6 +38,7 @@ struct role {
 static const struct role roles[] = {
 	{"meta", meta_conf_schema, &meta_conf_count},
 	{"node", node_conf_schema, &node_conf_count},
+	{"janitor", janitor_conf_schema, &janitor_conf_count},
 	{"tally", tally_conf_schema, &tally_conf_count},
 };
 

@@ -10,6 +10,7 @@
 #include "cli/admin.h"
 #include "cli/cli.h"
 #include "cli/fs.h"
+#include "cli/repair_left.h"
 #include "cli/status.h"
 #include "rt/rt.h"
 
@@ -87,7 +88,7 @@ static void tell_node(const struct cluster *c, const struct cluster_node *n)
 	       cluster_state_name(cluster_node_state(n)), online, all, n->addr);
 }
 
-static int tell(struct cluster *c)
+static int tell(struct cluster *c, uint64_t to_repair)
 {
 	char used[FS_SIZE_TEXT], all[FS_SIZE_TEXT];
 	struct status_counts n;
@@ -100,8 +101,12 @@ static int tell(struct cluster *c)
 	       status_well(&n) ? "well" : "not everything is online");
 	tell_states("nodes", n.nodes);
 	tell_states(n.pools > 0 ? "pools" : "disks", n.disks);
-	printf("  %-8s %s used of %s\n\n", "space", fs_size(used, (double)n.used_bytes),
+	printf("  %-8s %s used of %s\n", "space", fs_size(used, (double)n.used_bytes),
 	       fs_size(all, (double)n.capacity_bytes));
+	if (to_repair == 0)
+		printf("  %-8s nothing to do\n\n", "repair");
+	else
+		printf("  %-8s %lu blocks are on disks that are not well\n\n", "repair", to_repair);
 	printf("  %-12s %-12s %-9s %-10s  %s\n", "node", "rack", "state", "disks", "address");
 	for (size_t i = 0; i < count; i++)
 		tell_node(c, nodes[i]);
@@ -140,7 +145,7 @@ json_t *status_disk_json(const struct cluster *c, const struct cluster_disk *d)
 	return o;
 }
 
-static int tell_json(struct cluster *c)
+static int tell_json(struct cluster *c, uint64_t to_repair)
 {
 	struct status_counts n;
 	size_t node_count = 0, disk_count = 0;
@@ -157,11 +162,12 @@ static int tell_json(struct cluster *c)
 		json_array_append_new(disk_list, status_disk_json(c, disks[i]));
 	snprintf(id, sizeof(id), "%016lx%016lx", c->id.high, c->id.low);
 	AUTO_JSON json_t *root = json_pack(
-		"{s:s, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o}", "cluster", id, "well",
+		"{s:s, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o}", "cluster", id, "well",
 		(int)status_well(&n), "map_version", (json_int_t)c->version, "racks",
 		(json_int_t)n.racks, "node_states", states_json(n.nodes), "disk_states",
 		states_json(n.disks), "capacity_bytes", (json_int_t)n.capacity_bytes, "used_bytes",
-		(json_int_t)n.used_bytes, "nodes", node_list, "disks", disk_list);
+		(json_int_t)n.used_bytes, "blocks_to_repair", (json_int_t)to_repair, "nodes",
+		node_list, "disks", disk_list);
 	if (json_emit(stdout, root) < 0)
 		return cli_fail("cannot write the output");
 	return status_well(&n) ? CLI_OK : CLI_FAILED;
@@ -180,9 +186,14 @@ static int body(struct admin *a)
 		struct cluster *c = admin_map(a);
 		if (c == NULL)
 			return CLI_FAILED;
+		AUTO_FREE struct repair_left *left = NULL;
+		size_t n = 0;
+		if (repair_left(a, c, &left, &n) != CLI_OK)
+			return CLI_FAILED;
+		uint64_t sum = repair_left_sum(left, n);
 		if (s->watch && !s->json && isatty(STDOUT_FILENO) == 1)
 			fputs("\033[H\033[2J", stdout);
-		int status = s->json ? tell_json(c) : tell(c);
+		int status = s->json ? tell_json(c, sum) : tell(c, sum);
 		if (!s->watch)
 			return status;
 		fflush(stdout);

@@ -30,9 +30,12 @@ static const struct command cluster_commands[] = {
 	 "list format"},
 	{"disk", "list the disks; order, replace and repair them", cmd_disk,
 	 "list online drain fail remove give-up replace rebuild losses"},
+	{"repair", "what waits to be repaired; empty or give up disks and nodes", cmd_repair,
+	 "status drain gone keep"},
 };
 static const struct command server_commands[] = {
 	{"meta", "serve metadata", cmd_meta, "format"},
+	{"janitor", "collect, repair, drain and verify in the background", cmd_janitor, ""},
 	{"box", "serve all roles of a cluster in a folder", cmd_box, ""},
 	{"chunk", "chunks of one node: put, get, list, scan", cmd_chunk, ""},
 	{"config", "print the effective configuration of a process", cmd_config, "show"},

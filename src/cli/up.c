@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "cli/cli.h"
@@ -46,8 +47,11 @@ static int start_each(const struct box *b, struct up_started *out)
 			continue;
 		if (box_path(b, path, "conf/%s.ini", name) < 0)
 			return cli_fail("%s: its name is too long", b->dir);
-		char *words[] = {(char *)"terrane", (char *)(i == 0 ? "meta" : "node"),
-				 (char *)"--config", path, NULL};
+		/* A box may have been made before there were janitors. */
+		if (access(path, F_OK) < 0)
+			continue;
+		const char *role = i == 0 ? "meta" : i <= b->shape.nodes ? "node" : "janitor";
+		char *words[] = {(char *)"terrane", (char *)role, (char *)"--config", path, NULL};
 		int status = start_one(b, name, words, &out->pid);
 		if (status != CLI_OK)
 			return status;

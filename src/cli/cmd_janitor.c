@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* terrane janitor: the background services as a process. */
+#include <getopt.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/janitor_role.h"
+#include "rt/real.h"
+
+static const char usage_text[] =
+	"usage: terrane janitor --config FILE [--json]\n"
+	"\n"
+	"Collects garbage, repairs what disks lose, empties what is drained and verifies what is\n"
+	"stored, until it is asked to stop (SIGTERM, SIGINT). Any number work on a cluster at "
+	"once\n"
+	"and share the work. See what is left to repair with: terrane repair status\n"
+	"\n"
+	"  --config FILE  its settings: terrane config show janitor prints them all, with their\n"
+	"                 meaning\n"
+	"  --json         print as JSON\n"
+	"\n"
+	"Ends with 0 when it was asked to stop, 1 when it could not start, 2 when asked wrongly.\n";
+
+static void ready(void *ctx, const char *metrics)
+{
+	if (ctx != NULL)
+		printf("{\"working\": true, \"metrics\": \"%s\"}\n", metrics);
+	else
+		printf("working%s%s\n", metrics[0] != 0 ? ", metrics on " : "", metrics);
+	fflush(stdout);
+}
+
+static int run(const char *config, bool json)
+{
+	AUTO_STRBUF struct strbuf text;
+	strbuf_init(&text, 4096);
+	struct janitor_role r;
+	int rc = janitor_role_load(&r, config, &text);
+	if (rc < 0)
+		return cli_fail("%s", text.len > 0 ? strbuf_text(&text) : err_text(rc));
+	r.ready = ready;
+	r.ctx = json ? &r : NULL;
+	rt_real_log((enum log_level)r.conf.log_level);
+	rc = rt_real_run(&(struct rt_real_options){.signals = true}, janitor_role_main, &r);
+	if (rc == 0)
+		janitor_role_why(&r, &text);
+	janitor_role_free(&r);
+	if (rc < 0)
+		return cli_fail("cannot start: %s", err_text(rc));
+	return text.len > 0 ? cli_fail("%s", strbuf_text(&text)) : CLI_OK;
+}
+
+int cmd_janitor(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"config", required_argument, NULL, 'c'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	const char *config = NULL;
+	bool json = false;
+	int c;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'c') {
+			config = optarg;
+		} else if (c == 'j') {
+			json = true;
+		} else if (c == 'h') {
+			fputs(usage_text, stdout);
+			return CLI_OK;
+		} else {
+			return CLI_USAGE;
+		}
+	}
+	if (optind < argc)
+		return cli_usage("janitor: \"%s\" is not understood", argv[optind]);
+	return config == NULL ? cli_usage("janitor needs --config FILE") : run(config, json);
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/* terrane repair: what waits to be repaired, and which disks and nodes are to be emptied or given up. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/repair_left.h"
+#include "rt/rt.h"
+
+#define WATCH_NS (2 * NS_PER_S)
+#define PAGE 1000
+
+static const char usage_text[] =
+	"usage: terrane repair status [-c FILE | --dir DIR] [--json] [--watch]\n"
+	"       terrane repair drain|gone|keep --disk NUMBER|--node NUMBER [-c FILE | --dir DIR]\n"
+	"\n"
+	"  status   blocks on disks that are not well, by disk; with --watch how fast they become\n"
+	"           fewer, and when it will be done. Ends with 0 when there is none, else 1\n"
+	"  drain    let a janitor move everything off a disk, or off all disks of a node\n"
+	"  gone     give it up for ever: what was on it is made anew at once\n"
+	"  keep     take a drain back\n"
+	"\n"
+	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
+	"  --dir DIR           the cluster in this folder\n"
+	"  --json              print JSON\n"
+	"  --watch             again every two seconds, until nothing is left\n";
+
+/* --- counting ----------------------------------------------------------------------------------- */
+
+static int count_disk(struct admin *a, uint64_t partitions, struct repair_left *l)
+{
+	struct meta_call m = {.client = a->client};
+	AUTO_FREE struct meta_on_disk *on = malloc(PAGE * sizeof(*on));
+	int64_t n = on == NULL ? -ENOMEM : 0;
+	for (struct meta_walk w = {.end = partitions}; n >= 0 && w.index < w.end;) {
+		n = meta_client_disk_blocks(&m, l->disk, &w, on, PAGE);
+		l->blocks += n > 0 ? (uint64_t)n : 0;
+	}
+	return n < 0 ? (int)n : 0;
+}
+
+int repair_left(struct admin *a, struct cluster *c, struct repair_left **out, size_t *n)
+{
+	*n = 0;
+	*out = calloc(map_count(&c->disks) + 1, sizeof(**out));
+	if (*out == NULL)
+		return cli_fail("out of memory");
+	map_for_each(&c->disks, it) {
+		const struct cluster_disk *d = it.value;
+		enum cluster_state state = cluster_disk_state(c, d);
+		if (state >= CLUSTER_SUSPECT)
+			(*out)[(*n)++] = (struct repair_left){
+				.disk = d->id, .node = d->node, .state = state};
+	}
+	struct meta_call m = {.client = a->client};
+	uint64_t epoch, partitions;
+	int rc = *n == 0 ? 0 : meta_client_gc_epoch(&m, &epoch, &partitions);
+	for (size_t i = 0; rc == 0 && i < *n; i++)
+		rc = count_disk(a, partitions, &(*out)[i]);
+	if (rc == 0)
+		return CLI_OK;
+	free(*out);
+	*out = NULL;
+	return cli_fail("cannot ask the metadata what is on the disks: %s", err_text(rc));
+}
+
+uint64_t repair_left_sum(const struct repair_left *l, size_t n)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += l[i].blocks;
+	return sum;
+}
+
+/* --- status ------------------------------------------------------------------------------------- */
+
+struct repair {
+	bool json, watch;
+	const char *word;
+	uint64_t disk, node;
+	/* Of a watch: */
+	uint64_t begin_ns, begin_blocks;
+};
+
+/* Blocks a second since the watch began; 0: not known. */
+static double rate(const struct repair *r, uint64_t left)
+{
+	uint64_t spent_ns = rt_now_ns() - r->begin_ns;
+	if (left >= r->begin_blocks || spent_ns == 0)
+		return 0;
+	return (double)(r->begin_blocks - left) * 1e9 / (double)spent_ns;
+}
+
+static void tell(const struct repair *r, const struct repair_left *l, size_t n)
+{
+	uint64_t left = repair_left_sum(l, n);
+	if (left == 0) {
+		printf("nothing is left to repair\n");
+		return;
+	}
+	printf("%lu blocks are on disks that are not well", left);
+	double per_s = rate(r, left);
+	if (per_s > 0)
+		printf("; %.1f a second, done in about %.0f s", per_s, (double)left / per_s);
+	printf("\n  %-20s %-10s %-9s %s\n", "disk", "node", "state", "blocks");
+	for (size_t i = 0; i < n; i++)
+		if (l[i].blocks > 0)
+			printf("  %-20lu %-10lu %-9s %lu\n", l[i].disk, l[i].node,
+			       cluster_state_name(l[i].state), l[i].blocks);
+}
+
+static int tell_json(const struct repair *r, const struct repair_left *l, size_t n)
+{
+	uint64_t left = repair_left_sum(l, n);
+	double per_s = rate(r, left);
+	json_t *disks = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(disks, json_pack("{s:I, s:I, s:s, s:I}", "disk",
+						       (json_int_t)l[i].disk, "node",
+						       (json_int_t)l[i].node, "state",
+						       cluster_state_name(l[i].state), "blocks",
+						       (json_int_t)l[i].blocks));
+	AUTO_JSON json_t *root =
+		json_pack("{s:I, s:f, s:f, s:o}", "blocks", (json_int_t)left, "blocks_per_s", per_s,
+			  "seconds_left", per_s > 0 ? (double)left / per_s : 0.0, "disks", disks);
+	return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
+}
+
+static int status_body(struct admin *a)
+{
+	struct repair *r = a->ctx;
+	for (;;) {
+		struct cluster *c = admin_map(a);
+		AUTO_FREE struct repair_left *l = NULL;
+		size_t n = 0;
+		int status = c == NULL ? CLI_FAILED : repair_left(a, c, &l, &n);
+		if (status != CLI_OK)
+			return status;
+		uint64_t left = repair_left_sum(l, n);
+		if (r->begin_ns == 0) {
+			r->begin_ns = rt_now_ns();
+			r->begin_blocks = left;
+		}
+		if (r->watch && !r->json && isatty(STDOUT_FILENO) == 1)
+			fputs("\033[H\033[2J", stdout);
+		if (r->json)
+			status = tell_json(r, l, n);
+		else
+			tell(r, l, n);
+		fflush(stdout);
+		if (status != CLI_OK || left == 0)
+			return status;
+		if (!r->watch || rt_sleep_ns(WATCH_NS) < 0)
+			return CLI_FAILED;
+	}
+}
+
+/* --- orders ------------------------------------------------------------------------------------- */
+
+static int order_body(struct admin *a)
+{
+	const struct repair *r = a->ctx;
+	enum cluster_state wanted = strcmp(r->word, "drain") == 0  ? CLUSTER_DRAINING
+				    : strcmp(r->word, "gone") == 0 ? CLUSTER_GONE
+								   : CLUSTER_ONLINE;
+	struct meta_call m = {.client = a->client};
+	int rc = r->disk != 0 ? meta_client_want_disk(&m, r->disk, wanted)
+			      : meta_client_want_node(&m, r->node, wanted);
+	const char *what = r->disk != 0 ? "disk" : "node";
+	uint64_t number = r->disk != 0 ? r->disk : r->node;
+	if (rc == -ENOENT)
+		return cli_fail("there is no %s %lu in the cluster map", what, number);
+	if (rc == -EPERM)
+		return cli_fail("%s %lu is gone for ever", what, number);
+	if (rc < 0)
+		return cli_fail("cannot change %s %lu: %s", what, number,
+				m.error[0] != 0 ? m.error : err_text(rc));
+	return CLI_OK;
+}
+
+static int take_number(const char *text, uint64_t *out)
+{
+	char *end = NULL;
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	return errno != 0 || *end != 0 || text[0] < '1' || text[0] > '9' ? -EINVAL : 0;
+}
+
+static bool is_order(const char *word)
+{
+	return strcmp(word, "drain") == 0 || strcmp(word, "gone") == 0 || strcmp(word, "keep") == 0;
+}
+
+static int check(const struct repair *r)
+{
+	bool order = r->word != NULL && is_order(r->word);
+	if (r->word == NULL || (!order && strcmp(r->word, "status") != 0))
+		return cli_usage("repair: say status, drain, gone or keep");
+	if (order && (r->disk == 0) == (r->node == 0))
+		return cli_usage("repair %s: say which: --disk NUMBER or --node NUMBER", r->word);
+	return CLI_OK;
+}
+
+int cmd_repair(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"cluster", required_argument, NULL, 'c'}, {"dir", required_argument, NULL, 'd'},
+		{"disk", required_argument, NULL, 'D'},    {"node", required_argument, NULL, 'N'},
+		{"json", no_argument, NULL, 'j'},          {"watch", no_argument, NULL, 'w'},
+		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+	};
+	struct admin_where where = {0};
+	struct repair r = {0};
+	int c;
+	while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+		if (c == 'c')
+			where.file = optarg;
+		else if (c == 'd')
+			where.dir = optarg;
+		else if (c == 'j')
+			r.json = true;
+		else if (c == 'w')
+			r.watch = true;
+		else if (c == 'h')
+			return fputs(usage_text, stdout) < 0 ? CLI_FAILED : CLI_OK;
+		else if (c == '?')
+			return CLI_USAGE;
+		else if (take_number(optarg, c == 'D' ? &r.disk : &r.node) < 0)
+			return cli_usage("repair: \"%s\" is no number", optarg);
+	}
+	r.word = optind < argc ? argv[optind] : NULL;
+	int status = check(&r);
+	if (status == CLI_OK && optind + 1 < argc)
+		status = cli_usage("repair: \"%s\" is not understood", argv[optind + 1]);
+	if (status != CLI_OK)
+		return status;
+	return admin_run(&where, is_order(r.word) ? order_body : status_body, &r);
+}

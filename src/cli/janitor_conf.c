@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/janitor_conf.h"
+
+#include "base/base.h"
+
+#define DAY_NS (86400 * NS_PER_S)
+
+static const char *const log_levels[] = {"debug", "info", "warn", "error", "off", NULL};
+
+const struct conf_key janitor_conf_schema[] = {
+	CONF_STRING("janitor", "metadata", struct janitor_conf, metadata, "127.0.0.1:7000", 1, 2000,
+		    "addresses of the metadata servers, with commas between"),
+	CONF_STRING("janitor", "metrics", struct janitor_conf, metrics, "", 0, 70,
+		    "where to serve /metrics and /healthz: HOST:PORT; empty: nowhere"),
+	CONF_SIZE("janitor", "memory", struct janitor_conf, memory_bytes, "640MiB", 64 * MIB,
+		  64 * GIB, "for blocks under repair"),
+	CONF_DURATION("janitor", "lease", struct janitor_conf, lease_ns, "1m", NS_PER_S, DAY_NS,
+		      "after so long without a sign another takes over its work"),
+	CONF_DURATION("janitor", "round", struct janitor_conf, round_ns, "30s", 100 * NS_PER_MS,
+		      DAY_NS, "pause between rounds of collection and of repair"),
+	CONF_DURATION("collection", "grace", struct janitor_conf, grace_ns, "1h", NS_PER_S,
+		      365 * DAY_NS,
+		      "what was deleted or left behind is kept at least so long; longer than any "
+		      "cache's ttl and than a write takes"),
+	CONF_DURATION("collection", "orphans", struct janitor_conf, orphan_ns, "6h", NS_PER_S,
+		      365 * DAY_NS, "between looks for chunks that no record knows"),
+	CONF_INT("collection", "deletes", struct janitor_conf, deletes_per_s, "2000", 1, 10000000,
+		 "chunks deleted each second, at most"),
+	CONF_DURATION("repair", "delay", struct janitor_conf, delay_ns, "30m", NS_PER_S,
+		      365 * DAY_NS,
+		      "a silent node, or a disk with errors, counts as lost after so long; one "
+		      "that is declared failed or gone at once"),
+	CONF_DURATION("repair", "look", struct janitor_conf, look_ns, "10m", NS_PER_S, 365 * DAY_NS,
+		      "between looks at all blocks for chunks reported as damaged"),
+	CONF_SIZE("repair", "disk_rate", struct janitor_conf, disk_bytes_per_s, "100MiB", 1000,
+		  1000 * GIB, "bytes that a disk can do in a second"),
+	CONF_SIZE("repair", "rack_rate", struct janitor_conf, rack_bytes_per_s, "1GiB", 1000,
+		  1000 * GIB, "bytes that a rack's uplink can do in a second"),
+	CONF_INT("repair", "percent", struct janitor_conf, percent, "20", 1, 100,
+		 "of both for repair"),
+	CONF_INT("repair", "parallel", struct janitor_conf, parallel, "4", 1, 256,
+		 "blocks at once"),
+	CONF_DURATION("scrub", "period", struct janitor_conf, scrub_ns, "7d", NS_PER_S,
+		      3650 * DAY_NS, "in which every chunk is verified"),
+	CONF_CHOICE("log", "level", struct janitor_conf, log_level, "info", log_levels,
+		    "what to log: this level and above"),
+};
+
+const size_t janitor_conf_count = ARRAY_LEN(janitor_conf_schema);

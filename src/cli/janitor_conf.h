@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The settings of `terrane janitor`. */
+#ifndef CLI_JANITOR_CONF_H
+#define CLI_JANITOR_CONF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+
+struct janitor_conf {
+	char *metadata;
+	char *metrics;
+	uint64_t memory_bytes;
+	uint64_t lease_ns;
+	uint64_t round_ns;
+	uint64_t grace_ns;
+	uint64_t orphan_ns;
+	int64_t deletes_per_s;
+	uint64_t delay_ns;
+	uint64_t look_ns;
+	uint64_t disk_bytes_per_s;
+	uint64_t rack_bytes_per_s;
+	int64_t percent;
+	int64_t parallel;
+	uint64_t scrub_ns;
+	int log_level;
+};
+
+extern const struct conf_key janitor_conf_schema[];
+extern const size_t janitor_conf_count;
+
+#endif

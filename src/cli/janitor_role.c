@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/janitor_role.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "janitor/janitor.h"
+#include "meta/meta_client.h"
+#include "ops/http.h"
+#include "rt/rt.h"
+
+int janitor_role_load(struct janitor_role *r, const char *config, struct strbuf *err)
+{
+	*r = (struct janitor_role){0};
+	return conf_load(config, janitor_conf_schema, janitor_conf_count, &r->conf, err);
+}
+
+void janitor_role_free(struct janitor_role *r)
+{
+	conf_free(janitor_conf_schema, janitor_conf_count, &r->conf);
+}
+
+static int open_janitor(struct janitor_role *r)
+{
+	const struct janitor_conf *c = &r->conf;
+	const char *addrs[META_CLIENT_SERVERS_MAX];
+	size_t n = 0;
+	AUTO_FREE char *text = strdup(c->metadata);
+	char *rest = text, *word;
+	if (text == NULL)
+		return -ENOMEM;
+	while ((word = strtok_r(rest, ", \t", &rest)) != NULL && n < META_CLIENT_SERVERS_MAX)
+		addrs[n++] = word;
+	struct janitor_options o = {
+		.addrs = addrs,
+		.addr_count = n,
+		.grace_ns = c->grace_ns,
+		.lease_ns = c->lease_ns,
+		.round_ns = c->round_ns,
+		.look_ns = c->look_ns,
+		.orphan_ns = c->orphan_ns,
+		.delay_ns = c->delay_ns,
+		.scrub_ns = c->scrub_ns,
+		.disk_bytes_per_s = c->disk_bytes_per_s,
+		.rack_bytes_per_s = c->rack_bytes_per_s,
+		.percent = (unsigned)c->percent,
+		.parallel = (unsigned)c->parallel,
+		.deletes_per_s = (unsigned)c->deletes_per_s,
+		.fabric = {.memory_bytes = c->memory_bytes},
+	};
+	return janitor_open(&r->janitor, &o);
+}
+
+static int serve_metrics(void *ctx, struct strbuf *out)
+{
+	const struct janitor_role *r = ctx;
+	return janitor_metrics(r->janitor, out);
+}
+
+static void work(void *arg)
+{
+	struct janitor_role *r = arg;
+	rt_deadline_set(RT_NEVER);
+	(void)janitor_run(r->janitor);
+}
+
+static int work_until_stopped(struct janitor_role *r)
+{
+	struct rt_fiber *fiber;
+	if (r->conf.metrics[0] != 0) {
+		int rc = ops_http_open(
+			&r->http, r->conf.metrics,
+			&(struct ops_http_options){.metrics = serve_metrics, .ctx = r});
+		r->http_failed = rc < 0;
+		if (rc < 0)
+			return rc;
+	}
+	int rc = rt_spawn(&fiber, "janitor", work, r);
+	if (rc < 0)
+		return rc;
+	log_info("janitor_ready", "metadata=%s", r->conf.metadata);
+	if (r->ready != NULL)
+		r->ready(r->ctx, r->http != NULL ? ops_http_addr(r->http) : "");
+	rc = rt_shutdown_wait();
+	log_info("janitor_stopping");
+	rt_cancel(fiber);
+	rt_join(fiber);
+	return rc;
+}
+
+void janitor_role_main(void *role)
+{
+	struct janitor_role *r = role;
+	r->rc = open_janitor(r);
+	if (r->rc == 0)
+		r->rc = work_until_stopped(r);
+	ops_http_close(r->http);
+	r->http = NULL;
+	janitor_close(r->janitor);
+	r->janitor = NULL;
+}
+
+void janitor_role_why(const struct janitor_role *r, struct strbuf *out)
+{
+	if (r->rc == 0 || r->rc == -ECANCELED)
+		return;
+	if (r->http_failed)
+		strbuf_printf(out, "cannot serve metrics on %s: %s", r->conf.metrics,
+			      err_text(r->rc));
+	else
+		strbuf_printf(out, "cannot start the janitor: %s", err_text(r->rc));
+}

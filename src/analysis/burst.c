@@ -148,11 +148,6 @@ static int check_exact(const struct system *sys, enum burst_model model, uint32_
 		       size_t why_size)
 {
 	const struct layout *l = &sys->layout;
-	if (l->spec.lrc &&
-	    (l->columns > 1 ? l->spec.net_place : l->spec.local_place) != PLACE_DECLUSTERED)
-		return system_refuse(why, why_size, -EOPNOTSUPP,
-				     "--scheme %s: an LRC is studied declustered, d/- or -/d",
-				     sys->spec.scheme);
 	if (model == BURST_LAYOUT)
 		return system_refuse(why, why_size, -EOPNOTSUPP,
 				     "--model layout: only with --trials, it is not counted");

@@ -341,11 +341,6 @@ static int check_sample(const struct system *sys, enum burst_model model, uint32
 {
 	const struct layout *l = &sys->layout;
 	bool local = l->columns == 1;
-	enum place_kind place = local ? l->spec.local_place : l->spec.net_place;
-	if (l->spec.lrc && place != PLACE_DECLUSTERED)
-		return system_refuse(why, why_size, -EOPNOTSUPP,
-				     "--scheme %s: an LRC is studied declustered, d/- or -/d",
-				     sys->spec.scheme);
 	if (model == BURST_STRIPES && local)
 		return system_refuse(why, why_size, -EOPNOTSUPP,
 				     "--model stripes: not for codes inside a rack; use pools");

@@ -75,7 +75,8 @@ static double way_down(const struct level *l, const struct damage_hit *hit, doub
 	double rate = level_rate(l, j, j, l->members - j);
 	if (l->pace == LEVEL_PACE_SETS) /* reads by the members of one set */
 		rate = l->member_rate * (l->width - j) / l->k;
-	if (l->clustered && hit->part >= 1 && l->pace == LEVEL_PACE_FIXED)
+	/* Each of the j members is rebuilt on its own, whether it is a disk or a pool. */
+	if (l->clustered && hit->part >= 1)
 		return j / (l->detect_s + l->stripes * hit->cost / rate);
 	return 1 / (l->detect_s + stripes * hit->cost / rate);
 }

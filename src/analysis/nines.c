@@ -7,14 +7,11 @@
 
 #include "analysis/fleet.h"
 #include "analysis/markov.h"
+#include "analysis/nines_split.h"
 #include "analysis/pool_hit.h"
-#include "analysis/split.h"
 #include "base/base.h"
 
-#define ROUND_RUNS 32  /* splitting runs between looks at the error */
-#define ROUNDS_MAX 64  /* when the error does not come down */
 #define RUN_STATES 250 /* of a stage */
-#define SAMPLES_MAX 200000
 
 static const char *const by_names[] = {"auto", "markov", "split", "simulate"};
 
@@ -56,82 +53,23 @@ static void set_nines(struct nines_answer *out)
 	out->nines.interval = stats_nines(&out->loss.interval);
 }
 
-static void set_value(const struct nines_options *o, double rate, double error,
+/* A rate that is the mean of n, with its relative error. n = 0: it is not estimated. */
+static void set_value(const struct nines_options *o, double rate, double error, uint64_t n,
 		      struct nines_value *v)
 {
-	double f = exp(stats_normal_quantile((1 + STATS_CONFIDENCE) / 2) * error);
+	double f = n < 2 ? 1
+			 : exp(error * stats_student_quantile((1 + STATS_CONFIDENCE) / 2,
+							      (double)n - 1));
 	v->value = in_mission(o, rate);
 	v->interval = (struct interval){in_mission(o, rate / f), in_mission(o, rate * f)};
 }
 
-static void set_loss(const struct nines_options *o, double rate, double error,
+static void set_loss(const struct nines_options *o, double rate, double error, uint64_t n,
 		     struct nines_answer *out)
 {
 	out->error = error;
-	set_value(o, rate, error, &out->loss);
+	set_value(o, rate, error, n, &out->loss);
 	set_nines(out);
-}
-
-/* Runs of one level until their mean is known well enough. */
-struct runs {
-	struct split_spec spec;
-	struct split_result results[ROUND_RUNS];
-	struct stats_sum sum; /* of the rates */
-	uint32_t rounds;
-	struct split_sample *samples;
-	size_t samples_n;
-};
-
-static int run_task(void *arg, uint64_t task, struct rng *rng)
-{
-	struct runs *r = arg;
-	return split_run(&r->spec, rng, &r->results[task]);
-}
-
-static int keep_samples(struct runs *r, const struct split_result *from)
-{
-	size_t n = min_u64(from->samples_n, SAMPLES_MAX - r->samples_n);
-	struct split_sample *samples =
-		realloc(r->samples, (r->samples_n + n + 1) * sizeof(*samples));
-	if (samples == NULL)
-		return -ENOMEM;
-	r->samples = samples;
-	if (n > 0)
-		memcpy(samples + r->samples_n, from->samples, n * sizeof(*samples));
-	r->samples_n += n;
-	return 0;
-}
-
-static int run_round(struct runs *r, const struct work *work, uint64_t level)
-{
-	struct work w = *work;
-	w.seed = mix_u64(work->seed + mix_u64(level * ROUNDS_MAX + r->rounds + 1));
-	memset(r->results, 0, sizeof(r->results));
-	int rc = work_run(&w, ROUND_RUNS, run_task, r);
-	for (int i = 0; i < ROUND_RUNS; i++) {
-		if (rc == 0)
-			rc = keep_samples(r, &r->results[i]);
-		stats_add(&r->sum, r->results[i].rate);
-		split_fini(&r->results[i]);
-	}
-	r->rounds++;
-	return rc;
-}
-
-static double relative_error(const struct stats_sum *s)
-{
-	return s->mean > 0 ? stats_error(s) / s->mean : 0;
-}
-
-static int run_until(struct runs *r, const struct nines_options *o, uint64_t level,
-		     double precision)
-{
-	int rc = 0;
-	r->spec.states = o->states;
-	while (rc == 0 && r->rounds < ROUNDS_MAX &&
-	       (r->rounds == 0 || relative_error(&r->sum) > precision))
-		rc = run_round(r, &o->work, level);
-	return rc;
 }
 
 static bool two_levels(const struct system *sys)
@@ -140,10 +78,10 @@ static bool two_levels(const struct system *sys)
 }
 
 static void set_pool(const struct system *sys, const struct nines_options *o, double rate,
-		     double error, struct nines_answer *out)
+		     double error, uint64_t n, struct nines_answer *out)
 {
 	out->two_levels = true;
-	set_value(o, rate * level_disk_groups(sys), error, &out->pool);
+	set_value(o, rate * level_disk_groups(sys), error, n, &out->pool);
 }
 
 static int by_markov(const struct system *sys, const struct nines_options *o,
@@ -151,77 +89,41 @@ static int by_markov(const struct system *sys, const struct nines_options *o,
 {
 	double rate = markov_level_rate(disks, &(struct damage_hit){1, 1});
 	if (!two_levels(sys)) {
-		set_loss(o, rate * level_disk_groups(sys), 0, out);
+		set_loss(o, rate * level_disk_groups(sys), 0, 0, out);
 		return 0;
 	}
 	struct split_sample mean;
 	struct level pools;
 	markov_level_loss(disks, &mean.lost, &mean.missing);
-	set_pool(sys, o, rate, 0, out);
+	set_pool(sys, o, rate, 0, 0, out);
 	out->lost_part = mean.lost / disks->stripes;
 	out->missing_bytes = mean.missing * (double)sys->spec.chunk_bytes;
 	int rc = level_of_pools(&pools, sys, o->as_paper, rate);
 	if (rc != 0)
 		return rc;
 	struct damage_hit hit = pool_hit(sys, o->as_paper, &mean, disks->stripes);
-	set_loss(o, markov_level_rate(&pools, &hit) * level_pool_groups(sys), 0, out);
+	set_loss(o, markov_level_rate(&pools, &hit) * level_pool_groups(sys), 0, 0, out);
 	return 0;
-}
-
-static int split_network(const struct system *sys, const struct nines_options *o,
-			 const struct level *disks, const struct runs *pool, struct runs *net,
-			 struct nines_answer *out)
-{
-	struct level pools;
-	double rate = pool->sum.mean, error = relative_error(&pool->sum);
-	set_pool(sys, o, rate, error, out);
-	if (rate <= 0 || pool->samples_n == 0) {
-		set_loss(o, 0, 0, out);
-		return 0;
-	}
-	AUTO_FREE struct damage_hit *hits = calloc(pool->samples_n, sizeof(*hits));
-	if (hits == NULL)
-		return -ENOMEM;
-	double lost = 0, missing = 0;
-	for (size_t i = 0; i < pool->samples_n; i++) {
-		hits[i] = pool_hit(sys, o->as_paper, &pool->samples[i], disks->stripes);
-		lost += pool->samples[i].lost;
-		missing += pool->samples[i].missing;
-	}
-	double n = (double)pool->samples_n;
-	out->lost_part = lost / n / disks->stripes;
-	out->missing_bytes = missing / n * (double)sys->spec.chunk_bytes;
-	int rc = level_of_pools(&pools, sys, o->as_paper, rate);
-	if (rc != 0)
-		return rc;
-	net->spec = (struct split_spec){.level = &pools, .hits = hits, .hits_n = pool->samples_n};
-	rc = run_until(net, o, 2, o->precision / 2);
-	/* A loss takes pn + 1 pools, so the pool's error counts so often. */
-	double pools_error = error * (pools.bears + 1);
-	set_loss(o, net->sum.mean * level_pool_groups(sys),
-		 hypot(relative_error(&net->sum), pools_error), out);
-	return rc;
 }
 
 static int by_split(const struct system *sys, const struct nines_options *o,
 		    const struct level *disks, struct nines_answer *out)
 {
-	AUTO_FREE struct runs *pool = calloc(1, sizeof(*pool)), *net = calloc(1, sizeof(*net));
-	if (pool == NULL || net == NULL)
-		return -ENOMEM;
+	struct nines_split s;
 	bool two = two_levels(sys);
-	double share = two ? 0.8 / (sys->layout.spec.net.p + 1) : 1;
-	pool->spec.level = disks;
-	int rc = run_until(pool, o, 1, o->precision * share);
-	if (rc == 0 && two)
-		rc = split_network(sys, o, disks, pool, net, out);
-	else if (rc == 0)
-		set_loss(o, pool->sum.mean * level_disk_groups(sys), relative_error(&pool->sum),
-			 out);
-	out->runs = pool->sum.n + net->sum.n;
-	free(pool->samples);
-	free(net->samples);
-	return rc;
+	int rc = two ? nines_split_two(sys, o, disks, &s) : nines_split_one(o, disks, &s);
+	if (rc != 0)
+		return rc;
+	double groups = two ? level_pool_groups(sys) : level_disk_groups(sys);
+	set_loss(o, s.loss.mean * groups, nines_split_error(&s.loss), s.loss.n, out);
+	out->runs = s.runs;
+	out->missed_precision = !s.reached;
+	if (!two)
+		return 0;
+	set_pool(sys, o, s.pool.mean, nines_split_error(&s.pool), s.pool.n, out);
+	out->lost_part = s.lost / disks->stripes;
+	out->missing_bytes = s.missing * (double)sys->spec.chunk_bytes;
+	return 0;
 }
 
 #define TASK_MISSIONS 64

@@ -4,12 +4,13 @@
  * -log10(probability).
  *
  *   by          how                                            where it applies
- *   markov      chains of section 3.3.4 (markov.h), at once    not single-overlap; the truth for
- *                                                              clustered levels under R_ALL, else
- *                                                              a check
+ *   markov      chains of section 3.3.4 (markov.h), at once    not single-overlap; the truth where
+ *                                                              all levels are clustered, under
+ *                                                              R_ALL; else a check
  *   split       rare events by splitting (split.h): of a       failures at a constant rate
  *               pool, then of the network with the pool's
  *               catastrophic moments as failures
+ *               (nines_split.h)
  *   simulate    years of the whole system, event by event      losses that are not rare; failures
  *               (fleet.h)                                      of any distribution, or a trace
  *   auto        split, or simulate where only that applies
@@ -65,8 +66,9 @@ struct nines_answer {
 	double lost_part;        /* of such a pool's local stripes, on average */
 	double missing_bytes;    /* of its failed chunks in other local stripes */
 
-	uint64_t runs;       /* splitting runs, or missions */
-	uint64_t lossy_runs; /* simulate: missions that lost data */
+	bool missed_precision; /* split: the error did not come down to it */
+	uint64_t runs;         /* splitting runs, or missions */
+	uint64_t lossy_runs;   /* simulate: missions that lost data */
 };
 
 void nines_options_default(struct nines_options *o);

@@ -21,6 +21,14 @@ double stats_normal_quantile(double p)
 	return (low + high) / 2;
 }
 
+/* The normal one with the first two terms of Cornish and Fisher. */
+double stats_student_quantile(double p, double freedom)
+{
+	double z = stats_normal_quantile(p), z3 = z * z * z;
+	return z + (z3 + z) / (4 * freedom) +
+	       (5 * z3 * z * z + 16 * z3 + 3 * z) / (96 * freedom * freedom);
+}
+
 struct interval stats_wilson(uint64_t hits, uint64_t n, double confidence)
 {
 	if (n == 0)

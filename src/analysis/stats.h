@@ -52,6 +52,9 @@ struct interval stats_nines(const struct interval *loss);
 /* The normal distribution's quantile, 0 < p < 1: 1.96 for 0.975. */
 double stats_normal_quantile(double p);
 
+/* Student's, with so many degrees of freedom (10 or more: to 0.1%). */
+double stats_student_quantile(double p, double freedom);
+
 /* The part of the beta distribution with shapes a, b > 0 below x. */
 double stats_beta(double a, double b, double x);
 

@@ -118,6 +118,16 @@ static int check_disks(const struct layout_spec *l, char *why, size_t why_size)
 	return 0;
 }
 
+/* No other placement of an LRC has a repair speed, odds or a count of bursts. */
+static int check_lrc(const struct layout_spec *l, const char *scheme, char *why, size_t why_size)
+{
+	bool net = l->net.k + l->net.p > 1;
+	if (!l->lrc || (net ? l->net_place : l->local_place) == PLACE_DECLUSTERED)
+		return 0;
+	return system_refuse(why, why_size, -EINVAL,
+			     "--scheme %s: an LRC is studied declustered, d/- or -/d", scheme);
+}
+
 int system_init(struct system *sys, const struct system_spec *spec, char *why, size_t why_size)
 {
 	*sys = (struct system){.spec = *spec, .afr = spec->afr, .detect_s = spec->detect_s};
@@ -138,6 +148,8 @@ int system_init(struct system *sys, const struct system_spec *spec, char *why, s
 		.slots = spec->disk_bytes / spec->chunk_bytes,
 	};
 	rc = layout_spec_code(&l, &spec->encoding, sys->spec.scheme, why, why_size);
+	if (rc == 0)
+		rc = check_lrc(&l, sys->spec.scheme, why, why_size);
 	if (rc == 0)
 		rc = check_racks(&l, why, why_size);
 	if (rc == 0)

@@ -21,6 +21,7 @@ struct request {
 	bool all_methods;
 	double shape;
 	const char *trace_path;
+	bool years_given;
 };
 
 struct row {
@@ -31,19 +32,20 @@ struct row {
 
 struct answer {
 	struct durability *d;
-	const struct request *r;
+	struct request *r;
 	struct fleet_failures failures;
 	struct trace trace;
 	struct system system; /* the last that was studied */
 	struct row rows[ROWS_MAX];
 	size_t n;
+	char left_out[SYSTEM_WHY_MAX]; /* the last reason */
 	struct sheet sheet;
 };
 
 static const struct durability_option options[] = {
 	{"by", "HOW", "split, markov, simulate or auto (default): see below"},
 	{"all-methods", NULL, "mlec: all four repair methods"},
-	{"years", "X", "mission time (1)"},
+	{"years", "X", "mission time (1; with --trace: to its end)"},
 	{"precision", "X", "split: relative error of the probability to reach (0.05)"},
 	{"missions", "N", "simulate: how many missions are run (1000)"},
 	{"weibull", "SHAPE", "lifetimes with wear (above 1) or infant mortality (below 1)"},
@@ -59,7 +61,7 @@ static const char about[] =
 	"  split     rare events by splitting: any number of nines in seconds\n"
 	"  simulate  whole missions, failure by failure: for losses that are not rare, Weibull "
 	"lifetimes\n            and traces\n"
-	"  markov    chains: at once; the truth for clustered levels under R_ALL, else a check\n"
+	"  markov    chains: at once; the truth where all levels are clustered, under R_ALL,\n            else a check\n"
 	"  auto      split, or simulate where only that applies\n\n"
 	"Repairs run as the planners of this system do them: lost stripes first, rebuilt chunks in "
 	"the "
@@ -84,9 +86,10 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 		r->all_methods = true;
 	else if (strcmp(name, "trace") == 0)
 		r->trace_path = text;
-	else if (strcmp(name, "years") == 0)
+	else if (strcmp(name, "years") == 0) {
+		r->years_given = true;
 		return system_read_number(name, text, 0, 1000, false, &o->years, why, why_size);
-	else if (strcmp(name, "precision") == 0)
+	} else if (strcmp(name, "precision") == 0)
 		return system_read_number(name, text, 0.001, 1, true, &o->precision, why, why_size);
 	else if (strcmp(name, "missions") == 0)
 		return system_read_count(name, text, 1, 1000000000, &o->missions, why, why_size);
@@ -126,6 +129,26 @@ static int64_t read_file(const char *path, char **text)
 	return err != 0 ? err : (int64_t)n;
 }
 
+/* To the end of the trace, or as long as was asked for, and then it is said what is left out. */
+static void set_mission(struct answer *a)
+{
+	const struct trace *t = &a->trace;
+	double end_s = a->r->options.years * SYSTEM_YEAR_S;
+	size_t out = 0;
+	if (!a->r->years_given) {
+		if (t->n > 0)
+			a->r->options.years = (t->events[t->n - 1].time_s + 1) / SYSTEM_YEAR_S;
+		return;
+	}
+	for (size_t i = 0; i < t->n; i++)
+		out += t->events[i].time_s >= end_s;
+	if (out > 0)
+		fprintf(stderr,
+			"terrane durability nines: --years %g: %zu of the trace's %zu events come "
+			"later and are left out\n",
+			a->r->options.years, out, t->n);
+}
+
 static int load_trace(struct answer *a)
 {
 	struct durability *d = a->d;
@@ -145,6 +168,7 @@ static int load_trace(struct answer *a)
 		return durability_refuse(d, full);
 	}
 	a->failures.trace = &a->trace;
+	set_mission(a);
 	return CLI_OK;
 }
 
@@ -171,9 +195,17 @@ static int study(struct answer *a, const char *scheme, enum repair_method method
 	if (rc != 0 && d->spec.scheme[0] != '\0')
 		return durability_refuse(d, why);
 	if (rc != 0) {
-		fprintf(stderr, "terrane durability nines: %s is left out: %s\n", scheme, why);
+		if (strcmp(why, a->left_out) != 0) /* one message is enough for all schemes */
+			fprintf(stderr, "terrane durability nines: %s is left out: %s\n", scheme,
+				why);
+		snprintf(a->left_out, sizeof(a->left_out), "%s", why);
 		return CLI_OK;
 	}
+	if (row->a.missed_precision)
+		fprintf(stderr,
+			"terrane durability nines: %s: --precision %g is not reached, the relative "
+			"error is %.2g\n",
+			scheme, o.precision, row->a.error);
 	a->system = sys;
 	snprintf(row->scheme, sizeof(row->scheme), "%s", scheme);
 	row->method = method;
@@ -223,6 +255,7 @@ static const struct sheet_column columns[] = {
 	{"pdl_low", NULL, SHEET_NUMBER, 0},
 	{"pdl_high", NULL, SHEET_NUMBER, 0},
 	{"relative_error", NULL, SHEET_NUMBER, 0},
+	{"precision_reached", NULL, SHEET_FLAG, 0},
 	{"catastrophic_pool", "P(catastrophic pool)", SHEET_NUMBER, 3},
 	{"catastrophic_pool_low", NULL, SHEET_NUMBER, 0},
 	{"catastrophic_pool_high", NULL, SHEET_NUMBER, 0},
@@ -246,7 +279,8 @@ static int fill_sheet(struct answer *a)
 		rc = sheet_add(&a->sheet, a->system.code, r->scheme, method_of(r),
 			       nines_by_name(v->by), v->nines.value, v->nines.interval.low,
 			       v->nines.interval.high, v->loss.value, v->loss.interval.low,
-			       v->loss.interval.high, v->error, two ? v->pool.value : NAN,
+			       v->loss.interval.high, v->error, (int)!v->missed_precision,
+			       two ? v->pool.value : NAN,
 			       two ? v->pool.interval.low : NAN, two ? v->pool.interval.high : NAN,
 			       two && v->lost_part > 0 ? v->lost_part : NAN, (int64_t)v->runs,
 			       (int64_t)v->lossy_runs);
@@ -275,6 +309,7 @@ static json_t *answer_json(const struct answer *a)
 				      sheet_number(v->nines.interval.high)));
 	json_object_set_new(all, "pdl", value_json(&v->loss));
 	json_object_set_new(all, "relative_error", sheet_number(v->error));
+	json_object_set_new(all, "precision_reached", json_boolean(!v->missed_precision));
 	json_object_set_new(all, "catastrophic_pool",
 			    v->two_levels ? value_json(&v->pool) : json_null());
 	return all;

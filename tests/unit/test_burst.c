@@ -598,10 +598,6 @@ static void impossible_bursts_are_refused(void **state)
 		burst_exact(&sys, BURST_STRIPES, &one_thread, 81, 9, &map, why, sizeof(why)),
 		-E2BIG);
 	assert_non_null(strstr(why, "--failed 81"));
-	make(&sys, "code lrc:6+2+2 scheme c/-");
-	assert_int_equal(burst_exact(&sys, BURST_POOLS, &one_thread, 9, 3, &map, why, sizeof(why)),
-			 -EOPNOTSUPP);
-	assert_non_null(strstr(why, "--scheme c/-"));
 }
 
 int main(void)

@@ -93,6 +93,23 @@ static void codes_on_one_level_repair_disks_only(void **state)
 	assert_true(m.disk.bytes_per_s == 0 && isinf(m.disk.seconds));
 }
 
+/* Nothing in the study knows another placement of it: not repairs, not bursts, not nines. */
+static void an_lrc_that_is_not_declustered_is_refused(void **state)
+{
+	static const char *const schemes[] = {"c/-", "s/-", "-/c", "-/s"};
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
+		struct system_spec spec;
+		struct system sys;
+		char why[SYSTEM_WHY_MAX] = "";
+		system_spec_default(&spec);
+		assert_int_equal(system_spec_set(&spec, "code", "lrc:14+2+4", why, sizeof(why)), 0);
+		assert_int_equal(system_spec_set(&spec, "scheme", schemes[i], why, sizeof(why)), 0);
+		assert_int_equal(system_init(&sys, &spec, why, sizeof(why)), -EINVAL);
+		assert_non_null(strstr(why, schemes[i]));
+		assert_non_null(strstr(why, "declustered"));
+	}
+}
+
 /* ---- comparing ---- */
 
 /* A clock that advances with each look, so that "measuring" takes no time. */
@@ -264,6 +281,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(repairs_take_what_the_study_states),
 		cmocka_unit_test(codes_on_one_level_repair_disks_only),
+		cmocka_unit_test(an_lrc_that_is_not_declustered_is_refused),
 		cmocka_unit_test(codes_are_of_the_overhead_and_fit),
 		cmocka_unit_test(nothing_beats_the_front_and_all_else_is_beaten),
 		cmocka_unit_test(threads_do_not_change_a_comparison),

@@ -3,7 +3,8 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "analysis/burst.h"
 #include "base/base.h"
@@ -24,13 +25,12 @@ static void set_bursts(struct advise *a, const struct system_spec *s)
 static int burst_pdl(const struct advise *a, const struct compare_point *p,
 		     const struct system_spec *base, const struct work *w, double *pdl)
 {
-	struct system_spec spec = *base;
+	struct system_spec spec;
 	char why[SYSTEM_WHY_MAX];
 	AUTO_FREE struct system *sys = calloc(1, sizeof(*sys));
 	if (sys == NULL)
 		return -ENOMEM;
-	spec.encoding = p->encoding;
-	snprintf(spec.scheme, sizeof(spec.scheme), "%s", compare_family_scheme(p->family));
+	compare_point_spec(p, base, &spec);
 	int rc = system_init(sys, &spec, why, sizeof(why));
 	for (int i = 0; i < ADVISE_BURSTS; i++) {
 		const struct advise_burst *b = &a->bursts[i];
@@ -45,12 +45,12 @@ static int burst_pdl(const struct advise *a, const struct compare_point *p,
 	return rc == -ENOMEM ? rc : 0;
 }
 
-/* The worst of the bursts; below 1e-15 all are as good as none. */
+/* The worst of the bursts; below 1e-15 all are as good as none. One that is not known is a loss. */
 static double worst(const struct advise_choice *c)
 {
 	double pdl = 1e-15;
 	for (int i = 0; i < ADVISE_BURSTS; i++)
-		pdl = c->pdl[i] > pdl ? c->pdl[i] : pdl;
+		pdl = isnan(c->pdl[i]) ? INFINITY : fmax(pdl, c->pdl[i]);
 	return pdl;
 }
 
@@ -60,30 +60,32 @@ static bool fits(const struct compare_point *p, const struct advise_wants *w)
 	       p->repair_cross_per_year <= w->traffic_per_day * SYSTEM_YEAR_S / 86400;
 }
 
-/* Whether a is the better choice. */
-static bool better(const struct compare_point *a, const struct compare_point *b)
+static int faster(const void *a, const void *b)
 {
-	double fast = a->encode.bytes_per_s, other = b->encode.bytes_per_s;
-	if (fast < other * NEAR_SPEED)
-		return false;
-	if (other < fast * NEAR_SPEED)
-		return true;
-	return a->nines.value > b->nines.value;
+	const struct advise_choice *x = a, *y = b;
+	double dx = x->point->encode.bytes_per_s, dy = y->point->encode.bytes_per_s;
+	if (dx != dy)
+		return dx > dy ? -1 : 1;
+	return x->point < y->point ? -1 : x->point > y->point;
 }
 
-/* Keeps the best, best first. */
-static void insert(struct advise *a, const struct advise_choice *c)
+/*
+ * The best of `all` into a->best, best first. Each time the choice is among those that are about as
+ * fast as the fastest that is left: throughput is measured, and a tenth is no difference.
+ */
+static void pick_best(struct advise *a, struct advise_choice *all, size_t n)
 {
-	size_t at = a->n;
-	while (at > 0 && better(c->point, a->best[at - 1].point))
-		at--;
-	if (at >= ADVISE_BEST)
-		return;
-	if (a->n < ADVISE_BEST)
-		a->n++;
-	for (size_t i = a->n - 1; i > at; i--)
-		a->best[i] = a->best[i - 1];
-	a->best[at] = *c;
+	if (n > 0)
+		qsort(all, n, sizeof(*all), faster);
+	while (a->n < ADVISE_BEST && n > 0) {
+		double near = all[0].point->encode.bytes_per_s * NEAR_SPEED;
+		size_t best = 0;
+		for (size_t i = 1; i < n && all[i].point->encode.bytes_per_s >= near; i++)
+			if (all[i].point->nines.value > all[best].point->nines.value)
+				best = i;
+		a->best[a->n++] = all[best];
+		memmove(&all[best], &all[best + 1], (--n - best) * sizeof(*all));
+	}
 }
 
 static void count_enough(struct advise *a, const struct compare *c,
@@ -119,8 +121,10 @@ int advise_choose(struct advise *a, const struct compare *c, const struct system
 			return rc;
 		least = fmin(least, worst(&all[n++]));
 	}
+	size_t kept = 0;
 	for (size_t i = 0; i < n; i++)
 		if (!wants->bursts_frequent || worst(&all[i]) <= NEAR_PDL * least)
-			insert(a, &all[i]);
+			all[kept++] = all[i];
+	pick_best(a, all, kept);
 	return 0;
 }

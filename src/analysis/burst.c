@@ -123,7 +123,7 @@ static int count_stripes(const struct system *sys, const struct work *w, bool on
 			 struct burst_map *map)
 {
 	const struct layout *l = &sys->layout;
-	double loss[ENCODING_STRIPE_MAX + 1];
+	struct lrc_loss loss;
 	bool sets = l->spec.net_place == PLACE_OVERLAP;
 	struct burst_stripes s = {
 		.racks = l->spec.racks,
@@ -131,16 +131,24 @@ static int count_stripes(const struct system *sys, const struct work *w, bool on
 		.width = l->columns,
 		.stripes = sets ? (double)l->disks : (double)l->stripes,
 		.mean = sets,
-		.loss = loss,
+		.loss = loss.share,
 	};
-	int rc = lrc_loss_share(&sys->spec.encoding, loss);
+	int rc = lrc_loss_find(&loss, &sys->spec.encoding);
 	if (rc == 0)
 		rc = burst_stripes_count(&s, w, map->failed, map->racks, one, map->pdl);
 	size_t n = (size_t)map->failed * map->racks;
 	map->bound = sets;
-	memcpy(map->low, map->pdl, n * sizeof(double));
-	memcpy(map->high, map->pdl, n * sizeof(double));
-	return rc;
+	if (rc != 0 || loss.exact) {
+		memcpy(map->low, map->pdl, n * sizeof(double));
+		memcpy(map->high, map->pdl, n * sizeof(double));
+		return rc;
+	}
+	/* Patterns that are more often fatal never lose less. */
+	map->exact = false;
+	s.loss = loss.low;
+	rc = burst_stripes_count(&s, w, map->failed, map->racks, one, map->low);
+	s.loss = loss.high;
+	return rc == 0 ? burst_stripes_count(&s, w, map->failed, map->racks, one, map->high) : rc;
 }
 
 /* Whether the numbers can be counted at all; the rest is refused with a reason. */

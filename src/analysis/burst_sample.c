@@ -30,8 +30,11 @@ struct sampler {
 	uint32_t bears, net_bears;
 	uint64_t trials;
 	double *ways; /* [x * (failed + 1) + f]: ln of layouts of f failures over x racks, all hit */
-	double loss[ENCODING_STRIPE_MAX + 1];
-	struct stats_sum *sums; /* by task */
+	struct lrc_loss loss;
+	struct task_sum {
+		struct stats_sum loss;
+		double most;
+	} * sums; /* by task */
 };
 
 /* What a thread works with. */
@@ -41,6 +44,8 @@ struct trial {
 	double *share;        /* by pool: share of lost local stripes */
 	uint32_t *set;        /* s/-: stripe sets of the failed disks */
 	uint8_t *taken;       /* by disk of a rack */
+	uint32_t *in_pool;    /* failed disks of the pool at hand */
+	double *rack_share;   /* of racks that lost local stripes */
 };
 
 static double log_sum(double a, double b)
@@ -120,16 +125,15 @@ static int compare_u32(const void *a, const void *b)
 static void pool_shares(const struct sampler *s, struct trial *t)
 {
 	const struct layout *l = &s->sys->layout;
-	uint32_t in_pool[BURST_FAILED_MAX];
 	qsort(t->failed, s->failed, sizeof(*t->failed), compare_u32);
 	for (uint32_t i = 0, end; i < s->failed; i = end) {
 		uint32_t pool = t->failed[i] / l->pool_disks, n = 0;
 		for (end = i; end < s->failed && t->failed[end] / l->pool_disks == pool; end++)
-			in_pool[n++] = t->failed[end] % l->pool_disks;
+			t->in_pool[n++] = t->failed[end] % l->pool_disks;
 		double share = n > s->bears;
 		if (n > s->bears && l->spec.local_place == PLACE_OVERLAP) {
 			uint32_t lost;
-			burst_pool_overlap_broken(l, s->bears, in_pool, n, &lost);
+			burst_pool_overlap_broken(l, s->bears, t->in_pool, n, &lost);
 			share = (double)lost / l->pool_disks;
 		} else if (n > s->bears && l->spec.local_place == PLACE_DECLUSTERED &&
 			   s->model == BURST_STRIPES) {
@@ -236,9 +240,9 @@ static int declustered_loss(const struct sampler *s, const struct trial *t, doub
 		.racks = l->spec.racks,
 		.rack_disks = s->rack_disks,
 		.width = l->columns,
-		.loss = s->loss,
+		.loss = s->loss.share,
 	};
-	double share[BURST_FAILED_MAX], q;
+	double *share = t->rack_share, q;
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < s->racks; i++) {
 		const double *pools = &t->share[(size_t)t->rack_order[i] * l->rack_pools];
@@ -301,9 +305,11 @@ static int trial_init(struct trial *t, const struct sampler *s)
 		.share = calloc(l->pools, sizeof(double)),
 		.set = calloc((size_t)s->failed * l->columns, sizeof(uint32_t)),
 		.taken = calloc(s->rack_disks, 1),
+		.in_pool = calloc(l->pool_disks, sizeof(uint32_t)),
+		.rack_share = calloc(l->spec.racks, sizeof(double)),
 	};
 	if (t->rack_order == NULL || t->failed == NULL || t->share == NULL || t->set == NULL ||
-	    t->taken == NULL)
+	    t->taken == NULL || t->in_pool == NULL || t->rack_share == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < l->spec.racks; i++)
 		t->rack_order[i] = i;
@@ -317,6 +323,8 @@ static void trial_fini(struct trial *t)
 	free(t->share);
 	free(t->set);
 	free(t->taken);
+	free(t->in_pool);
+	free(t->rack_share);
 }
 
 static int sample_task(void *arg, uint64_t task, struct rng *rng)
@@ -330,7 +338,9 @@ static int sample_task(void *arg, uint64_t task, struct rng *rng)
 		draw_layout(s, &t, rng);
 		rc = judge(s, &t, &loss);
 		if (rc == 0)
-			stats_add(&s->sums[task], loss);
+			stats_add(&s->sums[task].loss, loss);
+		if (rc == 0 && loss > s->sums[task].most)
+			s->sums[task].most = loss;
 	}
 	trial_fini(&t);
 	return rc;
@@ -352,17 +362,20 @@ static int check_sample(const struct system *sys, enum burst_model model, uint32
 				     "--model layout: %u disks of %llu chunks are too many to look "
 				     "at; make --disk-size smaller",
 				     failed, (unsigned long long)l->spec.slots);
-	if (failed > BURST_FAILED_MAX)
-		return system_refuse(why, why_size, -E2BIG, "--failed %u: at most %u", failed,
-				     BURST_FAILED_MAX);
+	if (l->spec.net_place == PLACE_OVERLAP && l->rows == 1 && failed > BURST_FAILED_MAX)
+		return system_refuse(why, why_size, -E2BIG, "--failed %u: at most %u under s/-",
+				     failed, BURST_FAILED_MAX);
 	return 0;
 }
 
 static void summarise(const struct sampler *s, uint64_t tasks, struct burst_estimate *out)
 {
 	struct stats_sum all = {0};
-	for (uint64_t t = 0; t < tasks; t++)
-		stats_merge(&all, &s->sums[t]);
+	double most = 0;
+	for (uint64_t t = 0; t < tasks; t++) {
+		stats_merge(&all, &s->sums[t].loss);
+		most = fmax(most, s->sums[t].most);
+	}
 	*out = (struct burst_estimate){.pdl = all.mean, .trials = s->trials};
 	bool counts = s->model != BURST_STRIPES || s->sys->layout.spec.net_place == PLACE_OVERLAP;
 	if (counts) {
@@ -370,13 +383,9 @@ static void summarise(const struct sampler *s, uint64_t tasks, struct burst_esti
 		out->interval = stats_clopper_pearson(hits, s->trials, STATS_CONFIDENCE);
 		return;
 	}
-	out->interval = stats_mean(&all, STATS_CONFIDENCE);
-	if (out->interval.low < 0)
-		out->interval.low = 0;
-	if (out->interval.high > 1)
-		out->interval.high = 1;
-	if (all.squares == 0 && all.mean == 0) /* never seen: at most this often anything else */
-		out->interval.high = stats_clopper_pearson(0, s->trials, STATS_CONFIDENCE).high;
+	/* Most layouts lose nothing, a few nearly surely: a larger loss than was seen may be rare. */
+	out->interval =
+		stats_bounded_mean(all.mean, most > 0 ? most : 1, s->trials, STATS_CONFIDENCE);
 }
 
 int burst_sample(const struct system *sys, enum burst_model model, const struct work *w,
@@ -400,17 +409,17 @@ int burst_sample(const struct system *sys, enum burst_model model, const struct 
 		.trials = trials,
 	};
 	AUTO_FREE double *ways = calloc(((size_t)racks + 1) * (failed + 1), sizeof(*ways));
-	AUTO_FREE struct stats_sum *sums = calloc(tasks, sizeof(*sums));
+	AUTO_FREE struct task_sum *sums = calloc(tasks, sizeof(*sums));
 	if (ways == NULL || sums == NULL)
 		return -ENOMEM;
 	s.ways = ways;
 	s.sums = sums;
 	fill_ways(&s);
 	if (l->rows == 1) {
-		rc = lrc_loss_share(&sys->spec.encoding, s.loss);
+		rc = lrc_loss_find(&s.loss, &sys->spec.encoding);
 	} else {
 		for (uint32_t j = 0; j <= l->columns; j++)
-			s.loss[j] = j > s.net_bears;
+			s.loss.share[j] = j > s.net_bears;
 	}
 	if (rc == 0)
 		rc = work_run(w, tasks, sample_task, &s);

@@ -16,6 +16,7 @@
 #define LOCAL_PARITY_MAX 4
 #define FLAT_PARITY_MAX 12
 #define LRC_GLOBAL_MAX 8
+#define OVERLAP_STATES 60
 
 struct family {
 	const char *name, *scheme;
@@ -23,9 +24,11 @@ struct family {
 
 static const struct family families[COMPARE_FAMILIES] = {
 	[COMPARE_CC] = {"MLEC c/c", "c/c"},      [COMPARE_CD] = {"MLEC c/d", "c/d"},
-	[COMPARE_DC] = {"MLEC d/c", "d/c"},      [COMPARE_DD] = {"MLEC d/d", "d/d"},
+	[COMPARE_CS] = {"MLEC c/s", "c/s"},      [COMPARE_DC] = {"MLEC d/c", "d/c"},
+	[COMPARE_DD] = {"MLEC d/d", "d/d"},      [COMPARE_DS] = {"MLEC d/s", "d/s"},
 	[COMPARE_LOCAL_C] = {"Loc-Cp-S", "-/c"}, [COMPARE_LOCAL_D] = {"Loc-Dp-S", "-/d"},
-	[COMPARE_NET_C] = {"Net-Cp-S", "c/-"},   [COMPARE_NET_D] = {"Net-Dp-S", "d/-"},
+	[COMPARE_LOCAL_S] = {"Loc-So-S", "-/s"}, [COMPARE_NET_C] = {"Net-Cp-S", "c/-"},
+	[COMPARE_NET_D] = {"Net-Dp-S", "d/-"},   [COMPARE_NET_S] = {"Net-So-S", "s/-"},
 	[COMPARE_LRC] = {"LRC-Dp", "d/-"},
 };
 
@@ -73,14 +76,29 @@ static void settle(struct search *s)
 	s->distance = INFINITY;
 }
 
-static bool clustered_net(enum compare_family f)
-{
-	return f == COMPARE_CC || f == COMPARE_CD || f == COMPARE_NET_C;
-}
-
 static bool clustered_local(enum compare_family f)
 {
-	return f == COMPARE_CC || f == COMPARE_DC || f == COMPARE_LOCAL_C;
+	return families[f].scheme[2] == 'c';
+}
+
+static bool clustered_net(enum compare_family f)
+{
+	return families[f].scheme[0] == 'c';
+}
+
+static bool overlapping(enum compare_family f)
+{
+	return families[f].scheme[0] == 's' || families[f].scheme[2] == 's';
+}
+
+void compare_point_spec(const struct compare_point *p, const struct system_spec *base,
+			struct system_spec *spec)
+{
+	*spec = *base;
+	spec->encoding = p->encoding;
+	snprintf(spec->scheme, sizeof(spec->scheme), "%s", families[p->family].scheme);
+	if (clustered_local(p->family) || p->family >= COMPARE_NET_C)
+		spec->pool_disks = 0; /* what was said is for the declustered */
 }
 
 static bool divides(int part, uint32_t whole)
@@ -138,12 +156,12 @@ static void search_all(struct compare *c, const struct system_spec *base,
 		struct search s = {base, o, c, f, .distance = INFINITY};
 		if ((o->families >> f & 1) == 0)
 			continue;
-		if (f <= COMPARE_DD)
+		if (f <= COMPARE_DS)
 			search_mlec(&s);
 		else if (f == COMPARE_LRC)
 			search_lrc(&s);
 		else
-			search_flat(&s, f == COMPARE_NET_C || f == COMPARE_NET_D);
+			search_flat(&s, f >= COMPARE_NET_C);
 	}
 }
 
@@ -168,7 +186,7 @@ static int judge_task(void *arg, uint64_t task, struct rng *rng)
 {
 	struct judge *j = arg;
 	struct compare_point *p = &j->c->points[task];
-	struct system_spec spec = *j->base;
+	struct system_spec spec;
 	struct nines_options o;
 	struct nines_answer nines;
 	struct mend mend;
@@ -177,10 +195,7 @@ static int judge_task(void *arg, uint64_t task, struct rng *rng)
 	AUTO_FREE struct system *sys = calloc(1, sizeof(*sys));
 	if (sys == NULL)
 		return -ENOMEM;
-	spec.encoding = p->encoding;
-	snprintf(spec.scheme, sizeof(spec.scheme), "%s", families[p->family].scheme);
-	if (clustered_local(p->family) || p->family >= COMPARE_NET_C)
-		spec.pool_disks = 0; /* what was said is for the declustered */
+	compare_point_spec(p, j->base, &spec);
 	p->nines.value = NAN;
 	int rc = system_init(sys, &spec, why, sizeof(why));
 	if (rc != 0)
@@ -189,6 +204,9 @@ static int judge_task(void *arg, uint64_t task, struct rng *rng)
 	o.work = (struct work){.seed = j->o->work.seed, .threads = 1};
 	o.by = j->o->by;
 	o.precision = j->o->precision;
+	o.as_paper = j->o->as_paper;
+	if (overlapping(p->family)) /* each state knows its disks: large and slow */
+		o.states = OVERLAP_STATES;
 	rc = nines_estimate(sys, &o, &nines, why, sizeof(why));
 	if (rc == 0)
 		rc = mend_study(sys, &mend);

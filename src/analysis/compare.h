@@ -20,12 +20,16 @@
 enum compare_family {
 	COMPARE_CC, /* MLEC */
 	COMPARE_CD,
+	COMPARE_CS,
 	COMPARE_DC,
 	COMPARE_DD,
+	COMPARE_DS,
 	COMPARE_LOCAL_C, /* one level, inside an enclosure */
 	COMPARE_LOCAL_D,
+	COMPARE_LOCAL_S,
 	COMPARE_NET_C, /* one level, over racks */
 	COMPARE_NET_D,
+	COMPARE_NET_S,
 	COMPARE_LRC, /* over racks, declustered */
 	COMPARE_FAMILIES,
 };
@@ -48,11 +52,17 @@ struct compare_point {
 	bool front_update;            /* none has more nines and sends less for an update */
 };
 
+/* The system of a point: its code and scheme on `base`. */
+void compare_point_spec(const struct compare_point *p, const struct system_spec *base,
+			struct system_spec *spec);
+
 struct compare_options {
 	double overhead, tolerance;
 	uint32_t families;                   /* bits, 1 << family */
-	enum nines_by by;                    /* NINES_AUTO, or NINES_MARKOV for an answer at once */
+	enum nines_by by;                    /* NINES_AUTO, or NINES_MARKOV for an answer at once
+					    * (without single-overlap, which has no chain) */
 	double precision;                    /* of the durability: relative error of the loss */
+	bool as_paper;                       /* nines.h */
 	const struct encode_options *encode; /* NULL: throughput is not measured */
 	struct work work;
 };

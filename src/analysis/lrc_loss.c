@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <math.h>
 
+#include "analysis/lrc_odds.h"
 #include "analysis/stats.h"
 #include "base/base.h"
 #include "base/rng.h"
+#include "code/gf.h"
 #include "code/health.h"
 
 #define PATTERNS_MAX 60000
@@ -36,7 +38,7 @@ static void random_subset(struct rng *rng, int *order, int j, int n)
 	}
 }
 
-static int share_of(const struct codec *c, int j, int n, struct rng *rng, double *share)
+static int ask(const struct codec *c, int j, int n, struct rng *rng, struct lrc_loss *out)
 {
 	int set[ENCODING_STRIPE_MAX];
 	struct code_health health;
@@ -53,23 +55,42 @@ static int share_of(const struct codec *c, int j, int n, struct rng *rng, double
 		lost += !health.tolerated;
 		seen++;
 	} while (all ? next_subset(set, j, n) : seen < PATTERNS_MAX);
-	*share = (double)lost / (double)seen;
+	struct interval i = stats_clopper_pearson(lost, seen, STATS_CONFIDENCE);
+	out->share[j] = (double)lost / (double)seen;
+	out->low[j] = all ? out->share[j] : i.low;
+	out->high[j] = all ? out->share[j] : i.high;
+	out->exact = out->exact && all;
 	return 0;
 }
 
-int lrc_loss_share(const struct encoding *e, double *share)
+static int ask_all(struct lrc_loss *out, const struct encoding *e, int bears, int most)
+{
+	struct codec *c;
+	struct rng rng;
+	rng_init(&rng, SEED);
+	int rc = codec_open(e, &c);
+	if (rc != 0)
+		return rc;
+	for (int j = bears + 1; j <= most && rc == 0; j++)
+		rc = ask(c, j, encoding_total_chunks(e), &rng, out);
+	codec_close(c);
+	return rc;
+}
+
+int lrc_loss_find(struct lrc_loss *out, const struct encoding *e)
 {
 	int n = encoding_total_chunks(e), bears = encoding_tolerance(e);
 	int most = n - encoding_data_chunks(e); /* more than this no code bears */
-	struct codec *c = NULL;
-	struct rng rng;
-	rng_init(&rng, SEED);
-	int rc = e->kind == ENCODING_LRC ? codec_open(e, &c) : 0;
-	for (int j = 0; j <= n && rc == 0; j++) {
-		share[j] = j > bears;
-		if (c != NULL && j > bears && j <= most)
-			rc = share_of(c, j, n, &rng, &share[j]);
-	}
-	codec_close(c);
+	double lost[LRC_ODDS_MAX + 1];
+	out->exact = true;
+	for (int j = 0; j <= n; j++)
+		out->share[j] = out->low[j] = out->high[j] = j > bears;
+	if (e->kind != ENCODING_LRC)
+		return 0;
+	if (most > LRC_ODDS_MAX || !gf_lrc_is_maximally_recoverable(&e->lrc))
+		return ask_all(out, e, bears, most);
+	int rc = lrc_odds_lost(&e->lrc, most, lost);
+	for (int j = bears + 1; j <= most && rc == 0; j++)
+		out->share[j] = out->low[j] = out->high[j] = lost[j];
 	return rc;
 }

@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * How an LRC bears random losses: of all ways to lose j chunks of a stripe, the share that loses
- * data. Judged by the code that runs (code/health.h), pattern by pattern: all of them where there are
- * up to 60,000, else that many random ones, always the same.
+ * data. Counted for maximally recoverable codes (lrc_odds.h). For others judged by the code that runs
+ * (code/health.h), pattern by pattern: all of them where there are up to 60,000, else that many random
+ * ones, always the same, and then the share has an interval.
  */
 #ifndef ANALYSIS_LRC_LOSS_H
 #define ANALYSIS_LRC_LOSS_H
 
+#include <stdbool.h>
+
 #include "code/encoding.h"
 
-/* share[0] to share[chunks]. For other codes it is 0 up to their tolerance and 1 above. -ENOMEM. */
-int lrc_loss_share(const struct encoding *e, double *share);
+/* share[0] to share[chunks], low and high: the ends of the interval. */
+struct lrc_loss {
+	double share[ENCODING_STRIPE_MAX + 1];
+	double low[ENCODING_STRIPE_MAX + 1], high[ENCODING_STRIPE_MAX + 1];
+	bool exact; /* all three are the same */
+};
+
+/* For other codes the share is 0 up to their tolerance and 1 above. -ENOMEM. */
+int lrc_loss_find(struct lrc_loss *loss, const struct encoding *e);
 
 #endif

@@ -14,7 +14,7 @@
 
 #define SEED 1
 #define READ_SAMPLES 64
-#define HEALTH_SAMPLES 2000
+#define HEALTH_SAMPLES 20000
 #define CHUNK_COST 1
 
 static double choose(int n, int k)
@@ -25,29 +25,29 @@ static double choose(int n, int k)
 	return c;
 }
 
-/* ways[j][x]: patterns of j losses, x of which take a global equation. */
+/* ways[j][x]: patterns of j losses, x of which take a global equation; the last x is "too many". */
 struct ways {
-	double at[LRC_ODDS_MAX + 1][LRC_ODDS_MAX + 1];
+	double at[LRC_ODDS_MAX + 1][LRC_ODDS_MAX + 2];
 };
 
 static void add_part(struct ways *w, int size, int free_losses, int most, int globals)
 {
 	struct ways out = {0};
 	for (int j = 0; j <= most; j++)
-		for (int x = 0; x <= globals; x++) {
+		for (int x = 0; x <= globals + 1; x++) {
 			if (w->at[j][x] == 0)
 				continue;
 			for (int a = 0; a <= size && j + a <= most; a++) {
 				int more = x + (a > free_losses ? a - free_losses : 0);
-				if (more <= globals)
-					out.at[j + a][more] += w->at[j][x] * choose(size, a);
+				more = more > globals ? globals + 1 : more;
+				out.at[j + a][more] += w->at[j][x] * choose(size, a);
 			}
 		}
 	*w = out;
 }
 
-/* survived[j]: part of all patterns of j losses. */
-static int count_patterns(const struct lrc_shape *s, int most, double *survived)
+/* survived[j], lost[j]: parts of all patterns of j losses. Each is a sum of its own. */
+static int count_patterns(const struct lrc_shape *s, int most, double *survived, double *lost)
 {
 	AUTO_FREE struct ways *w = calloc(1, sizeof(*w));
 	if (w == NULL)
@@ -57,12 +57,19 @@ static int count_patterns(const struct lrc_shape *s, int most, double *survived)
 		add_part(w, s->k / s->groups + 1, 1, most, s->globals);
 	add_part(w, s->globals, 0, most, s->globals);
 	for (int j = 0; j <= most; j++) {
-		double sum = 0;
+		double sum = 0, all = choose(s->k + s->groups + s->globals, j);
 		for (int x = 0; x <= s->globals; x++)
 			sum += w->at[j][x];
-		survived[j] = sum / choose(s->k + s->groups + s->globals, j);
+		survived[j] = sum / all;
+		lost[j] = w->at[j][s->globals + 1] / all;
 	}
 	return 0;
+}
+
+int lrc_odds_lost(const struct lrc_shape *s, int most, double *lost)
+{
+	double survived[LRC_ODDS_MAX + 1];
+	return count_patterns(s, most, survived, lost);
 }
 
 static void draw(struct rng *rng, int *chunks, int n, int want)
@@ -129,9 +136,9 @@ static int mean_reads(const struct codec *c, int n, int j, double *reads)
 static int find(struct lrc_odds *odds, const struct lrc_shape *s, const struct codec *c)
 {
 	int n = s->k + s->groups + s->globals, most = s->groups + s->globals;
-	double survived[LRC_ODDS_MAX + 1] = {0};
+	double survived[LRC_ODDS_MAX + 1] = {0}, lost[LRC_ODDS_MAX + 1];
 	int rc = gf_lrc_is_maximally_recoverable(s)
-			 ? count_patterns(s, most, survived)
+			 ? count_patterns(s, most, survived, lost)
 			 : ask_patterns(c, n, s->globals + 1, most, survived);
 	if (rc != 0)
 		return rc;

@@ -58,8 +58,8 @@ static void set_value(const struct nines_options *o, double rate, double error, 
 		      struct nines_value *v)
 {
 	double f = n < 2 ? 1
-			 : exp(error * stats_student_quantile((1 + STATS_CONFIDENCE) / 2,
-							      (double)n - 1));
+			 : exp(error *
+			       stats_student_quantile((1 + STATS_CONFIDENCE) / 2, (double)n - 1));
 	v->value = in_mission(o, rate);
 	v->interval = (struct interval){in_mission(o, rate / f), in_mission(o, rate * f)};
 }

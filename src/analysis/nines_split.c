@@ -115,8 +115,7 @@ static int take_hits(const struct batches *b, struct found *f, struct rng *rng, 
 		done += share;
 		for (size_t k = 0; f->hits_n < want && (double)f->hits_n + at < done; k++) {
 			uint64_t pick = (uint64_t)(((double)k + u) * r->samples_n / share);
-			const struct split_sample *s =
-				&r->samples[min_u64(pick, r->samples_n - 1)];
+			const struct split_sample *s = &r->samples[min_u64(pick, r->samples_n - 1)];
 			f->hits[f->hits_n++] =
 				pool_hit(b->sys, b->o->as_paper, s, b->disks->stripes);
 			out->lost += s->lost;

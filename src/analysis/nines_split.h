@@ -23,7 +23,8 @@
 #include "analysis/nines.h"
 
 struct nines_split {
-	struct stats_sum loss; /* losses a second of one network pool, or of one level: see level.h */
+	struct stats_sum
+		loss; /* losses a second of one network pool, or of one level: see level.h */
 	struct stats_sum pool; /* two levels: catastrophes a second of one local pool */
 	double lost, missing;  /* of such a pool, as in split_sample, on average */
 	uint64_t runs;

@@ -97,13 +97,26 @@ static double beta_quantile(double a, double b, double p)
 	return (low + high) / 2;
 }
 
+/* k of n trials, k not always whole. */
+static struct interval beta_interval(double k, double n, double confidence)
+{
+	double tail = (1 - confidence) / 2;
+	return (struct interval){
+		k <= 0 ? 0 : beta_quantile(k, n - k + 1, tail),
+		k >= n ? 1 : beta_quantile(k + 1, n - k, 1 - tail),
+	};
+}
+
 struct interval stats_clopper_pearson(uint64_t hits, uint64_t n, double confidence)
 {
-	double tail = (1 - confidence) / 2, k = (double)hits, m = (double)n;
-	return (struct interval){
-		hits == 0 ? 0 : beta_quantile(k, m - k + 1, tail),
-		hits >= n ? 1 : beta_quantile(k + 1, m - k, 1 - tail),
-	};
+	return beta_interval((double)hits, (double)n, confidence);
+}
+
+struct interval stats_bounded_mean(double mean, double most, uint64_t n, double confidence)
+{
+	double hits = most > 0 ? mean / most * (double)n : 0;
+	struct interval i = beta_interval(hits, (double)n, confidence);
+	return (struct interval){i.low * most, i.high * most};
 }
 
 void stats_add(struct stats_sum *s, double value)

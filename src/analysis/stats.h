@@ -6,6 +6,7 @@
  * Which one to use:
  *   a share of trials                 stats_clopper_pearson(): never too narrow, good for 0 of n
  *                                     stats_wilson(): shorter, right on average
+ *   a mean of probabilities           stats_bounded_mean()
  *   a mean of values >= 0 that spans  stats_log_mean(): symmetric in the logarithm, so the lower end
  *   orders of magnitude               stays above 0; what goes with "nines"
  *   any other mean                    stats_mean()
@@ -39,6 +40,12 @@ void stats_merge(struct stats_sum *s, const struct stats_sum *other);
 double stats_error(const struct stats_sum *s);
 
 struct interval stats_mean(const struct stats_sum *s, double confidence);
+
+/*
+ * Of a mean of n values from 0 to `most`, which may be nearly all 0 and then a few large ones: as if
+ * each were 0 or `most`, the least even that they can be, with as many hits as give the mean.
+ */
+struct interval stats_bounded_mean(double mean, double most, uint64_t n, double confidence);
 
 /*
  * Of a mean of values >= 0: mean / f to mean * f with f = exp(z * error / mean). A mean of 0 says

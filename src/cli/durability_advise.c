@@ -143,14 +143,17 @@ static void say_scheme(const struct answer *a, const struct compare_point *p, FI
 			"hurt, a failed disk takes longer to rebuild.\n");
 		break;
 	case COMPARE_CD:
+	case COMPARE_CS:
 	case COMPARE_DD:
-		fprintf(out,
-			"Two levels, local pools declustered: all disks of a pool rebuild a failed "
-			"one, the most damaged stripes first; bursts inside a few racks hurt "
-			"sooner.\n");
+	case COMPARE_DS:
+		fprintf(out, "Two levels, local pools declustered (s: in stripe sets): the disks "
+			     "of a pool rebuild a failed "
+			     "one, the most damaged stripes first; bursts inside a few racks hurt "
+			     "sooner.\n");
 		break;
 	case COMPARE_LOCAL_C:
 	case COMPARE_LOCAL_D:
+	case COMPARE_LOCAL_S:
 		fprintf(out, "One level inside an enclosure is enough for these nines and encodes "
 			     "fastest; the loss of an enclosure or a rack loses data.\n");
 		break;

@@ -136,8 +136,8 @@ static void one_print(const void *arg, FILE *out)
 			: a->map.exact ? " (counted)"
 				       : "");
 	if (a->counted && !a->map.exact)
-		fprintf(out, "  95%% interval %.6g to %.6g (stripe sets partly sampled)\n", i.low,
-			i.high);
+		fprintf(out, "  95%% interval %.6g to %.6g (%s partly sampled)\n", i.low, i.high,
+			a->system->layout.spec.lrc ? "patterns of losses" : "stripe sets");
 	if (a->sampled.trials > 0)
 		fprintf(out, "  Monte Carlo  %.6g, 95%% interval %.6g to %.6g, %llu layouts\n",
 			a->sampled.pdl, a->sampled.interval.low, a->sampled.interval.high,
@@ -195,21 +195,33 @@ static const struct sheet_column map_columns[] = {
 	{"high", NULL, SHEET_NUMBER, 0},
 };
 
+static json_t *rows_json(const struct burst_map *m, const double *value)
+{
+	json_t *rows = json_array();
+	for (uint32_t y = 0; rows != NULL && y < m->failed; y++) {
+		json_t *row = json_array();
+		for (uint32_t x = 0; row != NULL && x < m->racks; x++)
+			json_array_append_new(row, sheet_number(value[(size_t)y * m->racks + x]));
+		json_array_append_new(rows, row);
+	}
+	return rows;
+}
+
 static json_t *map_json(const struct answer *a)
 {
 	const struct burst_map *m = &a->map;
-	json_t *rows = json_array();
-	for (uint32_t y = 1; rows != NULL && y <= m->failed; y++) {
-		json_t *row = json_array();
-		for (uint32_t x = 1; row != NULL && x <= m->racks; x++)
-			json_array_append_new(row, sheet_number(burst_map_at(m, y, x)));
-		json_array_append_new(rows, row);
+	json_t *all =
+		json_pack("{s:o, s:s, s:s, s:b, s:b, s:I, s:I, s:o}", "system",
+			  durability_system_json(a->system), "model", burst_model_name(a->r->model),
+			  "loses_data", model_text(a->r->model), "exact", m->exact && !m->bound,
+			  "upper_bound", m->bound, "failed", (json_int_t)m->failed,
+			  "affected_racks", (json_int_t)m->racks, "pdl", rows_json(m, m->pdl));
+	if (all != NULL && !m->exact) {
+		json_object_set_new(all, "low", rows_json(m, m->low));
+		json_object_set_new(all, "high", rows_json(m, m->high));
+		json_object_set_new(all, "confidence", json_real(STATS_CONFIDENCE));
 	}
-	return json_pack("{s:o, s:s, s:s, s:b, s:b, s:I, s:I, s:o}", "system",
-			 durability_system_json(a->system), "model", burst_model_name(a->r->model),
-			 "loses_data", model_text(a->r->model), "exact", m->exact && !m->bound,
-			 "upper_bound", m->bound, "failed", (json_int_t)m->failed, "affected_racks",
-			 (json_int_t)m->racks, "pdl", rows);
+	return all;
 }
 
 static int map_sheet(struct answer *a)

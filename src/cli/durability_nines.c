@@ -61,7 +61,8 @@ static const char about[] =
 	"  split     rare events by splitting: any number of nines in seconds\n"
 	"  simulate  whole missions, failure by failure: for losses that are not rare, Weibull "
 	"lifetimes\n            and traces\n"
-	"  markov    chains: at once; the truth where all levels are clustered, under R_ALL,\n            else a check\n"
+	"  markov    chains: at once; the truth where all levels are clustered, under R_ALL,\n     "
+	"       else a check\n"
 	"  auto      split, or simulate where only that applies\n\n"
 	"Repairs run as the planners of this system do them: lost stripes first, rebuilt chunks in "
 	"the "
@@ -280,8 +281,8 @@ static int fill_sheet(struct answer *a)
 			       nines_by_name(v->by), v->nines.value, v->nines.interval.low,
 			       v->nines.interval.high, v->loss.value, v->loss.interval.low,
 			       v->loss.interval.high, v->error, (int)!v->missed_precision,
-			       two ? v->pool.value : NAN,
-			       two ? v->pool.interval.low : NAN, two ? v->pool.interval.high : NAN,
+			       two ? v->pool.value : NAN, two ? v->pool.interval.low : NAN,
+			       two ? v->pool.interval.high : NAN,
 			       two && v->lost_part > 0 ? v->lost_part : NAN, (int64_t)v->runs,
 			       (int64_t)v->lossy_runs);
 	}

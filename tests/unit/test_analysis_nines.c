@@ -146,7 +146,7 @@ static void split_and_chain_agree_where_the_chain_holds(void **state)
 	struct system sys;
 	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
 		make(&sys, codes[i], "-/c", REPAIR_ALL);
-		estimate(&sys, NINES_SPLIT, &split);
+		estimate_to(&sys, NINES_SPLIT, 0.05, &split);
 		estimate(&sys, NINES_MARKOV, &markov);
 		print_message("%s -/c: split %.3f, markov %.3f nines\n", codes[i],
 			      split.nines.value, markov.nines.value);
@@ -199,10 +199,15 @@ static void a_precision_that_is_not_reached_is_said(void **state)
 	(void)state;
 	struct system sys;
 	struct nines_answer a;
-	make(&sys, "rs:4+1", "-/c", REPAIR_MIN);
-	estimate_to(&sys, NINES_SPLIT, 0.3, &a);
+	struct nines_options o;
+	nines_options_default(&o);
+	o.states = 4;
+	make(&sys, "rs:7+3", "-/d", REPAIR_MIN);
+	o.precision = 0.5;
+	assert_int_equal(nines_estimate(&sys, &o, &a, NULL, 0), 0);
 	assert_false(a.missed_precision);
-	estimate_to(&sys, NINES_SPLIT, 1e-6, &a);
+	o.precision = 1e-6;
+	assert_int_equal(nines_estimate(&sys, &o, &a, NULL, 0), 0);
 	assert_true(a.missed_precision && a.error > 1e-6);
 }
 

@@ -463,9 +463,10 @@ static void codes_on_one_level_fail_where_the_study_says(void **state)
 static void an_lrc_bears_what_its_code_bears(void **state)
 {
 	struct encoding e = {.kind = ENCODING_LRC, .lrc = {6, 2, 2}};
-	double share[11];
-	assert_int_equal(lrc_loss_share(&e, share), 0);
-	assert_true(share[3] == 0 && share[5] == 1 && share[10] == 1);
+	struct lrc_loss loss;
+	const double *share = loss.share;
+	assert_int_equal(lrc_loss_find(&loss, &e), 0);
+	assert_true(loss.exact && share[3] == 0 && share[5] == 1 && share[10] == 1);
 	/* Four losses are fatal when they take a group of four, or three of one and a global, or two of
 	 * one and both globals: 2 * (1 + 4 * 2 + 6 * 1) minus nothing, if the code is as good as can be.
 	 * A group can make good one loss, the globals two: fatal when the rest is more than two. */
@@ -479,8 +480,72 @@ static void an_lrc_bears_what_its_code_bears(void **state)
 		}
 	near(share[4], fatal / choose(10, 4), 1e-12);
 	e = (struct encoding){.kind = ENCODING_RS, .rs = {7, 3}};
-	assert_int_equal(lrc_loss_share(&e, share), 0);
-	assert_true(share[3] == 0 && share[4] == 1);
+	assert_int_equal(lrc_loss_find(&loss, &e), 0);
+	assert_true(loss.exact && share[3] == 0 && share[4] == 1);
+}
+
+/* Too many patterns to look at one by one: counted, or with an interval. */
+static void an_lrc_with_many_parities_is_counted_or_has_an_interval(void **state)
+{
+	struct system sys;
+	struct burst_map map;
+	char why[SYSTEM_WHY_MAX];
+	struct lrc_loss loss;
+	make(&sys, "code lrc:30+3+8 scheme d/-");
+	assert_int_equal(lrc_loss_find(&loss, &sys.spec.encoding), 0);
+	bool counted = loss.exact;
+	for (int j = 0; j <= 41; j++)
+		assert_true(loss.low[j] <= loss.share[j] && loss.share[j] <= loss.high[j] &&
+			    (counted || j <= 9 || j > 11 || loss.low[j] < loss.high[j]));
+	assert_int_equal(
+		burst_exact_one(&sys, BURST_STRIPES, &one_thread, 40, 30, &map, why, sizeof(why)),
+		0);
+	size_t at = 40 * 30 - 1;
+	assert_int_equal(map.exact, counted);
+	if (counted)
+		assert_true(map.low[at] == map.pdl[at] && map.pdl[at] == map.high[at]);
+	else
+		assert_true(map.low[at] < map.pdl[at] && map.pdl[at] < map.high[at]);
+	burst_map_fini(&map);
+}
+
+/* Losses of a layout lie between 0 and 1, most are 0: a normal interval would be too low. */
+static void intervals_of_sampled_stripes_hold_the_truth(void **state)
+{
+	enum { SEEDS = 100 };
+	struct burst_estimate at[SEEDS];
+	struct system sys;
+	char why[SYSTEM_WHY_MAX];
+	double mean = 0;
+	int above = 0, below = 0;
+	make(&sys, "scheme c/d");
+	for (int i = 0; i < SEEDS; i++) {
+		struct work w = {.seed = (uint64_t)i + 1, .threads = 1};
+		assert_int_equal(burst_sample(&sys, BURST_STRIPES, &w, 60, 3, 1000, &at[i], why,
+					      sizeof(why)),
+				 0);
+		mean += at[i].pdl / SEEDS;
+	}
+	for (int i = 0; i < SEEDS; i++) {
+		above += at[i].interval.high < mean;
+		below += at[i].interval.low > mean;
+	}
+	print_message("PDL %g: %d intervals below it, %d above\n", mean, above, below);
+	assert_true(above <= 5 && below <= 5);
+}
+
+static void any_number_of_failures_can_be_sampled(void **state)
+{
+	struct burst_estimate m;
+	struct system sys;
+	char why[SYSTEM_WHY_MAX];
+	make(&sys, "scheme c/d racks 12");
+	for (enum burst_model model = BURST_POOLS; model <= BURST_STRIPES; model++) {
+		assert_int_equal(
+			burst_sample(&sys, model, &one_thread, 2500, 3, 5, &m, why, sizeof(why)),
+			0);
+		assert_true(m.pdl > 0.999); /* most disks of three racks */
+	}
 }
 
 /* ---- Monte Carlo ---- */
@@ -614,6 +679,9 @@ int main(void)
 		cmocka_unit_test(schemes_rank_as_in_the_study),
 		cmocka_unit_test(codes_on_one_level_fail_where_the_study_says),
 		cmocka_unit_test(an_lrc_bears_what_its_code_bears),
+		cmocka_unit_test(an_lrc_with_many_parities_is_counted_or_has_an_interval),
+		cmocka_unit_test(intervals_of_sampled_stripes_hold_the_truth),
+		cmocka_unit_test(any_number_of_failures_can_be_sampled),
 		cmocka_unit_test(monte_carlo_agrees_with_counting),
 		cmocka_unit_test(stripes_that_must_exist_lose_less),
 		cmocka_unit_test(threads_do_not_change_the_answer),

@@ -2,6 +2,7 @@
 #include "cli/meta_conf.h"
 
 #include "base/base.h"
+#include "meta/meta.h"
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", "off", NULL};
 static const char *const engines[] = {"rocksdb", "rados", "mem", NULL};
@@ -51,12 +52,15 @@ const struct conf_key meta_conf_schema[] = {
 		 "several, in a store that is new; 0: rocksdb never, rados 20000"),
 	CONF_SIZE("cache", "size", struct meta_conf, sealed_cache_bytes, "64MiB", 0, 1024 * GIB,
 		  "memory for sealed metadata"),
-	CONF_DURATION("cache", "ttl", struct meta_conf, sealed_ttl_ns, "10s", 0, 3600 * NS_PER_S,
+	CONF_DURATION("cache", "ttl", struct meta_conf, sealed_ttl_ns, "10s", 0, META_CACHE_TTL_MAX,
 		      "how long something sealed may be seen after it was removed"),
 	CONF_INT("limits", "partition_rate", struct meta_conf, partition_rate, "50000", 0,
 		 1000000000, "queries a second of one partition; 0: any number"),
 	CONF_INT("limits", "partition_burst", struct meta_conf, partition_burst, "0", 0, 1000000000,
 		 "queries of one partition at once; 0: a quarter of the rate"),
+	CONF_DURATION("usage", "every", struct meta_conf, usage_ns, "1h", 0, CONF_MAX,
+		      "how often the usage of directories (du) is counted, by one of the servers; "
+		      "0: never"),
 	CONF_DURATION("nodes", "beat", struct meta_conf, beat_ns, "1s", 10 * NS_PER_MS,
 		      3600 * NS_PER_S, "how often nodes are to report"),
 	CONF_DURATION("nodes", "suspect", struct meta_conf, suspect_ns, "5s", 50 * NS_PER_MS,

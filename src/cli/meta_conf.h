@@ -35,6 +35,7 @@ struct meta_conf {
 	uint64_t sealed_ttl_ns;
 	int64_t partition_rate;
 	int64_t partition_burst;
+	uint64_t usage_ns;
 	uint64_t beat_ns;
 	uint64_t suspect_ns;
 	uint64_t failed_ns;

@@ -160,6 +160,7 @@ static int serve_store(struct meta_role *r)
 			.failed_ns = c->failed_ns},
 		.partition_rate = (uint64_t)c->partition_rate,
 		.partition_burst = (uint64_t)c->partition_burst,
+		.usage_ns = c->usage_ns,
 		.pool_bytes = c->pool_bytes,
 		.connections_max = (size_t)c->connections,
 		.grace_ns = c->grace_ns,

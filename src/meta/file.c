@@ -124,7 +124,10 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 		return inline_extents(rec, offset, fn, ctx);
 	struct schema_key prefix = key_id('e', tenant, file);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
+	(void)a;
 	while (offset < rec->size) {
+		AUTO_ARENA struct arena of_page; /* a file may have more than any arena holds */
+		arena_init(&of_page, META_OP_BYTES);
 		struct schema_key after = key_ids('e', tenant, file, offset);
 		struct kv_range range = {
 			.prefix = key_bytes(&prefix), .after = key_bytes(&after), .rows_max = page};
@@ -132,7 +135,7 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 		for (size_t i = 0; i < rows.count && rc == 0; i++) {
 			uint64_t at = 0;
 			struct meta_extent e = {0};
-			rc = row_extent(&rows.row[i], a, &at, &e);
+			rc = row_extent(&rows.row[i], &of_page, &at, &e);
 			/* What was added after the record was read is not of its instant. */
 			if (rc == 0 && at >= rec->size)
 				return 0;

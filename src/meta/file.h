@@ -19,4 +19,9 @@ void file_out(uint64_t id, const rec_file *f, bool dead, struct meta_file *out);
 /* Makes the record that a crash kept from being made, if the row is of an empty file. */
 int file_restore(struct meta *m, const struct row *r, struct arena *a);
 
+/* copy.c: `to`, a file that is being written, gets the extents of the sealed file `from` and owns their
+ * blocks. Goes on where one before it ended. The errors of meta_block_own and kv. */
+int file_copy_extents(struct meta *m, uint32_t tenant, const rec_file *f, uint64_t from,
+		      uint64_t to, struct arena *a);
+
 #endif

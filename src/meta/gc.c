@@ -4,7 +4,9 @@
 
 #include <errno.h>
 
+#include "base/err.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "meta/gc_impl.h"
 #include "rt/rt.h"
 
@@ -122,6 +124,13 @@ int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row
 		g->counts->seen++;
 		rc = fn(g, &rows.row[i]);
 		arena_fini(&g->scratch);
+		/* One row that does not read must not keep all behind it from being collected. */
+		if (rc == -EBADMSG || rc == -EFBIG) {
+			log_error("gc_row_passed", "partition=%016lx kind=%c err=%s", g->partition,
+				  *(const char *)rows.row[i].key.data, err_name(rc));
+			g->counts->damaged++;
+			rc = 0;
+		}
 		if (rc != 0)
 			break;
 		at->len = (uint16_t)min_u64(rows.row[i].key.len, sizeof(at->key));

@@ -69,7 +69,8 @@ struct meta_gc_counts {
 	uint64_t seen;
 	uint64_t marked;
 	uint64_t collected;
-	uint64_t left; /* not collected yet: too young, or something else must go first */
+	uint64_t left;    /* not collected yet: too young, or something else must go first */
+	uint64_t damaged; /* rows that do not read: passed, and logged */
 };
 
 /* How many partitions each layer has: their indexes are 0 to this - 1. */

@@ -6,6 +6,8 @@
 #include "meta/file.h"
 #include "meta/gc_impl.h"
 
+#define OWNER_LOOK_MAX 65536 /* extents of a file that are looked at for one owner */
+
 static uint64_t part_block(const struct meta *m, uint32_t tenant, uint64_t block)
 {
 	return part_of(m, META_LAYER_BLOCK, tenant, block);
@@ -84,14 +86,24 @@ int gc_blocks_row(struct gc *g, const struct kv_row *row)
 
 /* --- owners that have no extent ------------------------------------------------------------------ */
 
+struct look {
+	uint64_t block;
+	size_t left; /* extents to look at, at most */
+};
+
 static int has_block(void *ctx, uint64_t offset, const struct meta_extent *e)
 {
 	(void)offset;
-	return e->block == *(const uint64_t *)ctx ? 1 : 0;
+	struct look *l = ctx;
+	return e->block == l->block || l->left-- == 0 ? 1 : 0;
 }
 
-/* 1: it has, or may come to have. */
-static int owner_holds(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file)
+/*
+ * 1: it has, or may come to have. *held, when the file is sealed and long: its state that was looked at,
+ * which is not looked at twice. A file with very many extents is given the benefit of the doubt: an owner
+ * that it does not need goes with the file.
+ */
+static int owner_holds(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file, uint64_t *held)
 {
 	struct kv_bytes raw;
 	rec_file *f;
@@ -103,7 +115,12 @@ static int owner_holds(struct gc *g, uint32_t tenant, uint64_t block, uint64_t f
 		return dead ? 1 : 0;
 	if (!f->sealed)
 		return 1;
-	return file_extents(g->m, tenant, file, f, g->a, has_block, &block);
+	if (*held == f->changes + 1)
+		return 1;
+	struct look l = {.block = block, .left = OWNER_LOOK_MAX};
+	rc = file_extents(g->m, tenant, file, f, g->a, has_block, &l);
+	*held = rc == 1 && f->n_extents == 0 ? f->changes + 1 : 0;
+	return rc;
 }
 
 int gc_owners_row(struct gc *g, const struct kv_row *row)
@@ -115,14 +132,16 @@ int gc_owners_row(struct gc *g, const struct kv_row *row)
 	if (!key_read_ids(row->key, &tenant, &block, &file))
 		return -EBADMSG;
 	int rc = rec_read_owner(g->a, row->value, &o);
+	uint64_t held = rc == 0 ? o->held : 0;
 	if (rc == 0)
-		rc = owner_holds(g, tenant, block, file);
+		rc = owner_holds(g, tenant, block, file, &held);
 	if (rc < 0)
 		return rc;
 	if (rc == 1) {
-		if (o->mark == 0)
+		if (o->mark == 0 && o->held == held)
 			return 0;
 		o->mark = 0;
+		o->held = held;
 		return gc_mark(g, row, &o->base);
 	}
 	if (o->mark == 0) {

@@ -26,29 +26,41 @@ static int disown(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file)
 	return txn_run(g->m, &t, partition, NULL);
 }
 
+static int drop_page(struct gc *g, uint32_t tenant, uint64_t file, bool *more)
+{
+	struct schema_key prefix = key_id('e', tenant, file);
+	struct kv_range range = {.prefix = key_bytes(&prefix)};
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	uint64_t last = 0;
+	int rc = kv_scan(g->m->kv, g->partition, &range, &rows);
+	struct txn t;
+	txn_init(&t, g->a);
+	for (size_t i = 0; i < rows.count && rc == 0; i++) {
+		rec_extent *x;
+		rc = rec_read_extent(g->a, rows.row[i].value, &x);
+		if (rc == 0 && x->block != last)
+			rc = disown(g, tenant, x->block, file);
+		last = rc == 0 ? x->block : 0;
+		txn_delete(&t, gc_key(rows.row[i].key));
+	}
+	*more = rows.more;
+	return rc == 0 && rows.count > 0 ? txn_run(g->m, &t, g->partition, NULL) : rc;
+}
+
 /* Extents that have keys: all there are, whatever the record says, a page at a time. */
 static int drop_extents(struct gc *g, uint32_t tenant, uint64_t file)
 {
-	struct schema_key prefix = key_id('e', tenant, file);
-	AUTO_KV_ROWS struct kv_rows rows = {0};
-	do {
-		struct kv_range range = {.prefix = key_bytes(&prefix)};
-		int rc = kv_scan(g->m->kv, g->partition, &range, &rows);
-		struct txn t;
-		txn_init(&t, g->a);
-		for (size_t i = 0; i < rows.count && rc == 0; i++) {
-			rec_extent *x;
-			rc = rec_read_extent(g->a, rows.row[i].value, &x);
-			if (rc == 0)
-				rc = disown(g, tenant, x->block, file);
-			txn_delete(&t, gc_key(rows.row[i].key));
-		}
-		if (rc == 0 && rows.count > 0)
-			rc = txn_run(g->m, &t, g->partition, NULL);
-		if (rc != 0)
-			return rc;
-	} while (rows.more);
-	return 0;
+	bool more = true;
+	int rc = 0;
+	struct arena *outer = g->a;
+	while (rc == 0 && more) {
+		AUTO_ARENA struct arena page;
+		arena_init(&page, META_OP_BYTES);
+		g->a = &page;
+		rc = drop_page(g, tenant, file, &more);
+	}
+	g->a = outer;
+	return rc;
 }
 
 int gc_files_row(struct gc *g, const struct kv_row *row)

@@ -31,7 +31,8 @@
  *     -ETIMEDOUT and -EIO are unknown (kv_unknown): it happened, or will, or never will. Sending the
  *     same request again, with the same ids, is always safe and never does it twice.
  *  6. Sealed stays sealed. The contents of sealed files and directories may be served from a cache;
- *     removing a file, by name or with its directory, may take cache_ttl_ns to be seen everywhere.
+ *     removing a file, by name or with its directory, may take the cache_ttl_ns of server and client to be
+ *     seen everywhere.
  *
  * Names are 1 to META_NAME_MAX bytes of UTF-8 without '/' and NUL, and not "." or "..": malformed UTF-8 is
  * refused (-EILSEQ) because listings travel as text; other bad names are -EINVAL, long ones
@@ -95,13 +96,20 @@ struct meta_options {
 	uint64_t
 		spread_entries; /* about how many names one partition holds of one directory; 0: never spread */
 	/* Of this process. */
-	size_t cache_bytes; /* of sealed metadata; 0: none */
-	uint64_t
-		cache_ttl_ns; /* how long at most something sealed is served after it was removed; must
-				* be less than the collector's grace */
+	size_t cache_bytes;    /* of sealed metadata; 0: none */
+	uint64_t cache_ttl_ns; /* how long at most something sealed is served after it was removed:
+				* up to META_CACHE_TTL_MAX */
 };
 
 #define META_PARTITION_BITS 12
+
+/*
+ * A client may keep what a server answered from its own memory, so that something removed may be seen for
+ * both their times. What it leads to is there for the collector's grace, which must be longer: whoever
+ * advances epochs (gc.h) waits at least META_GRACE_MIN.
+ */
+#define META_CACHE_TTL_MAX (60 * NS_PER_S) /* of a server, and of a client */
+#define META_GRACE_MIN (3 * META_CACHE_TTL_MAX)
 
 /* 2^12 partitions, never spread, no cache. */
 void meta_options_init(struct meta_options *o);
@@ -187,6 +195,11 @@ int meta_lookup(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
  */
 int meta_resolve(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name path,
 		 struct meta_entry *out);
+/* The same; enter is asked before each step with the directory that is to be read, and ends it with an
+ * error of its own. NULL: nobody is asked. */
+int meta_resolve_asking(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
+			struct meta_name path, int (*enter)(void *arg, uint64_t dir), void *arg,
+			struct meta_entry *out);
 
 struct meta_dir {
 	uint64_t id;

@@ -12,6 +12,7 @@
 #include "rt/rt.h"
 
 #define TRIES_MAX 64
+#define MOVE_PATIENCE 8
 #define DAMAGED_MAX 4
 #define PAUSE_MIN_MS 20ULL
 #define PAUSE_MAX_MS 1000ULL
@@ -32,7 +33,8 @@ static int open_channels(struct meta_client *c, const struct meta_client_options
 int meta_client_open(struct meta_client **out, const struct meta_client_options *o)
 {
 	*out = NULL;
-	if (o->addr_count == 0 || o->addr_count > META_CLIENT_SERVERS_MAX || o->tenant == NULL)
+	if (o->addr_count == 0 || o->addr_count > META_CLIENT_SERVERS_MAX || o->tenant == NULL ||
+	    o->cache_ttl_ns > META_CACHE_TTL_MAX)
 		return -EINVAL;
 	struct meta_client *c = calloc(1, sizeof(*c));
 	if (c == NULL)
@@ -138,6 +140,7 @@ struct asking {
 	struct rpc_context context;
 	unsigned tries, busy, failed;
 	bool doubt;
+	uint64_t patience; /* how many times as long it may take */
 };
 
 static int ask_once(struct asking *a, enum verdict *v)
@@ -147,7 +150,7 @@ static int ask_once(struct asking *a, enum verdict *v)
 		.type = a->type,
 		.context = &a->context,
 		.request = a->request,
-		.timeout_ns = c->count > 1 ? c->try_ns : 0,
+		.timeout_ns = c->count > 1 ? c->try_ns * a->patience : 0,
 	};
 	int rc = rpc_call(c->channels[c->current], &call, a->reply);
 	*v = rc == 0 ? FINAL : judge(rc, a->reply, a->tries);
@@ -195,13 +198,16 @@ int mc_ask(struct meta_call *c, const struct rpc_type *type, const ProtobufCMess
 	   struct rpc_reply *reply)
 {
 	struct asking a = {.call = c, .type = type, .request = request, .reply = reply};
+	/* The file may have very many extents; a try goes on where the one before it ended. */
+	a.patience = type == &meta_type_move ? MOVE_PATIENCE : 1;
 	if (c->context != NULL)
 		a.context = *c->context;
 	else
 		rpc_context_init(&a.context);
 	if (a.context.tenant[0] == 0)
 		a.context.tenant = c->client->tenant;
-	uint64_t timeout_ns = c->timeout_ns != 0 ? c->timeout_ns : c->client->timeout_ns;
+	uint64_t timeout_ns =
+		c->timeout_ns != 0 ? c->timeout_ns : c->client->timeout_ns * a.patience;
 	uint64_t before = rt_deadline_narrow(rt_now_ns() + timeout_ns);
 	c->client->stats.calls++;
 	for (;;) {

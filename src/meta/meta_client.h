@@ -23,7 +23,7 @@
  * happened, or may yet.
  *
  * Caches. Sealed files with their extents and sealed blocks are kept, up to cache_bytes and for at most
- * cache_ttl_ns: a file that was removed may be seen so long. Locations of chunks may be old: when a disk
+ * cache_ttl_ns: a file that was removed may be seen so long, after the server has forgotten it. Locations of chunks may be old: when a disk
  * does not have a chunk, meta_client_block_refresh asks again. Calls with a context of another tenant
  * than the client's pass the cache by.
  *
@@ -56,7 +56,7 @@ struct meta_client_options {
 	uint64_t try_ns;       /* of one try, when there is another server; 0: 3 s */
 	unsigned busy_max;     /* 0: 32 */
 	size_t cache_bytes;    /* 0: 16 MiB */
-	uint64_t cache_ttl_ns; /* 0: 10 s */
+	uint64_t cache_ttl_ns; /* 0: 10 s; at most META_CACHE_TTL_MAX */
 	/* Fail at once when no server can be reached, instead of trying for timeout_ns. */
 	bool impatient;
 };
@@ -193,7 +193,8 @@ int meta_client_block_refresh(struct meta_call *c, uint64_t block, uint64_t layo
 int64_t meta_client_block_owners(struct meta_call *c, uint64_t block, uint64_t after,
 				 struct meta_owner *out, size_t max);
 
-/* refresh: count anew first, which takes as long as the tree is large. */
+/* As it was counted last. refresh: count anew first, which takes as long as the tree is large, and is the
+ * system's alone (-EPERM). */
 int meta_client_du(struct meta_call *c, uint64_t dir, bool refresh, struct meta_usage *out);
 
 /* --- the background services: with META_SYSTEM ---------------------------------------------------- */

@@ -8,7 +8,6 @@
 #include "meta/file.h"
 #include "rt/rt.h"
 
-#define COPY_BLOCKS_MAX (1U << 24)
 #define WALK_MAX 4096 /* levels between a directory and the root, at the very most */
 
 static rec_place place_of(const struct row *r)
@@ -270,37 +269,6 @@ int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-struct copy {
-	struct meta *m;
-	uint32_t tenant;
-	uint64_t to;
-	struct arena *a;
-	struct txn t;
-	struct map bytes; /* of each block, that were copied */
-	bool by_key;
-};
-
-/* The new file owns the block before it has an extent there. */
-static int copy_extent(void *ctx, uint64_t offset, const struct meta_extent *e)
-{
-	struct copy *c = ctx;
-	uint64_t bytes = (uint64_t)(uintptr_t)map_remove(&c->bytes, e->block) + e->length;
-	int rc = map_put(&c->bytes, e->block, (void *)(uintptr_t)bytes);
-	struct meta_owner owner = {.file = c->to, .bytes = bytes};
-	if (rc == 0)
-		rc = meta_block_own(c->m, &(struct meta_ctx){c->tenant}, e->block, &owner, 1);
-	if (rc != 0 || !c->by_key)
-		return rc;
-	rec_extent x;
-	rec_extent_set(&x, e);
-	txn_put(&c->t, key_ids('e', c->tenant, c->to, offset + e->length), &x.base);
-	if (c->t.write_count < META_PAGE_MAX)
-		return 0;
-	rc = txn_run(c->m, &c->t, part_of(c->m, META_LAYER_FILE, c->tenant, c->to), NULL);
-	txn_init(&c->t, c->a);
-	return rc;
-}
-
 /* Whether the copy is there already, by this request when it came before: 1. */
 static int copy_there(struct meta *m, uint32_t tenant, const rec_file *f, uint64_t to, uint64_t dir,
 		      uint64_t request, struct kv_bytes *raw, struct arena *a)
@@ -340,19 +308,17 @@ static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, uint64_
 	}
 	if (rc != 0)
 		return rc == 1 ? 0 : rc;
-	struct copy c = {.m = m, .tenant = tenant, .to = to, .a = a, .by_key = f->n_extents == 0};
-	txn_init(&c.t, a);
-	map_init(&c.bytes, COPY_BLOCKS_MAX);
-	rc = file_extents(m, tenant, from, f, a, copy_extent, &c);
-	map_fini(&c.bytes);
+	rc = file_copy_extents(m, tenant, f, from, to, a);
 	if (rc != 0)
 		return rc;
+	struct txn t;
+	txn_init(&t, a);
 	rec_file n = *f;
 	n.dir = dir;
 	n.linked = true;
 	n.name = (ProtobufCBinaryData){name.len, (uint8_t *)name.text};
 	n.token = 0;
-	return file_write(m, tenant, to, raw, &n, &c.t);
+	return file_write(m, tenant, to, raw, &n, &t);
 }
 
 static int move_file(struct meta *m, const struct row *from, const struct row *to, uint64_t new_id,

@@ -94,6 +94,13 @@ int meta_lookup(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
 int meta_resolve(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name path,
 		 struct meta_entry *out)
 {
+	return meta_resolve_asking(m, ctx, dir, path, NULL, NULL, out);
+}
+
+int meta_resolve_asking(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
+			struct meta_name path, int (*enter)(void *arg, uint64_t dir), void *arg,
+			struct meta_entry *out)
+{
 	if (path.len > META_PATH_MAX)
 		return -ENAMETOOLONG;
 	if (path.len > 0 && path.text[0] == '/')
@@ -113,7 +120,9 @@ int meta_resolve(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struc
 		if (++levels > META_DEPTH_MAX)
 			return -ELOOP;
 		struct meta_name step = {path.text + at, end - at};
-		int rc = meta_lookup(m, ctx, out->id, step, out);
+		int rc = enter != NULL ? enter(arg, out->id) : 0;
+		if (rc == 0)
+			rc = meta_lookup(m, ctx, out->id, step, out);
 		if (rc != 0)
 			return rc;
 		at = end;

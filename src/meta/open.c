@@ -7,7 +7,7 @@
 #include "rt/rt.h"
 
 #define KNOWN_SPREAD_MAX 65536
-#define CACHE_TTL_NS (60 * NS_PER_S)
+#define CACHE_TTL_NS META_CACHE_TTL_MAX
 
 void meta_options_init(struct meta_options *o)
 {
@@ -17,7 +17,9 @@ void meta_options_init(struct meta_options *o)
 
 static int options_check(const struct meta_options *o)
 {
-	return o->partition_bits > SCHEMA_PARTITION_BITS_MAX ? -EINVAL : 0;
+	return o->partition_bits > SCHEMA_PARTITION_BITS_MAX || o->cache_ttl_ns > META_CACHE_TTL_MAX
+		       ? -EINVAL
+		       : 0;
 }
 
 /* Who comes first writes the format; everyone goes by what is there. */

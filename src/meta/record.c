@@ -23,8 +23,8 @@ static int read_any(const ProtobufCMessageDescriptor *desc, struct arena *a, str
 		    ProtobufCMessage **out)
 {
 	int rc = body_unpack(desc, a, v.data, v.len, out);
-	/* What does not fit an arena that was made for records was not written by us. */
-	return rc == -EMSGSIZE ? -EBADMSG : rc;
+	/* The caller's arena is full: that says nothing of the record. */
+	return rc == -EMSGSIZE ? -EFBIG : rc;
 }
 
 /* --- what must hold beyond the wire format ---------------------------------------------------- */

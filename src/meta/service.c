@@ -230,6 +230,9 @@ static int print_numbers(struct meta_service *s, struct strbuf *out)
 		{"cache_misses_total", "counter", "sealed metadata not in memory", m.cache_misses},
 		{"cache_bytes", "gauge", "sealed metadata in memory", m.cache_bytes},
 		{"retries_total", "counter", "transactions done again", m.retries},
+		{"usage_passes_total", "counter", "times this server counted usage",
+		 s->usage_passes},
+		{"usage_seconds", "gauge", "how long the last of them took", s->usage_seconds},
 		{"kv_gets_total", "counter", "reads of keys", s->kv->stats.gets},
 		{"kv_scans_total", "counter", "reads of pages", s->kv->stats.scans},
 		{"kv_txns_total", "counter", "transactions", s->kv->stats.txns},
@@ -323,6 +326,8 @@ static int await_end(struct meta_service *s)
 	int rc = rt_group_spawn(&g, "meta-shutdown", await_shutdown, s);
 	if (rc == 0)
 		rc = rt_group_spawn(&g, "meta-store", watch_store, s);
+	if (rc == 0 && s->usage_ns != 0)
+		rc = rt_group_spawn(&g, "meta-usage", ms_count_usage, s);
 	while (rc == 0 && !s->decided)
 		rc = rt_cond_wait(&s->wake);
 	rt_group_cancel(&g);
@@ -368,7 +373,7 @@ static void service_fini(struct meta_service *s)
 
 int meta_serve(struct kv *kv, const struct meta_serve_options *o)
 {
-	struct meta_service s = {.kv = kv};
+	struct meta_service s = {.kv = kv, .usage_ns = o->usage_ns};
 	struct rpc_pool pool;
 	rt_cond_init(&s.wake);
 	map_init(&s.tenants, SERVICE_TENANTS_MAX);

@@ -26,6 +26,7 @@ struct meta_serve_options {
 	struct meta_map_options map;
 	uint64_t partition_rate;  /* queries a second of one partition; 0: any */
 	uint64_t partition_burst; /* 0: a quarter of that */
+	uint64_t usage_ns;        /* between two counts of the usage of directories; 0: never */
 	uint64_t pool_bytes;      /* memory for large requests on their way; 0: 64 MiB */
 	size_t connections_max;   /* 0: the server's default */
 	size_t in_flight_max;     /* of one connection; 0: 1024 */

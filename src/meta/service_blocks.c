@@ -157,7 +157,9 @@ int ms_handle_block_get(struct rpc_request *r)
 	struct meta_block *blocks = rpc_alloc(r, q->n_blocks * sizeof(*blocks));
 	if (blocks == NULL)
 		return -ENOMEM;
-	int rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->blocks[0], 1 + q->n_blocks / 16);
+	int rc = ms_enter(r, &ctx);
+	for (size_t i = 0; rc == 0 && i < q->n_blocks; i++)
+		rc = ms_admit(r, &ctx, SERVICE_BLOCK, q->blocks[i], 1);
 	if (rc == 0)
 		rc = meta_block_get(ms_meta(r), &ctx, q->blocks, q->n_blocks, &r->arena, blocks);
 	return rc < 0 ? ms_end(r, rc) : blocks_reply(r, blocks, q->n_blocks);

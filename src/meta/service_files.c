@@ -136,7 +136,7 @@ static int open_by_name(struct rpc_request *r, const struct meta_ctx *ctx, struc
 		begin--;
 	struct meta_name parent = {.text = q->path, .len = begin};
 	struct meta_name last = {.text = q->path + begin, .len = end - begin};
-	int rc = begin == 0 ? 0 : meta_resolve(ms_meta(r), ctx, q->dir, parent, &dir);
+	int rc = begin == 0 ? 0 : ms_resolve(r, ctx, q->dir, parent, &dir);
 	if (rc < 0)
 		return rc;
 	return meta_file_open(ms_meta(r), ctx, begin == 0 ? q->dir : dir.id, last, 0, q->max,
@@ -167,9 +167,9 @@ int ms_handle_open(struct rpc_request *r)
 	Terrane__Meta__OpenResponse *p = rpc_reply_body(r);
 	struct meta_ctx ctx;
 	struct meta_entry e = {0};
-	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	int rc = ms_enter(r, &ctx);
 	if (rc == 0)
-		rc = meta_resolve(ms_meta(r), &ctx, q->dir, meta_name(q->path), &e);
+		rc = ms_resolve(r, &ctx, q->dir, meta_name(q->path), &e);
 	if (rc < 0)
 		return ms_end(r, rc);
 	p->entry = rpc_alloc(r, sizeof(*p->entry));

@@ -32,6 +32,8 @@ struct meta_service {
 	struct map tenants; /* hash of the name -> struct service_tenant */
 	struct rpc_server *server;
 	struct service_method *methods; /* as in the table of service.c */
+	uint64_t usage_ns;              /* between two counts of usage; 0: never */
+	uint64_t usage_passes, usage_seconds;
 	/* The end: */
 	struct rt_cond wake;
 	bool decided;
@@ -50,6 +52,9 @@ int ms_admit(struct rpc_request *r, const struct meta_ctx *ctx, enum service_lay
 /* Both. */
 int ms_begin(struct rpc_request *r, struct meta_ctx *ctx, enum service_layer layer, uint64_t id,
 	     uint64_t cost);
+/* meta_resolve, with one query for each step, counted for the directory that is read. */
+int ms_resolve(struct rpc_request *r, const struct meta_ctx *ctx, uint64_t dir,
+	       struct meta_name path, struct meta_entry *out);
 /* -EPERM unless the system asks. */
 int ms_system(struct rpc_request *r);
 /* The result of an operation, with words for what the caller cannot know. */
@@ -64,6 +69,9 @@ static inline struct meta_map *ms_map(const struct rpc_request *r)
 {
 	return ((struct meta_service *)r->service)->map;
 }
+
+/* service_usage.c: the fiber that counts the usage of directories. */
+void ms_count_usage(void *service);
 
 #define SERVICE_HANDLER(number, lower, in, out) int ms_handle_##lower(struct rpc_request *r);
 META_TYPES(SERVICE_HANDLER)

@@ -109,13 +109,22 @@ int ms_handle_lookup(struct rpc_request *r)
 	return rc < 0 ? ms_end(r, rc) : entry_reply(r, &e, false, &p->entry);
 }
 
-/* A path is counted for the directory where it begins: one query for each step. */
-static uint64_t steps(const char *path)
+struct walker {
+	struct rpc_request *r;
+	const struct meta_ctx *ctx;
+};
+
+static int admit_step(void *arg, uint64_t dir)
 {
-	uint64_t n = 1;
-	for (; *path != 0; path++)
-		n += *path == '/';
-	return n;
+	const struct walker *w = arg;
+	return ms_admit(w->r, w->ctx, SERVICE_DIR, dir, 1);
+}
+
+int ms_resolve(struct rpc_request *r, const struct meta_ctx *ctx, uint64_t dir,
+	       struct meta_name path, struct meta_entry *out)
+{
+	struct walker w = {.r = r, .ctx = ctx};
+	return meta_resolve_asking(ms_meta(r), ctx, dir, path, admit_step, &w, out);
 }
 
 int ms_handle_resolve(struct rpc_request *r)
@@ -124,9 +133,9 @@ int ms_handle_resolve(struct rpc_request *r)
 	Terrane__Meta__ResolveResponse *p = rpc_reply_body(r);
 	struct meta_ctx ctx;
 	struct meta_entry e = {0};
-	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, steps(q->path));
+	int rc = ms_enter(r, &ctx);
 	if (rc == 0)
-		rc = meta_resolve(ms_meta(r), &ctx, q->dir, meta_name(q->path), &e);
+		rc = ms_resolve(r, &ctx, q->dir, meta_name(q->path), &e);
 	return rc < 0 ? ms_end(r, rc) : entry_reply(r, &e, true, &p->entry);
 }
 
@@ -173,7 +182,8 @@ int ms_handle_list(struct rpc_request *r)
 	struct meta_page page = {0};
 	int rc = meta_wire_cursor_get(q->from, &from);
 	if (rc == 0)
-		rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1 + q->max / 64);
+		rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir,
+			      1 + (q->max == 0 ? META_PAGE_MAX : q->max) / 64);
 	if (rc == 0)
 		rc = meta_list(ms_meta(r), &ctx, q->dir, &from, q->max, &r->arena, &page);
 	return rc < 0 ? ms_end(r, rc) : page_reply(r, &page);
@@ -291,6 +301,8 @@ int ms_handle_move(struct rpc_request *r)
 	const Terrane__Meta__MoveRequest *q = rpc_body(r);
 	struct meta_ctx ctx;
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->from_dir, 4);
+	if (rc == 0 && q->to_dir != q->from_dir)
+		rc = ms_admit(r, &ctx, SERVICE_DIR, q->to_dir, 4);
 	if (rc == 0)
 		rc = meta_move_id(ms_meta(r), &ctx, q->from_dir, meta_name(q->from), q->id,
 				  q->to_dir, meta_name(q->to), q->new_id, q->request, q->flags);
@@ -323,7 +335,11 @@ int ms_handle_du(struct rpc_request *r)
 	Terrane__Meta__DuResponse *p = rpc_reply_body(r);
 	struct meta_ctx ctx;
 	struct meta_usage u = {0};
+	/* A whole tree is much to ask for: the servers count now and then, tenants read. */
+	bool own = strncmp(r->context.tenant, META_SYSTEM, strlen(META_SYSTEM)) != 0;
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	if (rc == 0 && q->refresh && own)
+		rc = rpc_fail(r, -EPERM, "only the system may have usage counted anew");
 	if (rc == 0 && q->refresh)
 		rc = meta_du_refresh(ms_meta(r), &ctx, q->dir);
 	if (rc == 0)

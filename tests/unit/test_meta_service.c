@@ -39,6 +39,7 @@ struct lab {
 	bool sim;
 	uint64_t rate;
 	uint64_t watch_ns; /* of the second server; 0: as the first */
+	uint64_t usage_ns;
 	struct kv_mem *mem;
 	struct server servers[SERVERS];
 	struct rpc_pool pool;
@@ -75,6 +76,7 @@ static void serve(void *arg)
 		.map = {.beat_ns = 20 * NS_PER_MS, .watch_ns = 10 * NS_PER_MS},
 		.partition_rate = s->lab->rate,
 		.partition_burst = 10,
+		.usage_ns = s->lab->usage_ns,
 		.ready = on_ready,
 		.ended = on_ended,
 		.ctx = s,
@@ -157,18 +159,24 @@ struct lab_test {
 	void (*fn)(struct lab *lab);
 	uint64_t rate;
 	uint64_t watch_ns;
+	uint64_t usage_ns;
 };
 
 static void lab_run(void **state)
 {
 	const struct lab_test *t = *state;
-	struct lab lab = {.test = t->fn, .rate = t->rate, .watch_ns = t->watch_ns};
+	struct lab lab = {
+		.test = t->fn, .rate = t->rate, .watch_ns = t->watch_ns, .usage_ns = t->usage_ns};
 	assert_int_equal(rt_real_run(NULL, lab_main, &lab), 0);
 	struct sim_config c;
 	sim_config_init(&c, 1, 0);
 	struct sim *s = sim_open(&c);
 	struct sim_node *n = sim_node_add(s, "n", 0);
-	lab = (struct lab){.test = t->fn, .rate = t->rate, .watch_ns = t->watch_ns, .sim = true};
+	lab = (struct lab){.test = t->fn,
+			   .rate = t->rate,
+			   .watch_ns = t->watch_ns,
+			   .usage_ns = t->usage_ns,
+			   .sim = true};
 	sim_node_start(n, lab_main, &lab);
 	sim_run(s, 3600 * NS_PER_S);
 	assert_false(sim_node_running(n));
@@ -564,9 +572,36 @@ static void usage_is_counted_when_asked_for(struct lab *lab)
 	(void)write_file(c, dir, "b", &block);
 	CHECK_EQ(meta_client_du(c, META_ROOT, false, &u), 0);
 	CHECK_EQ(u.taken_ns, 0);
-	CHECK_EQ(meta_client_du(c, META_ROOT, true, &u), 0);
+	/* Which is not for a tenant to ask. */
+	CHECK_EQ(meta_client_du(c, META_ROOT, true, &u), -EPERM);
+	struct meta_client *system = open_client(lab, META_SYSTEM ":1");
+	CHECK_EQ(meta_client_du(&(struct meta_call){.client = system}, META_ROOT, true, &u), 0);
+	meta_client_close(system);
+	CHECK_EQ(meta_client_du(c, META_ROOT, false, &u), 0);
 	CHECK(u.files == 2 && u.dirs == 1 && u.bytes == 2000 && u.taken_ns != 0);
 	CHECK_EQ(meta_client_du(c, 4711, false, &u), -ENOENT);
+}
+
+static void usage_is_counted_now_and_then(struct lab *lab)
+{
+	struct meta_call *c = &lab->call;
+	struct meta_usage u;
+	uint64_t block, dir = make_dir(c, META_ROOT, "d");
+	(void)write_file(c, dir, "a", &block);
+	do
+		CHECK_EQ(meta_client_du(c, META_ROOT, false, &u), 0);
+	while (u.files != 1 && rt_sleep_ns(NS_PER_MS) == 0);
+	uint64_t taken_ns = u.taken_ns;
+	CHECK(taken_ns != 0 && u.bytes == 1000);
+	/* The server that does it goes away: the other one takes over. */
+	for (unsigned i = 0; i < SERVERS; i++) {
+		server_stop(&lab->servers[i]);
+		do
+			CHECK_EQ(meta_client_du(c, META_ROOT, false, &u), 0);
+		while (u.taken_ns <= taken_ns && rt_sleep_ns(NS_PER_MS) == 0);
+		taken_ns = u.taken_ns;
+		server_start(&lab->servers[i]);
+	}
 }
 
 /* --- tenants ------------------------------------------------------------------------------------ */
@@ -794,6 +829,37 @@ static void a_hot_directory_slows_down_and_loses_nothing(struct lab *lab)
 	meta_client_close(hasty);
 }
 
+/* A path is counted for each directory that it goes through, not where it begins. */
+static void a_directory_that_is_hot_by_path_is_the_one_that_slows_down(struct lab *lab)
+{
+	struct meta_call *c = &lab->call;
+	struct meta_entry e;
+	uint64_t a = make_dir(c, META_ROOT, "a"), hot = make_dir(c, a, "hot");
+	(void)make_file(c, hot, "f");
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0); /* all that may be asked at once, may be */
+	struct meta_client *hasty = NULL;
+	const char *addr = lab->servers[0].addr;
+	CHECK_EQ(meta_client_open(&hasty,
+				  &(struct meta_client_options){.addrs = &addr,
+								.addr_count = 1,
+								.tenant = "default",
+								.channel = {.pool = &lab->pool},
+								.busy_max = 1,
+								.timeout_ns = 10 * NS_PER_MS}),
+		 0);
+	struct meta_call h = {.client = hasty};
+	int rc = 0;
+	for (int i = 0; i < 1000 && (rc == 0 || rc == -ETIME); i++)
+		rc = meta_client_resolve(&h, a, meta_name("hot/f"), &e);
+	CHECK(rc == -EAGAIN && strstr(h.error, "directory") != NULL);
+	/* A query or two came back while it waited, not all ten; a slow machine waits longer. */
+	rc = 0;
+	for (int i = 0; i < 4 && rc == 0; i++)
+		rc = meta_client_lookup(&h, hot, meta_name("f"), &e);
+	CHECK(rc == -EAGAIN || !lab->sim);
+	meta_client_close(hasty);
+}
+
 /* --- the map ------------------------------------------------------------------------------------ */
 
 static struct cluster *await_version(struct lab *lab, uint64_t version)
@@ -909,6 +975,13 @@ static void a_large_map_comes_in_pages(struct lab *lab)
 		}                                                                        \
 	}
 #define TEST(what) TEST_RATE(what, 0)
+#define TEST_USAGE(what)                                                                 \
+	{                                                                                \
+		.name = #what, .test_func = lab_run, .initial_state = &(struct lab_test) \
+		{                                                                        \
+			.fn = what, .usage_ns = 20 * NS_PER_MS                           \
+		}                                                                        \
+	}
 #define TEST_BEHIND(what)                                                                \
 	{                                                                                \
 		.name = #what, .test_func = lab_run, .initial_state = &(struct lab_test) \
@@ -929,12 +1002,14 @@ int main(void)
 		TEST(a_lease_is_taken_over_when_its_time_has_passed_unrenewed),
 		TEST(a_stolen_token_fences_the_writer_before),
 		TEST(usage_is_counted_when_asked_for),
+		TEST_USAGE(usage_is_counted_now_and_then),
 		TEST(tenants_see_only_what_is_theirs),
 		TEST(clients_fail_over_between_servers),
 		TEST(a_server_whose_store_failed_ends_and_clients_go_on_elsewhere),
 		TEST(a_store_that_fails_under_a_beat_ends_the_server),
 		TEST(without_any_server_a_call_ends_when_its_time_is_up),
 		TEST_RATE(a_hot_directory_slows_down_and_loses_nothing, 100),
+		TEST_RATE(a_directory_that_is_hot_by_path_is_the_one_that_slows_down, 100),
 		TEST(the_map_reaches_clients_as_it_changes),
 		TEST_BEHIND(a_server_that_is_behind_does_not_take_a_clients_map_back),
 		TEST(a_large_map_comes_in_pages),

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The extents of a file that is moved: the new file owns the same blocks, and has the same extents.
+ *
+ * They are copied a batch at a time: first owner rows, one for each block of the batch, some at once;
+ * then the extents. So an extent that is there has its owner, and a copy that was cut short is gone on
+ * with where it ended: what is there and the same is only read. A file whose extents are in its record
+ * has owners only.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "meta/file.h"
+#include "rt/rt.h"
+
+#define COPY_BATCH 256
+#define COPY_FIBERS 16
+#define COPY_BLOCKS_MAX (1U << 24)
+
+struct copy {
+	struct meta *m;
+	uint32_t tenant;
+	uint64_t to;
+	bool by_key;
+	struct map bytes; /* of each block, that the new file has so far */
+	size_t count;
+	struct meta_extent extents[COPY_BATCH];
+	uint64_t ends[COPY_BATCH]; /* where each ends in the file: its key */
+	/* of a batch: */
+	uint64_t blocks[COPY_BATCH];
+	size_t block_count, next;
+	uint64_t deadline_ns;
+	int rc; /* the first error of an owner */
+};
+
+static void own_some(void *arg)
+{
+	struct copy *c = arg;
+	uint64_t before = rt_deadline();
+	rt_deadline_set(c->deadline_ns);
+	while (c->rc == 0 && c->next < c->block_count) {
+		uint64_t block = c->blocks[c->next++];
+		struct meta_owner owner = {.file = c->to,
+					   .bytes = (uint64_t)(uintptr_t)map_get(&c->bytes, block)};
+		int rc = meta_block_own(c->m, &(struct meta_ctx){c->tenant}, block, &owner, 1);
+		if (rc != 0 && c->rc == 0)
+			c->rc = rc;
+	}
+	rt_deadline_set(before);
+}
+
+static int own_blocks(struct copy *c)
+{
+	struct rt_group g;
+	rt_group_init(&g);
+	c->next = 0;
+	c->rc = 0;
+	c->deadline_ns = rt_deadline();
+	/* Without more fibers it only takes longer. */
+	for (size_t i = 1; i < COPY_FIBERS && i < c->block_count; i++)
+		if (rt_group_spawn(&g, "meta-copy", own_some, c) != 0)
+			break;
+	own_some(c);
+	rt_group_join(&g);
+	return c->rc;
+}
+
+static void add_block(struct copy *c, uint64_t block)
+{
+	for (size_t i = 0; i < c->block_count; i++)
+		if (c->blocks[i] == block)
+			return;
+	c->blocks[c->block_count++] = block;
+}
+
+/* Those of the batch that are not there yet, or not the same, are put to t. */
+static int missing_extents(struct copy *c, struct txn *t)
+{
+	struct schema_key keys[COPY_BATCH];
+	struct kv_bytes list[COPY_BATCH];
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	for (size_t i = 0; i < c->count; i++) {
+		keys[i] = key_ids('e', c->tenant, c->to, c->ends[i]);
+		list[i] = key_bytes(&keys[i]);
+	}
+	int rc = kv_get(c->m->kv, part_of(c->m, META_LAYER_FILE, c->tenant, c->to), list, c->count,
+			&rows);
+	for (size_t i = 0; i < c->count && rc == 0; i++) {
+		rec_extent x;
+		struct kv_bytes value;
+		rec_extent_set(&x, &c->extents[i]);
+		rc = rec_pack(t->arena, &x.base, &value);
+		if (rc != 0 || (rows.row[i].found && kv_equal(rows.row[i].value, value)))
+			continue;
+		add_block(c, c->extents[i].block);
+		txn_put_bytes(t, keys[i], value);
+	}
+	return rc;
+}
+
+static int copy_batch(struct copy *c)
+{
+	if (c->count == 0)
+		return 0;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	struct txn t;
+	txn_init(&t, &a);
+	c->block_count = 0;
+	int rc = 0;
+	if (c->by_key)
+		rc = missing_extents(c, &t);
+	else
+		for (size_t i = 0; i < c->count; i++)
+			add_block(c, c->extents[i].block);
+	if (rc == 0)
+		rc = own_blocks(c);
+	if (rc == 0 && t.write_count > 0)
+		rc = txn_run(c->m, &t, part_of(c->m, META_LAYER_FILE, c->tenant, c->to), NULL);
+	c->count = 0;
+	return rc;
+}
+
+static int copy_one(void *ctx, uint64_t offset, const struct meta_extent *e)
+{
+	struct copy *c = ctx;
+	uint64_t bytes = (uint64_t)(uintptr_t)map_remove(&c->bytes, e->block) + e->length;
+	int rc = map_put(&c->bytes, e->block, (void *)(uintptr_t)bytes);
+	if (rc != 0)
+		return rc;
+	c->extents[c->count] = *e;
+	c->ends[c->count++] = offset + e->length;
+	return c->count < COPY_BATCH ? 0 : copy_batch(c);
+}
+
+int file_copy_extents(struct meta *m, uint32_t tenant, const rec_file *f, uint64_t from,
+		      uint64_t to, struct arena *a)
+{
+	AUTO_FREE struct copy *c = calloc(1, sizeof(*c));
+	if (c == NULL)
+		return -ENOMEM;
+	c->m = m;
+	c->tenant = tenant;
+	c->to = to;
+	c->by_key = f->n_extents == 0;
+	map_init(&c->bytes, COPY_BLOCKS_MAX);
+	int rc = file_extents(m, tenant, from, f, a, copy_one, c);
+	if (rc == 0)
+		rc = copy_batch(c);
+	map_fini(&c->bytes);
+	return rc;
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Usage of directories is counted now and then, by one of the servers: whoever holds the lease. It renews
+ * the lease with each pass; the others take it over when it has let a whole period and a half pass. Two
+ * that count at once do double work, and nothing else.
+ */
+#include <errno.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "meta/gc.h"
+#include "meta/service_impl.h"
+#include "rt/rt.h"
+
+#define TENANTS_PAGE 64
+
+static int count_tenant(struct meta_service *s, uint32_t tenant)
+{
+	int rc = meta_du_refresh(s->meta, &(struct meta_ctx){tenant}, META_ROOT);
+	if (rc < 0 && rc != -ECANCELED)
+		log_warn("usage_not_counted", "tenant=%u err=%s", tenant, err_name(rc));
+	return rc == -ECANCELED ? rc : 0;
+}
+
+static int count_all(struct meta_service *s)
+{
+	struct meta_tenant page[TENANTS_PAGE];
+	uint32_t after = 0;
+	for (;;) {
+		int64_t n = meta_tenant_list(s->meta, after, page, TENANTS_PAGE);
+		if (n <= 0)
+			return (int)n;
+		for (int64_t i = 0; i < n; i++) {
+			int rc = count_tenant(s, page[i].id);
+			if (rc < 0)
+				return rc;
+		}
+		after = page[n - 1].id;
+	}
+}
+
+void ms_count_usage(void *arg)
+{
+	struct meta_service *s = arg;
+	struct meta_lease lease = {.name = "usage",
+				   .holder = rt_random_u64() | 1,
+				   .duration_ns = s->usage_ns + s->usage_ns / 2};
+	rt_deadline_set(RT_NEVER);
+	for (;;) {
+		uint64_t begin_ns = rt_now_ns();
+		int rc = meta_lease_take(s->meta, &lease);
+		bool ours = rc == 0;
+		if (ours)
+			rc = count_all(s);
+		if (rc == -ECANCELED)
+			break;
+		if (ours && rc == 0) {
+			s->usage_passes++;
+			s->usage_seconds = (rt_now_ns() - begin_ns) / NS_PER_S;
+		} else if (rc != -EBUSY) {
+			log_warn("usage_not_counted", "err=%s", err_name(rc));
+		}
+		/* Who waits for the lease looks a little more often. */
+		if (rt_sleep_ns(ours ? s->usage_ns : s->usage_ns / 4 + 1) < 0)
+			break;
+	}
+	(void)meta_lease_drop(s->meta, &lease);
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files with very many extents: the collector gets past them, and they can be moved. */
+#include "meta_rig.h"
+
+#include "base/log.h"
+#include "meta/impl.h"
+
+#define TOKEN 77
+
+struct blk {
+	struct meta_chunk chunk;
+	struct meta_block b;
+};
+
+static uint64_t must_block(struct rig *rig, uint64_t owner)
+{
+	struct blk k = {.chunk = {.disk = 5}};
+	k.b = (struct meta_block){.id = meta_id(),
+				  .state = META_BLOCK_SEALED,
+				  .epoch = TOKEN,
+				  .length = 1000,
+				  .capacity = 1000,
+				  .encoding = "r1",
+				  .chunk_count = 1,
+				  .chunks = &k.chunk};
+	struct meta_owner o = {.file = owner, .bytes = 1000};
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &o, 1), 0);
+	return k.b.id;
+}
+
+/* A sealed file of n extents of one byte, in `blocks` blocks in turn, runs of `run` in each. */
+static uint64_t must_long_file(struct rig *rig, const char *name, size_t n, size_t blocks,
+			       size_t run)
+{
+	static struct meta_extent e[META_EXTENTS_MAX];
+	uint64_t ids[256];
+	uint64_t f = meta_id();
+	CHECK(blocks <= ARRAY_LEN(ids));
+	CHECK_EQ(try_create(rig, META_ROOT, name, f, TOKEN, 0), 0);
+	for (size_t i = 0; i < blocks; i++)
+		ids[i] = must_block(rig, f);
+	for (size_t at = 0; at < n;) {
+		size_t count = min_u64(META_EXTENTS_MAX, n - at);
+		for (size_t i = 0; i < count; i++)
+			e[i] = (struct meta_extent){.block = ids[(at + i) / run % blocks],
+						    .offset = (at + i) % 997,
+						    .length = 1};
+		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, at, e, count), 0);
+		at += count;
+	}
+	CHECK_EQ(meta_file_seal(rig->m, &rig->ctx, f, TOKEN, meta_name(name), 1), 0);
+	return f;
+}
+
+/* --- the collector ------------------------------------------------------------------------------- */
+
+/* More extents than the memory of one operation holds. */
+#define VERY_MANY 560000
+
+static void collect_body(struct rig *rig)
+{
+	uint64_t f = must_long_file(rig, "f", VERY_MANY, 2, 1000);
+	/* An owner that the file has no extent for: looking for it walks the file. */
+	uint64_t spare = must_block(rig, f);
+	struct meta_block b;
+	struct arena a;
+	struct meta_gc_counts counts = {0};
+	collect_once(rig, &counts);
+	CHECK_EQ(counts.damaged, 0);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("f"), 0, 0), 0);
+	collect_all(rig);
+	arena_init(&a, MIB);
+	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, &spare, 1, &a, &b), 0);
+	CHECK_EQ(b.state, 0);
+	arena_fini(&a);
+	CHECK_EQ(must_be_whole(rig).garbage, 0);
+	CHECK(kv_mem_keys(rig->mem) < 20);
+}
+
+static void a_file_with_very_many_extents_does_not_stop_the_collector(void **state)
+{
+	(void)state;
+	rig_simple(collect_body);
+}
+
+static void damaged_body(struct rig *rig)
+{
+	/* A row that does not read, before one that is garbage. */
+	uint64_t block = must_block(rig, meta_id());
+	struct schema_key key = key_ids('o', RIG_TENANT, 2, 3);
+	struct kv_write w = {.kind = KV_PUT, .key = key_bytes(&key), .value = kv_text("\xff\xff")};
+	CHECK_EQ(kv_txn(rig->kv, part_of(rig->m, META_LAYER_BLOCK, RIG_TENANT, block),
+			&(struct kv_txn){.writes = &w, .write_count = 1}, NULL),
+		 0);
+	struct meta_block b;
+	struct arena a;
+	struct meta_gc_counts counts = {0};
+	for (int i = 0; i < 9; i++)
+		collect_once(rig, &counts);
+	CHECK_EQ(counts.damaged, 9);
+	arena_init(&a, MIB);
+	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, &block, 1, &a, &b), 0);
+	CHECK_EQ(b.state, 0);
+	arena_fini(&a);
+}
+
+static void a_row_that_does_not_read_does_not_stop_the_collector(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(damaged_body);
+	rig.options.partition_bits = 0;
+	rig_run(&rig);
+}
+
+static void remap_body(struct rig *rig)
+{
+	uint64_t f = must_long_file(rig, "f", 10, 2, 5);
+	uint64_t fresh = must_block(rig, f);
+	struct meta_gc_counts counts = {0};
+	collect_once(rig, &counts); /* notes that both blocks are held, and that fresh is not */
+	struct meta_extent *list;
+	struct meta_file file;
+	size_t n;
+	uint64_t first;
+	struct arena a;
+	arena_init(&a, MIB);
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, f, 0, 0, &a, &file, &list, &n, &first), 0);
+	CHECK_EQ(n, 10);
+	uint64_t old = list[0].block;
+	for (uint64_t i = 0; i < 5; i++) {
+		struct meta_extent now = {.block = fresh, .offset = i, .length = 1};
+		CHECK_EQ(meta_file_remap(rig->m, &rig->ctx, f, i, &list[i], &now), 0);
+	}
+	collect_all(rig);
+	struct meta_block b[2];
+	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, (uint64_t[]){old, fresh}, 2, &a, b), 0);
+	CHECK(b[0].state == 0 && b[1].state == META_BLOCK_SEALED);
+	arena_fini(&a);
+	CHECK_EQ(must_be_whole(rig).garbage, 0);
+}
+
+static void a_block_that_a_long_file_was_taken_from_is_collected(void **state)
+{
+	(void)state;
+	rig_simple(remap_body);
+}
+
+/* --- moves --------------------------------------------------------------------------------------- */
+
+#define LONG 8000
+
+static void move_body(struct rig *rig)
+{
+	uint64_t d = must_mkdir(rig, META_ROOT, "d");
+	uint64_t f = must_long_file(rig, "f", LONG, 40, 10);
+	uint64_t id = meta_id(), request = meta_id();
+	int rc;
+	uint64_t longest = 0, tries = 0;
+	/* Cut short again and again: it gets there in as many steps as it has batches, about. */
+	do {
+		uint64_t before = rig->kv->stats.txns;
+		kv_mem_fail_at(rig->mem, 200, KV_MEM_REQUEST_LOST);
+		rc = meta_move_id(rig->m, &rig->ctx, META_ROOT, meta_name("f"), f, d,
+				  meta_name("g"), id, request, 0);
+		kv_mem_fail_at(rig->mem, 0, KV_MEM_FINE);
+		CHECK(rc == 0 || rc == -ETIMEDOUT);
+		longest = max_u64(longest, rig->kv->stats.txns - before);
+		tries++;
+	} while (rc != 0 && tries < 100);
+	CHECK_EQ(rc, 0);
+	CHECK(tries > 1 && tries < 20);
+	struct meta_file file;
+	struct meta_extent *list;
+	size_t n;
+	uint64_t first;
+	struct arena a;
+	arena_init(&a, 8 * MIB);
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, id, LONG - 1, 0, &a, &file, &list, &n, &first),
+		 0);
+	CHECK(file.size == LONG && file.extent_count == LONG && n == 1);
+	arena_fini(&a);
+	CHECK_EQ(must_be_whole(rig).errors, 0);
+	collect_all(rig);
+	struct meta_check_report report = must_be_whole(rig);
+	CHECK(report.garbage == 0 && report.files == 1 && report.blocks == 40);
+}
+
+static void a_move_of_a_long_file_goes_on_where_it_was_cut_short(void **state)
+{
+	(void)state;
+	rig_simple(move_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_file_with_very_many_extents_does_not_stop_the_collector),
+		cmocka_unit_test(a_row_that_does_not_read_does_not_stop_the_collector),
+		cmocka_unit_test(a_block_that_a_long_file_was_taken_from_is_collected),
+		cmocka_unit_test(a_move_of_a_long_file_goes_on_where_it_was_cut_short),
+	};
+	log_set_level(LOG_OFF);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The metadata layers and several servers of one cluster on a real RADOS, which scripts/rados.sh brings
+ * up and names in the environment. Without one this program is skipped (exit 77).
+ */
+#include "meta_rig.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "kv/rados.h"
+#include "meta/meta_client.h"
+#include "meta/service.h"
+#include "rt/real.h"
+
+#define SERVERS 3
+#define FIBERS 8
+#define FILES_EACH 60
+#define KILLS 4
+
+/* Different in each run, so that a cluster can be used again. */
+static char space[64];
+
+static int store_open(struct kv **kv)
+{
+	return kv_rados_open(kv, &(struct kv_rados_options){.conf = getenv("TERRANE_RADOS_CONF"),
+							    .pool = "terrane",
+							    .space = space});
+}
+
+/* --- the layers --------------------------------------------------------------------------------- */
+
+#define MANY 400
+
+static void make_many(struct rig *rig, uint64_t dir)
+{
+	static char names[MANY][16];
+	struct meta_create files[100];
+	int results[100];
+	for (unsigned at = 0; at < MANY; at += 100) {
+		uint64_t first = meta_id_run(100);
+		for (unsigned i = 0; i < 100; i++) {
+			snprintf(names[at + i], sizeof(names[0]), "f%03u", at + i);
+			files[i] = (struct meta_create){.name = meta_name(names[at + i]),
+							.id = first + i};
+		}
+		CHECK_EQ(meta_create(rig->m, &rig->ctx, dir, files, 100, 0, results), 0);
+		for (unsigned i = 0; i < 100; i++)
+			CHECK_EQ(results[i], 0);
+	}
+}
+
+static size_t count_names(struct rig *rig, uint64_t dir)
+{
+	struct meta_cursor at = {0};
+	size_t count = 0;
+	while (!at.end) {
+		struct arena a;
+		struct meta_page page;
+		arena_init(&a, 16 * MIB);
+		CHECK_EQ(meta_list(rig->m, &rig->ctx, dir, &at, 0, &a, &page), 0);
+		count += page.count;
+		at = page.next;
+		arena_fini(&a);
+	}
+	return count;
+}
+
+static void layers_body(void *arg)
+{
+	struct rig *rig = arg;
+	CHECK_EQ(store_open(&rig->kv), 0);
+	CHECK_EQ(meta_open(&rig->m, rig->kv, &rig->options), 0);
+	rig->ctx.tenant = RIG_TENANT;
+	CHECK_EQ(meta_tenant_create(rig->m,
+				    &(struct meta_tenant){.id = RIG_TENANT, .name = "seven"}),
+		 0);
+	uint64_t a = must_mkdir(rig, META_ROOT, "a"), b = must_mkdir(rig, META_ROOT, "b");
+	make_many(rig, a); /* more than one partition holds: the directory is spread */
+	CHECK_EQ(count_names(rig, a), MANY);
+	struct meta_dir d;
+	CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, a, &d), 0);
+	CHECK(d.spread);
+	CHECK_EQ(try_create(rig, a, "f007", meta_id(), 0, 0), -EEXIST);
+	CHECK_EQ(meta_rename(rig->m, &rig->ctx, a, meta_name("f001"), meta_name("renamed"),
+			     meta_id(), 0),
+		 0);
+	CHECK_EQ(meta_move(rig->m, &rig->ctx, a, meta_name("f002"), b, meta_name("moved"),
+			   meta_id(), meta_id(), 0),
+		 0);
+	CHECK_EQ(meta_move(rig->m, &rig->ctx, META_ROOT, meta_name("b"), a, meta_name("below"), 0,
+			   meta_id(), 0),
+		 0);
+	CHECK_EQ(meta_move(rig->m, &rig->ctx, META_ROOT, meta_name("a"), b, meta_name("cycle"), 0,
+			   meta_id(), 0),
+		 -EINVAL);
+	for (unsigned i = 100; i < 120; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "f%03u", i);
+		CHECK_EQ(meta_remove(rig->m, &rig->ctx, a, meta_name(name), 0, 0), 0);
+	}
+	CHECK_EQ(count_names(rig, a), MANY - 20);
+	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), 0), -ENOTEMPTY);
+	CHECK_EQ(meta_dir_seal(rig->m, &rig->ctx, b), 0);
+	CHECK_EQ(try_create(rig, b, "late", meta_id(), 0, 0), -EROFS);
+	for (int i = 0; i < 9; i++) {
+		struct meta_gc_counts counts = {0};
+		collect_once(rig, &counts);
+	}
+	struct meta_check_report report = must_be_whole(rig);
+	CHECK_EQ(report.garbage, 0);
+	CHECK_EQ(report.files, MANY - 20);
+	meta_close(rig->m);
+	kv_close(rig->kv);
+	rig->done = true;
+}
+
+static void the_layers_hold_on_a_cluster(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(NULL);
+	rig.options.partition_bits = 2;
+	rig.options.spread_entries = 100;
+	snprintf(space, sizeof(space), "layers-%d-%ld", getpid(), (long)time(NULL));
+	assert_int_equal(rt_real_run(NULL, layers_body, &rig), 0);
+	assert_true(rig.done);
+}
+
+/* --- several servers ------------------------------------------------------------------------------ */
+
+struct server {
+	char addr[80];
+	bool format; /* instead of serving */
+	pid_t pid;
+	int rc;
+};
+
+static void server_main(void *arg)
+{
+	struct server *s = arg;
+	struct kv *kv;
+	struct meta_options o;
+	struct cluster_id id = {0};
+	meta_options_init(&o);
+	o.partition_bits = 4;
+	s->rc = store_open(&kv);
+	if (s->rc != 0)
+		return;
+	if (s->format)
+		s->rc = meta_format(kv, &o, &id, PLACE_DECLUSTERED, "default");
+	else
+		s->rc = meta_serve(kv, &(struct meta_serve_options){.listen = s->addr, .meta = o});
+	kv_close(kv);
+}
+
+/* A process of its own, which does not outlive this one. */
+static void server_start(struct server *s)
+{
+	s->pid = fork();
+	if (s->pid != 0)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	int rc = rt_real_run(NULL, server_main, s);
+	_exit(rc == 0 && s->rc == 0 ? 0 : 1);
+}
+
+static void server_kill(struct server *s)
+{
+	kill(s->pid, SIGKILL);
+	waitpid(s->pid, NULL, 0);
+	(void)unlink(s->addr + strlen("unix:"));
+}
+
+struct crowd {
+	struct server servers[SERVERS];
+	struct meta_client *client;
+	unsigned made;
+	unsigned working;
+	bool done;
+};
+
+struct worker {
+	struct crowd *crowd;
+	unsigned index;
+};
+
+static void make_files(void *arg)
+{
+	struct worker *w = arg;
+	struct meta_call call = {.client = w->crowd->client, .timeout_ns = 60 * NS_PER_S};
+	for (unsigned i = 0; i < FILES_EACH; i++) {
+		char name[16];
+		int result = -1;
+		snprintf(name, sizeof(name), "w%u-%u", w->index, i);
+		struct meta_create f = {.name = meta_name(name), .id = meta_id(), .mtime_ns = 1};
+		CHECK_EQ(meta_client_create(&call, META_ROOT, &f, 1, 0, &result), 0);
+		CHECK_EQ(result, 0); /* also when it was sent again after a server had died */
+		w->crowd->made++;
+	}
+	w->crowd->working--;
+}
+
+static void crowd_main(void *arg)
+{
+	struct crowd *c = arg;
+	struct rpc_pool pool;
+	struct worker workers[FIBERS];
+	struct rt_group g;
+	const char *addrs[SERVERS];
+	rpc_pool_init(&pool, 16 * MIB);
+	for (unsigned i = 0; i < SERVERS; i++)
+		addrs[i] = c->servers[i].addr;
+	CHECK_EQ(meta_client_open(&c->client,
+				  &(struct meta_client_options){.addrs = addrs,
+								.addr_count = SERVERS,
+								.tenant = "default",
+								.channel = {.pool = &pool},
+								.timeout_ns = 60 * NS_PER_S}),
+		 0);
+	rt_group_init(&g);
+	c->working = FIBERS;
+	for (unsigned i = 0; i < FIBERS; i++) {
+		workers[i] = (struct worker){.crowd = c, .index = i};
+		CHECK_EQ(rt_group_spawn(&g, "worker", make_files, &workers[i]), 0);
+	}
+	/* Each in turn is killed while requests are under way, and comes back. */
+	for (unsigned k = 0; k < KILLS; k++) {
+		while (c->made < (k + 1) * FIBERS * FILES_EACH / (KILLS + 1) && c->working > 0)
+			CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+		server_kill(&c->servers[k % SERVERS]);
+		server_start(&c->servers[k % SERVERS]);
+	}
+	rt_group_join(&g);
+	struct meta_client_stats stats;
+	meta_client_stats(c->client, &stats);
+	CHECK(stats.failovers > 0);
+	struct arena a;
+	struct meta_page page;
+	struct meta_call call = {.client = c->client};
+	arena_init(&a, 16 * MIB);
+	CHECK_EQ(meta_client_list(&call, META_ROOT, &(struct meta_cursor){0}, 0, &a, &page), 0);
+	CHECK_EQ(page.count, FIBERS * FILES_EACH);
+	arena_fini(&a);
+	meta_client_close(c->client);
+	rpc_pool_fini(&pool);
+	c->done = true;
+}
+
+static void servers_of_one_cluster_are_killed_and_nothing_is_lost_or_doubled(void **state)
+{
+	(void)state;
+	char dir[] = "/tmp/meta_rados_XXXXXX";
+	assert_non_null(mkdtemp(dir));
+	snprintf(space, sizeof(space), "servers-%d-%ld", getpid(), (long)time(NULL));
+	struct server format = {.format = true};
+	int status = -1;
+	server_start(&format);
+	waitpid(format.pid, &status, 0);
+	assert_int_equal(status, 0);
+	struct crowd c = {0};
+	for (unsigned i = 0; i < SERVERS; i++) {
+		snprintf(c.servers[i].addr, sizeof(c.servers[i].addr), "unix:%s/%u", dir, i);
+		server_start(&c.servers[i]);
+	}
+	assert_int_equal(rt_real_run(NULL, crowd_main, &c), 0);
+	for (unsigned i = 0; i < SERVERS; i++)
+		server_kill(&c.servers[i]);
+	rmdir(dir);
+	assert_true(c.done);
+}
+
+int main(void)
+{
+	if (getenv("TERRANE_RADOS_CONF") == NULL)
+		return 77;
+	log_set_level(LOG_ERROR);
+	/* The one that forks first: no other threads are there yet. */
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(servers_of_one_cluster_are_killed_and_nothing_is_lost_or_doubled),
+		cmocka_unit_test(the_layers_hold_on_a_cluster),
+	};
+	return cmocka_run_group_tests_name("meta on rados", tests, NULL, NULL);
+}

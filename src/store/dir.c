@@ -294,9 +294,9 @@ static int fans_sync(struct dir_store *d)
 
 /*
  * Puts that a crash cut short are removed, and names that it left in the page cache only are made
- * durable before anybody is shown them. On a disk that is read-only there is nothing to do.
+ * durable before anybody is shown them. On a disk that is read-only that has to wait.
  */
-static int tidy(struct dir_store *d)
+int dir_tidy(struct dir_store *d)
 {
 	char path[DIR_PATH_MAX];
 	struct leftover left = {.d = d};
@@ -305,6 +305,7 @@ static int tidy(struct dir_store *d)
 	int rc = dir_note(d, rt_dir_list(path, remove_leftover, &left));
 	if (rc == 0)
 		rc = dir_note(d, left.rc);
+	d->untidy = rc == -EROFS;
 	if (rc == -EROFS)
 		return 0;
 	return rc != 0 ? rc : fans_sync(d);
@@ -398,7 +399,7 @@ int store_dir_open(const char *path, const struct store_dir_options *options, st
 	}
 	d->lock = lock;
 	d->direct = !options->buffered && probe_direct(path);
-	rc = tidy(d);
+	rc = dir_tidy(d);
 	if (rc != 0) {
 		dir_close(&d->base);
 		return rc;

@@ -13,7 +13,7 @@
  * States. An error of the device makes the disk suspect: it takes nothing new, until a write, sync and
  * read of a probe file went well, tried at most every probe_after_ns when somebody wants to write.
  * More than errors_max errors within an hour, or a device that is gone, make it failed until it is
- * opened again. A full disk comes back by itself when there is space. A chunk whose fdatasync failed
+ * opened again; a place of a chunk (1 MiB) that cannot be read is one error, however often it is tried. A full disk comes back by itself when there is space. A chunk whose fdatasync failed
  * takes no more appends until the disk is opened again: what is on the medium is not known, and
  * nothing may be built on it. Its acknowledged bytes are still read.
  */
@@ -29,7 +29,7 @@ struct store_dir_options {
 	uint32_t open_chunks_max; /* files and heads kept; 0: 1024 */
 	uint64_t keep_free_bytes; /* space that is never given out */
 	uint64_t probe_after_ns;  /* 0: 10 s */
-	uint32_t errors_max;      /* 0: 10 */
+	uint32_t errors_max;      /* an hour; 0: 10 */
 	bool buffered;            /* do not even try O_DIRECT */
 };
 

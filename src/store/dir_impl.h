@@ -27,6 +27,8 @@
 #define DIR_PATH_MAX 1024
 #define DIR_WINDOW_BYTES (1 * MIB) /* memory of a copying or verifying operation, or one unit */
 #define DIR_STUCK_MAX 64
+#define DIR_BAD_PLACES 256
+#define DIR_PLACE_BYTES (1 * MIB) /* what counts as one place when it cannot be read */
 
 /* A state of a chunk that readers share; never changes. */
 struct dir_head {
@@ -75,9 +77,12 @@ struct dir_store {
 	enum store_state state;
 	bool device_gone;
 	bool probing;
+	bool untidy; /* it was read-only when it was opened: dir_tidy before anything is written */
 	uint64_t probe_at_ns;
 	uint64_t errors_since_ns;
 	uint32_t errors_recent;
+	uint64_t bad_places[DIR_BAD_PLACES]; /* hashes of the last that could not be read */
+	uint32_t bad_place_next;
 	uint64_t io_errors;
 	uint64_t checksum_errors;
 	uint64_t rolled_back;
@@ -110,11 +115,15 @@ void *dir_pages_alloc(uint64_t bytes);
 void dir_chunk_path(const struct dir_store *d, struct chunk_id id, char out[DIR_PATH_MAX]);
 void dir_fan_path(const struct dir_store *d, uint32_t fan, char out[DIR_PATH_MAX]);
 void dir_tmp_path(struct dir_store *d, char out[DIR_PATH_MAX]);
+/* Removes what a crash has left; untidy is set when the disk is read-only. */
+int dir_tidy(struct dir_store *d);
 
 /* --- dir_state.c ------------------------------------------------------------------------------ */
 
 /* Passes rc on, after drawing what it says about the disk. For results of rt calls. */
 int dir_note(struct dir_store *d, int64_t rc);
+/* The same for a read of a chunk's bytes: a place that could not be read before says nothing new. */
+int dir_note_read(struct dir_store *d, int64_t rc, struct chunk_id id, uint64_t off);
 /* Bytes that were not what was written. Returns -EBADMSG. */
 int dir_note_damage(struct dir_store *d, struct chunk_id id, uint64_t off, const char *what);
 
@@ -178,6 +187,9 @@ int dir_put(struct store *s, struct chunk_id id, const struct store_put *p);
 int dir_delete(struct store *s, struct chunk_id id);
 /* Makes the names of the directory durable, with others who want the same. */
 int dir_fan_sync(struct dir_store *d, uint32_t fan);
+/* Before somebody is told that a chunk is not there: a name that was removed, with its sync under way or
+ * failed, could be back after a loss of power. */
+int dir_fan_settle(struct dir_store *d, struct chunk_id id);
 
 int dir_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t off,
 	       const struct store_data *data);

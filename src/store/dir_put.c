@@ -11,6 +11,8 @@
 #include "rt/rt.h"
 #include "store/dir_impl.h"
 
+#define TMP_TRIES 64
+
 int dir_fan_sync(struct dir_store *d, uint32_t fan)
 {
 	struct dir_fan *f = &d->fans[fan];
@@ -39,6 +41,13 @@ int dir_fan_sync(struct dir_store *d, uint32_t fan)
 		rt_cond_broadcast(&f->changed);
 	}
 	return f->done >= mine ? 0 : f->rc;
+}
+
+int dir_fan_settle(struct dir_store *d, struct chunk_id id)
+{
+	uint32_t fan = chunk_fan(id, d->super.fan_bits);
+
+	return d->fans[fan].done < d->fans[fan].asked ? dir_fan_sync(d, fan) : 0;
 }
 
 /* --- put -------------------------------------------------------------------------------------- */
@@ -73,12 +82,19 @@ static int file_fill(struct dir_store *d, struct rt_file *f, const struct chunk_
 	return rc != 0 ? rc : dir_note(d, rt_file_sync(f));
 }
 
-static int file_make(struct dir_store *d, const char *path, const struct chunk_head *h,
+/* In tmp/, and says under which name. One that is taken by somebody else's leavings is passed over. */
+static int file_make(struct dir_store *d, char path[DIR_PATH_MAX], const struct chunk_head *h,
 		     const struct store_data *data, struct rt_file **out)
 {
 	unsigned flags = RT_READ | RT_WRITE | RT_CREATE | RT_EXCL;
 	struct rt_file *f;
-	int rc = dir_note(d, rt_file_open(&f, path, d->direct ? flags | RT_DIRECT : flags));
+	int rc = -EEXIST;
+
+	for (int i = 0; i < TMP_TRIES && rc == -EEXIST; i++) {
+		dir_tmp_path(d, path);
+		rc = rt_file_open(&f, path, d->direct ? flags | RT_DIRECT : flags);
+	}
+	rc = dir_note(d, rc == -EEXIST ? -EIO : rc);
 
 	if (rc != 0)
 		return rc;
@@ -114,8 +130,6 @@ static int put_file(struct dir_store *d, struct dir_chunk *c, struct dir_head *h
 {
 	char tmp[DIR_PATH_MAX];
 	struct rt_file *f;
-
-	dir_tmp_path(d, tmp);
 	int rc = file_make(d, tmp, &head->h, &p->data, &f);
 	if (rc != 0)
 		return rc;
@@ -128,6 +142,31 @@ static int put_file(struct dir_store *d, struct dir_chunk *c, struct dir_head *h
 	c->settled = true;
 	dir_head_set_take(c, dir_head_ref(head));
 	return 0;
+}
+
+/*
+ * Puts a file in the place of another. Who reads the old one goes on with its open file; who comes next
+ * finds the new one. When only the sync of the name fails, both are whole and either may be there.
+ */
+static int replace_file(struct dir_store *d, struct dir_chunk *c, struct dir_head *head,
+			const struct store_put *p)
+{
+	char tmp[DIR_PATH_MAX], path[DIR_PATH_MAX];
+	struct rt_file *f;
+
+	int rc = file_make(d, tmp, &head->h, &p->data, &f);
+	if (rc != 0)
+		return rc;
+	rt_file_close(f);
+	dir_chunk_path(d, c->id, path);
+	rc = dir_note(d, rt_rename(tmp, path));
+	if (rc != 0) {
+		rt_unlink(tmp);
+		return rc;
+	}
+	dir_chunk_forget(d, c);
+	d->space_known = false;
+	return dir_fan_sync(d, chunk_fan(c->id, d->super.fan_bits));
 }
 
 /* Is there a file of this name, whatever is in it? */
@@ -150,6 +189,12 @@ static int put_locked(struct dir_store *d, struct dir_chunk *c, const struct sto
 {
 	int rc = c->head != NULL ? -EEXIST : must_not_exist(d, c->id);
 
+	if (rc == -EEXIST && p->replace) {
+		rt_shield_enter();
+		rc = replace_file(d, c, head, p);
+		rt_shield_leave();
+		return rc;
+	}
 	if (rc != 0)
 		return rc;
 	c->creating = true;
@@ -219,6 +264,11 @@ static int delete_locked(struct dir_store *d, struct dir_chunk *c)
 	 */
 	if (rc == 0 || !c->stuck)
 		dir_chunk_forget(d, c);
+	/* Removed before, but perhaps not durably. */
+	if (rc == -ENOENT) {
+		int synced = dir_fan_settle(d, c->id);
+		return synced != 0 ? synced : rc;
+	}
 	if (rc != 0)
 		return rc;
 	d->space_known = false;

@@ -24,14 +24,14 @@ uint64_t dir_window(const struct chunk_head *h)
 }
 
 /* Reads exactly the pieces; a file that ends before is no file of ours. */
-static int read_pages(struct dir_store *d, struct rt_file *f, const struct iovec *iov, int n,
-		      uint64_t bytes, uint64_t off)
+static int read_pages(struct dir_store *d, struct rt_file *f, const struct chunk_head *h,
+		      const struct iovec *iov, int n, uint64_t bytes, uint64_t off)
 {
 	if (bytes == 0)
 		return 0;
 	int64_t got = rt_file_readv(f, iov, n, CHUNK_SLOTS_BYTES + off);
 	if (got < 0)
-		return dir_note(d, got);
+		return dir_note_read(d, got, h->id, off);
 	return (uint64_t)got == bytes ? 0 : -EBADMSG;
 }
 
@@ -41,7 +41,7 @@ static int read_window(struct dir_store *d, struct rt_file *f, const struct chun
 {
 	uint64_t pages_end = chunk_paged(to);
 	struct iovec iov = {.iov_base = buf, .iov_len = pages_end - from};
-	int rc = read_pages(d, f, &iov, 1, pages_end - from, from);
+	int rc = read_pages(d, f, h, &iov, 1, pages_end - from, from);
 
 	if (rc == 0)
 		memcpy(buf + (pages_end - from), h->tail, to - pages_end);
@@ -122,7 +122,7 @@ static int range_straight(struct range_read *r, uint64_t front_end, uint64_t bac
 	for (int i = 0; i < 3; i++)
 		if (all[i].iov_len > 0)
 			iov[n++] = all[i];
-	int rc = read_pages(r->d, r->file, iov, n,
+	int rc = read_pages(r->d, r->file, r->h, iov, n,
 			    front_len + (back_start - front_end) + back_pages, r->unit_from);
 	if (rc != 0)
 		return rc;

@@ -170,6 +170,10 @@ int dir_chunk_load(struct dir_store *d, struct dir_chunk *c)
 	if (bytes == NULL || heads == NULL)
 		return -ENOMEM;
 	int rc = file_open(d, c);
+	if (rc == -ENOENT) {
+		int synced = dir_fan_settle(d, c->id);
+		return synced != 0 ? synced : rc;
+	}
 	if (rc != 0)
 		return rc;
 	/* Recovery must not stop half-way for a deadline: others wait for its outcome. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "rt/rt.h"
 #include "store/dir_impl.h"
@@ -89,6 +90,22 @@ int dir_note(struct dir_store *d, int64_t rc64)
 	}
 }
 
+int dir_note_read(struct dir_store *d, int64_t rc, struct chunk_id id, uint64_t off)
+{
+	uint64_t place = hash64_u64s(hash64_u64s(id.block, id.index), off / DIR_PLACE_BYTES);
+
+	if (rc != -EIO && rc != -EUCLEAN)
+		return dir_note(d, rc);
+	for (size_t i = 0; i < DIR_BAD_PLACES; i++) {
+		if (d->bad_places[i] == place) {
+			d->io_errors++;
+			return -EIO;
+		}
+	}
+	d->bad_places[d->bad_place_next++ % DIR_BAD_PLACES] = place;
+	return dir_note(d, rc);
+}
+
 int dir_note_damage(struct dir_store *d, struct chunk_id id, uint64_t off, const char *what)
 {
 	d->checksum_errors++;
@@ -146,6 +163,11 @@ static int probe_when_due(struct dir_store *d)
 		return -EROFS;
 	d->probing = true;
 	int rc = probe(d);
+	if (rc == 0 && d->untidy) {
+		rc = dir_tidy(d);
+		if (d->untidy)
+			rc = -EROFS;
+	}
 	d->probing = false;
 	d->probe_at_ns = rt_now_ns() + d->options.probe_after_ns;
 	if (rc == 0 && d->state == STORE_SUSPECT)

@@ -235,12 +235,19 @@ int dir_chunk_open(struct dir_store *d, struct chunk_id id, struct dir_chunk **o
 
 int dir_chunk_lock(struct dir_store *d, struct chunk_id id, struct dir_chunk **out)
 {
+	bool again = false;
+
 	for (;;) {
 		struct dir_chunk *c;
 		int rc = dir_chunk_open(d, id, &c);
 		if (rc != 0)
 			return rc;
 		rc = rt_mutex_lock(&c->lock);
+		/* Opened while the disk was read-only: is it still? */
+		if (rc == 0 && c->read_only && !c->stuck && !again && d->state == STORE_ONLINE) {
+			again = true;
+			dir_chunk_forget(d, c);
+		}
 		if (rc == 0 && !c->gone) {
 			*out = c;
 			return 0;

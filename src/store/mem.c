@@ -113,6 +113,22 @@ static struct mem_chunk *mem_chunk_new(struct chunk_id id, const struct store_pu
 	return c;
 }
 
+static int mem_delete(struct store *s, struct chunk_id id)
+{
+	struct mem_store *m = mem_of(s);
+	size_t at = mem_place(m, id);
+
+	if (m->state == STORE_FAILED)
+		return -EIO;
+	if (at == m->count || !chunk_id_equal(m->chunks[at]->h.id, id))
+		return -ENOENT;
+	m->used_bytes -= m->chunks[at]->h.len;
+	mem_chunk_free(m->chunks[at]);
+	m->count--;
+	memmove(m->chunks + at, m->chunks + at + 1, (m->count - at) * sizeof(*m->chunks));
+	return 0;
+}
+
 static int mem_put(struct store *s, struct chunk_id id, const struct store_put *p)
 {
 	struct mem_store *m = mem_of(s);
@@ -120,7 +136,7 @@ static int mem_put(struct store *s, struct chunk_id id, const struct store_put *
 
 	if (rc == 0)
 		rc = mem_may_write(m);
-	if (rc == 0 && mem_find(m, id) != NULL)
+	if (rc == 0 && !p->replace && mem_find(m, id) != NULL)
 		rc = -EEXIST;
 	if (rc == 0)
 		rc = mem_room(m, p->data.len, p->reserved);
@@ -131,6 +147,9 @@ static int mem_put(struct store *s, struct chunk_id id, const struct store_put *
 		return -ENOMEM;
 	rc = units_append(&c->h, &m->shifts, &p->data);
 	store_data_copy(&p->data, 0, c->bytes, p->data.len);
+	/* There is room for it afterwards: what it replaces made some. */
+	if (rc == 0 && mem_find(m, id) != NULL)
+		rc = mem_delete(s, id);
 	if (rc == 0)
 		rc = mem_add(m, c);
 	if (rc != 0)
@@ -240,22 +259,6 @@ static int mem_seal(struct store *s, struct chunk_id id, uint64_t epoch, uint64_
 		return rc;
 	c->h.epoch = epoch;
 	c->h.sealed = true;
-	return 0;
-}
-
-static int mem_delete(struct store *s, struct chunk_id id)
-{
-	struct mem_store *m = mem_of(s);
-	size_t at = mem_place(m, id);
-
-	if (m->state == STORE_FAILED)
-		return -EIO;
-	if (at == m->count || !chunk_id_equal(m->chunks[at]->h.id, id))
-		return -ENOENT;
-	m->used_bytes -= m->chunks[at]->h.len;
-	mem_chunk_free(m->chunks[at]);
-	m->count--;
-	memmove(m->chunks + at, m->chunks + at + 1, (m->count - at) * sizeof(*m->chunks));
 	return 0;
 }
 

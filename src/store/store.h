@@ -63,6 +63,8 @@ struct store_put {
 	uint64_t capacity; /* the most it may grow to; 0: as long as the data */
 	bool open;         /* appends follow; otherwise it is sealed from the start */
 	bool reserved;     /* the space is part of an earlier reserve, which the caller releases */
+	bool replace;      /* disks only: takes the place of what is there, if anything, as a whole;
+			    * after an error the one or the other is there */
 	uint8_t label[STORE_LABEL_BYTES];
 };
 
@@ -114,7 +116,7 @@ struct store;
  */
 struct store_ops {
 	/* Makes a chunk. -EEXIST, -EALREADY when a put of it is under way, -EBADMSG, -ENOSPC,
-	 * -EROFS, -EFBIG, -EINVAL. */
+	 * -EROFS, -EFBIG, -EINVAL (a pool replaces nothing). */
 	int (*put)(struct store *s, struct chunk_id id, const struct store_put *p);
 
 	/* Adds to an open chunk at its end, which off must name. No bytes: only raises the epoch.

@@ -2,9 +2,13 @@
 /*
  * The pool as a whole: its record, its members, opening and closing.
  *
- * The record is a chunk of each member, by turns (POOL_RECORD_BLOCK, 0) and (.., 1), so that one whole
- * record is there at any time. A new one counts when more than p members have it: as long as the pool
- * can be read at all, one of them is left, and the highest generation that is found is the truth.
+ * The record is a chunk of each member, by turns (POOL_RECORD_BLOCK, 0) and (.., 1): whatever becomes of
+ * a new one, the one before is still there. A new one counts when more than p members have it, and more
+ * than half of those that are not given up; a pool is opened with so many that one of them is there, and
+ * the highest generation that is found is the truth. When fewer took it, it is taken back. That can fail
+ * as well, and members with such a record may be down when the pool is next opened and changed: so no
+ * generation is used twice. They are times of the wall clock, or one more than the last where that does
+ * not go on.
  */
 #include "store/pool.h"
 
@@ -45,12 +49,33 @@ static int shape_check(struct store_pool_shape *s, struct place *place)
 
 /* --- records ---------------------------------------------------------------------------------- */
 
-static struct chunk_id record_id(uint64_t generation)
+static struct chunk_id record_id(uint32_t slot)
 {
-	return (struct chunk_id){.block = POOL_RECORD_BLOCK, .index = (uint32_t)(generation % 2)};
+	return (struct chunk_id){.block = POOL_RECORD_BLOCK, .index = slot};
 }
 
-static int record_put(struct store *m, const struct pool_record *r, uint32_t member)
+static bool record_gave_up(const struct pool_record *r, uint32_t member)
+{
+	bool out = false;
+
+	for (uint32_t i = 0; i < r->event_count; i++)
+		if (r->events[i].member == member)
+			out = !r->events[i].replaced;
+	return out;
+}
+
+/* Of how many members, and how many of them must have a record for it to count. */
+static uint32_t record_quorum(const struct pool_record *r, uint32_t *of)
+{
+	uint32_t least = r->shape.p + 1;
+
+	*of = 0;
+	for (uint32_t m = 0; m < r->shape.members; m++)
+		*of += !record_gave_up(r, m);
+	return *of / 2 + 1 > least ? *of / 2 + 1 : least;
+}
+
+static int record_put(struct store *m, const struct pool_record *r, uint32_t member, uint32_t slot)
 {
 	AUTO_FREE struct pool_record *own = malloc(sizeof(*own));
 	AUTO_FREE uint8_t *bytes = aligned_alloc(4096, POOL_RECORD_BYTES);
@@ -61,17 +86,14 @@ static int record_put(struct store *m, const struct pool_record *r, uint32_t mem
 	*own = *r;
 	own->member = member;
 	pool_record_encode(own, bytes);
-	/* Two generations back: the one before is in the other place. */
-	int rc = store_delete(m, record_id(r->generation));
-	if (rc != 0 && rc != -ENOENT)
-		return rc;
 	struct store_put put = {.data = store_data_of(&piece, bytes, POOL_RECORD_BYTES,
-						      crc32c(0, bytes, POOL_RECORD_BYTES))};
-	return store_put(m, record_id(r->generation), &put);
+						      crc32c(0, bytes, POOL_RECORD_BYTES)),
+				.replace = true};
+	return store_put(m, record_id(slot), &put);
 }
 
-/* The newer of the two records of a member. -ENOENT when it has none. */
-static int record_get(struct store *m, struct pool_record *out)
+/* The newer of the two records of a member, and where it is. -ENOENT when it has none. */
+static int record_get(struct store *m, struct pool_record *out, uint8_t *slot)
 {
 	AUTO_FREE uint8_t *bytes = aligned_alloc(4096, POOL_RECORD_BYTES);
 	AUTO_FREE struct pool_record *one = malloc(sizeof(*one));
@@ -80,12 +102,13 @@ static int record_get(struct store *m, struct pool_record *out)
 
 	if (bytes == NULL || one == NULL)
 		return -ENOMEM;
-	for (uint64_t i = 0; i < 2; i++) {
+	for (uint8_t i = 0; i < 2; i++) {
 		int rc = store_get(m, record_id(i), 0, bytes, POOL_RECORD_BYTES, &crc);
 		if (rc == 0)
 			rc = pool_record_decode(bytes, POOL_RECORD_BYTES, one);
 		if (rc == 0 && (result != 0 || one->generation > out->generation)) {
 			*out = *one;
+			*slot = i;
 			result = 0;
 		} else if (rc != 0 && rc != -ENOENT && result == -ENOENT) {
 			result = rc;
@@ -98,6 +121,8 @@ struct record_job {
 	struct pool *pool;
 	const struct pool_record *to;
 	uint32_t member;
+	struct store *fresh; /* instead of the member's store, or NULL */
+	bool skip;
 	int rc;
 };
 
@@ -105,46 +130,88 @@ static void record_job_run(void *arg)
 {
 	struct record_job *j = arg;
 	struct pool *p = j->pool;
+	struct store *s = j->fresh != NULL ? j->fresh : p->members[j->member];
+	/* Not where the newest is: that one stays. */
+	uint32_t slot = j->fresh != NULL ? 0 : 1U - p->record_slot[j->member];
 
 	rt_deadline_set(RT_NEVER);
 	j->rc = -ENODEV;
-	if (p->members[j->member] == NULL)
+	if (s == NULL || j->skip)
 		return;
 	p->users[j->member]++;
-	j->rc = record_put(p->members[j->member], j->to, j->member);
+	j->rc = record_put(s, j->to, j->member, slot);
+	if (j->rc == 0)
+		p->record_slot[j->member] = (uint8_t)slot;
 	if (--p->users[j->member] == 0)
 		rt_cond_broadcast(&p->member_idle);
 }
 
-/* Writes the record as it should be from now on. More than p members must take it. */
-static int record_change(struct pool *p, const struct pool_record *to)
+/* Each member that is up, or fresh in its place, is to take the record; jobs[].rc. */
+static void record_write(struct pool *p, struct record_job *jobs)
 {
-	uint32_t good = 0, members = to->shape.members;
-	AUTO_FREE struct record_job *jobs = calloc((size_t)members + 1, sizeof(*jobs));
 	uint64_t deadline_ns = rt_deadline();
 	struct rt_group g;
+
+	rt_group_init(&g);
+	for (uint32_t m = 0; m < p->record.shape.members; m++)
+		if (rt_group_spawn(&g, "pool_record", record_job_run, &jobs[m]) != 0)
+			record_job_run(&jobs[m]);
+	rt_group_join(&g);
+	rt_deadline_set(deadline_ns);
+}
+
+/* Puts the record that counts over one that too few took. What that leaves is no harm, see above. */
+static void record_take_back(struct pool *p, struct record_job *jobs, uint64_t generation)
+{
+	p->record.generation = generation;
+	p->generation = generation;
+	for (uint32_t m = 0; m < p->record.shape.members; m++) {
+		jobs[m].to = &p->record;
+		jobs[m].skip = jobs[m].rc != 0 || jobs[m].fresh != NULL;
+		if (jobs[m].fresh != NULL)
+			store_delete(jobs[m].fresh, record_id(0));
+	}
+	record_write(p, jobs);
+	for (uint32_t m = 0; m < p->record.shape.members; m++)
+		p->record_doubt = p->record_doubt || (!jobs[m].skip && jobs[m].rc != 0);
+}
+
+/*
+ * Writes the record as it should be from now on. Enough members must take it, and a store that takes the
+ * place of a member with it.
+ */
+static int record_change(struct pool *p, const struct pool_record *to, uint32_t member,
+			 struct store *fresh)
+{
+	uint32_t good = 0, members = to->shape.members, of;
+	AUTO_FREE struct record_job *jobs = calloc((size_t)members + 1, sizeof(*jobs));
 	int worst = -EIO;
 
 	if (jobs == NULL)
 		return -ENOMEM;
-	rt_shield_enter();
-	rt_group_init(&g);
-	for (uint32_t m = 0; m < members; m++) {
+	p->generation = to->generation;
+	for (uint32_t m = 0; m < members; m++)
 		jobs[m] = (struct record_job){.pool = p, .to = to, .member = m};
-		if (rt_group_spawn(&g, "pool_record", record_job_run, &jobs[m]) != 0)
-			record_job_run(&jobs[m]);
-	}
-	rt_group_join(&g);
-	rt_deadline_set(deadline_ns);
-	rt_shield_leave();
+	if (fresh != NULL)
+		jobs[member].fresh = fresh;
+	rt_shield_enter();
+	record_write(p, jobs);
 	for (uint32_t m = 0; m < members; m++) {
 		good += jobs[m].rc == 0;
 		if (jobs[m].rc != 0 && p->members[m] != NULL)
 			worst = jobs[m].rc;
 	}
-	if (good <= to->shape.p)
-		return worst;
+	int fresh_rc = fresh != NULL ? jobs[member].rc : 0;
+	bool counts = good >= record_quorum(to, &of) && fresh_rc == 0;
+	if (!counts)
+		record_take_back(p, jobs, to->generation + 1);
+	rt_shield_leave();
+	if (!counts)
+		return fresh_rc != 0 ? fresh_rc : worst;
 	p->record = *to;
+	p->record_doubt = false;
+	if (fresh != NULL)
+		p->members[member] = fresh;
 	memset(p->heads, 0, sizeof(p->heads));
 	return 0;
 }
@@ -154,6 +221,7 @@ int store_pool_format(const struct store_pool_shape *shape, struct store *const 
 	AUTO_FREE struct pool_record *r = calloc(1, sizeof(*r));
 	AUTO_FREE struct pool_record *found = malloc(sizeof(*found));
 	struct place place;
+	uint8_t slot;
 
 	if (r == NULL || found == NULL)
 		return -ENOMEM;
@@ -161,14 +229,14 @@ int store_pool_format(const struct store_pool_shape *shape, struct store *const 
 	r->generation = 1;
 	int rc = shape_check(&r->shape, &place);
 	for (uint32_t m = 0; rc == 0 && m < r->shape.members; m++) {
-		rc = record_get(members[m], found);
+		rc = record_get(members[m], found, &slot);
 		/* A format that a crash cut short is done again. */
 		bool again = rc == 0 && found->generation == 1 && found->member == m &&
 			     pool_shape_equal(&found->shape, &r->shape);
 		rc = rc == -ENOENT || again ? 0 : rc == 0 ? -EEXIST : rc;
 	}
 	for (uint32_t m = 0; rc == 0 && m < r->shape.members; m++)
-		rc = record_put(members[m], r, m);
+		rc = record_put(members[m], r, m, 1);
 	return rc;
 }
 
@@ -189,11 +257,7 @@ static struct store *member_take(struct pool *p, uint32_t member)
 
 static bool is_given_up(const struct pool *p, uint32_t member)
 {
-	bool out = false;
-	for (uint32_t i = 0; i < p->record.event_count; i++)
-		if (p->record.events[i].member == member)
-			out = !p->record.events[i].replaced;
-	return out;
+	return record_gave_up(&p->record, member);
 }
 
 /* A copy of the record, for one change at a time. Waits, whatever the deadline. */
@@ -208,7 +272,7 @@ static int record_begin(struct pool *p, struct pool_record **to)
 	if (rc != 0)
 		return rc;
 	**to = p->record;
-	(*to)->generation++;
+	(*to)->generation = max_u64(p->generation + 1, rt_wall_ns());
 	return 0;
 }
 
@@ -217,8 +281,10 @@ static void record_end(struct pool *p)
 	rt_mutex_unlock(&p->record_lock);
 }
 
-static int event_add(struct pool *p, uint32_t member, bool replaced)
+/* Given up, or replaced by fresh. */
+static int event_add(struct pool *p, uint32_t member, struct store *fresh)
 {
+	bool replaced = fresh != NULL;
 	AUTO_FREE struct pool_record *to = NULL;
 	int rc = record_begin(p, &to);
 
@@ -229,8 +295,9 @@ static int event_add(struct pool *p, uint32_t member, bool replaced)
 		to->events[to->event_count++] =
 			(struct pool_event){.member = (uint16_t)member, .replaced = replaced};
 		/* An empty store has missed nothing; what it lacks was sent there by the event. */
-		to->behind[member / 8] &= (uint8_t) ~(1U << (member % 8));
-		rc = record_change(p, to);
+		to->behind[member] = 0;
+		to->due[member / 8] &= (uint8_t) ~(1U << (member % 8));
+		rc = record_change(p, to, member, fresh);
 	}
 	record_end(p);
 	log_warn("pool_member", "pool=%" PRIu64 " member=%u event=%s err=%s", p->record.shape.id,
@@ -247,7 +314,7 @@ int store_pool_fail(struct store *s, uint32_t member)
 	if (is_given_up(p, member))
 		return -EALREADY;
 	struct store *old = member_take(p, member);
-	int rc = event_add(p, member, false);
+	int rc = event_add(p, member, NULL);
 	if (rc != 0) {
 		p->members[member] = old;
 		return rc;
@@ -271,11 +338,9 @@ int store_pool_replace_take(struct store *s, uint32_t member, struct store *fres
 			return -EBUSY;
 	}
 	struct store *old = member_take(p, member);
-	p->members[member] = fresh;
-	int rc = event_add(p, member, true);
+	/* It is asked for nothing before the record says that what it lacks has yet to come. */
+	int rc = event_add(p, member, fresh);
 	if (rc != 0) {
-		p->members[member] = NULL;
-		member_take(p, member);
 		p->members[member] = old;
 		return rc;
 	}
@@ -323,8 +388,8 @@ static int record_return(struct pool *p, uint32_t member)
 	if (to->event_count < POOL_EVENTS_MAX) {
 		to->events[to->event_count++] =
 			(struct pool_event){.member = (uint16_t)member, .replaced = true};
-		to->behind[member / 8] |= (uint8_t)(1U << (member % 8));
-		rc = record_change(p, to);
+		pool_record_fall_first(to, member);
+		rc = record_change(p, to, 0, NULL);
 	}
 	record_end(p);
 	return rc;
@@ -334,18 +399,20 @@ int store_pool_return_take(struct store *s, uint32_t member, struct store *back)
 {
 	struct pool *p = pool_of(s);
 	AUTO_FREE struct pool_record *r = malloc(sizeof(*r));
+	uint8_t slot;
 
 	if (r == NULL)
 		return -ENOMEM;
 	if (member >= p->record.shape.members || back == NULL)
 		return -EINVAL;
-	int rc = record_get(back, r);
+	int rc = record_get(back, r, &slot);
 	if (rc == 0)
 		rc = return_check(p, r, member);
 	if (rc == 0 && p->members[member] != NULL)
 		rc = -EBUSY;
 	if (rc != 0)
 		return rc;
+	p->record_slot[member] = slot;
 	member_revive(p, member, back);
 	if (is_given_up(p, member)) {
 		rc = record_return(p, member);
@@ -416,46 +483,61 @@ bool store_pool_given_up(struct store *s, uint32_t member)
 	return is_given_up(pool_of(s), member);
 }
 
+bool pool_any_due(const struct pool_record *r)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < sizeof(r->due); i++)
+		any = any || r->due[i] != 0;
+	return any;
+}
+
 bool store_pool_rebuild_due(struct store *s)
 {
 	const struct pool *p = pool_of(s);
 
-	return p->record.settled != p->record.event_count || store_pool_behind(s) > 0;
+	return p->record.settled != p->record.event_count || store_pool_behind(s) > 0 ||
+	       pool_any_due(&p->record);
 }
 
 int store_pool_identify(struct store *member, struct store_pool_place *out)
 {
 	AUTO_FREE struct pool_record *r = malloc(sizeof(*r));
+	uint8_t slot;
 
 	if (r == NULL)
 		return -ENOMEM;
-	int rc = record_get(member, r);
+	int rc = record_get(member, r, &slot);
 	if (rc == 0)
 		*out = (struct store_pool_place){
 			.pool = r->shape.id, .member = r->member, .generation = r->generation};
 	return rc;
 }
 
-int pool_set_behind(struct pool *p, const uint16_t *members, uint32_t n)
+int pool_set_missed(struct pool *p, enum pool_missed what, const uint16_t *members, uint32_t n)
 {
 	AUTO_FREE struct pool_record *to = NULL;
-	bool news = false;
+	bool news = n > 0 && p->record_doubt;
 
 	for (uint32_t i = 0; i < n; i++) {
 		p->missed[members[i]]++;
-		news = news || !pool_is_behind(&p->record, members[i]);
+		news = news || !(what == POOL_MISSED_COPY ? pool_is_behind(&p->record, members[i])
+							  : pool_is_due(&p->record, members[i]));
 	}
 	if (!news)
 		return 0;
 	int rc = record_begin(p, &to);
 	if (rc != 0)
 		return rc;
-	for (uint32_t i = 0; i < n; i++)
-		to->behind[members[i] / 8] |= (uint8_t)(1U << (members[i] % 8));
-	rc = record_change(p, to);
+	if (what == POOL_MISSED_COPY)
+		pool_record_fall_behind(to, members, n);
+	for (uint32_t i = 0; what == POOL_MISSED_ROW && i < n; i++)
+		to->due[members[i] / 8] |= (uint8_t)(1U << (members[i] % 8));
+	rc = record_change(p, to, 0, NULL);
 	record_end(p);
-	log_warn("pool_behind", "pool=%" PRIu64 " member=%u members=%u err=%s", p->record.shape.id,
-		 members[0], n, err_name(rc));
+	log_warn("pool_missed", "pool=%" PRIu64 " what=%s member=%u members=%u err=%s",
+		 p->record.shape.id, what == POOL_MISSED_COPY ? "copy" : "row", members[0], n,
+		 err_name(rc));
 	return rc;
 }
 
@@ -469,21 +551,33 @@ uint32_t store_pool_behind(struct store *s)
 	return n;
 }
 
+/* What a member that is up had missed when it had missed this many is no longer missing. */
+static bool clear_missed(const struct pool *p, struct pool_record *to, const uint32_t *missed)
+{
+	bool news = false;
+
+	for (uint32_t m = 0; m < to->shape.members; m++) {
+		if (p->members[m] == NULL || p->missed[m] != missed[m] ||
+		    !(pool_is_behind(to, m) || pool_is_due(to, m)))
+			continue;
+		to->behind[m] = 0;
+		to->due[m / 8] &= (uint8_t) ~(1U << (m % 8));
+		news = true;
+	}
+	return news;
+}
+
 int pool_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEMBERS_MAX])
 {
 	AUTO_FREE struct pool_record *to = NULL;
 	int rc = record_begin(p, &to);
-	bool down = false, news = false;
+	bool down = false;
 
 	if (rc != 0)
 		return rc;
-	for (uint32_t m = 0; m < to->shape.members; m++) {
+	for (uint32_t m = 0; m < to->shape.members; m++)
 		down = down || p->members[m] == NULL;
-		if (p->members[m] == NULL || p->missed[m] != missed[m] || !pool_is_behind(to, m))
-			continue;
-		to->behind[m / 8] &= (uint8_t) ~(1U << (m % 8));
-		news = true;
-	}
+	bool news = clear_missed(p, to, missed);
 	/* More has happened meanwhile: there is more to rebuild. And rows of members that are out of a
 	 * clustered pool are still nowhere. */
 	if (to->event_count == events && to->settled != events &&
@@ -492,7 +586,7 @@ int pool_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEM
 		news = true;
 	}
 	if (news)
-		rc = record_change(p, to);
+		rc = record_change(p, to, 0, NULL);
 	record_end(p);
 	return rc;
 }
@@ -619,7 +713,10 @@ static const struct store_ops pool_ops = {
 	.close = pool_close,
 };
 
-/* Reads what a member knows of the pool, into the pool's own record when it is newer. */
+/*
+ * Reads what a member knows of the pool, into the pool's own record when it is newer; *events is how many
+ * events it has heard of.
+ */
 static int member_join(struct pool *p, const struct store_pool_shape *shape, uint32_t m,
 		       struct store *member, uint32_t *events)
 {
@@ -627,7 +724,7 @@ static int member_join(struct pool *p, const struct store_pool_shape *shape, uin
 
 	if (r == NULL)
 		return -ENOMEM;
-	int rc = record_get(member, r);
+	int rc = record_get(member, r, &p->record_slot[m]);
 	if (rc == -ECANCELED || rc == -ETIME || rc == -ENOMEM)
 		return rc;
 	if (rc != 0) {
@@ -640,6 +737,11 @@ static int member_join(struct pool *p, const struct store_pool_shape *shape, uin
 		return -ESTALE;
 	if (!pool_shape_equal(&r->shape, shape))
 		return -EBADMSG;
+	if (r->generation == p->record.generation && !pool_record_equal(r, &p->record)) {
+		log_error("pool_records_differ", "pool=%" PRIu64 " member=%u generation=%" PRIu64,
+			  shape->id, m, r->generation);
+		return -EBADMSG;
+	}
 	p->members[m] = member;
 	*events = r->event_count;
 	if (r->generation > p->record.generation)
@@ -659,6 +761,20 @@ static void refuse_replaced(struct pool *p, const uint32_t *events)
 	}
 }
 
+/* Has one of those who were asked the last record that came to count? */
+static int record_check(const struct pool *p)
+{
+	uint32_t of, seen = 0, need = record_quorum(&p->record, &of);
+
+	for (uint32_t m = 0; m < p->record.shape.members; m++)
+		seen += p->members[m] != NULL && !is_given_up(p, m);
+	if (seen + need > of)
+		return 0;
+	log_error("pool_too_few", "pool=%" PRIu64 " members=%u of=%u", p->record.shape.id, seen,
+		  of);
+	return -ENODATA;
+}
+
 static int pool_join(struct pool *p, const struct store_pool_shape *shape,
 		     struct store *const *members)
 {
@@ -673,6 +789,9 @@ static int pool_join(struct pool *p, const struct store_pool_shape *shape,
 		rc = -ENODATA;
 	if (rc == 0)
 		refuse_replaced(p, events);
+	if (rc == 0)
+		rc = record_check(p);
+	p->generation = p->record.generation;
 	return rc;
 }
 

@@ -21,8 +21,8 @@
  * of others, each to a member without a row of the same chunk. Clustered pools wait for a
  * replacement. What was given up or replaced, in which order, is in a record that every member keeps.
  *
- * What exists. A put is acknowledged when at least k rows are durable and those that are not belong to
- * members that are down; a delete when fewer than k rows can be left. So with
+ * What exists. A put is acknowledged when at least k rows are durable (k + 1 where p > 1) and those that
+ * are not belong to members that are down; a delete when fewer than k rows can be left. So with
  *
  *      present   rows that their member has
  *      unknown   rows of members that are down or being rebuilt, or that are damaged
@@ -35,7 +35,10 @@
  * Of open chunks, at least two copies must take a change, and all whose members are up. A member that
  * was down then is behind: that is in the record before the change is acknowledged, and what it has of
  * open chunks is not believed until a rebuild has brought it level and removed what was deleted
- * meanwhile. So a chunk in copies is there when a member that is not behind has it.
+ * meanwhile. So a chunk in copies is there when a member that is not behind has it. Where all its members
+ * are behind, those that were the last to fall behind are believed: a change must be on one of the members
+ * that are believed, and on all of them when these are behind, or it is not acknowledged. A member that
+ * lacks rows is not behind: rows prove themselves.
  *
  * Repair. store_pool_rebuild brings back every row that the code can give, chunks with the most losses
  * first. What it cannot, store_pool_losses lists exactly: stripes, rows and bytes of which chunks.
@@ -73,8 +76,10 @@ int store_pool_format(const struct store_pool_shape *shape, struct store *const 
 
 /*
  * Opens a pool; a member may be NULL, then it is down. Takes the members when it returns 0. -EINVAL,
- * -ESTALE when a member belongs to another pool or another place in this one, -ENODATA when no member
- * has a record of the pool, -EBADMSG when the shape is not that of the record.
+ * -ESTALE when a member belongs to another pool or another place in this one, -ENODATA when too few
+ * members have a record of the pool to know that one of them is the last (at most half of those that are
+ * not given up may be missing), -EBADMSG when the shape is not that of the record or records contradict
+ * each other.
  */
 int store_pool_open_take(const struct store_pool_shape *shape, struct store *const *members,
 			 struct store **out);
@@ -161,6 +166,9 @@ struct store_pool_loss {
 	uint32_t need; /* how many of them, of the data rows, must be brought */
 	uint32_t k;
 	uint32_t piece_bytes;
+	/* It was open, and what is left of its copies is not to be believed: nothing else is set, and
+	 * nothing can be patched. It can be deleted and put anew. */
+	bool open;
 };
 
 /*

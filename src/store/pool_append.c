@@ -43,31 +43,39 @@ static struct pool_job *copy_jobs(struct pool *p, const struct pool_map *map, st
 
 /*
  * What the answers of the copies come to: the error they agree on, unless it is only that some are down.
- * Those are behind from now on. What a member says that was behind before does not matter, but a copy of
- * it that was level and has changed is a copy.
+ * Those are behind from now on. What a member says that is not trusted does not matter, but a copy of it
+ * that was level and has changed is a copy.
+ *
+ * One that is trusted must have the change, and be trusted afterwards: so whatever happens, a member that
+ * was the last to fall behind has missed nothing that was acknowledged before. Where all are behind
+ * already, the last of them cannot be told from each other: all must have it.
  */
 static int copies_outcome(struct pool *p, const struct pool_job *jobs, const struct pool_view *v)
 {
-	uint32_t good = 0, n = 0;
+	uint32_t good = 0, n = 0, told = 0, untold = 0;
 	uint16_t missed[POOL_PARITY_MAX + 1];
 	int worst = 0;
 
 	for (uint32_t c = 0; c < copies(p); c++) {
 		if (jobs[c].rc == 0) {
 			good += v->form != POOL_COPIES || pool_copy_is_level(v, c);
+			told += v->trusted[c];
 			continue;
 		}
 		if (jobs[c].member != POOL_NOWHERE)
 			missed[n++] = jobs[c].member;
-		bool behind = pool_is_behind(&p->record, jobs[c].member);
-		if (!behind && (worst == 0 || is_down(worst)))
+		untold += v->trusted[c];
+		if (v->trusted[c] && (worst == 0 || is_down(worst)))
 			worst = (int)jobs[c].rc;
 	}
+	/* One that could not be made yet, of a chunk that is there. */
+	if (worst == -ENOENT && v->form == POOL_COPIES)
+		worst = -EIO;
 	if (worst != 0 && !is_down(worst))
 		return worst;
-	if (good < COPIES_LEAST)
+	if (good < COPIES_LEAST || told == 0 || (v->all_behind && untold > 0))
 		return worst != 0 ? worst : -EIO;
-	return pool_set_behind(p, missed, n);
+	return pool_set_missed(p, POOL_MISSED_COPY, missed, n);
 }
 
 /* --- put -------------------------------------------------------------------------------------- */
@@ -82,9 +90,9 @@ int pool_put_copies(struct pool *p, struct chunk_id id, const struct store_put *
 		return rc == 0 || rc == -ENODATA ? -EEXIST : rc;
 	if (v.copies_present + v.present > 0) {
 		uint32_t left, were;
-		rc = pool_remove(p, &v.map, id, POOL_ROWS_MAX, copies(p), &left, &were);
+		rc = pool_remove_copies(p, &v.map, id, &were);
 		if (rc == 0)
-			rc = pool_remove(p, &v.map, id, 0, pool_width(p), &left, &were);
+			rc = pool_remove_rows(p, &v.map, id, &left, &were);
 		if (rc != 0)
 			return rc;
 	}
@@ -119,8 +127,8 @@ int pool_put_copies(struct pool *p, struct chunk_id id, const struct store_put *
 	pool_jobs_run(jobs, copies(p));
 	rc = copies_outcome(p, jobs, &v);
 	if (rc != 0) {
-		uint32_t left, were;
-		pool_remove(p, &v.map, id, POOL_ROWS_MAX, copies(p), &left, &were);
+		uint32_t were;
+		pool_remove_copies(p, &v.map, id, &were);
 	}
 	return rc;
 }
@@ -173,8 +181,61 @@ int pool_copies_get(struct pool *p, const struct pool_view *v, uint64_t off, voi
 
 /* --- bringing copies level -------------------------------------------------------------------- */
 
+/* Reads of the best copy, for another. That it fails says nothing of that other one. */
+static int source_get(struct pool_job *get, bool *source_bad)
+{
+	pool_jobs_run(get, 1);
+	*source_bad = get->rc != 0;
+	return (int)get->rc;
+}
+
+/* The CRC of the first len bytes of a copy. */
+static int front_crc(struct pool *p, const struct pool_view *v, uint32_t c, uint64_t len,
+		     uint8_t *buf, uint32_t *crc)
+{
+	struct pool_job get = {
+		.pool = p,
+		.call = POOL_GET,
+		.member = v->map.member[c],
+		.id = pool_row_id(v->id, POOL_ROWS_MAX + c),
+		.buf = buf,
+	};
+
+	*crc = v->copy_st[c].crc;
+	if (len == v->copy_st[c].len)
+		return 0;
+	*crc = 0;
+	for (; get.off < len; get.off += get.len) {
+		get.len = min_u64(COPY_STEP, len - get.off);
+		pool_jobs_run(&get, 1);
+		if (get.rc != 0)
+			return (int)get.rc;
+		*crc = crc32c_combine(*crc, get.crc, get.len);
+	}
+	return 0;
+}
+
+/*
+ * Have copy c and the best one the same bytes as far as both go? Not when an error has left one of a chunk
+ * that was to be deleted, or put.
+ */
+static int is_same_chunk(struct pool *p, const struct pool_view *v, uint32_t c, uint8_t *buf,
+			 bool *source_bad)
+{
+	uint64_t len = min_u64(v->copy_st[c].len, v->copy_st[v->best_copy].len);
+	uint32_t crc, best_crc;
+	int rc = front_crc(p, v, v->best_copy, len, buf, &best_crc);
+
+	*source_bad = rc != 0;
+	if (rc == 0)
+		rc = front_crc(p, v, c, len, buf, &crc);
+	/* What cannot be read of it is not known to be the same. */
+	return *source_bad ? rc : rc == 0 && crc == best_crc;
+}
+
 /* Appends to copy c what the best one has beyond it, and makes it as the chunk is in all else. */
-static int level_one(struct pool *p, const struct pool_view *v, uint32_t c, uint8_t *buf)
+static int level_one(struct pool *p, const struct pool_view *v, uint32_t c, uint8_t *buf,
+		     bool *source_bad)
 {
 	const struct chunk_stat *best = &v->copy_st[v->best_copy];
 	uint64_t at = v->copy_st[c].len;
@@ -202,9 +263,9 @@ static int level_one(struct pool *p, const struct pool_view *v, uint32_t c, uint
 	for (; at < best->len; at += get.len) {
 		get.off = at;
 		get.len = min_u64(COPY_STEP, best->len - at);
-		pool_jobs_run(&get, 1);
-		if (get.rc != 0)
-			return (int)get.rc;
+		int rc = source_get(&get, source_bad);
+		if (rc != 0)
+			return rc;
 		add.off = at;
 		add.data = store_data_of(&piece, buf, get.len, get.crc);
 		pool_jobs_run(&add, 1);
@@ -219,8 +280,12 @@ static int level_one(struct pool *p, const struct pool_view *v, uint32_t c, uint
 	return (int)add.rc;
 }
 
-/* A new copy in place of one that is missing: its front, then the rest by level_one. */
-static int copy_anew(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf)
+/*
+ * A new copy in place of one that is missing, damaged or not believed: its front, then the rest by
+ * level_one.
+ */
+static int copy_anew(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
+		     bool *source_bad)
 {
 	const struct chunk_stat *best = &v->copy_st[v->best_copy];
 	struct pool_job j = {
@@ -238,14 +303,14 @@ static int copy_anew(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *b
 			       .pool = p->record.shape.id};
 	struct iovec piece;
 
-	pool_jobs_run(&j, 1);
-	if (j.rc != 0)
+	if (source_get(&j, source_bad) != 0)
 		return (int)j.rc;
 	j.put = (struct store_put){
 		.data = store_data_of(&piece, buf, POOL_COPY_SKIP, j.crc),
 		.epoch = v->epoch,
 		.capacity = best->capacity,
 		.open = true,
+		.replace = true,
 	};
 	pool_label_encode(&l, j.put.label);
 	j.call = POOL_PUT;
@@ -259,34 +324,44 @@ static int copy_anew(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *b
 	v->copy_st[c].epoch = v->epoch;
 	v->copy_st[c].len = POOL_COPY_SKIP;
 	v->copy_st[c].sealed = false;
-	return level_one(p, v, c, buf);
+	return level_one(p, v, c, buf, source_bad);
 }
 
-/* A copy that is not believed, or damaged, makes way for a new one. */
-static int copy_replace(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf)
+static int level_copy(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
+		      bool *source_bad)
 {
-	struct pool_job j = {
-		.pool = p,
-		.call = POOL_DELETE,
-		.member = v->map.member[c],
-		.id = pool_row_id(v->id, POOL_ROWS_MAX + c),
-	};
+	int rc = v->copy_rc[c];
 
-	pool_jobs_run(&j, 1);
-	return j.rc == 0 || j.rc == -ENOENT ? copy_anew(p, v, c, buf) : (int)j.rc;
-}
-
-static int level_copy(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf)
-{
 	if (pool_copy_is_level(v, c))
 		return 0;
-	if (v->copy_rc[c] == 0)
-		return level_one(p, v, c, buf);
-	if (v->copy_rc[c] == -ESTALE || v->copy_rc[c] == -EBADMSG)
-		return copy_replace(p, v, c, buf);
-	if (v->copy_rc[c] == -ENOENT || v->map.moved[c])
-		return copy_anew(p, v, c, buf);
-	return v->copy_rc[c];
+	if (rc == 0) {
+		int same = is_same_chunk(p, v, c, buf, source_bad);
+		if (same < 0)
+			return same;
+		return same ? level_one(p, v, c, buf, source_bad)
+			    : copy_anew(p, v, c, buf, source_bad);
+	}
+	if (rc == -ESTALE || rc == -EBADMSG || rc == -ENOENT || v->map.moved[c])
+		return copy_anew(p, v, c, buf, source_bad);
+	return rc;
+}
+
+/* From the best one, or another like it when that cannot be read. */
+static int level_from_any(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
+			  bool *source_bad)
+{
+	uint32_t best = v->best_copy;
+	int rc = level_copy(p, v, c, buf, source_bad);
+
+	for (uint32_t from = 0; *source_bad && from < copies(p); from++) {
+		if (from == c || v->copy_rc[from] != 0 || !pool_copy_is_level(v, from))
+			continue;
+		v->best_copy = from;
+		*source_bad = false;
+		rc = level_copy(p, v, c, buf, source_bad);
+	}
+	v->best_copy = best;
+	return rc;
 }
 
 /*
@@ -297,8 +372,7 @@ static bool was_cut_short(const struct pool *p, const struct pool_view *v)
 {
 	for (uint32_t c = 0; c < copies(p); c++) {
 		bool absent = v->copy_rc[c] == -ENOENT;
-		if (!pool_is_behind(&p->record, v->map.member[c]) &&
-		    (absent || (v->copy_rc[c] == 0 && !pool_copy_is_level(v, c))))
+		if (v->trusted[c] && (absent || (v->copy_rc[c] == 0 && !pool_copy_is_level(v, c))))
 			return true;
 	}
 	return false;
@@ -314,12 +388,15 @@ int pool_copies_level(struct pool *p, struct pool_view *v)
 		return -ENOMEM;
 	bool cut_short = was_cut_short(p, v);
 	for (uint32_t c = 0; c < copies(p); c++) {
-		bool asked = v->copy_rc[c] == 0 || v->copy_rc[c] == -ENOENT || v->map.moved[c];
-		if (level_copy(p, v, c, buf) != 0 && v->map.member[c] != POOL_NOWHERE &&
-		    (asked || cut_short))
+		int was = v->copy_rc[c];
+		bool asked = was == 0 || was == -ENOENT || was == -ESTALE || was == -EBADMSG ||
+			     v->map.moved[c];
+		bool source_bad = false;
+		if (level_from_any(p, v, c, buf, &source_bad) != 0 && !source_bad &&
+		    v->map.member[c] != POOL_NOWHERE && (asked || cut_short))
 			missed[n++] = v->map.member[c];
 	}
-	int rc = pool_set_behind(p, missed, n);
+	int rc = pool_set_missed(p, POOL_MISSED_COPY, missed, n);
 	return rc != 0 ? rc : pool_look(p, v->id, v);
 }
 
@@ -396,10 +473,18 @@ int pool_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t of
 
 /* --- seal ------------------------------------------------------------------------------------- */
 
+static bool is_coded(struct pool *p, struct chunk_id id, const struct chunk_stat *st)
+{
+	AUTO_FREE struct pool_view *now = calloc(1, sizeof(*now));
+
+	return now != NULL && pool_look(p, id, now) == 0 && now->form == POOL_CODED &&
+	       now->label.len == st->len && now->label.crc == st->crc;
+}
+
 int pool_encode_sealed(struct pool *p, const struct pool_view *v)
 {
 	struct chunk_stat st;
-	uint32_t left, were;
+	uint32_t were;
 	struct iovec piece;
 	int rc = pool_copies_stat(p, v, &st);
 
@@ -422,9 +507,12 @@ int pool_encode_sealed(struct pool *p, const struct pool_view *v)
 	rc = pool_upper_label(p, v, put.label);
 	if (rc == 0)
 		rc = pool_put_rows(p, v->id, &put, bytes);
-	if (rc != 0 && rc != -EEXIST)
-		return rc;
-	return pool_remove(p, &v->map, v->id, POOL_ROWS_MAX, copies(p), &left, &were);
+	/* Are these its rows, from a time before, or others that are in the way? */
+	if (rc == -EEXIST && is_coded(p, v->id, &st))
+		rc = 0;
+	if (rc != 0)
+		return rc == -EEXIST ? -EIO : rc;
+	return pool_remove_copies(p, &v->map, v->id, &were);
 }
 
 static int seal_copies(struct pool *p, struct pool_view *v, uint64_t epoch, uint64_t len)

@@ -259,7 +259,10 @@ static bool is_there(struct pool *p, const struct pool_map *map, struct chunk_id
 	return j.rc == 0;
 }
 
-/* Of all rows and copies of a chunk, the first that is there speaks for it. */
+/*
+ * Of all members that have rows or copies of a chunk and can be listed, the first names it: those before
+ * it have been listed by then. Of a row and a copy on the same member, the row does.
+ */
 static bool speaks(struct pool *p, struct chunk_id id, uint32_t row, uint32_t member)
 {
 	struct pool_map map;
@@ -269,50 +272,76 @@ static bool speaks(struct pool *p, struct chunk_id id, uint32_t row, uint32_t me
 	if ((row < POOL_ROWS_MAX ? row >= width : row - POOL_ROWS_MAX >= copies) ||
 	    map.member[row % POOL_ROWS_MAX] != member)
 		return false;
-	for (uint32_t r = 0; r < width && r < row; r++)
-		if (is_there(p, &map, id, r))
+	for (uint32_t r = 0; r < width; r++) {
+		uint16_t other = map.member[r];
+		if (other > member || (other != member && p->unlisted[other]))
+			continue;
+		bool row_too = other != member || row >= POOL_ROWS_MAX;
+		if (row_too && is_there(p, &map, id, r))
 			return false;
-	for (uint32_t r = POOL_ROWS_MAX; r < row; r++)
-		if (is_there(p, &map, id, r))
+		if (other != member && r < copies && is_there(p, &map, id, POOL_ROWS_MAX + r))
 			return false;
+	}
 	return true;
 }
 
 int64_t pool_member_list(struct pool *p, uint32_t member, struct store_cursor *at,
 			 struct chunk_id *out, size_t max)
 {
-	int64_t n = 0;
+	int64_t n = store_pool_given_up(&p->base, member) ? 0 : -ENODEV;
 
-	if (p->members[member] == NULL)
-		return 0;
-	p->users[member]++;
-	n = store_list(p->members[member], at, out, max);
-	if (--p->users[member] == 0)
-		rt_cond_broadcast(&p->member_idle);
+	if (p->members[member] != NULL) {
+		p->users[member]++;
+		n = store_list(p->members[member], at, out, max);
+		if (--p->users[member] == 0)
+			rt_cond_broadcast(&p->member_idle);
+	}
 	p->missed[member] += n < 0;
+	p->unlisted[member] = n < 0;
 	return n;
 }
 
-/* The members' cursors are packed into ours: the member, then where it goes on. */
-int64_t pool_page(struct pool *p, struct store_cursor *at, struct chunk_id *out, size_t max)
+/*
+ * The members' cursors are packed into ours: how many members were passed over, the member, and where it
+ * goes on. Others have rows of the chunks of up to p that are passed over.
+ */
+#define PASSED_SHIFT 48
+#define MEMBER_SHIFT 32
+
+void pool_page_doubt(const struct pool *p, struct store_cursor *at)
+{
+	if (at->major >> PASSED_SHIFT <= p->record.shape.p)
+		at->major += (uint64_t)(p->record.shape.p + 1) << PASSED_SHIFT;
+}
+
+int64_t pool_page(struct pool *p, struct store_cursor *at, struct chunk_id *out, size_t max,
+		  uint64_t *failed)
 {
 	size_t page = max < LIST_PAGE ? max : LIST_PAGE;
+	uint64_t passed = at->major >> PASSED_SHIFT;
 	size_t count = 0;
 
-	while (count == 0 && at->major >> 32 < p->record.shape.members) {
-		uint32_t member = (uint32_t)(at->major >> 32);
+	while (count == 0) {
+		uint32_t member = (uint32_t)(at->major >> MEMBER_SHIFT & UINT16_MAX);
 		struct store_cursor below = *at;
+		if (member >= p->record.shape.members)
+			return passed > p->record.shape.p ? -EIO : 0;
 		below.major = at->major & UINT32_MAX;
 		int64_t n = pool_member_list(p, member, &below, out, page);
 		if (n == -ECANCELED || n == -ETIME)
 			return n;
-		/* A member that cannot be listed is passed over: others have rows of its chunks. */
-		if (n <= 0 || below.major > UINT32_MAX) {
-			*at = (struct store_cursor){.major = (uint64_t)(member + 1) << 32};
-			continue;
+		if (n > 0 && below.major > UINT32_MAX)
+			n = -EIO;
+		if (n < 0 && failed != NULL)
+			++*failed;
+		else if (n < 0)
+			passed++;
+		if (n <= 0) {
+			below = (struct store_cursor){0};
+			member++;
 		}
 		*at = below;
-		at->major |= (uint64_t)member << 32;
+		at->major |= passed << PASSED_SHIFT | (uint64_t)member << MEMBER_SHIFT;
 		for (int64_t i = 0; i < n; i++) {
 			uint32_t row = out[i].index & 0xff;
 			struct chunk_id id = {.block = out[i].block, .index = out[i].index >> 8};
@@ -333,7 +362,7 @@ int64_t pool_list(struct store *s, struct store_cursor *at, struct chunk_id *out
 	if (max == 0)
 		return -EINVAL;
 	while (count == 0) {
-		int64_t n = pool_page(p, at, out, max);
+		int64_t n = pool_page(p, at, out, max, NULL);
 		if (n <= 0)
 			return n;
 		for (int64_t i = 0; i < n; i++) {

@@ -49,7 +49,11 @@ struct pool {
 	uint32_t missed[POOL_MEMBERS_MAX];       /* changes, or being listed, since it was opened */
 	struct rt_cond member_idle;
 	struct rt_mutex record_lock; /* held while the record is changed */
-	enum store_state wanted;     /* online, draining or failed, as control says */
+	bool record_doubt;   /* a member may have one that does not count, and could not be told */
+	uint64_t generation; /* the last that was used, whether it came to count or not */
+	uint8_t record_slot[POOL_MEMBERS_MAX]; /* where a member has its newest record */
+	bool unlisted[POOL_MEMBERS_MAX];       /* it could not be listed when that was last tried */
+	enum store_state wanted;               /* online, draining or failed, as control says */
 	uint64_t reserved_bytes;
 	uint64_t checksum_errors;
 	uint64_t io_errors;
@@ -83,10 +87,13 @@ static inline uint32_t pool_width(const struct pool *p)
  * they had missed[] changes: records it. */
 int pool_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEMBERS_MAX]);
 /*
- * Members that missed a change are behind: copies that they have are not believed until a rebuild has
- * brought them level. To be recorded before the change is acknowledged.
+ * Members have missed a change, which is recorded before the change is acknowledged. Of copies: they are
+ * behind, and what they have is not believed until a rebuild has brought them level. Of rows: these prove
+ * themselves, so that only a rebuild is due.
  */
-int pool_set_behind(struct pool *p, const uint16_t *members, uint32_t n);
+enum pool_missed { POOL_MISSED_ROW, POOL_MISSED_COPY };
+int pool_set_missed(struct pool *p, enum pool_missed what, const uint16_t *members, uint32_t n);
+bool pool_any_due(const struct pool_record *r);
 
 /* --- pool_look.c ------------------------------------------------------------------------------ */
 
@@ -141,24 +148,32 @@ struct pool_view {
 	struct pool_label label; /* of a present row, when there is one */
 	struct pool_geo geo;
 	uint64_t epoch; /* the highest of rows or copies */
-	/* copies: number 0 to p; -ESTALE when the member is behind */
+	/* copies: number 0 to p; -ESTALE when there is one that is not trusted */
 	int copy_rc[POOL_PARITY_MAX + 1];
 	struct chunk_stat copy_st[POOL_PARITY_MAX + 1];
+	/* Members that are level, or where none is those that were the last to fall behind. */
+	bool trusted[POOL_PARITY_MAX + 1];
+	bool all_behind;
+	bool awaited[POOL_PARITY_MAX + 1]; /* an event sent it there, and it has not arrived */
 	uint32_t copies_present, copies_unknown, copies_behind;
 	uint32_t best_copy; /* the longest */
 };
 
 /*
  * Asks the members. 0 when the chunk is there; -ENODATA when it is lost, and then label and geo say what
- * it was; -ENOENT, also for rubbish; -EIO when too many members are down to tell.
+ * it was, or it was open (form POOL_COPIES); -ENOENT, also for rubbish; -EIO when too many members are
+ * down to tell.
  */
 int pool_look(struct pool *p, struct chunk_id id, struct pool_view *v);
+/* Whose copies are believed; whether all members of them are behind. */
+void pool_trusted(const struct pool *p, const struct pool_map *map, bool *trusted,
+		  bool *all_behind);
 /* Are rows or copies missing whose members would have to have them? */
 bool pool_is_incomplete(const struct pool *p, const struct pool_view *v);
 /* Is a copy that is there as the best one? */
 bool pool_copy_is_level(const struct pool_view *v, uint32_t copy);
 
-/* 1 when the chunk is open, as far as members say that can be asked, or sealed and still copies. */
+/* 1 when the chunk is open, or sealed and still copies; -EIO when nobody can tell who would know. */
 int pool_has_copies(struct pool *p, struct chunk_id id);
 
 /* Names that can be of a pool's chunk: -EINVAL. */
@@ -224,10 +239,13 @@ int pool_put_rows(struct pool *p, struct chunk_id id, const struct store_put *pu
 /* Puts rows that are in memory, with what follows them: the label of the layer above. */
 int pool_row_put(struct pool *p, const struct pool_view *v, uint32_t row, const uint8_t *bytes,
 		 uint32_t crc, const uint8_t label[STORE_LABEL_BYTES]);
-/* Removes rows or copies (those from POOL_ROWS_MAX on); how many may be left, and were there. Members
- * that may have some left are behind then. */
-int pool_remove(struct pool *p, const struct pool_map *map, struct chunk_id id, uint32_t first,
-		uint32_t n, uint32_t *left, uint32_t *were);
+/* Removes rows; how many may be left, and were there. */
+int pool_remove_rows(struct pool *p, const struct pool_map *map, struct chunk_id id, uint32_t *left,
+		     uint32_t *were);
+/* Removes copies; how many were there. Members that may have one left are behind then. -EIO when
+ * those that are believed may have one. */
+int pool_remove_copies(struct pool *p, const struct pool_map *map, struct chunk_id id,
+		       uint32_t *were);
 
 /* --- pool_get.c ------------------------------------------------------------------------------- */
 
@@ -235,11 +253,18 @@ int pool_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint6
 	     uint32_t *crc);
 int pool_stat(struct store *s, struct chunk_id id, struct chunk_stat *out);
 int64_t pool_list(struct store *s, struct store_cursor *at, struct chunk_id *out, size_t max);
-/* What a member has, rows and copies; nothing when it is down. */
+/* What a member has, rows and copies; nothing when it was given up, -ENODEV when it is down. */
 int64_t pool_member_list(struct pool *p, uint32_t member, struct store_cursor *at,
 			 struct chunk_id *out, size_t max);
-/* Some chunks that members know of, rubbish or not, each once; 0 at the end. */
-int64_t pool_page(struct pool *p, struct store_cursor *at, struct chunk_id *out, size_t max);
+/*
+ * Some chunks that members know of, rubbish or not, each once; 0 at the end. Members that cannot be
+ * listed are passed over and counted in *failed; without it, the end is -EIO when they are more than p,
+ * since there may be chunks that nobody else knows of.
+ */
+int64_t pool_page(struct pool *p, struct store_cursor *at, struct chunk_id *out, size_t max,
+		  uint64_t *failed);
+/* This list is not all: its end is -EIO. */
+void pool_page_doubt(const struct pool *p, struct store_cursor *at);
 /* The label of the layer above, from any row or copy. */
 int pool_upper_label(struct pool *p, const struct pool_view *v, uint8_t out[STORE_LABEL_BYTES]);
 
@@ -267,7 +292,8 @@ int64_t pool_scan(struct store *s, struct chunk_id id, struct store_range *bad, 
 struct pool_damage {
 	uint64_t stripes;
 	uint32_t width;
-	uint8_t *bad; /* [stripe * width + row] */
+	uint8_t *bad;            /* [stripe * width + row] */
+	bool end[POOL_ROWS_MAX]; /* what follows the row: the label of the layer above */
 	bool any;
 	bool lost; /* a stripe has more than p */
 };

@@ -157,13 +157,14 @@ enum record_at {
 	RECORD_SETTLED = 48,
 	RECORD_EVENT_COUNT = 52,
 	RECORD_EVENTS = 56, /* 16 bits each: the member, and the top bit for replaced */
-	RECORD_BEHIND = RECORD_EVENTS + 2 * POOL_EVENTS_MAX,
+	RECORD_BEHIND = RECORD_EVENTS + 2 * POOL_EVENTS_MAX, /* 16 bits for each member */
+	RECORD_DUE = RECORD_BEHIND + 2 * POOL_MEMBERS_MAX,
 	RECORD_CRC = POOL_RECORD_BYTES - 4,
 };
 
 #define EVENT_REPLACED 0x8000U
 
-_Static_assert((int)RECORD_BEHIND + POOL_MEMBERS_MAX / 8 <= (int)RECORD_CRC,
+_Static_assert((int)RECORD_DUE + POOL_MEMBERS_MAX / 8 <= (int)RECORD_CRC,
 	       "a record has room for its events");
 
 void pool_record_encode(const struct pool_record *r, uint8_t out[POOL_RECORD_BYTES])
@@ -185,7 +186,9 @@ void pool_record_encode(const struct pool_record *r, uint8_t out[POOL_RECORD_BYT
 		put_u16(out + RECORD_EVENTS + (size_t)2 * i,
 			(uint16_t)(r->events[i].replaced ? event | EVENT_REPLACED : event));
 	}
-	memcpy(out + RECORD_BEHIND, r->behind, sizeof(r->behind));
+	for (uint32_t m = 0; m < POOL_MEMBERS_MAX; m++)
+		put_u16(out + RECORD_BEHIND + (size_t)2 * m, r->behind[m]);
+	memcpy(out + RECORD_DUE, r->due, sizeof(r->due));
 	put_u32(out + RECORD_CRC, crc32c(0, out, RECORD_CRC));
 }
 
@@ -217,8 +220,59 @@ int pool_record_decode(const uint8_t *in, size_t len, struct pool_record *r)
 		if (r->events[i].member >= r->shape.members)
 			return -EBADMSG;
 	}
-	memcpy(r->behind, in + RECORD_BEHIND, sizeof(r->behind));
+	for (uint32_t m = 0; m < POOL_MEMBERS_MAX; m++)
+		r->behind[m] = get_u16(in + RECORD_BEHIND + (size_t)2 * m);
+	memcpy(r->due, in + RECORD_DUE, sizeof(r->due));
 	return 0;
+}
+
+/* The order as 1, 2, 3, ... without gaps: there are fewer members than numbers. */
+static uint16_t behind_renumber(struct pool_record *r)
+{
+	uint16_t upto = 0;
+
+	for (uint32_t last = 0;;) {
+		uint32_t next = UINT32_MAX;
+		for (uint32_t m = 0; m < POOL_MEMBERS_MAX; m++)
+			if (r->behind[m] > last && r->behind[m] < next)
+				next = r->behind[m];
+		if (next == UINT32_MAX)
+			return upto;
+		upto++;
+		for (uint32_t m = 0; m < POOL_MEMBERS_MAX; m++)
+			if (r->behind[m] == next)
+				r->behind[m] = upto;
+		last = next;
+	}
+}
+
+void pool_record_fall_behind(struct pool_record *r, const uint16_t *members, uint32_t n)
+{
+	uint16_t last = behind_renumber(r);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (r->behind[members[i]] == 0)
+			r->behind[members[i]] = (uint16_t)(last + 1);
+}
+
+void pool_record_fall_first(struct pool_record *r, uint32_t member)
+{
+	behind_renumber(r);
+	for (uint32_t m = 0; m < POOL_MEMBERS_MAX; m++)
+		r->behind[m] = (uint16_t)(r->behind[m] + (r->behind[m] != 0));
+	r->behind[member] = 1;
+}
+
+bool pool_record_equal(const struct pool_record *a, const struct pool_record *b)
+{
+	for (uint32_t i = 0; i < a->event_count && i < b->event_count; i++)
+		if (a->events[i].member != b->events[i].member ||
+		    a->events[i].replaced != b->events[i].replaced)
+			return false;
+	return pool_shape_equal(&a->shape, &b->shape) && a->generation == b->generation &&
+	       a->event_count == b->event_count && a->settled == b->settled &&
+	       memcmp(a->behind, b->behind, sizeof(a->behind)) == 0 &&
+	       memcmp(a->due, b->due, sizeof(a->due)) == 0;
 }
 
 bool pool_shape_equal(const struct store_pool_shape *a, const struct store_pool_shape *b)

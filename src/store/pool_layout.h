@@ -80,13 +80,39 @@ struct pool_record {
 	uint32_t event_count;
 	uint32_t settled; /* events up to here have been rebuilt: rows are where they sent them */
 	struct pool_event events[POOL_EVENTS_MAX];
-	uint8_t behind[POOL_MEMBERS_MAX / 8]; /* a bit for each member that has missed a change */
+	/* 0, or the order in which members missed a change of copies: the higher, the later. */
+	uint16_t behind[POOL_MEMBERS_MAX];
+	uint8_t due[POOL_MEMBERS_MAX / 8]; /* a bit for each member that may lack rows */
 };
 
 static inline bool pool_is_behind(const struct pool_record *r, uint32_t member)
 {
-	return member < POOL_MEMBERS_MAX && (r->behind[member / 8] >> (member % 8) & 1) != 0;
+	return member < POOL_MEMBERS_MAX && r->behind[member] != 0;
 }
+
+static inline bool pool_is_due(const struct pool_record *r, uint32_t member)
+{
+	return (r->due[member / 8] >> (member % 8) & 1) != 0;
+}
+
+/*
+ * How much a member knows of chunks in copies: POOL_TRUST_ALL when it is level, else the order in which
+ * it fell behind; 0 for POOL_NOWHERE.
+ */
+#define POOL_TRUST_ALL UINT32_MAX
+static inline uint32_t pool_trust(const struct pool_record *r, uint32_t member)
+{
+	if (member >= POOL_MEMBERS_MAX)
+		return 0;
+	return r->behind[member] != 0 ? r->behind[member] : POOL_TRUST_ALL;
+}
+
+/* Marks members that are level as behind, later than all others; those that are behind stay so. */
+void pool_record_fall_behind(struct pool_record *r, const uint16_t *members, uint32_t n);
+/* Marks a member as behind, before all others: it was out of the pool. */
+void pool_record_fall_first(struct pool_record *r, uint32_t member);
+/* Do two members say the same of the pool? */
+bool pool_record_equal(const struct pool_record *a, const struct pool_record *b);
 
 void pool_record_encode(const struct pool_record *r, uint8_t out[POOL_RECORD_BYTES]);
 int pool_record_decode(const uint8_t *in, size_t len, struct pool_record *r);

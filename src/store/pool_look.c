@@ -255,6 +255,19 @@ static int look_at_rows(struct pool *p, struct pool_view *v)
 	return 0;
 }
 
+void pool_trusted(const struct pool *p, const struct pool_map *map, bool *trusted, bool *all_behind)
+{
+	uint32_t n = p->record.shape.p + 1, most = 0;
+
+	for (uint32_t c = 0; c < n; c++) {
+		uint32_t trust = pool_trust(&p->record, map->member[c]);
+		most = trust > most ? trust : most;
+	}
+	for (uint32_t c = 0; c < n; c++)
+		trusted[c] = most > 0 && pool_trust(&p->record, map->member[c]) == most;
+	*all_behind = most != POOL_TRUST_ALL;
+}
+
 static int look_at_copies(struct pool *p, struct pool_view *v)
 {
 	uint32_t n = p->record.shape.p + 1;
@@ -269,6 +282,8 @@ static int look_at_copies(struct pool *p, struct pool_view *v)
 	pool_jobs_run(jobs, n);
 	v->copies_present = 0;
 	v->copies_unknown = 0;
+	v->copies_behind = 0;
+	pool_trusted(p, &v->map, v->trusted, &v->all_behind);
 	for (uint32_t c = 0; c < n; c++) {
 		struct pool_label l;
 		int rc = (int)jobs[c].rc;
@@ -278,11 +293,11 @@ static int look_at_copies(struct pool *p, struct pool_view *v)
 		    (pool_label_decode(jobs[c].st.label, &l) != 0 || !l.copy || l.row != c ||
 		     l.pool != p->record.shape.id || jobs[c].st.len < POOL_COPY_SKIP))
 			rc = -EBADMSG;
-		if (rc == -ENOENT && v->map.moved[c])
+		v->awaited[c] = rc == -ENOENT && v->map.moved[c];
+		if (v->awaited[c])
 			rc = -ENODEV;
 		/* Whatever a member says that is behind, others know better; what is nowhere is gone. */
-		bool behind = pool_is_behind(&p->record, jobs[c].member) ||
-			      jobs[c].member == POOL_NOWHERE;
+		bool behind = !v->trusted[c];
 		if (rc == 0 && behind)
 			rc = -ESTALE;
 		v->copy_rc[c] = rc;
@@ -300,6 +315,33 @@ static int look_at_copies(struct pool *p, struct pool_view *v)
 			v->best_copy = c;
 	}
 	return 0;
+}
+
+/*
+ * Nobody who is believed has a copy: is there none? It is so when one of them says it who would have it, or
+ * when nobody is down and has none either. Those that cannot be asked may be the two that it takes. Where
+ * they are not down but gone, what is left of it is not to be believed, and it is lost.
+ */
+static int without_copies(const struct pool *p, struct pool_view *v)
+{
+	bool told = false, down = false, trace = false, damaged = false;
+
+	for (uint32_t c = 0; c <= p->record.shape.p; c++) {
+		int rc = v->copy_rc[c];
+		told = told || (v->trusted[c] && rc == -ENOENT);
+		damaged = damaged || (v->trusted[c] && rc == -EBADMSG);
+		trace = trace || rc == -ESTALE || rc == -EBADMSG;
+		/* Of those that are not believed it does not matter whether they are up. */
+		down = down || (v->trusted[c] && rc != -ENOENT && rc != -EBADMSG && !v->awaited[c]);
+	}
+	if (v->copies_unknown == 0 || v->copies_unknown + v->copies_behind < 2)
+		return -ENOENT;
+	if (down || (told && damaged))
+		return -EIO;
+	if (told || !trace)
+		return -ENOENT;
+	v->form = POOL_COPIES;
+	return -ENODATA;
 }
 
 int pool_look(struct pool *p, struct chunk_id id, struct pool_view *v)
@@ -328,9 +370,7 @@ int pool_look(struct pool *p, struct chunk_id id, struct pool_view *v)
 		v->form = v->present > 0 ? POOL_CODED : POOL_NONE;
 		return v->present > 0 ? -ENODATA : -EIO;
 	}
-	/* Those that cannot be asked or believed may be the two. */
-	bool may_be = v->copies_unknown > 0 && v->copies_unknown + v->copies_behind >= 2;
-	return may_be ? -EIO : -ENOENT;
+	return without_copies(p, v);
 }
 
 int pool_has_copies(struct pool *p, struct chunk_id id)
@@ -342,7 +382,13 @@ int pool_has_copies(struct pool *p, struct chunk_id id)
 	v->id = id;
 	pool_map_chunk(&p->place, &p->record, id, &v->map);
 	int rc = look_at_copies(p, v);
-	return rc != 0 ? rc : v->copies_present > 0;
+	if (rc != 0 || v->copies_present > 0)
+		return rc != 0 ? rc : 1;
+	/* One that is believed and has none is enough: a chunk that was acknowledged is on all. */
+	for (uint32_t c = 0; c <= p->record.shape.p; c++)
+		if (v->trusted[c] && v->copy_rc[c] == -ENOENT)
+			return 0;
+	return v->copies_unknown > 0 && v->copies_unknown + v->copies_behind >= 2 ? -EIO : 0;
 }
 
 bool pool_copy_is_level(const struct pool_view *v, uint32_t copy)

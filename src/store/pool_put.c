@@ -162,56 +162,60 @@ static bool is_down(int64_t rc)
 
 /*
  * Rows that were there before: with the same label and CRC they are rows of this very chunk, from a put
- * that was cut short or a retry. Others are rubbish, unless they make a chunk. Returns 0 when the rows in
- * the way were removed and put anew, or count as put; -EEXIST.
+ * that was cut short or a retry. Others are rubbish, unless they make a chunk together with those that
+ * cannot be seen now: of members that are down, and where an event sent them. Returns 0 when the rows in
+ * the way were replaced, or count as put; -EEXIST, and then nothing was touched.
  */
-static int rows_in_the_way(struct pool *p, struct pool_job *jobs, uint32_t width, uint32_t *same)
+static int rows_in_the_way(struct pool *p, const struct pool_map *map, struct pool_job *jobs,
+			   uint32_t width, uint32_t *same)
 {
-	uint32_t foreign = 0, k = p->record.shape.k;
-	int64_t put_rc[POOL_ROWS_MAX];
+	uint32_t foreign = 0, hidden = 0;
+	bool in_the_way[POOL_ROWS_MAX] = {false};
 
-	*same = 0;
 	for (uint32_t r = 0; r < width; r++) {
-		put_rc[r] = jobs[r].rc;
-		if (jobs[r].rc != -EEXIST)
+		if (jobs[r].rc != -EEXIST) {
+			hidden += map->moved[r] ||
+				  (jobs[r].rc != 0 && map->member[r] != POOL_NOWHERE);
 			continue;
+		}
 		struct pool_job look = jobs[r];
 		look.call = POOL_STAT;
 		pool_jobs_run(&look, 1);
 		if (look.rc == 0 && look.st.crc == jobs[r].put.data.crc &&
 		    look.st.epoch == jobs[r].put.epoch &&
 		    memcmp(look.st.label, jobs[r].put.label, STORE_LABEL_BYTES) == 0) {
-			put_rc[r] = 0;
+			jobs[r].rc = 0;
 			(*same)++;
 		} else {
+			in_the_way[r] = true;
 			foreign++;
 		}
 	}
-	if (foreign >= k)
+	if (foreign > 0 && foreign + hidden >= p->record.shape.k)
 		return -EEXIST;
 	for (uint32_t r = 0; r < width; r++) {
-		if (put_rc[r] == -EEXIST) {
-			jobs[r].call = POOL_DELETE;
-			pool_jobs_run(&jobs[r], 1);
-			jobs[r].call = POOL_PUT;
-			pool_jobs_run(&jobs[r], 1);
-			put_rc[r] = jobs[r].rc;
-		}
-		jobs[r].rc = put_rc[r];
+		if (!in_the_way[r])
+			continue;
+		jobs[r].put.replace = true;
+		pool_jobs_run(&jobs[r], 1);
 	}
 	return 0;
 }
 
 /* What the answers of the members come to. */
-static int put_outcome(struct pool *p, struct pool_job *jobs, uint32_t width)
+static int put_outcome(struct pool *p, const struct pool_map *map, struct pool_job *jobs,
+		       uint32_t width, uint32_t *same)
 {
-	uint32_t good = 0, same = 0;
+	uint32_t good = 0;
+	/* More than just enough, where there is more: what nothing could replace is not safe. */
+	uint32_t least = p->record.shape.k + (p->record.shape.p > 1);
 	bool in_the_way = false;
 	int worst = 0;
 
+	*same = 0;
 	for (uint32_t r = 0; r < width; r++)
 		in_the_way = in_the_way || jobs[r].rc == -EEXIST;
-	int rc = in_the_way ? rows_in_the_way(p, jobs, width, &same) : 0;
+	int rc = in_the_way ? rows_in_the_way(p, map, jobs, width, same) : 0;
 	if (rc != 0)
 		return rc;
 	for (uint32_t r = 0; r < width; r++) {
@@ -219,9 +223,22 @@ static int put_outcome(struct pool *p, struct pool_job *jobs, uint32_t width)
 		if (jobs[r].rc != 0 && (worst == 0 || is_down(worst)))
 			worst = (int)jobs[r].rc;
 	}
-	if (same >= p->record.shape.k)
+	if (*same >= p->record.shape.k)
 		return -EEXIST;
-	return good >= p->record.shape.k && (worst == 0 || is_down(worst)) ? 0 : worst;
+	return good >= least && (worst == 0 || is_down(worst)) ? 0 : worst;
+}
+
+/* Rows that were not put are due. To be known before the chunk is acknowledged. */
+static int rows_missed(struct pool *p, const struct pool_map *map, const struct pool_job *jobs,
+		       uint32_t width)
+{
+	uint16_t missed[POOL_ROWS_MAX];
+	uint32_t n = 0;
+
+	for (uint32_t r = 0; r < width; r++)
+		if (jobs[r].rc != 0 && map->member[r] != POOL_NOWHERE)
+			missed[n++] = map->member[r];
+	return pool_set_missed(p, POOL_MISSED_ROW, missed, n);
 }
 
 static int put_coding(struct pool *p, struct chunk_id id, const struct store_put *put,
@@ -229,6 +246,7 @@ static int put_coding(struct pool *p, struct chunk_id id, const struct store_put
 {
 	struct pool_map map;
 	bool mine[POOL_ROWS_MAX];
+	uint32_t same;
 	AUTO_FREE struct pool_job *jobs = pool_jobs_new(p, c->width, POOL_PUT);
 
 	if (jobs == NULL)
@@ -253,17 +271,11 @@ static int put_coding(struct pool *p, struct chunk_id id, const struct store_put
 	pool_jobs_run(jobs, c->width);
 	for (uint32_t r = 0; r < c->width; r++)
 		mine[r] = jobs[r].rc == 0;
-	int rc = put_outcome(p, jobs, c->width);
-	if (rc == 0) {
-		uint16_t missed[POOL_ROWS_MAX];
-		uint32_t n = 0;
-		for (uint32_t r = 0; r < c->width; r++)
-			if (jobs[r].rc != 0 && map.member[r] != POOL_NOWHERE)
-				missed[n++] = map.member[r];
-		/* Rows prove themselves: this only says that a rebuild is due. */
-		pool_set_behind(p, missed, n);
-	}
-	if (rc == 0 || rc == -EEXIST)
+	int rc = put_outcome(p, &map, jobs, c->width, &same);
+	if (rc == 0)
+		rc = rows_missed(p, &map, jobs, c->width);
+	/* Of a chunk that is there, a retry has only completed the rows. */
+	if (rc == 0 || same >= p->record.shape.k)
 		return rc;
 	for (uint32_t r = 0; r < c->width; r++) {
 		jobs[r].call = POOL_DELETE;
@@ -302,10 +314,11 @@ int pool_row_put(struct pool *p, const struct pool_view *v, uint32_t row, const 
 	};
 	struct pool_job j = {
 		.pool = p,
-		.call = POOL_DELETE,
+		.call = POOL_PUT,
 		.member = v->map.member[row],
 		.id = pool_row_id(v->id, row),
-		.put = {.epoch = v->epoch},
+		/* In place of a damaged one, which has good stripes until then. */
+		.put = {.epoch = v->epoch, .replace = true},
 	};
 	j.put.data = (struct store_data){
 		.iov = iov,
@@ -314,13 +327,6 @@ int pool_row_put(struct pool *p, const struct pool_view *v, uint32_t row, const 
 		.crc = crc32c_combine(crc, crc32c(0, label, STORE_LABEL_BYTES), STORE_LABEL_BYTES),
 	};
 	row_label(p, &v->geo, row, v->label.crc, v->label.was_open, j.put.label);
-	/* A damaged row makes way for the good one. */
-	if (v->row_rc[row] != -ENOENT) {
-		pool_jobs_run(&j, 1);
-		if (j.rc != 0 && j.rc != -ENOENT)
-			return (int)j.rc;
-	}
-	j.call = POOL_PUT;
 	pool_jobs_run(&j, 1);
 	return (int)j.rc;
 }
@@ -348,7 +354,7 @@ int pool_put(struct store *s, struct chunk_id id, const struct store_put *put)
 	int rc = pool_check_id(id);
 
 	if (rc == 0)
-		rc = store_put_check(put);
+		rc = put->replace ? -EINVAL : store_put_check(put);
 	if (rc == 0 && p->wanted != STORE_ONLINE)
 		rc = p->wanted == STORE_FAILED ? -EIO : -EROFS;
 	if (rc == 0)
@@ -364,43 +370,82 @@ int pool_put(struct store *s, struct chunk_id id, const struct store_put *put)
 
 /* --- deleting --------------------------------------------------------------------------------- */
 
-int pool_remove(struct pool *p, const struct pool_map *map, struct chunk_id id, uint32_t first,
-		uint32_t n, uint32_t *left, uint32_t *were)
+static struct pool_job *remove_jobs(struct pool *p, const struct pool_map *map, struct chunk_id id,
+				    uint32_t first, uint32_t n)
 {
-	AUTO_FREE struct pool_job *jobs = pool_jobs_new(p, n, POOL_DELETE);
+	struct pool_job *jobs = pool_jobs_new(p, n, POOL_DELETE);
+
+	for (uint32_t i = 0; jobs != NULL && i < n; i++) {
+		jobs[i].member = map->member[i];
+		jobs[i].id = pool_row_id(id, first + i);
+		jobs[i].to_end = true;
+	}
+	if (jobs != NULL)
+		pool_jobs_run(jobs, n);
+	return jobs;
+}
+
+/* May it still be there? What is nowhere was given up for good. */
+static bool may_be_left(const struct pool_job *j)
+{
+	return j->rc != 0 && j->rc != -ENOENT && j->member != POOL_NOWHERE;
+}
+
+int pool_remove_rows(struct pool *p, const struct pool_map *map, struct chunk_id id, uint32_t *left,
+		     uint32_t *were)
+{
+	AUTO_FREE struct pool_job *jobs = remove_jobs(p, map, id, 0, pool_width(p));
+	uint16_t missed[POOL_ROWS_MAX];
 
 	*left = 0;
 	*were = 0;
 	if (jobs == NULL)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < n; i++) {
-		jobs[i].member = map->member[i];
-		jobs[i].id = pool_row_id(id, first + i);
-		jobs[i].to_end = true;
-	}
-	pool_jobs_run(jobs, n);
-	uint16_t missed[POOL_ROWS_MAX];
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < pool_width(p); i++) {
 		*were += jobs[i].rc == 0;
-		/* What is nowhere was given up for good. */
-		if (jobs[i].rc != 0 && jobs[i].rc != -ENOENT && map->member[i] != POOL_NOWHERE)
+		if (may_be_left(&jobs[i]))
 			missed[(*left)++] = map->member[i];
 	}
-	return pool_set_behind(p, missed, *left);
+	return pool_set_missed(p, POOL_MISSED_ROW, missed, *left);
+}
+
+int pool_remove_copies(struct pool *p, const struct pool_map *map, struct chunk_id id,
+		       uint32_t *were)
+{
+	uint32_t n = p->record.shape.p + 1, left = 0, told = 0, untold = 0;
+	AUTO_FREE struct pool_job *jobs = remove_jobs(p, map, id, POOL_ROWS_MAX, n);
+	uint16_t missed[POOL_PARITY_MAX + 1];
+	bool trusted[POOL_PARITY_MAX + 1], all_behind;
+
+	*were = 0;
+	if (jobs == NULL)
+		return -ENOMEM;
+	pool_trusted(p, map, trusted, &all_behind);
+	for (uint32_t c = 0; c < n; c++) {
+		bool remains = may_be_left(&jobs[c]);
+		*were += jobs[c].rc == 0;
+		if (remains)
+			missed[left++] = map->member[c];
+		told += trusted[c] && !remains;
+		untold += trusted[c] && remains;
+	}
+	int rc = pool_set_missed(p, POOL_MISSED_COPY, missed, left);
+	/* Behind from now on are those that were level. Others are believed as they were before. */
+	bool forgotten = untold == 0 || (told > 0 && !all_behind);
+	return rc == 0 && !forgotten ? -EIO : rc;
 }
 
 static int delete_held(struct pool *p, struct chunk_id id)
 {
 	struct pool_map map;
-	uint32_t rows_left, rows, copies_left, copies;
+	uint32_t rows_left, rows, copies;
 
 	pool_head_forget(p, id);
 	++*pool_deletes(p, id);
 	pool_map_chunk(&p->place, &p->record, id, &map);
-	int rc = pool_remove(p, &map, id, POOL_ROWS_MAX, p->record.shape.p + 1, &copies_left,
-			     &copies);
+	int rc = pool_remove_copies(p, &map, id, &copies);
 	if (rc == 0)
-		rc = pool_remove(p, &map, id, 0, pool_width(p), &rows_left, &rows);
+		rc = pool_remove_rows(p, &map, id, &rows_left, &rows);
 	if (rc != 0)
 		return rc;
 	if (rows_left >= p->record.shape.k)

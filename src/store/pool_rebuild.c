@@ -39,8 +39,8 @@ static void remove_rubbish(struct pool *p, const struct pool_view *v)
 {
 	uint32_t left, were;
 
-	pool_remove(p, &v->map, v->id, POOL_ROWS_MAX, p->record.shape.p + 1, &left, &were);
-	pool_remove(p, &v->map, v->id, 0, pool_width(p), &left, &were);
+	if (pool_remove_copies(p, &v->map, v->id, &were) == 0)
+		pool_remove_rows(p, &v->map, v->id, &left, &were);
 }
 
 /* Members that could not be brought level: they are behind, but that is no reason to be content. */
@@ -66,7 +66,7 @@ static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
 		return;
 	}
 	/* A chunk without bytes is all in the label of any row. */
-	if (rc == -ENODATA && v.geo.len == 0)
+	if (rc == -ENODATA && v.form == POOL_CODED && v.geo.len == 0)
 		rc = 0;
 	if (rc == -ENODATA) {
 		b->progress->lost++;
@@ -178,6 +178,7 @@ static bool suffers(const struct pool *p, struct chunk_id id, uint32_t row, uint
  */
 struct lister {
 	struct pool *pool;
+	uint64_t *failed; /* members that could not be listed */
 	uint32_t losses;
 	uint32_t turn;
 	uint32_t ended;
@@ -200,7 +201,8 @@ static int lister_fill(struct lister *l, uint32_t member)
 		int64_t got = pool_member_list(l->pool, member, &m->at, m->ids, LISTER_IDS);
 		if (got == -ECANCELED || got == -ETIME)
 			return (int)got;
-		/* One that cannot be listed is passed over: that is among what it has missed. */
+		/* One that cannot be listed is passed over, but then this was not all. */
+		*l->failed += got < 0;
 		m->ended = got <= 0;
 		l->ended += m->ended;
 		for (int64_t i = 0; i < got; i++) {
@@ -247,6 +249,7 @@ static int rebuild_class(struct rebuild *b, uint32_t losses)
 	if (l == NULL)
 		return -ENOMEM;
 	l->pool = b->pool;
+	l->failed = &b->progress->failed;
 	l->losses = losses;
 	rt_group_init(&g);
 	while ((rc = lister_next(l, &id)) > 0) {
@@ -268,11 +271,45 @@ static int rebuild_all(struct rebuild *b)
 	int rc = ids != NULL ? 0 : -ENOMEM;
 
 	rt_group_init(&g);
-	while (rc == 0 && (n = pool_page(b->pool, &at, ids, PAGE_IDS)) > 0)
+	while (rc == 0 && (n = pool_page(b->pool, &at, ids, PAGE_IDS, &b->progress->failed)) > 0)
 		for (int64_t i = 0; rc == 0 && i < n; i++)
 			rc = rebuild_start(b, &g, ids[i]);
 	rt_group_join(&g);
 	return rc != 0 ? rc : (int)n;
+}
+
+/*
+ * Removes what members have of chunks whose rows and copies have all come to be elsewhere: when an event
+ * sends them there again, they would be taken for what they no longer are.
+ */
+static int remove_left_behind(struct pool *p, uint32_t member, struct store_pool_progress *progress)
+{
+	struct store_cursor at = {0};
+	AUTO_FREE struct chunk_id *ids = calloc(PAGE_IDS, sizeof(*ids));
+	int64_t n;
+
+	if (ids == NULL)
+		return -ENOMEM;
+	while ((n = pool_member_list(p, member, &at, ids, PAGE_IDS)) > 0) {
+		for (int64_t i = 0; i < n; i++) {
+			struct chunk_id id = {.block = ids[i].block, .index = ids[i].index >> 8};
+			struct pool_map map;
+			uint32_t row = ids[i].index % POOL_ROWS_MAX;
+			if (id.block > POOL_BLOCK_MAX)
+				continue;
+			pool_map_chunk(&p->place, &p->record, id, &map);
+			if (row >= pool_width(p) || map.member[row] == member)
+				continue;
+			struct pool_job j = {.pool = p,
+					     .call = POOL_DELETE,
+					     .member = (uint16_t)member,
+					     .id = ids[i]};
+			pool_jobs_run(&j, 1);
+			progress->failed += j.rc != 0 && j.rc != -ENOENT;
+		}
+	}
+	progress->failed += n < 0 && n != -ECANCELED && n != -ETIME;
+	return n == -ECANCELED || n == -ETIME ? (int)n : 0;
 }
 
 void store_pool_pace(struct store *s, int (*pace)(void *ctx, void (*work)(void *arg), void *arg),
@@ -314,8 +351,14 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
 	bool suspects = rows_are_suspect(p);
 	for (uint32_t n = p->record.shape.p + 1; suspects && rc == 0 && n > 0; n--)
 		rc = rebuild_class(&b, n);
-	if (rc == 0 && (!suspects || store_pool_behind(s) > 0))
+	if (rc == 0 && (!suspects || store_pool_behind(s) > 0 || pool_any_due(&p->record))) {
+		out->lost = 0; /* it meets them again */
 		rc = rebuild_all(&b);
+	}
+	bool moved = p->record.settled < p->record.event_count;
+	for (uint32_t m = 0; moved && m < p->record.shape.members; m++)
+		if (rc == 0 && out->lost == 0 && out->failed == 0)
+			rc = remove_left_behind(p, m, out);
 	if (rc != 0)
 		return rc;
 	log_info("pool_rebuilt",
@@ -392,8 +435,12 @@ static int64_t losses_of(struct pool *p, struct chunk_id id, struct store_pool_l
 
 	if (rc == -ENOENT || (rc == 0 && v.form == POOL_COPIES))
 		return 0;
+	if (rc == -ENODATA && v.form == POOL_COPIES) {
+		out[0] = (struct store_pool_loss){.id = id, .open = true};
+		return 1;
+	}
 	if (rc != 0 && rc != -ENODATA)
-		return rc == -ECANCELED || rc == -ETIME ? rc : 0;
+		return rc;
 	if (rc == 0 && v.present == pool_width(p))
 		return 0;
 	rc = pool_inspect(p, &v, &d);
@@ -420,14 +467,17 @@ int64_t store_pool_losses(struct store *s, struct store_cursor *at, struct store
 	if (ids == NULL)
 		return -ENOMEM;
 	while (count == 0) {
-		int64_t n = pool_page(p, at, ids, chunks);
+		int64_t n = pool_page(p, at, ids, chunks, NULL);
 		if (n <= 0)
 			return n;
 		for (int64_t i = 0; i < n; i++) {
 			int64_t found = losses_of(p, ids[i], out + count);
-			if (found < 0)
+			if (found == -ECANCELED || found == -ETIME || found == -ENOMEM)
 				return found;
-			count += found;
+			/* What cannot be told now is not passed over in silence. */
+			if (found < 0)
+				pool_page_doubt(p, at);
+			count += found > 0 ? found : 0;
 		}
 	}
 	return count;

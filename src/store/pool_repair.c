@@ -31,6 +31,7 @@ static void damage_range(struct pool_damage *d, const struct pool_geo *g, uint32
 			 uint64_t from, uint64_t to)
 {
 	d->any = true;
+	d->end[row] = d->end[row] || to > g->row_len;
 	for (uint64_t s = from / g->piece; s < d->stripes && s * g->piece < to; s++)
 		d->bad[s * d->width + row] = 1;
 }
@@ -124,7 +125,7 @@ static int remake_init(struct remake *m)
 		for (uint64_t s = 0; s < m->d->stripes; s++)
 			m->target[r] = m->target[r] || m->d->bad[s * m->d->width + r] != 0;
 		/* A chunk without bytes has rows too. */
-		m->target[r] = m->target[r] || m->v->row_rc[r] != 0;
+		m->target[r] = m->target[r] || m->v->row_rc[r] != 0 || m->d->end[r];
 		if (!m->target[r] && !(m->whole && r < m->v->geo.k))
 			continue;
 		m->row[r] = aligned_alloc(4096, len);
@@ -143,8 +144,8 @@ static bool same_damage(const struct remake *m, uint64_t a, uint64_t b)
 	       memcmp(m->brought->given + a * w, m->brought->given + b * w, w) == 0;
 }
 
-/* Stripes [first, end), which have the same damage. */
-static int remake_run(struct remake *m, uint64_t first, uint64_t end)
+/* Stripes [first, end), which have the same damage; with what follows the last, or not. */
+static int remake_try(struct remake *m, uint64_t first, uint64_t end, bool label)
 {
 	const struct pool_geo *g = &m->v->geo;
 	uint64_t from = first * g->piece;
@@ -153,7 +154,7 @@ static int remake_run(struct remake *m, uint64_t first, uint64_t end)
 	bool wanted[POOL_ROWS_MAX] = {false};
 
 	r.row_len = g->row_len;
-	r.label = m->label_got ? NULL : m->label;
+	r.label = m->label_got || !label ? NULL : m->label;
 	for (uint32_t i = 0; i < m->d->width; i++) {
 		size_t at = first * m->d->width + i;
 		wanted[i] = m->row[i] != NULL;
@@ -178,6 +179,14 @@ static int remake_run(struct remake *m, uint64_t first, uint64_t end)
 	return rc;
 }
 
+static int remake_run(struct remake *m, uint64_t first, uint64_t end)
+{
+	int rc = remake_try(m, first, end, true);
+
+	/* It may be only what follows a row that cannot be read. */
+	return rc == -ENODATA && !m->label_got ? remake_try(m, first, end, false) : rc;
+}
+
 /* The rows together must be the chunk that was put. */
 static int remake_prove(const struct remake *m)
 {
@@ -199,6 +208,8 @@ static int remake_rows(struct remake *m, uint32_t *written)
 {
 	int rc = remake_init(m);
 	int put_rc = 0;
+	uint16_t missed[POOL_ROWS_MAX];
+	uint32_t n = 0;
 
 	for (uint64_t s = 0, end; rc == 0 && s < m->d->stripes; s = end) {
 		for (end = s + 1; end < m->d->stripes && same_damage(m, s, end); end++)
@@ -216,7 +227,11 @@ static int remake_rows(struct remake *m, uint32_t *written)
 		*written += one == 0;
 		if (one != 0 && put_rc == 0)
 			put_rc = one;
+		if (one != 0 && m->v->map.member[r] != POOL_NOWHERE)
+			missed[n++] = m->v->map.member[r];
 	}
+	/* Known already where rows have gone with their member; a rebuild finds it anyhow. */
+	pool_set_missed(m->pool, POOL_MISSED_ROW, missed, n);
 	return rc != 0 ? rc : put_rc;
 }
 
@@ -284,53 +299,82 @@ static int64_t lost_ranges(const struct pool_view *v, const struct pool_damage *
 	return (int64_t)n;
 }
 
-static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_range *bad, size_t max)
+/* Copies that are damaged are made anew from one that is good. */
+static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_range *bad)
 {
-	struct pool_job j = {
-		.pool = p,
-		.call = POOL_SCAN,
-		.member = v->map.member[v->best_copy],
-		.id = pool_row_id(v->id, POOL_ROWS_MAX + v->best_copy),
-	};
+	uint32_t n = p->record.shape.p + 1;
+	AUTO_FREE struct pool_job *jobs = pool_jobs_new(p, n, POOL_SCAN);
 	struct chunk_stat st;
+	bool damaged = false, good = false;
 	int rc = pool_copies_stat(p, v, &st);
 
-	if (rc != 0)
+	if (rc != 0 || jobs == NULL)
+		return rc != 0 ? rc : -ENOMEM;
+	for (uint32_t c = 0; c < n; c++) {
+		/* Those that are not believed count again after a rebuild, when they are level. */
+		bool there = v->copy_rc[c] == 0 || pool_copy_is_level(v, c);
+		jobs[c].member = there ? v->map.member[c] : POOL_NOWHERE;
+		jobs[c].id = pool_row_id(v->id, POOL_ROWS_MAX + c);
+	}
+	pool_jobs_run(jobs, n);
+	for (uint32_t c = 0; c < n; c++) {
+		if (jobs[c].rc == -ECANCELED || jobs[c].rc == -ETIME)
+			return jobs[c].rc;
+		damaged = damaged || jobs[c].rc > 0 || jobs[c].rc == -EBADMSG;
+		if (good || jobs[c].rc != 0 || v->copy_rc[c] != 0 || !pool_copy_is_level(v, c))
+			continue;
+		v->best_copy = c;
+		good = true;
+	}
+	if (!damaged)
+		return 0;
+	for (uint32_t c = 0; c < n; c++)
+		if (jobs[c].rc > 0 || jobs[c].rc == -EBADMSG) {
+			v->copy_rc[c] = -EBADMSG;
+			v->copy_st[c].len = 0; /* level with nothing */
+		}
+	if (good && p->wanted == STORE_ONLINE) {
+		rt_shield_enter();
+		rc = pool_copies_level(p, v);
+		rt_shield_leave();
 		return rc;
-	pool_jobs_run(&j, 1);
-	if (j.rc == 0)
-		return 0;
-	/* The best one is not good: is what it should have had anywhere? */
-	AUTO_FREE uint8_t *bytes = malloc(max_u64(st.len, 1));
-	uint32_t crc;
-	if (bytes == NULL)
-		return -ENOMEM;
-	rc = pool_copies_get(p, v, 0, bytes, st.len, &crc);
-	if (rc == 0)
-		return 0;
+	}
 	bad[0] = (struct store_range){.len = st.len};
-	(void)max;
-	return 1;
+	return good ? 0 : 1;
+}
+
+/* What is damaged but not lost is good again afterwards, or an error says that it is not. Rows of members
+ * that are down are for a rebuild. */
+static int scan_heal(struct pool *p, struct pool_view *v, const struct pool_damage *d)
+{
+	uint32_t written;
+	bool rot = false;
+
+	for (uint64_t s = 0; s < d->stripes; s++)
+		for (uint32_t r = 0; r < d->width; r++)
+			rot = rot || (v->row_rc[r] == 0 && d->bad[s * d->width + r] != 0);
+	rt_shield_enter();
+	int rc = remake(p, v, d, NULL, &written);
+	rt_shield_leave();
+	return rot ? rc : 0;
 }
 
 static int64_t scan_held(struct pool *p, struct chunk_id id, struct store_range *bad, size_t max)
 {
 	struct pool_view v;
 	struct pool_damage d = {0};
-	uint32_t written;
 	int rc = pool_look(p, id, &v);
 
-	if (rc != 0 && rc != -ENODATA)
+	if (rc != 0 && (rc != -ENODATA || v.form == POOL_COPIES))
 		return rc;
 	if (v.form == POOL_COPIES)
-		return scan_copies(p, &v, bad, max);
+		return scan_copies(p, &v, bad);
 	rc = pool_inspect(p, &v, &d);
 	int64_t lost = 0;
 	if (rc == 0 && d.lost)
 		lost = lost_ranges(&v, &d, p->record.shape.p, bad, max);
 	else if (rc == 0 && d.any && p->wanted == STORE_ONLINE)
-		/* What is damaged but not lost is good again afterwards, or next time. */
-		remake(p, &v, &d, NULL, &written);
+		rc = scan_heal(p, &v, &d);
 	pool_damage_free(&d);
 	return rc != 0 ? rc : lost;
 }

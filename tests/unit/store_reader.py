@@ -2,6 +2,7 @@
 """A reader of disks and pools, written from src/store/README.md alone: no code of the store is used."""
 import functools
 import itertools
+import math
 import struct
 from pathlib import Path
 
@@ -213,7 +214,7 @@ def read_record(disk):
         record = {"k": k, "p": p, "members": members, "place": place, "piece": piece,
                   "member": member, "pool": pool, "generation": generation, "settled": settled,
                   "events": struct.unpack_from(f"<{events}H", raw, 56),
-                  "behind": [m for m in range(members) if raw[2056 + m // 8] >> m % 8 & 1]}
+                  "behind": struct.unpack_from(f"<{members}H", raw, 2056)}
         if best is None or generation > best["generation"]:
             best = record
     return best
@@ -259,8 +260,9 @@ def read_pool_chunk(members, block, index):
             if not label["copy"]:
                 rows.setdefault((label["len"], label["crc"], label["piece"], slot.epoch, label["k"]),
                                 {})[label["row"]] = raw
-            elif record["member"] not in behind:
-                copies.append((slot.sealed, slot.len, slot.epoch, raw))
+            else:
+                copies.append((behind[record["member"]] or math.inf, slot.sealed, slot.len, slot.epoch,
+                               raw))
     for (length, crc, piece, epoch, k), found in rows.items():
         if len(found) < k:
             continue
@@ -272,5 +274,6 @@ def read_pool_chunk(members, block, index):
         return upper, out, epoch, True
     if not copies:
         raise Damaged("too little")
-    sealed, _, epoch, raw = max(copies, key=lambda c: c[:3])
+    trust = max(copy[0] for copy in copies)
+    _, sealed, _, epoch, raw = max((c for c in copies if c[0] == trust), key=lambda c: c[:4])
     return raw[:32], raw[PAGE:], epoch, sealed

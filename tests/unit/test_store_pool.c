@@ -316,9 +316,11 @@ static void write_degraded(void *arg)
 	struct store_pool_progress pr;
 	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
 	rig_down(&r, 1, true);
-	rig_down(&r, 4, true);
 	rig_fill(&r, 12);
+	rig_down(&r, 4, true);
 	CHECK_EQ(rig_check(&r, 12), 0);
+	/* Nothing could be lost of it any more: that is not safe. */
+	CHECK_EQ(text_put(r.pool, (struct chunk_id){1, 1}, 1, 5000, false, 0), -EIO);
 	CHECK_EQ(text_put(r.pool, id_of(3), 3, len_of(3), false, 0), -EEXIST);
 	rig_down(&r, 2, true);
 	/* Two of three rows do not make a chunk. */
@@ -471,7 +473,7 @@ static void rebuild_paced(void *arg)
 	CHECK(store_pool_rebuild_due(r.pool) && store_pool_given_up(r.pool, 2));
 	CHECK(store_pool_member(r.pool, 2) == NULL && store_pool_member(r.pool, 99) == NULL);
 	CHECK_EQ(store_pool_identify(store_pool_member(r.pool, 3), &is), 0);
-	CHECK(is.member == 3 && is.generation == 2);
+	CHECK(is.member == 3 && is.generation > 1);
 	store_pool_pace(r.pool, pace, &g);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -EIO);
 	CHECK(store_pool_rebuild_due(r.pool));

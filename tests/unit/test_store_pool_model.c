@@ -1,0 +1,1008 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Pools whose members fail several at a time, for a while, and come back. First what once went wrong,
+ * each as a test of its own; then random schedules of operations and faults against a model:
+ *
+ *   - what was acknowledged reads back as it was, or not at all while members are down: never other
+ *     bytes, never -ENOENT. Within the tolerance of the code it does read back.
+ *   - when the members are back, everything is, before a rebuild and after.
+ *   - what was deleted stays so.
+ *   - after an error either the old or the new may be there; once one was seen, it stays.
+ *
+ * An open chunk whose members are partly gone and for the rest behind is beyond the tolerance: it is lost.
+ *
+ * STORE_POOL_SEEDS=FROM-TO runs other schedules than the ones fixed here, STORE_POOL_TRACE=1 tells each.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/crc.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "rt/rt.h"
+#include "rt/sim.h"
+#include "store/fault.h"
+#include "store/mem.h"
+#include "store/pool.h"
+#include "store_fixture.h"
+
+#define MEMBERS_MAX 8
+#define PIECE 16384
+#define COPY 128 /* the first row that is a copy */
+
+/* Stores that outlive the pool over them. */
+struct rig {
+	struct store_pool_shape shape;
+	struct store *mem[MEMBERS_MAX];
+	struct store *fault[MEMBERS_MAX];
+	struct store_ops kept; /* those of a fault store, but closing it does nothing */
+	const struct store_ops *ops;
+	struct store *pool;
+};
+
+static void stay_open(struct store *s)
+{
+	(void)s;
+}
+
+static void member_new(struct rig *r, uint32_t m)
+{
+	CHECK_EQ(store_mem_open(64 * MIB, &r->mem[m]), 0);
+	CHECK_EQ(store_fault_open_take(r->mem[m], &r->fault[m]), 0);
+	r->ops = r->fault[m]->ops;
+	r->kept = *r->ops;
+	r->kept.close = stay_open;
+	r->fault[m]->ops = &r->kept;
+}
+
+static void member_end(struct rig *r, uint32_t m)
+{
+	r->fault[m]->ops = r->ops;
+	store_close(r->fault[m]);
+}
+
+static void rig_open(struct rig *r, enum place_kind place, uint32_t members, uint32_t k, uint32_t p)
+{
+	*r = (struct rig){.shape = {.id = 1,
+				    .k = k,
+				    .p = p,
+				    .members = members,
+				    .place = place,
+				    .piece_bytes = PIECE}};
+	for (uint32_t m = 0; m < members; m++)
+		member_new(r, m);
+	CHECK_EQ(store_pool_format(&r->shape, r->fault), 0);
+	CHECK_EQ(store_pool_open_take(&r->shape, r->fault, &r->pool), 0);
+}
+
+static void rig_close(struct rig *r)
+{
+	store_close(r->pool);
+	for (uint32_t m = 0; m < r->shape.members; m++)
+		member_end(r, m);
+}
+
+static int rig_reopen(struct rig *r)
+{
+	store_close(r->pool);
+	r->pool = NULL;
+	return store_pool_open_take(&r->shape, r->fault, &r->pool);
+}
+
+/* Calls of these kinds return rc from now on; 0: no fault. */
+static void set_fault(struct rig *r, uint32_t m, unsigned calls, int rc)
+{
+	struct store_fault f = {.calls = calls, .nth = rc != 0, .from_there = true, .rc = rc};
+	store_fault_set(r->fault[m], &f);
+}
+
+static void heal(struct rig *r)
+{
+	for (uint32_t m = 0; m < r->shape.members; m++)
+		set_fault(r, m, 0, 0);
+}
+
+static struct chunk_id id_of(uint64_t number)
+{
+	return (struct chunk_id){.block = number};
+}
+
+static uint32_t where(struct rig *r, uint64_t number, uint32_t row)
+{
+	int m = store_pool_where(r->pool, id_of(number), row);
+	CHECK(m >= 0);
+	return (uint32_t)m;
+}
+
+static bool holds_row(struct rig *r, uint64_t number, uint32_t member)
+{
+	for (uint32_t row = 0; row < r->shape.k + r->shape.p; row++)
+		if (where(r, number, row) == member)
+			return true;
+	return false;
+}
+
+static int member_stat(struct rig *r, uint64_t number, uint32_t row)
+{
+	struct chunk_stat st;
+	struct chunk_id id = {.block = number, .index = row};
+	return store_stat(r->mem[where(r, number, row % COPY)], id, &st);
+}
+
+static void in_sim(void (*main)(void *), void *arg)
+{
+	struct sim_config config;
+	sim_config_init(&config, 1, 0);
+	struct sim *s = sim_open(&config);
+	struct sim_node *n = sim_node_add(s, "n1", 0);
+	sim_node_start(n, main, arg);
+	sim_run(s, NS_PER_S * 3600 * 24);
+	assert_false(sim_node_running(n));
+	sim_close(s);
+}
+
+/* --- what went wrong once ----------------------------------------------------------------------- */
+
+/* Members miss a row of other chunks, or change of other copies, one after the other. */
+static void both_fall_behind(void *arg)
+{
+	const bool *copies = arg;
+	struct rig r;
+	struct store_pool_progress pr;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	CHECK_EQ(text_put(r.pool, id_of(1000), 5, 3000, true, 50000), 0);
+	CHECK_EQ(text_append(r.pool, id_of(1000), 1, 5, 3000, 2000), 0);
+	uint32_t a = where(&r, 1000, 0), b = where(&r, 1000, 1);
+	for (uint32_t turn = 0; turn < 2; turn++) {
+		uint32_t m = turn == 0 ? a : b, other = turn == 0 ? b : a;
+		uint64_t n = 500 * turn;
+		while (!holds_row(&r, n, m) || holds_row(&r, n, other) ||
+		       (*copies && where(&r, n, 0) != m && where(&r, n, 1) != m))
+			n++;
+		if (*copies)
+			CHECK_EQ(text_put(r.pool, id_of(n), 9, 1000, true, 5000), 0);
+		set_fault(&r, m, STORE_CALL_ALL, -EROFS);
+		if (*copies)
+			CHECK_EQ(store_delete(r.pool, id_of(n)), 0);
+		else
+			CHECK_EQ(text_put(r.pool, id_of(n), 9, 1000, false, 0), 0);
+		heal(&r);
+	}
+	CHECK_EQ(store_pool_behind(r.pool), *copies ? 2 : 0);
+	CHECK(store_pool_rebuild_due(r.pool));
+	CHECK_EQ(text_get(r.pool, id_of(1000), 5, 0, 5000, 0), 0);
+	/* The one that fell behind first may not know. */
+	set_fault(&r, b, STORE_CALL_ALL, -EIO);
+	struct chunk_stat st;
+	CHECK_EQ(store_stat(r.pool, id_of(1000), &st), *copies ? -EIO : 0);
+	CHECK_EQ(store_delete(r.pool, id_of(1000)), *copies ? -EIO : 0);
+	heal(&r);
+	if (!*copies) {
+		rig_close(&r);
+		return;
+	}
+	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), 0);
+	CHECK_EQ(text_get(r.pool, id_of(1000), 5, 0, 5000, 0), 0);
+	CHECK(member_stat(&r, 1000, COPY) == 0 && member_stat(&r, 1000, COPY + 1) == 0);
+	rig_close(&r);
+}
+
+static void an_open_chunk_stays_when_all_its_members_fall_behind(void **state)
+{
+	(void)state;
+	bool copies = true, rows = false;
+	in_sim(both_fall_behind, &copies);
+	in_sim(both_fall_behind, &rows);
+}
+
+static void scan_with_puts_refused(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_range bad[4];
+	rig_open(&r, PLACE_CLUSTERED, 4, 3, 1);
+	CHECK_EQ(text_put(r.pool, id_of(7), 3, 240000, false, 0), 0);
+	uint32_t a = where(&r, 7, 0), b = where(&r, 7, 1);
+	CHECK_EQ(store_mem_flip(r.mem[a], (struct chunk_id){.block = 7, .index = 0}, 100, 1), 0);
+	CHECK_EQ(store_mem_flip(r.mem[b], (struct chunk_id){.block = 7, .index = 1}, 2 * PIECE + 5,
+				1),
+		 0);
+	CHECK_EQ(text_get(r.pool, id_of(7), 3, 0, 240000, 0), 0);
+	set_fault(&r, a, STORE_CALL_PUT, -EROFS);
+	set_fault(&r, b, STORE_CALL_PUT, -ENOSPC);
+	CHECK(store_scan(r.pool, id_of(7), bad, 4) < 0);
+	CHECK_EQ(text_get(r.pool, id_of(7), 3, 0, 240000, 0), 0);
+	heal(&r);
+	CHECK_EQ(text_get(r.pool, id_of(7), 3, 0, 240000, 0), 0);
+	CHECK_EQ(store_scan(r.pool, id_of(7), bad, 4), 0);
+	set_fault(&r, where(&r, 7, 2), STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_get(r.pool, id_of(7), 3, 0, 240000, 0), 0);
+	heal(&r);
+	/* Copies: the damaged one is made anew from the other. */
+	CHECK_EQ(text_put(r.pool, id_of(8), 4, 40000, true, 90000), 0);
+	a = where(&r, 8, 0);
+	b = where(&r, 8, 1);
+	CHECK_EQ(store_mem_flip(r.mem[a], (struct chunk_id){.block = 8, .index = COPY}, 20000, 1),
+		 0);
+	set_fault(&r, a, STORE_CALL_PUT, -EROFS);
+	store_scan(r.pool, id_of(8), bad, 4);
+	CHECK_EQ(text_get(r.pool, id_of(8), 4, 0, 40000, 0), 0);
+	heal(&r);
+	CHECK_EQ(store_scan(r.pool, id_of(8), bad, 4), 0);
+	struct store_pool_progress pr;
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
+	set_fault(&r, b, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_get(r.pool, id_of(8), 4, 0, 40000, 0), 0);
+	rig_close(&r);
+}
+
+static void a_scan_that_cannot_heal_destroys_nothing(void **state)
+{
+	(void)state;
+	in_sim(scan_with_puts_refused, NULL);
+}
+
+static void put_over_lost(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct chunk_stat st;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	CHECK_EQ(text_put(r.pool, id_of(7), 3, 60000, false, 0), 0);
+	set_fault(&r, where(&r, 7, 0), STORE_CALL_ALL, -EIO);
+	set_fault(&r, where(&r, 7, 3), STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_stat(r.pool, id_of(7), &st), -ENODATA);
+	CHECK_EQ(text_put(r.pool, id_of(7), 4, 60000, false, 0), -EEXIST);
+	CHECK_EQ(text_put(r.pool, id_of(7), 4, 600, true, 1000), -EEXIST);
+	heal(&r);
+	CHECK_EQ(text_get(r.pool, id_of(7), 3, 0, 60000, 0), 0);
+	/* Of an open one nobody knows while its members are down: it is not put over either. */
+	CHECK_EQ(text_put(r.pool, id_of(9), 3, 600, true, 1000), 0);
+	set_fault(&r, where(&r, 9, 0), STORE_CALL_ALL, -EIO);
+	set_fault(&r, where(&r, 9, 1), STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_put(r.pool, id_of(9), 4, 60000, false, 0), -EIO);
+	CHECK_EQ(store_delete(r.pool, id_of(9)), -EIO);
+	heal(&r);
+	CHECK_EQ(text_get(r.pool, id_of(9), 3, 0, 600, 0), 0);
+	rig_close(&r);
+}
+
+static void what_is_lost_for_now_is_not_put_over(void **state)
+{
+	(void)state;
+	in_sim(put_over_lost, NULL);
+}
+
+static void rebuild_unlisted(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_pool_progress pr;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	for (uint64_t i = 0; i < 60; i++)
+		CHECK_EQ(text_put(r.pool, id_of(i), i, 2000, false, 0), 0);
+	CHECK_EQ(store_pool_fail(r.pool, 5), 0);
+	set_fault(&r, 0, STORE_CALL_LIST, -EIO);
+	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), -EIO);
+	CHECK(pr.failed > 0 && store_pool_rebuild_due(r.pool));
+	/* One can be passed over: others name its chunks. Of two, some have no other. */
+	for (uint32_t unlisted = 1; unlisted <= 2; unlisted++) {
+		struct store_cursor at = {0};
+		struct chunk_id ids[7];
+		int64_t n, all = 0;
+		set_fault(&r, unlisted - 1, STORE_CALL_LIST, -EIO);
+		while ((n = store_list(r.pool, &at, ids, ARRAY_LEN(ids))) > 0)
+			all += n;
+		CHECK_EQ(n, unlisted == 1 ? 0 : -EIO);
+		CHECK_EQ(all, 60);
+	}
+	heal(&r);
+	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), 0);
+	CHECK(!store_pool_rebuild_due(r.pool));
+	for (uint64_t i = 0; i < 60; i++)
+		for (uint32_t row = 0; row < 4; row++)
+			CHECK_EQ(member_stat(&r, i, row), 0);
+	rig_close(&r);
+}
+
+static void a_rebuild_that_could_not_list_a_member_is_not_done(void **state)
+{
+	(void)state;
+	in_sim(rebuild_unlisted, NULL);
+}
+
+static void records_twice(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct chunk_stat st;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	uint64_t n = 0;
+	while (where(&r, n, 0) != 0)
+		n++;
+	uint32_t other = where(&r, n, 1);
+	CHECK_EQ(text_put(r.pool, id_of(n), 3, 2000, true, 5000), 0);
+	/* Only member 0 takes the record, and not that it does not count. */
+	for (uint32_t m = 1; m < 6; m++)
+		set_fault(&r, m, STORE_CALL_PUT, -EIO);
+	set_fault(&r, 0, STORE_CALL_PUT, 0);
+	struct store_fault once = {
+		.calls = STORE_CALL_PUT, .nth = 2, .from_there = true, .rc = -EIO};
+	store_fault_set(r.fault[0], &once);
+	CHECK_EQ(store_pool_fail(r.pool, other == 4 ? 3 : 4), -EIO);
+	heal(&r);
+	set_fault(&r, 0, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_delete(r.pool, id_of(n)), 0);
+	CHECK_EQ(store_pool_behind(r.pool), 1);
+	heal(&r);
+	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK_EQ(store_pool_behind(r.pool), 1);
+	CHECK(!store_pool_given_up(r.pool, 4) && !store_pool_given_up(r.pool, 3));
+	set_fault(&r, other, STORE_CALL_ALL, -EIO);
+	CHECK(store_stat(r.pool, id_of(n), &st) != 0);
+	heal(&r);
+	/* With half of the members and less nobody knows what the last record is. */
+	for (uint32_t m = 0; m < 4; m++)
+		set_fault(&r, m, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(rig_reopen(&r), -ENODATA);
+	set_fault(&r, 0, 0, 0);
+	CHECK_EQ(store_pool_open_take(&r.shape, r.fault, &r.pool), 0);
+	rig_close(&r);
+}
+
+static void a_record_that_too_few_took_never_counts(void **state)
+{
+	(void)state;
+	in_sim(records_twice, NULL);
+}
+
+static void old_disk_back(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_pool_progress pr;
+	rig_open(&r, PLACE_CLUSTERED, 4, 3, 1);
+	CHECK_EQ(text_put(r.pool, id_of(1), 1, 50000, false, 0), 0);
+	struct store *old_fault = r.fault[2], *old_mem = r.mem[2];
+	CHECK_EQ(store_pool_fail(r.pool, 2), 0);
+	member_new(&r, 2);
+	struct store *fresh_fault = r.fault[2], *fresh_mem = r.mem[2];
+	/* A store that cannot take the record takes no place, and is as empty as before. */
+	set_fault(&r, 2, STORE_CALL_PUT, -EROFS);
+	CHECK_EQ(store_pool_replace_take(r.pool, 2, fresh_fault), -EROFS);
+	set_fault(&r, 2, 0, 0);
+	for (uint32_t m = 0; m < 4; m++)
+		if (m != 2)
+			set_fault(&r, m, STORE_CALL_PUT, -EROFS);
+	CHECK_EQ(store_pool_replace_take(r.pool, 2, fresh_fault), -EROFS);
+	heal(&r);
+	struct store_pool_place is;
+	CHECK_EQ(store_pool_identify(fresh_mem, &is), -ENOENT);
+	CHECK_EQ(store_pool_replace_take(r.pool, 2, fresh_fault), 0);
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
+	r.fault[2] = old_fault;
+	r.mem[2] = old_mem;
+	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK(store_pool_member(r.pool, 2) == NULL);
+	CHECK_EQ(text_get(r.pool, id_of(1), 1, 0, 50000, 0), 0);
+	member_end(&r, 2);
+	r.fault[2] = fresh_fault;
+	r.mem[2] = fresh_mem;
+	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK(store_pool_member(r.pool, 2) != NULL);
+	rig_close(&r);
+}
+
+static void a_disk_that_was_replaced_does_not_come_back(void **state)
+{
+	(void)state;
+	in_sim(old_disk_back, NULL);
+}
+
+static void lose_open(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_pool_progress pr;
+	struct chunk_stat st;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	CHECK_EQ(text_put(r.pool, id_of(1), 1, 5000, true, 9000), 0);
+	uint64_t n = 2;
+	uint32_t a = where(&r, 1, 0), b = where(&r, 1, 1);
+	while ((where(&r, n, 0) != a && where(&r, n, 1) != a) || holds_row(&r, n, b))
+		n++;
+	CHECK_EQ(text_put(r.pool, id_of(n), 1, 5000, true, 9000), 0);
+	set_fault(&r, a, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_delete(r.pool, id_of(n)), 0);
+	heal(&r);
+	/* What is left is on a member that is behind. */
+	CHECK_EQ(store_pool_fail(r.pool, b), 0);
+	CHECK_EQ(store_stat(r.pool, id_of(1), &st), -ENODATA);
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), -ENODATA);
+	CHECK_EQ(pr.lost, 1);
+	struct store_cursor at = {0};
+	struct store_pool_loss losses[POOL_CHUNK_LOSSES_MAX];
+	CHECK_EQ(store_pool_losses(r.pool, &at, losses, ARRAY_LEN(losses)), 1);
+	CHECK(losses[0].open && losses[0].id.block == 1);
+	CHECK_EQ(store_pool_losses(r.pool, &at, losses, ARRAY_LEN(losses)), 0);
+	rig_close(&r);
+}
+
+static void an_open_chunk_that_is_lost_is_listed(void **state)
+{
+	(void)state;
+	in_sim(lose_open, NULL);
+}
+
+/* --- random schedules --------------------------------------------------------------------------- */
+
+#define CHUNKS 6
+#define LEN_MAX 150000
+#define STATES_MAX 12
+
+/* What a chunk may be: nothing, or len bytes of a text. */
+struct may_be {
+	bool exists;
+	bool sealed;
+	uint64_t text;
+	uint64_t len;
+};
+
+struct model_chunk {
+	struct may_be states[STATES_MAX]; /* more than one after an error, until one was seen */
+	uint32_t n;
+	uint64_t epoch;
+};
+
+struct world {
+	struct rig r;
+	struct rng rng;
+	uint64_t seed;
+	uint64_t step;
+	const char *doing;
+	struct model_chunk chunks[CHUNKS];
+	uint64_t texts;
+	bool struck[MEMBERS_MAX]; /* has a fault */
+	bool clean;               /* every row and copy is there */
+	uint32_t losses;          /* members that were given up since it was */
+	bool failed[MEMBERS_MAX]; /* which */
+};
+
+#define WORLD_CHECK(w, what)                                                                  \
+	do {                                                                                  \
+		if (!(what)) {                                                                \
+			fprintf(stderr, "seed %llu step %llu (%s): %s does not hold\n",       \
+				(unsigned long long)(w)->seed, (unsigned long long)(w)->step, \
+				(w)->doing, #what);                                           \
+			abort();                                                              \
+		}                                                                             \
+	} while (0)
+
+static bool one_in(struct world *w, uint64_t n)
+{
+	return rng_below(&w->rng, n) == 0;
+}
+
+static uint32_t faulty(const struct world *w)
+{
+	uint32_t n = 0;
+	for (uint32_t m = 0; m < w->r.shape.members; m++)
+		n += w->struck[m] || (store_pool_member(w->r.pool, m) == NULL &&
+				      !store_pool_given_up(w->r.pool, m));
+	return n;
+}
+
+static void now_is(struct model_chunk *c, const struct may_be *s)
+{
+	c->states[0] = *s;
+	c->n = 1;
+}
+
+static void may_be_too(struct world *w, struct model_chunk *c, const struct may_be *s)
+{
+	WORLD_CHECK(w, c->n < STATES_MAX);
+	c->states[c->n++] = *s;
+}
+
+/* The first possible state that exists or not, or NULL. */
+static struct may_be *state_that(struct model_chunk *c, bool exists)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->states[i].exists == exists)
+			return &c->states[i];
+	return NULL;
+}
+
+static bool within(const struct world *w)
+{
+	return w->clean && faulty(w) <= w->r.shape.p;
+}
+
+/* Reads a chunk as a whole; what it is must be one of what it may be, and stays. */
+static int see(struct world *w, uint64_t number)
+{
+	struct model_chunk *c = &w->chunks[number];
+	struct chunk_stat st;
+	int rc = store_stat(w->r.pool, id_of(number), &st);
+	if (rc == -ENOENT) {
+		WORLD_CHECK(w, state_that(c, false) != NULL);
+		now_is(c, &(struct may_be){0});
+		return 0;
+	}
+	if (rc != 0) {
+		WORLD_CHECK(w, !within(w) || (c->n == 1 && !c->states[0].exists));
+		return rc;
+	}
+	for (uint32_t i = 0; i < c->n; i++) {
+		struct may_be s = c->states[i];
+		if (!s.exists || s.len != st.len || s.sealed != st.sealed ||
+		    st.crc != text_crc(s.text, 0, s.len))
+			continue;
+		now_is(c, &s);
+		c->epoch = max_u64(c->epoch, st.epoch);
+		/* Checks the bytes when it is 0. */
+		rc = text_get(w->r.pool, id_of(number), s.text, 0, s.len, 0);
+		WORLD_CHECK(w, rc == 0 || !within(w));
+		WORLD_CHECK(w, rc != -ENOENT && rc != -ERANGE);
+		return rc;
+	}
+	fprintf(stderr, "chunk %llu: len %llu sealed %d\n", (unsigned long long)number,
+		(unsigned long long)st.len, st.sealed);
+	WORLD_CHECK(w, !"it is something that it cannot be");
+	return -EBADMSG;
+}
+
+static uint64_t some_len(struct world *w)
+{
+	return one_in(w, 8)   ? 0
+	       : one_in(w, 3) ? rng_below(&w->rng, LEN_MAX)
+			      : rng_below(&w->rng, 5000);
+}
+
+static void do_put(struct world *w, uint64_t number)
+{
+	struct model_chunk *c = &w->chunks[number];
+	bool open = one_in(w, 2);
+	struct may_be s = {.exists = true, .sealed = !open, .text = ++w->texts};
+	s.len = some_len(w);
+	w->doing = "put";
+	int rc = text_put(w->r.pool, id_of(number), s.text, s.len, open, LEN_MAX * 2);
+	if (rc == 0) {
+		WORLD_CHECK(w, state_that(c, false) != NULL);
+		now_is(c, &s);
+		c->epoch = 1;
+	} else if (rc == -EEXIST) {
+		WORLD_CHECK(w, state_that(c, true) != NULL || faulty(w) > 0 || !w->clean);
+	} else {
+		WORLD_CHECK(w, faulty(w) > 0 || !w->clean);
+		if (state_that(c, false) != NULL)
+			may_be_too(w, c, &s);
+	}
+}
+
+/* Appends to or seals what is known to be there. */
+static void do_change(struct world *w, uint64_t number, bool seal)
+{
+	struct model_chunk *c = &w->chunks[number];
+	struct may_be *is = &c->states[0], s = *is;
+	if (c->n != 1 || !is->exists)
+		return;
+	w->doing = seal ? "seal" : "append";
+	int rc;
+	if (seal) {
+		s.len = one_in(w, 2) ? s.len : rng_below(&w->rng, s.len + 1);
+		s.sealed = true;
+		rc = store_seal(w->r.pool, id_of(number), c->epoch, s.len);
+	} else {
+		uint64_t more = 1 + rng_below(&w->rng, 20000);
+		s.len += more;
+		rc = text_append(w->r.pool, id_of(number), c->epoch, s.text, is->len, more);
+	}
+	WORLD_CHECK(w, rc != -ENOENT);
+	if (rc == 0 && is->sealed)
+		WORLD_CHECK(w, seal && s.len == is->len);
+	else if (rc == 0)
+		now_is(c, &s);
+	else if (!is->sealed && rc != -EFBIG)
+		may_be_too(w, c, &s);
+}
+
+static void do_delete(struct world *w, uint64_t number)
+{
+	struct model_chunk *c = &w->chunks[number];
+	struct may_be none = {0};
+	w->doing = "delete";
+	int rc = store_delete(w->r.pool, id_of(number));
+	if (rc == 0 || rc == -ENOENT) {
+		WORLD_CHECK(w, rc == 0 || state_that(c, false) != NULL);
+		now_is(c, &none);
+	} else {
+		WORLD_CHECK(w, !within(w) || faulty(w) > 0);
+		if (state_that(c, false) == NULL)
+			may_be_too(w, c, &none);
+	}
+}
+
+static void do_fault(struct world *w)
+{
+	static const struct store_fault kinds[] = {
+		{.calls = STORE_CALL_ALL, .rc = -EIO},
+		{.calls = STORE_CALL_ALL, .rc = -ENODEV},
+		{.calls = STORE_CALL_ALL, .rc = -EIO},
+		{.calls = STORE_CALL_PUT | STORE_CALL_APPEND | STORE_CALL_SEAL, .rc = -EROFS},
+		{.calls = STORE_CALL_PUT | STORE_CALL_APPEND, .rc = -EROFS},
+		{.calls = STORE_CALL_PUT, .rc = -ENOSPC},
+		{.calls = STORE_CALL_LIST, .rc = -EIO},
+		{.calls = STORE_CALL_GET, .rc = -EIO},
+		{.calls = STORE_CALL_DELETE, .rc = -EIO},
+		{.calls = STORE_CALL_PUT | STORE_CALL_APPEND | STORE_CALL_SEAL | STORE_CALL_DELETE,
+		 .rc = -EIO,
+		 .after = true},
+	};
+	uint32_t m = (uint32_t)rng_below(&w->rng, w->r.shape.members);
+	struct store_fault f = kinds[rng_below(&w->rng, ARRAY_LEN(kinds))];
+	f.nth = 1 + rng_below(&w->rng, one_in(w, 2) ? 1 : 12);
+	f.from_there = !one_in(w, 4);
+	w->doing = "fault";
+	store_fault_set(w->r.fault[m], &f);
+	w->struck[m] = true;
+}
+
+static void unstrike(struct world *w, uint32_t m)
+{
+	set_fault(&w->r, m, 0, 0);
+	w->struck[m] = false;
+}
+
+static void do_reopen(struct world *w)
+{
+	w->doing = "reopen";
+	if (rig_reopen(&w->r) == 0)
+		return;
+	/* Too few could be asked. */
+	for (uint32_t m = 0; m < w->r.shape.members; m++)
+		unstrike(w, m);
+	WORLD_CHECK(w, store_pool_open_take(&w->r.shape, w->r.fault, &w->r.pool) == 0);
+}
+
+static void do_rebuild(struct world *w)
+{
+	struct store_pool_progress pr;
+	uint32_t before = faulty(w);
+	w->doing = "rebuild";
+	int rc = store_pool_rebuild(w->r.pool, 1 + (uint32_t)rng_below(&w->rng, 3), &pr);
+	if (getenv("STORE_POOL_TRACE") != NULL)
+		fprintf(stderr, "rebuild: %s failed %llu lost %llu due %d\n", err_name(rc),
+			(unsigned long long)pr.failed, (unsigned long long)pr.lost,
+			store_pool_rebuild_due(w->r.pool));
+	if (rc == 0 && !store_pool_rebuild_due(w->r.pool) && before == faulty(w)) {
+		w->clean = true;
+		w->losses = 0;
+		memset(w->failed, 0, sizeof(w->failed));
+	}
+}
+
+/* Gives up a member, or puts an empty store in the place of one that was. */
+static void do_member(struct world *w)
+{
+	uint32_t m = (uint32_t)rng_below(&w->rng, w->r.shape.members), out = 0;
+	for (uint32_t i = 0; i < w->r.shape.members; i++)
+		out += store_pool_given_up(w->r.pool, i);
+	if (store_pool_given_up(w->r.pool, m)) {
+		/* What went elsewhere with it is awaited at home again: that is a loss, too. */
+		if (!w->clean && !w->failed[m])
+			return;
+		w->losses += w->clean;
+		w->doing = "replace";
+		member_end(&w->r, m);
+		member_new(&w->r, m);
+		w->struck[m] = false;
+		store_pool_replace_take(w->r.pool, m, w->r.fault[m]);
+		w->clean = false;
+		return;
+	}
+	bool spare = w->r.shape.members - out > w->r.shape.k + w->r.shape.p ||
+		     w->r.shape.place == PLACE_CLUSTERED;
+	if (!w->clean || w->losses >= w->r.shape.p || !spare)
+		return;
+	w->doing = "fail";
+	store_pool_fail(w->r.pool, m);
+	w->losses++;
+	w->failed[m] = true;
+	w->clean = false;
+}
+
+static void do_scan(struct world *w, uint64_t number)
+{
+	struct store_range bad[4];
+	w->doing = "scan";
+	int64_t n = store_scan(w->r.pool, id_of(number), bad, 4);
+	WORLD_CHECK(w, n <= 0 || !within(w));
+	if (n == -ENOENT)
+		WORLD_CHECK(w, state_that(&w->chunks[number], false) != NULL);
+}
+
+static void do_losses(struct world *w)
+{
+	struct store_cursor at = {0};
+	struct store_pool_loss losses[POOL_CHUNK_LOSSES_MAX];
+	int64_t n;
+	w->doing = "losses";
+	while ((n = store_pool_losses(w->r.pool, &at, losses, ARRAY_LEN(losses))) > 0)
+		WORLD_CHECK(w, !within(w));
+}
+
+/* The pieces of one data row that is lost of a chunk, from what the model knows of it. */
+static void do_patch(struct world *w, uint64_t number)
+{
+	struct model_chunk *c = &w->chunks[number];
+	struct may_be *s = &c->states[0];
+	uint32_t k = w->r.shape.k, row = (uint32_t)rng_below(&w->rng, k);
+	w->doing = "patch";
+	if (c->n != 1 || !s->exists || !s->sealed || s->len == 0)
+		return;
+	struct store_pool_loss shape = {.k = k, .piece_bytes = PIECE, .chunk_len = s->len};
+	uint8_t *bytes = fixture_alloc(LEN_MAX * 2, 0);
+	uint64_t len = 0, stripes = (s->len + k * PIECE - 1) / (k * PIECE);
+	for (uint64_t i = 0; i < stripes; i++) {
+		struct store_range part = store_pool_piece(&shape, i, row);
+		text_fill(s->text, part.off, bytes + len, part.len);
+		len += part.len;
+	}
+	struct iovec piece;
+	uint32_t crc = 0;
+	for (uint64_t i = 0, at = 0; i < stripes; i++) {
+		struct store_range part = store_pool_piece(&shape, i, row);
+		crc = crc32c(crc, bytes + at, part.len);
+		at += part.len;
+	}
+	struct store_pool_piece_run run = {.row = row, .stripes = stripes};
+	run.data = store_data_of(&piece, bytes, len, crc);
+	int rc = store_pool_patch(w->r.pool, id_of(number), &run, 1);
+	WORLD_CHECK(w, rc != -ENOENT);
+	fixture_free(bytes);
+}
+
+static bool has_rows(struct world *w, uint64_t number)
+{
+	for (uint32_t row = 0; row < w->r.shape.k + w->r.shape.p; row++)
+		if (store_pool_where(w->r.pool, id_of(number), row) >= 0 &&
+		    member_stat(&w->r, number, row) == 0)
+			return true;
+	return false;
+}
+
+/* Everybody is back: so is everything, before a rebuild and after it. */
+static void settle(struct world *w)
+{
+	w->doing = "settle";
+	for (uint32_t m = 0; m < w->r.shape.members; m++)
+		unstrike(w, m);
+	WORLD_CHECK(w, rig_reopen(&w->r) == 0);
+	for (uint64_t i = 0; i < CHUNKS; i++) {
+		int rc = see(w, i);
+		/* What an error has left of a put, with rows on the way elsewhere, may be a chunk. And
+		 * copies are lost when those of them that are not gone are behind. */
+		bool beyond =
+			w->losses + store_pool_behind(w->r.pool) > w->r.shape.p && !has_rows(w, i);
+		if (rc == -ENODATA && (beyond || state_that(&w->chunks[i], false) != NULL)) {
+			rc = store_delete(w->r.pool, id_of(i));
+			now_is(&w->chunks[i], &(struct may_be){0});
+		}
+		if (rc != 0)
+			fprintf(stderr, "chunk %llu: %s\n", (unsigned long long)i, err_name(rc));
+		WORLD_CHECK(w, rc == 0);
+	}
+	/* With rows on the way elsewhere, rubbish may look like a chunk that is lost. */
+	for (uint64_t i = 0; i < CHUNKS; i++)
+		if (!w->chunks[i].states[0].exists) {
+			int rc = store_delete(w->r.pool, id_of(i));
+			WORLD_CHECK(w, rc == 0 || rc == -ENOENT);
+		}
+	/* One after the other: what went elsewhere is awaited at home again. */
+	bool beyond = w->losses + store_pool_behind(w->r.pool) > w->r.shape.p;
+	do_rebuild(w);
+	for (uint32_t m = 0; m < w->r.shape.members; m++) {
+		bool gone = store_pool_given_up(w->r.pool, m) &&
+			    (w->r.shape.place == PLACE_CLUSTERED || one_in(w, 2));
+		/* Or a store that was to take its place, and was cut short. */
+		if (!gone &&
+		    (store_pool_given_up(w->r.pool, m) || store_pool_member(w->r.pool, m) != NULL))
+			continue;
+		member_end(&w->r, m);
+		member_new(&w->r, m);
+		WORLD_CHECK(w, store_pool_replace_take(w->r.pool, m, w->r.fault[m]) == 0);
+		do_rebuild(w);
+	}
+	do_rebuild(w);
+	for (uint64_t i = 0; i < CHUNKS && beyond && !w->clean; i++) {
+		if (see(w, i) != -ENODATA || has_rows(w, i))
+			continue;
+		WORLD_CHECK(w, store_delete(w->r.pool, id_of(i)) == 0);
+		now_is(&w->chunks[i], &(struct may_be){0});
+	}
+	if (!w->clean)
+		do_rebuild(w);
+	WORLD_CHECK(w, w->clean);
+	for (uint64_t i = 0; i < CHUNKS; i++)
+		see(w, i);
+	w->doing = "settled";
+	/* And without any p of them. */
+	for (uint32_t i = 0; i < w->r.shape.p; i++) {
+		uint32_t m = (uint32_t)rng_below(&w->rng, w->r.shape.members);
+		set_fault(&w->r, m, STORE_CALL_ALL, -EIO);
+		w->struck[m] = true;
+	}
+	for (uint64_t i = 0; i < CHUNKS; i++)
+		see(w, i);
+	for (uint32_t m = 0; m < w->r.shape.members; m++)
+		unstrike(w, m);
+}
+
+/* Rot of up to p rows of each stripe, scans that may not write, and then good ones. */
+static void do_rot(struct world *w, uint64_t number)
+{
+	const struct store_pool_shape *shape = &w->r.shape;
+	struct model_chunk *c = &w->chunks[number];
+	struct store_range bad[4];
+	if (!w->clean || faulty(w) > 0 || c->n != 1 || !c->states[0].exists)
+		return;
+	w->doing = "rot";
+	bool coded = member_stat(&w->r, number, 0) == 0;
+	uint32_t width = coded ? shape->k + shape->p : shape->p;
+	uint64_t from = coded ? 0 : 4096 + rng_below(&w->rng, 9000);
+	for (uint64_t s = 0; s < 4; s++) {
+		for (uint32_t i = 0; i < shape->p; i++) {
+			uint32_t row = (uint32_t)rng_below(&w->rng, width);
+			uint32_t m = where(&w->r, number, row);
+			struct chunk_id id = {.block = number, .index = coded ? row : COPY + row};
+			int rc = store_mem_flip(w->r.mem[m], id, from + s * PIECE, 3);
+			if (rc == 0 && one_in(w, 2))
+				set_fault(&w->r, m, STORE_CALL_PUT, -EROFS);
+		}
+	}
+	see(w, number);
+	store_scan(w->r.pool, id_of(number), bad, 4);
+	see(w, number);
+	heal(&w->r);
+	see(w, number);
+	int64_t n = store_scan(w->r.pool, id_of(number), bad, 4);
+	if (n != 0)
+		fprintf(stderr, "scan %lld coded %d\n", (long long)n, coded);
+	WORLD_CHECK(w, n == 0);
+	see(w, number);
+	if (store_pool_rebuild_due(w->r.pool))
+		do_rebuild(w);
+	WORLD_CHECK(w, w->clean && !store_pool_rebuild_due(w->r.pool));
+}
+
+static void trace(const struct world *w)
+{
+	if (getenv("STORE_POOL_TRACE") == NULL)
+		return;
+	fprintf(stderr, "%llu %s clean %d faulty", (unsigned long long)w->step, w->doing, w->clean);
+	for (uint32_t m = 0; m < w->r.shape.members; m++)
+		fprintf(stderr, " %d%s", w->struck[m],
+			store_pool_given_up(w->r.pool, m) ? "x" : "");
+	for (uint32_t i = 0; i < CHUNKS; i++) {
+		const struct model_chunk *c = &w->chunks[i];
+		fprintf(stderr, " |");
+		for (uint32_t s = 0; s < c->n; s++)
+			fprintf(stderr, " %c%llu",
+				!c->states[s].exists  ? '-'
+				: c->states[s].sealed ? 's'
+						      : 'o',
+				(unsigned long long)c->states[s].len);
+	}
+	fprintf(stderr, "\n");
+}
+
+static void one_step(struct world *w)
+{
+	uint64_t number = rng_below(&w->rng, CHUNKS);
+	uint64_t what = rng_below(&w->rng, 100);
+	bool changes = what < 40 || what >= 90;
+
+	if (changes && faulty(w) > 0)
+		w->clean = false;
+	if (what < 15)
+		do_put(w, number);
+	else if (what < 24)
+		do_change(w, number, false);
+	else if (what < 32)
+		do_change(w, number, true);
+	else if (what < 40)
+		do_delete(w, number);
+	else if (what < 52)
+		do_fault(w);
+	else if (what < 64)
+		unstrike(w, (uint32_t)rng_below(&w->rng, w->r.shape.members));
+	else if (what < 78)
+		w->doing = "see", see(w, number);
+	else if (what < 82)
+		do_scan(w, number);
+	else if (what < 85)
+		do_rot(w, number);
+	else if (what < 86)
+		do_losses(w);
+	else if (what < 88)
+		do_reopen(w);
+	else if (what < 92)
+		do_rebuild(w);
+	else if (what < 94)
+		do_patch(w, number);
+	else
+		do_member(w);
+}
+
+static void run_world(void *arg)
+{
+	static const struct {
+		enum place_kind place;
+		uint32_t members, k, p;
+	} shapes[] = {{PLACE_DECLUSTERED, 6, 3, 1},
+		      {PLACE_DECLUSTERED, 8, 3, 2},
+		      {PLACE_CLUSTERED, 5, 3, 2},
+		      {PLACE_CLUSTERED, 4, 3, 1}};
+	struct world *w = arg;
+	size_t shape = w->seed % ARRAY_LEN(shapes);
+	rng_init(&w->rng, w->seed);
+	rig_open(&w->r, shapes[shape].place, shapes[shape].members, shapes[shape].k,
+		 shapes[shape].p);
+	w->clean = true;
+	for (uint64_t i = 0; i < CHUNKS; i++)
+		w->chunks[i].n = 1;
+	for (; w->step < 400; w->step++) {
+		one_step(w);
+		trace(w);
+		bool full = false;
+		for (uint64_t i = 0; i < CHUNKS; i++)
+			full = full || w->chunks[i].n + 1 >= STATES_MAX;
+		if (full || one_in(w, 40))
+			settle(w);
+	}
+	settle(w);
+	rig_close(&w->r);
+}
+
+static void random_faults_lose_nothing_that_was_acknowledged(void **state)
+{
+	(void)state;
+	unsigned long long from = 1, to = 24;
+	const char *seeds = getenv("STORE_POOL_SEEDS");
+	if (seeds != NULL)
+		assert_int_equal(sscanf(seeds, "%llu-%llu", &from, &to), 2);
+	print_message("  seeds %llu to %llu\n", from, to);
+	for (; from <= to; from++) {
+		struct world *w = calloc(1, sizeof(*w));
+		assert_non_null(w);
+		w->seed = from;
+		in_sim(run_world, w);
+		free(w);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_open_chunk_stays_when_all_its_members_fall_behind),
+		cmocka_unit_test(a_scan_that_cannot_heal_destroys_nothing),
+		cmocka_unit_test(what_is_lost_for_now_is_not_put_over),
+		cmocka_unit_test(a_rebuild_that_could_not_list_a_member_is_not_done),
+		cmocka_unit_test(a_record_that_too_few_took_never_counts),
+		cmocka_unit_test(a_disk_that_was_replaced_does_not_come_back),
+		cmocka_unit_test(an_open_chunk_that_is_lost_is_listed),
+		cmocka_unit_test(random_faults_lose_nothing_that_was_acknowledged),
+	};
+	log_set_level(LOG_OFF);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -5,6 +5,7 @@
 
 #define DAY_NS (86400 * NS_PER_S)
 
+static const char *const methods[] = {"r_min", "r_hyb", "r_all", NULL}; /* as janitor.h */
 static const char *const log_levels[] = {"debug", "info", "warn", "error", "off", NULL};
 
 const struct conf_key janitor_conf_schema[] = {
@@ -40,6 +41,9 @@ const struct conf_key janitor_conf_schema[] = {
 		 "of both for repair"),
 	CONF_INT("repair", "parallel", struct janitor_conf, parallel, "4", 1, 256,
 		 "blocks at once"),
+	CONF_CHOICE("repair", "method", struct janitor_conf, method, "r_min", methods,
+		    "what crosses racks for a local pool that lost more than its code bears: as "
+		    "little as makes it recoverable, all lost data rows, or whole columns"),
 	CONF_DURATION("scrub", "period", struct janitor_conf, scrub_ns, "7d", NS_PER_S,
 		      3650 * DAY_NS, "in which every chunk is verified"),
 	CONF_CHOICE("log", "level", struct janitor_conf, log_level, "info", log_levels,

@@ -23,6 +23,7 @@ struct janitor_conf {
 	uint64_t rack_bytes_per_s;
 	int64_t percent;
 	int64_t parallel;
+	int method; /* as janitor.h */
 	uint64_t scrub_ns;
 	int log_level;
 };

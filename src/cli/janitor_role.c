@@ -48,6 +48,7 @@ static int open_janitor(struct janitor_role *r)
 		.rack_bytes_per_s = c->rack_bytes_per_s,
 		.percent = (unsigned)c->percent,
 		.parallel = (unsigned)c->parallel,
+		.method = (enum janitor_method)c->method,
 		.deletes_per_s = (unsigned)c->deletes_per_s,
 		.fabric = {.memory_bytes = c->memory_bytes},
 	};

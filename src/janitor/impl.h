@@ -83,6 +83,11 @@ int block_damage(struct janitor *j, const struct meta_block *b, struct damage *o
  * left of it; -EAGAIN it is open. */
 int block_repair(struct janitor *j, uint32_t tenant, uint64_t block);
 
+/* Ascending ranges of a chunk, computed from the same ranges of others, one after the other. *out is the
+ * caller's reference. -E2BIG: too many. */
+int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *b, int chunk,
+		   const struct store_range *ranges, size_t n, struct rpc_slice *out);
+
 /* Deletes a chunk; -ENOENT is 0. */
 int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id);
 

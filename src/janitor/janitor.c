@@ -355,7 +355,7 @@ static void repair_fiber(void *arg)
 		bool look = looked_ns == 0 || rt_now_ns() - looked_ns >= j->opts.look_ns;
 		if (look)
 			looked_ns = rt_now_ns();
-		if (!told(janitor_repair(j, look), "repair") ||
+		if (!told(janitor_pools(j), "pools") || !told(janitor_repair(j, look), "repair") ||
 		    rt_sleep_ns(min_u64(j->opts.round_ns, j->opts.delay_ns)) < 0)
 			break;
 	}

@@ -15,6 +15,8 @@
  *               the rest, by what they still bear. A chunk is computed from the cheapest set that suffices
  *               and goes to a disk that cluster_choose names; then the record is changed, then the old
  *               chunk is deleted. An interrupted repair leaves a chunk that no record knows.
+ *   pools       what a pool cannot repair by itself, and lists, is brought from other racks: as much as the
+ *               method says (pools.c).
  *   orphans     chunks on disks, by their labels, that no record wants: deleted when they were so at two
  *               looks with at least one whole grace between.
  *   scrub       every chunk is read and verified by its node; what is damaged is reported to the block's
@@ -37,6 +39,9 @@
 
 struct janitor;
 
+/* What crosses racks for a pool that lost more than its code bears: pools.c. */
+enum janitor_method { JANITOR_R_MIN, JANITOR_R_HYB, JANITOR_R_ALL };
+
 struct janitor_options {
 	const char *const *addrs; /* of the metadata servers, copied */
 	size_t addr_count;
@@ -52,6 +57,7 @@ struct janitor_options {
 	unsigned percent;          /* of those for repair; 0: 20 */
 	unsigned parallel;         /* blocks repaired at once; 0: 4 */
 	unsigned deletes_per_s;    /* chunks deleted by collection; 0: 2000 */
+	enum janitor_method method;
 	struct fabric_options fabric;
 };
 
@@ -69,6 +75,8 @@ struct janitor_stats {
 	uint64_t open_blocks;                  /* left to their writers */
 	uint64_t overtaken; /* blocks that were deleted, or repaired by another, meanwhile */
 	uint64_t leases_lost;
+	uint64_t pool_patches,
+		pool_patch_bytes; /* chunks of pools made whole, and what was brought */
 	uint64_t scrubbed_chunks, scrubbed_bytes, damage_found;
 	uint64_t scrub_oldest_ns; /* age of the oldest finished, or first, pass over a disk */
 };
@@ -91,6 +99,7 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out);
  */
 int janitor_collect(struct janitor *j);
 int janitor_repair(struct janitor *j, bool look); /* look: at all blocks too */
+int janitor_pools(struct janitor *j);
 int janitor_orphans(struct janitor *j);
 int janitor_scrub(struct janitor *j, uint64_t pass_ns); /* over how long; 0: as fast as it goes */
 

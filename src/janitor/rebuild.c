@@ -14,8 +14,8 @@
  * the same bytes it will do. Whose record change comes second is told so and takes its own chunk away.
  * A block that was deleted or laid out anew meanwhile refuses the change.
  *
- * Pools. A column of an mlec is a chunk on a pool: it is read and written whole here (R_ALL); what a pool can
- * mend by itself it has mended before anybody here sees a loss.
+ * Pools. A column of an mlec is a chunk on a pool: here it is read and written whole (R_ALL). What pools.c brings
+ * to a pool are ranges of a column, computed from the same ranges of others.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -111,6 +111,8 @@ struct mending {
 	struct errand errand;
 	uint32_t tenant;
 	struct meta_block block;
+	const struct store_range *ranges; /* what is made of each chunk; NULL: all */
+	size_t range_count;
 	struct look look;
 	struct rpc_slice *chunk; /* what was read, or computed */
 	bool *have;
@@ -127,9 +129,45 @@ struct source {
 	int rc;
 };
 
+/* What the chunk has of a range: short data chunks end early. */
+static struct store_range range_within(const struct mending *m, int chunk, size_t i)
+{
+	uint64_t len = shape_stored_len(&m->look.shape, chunk, m->block.length);
+	struct store_range r = m->ranges[i];
+	r.len = r.off >= len ? 0 : min_u64(r.len, len - r.off);
+	return r;
+}
+
+/* Bytes of the chunk that this is about. With ranges: their sum, one after the other. As they ascend, what
+ * lacks of a short chunk lacks at the end of these bytes, too. */
 static uint64_t stored_len(const struct mending *m, int chunk)
 {
-	return shape_stored_len(&m->look.shape, chunk, m->block.length);
+	uint64_t sum = 0;
+	if (m->ranges == NULL)
+		return shape_stored_len(&m->look.shape, chunk, m->block.length);
+	for (size_t i = 0; i < m->range_count; i++)
+		sum += range_within(m, chunk, i).len;
+	return sum;
+}
+
+static int ranges_get(struct mending *m, struct node_call *c, uint64_t disk, int chunk)
+{
+	AUTO_FREE struct node_range *list = calloc(m->range_count, sizeof(*list));
+	size_t n = 0;
+	if (list == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->range_count; i++) {
+		struct store_range r = range_within(m, chunk, i);
+		if (r.len > 0)
+			list[n++] =
+				(struct node_range){.id = {m->block.chunk_block, (uint32_t)chunk},
+						    .off = r.off,
+						    .len = r.len};
+	}
+	int rc = node_get(c, disk, list, n, NULL, &m->chunk[chunk]);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = list[i].rc;
+	return rc;
 }
 
 static void source_fiber(void *arg)
@@ -146,7 +184,9 @@ static void source_fiber(void *arg)
 		return;
 	u.node.timeout_ns = READ_TIMEOUT_NS;
 	struct chunk_id id = {m->block.chunk_block, (uint32_t)s->chunk};
-	s->rc = node_get_one(&u.node, disk, id, 0, len, NULL, &m->chunk[s->chunk]);
+	s->rc = m->ranges != NULL
+			? ranges_get(m, &u.node, disk, s->chunk)
+			: node_get_one(&u.node, disk, id, 0, len, NULL, &m->chunk[s->chunk]);
 	if (s->rc == 0 && m->chunk[s->chunk].len != len)
 		s->rc = -EPROTO;
 	disk_end(&m->errand.call, &u, s->rc, 0);
@@ -263,7 +303,8 @@ static int check_inputs(const struct mending *m)
 static int check_result(const struct mending *m, int chunk)
 {
 	uint32_t want = m->look.shape.copies ? m->block.crc : m->block.chunks[chunk].crc;
-	if (want == 0 || stored_len(m, chunk) == 0 || m->chunk[chunk].crc == want)
+	if (m->ranges != NULL || want == 0 || stored_len(m, chunk) == 0 ||
+	    m->chunk[chunk].crc == want)
 		return 0;
 	log_error("repair_mismatch", "block=%016lx chunk=%d", m->block.id, chunk);
 	return -EBADMSG;
@@ -449,7 +490,8 @@ static int put_all(struct mending *m)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static int mend(struct mending *m)
+/* Reads and computes; what was wanted is in m->chunk then. */
+static int chunks_make(struct mending *m)
 {
 	size_t n = (size_t)m->look.shape.n;
 	m->chunk = calloc(n, sizeof(*m->chunk));
@@ -465,9 +507,7 @@ static int mend(struct mending *m)
 		return rc;
 	m->gate_bytes = bytes;
 	rc = sources_gather(m);
-	if (rc == 0)
-		rc = compute(m);
-	return rc == 0 ? put_all(m) : rc;
+	return rc == 0 ? compute(m) : rc;
 }
 
 static void mending_fini(struct mending *m)
@@ -499,11 +539,44 @@ int block_repair(struct janitor *j, uint32_t tenant, uint64_t block)
 		rc = -EAGAIN;
 	if (rc == 0 && m->block.state == META_BLOCK_SEALED && m->block.length > 0) {
 		rc = look_init(j, &m->block, &m->look);
-		if (rc == 0 && m->look.bad_count > 0)
-			rc = mend(m);
+		bool bad = rc == 0 && m->look.bad_count > 0;
+		if (bad)
+			rc = chunks_make(m);
+		if (bad && rc == 0)
+			rc = put_all(m);
 		mending_fini(m);
 	}
 	arena_fini(&a);
 	/* It was deleted, or another was faster: nothing is left to do. */
 	return rc == -ENOENT || rc == -ESTALE || rc == -EEXIST ? 0 : rc;
+}
+
+int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *b, int chunk,
+		   const struct store_range *ranges, size_t n, struct rpc_slice *out)
+{
+	if (n == 0 || n > NODE_RANGES_MAX)
+		return -E2BIG;
+	AUTO_FREE struct mending *m = calloc(1, sizeof(*m));
+	if (m == NULL)
+		return -ENOMEM;
+	m->j = j;
+	m->tenant = tenant;
+	m->block = *b;
+	m->ranges = ranges;
+	m->range_count = n;
+	errand_init(j, &m->errand, tenant);
+	int rc = look_init(j, b, &m->look);
+	if (rc < 0)
+		return rc;
+	m->look.bad[0] = chunk;
+	m->look.bad_count = 1;
+	m->look.cost[chunk] = CHUNK_LOST;
+	m->look.chunk_len = stored_len(m, chunk);
+	rc = chunks_make(m);
+	if (rc == 0) {
+		*out = m->chunk[chunk];
+		m->chunk[chunk] = (struct rpc_slice){0};
+	}
+	mending_fini(m);
+	return rc;
 }

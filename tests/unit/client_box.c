@@ -125,9 +125,10 @@ static void node_main(void *arg)
 						   .folders = &folders[d],
 						   .folder_count = 1};
 	}
-	char members[3][32];
-	struct node_folder pool[3];
-	for (unsigned i = 0; n->box->pools && i < 3; i++) {
+	char members[6][32];
+	struct node_folder pool[6];
+	unsigned count = n->box->wide ? 6 : 3;
+	for (unsigned i = 0; n->box->pools && i < count; i++) {
 		snprintf(members[i], sizeof(members[i]), "/d0/m%u", i);
 		(void)rt_mkdir(members[i]);
 		pool[i] = (struct node_folder){1000 + 10 * (uint64_t)n->index + i, members[i]};
@@ -137,9 +138,12 @@ static void node_main(void *arg)
 			.disk = folders[0].disk,
 			.sched = &sched_nvme,
 			.folders = pool,
-			.folder_count = 3,
+			.folder_count = count,
 			.pool = true,
-			.shape = {.k = 2, .p = 1, .place = PLACE_CLUSTERED, .piece_bytes = 4096}};
+			.shape = {.k = 2,
+				  .p = 1,
+				  .place = n->box->wide ? PLACE_DECLUSTERED : PLACE_CLUSTERED,
+				  .piece_bytes = 4096}};
 	char listen[32];
 	snprintf(listen, sizeof(listen), "n%u:7000", n->index);
 	struct node_serve_options o = {
@@ -180,7 +184,7 @@ static bool box_done(void *arg)
 
 struct plan_of_box {
 	unsigned nodes, disks;
-	bool meta, pools;
+	bool meta, pools, wide;
 	uint64_t kv_timeout_ns;
 	uint64_t storm; /* a seed; 0: none */
 };
@@ -215,6 +219,7 @@ static void run(const struct plan_of_box *plan, void (*body)(struct client_box *
 	b->node_count = nodes;
 	b->disk_count = disks;
 	b->pools = plan->pools;
+	b->wide = plan->wide;
 	b->body = body;
 	sim_config_init(&b->config, plan->storm != 0 ? plan->storm : 7, plan->storm != 0 ? 1 : 0);
 	if (plan->storm != 0)
@@ -267,6 +272,14 @@ void cbox_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_box
 void cbox_run_pools(unsigned nodes, void (*body)(struct client_box *b))
 {
 	run(&(struct plan_of_box){.nodes = nodes, .disks = 1, .meta = true, .pools = true}, body);
+}
+
+void cbox_run_wide_pools(unsigned nodes, void (*body)(struct client_box *b))
+{
+	run(
+		&(struct plan_of_box){
+			.nodes = nodes, .disks = 1, .meta = true, .pools = true, .wide = true},
+		body);
 }
 
 void cbox_run_faulty(unsigned nodes, void (*body)(struct client_box *b))

@@ -36,7 +36,8 @@ struct client_box {
 	struct sim_node *client;
 	struct sim_node *meta;  /* NULL: there is none */
 	struct sim_node *other; /* a test's */
-	bool pools;             /* the first disk of each node is a pool 2+1 of three folders */
+	bool pools;             /* the first disk of each node is a pool 2+1 of three folders, */
+	bool wide;              /* or declustered over six */
 	struct kv_mem *kv;
 	void (*body)(struct client_box *b);
 	bool done;
@@ -64,6 +65,8 @@ void cbox_run_storm(unsigned nodes, uint64_t seed, void (*body)(struct client_bo
 void cbox_quiet(struct client_box *b, uint64_t unused); /* an act */
 /* And with a pool in place of each node's disk. */
 void cbox_run_pools(unsigned nodes, void (*body)(struct client_box *b));
+/* And with a declustered pool 2+1 of six folders. */
+void cbox_run_wide_pools(unsigned nodes, void (*body)(struct client_box *b));
 int cbox_engine_open(struct client_box *b, const struct fabric_options *o, struct engine **out);
 
 /* From the body: act(b, arg) is called outside of every process. Waits until it was. */

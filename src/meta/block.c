@@ -190,6 +190,41 @@ int meta_block_own(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 	return rc == -ESTALE ? -ENOENT : rc;
 }
 
+int block_hold(struct meta *m, uint32_t tenant, uint64_t block, const struct meta_owner *owners,
+	       size_t n, struct arena *a)
+{
+	struct schema_key *keys = arena_alloc(a, (n + 2) * sizeof(*keys));
+	struct kv_bytes *list = arena_alloc(a, (n + 2) * sizeof(*list));
+	struct meta_owner *again = arena_alloc(a, (n + 1) * sizeof(*again));
+	if (keys == NULL || list == NULL || again == NULL)
+		return -ENOMEM;
+	keys[0] = key_id('b', tenant, block);
+	keys[1] = key_id('p', tenant, block);
+	for (size_t i = 0; i < n; i++)
+		keys[i + 2] = key_ids('o', tenant, block, owners[i].file);
+	for (size_t i = 0; i < n + 2; i++)
+		list[i] = key_bytes(&keys[i]);
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	int rc = kv_get(m->kv, part_block(m, tenant, block), list, n + 2, &rows);
+	if (rc == 0 && (!rows.row[0].found || rows.row[1].found))
+		rc = -ENOENT;
+	size_t count = 0;
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		rec_owner *o = NULL;
+		if (rows.row[i + 2].found)
+			rc = rec_read_owner(a, rows.row[i + 2].value, &o);
+		if (rc != 0 || (o != NULL && o->mark == 0))
+			continue;
+		again[count] = owners[i];
+		if (o != NULL)
+			again[count].bytes = o->bytes;
+		count++;
+	}
+	if (rc != 0 || count == 0)
+		return rc;
+	return meta_block_own(m, &(struct meta_ctx){tenant}, block, again, count);
+}
+
 /* The record as committed, together with its owners and places. 1: it has changed meanwhile. */
 static int commit_write(struct meta *m, uint32_t tenant, const struct meta_block *b,
 			struct kv_bytes raw, rec_block *rec, const struct meta_owner *owners,

@@ -247,7 +247,8 @@ static int name_row(struct check *c, uint64_t partition, const struct kv_row *ro
 		rec_shut *s;
 		return rec_read_shut(a, row->value, &s);
 	}
-	case 'g': {
+	case 'g':
+	case 'h': {
 		rec_gone *g;
 		c->out->garbage++;
 		return rec_read_gone(a, row->value, &g);

@@ -42,16 +42,6 @@ int file_write(struct meta *m, uint32_t tenant, uint64_t file, struct kv_bytes r
 	return rc == -ESTALE ? 1 : rc;
 }
 
-void file_unmake(struct meta *m, uint32_t tenant, uint64_t file, struct kv_bytes raw,
-		 struct arena *a)
-{
-	struct txn t;
-	txn_init(&t, a);
-	txn_equals(&t, key_id('f', tenant, file), raw);
-	txn_delete(&t, key_id('f', tenant, file));
-	txn_run(m, &t, part_of(m, META_LAYER_FILE, tenant, file), NULL);
-}
-
 int file_kill(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a)
 {
 	for (unsigned try = 0;; try++) {

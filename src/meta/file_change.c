@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "meta/file.h"
+#include "meta/gc_impl.h"
 #include "rt/rt.h"
 
 int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint64_t id,
@@ -160,6 +161,27 @@ static void add_extents(struct txn *t, uint32_t tenant, uint64_t file, rec_file 
 	}
 }
 
+/* Each block of the extents has the file as an owner. */
+static int extents_hold(struct meta *m, uint32_t tenant, uint64_t file, const struct meta_extent *e,
+			size_t n, struct arena *a)
+{
+	int rc = 0;
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct meta_owner owner = {.file = file};
+		bool before = false;
+		for (size_t j = 0; j < n; j++) {
+			if (e[j].block != e[i].block)
+				continue;
+			before = before || j < i;
+			owner.bytes += e[j].length;
+		}
+		owner.bytes = min_u64(owner.bytes, META_BLOCK_MAX);
+		if (!before)
+			rc = block_hold(m, tenant, e[i].block, &owner, 1, a);
+	}
+	return rc;
+}
+
 static int file_add_once(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
 			 uint64_t offset, const struct meta_extent *extents, size_t n)
 {
@@ -181,6 +203,10 @@ static int file_add_once(struct meta *m, const struct meta_ctx *ctx, uint64_t fi
 			return rc == 1 ? 0 : rc;
 		return f->last != NULL ? -EBUSY : -ERANGE;
 	}
+	/* The file is being written, and stays so until the record changes: its blocks are safe. */
+	rc = extents_hold(m, ctx->tenant, file, extents, n, &a);
+	if (rc != 0)
+		return rc;
 	struct txn t;
 	txn_init(&t, &a);
 	rec_extent last;
@@ -329,11 +355,17 @@ static int mark_linked(struct meta *m, uint32_t tenant, uint64_t file, rec_file 
 		       struct meta_name name, bool seal, uint64_t mtime_ns, struct kv_bytes raw,
 		       struct arena *a)
 {
-	if (f->linked && !same_name(f, name))
-		return -EPERM;
+	bool again = f->linked && same_name(f, name);
+	if (f->linked && !again) {
+		/* It has that name or had it; or the name was refused, and it may get another. */
+		struct gc_search s = {.id = file};
+		int rc = gc_search(m, tenant, f->dir, &s);
+		if (rc != 0 || s.found || s.pending)
+			return rc != 0 ? rc : -EPERM;
+	}
 	if (seal && f->last != NULL)
 		return -EBUSY;
-	if (f->linked && f->sealed == seal)
+	if (again && f->sealed == seal)
 		return 0;
 	struct txn t;
 	txn_init(&t, a);
@@ -342,21 +374,6 @@ static int mark_linked(struct meta *m, uint32_t tenant, uint64_t file, rec_file 
 	f->mtime_ns = mtime_ns;
 	f->name = (ProtobufCBinaryData){name.len, (uint8_t *)name.text};
 	return file_write(m, tenant, file, raw, f, &t);
-}
-
-/* The name was refused: the file may get another. */
-static void unmark_linked(struct meta *m, uint32_t tenant, uint64_t file, uint64_t token,
-			  struct arena *a)
-{
-	struct kv_bytes raw;
-	rec_file *f;
-	if (read_for(m, tenant, file, token, a, &raw, &f) != 0 || !f->linked)
-		return;
-	struct txn t;
-	txn_init(&t, a);
-	f->linked = false;
-	f->name.len = 0;
-	file_write(m, tenant, file, raw, f, &t);
 }
 
 static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
@@ -383,10 +400,8 @@ static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	e.size = f->size;
 	e.sealed = f->sealed;
 	e.mtime_ns = mtime_ns;
-	rc = row_create(m, ctx->tenant, dir, name, &e, flags, &a);
-	if (rc != 0 && !kv_unknown(rc))
-		unmark_linked(m, ctx->tenant, file, token, &a);
-	return rc;
+	/* When that fails the mark stays: a copy of this request may give the name yet. */
+	return row_create(m, ctx->tenant, dir, name, &e, flags, &a);
 }
 
 int meta_link(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
@@ -465,6 +480,8 @@ static int file_remap_once(struct meta *m, const struct meta_ctx *ctx, uint64_t 
 		rc = file_read(m, ctx->tenant, file, &a, &raw, &f, &dead);
 	if (rc == 0 && f == NULL)
 		rc = -ENOENT;
+	if (rc == 0)
+		rc = extents_hold(m, ctx->tenant, file, now, 1, &a);
 	if (rc != 0)
 		return rc;
 	struct txn t;

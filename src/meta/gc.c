@@ -152,7 +152,7 @@ int meta_gc_step(struct meta *m, enum meta_gc_kind kind, uint64_t index, uint64_
 		const char *letters;
 		gc_row_fn fn;
 	} kinds[META_GC_KINDS] = {
-		[META_GC_NAMES] = {META_LAYER_NAME, "g", gc_names_row},
+		[META_GC_NAMES] = {META_LAYER_NAME, "gh", gc_names_row},
 		[META_GC_DIRS] = {META_LAYER_NAME, "ydes", gc_dirs_row},
 		[META_GC_TRANSFERS] = {META_LAYER_TRANSFER, "t", gc_transfers_row},
 		[META_GC_FILES] = {META_LAYER_FILE, "x", gc_files_row},

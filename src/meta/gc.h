@@ -16,7 +16,8 @@
  * A round for partition i of a layer: meta_gc_step of each kind of that layer until its cursor ends.
  *
  *   kind               layer      garbage                                 becomes
- *   META_GC_NAMES      Name       names that were taken away              files: removed
+ *   META_GC_NAMES      Name       names that were taken away, notes of    files: removed
+ *                                 renames and moves that happened
  *   META_GC_DIRS       Name       directories that no name leads to       nothing
  *   META_GC_TRANSFERS  transfers  moves whose mover died                  completed or undone
  *   META_GC_FILES      File       removed files                           blocks: an owner less

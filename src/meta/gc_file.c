@@ -108,7 +108,7 @@ static int file_named(struct gc *g, uint32_t tenant, uint64_t file, const struct
 		return 0;
 	/* It has been renamed, or its name is gone. */
 	struct gc_search s = {.id = file};
-	int rc = gc_search(g, tenant, f->dir, &s);
+	int rc = gc_search(g->m, tenant, f->dir, &s);
 	*named = s.found || s.pending;
 	if (rc != 0 || !s.found || !f->sealed)
 		return rc;

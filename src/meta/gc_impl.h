@@ -51,6 +51,6 @@ struct gc_search {
 	size_t name_len;
 	char name[META_NAME_MAX];
 };
-int gc_search(struct gc *g, uint32_t tenant, uint64_t dir, struct gc_search *s);
+int gc_search(struct meta *m, uint32_t tenant, uint64_t dir, struct gc_search *s);
 
 #endif

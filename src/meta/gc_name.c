@@ -38,11 +38,6 @@ int gc_names_row(struct gc *g, const struct kv_row *row)
 
 /* --- searching a directory -------------------------------------------------------------------- */
 
-struct search_walk {
-	struct gc *g;
-	struct gc_search *s;
-};
-
 static bool row_mentions(const rec_entry *e, uint64_t id)
 {
 	return e->id == id || (e->replaced != NULL && e->replaced->id == id);
@@ -57,7 +52,7 @@ static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 			void *ctx)
 {
 	(void)below;
-	struct gc_search *s = ((struct search_walk *)ctx)->s;
+	struct gc_search *s = ctx;
 	uint64_t partition = part_name(m, tenant, dir, slice);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
@@ -96,11 +91,10 @@ static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	return rc;
 }
 
-int gc_search(struct gc *g, uint32_t tenant, uint64_t dir, struct gc_search *s)
+int gc_search(struct meta *m, uint32_t tenant, uint64_t dir, struct gc_search *s)
 {
 	s->found = s->pending = false;
-	struct search_walk w = {g, s};
-	int rc = slices_walk(g->m, tenant, dir, false, search_slice, &w);
+	int rc = slices_walk(m, tenant, dir, false, search_slice, s);
 	return rc == 1 ? 0 : rc;
 }
 
@@ -188,7 +182,7 @@ static int dir_named(struct gc *g, uint32_t tenant, const struct kv_row *row, re
 			return 0;
 	}
 	struct gc_search s = {.id = d->id};
-	int rc = gc_search(g, tenant, d->parent, &s);
+	int rc = gc_search(g->m, tenant, d->parent, &s);
 	*named = s.found || s.pending;
 	if (rc != 0 || !s.found)
 		return rc;

@@ -120,6 +120,8 @@ struct row {
 	struct kv_bytes raw;
 	rec_entry *row;   /* as stored, NULL: none */
 	rec_entry *entry; /* what it means: NULL: no such name */
+	uint64_t request; /* not 0: whether it has happened is asked for */
+	bool happened;    /* it has: it took something away from this name */
 	bool gone;        /* there is a Gone of the id asked for */
 	bool removed;     /* and it is of a removal */
 };
@@ -128,6 +130,10 @@ struct row {
  * not there is 0 with entry NULL. */
 int row_find(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name, uint64_t gone_id,
 	     struct arena *a, struct row *out);
+
+/* The same for who would take something away from the name: whether this request has done so before. */
+int row_find_from(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
+		  uint64_t request, struct arena *a, struct row *out);
 
 /*
  * Makes a row fit for a change: when a transfer has it, sees that transfer through. 0: as it is; 1: it
@@ -148,6 +154,10 @@ enum gone_why { GONE_RENAMED, GONE_REPLACED, GONE_REMOVED };
 /* The Gone of an id at the row's slice. */
 void row_put_gone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind,
 		  enum gone_why why);
+
+/* The request has taken the id away from the row's name: until the grace is over it does not do so again. */
+void row_put_happened(struct txn *t, const struct row *r, uint64_t request, uint64_t id,
+		      uint32_t kind);
 
 /* Gives the name to an entry. 0, or an error of meta_create; the entry's stamp is set. */
 int row_create(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
@@ -201,9 +211,6 @@ int slices_walk(struct meta *m, uint32_t tenant, uint64_t dir, bool deepest_firs
 
 int file_read(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a, struct kv_bytes *raw,
 	      rec_file **out, bool *dead);
-/* Forgets a file that never got its name, if it is still as it was made. Best effort. */
-void file_unmake(struct meta *m, uint32_t tenant, uint64_t file, struct kv_bytes raw,
-		 struct arena *a);
 /* From a name to a removed file. 0 also when there is nothing to remove. */
 int file_kill(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a);
 
@@ -211,6 +218,15 @@ typedef int (*extent_fn)(void *ctx, uint64_t offset, const struct meta_extent *e
 /* All extents of a record, in order, in pages; inline or by key. */
 int file_extents(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *rec,
 		 struct arena *a, extent_fn fn, void *ctx);
+
+/* --- blocks: block.c --------------------------------------------------------------------------- */
+
+/*
+ * The block is there and has these owners, unmarked: a collector that has just found one of them useless
+ * finds its mark gone. For who is about to use the block, or has just begun to. -ENOENT.
+ */
+int block_hold(struct meta *m, uint32_t tenant, uint64_t block, const struct meta_owner *owners,
+	       size_t n, struct arena *a);
 
 /* --- quota: tenant.c --------------------------------------------------------------------------- */
 

@@ -29,7 +29,9 @@
  *     that the collector finds.
  *  5. What returned 0 is durable. What returned an error other than the unknown ones did not happen.
  *     -ETIMEDOUT and -EIO are unknown (kv_unknown): it happened, or will, or never will. Sending the
- *     same request again, with the same ids, is always safe and never does it twice.
+ *     same request again, with the same ids, is always safe and never does it twice, until the
+ *     collector's grace period is over: whatever others have done to the names since, and also when two
+ *     servers carry it out at once.
  *  6. Sealed stays sealed. The contents of sealed files and directories may be served from a cache;
  *     removing a file, by name or with its directory, may take the cache_ttl_ns of server and client to be
  *     seen everywhere.
@@ -264,8 +266,8 @@ enum meta_flags {
 
 /*
  * Makes n files of one directory, 1 to META_BATCH_MAX. results[i] is 0, -EEXIST (exclusive only),
- * -EISDIR (overwriting), or why that file is bad: -EINVAL and the like, -EOVERFLOW sizes. Files that
- * got an error were not made; the others were. Returns 0 when the request was carried out, also when
+ * -EISDIR (overwriting), -ENOENT a block of it has been collected, or why that file is bad: -EINVAL and
+ * the like, -EOVERFLOW sizes. Files that got an error were not made; the others were. Returns 0 when the request was carried out, also when
  * some results are errors. -ENOENT, -EROFS: dir is gone or sealed, nothing was made. Unknown errors:
  * each file was made or not. Again with the same ids: files that are there already have result 0.
  */
@@ -302,7 +304,7 @@ int meta_rename(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
  * new_id, on the same blocks; it must be sealed (-EBUSY otherwise), and the old one is garbage.
  * request as in meta_rename. -ENOENT, -EEXIST, -EROFS either directory is sealed, -EISDIR (overwriting
  * a directory), -EINVAL a directory would get into itself, -EBUSY another move of it goes on and does
- * not end.
+ * not end, -ESTALE another file has taken the name since the move began.
  */
 int meta_move(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir, struct meta_name from,
 	      uint64_t to_dir, struct meta_name to, uint64_t new_id, uint64_t request,
@@ -369,7 +371,7 @@ int meta_file_steal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
  * Adds n extents at byte `offset`, which must be the size of the file, all or none, when the token is
  * the file's. An open one may only come last, and is closed by meta_file_close_extent before the next
  * add. Blocks must record the file as an owner already. Again with the same extents: 0.
- * -ENOENT, -ESTALE token, -EROFS sealed, -ERANGE offset, -EBUSY an open extent is there, -EOVERFLOW
+ * -ENOENT the file or a block, -ESTALE token, -EROFS sealed, -ERANGE offset, -EBUSY an open extent is there, -EOVERFLOW
  * beyond META_FILE_MAX, -EINVAL.
  */
 int meta_file_add(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,

@@ -270,7 +270,7 @@ int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 /* --- files ------------------------------------------------------------------------------------ */
 
 /* Whether the copy is there already, by this request when it came before: 1. */
-static int copy_there(struct meta *m, uint32_t tenant, const rec_file *f, uint64_t to, uint64_t dir,
+static int copy_there(struct meta *m, uint32_t tenant, uint64_t from, uint64_t to, uint64_t dir,
 		      uint64_t request, struct kv_bytes *raw, struct arena *a)
 {
 	rec_file *old;
@@ -282,12 +282,31 @@ static int copy_there(struct meta *m, uint32_t tenant, const rec_file *f, uint64
 		return -EEXIST;
 	if (old == NULL)
 		return 0;
-	if (old->dir == dir && !old->linked && old->token == request)
+	if (old->dir != dir || old->source == 0)
+		return -EEXIST;
+	if (old->source != from)
+		return -ESTALE; /* this request began when the name led to another file */
+	if (!old->linked && old->token == request)
 		return 0; /* begun, and not finished */
-	return old->dir == dir && old->size == f->size && old->sealed && old->linked &&
-			       old->extent_count == f->extent_count
-		       ? 1
-		       : -EEXIST;
+	return old->sealed && old->linked ? 1 : -EEXIST;
+}
+
+/* A record of a file that is being written, and says what it is to be a copy of. */
+static int copy_begin(struct meta *m, uint32_t tenant, uint64_t from, uint64_t to, uint64_t dir,
+		      uint64_t request, struct arena *a)
+{
+	rec_file f = TERRANE__REC__FILE__INIT;
+	f.dir = dir;
+	f.token = request;
+	f.source = from;
+	f.mtime_ns = rt_wall_ns();
+	struct txn t;
+	txn_init(&t, a);
+	txn_absent(&t, key_id('f', tenant, to));
+	txn_absent(&t, key_id('x', tenant, to));
+	txn_put(&t, key_id('f', tenant, to), &f.base);
+	int rc = txn_run(m, &t, part_of(m, META_LAYER_FILE, tenant, to), NULL);
+	return rc == -ESTALE ? 0 : rc;
 }
 
 /*
@@ -297,14 +316,15 @@ static int copy_there(struct meta *m, uint32_t tenant, const rec_file *f, uint64
 static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, uint64_t from, uint64_t to,
 		     uint64_t dir, struct meta_name name, uint64_t request, struct arena *a)
 {
-	struct meta_ctx ctx = {tenant};
 	struct kv_bytes raw;
-	int rc = copy_there(m, tenant, f, to, dir, request, &raw, a);
+	int rc = copy_there(m, tenant, from, to, dir, request, &raw, a);
 	if (rc == 0 && raw.data == NULL) {
-		rc = meta_file_new(m, &ctx, dir, to, request);
+		rc = copy_begin(m, tenant, from, to, dir, request, a);
 		/* It may be there, and finished: the same request, through another server. */
-		if (rc == 0 || rc == -EEXIST)
-			rc = copy_there(m, tenant, f, to, dir, request, &raw, a);
+		if (rc == 0)
+			rc = copy_there(m, tenant, from, to, dir, request, &raw, a);
+		if (rc == 0 && raw.data == NULL)
+			rc = -EAGAIN;
 	}
 	if (rc != 0)
 		return rc == 1 ? 0 : rc;
@@ -315,6 +335,7 @@ static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, uint64_
 	txn_init(&t, a);
 	rec_file n = *f;
 	n.dir = dir;
+	n.source = from;
 	n.linked = true;
 	n.name = (ProtobufCBinaryData){name.len, (uint8_t *)name.text};
 	n.token = 0;
@@ -358,7 +379,7 @@ static int move_file(struct meta *m, const struct row *from, const struct row *t
 /* --- move ------------------------------------------------------------------------------------- */
 
 /* 1: look again. */
-static int move_at(struct meta *m, const struct row *from, const struct row *to, uint64_t id,
+static int move_at(struct meta *m, const struct row *from, const struct row *to, uint64_t *id,
 		   uint64_t new_id, uint64_t request, unsigned flags, struct arena *a)
 {
 	int rc = row_free(m, from, a);
@@ -366,11 +387,11 @@ static int move_at(struct meta *m, const struct row *from, const struct row *to,
 		rc = row_free(m, to, a);
 	if (rc != 0)
 		return rc;
-	if (to->entry != NULL && to->entry->stamp == request)
-		return 0; /* this request, when it came before */
+	if (from->happened || (to->entry != NULL && to->entry->stamp == request))
+		return 0; /* this request, when it came before, whatever has become of it since */
 	if (from->entry == NULL)
 		return -ENOENT;
-	if (id != 0 && from->entry->id != id)
+	if (*id != 0 && from->entry->id != *id)
 		return -ESTALE;
 	bool dir = from->entry->kind == META_DIR;
 	if (to->entry != NULL) {
@@ -385,6 +406,8 @@ static int move_at(struct meta *m, const struct row *from, const struct row *to,
 		return move_dir(m, from, to, request, a);
 	if (new_id <= META_ROOT)
 		return -EINVAL;
+	/* The copy is of this one: another that takes its place is not what is moved. */
+	*id = from->entry->id;
 	return move_file(m, from, to, new_id, request, a);
 }
 
@@ -413,11 +436,11 @@ int meta_move_id(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir,
 	for (unsigned try = 0;; try++) {
 		struct row f;
 		struct row t;
-		rc = row_find(m, ctx->tenant, from_dir, from, 0, &a, &f);
+		rc = row_find_from(m, ctx->tenant, from_dir, from, request, &a, &f);
 		if (rc == 0)
 			rc = row_find(m, ctx->tenant, to_dir, to, 0, &a, &t);
 		if (rc == 0)
-			rc = move_at(m, &f, &t, id, new_id, request, flags, &a);
+			rc = move_at(m, &f, &t, &id, new_id, request, flags, &a);
 		if (rc != 1)
 			return rc;
 		rc = meta_again(m, try);

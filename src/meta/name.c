@@ -8,6 +8,10 @@
  * once, which saves a wait for the disk: its entry has all that its file record has, so when a crash
  * leaves only the name, whoever opens it makes the record (meta_file_open), and there is nothing yet
  * that could be lost.
+ *
+ * Nothing is undone when the second step fails. The same request may be under way through another server,
+ * which finds the record, names it and says so; to take the record away then would leave a name that leads
+ * nowhere. A record that got no name is the collector's, who looks for names first.
  */
 #include <errno.h>
 
@@ -159,7 +163,7 @@ int meta_dir_get(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struc
 
 /* The directory, before anything leads to it. */
 static int dir_make(struct meta *m, uint32_t tenant, uint64_t id, uint64_t parent,
-		    struct meta_name name, struct kv_bytes *raw, struct arena *a)
+		    struct meta_name name, struct arena *a)
 {
 	rec_dir d = TERRANE__REC__DIR__INIT;
 	d.id = id;
@@ -169,39 +173,20 @@ static int dir_make(struct meta *m, uint32_t tenant, uint64_t id, uint64_t paren
 	struct schema_key key = key_slice('d', tenant, id, SLICE_HOME);
 	struct txn t;
 	txn_init(&t, a);
-	int rc = rec_pack(a, &d.base, raw);
-	if (rc != 0)
-		return rc;
 	txn_absent(&t, key);
-	txn_put_bytes(&t, key, *raw);
-	rc = txn_run(m, &t, part_name(m, tenant, id, SLICE_HOME), NULL);
+	txn_put(&t, key, &d.base);
+	int rc = txn_run(m, &t, part_name(m, tenant, id, SLICE_HOME), NULL);
 	if (rc != -ESTALE)
 		return rc;
 	/* Made by this request when it came before, or another's. */
+	struct kv_bytes raw;
 	rec_dir *there;
-	rc = dir_read(m, tenant, id, a, raw, &there);
+	rc = dir_read(m, tenant, id, a, &raw, &there);
 	if (rc != 0)
 		return rc;
 	if (there == NULL)
 		return -EAGAIN;
 	return there->parent == parent ? 0 : -EEXIST;
-}
-
-/* No name leads to it: it goes at once, if it is as it was made. */
-static void dir_unmake(struct meta *m, uint32_t tenant, uint64_t id, struct kv_bytes raw,
-		       struct arena *a)
-{
-	struct schema_key key = key_slice('d', tenant, id, SLICE_HOME);
-	bool any = true;
-	uint64_t partition = part_name(m, tenant, id, SLICE_HOME);
-	if (meta_any(m, partition, key_slice('e', tenant, id, SLICE_HOME), &any) != 0 || any)
-		return;
-	struct txn t;
-	txn_init(&t, a);
-	txn_equals(&t, key, raw);
-	txn_absent(&t, key_slice('s', tenant, id, SLICE_HOME));
-	txn_delete(&t, key);
-	txn_run(m, &t, partition, NULL);
 }
 
 int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
@@ -218,16 +203,13 @@ int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 		return there.id == id ? 0 : -EEXIST;
 	if (rc != -ENOENT)
 		return rc;
-	struct kv_bytes raw;
-	rc = dir_make(m, ctx->tenant, id, dir, name, &raw, &a);
+	rc = dir_make(m, ctx->tenant, id, dir, name, &a);
 	if (rc != 0)
 		return rc;
 	rec_entry e = TERRANE__REC__ENTRY__INIT;
 	e.kind = META_DIR;
 	e.id = id;
 	e.mtime_ns = rt_wall_ns();
-	rc = row_create(m, ctx->tenant, dir, name, &e, 0, &a);
-	if (rc != 0 && !kv_unknown(rc))
-		dir_unmake(m, ctx->tenant, id, raw, &a);
-	return rc;
+	/* When that fails the directory stays, for the collector: a copy of this request may name it. */
+	return row_create(m, ctx->tenant, dir, name, &e, 0, &a);
 }

@@ -89,6 +89,7 @@ static int rename_here(struct meta *m, const struct row *from, const struct row 
 	txn_delete(&t, key_entry(from->tenant, from->dir, from->slice, from->name));
 	txn_put(&t, key_entry(to->tenant, to->dir, to->slice, to->name), &e.base);
 	row_put_gone(&t, from, e.id, e.kind, GONE_RENAMED);
+	row_put_happened(&t, from, request, e.id, e.kind);
 	if (to->entry != NULL)
 		row_put_gone(&t, to, to->entry->id, META_FILE, GONE_REPLACED);
 	rc = txn_run(m, &t, from->partition, NULL);
@@ -130,8 +131,8 @@ static int rename_at(struct meta *m, const struct row *from, const struct row *t
 		rc = row_free(m, to, a);
 	if (rc != 0)
 		return rc;
-	if (to->entry != NULL && to->entry->stamp == request)
-		return 0; /* this request, when it came before */
+	if (from->happened || (to->entry != NULL && to->entry->stamp == request))
+		return 0; /* this request, when it came before, whatever has become of it since */
 	if (from->entry == NULL)
 		return -ENOENT;
 	if (id != 0 && from->entry->id != id)
@@ -169,7 +170,7 @@ int meta_rename_id(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, str
 	for (unsigned try = 0;; try++) {
 		struct row f;
 		struct row t;
-		rc = row_find(m, ctx->tenant, dir, from, 0, &a, &f);
+		rc = row_find_from(m, ctx->tenant, dir, from, request, &a, &f);
 		if (rc == 0)
 			rc = row_find(m, ctx->tenant, dir, to, 0, &a, &t);
 		if (rc == 0)

@@ -17,7 +17,7 @@ struct making {
 	struct arena *a;
 	rec_entry *entries;       /* by file */
 	struct kv_bytes *records; /* the file record as it is made, by file */
-	bool *made;               /* this call has made the record */
+	bool *removed;            /* it was made before, and has been removed since */
 	bool *taken;              /* the id is another file's */
 	bool *named;
 	int records_rc;
@@ -106,11 +106,11 @@ static int prepare(struct making *k)
 {
 	k->entries = arena_alloc(k->a, k->n * sizeof(k->entries[0]));
 	k->records = arena_alloc(k->a, k->n * sizeof(k->records[0]));
-	k->made = arena_alloc(k->a, 3 * k->n * sizeof(k->made[0]));
-	if (k->entries == NULL || k->records == NULL || k->made == NULL)
+	k->removed = arena_alloc(k->a, 3 * k->n * sizeof(k->removed[0]));
+	if (k->entries == NULL || k->records == NULL || k->removed == NULL)
 		return -ENOMEM;
-	memset(k->made, 0, 3 * k->n * sizeof(k->made[0]));
-	k->taken = k->made + k->n;
+	memset(k->removed, 0, 3 * k->n * sizeof(k->removed[0]));
+	k->taken = k->removed + k->n;
 	k->named = k->taken + k->n;
 	struct map seen;
 	map_init(&seen, 2 * k->n);
@@ -130,6 +130,7 @@ static int record_recheck(struct making *k, size_t i)
 	int rc = file_read(k->m, k->tenant, k->files[i].id, k->a, &raw, &f, &dead);
 	if (rc != 0)
 		return rc;
+	k->removed[i] = f == NULL && dead;
 	if (f == NULL)
 		return dead ? 0 : -EAGAIN; /* removed since: C2 finds that out */
 	const struct meta_create *want = &k->files[i];
@@ -150,10 +151,7 @@ static int records_put(struct making *k, const size_t *which, size_t n, uint64_t
 		txn_absent(&t, key_id('x', k->tenant, id));
 		txn_put_bytes(&t, key_id('f', k->tenant, id), k->records[which[j]]);
 	}
-	int rc = txn_run(k->m, &t, partition, NULL);
-	for (size_t j = 0; j < n && rc == 0; j++)
-		k->made[which[j]] = true;
-	return rc;
+	return txn_run(k->m, &t, partition, NULL);
 }
 
 /* All files of one partition: together, or one by one when one of them is there already. */
@@ -202,6 +200,82 @@ static void records_fiber(void *arg)
 {
 	struct making *k = arg;
 	k->records_rc = records_make(k);
+}
+
+/* --- between the two: blocks -------------------------------------------------------------------- */
+
+static bool has_block(const struct meta_create *f, uint64_t block, uint64_t *bytes)
+{
+	bool has = false;
+	*bytes = 0;
+	for (size_t i = 0; i < f->extent_count; i++) {
+		if (f->extents[i].block != block)
+			continue;
+		has = true;
+		*bytes += f->extents[i].length;
+	}
+	return has;
+}
+
+/*
+ * The record goes again, if it is as it was made. No copy of the request can have named it: it would have had
+ * to hold the block, after the record was there, and then the block would be there still.
+ */
+static int record_unmake(struct making *k, size_t i)
+{
+	struct schema_key key = key_id('f', k->tenant, k->files[i].id);
+	struct txn t;
+	txn_init(&t, k->a);
+	txn_equals(&t, key, k->records[i]);
+	txn_delete(&t, key);
+	int rc = txn_run(k->m, &t, part_of(k->m, META_LAYER_FILE, k->tenant, k->files[i].id), NULL);
+	return rc == -ESTALE ? 0 : rc;
+}
+
+/* All files of the request that have a piece of the block hold it, or are refused. */
+static int block_of_files(struct making *k, uint64_t block, struct meta_owner *owners)
+{
+	size_t n = 0;
+	uint64_t bytes;
+	for (size_t i = 0; i < k->n; i++)
+		if (k->results[i] == 0 && !k->removed[i] && has_block(&k->files[i], block, &bytes))
+			owners[n++] = (struct meta_owner){.file = k->files[i].id, .bytes = bytes};
+	int rc = block_hold(k->m, k->tenant, block, owners, n, k->a);
+	if (rc != -ENOENT)
+		return rc;
+	rc = 0;
+	for (size_t i = 0; i < k->n && rc == 0; i++) {
+		if (k->results[i] != 0 || k->removed[i] || !has_block(&k->files[i], block, &bytes))
+			continue;
+		k->results[i] = -ENOENT;
+		rc = record_unmake(k, i);
+	}
+	return rc;
+}
+
+/*
+ * The file records are there: from now on the collector takes no block from under them, and what it has
+ * taken before shows here.
+ */
+static int blocks_hold(struct making *k)
+{
+	struct meta_owner *owners = arena_alloc(k->a, k->n * sizeof(*owners));
+	struct map seen;
+	int rc = owners == NULL ? -ENOMEM : 0;
+	map_init(&seen, k->n * META_INLINE_EXTENTS);
+	for (size_t i = 0; i < k->n && rc == 0; i++) {
+		const struct meta_create *f = &k->files[i];
+		for (size_t j = 0; j < f->extent_count && rc == 0; j++) {
+			if (k->results[i] != 0 || k->removed[i])
+				break;
+			rc = map_put(&seen, f->extents[j].block, k);
+			rc = rc == -EEXIST ? 0
+			     : rc == 0     ? block_of_files(k, f->extents[j].block, owners)
+					   : rc;
+		}
+	}
+	map_fini(&seen);
+	return rc;
 }
 
 /* --- C2: names -------------------------------------------------------------------------------- */
@@ -402,7 +476,8 @@ static int make_in_order(struct making *k)
 	if (rc != 0)
 		return rc;
 	refuse_taken(k, false);
-	return names_make(k);
+	rc = blocks_hold(k);
+	return rc == 0 ? names_make(k) : rc;
 }
 
 static int make_at_once(struct making *k)
@@ -440,10 +515,5 @@ int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	bool extents = false;
 	for (size_t i = 0; i < n; i++)
 		extents = extents || files[i].extent_count > 0;
-	rc = extents ? make_in_order(&k) : make_at_once(&k);
-	/* Records that got no name go at once; what cannot be done here the collector does. */
-	for (size_t i = 0; i < n && !kv_unknown(rc); i++)
-		if (k.made[i] && (rc != 0 || results[i] != 0))
-			file_unmake(m, ctx->tenant, files[i].id, k.records[i], &a);
-	return rc;
+	return extents ? make_in_order(&k) : make_at_once(&k);
 }

@@ -77,14 +77,16 @@ int row_view(struct meta *m, const struct row *r, struct arena *a, rec_entry **o
 static int find_in_slice(struct meta *m, struct row *r, uint64_t gone_id, struct arena *a)
 {
 	r->partition = part_name(m, r->tenant, r->dir, r->slice);
-	struct schema_key keys[4] = {
+	struct schema_key keys[5] = {
 		row_key(r),
 		key_slice('s', r->tenant, r->dir, r->slice),
 		key_slice('d', r->tenant, r->dir, r->slice),
 		key_slice_id('g', r->tenant, r->dir, r->slice, gone_id),
+		key_slice_id('h', r->tenant, r->dir, r->slice, r->request),
 	};
 	struct reads got;
-	int rc = meta_read(m, r->partition, keys, gone_id != 0 ? 4 : 3, a, &got);
+	size_t n = r->request != 0 ? 5 : gone_id != 0 ? 4 : 3;
+	int rc = meta_read(m, r->partition, keys, n, a, &got);
 	if (rc != 0)
 		return rc;
 	r->raw = got.value[0];
@@ -95,6 +97,7 @@ static int find_in_slice(struct meta *m, struct row *r, uint64_t gone_id, struct
 		rc = rec_read_gone(a, got.value[3], &gone);
 	if (rc != 0)
 		return rc;
+	r->happened = r->happened || got.value[4].data != NULL;
 	r->gone = r->gone || gone != NULL;
 	r->removed = r->removed || (gone != NULL && gone->removed);
 	r->shut = NULL;
@@ -113,7 +116,7 @@ static int find_once(struct meta *m, struct row *r, uint64_t gone_id, struct are
 {
 	uint64_t hash = slice_name_hash(r->name);
 	r->slice = SLICE_HOME;
-	r->gone = r->removed = false;
+	r->gone = r->removed = r->happened = false;
 	int rc;
 	while ((rc = find_in_slice(m, r, gone_id, a)) == 1) {
 		dir_note_spread(m, r->tenant, r->dir);
@@ -125,10 +128,8 @@ static int find_once(struct meta *m, struct row *r, uint64_t gone_id, struct are
 	return r->row != NULL && r->row->transfer != 0 ? row_view(m, r, a, &r->entry) : 0;
 }
 
-int row_find(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name, uint64_t gone_id,
-	     struct arena *a, struct row *out)
+static int find(struct meta *m, uint64_t gone_id, struct arena *a, struct row *out)
 {
-	*out = (struct row){.tenant = tenant, .dir = dir, .name = name};
 	for (unsigned try = 0;; try++) {
 		int rc = find_once(m, out, gone_id, a);
 		if (rc != 1)
@@ -137,6 +138,20 @@ int row_find(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name nam
 		if (rc != 0)
 			return rc;
 	}
+}
+
+int row_find(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name, uint64_t gone_id,
+	     struct arena *a, struct row *out)
+{
+	*out = (struct row){.tenant = tenant, .dir = dir, .name = name};
+	return find(m, gone_id, a, out);
+}
+
+int row_find_from(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
+		  uint64_t request, struct arena *a, struct row *out)
+{
+	*out = (struct row){.tenant = tenant, .dir = dir, .name = name, .request = request};
+	return find(m, 0, a, out);
 }
 
 /* --- changing --------------------------------------------------------------------------------- */
@@ -231,6 +246,16 @@ void row_put_gone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind
 	g.alive = why == GONE_RENAMED;
 	g.removed = why == GONE_REMOVED;
 	txn_put(t, key_slice_id('g', r->tenant, r->dir, r->slice, id), &g.base);
+}
+
+void row_put_happened(struct txn *t, const struct row *r, uint64_t request, uint64_t id,
+		      uint32_t kind)
+{
+	rec_gone g = TERRANE__REC__GONE__INIT;
+	g.id = id;
+	g.kind = kind;
+	g.alive = true;
+	txn_put(t, key_slice_id('h', r->tenant, r->dir, r->slice, request), &g.base);
 }
 
 /* --- giving a name ---------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
  *                                  s tenant dir slice      Shut: it takes no new names
  *                                  e tenant dir slice name Entry
  *                                  g tenant dir slice id   Gone: a name that was taken away
+ *                                  h tenant dir slice request  Gone: a rename or move that happened
  *                                  u tenant dir            Usage
  *                                  y tenant dir slice      Suspect
  *   TRANSFER   transfer            t tenant transfer       Transfer

@@ -100,6 +100,9 @@ static void leave_gone(struct txn *x, const struct transfer *t, const struct row
 			[REC_RMDIR] = GONE_REMOVED,
 		};
 		row_put_gone(x, r, r->row->id, r->row->kind, why[t->rec->kind]);
+		/* The stamp of what arrives is the request. */
+		if (t->rec->becomes != NULL)
+			row_put_happened(x, r, t->rec->becomes->stamp, r->row->id, r->row->kind);
 	} else if (r->row->replaced != NULL) {
 		row_put_gone(x, r, r->row->replaced->id, r->row->replaced->kind, GONE_REPLACED);
 	}

@@ -10,6 +10,8 @@
 #define TOKEN 77
 #define FID 900ULL
 #define BLOCK 700ULL
+#define DIR 800ULL
+#define REQUEST 4242ULL
 
 static void block_make(struct rig *rig)
 {
@@ -108,11 +110,321 @@ static void a_fence_that_comes_late_does_not_bring_the_old_writer_back(void **st
 	rig_simple(fence_body);
 }
 
+/* --- two servers, one of which fails ------------------------------------------------------------------ */
+
+/* At its n-th transaction the other server carries out the same request; then this one is refused. */
+struct twin {
+	struct kv base;
+	struct kv *below;
+	struct rig *rig;
+	unsigned at;
+	int error;
+	unsigned count;
+	int (*op)(struct rig *rig);
+	bool met;
+};
+
+static struct twin *twin_of(struct kv *kv)
+{
+	return container_of(kv, struct twin, base);
+}
+
+static int twin_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
+		    struct kv_rows *rows)
+{
+	return kv_get(twin_of(kv)->below, partition, keys, n, rows);
+}
+
+static int twin_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
+		     struct kv_rows *rows)
+{
+	return kv_scan(twin_of(kv)->below, partition, range, rows);
+}
+
+static int twin_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed)
+{
+	struct twin *t = twin_of(kv);
+	if (++t->count != t->at)
+		return kv_txn(t->below, partition, txn, failed);
+	t->met = true;
+	CHECK_EQ(t->op(t->rig), 0);
+	return t->error;
+}
+
+static void twin_close(struct kv *kv)
+{
+	kv_close(twin_of(kv)->below);
+}
+
+static const struct kv_ops twin_ops = {
+	.name = "twin", .get = twin_get, .scan = twin_scan, .txn = twin_txn, .close = twin_close};
+
+/* Whether the n-th transaction was met. */
+static bool twin_run(struct rig *rig, unsigned at, int error, int (*op)(struct rig *))
+{
+	struct twin t = {.base.ops = &twin_ops, .rig = rig, .error = error, .op = op};
+	CHECK_EQ(kv_mem_open(&t.below, rig->mem), 0);
+	struct rig through = *rig;
+	through.kv = &t.base;
+	CHECK_EQ(meta_open(&through.m, &t.base, &rig->options), 0);
+	t.count = 0;
+	t.at = at;
+	int rc = op(&through);
+	CHECK(rc <= 0); /* whatever it is told: the other has done it */
+	meta_close(through.m);
+	kv_close(&t.base);
+	return t.met;
+}
+
+static int mkdir_op(struct rig *rig)
+{
+	return meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID);
+}
+
+static int create_op(struct rig *rig)
+{
+	return try_create(rig, META_ROOT, "n", FID, TOKEN, 0);
+}
+
+static int packed_op(struct rig *rig)
+{
+	struct meta_extent x = {.block = BLOCK, .length = 10};
+	struct meta_create c = {
+		.name = meta_name("n"), .id = FID, .extents = &x, .extent_count = 1};
+	int result = 0;
+	int rc = meta_create(rig->m, &rig->ctx, META_ROOT, &c, 1, 0, &result);
+	return rc != 0 ? rc : result;
+}
+
+static int link_op(struct rig *rig)
+{
+	return meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID, TOKEN, true, 1, 0);
+}
+
+static int move_op(struct rig *rig)
+{
+	return meta_move(rig->m, &rig->ctx, META_ROOT, meta_name("f"), DIR, meta_name("n"), FID + 1,
+			 REQUEST, 0);
+}
+
+static void twin_body(struct rig *rig)
+{
+	static int (*const ops[])(struct rig *) = {mkdir_op, create_op, packed_op, link_op,
+						   move_op};
+	static const int errors[] = {-EAGAIN, -EHOSTUNREACH, -ENOMEM};
+	unsigned which = (unsigned)rig->seed % 5;
+	unsigned at = (unsigned)rig->seed / 5 / 3;
+	block_make(rig);
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("d"), DIR), 0);
+	if (which == 3)
+		CHECK_EQ(meta_file_new(rig->m, &rig->ctx, META_ROOT, FID, TOKEN), 0);
+	if (which == 4)
+		CHECK_EQ(try_create(rig, META_ROOT, "f", FID, 0, 0), 0);
+	bool met = twin_run(rig, at + 1, errors[rig->seed / 5 % 3], ops[which]);
+	CHECK(met || at > 1);
+	uint64_t dir = which == 4 ? DIR : META_ROOT;
+	uint64_t id = which == 4 ? FID + 1 : FID;
+	CHECK_EQ(id_at(rig, dir, "n"), id);
+	clean_in_the_end(rig);
+	CHECK_EQ(id_at(rig, dir, "n"), id);
+	if (which == 0) {
+		must_create(rig, FID, "x");
+		return;
+	}
+	struct arena arena;
+	struct meta_file f = {0};
+	arena_init(&arena, MIB);
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, id, 0, 0, &arena, &f, NULL, NULL, NULL), 0);
+	CHECK(f.linked && !f.removed);
+	arena_fini(&arena);
+}
+
+static void a_server_that_fails_takes_nothing_from_the_one_that_did_not(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 5 * 3 * 8; seed++) {
+		struct rig rig = rig_of(twin_body);
+		rig.seed = seed;
+		rig_run(&rig);
+	}
+}
+
+/* A name that was refused is not the end of the file: it may have another. */
+static void relink_body(struct rig *rig)
+{
+	must_create(rig, META_ROOT, "n");
+	CHECK_EQ(meta_file_new(rig->m, &rig->ctx, META_ROOT, FID, TOKEN), 0);
+	CHECK_EQ(link_op(rig), -EEXIST);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("m"), FID, TOKEN, true,
+				   1, 0),
+			 0);
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("k"), FID, TOKEN, true, 1, 0),
+		 -EPERM);
+	CHECK_EQ(id_at(rig, META_ROOT, "m"), FID);
+	clean_in_the_end(rig);
+}
+
+static void a_file_whose_name_was_refused_may_get_one_other(void **state)
+{
+	(void)state;
+	rig_simple(relink_body);
+}
+
+/* --- blocks that went ------------------------------------------------------------------------------------ */
+
+static void gone_block_body(struct rig *rig)
+{
+	block_make(rig);
+	collect_all(rig); /* nobody has used it for longer than the grace */
+	CHECK_EQ(packed_op(rig), -ENOENT);
+	CHECK_EQ(id_at(rig, META_ROOT, "n"), 0);
+	struct meta_extent x = {.block = BLOCK, .length = 10};
+	CHECK_EQ(meta_file_new(rig->m, &rig->ctx, META_ROOT, FID + 1, TOKEN), 0);
+	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, FID + 1, TOKEN, 0, &x, 1), -ENOENT);
+	clean_in_the_end(rig);
+}
+
+static void what_is_put_on_a_block_that_was_collected_is_refused(void **state)
+{
+	(void)state;
+	rig_simple(gone_block_body);
+}
+
+/* The owner was found useless and is marked; the file comes at the last moment. */
+static void marked_owner_body(struct rig *rig)
+{
+	block_make(rig);
+	struct meta_gc_counts counts = {0};
+	collect_once(rig, &counts);
+	collect_once(rig, &counts);
+	CHECK_EQ(packed_op(rig), 0);
+	clean_in_the_end(rig);
+	CHECK_EQ(id_at(rig, META_ROOT, "n"), FID);
+}
+
+static void a_file_made_at_the_last_moment_keeps_its_block(void **state)
+{
+	(void)state;
+	rig_simple(marked_owner_body);
+}
+
+/* --- moves and renames sent again -------------------------------------------------------------------------- */
+
+static int rename_root(struct rig *rig, const char *from, const char *to, uint64_t request)
+{
+	return meta_rename(rig->m, &rig->ctx, META_ROOT, meta_name(from), meta_name(to), request,
+			   0);
+}
+
+static void moved_on_body(struct rig *rig)
+{
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("d"), DIR), 0);
+	must_create(rig, META_ROOT, "f");
+	CHECK_EQ(move_op(rig), 0);
+	CHECK_EQ(meta_rename(rig->m, &rig->ctx, DIR, meta_name("n"), meta_name("z"), meta_id(), 0),
+		 0);
+	uint64_t fresh = must_create(rig, META_ROOT, "f");
+	CHECK_EQ(move_op(rig), 0); /* it has happened, and does not again */
+	CHECK_EQ(id_at(rig, META_ROOT, "f"), fresh);
+	CHECK_EQ(id_at(rig, DIR, "n"), 0);
+	CHECK_EQ(id_at(rig, DIR, "z"), FID + 1);
+	clean_in_the_end(rig);
+	/* Nor with the note gone: the copy is of another file. */
+	CHECK_EQ(move_op(rig), -ESTALE);
+	CHECK_EQ(id_at(rig, META_ROOT, "f"), fresh);
+	clean_in_the_end(rig);
+}
+
+static void a_move_sent_again_leaves_a_new_file_of_the_name_alone(void **state)
+{
+	(void)state;
+	rig_simple(moved_on_body);
+}
+
+static void overwrite_f(struct rig *rig)
+{
+	CHECK_EQ(try_create(rig, META_ROOT, "f", FID + 2, 0, META_OVERWRITE), 0);
+}
+
+static int twin_overwrites(struct rig *rig)
+{
+	overwrite_f(rig);
+	return 0;
+}
+
+/* The source is replaced between the copy and the transfer of the same move. */
+static void replaced_body(struct rig *rig)
+{
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("d"), DIR), 0);
+	CHECK_EQ(try_create(rig, META_ROOT, "f", FID, 0, 0), 0);
+	struct twin t = {.base.ops = &twin_ops, .rig = rig, .op = twin_overwrites};
+	CHECK_EQ(kv_mem_open(&t.below, rig->mem), 0);
+	struct rig through = *rig;
+	through.kv = &t.base;
+	CHECK_EQ(meta_open(&through.m, &t.base, &rig->options), 0);
+	t.count = 0;
+	t.at = (unsigned)rig->seed;
+	t.error = -ESTALE; /* as it would be after the other's change */
+	int rc = move_op(&through);
+	meta_close(through.m);
+	kv_close(&t.base);
+	CHECK(t.met);
+	CHECK(rc == -ESTALE || rc == -EAGAIN || rc == -EBUSY);
+	CHECK_EQ(id_at(rig, META_ROOT, "f"), FID + 2);
+	CHECK_EQ(id_at(rig, DIR, "n"), 0);
+	clean_in_the_end(rig);
+}
+
+static void a_move_does_not_take_the_copy_of_one_file_for_that_of_another(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(replaced_body);
+	rig.seed = 4; /* record, copy, transfer; then the row of the source */
+	rig_run(&rig);
+}
+
+static void back_again_body(struct rig *rig)
+{
+	char name[16];
+	uint64_t f = must_create(rig, META_ROOT, "f");
+	for (unsigned i = 0; rig->options.spread_entries > 0 && i < 200; i++) {
+		snprintf(name, sizeof(name), "x%u", i);
+		must_create(rig, META_ROOT, name);
+	}
+	CHECK_EQ(rename_root(rig, "f", "g", REQUEST), 0);
+	CHECK_EQ(rename_root(rig, "g", "f", meta_id()), 0);
+	CHECK_EQ(rename_root(rig, "f", "g", REQUEST), 0);
+	CHECK_EQ(id_at(rig, META_ROOT, "f"), f);
+	CHECK_EQ(id_at(rig, META_ROOT, "g"), 0);
+	/* And when nothing is left of it. */
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("f"), f, 0), 0);
+	CHECK_EQ(rename_root(rig, "f", "g", REQUEST), 0);
+	CHECK_EQ(rename_root(rig, "f", "g", meta_id()), -ENOENT);
+	clean_in_the_end(rig);
+}
+
+static void a_rename_sent_again_does_not_happen_again(void **state)
+{
+	(void)state;
+	rig_simple(back_again_body);
+	struct rig rig = rig_of(back_again_body);
+	rig.options.spread_entries = 16;
+	rig_run(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			a_batch_sent_again_does_not_bring_back_what_was_removed_before_the_spread),
+		cmocka_unit_test(a_server_that_fails_takes_nothing_from_the_one_that_did_not),
+		cmocka_unit_test(a_file_whose_name_was_refused_may_get_one_other),
+		cmocka_unit_test(what_is_put_on_a_block_that_was_collected_is_refused),
+		cmocka_unit_test(a_file_made_at_the_last_moment_keeps_its_block),
+		cmocka_unit_test(a_move_sent_again_leaves_a_new_file_of_the_name_alone),
+		cmocka_unit_test(a_move_does_not_take_the_copy_of_one_file_for_that_of_another),
+		cmocka_unit_test(a_rename_sent_again_does_not_happen_again),
 		cmocka_unit_test(a_fence_that_comes_late_does_not_bring_the_old_writer_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -235,10 +235,15 @@ static void names_are_made_found_listed_moved_and_removed(struct lab *lab)
 	meta_options_init(&o);
 	CHECK_EQ(meta_open(&m, lab->servers[0].kv, &o), 0);
 	CHECK_EQ(meta_rename_id(m, &ctx, b, meta_name("late"), late, meta_name("kept"), request, 0),
+		 0);
+	CHECK_EQ(meta_rename_id(m, &ctx, b, meta_name("late"), late, meta_name("kept"), meta_id(),
+				0),
 		 -ESTALE);
 	CHECK_EQ(meta_move_id(m, &ctx, b, meta_name("late"), late, a, meta_name("kept"), meta_id(),
-			      request, 0),
+			      meta_id(), 0),
 		 -ESTALE);
+	CHECK_EQ(meta_client_lookup(c, b, meta_name("late"), &e), 0);
+	CHECK(e.id == other);
 	meta_close(m);
 	CHECK_EQ(meta_client_remove(c, b, meta_name("late"), other, 0), 0);
 	uint64_t moved = meta_id();

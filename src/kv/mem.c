@@ -262,6 +262,10 @@ static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, si
 		return rc;
 	}
 	enum kv_mem_fate fate = draw_fate(m);
+	if (fate == KV_MEM_REFUSED) {
+		request_free(r);
+		return -EAGAIN;
+	}
 	if (fate == KV_MEM_LATE) {
 		request_late(m, r, false);
 		return no_answer(m);
@@ -281,9 +285,10 @@ static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, si
 static int read_begin(struct kv_mem *m)
 {
 	int rc = travel(m, false);
-	if (rc == 0 && draw_fate(m) != KV_MEM_FINE)
-		rc = no_answer(m);
-	return rc;
+	enum kv_mem_fate fate = rc == 0 ? draw_fate(m) : KV_MEM_FINE;
+	if (fate == KV_MEM_REFUSED)
+		return -EAGAIN;
+	return fate != KV_MEM_FINE ? no_answer(m) : rc;
 }
 
 static int mem_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,

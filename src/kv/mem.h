@@ -22,7 +22,13 @@
 
 struct kv_mem;
 
-enum kv_mem_fate { KV_MEM_FINE, KV_MEM_REQUEST_LOST, KV_MEM_REPLY_LOST, KV_MEM_LATE };
+enum kv_mem_fate {
+	KV_MEM_FINE,
+	KV_MEM_REQUEST_LOST,
+	KV_MEM_REPLY_LOST,
+	KV_MEM_LATE,
+	KV_MEM_REFUSED, /* -EAGAIN: it did not happen, and the caller knows */
+};
 
 struct kv_mem_options {
 	uint64_t seed;

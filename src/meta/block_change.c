@@ -249,6 +249,13 @@ static int do_relayout(struct change *c)
 		return -EBUSY;
 	if (b->layout != c->layout)
 		return -ESTALE;
+	/* Names of chunks that are being deleted do not come back. */
+	struct schema_key dead = key_ids('z', c->tenant, c->block, as->chunk_block);
+	struct reads r;
+	int rc = meta_read(c->m, part_of(c->m, META_LAYER_BLOCK, c->tenant, c->block), &dead, 1,
+			   c->a, &r);
+	if (rc != 0 || r.value[0].data != NULL)
+		return rc != 0 ? rc : -EEXIST;
 	rec_dead_chunks z = TERRANE__REC__DEAD_CHUNKS__INIT;
 	z.encoding = b->encoding;
 	z.chunks = b->chunks;
@@ -257,7 +264,7 @@ static int do_relayout(struct change *c)
 	for (uint32_t i = 0; i < b->n_chunks; i++)
 		if (b->chunks[i]->disk != 0)
 			txn_delete(&c->t, key_disk(b->chunks[i]->disk, c->tenant, c->block));
-	int rc = block_chunks_set(b, as->chunks, as->chunk_count, c->a);
+	rc = block_chunks_set(b, as->chunks, as->chunk_count, c->a);
 	if (rc != 0)
 		return rc;
 	for (uint32_t i = 0; i < b->n_chunks; i++) {

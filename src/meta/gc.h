@@ -97,8 +97,13 @@ int64_t meta_gc_chunks(struct meta *m, uint64_t index, uint64_t epoch, struct me
 /* They are deleted on all disks: forgets them, refunds the tenant. Again: 0. */
 int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_t chunk_block);
 
-/* Whether a chunk found on a disk is still meant to be there: for chunks that no record knows, whose
- * block id and tenant the node keeps in the chunk's label. */
+/*
+ * Whether the metadata names a chunk found on a disk, whose block id and tenant the node keeps in the chunk's
+ * label. Not to be named is not to be dead: a block is laid out anew, repaired or rebalanced by writing
+ * chunks first and saying so afterwards. So a chunk may only be deleted when it was not wanted for a whole
+ * grace period: twice, two epochs apart, and never in between. Who writes chunks ahead of the metadata must
+ * say so within the grace. The chunks of a pending block are wanted on any disk.
+ */
 int meta_chunk_wanted(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		      uint64_t chunk_block, uint32_t index, uint64_t disk, bool *wanted);
 

@@ -339,7 +339,7 @@ int meta_chunk_wanted(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 	*wanted = false;
 	if (rc != 0 || rec == NULL)
 		return rc;
-	/* A writer may still put chunks anywhere until it commits; a layout may be under way. */
+	/* A writer may still put chunks anywhere until it commits. */
 	if (rec->state == META_BLOCK_PENDING)
 		*wanted = chunk_block == rec->chunk_block;
 	else

@@ -481,7 +481,7 @@ int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 
 /* Re-encoding: a sealed block is laid out anew, under another chunk_block, with other encoding and
  * disks, if its layout is still `layout`; the old chunks become garbage. Again: 0. -ENOENT, -ESTALE,
- * -EBUSY not sealed, -EINVAL. */
+ * -EBUSY not sealed, -EEXIST chunks of that chunk_block are being deleted, -EINVAL. */
 int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b,
 			uint64_t layout);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Every operation of several steps, cut off at every wait, and with every call to the store lost, answered
- * to nobody, or late. Whatever happened, the layers agree; the operation has happened or it has not;
+ * to nobody, or late, or refused while a copy of the same request goes on. Whatever happened, the layers agree; the operation has happened or it has not;
  * sending it again completes it; and the collector leaves nothing over.
  */
 #include "meta_rig.h"
@@ -379,8 +379,24 @@ struct run {
 	int rc;
 	enum kv_mem_fate fate; /* when not KV_MEM_FINE: of the n-th call */
 	uint64_t n;
-	bool met; /* the n-th call was made */
+	bool met;       /* the n-th call was made */
+	bool twice;     /* two servers carry it out at once */
+	bool twin_done; /* the other was told that it is done */
 };
+
+/* The other server: its own store and memory. */
+static void twin_main(void *arg)
+{
+	struct run *r = arg;
+	struct rig twin = r->rig;
+	CHECK_EQ(kv_mem_open(&twin.kv, twin.mem), 0);
+	if (meta_open(&twin.m, twin.kv, &twin.options) == 0) {
+		if (r->what->op(&twin) == 0)
+			r->twin_done = true;
+		meta_close(twin.m);
+	}
+	kv_close(twin.kv);
+}
 
 static void afterwards(struct run *r)
 {
@@ -388,7 +404,7 @@ static void afterwards(struct run *r)
 	must_be_whole(rig);
 	int state = r->what->state(rig);
 	/* Acknowledged is done; refused for good is not. */
-	if (r->ended && r->rc == 0)
+	if ((r->ended && r->rc == 0) || r->twin_done)
 		CHECK_EQ(state, 1);
 	if (!r->what->no_retry) {
 		CHECK_EQ(r->what->op(rig), 0);
@@ -424,7 +440,12 @@ static void run_main(void *arg)
 	case OPERATION:
 		if (r->fate != KV_MEM_FINE)
 			kv_mem_fail_at(r->rig.mem, r->n, r->fate);
+		struct rt_fiber *twin = NULL;
+		if (r->twice)
+			CHECK_EQ(rt_spawn(&twin, "twin", twin_main, r), 0);
 		r->rc = r->what->op(&r->rig);
+		if (twin != NULL)
+			rt_join(twin);
 		r->met = !kv_mem_fail_pending(r->rig.mem);
 		kv_mem_fail_at(r->rig.mem, 0, KV_MEM_FINE);
 		r->ended = !rt_cancelled();
@@ -507,6 +528,23 @@ static void fate_sweep(const struct scenario *what, enum kv_mem_fate fate)
 	assert_true(n > 2);
 }
 
+/* One of two servers that carry out the same request is refused something, and gives up. */
+static void twice_sweep(const struct scenario *what)
+{
+	uint64_t n = 0;
+	struct run r;
+	do {
+		n += what->stride > 0 ? 2 * what->stride : 2;
+		run_begin(&r, what, 100 * n + KV_MEM_REFUSED);
+		r.n = n;
+		r.fate = KV_MEM_REFUSED;
+		r.twice = true;
+		run_phase(&r, OPERATION, 0);
+		run_end(&r);
+	} while (r.met);
+	assert_true(n > 2);
+}
+
 static void sweep(void **state)
 {
 	const struct scenario *what = *state;
@@ -514,6 +552,7 @@ static void sweep(void **state)
 	fate_sweep(what, KV_MEM_REQUEST_LOST);
 	fate_sweep(what, KV_MEM_REPLY_LOST);
 	fate_sweep(what, KV_MEM_LATE);
+	twice_sweep(what);
 }
 
 int main(void)

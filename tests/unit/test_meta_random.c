@@ -4,7 +4,7 @@
  *
  * In one directory: what clients asked and were told must be linearizable (history.h). In a tree: nothing
  * that was acknowledged is lost or doubled, there is no cycle, the layers agree, and the collector leaves
- * nothing over.
+ * nothing over. All the while collectors run, in no order, and with epochs that are old.
  */
 #include "meta_rig.h"
 
@@ -18,6 +18,7 @@
 #define FIBERS 2
 #define OPS 12
 #define CONFIGS_MAX 500000
+#define GRACE_NS (2 * NS_PER_S) /* longer than any operation takes between two of its steps */
 
 /* --- a store that notes which entry a request put where --------------------------------------- */
 
@@ -132,6 +133,7 @@ struct world {
 	unsigned ended; /* servers whose clients have done all they would */
 	uint64_t next_id;
 	uint64_t unknown;
+	uint64_t epochs; /* that passed while the clients ran */
 	unsigned unjudged;
 	struct sim_node *judge;
 	bool prepared;
@@ -171,6 +173,13 @@ struct fiber {
 	uint64_t life;
 };
 
+/* Now and then a client rests for longer than the grace, so that its garbage is collected meanwhile. */
+static void rest(struct rng *rng)
+{
+	if (rng_below(rng, OPS) == 0)
+		rt_sleep_ns(rng_below(rng, 4 * GRACE_NS));
+}
+
 static void client_fiber(void *arg)
 {
 	struct fiber *f = arg;
@@ -203,6 +212,42 @@ static void server_main(void *arg)
 	kv_close(rig.kv);
 }
 
+/* A walk of some partition, of some kind, by a worker that may have slept since it asked for the epoch. */
+static void collect_some(struct rig *rig, struct rng *rng)
+{
+	uint64_t epoch;
+	struct meta_gc_counts counts = {0};
+	struct meta_gc_cursor at = {0};
+	if (meta_gc_epoch(rig->m, &epoch) != 0)
+		return;
+	uint64_t age = rng_below(rng, 4);
+	epoch -= age < epoch ? age : 0;
+	enum meta_gc_kind kind = (enum meta_gc_kind)rng_below(rng, META_GC_KINDS);
+	uint64_t index = rng_below(rng, meta_gc_partitions(rig->m));
+	int rc = 0;
+	while (rc == 0 && !at.end)
+		rc = meta_gc_step(rig->m, kind, index, epoch, &at, &counts);
+	CHECK(rc == 0 || rc == -EAGAIN || rc == -EHOSTUNREACH || kv_unknown(rc));
+}
+
+/* Until the clients have ended. The epoch goes on by the judge's clock. */
+static void collect_meanwhile(struct world *w, struct rig *rig)
+{
+	struct rng rng;
+	rng_init(&rng, mix_u64(w->seed) + 1);
+	uint64_t since = rt_now_ns();
+	while (w->ended != (1U << NODES) - 1) {
+		uint64_t epoch;
+		rt_sleep_ns(rng_below(&rng, 20 * NS_PER_MS));
+		collect_some(rig, &rng);
+		if (rt_now_ns() - since >= GRACE_NS && meta_gc_epoch(rig->m, &epoch) == 0 &&
+		    meta_gc_advance(rig->m, epoch) == 0) {
+			since = rt_now_ns();
+			w->epochs++;
+		}
+	}
+}
+
 static void judge_main(void *arg)
 {
 	struct world *w = arg;
@@ -216,8 +261,7 @@ static void judge_main(void *arg)
 	if (w->before != NULL)
 		w->before(&rig);
 	w->prepared = true;
-	while (w->ended != (1U << NODES) - 1)
-		rt_sleep_ns(NS_PER_MS);
+	collect_meanwhile(w, &rig);
 	kv_mem_calm(w->mem);
 	must_be_whole(&rig);
 	w->after(w, &rig);
@@ -380,6 +424,7 @@ static void dir_rename(struct world *w, struct rig *rig, unsigned client, unsign
 static void dir_client(struct world *w, struct rig *rig, unsigned number, struct rng *rng)
 {
 	for (unsigned i = 0; i < OPS && !rt_cancelled(); i++) {
+		rest(rng);
 		unsigned key = (unsigned)rng_below(rng, HISTORY_KEYS);
 		unsigned to = (key + 1 + (unsigned)rng_below(rng, HISTORY_KEYS - 1)) % HISTORY_KEYS;
 		switch (rng_below(rng, 9)) {
@@ -428,6 +473,7 @@ static void dir_runs(uint64_t spread, uint64_t seeds)
 {
 	uint64_t unknown = 0;
 	uint64_t unjudged = 0;
+	uint64_t epochs = 0;
 	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		struct world w = {
 			.seed = seed + 1000 * spread, .client = dir_client, .after = dir_after};
@@ -437,10 +483,12 @@ static void dir_runs(uint64_t spread, uint64_t seeds)
 		world_run(&w);
 		unknown += w.unknown;
 		unjudged += w.unjudged;
+		epochs += w.epochs;
 	}
 	printf("%llu operations of unknown outcome, %llu histories too hard to judge\n",
 	       (unsigned long long)unknown, (unsigned long long)unjudged);
 	assert_true(unknown > seeds);
+	assert_true(epochs > 2 * seeds);
 	assert_true(unjudged < seeds / 10);
 }
 
@@ -560,6 +608,7 @@ static void tree_own_file(struct world *w, struct rig *rig, unsigned number, str
 static void tree_client(struct world *w, struct rig *rig, unsigned number, struct rng *rng)
 {
 	for (unsigned i = 0; i < OPS && !rt_cancelled(); i++) {
+		rest(rng);
 		switch (rng_below(rng, 4)) {
 		case 0:
 			tree_move_dir(rig, rng);
@@ -596,6 +645,7 @@ static void tree_after(struct world *w, struct rig *rig)
 static void nothing_in_a_tree_is_lost_or_doubled(void **state)
 {
 	(void)state;
+	uint64_t epochs = 0;
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		struct world w = {.seed = seed,
 				  .client = tree_client,
@@ -605,7 +655,9 @@ static void nothing_in_a_tree_is_lost_or_doubled(void **state)
 		w.options.partition_bits = 2;
 		w.options.spread_entries = seed % 3 == 0 ? 2 : 0;
 		world_run(&w);
+		epochs += w.epochs;
 	}
+	assert_true(epochs > 2 * 60);
 }
 
 int main(void)

@@ -124,6 +124,7 @@ struct row {
 	bool happened;    /* it has: it took something away from this name */
 	bool gone;        /* there is a Gone of the id asked for */
 	bool removed;     /* and it is of a removal */
+	bool refused;     /* and it is of a create that was refused */
 };
 
 /* Looks the name up through the slices. gone_id may be 0. -EBADMSG and errors of kv; a name that is
@@ -149,7 +150,7 @@ int row_guard(struct txn *t, const struct row *r, bool sealed_too);
 int row_guard_new(struct meta *m, struct txn *t, const struct row *r, uint64_t id, struct arena *a);
 
 /* Why a name does not lead to an object any more. */
-enum gone_why { GONE_RENAMED, GONE_REPLACED, GONE_REMOVED };
+enum gone_why { GONE_RENAMED, GONE_REPLACED, GONE_REMOVED, GONE_REFUSED };
 
 /* The Gone of an id at the row's slice. */
 void row_put_gone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind,

@@ -269,7 +269,8 @@ enum meta_flags {
  * -EISDIR (overwriting), -ENOENT a block of it has been collected, or why that file is bad: -EINVAL and
  * the like, -EOVERFLOW sizes. Files that got an error were not made; the others were. Returns 0 when the request was carried out, also when
  * some results are errors. -ENOENT, -EROFS: dir is gone or sealed, nothing was made. Unknown errors:
- * each file was made or not. Again with the same ids: files that are there already have result 0.
+ * each file was made or not. Again with the same ids: files that are there already have result 0, and those
+ * that were refused are refused again.
  */
 int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 		const struct meta_create *files, size_t n, unsigned flags, int *results);

@@ -11,7 +11,8 @@
  *
  * Nothing is undone when the second step fails. The same request may be under way through another server,
  * which finds the record, names it and says so; to take the record away then would leave a name that leads
- * nowhere. A record that got no name is the collector's, who looks for names first.
+ * nowhere. A record that got no name is the collector's, who looks for names first. Only a create that was
+ * refused takes its record back, when a Gone keeps every copy from naming it.
  */
 #include <errno.h>
 

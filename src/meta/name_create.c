@@ -217,10 +217,7 @@ static bool has_block(const struct meta_create *f, uint64_t block, uint64_t *byt
 	return has;
 }
 
-/*
- * The record goes again, if it is as it was made. No copy of the request can have named it: it would have had
- * to hold the block, after the record was there, and then the block would be there still.
- */
+/* The record goes again, if it is as it was made. Only when no copy of the request can name it any more. */
 static int record_unmake(struct making *k, size_t i)
 {
 	struct schema_key key = key_id('f', k->tenant, k->files[i].id);
@@ -243,6 +240,8 @@ static int block_of_files(struct making *k, uint64_t block, struct meta_owner *o
 	int rc = block_hold(k->m, k->tenant, block, owners, n, k->a);
 	if (rc != -ENOENT)
 		return rc;
+	/* A copy that has named one of them held the block when the record was there: it would be there
+	 * still. */
 	rc = 0;
 	for (size_t i = 0; i < k->n && rc == 0; i++) {
 		if (k->results[i] != 0 || k->removed[i] || !has_block(&k->files[i], block, &bytes))
@@ -470,6 +469,31 @@ static void refuse_taken(struct making *k, bool named)
 	}
 }
 
+/*
+ * The name is another's, so the record is of no use. A copy of the request must not name it any more when
+ * the name becomes free: a Gone says so, put there while the name is still the other's. What is left when that
+ * does not work the collector finds, though not as cheaply.
+ */
+static void name_refuse(struct making *k, size_t i)
+{
+	uint64_t id = k->files[i].id;
+	struct row r;
+	if (row_find(k->m, k->tenant, k->dir, k->files[i].name, id, k->a, &r) != 0)
+		return;
+	if (!r.refused) {
+		if (r.gone || r.row == NULL || r.row->transfer != 0 || r.row->id == id)
+			return;
+		struct txn t;
+		txn_init(&t, k->a);
+		txn_equals(&t, key_entry(k->tenant, k->dir, r.slice, r.name), r.raw);
+		txn_absent(&t, key_slice_id('g', k->tenant, k->dir, r.slice, id));
+		row_put_gone(&t, &r, id, META_FILE, GONE_REFUSED);
+		if (txn_run(k->m, &t, r.partition, NULL) != 0)
+			return;
+	}
+	record_unmake(k, i);
+}
+
 static int make_in_order(struct making *k)
 {
 	int rc = records_make(k);
@@ -515,5 +539,12 @@ int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	bool extents = false;
 	for (size_t i = 0; i < n; i++)
 		extents = extents || files[i].extent_count > 0;
-	return extents ? make_in_order(&k) : make_at_once(&k);
+	rc = extents ? make_in_order(&k) : make_at_once(&k);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		if ((results[i] == -EEXIST || results[i] == -EISDIR) && !k.taken[i])
+			name_refuse(&k, i);
+	/* A sealed directory that does not have the name, nor had it, never will. */
+	if (rc == -EROFS && n == 1)
+		record_unmake(&k, 0);
+	return rc;
 }

@@ -100,6 +100,7 @@ static int find_in_slice(struct meta *m, struct row *r, uint64_t gone_id, struct
 	r->happened = r->happened || got.value[4].data != NULL;
 	r->gone = r->gone || gone != NULL;
 	r->removed = r->removed || (gone != NULL && gone->removed);
+	r->refused = r->refused || (gone != NULL && gone->refused);
 	r->shut = NULL;
 	r->row = NULL;
 	if (r->shut_raw.data != NULL)
@@ -116,7 +117,7 @@ static int find_once(struct meta *m, struct row *r, uint64_t gone_id, struct are
 {
 	uint64_t hash = slice_name_hash(r->name);
 	r->slice = SLICE_HOME;
-	r->gone = r->removed = r->happened = false;
+	r->gone = r->removed = r->refused = r->happened = false;
 	int rc;
 	while ((rc = find_in_slice(m, r, gone_id, a)) == 1) {
 		dir_note_spread(m, r->tenant, r->dir);
@@ -245,6 +246,7 @@ void row_put_gone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind
 	g.kind = kind;
 	g.alive = why == GONE_RENAMED;
 	g.removed = why == GONE_REMOVED;
+	g.refused = why == GONE_REFUSED;
 	txn_put(t, key_slice_id('g', r->tenant, r->dir, r->slice, id), &g.base);
 }
 
@@ -288,7 +290,7 @@ static int create_at(struct meta *m, const struct row *r, rec_entry *entry, unsi
 		return rc;
 	/* It is there, or it was and has gone since: this request has been carried out before. */
 	if (r->gone || (r->entry != NULL && r->entry->id == entry->id))
-		return 0;
+		return r->refused ? -EEXIST : 0;
 	rc = r->entry != NULL ? replace(&t, r, entry, flags)
 			      : row_guard_new(m, &t, r, entry->id, a);
 	if (rc != 0)

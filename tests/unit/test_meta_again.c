@@ -271,6 +271,27 @@ static void a_file_whose_name_was_refused_may_get_one_other(void **state)
 	rig_simple(relink_body);
 }
 
+/* What was refused leaves no orphan, and is refused when it comes again, for the name is free by then. */
+static void refused_body(struct rig *rig)
+{
+	uint64_t other = must_create(rig, META_ROOT, "n");
+	CHECK_EQ(create_op(rig), -EEXIST);
+	struct meta_check_report report = must_be_whole(rig);
+	CHECK_EQ(report.files, 1);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("n"), other, 0), 0);
+	CHECK_EQ(create_op(rig), -EEXIST);
+	CHECK_EQ(id_at(rig, META_ROOT, "n"), 0);
+	CHECK_EQ(must_be_whole(rig).files, 1); /* the other, until it is collected */
+	must_create(rig, META_ROOT, "n");
+	clean_in_the_end(rig);
+}
+
+static void a_create_that_was_refused_is_refused_again(void **state)
+{
+	(void)state;
+	rig_simple(refused_body);
+}
+
 /* --- blocks that went ------------------------------------------------------------------------------------ */
 
 static void gone_block_body(struct rig *rig)
@@ -420,6 +441,7 @@ int main(void)
 			a_batch_sent_again_does_not_bring_back_what_was_removed_before_the_spread),
 		cmocka_unit_test(a_server_that_fails_takes_nothing_from_the_one_that_did_not),
 		cmocka_unit_test(a_file_whose_name_was_refused_may_get_one_other),
+		cmocka_unit_test(a_create_that_was_refused_is_refused_again),
 		cmocka_unit_test(what_is_put_on_a_block_that_was_collected_is_refused),
 		cmocka_unit_test(a_file_made_at_the_last_moment_keeps_its_block),
 		cmocka_unit_test(a_move_sent_again_leaves_a_new_file_of_the_name_alone),

@@ -334,7 +334,7 @@ static int sample_task(void *arg, uint64_t task, struct rng *rng)
 	int rc = trial_init(&t, s);
 	uint64_t n = min_u64(TASK_TRIALS, s->trials - task * TASK_TRIALS);
 	for (uint64_t i = 0; i < n && rc == 0; i++) {
-		double loss;
+		double loss = 0;
 		draw_layout(s, &t, rng);
 		rc = judge(s, &t, &loss);
 		if (rc == 0)

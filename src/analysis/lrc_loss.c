@@ -40,7 +40,7 @@ static void random_subset(struct rng *rng, int *order, int j, int n)
 
 static int ask(const struct codec *c, int j, int n, struct rng *rng, struct lrc_loss *out)
 {
-	int set[ENCODING_STRIPE_MAX];
+	int set[ENCODING_STRIPE_MAX] = {0};
 	struct code_health health;
 	uint64_t lost = 0, seen = 0;
 	bool all = exp(stats_log_choose(n, j)) <= PATTERNS_MAX;

@@ -67,6 +67,7 @@ int repair_left(struct admin *a, struct cluster *c, struct repair_left **out, si
 		return CLI_OK;
 	free(*out);
 	*out = NULL;
+	*n = 0;
 	return cli_fail("cannot ask the metadata what is on the disks: %s", err_text(rc));
 }
 
@@ -194,12 +195,14 @@ static int take_number(const char *text, uint64_t *out)
 
 static bool is_order(const char *word)
 {
+	if (word == NULL)
+		return false;
 	return strcmp(word, "drain") == 0 || strcmp(word, "gone") == 0 || strcmp(word, "keep") == 0;
 }
 
 static int check(const struct repair *r)
 {
-	bool order = r->word != NULL && is_order(r->word);
+	bool order = is_order(r->word);
 	if (r->word == NULL || (!order && strcmp(r->word, "status") != 0))
 		return cli_usage("repair: say status, drain, gone or keep");
 	if (order && (r->disk == 0) == (r->node == 0))

@@ -20,7 +20,7 @@
 
 #include "node/wire.h"
 
-#define LABEL_MAGIC "TCL\x01"
+static const uint8_t label_magic[4] = {'T', 'C', 'L', 1};
 
 /* Tenant 0 (not known): an empty label. */
 static inline void label_make(uint8_t label[STORE_LABEL_BYTES], uint32_t tenant, uint64_t block)
@@ -30,7 +30,7 @@ static inline void label_make(uint8_t label[STORE_LABEL_BYTES], uint32_t tenant,
 		return;
 	uint32_t t = htole32(tenant);
 	uint64_t b = htole64(block);
-	memcpy(label, LABEL_MAGIC, 4);
+	memcpy(label, label_magic, sizeof(label_magic));
 	memcpy(label + 4, &t, sizeof(t));
 	memcpy(label + 8, &b, sizeof(b));
 }
@@ -41,7 +41,7 @@ static inline int label_read(const uint8_t label[STORE_LABEL_BYTES], uint32_t *t
 {
 	uint32_t t;
 	uint64_t b;
-	if (memcmp(label, LABEL_MAGIC, 4) != 0)
+	if (memcmp(label, label_magic, sizeof(label_magic)) != 0)
 		return -ENOENT;
 	memcpy(&t, label + 4, sizeof(t));
 	memcpy(&b, label + 8, sizeof(b));

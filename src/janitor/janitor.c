@@ -42,9 +42,9 @@ static void options_fill(struct janitor_options *o)
 	or_default(&o->lease_ns, 60 * NS_PER_S);
 	or_default(&o->round_ns, 30 * NS_PER_S);
 	or_default(&o->look_ns, 600 * NS_PER_S);
-	or_default(&o->orphan_ns, 6 * 3600 * NS_PER_S);
+	or_default(&o->orphan_ns, 6 * 3600ULL * NS_PER_S);
 	or_default(&o->delay_ns, 1800 * NS_PER_S);
-	or_default(&o->scrub_ns, 7 * 86400 * NS_PER_S);
+	or_default(&o->scrub_ns, 7 * 86400ULL * NS_PER_S);
 	or_default(&o->disk_bytes_per_s, 100000000);
 	or_default(&o->rack_bytes_per_s, 1000000000);
 	if (o->percent == 0)

@@ -256,8 +256,10 @@ static int pool_patch(struct janitor *j, uint64_t disk, const char *lease)
 {
 	AUTO_FREE struct store_pool_loss *losses = calloc(NODE_LOSSES_MAX, sizeof(*losses));
 	struct store_cursor at = {0};
-	int64_t n = losses == NULL ? -ENOMEM : 1;
+	int64_t n = 0;
 	int rc = 0;
+	if (losses == NULL)
+		return -ENOMEM;
 	while (rc == 0 && (n = losses_list(j, disk, &at, losses)) > 0) {
 		for (int64_t i = 0, run; rc == 0 && i < n; i += run) {
 			for (run = 1;

@@ -69,7 +69,7 @@ static uint32_t rebuild_parallel(const struct node_disk *d)
 
 	if (wanted != 0)
 		return wanted;
-	return (uint32_t)min_u64(max_u64(3 * d->spec->folder_count, PARALLEL_MIN), PARALLEL_MAX);
+	return (uint32_t)min_u64(max_u64(3UL * d->spec->folder_count, PARALLEL_MIN), PARALLEL_MAX);
 }
 
 static void rebuild_once(struct node_disk *d)

@@ -242,7 +242,7 @@ static void twin_body(struct rig *rig)
 static void a_server_that_fails_takes_nothing_from_the_one_that_did_not(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 0; seed < 5 * 3 * 8; seed++) {
+	for (uint64_t seed = 0; seed < 5UL * 3 * 8; seed++) {
 		struct rig rig = rig_of(twin_body);
 		rig.seed = seed;
 		rig_run(&rig);

@@ -164,7 +164,7 @@ static void both_fall_behind(void *arg)
 	uint32_t a = where(&r, 1000, 0), b = where(&r, 1000, 1);
 	for (uint32_t turn = 0; turn < 2; turn++) {
 		uint32_t m = turn == 0 ? a : b, other = turn == 0 ? b : a;
-		uint64_t n = 500 * turn;
+		uint64_t n = 500UL * turn;
 		while (!holds_row(&r, n, m) || holds_row(&r, n, other) ||
 		       (*copies && where(&r, n, 0) != m && where(&r, n, 1) != m))
 			n++;
@@ -575,7 +575,7 @@ static void do_put(struct world *w, uint64_t number)
 	struct may_be s = {.exists = true, .sealed = !open, .text = ++w->texts};
 	s.len = some_len(w);
 	w->doing = "put";
-	int rc = text_put(w->r.pool, id_of(number), s.text, s.len, open, LEN_MAX * 2);
+	int rc = text_put(w->r.pool, id_of(number), s.text, s.len, open, 2UL * LEN_MAX);
 	if (rc == 0) {
 		WORLD_CHECK(w, state_that(c, false) != NULL);
 		now_is(c, &s);
@@ -735,9 +735,8 @@ static void do_losses(struct world *w)
 {
 	struct store_cursor at = {0};
 	struct store_pool_loss losses[POOL_CHUNK_LOSSES_MAX];
-	int64_t n;
 	w->doing = "losses";
-	while ((n = store_pool_losses(w->r.pool, &at, losses, ARRAY_LEN(losses))) > 0)
+	while (store_pool_losses(w->r.pool, &at, losses, ARRAY_LEN(losses)) > 0)
 		WORLD_CHECK(w, !within(w));
 }
 
@@ -751,8 +750,8 @@ static void do_patch(struct world *w, uint64_t number)
 	if (c->n != 1 || !s->exists || !s->sealed || s->len == 0)
 		return;
 	struct store_pool_loss shape = {.k = k, .piece_bytes = PIECE, .chunk_len = s->len};
-	uint8_t *bytes = fixture_alloc(LEN_MAX * 2, 0);
-	uint64_t len = 0, stripes = (s->len + k * PIECE - 1) / (k * PIECE);
+	uint8_t *bytes = fixture_alloc(2UL * LEN_MAX, 0);
+	uint64_t len = 0, stripes = (s->len + (uint64_t)k * PIECE - 1) / ((uint64_t)k * PIECE);
 	for (uint64_t i = 0; i < stripes; i++) {
 		struct store_range part = store_pool_piece(&shape, i, row);
 		text_fill(s->text, part.off, bytes + len, part.len);
@@ -979,8 +978,12 @@ static void random_faults_lose_nothing_that_was_acknowledged(void **state)
 	(void)state;
 	unsigned long long from = 1, to = 24;
 	const char *seeds = getenv("STORE_POOL_SEEDS");
-	if (seeds != NULL)
-		assert_int_equal(sscanf(seeds, "%llu-%llu", &from, &to), 2);
+	if (seeds != NULL) {
+		char *end = NULL;
+		from = strtoull(seeds, &end, 10);
+		assert_true(end != seeds && *end == '-');
+		to = strtoull(end + 1, NULL, 10);
+	}
 	print_message("  seeds %llu to %llu\n", from, to);
 	for (; from <= to; from++) {
 		struct world *w = calloc(1, sizeof(*w));

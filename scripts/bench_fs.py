@@ -122,7 +122,7 @@ class Terrane:
         self.client_cpu = 0.0
 
     def __enter__(self):
-        done = call([TERRANE, "up", "--dir", self.folder, "--racks", 6, "--nodes", 1, "--disks", 1,
+        done = call([TERRANE, "up", "--dir", self.folder, "--racks", 6, "--disks", 1,
                      "--emulate", "none", "--procs"])
         if done.returncode != 0:
             raise RuntimeError(f"terrane up failed:\n{done.stdout}")

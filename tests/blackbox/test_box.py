@@ -26,7 +26,7 @@ def test_up_is_ready_soon_and_again_with_everything_after_down_and_kill(tmp_path
         box.down()
         assert box("ls", ok=False).returncode == 1
         box.up("--procs")
-        assert set(box.pids()) == {"meta", "node-1", "node-2", "node-3"}
+        assert set(box.pids()) == {"meta", "janitor", "node-1", "node-2", "node-3"}
         box("get", "-q", "/data", tmp_path / "out2")
         same_tree(tmp_path / "in", tmp_path / "out2")
         for name in box.pids():

@@ -4,12 +4,15 @@
  * an epoch, the others in every round.
  *
  * A set of dead chunks is forgotten when all of them are deleted. A disk that is lost counts as empty: when it
- * comes back, its chunks are orphans.
+ * comes back, its chunks are orphans. Names of chunks are not a tenant's own, so one that is listed as dead and
+ * has the label of another tenant or block is left alone.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
+#include "client/label.h"
 #include "janitor/impl.h"
 #include "rt/rt.h"
 
@@ -53,6 +56,8 @@ struct dead_one {
 	uint64_t disk;
 	struct chunk_id id;
 	size_t set;
+	uint32_t tenant;
+	uint64_t block;
 };
 
 static int by_disk(const void *a, const void *b)
@@ -61,32 +66,71 @@ static int by_disk(const void *a, const void *b)
 	return x->disk < y->disk ? -1 : x->disk > y->disk;
 }
 
+/* Whether it is by its label what is listed as dead. One without a label, or whose label cannot be read, is
+ * known by its name alone. */
+static bool is_listed(const struct dead_one *d, int rc, const struct chunk_stat *st)
+{
+	uint32_t tenant;
+	uint64_t block;
+	if (rc != 0 || label_read(st->label, &tenant, &block) < 0)
+		return true;
+	if (tenant == d->tenant && block == d->block)
+		return true;
+	log_warn("dead_chunk_of_another", "disk=%016lx block=%016lx index=%u tenant=%u", d->disk,
+		 d->id.block, d->id.index, tenant);
+	return false;
+}
+
+/* Deletes those of n chunks that are what they are listed as; rcs[i] is 0 or -ENOENT for what is not there
+ * as that any more. */
+static int listed_delete(struct janitor *j, struct node_call *node, const struct dead_one *all,
+			 size_t n, int *rcs)
+{
+	struct chunk_id ids[DELETE_BATCH];
+	struct chunk_stat st[DELETE_BATCH];
+	size_t of[DELETE_BATCH], count = 0;
+	int done[DELETE_BATCH];
+	for (size_t i = 0; i < n; i++)
+		ids[i] = all[i].id;
+	int rc = node_stat(node, all[0].disk, ids, n, st, rcs);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < n; i++) {
+		if (is_listed(&all[i], rcs[i], &st[i])) {
+			of[count] = i;
+			ids[count++] = all[i].id;
+		}
+		rcs[i] = -ENOENT;
+	}
+	if (count > 0)
+		rc = node_delete(node, all[0].disk, ids, count, done);
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		rcs[of[i]] = done[i];
+		j->stats.chunks_deleted += done[i] == 0;
+	}
+	return rc;
+}
+
 /* n chunks of one disk. A set that is not rid of all stays for another round. */
 static int disk_delete(struct janitor *j, const struct dead_one *all, size_t n, bool *keep)
 {
 	struct errand e;
 	errand_init(j, &e, 0);
-	struct chunk_id ids[DELETE_BATCH];
 	int rcs[DELETE_BATCH];
 	if (disk_fate(j, all[0].disk) == DISK_LOST)
 		return 0;
 	int rc = pacer_wait(&j->deletes, n, j->opts.deletes_per_s);
 	struct disk_use u;
-	for (size_t i = 0; i < n; i++)
-		ids[i] = all[i].id;
 	if (rc == 0)
 		rc = disk_begin(&e.call, all[0].disk, &u);
 	if (rc == 0) {
 		u.node.timeout_ns = 30 * NS_PER_S;
-		rc = node_delete(&u.node, all[0].disk, ids, n, rcs);
+		rc = listed_delete(j, &u.node, all, n, rcs);
 		disk_end(&e.call, &u, rc, 0);
 	}
-	for (size_t i = 0; i < n; i++) {
-		bool gone = rc == 0 && (rcs[i] == 0 || rcs[i] == -ENOENT);
-		j->stats.chunks_deleted += rc == 0 && rcs[i] == 0;
-		if (!gone)
+	for (size_t i = 0; i < n; i++)
+		if (rc != 0 || (rcs[i] != 0 && rcs[i] != -ENOENT))
 			keep[all[i].set] = true;
-	}
 	return rc == -ECANCELED ? rc : 0;
 }
 
@@ -99,7 +143,9 @@ static size_t ones_of(const struct meta_dead_chunks *dead, size_t n, struct dead
 				out[count++] =
 					(struct dead_one){.disk = dead[s].chunks[i].disk,
 							  .id = {dead[s].chunk_block, (uint32_t)i},
-							  .set = s};
+							  .set = s,
+							  .tenant = dead[s].tenant,
+							  .block = dead[s].block};
 	qsort(out, count, sizeof(*out), by_disk);
 	return count;
 }

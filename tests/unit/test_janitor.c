@@ -325,6 +325,45 @@ static void put_orphan(struct lab *l, uint64_t disk, struct chunk_id id, uint32_
 	CHECK_EQ(rc, 0);
 }
 
+/* Names of chunks are not a tenant's own: where one is listed as dead, another's may be by now. */
+static void another_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(write_text(&l, "/goes", 2, 1000, "r2"), 0);
+	struct meta_on_disk on = {0};
+	uint64_t disk = 1;
+	while (blocks_on(&l, disk, &on) == 0)
+		disk += 10;
+	struct chunk_id id = {on.block, on.index};
+	struct call c;
+	call_init(&c, engine_fabric(l.engine));
+	struct disk_use u;
+	CHECK_EQ(disk_begin(&c, disk, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	CHECK_EQ(node_delete_one(&u.node, disk, id), 0);
+	disk_end(&c, &u, 0, 0);
+	put_orphan(&l, disk, id, 7, on.block);
+	CHECK_EQ(remove_path(&l, "/goes"), 0);
+	collect_for(j, 14 * GRACE_NS);
+	struct chunk_id left[4];
+	CHECK_EQ(chunks_everywhere(&l), 1);
+	CHECK_EQ(chunks_on(&l, disk, left, ARRAY_LEN(left)), 1);
+	CHECK(chunk_id_equal(left[0], id));
+	CHECK_EQ(stats_of(j).chunks_deleted, 1);
+	CHECK_EQ(used_bytes(&l), 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_dead_chunk_with_the_label_of_another_stays(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, another_body);
+}
+
 static void orphan_body(struct client_box *b)
 {
 	struct lab l;
@@ -987,6 +1026,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace),
+		cmocka_unit_test(a_dead_chunk_with_the_label_of_another_stays),
 		cmocka_unit_test(what_a_writer_still_appends_to_is_not_collected),
 		cmocka_unit_test(chunks_that_no_record_knows_go_after_two_looks),
 		cmocka_unit_test(the_blocks_of_a_failed_disk_are_whole_again),

@@ -2,6 +2,7 @@
 #include "cli/janitor_conf.h"
 
 #include "base/base.h"
+#include "meta/meta.h"
 
 #define DAY_NS (86400 * NS_PER_S)
 
@@ -19,7 +20,7 @@ const struct conf_key janitor_conf_schema[] = {
 		      "after so long without a sign another takes over its work"),
 	CONF_DURATION("janitor", "round", struct janitor_conf, round_ns, "30s", 100 * NS_PER_MS,
 		      DAY_NS, "pause between rounds of collection and of repair"),
-	CONF_DURATION("collection", "grace", struct janitor_conf, grace_ns, "1h", NS_PER_S,
+	CONF_DURATION("collection", "grace", struct janitor_conf, grace_ns, "1h", META_GRACE_MIN,
 		      365 * DAY_NS,
 		      "what was deleted or left behind is kept at least so long; longer than any "
 		      "cache's ttl and than a write takes"),

@@ -23,6 +23,7 @@ struct disk_asked {
 	struct admin_where where;
 	bool json;
 	uint64_t disk; /* 0: not said */
+	uint64_t node; /* the same */
 	const char *verb;
 	char addr[RT_ADDR_MAX]; /* found: of its node */
 	bool found;
@@ -118,12 +119,38 @@ static int find_node(struct admin *a)
 }
 
 /* What is wanted of it is in the map, and lasts. */
+static enum cluster_state wanted_by(const char *verb)
+{
+	if (strcmp(verb, "drain") == 0)
+		return CLUSTER_DRAINING;
+	return strcmp(verb, "remove") == 0 ? CLUSTER_GONE : CLUSTER_ONLINE;
+}
+
+static bool is_wish(const char *verb)
+{
+	return strcmp(verb, "drain") == 0 || strcmp(verb, "remove") == 0 ||
+	       strcmp(verb, "online") == 0;
+}
+
+static int want_node(struct admin *a)
+{
+	const struct disk_asked *q = a->ctx;
+	enum cluster_state wanted = wanted_by(q->verb);
+	struct meta_call call = {.client = a->client};
+	int rc = meta_client_want_node(&call, q->node, wanted);
+	if (rc == -ENOENT)
+		return cli_fail("there is no node %lu; terrane node list shows them", q->node);
+	if (rc < 0)
+		return cli_fail("%s of node %lu: %s", q->verb, q->node,
+				call.error[0] != 0 ? call.error : err_text(rc));
+	printf(q->json ? "{\"state\": \"%s\"}\n" : "%s\n", cluster_state_name(wanted));
+	return CLI_OK;
+}
+
 static int want(struct admin *a)
 {
 	struct disk_asked *q = a->ctx;
-	enum cluster_state wanted = strcmp(q->verb, "drain") == 0    ? CLUSTER_DRAINING
-				    : strcmp(q->verb, "remove") == 0 ? CLUSTER_GONE
-								     : CLUSTER_ONLINE;
+	enum cluster_state wanted = wanted_by(q->verb);
 	struct cluster *c = admin_map(a);
 	if (c == NULL || find_disk(c, q->disk) == NULL)
 		return CLI_FAILED;
@@ -209,9 +236,7 @@ int disk_of_cluster(int argc, char **argv, const char *usage)
 	if (rest < 1 || units_parse_int(operands[0], &number) < 0 || number <= 0)
 		return cli_usage("disk %s: say which disk, by its number", q.verb);
 	q.disk = (uint64_t)number;
-	bool by_map = strcmp(q.verb, "drain") == 0 || strcmp(q.verb, "remove") == 0 ||
-		      strcmp(q.verb, "online") == 0;
-	status = admin_run(&q.where, by_map ? want : find_node, &q);
+	status = admin_run(&q.where, is_wish(q.verb) ? want : find_node, &q);
 	return status == CLI_OK && q.found ? pass_on(&q, rest - 1, operands + 1) : status;
 }
 
@@ -221,7 +246,15 @@ int nodes_of_cluster(int argc, char **argv, const char *usage)
 	int status = parse(&q, argc, argv, usage);
 	if (status != CLI_OK)
 		return status < 0 ? CLI_OK : status;
-	if (argc - optind != 1)
-		return cli_usage("node list: \"%s\" is not understood", argv[optind + 1]);
-	return admin_run(&q.where, list_nodes, &q);
+	q.verb = argv[optind];
+	bool wish = is_wish(q.verb);
+	int64_t number = 0;
+	if (argc - optind > (wish ? 2 : 1))
+		return cli_usage("node %s: \"%s\" is not understood", q.verb, argv[argc - 1]);
+	if (!wish)
+		return admin_run(&q.where, list_nodes, &q);
+	if (argc - optind < 2 || units_parse_int(argv[optind + 1], &number) < 0 || number <= 0)
+		return cli_usage("node %s: say which node, by its number", q.verb);
+	q.node = (uint64_t)number;
+	return admin_run(&q.where, want_node, &q);
 }

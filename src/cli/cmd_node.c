@@ -14,12 +14,16 @@
 static const char usage_text[] =
 	"usage: terrane node [format] --config FILE [--json]\n"
 	"       terrane node list [-c FILE | --dir DIR] [--json]\n"
+	"       terrane node drain|online|remove NODE [-c FILE | --dir DIR] [--json]\n"
 	"\n"
 	"Serves the disks of this machine until it is asked to stop (SIGTERM, SIGINT). A disk that "
 	"is\n"
 	"missing, broken or another's does not stop it: the log and /metrics say which.\n"
 	"\n"
 	"  list           the storage nodes of a cluster\n"
+	"  drain NODE     a janitor moves everything off its disks\n"
+	"  online NODE    takes that back\n"
+	"  remove NODE    it is gone for ever: what was on it is made anew at once\n"
 	"  format         make disks of the empty folders that FILE names, and end\n"
 	"  --config FILE  its settings: terrane config show node prints them all, with their "
 	"meaning\n"
@@ -97,6 +101,12 @@ static int run(const char *config, bool json, bool only_format)
 	return status;
 }
 
+static bool is_for_cluster(const char *word)
+{
+	return strcmp(word, "list") == 0 || strcmp(word, "drain") == 0 ||
+	       strcmp(word, "online") == 0 || strcmp(word, "remove") == 0;
+}
+
 int cmd_node(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -108,7 +118,7 @@ int cmd_node(int argc, char **argv)
 	const char *config = NULL;
 	bool json = false;
 	int c;
-	if (argc > 1 && strcmp(argv[1], "list") == 0)
+	if (argc > 1 && is_for_cluster(argv[1]))
 		return nodes_of_cluster(argc, argv, usage_text);
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == 'c') {

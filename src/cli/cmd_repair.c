@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane repair: what waits to be repaired, and which disks and nodes are to be emptied or given up. */
+/* terrane repair: what waits to be repaired, and how fast that goes. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -18,13 +18,9 @@
 
 static const char usage_text[] =
 	"usage: terrane repair status [-c FILE | --dir DIR] [--json] [--watch]\n"
-	"       terrane repair drain|gone|keep --disk NUMBER|--node NUMBER [-c FILE | --dir DIR]\n"
 	"\n"
 	"  status   blocks on disks that are not well, by disk; with --watch how fast they become\n"
 	"           fewer, and when it will be done. Ends with 0 when there is none, else 1\n"
-	"  drain    let a janitor move everything off a disk, or off all disks of a node\n"
-	"  gone     give it up for ever: what was on it is made anew at once\n"
-	"  keep     take a drain back\n"
 	"\n"
 	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
 	"  --dir DIR           the cluster in this folder\n"
@@ -83,8 +79,6 @@ uint64_t repair_left_sum(const struct repair_left *l, size_t n)
 
 struct repair {
 	bool json, watch;
-	const char *word;
-	uint64_t disk, node;
 	/* Of a watch: */
 	uint64_t begin_ns, begin_blocks;
 };
@@ -162,59 +156,12 @@ static int status_body(struct admin *a)
 	}
 }
 
-/* --- orders ------------------------------------------------------------------------------------- */
-
-static int order_body(struct admin *a)
-{
-	const struct repair *r = a->ctx;
-	enum cluster_state wanted = strcmp(r->word, "drain") == 0  ? CLUSTER_DRAINING
-				    : strcmp(r->word, "gone") == 0 ? CLUSTER_GONE
-								   : CLUSTER_ONLINE;
-	struct meta_call m = {.client = a->client};
-	int rc = r->disk != 0 ? meta_client_want_disk(&m, r->disk, wanted)
-			      : meta_client_want_node(&m, r->node, wanted);
-	const char *what = r->disk != 0 ? "disk" : "node";
-	uint64_t number = r->disk != 0 ? r->disk : r->node;
-	if (rc == -ENOENT)
-		return cli_fail("there is no %s %lu in the cluster map", what, number);
-	if (rc == -EPERM)
-		return cli_fail("%s %lu is gone for ever", what, number);
-	if (rc < 0)
-		return cli_fail("cannot change %s %lu: %s", what, number,
-				m.error[0] != 0 ? m.error : err_text(rc));
-	return CLI_OK;
-}
-
-static int take_number(const char *text, uint64_t *out)
-{
-	char *end = NULL;
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	return errno != 0 || *end != 0 || text[0] < '1' || text[0] > '9' ? -EINVAL : 0;
-}
-
-static bool is_order(const char *word)
-{
-	if (word == NULL)
-		return false;
-	return strcmp(word, "drain") == 0 || strcmp(word, "gone") == 0 || strcmp(word, "keep") == 0;
-}
-
-static int check(const struct repair *r)
-{
-	bool order = is_order(r->word);
-	if (r->word == NULL || (!order && strcmp(r->word, "status") != 0))
-		return cli_usage("repair: say status, drain, gone or keep");
-	if (order && (r->disk == 0) == (r->node == 0))
-		return cli_usage("repair %s: say which: --disk NUMBER or --node NUMBER", r->word);
-	return CLI_OK;
-}
+/* --- the command ------------------------------------------------------------------------------ */
 
 int cmd_repair(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"cluster", required_argument, NULL, 'c'}, {"dir", required_argument, NULL, 'd'},
-		{"disk", required_argument, NULL, 'D'},    {"node", required_argument, NULL, 'N'},
 		{"json", no_argument, NULL, 'j'},          {"watch", no_argument, NULL, 'w'},
 		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
 	};
@@ -232,16 +179,10 @@ int cmd_repair(int argc, char **argv)
 			r.watch = true;
 		else if (c == 'h')
 			return fputs(usage_text, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		else if (c == '?')
+		else
 			return CLI_USAGE;
-		else if (take_number(optarg, c == 'D' ? &r.disk : &r.node) < 0)
-			return cli_usage("repair: \"%s\" is no number", optarg);
 	}
-	r.word = optind < argc ? argv[optind] : NULL;
-	int status = check(&r);
-	if (status == CLI_OK && optind + 1 < argc)
-		status = cli_usage("repair: \"%s\" is not understood", argv[optind + 1]);
-	if (status != CLI_OK)
-		return status;
-	return admin_run(&where, is_order(r.word) ? order_body : status_body, &r);
+	if (argc - optind != 1 || strcmp(argv[optind], "status") != 0)
+		return cli_usage("repair: say \"repair status\"");
+	return admin_run(&where, status_body, &r);
 }

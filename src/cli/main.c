@@ -26,11 +26,11 @@ static const struct command cluster_commands[] = {
 	{"fsck", "check files down to their chunks", cmd_fsck, ""},
 	{"tenant", "who uses the cluster, and how much each may store", cmd_tenant,
 	 "list create quota"},
-	{"node", "list the storage nodes; serve the disks of this machine", cmd_node,
+	{"node", "list, drain and remove storage nodes; serve the disks of this machine", cmd_node,
 	 "list format"},
 	{"disk", "list the disks; order, replace and repair them", cmd_disk,
 	 "list online drain fail remove give-up replace rebuild losses"},
-	{"repair", "what waits to be repaired; empty or give up disks and nodes", cmd_repair,
+	{"repair", "what waits to be repaired, and when it will be done", cmd_repair,
 	 "status drain gone keep"},
 };
 static const struct command server_commands[] = {

@@ -160,6 +160,10 @@ def test_disks_are_drained_failed_and_brought_back(tmp_path):
         await_true("that 2002 is failed", lambda: state(2002) == "failed")
         box("disk", "online", 2002)
         await_true("that 2002 is online", lambda: state(2002) == "online")
+        node = box.json("node", "list")[0]["id"]
+        assert box("node", "drain", node).stdout.split() == ["draining"]
+        assert box("node", "online", node).stdout.split() == ["online"]
+        assert "no node 77" in box("node", "drain", 77, ok=False).stderr
         done = box("disk", "drain", 77, ok=False)
         assert done.returncode == 1 and "no disk 77" in done.stderr
 

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "janitor_lab.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/label.h"
+#include "meta/wire.h"
+
+static const char *const META_ADDRS[] = {"meta:7100"};
+
+void lab_open(struct lab *l, struct client_box *b)
+{
+	*l = (struct lab){.box = b};
+	rt_deadline_set(RT_NEVER);
+	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &l->engine), 0);
+	rpc_pool_init(&l->pool, 16 * MIB);
+	struct meta_client_options o = {.addrs = META_ADDRS,
+					.addr_count = 1,
+					.tenant = META_SYSTEM,
+					.channel = {.pool = &l->pool}};
+	CHECK_EQ(meta_client_open(&l->client, &o), 0);
+	l->root = (struct meta_call){.client = l->client};
+}
+
+void lab_close(struct lab *l)
+{
+	rt_deadline_set(RT_NEVER);
+	meta_client_close(l->client);
+	rpc_pool_fini(&l->pool);
+	engine_close(l->engine);
+}
+
+struct janitor_options quick(void)
+{
+	return (struct janitor_options){
+		.addrs = META_ADDRS,
+		.addr_count = 1,
+		.grace_ns = GRACE_NS,
+		.lease_ns = 20 * NS_PER_S,
+		.delay_ns = 30 * NS_PER_S,
+		.disk_bytes_per_s = 1000000000000,
+		.rack_bytes_per_s = 1000000000000,
+	};
+}
+
+struct janitor *hire(const struct janitor_options *o)
+{
+	struct janitor *j;
+	rt_deadline_set(RT_NEVER);
+	CHECK_EQ(janitor_open(&j, o), 0);
+	return j;
+}
+
+struct janitor_stats stats_of(const struct janitor *j)
+{
+	struct janitor_stats s;
+	janitor_stats(j, &s);
+	return s;
+}
+
+int write_text(struct lab *l, const char *path, uint64_t text, uint64_t len, const char *encoding)
+{
+	struct terrane_options o = {.encoding = encoding, .block_bytes = 64 * KIB};
+	struct call c;
+	engine_call(l->engine, &c, &o);
+	struct efile *f;
+	int rc = engine_create(&c, path, 0, &o, &f);
+	uint8_t *bytes = malloc(len);
+	CHECK(bytes != NULL);
+	cbox_fill(text, 0, bytes, len);
+	struct iovec iov = {bytes, len};
+	if (rc == 0) {
+		rc = engine_append(&c, f, &iov, 1, NULL);
+		rc = rc == 0 ? engine_file_close(&c, f) : (engine_file_discard(f), rc);
+	}
+	free(bytes);
+	rt_deadline_set(RT_NEVER);
+	return rc;
+}
+
+int read_text(struct lab *l, const char *path, uint64_t text, uint64_t len)
+{
+	struct call c;
+	engine_call(l->engine, &c, NULL);
+	struct efile *f;
+	int64_t rc = engine_file_open(&c, path, &f);
+	if (rc == 0) {
+		uint8_t *bytes = malloc(len);
+		CHECK(bytes != NULL);
+		struct iovec iov = {bytes, len};
+		uint32_t crc;
+		rc = engine_preadv(&c, f, &iov, 1, 0, &crc);
+		CHECK(rc < 0 || (rc == (int64_t)len && cbox_same(text, 0, bytes, len)));
+		free(bytes);
+		CHECK_EQ(engine_file_close(&c, f), 0);
+	}
+	rt_deadline_set(RT_NEVER);
+	return rc < 0 ? (int)rc : 0;
+}
+
+int remove_path(struct lab *l, const char *path)
+{
+	struct call c;
+	engine_call(l->engine, &c, NULL);
+	int rc = engine_remove(&c, path);
+	rt_deadline_set(RT_NEVER);
+	return rc;
+}
+
+size_t chunks_on(struct lab *l, uint64_t disk, struct chunk_id *out, size_t max)
+{
+	struct call c;
+	call_init(&c, engine_fabric(l->engine));
+	struct disk_use u;
+	struct store_cursor at = {0};
+	CHECK_EQ(disk_begin(&c, disk, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	int64_t n = node_list(&u.node, disk, &at, out, max);
+	disk_end(&c, &u, n < 0 ? (int)n : 0, 0);
+	CHECK(n >= 0);
+	return (size_t)n;
+}
+
+size_t chunks_everywhere(struct lab *l)
+{
+	struct chunk_id ids[512];
+	size_t n = 0;
+	for (unsigned i = 0; i < l->box->node_count; i++)
+		n += chunks_on(l, 10 * i + 1, ids, ARRAY_LEN(ids));
+	return n;
+}
+
+uint64_t used_bytes(struct lab *l)
+{
+	struct meta_tenant t;
+	CHECK_EQ(meta_client_tenant_get(&l->root, 1, NULL, &t), 0);
+	return t.used_bytes;
+}
+
+size_t blocks_on(struct lab *l, uint64_t disk, struct meta_on_disk *first)
+{
+	size_t n = 0;
+	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
+		struct meta_on_disk on[32];
+		int64_t got = meta_client_disk_blocks(&l->root, disk, &w, on, ARRAY_LEN(on));
+		CHECK(got >= 0);
+		if (n == 0 && got > 0 && first != NULL)
+			*first = on[0];
+		n += (size_t)got;
+	}
+	return n;
+}
+
+size_t check_whole(struct lab *l)
+{
+	struct arena a;
+	arena_init(&a, 64 * MIB);
+	size_t blocks = 0;
+	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
+		struct meta_block_at at[32];
+		int64_t n = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
+		CHECK(n >= 0);
+		for (int64_t i = 0; i < n; i++, blocks++) {
+			const struct meta_block *b = &at[i].block;
+			for (size_t k = 0; k < b->chunk_count; k++) {
+				struct call c;
+				call_init(&c, engine_fabric(l->engine));
+				struct disk_use u;
+				struct chunk_stat st;
+				struct store_range bad[4];
+				struct chunk_id id = {b->chunk_block, (uint32_t)k};
+				uint32_t tenant;
+				uint64_t block;
+				CHECK(b->chunks[k].disk != 0 && !b->chunks[k].damaged);
+				CHECK_EQ(disk_begin(&c, b->chunks[k].disk, &u), 0);
+				u.node.timeout_ns = 10 * NS_PER_S;
+				CHECK_EQ(node_stat_one(&u.node, u.disk, id, &st), 0);
+				CHECK_EQ(node_scan(&u.node, u.disk, id, bad, 4), 0);
+				disk_end(&c, &u, 0, 0);
+				CHECK_EQ(label_read(st.label, &tenant, &block), 0);
+				CHECK(tenant == at[i].tenant && block == b->id);
+			}
+		}
+	}
+	arena_fini(&a);
+	return blocks;
+}
+
+void collect_for(struct janitor *j, uint64_t time_ns)
+{
+	uint64_t end_ns = rt_now_ns() + time_ns;
+	while (rt_now_ns() < end_ns) {
+		CHECK_EQ(janitor_collect(j), 0);
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0);
+	}
+}
+
+void fresh_map(struct lab *l)
+{
+	struct cluster *map;
+	CHECK_EQ(meta_client_map(&l->root, 0, &map), 0);
+	CHECK_EQ(rt_sleep_ns(3 * NS_PER_S), 0);
+	/* The engine looks when it is asked for something. */
+	struct call c;
+	engine_call(l->engine, &c, NULL);
+	struct terrane_stat st;
+	(void)engine_stat(&c, "/", &st);
+	rt_deadline_set(RT_NEVER);
+}
+
+struct meta_block block_get(struct lab *l, uint64_t block, struct arena *a)
+{
+	struct meta_block b;
+	struct rpc_context who;
+	rpc_context_init(&who);
+	who.tenant = META_SYSTEM ":1";
+	struct meta_call c = {.client = l->client, .context = &who};
+	CHECK_EQ(meta_client_block_get(&c, &block, 1, a, &b), 0);
+	return b;
+}
+
+const char *const LAB_ENCODINGS[LAB_FILES] = {"r3", "rs:3+2", "lrc:2+2+1"};
+
+void write_all(struct lab *l)
+{
+	for (size_t i = 0; i < LAB_FILES; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/f%zu", i);
+		CHECK_EQ(write_text(l, path, i, TEXT_BYTES, LAB_ENCODINGS[i]), 0);
+	}
+	/* Chunks that were late are recorded by now. */
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+}
+
+void read_all(struct lab *l)
+{
+	for (size_t i = 0; i < LAB_FILES; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/f%zu", i);
+		CHECK_EQ(read_text(l, path, i, TEXT_BYTES), 0);
+	}
+}
+
+void lose_disk(struct lab *l, uint64_t disk)
+{
+	CHECK_EQ(meta_client_want_disk(&l->root, disk, CLUSTER_GONE), 0);
+	fresh_map(l);
+}
+
+void repair_fiber(void *arg)
+{
+	struct round *r = arg;
+	rt_deadline_set(RT_NEVER);
+	r->rc = janitor_repair(r->j, true);
+	r->done = true;
+}

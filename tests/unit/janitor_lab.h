@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the tests of the background services share: a client and a way to the metadata of a simulated cluster, and
+ * janitors that are quick. */
+#ifndef UNIT_JANITOR_LAB_H
+#define UNIT_JANITOR_LAB_H
+
+#include "client_box.h"
+#include "janitor/janitor.h"
+#include "meta/meta_client.h"
+
+#define GRACE_NS (60 * NS_PER_S)
+#define TEXT_BYTES ((uint64_t)(200 * KIB) + 123)
+
+struct lab {
+	struct client_box *box;
+	struct engine *engine;
+	struct rpc_pool pool;
+	struct meta_client *client;
+	struct meta_call root;
+};
+
+void lab_open(struct lab *l, struct client_box *b);
+void lab_close(struct lab *l);
+
+/* Short times and no limit of bandwidth. */
+struct janitor_options quick(void);
+struct janitor *hire(const struct janitor_options *o);
+struct janitor_stats stats_of(const struct janitor *j);
+
+int write_text(struct lab *l, const char *path, uint64_t text, uint64_t len, const char *encoding);
+int read_text(struct lab *l, const char *path, uint64_t text, uint64_t len);
+int remove_path(struct lab *l, const char *path);
+
+/* Files of one encoding each; read_all checks all of them. */
+#define LAB_FILES 3
+extern const char *const LAB_ENCODINGS[LAB_FILES];
+void write_all(struct lab *l);
+void read_all(struct lab *l);
+
+size_t chunks_on(struct lab *l, uint64_t disk, struct chunk_id *out, size_t max);
+size_t chunks_everywhere(struct lab *l);
+uint64_t used_bytes(struct lab *l);
+/* How many blocks have a chunk there, as the metadata knows it. */
+size_t blocks_on(struct lab *l, uint64_t disk, struct meta_on_disk *first);
+struct meta_block block_get(struct lab *l, uint64_t block, struct arena *a);
+/* Every chunk of every sealed block is where its record says, whole, and has its label. The number of blocks. */
+size_t check_whole(struct lab *l);
+
+void collect_for(struct janitor *j, uint64_t time_ns);
+void fresh_map(struct lab *l);
+/* An operator says that it is gone. */
+void lose_disk(struct lab *l, uint64_t disk);
+
+/* A look at everything and repair, in a fiber of its own. */
+struct round {
+	struct janitor *j;
+	bool done;
+	int rc;
+};
+void repair_fiber(void *arg);
+
+#endif

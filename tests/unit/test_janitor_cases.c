@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The hard cases of repair, by name, against a simulated cluster. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "janitor_lab.h"
+
+static void two_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	size_t on = blocks_on(&l, 21, NULL);
+	lose_disk(&l, 21);
+	struct janitor_options o = quick();
+	struct round r[2] = {{.j = hire(&o)}, {.j = hire(&o)}};
+	struct rt_fiber *fibers[2];
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(rt_spawn(&fibers[i], "janitor", repair_fiber, &r[i]), 0);
+	for (int i = 0; i < 2; i++)
+		rt_join(fibers[i]);
+	/* Who came to a share second passed it by. */
+	CHECK_EQ(janitor_repair(r[0].j, true), 0);
+	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
+	CHECK_EQ(stats_of(r[0].j).chunks_repaired + stats_of(r[1].j).chunks_repaired, on);
+	CHECK_EQ(r[0].rc, 0);
+	CHECK_EQ(r[1].rc, 0);
+	(void)check_whole(&l);
+	read_all(&l);
+	for (int i = 0; i < 2; i++)
+		janitor_close(r[i].j);
+	lab_close(&l);
+}
+
+static void two_janitors_at_once_repair_each_chunk_once(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, two_body);
+}
+
+/* A janitor so slow that its leases run out while it works: nothing renews them between two pieces. */
+static void expiry_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	size_t on = blocks_on(&l, 21, NULL);
+	lose_disk(&l, 21);
+	struct janitor_options slow = quick();
+	slow.lease_ns = 2 * NS_PER_S;
+	slow.disk_bytes_per_s = 20000; /* 20% of it: 64 KiB take 16 s */
+	slow.parallel = 1;
+	struct janitor_options o = quick();
+	o.lease_ns = 2 * NS_PER_S;
+	struct round r[2] = {{.j = hire(&slow)}, {.j = hire(&o)}};
+	struct rt_fiber *fiber;
+	CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &r[0]), 0);
+	/* The quick one takes over what the slow one's lease covered, and does it all. */
+	for (int i = 0; i < 40 && blocks_on(&l, 21, NULL) > 0; i++) {
+		CHECK_EQ(rt_sleep_ns(2500 * NS_PER_MS), 0);
+		CHECK_EQ(janitor_repair(r[1].j, false), 0);
+	}
+	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
+	rt_join(fiber);
+	CHECK_EQ(r[0].rc, 0);
+	CHECK(stats_of(r[0].j).overtaken > 0); /* both were at the same block */
+	CHECK(stats_of(r[1].j).chunks_repaired > 0);
+	CHECK_EQ(stats_of(r[0].j).chunks_repaired + stats_of(r[1].j).chunks_repaired, on);
+	(void)check_whole(&l);
+	read_all(&l);
+	for (int i = 0; i < 2; i++)
+		janitor_close(r[i].j);
+	lab_close(&l);
+}
+
+static void a_lease_that_expires_in_the_middle_of_a_repair_does_no_harm(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, expiry_body);
+}
+
+static void second_failure_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	lose_disk(&l, 21);
+	struct janitor_options o = quick();
+	o.disk_bytes_per_s = 2000000;
+	struct round r = {.j = hire(&o)};
+	struct rt_fiber *fiber;
+	CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &r), 0);
+	while (stats_of(r.j).chunks_repaired == 0)
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	CHECK(!r.done);
+	cbox_do(b, cbox_kill_node, 51);
+	CHECK_EQ(meta_client_want_disk(&l.root, 51, CLUSTER_GONE), 0);
+	rt_join(fiber);
+	CHECK_EQ(r.rc, 0);
+	fresh_map(&l);
+	CHECK_EQ(janitor_repair(r.j, true), 0);
+	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
+	CHECK_EQ(blocks_on(&l, 51, NULL), 0);
+	(void)check_whole(&l);
+	read_all(&l);
+	CHECK_EQ(stats_of(r.j).lost_blocks, 0);
+	janitor_close(r.j);
+	lab_close(&l);
+}
+
+static void a_second_failure_during_a_repair_is_repaired_too(void **state)
+{
+	(void)state;
+	cbox_run_all(9, 1, second_failure_body);
+}
+
+static void rotten_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct arena a;
+	arena_init(&a, MIB);
+	struct meta_on_disk on;
+	CHECK(blocks_on(&l, 21, &on) > 0);
+	struct meta_block k = block_get(&l, on.block, &a);
+	/* A chunk that the cheapest plan would read. */
+	uint32_t rotten = on.index == 0 ? 1 : 0;
+	cbox_flip(b, k.chunks[rotten].disk, (struct chunk_id){k.chunk_block, rotten}, 100);
+	lose_disk(&l, 21);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
+	CHECK(stats_of(j).sources_bad > 0);
+	/* It was reported, so the next look mends it too. */
+	CHECK_EQ(janitor_repair(j, true), 0);
+	(void)check_whole(&l);
+	CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);
+	CHECK_EQ(stats_of(j).failed + stats_of(j).lost_blocks, 0);
+	arena_fini(&a);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_rotten_source_is_read_around_and_mended(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, rotten_body);
+}
+
+static void deleted_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *collector = hire(&o);
+	CHECK_EQ(janitor_collect(collector), 0);
+	write_all(&l);
+	lose_disk(&l, 21);
+	size_t on = blocks_on(&l, 21, NULL);
+	o.disk_bytes_per_s = 4000; /* 20%: a chunk of 64 KiB takes 80 s */
+	o.parallel = 16;
+	struct round r = {.j = hire(&o)};
+	for (size_t i = 0; i < LAB_FILES; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/f%zu", i);
+		CHECK_EQ(remove_path(&l, path), 0);
+	}
+	/* To the point where the blocks go next; then the repair begins, and they go while it reads. */
+	struct rt_fiber *fiber = NULL;
+	int rounds = 0;
+	while (blocks_on(&l, 21, NULL) == on) {
+		CHECK_EQ(janitor_collect(collector), 0);
+		if (stats_of(collector).epochs == 5 && ++rounds == 6)
+			CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &r), 0);
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	}
+	CHECK(fiber != NULL && !r.done);
+	while (!r.done) {
+		CHECK_EQ(janitor_collect(collector), 0);
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	}
+	rt_join(fiber);
+	CHECK_EQ(r.rc, 0);
+	CHECK(stats_of(r.j).overtaken > 0);
+	/* What it had put is taken away again, by it or as an orphan. */
+	for (int i = 0; i < 3; i++) {
+		collect_for(collector, 3 * GRACE_NS);
+		CHECK_EQ(janitor_orphans(collector), 0);
+	}
+	collect_for(collector, 6 * GRACE_NS);
+	size_t left = 0;
+	struct chunk_id ids[256];
+	for (unsigned i = 0; i < b->node_count; i++)
+		left += i == 2 ? 0 : chunks_on(&l, 10 * i + 1, ids, ARRAY_LEN(ids));
+	CHECK_EQ(left, 0);
+	CHECK_EQ(used_bytes(&l), 0);
+	CHECK_EQ(stats_of(r.j).failed, 0);
+	janitor_close(r.j);
+	janitor_close(collector);
+	lab_close(&l);
+}
+
+static void a_block_deleted_while_it_is_repaired_leaves_nothing(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, deleted_body);
+}
+
+static void back_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	size_t blocks = check_whole(&l), on = blocks_on(&l, 31, NULL);
+	struct janitor_options o = quick();
+	o.disk_bytes_per_s = 20000; /* 20% of it: what a disk does twice waits for 5 s and more */
+	o.parallel = 1;
+	struct round r = {.j = hire(&o)};
+	CHECK_EQ(janitor_repair(r.j, false), 0);
+	cbox_do(b, cbox_kill_node, 31);
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	CHECK_EQ(janitor_repair(r.j, false), 0);
+	CHECK_EQ(rt_sleep_ns(35 * NS_PER_S), 0);
+	struct rt_fiber *fiber;
+	CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &r), 0);
+	while (stats_of(r.j).chunks_repaired == 0)
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	cbox_do(b, cbox_start_node, 31);
+	rt_join(fiber);
+	CHECK_EQ(r.rc, 0);
+	fresh_map(&l);
+	/* Some were made anew, the rest is where it was. */
+	size_t stayed = blocks_on(&l, 31, NULL);
+	CHECK(stayed > 0 && stayed < on);
+	CHECK_EQ(stayed + stats_of(r.j).chunks_repaired, on);
+	CHECK_EQ(check_whole(&l), blocks);
+	read_all(&l);
+	/* And what was made anew is not there twice for ever. */
+	o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_collect(j), 0);
+	CHECK_EQ(janitor_orphans(j), 0);
+	collect_for(j, 3 * GRACE_NS);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(stats_of(j).orphans_deleted, on - stayed);
+	CHECK_EQ(check_whole(&l), blocks);
+	janitor_close(j);
+	janitor_close(r.j);
+	lab_close(&l);
+}
+
+static void a_disk_that_comes_back_while_it_is_repaired_keeps_what_is_left(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, back_body);
+}
+
+static void flap_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	size_t blocks = check_whole(&l);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	for (int i = 0; i < 4; i++) {
+		cbox_do(b, cbox_kill_node, 31);
+		for (int k = 0; k < 5; k++) {
+			CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+			CHECK_EQ(janitor_repair(j, true), 0);
+		}
+		cbox_do(b, cbox_start_node, 31);
+		for (int k = 0; k < 3; k++) {
+			CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+			CHECK_EQ(janitor_repair(j, true), 0);
+		}
+	}
+	CHECK_EQ(stats_of(j).chunks_repaired + stats_of(j).chunks_moved, 0);
+	fresh_map(&l);
+	CHECK_EQ(check_whole(&l), blocks);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void what_flaps_within_the_delay_costs_nothing(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, flap_body);
+}
+
+static void no_room_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	size_t on = blocks_on(&l, 21, NULL);
+	lose_disk(&l, 21);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK(stats_of(j).no_room > 0);
+	CHECK_EQ(stats_of(j).failed, 0);
+	CHECK_EQ(blocks_on(&l, 21, NULL), on);
+	CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void without_room_a_block_stays_as_it_is(void **state)
+{
+	(void)state;
+	cbox_run_all(5, 1, no_room_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(two_janitors_at_once_repair_each_chunk_once),
+		cmocka_unit_test(a_lease_that_expires_in_the_middle_of_a_repair_does_no_harm),
+		cmocka_unit_test(a_second_failure_during_a_repair_is_repaired_too),
+		cmocka_unit_test(a_rotten_source_is_read_around_and_mended),
+		cmocka_unit_test(a_block_deleted_while_it_is_repaired_leaves_nothing),
+		cmocka_unit_test(a_disk_that_comes_back_while_it_is_repaired_keeps_what_is_left),
+		cmocka_unit_test(what_flaps_within_the_delay_costs_nothing),
+		cmocka_unit_test(without_room_a_block_stays_as_it_is),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

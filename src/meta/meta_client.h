@@ -40,6 +40,7 @@
 #include "meta/gc.h"
 #include "meta/map.h"
 #include "meta/meta.h"
+#include "meta/note.h"
 #include "rpc/client.h"
 
 #define META_CLIENT_SERVERS_MAX 16
@@ -234,6 +235,15 @@ int meta_client_chunks_wanted(struct meta_call *c, uint64_t disk,
 /* As in gc.h; times are of this process's clock. */
 int meta_client_lease_take(struct meta_call *c, struct meta_lease *l);
 int meta_client_lease_drop(struct meta_call *c, const struct meta_lease *l);
+
+/* As in note.h. */
+int meta_client_note_put(struct meta_call *c, struct meta_note *note);
+int meta_client_note_drop(struct meta_call *c, const char *name);
+/* One by its name. -ENOENT: there is none, or it is empty; out->turn is right all the same. */
+int meta_client_note_get(struct meta_call *c, const char *name, struct arena *a,
+			 struct meta_note *out);
+int64_t meta_client_note_list(struct meta_call *c, const char *prefix, const char *after,
+			      struct arena *a, struct meta_note *out, size_t max, bool *end);
 
 /* --- the cluster map ---------------------------------------------------------------------------- */
 

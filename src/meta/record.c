@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "meta/note.h"
 #include "meta/schema.h"
 #include "rpc/body.h"
 
@@ -150,6 +151,11 @@ static bool lease_ok(const rec_lease *l)
 	return l->holder != 0;
 }
 
+static bool note_ok(const rec_note *n)
+{
+	return n->turn != 0 && n->text != NULL && strlen(n->text) <= META_NOTE_TEXT_MAX;
+}
+
 /* Any numbers will do. */
 static bool usage_ok(const rec_usage *u)
 {
@@ -210,6 +216,7 @@ READER(counted)
 READER(gc_epoch)
 READER(refund)
 READER(lease)
+READER(note)
 READER(extent)
 
 /* --- extents ---------------------------------------------------------------------------------- */

@@ -35,6 +35,7 @@ typedef Terrane__Rec__Account rec_account;
 typedef Terrane__Rec__Counted rec_counted;
 typedef Terrane__Rec__GcEpoch rec_gc_epoch;
 typedef Terrane__Rec__Lease rec_lease;
+typedef Terrane__Rec__Note rec_note;
 
 #define REC_PENDING TERRANE__REC__TRANSFER__STATE__PENDING
 #define REC_COMMITTED TERRANE__REC__TRANSFER__STATE__COMMITTED
@@ -70,6 +71,7 @@ int rec_read_account(struct arena *a, struct kv_bytes v, rec_account **out);
 int rec_read_counted(struct arena *a, struct kv_bytes v, rec_counted **out);
 int rec_read_gc_epoch(struct arena *a, struct kv_bytes v, rec_gc_epoch **out);
 int rec_read_lease(struct arena *a, struct kv_bytes v, rec_lease **out);
+int rec_read_note(struct arena *a, struct kv_bytes v, rec_note **out);
 
 /* Whether an extent is possible: 0, -EINVAL, -EOVERFLOW. */
 int meta_extent_check(const struct meta_extent *e);

@@ -39,6 +39,7 @@
  *   SYSTEM     0                   F                       Format
  *                                  E                       GcEpoch
  *              name                l name                  Lease
+ *              family of the name  k name                  Note
  *   MAP        the cluster map's own (map.h)
  *
  * Example: with 12 bits, tenant 7, the file "a.jpg" with id 0x5511223344550001 in directory

@@ -45,6 +45,7 @@ CHECK_RECORD(account)
 CHECK_RECORD(counted)
 CHECK_RECORD(gc_epoch)
 CHECK_RECORD(lease)
+CHECK_RECORD(note)
 
 static void check_keys(struct arena *a, struct kv_bytes v)
 {
@@ -73,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_usage,    check_transfer, check_file,        check_extent,  check_dead_file,
 		check_suspect,  check_block,    check_owner,       check_on_disk, check_dead_chunks,
 		check_refund,   check_tenant,   check_tenant_name, check_account, check_counted,
-		check_gc_epoch, check_lease,    check_keys,
+		check_gc_epoch, check_lease,    check_keys,        check_note,
 	};
 	if (size < 1 || size > KV_VALUE_MAX)
 		return 0;

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Stubs for notes. */
+#include <errno.h>
+#include <string.h>
+
+#include "meta/meta_client_impl.h"
+
+int meta_client_note_put(struct meta_call *c, struct meta_note *note)
+{
+	Terrane__Meta__NotePutRequest q = TERRANE__META__NOTE_PUT_REQUEST__INIT;
+	Terrane__Meta__Note n = TERRANE__META__NOTE__INIT;
+	if (strlen(note->text) > META_NOTE_TEXT_MAX)
+		return mc_refuse(c, -EFBIG);
+	n.name = note->name;
+	n.turn = note->turn;
+	n.text = (char *)note->text;
+	q.note = &n;
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = mc_ask(c, &meta_type_note_put, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__NotePutResponse *p = reply.message;
+	note->turn = p->turn;
+	return p->stale ? mc_refuse(c, -ESTALE) : 0;
+}
+
+int meta_client_note_drop(struct meta_call *c, const char *name)
+{
+	Terrane__Meta__NotePutRequest q = TERRANE__META__NOTE_PUT_REQUEST__INIT;
+	Terrane__Meta__Note n = TERRANE__META__NOTE__INIT;
+	n.name = (char *)name;
+	q.note = &n;
+	q.drop = true;
+	return mc_tell(c, &meta_type_note_put, &q.base);
+}
+
+static int note_take(const Terrane__Meta__Note *m, struct arena *a, struct meta_note *out)
+{
+	size_t len = strlen(m->text);
+	char *text = arena_alloc(a, len + 1);
+	if (strlen(m->name) > META_NOTE_NAME_MAX || len > META_NOTE_TEXT_MAX)
+		return -EINVAL;
+	if (text == NULL)
+		return -ENOMEM;
+	memcpy(text, m->text, len + 1);
+	*out = (struct meta_note){.turn = m->turn, .text = text};
+	memcpy(out->name, m->name, strlen(m->name) + 1);
+	return 0;
+}
+
+int64_t meta_client_note_list(struct meta_call *c, const char *prefix, const char *after,
+			      struct arena *a, struct meta_note *out, size_t max, bool *end)
+{
+	Terrane__Meta__NoteListRequest q = TERRANE__META__NOTE_LIST_REQUEST__INIT;
+	q.prefix = (char *)prefix;
+	q.after = (char *)after;
+	q.max = (uint32_t)min_u64(max, META_NOTES_MAX);
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = mc_ask(c, &meta_type_note_list, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__NoteListResponse *p = reply.message;
+	if (p->n_notes > max || (p->n_notes == 0 && !p->end))
+		return mc_bad_answer(c, -EINVAL);
+	for (size_t i = 0; rc == 0 && i < p->n_notes; i++)
+		rc = note_take(p->notes[i], a, &out[i]);
+	*end = p->end;
+	return rc < 0 ? mc_bad_answer(c, rc) : (int64_t)p->n_notes;
+}
+
+int meta_client_note_get(struct meta_call *c, const char *name, struct arena *a,
+			 struct meta_note *out)
+{
+	bool end;
+	/* Of the names that begin so, it is the first. */
+	int64_t n = meta_client_note_list(c, name, "", a, out, 1, &end);
+	if (n < 0)
+		return (int)n;
+	if (n == 0 || strcmp(out->name, name) != 0) {
+		*out = (struct meta_note){.text = ""};
+		if (strlen(name) > META_NOTE_NAME_MAX)
+			return mc_refuse(c, -EINVAL);
+		memcpy(out->name, name, strlen(name) + 1);
+	}
+	return out->text[0] == 0 ? mc_refuse(c, -ENOENT) : 0;
+}

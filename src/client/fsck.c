@@ -90,6 +90,17 @@ static int check_bytes(struct chunk_check *q, struct disk_use *u)
 	return n == 0 ? 0 : -EBADMSG;
 }
 
+/* A copy under append may just be behind; what a reader has reported is known. */
+static void report(struct chunk_check *q, int rc)
+{
+	const struct meta_chunk *c = &q->block->chunks[q->index];
+	if (q->block->state != META_BLOCK_SEALED || c->damaged ||
+	    (rc != -EBADMSG && rc != -ENOENT && rc != -ERANGE))
+		return;
+	struct meta_call m = call_meta(&q->call);
+	(void)meta_client_block_report(&m, q->block->id, q->index, c->disk);
+}
+
 static void chunk_main(void *arg)
 {
 	struct chunk_check *q = arg;
@@ -107,6 +118,7 @@ static void chunk_main(void *arg)
 	if (rc == 0 && q->fsck->o->deep)
 		rc = check_bytes(q, &u);
 	disk_end(&q->call, &u, rc, 0);
+	report(q, rc);
 	q->state = state_of(rc);
 	if (rc == 0 && c->damaged)
 		q->state = CHUNK_DAMAGED; /* a reader has seen it, repair has not yet */

@@ -69,6 +69,35 @@ int pace_disk(struct janitor *j, uint64_t disk, uint64_t bytes);
 /* Ids of all disks of the map, with their number; the caller frees. NULL: no memory. */
 uint64_t *disk_ids(const struct janitor *j, size_t *n);
 
+/* --- look.c ----------------------------------------------------------------------------------- */
+
+#define SHELF_MAX 256
+
+/* One page of what is on a disk. */
+struct shelf {
+	struct janitor *j;
+	struct errand errand;
+	uint64_t disk;
+	char lease[48];
+	struct store_cursor at;
+	struct chunk_id ids[SHELF_MAX];
+	struct chunk_stat stat[SHELF_MAX];
+	int rcs[SHELF_MAX];
+	struct meta_found_chunk found[SHELF_MAX];
+	bool wanted[SHELF_MAX];
+	size_t place[SHELF_MAX]; /* of found[i] in ids */
+};
+
+/* The next page after s->at; how many. */
+int64_t shelf_list(struct shelf *s, size_t max);
+/* Of ids[0..n): fills stat and rcs. */
+int shelf_stat(struct shelf *s, size_t n);
+
+typedef int (*shelf_fn)(struct shelf *s, uint64_t arg);
+/* Every disk that can be asked, a few at once, each under a lease "what/DISK". What goes wrong with one disk is
+ * logged. */
+int each_disk(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg);
+
 /* --- rebuild.c -------------------------------------------------------------------------------- */
 
 /* What is wrong with a block. */

@@ -19,8 +19,8 @@
  *               method says (pools.c).
  *   orphans     chunks on disks, by their labels, that no record wants: deleted when they were so at two
  *               looks with at least one whole grace between.
- *   scrub       every chunk is read and verified by its node; what is damaged is reported to the block's
- *               record, and so repaired.
+ *   scrub       every chunk is read and verified by its node; what is damaged, or not there, is reported to
+ *               the block's record, and so repaired. Where a pass stands is kept in the metadata.
  *
  * Which disks are lost. At once: a disk that is gone by an operator's wish, or that its node says has
  * failed. After delay_ns on this janitor's clock: everything else that is not well (a silent node, a disk
@@ -77,8 +77,8 @@ struct janitor_stats {
 	uint64_t leases_lost;
 	uint64_t pool_patches,
 		pool_patch_bytes; /* chunks of pools made whole, and what was brought */
-	uint64_t scrubbed_chunks, scrubbed_bytes, damage_found;
-	uint64_t scrub_oldest_ns; /* age of the oldest finished, or first, pass over a disk */
+	uint64_t scrubbed_chunks, scrubbed_bytes, scrub_passes, damage_found;
+	uint64_t scrub_oldest_ns; /* no chunk of the cluster was verified longer ago than this */
 };
 
 /* -EINVAL, -ENOMEM and what meta_client_open says. */

@@ -40,7 +40,8 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 		{"scrubbed_chunks_total", "counter", "chunks verified", s->scrubbed_chunks},
 		{"scrubbed_bytes_total", "counter", "bytes verified", s->scrubbed_bytes},
 		{"damage_found_total", "counter", "damaged chunks found", s->damage_found},
-		{"scrub_oldest_seconds", "gauge", "age of the oldest pass over a disk",
+		{"scrub_passes_total", "counter", "disks gone through", s->scrub_passes},
+		{"scrub_oldest_seconds", "gauge", "age of the oldest unverified chunk, at most",
 		 s->scrub_oldest_ns / NS_PER_S},
 	};
 	int rc = 0;

@@ -11,7 +11,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/fsck.h"
 #include "janitor_lab.h"
+
+struct scrubbing {
+	struct janitor *j;
+	uint64_t pass_ns;
+};
+
+static void scrub_fiber(void *arg)
+{
+	struct scrubbing *k = arg;
+	rt_deadline_set(RT_NEVER);
+	while (janitor_scrub(k->j, k->pass_ns) == 0 && rt_sleep_ns(NS_PER_S) == 0)
+		;
+}
 
 static void scrub_body(struct client_box *b)
 {
@@ -48,10 +62,138 @@ static void scrubbing_finds_what_rotted_and_it_is_repaired(void **state)
 	cbox_run_all(8, 1, scrub_body);
 }
 
+/* A file of many chunks on one disk, verified slowly by one janitor after the other. */
+static void resume_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 1, 6 * MIB, "r2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	size_t all = chunks_everywhere(&l);
+	struct janitor_options o = quick();
+	o.lease_ns = 5 * NS_PER_S;
+	/* A disk counts as 1 GiB at least: a chunk of 64 KiB in a second. */
+	uint64_t pass_ns = 2 * 16384 * NS_PER_S;
+	size_t seen = 0, most = 0, passes = 0;
+	unsigned lives = 0;
+	struct janitor_stats s = {0};
+	/* For the first part of its life one sees the leases of the last. */
+	for (; lives < 50 && seen < all; lives++) {
+		struct scrubbing k = {.j = hire(&o), .pass_ns = pass_ns};
+		struct rt_fiber *fiber;
+		CHECK_EQ(rt_spawn(&fiber, "scrub", scrub_fiber, &k), 0);
+		CHECK_EQ(rt_sleep_ns(25 * NS_PER_S), 0);
+		s = stats_of(k.j);
+		seen += s.scrubbed_chunks;
+		passes += s.scrub_passes;
+		most = s.scrubbed_chunks > most ? s.scrubbed_chunks : most;
+		rt_cancel(fiber);
+		rt_join(fiber);
+		janitor_close(k.j);
+	}
+	/* None came far, and together they did it all: what one had not saved is done again, a page for each disk. */
+	CHECK(most < all * 2 / 3);
+	CHECK(lives > 2);
+	CHECK(seen < all + all / 2);
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_scrub(j, pass_ns), 0);
+	CHECK_EQ(rt_sleep_ns(25 * NS_PER_S), 0);
+	CHECK_EQ(janitor_scrub(j, pass_ns), 0);
+	s = stats_of(j);
+	CHECK(s.scrubbed_chunks < all / 2);
+	CHECK_EQ(passes + s.scrub_passes, b->node_count);
+	/* Nothing is due, and the last passes are as old as their beginnings. */
+	CHECK_EQ(janitor_scrub(j, pass_ns), 0);
+	CHECK_EQ(stats_of(j).scrubbed_chunks, s.scrubbed_chunks);
+	CHECK(stats_of(j).scrub_oldest_ns >= 45 * NS_PER_S);
+	janitor_close(j);
+	/* So it is for one that has just started. */
+	j = hire(&o);
+	CHECK_EQ(janitor_scrub(j, pass_ns), 0);
+	CHECK_EQ(stats_of(j).scrubbed_chunks, 0);
+	CHECK(stats_of(j).scrub_oldest_ns >= 45 * NS_PER_S);
+	/* With a shorter period the next pass is due, and leaves the age small. */
+	CHECK_EQ(janitor_scrub(j, 20 * NS_PER_S), 0);
+	CHECK_EQ(stats_of(j).scrubbed_chunks, all);
+	CHECK(stats_of(j).scrub_oldest_ns < 20 * NS_PER_S);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_scrub_goes_on_where_the_last_janitor_stopped(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, resume_body);
+}
+
+static void gone_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	struct chunk_id ids[256];
+	CHECK(chunks_on(&l, 11, ids, ARRAY_LEN(ids)) > 0);
+	struct call c;
+	call_init(&c, engine_fabric(l.engine));
+	struct disk_use u;
+	CHECK_EQ(disk_begin(&c, 11, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	CHECK_EQ(node_delete_one(&u.node, 11, ids[0]), 0);
+	disk_end(&c, &u, 0, 0);
+	CHECK_EQ(janitor_scrub(j, 0), 0);
+	CHECK_EQ(stats_of(j).damage_found, 1);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(stats_of(j).chunks_repaired, 1);
+	(void)check_whole(&l);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void scrubbing_misses_a_chunk_that_vanished_and_it_is_repaired(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, gone_body);
+}
+
+static void fsck_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	struct chunk_id ids[256];
+	CHECK(chunks_on(&l, 11, ids, ARRAY_LEN(ids)) > 0);
+	cbox_flip(b, 11, ids[0], 7);
+	struct fsck_counts n = {0};
+	struct fsck_options deep = {.deep = true};
+	struct call c;
+	engine_call(l.engine, &c, NULL);
+	CHECK_EQ(engine_fsck(&c, "/", &deep, &n), 0);
+	rt_deadline_set(RT_NEVER);
+	CHECK(n.degraded == 1 && n.damaged == 1 && n.lost == 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(stats_of(j).chunks_repaired, 1);
+	(void)check_whole(&l);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void what_a_deep_check_finds_is_repaired(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, fsck_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(scrubbing_finds_what_rotted_and_it_is_repaired),
+		cmocka_unit_test(scrubbing_misses_a_chunk_that_vanished_and_it_is_repaired),
+		cmocka_unit_test(what_a_deep_check_finds_is_repaired),
+		cmocka_unit_test(a_scrub_goes_on_where_the_last_janitor_stopped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Scrub: every chunk is verified within a period.
+ *
+ * A pass goes over all chunks of a disk. The node reads each past its caches and says what is bad; that is
+ * reported to the block's record, and so repaired. When not even the label can be read, the block is looked for
+ * under the name that the chunk has, in all tenants. At the end of a pass the records that name the disk are
+ * gone through, for chunks that are not there at all.
+ *
+ * When. A pass goes as fast as a full disk needs for half of the period, and the next begins half a period after
+ * the last began. So between two looks at a chunk at most the period passes:
+ *
+ *     period 7 days   begin | pass, at most 3.5 days | begin | pass ...
+ *                           ^ a chunk at the start            ^ at most 7 days after a chunk at the end
+ *
+ * Where it stands is a note "scrub/DISK" in the metadata, written now and then: whoever goes on with the disk,
+ * after a restart or on another machine, begins there. Times in it are wall clocks: a clock that is wrong makes
+ * a pass come early or late and nothing else.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "client/label.h"
+#include "janitor/impl.h"
+#include "rt/rt.h"
+
+#define SCRUB_FIBERS 32 /* disks at once */
+#define SCRUB_PAGE 16
+#define ROWS_PAGE 64
+#define TENANTS_PAGE 64
+#define SAVE_NS (5 * NS_PER_S)
+#define SCAN_TIMEOUT_NS (120 * NS_PER_S)
+
+/* As the note says it. */
+struct pass {
+	uint64_t since_ns; /* wall clock: when the disk was first met */
+	uint64_t begun_ns; /* the pass that goes on; 0: none */
+	uint64_t done_ns;  /* when the last whole pass began; 0: none yet */
+	struct store_cursor at;
+	uint64_t turn;
+	uint64_t saved_ns; /* of this process's clock */
+};
+
+/* --- where it stands --------------------------------------------------------------------------- */
+
+static void note_name(uint64_t disk, char out[META_NOTE_NAME_MAX + 1])
+{
+	snprintf(out, META_NOTE_NAME_MAX + 1, "scrub/%016" PRIx64, disk);
+}
+
+static uint64_t past(json_t *o, const char *key, uint64_t now_ns)
+{
+	json_int_t v = json_integer_value(json_object_get(o, key));
+	return v < 0 ? 0 : min_u64((uint64_t)v, now_ns);
+}
+
+/* What does not read is a pass that has not begun. */
+static void pass_read(struct pass *p, const char *text)
+{
+	uint64_t now_ns = rt_wall_ns();
+	AUTO_JSON json_t *o = json_loads(text, 0, NULL);
+	unsigned within = 0;
+	p->since_ns = past(o, "since_ns", now_ns);
+	p->begun_ns = past(o, "begun_ns", now_ns);
+	p->done_ns = past(o, "done_ns", now_ns);
+	const char *at = json_string_value(json_object_get(o, "at"));
+	if (at == NULL || sscanf(at, "%" SCNx64 ":%" SCNx64 ":%" SCNx32 ":%u", &p->at.major,
+				 &p->at.last.block, &p->at.last.index, &within) != 4)
+		p->at = (struct store_cursor){0};
+	p->at.within = within != 0;
+	if (p->since_ns == 0)
+		p->since_ns = now_ns;
+}
+
+static int pass_save(struct shelf *s, struct pass *p)
+{
+	char text[256];
+	struct meta_note note = {.turn = p->turn, .text = text};
+	note_name(s->disk, note.name);
+	snprintf(text, sizeof(text),
+		 "{\"since_ns\": %" PRIu64 ", \"begun_ns\": %" PRIu64 ", \"done_ns\": %" PRIu64
+		 ", \"at\": \"%" PRIx64 ":%" PRIx64 ":%" PRIx32 ":%u\"}",
+		 p->since_ns, p->begun_ns, p->done_ns, p->at.major, p->at.last.block,
+		 p->at.last.index, p->at.within);
+	struct meta_call m = errand_meta(s->j, &s->errand);
+	int rc = meta_client_note_put(&m, &note);
+	p->saved_ns = rt_now_ns();
+	if (rc == 0)
+		p->turn = note.turn;
+	return rc == -ESTALE ? -EBUSY : rc; /* another is at it */
+}
+
+static struct pass *pass_of(struct janitor *j, uint64_t disk)
+{
+	struct pass *p = map_get(&j->passes, disk);
+	if (p != NULL)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (p != NULL && map_put(&j->passes, disk, p) < 0) {
+		free(p);
+		p = NULL;
+	}
+	return p;
+}
+
+/* All of them, also of the disks that others see to: for what is shown. */
+static int passes_load(struct janitor *j)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
+	char after[META_NOTE_NAME_MAX + 1] = "";
+	bool end = false;
+	int rc = notes == NULL ? -ENOMEM : 0;
+	while (rc == 0 && !end) {
+		struct arena a;
+		arena_init(&a, 2 * MIB);
+		int64_t n = meta_client_note_list(&m, "scrub/", after, &a, notes, META_NOTES_MAX,
+						  &end);
+		rc = n < 0 ? (int)n : 0;
+		for (int64_t i = 0; rc == 0 && i < n; i++) {
+			uint64_t disk = strtoull(notes[i].name + strlen("scrub/"), NULL, 16);
+			struct pass *p = pass_of(j, disk);
+			rc = p == NULL ? -ENOMEM : 0;
+			if (rc == 0) {
+				pass_read(p, notes[i].text);
+				p->turn = notes[i].turn;
+			}
+			memcpy(after, notes[i].name, sizeof(after));
+		}
+		arena_fini(&a);
+	}
+	return rc;
+}
+
+static void scrub_age(struct janitor *j)
+{
+	uint64_t now_ns = rt_wall_ns(), oldest_ns = 0;
+	map_for_each(&j->passes, it) {
+		const struct pass *p = it.value;
+		const struct cluster_disk *d = cluster_disk(j->fabric.map, it.key);
+		uint64_t from_ns = p->done_ns != 0 ? p->done_ns : p->since_ns;
+		if (d != NULL && cluster_disk_state(j->fabric.map, d) < CLUSTER_FAILED &&
+		    from_ns < now_ns)
+			oldest_ns = max_u64(oldest_ns, now_ns - from_ns);
+	}
+	j->stats.scrub_oldest_ns = oldest_ns;
+}
+
+/* --- chunks ------------------------------------------------------------------------------------ */
+
+static int report(struct shelf *s, uint32_t tenant, uint64_t block, uint32_t index)
+{
+	struct errand e;
+	errand_init(s->j, &e, tenant);
+	struct meta_call m = errand_meta(s->j, &e);
+	return meta_client_block_report(&m, block, index, s->disk);
+}
+
+static int report_unlabelled(struct shelf *s, struct chunk_id id)
+{
+	struct meta_call m = errand_meta(s->j, &s->errand);
+	struct meta_tenant t[TENANTS_PAGE];
+	uint32_t after = 0;
+	for (;;) {
+		int64_t n = meta_client_tenant_list(&m, after, t, TENANTS_PAGE);
+		if (n <= 0)
+			return (int)n;
+		for (int64_t i = 0; i < n; i++)
+			if (report(s, t[i].id, id.block, id.index) == 0)
+				return 0;
+		after = t[n - 1].id;
+	}
+}
+
+static int scrub_chunk(struct shelf *s, size_t i, bool *bad)
+{
+	struct store_range ranges[16];
+	struct disk_use u;
+	int64_t n = disk_begin(&s->errand.call, s->disk, &u);
+	if (n < 0)
+		return (int)n;
+	u.node.timeout_ns = SCAN_TIMEOUT_NS;
+	n = node_scan(&u.node, s->disk, s->ids[i], ranges, ARRAY_LEN(ranges));
+	disk_end(&s->errand.call, &u, n < 0 ? (int)n : 0, 0);
+	*bad = n > 0 || n == -EBADMSG;
+	return n == -ENOENT || n >= 0 || *bad ? 0 : (int)n;
+}
+
+static int scrub_page(struct shelf *s, size_t n, struct pacer *pace, uint64_t bytes_per_s)
+{
+	int rc = shelf_stat(s, n);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		bool bad = false;
+		uint64_t len = s->rcs[i] < 0 ? 0 : s->stat[i].len;
+		if (s->rcs[i] == -ENOENT)
+			continue;
+		if (bytes_per_s > 0)
+			rc = pacer_wait(pace, len, bytes_per_s);
+		if (rc == 0)
+			rc = scrub_chunk(s, i, &bad);
+		if (rc < 0)
+			return rc;
+		s->j->stats.scrubbed_chunks++;
+		s->j->stats.scrubbed_bytes += len;
+		uint32_t tenant;
+		uint64_t block;
+		if (bad) {
+			s->j->stats.damage_found++;
+			if (s->rcs[i] == 0 && label_read(s->stat[i].label, &tenant, &block) == 0)
+				(void)report(s, tenant, block, s->ids[i].index);
+			else
+				rc = report_unlabelled(s, s->ids[i]);
+		}
+		if (rc == 0)
+			rc = lease_keep(s->j, s->lease);
+	}
+	return rc;
+}
+
+/* --- what should be there ---------------------------------------------------------------------- */
+
+/* n rows of one tenant: those whose chunk is not on the disk are reported. */
+static int rows_look(struct shelf *s, const struct meta_on_disk *on, size_t n)
+{
+	struct errand e;
+	errand_init(s->j, &e, on[0].tenant);
+	struct meta_call m = errand_meta(s->j, &e);
+	struct meta_block b[ROWS_PAGE];
+	uint64_t ids[ROWS_PAGE];
+	size_t of[ROWS_PAGE], count = 0;
+	struct arena a;
+	arena_init(&a, 4 * MIB);
+	for (size_t i = 0; i < n; i++)
+		ids[i] = on[i].block;
+	int rc = meta_client_block_get(&m, ids, n, &a, b);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		uint32_t index = on[i].index;
+		if (b[i].state != META_BLOCK_SEALED || index >= b[i].chunk_count ||
+		    b[i].chunks[index].disk != s->disk || b[i].chunks[index].damaged)
+			continue;
+		of[count] = i;
+		s->ids[count++] = (struct chunk_id){b[i].chunk_block, index};
+	}
+	if (rc == 0 && count > 0)
+		rc = shelf_stat(s, count);
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		if (s->rcs[i] != -ENOENT)
+			continue;
+		/* Moved since: -ESTALE. */
+		if (report(s, on[of[i]].tenant, on[of[i]].block, on[of[i]].index) == 0)
+			s->j->stats.damage_found++;
+	}
+	arena_fini(&a);
+	return rc;
+}
+
+static int missing_look(struct shelf *s)
+{
+	struct meta_call m = errand_meta(s->j, &s->errand);
+	uint64_t epoch;
+	int rc = meta_client_gc_epoch(&m, &epoch, &s->j->partitions);
+	for (struct meta_walk w = {.end = s->j->partitions}; rc == 0 && w.index < w.end;) {
+		struct meta_on_disk on[ROWS_PAGE];
+		int64_t n = meta_client_disk_blocks(&m, s->disk, &w, on, ROWS_PAGE);
+		rc = n < 0 ? (int)n : 0;
+		for (int64_t i = 0, run; rc == 0 && i < n; i += run) {
+			for (run = 1; i + run < n && on[i + run].tenant == on[i].tenant;)
+				run++;
+			rc = rows_look(s, on + i, (size_t)run);
+		}
+		if (rc == 0)
+			rc = lease_keep(s->j, s->lease);
+	}
+	return rc;
+}
+
+/* --- passes ------------------------------------------------------------------------------------ */
+
+static uint64_t scrub_rate(const struct shelf *s, uint64_t pass_ns)
+{
+	const struct map *disks = &s->j->fabric.map->disks;
+	const struct cluster_disk *d = cluster_disk(s->j->fabric.map, s->disk);
+	uint64_t all = d == NULL ? GIB : max_u64(d->capacity_bytes, GIB);
+	/* Of more disks than go at once, each has a part of the time. */
+	uint64_t turns = (map_count(disks) + SCRUB_FIBERS - 1) / SCRUB_FIBERS;
+	return pass_ns == 0 ? 0
+			    : (uint64_t)((double)all * (double)turns / ((double)pass_ns / 2e9)) + 1;
+}
+
+static int scrub_disk(struct shelf *s, uint64_t pass_ns)
+{
+	struct pass *p = pass_of(s->j, s->disk);
+	struct pacer pace = {0};
+	uint64_t rate = scrub_rate(s, pass_ns), now_ns = rt_wall_ns();
+	if (p == NULL)
+		return -ENOMEM;
+	if (p->since_ns == 0)
+		p->since_ns = now_ns;
+	if (p->begun_ns == 0) {
+		if (pass_ns > 0 && p->done_ns != 0 && now_ns - p->done_ns < pass_ns / 2)
+			return 0;
+		p->begun_ns = now_ns;
+		p->at = (struct store_cursor){0};
+	}
+	s->at = p->at;
+	int rc = 0;
+	int64_t n = 1;
+	while (rc == 0 && n > 0) {
+		n = shelf_list(s, SCRUB_PAGE);
+		rc = n <= 0 ? (int)n : scrub_page(s, (size_t)n, &pace, rate);
+		if (rc == 0)
+			p->at = s->at;
+		if (rc == 0 && n > 0 && rt_now_ns() - p->saved_ns >= SAVE_NS)
+			rc = pass_save(s, p);
+		scrub_age(s->j);
+	}
+	if (rc == 0)
+		rc = missing_look(s);
+	if (rc < 0)
+		return rc;
+	p->done_ns = p->begun_ns;
+	p->begun_ns = 0;
+	p->at = (struct store_cursor){0};
+	s->j->stats.scrub_passes++;
+	rc = pass_save(s, p);
+	scrub_age(s->j);
+	return rc;
+}
+
+int janitor_scrub(struct janitor *j, uint64_t pass_ns)
+{
+	int rc = passes_load(j);
+	if (rc == 0)
+		rc = each_disk(j, "scrub", SCRUB_FIBERS, scrub_disk, pass_ns);
+	if (rc == 0)
+		scrub_age(j);
+	return rc;
+}

@@ -121,8 +121,8 @@ static int passes_load(struct janitor *j)
 	while (rc == 0 && !end) {
 		struct arena a;
 		arena_init(&a, 2 * MIB);
-		int64_t n = meta_client_note_list(&m, "scrub/", after, &a, notes, META_NOTES_MAX,
-						  &end);
+		int64_t n =
+			meta_client_note_list(&m, "scrub/", after, &a, notes, META_NOTES_MAX, &end);
 		rc = n < 0 ? (int)n : 0;
 		for (int64_t i = 0; rc == 0 && i < n; i++) {
 			uint64_t disk = strtoull(notes[i].name + strlen("scrub/"), NULL, 16);

@@ -76,9 +76,12 @@ static void add_block(struct copy *c, uint64_t block)
 /* Those of the batch that are not there yet, or not the same, are put to t. */
 static int missing_extents(struct copy *c, struct txn *t)
 {
-	struct schema_key keys[COPY_BATCH];
-	struct kv_bytes list[COPY_BATCH];
+	/* Together they are more than the stack of a fiber. */
+	AUTO_FREE struct schema_key *keys = calloc(c->count, sizeof(*keys));
+	AUTO_FREE struct kv_bytes *list = calloc(c->count, sizeof(*list));
 	AUTO_KV_ROWS struct kv_rows rows = {0};
+	if (keys == NULL || list == NULL)
+		return -ENOMEM;
 	for (size_t i = 0; i < c->count; i++) {
 		keys[i] = key_ids('e', c->tenant, c->to, c->ends[i]);
 		list[i] = key_bytes(&keys[i]);

@@ -99,6 +99,16 @@ def test_directories_mv_rm_and_seal(box, tmp_path):
     assert box("rm", "-f", "/nothing").returncode == 0
 
 
+def test_a_file_of_many_blocks_is_moved_to_another_directory(box, tmp_path):
+    write_tree(tmp_path, {"f": 300 * BLOCK})
+    box("mkdir", "-p", "/move/there")
+    box("put", "-q", "--block", "64KiB", tmp_path / "f", "/move/f")
+    box("mv", "/move/f", "/move/there/g")
+    box("get", "-q", "/move/there/g", tmp_path / "g")
+    assert (tmp_path / "g").read_bytes() == (tmp_path / "f").read_bytes()
+    assert box("ls", "/move").stdout.split() == ["there/"]
+
+
 def test_a_local_file_that_vanishes_or_changes_is_told_and_the_rest_is_put(box, tmp_path):
     write_tree(tmp_path / "in", {f"f{i:04}": 200 * KIB for i in range(400)})
     put = box.start("put", "-q", "--jobs", 1, tmp_path / "in", "/vanish")

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster under fire: clients that work and write histories, faults, healing, and the judgement.
+
+    with Fire(tmp_path) as fire:
+        fire.clients(3)
+        ... something bad, to fire.box ...
+        fire.judge()
+
+Waits are for conditions, with deadlines. A round of the short run takes some seconds; TERRANE_FIRE_SECONDS makes
+the bad part of each case longer (./dev fire).
+"""
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from box import Box, await_true, lives
+from history import History
+
+HERE = Path(__file__).resolve().parent
+SECONDS = float(os.environ.get("TERRANE_FIRE_SECONDS", "4"))
+SEED = int(os.environ.get("TERRANE_FIRE_SEED", "1"))
+HEAL_S = 90  # for everything to be whole again; seconds on a machine that has nothing else to do
+# A janitor in a hurry: what a box loses is repaired while the test waits.
+HURRY = {"round": "200ms", "lease": "2s", "delay": "3s", "look": "1s", "percent": "100"}
+
+
+def set_keys(path, keys):
+    """Values of keys that a file of settings has, or that belong to its sections by SECTION.KEY."""
+    text = path.read_text()
+    for key, value in keys.items():
+        section, _, name = key.rpartition(".")
+        line = f"{name} = {value}"
+        text, found = re.subn(rf"(?m)^{name} = .*$", line, text)
+        if not found:
+            text += f"[{section or 'repair'}]\n{line}\n"
+    path.write_text(text)
+
+
+class Fire:
+    def __init__(self, folder, *shape):
+        self.folder = Path(folder)
+        self.box = Box(self.folder / "box", *(shape or ("--racks", 6, "--disks", 2)), "--procs")
+        self.chance = random.Random(SEED)
+        self.running, self.count = {}, 0  # history: process
+        self.histories = []
+
+    def __enter__(self):
+        self.box.up(*self.box.shape)
+        self.box.down()
+        set_keys(self.box.folder / "conf" / "janitor.ini", HURRY)
+        self.box.up("--procs")
+        return self
+
+    def __exit__(self, kind, *_):
+        for process in self.running.values():
+            process.kill()
+            process.wait()
+        for pid in self.box.pids().values():
+            if lives(pid):
+                os.kill(pid, signal.SIGCONT)
+        self.box.__exit__()
+        if kind is None:
+            assert not list(self.folder.glob("box/run/*")), "files of processes that are gone"
+
+    # ---- clients
+
+    def clients(self, count):
+        for _ in range(count):
+            self.count += 1
+            name = f"c{self.count}"
+            history = self.folder / f"{name}.history"
+            self.running[history] = subprocess.Popen(
+                [sys.executable, "-B", HERE / "fire_client.py", self.box.folder / "cluster.ini", name,
+                 f"{SEED}-{name}", history], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            self.histories.append(history)
+        await_true("that the clients work", lambda: all(
+            h.exists() and h.stat().st_size > 1000 for h in self.running))
+
+    def kill_client(self):
+        history = self.chance.choice(sorted(self.running))
+        process = self.running.pop(history)
+        process.kill()
+        process.communicate()
+        self.clients(1)
+
+    def stop_clients(self):
+        for process in self.running.values():
+            process.send_signal(signal.SIGTERM)
+        for history, process in self.running.items():
+            _, error = process.communicate(timeout=HEAL_S)
+            assert process.returncode == 0, f"{history.name}: ended with {process.returncode}: {error}"
+        self.running = {}
+
+    def acknowledged(self):
+        """How many lines the histories have: a sign of progress."""
+        return sum(h.read_bytes().count(b"\n") for h in self.histories)
+
+    def progress(self, lines=20, seconds=30):
+        """Waits until the clients have got that much further."""
+        start = self.acknowledged()
+        await_true("that the clients get on", lambda: self.acknowledged() >= start + lines, seconds)
+
+    # ---- healing
+
+    def whole(self):
+        """None when the check of everything finds all copies of all chunks, else what it found."""
+        done = self.box("fsck", "--deep", "-q", "--json", ok=False, timeout=HEAL_S)
+        if done.returncode not in (0, 1) or not done.stdout:
+            return done.stderr
+        found = json.loads(done.stdout)
+        assert found["lost"] == 0, f"{found}\n{done.stderr}"
+        bad = {k: found[k] for k in ("degraded", "missing", "damaged", "unreachable", "broken_files")}
+        return None if not any(bad.values()) else f"{bad}\n{done.stderr}"
+
+    def heal(self):
+        """Everything runs again, and the janitor has made whole what was not."""
+        for pid in self.box.pids().values():
+            if lives(pid):
+                os.kill(pid, signal.SIGCONT)
+        self.box.up("--procs")
+        await_true("that all is online", lambda: self.box.json("status", ok=False)["well"], HEAL_S)
+
+    def await_whole(self):
+        end = time.monotonic() + HEAL_S
+        while (found := self.whole()) is not None:
+            assert time.monotonic() < end, f"not whole after {HEAL_S} s: {found}"
+            time.sleep(0.3)
+
+    # ---- the judgement
+
+    def seal_logs(self, histories):
+        """Open blocks are their writers' (janitor rule 6), and some of these were killed: sealing ends them."""
+        for history in histories:
+            for path in sorted(history.logs):
+                if self.box("stat", path, ok=False).returncode == 0:
+                    self.box("seal", path)
+
+    def judge(self):
+        """Heals, and holds what is there against the histories. Their numbers, for messages."""
+        self.heal()
+        self.stop_clients()
+        histories = {h.stem: History(h) for h in self.histories}
+        self.seal_logs(histories.values())
+        self.await_whole()
+        out = self.folder / "out"
+        subprocess.run(["rm", "-rf", out], check=True)
+        self.box("get", "-q", "/", out, timeout=HEAL_S)
+        wrong = []
+        for name, history in histories.items():
+            files = {f"/{p.relative_to(out)}": p.read_bytes() for p in (out / name).rglob("*") if p.is_file()}
+            wrong += history.judge(files)
+        assert not wrong, "\n".join(wrong)
+        return {"acknowledged": sum(h.acknowledged for h in histories.values()),
+                "unknown": sum(h.unknown for h in histories.values()),
+                "refused_reads": [h.refused_reads for h in histories.values()]}

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the tests under fire, a process of its own: python3 fire_client.py CLUSTER_FILE NAME SEED HISTORY
+
+Works on the directories /NAME/a and /NAME/b until it gets SIGTERM, and writes its history (history.py) to
+HISTORY. Errors of the cluster are written down and gone on from; anything else ends it with a trace.
+"""
+import random
+import signal
+import sys
+
+from history import Recorder, content, mark
+from libterrane import REPLACE, Client, Failed
+
+KIB = 1 << 10
+BLOCK = 64 * KIB
+# Around the edges of pages, of chunks and of blocks; most are small, because many operations find more.
+SIZES = [0, 1, 4 * KIB - 1, 4 * KIB, 16 * KIB + 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 77, 8 * BLOCK]
+LOGS = 2
+FILES_MAX = 40
+
+
+class Worker:
+    def __init__(self, cluster_file, name, seed, history):
+        self.chance = random.Random(seed)
+        self.record = Recorder(history)
+        self.name, self.cluster_file, self.client = name, cluster_file, None
+        self.files, self.logs = [], {}  # paths whose state is known; path: open log, or None
+        self.made, self.stop = 0, False
+
+    def connect(self):
+        while not self.stop:
+            try:
+                self.client = self.client or Client(self.cluster_file)
+                for sub in "ab":
+                    self.client.mkdir(f"/{self.name}/{sub}")
+                return
+            except Failed:
+                pass
+
+    def new(self):
+        """A name that was never used, and a seed for its bytes."""
+        self.made += 1
+        return f"/{self.name}/{self.chance.choice('ab')}/f{self.made:05}"
+
+    def seed(self):
+        return f"{self.name}-{self.made}-{self.record.serial}"
+
+    def do(self, op, work, **fields):
+        """Intent, work, outcome. What the work returned, or None after an error."""
+        n = self.record.intent(op, **fields)
+        try:
+            answer = work()
+        except Failed as failed:
+            self.record.outcome(n, error=failed.code)
+            return None
+        answer = {} if answer is None else answer
+        self.record.outcome(n, **answer)
+        return answer
+
+    def how(self):
+        code = self.chance.choice([None, None, b"r3", b"rs:4+2"])
+        return {"encoding": code, "block_bytes": self.chance.choice([BLOCK, 4 * BLOCK])}
+
+    def write(self, path=None, flags=0):
+        path = path or self.new()
+        seed, size = self.seed(), self.chance.choice(SIZES)
+        if self.do("write", lambda: self.client.write(path, content(seed, size), flags, **self.how()),
+                   path=path, seed=seed, size=size) is not None:
+            self.files.append(path)
+
+    def taken(self):
+        return self.files.pop(self.chance.randrange(len(self.files)))
+
+    def replace(self):
+        self.write(self.taken(), REPLACE)
+
+    def remove(self):
+        path = self.taken()
+        self.do("remove", lambda: self.client.remove(path), path=path)
+
+    def rename(self):
+        """Onto a name of the same directory, another one, or a file that is there."""
+        a = self.taken()
+        b = self.taken() if self.files and self.chance.random() < 0.2 else self.new()
+        if self.do("rename", lambda: self.client.rename(a, b), path=a, to=b) is not None:
+            self.files.append(b)
+
+    def pack(self):
+        folder = f"/{self.name}/{self.chance.choice('ab')}"
+        files = {}
+        for _ in range(self.chance.randrange(1, 12)):
+            self.made += 1
+            files[f"p{self.made:05}"] = (f"{self.name}-{self.made}", self.chance.randrange(9000))
+
+        def work():
+            how = {"block_bytes": BLOCK}
+            return {"results": self.client.pack(folder, {n: content(*v) for n, v in files.items()}, **how)}
+        answer = self.do("pack", work, folder=folder, files=files)
+        self.files += [f"{folder}/{n}" for n, error in answer["results"].items() if error is None]
+
+    def append(self):
+        if len(self.logs) < LOGS and self.chance.random() < 0.3:
+            path = self.new()
+            opened = []
+            if self.do("log", lambda: opened.append(self.client.log(path, True, block_bytes=BLOCK)),
+                       path=path) is not None:
+                self.logs[path] = opened[0]
+            return
+        for path in self.chance.sample(sorted(self.logs), min(1, len(self.logs))):
+            if self.logs[path] is None or self.chance.random() < 0.1:
+                self.take(path)
+            if self.logs[path] is not None:
+                seed, size = self.seed(), self.chance.choice(SIZES[1:8])
+                if self.do("append", lambda p=path, s=seed, z=size: self.logs[p].append(content(s, z)),
+                           path=path, seed=seed, size=size) is None:
+                    self.let_go(path)
+
+    def let_go(self, path):
+        try:
+            self.logs[path].close()
+        except Failed:
+            pass
+        self.logs[path] = None
+
+    def take(self, path):
+        """As another writer would: the token is taken anew, also from this process's own handle."""
+        old, opened = self.logs[path], []
+
+        def work():
+            opened.append(self.client.log(path, block_bytes=BLOCK))
+            return {"size": opened[0].size()}
+        taken = self.do("take", work, path=path) is not None
+        if old is not None and taken:
+            self.prove_fenced(path, old)
+        if opened and not taken:
+            self.logs[path] = opened[0]
+            self.let_go(path)
+        else:
+            self.logs[path] = opened[0] if taken else None
+
+    def prove_fenced(self, path, old):
+        """An append with the token that was taken away."""
+        self.do("fenced", lambda: old.append(b"from a writer that was fenced"), path=path)
+        try:
+            old.close()
+        except Failed:
+            pass
+
+    def read(self):
+        path = self.chance.choice(self.files + [p for p in self.logs if self.logs[p]])
+        self.do("read", lambda: {"mark": mark(self.client.read(path))}, path=path)
+
+    def list(self):
+        folder = f"/{self.name}/{self.chance.choice('ab')}"
+        self.do("list", lambda: {"names": self.client.list(folder)}, folder=folder)
+
+    def run(self):
+        self.connect()
+        for _ in range(4):
+            self.write()
+        while not self.stop:
+            kinds = [self.write] * (6 if len(self.files) < FILES_MAX else 0) + [self.append] * 5 + [self.pack]
+            if self.files:
+                kinds += [self.read] * 6 + [self.remove] * 3 + [self.rename] * 2 + [self.replace, self.list]
+            if len(self.files) > 2 * FILES_MAX:
+                kinds = [self.remove]
+            self.chance.choice(kinds)()
+        for path, log in self.logs.items():
+            if log is not None:
+                self.let_go(path)
+        if self.client:
+            self.client.close()
+
+
+def main():
+    worker = Worker(*sys.argv[1:5])
+
+    def end(*_):
+        worker.stop = True
+    signal.signal(signal.SIGTERM, end)
+    worker.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -122,7 +122,7 @@ static void time_simulation(void)
 	bench_system(&sys, "mlec:10+2/17+3", "c/d");
 	nines_options_default(&o);
 	o.by = NINES_SIMULATE;
-	o.missions = 20;
+	o.missions = 5000; /* more than a second */
 	o.work = (struct work){.seed = 1, .threads = 1};
 	double began = bench_now_s();
 	bench_check(nines_estimate(&sys, &o, &a, why, sizeof(why)), "simulate", why);

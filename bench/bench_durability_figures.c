@@ -45,7 +45,8 @@ static void figure_5(const char *dir)
 	struct svg doc;
 	double began = bench_now_s();
 	svg_begin(&doc, 3, 2, "Data loss under bursts: MLEC (10+2)/(17+3)",
-		  "57,600 disks in 60 racks; every layout counted");
+		  "57,600 disks in 60 racks; every layout counted, stripe sets of */s partly "
+		  "sampled");
 	for (int i = 0; i < SCHEMES; i++)
 		add_map(&doc, i, MLEC, schemes[i], schemes[i]);
 	write_figure(dir, "3.05", &doc, began);
@@ -87,14 +88,15 @@ static void figures_repair(const char *dir)
 		bench_check(mend_study(&sys, &mend[i]), "repair", "");
 		m[i] = &mend[i];
 	}
-	svg_begin(&doc, 2, 1, "Repair time", "MLEC (10+2)/(17+3)");
+	svg_begin(&doc, 2, 1, "Repair time", "MLEC (10+2)/(17+3); repairs as planned here");
 	figure_disk_time(&doc, 0, schemes, m, SCHEMES);
 	figure_pool_time_all(&doc, 1, schemes, m, SCHEMES);
 	write_figure(dir, "3.06", &doc, began);
-	svg_begin(&doc, 1, 1, "Cross-rack repair traffic", "MLEC (10+2)/(17+3)");
+	svg_begin(&doc, 1, 1, "Repairs", "MLEC (10+2)/(17+3)");
 	figure_pool_traffic(&doc, 0, schemes, m, SCHEMES);
 	write_figure(dir, "3.08", &doc, began);
-	svg_begin(&doc, 1, 1, "Repair time by method", "MLEC (10+2)/(17+3)");
+	svg_begin(&doc, 1, 1, "Repairs",
+		  "MLEC (10+2)/(17+3); replacements are written in place, as planned here");
 	figure_pool_time(&doc, 0, schemes, m, SCHEMES);
 	write_figure(dir, "3.09", &doc, began);
 }
@@ -110,10 +112,11 @@ static void figures_nines(const char *dir)
 	for (int i = 0; i < SCHEMES * 4; i++)
 		bench_nines(&answers[i], MLEC, schemes[i / 4], (enum repair_method)(i % 4),
 			    PRECISION);
-	svg_begin(&doc, 1, 1, "Catastrophic pools", "MLEC (10+2)/(17+3)");
+	svg_begin(&doc, 1, 1, "Catastrophic pools", "MLEC (10+2)/(17+3); repairs as the paper");
 	figure_catastrophic(&doc, 0, &figure);
 	write_figure(dir, "3.07", &doc, began);
-	svg_begin(&doc, 1, 1, "Durability by repair method", "MLEC (10+2)/(17+3)");
+	svg_begin(&doc, 1, 1, "Durability by repair method",
+		  "MLEC (10+2)/(17+3); repairs as the paper");
 	figure_nines(&doc, 0, &figure);
 	write_figure(dir, "3.10", &doc, began);
 }
@@ -150,7 +153,7 @@ static void figures_compare(const char *dir)
 	struct compare c;
 	struct svg doc;
 	char why[SYSTEM_WHY_MAX] = "";
-	const char *note = "about 30% of what is stored is redundant; R_MIN";
+	const char *note = "about 30% of what is stored is redundant; R_MIN as planned here";
 	double began = bench_now_s();
 	system_spec_default(&spec);
 	bench_check(compare_run(&c, &spec,

@@ -16,7 +16,7 @@
 #define LOCAL_PARITY_MAX 4
 #define FLAT_PARITY_MAX 12
 #define LRC_GLOBAL_MAX 8
-#define OVERLAP_STATES 60
+#define OVERLAP_STATES 24
 
 struct family {
 	const char *name, *scheme;

@@ -170,9 +170,6 @@ static void add_family(struct drawn *d, const struct compare *c, enum compare_fa
 			continue;
 		d->x[d->n] = p->nines.value;
 		d->y[d->n] = against_value(p, against);
-		d->marked[d->n] = against == FIGURE_ENCODE         ? p->front
-				  : against == FIGURE_UPDATE_CROSS ? p->front_update
-								   : false;
 		d->labels[d->n++] = p->code;
 	}
 	*s = (struct svg_series){.name = compare_family_name(family),
@@ -182,6 +179,19 @@ static void add_family(struct drawn *d, const struct compare *c, enum compare_fa
 				 .y = d->y + first,
 				 .marked = d->marked + first,
 				 .labels = d->labels + first};
+}
+
+/* The front of what is drawn: none of the others has more nines and is better on this axis. */
+static void mark_front(struct drawn *d, enum figure_against against)
+{
+	double sign = against == FIGURE_ENCODE ? 1 : -1; /* more is better, or less is */
+	for (size_t i = 0; i < d->n; i++) {
+		d->marked[i] = true;
+		for (size_t j = 0; j < d->n && d->marked[i]; j++) {
+			double nines = d->x[j] - d->x[i], gain = sign * (d->y[j] - d->y[i]);
+			d->marked[i] = !(nines >= 0 && gain >= 0 && (nines > 0 || gain > 0));
+		}
+	}
 }
 
 void figure_compare(struct svg *doc, int panel, const char *title, const struct compare *c,
@@ -201,6 +211,7 @@ void figure_compare(struct svg *doc, int panel, const char *title, const struct 
 	for (enum compare_family f = 0; f < COMPARE_FAMILIES; f++)
 		if (families >> f & 1)
 			add_family(&d, c, f, against, &series[n++]);
+	mark_front(&d, against);
 	svg_lines(doc, panel,
 		  &(struct svg_lines){.title = title,
 				      .x = {.label = "durability (nines a year)"},

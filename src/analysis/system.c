@@ -147,7 +147,10 @@ int system_init(struct system *sys, const struct system_spec *spec, char *why, s
 		.pool_disks = spec->pool_disks,
 		.slots = spec->disk_bytes / spec->chunk_bytes,
 	};
-	rc = layout_spec_code(&l, &spec->encoding, sys->spec.scheme, why, why_size);
+	char reason[SYSTEM_WHY_MAX];
+	rc = layout_spec_code(&l, &spec->encoding, sys->spec.scheme, reason, sizeof(reason));
+	if (rc != 0) /* it begins with "scheme", which is an option here */
+		system_refuse(why, why_size, rc, "--%s", reason);
 	if (rc == 0)
 		rc = check_lrc(&l, sys->spec.scheme, why, why_size);
 	if (rc == 0)

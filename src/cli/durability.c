@@ -109,6 +109,15 @@ int durability_fail(const struct durability *d, int err, const char *what)
 	return CLI_FAILED;
 }
 
+int durability_no_plot(const struct durability *d, const char *what)
+{
+	char why[SYSTEM_WHY_MAX];
+	if (d->plot == NULL)
+		return DURABILITY_GO;
+	snprintf(why, sizeof(why), "--plot: nothing is drawn for %s", what);
+	return durability_refuse(d, why);
+}
+
 static int set_shared(struct durability *d, const char *name, const char *text, char *why,
 		      size_t why_size)
 {
@@ -164,6 +173,11 @@ static int read_options(struct durability *d, const struct durability_command *c
 		}
 		if (table == 1)
 			rc = set_shared(d, all[at].name, optarg, why, why_size);
+		else if (table == 2 && c->all_codes &&
+			 (strcmp(all[at].name, "code") == 0 || strcmp(all[at].name, "scheme") == 0))
+			rc = system_refuse(why, why_size, -EINVAL,
+					   "--%s: not used here, all codes and schemes are tried",
+					   all[at].name);
 		else if (table == 2)
 			rc = system_spec_set(&d->spec, all[at].name, optarg, why, why_size);
 		else if (table == 3)

@@ -41,6 +41,7 @@ struct durability_command {
 	 */
 	int (*set)(void *mine, const char *name, const char *text, char *why, size_t why_size);
 	bool no_system; /* does not lay out the system: d->system is not set */
+	bool all_codes; /* tries codes and schemes itself: --code and --scheme are refused */
 };
 
 struct durability {
@@ -61,6 +62,9 @@ int durability_read(struct durability *d, const struct durability_command *comma
 /* "terrane durability NAME: ..." on standard error; returns CLI_FAILED or CLI_USAGE. */
 int durability_fail(const struct durability *d, int err, const char *what);
 int durability_refuse(const struct durability *d, const char *why);
+
+/* DURABILITY_GO; or refuses --plot where there is nothing to draw, before anything is computed. */
+int durability_no_plot(const struct durability *d, const char *what);
 
 /* Removes the bar, once the work is done. */
 void durability_bar_end(struct durability *d);

@@ -30,7 +30,8 @@ struct answer {
 static const struct durability_option options[] = {
 	{"overhead", "X", "redundant part of what is stored (0.3)"},
 	{"tolerance", "X", "how far from that a code may be (0.025)"},
-	{"quick", NULL, "nines by Markov chains: at once, but rough for declustered codes"},
+	{"quick", NULL,
+	 "nines by Markov chains: at once, rough for declustered codes, without */s and s/-"},
 	{"nines", "N", "durability that must be reached, nines a year (11)"},
 	{"bursts", "HOW", "many disks failing at once: rare or frequent (rare)"},
 	{"closed-pools", NULL, "enclosures are bought boxes that repair only themselves: R_ALL"},
@@ -248,6 +249,7 @@ static const struct durability_command command = {
 	.options_n = ARRAY_LEN(options),
 	.set = set_option,
 	.no_system = true,
+	.all_codes = true,
 };
 
 static int advise_run(struct durability *d, struct answer *a)
@@ -292,6 +294,9 @@ int durability_advise(int argc, char **argv)
 		      .tolerance = 0.025,
 		      .wants = {.nines = 11, .racks_lost = 1, .traffic_per_day = 10 * TB}}};
 	int status = durability_read(&d, &command, &a.r, argc, argv);
+	if (status != DURABILITY_GO)
+		return status;
+	status = durability_no_plot(&d, "advice; compare draws the codes");
 	if (status != DURABILITY_GO)
 		return status;
 	if (a.r.wants.closed_pools)

@@ -363,6 +363,9 @@ int durability_burst(int argc, char **argv)
 			 (unsigned long long)r.failed, (unsigned long long)r.racks);
 		return durability_refuse(&d, why);
 	}
+	status = r.map ? DURABILITY_GO : durability_no_plot(&d, "one burst; give --map");
+	if (status != DURABILITY_GO)
+		return status;
 	status = r.map ? run_map(&d, &a) : run_one(&d, &a);
 	sheet_fini(&a.sheet);
 	burst_map_fini(&a.map);

@@ -15,7 +15,7 @@
 
 struct request {
 	double overhead, tolerance;
-	bool quick;
+	bool quick, as_paper;
 };
 
 struct answer {
@@ -28,7 +28,9 @@ struct answer {
 static const struct durability_option options[] = {
 	{"overhead", "X", "redundant part of what is stored (0.3)"},
 	{"tolerance", "X", "how far from that a code may be (0.025)"},
-	{"quick", NULL, "nines by Markov chains: at once, but rough for declustered codes"},
+	{"quick", NULL,
+	 "nines by Markov chains: at once, rough for declustered codes, without */s and s/-"},
+	{"assume", "WHOSE", "repairs as this system plans them (own), or as the paper (paper)"},
 };
 
 static const struct sheet_column columns[] = {
@@ -56,6 +58,13 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 	if (strcmp(name, "quick") == 0) {
 		r->quick = true;
 		return 0;
+	}
+	if (strcmp(name, "assume") == 0) {
+		r->as_paper = strcmp(text, "paper") == 0;
+		return r->as_paper || strcmp(text, "own") == 0
+			       ? 0
+			       : system_refuse(why, why_size, -EINVAL,
+					       "--assume %.20s: own or paper", text);
 	}
 	if (strcmp(name, "overhead") == 0)
 		return system_read_number(name, text, 0, 0.9, false, &r->overhead, why, why_size);
@@ -110,15 +119,14 @@ static const struct durability_command command = {
 	.about =
 		"Codes of about the same capacity overhead side by side: yearly durability against "
 		"encoding\nthroughput (measured here), the cost of an update and repair traffic. "
-		"--code and --scheme are not\nused: there is one code for each choice of parities, "
-		"in "
-		"every family.\n",
+		"There is\none code for each choice of parities, in every family.\n",
 	.examples = "  terrane durability compare --overhead 0.3 --plot compare.svg\n"
 		    "  terrane durability compare --overhead 0.2 --method R_ALL --csv\n",
 	.options = options,
 	.options_n = ARRAY_LEN(options),
 	.set = set_option,
 	.no_system = true,
+	.all_codes = true,
 };
 
 int durability_compare(int argc, char **argv)
@@ -137,6 +145,7 @@ int durability_compare(int argc, char **argv)
 				     .families = (1u << COMPARE_FAMILIES) - 1,
 				     .by = a.r.quick ? NINES_MARKOV : NINES_AUTO,
 				     .precision = PRECISION,
+				     .as_paper = a.r.as_paper,
 				     .encode = &encode,
 				     .work = d.work,
 			     },

@@ -122,6 +122,9 @@ int durability_encode(int argc, char **argv)
 	int status = durability_read(&d, &command, &a.r, argc, argv);
 	if (status != DURABILITY_GO)
 		return status;
+	status = a.r.map ? DURABILITY_GO : durability_no_plot(&d, "one code; give --map");
+	if (status != DURABILITY_GO)
+		return status;
 	double gb_s = 0;
 	a.options = durability_encode_options(&d, SLICE_S);
 	sheet_init(&a.sheet, columns, ARRAY_LEN(columns));

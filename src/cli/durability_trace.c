@@ -115,8 +115,8 @@ int durability_trace(int argc, char **argv)
 	struct durability d;
 	struct request r = {1, 1, 10, 1, 600, 86400};
 	int status = durability_read(&d, &command, &r, argc, argv);
-	if (status == DURABILITY_GO && d.plot != NULL)
-		status = durability_refuse(&d, "--plot: there is nothing to draw for this");
+	if (status == DURABILITY_GO)
+		status = durability_no_plot(&d, "a trace");
 	if (status == DURABILITY_GO)
 		status = check(&d, &r) == CLI_OK ? DURABILITY_GO : CLI_USAGE;
 	if (status != DURABILITY_GO)

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 
-#include "analysis/lrc_odds.h"
 #include "analysis/stats.h"
 #include "base/base.h"
 #include "base/rng.h"
@@ -12,7 +12,57 @@
 #include "code/health.h"
 
 #define PATTERNS_MAX 60000
+#define COUNTED_MAX 63 /* losses */
 #define SEED 1
+
+static double choose(int n, int k)
+{
+	double c = 1;
+	for (int i = 1; i <= k; i++)
+		c = c * (n - k + i) / i;
+	return c;
+}
+
+/* ways[j][x]: patterns of j losses, x of which take a global equation; the last x is "too many". */
+struct ways {
+	double at[COUNTED_MAX + 1][COUNTED_MAX + 2];
+};
+
+static void add_part(struct ways *w, int size, int free_losses, int most, int globals)
+{
+	struct ways out = {0};
+	for (int j = 0; j <= most; j++)
+		for (int x = 0; x <= globals + 1; x++) {
+			if (w->at[j][x] == 0)
+				continue;
+			for (int a = 0; a <= size && j + a <= most; a++) {
+				int more = x + (a > free_losses ? a - free_losses : 0);
+				more = more > globals ? globals + 1 : more;
+				out.at[j + a][more] += w->at[j][x] * choose(size, a);
+			}
+		}
+	*w = out;
+}
+
+static int count_patterns(struct lrc_loss *out, const struct lrc_shape *s, int most)
+{
+	AUTO_FREE struct ways *w = calloc(1, sizeof(*w));
+	if (w == NULL)
+		return -ENOMEM;
+	w->at[0][0] = 1;
+	for (int g = 0; g < s->groups; g++)
+		add_part(w, s->k / s->groups + 1, 1, most, s->globals);
+	add_part(w, s->globals, 0, most, s->globals);
+	for (int j = 0; j <= most; j++) {
+		double sum = 0, all = choose(s->k + s->groups + s->globals, j);
+		for (int x = 0; x <= s->globals; x++)
+			sum += w->at[j][x];
+		out->survived[j] = sum / all;
+		out->share[j] = w->at[j][s->globals + 1] / all;
+		out->low[j] = out->high[j] = out->share[j];
+	}
+	return 0;
+}
 
 /* The next j-subset of 0..n-1 in order; false after the last. */
 static bool next_subset(int *set, int j, int n)
@@ -57,6 +107,7 @@ static int ask(const struct codec *c, int j, int n, struct rng *rng, struct lrc_
 	} while (all ? next_subset(set, j, n) : seen < PATTERNS_MAX);
 	struct interval i = stats_clopper_pearson(lost, seen, STATS_CONFIDENCE);
 	out->share[j] = (double)lost / (double)seen;
+	out->survived[j] = (double)(seen - lost) / (double)seen;
 	out->low[j] = all ? out->share[j] : i.low;
 	out->high[j] = all ? out->share[j] : i.high;
 	out->exact = out->exact && all;
@@ -81,16 +132,14 @@ int lrc_loss_find(struct lrc_loss *out, const struct encoding *e)
 {
 	int n = encoding_total_chunks(e), bears = encoding_tolerance(e);
 	int most = n - encoding_data_chunks(e); /* more than this no code bears */
-	double lost[LRC_ODDS_MAX + 1];
 	out->exact = true;
-	for (int j = 0; j <= n; j++)
+	for (int j = 0; j <= n; j++) {
 		out->share[j] = out->low[j] = out->high[j] = j > bears;
+		out->survived[j] = j <= bears;
+	}
 	if (e->kind != ENCODING_LRC)
 		return 0;
-	if (most > LRC_ODDS_MAX || !gf_lrc_is_maximally_recoverable(&e->lrc))
+	if (most > COUNTED_MAX || !gf_lrc_is_maximally_recoverable(&e->lrc))
 		return ask_all(out, e, bears, most);
-	int rc = lrc_odds_lost(&e->lrc, most, lost);
-	for (int j = bears + 1; j <= most && rc == 0; j++)
-		out->share[j] = out->low[j] = out->high[j] = lost[j];
-	return rc;
+	return count_patterns(out, &e->lrc, most);
 }

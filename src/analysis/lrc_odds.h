@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * How an LRC fares when its chunks are lost one by one at random: what a rebuild reads, and how
- * likely the next loss is one too many. Where the code survives all that any matrix of its shape
- * could (gf_lrc_is_maximally_recoverable()), patterns are counted: a pattern is survived when the
- * losses of each group beyond its first, and those of the global parities, are at most R together.
- * For other codes code_health() is asked about 20,000 random patterns, always the same.
+ * likely the next loss is one too many, from the patterns that lrc_loss.h has counted or tried.
  */
 #ifndef ANALYSIS_LRC_ODDS_H
 #define ANALYSIS_LRC_ODDS_H
@@ -23,11 +20,5 @@ struct lrc_odds {
 
 /* -EOPNOTSUPP: it may bear more than LRC_ODDS_MAX; -EINVAL, -ENOMEM as codec_open(). */
 int lrc_odds_find(struct lrc_odds *odds, const struct lrc_shape *s);
-
-/*
- * lost[j], for j to `most` <= LRC_ODDS_MAX: the part of all patterns of j losses that no code of this
- * shape survives, and a maximally recoverable one alone loses. -ENOMEM.
- */
-int lrc_odds_lost(const struct lrc_shape *s, int most, double *lost);
 
 #endif

@@ -37,8 +37,11 @@ static void draw_bar(struct svg *doc, const struct svg_bars *b, const struct svg
 	    svg_shown(y, b->high[i]))
 		svg_error_bar(doc, x + w / 2, svg_at(y, b->low[i]), svg_at(y, b->high[i]));
 	if (b->values) {
-		char text[32];
-		snprintf(text, sizeof(text), total >= 1000 ? "%.0f" : "%.3g", total);
+		char text
+			[32]; /* as many decimals for all, but for small ones on a logarithmic axis */
+		int decimals = total >= 1000 ? 0 : 1;
+		bool small = b->y.log && total < 1;
+		snprintf(text, sizeof(text), small ? "%.*g" : "%.*f", small ? 2 : decimals, total);
 		svg_label(doc, x + w / 2 + 3, top - 4, SVG_START, 8.5, true, text);
 	}
 }

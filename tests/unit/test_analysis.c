@@ -344,6 +344,50 @@ static void a_page_of_plots_is_well_formed(void **state)
 	svg_fini(&doc);
 }
 
+/* Where the label of a point was put: the text element that holds exactly this. */
+static void label_at(const char *svg, const char *label, double *x, double *y)
+{
+	char closing[64];
+	snprintf(closing, sizeof(closing), ">%s</text>", label);
+	const char *end = strstr(svg, closing), *from = end;
+	assert_non_null(end);
+	while (strncmp(from, "<text", 5) != 0)
+		from--;
+	assert_int_equal(sscanf(from, "<text x=\"%lf\" y=\"%lf\"", x, y), 2);
+}
+
+static void labels_of_points_that_crowd_are_kept_apart(void **state)
+{
+	(void)state;
+	enum { N = 10 };
+	static const char *const names[N] = {"aaaa", "bbbb", "cccc", "dddd", "eeee",
+					     "ffff", "gggg", "hhhh", "iiii", "jjjj"};
+	double x[N], y[N], at_x[N], at_y[N];
+	bool marked[N];
+	struct svg doc;
+	for (int i = 0; i < N; i++) {
+		x[i] = i < 8 ? 5 + i * 0.001 : (i - 8) * 10.0; /* eight in one place, two far off */
+		y[i] = x[i];
+		marked[i] = true;
+	}
+	svg_begin(&doc, 1, 1, NULL, NULL);
+	svg_lines(&doc, 0,
+		  &(struct svg_lines){.series = &(struct svg_series){.style = SVG_POINTS,
+								     .n = N,
+								     .x = x,
+								     .y = y,
+								     .marked = marked,
+								     .labels = names},
+				      .series_n = 1});
+	assert_int_equal(svg_end(&doc), 0);
+	for (int i = 0; i < N; i++)
+		label_at(svg_text(&doc), names[i], &at_x[i], &at_y[i]);
+	for (int i = 0; i < N; i++)
+		for (int j = 0; j < i; j++)
+			assert_true(fabs(at_y[i] - at_y[j]) >= 9 || fabs(at_x[i] - at_x[j]) >= 18);
+	svg_fini(&doc);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +403,7 @@ int main(void)
 		cmocka_unit_test(counting_is_right_where_it_is_small),
 		cmocka_unit_test(a_sheet_says_the_same_three_ways),
 		cmocka_unit_test(a_page_of_plots_is_well_formed),
+		cmocka_unit_test(labels_of_points_that_crowd_are_kept_apart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -209,7 +209,7 @@ static int judge_task(void *arg, uint64_t task, struct rng *rng)
 		o.states = OVERLAP_STATES;
 	rc = nines_estimate(sys, &o, &nines, why, sizeof(why));
 	if (rc == 0)
-		rc = mend_study(sys, &mend);
+		rc = mend_study(sys, j->o->as_paper, &mend);
 	if (rc != 0)
 		return rc == -ENOMEM || rc == -EAGAIN ? rc : 0;
 	p->nines = nines.nines;

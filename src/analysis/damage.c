@@ -197,10 +197,16 @@ static double table_missing(const struct damage *d)
 	return sum;
 }
 
-/* Only their racks differ, and which member of a rack it is does not matter. */
+/* One that is out would make its rack look likelier than it is. */
 static uint32_t table_draw(const struct damage *d, struct rng *rng)
 {
-	return d->level->racks > 0 ? (uint32_t)rng_below(rng, d->level->members) : 0;
+	uint32_t member;
+	if (!damage_named(d->level) || damage_alive(d) == 0)
+		return 0;
+	do
+		member = (uint32_t)rng_below(rng, d->level->members);
+	while (damage_is_out(d, member));
+	return member;
 }
 
 static double table_draw_both(const struct damage *d, struct rng *rng, uint32_t *worse,
@@ -242,7 +248,21 @@ void damage_init(struct damage *d, const struct level *level)
 	memset(d, 0, sizeof(*d));
 	d->level = level;
 	d->cost = 1;
+	d->share = 1;
 	damage_ops_of(level)->clear(d);
+}
+
+bool damage_is_out(const struct damage *d, uint32_t member)
+{
+	if (!damage_named(d->level))
+		return false;
+	for (uint32_t n = 0; n < d->known_named; n++)
+		if (d->known_member[n] == member)
+			return true;
+	for (uint32_t n = 0; n < d->unknown; n++)
+		if (d->member_at[(d->head + n) % DAMAGE_UNKNOWN_MAX] == member)
+			return true;
+	return false;
 }
 
 uint32_t damage_top(const struct damage *d)
@@ -279,7 +299,13 @@ static void choose_work(struct damage *d)
 	}
 	if (d->level->clustered && d->level->pace == LEVEL_PACE_FIXED)
 		d->known = d->busy; /* replacements are full one after the other */
-	d->busy_rate = ops->rate(d, d->busy) / d->cost;
+	d->busy_rate = ops->rate(d, d->busy) * d->share / d->cost;
+}
+
+void damage_set_share(struct damage *d, double share)
+{
+	d->busy_rate *= share / d->share;
+	d->share = share;
 }
 
 static void detect_oldest(struct damage *d)

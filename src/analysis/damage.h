@@ -47,6 +47,7 @@ struct damage {
 	double detect_at[DAMAGE_UNKNOWN_MAX];
 	uint32_t member_at[DAMAGE_UNKNOWN_MAX];
 	double cost;
+	double share; /* of its repair bandwidth: below 1 while others need it, too */
 
 	/* What repair is at. */
 	uint32_t busy;     /* known losses of the stripes being repaired; 0: nothing to do */
@@ -79,7 +80,13 @@ static inline bool damage_idle(const struct damage *d)
 	return d->known == 0 && d->unknown == 0;
 }
 
-/* Whether this member is known to be out by name: single-overlap only. */
+/* Whether it matters which members failed: their stripe sets, or their racks. */
+static inline bool damage_named(const struct level *level)
+{
+	return level->base != NULL || level->racks > 0;
+}
+
+/* Whether this member is known to be out by name; false where names are no matter. */
 bool damage_is_out(const struct damage *d, uint32_t member);
 
 /* The most losses, known or not, of a stripe in the table. */
@@ -88,7 +95,7 @@ uint32_t damage_top(const struct damage *d);
 /* Chunks that are missing now. */
 double damage_missing(const struct damage *d);
 
-/* A random member that has not failed; 0 where members are all alike. */
+/* A random member that has not failed; 0 where names are no matter. */
 uint32_t damage_draw(const struct damage *d, struct rng *rng);
 
 /*
@@ -100,6 +107,9 @@ double damage_draw_both(const struct damage *d, struct rng *rng, uint32_t *worse
 
 /* `member` fails now. Returns the expected number of stripes that this loses; they leave. */
 double damage_fail(struct damage *d, uint32_t member, const struct damage_hit *hit);
+
+/* From now on repair has this share of its bandwidth, above 0 and up to 1. */
+void damage_set_share(struct damage *d, double share);
 
 /* Repair and detection until time t. */
 void damage_advance(struct damage *d, double t);

@@ -147,22 +147,6 @@ static uint32_t sets_most(const struct damage *d, double *count)
 	return most;
 }
 
-static bool has_failed(const struct damage *d, uint32_t member)
-{
-	for (uint32_t n = 0; n < d->known_named; n++)
-		if (d->known_member[n] == member)
-			return true;
-	for (uint32_t n = 0; n < d->unknown; n++)
-		if (d->member_at[(d->head + n) % DAMAGE_UNKNOWN_MAX] == member)
-			return true;
-	return false;
-}
-
-bool damage_is_out(const struct damage *d, uint32_t member)
-{
-	return d->level->base != NULL && has_failed(d, member);
-}
-
 /* Reads fall on the members of the sets under repair; the busiest decides. Writes spread. */
 static double sets_rate(const struct damage *d, uint32_t losses)
 {
@@ -184,7 +168,7 @@ static double sets_rate(const struct damage *d, uint32_t losses)
 			load[member_of(l, (uint32_t)row[ROW_SET], m)] += each;
 	}
 	for (uint32_t n = 0; n < l->members; n++)
-		if (load[n] > most && !has_failed(d, n))
+		if (load[n] > most && !damage_is_out(d, n))
 			most = load[n];
 	return l->member_rate / (most / sum + (double)losses / damage_alive(d));
 }
@@ -252,7 +236,7 @@ static uint32_t sets_draw(const struct damage *d, struct rng *rng)
 {
 	for (;;) {
 		uint32_t member = (uint32_t)rng_below(rng, d->level->members);
-		if (!has_failed(d, member))
+		if (!damage_is_out(d, member))
 			return member;
 	}
 }
@@ -272,7 +256,7 @@ static uint32_t mark_worse(const struct damage *d, uint64_t *marks)
 		for (uint32_t m = 0; m < l->width; m++) {
 			uint32_t member = member_of(l, (uint32_t)row[ROW_SET], m);
 			uint64_t bit = UINT64_C(1) << member % 64;
-			if ((marks[member / 64] & bit) != 0 || has_failed(d, member))
+			if ((marks[member / 64] & bit) != 0 || damage_is_out(d, member))
 				continue;
 			marks[member / 64] |= bit;
 			n++;

@@ -78,25 +78,37 @@ void figure_pool_traffic(struct svg *doc, int panel, const char *const *names,
 				    .values = true});
 }
 
-void figure_pool_time(struct svg *doc, int panel, const char *const *names,
-		      const struct mend *const *m, size_t n)
+void figure_pool_network(struct svg *doc, int panel, const char *title, const char *const *names,
+			 const struct mend *const *m, size_t n)
 {
-	double net[SCHEMES_MAX * 4], local[SCHEMES_MAX * 4];
-	for (size_t i = 0; i < n * 4; i++) {
-		net[i] = m[i / 4]->pool[i % 4].network_s / HOUR;
-		local[i] = m[i / 4]->pool[i % 4].local_s / HOUR;
-	}
+	double hours[SCHEMES_MAX * 4];
+	for (size_t i = 0; i < n * 4; i++)
+		hours[i] = m[i / 4]->pool[i % 4].network_s / HOUR;
 	svg_bars(doc, panel,
-		 &(struct svg_bars){.title = "Repair time, catastrophic pool",
-				    .y = {.label = "hours"},
+		 &(struct svg_bars){.title = title,
+				    .y = {.label = "hours", .log = true},
 				    .groups = names,
 				    .groups_n = n,
 				    .series = methods,
 				    .series_n = 4,
-				    .value = net,
-				    .on_top = local,
-				    .solid_name = "network",
-				    .hatched_name = "local",
+				    .value = hours,
+				    .values = true});
+}
+
+void figure_pool_local(struct svg *doc, int panel, const char *const *names,
+		       const struct mend *const *m, size_t n)
+{
+	double hours[SCHEMES_MAX * 2];
+	for (size_t i = 0; i < n * 2; i++)
+		hours[i] = m[i / 2]->pool[REPAIR_HYB + i % 2].local_s / HOUR;
+	svg_bars(doc, panel,
+		 &(struct svg_bars){.title = "Then inside the pool",
+				    .y = {.label = "hours"},
+				    .groups = names,
+				    .groups_n = n,
+				    .series = methods + REPAIR_HYB,
+				    .series_n = 2,
+				    .value = hours,
 				    .values = true});
 }
 

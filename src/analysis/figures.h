@@ -18,8 +18,11 @@ void figure_pool_time_all(struct svg *doc, int panel, const char *const *names,
 			  const struct mend *const *m, size_t n); /* R_ALL only */
 void figure_pool_traffic(struct svg *doc, int panel, const char *const *names,
 			 const struct mend *const *m, size_t n);
-void figure_pool_time(struct svg *doc, int panel, const char *const *names,
-		      const struct mend *const *m, size_t n);
+/* Time over the network, all methods; and after that inside the pool, R_HYB and R_MIN. */
+void figure_pool_network(struct svg *doc, int panel, const char *title, const char *const *names,
+			 const struct mend *const *m, size_t n);
+void figure_pool_local(struct svg *doc, int panel, const char *const *names,
+		       const struct mend *const *m, size_t n);
 
 /* Throughput in GB/s at [(p - p_min) * columns + (k - k_min) / k_step]: figure 3.11. */
 struct figure_encode {

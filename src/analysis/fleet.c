@@ -8,7 +8,11 @@
 #include "analysis/pool_hit.h"
 #include "base/base.h"
 
-/* The states of all groups of one level; those that were touched are set back after a mission. */
+/*
+ * The states of all groups of one level; those that were touched are set back after a mission. Groups
+ * in the same racks (`sharing` of them, one after the other) that have something out are brought
+ * forward together, because they take bandwidth from each other.
+ */
 struct groups {
 	struct level level;
 	size_t bytes;
@@ -16,6 +20,8 @@ struct groups {
 	uint32_t *touched;
 	bool *is_touched;
 	uint32_t n, touched_n;
+	uint32_t sharing;
+	uint32_t *at_work, *at_work_n; /* by racks: `sharing` places each, and how many are taken */
 };
 
 struct failure_at {
@@ -34,9 +40,16 @@ struct fleet {
 	size_t due_n, due_cap;
 };
 
-static int groups_init(struct groups *g, double n)
+static int groups_init(struct groups *g, const struct system *sys, double n)
 {
 	g->n = (uint32_t)n;
+	g->sharing = level_sharing(&g->level, sys);
+	if (g->sharing > 1) {
+		g->at_work = calloc(g->n, sizeof(*g->at_work));
+		g->at_work_n = calloc(g->n / g->sharing, sizeof(*g->at_work_n));
+		if (g->at_work == NULL || g->at_work_n == NULL)
+			return -ENOMEM;
+	}
 	g->bytes = damage_bytes(&g->level);
 	g->states = calloc(g->n, g->bytes);
 	g->touched = calloc(g->n, sizeof(*g->touched));
@@ -49,16 +62,64 @@ static void groups_fini(struct groups *g)
 	free(g->states);
 	free(g->touched);
 	free(g->is_touched);
+	free(g->at_work);
+	free(g->at_work_n);
 }
 
-/* The state of a group as it is now. */
+static struct damage *group_at(const struct groups *g, uint32_t i)
+{
+	return (struct damage *)(void *)(g->states + i * g->bytes);
+}
+
+/* Shares the bandwidth of these racks among those that repair; returns when that changes next. */
+static double share_racks(const struct groups *g, const uint32_t *work, uint32_t n)
+{
+	double repairing = 0, next = INFINITY;
+	for (uint32_t i = 0; i < n; i++)
+		repairing += group_at(g, work[i])->busy > 0;
+	double share = 1 / fmax(1, repairing * g->level.load);
+	for (uint32_t i = 0; i < n; i++) {
+		damage_set_share(group_at(g, work[i]), share);
+		next = fmin(next, damage_next(group_at(g, work[i])));
+	}
+	return next;
+}
+
+/* All that is out in these racks, until now; what is whole again leaves the list. */
+static void racks_now(struct groups *g, uint32_t racks, double now)
+{
+	uint32_t *work = g->at_work + racks * g->sharing, *n = &g->at_work_n[racks];
+	for (double t = 0; *n > 0 && t < now;) {
+		t = fmin(share_racks(g, work, *n), now);
+		for (uint32_t i = *n; i-- > 0;) {
+			damage_advance(group_at(g, work[i]), t);
+			if (damage_idle(group_at(g, work[i])))
+				work[i] = work[--*n];
+		}
+	}
+}
+
+static void work_add(struct groups *g, uint32_t i)
+{
+	uint32_t racks = i / g->sharing, *work = g->at_work + racks * g->sharing;
+	for (uint32_t k = 0; k < g->at_work_n[racks]; k++)
+		if (work[k] == i)
+			return;
+	work[g->at_work_n[racks]++] = i;
+}
+
+/* The state of a group as it is now, about to be hit. */
 static struct damage *group_now(struct groups *g, uint32_t i, double now)
 {
-	struct damage *d = (struct damage *)(void *)(g->states + i * g->bytes);
+	struct damage *d = group_at(g, i);
 	if (!g->is_touched[i]) {
 		g->is_touched[i] = true;
 		g->touched[g->touched_n++] = i;
 		damage_init(d, &g->level);
+	}
+	if (g->sharing > 1) {
+		racks_now(g, i / g->sharing, now);
+		work_add(g, i);
 	}
 	damage_advance(d, now);
 	return d;
@@ -66,8 +127,11 @@ static struct damage *group_now(struct groups *g, uint32_t i, double now)
 
 static void groups_reset(struct groups *g)
 {
-	for (uint32_t i = 0; i < g->touched_n; i++)
+	for (uint32_t i = 0; i < g->touched_n; i++) {
 		g->is_touched[g->touched[i]] = false;
+		if (g->sharing > 1)
+			g->at_work_n[g->touched[i] / g->sharing] = 0;
+	}
 	g->touched_n = 0;
 }
 
@@ -76,13 +140,13 @@ static int fleet_init(struct fleet *f)
 	const struct layout *l = &f->sys->layout;
 	int rc = level_of_disks(&f->disks.level, f->sys);
 	if (rc == 0)
-		rc = groups_init(&f->disks, level_disk_groups(f->sys));
+		rc = groups_init(&f->disks, f->sys, level_disk_groups(f->sys));
 	f->two_levels = l->columns > 1 && l->spec.local.p > 0;
 	if (rc != 0 || !f->two_levels)
 		return rc;
 	rc = level_of_pools(&f->pools.level, f->sys, f->as_paper, 0);
 	if (rc == 0)
-		rc = groups_init(&f->pools, level_pool_groups(f->sys));
+		rc = groups_init(&f->pools, f->sys, level_pool_groups(f->sys));
 	f->catastrophic = calloc(l->pools, sizeof(*f->catastrophic));
 	return rc == 0 && f->catastrophic == NULL ? -ENOMEM : rc;
 }
@@ -233,9 +297,8 @@ static bool pool_lost(struct fleet *f, struct rng *rng, uint32_t pool, double lo
 	f->catastrophic[pool] = true;
 	struct split_sample at = {lost / -expm1(-lost), damage_missing(local)};
 	struct damage_hit hit = pool_hit(f->sys, f->as_paper, &at, f->disks.level.stripes);
-	enum repair_method method = f->sys->policy.method;
 	double now = local->now;
-	if (method == REPAIR_ALL || method == REPAIR_FCO) { /* all of it is the network's affair */
+	if (!pool_hit_stays(f->sys->policy.method)) {
 		damage_init(local, &f->disks.level);
 		local->now = now;
 	}
@@ -243,14 +306,14 @@ static bool pool_lost(struct fleet *f, struct rng *rng, uint32_t pool, double lo
 }
 
 /*
- * A disk that is out does not fail. Which ones are out is known in single-overlap levels only;
- * elsewhere it is one of them with their share of the members. A trace knows better.
+ * A disk that is out does not fail. Where it is no matter which ones are out, it is one of them with
+ * their share of the members. A trace knows better.
  */
 static bool is_out(const struct fleet *f, struct rng *rng, const struct damage *d, uint32_t member)
 {
 	if (damage_idle(d))
 		return false;
-	if (d->level->base != NULL)
+	if (d->level->base != NULL || (damage_named(d->level) && f->trace == NULL))
 		return damage_is_out(d, member);
 	return f->trace == NULL && rng_chance(rng, 1 - (double)damage_alive(d) / d->level->members);
 }

@@ -7,7 +7,9 @@
  * detections and repairs into account, and hit. If that loses local stripes, the pool is catastrophic
  * and hits the network level in the same way. If that loses network stripes, data is lost and the
  * mission is over. Between failures nothing needs to be looked at: a state follows from the last
- * one, so a year of 57,600 disks costs no more than its 576 failures.
+ * one, so a year of 57,600 disks costs no more than its 576 failures. Only network pools of the same
+ * racks (clustered networks) are brought forward together: while n of them repair and each alone
+ * would take the part `load` of the racks' bandwidth (level.h), each has 1 / (n * load) of its pace.
  *
  * Failures are exponential (a constant rate), Weibull (infant mortality below shape 1, wear above;
  * all disks new when the mission begins), or those of a trace, the same in every mission: then only

@@ -44,6 +44,11 @@ double level_disk_groups(const struct system *sys)
 	return over_network(&sys->layout) ? level_pool_groups(sys) : sys->layout.pools;
 }
 
+uint32_t level_sharing(const struct level *level, const struct system *sys)
+{
+	return level->load > 0 ? sys->layout.rack_pools : 1;
+}
+
 /* Any p losses are survived, none of more. */
 static int set_bearable(struct level *level, int p)
 {
@@ -109,6 +114,7 @@ static void set_network_pace(struct level *level, const struct system *sys, cons
 			double in = sys->policy.site == REPAIR_AT_SERVER ? 1 : reads[j];
 			double out = reads[j] / (level->width - j);
 			level->rate[j] = smaller(disk, rack / fmax(in, out));
+			level->load = fmax(level->load, level->rate[j] * fmax(in, out) / rack);
 		} else {
 			level->rate[j] = smaller(rack * l->spec.racks / crossing(sys, reads[j], j),
 						 disk * l->disks / (reads[j] + j));
@@ -152,13 +158,10 @@ int level_of_disks(struct level *level, const struct system *sys)
 static void set_pool_pace(struct level *level, const struct system *sys, bool as_paper)
 {
 	const struct layout *l = &sys->layout;
-	struct repair_policy policy = sys->policy;
 	struct repair_speed speed;
-	if (as_paper && !level->clustered)
-		policy.method = REPAIR_ALL;
-	repair_speed_pool(l, &policy, &sys->bandwidth, &speed);
+	system_pool_speed(sys, sys->policy.method, as_paper, &speed);
 	double k = level->k;
-	bool anywhere = !level->clustered && policy.method == REPAIR_ALL;
+	bool anywhere = !level->clustered && (as_paper || sys->policy.method == REPAIR_ALL);
 	double in = sys->policy.site == REPAIR_AT_SERVER ? 1 : k;
 	double racks = level->clustered ? l->columns : l->spec.racks;
 	level->pace = anywhere ? LEVEL_PACE_FIXED : LEVEL_PACE_TARGETS;
@@ -167,6 +170,9 @@ static void set_pool_pace(struct level *level, const struct system *sys, bool as
 		level->rate[j] =
 			anywhere ? speed.bytes_per_s * crossing(sys, k, 1) / crossing(sys, k, j)
 				 : speed.bytes_per_s;
+	if (level->clustered)
+		level->load =
+			smaller(1, level->rate[1] * in / sys->bandwidth.rack / level->sources);
 }
 
 int level_of_pools(struct level *level, const struct system *sys, bool as_paper, double pool_rate)

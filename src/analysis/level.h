@@ -51,6 +51,12 @@ struct level {
 	double rate[LEVEL_LOSSES_MAX + 1];
 	double sources;     /* LEVEL_PACE_TARGETS: failed members that can be served at once */
 	double member_rate; /* LEVEL_PACE_SETS: chunks a second of one disk */
+
+	/*
+	 * Several such levels stand in the same racks (network pools of a clustered network): the
+	 * part of their bandwidth that repair in one takes while it is alone. 0: shares with none.
+	 */
+	double load;
 };
 
 /*
@@ -71,6 +77,9 @@ double level_disk_groups(const struct system *sys);
  */
 int level_of_pools(struct level *level, const struct system *sys, bool as_paper, double pool_rate);
 double level_pool_groups(const struct system *sys);
+
+/* How many of the levels share their racks, numbered one after the other; 1 when load is 0. */
+uint32_t level_sharing(const struct level *level, const struct system *sys);
 
 /* Stripes a second with j known losses that are repaired while `known` members are being rebuilt. */
 double level_rate(const struct level *level, uint32_t losses, uint32_t known, uint32_t alive);

@@ -83,8 +83,8 @@ static double local_seconds(const struct system *sys, const struct repair_estima
 	return moved / (bw * (l->pool_disks - failed) * evenness);
 }
 
-static void study_pool(const struct system *sys, enum repair_method method, const double *count,
-		       struct mend *m)
+static void study_pool(const struct system *sys, enum repair_method method, bool as_paper,
+		       const double *count, struct mend *m)
 {
 	const struct layout *l = &sys->layout;
 	struct repair_policy policy = sys->policy;
@@ -93,7 +93,7 @@ static void study_pool(const struct system *sys, enum repair_method method, cons
 	double chunk = (double)sys->spec.chunk_bytes;
 	policy.method = method;
 	repair_counts_cost(l, &policy, count, &e);
-	repair_speed_pool(l, &policy, &sys->bandwidth, &speed);
+	system_pool_speed(sys, method, as_paper, &speed);
 	struct mend_pool *p = &m->pool[method];
 	p->method = method;
 	p->network_bytes = e.net_writes * chunk;
@@ -104,7 +104,7 @@ static void study_pool(const struct system *sys, enum repair_method method, cons
 	p->local_s = local_seconds(sys, &e, m->failed, m->disk.bytes_per_s);
 }
 
-int mend_study(const struct system *sys, struct mend *m)
+int mend_study(const struct system *sys, bool as_paper, struct mend *m)
 {
 	const struct layout *l = &sys->layout;
 	double count[ENCODING_STRIPE_MAX + 1];
@@ -116,6 +116,6 @@ int mend_study(const struct system *sys, struct mend *m)
 		return rc;
 	rc = repair_counts_catastrophic(l, m->failed, &m->catastrophic, count);
 	for (enum repair_method r = REPAIR_ALL; rc == 0 && r <= REPAIR_MIN; r++)
-		study_pool(sys, r, count, m);
+		study_pool(sys, r, as_paper, count, m);
 	return rc;
 }

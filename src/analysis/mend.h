@@ -44,8 +44,8 @@ struct mend {
 	struct mend_pool pool[4];
 };
 
-/* 0 or -ENOMEM. */
-int mend_study(const struct system *sys, struct mend *m);
+/* As planned here, or with the paper's bandwidths (system_pool_speed()). 0 or -ENOMEM. */
+int mend_study(const struct system *sys, bool as_paper, struct mend *m);
 
 /* Chunks read to rebuild one, on average over the chunks of a stripe; 0: nothing to read from. */
 double mend_reads_per_chunk(const struct encoding *e);

@@ -41,9 +41,9 @@ struct nines_options {
 	 * What the paper assumes and the planners of code/repair.h do better or otherwise. Paper:
 	 * R_FCO fetches chunks in any order, so that a pool is catastrophic until all are back;
 	 * under a declustered network what is rebuilt goes to any rack; under a clustered one data
-	 * is lost when pn + 1 pools are catastrophic, whichever stripes they lost. Planners: lost
-	 * stripes first, rebuilt chunks stay in their pool (but for R_ALL), and what is lost is
-	 * what coincides.
+	 * is lost when pn + 1 pools are catastrophic, whichever stripes they lost, and what is
+	 * rebuilt is written as fast as the rack allows. Planners: lost stripes first, rebuilt
+	 * chunks go in place in their pool (but for R_ALL), and what is lost is what coincides.
 	 */
 	bool as_paper;
 };

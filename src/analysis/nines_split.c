@@ -130,7 +130,9 @@ static int take_hits(const struct batches *b, struct found *f, struct rng *rng, 
 
 static int run_pool(const struct batches *b, struct found *f, struct rng *rng, struct batch *out)
 {
-	struct split_spec spec = {.level = b->disks, .states = b->o->states};
+	struct split_spec spec = {.level = b->disks,
+				  .states = b->o->states,
+				  .stays = pool_hit_stays(b->sys->policy.method)};
 	int rc = 0;
 	f->runs = calloc(b->pool_runs, sizeof(*f->runs));
 	if (f->runs == NULL)
@@ -149,7 +151,7 @@ static int run_network(const struct batches *b, const struct found *f, struct rn
 {
 	struct level pools;
 	int rc = level_of_pools(&pools, b->sys, b->o->as_paper, f->rate / f->n);
-	struct split_spec spec = {&pools, f->hits, f->hits_n, b->o->states};
+	struct split_spec spec = {&pools, f->hits, f->hits_n, b->o->states, false};
 	for (uint32_t i = 0; rc == 0 && i < b->net_runs; i++) {
 		struct split_result r;
 		rc = split_run(&spec, rng, &r);

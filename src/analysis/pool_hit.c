@@ -30,3 +30,8 @@ struct damage_hit pool_hit(const struct system *sys, bool as_paper, const struct
 		return (struct damage_hit){1, cost * part};
 	return (struct damage_hit){part, cost};
 }
+
+bool pool_hit_stays(enum repair_method method)
+{
+	return method == REPAIR_HYB || method == REPAIR_MIN;
+}

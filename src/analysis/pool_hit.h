@@ -22,4 +22,10 @@
 struct damage_hit pool_hit(const struct system *sys, bool as_paper, const struct split_sample *at,
 			   double stripes);
 
+/*
+ * Whether the pool's other damage stays where it is. Under R_ALL and R_FCO everything that failed in
+ * it is the network's affair, and the pool as good as new.
+ */
+bool pool_hit_stays(enum repair_method method);
+
 #endif

@@ -117,7 +117,7 @@ static void draw_even(struct rng *rng, const double *weight, size_t n, size_t wa
 		out[k++] = n - 1;
 }
 
-/* `member` fails now; what that loses is taken note of and out of *weight. */
+/* `member` fails now; what that loses is taken note of, and out of *weight if that is the end. */
 static int fail(struct run *r, struct damage *d, uint32_t member, double *weight)
 {
 	static const struct damage_hit whole = {1, 1};
@@ -130,7 +130,8 @@ static int fail(struct run *r, struct damage *d, uint32_t member, double *weight
 	double p = -expm1(-lost);
 	struct split_sample sample = {lost / p, damage_missing(d)};
 	int rc = losses_add(&r->losses, &sample, *weight * p);
-	*weight *= exp(-lost);
+	if (!s->stays)
+		*weight *= exp(-lost);
 	return rc;
 }
 

@@ -17,6 +17,11 @@
  * each failure that loses m stripes on average, 1 - exp(-m) of the weight has lost data; the rest
  * goes on. After the last stage more failures may come on top, until they add nothing.
  *
+ * A level that *stays* goes on with all of the weight: a pool whose lost stripes are fetched over the
+ * network (R_HYB, R_MIN) is damaged as before in what it did not lose, and a second loss comes much
+ * sooner than a first. Otherwise the level is as new after a loss (R_ALL, R_FCO: all that failed is
+ * fetched), or what comes after is no matter (data is lost), and the cycle ends.
+ *
  *   losses a second = cycles a second x weight that lost data in a cycle
  *
  * This is exact in the limit of many states, for failures that come at a constant rate; only the
@@ -41,6 +46,7 @@ struct split_spec {
 	const struct damage_hit *hits; /* what a failure takes along, one of these; NULL: {1, 1} */
 	size_t hits_n;
 	uint32_t states; /* of a stage */
+	bool stays;      /* a loss is not the end: the rest of the cycle may lose again */
 };
 
 struct split_result {

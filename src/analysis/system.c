@@ -167,3 +167,11 @@ int system_init(struct system *sys, const struct system_spec *spec, char *why, s
 	sys->disk_rate_s = spec->afr / SYSTEM_YEAR_S;
 	return rc;
 }
+
+void system_pool_speed(const struct system *sys, enum repair_method method, bool as_paper,
+		       struct repair_speed *speed)
+{
+	struct repair_policy policy = sys->policy;
+	policy.method = as_paper ? REPAIR_ALL : method;
+	repair_speed_pool(&sys->layout, &policy, &sys->bandwidth, speed);
+}

@@ -71,9 +71,19 @@ int system_read_count(const char *name, const char *text, uint64_t min, uint64_t
 int system_read_number(const char *name, const char *text, double min, double max, bool closed,
 		       double *out, char *why, size_t why_size);
 
+/*
+ * How fast the repair of a catastrophic pool writes what comes over the network. The paper gives every
+ * method the bandwidth of table 3.2, which here only R_ALL has: the others write in place.
+ */
+void system_pool_speed(const struct system *sys, enum repair_method method, bool as_paper,
+		       struct repair_speed *speed);
+
 /* Writes a reason and returns err. */
 int system_refuse(char *why, size_t why_size, int err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/* Whose repairs are studied: "own", as this system plans them, or "paper" (nines.h). */
+int system_read_assume(const char *text, bool *as_paper, char *why, size_t why_size);
 
 /* "R_MIN", "r_min" or "min", in any case. False: none of the four. */
 bool system_method_parse(const char *text, enum repair_method *method);

@@ -57,6 +57,14 @@ int system_read_number(const char *name, const char *text, double min, double ma
 	return 0;
 }
 
+int system_read_assume(const char *text, bool *as_paper, char *why, size_t why_size)
+{
+	*as_paper = strcmp(text, "paper") == 0;
+	if (*as_paper || strcmp(text, "own") == 0)
+		return 0;
+	return system_refuse(why, why_size, -EINVAL, "--assume %.20s: own or paper", text);
+}
+
 bool system_method_parse(const char *text, enum repair_method *method)
 {
 	if (strncasecmp(text, "R_", 2) == 0)

@@ -59,13 +59,8 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 		r->quick = true;
 		return 0;
 	}
-	if (strcmp(name, "assume") == 0) {
-		r->as_paper = strcmp(text, "paper") == 0;
-		return r->as_paper || strcmp(text, "own") == 0
-			       ? 0
-			       : system_refuse(why, why_size, -EINVAL,
-					       "--assume %.20s: own or paper", text);
-	}
+	if (strcmp(name, "assume") == 0)
+		return system_read_assume(text, &r->as_paper, why, why_size);
 	if (strcmp(name, "overhead") == 0)
 		return system_read_number(name, text, 0, 0.9, false, &r->overhead, why, why_size);
 	return system_read_number(name, text, 0, 0.5, false, &r->tolerance, why, why_size);

@@ -68,16 +68,9 @@ static const char about[] =
 	"the "
 	"pool\nthey belong to. --assume paper: R_FCO fetches chunks in any order, under d/* what "
 	"is "
-	"rebuilt goes\nto any rack, and under c/* pn + 1 catastrophic pools always lose data.\n";
-
-static int set_assume(struct request *r, const char *text, char *why, size_t why_size)
-{
-	bool paper = strcmp(text, "paper") == 0;
-	if (!paper && strcmp(text, "own") != 0)
-		return system_refuse(why, why_size, -EINVAL, "--assume %.20s: own or paper", text);
-	r->options.as_paper = paper;
-	return 0;
-}
+	"rebuilt goes\nto any rack, under c/* pn + 1 catastrophic pools always lose data, and "
+	"pools "
+	"are written\nas fast as their racks allow.\n";
 
 static int set_option(void *mine, const char *name, const char *text, char *why, size_t why_size)
 {
@@ -97,7 +90,7 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 	else if (strcmp(name, "weibull") == 0)
 		return system_read_number(name, text, 0.1, 20, true, &r->shape, why, why_size);
 	else if (strcmp(name, "assume") == 0)
-		return set_assume(r, text, why, why_size);
+		return system_read_assume(text, &o->as_paper, why, why_size);
 	else if (!nines_by_parse(text, &o->by))
 		return system_refuse(why, why_size, -EINVAL,
 				     "--by %.20s: split, markov, simulate or auto", text);

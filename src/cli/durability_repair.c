@@ -34,12 +34,24 @@ struct studied {
 struct answer {
 	struct studied of[SCHEMES_MAX];
 	size_t n;
+	bool as_paper;
 	struct sheet sheet;
 };
 
 static const char *const mlec_schemes[] = {"c/c", "c/d", "c/s", "d/c", "d/d", "d/s"};
 static const char *const flat_schemes[] = {"-/c", "-/d", "-/s", "c/-", "d/-", "s/-"};
 static const char *const lrc_schemes[] = {"d/-", "-/d"};
+
+static const struct durability_option options[] = {
+	{"assume", "WHOSE", "repairs as this system plans them (own), or as the paper (paper)"},
+};
+
+static int set_option(void *mine, const char *name, const char *text, char *why, size_t why_size)
+{
+	struct answer *a = mine;
+	(void)name;
+	return system_read_assume(text, &a->as_paper, why, why_size);
+}
 
 static int study(struct durability *d, struct answer *a, const char *scheme)
 {
@@ -51,7 +63,7 @@ static int study(struct durability *d, struct answer *a, const char *scheme)
 	if (rc != 0 && rc != -ENOMEM)
 		return durability_refuse(d, why);
 	if (rc == 0)
-		rc = mend_study(&s->system, &s->mend);
+		rc = mend_study(&s->system, a->as_paper, &s->mend);
 	if (rc != 0)
 		return durability_fail(d, rc, "counting the repair");
 	a->n++;
@@ -135,8 +147,9 @@ static json_t *answer_json(const struct answer *a)
 							 a->of[i].system.spec.scheme, "disk",
 							 disk_json(&a->of[i].mend.disk), "pool",
 							 pool_json(&a->of[i].mend)));
-	json_t *all = json_pack("{s:o, s:o}", "system", durability_system_json(&a->of[0].system),
-				"schemes", schemes);
+	json_t *all =
+		json_pack("{s:o, s:s, s:o}", "system", durability_system_json(&a->of[0].system),
+			  "assume", a->as_paper ? "paper" : "own", "schemes", schemes);
 	if (all != NULL && a->n == 1) {
 		json_object_set_new(all, "disk", disk_json(&a->of[0].mend.disk));
 		json_object_set_new(all, "pool", pool_json(&a->of[0].mend));
@@ -173,12 +186,13 @@ static void draw_answer(const void *arg, struct svg *doc)
 		names[i] = a->of[i].system.spec.scheme;
 		mends[i] = &a->of[i].mend;
 	}
-	svg_begin(doc, pool ? 3 : 1, 1, "Repair", a->of[0].system.code);
+	svg_begin(doc, pool ? 2 : 1, pool ? 2 : 1, "Repair", a->of[0].system.code);
 	figure_disk_time(doc, 0, names, mends, a->n);
 	if (!pool)
 		return;
 	figure_pool_traffic(doc, 1, names, mends, a->n);
-	figure_pool_time(doc, 2, names, mends, a->n);
+	figure_pool_network(doc, 2, "Catastrophic pool, over the network", names, mends, a->n);
+	figure_pool_local(doc, 3, names, mends, a->n);
 }
 
 int durability_repair(int argc, char **argv)
@@ -189,18 +203,24 @@ int durability_repair(int argc, char **argv)
 			 "and of a "
 			 "catastrophic\nlocal pool (pl + 1 disks failed at once), by all four "
 			 "methods. "
-			 "Without --scheme: all schemes.\n",
+			 "Without --scheme: all schemes.\n\n"
+			 "Replacements are written in place, as the planners of this system do; "
+			 "--assume paper: every\nmethod writes as fast as R_ALL, which writes "
+			 "anywhere.\n",
 		.examples = "  terrane durability repair\n"
 			    "  terrane durability repair --scheme c/d --decode rack --json\n",
+		.options = options,
+		.options_n = ARRAY_LEN(options),
+		.set = set_option,
 		.no_system = true,
 	};
-	struct durability d;
+	struct durability d = {.name = command.name};
 	AUTO_FREE struct answer *a = calloc(1, sizeof(*a));
-	int status = durability_read(&d, &command, NULL, argc, argv);
-	if (status != DURABILITY_GO)
-		return status;
 	if (a == NULL)
 		return durability_fail(&d, -ENOMEM, "starting");
+	int status = durability_read(&d, &command, a, argc, argv);
+	if (status != DURABILITY_GO)
+		return status;
 	status = study_all(&d, a);
 	if (status != CLI_OK)
 		return status;

@@ -40,6 +40,7 @@ struct node_conf {
 	bool format;
 	uint64_t keep_free_bytes;
 	int64_t open_chunks;
+	int64_t errors;
 	uint64_t probe_ns;
 	uint64_t give_up_ns;
 	uint64_t rebuild_bytes_per_s;

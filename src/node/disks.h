@@ -101,6 +101,7 @@ struct node_disks_options {
 	uint32_t fan_bits; /* of those: 2^fan_bits directories for chunks; 0: 8 */
 	uint64_t keep_free_bytes;
 	uint32_t open_chunks_max;     /* of each folder; 0: the store's default */
+	uint32_t errors_max;          /* of each folder in an hour; 0: 10 */
 	uint64_t probe_ns;            /* 0: 10 s */
 	uint64_t give_up_ns;          /* 0: 10 min */
 	uint64_t rebuild_bytes_per_s; /* of each pool; 0: no limit */

@@ -83,6 +83,26 @@ static inline uint32_t pool_width(const struct pool *p)
 
 /* --- pool.c ----------------------------------------------------------------------------------- */
 
+/* Fills in defaults and lays out the members. -EINVAL, with the reason in the log. */
+int pool_shape_check(struct store_pool_shape *s, struct place *place);
+
+/* --- pool_record.c ---------------------------------------------------------------------------- */
+
+bool pool_record_gave_up(const struct pool_record *r, uint32_t member);
+/* Of how many members, and how many of them must have a record for it to count. */
+uint32_t pool_record_quorum(const struct pool_record *r, uint32_t *of);
+/* The newer of the two records of a member, and where it is. -ENOENT when it has none. */
+int pool_record_get(struct store *m, struct pool_record *out, uint8_t *slot);
+/* Writes the record as it should be from now on. Enough members must take it, and a store that takes the
+ * place of a member with it (NULL: none does). */
+int pool_record_change(struct pool *p, const struct pool_record *to, uint32_t member,
+		       struct store *fresh);
+
+/* --- pool_member.c ---------------------------------------------------------------------------- */
+
+bool pool_is_given_up(const struct pool *p, uint32_t member);
+/* The number of events up to the last that put another store in the place of the member; 0: none did. */
+uint32_t pool_replaced_until(const struct pool_record *r, uint32_t member);
 /* Everything that the first `events` events sent elsewhere is there, and what members had missed when
  * they had missed[] changes: records it. */
 int pool_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEMBERS_MAX]);

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Members that come and go, and what they missed. */
+#include "store/pool.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "rt/rt.h"
+#include "store/pool_impl.h"
+
+/* Takes a member out; who is in a call to it comes out first. */
+static struct store *member_take(struct pool *p, uint32_t member)
+{
+	struct store *m = p->members[member];
+
+	p->members[member] = NULL;
+	rt_shield_enter();
+	while (p->users[member] > 0 && rt_cond_wait(&p->member_idle) == 0)
+		;
+	rt_shield_leave();
+	return m;
+}
+
+bool pool_is_given_up(const struct pool *p, uint32_t member)
+{
+	return pool_record_gave_up(&p->record, member);
+}
+
+/* A copy of the record, for one change at a time. Waits, whatever the deadline. */
+static int record_begin(struct pool *p, struct pool_record **to)
+{
+	*to = malloc(sizeof(**to));
+	if (*to == NULL)
+		return -ENOMEM;
+	rt_shield_enter();
+	int rc = rt_mutex_lock(&p->record_lock);
+	rt_shield_leave();
+	if (rc != 0)
+		return rc;
+	**to = p->record;
+	(*to)->generation = max_u64(p->generation + 1, rt_wall_ns());
+	return 0;
+}
+
+static void record_end(struct pool *p)
+{
+	rt_mutex_unlock(&p->record_lock);
+}
+
+/* Given up, or replaced by fresh. */
+static int event_add(struct pool *p, uint32_t member, struct store *fresh)
+{
+	bool replaced = fresh != NULL;
+	AUTO_FREE struct pool_record *to = NULL;
+	int rc = record_begin(p, &to);
+
+	if (rc != 0)
+		return rc;
+	rc = -EOVERFLOW;
+	if (to->event_count < POOL_EVENTS_MAX) {
+		to->events[to->event_count++] =
+			(struct pool_event){.member = (uint16_t)member, .replaced = replaced};
+		/* An empty store has missed nothing; what it lacks was sent there by the event. */
+		to->behind[member] = 0;
+		to->due[member / 8] &= (uint8_t) ~(1U << (member % 8));
+		rc = pool_record_change(p, to, member, fresh);
+	}
+	record_end(p);
+	log_warn("pool_member", "pool=%" PRIu64 " member=%u event=%s err=%s", p->record.shape.id,
+		 member, replaced ? "replaced" : "given_up", err_name(rc));
+	return rc;
+}
+
+int store_pool_fail(struct store *s, uint32_t member)
+{
+	struct pool *p = pool_of(s);
+
+	if (member >= p->record.shape.members)
+		return -EINVAL;
+	if (pool_is_given_up(p, member))
+		return -EALREADY;
+	struct store *old = member_take(p, member);
+	int rc = event_add(p, member, NULL);
+	if (rc != 0) {
+		p->members[member] = old;
+		return rc;
+	}
+	store_close(old);
+	return 0;
+}
+
+int store_pool_replace_take(struct store *s, uint32_t member, struct store *fresh)
+{
+	struct pool *p = pool_of(s);
+	struct store_info info;
+
+	if (member >= p->record.shape.members || fresh == NULL)
+		return -EINVAL;
+	struct store *now = store_pool_member_use(s, member);
+	if (now != NULL) {
+		store_info(now, &info);
+		store_pool_member_done(s, member);
+		if (info.state != STORE_FAILED)
+			return -EBUSY;
+	}
+	struct store *old = member_take(p, member);
+	/* It is asked for nothing before the record says that what it lacks has yet to come. */
+	int rc = event_add(p, member, fresh);
+	if (rc != 0) {
+		p->members[member] = old;
+		return rc;
+	}
+	store_close(old);
+	return 0;
+}
+
+/* A member that came back, in its place again. What is remembered without it is looked at again. */
+static void member_revive(struct pool *p, uint32_t member, struct store *back)
+{
+	p->members[member] = back;
+	p->failing[member] = false;
+	p->revived++;
+}
+
+uint32_t pool_replaced_until(const struct pool_record *r, uint32_t member)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->event_count; i++)
+		if (r->events[i].member == member && r->events[i].replaced)
+			n = i + 1;
+	return n;
+}
+
+/* Is what a store knows of the pool what this member would? */
+static int return_check(const struct pool *p, const struct pool_record *r, uint32_t member)
+{
+	if (!pool_shape_equal(&r->shape, &p->record.shape) || r->member != member ||
+	    r->event_count < pool_replaced_until(&p->record, member))
+		return -ESTALE;
+	return r->generation > p->record.generation ? -EAGAIN : 0;
+}
+
+/* Its rows are at home again, with all that it has; copies are not believed until they were compared. */
+static int record_return(struct pool *p, uint32_t member)
+{
+	AUTO_FREE struct pool_record *to = NULL;
+	int rc = record_begin(p, &to);
+
+	if (rc != 0)
+		return rc;
+	rc = -EOVERFLOW;
+	if (to->event_count < POOL_EVENTS_MAX) {
+		to->events[to->event_count++] =
+			(struct pool_event){.member = (uint16_t)member, .replaced = true};
+		pool_record_fall_first(to, member);
+		rc = pool_record_change(p, to, 0, NULL);
+	}
+	record_end(p);
+	return rc;
+}
+
+int store_pool_return_take(struct store *s, uint32_t member, struct store *back)
+{
+	struct pool *p = pool_of(s);
+	AUTO_FREE struct pool_record *r = malloc(sizeof(*r));
+	uint8_t slot;
+
+	if (r == NULL)
+		return -ENOMEM;
+	if (member >= p->record.shape.members || back == NULL)
+		return -EINVAL;
+	int rc = pool_record_get(back, r, &slot);
+	if (rc == 0)
+		rc = return_check(p, r, member);
+	if (rc == 0 && p->members[member] != NULL)
+		rc = -EBUSY;
+	if (rc != 0)
+		return rc;
+	p->record_slot[member] = slot;
+	member_revive(p, member, back);
+	if (pool_is_given_up(p, member)) {
+		rc = record_return(p, member);
+		if (rc != 0)
+			(void)member_take(p, member);
+	}
+	log_warn("pool_member", "pool=%" PRIu64 " member=%u event=returned err=%s",
+		 p->record.shape.id, member, err_name(rc));
+	return rc;
+}
+
+int store_pool_drop(struct store *s, uint32_t member)
+{
+	struct pool *p = pool_of(s);
+	struct store_info info = {.state = STORE_FAILED};
+	struct store *m = store_pool_member_use(s, member);
+
+	if (member >= p->record.shape.members)
+		return -EINVAL;
+	if (m == NULL)
+		return 0;
+	store_info(m, &info);
+	store_pool_member_done(s, member);
+	if (info.state != STORE_FAILED)
+		return -EBUSY;
+	/* Somebody else may have been faster. */
+	if (p->members[member] == m)
+		store_close(member_take(p, member));
+	return 0;
+}
+
+struct store *store_pool_member(struct store *s, uint32_t member)
+{
+	struct pool *p = pool_of(s);
+
+	return member < p->record.shape.members ? p->members[member] : NULL;
+}
+
+struct store *store_pool_member_use(struct store *s, uint32_t member)
+{
+	struct store *m = store_pool_member(s, member);
+
+	if (m != NULL)
+		pool_of(s)->users[member]++;
+	return m;
+}
+
+void store_pool_member_done(struct store *s, uint32_t member)
+{
+	struct pool *p = pool_of(s);
+
+	if (--p->users[member] == 0)
+		rt_cond_broadcast(&p->member_idle);
+}
+
+bool store_pool_unsettled(struct store *s, uint32_t member)
+{
+	const struct pool *p = pool_of(s);
+
+	for (uint32_t i = p->record.settled; i < p->record.event_count; i++)
+		if (p->record.events[i].member == member)
+			return true;
+	return false;
+}
+
+bool store_pool_given_up(struct store *s, uint32_t member)
+{
+	return pool_is_given_up(pool_of(s), member);
+}
+
+bool pool_any_due(const struct pool_record *r)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < sizeof(r->due); i++)
+		any = any || r->due[i] != 0;
+	return any;
+}
+
+bool store_pool_rebuild_due(struct store *s)
+{
+	const struct pool *p = pool_of(s);
+
+	return p->record.settled != p->record.event_count || store_pool_behind(s) > 0 ||
+	       pool_any_due(&p->record);
+}
+
+int store_pool_identify(struct store *member, struct store_pool_place *out)
+{
+	AUTO_FREE struct pool_record *r = malloc(sizeof(*r));
+	uint8_t slot;
+
+	if (r == NULL)
+		return -ENOMEM;
+	int rc = pool_record_get(member, r, &slot);
+	if (rc == 0)
+		*out = (struct store_pool_place){
+			.pool = r->shape.id, .member = r->member, .generation = r->generation};
+	return rc;
+}
+
+int pool_set_missed(struct pool *p, enum pool_missed what, const uint16_t *members, uint32_t n)
+{
+	AUTO_FREE struct pool_record *to = NULL;
+	bool news = n > 0 && p->record_doubt;
+
+	for (uint32_t i = 0; i < n; i++) {
+		p->missed[members[i]]++;
+		news = news || !(what == POOL_MISSED_COPY ? pool_is_behind(&p->record, members[i])
+							  : pool_is_due(&p->record, members[i]));
+	}
+	if (!news)
+		return 0;
+	int rc = record_begin(p, &to);
+	if (rc != 0)
+		return rc;
+	if (what == POOL_MISSED_COPY)
+		pool_record_fall_behind(to, members, n);
+	for (uint32_t i = 0; what == POOL_MISSED_ROW && i < n; i++)
+		to->due[members[i] / 8] |= (uint8_t)(1U << (members[i] % 8));
+	rc = pool_record_change(p, to, 0, NULL);
+	record_end(p);
+	log_warn("pool_missed", "pool=%" PRIu64 " what=%s member=%u members=%u err=%s",
+		 p->record.shape.id, what == POOL_MISSED_COPY ? "copy" : "row", members[0], n,
+		 err_name(rc));
+	return rc;
+}
+
+uint32_t store_pool_behind(struct store *s)
+{
+	struct pool *p = pool_of(s);
+	uint32_t n = 0;
+
+	for (uint32_t m = 0; m < p->record.shape.members; m++)
+		n += pool_is_behind(&p->record, m);
+	return n;
+}
+
+/* What a member that is up had missed when it had missed this many is no longer missing. */
+static bool clear_missed(const struct pool *p, struct pool_record *to, const uint32_t *missed)
+{
+	bool news = false;
+
+	for (uint32_t m = 0; m < to->shape.members; m++) {
+		if (p->members[m] == NULL || p->missed[m] != missed[m] ||
+		    !(pool_is_behind(to, m) || pool_is_due(to, m)))
+			continue;
+		to->behind[m] = 0;
+		to->due[m / 8] &= (uint8_t) ~(1U << (m % 8));
+		news = true;
+	}
+	return news;
+}
+
+int pool_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEMBERS_MAX])
+{
+	AUTO_FREE struct pool_record *to = NULL;
+	int rc = record_begin(p, &to);
+	bool down = false;
+
+	if (rc != 0)
+		return rc;
+	for (uint32_t m = 0; m < to->shape.members; m++)
+		down = down || p->members[m] == NULL;
+	bool news = clear_missed(p, to, missed);
+	/* More has happened meanwhile: there is more to rebuild. And rows of members that are out of a
+	 * clustered pool are still nowhere. */
+	if (to->event_count == events && to->settled != events &&
+	    !(down && to->shape.place == PLACE_CLUSTERED)) {
+		to->settled = events;
+		news = true;
+	}
+	if (news)
+		rc = pool_record_change(p, to, 0, NULL);
+	record_end(p);
+	return rc;
+}
+
+int store_pool_where(struct store *s, struct chunk_id id, uint32_t row)
+{
+	struct pool *p = pool_of(s);
+	struct pool_map map;
+
+	if (pool_check_id(id) != 0 || row >= pool_width(p))
+		return -EINVAL;
+	pool_map_chunk(&p->place, &p->record, id, &map);
+	return map.member[row] == POOL_NOWHERE ? -ENXIO : map.member[row];
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The record of a pool is a chunk of each member, by turns (POOL_RECORD_BLOCK, 0) and (.., 1): whatever becomes of
+ * a new one, the one before is still there. A new one counts when more than p members have it, and more
+ * than half of those that are not given up; a pool is opened with so many that one of them is there, and
+ * the highest generation that is found is the truth. When fewer took it, it is taken back. That can fail
+ * as well, and members with such a record may be down when the pool is next opened and changed: so no
+ * generation is used twice. They are times of the wall clock, or one more than the last where that does
+ * not go on.
+ */
+#include "store/pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "rt/rt.h"
+#include "store/pool_impl.h"
+
+static struct chunk_id record_id(uint32_t slot)
+{
+	return (struct chunk_id){.block = POOL_RECORD_BLOCK, .index = slot};
+}
+
+bool pool_record_gave_up(const struct pool_record *r, uint32_t member)
+{
+	bool out = false;
+
+	for (uint32_t i = 0; i < r->event_count; i++)
+		if (r->events[i].member == member)
+			out = !r->events[i].replaced;
+	return out;
+}
+
+uint32_t pool_record_quorum(const struct pool_record *r, uint32_t *of)
+{
+	uint32_t least = r->shape.p + 1;
+
+	*of = 0;
+	for (uint32_t m = 0; m < r->shape.members; m++)
+		*of += !pool_record_gave_up(r, m);
+	return *of / 2 + 1 > least ? *of / 2 + 1 : least;
+}
+
+static int record_put(struct store *m, const struct pool_record *r, uint32_t member, uint32_t slot)
+{
+	AUTO_FREE struct pool_record *own = malloc(sizeof(*own));
+	AUTO_FREE uint8_t *bytes = aligned_alloc(4096, POOL_RECORD_BYTES);
+	struct iovec piece;
+
+	if (own == NULL || bytes == NULL)
+		return -ENOMEM;
+	*own = *r;
+	own->member = member;
+	pool_record_encode(own, bytes);
+	struct store_put put = {.data = store_data_of(&piece, bytes, POOL_RECORD_BYTES,
+						      crc32c(0, bytes, POOL_RECORD_BYTES)),
+				.replace = true};
+	return store_put(m, record_id(slot), &put);
+}
+
+int pool_record_get(struct store *m, struct pool_record *out, uint8_t *slot)
+{
+	AUTO_FREE uint8_t *bytes = aligned_alloc(4096, POOL_RECORD_BYTES);
+	AUTO_FREE struct pool_record *one = malloc(sizeof(*one));
+	int result = -ENOENT;
+	uint32_t crc;
+
+	if (bytes == NULL || one == NULL)
+		return -ENOMEM;
+	for (uint8_t i = 0; i < 2; i++) {
+		int rc = store_get(m, record_id(i), 0, bytes, POOL_RECORD_BYTES, &crc);
+		if (rc == 0)
+			rc = pool_record_decode(bytes, POOL_RECORD_BYTES, one);
+		if (rc == 0 && (result != 0 || one->generation > out->generation)) {
+			*out = *one;
+			*slot = i;
+			result = 0;
+		} else if (rc != 0 && rc != -ENOENT && result == -ENOENT) {
+			result = rc;
+		}
+	}
+	return result;
+}
+
+struct record_job {
+	struct pool *pool;
+	const struct pool_record *to;
+	uint32_t member;
+	struct store *fresh; /* instead of the member's store, or NULL */
+	bool skip;
+	int rc;
+};
+
+static void record_job_run(void *arg)
+{
+	struct record_job *j = arg;
+	struct pool *p = j->pool;
+	struct store *s = j->fresh != NULL ? j->fresh : p->members[j->member];
+	/* Not where the newest is: that one stays. */
+	uint32_t slot = j->fresh != NULL ? 0 : 1U - p->record_slot[j->member];
+
+	rt_deadline_set(RT_NEVER);
+	j->rc = -ENODEV;
+	if (s == NULL || j->skip)
+		return;
+	p->users[j->member]++;
+	j->rc = record_put(s, j->to, j->member, slot);
+	if (j->rc == 0)
+		p->record_slot[j->member] = (uint8_t)slot;
+	if (--p->users[j->member] == 0)
+		rt_cond_broadcast(&p->member_idle);
+}
+
+/* Each member that is up, or fresh in its place, is to take the record; jobs[].rc. */
+static void record_write(struct pool *p, struct record_job *jobs)
+{
+	uint64_t deadline_ns = rt_deadline();
+	struct rt_group g;
+
+	rt_group_init(&g);
+	for (uint32_t m = 0; m < p->record.shape.members; m++)
+		if (rt_group_spawn(&g, "pool_record", record_job_run, &jobs[m]) != 0)
+			record_job_run(&jobs[m]);
+	rt_group_join(&g);
+	rt_deadline_set(deadline_ns);
+}
+
+/* Puts the record that counts over one that too few took. What that leaves is no harm, see above. */
+static void record_take_back(struct pool *p, struct record_job *jobs, uint64_t generation)
+{
+	p->record.generation = generation;
+	p->generation = generation;
+	for (uint32_t m = 0; m < p->record.shape.members; m++) {
+		jobs[m].to = &p->record;
+		jobs[m].skip = jobs[m].rc != 0 || jobs[m].fresh != NULL;
+		if (jobs[m].fresh != NULL)
+			store_delete(jobs[m].fresh, record_id(0));
+	}
+	record_write(p, jobs);
+	for (uint32_t m = 0; m < p->record.shape.members; m++)
+		p->record_doubt = p->record_doubt || (!jobs[m].skip && jobs[m].rc != 0);
+}
+
+int pool_record_change(struct pool *p, const struct pool_record *to, uint32_t member,
+		       struct store *fresh)
+{
+	uint32_t good = 0, members = to->shape.members, of;
+	AUTO_FREE struct record_job *jobs = calloc((size_t)members + 1, sizeof(*jobs));
+	int worst = -EIO;
+
+	if (jobs == NULL)
+		return -ENOMEM;
+	p->generation = to->generation;
+	for (uint32_t m = 0; m < members; m++)
+		jobs[m] = (struct record_job){.pool = p, .to = to, .member = m};
+	if (fresh != NULL)
+		jobs[member].fresh = fresh;
+	rt_shield_enter();
+	record_write(p, jobs);
+	for (uint32_t m = 0; m < members; m++) {
+		good += jobs[m].rc == 0;
+		if (jobs[m].rc != 0 && p->members[m] != NULL)
+			worst = jobs[m].rc;
+	}
+	int fresh_rc = fresh != NULL ? jobs[member].rc : 0;
+	bool counts = good >= pool_record_quorum(to, &of) && fresh_rc == 0;
+	if (!counts)
+		record_take_back(p, jobs, to->generation + 1);
+	rt_shield_leave();
+	if (!counts)
+		return fresh_rc != 0 ? fresh_rc : worst;
+	p->record = *to;
+	p->record_doubt = false;
+	if (fresh != NULL)
+		p->members[member] = fresh;
+	memset(p->heads, 0, sizeof(p->heads));
+	return 0;
+}
+
+int store_pool_format(const struct store_pool_shape *shape, struct store *const *members)
+{
+	AUTO_FREE struct pool_record *r = calloc(1, sizeof(*r));
+	AUTO_FREE struct pool_record *found = malloc(sizeof(*found));
+	struct place place;
+	uint8_t slot;
+
+	if (r == NULL || found == NULL)
+		return -ENOMEM;
+	r->shape = *shape;
+	r->generation = 1;
+	int rc = pool_shape_check(&r->shape, &place);
+	for (uint32_t m = 0; rc == 0 && m < r->shape.members; m++) {
+		rc = pool_record_get(members[m], found, &slot);
+		/* A format that a crash cut short is done again. */
+		bool again = rc == 0 && found->generation == 1 && found->member == m &&
+			     pool_shape_equal(&found->shape, &r->shape);
+		rc = rc == -ENOENT || again ? 0 : rc == 0 ? -EEXIST : rc;
+	}
+	for (uint32_t m = 0; rc == 0 && m < r->shape.members; m++)
+		rc = record_put(members[m], r, m, 1);
+	return rc;
+}

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <ftw.h>
 #include <getopt.h>
-#include <jansson.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +20,8 @@
 
 #include "base/base.h"
 #include "base/log.h"
+#include "fio.h"
+#include "iperf.h"
 #include "node_load.h"
 #include "table.h"
 
@@ -121,47 +122,21 @@ static double cpu_of(pid_t pid)
 
 /* --- fio -------------------------------------------------------------------------------------- */
 
-static void exec_fio(const char *options, int out)
+/* Bytes per second of a job in the folder fio; the options are the words of one line. */
+static double rival_bytes_per_s(const char *options, bool write)
 {
-	char path[PATH_MAX], text[1024];
-	char *args[FIO_ARGS_MAX] = {(char[]){"fio"}, (char[]){"--name=bench"},
-				    (char[]){"--direct=1"}, (char[]){"--group_reporting"},
-				    (char[]){"--output-format=json"}};
-	int n = 5;
+	char folder[PATH_MAX], text[1024];
+	const char *args[FIO_ARGS_MAX] = {folder};
+	int n = 1;
 	char *rest = NULL;
-	snprintf(path, sizeof(path), "%s/fio", dir);
+	snprintf(folder, sizeof(folder), "--directory=%s/fio", dir);
 	snprintf(text, sizeof(text), "%s", options);
 	for (char *word = strtok_r(text, " ", &rest); word != NULL && n < FIO_ARGS_MAX - 1;
 	     word = strtok_r(NULL, " ", &rest))
 		args[n++] = word;
-	if (chdir(path) != 0)
-		_exit(126);
-	dup2(out, STDOUT_FILENO);
-	execvp("fio", args);
-	_exit(127);
-}
-
-/* Bytes per second of a job; the options are those of one line. */
-static double fio_bytes_per_s(const char *options, bool write)
-{
-	int out[2], status = 0;
-	if (pipe(out) != 0)
-		die("cannot run fio");
-	pid_t pid = fork();
-	if (pid == 0)
-		exec_fio(options, out[1]);
-	close(out[1]);
-	FILE *f = fdopen(out[0], "r");
-	json_t *root = f != NULL ? json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-	if (f != NULL)
-		fclose(f);
-	waitpid(pid, &status, 0);
-	if (status != 0 || root == NULL)
+	double rate = fio_bytes_per_s(args, write);
+	if (rate <= 0)
 		die("fio failed (is it installed?)");
-	json_t *job = json_array_get(json_object_get(root, "jobs"), 0);
-	json_t *side = json_object_get(job, write ? "write" : "read");
-	double rate = json_number_value(json_object_get(side, "bw_bytes"));
-	json_decref(root);
 	return rate;
 }
 
@@ -188,6 +163,7 @@ struct duel {
 	bool write;
 	struct load_part *load;
 	double node[16], rival[16], ratio[16], cpu[16], client_cpu[16];
+	double wire[16]; /* share of what iperf3 carries, for what loopback may limit */
 	double p50, p99;
 };
 
@@ -224,6 +200,11 @@ static void duel_rows(struct duel *d)
 	snprintf(what, sizeof(what), "%s: share of fio", d->what);
 	table_row(what, median(d->ratio, rounds), "", d->target, false,
 		  "median of the rounds' ratios");
+	if (d->wire[0] > 0) {
+		snprintf(what, sizeof(what), "%s: share of iperf3", d->what);
+		table_row(what, median(d->wire, rounds), "", 0, false,
+			  "one stream over loopback, no disk, no checksums");
+	}
 	snprintf(what, sizeof(what), "%s: CPU of the node", d->what);
 	snprintf(against, sizeof(against), "and %.2f s of the client",
 		 median(d->client_cpu, rounds));
@@ -266,7 +247,7 @@ static void bench_puts(const struct server *s)
 				  .count = CHUNKS};
 	for (int r = 0; r < rounds; r++) {
 		empty_folder("fio");
-		d.rival[r] = fio_bytes_per_s(d.fio, true);
+		d.rival[r] = rival_bytes_per_s(d.fio, true);
 		/* The chunks of the last round stay, for the reads. */
 		if (r > 0)
 			delete_chunks(s, &load, CHUNKS);
@@ -289,9 +270,13 @@ static void bench_reads(const struct server *s, const char *what, const char *fi
 					  .blocks = CHUNKS,
 					  .chunk_bytes = CHUNK_BYTES,
 					  .bytes = bytes};
-		d.rival[r] = fio_bytes_per_s(fio, false);
+		d.rival[r] = rival_bytes_per_s(fio, false);
 		duel_node(&d, s, r, span_s);
 		d.ratio[r] = d.node[r] / d.rival[r];
+		double loopback = iperf3_bytes_per_s();
+		if (loopback <= 0)
+			die("iperf3 failed (is it installed?)");
+		d.wire[r] = d.node[r] / loopback;
 	}
 	duel_rows(&d);
 }
@@ -316,7 +301,7 @@ static void bench_appends(const struct server *s)
 					  .bytes = APPEND_BYTES,
 					  .count = APPEND_FIBERS * UINT64_C(256)};
 		empty_folder("fio");
-		d.rival[r] = fio_bytes_per_s(d.fio, true);
+		d.rival[r] = rival_bytes_per_s(d.fio, true);
 		duel_node(&d, s, r, 0);
 		d.ratio[r] = d.node[r] / d.rival[r];
 		delete_chunks(s, &load, APPEND_FIBERS);
@@ -378,11 +363,11 @@ static void bench_fairness(const struct server *s, double span_s)
 static void bench_all_reads(const struct server *s)
 {
 	bench_reads(s, "8 MiB chunk reads, 4 at a time",
-		    "--rw=randread --bs=8m --ioengine=io_uring --iodepth=4 --nrfiles=128 "
+		    "--rw=randread --bs=8m --iodepth=4 --nrfiles=128 "
 		    "--filesize=8m --runtime=3 --time_based --file_service_type=random",
 		    CHUNK_BYTES, SEQ_DEPTH, 3);
 	bench_reads(s, "1 MiB random reads, 16 at a time",
-		    "--rw=randread --bs=1m --ioengine=io_uring --iodepth=16 --nrfiles=128 "
+		    "--rw=randread --bs=1m --iodepth=16 --nrfiles=128 "
 		    "--filesize=8m --runtime=3 --time_based --file_service_type=random",
 		    1 * MIB, RANDOM_DEPTH, 3);
 }

@@ -3,19 +3,15 @@
  * ./dev bench rt: fibers, rpc over loopback beside iperf3 in turns, and the simulator's speed. Each
  * number is the median of several rounds, because the machine is shared.
  */
-#include <errno.h>
-#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "../tests/sim/scenario.h"
 #include "base/base.h"
 #include "base/log.h"
+#include "iperf.h"
 #include "rpc_load.h"
 #include "rt/real.h"
 #include "rt/rt.h"
@@ -25,7 +21,6 @@
 #define SWITCHES 4000000
 #define SPAWNS 500000
 #define SIM_SEEDS 20
-#define IPERF_PORT "15201"
 
 static double now_s(void)
 {
@@ -78,50 +73,7 @@ static void bench_fibers(void)
 	table_row("spawn and join", median(ns[1], ROUNDS), "ns", 1000, true, "");
 }
 
-/* --- iperf3, one stream over loopback -------------------------------------------------------- */
-
-static pid_t run_iperf3(const char *const *args, int out_fd)
-{
-	pid_t pid = fork();
-	if (pid != 0)
-		return pid;
-	dup2(out_fd, STDOUT_FILENO);
-	dup2(out_fd, STDERR_FILENO);
-	execvp("iperf3", (char *const *)(uintptr_t)args);
-	_exit(127);
-}
-
-/* Bytes per second at the receiver, 0 when it could not be measured. */
-static double iperf3_bytes_per_s(void)
-{
-	static const char *const server_args[] = {"iperf3",   "-s",           "-1", "-p",
-						  IPERF_PORT, "--forceflush", NULL};
-	static const char *const client_args[] = {
-		"iperf3", "-c", "127.0.0.1", "-p", IPERF_PORT, "-t", "2", "-J", "-l", "1M", NULL};
-	int server_out[2];
-	int client_out[2];
-	if (pipe(server_out) != 0 || pipe(client_out) != 0)
-		exit(1);
-	pid_t server = run_iperf3(server_args, server_out[1]);
-	char line[256];
-	/* The server says that it listens before a client may come. */
-	if (read(server_out[0], line, sizeof(line)) <= 0)
-		exit(1);
-	pid_t client = run_iperf3(client_args, client_out[1]);
-	close(client_out[1]);
-	FILE *f = fdopen(client_out[0], "r");
-	json_t *root = json_loadf(f, 0, NULL);
-	fclose(f);
-	waitpid(client, NULL, 0);
-	kill(server, SIGTERM);
-	waitpid(server, NULL, 0);
-	close(server_out[0]);
-	close(server_out[1]);
-	json_t *sum = json_object_get(json_object_get(root, "end"), "sum_received");
-	double bits = json_number_value(json_object_get(sum, "bits_per_second"));
-	json_decref(root);
-	return bits / 8;
-}
+/* --- rpc beside iperf3 ----------------------------------------------------------------------- */
 
 static void bench_rpc(void)
 {

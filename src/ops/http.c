@@ -215,8 +215,10 @@ static void start_library(void *arg)
 {
 	struct start *s = arg;
 	struct ops_http *h = s->http;
+	/* poll: select refuses descriptors from 1024 on, and a process with many disks has those. */
 	unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
-			 MHD_USE_ERROR_LOG | (s->addr->ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
+			 MHD_USE_POLL | MHD_USE_ERROR_LOG |
+			 (s->addr->ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
 	errno = 0;
 	h->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER,
 				     log_library, NULL, MHD_OPTION_SOCK_ADDR,

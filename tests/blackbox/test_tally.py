@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -33,10 +34,10 @@ class Server:
         self.process = None
         (folder / "data").mkdir(exist_ok=True)
 
-    def start(self):
+    def start(self, **options):
         self.process = subprocess.Popen(
             [TERRANE, "tally", "serve", "--dir", self.folder / "data", "--listen", self.addr,
-             *self.extra], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+             *self.extra], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
         line = self.process.stdout.readline()
         assert line.startswith(b"listening on "), self.process.communicate()
         return self
@@ -299,3 +300,25 @@ def test_metrics_are_served(tmp_path):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
             assert answer.read() == b"ok\n"
         assert server.end(signal.SIGTERM)[0] == 0
+
+
+def test_metrics_are_served_by_a_process_with_many_open_files(tmp_path):
+    """As one with many disks: select() knows no descriptors from 1024 on."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    config = tmp_path / "conf.ini"
+    config.write_text(f"[server]\nmetrics = 127.0.0.1:{port}\n")
+    server = Server(tmp_path, "--config", config)
+
+    def occupy():
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4000, hard))
+        for fd in range(10, 1200):
+            os.dup2(2, fd)
+
+    server.start(close_fds=False, preexec_fn=occupy)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            assert b'role="tally"' in answer.read()
+    finally:
+        server.end(signal.SIGTERM)

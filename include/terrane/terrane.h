@@ -117,7 +117,8 @@ struct terrane_options {
 	 */
 	uint32_t *crc32c;
 
-	/* Calls that create or write. They hold for the blocks that begin in the call. */
+	/* Calls that create or write. Those of create hold for the file; an append to a file written
+	 * whole may name another encoding, for the blocks that begin in it. */
 	const char
 		*encoding; /* "r3", "rs:4+2", "lrc:12+2+2", "mlec:4+2/4+1"; NULL: the cluster's */
 	uint64_t block_bytes; /* 64 KiB to 64 MiB; 0: 64 MiB */
@@ -183,7 +184,7 @@ struct terrane_open_options {
 	const char *traffic_group; /* for calls that name none */
 	enum terrane_class traffic_class;
 	uint64_t memory_bytes;       /* for data on its way; 0: 640 MiB */
-	uint32_t connect_timeout_ms; /* 0: 5 s */
+	uint32_t connect_timeout_ms; /* 0: 3 s */
 	struct terrane_error *error; /* filled in when it fails; may be NULL */
 	uint64_t reserved[6];
 };

@@ -10,9 +10,10 @@
  *     parts      block, chunk, bytes, disk                             sorted by disk and place
  *     jobs       disk 3: 200 parts   disk 5: 180 parts   ...           one request each
  *
- * A part that fails in its job is read again by itself, with all that a single read does about it
- * (hedge, rebuild, fresh locations). Files that are still written, large ranges and ranges of long
- * files take that way from the start.
+ * A part that fails in its job, or whose disk is known to be away, is read with all that a single read
+ * does about it (hedge, rebuild, fresh locations). Neighbours in one chunk are read in one go then, with
+ * what lies between them: rebuilding a chunk file by file would cost k reads and a turn of the budget for
+ * each. Files that are still written, large ranges and ranges of long files are read by themselves.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,6 +30,8 @@
 #define JOB_BYTES (4 * MIB)
 #define RANGE_BYTES (1 * MIB)   /* larger ones are read by themselves */
 #define JOB_TIMEOUT_NS NS_PER_S /* then each part tries by itself, and hedges */
+#define RUN_BYTES (4 * MIB)     /* of a chunk, read in one go */
+#define RUN_GAPS (512 * KIB)    /* of it, that nobody asked for */
 #define WINDOW_RANGES 8192      /* looked at together */
 #define ARENA_BYTES (64 * MIB)
 
@@ -52,8 +55,9 @@ struct job {
 /* What is known of a range on its way. */
 struct state {
 	size_t first, count; /* of the parts in their order; count 0: read by itself, or done */
-	size_t left;
-	bool fast;
+	size_t left;         /* of them, under way */
+	bool fast;           /* there are some */
+	int rc;              /* why it will not be whole */
 };
 
 struct batch {
@@ -77,13 +81,19 @@ struct batch {
 
 /* --- ranges ----------------------------------------------------------------------------------- */
 
+static void batch_note(struct batch *b, int rc, const char *why)
+{
+	if (b->rc != 0)
+		return;
+	b->rc = rc;
+	snprintf(b->why, sizeof(b->why), "%s", why);
+}
+
 static void range_end(struct batch *b, struct engine_range *r, int64_t result, const char *why)
 {
 	r->result = result;
-	if (result < 0 && b->rc == 0) {
-		b->rc = (int)result;
-		snprintf(b->why, sizeof(b->why), "%s", why);
-	}
+	if (result < 0)
+		batch_note(b, (int)result, why);
 	if (b->done != NULL)
 		b->done(b->ctx, r);
 }
@@ -254,11 +264,17 @@ static void part_place(struct batch *b, struct part *p)
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-static void part_done(struct batch *b, struct part *p)
+/* One part has come, or will not (rc, why). The range is told when nothing of it is under way any more: its
+ * memory is the user's again then. */
+static void part_end(struct batch *b, const struct part *p, int rc, const char *why)
 {
 	struct state *s = &b->states[p->range];
 	struct engine_range *r = &b->ranges[p->range];
-	if (!s->fast || --s->left > 0)
+	if (rc < 0 && s->rc == 0) {
+		s->rc = rc;
+		batch_note(b, rc, why);
+	}
+	if (--s->left > 0)
 		return;
 	uint64_t got = 0;
 	r->crc = 0;
@@ -266,34 +282,28 @@ static void part_done(struct batch *b, struct part *p)
 		r->crc = crc32c_combine(r->crc, b->parts[i].crc, b->parts[i].len);
 		got += b->parts[i].len;
 	}
-	b->call->fabric->stats.read_bytes += got;
+	b->call->fabric->stats.read_bytes += s->rc < 0 ? 0 : got;
 	s->fast = false;
-	range_end(b, r, (int64_t)got, "");
+	range_end(b, r, s->rc < 0 ? s->rc : (int64_t)got, why);
 }
 
-static void part_failed(struct batch *b, const struct part *p, int rc, const char *why)
+static void part_done(struct batch *b, const struct part *p)
 {
-	struct state *s = &b->states[p->range];
-	if (!s->fast)
-		return;
-	s->fast = false; /* told once */
-	range_end(b, &b->ranges[p->range], rc, why);
+	part_end(b, p, 0, "");
 }
 
 /* By itself. */
 static void part_alone(struct batch *b, struct part *p)
 {
-	if (!b->states[p->range].fast)
-		return;
 	struct call c = *b->call;
 	struct iovec iov = {(uint8_t *)b->ranges[p->range].buf + p->to, p->len};
 	struct sink sink = {.iov = &iov, .n = 1};
-	int rc = p->record == NULL ? call_fail(&c, -ENOENT, "a block of the file is gone")
-				   : stripe_fetch(&c, p->record, p->off, p->len, &sink, &p->crc);
-	if (rc < 0)
-		part_failed(b, p, rc, c.error);
-	else
-		part_done(b, p);
+	int rc = b->states[p->range].rc; /* for one that has failed already nothing is read */
+	if (rc == 0)
+		rc = p->record == NULL
+			     ? call_fail(&c, -ENOENT, "a block of the file is gone")
+			     : stripe_fetch(&c, p->record, p->off, p->len, &sink, &p->crc);
+	part_end(b, p, rc, c.error);
 }
 
 /* Bytes of the part, fetched with others: to the user's memory, and compared there. */
@@ -307,6 +317,108 @@ static bool part_take(struct batch *b, struct part *p, const uint8_t *bytes, uin
 	p->crc = crc;
 	budget_earn(&b->call->fabric->budget);
 	return true;
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+/* What of a chunk is read in one go, with all that lies between its parts. */
+struct run {
+	struct part **parts;
+	size_t count;
+	uint64_t gaps; /* bytes that nobody asked for */
+	struct iovec *iov;
+	int iovs;
+	uint8_t *waste;
+};
+
+/* Takes in one part more, when it lies behind the others and not far from them. */
+static bool run_add(struct run *r, struct part *next)
+{
+	const struct part *first = r->parts[0], *last = r->parts[r->count - 1];
+	uint64_t end = last->off + last->len;
+	bool near = next->record != NULL && next->record == first->record &&
+		    next->chunk.block != 0 && next->chunk.index == last->chunk.index &&
+		    next->off >= end && next->off + next->len - first->off <= RUN_BYTES &&
+		    r->gaps + (next->off - end) <= RUN_GAPS;
+	if (near) {
+		r->gaps += next->off - end;
+		r->count++;
+	}
+	return near;
+}
+
+/* The users' memory, piece by piece as it lies in the chunk, and some for what is between. */
+static int run_lay_out(struct batch *b, struct run *r)
+{
+	r->iov = malloc(2 * r->count * sizeof(*r->iov));
+	r->waste = malloc(r->gaps + 1);
+	if (r->iov == NULL || r->waste == NULL)
+		return -ENOMEM;
+	uint64_t at = r->parts[0]->off, wasted = 0;
+	for (size_t i = 0; i < r->count; i++) {
+		const struct part *p = r->parts[i];
+		if (p->off > at) {
+			r->iov[r->iovs++] = (struct iovec){r->waste + wasted, p->off - at};
+			wasted += p->off - at;
+		}
+		uint8_t *to = (uint8_t *)b->ranges[p->range].buf + p->to;
+		r->iov[r->iovs++] = (struct iovec){to, p->len};
+		at = p->off + p->len;
+	}
+	return 0;
+}
+
+/* Gives each part its checksum, taken where its bytes are now. With what is between they make the run's. */
+static int run_check(struct run *r, uint32_t want)
+{
+	uint32_t all = 0;
+	struct part **next = r->parts;
+	for (int i = 0; i < r->iovs; i++) {
+		const struct iovec *v = &r->iov[i];
+		uint32_t crc = crc32c(0, v->iov_base, v->iov_len);
+		all = crc32c_combine(all, crc, v->iov_len);
+		bool wasted = (uint8_t *)v->iov_base >= r->waste &&
+			      (uint8_t *)v->iov_base < r->waste + r->gaps;
+		if (!wasted)
+			(*next++)->crc = crc;
+	}
+	return all == want ? 0 : -EBADMSG;
+}
+
+/* In one go. Where that fails each stands for itself. */
+static void run_read(struct batch *b, struct run *r)
+{
+	const struct part *first = r->parts[0], *last = r->parts[r->count - 1];
+	struct call c = *b->call;
+	uint32_t crc = 0;
+	int rc = r->count > 1 ? run_lay_out(b, r) : -EINVAL;
+	if (rc == 0) {
+		struct sink sink = {.iov = r->iov, .n = r->iovs};
+		rc = stripe_fetch(&c, first->record, first->off, last->off + last->len - first->off,
+				  &sink, &crc);
+	}
+	if (rc == 0)
+		rc = run_check(r, crc);
+	free(r->iov);
+	free(r->waste);
+	for (size_t i = 0; i < r->count; i++) {
+		if (rc == 0)
+			part_done(b, r->parts[i]);
+		else
+			part_alone(b, r->parts[i]);
+	}
+}
+
+/* Parts in their order on the disk. */
+static void runs_read(struct batch *b, struct part **parts, size_t n)
+{
+	for (size_t at = 0; at < n && !rt_cancelled();) {
+		struct run r = {.parts = parts + at, .count = 1};
+		while (at + r.count < n && run_add(&r, parts[at + r.count]))
+			;
+		at += r.count;
+		run_read(b, &r);
+	}
 }
 
 /* --- jobs ------------------------------------------------------------------------------------- */
@@ -348,7 +460,11 @@ static int jobs_make(struct batch *b)
 		const struct part *p = b->sorted[i];
 		struct job *j = b->job_count > 0 ? &b->jobs[b->job_count - 1] : NULL;
 		bool same = j != NULL && b->sorted[j->first]->disk == p->disk;
-		if (same && p->disk != 0 && j->count < JOB_PARTS && bytes + p->len <= JOB_BYTES) {
+		/* Of no disk: a job for each chunk, whose runs are read one after the other. */
+		if (same && p->disk == 0)
+			same = b->sorted[i - 1]->chunk.block == p->chunk.block &&
+			       b->sorted[i - 1]->chunk.index == p->chunk.index;
+		if (same && j->count < JOB_PARTS && bytes + p->len <= JOB_BYTES) {
 			j->count++;
 			bytes += p->len;
 			continue;
@@ -410,8 +526,7 @@ static void job_run(struct batch *b, const struct job *j)
 	buf_unref(got.buf);
 	if (asked)
 		gate_leave(&b->call->fabric->reads, bytes);
-	for (size_t i = 0; i < bad; i++)
-		part_alone(b, b->sorted[j->first + i]);
+	runs_read(b, &b->sorted[j->first], bad);
 }
 
 static void job_fiber(void *arg)

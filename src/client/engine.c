@@ -8,7 +8,9 @@
 #include "client/engine_impl.h"
 
 #define CALL_TIMEOUT_NS (60 * NS_PER_S)
-#define CONNECT_TIMEOUT_NS (5 * NS_PER_S)
+#define CONNECT_TIMEOUT_NS (3 * NS_PER_S)
+#define REFUSED_NS NS_PER_S /* a server that is just starting is waited for this long */
+#define REFUSED_PAUSE_NS (50 * NS_PER_MS)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -35,6 +37,20 @@ static int addresses_split(struct addresses *a, const char *text)
 	return a->count > 0 ? 0 : -EINVAL;
 }
 
+/* The first map. Where nobody listens there is no point in waiting for long. */
+static int first_map(struct call *c, uint64_t wait_ns)
+{
+	uint64_t start_ns = rt_now_ns();
+	uint64_t before_ns = rt_deadline_narrow(start_ns + wait_ns);
+	int rc;
+	do {
+		rc = engine_map(c, 0);
+	} while (rc == -ECONNREFUSED && rt_now_ns() - start_ns < REFUSED_NS &&
+		 rt_sleep_ns(REFUSED_PAUSE_NS) == 0);
+	rt_deadline_set(before_ns);
+	return rc == -ETIME ? -EHOSTUNREACH : rc;
+}
+
 static int engine_connect(struct engine *e, const struct engine_options *o, char *why)
 {
 	struct addresses a = {0};
@@ -44,6 +60,7 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 			.addrs = a.list,
 			.addr_count = a.count,
 			.tenant = e->tenant,
+			.impatient = true,
 			.channel = {.pool = &e->fabric.pool,
 				    .connect_timeout_ns = o->connect_timeout_ns},
 		};
@@ -58,11 +75,7 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 	struct call c;
 	engine_own_call(e, &c);
 	uint64_t wait_ns = o->connect_timeout_ns != 0 ? o->connect_timeout_ns : CONNECT_TIMEOUT_NS;
-	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + wait_ns);
-	rc = engine_map(&c, 0);
-	rt_deadline_set(before_ns);
-	if (rc == -ETIME)
-		rc = -EHOSTUNREACH;
+	rc = first_map(&c, wait_ns);
 	if (rc < 0) {
 		snprintf(why, FABRIC_ERROR_MAX,
 			 "no metadata server answers at %.100s: %s. Is the "
@@ -73,7 +86,7 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 	/* Without it, chunks of this client have no labels: an orphan among them stays. */
 	struct meta_call m = call_meta(&c);
 	struct meta_tenant tenant;
-	before_ns = rt_deadline_narrow(rt_now_ns() + wait_ns);
+	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + wait_ns);
 	if (meta_client_tenant_get(&m, 0, NULL, &tenant) == 0)
 		e->fabric.tenant = tenant.id;
 	rt_deadline_set(before_ns);
@@ -183,6 +196,7 @@ void engine_call(struct engine *e, struct call *c, const struct terrane_options 
 		c->context.job_id = o->job_id;
 		c->context.directory_id = o->directory_id;
 		c->context.placement_category = o->placement_category;
+		c->encoding = o->encoding;
 		c->quorum = o->quorum;
 		c->extra_disks = o->extra_disks;
 		c->hedge = o->hedge;
@@ -216,20 +230,25 @@ int engine_map(struct call *c, uint64_t max_age_ns)
 	return 0;
 }
 
+int engine_encoding(struct call *c, const char *text, struct shape *out)
+{
+	struct encoding enc;
+	char why[ENCODING_WHY_MAX];
+	if (encoding_parse(text, &enc, why, sizeof(why)) < 0)
+		return call_fail(c, -EINVAL, "encoding %.40s: %s", text, why);
+	int rc = shape_init(out, &enc);
+	if (rc < 0 || out->n > META_CHUNKS_MAX)
+		return call_fail(c, -EINVAL, "encoding %.40s: too wide", text);
+	return 0;
+}
+
 int engine_shape(struct call *c, const struct terrane_options *o, struct shape *out)
 {
 	if (o == NULL || o->encoding == NULL) {
 		*out = call_engine(c)->shape;
 		return 0;
 	}
-	struct encoding enc;
-	char why[ENCODING_WHY_MAX];
-	if (encoding_parse(o->encoding, &enc, why, sizeof(why)) < 0)
-		return call_fail(c, -EINVAL, "encoding %.40s: %s", o->encoding, why);
-	int rc = shape_init(out, &enc);
-	if (rc < 0 || out->n > META_CHUNKS_MAX)
-		return call_fail(c, -EINVAL, "encoding %.40s: too wide", o->encoding);
-	return 0;
+	return engine_encoding(c, o->encoding, out);
 }
 
 int engine_block_bytes(struct call *c, const struct terrane_options *o, uint64_t *out)

@@ -23,7 +23,7 @@ struct engine_options {
 	const char *tenant;
 	const char *traffic_group;
 	enum rpc_traffic_class traffic_class;
-	uint64_t connect_timeout_ns; /* of the first contact; 0: 5 s */
+	uint64_t connect_timeout_ns; /* of the first contact; 0: 3 s */
 	const char *encoding;        /* of files that name none; NULL: rs:4+2 */
 	uint64_t block_bytes;        /* of files that name none; 0: 64 MiB */
 	struct fabric_options fabric;
@@ -70,6 +70,9 @@ int engine_append(struct call *c, struct efile *f, const struct iovec *iov, int 
 int engine_flush(struct call *c, struct efile *f);
 /* Frees f, always. */
 int engine_file_close(struct call *c, struct efile *f);
+/* An append was refused before it was begun, and those behind it must not close the gap: the file can
+ * only be discarded. */
+void engine_file_spoil(struct efile *f, int rc);
 /* Waits for what is in flight; frees f. */
 void engine_file_discard(struct efile *f);
 

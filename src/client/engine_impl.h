@@ -40,6 +40,8 @@ void engine_own_call(struct engine *e, struct call *c);
 int engine_map(struct call *c, uint64_t max_age_ns);
 /* The shape that options ask for. -EINVAL with words. */
 int engine_shape(struct call *c, const struct terrane_options *o, struct shape *out);
+/* The same of one encoding by its name. */
+int engine_encoding(struct call *c, const char *text, struct shape *out);
 int engine_block_bytes(struct call *c, const struct terrane_options *o, uint64_t *out);
 
 /* --- ids.c ------------------------------------------------------------------------------------ */
@@ -104,6 +106,8 @@ struct efile_ops {
 	int (*flush)(struct call *c, struct efile *f);
 	int (*close)(struct call *c, struct efile *f);
 	void (*discard)(struct efile *f);
+	/* An append was refused before it got here: nothing more may come of what is written. */
+	void (*spoil)(struct efile *f, int rc);
 	int (*stat)(struct call *c, struct efile *f, struct terrane_stat *out);
 };
 

@@ -92,6 +92,7 @@ struct call {
 	struct fabric *fabric;
 	struct rpc_context context;
 	/* As in the public options; zero means the default. */
+	const char *encoding;
 	uint16_t quorum, extra_disks, hedge;
 	uint64_t hedge_ns;
 	char error[FABRIC_ERROR_MAX]; /* what failed, in words */

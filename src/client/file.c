@@ -28,6 +28,7 @@ struct reader {
 	struct efile base;
 	bool sealed;
 	uint64_t size;
+	uint64_t mtime_ns;
 	/* Of a sealed file, when it has few enough: all of its extents. */
 	struct meta_extent *extents;
 	size_t extent_count;
@@ -72,6 +73,7 @@ static int reader_new(struct call *c, const struct meta_file *file, const struct
 		.ops = &reader_ops, .engine = call_engine(c), .id = file->id, .dir = file->dir};
 	r->sealed = file->sealed;
 	r->size = file->size;
+	r->mtime_ns = file->mtime_ns;
 	if (file->sealed && n == file->extent_count && n > 0) {
 		r->extents = malloc(n * sizeof(*x));
 		if (r->extents == NULL) {
@@ -394,7 +396,12 @@ static int reader_stat(struct call *c, struct efile *f, struct terrane_stat *out
 			return rc;
 	} else {
 		*out = (struct terrane_stat){
-			.id = f->id, .kind = TERRANE_FILE, .sealed = true, .size = r->size};
+			.id = f->id,
+			.kind = TERRANE_FILE,
+			.sealed = true,
+			.size = r->size,
+			.mtime_ns = r->mtime_ns,
+		};
 	}
 	struct window w;
 	int rc = window_load(c, r, 0, 1, &w);
@@ -453,6 +460,12 @@ int engine_flush(struct call *c, struct efile *f)
 int engine_file_close(struct call *c, struct efile *f)
 {
 	return f->ops->close(c, f);
+}
+
+void engine_file_spoil(struct efile *f, int rc)
+{
+	if (f->ops->spoil != NULL)
+		f->ops->spoil(f, rc);
 }
 
 void engine_file_discard(struct efile *f)

@@ -95,6 +95,7 @@ struct request {
 	struct args a;
 	const struct terrane_options *o;
 	struct terrane_op *op;  /* NULL: somebody is blocked */
+	bool appends;           /* its turn in the file is lost when it cannot be run */
 	struct rt_fiber *fiber; /* NULL until it runs */
 	bool cancelled;         /* before it did */
 	bool known;             /* in running */

@@ -52,25 +52,43 @@ static void range_done(void *ctx, struct engine_range *er)
 		batch_add(b, er->user);
 }
 
+/* Nothing can be read. */
+static int batch_fail(const struct request *r, int rc)
+{
+	for (size_t i = 0; i < r->a.count; i++)
+		range_done(r->a.batch,
+			   &(struct engine_range){.result = rc, .user = &r->a.ranges[i]});
+	return rc;
+}
+
 static int64_t run_batch(struct call *c, struct request *r)
 {
 	size_t n = r->a.count;
 	AUTO_FREE struct engine_range *list = calloc(n > 0 ? n : 1, sizeof(*list));
 	if (list == NULL)
-		return -ENOMEM;
+		return batch_fail(r, -ENOMEM);
+	size_t count = 0;
+	int bad = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct terrane_range *u = &r->a.ranges[i];
-		list[i] = (struct engine_range){.id = u->id,
-						.path = u->path,
-						.offset = u->offset,
-						.len = u->len,
-						.buf = u->buf,
-						.user = u};
-		int rc = u->file == NULL ? 0 : lib_file_engine(c, u->file, &list[i].file);
-		if (rc < 0)
-			return rc;
+		struct engine_range *e = &list[count++];
+		*e = (struct engine_range){.id = u->id,
+					   .path = u->path,
+					   .offset = u->offset,
+					   .len = u->len,
+					   .buf = u->buf,
+					   .user = u};
+		int rc = u->file == NULL ? 0 : lib_file_engine(c, u->file, &e->file);
+		if (rc < 0) {
+			/* It stands for itself; the others are read. */
+			e->result = rc;
+			range_done(r->a.batch, e);
+			bad = bad == 0 ? rc : bad;
+			count--;
+		}
 	}
-	return engine_read_batch(c, list, n, range_done, r->a.batch);
+	int rc = engine_read_batch(c, list, count, range_done, r->a.batch);
+	return bad < 0 ? bad : rc;
 }
 
 static struct request req_batch(struct terrane_range *ranges, size_t n, struct terrane_batch *b)

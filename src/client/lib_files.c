@@ -174,6 +174,7 @@ int terrane_append(struct terrane_file *f, const void *data, size_t len,
 		   const struct terrane_options *o)
 {
 	struct request r = req_io(run_append, f, (void *)(uintptr_t)data, len, 0);
+	r.appends = true;
 	return (int)lib_request_block(f->t, &r, o);
 }
 
@@ -181,6 +182,7 @@ int terrane_append_start(struct terrane_file *f, const void *data, size_t len,
 			 const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_io(run_append, f, (void *)(uintptr_t)data, len, 0);
+	r.appends = true;
 	return lib_request_start(f->t, &r, o, op);
 }
 
@@ -188,6 +190,7 @@ int terrane_appendv(struct terrane_file *f, const struct iovec *iov, int n,
 		    const struct terrane_options *o)
 {
 	struct request r = req_iov(run_append, f, iov, n, 0);
+	r.appends = true;
 	return (int)lib_request_block(f->t, &r, o);
 }
 
@@ -195,6 +198,7 @@ int terrane_appendv_start(struct terrane_file *f, const struct iovec *iov, int n
 			  const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = req_iov(run_append, f, iov, n, 0);
+	r.appends = true;
 	return lib_request_start(f->t, &r, o, op);
 }
 

@@ -477,13 +477,22 @@ static uint32_t iov_crc(const struct iovec *iov, int n)
 	return crc;
 }
 
+static void log_spoil(struct efile *f, int rc)
+{
+	struct log *l = log_of(f);
+	if (l->failed == 0)
+		l->failed = rc;
+}
+
 static int log_append(struct call *c, struct efile *f, const struct iovec *iov, int n,
 		      const uint32_t *crc)
 {
 	struct log *l = log_of(f);
 	int rc = rt_mutex_lock(&l->turn);
-	if (rc < 0)
+	if (rc < 0) {
+		log_spoil(f, rc);
 		return rc;
+	}
 	if (l->failed != 0)
 		rc = call_fail(c, l->failed,
 			       l->failed == -ESTALE
@@ -494,6 +503,9 @@ static int log_append(struct call *c, struct efile *f, const struct iovec *iov, 
 			       "the bytes do not have the checksum that came with them");
 	for (int i = 0; rc == 0 && i < n; i++)
 		rc = log_bytes(c, l, iov[i].iov_base, iov[i].iov_len);
+	/* What was added of it before it failed would be there twice after another try. */
+	if (rc < 0)
+		log_spoil(f, rc);
 	c->fabric->stats.written_bytes += rc == 0 ? iov_bytes(iov, n) : 0;
 	rt_mutex_unlock(&l->turn);
 	return rc;
@@ -542,6 +554,7 @@ static const struct efile_ops log_ops = {
 	.flush = log_flush,
 	.close = log_close,
 	.discard = log_discard,
+	.spoil = log_spoil,
 	.stat = log_stat,
 };
 
@@ -566,6 +579,7 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 	l->call = *c;
 	snprintf(l->traffic_group, sizeof(l->traffic_group), "%s", c->context.traffic_group);
 	l->call.context.traffic_group = l->traffic_group;
+	l->call.encoding = NULL;
 	l->token = new_id();
 	rt_mutex_init(&l->turn);
 	rt_cond_init(&l->change);

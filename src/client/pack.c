@@ -152,10 +152,10 @@ static void pack_fiber(void *arg)
 		struct call c = *p->call;
 		uint64_t block;
 		int rc = group_block(&c, p, &g, &block);
-		bool written = rc == 0;
 		if (rc == 0)
 			rc = group_name(&c, p, &g, block);
-		for (size_t i = g.first; !written && i < g.first + g.n; i++)
+		/* One with a wrong checksum stands for itself: the others were not tried. */
+		for (size_t i = g.first; rc < 0 && rc != -EBADMSG && i < g.first + g.n; i++)
 			if (p->files[i].result == -ECANCELED)
 				p->files[i].result = rc;
 		if (rc < 0 && p->rc == 0) {

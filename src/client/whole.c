@@ -44,7 +44,7 @@ struct whole {
 	char traffic_group[ENGINE_NAME_MAX];
 	struct meta_name name;
 	unsigned flags;
-	struct shape shape;
+	struct shape shape; /* of blocks for which no other is asked */
 	uint64_t block_bytes;
 	unsigned in_flight_max;
 	uint64_t token;
@@ -52,6 +52,8 @@ struct whole {
 	struct rt_mutex turn; /* one append, flush or close at a time */
 
 	/* The block being filled. */
+	struct shape next; /* of the block that begins next */
+	struct shape fill_shape;
 	struct buf *fill;
 	uint64_t fill_len;
 	uint32_t fill_crc;
@@ -95,6 +97,7 @@ static int whole_check(struct whole *w, struct call *c)
 struct whole_job {
 	struct whole *w;
 	size_t index;
+	struct shape shape;
 	struct block_new block;
 };
 
@@ -206,8 +209,8 @@ static int whole_send(struct call *c, struct whole *w)
 	if (rc == 0)
 		rc = piece_new(w, w->fill_len, &index);
 	if (rc == 0) {
-		*job = (struct whole_job){.w = w, .index = index};
-		job->block = (struct block_new){.shape = &w->shape,
+		*job = (struct whole_job){.w = w, .index = index, .shape = w->fill_shape};
+		job->block = (struct block_new){.shape = &job->shape,
 						.data = w->fill,
 						.len = w->fill_len,
 						.crc = w->fill_crc,
@@ -291,14 +294,18 @@ static int fill_room(struct call *c, struct whole *w, uint64_t more)
 {
 	if (w->fill != NULL && w->fill_len < w->fill->len)
 		return 0;
+	if (w->fill == NULL)
+		w->fill_shape = w->next;
 	uint64_t want = fill_want(w, more);
-	uint64_t gate_bytes = stripe_gate_bytes(&w->shape, want);
+	uint64_t gate_bytes = stripe_gate_bytes(&w->fill_shape, want);
 	if (!gate_try(&c->fabric->writes, gate_bytes)) {
 		int rc = w->fill_len > 0 ? whole_send(c, w) : 0;
+		if (w->fill == NULL)
+			w->fill_shape = w->next;
 		/* While blocks of its own are under way, a full one is worth waiting for. */
 		if (w->in_flight == 0)
 			want = min_u64(max_u64(more, FILL_FIRST_BYTES), w->block_bytes);
-		gate_bytes = stripe_gate_bytes(&w->shape, want);
+		gate_bytes = stripe_gate_bytes(&w->fill_shape, want);
 		if (rc == 0)
 			rc = fill_wait(c, gate_bytes);
 		if (rc < 0)
@@ -333,16 +340,28 @@ static int fill_bytes(struct call *c, struct whole *w, const uint8_t *bytes, uin
 	return 0;
 }
 
+/* An append may ask for another encoding: for the blocks that begin in it. */
+static int next_shape(struct call *c, struct whole *w)
+{
+	w->next = w->shape;
+	return c->encoding == NULL ? 0 : engine_encoding(c, c->encoding, &w->next);
+}
+
 static int whole_append(struct call *c, struct efile *f, const struct iovec *iov, int n,
 			const uint32_t *crc)
 {
 	struct whole *w = whole_of(f);
 	int rc = rt_mutex_lock(&w->turn);
-	if (rc < 0)
+	if (rc < 0) {
+		/* Appends behind it must not close the gap. */
+		whole_break(w, rc, "an append was given up before its turn");
 		return rc;
+	}
 	rc = whole_check(w, c);
 	bool began = rc == 0;
 	uint32_t all = 0;
+	if (rc == 0)
+		rc = next_shape(c, w);
 	for (int i = 0; rc == 0 && i < n; i++)
 		rc = fill_bytes(c, w, iov[i].iov_base, iov[i].iov_len, &all);
 	if (rc == 0 && crc != NULL && *crc != all)
@@ -376,8 +395,24 @@ static int whole_flush(struct call *c, struct efile *f)
 	if (rc < 0)
 		return rc;
 	rc = whole_settle(c, w);
+	if (rc < 0)
+		whole_break(w, rc, c->error);
 	rt_mutex_unlock(&w->turn);
 	return rc;
+}
+
+static void whole_spoil(struct efile *f, int rc)
+{
+	whole_break(whole_of(f), rc, "an append could not be begun");
+}
+
+/* A file is named when every block of it is there; with the turn held and nothing in flight. */
+static int whole_complete(struct call *c, const struct whole *w)
+{
+	for (size_t i = 0; i < w->count; i++)
+		if (!w->pieces[i].done)
+			return call_fail(c, -EIO, "%s: not all of it was written", w->name_text);
+	return 0;
 }
 
 static unsigned meta_flags(const struct whole *w)
@@ -442,6 +477,8 @@ static int whole_close(struct call *c, struct efile *f)
 	if (rc == 0) {
 		rc = whole_settle(c, w);
 		if (rc == 0)
+			rc = whole_complete(c, w);
+		if (rc == 0)
 			rc = w->made ? publish_large(c, w) : publish_small(c, w);
 		rt_mutex_unlock(&w->turn);
 	}
@@ -464,6 +501,7 @@ static const struct efile_ops whole_ops = {
 	.flush = whole_flush,
 	.close = whole_close,
 	.discard = whole_discard,
+	.spoil = whole_spoil,
 	.stat = whole_stat,
 };
 
@@ -515,6 +553,8 @@ int whole_create(struct call *c, const struct spot *at, unsigned flags,
 	w->call = *c;
 	snprintf(w->traffic_group, sizeof(w->traffic_group), "%s", c->context.traffic_group);
 	w->call.context.traffic_group = w->traffic_group;
+	w->call.encoding = NULL;
+	w->next = w->shape;
 	if (w->call.context.directory_id == 0)
 		w->call.context.directory_id = at->dir;
 	w->flags = flags;

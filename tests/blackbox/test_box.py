@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -168,12 +170,24 @@ def test_disks_are_drained_failed_and_brought_back(tmp_path):
         assert done.returncode == 1 and "no disk 77" in done.stderr
 
 
-def test_a_cluster_file_that_points_nowhere_is_an_error_within_5_seconds(tmp_path):
-    (tmp_path / "cluster.ini").write_text("[cluster]\nmetadata = 127.0.0.1:9\n")
-    for words in (["ls"], ["status"], ["disk", "list"]):
-        done = run(words[0], "-c", tmp_path / "cluster.ini", *words[1:], timeout=6)
-        assert done.returncode == 1 and "127.0.0.1:9" in done.stderr, words
-    done = run("ls", "-c", tmp_path / "nothing.ini")
+@pytest.fixture
+def mute():
+    """A server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize("words", [["ls"], ["status"], ["disk", "list"], ["fsck"], ["put", __file__, "/x"]],
+                         ids=lambda words: words[0])
+def test_a_cluster_file_that_points_nowhere_is_an_error_well_within_5_seconds(tmp_path, mute, words):
+    # Nobody listens; no such host can be reached (or the network says so); it is silent.
+    for address, seconds in (("127.0.0.1:9", 2.5), ("10.255.255.1:7000", 4.8), (f"127.0.0.1:{mute}", 4.8)):
+        (tmp_path / "cluster.ini").write_text(f"[cluster]\nmetadata = {address}\n")
+        start = time.monotonic()
+        done = run(words[0], "-c", tmp_path / "cluster.ini", *words[1:], timeout=30)
+        assert done.returncode == 1 and address in done.stderr
+        assert time.monotonic() - start < seconds, address
+    done = run(words[0], "-c", tmp_path / "nothing.ini", *words[1:])
     assert done.returncode == 1 and "does not exist" in done.stderr
 
 

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The client where it is easy to get wrong: appends that are given up, blocks of other codes in one file,
+ * many small files behind a dead node, ranges and files of which one is bad. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "client/engine_impl.h"
+#include "client_box.h"
+
+#define BLOCK ((uint64_t)64 * KIB)
+
+static struct engine *open_engine(struct client_box *b)
+{
+	struct engine *e;
+	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &e), 0);
+	return e;
+}
+
+static int append(struct engine *e, struct efile *f, uint64_t text, uint64_t at, uint64_t len,
+		  const struct terrane_options *o)
+{
+	struct call c;
+	uint8_t *bytes = malloc(len);
+	CHECK(bytes != NULL);
+	cbox_fill(text, at, bytes, len);
+	struct iovec iov = {bytes, len};
+	engine_call(e, &c, o);
+	int rc = engine_append(&c, f, &iov, 1, NULL);
+	free(bytes);
+	return rc;
+}
+
+static bool exists(struct engine *e, const char *path)
+{
+	struct call c;
+	struct terrane_stat st;
+	engine_call(e, &c, NULL);
+	int rc = engine_stat(&c, path, &st);
+	CHECK(rc == 0 || rc == -ENOENT);
+	return rc == 0;
+}
+
+/* --- appends that are given up ---------------------------------------------------------------- */
+
+struct long_append {
+	struct engine *e;
+	struct efile *f;
+	int rc;
+	bool begun;
+};
+
+static void long_append(void *arg)
+{
+	struct long_append *a = arg;
+	a->begun = true;
+	a->rc = append(a->e, a->f, 1, 0, 8 * BLOCK, &(struct terrane_options){.timeout_ms = 60000});
+}
+
+static void turn_body(struct client_box *b)
+{
+	struct engine *e = open_engine(b);
+	struct terrane_options o = {.block_bytes = BLOCK, .blocks_in_flight = 1};
+	struct call c;
+	engine_call(e, &c, &o);
+	struct long_append a = {.e = e, .rc = 1};
+	CHECK_EQ(engine_create(&c, "/gap", 0, &o, &a.f), 0);
+	for (uint64_t disk = 1; disk <= 21; disk += 10)
+		cbox_do(b, cbox_cut_node, disk);
+	struct rt_group g;
+	rt_group_init(&g);
+	CHECK_EQ(rt_group_spawn(&g, "append", long_append, &a), 0);
+	while (!a.begun)
+		rt_yield();
+	/* This one never gets its turn, and the one behind it must not take its place. */
+	uint64_t before_ns = rt_deadline();
+	CHECK_EQ(append(e, a.f, 1, 8 * BLOCK, 100, &(struct terrane_options){.timeout_ms = 5}),
+		 -ETIME);
+	rt_deadline_set(before_ns);
+	cbox_do(b, cbox_heal, 0);
+	rt_group_join(&g);
+	CHECK(append(e, a.f, 1, 8 * BLOCK + 100, 100, NULL) < 0);
+	engine_call(e, &c, NULL);
+	CHECK(engine_file_close(&c, a.f) < 0);
+	CHECK(!exists(e, "/gap"));
+	engine_close(e);
+}
+
+static void an_append_that_lost_its_turn_leaves_no_gap(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, turn_body);
+}
+
+static void spoil_body(struct client_box *b)
+{
+	struct engine *e = open_engine(b);
+	struct call c;
+	struct efile *f;
+	engine_call(e, &c, NULL);
+	for (unsigned flags = 0; flags <= TERRANE_LOG; flags += TERRANE_LOG) {
+		CHECK_EQ(engine_create(&c, flags == 0 ? "/whole" : "/log", flags, NULL, &f), 0);
+		CHECK_EQ(append(e, f, 1, 0, 1000, NULL), 0);
+		engine_file_spoil(f, -EAGAIN);
+		CHECK_EQ(append(e, f, 1, 1000, 1000, NULL), -EAGAIN);
+		CHECK_EQ(engine_file_close(&c, f), -EAGAIN);
+	}
+	CHECK(!exists(e, "/whole"));
+	engine_close(e);
+}
+
+static void a_refused_append_spoils_the_file(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, spoil_body);
+}
+
+/* --- encodings of blocks ---------------------------------------------------------------------- */
+
+static void encodings_of(struct engine *e, uint64_t file, char out[][META_ENCODING_MAX + 1],
+			 size_t *n)
+{
+	struct arena a;
+	struct meta_file f;
+	struct meta_extent *x = NULL;
+	uint64_t first = 0;
+	struct call c;
+	arena_init(&a, 1 * MIB);
+	engine_call(e, &c, NULL);
+	struct meta_call m = call_meta(&c);
+	CHECK_EQ(meta_client_file_get(&m, file, 0, 16, &a, &f, &x, n, &first), 0);
+	for (size_t i = 0; i < *n; i++) {
+		struct meta_block block;
+		CHECK_EQ(meta_client_block_get(&m, &x[i].block, 1, &a, &block), 0);
+		memcpy(out[i], block.encoding, sizeof(block.encoding));
+	}
+	arena_fini(&a);
+}
+
+static void encodings_body(struct client_box *b)
+{
+	struct engine *e = open_engine(b);
+	struct terrane_options o = {.block_bytes = BLOCK, .encoding = "rs:4+2"};
+	struct call c;
+	struct efile *f;
+	engine_call(e, &c, &o);
+	CHECK_EQ(engine_create(&c, "/mixed", 0, &o, &f), 0);
+	CHECK_EQ(append(e, f, 3, 0, BLOCK + 10, NULL), 0);
+	/* The second block began before: it stays what it is; the third and fourth are copies. */
+	CHECK_EQ(
+		append(e, f, 3, BLOCK + 10, 2 * BLOCK, &(struct terrane_options){.encoding = "r3"}),
+		0);
+	CHECK_EQ(append(e, f, 3, 3 * BLOCK + 10, 2 * BLOCK, NULL), 0);
+	engine_call(e, &c, NULL);
+	CHECK_EQ(append(e, f, 3, 0, 1, &(struct terrane_options){.encoding = "rs:x"}), -EINVAL);
+	engine_file_discard(f);
+	CHECK_EQ(engine_create(&c, "/mixed", 0, &o, &f), 0);
+	CHECK_EQ(append(e, f, 3, 0, BLOCK + 10, NULL), 0);
+	CHECK_EQ(
+		append(e, f, 3, BLOCK + 10, 2 * BLOCK, &(struct terrane_options){.encoding = "r3"}),
+		0);
+	CHECK_EQ(append(e, f, 3, 3 * BLOCK + 10, BLOCK, NULL), 0);
+	uint64_t id = engine_file_id(f);
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	char names[16][META_ENCODING_MAX + 1];
+	size_t n = 0;
+	encodings_of(e, id, names, &n);
+	static const char *const want[] = {"rs:4+2", "rs:4+2", "r3", "r3", "rs:4+2"};
+	CHECK_EQ(n, ARRAY_LEN(want));
+	for (size_t i = 0; i < n; i++)
+		CHECK(strcmp(names[i], want[i]) == 0);
+	uint8_t *bytes = malloc(5 * BLOCK);
+	CHECK(bytes != NULL);
+	struct iovec iov = {bytes, 5 * BLOCK};
+	uint32_t crc;
+	CHECK_EQ(engine_file_open(&c, "/mixed", &f), 0);
+	CHECK_EQ(engine_preadv(&c, f, &iov, 1, 0, &crc), (int64_t)(4 * BLOCK + 10));
+	CHECK(cbox_same(3, 0, bytes, 4 * BLOCK + 10));
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	free(bytes);
+	engine_close(e);
+}
+
+static void blocks_of_one_file_may_have_several_encodings(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, encodings_body);
+}
+
+/* --- small files behind a dead node ----------------------------------------------------------- */
+
+#define SMALL 600
+#define SMALL_BYTES 3000
+
+static void pack_many(struct engine *e, uint64_t *ids)
+{
+	static char names[SMALL][16];
+	struct terrane_small *files = calloc(SMALL, sizeof(*files));
+	uint8_t *bytes = malloc(SMALL * SMALL_BYTES);
+	struct call c;
+	CHECK(files != NULL && bytes != NULL);
+	for (size_t i = 0; i < SMALL; i++) {
+		snprintf(names[i], sizeof(names[i]), "f%04zu", i);
+		cbox_fill(i, 0, bytes + i * SMALL_BYTES, SMALL_BYTES);
+		files[i] = (struct terrane_small){
+			.name = names[i], .data = bytes + i * SMALL_BYTES, .len = SMALL_BYTES};
+	}
+	engine_call(e, &c, NULL);
+	CHECK_EQ(engine_pack(&c, "/", files, SMALL, 0, NULL), 0);
+	for (size_t i = 0; i < SMALL; i++)
+		ids[i] = files[i].id;
+	free(files);
+	free(bytes);
+}
+
+static void behind_body(struct client_box *b)
+{
+	struct engine *e = open_engine(b);
+	static uint64_t ids[SMALL];
+	pack_many(e, ids);
+	cbox_do(b, cbox_kill_node, 1);
+	cbox_do(b, cbox_kill_node, 11);
+	struct engine_range *ranges = calloc(SMALL, sizeof(*ranges));
+	uint8_t *bytes = malloc(SMALL * SMALL_BYTES);
+	CHECK(ranges != NULL && bytes != NULL);
+	for (size_t round = 0; round < 3; round++) {
+		struct call c;
+		/* All in a muddle, then one of three, then the same one often. */
+		size_t n = round == 1 ? SMALL / 3 : SMALL;
+		for (size_t i = 0; i < n; i++) {
+			size_t k = round == 0 ? i * 7 % SMALL : round == 1 ? 3 * i : i % 5;
+			ranges[i] = (struct engine_range){.id = ids[k],
+							  .offset = k % 3,
+							  .len = SMALL_BYTES,
+							  .buf = bytes + i * SMALL_BYTES};
+		}
+		memset(bytes, 0, SMALL * SMALL_BYTES);
+		engine_call(e, &c, NULL);
+		CHECK_EQ(engine_read_batch(&c, ranges, n, NULL, NULL), 0);
+		for (size_t i = 0; i < n; i++) {
+			size_t k = round == 0 ? i * 7 % SMALL : round == 1 ? 3 * i : i % 5;
+			size_t want = SMALL_BYTES - k % 3;
+			CHECK_EQ(ranges[i].result, (int64_t)want);
+			CHECK(cbox_same(k, k % 3, ranges[i].buf, want));
+			CHECK_EQ(ranges[i].crc, crc32c(0, ranges[i].buf, want));
+		}
+		/* A part of one chunk after the other, not file by file. */
+		if (round < 2)
+			CHECK(engine_fabric(e)->stats.rebuilt_reads < 20 * (round + 1));
+	}
+	CHECK(engine_fabric(e)->stats.rebuilt_reads > 0);
+	free(ranges);
+	free(bytes);
+	engine_close(e);
+}
+
+static void neighbours_behind_a_dead_node_are_rebuilt_together(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, behind_body);
+}
+
+/* --- one of many ------------------------------------------------------------------------------ */
+
+static void one_bad_body(struct client_box *b)
+{
+	struct engine *e = open_engine(b);
+	struct call c;
+	uint32_t wrong = 1;
+	struct terrane_small files[3] = {{.name = "a", .data = "aa", .len = 2},
+					 {.name = "b", .data = "bb", .len = 2, .crc32c = &wrong},
+					 {.name = "c", .data = "cc", .len = 2}};
+	engine_call(e, &c, NULL);
+	CHECK_EQ(engine_pack(&c, "/", files, 3, 0, NULL), -EBADMSG);
+	CHECK_EQ(files[1].result, -EBADMSG);
+	CHECK(files[0].result == -ECANCELED && files[2].result == -ECANCELED);
+	CHECK(!exists(e, "/a") && !exists(e, "/b") && !exists(e, "/c"));
+	files[1].crc32c = NULL;
+	CHECK_EQ(engine_pack(&c, "/", files, 3, 0, NULL), 0);
+	struct engine_range ranges[3];
+	char back[3][4] = {0};
+	for (int i = 0; i < 3; i++)
+		ranges[i] = (struct engine_range){.id = files[i].id, .len = 4, .buf = back[i]};
+	ranges[1].id = 77;
+	CHECK_EQ(engine_read_batch(&c, ranges, 3, NULL, NULL), -ENOENT);
+	CHECK(ranges[0].result == 2 && ranges[1].result == -ENOENT && ranges[2].result == 2);
+	CHECK(strcmp(back[0], "aa") == 0 && strcmp(back[2], "cc") == 0);
+	struct efile *f;
+	struct terrane_stat st, by_name;
+	CHECK_EQ(engine_file_open(&c, "/a", &f), 0);
+	CHECK_EQ(engine_file_stat(&c, f, &st), 0);
+	CHECK_EQ(engine_stat(&c, "/a", &by_name), 0);
+	CHECK(st.mtime_ns != 0 && st.mtime_ns == by_name.mtime_ns && st.sealed);
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	engine_close(e);
+}
+
+static void one_bad_file_or_range_stands_for_itself(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, one_bad_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_append_that_lost_its_turn_leaves_no_gap),
+		cmocka_unit_test(a_refused_append_spoils_the_file),
+		cmocka_unit_test(blocks_of_one_file_may_have_several_encodings),
+		cmocka_unit_test(neighbours_behind_a_dead_node_are_rebuilt_together),
+		cmocka_unit_test(one_bad_file_or_range_stands_for_itself),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

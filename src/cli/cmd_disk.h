@@ -7,5 +7,6 @@
 int disk_of_node(int argc, char **argv);
 int disk_of_cluster(int argc, char **argv, const char *usage);
 int nodes_of_cluster(int argc, char **argv, const char *usage);
+int racks_of_cluster(int argc, char **argv, const char *usage);
 
 #endif

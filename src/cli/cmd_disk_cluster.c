@@ -24,6 +24,7 @@ struct disk_asked {
 	bool json;
 	uint64_t disk; /* 0: not said */
 	uint64_t node; /* the same */
+	const char *rack;
 	const char *verb;
 	char addr[RT_ADDR_MAX]; /* found: of its node */
 	bool found;
@@ -147,6 +148,89 @@ static int want_node(struct admin *a)
 	return CLI_OK;
 }
 
+/* --- racks -------------------------------------------------------------------------------------- */
+
+static int list_racks(struct admin *a)
+{
+	const struct disk_asked *q = a->ctx;
+	struct cluster *c = admin_map(a);
+	AUTO_JSON json_t *all = json_array();
+	if (c == NULL)
+		return CLI_FAILED;
+	if (!q->json)
+		printf("%-12s %6s %8s %6s %8s %12s\n", "rack", "nodes", "online", "disks", "online",
+		       "size");
+	for (uint32_t id = 1; id <= map_count(&c->racks); id++) {
+		const struct cluster_rack *r = cluster_rack(c, id);
+		uint64_t nodes = 0, well = 0, disks = 0, disks_well = 0, bytes = 0;
+		char size[FS_SIZE_TEXT];
+		if (r == NULL)
+			continue;
+		map_for_each(&c->nodes, it) {
+			const struct cluster_node *n = it.value;
+			bool here = n->rack == id && cluster_node_state(n) != CLUSTER_GONE;
+			nodes += here;
+			well += here && cluster_node_state(n) == CLUSTER_ONLINE;
+		}
+		map_for_each(&c->disks, it) {
+			const struct cluster_disk *d = it.value;
+			const struct cluster_node *n = cluster_node_of(c, d->id);
+			if (n == NULL || n->rack != id || cluster_disk_state(c, d) == CLUSTER_GONE)
+				continue;
+			disks++;
+			disks_well += cluster_disk_state(c, d) == CLUSTER_ONLINE;
+			bytes += d->capacity_bytes;
+		}
+		if (q->json)
+			json_array_append_new(
+				all, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "id",
+					       (json_int_t)id, "name", r->name, "nodes",
+					       (json_int_t)nodes, "nodes_online", (json_int_t)well,
+					       "disks", (json_int_t)disks, "disks_online",
+					       (json_int_t)disks_well, "capacity_bytes",
+					       (json_int_t)bytes));
+		else
+			printf("%-12s %6lu %8lu %6lu %8lu %12s\n", r->name, nodes, well, disks,
+			       disks_well, fs_size(size, (double)bytes));
+	}
+	if (q->json && json_emit(stdout, all) < 0)
+		return cli_fail("cannot write the output");
+	return CLI_OK;
+}
+
+/* Each of its nodes; what is gone stays gone. */
+static int want_rack(struct admin *a)
+{
+	const struct disk_asked *q = a->ctx;
+	enum cluster_state wanted = wanted_by(q->verb);
+	struct cluster *c = admin_map(a);
+	const struct cluster_rack *r = c != NULL ? cluster_rack_named(c, q->rack) : NULL;
+	size_t n = 0;
+	if (c == NULL)
+		return CLI_FAILED;
+	if (r == NULL)
+		return cli_fail("there is no rack %s; terrane rack list shows them", q->rack);
+	uint32_t rack = r->id;
+	AUTO_FREE uint64_t *ids = malloc((map_count(&c->nodes) + 1) * sizeof(*ids));
+	if (ids == NULL)
+		return cli_fail("out of memory");
+	map_for_each(&c->nodes, it) {
+		const struct cluster_node *node = it.value;
+		if (node->rack == rack && node->wanted != CLUSTER_GONE)
+			ids[n++] = node->id;
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct meta_call call = {.client = a->client};
+		int rc = meta_client_want_node(&call, ids[i], wanted);
+		if (rc < 0)
+			return cli_fail("%s of node %lu: %s", q->verb, ids[i],
+					call.error[0] != 0 ? call.error : err_text(rc));
+	}
+	printf(q->json ? "{\"state\": \"%s\", \"nodes\": %zu}\n" : "%s, %zu nodes\n",
+	       cluster_state_name(wanted), n);
+	return CLI_OK;
+}
+
 static int want(struct admin *a)
 {
 	struct disk_asked *q = a->ctx;
@@ -257,4 +341,20 @@ int nodes_of_cluster(int argc, char **argv, const char *usage)
 		return cli_usage("node %s: say which node, by its number", q.verb);
 	q.node = (uint64_t)number;
 	return admin_run(&q.where, want_node, &q);
+}
+
+int racks_of_cluster(int argc, char **argv, const char *usage)
+{
+	struct disk_asked q = {0};
+	int status = parse(&q, argc, argv, usage);
+	if (status != CLI_OK)
+		return status < 0 ? CLI_OK : status;
+	q.verb = argv[optind];
+	q.rack = argv[optind + 1];
+	int words = argc - optind;
+	if (strcmp(q.verb, "list") == 0 && words == 1)
+		return admin_run(&q.where, list_racks, &q);
+	if (!is_wish(q.verb) || words != 2)
+		return cli_usage("rack: say list, or drain, online or remove and which rack");
+	return admin_run(&q.where, want_rack, &q);
 }

@@ -139,3 +139,24 @@ int cmd_node(int argc, char **argv)
 		return cli_usage("node needs --config FILE");
 	return run(config, json, only_format);
 }
+
+/* --- racks ------------------------------------------------------------------------------------ */
+
+static const char rack_usage[] =
+	"usage: terrane rack list [-c FILE | --dir DIR] [--json]\n"
+	"       terrane rack drain|online|remove RACK [-c FILE | --dir DIR] [--json]\n"
+	"\n"
+	"Racks by their names, as the nodes' configurations give them. What is said of a rack is said "
+	"of\n"
+	"each of its nodes.\n"
+	"\n"
+	"  list           the racks, with their nodes and disks\n"
+	"  drain RACK     a janitor moves everything to other racks; terrane repair status shows "
+	"what is left\n"
+	"  online RACK    takes that back\n"
+	"  remove RACK    it is gone for ever: what was on it is made anew at once\n";
+
+int cmd_rack(int argc, char **argv)
+{
+	return racks_of_cluster(argc, argv, rack_usage);
+}

@@ -73,7 +73,8 @@ class Box:
         pids = self.pids().values()
         done = run("down", "--dir", self.folder)
         assert done.returncode == 0, done.stderr
-        assert not [p for p in pids if lives(p)]
+        # What has let go of its files may still be on its way out.
+        await_true("the end of all processes", lambda: not [p for p in pids if lives(p)], 5)
 
     def __enter__(self):
         self.up(*self.shape)

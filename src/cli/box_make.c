@@ -154,7 +154,8 @@ static int write_janitor(const struct box *b)
 			       "[janitor]\nmetadata = 127.0.0.1:%ld\nmetrics = 127.0.0.1:%ld\n"
 			       "memory = 256MiB\nlease = 20s\nround = 5s\n"
 			       "[collection]\ngrace = 5m\norphans = 10m\n"
-			       "[repair]\ndelay = 1m\nlook = 15s\n",
+			       "[repair]\ndelay = 1m\nlook = 15s\n"
+			       "[survey]\nperiod = 15s\n",
 			       s->port, s->port + 2 * (s->nodes + 1));
 	return rc < 0 ? rc : write_text(b, "conf/janitor.ini", &t);
 }

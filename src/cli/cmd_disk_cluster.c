@@ -182,13 +182,13 @@ static int list_racks(struct admin *a)
 			bytes += d->capacity_bytes;
 		}
 		if (q->json)
-			json_array_append_new(
-				all, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "id",
-					       (json_int_t)id, "name", r->name, "nodes",
-					       (json_int_t)nodes, "nodes_online", (json_int_t)well,
-					       "disks", (json_int_t)disks, "disks_online",
-					       (json_int_t)disks_well, "capacity_bytes",
-					       (json_int_t)bytes));
+			json_array_append_new(all, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I}",
+							     "id", (json_int_t)id, "name", r->name,
+							     "nodes", (json_int_t)nodes,
+							     "nodes_online", (json_int_t)well,
+							     "disks", (json_int_t)disks,
+							     "disks_online", (json_int_t)disks_well,
+							     "capacity_bytes", (json_int_t)bytes));
 		else
 			printf("%-12s %6lu %8lu %6lu %8lu %12s\n", r->name, nodes, well, disks,
 			       disks_well, fs_size(size, (double)bytes));

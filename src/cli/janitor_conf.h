@@ -25,6 +25,8 @@ struct janitor_conf {
 	int64_t parallel;
 	int method; /* as janitor.h */
 	uint64_t scrub_ns;
+	uint64_t survey_ns;
+	int64_t spread_percent;
 	int log_level;
 };
 

@@ -44,6 +44,8 @@ static int open_janitor(struct janitor_role *r)
 		.orphan_ns = c->orphan_ns,
 		.delay_ns = c->delay_ns,
 		.scrub_ns = c->scrub_ns,
+		.survey_ns = c->survey_ns,
+		.spread_percent = (unsigned)c->spread_percent,
 		.disk_bytes_per_s = c->disk_bytes_per_s,
 		.rack_bytes_per_s = c->rack_bytes_per_s,
 		.percent = (unsigned)c->percent,

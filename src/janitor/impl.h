@@ -4,6 +4,7 @@
 #define JANITOR_IMPL_H
 
 #include "janitor/janitor.h"
+#include "janitor/stats.h"
 #include "meta/meta_client.h"
 
 #define JANITOR_SHARES 16 /* of the partitions: what one lease covers */
@@ -29,6 +30,9 @@ struct janitor {
 	uint64_t epoch, epoch_ns, partitions;
 	uint64_t thorough_epoch; /* in which the seldom kinds were last walked */
 	struct pacer deletes;
+	/* What was last counted of all blocks, and how even it is: survey.c. */
+	struct stats sums;
+	struct stats_balance balance;
 	struct janitor_stats stats;
 };
 
@@ -97,6 +101,33 @@ typedef int (*shelf_fn)(struct shelf *s, uint64_t arg);
 /* Every disk that can be asked, a few at once, each under a lease "what/DISK". What goes wrong with one disk is
  * logged. */
 int each_disk(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg);
+
+/* --- survey.c --------------------------------------------------------------------------------- */
+
+#define SURVEY_SERVICES 1
+#define JOBS_MAX ((size_t)100000) /* of a share; the rest comes with the next survey */
+
+/* Blocks of a share that a service has asked for. */
+struct job {
+	uint32_t tenant;
+	uint64_t block;
+	uint64_t live_bytes; /* that its owners have */
+};
+
+struct jobs {
+	struct job *list;
+	size_t count, cap, next;
+	const char *lease;
+	uint64_t end_ns;
+};
+
+/* The next one, when the time is not over and the lease still ours; false at the end, or with an error in *rc.
+ * Waits while there is something to repair. */
+bool jobs_next(struct janitor *j, struct jobs *w, struct job *out, int *rc);
+
+/* Each service: whether it wants a block, without waiting; and its work on those that it wanted. */
+bool balance_wants(struct janitor *j, const struct meta_block_at *b);
+int balance_run(struct janitor *j, struct jobs *w);
 
 /* --- rebuild.c -------------------------------------------------------------------------------- */
 

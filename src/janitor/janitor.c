@@ -15,13 +15,14 @@
 
 #define MAP_AGE_NS (2 * NS_PER_S)
 #define LEASES_MAX 65536
+#define LEASES_DROP_NS (2 * NS_PER_S)
 #define UNWELL_MAX (CLUSTER_DISKS_MAX + CLUSTER_NODES_MAX)
 #define PACERS_MAX (CLUSTER_DISKS_MAX + CLUSTER_RACKS_MAX)
 #define MAP_AWAY_MAX_NS (20 * NS_PER_S)
 
 struct held {
 	struct meta_lease lease;
-	uint64_t renewed_ns;
+	uint64_t renewed_ns; /* 0: not held */
 };
 
 struct since {
@@ -45,6 +46,9 @@ static void options_fill(struct janitor_options *o)
 	or_default(&o->orphan_ns, 6 * 3600ULL * NS_PER_S);
 	or_default(&o->delay_ns, 1800 * NS_PER_S);
 	or_default(&o->scrub_ns, 7 * 86400ULL * NS_PER_S);
+	or_default(&o->survey_ns, 600 * NS_PER_S);
+	if (o->spread_percent == 0)
+		o->spread_percent = 10;
 	or_default(&o->disk_bytes_per_s, 100000000);
 	or_default(&o->rack_bytes_per_s, 1000000000);
 	if (o->percent == 0)
@@ -70,6 +74,7 @@ int janitor_open(struct janitor **out, const struct janitor_options *o)
 	map_init(&j->pacers, PACERS_MAX);
 	map_init(&j->sightings, JANITOR_SIGHTINGS_MAX);
 	map_init(&j->passes, CLUSTER_DISKS_MAX);
+	stats_init(&j->sums);
 	int rc = fabric_init(&j->fabric, &j->opts.fabric);
 	if (rc == 0)
 		rc = meta_client_open(&j->meta, &(struct meta_client_options){
@@ -107,6 +112,7 @@ void janitor_close(struct janitor *j)
 	free_all(&j->pacers);
 	free_all(&j->sightings);
 	free_all(&j->passes);
+	stats_fini(&j->sums);
 	free(j);
 }
 
@@ -256,8 +262,7 @@ int lease_take(struct janitor *j, const char *name)
 		return -ENOMEM;
 	uint64_t begin_ns = rt_now_ns();
 	int rc = meta_client_lease_take(&m, &h->lease);
-	if (rc == 0)
-		h->renewed_ns = begin_ns;
+	h->renewed_ns = rc == 0 ? begin_ns : 0;
 	return rc;
 }
 
@@ -278,9 +283,29 @@ void lease_drop(struct janitor *j, const char *name)
 	struct errand e;
 	errand_init(j, &e, 0);
 	struct meta_call m = errand_meta(j, &e);
-	const struct held *h = held_of(j, name);
-	if (h != NULL)
-		(void)meta_client_lease_drop(&m, &h->lease); /* else it runs out */
+	struct held *h = held_of(j, name);
+	if (h == NULL)
+		return;
+	h->renewed_ns = 0;
+	(void)meta_client_lease_drop(&m, &h->lease); /* else it runs out */
+}
+
+/* So that others need not wait for what this one will not do any more. */
+static void leases_drop(struct janitor *j)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	m.timeout_ns = LEASES_DROP_NS;
+	int rc = 0;
+	rt_shield_enter();
+	map_for_each(&j->leases, it) {
+		struct held *h = it.value;
+		if (rc == 0 && h->renewed_ns != 0)
+			rc = meta_client_lease_drop(&m, &h->lease);
+		h->renewed_ns = 0;
+	}
+	rt_shield_leave();
 }
 
 struct meta_walk share_walk(const struct janitor *j, unsigned share)
@@ -377,10 +402,18 @@ static void scrub_fiber(void *arg)
 			break;
 }
 
+static void survey_fiber(void *arg)
+{
+	struct janitor *j = arg;
+	while (told(janitor_survey(j), "survey"))
+		if (rt_sleep_ns(j->opts.survey_ns) < 0)
+			break;
+}
+
 int janitor_run(struct janitor *j)
 {
 	static void (*const works[])(void *) = {collect_fiber, repair_fiber, orphan_fiber,
-						scrub_fiber};
+						scrub_fiber, survey_fiber};
 	struct rt_group g;
 	rt_group_init(&g);
 	int rc = 0;
@@ -390,5 +423,6 @@ int janitor_run(struct janitor *j)
 		rc = rt_sleep_ns(RT_NEVER - rt_now_ns() - 1);
 	rt_group_cancel(&g);
 	rt_group_join(&g);
+	leases_drop(j);
 	return rc;
 }

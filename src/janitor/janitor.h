@@ -22,6 +22,10 @@
  *   scrub       every chunk is read and verified by its node; what is damaged, or not there, is reported to
  *               the block's record, and so repaired. Where a pass stands is kept in the metadata.
  *
+ *   survey      one walk of all blocks: they are counted (stats.h), and what is to be moved is seen to.
+ *   balance     chunks go from full disks to empty ones, to where their block would be written today
+ *               (balance.c).
+ *
  * Which disks are lost. At once: a disk that is gone by an operator's wish, or that its node says has
  * failed. After delay_ns on this janitor's clock: everything else that is not well (a silent node, a disk
  * with errors). A disk or node that is draining counts as to be emptied: its chunks are good sources, and
@@ -52,6 +56,8 @@ struct janitor_options {
 	uint64_t orphan_ns;        /* between looks at what is on the disks; 0: 6 h */
 	uint64_t delay_ns;         /* before what is silent counts as lost; 0: 30 min */
 	uint64_t scrub_ns;         /* in which every chunk is verified; 0: 7 days */
+	uint64_t survey_ns;        /* between counts of all blocks, with what follows; 0: 10 min */
+	unsigned spread_percent;   /* of the mean: how uneven disks may be; 0: 10 */
 	uint64_t disk_bytes_per_s; /* what a disk can do; 0: 100 MB/s */
 	uint64_t rack_bytes_per_s; /* what a rack's uplink can do; 0: 1 GB/s */
 	unsigned percent;          /* of those for repair; 0: 20 */
@@ -75,6 +81,7 @@ struct janitor_stats {
 	uint64_t open_blocks;                  /* left to their writers */
 	uint64_t overtaken; /* blocks that were deleted, or repaired by another, meanwhile */
 	uint64_t leases_lost;
+	uint64_t surveys, chunks_balanced, balanced_bytes;
 	uint64_t pool_patches,
 		pool_patch_bytes; /* chunks of pools made whole, and what was brought */
 	uint64_t scrubbed_chunks, scrubbed_bytes, scrub_passes, damage_found;
@@ -101,6 +108,7 @@ int janitor_collect(struct janitor *j);
 int janitor_repair(struct janitor *j, bool look); /* look: at all blocks too */
 int janitor_pools(struct janitor *j);
 int janitor_orphans(struct janitor *j);
+int janitor_survey(struct janitor *j);
 int janitor_scrub(struct janitor *j, uint64_t pass_ns); /* over how long; 0: as fast as it goes */
 
 #endif

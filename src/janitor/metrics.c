@@ -2,6 +2,43 @@
 #include "base/base.h"
 #include "janitor/impl.h"
 
+/* What all janitors together have counted last: the same of each of them. */
+static int cluster_metrics(const struct janitor *j, struct strbuf *out)
+{
+	const struct stats *s = &j->sums;
+	double mean = j->balance.mean;
+	const struct {
+		const char *name, *help;
+		double value;
+	} all[] = {
+		{"blocks", "sealed blocks", (double)s->blocks},
+		{"open_blocks", "blocks under append", (double)s->open_blocks},
+		{"pending_blocks", "blocks being written", (double)s->pending_blocks},
+		{"block_bytes", "bytes in sealed blocks", (double)s->bytes},
+		{"owned_bytes", "of them in files", (double)s->owned},
+		{"stored_bytes", "with redundancy", (double)s->stored},
+		{"missing_chunks", "chunks that are nowhere", (double)s->missing_chunks},
+		{"damaged_chunks", "chunks reported as bad", (double)s->damaged_chunks},
+		{"crowded_blocks", "blocks not spread over racks as they could be",
+		 (double)s->crowded},
+		{"copysets", "distinct sets of disks that hold a block, about", stats_copysets(s)},
+		{"imbalance_ratio", "standard deviation of how full disks are, of the mean",
+		 j->balance.deviation},
+		{"fullest_ratio", "the fullest disk, of the mean",
+		 mean > 0 ? j->balance.most / mean : 0},
+		{"emptiest_ratio", "the emptiest disk, of the mean",
+		 mean > 0 ? j->balance.least / mean : 0},
+	};
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(all); i++)
+		rc = strbuf_printf(out,
+				   "# HELP terrane_cluster_%s %s\n"
+				   "# TYPE terrane_cluster_%s gauge\nterrane_cluster_%s %.10g\n",
+				   all[i].name, all[i].help, all[i].name, all[i].name,
+				   all[i].value);
+	return rc;
+}
+
 int janitor_metrics(const struct janitor *j, struct strbuf *out)
 {
 	const struct janitor_stats *s = &j->stats;
@@ -36,6 +73,10 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 		{"pool_patches_total", "counter", "chunks of pools made whole", s->pool_patches},
 		{"pool_patch_bytes_total", "counter", "brought to pools from other racks",
 		 s->pool_patch_bytes},
+		{"surveys_total", "counter", "counts of all blocks", s->surveys},
+		{"chunks_balanced_total", "counter", "chunks moved from full disks to empty ones",
+		 s->chunks_balanced},
+		{"balanced_bytes_total", "counter", "bytes of them", s->balanced_bytes},
 		{"leases_lost_total", "counter", "leases another took over", s->leases_lost},
 		{"scrubbed_chunks_total", "counter", "chunks verified", s->scrubbed_chunks},
 		{"scrubbed_bytes_total", "counter", "bytes verified", s->scrubbed_bytes},
@@ -51,5 +92,5 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 				   "terrane_janitor_%s %lu\n",
 				   all[i].name, all[i].help, all[i].name, all[i].type, all[i].name,
 				   all[i].value);
-	return rc;
+	return rc == 0 ? cluster_metrics(j, out) : rc;
 }

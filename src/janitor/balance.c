@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Rebalancing: new disks fill up, full ones give.
+ *
+ * A block's disks follow from its id and the map (cluster_choose). When disks come, the choice of some blocks
+ * changes: those are the chunks that a new disk would have got had it been there. So the rule is
+ *
+ *   1. a chunk on disk D that is not of its block's choice goes to a disk T of the choice that holds none of the
+ *      block, when D is fuller than T by a part `spread` of the mean
+ *   2. a chunk of a disk fuller than the mean by three times that goes to the next disk along its block's
+ *      shuffle, when that is emptier than the mean
+ *
+ * and in both the block's chunks in T's rack must not be more than they are now in the rack of D. By 1 blocks come
+ * to lie where they would be written today: copysets stay as few as they are, a chunk moves once for a change of
+ * the map, and with nothing changed nothing moves. 2 evens out what chance and deletions left.
+ *
+ *   example   8 disks hold 100 GB each, a ninth comes: of each 9 chunks one has it in its choice now; these
+ *             move, and every disk has 89 GB
+ *
+ * A move is: copy, change of the record, delete the old. Before the change readers and repair see the old chunk,
+ * afterwards the new; both are there and whole at that moment. Another who changed the record first is told by
+ * it, and what was copied is taken away again.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "client/label.h"
+#include "client/shape.h"
+#include "janitor/impl.h"
+#include "rt/rt.h"
+
+#define COPY_TIMEOUT_NS (60 * NS_PER_S)
+#define FAR 3 /* times the spread: rule 2 */
+#define BLOCK_ARENA ((size_t)(256 * KIB))
+
+/* --- which ------------------------------------------------------------------------------------- */
+
+static double fill_of(const struct janitor *j, uint64_t disk)
+{
+	const struct cluster_disk *d = cluster_disk(j->fabric.map, disk);
+	return d == NULL ? -1 : stats_fill(&j->sums, d);
+}
+
+static size_t in_rack(const struct janitor *j, const struct meta_block *b, uint32_t rack,
+		      size_t but)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < b->chunk_count; i++) {
+		const struct cluster_node *node = cluster_node_of(j->fabric.map, b->chunks[i].disk);
+		n += i != but && node != NULL && node->rack == rack;
+	}
+	return n;
+}
+
+static size_t on_node(const struct janitor *j, const struct meta_block *b, uint64_t node,
+		      size_t but)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < b->chunk_count; i++) {
+		const struct cluster_disk *d = cluster_disk(j->fabric.map, b->chunks[i].disk);
+		n += i != but && d != NULL && d->node == node;
+	}
+	return n;
+}
+
+/* Whether the block is spread at least as well with chunk i there. */
+static bool keeps_apart(const struct janitor *j, const struct meta_block *b, size_t i, uint64_t to)
+{
+	const struct cluster_node *from = cluster_node_of(j->fabric.map, b->chunks[i].disk);
+	const struct cluster_node *there = cluster_node_of(j->fabric.map, to);
+	if (from == NULL || there == NULL)
+		return false;
+	return in_rack(j, b, there->rack, i) <= in_rack(j, b, from->rack, i) &&
+	       on_node(j, b, there->id, i) <= on_node(j, b, from->id, i);
+}
+
+static bool holds(const struct meta_block *b, uint64_t disk)
+{
+	for (size_t i = 0; i < b->chunk_count; i++)
+		if (b->chunks[i].disk == disk)
+			return true;
+	return false;
+}
+
+static bool chosen(const struct cluster_choice *c, uint64_t disk)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->disk[i] == disk)
+			return true;
+	return false;
+}
+
+/* Whether anything is to be evened out at all, before a block is looked at closely. */
+static bool is_uneven(const struct janitor *j, const struct meta_block *b)
+{
+	double slack = j->balance.mean * j->opts.spread_percent / 100;
+	double most = 0;
+	if (j->balance.mean <= 0 || j->sums.parts < JANITOR_SHARES)
+		return false;
+	for (size_t i = 0; i < b->chunk_count; i++)
+		most = fmax(most, fill_of(j, b->chunks[i].disk));
+	return most > j->balance.least + slack &&
+	       (j->balance.least < j->balance.mean - slack || most > j->balance.mean + FAR * slack);
+}
+
+struct move {
+	size_t index;
+	uint64_t to;
+};
+
+static bool move_to_choice(struct janitor *j, const struct meta_block *b,
+			   const struct encoding *enc, struct cluster_choice *choice,
+			   struct move *out)
+{
+	double slack = j->balance.mean * j->opts.spread_percent / 100;
+	struct cluster_want want = {.encoding = *enc, .block = b->chunk_block};
+	if (cluster_choose(j->fabric.map, &want, choice) < 0)
+		return false;
+	for (size_t i = 0; i < b->chunk_count; i++) {
+		uint64_t from = b->chunks[i].disk;
+		if (from == 0 || b->chunks[i].damaged || chosen(choice, from) ||
+		    disk_fate(j, from) != DISK_WELL)
+			continue;
+		for (uint32_t k = 0; k < choice->count; k++) {
+			uint64_t to = choice->disk[k];
+			if (holds(b, to) || fill_of(j, from) <= fill_of(j, to) + slack ||
+			    !keeps_apart(j, b, i, to))
+				continue;
+			*out = (struct move){i, to};
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool move_to_next(struct janitor *j, const struct meta_block *b, const struct encoding *enc,
+			 struct cluster_choice *choice, struct move *out)
+{
+	double far = j->balance.mean * (1 + FAR * j->opts.spread_percent / 100.0);
+	uint64_t kept[META_CHUNKS_MAX];
+	if (enc->kind == ENCODING_MLEC || b->chunk_count > META_CHUNKS_MAX)
+		return false;
+	for (size_t i = 0; i < b->chunk_count; i++) {
+		uint64_t from = b->chunks[i].disk;
+		size_t n = 0;
+		if (from == 0 || b->chunks[i].damaged || fill_of(j, from) <= far ||
+		    disk_fate(j, from) != DISK_WELL)
+			continue;
+		for (size_t k = 0; k < b->chunk_count; k++)
+			if (k != i && b->chunks[k].disk != 0)
+				kept[n++] = b->chunks[k].disk;
+		struct cluster_want want = {.encoding = *enc,
+					    .block = b->chunk_block,
+					    .excluded = &from,
+					    .excluded_count = 1,
+					    .kept = kept,
+					    .kept_count = n};
+		(void)cluster_choose(j->fabric.map, &want, choice);
+		if (choice->count > 0 && fill_of(j, choice->disk[0]) < j->balance.mean &&
+		    keeps_apart(j, b, i, choice->disk[0])) {
+			*out = (struct move){i, choice->disk[0]};
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool move_of(struct janitor *j, const struct meta_block *b, struct move *out)
+{
+	struct encoding enc;
+	AUTO_FREE struct cluster_choice *choice = malloc(sizeof(*choice));
+	if (choice == NULL || b->state != META_BLOCK_SEALED || b->length == 0 || !is_uneven(j, b) ||
+	    encoding_parse(b->encoding, &enc, NULL, 0) < 0)
+		return false;
+	return move_to_choice(j, b, &enc, choice, out) || move_to_next(j, b, &enc, choice, out);
+}
+
+bool balance_wants(struct janitor *j, const struct meta_block_at *b)
+{
+	struct move m;
+	return move_of(j, &b->block, &m);
+}
+
+/* --- moving ------------------------------------------------------------------------------------ */
+
+struct moving {
+	struct janitor *j;
+	struct errand errand;
+	uint32_t tenant;
+	struct meta_block block;
+	struct move move;
+	struct rpc_slice data;
+};
+
+static struct chunk_id id_of(const struct moving *m)
+{
+	return (struct chunk_id){m->block.chunk_block, (uint32_t)m->move.index};
+}
+
+static int copy_get(struct moving *m)
+{
+	struct encoding enc;
+	struct shape shape;
+	const struct meta_chunk *from = &m->block.chunks[m->move.index];
+	if (encoding_parse(m->block.encoding, &enc, NULL, 0) < 0 || shape_init(&shape, &enc) < 0 ||
+	    m->block.chunk_count != (size_t)shape.n)
+		return -EBADMSG;
+	uint64_t len = shape_stored_len(&shape, (int)m->move.index, m->block.length);
+	uint32_t want = shape.copies ? m->block.crc : from->crc;
+	struct disk_use u;
+	int rc = len == 0 ? 0 : pace_disk(m->j, from->disk, len);
+	if (rc < 0 || len == 0)
+		return rc;
+	rc = disk_begin(&m->errand.call, from->disk, &u);
+	if (rc < 0)
+		return rc;
+	u.node.timeout_ns = COPY_TIMEOUT_NS;
+	rc = node_get_one(&u.node, from->disk, id_of(m), 0, len, NULL, &m->data);
+	if (rc == 0 && (m->data.len != len || (want != 0 && m->data.crc != want)))
+		rc = -EBADMSG;
+	disk_end(&m->errand.call, &u, rc, 0);
+	struct meta_call c = errand_meta(m->j, &m->errand);
+	if (rc == -EBADMSG || rc == -ENOENT)
+		(void)meta_client_block_report(&c, m->block.id, (uint32_t)m->move.index,
+					       from->disk);
+	return rc;
+}
+
+static int copy_put(struct moving *m)
+{
+	struct disk_use u;
+	int rc = pace_disk(m->j, m->move.to, m->data.len);
+	if (rc == 0)
+		rc = disk_begin(&m->errand.call, m->move.to, &u);
+	if (rc < 0)
+		return rc;
+	struct node_put p = {.data = m->data, .epoch = m->block.epoch};
+	struct chunk_stat st;
+	label_make(p.label, m->tenant, m->block.id);
+	u.node.timeout_ns = COPY_TIMEOUT_NS;
+	rc = node_put(&u.node, m->move.to, id_of(m), &p);
+	/* Left by a move that was interrupted, or made by another that goes on. */
+	if (rc == -EEXIST && node_stat_one(&u.node, m->move.to, id_of(m), &st) == 0 && st.sealed &&
+	    st.len == m->data.len && st.crc == m->data.crc)
+		rc = 0;
+	disk_end(&m->errand.call, &u, rc, 0);
+	return rc;
+}
+
+/* Which of the two disks has the chunk is for the record to say; the copy on the other goes. */
+static int settle(struct moving *m, uint64_t from)
+{
+	struct meta_call c = errand_meta(m->j, &m->errand);
+	struct arena a;
+	struct meta_block now;
+	arena_init(&a, BLOCK_ARENA);
+	int rc = meta_client_block_get(&c, &m->block.id, 1, &a, &now);
+	bool same = rc == 0 && now.state != 0 && now.chunk_block == m->block.chunk_block &&
+		    m->move.index < now.chunk_count;
+	uint64_t at = same ? now.chunks[m->move.index].disk : 0;
+	arena_fini(&a);
+	if (rc < 0)
+		return rc;
+	if (at != m->move.to)
+		(void)chunk_delete(m->j, m->move.to, id_of(m));
+	else if (at != from)
+		(void)chunk_delete(m->j, from, id_of(m));
+	return at == m->move.to ? 0 : -ESTALE;
+}
+
+static void fills_shift(struct janitor *j, uint64_t from, uint64_t to, uint64_t bytes)
+{
+	struct stats_disk *f = map_get(&j->sums.held, from), *t = map_get(&j->sums.held, to);
+	if (f != NULL)
+		f->bytes -= min_u64(f->bytes, bytes);
+	if (t == NULL) {
+		t = calloc(1, sizeof(*t));
+		if (t != NULL && map_put(&j->sums.held, to, t) < 0) {
+			free(t);
+			t = NULL;
+		}
+	}
+	if (t != NULL)
+		t->bytes += bytes;
+}
+
+static int chunk_move(struct moving *m)
+{
+	struct meta_call c = errand_meta(m->j, &m->errand);
+	uint64_t from = m->block.chunks[m->move.index].disk;
+	int rc = copy_get(m);
+	if (rc == 0)
+		rc = copy_put(m);
+	if (rc < 0)
+		return rc;
+	uint32_t crc = m->data.buf != NULL ? m->data.crc : m->block.chunks[m->move.index].crc;
+	rc = meta_client_block_replace(&c, m->block.id, (uint32_t)m->move.index, from, m->move.to,
+				       crc);
+	if (rc < 0 && rc != -ENOENT && rc != -ESTALE && rc != -EEXIST && rc != -EINVAL)
+		return rc; /* not known: either the record has it, or it is an orphan */
+	rc = settle(m, from);
+	if (rc == 0) {
+		m->j->stats.chunks_balanced++;
+		m->j->stats.balanced_bytes += m->data.len;
+		fills_shift(m->j, from, m->move.to, m->block.chunk_length);
+	}
+	return rc;
+}
+
+/* Moves one chunk of the block; *moved: there may be more. */
+static int block_balance(struct janitor *j, const struct job *job, bool *moved)
+{
+	AUTO_FREE struct moving *m = calloc(1, sizeof(*m));
+	struct arena a;
+	*moved = false;
+	if (m == NULL)
+		return -ENOMEM;
+	arena_init(&a, BLOCK_ARENA);
+	m->j = j;
+	m->tenant = job->tenant;
+	errand_init(j, &m->errand, job->tenant);
+	struct meta_call c = errand_meta(j, &m->errand);
+	int rc = meta_client_block_get(&c, &job->block, 1, &a, &m->block);
+	if (rc == 0 && move_of(j, &m->block, &m->move)) {
+		rc = gate_enter(&j->fabric.writes, m->block.chunk_length);
+		if (rc == 0) {
+			rc = chunk_move(m);
+			gate_leave(&j->fabric.writes, m->block.chunk_length);
+		}
+		*moved = rc == 0;
+	}
+	buf_unref(m->data.buf);
+	arena_fini(&a);
+	/* Deleted, changed, full or away: somebody else's turn, or later's. */
+	if (rc < 0 && rc != -ECANCELED && rc != -ENOENT && rc != -ESTALE)
+		log_warn("balance", "block=%016lx rc=%d", job->block, rc);
+	return rc == -ECANCELED || rc == -ENOMEM ? rc : 0;
+}
+
+int balance_run(struct janitor *j, struct jobs *w)
+{
+	struct job job;
+	int rc = 0;
+	while (rc == 0 && jobs_next(j, w, &job, &rc)) {
+		bool more = true;
+		while (rc == 0 && more)
+			rc = block_balance(j, &job, &more);
+	}
+	return rc;
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One walk of all blocks for everybody who wants to see all blocks: it counts them (stats.h), and notes which
+ * are to be moved (balance.c), compacted (compact.c) or encoded anew (policy.c). A share of the partitions is
+ * walked at a time; then its work is done, for at most so long as lies between two surveys. What is left comes
+ * with the next.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "janitor/impl.h"
+#include "rt/rt.h"
+
+#define PAGE 64
+
+static int jobs_add(struct jobs *w, const struct meta_block_at *b)
+{
+	if (w->count == JOBS_MAX)
+		return 0;
+	if (w->count == w->cap) {
+		size_t cap = w->cap == 0 ? 64 : w->cap * 2;
+		struct job *list = realloc(w->list, cap * sizeof(*list));
+		if (list == NULL)
+			return -ENOMEM;
+		w->list = list;
+		w->cap = cap;
+	}
+	w->list[w->count++] = (struct job){
+		.tenant = b->tenant, .block = b->block.id, .live_bytes = b->owned_bytes};
+	return 0;
+}
+
+struct share_work {
+	struct janitor *j;
+	char lease[32];
+	struct stats stats;
+	struct jobs jobs[SURVEY_SERVICES];
+	int rc;
+};
+
+static const struct {
+	const char *name;
+	bool (*wants)(struct janitor *j, const struct meta_block_at *b);
+	int (*run)(struct janitor *j, struct jobs *w);
+} services[SURVEY_SERVICES] = {
+	{"balance", balance_wants, balance_run},
+};
+
+static int walk(struct share_work *w, unsigned share)
+{
+	struct janitor *j = w->j;
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	uint32_t racks = stats_racks(j->fabric.map);
+	int rc = 0;
+	for (struct meta_walk at = share_walk(j, share); rc == 0 && at.index < at.end;) {
+		struct meta_block_at found[PAGE];
+		struct arena a;
+		arena_init(&a, 4 * MIB);
+		int64_t n = meta_client_blocks(&m, &at, &a, found, PAGE);
+		rc = n < 0 ? (int)n : 0;
+		for (int64_t i = 0; rc == 0 && i < n; i++) {
+			rc = stats_block(&w->stats, j->fabric.map, racks, &found[i]);
+			for (size_t k = 0; rc == 0 && k < SURVEY_SERVICES; k++)
+				if (services[k].wants(j, &found[i]))
+					rc = jobs_add(&w->jobs[k], &found[i]);
+		}
+		arena_fini(&a);
+		if (rc == 0)
+			rc = lease_keep(j, w->lease);
+	}
+	return rc;
+}
+
+/* Each service in a fiber of its own: one that waits for disks does not hold up the others. */
+struct service_run {
+	struct share_work *w;
+	size_t service;
+};
+
+static void service_fiber(void *arg)
+{
+	struct service_run *r = arg;
+	struct share_work *w = r->w;
+	int rc = services[r->service].run(w->j, &w->jobs[r->service]);
+	if (rc < 0 && rc != -ECANCELED && rc != -EBUSY && rc != -ETIME)
+		log_warn("survey", "what=%s rc=%d", services[r->service].name, rc);
+	if (w->rc == 0 && (rc == -ECANCELED || rc == -EBUSY))
+		w->rc = rc;
+}
+
+static int work(struct share_work *w)
+{
+	struct service_run runs[SURVEY_SERVICES];
+	struct rt_group g;
+	rt_group_init(&g);
+	for (size_t k = 0; k < SURVEY_SERVICES; k++) {
+		runs[k] = (struct service_run){w, k};
+		w->jobs[k].lease = w->lease;
+		w->jobs[k].end_ns = rt_now_ns() + w->j->opts.survey_ns;
+		if (w->jobs[k].count > 0 &&
+		    rt_group_spawn(&g, services[k].name, service_fiber, &runs[k]) < 0)
+			break;
+	}
+	rt_group_join(&g);
+	return w->rc;
+}
+
+bool jobs_next(struct janitor *j, struct jobs *w, struct job *out, int *rc)
+{
+	*rc = w->next > 0 ? lease_keep(j, w->lease) : 0;
+	/* What is lost goes first. */
+	while (*rc == 0 && j->stats.blocks_waiting > 0 && rt_now_ns() < w->end_ns)
+		*rc = rt_sleep_ns(NS_PER_S);
+	if (*rc < 0 || w->next == w->count || rt_now_ns() >= w->end_ns)
+		return false;
+	*out = w->list[w->next++];
+	return true;
+}
+
+static int share_survey(struct janitor *j, unsigned share)
+{
+	struct share_work w = {.j = j};
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	snprintf(w.lease, sizeof(w.lease), "survey/%u", share);
+	int rc = lease_take(j, w.lease);
+	if (rc < 0)
+		return rc == -EBUSY ? 0 : rc;
+	stats_init(&w.stats);
+	w.stats.taken_ns = rt_wall_ns();
+	rc = walk(&w, share);
+	if (rc == 0)
+		rc = stats_save(&m, share, &w.stats);
+	if (rc == 0)
+		rc = work(&w);
+	stats_fini(&w.stats);
+	for (size_t k = 0; k < SURVEY_SERVICES; k++)
+		free(w.jobs[k].list);
+	if (rc == 0)
+		lease_drop(j, w.lease);
+	return rc == -EBUSY ? 0 : rc;
+}
+
+/* What all shares say together. */
+static int sums_load(struct janitor *j)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	struct stats now;
+	stats_init(&now);
+	int rc = stats_load(&m, &now);
+	if (rc < 0) {
+		stats_fini(&now);
+		return rc;
+	}
+	stats_fini(&j->sums);
+	j->sums = now;
+	stats_balance(&j->sums, j->fabric.map, &j->balance);
+	return 0;
+}
+
+int janitor_survey(struct janitor *j)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	uint64_t epoch;
+	int rc = janitor_map(j);
+	if (rc == 0)
+		rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);
+	if (rc == 0)
+		rc = sums_load(j);
+	for (unsigned i = 0; rc == 0 && i < JANITOR_SHARES; i++) {
+		rc = share_survey(j, share_turn(j, i));
+		if (rc == 0)
+			rc = janitor_map(j);
+	}
+	if (rc == 0)
+		rc = sums_load(j);
+	j->stats.surveys += rc == 0;
+	return rc;
+}

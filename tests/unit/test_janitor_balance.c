@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rebalancing, and what is counted of all blocks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "janitor/stats.h"
+#include "janitor_lab.h"
+
+#define FILES 12
+
+static void write_files(struct lab *l, const char *encoding)
+{
+	for (unsigned i = 0; i < FILES; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/f%u", i);
+		CHECK_EQ(write_text(l, path, i, 1 * MIB, encoding), 0);
+	}
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+}
+
+static void read_files(struct lab *l)
+{
+	for (unsigned i = 0; i < FILES; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/f%u", i);
+		CHECK_EQ(read_text(l, path, i, 1 * MIB), 0);
+	}
+}
+
+static void want(struct lab *l, uint64_t disk, enum cluster_state state)
+{
+	CHECK_EQ(meta_client_want_disk(&l->root, disk, state), 0);
+	fresh_map(l);
+}
+
+/* --- a watch over every chunk ------------------------------------------------------------------ */
+
+struct watch {
+	struct lab *l;
+	bool stop;
+	size_t rounds;
+};
+
+static int stat_chunk(struct lab *l, uint64_t disk, struct chunk_id id)
+{
+	struct call c;
+	call_init(&c, engine_fabric(l->engine));
+	struct disk_use u;
+	struct chunk_stat st;
+	CHECK_EQ(disk_begin(&c, disk, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	int rc = node_stat_one(&u.node, disk, id, &st);
+	disk_end(&c, &u, rc, 0);
+	CHECK(rc < 0 || st.sealed);
+	return rc;
+}
+
+/* Where the record says that a chunk is, there it is, unless the record says otherwise by now. */
+static void look_at(struct watch *w, const struct meta_block *b)
+{
+	for (uint32_t i = 0; i < b->chunk_count; i++) {
+		uint64_t disk = b->chunks[i].disk;
+		int rc = stat_chunk(w->l, disk, (struct chunk_id){b->chunk_block, i});
+		if (rc == 0)
+			continue;
+		CHECK_EQ(rc, -ENOENT);
+		struct arena a;
+		arena_init(&a, MIB);
+		struct meta_block now = block_get(w->l, b->id, &a);
+		CHECK(now.chunks[i].disk != disk);
+		CHECK_EQ(stat_chunk(w->l, now.chunks[i].disk, (struct chunk_id){b->chunk_block, i}),
+			 0);
+		arena_fini(&a);
+	}
+}
+
+static void watch_fiber(void *arg)
+{
+	struct watch *w = arg;
+	rt_deadline_set(RT_NEVER);
+	for (; !w->stop; w->rounds++) {
+		for (struct meta_walk at = {.end = 1 << META_PARTITION_BITS}; at.index < at.end;) {
+			struct meta_block_at found[16];
+			struct arena a;
+			arena_init(&a, 4 * MIB);
+			int64_t n = meta_client_blocks(&w->l->root, &at, &a, found, 16);
+			CHECK(n >= 0);
+			for (int64_t i = 0; i < n; i++)
+				look_at(w, &found[i].block);
+			arena_fini(&a);
+		}
+	}
+}
+
+/* --- new disks --------------------------------------------------------------------------------- */
+
+static void new_disk_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	want(&l, 81, CLUSTER_DRAINING);
+	write_files(&l, "rs:3+2");
+	CHECK_EQ(blocks_on(&l, 81, NULL), 0);
+	size_t blocks = check_whole(&l), chunks = chunks_everywhere(&l);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	/* As long as the map is what it was, nothing moves but by far fuller disks. */
+	CHECK_EQ(janitor_survey(j), 0);
+	want(&l, 81, CLUSTER_ONLINE);
+	struct watch w = {.l = &l};
+	struct rt_fiber *fiber;
+	CHECK_EQ(rt_spawn(&fiber, "watch", watch_fiber, &w), 0);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(janitor_survey(j), 0);
+	w.stop = true;
+	rt_join(fiber);
+	CHECK(w.rounds > 0);
+	size_t on = blocks_on(&l, 81, NULL);
+	CHECK(on > chunks / 9 / 2 && on <= chunks / 9 + chunks / 18);
+	CHECK(stats_of(j).chunks_balanced >= on);
+	CHECK_EQ(check_whole(&l), blocks);
+	CHECK_EQ(chunks_everywhere(&l), chunks); /* the old ones are gone */
+	read_files(&l);
+	/* It comes to rest. */
+	uint64_t moved;
+	unsigned rounds = 0;
+	do {
+		moved = stats_of(j).chunks_balanced;
+		CHECK_EQ(janitor_survey(j), 0);
+	} while (stats_of(j).chunks_balanced != moved && ++rounds < 10);
+	CHECK(rounds < 10);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_new_disk_fills_up_with_every_chunk_there_at_every_moment(void **state)
+{
+	(void)state;
+	cbox_run_all(9, 1, new_disk_body);
+}
+
+/* Two disks on each node: a chunk may go to the other disk of its node, and not beside another of its block. */
+static void apart_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	for (uint64_t disk = 2; disk < 50; disk += 10)
+		CHECK_EQ(meta_client_want_disk(&l.root, disk, CLUSTER_DRAINING), 0);
+	fresh_map(&l);
+	write_files(&l, "rs:3+2");
+	for (uint64_t disk = 2; disk < 50; disk += 10)
+		CHECK_EQ(meta_client_want_disk(&l.root, disk, CLUSTER_ONLINE), 0);
+	fresh_map(&l);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(janitor_survey(j), 0);
+	CHECK(blocks_on(&l, 2, NULL) > 0 && blocks_on(&l, 42, NULL) > 0);
+	struct stats s;
+	stats_init(&s);
+	CHECK_EQ(stats_load(&l.root, &s), 0);
+	CHECK_EQ(s.crowded, 0);
+	CHECK_EQ(s.missing_chunks + s.damaged_chunks, 0);
+	stats_fini(&s);
+	(void)check_whole(&l);
+	read_files(&l);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void moved_chunks_stay_in_racks_of_their_own(void **state)
+{
+	(void)state;
+	cbox_run_all(5, 2, apart_body);
+}
+
+static void survey_fiber(void *arg)
+{
+	struct round *r = arg;
+	rt_deadline_set(RT_NEVER);
+	r->rc = janitor_survey(r->j);
+	if (r->rc == 0)
+		r->rc = janitor_survey(r->j);
+	r->done = true;
+}
+
+/* Slow moves, and meanwhile files are deleted and a disk with moved chunks is lost. */
+static void trouble_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	want(&l, 81, CLUSTER_DRAINING);
+	write_files(&l, "rs:3+2");
+	want(&l, 81, CLUSTER_ONLINE);
+	struct janitor_options o = quick();
+	o.disk_bytes_per_s = 500000;
+	struct round r[2] = {{.j = hire(&o)}, {.j = hire(&o)}};
+	struct rt_fiber *fibers[2];
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(rt_spawn(&fibers[i], "janitor", survey_fiber, &r[i]), 0);
+	while (blocks_on(&l, 81, NULL) < 5)
+		CHECK_EQ(rt_sleep_ns(50 * NS_PER_MS), 0);
+	struct janitor_options fast = quick();
+	struct janitor *other = hire(&fast);
+	CHECK_EQ(remove_path(&l, "/f0"), 0);
+	lose_disk(&l, 31);
+	CHECK_EQ(janitor_repair(other, true), 0);
+	collect_for(other, 12 * GRACE_NS);
+	for (int i = 0; i < 2; i++) {
+		rt_join(fibers[i]);
+		CHECK_EQ(r[i].rc, 0);
+	}
+	CHECK_EQ(janitor_repair(other, true), 0);
+	(void)check_whole(&l);
+	for (unsigned i = 1; i < FILES; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/f%u", i);
+		CHECK_EQ(read_text(&l, path, i, 1 * MIB), 0);
+	}
+	/* Nothing is left beside what the records name. */
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(janitor_orphans(other), 0);
+		collect_for(other, 3 * GRACE_NS);
+	}
+	CHECK_EQ(janitor_orphans(other), 0);
+	size_t named = 0;
+	struct chunk_id ids[512];
+	for (unsigned i = 0; i < b->node_count; i++)
+		if (i != 3) {
+			CHECK_EQ(chunks_on(&l, 10 * i + 1, ids, ARRAY_LEN(ids)),
+				 blocks_on(&l, 10 * i + 1, NULL));
+			named += blocks_on(&l, 10 * i + 1, NULL);
+		}
+	CHECK_EQ(named, check_whole(&l) * 5);
+	for (int i = 0; i < 2; i++)
+		janitor_close(r[i].j);
+	janitor_close(other);
+	lab_close(&l);
+}
+
+static void deletion_and_loss_during_a_move_end_right(void **state)
+{
+	(void)state;
+	cbox_run_all(9, 1, trouble_body);
+}
+
+/* --- counting ---------------------------------------------------------------------------------- */
+
+static void count_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	struct stats s;
+	stats_init(&s);
+	CHECK_EQ(stats_load(&l.root, &s), 0);
+	CHECK(s.taken_ns == 0 && s.parts == 0);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_load(&l.root, &s), 0);
+	CHECK_EQ(s.blocks, check_whole(&l));
+	CHECK_EQ(s.bytes, LAB_FILES * TEXT_BYTES);
+	CHECK_EQ(s.owned, LAB_FILES * TEXT_BYTES);
+	CHECK(s.stored > s.bytes);
+	CHECK(stats_copysets(&s) > 1 && stats_copysets(&s) < (double)s.blocks * 1.2);
+	uint64_t chunks = 0;
+	map_for_each(&s.held, it) {
+		const struct stats_disk *d = it.value;
+		CHECK_EQ(d->chunks, blocks_on(&l, it.key, NULL));
+		chunks += d->chunks;
+	}
+	CHECK_EQ(chunks, chunks_everywhere(&l));
+	stats_fini(&s);
+	/* What goes is counted no more. */
+	CHECK_EQ(remove_path(&l, "/f0"), 0);
+	collect_for(j, 14 * GRACE_NS);
+	CHECK_EQ(janitor_survey(j), 0);
+	stats_init(&s);
+	CHECK_EQ(stats_load(&l.root, &s), 0);
+	CHECK_EQ(s.bytes, (LAB_FILES - 1) * TEXT_BYTES);
+	stats_fini(&s);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void blocks_bytes_and_copysets_are_counted_as_they_are(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, count_body);
+}
+
+static void sketch_counts_sets(void **state)
+{
+	(void)state;
+	struct stats s;
+	struct cluster c;
+	cluster_init(&c);
+	stats_init(&s);
+	struct meta_chunk chunks[3];
+	struct meta_block_at b = {.tenant = 1,
+				  .block = {.state = META_BLOCK_SEALED,
+					    .length = 1,
+					    .chunk_length = 1,
+					    .chunk_count = 3,
+					    .chunks = chunks}};
+	for (uint64_t i = 0; i < 20000; i++) {
+		uint64_t set = i % 5000;
+		/* The same disks in another order are the same set. */
+		for (uint64_t k = 0; k < 3; k++)
+			chunks[k] = (struct meta_chunk){.disk = set * 3 + (k + i) % 3 + 1};
+		assert_int_equal(stats_block(&s, &c, 3, &b), 0);
+	}
+	assert_true(stats_copysets(&s) > 4500 && stats_copysets(&s) < 5500);
+	stats_fini(&s);
+	cluster_fini(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_new_disk_fills_up_with_every_chunk_there_at_every_moment),
+		cmocka_unit_test(moved_chunks_stay_in_racks_of_their_own),
+		cmocka_unit_test(deletion_and_loss_during_a_move_end_right),
+		cmocka_unit_test(blocks_bytes_and_copysets_are_counted_as_they_are),
+		cmocka_unit_test(sketch_counts_sets),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

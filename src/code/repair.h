@@ -59,8 +59,8 @@ enum repair_site {
 struct repair_policy {
 	enum repair_method method;
 	enum repair_site site;
-	bool parity_inside; /* R_ALL: only local.k rows over the network, the pool encodes the rest
-			     */
+	bool parity_inside; /* no parity of a pool over the network when its data rows will do: the pool
+			     * encodes it */
 };
 
 /* A position in a plan: everything before it was handed out. All zero is the beginning. */

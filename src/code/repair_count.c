@@ -165,17 +165,19 @@ int repair_counts_catastrophic(const struct layout *l, uint32_t failed, double *
 	return 0;
 }
 
-/* Chunks of a local stripe with j failed ones that go over the network. */
-static uint32_t over_network(const struct layout *l, const struct repair_policy *policy, uint32_t j)
+/* Chunks of a local stripe with j failed ones that go over the network: on average, where parities stay inside,
+ * since any j may have failed. */
+static double over_network(const struct layout *l, const struct repair_policy *policy, uint32_t j)
 {
 	uint32_t p = (uint32_t)l->spec.local.p;
+	double part = policy->parity_inside ? (double)l->spec.local.k / l->rows : 1;
 	switch (policy->method) {
 	case REPAIR_ALL:
 		return policy->parity_inside ? l->rows - p : l->rows;
 	case REPAIR_FCO:
-		return j;
+		return j * part;
 	case REPAIR_HYB:
-		return j > p ? j : 0;
+		return j > p ? j * part : 0;
 	case REPAIR_MIN:
 		return j > p ? j - p : 0;
 	}
@@ -198,8 +200,8 @@ void repair_counts_cost(const struct layout *l, const struct repair_policy *poli
 	for (uint32_t j = whole ? 0 : 1; j <= l->rows; j++) {
 		if (j > p && out->lost_stripes > 0)
 			break;
-		uint32_t net = catastrophic ? over_network(l, policy, j) : 0;
-		uint32_t inside = (whole ? l->rows : j) - net;
+		double net = catastrophic ? over_network(l, policy, j) : 0;
+		double inside = (whole ? l->rows : j) - net;
 		out->net_writes += count[j] * net;
 		out->local_writes += count[j] * inside;
 		if (inside > 0)

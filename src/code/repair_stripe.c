@@ -392,11 +392,22 @@ struct peel {
 	uint32_t lost_n[ENCODING_STRIPE_MAX];
 	bool target[ENCODING_STRIPE_MAX];
 	uint32_t keep;
+	bool data_only; /* parities are left to the pools, unless nothing else helps */
 };
+
+static uint32_t lost_data(const struct peel *p, uint32_t c)
+{
+	uint32_t n = 0;
+	for (uint32_t r = 0; r < (uint32_t)p->sp->layout->spec.local.k; r++)
+		n += bits_has(&p->lost[c], r);
+	return n;
+}
 
 static bool wants(const struct peel *p, uint32_t c)
 {
-	return p->target[c] && p->lost_n[c] > p->keep;
+	if (!p->target[c] || p->lost_n[c] <= p->keep)
+		return false;
+	return !p->data_only || lost_data(p, c) > 0;
 }
 
 static struct stripe_move *add_move(struct stripe_plan *sp, enum repair_kind kind, uint32_t pass,
@@ -411,6 +422,8 @@ static struct stripe_move *add_move(struct stripe_plan *sp, enum repair_kind kin
 static uint32_t row_gain(const struct peel *p, uint32_t r)
 {
 	uint32_t missing = 0, gain = 0;
+	if (p->data_only && r >= (uint32_t)p->sp->layout->spec.local.k)
+		return 0;
 	for (uint32_t c = 0; c < p->sp->layout->columns; c++) {
 		if (!bits_has(&p->lost[c], r))
 			continue;
@@ -477,6 +490,7 @@ static void choose_targets(struct peel *p)
 		      (policy->method == REPAIR_ALL && policy->parity_inside);
 	bool whole_pool = policy->method == REPAIR_ALL || policy->method == REPAIR_FCO;
 	p->keep = inside ? local_tolerance(p->sp) : 0;
+	p->data_only = !inside && policy->parity_inside;
 	for (uint32_t c = 0; c < p->sp->layout->columns; c++) {
 		const struct stripe_column *col = &p->sp->columns[c];
 		p->lost[c] = col->lost;
@@ -498,6 +512,10 @@ void stripe_plan_moves(struct stripe_plan *sp)
 	while (any_wants(&p)) {
 		if (peel_row(&p, pass) || peel_column(&p, pass, false))
 			continue;
+		if (p.data_only) {
+			p.data_only = false;
+			continue;
+		}
 		add_move(sp, REPAIR_LOST, pass, 0);
 		break;
 	}

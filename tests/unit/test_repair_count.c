@@ -63,7 +63,8 @@ static void plans_and_counts_agree_chunk_by_chunk(void **state)
 		system_need(&l, &small[i], 6);
 		for (int variant = 0; variant < 10; variant++) {
 			struct repair_policy policy = {
-				.method = (enum repair_method)(variant % 4),
+				.method = variant < 8 ? (enum repair_method)(variant % 4)
+						      : REPAIR_ALL,
 				.site = variant < 4 || variant == 9 ? REPAIR_AT_RACK
 								    : REPAIR_AT_SERVER,
 				.parity_inside = variant >= 8,
@@ -73,6 +74,45 @@ static void plans_and_counts_agree_chunk_by_chunk(void **state)
 					check_pool(&l, l.pools / 2, n, &policy);
 		}
 	}
+}
+
+/* Failed data rows come over the network, and as many parities fewer as stand among the failed; on average the
+ * counts say so, too. */
+static void parities_stay_inside_with_all_methods(void **state)
+{
+	(void)state;
+	const struct system s = {"mlec:2+1/4+2", "c/d", 3, 1, 14, 0, 1200};
+	struct layout l;
+	system_need(&l, &s, 3);
+	uint32_t disks[3] = {1, 5, 9};
+	struct failure f;
+	uint64_t exact[7];
+	double count[7];
+	CHECK_EQ(failure_init(&f, &l, disks, 3), 0);
+	assert_int_equal(failure_pool_counts(&f, 0, exact), 0);
+	for (uint32_t j = 0; j <= l.rows; j++)
+		count[j] = (double)exact[j];
+	for (int method = REPAIR_FCO; method <= REPAIR_MIN; method++) {
+		struct repair_policy policy = {.method = (enum repair_method)method,
+					       .site = REPAIR_AT_SERVER,
+					       .parity_inside = true};
+		struct repair_policy whole = policy;
+		struct repair_totals t, all;
+		struct repair_speed speed;
+		struct repair_estimate e;
+		whole.parity_inside = false;
+		assert_int_equal(repair_measure(&f, &policy, &paper, &speed, &t), 0);
+		assert_int_equal(repair_measure(&f, &whole, &paper, &speed, &all), 0);
+		assert_int_equal(t.lost_stripes, 0);
+		assert_int_equal(t.net_writes + t.local_writes, all.net_writes + all.local_writes);
+		repair_counts_cost(&l, &policy, count, &e);
+		assert_near((double)t.net_writes, e.net_writes, 0.05);
+		assert_near(e.net_writes,
+			    (double)all.net_writes * (method == REPAIR_MIN ? 1 : 2. / 3), 1e-9);
+		assert_near(e.net_writes + e.local_writes,
+			    (double)(all.net_writes + all.local_writes), 1e-9);
+	}
+	failure_fini(&f);
 }
 
 /* One enclosure of 24 disks with enough stripes to see the distribution: five deviations allowed.
@@ -473,6 +513,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plans_and_counts_agree_chunk_by_chunk),
+		cmocka_unit_test(parities_stay_inside_with_all_methods),
 		cmocka_unit_test(expected_counts_are_those_of_the_layout),
 		cmocka_unit_test(expected_counts_are_hypergeometric),
 		cmocka_unit_test(expected_counts_are_the_mean_over_all_sets_in_single_overlap),

@@ -17,6 +17,7 @@
 static const char *const log_levels[] = {"debug", "info", "warn", "error", "off", NULL};
 static const char *const tiers[] = {"capacity", "flash", NULL}; /* capacity, flash */
 static const char *const kinds[] = {"hdd", "sata", "nvme", NULL};
+static const char *const repairs[] = {"inside", "outside", NULL};
 static const char *const placements[] = {"clustered", "declustered", "single-overlap", NULL};
 
 const struct conf_key node_conf_schema[] = {
@@ -71,6 +72,14 @@ const struct conf_key node_conf_schema[] = {
 		      "a pool gives a member up after it was absent or failed for so long"),
 	CONF_SIZE("disks", "rebuild_rate", struct node_conf, rebuild_bytes_per_s, "0", 0, CONF_MAX,
 		  "bytes a second that the rebuild of a pool may write; 0: no limit"),
+	CONF_SIZE("disks", "rebuild_disk_rate", struct node_conf, rebuild_member_bytes_per_s,
+		  "40MiB", 0, CONF_MAX,
+		  "bytes a second that it may read and write on each member; 0: no limit"),
+	CONF_CHOICE(
+		"disks", "repair", struct node_conf, repair, "inside", repairs,
+		"what a pool that lost more than its code bears does with the rest that failed: "
+		"rebuilds it (for r_min and r_hyb of the janitor), or leaves it to the janitor "
+		"(for r_fco and r_all)"),
 	CONF_INT("disks", "rebuild_parallel", struct node_conf, rebuild_parallel, "0", 0, 1000,
 		 "chunks that the rebuild of a pool works on at a time; 0: 3 for each member, 8 to "
 		 "128"),
@@ -448,6 +457,8 @@ static void take_plain(struct node_setup *s, const struct node_conf *c)
 			  .probe_ns = c->probe_ns,
 			  .give_up_ns = c->give_up_ns,
 			  .rebuild_bytes_per_s = c->rebuild_bytes_per_s,
+			  .rebuild_member_bytes_per_s = c->rebuild_member_bytes_per_s,
+			  .repair_outside = c->repair == 1,
 			  .rebuild_parallel = (uint32_t)c->rebuild_parallel},
 	};
 }

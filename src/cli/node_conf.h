@@ -44,6 +44,8 @@ struct node_conf {
 	uint64_t probe_ns;
 	uint64_t give_up_ns;
 	uint64_t rebuild_bytes_per_s;
+	uint64_t rebuild_member_bytes_per_s;
+	int repair; /* inside, outside */
 	int64_t rebuild_parallel;
 	char *groups;
 	int log_level;

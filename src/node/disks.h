@@ -33,7 +33,7 @@
  * member that was given up while it was absent returns with all it has when it comes back, and one that
  * an operator gave up when the pool is ordered online; several do one after the other. After each of these a rebuild runs in
  * the background: each chunk of it is a Bronze request of the group REBUILD_GROUP to the pool's
- * scheduler, at most rebuild_bytes_per_s.
+ * scheduler, at most rebuild_bytes_per_s and, on each member, rebuild_member_bytes_per_s.
  *
  * A flash folder in front of a disk or pool caches its hot chunks. One that is absent is done without, until the
  * disk is opened again.
@@ -104,8 +104,11 @@ struct node_disks_options {
 	uint32_t errors_max;          /* of each folder in an hour; 0: 10 */
 	uint64_t probe_ns;            /* 0: 10 s */
 	uint64_t give_up_ns;          /* 0: 10 min */
-	uint64_t rebuild_bytes_per_s; /* of each pool; 0: no limit */
-	uint32_t rebuild_parallel;    /* chunks at a time; 0: 3 for each member, 8 to 128 */
+	uint64_t rebuild_bytes_per_s; /* of each pool, written; 0: no limit */
+	/* That a rebuild may read and write on each member, on average over them; 0: no limit. */
+	uint64_t rebuild_member_bytes_per_s;
+	bool repair_outside;       /* see store_pool_outside */
+	uint32_t rebuild_parallel; /* chunks at a time; 0: 3 for each member, 8 to 128 */
 };
 
 /* A folder as it is now. */
@@ -144,8 +147,9 @@ struct node_rebuild {
 	uint64_t due;  /* so many must have ended before another member returns */
 	uint64_t rows; /* of those that ended; the rest of the same */
 	uint64_t bytes;
-	struct store_pool_progress progress; /* of the one under way, or of the last */
-	uint64_t next_ns;                    /* when the limit lets the next chunk begin */
+	struct store_pool_progress progress;  /* of the one under way, or of the last */
+	uint64_t charged_rows, charged_bytes; /* of it: paid for */
+	uint64_t next_ns;                     /* when the limits let the next chunk begin */
 	struct rt_cond changed;
 };
 

@@ -21,17 +21,42 @@ static int await_rate(struct node_disk *d)
 	return d->rebuild.next_ns > now ? rt_sleep_ns(d->rebuild.next_ns - now) : 0;
 }
 
-/* What was moved since the last time is paid for before the next chunk. */
-static void charge_rate(struct node_disk *d, uint64_t before_bytes)
+/*
+ * Bytes that each member moves for each byte that is rebuilt. A chunk that lacks w rows has k read and w
+ * written: in a clustered pool each member has at most one of them, so that the busiest moves one row for w; else
+ * they are spread over all.
+ */
+static double member_load(const struct node_disk *d, double lacking)
 {
-	struct node_rebuild *b = &d->rebuild;
-	uint64_t rate = d->owner->options.rebuild_bytes_per_s;
-	uint64_t moved = b->progress.bytes - before_bytes;
+	const struct store_pool_shape *s = &d->spec->shape;
+	double members = d->spec->folder_count;
 
-	if (rate == 0 || moved == 0)
+	return s->place == PLACE_CLUSTERED ? 1 / lacking
+					   : (s->k + lacking) / lacking / (members - lacking);
+}
+
+static double cost_ns(double bytes, uint64_t bytes_per_s)
+{
+	return bytes_per_s == 0 ? 0 : bytes / (double)bytes_per_s * (double)NS_PER_S;
+}
+
+/* What was moved since the last time is paid for before the next chunk. Chunks run side by side: what has been
+ * charged for one of them is not charged for another. */
+static void charge_rate(struct node_disk *d)
+{
+	const struct node_disks_options *o = &d->owner->options;
+	struct node_rebuild *b = &d->rebuild;
+	double moved = (double)(b->progress.bytes - b->charged_bytes);
+	double rows = (double)(b->progress.rebuilt - b->charged_rows);
+
+	if (rows <= 0)
 		return;
-	uint64_t cost_ns = (uint64_t)((double)moved / (double)rate * (double)NS_PER_S);
-	b->next_ns = max_u64(b->next_ns, rt_now_ns()) + cost_ns;
+	b->charged_bytes = b->progress.bytes;
+	b->charged_rows = b->progress.rebuilt;
+	double cost = cost_ns(moved, o->rebuild_bytes_per_s);
+	double at_members = cost_ns(moved * member_load(d, rows), o->rebuild_member_bytes_per_s);
+	b->next_ns = max_u64(b->next_ns, rt_now_ns()) +
+		     (uint64_t)(cost > at_members ? cost : at_members);
 }
 
 /* Around each chunk of a rebuild: Bronze, like any other. */
@@ -53,9 +78,8 @@ static int rebuild_pace(void *ctx, void (*work)(void *arg), void *arg)
 		rc = rt_sleep_ns(BUSY_PAUSE_NS);
 	if (rc != 0)
 		return rc;
-	uint64_t before = p->bytes;
 	work(arg);
-	charge_rate(d, before);
+	charge_rate(d);
 	return sched_next(&t, 0);
 }
 
@@ -77,6 +101,7 @@ static void rebuild_once(struct node_disk *d)
 	struct node_rebuild *b = &d->rebuild;
 
 	b->again = false;
+	b->charged_rows = b->charged_bytes = 0;
 	store_pool_pace(d->pool, rebuild_pace, d);
 	b->last_rc = store_pool_rebuild(d->pool, rebuild_parallel(d), &b->progress);
 	b->ended++;

@@ -117,6 +117,9 @@ int node_control(struct node_call *c, uint64_t disk, enum store_state state,
 /* As store_pool_losses; max at least POOL_CHUNK_LOSSES_MAX, at most NODE_LOSSES_MAX come. */
 int64_t node_pool_losses(struct node_call *c, uint64_t disk, struct store_cursor *at,
 			 struct store_pool_loss *out, size_t max);
+/* As store_pool_failures. */
+int64_t node_pool_failures(struct node_call *c, uint64_t disk, struct store_cursor *at,
+			   struct store_pool_loss *out, size_t max);
 
 struct node_piece_run {
 	uint32_t row;

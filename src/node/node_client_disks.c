@@ -41,8 +41,8 @@ int node_control(struct node_call *c, uint64_t disk, enum store_state state,
 
 /* --- pools ------------------------------------------------------------------------------------ */
 
-int64_t node_pool_losses(struct node_call *c, uint64_t disk, struct store_cursor *at,
-			 struct store_pool_loss *out, size_t max)
+static int64_t losses_ask(struct node_call *c, uint64_t disk, bool failures,
+			  struct store_cursor *at, struct store_pool_loss *out, size_t max)
 {
 	Terrane__Node__PoolLossesRequest q = TERRANE__NODE__POOL_LOSSES_REQUEST__INIT;
 	Terrane__Node__Cursor cursor;
@@ -51,6 +51,7 @@ int64_t node_pool_losses(struct node_call *c, uint64_t disk, struct store_cursor
 	q.disk = disk;
 	q.at = &cursor;
 	q.max = (uint32_t)min_u64(max, NODE_LOSSES_MAX);
+	q.failures = failures;
 	AUTO_REPLY struct rpc_reply reply;
 	int rc = node_ask(c,
 			  &(struct node_ask){.type = &node_type_pool_losses,
@@ -66,6 +67,18 @@ int64_t node_pool_losses(struct node_call *c, uint64_t disk, struct store_cursor
 		if (node_loss_from(&out[i], m->losses[i]) < 0)
 			return node_nonsense(c);
 	return (int64_t)m->n_losses;
+}
+
+int64_t node_pool_losses(struct node_call *c, uint64_t disk, struct store_cursor *at,
+			 struct store_pool_loss *out, size_t max)
+{
+	return losses_ask(c, disk, false, at, out, max);
+}
+
+int64_t node_pool_failures(struct node_call *c, uint64_t disk, struct store_cursor *at,
+			   struct store_pool_loss *out, size_t max)
+{
+	return losses_ask(c, disk, true, at, out, max);
 }
 
 struct run_messages {

@@ -183,6 +183,7 @@ static int loss_message(struct rpc_request *r, const struct store_pool_loss *l,
 	m->chunk_len = l->chunk_len;
 	m->first_stripe = l->first_stripe;
 	m->stripes = l->stripes;
+	m->open = l->open;
 	m->need = l->need;
 	m->k = l->k;
 	m->piece_bytes = l->piece_bytes;
@@ -231,7 +232,8 @@ int handle_pool_losses(struct rpc_request *r)
 		AUTO_SCHED_TURN struct sched_turn t = {0};
 		n = sched_begin(w.disk->sched, &want, &t);
 		if (n == 0) {
-			n = store_pool_losses(w.disk->pool, &at, losses, max);
+			n = (q->failures ? store_pool_failures
+					 : store_pool_losses)(w.disk->pool, &at, losses, max);
 			(void)sched_next(&t, n < 0 ? (int)n : 0);
 		}
 	}
@@ -245,8 +247,10 @@ static int runs_from(struct rpc_request *r, struct store_pool_piece_run **out)
 {
 	const Terrane__Node__PoolPatchRequest *q = rpc_body(r);
 	const struct rpc_slice *p = &r->payload;
-	if (q->n_runs == 0 || q->n_runs > NODE_RUNS_MAX || p->buf == NULL)
-		return rpc_fail(r, -EINVAL, "a patch has 1 to %d runs, and bytes", NODE_RUNS_MAX);
+	/* Rows of a short chunk may have no bytes: p->len is 0 without a payload. */
+	if (q->n_runs == 0 || q->n_runs > NODE_RUNS_MAX)
+		return rpc_fail(r, -EINVAL, "a patch has 1 to %d runs", NODE_RUNS_MAX);
+	uint8_t *bytes = p->buf != NULL ? p->buf->data + p->offset : NULL;
 	struct store_pool_piece_run *runs = rpc_alloc(r, q->n_runs * sizeof(runs[0]));
 	struct iovec *pieces = rpc_alloc(r, q->n_runs * sizeof(pieces[0]));
 	if (runs == NULL || pieces == NULL)
@@ -260,7 +264,7 @@ static int runs_from(struct rpc_request *r, struct store_pool_piece_run **out)
 			.row = m->row,
 			.first_stripe = m->first_stripe,
 			.stripes = m->stripes,
-			.data = store_data_of(&pieces[i], p->buf->data + p->offset + at, m->len,
+			.data = store_data_of(&pieces[i], m->len > 0 ? bytes + at : NULL, m->len,
 					      m->crc),
 		};
 		at += m->len;

@@ -98,10 +98,12 @@ int node_state_from(enum store_state *out, Terrane__Node__DiskState m)
 
 static bool loss_sane(const Terrane__Node__PoolLoss *m)
 {
+	if (m->open)
+		return true;
 	return m->chunk_len <= STORE_CHUNK_MAX && m->k > 0 && m->k < POOL_ROWS_MAX &&
 	       m->piece_bytes > 0 && m->piece_bytes <= STORE_CHUNK_MAX && m->stripes > 0 &&
 	       m->stripes <= STORE_CHUNK_MAX && m->first_stripe <= STORE_CHUNK_MAX &&
-	       m->n_lost_rows > 0 && m->need > 0 && m->need <= m->n_lost_rows;
+	       m->n_lost_rows > 0 && m->need <= m->n_lost_rows;
 }
 
 int node_loss_from(struct store_pool_loss *out, const Terrane__Node__PoolLoss *m)
@@ -109,6 +111,9 @@ int node_loss_from(struct store_pool_loss *out, const Terrane__Node__PoolLoss *m
 	*out = (struct store_pool_loss){0};
 	if (!loss_sane(m) || node_chunk_from(&out->id, m->chunk) < 0)
 		return -EINVAL;
+	out->open = m->open != 0;
+	if (out->open)
+		return 0;
 	out->chunk_len = m->chunk_len;
 	out->first_stripe = m->first_stripe;
 	out->stripes = m->stripes;

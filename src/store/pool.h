@@ -43,8 +43,9 @@
  * Repair. store_pool_rebuild brings back every row that the code can give, chunks with the most losses
  * first. What it cannot, store_pool_losses lists exactly: stripes, rows and bytes of which chunks.
  * Whoever can get these bytes elsewhere (from other racks) hands in just as many rows of each stripe
- * as the local code lacks, or more, and store_pool_patch does the rest. That is what R_FCO, R_HYB and
- * R_MIN need of a pool; R_ALL needs nothing but put.
+ * as the local code lacks, or more, and store_pool_patch does the rest. That is what R_HYB and R_MIN need of
+ * a pool. R_FCO also wants to know what failed but is not lost (store_pool_failures), and R_ALL and R_FCO
+ * that the pool does not rebuild it (store_pool_outside).
  */
 #ifndef STORE_POOL_H
 #define STORE_POOL_H
@@ -140,6 +141,13 @@ struct store_pool_progress {
  */
 int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_progress *out);
 
+/*
+ * Whether a pool that has lost more than its code bears leaves also that alone which it could rebuild: then
+ * store_pool_rebuild writes nothing, and is -ENODATA, as long as there is a chunk that is lost. For repair
+ * methods that bring all that failed from elsewhere. Not kept: set it after each open.
+ */
+void store_pool_outside(struct store *s, bool outside);
+
 /* Whether members are behind, or were given up or replaced since the last rebuild that brought back every
  * row. */
 bool store_pool_rebuild_due(struct store *s);
@@ -172,13 +180,16 @@ struct store_pool_loss {
 };
 
 /*
- * What is lost, chunk after chunk in the order of list. Reads every row of damaged chunks, and of others
- * only what tells that they are whole (use scan for rot). Returns the number of losses, 0 at the end. A
+ * What is lost, chunk after chunk in the order of list. Reads the rows of chunks that lack some, but not more
+ * than the code bears; of others only what tells that they are whole (use scan for rot). Returns the number of losses, 0 at the end. A
  * chunk's losses are not divided over calls: max must hold POOL_CHUNK_LOSSES_MAX.
  */
 #define POOL_CHUNK_LOSSES_MAX 16
 int64_t store_pool_losses(struct store *s, struct store_cursor *at, struct store_pool_loss *out,
 			  size_t max);
+/* The same of every stripe with failed rows, whether the pool can repair it (need is 0 then) or not. */
+int64_t store_pool_failures(struct store *s, struct store_cursor *at, struct store_pool_loss *out,
+			    size_t max);
 
 /* The bytes of the chunk that a data row has of a stripe; len is 0 when the chunk ends before. */
 struct store_range store_pool_piece(const struct store_pool_loss *loss, uint64_t stripe,

@@ -58,6 +58,7 @@ struct pool {
 	uint64_t checksum_errors;
 	uint64_t io_errors;
 
+	bool outside; /* see store_pool_outside */
 	/* Around each chunk of a rebuild; may be NULL. */
 	int (*pace)(void *ctx, void (*work)(void *arg), void *arg);
 	void *pace_ctx;
@@ -318,6 +319,8 @@ struct pool_damage {
 	bool lost; /* a stripe has more than p */
 };
 
+/* Rows that are not there, as if the others were good: reads nothing. */
+int pool_missing(struct pool *p, const struct pool_view *v, struct pool_damage *d);
 /* Reads all rows of a chunk. */
 int pool_inspect(struct pool *p, const struct pool_view *v, struct pool_damage *d);
 void pool_damage_free(struct pool_damage *d);

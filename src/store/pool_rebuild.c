@@ -261,6 +261,30 @@ static int rebuild_class(struct rebuild *b, uint32_t losses)
 	return rc;
 }
 
+/* 1 when there is a chunk with more losses than the code bears, 0 when there is none. */
+static int any_lost(struct pool *p, uint64_t *failed)
+{
+	uint32_t members = p->record.shape.members;
+	AUTO_FREE struct lister *l = calloc(1, sizeof(*l) + members * sizeof(struct lister_member));
+	struct chunk_id id;
+	int rc;
+
+	if (l == NULL)
+		return -ENOMEM;
+	l->pool = p;
+	l->failed = failed;
+	l->losses = p->record.shape.p + 1;
+	while ((rc = lister_next(l, &id)) > 0) {
+		struct pool_view v;
+		rc = pool_look(p, id, &v);
+		if (rc == -ENODATA && (v.form != POOL_CODED || v.geo.len > 0))
+			return 1;
+		if (rc == -ECANCELED || rc == -ETIME)
+			return rc;
+	}
+	return rc;
+}
+
 /* All chunks there are. */
 static int rebuild_all(struct rebuild *b)
 {
@@ -321,6 +345,11 @@ void store_pool_pace(struct store *s, int (*pace)(void *ctx, void (*work)(void *
 	p->pace_ctx = ctx;
 }
 
+void store_pool_outside(struct store *s, bool outside)
+{
+	pool_of(s)->outside = outside;
+}
+
 /* Are there members whose rows went elsewhere, or that are down? */
 static bool rows_are_suspect(const struct pool *p)
 {
@@ -349,6 +378,13 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
 	rt_cond_init(&b.idle);
 	int rc = 0;
 	bool suspects = rows_are_suspect(p);
+	if (suspects && p->outside) {
+		rc = any_lost(p, &out->failed);
+		if (rc == 1)
+			out->lost = 1;
+		if (rc != 0)
+			return rc < 0 ? rc : -ENODATA;
+	}
 	for (uint32_t n = p->record.shape.p + 1; suspects && rc == 0 && n > 0; n--)
 		rc = rebuild_class(&b, n);
 	if (rc == 0 && (!suspects || store_pool_behind(s) > 0 || pool_any_due(&p->record))) {
@@ -391,11 +427,12 @@ static void loss_fill(struct store_pool_loss *l, const struct pool_view *v,
 		l->lost[r / 32] |= UINT32_C(1) << (r % 32);
 		l->lost_rows++;
 	}
-	l->need = l->lost_rows - v->geo.p;
+	l->need = l->lost_rows > v->geo.p ? l->lost_rows - v->geo.p : 0;
 }
 
-/* The lost stripes of a chunk in runs; runs beyond the room are joined, as if all of it were lost. */
-static size_t chunk_losses(const struct pool_view *v, const struct pool_damage *d,
+/* The stripes of a chunk that lost more than so many rows, in runs; runs beyond the room are joined, as if all
+ * of it were lost. */
+static size_t chunk_losses(const struct pool_view *v, const struct pool_damage *d, uint32_t borne,
 			   struct store_pool_loss *out)
 {
 	size_t n = 0;
@@ -403,7 +440,7 @@ static size_t chunk_losses(const struct pool_view *v, const struct pool_damage *
 	for (uint64_t s = 0; s < d->stripes; s++) {
 		struct store_pool_loss l;
 		loss_fill(&l, v, d, s);
-		if (l.lost_rows <= v->geo.p)
+		if (l.lost_rows <= borne)
 			continue;
 		struct store_pool_loss *last = n > 0 ? &out[n - 1] : NULL;
 		bool joins = last != NULL && last->first_stripe + last->stripes == s &&
@@ -419,14 +456,14 @@ static size_t chunk_losses(const struct pool_view *v, const struct pool_damage *
 				last->lost[r / 32] |= l.lost[r / 32] & UINT32_C(1) << (r % 32);
 				last->lost_rows += last->lost[r / 32] >> (r % 32) & 1U;
 			}
-			last->need = last->lost_rows - v->geo.p;
+			last->need = last->lost_rows > v->geo.p ? last->lost_rows - v->geo.p : 0;
 		}
 	}
 	return n;
 }
 
-/* Only what is not whole is read. */
-static int64_t losses_of(struct pool *p, struct chunk_id id, struct store_pool_loss *out)
+/* Only what lacks rows is read, and of that only what may be lost because others are rotten. */
+static int64_t losses_of(struct pool *p, struct chunk_id id, bool all, struct store_pool_loss *out)
 {
 	struct pool_view v;
 	struct pool_damage d = {0};
@@ -443,15 +480,17 @@ static int64_t losses_of(struct pool *p, struct chunk_id id, struct store_pool_l
 		return rc;
 	if (rc == 0 && v.present == pool_width(p))
 		return 0;
-	rc = pool_inspect(p, &v, &d);
-	if (rc == 0 && d.lost)
-		n = (int64_t)chunk_losses(&v, &d, out);
+	/* Where rot decides nothing any more, it is found when the chunk is patched. */
+	bool decided = all || v.present + p->record.shape.p < pool_width(p);
+	rc = decided ? pool_missing(p, &v, &d) : pool_inspect(p, &v, &d);
+	if (rc == 0 && (all ? d.any : d.lost))
+		n = (int64_t)chunk_losses(&v, &d, all ? 0 : p->record.shape.p, out);
 	pool_damage_free(&d);
 	return rc != 0 ? rc : n;
 }
 
-int64_t store_pool_losses(struct store *s, struct store_cursor *at, struct store_pool_loss *out,
-			  size_t max)
+static int64_t losses_list(struct store *s, struct store_cursor *at, bool all,
+			   struct store_pool_loss *out, size_t max)
 {
 	struct pool *p = pool_of(s);
 	size_t chunks = max / POOL_CHUNK_LOSSES_MAX;
@@ -471,7 +510,7 @@ int64_t store_pool_losses(struct store *s, struct store_cursor *at, struct store
 		if (n <= 0)
 			return n;
 		for (int64_t i = 0; i < n; i++) {
-			int64_t found = losses_of(p, ids[i], out + count);
+			int64_t found = losses_of(p, ids[i], all, out + count);
 			if (found == -ECANCELED || found == -ETIME || found == -ENOMEM)
 				return found;
 			/* What cannot be told now is not passed over in silence. */
@@ -481,6 +520,18 @@ int64_t store_pool_losses(struct store *s, struct store_cursor *at, struct store
 		}
 	}
 	return count;
+}
+
+int64_t store_pool_losses(struct store *s, struct store_cursor *at, struct store_pool_loss *out,
+			  size_t max)
+{
+	return losses_list(s, at, false, out, max);
+}
+
+int64_t store_pool_failures(struct store *s, struct store_cursor *at, struct store_pool_loss *out,
+			    size_t max)
+{
+	return losses_list(s, at, true, out, max);
 }
 
 struct store_range store_pool_piece(const struct store_pool_loss *loss, uint64_t stripe,

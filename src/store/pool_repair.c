@@ -58,6 +58,17 @@ static void damage_missing(struct pool_damage *d, const struct pool_view *v)
 			damage_range(d, &v->geo, r, 0, max_u64(v->geo.row_len, 1));
 }
 
+int pool_missing(struct pool *p, const struct pool_view *v, struct pool_damage *d)
+{
+	int rc = damage_alloc(d, p, v);
+
+	if (rc == 0) {
+		damage_missing(d, v);
+		damage_sum_up(d, p->record.shape.p);
+	}
+	return rc;
+}
+
 int pool_inspect(struct pool *p, const struct pool_view *v, struct pool_damage *d)
 {
 	uint32_t width = pool_width(p);
@@ -439,29 +450,47 @@ static int brought_add(struct brought *b, const struct pool_view *v, uint32_t wi
 	return crc == run->data.crc ? 0 : -EBADMSG;
 }
 
+static int patch_damage(struct pool *p, struct pool_view *v, const struct pool_damage *d,
+			const struct store_pool_piece_run *runs, size_t n)
+{
+	struct brought b = {0};
+	uint32_t written;
+
+	b.given = calloc(max_u64(d->stripes, 1) * d->width, 1);
+	int rc = b.given != NULL ? 0 : -ENOMEM;
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = brought_add(&b, v, d->width, &runs[i]);
+	if (rc == 0)
+		rc = remake(p, v, d, &b, &written);
+	brought_free(&b);
+	return rc;
+}
+
+/* Most often rows have gone with their members, and the rest is good: what is made of it is checked. Only when that
+ * is not so is the rest read to find out what is wrong with it. */
 static int patch_held(struct pool *p, struct chunk_id id, const struct store_pool_piece_run *runs,
 		      size_t n)
 {
 	struct pool_view v;
 	struct pool_damage d = {0};
-	struct brought b = {0};
-	uint32_t written;
 	int rc = pool_look(p, id, &v);
 
 	if (rc != 0 && rc != -ENODATA)
 		return rc;
 	if (v.form != POOL_CODED)
 		return -EINVAL;
-	rc = pool_inspect(p, &v, &d);
+	rc = pool_missing(p, &v, &d);
+	bool again = !d.any;
 	if (rc == 0 && d.any) {
-		b.given = calloc(max_u64(d.stripes, 1) * d.width, 1);
-		rc = b.given != NULL ? 0 : -ENOMEM;
-		for (size_t i = 0; rc == 0 && i < n; i++)
-			rc = brought_add(&b, &v, d.width, &runs[i]);
-		if (rc == 0)
-			rc = remake(p, &v, &d, &b, &written);
+		rc = patch_damage(p, &v, &d, runs, n);
+		again = rc == -EBADMSG || rc == -ENODATA;
 	}
-	brought_free(&b);
+	pool_damage_free(&d);
+	if (!again)
+		return rc;
+	rc = pool_inspect(p, &v, &d);
+	if (rc == 0 && d.any)
+		rc = patch_damage(p, &v, &d, runs, n);
 	pool_damage_free(&d);
 	return rc;
 }

@@ -6,7 +6,7 @@
 
 #define DAY_NS (86400 * NS_PER_S)
 
-static const char *const methods[] = {"r_min", "r_hyb", "r_all", NULL}; /* as janitor.h */
+static const char *const methods[] = {"r_min", "r_hyb", "r_fco", "r_all", NULL}; /* as janitor.h */
 static const char *const log_levels[] = {"debug", "info", "warn", "error", "off", NULL};
 
 const struct conf_key janitor_conf_schema[] = {
@@ -14,6 +14,9 @@ const struct conf_key janitor_conf_schema[] = {
 		    "addresses of the metadata servers, with commas between"),
 	CONF_STRING("janitor", "metrics", struct janitor_conf, metrics, "", 0, 70,
 		    "where to serve /metrics and /healthz: HOST:PORT; empty: nowhere"),
+	CONF_STRING("janitor", "rack", struct janitor_conf, rack, "", 0, 63,
+		    "the rack it stands in; empty: outside of all, so that all it moves crosses "
+		    "racks"),
 	CONF_SIZE("janitor", "memory", struct janitor_conf, memory_bytes, "640MiB", 64 * MIB,
 		  64 * GIB, "for blocks under repair"),
 	CONF_DURATION("janitor", "lease", struct janitor_conf, lease_ns, "1m", NS_PER_S, DAY_NS,
@@ -44,7 +47,8 @@ const struct conf_key janitor_conf_schema[] = {
 		 "blocks at once"),
 	CONF_CHOICE("repair", "method", struct janitor_conf, method, "r_min", methods,
 		    "what crosses racks for a local pool that lost more than its code bears: as "
-		    "little as makes it recoverable, all lost data rows, or whole columns"),
+		    "little as makes it recoverable, what it cannot mend, all that failed, or all "
+		    "it has; for the last two nodes need [disks] repair = outside"),
 	CONF_DURATION("scrub", "period", struct janitor_conf, scrub_ns, "7d", NS_PER_S,
 		      3650 * DAY_NS, "in which every chunk is verified"),
 	CONF_DURATION(

@@ -11,6 +11,7 @@
 struct janitor_conf {
 	char *metadata;
 	char *metrics;
+	char *rack;
 	uint64_t memory_bytes;
 	uint64_t lease_ns;
 	uint64_t round_ns;

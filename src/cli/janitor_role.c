@@ -51,6 +51,7 @@ static int open_janitor(struct janitor_role *r)
 		.percent = (unsigned)c->percent,
 		.parallel = (unsigned)c->parallel,
 		.method = (enum janitor_method)c->method,
+		.rack = c->rack,
 		.deletes_per_s = (unsigned)c->deletes_per_s,
 		.fabric = {.memory_bytes = c->memory_bytes},
 	};

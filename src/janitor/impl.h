@@ -9,6 +9,7 @@
 
 #define JANITOR_SHARES 16 /* of the partitions: what one lease covers */
 #define JANITOR_SIGHTINGS_MAX 1000000
+#define JANITOR_PACERS_MAX (CLUSTER_DISKS_MAX + CLUSTER_RACKS_MAX)
 
 /* Bytes that may go to or from something: see pace_wait. */
 struct pacer {
@@ -33,6 +34,9 @@ struct janitor {
 	/* What was last counted of all blocks, and how even it is: survey.c. */
 	struct stats sums;
 	struct stats_balance balance;
+	char rack[64];   /* "": it stands in none */
+	unsigned others; /* janitors that live besides this one */
+	struct janitor_repair repairs[JANITOR_REPAIRS_MAX]; /* in no order; disk 0: none */
 	struct janitor_stats stats;
 };
 
@@ -65,13 +69,30 @@ struct meta_walk share_walk(const struct janitor *j, unsigned share);
 /* The share that this janitor's n-th turn is for: janitors begin at different ones. */
 unsigned share_turn(const struct janitor *j, unsigned n);
 
+/* Ids of all disks of the map, with their number; the caller frees. NULL: no memory. */
+uint64_t *disk_ids(const struct janitor *j, size_t *n);
+
+/* --- pace.c ----------------------------------------------------------------------------------- */
+
 /* Waits for its turn to move so many bytes at the rate. */
 int pacer_wait(struct pacer *p, uint64_t bytes, uint64_t bytes_per_s);
 /* The same for a disk and the rack it is in, at the repair's share. */
 int pace_disk(struct janitor *j, uint64_t disk, uint64_t bytes);
+/* For bytes that go to a pool, of which each member moves member_bytes for them. */
+int pace_pool(struct janitor *j, uint64_t disk, uint64_t bytes, uint64_t member_bytes);
 
-/* Ids of all disks of the map, with their number; the caller frees. NULL: no memory. */
-uint64_t *disk_ids(const struct janitor *j, size_t *n);
+/* Whether bytes between the disk and this janitor cross racks. */
+bool rack_crosses(const struct janitor *j, uint64_t disk);
+/* Counts bytes that were read there, or written, for a repair, which may be NULL. */
+void moved_note(struct janitor *j, struct janitor_repair *r, uint64_t disk, uint64_t bytes,
+		bool write);
+
+/* --- progress.c ------------------------------------------------------------------------------- */
+
+/* The repair of this disk that is under way, or a new one. NULL: too many are. Stays where it is until its end. */
+struct janitor_repair *repair_begin(struct janitor *j, uint64_t disk, bool pool);
+struct janitor_repair *repair_under_way(struct janitor *j, uint64_t disk, bool pool);
+void repair_end(struct janitor_repair *r);
 
 /* --- look.c ----------------------------------------------------------------------------------- */
 
@@ -139,16 +160,37 @@ struct damage {
 };
 int block_damage(struct janitor *j, const struct meta_block *b, struct damage *out);
 
-/* Makes a block whole. 0 also when there is nothing to do any more; -ENOSPC no room; -ENODATA too little is
- * left of it; -EAGAIN it is open. */
-int block_repair(struct janitor *j, uint32_t tenant, uint64_t block);
+struct pool_case;
+/* Makes a block whole, as if nothing on the pool (NULL: none) were good. 0 also when there is nothing to do any
+ * more; -ENOSPC no room; -ENODATA too little is left of it; -EAGAIN it is open. */
+int block_repair(struct janitor *j, uint32_t tenant, uint64_t block, const struct pool_case *pool,
+		 struct janitor_repair *repair);
 
 /* Ascending ranges of a chunk, computed from the same ranges of others, one after the other. *out is the
  * caller's reference. -E2BIG: too many. */
 int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *b, int chunk,
-		   const struct store_range *ranges, size_t n, struct rpc_slice *out);
+		   const struct store_range *ranges, size_t n, struct janitor_repair *repair,
+		   struct rpc_slice *out);
 
 /* Deletes a chunk; -ENOENT is 0. */
 int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id);
+
+/* --- pools_patch.c ---------------------------------------------------------------------------- */
+
+struct pool_case {
+	uint64_t disk;
+	uint32_t k, p, members, piece_bytes;
+	bool clustered;
+	char lease[48];
+	bool taken; /* the lease is this janitor's */
+	struct janitor_repair *repair;
+};
+
+/* Brings for the losses of one chunk what the method says, or less when the chunk is no longer there. */
+int pool_chunk_patch(struct janitor *j, const struct pool_case *c,
+		     const struct store_pool_loss *losses, size_t n);
+/* Brings a whole column, of which the pool writes what it lacks. */
+int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk_id id,
+		      const struct rpc_slice *column);
 
 #endif

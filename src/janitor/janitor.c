@@ -17,7 +17,6 @@
 #define LEASES_MAX 65536
 #define LEASES_DROP_NS (2 * NS_PER_S)
 #define UNWELL_MAX (CLUSTER_DISKS_MAX + CLUSTER_NODES_MAX)
-#define PACERS_MAX (CLUSTER_DISKS_MAX + CLUSTER_RACKS_MAX)
 #define MAP_AWAY_MAX_NS (20 * NS_PER_S)
 
 struct held {
@@ -69,9 +68,12 @@ int janitor_open(struct janitor **out, const struct janitor_options *o)
 	options_fill(&j->opts);
 	j->holder = rt_random_u64() | 1;
 	j->start_ns = rt_now_ns();
+	j->others = 0;
+	if (o->rack != NULL)
+		snprintf(j->rack, sizeof(j->rack), "%s", o->rack);
 	map_init(&j->leases, LEASES_MAX);
 	map_init(&j->unwell, UNWELL_MAX);
-	map_init(&j->pacers, PACERS_MAX);
+	map_init(&j->pacers, JANITOR_PACERS_MAX);
 	map_init(&j->sightings, JANITOR_SIGHTINGS_MAX);
 	map_init(&j->passes, CLUSTER_DISKS_MAX);
 	stats_init(&j->sums);
@@ -83,6 +85,7 @@ int janitor_open(struct janitor **out, const struct janitor_options *o)
 							.tenant = META_SYSTEM,
 							.channel = {.pool = &j->fabric.pool}});
 	j->opts.addrs = NULL;
+	j->opts.rack = NULL;
 	if (rc < 0) {
 		janitor_close(j);
 		return rc;
@@ -317,42 +320,6 @@ struct meta_walk share_walk(const struct janitor *j, unsigned share)
 unsigned share_turn(const struct janitor *j, unsigned n)
 {
 	return (unsigned)((j->holder + n) % JANITOR_SHARES);
-}
-
-/* --- how fast --------------------------------------------------------------------------------- */
-
-int pacer_wait(struct pacer *p, uint64_t bytes, uint64_t bytes_per_s)
-{
-	uint64_t now_ns = rt_now_ns();
-	uint64_t start_ns = max_u64(now_ns, p->free_ns);
-	p->free_ns = start_ns + (uint64_t)((double)bytes / (double)bytes_per_s * 1e9);
-	return start_ns > now_ns ? rt_sleep_ns(start_ns - now_ns) : 0;
-}
-
-static struct pacer *pacer_of(struct janitor *j, uint64_t key)
-{
-	struct pacer *p = map_get(&j->pacers, key);
-	if (p != NULL)
-		return p;
-	p = calloc(1, sizeof(*p));
-	if (p != NULL && map_put(&j->pacers, key, p) < 0) {
-		free(p);
-		p = NULL;
-	}
-	return p;
-}
-
-int pace_disk(struct janitor *j, uint64_t disk, uint64_t bytes)
-{
-	const struct cluster_node *n = cluster_node_of(j->fabric.map, disk);
-	struct pacer *d = pacer_of(j, disk_key(disk));
-	struct pacer *r = n == NULL ? NULL : pacer_of(j, mix_u64(n->rack));
-	int rc = 0;
-	if (d != NULL)
-		rc = pacer_wait(d, bytes, j->opts.disk_bytes_per_s / 100 * j->opts.percent + 1);
-	if (rc == 0 && r != NULL)
-		rc = pacer_wait(r, bytes, j->opts.rack_bytes_per_s / 100 * j->opts.percent + 1);
-	return rc;
 }
 
 /* --- for ever --------------------------------------------------------------------------------- */

@@ -44,7 +44,8 @@
 struct janitor;
 
 /* What crosses racks for a pool that lost more than its code bears: pools.c. */
-enum janitor_method { JANITOR_R_MIN, JANITOR_R_HYB, JANITOR_R_ALL };
+enum janitor_method { JANITOR_R_MIN, JANITOR_R_HYB, JANITOR_R_FCO, JANITOR_R_ALL };
+const char *janitor_method_name(enum janitor_method method); /* "r_min" and so on */
 
 struct janitor_options {
 	const char *const *addrs; /* of the metadata servers, copied */
@@ -64,6 +65,8 @@ struct janitor_options {
 	unsigned parallel;         /* blocks repaired at once; 0: 4 */
 	unsigned deletes_per_s;    /* chunks deleted by collection; 0: 2000 */
 	enum janitor_method method;
+	const char *
+		rack; /* that it stands in, copied; NULL or "": in none, so that all it moves crosses */
 	struct fabric_options fabric;
 };
 
@@ -76,7 +79,8 @@ struct janitor_stats {
 	uint64_t blocks_waiting; /* of the share under repair, now */
 	uint64_t chunks_repaired, chunks_moved;
 	uint64_t repair_read_bytes, repair_written_bytes;
-	uint64_t sources_bad;                  /* chunks that were to be read and could not be */
+	uint64_t repair_cross_bytes; /* of both: between a rack and another, or the janitor */
+	uint64_t sources_bad;        /* chunks that were to be read and could not be */
 	uint64_t no_room, lost_blocks, failed; /* blocks that could not be repaired, and why */
 	uint64_t open_blocks;                  /* left to their writers */
 	uint64_t overtaken; /* blocks that were deleted, or repaired by another, meanwhile */
@@ -88,6 +92,19 @@ struct janitor_stats {
 	uint64_t scrub_oldest_ns; /* no chunk of the cluster was verified longer ago than this */
 };
 
+/* The repair of a disk or of a pool, as far as this janitor does it. */
+struct janitor_repair {
+	uint64_t disk; /* 0: none */
+	bool pool; /* what a pool cannot mend; else everything is made anew, or moved, off the disk */
+	enum janitor_method method;   /* of a pool */
+	uint64_t begin_ns, end_ns;    /* on its clock; end_ns 0: under way */
+	uint64_t total, done, failed; /* blocks that have something there */
+	uint64_t read_bytes, written_bytes;
+	uint64_t cross_bytes;     /* that went from a rack to another, or to or from the janitor */
+	uint64_t predicted_bytes; /* the same by the planners of code/, for what was done */
+};
+#define JANITOR_REPAIRS_MAX 32
+
 /* -EINVAL, -ENOMEM and what meta_client_open says. */
 int janitor_open(struct janitor **out, const struct janitor_options *o);
 /* Nothing of it may be running. NULL is fine. */
@@ -97,6 +114,8 @@ void janitor_close(struct janitor *j);
 int janitor_run(struct janitor *j);
 
 void janitor_stats(const struct janitor *j, struct janitor_stats *out);
+/* The last repairs, oldest first, at most JANITOR_REPAIRS_MAX; returns how many. */
+size_t janitor_repairs(const struct janitor *j, struct janitor_repair *out);
 /* Prometheus text. -EMSGSIZE, -ENOMEM. */
 int janitor_metrics(const struct janitor *j, struct strbuf *out);
 

@@ -39,6 +39,31 @@ static int cluster_metrics(const struct janitor *j, struct strbuf *out)
 	return rc;
 }
 
+/* The last repairs: blocks done, and bytes that crossed racks beside what the planner says. */
+static int metrics_repairs(const struct janitor *j, struct strbuf *out)
+{
+	static const char *const names[] = {"blocks", "blocks_done", "cross_bytes",
+					    "predicted_bytes"};
+	struct janitor_repair all[JANITOR_REPAIRS_MAX];
+	size_t n = janitor_repairs(j, all);
+	int rc = 0;
+	for (size_t m = 0; rc == 0 && m < ARRAY_LEN(names); m++) {
+		rc = strbuf_printf(out,
+				   "# HELP terrane_janitor_repair_%s of a repair by this janitor\n"
+				   "# TYPE terrane_janitor_repair_%s gauge\n",
+				   names[m], names[m]);
+		for (size_t i = 0; rc == 0 && i < n; i++) {
+			const struct janitor_repair *r = &all[i];
+			uint64_t values[] = {r->total, r->done, r->cross_bytes, r->predicted_bytes};
+			rc = strbuf_printf(
+				out, "terrane_janitor_repair_%s{disk=\"%lu\",method=\"%s\"} %lu\n",
+				names[m], r->disk,
+				r->pool ? janitor_method_name(r->method) : "disk", values[m]);
+		}
+	}
+	return rc;
+}
+
 int janitor_metrics(const struct janitor *j, struct strbuf *out)
 {
 	const struct janitor_stats *s = &j->stats;
@@ -63,6 +88,8 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 		{"repair_read_bytes_total", "counter", "read for repair", s->repair_read_bytes},
 		{"repair_written_bytes_total", "counter", "written by repair",
 		 s->repair_written_bytes},
+		{"repair_cross_bytes_total", "counter", "moved across racks by repair",
+		 s->repair_cross_bytes},
 		{"repair_sources_bad_total", "counter", "sources that could not be read",
 		 s->sources_bad},
 		{"repair_no_room_total", "counter", "repairs without a disk to go to", s->no_room},
@@ -92,5 +119,7 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 				   "terrane_janitor_%s %lu\n",
 				   all[i].name, all[i].help, all[i].name, all[i].type, all[i].name,
 				   all[i].value);
+	if (rc == 0)
+		rc = metrics_repairs(j, out);
 	return rc == 0 ? cluster_metrics(j, out) : rc;
 }

@@ -10,234 +10,85 @@
  *     R_MIN   row 0 of stripe 9: 128 KiB are rebuilt from KN other columns; the pool then lacks two rows,
  *             which its own code brings back
  *     R_HYB   rows 0 and 2 (row 5 is a parity, which the pool computes)
- *     R_ALL   the whole column, on another pool
+ *     R_FCO   the same, and also row 3 of stripe 10 and all else that failed, though the pool could mend it
+ *     R_ALL   all columns that the pool has, damaged or not: to other pools, or where there is none brought
+ *             whole to this one, which writes what it lacks
  *
- * R_FCO would also bring the lost rows of stripes that the pool can mend: a pool of ours has begun with those
- * before anybody hears of a loss, so R_FCO is R_HYB here. With R_ALL the losses are reported as damage of the
- * chunk, and repair makes the column anew.
+ * With R_FCO and R_ALL the pool must leave alone what it could mend once it is beyond its code: nodes are told
+ * so by their configuration (store_pool_outside). After R_FCO and the others it rebuilds what is left: parities.
+ *
+ * Order: all pools in this plight are looked at first. Blocks that lost columns in more of them go before the
+ * others, in whichever pool; some are worked on side by side.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/crc.h"
 #include "base/log.h"
-#include "client/label.h"
 #include "janitor/impl.h"
 #include "rt/rt.h"
 
 #define NODE_TIMEOUT_NS (60 * NS_PER_S)
-#define TENANTS_PAGE 64
-#define BLOCK_ARENA ((size_t)(256 * KIB))
+#define LIST_MAX \
+	((size_t)200000) /* losses and blocks at once; the rest comes with the next round */
+#define PAGE 256
 
-/* The losses of one chunk, and what is brought for them. */
-struct patient {
-	struct janitor *j;
-	struct errand errand;
-	uint64_t disk;
-	const struct store_pool_loss *losses;
-	size_t count;
-	uint32_t tenant;
-	struct meta_block block;
-	struct node_piece_run *runs;
-	size_t run_count;
-	struct rpc_slice data;
+/* One chunk of a pool, or with R_ALL one block. */
+struct item {
+	uint64_t block; /* as in the names of chunks; with R_ALL the block's own */
+	uint32_t case_at;
+	uint32_t tenant;       /* R_ALL */
+	uint32_t columns;      /* that the block lost, in all pools */
+	uint32_t first, count; /* its losses */
 };
 
-static bool row_lost(const struct store_pool_loss *l, uint32_t row)
+struct plight {
+	struct janitor *j;
+	struct pool_case *cases;
+	size_t case_count;
+	struct store_pool_loss *losses;
+	size_t loss_count, loss_cap;
+	struct item *items;
+	size_t item_count, item_cap, next;
+	int rc;
+};
+
+/* The list with room for one more; NULL: there is none, or that is too many. */
+static void *grown(void *list, size_t *cap, size_t count, size_t size)
 {
-	return (l->lost[row / 32] >> row % 32 & 1) != 0;
+	if (count < *cap)
+		return list;
+	size_t more = *cap == 0 ? 256 : *cap * 2;
+	void *longer = count >= LIST_MAX ? NULL : realloc(list, more * size);
+	if (longer != NULL)
+		*cap = more;
+	return longer;
 }
 
-/* The bytes of the chunk that a data row has of a stripe, as pool.h says: all stripes but the last have whole
- * pieces; those of the last are as long as they must be, in pages. */
-static struct store_range piece_at(const struct store_pool_loss *l, uint64_t stripe, uint32_t row)
+static int item_add(struct plight *p, const struct item *it)
 {
-	uint64_t whole = (uint64_t)l->piece_bytes * l->k;
-	uint64_t rest = l->chunk_len % whole;
-	uint64_t piece = l->piece_bytes;
-	if (rest > 0 && stripe == l->chunk_len / whole)
-		piece = min_u64(piece, ((rest + l->k - 1) / l->k + 4095) / 4096 * 4096);
-	uint64_t off = stripe * whole + row * piece;
-	uint64_t left = off < l->chunk_len ? l->chunk_len - off : 0;
-	return (struct store_range){.off = off, .len = min_u64(piece, left)};
-}
-
-/* How many of the lost data rows of a stripe to bring. */
-static uint32_t rows_wanted(const struct janitor *j, const struct store_pool_loss *l)
-{
-	return j->opts.method == JANITOR_R_MIN ? l->need : l->k;
-}
-
-static uint64_t bytes_wanted(const struct patient *p)
-{
-	uint64_t bytes = 0;
-	for (size_t i = 0; i < p->count; i++) {
-		const struct store_pool_loss *l = &p->losses[i];
-		uint32_t taken = 0;
-		for (uint32_t row = 0; row < l->k && taken < rows_wanted(p->j, l); row++) {
-			if (!row_lost(l, row))
-				continue;
-			taken++;
-			for (uint64_t s = 0; s < l->stripes; s++)
-				bytes += piece_at(l, l->first_stripe + s, row).len;
-		}
-	}
-	return bytes;
-}
-
-/* --- whose chunk it is ------------------------------------------------------------------------ */
-
-static int block_of(struct patient *p, uint32_t tenant, uint64_t block, struct arena *a)
-{
-	struct chunk_id id = p->losses[0].id;
-	errand_init(p->j, &p->errand, tenant);
-	struct meta_call m = errand_meta(p->j, &p->errand);
-	int rc = meta_client_block_get(&m, &block, 1, a, &p->block);
-	p->tenant = tenant;
-	if (rc < 0)
-		return rc;
-	bool there = p->block.state == META_BLOCK_SEALED && p->block.chunk_block == id.block &&
-		     id.index < p->block.chunk_count && p->block.chunks[id.index].disk == p->disk;
-	return there ? 0 : -ENOENT;
-}
-
-static int block_find(struct patient *p, struct arena *a)
-{
-	struct chunk_id id = p->losses[0].id;
-	struct chunk_stat st;
-	struct disk_use u;
-	uint32_t tenant, after = 0;
-	uint64_t block;
-	errand_init(p->j, &p->errand, 0);
-	int rc = disk_begin(&p->errand.call, p->disk, &u);
-	if (rc < 0)
-		return rc;
-	u.node.timeout_ns = NODE_TIMEOUT_NS;
-	rc = node_stat_one(&u.node, p->disk, id, &st);
-	disk_end(&p->errand.call, &u, rc, 0);
-	if (rc == 0 && label_read(st.label, &tenant, &block) == 0)
-		return block_of(p, tenant, block, a);
-	for (;;) {
-		struct meta_tenant t[TENANTS_PAGE];
-		errand_init(p->j, &p->errand, 0);
-		struct meta_call m = errand_meta(p->j, &p->errand);
-		int64_t n = meta_client_tenant_list(&m, after, t, TENANTS_PAGE);
-		if (n <= 0)
-			return n < 0 ? (int)n : -ENOENT;
-		for (int64_t i = 0; i < n; i++)
-			if (block_of(p, t[i].id, id.block, a) == 0)
-				return 0;
-		after = t[n - 1].id;
-	}
-}
-
-/* --- bringing --------------------------------------------------------------------------------- */
-
-/* One row of the stripes of a loss. */
-static int row_bring(struct patient *p, const struct store_pool_loss *l, uint32_t row)
-{
-	AUTO_FREE struct store_range *ranges = calloc(l->stripes, sizeof(*ranges));
-	if (ranges == NULL || p->run_count == NODE_RUNS_MAX)
-		return ranges == NULL ? -ENOMEM : -E2BIG;
-	struct node_piece_run *run = &p->runs[p->run_count];
-	*run = (struct node_piece_run){
-		.row = row, .first_stripe = l->first_stripe, .stripes = l->stripes};
-	size_t n = 0;
-	for (uint64_t s = 0; s < l->stripes; s++) {
-		struct store_range r = piece_at(l, l->first_stripe + s, row);
-		if (r.len > 0)
-			ranges[n++] = r;
-		run->len += r.len;
-	}
-	if (run->len == 0)
-		return 0;
-	struct rpc_slice got = {0};
-	int rc = pieces_rebuild(p->j, p->tenant, &p->block, (int)l->id.index, ranges, n, &got);
-	if (rc < 0)
-		return rc;
-	run->crc = got.crc;
-	uint8_t *to = p->data.buf->data + p->data.len;
-	memcpy(to, got.buf->data + got.offset, run->len);
-	buf_unref(got.buf);
-	p->data.crc = crc32c_combine(p->data.crc, run->crc, run->len);
-	p->data.len += run->len;
-	p->run_count++;
+	struct item *items = grown(p->items, &p->item_cap, p->item_count, sizeof(*items));
+	if (items == NULL)
+		return -ENOBUFS;
+	p->items = items;
+	p->items[p->item_count++] = *it;
 	return 0;
 }
 
-static int rows_bring(struct patient *p)
+static int loss_add(struct plight *p, const struct store_pool_loss *l)
 {
-	int rc = 0;
-	for (size_t i = 0; rc == 0 && i < p->count; i++) {
-		const struct store_pool_loss *l = &p->losses[i];
-		uint32_t taken = 0;
-		for (uint32_t row = 0; rc == 0 && row < l->k && taken < rows_wanted(p->j, l);
-		     row++) {
-			if (!row_lost(l, row))
-				continue;
-			taken++;
-			rc = row_bring(p, l, row);
-		}
-	}
-	return rc;
-}
-
-static int patch(struct patient *p)
-{
-	struct disk_use u;
-	int rc = pace_disk(p->j, p->disk, p->data.len);
-	if (rc == 0)
-		rc = disk_begin(&p->errand.call, p->disk, &u);
-	if (rc < 0)
-		return rc;
-	u.node.timeout_ns = NODE_TIMEOUT_NS;
-	rc = node_pool_patch(&u.node, p->disk, p->losses[0].id, p->runs, p->run_count, p->data);
-	disk_end(&p->errand.call, &u, rc, 0);
-	if (rc < 0)
-		return rc;
-	p->j->stats.pool_patches++;
-	p->j->stats.pool_patch_bytes += p->data.len;
-	p->j->stats.repair_written_bytes += p->data.len;
+	struct store_pool_loss *losses =
+		grown(p->losses, &p->loss_cap, p->loss_count, sizeof(*losses));
+	if (losses == NULL)
+		return -ENOBUFS;
+	p->losses = losses;
+	p->losses[p->loss_count++] = *l;
 	return 0;
 }
 
-static int report(struct patient *p)
-{
-	struct meta_call m = errand_meta(p->j, &p->errand);
-	return meta_client_block_report(&m, p->block.id, p->losses[0].id.index, p->disk);
-}
+/* --- who --------------------------------------------------------------------------------------- */
 
-static int chunk_patch(struct patient *p)
-{
-	struct arena a;
-	arena_init(&a, BLOCK_ARENA);
-	int rc = block_find(p, &a);
-	uint64_t bytes = bytes_wanted(p);
-	if (rc == 0 && p->j->opts.method == JANITOR_R_ALL) {
-		rc = report(p);
-	} else if (rc == 0 && bytes > 0) {
-		p->runs = calloc(NODE_RUNS_MAX, sizeof(*p->runs));
-		rc = p->runs == NULL ? -ENOMEM
-				     : rpc_pool_get(&p->j->fabric.pool, bytes, &p->data.buf);
-		if (rc == 0)
-			rc = rows_bring(p);
-		if (rc == 0)
-			rc = patch(p);
-		/* What cannot be patched is made anew elsewhere. */
-		if (rc < 0 && rc != -ECANCELED && rc != -ENOENT)
-			(void)report(p);
-	}
-	free(p->runs);
-	buf_unref(p->data.buf);
-	arena_fini(&a);
-	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
-}
-
-/* --- all pools -------------------------------------------------------------------------------- */
-
-static int64_t losses_list(struct janitor *j, uint64_t disk, struct store_cursor *at,
+static int64_t losses_list(struct janitor *j, uint64_t disk, bool failures, struct store_cursor *at,
 			   struct store_pool_loss *out)
 {
 	struct errand e;
@@ -247,36 +98,219 @@ static int64_t losses_list(struct janitor *j, uint64_t disk, struct store_cursor
 	if (n < 0)
 		return n;
 	u.node.timeout_ns = NODE_TIMEOUT_NS;
-	n = node_pool_losses(&u.node, disk, at, out, NODE_LOSSES_MAX);
+	n = failures ? node_pool_failures(&u.node, disk, at, out, NODE_LOSSES_MAX)
+		     : node_pool_losses(&u.node, disk, at, out, NODE_LOSSES_MAX);
 	disk_end(&e.call, &u, n < 0 ? (int)n : 0, 0);
 	return n;
 }
 
-static int pool_patch(struct janitor *j, uint64_t disk, const char *lease)
+static int add_losses(struct plight *p, const struct store_pool_loss *l, size_t n)
 {
-	AUTO_FREE struct store_pool_loss *losses = calloc(NODE_LOSSES_MAX, sizeof(*losses));
-	struct store_cursor at = {0};
-	int64_t n = 0;
-	int rc = 0;
-	if (losses == NULL)
-		return -ENOMEM;
-	while (rc == 0 && (n = losses_list(j, disk, &at, losses)) > 0) {
-		for (int64_t i = 0, run; rc == 0 && i < n; i += run) {
-			for (run = 1;
-			     i + run < n && chunk_id_equal(losses[i + run].id, losses[i].id);)
-				run++;
-			struct patient p = {
-				.j = j, .disk = disk, .losses = &losses[i], .count = (size_t)run};
-			int done = chunk_patch(&p);
-			if (done < 0) {
-				j->stats.failed++;
-				log_warn("pool_patch", "disk=%016lx block=%016lx rc=%d", disk,
-					 losses[i].id.block, done);
-			}
-			rc = done == -ECANCELED ? done : lease_keep(j, lease);
-		}
+	for (size_t i = 0, run; i < n; i += run) {
+		for (run = 1; i + run < n && chunk_id_equal(l[i + run].id, l[i].id);)
+			run++;
+		if (l[i].open)
+			continue; /* its writer ends it */
+		struct item it = {.block = l[i].id.block,
+				  .case_at = (uint32_t)p->case_count,
+				  .first = (uint32_t)p->loss_count,
+				  .count = (uint32_t)run};
+		int rc = 0;
+		for (size_t k = 0; rc == 0 && k < run; k++)
+			rc = loss_add(p, &l[i + k]);
+		if (rc == 0)
+			rc = item_add(p, &it);
+		if (rc < 0)
+			return rc;
 	}
-	return rc < 0 ? rc : n < 0 ? (int)n : 0;
+	return 0;
+}
+
+/* All that the pool lists. -ENOBUFS: that is for several rounds. */
+static int case_losses(struct plight *p, uint64_t disk, bool failures)
+{
+	AUTO_FREE struct store_pool_loss *page = calloc(NODE_LOSSES_MAX, sizeof(*page));
+	struct store_cursor at = {0};
+	int64_t n = page == NULL ? -ENOMEM : 1;
+	int rc = 0;
+	while (rc == 0 && n > 0 && (n = losses_list(p->j, disk, failures, &at, page)) > 0)
+		rc = add_losses(p, page, (size_t)n);
+	return n < 0 ? (int)n : rc;
+}
+
+static int case_blocks(struct plight *p, uint64_t disk)
+{
+	struct errand e;
+	errand_init(p->j, &e, 0);
+	struct meta_call m = errand_meta(p->j, &e);
+	uint64_t epoch;
+	int rc = meta_client_gc_epoch(&m, &epoch, &p->j->partitions);
+	for (struct meta_walk at = {.end = p->j->partitions}; rc == 0 && at.index < at.end;) {
+		struct meta_on_disk on[PAGE];
+		int64_t n = meta_client_disk_blocks(&m, disk, &at, on, PAGE);
+		rc = n < 0 ? (int)n : 0;
+		for (int64_t i = 0; i < n && rc == 0; i++)
+			rc = item_add(p, &(struct item){.block = on[i].block,
+							.tenant = on[i].tenant,
+							.case_at = (uint32_t)p->case_count});
+	}
+	return rc;
+}
+
+static int case_shape(struct janitor *j, struct pool_case *c)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct disk_use u;
+	struct rpc_reply reply;
+	int rc = disk_begin(&e.call, c->disk, &u);
+	if (rc < 0)
+		return rc;
+	u.node.timeout_ns = NODE_TIMEOUT_NS;
+	rc = node_disks(&u.node, c->disk, &reply);
+	disk_end(&e.call, &u, rc, 0);
+	if (rc < 0)
+		return rc;
+	const Terrane__Node__DisksResponse *m = NODE_DISKS(&reply);
+	const Terrane__Node__PoolInfo *is = m->n_disks == 1 ? m->disks[0]->pool : NULL;
+	if (is != NULL) {
+		c->k = is->k;
+		c->p = is->p;
+		c->members = is->members;
+		c->clustered = is->placement == PLACE_CLUSTERED;
+	}
+	rpc_reply_fini(&reply);
+	bool sane = c->k > 0 && c->p > 0 && c->k + c->p <= POOL_ROWS_MAX;
+	return is != NULL && sane ? 0 : -EPROTO;
+}
+
+/* Whether anything is lost, and if so what is to be done. */
+static int case_look(struct plight *p, uint64_t disk)
+{
+	struct pool_case *c = &p->cases[p->case_count];
+	AUTO_FREE struct store_pool_loss *page = calloc(NODE_LOSSES_MAX, sizeof(*page));
+	struct store_cursor at = {0};
+	if (page == NULL)
+		return -ENOMEM;
+	int64_t n = losses_list(p->j, disk, false, &at, page);
+	if (n <= 0) {
+		repair_end(repair_under_way(p->j, disk, true));
+		return (int)n;
+	}
+	*c = (struct pool_case){.disk = disk, .piece_bytes = page[0].piece_bytes};
+	snprintf(c->lease, sizeof(c->lease), "pool/%016lx", disk);
+	int rc = lease_take(p->j, c->lease);
+	if (rc < 0)
+		return rc == -EBUSY ? 0 : rc;
+	enum janitor_method method = p->j->opts.method;
+	size_t before = p->item_count;
+	rc = case_shape(p->j, c);
+	if (rc == 0)
+		rc = method == JANITOR_R_ALL ? case_blocks(p, disk)
+					     : case_losses(p, disk, method == JANITOR_R_FCO);
+	if (rc < 0 && rc != -ENOBUFS) {
+		p->item_count = before;
+		lease_drop(p->j, c->lease);
+		return rc;
+	}
+	c->taken = true;
+	c->repair = repair_begin(p->j, disk, true);
+	if (c->repair != NULL)
+		c->repair->total = c->repair->done + p->item_count - before;
+	p->case_count++;
+	return 0;
+}
+
+static int by_block(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+	if (x->block != y->block)
+		return x->block < y->block ? -1 : 1;
+	return x->case_at < y->case_at ? -1 : x->case_at > y->case_at;
+}
+
+static int by_need(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+	return x->columns != y->columns ? (x->columns > y->columns ? -1 : 1) : by_block(a, b);
+}
+
+static void plight_sort(struct plight *p)
+{
+	if (p->item_count == 0)
+		return;
+	qsort(p->items, p->item_count, sizeof(*p->items), by_block);
+	for (size_t i = 0, n; i < p->item_count; i += n) {
+		for (n = 1; i + n < p->item_count && p->items[i + n].block == p->items[i].block;)
+			n++;
+		for (size_t k = 0; k < n; k++)
+			p->items[i + k].columns = (uint32_t)n;
+	}
+	qsort(p->items, p->item_count, sizeof(*p->items), by_need);
+}
+
+/* --- doing ------------------------------------------------------------------------------------- */
+
+static int item_do(struct plight *p, const struct item *it)
+{
+	struct pool_case *c = &p->cases[it->case_at];
+	struct janitor *j = p->j;
+	int rc = j->opts.method == JANITOR_R_ALL
+			 ? block_repair(j, it->tenant, it->block, c, c->repair)
+			 : pool_chunk_patch(j, c, &p->losses[it->first], it->count);
+	if (c->repair != NULL) {
+		c->repair->done += rc == 0;
+		c->repair->failed += rc < 0 && rc != -ECANCELED;
+	}
+	if (rc < 0 && rc != -ECANCELED) {
+		j->stats.failed += rc != -ENOSPC && rc != -ENODATA && rc != -EAGAIN;
+		j->stats.no_room += rc == -ENOSPC;
+		j->stats.lost_blocks += rc == -ENODATA;
+		log_warn("pool_repair", "disk=%016lx block=%016lx rc=%d", c->disk, it->block, rc);
+	}
+	if (rc == -ECANCELED)
+		return rc;
+	rc = lease_keep(j, c->lease);
+	c->taken = c->taken && rc != -EBUSY;
+	return rc == -EBUSY ? 0 : rc;
+}
+
+static void nurse(void *arg)
+{
+	struct plight *p = arg;
+	while (p->rc == 0 && p->next < p->item_count) {
+		const struct item it = p->items[p->next++];
+		int rc = p->cases[it.case_at].taken ? item_do(p, &it) : 0;
+		if (rc < 0)
+			p->rc = rc;
+	}
+}
+
+static void plight_work(struct plight *p)
+{
+	struct rt_group g;
+	rt_group_init(&g);
+	for (unsigned i = 0; i < p->j->opts.parallel && i < p->item_count; i++)
+		if (rt_group_spawn(&g, "pools", nurse, p) < 0)
+			break;
+	rt_group_join(&g);
+}
+
+/* What was not brought, such as parities, is the pool's again. */
+static void case_end(struct janitor *j, const struct pool_case *c)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct disk_use u;
+	if (disk_begin(&e.call, c->disk, &u) == 0) {
+		u.node.timeout_ns = NODE_TIMEOUT_NS;
+		int rc = node_pool_rebuild(&u.node, c->disk, false);
+		disk_end(&e.call, &u, rc, 0);
+	}
+	if (c->taken)
+		lease_drop(j, c->lease);
+	if (c->repair != NULL && c->repair->failed == 0)
+		repair_end(c->repair);
 }
 
 int janitor_pools(struct janitor *j)
@@ -284,25 +318,29 @@ int janitor_pools(struct janitor *j)
 	int rc = janitor_map(j);
 	size_t n = 0;
 	AUTO_FREE uint64_t *ids = rc < 0 ? NULL : disk_ids(j, &n);
-	if (ids == NULL)
-		return rc < 0 ? rc : -ENOMEM;
+	struct plight p = {.j = j};
+	p.cases = calloc(n + 1, sizeof(*p.cases));
+	if (ids == NULL || p.cases == NULL)
+		rc = rc < 0 ? rc : -ENOMEM;
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		const struct cluster_disk *d = cluster_disk(j->fabric.map, ids[i]);
 		enum disk_fate fate = disk_fate(j, ids[i]);
 		if (d == NULL || !d->pool || fate == DISK_LOST || fate == DISK_UNWELL)
 			continue;
-		char lease[48];
-		snprintf(lease, sizeof(lease), "pool/%016lx", ids[i]);
-		rc = lease_take(j, lease);
-		if (rc == 0) {
-			int done = pool_patch(j, ids[i], lease);
-			if (done == -ECANCELED)
-				rc = done;
-			else if (done != -EBUSY)
-				lease_drop(j, lease);
-		}
-		if (rc == -EBUSY)
-			rc = 0;
+		int looked = case_look(&p, ids[i]);
+		if (looked < 0)
+			log_warn("pool_losses", "disk=%016lx rc=%d", ids[i], looked);
+		rc = looked == -ECANCELED || looked == -ENOMEM ? looked : 0;
 	}
+	plight_sort(&p);
+	if (rc == 0) {
+		plight_work(&p);
+		rc = p.rc;
+	}
+	for (size_t i = 0; rc == 0 && i < p.case_count; i++)
+		case_end(j, &p.cases[i]);
+	free(p.cases);
+	free(p.losses);
+	free(p.items);
 	return rc;
 }

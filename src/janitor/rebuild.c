@@ -14,7 +14,7 @@
  * the same bytes it will do. Whose record change comes second is told so and takes its own chunk away.
  * A block that was deleted or laid out anew meanwhile refuses the change.
  *
- * Pools. A column of an mlec is a chunk on a pool: here it is read and written whole (R_ALL). What pools.c brings
+ * Pools. A column of an mlec is a chunk on a pool: here it is read and written whole. What pools.c brings
  * to a pool are ranges of a column, computed from the same ranges of others.
  */
 #include <errno.h>
@@ -23,30 +23,15 @@
 
 #include "base/crc.h"
 #include "base/log.h"
-#include "client/label.h"
-#include "client/shape.h"
 #include "code/health.h"
-#include "code/plan.h"
-#include "janitor/impl.h"
+#include "janitor/rebuild_impl.h"
 #include "rt/rt.h"
 
 #define READ_TIMEOUT_NS (30 * NS_PER_S)
-#define PUT_TIMEOUT_NS (60 * NS_PER_S)
 #define REPLANS_MAX 64
 #define COST_DOUBTFUL 100000u /* reported as damaged: only when nothing else will do */
-#define SPARE_DISKS 3
-#define BLOCK_ARENA ((size_t)(256 * KIB))
 
 /* --- looking ---------------------------------------------------------------------------------- */
-
-struct look {
-	struct shape shape;
-	const struct codec *codec;
-	uint64_t chunk_len;
-	uint32_t *cost; /* shape.n; CHUNK_LOST: cannot be read */
-	int *bad;       /* chunk numbers to make anew */
-	int bad_count;
-};
 
 static void look_fini(struct look *l)
 {
@@ -54,7 +39,9 @@ static void look_fini(struct look *l)
 	free(l->bad);
 }
 
-static int look_init(struct janitor *j, const struct meta_block *b, struct look *l)
+/* Nothing on the disk `without` counts as good; 0: none. */
+static int look_init(struct janitor *j, const struct meta_block *b, uint64_t without,
+		     struct look *l)
 {
 	struct encoding enc;
 	memset(l, 0, sizeof(*l));
@@ -73,7 +60,8 @@ static int look_init(struct janitor *j, const struct meta_block *b, struct look 
 	}
 	for (int i = 0; i < l->shape.n; i++) {
 		const struct meta_chunk *c = &b->chunks[i];
-		enum disk_fate fate = c->disk == 0 ? DISK_LOST : disk_fate(j, c->disk);
+		bool lost = c->disk == 0 || c->disk == without;
+		enum disk_fate fate = lost ? DISK_LOST : disk_fate(j, c->disk);
 		l->cost[i] = fate == DISK_LOST ? CHUNK_LOST : disk_cost(&j->fabric, c->disk);
 		if (c->damaged && l->cost[i] != CHUNK_LOST)
 			l->cost[i] = COST_DOUBTFUL;
@@ -87,7 +75,7 @@ int block_damage(struct janitor *j, const struct meta_block *b, struct damage *o
 {
 	struct look l;
 	*out = (struct damage){0};
-	int rc = look_init(j, b, &l);
+	int rc = look_init(j, b, 0, &l);
 	if (rc < 0)
 		return rc;
 	AUTO_FREE int *lost = calloc((size_t)l.shape.n, sizeof(*lost));
@@ -105,23 +93,6 @@ int block_damage(struct janitor *j, const struct meta_block *b, struct damage *o
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
-
-struct mending {
-	struct janitor *j;
-	struct errand errand;
-	uint32_t tenant;
-	struct meta_block block;
-	const struct store_range *ranges; /* what is made of each chunk; NULL: all */
-	size_t range_count;
-	struct look look;
-	struct rpc_slice *chunk; /* what was read, or computed */
-	bool *have;
-	struct iovec *iov;
-	struct sg *sg;
-	struct plan *plan;
-	uint64_t gate_bytes;
-	bool met; /* the last chunk was put by another */
-};
 
 struct source {
 	struct mending *m;
@@ -191,7 +162,7 @@ static void source_fiber(void *arg)
 		s->rc = -EPROTO;
 	disk_end(&m->errand.call, &u, s->rc, 0);
 	if (s->rc == 0)
-		m->j->stats.repair_read_bytes += len;
+		moved_note(m->j, m->repair, disk, len, false);
 }
 
 /* Reported for good only when the chunk itself is at fault. */
@@ -246,6 +217,23 @@ static int sources_read(struct mending *m)
 	return rc < 0 ? rc : failed ? 1 : 0;
 }
 
+/* What the plan says will cross, for the first plan: those that follow pay for sources that were bad. */
+static void predict(struct mending *m)
+{
+	uint64_t reads = 0, writes = 0;
+	for (int i = 0; i < m->look.shape.n; i++) {
+		bool read = false;
+		for (int r = 0; r < m->plan->n_reads; r++)
+			read = read || m->plan->reads[r].chunk == i;
+		if (read && rack_crosses(m->j, m->block.chunks[i].disk))
+			reads += stored_len(m, i);
+	}
+	for (int i = 0; i < m->look.bad_count; i++)
+		writes += stored_len(m, m->look.bad[i]);
+	if (m->repair != NULL)
+		m->repair->predicted_bytes += reads + writes;
+}
+
 static int sources_gather(struct mending *m)
 {
 	int rc = 1;
@@ -254,6 +242,8 @@ static int sources_gather(struct mending *m)
 		m->plan = NULL;
 		rc = plan_rebuild(m->look.codec, m->look.chunk_len, m->look.cost, m->look.bad,
 				  m->look.bad_count, &m->plan);
+		if (rc == 0 && tries == 0 && m->ranges == NULL)
+			predict(m);
 		if (rc == 0)
 			rc = sources_read(m);
 	}
@@ -354,140 +344,6 @@ static int compute(struct mending *m)
 	return rc;
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
-
-static int target_put(struct mending *m, int chunk, uint64_t disk)
-{
-	struct disk_use u;
-	int rc = pace_disk(m->j, disk, m->chunk[chunk].len);
-	if (rc == 0)
-		rc = disk_begin(&m->errand.call, disk, &u);
-	if (rc < 0)
-		return rc;
-	struct chunk_id id = {m->block.chunk_block, (uint32_t)chunk};
-	struct node_put p = {.data = m->chunk[chunk], .epoch = m->block.epoch};
-	label_make(p.label, m->tenant, m->block.id);
-	u.node.timeout_ns = PUT_TIMEOUT_NS;
-	rc = node_put(&u.node, disk, id, &p);
-	m->met = rc == -EEXIST;
-	if (rc == -EEXIST) {
-		/* Left by a repair that was interrupted, or made by another that goes on. */
-		struct chunk_stat st;
-		rc = node_stat_one(&u.node, disk, id, &st);
-		if (rc == 0 &&
-		    !(st.sealed && st.len == m->chunk[chunk].len && st.crc == m->chunk[chunk].crc))
-			rc = -EEXIST;
-	}
-	disk_end(&m->errand.call, &u, rc, 0);
-	if (rc == 0)
-		m->j->stats.repair_written_bytes += m->chunk[chunk].len;
-	return rc;
-}
-
-int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id)
-{
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct disk_use u;
-	int rc = disk_begin(&e.call, disk, &u);
-	if (rc < 0)
-		return rc;
-	u.node.timeout_ns = 10 * NS_PER_S;
-	rc = node_delete_one(&u.node, disk, id);
-	disk_end(&e.call, &u, rc, 0);
-	return rc == -ENOENT ? 0 : rc;
-}
-
-/* The record did not take the new place. Whether the chunk there is in use is for the record to say. */
-static int replace_refused(struct mending *m, int chunk, uint64_t to, int rc)
-{
-	struct arena a;
-	arena_init(&a, BLOCK_ARENA);
-	struct meta_call c = errand_meta(m->j, &m->errand);
-	struct meta_block now;
-	bool mine = true;
-	int asked = meta_client_block_get(&c, &m->block.id, 1, &a, &now);
-	if (asked == 0 && now.state != 0 && now.chunk_block == m->block.chunk_block)
-		mine = now.chunks[chunk].disk != to;
-	arena_fini(&a);
-	if (asked == 0 && mine)
-		(void)chunk_delete(m->j, to,
-				   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk});
-	m->j->stats.overtaken++;
-	return rc;
-}
-
-static int replace(struct mending *m, int chunk, uint64_t to)
-{
-	struct meta_call c = errand_meta(m->j, &m->errand);
-	uint64_t from = m->block.chunks[chunk].disk;
-	int rc = meta_client_block_replace(&c, m->block.id, (uint32_t)chunk, from, to,
-					   m->chunk[chunk].crc);
-	if (rc == -ENOENT || rc == -ESTALE || rc == -EEXIST || rc == -EINVAL)
-		return replace_refused(m, chunk, to, rc);
-	if (rc < 0)
-		return rc; /* not known: either the record has it, or it is an orphan */
-	if (m->met)
-		m->j->stats.overtaken++;
-	else if (m->have[chunk])
-		m->j->stats.chunks_moved++;
-	else
-		m->j->stats.chunks_repaired++;
-	m->block.chunks[chunk] = (struct meta_chunk){.disk = to, .crc = m->chunk[chunk].crc};
-	if (from != 0 && disk_fate(m->j, from) != DISK_LOST)
-		(void)chunk_delete(m->j, from,
-				   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk});
-	return 0;
-}
-
-/* Disks for the bad chunks. Those that hold chunks, good or bad, get no other. */
-static int targets_choose(struct mending *m, struct cluster_choice *out)
-{
-	uint64_t kept[META_CHUNKS_MAX], excluded[META_CHUNKS_MAX];
-	size_t kept_count = 0, excluded_count = 0;
-	for (int i = 0, b = 0; i < m->look.shape.n; i++) {
-		bool bad = b < m->look.bad_count && m->look.bad[b] == i;
-		uint64_t disk = m->block.chunks[i].disk;
-		b += bad;
-		if (disk == 0 || cluster_disk(m->j->fabric.map, disk) == NULL)
-			continue;
-		if (bad)
-			excluded[excluded_count++] = disk;
-		else
-			kept[kept_count++] = disk;
-	}
-	struct cluster_want want = {.encoding = m->look.shape.encoding,
-				    .block = m->block.chunk_block,
-				    .extra = SPARE_DISKS,
-				    .excluded = excluded,
-				    .excluded_count = excluded_count,
-				    .kept = kept,
-				    .kept_count = kept_count};
-	int rc = cluster_choose(m->j->fabric.map, &want, out);
-	return rc == -ENOSPC && out->count > 0 ? 0 : rc;
-}
-
-static int put_all(struct mending *m)
-{
-	AUTO_FREE struct cluster_choice *choice = malloc(sizeof(*choice));
-	if (choice == NULL)
-		return -ENOMEM;
-	int rc = targets_choose(m, choice);
-	uint32_t next = 0;
-	for (int i = 0; rc == 0 && i < m->look.bad_count; i++) {
-		uint64_t to = 0;
-		int put = -ENOSPC;
-		while (put < 0 && put != -ECANCELED && put != -ETIME && next < choice->count) {
-			to = choice->disk[next++];
-			put = target_put(m, m->look.bad[i], to);
-		}
-		rc = put == -ECANCELED || put == -ETIME ? put : put < 0 ? -ENOSPC : 0;
-		if (rc == 0)
-			rc = replace(m, m->look.bad[i], to);
-	}
-	return rc;
-}
-
 /* --- the whole -------------------------------------------------------------------------------- */
 
 /* Reads and computes; what was wanted is in m->chunk then. */
@@ -523,7 +379,8 @@ static void mending_fini(struct mending *m)
 	look_fini(&m->look);
 }
 
-int block_repair(struct janitor *j, uint32_t tenant, uint64_t block)
+int block_repair(struct janitor *j, uint32_t tenant, uint64_t block, const struct pool_case *pool,
+		 struct janitor_repair *repair)
 {
 	struct arena a;
 	arena_init(&a, BLOCK_ARENA);
@@ -532,18 +389,20 @@ int block_repair(struct janitor *j, uint32_t tenant, uint64_t block)
 		return -ENOMEM;
 	m->j = j;
 	m->tenant = tenant;
+	m->pool = pool;
+	m->repair = repair;
 	errand_init(j, &m->errand, tenant);
 	struct meta_call c = errand_meta(j, &m->errand);
 	int rc = meta_client_block_get(&c, &block, 1, &a, &m->block);
 	if (rc == 0 && m->block.state == META_BLOCK_OPEN)
 		rc = -EAGAIN;
 	if (rc == 0 && m->block.state == META_BLOCK_SEALED && m->block.length > 0) {
-		rc = look_init(j, &m->block, &m->look);
+		rc = look_init(j, &m->block, pool != NULL ? pool->disk : 0, &m->look);
 		bool bad = rc == 0 && m->look.bad_count > 0;
 		if (bad)
 			rc = chunks_make(m);
 		if (bad && rc == 0)
-			rc = put_all(m);
+			rc = chunks_put(m);
 		mending_fini(m);
 	}
 	arena_fini(&a);
@@ -552,7 +411,8 @@ int block_repair(struct janitor *j, uint32_t tenant, uint64_t block)
 }
 
 int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *b, int chunk,
-		   const struct store_range *ranges, size_t n, struct rpc_slice *out)
+		   const struct store_range *ranges, size_t n, struct janitor_repair *repair,
+		   struct rpc_slice *out)
 {
 	if (n == 0 || n > NODE_RANGES_MAX)
 		return -E2BIG;
@@ -562,10 +422,11 @@ int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *
 	m->j = j;
 	m->tenant = tenant;
 	m->block = *b;
+	m->repair = repair;
 	m->ranges = ranges;
 	m->range_count = n;
 	errand_init(j, &m->errand, tenant);
-	int rc = look_init(j, b, &m->look);
+	int rc = look_init(j, b, 0, &m->look);
 	if (rc < 0)
 		return rc;
 	m->look.bad[0] = chunk;

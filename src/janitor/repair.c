@@ -151,7 +151,7 @@ static void nurse(void *arg)
 	struct ward *w = arg;
 	while (w->rc == 0 && w->next < w->count) {
 		const struct patient p = w->list[w->next++];
-		int rc = block_repair(w->j, p.tenant, p.block);
+		int rc = block_repair(w->j, p.tenant, p.block, NULL, NULL);
 		note_result(w->j, &p, rc);
 		w->j->stats.blocks_waiting = w->count - w->next;
 		if (rc == -ECANCELED)

@@ -197,7 +197,7 @@ static int do_replace(struct change *c)
 	b->layout++;
 	rec_on_disk row = TERRANE__REC__ON_DISK__INIT;
 	row.index = c->index;
-	if (c->from != 0)
+	if (c->from != 0 && c->from != c->to)
 		txn_delete(&c->t, key_disk(c->from, c->tenant, c->block));
 	if (c->to != 0)
 		txn_put(&c->t, key_disk(c->to, c->tenant, c->block), &row.base);

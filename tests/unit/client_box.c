@@ -80,7 +80,7 @@ static void beat_fiber(void *arg)
 		disks[d] = (struct meta_map_disk){.id = 10 * (uint64_t)n->index + d + 1,
 						  .capacity_bytes = DISK_BYTES};
 	if (n->box->pools)
-		disks[0].local = (struct rs_shape){2, 1};
+		disks[0].local = (struct rs_shape){n->box->outside ? 3 : 2, 1};
 	struct meta_map_node me = {.id = n->index + 1,
 				   .incarnation = rt_random_u64() | 1,
 				   .name = name,
@@ -140,7 +140,7 @@ static void node_main(void *arg)
 			.folders = pool,
 			.folder_count = count,
 			.pool = true,
-			.shape = {.k = 2,
+			.shape = {.k = n->box->outside ? 3 : 2,
 				  .p = 1,
 				  .place = n->box->wide ? PLACE_DECLUSTERED : PLACE_CLUSTERED,
 				  .piece_bytes = 4096}};
@@ -152,6 +152,7 @@ static void node_main(void *arg)
 			  .node = n->index + 1,
 			  .disks = specs,
 			  .disk_count = n->box->disk_count,
+			  .repair_outside = n->box->outside,
 			  .format = true},
 		.pool_bytes = 256 * MIB,
 	};
@@ -184,7 +185,7 @@ static bool box_done(void *arg)
 
 struct plan_of_box {
 	unsigned nodes, disks;
-	bool meta, pools, wide;
+	bool meta, pools, wide, outside;
 	uint64_t kv_timeout_ns;
 	uint64_t storm; /* a seed; 0: none */
 };
@@ -220,6 +221,7 @@ static void run(const struct plan_of_box *plan, void (*body)(struct client_box *
 	b->disk_count = disks;
 	b->pools = plan->pools;
 	b->wide = plan->wide;
+	b->outside = plan->outside;
 	b->body = body;
 	sim_config_init(&b->config, plan->storm != 0 ? plan->storm : 7, plan->storm != 0 ? 1 : 0);
 	if (plan->storm != 0)
@@ -280,6 +282,17 @@ void cbox_run_wide_pools(unsigned nodes, void (*body)(struct client_box *b))
 		&(struct plan_of_box){
 			.nodes = nodes, .disks = 1, .meta = true, .pools = true, .wide = true},
 		body);
+}
+
+void cbox_run_outside_pools(unsigned nodes, void (*body)(struct client_box *b))
+{
+	run(&(struct plan_of_box){.nodes = nodes,
+				  .disks = 1,
+				  .meta = true,
+				  .pools = true,
+				  .wide = true,
+				  .outside = true},
+	    body);
 }
 
 void cbox_run_faulty(unsigned nodes, void (*body)(struct client_box *b))

@@ -37,7 +37,8 @@ struct client_box {
 	struct sim_node *meta;  /* NULL: there is none */
 	struct sim_node *other; /* a test's */
 	bool pools;             /* the first disk of each node is a pool 2+1 of three folders, */
-	bool wide;              /* or declustered over six */
+	bool wide;              /* or declustered over six, */
+	bool outside;           /* which leaves repair to others when it is beyond its code */
 	struct kv_mem *kv;
 	void (*body)(struct client_box *b);
 	bool done;
@@ -67,6 +68,8 @@ void cbox_quiet(struct client_box *b, uint64_t unused); /* an act */
 void cbox_run_pools(unsigned nodes, void (*body)(struct client_box *b));
 /* And with a declustered pool 2+1 of six folders. */
 void cbox_run_wide_pools(unsigned nodes, void (*body)(struct client_box *b));
+/* And with a pool 3+1 that, once it has lost more than its code bears, leaves all to the janitor. */
+void cbox_run_outside_pools(unsigned nodes, void (*body)(struct client_box *b));
 int cbox_engine_open(struct client_box *b, const struct fabric_options *o, struct engine **out);
 
 /* From the body: act(b, arg) is called outside of every process. Waits until it was. */

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a pool lacks of one chunk: computed from other columns, and handed in. pools.c says which of it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "client/label.h"
+#include "client/shape.h"
+#include "code/repair_count.h"
+#include "janitor/impl.h"
+#include "rt/rt.h"
+
+#define NODE_TIMEOUT_NS (60 * NS_PER_S)
+#define TENANTS_PAGE 64
+#define BLOCK_ARENA ((size_t)(256 * KIB))
+
+/* The losses of one chunk, and what is brought for them. */
+struct patient {
+	struct janitor *j;
+	struct errand errand;
+	const struct pool_case *pool;
+	uint64_t disk;
+	const struct store_pool_loss *losses;
+	size_t count;
+	uint32_t tenant;
+	struct meta_block block;
+	struct node_piece_run *runs;
+	size_t run_count;
+	struct rpc_slice data;
+};
+
+static bool row_lost(const struct store_pool_loss *l, uint32_t row)
+{
+	return (l->lost[row / 32] >> row % 32 & 1) != 0;
+}
+
+/* The bytes of the chunk that a data row has of a stripe, as pool.h says: all stripes but the last have whole
+ * pieces; those of the last are as long as they must be, in pages. */
+static struct store_range piece_at(const struct store_pool_loss *l, uint64_t stripe, uint32_t row)
+{
+	uint64_t whole = (uint64_t)l->piece_bytes * l->k;
+	uint64_t rest = l->chunk_len % whole;
+	uint64_t piece = l->piece_bytes;
+	if (rest > 0 && stripe == l->chunk_len / whole)
+		piece = min_u64(piece, ((rest + l->k - 1) / l->k + 4095) / 4096 * 4096);
+	uint64_t off = stripe * whole + row * piece;
+	uint64_t left = off < l->chunk_len ? l->chunk_len - off : 0;
+	return (struct store_range){.off = off, .len = min_u64(piece, left)};
+}
+
+/* How many of the lost data rows of a stripe to bring. */
+static uint32_t rows_wanted(const struct janitor *j, const struct store_pool_loss *l)
+{
+	return j->opts.method == JANITOR_R_MIN ? l->need : l->k;
+}
+
+/* The number of rows; of a short chunk they may be without bytes. */
+static uint64_t wanted(const struct patient *p, uint64_t *bytes)
+{
+	uint64_t rows = 0;
+	*bytes = 0;
+	for (size_t i = 0; i < p->count; i++) {
+		const struct store_pool_loss *l = &p->losses[i];
+		uint32_t taken = 0;
+		for (uint32_t row = 0; row < l->k && taken < rows_wanted(p->j, l); row++) {
+			if (!row_lost(l, row))
+				continue;
+			taken++;
+			for (uint64_t s = 0; s < l->stripes; s++)
+				*bytes += piece_at(l, l->first_stripe + s, row).len;
+		}
+		rows += taken;
+	}
+	return rows;
+}
+
+/* --- whose chunk it is ------------------------------------------------------------------------ */
+
+static int block_of(struct patient *p, uint32_t tenant, uint64_t block, struct arena *a)
+{
+	struct chunk_id id = p->losses[0].id;
+	errand_init(p->j, &p->errand, tenant);
+	struct meta_call m = errand_meta(p->j, &p->errand);
+	int rc = meta_client_block_get(&m, &block, 1, a, &p->block);
+	p->tenant = tenant;
+	if (rc < 0)
+		return rc;
+	bool there = p->block.state == META_BLOCK_SEALED && p->block.chunk_block == id.block &&
+		     id.index < p->block.chunk_count && p->block.chunks[id.index].disk == p->disk;
+	return there ? 0 : -ENOENT;
+}
+
+static int block_find(struct patient *p, struct arena *a)
+{
+	struct chunk_id id = p->losses[0].id;
+	struct chunk_stat st;
+	struct disk_use u;
+	uint32_t tenant, after = 0;
+	uint64_t block;
+	errand_init(p->j, &p->errand, 0);
+	int rc = disk_begin(&p->errand.call, p->disk, &u);
+	if (rc < 0)
+		return rc;
+	u.node.timeout_ns = NODE_TIMEOUT_NS;
+	rc = node_stat_one(&u.node, p->disk, id, &st);
+	disk_end(&p->errand.call, &u, rc, 0);
+	if (rc == 0 && label_read(st.label, &tenant, &block) == 0)
+		return block_of(p, tenant, block, a);
+	for (;;) {
+		struct meta_tenant t[TENANTS_PAGE];
+		errand_init(p->j, &p->errand, 0);
+		struct meta_call m = errand_meta(p->j, &p->errand);
+		int64_t n = meta_client_tenant_list(&m, after, t, TENANTS_PAGE);
+		if (n <= 0)
+			return n < 0 ? (int)n : -ENOENT;
+		for (int64_t i = 0; i < n; i++)
+			if (block_of(p, t[i].id, id.block, a) == 0)
+				return 0;
+		after = t[n - 1].id;
+	}
+}
+
+/* --- bringing --------------------------------------------------------------------------------- */
+
+/* One row of the stripes of a loss. */
+static int row_bring(struct patient *p, const struct store_pool_loss *l, uint32_t row)
+{
+	AUTO_FREE struct store_range *ranges = calloc(l->stripes, sizeof(*ranges));
+	if (ranges == NULL || p->run_count == NODE_RUNS_MAX)
+		return ranges == NULL ? -ENOMEM : -E2BIG;
+	struct node_piece_run *run = &p->runs[p->run_count];
+	*run = (struct node_piece_run){
+		.row = row, .first_stripe = l->first_stripe, .stripes = l->stripes};
+	size_t n = 0;
+	for (uint64_t s = 0; s < l->stripes; s++) {
+		struct store_range r = piece_at(l, l->first_stripe + s, row);
+		if (r.len > 0)
+			ranges[n++] = r;
+		run->len += r.len;
+	}
+	p->run_count++;
+	if (run->len == 0)
+		return 0;
+	struct rpc_slice got = {0};
+	int rc = pieces_rebuild(p->j, p->tenant, &p->block, (int)l->id.index, ranges, n,
+				p->pool->repair, &got);
+	if (rc < 0)
+		return rc;
+	run->crc = got.crc;
+	uint8_t *to = p->data.buf->data + p->data.len;
+	memcpy(to, got.buf->data + got.offset, run->len);
+	buf_unref(got.buf);
+	p->data.crc = crc32c_combine(p->data.crc, run->crc, run->len);
+	p->data.len += run->len;
+	return 0;
+}
+
+static int rows_bring(struct patient *p)
+{
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < p->count; i++) {
+		const struct store_pool_loss *l = &p->losses[i];
+		uint32_t taken = 0;
+		for (uint32_t row = 0; rc == 0 && row < l->k && taken < rows_wanted(p->j, l);
+		     row++) {
+			if (!row_lost(l, row))
+				continue;
+			taken++;
+			rc = row_bring(p, l, row);
+		}
+	}
+	return rc;
+}
+
+/* What each member reads or writes for the patch: a row of the chunk, when there are as many members as rows. */
+static uint64_t member_bytes(const struct patient *p)
+{
+	const struct store_pool_loss *l = &p->losses[0];
+	uint64_t row = (l->chunk_len + l->k - 1) / l->k;
+	if (p->pool->clustered || p->pool->members <= l->k + l->lost_rows)
+		return row;
+	return row * (l->k + l->lost_rows) / (p->pool->members - l->lost_rows);
+}
+
+/* What the planner of code/ says will cross for these losses. */
+static uint64_t predicted_bytes(const struct patient *p)
+{
+	static const enum repair_method as[] = {REPAIR_MIN, REPAIR_HYB, REPAIR_FCO, REPAIR_ALL};
+	struct encoding enc;
+	struct shape shape;
+	struct layout l;
+	double chunks = 0;
+	if (encoding_parse(p->block.encoding, &enc, NULL, 0) < 0 || shape_init(&shape, &enc) < 0)
+		return 0;
+	struct layout_spec spec = {
+		.net = {shape.k, shape.n - shape.k},
+		.local = {(int)p->pool->k, (int)p->pool->p},
+		.racks = (uint32_t)shape.n,
+		.enclosures = 1,
+		.disks = p->pool->k + p->pool->p,
+		.slots = 1,
+	};
+	if (layout_init(&l, &spec, NULL, 0) < 0)
+		return 0;
+	struct repair_policy policy = {.method = as[p->j->opts.method],
+				       .site = rack_crosses(p->j, p->disk) ? REPAIR_AT_SERVER
+									   : REPAIR_AT_RACK,
+				       .parity_inside = true};
+	for (size_t i = 0; i < p->count; i++) {
+		double count[ENCODING_STRIPE_MAX + 1] = {0};
+		struct repair_estimate e;
+		/* That the pool is beyond its code's help is known, also from other chunks. */
+		count[p->losses[i].lost_rows] = (double)p->losses[i].stripes;
+		bool borne = p->losses[i].lost_rows <= p->pool->p;
+		if (borne)
+			count[p->pool->p + 1] = 1;
+		repair_counts_cost(&l, &policy, count, &e);
+		chunks += e.cross_reads + e.cross_writes;
+		count[p->losses[i].lost_rows] = 0;
+		if (borne) {
+			repair_counts_cost(&l, &policy, count, &e);
+			chunks -= e.cross_reads + e.cross_writes;
+		}
+	}
+	return (uint64_t)(chunks * p->losses[0].piece_bytes);
+}
+
+static int patch(struct patient *p)
+{
+	struct disk_use u;
+	int rc = pace_pool(p->j, p->disk, p->data.len, member_bytes(p));
+	if (rc == 0)
+		rc = disk_begin(&p->errand.call, p->disk, &u);
+	if (rc < 0)
+		return rc;
+	u.node.timeout_ns = NODE_TIMEOUT_NS;
+	rc = node_pool_patch(&u.node, p->disk, p->losses[0].id, p->runs, p->run_count, p->data);
+	disk_end(&p->errand.call, &u, rc, 0);
+	if (rc < 0)
+		return rc;
+	p->j->stats.pool_patches++;
+	p->j->stats.pool_patch_bytes += p->data.len;
+	moved_note(p->j, p->pool->repair, p->disk, p->data.len, true);
+	/* What a reader has reported meanwhile is good again. */
+	struct meta_call m = errand_meta(p->j, &p->errand);
+	const struct meta_chunk *c = &p->block.chunks[p->losses[0].id.index];
+	if (c->damaged)
+		(void)meta_client_block_replace(&m, p->block.id, p->losses[0].id.index, p->disk,
+						p->disk, c->crc);
+	return 0;
+}
+
+int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk_id id,
+		      const struct rpc_slice *column)
+{
+	struct store_pool_loss whole = {
+		.id = id, .chunk_len = column->len, .k = c->k, .piece_bytes = c->piece_bytes};
+	AUTO_FREE struct node_piece_run *runs = calloc(c->k, sizeof(*runs));
+	struct rpc_slice data = {.len = column->len, .crc = 0};
+	uint64_t stripe_bytes = (uint64_t)c->k * c->piece_bytes, at = 0;
+	if (runs == NULL || stripe_bytes == 0)
+		return runs == NULL ? -ENOMEM : -EINVAL;
+	/* The pool makes a chunk without bytes whole from the label of any row. */
+	if (column->len == 0)
+		return 0;
+	int rc = rpc_pool_get(&j->fabric.pool, column->len, &data.buf);
+	if (rc < 0)
+		return rc;
+	uint64_t stripes = (column->len + stripe_bytes - 1) / stripe_bytes;
+	for (uint32_t row = 0; row < c->k; row++) {
+		struct node_piece_run *run = &runs[row];
+		run->row = row;
+		run->stripes = stripes;
+		for (uint64_t s = 0; s < stripes; s++) {
+			struct store_range r = piece_at(&whole, s, row);
+			memcpy(data.buf->data + at + run->len,
+			       column->buf->data + column->offset + r.off, r.len);
+			run->len += r.len;
+		}
+		run->crc = crc32c(0, data.buf->data + at, run->len);
+		data.crc = crc32c_combine(data.crc, run->crc, run->len);
+		at += run->len;
+	}
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct disk_use u;
+	rc = pace_pool(j, c->disk, column->len, column->len / c->k);
+	if (rc == 0)
+		rc = disk_begin(&e.call, c->disk, &u);
+	if (rc == 0) {
+		u.node.timeout_ns = NODE_TIMEOUT_NS;
+		rc = node_pool_patch(&u.node, c->disk, id, runs, c->k, data);
+		disk_end(&e.call, &u, rc, 0);
+	}
+	if (rc == 0)
+		moved_note(j, c->repair, c->disk, column->len, true);
+	buf_unref(data.buf);
+	return rc;
+}
+
+static int report(struct patient *p)
+{
+	struct meta_call m = errand_meta(p->j, &p->errand);
+	return meta_client_block_report(&m, p->block.id, p->losses[0].id.index, p->disk);
+}
+
+static int chunk_patch(struct patient *p, struct arena *a)
+{
+	int rc = block_find(p, a);
+	uint64_t bytes;
+	if (rc < 0 || wanted(p, &bytes) == 0)
+		return rc;
+	if (p->pool->repair != NULL)
+		p->pool->repair->predicted_bytes += predicted_bytes(p);
+	p->runs = calloc(NODE_RUNS_MAX, sizeof(*p->runs));
+	rc = p->runs == NULL ? -ENOMEM : 0;
+	if (rc == 0 && bytes > 0)
+		rc = rpc_pool_get(&p->j->fabric.pool, bytes, &p->data.buf);
+	if (rc == 0)
+		rc = rows_bring(p);
+	if (rc == 0)
+		rc = patch(p);
+	/* What cannot be patched is made anew elsewhere. */
+	if (rc < 0 && rc != -ECANCELED && rc != -ENOENT)
+		(void)report(p);
+	return rc;
+}
+
+int pool_chunk_patch(struct janitor *j, const struct pool_case *c,
+		     const struct store_pool_loss *losses, size_t n)
+{
+	struct patient p = {.j = j, .pool = c, .disk = c->disk, .losses = losses, .count = n};
+	struct arena a;
+	arena_init(&a, BLOCK_ARENA);
+	int rc = chunk_patch(&p, &a);
+	free(p.runs);
+	buf_unref(p.data.buf);
+	arena_fini(&a);
+	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
+}

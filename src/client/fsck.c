@@ -16,6 +16,7 @@
 #define BLOCKS_AT_ONCE 8 /* of one file; each asks all its disks at once */
 #define BLOCKS_SEEN_MAX (64 << 20)
 #define READ_BYTES ((uint64_t)(1 * MIB))
+#define MOVES_MAX 3 /* times that the record of a block is found to be old */
 #define STAT_NS (5 * NS_PER_S)
 #define SCAN_NS (120 * NS_PER_S)
 
@@ -25,6 +26,7 @@ struct fsck {
 	struct fsck_counts *n;
 	struct map seen; /* blocks: files share them */
 	struct waiting_dir *waiting;
+	uint64_t file; /* that is looked at, of this path */
 	char path[META_PATH_MAX + 1];
 	size_t path_len;
 };
@@ -160,6 +162,16 @@ static bool readable(struct fsck *k, const struct meta_block *b)
 	return true;
 }
 
+/* Whether the file was removed or replaced while it was looked at: then nothing is missing. */
+static bool gone_meanwhile(struct fsck *k)
+{
+	struct meta_entry e;
+	struct call c = *k->call;
+	struct meta_call m = call_meta(&c);
+	int rc = meta_client_resolve(&m, META_ROOT, meta_name(k->path), &e);
+	return rc == -ENOENT || rc == -ENOTDIR || (rc == 0 && e.id != k->file);
+}
+
 static void judge(struct fsck *k, const struct meta_block *b, const struct shape *shape,
 		  const struct chunk_check *checks)
 {
@@ -170,6 +182,10 @@ static void judge(struct fsck *k, const struct meta_block *b, const struct shape
 		if (checks[i].state != CHUNK_FINE)
 			lost[lost_count++] = (int)i;
 	}
+	bool gone = lost_count > 0 && !tolerated(k, shape, lost, lost_count) && !readable(k, b);
+	if (gone && gone_meanwhile(k))
+		return;
+	k->n->blocks++;
 	k->n->chunks += b->chunk_count;
 	k->n->missing += bad[CHUNK_MISSING];
 	k->n->damaged += bad[CHUNK_DAMAGED];
@@ -178,7 +194,6 @@ static void judge(struct fsck *k, const struct meta_block *b, const struct shape
 		k->n->healthy++;
 		return;
 	}
-	bool gone = !tolerated(k, shape, lost, lost_count) && !readable(k, b);
 	char words[128];
 	snprintf(words, sizeof(words), "%s: of %zu chunks %u missing, %u damaged, %u out of reach",
 		 b->encoding, b->chunk_count, bad[CHUNK_MISSING], bad[CHUNK_DAMAGED],
@@ -187,7 +202,39 @@ static void judge(struct fsck *k, const struct meta_block *b, const struct shape
 	found(k, b->id, gone, words);
 }
 
-static int check_block(struct fsck *k, const struct meta_block *b)
+/* Asks all disks of a block. */
+static void check_chunks(struct fsck *k, const struct meta_block *b, const struct shape *shape,
+			 struct chunk_check *checks)
+{
+	struct rt_group g;
+	rt_group_init(&g);
+	for (uint32_t i = 0; i < b->chunk_count; i++) {
+		checks[i] = (struct chunk_check){
+			.fsck = k,
+			.call = *k->call,
+			.block = b,
+			.index = i,
+			.want_len = shape_stored_len(shape, (int)i, b->length)};
+		/* Data chunks beyond the end hold nothing and are nowhere. */
+		if (b->length == 0 || (checks[i].want_len == 0 && b->chunks[i].disk == 0))
+			checks[i].state = CHUNK_FINE;
+		else if (rt_group_spawn(&g, "fsck-chunk", chunk_main, &checks[i]) < 0)
+			chunk_main(&checks[i]);
+	}
+	rt_group_join(&g);
+}
+
+static bool all_fine(const struct chunk_check *checks, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (checks[i].state != CHUNK_FINE)
+			return false;
+	return true;
+}
+
+/* -EAGAIN: the record is old, and fresh is a newer one to try. */
+static int check_record(struct fsck *k, const struct meta_block *b, struct arena *a,
+			struct meta_block *fresh)
 {
 	struct encoding e;
 	struct shape shape;
@@ -197,24 +244,29 @@ static int check_block(struct fsck *k, const struct meta_block *b)
 	AUTO_FREE struct chunk_check *checks = calloc(b->chunk_count, sizeof(*checks));
 	if (checks == NULL)
 		return -ENOMEM;
-	struct rt_group g;
-	rt_group_init(&g);
-	for (uint32_t i = 0; i < b->chunk_count; i++) {
-		checks[i] = (struct chunk_check){
-			.fsck = k,
-			.call = *k->call,
-			.block = b,
-			.index = i,
-			.want_len = shape_stored_len(&shape, (int)i, b->length)};
-		/* Data chunks beyond the end hold nothing and are nowhere. */
-		if (b->length == 0 || (checks[i].want_len == 0 && b->chunks[i].disk == 0))
-			checks[i].state = CHUNK_FINE;
-		else if (rt_group_spawn(&g, "fsck-chunk", chunk_main, &checks[i]) < 0)
-			chunk_main(&checks[i]);
-	}
-	rt_group_join(&g);
+	check_chunks(k, b, &shape, checks);
+	struct call c = *k->call;
+	struct meta_call m = call_meta(&c);
+	if (fresh != NULL && !all_fine(checks, b->chunk_count) &&
+	    meta_client_block_refresh(&m, b->id, b->layout, a, fresh) == 0)
+		return -EAGAIN;
 	judge(k, b, &shape, checks);
 	return 0;
+}
+
+/* Chunks may be moved while they are looked for. */
+static int check_block(struct fsck *k, const struct meta_block *b)
+{
+	struct arena a;
+	struct meta_block fresh = *b;
+	arena_init(&a, ARENA_BYTES);
+	int rc = -EAGAIN;
+	for (int i = 0; rc == -EAGAIN; i++) {
+		struct meta_block now = fresh;
+		rc = check_record(k, &now, &a, i < MOVES_MAX ? &fresh : NULL);
+	}
+	arena_fini(&a);
+	return rc;
 }
 
 static void block_main(void *arg)
@@ -223,13 +275,26 @@ static void block_main(void *arg)
 	q->rc = check_block(q->fsck, q->block);
 }
 
-/* Each block once, however many files have a part of it. */
+/* A block that cannot be found, or makes no sense. */
+static void no_block(struct fsck *k, uint64_t block, const char *words)
+{
+	if (gone_meanwhile(k))
+		return;
+	k->n->blocks++;
+	k->n->lost++;
+	found(k, block, true, words);
+}
+
+/* Each block once, however many files have a part of it; those beyond what can be remembered, again. */
 static size_t unseen(struct fsck *k, const struct meta_extent *x, size_t n, uint64_t *out)
 {
 	size_t count = 0;
-	for (size_t i = 0; i < n; i++)
-		if (map_get(&k->seen, x[i].block) == NULL && map_put(&k->seen, x[i].block, k) == 0)
-			out[count++] = x[i].block;
+	for (size_t i = 0; i < n; i++) {
+		if (map_get(&k->seen, x[i].block) != NULL)
+			continue;
+		(void)map_put(&k->seen, x[i].block, k);
+		out[count++] = x[i].block;
+	}
 	return count;
 }
 
@@ -248,11 +313,9 @@ static int check_blocks(struct fsck *k, const uint64_t *ids, size_t n, struct ar
 		rt_group_init(&g);
 		size_t end = min_u64(n, at + BLOCKS_AT_ONCE);
 		for (; at < end; at++) {
-			k->n->blocks++;
 			checks[at] = (struct block_check){.fsck = k, .block = &blocks[at]};
 			if (blocks[at].state == 0) {
-				k->n->lost++;
-				found(k, ids[at], true, "there is no such block");
+				no_block(k, ids[at], "there is no such block");
 			} else if (rt_group_spawn(&g, "fsck-block", block_main, &checks[at]) < 0) {
 				block_main(&checks[at]);
 			}
@@ -260,8 +323,7 @@ static int check_blocks(struct fsck *k, const uint64_t *ids, size_t n, struct ar
 		rt_group_join(&g);
 		for (size_t i = 0; i < at; i++) {
 			if (checks[i].rc == -EBADMSG) {
-				k->n->lost++;
-				found(k, ids[i], true, "its record makes no sense");
+				no_block(k, ids[i], "its record makes no sense");
 				checks[i].rc = 0;
 			} else if (checks[i].rc < 0) {
 				rc = checks[i].rc;
@@ -305,12 +367,15 @@ static int check_file(struct fsck *k, uint64_t id, uint64_t size)
 	int rc = 0;
 	k->n->files++;
 	k->n->file_bytes += size;
+	k->file = id;
 	while (rc == 0 && !end)
 		rc = check_page(k, id, at, &at, &end);
 	if (rc == -ENOENT || rc == -EBADMSG) {
-		k->n->broken_files++;
-		found(k, 0, true, "its name leads nowhere");
 		rc = 0;
+		if (!gone_meanwhile(k)) {
+			k->n->broken_files++;
+			found(k, 0, true, "its name leads nowhere");
+		}
 	}
 	if (k->o->progress != NULL)
 		k->o->progress(k->o->ctx, k->n);

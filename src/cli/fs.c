@@ -10,10 +10,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/units.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
+
+#define INTERRUPT_S 2 /* so long may what is under way take to end in order */
 
 /* --- options ---------------------------------------------------------------------------------- */
 
@@ -333,15 +336,31 @@ const char *fs_size(char out[FS_SIZE_TEXT], double bytes)
 
 static volatile sig_atomic_t interrupted;
 
+/* Only what a handler may do. Whatever a writer had not finished nobody sees, and a local file has no name
+ * before it is whole. */
+static void on_alarm(int number)
+{
+	static const char words[] =
+		"terrane: interrupted while the cluster did not answer; nothing is "
+		"half there\n";
+	(void)number;
+	ssize_t n = write(STDERR_FILENO, words, sizeof(words) - 1);
+	(void)n;
+	_exit(CLI_FAILED);
+}
+
 static void on_signal(int number)
 {
 	(void)number;
 	interrupted = 1;
+	alarm(INTERRUPT_S);
 }
 
 void fs_catch_signals(void)
 {
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+	struct sigaction late = {.sa_handler = on_alarm};
+	sigaction(SIGALRM, &late, NULL);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 }

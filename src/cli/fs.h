@@ -94,7 +94,8 @@ double fs_cpu(void);
 #define FS_SIZE_TEXT 32
 const char *fs_size(char out[FS_SIZE_TEXT], double bytes);
 
-/* Set by the first SIGINT or SIGTERM after fs_catch_signals; the second ends the process. */
+/* Set by the first SIGINT or SIGTERM after fs_catch_signals. The second ends the process, and so does a call
+ * that has not returned two seconds later. */
 void fs_catch_signals(void);
 bool fs_interrupted(void);
 

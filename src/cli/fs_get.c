@@ -84,30 +84,80 @@ static int copy_out(struct terrane *t, struct terrane_file *f, int fd, struct pr
 
 /* --- local files ------------------------------------------------------------------------------ */
 
-/* A file beside the one it will become, whose name may be as long as names can be. */
-static int part_open(const char *local, char part[FS_PATH_MAX])
+/*
+ * A file on its way to becoming `local`. It has no name, so that nothing is left of it whenever this process
+ * ends; on filesystems that know no such files it has one beside the later one.
+ */
+struct part {
+	int fd;
+	char name[FS_PATH_MAX]; /* empty: none */
+};
+
+static int part_open(const char *local, struct part *p)
 {
 	const char *slash = strrchr(local, '/');
 	int dir = slash != NULL ? (int)(slash - local) + 1 : 0;
-	if (snprintf(part, FS_PATH_MAX, "%.*s.terrane-XXXXXX", dir, local) >= FS_PATH_MAX)
+	if (snprintf(p->name, FS_PATH_MAX, "%.*s.", dir, local) >= FS_PATH_MAX)
 		return -ENAMETOOLONG;
-	int fd = mkostemp(part, O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	p->fd = open(p->name, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644);
+	if (p->fd >= 0) {
+		p->name[0] = 0;
+		return 0;
+	}
+	if (snprintf(p->name, FS_PATH_MAX, "%.*s.terrane-XXXXXX", dir, local) >= FS_PATH_MAX)
+		return -ENAMETOOLONG;
+	p->fd = mkostemp(p->name, O_CLOEXEC);
+	if (p->fd >= 0 && fchmod(p->fd, 0644) == 0)
+		return 0;
+	int rc = -errno;
+	if (p->fd >= 0) {
+		close(p->fd);
+		unlink(p->name);
+	}
+	return rc;
 }
 
-/* Gives it its name, or takes it away. */
-static int part_close(int fd, const char *part, const char *local, bool replace, int rc)
+static int part_link(const struct part *p, const char *to)
 {
-	if (rc == 0 && fchmod(fd, 0644) < 0)
+	char own[64];
+	snprintf(own, sizeof(own), "/proc/self/fd/%d", p->fd);
+	int rc = p->name[0] != 0 ? link(p->name, to)
+				 : linkat(AT_FDCWD, own, AT_FDCWD, to, AT_SYMLINK_FOLLOW);
+	return rc < 0 ? -errno : 0;
+}
+
+/* In the place of a file that is there: by another name, in one step. */
+static int part_replace(struct part *p, const char *local)
+{
+	if (p->name[0] == 0) {
+		const char *slash = strrchr(local, '/');
+		int dir = slash != NULL ? (int)(slash - local) + 1 : 0;
+		if (snprintf(p->name, FS_PATH_MAX, "%.*s.terrane-%d-%d", dir, local, (int)getpid(),
+			     p->fd) >= FS_PATH_MAX)
+			return -ENAMETOOLONG;
+		char name[FS_PATH_MAX];
+		memcpy(name, p->name, sizeof(name));
+		p->name[0] = 0;
+		int rc = part_link(p, name);
+		if (rc < 0)
+			return rc;
+		memcpy(p->name, name, sizeof(name));
+	}
+	return rename(p->name, local) < 0 ? -errno : 0;
+}
+
+/* Gives it its name, or leaves nothing of it. */
+static int part_close(struct part *p, const char *local, bool replace, int rc)
+{
+	if (rc == 0) {
+		rc = part_link(p, local);
+		if (rc == -EEXIST && replace)
+			rc = part_replace(p, local);
+	}
+	if (p->name[0] != 0)
+		unlink(p->name); /* the name on the way; after a rename it is gone */
+	if (close(p->fd) < 0 && rc == 0)
 		rc = -errno;
-	if (close(fd) < 0 && rc == 0)
-		rc = -errno;
-	if (rc == 0 && replace && rename(part, local) < 0)
-		rc = -errno;
-	if (rc == 0 && !replace && link(part, local) < 0)
-		rc = -errno;
-	if (rc < 0 || !replace)
-		unlink(part);
 	return rc;
 }
 
@@ -115,19 +165,18 @@ static void get_large(struct transfer *x, const struct transfer_file *file)
 {
 	struct terrane_error error = {0};
 	struct terrane_options o = fs_options(x->fs, &error);
-	char part[FS_PATH_MAX];
+	struct part part;
 	struct terrane_file *f = NULL;
 	const char *what = "cannot write";
-	int fd = part_open(file->local, part);
-	int rc = fd < 0 ? fd : 0;
+	int rc = part_open(file->local, &part);
 	if (rc == 0) {
 		what = "cannot get";
 		rc = terrane_file_open_id(x->fs->t, file->id, &f, &o);
 		if (rc == 0)
-			rc = copy_out(x->fs->t, f, fd, &x->progress, &o);
+			rc = copy_out(x->fs->t, f, part.fd, &x->progress, &o);
 		if (f != NULL)
 			terrane_file_close(f, NULL);
-		rc = part_close(fd, part, file->local, x->fs->flags.replace, rc);
+		rc = part_close(&part, file->local, x->fs->flags.replace, rc);
 	}
 	if (rc < 0) {
 		transfer_fail(x, &error, rc, what, file->local);
@@ -140,13 +189,11 @@ static void get_large(struct transfer *x, const struct transfer_file *file)
 static void get_one_of_many(struct transfer *x, const struct transfer_file *file,
 			    const struct terrane_range *r, const struct terrane_error *error)
 {
-	char part[FS_PATH_MAX];
-	int rc = r->result < 0 ? (int)r->result : 0;
+	struct part part;
+	int rc = r->result < 0 ? (int)r->result : part_open(file->local, &part);
 	if (rc == 0) {
-		int fd = part_open(file->local, part);
-		rc = fd < 0 ? fd : write_all(fd, r->buf, (size_t)r->result);
-		if (fd >= 0)
-			rc = part_close(fd, part, file->local, x->fs->flags.replace, rc);
+		rc = write_all(part.fd, r->buf, (size_t)r->result);
+		rc = part_close(&part, file->local, x->fs->flags.replace, rc);
 	}
 	if (rc < 0) {
 		transfer_fail(x, error, rc, "cannot get", file->local);

@@ -16,6 +16,8 @@
 #include "cli/cli.h"
 #include "cli/fs_transfer.h"
 
+#define NAMES_BYTES_MAX (256 * MIB) /* of one directory */
+
 /* --- comparing with what is there ------------------------------------------------------------- */
 
 /* CRC of all of an open file, and its length. */
@@ -401,10 +403,53 @@ static void put_subdirs(struct transfer *x, struct fs_path *local, struct fs_pat
 	}
 }
 
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int read_names(DIR *d, struct strbuf *text, size_t *n)
+{
+	struct dirent *e;
+	int rc = 0;
+	// cppcheck-suppress readdirCalled ; a stream of our own
+	while (rc == 0 && !fs_interrupted() && (errno = 0, e = readdir(d)) != NULL) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		rc = strbuf_add(text, e->d_name, strlen(e->d_name) + 1);
+		*n += rc == 0;
+	}
+	return rc < 0 ? rc : -errno;
+}
+
+/* The names of a local directory in their order: files that are listed one after the other lie one after
+ * the other in the blocks they share. *out points into text. */
+static int list_local(const char *dir, struct strbuf *text, const char ***out, size_t *n)
+{
+	DIR *d = opendir(dir);
+	if (d == NULL)
+		return -errno;
+	int rc = read_names(d, text, n);
+	closedir(d);
+	const char **names = malloc((*n + 1) * sizeof(*names));
+	if (names == NULL) {
+		*n = 0;
+		return -ENOMEM;
+	}
+	size_t at = 0;
+	for (size_t i = 0; i < *n; i++) {
+		names[i] = text->text + at;
+		at += strlen(names[i]) + 1;
+	}
+	qsort(names, *n, sizeof(*names), by_name);
+	*out = names;
+	return rc;
+}
+
 static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *remote)
 {
 	AUTO_STRBUF struct strbuf subdirs;
-	strbuf_init(&subdirs, 256 * MIB);
+	strbuf_init(&subdirs, NAMES_BYTES_MAX);
 	if (fs_interrupted())
 		return;
 	int rc = terrane_mkdir(x->fs->t, remote->text, TERRANE_PARENTS, &x->fs->o);
@@ -412,20 +457,16 @@ static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *r
 		transfer_fail(x, &x->fs->error, rc, "cannot make", remote->text);
 		return;
 	}
-	DIR *d = opendir(local->text);
-	if (d == NULL) {
-		transfer_fail(x, NULL, -errno, "cannot list", local->text);
-		return;
-	}
-	struct dirent *e;
-	// cppcheck-suppress readdirCalled ; a stream of our own
-	while (!fs_interrupted() && (errno = 0, e = readdir(d)) != NULL) {
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			put_name(x, local, remote, e->d_name, &subdirs);
-	}
-	if (errno != 0 && !fs_interrupted())
-		transfer_fail(x, NULL, -errno, "cannot list", local->text);
-	closedir(d);
+	AUTO_STRBUF struct strbuf text;
+	strbuf_init(&text, NAMES_BYTES_MAX);
+	const char **names = NULL;
+	size_t n = 0;
+	rc = list_local(local->text, &text, &names, &n);
+	if (rc < 0)
+		transfer_fail(x, NULL, rc, "cannot list", local->text);
+	for (size_t i = 0; i < n && !fs_interrupted(); i++)
+		put_name(x, local, remote, names[i], &subdirs);
+	free(names);
 	transfer_flush(x);
 	put_subdirs(x, local, remote, &subdirs);
 }

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands on files when something is in the way: Ctrl-C, sources that change, a quota, a check beside changes."""
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from box import KIB, MIB, TERRANE, Box, await_true, lives, same_tree, write_tree
+
+
+@pytest.fixture
+def procs(tmp_path):
+    """Each role a process; those that were stopped go on at the end."""
+    with Box(tmp_path / "box", "--racks", 6, "--disks", 1, "--procs") as own:
+        try:
+            yield own
+        finally:
+            signal_nodes(own, signal.SIGCONT)
+
+
+def signal_nodes(box, number):
+    for name, pid in box.pids().items():
+        if name.startswith("node") and lives(pid):
+            os.kill(pid, number)
+
+
+def interrupt(process, within):
+    process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and "interrupted" in err
+    assert time.monotonic() - start < within
+    return err
+
+
+def test_ctrl_c_ends_a_put_while_no_node_answers(procs, tmp_path):
+    write_tree(tmp_path / "in", {"large": 80 * MIB, **{f"small{i}": 10 * KIB for i in range(50)}})
+    put = procs.start("put", "-q", "--block", "1MiB", tmp_path / "in", "/data")
+    await_true("bytes on node-2", lambda: procs.chunks(2))
+    signal_nodes(procs, signal.SIGSTOP)
+    interrupt(put, 5)
+    signal_nodes(procs, signal.SIGCONT)
+    procs("put", "-q", "--resume", tmp_path / "in", "/data")
+    procs("get", "-q", "/data", tmp_path / "out")
+    same_tree(tmp_path / "in", tmp_path / "out")
+
+
+@pytest.mark.parametrize("end", ["ctrl-c", "kill"])
+def test_a_get_that_is_ended_leaves_no_part_of_a_file(procs, tmp_path, end):
+    write_tree(tmp_path / "in", {f"f{i}": 20 * MIB for i in range(6)})
+    procs("put", "-q", tmp_path / "in", "/data")
+    get = procs.start("get", "-q", "/data", tmp_path / "out")
+    await_true("the first file", lambda: any((tmp_path / "out").glob("f*")) or get.poll() is not None)
+    signal_nodes(procs, signal.SIGSTOP)
+    if get.poll() is None and end == "ctrl-c":
+        interrupt(get, 5)
+    get.kill()
+    get.communicate()
+    signal_nodes(procs, signal.SIGCONT)
+    for path in (tmp_path / "out").iterdir():
+        assert path.read_bytes() == (tmp_path / "in" / path.name).read_bytes(), path.name
+
+
+def test_get_replaces_only_when_told_to_and_in_one_step(procs, tmp_path):
+    write_tree(tmp_path, {"in/f": 3 * MIB, "in/g": 10})
+    procs("put", "-q", tmp_path / "in", "/data")
+    write_tree(tmp_path, {"out/f": 5, "out/g": 5})
+    done = procs("get", "-q", "/data", tmp_path / "out", ok=False)
+    assert done.returncode == 1 and "exists" in done.stderr
+    assert (tmp_path / "out" / "f").stat().st_size == 5
+    procs("get", "-q", "--replace", "/data", tmp_path / "out")
+    same_tree(tmp_path / "in", tmp_path / "out")
+
+
+def test_sources_that_vanish_shrink_and_grow_are_told_and_the_rest_is_put(procs, tmp_path):
+    sizes = {"a": 40 * MIB, "b": 3 * MIB, "c": 3 * MIB, "d": 3 * MIB, "e/small": 100, "gone": 3 * MIB,
+             "shrinks": 3 * MIB, "grows": 3 * MIB, "z": 3 * MIB, "zz/deep/f": 100}
+    write_tree(tmp_path / "in", sizes)
+    put = procs.start("put", "-q", "--jobs", 1, "--block", "1MiB", tmp_path / "in", "/data")
+    await_true("bytes on node-2", lambda: procs.chunks(2))  # "a" is under way, and few of the others are looked at
+    put.send_signal(signal.SIGSTOP)
+    (tmp_path / "in" / "gone").unlink()
+    (tmp_path / "in" / "zz" / "deep" / "f").unlink()
+    (tmp_path / "in" / "zz" / "deep").rmdir()
+    os.truncate(tmp_path / "in" / "b", MIB)
+    with open(tmp_path / "in" / "c", "ab") as file:
+        file.write(b"more")
+    put.send_signal(signal.SIGCONT)
+    _, err = put.communicate(timeout=60)
+    assert put.returncode == 1
+    for name in ("b", "c"):  # their size was taken before
+        assert f"in/{name} changed while it was read" in err
+    assert "Traceback" not in err and "internal" not in err
+    procs("get", "-q", "/data", tmp_path / "out")
+    there = {p.name for p in (tmp_path / "out").rglob("*") if p.is_file()}
+    assert there == {"a", "d", "small", "shrinks", "grows", "z"}
+    for path in (tmp_path / "out").rglob("*"):
+        if path.is_file():
+            assert path.read_bytes() == (tmp_path / "in" / path.relative_to(tmp_path / "out")).read_bytes()
+    procs("put", "-q", "--resume", tmp_path / "in", "/data")
+    procs("get", "-q", "--resume", "/data", tmp_path / "out")
+    assert (tmp_path / "out" / "b").stat().st_size == MIB
+
+
+def test_a_quota_met_in_the_middle_of_many_files_keeps_what_fits_whole(tmp_path):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 1) as box:
+        box("tenant", "create", "small", "--quota", "4MiB")
+        write_tree(tmp_path / "in", {f"f{i:03}": 100 * KIB for i in range(100)})
+        done = box("put", "-q", "-t", "small", "--jobs", 1, "--block", "1MiB", tmp_path / "in", "/data", ok=False)
+        assert done.returncode == 1 and "quota" in done.stderr
+        box("get", "-q", "-t", "small", "/data", tmp_path / "out")
+        for path in (tmp_path / "out").iterdir():
+            assert path.read_bytes() == (tmp_path / "in" / path.name).read_bytes()
+        check = box.json("fsck", "-t", "small")
+        assert check["lost"] == 0 and check["broken_files"] == 0
+        box("tenant", "quota", "small", "1GiB")
+        box("put", "-q", "-t", "small", "--resume", tmp_path / "in", "/data")
+        box("get", "-q", "-t", "small", "--resume", "/data", tmp_path / "out")
+        same_tree(tmp_path / "in", tmp_path / "out")
+
+
+def test_fsck_beside_files_that_come_and_go_finds_nothing_lost(procs, tmp_path):
+    write_tree(tmp_path / "in", {f"f{i:03}": 30 * KIB for i in range(60)})
+    write_tree(tmp_path / "stays", {f"f{i:03}": 30 * KIB for i in range(60)})
+    procs("put", "-q", tmp_path / "stays", "/stays")
+    over = threading.Event()
+
+    def change():
+        while not over.is_set():
+            subprocess.run([TERRANE, "put", "-q", tmp_path / "in", "/comes"], env=procs.env, check=False,
+                           stdout=subprocess.DEVNULL)
+            subprocess.run([TERRANE, "rm", "-r", "/comes"], env=procs.env, check=False)
+
+    changer = threading.Thread(target=change)
+    changer.start()
+    try:
+        for _ in range(15):
+            check = procs.json("fsck", "-q")  # ends with 1 when anything is lost
+            assert check["files"] >= 60 and check["healthy"] >= 1
+    finally:
+        over.set()
+        changer.join()
+
+
+def test_a_thousand_small_files_with_a_node_down_come_quickly(procs, tmp_path):
+    """They are rebuilt together: file by file the budget of rebuilt reads would allow some fifty a second."""
+    write_tree(tmp_path / "in", {f"d{i % 3}/f{i:04}": 6 * KIB for i in range(3000)})
+    procs("put", "-q", tmp_path / "in", "/data")
+    procs.kill("node-3")
+    start = time.monotonic()
+    procs("get", "-q", "/data", tmp_path / "out")
+    assert time.monotonic() - start < 8
+    same_tree(tmp_path / "in", tmp_path / "out")

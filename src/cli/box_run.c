@@ -30,17 +30,24 @@ static ssize_t read_small(const char *path, char *out, size_t room)
 	return n;
 }
 
-/* Whether a process that has no command line any more is one of ours on its way out, which holds its ports
- * until it is gone. One that has ended and was not awaited holds nothing. */
+/* Whether a process that has no command line any more is one of ours on its way out, which holds its files and
+ * ports until its last thread is gone. One that has ended and was not awaited holds nothing. */
 static bool is_ending(pid_t pid)
 {
-	char path[64], line[512];
+	char path[64], line[512], state = 0;
+	int threads = 0;
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (read_small(path, line, sizeof(line)) <= 0)
 		return false;
 	const char *name = strchr(line, '('), *end = strrchr(line, ')');
-	return name != NULL && end != NULL && strncmp(name, "(terrane", 8) == 0 && end[1] == ' ' &&
-	       strchr("ZX", end[2]) == NULL;
+	if (name == NULL || end == NULL || strncmp(name, "(terrane", 8) != 0)
+		return false;
+	/* The fields after the name: the state is the 1st, the number of threads the 18th. */
+	if (sscanf(end + 1,
+		   " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d", &state,
+		   &threads) != 2)
+		return false;
+	return strchr("ZX", state) == NULL || threads > 1;
 }
 
 /* A pid may have been given to another process since: ours names a file of the folder on its command line. */
@@ -64,8 +71,12 @@ pid_t box_pid(const struct box *b, const char *name)
 	return pid > 1 && kill((pid_t)pid, 0) == 0 && is_ours(b, (pid_t)pid) ? (pid_t)pid : 0;
 }
 
-/* In the child. A daemon gets a session of its own, so that nothing of the terminal reaches it. */
-static _Noreturn void become(const struct box *b, const char *log, bool daemon, char *const argv[])
+#define HOLD_FD 3
+
+/* In the child. A daemon gets a session of its own, so that nothing of the terminal reaches it. The descriptor
+ * hold is closed by becoming the program. */
+static _Noreturn void become(const struct box *b, const char *log, bool daemon, int hold,
+			     char *const argv[])
 {
 	if (daemon)
 		setsid();
@@ -75,7 +86,9 @@ static _Noreturn void become(const struct box *b, const char *log, bool daemon, 
 	    chdir(b->dir) < 0)
 		_exit(127);
 	/* Nothing else is inherited: a pipe of the caller's must not stay open. */
-	closefrom(3);
+	if (hold >= 0 && hold != HOLD_FD && dup3(hold, HOLD_FD, O_CLOEXEC) < 0)
+		_exit(127);
+	closefrom(hold >= 0 ? HOLD_FD + 1 : HOLD_FD);
 	execv("/proc/self/exe", argv);
 	_exit(127);
 }
@@ -103,11 +116,21 @@ pid_t box_spawn(const struct box *b, const char *name, char *const argv[])
 	int rc = box_path(b, log, "log/%s.log", name);
 	if (rc < 0)
 		return rc;
-	pid_t pid = fork();
-	if (pid < 0)
+	int hold[2];
+	if (pipe2(hold, O_CLOEXEC) < 0)
 		return -errno;
+	pid_t pid = fork();
 	if (pid == 0)
-		become(b, log, true, argv);
+		become(b, log, true, hold[1], argv);
+	rc = pid < 0 ? -errno : 0;
+	close(hold[1]);
+	/* Until it has its own command line nobody knows it for ours, and would start it twice. */
+	char none;
+	while (rc == 0 && read(hold[0], &none, 1) < 0 && errno == EINTR)
+		;
+	close(hold[0]);
+	if (rc < 0)
+		return rc;
 	rc = write_pid(b, name, pid);
 	if (rc < 0)
 		kill(pid, SIGTERM);
@@ -125,7 +148,7 @@ int box_call(const struct box *b, const char *name, char *const argv[])
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		become(b, log, false, argv);
+		become(b, log, false, -1, argv);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;

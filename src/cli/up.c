@@ -18,6 +18,7 @@
 #define READY_NS (60 * NS_PER_S)
 #define ASK_NS NS_PER_S
 #define STEP_NS (20 * NS_PER_MS)
+#define STARTS_MAX 3
 
 /* --- starting ----------------------------------------------------------------------------------- */
 
@@ -43,7 +44,8 @@ static int start_each(const struct box *b, struct up_started *out)
 {
 	char name[BOX_NAME_MAX], path[BOX_PATH_MAX];
 	for (int64_t i = 0; box_role(b, i, name); i++) {
-		if (box_pid(b, name) != 0)
+		out->found[i] = box_pid(b, name) != 0;
+		if (out->found[i])
 			continue;
 		if (box_path(b, path, "conf/%s.ini", name) < 0)
 			return cli_fail("%s: its name is too long", b->dir);
@@ -64,7 +66,7 @@ int up_start(const struct box *b, bool procs, struct up_started *out)
 {
 	pid_t pid = box_pid(b, "box");
 	if (pid != 0) {
-		*out = (struct up_started){.together = true, .pid = pid};
+		*out = (struct up_started){.together = true, .pid = pid, .found = {true}};
 		return CLI_OK;
 	}
 	return procs || box_alive(b) > 0 ? start_each(b, out) : start_together(b, out);
@@ -74,6 +76,7 @@ int up_start(const struct box *b, bool procs, struct up_started *out)
 
 struct waiting {
 	const struct box *box;
+	const struct up_started *started;
 	struct meta_client *client;
 	bool answered[BOX_NODES_MAX + 1];
 	int rc;
@@ -84,6 +87,18 @@ struct waiting {
 static bool died(void)
 {
 	return waitpid(-1, NULL, WNOHANG) > 0;
+}
+
+/* One that was taken for running, and was about to end: somebody had just killed it. */
+static bool gone(const struct waiting *w)
+{
+	char name[BOX_NAME_MAX] = "box";
+	if (w->started->together)
+		return w->started->found[0] && box_pid(w->box, name) == 0;
+	for (int64_t i = 0; box_role(w->box, i, name); i++)
+		if (w->started->found[i] && box_pid(w->box, name) == 0)
+			return true;
+	return false;
 }
 
 static bool node_answers(struct waiting *w, const struct cluster_node *n)
@@ -139,9 +154,14 @@ static void wait_main(void *arg)
 							       .timeout_ns = ASK_NS,
 							       .impatient = true});
 	uint64_t end_ns = rt_now_ns() + READY_NS;
-	while (w->rc == 0 && !all_ready(w)) {
+	while (w->rc == 0) {
+		bool ready = all_ready(w);
 		if (died())
 			w->rc = -ECHILD;
+		else if (gone(w))
+			w->rc = -EAGAIN;
+		else if (ready)
+			break;
 		else if (rt_now_ns() > end_ns)
 			w->rc = -ETIMEDOUT;
 		else
@@ -164,14 +184,26 @@ static int tell_dead(const struct box *b, const struct up_started *started)
 			b->dir, name, strbuf_text(&tail));
 }
 
-int up_wait(const struct box *b, const struct up_started *started)
+int up_wait(const struct box *b, struct up_started *started)
 {
-	struct waiting w = {.box = b};
+	struct waiting w;
+	int rc = 0;
 	rt_real_log(LOG_ERROR);
-	int rc = rt_real_run(NULL, wait_main, &w);
+	for (int i = 0; i < STARTS_MAX; i++) {
+		w = (struct waiting){.box = b, .started = started};
+		rc = rt_real_run(NULL, wait_main, &w);
+		if (rc < 0 || w.rc != -EAGAIN)
+			break;
+		struct up_started more = {0};
+		int status = up_start(b, !started->together, &more);
+		if (status != CLI_OK)
+			return status;
+		more.count += started->count;
+		*started = more;
+	}
 	if (rc < 0)
 		return cli_fail("cannot wait: %s", err_text(rc));
-	if (w.rc == -ECHILD)
+	if (w.rc == -ECHILD || w.rc == -EAGAIN)
 		return tell_dead(b, started);
 	if (w.rc == -ETIMEDOUT)
 		return cli_fail("not all is ready after %d s: %s. The logs are in %s/log",

@@ -11,15 +11,16 @@
 
 /* What an `up` has started. */
 struct up_started {
-	bool together; /* all in one process */
-	pid_t pid;     /* of that one */
-	size_t count;  /* processes; 0: all were running */
+	bool together;                 /* all in one process */
+	pid_t pid;                     /* of that one */
+	size_t count;                  /* processes; 0: all were running */
+	bool found[BOX_NODES_MAX + 2]; /* by role, or at 0 that one process: which were running */
 };
 
 /* Starts what does not run. procs: each role by itself, when nothing runs yet. An exit status; told. */
 int up_start(const struct box *b, bool procs, struct up_started *out);
-/* Returns when every node is online in the map and answers. A process that ends meanwhile is told with the
- * end of its log. An exit status; told. */
-int up_wait(const struct box *b, const struct up_started *started);
+/* Returns when every node is online in the map and answers. A process of these that ends meanwhile is told with
+ * the end of its log; one that was running, and only about to end, is started as well. An exit status; told. */
+int up_wait(const struct box *b, struct up_started *started);
 
 #endif

@@ -49,6 +49,17 @@ def test_up_twice_says_that_it_runs_and_starts_only_what_is_missing(tmp_path):
             {k: v for k, v in pids.items() if k != "node-2"}
 
 
+@pytest.mark.parametrize("mode", [[], ["--procs"]])
+def test_up_right_after_kill_9_does_not_take_the_dying_for_running(tmp_path, mode):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 1, *mode) as box:
+        for _ in range(5):
+            pids = box.pids()
+            for pid in pids.values():
+                os.kill(pid, signal.SIGKILL)
+            assert box.up(*mode)["started"] == len(pids)
+            assert not set(box.pids().values()) & set(pids.values())
+
+
 def test_up_interrupted_while_it_makes_a_box_goes_on_later(tmp_path):
     for delay in (0.05, 0.2, 0.5):
         up = subprocess.Popen([TERRANE, "up", "--dir", tmp_path / "box", "--racks", "3", "--disks", "2"],

@@ -13,9 +13,9 @@ TERRANE = BUILD / "terrane"
 KIB, MIB = 1 << 10, 1 << 20
 
 
-def run(*words, timeout=60, **options):
-    """The program, to its end; its output as text."""
-    return subprocess.run([TERRANE, *map(str, words)], capture_output=True, text=True, errors="replace",
+def run(*words, timeout=60, under=(), **options):
+    """The program, to its end; its output as text. `under` is a command that runs another."""
+    return subprocess.run([*under, TERRANE, *map(str, words)], capture_output=True, text=True, errors="replace",
                           timeout=timeout, check=False, stdin=subprocess.DEVNULL, **options)
 
 
@@ -61,9 +61,10 @@ class Box:
     def __init__(self, folder, *shape):
         self.folder, self.shape, self.procs = Path(folder), shape, "--procs" in shape
         self.seconds = 0.0
+        self.under = ()  # what commands on it run under
 
-    def up(self, *more):
-        done = run("up", "--dir", self.folder, "--json", *more)
+    def up(self, *more, **options):
+        done = run("up", "--dir", self.folder, "--json", *more, **options)
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout)
         self.seconds = answer["seconds"]
@@ -97,7 +98,7 @@ class Box:
         return {**os.environ, "TERRANE_CLUSTER": str(self.folder / "cluster.ini")}
 
     def __call__(self, *words, ok=True, **options):
-        done = run(*words, env=self.env, **options)
+        done = run(*words, env=self.env, under=self.under, **options)
         if ok:
             assert done.returncode == 0, f"{words}: {done.stderr}"
         return done

@@ -23,7 +23,8 @@ from box import Box, await_true, lives
 from history import History
 
 HERE = Path(__file__).resolve().parent
-SECONDS = float(os.environ.get("TERRANE_FIRE_SECONDS", "4"))
+SECONDS = float(os.environ.get("TERRANE_FIRE_SECONDS", "2"))
+LONG = "TERRANE_FIRE_SECONDS" in os.environ
 SEED = int(os.environ.get("TERRANE_FIRE_SEED", "1"))
 HEAL_S = 90  # for everything to be whole again; seconds on a machine that has nothing else to do
 # A janitor in a hurry: what a box loses is repaired while the test waits.
@@ -43,30 +44,49 @@ def set_keys(path, keys):
 
 
 class Fire:
-    def __init__(self, folder, *shape):
+    """`prepare` may change the files of the box before its processes start for good."""
+
+    def __init__(self, folder, *shape, metadata="rocksdb"):
         self.folder = Path(folder)
-        self.box = Box(self.folder / "box", *(shape or ("--racks", 6, "--disks", 2)), "--procs")
+        self.box = Box(self.folder / "box", *(shape or ("--racks", 6, "--disks", 2)), "--metadata", metadata,
+                       "--procs")
         self.chance = random.Random(SEED)
         self.running, self.count = {}, 0  # history: process
-        self.histories = []
+        self.histories, self.sealed = [], set()
+
+    def prepare(self):
+        set_keys(self.box.folder / "conf" / "janitor.ini", HURRY)
+
+    def start(self):
+        """Starts what does not run."""
+        self.box.up("--procs")
 
     def __enter__(self):
         self.box.up(*self.box.shape)
         self.box.down()
-        set_keys(self.box.folder / "conf" / "janitor.ini", HURRY)
-        self.box.up("--procs")
+        self.prepare()
+        self.start()
         return self
 
     def __exit__(self, kind, *_):
         for process in self.running.values():
             process.kill()
-            process.wait()
+            process.communicate()
         for pid in self.box.pids().values():
             if lives(pid):
                 os.kill(pid, signal.SIGCONT)
         self.box.__exit__()
         if kind is None:
-            assert not list(self.folder.glob("box/run/*")), "files of processes that are gone"
+            left = [*self.box.folder.glob("run/*"), *self.box.folder.glob("disks/*/*/tmp/*")]
+            assert not left, f"left behind: {left}"
+
+    def roles(self):
+        return sorted(p.stem for p in (self.box.folder / "conf").glob("*.ini"))
+
+    def restart(self, name):
+        """kill -9, and up again."""
+        self.box.kill(name)
+        self.start()
 
     # ---- clients
 
@@ -76,7 +96,7 @@ class Fire:
             name = f"c{self.count}"
             history = self.folder / f"{name}.history"
             self.running[history] = subprocess.Popen(
-                [sys.executable, "-B", HERE / "fire_client.py", self.box.folder / "cluster.ini", name,
+                [*self.box.under, sys.executable, "-B", HERE / "fire_client.py", self.box.folder / "cluster.ini", name,
                  f"{SEED}-{name}", history], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             self.histories.append(history)
         await_true("that the clients work", lambda: all(
@@ -101,6 +121,9 @@ class Fire:
         """How many lines the histories have: a sign of progress."""
         return sum(h.read_bytes().count(b"\n") for h in self.histories)
 
+    def refused_reads(self):
+        return sum(sum(History(h).refused_reads.values()) for h in self.histories)
+
     def progress(self, lines=20, seconds=30):
         """Waits until the clients have got that much further."""
         start = self.acknowledged()
@@ -109,7 +132,8 @@ class Fire:
     # ---- healing
 
     def whole(self):
-        """None when the check of everything finds all copies of all chunks, else what it found."""
+        """None when the check of everything finds all copies of all chunks, else what it found. Clients may work
+        meanwhile."""
         done = self.box("fsck", "--deep", "-q", "--json", ok=False, timeout=HEAL_S)
         if done.returncode not in (0, 1) or not done.stdout:
             return done.stderr
@@ -123,8 +147,15 @@ class Fire:
         for pid in self.box.pids().values():
             if lives(pid):
                 os.kill(pid, signal.SIGCONT)
-        self.box.up("--procs")
-        await_true("that all is online", lambda: self.box.json("status", ok=False)["well"], HEAL_S)
+        self.start()
+        self.await_online()
+
+    def well(self):
+        done = self.box("status", "--json", ok=False)
+        return done.returncode == 0 and json.loads(done.stdout)["well"]
+
+    def await_online(self):
+        await_true("that all is online", self.well, HEAL_S)
 
     def await_whole(self):
         end = time.monotonic() + HEAL_S
@@ -134,20 +165,25 @@ class Fire:
 
     # ---- the judgement
 
-    def seal_logs(self, histories):
+    def seal_logs(self):
         """Open blocks are their writers' (janitor rule 6), and some of these were killed: sealing ends them."""
-        for history in histories:
-            for path in sorted(history.logs):
+        for history in self.histories:
+            for path in sorted(History(history).logs - self.sealed):
                 if self.box("stat", path, ok=False).returncode == 0:
                     self.box("seal", path)
+                self.sealed.add(path)
 
-    def judge(self):
-        """Heals, and holds what is there against the histories. Their numbers, for messages."""
+    def settle(self):
+        """Clients end, and all that they wrote becomes whole."""
         self.heal()
         self.stop_clients()
-        histories = {h.stem: History(h) for h in self.histories}
-        self.seal_logs(histories.values())
+        self.seal_logs()
         self.await_whole()
+
+    def judge(self):
+        """Settles, and holds what is there against the histories. Their numbers, for messages."""
+        self.settle()
+        histories = {h.stem: History(h) for h in self.histories}
         out = self.folder / "out"
         subprocess.run(["rm", "-rf", out], check=True)
         self.box("get", "-q", "/", out, timeout=HEAL_S)

@@ -1,21 +1,305 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real processes under fire: nothing acknowledged is lost, nothing else is half there, and all becomes whole again."""
-import time
+"""Real processes under fire: nothing acknowledged is lost, nothing else is half there, all becomes whole again.
 
-from fire import SECONDS, Fire
+Each case: clients work (fire_client.py), something bad happens to the processes, disks, clocks or network of their
+cluster, it ends, and the histories are judged (fire.py). Damage stays within what an acknowledgement promises to
+bear: one disk, node or rack at a time, whole again before the next.
+"""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import fire_net
+from box import KIB, MIB, await_true, run
+from fire import HEAL_S, LONG, SECONDS, Fire, set_keys
+
+RADOS = Path(__file__).resolve().parents[2] / "scripts" / "rados.sh"
+FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+long_only = pytest.mark.skipif(not LONG, reason="only in the long run: ./dev fire")
+
+
+def rounds(least):
+    """Counts rounds: at least so many, and for SECONDS."""
+    end, done = time.monotonic() + SECONDS, 0
+    while done < least or time.monotonic() < end:
+        yield done
+        done += 1
 
 
 def test_kill_9_of_any_process_in_a_loop(tmp_path):
     with Fire(tmp_path) as fire:
         fire.clients(3)
-        kills, end = 0, time.monotonic() + SECONDS
-        while time.monotonic() < end or kills < 8:
-            name = fire.chance.choice(["meta", "janitor", "client"] + [f"node-{n}" for n in range(1, 7)])
+        for _ in rounds(8):
+            name = fire.chance.choice([*fire.roles(), "client"])
             if name == "client":
                 fire.kill_client()
             else:
-                fire.box.kill(name)
-                fire.box.up("--procs")
+                fire.restart(name)
             fire.progress(5)
-            kills += 1
-        print(kills, "killed:", fire.judge())
+        fire.judge()
+
+
+def test_kill_9_of_everything_at_once(tmp_path):
+    with Fire(tmp_path, "--racks", 3, "--disks", 2) as fire:
+        fire.clients(2)
+        for _ in rounds(2):
+            for pid in fire.box.pids().values():
+                os.kill(pid, signal.SIGKILL)
+            fire.start()
+            fire.progress(10)
+        fire.judge()
+
+
+def test_processes_that_are_stopped_and_go_on(tmp_path):
+    with Fire(tmp_path) as fire:
+        fire.clients(3)
+        for _ in rounds(3):
+            name = fire.chance.choice(fire.roles())
+            pid = fire.box.pids()[name]
+            os.kill(pid, signal.SIGSTOP)
+            if name == "meta":  # nobody gets on without it
+                time.sleep(min(SECONDS / 4, 8))
+            else:
+                fire.progress(20)
+            os.kill(pid, signal.SIGCONT)
+            fire.progress(10)
+        fire.judge()
+
+
+def test_whole_racks_go_and_come_back(tmp_path):
+    with Fire(tmp_path, "--racks", 6, "--nodes", 12, "--disks", 1) as fire:
+        for _ in rounds(1):
+            fire.clients(3)
+            rack = fire.chance.randrange(1, 7)
+            for node in (rack, rack + 6):
+                fire.box.kill(f"node-{node}")
+            fire.progress(40)
+            fire.settle()
+        fire.judge()
+
+
+# ---- disks
+
+def flip(path, chance):
+    data = bytearray(path.read_bytes())
+    for _ in range(4):
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    with open(path, "r+b") as file:
+        file.write(data)
+
+
+def truncate(path, chance):
+    os.truncate(path, chance.randrange(path.stat().st_size))
+
+
+def delete(path, _):
+    path.unlink()
+
+
+def swap(path, chance):
+    """Another chunk's content under this chunk's name, and the other way round."""
+    other = chance.choice([p for p in path.parents[1].glob("*/*") if p != path])
+    aside = path.parents[2] / "tmp" / "aside"
+    path.rename(aside)
+    other.rename(path)
+    aside.rename(other)
+
+
+DAMAGE = [flip, truncate, delete, swap]
+
+
+@pytest.mark.parametrize("how", [[d] for d in DAMAGE] if LONG else [DAMAGE],
+                         ids=lambda how: "-".join(d.__name__ for d in how))
+def test_damage_to_the_files_of_a_node_is_found_and_mended(tmp_path, how):
+    with Fire(tmp_path) as fire:
+        for _ in rounds(1):
+            fire.clients(2)
+            fire.progress(60)
+            node = fire.chance.randrange(1, 7)
+            fire.box.kill(f"node-{node}")  # nothing of it may hide in memory
+            files = fire.box.chunks(node)
+            for path in fire.chance.sample(files, len(files) // 2):
+                if path.stat().st_size > 0:
+                    fire.chance.choice(how)(path, fire.chance)
+            fire.start()
+            fire.progress(30)
+            fire.settle()
+        fire.judge()
+
+
+def test_the_folder_of_a_disk_is_deleted(tmp_path):
+    with Fire(tmp_path) as fire:
+        for _ in rounds(1):
+            fire.clients(2)
+            fire.progress(60)
+            node = fire.chance.randrange(1, 7)
+            folder, number = fire.box.folder / "disks" / f"node-{node}" / "1", node * 1000 + 1
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)  # what was made in it meanwhile
+            states = {}
+
+            def state():
+                states.update({d["id"]: d["state"] for d in fire.box.json("disk", "list")})
+                return states[number]
+            await_true("that the disk has failed", lambda: state() == "failed", HEAL_S)
+            fire.progress(30)
+            fire.stop_clients()
+            fire.seal_logs()
+            fire.await_whole()  # without it
+            folder.mkdir(parents=True, exist_ok=True)
+            done = run("node", "format", "--config", fire.box.folder / "conf" / f"node-{node}.ini",
+                       cwd=fire.box.folder)  # 1, because the other disks are in use
+            assert f"disk_formatted disk={number}" in done.stderr
+            fire.box("disk", "online", number)
+            await_true("that the disk is back", lambda: state() == "online", HEAL_S)
+        fire.judge()
+
+
+class SmallDisk(Fire):
+    """A cluster whose first disk is a filesystem of its own."""
+
+    def prepare(self):
+        super().prepare()
+        self.disk, image = self.box.folder / "disks" / "node-1" / "1", self.folder / "image"
+        with open(image, "wb") as file:
+            file.truncate(96 * MIB)
+        subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", image], check=True)
+        aside = self.folder / "aside"
+        self.disk.rename(aside)
+        self.disk.mkdir()
+        subprocess.run(["mount", "-o", "loop", image, self.disk], check=True)
+        subprocess.run(["cp", "-a", f"{aside}/.", self.disk], check=True)
+        set_keys(self.box.folder / "conf" / "node-1.ini", {"keep_free": "8MiB"})
+
+    def __exit__(self, *why):
+        try:
+            super().__exit__(*why)
+        finally:
+            subprocess.run(["umount", self.disk], check=True)
+
+
+@needs_root
+def test_a_disk_is_full_to_the_last_byte(tmp_path):
+    """Not only past what the node keeps free: somebody else has taken the rest."""
+    with SmallDisk(tmp_path) as fire:
+        fire.clients(2)
+        for _ in rounds(1):
+            filler = fire.disk / "lost+found" / "filler"
+            with open(filler, "wb") as file:
+                with pytest.raises(OSError):
+                    while True:
+                        os.write(file.fileno(), bytes(64 * KIB))
+            fire.progress(60)
+            assert fire.box.json("status", ok=False)["disk_states"].get("failed", 0) == 0
+            filler.unlink()
+            fire.progress(10)
+        fire.judge()
+
+
+# ---- clocks
+
+@needs_root
+@pytest.mark.skipif(not FAKETIME.exists(), reason="needs libfaketime: ./dev deps fire")
+def test_clocks_that_jump(tmp_path):
+    """The wall clocks of three processes jump by days and years, each for itself; and after a restart the monotonic
+    clock of another has another beginning, as after a reboot."""
+    with Fire(tmp_path, "--racks", 3, "--disks", 2) as fire:
+        stamps = {}
+        for name in ("meta", "node-1", "janitor"):
+            stamps[name] = tmp_path / f"{name}.clock"
+            stamps[name].write_text("+0")
+            fire.box.kill(name)
+            env = {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(stamps[name]),
+                   "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+            fire.box.up("--procs", env={**os.environ, **env})
+        fire.clients(2)
+        for _ in rounds(4):
+            name = fire.chance.choice(sorted(stamps))
+            stamps[name].write_text(fire.chance.choice(["+3y", "-2y", "-90", "+40d", "+0"]))
+            fire.progress(15)
+        for offset in (-1, 86400 * 400):
+            fire.box.kill("node-2")
+            if offset < 0:  # a time namespace cannot go below zero: as early as this machine can
+                offset = -int(time.monotonic()) + 5
+            fire.box.up("--procs", under=["unshare", "-T", "--monotonic", str(offset)])
+            fire.progress(20)
+        for stamp in stamps.values():
+            stamp.write_text("+0")
+        fire.judge()
+
+
+# ---- networks
+
+@pytest.fixture(scope="module")
+def network():
+    why = fire_net.missing()
+    if why:
+        pytest.skip(why)
+    with fire_net.Network(["meta", "janitor", "client"] + [f"node-{n}" for n in range(1, 7)]) as made:
+        yield made
+
+
+def cuts(network, chance):
+    """Ways to break a network: name, what does it, whether clients get on meanwhile."""
+    node, other = (f"node-{n}" for n in chance.sample(range(1, 7), 2))
+    return [
+        ("a node alone", lambda: network.rules(node, "drop", "drop"), True),
+        ("a node that hears nothing", lambda: network.rules(node, "drop"), True),
+        ("a node that says nothing", lambda: network.rules(node, "", "drop"), True),
+        ("a node apart from clients", lambda: network.apart("client", node), True),
+        ("a node apart from the metadata", lambda: network.apart("meta", node), True),
+        ("the janitor alone", lambda: network.rules("janitor", "drop", "drop"), True),
+        ("clients apart from the metadata", lambda: network.apart("client", "meta"), False),
+        ("the metadata says nothing", lambda: network.rules("meta", "", "drop"), False),
+        ("loss", lambda: [network.rules(h, "numgen random mod 100 < 3 drop") for h in network.hosts], True),
+        ("delay", lambda: [network.delay(h, 20) for h in (node, other, "meta")], True),
+    ]
+
+
+def test_networks_that_part_lose_and_delay(tmp_path, network):
+    with fire_net.NetFire(tmp_path, network) as fire:
+        fire.await_online()
+        fire.clients(2)
+        ways = len(cuts(network, random.Random(1)))
+        for i in rounds(ways if LONG else 4):
+            chosen = i % ways if LONG else fire.chance.randrange(ways)
+            name, cut, goes_on = cuts(network, fire.chance)[chosen]
+            cut()
+            if goes_on:
+                fire.progress(12, 60)
+            else:
+                time.sleep(min(2, SECONDS / 3))
+            network.mend()
+            fire.progress(12, 60)
+        fire.judge()
+
+
+# ---- RADOS
+
+@long_only
+def test_metadata_on_rados_with_an_osd_down(tmp_path):
+    if shutil.which("ceph-osd") is None:
+        pytest.skip("needs ceph: ./dev deps rados")
+    ceph = tmp_path / "ceph"
+    subprocess.run([RADOS, "up", ceph], check=True, timeout=180)
+    try:
+        with Fire(tmp_path, "--racks", 3, "--disks", 2, metadata=f"rados:{ceph}/ceph.conf") as fire:
+            fire.clients(2)
+            for i in rounds(2):
+                subprocess.run([RADOS, "osd-kill", ceph, str(i % 3)], check=True)
+                fire.progress(20, 60)
+                fire.restart("meta")
+                fire.progress(20, 60)
+                subprocess.run([RADOS, "osd-start", ceph, str(i % 3)], check=True)
+                fire.progress(20, 60)
+            fire.judge()
+    finally:
+        subprocess.run([RADOS, "down", ceph], check=True, timeout=60)
+    assert not ceph.exists()

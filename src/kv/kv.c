@@ -143,9 +143,12 @@ bool kv_unknown(int rc)
 	return rc == -ETIMEDOUT || rc == -EIO || rc == -ENOSPC;
 }
 
-int kv_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx)
+int kv_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next)
 {
-	return kv->ops->partitions(kv, fn, ctx);
+	*next = from;
+	if (from >= end || kv->ops->next_partition == NULL)
+		return 0;
+	return kv->ops->next_partition(kv, from, end, next);
 }
 
 int kv_health(const struct kv *kv)

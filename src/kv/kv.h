@@ -174,7 +174,8 @@ struct kv_ops {
 		    struct kv_rows *rows);
 	/* failed is never NULL. */
 	int (*txn)(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed);
-	int (*partitions)(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx);
+	/* from < end. NULL: an engine that cannot tell. */
+	int (*next_partition)(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next);
 	/* Does not wait. NULL: an engine that never ends by itself. */
 	int (*health)(const struct kv *kv);
 	/* Whatever still goes on inside ends first. Never fails. */
@@ -195,11 +196,10 @@ int kv_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *
 bool kv_unknown(int rc);
 
 /*
- * Names the partitions that hold something, in no order, until fn returns false: for collectors. One
- * that held something all the while is named at least once; one that is empty, or has been, may be.
- * fn may wait, and may use the store.
+ * For walks of many partitions: the first from `from` on that may hold something, or end. Those passed over
+ * held nothing at an instant of the call. Engines that cannot tell say `from`.
  */
-int kv_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx);
+int kv_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next);
 
 /*
  * 0, or the error that has ended the engine: transactions are -EROFS from then on, and the store must be

@@ -335,23 +335,18 @@ static int mem_scan(struct kv *kv, uint64_t partition, const struct kv_range *ra
 	return rc == 0 ? travel(m, true) : rc;
 }
 
-static int mem_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx)
+static int mem_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next)
 {
 	struct kv_mem *m = mem_of(kv);
 	int rc = read_begin(m);
 	if (rc != 0)
 		return rc;
-	size_t count = 0;
-	AUTO_FREE uint64_t *numbers = calloc(map_count(&m->parts) + 1, sizeof(*numbers));
-	if (numbers == NULL)
-		return -ENOMEM;
+	uint64_t first = end;
 	map_for_each(&m->parts, it)
-		if (((struct part *)it.value)->keys.count > 0)
-			numbers[count++] = it.key;
-	for (size_t i = 0; i < count; i++)
-		if (!fn(ctx, numbers[i]))
-			break;
-	return 0;
+		if (it.key >= from && it.key < first && ((struct part *)it.value)->keys.count > 0)
+			first = it.key;
+	*next = first;
+	return travel(m, true);
 }
 
 static int mem_health(const struct kv *kv)
@@ -369,7 +364,7 @@ static const struct kv_ops mem_ops = {
 	.get = mem_get,
 	.scan = mem_scan,
 	.txn = mem_txn,
-	.partitions = mem_partitions,
+	.next_partition = mem_next_partition,
 	.health = mem_health,
 	.close = mem_close,
 };

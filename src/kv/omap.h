@@ -62,8 +62,6 @@ struct omap_ops {
 	 */
 	int (*write)(struct omap *o, const struct omap_write *w);
 	int (*read)(struct omap *o, struct omap_read *r);
-	/* As kv_ops.partitions, of the objects that exist. */
-	int (*objects)(struct omap *o, bool (*fn)(void *ctx, uint64_t object), void *ctx);
 	void (*close)(struct omap *o);
 };
 

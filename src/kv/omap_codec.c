@@ -120,17 +120,3 @@ void omap_name_encode(char out[OMAP_NAME_LEN + 1], uint64_t object)
 		out[1 + i] = hex[object >> (60 - 4 * i) & 15];
 	out[OMAP_NAME_LEN] = '\0';
 }
-
-int omap_name_decode(const char *name, uint64_t *object)
-{
-	if (strlen(name) != OMAP_NAME_LEN || name[0] != 'p')
-		return -EBADMSG;
-	*object = 0;
-	for (unsigned i = 1; i < OMAP_NAME_LEN; i++) {
-		const char *digit = strchr(hex, name[i]);
-		if (digit == NULL)
-			return -EBADMSG;
-		*object = *object << 4 | (uint64_t)(digit - hex);
-	}
-	return 0;
-}

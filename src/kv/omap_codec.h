@@ -52,7 +52,5 @@ void omap_record_encode(uint8_t out[OMAP_RECORD_BYTES], const struct omap_record
 int omap_record_decode(struct kv_bytes stored, struct omap_record *r);
 
 void omap_name_encode(char out[OMAP_NAME_LEN + 1], uint64_t object);
-/* -EBADMSG: not the name of a partition. */
-int omap_name_decode(const char *name, uint64_t *object);
 
 #endif

@@ -179,12 +179,6 @@ static int omap_scan(struct kv *kv, uint64_t partition, const struct kv_range *r
 	return rc;
 }
 
-static int omap_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx)
-{
-	struct omap *o = omap_kv_of(kv)->omap;
-	return o->ops->objects(o, fn, ctx);
-}
-
 /* --- open, close ------------------------------------------------------------------------------ */
 
 static void omap_close(struct kv *kv)
@@ -206,7 +200,6 @@ static const struct kv_ops omap_kv_ops = {
 	.get = omap_get,
 	.scan = omap_scan,
 	.txn = omap_txn,
-	.partitions = omap_partitions,
 	.close = omap_close,
 };
 

@@ -161,80 +161,6 @@ static int objects_read(struct omap *o, struct omap_read *read)
 	return rc;
 }
 
-/* --- the list of objects ---------------------------------------------------------------------- */
-
-struct list_job {
-	struct rados *rados;
-	rados_list_ctx_t list;
-	uint64_t found[1024];
-	size_t count;
-	bool end;
-	int rc;
-};
-
-static void list_open(void *arg)
-{
-	struct list_job *j = arg;
-	j->rc = rados_nobjects_list_open(j->rados->io, &j->list);
-}
-
-static void list_some(void *arg)
-{
-	struct list_job *j = arg;
-	while (j->count < ARRAY_LEN(j->found)) {
-		const char *name;
-		int rc = rados_nobjects_list_next(j->list, &name, NULL, NULL);
-		if (rc == -ENOENT) {
-			j->end = true;
-			return;
-		}
-		if (rc != 0) {
-			j->rc = rc;
-			return;
-		}
-		if (omap_name_decode(name, &j->found[j->count]) == 0)
-			j->count++;
-	}
-}
-
-static void list_close(void *arg)
-{
-	struct list_job *j = arg;
-	rados_nobjects_list_close(j->list);
-}
-
-static int list_all(struct list_job *j, bool (*fn)(void *ctx, uint64_t object), void *ctx)
-{
-	while (!j->end) {
-		j->count = 0;
-		int rc = rt_offload(list_some, j);
-		rc = rc != 0 ? rc : j->rc;
-		if (rc != 0)
-			return rc == -ETIMEDOUT ? -EHOSTUNREACH : rc;
-		for (size_t i = 0; i < j->count; i++)
-			if (!fn(ctx, j->found[i]))
-				return 0;
-	}
-	return 0;
-}
-
-static int objects_list(struct omap *o, bool (*fn)(void *ctx, uint64_t object), void *ctx)
-{
-	AUTO_FREE struct list_job *j = calloc(1, sizeof(*j));
-	if (j == NULL)
-		return -ENOMEM;
-	j->rados = rados_of(o);
-	int rc = rt_offload(list_open, j);
-	rc = rc != 0 ? rc : j->rc;
-	if (rc != 0)
-		return rc;
-	rc = list_all(j, fn, ctx);
-	rt_shield_enter();
-	(void)rt_offload(list_close, j);
-	rt_shield_leave();
-	return rc;
-}
-
 /* --- open, close: on an offload thread --------------------------------------------------------- */
 
 struct open_job {
@@ -354,7 +280,6 @@ static void objects_close(struct omap *o)
 static const struct omap_ops rados_ops = {
 	.write = objects_write,
 	.read = objects_read,
-	.objects = objects_list,
 	.close = objects_close,
 };
 

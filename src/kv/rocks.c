@@ -231,7 +231,7 @@ static const struct kv_ops rocks_ops = {
 	.get = rocks_get,
 	.scan = rocks_scan,
 	.txn = rocks_txn,
-	.partitions = rocks_partitions,
+	.next_partition = rocks_next_partition,
 	.health = rocks_health,
 	.close = rocks_close,
 };

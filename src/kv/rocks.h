@@ -87,7 +87,7 @@ int rocks_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, si
 	      struct kv_rows *rows);
 int rocks_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
 	       struct kv_rows *rows);
-int rocks_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx);
+int rocks_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next);
 
 /* rocks_commit.c */
 int rocks_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed);

@@ -168,14 +168,13 @@ int rocks_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
 	return rc != 0 ? rc : j.rc;
 }
 
-/* --- the list of partitions ------------------------------------------------------------------- */
+/* --- which partitions hold something ---------------------------------------------------------- */
 
-struct list_job {
+struct next_job {
 	struct rocks *rocks;
 	uint64_t from;
-	uint64_t found[256];
-	size_t count;
-	bool end;
+	uint64_t end;
+	uint64_t next;
 	int rc;
 };
 
@@ -187,56 +186,38 @@ static uint64_t partition_of(const uint8_t *key)
 	return p;
 }
 
-static void list_run(void *arg)
+static void next_run(void *arg)
 {
-	struct list_job *j = arg;
-	rocksdb_iterator_t *it = rocksdb_create_iterator(j->rocks->db, j->rocks->read);
-	uint64_t from = j->from;
-	while (j->count < ARRAY_LEN(j->found)) {
-		struct rocks_key seek;
-		rocks_key(&seek, from, kv_text(""));
-		rocksdb_iter_seek(it, seek.bytes, seek.len);
-		if (!rocksdb_iter_valid(it)) {
-			j->end = true;
-			break;
-		}
+	struct next_job *j = arg;
+	struct rocks_key first;
+	struct rocks_key end;
+	rocks_key(&first, j->from, kv_text(""));
+	rocks_key(&end, j->end, kv_text(""));
+	rocksdb_readoptions_t *options = rocksdb_readoptions_create();
+	rocksdb_readoptions_set_iterate_upper_bound(options, end.bytes, end.len);
+	rocksdb_iterator_t *it = rocksdb_create_iterator(j->rocks->db, options);
+	rocksdb_iter_seek(it, first.bytes, first.len);
+	if (rocksdb_iter_valid(it)) {
 		struct kv_bytes key;
 		key.data = rocksdb_iter_key(it, &key.len);
-		if (key.len <= 8) {
+		if (key.len <= 8)
 			j->rc = -EBADMSG;
-			break;
-		}
-		uint64_t partition = partition_of(key.data);
-		j->found[j->count++] = partition;
-		if (partition == UINT64_MAX) {
-			j->end = true;
-			break;
-		}
-		from = partition + 1;
+		else
+			j->next = partition_of(key.data);
 	}
-	j->from = from;
 	char *message = NULL;
 	rocksdb_iter_get_error(it, &message);
 	if (message != NULL)
-		j->rc = rocks_error(j->rocks, "kv_partitions", message);
+		j->rc = rocks_error(j->rocks, "kv_next_partition", message);
 	rocksdb_iter_destroy(it);
+	rocksdb_readoptions_destroy(options);
 }
 
-int rocks_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx)
+int rocks_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next)
 {
-	AUTO_FREE struct list_job *j = calloc(1, sizeof(*j));
-	if (j == NULL)
-		return -ENOMEM;
-	j->rocks = rocks_of(kv);
-	while (!j->end) {
-		j->count = 0;
-		int rc = rt_offload(list_run, j);
-		rc = rc != 0 ? rc : j->rc;
-		if (rc != 0)
-			return rc;
-		for (size_t i = 0; i < j->count; i++)
-			if (!fn(ctx, j->found[i]))
-				return 0;
-	}
-	return 0;
+	struct next_job j = {.rocks = rocks_of(kv), .from = from, .end = end, .next = end};
+	int rc = rt_offload(next_run, &j);
+	if (rc == 0 && j.rc == 0)
+		*next = j.next;
+	return rc != 0 ? rc : j.rc;
 }

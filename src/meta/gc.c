@@ -144,23 +144,33 @@ int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row
 	return 0;
 }
 
+static const struct {
+	enum meta_layer layer;
+	const char *letters;
+	gc_row_fn fn;
+} kinds[META_GC_KINDS] = {
+	[META_GC_NAMES] = {META_LAYER_NAME, "gh", gc_names_row},
+	[META_GC_DIRS] = {META_LAYER_NAME, "ydes", gc_dirs_row},
+	[META_GC_TRANSFERS] = {META_LAYER_TRANSFER, "t", gc_transfers_row},
+	[META_GC_FILES] = {META_LAYER_FILE, "x", gc_files_row},
+	[META_GC_ORPHANS] = {META_LAYER_FILE, "yf", gc_orphans_row},
+	[META_GC_BLOCKS] = {META_LAYER_BLOCK, "pvy", gc_blocks_row},
+	[META_GC_OWNERS] = {META_LAYER_BLOCK, "o", gc_owners_row},
+	[META_GC_ACCOUNTS] = {META_LAYER_TENANT, "cd", gc_accounts_row},
+};
+
+int meta_gc_skip(struct meta *m, enum meta_gc_kind kind, uint64_t *index, uint64_t end)
+{
+	uint64_t first = schema_partition_at(kinds[kind].layer, 0), next;
+	int rc = kv_next_partition(m->kv, first + *index, first + end, &next);
+	if (rc == 0)
+		*index = next - first;
+	return rc;
+}
+
 int meta_gc_step(struct meta *m, enum meta_gc_kind kind, uint64_t index, uint64_t epoch,
 		 struct meta_gc_cursor *at, struct meta_gc_counts *counts)
 {
-	static const struct {
-		enum meta_layer layer;
-		const char *letters;
-		gc_row_fn fn;
-	} kinds[META_GC_KINDS] = {
-		[META_GC_NAMES] = {META_LAYER_NAME, "gh", gc_names_row},
-		[META_GC_DIRS] = {META_LAYER_NAME, "ydes", gc_dirs_row},
-		[META_GC_TRANSFERS] = {META_LAYER_TRANSFER, "t", gc_transfers_row},
-		[META_GC_FILES] = {META_LAYER_FILE, "x", gc_files_row},
-		[META_GC_ORPHANS] = {META_LAYER_FILE, "yf", gc_orphans_row},
-		[META_GC_BLOCKS] = {META_LAYER_BLOCK, "pvy", gc_blocks_row},
-		[META_GC_OWNERS] = {META_LAYER_BLOCK, "o", gc_owners_row},
-		[META_GC_ACCOUNTS] = {META_LAYER_TENANT, "cd", gc_accounts_row},
-	};
 	if (kind >= META_GC_KINDS || index >= meta_gc_partitions(m) || epoch == 0)
 		return -EINVAL;
 	struct gc g = {.m = m,

@@ -77,6 +77,10 @@ struct meta_gc_counts {
 /* How many partitions each layer has: their indexes are 0 to this - 1. */
 uint64_t meta_gc_partitions(const struct meta *m);
 
+/* Passes over partitions of the kind's layer that hold nothing: *index becomes the first, less than end, that
+ * may hold something, or end. Walks of the Block layer are META_GC_BLOCKS. */
+int meta_gc_skip(struct meta *m, enum meta_gc_kind kind, uint64_t *index, uint64_t end);
+
 /* One bounded step of a walk of partition `index` of the kind's layer; adds to the counts. */
 int meta_gc_step(struct meta *m, enum meta_gc_kind kind, uint64_t index, uint64_t epoch,
 		 struct meta_gc_cursor *at, struct meta_gc_counts *counts);

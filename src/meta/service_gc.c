@@ -20,6 +20,7 @@ typedef Terrane__Meta__GcCursor msg_cursor;
 /* --- walks -------------------------------------------------------------------------------------- */
 
 struct walk {
+	enum meta_gc_kind kind; /* for its layer */
 	uint64_t index, end;
 	struct meta_gc_cursor at;
 	unsigned partitions; /* that were finished */
@@ -31,7 +32,7 @@ static int walk_begin(struct rpc_request *r, struct walk *w, uint64_t index, uin
 	int rc = ms_system(r);
 	if (rc < 0)
 		return rc;
-	*w = (struct walk){.index = index, .end = end};
+	*w = (struct walk){.kind = META_GC_BLOCKS, .index = index, .end = end};
 	if (index > end || end > meta_gc_partitions(ms_meta(r)))
 		return rpc_fail(r, -EINVAL, "there are %lu partitions",
 				meta_gc_partitions(ms_meta(r)));
@@ -46,15 +47,19 @@ static int walk_begin(struct rpc_request *r, struct walk *w, uint64_t index, uin
 	return 0;
 }
 
-/* Goes to the next partition when this one is done; whether there is more to do in this request. */
-static bool walk_on(struct walk *w)
+/* Goes to the next partition with something in it when this one is done: 1 when there is more to do in this
+ * request, 0 when there is not. */
+static int walk_on(struct rpc_request *r, struct walk *w)
 {
 	if (w->index < w->end && w->at.end) {
 		w->index++;
 		w->partitions++;
 		memset(&w->at, 0, sizeof(w->at));
 	}
-	return w->index < w->end && w->partitions < WALK_PARTITIONS;
+	if (w->partitions >= WALK_PARTITIONS)
+		return 0;
+	int rc = w->at.len == 0 ? meta_gc_skip(ms_meta(r), w->kind, &w->index, w->end) : 0;
+	return rc < 0 ? rc : w->index < w->end;
 }
 
 static int walk_reply(struct rpc_request *r, const struct walk *w, uint64_t *index,
@@ -108,9 +113,14 @@ int ms_handle_gc_step(struct rpc_request *r)
 	int rc = walk_begin(r, &w, q->index, q->end, q->at);
 	if (rc == 0 && (q->kind >= META_GC_KINDS || q->epoch == 0))
 		rc = -EINVAL;
-	while (rc == 0 && walk_on(&w) && n.seen < WALK_ROWS)
-		rc = meta_gc_step(ms_meta(r), (enum meta_gc_kind)q->kind, w.index, q->epoch, &w.at,
-				  &n);
+	if (rc < 0)
+		return ms_end(r, rc);
+	w.kind = (enum meta_gc_kind)q->kind;
+	while ((rc = walk_on(r, &w)) > 0 && n.seen < WALK_ROWS) {
+		rc = meta_gc_step(ms_meta(r), w.kind, w.index, q->epoch, &w.at, &n);
+		if (rc < 0)
+			break;
+	}
 	if (rc < 0)
 		return ms_end(r, rc);
 	p->seen = n.seen;
@@ -150,7 +160,7 @@ int ms_handle_gc_chunks(struct rpc_request *r)
 		return -ENOMEM;
 	int64_t n = walk_begin(r, &w, q->index, q->end, q->at);
 	size_t count = 0;
-	while (n >= 0 && walk_on(&w) && count < max) {
+	while (n >= 0 && (n = walk_on(r, &w)) > 0 && count < max) {
 		n = meta_gc_chunks(ms_meta(r), w.index, q->epoch, &w.at, &r->arena, dead + count,
 				   max - count);
 		count += n > 0 ? (size_t)n : 0;
@@ -229,7 +239,7 @@ int ms_handle_disk_blocks(struct rpc_request *r)
 		return -ENOMEM;
 	int64_t n = walk_begin(r, &w, q->index, q->end, q->at);
 	size_t count = 0;
-	while (n >= 0 && walk_on(&w) && count < max) {
+	while (n >= 0 && (n = walk_on(r, &w)) > 0 && count < max) {
 		n = meta_disk_blocks(ms_meta(r), w.index, q->disk, &w.at, found + count,
 				     max - count);
 		count += n > 0 ? (size_t)n : 0;
@@ -271,7 +281,7 @@ int ms_handle_blocks(struct rpc_request *r)
 		return -ENOMEM;
 	int64_t n = walk_begin(r, &w, q->index, q->end, q->at);
 	size_t count = 0;
-	while (n >= 0 && walk_on(&w) && count < max) {
+	while (n >= 0 && (n = walk_on(r, &w)) > 0 && count < max) {
 		n = meta_blocks(ms_meta(r), w.index, &w.at, &r->arena, found + count, max - count);
 		count += n > 0 ? (size_t)n : 0;
 	}

@@ -46,23 +46,6 @@ static void check_record(struct kv_bytes stored)
 	assert(stored.len == sizeof(again) && memcmp(again, stored.data, sizeof(again)) == 0);
 }
 
-static void check_name(struct kv_bytes stored)
-{
-	char text[32] = "";
-	if (stored.len >= sizeof(text))
-		return;
-	if (stored.len > 0)
-		memcpy(text, stored.data, stored.len);
-	uint64_t object;
-	int rc = omap_name_decode(text, &object);
-	assert(rc == 0 || rc == -EBADMSG);
-	if (rc != 0)
-		return;
-	char again[OMAP_NAME_LEN + 1];
-	omap_name_encode(again, object);
-	assert(strcmp(again, text) == 0);
-}
-
 static void check_format(struct kv_bytes stored)
 {
 	int rc = kv_format_check(stored);
@@ -72,7 +55,10 @@ static void check_format(struct kv_bytes stored)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const parsers[])(struct kv_bytes) = {
-		check_key, check_value, check_record, check_name, check_format,
+		check_key,
+		check_value,
+		check_record,
+		check_format,
 	};
 	if (size == 0)
 		return 0;

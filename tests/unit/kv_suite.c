@@ -494,40 +494,26 @@ static void random_writes_match_a_model(struct kv_suite *s)
 	}
 }
 
-/* --- the list of partitions ------------------------------------------------------------------- */
+/* --- which partitions hold something ---------------------------------------------------------- */
 
-struct wanted {
-	uint64_t first;
-	unsigned seen;
-	unsigned calls;
-};
-
-static bool see_partition(void *ctx, uint64_t partition)
+static void no_partition_that_holds_something_is_passed_over(struct kv_suite *s)
 {
-	struct wanted *w = ctx;
-	w->calls++;
-	if (partition - w->first < 4)
-		w->seen |= 1U << (partition - w->first);
-	return true;
-}
-
-static bool see_one(void *ctx, uint64_t partition)
-{
-	(void)partition;
-	((struct wanted *)ctx)->calls++;
-	return false;
-}
-
-static void partitions_that_hold_something_are_listed(struct kv_suite *s)
-{
-	for (uint64_t i = 0; i < 4; i++)
-		kv_must_put(s->kv, s->partition + i, kv_text("k"), kv_text("v"));
-	struct wanted w = {.first = s->partition};
-	CHECK_EQ(kv_partitions(s->kv, see_partition, &w), 0);
-	CHECK_EQ(w.seen, 15);
-	w.calls = 0;
-	CHECK_EQ(kv_partitions(s->kv, see_one, &w), 0);
-	CHECK_EQ(w.calls, 1);
+	uint64_t first = s->partition, next = 0;
+	CHECK_EQ(kv_next_partition(s->kv, first, first + 8, &next), 0);
+	bool tells = next != first;
+	CHECK(!tells || next == first + 8);
+	kv_must_put(s->kv, first + 2, kv_text("k"), kv_text("v"));
+	kv_must_put(s->kv, first + 5, kv_text("k"), kv_text("v"));
+	CHECK_EQ(kv_next_partition(s->kv, first, first + 8, &next), 0);
+	CHECK_EQ(next, tells ? first + 2 : first);
+	CHECK_EQ(kv_next_partition(s->kv, first + 2, first + 8, &next), 0);
+	CHECK_EQ(next, first + 2);
+	CHECK_EQ(kv_next_partition(s->kv, first + 3, first + 8, &next), 0);
+	CHECK_EQ(next, tells ? first + 5 : first + 3);
+	CHECK_EQ(kv_next_partition(s->kv, first + 3, first + 5, &next), 0);
+	CHECK_EQ(next, tells ? first + 5 : first + 3);
+	CHECK_EQ(kv_next_partition(s->kv, first + 5, first + 5, &next), 0);
+	CHECK_EQ(next, first + 5);
 }
 
 #define CASE(name)          \
@@ -554,7 +540,7 @@ const struct kv_case kv_suite_cases[] = {
 	CASE(largest_transactions_work),
 	CASE(transactions_are_limited_in_bytes),
 	CASE(random_writes_match_a_model),
-	CASE(partitions_that_hold_something_are_listed),
+	CASE(no_partition_that_holds_something_is_passed_over),
 	CASE(cancelled_and_late_requests_are_not_applied),
 	CASE(increments_are_never_lost),
 	CASE(version_guarded_increments_are_never_lost),

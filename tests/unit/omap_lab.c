@@ -98,18 +98,13 @@ static int on_kv_read(struct omap *o, struct omap_read *r)
 	}
 }
 
-static int on_kv_objects(struct omap *o, bool (*fn)(void *ctx, uint64_t object), void *ctx)
-{
-	return kv_partitions(kv_below(o), fn, ctx);
-}
-
 static void on_kv_close(struct omap *o)
 {
 	kv_close(kv_below(o));
 	free(o);
 }
 
-static const struct omap_ops on_kv_ops = {on_kv_write, on_kv_read, on_kv_objects, on_kv_close};
+static const struct omap_ops on_kv_ops = {on_kv_write, on_kv_read, on_kv_close};
 
 struct omap *omap_on_kv_take(struct kv *kv)
 {
@@ -232,12 +227,6 @@ static int lossy_read(struct omap *o, struct omap_read *r)
 	return l->below->ops->read(l->below, r);
 }
 
-static int lossy_objects(struct omap *o, bool (*fn)(void *ctx, uint64_t object), void *ctx)
-{
-	struct lossy *l = container_of(o, struct lossy, base);
-	return l->below->ops->objects(l->below, fn, ctx);
-}
-
 static void lossy_close(struct omap *o)
 {
 	struct lossy *l = container_of(o, struct lossy, base);
@@ -246,7 +235,7 @@ static void lossy_close(struct omap *o)
 	free(l);
 }
 
-static const struct omap_ops lossy_ops = {lossy_write, lossy_read, lossy_objects, lossy_close};
+static const struct omap_ops lossy_ops = {lossy_write, lossy_read, lossy_close};
 
 struct omap *omap_lossy_take(struct omap *below, struct omap_faults *faults)
 {

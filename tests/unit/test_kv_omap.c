@@ -544,13 +544,6 @@ static void what_is_not_ours_is_refused(void **state)
 	assert_int_equal(omap_value_decode(kv_bytes("\1x", 2), &value), 0);
 	struct omap_record record;
 	assert_int_equal(omap_record_decode(kv_bytes("\1", 1), &record), -EBADMSG);
-	uint64_t object;
-	assert_int_equal(omap_name_decode("p00000000000000ff", &object), 0);
-	assert_int_equal(object, 255);
-	const char *bad_names[] = {
-		"", "p", "format", "p00000000000000fg", "q00000000000000ff", "p00000000000000fff"};
-	for (size_t i = 0; i < ARRAY_LEN(bad_names); i++)
-		assert_int_equal(omap_name_decode(bad_names[i], &object), -EBADMSG);
 }
 
 int main(void)

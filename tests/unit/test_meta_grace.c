@@ -56,11 +56,6 @@ static int cut_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, 
 	return cut_dead(kv) ? -EHOSTUNREACH : kv_txn(c->below, partition, txn, failed);
 }
 
-static int cut_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx)
-{
-	return kv_partitions(cut_of(kv)->below, fn, ctx);
-}
-
 static void cut_close(struct kv *kv)
 {
 	kv_close(cut_of(kv)->below);
@@ -71,7 +66,6 @@ static const struct kv_ops cut_ops = {
 	.get = cut_get,
 	.scan = cut_scan,
 	.txn = cut_txn,
-	.partitions = cut_partitions,
 	.close = cut_close,
 };
 

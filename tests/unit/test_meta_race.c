@@ -51,11 +51,6 @@ static int gate_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn,
 	return kv_txn(g->below, partition, txn, failed);
 }
 
-static int gate_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx)
-{
-	return kv_partitions(gate_of(kv)->below, fn, ctx);
-}
-
 static void gate_close(struct kv *kv)
 {
 	kv_close(gate_of(kv)->below);
@@ -66,7 +61,6 @@ static const struct kv_ops gate_ops = {
 	.get = gate_get,
 	.scan = gate_scan,
 	.txn = gate_txn,
-	.partitions = gate_partitions,
 	.close = gate_close,
 };
 

@@ -81,11 +81,6 @@ static int spy_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, 
 	return kv_txn(spy_of(kv)->below, partition, txn, failed);
 }
 
-static int spy_partitions(struct kv *kv, bool (*fn)(void *ctx, uint64_t partition), void *ctx)
-{
-	return kv_partitions(spy_of(kv)->below, fn, ctx);
-}
-
 static void spy_close(struct kv *kv)
 {
 	kv_close(spy_of(kv)->below);
@@ -97,7 +92,6 @@ static const struct kv_ops spy_ops = {
 	.get = spy_get,
 	.scan = spy_scan,
 	.txn = spy_txn,
-	.partitions = spy_partitions,
 	.close = spy_close,
 };
 

@@ -8,12 +8,15 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "cli/admin.h"
+#include "cli/box.h"
 #include "cli/cli.h"
 #include "cli/cmd_disk.h"
 #include "cli/fs.h"
@@ -27,6 +30,9 @@ struct disk_asked {
 	const char *rack;
 	const char *verb;
 	char addr[RT_ADDR_MAX]; /* found: of its node */
+	char node_name[CLUSTER_NAME_MAX + 1];
+	enum cluster_state state;
+	bool pool;
 	bool found;
 };
 
@@ -109,12 +115,9 @@ static int find_node(struct admin *a)
 	if (n == NULL)
 		return CLI_FAILED;
 	memcpy(q->addr, n->addr, sizeof(q->addr));
-	if (strcmp(q->verb, "replace") == 0 && !d->pool)
-		return cli_fail(
-			"disk %lu is a drive: put an empty folder in its place, run \"terrane node "
-			"format --config FILE\" where its node is, then \"terrane disk online "
-			"%lu\"",
-			q->disk, q->disk);
+	snprintf(q->node_name, sizeof(q->node_name), "%s", n->name);
+	q->state = cluster_disk_state(c, d);
+	q->pool = d->pool;
 	q->found = true;
 	return CLI_OK;
 }
@@ -269,6 +272,64 @@ static int pass_on(struct disk_asked *q, int rest, char **operands)
 	return disk_of_node(n, words);
 }
 
+/* --- a new drive -------------------------------------------------------------------------------- */
+
+/* The folder of the cluster file: where a cluster in a folder has its settings. */
+static int cluster_folder(const struct admin_where *w, struct box *b)
+{
+	const char *env = getenv(CLUSTER_FILE_ENV);
+	const char *file = w->file != NULL ? w->file : w->dir == NULL ? env : NULL;
+	char path[BOX_PATH_MAX];
+	snprintf(path, sizeof(path), "%s", file != NULL ? file : "");
+	char *slash = strrchr(path, '/');
+	if (slash != NULL)
+		*slash = 0;
+	const char *dir = w->dir != NULL && file == NULL ? w->dir : slash != NULL ? path : ".";
+	AUTO_FREE char *real = realpath(dir, NULL);
+	if (real == NULL || strlen(real) >= BOX_PATH_MAX)
+		return -ENOENT;
+	memcpy(b->dir, real, strlen(real) + 1);
+	return 0;
+}
+
+/* Has the empty disk in its folder formatted. The settings of its node must be on this machine. */
+static int format_drive(const struct disk_asked *q)
+{
+	AUTO_FREE struct box *b = calloc(1, sizeof(*b));
+	char path[BOX_PATH_MAX];
+	if (b == NULL)
+		return cli_fail("out of memory");
+	if (cluster_folder(&q->where, b) < 0 ||
+	    box_path(b, path, "conf/%s.ini", q->node_name) < 0 || access(path, R_OK) < 0)
+		return cli_fail("the settings of %s are not here. On its machine put an empty "
+				"folder in the place of disk %lu, run \"terrane node format "
+				"--config FILE\", then \"terrane disk online %lu\"",
+				q->node_name, q->disk, q->disk);
+	char *words[] = {(char *)"terrane",  (char *)"node", (char *)"format",
+			 (char *)"--config", path,           NULL};
+	int rc = box_call(b, q->node_name, words);
+	return rc == 0 ? CLI_OK
+		       : cli_fail("cannot format disk %lu: its folder must be there, and empty; "
+				  "%s/log/%s.log tells more",
+				  q->disk, b->dir, q->node_name);
+}
+
+/* What it held is found missing by the janitor, and at once by fsck, and made anew. */
+static int replace_drive(struct disk_asked *q)
+{
+	if (q->state != CLUSTER_FAILED)
+		return cli_fail(
+			"disk %lu is %s: what is on it would be lost; terrane disk fail %lu "
+			"gives it up",
+			q->disk, cluster_state_name(q->state), q->disk);
+	int status = format_drive(q);
+	if (status != CLI_OK)
+		return status;
+	q->verb = "online";
+	status = admin_run(&q->where, want, q);
+	return status == CLI_OK ? pass_on(q, 0, NULL) : status;
+}
+
 /* --- the command -------------------------------------------------------------------------------- */
 
 static int parse(struct disk_asked *q, int argc, char **argv, const char *usage)
@@ -321,7 +382,11 @@ int disk_of_cluster(int argc, char **argv, const char *usage)
 		return cli_usage("disk %s: say which disk, by its number", q.verb);
 	q.disk = (uint64_t)number;
 	status = admin_run(&q.where, is_wish(q.verb) ? want : find_node, &q);
-	return status == CLI_OK && q.found ? pass_on(&q, rest - 1, operands + 1) : status;
+	if (status != CLI_OK || !q.found)
+		return status;
+	if (strcmp(q.verb, "replace") == 0 && !q.pool)
+		return replace_drive(&q);
+	return pass_on(&q, rest - 1, operands + 1);
 }
 
 int nodes_of_cluster(int argc, char **argv, const char *usage)

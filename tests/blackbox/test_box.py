@@ -2,6 +2,7 @@
 """terrane up, down and status: clusters in folders come, go, are killed and come back with all in them."""
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -179,6 +180,30 @@ def test_disks_are_drained_failed_and_brought_back(tmp_path):
         assert "no node 77" in box("node", "drain", 77, ok=False).stderr
         done = box("disk", "drain", 77, ok=False)
         assert done.returncode == 1 and "no disk 77" in done.stderr
+
+
+def test_a_drive_is_replaced_and_what_it_held_is_found_missing(tmp_path):
+    write_tree(tmp_path / "in", TREE)
+    with Box(tmp_path / "box", "--racks", 6, "--disks", 1, "--procs") as box:
+        box("put", "-q", "--block", "64KiB", tmp_path / "in", "/data")
+        done = box("disk", "replace", 3001, ok=False)
+        assert done.returncode == 1 and "is online" in done.stderr
+        box("disk", "fail", 3001)
+        await_true("that 3001 is failed",
+                   lambda: {d["id"]: d["state"] for d in box.json("disk", "list")}[3001] == "failed")
+        disk = box.folder / "disks" / "node-3" / "1"
+        shutil.rmtree(disk)
+        done = box("disk", "replace", 3001, ok=False)
+        assert done.returncode == 1 and "must be there" in done.stderr
+        disk.mkdir()
+        box("disk", "replace", 3001)
+        await_true("that 3001 is online",
+                   lambda: {d["id"]: d["state"] for d in box.json("disk", "list")}[3001] == "online")
+        check = box.json("fsck")  # tells the janitor what is missing
+        assert check["lost"] == 0 and check["missing"] > 0
+        box("get", "-q", "/data", tmp_path / "out")
+        same_tree(tmp_path / "in", tmp_path / "out")
+        box("put", "-q", tmp_path / "in" / "top", "/after")
 
 
 @pytest.fixture

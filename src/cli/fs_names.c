@@ -11,6 +11,7 @@
 #include "cli/fs.h"
 
 #define PAGE 512
+#define REMOVALS ((size_t)64)
 
 static int run_mkdir(struct fs *fs, int n, char **paths)
 {
@@ -50,19 +51,67 @@ static int run_mv(struct fs *fs, int n, char **paths)
 
 static int remove_tree(struct fs *fs, struct fs_path *path);
 
-static int remove_entry(struct fs *fs, struct fs_path *path, const struct terrane_entry *e)
+/* Files that are removed at the same time: the metadata syncs once for many. */
+struct removal {
+	struct terrane_op op;
+	struct terrane_options o;
+	struct terrane_error error;
+	char path[FS_PATH_MAX];
+	bool under_way;
+};
+
+static int removal_start(struct fs *fs, struct removal *r, const struct fs_path *path)
 {
-	size_t before = fs_path_push(path, e->name);
+	r->op = (struct terrane_op){0};
+	r->error = (struct terrane_error){0};
+	r->o = fs_options(fs, &r->error);
+	memcpy(r->path, path->text, path->len + 1);
+	int rc = terrane_remove_start(fs->t, r->path, &r->o, &r->op);
+	r->under_way = rc == 0;
+	return rc < 0 ? fs_fail(NULL, rc, "cannot remove", path->text) : CLI_OK;
+}
+
+static int removal_end(struct fs *fs, struct removal *r)
+{
+	if (!r->under_way)
+		return CLI_OK;
+	int64_t rc = terrane_wait(fs->t, &r->op);
+	r->under_way = false;
+	return rc < 0 && rc != -ENOENT ? fs_fail(&r->error, rc, "cannot remove", r->path) : CLI_OK;
+}
+
+/* The files of a page of a directory; those of a set take turns. */
+static int remove_files(struct fs *fs, struct fs_path *path, const struct terrane_entry *page,
+			int64_t n)
+{
+	struct removal *set = calloc(REMOVALS, sizeof(*set));
+	int status = set != NULL ? CLI_OK : fs_fail(NULL, -ENOMEM, "cannot remove", path->text);
+	for (int64_t i = 0; i < n && status == CLI_OK && !fs_interrupted(); i++) {
+		struct removal *r = &set[i % REMOVALS];
+		if (page[i].kind == TERRANE_DIRECTORY)
+			continue;
+		status = removal_end(fs, r);
+		size_t before = fs_path_push(path, page[i].name);
+		if (before == SIZE_MAX)
+			status = fs_fail(NULL, -ENAMETOOLONG, "cannot remove", path->text);
+		else if (status == CLI_OK)
+			status = removal_start(fs, r, path);
+		if (before != SIZE_MAX)
+			fs_path_pop(path, before);
+	}
+	for (size_t i = 0; set != NULL && i < REMOVALS; i++)
+		if (removal_end(fs, &set[i]) != CLI_OK)
+			status = CLI_FAILED;
+	free(set);
+	return status;
+}
+
+static int remove_directory(struct fs *fs, struct fs_path *path, const char *name)
+{
+	size_t before = fs_path_push(path, name);
 	if (before == SIZE_MAX)
 		return fs_fail(NULL, -ENAMETOOLONG, "cannot remove", path->text);
-	int status = CLI_OK;
-	if (e->kind == TERRANE_DIRECTORY) {
-		status = remove_tree(fs, path);
-	} else {
-		int rc = terrane_remove(fs->t, path->text, &fs->o);
-		if (rc < 0 && rc != -ENOENT)
-			status = fs_fail(&fs->error, rc, "cannot remove", path->text);
-	}
+	int status = remove_tree(fs, path);
 	fs_path_pop(path, before);
 	return status;
 }
@@ -78,8 +127,10 @@ static int remove_tree(struct fs *fs, struct fs_path *path)
 	int64_t n = 0;
 	while (status == CLI_OK && !fs_interrupted() &&
 	       (n = terrane_list(fs->t, path->text, &at, page, PAGE, &fs->o)) > 0) {
+		status = remove_files(fs, path, page, n);
 		for (int64_t i = 0; i < n && status == CLI_OK && !fs_interrupted(); i++)
-			status = remove_entry(fs, path, &page[i]);
+			if (page[i].kind == TERRANE_DIRECTORY)
+				status = remove_directory(fs, path, page[i].name);
 	}
 	free(page);
 	if (n < 0)

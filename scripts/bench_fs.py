@@ -4,6 +4,7 @@ MooseFS and GlusterFS, all in one run. Every system syncs to disk before it ackn
 each role as a process of its own (--procs), on the same disk, without emulation.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import random
@@ -19,19 +20,22 @@ from common import BUILD, call
 
 TERRANE = BUILD / "terrane"
 MIB = 1 << 20
-# name, unit
+MANY = 16  # threads, where a set of files is written or read at once and the system has no call for that
+# name, unit; DATA of them move bytes
 ROWS = [
     ("sequential write", "MiB/s"),
     ("sequential read, cold", "MiB/s"),
-    ("random 1 MiB reads, 4 in flight", "MiB/s"),
-    ("random 1 MiB reads, 16 in flight", "MiB/s"),
-    ("write files of 100 KiB", "files/s"),
-    ("read files of 100 KiB, cold", "files/s"),
-    ("read them in one call, cold", "files/s"),
+    ("random 1 MiB reads, 4 in flight, cold", "MiB/s"),
+    ("random 1 MiB reads, 16 in flight, cold", "MiB/s"),
+    ("write files of 100 KiB, one by one", "files/s"),
+    ("write files of 100 KiB, as a set", "files/s"),
+    ("read files of 100 KiB, one by one, cold", "files/s"),
+    ("read files of 100 KiB, as a set, cold", "files/s"),
     ("create empty files", "files/s"),
     ("stat, cold", "files/s"),
     ("list, cold", "files/s"),
 ]
+DATA = 8
 
 
 class Mounted:
@@ -41,7 +45,7 @@ class Mounted:
         self.name, self.at, self.scale = name, Path(folder) / "bench", scale
         self.forget, self.cpu_of = forget, cpu
         self.at.mkdir()
-        for sub in ("small", "empty"):
+        for sub in ("small", "set", "empty"):
             (self.at / sub).mkdir()
 
     def cpu(self):
@@ -67,6 +71,12 @@ class Mounted:
             work(name)
         return len(names) / (time.monotonic() - start)
 
+    def all(self, names, work):
+        start = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(MANY) as threads:
+            list(threads.map(work, names))
+        return len(names) / (time.monotonic() - start)
+
     def write_file(self, path):
         fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o644)
         if self.scale.small and os.write(fd, self.scale.bytes) != self.scale.small:
@@ -87,8 +97,9 @@ class Mounted:
 
     def run(self, row):
         small = [self.at / "small" / f"f{i:06d}" for i in range(self.scale.files)]
+        as_set = [self.at / "set" / f"f{i:06d}" for i in range(self.scale.files)]
         empty = [self.at / "empty" / f"m{i:06d}" for i in range(self.scale.files)]
-        if "read" in row or "cold" in row:
+        if "cold" in row:
             self.forget()
         if row == "sequential write":
             return self.fio("--rw=write", f"--size={self.scale.big}", "--end_fsync=1", "--fallocate=none")
@@ -96,11 +107,12 @@ class Mounted:
             return self.fio("--rw=read", f"--size={self.scale.big}")
         if row.startswith("random"):
             return self.random_reads(16 if "16" in row else 4)
-        if row == "write files of 100 KiB":
-            return self.each(small, self.write_file)
-        if row == "read files of 100 KiB, cold":
-            random.Random(7).shuffle(small)
-            return self.each(small, self.read_file)
+        if row.startswith("write files"):
+            return self.all(as_set, self.write_file) if "as a set" in row else self.each(small, self.write_file)
+        if row.startswith("read files"):
+            names = as_set if "as a set" in row else small
+            random.Random(7).shuffle(names)
+            return self.all(names, self.read_file) if "as a set" in row else self.each(names, self.read_file)
         if row == "create empty files":
             return self.each(empty, self.create_file)
         if row == "stat, cold":
@@ -110,7 +122,7 @@ class Mounted:
             seen = sum(1 for e in os.scandir(self.at / "empty") if e.stat())
             assert seen == self.scale.files, f"{self.name} lists {seen} of {self.scale.files}"
             return seen / (time.monotonic() - start)
-        return None  # no such call
+        raise ValueError(row)
 
 
 class Terrane:
@@ -157,20 +169,15 @@ class Terrane:
         if row == "sequential read, cold":
             return self.bench("read", "/big")[0]["mib_per_s"]
         if row.startswith("random"):
-            peers.drop_caches()
             depth = 16 if "16" in row else 4
             return self.bench("read", "/big", "--pattern", "random", "--depth", depth)[0]["mib_per_s"]
-        if row == "write files of 100 KiB":
-            return self.bench("files", "/small", *files, *code, "--packed")[0]["ops_per_s"]
-        if row == "read files of 100 KiB, cold":
-            return self.bench("fetch", "/small", *files)[0]["ops_per_s"]
-        if row == "read them in one call, cold":
-            return self.bench("fetch", "/small", *files, "--packed")[0]["ops_per_s"]
-        if row == "create empty files":
-            self.meta = {m["bench"]: m["ops_per_s"] for m in
-                         self.bench("meta", "/empty", "--count", self.scale.files)}
-            return self.meta["create"]
-        return self.meta["stat" if row.startswith("stat") else "list"]
+        place, packed = ("/set", ["--packed"]) if "as a set" in row else ("/small", [])
+        if row.startswith("write files"):
+            return self.bench("files", place, *files, *code, *packed)[0]["ops_per_s"]
+        if row.startswith("read files"):
+            return self.bench("fetch", place, *files, *packed)[0]["ops_per_s"]
+        return self.bench("meta", "/empty", "--count", self.scale.files, "--pattern",
+                          row.split()[0].rstrip(","))[0]["ops_per_s"]
 
 
 class Scale:
@@ -185,8 +192,7 @@ def measure(system, results):
         value = system.run(row)
         results.append({"system": system.name, "row": row, "unit": unit, "value": value,
                         "cpu_s": system.cpu() - before})
-        shown = "-" if value is None else f"{value:.0f} {unit}"
-        print(f"{system.name:26} {row:34} {shown}", file=sys.stderr, flush=True)
+        print(f"{system.name:26} {row:40} {value:.0f} {unit}", file=sys.stderr, flush=True)
 
 
 def bare(folder, scale, results):
@@ -206,17 +212,51 @@ def neighbours(folder, scale, results):
             measure(Mounted(peer.name, peer.mount, scale, peer.forget, peer.cpu), results)
 
 
-def table(results):
-    """Markdown: a line for each row, a column for each system; CPU seconds in brackets."""
+def best(results):
+    """The better round of each."""
+    found = {}
+    for r in results:
+        key = r["system"], r["row"]
+        if key not in found or r["value"] > found[key]["value"]:
+            found[key] = r
+    return found
+
+
+def cpu(r, scale):
+    """Of data, seconds for a GiB; of names, milliseconds for one."""
+    if [name for name, _ in ROWS].index(r["row"]) >= DATA:
+        return f"{1000 * r['cpu_s'] / scale.files:.2f}"
+    size = scale.small * scale.files if "files" in r["row"] else scale.big
+    return f"{r['cpu_s'] / (size / (1 << 30)):.1f}"
+
+
+def compare(by, systems, row):
+    """Ours over the better peer, of all of them; of cold sequential reads also over the bare disk."""
+    cells = []
+    others = [s for s in systems if not s.startswith(("Terrane", "bare"))]
+    for ours in (s for s in systems if s.startswith("Terrane")):
+        value = by[ours, row]["value"]
+        text = f"{value / max(by[s, row]['value'] for s in others):.1f}" if others else "–"
+        if row == "sequential read, cold":
+            text += f"; {value / by['bare ext4', row]['value']:.2f} of bare"
+        cells.append(text)
+    return cells
+
+
+def table(results, scale):
+    """Markdown: a line for each row, a column for each system; CPU in brackets; then the ratios."""
+    by = best(results)
     systems = list(dict.fromkeys(r["system"] for r in results))
-    by = {(r["system"], r["row"]): r for r in results}
-    lines = ["| | " + " | ".join(systems) + " |", "|---|" + "---|" * len(systems)]
+    ours = [s for s in systems if s.startswith("Terrane")]
+    heads = systems + [f"{s.split(', ')[1]} / best peer" for s in ours]
+    lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
     for row, unit in ROWS:
         cells = []
         for system in systems:
             r = by[system, row]
-            cells.append("–" if r["value"] is None else f"{r['value']:.0f} ({r['cpu_s']:.1f})")
-        lines.append(f"| {row}, {unit} | " + " | ".join(cells) + " |")
+            spent = "" if system.startswith("bare") else f" ({cpu(r, scale)})"
+            cells.append(f"{r['value']:.0f}{spent}")
+        lines.append(f"| {row}, {unit} | " + " | ".join(cells + compare(by, systems, row)) + " |")
     return "\n".join(lines)
 
 
@@ -226,21 +266,23 @@ def main():
     parser.add_argument("--peers", action="store_true", help="also MooseFS and GlusterFS (installs them)")
     parser.add_argument("--size", type=int, default=1024, help="MiB of the large file")
     parser.add_argument("--files", type=int, default=2000, help="number of small files")
+    parser.add_argument("--rounds", type=int, default=1, help="of everything; the better one of each counts")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     scale = Scale(arguments.size * MIB, arguments.files)
     folder = Path(tempfile.mkdtemp(prefix="terrane-bench-", dir=arguments.dir))
     results = []
     try:
-        bare(folder, scale, results)
-        for encoding in ("rs:4+2", "r3"):
-            with Terrane(folder / "cluster", scale, encoding) as cluster:
-                measure(cluster, results)
-        if arguments.peers:
-            neighbours(folder, scale, results)
+        for _ in range(arguments.rounds):
+            bare(folder, scale, results)
+            for encoding in ("rs:4+2", "r3"):
+                with Terrane(folder / "cluster", scale, encoding) as cluster:
+                    measure(cluster, results)
+            if arguments.peers:
+                neighbours(folder, scale, results)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(results, indent=2) if arguments.json else table(results))
+    print(json.dumps(results, indent=2) if arguments.json else table(results, scale))
 
 
 if __name__ == "__main__":

@@ -65,7 +65,8 @@ static const struct fs_option options[] = {
 	VALUE('s', "size", "SIZE", OPTION_SIZE, size_bytes, "bytes"),
 	VALUE('n', "count", "N", OPTION_COUNT, count, "how many"),
 	VALUE('d', "depth", "N", OPTION_COUNT, depth, "requests in flight"),
-	VALUE('P', "pattern", "seq|random", OPTION_TEXT, pattern, "the order of reads"),
+	VALUE('P', "pattern", "NAME", OPTION_TEXT, pattern,
+	      "what of it: seq, random; create, stat"),
 };
 
 static const char common_letters[] = "ctj";

@@ -394,20 +394,25 @@ static int meta_list(struct fs *fs, const char *dir, size_t count)
 	return bench_end(&b, rc < 0 ? rc : n);
 }
 
+/* All of them, or the one that --pattern names: so that each can be asked of a client that knows nothing yet. */
 static int bench_meta(struct fs *fs, const char *dir)
 {
+	static const char *const steps[] = {"create", "stat", "list", "remove"};
+	const char *only = fs->flags.pattern;
 	size_t count = (size_t)(fs->flags.count > 0 ? fs->flags.count : 2000);
 	int rc = terrane_mkdir(fs->t, dir, TERRANE_PARENTS, &fs->o);
 	if (rc < 0)
 		return fs_fail(&fs->error, rc, "cannot make", dir);
-	int status = meta_each(fs, dir, "create", count);
-	if (status == CLI_OK)
-		status = meta_each(fs, dir, "stat", count);
-	if (status == CLI_OK)
-		status = meta_list(fs, dir, count);
-	if (status == CLI_OK)
-		status = meta_each(fs, dir, "remove", count);
-	return status;
+	int status = CLI_OK;
+	bool any = false;
+	for (size_t i = 0; i < ARRAY_LEN(steps) && status == CLI_OK; i++) {
+		if (only != NULL && strcmp(only, steps[i]) != 0)
+			continue;
+		any = true;
+		status = strcmp(steps[i], "list") == 0 ? meta_list(fs, dir, count)
+						       : meta_each(fs, dir, steps[i], count);
+	}
+	return any ? status : cli_usage("bench meta: there is no pattern \"%s\"", only);
 }
 
 static int run_bench(struct fs *fs, int n, char **operands)
@@ -434,7 +439,9 @@ const struct fs_command fs_bench_commands[] = {
 	 "files   --count (2000) files of --size (100KiB) into the directory PATH; --packed: "
 	 "together\n"
 	 "fetch   the same files in random order; --packed: as one batched read\n"
-	 "meta    --count empty files in the directory PATH: create, stat, list, remove\n"
+	 "meta    --count empty files in the directory PATH: create, stat, list, remove, or the "
+	 "one\n"
+	 "        that --pattern names\n"
 	 "Files that were written stay; rm -r removes them.",
 	 "sndPkebg", 2, 2, run_bench},
 };

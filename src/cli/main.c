@@ -38,12 +38,16 @@ static const struct command server_commands[] = {
 	{"meta", "serve metadata", cmd_meta, "format"},
 	{"janitor", "collect, repair, drain and verify in the background", cmd_janitor, ""},
 	{"box", "serve all roles of a cluster in a folder", cmd_box, ""},
-	{"chunk", "chunks of one node: put, get, list, scan", cmd_chunk, ""},
-	{"config", "print the effective configuration of a process", cmd_config, "show"},
-	{"tally", "named counters and blobs: serve them, use them", cmd_tally, ""},
+	{"chunk", "chunks of one node: put, get, list, scan", cmd_chunk,
+	 "put append seal fence get stat list scan delete"},
+	{"config", "print the effective configuration of a process", cmd_config,
+	 "show meta node janitor tally"},
+	{"tally", "named counters and blobs: serve them, use them", cmd_tally,
+	 "serve add get put cat stat"},
 };
 static const struct command study_commands[] = {
-	{"durability", "which code, which placement, which repair", cmd_durability, ""},
+	{"durability", "which code, which placement, which repair", cmd_durability,
+	 "burst nines repair trace compare advise encode"},
 	{"code", "explain an erasure code: overhead, tolerance, layout, repair", cmd_code,
 	 "explain"},
 };
@@ -160,7 +164,9 @@ static int print_cases(void)
 		strbuf_init(&words, 4096);
 		if (fs_option_words(f, &words) < 0)
 			return -1;
-		printf("\t%s) words=\"%s\" ;;\n", f->name, strbuf_text(&words));
+		const char *kinds =
+			strcmp(f->name, "bench") == 0 ? "write read files fetch meta " : "";
+		printf("\t%s) words=\"%s%s\" ;;\n", f->name, kinds, strbuf_text(&words));
 	}
 	for (size_t g = 0; g < ARRAY_LEN(groups); g++)
 		for (size_t i = 0; i < groups[g].count; i++)
@@ -194,7 +200,16 @@ static int cmd_completion(int argc, char **argv)
 			printf("%s ", groups[g].commands[i].name);
 	puts("\"\n\tcase \"$COMP_CWORD:${COMP_WORDS[1]}\" in\n"
 	     "\t1:* | 2:help) COMPREPLY=($(compgen -W \"$commands\" -- \"$here\")); return ;;\n"
-	     "\tesac\n\tcase \"${COMP_WORDS[1]}\" in");
+	     "\tesac\n"
+	     "\tcase \"${COMP_WORDS[COMP_CWORD - 1]}\" in\n"
+	     "\t--emulate) words=\"hdd sata nvme none\" ;;\n"
+	     "\t--scheme) words=\"c/c c/d c/s d/c d/d d/s\" ;;\n"
+	     "\t--metadata) words=\"rocksdb rados:\" ;;\n"
+	     "\t--pattern) words=\"seq random create stat list remove\" ;;\n"
+	     "\t--encoding) words=\"r2 r3 rs:4+2 rs:9+6 lrc:12+2+2 mlec:4+2/4+1\" ;;\n"
+	     "\t--dir | --cluster | -c | --config) return ;; # files\n"
+	     "\tesac\n"
+	     "\t[ -n \"$words\" ] || case \"${COMP_WORDS[1]}\" in");
 	if (print_cases() < 0)
 		return cli_fail("out of memory");
 	puts("\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$here\"))\n}\n"

@@ -266,10 +266,31 @@ def test_help_and_completion_know_every_command():
     for name in names:
         done = run("help", name)
         assert done.returncode == 0 and name in done.stdout, name
+
+
+def complete(*words):
+    """What bash offers for the last word."""
     script = run("completion", "bash").stdout
-    probe = "COMP_WORDS=(terrane put --enc) COMP_CWORD=2; _terrane; echo ${COMPREPLY[@]}"
+    typed = " ".join(f"'{word}'" for word in ("terrane", *words))
+    probe = f"PATH={TERRANE.parent}:$PATH; COMP_WORDS=({typed}) COMP_CWORD={len(words)}; _terrane; echo ${{COMPREPLY[@]}}"
     done = subprocess.run(["bash", "-c", script + "\n" + probe], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["--encoding"]
+    assert not done.stderr
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_options_and_what_they_take():
+    assert complete("pu") == ["put"]
+    assert complete("help", "fsc") == ["fsck"]
+    assert complete("put", "--enc") == ["--encoding"]
+    assert complete("up", "--emulate", "n") == ["nvme", "none"]
+    assert complete("up", "--sch") == ["--scheme"]
+    assert complete("up", "--scheme", "d/") == ["d/c", "d/d", "d/s"]
+    assert complete("disk", "re") == ["remove", "replace", "rebuild"]
+    assert complete("node", "d") == ["drain"]
+    assert complete("bench", "f") == ["files", "fetch"]
+    assert complete("fsck", "--d") == ["--deep", "--dir"]
+    for name in complete(""):
+        assert complete(name, "") or name in ("box", "version"), name  # these take a file, or nothing
 
 
 def test_json_of_status_is_whole(tmp_path):

@@ -72,11 +72,12 @@ static void pool_speed(const struct layout *l, const struct repair_policy *polic
 		       const struct repair_bandwidth *bw, uint32_t failed,
 		       struct repair_speed *speed)
 {
-	double racks = l->spec.racks;
 	bool clustered = l->spec.net_place == PLACE_CLUSTERED;
 	bool leaves = !clustered && (policy->method == REPAIR_ALL || l->rows == 1);
 	bool elsewhere = leaves && l->spec.racks > l->columns;
 	struct net_loads n;
+	/* A rack whose only pool it is has nothing to give and nowhere to put. */
+	double racks = l->spec.racks - (elsewhere && l->rack_pools == 1 ? 1 : 0);
 	if (clustered) {
 		n.source_racks = l->columns - 1;
 		n.source_disks = n.source_racks * l->pool_disks;
@@ -85,7 +86,7 @@ static void pool_speed(const struct layout *l, const struct repair_policy *polic
 		n.source_disks = n.source_racks * l->rack_pools * l->pool_disks;
 	}
 	n.target_racks = elsewhere ? racks : 1;
-	n.target_disks = elsewhere ? l->disks
+	n.target_disks = elsewhere ? racks * l->rack_pools * l->pool_disks
 			 : leaves  ? rack_targets(l, policy, failed)
 				   : pool_targets(l, policy, failed);
 	n.mixed = elsewhere;

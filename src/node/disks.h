@@ -150,6 +150,7 @@ struct node_rebuild {
 	struct store_pool_progress progress;  /* of the one under way, or of the last */
 	uint64_t charged_rows, charged_bytes; /* of it: paid for */
 	uint64_t next_ns;                     /* when the limits let the next chunk begin */
+	uint64_t last_cost_ns;                /* of a chunk */
 	struct rt_cond changed;
 };
 

@@ -14,11 +14,16 @@
 #define PARALLEL_MIN 8
 #define PARALLEL_MAX 128
 
-static int await_rate(struct node_disk *d)
+/* One after the other: who is let through pays ahead what the last chunk cost, so that those who wait do not come
+ * all at once. */
+static int await_rate(struct node_disk *d, uint64_t *paid_ns)
 {
-	uint64_t now = rt_now_ns();
+	struct node_rebuild *b = &d->rebuild;
+	uint64_t now = rt_now_ns(), start = max_u64(b->next_ns, now);
 
-	return d->rebuild.next_ns > now ? rt_sleep_ns(d->rebuild.next_ns - now) : 0;
+	*paid_ns = b->last_cost_ns;
+	b->next_ns = start + *paid_ns;
+	return start > now ? rt_sleep_ns(start - now) : 0;
 }
 
 /*
@@ -42,21 +47,24 @@ static double cost_ns(double bytes, uint64_t bytes_per_s)
 
 /* What was moved since the last time is paid for before the next chunk. Chunks run side by side: what has been
  * charged for one of them is not charged for another. */
-static void charge_rate(struct node_disk *d)
+static void charge_rate(struct node_disk *d, uint64_t paid_ns)
 {
 	const struct node_disks_options *o = &d->owner->options;
 	struct node_rebuild *b = &d->rebuild;
 	double moved = (double)(b->progress.bytes - b->charged_bytes);
 	double rows = (double)(b->progress.rebuilt - b->charged_rows);
 
-	if (rows <= 0)
+	b->next_ns -= min_u64(paid_ns, b->next_ns);
+	if (rows <= 0) {
+		b->last_cost_ns = 0; /* those that need nothing wait for nobody */
 		return;
+	}
 	b->charged_bytes = b->progress.bytes;
 	b->charged_rows = b->progress.rebuilt;
 	double cost = cost_ns(moved, o->rebuild_bytes_per_s);
 	double at_members = cost_ns(moved * member_load(d, rows), o->rebuild_member_bytes_per_s);
-	b->next_ns = max_u64(b->next_ns, rt_now_ns()) +
-		     (uint64_t)(cost > at_members ? cost : at_members);
+	b->last_cost_ns = (uint64_t)(cost > at_members ? cost : at_members);
+	b->next_ns = max_u64(b->next_ns, rt_now_ns()) + b->last_cost_ns;
 }
 
 /* Around each chunk of a rebuild: Bronze, like any other. */
@@ -72,14 +80,15 @@ static int rebuild_pace(void *ctx, void (*work)(void *arg), void *arg)
 		.bytes = p->rebuilt > 0 ? p->bytes / p->rebuilt : CHUNK_GUESS_BYTES,
 	};
 	AUTO_SCHED_TURN struct sched_turn t = {0};
-	int rc = await_rate(d);
+	uint64_t paid_ns;
+	int rc = await_rate(d, &paid_ns);
 
 	while (rc == 0 && (rc = sched_begin(d->sched, &r, &t)) == -EAGAIN)
 		rc = rt_sleep_ns(BUSY_PAUSE_NS);
 	if (rc != 0)
 		return rc;
 	work(arg);
-	charge_rate(d);
+	charge_rate(d, paid_ns);
 	return sched_next(&t, 0);
 }
 

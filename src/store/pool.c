@@ -129,6 +129,7 @@ static void pool_close(struct store *s)
 	for (uint32_t m = 0; m < p->record.shape.members; m++)
 		store_close(p->members[m]);
 	codec_close(p->codec);
+	map_fini(&p->doubts);
 	free(p);
 }
 
@@ -240,6 +241,7 @@ int store_pool_open_take(const struct store_pool_shape *shape, struct store *con
 	p->base.ops = &pool_ops;
 	p->wanted = STORE_ONLINE;
 	list_init(&p->held);
+	map_init(&p->doubts, POOL_DOUBTS_MAX);
 	rt_cond_init(&p->released);
 	rt_cond_init(&p->member_idle);
 	rt_mutex_init(&p->record_lock);

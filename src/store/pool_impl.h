@@ -16,6 +16,7 @@
 #define STORE_POOL_IMPL_H
 
 #include "base/list.h"
+#include "base/map.h"
 #include "code/codec.h"
 #include "rt/sync.h"
 #include "store/pool_layout.h"
@@ -23,6 +24,7 @@
 #define POOL_WINDOW_BYTES (4 * MIB) /* of a chunk that a read works on at once */
 #define POOL_HEADS 1024
 #define POOL_DELETES 256
+#define POOL_DOUBTS_MAX 65536
 #define POOL_COPY_SKIP 4096 /* in front of the bytes of a copy: the label of the layer above */
 
 /* What is remembered of a coded chunk, which never changes while it exists. */
@@ -59,6 +61,10 @@ struct pool {
 	uint64_t io_errors;
 
 	bool outside; /* see store_pool_outside */
+	/* Chunks that a rebuild could not make whole though few enough rows are missing: others are rotten. By hash;
+	 * when they become too many, all are in doubt. */
+	struct map doubts;
+	bool all_in_doubt;
 	/* Around each chunk of a rebuild; may be NULL. */
 	int (*pace)(void *ctx, void (*work)(void *arg), void *arg);
 	void *pace_ctx;
@@ -318,6 +324,10 @@ struct pool_damage {
 	bool any;
 	bool lost; /* a stripe has more than p */
 };
+
+/* Whether rows of the chunk may be rotten that are taken for good; notes it, or that it is not so. */
+bool pool_in_doubt(const struct pool *p, struct chunk_id id);
+void pool_doubt(struct pool *p, struct chunk_id id, bool doubt);
 
 /* Rows that are not there, as if the others were good: reads nothing. */
 int pool_missing(struct pool *p, const struct pool_view *v, struct pool_damage *d);

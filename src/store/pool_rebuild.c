@@ -78,6 +78,8 @@ static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
 		rc = pool_complete(p, &v, &written);
 	if (rc == 0 && v.form == POOL_COPIES)
 		rc = check_copies(p, &v);
+	if (rc == 0 || rc == -ENODATA)
+		pool_doubt(p, id, rc == -ENODATA);
 	b->progress->rebuilt += written;
 	b->progress->bytes += written * v.geo.row_len;
 	if (rc == -ENODATA)
@@ -480,13 +482,58 @@ static int64_t losses_of(struct pool *p, struct chunk_id id, bool all, struct st
 		return rc;
 	if (rc == 0 && v.present == pool_width(p))
 		return 0;
-	/* Where rot decides nothing any more, it is found when the chunk is patched. */
-	bool decided = all || v.present + p->record.shape.p < pool_width(p);
+	/* Where rot decides nothing any more, it is found when the chunk is patched. Where it would, a rebuild that is
+	 * due finds it, and notes it: nothing is read twice. */
+	bool decided = all || v.present + p->record.shape.p < pool_width(p) ||
+		       (p->record.settled < p->record.event_count && !pool_in_doubt(p, id));
 	rc = decided ? pool_missing(p, &v, &d) : pool_inspect(p, &v, &d);
 	if (rc == 0 && (all ? d.any : d.lost))
 		n = (int64_t)chunk_losses(&v, &d, all ? 0 : p->record.shape.p, out);
 	pool_damage_free(&d);
 	return rc != 0 ? rc : n;
+}
+
+/* A chunk of a page; those of a page are looked at side by side. */
+struct loss_look {
+	struct pool *pool;
+	struct chunk_id id;
+	bool all;
+	struct store_pool_loss *out;
+	int64_t found;
+};
+
+static void loss_look(void *arg)
+{
+	struct loss_look *l = arg;
+	l->found = losses_of(l->pool, l->id, l->all, l->out);
+}
+
+static int64_t losses_page(struct pool *p, struct store_cursor *at, bool all,
+			   struct loss_look *looks, size_t n, struct store_pool_loss *out)
+{
+	struct rt_group g;
+	int64_t count = 0;
+
+	rt_group_init(&g);
+	for (size_t i = 0; i < n; i++) {
+		looks[i].pool = p;
+		looks[i].all = all;
+		looks[i].out = out + i * POOL_CHUNK_LOSSES_MAX;
+		if (rt_group_spawn(&g, "losses", loss_look, &looks[i]) != 0)
+			loss_look(&looks[i]);
+	}
+	rt_group_join(&g);
+	for (size_t i = 0; i < n; i++) {
+		int64_t found = looks[i].found;
+		if (found == -ECANCELED || found == -ETIME || found == -ENOMEM)
+			return found;
+		/* What cannot be told now is not passed over in silence. */
+		if (found < 0)
+			pool_page_doubt(p, at);
+		for (int64_t k = 0; k < found; k++)
+			out[count++] = looks[i].out[k];
+	}
+	return count;
 }
 
 static int64_t losses_list(struct store *s, struct store_cursor *at, bool all,
@@ -503,21 +550,16 @@ static int64_t losses_list(struct store *s, struct store_cursor *at, bool all,
 	if (chunks > PAGE_IDS)
 		chunks = PAGE_IDS;
 	AUTO_FREE struct chunk_id *ids = calloc(chunks, sizeof(*ids));
-	if (ids == NULL)
+	AUTO_FREE struct loss_look *looks = calloc(chunks, sizeof(*looks));
+	if (ids == NULL || looks == NULL)
 		return -ENOMEM;
 	while (count == 0) {
 		int64_t n = pool_page(p, at, ids, chunks, NULL);
 		if (n <= 0)
 			return n;
-		for (int64_t i = 0; i < n; i++) {
-			int64_t found = losses_of(p, ids[i], all, out + count);
-			if (found == -ECANCELED || found == -ETIME || found == -ENOMEM)
-				return found;
-			/* What cannot be told now is not passed over in silence. */
-			if (found < 0)
-				pool_page_doubt(p, at);
-			count += found > 0 ? found : 0;
-		}
+		for (int64_t i = 0; i < n; i++)
+			looks[i].id = ids[i];
+		count = losses_page(p, at, all, looks, (size_t)n, out);
 	}
 	return count;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/crc.h"
+#include "base/hash.h"
 #include "rt/rt.h"
 #include "store/pool_impl.h"
 
@@ -56,6 +57,24 @@ static void damage_missing(struct pool_damage *d, const struct pool_view *v)
 	for (uint32_t r = 0; r < d->width; r++)
 		if (v->row_rc[r] != 0)
 			damage_range(d, &v->geo, r, 0, max_u64(v->geo.row_len, 1));
+}
+
+static uint64_t doubt_key(struct chunk_id id)
+{
+	return hash64_u64s(id.block, id.index);
+}
+
+bool pool_in_doubt(const struct pool *p, struct chunk_id id)
+{
+	return p->all_in_doubt || map_get(&p->doubts, doubt_key(id)) != NULL;
+}
+
+void pool_doubt(struct pool *p, struct chunk_id id, bool doubt)
+{
+	if (!doubt)
+		(void)map_remove(&p->doubts, doubt_key(id));
+	else if (map_put(&p->doubts, doubt_key(id), p) < 0)
+		p->all_in_doubt = true;
 }
 
 int pool_missing(struct pool *p, const struct pool_view *v, struct pool_damage *d)
@@ -486,12 +505,14 @@ static int patch_held(struct pool *p, struct chunk_id id, const struct store_poo
 		again = rc == -EBADMSG || rc == -ENODATA;
 	}
 	pool_damage_free(&d);
-	if (!again)
-		return rc;
-	rc = pool_inspect(p, &v, &d);
-	if (rc == 0 && d.any)
-		rc = patch_damage(p, &v, &d, runs, n);
-	pool_damage_free(&d);
+	if (again) {
+		rc = pool_inspect(p, &v, &d);
+		if (rc == 0 && d.any)
+			rc = patch_damage(p, &v, &d, runs, n);
+		pool_damage_free(&d);
+	}
+	if (rc == 0)
+		pool_doubt(p, id, false);
 	return rc;
 }
 

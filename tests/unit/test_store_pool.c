@@ -715,6 +715,53 @@ static void what_is_lost_is_listed_and_comes_back_by_patches(void **state)
 		in_sim(lose_and_patch, &kinds[i]);
 }
 
+/* Beyond its code it writes nothing and lists all that failed; when that was brought it goes on. */
+static void leave_to_others(void *arg)
+{
+	(void)arg;
+	const uint32_t chunks = 60;
+	struct rig r;
+	struct store_pool_progress pr;
+	struct store_pool_loss *l = calloc(64, sizeof(*l));
+	struct store_cursor at = {0};
+	uint32_t lost = 0, borne = 0;
+	int64_t n;
+	CHECK(l != NULL);
+	rig_open(&r, PLACE_DECLUSTERED, 11, 3, 2);
+	store_pool_outside(r.pool, true);
+	rig_fill(&r, chunks);
+	CHECK_EQ(store_pool_fail(r.pool, 0), 0);
+	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
+	CHECK(pr.rebuilt > 0);
+	for (uint32_t m = 1; m < 5; m++)
+		CHECK_EQ(store_pool_fail(r.pool, m), 0);
+	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -ENODATA);
+	CHECK_EQ(pr.rebuilt, 0);
+	while ((n = store_pool_failures(r.pool, &at, l, 64)) > 0) {
+		for (int64_t i = 0, end; i < n; i = end) {
+			for (end = i + 1; end < n && chunk_id_equal(l[i].id, l[end].id); end++)
+				;
+			lost += l[i].need > 0;
+			borne += l[i].need == 0;
+			if (l[i].need > 0)
+				(void)bring(&r, l + i, (size_t)(end - i), chunk_of(l[i].id));
+		}
+	}
+	CHECK_EQ(n, 0);
+	CHECK(lost > 0 && borne > 0);
+	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
+	CHECK(pr.rebuilt > 0);
+	CHECK_EQ(rig_check(&r, chunks), 0);
+	free(l);
+	store_close(r.pool);
+}
+
+static void a_pool_beyond_its_code_can_leave_all_to_others(void **state)
+{
+	(void)state;
+	in_sim(leave_to_others, NULL);
+}
+
 /* --- rot -------------------------------------------------------------------------------------- */
 
 static void flip_row(struct rig *r, uint32_t chunk, uint32_t row, uint64_t off)
@@ -837,6 +884,45 @@ static void a_pool_knows_its_members(void **state)
 	in_sim(reopen, NULL);
 }
 
+/* Two members are gone, which the code bears, and a third row is rotten: a rebuild finds it, and then it is listed. */
+static void rot_beside_losses(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_cursor at = {0};
+	struct store_pool_progress pr;
+	struct store_pool_loss *l = calloc(64, sizeof(*l));
+	CHECK(l != NULL);
+	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
+	rig_fill(&r, 6);
+	flip_row(&r, 5, 0, 100);
+	int rotten = store_pool_where(r.pool, id_of(5), 0);
+	for (uint32_t m = 0, out = 0; out < 2; m++) {
+		if ((int)m == rotten)
+			continue;
+		CHECK_EQ(store_pool_fail(r.pool, m), 0);
+		CHECK_EQ(store_pool_replace_take(r.pool, m, rig_member(&r, m)), 0);
+		out++;
+	}
+	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -ENODATA);
+	CHECK_EQ(pr.lost, 1);
+	int64_t n = store_pool_losses(r.pool, &at, l, 64);
+	CHECK(n > 0 && chunk_id_equal(l[0].id, id_of(5)) && l[0].need == 1);
+	(void)bring(&r, l, (size_t)n, 5);
+	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
+	CHECK_EQ(rig_check(&r, 6), 0);
+	at = (struct store_cursor){0};
+	CHECK_EQ(store_pool_losses(r.pool, &at, l, 64), 0);
+	free(l);
+	store_close(r.pool);
+}
+
+static void rot_that_a_rebuild_meets_is_listed_as_lost(void **state)
+{
+	(void)state;
+	in_sim(rot_beside_losses, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -852,6 +938,8 @@ int main(void)
 		cmocka_unit_test(a_member_is_rebuilt_onto_its_replacement),
 		cmocka_unit_test(chunks_with_the_most_losses_are_rebuilt_first),
 		cmocka_unit_test(what_is_lost_is_listed_and_comes_back_by_patches),
+		cmocka_unit_test(a_pool_beyond_its_code_can_leave_all_to_others),
+		cmocka_unit_test(rot_that_a_rebuild_meets_is_listed_as_lost),
 		cmocka_unit_test(rot_is_healed_stripe_by_stripe),
 		cmocka_unit_test(a_pool_knows_its_members),
 	};

@@ -126,15 +126,22 @@ static int add_losses(struct plight *p, const struct store_pool_loss *l, size_t 
 	return 0;
 }
 
-/* All that the pool lists. -ENOBUFS: that is for several rounds. */
-static int case_losses(struct plight *p, uint64_t disk, bool failures)
+/* All that the pool lists; a page with n of it is here, and at is behind them. -ENOBUFS: that is for several
+ * rounds. */
+static int case_losses(struct plight *p, uint64_t disk, struct store_pool_loss *page, int64_t n,
+		       struct store_cursor *at)
 {
-	AUTO_FREE struct store_pool_loss *page = calloc(NODE_LOSSES_MAX, sizeof(*page));
-	struct store_cursor at = {0};
-	int64_t n = page == NULL ? -ENOMEM : 1;
+	bool failures = p->j->opts.method == JANITOR_R_FCO;
 	int rc = 0;
-	while (rc == 0 && n > 0 && (n = losses_list(p->j, disk, failures, &at, page)) > 0)
+	if (failures) {
+		*at = (struct store_cursor){0};
+		n = losses_list(p->j, disk, true, at, page);
+	}
+	while (rc == 0 && n > 0) {
 		rc = add_losses(p, page, (size_t)n);
+		if (rc == 0)
+			n = losses_list(p->j, disk, failures, at, page);
+	}
 	return n < 0 ? (int)n : rc;
 }
 
@@ -207,7 +214,7 @@ static int case_look(struct plight *p, uint64_t disk)
 	rc = case_shape(p->j, c);
 	if (rc == 0)
 		rc = method == JANITOR_R_ALL ? case_blocks(p, disk)
-					     : case_losses(p, disk, method == JANITOR_R_FCO);
+					     : case_losses(p, disk, page, n, &at);
 	if (rc < 0 && rc != -ENOBUFS) {
 		p->item_count = before;
 		lease_drop(p->j, c->lease);

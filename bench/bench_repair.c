@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ./dev bench repair: what a failed disk and a catastrophic pool cost, by each method, beside what the
+ * planners of code/ say; what the foreground feels of it. Simulated time: see repair_rig.h.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../tests/unit/check.h"
+#include "code/repair_count.h"
+#include "code/repair_speed.h"
+#include "repair_foreground.h"
+#include "repair_rig.h"
+#include "rt/rt.h"
+#include "table.h"
+
+#define SECONDS(ns) ((double)(ns) / 1e9)
+
+static const enum repair_method as_planned[] = {REPAIR_MIN, REPAIR_HYB, REPAIR_FCO, REPAIR_ALL};
+static const struct repair_bandwidth share = {(double)RIG_DISK_RATE * RIG_PERCENT / 100,
+					      (double)RIG_RACK_RATE *RIG_PERCENT / 100};
+
+/* --- what the planner says -------------------------------------------------------------------- */
+
+static struct layout layout_of(const struct rig *r, double stripes)
+{
+	struct layout_spec spec = {
+		.net = {(int)r->net_k, (int)r->net_p},
+		.local = {(int)r->k, (int)r->p},
+		.net_place = r->scheme[0] == 'c' ? PLACE_CLUSTERED : PLACE_DECLUSTERED,
+		.local_place = r->scheme[2] == 'c' ? PLACE_CLUSTERED : PLACE_DECLUSTERED,
+		.racks = r->nodes,
+		.enclosures = 1,
+		.disks = r->members,
+		.slots = (uint64_t)llround(stripes * (r->k + r->p) / r->members),
+		.seed = 1,
+	};
+	struct layout l;
+	char why[LAYOUT_WHY_MAX];
+	if (layout_init(&l, &spec, why, sizeof(why)) != 0) {
+		fprintf(stderr, "layout: %s\n", why);
+		CHECK(false);
+	}
+	return l;
+}
+
+struct plan_says {
+	double cross_bytes;
+	double network_s; /* until the pool is no longer catastrophic */
+	double seconds;   /* until every row is there */
+};
+
+/* From the exact counts of stripes that lost 0, 1, ... rows. */
+static struct plan_says plan_pool(const struct rig *r, const double *count)
+{
+	double stripes = 0;
+	for (unsigned j = 0; j <= r->k + r->p; j++)
+		stripes += count[j];
+	struct layout l = layout_of(r, stripes);
+	struct repair_policy policy = {as_planned[r->method], REPAIR_AT_SERVER, true};
+	struct repair_estimate e;
+	struct repair_speed net;
+	repair_counts_cost(&l, &policy, count, &e);
+	repair_speed_pool(&l, &policy, &share, &net);
+	double failed = r->p + 1, row = (double)RIG_ROW_BYTES;
+	/* Inside: each member that is left, or takes the place of another, moves its part. */
+	double inside = (e.local_reads + e.local_writes) / (r->members - failed);
+	if (r->scheme[2] == 'c')
+		inside = e.local_writes / failed;
+	struct plan_says says = {.cross_bytes = (e.cross_reads + e.cross_writes) * row};
+	says.network_s = e.net_writes * row / net.bytes_per_s;
+	says.seconds = fmax(says.network_s, inside * row / share.disk);
+	return says;
+}
+
+/* --- a failed disk ---------------------------------------------------------------------------- */
+
+struct disk_run {
+	double count[64];
+	double seconds;
+	uint64_t cross_bytes;
+};
+
+static void disk_body(struct rig *r)
+{
+	struct disk_run *run = r->ctx;
+	rig_write(r);
+	struct janitor *j = rig_janitor(r);
+	rig_count(r, run->count);
+	uint64_t start_ns = rt_now_ns();
+	rig_fail(r, 1);
+	CHECK_EQ(rig_settle(r), 0);
+	run->seconds = SECONDS(rt_now_ns() - start_ns);
+	CHECK_EQ(janitor_pools(j), 0);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	struct janitor_stats s;
+	janitor_stats(j, &s);
+	run->cross_bytes = s.repair_cross_bytes;
+	janitor_close(j);
+}
+
+static void row(const struct rig *r, const char *what, const char *kind, double value,
+		const char *unit, double planned, double within)
+{
+	char name[96], against[96];
+	snprintf(name, sizeof(name), "%s %s %s", r->scheme, what, kind);
+	snprintf(against, sizeof(against), "planned %.4g %s%s", planned, unit,
+		 fabs(value - planned) <= within * planned ? "" : ": further off than it may be");
+	/* Both sides count: too fast would mean that the caps are not kept. */
+	bool less = value >= planned;
+	double target = within == 0 ? 0 : less ? planned * (1 + within) : planned * (1 - within);
+	table_row(name, value, unit, target, less, against);
+}
+
+static void failed_disk(struct rig r)
+{
+	struct disk_run run = {0};
+	r.body = disk_body;
+	r.ctx = &run;
+	r.method = JANITOR_R_MIN;
+	rig_run(&r);
+	struct layout l = layout_of(&r, run.count[0]);
+	struct repair_policy policy = {REPAIR_MIN, REPAIR_AT_SERVER, true};
+	struct repair_speed speed;
+	CHECK_EQ(repair_speed_disk(&l, &policy, &share, &speed), 0);
+	double bytes = run.count[0] * (r.k + r.p) / r.members * (double)RIG_ROW_BYTES;
+	row(&r, "a disk", "time", run.seconds, "s", bytes / speed.bytes_per_s, 0.25);
+	row(&r, "a disk", "cross-rack", (double)run.cross_bytes / 1e6, "GB", 0, 0);
+}
+
+/* --- a catastrophic pool ---------------------------------------------------------------------- */
+
+struct pool_run {
+	double count[64];
+	double network_s, seconds;
+	uint64_t cross_bytes, predicted_bytes;
+};
+
+static void pool_body(struct rig *r)
+{
+	struct pool_run *run = r->ctx;
+	struct janitor_repair last[JANITOR_REPAIRS_MAX];
+	rig_write(r);
+	struct janitor *j = rig_janitor(r);
+	rig_fail(r, r->p + 1);
+	rig_count(r, run->count);
+	uint64_t start_ns = rt_now_ns();
+	CHECK_EQ(janitor_pools(j), 0);
+	run->network_s = SECONDS(rt_now_ns() - start_ns);
+	CHECK_EQ(rig_settle(r), 0);
+	run->seconds = SECONDS(rt_now_ns() - start_ns);
+	CHECK_EQ(janitor_repairs(j, last), 1);
+	CHECK_EQ(last[0].failed, 0);
+	run->cross_bytes = last[0].cross_bytes;
+	run->predicted_bytes = last[0].predicted_bytes;
+	janitor_close(j);
+}
+
+static struct pool_run catastrophic(struct rig r, enum janitor_method method)
+{
+	struct pool_run run = {0};
+	r.body = pool_body;
+	r.ctx = &run;
+	r.method = method;
+	rig_run(&r);
+	struct plan_says says = plan_pool(&r, run.count);
+	const char *name = repair_method_name(as_planned[method]);
+	row(&r, name, "cross-rack", (double)run.cross_bytes / 1e6, "GB", says.cross_bytes / 1e6,
+	    0.1);
+	row(&r, name, "time to recoverable", run.network_s, "s", says.network_s, 0.25);
+	row(&r, name, "time", run.seconds, "s", says.seconds, 0.25);
+	return run;
+}
+
+static void scheme(const struct rig *r)
+{
+	struct pool_run run[4];
+	char name[64];
+	failed_disk(*r);
+	for (int m = JANITOR_R_ALL; m >= JANITOR_R_MIN; m--)
+		run[m] = catastrophic(*r, (enum janitor_method)m);
+	for (int m = JANITOR_R_ALL; m > JANITOR_R_MIN; m--) {
+		snprintf(name, sizeof(name), "%s cross-rack bytes, %s to %s", r->scheme,
+			 repair_method_name(as_planned[m]), repair_method_name(as_planned[m - 1]));
+		table_row(name, (double)run[m].cross_bytes / (double)run[m - 1].cross_bytes,
+			  "times", 0.999, false, "never less than the next");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *only = argc > 1 ? argv[1] : "";
+	static const struct rig rigs[] = {
+		{.scheme = "c/c",
+		 .nodes = 3,
+		 .members = 5,
+		 .k = 4,
+		 .p = 1,
+		 .net_k = 2,
+		 .net_p = 1,
+		 .blocks = 400},
+		{.scheme = "c/d",
+		 .nodes = 3,
+		 .members = 15,
+		 .k = 4,
+		 .p = 1,
+		 .net_k = 2,
+		 .net_p = 1,
+		 .blocks = 1200},
+		{.scheme = "d/c",
+		 .nodes = 6,
+		 .members = 5,
+		 .k = 4,
+		 .p = 1,
+		 .net_k = 2,
+		 .net_p = 1,
+		 .blocks = 800},
+		{.scheme = "d/d",
+		 .nodes = 6,
+		 .members = 15,
+		 .k = 4,
+		 .p = 1,
+		 .net_k = 2,
+		 .net_p = 1,
+		 .blocks = 1600},
+	};
+	table_begin("Repair, mlec:2+1/4+1, sizes and rates a thousandth");
+	for (size_t i = 0; i < ARRAY_LEN(rigs); i++)
+		if (only[0] == 0 || strcmp(only, rigs[i].scheme) == 0)
+			scheme(&rigs[i]);
+	if (only[0] == 0 || strcmp(only, "foreground") == 0)
+		foreground_table(&rigs[0]);
+	return table_end();
+}

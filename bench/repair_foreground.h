@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What readers feel of repair, collection and scrubbing. */
+#ifndef BENCH_REPAIR_FOREGROUND_H
+#define BENCH_REPAIR_FOREGROUND_H
+
+#include "repair_rig.h"
+
+void foreground_table(const struct rig *r);
+
+#endif

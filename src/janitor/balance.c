@@ -10,9 +10,10 @@
  *   2. a chunk of a disk fuller than the mean by three times that goes to the next disk along its block's
  *      shuffle, when that is emptier than the mean
  *
- * and in both the block's chunks in T's rack must not be more than they are now in the rack of D. By 1 blocks come
- * to lie where they would be written today: copysets stay as few as they are, a chunk moves once for a change of
- * the map, and with nothing changed nothing moves. 2 evens out what chance and deletions left.
+ * and in both D is not emptier than T afterwards, and the block has not more chunks in T's rack than it had in
+ * that of D. By 1 blocks come to lie where they would be written today: copysets stay as few as they are, a chunk
+ * moves once for a change of the map, and with nothing changed nothing moves. 2 evens out what chance and
+ * deletions left. Each move makes the disks more even, so it ends.
  *
  *   example   8 disks hold 100 GB each, a ninth comes: of each 9 chunks one has it in its choice now; these
  *             move, and every disk has 89 GB
@@ -93,6 +94,18 @@ static bool chosen(const struct cluster_choice *c, uint64_t disk)
 	return false;
 }
 
+/* Whether the disk that gives is not emptier afterwards than the one that takes: so each move makes the disks
+ * more even, and it ends. */
+static bool evens_out(const struct janitor *j, const struct meta_block *b, uint64_t from, uint64_t to)
+{
+	const struct cluster_disk *d = cluster_disk(j->fabric.map, from);
+	const struct cluster_disk *t = cluster_disk(j->fabric.map, to);
+	double chunk = (double)b->chunk_length;
+	if (d == NULL || t == NULL || stats_share(d) <= 0 || stats_share(t) <= 0)
+		return false;
+	return fill_of(j, to) + chunk / stats_share(t) <= fill_of(j, from) - chunk / stats_share(d);
+}
+
 /* Whether anything is to be evened out at all, before a block is looked at closely. */
 static bool is_uneven(const struct janitor *j, const struct meta_block *b)
 {
@@ -127,7 +140,7 @@ static bool move_to_choice(struct janitor *j, const struct meta_block *b,
 		for (uint32_t k = 0; k < choice->count; k++) {
 			uint64_t to = choice->disk[k];
 			if (holds(b, to) || fill_of(j, from) <= fill_of(j, to) + slack ||
-			    !keeps_apart(j, b, i, to))
+			    !evens_out(j, b, from, to) || !keeps_apart(j, b, i, to))
 				continue;
 			*out = (struct move){i, to};
 			return true;
@@ -160,7 +173,7 @@ static bool move_to_next(struct janitor *j, const struct meta_block *b, const st
 					    .kept_count = n};
 		(void)cluster_choose(j->fabric.map, &want, choice);
 		if (choice->count > 0 && fill_of(j, choice->disk[0]) < j->balance.mean &&
-		    keeps_apart(j, b, i, choice->disk[0])) {
+		    evens_out(j, b, from, choice->disk[0]) && keeps_apart(j, b, i, choice->disk[0])) {
 			*out = (struct move){i, choice->disk[0]};
 			return true;
 		}

@@ -135,7 +135,7 @@ double stats_copysets(const struct stats *s)
 
 /* --- balance ----------------------------------------------------------------------------------- */
 
-static double should_hold(const struct cluster_disk *d)
+double stats_share(const struct cluster_disk *d)
 {
 	return (double)d->capacity_bytes * d->weight / CLUSTER_WEIGHT_ONE;
 }
@@ -143,7 +143,7 @@ static double should_hold(const struct cluster_disk *d)
 double stats_fill(const struct stats *s, const struct cluster_disk *d)
 {
 	const struct stats_disk *h = map_get(&s->held, d->id);
-	double share = should_hold(d);
+	double share = stats_share(d);
 	if (share <= 0)
 		return -1;
 	return h == NULL ? 0 : (double)h->bytes / share;
@@ -159,8 +159,8 @@ void stats_balance(const struct stats *s, const struct cluster *c, struct stats_
 		double fill = stats_fill(s, d);
 		if (cluster_disk_state(c, d) > CLUSTER_FULL || fill < 0)
 			continue;
-		held += fill * should_hold(d);
-		share += should_hold(d);
+		held += fill * stats_share(d);
+		share += stats_share(d);
 		if (n == 0 || fill > out->most) {
 			out->most = fill;
 			out->fullest = d->id;
@@ -177,7 +177,7 @@ void stats_balance(const struct stats *s, const struct cluster *c, struct stats_
 	map_for_each(&c->disks, it) {
 		const struct cluster_disk *d = it.value;
 		double off = stats_fill(s, d) / out->mean - 1;
-		if (cluster_disk_state(c, d) <= CLUSTER_FULL && should_hold(d) > 0)
+		if (cluster_disk_state(c, d) <= CLUSTER_FULL && stats_share(d) > 0)
 			squares += off * off;
 	}
 	out->deviation = sqrt(squares / n);

@@ -56,6 +56,8 @@ int stats_load(struct meta_call *m, struct stats *out);
 /* Distinct sets of disks that hold a block, about. */
 double stats_copysets(const struct stats *s);
 
+/* Bytes that a disk should hold, measured against other disks. */
+double stats_share(const struct cluster_disk *d);
 /* Bytes of each byte that the disk should hold; < 0: it takes nothing. */
 double stats_fill(const struct stats *s, const struct cluster_disk *d);
 

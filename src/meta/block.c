@@ -273,7 +273,7 @@ static int commit_once(struct meta *m, uint32_t tenant, const struct meta_block 
 		return n > 0 ? meta_block_own(m, &(struct meta_ctx){tenant}, b->id, owners, n) : 0;
 	uint64_t charge = meta_id();
 	uint64_t bytes = b->state == META_BLOCK_SEALED ? b->length : rec->capacity;
-	rc = account_charge(m, tenant, b->id, charge, bytes);
+	rc = account_charge(m, tenant, b->id, charge, bytes, b->over_quota);
 	if (rc != 0)
 		return rc;
 	rc = commit_write(m, tenant, b, raw, rec, owners, n, charge, a);

@@ -231,9 +231,9 @@ int block_hold(struct meta *m, uint32_t tenant, uint64_t block, const struct met
 
 /* --- quota: tenant.c --------------------------------------------------------------------------- */
 
-/* Counts a charge under its name. -EDQUOT. */
-int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge,
-		   uint64_t bytes);
+/* Counts a charge under its name. -EDQUOT, unless anyway. */
+int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes,
+		   bool anyway);
 /* The charge is in the block record: its note may go, with some later change of the account. */
 void account_settled(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge);
 /* The same, now. */

@@ -425,6 +425,7 @@ struct meta_block {
 	char encoding[META_ENCODING_MAX];
 	size_t chunk_count;
 	struct meta_chunk *chunks; /* of the caller, or of the arena */
+	bool over_quota; /* of commit: for services. It is counted, and the quota refuses nothing */
 };
 
 /* Records a block as pending, with the disks its chunks are meant for. Uses id, epoch, capacity,

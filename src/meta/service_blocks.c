@@ -37,6 +37,8 @@ int ms_handle_block_commit(struct rpc_request *r)
 	int rc = meta_wire_owners_get(&r->arena, q->owners, q->n_owners, &owners);
 	if (rc == 0)
 		rc = block_begin(r, q->block, &ctx, &b);
+	/* Compaction frees more than it takes: a tenant at its limit needs it most. */
+	b.over_quota = strncmp(r->context.tenant, META_SYSTEM ":", sizeof(META_SYSTEM)) == 0;
 	if (rc == 0)
 		rc = meta_block_commit(ms_meta(r), &ctx, &b, owners, q->n_owners);
 	return ms_end(r, rc);

@@ -87,16 +87,17 @@ static void settled_drop(struct account_lock *l, size_t n)
 	memmove(l->settled, l->settled + n, l->settled_count * sizeof(l->settled[0]));
 }
 
-enum change { CHARGE, UNCHARGE, REFUND };
+enum change { CHARGE, CHARGE_ANYWAY, UNCHARGE, REFUND };
 
 /* The account after the change; 1: it has been made. */
 static int account_apply(enum change what, rec_account *q, const rec_counted *note, uint64_t *bytes)
 {
 	switch (what) {
 	case CHARGE:
+	case CHARGE_ANYWAY:
 		if (note != NULL)
 			return 1;
-		if (q->quota_bytes > 0 &&
+		if (what == CHARGE && q->quota_bytes > 0 &&
 		    (*bytes > q->quota_bytes || q->used_bytes > q->quota_bytes - *bytes))
 			return -EDQUOT;
 		q->used_bytes += *bytes;
@@ -182,9 +183,11 @@ static int note_drop(struct meta *m, uint32_t tenant, struct schema_key key)
 	return txn_run(m, &t, part_account(m, tenant), NULL);
 }
 
-int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes)
+int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes,
+		   bool anyway)
 {
-	return account_change(m, tenant, CHARGE, key_ids('c', tenant, block, charge), bytes);
+	return account_change(m, tenant, anyway ? CHARGE_ANYWAY : CHARGE,
+			      key_ids('c', tenant, block, charge), bytes);
 }
 
 int account_charged(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge)

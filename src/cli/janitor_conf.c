@@ -51,11 +51,14 @@ const struct conf_key janitor_conf_schema[] = {
 		    "it has; for the last two nodes need [disks] repair = outside"),
 	CONF_DURATION("scrub", "period", struct janitor_conf, scrub_ns, "7d", NS_PER_S,
 		      3650 * DAY_NS, "in which every chunk is verified"),
-	CONF_DURATION(
-		"survey", "period", struct janitor_conf, survey_ns, "10m", NS_PER_S, 365 * DAY_NS,
-		"between counts of all blocks: after each, chunks are moved to even out disks"),
+	CONF_DURATION("survey", "period", struct janitor_conf, survey_ns, "10m", NS_PER_S,
+		      365 * DAY_NS,
+		      "between counts of all blocks; after each, disks are evened out, blocks "
+		      "compacted, and policies carried out"),
 	CONF_INT("balance", "spread", struct janitor_conf, spread_percent, "10", 1, 1000,
 		 "how uneven disks may be filled, in percent of the mean"),
+	CONF_INT("compaction", "dead", struct janitor_conf, dead_percent, "50", 1, 99,
+		 "percent of a block of many files that must be dead before it is compacted"),
 	CONF_CHOICE("log", "level", struct janitor_conf, log_level, "info", log_levels,
 		    "what to log: this level and above"),
 };

@@ -28,6 +28,7 @@ struct janitor_conf {
 	uint64_t scrub_ns;
 	uint64_t survey_ns;
 	int64_t spread_percent;
+	int64_t dead_percent;
 	int log_level;
 };
 

@@ -46,6 +46,7 @@ static int open_janitor(struct janitor_role *r)
 		.scrub_ns = c->scrub_ns,
 		.survey_ns = c->survey_ns,
 		.spread_percent = (unsigned)c->spread_percent,
+		.dead_percent = (unsigned)c->dead_percent,
 		.disk_bytes_per_s = c->disk_bytes_per_s,
 		.rack_bytes_per_s = c->rack_bytes_per_s,
 		.percent = (unsigned)c->percent,

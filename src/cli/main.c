@@ -26,6 +26,7 @@ static const struct command cluster_commands[] = {
 	{"fsck", "check files down to their chunks", cmd_fsck, ""},
 	{"tenant", "who uses the cluster, and how much each may store", cmd_tenant,
 	 "list create quota"},
+	{"policy", "what sealed files become by and by", cmd_policy, "list set clear"},
 	{"node", "list, drain and remove storage nodes; serve the disks of this machine", cmd_node,
 	 "list drain online remove format"},
 	{"rack", "list, drain and remove whole racks", cmd_rack, "list drain online remove"},

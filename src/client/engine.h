@@ -101,4 +101,20 @@ int engine_read_batch(struct call *c, struct engine_range *ranges, size_t n,
 int engine_pack(struct call *c, const char *dir, struct terrane_small *files, size_t n,
 		unsigned flags, const struct terrane_options *o);
 
+/* --- for the background services ---------------------------------------------------------------- */
+
+/* A sealed block gets another encoding, if it has not got it. 0 also when it is gone or changed meanwhile;
+ * -EBUSY not sealed. */
+int engine_block_reencode(struct call *c, uint64_t block, const char *encoding);
+
+#define ENGINE_COMPACT_MAX 256
+struct engine_compacted {
+	uint64_t bytes;     /* of the new block; 0: nothing lived */
+	uint64_t extents;   /* that lie there now */
+	uint64_t overtaken; /* that were changed or deleted meanwhile */
+};
+/* What lives of these blocks, of one tenant, goes to a new one, as far as they have one encoding. They are the
+ * collector's then. -EFBIG: it is more than a block. */
+int engine_compact(struct call *c, const uint64_t *blocks, size_t n, struct engine_compacted *out);
+
 #endif

@@ -96,7 +96,8 @@ static bool chosen(const struct cluster_choice *c, uint64_t disk)
 
 /* Whether the disk that gives is not emptier afterwards than the one that takes: so each move makes the disks
  * more even, and it ends. */
-static bool evens_out(const struct janitor *j, const struct meta_block *b, uint64_t from, uint64_t to)
+static bool evens_out(const struct janitor *j, const struct meta_block *b, uint64_t from,
+		      uint64_t to)
 {
 	const struct cluster_disk *d = cluster_disk(j->fabric.map, from);
 	const struct cluster_disk *t = cluster_disk(j->fabric.map, to);
@@ -173,7 +174,8 @@ static bool move_to_next(struct janitor *j, const struct meta_block *b, const st
 					    .kept_count = n};
 		(void)cluster_choose(j->fabric.map, &want, choice);
 		if (choice->count > 0 && fill_of(j, choice->disk[0]) < j->balance.mean &&
-		    evens_out(j, b, from, choice->disk[0]) && keeps_apart(j, b, i, choice->disk[0])) {
+		    evens_out(j, b, from, choice->disk[0]) &&
+		    keeps_apart(j, b, i, choice->disk[0])) {
 			*out = (struct move){i, choice->disk[0]};
 			return true;
 		}

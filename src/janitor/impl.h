@@ -11,6 +11,13 @@
 #define JANITOR_SIGHTINGS_MAX 1000000
 #define JANITOR_PACERS_MAX (CLUSTER_DISKS_MAX + CLUSTER_RACKS_MAX)
 
+struct policy;
+
+/* Something seen, and in which epoch. */
+struct sighting {
+	uint64_t epoch;
+};
+
 /* Bytes that may go to or from something: see pace_wait. */
 struct pacer {
 	uint64_t free_ns; /* when all that was let through is done, at its rate */
@@ -37,6 +44,13 @@ struct janitor {
 	char rack[64];   /* "": it stands in none */
 	unsigned others; /* janitors that live besides this one */
 	struct janitor_repair repairs[JANITOR_REPAIRS_MAX]; /* in no order; disk 0: none */
+	struct policy *policies;                            /* policy.c */
+	size_t policy_count;
+	struct map
+		compacted; /* hash of (tenant, block) -> struct sighting: the collector's by now */
+	uint64_t survey_epoch;
+	struct pacer rewrites;
+	char *metadata; /* addresses with commas between */
 	struct janitor_stats stats;
 };
 
@@ -125,7 +139,7 @@ int each_disk(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn,
 
 /* --- survey.c --------------------------------------------------------------------------------- */
 
-#define SURVEY_SERVICES 1
+#define SURVEY_SERVICES 3
 #define JOBS_MAX ((size_t)100000) /* of a share; the rest comes with the next survey */
 
 /* Blocks of a share that a service has asked for. */
@@ -133,6 +147,7 @@ struct job {
 	uint32_t tenant;
 	uint64_t block;
 	uint64_t live_bytes; /* that its owners have */
+	uint64_t kind;       /* hash of its encoding */
 };
 
 struct jobs {
@@ -149,6 +164,25 @@ bool jobs_next(struct janitor *j, struct jobs *w, struct job *out, int *rc);
 /* Each service: whether it wants a block, without waiting; and its work on those that it wanted. */
 bool balance_wants(struct janitor *j, const struct meta_block_at *b);
 int balance_run(struct janitor *j, struct jobs *w);
+bool compact_wants(struct janitor *j, const struct meta_block_at *b);
+int compact_run(struct janitor *j, struct jobs *w);
+bool policy_wants(struct janitor *j, const struct meta_block_at *b);
+int policy_run(struct janitor *j, struct jobs *w);
+
+/* A client of the janitor's, for one tenant after the other. */
+struct hand {
+	struct janitor *j;
+	struct engine *engine;
+	uint32_t tenant;
+};
+/* A call for the tenant; the fiber's deadline is narrowed: see rt_deadline_set. */
+int hand_call(struct hand *h, uint32_t tenant, struct call *c);
+void hand_close(struct hand *h);
+/* Waits for its turn to write so many bytes anew. */
+int rewrite_wait(struct janitor *j, uint64_t bytes);
+
+/* What the notes say now: before a survey. */
+int policies_load(struct janitor *j);
 
 /* --- rebuild.c -------------------------------------------------------------------------------- */
 

@@ -48,6 +48,8 @@ static void options_fill(struct janitor_options *o)
 	or_default(&o->survey_ns, 600 * NS_PER_S);
 	if (o->spread_percent == 0)
 		o->spread_percent = 10;
+	if (o->dead_percent == 0)
+		o->dead_percent = 50;
 	or_default(&o->disk_bytes_per_s, 100000000);
 	or_default(&o->rack_bytes_per_s, 1000000000);
 	if (o->percent == 0)
@@ -56,6 +58,21 @@ static void options_fill(struct janitor_options *o)
 		o->parallel = 4;
 	if (o->deletes_per_s == 0)
 		o->deletes_per_s = 2000;
+}
+
+/* One text of all of them. */
+static char *addresses(const struct janitor_options *o)
+{
+	size_t len = 1;
+	for (size_t i = 0; i < o->addr_count; i++)
+		len += strlen(o->addrs[i]) + 1;
+	char *text = calloc(1, len);
+	for (size_t i = 0; text != NULL && i < o->addr_count; i++) {
+		if (i > 0)
+			strcat(text, ",");
+		strcat(text, o->addrs[i]);
+	}
+	return text;
 }
 
 int janitor_open(struct janitor **out, const struct janitor_options *o)
@@ -76,8 +93,12 @@ int janitor_open(struct janitor **out, const struct janitor_options *o)
 	map_init(&j->pacers, JANITOR_PACERS_MAX);
 	map_init(&j->sightings, JANITOR_SIGHTINGS_MAX);
 	map_init(&j->passes, CLUSTER_DISKS_MAX);
+	map_init(&j->compacted, JANITOR_SIGHTINGS_MAX);
 	stats_init(&j->sums);
+	j->metadata = addresses(o);
 	int rc = fabric_init(&j->fabric, &j->opts.fabric);
+	if (rc == 0 && j->metadata == NULL)
+		rc = -ENOMEM;
 	if (rc == 0)
 		rc = meta_client_open(&j->meta, &(struct meta_client_options){
 							.addrs = o->addrs,
@@ -115,7 +136,10 @@ void janitor_close(struct janitor *j)
 	free_all(&j->pacers);
 	free_all(&j->sightings);
 	free_all(&j->passes);
+	free_all(&j->compacted);
 	stats_fini(&j->sums);
+	free(j->policies);
+	free(j->metadata);
 	free(j);
 }
 

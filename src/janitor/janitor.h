@@ -22,9 +22,12 @@
  *   scrub       every chunk is read and verified by its node; what is damaged, or not there, is reported to
  *               the block's record, and so repaired. Where a pass stands is kept in the metadata.
  *
- *   survey      one walk of all blocks: they are counted (stats.h), and what is to be moved is seen to.
+ *   survey      one walk of all blocks: they are counted (stats.h), and those that the next three want are
+ *               seen to.
  *   balance     chunks go from full disks to empty ones, to where their block would be written today
  *               (balance.c).
+ *   compact     what lives of blocks that are mostly dead goes to new ones (compact.c).
+ *   policy      sealed copies become what a policy of the tenant or directory says (policy.c).
  *
  * Which disks are lost. At once: a disk that is gone by an operator's wish, or that its node says has
  * failed. After delay_ns on this janitor's clock: everything else that is not well (a silent node, a disk
@@ -59,6 +62,7 @@ struct janitor_options {
 	uint64_t scrub_ns;         /* in which every chunk is verified; 0: 7 days */
 	uint64_t survey_ns;        /* between counts of all blocks, with what follows; 0: 10 min */
 	unsigned spread_percent;   /* of the mean: how uneven disks may be; 0: 10 */
+	unsigned dead_percent;     /* of a block: from then on it is compacted; 0: 50 */
 	uint64_t disk_bytes_per_s; /* what a disk can do; 0: 100 MB/s */
 	uint64_t rack_bytes_per_s; /* what a rack's uplink can do; 0: 1 GB/s */
 	unsigned percent;          /* of those for repair; 0: 20 */
@@ -86,6 +90,9 @@ struct janitor_stats {
 	uint64_t overtaken; /* blocks that were deleted, or repaired by another, meanwhile */
 	uint64_t leases_lost;
 	uint64_t surveys, chunks_balanced, balanced_bytes;
+	uint64_t blocks_compacted, compacted_bytes; /* old blocks; what lived of them */
+	uint64_t compact_overtaken;                 /* extents that were changed meanwhile */
+	uint64_t blocks_reencoded, reencoded_bytes;
 	uint64_t pool_patches,
 		pool_patch_bytes; /* chunks of pools made whole, and what was brought */
 	uint64_t scrubbed_chunks, scrubbed_bytes, scrub_passes, damage_found;

@@ -21,10 +21,6 @@
 #define NODE_TIMEOUT_NS (30 * NS_PER_S)
 #define ORPHAN_FIBERS 4
 
-struct sighting {
-	uint64_t epoch;
-};
-
 int64_t shelf_list(struct shelf *s, size_t max)
 {
 	struct disk_use u;

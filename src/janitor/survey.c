@@ -10,8 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
+#include "client/engine.h"
 #include "janitor/impl.h"
+#include "meta/wire.h"
 #include "rt/rt.h"
 
 #define PAGE 64
@@ -28,8 +31,11 @@ static int jobs_add(struct jobs *w, const struct meta_block_at *b)
 		w->list = list;
 		w->cap = cap;
 	}
-	w->list[w->count++] = (struct job){
-		.tenant = b->tenant, .block = b->block.id, .live_bytes = b->owned_bytes};
+	w->list[w->count++] =
+		(struct job){.tenant = b->tenant,
+			     .block = b->block.id,
+			     .live_bytes = b->owned_bytes,
+			     .kind = hash64(b->block.encoding, strlen(b->block.encoding), 0)};
 	return 0;
 }
 
@@ -47,6 +53,8 @@ static const struct {
 	int (*run)(struct janitor *j, struct jobs *w);
 } services[SURVEY_SERVICES] = {
 	{"balance", balance_wants, balance_run},
+	{"compact", compact_wants, compact_run},
+	{"policy", policy_wants, policy_run},
 };
 
 static int walk(struct share_work *w, unsigned share)
@@ -122,6 +130,45 @@ bool jobs_next(struct janitor *j, struct jobs *w, struct job *out, int *rc)
 	return true;
 }
 
+/* --- what services use ------------------------------------------------------------------------- */
+
+int hand_call(struct hand *h, uint32_t tenant, struct call *c)
+{
+	char name[24], why[FABRIC_ERROR_MAX];
+	struct janitor *j = h->j;
+	if (h->engine != NULL && h->tenant != tenant)
+		hand_close(h);
+	if (h->engine == NULL) {
+		snprintf(name, sizeof(name), META_SYSTEM ":%u", tenant);
+		struct engine_options o = {.metadata = j->metadata,
+					   .tenant = name,
+					   .traffic_group = "janitor",
+					   .traffic_class = RPC_BRONZE,
+					   .fabric = j->opts.fabric};
+		int rc = engine_open(&h->engine, &o, why);
+		if (rc < 0)
+			return rc;
+		engine_fabric(h->engine)->tenant = tenant;
+		h->tenant = tenant;
+	}
+	engine_call(h->engine, c, NULL);
+	return 0;
+}
+
+void hand_close(struct hand *h)
+{
+	engine_close(h->engine);
+	h->engine = NULL;
+}
+
+int rewrite_wait(struct janitor *j, uint64_t bytes)
+{
+	return pacer_wait(&j->rewrites, bytes,
+			  j->opts.rack_bytes_per_s / 100 * j->opts.percent + 1);
+}
+
+/* --- shares ------------------------------------------------------------------------------------ */
+
 static int share_survey(struct janitor *j, unsigned share)
 {
 	struct share_work w = {.j = j};
@@ -171,12 +218,13 @@ int janitor_survey(struct janitor *j)
 	struct errand e;
 	errand_init(j, &e, 0);
 	struct meta_call m = errand_meta(j, &e);
-	uint64_t epoch;
 	int rc = janitor_map(j);
 	if (rc == 0)
-		rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);
+		rc = meta_client_gc_epoch(&m, &j->survey_epoch, &j->partitions);
 	if (rc == 0)
 		rc = sums_load(j);
+	if (rc == 0)
+		rc = policies_load(j);
 	for (unsigned i = 0; rc == 0 && i < JANITOR_SHARES; i++) {
 		rc = share_survey(j, share_turn(j, i));
 		if (rc == 0)

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+/* terrane policy: what sealed files become by and by. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "cli/admin.h"
+#include "cli/cli.h"
+#include "cli/fs.h"
+#include "code/encoding.h"
+#include "meta/wire.h"
+
+static const char usage_text[] =
+	"usage: terrane policy list [options]\n"
+	"       terrane policy set PATH encoding=CODE [after=TIME] [options]\n"
+	"       terrane policy clear PATH [options]\n"
+	"\n"
+	"Sealed files below the directory PATH that are stored as copies (r2, r3, ...) are given "
+	"another\n"
+	"encoding by the janitors, once they were not changed for TIME. / is all of the tenant. "
+	"The "
+	"nearest\n"
+	"policy above a file counts; encoding=keep leaves the files below PATH as they are.\n"
+	"\n"
+	"  -t, --tenant NAME   whose tree; else the cluster file's\n"
+	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
+	"  --dir DIR           the cluster in this folder\n"
+	"  --json              print JSON\n"
+	"\n"
+	"  terrane policy set /logs encoding=rs:4+2 after=1d\n";
+
+struct asked {
+	const char *tenant; /* NULL: the cluster file's */
+	const char *path;
+	char encoding[META_ENCODING_MAX]; /* empty: clear */
+	uint64_t after_ns;
+	bool json;
+};
+
+static int failed(const struct meta_call *c, int rc, const char *what)
+{
+	return cli_fail("%s: %s", what, c->error[0] != 0 ? c->error : err_text(rc));
+}
+
+/* --- setting ------------------------------------------------------------------------------------ */
+
+static int find(struct admin *a, const struct asked *q, struct meta_note *note)
+{
+	struct meta_call c = {.client = a->client};
+	struct meta_tenant t;
+	struct meta_entry e;
+	struct rpc_context who;
+	char name[32];
+	const char *tenant = q->tenant != NULL ? q->tenant : a->file.tenant;
+	int rc = meta_client_tenant_get(&c, 0, tenant, &t);
+	if (rc < 0)
+		return failed(&c, rc, tenant);
+	snprintf(name, sizeof(name), META_SYSTEM ":%u", t.id);
+	rpc_context_init(&who);
+	who.tenant = name;
+	c.context = &who;
+	rc = meta_client_resolve(&c, META_ROOT, meta_name(q->path), &e);
+	if (rc < 0)
+		return failed(&c, rc, q->path);
+	if (e.kind != META_DIR)
+		return cli_fail("%s: not a directory", q->path);
+	if (e.id == META_ROOT)
+		snprintf(note->name, sizeof(note->name), "policy/%08" PRIx32, t.id);
+	else
+		snprintf(note->name, sizeof(note->name), "policy/%08" PRIx32 "/%016" PRIx64, t.id,
+			 e.id);
+	return CLI_OK;
+}
+
+static char *text_of(struct admin *a, const struct asked *q)
+{
+	const char *tenant = q->tenant != NULL ? q->tenant : a->file.tenant;
+	AUTO_JSON json_t *o = json_pack("{s:s, s:I, s:o, s:s}", "encoding", q->encoding, "after_ns",
+					(json_int_t)q->after_ns, "path",
+					json_text(q->path, strlen(q->path)), "tenant", tenant);
+	return o == NULL ? NULL : json_dumps(o, JSON_COMPACT);
+}
+
+static int run_set(struct admin *a)
+{
+	const struct asked *q = a->ctx;
+	struct meta_note note = {.text = ""};
+	int status = find(a, q, &note);
+	if (status != CLI_OK)
+		return status;
+	AUTO_FREE char *text = q->encoding[0] != 0 ? text_of(a, q) : NULL;
+	if (q->encoding[0] != 0 && text == NULL)
+		return cli_fail("out of memory");
+	if (text != NULL)
+		note.text = text;
+	int rc = -ESTALE;
+	struct meta_call c = {.client = a->client};
+	for (int i = 0; rc == -ESTALE && i < 5; i++)
+		rc = meta_client_note_put(&c, &note);
+	return rc < 0 ? failed(&c, rc, q->path) : CLI_OK;
+}
+
+/* --- list --------------------------------------------------------------------------------------- */
+
+static void print_policy(json_t *o)
+{
+	char after[32];
+	json_int_t seconds = json_integer_value(json_object_get(o, "after_ns")) / 1000000000;
+	snprintf(after, sizeof(after), "%" JSON_INTEGER_FORMAT "s", seconds);
+	printf("%-16s %-14s %-10s %s\n", json_string_value(json_object_get(o, "tenant")),
+	       json_string_value(json_object_get(o, "encoding")), after,
+	       json_string_value(json_object_get(o, "path")));
+}
+
+static int run_list(struct admin *a)
+{
+	const struct asked *q = a->ctx;
+	AUTO_JSON json_t *all = json_array();
+	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
+	char after[META_NOTE_NAME_MAX + 1] = "";
+	bool end = false;
+	if (notes == NULL)
+		return cli_fail("out of memory");
+	if (!q->json)
+		printf("%-16s %-14s %-10s %s\n", "tenant", "encoding", "after", "path, as it was");
+	while (!end) {
+		struct meta_call c = {.client = a->client};
+		struct arena arena;
+		arena_init(&arena, 2 * MIB);
+		int64_t n = meta_client_note_list(&c, "policy/", after, &arena, notes,
+						  META_NOTES_MAX, &end);
+		for (int64_t i = 0; i < n; i++) {
+			json_t *o = json_loads(notes[i].text, 0, NULL);
+			memcpy(after, notes[i].name, sizeof(after));
+			if (o == NULL)
+				continue;
+			if (!q->json)
+				print_policy(o);
+			json_array_append_new(all, o);
+		}
+		arena_fini(&arena);
+		if (n < 0)
+			return failed(&c, (int)n, "policies");
+	}
+	return q->json && json_emit(stdout, all) < 0 ? cli_fail("cannot write the output") : CLI_OK;
+}
+
+/* --- the command -------------------------------------------------------------------------------- */
+
+static int take_word(struct asked *q, const char *word)
+{
+	struct encoding e;
+	char why[ENCODING_WHY_MAX];
+	if (strncmp(word, "after=", 6) == 0)
+		return units_parse_duration(word + 6, &q->after_ns) == 0
+			       ? CLI_OK
+			       : cli_usage("policy: %s is no time, as 30m or 7d", word);
+	if (strncmp(word, "encoding=", 9) != 0)
+		return cli_usage("policy: \"%s\" is not understood", word);
+	if (strcmp(word + 9, "keep") == 0) {
+		strcpy(q->encoding, "keep");
+		return CLI_OK;
+	}
+	if (encoding_parse(word + 9, &e, why, sizeof(why)) < 0)
+		return cli_usage("policy: %s: %s", word, why);
+	encoding_print(&e, q->encoding);
+	return CLI_OK;
+}
+
+static int run(const struct admin_where *where, struct asked *q, int n, char **words)
+{
+	const char *verb = n > 0 ? words[0] : "";
+	if (n == 1 && strcmp(verb, "list") == 0)
+		return admin_run(where, run_list, q);
+	q->path = n > 1 ? words[1] : NULL;
+	if (n == 2 && strcmp(verb, "clear") == 0)
+		return admin_run(where, run_set, q);
+	if (n < 3 || strcmp(verb, "set") != 0)
+		return cli_usage("policy: say list, set PATH encoding=CODE or clear PATH");
+	for (int i = 2; i < n; i++) {
+		int status = take_word(q, words[i]);
+		if (status != CLI_OK)
+			return status;
+	}
+	if (q->encoding[0] == 0)
+		return cli_usage("policy: say encoding=CODE");
+	return admin_run(where, run_set, q);
+}
+
+int cmd_policy(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"cluster", required_argument, NULL, 'c'}, {"dir", required_argument, NULL, 'd'},
+		{"tenant", required_argument, NULL, 't'},  {"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+	};
+	struct admin_where where = {0};
+	struct asked q = {0};
+	int c;
+	while ((c = getopt_long(argc, argv, "c:t:h", options, NULL)) != -1) {
+		if (c == 'c') {
+			where.file = optarg;
+		} else if (c == 'd') {
+			where.dir = optarg;
+		} else if (c == 't') {
+			q.tenant = optarg;
+		} else if (c == 'j') {
+			q.json = true;
+		} else if (c == 'h') {
+			fputs(usage_text, stdout);
+			return CLI_OK;
+		} else {
+			return CLI_USAGE;
+		}
+	}
+	return run(&where, &q, argc - optind, argv + optind);
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Compaction: what still lives of blocks that many files share goes to a new block, together.
+ *
+ *   gather   the owners of each block, and which of their extents lie in it
+ *   copy     those bytes, each piece once however many files have it, to a new block with all of them as owners
+ *   remap    each file's extent, if it is still what was gathered: one transaction on the file
+ *
+ * Nothing of the old blocks is touched. Who has a file's extents in memory reads there for the grace; the
+ * collector finds that the files have no extent there any more, and takes the blocks away. A file that was
+ * deleted or changed meanwhile refuses the remap; the collector finds that it owns nothing of the new block.
+ * The same when this stops anywhere.
+ *
+ * Files that are being written, that are removed, or that have very many extents are left: their blocks stay for
+ * them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "client/engine_impl.h"
+
+#define OWNERS_PAGE 256
+#define EXTENTS_PAGE 64
+#define FILE_EXTENTS_MAX 1024
+#define PIECES_MAX 65536
+
+/* An extent of a file that is to lie elsewhere. */
+struct piece {
+	uint64_t file;
+	uint64_t offset; /* in the file */
+	struct meta_extent was;
+	uint64_t at; /* in the new block */
+};
+
+struct compaction {
+	struct call *call;
+	struct piece *piece;
+	size_t count, cap;
+	struct meta_block *block; /* n of them */
+	size_t n;
+	struct arena arena; /* of the blocks */
+	struct shape shape;
+	uint64_t bytes; /* of the new block */
+	struct engine_compacted *out;
+};
+
+static int piece_add(struct compaction *k, const struct piece *p)
+{
+	if (k->count == k->cap) {
+		size_t cap = k->cap == 0 ? 256 : k->cap * 2;
+		struct piece *all = cap > PIECES_MAX ? NULL : realloc(k->piece, cap * sizeof(*all));
+		if (all == NULL)
+			return cap > PIECES_MAX ? -EFBIG : -ENOMEM;
+		k->piece = all;
+		k->cap = cap;
+	}
+	k->piece[k->count++] = *p;
+	return 0;
+}
+
+/* --- gather ------------------------------------------------------------------------------------- */
+
+static int gather_file(struct compaction *k, uint64_t block, uint64_t file)
+{
+	int rc = 0;
+	uint64_t at = 0;
+	for (bool more = true; rc == 0 && more;) {
+		struct arena a;
+		struct meta_file f;
+		struct meta_extent *x = NULL;
+		size_t n = 0;
+		uint64_t first = 0;
+		struct meta_call m = call_meta(k->call);
+		arena_init(&a, MIB);
+		rc = meta_client_file_get(&m, file, at, EXTENTS_PAGE, &a, &f, &x, &n, &first);
+		bool skip =
+			rc == 0 && (f.removed || !f.sealed || f.extent_count > FILE_EXTENTS_MAX);
+		at = first;
+		for (size_t i = 0; rc == 0 && !skip && i < n; i++) {
+			struct piece p = {.file = file, .offset = at, .was = x[i]};
+			at += x[i].length;
+			if (x[i].block == block && !x[i].open)
+				rc = piece_add(k, &p);
+		}
+		more = rc == 0 && !skip && n == EXTENTS_PAGE && at < f.size;
+		arena_fini(&a);
+	}
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int gather_block(struct compaction *k, uint64_t block)
+{
+	AUTO_FREE struct meta_owner *owners = calloc(OWNERS_PAGE, sizeof(*owners));
+	uint64_t after = 0;
+	int64_t n = owners == NULL ? -ENOMEM : OWNERS_PAGE;
+	while (n == OWNERS_PAGE) {
+		struct meta_call m = call_meta(k->call);
+		n = meta_client_block_owners(&m, block, after, owners, OWNERS_PAGE);
+		for (int64_t i = 0; i < n; i++) {
+			int rc = gather_file(k, block, owners[i].file);
+			if (rc < 0)
+				return rc;
+			after = owners[i].file;
+		}
+	}
+	return n < 0 ? (int)n : 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct piece *x = a, *y = b;
+	if (x->was.block != y->was.block)
+		return x->was.block < y->was.block ? -1 : 1;
+	if (x->was.offset != y->was.offset)
+		return x->was.offset < y->was.offset ? -1 : 1;
+	return (x->was.length > y->was.length) - (x->was.length < y->was.length);
+}
+
+static bool is_same(const struct piece *x, const struct piece *y)
+{
+	return by_place(x, y) == 0;
+}
+
+/* In the order of their old places, one after the other. */
+static void lay_out(struct compaction *k)
+{
+	k->bytes = 0;
+	if (k->count > 0)
+		qsort(k->piece, k->count, sizeof(*k->piece), by_place);
+	for (size_t i = 0; i < k->count; i++) {
+		if (i > 0 && is_same(&k->piece[i - 1], &k->piece[i])) {
+			k->piece[i].at = k->piece[i - 1].at;
+			continue;
+		}
+		k->piece[i].at = k->bytes;
+		k->bytes += k->piece[i].was.length;
+	}
+}
+
+/* The blocks that can be done: sealed, and of one encoding. */
+static int gather(struct compaction *k, const uint64_t *blocks, size_t n)
+{
+	struct encoding enc;
+	struct meta_call m = call_meta(k->call);
+	k->block = arena_alloc(&k->arena, n * sizeof(*k->block));
+	if (k->block == NULL)
+		return -ENOMEM;
+	int rc = meta_client_block_get(&m, blocks, n, &k->arena, k->block);
+	if (rc < 0)
+		return call_meta_fail(k->call, &m, rc, "blocks to compact");
+	k->n = n;
+	const char *encoding = NULL;
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		const struct meta_block *b = &k->block[i];
+		if (b->state != META_BLOCK_SEALED || b->length == 0)
+			continue;
+		if (encoding == NULL)
+			encoding = b->encoding;
+		if (strcmp(encoding, b->encoding) == 0)
+			rc = gather_block(k, b->id);
+	}
+	if (rc == 0 && encoding != NULL &&
+	    (encoding_parse(encoding, &enc, NULL, 0) < 0 || shape_init(&k->shape, &enc) < 0))
+		rc = -EBADMSG;
+	lay_out(k);
+	return rc;
+}
+
+/* --- copy --------------------------------------------------------------------------------------- */
+
+static const struct meta_block *block_of(const struct compaction *k, uint64_t id)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (k->block[i].id == id)
+			return &k->block[i];
+	return NULL;
+}
+
+static int load(struct compaction *k, struct buf *data, uint32_t *crc)
+{
+	struct iovec iov = {data->data, k->bytes};
+	*crc = 0;
+	for (size_t i = 0; i < k->count; i++) {
+		const struct piece *p = &k->piece[i];
+		const struct meta_block *b = block_of(k, p->was.block);
+		struct sink sink = {.iov = &iov, .n = 1, .skip = p->at};
+		uint32_t part;
+		if (i > 0 && is_same(&k->piece[i - 1], p))
+			continue;
+		int rc = b == NULL ? -EBADMSG
+				   : stripe_fetch(k->call, b, p->was.offset, p->was.length, &sink,
+						  &part);
+		if (rc < 0)
+			return rc;
+		*crc = crc32c_combine(*crc, part, p->was.length);
+	}
+	return 0;
+}
+
+static int by_file(const void *a, const void *b)
+{
+	const struct meta_owner *x = a, *y = b;
+	return (x->file > y->file) - (x->file < y->file);
+}
+
+/* Each file once, with all that it has. */
+static size_t owners_of(const struct compaction *k, struct meta_owner *out)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < k->count; i++)
+		out[i] = (struct meta_owner){k->piece[i].file, k->piece[i].was.length};
+	qsort(out, k->count, sizeof(*out), by_file);
+	for (size_t i = 0; i < k->count; i++) {
+		if (n > 0 && out[n - 1].file == out[i].file)
+			out[n - 1].bytes += out[i].bytes;
+		else
+			out[n++] = out[i];
+	}
+	return n;
+}
+
+static int copy(struct compaction *k, uint64_t *block)
+{
+	AUTO_FREE struct meta_owner *owners = calloc(k->count, sizeof(*owners));
+	if (owners == NULL)
+		return -ENOMEM;
+	struct block_new b = {.shape = &k->shape,
+			      .len = k->bytes,
+			      .gate_bytes = stripe_gate_bytes(&k->shape, k->bytes),
+			      .owners = owners,
+			      .owner_count = owners_of(k, owners)};
+	int rc = gate_enter(&k->call->fabric->writes, b.gate_bytes);
+	if (rc < 0)
+		return rc;
+	rc = rpc_pool_get(&k->call->fabric->pool, k->bytes, &b.data);
+	if (rc == 0)
+		rc = load(k, b.data, &b.crc);
+	if (rc < 0) {
+		buf_unref(b.data);
+		gate_leave(&k->call->fabric->writes, b.gate_bytes);
+		return rc;
+	}
+	rc = stripe_create_take(k->call, &b);
+	*block = b.id;
+	return rc;
+}
+
+/* --- the whole ---------------------------------------------------------------------------------- */
+
+static int remap(struct compaction *k, uint64_t block)
+{
+	for (size_t i = 0; i < k->count; i++) {
+		const struct piece *p = &k->piece[i];
+		struct meta_extent now = {.block = block, .offset = p->at, .length = p->was.length};
+		struct meta_call m = call_meta(k->call);
+		int rc = meta_client_file_remap(&m, p->file, p->offset, &p->was, &now);
+		if (rc == -ENOENT || rc == -ESTALE)
+			k->out->overtaken++;
+		else if (rc < 0)
+			return call_meta_fail(k->call, &m, rc, "a file of a compacted block");
+		else
+			k->out->extents++;
+	}
+	return 0;
+}
+
+int engine_compact(struct call *c, const uint64_t *blocks, size_t n, struct engine_compacted *out)
+{
+	struct compaction k = {.call = c, .out = out};
+	uint64_t block = 0;
+	*out = (struct engine_compacted){0};
+	if (n == 0 || n > ENGINE_COMPACT_MAX)
+		return call_fail(c, -EINVAL, "1 to %d blocks at once", ENGINE_COMPACT_MAX);
+	arena_init(&k.arena, 8 * MIB);
+	int rc = gather(&k, blocks, n);
+	if (rc == 0 && k.bytes > ENGINE_BLOCK_MAX)
+		rc = call_fail(c, -EFBIG, "what lives is more than a block");
+	if (rc == 0 && k.count > 0)
+		rc = copy(&k, &block);
+	if (rc == 0 && k.count > 0) {
+		out->bytes = k.bytes;
+		rc = remap(&k, block);
+	}
+	free(k.piece);
+	arena_fini(&k.arena);
+	return rc;
+}

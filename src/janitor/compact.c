@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Which blocks to compact: sealed ones of which files own less than so many percent. client/compact.c does it.
+ *
+ * The owners of a block are told by the collector, so a block counts as dead in part when the files that were
+ * deleted have been collected, and one that was compacted counts as it did before for another grace or two: it is
+ * remembered meanwhile. Blocks that nobody owns are the collector's.
+ *
+ * Several blocks of a tenant that have one encoding go together, as long as what lives of them is one block.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "client/engine.h"
+#include "janitor/impl.h"
+#include "rt/rt.h"
+
+#define TOGETHER_BYTES ((uint64_t)(32 * MIB))
+#define REMEMBER_EPOCHS 6
+
+static uint64_t key_of(uint32_t tenant, uint64_t block)
+{
+	return hash64_u64s(block, tenant);
+}
+
+static bool is_remembered(struct janitor *j, uint32_t tenant, uint64_t block)
+{
+	const struct sighting *s = map_get(&j->compacted, key_of(tenant, block));
+	if (s == NULL)
+		return false;
+	if (j->survey_epoch <= s->epoch + REMEMBER_EPOCHS)
+		return true;
+	free(map_remove(&j->compacted, key_of(tenant, block)));
+	return false;
+}
+
+static void remember(struct janitor *j, uint32_t tenant, uint64_t block)
+{
+	struct sighting *s = malloc(sizeof(*s));
+	if (s == NULL)
+		return;
+	s->epoch = j->survey_epoch;
+	free(map_remove(&j->compacted, key_of(tenant, block)));
+	if (map_put(&j->compacted, key_of(tenant, block), s) < 0)
+		free(s); /* looked at again, in vain */
+}
+
+bool compact_wants(struct janitor *j, const struct meta_block_at *b)
+{
+	uint64_t length = b->block.length;
+	return b->block.state == META_BLOCK_SEALED && b->owned_bytes > 0 &&
+	       b->owned_bytes <= length / 100 * (100 - j->opts.dead_percent) &&
+	       b->owned_bytes < length && !is_remembered(j, b->tenant, b->block.id);
+}
+
+static int by_kind(const void *a, const void *b)
+{
+	const struct job *x = a, *y = b;
+	if (x->tenant != y->tenant)
+		return x->tenant < y->tenant ? -1 : 1;
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return (x->block > y->block) - (x->block < y->block);
+}
+
+static int blocks_compact(struct hand *h, uint32_t tenant, const uint64_t *blocks, size_t n,
+			  uint64_t live_bytes)
+{
+	struct janitor *j = h->j;
+	struct engine_compacted done = {0};
+	struct call c;
+	int rc = rewrite_wait(j, live_bytes);
+	uint64_t before_ns = rt_deadline_narrow(RT_NEVER);
+	if (rc == 0)
+		rc = hand_call(h, tenant, &c);
+	if (rc == 0) {
+		rc = engine_compact(&c, blocks, n, &done);
+		if (rc < 0 && rc != -ECANCELED)
+			log_warn("compact", "tenant=%u rc=%d text=%s", tenant, rc,
+				 LOG_QUOTE(c.error));
+	}
+	rt_deadline_set(before_ns);
+	j->stats.compacted_bytes += done.bytes;
+	j->stats.compact_overtaken += done.overtaken;
+	if (rc == -ECANCELED)
+		return rc;
+	/* What failed now, for want of room say, is tried again after a while as well. */
+	for (size_t i = 0; i < n; i++)
+		remember(j, tenant, blocks[i]);
+	j->stats.blocks_compacted += rc == 0 ? n : 0;
+	return 0;
+}
+
+int compact_run(struct janitor *j, struct jobs *w)
+{
+	struct hand h = {.j = j};
+	uint64_t blocks[ENGINE_COMPACT_MAX];
+	struct job job;
+	int rc = 0;
+	qsort(w->list, w->count, sizeof(*w->list), by_kind);
+	while (rc == 0 && jobs_next(j, w, &job, &rc)) {
+		uint64_t live = job.live_bytes;
+		size_t n = 0;
+		blocks[n++] = job.block;
+		for (; w->next < w->count && n < ENGINE_COMPACT_MAX; w->next++) {
+			const struct job *next = &w->list[w->next];
+			if (next->tenant != job.tenant || next->kind != job.kind ||
+			    live + next->live_bytes > TOGETHER_BYTES)
+				break;
+			live += next->live_bytes;
+			blocks[n++] = next->block;
+		}
+		rc = blocks_compact(&h, job.tenant, blocks, n, live);
+	}
+	hand_close(&h);
+	return rc;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Re-encoding by policy: what is written as copies, because that is quick to write and to append to, becomes
+ * something that takes less room when it has come to rest.
+ *
+ * A policy is a note, "policy/TENANT" for all of a tenant or "policy/TENANT/DIRECTORY" for a directory and all
+ * below it, with {"encoding": "rs:4+2", "after_ns": ...}; the nearest one above a file counts. Encoding "keep":
+ * nothing is encoded anew there. A block's file is the first of its owners, its age that of the file's last
+ * change. client/reencode.c does it: the old chunks are dropped after the record names the new ones.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "client/engine.h"
+#include "client/shape.h"
+#include "janitor/impl.h"
+#include "rt/rt.h"
+
+#define POLICIES_MAX 10000
+#define DIRS_MAX 65536 /* remembered in a run */
+
+struct policy {
+	uint32_t tenant;
+	uint64_t dir; /* META_ROOT: all of the tenant */
+	uint64_t after_ns;
+	char encoding[META_ENCODING_MAX]; /* empty: keep */
+};
+
+/* --- what there is ------------------------------------------------------------------------------ */
+
+/* -EINVAL: not one. */
+static int policy_read(const struct meta_note *n, struct policy *out)
+{
+	AUTO_JSON json_t *o = json_loads(n->text, 0, NULL);
+	const char *text = json_string_value(json_object_get(o, "encoding"));
+	json_int_t after = json_integer_value(json_object_get(o, "after_ns"));
+	struct encoding enc;
+	*out = (struct policy){.dir = META_ROOT, .after_ns = after < 0 ? 0 : (uint64_t)after};
+	int words = sscanf(n->name, "policy/%" SCNx32 "/%" SCNx64, &out->tenant, &out->dir);
+	if (words < 1 || text == NULL || strlen(text) >= sizeof(out->encoding))
+		return -EINVAL;
+	if (strcmp(text, "keep") == 0)
+		return 0;
+	if (encoding_parse(text, &enc, NULL, 0) < 0)
+		return -EINVAL;
+	encoding_print(&enc, out->encoding);
+	return 0;
+}
+
+int policies_load(struct janitor *j)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
+	char after[META_NOTE_NAME_MAX + 1] = "";
+	size_t count = 0;
+	bool end = notes == NULL;
+	int rc = notes == NULL ? -ENOMEM : 0;
+	while (rc == 0 && !end && count + META_NOTES_MAX < POLICIES_MAX) {
+		struct arena a;
+		arena_init(&a, 2 * MIB);
+		int64_t n = meta_client_note_list(&m, "policy/", after, &a, notes, META_NOTES_MAX,
+						  &end);
+		size_t room = n < 0 ? 0 : count + (size_t)n + 1;
+		struct policy *all =
+			n < 0 ? NULL : realloc(j->policies, room * sizeof(*j->policies));
+		rc = n < 0 ? (int)n : all == NULL ? -ENOMEM : 0;
+		if (all != NULL)
+			j->policies = all;
+		for (int64_t i = 0; rc == 0 && i < n; i++) {
+			count += policy_read(&notes[i], &j->policies[count]) == 0;
+			memcpy(after, notes[i].name, sizeof(after));
+		}
+		arena_fini(&a);
+	}
+	j->policy_count = rc == 0 ? count : 0;
+	return rc;
+}
+
+static const struct policy *policy_at(const struct janitor *j, uint32_t tenant, uint64_t dir)
+{
+	for (size_t i = 0; i < j->policy_count; i++)
+		if (j->policies[i].tenant == tenant && j->policies[i].dir == dir)
+			return &j->policies[i];
+	return NULL;
+}
+
+bool policy_wants(struct janitor *j, const struct meta_block_at *b)
+{
+	struct encoding enc;
+	struct shape shape;
+	bool any = false;
+	if (b->block.state != META_BLOCK_SEALED || b->block.length == 0 || b->owned_bytes == 0)
+		return false;
+	for (size_t i = 0; !any && i < j->policy_count; i++)
+		any = j->policies[i].tenant == b->tenant && j->policies[i].encoding[0] != 0 &&
+		      strcmp(j->policies[i].encoding, b->block.encoding) != 0;
+	return any && encoding_parse(b->block.encoding, &enc, NULL, 0) == 0 &&
+	       shape_init(&shape, &enc) == 0 && shape.copies;
+}
+
+/* --- doing -------------------------------------------------------------------------------------- */
+
+struct applying {
+	struct janitor *j;
+	struct hand hand;
+	uint32_t tenant;  /* of dirs */
+	struct map dirs;  /* directory -> struct policy that counts there, or nothing */
+	struct policy no; /* stands for none */
+};
+
+/* The nearest policy at or above a directory; &p->no: none. */
+static int policy_of(struct applying *p, struct meta_call *m, uint64_t dir,
+		     const struct policy **out)
+{
+	const struct policy *found = NULL;
+	uint64_t at = dir;
+	for (unsigned depth = 0; found == NULL && depth < META_DEPTH_MAX; depth++) {
+		struct meta_dir d;
+		found = policy_at(p->j, p->tenant, at);
+		if (found == NULL)
+			found = map_get(&p->dirs, at);
+		if (found == NULL && at == META_ROOT)
+			found = &p->no;
+		int rc = found != NULL ? 0 : meta_client_dir_get(m, at, &d);
+		if (rc < 0)
+			return rc;
+		if (found == NULL)
+			at = d.parent;
+	}
+	*out = found == NULL ? &p->no : found;
+	if (map_get(&p->dirs, dir) == NULL)
+		(void)map_put(&p->dirs, dir, (void *)*out);
+	return 0;
+}
+
+/* What the block is to become; NULL: it stays, for now. */
+static int block_policy(struct applying *p, const struct job *job, const char **out)
+{
+	struct errand e;
+	errand_init(p->j, &e, job->tenant);
+	struct meta_call m = errand_meta(p->j, &e);
+	struct meta_owner owner;
+	struct meta_file f;
+	struct arena a;
+	const struct policy *policy = NULL;
+	*out = NULL;
+	int64_t n = meta_client_block_owners(&m, job->block, 0, &owner, 1);
+	if (n <= 0)
+		return (int)n;
+	arena_init(&a, MIB);
+	size_t count;
+	uint64_t first;
+	int rc = meta_client_file_get(&m, owner.file, 0, 1, &a, &f, NULL, &count, &first);
+	arena_fini(&a);
+	if (rc == 0)
+		rc = policy_of(p, &m, f.dir, &policy);
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : rc; /* on its way out */
+	uint64_t now_ns = rt_wall_ns();
+	if (f.sealed && !f.removed && now_ns >= f.mtime_ns &&
+	    now_ns - f.mtime_ns >= policy->after_ns && policy->encoding[0] != 0)
+		*out = policy->encoding;
+	return 0;
+}
+
+static int block_apply(struct applying *p, const struct job *job)
+{
+	const char *encoding = NULL;
+	struct call c;
+	int rc = block_policy(p, job, &encoding);
+	if (rc < 0 || encoding == NULL)
+		return rc;
+	rc = rewrite_wait(p->j, job->live_bytes);
+	uint64_t before_ns = rt_deadline_narrow(RT_NEVER);
+	if (rc == 0)
+		rc = hand_call(&p->hand, job->tenant, &c);
+	if (rc == 0) {
+		rc = engine_block_reencode(&c, job->block, encoding);
+		if (rc < 0 && rc != -ECANCELED)
+			log_warn("reencode", "block=%016lx encoding=%s rc=%d text=%s", job->block,
+				 encoding, rc, LOG_QUOTE(c.error));
+	}
+	rt_deadline_set(before_ns);
+	p->j->stats.blocks_reencoded += rc == 0;
+	p->j->stats.reencoded_bytes += rc == 0 ? job->live_bytes : 0;
+	return rc;
+}
+
+int policy_run(struct janitor *j, struct jobs *w)
+{
+	struct applying p = {.j = j, .hand = {.j = j}};
+	struct job job;
+	int rc = 0;
+	map_init(&p.dirs, DIRS_MAX);
+	while (rc == 0 && jobs_next(j, w, &job, &rc)) {
+		if (job.tenant != p.tenant) {
+			map_fini(&p.dirs);
+			map_init(&p.dirs, DIRS_MAX);
+			p.tenant = job.tenant;
+		}
+		int done = block_apply(&p, &job);
+		if (done == -ECANCELED || done == -ENOMEM)
+			rc = done;
+	}
+	map_fini(&p.dirs);
+	hand_close(&p.hand);
+	return rc;
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Compaction of packed blocks that are mostly dead, and re-encoding by policy. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "janitor_lab.h"
+#include "meta/wire.h"
+
+#define FILES 40
+#define FILE_BYTES 3000
+
+/* --- packed files ------------------------------------------------------------------------------ */
+
+static void path_of(unsigned i, char out[32])
+{
+	snprintf(out, 32, "/p/%u", i);
+}
+
+static uint64_t text_of(unsigned i)
+{
+	return 100 + i;
+}
+
+static void pack(struct lab *l, unsigned first, unsigned n)
+{
+	struct terrane_small small[FILES];
+	static const struct terrane_options o = {.encoding = "rs:2+1", .block_bytes = 256 * KIB};
+	char names[FILES][16];
+	uint8_t *bytes = malloc((size_t)n * FILE_BYTES);
+	CHECK(bytes != NULL);
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(names[i], sizeof(names[i]), "%u", first + i);
+		cbox_fill(text_of(first + i), 0, bytes + (size_t)i * FILE_BYTES, FILE_BYTES);
+		small[i] = (struct terrane_small){.name = names[i],
+						  .data = bytes + (size_t)i * FILE_BYTES,
+						  .len = FILE_BYTES};
+	}
+	struct call c;
+	engine_call(l->engine, &c, NULL);
+	CHECK_EQ(engine_pack(&c, "/p", small, n, 0, &o), 0);
+	rt_deadline_set(RT_NEVER);
+	free(bytes);
+}
+
+static void make_dir(struct lab *l, const char *path)
+{
+	struct call c;
+	engine_call(l->engine, &c, NULL);
+	CHECK_EQ(engine_mkdir(&c, path, 0), 0);
+	rt_deadline_set(RT_NEVER);
+}
+
+static void drop(struct lab *l, unsigned i)
+{
+	char path[32];
+	path_of(i, path);
+	CHECK_EQ(remove_path(l, path), 0);
+}
+
+static int read_one(struct lab *l, unsigned i)
+{
+	char path[32];
+	path_of(i, path);
+	return read_text(l, path, text_of(i), FILE_BYTES);
+}
+
+static void compact_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	make_dir(&l, "/p");
+	pack(&l, 0, FILES);
+	CHECK_EQ(used_bytes(&l), FILES * FILE_BYTES);
+	/* Half of it alive: it stays. */
+	for (unsigned i = 0; i < FILES; i += 2)
+		drop(&l, i);
+	collect_for(j, 8 * GRACE_NS);
+	o.dead_percent = 60;
+	struct janitor *patient = hire(&o);
+	CHECK_EQ(janitor_survey(patient), 0);
+	CHECK_EQ(stats_of(patient).blocks_compacted, 0);
+	/* A tenant at its limit is compacted as well. */
+	CHECK_EQ(meta_client_tenant_set_quota(&l.root, 1, FILES * FILE_BYTES), 0);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_of(j).blocks_compacted, 1);
+	CHECK_EQ(stats_of(j).compacted_bytes, FILES / 2 * FILE_BYTES);
+	for (unsigned i = 1; i < FILES; i += 2)
+		CHECK_EQ(read_one(&l, i), 0);
+	/* Once is enough, and the old block goes with all its chunks and its part of the quota. */
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_of(j).blocks_compacted, 1);
+	collect_for(j, 14 * GRACE_NS);
+	CHECK_EQ(used_bytes(&l), FILES / 2 * FILE_BYTES);
+	CHECK_EQ(check_whole(&l), 1);
+	CHECK_EQ(chunks_everywhere(&l), 3);
+	for (unsigned i = 1; i < FILES; i += 2)
+		CHECK_EQ(read_one(&l, i), 0);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_of(j).blocks_compacted, 1);
+	janitor_close(patient);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void mostly_dead_blocks_are_compacted_and_go(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, compact_body);
+}
+
+static void several_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	make_dir(&l, "/p");
+	for (unsigned i = 0; i < 4; i++)
+		pack(&l, 10 * i, 10);
+	CHECK_EQ(check_whole(&l), 4);
+	for (unsigned i = 0; i < FILES; i++)
+		if (i % 5 != 0)
+			drop(&l, i);
+	/* A move shares the block of its source. */
+	struct call c;
+	make_dir(&l, "/q");
+	engine_call(l.engine, &c, NULL);
+	CHECK_EQ(engine_rename(&c, "/p/5", "/q/5"), 0);
+	rt_deadline_set(RT_NEVER);
+	collect_for(j, 8 * GRACE_NS);
+	/* Blocks of one share go together: a few surveys, whatever the shares are. */
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_of(j).blocks_compacted, 4);
+	collect_for(j, 14 * GRACE_NS);
+	CHECK_EQ(used_bytes(&l), 8 * FILE_BYTES);
+	for (unsigned i = 0; i < FILES; i += 5)
+		CHECK_EQ(i == 5 ? read_text(&l, "/q/5", text_of(5), FILE_BYTES) : read_one(&l, i),
+			 0);
+	(void)check_whole(&l);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void blocks_with_moved_files_are_compacted_too(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, several_body);
+}
+
+static void survey_fiber(void *arg)
+{
+	struct round *r = arg;
+	rt_deadline_set(RT_NEVER);
+	r->rc = janitor_survey(r->j);
+	r->done = true;
+}
+
+/* While a compaction goes on files are deleted and written anew, one after the other, at all moments of it. */
+static void meanwhile_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *collector = hire(&o);
+	make_dir(&l, "/p");
+	pack(&l, 0, FILES);
+	for (unsigned i = 20; i < FILES; i++)
+		drop(&l, i);
+	collect_for(collector, 8 * GRACE_NS);
+	struct round r[2] = {{.j = hire(&o)}, {.j = hire(&o)}};
+	struct rt_fiber *fibers[2];
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(rt_spawn(&fibers[i], "janitor", survey_fiber, &r[i]), 0);
+	unsigned next = 0;
+	while (next < 20 && !(r[0].done && r[1].done)) {
+		if (next % 2 == 0)
+			drop(&l, next);
+		if (next % 4 == 0) {
+			char path[32];
+			path_of(next, path);
+			CHECK_EQ(write_text(&l, path, 7, 500, "r2"), 0);
+		}
+		CHECK_EQ(read_one(&l, next | 1), 0);
+		next += 2;
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		rt_join(fibers[i]);
+		CHECK_EQ(r[i].rc, 0);
+	}
+	CHECK(stats_of(r[0].j).blocks_compacted + stats_of(r[1].j).blocks_compacted > 0);
+	CHECK(next > 2); /* some were changed in the middle of it */
+	CHECK_EQ(janitor_survey(collector), 0);
+	for (int i = 0; i < 3; i++) {
+		collect_for(collector, 5 * GRACE_NS);
+		CHECK_EQ(janitor_orphans(collector), 0);
+	}
+	uint64_t want_bytes = 0;
+	for (unsigned i = 0; i < 20; i++) {
+		char path[32];
+		path_of(i, path);
+		bool gone = i < next && i % 2 == 0, anew = i < next && i % 4 == 0;
+		if (anew)
+			CHECK_EQ(read_text(&l, path, 7, 500), 0);
+		else if (gone)
+			CHECK_EQ(read_one(&l, i), -ENOENT);
+		else
+			CHECK_EQ(read_one(&l, i), 0);
+		want_bytes += anew ? 500 : gone ? 0 : FILE_BYTES;
+	}
+	/* What was deleted after it was gathered is dead in the new block. */
+	CHECK(used_bytes(&l) >= want_bytes && used_bytes(&l) <= want_bytes + 20 * FILE_BYTES);
+	(void)check_whole(&l);
+	for (int i = 0; i < 2; i++)
+		janitor_close(r[i].j);
+	janitor_close(collector);
+	lab_close(&l);
+}
+
+static void files_deleted_or_rewritten_meanwhile_are_left_right(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, meanwhile_body);
+}
+
+/* --- policies ---------------------------------------------------------------------------------- */
+
+static void set_policy(struct lab *l, const char *name, const char *text)
+{
+	struct meta_note n = {.text = text};
+	snprintf(n.name, sizeof(n.name), "%s", name);
+	int rc = meta_client_note_put(&l->root, &n);
+	if (rc == -ESTALE)
+		rc = meta_client_note_put(&l->root, &n);
+	CHECK_EQ(rc, 0);
+}
+
+static uint64_t id_of(struct lab *l, const char *path)
+{
+	struct call c;
+	struct terrane_stat st;
+	engine_call(l->engine, &c, NULL);
+	CHECK_EQ(engine_stat(&c, path, &st), 0);
+	rt_deadline_set(RT_NEVER);
+	return st.id;
+}
+
+/* Sealed blocks of an encoding. */
+static size_t count_of(struct lab *l, const char *encoding)
+{
+	size_t n = 0;
+	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
+		struct meta_block_at at[32];
+		struct arena a;
+		arena_init(&a, 4 * MIB);
+		int64_t got = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
+		CHECK(got >= 0);
+		for (int64_t i = 0; i < got; i++)
+			n += strcmp(at[i].block.encoding, encoding) == 0;
+		arena_fini(&a);
+	}
+	return n;
+}
+
+static void policy_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	make_dir(&l, "/hot");
+	make_dir(&l, "/cold");
+	make_dir(&l, "/cold/deep");
+	CHECK_EQ(write_text(&l, "/hot/a", 1, TEXT_BYTES, "r3"), 0);
+	CHECK_EQ(write_text(&l, "/cold/b", 2, TEXT_BYTES, "r3"), 0);
+	CHECK_EQ(write_text(&l, "/cold/deep/c", 3, TEXT_BYTES, "r3"), 0);
+	CHECK_EQ(write_text(&l, "/cold/d", 4, TEXT_BYTES, "rs:3+2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	size_t each = count_of(&l, "r3") / 3, before = chunks_everywhere(&l);
+	uint64_t used = used_bytes(&l);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_of(j).blocks_reencoded, 0);
+	char name[META_NOTE_NAME_MAX + 1];
+	snprintf(name, sizeof(name), "policy/00000001/%016lx", id_of(&l, "/cold"));
+	set_policy(&l, name, "{\"encoding\": \"rs:2+1\", \"after_ns\": 100000000000}");
+	set_policy(&l, "policy/junk", "not JSON");
+	/* Too young. */
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_of(j).blocks_reencoded, 0);
+	CHECK_EQ(rt_sleep_ns(100 * NS_PER_S), 0);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_of(j).blocks_reencoded, 2 * each);
+	CHECK_EQ(count_of(&l, "rs:2+1"), 2 * each);
+	CHECK_EQ(count_of(&l, "r3"), each);
+	/* The old chunks are there until their grace is over. */
+	CHECK_EQ(chunks_everywhere(&l), before + 2 * each * 3);
+	(void)check_whole(&l);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_of(j).blocks_reencoded, 2 * each);
+	/* All of the tenant, but what is hot. */
+	set_policy(&l, "policy/00000001", "{\"encoding\": \"rs:3+1\"}");
+	snprintf(name, sizeof(name), "policy/00000001/%016lx", id_of(&l, "/hot"));
+	set_policy(&l, name, "{\"encoding\": \"keep\"}");
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(count_of(&l, "r3"), each);
+	set_policy(&l, name, "");
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(count_of(&l, "r3"), 0);
+	CHECK_EQ(count_of(&l, "rs:3+1"), each);
+	collect_for(j, 6 * GRACE_NS);
+	(void)check_whole(&l);
+	CHECK_EQ(used_bytes(&l), used);
+	CHECK_EQ(chunks_everywhere(&l), 2 * each * 3 + each * 4 + count_of(&l, "rs:3+2") * 5);
+	CHECK_EQ(read_text(&l, "/hot/a", 1, TEXT_BYTES), 0);
+	CHECK_EQ(read_text(&l, "/cold/b", 2, TEXT_BYTES), 0);
+	CHECK_EQ(read_text(&l, "/cold/deep/c", 3, TEXT_BYTES), 0);
+	CHECK_EQ(read_text(&l, "/cold/d", 4, TEXT_BYTES), 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void sealed_copies_become_what_the_nearest_policy_says(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, policy_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mostly_dead_blocks_are_compacted_and_go),
+		cmocka_unit_test(blocks_with_moved_files_are_compacted_too),
+		cmocka_unit_test(files_deleted_or_rewritten_meanwhile_are_left_right),
+		cmocka_unit_test(sealed_copies_become_what_the_nearest_policy_says),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -13,6 +13,7 @@
 
 #include "client/label.h"
 #include "janitor_lab.h"
+#include "meta/wire.h"
 
 static void collection_body(struct client_box *b)
 {
@@ -177,6 +178,121 @@ static void chunks_that_no_record_knows_go_after_two_looks(void **state)
 	cbox_run_all(4, 1, orphan_body);
 }
 
+/* A new janitor every 20 s has never seen an epoch for a whole grace, whatever it collects. */
+static void hasty_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/goes", 1, TEXT_BYTES, "r2"), 0);
+	size_t with = chunks_everywhere(&l);
+	CHECK_EQ(remove_path(&l, "/goes"), 0);
+	struct janitor_options o = quick();
+	uint64_t epoch, now, partitions;
+	CHECK_EQ(meta_client_gc_epoch(&l.root, &epoch, &partitions), 0);
+	for (int i = 0; i < 40; i++) {
+		struct janitor *j = hire(&o);
+		CHECK_EQ(janitor_collect(j), 0);
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0);
+		CHECK_EQ(janitor_collect(j), 0);
+		CHECK_EQ(janitor_orphans(j), 0);
+		janitor_close(j);
+	}
+	CHECK_EQ(meta_client_gc_epoch(&l.root, &now, &partitions), 0);
+	CHECK_EQ(now, epoch);
+	CHECK_EQ(chunks_everywhere(&l), with);
+	/* Ten at once are no faster than one. */
+	struct janitor *all[10];
+	for (int i = 0; i < 10; i++)
+		all[i] = hire(&o);
+	uint64_t begin_ns = rt_now_ns();
+	while (rt_now_ns() - begin_ns < 5 * GRACE_NS) {
+		for (int i = 0; i < 10; i++)
+			CHECK_EQ(janitor_collect(all[i]), 0);
+		CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	}
+	CHECK_EQ(meta_client_gc_epoch(&l.root, &now, &partitions), 0);
+	CHECK(now > epoch && now <= epoch + 5);
+	for (int i = 0; i < 10; i++)
+		janitor_close(all[i]);
+	lab_close(&l);
+}
+
+static void janitors_that_come_and_go_or_are_many_do_not_shorten_the_grace(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, hasty_body);
+}
+
+/* A writer that holds its block for several graces before it commits, with collectors at work: what it has put is
+ * wanted all the while, and either the commit holds or it is told so and nothing of it is left. */
+static void slow_writer_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_collect(j), 0);
+	struct rpc_context who;
+	rpc_context_init(&who);
+	who.tenant = META_SYSTEM ":1";
+	struct meta_call m = {.client = l.client, .context = &who};
+	struct meta_chunk chunks[2] = {{.disk = 1}, {.disk = 11}};
+	struct meta_block k = {.id = 4711,
+			       .epoch = 1,
+			       .capacity = 1000,
+			       .encoding = "r2",
+			       .chunk_count = 2,
+			       .chunks = chunks};
+	CHECK_EQ(meta_client_block_allocate(&m, &k), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct call c;
+		struct disk_use u;
+		struct node_put p = {.epoch = 1};
+		call_init(&c, engine_fabric(l.engine));
+		label_make(p.label, 1, 4711);
+		CHECK_EQ(disk_begin(&c, chunks[i].disk, &u), 0);
+		u.node.timeout_ns = 10 * NS_PER_S;
+		CHECK_EQ(node_put(&u.node, u.disk, (struct chunk_id){4711, i}, &p), 0);
+		disk_end(&c, &u, 0, 0);
+	}
+	/* Nearly a whole grace: nothing of it is touched. */
+	for (int i = 0; i < 11; i++) {
+		CHECK_EQ(janitor_collect(j), 0);
+		CHECK_EQ(janitor_orphans(j), 0);
+		CHECK_EQ(rt_sleep_ns(GRACE_NS / 12), 0);
+	}
+	CHECK_EQ(chunks_everywhere(&l), 2);
+	struct meta_walk w = {.end = 1 << META_PARTITION_BITS};
+	size_t pending = 0;
+	while (w.index < w.end) {
+		struct meta_on_disk on[8];
+		int64_t n = meta_client_disk_blocks(&l.root, 1, &w, on, 8);
+		CHECK(n >= 0);
+		pending += (size_t)n;
+	}
+	CHECK_EQ(pending, 1);
+	/* A writer that never comes back: all of it goes, by the record and not as orphans. */
+	for (int i = 0; i < 3; i++) {
+		collect_for(j, 4 * GRACE_NS);
+		CHECK_EQ(janitor_orphans(j), 0);
+	}
+	CHECK_EQ(chunks_everywhere(&l), 0);
+	CHECK_EQ(stats_of(j).chunks_deleted, 2);
+	CHECK_EQ(stats_of(j).orphans_deleted, 0);
+	CHECK_EQ(used_bytes(&l), 0);
+	struct meta_owner owner = {.file = 99, .bytes = 0};
+	k.state = META_BLOCK_SEALED;
+	CHECK_EQ(meta_client_block_commit(&m, &k, &owner, 1), -ENOENT);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void what_a_write_in_flight_has_put_stays_for_the_grace_and_goes_with_its_writer(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, slow_writer_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +300,9 @@ int main(void)
 		cmocka_unit_test(a_dead_chunk_with_the_label_of_another_stays),
 		cmocka_unit_test(what_a_writer_still_appends_to_is_not_collected),
 		cmocka_unit_test(chunks_that_no_record_knows_go_after_two_looks),
+		cmocka_unit_test(janitors_that_come_and_go_or_are_many_do_not_shorten_the_grace),
+		cmocka_unit_test(
+			what_a_write_in_flight_has_put_stays_for_the_grace_and_goes_with_its_writer),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

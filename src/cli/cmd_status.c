@@ -88,7 +88,7 @@ static void tell_node(const struct cluster *c, const struct cluster_node *n)
 	       cluster_state_name(cluster_node_state(n)), online, all, n->addr);
 }
 
-static int tell(struct cluster *c, uint64_t to_repair)
+static int tell(struct cluster *c, uint64_t to_repair, const struct status_data *d)
 {
 	char used[FS_SIZE_TEXT], all[FS_SIZE_TEXT];
 	struct status_counts n;
@@ -104,9 +104,11 @@ static int tell(struct cluster *c, uint64_t to_repair)
 	printf("  %-8s %s used of %s\n", "space", fs_size(used, (double)n.used_bytes),
 	       fs_size(all, (double)n.capacity_bytes));
 	if (to_repair == 0)
-		printf("  %-8s nothing to do\n\n", "repair");
+		printf("  %-8s nothing to do\n", "repair");
 	else
-		printf("  %-8s %lu blocks are on disks that are not well\n\n", "repair", to_repair);
+		printf("  %-8s %lu blocks are on disks that are not well\n", "repair", to_repair);
+	status_data_tell(d);
+	putchar('\n');
 	printf("  %-12s %-12s %-9s %-10s  %s\n", "node", "rack", "state", "disks", "address");
 	for (size_t i = 0; i < count; i++)
 		tell_node(c, nodes[i]);
@@ -145,7 +147,7 @@ json_t *status_disk_json(const struct cluster *c, const struct cluster_disk *d)
 	return o;
 }
 
-static int tell_json(struct cluster *c, uint64_t to_repair)
+static int tell_json(struct cluster *c, uint64_t to_repair, const struct status_data *d)
 {
 	struct status_counts n;
 	size_t node_count = 0, disk_count = 0;
@@ -162,12 +164,13 @@ static int tell_json(struct cluster *c, uint64_t to_repair)
 		json_array_append_new(disk_list, status_disk_json(c, disks[i]));
 	snprintf(id, sizeof(id), "%016lx%016lx", c->id.high, c->id.low);
 	AUTO_JSON json_t *root = json_pack(
-		"{s:s, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o}", "cluster", id, "well",
-		(int)status_well(&n), "map_version", (json_int_t)c->version, "racks",
+		"{s:s, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "cluster", id,
+		"well", (int)status_well(&n), "map_version", (json_int_t)c->version, "racks",
 		(json_int_t)n.racks, "node_states", states_json(n.nodes), "disk_states",
 		states_json(n.disks), "capacity_bytes", (json_int_t)n.capacity_bytes, "used_bytes",
-		(json_int_t)n.used_bytes, "blocks_to_repair", (json_int_t)to_repair, "nodes",
-		node_list, "disks", disk_list);
+		(json_int_t)n.used_bytes, "blocks_to_repair", (json_int_t)to_repair, "data",
+		status_data_json(d), "janitors", status_janitors_json(d), "nodes", node_list,
+		"disks", disk_list);
 	if (json_emit(stdout, root) < 0)
 		return cli_fail("cannot write the output");
 	return status_well(&n) ? CLI_OK : CLI_FAILED;
@@ -193,7 +196,13 @@ static int body(struct admin *a)
 		uint64_t sum = repair_left_sum(left, n);
 		if (s->watch && !s->json && isatty(STDOUT_FILENO) == 1)
 			fputs("\033[H\033[2J", stdout);
-		int status = s->json ? tell_json(c, sum) : tell(c, sum);
+		struct status_data d;
+		int status = status_data_load(a, c, &d);
+		if (status == CLI_OK)
+			status = s->json ? tell_json(c, sum, &d) : tell(c, sum, &d);
+		else
+			status = CLI_FAILED;
+		status_data_free(&d);
 		if (!s->watch)
 			return status;
 		fflush(stdout);

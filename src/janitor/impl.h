@@ -13,6 +13,12 @@
 
 struct policy;
 
+/* What a tenant uses, as it was last asked for. */
+struct tenant_use {
+	struct meta_tenant tenant;
+	struct meta_usage usage; /* of its root */
+};
+
 /* Something seen, and in which epoch. */
 struct sighting {
 	uint64_t epoch;
@@ -50,7 +56,10 @@ struct janitor {
 		compacted; /* hash of (tenant, block) -> struct sighting: the collector's by now */
 	uint64_t survey_epoch;
 	struct pacer rewrites;
-	char *metadata; /* addresses with commas between */
+	char *metadata;             /* addresses with commas between */
+	struct tenant_use *tenants; /* of the last survey */
+	size_t tenant_count;
+	uint64_t report_turn;
 	struct janitor_stats stats;
 };
 
@@ -183,6 +192,11 @@ int rewrite_wait(struct janitor *j, uint64_t bytes);
 
 /* What the notes say now: before a survey. */
 int policies_load(struct janitor *j);
+
+/* --- report.c --------------------------------------------------------------------------------- */
+
+/* Takes away what this janitor has told of itself. */
+void report_drop(struct janitor *j);
 
 /* --- rebuild.c -------------------------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@
 
 #define MAP_AGE_NS (2 * NS_PER_S)
 #define LEASES_MAX 65536
+#define REPORT_NS (5 * NS_PER_S)
 #define LEASES_DROP_NS (2 * NS_PER_S)
 #define UNWELL_MAX (CLUSTER_DISKS_MAX + CLUSTER_NODES_MAX)
 #define MAP_AWAY_MAX_NS (20 * NS_PER_S)
@@ -139,6 +140,7 @@ void janitor_close(struct janitor *j)
 	free_all(&j->compacted);
 	stats_fini(&j->sums);
 	free(j->policies);
+	free(j->tenants);
 	free(j->metadata);
 	free(j);
 }
@@ -401,10 +403,18 @@ static void survey_fiber(void *arg)
 			break;
 }
 
+static void report_fiber(void *arg)
+{
+	struct janitor *j = arg;
+	while (told(janitor_report(j), "report"))
+		if (rt_sleep_ns(REPORT_NS) < 0)
+			break;
+}
+
 int janitor_run(struct janitor *j)
 {
 	static void (*const works[])(void *) = {collect_fiber, repair_fiber, orphan_fiber,
-						scrub_fiber, survey_fiber};
+						scrub_fiber,   survey_fiber, report_fiber};
 	struct rt_group g;
 	rt_group_init(&g);
 	int rc = 0;
@@ -415,5 +425,6 @@ int janitor_run(struct janitor *j)
 	rt_group_cancel(&g);
 	rt_group_join(&g);
 	leases_drop(j);
+	report_drop(j);
 	return rc;
 }

@@ -135,6 +135,7 @@ int janitor_repair(struct janitor *j, bool look); /* look: at all blocks too */
 int janitor_pools(struct janitor *j);
 int janitor_orphans(struct janitor *j);
 int janitor_survey(struct janitor *j);
+int janitor_report(struct janitor *j);                  /* of itself, for terrane status */
 int janitor_scrub(struct janitor *j, uint64_t pass_ns); /* over how long; 0: as fast as it goes */
 
 #endif

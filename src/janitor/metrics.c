@@ -64,6 +64,50 @@ static int metrics_repairs(const struct janitor *j, struct strbuf *out)
 	return rc;
 }
 
+/* A label's value: quotes, backslashes and ends of lines are escaped. */
+static int label_add(struct strbuf *out, const char *text)
+{
+	int rc = 0;
+	for (; rc == 0 && *text != 0; text++) {
+		if (*text == '"' || *text == '\\')
+			rc = strbuf_printf(out, "\\%c", *text);
+		else if (*text == '\n')
+			rc = strbuf_printf(out, "\\n");
+		else
+			rc = strbuf_add(out, text, 1);
+	}
+	return rc;
+}
+
+static int tenant_metrics(const struct janitor *j, struct strbuf *out)
+{
+	static const struct {
+		const char *name, *help;
+	} all[] = {
+		{"used_bytes", "of committed blocks, before redundancy"},
+		{"quota_bytes", "the most it may use; 0: no limit"},
+		{"files", "files in its tree, when it was last counted"},
+		{"file_bytes", "bytes of them"},
+	};
+	int rc = 0;
+	for (size_t k = 0; rc == 0 && k < ARRAY_LEN(all); k++) {
+		rc = strbuf_printf(out,
+				   "# HELP terrane_tenant_%s %s\n# TYPE terrane_tenant_%s gauge\n",
+				   all[k].name, all[k].help, all[k].name);
+		for (size_t i = 0; rc == 0 && i < j->tenant_count; i++) {
+			const struct tenant_use *t = &j->tenants[i];
+			const uint64_t values[] = {t->tenant.used_bytes, t->tenant.quota_bytes,
+						   t->usage.files, t->usage.bytes};
+			rc = strbuf_printf(out, "terrane_tenant_%s{tenant=\"", all[k].name);
+			if (rc == 0)
+				rc = label_add(out, t->tenant.name);
+			if (rc == 0)
+				rc = strbuf_printf(out, "\"} %lu\n", values[k]);
+		}
+	}
+	return rc;
+}
+
 int janitor_metrics(const struct janitor *j, struct strbuf *out)
 {
 	const struct janitor_stats *s = &j->stats;
@@ -129,5 +173,7 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 				   all[i].value);
 	if (rc == 0)
 		rc = metrics_repairs(j, out);
-	return rc == 0 ? cluster_metrics(j, out) : rc;
+	if (rc == 0)
+		rc = cluster_metrics(j, out);
+	return rc == 0 ? tenant_metrics(j, out) : rc;
 }

@@ -18,6 +18,7 @@
 #include "rt/rt.h"
 
 #define PAGE 64
+#define TENANTS_MAX 256 /* that are shown */
 
 static int jobs_add(struct jobs *w, const struct meta_block_at *b)
 {
@@ -213,6 +214,35 @@ static int sums_load(struct janitor *j)
 	return 0;
 }
 
+/* What tenants use: from their accounts, and from the last count of their trees. */
+static int tenants_load(struct janitor *j)
+{
+	struct errand root;
+	errand_init(j, &root, 0);
+	struct meta_call m = errand_meta(j, &root);
+	AUTO_FREE struct meta_tenant *page = calloc(TENANTS_MAX, sizeof(*page));
+	struct tenant_use *all = calloc(TENANTS_MAX, sizeof(*all));
+	int64_t n = page == NULL || all == NULL ? -ENOMEM
+						: meta_client_tenant_list(&m, 0, page, TENANTS_MAX);
+	size_t count = 0;
+	for (int64_t i = 0; i < n; i++) {
+		struct errand e;
+		errand_init(j, &e, page[i].id);
+		struct meta_call own = errand_meta(j, &e);
+		if (meta_client_tenant_get(&m, page[i].id, NULL, &all[count].tenant) == 0 &&
+		    meta_client_du(&own, META_ROOT, false, &all[count].usage) == 0)
+			count++;
+	}
+	if (n < 0) {
+		free(all);
+		return (int)n;
+	}
+	free(j->tenants);
+	j->tenants = all;
+	j->tenant_count = count;
+	return 0;
+}
+
 int janitor_survey(struct janitor *j)
 {
 	struct errand e;
@@ -232,6 +262,8 @@ int janitor_survey(struct janitor *j)
 	}
 	if (rc == 0)
 		rc = sums_load(j);
+	if (rc == 0)
+		rc = tenants_load(j);
 	j->stats.surveys += rc == 0;
 	return rc;
 }

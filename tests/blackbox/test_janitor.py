@@ -95,3 +95,34 @@ def test_flipped_bits_are_found_by_a_deep_check_and_repaired(box, tmp_path):
     assert box.json("fsck", "--deep", "-q")["damaged"] == 1
     await_true("that it is repaired", lambda: box.json("fsck", "-q")["degraded"] == 0)
     whole(box, tmp_path)
+
+
+def test_status_shows_what_is_stored_and_that_a_janitor_is_at_work(box):
+    await_true("that all blocks were counted", lambda: box.json("status")["data"]["blocks"] == len(TREE))
+    status = box.json("status")
+    data = status["data"]
+    assert data["file_bytes"] == sum(TREE.values()) and data["stored_bytes"] >= 2 * data["file_bytes"]
+    assert data["missing_chunks"] == 0 and 1 <= data["copysets"] <= 1.2 * len(TREE)
+    assert [j["lost"] for j in status["janitors"]] == [0]
+    lines = {line.split()[0]: line for line in box("status").stdout.splitlines() if line.strip()}
+    assert "1 at work" in lines["janitor"] and f"{len(TREE)} blocks" in lines["data"]
+    shown = metrics(box)
+    assert shown["terrane_cluster_blocks"] == len(TREE)
+    assert shown['terrane_tenant_used_bytes{tenant="default"}'] >= sum(TREE.values())
+    assert shown["terrane_janitor_scrub_oldest_seconds"] < 600
+
+
+def test_a_policy_turns_copies_into_a_code(box, tmp_path):
+    write_tree(tmp_path / "in", {"a": 2 * MIB, "b": 3 * MIB})
+    box("put", "-q", "--encoding", "r3", tmp_path / "in", "/logs")
+    box("policy", "set", "/logs", "encoding=rs:2+2", "after=0s")
+    assert [(p["path"], p["encoding"]) for p in box.json("policy", "list")] == [("/logs", "rs:2+2")]
+    await_true("that they are encoded anew", lambda: metrics(box)["terrane_janitor_blocks_reencoded_total"] >= 1)
+    await_true("that no copies are left", lambda: "r3" not in box("stat", "--json", "/logs/b").stdout)
+    box("get", "-q", "/logs", tmp_path / "out")
+    same_tree(tmp_path / "in", tmp_path / "out")
+    box("policy", "clear", "/logs")
+    assert box.json("policy", "list") == []
+    done = box("policy", "set", "/logs", "encoding=banana", ok=False)
+    assert done.returncode == 2 and "banana" in done.stderr
+    assert "not a directory" in box("policy", "set", "/logs/a", "encoding=keep", ok=False).stderr

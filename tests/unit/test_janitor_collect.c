@@ -287,7 +287,8 @@ static void slow_writer_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void what_a_write_in_flight_has_put_stays_for_the_grace_and_goes_with_its_writer(void **state)
+static void
+what_a_write_in_flight_has_put_stays_for_the_grace_and_goes_with_its_writer(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, slow_writer_body);

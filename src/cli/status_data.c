@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is stored, how evenly, and what the janitors say: the part of `terrane status` that comes from notes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cli/cli.h"
+#include "cli/fs.h"
+#include "cli/status.h"
+#include "rt/rt.h"
+
+#define SILENT_NS (60 * NS_PER_S)
+
+static int load_janitors(struct admin *a, json_t *all)
+{
+	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
+	struct meta_call m = {.client = a->client};
+	struct arena arena;
+	bool end;
+	if (notes == NULL || all == NULL)
+		return cli_fail("out of memory");
+	arena_init(&arena, 2 * MIB);
+	int64_t n = meta_client_note_list(&m, "janitor/", "", &arena, notes, META_NOTES_MAX, &end);
+	for (int64_t i = 0; i < n; i++) {
+		json_t *o = json_loads(notes[i].text, 0, NULL);
+		if (o == NULL)
+			continue;
+		json_object_set_new(o, "id", json_string(notes[i].name + strlen("janitor/")));
+		json_array_append_new(all, o);
+	}
+	arena_fini(&arena);
+	return n < 0 ? cli_fail("cannot ask for the janitors: %s", err_text((int)n)) : CLI_OK;
+}
+
+int status_data_load(struct admin *a, const struct cluster *c, struct status_data *d)
+{
+	struct meta_call m = {.client = a->client};
+	stats_init(&d->stats);
+	d->janitors = json_array();
+	int rc = stats_load(&m, &d->stats);
+	if (rc < 0)
+		return cli_fail("cannot ask for what was counted: %s", err_text(rc));
+	stats_balance(&d->stats, c, &d->balance);
+	return load_janitors(a, d->janitors);
+}
+
+void status_data_free(struct status_data *d)
+{
+	stats_fini(&d->stats);
+	json_decref(d->janitors);
+}
+
+/* --- words --------------------------------------------------------------------------------------- */
+
+/* "12 s", "3 min", "5 h", "6 d". */
+static const char *age_text(char out[32], uint64_t ns)
+{
+	uint64_t s = ns / NS_PER_S;
+	if (s < 120)
+		snprintf(out, 32, "%lu s", s);
+	else if (s < 7200)
+		snprintf(out, 32, "%lu min", s / 60);
+	else if (s < 2 * 86400)
+		snprintf(out, 32, "%lu h", s / 3600);
+	else
+		snprintf(out, 32, "%lu d", s / 86400);
+	return out;
+}
+
+static uint64_t since(uint64_t then_ns)
+{
+	uint64_t now_ns = rt_wall_ns();
+	return then_ns < now_ns ? now_ns - then_ns : 0;
+}
+
+static uint64_t number(const json_t *o, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(o, key));
+	return v < 0 ? 0 : (uint64_t)v;
+}
+
+static void tell_data(const struct status_data *d)
+{
+	const struct stats *s = &d->stats;
+	char owned[FS_SIZE_TEXT], stored[FS_SIZE_TEXT], age[32];
+	if (s->taken_ns == 0) {
+		printf("  %-8s not counted yet\n", "data");
+		return;
+	}
+	printf("  %-8s %lu blocks, %s in files, %s with redundancy; counted %s ago\n", "data",
+	       s->blocks, fs_size(owned, (double)s->owned), fs_size(stored, (double)s->stored),
+	       age_text(age, since(s->taken_ns)));
+	printf("  %-8s %.0f copysets; disks differ by %.0f%% of the mean", "balance",
+	       stats_copysets(s), d->balance.deviation * 100);
+	if (d->balance.mean > 0)
+		printf(", the fullest (%lu) has %.0f%% of it", d->balance.fullest,
+		       d->balance.most / d->balance.mean * 100);
+	putchar('\n');
+	if (s->missing_chunks + s->damaged_chunks + s->crowded > 0)
+		printf("  %-8s %lu chunks missing, %lu damaged; %lu blocks crowd in a rack\n", "",
+		       s->missing_chunks, s->damaged_chunks, s->crowded);
+}
+
+static void tell_janitors(const struct status_data *d)
+{
+	uint64_t live = 0, silent = 0, waiting = 0, oldest_ns = 0, stuck = 0;
+	size_t i;
+	json_t *o;
+	char age[32];
+	json_array_foreach(d->janitors, i, o)
+	{
+		bool lives = since(number(o, "at_ns")) < SILENT_NS;
+		live += lives;
+		silent += !lives;
+		if (!lives)
+			continue;
+		waiting += number(o, "waiting");
+		stuck += number(o, "lost") + number(o, "no_room");
+		oldest_ns = oldest_ns > number(o, "oldest_ns") ? oldest_ns : number(o, "oldest_ns");
+	}
+	printf("  %-8s ", "janitor");
+	if (live == 0) {
+		printf("none at work: nothing is repaired or collected\n");
+		return;
+	}
+	printf("%lu at work, ", live);
+	if (waiting > 0)
+		printf("%lu blocks in repair", waiting);
+	else
+		printf("no repair under way");
+	printf("; every chunk verified within %s", age_text(age, oldest_ns));
+	if (stuck > 0)
+		printf("; %lu repairs found too little left or no room", stuck);
+	if (silent > 0)
+		printf("; %lu silent", silent);
+	putchar('\n');
+}
+
+void status_data_tell(const struct status_data *d)
+{
+	tell_data(d);
+	tell_janitors(d);
+}
+
+/* --- JSON ---------------------------------------------------------------------------------------- */
+
+json_t *status_data_json(const struct status_data *d)
+{
+	const struct stats *s = &d->stats;
+	const struct stats_balance *b = &d->balance;
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}",
+			 "counted_ns", (json_int_t)s->taken_ns, "blocks", (json_int_t)s->blocks,
+			 "open_blocks", (json_int_t)s->open_blocks, "pending_blocks",
+			 (json_int_t)s->pending_blocks, "block_bytes", (json_int_t)s->bytes,
+			 "file_bytes", (json_int_t)s->owned, "stored_bytes", (json_int_t)s->stored,
+			 "missing_chunks", (json_int_t)s->missing_chunks, "damaged_chunks",
+			 (json_int_t)s->damaged_chunks, "crowded_blocks", (json_int_t)s->crowded,
+			 "copysets", stats_copysets(s), "imbalance", b->deviation, "fullest",
+			 b->mean > 0 ? b->most / b->mean : 0.0, "emptiest",
+			 b->mean > 0 ? b->least / b->mean : 0.0);
+}
+
+json_t *status_janitors_json(const struct status_data *d)
+{
+	return json_incref(d->janitors);
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a janitor tells of itself: a note "janitor/ID" with what it does and has done, written now and then, so
+ * that `terrane status` can show all of them whatever machine they run on. It goes when the janitor is asked to
+ * stop; what one that died left is taken away by the others after a while.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "janitor/impl.h"
+#include "rt/rt.h"
+
+#define LIVES_NS (60 * NS_PER_S)
+#define FORGET_NS (600 * NS_PER_S)
+
+static void name_of(const struct janitor *j, char out[META_NOTE_NAME_MAX + 1])
+{
+	snprintf(out, META_NOTE_NAME_MAX + 1, "janitor/%016" PRIx64, j->holder);
+}
+
+static int report_write(struct janitor *j, struct meta_call *m)
+{
+	const struct janitor_stats *s = &j->stats;
+	struct meta_note note = {.turn = j->report_turn};
+	name_of(j, note.name);
+	AUTO_JSON json_t *o = json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"at_ns", (json_int_t)rt_wall_ns(), "up_ns", (json_int_t)(rt_now_ns() - j->start_ns),
+		"waiting", (json_int_t)s->blocks_waiting, "repaired",
+		(json_int_t)s->chunks_repaired, "moved", (json_int_t)s->chunks_moved, "balanced",
+		(json_int_t)s->chunks_balanced, "compacted", (json_int_t)s->blocks_compacted,
+		"reencoded", (json_int_t)s->blocks_reencoded, "deleted",
+		(json_int_t)s->chunks_deleted, "orphans", (json_int_t)s->orphans_deleted,
+		"scrubbed", (json_int_t)s->scrubbed_chunks, "damaged", (json_int_t)s->damage_found,
+		"no_room", (json_int_t)s->no_room, "lost", (json_int_t)s->lost_blocks, "failed",
+		(json_int_t)s->failed, "oldest_ns", (json_int_t)s->scrub_oldest_ns);
+	AUTO_FREE char *text = o == NULL ? NULL : json_dumps(o, JSON_COMPACT);
+	if (text == NULL)
+		return -ENOMEM;
+	note.text = text;
+	int rc = meta_client_note_put(m, &note);
+	j->report_turn = note.turn;
+	return rc == -ESTALE ? 0 : rc; /* written the next time */
+}
+
+/* Counts those that live, with whom bandwidth is shared, and forgets those that have said nothing for long. */
+static int reports_read(struct janitor *j, struct meta_call *m)
+{
+	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
+	struct arena a;
+	char own[META_NOTE_NAME_MAX + 1];
+	bool end;
+	if (notes == NULL)
+		return -ENOMEM;
+	name_of(j, own);
+	arena_init(&a, 2 * MIB);
+	int64_t n = meta_client_note_list(m, "janitor/", "", &a, notes, META_NOTES_MAX, &end);
+	int rc = n < 0 ? (int)n : 0;
+	unsigned others = 0;
+	for (int64_t i = 0; rc == 0 && i < n; i++) {
+		AUTO_JSON json_t *o = json_loads(notes[i].text, 0, NULL);
+		uint64_t at_ns = (uint64_t)json_integer_value(json_object_get(o, "at_ns"));
+		uint64_t now_ns = rt_wall_ns();
+		uint64_t age_ns = at_ns < now_ns ? now_ns - at_ns : 0;
+		if (strcmp(notes[i].name, own) == 0)
+			continue;
+		others += age_ns < LIVES_NS;
+		if (age_ns > FORGET_NS)
+			rc = meta_client_note_drop(m, notes[i].name);
+	}
+	if (rc == 0)
+		j->others = others;
+	arena_fini(&a);
+	return rc;
+}
+
+int janitor_report(struct janitor *j)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	int rc = report_write(j, &m);
+	return rc < 0 ? rc : reports_read(j, &m);
+}
+
+void report_drop(struct janitor *j)
+{
+	struct errand e;
+	char name[META_NOTE_NAME_MAX + 1];
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	m.timeout_ns = 2 * NS_PER_S;
+	name_of(j, name);
+	rt_shield_enter();
+	(void)meta_client_note_drop(&m, name);
+	rt_shield_leave();
+}

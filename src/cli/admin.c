@@ -32,11 +32,13 @@ static int open_client(struct admin *a)
 		return -ENOMEM;
 	while ((word = strtok_r(rest, ", \t", &rest)) != NULL && n < META_CLIENT_SERVERS_MAX)
 		addrs[n++] = word;
-	return meta_client_open(&a->client, &(struct meta_client_options){.addrs = addrs,
-									  .addr_count = n,
-									  .tenant = META_SYSTEM,
-									  .timeout_ns = CALL_NS,
-									  .impatient = true});
+	return meta_client_open(&a->client,
+				&(struct meta_client_options){.addrs = addrs,
+							      .addr_count = n,
+							      .tenant = META_SYSTEM,
+							      .channel = {.pool = &a->pool},
+							      .timeout_ns = CALL_NS,
+							      .impatient = true});
 }
 
 static int compare_cluster(struct admin *a)

@@ -22,6 +22,7 @@
 #include "rt/rt.h"
 
 #define FORMAT_FIBERS 16
+#define BOX_FAN_BITS 4 /* 16 folders for the chunks of a disk: making 256 on each of many takes seconds */
 
 static const char up_usage[] =
 	"usage: terrane up --dir DIR [options]\n"
@@ -219,6 +220,7 @@ static int format_node(struct formatting *f, int64_t node)
 	snprintf(path, sizeof(path), "conf/node-%ld.ini", node);
 	int rc = node_role_load(role, path, f->err);
 	if (rc == 0) {
+		role->setup.options.disks.fan_bits = BOX_FAN_BITS;
 		rc = node_role_format(role, tell_trouble, f);
 		node_role_free(role);
 	}

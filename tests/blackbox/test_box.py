@@ -39,6 +39,13 @@ def test_up_is_ready_soon_and_again_with_everything_after_down_and_kill(tmp_path
         same_tree(tmp_path / "in", tmp_path / "out3")
 
 
+def test_a_box_of_many_disks_comes_up_in_one_process(tmp_path):
+    with Box(tmp_path / "box", "--racks", 6, "--pools", "4+2", "--disks", 12) as box:
+        assert box.seconds < 10  # of which little is the processor's: 3 on a machine of one's own
+        assert len(box.json("disk", "list")) == 12
+        assert box.json("status")["well"]
+
+
 def test_up_twice_says_that_it_runs_and_starts_only_what_is_missing(tmp_path):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1, "--procs") as box:
         pids = box.pids()

@@ -3,6 +3,10 @@
  * Blocks between memory, disks and metadata. The order of a write: the record is allocated (so that
  * the collector knows whose chunks these are), chunks are written, the record is committed. A crash
  * in between leaves a pending record and chunks that nobody reads, which the collector takes away.
+ *
+ * Small blocks are written while their record is allocated, because each of the two waits for a disk.
+ * Their chunks are known by their labels; where those cannot be had the order is kept. What a refusal
+ * (a quota) leaves on disks is taken away at once.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +18,7 @@
 #define LATE_TRIES 6
 #define LATE_PAUSE_NS (300 * NS_PER_MS)
 #define FIRST_EPOCH 1
+#define OVERLAP_BYTES (1 * MIB)
 
 uint64_t stripe_gate_bytes(const struct shape *s, uint64_t len)
 {
@@ -163,11 +168,61 @@ static int block_commit(struct call *c, const struct block_new *b, struct meta_b
 	return call_meta_fail(c, &m, rc, "a block that was written");
 }
 
+struct allocating {
+	struct call call; /* words of its own */
+	const struct block_new *block;
+	struct meta_block record;
+	const struct cluster_choice *choice;
+	int rc;
+};
+
+static void allocate_fiber(void *arg)
+{
+	struct allocating *a = arg;
+	a->rc = block_allocate(&a->call, a->block, &a->record, a->choice);
+}
+
+/* There is no record: what was written of it goes. The collector would find it too, later. */
+static void chunks_drop(struct call *c, const struct block_new *b, const struct meta_chunk *chunks)
+{
+	for (int i = 0; i < b->shape->n; i++) {
+		struct chunk_id id = {b->id, (uint32_t)i};
+		struct disk_use u;
+		if (chunks[i].disk != 0 && disk_begin(c, chunks[i].disk, &u) == 0)
+			disk_end(c, &u, node_delete_one(&u.node, chunks[i].disk, id), 0);
+	}
+}
+
+/* Allocates the record and writes the chunks, both at once. */
+static int block_create_small(struct call *c, struct block_new *b, struct coded *coded,
+			      struct meta_block *record, const struct cluster_choice *choice)
+{
+	AUTO_FREE struct meta_chunk *chunks = calloc((size_t)b->shape->n, sizeof(*chunks));
+	struct allocating a = {.call = *c, .block = b, .record = *record, .choice = choice};
+	struct rt_group g;
+	rt_group_init(&g);
+	a.record.chunks = chunks;
+	if (chunks == NULL)
+		a.rc = -ENOMEM;
+	else if (rt_group_spawn(&g, "allocate", allocate_fiber, &a) < 0)
+		allocate_fiber(&a);
+	int rc = place_chosen(c, b->shape, b->id, b->id, record->epoch, choice, coded,
+			      b->gate_bytes, record->chunks);
+	rt_group_join(&g);
+	if (a.rc < 0 && rc == 0) {
+		chunks_drop(c, b, record->chunks);
+		return call_fail(c, a.rc, "%s", a.call.error);
+	}
+	return rc < 0 ? rc : block_commit(c, b, record);
+}
+
 static int block_create_coded(struct call *c, struct block_new *b, struct coded *coded,
 			      struct meta_block *record)
 {
 	struct cluster_choice choice;
 	int rc = stripe_choose(c, b->shape, b->id, spare_disks(c, b->shape), &choice);
+	if (rc == 0 && b->len <= OVERLAP_BYTES && c->fabric->tenant != 0)
+		return block_create_small(c, b, coded, record, &choice);
 	if (rc == 0)
 		rc = block_allocate(c, b, record, &choice);
 	if (rc < 0) {

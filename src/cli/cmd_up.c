@@ -22,7 +22,8 @@
 #include "rt/rt.h"
 
 #define FORMAT_FIBERS 16
-#define BOX_FAN_BITS 4 /* 16 folders for the chunks of a disk: making 256 on each of many takes seconds */
+#define BOX_FAN_BITS \
+	4 /* 16 folders for the chunks of a disk: making 256 on each of many takes seconds */
 
 static const char up_usage[] =
 	"usage: terrane up --dir DIR [options]\n"

@@ -6,7 +6,7 @@
  *
  * Small blocks are written while their record is allocated, because each of the two waits for a disk.
  * Their chunks are known by their labels; where those cannot be had the order is kept. What a refusal
- * (a quota) leaves on disks is taken away at once.
+ * leaves on disks is taken away at once.
  */
 #include <errno.h>
 #include <stdlib.h>

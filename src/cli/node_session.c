@@ -18,13 +18,15 @@
 
 /* --- the command line ------------------------------------------------------------------------- */
 
+/* Ids have all 64 bits. */
 static bool parse_number(const char *text, uint64_t *out)
 {
-	int64_t n = 0;
-	if (units_parse_int(text, &n) < 0 || n < 0)
-		return false;
-	*out = (uint64_t)n;
-	return true;
+	*out = 0;
+	for (const char *at = text; *at != 0; at++)
+		if (*at < '0' || *at > '9' || __builtin_mul_overflow(*out, 10, out) ||
+		    __builtin_add_overflow(*out, (uint64_t)(*at - '0'), out))
+			return false;
+	return text[0] != 0;
 }
 
 /* "42:3" */

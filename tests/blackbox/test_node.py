@@ -134,6 +134,16 @@ def test_chunks_round_trip(node, tmp_path):
     assert b"ENOENT" in node.chunk("get", 1, "7:1").stderr
 
 
+def test_ids_of_chunks_have_all_64_bits(node):
+    top = (1 << 64) - 1
+    assert node.chunk("put", 1, f"{top}:3", input=b"abc").returncode == 0
+    assert f"{top}:3\n".encode() in node.chunk("list", 1).stdout
+    assert node.chunk("get", 1, f"{top}:3").stdout == b"abc"
+    for wrong in (f"{top + 1}:3", "-1:3", ":3", "1:", "0x7:3"):
+        assert node.chunk("get", 1, wrong).returncode == 2, wrong
+    assert node.chunk("delete", 1, f"{top}:3").returncode == 0
+
+
 def test_an_open_chunk_grows_is_fenced_and_sealed(node):
     assert node.chunk("put", 1, "8:0", "--open", "--capacity", "1MiB", input=b"abc").returncode == 0
     assert node.chunk("append", 1, "8:0", "--offset", 3, input=b"def").returncode == 0

@@ -20,7 +20,9 @@
  *           blocks in flight. Nobody sees the file until terrane_file_close returned 0; then it is
  *           sealed and never changes. A writer that dies or discards leaves nothing visible.
  *   log     terrane_create with TERRANE_LOG, or terrane_append_open later on. Each append is on
- *           most copies and visible to readers when it returns. Opening a log for append takes
+ *           most copies and visible to readers when it returns. One of up to 4 MiB, and no more
+ *           than a block, is seen as a whole or not at all, whatever happens to its writer; of a
+ *           larger one that failed the beginning may be there. Opening a log for append takes
  *           the write token: whoever held it before can add nothing more (-ESTALE).
  *
  * Many small files are best written with terrane_pack, which puts them into shared blocks.

@@ -12,6 +12,9 @@
  *     copy 1      |==========
  *     copy 2      |======              behind: slow, or lost
  *
+ * An append of up to LOG_PART_BYTES that fits into a block is committed at once: when the open block has too little
+ * room left, it is ended first. A larger one is committed in parts.
+ *
  * Each copy has a fiber that sends it the appends in their order; one that is slow is behind, one
  * that fails or falls too far behind is given up until the block is ended, and left to repair. When
  * a quorum is out of reach the block is ended at L and the log goes on in a new one.
@@ -425,8 +428,17 @@ static int part_write(struct call *c, struct log *l, struct part *p)
 	return rc;
 }
 
-static int part_new(struct call *c, const uint8_t *bytes, uint64_t len, struct part **out)
+static uint32_t iov_crc(const struct iovec *iov, int n)
 {
+	uint32_t crc = 0;
+	for (int i = 0; i < n; i++)
+		crc = crc32c(crc, iov[i].iov_base, iov[i].iov_len);
+	return crc;
+}
+
+static int part_new(struct call *c, const struct iovec *iov, int n, struct part **out)
+{
+	uint64_t len = iov_bytes(iov, n), at = 0;
 	struct part *p = calloc(1, sizeof(*p));
 	if (p == NULL)
 		return -ENOMEM;
@@ -437,44 +449,65 @@ static int part_new(struct call *c, const uint8_t *bytes, uint64_t len, struct p
 	}
 	p->refs = 1;
 	p->data.len = len;
-	p->data.crc = crc32c(0, bytes, len);
-	memcpy(p->data.buf->data, bytes, len);
+	p->data.crc = iov_crc(iov, n);
+	for (int i = 0; i < n; at += iov[i++].iov_len)
+		if (iov[i].iov_len > 0)
+			memcpy(p->data.buf->data + at, iov[i].iov_base, iov[i].iov_len);
 	fabric_tamper(c->fabric, TAMPER_COPIED_IN, p->data.buf->data, len);
 	*out = p;
 	return 0;
 }
 
-static int log_bytes(struct call *c, struct log *l, const uint8_t *bytes, uint64_t len)
+static int log_part(struct call *c, struct log *l, const struct iovec *iov, int n)
+{
+	uint64_t len = iov_bytes(iov, n);
+	struct part *p = NULL;
+	int rc = gate_enter(&c->fabric->writes, len);
+	if (rc < 0)
+		return rc;
+	rc = part_new(c, iov, n, &p);
+	if (rc == 0) {
+		rc = part_write(c, l, p);
+		part_unref(p);
+	}
+	gate_leave(&c->fabric->writes, len);
+	return rc;
+}
+
+static uint64_t log_room(const struct log *l)
+{
+	return l->block_bytes - (l->block != 0 ? l->len : 0);
+}
+
+/* What is too large for one part fills block after block. */
+static int log_bytes(struct call *c, struct log *l, uint8_t *bytes, uint64_t len)
 {
 	int rc = 0;
 	while (rc == 0 && len > 0) {
-		if (l->block != 0 && l->len == l->block_bytes)
+		if (log_room(l) == 0)
 			rc = block_finish(c, l);
-		uint64_t room = l->block_bytes - (l->block != 0 ? l->len : 0);
-		uint64_t n = min_u64(min_u64(len, room), LOG_PART_BYTES);
-		struct part *p = NULL;
+		uint64_t n = min_u64(min_u64(len, log_room(l)), LOG_PART_BYTES);
 		if (rc == 0)
-			rc = gate_enter(&c->fabric->writes, n);
-		if (rc < 0)
-			return rc;
-		rc = part_new(c, bytes, n, &p);
-		if (rc == 0) {
-			rc = part_write(c, l, p);
-			part_unref(p);
-		}
-		gate_leave(&c->fabric->writes, n);
+			rc = log_part(c, l, &(struct iovec){bytes, n}, 1);
 		bytes += n;
 		len -= n;
 	}
 	return rc;
 }
 
-static uint32_t iov_crc(const struct iovec *iov, int n)
+/* One part, and so one commit, whenever that is possible: then nobody ever sees half of it. */
+static int log_add(struct call *c, struct log *l, const struct iovec *iov, int n)
 {
-	uint32_t crc = 0;
-	for (int i = 0; i < n; i++)
-		crc = crc32c(crc, iov[i].iov_base, iov[i].iov_len);
-	return crc;
+	uint64_t len = iov_bytes(iov, n);
+	int rc = 0;
+	if (len > l->block_bytes || len > LOG_PART_BYTES) {
+		for (int i = 0; rc == 0 && i < n; i++)
+			rc = log_bytes(c, l, iov[i].iov_base, iov[i].iov_len);
+		return rc;
+	}
+	if (len > log_room(l))
+		rc = block_finish(c, l);
+	return rc < 0 || len == 0 ? rc : log_part(c, l, iov, n);
 }
 
 static void log_spoil(struct efile *f, int rc)
@@ -501,8 +534,8 @@ static int log_append(struct call *c, struct efile *f, const struct iovec *iov, 
 	if (rc == 0 && crc != NULL && iov_crc(iov, n) != *crc)
 		rc = call_fail(c, -EBADMSG,
 			       "the bytes do not have the checksum that came with them");
-	for (int i = 0; rc == 0 && i < n; i++)
-		rc = log_bytes(c, l, iov[i].iov_base, iov[i].iov_len);
+	if (rc == 0)
+		rc = log_add(c, l, iov, n);
 	/* What was added of it before it failed would be there twice after another try. */
 	if (rc < 0)
 		log_spoil(f, rc);

@@ -124,6 +124,53 @@ static void an_append_is_readable_when_it_returns(void **state)
 	cbox_run_all(6, 1, append_body);
 }
 
+#define RECORD 150000 /* a block has room for one, and too little for the next */
+
+struct watcher {
+	struct engine *e;
+	bool stop;
+	uint64_t looks;
+};
+
+static void watch_main(void *arg)
+{
+	struct watcher *w = arg;
+	struct call c;
+	struct terrane_stat st;
+	while (!w->stop) {
+		engine_call(w->e, &c, NULL);
+		CHECK_EQ(engine_stat(&c, "/log", &st), 0);
+		CHECK_EQ(st.size % RECORD, 0);
+		w->looks++;
+	}
+}
+
+static void whole_body(struct client_box *b)
+{
+	struct watcher w = {.e = open_engine(b)};
+	struct engine *writer = open_engine(b);
+	struct efile *f = log_new(writer, "/log");
+	struct rt_fiber *fiber;
+	uint64_t at = 0;
+	CHECK_EQ(rt_spawn(&fiber, "watcher", watch_main, &w), 0);
+	for (int i = 0; i < 12; i++) {
+		CHECK_EQ(append(writer, f, 1, &at, RECORD), 0);
+	}
+	w.stop = true;
+	rt_join(fiber);
+	CHECK(w.looks > 12);
+	reads_as(w.e, "/log", 1, at);
+	CHECK_EQ(log_close(writer, f), 0);
+	engine_close(writer);
+	engine_close(w.e);
+}
+
+static void an_append_is_seen_whole_or_not_at_all_also_where_a_block_ends(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, whole_body);
+}
+
 /* --- taking over ------------------------------------------------------------------------------ */
 
 static void fence_body(struct client_box *b)
@@ -272,6 +319,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_append_is_readable_when_it_returns),
+		cmocka_unit_test(an_append_is_seen_whole_or_not_at_all_also_where_a_block_ends),
 		cmocka_unit_test(a_new_writer_fences_the_old_one),
 		cmocka_unit_test(a_log_goes_on_after_its_writer_is_gone),
 		cmocka_unit_test(a_log_goes_on_when_copies_are_lost),

@@ -15,6 +15,7 @@ KIB = 1 << 10
 BLOCK = 64 * KIB
 # Around the edges of pages, of chunks and of blocks; most are small, because many operations find more.
 SIZES = [0, 1, 4 * KIB - 1, 4 * KIB, 16 * KIB + 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 77, 8 * BLOCK]
+LOG_SIZES = [n for n in SIZES if 0 < n <= BLOCK]  # larger ones are not promised to be there as a whole
 LOGS = 2
 FILES_MAX = 40
 
@@ -110,7 +111,7 @@ class Worker:
             if self.logs[path] is None or self.chance.random() < 0.1:
                 self.take(path)
             if self.logs[path] is not None:
-                seed, size = self.seed(), self.chance.choice(SIZES[1:8])
+                seed, size = self.seed(), self.chance.choice(LOG_SIZES)
                 if self.do("append", lambda p=path, s=seed, z=size: self.logs[p].append(content(s, z)),
                            path=path, seed=seed, size=size) is None:
                     self.let_go(path)

@@ -62,10 +62,14 @@ class Fire:
         self.box.up("--procs")
 
     def __enter__(self):
-        self.box.up(*self.box.shape)
-        self.box.down()
-        self.prepare()
-        self.start()
+        try:
+            self.box.up(*self.box.shape)
+            self.box.down()
+            self.prepare()
+            self.start()
+        except BaseException:
+            self.__exit__(AssertionError)
+            raise
         return self
 
     def __exit__(self, kind, *_):

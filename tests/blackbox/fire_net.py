@@ -113,7 +113,7 @@ class NetFire(Fire):
 
     def __init__(self, folder, network, *shape):
         super().__init__(folder, *shape)
-        self.network = network
+        self.network, self.children = network, []
         self.box.under = network.inside("client")
 
     def prepare(self):
@@ -141,7 +141,7 @@ class NetFire(Fire):
                 process = subprocess.Popen(
                     [*self.network.inside(name), TERRANE, name.split("-")[0], "--config", config],
                     cwd=self.box.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-            self.children = [*getattr(self, "children", []), process]
+            self.children.append(process)
             (self.box.folder / "run" / f"{name}.pid").write_text(f"{process.pid}\n")
 
     def __exit__(self, *why):

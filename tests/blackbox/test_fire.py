@@ -165,9 +165,13 @@ def test_the_folder_of_a_disk_is_deleted(tmp_path):
 class SmallDisk(Fire):
     """A cluster whose first disk is a filesystem of its own."""
 
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.disk = self.box.folder / "disks" / "node-1" / "1"
+
     def prepare(self):
         super().prepare()
-        self.disk, image = self.box.folder / "disks" / "node-1" / "1", self.folder / "image"
+        image = self.folder / "image"
         with open(image, "wb") as file:
             file.truncate(96 * MIB)
         subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", image], check=True)
@@ -182,7 +186,8 @@ class SmallDisk(Fire):
         try:
             super().__exit__(*why)
         finally:
-            subprocess.run(["umount", self.disk], check=True)
+            if os.path.ismount(self.disk):
+                subprocess.run(["umount", self.disk], check=True)
 
 
 @needs_root

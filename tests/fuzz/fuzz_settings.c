@@ -115,12 +115,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		{tally_conf_schema, &tally_conf_count, check_nothing},
 	};
 	union settings s = {0};
-	AUTO_STRBUF struct strbuf err;
 	if (size < 1)
 		return 0;
+	AUTO_STRBUF struct strbuf err;
+	strbuf_init(&err, ERR_MAX);
 	const struct kind *k = &kinds[data[0] % ARRAY_LEN(kinds)];
 	check_label(data + 1, size - 1);
-	strbuf_init(&err, ERR_MAX);
 	int rc = conf_parse((const char *)data + 1, size - 1, "fuzz", k->schema, *k->count, &s,
 			    &err);
 	assert(rc == 0 || err.len > 0);

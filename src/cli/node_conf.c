@@ -234,6 +234,10 @@ static int add_pool(struct node_setup *s, const struct node_conf *c, struct valu
 	int rc = next_number(v, &d->disk, "the pool's number is missing");
 	if (rc != 0)
 		return rc;
+	/* Members would be taken twice, and there is room for each once. */
+	for (const struct node_disk_spec *other = s->disks; other < d; other++)
+		if (other->disk == d->disk)
+			return refuse(v, "its number is used twice");
 	if (next_word(v, word) < 0)
 		return refuse(v, "the code is missing: K+P, as 4+1");
 	snprintf(code, sizeof(code), "rs:%s", word);

@@ -292,6 +292,8 @@ static int read_id(struct kv *kv, struct cluster_id *id)
 int meta_format(struct kv *kv, const struct meta_options *o, struct cluster_id *id,
 		enum place_kind network_place, const char *tenant)
 {
+	if (strncmp(tenant, META_SYSTEM, strlen(META_SYSTEM)) == 0)
+		return -EINVAL;
 	if (id->high == 0 && id->low == 0)
 		*id = (struct cluster_id){.high = rt_random_u64(), .low = rt_random_u64() | 1};
 	/* The tenant first: what has a cluster record is complete. */

@@ -97,7 +97,7 @@ static int check_named(struct check *c, uint32_t tenant, uint64_t dir, const str
 	rc = file_read(c->m, tenant, e->id, a, &raw, &f, &dead);
 	if (rc != 0)
 		return rc;
-	if (f == NULL && (dead || e->size > 0))
+	if (f == NULL && (dead || e->size > 0 || !e->sealed))
 		wrong(c, "%.*s in %llx: leads to no file", (int)e->name.len, e->name.text,
 		      (unsigned long long)dir);
 	if (f != NULL && f->dir != dir)

@@ -251,12 +251,13 @@ int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uin
 	*extents = g.list;
 	*extent_count = g.count;
 	*first_offset = g.first;
+	if (rc == -EBADMSG && dead)
+		return -ENOENT; /* the collector has begun to take its extents away */
 	return rc == 1 ? 0 : rc;
 }
 
 /* --- open by name ----------------------------------------------------------------------------- */
 
-/* The name of an empty file is there and its record is not: see name.c. */
 static int record_restore(struct meta *m, const struct row *r, struct arena *a)
 {
 	rec_file f = TERRANE__REC__FILE__INIT;
@@ -277,9 +278,9 @@ static int record_restore(struct meta *m, const struct row *r, struct arena *a)
 
 int file_restore(struct meta *m, const struct row *r, struct arena *a)
 {
-	if (r->entry == NULL || r->entry->kind != META_FILE || r->entry->size > 0)
+	if (r->entry == NULL || r->entry->kind != META_FILE)
 		return 0;
-	return record_restore(m, r, a);
+	return r->entry->sealed && r->entry->size == 0 ? record_restore(m, r, a) : -EBADMSG;
 }
 
 int meta_file_open(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,

@@ -16,7 +16,10 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 
 void file_out(uint64_t id, const rec_file *f, bool dead, struct meta_file *out);
 
-/* Makes the record that a crash kept from being made, if the row is of an empty file. */
+/*
+ * The row's file has no record. Makes the one that a crash kept from being made, if the row is of an empty
+ * sealed file. -EBADMSG: of another, whose record was there before its name and has been lost.
+ */
 int file_restore(struct meta *m, const struct row *r, struct arena *a);
 
 /* copy.c: `to`, a file that is being written, gets the extents of the sealed file `from` and owns their

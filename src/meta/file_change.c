@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "base/hash.h"
 #include "meta/file.h"
 #include "meta/gc_impl.h"
 #include "rt/rt.h"
@@ -350,19 +351,38 @@ static bool same_name(const rec_file *f, struct meta_name name)
 	return f->name.len == name.len && memcmp(f->name.data, name.text, name.len) == 0;
 }
 
+/* What a request to give the file this name is known by, and all its copies. */
+static uint64_t link_request(uint64_t file, struct meta_name name)
+{
+	return hash64(name.text, name.len, file) | 1;
+}
+
+/*
+ * The record says that the file has another name: it has it or had it, and keeps to it; or the name was
+ * refused, and it may get this one. Then a copy of the first request that is held up after this step must
+ * not find its name free one day: it is forbidden before it is looked whether the file has a name.
+ */
+static int other_name(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *f,
+		      struct arena *a)
+{
+	struct meta_name was = {(const char *)f->name.data, f->name.len};
+	int rc = row_forbid(m, tenant, f->dir, was, file, link_request(file, was), a);
+	if (rc != 0)
+		return rc == -EEXIST ? -EPERM : rc;
+	struct gc_search s = {.id = file};
+	rc = gc_search(m, tenant, f->dir, &s);
+	return rc != 0 ? rc : s.found || s.pending ? -EPERM : 0;
+}
+
 /* The record says that the file has this name, and whether it is sealed. *raw is what is stored now. */
 static int mark_linked(struct meta *m, uint32_t tenant, uint64_t file, rec_file *f,
 		       struct meta_name name, bool seal, uint64_t mtime_ns, struct kv_bytes raw,
 		       struct arena *a)
 {
 	bool again = f->linked && same_name(f, name);
-	if (f->linked && !again) {
-		/* It has that name or had it; or the name was refused, and it may get another. */
-		struct gc_search s = {.id = file};
-		int rc = gc_search(m, tenant, f->dir, &s);
-		if (rc != 0 || s.found || s.pending)
-			return rc != 0 ? rc : -EPERM;
-	}
+	int rc = f->linked && !again ? other_name(m, tenant, file, f, a) : 0;
+	if (rc != 0)
+		return rc;
 	if (seal && f->last != NULL)
 		return -EBUSY;
 	if (again && f->sealed == seal)
@@ -378,7 +398,7 @@ static int mark_linked(struct meta *m, uint32_t tenant, uint64_t file, rec_file 
 
 static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 		     struct meta_name name, uint64_t file, uint64_t token, bool seal,
-		     uint64_t mtime_ns, unsigned flags)
+		     uint64_t mtime_ns, unsigned flags, uint64_t began_ns)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
@@ -400,15 +420,18 @@ static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	e.size = f->size;
 	e.sealed = f->sealed;
 	e.mtime_ns = mtime_ns;
+	if (rt_now_ns() - began_ns > META_NAMING_NS)
+		return -ETIMEDOUT;
 	/* When that fails the mark stays: a copy of this request may give the name yet. */
-	return row_create(m, ctx->tenant, dir, name, &e, flags, &a);
+	return row_create(m, ctx->tenant, dir, name, &e, link_request(file, name), flags, &a);
 }
 
 int meta_link(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
 	      uint64_t file, uint64_t token, bool seal, uint64_t mtime_ns, unsigned flags)
 {
+	uint64_t began_ns = rt_now_ns();
 	for (unsigned try = 0;; try++) {
-		int rc = link_once(m, ctx, dir, name, file, token, seal, mtime_ns, flags);
+		int rc = link_once(m, ctx, dir, name, file, token, seal, mtime_ns, flags, began_ns);
 		if (rc != 1)
 			return rc;
 		rc = meta_again(m, try);

@@ -96,6 +96,21 @@ int gc_drop(struct gc *g, const struct kv_row *row)
 	return gc_write(g, row, NULL);
 }
 
+bool gc_waits(struct gc *g, const struct kv_row *row, uint64_t *mark, const ProtobufCMessage *msg,
+	      int *rc)
+{
+	*rc = 0;
+	if (*mark == 0) {
+		*mark = g->now;
+		*rc = gc_mark(g, row, msg);
+		return true;
+	}
+	if (gc_ripe(g, *mark))
+		return false;
+	g->counts->left++;
+	return true;
+}
+
 /* The cursor is at the last key seen, or at a letter alone: nothing of it was seen yet. */
 int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row_fn fn)
 {

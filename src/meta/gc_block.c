@@ -35,14 +35,8 @@ static int suspect_row(struct gc *g, uint32_t tenant, uint64_t block, const stru
 	int rc = rec_read_suspect(g->a, row->value, &y);
 	if (rc != 0)
 		return rc;
-	if (y->mark == 0) {
-		y->mark = g->now;
-		return gc_mark(g, row, &y->base);
-	}
-	if (!gc_ripe(g, y->mark)) {
-		g->counts->left++;
-		return 0;
-	}
+	if (gc_waits(g, row, &y->mark, &y->base, &rc))
+		return rc;
 	struct kv_bytes raw;
 	rec_block *rec;
 	bool owned = false;
@@ -144,14 +138,8 @@ int gc_owners_row(struct gc *g, const struct kv_row *row)
 		o->held = held;
 		return gc_mark(g, row, &o->base);
 	}
-	if (o->mark == 0) {
-		o->mark = g->now;
-		return gc_mark(g, row, &o->base);
-	}
-	if (!gc_ripe(g, o->mark)) {
-		g->counts->left++;
-		return 0;
-	}
+	if (gc_waits(g, row, &o->mark, &o->base, &rc))
+		return rc;
 	rec_suspect y = TERRANE__REC__SUSPECT__INIT;
 	struct txn t;
 	txn_init(&t, g->a);
@@ -265,14 +253,8 @@ static int dead_row(struct gc *g, const struct kv_row *row)
 	int rc = rec_read_dead_chunks(g->a, row->value, &z);
 	if (rc != 0)
 		return rc;
-	if (z->mark == 0) {
-		z->mark = g->now;
-		return gc_mark(g, row, &z->base);
-	}
-	if (!gc_ripe(g, z->mark)) {
-		g->counts->left++;
-		return 0;
-	}
+	if (gc_waits(g, row, &z->mark, &z->base, &rc))
+		return rc;
 	if (w->count == w->max)
 		return 1;
 	d.chunk_count = z->n_chunks;

@@ -73,14 +73,8 @@ int gc_files_row(struct gc *g, const struct kv_row *row)
 	int rc = rec_read_dead_file(g->a, row->value, &x);
 	if (rc != 0)
 		return rc;
-	if (x->mark == 0) {
-		x->mark = g->now;
-		return gc_mark(g, row, &x->base);
-	}
-	if (!gc_ripe(g, x->mark)) {
-		g->counts->left++;
-		return 0;
-	}
+	if (gc_waits(g, row, &x->mark, &x->base, &rc))
+		return rc;
 	for (size_t i = 0; x->file != NULL && i < x->file->n_extents && rc == 0; i++)
 		rc = disown(g, tenant, x->file->extents[i]->block, file);
 	if (rc == 0 && x->file != NULL && x->file->last != NULL)

@@ -33,6 +33,11 @@ struct schema_key gc_key(struct kv_bytes key);
 int gc_mark(struct gc *g, const struct kv_row *row, const ProtobufCMessage *msg);
 int gc_drop(struct gc *g, const struct kv_row *row);
 
+/* True: the row is not ripe, and that is all for now. It is marked when it had no mark; *rc says how that
+ * went. `mark` is that of msg. */
+bool gc_waits(struct gc *g, const struct kv_row *row, uint64_t *mark, const ProtobufCMessage *msg,
+	      int *rc);
+
 int gc_names_row(struct gc *g, const struct kv_row *row);
 int gc_dirs_row(struct gc *g, const struct kv_row *row);
 int gc_transfers_row(struct gc *g, const struct kv_row *row);

@@ -23,14 +23,8 @@ int gc_names_row(struct gc *g, const struct kv_row *row)
 	int rc = rec_read_gone(g->a, row->value, &gone);
 	if (rc != 0)
 		return rc;
-	if (gone->mark == 0) {
-		gone->mark = g->now;
-		return gc_mark(g, row, &gone->base);
-	}
-	if (!gc_ripe(g, gone->mark)) {
-		g->counts->left++;
-		return 0;
-	}
+	if (gc_waits(g, row, &gone->mark, &gone->base, &rc))
+		return rc;
 	if (gone->kind == META_FILE && !gone->alive)
 		rc = file_kill(g->m, tenant, id, g->a);
 	return rc == 0 ? gc_drop(g, row) : rc;
@@ -261,7 +255,7 @@ static int shut_row(struct gc *g, const struct kv_row *row)
 	return s->sealed || s->spread ? gc_mark(g, row, &s->base) : gc_drop(g, row);
 }
 
-/* A name whose file record a crash kept from being made: only empty files can be so. */
+/* A name whose file record a crash kept from being made: only sealed empty files can be so. */
 static int entry_row(struct gc *g, const struct kv_row *row)
 {
 	struct row r = {.partition = g->partition};
@@ -274,7 +268,7 @@ static int entry_row(struct gc *g, const struct kv_row *row)
 	r.row = r.entry;
 	if (r.entry->transfer != 0)
 		return held_row(g, &r);
-	if (r.entry->kind != META_FILE || r.entry->size > 0)
+	if (r.entry->kind != META_FILE || !r.entry->sealed || r.entry->size > 0)
 		return 0;
 	struct kv_bytes raw;
 	rec_file *f;
@@ -342,14 +336,8 @@ int gc_transfers_row(struct gc *g, const struct kv_row *row)
 	int rc = rec_read_transfer(g->a, row->value, &t);
 	if (rc != 0)
 		return rc;
-	if (t->mark == 0) {
-		t->mark = g->now;
-		return gc_mark(g, row, &t->base);
-	}
-	if (!gc_ripe(g, t->mark)) {
-		g->counts->left++;
-		return 0;
-	}
+	if (gc_waits(g, row, &t->mark, &t->base, &rc))
+		return rc;
 	rc = transfer_settle(g->m, tenant, id, g->a);
 	if (rc >= 0)
 		g->counts->collected++;

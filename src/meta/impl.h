@@ -160,9 +160,24 @@ void row_put_gone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind
 void row_put_happened(struct txn *t, const struct row *r, uint64_t request, uint64_t id,
 		      uint32_t kind);
 
-/* Gives the name to an entry. 0, or an error of meta_create; the entry's stamp is set. */
+/* Gives the name to an entry. 0, or an error of meta_create; the entry's stamp is set. request: 0, or what
+ * row_forbid knows it by. */
 int row_create(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
-	       rec_entry *entry, unsigned flags, struct arena *a);
+	       rec_entry *entry, uint64_t request, unsigned flags, struct arena *a);
+
+/*
+ * From now on, for the grace period, row_create with this request does not give the name: -EEXIST. The
+ * fence of a file that shall get another name, while a copy of the request for this one may be held up.
+ * -EEXIST: the file has the name.
+ */
+int row_forbid(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name, uint64_t id,
+	       uint64_t request, struct arena *a);
+
+/*
+ * A name may be given so long after the operation began. What keeps copies of a request from giving it
+ * again waits for a grace period, META_GRACE_MIN or more; one that was held up for longer gives up.
+ */
+#define META_NAMING_NS META_CACHE_TTL_MAX
 
 /* Everything a reader needs from a stored row that takes part in a transfer. 1: read it again. */
 int row_view(struct meta *m, const struct row *r, struct arena *a, rec_entry **out);
@@ -184,16 +199,28 @@ int transfer_settle(struct meta *m, uint32_t tenant, uint64_t id, struct arena *
 
 /* A transfer from begin to end. rec has kind, from, was, to and becomes; *decided says whether it was
  * committed. prepare, when not NULL, is called with all rows held, and may refuse. */
+struct transfer_plan;
+/* Asked once the rows are held, before it is decided; what is not 0 undoes it. */
+typedef int transfer_prepare(struct meta *m, struct transfer_plan *p, struct arena *a);
+
 struct transfer_plan {
 	uint32_t tenant;
 	uint64_t id;
 	rec_transfer *rec;
 	const struct row *from;
 	const struct row *to; /* NULL: none */
-	int (*prepare)(struct meta *m, struct transfer_plan *p, struct arena *a);
+	transfer_prepare *prepare;
 };
 /* 0 committed; 1: others got in the way, nothing happened, try again; errors. */
 int transfer_do(struct meta *m, struct transfer_plan *p, struct arena *a);
+
+rec_place place_of(const struct row *r);
+
+/* The transfer of what `from` is to `to`, where it becomes `becomes`; prepare may be NULL. As
+ * transfer_do. */
+int transfer_rows(struct meta *m, Terrane__Rec__Transfer__Kind kind, const struct row *from,
+		  const struct row *to, rec_entry *becomes, transfer_prepare *prepare,
+		  struct arena *a);
 
 /* The directory's own record, slice 0. raw.data NULL: there is none. */
 int dir_read(struct meta *m, uint32_t tenant, uint64_t dir, struct arena *a, struct kv_bytes *raw,

@@ -59,7 +59,7 @@
 #define META_ROOT 1ULL /* the root directory of every tenant */
 #define META_NAME_MAX 255
 #define META_PATH_MAX 4096
-#define META_DEPTH_MAX 1000         /* levels of a path, and of the tree */
+#define META_DEPTH_MAX 1000         /* levels of a path; by id a tree may be deeper */
 #define META_BATCH_MAX 1000         /* files of one create */
 #define META_PAGE_MAX 1000          /* entries, extents or rows of one page */
 #define META_EXTENTS_MAX 256        /* of one meta_file_add; files have any number */

@@ -10,15 +10,6 @@
 
 #define WALK_MAX 4096 /* levels between a directory and the root, at the very most */
 
-static rec_place place_of(const struct row *r)
-{
-	rec_place p = TERRANE__REC__PLACE__INIT;
-	p.dir = r->dir;
-	p.slice = r->slice;
-	p.name = (ProtobufCBinaryData){r->name.len, (uint8_t *)r->name.text};
-	return p;
-}
-
 /* --- directories ------------------------------------------------------------------------------ */
 
 /* Step 5 of a move: the destination is not below what is moved. */
@@ -57,19 +48,9 @@ static int no_cycle(struct meta *m, struct transfer_plan *p, struct arena *a)
 static int move_dir(struct meta *m, const struct row *from, const struct row *to, uint64_t request,
 		    struct arena *a)
 {
-	rec_place from_place = place_of(from);
-	rec_place to_place = place_of(to);
 	rec_entry e = *from->entry;
 	e.stamp = request;
-	rec_transfer rec = TERRANE__REC__TRANSFER__INIT;
-	rec.kind = REC_MOVE_DIR;
-	rec.from = &from_place;
-	rec.to = &to_place;
-	rec.was = from->entry;
-	rec.becomes = &e;
-	struct transfer_plan p = {
-		.tenant = from->tenant, .rec = &rec, .from = from, .to = to, .prepare = no_cycle};
-	return transfer_do(m, &p, a);
+	return transfer_rows(m, REC_MOVE_DIR, from, to, &e, no_cycle, a);
 }
 
 /* Closes a slice for the transfer that removes its directory; it must be empty. */
@@ -349,8 +330,10 @@ static int move_file(struct meta *m, const struct row *from, const struct row *t
 	rec_file *f;
 	bool dead;
 	int rc = file_read(m, from->tenant, from->entry->id, a, &raw, &f, &dead);
-	if (rc == 0 && f == NULL)
-		rc = dead ? 1 : file_restore(m, from, a) == 0 ? 1 : -EAGAIN;
+	if (rc == 0 && f == NULL) {
+		rc = dead ? 0 : file_restore(m, from, a);
+		return rc == 0 ? 1 : rc;
+	}
 	if (rc == 0 && !f->sealed)
 		rc = -EBUSY;
 	if (rc == 0)
@@ -358,22 +341,13 @@ static int move_file(struct meta *m, const struct row *from, const struct row *t
 			       request, a);
 	if (rc != 0)
 		return rc;
-	rec_place from_place = place_of(from);
-	rec_place to_place = place_of(to);
 	rec_entry e = *from->entry;
 	e.id = new_id;
 	e.size = f->size;
 	e.sealed = true;
 	e.token = 0;
 	e.stamp = request;
-	rec_transfer rec = TERRANE__REC__TRANSFER__INIT;
-	rec.kind = REC_MOVE_FILE;
-	rec.from = &from_place;
-	rec.to = &to_place;
-	rec.was = from->entry;
-	rec.becomes = &e;
-	struct transfer_plan p = {.tenant = from->tenant, .rec = &rec, .from = from, .to = to};
-	return transfer_do(m, &p, a);
+	return transfer_rows(m, REC_MOVE_FILE, from, to, &e, NULL, a);
 }
 
 /* --- move ------------------------------------------------------------------------------------- */

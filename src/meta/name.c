@@ -3,11 +3,11 @@
  * The Name layer: lookup, directories, creation.
  *
  * A file and its name are in two partitions, so making one has two steps, C1 the file record and C2 the
- * name. A file that has extents is made in that order: a crash between them leaves a file without a
- * name, which the collector finds. One that is empty and to be written to is made in both places at
- * once, which saves a wait for the disk: its entry has all that its file record has, so when a crash
- * leaves only the name, whoever opens it makes the record (meta_file_open), and there is nothing yet
- * that could be lost.
+ * name. They are made in that order: a crash between them leaves a file without a name, which the
+ * collector finds. Only one that is empty and sealed is made in both places at once, which saves a wait
+ * for the disk: its entry has all that its file record has or ever will, so when a crash leaves only the
+ * name, whoever opens it makes the record (file_restore). Not so one that is to be written to: a name
+ * does not tell whether it has been, and a record made from it would say that the file is empty.
  *
  * Nothing is undone when the second step fails. The same request may be under way through another server,
  * which finds the record, names it and says so; to take the record away then would leave a name that leads
@@ -212,5 +212,5 @@ int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 	e.id = id;
 	e.mtime_ns = rt_wall_ns();
 	/* When that fails the directory stays, for the collector: a copy of this request may name it. */
-	return row_create(m, ctx->tenant, dir, name, &e, 0, &a);
+	return row_create(m, ctx->tenant, dir, name, &e, 0, 0, &a);
 }

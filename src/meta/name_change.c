@@ -96,30 +96,12 @@ static int rename_here(struct meta *m, const struct row *from, const struct row 
 	return rc == -ESTALE ? 1 : rc;
 }
 
-static rec_place place_of(const struct row *r)
-{
-	rec_place p = TERRANE__REC__PLACE__INIT;
-	p.dir = r->dir;
-	p.slice = r->slice;
-	p.name = (ProtobufCBinaryData){r->name.len, (uint8_t *)r->name.text};
-	return p;
-}
-
 static int rename_across(struct meta *m, const struct row *from, const struct row *to,
 			 uint64_t request, struct arena *a)
 {
-	rec_place from_place = place_of(from);
-	rec_place to_place = place_of(to);
 	rec_entry e = *from->entry;
 	e.stamp = request;
-	rec_transfer rec = TERRANE__REC__TRANSFER__INIT;
-	rec.kind = REC_RENAME;
-	rec.from = &from_place;
-	rec.to = &to_place;
-	rec.was = from->entry;
-	rec.becomes = &e;
-	struct transfer_plan p = {.tenant = from->tenant, .rec = &rec, .from = from, .to = to};
-	return transfer_do(m, &p, a);
+	return transfer_rows(m, REC_RENAME, from, to, &e, NULL, a);
 }
 
 /* 1: look again. */

@@ -14,6 +14,7 @@ struct making {
 	size_t n;
 	unsigned flags;
 	int *results;
+	uint64_t began_ns;
 	struct arena *a;
 	rec_entry *entries;       /* by file */
 	struct kv_bytes *records; /* the file record as it is made, by file */
@@ -432,8 +433,8 @@ static int names_make(struct making *k)
 	for (size_t i = 0; i < k->n && rc == 0; i++) {
 		if (k->results[i] != 0 || k->named[i])
 			continue;
-		rc = row_create(k->m, k->tenant, k->dir, k->files[i].name, &k->entries[i], k->flags,
-				k->a);
+		rc = row_create(k->m, k->tenant, k->dir, k->files[i].name, &k->entries[i], 0,
+				k->flags, k->a);
 		if (rc == -EEXIST || rc == -EISDIR) {
 			k->results[i] = rc;
 			rc = 0;
@@ -501,6 +502,8 @@ static int make_in_order(struct making *k)
 		return rc;
 	refuse_taken(k, false);
 	rc = blocks_hold(k);
+	if (rc == 0 && rt_now_ns() - k->began_ns > META_NAMING_NS)
+		rc = -ETIMEDOUT;
 	return rc == 0 ? names_make(k) : rc;
 }
 
@@ -532,14 +535,15 @@ int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 			   .n = n,
 			   .flags = flags,
 			   .results = results,
+			   .began_ns = rt_now_ns(),
 			   .a = &a};
 	int rc = prepare(&k);
 	if (rc != 0)
 		return rc;
-	bool extents = false;
+	bool in_order = false; /* see name.c */
 	for (size_t i = 0; i < n; i++)
-		extents = extents || files[i].extent_count > 0;
-	rc = extents ? make_in_order(&k) : make_at_once(&k);
+		in_order = in_order || files[i].extent_count > 0 || files[i].token != 0;
+	rc = in_order ? make_in_order(&k) : make_at_once(&k);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if ((results[i] == -EEXIST || results[i] == -EISDIR) && !k.taken[i])
 			name_refuse(&k, i);

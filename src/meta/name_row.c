@@ -291,10 +291,14 @@ static int create_at(struct meta *m, const struct row *r, rec_entry *entry, unsi
 	/* It is there, or it was and has gone since: this request has been carried out before. */
 	if (r->gone || (r->entry != NULL && r->entry->id == entry->id))
 		return r->refused ? -EEXIST : 0;
+	if (r->happened)
+		return -EEXIST; /* forbidden */
 	rc = r->entry != NULL ? replace(&t, r, entry, flags)
 			      : row_guard_new(m, &t, r, entry->id, a);
 	if (rc != 0)
 		return rc;
+	if (r->request != 0)
+		txn_absent(&t, key_slice_id('h', r->tenant, r->dir, r->slice, r->request));
 	entry->stamp = rt_random_u64();
 	txn_put(&t, row_key(r), &entry->base);
 	rc = txn_run(m, &t, r->partition, NULL);
@@ -304,13 +308,46 @@ static int create_at(struct meta *m, const struct row *r, rec_entry *entry, unsi
 }
 
 int row_create(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
-	       rec_entry *entry, unsigned flags, struct arena *a)
+	       rec_entry *entry, uint64_t request, unsigned flags, struct arena *a)
+{
+	for (unsigned try = 0;; try++) {
+		struct row r = {.tenant = tenant, .dir = dir, .name = name, .request = request};
+		int rc = find(m, entry->id, a, &r);
+		if (rc == 0)
+			rc = create_at(m, &r, entry, flags, a);
+		if (rc != 1)
+			return rc;
+		rc = meta_again(m, try);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+/* 1: find the row again. */
+static int forbid_at(struct meta *m, const struct row *r, uint64_t id, struct arena *a)
+{
+	struct txn t;
+	int rc = row_free(m, r, a);
+	if (rc != 0 || r->happened || r->dir_raw.data == NULL)
+		return rc; /* in a directory that is gone nothing is named */
+	if (r->entry != NULL && r->entry->id == id)
+		return -EEXIST;
+	txn_init(&t, a);
+	txn_same(&t, row_key(r), r->raw);
+	txn_same(&t, key_slice('s', r->tenant, r->dir, r->slice), r->shut_raw);
+	row_put_happened(&t, r, r->request, id, META_FILE);
+	rc = txn_run(m, &t, r->partition, NULL);
+	return rc == -ESTALE ? 1 : rc;
+}
+
+int row_forbid(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name, uint64_t id,
+	       uint64_t request, struct arena *a)
 {
 	for (unsigned try = 0;; try++) {
 		struct row r;
-		int rc = row_find(m, tenant, dir, name, entry->id, a, &r);
+		int rc = row_find_from(m, tenant, dir, name, request, a, &r);
 		if (rc == 0)
-			rc = create_at(m, &r, entry, flags, a);
+			rc = forbid_at(m, &r, id, a);
 		if (rc != 1)
 			return rc;
 		rc = meta_again(m, try);

@@ -456,3 +456,29 @@ int transfer_do(struct meta *m, struct transfer_plan *p, struct arena *a)
 	rt_shield_leave();
 	return 0;
 }
+
+rec_place place_of(const struct row *r)
+{
+	rec_place p = TERRANE__REC__PLACE__INIT;
+	p.dir = r->dir;
+	p.slice = r->slice;
+	p.name = (ProtobufCBinaryData){r->name.len, (uint8_t *)r->name.text};
+	return p;
+}
+
+int transfer_rows(struct meta *m, Terrane__Rec__Transfer__Kind kind, const struct row *from,
+		  const struct row *to, rec_entry *becomes, transfer_prepare *prepare,
+		  struct arena *a)
+{
+	rec_place from_place = place_of(from);
+	rec_place to_place = place_of(to);
+	rec_transfer rec = TERRANE__REC__TRANSFER__INIT;
+	rec.kind = kind;
+	rec.from = &from_place;
+	rec.to = &to_place;
+	rec.was = from->entry;
+	rec.becomes = becomes;
+	struct transfer_plan p = {
+		.tenant = from->tenant, .rec = &rec, .from = from, .to = to, .prepare = prepare};
+	return transfer_do(m, &p, a);
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files, blocks, tenants, quota, and what becomes of them all when they are removed. */
-#include "meta_rig.h"
+#include "meta_blk.h"
 
 #include <stdlib.h>
 
@@ -8,29 +8,9 @@
 #include "meta/record.h"
 #include "meta/schema.h"
 
-#define TOKEN 77
+#define TOKEN BLK_EPOCH
 
 /* --- helpers ---------------------------------------------------------------------------------- */
-
-struct blk {
-	struct meta_chunk chunks[3];
-	struct meta_block b;
-};
-
-static void blk_init(struct blk *k, uint64_t id, uint64_t length)
-{
-	*k = (struct blk){0};
-	for (unsigned i = 0; i < 3; i++)
-		k->chunks[i].disk = 100 + (id + i) % 7;
-	k->b = (struct meta_block){.id = id,
-				   .state = META_BLOCK_SEALED,
-				   .epoch = TOKEN,
-				   .length = length,
-				   .capacity = 1000,
-				   .encoding = "r3",
-				   .chunk_count = 3,
-				   .chunks = k->chunks};
-}
 
 static uint64_t must_block(struct rig *rig, uint64_t length, const uint64_t *owners, size_t n)
 {
@@ -321,81 +301,6 @@ static void renamed_things_are_not_garbage(void **state)
 }
 
 /* --- places ----------------------------------------------------------------------------------- */
-
-static size_t on_disk(struct rig *rig, uint64_t disk)
-{
-	size_t n = 0;
-	for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
-		struct meta_gc_cursor at = {0};
-		while (!at.end) {
-			struct meta_on_disk out[2];
-			int64_t got = meta_disk_blocks(rig->m, i, disk, &at, out, 2);
-			CHECK(got >= 0);
-			n += (size_t)got;
-		}
-	}
-	return n;
-}
-
-static void places_body(struct rig *rig)
-{
-	uint64_t f = must_create(rig, META_ROOT, "f");
-	struct blk k;
-	blk_init(&k, 7000, 10); /* disks 100, 101, 102 */
-	struct meta_owner owner = {.file = f, .bytes = 10};
-	k.chunks[2].disk = 105;
-	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
-	CHECK_EQ(on_disk(rig, 105), 1);
-	k.chunks[2].disk = 102;
-	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &owner, 1), 0);
-	CHECK_EQ(on_disk(rig, 105), 0);
-	CHECK_EQ(on_disk(rig, 102), 1);
-	uint64_t b = k.b.id;
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 0, 101, 103, 9), -ESTALE);
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 0, 100, 101, 9), -EEXIST);
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 3, 100, 103, 9), -EINVAL);
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b + 1, 0, 100, 103, 9), -ENOENT);
-	for (int i = 0; i < 2; i++)
-		CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 0, 100, 103, 9), 0);
-	CHECK_EQ(on_disk(rig, 100), 0);
-	CHECK_EQ(on_disk(rig, 103), 1);
-	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, 0, 100), -ESTALE);
-	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, 0, 103), 0);
-	struct arena arena;
-	arena_init(&arena, MIB);
-	struct meta_block out[2];
-	uint64_t ask[2] = {b, b + 1};
-	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, ask, 2, &arena, out), 0);
-	CHECK_EQ(out[1].state, 0);
-	CHECK(out[0].chunks[0].damaged && out[0].layout == 2);
-	/* Laid out anew. */
-	struct blk n;
-	blk_init(&n, b, 10);
-	for (unsigned i = 0; i < 3; i++)
-		n.chunks[i].disk = 200 + i;
-	n.b.chunk_block = 5555;
-	snprintf(n.b.encoding, sizeof(n.b.encoding), "rs:2+1");
-	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b, 1), -ESTALE);
-	for (int i = 0; i < 2; i++)
-		CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b, 2), 0);
-	CHECK_EQ(on_disk(rig, 103), 0);
-	CHECK_EQ(on_disk(rig, 201), 1);
-	bool wanted;
-	CHECK_EQ(meta_chunk_wanted(rig->m, &rig->ctx, b, 5555, 1, 201, &wanted), 0);
-	CHECK(wanted);
-	CHECK_EQ(meta_chunk_wanted(rig->m, &rig->ctx, b, b, 1, 101, &wanted), 0);
-	CHECK(!wanted);
-	must_be_whole(rig);
-	collect_all(rig);
-	must_be_whole(rig);
-	arena_fini(&arena);
-}
-
-static void the_reverse_index_follows_every_change_of_place(void **state)
-{
-	(void)state;
-	rig_simple(places_body);
-}
 
 /* --- tenants ---------------------------------------------------------------------------------- */
 
@@ -718,6 +623,50 @@ static void the_check_finds_each_kind_of_damage(void **state)
 	}
 }
 
+static int open_named(struct rig *rig, uint64_t dir, const char *name, struct meta_file *f)
+{
+	struct arena arena;
+	arena_init(&arena, MIB);
+	struct meta_extent *extents;
+	size_t n;
+	uint64_t first;
+	int rc = meta_file_open(rig->m, &rig->ctx, dir, meta_name(name), 0, 1, &arena, f, &extents,
+				&n, &first);
+	arena_fini(&arena);
+	return rc;
+}
+
+/* A name tells all of a sealed empty file, and nothing of what was written to another. */
+static void lost_record_body(struct rig *rig)
+{
+	struct meta_file f;
+	struct meta_create c[2] = {{.name = meta_name("empty"), .id = meta_id()},
+				   {.name = meta_name("log"), .id = meta_id(), .token = TOKEN}};
+	int results[2];
+	CHECK_EQ(meta_create(rig->m, &rig->ctx, META_ROOT, c, 2, 0, results), 0);
+	CHECK_EQ(results[0], 0);
+	CHECK_EQ(results[1], 0);
+	for (int i = 0; i < 2; i++)
+		damage(rig, META_LAYER_FILE, c[i].id, key_id('f', RIG_TENANT, c[i].id), NULL);
+	must_be_wrong(rig, "log in 1: leads to no file");
+	CHECK_EQ(open_named(rig, META_ROOT, "empty", &f), 0);
+	CHECK(f.sealed && f.size == 0);
+	CHECK_EQ(open_named(rig, META_ROOT, "log", &f), -EBADMSG);
+	CHECK_EQ(meta_move(rig->m, &rig->ctx, META_ROOT, meta_name("log"),
+			   must_mkdir(rig, META_ROOT, "d"), meta_name("log"), meta_id(), meta_id(),
+			   0),
+		 -EBADMSG);
+	collect_all(rig);
+	CHECK_EQ(open_named(rig, META_ROOT, "log", &f), -EBADMSG);
+}
+
+static void a_record_that_was_lost_is_damage_and_not_an_empty_file(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(lost_record_body);
+	rig_run(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -726,7 +675,6 @@ int main(void)
 		cmocka_unit_test(a_block_dies_with_its_last_owner),
 		cmocka_unit_test(what_dead_writers_leave_is_collected_and_living_ones_keep_theirs),
 		cmocka_unit_test(renamed_things_are_not_garbage),
-		cmocka_unit_test(the_reverse_index_follows_every_change_of_place),
 		cmocka_unit_test(quota_is_enforced_at_commit_and_exact_after_collection),
 		cmocka_unit_test(a_tenant_cannot_name_what_is_anothers),
 		cmocka_unit_test(bad_input_has_its_error_and_no_effect),
@@ -734,6 +682,7 @@ int main(void)
 		cmocka_unit_test(usage_is_what_was_counted_with_its_age),
 		cmocka_unit_test(leases_pass_on_when_their_holder_is_silent),
 		cmocka_unit_test(the_check_finds_each_kind_of_damage),
+		cmocka_unit_test(a_record_that_was_lost_is_damage_and_not_an_empty_file),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,91 +3,13 @@
  * Races by name: one operation is stopped right before a transaction of its, another runs from beginning
  * to end, and the first goes on.
  */
-#include "meta_rig.h"
+#include "meta_gate.h"
 
 #include <stdlib.h>
 
 #include "meta/schema.h"
 
 #define TOKEN 77
-
-/* --- a store that stops before a transaction --------------------------------------------------- */
-
-struct gate {
-	struct kv base;
-	struct kv *below;
-	struct rig *rig;
-	void (*other)(struct rig *rig);
-	enum meta_layer layer;
-	unsigned skip; /* transactions in that layer that pass before the one that is stopped */
-	unsigned passed;
-	bool stopped;
-};
-
-static struct gate *gate_of(struct kv *kv)
-{
-	return container_of(kv, struct gate, base);
-}
-
-static int gate_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
-		    struct kv_rows *rows)
-{
-	return kv_get(gate_of(kv)->below, partition, keys, n, rows);
-}
-
-static int gate_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
-		     struct kv_rows *rows)
-{
-	return kv_scan(gate_of(kv)->below, partition, range, rows);
-}
-
-static int gate_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed)
-{
-	struct gate *g = gate_of(kv);
-	if (!g->stopped && partition >> 56 == g->layer && g->passed++ == g->skip) {
-		g->stopped = true;
-		g->other(g->rig);
-	}
-	return kv_txn(g->below, partition, txn, failed);
-}
-
-static void gate_close(struct kv *kv)
-{
-	kv_close(gate_of(kv)->below);
-}
-
-static const struct kv_ops gate_ops = {
-	.name = "gate",
-	.get = gate_get,
-	.scan = gate_scan,
-	.txn = gate_txn,
-	.close = gate_close,
-};
-
-/* The operation of `slow` runs through the gate; `other` runs on the rig's own store. */
-static void gate_run(struct rig *rig, enum meta_layer layer, unsigned skip,
-		     void (*other)(struct rig *), void (*slow)(struct rig *))
-{
-	struct gate g = {
-		.base.ops = &gate_ops, .rig = rig, .other = other, .layer = layer, .skip = skip};
-	CHECK_EQ(kv_mem_open(&g.below, rig->mem), 0);
-	struct rig through = *rig;
-	through.kv = &g.base;
-	CHECK_EQ(meta_open(&through.m, &g.base, &rig->options), 0);
-	slow(&through);
-	CHECK(g.stopped);
-	meta_close(through.m);
-	kv_close(&g.base);
-	must_be_whole(rig);
-	collect_all(rig);
-	CHECK_EQ(must_be_whole(rig).garbage, 0);
-}
-
-static int ren(struct rig *rig, const char *from, const char *to)
-{
-	return meta_rename(rig->m, &rig->ctx, META_ROOT, meta_name(from), meta_name(to), meta_id(),
-			   0);
-}
 
 /* --- R1 C1 C2 R3 ------------------------------------------------------------------------------- */
 

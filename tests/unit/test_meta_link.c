@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Giving a file its name: copies of the request that are held up between its two steps. */
+#include "meta_gate.h"
+
+#define TOKEN 77
+#define FID 500ULL
+#define OTHER 501ULL
+
+static int link_as(struct rig *rig, const char *name)
+{
+	return meta_link(rig->m, &rig->ctx, META_ROOT, meta_name(name), FID, TOKEN, true, 1, 0);
+}
+
+static void must_new(struct rig *rig)
+{
+	CHECK_EQ(meta_file_new(rig->m, &rig->ctx, META_ROOT, FID, TOKEN), 0);
+}
+
+/* Somebody has the name for a while, so the file gets another one. */
+static void other_name(struct rig *rig)
+{
+	CHECK_EQ(try_create(rig, META_ROOT, "x", OTHER, 0, 0), 0);
+	CHECK_EQ(link_as(rig, "x"), -EEXIST);
+	CHECK_EQ(link_as(rig, "z"), 0);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("x"), OTHER, 0), 0);
+}
+
+static void held_up(struct rig *rig)
+{
+	CHECK_EQ(link_as(rig, "x"), -EEXIST);
+}
+
+static void held_up_body(struct rig *rig)
+{
+	must_new(rig);
+	gate_run(rig, META_LAYER_NAME, 0, other_name, held_up);
+	CHECK_EQ(id_at(rig, META_ROOT, "x"), 0);
+	CHECK_EQ(id_at(rig, META_ROOT, "z"), FID);
+}
+
+static void a_link_held_up_after_its_mark_gives_no_second_name(void **state)
+{
+	(void)state;
+	rig_simple(held_up_body);
+}
+
+/* The same in a directory that is spread: the fence is in the slice where the name would be. */
+static void spread_body(struct rig *rig)
+{
+	must_new(rig);
+	for (int i = 0; i < 40; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "n%d", i);
+		must_create(rig, META_ROOT, name);
+	}
+	gate_run(rig, META_LAYER_NAME, 0, other_name, held_up);
+	CHECK_EQ(id_at(rig, META_ROOT, "x"), 0);
+	CHECK_EQ(id_at(rig, META_ROOT, "z"), FID);
+}
+
+static void a_link_held_up_in_a_spread_directory_gives_no_second_name(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(spread_body);
+	rig.options.spread_entries = 8;
+	rig_run(&rig);
+}
+
+static void link_z(struct rig *rig)
+{
+	CHECK_EQ(link_as(rig, "z"), -EPERM);
+}
+
+static void link_x(struct rig *rig)
+{
+	CHECK_EQ(link_as(rig, "x"), 0);
+}
+
+/* A file that has a name keeps to it, whenever somebody asks for another. */
+static void named_body(struct rig *rig)
+{
+	must_new(rig);
+	link_x(rig);
+	link_z(rig);
+	CHECK_EQ(ren(rig, "x", "y"), 0);
+	link_z(rig);
+	CHECK_EQ(link_as(rig, "x"), 0); /* this request, when it came before */
+	CHECK_EQ(id_at(rig, META_ROOT, "x"), 0);
+	CHECK_EQ(id_at(rig, META_ROOT, "y"), FID);
+	CHECK_EQ(id_at(rig, META_ROOT, "z"), 0);
+}
+
+static void a_file_that_has_a_name_gets_no_other(void **state)
+{
+	(void)state;
+	rig_simple(named_body);
+}
+
+static int link_open(struct rig *rig, const char *name)
+{
+	return meta_link(rig->m, &rig->ctx, META_ROOT, meta_name(name), FID, TOKEN, false, 1, 0);
+}
+
+/*
+ * What keeps a copy from giving a name again is collected one day: who comes later than that gives up. A
+ * file that is being written to: the record of a sealed one says by then that it was renamed.
+ */
+static void long_after(struct rig *rig)
+{
+	CHECK_EQ(link_open(rig, "x"), 0);
+	CHECK_EQ(ren(rig, "x", "y"), 0);
+	rt_sleep_ns(META_GRACE_MIN);
+	collect_all(rig);
+}
+
+static void too_late(struct rig *rig)
+{
+	CHECK_EQ(link_open(rig, "x"), -ETIMEDOUT);
+}
+
+static void late_body(struct rig *rig)
+{
+	must_new(rig);
+	gate_run(rig, META_LAYER_FILE, 0, long_after, too_late);
+	CHECK_EQ(id_at(rig, META_ROOT, "x"), 0);
+	CHECK_EQ(id_at(rig, META_ROOT, "y"), FID);
+}
+
+static void a_link_held_up_for_longer_than_the_grace_gives_up(void **state)
+{
+	(void)state;
+	rig_simple(late_body);
+}
+
+static void create_renamed(struct rig *rig)
+{
+	CHECK_EQ(try_create(rig, META_ROOT, "x", FID, TOKEN, 0), 0);
+	CHECK_EQ(ren(rig, "x", "y"), 0);
+	rt_sleep_ns(META_GRACE_MIN);
+	collect_all(rig);
+}
+
+static void create_late(struct rig *rig)
+{
+	CHECK_EQ(try_create(rig, META_ROOT, "x", FID, TOKEN, 0), -ETIMEDOUT);
+}
+
+static void late_create_body(struct rig *rig)
+{
+	gate_run(rig, META_LAYER_FILE, 0, create_renamed, create_late);
+	CHECK_EQ(id_at(rig, META_ROOT, "x"), 0);
+	CHECK_EQ(id_at(rig, META_ROOT, "y"), FID);
+}
+
+static void a_create_held_up_for_longer_than_the_grace_gives_up(void **state)
+{
+	(void)state;
+	rig_simple(late_create_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_link_held_up_after_its_mark_gives_no_second_name),
+		cmocka_unit_test(a_link_held_up_in_a_spread_directory_gives_no_second_name),
+		cmocka_unit_test(a_file_that_has_a_name_gets_no_other),
+		cmocka_unit_test(a_link_held_up_for_longer_than_the_grace_gives_up),
+		cmocka_unit_test(a_create_held_up_for_longer_than_the_grace_gives_up),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Where the chunks of a block are: the reverse index, and what is asked about a chunk that was found. */
+#include "meta_blk.h"
+
+static size_t on_disk(struct rig *rig, uint64_t disk)
+{
+	size_t n = 0;
+	for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+		struct meta_gc_cursor at = {0};
+		while (!at.end) {
+			struct meta_on_disk out[2];
+			int64_t got = meta_disk_blocks(rig->m, i, disk, &at, out, 2);
+			CHECK(got >= 0);
+			n += (size_t)got;
+		}
+	}
+	return n;
+}
+
+static void places_body(struct rig *rig)
+{
+	uint64_t f = must_create(rig, META_ROOT, "f");
+	struct blk k;
+	blk_init(&k, 7000, 10); /* disks 100, 101, 102 */
+	struct meta_owner owner = {.file = f, .bytes = 10};
+	k.chunks[2].disk = 105;
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	CHECK_EQ(on_disk(rig, 105), 1);
+	k.chunks[2].disk = 102;
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &owner, 1), 0);
+	CHECK_EQ(on_disk(rig, 105), 0);
+	CHECK_EQ(on_disk(rig, 102), 1);
+	uint64_t b = k.b.id;
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 0, 101, 103, 9), -ESTALE);
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 0, 100, 101, 9), -EEXIST);
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 3, 100, 103, 9), -EINVAL);
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b + 1, 0, 100, 103, 9), -ENOENT);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 0, 100, 103, 9), 0);
+	CHECK_EQ(on_disk(rig, 100), 0);
+	CHECK_EQ(on_disk(rig, 103), 1);
+	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, 0, 100), -ESTALE);
+	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, 0, 103), 0);
+	struct arena arena;
+	arena_init(&arena, MIB);
+	struct meta_block out[2];
+	uint64_t ask[2] = {b, b + 1};
+	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, ask, 2, &arena, out), 0);
+	CHECK_EQ(out[1].state, 0);
+	CHECK(out[0].chunks[0].damaged && out[0].layout == 2);
+	/* Laid out anew. */
+	struct blk n;
+	blk_init(&n, b, 10);
+	for (unsigned i = 0; i < 3; i++)
+		n.chunks[i].disk = 200 + i;
+	n.b.chunk_block = 5555;
+	snprintf(n.b.encoding, sizeof(n.b.encoding), "rs:2+1");
+	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b, 1), -ESTALE);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b, 2), 0);
+	CHECK_EQ(on_disk(rig, 103), 0);
+	CHECK_EQ(on_disk(rig, 201), 1);
+	bool wanted;
+	CHECK_EQ(meta_chunk_wanted(rig->m, &rig->ctx, b, 5555, 1, 201, &wanted), 0);
+	CHECK(wanted);
+	CHECK_EQ(meta_chunk_wanted(rig->m, &rig->ctx, b, b, 1, 101, &wanted), 0);
+	CHECK(!wanted);
+	must_be_whole(rig);
+	collect_all(rig);
+	must_be_whole(rig);
+	arena_fini(&arena);
+}
+
+static void the_reverse_index_follows_every_change_of_place(void **state)
+{
+	(void)state;
+	rig_simple(places_body);
+}
+
+static bool wanted(struct rig *rig, uint64_t block, uint64_t chunk_block, uint32_t index,
+		   uint64_t disk)
+{
+	bool yes;
+	CHECK_EQ(meta_chunk_wanted(rig->m, &rig->ctx, block, chunk_block, index, disk, &yes), 0);
+	return yes;
+}
+
+/* gc.h: chunks are written first and named afterwards, so one that is not named may be on its way. */
+static void wanted_body(struct rig *rig)
+{
+	uint64_t f = must_create(rig, META_ROOT, "f");
+	struct blk k;
+	struct meta_owner owner = {.file = f, .bytes = 10};
+	blk_init(&k, 7000, 10); /* disks 100, 101, 102 */
+	CHECK(!wanted(rig, 7000, 7000, 0, 100));
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	/* Pending: the writer may take any disk, for its own chunks. */
+	CHECK(wanted(rig, 7000, 7000, 0, 100) && wanted(rig, 7000, 7000, 2, 999));
+	CHECK(!wanted(rig, 7000, 7001, 0, 100));
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &owner, 1), 0);
+	CHECK(wanted(rig, 7000, 7000, 1, 101));
+	CHECK(!wanted(rig, 7000, 7000, 1, 100) && !wanted(rig, 7000, 7000, 3, 100));
+	/* A repair writes to 103 and says so afterwards: in between it is not named, and is not dead. */
+	CHECK(!wanted(rig, 7000, 7000, 0, 103));
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, 7000, 0, 100, 103, 9), 0);
+	CHECK(wanted(rig, 7000, 7000, 0, 103) && !wanted(rig, 7000, 7000, 0, 100));
+	/* So does a new layout, under a name of its own. */
+	struct blk n;
+	blk_init(&n, 7000, 10);
+	for (unsigned i = 0; i < 3; i++)
+		n.chunks[i].disk = 200 + i;
+	n.b.chunk_block = 5555;
+	snprintf(n.b.encoding, sizeof(n.b.encoding), "rs:2+1");
+	CHECK(!wanted(rig, 7000, 5555, 1, 201) && wanted(rig, 7000, 7000, 1, 101));
+	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b, 2), 0);
+	CHECK(wanted(rig, 7000, 5555, 1, 201) && !wanted(rig, 7000, 7000, 1, 101));
+	/* What another tenant calls by the same number is not asked about. */
+	struct meta_ctx other = {.tenant = RIG_TENANT + 1};
+	bool yes = true;
+	CHECK_EQ(meta_chunk_wanted(rig->m, &other, 7000, 5555, 1, 201, &yes), 0);
+	CHECK(!yes);
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("f"), f, 0), 0);
+	collect_all(rig);
+	CHECK(!wanted(rig, 7000, 5555, 1, 201));
+}
+
+static void a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_way(void **state)
+{
+	(void)state;
+	rig_simple(wanted_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_reverse_index_follows_every_change_of_place),
+		cmocka_unit_test(
+			a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_way),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -16,7 +16,8 @@
 #define LOCAL_PARITY_MAX 4
 #define FLAT_PARITY_MAX 12
 #define LRC_GLOBAL_MAX 8
-#define OVERLAP_STATES 24
+#define OVERLAP_STATES 16 /* for each loss that a stripe bears: few of the later ones are met */
+#define ROUNDS_MAX 4      /* then the interval is as wide as it is */
 
 struct family {
 	const char *name, *scheme;
@@ -182,6 +183,12 @@ static void judge_repair(const struct system *sys, const struct mend *m,
 			nines->pool.value * m->pool[sys->policy.method].cross_bytes;
 }
 
+/* Losses of a stripe of the level in which disks fail. */
+static uint32_t lost_at_most(const struct encoding *e)
+{
+	return (uint32_t)(e->kind == ENCODING_MLEC ? e->mlec.local.p : encoding_tolerance(e)) + 1;
+}
+
 static int judge_task(void *arg, uint64_t task, struct rng *rng)
 {
 	struct judge *j = arg;
@@ -205,8 +212,9 @@ static int judge_task(void *arg, uint64_t task, struct rng *rng)
 	o.by = j->o->by;
 	o.precision = j->o->precision;
 	o.as_paper = j->o->as_paper;
+	o.rounds = ROUNDS_MAX;
 	if (overlapping(p->family)) /* each state knows its disks: large and slow */
-		o.states = OVERLAP_STATES;
+		o.states = (uint32_t)min_u64(o.states, OVERLAP_STATES * lost_at_most(&p->encoding));
 	rc = nines_estimate(sys, &o, &nines, why, sizeof(why));
 	if (rc == 0)
 		rc = mend_study(sys, j->o->as_paper, &mend);

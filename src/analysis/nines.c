@@ -12,6 +12,7 @@
 #include "base/base.h"
 
 #define RUN_STATES 250 /* of a stage */
+#define ROUNDS_MAX 64  /* when the error does not come down */
 
 static const char *const by_names[] = {"auto", "markov", "split", "simulate"};
 
@@ -36,6 +37,7 @@ void nines_options_default(struct nines_options *o)
 		.years = 1,
 		.precision = 0.05,
 		.states = RUN_STATES,
+		.rounds = ROUNDS_MAX,
 		.missions = 1000,
 		.work = {.seed = 1},
 	};

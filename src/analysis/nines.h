@@ -33,6 +33,7 @@ struct nines_options {
 	double years;      /* mission time */
 	double precision;  /* split: relative error to reach, 0.05 */
 	uint32_t states;   /* split: of a stage in one run, 250; fewer are quicker and rougher */
+	uint32_t rounds;   /* split: of 32 runs until the precision is reached, at most 64 */
 	uint64_t missions; /* simulate: how many times the mission is run */
 	struct work work;
 	const struct fleet_failures *failures; /* simulate: other than exponential; or NULL */

@@ -11,7 +11,6 @@
 #include "base/base.h"
 
 #define ROUND_TASKS 32      /* runs or batches between looks at the error */
-#define ROUNDS_MAX 64       /* when the error does not come down */
 #define BATCH_POOL_RUNS 8   /* at least */
 #define BATCH_RUNS_MAX 128  /* at most */
 #define BATCH_PRECISION 0.2 /* pool runs of a batch x precision */
@@ -57,7 +56,7 @@ int nines_split_one(const struct nines_options *o, const struct level *disks,
 	struct single s = {.spec = {.level = disks, .states = o->states}};
 	*out = (struct nines_split){0};
 	int rc = 0;
-	for (uint32_t r = 0; r < ROUNDS_MAX && rc == 0 && !out->reached; r++) {
+	for (uint32_t r = 0; r < o->rounds && rc == 0 && !out->reached; r++) {
 		struct work w = round_work(&o->work, r);
 		rc = work_run(&w, ROUND_TASKS, single_task, &s);
 		for (int i = 0; i < ROUND_TASKS && rc == 0; i++)
@@ -194,7 +193,7 @@ int nines_split_two(const struct system *sys, const struct nines_options *o,
 	b->net_runs = b->pool_runs / NET_SHARE;
 	*out = (struct nines_split){0};
 	int rc = 0;
-	for (uint32_t r = 0; r < ROUNDS_MAX && rc == 0 && !out->reached; r++) {
+	for (uint32_t r = 0; r < o->rounds && rc == 0 && !out->reached; r++) {
 		struct work w = round_work(&o->work, r);
 		rc = work_run(&w, ROUND_TASKS, batch_task, b);
 		for (int i = 0; i < ROUND_TASKS && rc == 0; i++)

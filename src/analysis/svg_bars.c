@@ -70,6 +70,8 @@ void svg_bars(struct svg *doc, int panel, const struct svg_bars *b)
 	struct svg_scale y = {.log = b->y.log, .min = 1, .max = 0};
 	size_t n = b->groups_n * b->series_n;
 	for (size_t i = 0; i < n; i++) {
+		/* Room for what is written above. */
+		svg_widen(&y, total_of(b, i) * (!b->values ? 1 : y.log ? 5 : 1.15));
 		svg_widen(&y, total_of(b, i));
 		if (b->high != NULL)
 			svg_widen(&y, b->high[i]);

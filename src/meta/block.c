@@ -308,6 +308,8 @@ int meta_block_commit(struct meta *m, const struct meta_ctx *ctx, const struct m
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
+#define GET_FIBERS 8 /* partitions that are read at once */
+
 struct getting {
 	struct meta *m;
 	uint32_t tenant;
@@ -316,30 +318,35 @@ struct getting {
 	struct arena *arena;
 	struct meta_block *out;
 	uint64_t *partitions; /* by block; 0: done */
+	/* As many as blocks, of which each group takes its own. */
 	struct schema_key *keys;
 	struct kv_bytes *list;
 	size_t *which;
+	size_t taken;
+	size_t next; /* block that is looked at next */
+	int rc;
 };
 
 /* All of the list that are in the partition of the i-th. */
 static int get_group(struct getting *g, size_t i)
 {
 	uint64_t partition = g->partitions[i];
-	size_t count = 0;
+	size_t first = g->taken;
 	for (size_t j = i; j < g->n; j++) {
 		if (g->partitions[j] != partition)
 			continue;
+		size_t slot = g->taken++;
 		g->partitions[j] = 0;
-		g->which[count] = j;
-		g->keys[count] = key_id('b', g->tenant, g->blocks[j]);
-		g->list[count] = key_bytes(&g->keys[count]);
-		count++;
+		g->which[slot] = j;
+		g->keys[slot] = key_id('b', g->tenant, g->blocks[j]);
+		g->list[slot] = key_bytes(&g->keys[slot]);
 	}
+	size_t count = g->taken - first;
 	AUTO_KV_ROWS struct kv_rows rows = {0};
-	int rc = kv_get(g->m->kv, partition, g->list, count, &rows);
+	int rc = kv_get(g->m->kv, partition, g->list + first, count, &rows);
 	for (size_t j = 0; j < count && rc == 0; j++) {
 		rec_block *rec;
-		size_t at = g->which[j];
+		size_t at = g->which[first + j];
 		if (!rows.row[j].found)
 			continue;
 		rc = rec_read_block(g->arena, rows.row[j].value, &rec);
@@ -347,6 +354,17 @@ static int get_group(struct getting *g, size_t i)
 			rc = block_out(g->blocks[at], rec, g->arena, &g->out[at]);
 	}
 	return rc;
+}
+
+static void get_groups(void *arg)
+{
+	struct getting *g = arg;
+	while (g->rc == 0 && g->next < g->n) {
+		size_t i = g->next++;
+		int rc = g->partitions[i] != 0 ? get_group(g, i) : 0;
+		if (rc != 0)
+			g->rc = rc;
+	}
 }
 
 int meta_block_get(struct meta *m, const struct meta_ctx *ctx, const uint64_t *blocks, size_t n,
@@ -369,11 +387,15 @@ int meta_block_get(struct meta *m, const struct meta_ctx *ctx, const uint64_t *b
 	memset(out, 0, n * sizeof(out[0]));
 	for (size_t i = 0; i < n; i++)
 		g.partitions[i] = part_block(m, ctx->tenant, blocks[i]);
-	int rc = 0;
-	for (size_t i = 0; i < n && rc == 0; i++)
-		if (g.partitions[i] != 0)
-			rc = get_group(&g, i);
-	return rc;
+	struct rt_fiber *fibers[GET_FIBERS];
+	size_t others = 0;
+	while (others + 1 < min_u64(n, GET_FIBERS) &&
+	       rt_spawn(&fibers[others], "meta-blocks", get_groups, &g) == 0)
+		others++;
+	get_groups(&g);
+	while (others > 0)
+		rt_join(fibers[--others]);
+	return g.rc;
 }
 
 int64_t meta_block_owners(struct meta *m, const struct meta_ctx *ctx, uint64_t block,

@@ -130,10 +130,78 @@ static void a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_w
 	rig_simple(wanted_body);
 }
 
+/* --- many blocks at once ---------------------------------------------------------------------- */
+
+/* A store whose reads take a while, and which knows how many are under way. */
+struct slow {
+	struct kv base;
+	struct kv *below;
+	unsigned now, most, reads;
+};
+
+static int slow_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
+		    struct kv_rows *rows)
+{
+	struct slow *s = container_of(kv, struct slow, base);
+	s->reads++;
+	s->now++;
+	s->most = s->now > s->most ? s->now : s->most;
+	rt_sleep_ns(NS_PER_MS);
+	int rc = kv_get(s->below, partition, keys, n, rows);
+	s->now--;
+	return rc;
+}
+
+static void slow_close(struct kv *kv)
+{
+	kv_close(container_of(kv, struct slow, base)->below);
+}
+
+static const struct kv_ops slow_ops = {.name = "slow", .get = slow_get, .close = slow_close};
+
+#define MANY 200
+
+static void many_body(struct rig *rig)
+{
+	uint64_t f = must_create(rig, META_ROOT, "f"), ask[MANY + 1];
+	struct meta_owner owner = {.file = f, .bytes = 10};
+	for (uint64_t i = 0; i < MANY; i++) {
+		struct blk k;
+		blk_init(&k, ask[i] = 9000 + i, 10);
+		CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+		CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &owner, 1), 0);
+	}
+	ask[MANY] = 5; /* there is none */
+	struct slow slow = {.base.ops = &slow_ops};
+	struct meta *m;
+	struct meta_block out[MANY + 1];
+	struct arena arena;
+	arena_init(&arena, MIB);
+	CHECK_EQ(kv_mem_open(&slow.below, rig->mem), 0);
+	CHECK_EQ(meta_open(&m, &slow.base, &rig->options), 0);
+	slow.reads = slow.most = 0;
+	CHECK_EQ(meta_block_get(m, &rig->ctx, ask, MANY + 1, &arena, out), 0);
+	CHECK(slow.reads > 8 && slow.reads <= 1U << rig->options.partition_bits);
+	CHECK_EQ(slow.most, 8);
+	for (uint64_t i = 0; i < MANY; i++)
+		CHECK(out[i].id == ask[i] && out[i].length == 10);
+	CHECK_EQ(out[MANY].state, 0);
+	meta_close(m);
+	kv_close(&slow.base);
+	arena_fini(&arena);
+}
+
+static void blocks_of_many_partitions_are_read_at_once(void **state)
+{
+	(void)state;
+	rig_simple(many_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_reverse_index_follows_every_change_of_place),
+		cmocka_unit_test(blocks_of_many_partitions_are_read_at_once),
 		cmocka_unit_test(
 			a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_way),
 	};

@@ -33,13 +33,12 @@
 enum ask { ASK_NOTHING, ASK_CREATE, ASK_REMOVE, ASK_RENAME, ASK_MOVE };
 
 /*
- * What a worker knows of its names: the file each leads to in each directory, 0 for none. A name that was
- * renamed away is not used again (it gets another generation): a copy of the request that was held up in a
- * server comes later than its answer from another, and does it again if the same file has come back there.
+ * What a worker knows of its names: the file each leads to in each directory, 0 for none. Files come back to
+ * names that they had: a copy of a request that was held up in a server, and comes later than its answer from
+ * another, must not do it again.
  */
 struct worker_state {
 	uint64_t id[DIRS][NAMES];
-	unsigned generation[DIRS][NAMES];
 	/* What is asked for and not yet answered: */
 	enum ask ask;
 	unsigned dir, to_dir, name, to_name;
@@ -160,10 +159,9 @@ struct worker {
 	unsigned number;
 };
 
-static void name_of(const struct worker *k, unsigned dir, unsigned name, char out[48])
+static void name_of(const struct worker *k, unsigned name, char out[48])
 {
-	snprintf(out, 48, "c%u-w%u-n%u.%u", k->client->index, k->number, name,
-		 k->state->generation[dir][name]);
+	snprintf(out, 48, "c%u-w%u-n%u", k->client->index, k->number, name);
 }
 
 /* What only the logic can answer; all else is the world's doing, and is asked again. */
@@ -192,8 +190,8 @@ static int send_asked(struct worker *k)
 	struct meta_call c = {.client = k->client->meta};
 	const uint64_t *dirs = k->client->world->dirs;
 	char name[48], to[48];
-	name_of(k, s->dir, s->name, name);
-	name_of(k, s->ask == ASK_MOVE ? s->to_dir : s->dir, s->to_name, to);
+	name_of(k, s->name, name);
+	name_of(k, s->to_name, to);
 	switch (s->ask) {
 	case ASK_CREATE: {
 		int result = 0;
@@ -225,7 +223,6 @@ static void apply(struct worker_state *s)
 		break;
 	case ASK_RENAME:
 		s->id[s->dir][s->to_name] = *from;
-		s->generation[s->dir][s->name]++;
 		*from = 0;
 		break;
 	default:
@@ -269,7 +266,7 @@ static void check_name(struct worker *k, unsigned dir, unsigned name)
 	struct meta_call c = {.client = k->client->meta};
 	struct meta_entry e = {0};
 	char text[48];
-	name_of(k, dir, name, text);
+	name_of(k, name, text);
 	int rc = meta_client_lookup(&c, w->dirs[dir], meta_name(text), &e);
 	if (!definite(rc) || w->lost[k->client->index])
 		return;

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/repair_left.h"
+#include "cli/repair_told.h"
 #include "rt/rt.h"
 
 #define WATCH_NS (2 * NS_PER_S)
@@ -19,8 +20,12 @@
 static const char usage_text[] =
 	"usage: terrane repair status [-c FILE | --dir DIR] [--json] [--watch]\n"
 	"\n"
-	"  status   blocks on disks that are not well, by disk; with --watch how fast they become\n"
-	"           fewer, and when it will be done. Ends with 0 when there is none, else 1\n"
+	"  status   blocks on disks that are not well, by disk; the repairs that janitors are at, "
+	"or\n"
+	"           did last: how far they are, how fast, when they will be done, and how many "
+	"bytes\n"
+	"           crossed racks beside what the planner says. Ends with 0 when nothing is left,\n"
+	"           else 1\n"
 	"\n"
 	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
 	"  --dir DIR           the cluster in this folder\n"
@@ -110,7 +115,7 @@ static void tell(const struct repair *r, const struct repair_left *l, size_t n)
 			       cluster_state_name(l[i].state), l[i].blocks);
 }
 
-static int tell_json(const struct repair *r, const struct repair_left *l, size_t n)
+static int tell_json(const struct repair *r, const struct repair_left *l, size_t n, json_t *told)
 {
 	uint64_t left = repair_left_sum(l, n);
 	double per_s = rate(r, left);
@@ -122,8 +127,9 @@ static int tell_json(const struct repair *r, const struct repair_left *l, size_t
 						       cluster_state_name(l[i].state), "blocks",
 						       (json_int_t)l[i].blocks));
 	AUTO_JSON json_t *root =
-		json_pack("{s:I, s:f, s:f, s:o}", "blocks", (json_int_t)left, "blocks_per_s", per_s,
-			  "seconds_left", per_s > 0 ? (double)left / per_s : 0.0, "disks", disks);
+		json_pack("{s:I, s:f, s:f, s:o, s:O}", "blocks", (json_int_t)left, "blocks_per_s",
+			  per_s, "seconds_left", per_s > 0 ? (double)left / per_s : 0.0, "disks",
+			  disks, "repairs", told);
 	return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 }
 
@@ -137,7 +143,11 @@ static int status_body(struct admin *a)
 		int status = c == NULL ? CLI_FAILED : repair_left(a, c, &l, &n);
 		if (status != CLI_OK)
 			return status;
+		AUTO_JSON json_t *told = repair_told(a);
 		uint64_t left = repair_left_sum(l, n);
+		bool under_way = repair_told_under_way(told);
+		if (told == NULL)
+			return cli_fail("cannot ask the metadata what the janitors say");
 		if (r->begin_ns == 0) {
 			r->begin_ns = rt_now_ns();
 			r->begin_blocks = left;
@@ -145,11 +155,13 @@ static int status_body(struct admin *a)
 		if (r->watch && !r->json && isatty(STDOUT_FILENO) == 1)
 			fputs("\033[H\033[2J", stdout);
 		if (r->json)
-			status = tell_json(r, l, n);
+			status = tell_json(r, l, n, told);
 		else
 			tell(r, l, n);
+		if (!r->json)
+			repair_told_print(told);
 		fflush(stdout);
-		if (status != CLI_OK || left == 0)
+		if (status != CLI_OK || (left == 0 && !under_way))
 			return status;
 		if (!r->watch || rt_sleep_ns(WATCH_NS) < 0)
 			return CLI_FAILED;

@@ -48,7 +48,8 @@ struct janitor {
 	struct stats sums;
 	struct stats_balance balance;
 	char rack[64];   /* "": it stands in none */
-	unsigned others; /* janitors that live besides this one */
+	unsigned others; /* janitors that live besides this one: report.c */
+	uint64_t note_turn;
 	struct janitor_repair repairs[JANITOR_REPAIRS_MAX]; /* in no order; disk 0: none */
 	struct policy *policies;                            /* policy.c */
 	size_t policy_count;
@@ -197,6 +198,12 @@ int policies_load(struct janitor *j);
 
 /* Takes away what this janitor has told of itself. */
 void report_drop(struct janitor *j);
+
+/* --- tell.c ----------------------------------------------------------------------------------- */
+
+/* Writes down the repairs at hand, where `terrane repair status` looks; takes that away. */
+int repairs_tell(struct janitor *j, struct meta_call *m);
+void repairs_untell(struct meta_call *m, uint64_t holder);
 
 /* --- rebuild.c -------------------------------------------------------------------------------- */
 

@@ -148,6 +148,7 @@ void janitor_close(struct janitor *j)
 void janitor_stats(const struct janitor *j, struct janitor_stats *out)
 {
 	*out = j->stats;
+	out->janitors = 1 + j->others;
 }
 
 /* --- requests --------------------------------------------------------------------------------- */

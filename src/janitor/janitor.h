@@ -89,6 +89,7 @@ struct janitor_stats {
 	uint64_t open_blocks;                  /* left to their writers */
 	uint64_t overtaken; /* blocks that were deleted, or repaired by another, meanwhile */
 	uint64_t leases_lost;
+	uint64_t janitors; /* that live, this one included */
 	uint64_t surveys, chunks_balanced, balanced_bytes;
 	uint64_t blocks_compacted, compacted_bytes; /* old blocks; what lived of them */
 	uint64_t compact_overtaken;                 /* extents that were changed meanwhile */

@@ -156,6 +156,7 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 		{"blocks_reencoded_total", "counter", "blocks that a policy gave another encoding",
 		 s->blocks_reencoded},
 		{"reencoded_bytes_total", "counter", "bytes of them", s->reencoded_bytes},
+		{"janitors", "gauge", "janitors that live", 1 + j->others},
 		{"leases_lost_total", "counter", "leases another took over", s->leases_lost},
 		{"scrubbed_chunks_total", "counter", "chunks verified", s->scrubbed_chunks},
 		{"scrubbed_bytes_total", "counter", "bytes verified", s->scrubbed_bytes},

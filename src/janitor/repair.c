@@ -12,6 +12,7 @@
 #define PAGE 64
 
 struct patient {
+	uint64_t disk; /* that it was found by; 0: by its record */
 	uint32_t tenant;
 	int more; /* -1: may be beyond help */
 	uint64_t block;
@@ -25,7 +26,7 @@ struct ward {
 	int rc; /* of the metadata, or the lease */
 };
 
-static int ward_add(struct ward *w, uint32_t tenant, uint64_t block, int more)
+static int ward_add(struct ward *w, uint32_t tenant, uint64_t block, int more, uint64_t disk)
 {
 	if (w->count == LIST_MAX)
 		return 0;
@@ -37,7 +38,7 @@ static int ward_add(struct ward *w, uint32_t tenant, uint64_t block, int more)
 		w->list = list;
 		w->cap = cap;
 	}
-	w->list[w->count++] = (struct patient){tenant, more, block};
+	w->list[w->count++] = (struct patient){disk, tenant, more, block};
 	return 0;
 }
 
@@ -70,7 +71,7 @@ static int find_by_disks(struct ward *w, unsigned share, const uint64_t *disks, 
 			int64_t got = meta_client_disk_blocks(&m, disks[d], &at, on, PAGE);
 			rc = got < 0 ? (int)got : 0;
 			for (int64_t i = 0; rc == 0 && i < got; i++)
-				rc = ward_add(w, on[i].tenant, on[i].block, 0);
+				rc = ward_add(w, on[i].tenant, on[i].block, 0, disks[d]);
 		}
 	}
 	return rc;
@@ -93,7 +94,7 @@ static int find_by_records(struct ward *w, unsigned share)
 			struct damage d;
 			if (found[i].block.state == META_BLOCK_SEALED &&
 			    block_damage(w->j, &found[i].block, &d) == 0 && d.bad > 0)
-				rc = ward_add(w, found[i].tenant, found[i].block.id, d.more);
+				rc = ward_add(w, found[i].tenant, found[i].block.id, d.more, 0);
 		}
 		arena_fini(&a);
 	}
@@ -151,8 +152,14 @@ static void nurse(void *arg)
 	struct ward *w = arg;
 	while (w->rc == 0 && w->next < w->count) {
 		const struct patient p = w->list[w->next++];
-		int rc = block_repair(w->j, p.tenant, p.block, NULL, NULL);
+		struct janitor_repair *r =
+			p.disk != 0 ? repair_under_way(w->j, p.disk, false) : NULL;
+		int rc = block_repair(w->j, p.tenant, p.block, NULL, r);
 		note_result(w->j, &p, rc);
+		if (r != NULL) {
+			r->done += rc == 0;
+			r->failed += rc < 0 && rc != -ECANCELED;
+		}
 		w->j->stats.blocks_waiting = w->count - w->next;
 		if (rc == -ECANCELED)
 			w->rc = rc;
@@ -211,6 +218,54 @@ static uint64_t *disks_to_empty(struct janitor *j, size_t *n)
 	return ids;
 }
 
+/* How many blocks the metadata has there. */
+static int64_t blocks_there(struct janitor *j, uint64_t disk)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct meta_call m = errand_meta(j, &e);
+	int64_t sum = 0, n = 0;
+	for (struct meta_walk at = {.end = j->partitions}; n >= 0 && at.index < at.end;) {
+		struct meta_on_disk on[PAGE];
+		n = meta_client_disk_blocks(&m, disk, &at, on, PAGE);
+		sum += n > 0 ? n : 0;
+	}
+	return n < 0 ? n : sum;
+}
+
+/* Repairs begin when there is something to do, and end when there is nothing left. */
+static int repairs_note(struct janitor *j)
+{
+	size_t n = 0;
+	AUTO_FREE uint64_t *disks = disks_to_empty(j, &n);
+	if (disks == NULL)
+		return -ENOMEM;
+	int64_t left = 0;
+	for (size_t i = 0; left >= 0 && i < n; i++) {
+		struct janitor_repair *r = repair_under_way(j, disks[i], false);
+		left = blocks_there(j, disks[i]);
+		if (left > 0 && r == NULL)
+			r = repair_begin(j, disks[i], false);
+		if (left > 0 && r != NULL)
+			r->total = max_u64(r->total, r->done + (uint64_t)left);
+		/* Also what others did, or was deleted, is done. */
+		if (left == 0 && r != NULL)
+			r->done = r->total;
+		if (left == 0)
+			repair_end(r);
+	}
+	/* One that came back needs none. */
+	for (size_t i = 0; i < JANITOR_REPAIRS_MAX; i++) {
+		struct janitor_repair *r = &j->repairs[i];
+		bool still = r->pool;
+		for (size_t k = 0; k < n; k++)
+			still = still || disks[k] == r->disk;
+		if (r->disk != 0 && !still)
+			repair_end(r);
+	}
+	return left < 0 ? (int)left : 0;
+}
+
 int janitor_repair(struct janitor *j, bool look)
 {
 	struct errand e;
@@ -220,6 +275,8 @@ int janitor_repair(struct janitor *j, bool look)
 	int rc = janitor_map(j);
 	if (rc == 0)
 		rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);
+	if (rc == 0)
+		rc = repairs_note(j);
 	if (rc < 0)
 		return rc;
 	/* First everywhere what bears no further loss. With all well there is nothing to go through twice. */
@@ -236,6 +293,8 @@ int janitor_repair(struct janitor *j, bool look)
 				rc = janitor_map(j);
 		}
 	}
+	if (rc == 0)
+		rc = repairs_note(j);
 	j->stats.repair_rounds += rc == 0;
 	return rc;
 }

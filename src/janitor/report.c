@@ -69,8 +69,10 @@ static int reports_read(struct janitor *j, struct meta_call *m)
 		if (strcmp(notes[i].name, own) == 0)
 			continue;
 		others += age_ns < LIVES_NS;
-		if (age_ns > FORGET_NS)
-			rc = meta_client_note_drop(m, notes[i].name);
+		if (age_ns <= FORGET_NS)
+			continue;
+		rc = meta_client_note_drop(m, notes[i].name);
+		repairs_untell(m, strtoull(notes[i].name + strlen("janitor/"), NULL, 16));
 	}
 	if (rc == 0)
 		j->others = others;
@@ -84,6 +86,8 @@ int janitor_report(struct janitor *j)
 	errand_init(j, &e, 0);
 	struct meta_call m = errand_meta(j, &e);
 	int rc = report_write(j, &m);
+	if (rc == 0)
+		rc = repairs_tell(j, &m);
 	return rc < 0 ? rc : reports_read(j, &m);
 }
 
@@ -97,5 +101,6 @@ void report_drop(struct janitor *j)
 	name_of(j, name);
 	rt_shield_enter();
 	(void)meta_client_note_drop(&m, name);
+	repairs_untell(&m, j->holder);
 	rt_shield_leave();
 }

@@ -97,6 +97,9 @@ static void beat_fiber(void *arg)
 		uint64_t beat_ns = NS_PER_S;
 		int rc = -ENOENT;
 		while (!rt_cancelled()) {
+			for (unsigned d = 0; d < n->box->disk_count; d++)
+				disks[d].health = disks[d].id == n->box->sick ? n->box->sick_health
+									      : CLUSTER_ONLINE;
 			rc = rc == -ENOENT ? meta_client_node_register(&c, &me, &id, &beat_ns)
 					   : meta_client_node_beat(&c, &me, &beat_ns);
 			if (rt_sleep_ns(beat_ns) < 0)

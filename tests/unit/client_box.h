@@ -39,6 +39,8 @@ struct client_box {
 	bool pools;             /* the first disk of each node is a pool 2+1 of three folders, */
 	bool wide;              /* or declustered over six, */
 	bool outside;           /* which leaves repair to others when it is beyond its code */
+	uint64_t sick;          /* a disk of which its node says this: */
+	enum cluster_state sick_health;
 	struct kv_mem *kv;
 	void (*body)(struct client_box *b);
 	bool done;

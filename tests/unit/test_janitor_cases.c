@@ -324,6 +324,57 @@ static void without_room_a_block_stays_as_it_is(void **state)
 	cbox_run_all(5, 1, no_room_body);
 }
 
+static void appender_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	struct terrane_options t = {
+		.encoding = "r3", .block_bytes = 1 * MIB, .timeout_ms = 3600 * 1000};
+	struct call c;
+	engine_call(l.engine, &c, &t);
+	struct efile *f;
+	CHECK_EQ(engine_create(&c, "/log", TERRANE_LOG, &t, &f), 0);
+	uint8_t bytes[1000];
+	uint64_t hurt = 0;
+	for (uint64_t i = 0; i < 12; i++) {
+		cbox_fill(5, i * sizeof(bytes), bytes, sizeof(bytes));
+		struct iovec iov = {bytes, sizeof(bytes)};
+		CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
+		CHECK_EQ(engine_flush(&c, f), 0);
+		for (uint64_t d = 1; i == 3 && hurt == 0 && d < 80; d += 10)
+			hurt = blocks_on(&l, d, NULL) > 0 ? d : 0;
+		if (i == 3) {
+			CHECK(hurt != 0);
+			CHECK_EQ(meta_client_want_disk(&l.root, hurt, CLUSTER_GONE), 0);
+			CHECK_EQ(rt_sleep_ns(3 * NS_PER_S), 0);
+			CHECK_EQ(janitor_repair(j, true), 0);
+			/* It is the writer's. */
+			CHECK(stats_of(j).open_blocks > 0);
+			CHECK_EQ(stats_of(j).chunks_repaired, 0);
+		} else {
+			CHECK_EQ(janitor_repair(j, true), 0);
+		}
+	}
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	rt_deadline_set(RT_NEVER);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(blocks_on(&l, hurt, NULL), 0);
+	CHECK(check_whole(&l) > 0);
+	CHECK_EQ(read_text(&l, "/log", 5, 12 * sizeof(bytes)), 0);
+	CHECK_EQ(stats_of(j).failed + stats_of(j).lost_blocks, 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_block_that_a_writer_still_appends_to_is_repaired_when_it_ends(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, appender_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -335,6 +386,7 @@ int main(void)
 		cmocka_unit_test(a_disk_that_comes_back_while_it_is_repaired_keeps_what_is_left),
 		cmocka_unit_test(what_flaps_within_the_delay_costs_nothing),
 		cmocka_unit_test(without_room_a_block_stays_as_it_is),
+		cmocka_unit_test(a_block_that_a_writer_still_appends_to_is_repaired_when_it_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

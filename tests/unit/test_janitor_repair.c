@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "janitor_lab.h"
+#include "meta/wire.h"
 
 static void failed_disk_body(struct client_box *b)
 {
@@ -104,12 +105,234 @@ static void a_draining_node_is_emptied_by_copying(void **state)
 	cbox_run_all(8, 1, drain_body);
 }
 
+/* --- which disks ------------------------------------------------------------------------------ */
+
+static void told_failed_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	write_all(&l);
+	size_t on = blocks_on(&l, 31, NULL);
+	CHECK(on > 0);
+	b->sick = 31;
+	b->sick_health = CLUSTER_FAILED;
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	CHECK_EQ(janitor_repair(j, false), 0);
+	CHECK_EQ(stats_of(j).chunks_repaired, on);
+	CHECK_EQ(blocks_on(&l, 31, NULL), 0);
+	read_all(&l);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_disk_that_its_node_says_has_failed_is_repaired_at_once(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, told_failed_body);
+}
+
+static void suspect_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	write_all(&l);
+	size_t on = blocks_on(&l, 31, NULL);
+	CHECK(on > 0);
+	b->sick = 31;
+	b->sick_health = CLUSTER_SUSPECT;
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	/* Well for a moment: the delay begins anew. */
+	b->sick = 0;
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	CHECK_EQ(janitor_repair(j, false), 0);
+	b->sick = 31;
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	CHECK_EQ(janitor_repair(j, false), 0);
+	CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(stats_of(j).chunks_repaired, 0);
+	CHECK_EQ(rt_sleep_ns(15 * NS_PER_S), 0);
+	CHECK_EQ(janitor_repair(j, false), 0);
+	CHECK_EQ(stats_of(j).chunks_repaired, on);
+	read_all(&l);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_disk_with_errors_is_repaired_after_the_delay(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, suspect_body);
+}
+
+/* --- in which order, and how fast ------------------------------------------------------------- */
+
+/* Blocks with chunks on both disks, and on one of them. */
+static void count_hurt(struct lab *l, uint64_t x, uint64_t y, size_t *both, size_t *one)
+{
+	struct arena a;
+	arena_init(&a, 64 * MIB);
+	*both = *one = 0;
+	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
+		struct meta_block_at at[32];
+		int64_t n = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
+		CHECK(n >= 0);
+		for (int64_t i = 0; i < n; i++) {
+			int hurt = 0;
+			for (size_t k = 0; k < at[i].block.chunk_count; k++)
+				hurt += at[i].block.chunks[k].disk == x ||
+					at[i].block.chunks[k].disk == y;
+			*both += hurt == 2;
+			*one += hurt == 1;
+		}
+	}
+	arena_fini(&a);
+}
+
+static void order_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	for (uint64_t i = 0; i < 3; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/f%lu", i);
+		CHECK_EQ(write_text(&l, path, i, TEXT_BYTES, "rs:3+2"), 0);
+	}
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	size_t both, one, singles, left;
+	count_hurt(&l, 21, 41, &both, &singles);
+	CHECK(both > 1 && singles > 1);
+	CHECK_EQ(meta_client_want_disk(&l.root, 21, CLUSTER_GONE), 0);
+	lose_disk(&l, 41);
+	struct janitor_options o = quick();
+	o.disk_bytes_per_s = 100000;
+	o.parallel = 1;
+	struct round r = {.j = hire(&o)};
+	struct rt_fiber *fiber;
+	CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &r), 0);
+	bool seen = false;
+	for (left = both; left > 0;) {
+		count_hurt(&l, 21, 41, &left, &one);
+		/* One of those with two may be half done. */
+		CHECK(left == 0 || one >= singles);
+		seen = seen || (left > 0 && left < both);
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
+	}
+	CHECK(seen && !r.done);
+	rt_join(fiber);
+	CHECK_EQ(r.rc, 0);
+	(void)check_whole(&l);
+	janitor_close(r.j);
+	lab_close(&l);
+}
+
+static void blocks_with_the_least_redundancy_left_go_first(void **state)
+{
+	(void)state;
+	cbox_run_all(9, 1, order_body);
+}
+
+static uint64_t repair_time_ns(struct lab *l, struct janitor *j, uint64_t disk)
+{
+	lose_disk(l, disk);
+	uint64_t begin_ns = rt_now_ns();
+	CHECK_EQ(janitor_repair(j, false), 0);
+	CHECK_EQ(blocks_on(l, disk, NULL), 0);
+	return rt_now_ns() - begin_ns;
+}
+
+static void caps_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 1, 20 * 64 * KIB, "r3"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	o.disk_bytes_per_s = 500000; /* 20%: 100 KB/s */
+	o.rack_bytes_per_s = 250000; /* 20%: 50 KB/s, for the one disk of a rack */
+	struct janitor *j = hire(&o), *k = hire(&o);
+	CHECK_EQ(janitor_report(j), 0);
+	CHECK_EQ(stats_of(j).janitors, 1);
+	size_t on = blocks_on(&l, 21, NULL);
+	uint64_t alone_ns = repair_time_ns(&l, j, 21);
+	/* Nine disks read and write at most 50 KB/s each. */
+	CHECK(on > 2 && (double)alone_ns / 1e9 > (double)(on * 2 * 64 * KIB) / (9 * 50e3) / 2);
+	struct janitor_repair rec[JANITOR_REPAIRS_MAX];
+	CHECK_EQ(janitor_repairs(j, rec), 1);
+	CHECK(!rec[0].pool && rec[0].disk == 21 && rec[0].end_ns != 0);
+	CHECK(rec[0].total == on && rec[0].done == on && rec[0].failed == 0);
+	CHECK_EQ(rec[0].cross_bytes, on * 2 * 64 * KIB);
+	CHECK_EQ(rec[0].predicted_bytes, rec[0].cross_bytes);
+	/* Another lives, until it has said nothing for a minute. */
+	CHECK_EQ(janitor_report(k), 0);
+	CHECK_EQ(janitor_report(j), 0);
+	CHECK_EQ(stats_of(j).janitors, 2);
+	CHECK_EQ(rt_sleep_ns(61 * NS_PER_S), 0);
+	CHECK_EQ(janitor_report(j), 0);
+	CHECK_EQ(stats_of(j).janitors, 1);
+	CHECK_EQ(janitor_report(k), 0);
+	CHECK_EQ(stats_of(k).janitors, 2);
+	janitor_close(k);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void bandwidth_is_kept_and_those_who_live_know_of_each_other(void **state)
+{
+	(void)state;
+	cbox_run_all(9, 1, caps_body);
+}
+
+static void share_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 1, 20 * 64 * KIB, "r2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	o.rack_bytes_per_s = 50000; /* 20%: 10 KB/s */
+	o.parallel = 64;
+	uint64_t spent_ns[2];
+	struct janitor *j = hire(&o), *k = hire(&o);
+	/* All that two of the three have is read from, or written to, the third. */
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(janitor_report(j), 0);
+		CHECK_EQ(stats_of(j).janitors, i == 0 ? 1 : 2);
+		size_t on = blocks_on(&l, i == 0 ? 1 : 11, NULL);
+		CHECK(on > 1);
+		spent_ns[i] = repair_time_ns(&l, j, i == 0 ? 1 : 11) / on;
+		CHECK_EQ(janitor_report(k), 0);
+	}
+	CHECK(spent_ns[1] > spent_ns[0] * 3 / 2);
+	janitor_close(k);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void two_janitors_have_half_of_the_bandwidth_each(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, share_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_blocks_of_a_failed_disk_are_whole_again),
 		cmocka_unit_test(a_silent_node_is_repaired_after_the_delay_and_not_before),
 		cmocka_unit_test(a_draining_node_is_emptied_by_copying),
+		cmocka_unit_test(a_disk_that_its_node_says_has_failed_is_repaired_at_once),
+		cmocka_unit_test(a_disk_with_errors_is_repaired_after_the_delay),
+		cmocka_unit_test(blocks_with_the_least_redundancy_left_go_first),
+		cmocka_unit_test(bandwidth_is_kept_and_those_who_live_know_of_each_other),
+		cmocka_unit_test(two_janitors_have_half_of_the_bandwidth_each),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

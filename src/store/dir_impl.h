@@ -90,6 +90,7 @@ struct dir_store {
 	uint64_t free_bytes; /* as last asked, less what was written since */
 	uint64_t space_at_ns;
 	bool space_known;
+	uint64_t full_bytes; /* what did not fit when it became full */
 	uint64_t reserved_bytes;
 
 	/* dir_table.c */

@@ -67,8 +67,10 @@ int dir_note(struct dir_store *d, int64_t rc64)
 	switch (rc) {
 	case -ENOSPC:
 	case -EDQUOT:
-		if (d->state == STORE_ONLINE)
+		if (d->state == STORE_ONLINE) {
+			d->full_bytes = 0;
 			state_set(d, STORE_FULL, rc);
+		}
 		d->space_known = false;
 		return -ENOSPC;
 	case -ENOENT:
@@ -212,8 +214,10 @@ static int space_check(struct dir_store *d, uint64_t bytes, bool reserved)
 	}
 	if (!space_fits(d, bytes, reserved)) {
 		/* Space that is only reserved does not make a disk full. */
-		if (d->state == STORE_ONLINE && !space_fits(d, bytes, true))
+		if (d->state == STORE_ONLINE && !space_fits(d, bytes, true)) {
+			d->full_bytes = bytes;
 			state_set(d, STORE_FULL, -ENOSPC);
+		}
 		return -ENOSPC;
 	}
 	if (d->state == STORE_FULL)
@@ -274,8 +278,11 @@ void dir_info(struct store *s, struct store_info *out)
 {
 	struct dir_store *d = dir_of(s);
 
-	if (d->state != STORE_FAILED)
-		space_refresh(d);
+	/* Nobody writes to a disk that is known to be full, so that writes alone would never find the space that has
+	 * come back. */
+	if (d->state != STORE_FAILED && space_refresh(d) == 0 && d->state == STORE_FULL &&
+	    space_fits(d, d->full_bytes, false))
+		state_set(d, STORE_ONLINE, 0);
 	uint64_t aside = d->options.keep_free_bytes + d->reserved_bytes;
 	*out = (struct store_info){
 		.state = d->state,

@@ -16,7 +16,7 @@
 #define MAP_AGE_NS (2 * NS_PER_S)
 #define LEASES_MAX 65536
 #define REPORT_NS (5 * NS_PER_S)
-#define LEASES_DROP_NS (2 * NS_PER_S)
+#define FAREWELL_NS (1 * NS_PER_S)
 #define UNWELL_MAX (CLUSTER_DISKS_MAX + CLUSTER_NODES_MAX)
 #define MAP_AWAY_MAX_NS (20 * NS_PER_S)
 
@@ -326,16 +326,13 @@ static void leases_drop(struct janitor *j)
 	struct errand e;
 	errand_init(j, &e, 0);
 	struct meta_call m = errand_meta(j, &e);
-	m.timeout_ns = LEASES_DROP_NS;
 	int rc = 0;
-	rt_shield_enter();
 	map_for_each(&j->leases, it) {
 		struct held *h = it.value;
 		if (rc == 0 && h->renewed_ns != 0)
 			rc = meta_client_lease_drop(&m, &h->lease);
 		h->renewed_ns = 0;
 	}
-	rt_shield_leave();
 }
 
 struct meta_walk share_walk(const struct janitor *j, unsigned share)
@@ -412,6 +409,25 @@ static void report_fiber(void *arg)
 			break;
 }
 
+static void farewell_fiber(void *arg)
+{
+	struct janitor *j = arg;
+	rt_deadline_set(rt_now_ns() + FAREWELL_NS);
+	report_drop(j);
+	leases_drop(j);
+}
+
+/* In a fiber that was not cancelled, and for a moment only: the metadata may be gone as well. */
+static void farewell(struct janitor *j)
+{
+	struct rt_fiber *fiber;
+	if (rt_spawn(&fiber, "farewell", farewell_fiber, j) < 0)
+		return;
+	rt_shield_enter();
+	rt_join(fiber);
+	rt_shield_leave();
+}
+
 int janitor_run(struct janitor *j)
 {
 	static void (*const works[])(void *) = {collect_fiber, repair_fiber, orphan_fiber,
@@ -425,7 +441,6 @@ int janitor_run(struct janitor *j)
 		rc = rt_sleep_ns(RT_NEVER - rt_now_ns() - 1);
 	rt_group_cancel(&g);
 	rt_group_join(&g);
-	leases_drop(j);
-	report_drop(j);
+	farewell(j);
 	return rc;
 }

@@ -97,10 +97,7 @@ void report_drop(struct janitor *j)
 	char name[META_NOTE_NAME_MAX + 1];
 	errand_init(j, &e, 0);
 	struct meta_call m = errand_meta(j, &e);
-	m.timeout_ns = 2 * NS_PER_S;
 	name_of(j, name);
-	rt_shield_enter();
 	(void)meta_client_note_drop(&m, name);
 	repairs_untell(&m, j->holder);
-	rt_shield_leave();
 }

@@ -203,6 +203,7 @@ bool balance_wants(struct janitor *j, const struct meta_block_at *b)
 
 struct moving {
 	struct janitor *j;
+	struct jobs *jobs;
 	struct errand errand;
 	uint32_t tenant;
 	struct meta_block block;
@@ -286,20 +287,24 @@ static int settle(struct moving *m, uint64_t from)
 	return at == m->move.to ? 0 : -ESTALE;
 }
 
-static void fills_shift(struct janitor *j, uint64_t from, uint64_t to, uint64_t bytes)
+static void fill_shift(struct stats *s, uint64_t from, uint64_t to, uint64_t bytes)
 {
-	struct stats_disk *f = map_get(&j->sums.held, from), *t = map_get(&j->sums.held, to);
-	if (f != NULL)
+	struct stats_disk *f = map_get(&s->held, from), *t = map_get(&s->held, to);
+	if (f != NULL) {
 		f->bytes -= min_u64(f->bytes, bytes);
+		f->chunks -= min_u64(f->chunks, 1);
+	}
 	if (t == NULL) {
 		t = calloc(1, sizeof(*t));
-		if (t != NULL && map_put(&j->sums.held, to, t) < 0) {
+		if (t != NULL && map_put(&s->held, to, t) < 0) {
 			free(t);
 			t = NULL;
 		}
 	}
-	if (t != NULL)
+	if (t != NULL) {
 		t->bytes += bytes;
+		t->chunks++;
+	}
 }
 
 static int chunk_move(struct moving *m)
@@ -320,13 +325,15 @@ static int chunk_move(struct moving *m)
 	if (rc == 0) {
 		m->j->stats.chunks_balanced++;
 		m->j->stats.balanced_bytes += m->data.len;
-		fills_shift(m->j, from, m->move.to, m->block.chunk_length);
+		fill_shift(&m->j->sums, from, m->move.to, m->block.chunk_length);
+		fill_shift(m->jobs->stats, from, m->move.to, m->block.chunk_length);
+		m->jobs->changed = true;
 	}
 	return rc;
 }
 
 /* Moves one chunk of the block; *moved: there may be more. */
-static int block_balance(struct janitor *j, const struct job *job, bool *moved)
+static int block_balance(struct janitor *j, struct jobs *w, const struct job *job, bool *moved)
 {
 	AUTO_FREE struct moving *m = calloc(1, sizeof(*m));
 	struct arena a;
@@ -335,6 +342,7 @@ static int block_balance(struct janitor *j, const struct job *job, bool *moved)
 		return -ENOMEM;
 	arena_init(&a, BLOCK_ARENA);
 	m->j = j;
+	m->jobs = w;
 	m->tenant = job->tenant;
 	errand_init(j, &m->errand, job->tenant);
 	struct meta_call c = errand_meta(j, &m->errand);
@@ -362,7 +370,7 @@ int balance_run(struct janitor *j, struct jobs *w)
 	while (rc == 0 && jobs_next(j, w, &job, &rc)) {
 		bool more = true;
 		while (rc == 0 && more)
-			rc = block_balance(j, &job, &more);
+			rc = block_balance(j, w, &job, &more);
 	}
 	return rc;
 }

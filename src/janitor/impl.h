@@ -150,6 +150,7 @@ int each_disk(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn,
 /* --- survey.c --------------------------------------------------------------------------------- */
 
 #define SURVEY_SERVICES 3
+#define SURVEY_BALANCE 0          /* the first of them */
 #define JOBS_MAX ((size_t)100000) /* of a share; the rest comes with the next survey */
 
 /* Blocks of a share that a service has asked for. */
@@ -165,6 +166,8 @@ struct jobs {
 	size_t count, cap, next;
 	const char *lease;
 	uint64_t end_ns;
+	struct stats *stats; /* of the share: who moves chunks changes them */
+	bool changed;        /* they were */
 };
 
 /* The next one, when the time is not over and the lease still ours; false at the end, or with an error in *rc.

@@ -110,6 +110,7 @@ static int work(struct share_work *w)
 	for (size_t k = 0; k < SURVEY_SERVICES; k++) {
 		runs[k] = (struct service_run){w, k};
 		w->jobs[k].lease = w->lease;
+		w->jobs[k].stats = &w->stats;
 		w->jobs[k].end_ns = rt_now_ns() + w->j->opts.survey_ns;
 		if (w->jobs[k].count > 0 &&
 		    rt_group_spawn(&g, services[k].name, service_fiber, &runs[k]) < 0)
@@ -187,6 +188,9 @@ static int share_survey(struct janitor *j, unsigned share)
 		rc = stats_save(&m, share, &w.stats);
 	if (rc == 0)
 		rc = work(&w);
+	/* The next survey decides by what is so now, not by what was before these moves. */
+	if (rc == 0 && w.jobs[SURVEY_BALANCE].changed)
+		rc = stats_save(&m, share, &w.stats);
 	stats_fini(&w.stats);
 	for (size_t k = 0; k < SURVEY_SERVICES; k++)
 		free(w.jobs[k].list);

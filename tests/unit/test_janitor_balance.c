@@ -137,6 +137,20 @@ static void new_disk_body(struct client_box *b)
 		CHECK_EQ(janitor_survey(j), 0);
 	} while (stats_of(j).chunks_balanced != moved && ++rounds < 10);
 	CHECK(rounds < 10);
+	/* And what was counted is what is so: decisions are not made by what was before the last moves. */
+	struct stats s;
+	struct stats_balance even;
+	struct cluster *map;
+	stats_init(&s);
+	CHECK_EQ(stats_load(&l.root, &s), 0);
+	CHECK_EQ(meta_client_map(&l.root, 0, &map), 0);
+	map_for_each(&s.held, it)
+		CHECK_EQ(((const struct stats_disk *)it.value)->chunks,
+			 blocks_on(&l, it.key, NULL));
+	CHECK_EQ(meta_client_map(&l.root, 0, &map), 0);
+	stats_balance(&s, map, &even);
+	CHECK(even.most < 1.35 * even.mean && even.least > 0.65 * even.mean);
+	stats_fini(&s);
 	janitor_close(j);
 	lab_close(&l);
 }

@@ -176,7 +176,7 @@ class Demo:
         print(f"    {n['blocks']} blocks: {n['healthy']} healthy, {n['degraded']} degraded, {n['lost']} lost")
         if n["degraded"] != 0:
             raise RuntimeError("not everything is whole again")
-        print("".join(f"    {line}\n" for line in self.terrane("status").stdout.splitlines()[:6]), end="")
+        print("".join(f"    {line}\n" for line in self.terrane("status").stdout.splitlines()[:8]), end="")
 
     def table(self):
         say("What was moved")

@@ -30,7 +30,7 @@
 #define buf_unpoison(b) ((void)(b))
 #endif
 
-#define BUF_CACHE_DIVISOR 4
+#define BUF_CACHE_DIVISOR 2
 #define HUGE_BYTES ((size_t)(2 * MIB))
 
 static unsigned int buf_class_of(size_t len)

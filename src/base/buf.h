@@ -7,7 +7,7 @@
  * Model. The pool has a limit in bytes, which counts the capacity of every buffer out and every one
  * kept for reuse. A request is rounded up to a size class (multiples of 4 KiB up to 32 KiB, then
  * four classes for each doubling, so less than a quarter is wasted beyond the first 4 KiB).
- * Returned buffers are kept on the free list of their class, up to a quarter of the limit; beyond
+ * Returned buffers are kept on the free list of their class, up to half of the limit; beyond
  * that memory goes back to the allocator. A request that does not fit takes from what is kept
  * before it fails.
  *

@@ -121,19 +121,21 @@ struct terrane_options {
 
 	/* Calls that create or write. Those of create hold for the file; an append to a file written
 	 * whole may name another encoding, for the blocks that begin in it. */
-	const char
-		*encoding; /* "r3", "rs:4+2", "lrc:12+2+2", "mlec:4+2/4+1"; NULL: the cluster's */
+	/* "r3", "rs:4+2", "lrc:12+2+2", "mlec:4+2/4+1"; NULL: the cluster's. */
+	const char *encoding;
 	uint64_t block_bytes; /* 64 KiB to 64 MiB; 0: 64 MiB */
-	uint16_t quorum; /* chunks of a block on disk before it counts as written. 0: one fewer than
-			       * all (whole), a majority (logs). At least what decodes, and one */
-	uint16_t extra_disks; /* asked beside those that are needed, the first to accept are taken;
-			       * 0: a quarter more; TERRANE_NONE: none, and those that
-			       * are needed are written to without asking first */
+	/* Chunks of a block on disk before it counts as written. 0: one fewer than all (whole files),
+	 * a majority (logs). At least what decodes, and one. */
+	uint16_t quorum;
+	/* Disks asked beside those that are needed; the first to accept are taken. 0: a quarter more;
+	 * TERRANE_NONE: none, and those that are needed are written to without asking first. */
+	uint16_t extra_disks;
 	uint16_t blocks_in_flight; /* of one file; 0: 4 */
 
 	/* Calls that read. */
-	uint16_t hedge;    /* how many further ways to the same bytes may be tried at once when the
-			 * first is slow; 0: 1; TERRANE_NONE: none */
+	/* How many further ways to the same bytes may be tried at once when the first is slow. 0: 1;
+	 * TERRANE_NONE: none. */
+	uint16_t hedge;
 	uint32_t hedge_ms; /* when a chunk is slow; 0: by what the disks did lately */
 
 	uint64_t reserved[6];

@@ -93,6 +93,19 @@ static int has_block(void *ctx, uint64_t offset, const struct meta_extent *e)
 }
 
 /*
+ * Whether a block is what a log has before its first append. A log has at most one, its last extent; others are
+ * of writers who died or were fenced before they could add theirs.
+ */
+static int is_empty_open(struct gc *g, uint32_t tenant, uint64_t block, bool *empty)
+{
+	struct kv_bytes raw;
+	rec_block *b;
+	int rc = block_read(g->m, tenant, block, g->a, &raw, &b);
+	*empty = rc == 0 && b != NULL && b->state == META_BLOCK_OPEN && b->length == 0;
+	return rc;
+}
+
+/*
  * 1: it has, or may come to have. *held, when the file is sealed and long: its state that was looked at,
  * which is not looked at twice. A file with very many extents is given the benefit of the doubt: an owner
  * that it does not need goes with the file.
@@ -107,8 +120,13 @@ static int owner_holds(struct gc *g, uint32_t tenant, uint64_t block, uint64_t f
 		return rc;
 	if (f == NULL)
 		return dead ? 1 : 0;
-	if (!f->sealed)
-		return 1;
+	if (!f->sealed) {
+		bool empty = false;
+		if (f->last != NULL && f->last->block == block)
+			return 1;
+		rc = is_empty_open(g, tenant, block, &empty);
+		return rc < 0 ? rc : !empty;
+	}
 	if (*held == f->changes + 1)
 		return 1;
 	struct look l = {.block = block, .left = OWNER_LOOK_MAX};

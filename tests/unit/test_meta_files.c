@@ -152,6 +152,47 @@ static void token_body(struct rig *rig)
 	must_be_whole(rig);
 }
 
+/* A log that is taken from a writer who had added nothing: its empty block must not be charged for ever. */
+static void empty_block_body(struct rig *rig)
+{
+	uint64_t f = meta_id();
+	struct meta_create log = {.name = meta_name("log"), .id = f, .token = TOKEN};
+	int result;
+	CHECK_EQ(meta_create(rig->m, &rig->ctx, META_ROOT, &log, 1, 0, &result), 0);
+	struct blk k;
+	blk_init(&k, meta_id(), 0);
+	k.b.state = META_BLOCK_OPEN;
+	struct meta_owner owner = {.file = f};
+	struct meta_extent open = {.block = k.b.id, .open = true};
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &owner, 1), 0);
+	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 0, &open, 1), 0);
+	CHECK_EQ(used(rig), 1000);
+	struct meta_file file;
+	struct meta_extent left;
+	CHECK_EQ(meta_file_steal(rig->m, &rig->ctx, f, TOKEN + 1, &file, &left), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(meta_file_close_extent(rig->m, &rig->ctx, f, TOKEN + 1, k.b.id, 0), 0);
+	/* One that is the log's last stays, as long as that takes. */
+	struct blk last;
+	blk_init(&last, meta_id(), 0);
+	last.b.state = META_BLOCK_OPEN;
+	open.block = last.b.id;
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &last.b), 0);
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &last.b, &owner, 1), 0);
+	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN + 1, 0, &open, 1), 0);
+	CHECK_EQ(used(rig), 2000);
+	collect_all(rig);
+	CHECK_EQ(used(rig), 1000);
+	CHECK_EQ(must_be_whole(rig).garbage, 0);
+}
+
+static void an_empty_block_of_a_log_is_collected_while_the_log_is_open(void **state)
+{
+	(void)state;
+	rig_simple(empty_block_body);
+}
+
 static void a_stolen_token_fences_the_old_writer(void **state)
 {
 	(void)state;
@@ -672,6 +713,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_is_seen_when_it_is_linked_and_then_whole),
 		cmocka_unit_test(a_stolen_token_fences_the_old_writer),
+		cmocka_unit_test(an_empty_block_of_a_log_is_collected_while_the_log_is_open),
 		cmocka_unit_test(a_block_dies_with_its_last_owner),
 		cmocka_unit_test(what_dead_writers_leave_is_collected_and_living_ones_keep_theirs),
 		cmocka_unit_test(renamed_things_are_not_garbage),

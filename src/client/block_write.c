@@ -302,13 +302,9 @@ static int put_one(struct writing *g, int chunk, const struct accepted *a)
 	struct chunk_id id = {.block = g->w.block, .index = (uint32_t)chunk};
 	u.node.timeout_ns = PUT_TIMEOUT_NS;
 	rc = node_put(&u.node, a->disk, id, &p);
-	bool unsure = rc < 0 && u.node.maybe_executed;
 	disk_end(&g->call, &u, rc, 0);
-	if (unsure && !g->call.fabric->closing && disk_begin(&g->call, a->disk, &u) == 0) {
-		/* It may have arrived all the same. Nobody will ask for it: no harm in trying. */
-		u.node.timeout_ns = RESERVE_TIMEOUT_NS;
-		disk_end(&g->call, &u, node_delete_one(&u.node, a->disk, id), 0);
-	}
+	/* It may have arrived all the same. Then it is an orphan, or a repair that meets it there counts on it: a
+	 * delete of ours would come at the wrong time. */
 	return rc;
 }
 

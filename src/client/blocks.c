@@ -48,28 +48,10 @@ int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spa
 /* --- chunks that come late -------------------------------------------------------------------- */
 
 /*
- * Takes it away, unless the record names it after all: the answer may have been lost, or repair has put
- * the chunk on the same disk meanwhile. When the record cannot be had it stays, for the collector.
+ * The block was committed, or will be, with this chunk missing: add it. A chunk that the record does not take is
+ * left for the janitor, and never deleted here: a repair may have met it, and counted on it, by the time that a
+ * delete arrives.
  */
-static void late_drop(struct call *c, const struct late_chunk *l)
-{
-	struct arena a;
-	struct meta_block b;
-	arena_init(&a, 256 * KIB);
-	struct meta_call m = call_meta(c);
-	uint64_t layout = UINT64_MAX; /* not from the cache */
-	int rc = meta_client_block_refresh(&m, l->block, layout, &a, &b);
-	bool named =
-		rc == 0 && (size_t)l->chunk < b.chunk_count && b.chunks[l->chunk].disk == l->disk;
-	arena_fini(&a);
-	struct disk_use u;
-	if (named || (rc < 0 && rc != -ENOENT) || disk_begin(c, l->disk, &u) < 0)
-		return;
-	struct chunk_id id = {l->block, (uint32_t)l->chunk};
-	disk_end(c, &u, node_delete_one(&u.node, l->disk, id), 0);
-}
-
-/* The block was committed, or will be, with this chunk missing: add it, or take it away. */
 static void late_chunk(void *ctx, const struct late_chunk *l)
 {
 	struct engine *e = ctx;
@@ -86,8 +68,6 @@ static void late_chunk(void *ctx, const struct late_chunk *l)
 		rc = meta_client_block_replace(&m, l->block, (uint32_t)l->chunk, 0, l->disk,
 					       l->crc);
 	}
-	if (rc < 0)
-		late_drop(&c, l);
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */

@@ -85,7 +85,9 @@ struct sim_config {
 void sim_config_init(struct sim_config *c, uint64_t seed, double scale);
 
 struct sim *sim_open(const struct sim_config *config);
-/* Stops every process, checks that nothing is left, frees all. */
+/* Stops every process and checks that nothing is left: what they point to may be freed afterwards. */
+void sim_end(struct sim *s);
+/* The same, and frees all. */
 void sim_close(struct sim *s);
 
 struct sim_node *sim_node_add(struct sim *s, const char *name, unsigned rack);
@@ -102,6 +104,10 @@ void sim_node_crash_at(struct sim_node *n, uint64_t nth_wait, bool power);
 /* Faults of processes (crash, pause, clock, loss) spare this node. */
 void sim_node_protect(struct sim_node *n);
 bool sim_node_running(const struct sim_node *n);
+/* Loss of a node or rack spares this node. */
+void sim_node_spare(struct sim_node *n, bool spare);
+/* Gone for good, with what its disks hold; the process ends now. */
+bool sim_node_lost(const struct sim_node *n);
 /* How often the process was started. */
 uint64_t sim_node_lives(const struct sim_node *n);
 uint64_t sim_node_waits(const struct sim_node *n);
@@ -121,6 +127,11 @@ enum sim_damage {
 unsigned sim_disk_damage(const struct sim_disk *d);
 /* Whether what is stored may no longer be what was synced: rot, misdirected writes or loss. */
 bool sim_disk_damaged(const struct sim_disk *d);
+/*
+ * What is stored on this disk is not damaged by itself: rot, misdirected writes and loss spare it. All else goes
+ * on. So a test keeps the damage within what the layers above bear.
+ */
+void sim_disk_spare(struct sim_disk *d, bool spare);
 /* For tests: flip a bit of what is stored; -ENOENT, -ERANGE. */
 int sim_disk_flip(struct sim_disk *d, const char *path, uint64_t offset, unsigned bit);
 
@@ -129,6 +140,9 @@ void sim_run(struct sim *s, uint64_t duration_ns);
 /* Run until done(ctx) or the span is over; returns whether it was done. */
 bool sim_run_until(struct sim *s, bool (*done)(void *ctx), void *ctx, uint64_t duration_ns);
 void sim_faults_stop(struct sim *s);
+/* The same for a while: faults begin again with sim_faults_resume. */
+void sim_faults_pause(struct sim *s);
+void sim_faults_resume(struct sim *s);
 uint64_t sim_now_ns(const struct sim *s);
 uint64_t sim_steps(const struct sim *s);
 uint64_t sim_trace_hash(const struct sim *s);

@@ -96,7 +96,7 @@ static void hit_rot(void *ctx)
 
 	list_for_each_entry(i, &d->inodes, link)
 		stored += i->cache.size_bytes;
-	if (stored == 0)
+	if (stored == 0 || d->spared)
 		return;
 	uint64_t at = sim_between(s, 0, stored - 1);
 	unsigned bit = (unsigned)sim_between(s, 0, 7);
@@ -150,7 +150,7 @@ static void disk_lose(struct sim_disk *d)
 static void hit_loss(void *ctx)
 {
 	struct sim_disk *d = ctx;
-	if (d->lost)
+	if (d->lost || d->spared)
 		return;
 	hit_trace(d, SIM_DISK_LOSS, 0, 0, d->name);
 	disk_lose(d);
@@ -255,6 +255,11 @@ unsigned sim_disk_damage(const struct sim_disk *d)
 bool sim_disk_damaged(const struct sim_disk *d)
 {
 	return (d->damage & (SIM_DAMAGE_ROT | SIM_DAMAGE_WRITE | SIM_DAMAGE_LOST)) != 0;
+}
+
+void sim_disk_spare(struct sim_disk *d, bool spare)
+{
+	d->spared = spare;
 }
 
 int sim_disk_flip(struct sim_disk *d, const char *path, uint64_t offset, unsigned bit)

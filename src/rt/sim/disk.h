@@ -172,6 +172,7 @@ struct sim_disk {
 	uint64_t hang_until_ns;
 	uint64_t full_until_ns;
 	bool lost;
+	bool spared;     /* from damage */
 	unsigned damage; /* enum sim_damage */
 	struct sim_striker strikers[DISK_STRIKERS];
 };

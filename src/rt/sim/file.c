@@ -213,7 +213,7 @@ static int64_t write_land_take(struct inode *i, struct change *c)
 		result = c->len > 0 ? (int64_t)c->len : -ENOSPC;
 	if (c->len == 0)
 		free(c);
-	else if (!failed && sim_roll(s, SIM_DISK_MISDIRECT, node))
+	else if (!failed && !i->disk->spared && sim_roll(s, SIM_DISK_MISDIRECT, node))
 		write_misdirected_take(i, c);
 	else
 		inode_change_take(i, c);

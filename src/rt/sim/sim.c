@@ -89,7 +89,8 @@ static void striker_arm(struct sim_striker *k);
 static void striker_fire(struct timer *t)
 {
 	struct sim_striker *k = container_of(t, struct sim_striker, timer);
-	k->hit(k->ctx);
+	if (!k->sim->faults_stopped)
+		k->hit(k->ctx);
 	if (!list_empty(&k->link))
 		striker_arm(k);
 }
@@ -432,7 +433,7 @@ static void clock_hit(void *ctx)
 /* Also a node that is down just now: its disks go with it. */
 static bool node_can_be_lost(const struct sim_node *n)
 {
-	return !n->protected_ && !n->lost && !n->stopping;
+	return !n->protected_ && !n->spared && !n->lost && !n->stopping;
 }
 
 static void node_lose(struct sim_node *n)
@@ -548,6 +549,16 @@ void sim_node_protect(struct sim_node *n)
 	n->protected_ = true;
 }
 
+void sim_node_spare(struct sim_node *n, bool spare)
+{
+	n->spared = spare;
+}
+
+bool sim_node_lost(const struct sim_node *n)
+{
+	return n->lost;
+}
+
 bool sim_node_running(const struct sim_node *n)
 {
 	return n->up && !n->ending;
@@ -603,9 +614,20 @@ void sim_run(struct sim *s, uint64_t duration_ns)
 
 void sim_faults_stop(struct sim *s)
 {
-	s->faults_stopped = true;
 	while (!list_empty(&s->strikers))
 		sim_striker_stop(list_entry(s->strikers.next, struct sim_striker, link));
+	sim_faults_pause(s);
+}
+
+void sim_faults_resume(struct sim *s)
+{
+	s->faults_stopped = false;
+	sim_trace(s, NULL, "faults_resume", 0, 0, NULL);
+}
+
+void sim_faults_pause(struct sim *s)
+{
+	s->faults_stopped = true;
 	sim_net_heal(s);
 	struct sim_node *n;
 	list_for_each_entry(n, &s->nodes, link) {
@@ -618,7 +640,7 @@ void sim_faults_stop(struct sim *s)
 	sim_trace(s, NULL, "faults_stop", 0, 0, NULL);
 }
 
-void sim_close(struct sim *s)
+void sim_end(struct sim *s)
 {
 	struct sim_node *n;
 	sim_faults_stop(s);
@@ -631,7 +653,12 @@ void sim_close(struct sim *s)
 			sim_panic(s, "processes do not end", "close", s->sched.fiber_count);
 		sim_step(s, RT_NEVER - 1);
 	}
-	struct sim_node *after;
+}
+
+void sim_close(struct sim *s)
+{
+	struct sim_node *n, *after;
+	sim_end(s);
 	sim_net_close(s->net);
 	list_for_each_entry_safe(n, after, &s->nodes, link) {
 		sim_disks_free(n);

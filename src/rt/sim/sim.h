@@ -46,6 +46,7 @@ struct sim_node {
 	bool stopping; /* asked to end: do not restart */
 	bool lost;     /* never comes back */
 	bool protected_;
+	bool spared;      /* from loss */
 	bool crash_power; /* of crash_at */
 	bool ending;      /* main returned, or killed: fibers still to run off */
 	bool crashed;     /* killed, not ended by itself */

@@ -6,12 +6,14 @@
  */
 #include <inttypes.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,7 +24,7 @@
 #include "options.h"
 
 #define FAILURES_MAX 16
-#define SEED_SECONDS_MAX 120 /* a seed that takes longer hangs */
+#define SEED_SECONDS_MAX 120 /* a seed that computes longer hangs; it never blocks */
 #define TRACE_LINES 60
 
 struct failure {
@@ -71,13 +73,21 @@ static void add_failure(struct run *r, uint64_t seed, const char *what)
 
 /* --- one seed -------------------------------------------------------------------------------- */
 
+static void print_notes(const struct scenario_result *result)
+{
+	uint64_t n = min_u64(result->note_count, SCENARIO_NOTES);
+	for (uint64_t i = result->note_count - n; i < result->note_count; i++)
+		fprintf(stderr, "%s\n", result->notes[i % SCENARIO_NOTES]);
+}
+
 static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violation)
 {
 	struct sim_config config;
-	options_config(r->options, seed, &config);
+	struct scenario_input input;
+	options_config(r->options, seed, &config, &input);
 	struct sim *s = sim_open(&config);
 	struct scenario_result result = {0};
-	r->options->scenario->run(s, &result);
+	r->options->scenario->run(s, &input, &result);
 	uint64_t hash = sim_trace_hash(s);
 	if (count) {
 		atomic_fetch_add(&r->board->simulated_ms, sim_now_ns(s) / NS_PER_MS);
@@ -88,8 +98,10 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 					 sim_fault_count(s, (enum sim_fault)f));
 	}
 	memcpy(violation, result.violation, sizeof(result.violation));
-	if (violation[0] != '\0' && r->options->seed_first == r->options->seed_last)
+	if (violation[0] != '\0' && r->options->seed_first == r->options->seed_last) {
 		sim_trace_print(s, stderr, TRACE_LINES);
+		print_notes(&result);
+	}
 	sim_close(s);
 	return hash;
 }
@@ -127,10 +139,19 @@ static bool time_is_up(const struct run *r)
 	return minutes > 0 && now_s() - r->start_s >= minutes * 60;
 }
 
+static void watchdog(time_t seconds)
+{
+	struct itimerval t = {.it_value = {.tv_sec = seconds}};
+	setitimer(ITIMER_PROF, &t, NULL);
+}
+
 static void work(struct run *r, atomic_uint_fast64_t *at)
 {
 	struct log_config quiet = {.level = LOG_OFF};
 	log_setup(&quiet);
+	/* Memory stays with the process: seeds use the same again and again. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 30);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 #ifdef TERRANE_PLANTED_BUGS
 	bug_plant(r->options->bug);
 #endif
@@ -139,10 +160,10 @@ static void work(struct run *r, atomic_uint_fast64_t *at)
 		if (seed > r->options->seed_last)
 			break;
 		atomic_store(at, seed + 1);
-		alarm(SEED_SECONDS_MAX);
+		watchdog(SEED_SECONDS_MAX);
 		run_seed(r, seed);
 	}
-	alarm(0);
+	watchdog(0);
 }
 
 static void worker_start(struct run *r, struct worker *w)
@@ -167,7 +188,7 @@ static bool worker_ended(struct run *r, struct worker *w, int status)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return false;
 	char what[128];
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)
 		snprintf(what, sizeof(what), "hangs: no end after %d s", SEED_SECONDS_MAX);
 	else if (WIFSIGNALED(status))
 		snprintf(what, sizeof(what), "the process died: %s", strsignal(WTERMSIG(status)));

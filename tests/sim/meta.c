@@ -519,8 +519,9 @@ static void build(struct world *w, struct role *servers, struct role *clients)
 	sim_node_protect(w->checker);
 }
 
-static void run(struct sim *sim, struct scenario_result *out)
+static void run(struct sim *sim, const struct scenario_input *in, struct scenario_result *out)
 {
+	(void)in;
 	struct world *w = calloc(1, sizeof(*w));
 	struct role servers[SERVERS], clients[CLIENTS];
 	if (w == NULL)

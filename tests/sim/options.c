@@ -13,7 +13,8 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-static const struct scenario *const scenarios[] = {&scenario_tally, &scenario_meta};
+static const struct scenario *const scenarios[] = {&scenario_tally, &scenario_meta,
+						   &scenario_cluster, &scenario_over};
 
 static const char usage_text[] =
 	"usage: sim --seeds A..B [options]\n"
@@ -310,11 +311,16 @@ static void swarm(uint64_t seed, struct sim_config *c)
 	}
 }
 
-void options_config(const struct options *o, uint64_t seed, struct sim_config *out)
+void options_config(const struct options *o, uint64_t seed, struct sim_config *out,
+		    struct scenario_input *input)
 {
+	*input = o->limits;
+	input->seed = seed;
 	sim_config_init(out, seed, o->scale);
 	if (o->swarm)
 		swarm(seed, out);
+	if (o->scenario->prepare != NULL)
+		o->scenario->prepare(input, out);
 	for (int f = 0; f < SIM_FAULT_COUNT; f++)
 		if (o->rate_set[f])
 			out->rate[f] = o->rate[f] * o->scale;

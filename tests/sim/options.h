@@ -23,6 +23,7 @@ struct options {
 	bool rate_set[SIM_FAULT_COUNT];
 	double rate[SIM_FAULT_COUNT]; /* where rate_set */
 	double scale;
+	struct scenario_input limits;
 	bool trace;
 	bool json;
 	char replay[512]; /* the options that matter, as typed, to replay a seed */
@@ -32,6 +33,7 @@ struct options {
 void options_parse(struct options *o, int argc, char **argv);
 
 /* The simulation that a seed stands for. */
-void options_config(const struct options *o, uint64_t seed, struct sim_config *out);
+void options_config(const struct options *o, uint64_t seed, struct sim_config *out,
+		    struct scenario_input *input);
 
 #endif

@@ -6,22 +6,42 @@
 #ifndef TESTS_SIM_SCENARIO_H
 #define TESTS_SIM_SCENARIO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "rt/sim.h"
 
+/* What a run is to be like. Zero in a limit: as the seed draws it. */
+struct scenario_input {
+	uint64_t seed;
+	unsigned clients; /* at most so many, */
+	unsigned seconds; /* so long under faults, */
+	unsigned ops;     /* so many changes by each worker, */
+	unsigned rounds;  /* of faults and healing */
+	uint32_t ops_off; /* kinds of operations left out, a bit each */
+};
+
+#define SCENARIO_NOTES 40
+
 struct scenario_result {
 	char violation[256]; /* what did not hold, for a person; empty when all did */
+	/* The last things that clients did and were told: a ring. */
+	char notes[SCENARIO_NOTES][160];
+	uint64_t note_count;
 	uint64_t operations; /* acknowledged to clients */
 };
 
 struct scenario {
 	const char *name;
 	const char *doc;
-	void (*run)(struct sim *sim, struct scenario_result *out);
+	/* Before the simulation is opened: other rates than the default ones. May be NULL. */
+	void (*prepare)(const struct scenario_input *in, struct sim_config *config);
+	void (*run)(struct sim *sim, const struct scenario_input *in, struct scenario_result *out);
 };
 
+extern const struct scenario scenario_cluster;
 extern const struct scenario scenario_meta;
+extern const struct scenario scenario_over;
 extern const struct scenario scenario_tally;
 
 #endif

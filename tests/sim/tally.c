@@ -341,8 +341,9 @@ static void build(struct world *w, struct place *server_places, struct place *cl
 	sim_node_protect(w->checker);
 }
 
-static void run(struct sim *sim, struct scenario_result *out)
+static void run(struct sim *sim, const struct scenario_input *in, struct scenario_result *out)
 {
+	(void)in;
 	struct place server_places[SERVERS];
 	struct place client_places[CLIENTS];
 	struct world *w = calloc(1, sizeof(*w));

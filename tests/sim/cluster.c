@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rounds of faults and healing: see cluster.h. */
+#include "cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+
+#define QUIET_NS (120 * NS_PER_S)  /* until clients have come to rest */
+#define CHECK_NS (2000 * NS_PER_S) /* for all that the checker does */
+#define BEGIN_NS (3 * NS_PER_S)    /* without faults, so that there is a cluster */
+#define SLICE_NS (500 * NS_PER_MS)
+
+/* --- faults ----------------------------------------------------------------------------------- */
+
+static void victim_set(struct world *w, struct node_place *n, unsigned disk, bool on)
+{
+	if (n->disks[disk] != NULL)
+		sim_disk_spare(n->disks[disk], !on);
+	for (unsigned i = 0; i < MEMBERS; i++)
+		if (n->members[i] != NULL)
+			sim_disk_spare(n->members[i], !on);
+	/* The node goes with all its disks: only when that is this one. */
+	if (w->plan.disks == 1)
+		sim_node_spare(n->node, !on);
+}
+
+/* One of the nodes that are left. */
+static struct node_place *any_node(struct world *w)
+{
+	for (;;) {
+		struct node_place *n = &w->nodes[rng_below(&w->rng, w->node_count)];
+		if (!sim_node_lost(n->node))
+			return n;
+	}
+}
+
+/* Everywhere at once; what was synced stays. */
+static void blackout(struct world *w)
+{
+	for (unsigned i = 0; i < w->node_count; i++)
+		if (sim_node_running(w->nodes[i].node))
+			sim_node_crash(w->nodes[i].node, true);
+	for (unsigned i = 0; i < w->plan.servers; i++)
+		if (rng_chance(&w->rng, 0.5) && sim_node_running(w->servers[i].node))
+			sim_node_crash(w->servers[i].node, true);
+}
+
+static void rack_outage(struct world *w)
+{
+	unsigned rack = any_node(w)->rack;
+	for (unsigned i = 0; i < w->node_count; i++)
+		if (w->nodes[i].rack == rack && sim_node_running(w->nodes[i].node))
+			sim_node_crash(w->nodes[i].node, rng_chance(&w->rng, 0.5));
+}
+
+static void faulty_time(struct world *w)
+{
+	struct node_place *victim = any_node(w);
+	unsigned disk = (unsigned)rng_below(&w->rng, w->plan.disks);
+	uint64_t end_ns = sim_now_ns(w->sim) + w->plan.faulty_ns;
+	if (!w->over)
+		victim_set(w, victim, disk, true);
+	w->working = true;
+	sim_faults_resume(w->sim);
+	while (sim_now_ns(w->sim) < end_ns && !model_violated(&w->model)) {
+		sim_run(w->sim, SLICE_NS);
+		if (w->plan.blackouts && rng_chance(&w->rng, 0.03))
+			blackout(w);
+		if (w->plan.blackouts && rng_chance(&w->rng, 0.03))
+			rack_outage(w);
+	}
+	if (!w->over)
+		victim_set(w, victim, disk, false);
+	sim_faults_pause(w->sim);
+	w->working = false;
+	w->rests++;
+}
+
+/* --- healing ---------------------------------------------------------------------------------- */
+
+static bool clients_rest(void *arg)
+{
+	const struct world *w = arg;
+	for (unsigned c = 0; c < w->plan.clients; c++) {
+		if (w->shared_rested[c] != w->rests)
+			return false;
+		for (unsigned i = 0; i < WORKERS; i++)
+			if (w->desks[c][i].rested != w->rests)
+				return false;
+	}
+	return true;
+}
+
+static bool check_ended(void *arg)
+{
+	const struct world *w = arg;
+	return w->checked && !sim_node_running(w->checker.node);
+}
+
+/* Machines that are gone are replaced by new ones. */
+static void replace_lost(struct world *w)
+{
+	unsigned n = w->node_count;
+	for (unsigned i = 0; i < n; i++)
+		if (sim_node_lost(w->nodes[i].node) && !w->nodes[i].replaced) {
+			w->nodes[i].replaced = true;
+			(void)world_add_node(w, w->nodes[i].rack);
+		}
+}
+
+static void heal(struct world *w)
+{
+	kv_mem_calm(w->kv);
+	replace_lost(w);
+	if (!sim_run_until(w->sim, clients_rest, w, QUIET_NS) && !model_violated(&w->model))
+		model_violation(&w->model, "I11", "clients do not come to rest");
+	w->checked = false;
+	sim_node_start(w->checker.node, checker_main, &w->checker);
+	if (!sim_run_until(w->sim, check_ended, w, CHECK_NS))
+		model_violation(&w->model, "I8", "the check does not end");
+}
+
+/* --- the run ---------------------------------------------------------------------------------- */
+
+static void note(void *ctx, const char *text)
+{
+	struct world *w = ctx;
+	char *to = w->out->notes[w->out->note_count++ % SCENARIO_NOTES];
+	snprintf(to, sizeof(w->out->notes[0]), "%12.6f %s", (double)sim_now_ns(w->sim) / 1e9, text);
+}
+
+static void run(struct sim *sim, const struct scenario_input *in, struct scenario_result *out,
+		bool over)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	if (w == NULL)
+		abort();
+	w->sim = sim;
+	w->out = out;
+	w->over = over;
+	w->model.violation = out->violation;
+	w->model.note = note;
+	w->model.note_ctx = w;
+	w->texts = 1;
+	w->contest = contest_new();
+	rng_init(&w->rng, mix_u64(in->seed) ^ 0x776f726c64);
+	plan_draw(&w->plan, in, over);
+	w->kv = kv_mem_new(&w->plan.kv);
+	if (w->kv == NULL)
+		abort();
+	for (unsigned i = 0; i < SHARED_LOGS; i++) {
+		w->logs[i].number = i + 1;
+		snprintf(w->logs[i].path, sizeof(w->logs[i].path), "/log%u", i);
+	}
+	w->round = 1;
+	world_build(w);
+	sim_faults_pause(sim);
+	sim_run(sim, BEGIN_NS);
+	for (; w->round <= w->plan.rounds && !model_violated(&w->model); w->round++) {
+		for (unsigned c = 0; c < w->plan.clients; c++)
+			for (unsigned i = 0; i < WORKERS; i++)
+				w->desks[c][i].done = 0;
+		w->last = w->round == w->plan.rounds;
+		faulty_time(w);
+		heal(w);
+	}
+	out->operations = w->model.acknowledged;
+	if (sim_node_running(w->checker.node))
+		sim_node_stop(w->checker.node);
+	sim_end(sim);
+	contest_free(w->contest);
+	kv_mem_free(w->kv);
+	free(w);
+}
+
+/* The times are short: what strikes by the hour strikes more often. */
+static void prepare(const struct scenario_input *in, struct sim_config *c)
+{
+	(void)in;
+	for (int f = 0; f < SIM_FAULT_COUNT; f++)
+		if (sim_fault_table[f].unit == SIM_PER_HOUR)
+			c->rate[f] *= 2;
+	/* These have one disk or node to strike. */
+	static const enum sim_fault rare[] = {SIM_DISK_ROT, SIM_DISK_LOSS, SIM_NODE_LOSS,
+					      SIM_RACK_LOSS};
+	for (size_t i = 0; i < ARRAY_LEN(rare); i++)
+		c->rate[rare[i]] *= 20;
+}
+
+static void run_within(struct sim *sim, const struct scenario_input *in,
+		       struct scenario_result *out)
+{
+	run(sim, in, out, false);
+}
+
+static void run_over(struct sim *sim, const struct scenario_input *in, struct scenario_result *out)
+{
+	run(sim, in, out, true);
+}
+
+static void prepare_over(const struct scenario_input *in, struct sim_config *c)
+{
+	(void)in;
+	static const enum sim_fault more[] = {SIM_DISK_ROT, SIM_DISK_MISDIRECT, SIM_DISK_STALE};
+	for (size_t i = 0; i < ARRAY_LEN(more); i++)
+		c->rate[more[i]] *= 20;
+}
+
+const struct scenario scenario_cluster = {
+	.name = "cluster",
+	.doc = "a whole cluster, all operations, damage within what the encodings bear",
+	.prepare = prepare,
+	.run = run_within,
+};
+
+const struct scenario scenario_over = {
+	.name = "over",
+	.doc = "the same with damage everywhere: errors, but never wrong bytes",
+	.prepare = prepare_over,
+	.run = run_over,
+};

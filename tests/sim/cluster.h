@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A whole Terrane inside the simulator: metadata servers on one store, storage nodes in racks with disks or
+ * local pools, janitors, and client processes that do everything a user can. What a seed draws is the plan;
+ * everything that outlives a simulated process is the world.
+ *
+ *   cluster_world.c   the plan, and the processes of servers, nodes and janitors
+ *   cluster_work.c    what clients do to files of their own
+ *   cluster_shared.c  what they do to logs and names that they share
+ *   cluster_model.c   what may be seen (no Terrane in it)
+ *   cluster_check.c   the checker: reads all, waits for convergence, compares chunks with records
+ *   cluster.c         rounds of faults and healing
+ *
+ * Budget. One disk at a time is the victim: only what it stores is damaged by rot, misdirected writes and
+ * loss, and only its node can be lost. Every encoding in use bears that on top of what a quorum leaves out.
+ * When all is whole again the next round has another victim. All other faults strike everywhere.
+ */
+#ifndef TESTS_SIM_CLUSTER_H
+#define TESTS_SIM_CLUSTER_H
+
+#include "base/rng.h"
+#include "client/engine.h"
+#include "cluster_model.h"
+#include "kv/mem.h"
+#include "meta/meta_client.h"
+#include "scenario.h"
+
+#define NODES_MAX 24 /* with those that replace lost ones */
+#define DISKS_MAX 2  /* of one node */
+#define MEMBERS 3    /* of a pool */
+#define SERVERS_MAX 2
+#define JANITORS_MAX 2
+#define CLIENTS_MAX 3
+#define WORKERS 2 /* of one client, with files of their own */
+#define FILES_MAX 160
+#define SHARED_LOGS 2
+#define TENANT "default"
+#define PARTITION_BITS 2
+
+#define DISK_BYTES (256 * MIB)
+#define BLOCK_BYTES (64 * KIB)
+#define FILE_BYTES_MAX (3 * BLOCK_BYTES)
+#define OP_TIMEOUT_MS 6000
+
+/* --- what the seed draws ---------------------------------------------------------------------- */
+
+struct plan {
+	unsigned racks, nodes, disks; /* disks of each node */
+	bool pools;                   /* the first disk of each node is a pool 2+1 */
+	unsigned servers, janitors, clients;
+	unsigned rounds;
+	uint64_t faulty_ns; /* of each round */
+	uint64_t pause_ns;  /* between two operations of a worker, at most */
+	uint64_t grace_ns;
+	uint64_t quota_bytes; /* 0: none */
+	bool blackouts;       /* now and then all nodes lose power at once */
+	bool drains;          /* an operator empties a node in the middle */
+	const char *encodings[6];
+	unsigned encoding_count;
+	struct kv_mem_options kv;
+	uint32_t ops_off;
+	unsigned ops_max; /* of a worker in a round */
+};
+
+/* --- the world -------------------------------------------------------------------------------- */
+
+struct world;
+
+struct node_place {
+	struct world *world;
+	unsigned index, rack;
+	struct sim_node *node;
+	struct sim_disk *disks[DISKS_MAX];
+	struct sim_disk *members[MEMBERS]; /* of the first disk, when it is a pool */
+	bool replaced;
+};
+
+struct role {
+	struct world *world;
+	unsigned index;
+	struct sim_node *node;
+};
+
+/* The files of one worker, and how far it is. */
+struct desk {
+	struct model_file files[FILES_MAX];
+	unsigned count;
+	unsigned done;   /* operations in this round */
+	unsigned rested; /* the last rest that it has come to */
+	bool busy;       /* an operation is under way: after a crash it is in doubt */
+	bool dirs;       /* they are made */
+};
+
+struct world {
+	struct sim *sim;
+	struct scenario_result *out;
+	struct plan plan;
+	bool over; /* over the budget */
+	struct model model;
+	struct kv_mem *kv;
+	struct role servers[SERVERS_MAX], janitors[JANITORS_MAX], clients[CLIENTS_MAX], checker;
+	struct node_place nodes[NODES_MAX];
+	unsigned node_count;
+	struct desk desks[CLIENTS_MAX][WORKERS];
+	struct shared_log logs[SHARED_LOGS];
+	unsigned shared_rested[CLIENTS_MAX];
+	struct contest *contest;
+	unsigned round; /* from 1 */
+	bool working;   /* else clients come to rest: */
+	unsigned rests; /* so many times until now */
+	bool last;      /* no round follows */
+	uint64_t texts; /* next content */
+	struct rng rng; /* of the scenario itself */
+	/* The checker's: */
+	bool checked;
+	char lacking[VIOLATION_BYTES]; /* what is not converged yet */
+};
+
+/* cluster_world.c */
+void plan_draw(struct plan *p, const struct scenario_input *in, bool over);
+void world_build(struct world *w);
+/* A new, empty node in the rack; NULL: there are too many. */
+struct node_place *world_add_node(struct world *w, unsigned rack);
+/* Of disk d of a node. */
+uint64_t world_disk_id(const struct node_place *n, unsigned d);
+void world_addrs(const struct world *w, char *out, size_t size); /* with commas between */
+
+/* cluster_work.c */
+void client_main(void *role);
+const struct fabric_options *world_fabric(void);
+struct model_file *desk_file(struct world *w, unsigned client, unsigned worker, unsigned i);
+/* Reads a file from its beginning; *bytes is the caller's to free. */
+int64_t world_read(struct engine *e, const char *path, uint8_t **bytes, uint64_t room);
+
+/* cluster_shared.c */
+struct shared_worker {
+	struct world *world;
+	struct engine *engine;
+	struct meta_client *meta;
+	unsigned client;
+};
+void shared_main(void *shared_worker);
+struct contest *contest_new(void);
+void contest_free(struct contest *c);
+void contest_check(struct world *w);
+
+/* cluster_check.c */
+void checker_main(void *role);
+
+#endif

@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The checker: a process that faults spare, run when they have stopped. It is the operator too, as far as
+ * machines that are gone need one.
+ *
+ *   1  every file and log is read: what was acknowledged is there, at once, before anything is repaired
+ *   2  the cluster is watched until it is whole: no garbage in the metadata, every chunk of every record on its
+ *      disk and verified, no chunk that no record wants, all disks well
+ *   3  parities are compared with an encoding anew, and everything is read again
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/err.h"
+#include "base/hash.h"
+#include "client/encode.h"
+#include "client/label.h"
+#include "cluster.h"
+#include "meta/gc.h"
+#include "meta/wire.h"
+#include "rt/rt.h"
+
+#define LOOK_NS (5 * NS_PER_S)
+#define CONVERGE_NS (900 * NS_PER_S)
+#define TRIES 12
+#define LIST_PAGE 256
+#define CHUNKS_MAX 100000
+
+struct checker {
+	struct world *world;
+	struct engine *engine;
+	struct rpc_pool pool;
+	struct meta_client *meta;
+	struct meta_call root;
+	struct map wanted; /* hash of (disk, chunk) -> itself */
+	struct map bears;  /* block -> how many good chunks it had */
+};
+
+/* --- reading all ------------------------------------------------------------------------------ */
+
+static void read_file(struct checker *k, const struct model_file *f)
+{
+	struct world *w = k->world;
+	bool quiet = !w->over;
+	uint8_t *bytes = NULL;
+	int64_t rc = -EIO;
+	for (int i = 0; i < TRIES && rc < 0 && rc != -ENOENT; i++) {
+		free(bytes);
+		if (i > 0)
+			(void)rt_sleep_ns(NS_PER_S);
+		rc = world_read(k->engine, f->path, &bytes, FILE_BYTES_MAX + 100000);
+	}
+	model_check_read(&w->model, f, f, rc, bytes, quiet);
+	free(bytes);
+}
+
+static bool is_there(struct checker *k, const struct model_file *f, bool *there)
+{
+	struct terrane_stat st;
+	int rc = -EIO;
+	for (int i = 0; i < TRIES && rc < 0 && rc != -ENOENT; i++) {
+		struct call c;
+		engine_call(k->engine, &c, NULL);
+		rc = engine_stat(&c, f->path, &st);
+		rt_deadline_set(RT_NEVER);
+	}
+	*there = rc == 0;
+	if (rc == 0)
+		model_check_stat(&k->world->model, f, f, st.size, st.sealed);
+	return rc == 0 || rc == -ENOENT;
+}
+
+static void read_all(struct checker *k)
+{
+	struct world *w = k->world;
+	for (unsigned c = 0; c < w->plan.clients; c++)
+		for (unsigned i = 0; i < WORKERS; i++)
+			for (unsigned n = 0; n < w->desks[c][i].count; n++) {
+				const struct model_file *f = desk_file(w, c, i, n);
+				bool a, b;
+				if (model_violated(&w->model))
+					return;
+				read_file(k, f);
+				if (f->twin != NULL && is_there(k, f, &a) &&
+				    is_there(k, f->twin, &b))
+					model_check_twins(&w->model, f, a, b);
+			}
+	for (unsigned i = 0; i < SHARED_LOGS; i++) {
+		struct shared_log *l = &w->logs[i];
+		uint8_t *bytes = NULL;
+		int64_t rc = -EIO;
+		for (int t = 0; t < TRIES && rc < 0 && rc != -ENOENT; t++) {
+			free(bytes);
+			rc = world_read(k->engine, l->path, &bytes,
+					(uint64_t)SHARED_WRITERS * RECORDS_MAX * RECORD_BYTES);
+		}
+		if (rc >= 0)
+			shared_check(&w->model, l, l, bytes, (uint64_t)rc);
+		else if (l->there && !w->over)
+			model_violation(&w->model, "I1", "%s cannot be read: %s", l->path,
+					err_name((int)rc));
+		free(bytes);
+	}
+}
+
+/* --- logs that nobody writes any more ----------------------------------------------------------- */
+
+static int end_log(struct checker *k, const char *path, uint64_t *size)
+{
+	int rc = -EIO;
+	for (int i = 0; i < TRIES && rc < 0 && rc != -ENOENT && rc != -EROFS; i++) {
+		struct call c;
+		struct efile *f;
+		struct terrane_options o = {.encoding = "r3", .block_bytes = BLOCK_BYTES};
+		struct terrane_stat st = {0};
+		engine_call(k->engine, &c, &o);
+		rc = engine_append_open(&c, path, &o, &f);
+		if (rc == 0) {
+			rc = engine_file_stat(&c, f, &st);
+			*size = st.size;
+			int closed = engine_file_close(&c, f);
+			rc = rc < 0 ? rc : closed;
+		}
+		rt_deadline_set(RT_NEVER);
+		if (rc < 0)
+			(void)rt_sleep_ns(NS_PER_S);
+	}
+	return rc;
+}
+
+/* Their last blocks are open, and repair leaves those to writers. */
+static void end_logs(struct checker *k)
+{
+	struct world *w = k->world;
+	uint64_t size;
+	for (unsigned c = 0; c < w->plan.clients; c++)
+		for (unsigned i = 0; i < WORKERS; i++)
+			for (unsigned n = 0; n < w->desks[c][i].count; n++) {
+				struct model_file *f = desk_file(w, c, i, n);
+				if (!f->log || f->sealed || f->state == MODEL_GONE)
+					continue;
+				int rc = end_log(k, f->path, &size);
+				if (rc == 0)
+					model_log_found(&w->model, f, size);
+				else if (rc != -ENOENT && rc != -EROFS && !w->over)
+					model_violation(&w->model, "I1",
+							"%s cannot be taken over: %s", f->path,
+							err_name(rc));
+			}
+	for (unsigned i = 0; i < SHARED_LOGS; i++) {
+		int rc = end_log(k, w->logs[i].path, &size);
+		if (rc < 0 && w->logs[i].there && !w->over)
+			model_violation(&w->model, "I1", "%s cannot be taken over: %s",
+					w->logs[i].path, err_name(rc));
+	}
+}
+
+/* --- the operator ------------------------------------------------------------------------------ */
+
+static bool disk_is_lost(const struct node_place *n, unsigned d)
+{
+	if (n->disks[d] != NULL)
+		return (sim_disk_damage(n->disks[d]) & SIM_DAMAGE_LOST) != 0;
+	unsigned lost = 0;
+	for (unsigned i = 0; i < MEMBERS; i++)
+		lost += n->members[i] != NULL &&
+			(sim_disk_damage(n->members[i]) & SIM_DAMAGE_LOST) != 0;
+	return lost > 1;
+}
+
+static void order_online(struct checker *k, uint64_t disk)
+{
+	struct call c;
+	struct disk_use u;
+	call_init(&c, engine_fabric(k->engine));
+	if (disk_begin(&c, disk, &u) != 0)
+		return;
+	u.node.timeout_ns = 10 * NS_PER_S;
+	int rc = node_control(&u.node, disk, STORE_ONLINE, NULL);
+	disk_end(&c, &u, rc, 0);
+}
+
+/* What is gone for good is said to be; what has failed and is there gets another chance. */
+static void operate(struct checker *k)
+{
+	struct world *w = k->world;
+	struct cluster *map;
+	if (meta_client_map(&k->root, 0, &map) != 0)
+		return;
+	for (unsigned i = 0; i < w->node_count; i++) {
+		const struct node_place *n = &w->nodes[i];
+		if (sim_node_lost(n->node))
+			(void)meta_client_want_node(&k->root, n->index + 1, CLUSTER_GONE);
+		for (unsigned d = 0; d < w->plan.disks && !sim_node_lost(n->node); d++) {
+			uint64_t id = world_disk_id(n, d);
+			const struct cluster_disk *disk = cluster_disk(map, id);
+			if (disk_is_lost(n, d))
+				(void)meta_client_want_disk(&k->root, id, CLUSTER_GONE);
+			else if (disk != NULL && disk->health == CLUSTER_FAILED)
+				order_online(k, id);
+		}
+	}
+}
+
+/* --- convergence ------------------------------------------------------------------------------- */
+
+static bool lacks(struct world *w, const char *fmt, ...) PRINTF(2, 3);
+
+static bool lacks(struct world *w, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(w->lacking, sizeof(w->lacking), fmt, args);
+	va_end(args);
+	return false;
+}
+
+static bool records_agree(struct world *w)
+{
+	struct kv *kv = NULL;
+	struct meta *m = NULL;
+	struct meta_options o;
+	struct meta_check_report report = {0};
+	meta_options_init(&o);
+	int rc = kv_mem_open(&kv, w->kv);
+	if (rc == 0)
+		rc = meta_open(&m, kv, &o);
+	if (rc == 0)
+		rc = meta_check(m, &report);
+	if (rc < 0)
+		lacks(w, "the check of the metadata does not run: %s", err_name(rc));
+	else if (report.errors > 0)
+		lacks(w, "the check of the metadata finds: %.180s", report.first);
+	else if (report.garbage > 0)
+		lacks(w, "%lu rows of garbage in the metadata", report.garbage);
+	meta_close(m);
+	if (kv != NULL)
+		kv_close(kv);
+	return rc == 0 && report.errors == 0 && report.garbage == 0;
+}
+
+static bool map_is_well(struct checker *k)
+{
+	struct cluster *map;
+	int rc = meta_client_map(&k->root, 0, &map);
+	if (rc < 0)
+		return lacks(k->world, "no map: %s", err_name(rc));
+	map_for_each(&map->disks, it) {
+		const struct cluster_disk *d = it.value;
+		enum cluster_state s = cluster_disk_state(map, d);
+		if (s != CLUSTER_ONLINE && s != CLUSTER_GONE)
+			return lacks(k->world, "disk %lu is %s", d->id, cluster_state_name(s));
+	}
+	return true;
+}
+
+static uint64_t chunk_key(uint64_t disk, struct chunk_id id)
+{
+	uint64_t parts[3] = {disk, id.block, id.index};
+	return hash64(parts, sizeof(parts), 0);
+}
+
+/* 0: the chunk is there, right and verified. */
+static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_t i)
+{
+	const struct meta_block *b = &at->block;
+	struct chunk_id id = {b->chunk_block, i};
+	struct store_range bad[4];
+	struct chunk_stat st;
+	struct disk_use u;
+	struct call c;
+	uint32_t tenant;
+	uint64_t block;
+	call_init(&c, engine_fabric(k->engine));
+	if (b->chunks[i].disk == 0 || b->chunks[i].damaged)
+		return -ENODATA;
+	int64_t rc = disk_begin(&c, b->chunks[i].disk, &u);
+	if (rc < 0)
+		return (int)rc;
+	u.node.timeout_ns = 10 * NS_PER_S;
+	rc = node_stat_one(&u.node, u.disk, id, &st);
+	if (rc == 0)
+		rc = node_scan(&u.node, u.disk, id, bad, ARRAY_LEN(bad));
+	disk_end(&c, &u, (int)rc, 0);
+	if (rc != 0)
+		return rc > 0 ? -EBADMSG : (int)rc;
+	if (label_read(st.label, &tenant, &block) == 0 && (tenant != at->tenant || block != b->id))
+		return -ESTALE;
+	return 0;
+}
+
+/* How many chunks a block has may grow while all is quiet, and not shrink. */
+static void bears_note(struct checker *k, const struct meta_block *b, uint64_t good)
+{
+	uint64_t had = (uint64_t)(uintptr_t)map_get(&k->bears, b->id);
+	if (had > good + 1)
+		model_violation(&k->world->model, "I10",
+				"block %016lx had %lu good chunks, and has %lu", b->id, had - 1,
+				good);
+	(void)map_remove(&k->bears, b->id);
+	(void)map_put(&k->bears, b->id, (void *)(uintptr_t)(good + 1));
+}
+
+static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
+{
+	const struct meta_block *b = &at->block;
+	uint64_t good = 0;
+	bool whole = true;
+	if (b->state != META_BLOCK_SEALED)
+		return lacks(k->world, "block %016lx of %lu bytes is not sealed", b->id, b->length);
+	for (uint32_t i = 0; i < b->chunk_count; i++) {
+		int rc = chunk_look(k, at, i);
+		struct chunk_id id = {b->chunk_block, i};
+		uint64_t key = chunk_key(b->chunks[i].disk, id);
+		good += rc == 0;
+		if (rc != 0)
+			whole = lacks(k->world, "block %016lx (%s): chunk %u on disk %lu: %s",
+				      b->id, b->encoding, i, b->chunks[i].disk, err_name(rc));
+		(void)map_put(&k->wanted, key, k);
+	}
+	bears_note(k, b, good);
+	return whole;
+}
+
+static bool blocks_are_whole(struct checker *k)
+{
+	struct arena a;
+	bool whole = true;
+	arena_init(&a, 64 * MIB);
+	for (struct meta_walk w = {.end = 1 << PARTITION_BITS}; w.index < w.end;) {
+		struct meta_block_at at[32];
+		int64_t n = meta_client_blocks(&k->root, &w, &a, at, ARRAY_LEN(at));
+		if (n < 0) {
+			whole = lacks(k->world, "blocks are not listed: %s", err_name((int)n));
+			break;
+		}
+		for (int64_t i = 0; i < n; i++)
+			whole = block_is_whole(k, &at[i]) && whole;
+	}
+	arena_fini(&a);
+	return whole;
+}
+
+static bool disk_has_no_orphan(struct checker *k, uint64_t disk)
+{
+	struct chunk_id ids[LIST_PAGE];
+	struct store_cursor at = {0};
+	int64_t n;
+	do {
+		struct call c;
+		struct disk_use u;
+		call_init(&c, engine_fabric(k->engine));
+		n = disk_begin(&c, disk, &u);
+		if (n < 0)
+			return lacks(k->world, "disk %lu: %s", disk, err_name((int)n));
+		u.node.timeout_ns = 10 * NS_PER_S;
+		n = node_list(&u.node, disk, &at, ids, LIST_PAGE);
+		disk_end(&c, &u, n < 0 ? (int)n : 0, 0);
+		if (n < 0)
+			return lacks(k->world, "disk %lu: %s", disk, err_name((int)n));
+		for (int64_t i = 0; i < n; i++)
+			if (map_get(&k->wanted, chunk_key(disk, ids[i])) == NULL)
+				return lacks(k->world, "chunk %016lx.%u on disk %lu is an orphan",
+					     ids[i].block, ids[i].index, disk);
+	} while (n > 0);
+	return true;
+}
+
+static bool no_orphans(struct checker *k)
+{
+	struct world *w = k->world;
+	for (unsigned i = 0; i < w->node_count; i++)
+		for (unsigned d = 0; d < w->plan.disks; d++) {
+			const struct node_place *n = &w->nodes[i];
+			if (sim_node_lost(n->node) || disk_is_lost(n, d))
+				continue;
+			if (!disk_has_no_orphan(k, world_disk_id(n, d)))
+				return false;
+		}
+	return true;
+}
+
+static bool is_converged(struct checker *k)
+{
+	map_fini(&k->wanted);
+	map_init(&k->wanted, CHUNKS_MAX);
+	return records_agree(k->world) && map_is_well(k) && blocks_are_whole(k) && no_orphans(k);
+}
+
+static void converge(struct checker *k)
+{
+	struct world *w = k->world;
+	uint64_t end_ns = rt_now_ns() + CONVERGE_NS;
+	(void)blocks_are_whole(k);
+	while (!model_violated(&w->model) && !is_converged(k)) {
+		if (rt_now_ns() > end_ns) {
+			model_violation(&w->model, "I8", "not whole after %lu s: %.200s",
+					(uint64_t)(CONVERGE_NS / NS_PER_S), w->lacking);
+			return;
+		}
+		operate(k);
+		if (rt_sleep_ns(LOOK_NS) < 0)
+			return;
+	}
+}
+
+/* --- parities ---------------------------------------------------------------------------------- */
+
+static int chunk_fetch(struct checker *k, const struct meta_block *b, uint32_t i, uint64_t len,
+		       struct rpc_slice *out)
+{
+	struct call c;
+	struct disk_use u;
+	call_init(&c, engine_fabric(k->engine));
+	int rc = disk_begin(&c, b->chunks[i].disk, &u);
+	if (rc < 0)
+		return rc;
+	u.node.timeout_ns = 10 * NS_PER_S;
+	rc = node_get_one(&u.node, u.disk, (struct chunk_id){b->chunk_block, i}, 0, len, NULL, out);
+	disk_end(&c, &u, rc, 0);
+	return rc;
+}
+
+static void compare_chunks(struct checker *k, const struct meta_block *b, const struct shape *s,
+			   struct rpc_slice *got, struct buf *data)
+{
+	struct model *m = &k->world->model;
+	struct coded coded;
+	struct call c;
+	uint64_t each = shape_chunk_len(s, b->length);
+	for (int i = 0; i < s->k; i++)
+		if (got[i].len > 0)
+			memcpy(data->data + (uint64_t)i * each, got[i].buf->data + got[i].offset,
+			       got[i].len);
+	call_init(&c, engine_fabric(k->engine));
+	if (crc32c(0, data->data, b->length) != b->crc)
+		model_violation(m, "I9", "block %016lx (%s): its data have another checksum", b->id,
+				b->encoding);
+	else if (coded_make(&c, s, data, b->length, b->crc, &coded) == 0) {
+		for (int i = 0; i < s->n; i++)
+			if (got[i].len != coded.chunk[i].len ||
+			    (got[i].len > 0 &&
+			     memcmp(got[i].buf->data + got[i].offset,
+				    coded.chunk[i].buf->data + coded.chunk[i].offset,
+				    got[i].len) != 0))
+				model_violation(m, "I9", "block %016lx (%s): chunk %d differs",
+						b->id, b->encoding, i);
+		coded_free(&coded);
+	}
+}
+
+static void block_recode(struct checker *k, const struct meta_block *b)
+{
+	struct encoding e;
+	struct shape s;
+	struct rpc_slice got[META_CHUNKS_MAX] = {0};
+	struct buf *data = NULL;
+	char why[128];
+	int rc = encoding_parse(b->encoding, &e, why, sizeof(why));
+	if (rc == 0)
+		rc = shape_init(&s, &e);
+	if (rc < 0 || b->length == 0)
+		return;
+	rc = rpc_pool_get(&k->pool, b->length, &data);
+	for (int i = 0; rc == 0 && i < s.n; i++) {
+		uint64_t len = shape_stored_len(&s, i, b->length);
+		if (len > 0)
+			rc = chunk_fetch(k, b, (uint32_t)i, len, &got[i]);
+	}
+	if (rc == 0)
+		compare_chunks(k, b, &s, got, data);
+	else
+		model_violation(&k->world->model, "I9", "block %016lx is whole, and not read: %s",
+				b->id, err_name(rc));
+	for (int i = 0; i < s.n; i++)
+		buf_unref(got[i].buf);
+	buf_unref(data);
+}
+
+/* As far as there are enough racks: what was written while some were away may share one. */
+static void block_domains(struct checker *k, const struct meta_block *b)
+{
+	for (size_t i = 0; i < b->chunk_count; i++)
+		for (size_t j = 0; j < i; j++)
+			if (b->chunks[i].disk == b->chunks[j].disk)
+				model_violation(&k->world->model, "I9",
+						"block %016lx: two chunks on disk %lu", b->id,
+						b->chunks[i].disk);
+}
+
+static void check_parities(struct checker *k)
+{
+	struct arena a;
+	arena_init(&a, 64 * MIB);
+	for (struct meta_walk w = {.end = 1 << PARTITION_BITS}; w.index < w.end;) {
+		struct meta_block_at at[32];
+		int64_t n = meta_client_blocks(&k->root, &w, &a, at, ARRAY_LEN(at));
+		for (int64_t i = 0; i < n; i++) {
+			block_domains(k, &at[i].block);
+			block_recode(k, &at[i].block);
+		}
+		if (n < 0)
+			break;
+	}
+	arena_fini(&a);
+}
+
+/* --- the process ------------------------------------------------------------------------------- */
+
+static int checker_open(struct checker *k, struct world *w)
+{
+	char text[64], *rest = text, *word, why[FABRIC_ERROR_MAX], all[64];
+	const char *addrs[SERVERS_MAX];
+	size_t n = 0;
+	*k = (struct checker){.world = w};
+	map_init(&k->wanted, CHUNKS_MAX);
+	map_init(&k->bears, CHUNKS_MAX);
+	rpc_pool_init(&k->pool, 64 * MIB);
+	world_addrs(w, text, sizeof(text));
+	world_addrs(w, all, sizeof(all));
+	while ((word = strsep(&rest, ",")) != NULL)
+		addrs[n++] = word;
+	int rc = meta_client_open(&k->meta,
+				  &(struct meta_client_options){.addrs = addrs,
+								.addr_count = n,
+								.tenant = META_SYSTEM,
+								.channel = {.pool = &k->pool}});
+	k->root = (struct meta_call){.client = k->meta};
+	struct engine_options o = {.metadata = all,
+				   .tenant = TENANT,
+				   .traffic_group = "",
+				   .traffic_class = RPC_SILVER,
+				   .fabric = *world_fabric()};
+	for (int i = 0; rc == 0 && i < TRIES; i++) {
+		rc = engine_open(&k->engine, &o, why);
+		if (rc == 0)
+			return 0;
+		rc = rt_sleep_ns(NS_PER_S);
+	}
+	return rc < 0 ? rc : -EHOSTUNREACH;
+}
+
+void checker_main(void *arg)
+{
+	const struct role *r = arg;
+	struct world *w = r->world;
+	struct checker k;
+	int rc = checker_open(&k, w);
+	if (rc < 0)
+		model_violation(&w->model, "I8", "the metadata does not answer: %s", err_name(rc));
+	if (rc == 0) {
+		read_all(&k);
+		end_logs(&k);
+	}
+	if (rc == 0 && !w->over) {
+		converge(&k);
+		if (!model_violated(&w->model))
+			check_parities(&k);
+		read_all(&k);
+	}
+	if (w->last)
+		contest_check(w);
+	map_fini(&k.wanted);
+	map_fini(&k.bears);
+	meta_client_close(k.meta);
+	engine_close(k.engine);
+	rpc_pool_fini(&k.pool);
+	w->checked = true;
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What clients share: logs that they take from each other, and names of one directory that they make and
+ * remove all at once. The history of those names is judged by the checker of linearizability.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../unit/history.h"
+#include "cluster.h"
+#include "rt/rt.h"
+
+#define CONTEST_DIR 0x7e57ULL
+#define CONTEST_NAMES 3
+#define CONTEST_OPS_MAX 220
+#define CONTEST_VALUES (CONTEST_OPS_MAX * CLIENTS_MAX)
+#define CONTEST_CONFIGS_MAX 200000
+
+struct contest {
+	struct history history;
+	uint32_t ids;
+	/* Removing what one has removed already succeeds: so only its maker removes a file, and only once. */
+	bool removed[CONTEST_VALUES];
+	bool ready; /* the directory is there */
+};
+
+struct contest *contest_new(void)
+{
+	struct contest *c = calloc(1, sizeof(*c));
+	if (c == NULL)
+		abort();
+	history_init(&c->history);
+	return c;
+}
+
+void contest_free(struct contest *c)
+{
+	history_fini(&c->history);
+	free(c);
+}
+
+void contest_check(struct world *w)
+{
+	if (history_check(&w->contest->history, CONTEST_CONFIGS_MAX, NULL) == HISTORY_VIOLATED)
+		model_violation(&w->model, "I6",
+				"the names of the contested directory have no one order");
+}
+
+/* Whether the answer says what happened. */
+static bool definite(int rc)
+{
+	return rc == 0 || rc == -ENOENT || rc == -EEXIST || rc == -ESTALE;
+}
+
+static uint64_t file_id(uint32_t value)
+{
+	return 0x10000ULL + ((uint64_t)value << 20);
+}
+
+static void contest_step(struct shared_worker *s)
+{
+	struct contest *t = s->world->contest;
+	struct meta_call c = {.client = s->meta};
+	struct meta_entry entry = {0};
+	char name[8];
+	unsigned key = (unsigned)(rt_random_u64() % CONTEST_NAMES);
+	uint64_t what = rt_random_u64() % 3;
+	if (t->history.count >= CONTEST_OPS_MAX)
+		return;
+	snprintf(name, sizeof(name), "n%u", key);
+	struct history_op op = {
+		.kind = HISTORY_READ, .client = s->client, .returned = HISTORY_NEVER};
+	size_t i = history_begin(&t->history, &op);
+	int rc = meta_client_lookup(&c, CONTEST_DIR, meta_name(name), &entry);
+	uint32_t seen = rc == 0 ? (uint32_t)((entry.id - 0x10000) >> 20) : 0;
+	if (!definite(rc) || rt_cancelled())
+		return;
+	t->history.ops[i].mask = 1U << key;
+	t->history.ops[i].seen[key] = seen;
+	history_end(&t->history, i);
+	if (what == 0 || (seen != 0 && (seen % CLIENTS_MAX != s->client || t->removed[seen])))
+		return;
+	op = (struct history_op){.kind = HISTORY_TXN,
+				 .client = s->client,
+				 .returned = HISTORY_NEVER,
+				 .result = HISTORY_UNKNOWN,
+				 .check_count = 1,
+				 .write_count = 1};
+	uint32_t fresh = seen == 0 ? ++t->ids * CLIENTS_MAX + s->client : 0;
+	t->removed[seen] = true;
+	op.checks[0] = (struct history_item){.check = HISTORY_IS, .key = key, .value = seen};
+	op.writes[0] = (struct history_item){.key = key, .value = fresh};
+	i = history_begin(&t->history, &op);
+	if (seen == 0) {
+		int result = 0;
+		struct meta_create f = {.name = meta_name(name), .id = file_id(fresh)};
+		rc = meta_client_create(&c, CONTEST_DIR, &f, 1, 0, &result);
+		rc = rc < 0 ? rc : result;
+	} else {
+		rc = meta_client_remove(&c, CONTEST_DIR, meta_name(name), file_id(seen), 0);
+	}
+	if (rt_cancelled() || !definite(rc))
+		return;
+	t->history.ops[i].result = rc == 0 ? HISTORY_APPLIED : HISTORY_REFUSED;
+	history_end(&t->history, i);
+}
+
+static void contest_prepare(struct shared_worker *s)
+{
+	struct meta_call c = {.client = s->meta};
+	if (!s->world->contest->ready &&
+	    meta_client_mkdir(&c, META_ROOT, meta_name("contest"), CONTEST_DIR) == 0)
+		s->world->contest->ready = true;
+}
+
+/* --- logs ------------------------------------------------------------------------------------- */
+
+static void options_set(struct engine *e, struct call *c, struct terrane_options *o)
+{
+	*o = (struct terrane_options){
+		.timeout_ms = OP_TIMEOUT_MS, .block_bytes = BLOCK_BYTES, .encoding = "r3"};
+	rt_deadline_set(RT_NEVER);
+	engine_call(e, c, o);
+}
+
+static int log_take(struct shared_worker *s, struct shared_log *l, struct shared_handle *h,
+		    struct efile **out)
+{
+	struct call c;
+	struct terrane_options o;
+	options_set(s->engine, &c, &o);
+	shared_open_begin(l, h);
+	int rc = l->there ? engine_append_open(&c, l->path, &o, out)
+			  : engine_create(&c, l->path, TERRANE_LOG, &o, out);
+	rt_deadline_set(RT_NEVER);
+	if (rc == -EEXIST)
+		l->there = true;
+	if (rc == 0) {
+		l->there = true;
+		shared_open_end(&s->world->model, l, h, s->client);
+	}
+	return rc;
+}
+
+static void log_step(struct shared_worker *s)
+{
+	struct world *w = s->world;
+	struct shared_log *l = &w->logs[rt_random_u64() % SHARED_LOGS];
+	struct shared_handle h;
+	struct efile *f;
+	if (log_take(s, l, &h, &f) != 0)
+		return;
+	int rc = 0;
+	/* Slowly, so that others come between. */
+	for (uint64_t n = rt_random_u64() % 6; rc == 0 && n > 0; n--) {
+		struct call c;
+		struct terrane_options o;
+		uint8_t bytes[RECORD_BYTES];
+		struct iovec iov = {bytes, sizeof(bytes)};
+		uint32_t record = shared_append_begin(l, &h, s->client, bytes);
+		if (record == RECORDS_MAX)
+			break;
+		options_set(s->engine, &c, &o);
+		rc = engine_append(&c, f, &iov, 1, NULL);
+		rt_deadline_set(RT_NEVER);
+		if (rt_cancelled())
+			rc = -ECANCELED;
+		shared_append_end(&w->model, l, s->client, record, rc);
+		if (rc == 0)
+			rc = rt_sleep_ns(rt_random_u64() % (300 * NS_PER_MS));
+	}
+	struct call c;
+	struct terrane_options o;
+	options_set(s->engine, &c, &o);
+	if (rc == 0)
+		(void)engine_file_close(&c, f);
+	else
+		engine_file_discard(f);
+	rt_deadline_set(RT_NEVER);
+}
+
+static void log_look(struct shared_worker *s)
+{
+	struct shared_log *l = &s->world->logs[rt_random_u64() % SHARED_LOGS];
+	AUTO_FREE struct shared_log *before = malloc(sizeof(*before));
+	AUTO_FREE uint8_t *bytes = NULL;
+	if (before == NULL)
+		abort();
+	*before = *l;
+	int64_t rc = world_read(s->engine, l->path, &bytes,
+				(uint64_t)SHARED_WRITERS * RECORDS_MAX * RECORD_BYTES);
+	if (rc >= 0 && !rt_cancelled())
+		shared_check(&s->world->model, before, l, bytes, (uint64_t)rc);
+}
+
+void shared_main(void *arg)
+{
+	struct shared_worker *s = arg;
+	struct world *w = s->world;
+	int rc = 0;
+	while (rc == 0 && !rt_cancelled()) {
+		if (!w->working || model_violated(&w->model)) {
+			w->shared_rested[s->client] = w->rests;
+			rc = rt_sleep_ns(200 * NS_PER_MS);
+			continue;
+		}
+		contest_prepare(s);
+		if (w->contest->ready)
+			contest_step(s);
+		uint64_t what = rt_random_u64() % 4;
+		if (what == 0)
+			log_step(s);
+		else if (what == 1)
+			log_look(s);
+		rc = rt_sleep_ns(rt_random_u64() % w->plan.pause_ns);
+	}
+}

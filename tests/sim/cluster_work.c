@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What clients do to files of their own, and to each other's by reading. A worker has two directories; names in
+ * them are used once. An operation that fails leaves its file alone for good, because it may have happened or may
+ * happen yet.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cluster.h"
+#include "rt/rt.h"
+
+#define PARTS_MAX 4
+#define PART_BYTES_MAX 20000
+#define SMALL_MAX 4
+#define SMALL_BYTES_MAX 6000
+#define CALL_SLACK_NS (60 * NS_PER_S) /* pauses, and what a call waits for at its end */
+
+struct worker {
+	struct world *world;
+	struct engine *engine;
+	unsigned client, number;
+	struct desk *desk;
+	struct rng rng;
+};
+
+const struct fabric_options *world_fabric(void)
+{
+	static const struct fabric_options o = {
+		.memory_bytes = 64 * MIB, .chunk_timeout_ns = 2 * NS_PER_S, .rebuild_burst = 1000};
+	return &o;
+}
+
+struct model_file *desk_file(struct world *w, unsigned client, unsigned worker, unsigned i)
+{
+	return &w->desks[client][worker].files[i];
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
+
+static void call_begin(struct engine *e, struct call *c, struct terrane_options *o)
+{
+	rt_deadline_set(RT_NEVER);
+	o->timeout_ms = OP_TIMEOUT_MS;
+	o->block_bytes = BLOCK_BYTES;
+	engine_call(e, c, o);
+}
+
+static int close_file(struct engine *e, struct efile *f)
+{
+	struct call c;
+	struct terrane_options o = {0};
+	call_begin(e, &c, &o);
+	int rc = engine_file_close(&c, f);
+	rt_deadline_set(RT_NEVER);
+	return rc;
+}
+
+int64_t world_read(struct engine *e, const char *path, uint8_t **bytes, uint64_t room)
+{
+	struct call c;
+	struct terrane_options o = {0};
+	struct efile *f;
+	*bytes = NULL;
+	call_begin(e, &c, &o);
+	int64_t rc = engine_file_open(&c, path, &f);
+	if (rc == 0) {
+		uint32_t crc;
+		*bytes = malloc(room);
+		if (*bytes == NULL)
+			abort();
+		struct iovec iov = {*bytes, room};
+		rc = engine_preadv(&c, f, &iov, 1, 0, &crc);
+		engine_file_discard(f);
+	}
+	rt_deadline_set(RT_NEVER);
+	return rc;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static struct model_file *file_new(struct worker *k)
+{
+	struct desk *d = k->desk;
+	if (d->count == FILES_MAX)
+		return NULL;
+	struct model_file *f = &d->files[d->count++];
+	*f = (struct model_file){.text = k->world->texts++};
+	snprintf(f->path, sizeof(f->path), "/c%uw%u%c/f%u", k->client, k->number,
+		 'a' + (char)rng_below(&k->rng, 2), d->count);
+	return f;
+}
+
+/* One that is there and may be changed; NULL: none was found. */
+static struct model_file *file_pick(struct worker *k, bool log, bool sealed)
+{
+	struct desk *d = k->desk;
+	for (int i = 0; i < 8 && d->count > 0; i++) {
+		struct model_file *f = &d->files[rng_below(&k->rng, d->count)];
+		if (f->state == MODEL_THERE && !f->left && f->log == log && f->sealed == sealed)
+			return f;
+	}
+	return NULL;
+}
+
+static struct model_file *file_any(struct worker *k)
+{
+	struct desk *d = k->desk;
+	for (int i = 0; i < 8 && d->count > 0; i++) {
+		struct model_file *f = &d->files[rng_below(&k->rng, d->count)];
+		if (f->state == MODEL_THERE && !f->left)
+			return f;
+	}
+	return NULL;
+}
+
+static const char *encoding_draw(struct worker *k)
+{
+	const struct plan *p = &k->world->plan;
+	return p->encodings[rng_below(&k->rng, p->encoding_count)];
+}
+
+static uint8_t *text_new(uint64_t text, uint64_t off, uint64_t len)
+{
+	uint8_t *bytes = malloc(len + 1);
+	if (bytes == NULL)
+		abort();
+	text_fill(text, off, bytes, len);
+	return bytes;
+}
+
+static int write_whole(struct worker *k, const char *path, unsigned flags, uint64_t text,
+		       uint64_t size)
+{
+	struct call c;
+	struct efile *h;
+	struct terrane_options o = {.encoding = encoding_draw(k)};
+	AUTO_FREE uint8_t *bytes = text_new(text, 0, size);
+	call_begin(k->engine, &c, &o);
+	int rc = engine_create(&c, path, flags, &o, &h);
+	if (rc < 0)
+		return rc;
+	struct iovec iov = {bytes, size};
+	rc = engine_append(&c, h, &iov, 1, NULL);
+	if (rc < 0 || rng_chance(&k->rng, 0.05)) {
+		engine_file_discard(h);
+		return rc < 0 ? rc : -ECANCELED;
+	}
+	return close_file(k->engine, h);
+}
+
+static uint64_t size_draw(struct worker *k)
+{
+	static const uint64_t most[] = {1, 4000, 30000, BLOCK_BYTES + 1, FILE_BYTES_MAX};
+	return rng_below(&k->rng, most[rng_below(&k->rng, ARRAY_LEN(most))]);
+}
+
+static void op_whole(struct worker *k)
+{
+	struct model_file *f = file_new(k);
+	if (f == NULL)
+		return;
+	f->size = f->size_max = size_draw(k);
+	f->sealed = true;
+	struct model_file was = *f;
+	model_begin(&k->world->model, f, "write");
+	int rc = write_whole(k, f->path, 0, f->text, f->size);
+	model_check_refusal(&k->world->model, &was, "create", rc);
+	if (rc == 0)
+		model_end(&k->world->model, f, MODEL_THERE);
+	else
+		model_leave(&k->world->model, f, rc);
+}
+
+static void op_replace(struct worker *k)
+{
+	struct model_file *f = file_pick(k, false, true);
+	if (f == NULL || f->version + 2 >= VERSIONS_MAX)
+		return;
+	uint64_t text = k->world->texts++, size = size_draw(k);
+	model_replace_begin(&k->world->model, f, text, size);
+	int rc = write_whole(k, f->path, TERRANE_REPLACE, text, size);
+	model_replace_end(&k->world->model, f, rc);
+}
+
+static void op_pack(struct worker *k)
+{
+	struct model_file *files[SMALL_MAX];
+	struct terrane_small small[SMALL_MAX] = {0};
+	uint8_t *bytes[SMALL_MAX] = {0};
+	char dir[MODEL_PATH_MAX];
+	unsigned n = 0;
+	snprintf(dir, sizeof(dir), "/c%uw%ua", k->client, k->number);
+	for (; n < SMALL_MAX; n++) {
+		struct model_file *f = files[n] = file_new(k);
+		if (f == NULL)
+			break;
+		snprintf(f->path, sizeof(f->path), "%.20s/f%u", dir, k->desk->count);
+		f->size = f->size_max = rng_below(&k->rng, SMALL_BYTES_MAX);
+		f->sealed = true;
+		bytes[n] = text_new(f->text, 0, f->size);
+		small[n] = (struct terrane_small){
+			.name = strrchr(f->path, '/') + 1, .data = bytes[n], .len = f->size};
+		model_begin(&k->world->model, f, "pack");
+	}
+	struct call c;
+	struct terrane_options o = {.encoding = encoding_draw(k)};
+	call_begin(k->engine, &c, &o);
+	int rc = n == 0 ? 0 : engine_pack(&c, dir, small, n, 0, &o);
+	rt_deadline_set(RT_NEVER);
+	for (unsigned i = 0; i < n; i++) {
+		if (rc == 0 || small[i].result == 0)
+			model_end(&k->world->model, files[i], MODEL_THERE);
+		else
+			model_leave(&k->world->model, files[i], rc);
+		free(bytes[i]);
+	}
+}
+
+/* --- logs ------------------------------------------------------------------------------------- */
+
+static void append_some(struct worker *k, struct model_file *f, struct efile *h)
+{
+	int rc = 0;
+	for (uint64_t n = 1 + rng_below(&k->rng, PARTS_MAX); rc == 0 && n > 0; n--) {
+		struct call c;
+		struct terrane_options o = {0};
+		uint64_t len = 1 + rng_below(&k->rng, PART_BYTES_MAX);
+		AUTO_FREE uint8_t *bytes = text_new(f->text, f->size, len);
+		struct iovec iov = {bytes, len};
+		call_begin(k->engine, &c, &o);
+		model_append_begin(&k->world->model, f, len);
+		rc = engine_append(&c, h, &iov, 1, NULL);
+		model_append_end(&k->world->model, f, rc);
+		rt_deadline_set(RT_NEVER);
+	}
+	if (rc < 0 || rng_chance(&k->rng, 0.2))
+		engine_file_discard(h);
+	else
+		(void)close_file(k->engine, h);
+}
+
+static void op_log(struct worker *k)
+{
+	struct call c;
+	struct efile *h;
+	struct terrane_options o = {.encoding = "r3"};
+	struct model_file *f = file_new(k);
+	if (f == NULL)
+		return;
+	f->log = true;
+	model_begin(&k->world->model, f, "log");
+	call_begin(k->engine, &c, &o);
+	int rc = engine_create(&c, f->path, TERRANE_LOG, &o, &h);
+	rt_deadline_set(RT_NEVER);
+	if (rc < 0) {
+		model_leave(&k->world->model, f, rc);
+		return;
+	}
+	model_end(&k->world->model, f, MODEL_THERE);
+	append_some(k, f, h);
+}
+
+static void op_append(struct worker *k)
+{
+	struct call c;
+	struct efile *h;
+	struct terrane_stat st = {0};
+	struct terrane_options o = {.encoding = "r3"};
+	struct model_file *f = file_pick(k, true, false);
+	if (f == NULL)
+		return;
+	call_begin(k->engine, &c, &o);
+	int rc = engine_append_open(&c, f->path, &o, &h);
+	model_check_refusal(&k->world->model, f, "append", rc);
+	if (rc == 0)
+		rc = engine_file_stat(&c, h, &st);
+	else
+		h = NULL;
+	rt_deadline_set(RT_NEVER);
+	if (rc == 0) {
+		model_log_found(&k->world->model, f, st.size);
+		append_some(k, f, h);
+	} else if (h != NULL) {
+		engine_file_discard(h);
+	}
+}
+
+static void op_seal(struct worker *k)
+{
+	struct call c;
+	struct terrane_options o = {0};
+	struct model_file *f = file_pick(k, true, false);
+	if (f == NULL || f->size != f->size_max)
+		return;
+	if (rng_chance(&k->rng, 0.5))
+		o.encoding = encoding_draw(k);
+	call_begin(k->engine, &c, &o);
+	f->changes++;
+	int rc = engine_seal(&c, f->path, &o);
+	f->changes++;
+	rt_deadline_set(RT_NEVER);
+	model_check_refusal(&k->world->model, f, "seal", rc);
+	model_note(&k->world->model, "seal %s %s: %s", f->path,
+		   o.encoding != NULL ? o.encoding : "", err_name(rc));
+	/* Re-encoding may fail when it is sealed already: then whoever looks sees which. */
+	if (rc == 0)
+		f->sealed = true;
+	else
+		model_leave(&k->world->model, f, rc);
+}
+
+/* What is sealed takes no more. */
+static void op_try_sealed(struct worker *k)
+{
+	struct call c;
+	struct efile *h;
+	struct terrane_options o = {0};
+	struct model_file *f = file_any(k);
+	if (f == NULL || !f->sealed)
+		return;
+	call_begin(k->engine, &c, &o);
+	int rc = engine_append_open(&c, f->path, &o, &h);
+	rt_deadline_set(RT_NEVER);
+	if (rc == 0) {
+		model_violation(&k->world->model, "I4", "%s is sealed, and was opened for append",
+				f->path);
+		engine_file_discard(h);
+	}
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+static void rename_to(struct worker *k, struct model_file *f, bool move)
+{
+	struct call c;
+	struct terrane_options o = {0};
+	struct model_file *to = file_new(k);
+	if (to == NULL)
+		return;
+	char *dir = strrchr(to->path, '/') - 1;
+	*dir = *(strrchr(f->path, '/') - 1);
+	if (move)
+		*dir = *dir == 'a' ? 'b' : 'a';
+	struct model_file was = *f;
+	model_rename_begin(&k->world->model, f, to);
+	call_begin(k->engine, &c, &o);
+	int rc = engine_rename(&c, f->path, to->path);
+	rt_deadline_set(RT_NEVER);
+	model_check_refusal(&k->world->model, &was, "rename", rc);
+	model_rename_end(&k->world->model, f, to, rc);
+}
+
+static void op_rename(struct worker *k)
+{
+	struct model_file *f = file_any(k);
+	if (f != NULL && f->size == f->size_max)
+		rename_to(k, f, false);
+}
+
+static void op_move(struct worker *k)
+{
+	struct model_file *f = file_any(k);
+	if (f != NULL && f->sealed)
+		rename_to(k, f, true);
+}
+
+static void op_remove(struct worker *k)
+{
+	struct call c;
+	struct terrane_options o = {0};
+	struct model_file *f = file_any(k);
+	if (f == NULL)
+		return;
+	struct model_file was = *f;
+	model_begin(&k->world->model, f, "remove");
+	call_begin(k->engine, &c, &o);
+	int rc = engine_remove(&c, f->path);
+	rt_deadline_set(RT_NEVER);
+	model_check_refusal(&k->world->model, &was, "remove", rc);
+	if (rc == 0)
+		model_end(&k->world->model, f, MODEL_GONE);
+	else
+		model_leave(&k->world->model, f, rc);
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static const struct model_file *file_of_anybody(struct worker *k)
+{
+	struct world *w = k->world;
+	const struct desk *d =
+		&w->desks[rng_below(&k->rng, w->plan.clients)][rng_below(&k->rng, WORKERS)];
+	return d->count == 0 ? NULL : &d->files[rng_below(&k->rng, d->count)];
+}
+
+static void op_read(struct worker *k)
+{
+	const struct model_file *f = file_of_anybody(k);
+	if (f == NULL)
+		return;
+	struct model_file before = *f;
+	uint8_t *bytes;
+	int64_t rc = world_read(k->engine, f->path, &bytes, FILE_BYTES_MAX + 100000);
+	if (!rt_cancelled())
+		model_check_read(&k->world->model, &before, f, rc, bytes, false);
+	free(bytes);
+}
+
+/* Pieces of several files at once. */
+static void op_batch(struct worker *k)
+{
+	struct call c;
+	struct terrane_options o = {0};
+	struct engine_range ranges[4] = {0};
+	const struct model_file *files[4];
+	uint64_t changes[4];
+	unsigned n = 0;
+	for (int i = 0; i < 4; i++) {
+		const struct model_file *f = file_of_anybody(k);
+		if (f == NULL || f->alt || !f->sealed || f->size == 0)
+			continue;
+		uint64_t off = rng_below(&k->rng, f->size);
+		files[n] = f;
+		changes[n] = f->changes;
+		ranges[n++] = (struct engine_range){.path = f->path,
+						    .offset = off,
+						    .len = f->size - off,
+						    .buf = malloc(f->size)};
+	}
+	call_begin(k->engine, &c, &o);
+	if (n > 0)
+		(void)engine_read_batch(&c, ranges, n, NULL, NULL);
+	rt_deadline_set(RT_NEVER);
+	for (unsigned i = 0; i < n; i++) {
+		struct engine_range *r = &ranges[i];
+		if (r->result > 0 && files[i]->changes == changes[i] &&
+		    !text_same(files[i]->text, r->offset, r->buf, (size_t)r->result))
+			model_violation(&k->world->model, "I1", "%s: wrong bytes in a batch at %lu",
+					files[i]->path, r->offset);
+		free(r->buf);
+	}
+}
+
+static void op_stat(struct worker *k)
+{
+	const struct model_file *f = file_of_anybody(k);
+	struct call c;
+	struct terrane_options o = {0};
+	struct terrane_stat st;
+	if (f == NULL)
+		return;
+	struct model_file before = *f;
+	call_begin(k->engine, &c, &o);
+	int rc = engine_stat(&c, f->path, &st);
+	rt_deadline_set(RT_NEVER);
+	if (rc == 0)
+		model_check_stat(&k->world->model, &before, f, st.size, st.sealed);
+	else if (rc == -ENOENT)
+		model_check_read(&k->world->model, &before, f, rc, NULL, false);
+}
+
+/* --- a worker --------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	unsigned weight;
+	void (*run)(struct worker *k);
+} ops[] = {
+	{"whole", 6, op_whole},     {"pack", 2, op_pack},   {"log", 3, op_log},
+	{"append", 4, op_append},   {"seal", 2, op_seal},   {"sealed", 1, op_try_sealed},
+	{"rename", 3, op_rename},   {"move", 3, op_move},   {"remove", 3, op_remove},
+	{"read", 8, op_read},       {"batch", 2, op_batch}, {"stat", 2, op_stat},
+	{"replace", 2, op_replace},
+};
+
+static void op_any(struct worker *k)
+{
+	unsigned all = 0;
+	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
+		all += ops[i].weight;
+	uint64_t at = rng_below(&k->rng, all);
+	size_t i = 0;
+	while (at >= ops[i].weight)
+		at -= ops[i++].weight;
+	if ((k->world->plan.ops_off >> i & 1) != 0)
+		return;
+	uint64_t begin_ns = sim_now_ns(k->world->sim);
+	k->desk->busy = true;
+	ops[i].run(k);
+	rt_deadline_set(RT_NEVER);
+	k->desk->busy = rt_cancelled();
+	uint64_t took_ns = sim_now_ns(k->world->sim) - begin_ns;
+	if (took_ns > PARTS_MAX * OP_TIMEOUT_MS * NS_PER_MS + CALL_SLACK_NS)
+		model_violation(&k->world->model, "I11", "%s took %lu s, its time is %u s",
+				ops[i].name, (uint64_t)(took_ns / NS_PER_S), OP_TIMEOUT_MS / 1000);
+}
+
+static int make_dirs(struct worker *k)
+{
+	for (char side = 'a'; side <= 'b'; side++) {
+		char path[MODEL_PATH_MAX];
+		struct terrane_options o = {0};
+		struct call c;
+		int rc;
+		snprintf(path, sizeof(path), "/c%uw%u%c", k->client, k->number, side);
+		do {
+			call_begin(k->engine, &c, &o);
+			rc = engine_mkdir(&c, path, TERRANE_PARENTS);
+			rt_deadline_set(RT_NEVER);
+		} while (rc < 0 && rt_sleep_ns(200 * NS_PER_MS) == 0);
+		if (rc < 0)
+			return rc;
+	}
+	k->desk->dirs = true;
+	return 0;
+}
+
+/* What an earlier life was at is not known any more. */
+static void leave_busy(struct worker *k)
+{
+	struct desk *d = k->desk;
+	for (unsigned i = 0; i < d->count; i++) {
+		struct model_file *f = &d->files[i];
+		if (!f->left && (f->state == MODEL_MAYBE || f->alt))
+			model_leave(&k->world->model, f, -ECANCELED);
+	}
+	d->busy = false;
+}
+
+static void worker_main(void *arg)
+{
+	struct worker *k = arg;
+	struct world *w = k->world;
+	rng_init(&k->rng, rt_random_u64());
+	leave_busy(k);
+	int rc = k->desk->dirs ? 0 : make_dirs(k);
+	while (rc == 0 && !rt_cancelled()) {
+		if (w->working && !model_violated(&w->model) && k->desk->done < w->plan.ops_max) {
+			op_any(k);
+			k->desk->done++;
+			rc = rt_sleep_ns(rng_below(&k->rng, w->plan.pause_ns));
+		} else {
+			if (!w->working)
+				k->desk->rested = w->rests;
+			rc = rt_sleep_ns(200 * NS_PER_MS);
+		}
+	}
+}
+
+/* --- a client process --------------------------------------------------------------------------- */
+
+static int engine_of(struct world *w, struct engine **out)
+{
+	char addrs[64], why[FABRIC_ERROR_MAX];
+	world_addrs(w, addrs, sizeof(addrs));
+	struct engine_options o = {.metadata = addrs,
+				   .tenant = TENANT,
+				   .traffic_group = "",
+				   .traffic_class = RPC_SILVER,
+				   .fabric = *world_fabric()};
+	int rc;
+	do
+		rc = engine_open(out, &o, why);
+	while (rc < 0 && !rt_cancelled() && rt_sleep_ns(300 * NS_PER_MS) == 0);
+	return rc;
+}
+
+static int meta_of(struct world *w, struct rpc_pool *pool, struct meta_client **out)
+{
+	char text[64], *rest = text, *word;
+	const char *addrs[SERVERS_MAX];
+	size_t n = 0;
+	world_addrs(w, text, sizeof(text));
+	while ((word = strsep(&rest, ",")) != NULL)
+		addrs[n++] = word;
+	return meta_client_open(out, &(struct meta_client_options){.addrs = addrs,
+								   .addr_count = n,
+								   .tenant = TENANT,
+								   .timeout_ns = 4 * NS_PER_S,
+								   .try_ns = NS_PER_S,
+								   .channel = {.pool = pool}});
+}
+
+void client_main(void *arg)
+{
+	const struct role *r = arg;
+	struct world *w = r->world;
+	struct engine *e = NULL;
+	struct rpc_pool pool;
+	struct meta_client *meta = NULL;
+	struct worker workers[WORKERS];
+	struct rt_group g;
+	rpc_pool_init(&pool, 16 * MIB);
+	rt_group_init(&g);
+	int rc = engine_of(w, &e);
+	if (rc == 0)
+		rc = meta_of(w, &pool, &meta);
+	struct shared_worker s = {.world = w, .engine = e, .meta = meta, .client = r->index};
+	for (unsigned i = 0; rc == 0 && i < WORKERS; i++) {
+		workers[i] = (struct worker){.world = w,
+					     .engine = e,
+					     .client = r->index,
+					     .number = i,
+					     .desk = &w->desks[r->index][i]};
+		rc = rt_group_spawn(&g, "worker", worker_main, &workers[i]);
+	}
+	if (rc == 0)
+		rc = rt_group_spawn(&g, "shared", shared_main, &s);
+	if (rc == 0)
+		(void)rt_shutdown_wait();
+	rt_group_cancel(&g);
+	rt_group_join(&g);
+	meta_client_close(meta);
+	engine_close(e);
+	rpc_pool_fini(&pool);
+}

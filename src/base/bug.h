@@ -12,8 +12,26 @@
 
 enum bug {
 	BUG_NONE,
-	BUG_ACK_BEFORE_SYNC, /* tally acknowledges a write before fdatasync */
-	BUG_REPLY_MISMATCH,  /* rpc hands a reply to the wrong waiting call */
+	BUG_ACK_BEFORE_SYNC,    /* tally acknowledges a write before fdatasync */
+	BUG_REPLY_MISMATCH,     /* rpc hands a reply to the wrong waiting call */
+	BUG_UNSURE_DELETE,      /* a client deletes a chunk whose put was not answered */
+	BUG_ACK_BELOW_QUORUM,   /* an append is acknowledged when one copy has it */
+	BUG_FENCE_FORGOTTEN,    /* who takes over a log does not fence its writer */
+	BUG_WRONG_PARITY,       /* a parity is changed after it was verified */
+	BUG_SEAL_IGNORED,       /* a sealed file is opened for append */
+	BUG_REPLAY_TWICE,       /* a rename that comes twice is done twice */
+	BUG_COLLECT_SHARED,     /* a block is collected that another file still has */
+	BUG_QUOTA_LEAK,         /* deleted bytes are not given back */
+	BUG_INDEX_FORGOTTEN,    /* a chunk that moves is not in the index of its disk */
+	BUG_REPORT_LOST,        /* a report of a damaged chunk is dropped */
+	BUG_SYNC_SKIPPED,       /* a store acknowledges before fdatasync */
+	BUG_SYNC_ERROR_IGNORED, /* a store acknowledges after a failed fdatasync */
+	BUG_ROT_BELIEVED,       /* a store does not compare checksums when it reads */
+	BUG_SCRUB_BLIND,        /* a store finds nothing when it verifies */
+	BUG_DELETE_IGNORED,     /* a node says that it has deleted, and has not */
+	BUG_DELETE_FIRST,   /* a repair deletes the old chunk before the record has the new one */
+	BUG_ORPHAN_AT_ONCE, /* a chunk that no record wants is deleted at first sight */
+	BUG_REAL_CLOCK,     /* a client of the simulation waits by the real clock */
 	BUG_COUNT,
 };
 

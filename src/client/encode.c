@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "base/crc.h"
 
 #define ENCODE_INLINE_BYTES (512 * KIB) /* less is not worth the way to another thread */
@@ -136,6 +137,11 @@ int coded_make(struct call *c, const struct shape *s, struct buf *data, uint64_t
 		rc = j.rc;
 	free(j.sgs);
 	free(j.iovs);
+	if (bug_planted(BUG_WRONG_PARITY) && rc == 0 && !s->copies) {
+		struct rpc_slice *last = &out->chunk[s->n - 1];
+		last->buf->data[last->offset] ^= 1;
+		last->crc = crc32c(0, last->buf->data + last->offset, last->len);
+	}
 	if (rc < 0) {
 		coded_free(out);
 		if (rc == -EBADMSG)

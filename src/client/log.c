@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "base/crc.h"
 #include "base/err.h"
 #include "client/engine_impl.h"
@@ -366,9 +367,10 @@ static int block_finish(struct call *c, struct log *l)
 static int part_wait(struct log *l, const struct part *p, int sent)
 {
 	int rc = 0;
-	while (rc == 0 && p->ok < l->quorum && p->ended < sent)
+	int quorum = bug_planted(BUG_ACK_BELOW_QUORUM) ? 1 : l->quorum;
+	while (rc == 0 && p->ok < quorum && p->ended < sent)
 		rc = rt_cond_wait(&l->change);
-	if (rc < 0 || p->ok >= l->quorum)
+	if (rc < 0 || p->ok >= quorum)
 		return rc;
 	for (int i = 0; i < l->shape.n; i++)
 		if (l->copies[i].failed == -ESTALE)
@@ -659,7 +661,7 @@ static int block_take(struct call *c, uint64_t block, uint64_t *len)
 	if (rc == 0 && b.state == 0)
 		rc = -ENOENT;
 	bool sealed = false;
-	if (rc == 0) {
+	if (rc == 0 && !bug_planted(BUG_FENCE_FORGOTTEN)) {
 		rc = meta_client_block_fence(&m, block, b.epoch + 1, &a, &b);
 		sealed = rc == -EROFS;
 		rc = sealed ? 0 : rc;
@@ -707,7 +709,7 @@ int elog_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size)
 int elog_open(struct call *c, const struct meta_entry *entry, const struct terrane_options *o,
 	      struct efile **out)
 {
-	if (entry->sealed)
+	if (entry->sealed && !bug_planted(BUG_SEAL_IGNORED))
 		return call_fail(c, -EROFS, "the file is sealed");
 	struct log *l;
 	int rc = log_new(c, o, &l);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/bug.h"
 #include "base/log.h"
 #include "client/label.h"
 #include "janitor/rebuild_impl.h"
@@ -76,6 +77,9 @@ static int replace(struct mending *m, int chunk, uint64_t to)
 {
 	struct meta_call c = errand_meta(m->j, &m->errand);
 	uint64_t from = m->block.chunks[chunk].disk;
+	if (bug_planted(BUG_DELETE_FIRST) && from != 0)
+		(void)chunk_delete(m->j, from,
+				   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk});
 	int rc = meta_client_block_replace(&c, m->block.id, (uint32_t)chunk, from, to,
 					   m->chunk[chunk].crc);
 	if (rc == -ENOENT || rc == -ESTALE || rc == -EEXIST || rc == -EINVAL)

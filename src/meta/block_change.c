@@ -2,6 +2,7 @@
 /* The Block layer: appends, fences and seals; repair, rebalance and re-encoding. */
 #include <errno.h>
 
+#include "base/bug.h"
 #include "meta/block.h"
 #include "rt/rt.h"
 
@@ -199,7 +200,7 @@ static int do_replace(struct change *c)
 	row.index = c->index;
 	if (c->from != 0 && c->from != c->to)
 		txn_delete(&c->t, key_disk(c->from, c->tenant, c->block));
-	if (c->to != 0)
+	if (c->to != 0 && !bug_planted(BUG_INDEX_FORGOTTEN))
 		txn_put(&c->t, key_disk(c->to, c->tenant, c->block), &row.base);
 	return 0;
 }
@@ -224,7 +225,7 @@ static int do_report(struct change *c)
 		return -EINVAL;
 	if (b->chunks[c->index]->disk != c->from)
 		return -ESTALE;
-	if (b->chunks[c->index]->damaged)
+	if (b->chunks[c->index]->damaged || bug_planted(BUG_REPORT_LOST))
 		return 1;
 	b->chunks[c->index]->damaged = true;
 	return 0;

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "base/bug.h"
 #include "base/hash.h"
 #include "meta/file.h"
 #include "meta/gc_impl.h"
@@ -70,7 +71,7 @@ int meta_file_steal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
 			return rc;
 		if (f == NULL)
 			return -ENOENT;
-		if (f->sealed)
+		if (f->sealed && !bug_planted(BUG_SEAL_IGNORED))
 			return -EROFS;
 		struct txn t;
 		txn_init(&t, &a);

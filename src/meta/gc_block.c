@@ -2,6 +2,7 @@
 /* Collection in the Block layer and of accounts; dead chunks; the reverse index. */
 #include <errno.h>
 
+#include "base/bug.h"
 #include "meta/block.h"
 #include "meta/file.h"
 #include "meta/gc_impl.h"
@@ -45,6 +46,8 @@ static int suspect_row(struct gc *g, uint32_t tenant, uint64_t block, const stru
 		rc = meta_any(g->m, g->partition, key_id('o', tenant, block), &owned);
 	if (rc != 0)
 		return rc;
+	if (bug_planted(BUG_COLLECT_SHARED))
+		owned = false;
 	if (rec == NULL || (!pending && owned) || (rec->state == META_BLOCK_PENDING) != pending)
 		return gc_drop(g, row);
 	return bury(g, tenant, block, row, raw, rec);
@@ -316,7 +319,7 @@ int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_
 	/* The charge's own note goes first: without block and dead chunks it would look unpaid. */
 	if (rc == 0 && z->refund > 0)
 		rc = account_charged(m, tenant, block, z->charge);
-	if (rc == 0 && z->refund > 0)
+	if (rc == 0 && z->refund > 0 && !bug_planted(BUG_QUOTA_LEAK))
 		rc = account_refund(m, tenant, block, z->charge, z->refund);
 	if (rc != 0)
 		return rc;

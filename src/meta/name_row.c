@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "base/bug.h"
 #include "meta/impl.h"
 #include "rt/rt.h"
 
@@ -97,7 +98,7 @@ static int find_in_slice(struct meta *m, struct row *r, uint64_t gone_id, struct
 		rc = rec_read_gone(a, got.value[3], &gone);
 	if (rc != 0)
 		return rc;
-	r->happened = r->happened || got.value[4].data != NULL;
+	r->happened = r->happened || (got.value[4].data != NULL && !bug_planted(BUG_REPLAY_TWICE));
 	r->gone = r->gone || gone != NULL;
 	r->removed = r->removed || (gone != NULL && gone->removed);
 	r->refused = r->refused || (gone != NULL && gone->refused);

@@ -208,11 +208,20 @@ static void prepare_over(const struct scenario_input *in, struct sim_config *c)
 		c->rate[more[i]] *= 20;
 }
 
+static const enum bug bugs_found[] = {
+	BUG_UNSURE_DELETE,      BUG_FENCE_FORGOTTEN, BUG_WRONG_PARITY,
+	BUG_SEAL_IGNORED,       BUG_COLLECT_SHARED,  BUG_QUOTA_LEAK,
+	BUG_INDEX_FORGOTTEN,    BUG_REPORT_LOST,     BUG_SYNC_SKIPPED,
+	BUG_SYNC_ERROR_IGNORED, BUG_ROT_BELIEVED,    BUG_SCRUB_BLIND,
+	BUG_DELETE_IGNORED,     BUG_REAL_CLOCK,      BUG_NONE,
+};
+
 const struct scenario scenario_cluster = {
 	.name = "cluster",
 	.doc = "a whole cluster, all operations, damage within what the encodings bear",
 	.prepare = prepare,
 	.run = run_within,
+	.bugs = bugs_found,
 };
 
 const struct scenario scenario_over = {

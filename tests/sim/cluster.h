@@ -109,8 +109,10 @@ struct world {
 	bool working;   /* else clients come to rest: */
 	unsigned rests; /* so many times until now */
 	bool last;      /* no round follows */
-	uint64_t texts; /* next content */
-	struct rng rng; /* of the scenario itself */
+	bool quota_set;
+	unsigned drained_round; /* in which a node was last to be emptied */
+	uint64_t texts;         /* next content */
+	struct rng rng;         /* of the scenario itself */
 	/* The checker's: */
 	bool checked;
 	char lacking[VIOLATION_BYTES]; /* what is not converged yet */

@@ -27,6 +27,8 @@
 #define CONVERGE_NS (900 * NS_PER_S)
 #define TRIES 12
 #define LIST_PAGE 256
+#define WORSE_LOOKS 3
+#define HOPE_NS (60 * NS_PER_S) /* for a damaged disk to come back */
 #define CHUNKS_MAX 100000
 
 struct checker {
@@ -35,8 +37,14 @@ struct checker {
 	struct rpc_pool pool;
 	struct meta_client *meta;
 	struct meta_call root;
+	uint64_t begin_ns;
 	struct map wanted; /* hash of (disk, chunk) -> itself */
-	struct map bears;  /* block -> how many good chunks it had */
+	struct map bears;  /* block -> struct bears */
+};
+
+struct bears {
+	uint32_t most;  /* good chunks, ever */
+	uint32_t worse; /* looks in a row at which there were fewer */
 };
 
 /* --- reading all ------------------------------------------------------------------------------ */
@@ -183,6 +191,14 @@ static void order_online(struct checker *k, uint64_t disk)
 	disk_end(&c, &u, rc, 0);
 }
 
+static bool disk_is_damaged(const struct node_place *n, unsigned d)
+{
+	bool damaged = n->disks[d] != NULL && sim_disk_damaged(n->disks[d]);
+	for (unsigned i = 0; i < MEMBERS; i++)
+		damaged = damaged || (n->members[i] != NULL && sim_disk_damaged(n->members[i]));
+	return damaged;
+}
+
 /* What is gone for good is said to be; what has failed and is there gets another chance. */
 static void operate(struct checker *k)
 {
@@ -192,14 +208,20 @@ static void operate(struct checker *k)
 		return;
 	for (unsigned i = 0; i < w->node_count; i++) {
 		const struct node_place *n = &w->nodes[i];
+		const struct cluster_node *node = cluster_node(map, n->index + 1);
 		if (sim_node_lost(n->node))
 			(void)meta_client_want_node(&k->root, n->index + 1, CLUSTER_GONE);
+		else if (node != NULL && node->wanted == CLUSTER_DRAINING)
+			(void)meta_client_want_node(&k->root, n->index + 1, CLUSTER_ONLINE);
 		for (unsigned d = 0; d < w->plan.disks && !sim_node_lost(n->node); d++) {
 			uint64_t id = world_disk_id(n, d);
 			const struct cluster_disk *disk = cluster_disk(map, id);
-			if (disk_is_lost(n, d))
+			bool failed = disk != NULL && disk->health == CLUSTER_FAILED;
+			bool hopeless = failed && disk_is_damaged(n, d) &&
+					rt_now_ns() > k->begin_ns + HOPE_NS;
+			if (disk_is_lost(n, d) || hopeless)
 				(void)meta_client_want_disk(&k->root, id, CLUSTER_GONE);
-			else if (disk != NULL && disk->health == CLUSTER_FAILED)
+			else if (failed)
 				order_online(k, id);
 		}
 	}
@@ -292,22 +314,30 @@ static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_
 	return 0;
 }
 
-/* How many chunks a block has may grow while all is quiet, and not shrink. */
-static void bears_note(struct checker *k, const struct meta_block *b, uint64_t good)
+/*
+ * How many good chunks a block has may grow while all is quiet, and not shrink. A chunk that moves while it is looked
+ * at is missed; so a block counts as worse when it was so at several looks in a row.
+ */
+static void bears_note(struct checker *k, const struct meta_block *b, uint32_t good)
 {
-	uint64_t had = (uint64_t)(uintptr_t)map_get(&k->bears, b->id);
-	if (had > good + 1)
+	struct bears *e = map_get(&k->bears, b->id);
+	if (e == NULL) {
+		e = calloc(1, sizeof(*e));
+		if (e == NULL || map_put(&k->bears, b->id, e) < 0)
+			abort();
+	}
+	e->worse = good < e->most ? e->worse + 1 : 0;
+	e->most = good > e->most ? good : e->most;
+	if (e->worse >= WORSE_LOOKS)
 		model_violation(&k->world->model, "I10",
-				"block %016lx had %lu good chunks, and has %lu", b->id, had - 1,
+				"block %016lx had %u good chunks, and has %u", b->id, e->most,
 				good);
-	(void)map_remove(&k->bears, b->id);
-	(void)map_put(&k->bears, b->id, (void *)(uintptr_t)(good + 1));
 }
 
 static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 {
 	const struct meta_block *b = &at->block;
-	uint64_t good = 0;
+	uint32_t good = 0;
 	bool whole = true;
 	if (b->state != META_BLOCK_SEALED)
 		return lacks(k->world, "block %016lx of %lu bytes is not sealed", b->id, b->length);
@@ -346,6 +376,12 @@ static bool blocks_are_whole(struct checker *k)
 
 static bool disk_has_no_orphan(struct checker *k, uint64_t disk)
 {
+	struct cluster *map;
+	if (meta_client_map(&k->root, NS_PER_S, &map) == 0) {
+		const struct cluster_disk *known = cluster_disk(map, disk);
+		if (known != NULL && cluster_disk_state(map, known) == CLUSTER_GONE)
+			return true;
+	}
 	struct chunk_id ids[LIST_PAGE];
 	struct store_cursor at = {0};
 	int64_t n;
@@ -515,7 +551,7 @@ static int checker_open(struct checker *k, struct world *w)
 	char text[64], *rest = text, *word, why[FABRIC_ERROR_MAX], all[64];
 	const char *addrs[SERVERS_MAX];
 	size_t n = 0;
-	*k = (struct checker){.world = w};
+	*k = (struct checker){.world = w, .begin_ns = rt_now_ns()};
 	map_init(&k->wanted, CHUNKS_MAX);
 	map_init(&k->bears, CHUNKS_MAX);
 	rpc_pool_init(&k->pool, 64 * MIB);
@@ -564,6 +600,8 @@ void checker_main(void *arg)
 	if (w->last)
 		contest_check(w);
 	map_fini(&k.wanted);
+	map_for_each(&k.bears, it)
+		free(it.value);
 	map_fini(&k.bears);
 	meta_client_close(k.meta);
 	engine_close(k.engine);

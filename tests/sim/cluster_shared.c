@@ -9,6 +9,7 @@
 
 #include "../unit/history.h"
 #include "cluster.h"
+#include "meta/wire.h"
 #include "rt/rt.h"
 
 #define CONTEST_DIR 0x7e57ULL
@@ -114,6 +115,38 @@ static void contest_prepare(struct shared_worker *s)
 		s->world->contest->ready = true;
 }
 
+/* --- the operator ------------------------------------------------------------------------------ */
+
+/* Once in a round: a node is to be emptied. The first time: the quota. */
+static void operate(struct shared_worker *s)
+{
+	struct world *w = s->world;
+	struct rpc_context system;
+	rpc_context_init(&system);
+	system.tenant = META_SYSTEM;
+	struct meta_call c = {.client = s->meta, .context = &system};
+	struct meta_tenant t;
+	if (w->plan.quota_bytes > 0 && !w->quota_set &&
+	    meta_client_tenant_get(&c, 0, TENANT, &t) == 0)
+		w->quota_set = meta_client_tenant_set_quota(&c, t.id, w->plan.quota_bytes) == 0;
+	if (w->plan.drains && w->drained_round != w->round && rt_random_u64() % 4 == 0) {
+		uint64_t node = 1 + rt_random_u64() % w->plan.nodes;
+		if (meta_client_want_node(&c, node, CLUSTER_DRAINING) == 0)
+			w->drained_round = w->round;
+	}
+}
+
+/* I7: what is charged never exceeds the quota. */
+static void quota_look(struct shared_worker *s)
+{
+	struct meta_call c = {.client = s->meta};
+	struct meta_tenant t;
+	if (s->world->quota_set && meta_client_tenant_get(&c, 0, NULL, &t) == 0 &&
+	    t.used_bytes > t.quota_bytes)
+		model_violation(&s->world->model, "I7", "%lu bytes are used of a quota of %lu",
+				t.used_bytes, t.quota_bytes);
+}
+
 /* --- logs ------------------------------------------------------------------------------------- */
 
 static void options_set(struct engine *e, struct call *c, struct terrane_options *o)
@@ -206,6 +239,9 @@ void shared_main(void *arg)
 			continue;
 		}
 		contest_prepare(s);
+		quota_look(s);
+		if (s->client == 0)
+			operate(s);
 		if (w->contest->ready)
 			contest_step(s);
 		uint64_t what = rt_random_u64() % 4;

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/bug.h"
 #include "base/err.h"
 #include "cluster.h"
 #include "rt/rt.h"
@@ -489,6 +491,8 @@ static void op_any(struct worker *k)
 	if ((k->world->plan.ops_off >> i & 1) != 0)
 		return;
 	uint64_t begin_ns = sim_now_ns(k->world->sim);
+	if (bug_planted(BUG_REAL_CLOCK))
+		(void)rt_sleep_ns((uint64_t)clock() % 1000 + 1);
 	k->desk->busy = true;
 	ops[i].run(k);
 	rt_deadline_set(RT_NEVER);

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "options.h"
+#include "shrink.h"
 
 #define FAILURES_MAX 16
 #define SEED_SECONDS_MAX 120 /* a seed that computes longer hangs; it never blocks */
@@ -139,6 +140,20 @@ static bool time_is_up(const struct run *r)
 	return minutes > 0 && now_s() - r->start_s >= minutes * 60;
 }
 
+static void work_begin(const struct options *o)
+{
+	struct log_config quiet = {.level = LOG_OFF};
+	log_setup(&quiet);
+	/* Memory stays with the process: seeds use the same again and again. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 30);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
+#ifdef TERRANE_PLANTED_BUGS
+	bug_plant(o->bug);
+#else
+	(void)o;
+#endif
+}
+
 static void watchdog(time_t seconds)
 {
 	struct itimerval t = {.it_value = {.tv_sec = seconds}};
@@ -147,14 +162,7 @@ static void watchdog(time_t seconds)
 
 static void work(struct run *r, atomic_uint_fast64_t *at)
 {
-	struct log_config quiet = {.level = LOG_OFF};
-	log_setup(&quiet);
-	/* Memory stays with the process: seeds use the same again and again. */
-	mallopt(M_MMAP_THRESHOLD, 1 << 30);
-	mallopt(M_TRIM_THRESHOLD, 1 << 30);
-#ifdef TERRANE_PLANTED_BUGS
-	bug_plant(r->options->bug);
-#endif
+	work_begin(r->options);
 	while (!atomic_load(&r->board->stop) && !time_is_up(r)) {
 		uint64_t seed = atomic_fetch_add(&r->board->next_seed, 1);
 		if (seed > r->options->seed_last)
@@ -250,6 +258,9 @@ static void run_workers(struct run *r, atomic_uint_fast64_t *places)
 
 static void print_failures(const struct run *r, uint64_t failed)
 {
+	const char *commit = getenv("TERRANE_COMMIT"); /* ./dev sets it */
+	if (failed > 0 && commit != NULL)
+		printf("at commit %s\n", commit);
 	for (uint64_t i = 0; i < failed && i < FAILURES_MAX; i++)
 		printf("FAILED seed %" PRIu64 ": %s\n  replay: ./dev sim --seeds %" PRIu64 "%s\n",
 		       r->board->failures[i].seed, r->board->failures[i].what,
@@ -264,10 +275,11 @@ static void print_text(const struct run *r, double seconds)
 	uint64_t done = atomic_load(&b->done);
 	uint64_t failed = atomic_load(&b->failed);
 	double simulated_s = (double)atomic_load(&b->simulated_ms) / 1e3;
-	printf("%s: %" PRIu64 " seeds in %.1f s: %.1f seeds/s, %.0f simulated s per real s, %.0f "
+	printf("%s: %" PRIu64
+	       " seeds in %.1f s: %.1f seeds/s, %.1f simulated hours per real minute, %.0f "
 	       "steps/s, %" PRIu64 " operations, %" PRIu64 " seeds run twice\n",
 	       r->options->scenario->name, done, seconds, (double)done / seconds,
-	       simulated_s / seconds, (double)atomic_load(&b->steps) / seconds,
+	       simulated_s / 60 / seconds, (double)atomic_load(&b->steps) / seconds,
 	       (uint64_t)atomic_load(&b->operations), (uint64_t)atomic_load(&b->repeated));
 	printf("faults (per simulated hour):");
 	for (int f = 0; f < SIM_FAULT_COUNT; f++) {
@@ -313,25 +325,71 @@ static void print_json(const struct run *r, double seconds)
 	json_decref(root);
 }
 
+/* For shrinking: one run in a process of its own. */
+static void run_alone(const struct options *o, uint64_t seed, char violation[VIOLATION_TEXT])
+{
+	struct sim_config config;
+	struct scenario_input input;
+	struct scenario_result result = {0};
+	work_begin(o);
+	watchdog(SEED_SECONDS_MAX);
+	options_config(o, seed, &config, &input);
+	struct sim *s = sim_open(&config);
+	o->scenario->run(s, &input, &result);
+	memcpy(violation, result.violation, VIOLATION_TEXT);
+	sim_close(s);
+}
+
+static uint64_t run_seeds(struct run *r)
+{
+	const struct options *o = r->options;
+	size_t bytes = sizeof(struct board) + o->jobs * sizeof(atomic_uint_fast64_t);
+	void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED) {
+		perror("sim: mmap");
+		exit(1);
+	}
+	r->board = shared;
+	r->start_s = now_s();
+	atomic_store(&r->board->next_seed, o->seed_first);
+	run_workers(r, (atomic_uint_fast64_t *)(r->board + 1));
+	double seconds = now_s() - r->start_s;
+	uint64_t failed = atomic_load(&r->board->failed);
+	if (o->plants)
+		printf("%-20s %s%6" PRIu64 " seeds  %s\n", bug_name(o->bug),
+		       failed > 0 ? "found after" : "NOT FOUND in",
+		       (uint64_t)atomic_load(&r->board->done),
+		       failed > 0 ? r->board->failures[0].what : "");
+	else if (o->json)
+		print_json(r, seconds);
+	else
+		print_text(r, seconds);
+	fflush(stdout);
+	munmap(shared, bytes);
+	return failed;
+}
+
+/* Every planted bug of the scenario in turn: 0 when all are found. */
+static int run_plants(struct options *o)
+{
+	bool all = true;
+	for (const enum bug *b = o->scenario->bugs; b != NULL && *b != BUG_NONE; b++) {
+		o->bug = *b;
+		struct run r = {.options = o};
+		all = run_seeds(&r) > 0 && all;
+	}
+	return all ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
 	options_parse(&options, argc, argv);
-	size_t bytes = sizeof(struct board) + options.jobs * sizeof(atomic_uint_fast64_t);
-	void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (shared == MAP_FAILED) {
-		perror("sim: mmap");
-		return 1;
-	}
-	struct run r = {.options = &options, .board = shared, .start_s = now_s()};
-	atomic_store(&r.board->next_seed, options.seed_first);
-	run_workers(&r, (atomic_uint_fast64_t *)(r.board + 1));
-	double seconds = now_s() - r.start_s;
-	if (options.json)
-		print_json(&r, seconds);
-	else
-		print_text(&r, seconds);
-	uint64_t failed = atomic_load(&r.board->failed);
-	munmap(shared, bytes);
+	if (options.shrink)
+		return shrink(&options, options.seed_first, run_alone);
+	if (options.plants)
+		return run_plants(&options);
+	struct run r = {.options = &options};
+	uint64_t failed = run_seeds(&r);
 	return options.hunt ? failed == 0 : failed != 0;
 }

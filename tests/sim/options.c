@@ -26,7 +26,13 @@ static const char usage_text[] =
 	"  --scenario NAME    what to run (default tally; --list shows them)\n"
 	"  --jobs N           processes at once (default: one per core)\n"
 	"  --repeat P         run P percent of the seeds twice and compare traces (default 10)\n"
+	"  --clients N, --rounds N, --seconds N, --ops N\n"
+	"                     less than the seed draws (of clusters)\n"
+	"  --without MASK     operations left out, a bit each (of clusters)\n"
+	"  --shrink           look for a shorter run of the seed that still fails\n"
 	"  --bug NAME         with a planted bug (--list shows them)\n"
+	"  --plants           hunt every planted bug of the scenario, and print how many seeds "
+	"each took\n"
 	"  --hunt NAME        plant a bug and stop at the first seed that finds it; exit 1 if none "
 	"does\n"
 	"  --faults A,B,...   only these faults, at their default rates\n"
@@ -173,6 +179,13 @@ enum {
 	SCENARIO,
 	JOBS,
 	REPEAT,
+	CLIENTS,
+	ROUNDS,
+	SECONDS,
+	OPS,
+	WITHOUT,
+	SHRINK,
+	PLANTS,
 	BUG,
 	HUNT,
 	FAULTS,
@@ -192,7 +205,15 @@ static const struct option long_options[] = {
 	{"scenario", required_argument, NULL, SCENARIO},
 	{"jobs", required_argument, NULL, JOBS},
 	{"repeat", required_argument, NULL, REPEAT},
+	{"clients", required_argument, NULL, CLIENTS},
+	{"rounds", required_argument, NULL, ROUNDS},
+	{"seconds", required_argument, NULL, SECONDS},
+	{"ops", required_argument, NULL, OPS},
+	{"without", required_argument, NULL, WITHOUT},
+	{"shrink", no_argument, NULL, SHRINK},
+	{"plants", no_argument, NULL, PLANTS},
 	{"bug", required_argument, NULL, BUG},
+	{"plant", required_argument, NULL, HUNT},
 	{"hunt", required_argument, NULL, HUNT},
 	{"faults", required_argument, NULL, FAULTS},
 	{"no-faults", no_argument, NULL, NO_FAULTS},
@@ -206,9 +227,32 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
+static bool take_limit(struct options *o, int c)
+{
+	struct scenario_input *l = &o->limits;
+	unsigned *limit = c == CLIENTS   ? &l->clients
+			  : c == ROUNDS  ? &l->rounds
+			  : c == SECONDS ? &l->seconds
+			  : c == OPS     ? &l->ops
+			  : c == WITHOUT ? &l->ops_off
+					 : NULL;
+	if (limit != NULL)
+		*limit = (unsigned)parse_number("a limit", optarg, 4e9);
+	return limit != NULL;
+}
+
 static void take_option(struct options *o, int c)
 {
+	if (take_limit(o, c))
+		return;
 	switch (c) {
+	case SHRINK:
+		o->shrink = true;
+		break;
+	case PLANTS:
+		o->plants = true;
+		o->hunt = true;
+		break;
 	case SEEDS:
 		parse_seeds(o, optarg);
 		break;
@@ -265,7 +309,8 @@ static void take_option(struct options *o, int c)
 
 static bool changes_the_run(int c)
 {
-	return c != SEEDS && c != MINUTES && c != JOBS && c != REPEAT && c != TRACE && c != JSON;
+	return c != SEEDS && c != MINUTES && c != JOBS && c != REPEAT && c != TRACE && c != JSON &&
+	       c != SHRINK && c != PLANTS;
 }
 
 void options_parse(struct options *o, int argc, char **argv)
@@ -284,12 +329,12 @@ void options_parse(struct options *o, int argc, char **argv)
 		fail("\"%s\" is not an option", argv[optind]);
 	if (!o->seeds_given)
 		fail("--seeds is missing");
-	if (o->trace && o->seed_first != o->seed_last)
-		fail("--trace is for a single seed");
+	if ((o->trace || o->shrink) && o->seed_first != o->seed_last)
+		fail("--trace and --shrink are for a single seed");
 	if (o->jobs == 0 || o->trace)
 		o->jobs = 1;
 #ifndef TERRANE_PLANTED_BUGS
-	if (o->bug != BUG_NONE)
+	if (o->bug != BUG_NONE || o->plants)
 		fail("this build has no planted bugs (configure with -Dplanted_bugs=true)");
 #endif
 }

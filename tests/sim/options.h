@@ -18,6 +18,8 @@ struct options {
 	unsigned jobs;
 	double repeat; /* share of the seeds run twice, to compare their traces */
 	enum bug bug;
+	bool plants; /* hunt each bug of the scenario */
+	bool shrink;
 	bool hunt;  /* stop at the first failure; finding none is the failure */
 	bool swarm; /* draw which faults are on, and how hard, from the seed */
 	bool rate_set[SIM_FAULT_COUNT];

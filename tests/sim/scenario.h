@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bug.h"
 #include "rt/sim.h"
 
 /* What a run is to be like. Zero in a limit: as the seed draws it. */
@@ -22,6 +23,7 @@ struct scenario_input {
 };
 
 #define SCENARIO_NOTES 40
+#define SCENARIO_OPS_MAX 16 /* kinds of operations */
 
 struct scenario_result {
 	char violation[256]; /* what did not hold, for a person; empty when all did */
@@ -37,6 +39,8 @@ struct scenario {
 	/* Before the simulation is opened: other rates than the default ones. May be NULL. */
 	void (*prepare)(const struct scenario_input *in, struct sim_config *config);
 	void (*run)(struct sim *sim, const struct scenario_input *in, struct scenario_result *out);
+	/* Planted bugs that it finds, BUG_NONE at the end. */
+	const enum bug *bugs;
 };
 
 extern const struct scenario scenario_cluster;

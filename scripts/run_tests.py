@@ -26,6 +26,11 @@ SIM = "build/sim/tests/sim/sim"
 SIM_SMOKE = [
     ["--seeds", "1..250", "--repeat", "100"],
     ["--scenario", "meta", "--seeds", "1..60"],
+    ["--scenario", "cluster", "--seeds", "1..100"],
+    ["--scenario", "over", "--seeds", "1..40"],
+    ["--scenario", "cluster", "--seeds", "1..500", "--hunt", "fence-forgotten"],
+    ["--scenario", "cluster", "--seeds", "1..500", "--hunt", "rot-believed"],
+    ["--scenario", "cluster", "--seeds", "1..500", "--hunt", "index-forgotten"],
     ["--seeds", "1..500", "--hunt", "ack-before-sync"],
     ["--seeds", "1..500", "--hunt", "reply-mismatch"],
 ]

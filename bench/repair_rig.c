@@ -26,14 +26,15 @@ static const struct drive_spec slow_drive = {
 	.name = "hdd",
 	.size_bytes = (uint64_t)20 * GIB,
 	.read_bytes_per_s = RIG_DISK_RATE,
-	.write_bytes_per_s = RIG_DISK_RATE * 2, /* the head of a row, which is as long, is no row */
+	.write_bytes_per_s =
+		UINT64_C(2) * RIG_DISK_RATE, /* the head of a row, which is as long, is no row */
 	.channels = 1,
 	.queue_depth = 32,
 };
 
 static bool clustered(const struct rig *r, int level)
 {
-	return r->scheme[2 * level] == 'c';
+	return r->scheme[level == 0 ? 0 : 2] == 'c';
 }
 
 /* --- processes -------------------------------------------------------------------------------- */
@@ -134,7 +135,7 @@ static void node_main(void *arg)
 			  .format = true,
 			  .fan_bits = 4,
 			  .give_up_ns = SETTLE_NS,
-			  .rebuild_member_bytes_per_s = RIG_DISK_RATE / 100 * RIG_PERCENT,
+			  .rebuild_member_bytes_per_s = (uint64_t)RIG_DISK_RATE / 100 * RIG_PERCENT,
 			  .repair_outside = r->method >= JANITOR_R_FCO},
 		.pool_bytes = 256 * MIB,
 	};

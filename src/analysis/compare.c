@@ -214,7 +214,8 @@ static int judge_task(void *arg, uint64_t task, struct rng *rng)
 	o.as_paper = j->o->as_paper;
 	o.rounds = ROUNDS_MAX;
 	if (overlapping(p->family)) /* each state knows its disks: large and slow */
-		o.states = (uint32_t)min_u64(o.states, OVERLAP_STATES * lost_at_most(&p->encoding));
+		o.states = (uint32_t)min_u64(o.states,
+					     (uint64_t)OVERLAP_STATES * lost_at_most(&p->encoding));
 	rc = nines_estimate(sys, &o, &nines, why, sizeof(why));
 	if (rc == 0)
 		rc = mend_study(sys, j->o->as_paper, &mend);

@@ -88,7 +88,7 @@ static double share_racks(const struct groups *g, const uint32_t *work, uint32_t
 /* All that is out in these racks, until now; what is whole again leaves the list. */
 static void racks_now(struct groups *g, uint32_t racks, double now)
 {
-	uint32_t *work = g->at_work + racks * g->sharing, *n = &g->at_work_n[racks];
+	uint32_t *work = g->at_work + (size_t)racks * g->sharing, *n = &g->at_work_n[racks];
 	for (double t = 0; *n > 0 && t < now;) {
 		t = fmin(share_racks(g, work, *n), now);
 		for (uint32_t i = *n; i-- > 0;) {
@@ -101,7 +101,7 @@ static void racks_now(struct groups *g, uint32_t racks, double now)
 
 static void work_add(struct groups *g, uint32_t i)
 {
-	uint32_t racks = i / g->sharing, *work = g->at_work + racks * g->sharing;
+	uint32_t racks = i / g->sharing, *work = g->at_work + (size_t)racks * g->sharing;
 	for (uint32_t k = 0; k < g->at_work_n[racks]; k++)
 		if (work[k] == i)
 			return;

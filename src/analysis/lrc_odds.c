@@ -30,7 +30,7 @@ static void draw(struct rng *rng, int *chunks, int n, int want)
 static int mean_reads(const struct codec *c, int n, int j, double *reads)
 {
 	struct rng rng;
-	int chunks[ENCODING_STRIPE_MAX];
+	int chunks[ENCODING_STRIPE_MAX] = {0};
 	double sum = 0;
 	int met = 0;
 	rng_init(&rng, SEED + (uint64_t)j);

@@ -34,8 +34,7 @@ static ssize_t read_small(const char *path, char *out, size_t room)
  * ports until its last thread is gone. One that has ended and was not awaited holds nothing. */
 static bool is_ending(pid_t pid)
 {
-	char path[64], line[512], state = 0;
-	int threads = 0;
+	char path[64], line[512];
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (read_small(path, line, sizeof(line)) <= 0)
 		return false;
@@ -43,10 +42,13 @@ static bool is_ending(pid_t pid)
 	if (name == NULL || end == NULL || strncmp(name, "(terrane", 8) != 0)
 		return false;
 	/* The fields after the name: the state is the 1st, the number of threads the 18th. */
-	if (sscanf(end + 1,
-		   " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d", &state,
-		   &threads) != 2)
+	if (end[1] != ' ' || end[2] == '\0')
 		return false;
+	char state = end[2];
+	const char *field = end + 1;
+	for (int i = 1; i < 18 && field != NULL; i++)
+		field = strchr(field + 1, ' ');
+	long threads = field != NULL ? strtol(field, NULL, 10) : 0;
 	return strchr("ZX", state) == NULL || threads > 1;
 }
 

@@ -165,7 +165,7 @@ static void get_large(struct transfer *x, const struct transfer_file *file)
 {
 	struct terrane_error error = {0};
 	struct terrane_options o = fs_options(x->fs, &error);
-	struct part part;
+	struct part part = {.fd = -1};
 	struct terrane_file *f = NULL;
 	const char *what = "cannot write";
 	int rc = part_open(file->local, &part);
@@ -189,7 +189,7 @@ static void get_large(struct transfer *x, const struct transfer_file *file)
 static void get_one_of_many(struct transfer *x, const struct transfer_file *file,
 			    const struct terrane_range *r, const struct terrane_error *error)
 {
-	struct part part;
+	struct part part = {.fd = -1};
 	int rc = r->result < 0 ? (int)r->result : part_open(file->local, &part);
 	if (rc == 0) {
 		rc = write_all(part.fd, r->buf, (size_t)r->result);

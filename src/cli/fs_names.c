@@ -85,7 +85,9 @@ static int remove_files(struct fs *fs, struct fs_path *path, const struct terran
 			int64_t n)
 {
 	struct removal *set = calloc(REMOVALS, sizeof(*set));
-	int status = set != NULL ? CLI_OK : fs_fail(NULL, -ENOMEM, "cannot remove", path->text);
+	int status = CLI_OK;
+	if (set == NULL)
+		return fs_fail(NULL, -ENOMEM, "cannot remove", path->text);
 	for (int64_t i = 0; i < n && status == CLI_OK && !fs_interrupted(); i++) {
 		struct removal *r = &set[i % REMOVALS];
 		if (page[i].kind == TERRANE_DIRECTORY)
@@ -99,7 +101,7 @@ static int remove_files(struct fs *fs, struct fs_path *path, const struct terran
 		if (before != SIZE_MAX)
 			fs_path_pop(path, before);
 	}
-	for (size_t i = 0; set != NULL && i < REMOVALS; i++)
+	for (size_t i = 0; i < REMOVALS; i++)
 		if (removal_end(fs, &set[i]) != CLI_OK)
 			status = CLI_FAILED;
 	free(set);

@@ -61,7 +61,7 @@ static const char *age_text(char out[32], uint64_t ns)
 		snprintf(out, 32, "%lu s", s);
 	else if (s < 7200)
 		snprintf(out, 32, "%lu min", s / 60);
-	else if (s < 2 * 86400)
+	else if (s < 172800)
 		snprintf(out, 32, "%lu h", s / 3600);
 	else
 		snprintf(out, 32, "%lu d", s / 86400);

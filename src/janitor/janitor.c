@@ -64,15 +64,12 @@ static void options_fill(struct janitor_options *o)
 /* One text of all of them. */
 static char *addresses(const struct janitor_options *o)
 {
-	size_t len = 1;
+	size_t size = 1, at = 0;
 	for (size_t i = 0; i < o->addr_count; i++)
-		len += strlen(o->addrs[i]) + 1;
-	char *text = calloc(1, len);
-	for (size_t i = 0; text != NULL && i < o->addr_count; i++) {
-		if (i > 0)
-			strcat(text, ",");
-		strcat(text, o->addrs[i]);
-	}
+		size += strlen(o->addrs[i]) + 1;
+	char *text = calloc(1, size);
+	for (size_t i = 0; text != NULL && i < o->addr_count; i++)
+		at += (size_t)snprintf(text + at, size - at, "%s%s", i > 0 ? "," : "", o->addrs[i]);
 	return text;
 }
 

@@ -85,8 +85,9 @@ static void round_fiber(void *arg)
 	AUTO_FREE struct shelf *s = malloc(sizeof(*s));
 	if (s == NULL)
 		r->rc = -ENOMEM;
-	while (r->rc == 0 && r->next < r->n) {
-		uint64_t disk = r->ids[(r->next++ + r->j->holder % r->n) % r->n];
+	const size_t n = r->n;
+	while (r->rc == 0 && n > 0 && r->next < n) {
+		uint64_t disk = r->ids[(r->next++ + r->j->holder % n) % n];
 		int rc = disk_do(r, s, disk);
 		if (r->rc == 0)
 			r->rc = rc;

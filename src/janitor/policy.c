@@ -41,8 +41,15 @@ static int policy_read(const struct meta_note *n, struct policy *out)
 	json_int_t after = json_integer_value(json_object_get(o, "after_ns"));
 	struct encoding enc;
 	*out = (struct policy){.dir = META_ROOT, .after_ns = after < 0 ? 0 : (uint64_t)after};
-	int words = sscanf(n->name, "policy/%" SCNx32 "/%" SCNx64, &out->tenant, &out->dir);
-	if (words < 1 || text == NULL || strlen(text) >= sizeof(out->encoding))
+	const char *digits = n->name + strlen("policy/");
+	char *rest;
+	unsigned long tenant = strtoul(digits, &rest, 16);
+	if (rest == digits || tenant > UINT32_MAX)
+		return -EINVAL;
+	out->tenant = (uint32_t)tenant;
+	if (*rest == '/')
+		out->dir = strtoull(rest + 1, NULL, 16);
+	if (text == NULL || strlen(text) >= sizeof(out->encoding))
 		return -EINVAL;
 	if (strcmp(text, "keep") == 0)
 		return 0;
@@ -164,7 +171,7 @@ static int block_policy(struct applying *p, const struct job *job, const char **
 	if (rc < 0)
 		return rc == -ENOENT ? 0 : rc; /* on its way out */
 	uint64_t now_ns = rt_wall_ns();
-	if (f.sealed && !f.removed && now_ns >= f.mtime_ns &&
+	if (policy != NULL && f.sealed && !f.removed && now_ns >= f.mtime_ns &&
 	    now_ns - f.mtime_ns >= policy->after_ns && policy->encoding[0] != 0)
 		*out = policy->encoding;
 	return 0;

@@ -59,20 +59,35 @@ static uint64_t past(json_t *o, const char *key, uint64_t now_ns)
 	return v < 0 ? 0 : min_u64((uint64_t)v, now_ns);
 }
 
+/* n hexadecimal numbers with colons between them, and nothing else. */
+static bool numbers_read(const char *text, uint64_t *out, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		char *rest;
+		if (text == NULL || *text == '\0')
+			return false;
+		out[i] = strtoull(text, &rest, 16);
+		if (rest == text || *rest != (i + 1 < n ? ':' : '\0'))
+			return false;
+		text = rest + 1;
+	}
+	return true;
+}
+
 /* What does not read is a pass that has not begun. */
 static void pass_read(struct pass *p, const char *text)
 {
 	uint64_t now_ns = rt_wall_ns();
 	AUTO_JSON json_t *o = json_loads(text, 0, NULL);
-	unsigned within = 0;
+	uint64_t at[4];
 	p->since_ns = past(o, "since_ns", now_ns);
 	p->begun_ns = past(o, "begun_ns", now_ns);
 	p->done_ns = past(o, "done_ns", now_ns);
-	const char *at = json_string_value(json_object_get(o, "at"));
-	if (at == NULL || sscanf(at, "%" SCNx64 ":%" SCNx64 ":%" SCNx32 ":%u", &p->at.major,
-				 &p->at.last.block, &p->at.last.index, &within) != 4)
-		p->at = (struct store_cursor){0};
-	p->at.within = within != 0;
+	p->at = (struct store_cursor){0};
+	if (numbers_read(json_string_value(json_object_get(o, "at")), at, 4))
+		p->at = (struct store_cursor){.major = at[0],
+					      .last = {.block = at[1], .index = (uint32_t)at[2]},
+					      .within = at[3] != 0};
 	if (p->since_ns == 0)
 		p->since_ns = now_ns;
 }

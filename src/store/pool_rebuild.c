@@ -268,7 +268,7 @@ static int any_lost(struct pool *p, uint64_t *failed)
 {
 	uint32_t members = p->record.shape.members;
 	AUTO_FREE struct lister *l = calloc(1, sizeof(*l) + members * sizeof(struct lister_member));
-	struct chunk_id id;
+	struct chunk_id id = {0};
 	int rc;
 
 	if (l == NULL)

@@ -491,7 +491,7 @@ static void compare_chunks(struct checker *k, const struct meta_block *b, const 
 static void block_recode(struct checker *k, const struct meta_block *b)
 {
 	struct encoding e;
-	struct shape s;
+	struct shape s = {0};
 	struct rpc_slice got[META_CHUNKS_MAX] = {0};
 	struct buf *data = NULL;
 	char why[128];

@@ -498,14 +498,14 @@ static void op_any(struct worker *k)
 	rt_deadline_set(RT_NEVER);
 	k->desk->busy = rt_cancelled();
 	uint64_t took_ns = sim_now_ns(k->world->sim) - begin_ns;
-	if (took_ns > PARTS_MAX * OP_TIMEOUT_MS * NS_PER_MS + CALL_SLACK_NS)
+	if (took_ns > UINT64_C(1) * PARTS_MAX * OP_TIMEOUT_MS * NS_PER_MS + CALL_SLACK_NS)
 		model_violation(&k->world->model, "I11", "%s took %lu s, its time is %u s",
 				ops[i].name, (uint64_t)(took_ns / NS_PER_S), OP_TIMEOUT_MS / 1000);
 }
 
 static int make_dirs(struct worker *k)
 {
-	for (char side = 'a'; side <= 'b'; side++) {
+	for (int side = 'a'; side <= 'b'; side++) {
 		char path[MODEL_PATH_MAX];
 		struct terrane_options o = {0};
 		struct call c;

@@ -12,8 +12,8 @@
 #include "node/service.h"
 #include "rt/file.h"
 
-#define META_PORT 7100
-#define NODE_PORT 7000
+#define META_PORT 7100U
+#define NODE_PORT 7000U
 
 /* --- the plan --------------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 	p->pools = rng_chance(&r, 0.25);
 	p->racks = 6 + (unsigned)rng_below(&r, 3);
 	bool wide = !p->pools && rng_chance(&r, 0.3);
-	p->nodes = wide ? (unsigned)min_u64(2 * p->racks, 12) : p->racks;
+	p->nodes = wide ? (unsigned)min_u64(UINT64_C(2) * p->racks, 12) : p->racks;
 	p->disks = !p->pools && rng_chance(&r, 0.3) ? 2 : 1;
 	p->servers = 1 + (unsigned)rng_below(&r, SERVERS_MAX);
 	p->janitors = rng_chance(&r, 0.3) ? 2 : 1;

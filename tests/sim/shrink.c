@@ -122,8 +122,9 @@ int shrink(const struct options *options, uint64_t seed,
 	   void (*run)(const struct options *o, uint64_t seed, char violation[VIOLATION_TEXT]))
 {
 	struct shrink s = {.best = *options, .seed = seed, .run = run};
-	s.violation = mmap(NULL, VIOLATION_TEXT, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			   -1, 0);
+	int flags = MAP_SHARED | MAP_ANONYMOUS;
+	// cppcheck-suppress invalidFunctionArg ; memory without a file
+	s.violation = mmap(NULL, VIOLATION_TEXT, PROT_READ | PROT_WRITE, flags, -1, 0);
 	if (s.violation == MAP_FAILED)
 		return 1;
 	if (!try_run(&s, options)) {

@@ -203,7 +203,7 @@ static void pack_many(struct engine *e, uint64_t *ids)
 {
 	static char names[SMALL][16];
 	struct terrane_small *files = calloc(SMALL, sizeof(*files));
-	uint8_t *bytes = malloc(SMALL * SMALL_BYTES);
+	uint8_t *bytes = malloc((size_t)SMALL * SMALL_BYTES);
 	struct call c;
 	CHECK(files != NULL && bytes != NULL);
 	for (size_t i = 0; i < SMALL; i++) {
@@ -228,7 +228,7 @@ static void behind_body(struct client_box *b)
 	cbox_do(b, cbox_kill_node, 1);
 	cbox_do(b, cbox_kill_node, 11);
 	struct engine_range *ranges = calloc(SMALL, sizeof(*ranges));
-	uint8_t *bytes = malloc(SMALL * SMALL_BYTES);
+	uint8_t *bytes = malloc((size_t)SMALL * SMALL_BYTES);
 	CHECK(ranges != NULL && bytes != NULL);
 	for (size_t round = 0; round < 3; round++) {
 		struct call c;
@@ -241,7 +241,7 @@ static void behind_body(struct client_box *b)
 							  .len = SMALL_BYTES,
 							  .buf = bytes + i * SMALL_BYTES};
 		}
-		memset(bytes, 0, SMALL * SMALL_BYTES);
+		memset(bytes, 0, (size_t)SMALL * SMALL_BYTES);
 		engine_call(e, &c, NULL);
 		CHECK_EQ(engine_read_batch(&c, ranges, n, NULL, NULL), 0);
 		for (size_t i = 0; i < n; i++) {

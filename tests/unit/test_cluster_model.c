@@ -12,7 +12,7 @@
 
 #include "../sim/cluster_model.h"
 
-#define SIZE 1000
+#define SIZE ((size_t)1000)
 
 static char violation[VIOLATION_BYTES];
 static struct model m = {.violation = violation};

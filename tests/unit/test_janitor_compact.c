@@ -80,7 +80,7 @@ static void compact_body(struct client_box *b)
 	struct janitor *j = hire(&o);
 	make_dir(&l, "/p");
 	pack(&l, 0, FILES);
-	CHECK_EQ(used_bytes(&l), FILES * FILE_BYTES);
+	CHECK_EQ(used_bytes(&l), (uint64_t)FILES * FILE_BYTES);
 	/* Half of it alive: it stays. */
 	for (unsigned i = 0; i < FILES; i += 2)
 		drop(&l, i);
@@ -90,7 +90,7 @@ static void compact_body(struct client_box *b)
 	CHECK_EQ(janitor_survey(patient), 0);
 	CHECK_EQ(stats_of(patient).blocks_compacted, 0);
 	/* A tenant at its limit is compacted as well. */
-	CHECK_EQ(meta_client_tenant_set_quota(&l.root, 1, FILES * FILE_BYTES), 0);
+	CHECK_EQ(meta_client_tenant_set_quota(&l.root, 1, (uint64_t)FILES * FILE_BYTES), 0);
 	CHECK_EQ(janitor_survey(j), 0);
 	CHECK_EQ(stats_of(j).blocks_compacted, 1);
 	CHECK_EQ(stats_of(j).compacted_bytes, FILES / 2 * FILE_BYTES);
@@ -219,7 +219,8 @@ static void meanwhile_body(struct client_box *b)
 		want_bytes += anew ? 500 : gone ? 0 : FILE_BYTES;
 	}
 	/* What was deleted after it was gathered is dead in the new block. */
-	CHECK(used_bytes(&l) >= want_bytes && used_bytes(&l) <= want_bytes + 20 * FILE_BYTES);
+	CHECK(used_bytes(&l) >= want_bytes &&
+	      used_bytes(&l) <= want_bytes + UINT64_C(20) * FILE_BYTES);
 	(void)check_whole(&l);
 	for (int i = 0; i < 2; i++)
 		janitor_close(r[i].j);

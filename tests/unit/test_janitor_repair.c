@@ -252,7 +252,7 @@ static void caps_body(struct client_box *b)
 {
 	struct lab l;
 	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 20 * 64 * KIB, "r3"), 0);
+	CHECK_EQ(write_text(&l, "/f", 1, 1280 * KIB, "r3"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	o.disk_bytes_per_s = 500000; /* 20%: 100 KB/s */
@@ -294,7 +294,7 @@ static void share_body(struct client_box *b)
 {
 	struct lab l;
 	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 20 * 64 * KIB, "r2"), 0);
+	CHECK_EQ(write_text(&l, "/f", 1, 1280 * KIB, "r2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	o.rack_bytes_per_s = 50000; /* 20%: 10 KB/s */

@@ -73,7 +73,7 @@ static void resume_body(struct client_box *b)
 	struct janitor_options o = quick();
 	o.lease_ns = 5 * NS_PER_S;
 	/* A disk counts as 1 GiB at least: a chunk of 64 KiB in a second. */
-	uint64_t pass_ns = 2 * 16384 * NS_PER_S;
+	uint64_t pass_ns = 32768 * NS_PER_S;
 	size_t seen = 0, most = 0, passes = 0;
 	unsigned lives = 0;
 	struct janitor_stats s = {0};

@@ -28,7 +28,9 @@ uint64_t stripe_gate_bytes(const struct shape *s, uint64_t len)
 int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spare,
 		  struct cluster_choice *out)
 {
-	int rc = engine_map(c, ENGINE_MAP_AGE_NS);
+	int rc = engine_tenant(c);
+	if (rc == 0)
+		rc = engine_map(c, ENGINE_MAP_AGE_NS);
 	if (rc < 0)
 		return rc;
 	struct cluster_want want = {
@@ -201,7 +203,7 @@ static int block_create_coded(struct call *c, struct block_new *b, struct coded 
 {
 	struct cluster_choice choice;
 	int rc = stripe_choose(c, b->shape, b->id, spare_disks(c, b->shape), &choice);
-	if (rc == 0 && b->len <= OVERLAP_BYTES && c->fabric->tenant != 0)
+	if (rc == 0 && b->len <= OVERLAP_BYTES)
 		return block_create_small(c, b, coded, record, &choice);
 	if (rc == 0)
 		rc = block_allocate(c, b, record, &choice);

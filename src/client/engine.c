@@ -51,6 +51,18 @@ static int first_map(struct call *c, uint64_t wait_ns)
 	return rc == -ETIME ? -EHOSTUNREACH : rc;
 }
 
+int engine_tenant(struct call *c)
+{
+	struct meta_tenant tenant;
+	if (c->fabric->tenant != 0)
+		return 0;
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_tenant_get(&m, 0, NULL, &tenant);
+	if (rc == 0)
+		c->fabric->tenant = tenant.id;
+	return call_meta_fail(c, &m, rc, "the tenant");
+}
+
 static int engine_connect(struct engine *e, const struct engine_options *o, char *why)
 {
 	struct addresses a = {0};
@@ -83,12 +95,9 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 			 o->metadata, err_text(rc));
 		return rc;
 	}
-	/* Without it, chunks of this client have no labels: an orphan among them stays. */
-	struct meta_call m = call_meta(&c);
-	struct meta_tenant tenant;
+	/* Who only reads needs no tenant's number; who writes asks again. */
 	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + wait_ns);
-	if (meta_client_tenant_get(&m, 0, NULL, &tenant) == 0)
-		e->fabric.tenant = tenant.id;
+	(void)engine_tenant(&c);
 	rt_deadline_set(before_ns);
 	struct cluster_id id = e->fabric.map->id;
 	bool any = o->cluster.high == 0 && o->cluster.low == 0;

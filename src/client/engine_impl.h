@@ -36,6 +36,8 @@ struct meta_call call_meta(struct call *c);
 int call_meta_fail(struct call *c, const struct meta_call *m, int rc, const char *what);
 /* A call for the background: of the engine's tenant, with nothing of a user's memory. */
 void engine_own_call(struct engine *e, struct call *c);
+/* The tenant's number is known, as every chunk's label needs it: an orphan without one would stay for ever. */
+int engine_tenant(struct call *c);
 /* Asks for a map that is not older than max_age_ns. */
 int engine_map(struct call *c, uint64_t max_age_ns);
 /* The shape that options ask for. -EINVAL with words. */

@@ -142,6 +142,23 @@ static void a_dead_chunk_with_the_label_of_another_stays(void **state)
 	cbox_run_all(4, 1, another_body);
 }
 
+/* As when nobody answered its question at the start. */
+static void late_tenant_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	engine_fabric(l.engine)->tenant = 0;
+	CHECK_EQ(write_text(&l, "/f", 2, 1000, "r2"), 0);
+	CHECK_EQ(check_whole(&l), 1);
+	lab_close(&l);
+}
+
+static void a_client_that_does_not_know_its_tenant_asks_before_it_writes(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, late_tenant_body);
+}
+
 static void orphan_body(struct client_box *b)
 {
 	struct lab l;
@@ -299,6 +316,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace),
 		cmocka_unit_test(a_dead_chunk_with_the_label_of_another_stays),
+		cmocka_unit_test(a_client_that_does_not_know_its_tenant_asks_before_it_writes),
 		cmocka_unit_test(what_a_writer_still_appends_to_is_not_collected),
 		cmocka_unit_test(chunks_that_no_record_knows_go_after_two_looks),
 		cmocka_unit_test(janitors_that_come_and_go_or_are_many_do_not_shorten_the_grace),

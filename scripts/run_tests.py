@@ -26,7 +26,7 @@ SIM = "build/sim/tests/sim/sim"
 SIM_SMOKE = [
     ["--seeds", "1..250", "--repeat", "100"],
     ["--scenario", "meta", "--seeds", "1..60"],
-    ["--scenario", "cluster", "--seeds", "1..100"],
+    ["--scenario", "cluster", "--seeds", "1..300"],
     ["--scenario", "over", "--seeds", "1..40"],
     ["--scenario", "cluster", "--seeds", "1..500", "--hunt", "fence-forgotten"],
     ["--scenario", "cluster", "--seeds", "1..500", "--hunt", "rot-believed"],

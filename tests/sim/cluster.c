@@ -99,15 +99,21 @@ static bool check_ended(void *arg)
 	return w->checked && !sim_node_running(w->checker.node);
 }
 
-/* Machines that are gone are replaced by new ones. */
+/* Machines that are gone, or may turn out to have lost a disk for good, get new ones beside them: without, there
+ * could be too few for the widest stripe. */
 static void replace_lost(struct world *w)
 {
 	unsigned n = w->node_count;
-	for (unsigned i = 0; i < n; i++)
-		if (sim_node_lost(w->nodes[i].node) && !w->nodes[i].replaced) {
-			w->nodes[i].replaced = true;
-			(void)world_add_node(w, w->nodes[i].rack);
+	for (unsigned i = 0; i < n; i++) {
+		struct node_place *node = &w->nodes[i];
+		bool lost = sim_node_lost(node->node);
+		for (unsigned d = 0; d < w->plan.disks; d++)
+			lost = lost || world_disk_damaged(node, d);
+		if (lost && !node->replaced) {
+			node->replaced = true;
+			(void)world_add_node(w, node->rack);
 		}
+	}
 }
 
 static void heal(struct world *w)

@@ -124,6 +124,8 @@ void world_build(struct world *w);
 /* A new, empty node in the rack; NULL: there are too many. */
 struct node_place *world_add_node(struct world *w, unsigned rack);
 /* Of disk d of a node. */
+/* Whether anything of a disk, or of the members of a pool, is damaged or gone. */
+bool world_disk_damaged(const struct node_place *n, unsigned d);
 uint64_t world_disk_id(const struct node_place *n, unsigned d);
 void world_addrs(const struct world *w, char *out, size_t size); /* with commas between */
 

@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "client/encode.h"
+#include "client/engine_impl.h"
 #include "client/label.h"
 #include "cluster.h"
 #include "meta/gc.h"
@@ -191,14 +192,6 @@ static void order_online(struct checker *k, uint64_t disk)
 	disk_end(&c, &u, rc, 0);
 }
 
-static bool disk_is_damaged(const struct node_place *n, unsigned d)
-{
-	bool damaged = n->disks[d] != NULL && sim_disk_damaged(n->disks[d]);
-	for (unsigned i = 0; i < MEMBERS; i++)
-		damaged = damaged || (n->members[i] != NULL && sim_disk_damaged(n->members[i]));
-	return damaged;
-}
-
 /* What is gone for good is said to be; what has failed and is there gets another chance. */
 static void operate(struct checker *k)
 {
@@ -217,7 +210,7 @@ static void operate(struct checker *k)
 			uint64_t id = world_disk_id(n, d);
 			const struct cluster_disk *disk = cluster_disk(map, id);
 			bool failed = disk != NULL && disk->health == CLUSTER_FAILED;
-			bool hopeless = failed && disk_is_damaged(n, d) &&
+			bool hopeless = failed && world_disk_damaged(n, d) &&
 					rt_now_ns() > k->begin_ns + HOPE_NS;
 			if (disk_is_lost(n, d) || hopeless)
 				(void)meta_client_want_disk(&k->root, id, CLUSTER_GONE);
@@ -285,6 +278,15 @@ static uint64_t chunk_key(uint64_t disk, struct chunk_id id)
 	return hash64(parts, sizeof(parts), 0);
 }
 
+/* Also a disk that came after the engine's map. */
+static int disk_use(struct call *c, uint64_t disk, struct disk_use *u)
+{
+	int rc = disk_begin(c, disk, u);
+	if (rc == -ENODEV && engine_map(c, 0) == 0)
+		rc = disk_begin(c, disk, u);
+	return rc;
+}
+
 /* 0: the chunk is there, right and verified. */
 static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_t i)
 {
@@ -299,7 +301,7 @@ static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_
 	call_init(&c, engine_fabric(k->engine));
 	if (b->chunks[i].disk == 0 || b->chunks[i].damaged)
 		return -ENODATA;
-	int64_t rc = disk_begin(&c, b->chunks[i].disk, &u);
+	int64_t rc = disk_use(&c, b->chunks[i].disk, &u);
 	if (rc < 0)
 		return (int)rc;
 	u.node.timeout_ns = 10 * NS_PER_S;
@@ -389,7 +391,7 @@ static bool disk_has_no_orphan(struct checker *k, uint64_t disk)
 		struct call c;
 		struct disk_use u;
 		call_init(&c, engine_fabric(k->engine));
-		n = disk_begin(&c, disk, &u);
+		n = disk_use(&c, disk, &u);
 		if (n < 0)
 			return lacks(k->world, "disk %lu: %s", disk, err_name((int)n));
 		u.node.timeout_ns = 10 * NS_PER_S;
@@ -451,7 +453,7 @@ static int chunk_fetch(struct checker *k, const struct meta_block *b, uint32_t i
 	struct call c;
 	struct disk_use u;
 	call_init(&c, engine_fabric(k->engine));
-	int rc = disk_begin(&c, b->chunks[i].disk, &u);
+	int rc = disk_use(&c, b->chunks[i].disk, &u);
 	if (rc < 0)
 		return rc;
 	u.node.timeout_ns = 10 * NS_PER_S;

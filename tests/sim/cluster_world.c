@@ -316,3 +316,11 @@ void world_build(struct world *w)
 	role_add(w, &w->checker, "check", 0, NULL);
 	sim_node_protect(w->checker.node);
 }
+
+bool world_disk_damaged(const struct node_place *n, unsigned d)
+{
+	bool damaged = n->disks[d] != NULL && sim_disk_damaged(n->disks[d]);
+	for (unsigned i = 0; i < MEMBERS; i++)
+		damaged = damaged || (n->members[i] != NULL && sim_disk_damaged(n->members[i]));
+	return damaged;
+}

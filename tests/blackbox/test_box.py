@@ -148,8 +148,9 @@ def test_a_restart_never_formats(made_box):
     disk.mkdir()
     try:
         with Box(made_box) as box:
-            status = box.json("status", ok=False)
-            assert status["disk_states"]["failed"] == 1 and not status["well"]
+            await_true("that the map has it as failed",
+                       lambda: box.json("status", ok=False)["disk_states"]["failed"] == 1)
+            assert not box.json("status", ok=False)["well"]
             assert not list(disk.iterdir())
     finally:
         disk.rmdir()

@@ -344,11 +344,13 @@ static void chunk_fiber(void *arg)
 		g->disks[chunk] = a.disk;
 	}
 	if (g->over && g->w.late != NULL && !g->call.fabric->closing)
-		g->w.late(g->w.late_ctx, &(struct late_chunk){.block = g->w.block,
-							      .chunk = chunk,
-							      .disk = a.disk,
-							      .crc = g->chunks.chunk[chunk].crc,
-							      .rc = rc});
+		g->w.late(g->w.late_ctx,
+			  &(struct late_chunk){.block = g->w.owner != 0 ? g->w.owner : g->w.block,
+					       .chunk_block = g->w.block,
+					       .chunk = chunk,
+					       .disk = a.disk,
+					       .crc = g->chunks.chunk[chunk].crc,
+					       .rc = rc});
 	rt_cond_broadcast(&g->change);
 	writing_unref(g);
 }

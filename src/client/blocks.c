@@ -67,8 +67,8 @@ static void late_chunk(void *ctx, const struct late_chunk *l)
 		if (rt_sleep_ns(LATE_PAUSE_NS) < 0)
 			return;
 		struct meta_call m = call_meta(&c);
-		rc = meta_client_block_replace(&m, l->block, (uint32_t)l->chunk, 0, l->disk,
-					       l->crc);
+		rc = meta_client_block_replace(&m, l->block, l->chunk_block, (uint32_t)l->chunk, 0,
+					       l->disk, l->crc);
 	}
 }
 

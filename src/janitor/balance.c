@@ -317,8 +317,8 @@ static int chunk_move(struct moving *m)
 	if (rc < 0)
 		return rc;
 	uint32_t crc = m->data.buf != NULL ? m->data.crc : m->block.chunks[m->move.index].crc;
-	rc = meta_client_block_replace(&c, m->block.id, (uint32_t)m->move.index, from, m->move.to,
-				       crc);
+	rc = meta_client_block_replace(&c, m->block.id, m->block.chunk_block,
+				       (uint32_t)m->move.index, from, m->move.to, crc);
 	if (rc < 0 && rc != -ENOENT && rc != -ESTALE && rc != -EEXIST && rc != -EINVAL)
 		return rc; /* not known: either the record has it, or it is an orphan */
 	rc = settle(m, from);

@@ -246,8 +246,8 @@ static int patch(struct patient *p)
 	struct meta_call m = errand_meta(p->j, &p->errand);
 	const struct meta_chunk *c = &p->block.chunks[p->losses[0].id.index];
 	if (c->damaged)
-		(void)meta_client_block_replace(&m, p->block.id, p->losses[0].id.index, p->disk,
-						p->disk, c->crc);
+		(void)meta_client_block_replace(&m, p->block.id, p->block.chunk_block,
+						p->losses[0].id.index, p->disk, p->disk, c->crc);
 	return 0;
 }
 

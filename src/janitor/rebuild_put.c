@@ -80,8 +80,8 @@ static int replace(struct mending *m, int chunk, uint64_t to)
 	if (bug_planted(BUG_DELETE_FIRST) && from != 0)
 		(void)chunk_delete(m->j, from,
 				   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk});
-	int rc = meta_client_block_replace(&c, m->block.id, (uint32_t)chunk, from, to,
-					   m->chunk[chunk].crc);
+	int rc = meta_client_block_replace(&c, m->block.id, m->block.chunk_block, (uint32_t)chunk,
+					   from, to, m->chunk[chunk].crc);
 	if (rc == -ENOENT || rc == -ESTALE || rc == -EEXIST || rc == -EINVAL)
 		return replace_refused(m, chunk, to, rc);
 	if (rc < 0)

@@ -23,6 +23,7 @@ struct change {
 	uint64_t length;
 	uint64_t chunk_length;
 	uint32_t crc;
+	uint64_t chunk_block;
 	uint32_t index;
 	uint64_t from;
 	uint64_t to;
@@ -182,6 +183,9 @@ int meta_block_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t block, 
 static int do_replace(struct change *c)
 {
 	rec_block *b = c->rec;
+	/* A chunk of the old layout says nothing about the new one, even on the same disk. */
+	if (b->chunk_block != c->chunk_block)
+		return -ESTALE;
 	if (c->index >= b->n_chunks)
 		return -EINVAL;
 	rec_chunk *chunk = b->chunks[c->index];
@@ -205,12 +209,14 @@ static int do_replace(struct change *c)
 	return 0;
 }
 
-int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint32_t index,
-		       uint64_t from, uint64_t to, uint32_t crc)
+int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
+		       uint64_t chunk_block, uint32_t index, uint64_t from, uint64_t to,
+		       uint32_t crc)
 {
 	struct change c = {.m = m,
 			   .tenant = ctx->tenant,
 			   .block = block,
+			   .chunk_block = chunk_block,
 			   .index = index,
 			   .from = from,
 			   .to = to,

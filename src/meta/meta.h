@@ -471,11 +471,12 @@ int meta_block_fence(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 int meta_block_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
 		    uint64_t length, uint64_t chunk_length, uint32_t crc);
 
-/* Chunk `index` is on disk `to` now (0: nowhere), if it was on `from`: repair and rebalance. Again: 0.
- * The old chunk is the caller's to delete. -ENOENT, -ESTALE it is elsewhere, -EINVAL, -EEXIST another
- * chunk of the block is on that disk. */
-int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint32_t index,
-		       uint64_t from, uint64_t to, uint32_t crc);
+/* Chunk (chunk_block, index) is on disk `to` now (0: nowhere), if it was on `from`: repair and rebalance.
+ * Again: 0. The old chunk is the caller's to delete. -ENOENT, -ESTALE it is elsewhere or the block was laid
+ * out anew, -EINVAL, -EEXIST another chunk of the block is on that disk. */
+int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
+		       uint64_t chunk_block, uint32_t index, uint64_t from, uint64_t to,
+		       uint32_t crc);
 
 /* Notes that a chunk is bad, if it is still there. -ENOENT, -ESTALE. */
 int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint32_t index,

@@ -108,11 +108,12 @@ int meta_client_block_seal(struct meta_call *c, uint64_t block, uint64_t epoch, 
 	return mc_tell(c, &meta_type_block_seal, &q.base);
 }
 
-int meta_client_block_replace(struct meta_call *c, uint64_t block, uint32_t index, uint64_t from,
-			      uint64_t to, uint32_t crc)
+int meta_client_block_replace(struct meta_call *c, uint64_t block, uint64_t chunk_block,
+			      uint32_t index, uint64_t from, uint64_t to, uint32_t crc)
 {
 	Terrane__Meta__BlockReplaceRequest q = TERRANE__META__BLOCK_REPLACE_REQUEST__INIT;
 	q.block = block;
+	q.chunk_block = chunk_block;
 	q.index = index;
 	q.from = from;
 	q.to = to;

@@ -103,8 +103,8 @@ int ms_handle_block_replace(struct rpc_request *r)
 	struct meta_ctx ctx;
 	int rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->block, 1);
 	if (rc == 0)
-		rc = meta_block_replace(ms_meta(r), &ctx, q->block, q->index, q->from, q->to,
-					q->crc);
+		rc = meta_block_replace(ms_meta(r), &ctx, q->block, q->chunk_block, q->index,
+					q->from, q->to, q->crc);
 	return ms_end(r, rc);
 }
 

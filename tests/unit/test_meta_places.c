@@ -31,12 +31,14 @@ static void places_body(struct rig *rig)
 	CHECK_EQ(on_disk(rig, 105), 0);
 	CHECK_EQ(on_disk(rig, 102), 1);
 	uint64_t b = k.b.id;
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 0, 101, 103, 9), -ESTALE);
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 0, 100, 101, 9), -EEXIST);
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 3, 100, 103, 9), -EINVAL);
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b + 1, 0, 100, 103, 9), -ENOENT);
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, b, 0, 101, 103, 9), -ESTALE);
+	/* The same disk and index, but of another layout. */
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, b + 7, 0, 100, 103, 9), -ESTALE);
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, b, 0, 100, 101, 9), -EEXIST);
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, b, 3, 100, 103, 9), -EINVAL);
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b + 1, b, 0, 100, 103, 9), -ENOENT);
 	for (int i = 0; i < 2; i++)
-		CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, 0, 100, 103, 9), 0);
+		CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, b, 0, 100, 103, 9), 0);
 	CHECK_EQ(on_disk(rig, 100), 0);
 	CHECK_EQ(on_disk(rig, 103), 1);
 	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, 0, 100), -ESTALE);
@@ -102,7 +104,7 @@ static void wanted_body(struct rig *rig)
 	CHECK(!wanted(rig, 7000, 7000, 1, 100) && !wanted(rig, 7000, 7000, 3, 100));
 	/* A repair writes to 103 and says so afterwards: in between it is not named, and is not dead. */
 	CHECK(!wanted(rig, 7000, 7000, 0, 103));
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, 7000, 0, 100, 103, 9), 0);
+	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, 7000, 7000, 0, 100, 103, 9), 0);
 	CHECK(wanted(rig, 7000, 7000, 0, 103) && !wanted(rig, 7000, 7000, 0, 100));
 	/* So does a new layout, under a name of its own. */
 	struct blk n;

@@ -219,7 +219,7 @@ static void locations_that_moved_are_found_by_asking_again(struct lab *lab)
 	rpc_context_init(&who);
 	who.tenant = META_SYSTEM ":1";
 	repair.context = &who;
-	CHECK_EQ(meta_client_block_replace(&repair, block, 1, 101, 777, 55), 0);
+	CHECK_EQ(meta_client_block_replace(&repair, block, b.chunk_block, 1, 101, 777, 55), 0);
 	CHECK_EQ(meta_client_block_get(c, &block, 1, &lab->arena, &b), 0);
 	CHECK_EQ(b.chunks[1].disk, 101); /* as this client remembers it */
 	CHECK_EQ(meta_client_block_refresh(c, block, layout, &lab->arena, &b), 0);

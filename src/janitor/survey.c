@@ -154,6 +154,8 @@ int hand_call(struct hand *h, uint32_t tenant, struct call *c)
 		h->tenant = tenant;
 	}
 	engine_call(h->engine, c, NULL);
+	/* What was whole stays whole: the old chunks go when the new ones are named. */
+	c->quorum = ENCODING_STRIPE_MAX;
 	return 0;
 }
 

@@ -22,6 +22,7 @@ struct tenant_use {
 /* Something seen, and in which epoch. */
 struct sighting {
 	uint64_t epoch;
+	uint64_t last_ns; /* when it was last seen */
 };
 
 /* Bytes that may go to or from something: see pace_wait. */

@@ -21,6 +21,7 @@
 
 #define NODE_TIMEOUT_NS (30 * NS_PER_S)
 #define ORPHAN_FIBERS 4
+#define SIGHTING_ROUNDS 4 /* of looking, in which a chunk must be seen again */
 
 int64_t shelf_list(struct shelf *s, size_t max)
 {
@@ -124,31 +125,51 @@ static uint64_t sighting_key(const struct shelf *s, struct chunk_id id)
 	return hash64(parts, sizeof(parts), 0);
 }
 
-static int orphan_seen(struct shelf *s, struct chunk_id id)
+static int sighting_add(struct janitor *j, uint64_t key)
+{
+	struct sighting *s = malloc(sizeof(*s));
+	if (s == NULL)
+		return -ENOMEM;
+	j->stats.orphans_seen++;
+	*s = (struct sighting){.epoch = j->epoch, .last_ns = rt_now_ns()};
+	if (map_put(&j->sightings, key, s) < 0)
+		free(s); /* too many at once: seen another time */
+	return 0;
+}
+
+/* Asked again, because many may have waited for their turn: a repair or move may have met it meanwhile. */
+static int orphan_delete(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f)
 {
 	struct janitor *j = s->j;
-	uint64_t key = sighting_key(s, id);
+	bool wanted = true;
+	int rc = pacer_wait(&j->deletes, 1, j->opts.deletes_per_s);
+	struct meta_call m = errand_meta(j, &s->errand);
+	if (rc == 0)
+		rc = meta_client_chunks_wanted(&m, s->disk, f, 1, &wanted);
+	if (rc < 0 || wanted)
+		return rc;
+	rc = chunk_delete(j, s->disk, id);
+	j->stats.orphans_deleted += rc == 0;
+	return rc;
+}
+
+static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f)
+{
+	struct janitor *j = s->j;
+	uint64_t key = sighting_key(s, id), now_ns = rt_now_ns();
 	struct sighting *old = map_get(&j->sightings, key);
-	if (old == NULL) {
-		j->stats.orphans_seen++;
-		old = malloc(sizeof(*old));
-		if (old == NULL)
-			return -ENOMEM;
+	if (old == NULL)
+		return sighting_add(j, key);
+	/* Not the one that was seen then: that was deleted, and this has come since. */
+	if (now_ns - old->last_ns > SIGHTING_ROUNDS * j->opts.orphan_ns)
 		old->epoch = j->epoch;
-		if (map_put(&j->sightings, key, old) < 0)
-			free(old); /* too many at once: seen another time */
-		return 0;
-	}
+	old->last_ns = now_ns;
 	if (j->epoch < old->epoch + 2 && !bug_planted(BUG_ORPHAN_AT_ONCE))
 		return 0;
-	int rc = pacer_wait(&j->deletes, 1, j->opts.deletes_per_s);
+	int rc = orphan_delete(s, id, f);
 	if (rc == 0)
-		rc = chunk_delete(j, s->disk, id);
-	if (rc < 0)
-		return rc;
-	j->stats.orphans_deleted++;
-	free(map_remove(&j->sightings, key));
-	return 0;
+		free(map_remove(&j->sightings, key));
+	return rc;
 }
 
 static int orphans_page(struct shelf *s, size_t n)
@@ -174,7 +195,7 @@ static int orphans_page(struct shelf *s, size_t n)
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		struct chunk_id id = s->ids[s->place[i]];
 		if (!s->wanted[i])
-			rc = orphan_seen(s, id);
+			rc = orphan_seen(s, id, &s->found[i]);
 		else
 			free(map_remove(&s->j->sightings, sighting_key(s, id)));
 	}

@@ -103,6 +103,17 @@ static void put_orphan(struct lab *l, uint64_t disk, struct chunk_id id, uint32_
 	CHECK_EQ(rc, 0);
 }
 
+static void drop_chunk(struct lab *l, uint64_t disk, struct chunk_id id)
+{
+	struct call c;
+	struct disk_use u;
+	call_init(&c, engine_fabric(l->engine));
+	CHECK_EQ(disk_begin(&c, disk, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	CHECK_EQ(node_delete_one(&u.node, disk, id), 0);
+	disk_end(&c, &u, 0, 0);
+}
+
 /* Names of chunks are not a tenant's own: where one is listed as dead, another's may be by now. */
 static void another_body(struct client_box *b)
 {
@@ -116,13 +127,7 @@ static void another_body(struct client_box *b)
 	while (blocks_on(&l, disk, &on) == 0)
 		disk += 10;
 	struct chunk_id id = {on.block, on.index};
-	struct call c;
-	call_init(&c, engine_fabric(l.engine));
-	struct disk_use u;
-	CHECK_EQ(disk_begin(&c, disk, &u), 0);
-	u.node.timeout_ns = 10 * NS_PER_S;
-	CHECK_EQ(node_delete_one(&u.node, disk, id), 0);
-	disk_end(&c, &u, 0, 0);
+	drop_chunk(&l, disk, id);
 	put_orphan(&l, disk, id, 7, on.block);
 	CHECK_EQ(remove_path(&l, "/goes"), 0);
 	collect_for(j, 14 * GRACE_NS);
@@ -140,6 +145,38 @@ static void a_dead_chunk_with_the_label_of_another_stays(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, another_body);
+}
+
+/* A repair that has written, and has not said so yet, where long ago an orphan of the same name was seen. */
+static void again_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	o.orphan_ns = 10 * NS_PER_S;
+	struct janitor *j = hire(&o);
+	struct chunk_id id = {77, 0};
+	put_orphan(&l, 1, id, 1, 77);
+	CHECK_EQ(janitor_collect(j), 0);
+	CHECK_EQ(janitor_orphans(j), 0);
+	drop_chunk(&l, 1, id);
+	collect_for(j, 4 * GRACE_NS);
+	put_orphan(&l, 1, id, 1, 77);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(chunks_everywhere(&l), 1);
+	for (int i = 0; i < 24; i++) {
+		collect_for(j, 2 * o.orphan_ns);
+		CHECK_EQ(janitor_orphans(j), 0);
+	}
+	CHECK_EQ(chunks_everywhere(&l), 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_chunk_that_comes_back_has_its_whole_grace(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, again_body);
 }
 
 /* As when nobody answered its question at the start. */
@@ -316,6 +353,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace),
 		cmocka_unit_test(a_dead_chunk_with_the_label_of_another_stays),
+		cmocka_unit_test(a_chunk_that_comes_back_has_its_whole_grace),
 		cmocka_unit_test(a_client_that_does_not_know_its_tenant_asks_before_it_writes),
 		cmocka_unit_test(what_a_writer_still_appends_to_is_not_collected),
 		cmocka_unit_test(chunks_that_no_record_knows_go_after_two_looks),

@@ -6,6 +6,8 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
+#include <stdbool.h>
+
 #include "base/base.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
@@ -32,5 +34,17 @@ int cmd_up(int argc, char **argv);
 /* "terrane: ..." on standard error; returns CLI_FAILED or CLI_USAGE, to be returned on. */
 int cli_fail(const char *fmt, ...) PRINTF(1, 2);
 int cli_usage(const char *fmt, ...) PRINTF(1, 2);
+
+/* What the commands of roles are asked with: --config FILE, --json, and words. */
+struct role_args {
+	const char *config; /* NULL: not said */
+	bool json;
+	char **word;
+	int words;
+};
+/* -1: go on; otherwise the exit status, as after --help. */
+int cli_role_args(int argc, char **argv, const char *usage, struct role_args *out);
+/* The same of what a role cannot do without, and of words beyond so many. */
+int cli_role_refuse(const struct role_args *a, const char *role, int words);
 
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* terrane config show: what a process of a role would run with. */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,31 +79,14 @@ static int show(const struct role *r, const char *file, bool json)
 
 int cmd_config(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	const char *file = NULL;
-	bool json = false;
-	int c;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'c') {
-			file = optarg;
-		} else if (c == 'j') {
-			json = true;
-		} else if (c == 'h') {
-			fputs(usage_text, stdout);
-			return CLI_OK;
-		} else {
-			return CLI_USAGE;
-		}
-	}
-	if (argc - optind != 2 || strcmp(argv[optind], "show") != 0)
+	struct role_args a;
+	int status = cli_role_args(argc, argv, usage_text, &a);
+	if (status >= 0)
+		return status;
+	if (a.words != 2 || strcmp(a.word[0], "show") != 0)
 		return cli_usage("config: say \"config show ROLE\"");
-	const struct role *r = find_role(argv[optind + 1]);
+	const struct role *r = find_role(a.word[1]);
 	if (r == NULL)
-		return cli_usage("config: there is no role \"%s\"", argv[optind + 1]);
-	return show(r, file, json);
+		return cli_usage("config: there is no role \"%s\"", a.word[1]);
+	return show(r, a.config, a.json);
 }

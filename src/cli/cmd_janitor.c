@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* terrane janitor: the background services as a process. */
-#include <getopt.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -54,28 +53,9 @@ static int run(const char *config, bool json)
 
 int cmd_janitor(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	const char *config = NULL;
-	bool json = false;
-	int c;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'c') {
-			config = optarg;
-		} else if (c == 'j') {
-			json = true;
-		} else if (c == 'h') {
-			fputs(usage_text, stdout);
-			return CLI_OK;
-		} else {
-			return CLI_USAGE;
-		}
-	}
-	if (optind < argc)
-		return cli_usage("janitor: \"%s\" is not understood", argv[optind]);
-	return config == NULL ? cli_usage("janitor needs --config FILE") : run(config, json);
+	struct role_args a;
+	int status = cli_role_args(argc, argv, usage_text, &a);
+	if (status < 0)
+		status = cli_role_refuse(&a, "janitor", 0);
+	return status < 0 ? run(a.config, a.json) : status;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* terrane meta: a metadata server as a process. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,31 +78,11 @@ static int run(const char *config, bool json, bool only_format)
 
 int cmd_meta(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	const char *config = NULL;
-	bool json = false;
-	int c;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'c') {
-			config = optarg;
-		} else if (c == 'j') {
-			json = true;
-		} else if (c == 'h') {
-			fputs(usage_text, stdout);
-			return CLI_OK;
-		} else {
-			return CLI_USAGE;
-		}
-	}
-	bool only_format = argc - optind == 1 && strcmp(argv[optind], "format") == 0;
-	if (argc - optind > (only_format ? 1 : 0))
-		return cli_usage("meta: \"%s\" is not understood", argv[optind]);
-	if (config == NULL)
-		return cli_usage("meta needs --config FILE");
-	return run(config, json, only_format);
+	struct role_args a;
+	int status = cli_role_args(argc, argv, usage_text, &a);
+	if (status >= 0)
+		return status;
+	bool only_format = a.words == 1 && strcmp(a.word[0], "format") == 0;
+	status = cli_role_refuse(&a, "meta", only_format ? 1 : 0);
+	return status < 0 ? run(a.config, a.json, only_format) : status;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* terrane node: a storage node as a process. */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,35 +108,15 @@ static bool is_for_cluster(const char *word)
 
 int cmd_node(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	const char *config = NULL;
-	bool json = false;
-	int c;
+	struct role_args a;
 	if (argc > 1 && is_for_cluster(argv[1]))
 		return nodes_of_cluster(argc, argv, usage_text);
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'c') {
-			config = optarg;
-		} else if (c == 'j') {
-			json = true;
-		} else if (c == 'h') {
-			fputs(usage_text, stdout);
-			return CLI_OK;
-		} else {
-			return CLI_USAGE;
-		}
-	}
-	bool only_format = argc - optind == 1 && strcmp(argv[optind], "format") == 0;
-	if (argc - optind > (only_format ? 1 : 0))
-		return cli_usage("node: \"%s\" is not understood", argv[optind]);
-	if (config == NULL)
-		return cli_usage("node needs --config FILE");
-	return run(config, json, only_format);
+	int status = cli_role_args(argc, argv, usage_text, &a);
+	if (status >= 0)
+		return status;
+	bool only_format = a.words == 1 && strcmp(a.word[0], "format") == 0;
+	status = cli_role_refuse(&a, "node", only_format ? 1 : 0);
+	return status < 0 ? run(a.config, a.json, only_format) : status;
 }
 
 /* --- racks ------------------------------------------------------------------------------------ */

@@ -16,13 +16,21 @@
 #define MAP_AGE_NS (2 * NS_PER_S)
 #define LEASES_MAX 65536
 #define REPORT_NS (5 * NS_PER_S)
-#define FAREWELL_NS (1 * NS_PER_S)
+#define FAREWELL_NS (3 * NS_PER_S)
+#define FAREWELL_FIBERS 8
 #define UNWELL_MAX (CLUSTER_DISKS_MAX + CLUSTER_NODES_MAX)
 #define MAP_AWAY_MAX_NS (20 * NS_PER_S)
 
 struct held {
 	struct meta_lease lease;
-	uint64_t renewed_ns; /* 0: not held */
+	uint64_t renewed_ns; /* 0: not held, as far as is known */
+	bool asked;          /* it may be held: the answer of the last taking may not have come */
+};
+
+struct farewell {
+	struct janitor *j;
+	struct map_iter at; /* the next of its leases */
+	uint64_t end_ns;
 };
 
 struct since {
@@ -288,8 +296,10 @@ int lease_take(struct janitor *j, const char *name)
 	if (h == NULL)
 		return -ENOMEM;
 	uint64_t begin_ns = rt_now_ns();
+	h->asked = true;
 	int rc = meta_client_lease_take(&m, &h->lease);
 	h->renewed_ns = rc == 0 ? begin_ns : 0;
+	h->asked = rc != -EBUSY;
 	return rc;
 }
 
@@ -314,22 +324,7 @@ void lease_drop(struct janitor *j, const char *name)
 	if (h == NULL)
 		return;
 	h->renewed_ns = 0;
-	(void)meta_client_lease_drop(&m, &h->lease); /* else it runs out */
-}
-
-/* So that others need not wait for what this one will not do any more. */
-static void leases_drop(struct janitor *j)
-{
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
-	int rc = 0;
-	map_for_each(&j->leases, it) {
-		struct held *h = it.value;
-		if (rc == 0 && h->renewed_ns != 0)
-			rc = meta_client_lease_drop(&m, &h->lease);
-		h->renewed_ns = 0;
-	}
+	h->asked = meta_client_lease_drop(&m, &h->lease) < 0; /* then it runs out */
 }
 
 struct meta_walk share_walk(const struct janitor *j, unsigned share)
@@ -406,22 +401,40 @@ static void report_fiber(void *arg)
 			break;
 }
 
-static void farewell_fiber(void *arg)
+static void report_drop_fiber(void *arg)
 {
-	struct janitor *j = arg;
-	rt_deadline_set(rt_now_ns() + FAREWELL_NS);
-	report_drop(j);
-	leases_drop(j);
+	struct farewell *f = arg;
+	rt_deadline_set(f->end_ns);
+	report_drop(f->j);
 }
 
-/* In a fiber that was not cancelled, and for a moment only: the metadata may be gone as well. */
+/* So that others need not wait for what this one will not do any more: several at once, as each is a write. */
+static void leases_drop_fiber(void *arg)
+{
+	struct farewell *f = arg;
+	struct errand e;
+	errand_init(f->j, &e, 0);
+	struct meta_call m = errand_meta(f->j, &e);
+	int rc = 0;
+	rt_deadline_set(f->end_ns);
+	while (rc == 0 && map_next(&f->j->leases, &f->at)) {
+		struct held *h = f->at.value;
+		if (h->asked)
+			rc = meta_client_lease_drop(&m, &h->lease);
+	}
+}
+
+/* In fibers that were not cancelled, and for a moment only: the metadata may be gone as well. */
 static void farewell(struct janitor *j)
 {
-	struct rt_fiber *fiber;
-	if (rt_spawn(&fiber, "farewell", farewell_fiber, j) < 0)
-		return;
+	struct farewell f = {.j = j, .end_ns = rt_now_ns() + FAREWELL_NS};
+	struct rt_group g;
+	rt_group_init(&g);
+	int rc = rt_group_spawn(&g, "farewell", report_drop_fiber, &f);
+	for (int i = 0; rc == 0 && i < FAREWELL_FIBERS; i++)
+		rc = rt_group_spawn(&g, "farewell", leases_drop_fiber, &f);
 	rt_shield_enter();
-	rt_join(fiber);
+	rt_group_join(&g);
 	rt_shield_leave();
 }
 

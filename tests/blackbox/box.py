@@ -27,7 +27,7 @@ def lives(pid):
         return False
 
 
-def await_true(what, condition, seconds=20):
+def await_true(what, condition, seconds=60):
     """Asks until it holds."""
     end = time.monotonic() + seconds
     while not condition():

@@ -87,6 +87,46 @@ static void a_lease_that_expires_in_the_middle_of_a_repair_does_no_harm(void **s
 	cbox_run_all(8, 1, expiry_body);
 }
 
+static void run_fiber(void *arg)
+{
+	struct round *r = arg;
+	r->rc = janitor_run(r->j);
+}
+
+/* A janitor is told to end at many moments, most of them in the middle of a question. */
+static void farewell_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	struct janitor_options o = quick();
+	o.lease_ns = 3600 * NS_PER_S;
+	for (uint64_t i = 0; i < 40; i++) {
+		struct round r = {.j = hire(&o)};
+		struct rt_fiber *fiber;
+		CHECK_EQ(rt_spawn(&fiber, "janitor", run_fiber, &r), 0);
+		CHECK_EQ(rt_sleep_ns(i * 700 * NS_PER_US), 0);
+		rt_cancel(fiber);
+		rt_join(fiber);
+		CHECK_EQ(r.rc, -ECANCELED);
+		janitor_close(r.j);
+		static const char *const kinds[] = {"collect", "repair", "survey"};
+		for (unsigned n = 0; n < 3 * 16; n++) {
+			struct meta_lease lease = {.holder = 77, .duration_ns = NS_PER_S};
+			snprintf(lease.name, sizeof(lease.name), "%s/%u", kinds[n / 16], n % 16);
+			CHECK_EQ(meta_client_lease_take(&l.root, &lease), 0);
+			CHECK_EQ(meta_client_lease_drop(&l.root, &lease), 0);
+		}
+	}
+	lab_close(&l);
+}
+
+static void a_janitor_that_is_told_to_end_leaves_no_lease_behind(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, farewell_body);
+}
+
 static void second_failure_body(struct client_box *b)
 {
 	struct lab l;
@@ -380,6 +420,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_janitors_at_once_repair_each_chunk_once),
 		cmocka_unit_test(a_lease_that_expires_in_the_middle_of_a_repair_does_no_harm),
+		cmocka_unit_test(a_janitor_that_is_told_to_end_leaves_no_lease_behind),
 		cmocka_unit_test(a_second_failure_during_a_repair_is_repaired_too),
 		cmocka_unit_test(a_rotten_source_is_read_around_and_mended),
 		cmocka_unit_test(a_block_deleted_while_it_is_repaired_leaves_nothing),

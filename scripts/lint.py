@@ -143,7 +143,9 @@ def clang_tidy(files):
     missing = [show(p) for p in files if p not in flags]
     if missing:
         return "not built by any meson.build: " + " ".join(missing)
-    commands = {path: (["clang-tidy", "--quiet", "-p", DATABASE.parent, show(path)], flags[path])
+    # Paths the analyzer follows in a function: a quarter of its default takes less than half of the time.
+    less = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=60000")]
+    commands = {path: (["clang-tidy", "--quiet", *less, "-p", DATABASE.parent, show(path)], flags[path])
                 for path in files}
     return check_cached("clang-tidy", commands, (ROOT / ".clang-tidy").read_text())
 

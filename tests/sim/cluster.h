@@ -55,6 +55,9 @@ struct plan {
 	uint64_t quota_bytes; /* 0: none */
 	bool blackouts;       /* now and then all nodes lose power at once */
 	bool drains;          /* an operator empties a node in the middle */
+	bool compacts;        /* blocks that are mostly dead are written anew */
+	bool policy;          /* what is sealed gets the last of the encodings by and by */
+	unsigned method;      /* enum janitor_method */
 	const char *encodings[6];
 	unsigned encoding_count;
 	struct kv_mem_options kv;
@@ -109,7 +112,7 @@ struct world {
 	bool working;   /* else clients come to rest: */
 	unsigned rests; /* so many times until now */
 	bool last;      /* no round follows */
-	bool quota_set;
+	bool quota_set, policy_set;
 	unsigned drained_round; /* in which a node was last to be emptied */
 	uint64_t texts;         /* next content */
 	struct rng rng;         /* of the scenario itself */

@@ -64,6 +64,9 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 	if (rng_chance(&r, 0.5))
 		p->kv.request_lost = p->kv.reply_lost = p->kv.late = 0.002;
 	encodings_draw(p, &r);
+	p->compacts = p->quota_bytes == 0 || rng_chance(&r, 0.5);
+	p->policy = rng_chance(&r, 0.3);
+	p->method = (unsigned)rng_below(&r, JANITOR_R_ALL + 1);
 	p->ops_off = in->ops_off;
 	if (in->clients > 0)
 		p->clients = (unsigned)min_u64(p->clients, in->clients);
@@ -203,6 +206,7 @@ static int serve_node(struct node_place *n)
 						 .disks = specs,
 						 .disk_count = p->disks,
 						 .format = true,
+						 .repair_outside = p->method >= JANITOR_R_FCO,
 						 .fan_bits = 1,
 						 .probe_ns = NS_PER_S,
 						 .give_up_ns = 20 * NS_PER_S},
@@ -273,7 +277,9 @@ static void janitor_main(void *arg)
 		.scrub_ns = 90 * NS_PER_S,
 		.disk_bytes_per_s = 1000000000,
 		.rack_bytes_per_s = 10000000000,
-		.method = (enum janitor_method)(w->plan.kv.seed % 3),
+		.survey_ns = 15 * NS_PER_S,
+		.dead_percent = w->plan.compacts ? 50 : 100, /* all of it: never */
+		.method = (enum janitor_method)w->plan.method,
 		.fabric = *world_fabric(),
 	};
 	struct janitor *j;

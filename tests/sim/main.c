@@ -70,6 +70,8 @@ static void add_failure(struct run *r, uint64_t seed, const char *what)
 	}
 	if (r->options->hunt)
 		atomic_store(&r->board->stop, true);
+	else if (r->options->seed_first != r->options->seed_last) /* of many: not only at the end */
+		fprintf(stderr, "\rseed %" PRIu64 " failed: %s\n", seed, what);
 }
 
 /* --- one seed -------------------------------------------------------------------------------- */

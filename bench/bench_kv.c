@@ -159,7 +159,7 @@ static void create_one(struct client *c, uint64_t n)
 	struct kv_check check = {.kind = KV_ABSENT, .key = key};
 	struct kv_write w = {.kind = KV_PUT, .key = key, .value = kv_bytes(value, sizeof(value))};
 	int rc = kv_txn(c->ours->kv, partition_of(c->number, n, c->ours->partitions),
-			&(struct kv_txn){&check, 1, &w, 1}, NULL);
+			&(struct kv_txn){&check, 1, &w, 1, false}, NULL);
 	must(rc == 0, "a create");
 }
 

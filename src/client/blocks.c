@@ -138,6 +138,10 @@ static int block_allocate(struct call *c, const struct block_new *b, struct meta
 
 static int block_commit(struct call *c, const struct block_new *b, struct meta_block *record)
 {
+	if (b->uncommitted != NULL) {
+		*b->uncommitted = *record;
+		return 0;
+	}
 	struct meta_call m = call_meta(c);
 	size_t first = b->owner_count < META_OWNERS_MAX ? b->owner_count : META_OWNERS_MAX;
 	int rc = meta_client_block_commit(&m, record, b->owners, first);
@@ -222,7 +226,10 @@ int stripe_create_take(struct call *c, struct block_new *b)
 	struct coded coded;
 	int rc = coded_make(c, b->shape, b->data, b->len, b->crc, &coded);
 	buf_unref(b->data); /* the chunks have their own references */
-	AUTO_FREE struct meta_chunk *chunks = calloc((size_t)b->shape->n, sizeof(*chunks));
+	AUTO_FREE struct meta_chunk *own = NULL;
+	if (b->uncommitted == NULL)
+		own = calloc((size_t)b->shape->n, sizeof(*own));
+	struct meta_chunk *chunks = b->uncommitted != NULL ? b->uncommitted->chunks : own;
 	if (rc == 0 && chunks == NULL) {
 		coded_free(&coded);
 		rc = -ENOMEM;

@@ -73,6 +73,8 @@ struct block_new {
 	const struct meta_owner *owners;
 	size_t owner_count;
 	uint64_t id; /* set by stripe_create_take */
+	/* Not NULL: the record comes here, to be committed by the caller. Its chunks have room for the shape's n. */
+	struct meta_block *uncommitted;
 };
 
 /* What a block of len bytes holds in memory with its parities. */

@@ -10,7 +10,7 @@
  * Who waits for memory has files that lie idle with some send it, for the same reason.
  *
  * Names. A file of one block needs no file record before it is named: meta_create makes it whole,
- * in one step. With the second block the record is made (meta_file_new), extents are added as
+ * in one step, and commits the block with it when that is written last. With the second block the record is made (meta_file_new), extents are added as
  * blocks are done, in order, and meta_link gives the name. Until then nobody sees anything; what a
  * dead writer leaves is collected.
  */
@@ -420,8 +420,8 @@ static unsigned meta_flags(const struct whole *w)
 	return (w->flags & TERRANE_REPLACE) != 0 ? META_OVERWRITE : 0;
 }
 
-/* Makes the file with its name, in one step. */
-static int publish_small(struct call *c, struct whole *w)
+/* Makes the file with its name, in one step; block: not NULL, the one that is committed with it. */
+static int publish_small(struct call *c, struct whole *w, const struct meta_block *block)
 {
 	struct meta_extent extents[META_INLINE_EXTENTS];
 	for (size_t i = 0; i < w->count; i++)
@@ -433,6 +433,7 @@ static int publish_small(struct call *c, struct whole *w)
 		.extents = extents,
 		.extent_count = w->count,
 		.mtime_ns = rt_wall_ns(),
+		.block = block,
 	};
 	int result = 0;
 	struct meta_call m = call_meta(c);
@@ -440,6 +441,33 @@ static int publish_small(struct call *c, struct whole *w)
 	if (rc == 0)
 		rc = result;
 	return call_meta_fail(c, &m, rc, w->name_text);
+}
+
+/* A file of one block, which has not been sent yet: written here, and committed together with its name. */
+static int publish_only(struct call *c, struct whole *w)
+{
+	AUTO_FREE struct meta_chunk *chunks = calloc((size_t)w->fill_shape.n, sizeof(*chunks));
+	struct meta_block record = {.chunks = chunks};
+	size_t index = 0;
+	int rc = chunks == NULL ? -ENOMEM : piece_new(w, w->fill_len, &index);
+	if (rc < 0)
+		return rc;
+	struct block_new b = {.shape = &w->fill_shape,
+			      .data = w->fill,
+			      .len = w->fill_len,
+			      .crc = w->fill_crc,
+			      .gate_bytes = w->gate_bytes,
+			      .uncommitted = &record};
+	w->fill = NULL;
+	w->gate_bytes = 0;
+	fill_drop(w);
+	struct call own = w->call;
+	rc = stripe_create_take(&own, &b);
+	if (rc < 0)
+		return call_fail(c, rc, "%s", own.error);
+	w->pieces[index].block = b.id;
+	w->pieces[index].done = true;
+	return publish_small(c, w, &record);
 }
 
 static int publish_large(struct call *c, struct whole *w)
@@ -470,16 +498,25 @@ static void whole_discard(struct efile *f)
 	free(w);
 }
 
+/* Gives the file its name, with the turn held. */
+static int whole_publish(struct call *c, struct whole *w)
+{
+	if (w->failed == 0 && w->count == 0 && w->fill_len > 0)
+		return publish_only(c, w);
+	int rc = whole_settle(c, w);
+	if (rc == 0)
+		rc = whole_complete(c, w);
+	if (rc < 0)
+		return rc;
+	return w->made ? publish_large(c, w) : publish_small(c, w, NULL);
+}
+
 static int whole_close(struct call *c, struct efile *f)
 {
 	struct whole *w = whole_of(f);
 	int rc = rt_mutex_lock(&w->turn);
 	if (rc == 0) {
-		rc = whole_settle(c, w);
-		if (rc == 0)
-			rc = whole_complete(c, w);
-		if (rc == 0)
-			rc = w->made ? publish_large(c, w) : publish_small(c, w);
+		rc = whole_publish(c, w);
 		rt_mutex_unlock(&w->turn);
 	}
 	whole_discard(f);

@@ -16,7 +16,11 @@
  *     does not, nothing is.
  *  3. What kv_txn acknowledged with 0 is durable: it survives the death of the process, of the
  *     machine (rocksdb: when its disk does), and of as many replicas as the pool is made for (rados).
- *  4. What was read is durable too: no call ever shows a write that a crash could take back.
+ *  4. What was read is durable too: no call ever shows a write that a crash could take back. Except for
+ *     writes that were marked early: these are durable at the latest when a transaction that came after
+ *     them returns 0, in whatever partition, or by themselves. So the steps of an operation that lead up to
+ *     its last one may be early: a crash leaves the first few of them, as it does of steps that are not, and
+ *     what was concluded from reading them is lost with them. An early write is no promise to anybody.
  *  5. A version names a state of a partition: when two reads of one partition return the same
  *     version, nothing was written to it between them. The converse does not hold; a version may
  *     change although the partition did not, and then a check on it fails for nothing.
@@ -142,6 +146,7 @@ struct kv_txn {
 	size_t check_count;
 	const struct kv_write *writes;
 	size_t write_count;
+	bool early; /* promise 4: it need not be durable yet when it returns 0 */
 };
 
 /* --- the store -------------------------------------------------------------------------------- */

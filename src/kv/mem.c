@@ -158,7 +158,7 @@ static struct request *request_new(uint64_t partition, const struct kv_txn *t)
 	list_init(&r->link);
 	r->partition = partition;
 	r->bytes = bytes;
-	r->txn = (struct kv_txn){checks, t->check_count, writes, t->write_count};
+	r->txn = (struct kv_txn){checks, t->check_count, writes, t->write_count, t->early};
 	return r;
 }
 

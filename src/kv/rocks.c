@@ -118,6 +118,7 @@ static void set_options(struct rocks *r, const struct kv_rocksdb_options *o)
 	rocksdb_readoptions_set_read_tier(r->read_cached, ROCKS_TIER_MEMORY);
 	r->write_synced = rocksdb_writeoptions_create();
 	rocksdb_writeoptions_set_sync(r->write_synced, 1);
+	r->write_early = rocksdb_writeoptions_create();
 }
 
 static bool holds_nothing(struct rocks *r)
@@ -198,6 +199,7 @@ static void close_run(void *arg)
 	rocksdb_readoptions_destroy(r->read);
 	rocksdb_readoptions_destroy(r->read_cached);
 	rocksdb_writeoptions_destroy(r->write_synced);
+	rocksdb_writeoptions_destroy(r->write_early);
 	rocksdb_options_destroy(r->options);
 	rocksdb_cache_destroy(r->cache);
 }

@@ -53,6 +53,7 @@ struct rocks {
 	rocksdb_readoptions_t *read;        /* may block */
 	rocksdb_readoptions_t *read_cached; /* answers from memory or not at all */
 	rocksdb_writeoptions_t *write_synced;
+	rocksdb_writeoptions_t *write_early; /* in the log, and synced with what comes after it */
 	char *dir;
 	/* The loop's: */
 	struct rocks_lane lanes[ROCKS_LANES];

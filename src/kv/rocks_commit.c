@@ -3,7 +3,8 @@
  * Commits. A batch is evaluated one transaction after the other against the database with the writes
  * of those before it on top (an indexed write batch), and what was accepted is written with one sync.
  * A transaction that was refused because of one before it in the batch is right to be: both take
- * effect when the batch does.
+ * effect when the batch does. A batch of early ones alone is not synced: the log is one, so that the next sync is
+ * theirs too.
  */
 #include <errno.h>
 
@@ -15,6 +16,7 @@ struct commit_job {
 	struct kv_pending **batch;
 	size_t n;
 	size_t writes;     /* accepted */
+	bool synced;       /* one of them is not early */
 	uint64_t sequence; /* after the commit */
 	int rc;            /* of the write to the log */
 };
@@ -89,6 +91,7 @@ static void evaluate(struct commit_job *j, rocksdb_writebatch_wi_t *writes, size
 			rocksdb_writebatch_wi_delete(writes, key.bytes, key.len);
 	}
 	j->writes += t->write_count;
+	j->synced = j->synced || !t->early;
 }
 
 static void commit_run(void *arg)
@@ -99,7 +102,9 @@ static void commit_run(void *arg)
 		evaluate(j, writes, i);
 	if (j->writes > 0) {
 		char *message = NULL;
-		rocksdb_write_writebatch_wi(j->rocks->db, j->rocks->write_synced, writes, &message);
+		rocksdb_write_writebatch_wi(
+			j->rocks->db, j->synced ? j->rocks->write_synced : j->rocks->write_early,
+			writes, &message);
 		if (message != NULL)
 			j->rc = rocks_error(j->rocks, "kv_commit", message);
 		j->sequence = rocksdb_get_latest_sequence_number(j->rocks->db);

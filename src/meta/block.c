@@ -15,6 +15,8 @@
 
 #include "rt/rt.h"
 
+#define SMALL_BYTES (1 * MIB) /* written again at little cost, should its record be lost */
+
 static uint64_t part_block(const struct meta *m, uint32_t tenant, uint64_t block)
 {
 	return part_of(m, META_LAYER_BLOCK, tenant, block);
@@ -131,6 +133,7 @@ int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, const struct
 	rec_suspect pending = TERRANE__REC__SUSPECT__INIT;
 	struct txn t;
 	txn_init(&t, &a);
+	t.early = b->capacity <= SMALL_BYTES;
 	txn_absent(&t, key_id('b', ctx->tenant, b->id));
 	txn_absent(&t, key_ids('z', ctx->tenant, b->id, b->id));
 	txn_put(&t, key_id('b', ctx->tenant, b->id), &rec.base);
@@ -232,6 +235,7 @@ static int commit_write(struct meta *m, uint32_t tenant, const struct meta_block
 {
 	struct txn t;
 	txn_init(&t, a);
+	t.early = b->early;
 	txn_equals(&t, key_id('b', tenant, b->id), raw);
 	index_rows(&t, tenant, b->id, rec, false);
 	int rc = block_chunks_set(rec, b->chunks, b->chunk_count, a);

@@ -42,6 +42,7 @@ struct txn {
 	struct kv_write *writes;
 	size_t write_count;
 	size_t write_cap;
+	bool early; /* a step that leads to another: rule 13 of the README */
 };
 
 void txn_init(struct txn *t, struct arena *a);

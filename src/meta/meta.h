@@ -248,6 +248,7 @@ struct meta_extent {
 };
 
 /* A file that is made with its name. */
+struct meta_block;
 struct meta_create {
 	struct meta_name name;
 	uint64_t id;    /* drawn by the caller */
@@ -257,6 +258,8 @@ struct meta_create {
 	const struct meta_extent *extents;
 	size_t extent_count;
 	uint64_t mtime_ns;
+	/* Not NULL: one of these blocks is pending, and is committed first, with this file as its only owner. */
+	const struct meta_block *block;
 };
 
 enum meta_flags {
@@ -268,7 +271,8 @@ enum meta_flags {
  * Makes n files of one directory, 1 to META_BATCH_MAX. results[i] is 0, -EEXIST (exclusive only),
  * -EISDIR (overwriting), -ENOENT a block of it has been collected, or why that file is bad: -EINVAL and
  * the like, -EOVERFLOW sizes. Files that got an error were not made; the others were. Returns 0 when the request was carried out, also when
- * some results are errors. -ENOENT, -EROFS: dir is gone or sealed, nothing was made. Unknown errors:
+ * some results are errors. -ENOENT, -EROFS: dir is gone or sealed, nothing was made; errors of meta_block_commit: neither
+ * was any file, though some blocks may have been committed. Unknown errors:
  * each file was made or not. Again with the same ids: files that are there already have result 0, and those
  * that were refused are refused again.
  */
@@ -426,10 +430,12 @@ struct meta_block {
 	size_t chunk_count;
 	struct meta_chunk *chunks; /* of the caller, or of the arena */
 	bool over_quota; /* of commit: for services. It is counted, and the quota refuses nothing */
+	bool early; /* of commit: durable only with what the caller does next, which must be a change */
 };
 
 /* Records a block as pending, with the disks its chunks are meant for. Uses id, epoch, capacity,
- * encoding and chunks of b. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. */
+ * encoding and chunks of b. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. What is small is durable with its commit: the
+ * loss of the machine before it makes that -ENOENT. */
 int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b);
 
 /* A file that has, or will have, extents of so many bytes in a block. */

@@ -214,7 +214,14 @@ static int new_file(struct arena *a, const struct meta_create *f, Terrane__Meta_
 	m->mtime_ns = f->mtime_ns;
 	m->n_extents = f->extent_count;
 	m->extents = meta_wire_extents(a, f->extents, f->extent_count);
-	return m->extents == NULL ? -ENOMEM : 0;
+	if (m->extents == NULL)
+		return -ENOMEM;
+	if (f->block == NULL)
+		return 0;
+	if (f->block->chunk_count > META_CHUNKS_MAX)
+		return -EINVAL;
+	m->block = arena_alloc(a, sizeof(*m->block));
+	return m->block == NULL ? -ENOMEM : meta_wire_block_set(a, m->block, f->block);
 }
 
 static int create_request(struct arena *a, Terrane__Meta__CreateRequest *q,

@@ -174,6 +174,7 @@ static int dir_make(struct meta *m, uint32_t tenant, uint64_t id, uint64_t paren
 	struct schema_key key = key_slice('d', tenant, id, SLICE_HOME);
 	struct txn t;
 	txn_init(&t, a);
+	t.early = true;
 	txn_absent(&t, key);
 	txn_put(&t, key, &d.base);
 	int rc = txn_run(m, &t, part_name(m, tenant, id, SLICE_HOME), NULL);

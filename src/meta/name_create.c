@@ -22,6 +22,7 @@ struct making {
 	bool *taken;              /* the id is another file's */
 	bool *named;
 	int records_rc;
+	bool in_order; /* C2 comes after C1 */
 };
 
 /* --- what is asked ---------------------------------------------------------------------------- */
@@ -146,6 +147,7 @@ static int records_put(struct making *k, const size_t *which, size_t n, uint64_t
 {
 	struct txn t;
 	txn_init(&t, k->a);
+	t.early = k->in_order;
 	for (size_t j = 0; j < n; j++) {
 		uint64_t id = k->files[which[j]].id;
 		txn_absent(&t, key_id('f', k->tenant, id));
@@ -495,6 +497,31 @@ static void name_refuse(struct making *k, size_t i)
 	record_unmake(k, i);
 }
 
+/*
+ * Blocks that are still pending become these files'. It is durable with the names; what a crash leaves without one
+ * is a block whose owner there is not, which the collector takes.
+ */
+static int blocks_commit(struct making *k)
+{
+	int rc = 0;
+	for (size_t i = 0; i < k->n && rc == 0; i++) {
+		const struct meta_create *f = &k->files[i];
+		if (f->block == NULL || k->results[i] != 0)
+			continue;
+		struct meta_owner owner = {.file = f->id};
+		struct meta_block b = *f->block;
+		b.early = true;
+		if (!has_block(f, b.id, &owner.bytes))
+			return -EINVAL;
+		rc = meta_block_commit(k->m, &(struct meta_ctx){k->tenant}, &b, &owner, 1);
+		if (rc == -ENOENT) {
+			k->results[i] = rc;
+			rc = 0;
+		}
+	}
+	return rc;
+}
+
 static int make_in_order(struct making *k)
 {
 	int rc = records_make(k);
@@ -510,8 +537,10 @@ static int make_in_order(struct making *k)
 static int make_at_once(struct making *k)
 {
 	struct rt_fiber *fiber;
-	if (rt_spawn(&fiber, "meta-create", records_fiber, k) != 0)
+	if (rt_spawn(&fiber, "meta-create", records_fiber, k) != 0) {
+		k->in_order = true;
 		return make_in_order(k);
+	}
 	int rc = names_make(k);
 	rt_join(fiber);
 	refuse_taken(k, true);
@@ -538,12 +567,13 @@ int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 			   .began_ns = rt_now_ns(),
 			   .a = &a};
 	int rc = prepare(&k);
+	if (rc == 0)
+		rc = blocks_commit(&k);
 	if (rc != 0)
 		return rc;
-	bool in_order = false; /* see name.c */
-	for (size_t i = 0; i < n; i++)
-		in_order = in_order || files[i].extent_count > 0 || files[i].token != 0;
-	rc = in_order ? make_in_order(&k) : make_at_once(&k);
+	for (size_t i = 0; i < n; i++) /* see name.c */
+		k.in_order = k.in_order || files[i].extent_count > 0 || files[i].token != 0;
+	rc = k.in_order ? make_in_order(&k) : make_at_once(&k);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if ((results[i] == -EEXIST || results[i] == -EISDIR) && !k.taken[i])
 			name_refuse(&k, i);

@@ -201,6 +201,14 @@ int ms_handle_mkdir(struct rpc_request *r)
 	return ms_end(r, rc);
 }
 
+static int new_block(struct rpc_request *r, const meta_msg_block *m, struct meta_create *file)
+{
+	struct meta_block *b = rpc_alloc(r, sizeof(*b));
+	int rc = b == NULL ? -ENOMEM : meta_wire_block_get(&r->arena, m, b);
+	file->block = b;
+	return rc;
+}
+
 static int new_files(struct rpc_request *r, const Terrane__Meta__CreateRequest *q,
 		     struct meta_create **out)
 {
@@ -221,6 +229,9 @@ static int new_files(struct rpc_request *r, const Terrane__Meta__CreateRequest *
 			.extent_count = m->n_extents,
 			.mtime_ns = m->mtime_ns,
 		};
+		rc = m->block != NULL ? new_block(r, m->block, &files[i]) : 0;
+		if (rc < 0)
+			return rc;
 	}
 	*out = files;
 	return 0;
@@ -257,6 +268,9 @@ int ms_handle_create(struct rpc_request *r)
 	int rc = new_files(r, q, &files);
 	if (rc == 0)
 		rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1 + q->n_files / 16);
+	for (size_t i = 0; rc == 0 && i < q->n_files; i++)
+		if (files[i].block != NULL)
+			rc = ms_admit(r, &ctx, SERVICE_BLOCK, files[i].block->id, 1);
 	if (rc == 0)
 		rc = meta_create(ms_meta(r), &ctx, q->dir, files, q->n_files, q->flags, results);
 	return rc < 0 ? ms_end(r, rc) : create_reply(r, results, q->n_files);

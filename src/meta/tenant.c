@@ -144,6 +144,8 @@ static int account_change_once(struct meta *m, uint32_t tenant, enum change what
 	txn_init(&t, &a);
 	txn_equals(&t, keys[0], r.value[0]);
 	txn_same(&t, keys[1], r.value[1]);
+	/* The commit of the block comes next, or the charge is taken back. */
+	t.early = what == CHARGE || what == CHARGE_ANYWAY;
 	txn_put(&t, keys[0], &q->base);
 	if (what == UNCHARGE)
 		txn_delete(&t, keys[1]);

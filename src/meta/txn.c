@@ -120,7 +120,7 @@ int txn_run(struct meta *m, struct txn *t, uint64_t partition, size_t *failed)
 {
 	if (t->rc != 0)
 		return t->rc;
-	struct kv_txn txn = {t->checks, t->check_count, t->writes, t->write_count};
+	struct kv_txn txn = {t->checks, t->check_count, t->writes, t->write_count, t->early};
 	int rc = kv_txn(m->kv, partition, &txn, failed);
 	/* An engine that has ended; here -EROFS says that something is sealed. */
 	return rc == -EROFS ? -EIO : rc;

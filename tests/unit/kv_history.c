@@ -128,7 +128,7 @@ static int send_txn(struct client *c, const struct history_op *op, size_t *faile
 					      .key = names[item->key],
 					      .value = kv_bytes(&item->value, sizeof(item->value))};
 	}
-	struct kv_txn txn = {checks, op->check_count, writes, op->write_count};
+	struct kv_txn txn = {checks, op->check_count, writes, op->write_count, false};
 	return kv_txn(c->kv, c->all->partition, &txn, failed);
 }
 

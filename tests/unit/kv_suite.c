@@ -16,7 +16,7 @@
 static int txn_of(struct kv_suite *s, const struct kv_check *checks, size_t check_count,
 		  const struct kv_write *writes, size_t write_count, size_t *failed)
 {
-	struct kv_txn t = {checks, check_count, writes, write_count};
+	struct kv_txn t = {checks, check_count, writes, write_count, false};
 	return kv_txn(s->kv, s->partition, &t, failed);
 }
 

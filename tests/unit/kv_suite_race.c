@@ -74,7 +74,7 @@ static int add_one(struct counter *c)
 	if (c->by_version)
 		check = (struct kv_check){.kind = KV_VERSION, .version = rows.version};
 	struct kv_write w = {.kind = KV_PUT, .key = key, .value = kv_bytes(&n, sizeof(n))};
-	return kv_txn(c->s->kv, c->s->partition, &(struct kv_txn){&check, 1, &w, 1}, NULL);
+	return kv_txn(c->s->kv, c->s->partition, &(struct kv_txn){&check, 1, &w, 1, false}, NULL);
 }
 
 static void count_up(void *arg)
@@ -137,7 +137,7 @@ static void create(void *arg)
 	struct kv_write w = {.kind = KV_PUT,
 			     .key = kv_text(c->name),
 			     .value = kv_bytes(&c->number, sizeof(c->number))};
-	c->rc = kv_txn(c->s->kv, c->s->partition, &(struct kv_txn){&check, 1, &w, 1}, NULL);
+	c->rc = kv_txn(c->s->kv, c->s->partition, &(struct kv_txn){&check, 1, &w, 1, false}, NULL);
 	CHECK(c->rc == 0 || c->rc == -ESTALE);
 }
 
@@ -184,7 +184,7 @@ static void put_versioned(void *arg)
 	struct versioned *v = arg;
 	struct kv_check check = {.kind = KV_VERSION, .version = v->version};
 	struct kv_write w = {.kind = KV_PUT, .key = kv_text("k"), .value = kv_text("v")};
-	v->rc = kv_txn(v->s->kv, v->s->partition, &(struct kv_txn){&check, 1, &w, 1}, NULL);
+	v->rc = kv_txn(v->s->kv, v->s->partition, &(struct kv_txn){&check, 1, &w, 1, false}, NULL);
 }
 
 void of_many_with_one_version_one_wins(struct kv_suite *s)
@@ -229,7 +229,8 @@ static void add_link(void *arg)
 	struct kv_check checks[] = {{.kind = KV_PRESENT, .key = kv_text(from)},
 				    {.kind = KV_ABSENT, .key = kv_text(to)}};
 	struct kv_write w = {.kind = KV_PUT, .key = kv_text(to), .value = kv_text(from)};
-	l->rc = kv_txn(l->s->kv, l->s->partition, &(struct kv_txn){checks, 2, &w, 1}, &l->failed);
+	l->rc = kv_txn(l->s->kv, l->s->partition, &(struct kv_txn){checks, 2, &w, 1, false},
+		       &l->failed);
 }
 
 void conflicting_transactions_in_flight_get_their_own_results(struct kv_suite *s)

@@ -190,7 +190,7 @@ static void count_main(void *arg)
 		struct kv_write w = {
 			.kind = KV_PUT, .key = key, .value = kv_bytes(&next, sizeof(next))};
 		c->tried = max_u64(c->tried, next);
-		int rc = kv_txn(kv, 1, &(struct kv_txn){&check, 1, &w, 1}, NULL);
+		int rc = kv_txn(kv, 1, &(struct kv_txn){&check, 1, &w, 1, false}, NULL);
 		if (rt_cancelled())
 			goto out;
 		/* A request of the life before may have come late: then it was this very one. */

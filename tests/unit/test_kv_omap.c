@@ -179,7 +179,7 @@ static void forget_body(void *arg)
 					 .value = kv_bytes(&count[p], count[p] > 0 ? 8 : 0)};
 		struct kv_write w = {
 			.kind = KV_PUT, .key = kv_text("n"), .value = kv_bytes(&next, 8)};
-		CHECK_EQ(kv_txn(kv, p, &(struct kv_txn){&check, 1, &w, 1}, NULL), 0);
+		CHECK_EQ(kv_txn(kv, p, &(struct kv_txn){&check, 1, &w, 1, false}, NULL), 0);
 		count[p] = next;
 	}
 	servers_close(lab);
@@ -316,7 +316,7 @@ static void expire_body(void *arg)
 	CHECK_EQ(rows.count, 2);
 	struct kv_check check = {.kind = KV_VERSION, .version = rows.version};
 	struct kv_write w = {.kind = KV_DELETE, .key = kv_text("a")};
-	CHECK_EQ(kv_txn(lab->kv[2], 1, &(struct kv_txn){&check, 1, &w, 1}, NULL), 0);
+	CHECK_EQ(kv_txn(lab->kv[2], 1, &(struct kv_txn){&check, 1, &w, 1, false}, NULL), 0);
 	CHECK_EQ(kv_mem_keys(lab->mem), 2); /* one row, the record of the last */
 	/* The one whose record is gone goes on. */
 	CHECK_EQ(put_one(lab->kv[0], "c"), 0);
@@ -350,7 +350,7 @@ static void put_fiber(void *arg)
 	snprintf(key, sizeof(key), "k%u", p->number);
 	struct kv_check check = {.kind = KV_ABSENT, .key = kv_text(key)};
 	struct kv_write w = {.kind = KV_PUT, .key = kv_text(key), .value = kv_text("v")};
-	int rc = kv_txn(p->kv, 3, &(struct kv_txn){&check, 1, &w, 1}, NULL);
+	int rc = kv_txn(p->kv, 3, &(struct kv_txn){&check, 1, &w, 1, false}, NULL);
 	CHECK_EQ(rc, p->number % 10 == 0 ? -ESTALE : 0);
 }
 
@@ -447,7 +447,7 @@ static void version_count(void *arg)
 		n++;
 		struct kv_check check = {.kind = KV_VERSION, .version = rows.version};
 		struct kv_write w = {.kind = KV_PUT, .key = key, .value = kv_bytes(&n, sizeof(n))};
-		int rc = kv_txn(p->kv, 1, &(struct kv_txn){&check, 1, &w, 1}, NULL);
+		int rc = kv_txn(p->kv, 1, &(struct kv_txn){&check, 1, &w, 1, false}, NULL);
 		CHECK(rc == 0 || rc == -ESTALE);
 		p->done += rc == 0;
 	}

@@ -161,7 +161,7 @@ static int count_once(struct writer *w, uint64_t n)
 		.kind = KV_PUT, .key = kv_text(key), .value = kv_bytes(&next, sizeof(next))};
 	uint64_t start = rt_now_ns();
 	int rc = kv_txn(w->all->kv, w->all->partition + w->number % PARTITIONS,
-			&(struct kv_txn){&check, 1, &put, 1}, NULL);
+			&(struct kv_txn){&check, 1, &put, 1, false}, NULL);
 	w->all->longest_ns = max_u64(w->all->longest_ns, rt_now_ns() - start);
 	return rc;
 }

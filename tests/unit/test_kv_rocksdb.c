@@ -62,6 +62,45 @@ static void contents_and_versions_survive_a_restart(void **state)
 	place_remove(&p);
 }
 
+static int put_early(struct kv *kv, uint64_t partition, unsigned n)
+{
+	struct kv_write w = {.key = kv_bytes(&n, sizeof(n)), .value = kv_text("early")};
+	return kv_txn(kv, partition,
+		      &(struct kv_txn){.writes = &w, .write_count = 1, .early = true}, NULL);
+}
+
+/* In the log in their order, among those that are synced; each sees those before it. */
+static void early_body(void *arg)
+{
+	struct kv *kv;
+	CHECK_EQ(open_there(arg, &kv), 0);
+	for (unsigned n = 0; n < 100; n++) {
+		struct kv_bytes key = kv_bytes(&n, sizeof(n));
+		CHECK_EQ(put_early(kv, 7, n), 0);
+		struct kv_check seen = {.kind = KV_EQUALS, .key = key, .value = kv_text("early")};
+		struct kv_write next = {.key = key, .value = kv_text("synced")};
+		CHECK_EQ(kv_txn(kv, 7, &(struct kv_txn){&seen, 1, &next, 1, n % 3 == 0}, NULL), 0);
+	}
+	kv_must_put(kv, 8, kv_text("last"), kv_text(""));
+	kv_close(kv);
+	CHECK_EQ(open_there(arg, &kv), 0);
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	CHECK_EQ(kv_scan(kv, 7, &(struct kv_range){0}, &rows), 0);
+	CHECK_EQ(rows.count, 100);
+	for (size_t i = 0; i < rows.count; i++)
+		CHECK(kv_equal(rows.row[i].value, kv_text("synced")));
+	kv_close(kv);
+}
+
+static void early_writes_are_seen_at_once_and_kept_with_later_ones(void **state)
+{
+	(void)state;
+	struct place p;
+	place_make(&p);
+	in_fiber(&p, early_body);
+	place_remove(&p);
+}
+
 static void old_version_body(void *arg)
 {
 	struct place *p = arg;
@@ -182,7 +221,8 @@ static void count_fiber(void *arg)
 					 .value = kv_bytes(&n, n > 0 ? sizeof(n) : 0)};
 		struct kv_write w[] = {
 			{.kind = KV_PUT, .key = name, .value = kv_bytes(&next, sizeof(next))}};
-		CHECK_EQ(kv_txn(c->kv, partition, &(struct kv_txn){&check, 1, w, 1}, NULL), 0);
+		CHECK_EQ(kv_txn(c->kv, partition, &(struct kv_txn){&check, 1, w, 1, false}, NULL),
+			 0);
 		n = next;
 		uint64_t said[2] = {c->id, n};
 		CHECK_EQ(write(STDOUT_FILENO, said, sizeof(said)), sizeof(said));
@@ -375,6 +415,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(contents_and_versions_survive_a_restart),
 		cmocka_unit_test(a_version_from_before_a_restart_never_matches_a_later_state),
+		cmocka_unit_test(early_writes_are_seen_at_once_and_kept_with_later_ones),
 		cmocka_unit_test(the_folder_has_one_owner),
 		cmocka_unit_test(nothing_acknowledged_is_lost_when_killed),
 		cmocka_unit_test(after_a_failed_write_no_other_is_taken_until_restarted),

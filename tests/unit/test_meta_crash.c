@@ -34,17 +34,25 @@ static void dirs(struct rig *rig)
 	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("b"), DIR_B), 0);
 }
 
+static struct meta_block block_of(struct meta_chunk chunks[2], enum meta_block_state state,
+				  uint64_t length)
+{
+	chunks[0] = (struct meta_chunk){.disk = 11};
+	chunks[1] = (struct meta_chunk){.disk = 12};
+	return (struct meta_block){.id = BLOCK,
+				   .state = state,
+				   .epoch = TOKEN,
+				   .length = length,
+				   .capacity = 100,
+				   .encoding = "r2",
+				   .chunk_count = 2,
+				   .chunks = chunks};
+}
+
 static int block_do(struct rig *rig, uint64_t file, enum meta_block_state state, uint64_t length)
 {
-	struct meta_chunk chunks[2] = {{.disk = 11}, {.disk = 12}};
-	struct meta_block b = {.id = BLOCK,
-			       .state = state,
-			       .epoch = TOKEN,
-			       .length = length,
-			       .capacity = 100,
-			       .encoding = "r2",
-			       .chunk_count = 2,
-			       .chunks = chunks};
+	struct meta_chunk chunks[2];
+	struct meta_block b = block_of(chunks, state, length);
 	struct meta_owner owner = {.file = file, .bytes = length};
 	int rc = meta_block_allocate(rig->m, &rig->ctx, &b);
 	return rc != 0 ? rc : meta_block_commit(rig->m, &rig->ctx, &b, &owner, 1);
@@ -108,6 +116,24 @@ static int packed_op(struct rig *rig)
 	struct meta_create c = {
 		.name = meta_name("n"), .id = FILE_NEW, .extents = &x, .extent_count = 1};
 	int result = 0;
+	if (rc == 0)
+		rc = meta_create(rig->m, &rig->ctx, DIR_A, &c, 1, 0, &result);
+	return rc != 0 ? rc : result;
+}
+
+/* A file of one block, which is committed with its name. */
+static int together_op(struct rig *rig)
+{
+	struct meta_chunk chunks[2];
+	struct meta_block b = block_of(chunks, META_BLOCK_SEALED, 40);
+	struct meta_extent x = {.block = BLOCK, .length = 40};
+	struct meta_create c = {.name = meta_name("n"),
+				.id = FILE_NEW,
+				.extents = &x,
+				.extent_count = 1,
+				.block = &b};
+	int result = 0;
+	int rc = meta_block_allocate(rig->m, &rig->ctx, &b);
 	if (rc == 0)
 		rc = meta_create(rig->m, &rig->ctx, DIR_A, &c, 1, 0, &result);
 	return rc != 0 ? rc : result;
@@ -351,6 +377,7 @@ static const struct scenario scenarios[] = {
 	{"create", 0, dirs, create_op, create_state, false, 0},
 	{"overwrite", 0, old_file, overwrite_op, overwrite_state, false, 0},
 	{"packed", 0, dirs, packed_op, create_state, false, 0},
+	{"together", 0, dirs, together_op, create_state, false, 0},
 	{"written", 0, dirs, written_op, create_state, false, 0},
 	{"mkdir", 0, dirs, mkdir_op, create_state, false, 0},
 	{"remove", 0, old_file, remove_op, remove_state, false, 0},

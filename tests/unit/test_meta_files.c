@@ -103,6 +103,46 @@ static void a_file_is_seen_when_it_is_linked_and_then_whole(void **state)
 	rig_simple(write_body);
 }
 
+/* The block that comes with a create is committed, charged and owned once, or the file is not made. */
+static void together_body(struct rig *rig)
+{
+	struct blk k;
+	blk_init(&k, meta_id(), 0);
+	k.b.state = META_BLOCK_SEALED;
+	k.b.length = 300;
+	uint64_t id = meta_id();
+	struct meta_extent x = {.block = k.b.id, .length = 300};
+	struct meta_create c = {
+		.name = meta_name("f"), .id = id, .extents = &x, .extent_count = 1, .block = &k.b};
+	int result = 0;
+	/* It was never allocated, or has been collected. */
+	CHECK_EQ(meta_create(rig->m, &rig->ctx, META_ROOT, &c, 1, 0, &result), 0);
+	CHECK_EQ(result, -ENOENT);
+	CHECK_EQ(id_at(rig, META_ROOT, "f"), 0);
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	for (int again = 0; again < 2; again++) {
+		CHECK_EQ(meta_create(rig->m, &rig->ctx, META_ROOT, &c, 1, 0, &result), 0);
+		CHECK_EQ(result, 0);
+		CHECK_EQ(id_at(rig, META_ROOT, "f"), id);
+		CHECK_EQ(used(rig), 300);
+	}
+	struct meta_owner owners[2];
+	CHECK_EQ(meta_block_owners(rig->m, &rig->ctx, k.b.id, 0, owners, 2), 1);
+	CHECK_EQ(owners[0].file, id);
+	CHECK_EQ(owners[0].bytes, 300);
+	/* One that is in no extent of the file. */
+	c.id = meta_id();
+	c.name = meta_name("g");
+	x.block = meta_id();
+	CHECK_EQ(meta_create(rig->m, &rig->ctx, META_ROOT, &c, 1, 0, &result), -EINVAL);
+}
+
+static void a_block_is_committed_with_the_file_it_is_of(void **state)
+{
+	(void)state;
+	rig_simple(together_body);
+}
+
 static void token_body(struct rig *rig)
 {
 	uint64_t f = meta_id();
@@ -712,6 +752,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_is_seen_when_it_is_linked_and_then_whole),
+		cmocka_unit_test(a_block_is_committed_with_the_file_it_is_of),
 		cmocka_unit_test(a_stolen_token_fences_the_old_writer),
 		cmocka_unit_test(an_empty_block_of_a_log_is_collected_while_the_log_is_open),
 		cmocka_unit_test(a_block_dies_with_its_last_owner),

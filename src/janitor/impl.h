@@ -122,6 +122,7 @@ void repair_end(struct janitor_repair *r);
 /* --- look.c ----------------------------------------------------------------------------------- */
 
 #define SHELF_MAX 256
+#define BLANKS_MAX 64
 
 /* One page of what is on a disk. */
 struct shelf {
@@ -135,7 +136,9 @@ struct shelf {
 	int rcs[SHELF_MAX];
 	struct meta_found_chunk found[SHELF_MAX];
 	bool wanted[SHELF_MAX];
-	size_t place[SHELF_MAX]; /* of found[i] in ids */
+	size_t place[SHELF_MAX];            /* of found[i] in ids */
+	struct chunk_id blanks[BLANKS_MAX]; /* of all pages: too damaged to say whose they are */
+	size_t blank_count;
 };
 
 /* The next page after s->at; how many. */
@@ -147,6 +150,14 @@ typedef int (*shelf_fn)(struct shelf *s, uint64_t arg);
 /* Every disk that can be asked, a few at once, each under a lease "what/DISK". What goes wrong with one disk is
  * logged. */
 int each_disk(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg);
+/* Some record wants it after all. */
+void orphan_forget(struct shelf *s, struct chunk_id id);
+
+/* --- blank.c ---------------------------------------------------------------------------------- */
+
+void blanks_add(struct shelf *s, struct chunk_id id);
+/* Those that a record wants drop out. */
+int blanks_judge(struct shelf *s);
 
 /* --- survey.c --------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
  * A chunk's label names its tenant and block (client/label.h). One that no record wants may belong
  * to a write or repair that has not told the metadata yet, so it is remembered with the epoch, and deleted when
  * it is still unwanted two epochs later: at least one whole grace lies between. A chunk without a label is
- * counted and left alone.
+ * counted and left alone; of one that is too damaged to tell, the blocks are asked (blank.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -125,6 +125,11 @@ static uint64_t sighting_key(const struct shelf *s, struct chunk_id id)
 	return hash64(parts, sizeof(parts), 0);
 }
 
+void orphan_forget(struct shelf *s, struct chunk_id id)
+{
+	free(map_remove(&s->j->sightings, sighting_key(s, id)));
+}
+
 static int sighting_add(struct janitor *j, uint64_t key)
 {
 	struct sighting *s = malloc(sizeof(*s));
@@ -137,6 +142,15 @@ static int sighting_add(struct janitor *j, uint64_t key)
 	return 0;
 }
 
+/* Whether a damaged chunk is whole now: a repair has put it anew. */
+static int blank_is_mended(struct shelf *s, struct chunk_id id, bool *mended)
+{
+	s->ids[0] = id;
+	int rc = shelf_stat(s, 1);
+	*mended = s->rcs[0] == 0;
+	return rc;
+}
+
 /* Asked again, because many may have waited for their turn: a repair or move may have met it meanwhile. */
 static int orphan_delete(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f)
 {
@@ -145,7 +159,8 @@ static int orphan_delete(struct shelf *s, struct chunk_id id, const struct meta_
 	int rc = pacer_wait(&j->deletes, 1, j->opts.deletes_per_s);
 	struct meta_call m = errand_meta(j, &s->errand);
 	if (rc == 0)
-		rc = meta_client_chunks_wanted(&m, s->disk, f, 1, &wanted);
+		rc = f == NULL ? blank_is_mended(s, id, &wanted)
+			       : meta_client_chunks_wanted(&m, s->disk, f, 1, &wanted);
 	if (rc < 0 || wanted)
 		return rc;
 	rc = chunk_delete(j, s->disk, id);
@@ -153,6 +168,7 @@ static int orphan_delete(struct shelf *s, struct chunk_id id, const struct meta_
 	return rc;
 }
 
+/* f: NULL, it has no label that can be read. */
 static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f)
 {
 	struct janitor *j = s->j;
@@ -179,6 +195,8 @@ static int orphans_page(struct shelf *s, size_t n)
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		struct meta_found_chunk f = {.chunk_block = s->ids[i].block,
 					     .index = s->ids[i].index};
+		if (s->rcs[i] == -EBADMSG || s->rcs[i] == -ENODATA)
+			blanks_add(s, s->ids[i]);
 		if (s->rcs[i] < 0)
 			continue;
 		if (label_read(s->stat[i].label, &f.tenant, &f.block) < 0) {
@@ -197,7 +215,7 @@ static int orphans_page(struct shelf *s, size_t n)
 		if (!s->wanted[i])
 			rc = orphan_seen(s, id, &s->found[i]);
 		else
-			free(map_remove(&s->j->sightings, sighting_key(s, id)));
+			orphan_forget(s, id);
 	}
 	return rc;
 }
@@ -214,7 +232,13 @@ static int orphans_disk(struct shelf *s, uint64_t unused)
 		if (rc == 0)
 			rc = lease_keep(s->j, s->lease);
 	} while (rc == 0 && n > 0);
-	return n < 0 ? (int)n : rc;
+	if (n < 0)
+		rc = (int)n;
+	if (rc == 0)
+		rc = blanks_judge(s);
+	for (size_t i = 0; rc == 0 && i < s->blank_count; i++)
+		rc = orphan_seen(s, s->blanks[i], NULL);
+	return rc;
 }
 
 int janitor_orphans(struct janitor *j)

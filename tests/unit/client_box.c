@@ -370,7 +370,7 @@ void cbox_heal(struct client_box *b, uint64_t unused)
 	sim_net_heal(b->sim);
 }
 
-void cbox_flip(struct client_box *b, uint64_t disk, struct chunk_id id, uint64_t at)
+static void flip(struct client_box *b, uint64_t disk, struct chunk_id id, uint64_t at)
 {
 	unsigned d = (unsigned)((disk - 1) % 10);
 	char path[96];
@@ -378,9 +378,20 @@ void cbox_flip(struct client_box *b, uint64_t disk, struct chunk_id id, uint64_t
 	for (unsigned fan = 0; fan < 256 && rc == -ENOENT; fan++) {
 		snprintf(path, sizeof(path), "/d%u/s/chunks/%03x/%016llx.%08x", d, fan,
 			 (unsigned long long)id.block, id.index);
-		rc = sim_disk_flip(node_of(b, disk)->disks[d], path, CHUNK_DATA + at, 3);
+		rc = sim_disk_flip(node_of(b, disk)->disks[d], path, at, 3);
 	}
 	CHECK_EQ(rc, 0);
+}
+
+void cbox_flip(struct client_box *b, uint64_t disk, struct chunk_id id, uint64_t at)
+{
+	flip(b, disk, id, CHUNK_DATA + at);
+}
+
+void cbox_ruin(struct client_box *b, uint64_t disk, struct chunk_id id)
+{
+	flip(b, disk, id, 24);
+	flip(b, disk, id, CHUNK_DATA / 2 + 24);
 }
 
 /* --- the fabric ------------------------------------------------------------------------------- */

@@ -85,6 +85,8 @@ void cbox_heal(struct client_box *b, uint64_t unused);
 
 /* Flips a stored bit of a chunk. */
 void cbox_flip(struct client_box *b, uint64_t disk, struct chunk_id id, uint64_t at);
+/* Both of its heads, so that nothing tells whose it is. */
+void cbox_ruin(struct client_box *b, uint64_t disk, struct chunk_id id);
 
 /* The fabric of the body, with a map of the whole cluster. */
 void cbox_fabric_open(struct client_box *b, const struct fabric_options *o);

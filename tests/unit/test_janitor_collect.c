@@ -232,6 +232,41 @@ static void chunks_that_no_record_knows_go_after_two_looks(void **state)
 	cbox_run_all(4, 1, orphan_body);
 }
 
+static void blank_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(write_text(&l, "/f", 1, TEXT_BYTES, "rs:2+1"), 0);
+	size_t before = chunks_everywhere(&l);
+	struct meta_on_disk on;
+	CHECK(blocks_on(&l, 1, &on) > 0);
+	put_orphan(&l, 1, (struct chunk_id){777, 0}, 1, 777);
+	put_orphan(&l, 1, (struct chunk_id){888, 0}, 1, 888);
+	cbox_ruin(b, 1, (struct chunk_id){777, 0});
+	cbox_ruin(b, 1, (struct chunk_id){on.block, on.index});
+	CHECK_EQ(janitor_collect(j), 0);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(chunks_everywhere(&l), before + 2);
+	for (int i = 0; i < 3; i++) {
+		collect_for(j, GRACE_NS + 20 * NS_PER_S);
+		CHECK_EQ(janitor_orphans(j), 0);
+	}
+	/* What a block lost stays, for repair to see to. */
+	CHECK_EQ(chunks_everywhere(&l), before);
+	CHECK_EQ(stats_of(j).orphans_deleted, 2);
+	CHECK_EQ(read_text(&l, "/f", 1, TEXT_BYTES), 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void chunks_too_damaged_to_say_whose_they_are_go_when_no_block_wants_them(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, blank_body);
+}
+
 /* A new janitor every 20 s has never seen an epoch for a whole grace, whatever it collects. */
 static void hasty_body(struct client_box *b)
 {
@@ -357,6 +392,8 @@ int main(void)
 		cmocka_unit_test(a_client_that_does_not_know_its_tenant_asks_before_it_writes),
 		cmocka_unit_test(what_a_writer_still_appends_to_is_not_collected),
 		cmocka_unit_test(chunks_that_no_record_knows_go_after_two_looks),
+		cmocka_unit_test(
+			chunks_too_damaged_to_say_whose_they_are_go_when_no_block_wants_them),
 		cmocka_unit_test(janitors_that_come_and_go_or_are_many_do_not_shorten_the_grace),
 		cmocka_unit_test(
 			what_a_write_in_flight_has_put_stays_for_the_grace_and_goes_with_its_writer),

@@ -119,6 +119,8 @@ static void set_options(struct rocks *r, const struct kv_rocksdb_options *o)
 	r->write_synced = rocksdb_writeoptions_create();
 	rocksdb_writeoptions_set_sync(r->write_synced, 1);
 	r->write_early = rocksdb_writeoptions_create();
+	r->write_now = rocksdb_writeoptions_create();
+	rocksdb_writeoptions_set_no_slowdown(r->write_now, 1);
 }
 
 static bool holds_nothing(struct rocks *r)
@@ -200,6 +202,7 @@ static void close_run(void *arg)
 	rocksdb_readoptions_destroy(r->read_cached);
 	rocksdb_writeoptions_destroy(r->write_synced);
 	rocksdb_writeoptions_destroy(r->write_early);
+	rocksdb_writeoptions_destroy(r->write_now);
 	rocksdb_options_destroy(r->options);
 	rocksdb_cache_destroy(r->cache);
 }

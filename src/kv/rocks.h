@@ -9,7 +9,7 @@
  * Big-endian, so that a partition is one range, [P, P+1). The format's key of one byte comes before
  * all partitions and lies in none of their ranges.
  *
- * Threads. RocksDB blocks, so commits, scans and reads that miss its cache run on offload threads;
+ * Threads. RocksDB blocks, so commits that are synced, scans and reads that miss its cache run on offload threads;
  * everything in struct rocks is read and written on the loop only, with the exceptions noted.
  *
  * Versions. A partition's version is the sequence number that RocksDB had after the last commit that
@@ -54,6 +54,7 @@ struct rocks {
 	rocksdb_readoptions_t *read_cached; /* answers from memory or not at all */
 	rocksdb_writeoptions_t *write_synced;
 	rocksdb_writeoptions_t *write_early; /* in the log, and synced with what comes after it */
+	rocksdb_writeoptions_t *write_now;   /* the same, or nothing when it would have to wait */
 	char *dir;
 	/* The loop's: */
 	struct rocks_lane lanes[ROCKS_LANES];

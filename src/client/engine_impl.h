@@ -60,6 +60,8 @@ struct spot {
 	struct meta_name name; /* points into the path */
 };
 int spot_of(struct call *c, const char *path, struct spot *out);
+/* The same where nothing has the name yet. -EEXIST, -EISDIR. */
+int spot_free(struct call *c, const char *path, struct spot *out);
 
 /* --- blocks.c --------------------------------------------------------------------------------- */
 

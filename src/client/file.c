@@ -419,7 +419,9 @@ int engine_create(struct call *c, const char *path, unsigned flags, const struct
 	if ((flags & ~(unsigned)(TERRANE_REPLACE | TERRANE_LOG)) != 0)
 		return call_fail(c, -EINVAL, "unknown flags");
 	struct spot at;
-	int rc = spot_of(c, path, &at);
+	/* What would fail at the end anyway fails now. */
+	bool must_be_free = (flags & (TERRANE_REPLACE | TERRANE_LOG)) == 0;
+	int rc = must_be_free ? spot_free(c, path, &at) : spot_of(c, path, &at);
 	if (rc < 0)
 		return rc;
 	return (flags & TERRANE_LOG) != 0 ? elog_create(c, &at, flags, o, out)

@@ -31,6 +31,11 @@ static int resolve(struct call *c, const char *what, struct meta_name path, stru
 	return call_meta_fail(c, &m, rc, what);
 }
 
+static int not_in_directory(struct call *c, const char *path)
+{
+	return call_fail(c, -ENOTDIR, "%.100s: what it should be in is not a directory", path);
+}
+
 int spot_of(struct call *c, const char *path, struct spot *out)
 {
 	struct meta_name dir;
@@ -46,10 +51,31 @@ int spot_of(struct call *c, const char *path, struct spot *out)
 	if (rc < 0)
 		return rc;
 	if (e.kind != META_DIR)
-		return call_fail(c, -ENOTDIR, "%.100s: what it should be in is not a directory",
-				 path);
+		return not_in_directory(c, path);
 	out->dir = e.id;
 	return 0;
+}
+
+int spot_free(struct call *c, const char *path, struct spot *out)
+{
+	struct meta_name dir;
+	struct meta_entry e;
+	path_split(path, &dir, &out->name);
+	if (out->name.len == 0)
+		return call_fail(c, -EINVAL, "\"%.60s\" names no file", path);
+	if (out->name.len > META_NAME_MAX)
+		return call_fail(c, -ENAMETOOLONG, "names have at most %d bytes", META_NAME_MAX);
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_find(&m, META_ROOT, dir, out->name, &out->dir, &e);
+	if (rc == -ENOTDIR)
+		return not_in_directory(c, path);
+	if (rc < 0)
+		return call_meta_fail(c, &m, rc, path);
+	if (e.id == 0)
+		return 0;
+	if (e.kind == META_DIR)
+		return call_fail(c, -EISDIR, "%.100s: is a directory", path);
+	return call_fail(c, -EEXIST, "%.100s: exists already", path);
 }
 
 /* --- stat and list ---------------------------------------------------------------------------- */

@@ -544,23 +544,6 @@ static const struct efile_ops whole_ops = {
 
 /* --- the beginning ---------------------------------------------------------------------------- */
 
-/* What would fail at the end anyway fails now. */
-static int name_is_free(struct call *c, const struct spot *at, unsigned flags, const char *text)
-{
-	if ((flags & TERRANE_REPLACE) != 0)
-		return 0;
-	struct meta_entry e;
-	struct meta_call m = call_meta(c);
-	int rc = meta_client_lookup(&m, at->dir, at->name, &e);
-	if (rc == -ENOENT)
-		return 0;
-	if (rc < 0)
-		return call_meta_fail(c, &m, rc, text);
-	if (e.kind == META_DIR)
-		return call_fail(c, -EISDIR, "%s: is a directory", text);
-	return call_fail(c, -EEXIST, "%s: exists already", text);
-}
-
 int whole_create(struct call *c, const struct spot *at, unsigned flags,
 		 const struct terrane_options *o, struct efile **out)
 {
@@ -576,8 +559,6 @@ int whole_create(struct call *c, const struct spot *at, unsigned flags,
 	int rc = engine_shape(c, o, &w->shape);
 	if (rc == 0)
 		rc = engine_block_bytes(c, o, &w->block_bytes);
-	if (rc == 0)
-		rc = name_is_free(c, at, flags, w->name_text);
 	struct cluster_choice choice;
 	if (rc == 0)
 		rc = stripe_choose(c, &w->shape, new_id(), 0, &choice);

@@ -102,6 +102,9 @@ int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta
 
 int meta_client_lookup(struct meta_call *c, uint64_t dir, struct meta_name name,
 		       struct meta_entry *out);
+/* The same with the way to the directory, which is *in: 0 with out->id 0 when it has no such name. */
+int meta_client_find(struct meta_call *c, uint64_t dir, struct meta_name path,
+		     struct meta_name name, uint64_t *in, struct meta_entry *out);
 int meta_client_resolve(struct meta_call *c, uint64_t dir, struct meta_name path,
 			struct meta_entry *out);
 int meta_client_dir_get(struct meta_call *c, uint64_t dir, struct meta_dir *out);

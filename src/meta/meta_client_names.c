@@ -95,6 +95,34 @@ int meta_client_lookup(struct meta_call *c, uint64_t dir, struct meta_name name,
 	return mc_bad_answer(c, rc);
 }
 
+int meta_client_find(struct meta_call *c, uint64_t dir, struct meta_name path,
+		     struct meta_name name, uint64_t *in, struct meta_entry *out)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_BYTES);
+	*out = (struct meta_entry){0};
+	Terrane__Meta__LookupRequest q = TERRANE__META__LOOKUP_REQUEST__INIT;
+	q.dir = dir;
+	q.may_miss = true;
+	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
+	if (rc == 0)
+		rc = mc_name(c, &a, path, META_PATH_MAX, &q.path);
+	if (rc < 0)
+		return rc;
+	AUTO_REPLY struct rpc_reply reply;
+	rc = mc_ask(c, &meta_type_lookup, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__LookupResponse *p = reply.message;
+	*in = p->dir;
+	if (p->dir == 0)
+		rc = -EINVAL;
+	else if (p->entry != NULL)
+		rc = meta_wire_entry_get(p->entry, out);
+	out->name = name;
+	return mc_bad_answer(c, rc);
+}
+
 /* The last step of the path that is not empty. */
 static struct meta_name last_step(struct meta_name path)
 {

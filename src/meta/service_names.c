@@ -97,18 +97,6 @@ static int entry_reply(struct rpc_request *r, const struct meta_entry *e, bool w
 	return *out == NULL ? -ENOMEM : meta_wire_entry_set(&r->arena, *out, &copy);
 }
 
-int ms_handle_lookup(struct rpc_request *r)
-{
-	const Terrane__Meta__LookupRequest *q = rpc_body(r);
-	Terrane__Meta__LookupResponse *p = rpc_reply_body(r);
-	struct meta_ctx ctx;
-	struct meta_entry e = {0};
-	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
-	if (rc == 0)
-		rc = meta_lookup(ms_meta(r), &ctx, q->dir, meta_name(q->name), &e);
-	return rc < 0 ? ms_end(r, rc) : entry_reply(r, &e, false, &p->entry);
-}
-
 struct walker {
 	struct rpc_request *r;
 	const struct meta_ctx *ctx;
@@ -125,6 +113,28 @@ int ms_resolve(struct rpc_request *r, const struct meta_ctx *ctx, uint64_t dir,
 {
 	struct walker w = {.r = r, .ctx = ctx};
 	return meta_resolve_asking(ms_meta(r), ctx, dir, path, admit_step, &w, out);
+}
+
+int ms_handle_lookup(struct rpc_request *r)
+{
+	const Terrane__Meta__LookupRequest *q = rpc_body(r);
+	Terrane__Meta__LookupResponse *p = rpc_reply_body(r);
+	struct meta_ctx ctx;
+	struct meta_entry e = {.id = q->dir, .kind = META_DIR};
+	int rc = ms_enter(r, &ctx);
+	if (rc == 0 && q->path[0] != '\0')
+		rc = ms_resolve(r, &ctx, q->dir, meta_name(q->path), &e);
+	if (rc == 0 && e.kind != META_DIR)
+		rc = -ENOTDIR;
+	p->dir = e.id;
+	if (rc == 0)
+		rc = ms_admit(r, &ctx, SERVICE_DIR, e.id, 1);
+	if (rc == 0) {
+		rc = meta_lookup(ms_meta(r), &ctx, e.id, meta_name(q->name), &e);
+		if (rc == -ENOENT && q->may_miss)
+			return 0;
+	}
+	return rc < 0 ? ms_end(r, rc) : entry_reply(r, &e, false, &p->entry);
 }
 
 int ms_handle_resolve(struct rpc_request *r)

@@ -18,6 +18,17 @@ static void names_are_made_found_listed_moved_and_removed(struct lab *lab)
 	CHECK(e.id == f && e.name.len == 1 && e.name.text[0] == 'f');
 	CHECK_EQ(meta_client_resolve(c, META_ROOT, meta_name("/a/x/f"), &e), -ENOENT);
 	CHECK(c->error[0] != 0 && !c->in_doubt);
+	uint64_t in = 0;
+	CHECK_EQ(meta_client_find(c, META_ROOT, meta_name("/a/b/"), meta_name("f"), &in, &e), 0);
+	CHECK(in == b && e.id == f);
+	CHECK_EQ(meta_client_find(c, META_ROOT, meta_name("a/b"), meta_name("x"), &in, &e), 0);
+	CHECK(in == b && e.id == 0);
+	CHECK_EQ(meta_client_find(c, META_ROOT, meta_name(""), meta_name("a"), &in, &e), 0);
+	CHECK(in == META_ROOT && e.id == a && e.kind == META_DIR);
+	CHECK_EQ(meta_client_find(c, META_ROOT, meta_name("a/b/f"), meta_name("x"), &in, &e),
+		 -ENOTDIR);
+	CHECK_EQ(meta_client_find(c, META_ROOT, meta_name("a/y"), meta_name("x"), &in, &e),
+		 -ENOENT);
 	CHECK_EQ(meta_client_dir_get(c, b, &d), 0);
 	CHECK(d.parent == a && !d.sealed);
 	CHECK_EQ(c->error[0], 0);

@@ -75,6 +75,7 @@ static int read_disks(struct node_beat *b)
 			.capacity_bytes = capacity_of(b, d),
 			.used_bytes = d->total_bytes - min_u64(d->free_bytes, d->total_bytes),
 			.health = state_of(d->state),
+			.created_ns = d->created_ns,
 		};
 		if (d->pool != NULL)
 			b->disks[i].local =

@@ -40,6 +40,7 @@ struct janitor {
 	struct map pacers;    /* disk or rack id, mixed -> struct pacer */
 	struct map sightings; /* hash of (disk, chunk) -> struct sighting */
 	struct map passes;    /* disk id -> struct pass */
+	struct map drives;    /* disk id -> struct drive */
 	uint64_t start_ns;
 	/* The epoch, and since when it was seen. */
 	uint64_t epoch, epoch_ns, partitions;
@@ -160,6 +161,17 @@ void blanks_add(struct shelf *s, struct chunk_id id);
 int blanks_judge(struct shelf *s);
 
 /* --- survey.c --------------------------------------------------------------------------------- */
+int some_disks(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg,
+	       const uint64_t *ids, size_t n);
+
+/* --- missing.c -------------------------------------------------------------------------------- */
+
+/* Says to the block's record that the chunk on this disk is not good. */
+int shelf_report(struct shelf *s, uint32_t tenant, uint64_t block, uint32_t index);
+/* Reports all chunks that should be on the disk and are not; adds their number. */
+int missing_look(struct shelf *s, uint64_t *found);
+/* The same for disks under whose number there is a new drive. */
+int drives_look(struct janitor *j, uint64_t *found);
 
 #define SURVEY_SERVICES 3
 #define SURVEY_BALANCE 0          /* the first of them */

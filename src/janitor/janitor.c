@@ -99,6 +99,7 @@ int janitor_open(struct janitor **out, const struct janitor_options *o)
 	map_init(&j->pacers, JANITOR_PACERS_MAX);
 	map_init(&j->sightings, JANITOR_SIGHTINGS_MAX);
 	map_init(&j->passes, CLUSTER_DISKS_MAX);
+	map_init(&j->drives, CLUSTER_DISKS_MAX);
 	map_init(&j->compacted, JANITOR_SIGHTINGS_MAX);
 	stats_init(&j->sums);
 	j->metadata = addresses(o);
@@ -142,6 +143,7 @@ void janitor_close(struct janitor *j)
 	free_all(&j->pacers);
 	free_all(&j->sightings);
 	free_all(&j->passes);
+	free_all(&j->drives);
 	free_all(&j->compacted);
 	stats_fini(&j->sums);
 	free(j->policies);

@@ -132,7 +132,8 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out);
  * blocks and disks failed (that is counted); an error when the metadata cannot be reached.
  */
 int janitor_collect(struct janitor *j);
-int janitor_repair(struct janitor *j, bool look); /* look: at all blocks too */
+int janitor_repair(struct janitor *j,
+		   bool look); /* look: at all blocks too; also with new drives */
 int janitor_pools(struct janitor *j);
 int janitor_orphans(struct janitor *j);
 int janitor_survey(struct janitor *j);

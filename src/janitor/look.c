@@ -100,11 +100,15 @@ int each_disk(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn,
 	int rc = janitor_map(j);
 	if (rc < 0)
 		return rc;
-	struct round r = {.j = j, .what = what, .fn = fn, .arg = arg};
-	AUTO_FREE uint64_t *ids = disk_ids(j, &r.n);
-	if (ids == NULL)
-		return -ENOMEM;
-	r.ids = ids;
+	size_t n;
+	AUTO_FREE uint64_t *ids = disk_ids(j, &n);
+	return ids == NULL ? -ENOMEM : some_disks(j, what, fibers, fn, arg, ids, n);
+}
+
+int some_disks(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg,
+	       const uint64_t *ids, size_t n)
+{
+	struct round r = {.j = j, .what = what, .fn = fn, .arg = arg, .ids = ids, .n = n};
 	struct rt_group g;
 	rt_group_init(&g);
 	for (unsigned i = 1; i < fibers && i < r.n; i++)

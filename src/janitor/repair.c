@@ -271,14 +271,17 @@ int janitor_repair(struct janitor *j, bool look)
 	struct errand e;
 	errand_init(j, &e, 0);
 	struct meta_call m = errand_meta(j, &e);
-	uint64_t epoch;
+	uint64_t epoch, missing;
 	int rc = janitor_map(j);
 	if (rc == 0)
 		rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);
 	if (rc == 0)
 		rc = repairs_note(j);
+	if (rc == 0)
+		rc = drives_look(j, &missing);
 	if (rc < 0)
 		return rc;
+	look = look || missing > 0;
 	/* First everywhere what bears no further loss. With all well there is nothing to go through twice. */
 	for (int pass = 0; rc == 0 && pass < 2; pass++) {
 		for (unsigned i = 0; rc == 0 && i < JANITOR_SHARES; i++) {

@@ -5,7 +5,7 @@
  * A pass goes over all chunks of a disk. The node reads each past its caches and says what is bad; that is
  * reported to the block's record, and so repaired. When not even the label can be read, the block is looked for
  * under the name that the chunk has, in all tenants. At the end of a pass the records that name the disk are
- * gone through, for chunks that are not there at all.
+ * gone through, for chunks that are not there at all (missing.c).
  *
  * When. A pass goes as fast as a full disk needs for half of the period, and the next begins half a period after
  * the last began. So between two looks at a chunk at most the period passes:
@@ -31,7 +31,6 @@
 
 #define SCRUB_FIBERS 32 /* disks at once */
 #define SCRUB_PAGE 16
-#define ROWS_PAGE 64
 #define TENANTS_PAGE 64
 #define SAVE_NS (5 * NS_PER_S)
 #define SCAN_TIMEOUT_NS (120 * NS_PER_S)
@@ -170,14 +169,6 @@ static void scrub_age(struct janitor *j)
 
 /* --- chunks ------------------------------------------------------------------------------------ */
 
-static int report(struct shelf *s, uint32_t tenant, uint64_t block, uint32_t index)
-{
-	struct errand e;
-	errand_init(s->j, &e, tenant);
-	struct meta_call m = errand_meta(s->j, &e);
-	return meta_client_block_report(&m, block, index, s->disk);
-}
-
 static int report_unlabelled(struct shelf *s, struct chunk_id id)
 {
 	struct meta_call m = errand_meta(s->j, &s->errand);
@@ -188,7 +179,7 @@ static int report_unlabelled(struct shelf *s, struct chunk_id id)
 		if (n <= 0)
 			return (int)n;
 		for (int64_t i = 0; i < n; i++)
-			if (report(s, t[i].id, id.block, id.index) == 0)
+			if (shelf_report(s, t[i].id, id.block, id.index) == 0)
 				return 0;
 		after = t[n - 1].id;
 	}
@@ -229,66 +220,9 @@ static int scrub_page(struct shelf *s, size_t n, struct pacer *pace, uint64_t by
 		if (bad) {
 			s->j->stats.damage_found++;
 			if (s->rcs[i] == 0 && label_read(s->stat[i].label, &tenant, &block) == 0)
-				(void)report(s, tenant, block, s->ids[i].index);
+				(void)shelf_report(s, tenant, block, s->ids[i].index);
 			else
 				rc = report_unlabelled(s, s->ids[i]);
-		}
-		if (rc == 0)
-			rc = lease_keep(s->j, s->lease);
-	}
-	return rc;
-}
-
-/* --- what should be there ---------------------------------------------------------------------- */
-
-/* n rows of one tenant: those whose chunk is not on the disk are reported. */
-static int rows_look(struct shelf *s, const struct meta_on_disk *on, size_t n)
-{
-	struct errand e;
-	errand_init(s->j, &e, on[0].tenant);
-	struct meta_call m = errand_meta(s->j, &e);
-	struct meta_block b[ROWS_PAGE];
-	uint64_t ids[ROWS_PAGE];
-	size_t of[ROWS_PAGE], count = 0;
-	struct arena a;
-	arena_init(&a, 4 * MIB);
-	for (size_t i = 0; i < n; i++)
-		ids[i] = on[i].block;
-	int rc = meta_client_block_get(&m, ids, n, &a, b);
-	for (size_t i = 0; rc == 0 && i < n; i++) {
-		uint32_t index = on[i].index;
-		if (b[i].state != META_BLOCK_SEALED || index >= b[i].chunk_count ||
-		    b[i].chunks[index].disk != s->disk || b[i].chunks[index].damaged)
-			continue;
-		of[count] = i;
-		s->ids[count++] = (struct chunk_id){b[i].chunk_block, index};
-	}
-	if (rc == 0 && count > 0)
-		rc = shelf_stat(s, count);
-	for (size_t i = 0; rc == 0 && i < count; i++) {
-		if (s->rcs[i] != -ENOENT)
-			continue;
-		/* Moved since: -ESTALE. */
-		if (report(s, on[of[i]].tenant, on[of[i]].block, on[of[i]].index) == 0)
-			s->j->stats.damage_found++;
-	}
-	arena_fini(&a);
-	return rc;
-}
-
-static int missing_look(struct shelf *s)
-{
-	struct meta_call m = errand_meta(s->j, &s->errand);
-	uint64_t epoch;
-	int rc = meta_client_gc_epoch(&m, &epoch, &s->j->partitions);
-	for (struct meta_walk w = {.end = s->j->partitions}; rc == 0 && w.index < w.end;) {
-		struct meta_on_disk on[ROWS_PAGE];
-		int64_t n = meta_client_disk_blocks(&m, s->disk, &w, on, ROWS_PAGE);
-		rc = n < 0 ? (int)n : 0;
-		for (int64_t i = 0, run; rc == 0 && i < n; i += run) {
-			for (run = 1; i + run < n && on[i + run].tenant == on[i].tenant;)
-				run++;
-			rc = rows_look(s, on + i, (size_t)run);
 		}
 		if (rc == 0)
 			rc = lease_keep(s->j, s->lease);
@@ -327,6 +261,7 @@ static int scrub_disk(struct shelf *s, uint64_t pass_ns)
 	s->at = p->at;
 	int rc = 0;
 	int64_t n = 1;
+	uint64_t missing = 0;
 	while (rc == 0 && n > 0) {
 		n = shelf_list(s, SCRUB_PAGE);
 		rc = n <= 0 ? (int)n : scrub_page(s, (size_t)n, &pace, rate);
@@ -337,7 +272,7 @@ static int scrub_disk(struct shelf *s, uint64_t pass_ns)
 		scrub_age(s->j);
 	}
 	if (rc == 0)
-		rc = missing_look(s);
+		rc = missing_look(s, &missing);
 	if (rc < 0)
 		return rc;
 	p->done_ns = p->begun_ns;

@@ -103,6 +103,9 @@ struct cluster_disk {
 		weight; /* an operator's share of what its capacity gives; CLUSTER_WEIGHT_ONE: all */
 	enum cluster_state health; /* online, full, suspect or failed */
 	enum cluster_state wanted; /* online, draining or gone */
+	uint64_t
+		created_ns; /* when the drive was formatted, as it says; another one under the same id
+			      * has another; 0: not known */
 	uint64_t version;
 	/* Not of the map: as its node last said, 0 when not known. No version changes with it. */
 	uint64_t used_bytes;

@@ -74,6 +74,7 @@ int cluster_disk_read(struct cluster_disk *d, const Terrane__Meta__DiskRecord *m
 		.wanted = (enum cluster_state)m->wanted,
 		.version = m->version,
 		.used_bytes = m->used_bytes,
+		.created_ns = m->created_ns,
 	};
 	return 0;
 }
@@ -121,6 +122,7 @@ void cluster_disk_write(Terrane__Meta__DiskRecord *m, const struct cluster_disk 
 	m->local_p = (uint32_t)d->local.p;
 	m->position = d->position;
 	m->capacity_bytes = d->capacity_bytes;
+	m->created_ns = d->created_ns;
 	m->weight = d->weight;
 	m->health = d->health;
 	m->wanted = d->wanted;

@@ -70,6 +70,7 @@ struct meta_map_disk {
 	uint64_t capacity_bytes;
 	uint64_t used_bytes;
 	enum cluster_state health; /* online, full, suspect or failed; else as failed */
+	uint64_t created_ns;       /* see cluster_disk; 0: not known */
 };
 
 struct meta_map_node {

@@ -71,6 +71,12 @@ static bool may_have(const struct cluster *c, const struct cluster_disk *d, uint
 	       d->health == CLUSTER_FAILED;
 }
 
+/* One that is away keeps what it said when it was there. */
+static bool is_new_drive(const struct cluster_disk *now, const struct meta_map_disk *in)
+{
+	return in->created_ns != 0 && (now == NULL || now->created_ns != in->created_ns);
+}
+
 /* The node is not refused for it: the disk becomes its own when the other one is silent. */
 static int register_disk(struct map_edit *e, const struct meta_map_node *n,
 			 const struct meta_map_disk *in, uint32_t rack)
@@ -90,12 +96,14 @@ static int register_disk(struct map_edit *e, const struct meta_map_node *n,
 	d.local = in->local;
 	d.capacity_bytes = in->capacity_bytes;
 	d.health = reported(in->health);
+	if (is_new_drive(now, in))
+		d.created_ns = in->created_ns;
 	if (d.pool && (now == NULL || now->node != n->id))
 		d.position = free_position(e, rack);
 	/* The capacity of a folder on a shared filesystem wobbles: weights are in whole GiB. */
 	if (now != NULL && now->node == d.node && now->media == d.media &&
 	    now->local.k == d.local.k && now->local.p == d.local.p && now->health == d.health &&
-	    now->capacity_bytes / GIB == d.capacity_bytes / GIB)
+	    now->created_ns == d.created_ns && now->capacity_bytes / GIB == d.capacity_bytes / GIB)
 		return 0;
 	return map_edit_disk(e, &d);
 }
@@ -268,7 +276,8 @@ static bool beat_differs(const struct cluster *c, const struct cluster_node *now
 	for (size_t i = 0; i < n->disk_count; i++) {
 		const struct cluster_disk *d = cluster_disk(c, n->disks[i].id);
 		if (d == NULL || (d->node != n->id && may_have(c, d, n->id)) ||
-		    (d->node == n->id && d->health != reported(n->disks[i].health)))
+		    (d->node == n->id &&
+		     (d->health != reported(n->disks[i].health) || is_new_drive(d, &n->disks[i]))))
 			return true;
 	}
 	return false;

@@ -162,6 +162,7 @@ static Terrane__Meta__NodeDisk **node_disks(struct arena *a, const struct meta_m
 		all[i].capacity_bytes = d->capacity_bytes;
 		all[i].used_bytes = d->used_bytes;
 		all[i].health = d->health;
+		all[i].created_ns = d->created_ns;
 		list[i] = &all[i];
 	}
 	return list;

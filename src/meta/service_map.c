@@ -191,6 +191,7 @@ static int node_disks(struct rpc_request *r, Terrane__Meta__NodeDisk *const *m, 
 			.capacity_bytes = m[i]->capacity_bytes,
 			.used_bytes = m[i]->used_bytes,
 			.health = (enum cluster_state)m[i]->health,
+			.created_ns = m[i]->created_ns,
 		};
 	}
 	*out = disks;

@@ -78,7 +78,8 @@ static void beat_fiber(void *arg)
 	struct meta_map_disk disks[CBOX_DISKS_MAX];
 	for (unsigned d = 0; d < n->box->disk_count; d++)
 		disks[d] = (struct meta_map_disk){.id = 10 * (uint64_t)n->index + d + 1,
-						  .capacity_bytes = DISK_BYTES};
+						  .capacity_bytes = DISK_BYTES,
+						  .created_ns = 1 + n->drive};
 	if (n->box->pools)
 		disks[0].local = (struct rs_shape){n->box->outside ? 3 : 2, 1};
 	struct meta_map_node me = {.id = n->index + 1,
@@ -121,6 +122,8 @@ static void node_main(void *arg)
 	struct node_disk_spec specs[CBOX_DISKS_MAX];
 	for (unsigned d = 0; d < n->box->disk_count; d++) {
 		snprintf(paths[d], sizeof(paths[d]), "/d%u/s", d);
+		if (n->drive > 0)
+			snprintf(paths[d], sizeof(paths[d]), "/d%u/s%u", d, n->drive);
 		(void)rt_mkdir(paths[d]);
 		folders[d] = (struct node_folder){10 * (uint64_t)n->index + d + 1, paths[d]};
 		specs[d] = (struct node_disk_spec){.disk = folders[d].disk,
@@ -357,6 +360,12 @@ void cbox_kill_node(struct client_box *b, uint64_t disk)
 void cbox_start_node(struct client_box *b, uint64_t disk)
 {
 	sim_node_start(node_of(b, disk)->node, node_main, node_of(b, disk));
+}
+
+void cbox_new_drives(struct client_box *b, uint64_t disk)
+{
+	node_of(b, disk)->drive++;
+	cbox_start_node(b, disk);
 }
 
 void cbox_cut_node(struct client_box *b, uint64_t disk)

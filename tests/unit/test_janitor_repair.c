@@ -172,6 +172,40 @@ static void a_disk_with_errors_is_repaired_after_the_delay(void **state)
 	cbox_run_all(8, 1, suspect_body);
 }
 
+static void new_drive_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	write_all(&l);
+	size_t on = blocks_on(&l, 31, NULL);
+	CHECK(on > 0);
+	/* All is there: nothing is to be done, for this one and the next. */
+	CHECK_EQ(janitor_repair(j, false), 0);
+	CHECK_EQ(stats_of(j).damage_found, 0);
+	cbox_do(b, cbox_kill_node, 31);
+	cbox_do(b, cbox_new_drives, 31);
+	fresh_map(&l);
+	CHECK_EQ(janitor_repair(j, false), 0);
+	CHECK_EQ(stats_of(j).damage_found, on);
+	CHECK_EQ(stats_of(j).chunks_repaired, on);
+	(void)check_whole(&l);
+	read_all(&l);
+	janitor_close(j);
+	j = hire(&o);
+	CHECK_EQ(janitor_repair(j, false), 0);
+	CHECK_EQ(stats_of(j).damage_found, 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void what_a_replaced_drive_held_is_repaired_at_once(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, new_drive_body);
+}
+
 /* --- in which order, and how fast ------------------------------------------------------------- */
 
 /* Blocks with chunks on both disks, and on one of them. */
@@ -330,6 +364,7 @@ int main(void)
 		cmocka_unit_test(a_draining_node_is_emptied_by_copying),
 		cmocka_unit_test(a_disk_that_its_node_says_has_failed_is_repaired_at_once),
 		cmocka_unit_test(a_disk_with_errors_is_repaired_after_the_delay),
+		cmocka_unit_test(what_a_replaced_drive_held_is_repaired_at_once),
 		cmocka_unit_test(blocks_with_the_least_redundancy_left_go_first),
 		cmocka_unit_test(bandwidth_is_kept_and_those_who_live_know_of_each_other),
 		cmocka_unit_test(two_janitors_have_half_of_the_bandwidth_each),

@@ -319,6 +319,18 @@ static void beats_change_the_version_only_when_something_changed(struct lab *lab
 	disks[0].health = CLUSTER_ONLINE;
 	CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
 	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
+	/* Another drive; then it is away, and what it was is still known. */
+	const struct cluster *c = meta_map_cluster(lab->map[0]);
+	for (uint64_t created = 7; created <= 8; created++) {
+		disks[0].created_ns = created;
+		CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
+		CHECK_EQ(c->version, created - 2);
+		CHECK_EQ(cluster_disk(c, 11)->created_ns, created);
+	}
+	disks[0].created_ns = 0;
+	CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
+	CHECK_EQ(c->version, 6);
+	CHECK_EQ(cluster_disk(c, 11)->created_ns, 8);
 }
 
 /* Whether it was stopped, or the store was away, a server knows nothing of that time. */

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What should be on a disk, and is not: the records that name the disk are gone through, and their chunks asked
+ * for. What is not there is reported, and so repaired.
+ *
+ * When. At the end of each pass of scrubbing; and at once when there is another drive under the number of a disk.
+ * A drive says when it was formatted, and the map has it (created_ns). The one whose records were last gone
+ * through is in a note "drive/DISK": while it is another, and the disk is well, the disk is looked at in the next
+ * round of repair, and what is missing repaired in the same.
+ *
+ *     disk 3001 failed, 900 of 1000 blocks repaired    the drive is replaced    100 records still name 3001
+ *     -> the map has another created_ns than the note  -> 100 chunks reported   -> they are made anew
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "janitor/impl.h"
+#include "rt/rt.h"
+
+#define ROWS_PAGE 64
+#define DRIVE_FIBERS 4
+#define FAMILY "drive"
+
+int shelf_report(struct shelf *s, uint32_t tenant, uint64_t block, uint32_t index)
+{
+	struct errand e;
+	errand_init(s->j, &e, tenant);
+	struct meta_call m = errand_meta(s->j, &e);
+	return meta_client_block_report(&m, block, index, s->disk);
+}
+
+/* n rows of one tenant: those whose chunk is not on the disk are reported. */
+static int rows_look(struct shelf *s, const struct meta_on_disk *on, size_t n, uint64_t *found)
+{
+	struct errand e;
+	errand_init(s->j, &e, on[0].tenant);
+	struct meta_call m = errand_meta(s->j, &e);
+	struct meta_block b[ROWS_PAGE];
+	uint64_t ids[ROWS_PAGE];
+	size_t of[ROWS_PAGE], count = 0;
+	struct arena a;
+	arena_init(&a, 4 * MIB);
+	for (size_t i = 0; i < n; i++)
+		ids[i] = on[i].block;
+	int rc = meta_client_block_get(&m, ids, n, &a, b);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		uint32_t index = on[i].index;
+		if (b[i].state != META_BLOCK_SEALED || index >= b[i].chunk_count ||
+		    b[i].chunks[index].disk != s->disk || b[i].chunks[index].damaged)
+			continue;
+		of[count] = i;
+		s->ids[count++] = (struct chunk_id){b[i].chunk_block, index};
+	}
+	if (rc == 0 && count > 0)
+		rc = shelf_stat(s, count);
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		if (s->rcs[i] != -ENOENT)
+			continue;
+		/* Moved since: -ESTALE. */
+		if (shelf_report(s, on[of[i]].tenant, on[of[i]].block, on[of[i]].index) == 0)
+			++*found;
+	}
+	arena_fini(&a);
+	return rc;
+}
+
+int missing_look(struct shelf *s, uint64_t *found)
+{
+	uint64_t before = *found;
+	struct meta_call m = errand_meta(s->j, &s->errand);
+	uint64_t epoch;
+	int rc = meta_client_gc_epoch(&m, &epoch, &s->j->partitions);
+	for (struct meta_walk w = {.end = s->j->partitions}; rc == 0 && w.index < w.end;) {
+		struct meta_on_disk on[ROWS_PAGE];
+		int64_t n = meta_client_disk_blocks(&m, s->disk, &w, on, ROWS_PAGE);
+		rc = n < 0 ? (int)n : 0;
+		for (int64_t i = 0, run; rc == 0 && i < n; i += run) {
+			for (run = 1; i + run < n && on[i + run].tenant == on[i].tenant;)
+				run++;
+			rc = rows_look(s, on + i, (size_t)run, found);
+		}
+		if (rc == 0)
+			rc = lease_keep(s->j, s->lease);
+	}
+	s->j->stats.damage_found += *found - before;
+	return rc;
+}
+
+/* --- new drives -------------------------------------------------------------------------------- */
+
+/* Which drive of a disk is known to be looked at, in this process. */
+struct drive {
+	uint64_t created_ns;
+};
+
+static int drive_known(struct janitor *j, uint64_t disk, uint64_t created_ns)
+{
+	struct drive *d = map_get(&j->drives, disk);
+	if (d == NULL) {
+		d = calloc(1, sizeof(*d));
+		if (d == NULL || map_put(&j->drives, disk, d) < 0) {
+			free(d);
+			return -ENOMEM;
+		}
+	}
+	d->created_ns = created_ns;
+	return 0;
+}
+
+static bool is_new(const struct janitor *j, const struct cluster_disk *d)
+{
+	const struct drive *known = map_get(&j->drives, d->id);
+	return d->created_ns != 0 && (known == NULL || known->created_ns != d->created_ns);
+}
+
+/* found: a uint64_t *, of all disks. */
+static int drive_look(struct shelf *s, uint64_t found)
+{
+	struct meta_call m = errand_meta(s->j, &s->errand);
+	const struct cluster_disk *d = cluster_disk(s->j->fabric.map, s->disk);
+	uint64_t created_ns = d == NULL ? 0 : d->created_ns;
+	char text[24];
+	struct meta_note note = {.text = ""};
+	struct arena a;
+	arena_init(&a, 64 * KIB);
+	int rc = meta_client_note_get(&m, s->lease, &a, &note);
+	bool seen = rc == 0 && strtoull(note.text, NULL, 16) == created_ns;
+	rc = rc == -ENOENT ? 0 : rc;
+	if (rc == 0 && !seen) {
+		uint64_t missing = 0;
+		rc = missing_look(s, &missing);
+		*(uint64_t *)(uintptr_t)found += missing;
+		if (missing > 0)
+			log_warn("drive_new", "disk=%016lx missing=%lu", s->disk, missing);
+		snprintf(note.name, sizeof(note.name), "%s", s->lease);
+		snprintf(text, sizeof(text), "%" PRIx64, created_ns);
+		note.text = text;
+		if (rc == 0)
+			rc = meta_client_note_put(&m, &note);
+	}
+	arena_fini(&a);
+	return rc == 0 ? drive_known(s->j, s->disk, created_ns) : rc == -ESTALE ? 0 : rc;
+}
+
+int drives_look(struct janitor *j, uint64_t *found)
+{
+	size_t n = 0, count = 0;
+	AUTO_FREE uint64_t *ids = disk_ids(j, &n);
+	*found = 0;
+	if (ids == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (is_new(j, cluster_disk(j->fabric.map, ids[i])))
+			ids[count++] = ids[i];
+	return count == 0 ? 0
+			  : some_disks(j, FAMILY, DRIVE_FIBERS, drive_look,
+				       (uint64_t)(uintptr_t)found, ids, count);
+}

@@ -19,8 +19,8 @@
  *             move, and every disk has 89 GB
  *
  * A move is: copy, change of the record, delete the old. Before the change readers and repair see the old chunk,
- * afterwards the new; both are there and whole at that moment. Another who changed the record first is told by
- * it, and what was copied is taken away again.
+ * afterwards the new; both are there and whole at that moment. When another changed the record first, what was
+ * copied is an orphan.
  */
 #include <errno.h>
 #include <math.h>
@@ -247,44 +247,10 @@ static int copy_get(struct moving *m)
 
 static int copy_put(struct moving *m)
 {
-	struct disk_use u;
-	int rc = pace_disk(m->j, m->move.to, m->data.len);
-	if (rc == 0)
-		rc = disk_begin(&m->errand.call, m->move.to, &u);
-	if (rc < 0)
-		return rc;
 	struct node_put p = {.data = m->data, .epoch = m->block.epoch};
-	struct chunk_stat st;
+	bool met;
 	label_make(p.label, m->tenant, m->block.id);
-	u.node.timeout_ns = COPY_TIMEOUT_NS;
-	rc = node_put(&u.node, m->move.to, id_of(m), &p);
-	/* Left by a move that was interrupted, or made by another that goes on. */
-	if (rc == -EEXIST && node_stat_one(&u.node, m->move.to, id_of(m), &st) == 0 && st.sealed &&
-	    st.len == m->data.len && st.crc == m->data.crc)
-		rc = 0;
-	disk_end(&m->errand.call, &u, rc, 0);
-	return rc;
-}
-
-/* Which of the two disks has the chunk is for the record to say; the copy on the other goes. */
-static int settle(struct moving *m, uint64_t from)
-{
-	struct meta_call c = errand_meta(m->j, &m->errand);
-	struct arena a;
-	struct meta_block now;
-	arena_init(&a, BLOCK_ARENA);
-	int rc = meta_client_block_get(&c, &m->block.id, 1, &a, &now);
-	bool same = rc == 0 && now.state != 0 && now.chunk_block == m->block.chunk_block &&
-		    m->move.index < now.chunk_count;
-	uint64_t at = same ? now.chunks[m->move.index].disk : 0;
-	arena_fini(&a);
-	if (rc < 0)
-		return rc;
-	if (at != m->move.to)
-		(void)chunk_delete(m->j, m->move.to, id_of(m));
-	else if (at != from)
-		(void)chunk_delete(m->j, from, id_of(m));
-	return at == m->move.to ? 0 : -ESTALE;
+	return chunk_put(m->j, &m->errand.call, m->move.to, id_of(m), &p, &met);
 }
 
 static void fill_shift(struct stats *s, uint64_t from, uint64_t to, uint64_t bytes)
@@ -319,9 +285,9 @@ static int chunk_move(struct moving *m)
 	uint32_t crc = m->data.buf != NULL ? m->data.crc : m->block.chunks[m->move.index].crc;
 	rc = meta_client_block_replace(&c, m->block.id, m->block.chunk_block,
 				       (uint32_t)m->move.index, from, m->move.to, crc);
-	if (rc < 0 && rc != -ENOENT && rc != -ESTALE && rc != -EEXIST && rc != -EINVAL)
-		return rc; /* not known: either the record has it, or it is an orphan */
-	rc = settle(m, from);
+	/* Refused, or not known: either the record has it, or it is an orphan. */
+	if (rc == 0 && from != m->move.to)
+		(void)chunk_delete(m->j, from, id_of(m));
 	if (rc == 0) {
 		m->j->stats.chunks_balanced++;
 		m->j->stats.balanced_bytes += m->data.len;

@@ -104,6 +104,8 @@ uint64_t *disk_ids(const struct janitor *j, size_t *n);
 int pacer_wait(struct pacer *p, uint64_t bytes, uint64_t bytes_per_s);
 /* The same for a disk and the rack it is in, at the repair's share. */
 int pace_disk(struct janitor *j, uint64_t disk, uint64_t bytes);
+/* For the disk alone: bytes that do not leave its node. */
+int pace_local(struct janitor *j, uint64_t disk, uint64_t bytes);
 /* For bytes that go to a pool, of which each member moves member_bytes for them. */
 int pace_pool(struct janitor *j, uint64_t disk, uint64_t bytes, uint64_t member_bytes);
 
@@ -151,6 +153,8 @@ typedef int (*shelf_fn)(struct shelf *s, uint64_t arg);
 /* Every disk that can be asked, a few at once, each under a lease "what/DISK". What goes wrong with one disk is
  * logged. */
 int each_disk(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg);
+int some_disks(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg,
+	       const uint64_t *ids, size_t n);
 /* Some record wants it after all. */
 void orphan_forget(struct shelf *s, struct chunk_id id);
 
@@ -160,10 +164,6 @@ void blanks_add(struct shelf *s, struct chunk_id id);
 /* Those that a record wants drop out. */
 int blanks_judge(struct shelf *s);
 
-/* --- survey.c --------------------------------------------------------------------------------- */
-int some_disks(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg,
-	       const uint64_t *ids, size_t n);
-
 /* --- missing.c -------------------------------------------------------------------------------- */
 
 /* Says to the block's record that the chunk on this disk is not good. */
@@ -172,6 +172,8 @@ int shelf_report(struct shelf *s, uint32_t tenant, uint64_t block, uint32_t inde
 int missing_look(struct shelf *s, uint64_t *found);
 /* The same for disks under whose number there is a new drive. */
 int drives_look(struct janitor *j, uint64_t *found);
+
+/* --- survey.c --------------------------------------------------------------------------------- */
 
 #define SURVEY_SERVICES 3
 #define SURVEY_BALANCE 0          /* the first of them */
@@ -254,10 +256,14 @@ int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *
 		   const struct store_range *ranges, size_t n, struct janitor_repair *repair,
 		   struct rpc_slice *out);
 
+/* Puts a chunk that is made of a sealed block's bytes: whoever puts it puts the same. When it is there already it
+ * is read, and stays when it is whole: *met; else this one takes its place. -EINVAL: a pool has another one. */
+int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_id id,
+	      const struct node_put *p, bool *met);
 /* Deletes a chunk; -ENOENT is 0. */
 int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id);
 
-/* --- pools_patch.c ---------------------------------------------------------------------------- */
+/* --- pools.c and pools_patch.c ---------------------------------------------------------------------------- */
 
 struct pool_case {
 	uint64_t disk;
@@ -268,6 +274,8 @@ struct pool_case {
 	struct janitor_repair *repair;
 };
 
+/* Asks the pool c->disk what it is like. */
+int pool_case_shape(struct janitor *j, struct pool_case *c);
 /* Brings for the losses of one chunk what the method says, or less when the chunk is no longer there. */
 int pool_chunk_patch(struct janitor *j, const struct pool_case *c,
 		     const struct store_pool_loss *losses, size_t n);

@@ -87,11 +87,16 @@ static int pace_rack(struct janitor *j, uint64_t disk, uint64_t bytes)
 	return rc;
 }
 
-int pace_disk(struct janitor *j, uint64_t disk, uint64_t bytes)
+int pace_local(struct janitor *j, uint64_t disk, uint64_t bytes)
 {
 	const struct cluster_disk *d = cluster_disk(j->fabric.map, disk);
 	uint64_t disks = d != NULL && d->pool ? (uint64_t)max_u64((uint64_t)d->local.k, 1) : 1;
-	int rc = pace(j, disk_key(disk), bytes, j->opts.disk_bytes_per_s * disks);
+	return pace(j, disk_key(disk), bytes, j->opts.disk_bytes_per_s * disks);
+}
+
+int pace_disk(struct janitor *j, uint64_t disk, uint64_t bytes)
+{
+	int rc = pace_local(j, disk, bytes);
 	return rc == 0 ? pace_rack(j, disk, bytes) : rc;
 }
 

@@ -164,7 +164,7 @@ static int case_blocks(struct plight *p, uint64_t disk)
 	return rc;
 }
 
-static int case_shape(struct janitor *j, struct pool_case *c)
+int pool_case_shape(struct janitor *j, struct pool_case *c)
 {
 	struct errand e;
 	errand_init(j, &e, 0);
@@ -184,6 +184,7 @@ static int case_shape(struct janitor *j, struct pool_case *c)
 		c->k = is->k;
 		c->p = is->p;
 		c->members = is->members;
+		c->piece_bytes = is->piece_bytes;
 		c->clustered = is->placement == PLACE_CLUSTERED;
 	}
 	rpc_reply_fini(&reply);
@@ -204,14 +205,14 @@ static int case_look(struct plight *p, uint64_t disk)
 		repair_end(repair_under_way(p->j, disk, true));
 		return (int)n;
 	}
-	*c = (struct pool_case){.disk = disk, .piece_bytes = page[0].piece_bytes};
+	*c = (struct pool_case){.disk = disk};
 	snprintf(c->lease, sizeof(c->lease), "pool/%016lx", disk);
 	int rc = lease_take(p->j, c->lease);
 	if (rc < 0)
 		return rc == -EBUSY ? 0 : rc;
 	enum janitor_method method = p->j->opts.method;
 	size_t before = p->item_count;
-	rc = case_shape(p->j, c);
+	rc = pool_case_shape(p->j, c);
 	if (rc == 0)
 		rc = method == JANITOR_R_ALL ? case_blocks(p, disk)
 					     : case_losses(p, disk, page, n, &at);

@@ -7,11 +7,13 @@
  *           checksum, counts as lost, is reported, and a new plan uses what has come already
  *   compute and check: inputs against the checksums they came with after they were used, the results by
  *           plan_verify, and against the record's checksum where it has one
- *   put     each result on a disk of cluster_choose, with the other chunks as kept ones
+ *   put     each result on a disk of cluster_choose, with the other chunks as kept ones; a damaged or missing one
+ *           where it is, when its disk is well and no other keeps the block as far apart
  *   record  meta_block_replace: from this moment readers look there; the old chunk is deleted after it
  *
- * Two janitors on the same block choose the same disks: one finds the other's chunk there, and when it is
- * the same bytes it will do. Whose record change comes second is told so and takes its own chunk away.
+ * Two janitors on the same block choose the same disks: one finds the other's chunk there, reads it, and when it
+ * has the same bytes it will do; else the new one takes its place as a whole. Whose record change comes second is
+ * told so, and what it put is an orphan unless the record names it: nobody deletes what another may have found.
  * A block that was deleted or laid out anew meanwhile refuses the change.
  *
  * Pools. A column of an mlec is a chunk on a pool: here it is read and written whole. What pools.c brings

@@ -12,29 +12,49 @@
 #define PUT_TIMEOUT_NS (60 * NS_PER_S)
 #define SPARE_DISKS 3
 
-static int target_put(struct mending *m, int chunk, uint64_t disk)
+/* Whether the chunk has these bytes on its disk: what it says of itself proves nothing of what can be read. */
+static bool chunk_is(struct janitor *j, struct node_call *c, uint64_t disk, struct chunk_id id,
+		     const struct rpc_slice *data)
+{
+	struct chunk_stat st;
+	struct store_range bad;
+	if (node_stat_one(c, disk, id, &st) < 0 || !st.sealed || st.len != data->len ||
+	    st.crc != data->crc)
+		return false;
+	return pace_local(j, disk, data->len) == 0 && node_scan(c, disk, id, &bad, 1) == 0;
+}
+
+int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_id id,
+	      const struct node_put *p, bool *met)
 {
 	struct disk_use u;
-	int rc = pace_disk(m->j, disk, m->chunk[chunk].len);
+	struct node_put again = *p;
+	*met = false;
+	int rc = pace_disk(j, disk, p->data.len);
 	if (rc == 0)
-		rc = disk_begin(&m->errand.call, disk, &u);
+		rc = disk_begin(call, disk, &u);
 	if (rc < 0)
 		return rc;
-	struct chunk_id id = {m->block.chunk_block, (uint32_t)chunk};
-	struct node_put p = {.data = m->chunk[chunk], .epoch = m->block.epoch};
-	label_make(p.label, m->tenant, m->block.id);
 	u.node.timeout_ns = PUT_TIMEOUT_NS;
-	rc = node_put(&u.node, disk, id, &p);
-	m->met = rc == -EEXIST;
-	if (rc == -EEXIST) {
-		/* Left by a repair that was interrupted, or made by another that goes on. */
-		struct chunk_stat st;
-		rc = node_stat_one(&u.node, disk, id, &st);
-		if (rc == 0 &&
-		    !(st.sealed && st.len == m->chunk[chunk].len && st.crc == m->chunk[chunk].crc))
-			rc = -EEXIST;
+	rc = node_put(&u.node, disk, id, p);
+	/* Left by somebody who was interrupted, or made by another who goes on. */
+	if (rc == -EEXIST)
+		*met = chunk_is(j, &u.node, disk, id, &p->data);
+	if (rc == -EEXIST && !*met) {
+		again.replace = true;
+		rc = node_put(&u.node, disk, id, &again);
 	}
-	disk_end(&m->errand.call, &u, rc, 0);
+	disk_end(call, &u, rc == -EEXIST ? 0 : rc, 0);
+	return *met ? 0 : rc;
+}
+
+/* In place: what is there is of no use, and goes when this is there. */
+static int target_put(struct mending *m, int chunk, uint64_t disk, bool in_place)
+{
+	struct node_put p = {.data = m->chunk[chunk], .epoch = m->block.epoch, .replace = in_place};
+	label_make(p.label, m->tenant, m->block.id);
+	int rc = chunk_put(m->j, &m->errand.call, disk,
+			   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk}, &p, &m->met);
 	if (rc == 0)
 		moved_note(m->j, m->repair, disk, m->chunk[chunk].len, true);
 	return rc;
@@ -54,38 +74,20 @@ int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id)
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* The record did not take the new place. Whether the chunk there is in use is for the record to say. */
-static int replace_refused(struct mending *m, int chunk, uint64_t to, int rc)
-{
-	struct arena a;
-	arena_init(&a, BLOCK_ARENA);
-	struct meta_call c = errand_meta(m->j, &m->errand);
-	struct meta_block now;
-	bool mine = true;
-	int asked = meta_client_block_get(&c, &m->block.id, 1, &a, &now);
-	if (asked == 0 && now.state != 0 && now.chunk_block == m->block.chunk_block)
-		mine = now.chunks[chunk].disk != to;
-	arena_fini(&a);
-	if (asked == 0 && mine)
-		(void)chunk_delete(m->j, to,
-				   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk});
-	m->j->stats.overtaken++;
-	return rc;
-}
-
 static int replace(struct mending *m, int chunk, uint64_t to)
 {
 	struct meta_call c = errand_meta(m->j, &m->errand);
 	uint64_t from = m->block.chunks[chunk].disk;
-	if (bug_planted(BUG_DELETE_FIRST) && from != 0)
+	if (bug_planted(BUG_DELETE_FIRST) && from != 0 && from != to)
 		(void)chunk_delete(m->j, from,
 				   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk});
 	int rc = meta_client_block_replace(&c, m->block.id, m->block.chunk_block, (uint32_t)chunk,
 					   from, to, m->chunk[chunk].crc);
+	/* Refused, or not known: either the record has it by another's doing, or it is an orphan. */
 	if (rc == -ENOENT || rc == -ESTALE || rc == -EEXIST || rc == -EINVAL)
-		return replace_refused(m, chunk, to, rc);
+		m->j->stats.overtaken++;
 	if (rc < 0)
-		return rc; /* not known: either the record has it, or it is an orphan */
+		return rc;
 	if (m->met)
 		m->j->stats.overtaken++;
 	else if (m->have[chunk])
@@ -99,8 +101,18 @@ static int replace(struct mending *m, int chunk, uint64_t to)
 	return 0;
 }
 
-/* Disks for the bad chunks. Those that hold chunks, good or bad, get no other. */
-static int targets_choose(struct mending *m, struct cluster_choice *out)
+/* --- where ------------------------------------------------------------------------------------- */
+
+/* Whether a chunk can be made anew where it is: it is damaged or not there, and its disk is well. */
+static bool may_stay(const struct mending *m, int chunk)
+{
+	const struct meta_chunk *c = &m->block.chunks[chunk];
+	return c->disk != 0 && c->damaged && disk_fate(m->j, c->disk) == DISK_WELL;
+}
+
+/* Disks for the bad chunks, or with `stay` for those of them that cannot stay. Disks that hold chunks, good or
+ * bad, get no other. */
+static int choose(struct mending *m, bool stay, struct cluster_choice *out)
 {
 	uint64_t kept[META_CHUNKS_MAX], excluded[META_CHUNKS_MAX];
 	size_t kept_count = 0, excluded_count = 0;
@@ -110,7 +122,7 @@ static int targets_choose(struct mending *m, struct cluster_choice *out)
 		b += bad;
 		if (disk == 0 || cluster_disk(m->j->fabric.map, disk) == NULL)
 			continue;
-		if (bad)
+		if (bad && !(stay && may_stay(m, i)))
 			excluded[excluded_count++] = disk;
 		else
 			kept[kept_count++] = disk;
@@ -123,18 +135,85 @@ static int targets_choose(struct mending *m, struct cluster_choice *out)
 				    .kept = kept,
 				    .kept_count = kept_count};
 	int rc = cluster_choose(m->j->fabric.map, &want, out);
-	return rc == -ENOSPC && out->count > 0 ? 0 : rc;
+	return rc == -ENOSPC ? 0 : rc;
 }
 
-/* R_ALL where the column has no other place to go: its pool gets all of it, and writes what it lacks. */
-static int put_in_place(struct mending *m, int chunk)
+static bool spreads_better(const struct cluster_choice *a, const struct cluster_choice *b)
+{
+	return a->racks != b->racks ? a->racks > b->racks : a->nodes > b->nodes;
+}
+
+/* Another disk is as good as the one that let a chunk rot, or better; but not when it is in a rack, or on a node,
+ * that has one of the block already. *stay: which of the two. */
+static int targets_choose(struct mending *m, struct cluster_choice *out, bool *stay)
+{
+	AUTO_FREE struct cluster_choice *in_place = malloc(sizeof(*in_place));
+	bool any = false;
+	for (int i = 0; i < m->look.bad_count; i++)
+		any = any || may_stay(m, m->look.bad[i]);
+	*stay = false;
+	int rc = in_place == NULL ? -ENOMEM : choose(m, false, out);
+	if (rc < 0 || !any)
+		return rc;
+	rc = choose(m, true, in_place);
+	*stay = rc == 0 && spreads_better(in_place, out);
+	if (*stay)
+		*out = *in_place;
+	return rc;
+}
+
+/* A pool writes what it lacks of the column. One that is there as a whole, and is not this one, goes first. */
+static int pool_put_in_place(struct mending *m, int chunk, uint64_t disk)
 {
 	struct chunk_id id = {m->block.chunk_block, (uint32_t)chunk};
+	struct pool_case own = {.disk = disk, .repair = m->repair};
+	const struct pool_case *pool = m->pool != NULL && m->pool->disk == disk ? m->pool : &own;
+	int rc = pool == &own ? pool_case_shape(m->j, &own) : 0;
+	if (rc == 0)
+		rc = pool_column_patch(m->j, pool, id, &m->chunk[chunk]);
+	struct disk_use u;
+	if (rc == 0 && pool == &own) {
+		rc = disk_begin(&m->errand.call, disk, &u);
+		if (rc < 0)
+			return rc;
+		u.node.timeout_ns = PUT_TIMEOUT_NS;
+		bool well = chunk_is(m->j, &u.node, disk, id, &m->chunk[chunk]);
+		disk_end(&m->errand.call, &u, 0, 0);
+		rc = well ? 0 : -EBADMSG;
+	}
+	if (rc != -ENOENT && rc != -EBADMSG)
+		return rc;
+	rc = chunk_delete(m->j, disk, id);
+	return rc == 0 ? target_put(m, chunk, disk, false) : rc;
+}
+
+static int put_in_place(struct mending *m, int chunk)
+{
 	uint64_t disk = m->block.chunks[chunk].disk;
-	if (disk != m->pool->disk)
+	const struct cluster_disk *d = cluster_disk(m->j->fabric.map, disk);
+	if (d == NULL)
 		return -ENOSPC;
-	int rc = pool_column_patch(m->j, m->pool, id, &m->chunk[chunk]);
+	int rc = d->pool ? pool_put_in_place(m, chunk, disk) : target_put(m, chunk, disk, true);
 	return rc == 0 ? replace(m, chunk, disk) : rc;
+}
+
+static int chunk_place(struct mending *m, int chunk, const struct cluster_choice *choice,
+		       uint32_t *next, bool stay)
+{
+	bool may = may_stay(m, chunk) || (m->pool != NULL && m->pool->disk != 0 &&
+					  m->block.chunks[chunk].disk == m->pool->disk);
+	int rc = -ENOSPC;
+	if (stay && may_stay(m, chunk))
+		return put_in_place(m, chunk);
+	while (rc < 0 && rc != -ECANCELED && rc != -ETIME && *next < choice->count) {
+		uint64_t to = choice->disk[(*next)++];
+		rc = target_put(m, chunk, to, false);
+		if (rc == 0)
+			return replace(m, chunk, to);
+	}
+	if (rc == -ECANCELED || rc == -ETIME)
+		return rc;
+	return may ? put_in_place(m, chunk) : -ENOSPC;
 }
 
 int chunks_put(struct mending *m)
@@ -142,20 +221,10 @@ int chunks_put(struct mending *m)
 	AUTO_FREE struct cluster_choice *choice = malloc(sizeof(*choice));
 	if (choice == NULL)
 		return -ENOMEM;
-	int rc = targets_choose(m, choice);
+	bool stay;
+	int rc = targets_choose(m, choice, &stay);
 	uint32_t next = 0;
-	if (rc == -ENOSPC && m->pool != NULL && m->look.bad_count == 1)
-		return put_in_place(m, m->look.bad[0]);
-	for (int i = 0; rc == 0 && i < m->look.bad_count; i++) {
-		uint64_t to = 0;
-		int put = -ENOSPC;
-		while (put < 0 && put != -ECANCELED && put != -ETIME && next < choice->count) {
-			to = choice->disk[next++];
-			put = target_put(m, m->look.bad[i], to);
-		}
-		rc = put == -ECANCELED || put == -ETIME ? put : put < 0 ? -ENOSPC : 0;
-		if (rc == 0)
-			rc = replace(m, m->look.bad[i], to);
-	}
+	for (int i = 0; rc == 0 && i < m->look.bad_count; i++)
+		rc = chunk_place(m, m->look.bad[i], choice, &next, stay);
 	return rc;
 }

@@ -47,6 +47,7 @@ int node_put(struct node_call *c, uint64_t disk, struct chunk_id id, const struc
 	q.capacity = p->capacity;
 	q.open = p->open;
 	q.reservation = p->reservation;
+	q.replace = p->replace;
 	q.label.data = (uint8_t *)p->label;
 	q.label.len = sizeof(p->label);
 	AUTO_REPLY struct rpc_reply reply;

@@ -45,6 +45,7 @@ struct node_put {
 	uint64_t capacity; /* 0: as long as the data */
 	bool open;
 	uint64_t reservation; /* 0: none */
+	bool replace;         /* takes the place of what is there, if anything; no pool does that */
 	uint8_t label[STORE_LABEL_BYTES];
 };
 

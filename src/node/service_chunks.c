@@ -32,7 +32,8 @@ static int put_prepare(struct rpc_request *r, struct chunk_id *id, struct store_
 	*p = (struct store_put){.data = payload_data(r, piece),
 				.epoch = q->epoch,
 				.capacity = q->capacity,
-				.open = q->open != 0};
+				.open = q->open != 0,
+				.replace = q->replace != 0};
 	if (node_chunk_from(id, q->chunk) < 0)
 		return no_name(r);
 	if (node_label_from(p->label, &q->label) < 0)

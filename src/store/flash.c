@@ -470,7 +470,13 @@ static int flash_delete(struct store *s, struct chunk_id id)
 
 static int flash_put(struct store *s, struct chunk_id id, const struct store_put *p)
 {
-	return store_put(flash_of(s)->slow, id, p);
+	struct flash *f = flash_of(s);
+	int rc = store_put(f->slow, id, p);
+
+	/* After an error the old one or the new one is there. */
+	if (p->replace && forget(f, id))
+		fast_delete(f, id);
+	return rc;
 }
 
 static int flash_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t off,

@@ -191,7 +191,7 @@ def test_disks_are_drained_failed_and_brought_back(tmp_path):
         assert done.returncode == 1 and "no disk 77" in done.stderr
 
 
-def test_a_drive_is_replaced_and_what_it_held_is_found_missing(tmp_path):
+def test_a_drive_is_replaced_and_what_it_held_is_made_anew(tmp_path):
     write_tree(tmp_path / "in", TREE)
     with Box(tmp_path / "box", "--racks", 6, "--disks", 1, "--procs") as box:
         box("put", "-q", "--block", "64KiB", tmp_path / "in", "/data")
@@ -208,8 +208,11 @@ def test_a_drive_is_replaced_and_what_it_held_is_found_missing(tmp_path):
         box("disk", "replace", 3001)
         await_true("that 3001 is online",
                    lambda: {d["id"]: d["state"] for d in box.json("disk", "list")}[3001] == "online")
-        check = box.json("fsck")  # tells the janitor what is missing
-        assert check["lost"] == 0 and check["missing"] > 0
+        # Nobody has read anything: the janitor sees that it is another drive.
+        await_true("that it holds something again", lambda: any(p.is_file() for p in disk.glob("chunks/*/*")))
+        await_true("full health", lambda: box.json("fsck", "-q", ok=False)["degraded"] == 0)
+        check = box.json("fsck", "--deep")
+        assert check["lost"] == 0 and check["missing"] == 0 and check["degraded"] == 0 and check["blocks"] > 0, check
         box("get", "-q", "/data", tmp_path / "out")
         same_tree(tmp_path / "in", tmp_path / "out")
         box("put", "-q", tmp_path / "in" / "top", "/after")

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/crc.h"
 #include "client/label.h"
 #include "meta/wire.h"
 
@@ -130,6 +131,66 @@ size_t chunks_everywhere(struct lab *l)
 	for (unsigned i = 0; i < l->box->node_count; i++)
 		n += chunks_on(l, 10 * i + 1, ids, ARRAY_LEN(ids));
 	return n;
+}
+
+void chunk_drop(struct lab *l, uint64_t disk, struct chunk_id id)
+{
+	struct call c;
+	struct disk_use u;
+	call_init(&c, engine_fabric(l->engine));
+	CHECK_EQ(disk_begin(&c, disk, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	CHECK_EQ(node_delete_one(&u.node, disk, id), 0);
+	disk_end(&c, &u, 0, 0);
+}
+
+/* The bytes of a chunk, the caller's reference. */
+static struct rpc_slice chunk_get(struct lab *l, uint64_t disk, struct chunk_id id,
+				  struct chunk_stat *st)
+{
+	struct call c;
+	struct disk_use u;
+	struct rpc_slice data = {0};
+	call_init(&c, engine_fabric(l->engine));
+	CHECK_EQ(disk_begin(&c, disk, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	CHECK_EQ(node_stat_one(&u.node, disk, id, st), 0);
+	if (st->len > 0)
+		CHECK_EQ(node_get_one(&u.node, disk, id, 0, st->len, NULL, &data), 0);
+	CHECK_EQ(data.len, st->len);
+	disk_end(&c, &u, 0, 0);
+	return data;
+}
+
+void chunk_copy(struct lab *l, uint64_t from, uint64_t to, struct chunk_id id, uint64_t spoiler)
+{
+	struct chunk_stat st;
+	struct rpc_slice data = chunk_get(l, from, id, &st);
+	CHECK(data.len > 0);
+	struct node_put p = {.data = data, .epoch = st.epoch};
+	memcpy(p.label, st.label, sizeof(p.label));
+	if (spoiler != 0 && spoiler % 4 == 0) {
+		data.buf->data[data.offset + spoiler]++;
+		p.data.crc = crc32c(0, data.buf->data + data.offset, data.len);
+	} else if (spoiler % 4 == 1) {
+		p.data.len -= spoiler;
+		p.data.crc = crc32c(0, data.buf->data + data.offset, p.data.len);
+	} else if (spoiler % 4 == 2) {
+		p.open = true;
+		p.capacity = data.len + spoiler;
+	} else if (spoiler % 4 == 3) {
+		label_make(p.label, 1, spoiler);
+	}
+	if (from == to)
+		chunk_drop(l, to, id);
+	struct call c;
+	struct disk_use u;
+	call_init(&c, engine_fabric(l->engine));
+	CHECK_EQ(disk_begin(&c, to, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	CHECK_EQ(node_put(&u.node, to, id, &p), 0);
+	disk_end(&c, &u, 0, 0);
+	buf_unref(data.buf);
 }
 
 uint64_t used_bytes(struct lab *l)

@@ -39,6 +39,12 @@ void read_all(struct lab *l);
 
 size_t chunks_on(struct lab *l, uint64_t disk, struct chunk_id *out, size_t max);
 size_t chunks_everywhere(struct lab *l);
+/* As if it had never been there. */
+void chunk_drop(struct lab *l, uint64_t disk, struct chunk_id id);
+/* Puts what one disk has of a chunk on another, or on the same again. With a spoiler: not quite that, but a
+ * chunk that is whole by its own checksums; by the spoiler's remainder of 4 it has other bytes, is shorter, is
+ * still open, or says that it is of another block. */
+void chunk_copy(struct lab *l, uint64_t from, uint64_t to, struct chunk_id id, uint64_t spoiler);
 uint64_t used_bytes(struct lab *l);
 /* How many blocks have a chunk there, as the metadata knows it. */
 size_t blocks_on(struct lab *l, uint64_t disk, struct meta_on_disk *first);

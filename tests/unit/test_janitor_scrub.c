@@ -135,13 +135,7 @@ static void gone_body(struct client_box *b)
 	struct janitor *j = hire(&o);
 	struct chunk_id ids[256];
 	CHECK(chunks_on(&l, 11, ids, ARRAY_LEN(ids)) > 0);
-	struct call c;
-	call_init(&c, engine_fabric(l.engine));
-	struct disk_use u;
-	CHECK_EQ(disk_begin(&c, 11, &u), 0);
-	u.node.timeout_ns = 10 * NS_PER_S;
-	CHECK_EQ(node_delete_one(&u.node, 11, ids[0]), 0);
-	disk_end(&c, &u, 0, 0);
+	chunk_drop(&l, 11, ids[0]);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(stats_of(j).damage_found, 1);
 	CHECK_EQ(janitor_repair(j, true), 0);

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Chunks that are there and are not what they should be, against a simulated cluster. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/label.h"
+#include "janitor_lab.h"
+
+/* Five disks and blocks of five chunks: there is no other place for any. */
+static void in_place_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	size_t blocks = check_whole(&l), rotten = 0;
+	struct chunk_id ids[64];
+	for (uint64_t disk = 1; disk <= 11; disk += 10) {
+		CHECK_EQ(chunks_on(&l, disk, ids, ARRAY_LEN(ids)), blocks);
+		cbox_flip(b, disk, ids[rotten], 100);
+		rotten++;
+	}
+	/* One is not there at all. */
+	CHECK_EQ(chunks_on(&l, 21, ids, ARRAY_LEN(ids)), blocks);
+	chunk_drop(&l, 21, ids[0]);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_scrub(j, 0), 0);
+	CHECK_EQ(stats_of(j).damage_found, rotten + 1);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(stats_of(j).chunks_repaired, rotten + 1);
+	CHECK_EQ(stats_of(j).no_room + stats_of(j).failed, 0);
+	CHECK_EQ(check_whole(&l), blocks);
+	CHECK_EQ(chunks_everywhere(&l), 5 * blocks);
+	CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void damage_is_mended_in_place_when_no_other_disk_will_do(void **state)
+{
+	(void)state;
+	cbox_run_all(5, 1, in_place_body);
+}
+
+/* Five racks with two disks each: the other disk of the rack is as far from the rest. */
+static void apart_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct meta_on_disk on;
+	struct arena a;
+	arena_init(&a, MIB);
+	CHECK(blocks_on(&l, 21, &on) > 0);
+	struct meta_block before = block_get(&l, on.block, &a);
+	chunk_drop(&l, 21, (struct chunk_id){before.chunk_block, on.index});
+	/* And one whose rack has no other disk that is well. */
+	uint32_t other = on.index == 0 ? 1 : 0;
+	uint64_t lonely = before.chunks[other].disk;
+	CHECK_EQ(meta_client_want_disk(&l.root, lonely % 10 == 1 ? lonely + 1 : lonely - 1,
+				       CLUSTER_GONE),
+		 0);
+	fresh_map(&l);
+	chunk_drop(&l, lonely, (struct chunk_id){before.chunk_block, other});
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_scrub(j, 0), 0);
+	CHECK_EQ(stats_of(j).damage_found, 2);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	struct meta_block after = block_get(&l, on.block, &a);
+	CHECK_EQ(after.chunks[other].disk, lonely);
+	for (size_t i = 0; i < after.chunk_count; i++)
+		for (size_t k = 0; k < i; k++)
+			CHECK(after.chunks[i].disk / 10 != after.chunks[k].disk / 10);
+	(void)check_whole(&l);
+	arena_fini(&a);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void what_is_mended_stays_as_far_apart_as_it_was(void **state)
+{
+	(void)state;
+	cbox_run_all(5, 2, apart_body);
+}
+
+/* Six disks, blocks of five chunks: a lost one goes to the sixth, where a repair before left the same chunk, which
+ * says of itself that it is well. */
+static void leftover_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct meta_on_disk on;
+	struct arena a;
+	arena_init(&a, MIB);
+	CHECK(blocks_on(&l, 21, &on) > 0);
+	struct meta_block k = block_get(&l, on.block, &a);
+	uint64_t sixth = 0;
+	for (uint64_t disk = 1; disk < 60; disk += 10) {
+		bool held = false;
+		for (size_t i = 0; i < k.chunk_count; i++)
+			held = held || k.chunks[i].disk == disk;
+		sixth = held ? sixth : disk;
+	}
+	struct chunk_id id = {k.chunk_block, on.index};
+	chunk_copy(&l, 21, sixth, id, 0);
+	cbox_flip(b, sixth, id, 100);
+	lose_disk(&l, 21);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
+	CHECK_EQ(block_get(&l, on.block, &a).chunks[on.index].disk, sixth);
+	(void)check_whole(&l);
+	CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);
+	CHECK_EQ(stats_of(j).failed, 0);
+	arena_fini(&a);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_leftover_is_read_before_it_is_trusted(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, leftover_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(damage_is_mended_in_place_when_no_other_disk_will_do),
+		cmocka_unit_test(what_is_mended_stays_as_far_apart_as_it_was),
+		cmocka_unit_test(a_leftover_is_read_before_it_is_trusted),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What should be on a disk, and is not: the records that name the disk are gone through, and their chunks asked
- * for. What is not there is reported, and so repaired.
+ * for. What is not there is reported, and so repaired; so is a chunk that is whole and not what the record says:
+ * of another length or checksum, not sealed, of another block. A disk that lost a write, or was restored from an
+ * old image, has such.
  *
  * When. At the end of each pass of scrubbing; and at once when there is another drive under the number of a disk.
  * A drive says when it was formatted, and the map has it (created_ns). The one whose records were last gone
@@ -17,6 +19,8 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "client/label.h"
+#include "client/shape.h"
 #include "janitor/impl.h"
 #include "rt/rt.h"
 
@@ -32,7 +36,28 @@ int shelf_report(struct shelf *s, uint32_t tenant, uint64_t block, uint32_t inde
 	return meta_client_block_report(&m, block, index, s->disk);
 }
 
-/* n rows of one tenant: those whose chunk is not on the disk are reported. */
+/* Whether a chunk, whole by itself, is the one that the record means. */
+static bool is_meant(const struct meta_block *b, uint32_t tenant, uint32_t index,
+		     const struct chunk_stat *st)
+{
+	struct encoding enc;
+	struct shape shape;
+	uint32_t label_tenant;
+	uint64_t label_block;
+	if (encoding_parse(b->encoding, &enc, NULL, 0) < 0 || shape_init(&shape, &enc) < 0 ||
+	    b->chunk_count != (size_t)shape.n)
+		return true; /* nobody can say */
+	uint32_t want = shape.copies ? b->crc : b->chunks[index].crc;
+	if (!st->sealed || st->len != shape_stored_len(&shape, (int)index, b->length) ||
+	    (want != 0 && st->len > 0 && st->crc != want))
+		return false;
+	/* One without a label is from somebody who knew of none. */
+	return label_read(st->label, &label_tenant, &label_block) < 0 ||
+	       (label_tenant == tenant && label_block == b->id);
+}
+
+/* n rows of one tenant: those whose chunk is not on the disk, or another one, are reported. The chunks are asked
+ * for after the records: of what was sealed then nothing changes any more. */
 static int rows_look(struct shelf *s, const struct meta_on_disk *on, size_t n, uint64_t *found)
 {
 	struct errand e;
@@ -57,7 +82,9 @@ static int rows_look(struct shelf *s, const struct meta_on_disk *on, size_t n, u
 	if (rc == 0 && count > 0)
 		rc = shelf_stat(s, count);
 	for (size_t i = 0; rc == 0 && i < count; i++) {
-		if (s->rcs[i] != -ENOENT)
+		uint32_t index = on[of[i]].index;
+		if (s->rcs[i] == 0 ? is_meant(&b[of[i]], on[0].tenant, index, &s->stat[i])
+				   : s->rcs[i] != -ENOENT)
 			continue;
 		/* Moved since: -ESTALE. */
 		if (shelf_report(s, on[of[i]].tenant, on[of[i]].block, on[of[i]].index) == 0)

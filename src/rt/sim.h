@@ -108,6 +108,10 @@ bool sim_node_running(const struct sim_node *n);
 void sim_node_spare(struct sim_node *n, bool spare);
 /* Gone for good, with what its disks hold; the process ends now. */
 bool sim_node_lost(const struct sim_node *n);
+/* Now, whatever spares it. */
+void sim_node_lose(struct sim_node *n);
+/* The process stands still for so long; nothing when it does so already. */
+void sim_node_pause(struct sim_node *n, uint64_t ns);
 /* How often the process was started. */
 uint64_t sim_node_lives(const struct sim_node *n);
 uint64_t sim_node_waits(const struct sim_node *n);

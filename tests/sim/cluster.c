@@ -11,6 +11,10 @@
 #define CHECK_NS (2000 * NS_PER_S) /* for all that the checker does */
 #define BEGIN_NS (3 * NS_PER_S)    /* without faults, so that there is a cluster */
 #define SLICE_NS (500 * NS_PER_MS)
+#define WISHES_MAX 3
+#define FREEZE_NS (3500 * NS_PER_MS) /* longer than a client waits for one server */
+#define KILLS_NS (60 * NS_PER_S)
+#define KILL_WAITS_LOG2 8
 
 /* --- faults ----------------------------------------------------------------------------------- */
 
@@ -55,6 +59,35 @@ static void rack_outage(struct world *w)
 			sim_node_crash(w->nodes[i].node, rng_chance(&w->rng, 0.5));
 }
 
+void world_wish(struct world *w, enum wish wish, uint64_t delay_ns)
+{
+	if (w->wish != WISH_NONE || w->wishes >= WISHES_MAX)
+		return;
+	w->wishes++;
+	w->wish = wish;
+	w->wish_ns = sim_now_ns(w->sim) + delay_ns;
+}
+
+static bool wish_is_due(void *arg)
+{
+	const struct world *w = arg;
+	return w->wish != WISH_NONE && sim_now_ns(w->sim) >= w->wish_ns;
+}
+
+static void wish_grant(struct world *w, struct node_place *victim)
+{
+	if (w->wish == WISH_POWER) {
+		blackout(w);
+		if (!w->over && w->plan.disks == 1 && !sim_node_lost(victim->node) &&
+		    rng_chance(&w->rng, 0.5))
+			sim_node_lose(victim->node);
+	} else {
+		sim_node_pause(w->servers[rng_below(&w->rng, w->plan.servers)].node,
+			       FREEZE_NS + rng_below(&w->rng, FREEZE_NS));
+	}
+	w->wish = WISH_NONE;
+}
+
 static void faulty_time(struct world *w)
 {
 	struct node_place *victim = any_node(w);
@@ -63,9 +96,13 @@ static void faulty_time(struct world *w)
 	if (!w->over)
 		victim_set(w, victim, disk, true);
 	w->working = true;
+	w->wishes = 0;
 	sim_faults_resume(w->sim);
 	while (sim_now_ns(w->sim) < end_ns && !model_violated(&w->model)) {
-		sim_run(w->sim, SLICE_NS);
+		if (sim_run_until(w->sim, wish_is_due, w, SLICE_NS)) {
+			wish_grant(w, victim);
+			continue;
+		}
 		if (w->plan.blackouts && rng_chance(&w->rng, 0.03))
 			blackout(w);
 		if (w->plan.blackouts && rng_chance(&w->rng, 0.03))
@@ -75,6 +112,7 @@ static void faulty_time(struct world *w)
 		victim_set(w, victim, disk, false);
 	sim_faults_pause(w->sim);
 	w->working = false;
+	w->wish = WISH_NONE;
 	w->rests++;
 }
 
@@ -116,6 +154,26 @@ static void replace_lost(struct world *w)
 	}
 }
 
+/* Each life ends at some wait. They have more of them when they work. */
+static void kill_janitors(struct world *w)
+{
+	uint64_t end_ns = sim_now_ns(w->sim) + KILLS_NS, lives[JANITORS_MAX] = {0};
+	bool ended = false;
+	while (!ended && sim_now_ns(w->sim) < end_ns) {
+		for (unsigned i = 0; i < w->plan.janitors; i++) {
+			struct sim_node *n = w->janitors[i].node;
+			if (lives[i] != sim_node_lives(n)) {
+				uint64_t most = UINT64_C(64) << rng_below(&w->rng, KILL_WAITS_LOG2);
+				sim_node_crash_at(n, 1 + rng_below(&w->rng, most), false);
+			}
+			lives[i] = sim_node_lives(n);
+		}
+		ended = sim_run_until(w->sim, check_ended, w, SLICE_NS);
+	}
+	for (unsigned i = 0; i < w->plan.janitors; i++)
+		sim_node_crash_at(w->janitors[i].node, 0, false);
+}
+
 static void heal(struct world *w)
 {
 	kv_mem_calm(w->kv);
@@ -124,6 +182,8 @@ static void heal(struct world *w)
 		model_violation(&w->model, "I11", "clients do not come to rest");
 	w->checked = false;
 	sim_node_start(w->checker.node, checker_main, &w->checker);
+	if (w->plan.kills)
+		kill_janitors(w);
 	if (!sim_run_until(w->sim, check_ended, w, CHECK_NS))
 		model_violation(&w->model, "I8", "the check does not end");
 }
@@ -215,11 +275,11 @@ static void prepare_over(const struct scenario_input *in, struct sim_config *c)
 }
 
 static const enum bug bugs_found[] = {
-	BUG_UNSURE_DELETE,      BUG_FENCE_FORGOTTEN, BUG_WRONG_PARITY,
-	BUG_SEAL_IGNORED,       BUG_COLLECT_SHARED,  BUG_QUOTA_LEAK,
-	BUG_INDEX_FORGOTTEN,    BUG_REPORT_LOST,     BUG_SYNC_SKIPPED,
-	BUG_SYNC_ERROR_IGNORED, BUG_ROT_BELIEVED,    BUG_SCRUB_BLIND,
-	BUG_DELETE_IGNORED,     BUG_REAL_CLOCK,      BUG_NONE,
+	BUG_UNSURE_DELETE,  BUG_FENCE_FORGOTTEN,    BUG_WRONG_PARITY,     BUG_SEAL_IGNORED,
+	BUG_COLLECT_SHARED, BUG_QUOTA_LEAK,         BUG_INDEX_FORGOTTEN,  BUG_REPORT_LOST,
+	BUG_SYNC_SKIPPED,   BUG_SYNC_ERROR_IGNORED, BUG_ROT_BELIEVED,     BUG_SCRUB_BLIND,
+	BUG_DELETE_IGNORED, BUG_REAL_CLOCK,         BUG_ACK_BELOW_QUORUM, BUG_DELETE_FIRST,
+	BUG_NONE,
 };
 
 const struct scenario scenario_cluster = {

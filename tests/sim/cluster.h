@@ -58,6 +58,10 @@ struct plan {
 	bool compacts;        /* blocks that are mostly dead are written anew */
 	bool policy;          /* what is sealed gets the last of the encodings by and by */
 	unsigned method;      /* enum janitor_method */
+	bool hasty;           /* janitors come round every other second */
+	bool strikes;         /* power fails when somebody was just told that it is done */
+	bool freezes;         /* a server stands still when somebody renames */
+	bool kills; /* when all else is quiet a node is emptied, and janitors are killed */
 	const char *encodings[6];
 	unsigned encoding_count;
 	struct kv_mem_options kv;
@@ -94,6 +98,9 @@ struct desk {
 	bool dirs;       /* they are made */
 };
 
+/* Faults at a moment that matters, which only who works knows. */
+enum wish { WISH_NONE, WISH_POWER, WISH_FREEZE };
+
 struct world {
 	struct sim *sim;
 	struct scenario_result *out;
@@ -114,8 +121,11 @@ struct world {
 	bool last;      /* no round follows */
 	bool quota_set, policy_set;
 	unsigned drained_round; /* in which a node was last to be emptied */
-	uint64_t texts;         /* next content */
-	struct rng rng;         /* of the scenario itself */
+	enum wish wish;         /* granted at wish_ns, */
+	uint64_t wish_ns;
+	unsigned wishes; /* so many in this round yet */
+	uint64_t texts;  /* next content */
+	struct rng rng;  /* of the scenario itself */
 	/* The checker's: */
 	bool checked;
 	char lacking[VIOLATION_BYTES]; /* what is not converged yet */
@@ -131,6 +141,10 @@ struct node_place *world_add_node(struct world *w, unsigned rack);
 bool world_disk_damaged(const struct node_place *n, unsigned d);
 uint64_t world_disk_id(const struct node_place *n, unsigned d);
 void world_addrs(const struct world *w, char *out, size_t size); /* with commas between */
+
+/* cluster.c */
+/* The next fault, after delay_ns. Nothing when there were enough in this round. */
+void world_wish(struct world *w, enum wish wish, uint64_t delay_ns);
 
 /* cluster_work.c */
 void client_main(void *role);

@@ -29,7 +29,9 @@
 #define TRIES 12
 #define LIST_PAGE 256
 #define WORSE_LOOKS 3
-#define HOPE_NS (60 * NS_PER_S) /* for a damaged disk to come back */
+#define CACHES_NS (2500 * NS_PER_MS)
+#define EMPTY_NS (60 * NS_PER_S) /* that a node has to be emptied */
+#define HOPE_NS (60 * NS_PER_S)  /* for a damaged disk to come back */
 #define CHUNKS_MAX 100000
 
 struct checker {
@@ -46,6 +48,9 @@ struct checker {
 struct bears {
 	uint32_t most;  /* good chunks, ever */
 	uint32_t worse; /* looks in a row at which there were fewer */
+	/* Where each chunk was seen, last time it was good. */
+	uint64_t chunk_block;
+	uint64_t disk[META_CHUNKS_MAX];
 };
 
 /* --- reading all ------------------------------------------------------------------------------ */
@@ -204,7 +209,8 @@ static void operate(struct checker *k)
 		const struct cluster_node *node = cluster_node(map, n->index + 1);
 		if (sim_node_lost(n->node))
 			(void)meta_client_want_node(&k->root, n->index + 1, CLUSTER_GONE);
-		else if (node != NULL && node->wanted == CLUSTER_DRAINING)
+		else if (node != NULL && node->wanted == CLUSTER_DRAINING &&
+			 rt_now_ns() > k->begin_ns + EMPTY_NS)
 			(void)meta_client_want_node(&k->root, n->index + 1, CLUSTER_ONLINE);
 		for (unsigned d = 0; d < w->plan.disks && !sim_node_lost(n->node); d++) {
 			uint64_t id = world_disk_id(n, d);
@@ -316,11 +322,7 @@ static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_
 	return 0;
 }
 
-/*
- * How many good chunks a block has may grow while all is quiet, and not shrink. A chunk that moves while it is looked
- * at is missed; so a block counts as worse when it was so at several looks in a row.
- */
-static void bears_note(struct checker *k, const struct meta_block *b, uint32_t good)
+static struct bears *bears_of(struct checker *k, const struct meta_block *b)
 {
 	struct bears *e = map_get(&k->bears, b->id);
 	if (e == NULL) {
@@ -328,12 +330,63 @@ static void bears_note(struct checker *k, const struct meta_block *b, uint32_t g
 		if (e == NULL || map_put(&k->bears, b->id, e) < 0)
 			abort();
 	}
+	if (e->chunk_block != b->chunk_block) /* it may have another encoding now */
+		*e = (struct bears){.chunk_block = b->chunk_block};
+	return e;
+}
+
+static bool disk_is_sound(const struct world *w, uint64_t disk)
+{
+	for (unsigned i = 0; i < w->node_count; i++)
+		for (unsigned d = 0; d < w->plan.disks; d++)
+			if (world_disk_id(&w->nodes[i], d) == disk)
+				return !sim_node_lost(w->nodes[i].node) &&
+				       !world_disk_damaged(&w->nodes[i], d);
+	return false;
+}
+
+/*
+ * A chunk that was seen on a sound disk is not there any more: then no record may name it there. Asked when caches of
+ * the metadata are past their time.
+ */
+static void chunk_went(struct checker *k, const struct meta_block_at *at, uint32_t i)
+{
+	struct meta_block_at now = {.tenant = at->tenant};
+	uint64_t disk = at->block.chunks[i].disk;
+	struct arena a;
+	if (!disk_is_sound(k->world, disk) || rt_sleep_ns(CACHES_NS) < 0)
+		return;
+	char tenant[32];
+	struct rpc_context context;
+	snprintf(tenant, sizeof(tenant), META_SYSTEM ":%u", at->tenant);
+	rpc_context_init(&context);
+	context.tenant = tenant;
+	struct meta_call m = {.client = k->meta, .context = &context};
+	arena_init(&a, MIB);
+	int rc = meta_client_block_get(&m, &at->block.id, 1, &a, &now.block);
+	if (rc == 0 && now.block.state == META_BLOCK_SEALED &&
+	    now.block.chunk_block == at->block.chunk_block && i < now.block.chunk_count &&
+	    now.block.chunks[i].disk == disk && !now.block.chunks[i].damaged &&
+	    chunk_look(k, &now, i) == -ENOENT)
+		model_violation(&k->world->model, "I10",
+				"block %016lx (%s): chunk %u was on disk %lu, and is deleted",
+				at->block.id, at->block.encoding, i, disk);
+	arena_fini(&a);
+}
+
+/*
+ * How many good chunks a block has may grow while all is quiet, and not shrink. A chunk that moves while it is looked
+ * at is missed; so a block counts as worse when it was so at several looks in a row.
+ */
+static void bears_note(struct checker *k, struct bears *e, const struct meta_block *b,
+		       uint32_t good)
+{
 	e->worse = good < e->most ? e->worse + 1 : 0;
 	e->most = good > e->most ? good : e->most;
 	if (e->worse >= WORSE_LOOKS)
 		model_violation(&k->world->model, "I10",
-				"block %016lx had %u good chunks, and has %u", b->id, e->most,
-				good);
+				"block %016lx had %u good chunks, and has %u; %.120s", b->id,
+				e->most, good, k->world->lacking);
 }
 
 static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
@@ -343,8 +396,12 @@ static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 	bool whole = true;
 	if (b->state != META_BLOCK_SEALED)
 		return lacks(k->world, "block %016lx of %lu bytes is not sealed", b->id, b->length);
+	struct bears *e = bears_of(k, b);
 	for (uint32_t i = 0; i < b->chunk_count; i++) {
 		int rc = chunk_look(k, at, i);
+		if (rc == -ENOENT && e->disk[i] == b->chunks[i].disk)
+			chunk_went(k, at, i);
+		e->disk[i] = rc == 0 ? b->chunks[i].disk : 0;
 		struct chunk_id id = {b->chunk_block, i};
 		uint64_t key = chunk_key(b->chunks[i].disk, id);
 		good += rc == 0;
@@ -353,7 +410,7 @@ static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 				      b->id, b->encoding, i, b->chunks[i].disk, err_name(rc));
 		(void)map_put(&k->wanted, key, k);
 	}
-	bears_note(k, b, good);
+	bears_note(k, e, b, good);
 	return whole;
 }
 
@@ -425,7 +482,19 @@ static bool is_converged(struct checker *k)
 {
 	map_fini(&k->wanted);
 	map_init(&k->wanted, CHUNKS_MAX);
-	return records_agree(k->world) && map_is_well(k) && blocks_are_whole(k) && no_orphans(k);
+	/* I10 is seen by looking all the time; else it is enough to look when the rest is well. */
+	bool well = records_agree(k->world) && map_is_well(k);
+	bool whole = (well || k->world->plan.kills) && blocks_are_whole(k);
+	return well && whole && no_orphans(k);
+}
+
+/* So that there is something to move while janitors are killed. */
+static void empty_one(struct checker *k)
+{
+	struct world *w = k->world;
+	const struct node_place *n = &w->nodes[rng_below(&w->rng, w->plan.nodes)];
+	if (!sim_node_lost(n->node))
+		(void)meta_client_want_node(&k->root, n->index + 1, CLUSTER_DRAINING);
 }
 
 static void converge(struct checker *k)
@@ -433,6 +502,8 @@ static void converge(struct checker *k)
 	struct world *w = k->world;
 	uint64_t end_ns = rt_now_ns() + CONVERGE_NS;
 	(void)blocks_are_whole(k);
+	if (w->plan.kills)
+		empty_one(k);
 	while (!model_violated(&w->model) && !is_converged(k)) {
 		if (rt_now_ns() > end_ns) {
 			model_violation(&w->model, "I8", "not whole after %lu s: %.200s",

@@ -237,6 +237,8 @@ static void append_some(struct worker *k, struct model_file *f, struct efile *h)
 		model_append_begin(&k->world->model, f, len);
 		rc = engine_append(&c, h, &iov, 1, NULL);
 		model_append_end(&k->world->model, f, rc);
+		if (rc == 0 && k->world->plan.strikes && rng_chance(&k->rng, 0.1))
+			world_wish(k->world, WISH_POWER, 0);
 		rt_deadline_set(RT_NEVER);
 	}
 	if (rc < 0 || rng_chance(&k->rng, 0.2))
@@ -336,17 +338,10 @@ static void op_try_sealed(struct worker *k)
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-static void rename_to(struct worker *k, struct model_file *f, bool move)
+static int rename_once(struct worker *k, struct model_file *f, struct model_file *to)
 {
 	struct call c;
 	struct terrane_options o = {0};
-	struct model_file *to = file_new(k);
-	if (to == NULL)
-		return;
-	char *dir = strrchr(to->path, '/') - 1;
-	*dir = *(strrchr(f->path, '/') - 1);
-	if (move)
-		*dir = *dir == 'a' ? 'b' : 'a';
 	struct model_file was = *f;
 	model_rename_begin(&k->world->model, f, to);
 	call_begin(k->engine, &c, &o);
@@ -354,20 +349,48 @@ static void rename_to(struct worker *k, struct model_file *f, bool move)
 	rt_deadline_set(RT_NEVER);
 	model_check_refusal(&k->world->model, &was, "rename", rc);
 	model_rename_end(&k->world->model, f, to, rc);
+	return rc;
+}
+
+static void rename_to(struct worker *k, struct model_file *f, bool move, unsigned times)
+{
+	struct model_file *to = file_new(k);
+	if (to == NULL)
+		return;
+	char *dir = strrchr(to->path, '/') - 1;
+	*dir = *(strrchr(f->path, '/') - 1);
+	if (move)
+		*dir = *dir == 'a' ? 'b' : 'a';
+	/* To and fro: what comes late must not be done again. */
+	for (int rc = 0; rc == 0 && times > 0; times--) {
+		struct model_file *back = f;
+		if (times > 1 && k->world->plan.freezes && rng_chance(&k->rng, 0.2))
+			world_wish(k->world, WISH_FREEZE, rng_below(&k->rng, 8 * NS_PER_MS));
+		rc = rename_once(k, f, to);
+		f = to;
+		to = back;
+	}
 }
 
 static void op_rename(struct worker *k)
 {
 	struct model_file *f = file_any(k);
 	if (f != NULL && f->size == f->size_max)
-		rename_to(k, f, false);
+		rename_to(k, f, false, 1);
 }
 
 static void op_move(struct worker *k)
 {
 	struct model_file *f = file_any(k);
 	if (f != NULL && f->sealed)
-		rename_to(k, f, true);
+		rename_to(k, f, true, 1);
+}
+
+static void op_swing(struct worker *k)
+{
+	struct model_file *f = file_any(k);
+	if (f != NULL && f->sealed)
+		rename_to(k, f, rng_chance(&k->rng, 0.5), 6);
 }
 
 static void op_remove(struct worker *k)
@@ -476,7 +499,7 @@ static const struct {
 	{"append", 4, op_append},   {"seal", 2, op_seal},   {"sealed", 1, op_try_sealed},
 	{"rename", 3, op_rename},   {"move", 3, op_move},   {"remove", 3, op_remove},
 	{"read", 8, op_read},       {"batch", 2, op_batch}, {"stat", 2, op_stat},
-	{"replace", 2, op_replace},
+	{"replace", 2, op_replace}, {"swing", 1, op_swing},
 };
 
 static void op_any(struct worker *k)

@@ -409,16 +409,21 @@ static void pause_over(struct timer *t)
 	}
 }
 
-static void pause_hit(void *ctx)
+void sim_node_pause(struct sim_node *n, uint64_t ns)
 {
-	struct sim_node *n = ctx;
 	if (heap_contains(&n->resume_timer.node) || !node_hit(n, SIM_PAUSE))
 		return;
 	struct sim_loop *l;
 	list_for_each_entry(l, &n->loops, link)
 		loop_pause(&l->base);
-	sim_timer(n->sim, &n->resume_timer, sim_between(n->sim, NS_PER_MS, PAUSE_MAX_NS),
-		  pause_over);
+	sim_timer(n->sim, &n->resume_timer, ns, pause_over);
+}
+
+static void pause_hit(void *ctx)
+{
+	struct sim_node *n = ctx;
+	if (!heap_contains(&n->resume_timer.node))
+		sim_node_pause(n, sim_between(n->sim, NS_PER_MS, PAUSE_MAX_NS));
 }
 
 static void clock_hit(void *ctx)
@@ -444,13 +449,17 @@ static void node_lose(struct sim_node *n)
 	sim_disks_lose(n);
 }
 
+void sim_node_lose(struct sim_node *n)
+{
+	count_fault(n->sim, SIM_NODE_LOSS, n);
+	node_lose(n);
+}
+
 static void loss_hit(void *ctx)
 {
 	struct sim_node *n = ctx;
-	if (!node_can_be_lost(n))
-		return;
-	count_fault(n->sim, SIM_NODE_LOSS, n);
-	node_lose(n);
+	if (node_can_be_lost(n))
+		sim_node_lose(n);
 }
 
 static void rack_hit(void *ctx)

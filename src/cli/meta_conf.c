@@ -31,8 +31,9 @@ const struct conf_key meta_conf_schema[] = {
 		    "rocksdb: one server, on its own disk; rados: any number; mem: for tests"),
 	CONF_STRING("store", "dir", struct meta_conf, dir, "", 0, 400,
 		    "rocksdb: the folder of the data; its parent must exist"),
-	CONF_SIZE("store", "cache", struct meta_conf, cache_bytes, "256MiB", 8 * MIB, 1024 * GIB,
-		  "rocksdb: memory for blocks, indexes and filters"),
+	CONF_SIZE("store", "cache", struct meta_conf, cache_bytes, "0", 0, 1024 * GIB,
+		  "rocksdb: memory for rows, and for blocks, indexes and filters, half for each, "
+		  "8MiB or more; 0: an eighth of the machine's, 256MiB or more"),
 	CONF_SIZE("store", "memtable", struct meta_conf, memtable_bytes, "32MiB", 1 * MIB, 1 * GIB,
 		  "rocksdb: what is not yet in tables; bounds the time of a restart"),
 	CONF_BOOL("store", "salvage", struct meta_conf, salvage, "false",

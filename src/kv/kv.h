@@ -161,6 +161,7 @@ struct kv_stats {
 	uint64_t
 		retries; /* commits done again: refused on a guess, or settled after a lost reply */
 	uint64_t reads_offloaded; /* gets that were not answered from memory */
+	uint64_t rows_kept;       /* keys answered from rows that the engine keeps in memory */
 };
 
 struct kv {

@@ -8,12 +8,19 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "kv/format.h"
+#include "rt/real.h"
 #include "rt/rt.h"
 
 #define FORMAT_KEY "\0"
 #define FORMAT_KEY_LEN 1
 #define BLOOM_BITS_PER_KEY 10
-#define BLOCK_BYTES (16 * KIB)
+#define MEMTABLE_BLOOM_SHARE 0.05 /* of a memtable's size */
+#define BLOCK_BYTES (8 * KIB)
+#define RESTART_KEYS 8      /* keys between two that are whole, in a block */
+#define BLOCK_HASH_FILL 0.5 /* keys to places of a block's hash table; fuller, more share one */
+#define CACHE_LEAST (8 * MIB)
+#define CACHE_UNSAID_LEAST (256 * MIB)
+#define CACHE_OF_MEMORY 8 /* this part of the machine's memory, when nothing is said */
 #define LOG_FILE_BYTES (4 * MIB)
 #define WAL_TOLERATE_TORN_TAIL 0 /* RocksDB's kTolerateCorruptedTailRecords */
 #define WAL_CUT_AT_DAMAGE 2      /* kPointInTimeRecovery */
@@ -78,6 +85,10 @@ static void set_tables(struct rocks *r)
 	rocksdb_block_based_table_options_t *t = rocksdb_block_based_options_create();
 	rocksdb_block_based_options_set_block_cache(t, r->cache);
 	rocksdb_block_based_options_set_block_size(t, BLOCK_BYTES);
+	rocksdb_block_based_options_set_block_restart_interval(t, RESTART_KEYS);
+	rocksdb_block_based_options_set_data_block_index_type(
+		t, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
+	rocksdb_block_based_options_set_data_block_hash_ratio(t, BLOCK_HASH_FILL);
 	/* Indexes and filters count against the cache, so that memory is bounded by it. */
 	rocksdb_block_based_options_set_cache_index_and_filter_blocks(t, 1);
 	rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(t, 1);
@@ -88,9 +99,16 @@ static void set_tables(struct rocks *r)
 	rocksdb_block_based_options_destroy(t);
 }
 
+static uint64_t cache_bytes(const struct kv_rocksdb_options *o)
+{
+	if (o->cache_bytes != 0)
+		return max_u64(CACHE_LEAST, o->cache_bytes);
+	return max_u64(CACHE_UNSAID_LEAST, rt_real_memory_bytes() / CACHE_OF_MEMORY);
+}
+
 static void set_options(struct rocks *r, const struct kv_rocksdb_options *o)
 {
-	uint64_t cache = o->cache_bytes != 0 ? o->cache_bytes : 256 * MIB;
+	uint64_t cache = cache_bytes(o) / 2; /* the other half is for rows */
 	uint64_t memtables = o->memtable_bytes != 0 ? o->memtable_bytes : 32 * MIB;
 	rocksdb_options_t *opt = rocksdb_options_create();
 	r->options = opt;
@@ -103,6 +121,9 @@ static void set_options(struct rocks *r, const struct kv_rocksdb_options *o)
 	rocksdb_options_set_max_write_buffer_number(opt, 3);
 	rocksdb_options_set_db_write_buffer_size(opt, memtables);
 	rocksdb_options_set_max_total_wal_size(opt, memtables);
+	/* Most keys that are looked for are not in the memtables: the filter says so for less. */
+	rocksdb_options_set_memtable_prefix_bloom_size_ratio(opt, MEMTABLE_BLOOM_SHARE);
+	rocksdb_options_set_memtable_whole_key_filtering(opt, 1);
 	rocksdb_options_set_max_background_jobs(opt, 2);
 	rocksdb_options_set_max_open_files(opt,
 					   -1); /* all are opened, and so checked, at the start */
@@ -222,6 +243,7 @@ static void rocks_close(struct kv *kv)
 	rt_shield_enter();
 	(void)rt_offload(close_run, r);
 	rt_shield_leave();
+	row_cache_close(r->rows);
 	free(r->dir);
 	free(r);
 }
@@ -248,7 +270,8 @@ int kv_rocksdb_open(struct kv **out, const struct kv_rocksdb_options *options)
 		return -ENOMEM;
 	r->base.ops = &rocks_ops;
 	r->dir = strdup(options->dir);
-	if (r->dir == NULL) {
+	if (r->dir == NULL || row_cache_open(&r->rows, cache_bytes(options) / 2) != 0) {
+		free(r->dir);
 		free(r);
 		return -ENOMEM;
 	}

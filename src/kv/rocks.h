@@ -18,6 +18,18 @@
  * versions change without need (allowed by rule 5 of kv.h), never stay when they should change. The
  * order is: a read takes the version before it reads; a commit changes it after the write and before
  * the next commit of its lane looks at it. Both err towards a version older than the data.
+ *
+ * Rows in memory (row_cache.h), in front of RocksDB's own memory. What is there is what RocksDB has, and no
+ * commit under way changes it:
+ *
+ *  1. Before a commit is handed to its thread the rows that it writes are dropped, and their slots are
+ *     marked as being written until it is done. If it fails they stay marked.
+ *  2. A row that was read is put there only while its slot is not being written, and only when the slot's
+ *     version is that from before the read: no commit to it has begun since that has not been seen.
+ *
+ * So a reader never gets the old row here after another got the new one from RocksDB. And as nothing
+ * that is there changes while a read on the loop goes on, rows from here and rows that RocksDB gives at one
+ * instant are together of that instant.
  */
 #ifndef KV_ROCKS_H
 #define KV_ROCKS_H
@@ -26,6 +38,7 @@
 
 #include "kv/queue.h"
 #include "kv/rocksdb.h"
+#include "kv/row_cache.h"
 
 /*
  * With two, one could evaluate checks while the sync of the other is under way; but what is sent at once to
@@ -58,6 +71,8 @@ struct rocks {
 	char *dir;
 	/* The loop's: */
 	struct rocks_lane lanes[ROCKS_LANES];
+	struct row_cache *rows;
+	uint8_t writing[ROCKS_VERSION_SLOTS]; /* a commit under way writes to the slot */
 	int write_error; /* the first that a write to the log met; none are tried after it */
 	/* Written on the loop while no commit of the slot's lane is under way; such a commit reads it. */
 	uint64_t versions[ROCKS_VERSION_SLOTS];

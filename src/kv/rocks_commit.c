@@ -127,6 +127,24 @@ static void fail_all(struct kv_pending **batch, size_t n, int rc)
 		batch[i]->rc = rc;
 }
 
+/* Rows in memory that are about to change go, and do not come back until it is known to what. */
+static void rows_leave(struct rocks *r, struct kv_pending **batch, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct kv_txn *t = batch[i]->txn;
+		for (size_t j = 0; j < t->write_count; j++)
+			row_cache_drop(r->rows, batch[i]->partition, t->writes[j].key);
+		if (t->write_count > 0)
+			r->writing[rocks_slot(batch[i]->partition)] = 1;
+	}
+}
+
+static void rows_may_return(struct rocks *r, struct kv_pending **batch, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		r->writing[rocks_slot(batch[i]->partition)] = 0;
+}
+
 static void commit_batch(void *ctx, struct kv_pending **batch, size_t n)
 {
 	struct rocks_lane *lane = ctx;
@@ -136,8 +154,10 @@ static void commit_batch(void *ctx, struct kv_pending **batch, size_t n)
 		return;
 	}
 	struct commit_job j = {.rocks = r, .batch = batch, .n = n};
+	rows_leave(r, batch, n);
 	int rc = rt_offload(commit_run, &j);
 	if (rc != 0) {
+		rows_may_return(r, batch, n);
 		fail_all(batch, n, rc);
 		return;
 	}
@@ -152,6 +172,7 @@ static void commit_batch(void *ctx, struct kv_pending **batch, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if (batch[i]->rc == 0 && batch[i]->txn->write_count > 0)
 			r->versions[rocks_slot(batch[i]->partition)] = j.sequence;
+	rows_may_return(r, batch, n);
 }
 
 void rocks_lanes_init(struct rocks *r, size_t txns_max)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reads. A get is first tried on the loop itself, from memory only (memtables and block cache): most
+ * Reads. A get is first tried on the loop itself, from memory only (rows, memtables, block cache): most
  * metadata that is asked for is hot, and a hop to another thread and back costs ten times the read.
  * RocksDB needs less than 20 KiB of the fiber's stack for it.
  */
@@ -10,7 +10,8 @@
 #include "kv/rows.h"
 #include "rt/rt.h"
 
-#define INLINE_KEYS_MAX 16 /* more than this would hold up the loop */
+/* More would hold up the loop, and push other rows from memory. */
+#define INLINE_KEYS_MAX 16
 
 struct get_job {
 	struct rocks *rocks;
@@ -64,15 +65,69 @@ static void get_run(void *arg)
 	rocksdb_release_snapshot(r->db, snapshot);
 }
 
+/* --- rows in memory: the rules are in rocks.h ----------------------------------------------------- */
+
+static void keep(struct get_job *j, size_t i)
+{
+	const struct kv_row *row = &j->rows->row[i];
+	row_cache_put(j->rocks->rows, j->partition, row->key, row->found ? &row->value : NULL);
+}
+
+/* The version is the slot's from before the read. */
+static bool may_keep(const struct get_job *j, uint64_t version)
+{
+	size_t slot = rocks_slot(j->partition);
+	return !j->rocks->writing[slot] && j->rocks->versions[slot] == version;
+}
+
+static bool get_kept(struct get_job *j, size_t i)
+{
+	bool found;
+	struct kv_bytes value;
+	if (!row_cache_get(j->rocks->rows, j->partition, j->keys[i], &found, &value))
+		return false;
+	j->rocks->base.stats.rows_kept++;
+	j->rc = kv_rows_answer(j->rows, j->keys[i], found ? &value : NULL);
+	return true;
+}
+
+/*
+ * On the loop. What is not among the rows is asked of RocksDB's memory; several such keys are of one
+ * instant when nothing was committed meanwhile, and otherwise all are read again from a snapshot.
+ */
+static void get_inline(struct get_job *j)
+{
+	struct rocks *r = j->rocks;
+	uint32_t asked = 0;
+	uint64_t before = j->n > 1 ? rocksdb_get_latest_sequence_number(r->db) : 0;
+	for (size_t i = 0; i < j->n && j->rc == 0; i++) {
+		if (get_kept(j, i))
+			continue;
+		asked |= 1U << i;
+		j->rc = get_one(j, r->read_cached, i);
+	}
+	if (j->rc == 0 && (asked & (asked - 1)) != 0 &&
+	    rocksdb_get_latest_sequence_number(r->db) != before) {
+		kv_rows_clear(j->rows);
+		get_run(j);
+	}
+	if (j->rc != 0 || asked == 0 || r->writing[rocks_slot(j->partition)])
+		return;
+	for (size_t i = 0; i < j->n; i++)
+		if ((asked >> i & 1) != 0)
+			keep(j, i);
+}
+
 int rocks_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
 	      struct kv_rows *rows)
 {
 	struct rocks *r = rocks_of(kv);
 	struct get_job j = {r, partition, keys, n, rows, n <= INLINE_KEYS_MAX, 0};
 	uint64_t version = r->versions[rocks_slot(partition)];
-	if (j.cached)
-		get_run(&j);
-	if (!j.cached || j.rc == -EAGAIN) {
+	bool few = j.cached;
+	if (few)
+		get_inline(&j);
+	if (!few || j.rc == -EAGAIN) {
 		kv_rows_clear(rows);
 		j.cached = false;
 		j.rc = 0;
@@ -80,6 +135,8 @@ int rocks_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, si
 		int rc = rt_offload(get_run, &j);
 		if (rc != 0)
 			return rc;
+		for (size_t i = 0; few && i < n && j.rc == 0 && may_keep(&j, version); i++)
+			keep(&j, i);
 	}
 	rows->version = version;
 	return j.rc;

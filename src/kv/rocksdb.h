@@ -13,8 +13,13 @@
 #include "kv/kv.h"
 
 struct kv_rocksdb_options {
-	const char *dir;      /* made when missing, its parent is not */
-	uint64_t cache_bytes; /* blocks, indexes and filters in memory; 0: 256 MiB */
+	const char *dir; /* made when missing, its parent is not */
+	/*
+	 * Half for rows, half for blocks, indexes and filters; 0: an eighth of the machine's memory, 256 MiB or
+	 * more. What does not fit is read from tables, slower. A row takes about 50 bytes more than its key
+	 * and value.
+	 */
+	uint64_t cache_bytes;
 	uint64_t
 		memtable_bytes; /* not yet in a table; bounds the log and a restart too; 0: 32 MiB */
 	unsigned batch_txns_max; /* transactions per commit; 0: many. For measurements */

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/log.h"
 
@@ -21,6 +22,9 @@ struct rt_real_options {
  * running then is cancelled and awaited. -ENOSYS with a logged explanation where io_uring is missing.
  */
 int rt_real_run(const struct rt_real_options *options, void (*main)(void *), void *arg);
+
+/* What the machine has, whoever uses it; 0: it does not tell. */
+uint64_t rt_real_memory_bytes(void);
 
 /* Log from this level on, with the time of this machine's clock. */
 void rt_real_log(enum log_level level);

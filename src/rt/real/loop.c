@@ -66,6 +66,13 @@ void rt_real_log(enum log_level level)
 	log_setup(&config);
 }
 
+uint64_t rt_real_memory_bytes(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES);
+	long page = sysconf(_SC_PAGESIZE);
+	return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
 /* --- operations ------------------------------------------------------------------------------ */
 
 static void ring_submit(struct real_loop *l)

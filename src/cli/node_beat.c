@@ -100,10 +100,12 @@ static struct meta_map_node report_of(const struct node_beat *b)
 	};
 }
 
-/* A refusal that others may lift: an operator, a node that falls silent. */
+/* A refusal that others may lift: an operator, a node that falls silent. -ESTALE: another process has registered as
+ * this node since. It may be this one's predecessor, whose words came late, so it is worth to register again: a
+ * living one with other disks is then in the way (-EBUSY), and two cannot have the same disks. */
 static bool refused(int rc)
 {
-	return rc == -EPERM || rc == -EBUSY || rc == -ENOSPC;
+	return rc == -EPERM || rc == -EBUSY || rc == -ENOSPC || rc == -ESTALE;
 }
 
 /* 0; > 0: never again; < 0: try again. */
@@ -136,12 +138,10 @@ static int report(struct node_beat *b, uint64_t *beat_ns)
 	struct meta_call call = {.client = b->client};
 	struct meta_map_node n = report_of(b);
 	int rc = meta_client_node_beat(&call, &n, beat_ns);
-	if (rc == -ESTALE) {
+	if (rc == -ESTALE)
 		log_error("node_replaced", "text=%s",
 			  LOG_QUOTE("another process has registered as this node"));
-		return 1;
-	}
-	if (rc < 0 && rc != -ECANCELED)
+	else if (rc < 0 && rc != -ECANCELED)
 		log_warn("node_not_heard", "err=%s text=%s", err_name(rc), LOG_QUOTE(call.error));
 	return rc;
 }
@@ -158,7 +158,7 @@ static void beat_main(void *arg)
 			rc = registered ? report(b, &beat_ns) : enlist(b, &beat_ns);
 		if (rc > 0)
 			return;
-		registered = rc == 0 || (registered && rc != -ENOENT);
+		registered = rc == 0 || (registered && rc != -ENOENT && rc != -ESTALE);
 		pause_ns = refused(rc) ? min_u64(2 * pause_ns, REFUSED_PAUSE_MAX_NS) : PAUSE_NS;
 		if (rt_sleep_ns(rc == 0 ? beat_ns : pause_ns) < 0)
 			return;

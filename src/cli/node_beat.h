@@ -4,8 +4,8 @@
  * as often as it is told. The node knows nothing of it: its disks are asked for over its own address, as
  * anybody would.
  *
- * While no metadata server can be reached it keeps trying. When a later process has registered as the same
- * node, or the servers are another cluster's, it stops, and the log says why; the node serves on.
+ * While no metadata server can be reached, or another process has registered as the same node, it keeps trying. When
+ * the servers are another cluster's it stops, and the log says why; the node serves on.
  */
 #ifndef CLI_NODE_BEAT_H
 #define CLI_NODE_BEAT_H

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The tie between a node and the metadata, in a simulated cluster. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cli/node_beat.h"
+#include "janitor_lab.h"
+
+#define NODE 100
+
+static uint64_t incarnation(struct lab *l)
+{
+	struct cluster *map;
+	CHECK_EQ(meta_client_map(&l->root, 0, &map), 0);
+	const struct cluster_node *n = cluster_node(map, NODE);
+	return n != NULL && cluster_node_state(n) == CLUSTER_ONLINE ? n->incarnation : 0;
+}
+
+/* What the process before it sent comes after what it sent itself. */
+static void late_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct node_beat *beat;
+	struct node_beat_options o = {.metadata = "meta:7100",
+				      .cluster = {1, 2},
+				      .node = NODE,
+				      .name = "late",
+				      .rack = "r0",
+				      .addr = "n0:7000"};
+	CHECK_EQ(node_beat_open(&beat, &o), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	uint64_t own = incarnation(&l);
+	CHECK(own != 0);
+	struct meta_map_node before = {.id = NODE,
+				       .incarnation = own + 1,
+				       .name = "late",
+				       .rack = "r0",
+				       .addr = "n0:7000"};
+	struct cluster_id id;
+	uint64_t beat_ns;
+	CHECK_EQ(meta_client_node_register(&l.root, &before, &id, &beat_ns), 0);
+	CHECK_EQ(incarnation(&l), own + 1);
+	CHECK_EQ(rt_sleep_ns(30 * NS_PER_S), 0);
+	CHECK_EQ(incarnation(&l), own);
+	node_beat_close(beat);
+	lab_close(&l);
+}
+
+static void a_node_whose_predecessor_was_heard_late_registers_again(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, late_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_node_whose_predecessor_was_heard_late_registers_again),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -114,15 +114,57 @@ static int find_in_slice(struct meta *m, struct row *r, uint64_t gone_id, struct
 	return rc;
 }
 
+struct find_job {
+	struct meta *m;
+	struct row row;
+	uint64_t gone_id;
+	struct arena *a;
+	int rc;
+};
+
+static void find_fiber(void *arg)
+{
+	struct find_job *j = arg;
+	j->rc = find_in_slice(j->m, &j->row, j->gone_id, j->a);
+}
+
+/*
+ * The home slice and the one below it, asked for at once. Nearly all names of a directory that is known to
+ * be spread are below. It is as good as one after the other. A row that is found was the name when it was
+ * read. And when none is found there was a moment meanwhile without the name: it is in one slice at a time
+ * and gets from one to another only by going, so that one which was there all the time was in one slice all
+ * the time, and was seen. Who changes the row has it checked as it was read, whatever was read after it.
+ */
+static int find_two(struct meta *m, struct row *r, uint64_t hash, uint64_t gone_id, struct arena *a)
+{
+	struct find_job below = {.m = m, .row = *r, .gone_id = gone_id, .a = a};
+	below.row.slice = slice_below(SLICE_HOME, hash);
+	struct rt_group g;
+	rt_group_init(&g);
+	bool both = rt_group_spawn(&g, "slice below", find_fiber, &below) == 0;
+	int rc = find_in_slice(m, r, gone_id, a);
+	rt_group_join(&g);
+	if (rc != 1 || !both)
+		return rc;
+	below.row.gone = below.row.gone || r->gone;
+	below.row.removed = below.row.removed || r->removed;
+	below.row.refused = below.row.refused || r->refused;
+	below.row.happened = below.row.happened || r->happened;
+	*r = below.row;
+	return below.rc;
+}
+
 static int find_once(struct meta *m, struct row *r, uint64_t gone_id, struct arena *a)
 {
 	uint64_t hash = slice_name_hash(r->name);
 	r->slice = SLICE_HOME;
 	r->gone = r->removed = r->refused = r->happened = false;
-	int rc;
-	while ((rc = find_in_slice(m, r, gone_id, a)) == 1) {
+	int rc = dir_known_spread(m, r->tenant, r->dir) ? find_two(m, r, hash, gone_id, a)
+							: find_in_slice(m, r, gone_id, a);
+	while (rc == 1) {
 		dir_note_spread(m, r->tenant, r->dir);
 		r->slice = slice_below(r->slice, hash);
+		rc = find_in_slice(m, r, gone_id, a);
 	}
 	if (rc != 0)
 		return rc;

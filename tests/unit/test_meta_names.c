@@ -226,6 +226,41 @@ static void lists_have_every_name_once(void **state)
 	rig_run(&rig);
 }
 
+/* --- a spread directory ------------------------------------------------------------------------- */
+
+#define ONE_WAY_NS NS_PER_MS
+
+static void round_trip_body(struct rig *rig)
+{
+	char name[16];
+	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
+	struct meta_stats stats;
+	/* From the first slice to those below, which are far from full. */
+	for (unsigned i = 0; i < 150; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		must_create(rig, dir, name);
+	}
+	meta_stats(rig->m, &stats);
+	CHECK_EQ(stats.spreads, 1);
+	uint64_t begin = rt_now_ns();
+	CHECK(id_at(rig, dir, "f0") != 0);
+	CHECK(rt_now_ns() - begin < 3 * ONE_WAY_NS);
+	begin = rt_now_ns();
+	CHECK(id_at(rig, dir, "f149") != 0);
+	CHECK(rt_now_ns() - begin < 3 * ONE_WAY_NS);
+	CHECK_EQ(id_at(rig, dir, "none"), 0);
+}
+
+static void a_lookup_in_a_spread_directory_takes_one_round_trip(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(round_trip_body);
+	rig.options.spread_entries = 100;
+	rig.mem_options.latency_min_ns = ONE_WAY_NS;
+	rig.mem_options.latency_max_ns = ONE_WAY_NS;
+	rig_run(&rig);
+}
+
 /* --- remove, rename --------------------------------------------------------------------------- */
 
 static void remove_body(struct rig *rig)
@@ -484,6 +519,7 @@ int main(void)
 		cmocka_unit_test(overwriting_creates_replace),
 		cmocka_unit_test(a_batch_makes_what_it_can_and_says_what_it_cannot),
 		cmocka_unit_test(lists_have_every_name_once),
+		cmocka_unit_test(a_lookup_in_a_spread_directory_takes_one_round_trip),
 		cmocka_unit_test(removed_names_are_gone),
 		cmocka_unit_test(renames_move_the_name_and_may_be_sent_again),
 		cmocka_unit_test(moves_between_directories),

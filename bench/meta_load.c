@@ -11,6 +11,7 @@
 #include "rt/rt.h"
 
 #define BATCH META_BATCH_MAX
+#define LOAD_FOREVER_S 1e6
 
 double load_now_s(void)
 {
@@ -188,7 +189,7 @@ static int one_op(struct worker *w)
 		return -ENOENT;
 	}
 	uint64_t dir = l->dirs[n / LOAD_DIR_FILES];
-	if (l->op == LOAD_STAT)
+	if (l->op == LOAD_STAT || l->op == LOAD_TOUCH)
 		return do_stat(l, dir, name);
 	name_of(to, "r", n);
 	return l->op == LOAD_RENAME ? do_rename(l, dir, name, to) : do_remove(l, dir, to);
@@ -233,7 +234,7 @@ double load_run(struct load *l, enum load_op op, unsigned clients)
 		load_must(do_mkdir(l, META_ROOT, name, w[i].own_dir) == 0, "a directory");
 	}
 	double start = load_now_s();
-	l->end_s = start + l->span_s;
+	l->end_s = start + (op == LOAD_TOUCH ? LOAD_FOREVER_S : l->span_s);
 	for (unsigned i = 0; i < clients; i++)
 		load_must(rt_group_spawn(&g, "client", worker_run, &w[i]) == 0, "a fiber");
 	rt_group_join(&g);

@@ -13,7 +13,7 @@
 #define LOAD_DIR_FILES 10000 /* files of one directory */
 #define LOAD_CLIENTS_MAX 64
 
-enum load_op { LOAD_CREATE, LOAD_STAT, LOAD_RENAME, LOAD_REMOVE };
+enum load_op { LOAD_CREATE, LOAD_STAT, LOAD_TOUCH, LOAD_RENAME, LOAD_REMOVE };
 
 struct load {
 	struct meta *meta;          /* or */
@@ -39,7 +39,8 @@ void load_must(bool ok, const char *what);
 /* Adds files until there are so many, a thousand at a time. */
 void load_fill(struct load *l, uint64_t files);
 /* Operations a second of so many clients; time has how long each took. Renames and removes go through the
- * files that are there; creates add to a directory of their own, or to one for all. */
+ * files that are there; creates add to a directory of their own, or to one for all; a touch is a stat of each
+ * file once, however long it takes. */
 double load_run(struct load *l, enum load_op op, unsigned clients);
 /* Entries a second of listing directories page by page. */
 double load_list(struct load *l, unsigned clients);

@@ -196,10 +196,15 @@ static int commit_now(struct rocks *r, uint64_t partition, const struct kv_txn *
 	rocksdb_writebatch_wi_t *writes = rocksdb_writebatch_wi_create(0, 1);
 	evaluate(&j, writes, 0);
 	char *message = NULL;
-	if (j.writes > 0)
+	if (j.writes > 0) {
+		rows_leave(r, batch, 1);
 		rocksdb_write_writebatch_wi(r->db, r->write_now, writes, &message);
+	}
 	rocksdb_writebatch_wi_destroy(writes);
-	if (message != NULL && strncmp(message, "Result incomplete", 17) == 0) {
+	bool waits = message != NULL && strncmp(message, "Result incomplete", 17) == 0;
+	if (message == NULL || waits)
+		rows_may_return(r, batch, 1);
+	if (waits) {
 		rocksdb_free(message);
 		return -EAGAIN;
 	}

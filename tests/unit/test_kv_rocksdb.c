@@ -69,17 +69,29 @@ static int put_early(struct kv *kv, uint64_t partition, unsigned n)
 		      &(struct kv_txn){.writes = &w, .write_count = 1, .early = true}, NULL);
 }
 
-/* In the log in their order, among those that are synced; each sees those before it. */
+static void check_is(struct kv *kv, uint64_t partition, struct kv_bytes key, const char *value)
+{
+	AUTO_KV_ROWS struct kv_rows rows = {0};
+	CHECK_EQ(kv_get(kv, partition, &key, 1, &rows), 0);
+	CHECK_EQ(rows.row[0].found, value != NULL);
+	CHECK(value == NULL || kv_equal(rows.row[0].value, kv_text(value)));
+}
+
+/* In the log in their order, among those that are synced; each sees those before it, and so do reads, whatever was
+ * read before. */
 static void early_body(void *arg)
 {
 	struct kv *kv;
 	CHECK_EQ(open_there(arg, &kv), 0);
 	for (unsigned n = 0; n < 100; n++) {
 		struct kv_bytes key = kv_bytes(&n, sizeof(n));
+		check_is(kv, 7, key, NULL);
 		CHECK_EQ(put_early(kv, 7, n), 0);
+		check_is(kv, 7, key, "early");
 		struct kv_check seen = {.kind = KV_EQUALS, .key = key, .value = kv_text("early")};
 		struct kv_write next = {.key = key, .value = kv_text("synced")};
 		CHECK_EQ(kv_txn(kv, 7, &(struct kv_txn){&seen, 1, &next, 1, n % 3 == 0}, NULL), 0);
+		check_is(kv, 7, key, "synced");
 	}
 	kv_must_put(kv, 8, kv_text("last"), kv_text(""));
 	kv_close(kv);

@@ -234,16 +234,28 @@ static int64_t run_close(struct call *c, struct request *r)
 	return rc;
 }
 
+/* Runs what frees the file. When it was not even sent, it goes all the same. */
+static int end_file(struct terrane_file *f, struct request *r, const struct terrane_options *o)
+{
+	struct terrane *t = f->t;
+	int64_t rc = lib_request_block(t, r, o);
+	if (r->runtime == NULL && rc == -EDEADLK)
+		lib_file_leave(t->runtime, f); /* this is its thread */
+	else if (r->runtime == NULL)
+		free(f); /* without a runtime the engine's part is that of a parent */
+	return (int)rc;
+}
+
 int terrane_file_close(struct terrane_file *f, const struct terrane_options *o)
 {
-	struct request r = {.run = run_close, .a = {.file = f}};
-	return (int)lib_request_block(f->t, &r, o);
+	struct request r = {.run = run_close, .a = {.file = f}, .ends = true};
+	return end_file(f, &r, o);
 }
 
 int terrane_file_close_start(struct terrane_file *f, const struct terrane_options *o,
 			     struct terrane_op *op)
 {
-	struct request r = {.run = run_close, .a = {.file = f}};
+	struct request r = {.run = run_close, .a = {.file = f}, .ends = true};
 	return lib_request_start(f->t, &r, o, op);
 }
 
@@ -261,8 +273,8 @@ void terrane_file_discard(struct terrane_file *f)
 {
 	if (f == NULL)
 		return;
-	struct request r = {.run = run_discard, .a = {.file = f}};
-	(void)lib_request_block(f->t, &r, NULL);
+	struct request r = {.run = run_discard, .a = {.file = f}, .ends = true};
+	(void)end_file(f, &r, NULL);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */

@@ -194,9 +194,11 @@ static void request_msg(struct rt_msg *m)
 			 ? -ESHUTDOWN
 			 : rt_group_spawn(&runtime->requests, "request", request_fiber, r);
 	if (rc < 0) {
-		struct terrane_file *f = r->appends ? r->a.file : NULL;
-		if (f != NULL && f->generation == runtime->generation)
+		struct terrane_file *f = r->a.file;
+		if (r->appends && f->generation == runtime->generation)
 			engine_file_spoil(f->e, rc);
+		if (r->ends)
+			lib_file_leave(runtime, f);
 		if (r->o != NULL)
 			lib_error_fill(r->o->error, rc, NULL);
 		request_complete(r, rc);

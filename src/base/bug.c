@@ -26,6 +26,8 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_DELETE_IGNORED] = "delete-ignored",
 	[BUG_DELETE_FIRST] = "delete-first",
 	[BUG_ORPHAN_AT_ONCE] = "orphan-at-once",
+	[BUG_GATE_LEAK] = "gate-leak",
+	[BUG_RACKS_FORGOTTEN] = "racks-forgotten",
 	[BUG_REAL_CLOCK] = "real-clock",
 };
 

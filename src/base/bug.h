@@ -29,9 +29,11 @@ enum bug {
 	BUG_ROT_BELIEVED,       /* a store does not compare checksums when it reads */
 	BUG_SCRUB_BLIND,        /* a store finds nothing when it verifies */
 	BUG_DELETE_IGNORED,     /* a node says that it has deleted, and has not */
-	BUG_DELETE_FIRST,   /* a repair deletes the old chunk before the record has the new one */
-	BUG_ORPHAN_AT_ONCE, /* a chunk that no record wants is deleted at first sight */
-	BUG_REAL_CLOCK,     /* a client of the simulation waits by the real clock */
+	BUG_DELETE_FIRST,    /* a repair deletes the old chunk before the record has the new one */
+	BUG_ORPHAN_AT_ONCE,  /* a chunk that no record wants is deleted at first sight */
+	BUG_GATE_LEAK,       /* a reconstructed read does not give back its memory */
+	BUG_RACKS_FORGOTTEN, /* chunks of a block go to any disks, whichever rack they are in */
+	BUG_REAL_CLOCK,      /* a client of the simulation waits by the real clock */
 	BUG_COUNT,
 };
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "base/hash.h"
 #include "base/rng.h"
 #include "meta/cluster_impl.h"
@@ -290,7 +291,8 @@ static void choose_spread(struct choosing *ch)
 {
 	const struct cluster_choice *out = ch->out;
 	size_t start = find_start(ch);
-	for (uint32_t rack = 1; rack <= ch->needed; rack++)
+	uint32_t least = bug_planted(BUG_RACKS_FORGOTTEN) ? ch->needed : 1;
+	for (uint32_t rack = least; rack <= ch->needed; rack++)
 		for (uint32_t node = 1; node <= rack; node++)
 			for (int all = 0; all <= 1; all++) {
 				if (ch->taken == ch->needed || out->count == out->disk_eligible)

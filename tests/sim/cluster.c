@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "client/fabric.h"
 
 #define QUIET_NS (120 * NS_PER_S)  /* until clients have come to rest */
 #define CHECK_NS (2000 * NS_PER_S) /* for all that the checker does */
@@ -174,7 +175,20 @@ static void kill_janitors(struct world *w)
 		sim_node_crash_at(w->janitors[i].node, 0, false);
 }
 
-static void heal(struct world *w)
+/* I11: who has rested for long holds no memory, and never held more than it was given. */
+static void memory_look(struct world *w, unsigned client)
+{
+	const struct fabric *f = engine_fabric(w->engines[client]);
+	const struct gate *gates[] = {&f->reads, &f->writes, &f->rebuilds};
+	for (size_t i = 0; i < ARRAY_LEN(gates); i++)
+		if (gates[i]->held_bytes > 0 || gates[i]->peak_bytes > gates[i]->limit_bytes)
+			model_violation(&w->model, "I11",
+					"client %u rests and holds %lu bytes; %lu at most, of %lu",
+					client, gates[i]->held_bytes, gates[i]->peak_bytes,
+					gates[i]->limit_bytes);
+}
+
+void world_heal(struct world *w)
 {
 	kv_mem_calm(w->kv);
 	replace_lost(w);
@@ -186,6 +200,9 @@ static void heal(struct world *w)
 		kill_janitors(w);
 	if (!sim_run_until(w->sim, check_ended, w, CHECK_NS))
 		model_violation(&w->model, "I8", "the check does not end");
+	for (unsigned c = 0; c < w->plan.clients; c++)
+		if (w->engines[c] != NULL && !model_violated(&w->model))
+			memory_look(w, c);
 }
 
 /* --- the run ---------------------------------------------------------------------------------- */
@@ -197,30 +214,48 @@ static void note(void *ctx, const char *text)
 	snprintf(to, sizeof(w->out->notes[0]), "%12.6f %s", (double)sim_now_ns(w->sim) / 1e9, text);
 }
 
-static void run(struct sim *sim, const struct scenario_input *in, struct scenario_result *out,
-		bool over)
+struct world *world_new(struct sim *sim, struct scenario_result *out, uint64_t seed)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	if (w == NULL)
 		abort();
 	w->sim = sim;
 	w->out = out;
-	w->over = over;
 	w->model.violation = out->violation;
 	w->model.note = note;
 	w->model.note_ctx = w;
 	w->texts = 1;
+	w->round = 1;
+	w->client = client_main;
 	w->contest = contest_new();
-	rng_init(&w->rng, mix_u64(in->seed) ^ 0x776f726c64);
-	plan_draw(&w->plan, in, over);
-	w->kv = kv_mem_new(&w->plan.kv);
-	if (w->kv == NULL)
-		abort();
+	rng_init(&w->rng, mix_u64(seed) ^ 0x776f726c64);
 	for (unsigned i = 0; i < SHARED_LOGS; i++) {
 		w->logs[i].number = i + 1;
 		snprintf(w->logs[i].path, sizeof(w->logs[i].path), "/log%u", i);
 	}
-	w->round = 1;
+	return w;
+}
+
+void world_free(struct world *w)
+{
+	w->out->operations = w->model.acknowledged;
+	if (sim_node_running(w->checker.node))
+		sim_node_stop(w->checker.node);
+	sim_end(w->sim);
+	contest_free(w->contest);
+	kv_mem_free(w->kv);
+	free(w);
+}
+
+static void run(struct sim *sim, const struct scenario_input *in, struct scenario_result *out,
+		bool over)
+{
+	struct world *w = world_new(sim, out, in->seed);
+	w->over = over;
+	plan_draw(&w->plan, in, over);
+	w->kv = kv_mem_new(&w->plan.kv);
+	if (w->kv == NULL)
+		abort();
 	world_build(w);
 	sim_faults_pause(sim);
 	sim_run(sim, BEGIN_NS);
@@ -230,15 +265,9 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 				w->desks[c][i].done = 0;
 		w->last = w->round == w->plan.rounds;
 		faulty_time(w);
-		heal(w);
+		world_heal(w);
 	}
-	out->operations = w->model.acknowledged;
-	if (sim_node_running(w->checker.node))
-		sim_node_stop(w->checker.node);
-	sim_end(sim);
-	contest_free(w->contest);
-	kv_mem_free(w->kv);
-	free(w);
+	world_free(w);
 }
 
 /* The times are short: what strikes by the hour strikes more often. */
@@ -275,10 +304,24 @@ static void prepare_over(const struct scenario_input *in, struct sim_config *c)
 }
 
 static const enum bug bugs_found[] = {
-	BUG_UNSURE_DELETE,  BUG_FENCE_FORGOTTEN,    BUG_WRONG_PARITY,     BUG_SEAL_IGNORED,
-	BUG_COLLECT_SHARED, BUG_QUOTA_LEAK,         BUG_INDEX_FORGOTTEN,  BUG_REPORT_LOST,
-	BUG_SYNC_SKIPPED,   BUG_SYNC_ERROR_IGNORED, BUG_ROT_BELIEVED,     BUG_SCRUB_BLIND,
-	BUG_DELETE_IGNORED, BUG_REAL_CLOCK,         BUG_ACK_BELOW_QUORUM, BUG_DELETE_FIRST,
+	BUG_UNSURE_DELETE,
+	BUG_FENCE_FORGOTTEN,
+	BUG_WRONG_PARITY,
+	BUG_SEAL_IGNORED,
+	BUG_COLLECT_SHARED,
+	BUG_QUOTA_LEAK,
+	BUG_INDEX_FORGOTTEN,
+	BUG_REPORT_LOST,
+	BUG_SYNC_SKIPPED,
+	BUG_SYNC_ERROR_IGNORED,
+	BUG_ROT_BELIEVED,
+	BUG_SCRUB_BLIND,
+	BUG_DELETE_IGNORED,
+	BUG_REAL_CLOCK,
+	BUG_ACK_BELOW_QUORUM,
+	BUG_DELETE_FIRST,
+	BUG_GATE_LEAK,
+	BUG_RACKS_FORGOTTEN,
 	BUG_NONE,
 };
 

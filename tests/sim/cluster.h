@@ -115,17 +115,20 @@ struct world {
 	struct shared_log logs[SHARED_LOGS];
 	unsigned shared_rested[CLIENTS_MAX];
 	struct contest *contest;
-	unsigned round; /* from 1 */
-	bool working;   /* else clients come to rest: */
-	unsigned rests; /* so many times until now */
-	bool last;      /* no round follows */
+	struct engine *engines[CLIENTS_MAX]; /* of those that live */
+	unsigned round;                      /* from 1 */
+	bool working;                        /* else clients come to rest: */
+	unsigned rests;                      /* so many times until now */
+	bool last;                           /* no round follows */
 	bool quota_set, policy_set;
 	unsigned drained_round; /* in which a node was last to be emptied */
 	enum wish wish;         /* granted at wish_ns, */
 	uint64_t wish_ns;
-	unsigned wishes; /* so many in this round yet */
-	uint64_t texts;  /* next content */
-	struct rng rng;  /* of the scenario itself */
+	unsigned wishes;            /* so many in this round yet */
+	uint64_t texts;             /* next content */
+	struct rng rng;             /* of the scenario itself */
+	void (*client)(void *role); /* what clients run */
+	void *ctx;                  /* of the scenario */
 	/* The checker's: */
 	bool checked;
 	char lacking[VIOLATION_BYTES]; /* what is not converged yet */
@@ -143,12 +146,24 @@ uint64_t world_disk_id(const struct node_place *n, unsigned d);
 void world_addrs(const struct world *w, char *out, size_t size); /* with commas between */
 
 /* cluster.c */
+/* A world with nothing in it but what every scenario needs; the plan is the caller's. */
+struct world *world_new(struct sim *sim, struct scenario_result *out, uint64_t seed);
+void world_free(struct world *w);
+/* Clients come to rest, and the checker looks at everything. */
+void world_heal(struct world *w);
 /* The next fault, after delay_ns. Nothing when there were enough in this round. */
 void world_wish(struct world *w, enum wish wish, uint64_t delay_ns);
 
 /* cluster_work.c */
 void client_main(void *role);
 const struct fabric_options *world_fabric(void);
+/* Tries until it has one, or is cancelled. */
+int world_engine(struct world *w, struct engine **out);
+/* One operation by its name, by the first worker of a client; what an earlier life was at is left. */
+void work_one(struct world *w, struct engine *e, unsigned client, const char *name);
+void work_leave(struct world *w, unsigned client);
+int world_meta(struct world *w, const char *tenant, struct rpc_pool *pool,
+	       struct meta_client **out);
 struct model_file *desk_file(struct world *w, unsigned client, unsigned worker, unsigned i);
 /* Reads a file from its beginning; *bytes is the caller's to free. */
 int64_t world_read(struct engine *e, const char *path, uint8_t **bytes, uint64_t room);

@@ -617,6 +617,68 @@ static void check_parities(struct checker *k)
 	arena_fini(&a);
 }
 
+/* --- what is written when all is well -------------------------------------------------------------- */
+
+static int write_fresh(struct checker *k, unsigned n)
+{
+	struct world *w = k->world;
+	struct call c;
+	struct efile *f;
+	uint8_t bytes[3000];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct terrane_options o = {.encoding = w->plan.encodings[n], .block_bytes = BLOCK_BYTES};
+	char path[32];
+	snprintf(path, sizeof(path), "/fresh%u.%u", w->round, n);
+	text_fill(n, 0, bytes, sizeof(bytes));
+	engine_call(k->engine, &c, &o);
+	int rc = engine_create(&c, path, 0, &o, &f);
+	if (rc == 0)
+		rc = engine_append(&c, f, &iov, 1, NULL);
+	if (rc == 0)
+		rc = engine_file_close(&c, f);
+	rt_deadline_set(RT_NEVER);
+	return rc;
+}
+
+static void block_racks(struct checker *k, const struct cluster *map, const struct meta_block *b)
+{
+	uint32_t racks[META_CHUNKS_MAX];
+	size_t n = 0;
+	for (size_t i = 0; i < b->chunk_count; i++) {
+		const struct cluster_disk *d = cluster_disk(map, b->chunks[i].disk);
+		const struct cluster_node *node = d != NULL ? cluster_node(map, d->node) : NULL;
+		if (node == NULL)
+			continue;
+		for (size_t j = 0; j < n; j++)
+			if (racks[j] == node->rack)
+				model_violation(&k->world->model, "I9",
+						"block %016lx (%s): two chunks in one rack", b->id,
+						b->encoding);
+		racks[n++] = node->rack;
+	}
+}
+
+/* I9: every encoding in use has fewer chunks than there are racks. */
+static void check_racks(struct checker *k)
+{
+	struct arena a;
+	struct cluster *map;
+	for (unsigned i = 0; i < k->world->plan.encoding_count; i++)
+		if (write_fresh(k, i) < 0) /* the quota */
+			return;
+	arena_init(&a, 64 * MIB);
+	for (struct meta_walk w = {.end = 1 << PARTITION_BITS}; w.index < w.end;) {
+		struct meta_block_at at[32];
+		int64_t n = meta_client_blocks(&k->root, &w, &a, at, ARRAY_LEN(at));
+		if (n < 0 || meta_client_map(&k->root, 0, &map) < 0)
+			break;
+		for (int64_t i = 0; i < n; i++)
+			if (map_get(&k->bears, at[i].block.id) == NULL)
+				block_racks(k, map, &at[i].block);
+	}
+	arena_fini(&a);
+}
+
 /* --- the process ------------------------------------------------------------------------------- */
 
 static int checker_open(struct checker *k, struct world *w)
@@ -666,8 +728,10 @@ void checker_main(void *arg)
 	}
 	if (rc == 0 && !w->over) {
 		converge(&k);
-		if (!model_violated(&w->model))
+		if (!model_violated(&w->model)) {
 			check_parities(&k);
+			check_racks(&k);
+		}
 		read_all(&k);
 	}
 	if (w->last)

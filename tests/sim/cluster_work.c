@@ -558,6 +558,30 @@ static void leave_busy(struct worker *k)
 	d->busy = false;
 }
 
+static struct worker first_worker(struct world *w, struct engine *e, unsigned client)
+{
+	struct worker k = {.world = w, .engine = e, .client = client, .desk = &w->desks[client][0]};
+	rng_init(&k.rng, rt_random_u64());
+	return k;
+}
+
+void work_leave(struct world *w, unsigned client)
+{
+	struct worker k = first_worker(w, NULL, client);
+	leave_busy(&k);
+}
+
+void work_one(struct world *w, struct engine *e, unsigned client, const char *name)
+{
+	struct worker k = first_worker(w, e, client);
+	if (!k.desk->dirs && make_dirs(&k) < 0)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
+		if (strcmp(ops[i].name, name) == 0)
+			ops[i].run(&k);
+	rt_deadline_set(RT_NEVER);
+}
+
 static void worker_main(void *arg)
 {
 	struct worker *k = arg;
@@ -580,7 +604,7 @@ static void worker_main(void *arg)
 
 /* --- a client process --------------------------------------------------------------------------- */
 
-static int engine_of(struct world *w, struct engine **out)
+int world_engine(struct world *w, struct engine **out)
 {
 	char addrs[64], why[FABRIC_ERROR_MAX];
 	world_addrs(w, addrs, sizeof(addrs));
@@ -596,7 +620,7 @@ static int engine_of(struct world *w, struct engine **out)
 	return rc;
 }
 
-static int meta_of(struct world *w, struct rpc_pool *pool, struct meta_client **out)
+int world_meta(struct world *w, const char *tenant, struct rpc_pool *pool, struct meta_client **out)
 {
 	char text[64], *rest = text, *word;
 	const char *addrs[SERVERS_MAX];
@@ -606,7 +630,7 @@ static int meta_of(struct world *w, struct rpc_pool *pool, struct meta_client **
 		addrs[n++] = word;
 	return meta_client_open(out, &(struct meta_client_options){.addrs = addrs,
 								   .addr_count = n,
-								   .tenant = TENANT,
+								   .tenant = tenant,
 								   .timeout_ns = 4 * NS_PER_S,
 								   .try_ns = NS_PER_S,
 								   .channel = {.pool = pool}});
@@ -623,9 +647,11 @@ void client_main(void *arg)
 	struct rt_group g;
 	rpc_pool_init(&pool, 16 * MIB);
 	rt_group_init(&g);
-	int rc = engine_of(w, &e);
+	int rc = world_engine(w, &e);
 	if (rc == 0)
-		rc = meta_of(w, &pool, &meta);
+		w->engines[r->index] = e;
+	if (rc == 0)
+		rc = world_meta(w, TENANT, &pool, &meta);
 	struct shared_worker s = {.world = w, .engine = e, .meta = meta, .client = r->index};
 	for (unsigned i = 0; rc == 0 && i < WORKERS; i++) {
 		workers[i] = (struct worker){.world = w,
@@ -641,6 +667,7 @@ void client_main(void *arg)
 		(void)rt_shutdown_wait();
 	rt_group_cancel(&g);
 	rt_group_join(&g);
+	w->engines[r->index] = NULL;
 	meta_client_close(meta);
 	engine_close(e);
 	rpc_pool_fini(&pool);

@@ -323,7 +323,7 @@ void world_build(struct world *w)
 	for (unsigned i = 0; i < p->janitors; i++)
 		role_add(w, &w->janitors[i], "j", i, janitor_main);
 	for (unsigned i = 0; i < p->clients; i++)
-		role_add(w, &w->clients[i], "c", i, client_main);
+		role_add(w, &w->clients[i], "c", i, w->client);
 	role_add(w, &w->checker, "check", 0, NULL);
 	sim_node_protect(w->checker.node);
 }

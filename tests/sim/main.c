@@ -42,6 +42,8 @@ struct board {
 	atomic_uint_fast64_t simulated_ms;
 	atomic_uint_fast64_t steps;
 	atomic_uint_fast64_t operations;
+	atomic_uint_fast64_t nothing;   /* seeds that were past the end of a list */
+	atomic_uint_fast64_t last_seed; /* that was not */
 	atomic_uint_fast64_t faults[SIM_FAULT_COUNT];
 	atomic_bool stop;
 	struct failure failures[FAILURES_MAX];
@@ -100,6 +102,10 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 			atomic_fetch_add(&r->board->faults[f],
 					 sim_fault_count(s, (enum sim_fault)f));
 	}
+	if (count && result.nothing)
+		atomic_fetch_add(&r->board->nothing, 1);
+	else if (count && seed > atomic_load(&r->board->last_seed))
+		atomic_store(&r->board->last_seed, seed);
 	memcpy(violation, result.violation, sizeof(result.violation));
 	if (violation[0] != '\0' && r->options->seed_first == r->options->seed_last) {
 		sim_trace_print(s, stderr, TRACE_LINES);
@@ -162,12 +168,19 @@ static void watchdog(time_t seconds)
 	setitimer(ITIMER_PROF, &t, NULL);
 }
 
+/* Two rows, because others may be behind. */
+static bool list_has_ended(const struct run *r, uint64_t seed)
+{
+	uint64_t row = r->options->scenario->row;
+	return row > 0 && seed > atomic_load(&r->board->last_seed) + 2 * row;
+}
+
 static void work(struct run *r, atomic_uint_fast64_t *at)
 {
 	work_begin(r->options);
 	while (!atomic_load(&r->board->stop) && !time_is_up(r)) {
 		uint64_t seed = atomic_fetch_add(&r->board->next_seed, 1);
-		if (seed > r->options->seed_last)
+		if (seed > r->options->seed_last || list_has_ended(r, seed))
 			break;
 		atomic_store(at, seed + 1);
 		watchdog(SEED_SECONDS_MAX);
@@ -283,6 +296,12 @@ static void print_text(const struct run *r, double seconds)
 	       r->options->scenario->name, done, seconds, (double)done / seconds,
 	       simulated_s / 60 / seconds, (double)atomic_load(&b->steps) / seconds,
 	       (uint64_t)atomic_load(&b->operations), (uint64_t)atomic_load(&b->repeated));
+	if (r->options->scenario->row > 0)
+		printf("%" PRIu64 " places of the list, %s\n",
+		       done - (uint64_t)atomic_load(&b->nothing),
+		       (uint64_t)atomic_load(&b->nothing) >= r->options->scenario->row
+			       ? "all there are"
+			       : "not all");
 	printf("faults (per simulated hour):");
 	for (int f = 0; f < SIM_FAULT_COUNT; f++) {
 		uint64_t n = atomic_load(&b->faults[f]);
@@ -354,6 +373,7 @@ static uint64_t run_seeds(struct run *r)
 	r->board = shared;
 	r->start_s = now_s();
 	atomic_store(&r->board->next_seed, o->seed_first);
+	atomic_store(&r->board->last_seed, o->seed_first);
 	run_workers(r, (atomic_uint_fast64_t *)(r->board + 1));
 	double seconds = now_s() - r->start_s;
 	uint64_t failed = atomic_load(&r->board->failed);

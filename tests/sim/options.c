@@ -13,8 +13,8 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-static const struct scenario *const scenarios[] = {&scenario_tally, &scenario_meta,
-						   &scenario_cluster, &scenario_over};
+static const struct scenario *const scenarios[] = {
+	&scenario_tally, &scenario_meta, &scenario_cluster, &scenario_over, &scenario_waits};
 
 static const char usage_text[] =
 	"usage: sim --seeds A..B [options]\n"

@@ -16,7 +16,7 @@ struct kv_rocksdb_options {
 	const char *dir; /* made when missing, its parent is not */
 	/*
 	 * Half for rows, half for blocks, indexes and filters; 0: an eighth of the machine's memory, 256 MiB or
-	 * more. What does not fit is read from tables, slower. A row takes about 50 bytes more than its key
+	 * more. What does not fit is read from tables, slower. A row takes about 40 bytes more than its key
 	 * and value.
 	 */
 	uint64_t cache_bytes;

@@ -3,48 +3,63 @@
  * Invariants:
  *  1. There are base + split buckets, base a power of two, 0 <= split < base. A row is in the bucket that
  *     place() names, and in no other; a key has one row at most.
- *  2. The row of a place is NULL when the place is empty; tag and mark of an empty place mean nothing.
- *  3. bytes is what rows and segments take; count how many rows there are.
+ *  2. A place that is empty has at = 0, and no mark.
+ *  3. The ring is [0, limit). used is what lies from the tail to the head, gaps and the end that is left out
+ *     with it; when used is 0, both are 0. Rows do not go around the end: what is left of it begins with
+ *     key_len 0, and then head <= tail.
+ *  4. count rows of live bytes have a place. A row in the ring that no place points to is a gap.
  */
 #include "kv/row_cache.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "rt/real.h"
 
-#define SEGMENT_BUCKETS 1024 /* buckets come by the segment, 64 KiB */
-#define BUCKET_ROWS 2        /* on average, before there are more buckets: few overflow at that */
-#define ROW_LEAST 48         /* bytes; bounds how many buckets there can be */
-#define MALLOC_HEAD 8        /* of each allocation, and their sizes are multiples of 16 */
-#define SWEEP_MAX 64         /* buckets that one put looks at for something without a mark */
+#define BUCKETS_MIN 64
+#define BUCKET_ROWS 3          /* on average, before there are more buckets: few overflow at that */
+#define BUCKETS_PART 6         /* of the memory, one in so many bytes is for buckets */
+#define RING_FIRST (256 * KIB) /* how much of the ring is used at first */
+#define RING_MAX (16 * GIB)    /* at counts eight bytes in 32 bits */
+#define CHANCES_MAX 64         /* rows that one put moves from the tail to the head */
 #define ABSENT UINT16_MAX
 
 struct row {
 	uint32_t hash; /* the low half */
 	uint16_t key_len;
 	uint16_t value_len; /* or ABSENT */
-	uint8_t bytes[];    /* partition, key, value */
+	uint8_t bytes[];    /* partition, key, value; then up to a multiple of eight */
 };
+
+#define ROW_MAX (sizeof(struct row) + sizeof(uint64_t) + KV_KEY_MAX + ROW_CACHE_VALUE_MAX)
 
 struct bucket {
 	uint16_t tag[ROW_CACHE_WAYS]; /* the high bits of the hash */
-	uint8_t marked;               /* a bit for each place */
+	uint16_t marked;              /* a bit for each place */
 	uint8_t next;                 /* the place that is looked at first when all are taken */
-	uint16_t unused;
-	struct row *row[ROW_CACHE_WAYS];
+	uint8_t unused;
+	uint32_t at[ROW_CACHE_WAYS]; /* where in the ring, in eights, from 1 */
 } __attribute__((aligned(64)));
 
 struct row_cache {
-	struct bucket **segments;
-	size_t segments_max;
+	struct bucket *buckets;
+	size_t buckets_max;
 	uint32_t base;
 	uint32_t split;
-	uint32_t hand;
 	uint64_t count;
-	uint64_t bytes;
-	uint64_t bytes_max;
+	uint8_t *ring;
+	size_t ring_bytes;
+	size_t limit;
+	size_t head;
+	size_t tail;
+	size_t used;
+	size_t live;
+	uint8_t moving[ROW_MAX + 8];
 };
+
+/* --- places ----------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(uint64_t partition, struct kv_bytes key)
 {
@@ -56,15 +71,25 @@ static uint16_t tag_of(uint64_t hash)
 	return (uint16_t)(hash >> 48);
 }
 
-static struct bucket *bucket_at(const struct row_cache *c, uint32_t i)
-{
-	return &c->segments[i / SEGMENT_BUCKETS][i % SEGMENT_BUCKETS];
-}
-
-static uint32_t place(const struct row_cache *c, uint32_t hash)
+static struct bucket *bucket_of(const struct row_cache *c, uint32_t hash)
 {
 	uint32_t i = hash & (c->base - 1);
-	return i < c->split ? hash & (2 * c->base - 1) : i;
+	return &c->buckets[i < c->split ? hash & (2 * c->base - 1) : i];
+}
+
+static struct row *row_at(const struct row_cache *c, size_t offset)
+{
+	return (struct row *)(void *)(c->ring + offset);
+}
+
+static struct row *row_in(const struct row_cache *c, const struct bucket *b, unsigned i)
+{
+	return row_at(c, ((size_t)b->at[i] - 1) * 8);
+}
+
+static uint32_t at_of(size_t offset)
+{
+	return (uint32_t)(offset / 8 + 1);
 }
 
 static size_t value_bytes(const struct row *r)
@@ -72,10 +97,14 @@ static size_t value_bytes(const struct row *r)
 	return r->value_len == ABSENT ? 0 : r->value_len;
 }
 
-static uint64_t row_bytes(const struct row *r)
+static size_t row_bytes(size_t key_len, size_t value_len)
 {
-	uint64_t n = sizeof(*r) + sizeof(uint64_t) + r->key_len + value_bytes(r) + MALLOC_HEAD;
-	return (n + 15) / 16 * 16;
+	return (sizeof(struct row) + sizeof(uint64_t) + key_len + value_len + 7) / 8 * 8;
+}
+
+static size_t bytes_of(const struct row *r)
+{
+	return row_bytes(r->key_len, value_bytes(r));
 }
 
 static bool row_is(const struct row *r, uint64_t partition, struct kv_bytes key)
@@ -85,18 +114,19 @@ static bool row_is(const struct row *r, uint64_t partition, struct kv_bytes key)
 }
 
 /* The place of the key in its bucket; ROW_CACHE_WAYS: it has none. */
-static unsigned find(const struct bucket *b, uint64_t hash, uint64_t partition, struct kv_bytes key)
+static unsigned find(const struct row_cache *c, const struct bucket *b, uint64_t hash,
+		     uint64_t partition, struct kv_bytes key)
 {
 	uint16_t tag = tag_of(hash);
 	for (unsigned i = 0; i < ROW_CACHE_WAYS; i++)
-		if (b->tag[i] == tag && b->row[i] != NULL && row_is(b->row[i], partition, key))
+		if (b->tag[i] == tag && b->at[i] != 0 && row_is(row_in(c, b, i), partition, key))
 			return i;
 	return ROW_CACHE_WAYS;
 }
 
 static void mark(struct bucket *b, unsigned i, bool on)
 {
-	b->marked = (uint8_t)(on ? b->marked | 1U << i : b->marked & ~(1U << i));
+	b->marked = (uint16_t)(on ? b->marked | 1U << i : b->marked & ~(1U << i));
 }
 
 static bool marked(const struct bucket *b, unsigned i)
@@ -104,105 +134,42 @@ static bool marked(const struct bucket *b, unsigned i)
 	return (b->marked >> i & 1) != 0;
 }
 
+/* The row becomes a gap. */
 static void forget(struct row_cache *c, struct bucket *b, unsigned i)
 {
-	c->bytes -= row_bytes(b->row[i]);
+	c->live -= bytes_of(row_in(c, b, i));
 	c->count--;
-	free(b->row[i]);
-	b->row[i] = NULL;
+	b->at[i] = 0;
 	mark(b, i, false);
 }
-
-/* --- opening ---------------------------------------------------------------------------------- */
-
-static int segment_add(struct row_cache *c, uint32_t first)
-{
-	size_t bytes = SEGMENT_BUCKETS * sizeof(struct bucket);
-	struct bucket *s = first / SEGMENT_BUCKETS < c->segments_max
-				   ? aligned_alloc(sizeof(struct bucket), bytes)
-				   : NULL;
-	if (s == NULL)
-		return -ENOMEM;
-	memset(s, 0, bytes);
-	c->segments[first / SEGMENT_BUCKETS] = s;
-	c->bytes += bytes;
-	return 0;
-}
-
-int row_cache_open(struct row_cache **out, uint64_t bytes_max)
-{
-	struct row_cache *c = calloc(1, sizeof(*c));
-	if (c == NULL)
-		return -ENOMEM;
-	uint64_t rows_max = bytes_max / ROW_LEAST;
-	c->segments_max = (size_t)(rows_max / BUCKET_ROWS / SEGMENT_BUCKETS + 1);
-	c->segments = calloc(c->segments_max, sizeof(struct bucket *));
-	c->bytes_max = bytes_max;
-	c->base = SEGMENT_BUCKETS;
-	if (c->segments == NULL || segment_add(c, 0) != 0) {
-		row_cache_close(c);
-		return -ENOMEM;
-	}
-	*out = c;
-	return 0;
-}
-
-void row_cache_close(struct row_cache *c)
-{
-	if (c == NULL)
-		return;
-	for (size_t s = 0; c->segments != NULL && s < c->segments_max; s++) {
-		for (size_t i = 0; c->segments[s] != NULL && i < SEGMENT_BUCKETS; i++)
-			for (unsigned j = 0; j < ROW_CACHE_WAYS; j++)
-				free(c->segments[s][i].row[j]);
-		free(c->segments[s]);
-	}
-	free(c->segments);
-	free(c);
-}
-
-/* --- growing and shrinking -------------------------------------------------------------------- */
 
 /* One bucket becomes two. */
 static void split_one(struct row_cache *c)
 {
-	uint32_t from = c->split;
-	uint32_t to = c->base + c->split;
-	if (to % SEGMENT_BUCKETS == 0 && segment_add(c, to) != 0)
+	struct bucket *a = &c->buckets[c->split];
+	struct bucket *b = &c->buckets[c->base + c->split];
+	if (c->base + c->split == c->buckets_max)
 		return; /* fuller buckets, then */
 	if (++c->split == c->base) {
 		c->base *= 2;
 		c->split = 0;
 	}
-	struct bucket *a = bucket_at(c, from);
-	struct bucket *b = bucket_at(c, to);
 	for (unsigned i = 0; i < ROW_CACHE_WAYS; i++) {
-		if (a->row[i] == NULL || place(c, a->row[i]->hash) == from)
+		if (a->at[i] == 0 || bucket_of(c, row_in(c, a, i)->hash) == a)
 			continue;
-		b->row[i] = a->row[i];
+		b->at[i] = a->at[i];
 		b->tag[i] = a->tag[i];
 		mark(b, i, marked(a, i));
-		a->row[i] = NULL;
+		a->at[i] = 0;
 		mark(a, i, false);
 	}
 }
 
-/* The hand goes on by one bucket: what has no mark goes, what has one loses it; or all goes. */
-static void sweep_one(struct row_cache *c, bool all)
-{
-	struct bucket *b = bucket_at(c, c->hand);
-	for (unsigned i = 0; i < ROW_CACHE_WAYS; i++)
-		if (b->row[i] != NULL && (all || !marked(b, i)))
-			forget(c, b, i);
-	b->marked = 0;
-	c->hand = c->hand + 1 < c->base + c->split ? c->hand + 1 : 0;
-}
-
 /* A place for one more row of the bucket. */
-static unsigned make_room(struct row_cache *c, struct bucket *b)
+static unsigned make_place(struct row_cache *c, struct bucket *b)
 {
 	for (unsigned i = 0; i < ROW_CACHE_WAYS; i++)
-		if (b->row[i] == NULL)
+		if (b->at[i] == 0)
 			return i;
 	unsigned i = b->next % ROW_CACHE_WAYS;
 	while (marked(b, i)) {
@@ -214,75 +181,190 @@ static unsigned make_room(struct row_cache *c, struct bucket *b)
 	return i;
 }
 
+/* --- the ring --------------------------------------------------------------------------------- */
+
+static bool fits(const struct row_cache *c, size_t n)
+{
+	if (c->used == 0 || c->head > c->tail)
+		return c->limit - c->head >= n;
+	return c->tail - c->head >= n;
+}
+
+static size_t take_head(struct row_cache *c, size_t n)
+{
+	size_t offset = c->head;
+	c->head += n;
+	c->used += n;
+	return offset;
+}
+
+static void leave_tail(struct row_cache *c, size_t n)
+{
+	c->tail += n;
+	c->used -= n;
+	if (c->used == 0)
+		c->head = c->tail = 0;
+	else if (c->tail == c->limit)
+		c->tail = 0;
+}
+
+/* The head is behind the tail and near the end: a longer ring, or from the beginning. */
+static void turn_head(struct row_cache *c)
+{
+	if (c->limit < c->ring_bytes && c->live > c->limit / 2) {
+		c->limit = min_u64(2 * c->limit, c->ring_bytes);
+		return;
+	}
+	if (c->head < c->limit) {
+		*row_at(c, c->head) = (struct row){0};
+		c->used += c->limit - c->head;
+	}
+	c->head = 0;
+}
+
+/* The place that points to what is at the tail; ROW_CACHE_WAYS: none. */
+static unsigned tail_place(const struct row_cache *c, const struct bucket *b)
+{
+	for (unsigned i = 0; i < ROW_CACHE_WAYS; i++)
+		if (b->at[i] == at_of(c->tail))
+			return i;
+	return ROW_CACHE_WAYS;
+}
+
+/* The tail goes on by one row. True: the row had a mark, and is at the head now. */
+static bool move_tail(struct row_cache *c, bool spare_marked)
+{
+	struct row *r = row_at(c, c->tail);
+	if (r->key_len == 0) {
+		leave_tail(c, c->limit - c->tail);
+		return false;
+	}
+	size_t n = bytes_of(r);
+	struct bucket *b = bucket_of(c, r->hash);
+	unsigned i = tail_place(c, b);
+	bool spare = i < ROW_CACHE_WAYS && spare_marked && marked(b, i);
+	if (spare)
+		memcpy(c->moving, r, n);
+	else if (i < ROW_CACHE_WAYS)
+		forget(c, b, i);
+	leave_tail(c, n);
+	if (!spare)
+		return false;
+	assert(fits(c, n)); /* where it was, if nowhere else */
+	size_t offset = take_head(c, n);
+	memcpy(row_at(c, offset), c->moving, n);
+	b->at[i] = at_of(offset);
+	mark(b, i, false);
+	return true;
+}
+
+static size_t ring_take(struct row_cache *c, size_t n)
+{
+	unsigned chances = CHANCES_MAX;
+	while (!fits(c, n)) {
+		if (c->head > c->tail || c->used == 0)
+			turn_head(c);
+		else if (move_tail(c, chances > 0))
+			chances--;
+	}
+	return take_head(c, n);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+int row_cache_open(struct row_cache **out, uint64_t bytes_max)
+{
+	struct row_cache *c = calloc(1, sizeof(*c));
+	if (c == NULL)
+		return -ENOMEM;
+	c->buckets_max =
+		(size_t)max_u64(BUCKETS_MIN, bytes_max / BUCKETS_PART / sizeof(struct bucket));
+	uint64_t table = c->buckets_max * sizeof(struct bucket);
+	uint64_t ring = bytes_max > table ? bytes_max - table : 0;
+	c->ring_bytes = (size_t)(min_u64(max_u64(ring, 2 * ROW_MAX), RING_MAX) / 8 * 8);
+	c->limit = min_u64(c->ring_bytes, RING_FIRST);
+	c->base = BUCKETS_MIN;
+	c->buckets = rt_real_map(table);
+	c->ring = rt_real_map(c->ring_bytes);
+	if (c->buckets == NULL || c->ring == NULL) {
+		row_cache_close(c);
+		return -ENOMEM;
+	}
+	*out = c;
+	return 0;
+}
+
+void row_cache_close(struct row_cache *c)
+{
+	if (c == NULL)
+		return;
+	rt_real_unmap(c->buckets, c->buckets_max * sizeof(struct bucket));
+	rt_real_unmap(c->ring, c->ring_bytes);
+	free(c);
+}
+
 /* --- the cache -------------------------------------------------------------------------------- */
 
 bool row_cache_get(struct row_cache *c, uint64_t partition, struct kv_bytes key, bool *found,
 		   struct kv_bytes *value)
 {
 	uint64_t hash = hash_of(partition, key);
-	struct bucket *b = bucket_at(c, place(c, (uint32_t)hash));
-	unsigned i = find(b, hash, partition, key);
+	struct bucket *b = bucket_of(c, (uint32_t)hash);
+	unsigned i = find(c, b, hash, partition, key);
 	if (i == ROW_CACHE_WAYS)
 		return false;
-	const struct row *r = b->row[i];
+	const struct row *r = row_in(c, b, i);
 	mark(b, i, true);
 	*found = r->value_len != ABSENT;
 	*value = kv_bytes(r->bytes + sizeof(partition) + r->key_len, value_bytes(r));
 	return true;
 }
 
-static struct row *row_make(uint64_t hash, uint64_t partition, struct kv_bytes key,
-			    const struct kv_bytes *value)
+static void row_write(struct row *r, uint64_t hash, uint64_t partition, struct kv_bytes key,
+		      const struct kv_bytes *value)
 {
-	size_t value_len = value != NULL ? value->len : 0;
-	struct row *r = malloc(sizeof(*r) + sizeof(partition) + key.len + value_len);
-	if (r == NULL)
-		return NULL;
 	*r = (struct row){.hash = (uint32_t)hash,
 			  .key_len = (uint16_t)key.len,
-			  .value_len = value != NULL ? (uint16_t)value_len : ABSENT};
+			  .value_len = value != NULL ? (uint16_t)value->len : ABSENT};
 	memcpy(r->bytes, &partition, sizeof(partition));
 	memcpy(r->bytes + sizeof(partition), key.data, key.len);
-	if (value_len > 0)
-		memcpy(r->bytes + sizeof(partition) + key.len, value->data, value_len);
-	return r;
+	if (value_bytes(r) > 0)
+		memcpy(r->bytes + sizeof(partition) + key.len, value->data, value->len);
 }
 
 void row_cache_put(struct row_cache *c, uint64_t partition, struct kv_bytes key,
 		   const struct kv_bytes *value)
 {
 	row_cache_drop(c, partition, key);
-	if (key.len > KV_KEY_MAX || (value != NULL && value->len > ROW_CACHE_VALUE_MAX))
+	size_t value_len = value != NULL ? value->len : 0;
+	if (key.len == 0 || key.len > KV_KEY_MAX || value_len > ROW_CACHE_VALUE_MAX)
 		return;
 	uint64_t hash = hash_of(partition, key);
-	struct row *r = row_make(hash, partition, key, value);
-	if (r == NULL)
-		return;
-	for (unsigned n = 0; c->count > 0 && c->bytes + row_bytes(r) > c->bytes_max; n++)
-		sweep_one(c, n >= SWEEP_MAX);
+	size_t n = row_bytes(key.len, value_len);
+	size_t offset = ring_take(c, n);
+	row_write(row_at(c, offset), hash, partition, key, value);
 	if (c->count >= (uint64_t)BUCKET_ROWS * (c->base + c->split))
 		split_one(c);
-	struct bucket *b = bucket_at(c, place(c, (uint32_t)hash));
-	unsigned i = make_room(c, b);
-	b->row[i] = r;
+	struct bucket *b = bucket_of(c, (uint32_t)hash);
+	unsigned i = make_place(c, b);
+	b->at[i] = at_of(offset);
 	b->tag[i] = tag_of(hash);
-	mark(b, i, false);
-	c->bytes += row_bytes(r);
+	c->live += n;
 	c->count++;
 }
 
 void row_cache_drop(struct row_cache *c, uint64_t partition, struct kv_bytes key)
 {
 	uint64_t hash = hash_of(partition, key);
-	struct bucket *b = bucket_at(c, place(c, (uint32_t)hash));
-	unsigned i = find(b, hash, partition, key);
+	struct bucket *b = bucket_of(c, (uint32_t)hash);
+	unsigned i = find(c, b, hash, partition, key);
 	if (i < ROW_CACHE_WAYS)
 		forget(c, b, i);
 }
 
 uint64_t row_cache_bytes(const struct row_cache *c)
 {
-	return c->bytes;
+	return (c->base + c->split) * sizeof(struct bucket) + c->limit;
 }
 
 uint64_t row_cache_count(const struct row_cache *c)

@@ -9,15 +9,20 @@
  * row that is not here costs one miss, one that is here two or three. It grows by linear hashing, a bucket
  * at a time, so that no single call pays for it:
  *
- *   buckets 0..3, 3 of 4 split:   0 1 2 3 | 4 5      next to be split: 2, into 2 and 6
- *   hash ...101 goes to bucket 5, hash ...110 to bucket 2, for there is no 6 yet
+ *   buckets 0 to 3, of which 0 and 1 have been split:   0 1 2 3 | 4 5     next: 2, into 2 and 6
+ *   a hash that ends in 101 goes to bucket 5, one in 110 to bucket 2, for there is no 6 yet
  *
- * Which row goes. A row that was asked for is marked, and loses its mark instead of its place when a hand
- * that walks over the buckets comes by (CLOCK), or a row for its full bucket. A row that is put here has no
- * mark: what is read once goes before what is read again.
+ * The rows lie in a ring, one behind the other. New ones go to its head; for room the tail moves on:
  *
- * Memory. Rows and buckets together stay below bytes_max, counted as malloc hands them out. A value of more
- * than ROW_CACHE_VALUE_MAX is not kept. Best effort throughout: without memory nothing is put.
+ *   | e f g . . . . a b c d |     head behind g, tail at a; b was dropped, and is a gap until the tail is there
+ *
+ * Which row goes. A row that was asked for is marked; when the tail comes to it, it moves to the head instead,
+ * and loses its mark. A row that is put here has none: what is read once goes before what is read again. Of a
+ * bucket that is full one without a mark goes. The ring begins small, and grows when half of it is rows.
+ *
+ * Memory. Ring and buckets together are bytes_max at most, in large pages where there are some: at random
+ * over a gigabyte, looking up the page is half of the cost of a read. A value of more than
+ * ROW_CACHE_VALUE_MAX is not kept.
  *
  * Not for several threads.
  */
@@ -26,7 +31,7 @@
 
 #include "kv/kv.h"
 
-#define ROW_CACHE_WAYS 6
+#define ROW_CACHE_WAYS 10
 #define ROW_CACHE_VALUE_MAX 4096
 
 struct row_cache;
@@ -50,6 +55,7 @@ void row_cache_put(struct row_cache *c, uint64_t partition, struct kv_bytes key,
 /* Forgets. */
 void row_cache_drop(struct row_cache *c, uint64_t partition, struct kv_bytes key);
 
+/* Memory that has been used, and how many rows there are. */
 uint64_t row_cache_bytes(const struct row_cache *c);
 uint64_t row_cache_count(const struct row_cache *c);
 

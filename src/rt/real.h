@@ -26,6 +26,13 @@ int rt_real_run(const struct rt_real_options *options, void (*main)(void *), voi
 /* What the machine has, whoever uses it; 0: it does not tell. */
 uint64_t rt_real_memory_bytes(void);
 
+/*
+ * Memory that is zero and takes room as it is touched, in large pages where there are some. NULL: there is no
+ * more. Unmap takes NULL.
+ */
+void *rt_real_map(size_t bytes);
+void rt_real_unmap(void *map, size_t bytes);
+
 /* Log from this level on, with the time of this machine's clock. */
 void rt_real_log(enum log_level level);
 

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <time.h>
@@ -71,6 +72,22 @@ uint64_t rt_real_memory_bytes(void)
 	long pages = sysconf(_SC_PHYS_PAGES);
 	long page = sysconf(_SC_PAGESIZE);
 	return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+void *rt_real_map(size_t bytes)
+{
+	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map == MAP_FAILED)
+		return NULL;
+	(void)madvise(map, bytes, MADV_HUGEPAGE); /* a kernel without has small ones */
+	return map;
+}
+
+void rt_real_unmap(void *map, size_t bytes)
+{
+	if (map != NULL)
+		munmap(map, bytes);
 }
 
 /* --- operations ------------------------------------------------------------------------------ */

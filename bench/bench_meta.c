@@ -35,8 +35,10 @@
 #include "rt/rt.h"
 #include "table.h"
 
-#define PAIRS 3          /* runs of each side, taking turns */
-#define GROW_RUNS 5      /* at each size */
+#define PAIRS 3     /* runs of each side, taking turns */
+#define GROW_RUNS 5 /* at each size */
+#define SETTLED_S 2
+#define SETTLE_MAX_S 60
 #define BARE_FILES 20000 /* of bare RocksDB, to look up */
 
 struct bench {
@@ -326,6 +328,35 @@ static double server_memory(const struct server *s)
 	return (double)strtoul(resident, NULL, 10) * (double)sysconf(_SC_PAGESIZE);
 }
 
+/* Processor time of the server, in seconds. */
+static double server_cpu(const struct server *s)
+{
+	char path[64], text[512] = "";
+	unsigned long user = 0, system = 0;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)s->pid);
+	FILE *f = fopen(path, "r");
+	load_must(f != NULL && fgets(text, sizeof(text), f) != NULL, "reading stat");
+	fclose(f);
+	const char *after = strrchr(text, ')'); /* the name may have anything in it */
+	load_must(after != NULL &&
+			  sscanf(after + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+				 &user, &system) == 2,
+		  "understanding stat");
+	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Until the server has nothing more to do for itself: what filling left to be compacted. */
+static void server_settle(const struct server *s)
+{
+	double begin = load_now_s();
+	double idle = 0;
+	while (idle < SETTLED_S && load_now_s() < begin + SETTLE_MAX_S) {
+		double cpu = server_cpu(s);
+		load_must(rt_sleep_ns(NS_PER_S / 4) == 0, "waiting");
+		idle = server_cpu(s) - cpu < 0.05 ? idle + 0.25 : 0;
+	}
+}
+
 static _Thread_local double disk_bytes; /* nftw gives its callback nothing to write to */
 
 static int add_size(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -418,7 +449,7 @@ static void grow_rows(uint64_t files, const char *what, double rate, double bare
 
 /*
  * Growth is measured on a store of its own, which holds nothing else. Every file is looked at once before, so
- * that the cache holds what it can, at every size. A bare RocksDB that does not grow takes turns.
+ * that the cache holds what it can, at every size, and the server is left alone until it rests. A bare RocksDB that does not grow takes turns.
  */
 static void grow_to(struct over_net *n, struct bare *bare, uint64_t files)
 {
@@ -426,6 +457,7 @@ static void grow_to(struct over_net *n, struct bare *bare, uint64_t files)
 	char name[80];
 	load_fill(l, files);
 	(void)load_run(l, LOAD_TOUCH, 64);
+	server_settle(n->server);
 	double create[GROW_RUNS], stat[GROW_RUNS], bare_create[GROW_RUNS], bare_stat[GROW_RUNS];
 	for (int i = 0; i < GROW_RUNS; i++) {
 		create[i] = load_run(l, LOAD_CREATE, 16);

@@ -13,6 +13,7 @@
 
 #define ARENA_BYTES (8 * MIB)
 #define EXTENTS_PAGE 256
+#define FILES_AT_ONCE 16
 #define BLOCKS_AT_ONCE 8 /* of one file; each asks all its disks at once */
 #define BLOCKS_SEEN_MAX (64 << 20)
 #define READ_BYTES ((uint64_t)(1 * MIB))
@@ -20,11 +21,21 @@
 #define STAT_NS (5 * NS_PER_S)
 #define SCAN_NS (120 * NS_PER_S)
 
+/* Files that are looked at, many at once: one alone would wait for its metadata, and then for its disks. */
+struct crew {
+	struct rt_group files;
+	struct rt_cond change;
+	unsigned busy;
+	int rc; /* of the first that could not be looked at; its words are the call's */
+};
+
+/* One for the walk over directories, and one for each file that is looked at. */
 struct fsck {
 	struct call *call;
 	const struct fsck_options *o;
 	struct fsck_counts *n;
-	struct map seen; /* blocks: files share them */
+	struct map *seen; /* blocks: files share them */
+	struct crew *crew;
 	struct waiting_dir *waiting;
 	uint64_t file; /* that is looked at, of this path */
 	char path[META_PATH_MAX + 1];
@@ -290,9 +301,9 @@ static size_t unseen(struct fsck *k, const struct meta_extent *x, size_t n, uint
 {
 	size_t count = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (map_get(&k->seen, x[i].block) != NULL)
+		if (map_get(k->seen, x[i].block) != NULL)
 			continue;
-		(void)map_put(&k->seen, x[i].block, k);
+		(void)map_put(k->seen, x[i].block, k);
 		out[count++] = x[i].block;
 	}
 	return count;
@@ -382,6 +393,48 @@ static int check_file(struct fsck *k, uint64_t id, uint64_t size)
 	return rc;
 }
 
+struct looking {
+	struct fsck k;
+	struct call call, *whole;
+	uint64_t size;
+};
+
+static void file_main(void *arg)
+{
+	struct looking *l = arg;
+	struct crew *crew = l->k.crew;
+	int rc = check_file(&l->k, l->k.file, l->size);
+	if (rc < 0 && crew->rc == 0)
+		crew->rc = call_fail(l->whole, rc, "%s", l->call.error);
+	crew->busy--;
+	rt_cond_signal(&crew->change);
+	free(l);
+}
+
+/* Waits until there is a place for one more. */
+static int file_start(struct fsck *k, uint64_t id, uint64_t size)
+{
+	struct crew *crew = k->crew;
+	int rc = 0;
+	while (rc == 0 && crew->rc == 0 && crew->busy == FILES_AT_ONCE)
+		rc = rt_cond_wait(&crew->change);
+	if (rc < 0 || crew->rc < 0)
+		return rc < 0 ? rc : crew->rc;
+	struct looking *l = malloc(sizeof(*l));
+	if (l == NULL)
+		return -ENOMEM;
+	*l = (struct looking){.k = *k, .call = *k->call, .whole = k->call, .size = size};
+	l->k.call = &l->call;
+	l->k.file = id;
+	crew->busy++;
+	rc = rt_group_spawn(&crew->files, "fsck-file", file_main, l);
+	if (rc < 0) {
+		crew->busy--;
+		free(l);
+	}
+	return rc;
+}
+
 /* Directories wait in a list: the stack of a fiber is too small for a deep tree. */
 struct waiting_dir {
 	struct waiting_dir *next;
@@ -412,7 +465,7 @@ static int check_entry(struct fsck *k, const struct meta_entry *e)
 	memcpy(k->path + k->path_len, e->name.text, e->name.len);
 	k->path_len += e->name.len;
 	k->path[k->path_len] = 0;
-	int rc = e->kind == META_DIR ? later(k, e->id) : check_file(k, e->id, e->size);
+	int rc = e->kind == META_DIR ? later(k, e->id) : file_start(k, e->id, e->size);
 	k->path_len = before;
 	k->path[before] = 0;
 	return rc;
@@ -457,6 +510,8 @@ int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
 		struct fsck_counts *out)
 {
 	struct fsck *k = calloc(1, sizeof(*k));
+	struct crew crew = {0};
+	struct map seen;
 	struct meta_entry e;
 	if (k == NULL)
 		return -ENOMEM;
@@ -464,7 +519,11 @@ int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
 	k->call = c;
 	k->o = o;
 	k->n = out;
-	map_init(&k->seen, BLOCKS_SEEN_MAX);
+	k->seen = &seen;
+	k->crew = &crew;
+	map_init(&seen, BLOCKS_SEEN_MAX);
+	rt_group_init(&crew.files);
+	rt_cond_init(&crew.change);
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_resolve(&m, META_ROOT, meta_name(path), &e);
 	if (rc < 0)
@@ -476,7 +535,12 @@ int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
 		memcpy(k->path, path, k->path_len + 1);
 		rc = e.kind == META_DIR ? check_tree(k, e.id) : check_file(k, e.id, e.size);
 	}
-	map_fini(&k->seen);
+	if (rc < 0)
+		rt_group_cancel(&crew.files);
+	rt_group_join(&crew.files);
+	if (rc == 0)
+		rc = crew.rc;
+	map_fini(&seen);
 	free(k);
 	return rc;
 }

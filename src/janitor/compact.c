@@ -71,7 +71,7 @@ static int blocks_compact(struct hand *h, uint32_t tenant, const uint64_t *block
 	struct janitor *j = h->j;
 	struct engine_compacted done = {0};
 	struct call c;
-	int rc = rewrite_wait(j, live_bytes);
+	int rc = rewrite_wait(j, tenant, blocks, n, live_bytes);
 	uint64_t before_ns = rt_deadline_narrow(RT_NEVER);
 	if (rc == 0)
 		rc = hand_call(h, tenant, &c);

@@ -217,8 +217,10 @@ struct hand {
 /* A call for the tenant; the fiber's deadline is narrowed: see rt_deadline_set. */
 int hand_call(struct hand *h, uint32_t tenant, struct call *c);
 void hand_close(struct hand *h);
-/* Waits for its turn to write so many bytes anew. */
-int rewrite_wait(struct janitor *j, uint64_t bytes);
+/* Waits for its turn to write so many bytes of these blocks anew, at the share of repair. The disks that have them
+ * pay for what is read, and for what is written: that goes to as many others, and in the mean to these. */
+int rewrite_wait(struct janitor *j, uint32_t tenant, const uint64_t *blocks, size_t n,
+		 uint64_t bytes);
 
 /* What the notes say now: before a survey. */
 int policies_load(struct janitor *j);

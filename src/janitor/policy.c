@@ -184,7 +184,7 @@ static int block_apply(struct applying *p, const struct job *job)
 	int rc = block_policy(p, job, &encoding);
 	if (rc < 0 || encoding == NULL)
 		return rc;
-	rc = rewrite_wait(p->j, job->live_bytes);
+	rc = rewrite_wait(p->j, job->tenant, &job->block, 1, job->live_bytes);
 	uint64_t before_ns = rt_deadline_narrow(RT_NEVER);
 	if (rc == 0)
 		rc = hand_call(&p->hand, job->tenant, &c);

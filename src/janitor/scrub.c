@@ -12,6 +12,8 @@
  *
  *     period 7 days   begin | pass, at most 3.5 days | begin | pass ...
  *                           ^ a chunk at the start            ^ at most 7 days after a chunk at the end
+ * Never faster than repair may: a disk that is too large for the period at that rate takes longer, and the age of
+ * what was verified last shows it.
  *
  * Where it stands is a note "scrub/DISK" in the metadata, written now and then: whoever goes on with the disk,
  * after a restart or on another machine, begins there. Times in it are wall clocks: a clock that is wrong makes
@@ -209,6 +211,8 @@ static int scrub_page(struct shelf *s, size_t n, struct pacer *pace, uint64_t by
 			continue;
 		if (bytes_per_s > 0)
 			rc = pacer_wait(pace, len, bytes_per_s);
+		if (rc == 0)
+			rc = pace_local(s->j, s->disk, len);
 		if (rc == 0)
 			rc = scrub_chunk(s, i, &bad);
 		if (rc < 0)

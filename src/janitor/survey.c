@@ -165,10 +165,28 @@ void hand_close(struct hand *h)
 	h->engine = NULL;
 }
 
-int rewrite_wait(struct janitor *j, uint64_t bytes)
+int rewrite_wait(struct janitor *j, uint32_t tenant, const uint64_t *blocks, size_t n,
+		 uint64_t bytes)
 {
-	return pacer_wait(&j->rewrites, bytes,
-			  j->opts.rack_bytes_per_s / 100 * j->opts.percent + 1);
+	struct errand e;
+	errand_init(j, &e, tenant);
+	struct meta_call m = errand_meta(j, &e);
+	double part = (double)j->opts.percent / 100 / (1 + j->others);
+	int rc = pacer_wait(&j->rewrites, bytes,
+			    (uint64_t)((double)j->opts.rack_bytes_per_s * part) + 1);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		struct arena a;
+		struct meta_block b;
+		arena_init(&a, 256 * KIB);
+		rc = meta_client_block_get(&m, &blocks[i], 1, &a, &b);
+		bool there = rc == 0 && b.state != 0 && b.length > 0;
+		for (size_t k = 0; rc == 0 && there && k < b.chunk_count; k++)
+			rc = pace_local(j, b.chunks[k].disk,
+					(uint64_t)((double)b.chunk_length *
+						   ((double)bytes / (double)n) / (double)b.length));
+		arena_fini(&a);
+	}
+	return rc;
 }
 
 /* --- shares ------------------------------------------------------------------------------------ */

@@ -336,6 +336,46 @@ static void sealed_copies_become_what_the_nearest_policy_says(void **state)
 	cbox_run_all(6, 1, policy_body);
 }
 
+/* Three disks that have a copy of each block. */
+static void rewrites_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	o.disk_bytes_per_s = 500000; /* 20%: 100 KB/s */
+	struct janitor *j = hire(&o), *k = hire(&o);
+	uint64_t spent_ns[2];
+	for (int i = 0; i < 2; i++) {
+		char dir[16], file[24], name[META_NOTE_NAME_MAX + 1];
+		snprintf(dir, sizeof(dir), "/%d", i);
+		snprintf(file, sizeof(file), "/%d/f", i);
+		make_dir(&l, dir);
+		CHECK_EQ(write_text(&l, file, 1, 1280 * KIB, "r3"), 0);
+		snprintf(name, sizeof(name), "policy/00000001/%016lx", id_of(&l, dir));
+		set_policy(&l, name, "{\"encoding\": \"rs:2+1\"}");
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0); /* what was done before is paid for */
+		CHECK_EQ(janitor_report(j), 0);
+		CHECK_EQ(stats_of(j).janitors, i == 0 ? 1 : 2);
+		uint64_t begin_ns = rt_now_ns();
+		CHECK_EQ(janitor_survey(j), 0);
+		spent_ns[i] = rt_now_ns() - begin_ns;
+		CHECK_EQ(count_of(&l, "r3"), 0);
+		CHECK_EQ(janitor_report(k), 0);
+	}
+	/* Of each block, each disk gives or takes a copy's length: all but the last, which is not waited for. */
+	CHECK(spent_ns[0] >= 1152 * KIB * NS_PER_S / 100000);
+	CHECK(spent_ns[1] > spent_ns[0] * 3 / 2);
+	janitor_close(k);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void what_is_written_anew_keeps_to_the_share_of_disks_and_janitors(void **state)
+{
+	(void)state;
+	cbox_run_all(3, 1, rewrites_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -343,6 +383,7 @@ int main(void)
 		cmocka_unit_test(blocks_with_moved_files_are_compacted_too),
 		cmocka_unit_test(files_deleted_or_rewritten_meanwhile_are_left_right),
 		cmocka_unit_test(sealed_copies_become_what_the_nearest_policy_says),
+		cmocka_unit_test(what_is_written_anew_keeps_to_the_share_of_disks_and_janitors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

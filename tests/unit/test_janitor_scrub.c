@@ -181,12 +181,38 @@ static void what_a_deep_check_finds_is_repaired(void **state)
 	cbox_run_all(8, 1, fsck_body);
 }
 
+static void rate_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 1, 1280 * KIB, "r2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	o.disk_bytes_per_s = 500000; /* 20%: 100 KB/s */
+	struct janitor *j = hire(&o);
+	uint64_t begin_ns = rt_now_ns();
+	/* A period that asks for much more. */
+	CHECK_EQ(janitor_scrub(j, 2 * NS_PER_S), 0);
+	CHECK_EQ(stats_of(j).scrubbed_bytes, 2 * 1280 * KIB);
+	/* Two disks have it all; the last chunk is not waited for. */
+	CHECK(rt_now_ns() - begin_ns >= 1152 * KIB * NS_PER_S / 100000);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void scrubbing_is_not_faster_than_repair_may_be(void **state)
+{
+	(void)state;
+	cbox_run_all(2, 1, rate_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(scrubbing_finds_what_rotted_and_it_is_repaired),
 		cmocka_unit_test(scrubbing_misses_a_chunk_that_vanished_and_it_is_repaired),
 		cmocka_unit_test(what_a_deep_check_finds_is_repaired),
+		cmocka_unit_test(scrubbing_is_not_faster_than_repair_may_be),
 		cmocka_unit_test(a_scrub_goes_on_where_the_last_janitor_stopped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

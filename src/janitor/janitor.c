@@ -65,6 +65,8 @@ static void options_fill(struct janitor_options *o)
 		o->percent = 20;
 	if (o->parallel == 0)
 		o->parallel = 4;
+	if (o->list_max == 0)
+		o->list_max = 200000;
 	if (o->deletes_per_s == 0)
 		o->deletes_per_s = 2000;
 }

@@ -12,7 +12,7 @@
  *               whoever has seen it for the whole grace on its own monotonic clock.
  *   repair      blocks with a chunk on a lost disk (reverse index), and blocks with missing or damaged
  *               chunks (a walk of all). Those that bear no further loss come first, in all shares, then
- *               the rest, by what they still bear. A chunk is computed from the cheapest set that suffices
+ *               the rest, by what they still bear; also when a further disk is lost meanwhile. A chunk is computed from the cheapest set that suffices
  *               and goes to a disk that cluster_choose names; then the record is changed, then the old
  *               chunk is deleted. An interrupted repair leaves a chunk that no record knows.
  *   pools       what a pool cannot repair by itself, and lists, is brought from other racks: as much as the
@@ -68,6 +68,7 @@ struct janitor_options {
 	unsigned percent;          /* of those for repair; 0: 20 */
 	unsigned parallel;         /* blocks repaired at once; 0: 4 */
 	unsigned deletes_per_s;    /* chunks deleted by collection; 0: 2000 */
+	size_t list_max;           /* blocks of a share that are sorted at once; 0: 200000 */
 	enum janitor_method method;
 	const char *
 		rack; /* that it stands in, copied; NULL or "": in none, so that all it moves crosses */

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which blocks to repair, in which order. */
+/*
+ * Which blocks to repair, in which order: those that bear the least further losses first.
+ *
+ * Shares of the partitions are gone through twice, first for what bears none. A share's list is sorted when all of
+ * it is known; when that is too long, the neediest stay, and the others come with the next round. A disk that is
+ * lost while all this goes on changes what blocks bear: then everything is looked at anew, from the beginning.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/rng.h"
 #include "janitor/impl.h"
 #include "rt/rt.h"
 
-#define LIST_MAX ((size_t)200000) /* blocks of a share; the rest comes with the next round */
 #define PAGE 64
+#define LOOK_NS NS_PER_S /* between looks at which disks are lost */
+#define STARTS_MAX 16    /* of a round */
 
 struct patient {
 	uint64_t disk; /* that it was found by; 0: by its record */
@@ -23,13 +31,42 @@ struct ward {
 	char lease[32];
 	struct patient *list;
 	size_t count, cap, next;
-	int rc; /* of the metadata, or the lease */
+	uint64_t lost; /* mark of the disks that were lost when the round began */
+	uint64_t looked_ns;
+	bool outdated; /* others are now */
+	int rc;        /* of the metadata, or the lease */
 };
+
+/* The same for the same set of disks. */
+static uint64_t lost_mark(struct janitor *j)
+{
+	uint64_t sum = 0;
+	map_for_each(&j->fabric.map->disks, it)
+		if (disk_fate(j, it.key) == DISK_LOST)
+			sum += mix_u64(it.key);
+	return sum;
+}
+
+static bool is_outdated(struct ward *w)
+{
+	if (w->outdated || rt_now_ns() - w->looked_ns < LOOK_NS)
+		return w->outdated;
+	w->looked_ns = rt_now_ns();
+	if (janitor_map(w->j) == 0)
+		w->outdated = lost_mark(w->j) != w->lost;
+	return w->outdated;
+}
+
+static int ward_judge(struct ward *w);
 
 static int ward_add(struct ward *w, uint32_t tenant, uint64_t block, int more, uint64_t disk)
 {
-	if (w->count == LIST_MAX)
-		return 0;
+	if (w->count >= w->j->opts.list_max) {
+		int rc = ward_judge(w);
+		if (rc < 0)
+			return rc;
+		w->count = min_u64(w->count, w->j->opts.list_max / 2);
+	}
 	if (w->count == w->cap) {
 		size_t cap = w->cap == 0 ? 256 : w->cap * 2;
 		struct patient *list = realloc(w->list, cap * sizeof(*list));
@@ -101,38 +138,60 @@ static int find_by_records(struct ward *w, unsigned share)
 	return rc;
 }
 
-/* Each once, with its need; those that are whole, pending or gone drop out. */
+/* n of one tenant: those that are whole, pending or gone drop out. Returns how many are left in out. */
+static int64_t patients_judge(struct ward *w, const struct patient *p, size_t n,
+			      struct patient *out)
+{
+	struct errand e;
+	errand_init(w->j, &e, p[0].tenant);
+	struct meta_call m = errand_meta(w->j, &e);
+	struct meta_block b[PAGE];
+	struct patient sick[PAGE];
+	uint64_t ids[PAGE];
+	int64_t count = 0;
+	struct arena a;
+	arena_init(&a, 4 * MIB);
+	for (size_t i = 0; i < n; i++)
+		ids[i] = p[i].block;
+	int rc = meta_client_block_get(&m, ids, n, &a, b);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		struct damage d = {0};
+		w->j->stats.open_blocks += b[i].state == META_BLOCK_OPEN;
+		if (b[i].state != META_BLOCK_SEALED || block_damage(w->j, &b[i], &d) < 0 ||
+		    d.bad == 0)
+			continue;
+		sick[count] = p[i];
+		sick[count++].more = d.more;
+	}
+	arena_fini(&a);
+	for (int64_t i = 0; i < count; i++)
+		out[i] = sick[i];
+	return rc < 0 ? rc : count;
+}
+
+/* Each once, with its need, in the order of that. */
 static int ward_judge(struct ward *w)
 {
-	size_t n = 0;
-	int rc = 0;
+	size_t n = 0, left = 0;
 	if (w->count == 0)
 		return 0;
 	qsort(w->list, w->count, sizeof(*w->list), by_name);
-	for (size_t i = 0; rc == 0 && i < w->count; i++) {
-		struct patient p = w->list[i];
-		if (n > 0 && by_name(&w->list[n - 1], &p) == 0)
-			continue;
-		struct errand e;
-		errand_init(w->j, &e, p.tenant);
-		struct meta_call m = errand_meta(w->j, &e);
-		struct arena a;
-		arena_init(&a, 256 * KIB);
-		struct meta_block b;
-		struct damage d = {0};
-		rc = meta_client_block_get(&m, &p.block, 1, &a, &b);
-		if (rc == 0 && b.state == META_BLOCK_OPEN)
-			w->j->stats.open_blocks++;
-		bool sick = rc == 0 && b.state == META_BLOCK_SEALED &&
-			    block_damage(w->j, &b, &d) == 0 && d.bad > 0;
-		arena_fini(&a);
-		p.more = d.more;
-		if (sick)
-			w->list[n++] = p;
+	for (size_t i = 0; i < w->count; i++)
+		if (n == 0 || by_name(&w->list[n - 1], &w->list[i]) != 0)
+			w->list[n++] = w->list[i];
+	for (size_t i = 0, run; i < n; i += run) {
+		for (run = 1;
+		     run < PAGE && i + run < n && w->list[i + run].tenant == w->list[i].tenant;)
+			run++;
+		int64_t sick = patients_judge(w, w->list + i, run, w->list + left);
+		if (sick < 0)
+			return (int)sick;
+		left += (size_t)sick;
 	}
-	w->count = n;
-	qsort(w->list, w->count, sizeof(*w->list), by_need);
-	return rc;
+	w->count = left;
+	if (left > 0)
+		qsort(w->list, w->count, sizeof(*w->list), by_need);
+	return 0;
 }
 
 /* --- doing ------------------------------------------------------------------------------------- */
@@ -150,7 +209,7 @@ static void note_result(struct janitor *j, const struct patient *p, int rc)
 static void nurse(void *arg)
 {
 	struct ward *w = arg;
-	while (w->rc == 0 && w->next < w->count) {
+	while (w->rc == 0 && w->next < w->count && !is_outdated(w)) {
 		const struct patient p = w->list[w->next++];
 		struct janitor_repair *r =
 			p.disk != 0 ? repair_under_way(w->j, p.disk, false) : NULL;
@@ -180,10 +239,11 @@ static int ward_work(struct ward *w)
 	return w->rc;
 }
 
+/* 1: another disk was lost meanwhile. */
 static int share_repair(struct janitor *j, unsigned share, const uint64_t *disks, size_t n,
-			bool look, bool urgent)
+			bool look, bool urgent, uint64_t lost)
 {
-	struct ward w = {.j = j};
+	struct ward w = {.j = j, .lost = lost};
 	snprintf(w.lease, sizeof(w.lease), "repair/%u", share);
 	int rc = lease_take(j, w.lease);
 	if (rc < 0)
@@ -202,7 +262,7 @@ static int share_repair(struct janitor *j, unsigned share, const uint64_t *disks
 	free(w.list);
 	if (rc == 0)
 		lease_drop(j, w.lease);
-	return rc == -EBUSY ? 0 : rc;
+	return rc == -EBUSY ? 0 : rc < 0 ? rc : w.outdated;
 }
 
 static uint64_t *disks_to_empty(struct janitor *j, size_t *n)
@@ -266,6 +326,30 @@ static int repairs_note(struct janitor *j)
 	return left < 0 ? (int)left : 0;
 }
 
+/* First everywhere what bears no further loss. With all well there is nothing to go through twice. 1: others are
+ * lost now than at the beginning. */
+static int shares_repair(struct janitor *j, bool look)
+{
+	uint64_t lost = lost_mark(j);
+	int rc = 0;
+	for (int pass = 0; rc == 0 && pass < 2; pass++) {
+		for (unsigned i = 0; rc == 0 && i < JANITOR_SHARES; i++) {
+			size_t n = 0;
+			AUTO_FREE uint64_t *disks = disks_to_empty(j, &n);
+			if (disks == NULL)
+				return -ENOMEM;
+			if (lost_mark(j) != lost)
+				return 1;
+			if (n == 0 && (!look || pass == 0))
+				continue;
+			rc = share_repair(j, share_turn(j, i), disks, n, look, pass == 0, lost);
+			if (rc == 0)
+				rc = janitor_map(j);
+		}
+	}
+	return rc;
+}
+
 int janitor_repair(struct janitor *j, bool look)
 {
 	struct errand e;
@@ -282,20 +366,10 @@ int janitor_repair(struct janitor *j, bool look)
 	if (rc < 0)
 		return rc;
 	look = look || missing > 0;
-	/* First everywhere what bears no further loss. With all well there is nothing to go through twice. */
-	for (int pass = 0; rc == 0 && pass < 2; pass++) {
-		for (unsigned i = 0; rc == 0 && i < JANITOR_SHARES; i++) {
-			size_t n = 0;
-			AUTO_FREE uint64_t *disks = disks_to_empty(j, &n);
-			if (disks == NULL)
-				return -ENOMEM;
-			if (n == 0 && (!look || pass == 0))
-				continue;
-			rc = share_repair(j, share_turn(j, i), disks, n, look, pass == 0);
-			if (rc == 0)
-				rc = janitor_map(j);
-		}
-	}
+	for (int starts = 0; starts == 0 || (rc == 1 && starts < STARTS_MAX); starts++)
+		rc = shares_repair(j, look);
+	if (rc > 0)
+		rc = 0; /* the next round goes on */
 	if (rc == 0)
 		rc = repairs_note(j);
 	j->stats.repair_rounds += rc == 0;

@@ -273,6 +273,84 @@ static void blocks_with_the_least_redundancy_left_go_first(void **state)
 	cbox_run_all(9, 1, order_body);
 }
 
+/* Many blocks of two lost chunks are found among those of one while the list is too short for all. */
+static void short_list_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 1, 4 * MIB, "rs:3+2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	size_t both, one, singles;
+	count_hurt(&l, 21, 41, &both, &singles);
+	CHECK(both > 8 && singles > 16);
+	CHECK_EQ(meta_client_want_disk(&l.root, 21, CLUSTER_GONE), 0);
+	lose_disk(&l, 41);
+	struct janitor_options o = quick();
+	o.list_max = 2;
+	struct janitor *j = hire(&o);
+	for (size_t left = both, before = both; left > 0; before = left) {
+		CHECK_EQ(janitor_repair(j, false), 0);
+		count_hurt(&l, 21, 41, &left, &one);
+		CHECK(left < before);
+		/* In each share one at a time, in each of the two passes. */
+		CHECK(left == 0 || one + 16 >= singles);
+		singles = one;
+	}
+	while (blocks_on(&l, 21, NULL) + blocks_on(&l, 41, NULL) > 0)
+		CHECK_EQ(janitor_repair(j, false), 0);
+	(void)check_whole(&l);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void the_neediest_stay_on_a_list_that_is_too_short(void **state)
+{
+	(void)state;
+	cbox_run_all(9, 1, short_list_body);
+}
+
+/* A disk is lost while the blocks of another are repaired: those that both hurt go next. */
+static void second_order_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 1, 4 * MIB, "rs:3+2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	lose_disk(&l, 21);
+	struct janitor_options o = quick();
+	o.disk_bytes_per_s = 50000; /* 20%: a chunk takes 2 s */
+	o.parallel = 1;
+	struct round r = {.j = hire(&o)};
+	struct rt_fiber *fiber;
+	CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &r), 0);
+	while (stats_of(r.j).chunks_repaired == 0)
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	size_t both, one, singles, left;
+	CHECK_EQ(meta_client_want_disk(&l.root, 41, CLUSTER_GONE), 0);
+	/* Until the janitor's map is new, and the block at hand done. */
+	CHECK_EQ(rt_sleep_ns(8 * NS_PER_S), 0);
+	count_hurt(&l, 21, 41, &both, &singles);
+	CHECK(both > 2 && singles > 2 && !r.done);
+	for (left = both; left > 0;) {
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
+		count_hurt(&l, 21, 41, &left, &one);
+		CHECK(left == 0 || one >= singles);
+	}
+	CHECK(!r.done);
+	rt_join(fiber);
+	CHECK_EQ(r.rc, 0);
+	CHECK_EQ(blocks_on(&l, 21, NULL) + blocks_on(&l, 41, NULL), 0);
+	(void)check_whole(&l);
+	janitor_close(r.j);
+	lab_close(&l);
+}
+
+static void what_a_second_failure_hurts_again_goes_first(void **state)
+{
+	(void)state;
+	cbox_run_all(9, 1, second_order_body);
+}
+
 static uint64_t repair_time_ns(struct lab *l, struct janitor *j, uint64_t disk)
 {
 	lose_disk(l, disk);
@@ -366,6 +444,8 @@ int main(void)
 		cmocka_unit_test(a_disk_with_errors_is_repaired_after_the_delay),
 		cmocka_unit_test(what_a_replaced_drive_held_is_repaired_at_once),
 		cmocka_unit_test(blocks_with_the_least_redundancy_left_go_first),
+		cmocka_unit_test(the_neediest_stay_on_a_list_that_is_too_short),
+		cmocka_unit_test(what_a_second_failure_hurts_again_goes_first),
 		cmocka_unit_test(bandwidth_is_kept_and_those_who_live_know_of_each_other),
 		cmocka_unit_test(two_janitors_have_half_of_the_bandwidth_each),
 	};

@@ -7,7 +7,11 @@
 
 #include "base/crc.h"
 #include "client/label.h"
+#include "client/shape.h"
+#include "code/codec.h"
 #include "meta/wire.h"
+
+#define LAB_CHUNKS_MAX 16
 
 static const char *const META_ADDRS[] = {"meta:7100"};
 
@@ -214,36 +218,126 @@ size_t blocks_on(struct lab *l, uint64_t disk, struct meta_on_disk *first)
 	return n;
 }
 
+/* --- whether blocks are whole ------------------------------------------------------------------ */
+
+/* A block's chunks as they are on their disks. */
+struct block_bytes {
+	struct shape shape;
+	struct rpc_slice chunk[LAB_CHUNKS_MAX];
+	struct iovec iov[LAB_CHUNKS_MAX];
+	struct sg sg[LAB_CHUNKS_MAX];
+};
+
+static void check_chunk(struct lab *l, const struct meta_block_at *at, size_t k,
+			struct block_bytes *to)
+{
+	const struct meta_block *b = &at->block;
+	struct chunk_id id = {b->chunk_block, (uint32_t)k};
+	struct chunk_stat st;
+	struct store_range bad[4];
+	uint32_t tenant;
+	uint64_t block;
+	struct call c;
+	struct disk_use u;
+	CHECK(b->chunks[k].disk != 0 && !b->chunks[k].damaged);
+	to->chunk[k] = chunk_get(l, b->chunks[k].disk, id, &st);
+	call_init(&c, engine_fabric(l->engine));
+	CHECK_EQ(disk_begin(&c, b->chunks[k].disk, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	CHECK_EQ(node_scan(&u.node, u.disk, id, bad, 4), 0);
+	disk_end(&c, &u, 0, 0);
+	CHECK(b->state != META_BLOCK_SEALED || st.sealed);
+	CHECK_EQ(label_read(st.label, &tenant, &block), 0);
+	CHECK(tenant == at->tenant && block == b->id);
+}
+
+/* What was written is the record's, and the parities are those of it, computed anew by the plain kernels. */
+static void check_code(const struct meta_block *b, struct block_bytes *w)
+{
+	struct codec *codec;
+	size_t len = shape_chunk_len(&w->shape, b->length);
+	uint32_t crc = 0;
+	CHECK_EQ(codec_open_with(&w->shape.net, &kernel_plain, &codec), 0);
+	for (int i = 0; i < w->shape.n; i++) {
+		struct rpc_slice *s = &w->chunk[i];
+		CHECK_EQ(s->len, shape_stored_len(&w->shape, i, b->length));
+		CHECK(b->chunks[i].crc == 0 || s->len == 0 || b->chunks[i].crc == s->crc);
+		if (i < w->shape.k)
+			crc = crc32c_combine(crc, s->crc, s->len);
+		uint8_t *at = s->len == 0 ? NULL : s->buf->data + s->offset;
+		if (i >= w->shape.k)
+			at = malloc(len);
+		CHECK(at != NULL || s->len == 0);
+		w->iov[i] = (struct iovec){at, s->len};
+		w->sg[i] = (struct sg){&w->iov[i], s->len == 0 ? 0 : 1};
+	}
+	CHECK_EQ(crc, b->crc);
+	CHECK_EQ(codec_encode(codec, len, w->sg), 0);
+	for (int i = w->shape.k; i < w->shape.n; i++) {
+		struct rpc_slice *s = &w->chunk[i];
+		CHECK(memcmp(s->buf->data + s->offset, w->iov[i].iov_base, len) == 0);
+		free(w->iov[i].iov_base);
+	}
+	codec_close(codec);
+}
+
+/* As many racks as there are chunks, or racks with disks that take some. */
+static void check_apart(const struct cluster *map, const struct meta_block *b,
+			const struct shape *shape)
+{
+	bool mlec = shape->encoding.kind == ENCODING_MLEC;
+	size_t used = 0, all = 0;
+	map_for_each(&map->racks, it) {
+		bool has = false, could = false;
+		map_for_each(&map->disks, d) {
+			const struct cluster_disk *disk = d.value;
+			if (cluster_node_of(map, disk->id)->rack != it.key)
+				continue;
+			could = could || (cluster_disk_state(map, disk) == CLUSTER_ONLINE &&
+					  (disk->pool || !mlec));
+			for (size_t i = 0; i < b->chunk_count; i++)
+				has = has || b->chunks[i].disk == disk->id;
+		}
+		used += has;
+		all += could || has;
+	}
+	CHECK_EQ(used, min_u64(b->chunk_count, all));
+}
+
+static void check_block(struct lab *l, const struct cluster *map, const struct meta_block_at *at)
+{
+	const struct meta_block *b = &at->block;
+	struct encoding enc;
+	struct block_bytes *w = calloc(1, sizeof(*w));
+	CHECK(w != NULL && b->chunk_count <= LAB_CHUNKS_MAX);
+	CHECK_EQ(encoding_parse(b->encoding, &enc, NULL, 0), 0);
+	CHECK_EQ(shape_init(&w->shape, &enc), 0);
+	CHECK_EQ(b->chunk_count, w->shape.n);
+	for (size_t k = 0; k < b->chunk_count; k++)
+		check_chunk(l, at, k, w);
+	for (size_t k = 0; w->shape.copies && k < b->chunk_count; k++)
+		CHECK(w->chunk[k].len == b->length && w->chunk[k].crc == b->crc);
+	if (!w->shape.copies)
+		check_code(b, w);
+	check_apart(map, b, &w->shape);
+	for (size_t k = 0; k < b->chunk_count; k++)
+		buf_unref(w->chunk[k].buf);
+	free(w);
+}
+
 size_t check_whole(struct lab *l)
 {
 	struct arena a;
 	arena_init(&a, 64 * MIB);
 	size_t blocks = 0;
+	struct cluster *map;
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
 		int64_t n = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
 		CHECK(n >= 0);
-		for (int64_t i = 0; i < n; i++, blocks++) {
-			const struct meta_block *b = &at[i].block;
-			for (size_t k = 0; k < b->chunk_count; k++) {
-				struct call c;
-				call_init(&c, engine_fabric(l->engine));
-				struct disk_use u;
-				struct chunk_stat st;
-				struct store_range bad[4];
-				struct chunk_id id = {b->chunk_block, (uint32_t)k};
-				uint32_t tenant;
-				uint64_t block;
-				CHECK(b->chunks[k].disk != 0 && !b->chunks[k].damaged);
-				CHECK_EQ(disk_begin(&c, b->chunks[k].disk, &u), 0);
-				u.node.timeout_ns = 10 * NS_PER_S;
-				CHECK_EQ(node_stat_one(&u.node, u.disk, id, &st), 0);
-				CHECK_EQ(node_scan(&u.node, u.disk, id, bad, 4), 0);
-				disk_end(&c, &u, 0, 0);
-				CHECK_EQ(label_read(st.label, &tenant, &block), 0);
-				CHECK(tenant == at[i].tenant && block == b->id);
-			}
-		}
+		CHECK_EQ(meta_client_map(&l->root, NS_PER_S, &map), 0);
+		for (int64_t i = 0; i < n; i++, blocks++)
+			check_block(l, map, &at[i]);
 	}
 	arena_fini(&a);
 	return blocks;

@@ -49,7 +49,8 @@ uint64_t used_bytes(struct lab *l);
 /* How many blocks have a chunk there, as the metadata knows it. */
 size_t blocks_on(struct lab *l, uint64_t disk, struct meta_on_disk *first);
 struct meta_block block_get(struct lab *l, uint64_t block, struct arena *a);
-/* Every chunk of every sealed block is where its record says, whole, and has its label. The number of blocks. */
+/* Every chunk of every block is where its record says, whole, has its label and the bytes that follow from the
+ * block's; and blocks are in as many racks as they can be. The number of blocks. */
 size_t check_whole(struct lab *l);
 
 void collect_for(struct janitor *j, uint64_t time_ns);

@@ -41,11 +41,12 @@ extern const char *const box_speeds[]; /* their names */
 
 /* As stored in box.ini. */
 struct box_shape {
-	char *cluster;               /* 32 hexadecimal digits */
-	char *metadata;              /* "rocksdb" or "rados:CONF" */
-	char *pools;                 /* "K+P"; empty: none */
-	char *scheme;                /* "c/c" and so on; empty: no pools */
-	char *encoding;              /* what files get that ask for none */
+	char *cluster;  /* 32 hexadecimal digits */
+	char *metadata; /* "rocksdb" or "rados:CONF" */
+	char *pools;    /* "K+P"; empty: none */
+	char *scheme;   /* "c/c" and so on; empty: no pools */
+	char *repair;   /* "r_min" and so on; empty: no pools, or as the janitor has it */
+	char *encoding; /* what files get that ask for none */
 	int64_t racks, nodes, disks; /* nodes in all, disks of each node */
 	int emulate;                 /* enum box_speed */
 	int64_t port; /* of the metadata; the nodes have those after it, then come those for metrics */

@@ -28,6 +28,8 @@ const struct conf_key box_schema[] = {
 		    "the code of local pools, K+P; empty: none"),
 	CONF_STRING("box", "scheme", struct box_shape, scheme, "", 0, 3,
 		    "of pools: placement on the network, and in the pool"),
+	CONF_STRING("box", "repair", struct box_shape, repair, "", 0, 5,
+		    "of pools that lost more than they can mend: the janitor's method"),
 	CONF_STRING("box", "encoding", struct box_shape, encoding, NULL, 1, 31,
 		    "of files for which none is named"),
 	CONF_STRING("box", "metadata", struct box_shape, metadata, "rocksdb", 1, 190,
@@ -150,6 +152,15 @@ static bool scheme_valid(const char *s)
 	       strchr("cds", s[2]) != NULL;
 }
 
+static bool repair_valid(const char *s)
+{
+	static const char *const methods[] = {"r_all", "r_fco", "r_hyb", "r_min"};
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+		if (strcmp(s, methods[i]) == 0)
+			return true;
+	return false;
+}
+
 static int check_pools(struct box_shape *s, struct strbuf *err)
 {
 	struct rs_shape local;
@@ -160,6 +171,10 @@ static int check_pools(struct box_shape *s, struct strbuf *err)
 		return -ENOMEM;
 	if (!scheme_valid(s->scheme))
 		return refuse(err, "--scheme %s: it is one of c/c c/d c/s d/c d/d d/s", s->scheme);
+	if (!said(s->repair) && set_text(&s->repair, "r_min") < 0)
+		return -ENOMEM;
+	if (!repair_valid(s->repair))
+		return refuse(err, "--repair %s: it is one of r_all r_fco r_hyb r_min", s->repair);
 	int64_t width = local.k + local.p;
 	if (s->disks == 0)
 		s->disks = s->scheme[2] == 'c'   ? width
@@ -236,6 +251,8 @@ int box_settle(struct box_shape *s, struct strbuf *err)
 			      BOX_DISKS_MAX);
 	if (said(s->scheme) && !said(s->pools))
 		return refuse(err, "--scheme %s: it needs pools; say --pools", s->scheme);
+	if (said(s->repair) && !said(s->pools))
+		return refuse(err, "--repair %s: it needs pools; say --pools", s->repair);
 	int rc = said(s->pools) ? check_pools(s, err) : 0;
 	if (rc < 0)
 		return rc;

@@ -138,6 +138,10 @@ static int write_node(const struct box *b, int64_t node)
 		      s->cluster, node, node, box_rack_of(s, node), s->port + node,
 		      s->port + s->nodes + 1 + node, s->port,
 		      s->emulate == BOX_NONE ? "nvme" : box_speeds[s->emulate]);
+	/* These two mend what the pool could mend itself. */
+	if (s->repair != NULL &&
+	    (strcmp(s->repair, "r_all") == 0 || strcmp(s->repair, "r_fco") == 0))
+		strbuf_printf(&t, "repair = outside\n");
 	add_disks(s, node, &t);
 	int rc = strbuf_puts(&t, "");
 	snprintf(name, sizeof(name), "conf/node-%ld.ini", node);
@@ -148,15 +152,17 @@ static int write_node(const struct box *b, int64_t node)
 static int write_janitor(const struct box *b)
 {
 	const struct box_shape *s = &b->shape;
+	bool has_method = s->repair != NULL && s->repair[0] != 0;
 	AUTO_STRBUF struct strbuf t;
 	strbuf_init(&t, FILE_LIMIT);
 	int rc = strbuf_printf(&t,
 			       "[janitor]\nmetadata = 127.0.0.1:%ld\nmetrics = 127.0.0.1:%ld\n"
 			       "memory = 256MiB\nlease = 20s\nround = 5s\n"
 			       "[collection]\ngrace = 5m\norphans = 10m\n"
-			       "[repair]\ndelay = 1m\nlook = 15s\n"
+			       "[repair]\ndelay = 1m\nlook = 15s\n%s%s%s"
 			       "[survey]\nperiod = 15s\n",
-			       s->port, s->port + 2 * (s->nodes + 1));
+			       s->port, s->port + 2 * (s->nodes + 1), has_method ? "method = " : "",
+			       has_method ? s->repair : "", has_method ? "\n" : "");
 	return rc < 0 ? rc : write_text(b, "conf/janitor.ini", &t);
 }
 

@@ -41,6 +41,9 @@ static const char up_usage[] =
 	"  --scheme S           how they are laid out: c/c c/d c/s d/c d/d d/s (default c/c); "
 	"first the\n"
 	"                       network, then the pools: clustered, declustered, single-overlap\n"
+	"  --repair METHOD      what crosses racks for a pool that lost more than it can mend: "
+	"r_all r_fco\n"
+	"                       r_hyb r_min, from the most to the least (default r_min)\n"
 	"  --encoding CODE      of files for which none is named (default: as the racks allow)\n"
 	"  --metadata M         rocksdb (default), or rados:CONF, a ceph.conf; the pool is "
 	"\"terrane\"\n"
@@ -59,6 +62,7 @@ enum {
 	OPT_EMULATE,
 	OPT_POOLS,
 	OPT_SCHEME,
+	OPT_REPAIR,
 	OPT_ENCODING,
 	OPT_METADATA,
 	OPT_PROCS,
@@ -73,6 +77,7 @@ static const struct option options[] = {
 	{"emulate", required_argument, NULL, OPT_EMULATE},
 	{"pools", required_argument, NULL, OPT_POOLS},
 	{"scheme", required_argument, NULL, OPT_SCHEME},
+	{"repair", required_argument, NULL, OPT_REPAIR},
 	{"encoding", required_argument, NULL, OPT_ENCODING},
 	{"metadata", required_argument, NULL, OPT_METADATA},
 	{"procs", no_argument, NULL, OPT_PROCS},
@@ -144,6 +149,8 @@ static int take_option(struct asked *a, int c)
 		return take_text(&s->pools);
 	case OPT_SCHEME:
 		return take_text(&s->scheme);
+	case OPT_REPAIR:
+		return take_text(&s->repair);
 	case OPT_ENCODING:
 		return take_text(&s->encoding);
 	case OPT_METADATA:
@@ -186,6 +193,7 @@ static int compare_shape(const struct asked *a, const struct box_shape *is)
 		const char *name, *asked, *is;
 	} texts[] = {{"pools", s->pools, is->pools},
 		     {"scheme", s->scheme, is->scheme},
+		     {"repair", s->repair, is->repair},
 		     {"encoding", s->encoding, is->encoding},
 		     {"metadata", s->metadata, is->metadata},
 		     {"emulate", a->emulate_said ? box_speeds[s->emulate] : NULL,

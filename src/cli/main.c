@@ -204,6 +204,7 @@ static int cmd_completion(int argc, char **argv)
 	     "\tesac\n"
 	     "\tcase \"${COMP_WORDS[COMP_CWORD - 1]}\" in\n"
 	     "\t--emulate) words=\"hdd sata nvme none\" ;;\n"
+	     "\t--repair) words=\"r_all r_fco r_hyb r_min\" ;;\n"
 	     "\t--scheme) words=\"c/c c/d c/s d/c d/d d/s\" ;;\n"
 	     "\t--metadata) words=\"rocksdb rados:\" ;;\n"
 	     "\t--pattern) words=\"seq random create stat list remove\" ;;\n"

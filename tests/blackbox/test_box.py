@@ -41,9 +41,11 @@ def test_up_is_ready_soon_and_again_with_everything_after_down_and_kill(tmp_path
 
 
 def test_a_box_of_many_disks_comes_up_in_one_process(tmp_path):
-    with Box(tmp_path / "box", "--racks", 6, "--pools", "4+2", "--disks", 12) as box:
+    with Box(tmp_path / "box", "--racks", 6, "--pools", "4+2", "--disks", 12, "--repair", "r_fco") as box:
         assert box.seconds < 10  # of which little is the processor's: 3 on a machine of one's own
         assert len(box.json("disk", "list")) == 12
+        assert "method = r_fco" in (box.folder / "conf" / "janitor.ini").read_text()
+        assert "repair = outside" in (box.folder / "conf" / "node-1.ini").read_text()
         assert box.json("status")["well"]
 
 
@@ -106,6 +108,8 @@ def made_box(tmp_path_factory):
     (["--racks", "3", "--disks", "1", "--encoding", "rs:4+2"], "needs 6 disks, and there are 3"),
     (["--encoding", "rs:banana"], "rs:banana"),
     (["--scheme", "c/c"], "--pools"),
+    (["--repair", "r_all"], "--pools"),
+    (["--pools", "2+1", "--repair", "all"], "r_all r_fco r_hyb r_min"),
     (["--pools", "2+1", "--scheme", "x/y"], "c/c c/d c/s d/c d/d d/s"),
     (["--pools", "2+1", "--disks", "4"], "cannot be cut"),
     (["--pools", "4+2", "--encoding", "rs:4+2"], "mlec:K+P/4+2"),
@@ -304,6 +308,7 @@ def test_bash_completes_commands_options_and_what_they_take():
     assert complete("up", "--emulate", "n") == ["nvme", "none"]
     assert complete("up", "--sch") == ["--scheme"]
     assert complete("up", "--scheme", "d/") == ["d/c", "d/d", "d/s"]
+    assert complete("up", "--repair", "r_") == ["r_all", "r_fco", "r_hyb", "r_min"]
     assert complete("disk", "re") == ["remove", "replace", "rebuild"]
     assert complete("node", "d") == ["drain"]
     assert complete("bench", "f") == ["files", "fetch"]

@@ -15,6 +15,7 @@
 #include <getopt.h>
 #include <pthread.h>
 #include <rocksdb/c.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -52,6 +53,26 @@ static bool wants(const struct bench *b, const char *part)
 {
 	return b->part == NULL || strcmp(b->part, part) == 0;
 }
+
+/*
+ * The thread stays on one core, or goes where it likes (-1). Client and server that take turns on one core do up to
+ * four times what they do on two, where each sleeps until the other has sent something: left to chance, that
+ * would be all that two measurements differ in. On one core the rate is what an operation costs both of them, and
+ * no waiting hides any of it.
+ */
+static void stay_on(int core)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	for (long i = 0; i < cores; i++)
+		if (core < 0 || i == core % cores)
+			CPU_SET((size_t)i, &set);
+	(void)sched_setaffinity(0, sizeof(set),
+				&set); /* may be forbidden; then it is left to chance */
+}
+
+#define ONE_CORE 0
 
 /* --- bare RocksDB ------------------------------------------------------------------------------- */
 
@@ -252,6 +273,7 @@ struct server {
 	pid_t pid;
 	int pipe[2];
 	const char *root;
+	bool one_core;
 	char addr[100];
 };
 
@@ -275,13 +297,15 @@ static void server_main(void *arg)
 	load_must(kv_rocksdb_open(&kv, &(struct kv_rocksdb_options){.dir = dir}) == 0,
 		  "the server's store");
 	load_must(meta_format(kv, &o.meta, &id, PLACE_DECLUSTERED, "default") == 0, "formatting");
+	if (s->one_core)
+		stay_on(ONE_CORE); /* the loop; the threads of the store are there already */
 	load_must(meta_serve(kv, &o) == 0, "the server");
 	kv_close(kv);
 }
 
-static int serve(const char *root)
+static int serve(const char *root, bool one_core)
 {
-	struct server s = {.root = root, .pipe = {-1, SERVER_FD}};
+	struct server s = {.root = root, .pipe = {-1, SERVER_FD}, .one_core = one_core};
 	snprintf(s.addr, sizeof(s.addr), "unix:%s/socket", root);
 	rt_real_log(LOG_WARN);
 	return rt_real_run(&(struct rt_real_options){.signals = true}, server_main, &s) == 0 ? 0
@@ -300,7 +324,8 @@ static double server_start(struct server *s)
 	if (s->pid == 0) {
 		/* A program of its own: RocksDB's threads do not survive a fork. */
 		dup2(s->pipe[1], SERVER_FD);
-		execl("/proc/self/exe", "bench_meta", "--serve", s->root, NULL);
+		execl("/proc/self/exe", "bench_meta", s->one_core ? "--serve-one" : "--serve",
+		      s->root, NULL);
 		_exit(1);
 	}
 	close(s->pipe[1]);
@@ -460,9 +485,11 @@ static void grow_to(struct over_net *n, struct bare *bare, uint64_t files)
 	server_settle(n->server);
 	double create[GROW_RUNS], stat[GROW_RUNS], bare_create[GROW_RUNS], bare_stat[GROW_RUNS];
 	for (int i = 0; i < GROW_RUNS; i++) {
+		stay_on(ONE_CORE);
 		create[i] = load_run(l, LOAD_CREATE, 16);
-		bare_create[i] = bare_rate(bare, true, 16, l->span_s / 2);
 		stat[i] = load_run(l, LOAD_STAT, 16);
+		stay_on(-1);
+		bare_create[i] = bare_rate(bare, true, 16, l->span_s / 2);
 		bare_stat[i] = bare_rate(bare, false, 16, l->span_s / 2);
 	}
 	n->create[n->points] = median(create, GROW_RUNS);
@@ -542,7 +569,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 static void growing(const struct bench *b)
 {
-	struct server s = {.root = b->root};
+	struct server s = {.root = b->root, .one_core = true};
 	static struct over_net n;
 	char dir[128];
 	snprintf(dir, sizeof(dir), "%s/served", b->root);
@@ -644,8 +671,8 @@ static struct bench parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	if (argc == 3 && strcmp(argv[1], "--serve") == 0)
-		return serve(argv[2]);
+	if (argc == 3 && strncmp(argv[1], "--serve", 7) == 0)
+		return serve(argv[2], strcmp(argv[1], "--serve-one") == 0);
 	struct bench b = parse(argc, argv);
 	load_must(mkdtemp(b.root) != NULL, "a folder");
 	rt_real_log(LOG_WARN);

@@ -305,6 +305,15 @@ static int report(struct patient *p)
 	return meta_client_block_report(&m, p->block.id, p->losses[0].id.index, p->disk);
 }
 
+/* The pool has not enough of it to read it. */
+static bool is_lost(const struct patient *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->losses[i].open || p->losses[i].lost_rows > p->pool->p)
+			return true;
+	return false;
+}
+
 static int chunk_patch(struct patient *p, struct arena *a)
 {
 	int rc = block_find(p, a);
@@ -321,8 +330,8 @@ static int chunk_patch(struct patient *p, struct arena *a)
 		rc = rows_bring(p);
 	if (rc == 0)
 		rc = patch(p);
-	/* What cannot be patched is made anew elsewhere. */
-	if (rc < 0 && rc != -ECANCELED && rc != -ENOENT)
+	/* What is lost and cannot be patched is made anew elsewhere. */
+	if (rc < 0 && rc != -ECANCELED && rc != -ENOENT && is_lost(p))
 		(void)report(p);
 	return rc;
 }

@@ -178,13 +178,15 @@ static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_fo
 	struct janitor *j = s->j;
 	uint64_t key = sighting_key(s, id), now_ns = rt_now_ns();
 	struct sighting *old = map_get(&j->sightings, key);
+	if (bug_planted(BUG_ORPHAN_AT_ONCE))
+		return orphan_delete(s, id, f);
 	if (old == NULL)
 		return sighting_add(j, key);
 	/* Not the one that was seen then: that was deleted, and this has come since. */
 	if (now_ns - old->last_ns > SIGHTING_ROUNDS * j->opts.orphan_ns)
 		old->epoch = j->epoch;
 	old->last_ns = now_ns;
-	if (j->epoch < old->epoch + 2 && !bug_planted(BUG_ORPHAN_AT_ONCE))
+	if (j->epoch < old->epoch + 2)
 		return 0;
 	int rc = orphan_delete(s, id, f);
 	if (rc == 0)

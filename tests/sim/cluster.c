@@ -12,7 +12,9 @@
 #define CHECK_NS (2000 * NS_PER_S) /* for all that the checker does */
 #define BEGIN_NS (3 * NS_PER_S)    /* without faults, so that there is a cluster */
 #define SLICE_NS (500 * NS_PER_MS)
-#define WISHES_MAX 3
+#define WISHES_MAX 5
+#define CUT_NODES 2
+#define CUT_NS (2 * NS_PER_S)
 #define FREEZE_NS (3500 * NS_PER_MS) /* longer than a client waits for one server */
 #define KILLS_NS (60 * NS_PER_S)
 #define KILL_WAITS_LOG2 8
@@ -60,31 +62,65 @@ static void rack_outage(struct world *w)
 			sim_node_crash(w->nodes[i].node, rng_chance(&w->rng, 0.5));
 }
 
-void world_wish(struct world *w, enum wish wish, uint64_t delay_ns)
+void world_wish(struct world *w, enum wish wish, unsigned client, unsigned waits)
 {
 	if (w->wish != WISH_NONE || w->wishes >= WISHES_MAX)
 		return;
 	w->wishes++;
 	w->wish = wish;
-	w->wish_ns = sim_now_ns(w->sim) + delay_ns;
+	w->wish_node = w->clients[client].node;
+	w->wish_waits = sim_node_waits(w->wish_node) + waits;
 }
 
 static bool wish_is_due(void *arg)
 {
 	const struct world *w = arg;
-	return w->wish != WISH_NONE && sim_now_ns(w->sim) >= w->wish_ns;
+	return (w->wish != WISH_NONE && sim_node_waits(w->wish_node) >= w->wish_waits) ||
+	       (w->cut_ns != 0 && sim_now_ns(w->sim) >= w->cut_ns);
+}
+
+static void cut_off(struct world *w)
+{
+	for (int i = 0; i < CUT_NODES; i++)
+		sim_net_cut(w->sim, w->wish_node, any_node(w)->node, true);
+	w->cut_ns = sim_now_ns(w->sim) + CUT_NS + rng_below(&w->rng, 2 * CUT_NS);
+}
+
+/*
+ * Requests that come now are done when it goes on, if the client cannot take them back: it is cut off meanwhile. Then
+ * another server has done them, and more.
+ */
+static void freeze(struct world *w)
+{
+	uint64_t ns = FREEZE_NS + rng_below(&w->rng, FREEZE_NS);
+	w->frozen = w->servers[rng_below(&w->rng, w->plan.servers)].node;
+	sim_node_pause(w->frozen, ns);
+	w->thaw_ns = sim_now_ns(w->sim) + ns;
+	w->cut_ns = sim_now_ns(w->sim) + FREEZE_NS / 4;
 }
 
 static void wish_grant(struct world *w, struct node_place *victim)
 {
+	if (w->frozen != NULL && sim_now_ns(w->sim) >= w->cut_ns) {
+		sim_net_cut(w->sim, w->wish_node, w->frozen, true);
+		w->frozen = NULL;
+		w->cut_ns = w->thaw_ns + NS_PER_S;
+		return;
+	}
+	if (w->cut_ns != 0 && sim_now_ns(w->sim) >= w->cut_ns) {
+		sim_net_heal(w->sim);
+		w->cut_ns = 0;
+		return;
+	}
 	if (w->wish == WISH_POWER) {
 		blackout(w);
 		if (!w->over && w->plan.disks == 1 && !sim_node_lost(victim->node) &&
 		    rng_chance(&w->rng, 0.5))
 			sim_node_lose(victim->node);
+	} else if (w->wish == WISH_CUT) {
+		cut_off(w);
 	} else {
-		sim_node_pause(w->servers[rng_below(&w->rng, w->plan.servers)].node,
-			       FREEZE_NS + rng_below(&w->rng, FREEZE_NS));
+		freeze(w);
 	}
 	w->wish = WISH_NONE;
 }
@@ -114,6 +150,8 @@ static void faulty_time(struct world *w)
 	sim_faults_pause(w->sim);
 	w->working = false;
 	w->wish = WISH_NONE;
+	w->cut_ns = 0;
+	w->frozen = NULL;
 	w->rests++;
 }
 

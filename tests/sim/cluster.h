@@ -61,6 +61,7 @@ struct plan {
 	bool hasty;           /* janitors come round every other second */
 	bool strikes;         /* power fails when somebody was just told that it is done */
 	bool freezes;         /* a server stands still when somebody renames */
+	bool cuts;            /* somebody who writes is cut off from some nodes */
 	bool kills; /* when all else is quiet a node is emptied, and janitors are killed */
 	const char *encodings[6];
 	unsigned encoding_count;
@@ -99,7 +100,7 @@ struct desk {
 };
 
 /* Faults at a moment that matters, which only who works knows. */
-enum wish { WISH_NONE, WISH_POWER, WISH_FREEZE };
+enum wish { WISH_NONE, WISH_POWER, WISH_FREEZE, WISH_CUT };
 
 struct world {
 	struct sim *sim;
@@ -122,11 +123,15 @@ struct world {
 	bool last;                           /* no round follows */
 	bool quota_set, policy_set;
 	unsigned drained_round; /* in which a node was last to be emptied */
-	enum wish wish;         /* granted at wish_ns, */
-	uint64_t wish_ns;
-	unsigned wishes;            /* so many in this round yet */
-	uint64_t texts;             /* next content */
-	struct rng rng;             /* of the scenario itself */
+	enum wish wish;         /* granted when this node has waited so often: */
+	struct sim_node *wish_node;
+	uint64_t wish_waits;
+	uint64_t cut_ns;         /* until when somebody is cut off; 0: nobody */
+	struct sim_node *frozen; /* a server; then cut_ns is when the client is cut off from it, */
+	uint64_t thaw_ns;        /* and until then it stands still */
+	unsigned wishes;         /* so many in this round yet */
+	uint64_t texts;          /* next content */
+	struct rng rng;          /* of the scenario itself */
 	void (*client)(void *role); /* what clients run */
 	void *ctx;                  /* of the scenario */
 	/* The checker's: */
@@ -151,8 +156,8 @@ struct world *world_new(struct sim *sim, struct scenario_result *out, uint64_t s
 void world_free(struct world *w);
 /* Clients come to rest, and the checker looks at everything. */
 void world_heal(struct world *w);
-/* The next fault, after delay_ns. Nothing when there were enough in this round. */
-void world_wish(struct world *w, enum wish wish, uint64_t delay_ns);
+/* The next fault, when the client has waited so often. Nothing when there were enough in this round. */
+void world_wish(struct world *w, enum wish wish, unsigned client, unsigned waits);
 
 /* cluster_work.c */
 void client_main(void *role);

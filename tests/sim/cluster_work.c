@@ -141,6 +141,8 @@ static int write_whole(struct worker *k, const char *path, unsigned flags, uint6
 	struct efile *h;
 	struct terrane_options o = {.encoding = encoding_draw(k)};
 	AUTO_FREE uint8_t *bytes = text_new(text, 0, size);
+	if (k->world->plan.cuts && rng_chance(&k->rng, 0.2))
+		world_wish(k->world, WISH_CUT, k->client, 4 + (unsigned)rng_below(&k->rng, 30));
 	call_begin(k->engine, &c, &o);
 	int rc = engine_create(&c, path, flags, &o, &h);
 	if (rc < 0)
@@ -238,7 +240,7 @@ static void append_some(struct worker *k, struct model_file *f, struct efile *h)
 		rc = engine_append(&c, h, &iov, 1, NULL);
 		model_append_end(&k->world->model, f, rc);
 		if (rc == 0 && k->world->plan.strikes && rng_chance(&k->rng, 0.1))
-			world_wish(k->world, WISH_POWER, 0);
+			world_wish(k->world, WISH_POWER, k->client, 0);
 		rt_deadline_set(RT_NEVER);
 	}
 	if (rc < 0 || rng_chance(&k->rng, 0.2))
@@ -365,7 +367,8 @@ static void rename_to(struct worker *k, struct model_file *f, bool move, unsigne
 	for (int rc = 0; rc == 0 && times > 0; times--) {
 		struct model_file *back = f;
 		if (times > 1 && k->world->plan.freezes && rng_chance(&k->rng, 0.2))
-			world_wish(k->world, WISH_FREEZE, rng_below(&k->rng, 8 * NS_PER_MS));
+			world_wish(k->world, WISH_FREEZE, k->client,
+				   8 + (unsigned)rng_below(&k->rng, 16));
 		rc = rename_once(k, f, to);
 		f = to;
 		to = back;

@@ -71,6 +71,9 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 	p->strikes = rng_chance(&r, 0.3);
 	p->freezes = rng_chance(&r, 0.3);
 	p->kills = rng_chance(&r, 0.3);
+	p->cuts = rng_chance(&r, 0.3);
+	if (p->freezes)
+		p->servers = SERVERS_MAX;
 	p->ops_off = in->ops_off;
 	if (in->clients > 0)
 		p->clients = (unsigned)min_u64(p->clients, in->clients);
@@ -277,7 +280,7 @@ static void janitor_main(void *arg)
 		.lease_ns = 10 * NS_PER_S,
 		.round_ns = (hasty ? 1 : 7) * NS_PER_S,
 		.look_ns = (hasty ? 2 : 14) * NS_PER_S,
-		.orphan_ns = (hasty ? 2 : 16) * NS_PER_S,
+		.orphan_ns = hasty ? 500 * NS_PER_MS : 16 * NS_PER_S,
 		.delay_ns = (hasty ? 4 : 12) * NS_PER_S,
 		.scrub_ns = 90 * NS_PER_S,
 		.disk_bytes_per_s = 1000000000,

@@ -123,6 +123,14 @@ static uint64_t stored_len(const struct mending *m, int chunk)
 	return sum;
 }
 
+/* Whether a whole chunk has the record's checksum, where there is one. Copies have that of the block, which
+ * appends keep; chunks of codes have their own. */
+static bool is_recorded(const struct mending *m, int chunk)
+{
+	uint32_t want = m->look.shape.copies ? m->block.crc : m->block.chunks[chunk].crc;
+	return want == 0 || m->chunk[chunk].crc == want;
+}
+
 static int ranges_get(struct mending *m, struct node_call *c, uint64_t disk, int chunk)
 {
 	AUTO_FREE struct node_range *list = calloc(m->range_count, sizeof(*list));
@@ -162,6 +170,9 @@ static void source_fiber(void *arg)
 			: node_get_one(&u.node, disk, id, 0, len, NULL, &m->chunk[s->chunk]);
 	if (s->rc == 0 && m->chunk[s->chunk].len != len)
 		s->rc = -EPROTO;
+	/* Whole by itself, and not what was written. */
+	if (s->rc == 0 && m->ranges == NULL && !is_recorded(m, s->chunk))
+		s->rc = -EBADMSG;
 	disk_end(&m->errand.call, &u, s->rc, 0);
 	if (s->rc == 0)
 		moved_note(m->j, m->repair, disk, len, false);
@@ -291,12 +302,9 @@ static int check_inputs(const struct mending *m)
 	return 0;
 }
 
-/* Copies have the checksum of the block, which appends keep; chunks of codes have their own. */
 static int check_result(const struct mending *m, int chunk)
 {
-	uint32_t want = m->look.shape.copies ? m->block.crc : m->block.chunks[chunk].crc;
-	if (m->ranges != NULL || want == 0 || stored_len(m, chunk) == 0 ||
-	    m->chunk[chunk].crc == want)
+	if (m->ranges != NULL || stored_len(m, chunk) == 0 || is_recorded(m, chunk))
 		return 0;
 	log_error("repair_mismatch", "block=%016lx chunk=%d", m->block.id, chunk);
 	return -EBADMSG;

@@ -73,12 +73,12 @@ static void beat_fiber(void *arg)
 	struct cbox_node *n = arg;
 	char name[16], rack[16], addr[32];
 	snprintf(name, sizeof(name), "n%u", n->index);
-	snprintf(rack, sizeof(rack), "r%u", n->index);
+	snprintf(rack, sizeof(rack), "r%u", n->index / n->box->rack_nodes);
 	snprintf(addr, sizeof(addr), "n%u:7000", n->index);
 	struct meta_map_disk disks[CBOX_DISKS_MAX];
 	for (unsigned d = 0; d < n->box->disk_count; d++)
 		disks[d] = (struct meta_map_disk){.id = 10 * (uint64_t)n->index + d + 1,
-						  .capacity_bytes = DISK_BYTES,
+						  .capacity_bytes = n->box->disk_bytes,
 						  .created_ns = 1 + n->drive};
 	if (n->box->pools)
 		disks[0].local = (struct rs_shape){n->box->outside ? 3 : 2, 1};
@@ -193,7 +193,9 @@ struct plan_of_box {
 	unsigned nodes, disks;
 	bool meta, pools, wide, outside;
 	uint64_t kv_timeout_ns;
-	uint64_t storm; /* a seed; 0: none */
+	unsigned rack_nodes; /* 0: one */
+	uint64_t disk_bytes; /* 0: DISK_BYTES */
+	uint64_t storm;      /* a seed; 0: none */
 };
 
 /* What the world does that costs no stored byte for good. */
@@ -225,6 +227,8 @@ static void run(const struct plan_of_box *plan, void (*body)(struct client_box *
 	CHECK(b != NULL);
 	b->node_count = nodes;
 	b->disk_count = disks;
+	b->rack_nodes = plan->rack_nodes > 0 ? plan->rack_nodes : 1;
+	b->disk_bytes = plan->disk_bytes > 0 ? plan->disk_bytes : DISK_BYTES;
 	b->pools = plan->pools;
 	b->wide = plan->wide;
 	b->outside = plan->outside;
@@ -247,10 +251,10 @@ static void run(const struct plan_of_box *plan, void (*body)(struct client_box *
 		snprintf(name, sizeof(name), "n%u", i);
 		n->box = b;
 		n->index = i;
-		n->node = sim_node_add(b->sim, name, i);
+		n->node = sim_node_add(b->sim, name, i / b->rack_nodes);
 		for (unsigned d = 0; d < disks; d++) {
 			snprintf(name, sizeof(name), "d%u", d);
-			n->disks[d] = sim_disk_add(n->node, name, DISK_BYTES);
+			n->disks[d] = sim_disk_add(n->node, name, b->disk_bytes);
 		}
 		sim_node_start(n->node, node_main, n);
 	}
@@ -275,6 +279,22 @@ void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b)
 void cbox_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_box *b))
 {
 	run(&(struct plan_of_box){.nodes = nodes, .disks = disks, .meta = true}, body);
+}
+
+void cbox_run_racks(unsigned nodes, unsigned rack_nodes, void (*body)(struct client_box *b))
+{
+	run(
+		&(struct plan_of_box){
+			.nodes = nodes, .disks = 1, .meta = true, .rack_nodes = rack_nodes},
+		body);
+}
+
+void cbox_run_small(unsigned nodes, uint64_t disk_bytes, void (*body)(struct client_box *b))
+{
+	run(
+		&(struct plan_of_box){
+			.nodes = nodes, .disks = 1, .meta = true, .disk_bytes = disk_bytes},
+		body);
 }
 
 void cbox_run_pools(unsigned nodes, void (*body)(struct client_box *b))

@@ -34,6 +34,8 @@ struct client_box {
 	struct cbox_node nodes[CBOX_NODES_MAX];
 	unsigned node_count;
 	unsigned disk_count; /* of each node */
+	unsigned rack_nodes; /* in a rack */
+	uint64_t disk_bytes;
 	struct sim_node *client;
 	struct sim_node *meta;  /* NULL: there is none */
 	struct sim_node *other; /* a test's */
@@ -59,6 +61,9 @@ void cbox_run(unsigned nodes, unsigned disks, void (*body)(struct client_box *b)
 
 /* The same with metadata: nodes register themselves. */
 void cbox_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_box *b));
+/* And with several nodes in each rack, in order; or with disks of that size. */
+void cbox_run_racks(unsigned nodes, unsigned rack_nodes, void (*body)(struct client_box *b));
+void cbox_run_small(unsigned nodes, uint64_t disk_bytes, void (*body)(struct client_box *b));
 /* And with a store of metadata whose calls can be made to fail: box->kv. */
 void cbox_run_faulty(unsigned nodes, void (*body)(struct client_box *b));
 /*

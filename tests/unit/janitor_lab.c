@@ -148,6 +148,42 @@ void chunk_drop(struct lab *l, uint64_t disk, struct chunk_id id)
 	disk_end(&c, &u, 0, 0);
 }
 
+static struct chunk_id junk_id(size_t i)
+{
+	return (struct chunk_id){0x6a756e6b00000000ULL + i, 0};
+}
+
+size_t fill_disk(struct lab *l, uint64_t disk)
+{
+	struct call c;
+	struct disk_use u;
+	struct node_put p = {0};
+	size_t n = 0;
+	call_init(&c, engine_fabric(l->engine));
+	CHECK_EQ(disk_begin(&c, disk, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	/* In ever smaller pieces: what is left is less than a page. */
+	for (uint64_t len = MIB; len > 0; len /= 4) {
+		int rc = rpc_pool_get(&l->pool, len, &p.data.buf);
+		CHECK_EQ(rc, 0);
+		memset(p.data.buf->data, 'j', len);
+		p.data.len = len;
+		p.data.crc = crc32c(0, p.data.buf->data, len);
+		while ((rc = node_put(&u.node, disk, junk_id(n), &p)) == 0)
+			n++;
+		CHECK_EQ(rc, -ENOSPC);
+		buf_unref(p.data.buf);
+	}
+	disk_end(&c, &u, 0, 0);
+	return n;
+}
+
+void empty_disk(struct lab *l, uint64_t disk, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		chunk_drop(l, disk, junk_id(i));
+}
+
 /* The bytes of a chunk, the caller's reference. */
 static struct rpc_slice chunk_get(struct lab *l, uint64_t disk, struct chunk_id id,
 				  struct chunk_stat *st)

@@ -41,6 +41,9 @@ size_t chunks_on(struct lab *l, uint64_t disk, struct chunk_id *out, size_t max)
 size_t chunks_everywhere(struct lab *l);
 /* As if it had never been there. */
 void chunk_drop(struct lab *l, uint64_t disk, struct chunk_id id);
+/* Puts chunks that no record knows until the disk takes no more, and says how many; takes them away. */
+size_t fill_disk(struct lab *l, uint64_t disk);
+void empty_disk(struct lab *l, uint64_t disk, size_t n);
 /* Puts what one disk has of a chunk on another, or on the same again. With a spoiler: not quite that, but a
  * chunk that is whole by its own checksums; by the spoiler's remainder of 4 it has other bytes, is shorter, is
  * still open, or says that it is of another block. */

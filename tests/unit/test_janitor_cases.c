@@ -31,8 +31,10 @@ static void two_body(struct client_box *b)
 	CHECK_EQ(janitor_repair(r[0].j, true), 0);
 	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
 	CHECK_EQ(stats_of(r[0].j).chunks_repaired + stats_of(r[1].j).chunks_repaired, on);
-	CHECK_EQ(r[0].rc, 0);
-	CHECK_EQ(r[1].rc, 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(r[i].rc, 0);
+		CHECK(stats_of(r[i].j).chunks_repaired > 0);
+	}
 	(void)check_whole(&l);
 	read_all(&l);
 	for (int i = 0; i < 2; i++)
@@ -162,40 +164,63 @@ static void a_second_failure_during_a_repair_is_repaired_too(void **state)
 	cbox_run_all(9, 1, second_failure_body);
 }
 
-static void rotten_body(struct client_box *b)
+/* A source is damaged, or whole by its own checksums and not what was written. */
+static void rotten(struct client_box *b, bool whole)
 {
 	struct lab l;
 	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	CHECK_EQ(write_text(&l, "/f", 3, 5 * TEXT_BYTES, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	struct arena a;
-	arena_init(&a, MIB);
-	struct meta_on_disk on;
-	CHECK(blocks_on(&l, 21, &on) > 0);
-	struct meta_block k = block_get(&l, on.block, &a);
-	/* A chunk that the cheapest plan would read. */
-	uint32_t rotten = on.index == 0 ? 1 : 0;
-	cbox_flip(b, k.chunks[rotten].disk, (struct chunk_id){k.chunk_block, rotten}, 100);
-	lose_disk(&l, 21);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_repair(j, true), 0); /* it knows the drives */
+	struct arena a;
+	arena_init(&a, MIB);
+	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
+		struct meta_on_disk on[8];
+		int64_t n = meta_client_disk_blocks(&l.root, 21, &w, on, ARRAY_LEN(on));
+		for (int64_t i = 0; i < n; i++) {
+			struct meta_block k = block_get(&l, on[i].block, &a);
+			/* A chunk that the cheapest plan may read. */
+			uint32_t source = on[i].index == 0 ? 1 : 0;
+			uint64_t disk = k.chunks[source].disk;
+			struct chunk_id id = {k.chunk_block, source};
+			if (whole)
+				chunk_copy(&l, disk, disk, id, 4);
+			else
+				cbox_flip(b, disk, id, 100);
+		}
+	}
+	lose_disk(&l, 21);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
 	CHECK(stats_of(j).sources_bad > 0);
-	/* It was reported, so the next look mends it too. */
+	/* What was read was reported, so the next look mends it too; the rest is found by a scrub. */
+	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	(void)check_whole(&l);
-	CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);
+	CHECK_EQ(read_text(&l, "/f", 3, 5 * TEXT_BYTES), 0);
 	CHECK_EQ(stats_of(j).failed + stats_of(j).lost_blocks, 0);
 	arena_fini(&a);
 	janitor_close(j);
 	lab_close(&l);
 }
 
+static void damaged_body(struct client_box *b)
+{
+	rotten(b, false);
+}
+
+static void wrong_body(struct client_box *b)
+{
+	rotten(b, true);
+}
+
 static void a_rotten_source_is_read_around_and_mended(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, rotten_body);
+	cbox_run_all(8, 1, damaged_body);
+	cbox_run_all(8, 1, wrong_body);
 }
 
 static void deleted_body(struct client_box *b)
@@ -307,62 +332,121 @@ static void a_disk_that_comes_back_while_it_is_repaired_keeps_what_is_left(void 
 	cbox_run_all(8, 1, back_body);
 }
 
+/* The two nodes of rack 1 at once. */
+static void rack_act(struct client_box *b, void (*act)(struct client_box *b, uint64_t disk))
+{
+	cbox_do(b, act, 21);
+	cbox_do(b, act, 31);
+}
+
+static void wait_and_repair(struct janitor *j, unsigned times)
+{
+	for (unsigned i = 0; i < times; i++) {
+		CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+		CHECK_EQ(janitor_repair(j, true), 0);
+	}
+}
+
+/* Racks of two nodes; the delay is 30 s. */
 static void flap_body(struct client_box *b)
 {
 	struct lab l;
 	lab_open(&l, b);
 	write_all(&l);
-	size_t blocks = check_whole(&l);
+	size_t blocks = check_whole(&l), all = chunks_everywhere(&l);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	for (int i = 0; i < 4; i++) {
-		cbox_do(b, cbox_kill_node, 31);
-		for (int k = 0; k < 5; k++) {
-			CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-			CHECK_EQ(janitor_repair(j, true), 0);
-		}
-		cbox_do(b, cbox_start_node, 31);
-		for (int k = 0; k < 3; k++) {
-			CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-			CHECK_EQ(janitor_repair(j, true), 0);
-		}
+		rack_act(b, cbox_kill_node);
+		wait_and_repair(j, 5);
+		rack_act(b, cbox_start_node);
+		wait_and_repair(j, 3);
 	}
 	CHECK_EQ(stats_of(j).chunks_repaired + stats_of(j).chunks_moved, 0);
 	fresh_map(&l);
 	CHECK_EQ(check_whole(&l), blocks);
+	/* Around the delay, at a rate at which a repair is not done before the rack is back. */
+	o.disk_bytes_per_s = 10000;
+	o.parallel = 1;
+	struct janitor *slow = hire(&o);
+	CHECK_EQ(janitor_repair(slow, true), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct round r = {.j = slow};
+		struct rt_fiber *fiber;
+		rack_act(b, cbox_kill_node);
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+		CHECK_EQ(janitor_repair(slow, true), 0);
+		CHECK_EQ(rt_sleep_ns((29 + i) * NS_PER_S), 0);
+		CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &r), 0);
+		CHECK_EQ(rt_sleep_ns(8 * NS_PER_S), 0);
+		rack_act(b, cbox_start_node);
+		rt_join(fiber);
+		CHECK_EQ(r.rc, 0);
+		wait_and_repair(slow, 2);
+	}
+	size_t anew = stats_of(slow).chunks_repaired;
+	CHECK(anew > 0 && stats_of(slow).lost_blocks + stats_of(slow).failed == 0);
+	CHECK(blocks_on(&l, 21, NULL) + blocks_on(&l, 31, NULL) > 0);
+	fresh_map(&l);
+	CHECK_EQ(check_whole(&l), blocks);
+	read_all(&l);
+	/* What was made anew while the rack was away is there twice, and not for ever. */
+	CHECK_EQ(janitor_collect(j), 0);
+	CHECK_EQ(janitor_orphans(j), 0);
+	collect_for(j, 3 * GRACE_NS);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(chunks_everywhere(&l), all);
+	CHECK_EQ(check_whole(&l), blocks);
+	janitor_close(slow);
 	janitor_close(j);
 	lab_close(&l);
 }
 
-static void what_flaps_within_the_delay_costs_nothing(void **state)
+static void a_rack_that_flaps_costs_nothing_within_the_delay_and_no_byte_around_it(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, flap_body);
+	cbox_run_racks(12, 2, flap_body);
 }
 
+/* Six small disks; blocks of five chunks; nothing is free on any. */
 static void no_room_body(struct client_box *b)
 {
 	struct lab l;
 	lab_open(&l, b);
 	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	size_t on = blocks_on(&l, 21, NULL);
+	size_t on = blocks_on(&l, 21, NULL), junk[6];
+	for (unsigned i = 0; i < 6; i++)
+		junk[i] = fill_disk(&l, 10 * i + 1);
 	lose_disk(&l, 21);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
+	for (int i = 0; i < 2; i++) {
+		uint64_t before = stats_of(j).no_room;
+		CHECK_EQ(janitor_repair(j, true), 0);
+		CHECK(stats_of(j).no_room > before);
+		CHECK_EQ(stats_of(j).failed + stats_of(j).chunks_repaired, 0);
+		CHECK_EQ(blocks_on(&l, 21, NULL), on);
+		CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);
+	}
+	/* As soon as there is some it goes on. */
+	for (unsigned i = 0; i < 6; i++)
+		if (i != 2)
+			empty_disk(&l, 10 * i + 1, junk[i]);
+	CHECK_EQ(rt_sleep_ns(15 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
-	CHECK(stats_of(j).no_room > 0);
-	CHECK_EQ(stats_of(j).failed, 0);
-	CHECK_EQ(blocks_on(&l, 21, NULL), on);
+	CHECK_EQ(stats_of(j).chunks_repaired, on);
+	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
+	(void)check_whole(&l);
 	CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);
 	janitor_close(j);
 	lab_close(&l);
 }
 
-static void without_room_a_block_stays_as_it_is(void **state)
+static void with_full_disks_a_block_stays_as_it_is_until_there_is_room(void **state)
 {
 	(void)state;
-	cbox_run_all(5, 1, no_room_body);
+	cbox_run_small(6, 4 * MIB, no_room_body);
 }
 
 static void appender_body(struct client_box *b)
@@ -426,8 +510,9 @@ int main(void)
 		cmocka_unit_test(a_rotten_source_is_read_around_and_mended),
 		cmocka_unit_test(a_block_deleted_while_it_is_repaired_leaves_nothing),
 		cmocka_unit_test(a_disk_that_comes_back_while_it_is_repaired_keeps_what_is_left),
-		cmocka_unit_test(what_flaps_within_the_delay_costs_nothing),
-		cmocka_unit_test(without_room_a_block_stays_as_it_is),
+		cmocka_unit_test(
+			a_rack_that_flaps_costs_nothing_within_the_delay_and_no_byte_around_it),
+		cmocka_unit_test(with_full_disks_a_block_stays_as_it_is_until_there_is_room),
 		cmocka_unit_test(a_block_that_a_writer_still_appends_to_is_repaired_when_it_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

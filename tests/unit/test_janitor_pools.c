@@ -56,16 +56,16 @@ static uint64_t sum_rows(const struct store_pool_loss *l, bool need)
 	return (uint64_t)(need ? l->need : rows) * l->stripes * l->piece_bytes;
 }
 
-/* Two members of a pool that bears one are given up. */
-static struct toll lose_members(struct lab *l, uint64_t disk)
+/* Members of a pool that bears the loss of one are given up. */
+static struct toll lose_some(struct lab *l, uint64_t disk, uint32_t members)
 {
 	struct call c;
 	call_init(&c, engine_fabric(l->engine));
 	struct disk_use u;
 	CHECK_EQ(disk_begin(&c, disk, &u), 0);
 	u.node.timeout_ns = 60 * NS_PER_S;
-	CHECK_EQ(node_pool_fail(&u.node, disk, 0), 0);
-	CHECK_EQ(node_pool_fail(&u.node, disk, 1), 0);
+	for (uint32_t m = 0; m < members; m++)
+		CHECK_EQ(node_pool_fail(&u.node, disk, m), 0);
 	CHECK_EQ(node_pool_rebuild(&u.node, disk, true), -ENODATA);
 	struct store_pool_loss losses[64];
 	struct store_cursor at = {0};
@@ -86,6 +86,11 @@ static struct toll lose_members(struct lab *l, uint64_t disk)
 	return t;
 }
 
+static struct toll lose_members(struct lab *l, uint64_t disk)
+{
+	return lose_some(l, disk, 2);
+}
+
 /* What the pool can do by itself is done. */
 static void settle(struct lab *l, uint64_t disk)
 {
@@ -98,16 +103,19 @@ static void settle(struct lab *l, uint64_t disk)
 	disk_end(&c, &u, 0, 0);
 }
 
-static void write_columns(struct lab *l)
+static void write_as(struct lab *l, const char *encoding)
 {
 	for (uint64_t i = 0; i < 4; i++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/f%lu", i);
-		CHECK_EQ(write_text(l, path, i, COLUMN_BYTES,
-				    l->box->outside ? "mlec:2+1/3+1" : "mlec:2+1/2+1"),
-			 0);
+		CHECK_EQ(write_text(l, path, i, COLUMN_BYTES, encoding), 0);
 	}
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+}
+
+static void write_columns(struct lab *l)
+{
+	write_as(l, l->box->outside ? "mlec:2+1/3+1" : "mlec:2+1/2+1");
 }
 
 static void read_columns(struct lab *l)
@@ -257,6 +265,158 @@ static void r_all_makes_columns_anew_in_their_pool_when_there_is_no_other(void *
 	cbox_run_outside_pools(3, in_place_body);
 }
 
+/* --- hard cases -------------------------------------------------------------------------------- */
+
+static void pools_fiber(void *arg)
+{
+	struct round *r = arg;
+	rt_deadline_set(RT_NEVER);
+	r->rc = janitor_pools(r->j);
+	r->done = true;
+}
+
+/* All that is left to do, by a janitor that is not held up. */
+static void end_well(struct lab *l, size_t blocks)
+{
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(janitor_pools(j), 0);
+		CHECK_EQ(janitor_repair(j, true), 0);
+	}
+	CHECK_EQ(stats_of(j).lost_blocks, 0);
+	for (uint64_t disk = 21; disk <= 31; disk += 10)
+		settle(l, disk);
+	/* A pool cannot list columns of which it has no row left. */
+	CHECK_EQ(janitor_scrub(j, 0), 0);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(check_whole(l), blocks);
+	read_columns(l);
+	janitor_close(j);
+}
+
+/* A second pool is beyond its code while what the first one lost is brought, partly from there. */
+static void second_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_as(&l, "mlec:2+2/2+1");
+	size_t blocks = check_whole(&l);
+	CHECK(lose_some(&l, 21, 3).lost > 0);
+	struct janitor_options o = quick();
+	o.disk_bytes_per_s = 20000;
+	o.parallel = 1;
+	struct round r = {.j = hire(&o)};
+	struct rt_fiber *fiber;
+	CHECK_EQ(rt_spawn(&fiber, "pools", pools_fiber, &r), 0);
+	while (stats_of(r.j).pool_patches == 0)
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	CHECK(!r.done);
+	CHECK(lose_some(&l, 31, 3).lost > 0);
+	rt_join(fiber);
+	CHECK_EQ(r.rc, 0);
+	CHECK(stats_of(r.j).sources_bad > 0);
+	CHECK_EQ(stats_of(r.j).lost_blocks, 0);
+	end_well(&l, blocks);
+	janitor_close(r.j);
+	lab_close(&l);
+}
+
+static void a_second_failure_during_the_repair_of_a_pool_is_repaired_too(void **state)
+{
+	(void)state;
+	cbox_run_wide_pools(4, second_body);
+}
+
+/* A column that is to be read is whole by its own checksums, and wrong. */
+static void rotten_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_as(&l, "mlec:2+2/2+1");
+	size_t blocks = check_whole(&l), spoilt = 0;
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_repair(j, true), 0); /* it knows the drives */
+	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
+		struct meta_on_disk on[32];
+		int64_t n = meta_client_disk_blocks(&l.root, 21, &w, on, ARRAY_LEN(on));
+		CHECK(n >= 0);
+		for (int64_t i = 0; i < n; i++) {
+			struct arena a;
+			arena_init(&a, MIB);
+			struct meta_block k = block_get(&l, on[i].block, &a);
+			/* One that the cheapest plan reads. */
+			uint32_t other = on[i].index == 0 ? 1 : 0;
+			uint64_t disk = k.chunks[other].disk;
+			chunk_copy(&l, disk, disk, (struct chunk_id){k.chunk_block, other}, 4);
+			spoilt++;
+			arena_fini(&a);
+		}
+	}
+	CHECK(spoilt > 4 && lose_some(&l, 21, 3).lost > 0);
+	CHECK_EQ(janitor_pools(j), 0);
+	/* The pool takes no byte that is not of its column, so these are made anew as a whole, from others. */
+	uint64_t refused = stats_of(j).failed;
+	CHECK(refused > 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK(stats_of(j).sources_bad > 0);
+	CHECK_EQ(stats_of(j).failed, refused);
+	CHECK_EQ(janitor_scrub(j, 0), 0);
+	end_well(&l, blocks);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_rotten_source_of_a_pool_is_read_around_and_mended(void **state)
+{
+	(void)state;
+	cbox_run_wide_pools(6, rotten_body);
+}
+
+/* One is slow, and its lease runs out; the other does the same at the same time. */
+static void two_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_columns(&l);
+	size_t blocks = check_whole(&l);
+	CHECK(lose_members(&l, 21).lost > 0);
+	struct janitor_options o = quick();
+	o.lease_ns = 2 * NS_PER_S;
+	struct janitor_options slow = o;
+	slow.disk_bytes_per_s = 4000;
+	slow.parallel = 2;
+	struct round r[2] = {{.j = hire(&slow)}, {.j = hire(&o)}};
+	struct rt_fiber *fiber;
+	CHECK_EQ(rt_spawn(&fiber, "pools", pools_fiber, &r[0]), 0);
+	while (stats_of(r[0].j).pool_patches == 0)
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	for (int i = 0; i < 40 && stats_of(r[1].j).pool_patches == 0; i++) {
+		CHECK_EQ(rt_sleep_ns(2500 * NS_PER_MS), 0);
+		CHECK_EQ(janitor_pools(r[1].j), 0);
+	}
+	rt_join(fiber);
+	CHECK_EQ(r[0].rc, 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK(stats_of(r[i].j).pool_patches > 0);
+		CHECK_EQ(stats_of(r[i].j).failed + stats_of(r[i].j).lost_blocks, 0);
+	}
+	settle(&l, 21);
+	CHECK_EQ(check_whole(&l), blocks);
+	read_columns(&l);
+	for (int i = 0; i < 2; i++)
+		janitor_close(r[i].j);
+	lab_close(&l);
+}
+
+static void two_janitors_on_a_pool_do_no_harm(void **state)
+{
+	(void)state;
+	cbox_run_wide_pools(6, two_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -266,6 +426,9 @@ int main(void)
 		cmocka_unit_test(a_catastrophic_pool_gets_all_that_failed_by_r_fco),
 		cmocka_unit_test(a_catastrophic_pool_is_made_anew_by_r_all),
 		cmocka_unit_test(r_all_makes_columns_anew_in_their_pool_when_there_is_no_other),
+		cmocka_unit_test(a_second_failure_during_the_repair_of_a_pool_is_repaired_too),
+		cmocka_unit_test(a_rotten_source_of_a_pool_is_read_around_and_mended),
+		cmocka_unit_test(two_janitors_on_a_pool_do_no_harm),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include "repair_rig.h"
 
-void foreground_table(const struct rig *r);
+/* Repairs beside readers in both, the rest in the first. */
+void foreground_table(const struct rig *r, const struct rig *other);
 
 #endif

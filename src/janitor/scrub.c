@@ -54,10 +54,12 @@ static void note_name(uint64_t disk, char out[META_NOTE_NAME_MAX + 1])
 	snprintf(out, META_NOTE_NAME_MAX + 1, "scrub/%016" PRIx64, disk);
 }
 
+/* What is from the future was written by a clock that was ahead, and says nothing: taken for now it would put off
+ * the next pass until that time comes. */
 static uint64_t past(json_t *o, const char *key, uint64_t now_ns)
 {
 	json_int_t v = json_integer_value(json_object_get(o, key));
-	return v < 0 ? 0 : min_u64((uint64_t)v, now_ns);
+	return v < 0 || (uint64_t)v > now_ns ? 0 : (uint64_t)v;
 }
 
 /* n hexadecimal numbers with colons between them, and nothing else. */

@@ -56,6 +56,34 @@ static void scrub_body(struct client_box *b)
 	lab_close(&l);
 }
 
+/* A janitor whose clock was a year ahead has said that it has just begun. */
+static void ahead_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	struct chunk_id ids[256];
+	CHECK(chunks_on(&l, 1, ids, ARRAY_LEN(ids)) > 0);
+	cbox_flip(b, 1, ids[0], 7);
+	char text[64];
+	snprintf(text, sizeof(text), "{\"since_ns\": 1, \"done_ns\": %lu}",
+		 rt_wall_ns() + (uint64_t)(365 * 86400 * NS_PER_S));
+	struct meta_note note = {.name = "scrub/0000000000000001", .text = text};
+	CHECK_EQ(meta_client_note_put(&l.root, &note), 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_scrub(j, 86400 * NS_PER_S), 0);
+	CHECK_EQ(stats_of(j).damage_found, 1);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_clock_that_was_ahead_does_not_put_scrubbing_off(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, ahead_body);
+}
+
 static void scrubbing_finds_what_rotted_and_it_is_repaired(void **state)
 {
 	(void)state;
@@ -213,6 +241,7 @@ int main(void)
 		cmocka_unit_test(scrubbing_misses_a_chunk_that_vanished_and_it_is_repaired),
 		cmocka_unit_test(what_a_deep_check_finds_is_repaired),
 		cmocka_unit_test(scrubbing_is_not_faster_than_repair_may_be),
+		cmocka_unit_test(a_clock_that_was_ahead_does_not_put_scrubbing_off),
 		cmocka_unit_test(a_scrub_goes_on_where_the_last_janitor_stopped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

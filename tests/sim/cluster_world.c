@@ -280,7 +280,7 @@ static void janitor_main(void *arg)
 		.lease_ns = 10 * NS_PER_S,
 		.round_ns = (hasty ? 1 : 7) * NS_PER_S,
 		.look_ns = (hasty ? 2 : 14) * NS_PER_S,
-		.orphan_ns = hasty ? 500 * NS_PER_MS : 16 * NS_PER_S,
+		.orphan_ns = (hasty ? 2 : 16) * NS_PER_S,
 		.delay_ns = (hasty ? 4 : 12) * NS_PER_S,
 		.scrub_ns = 90 * NS_PER_S,
 		.disk_bytes_per_s = 1000000000,

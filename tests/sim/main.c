@@ -299,9 +299,8 @@ static void print_text(const struct run *r, double seconds)
 	if (r->options->scenario->row > 0)
 		printf("%" PRIu64 " places of the list, %s\n",
 		       done - (uint64_t)atomic_load(&b->nothing),
-		       (uint64_t)atomic_load(&b->nothing) >= r->options->scenario->row
-			       ? "all there are"
-			       : "not all");
+		       list_has_ended(r, atomic_load(&b->next_seed) - 1) ? "all there are"
+									 : "not all");
 	printf("faults (per simulated hour):");
 	for (int f = 0; f < SIM_FAULT_COUNT; f++) {
 		uint64_t n = atomic_load(&b->faults[f]);

@@ -357,17 +357,19 @@ static double server_memory(const struct server *s)
 static double server_cpu(const struct server *s)
 {
 	char path[64], text[512] = "";
-	unsigned long user = 0, system = 0;
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)s->pid);
 	FILE *f = fopen(path, "r");
 	load_must(f != NULL && fgets(text, sizeof(text), f) != NULL, "reading stat");
 	fclose(f);
-	const char *after = strrchr(text, ')'); /* the name may have anything in it */
-	load_must(after != NULL &&
-			  sscanf(after + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-				 &user, &system) == 2,
-		  "understanding stat");
-	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+	char *at = strrchr(text, ')'); /* the name may have anything in it */
+	/* User and system time are 12 and 13 words further. */
+	for (int word = 0; at != NULL && word < 12; word++)
+		at = strchr(at + 1, ' ');
+	load_must(at != NULL, "understanding stat");
+	double ticks = 0;
+	for (int i = 0; at != NULL && i < 2; i++)
+		ticks += (double)strtoul(at, &at, 10);
+	return ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
 /* Until the server has nothing more to do for itself: what filling left to be compacted. */

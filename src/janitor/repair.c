@@ -146,7 +146,7 @@ static int64_t patients_judge(struct ward *w, const struct patient *p, size_t n,
 	errand_init(w->j, &e, p[0].tenant);
 	struct meta_call m = errand_meta(w->j, &e);
 	struct meta_block b[PAGE];
-	struct patient sick[PAGE];
+	struct patient sick[PAGE] = {0};
 	uint64_t ids[PAGE];
 	int64_t count = 0;
 	struct arena a;
@@ -355,7 +355,7 @@ int janitor_repair(struct janitor *j, bool look)
 	struct errand e;
 	errand_init(j, &e, 0);
 	struct meta_call m = errand_meta(j, &e);
-	uint64_t epoch, missing;
+	uint64_t epoch, missing = 0;
 	int rc = janitor_map(j);
 	if (rc == 0)
 		rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);

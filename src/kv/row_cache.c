@@ -328,7 +328,7 @@ static void row_write(struct row *r, uint64_t hash, uint64_t partition, struct k
 			  .value_len = value != NULL ? (uint16_t)value->len : ABSENT};
 	memcpy(r->bytes, &partition, sizeof(partition));
 	memcpy(r->bytes + sizeof(partition), key.data, key.len);
-	if (value_bytes(r) > 0)
+	if (value != NULL && value->len > 0)
 		memcpy(r->bytes + sizeof(partition) + key.len, value->data, value->len);
 }
 

@@ -67,7 +67,7 @@ static void ahead_body(struct client_box *b)
 	cbox_flip(b, 1, ids[0], 7);
 	char text[64];
 	snprintf(text, sizeof(text), "{\"since_ns\": 1, \"done_ns\": %lu}",
-		 rt_wall_ns() + (uint64_t)(365 * 86400 * NS_PER_S));
+		 rt_wall_ns() + (uint64_t)(365 * 86400ULL * NS_PER_S));
 	struct meta_note note = {.name = "scrub/0000000000000001", .text = text};
 	CHECK_EQ(meta_client_note_put(&l.root, &note), 0);
 	struct janitor_options o = quick();
@@ -221,7 +221,7 @@ static void rate_body(struct client_box *b)
 	uint64_t begin_ns = rt_now_ns();
 	/* A period that asks for much more. */
 	CHECK_EQ(janitor_scrub(j, 2 * NS_PER_S), 0);
-	CHECK_EQ(stats_of(j).scrubbed_bytes, 2 * 1280 * KIB);
+	CHECK_EQ(stats_of(j).scrubbed_bytes, 2560 * KIB);
 	/* Two disks have it all; the last chunk is not waited for. */
 	CHECK(rt_now_ns() - begin_ns >= 1152 * KIB * NS_PER_S / 100000);
 	janitor_close(j);

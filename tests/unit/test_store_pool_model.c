@@ -786,7 +786,7 @@ static void settle(struct world *w)
 	w->doing = "settle";
 	for (uint32_t m = 0; m < w->r.shape.members; m++)
 		unstrike(w, m);
-	WORLD_CHECK(w, rig_reopen(&w->r) == 0);
+	WORLD_CHECK(w, rig_reopen(&w->r) == 0 && w->r.pool != NULL);
 	for (uint64_t i = 0; i < CHUNKS; i++) {
 		int rc = see(w, i);
 		/* What an error has left of a put, with rows on the way elsewhere, may be a chunk. And

@@ -12,16 +12,27 @@
 #define PUT_TIMEOUT_NS (60 * NS_PER_S)
 #define SPARE_DISKS 3
 
-/* Whether the chunk has these bytes on its disk: what it says of itself proves nothing of what can be read. */
-static bool chunk_is(struct janitor *j, struct node_call *c, uint64_t disk, struct chunk_id id,
-		     const struct rpc_slice *data)
+static bool is_useless(int64_t rc)
+{
+	return rc == -ENOENT || rc == -EBADMSG || rc == -ENODATA;
+}
+
+/* Whether the chunk has these bytes on its disk, 1 or 0, or why that is not known. What it says of itself proves
+ * nothing of what can be read. */
+static int chunk_is(struct janitor *j, struct node_call *c, uint64_t disk, struct chunk_id id,
+		    const struct rpc_slice *data)
 {
 	struct chunk_stat st;
 	struct store_range bad;
-	if (node_stat_one(c, disk, id, &st) < 0 || !st.sealed || st.len != data->len ||
-	    st.crc != data->crc)
-		return false;
-	return pace_local(j, disk, data->len) == 0 && node_scan(c, disk, id, &bad, 1) == 0;
+	int rc = node_stat_one(c, disk, id, &st);
+	if (rc == 0 && (!st.sealed || st.len != data->len || st.crc != data->crc))
+		return 0;
+	if (rc == 0)
+		rc = pace_local(j, disk, data->len);
+	int64_t found = rc == 0 ? node_scan(c, disk, id, &bad, 1) : rc;
+	if (found > 0 || is_useless(found))
+		return 0;
+	return found == 0 ? 1 : (int)found;
 }
 
 int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_id id,
@@ -39,7 +50,7 @@ int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_
 	rc = node_put(&u.node, disk, id, p);
 	/* Left by somebody who was interrupted, or made by another who goes on. */
 	if (rc == -EEXIST)
-		*met = chunk_is(j, &u.node, disk, id, &p->data);
+		*met = chunk_is(j, &u.node, disk, id, &p->data) > 0;
 	if (rc == -EEXIST && !*met) {
 		again.replace = true;
 		rc = node_put(&u.node, disk, id, &again);
@@ -177,9 +188,9 @@ static int pool_put_in_place(struct mending *m, int chunk, uint64_t disk)
 		if (rc < 0)
 			return rc;
 		u.node.timeout_ns = PUT_TIMEOUT_NS;
-		bool well = chunk_is(m->j, &u.node, disk, id, &m->chunk[chunk]);
-		disk_end(&m->errand.call, &u, 0, 0);
-		rc = well ? 0 : -EBADMSG;
+		int is = chunk_is(m->j, &u.node, disk, id, &m->chunk[chunk]);
+		disk_end(&m->errand.call, &u, is < 0 ? is : 0, 0);
+		rc = is > 0 ? 0 : is == 0 ? -EBADMSG : is;
 	}
 	if (rc != -ENOENT && rc != -EBADMSG)
 		return rc;

@@ -155,14 +155,22 @@ typedef int (*shelf_fn)(struct shelf *s, uint64_t arg);
 int each_disk(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg);
 int some_disks(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg,
 	       const uint64_t *ids, size_t n);
+#define RECORDS_MAX 64
+/* b[i] is the record of the block on[i]; all of one tenant. Not 0 ends the walk. */
+typedef int (*records_fn)(struct shelf *s, const struct meta_on_disk *on,
+			  const struct meta_block *b, size_t n, void *ctx);
+/* All records that name the disk. */
+int records_of_disk(struct shelf *s, records_fn fn, void *ctx);
 /* Some record wants it after all. */
 void orphan_forget(struct shelf *s, struct chunk_id id);
 
 /* --- blank.c ---------------------------------------------------------------------------------- */
 
 void blanks_add(struct shelf *s, struct chunk_id id);
-/* Those that a record wants drop out. */
-int blanks_judge(struct shelf *s);
+bool blank_is(const struct shelf *s, struct chunk_id id);
+/* A records_fn: those that a record wants drop out, for scrub to find and repair to see to. */
+int blanks_wanted(struct shelf *s, const struct meta_on_disk *on, const struct meta_block *b,
+		  size_t n, void *unused);
 
 /* --- missing.c -------------------------------------------------------------------------------- */
 

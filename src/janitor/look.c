@@ -121,6 +121,47 @@ int some_disks(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn
 	return r.rc;
 }
 
+/* --- what should be there ------------------------------------------------------------------------ */
+
+static int records_get(struct shelf *s, const struct meta_on_disk *on, size_t n, records_fn fn,
+		       void *ctx)
+{
+	struct errand e;
+	errand_init(s->j, &e, on[0].tenant);
+	struct meta_call m = errand_meta(s->j, &e);
+	struct meta_block b[RECORDS_MAX];
+	uint64_t ids[RECORDS_MAX];
+	struct arena a;
+	arena_init(&a, 4 * MIB);
+	for (size_t i = 0; i < n; i++)
+		ids[i] = on[i].block;
+	int rc = meta_client_block_get(&m, ids, n, &a, b);
+	if (rc == 0)
+		rc = fn(s, on, b, n, ctx);
+	arena_fini(&a);
+	return rc;
+}
+
+int records_of_disk(struct shelf *s, records_fn fn, void *ctx)
+{
+	struct meta_call m = errand_meta(s->j, &s->errand);
+	uint64_t epoch;
+	int rc = meta_client_gc_epoch(&m, &epoch, &s->j->partitions);
+	for (struct meta_walk w = {.end = s->j->partitions}; rc == 0 && w.index < w.end;) {
+		struct meta_on_disk on[RECORDS_MAX];
+		int64_t n = meta_client_disk_blocks(&m, s->disk, &w, on, RECORDS_MAX);
+		rc = n < 0 ? (int)n : 0;
+		for (int64_t i = 0, run; rc == 0 && i < n; i += run) {
+			for (run = 1; i + run < n && on[i + run].tenant == on[i].tenant;)
+				run++;
+			rc = records_get(s, on + i, (size_t)run, fn, ctx);
+		}
+		if (rc == 0)
+			rc = lease_keep(s->j, s->lease);
+	}
+	return rc;
+}
+
 /* --- orphans ---------------------------------------------------------------------------------- */
 
 static uint64_t sighting_key(const struct shelf *s, struct chunk_id id)
@@ -240,8 +281,8 @@ static int orphans_disk(struct shelf *s, uint64_t unused)
 	} while (rc == 0 && n > 0);
 	if (n < 0)
 		rc = (int)n;
-	if (rc == 0)
-		rc = blanks_judge(s);
+	if (rc == 0 && s->blank_count > 0)
+		rc = records_of_disk(s, blanks_wanted, NULL);
 	for (size_t i = 0; rc == 0 && i < s->blank_count; i++)
 		rc = orphan_seen(s, s->blanks[i], NULL);
 	return rc;

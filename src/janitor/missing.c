@@ -24,7 +24,6 @@
 #include "janitor/impl.h"
 #include "rt/rt.h"
 
-#define ROWS_PAGE 64
 #define DRIVE_FIBERS 4
 #define FAMILY "drive"
 
@@ -56,22 +55,15 @@ static bool is_meant(const struct meta_block *b, uint32_t tenant, uint32_t index
 	       (label_tenant == tenant && label_block == b->id);
 }
 
-/* n rows of one tenant: those whose chunk is not on the disk, or another one, are reported. The chunks are asked
- * for after the records: of what was sealed then nothing changes any more. */
-static int rows_look(struct shelf *s, const struct meta_on_disk *on, size_t n, uint64_t *found)
+/* n records of one tenant: those whose chunk is not on the disk, or another one, or damaged so that it could not say
+ * whose it is, are reported. The chunks are asked for after the records: of what was sealed then nothing changes
+ * any more. */
+static int records_look(struct shelf *s, const struct meta_on_disk *on, const struct meta_block *b,
+			size_t n, void *ctx)
 {
-	struct errand e;
-	errand_init(s->j, &e, on[0].tenant);
-	struct meta_call m = errand_meta(s->j, &e);
-	struct meta_block b[ROWS_PAGE];
-	uint64_t ids[ROWS_PAGE];
-	size_t of[ROWS_PAGE], count = 0;
-	struct arena a;
-	arena_init(&a, 4 * MIB);
-	for (size_t i = 0; i < n; i++)
-		ids[i] = on[i].block;
-	int rc = meta_client_block_get(&m, ids, n, &a, b);
-	for (size_t i = 0; rc == 0 && i < n; i++) {
+	uint64_t *found = ctx;
+	size_t of[RECORDS_MAX], count = 0;
+	for (size_t i = 0; i < n; i++) {
 		uint32_t index = on[i].index;
 		if (b[i].state != META_BLOCK_SEALED || index >= b[i].chunk_count ||
 		    b[i].chunks[index].disk != s->disk || b[i].chunks[index].damaged)
@@ -79,39 +71,24 @@ static int rows_look(struct shelf *s, const struct meta_on_disk *on, size_t n, u
 		of[count] = i;
 		s->ids[count++] = (struct chunk_id){b[i].chunk_block, index};
 	}
-	if (rc == 0 && count > 0)
-		rc = shelf_stat(s, count);
+	int rc = count > 0 ? shelf_stat(s, count) : 0;
 	for (size_t i = 0; rc == 0 && i < count; i++) {
-		uint32_t index = on[of[i]].index;
-		if (s->rcs[i] == 0 ? is_meant(&b[of[i]], on[0].tenant, index, &s->stat[i])
-				   : s->rcs[i] != -ENOENT)
-			continue;
+		const struct meta_on_disk *row = &on[of[i]];
+		bool well = s->rcs[i] == 0
+				    ? is_meant(&b[of[i]], row->tenant, row->index, &s->stat[i]) &&
+					      !blank_is(s, s->ids[i])
+				    : s->rcs[i] != -ENOENT && s->rcs[i] != -EBADMSG;
 		/* Moved since: -ESTALE. */
-		if (shelf_report(s, on[of[i]].tenant, on[of[i]].block, on[of[i]].index) == 0)
+		if (!well && shelf_report(s, row->tenant, row->block, row->index) == 0)
 			++*found;
 	}
-	arena_fini(&a);
 	return rc;
 }
 
 int missing_look(struct shelf *s, uint64_t *found)
 {
 	uint64_t before = *found;
-	struct meta_call m = errand_meta(s->j, &s->errand);
-	uint64_t epoch;
-	int rc = meta_client_gc_epoch(&m, &epoch, &s->j->partitions);
-	for (struct meta_walk w = {.end = s->j->partitions}; rc == 0 && w.index < w.end;) {
-		struct meta_on_disk on[ROWS_PAGE];
-		int64_t n = meta_client_disk_blocks(&m, s->disk, &w, on, ROWS_PAGE);
-		rc = n < 0 ? (int)n : 0;
-		for (int64_t i = 0, run; rc == 0 && i < n; i += run) {
-			for (run = 1; i + run < n && on[i + run].tenant == on[i].tenant;)
-				run++;
-			rc = rows_look(s, on + i, (size_t)run, found);
-		}
-		if (rc == 0)
-			rc = lease_keep(s->j, s->lease);
-	}
+	int rc = records_of_disk(s, records_look, found);
 	s->j->stats.damage_found += *found - before;
 	return rc;
 }

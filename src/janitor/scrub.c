@@ -3,9 +3,8 @@
  * Scrub: every chunk is verified within a period.
  *
  * A pass goes over all chunks of a disk. The node reads each past its caches and says what is bad; that is
- * reported to the block's record, and so repaired. When not even the label can be read, the block is looked for
- * under the name that the chunk has, in all tenants. At the end of a pass the records that name the disk are
- * gone through, for chunks that are not there at all (missing.c).
+ * reported to the block's record, and so repaired. At the end of a pass the records that name the disk are gone
+ * through, for chunks that are not there at all, and for those that could not say whose they are (missing.c).
  *
  * When. A pass goes as fast as a full disk needs for half of the period, and the next begins half a period after
  * the last began. So between two looks at a chunk at most the period passes:
@@ -33,7 +32,6 @@
 
 #define SCRUB_FIBERS 32 /* disks at once */
 #define SCRUB_PAGE 16
-#define TENANTS_PAGE 64
 #define SAVE_NS (5 * NS_PER_S)
 #define SCAN_TIMEOUT_NS (120 * NS_PER_S)
 
@@ -173,22 +171,6 @@ static void scrub_age(struct janitor *j)
 
 /* --- chunks ------------------------------------------------------------------------------------ */
 
-static int report_unlabelled(struct shelf *s, struct chunk_id id)
-{
-	struct meta_call m = errand_meta(s->j, &s->errand);
-	struct meta_tenant t[TENANTS_PAGE];
-	uint32_t after = 0;
-	for (;;) {
-		int64_t n = meta_client_tenant_list(&m, after, t, TENANTS_PAGE);
-		if (n <= 0)
-			return (int)n;
-		for (int64_t i = 0; i < n; i++)
-			if (shelf_report(s, t[i].id, id.block, id.index) == 0)
-				return 0;
-		after = t[n - 1].id;
-	}
-}
-
 static int scrub_chunk(struct shelf *s, size_t i, bool *bad)
 {
 	struct store_range ranges[16];
@@ -223,15 +205,14 @@ static int scrub_page(struct shelf *s, size_t n, struct pacer *pace, uint64_t by
 		s->j->stats.scrubbed_bytes += len;
 		uint32_t tenant;
 		uint64_t block;
-		if (bad) {
+		/* What has no head is found by its record. */
+		if (bad && s->rcs[i] == 0 && label_read(s->stat[i].label, &tenant, &block) == 0) {
 			s->j->stats.damage_found++;
-			if (s->rcs[i] == 0 && label_read(s->stat[i].label, &tenant, &block) == 0)
-				(void)shelf_report(s, tenant, block, s->ids[i].index);
-			else
-				rc = report_unlabelled(s, s->ids[i]);
+			(void)shelf_report(s, tenant, block, s->ids[i].index);
+		} else if (bad && s->rcs[i] == 0) {
+			blanks_add(s, s->ids[i]);
 		}
-		if (rc == 0)
-			rc = lease_keep(s->j, s->lease);
+		rc = lease_keep(s->j, s->lease);
 	}
 	return rc;
 }

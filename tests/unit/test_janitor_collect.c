@@ -103,17 +103,6 @@ static void put_orphan(struct lab *l, uint64_t disk, struct chunk_id id, uint32_
 	CHECK_EQ(rc, 0);
 }
 
-static void drop_chunk(struct lab *l, uint64_t disk, struct chunk_id id)
-{
-	struct call c;
-	struct disk_use u;
-	call_init(&c, engine_fabric(l->engine));
-	CHECK_EQ(disk_begin(&c, disk, &u), 0);
-	u.node.timeout_ns = 10 * NS_PER_S;
-	CHECK_EQ(node_delete_one(&u.node, disk, id), 0);
-	disk_end(&c, &u, 0, 0);
-}
-
 /* Names of chunks are not a tenant's own: where one is listed as dead, another's may be by now. */
 static void another_body(struct client_box *b)
 {
@@ -127,7 +116,7 @@ static void another_body(struct client_box *b)
 	while (blocks_on(&l, disk, &on) == 0)
 		disk += 10;
 	struct chunk_id id = {on.block, on.index};
-	drop_chunk(&l, disk, id);
+	chunk_drop(&l, disk, id);
 	put_orphan(&l, disk, id, 7, on.block);
 	CHECK_EQ(remove_path(&l, "/goes"), 0);
 	collect_for(j, 14 * GRACE_NS);
@@ -159,7 +148,7 @@ static void again_body(struct client_box *b)
 	put_orphan(&l, 1, id, 1, 77);
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
-	drop_chunk(&l, 1, id);
+	chunk_drop(&l, 1, id);
 	collect_for(j, 4 * GRACE_NS);
 	put_orphan(&l, 1, id, 1, 77);
 	CHECK_EQ(janitor_orphans(j), 0);
@@ -244,8 +233,12 @@ static void blank_body(struct client_box *b)
 	CHECK(blocks_on(&l, 1, &on) > 0);
 	put_orphan(&l, 1, (struct chunk_id){777, 0}, 1, 777);
 	put_orphan(&l, 1, (struct chunk_id){888, 0}, 1, 888);
+	/* Started again the node has no heads in memory. */
+	cbox_do(b, cbox_kill_node, 1);
 	cbox_ruin(b, 1, (struct chunk_id){777, 0});
 	cbox_ruin(b, 1, (struct chunk_id){on.block, on.index});
+	cbox_do(b, cbox_start_node, 1);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
 	CHECK_EQ(chunks_everywhere(&l), before + 2);
@@ -253,9 +246,14 @@ static void blank_body(struct client_box *b)
 		collect_for(j, GRACE_NS + 20 * NS_PER_S);
 		CHECK_EQ(janitor_orphans(j), 0);
 	}
-	/* What a block lost stays, for repair to see to. */
+	/* What a block lost stays, until scrubbing finds it. */
 	CHECK_EQ(chunks_everywhere(&l), before);
 	CHECK_EQ(stats_of(j).orphans_deleted, 2);
+	CHECK_EQ(janitor_scrub(j, 0), 0);
+	CHECK_EQ(stats_of(j).damage_found, 1);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(stats_of(j).chunks_repaired, 1);
+	(void)check_whole(&l);
 	CHECK_EQ(read_text(&l, "/f", 1, TEXT_BYTES), 0);
 	janitor_close(j);
 	lab_close(&l);

@@ -237,6 +237,18 @@ static size_t best_accepted(const struct writing *g, struct crowd *least)
 	return best;
 }
 
+/* And of those that were given back. */
+static uint64_t spare_pick(struct writing *g)
+{
+	size_t best = g->spare_count - 1;
+	for (size_t i = best; i-- > 0;)
+		if (crowd_less(crowd_of(g, g->spare[i]), crowd_of(g, g->spare[best])))
+			best = i;
+	uint64_t disk = g->spare[best];
+	g->spare[best] = g->spare[--g->spare_count];
+	return disk;
+}
+
 static void accepted_pick(struct writing *g, size_t i, struct accepted *out)
 {
 	*out = g->yes[i];
@@ -262,7 +274,7 @@ static int accepted_take(struct writing *g, struct accepted *out)
 		if (g->over)
 			return -ECANCELED;
 		if (g->settled && g->spare_count > 0 && g->taken == g->said) {
-			*out = (struct accepted){.disk = g->spare[--g->spare_count]};
+			*out = (struct accepted){.disk = spare_pick(g)};
 			g->wanting--;
 			return 0;
 		}

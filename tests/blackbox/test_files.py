@@ -204,19 +204,6 @@ def test_flipped_bits_on_disk_are_never_returned_and_found_by_fsck(procs, tmp_pa
         assert path.read_bytes() == (tmp_path / "in" / path.name).read_bytes()
 
 
-def test_no_two_chunks_of_a_block_share_a_rack_when_there_are_enough(tmp_path):
-    """Also when disks to spare answer sooner: the loss of a rack costs one chunk."""
-    write_tree(tmp_path, {"f": 20 * MIB})
-    with Box(tmp_path / "box", "--racks", 6, "--disks", 3, "--procs") as box:
-        box("put", "-q", "--block", "1MiB", tmp_path / "f", "/f")
-        homes = {}
-        for node in range(1, 7):
-            for path in box.chunks(node):
-                homes.setdefault(path.name.split(".")[0], []).append(node)
-        assert len(homes) == 20
-        assert all(len(set(nodes)) == len(nodes) for nodes in homes.values()), homes
-
-
 def test_a_full_cluster_refuses_and_loses_nothing(tmp_path):
     if subprocess.run(["unshare", "--mount", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
         pytest.skip("needs leave to mount")

@@ -127,6 +127,28 @@ static void every_size_comes_back(void **state)
 	cbox_run(9, 1, every_size_body);
 }
 
+/* Each rack has a disk to spare, and some of those answer sooner than the first of another rack. */
+static void racks_body(struct client_box *b)
+{
+	cbox_fabric_open(b, &(struct fabric_options){0});
+	for (uint64_t block = 1; block <= 60; block++) {
+		struct call c;
+		call_init(&c, &b->fabric);
+		struct stored k;
+		CHECK_EQ(write_block(b, &c, "rs:4+2", block, 600000, &k), 0);
+		for (int i = 0; i < k.at.shape.n; i++)
+			for (int m = 0; m < i; m++)
+				CHECK(k.disks[i] == 0 || k.disks[i] / 10 != k.disks[m] / 10);
+	}
+	cbox_fabric_close(b);
+}
+
+static void no_two_chunks_share_a_rack_while_there_are_enough(void **state)
+{
+	(void)state;
+	cbox_run(6, 2, racks_body);
+}
+
 /* --- disks fail ------------------------------------------------------------------------------- */
 
 static void lost_body(struct client_box *b)
@@ -453,6 +475,7 @@ int main(void)
 		cmocka_unit_test(shapes_cut_blocks),
 		cmocka_unit_test(slow_is_three_times_the_usual),
 		cmocka_unit_test(every_size_comes_back),
+		cmocka_unit_test(no_two_chunks_share_a_rack_while_there_are_enough),
 		cmocka_unit_test(lost_chunks_are_rebuilt),
 		cmocka_unit_test(every_range_survives_every_tolerated_loss),
 		cmocka_unit_test(writes_go_around_lost_nodes),

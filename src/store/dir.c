@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/log.h"
 #include "rt/rt.h"
 #include "store/dir_impl.h"
@@ -17,6 +18,7 @@
 #define OPEN_CHUNKS_DEFAULT 1024
 #define PROBE_AFTER_DEFAULT_NS (10 * NS_PER_S)
 #define ERRORS_DEFAULT 10
+#define SUPER_KEEP_NS (5 * NS_PER_S)
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
@@ -191,6 +193,59 @@ static int open_super(const char *root, unsigned flags, struct rt_file **f, stru
 	if (rc != 0)
 		rt_file_close(*f);
 	return rc;
+}
+
+/* Writes the copies anew that cannot be read or are not what is in memory. One that says something else and is
+ * whole is of another disk, which was put in this one's place: hands off. */
+static int mend_super(struct dir_store *d, struct rt_file *found)
+{
+	AUTO_FREE uint8_t *page = dir_pages_alloc(SUPER_COPY_BYTES);
+	AUTO_FREE uint8_t *right = dir_pages_alloc(SUPER_BYTES);
+	bool bad[SUPER_BYTES / SUPER_COPY_BYTES];
+	struct super is;
+	int good;
+
+	if (page == NULL || right == NULL)
+		return -ENOMEM;
+	super_encode(&d->super, right);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		int64_t n = rt_file_read(found, page, SUPER_COPY_BYTES, i * SUPER_COPY_BYTES);
+		if (n == -ECANCELED || n == -ETIME)
+			return (int)n;
+		bad[i] = n != SUPER_COPY_BYTES || memcmp(page, right, SUPER_COPY_BYTES) != 0;
+		if (bad[i] && n == SUPER_COPY_BYTES &&
+		    super_decode(page, SUPER_COPY_BYTES, &is, &good) != -EBADMSG)
+			return 0;
+	}
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(bad); i++) {
+		if (!bad[i])
+			continue;
+		/* To the file that was opened first, which is this disk's for sure. */
+		rc = dir_note(
+			d, rt_file_write(d->lock, right, SUPER_COPY_BYTES, i * SUPER_COPY_BYTES));
+		if (rc == 0)
+			rc = dir_note(d, rt_file_sync(d->lock));
+		log_warn("superblock_mended", "disk=%" PRIu64 " copy=%zu err=%s", d->super.disk, i,
+			 err_name(rc));
+	}
+	return rc;
+}
+
+void dir_super_keep(struct dir_store *d)
+{
+	char path[DIR_PATH_MAX];
+	struct rt_file *f;
+	uint64_t now = rt_now_ns();
+
+	if (d->lock_read_only || now < d->super_at_ns)
+		return;
+	d->super_at_ns = now + SUPER_KEEP_NS;
+	path_of(path, d->root, "superblock");
+	if (rt_file_open(&f, path, d->direct ? RT_READ | RT_DIRECT : RT_READ) != 0)
+		return; /* others find out why */
+	(void)mend_super(d, f);
+	rt_file_close(f);
 }
 
 int store_dir_identify(const char *path, struct super *out)
@@ -387,8 +442,11 @@ int store_dir_open(const char *path, const struct store_dir_options *options, st
 {
 	struct super super;
 	struct rt_file *lock;
-	int rc = open_super(path, RT_LOCK, &lock, &super);
+	int rc = open_super(path, RT_LOCK | RT_WRITE, &lock, &super);
+	bool read_only = rc == -EROFS;
 
+	if (read_only)
+		rc = open_super(path, RT_LOCK, &lock, &super);
 	if (rc != 0)
 		return rc;
 	rc = check_identity(path, &super, options);
@@ -398,6 +456,7 @@ int store_dir_open(const char *path, const struct store_dir_options *options, st
 		return rc != 0 ? rc : -ENOMEM;
 	}
 	d->lock = lock;
+	d->lock_read_only = read_only;
 	d->direct = !options->buffered && probe_direct(path);
 	rc = dir_tidy(d);
 	if (rc != 0) {

@@ -67,7 +67,9 @@ struct dir_store {
 	struct store base;
 	struct store_dir_options options;
 	struct super super;
-	struct rt_file *lock;
+	struct rt_file *lock; /* the superblock's */
+	bool lock_read_only;
+	uint64_t super_at_ns; /* when it is looked at next */
 	char root[DIR_PATH_MAX];
 	bool direct;
 	struct unit_shifts shifts;
@@ -135,6 +137,8 @@ int dir_may_write(struct dir_store *d, uint64_t bytes, bool reserved);
 void dir_wrote(struct dir_store *d, uint64_t bytes);
 int dir_reserve(struct store *s, int64_t bytes);
 void dir_info(struct store *s, struct store_info *out);
+/* Now and then: rot in a superblock is mended while it is known what was there. */
+void dir_super_keep(struct dir_store *d);
 int dir_control(struct store *s, enum store_state state);
 
 /* --- dir_table.c ------------------------------------------------------------------------------ */

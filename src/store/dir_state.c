@@ -283,6 +283,8 @@ void dir_info(struct store *s, struct store_info *out)
 	if (d->state != STORE_FAILED && space_refresh(d) == 0 && d->state == STORE_FULL &&
 	    space_fits(d, d->full_bytes, false))
 		state_set(d, STORE_ONLINE, 0);
+	if (d->state == STORE_ONLINE || d->state == STORE_FULL || d->state == STORE_DRAINING)
+		dir_super_keep(d);
 	uint64_t aside = d->options.keep_free_bytes + d->reserved_bytes;
 	*out = (struct store_info){
 		.state = d->state,

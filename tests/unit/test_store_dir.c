@@ -152,6 +152,91 @@ static void damage_superblock(const char *path)
 	rt_file_close(f);
 }
 
+static void flip_superblock(const char *path, uint64_t at)
+{
+	struct rt_file *f;
+	uint8_t byte;
+	char name[256];
+	snprintf(name, sizeof(name), "%s/superblock", path);
+	CHECK_EQ(rt_file_open(&f, name, RT_READ | RT_WRITE), 0);
+	CHECK_EQ(rt_file_read(f, &byte, 1, at), 1);
+	byte ^= 0x20;
+	CHECK_EQ(rt_file_write(f, &byte, 1, at), 0);
+	rt_file_close(f);
+}
+
+static void rot_in_superblock(const char *path)
+{
+	struct store_dir_options options = fixture_options();
+	struct store_info info;
+	struct super is;
+	struct store *s;
+	must_format(path);
+	for (int which = 1; which <= 3; which++) {
+		CHECK_EQ(store_dir_open(path, &options, &s), 0);
+		store_info(s, &info);
+		if (which & 1)
+			flip_superblock(path, 17);
+		if (which & 2)
+			flip_superblock(path, SUPER_COPY_BYTES + 18);
+		CHECK_EQ(rt_sleep_ns(6 * NS_PER_S), 0);
+		store_info(s, &info);
+		CHECK_EQ(info.state, STORE_ONLINE);
+		store_close(s);
+		/* Each copy is whole again. */
+		flip_superblock(path, 19);
+		CHECK_EQ(store_dir_identify(path, &is), 0);
+		flip_superblock(path, 19);
+		flip_superblock(path, SUPER_COPY_BYTES + 19);
+		CHECK_EQ(store_dir_identify(path, &is), 0);
+		flip_superblock(path, SUPER_COPY_BYTES + 19);
+	}
+}
+
+static void rot_in_a_superblock_is_mended_while_the_disk_is_open(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, rot_in_superblock);
+}
+
+/* Another disk appears in the place of one that is open. */
+static void swap_superblock(const char *path)
+{
+	struct store_dir_options options = fixture_options();
+	struct super other;
+	struct store_info info;
+	struct rt_file *f;
+	struct store *s;
+	uint8_t bytes[SUPER_BYTES];
+	char name[256], fresh[256];
+	must_format(path);
+	CHECK_EQ(store_dir_identify(path, &other), 0);
+	CHECK_EQ(store_dir_open(path, &options, &s), 0);
+	other.disk = 5;
+	super_encode(&other, bytes);
+	bytes[SUPER_COPY_BYTES + 17] ^= 0x20; /* with a bad copy, to be tempting */
+	snprintf(name, sizeof(name), "%s/superblock", path);
+	snprintf(fresh, sizeof(fresh), "%s/superblock.new", path);
+	CHECK_EQ(rt_file_open(&f, fresh, RT_WRITE | RT_CREATE), 0);
+	CHECK_EQ(rt_file_write(f, bytes, SUPER_BYTES, 0), 0);
+	rt_file_close(f);
+	CHECK_EQ(rt_rename(fresh, name), 0);
+	CHECK_EQ(rt_sleep_ns(6 * NS_PER_S), 0);
+	store_info(s, &info);
+	store_close(s);
+	uint8_t found[SUPER_BYTES];
+	CHECK_EQ(rt_file_open(&f, name, RT_READ), 0);
+	CHECK_EQ(rt_file_read(f, found, SUPER_BYTES, 0), SUPER_BYTES);
+	rt_file_close(f);
+	CHECK(memcmp(found, bytes, SUPER_BYTES) == 0);
+}
+
+static void the_superblock_of_another_disk_is_left_alone(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, swap_superblock);
+}
+
 static void a_damaged_superblock_is_refused_when_both_copies_are(void **state)
 {
 	(void)state;
@@ -664,6 +749,8 @@ int main(void)
 		cmocka_unit_test(a_disk_knows_who_it_is),
 		cmocka_unit_test(what_is_not_empty_is_not_formatted),
 		cmocka_unit_test(a_damaged_superblock_is_refused_when_both_copies_are),
+		cmocka_unit_test(rot_in_a_superblock_is_mended_while_the_disk_is_open),
+		cmocka_unit_test(the_superblock_of_another_disk_is_left_alone),
 		cmocka_unit_test(chunks_are_there_when_opened_anew),
 		cmocka_unit_test(more_chunks_are_used_than_files_may_be_open),
 		cmocka_unit_test(a_flipped_bit_is_found_in_its_unit),

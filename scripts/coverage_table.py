@@ -32,7 +32,7 @@ def row(name, counts):
             f"{run:7}/{lines:<7} {percent(run, lines)}")
 
 
-def table():
+def table(with_files=True):
     files = measure()
     modules = {}
     for name, counts in files.items():
@@ -42,5 +42,9 @@ def table():
     for module in sorted(modules):
         rows.append(row(module, modules[module]))
         rows += [row("  " + name.split("/", 2)[2], counts)
-                 for name, counts in sorted(files.items()) if name.startswith(module)]
+                 for name, counts in sorted(files.items()) if with_files and name.startswith(module)]
     return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(table(with_files=False))

@@ -8,9 +8,14 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 BUILD = Path(__file__).resolve().parents[2] / "build"
 TERRANE = BUILD / "terrane"
-KIB, MIB = 1 << 10, 1 << 20
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+LONG = pytest.mark.skipif("TERRANE_LONG" not in os.environ,
+                          reason="takes minutes and 35 GiB: TERRANE_LONG=1 ./dev test blackbox")
 
 
 def run(*words, timeout=60, under=(), **options):

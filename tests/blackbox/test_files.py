@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from box import KIB, MIB, TERRANE, Box, await_true, same_tree, write_tree
+from box import GIB, KIB, LONG, MIB, TERRANE, Box, await_true, same_tree, write_tree
 
 BLOCK = 64 * KIB  # of the tests: many blocks in small files
 
@@ -68,17 +68,40 @@ def test_names_with_spaces_newlines_and_emoji(box, tmp_path):
     assert done.returncode == 1 and "malformed text" in done.stderr
 
 
-def test_thousands_of_small_files(box, tmp_path):
-    write_tree(tmp_path / "in", {f"d{i % 7}/f{i}": i % 3000 for i in range(3000)})
+@pytest.mark.parametrize("count", [3000, pytest.param(100_000, marks=LONG)])
+def test_thousands_of_small_files(box, tmp_path, count):
+    write_tree(tmp_path / "in", {f"d{i % 7}/f{i}": i % 3000 for i in range(count)})
+    patience = 60 * count / 3000
     start = time.monotonic()
-    assert box.json("put", "-q", tmp_path / "in", "/many")["files"] == 3000
-    box("get", "-q", "/many", tmp_path / "out")
-    assert time.monotonic() - start < 60
+    assert box.json("put", "-q", tmp_path / "in", "/many", timeout=patience)["files"] == count
+    box("get", "-q", "/many", tmp_path / "out", timeout=patience)
+    assert time.monotonic() - start < patience
     same_tree(tmp_path / "in", tmp_path / "out")
     usage = box.json("du", "/many")
-    assert usage["files"] == 3000 and usage["bytes"] == sum(i % 3000 for i in range(3000))
-    box("rm", "-r", "/many")
+    assert usage["files"] == count and usage["bytes"] == sum(i % 3000 for i in range(count))
+    box("rm", "-r", "/many", timeout=patience)
     assert box("stat", "/many", ok=False).returncode == 1
+
+
+@LONG
+def test_a_file_of_20_gib(procs, tmp_path):
+    """Of holes, but each MiB says where it is."""
+    end = 20 * GIB + 12345
+    with open(tmp_path / "in", "wb") as file:
+        for at in range(0, end, MIB):
+            file.seek(at)
+            file.write(at.to_bytes(8, "little"))
+        file.truncate(end)
+    procs("put", "-q", tmp_path / "in", "/large", timeout=1200)
+    assert procs.json("stat", "/large")["size"] == end
+    with subprocess.Popen([TERRANE, "cat", "/large"], env=procs.env, stdout=subprocess.PIPE) as cat:
+        for at in range(0, end, MIB):
+            want = at.to_bytes(8, "little") + bytes(min(MIB, end - at) - 8)
+            assert cat.stdout.read(MIB) == want, at
+        assert cat.stdout.read() == b""
+    assert cat.returncode == 0
+    assert procs.json("fsck", "-q")["degraded"] == 0
+    procs("rm", "/large")
 
 
 def test_directories_mv_rm_and_seal(box, tmp_path):

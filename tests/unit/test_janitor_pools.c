@@ -295,6 +295,82 @@ static void end_well(struct lab *l, size_t blocks)
 	janitor_close(j);
 }
 
+/* How many of a pool's columns it lists as lost, or as failed; and those that are reported as damaged. */
+static size_t listed(struct lab *l, uint64_t disk, bool lost, uint64_t *blocks, size_t max)
+{
+	struct call c;
+	call_init(&c, engine_fabric(l->engine));
+	struct disk_use u;
+	CHECK_EQ(disk_begin(&c, disk, &u), 0);
+	struct store_pool_loss losses[64];
+	struct store_cursor at = {0};
+	size_t count = 0;
+	int64_t n;
+	while ((n = lost ? node_pool_losses(&u.node, disk, &at, losses, ARRAY_LEN(losses))
+			 : node_pool_failures(&u.node, disk, &at, losses, ARRAY_LEN(losses))) > 0)
+		for (int64_t i = 0; i < n; i++)
+			if (count == 0 || blocks[count - 1] != losses[i].id.block) {
+				CHECK(count < max);
+				blocks[count++] = losses[i].id.block;
+			}
+	CHECK_EQ(n, 0);
+	disk_end(&c, &u, 0, 0);
+	return count;
+}
+
+static size_t reported(struct lab *l, const uint64_t *blocks, size_t n, uint64_t disk)
+{
+	struct arena a;
+	size_t count = 0;
+	arena_init(&a, 1 * MIB);
+	for (size_t i = 0; i < n; i++) {
+		struct meta_block b = block_get(l, blocks[i], &a);
+		for (size_t k = 0; k < b.chunk_count; k++)
+			count += b.chunks[k].disk == disk && b.chunks[k].damaged;
+	}
+	arena_fini(&a);
+	return count;
+}
+
+/* As many racks as columns and one of them away: nothing can be brought to a pool that is beyond its code. What it
+ * can still read is not given up for that. */
+static void away_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_columns(&l);
+	size_t blocks = check_whole(&l);
+	(void)lose_members(&l, 21);
+	uint64_t lost[64], failed[64];
+	size_t lost_count = listed(&l, 21, true, lost, ARRAY_LEN(lost));
+	size_t failed_count = listed(&l, 21, false, failed, ARRAY_LEN(failed));
+	CHECK(lost_count > 0 && failed_count > lost_count);
+	cbox_do(b, cbox_kill_node, 11);
+	struct janitor_options o = quick();
+	o.method = JANITOR_R_FCO;
+	struct janitor *j = hire(&o);
+	(void)janitor_pools(j);
+	size_t said = reported(&l, failed, failed_count, 21);
+	CHECK(said > 0 && said <= lost_count);
+	CHECK_EQ(reported(&l, lost, lost_count, 21), said);
+	cbox_do(b, cbox_start_node, 11);
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	fresh_map(&l);
+	CHECK_EQ(janitor_pools(j), 0);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	settle(&l, 21);
+	CHECK_EQ(check_whole(&l), blocks);
+	read_columns(&l);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void what_a_pool_can_read_is_not_given_up_when_nothing_can_be_brought(void **state)
+{
+	(void)state;
+	cbox_run_outside_pools(3, away_body);
+}
+
 /* A second pool is beyond its code while what the first one lost is brought, partly from there. */
 static void second_body(struct client_box *b)
 {
@@ -426,6 +502,7 @@ int main(void)
 		cmocka_unit_test(a_catastrophic_pool_gets_all_that_failed_by_r_fco),
 		cmocka_unit_test(a_catastrophic_pool_is_made_anew_by_r_all),
 		cmocka_unit_test(r_all_makes_columns_anew_in_their_pool_when_there_is_no_other),
+		cmocka_unit_test(what_a_pool_can_read_is_not_given_up_when_nothing_can_be_brought),
 		cmocka_unit_test(a_second_failure_during_the_repair_of_a_pool_is_repaired_too),
 		cmocka_unit_test(a_rotten_source_of_a_pool_is_read_around_and_mended),
 		cmocka_unit_test(two_janitors_on_a_pool_do_no_harm),

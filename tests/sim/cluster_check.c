@@ -32,6 +32,7 @@
 #define CACHES_NS (2500 * NS_PER_MS)
 #define EMPTY_NS (60 * NS_PER_S) /* that a node has to be emptied */
 #define HOPE_NS (60 * NS_PER_S)  /* for a damaged disk to come back */
+#define LAME_NS (300 * NS_PER_S) /* without a new drive in a pool */
 #define CHUNKS_MAX 100000
 
 struct checker {
@@ -174,15 +175,20 @@ static void end_logs(struct checker *k)
 
 /* --- the operator ------------------------------------------------------------------------------ */
 
-static bool disk_is_lost(const struct node_place *n, unsigned d)
+static unsigned members_lost(const struct node_place *n)
 {
-	if (n->disks[d] != NULL)
-		return (sim_disk_damage(n->disks[d]) & SIM_DAMAGE_LOST) != 0;
 	unsigned lost = 0;
 	for (unsigned i = 0; i < MEMBERS; i++)
 		lost += n->members[i] != NULL &&
 			(sim_disk_damage(n->members[i]) & SIM_DAMAGE_LOST) != 0;
-	return lost > 1;
+	return lost;
+}
+
+static bool disk_is_lost(const struct node_place *n, unsigned d)
+{
+	if (n->disks[d] != NULL)
+		return (sim_disk_damage(n->disks[d]) & SIM_DAMAGE_LOST) != 0;
+	return members_lost(n) > 1;
 }
 
 static void order_online(struct checker *k, uint64_t disk)
@@ -197,7 +203,8 @@ static void order_online(struct checker *k, uint64_t disk)
 	disk_end(&c, &u, rc, 0);
 }
 
-/* What is gone for good is said to be; what has failed and is there gets another chance. */
+/* What is gone for good is said to be; what has failed and is there gets another chance. A pool that lacks a drive is
+ * kept, but not for ever: when that drive alone knew of a late change, chunks there cannot be deleted without it. */
 static void operate(struct checker *k)
 {
 	struct world *w = k->world;
@@ -218,7 +225,8 @@ static void operate(struct checker *k)
 			bool failed = disk != NULL && disk->health == CLUSTER_FAILED;
 			bool hopeless = failed && world_disk_damaged(n, d) &&
 					rt_now_ns() > k->begin_ns + HOPE_NS;
-			if (disk_is_lost(n, d) || hopeless)
+			bool lame = members_lost(n) > 0 && rt_now_ns() > k->begin_ns + LAME_NS;
+			if (disk_is_lost(n, d) || hopeless || lame)
 				(void)meta_client_want_disk(&k->root, id, CLUSTER_GONE);
 			else if (failed)
 				order_online(k, id);

@@ -311,7 +311,8 @@ static int put_one(struct writing *g, int chunk, const struct accepted *a)
 		.capacity = g->w.open ? g->w.capacity : 0,
 		.reservation = a->reservation,
 	};
-	label_make(p.label, g->call.fabric->tenant, g->w.owner != 0 ? g->w.owner : g->w.block);
+	label_make(p.label, g->call.fabric->tenant, g->w.owner != 0 ? g->w.owner : g->w.block,
+		   rt_random_u64());
 	struct chunk_id id = {.block = g->w.block, .index = (uint32_t)chunk};
 	u.node.timeout_ns = PUT_TIMEOUT_NS;
 	rc = node_put(&u.node, a->disk, id, &p);

@@ -249,7 +249,7 @@ static int copy_put(struct moving *m)
 {
 	struct node_put p = {.data = m->data, .epoch = m->block.epoch};
 	bool met;
-	label_make(p.label, m->tenant, m->block.id);
+	label_make(p.label, m->tenant, m->block.id, rt_random_u64());
 	return chunk_put(m->j, &m->errand.call, m->move.to, id_of(m), &p, &met);
 }
 

@@ -22,7 +22,8 @@ struct tenant_use {
 /* Something seen, and in which epoch. */
 struct sighting {
 	uint64_t epoch;
-	uint64_t last_ns; /* when it was last seen */
+	uint64_t last_epoch; /* when it was last seen */
+	uint64_t put;        /* of a chunk: which one of that name; 0: it cannot be told */
 };
 
 /* Bytes that may go to or from something: see pace_wait. */

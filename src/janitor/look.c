@@ -21,7 +21,8 @@
 
 #define NODE_TIMEOUT_NS (30 * NS_PER_S)
 #define ORPHAN_FIBERS 4
-#define SIGHTING_ROUNDS 4 /* of looking, in which a chunk must be seen again */
+#define FORGET_PAGE 512
+#define FORGET_EPOCHS 16 /* without having been seen: somebody else has deleted it */
 
 int64_t shelf_list(struct shelf *s, size_t max)
 {
@@ -175,13 +176,13 @@ void orphan_forget(struct shelf *s, struct chunk_id id)
 	free(map_remove(&s->j->sightings, sighting_key(s, id)));
 }
 
-static int sighting_add(struct janitor *j, uint64_t key)
+static int sighting_add(struct janitor *j, uint64_t key, uint64_t put)
 {
 	struct sighting *s = malloc(sizeof(*s));
 	if (s == NULL)
 		return -ENOMEM;
 	j->stats.orphans_seen++;
-	*s = (struct sighting){.epoch = j->epoch, .last_ns = rt_now_ns()};
+	*s = (struct sighting){.epoch = j->epoch, .last_epoch = j->epoch, .put = put};
 	if (map_put(&j->sightings, key, s) < 0)
 		free(s); /* too many at once: seen another time */
 	return 0;
@@ -213,20 +214,21 @@ static int orphan_delete(struct shelf *s, struct chunk_id id, const struct meta_
 	return rc;
 }
 
-/* f: NULL, it has no label that can be read. */
-static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f)
+/* f: NULL, it has no label that can be read. Then it is not one that has just been put. */
+static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f,
+		       uint64_t put)
 {
 	struct janitor *j = s->j;
-	uint64_t key = sighting_key(s, id), now_ns = rt_now_ns();
+	uint64_t key = sighting_key(s, id);
 	struct sighting *old = map_get(&j->sightings, key);
 	if (bug_planted(BUG_ORPHAN_AT_ONCE))
 		return orphan_delete(s, id, f);
 	if (old == NULL)
-		return sighting_add(j, key);
+		return sighting_add(j, key, put);
 	/* Not the one that was seen then: that was deleted, and this has come since. */
-	if (now_ns - old->last_ns > SIGHTING_ROUNDS * j->opts.orphan_ns)
-		old->epoch = j->epoch;
-	old->last_ns = now_ns;
+	if (old->put != put)
+		*old = (struct sighting){.epoch = j->epoch, .put = put};
+	old->last_epoch = j->epoch;
 	if (j->epoch < old->epoch + 2)
 		return 0;
 	int rc = orphan_delete(s, id, f);
@@ -260,7 +262,8 @@ static int orphans_page(struct shelf *s, size_t n)
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		struct chunk_id id = s->ids[s->place[i]];
 		if (!s->wanted[i])
-			rc = orphan_seen(s, id, &s->found[i]);
+			rc = orphan_seen(s, id, &s->found[i],
+					 label_put(s->stat[s->place[i]].label));
 		else
 			orphan_forget(s, id);
 	}
@@ -284,8 +287,22 @@ static int orphans_disk(struct shelf *s, uint64_t unused)
 	if (rc == 0 && s->blank_count > 0)
 		rc = records_of_disk(s, blanks_wanted, NULL);
 	for (size_t i = 0; rc == 0 && i < s->blank_count; i++)
-		rc = orphan_seen(s, s->blanks[i], NULL);
+		rc = orphan_seen(s, s->blanks[i], NULL, 0);
 	return rc;
+}
+
+/* What has not been seen for long is there no more. A page at a time. */
+static void sightings_forget(struct janitor *j)
+{
+	uint64_t old[FORGET_PAGE];
+	size_t n = 0;
+	map_for_each(&j->sightings, it) {
+		const struct sighting *s = it.value;
+		if (n < FORGET_PAGE && s->last_epoch + FORGET_EPOCHS < j->epoch)
+			old[n++] = it.key;
+	}
+	for (size_t i = 0; i < n; i++)
+		free(map_remove(&j->sightings, old[i]));
 }
 
 int janitor_orphans(struct janitor *j)
@@ -301,5 +318,6 @@ int janitor_orphans(struct janitor *j)
 		j->epoch = epoch;
 		j->epoch_ns = rt_now_ns();
 	}
+	sightings_forget(j);
 	return each_disk(j, "orphans", ORPHAN_FIBERS, orphans_disk, 0);
 }

@@ -63,7 +63,7 @@ int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_
 static int target_put(struct mending *m, int chunk, uint64_t disk, bool in_place)
 {
 	struct node_put p = {.data = m->chunk[chunk], .epoch = m->block.epoch, .replace = in_place};
-	label_make(p.label, m->tenant, m->block.id);
+	label_make(p.label, m->tenant, m->block.id, rt_random_u64());
 	int rc = chunk_put(m->j, &m->errand.call, disk,
 			   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk}, &p, &m->met);
 	if (rc == 0)

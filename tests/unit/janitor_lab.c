@@ -219,7 +219,7 @@ void chunk_copy(struct lab *l, uint64_t from, uint64_t to, struct chunk_id id, u
 		p.open = true;
 		p.capacity = data.len + spoiler;
 	} else if (spoiler % 4 == 3) {
-		label_make(p.label, 1, spoiler);
+		label_make(p.label, 1, spoiler, 1);
 	}
 	if (from == to)
 		chunk_drop(l, to, id);

@@ -95,7 +95,7 @@ static void put_orphan(struct lab *l, uint64_t disk, struct chunk_id id, uint32_
 	call_init(&c, engine_fabric(l->engine));
 	struct disk_use u;
 	struct node_put p = {.epoch = 1};
-	label_make(p.label, tenant, block);
+	label_make(p.label, tenant, block, rt_random_u64());
 	CHECK_EQ(disk_begin(&c, disk, &u), 0);
 	u.node.timeout_ns = 10 * NS_PER_S;
 	int rc = node_put(&u.node, disk, id, &p);
@@ -160,6 +160,31 @@ static void again_body(struct client_box *b)
 	CHECK_EQ(chunks_everywhere(&l), 0);
 	janitor_close(j);
 	lab_close(&l);
+}
+
+/* Janitors that take turns for long see a disk seldom. */
+static void turns_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	o.orphan_ns = 1 * NS_PER_S;
+	struct janitor *j = hire(&o);
+	put_orphan(&l, 1, (struct chunk_id){77, 0}, 1, 77);
+	CHECK_EQ(janitor_collect(j), 0);
+	CHECK_EQ(janitor_orphans(j), 0);
+	collect_for(j, 4 * GRACE_NS);
+	CHECK_EQ(chunks_everywhere(&l), 1);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(chunks_everywhere(&l), 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void an_orphan_that_is_seldom_seen_goes_too(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, turns_body);
 }
 
 static void a_chunk_that_comes_back_has_its_whole_grace(void **state)
@@ -336,7 +361,7 @@ static void slow_writer_body(struct client_box *b)
 		struct disk_use u;
 		struct node_put p = {.epoch = 1};
 		call_init(&c, engine_fabric(l.engine));
-		label_make(p.label, 1, 4711);
+		label_make(p.label, 1, 4711, 1);
 		CHECK_EQ(disk_begin(&c, chunks[i].disk, &u), 0);
 		u.node.timeout_ns = 10 * NS_PER_S;
 		CHECK_EQ(node_put(&u.node, u.disk, (struct chunk_id){4711, i}, &p), 0);
@@ -387,6 +412,7 @@ int main(void)
 		cmocka_unit_test(deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace),
 		cmocka_unit_test(a_dead_chunk_with_the_label_of_another_stays),
 		cmocka_unit_test(a_chunk_that_comes_back_has_its_whole_grace),
+		cmocka_unit_test(an_orphan_that_is_seldom_seen_goes_too),
 		cmocka_unit_test(a_client_that_does_not_know_its_tenant_asks_before_it_writes),
 		cmocka_unit_test(what_a_writer_still_appends_to_is_not_collected),
 		cmocka_unit_test(chunks_that_no_record_knows_go_after_two_looks),

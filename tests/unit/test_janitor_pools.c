@@ -425,8 +425,11 @@ static void rotten_body(struct client_box *b)
 			/* One that the cheapest plan reads. */
 			uint32_t other = on[i].index == 0 ? 1 : 0;
 			uint64_t disk = k.chunks[other].disk;
-			chunk_copy(&l, disk, disk, (struct chunk_id){k.chunk_block, other}, 4);
-			spoilt++;
+			struct chunk_id id = {k.chunk_block, other};
+			bool full = k.length == 64 * KIB; /* the last one may have no bytes there */
+			if (full)
+				chunk_copy(&l, disk, disk, id, 4);
+			spoilt += full;
 			arena_fini(&a);
 		}
 	}

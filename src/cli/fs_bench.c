@@ -19,16 +19,17 @@
 
 struct bench {
 	struct fs *fs;
-	const char *kind;
+	const char *kind, *path;
 	double start, cpu;
 	double *took; /* seconds, of each operation */
 	size_t ops, ops_room;
 	uint64_t bytes;
 };
 
-static int bench_begin(struct bench *b, struct fs *fs, const char *kind, size_t ops)
+static int bench_begin(struct bench *b, struct fs *fs, const char *kind, const char *path,
+		       size_t ops)
 {
-	*b = (struct bench){.fs = fs, .kind = kind, .ops_room = ops};
+	*b = (struct bench){.fs = fs, .kind = kind, .path = path, .ops_room = ops};
 	b->took = calloc(ops, sizeof(*b->took));
 	b->start = fs_clock();
 	b->cpu = fs_cpu();
@@ -55,13 +56,29 @@ static double quantile_ms(const struct bench *b, double q)
 	return 1000 * b->took[i < b->ops ? i : b->ops - 1];
 }
 
+/* What is there is the user's, and no bytes of ours replace it unasked. */
+static unsigned create_flags(const struct fs *fs)
+{
+	return fs->flags.replace ? TERRANE_REPLACE : 0;
+}
+
+static int bench_fail(struct bench *b, int64_t rc)
+{
+	char shown[FS_PATH_MAX];
+	if (rc != -EEXIST)
+		return fs_fail(&b->fs->error, rc, "cannot bench", b->kind);
+	return cli_fail("bench %s: %s has what it would write already; take another path, or write "
+			"over it with --replace",
+			b->kind, fs_show(shown, b->path));
+}
+
 /* Prints and frees. */
 static int bench_end(struct bench *b, int64_t rc)
 {
 	double seconds = fs_clock() - b->start, cpu = fs_cpu() - b->cpu;
 	int status = CLI_OK;
 	if (rc < 0) {
-		status = fs_fail(&b->fs->error, rc, "cannot bench", b->kind);
+		status = bench_fail(b, rc);
 	} else {
 		qsort(b->took, b->ops, sizeof(*b->took), by_time);
 		double per_s = (double)b->ops / seconds, mib_s = (double)b->bytes / seconds / MIB;
@@ -100,7 +117,7 @@ static int write_file(struct bench *b, const char *path, const uint8_t *bytes, u
 {
 	struct fs *fs = b->fs;
 	struct terrane_file *f = NULL;
-	int rc = terrane_create(fs->t, path, TERRANE_REPLACE, &f, &fs->o);
+	int rc = terrane_create(fs->t, path, create_flags(fs), &f, &fs->o);
 	for (uint64_t at = 0; rc == 0 && at < size; at += WRITE_PIECE) {
 		double since = fs_clock();
 		size_t len = (size_t)(size - at < WRITE_PIECE ? size - at : WRITE_PIECE);
@@ -118,7 +135,7 @@ static int bench_write(struct fs *fs, const char *path)
 	struct bench b;
 	uint64_t size = fs->flags.size_bytes != 0 ? fs->flags.size_bytes : 1 * GIB;
 	uint8_t *bytes = random_bytes(WRITE_PIECE);
-	int rc = bench_begin(&b, fs, "write", size / WRITE_PIECE + 1);
+	int rc = bench_begin(&b, fs, "write", path, size / WRITE_PIECE + 1);
 	if (rc == 0)
 		rc = bytes != NULL ? write_file(&b, path, bytes, size) : -ENOMEM;
 	free(bytes);
@@ -205,7 +222,7 @@ static int bench_read(struct fs *fs, const char *path)
 	r->block = fs->flags.block_bytes != 0 ? fs->flags.block_bytes : (r->random ? 1 : 4) * MIB;
 	r->blocks = (st.size + r->block - 1) / r->block;
 	rng_init(&r->rng, 7);
-	rc = bench_begin(&b, fs, r->random ? "read random" : "read seq", r->blocks);
+	rc = bench_begin(&b, fs, r->random ? "read random" : "read seq", path, r->blocks);
 	r->b = &b;
 	if (rc == 0)
 		rc = read_all(r);
@@ -229,7 +246,7 @@ static int files_begin(struct files *f, struct fs *fs, const char *kind, const c
 	f->count = (size_t)(fs->flags.count > 0 ? fs->flags.count : 2000);
 	f->size = fs->flags.size_bytes != 0 ? fs->flags.size_bytes : 100 * KIB;
 	f->bytes = f->size <= 64 * MIB ? random_bytes(f->size) : NULL;
-	int rc = bench_begin(&f->b, fs, kind, f->count);
+	int rc = bench_begin(&f->b, fs, kind, dir, f->count);
 	return f->bytes == NULL ? -ENOMEM : rc;
 }
 
@@ -249,7 +266,7 @@ static int pack_some(struct files *f, size_t first, size_t n)
 		small[i] =
 			(struct terrane_small){.name = names[i], .data = f->bytes, .len = f->size};
 	}
-	int rc = terrane_pack(f->b.fs->t, f->dir, small, n, TERRANE_REPLACE, &f->b.fs->o);
+	int rc = terrane_pack(f->b.fs->t, f->dir, small, n, create_flags(f->b.fs), &f->b.fs->o);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		bench_op(&f->b, since);
 	f->b.bytes += n * f->size;
@@ -265,7 +282,7 @@ static int write_one(struct files *f, size_t i)
 	snprintf(name, sizeof(name), "f%08zu", i);
 	int rc = fs_join(path, f->dir, name) ? 0 : -ENAMETOOLONG;
 	if (rc == 0)
-		rc = terrane_create(fs->t, path, TERRANE_REPLACE, &file, &fs->o);
+		rc = terrane_create(fs->t, path, create_flags(fs), &file, &fs->o);
 	if (rc == 0 && (rc = terrane_append(file, f->bytes, f->size, &fs->o)) < 0)
 		terrane_file_discard(file);
 	else if (rc == 0)
@@ -355,7 +372,7 @@ static int bench_fetch(struct fs *fs, const char *dir)
 static int meta_each(struct fs *fs, const char *dir, const char *kind, size_t count)
 {
 	struct bench b;
-	int rc = bench_begin(&b, fs, kind, count);
+	int rc = bench_begin(&b, fs, kind, dir, count);
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		char path[FS_PATH_MAX], name[24];
 		struct terrane_file *f = NULL;
@@ -365,7 +382,7 @@ static int meta_each(struct fs *fs, const char *dir, const char *kind, size_t co
 		if (!fs_join(path, dir, name))
 			rc = -ENAMETOOLONG;
 		else if (strcmp(kind, "create") == 0) {
-			rc = terrane_create(fs->t, path, 0, &f, &fs->o);
+			rc = terrane_create(fs->t, path, create_flags(fs), &f, &fs->o);
 			if (rc == 0)
 				rc = terrane_file_close(f, &fs->o);
 		} else if (strcmp(kind, "stat") == 0)
@@ -383,7 +400,7 @@ static int meta_list(struct fs *fs, const char *dir, size_t count)
 	struct terrane_entry *page = calloc(1000, sizeof(*page));
 	struct terrane_cursor at = {0};
 	int64_t n = page != NULL ? 1 : -ENOMEM;
-	int rc = bench_begin(&b, fs, "list", count);
+	int rc = bench_begin(&b, fs, "list", dir, count);
 	while (rc == 0 && n > 0) {
 		double since = fs_clock();
 		n = terrane_list(fs->t, dir, &at, page, 1000, &fs->o);
@@ -442,7 +459,9 @@ const struct fs_command fs_bench_commands[] = {
 	 "meta    --count empty files in the directory PATH: create, stat, list, remove, or the "
 	 "one\n"
 	 "        that --pattern names\n"
-	 "Files that were written stay; rm -r removes them.",
-	 "sndPkebg", 2, 2, run_bench},
+	 "Files that were written stay; rm -r removes them. Files that are there already are left "
+	 "alone and\n"
+	 "end it, unless --replace says to write over them.",
+	 "sndPkebgF", 2, 2, run_bench},
 };
 const size_t fs_bench_count = ARRAY_LEN(fs_bench_commands);

@@ -280,3 +280,18 @@ def test_bench_measures_every_kind(box):
         assert box.json("bench", *words)["ops_per_s"] > 0
     done = box("bench", "meta", "/bench/names", "--count", "50")
     assert "create" in done.stdout and "list" in done.stdout
+
+
+def test_bench_leaves_files_that_are_there_alone(box, tmp_path):
+    write_tree(tmp_path, {"mine": 1000})
+    for bench, name in (["write", "/mine"], "/mine"), (["files", "/mines"], "/mines/f00000003"), \
+                       (["files", "/mines", "--packed"], "/mines/f00000003"), (["meta", "/mines"], "/mines/m00000003"):
+        words = ["bench", *bench, "--count", 5, "--size", "64KiB"]
+        box("rm", "-r", "-f", "/mine", "/mines")
+        box("mkdir", "-p", "/mines")
+        box("put", "-q", tmp_path / "mine", name)
+        done = box(*words, ok=False)
+        assert done.returncode == 1 and "--replace" in done.stderr and bench[1] in done.stderr
+        assert box.json("stat", name)["size"] == 1000
+        box("rm", "-r", "/mines")
+        box(*words, "--replace")

@@ -44,7 +44,7 @@ struct dir_chunk {
 	unsigned refs;
 	bool creating; /* a put is under way: not there yet for anybody else */
 	bool gone;     /* deleted, or never was: not in the table */
-	bool stuck;    /* a change failed half-way: no more of them, and it stays in the table */
+	bool stuck;    /* a change failed half-way: no more of them until it is loaded anew */
 	bool settled;
 	bool read_only;
 	/* One loader, appender, sealer or deleter at a time. Guards changes of what follows. */

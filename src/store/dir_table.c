@@ -243,8 +243,8 @@ int dir_chunk_lock(struct dir_store *d, struct chunk_id id, struct dir_chunk **o
 		if (rc != 0)
 			return rc;
 		rc = rt_mutex_lock(&c->lock);
-		/* Opened while the disk was read-only: is it still? */
-		if (rc == 0 && c->read_only && !c->stuck && !again && d->state == STORE_ONLINE) {
+		/* Opened while the disk was read-only, or a change failed: the disk is well again, so load it anew. */
+		if (rc == 0 && (c->read_only || c->stuck) && !again && d->state == STORE_ONLINE) {
 			again = true;
 			dir_chunk_forget(d, c);
 		}

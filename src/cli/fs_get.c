@@ -218,8 +218,8 @@ static void get_small(struct transfer *x, const struct transfer_job *job)
 	char *at = bytes;
 	size_t n = 0;
 	for (struct transfer_file *f = job->files; f != NULL; f = f->next) {
-		ranges[n++] =
-			(struct terrane_range){.id = f->id, .len = f->size, .buf = at, .user = f};
+		ranges[n++] = (struct terrane_range){
+			.id = f->id, .len = f->size, .buf = at, .user = f, .result = -ECANCELED};
 		at += f->size;
 	}
 	(void)terrane_read_batch(x->fs->t, ranges, n, &o);

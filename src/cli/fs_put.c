@@ -238,8 +238,11 @@ static void batch_read(struct transfer *x, const struct transfer_job *job, struc
 			continue;
 		}
 		b->crc[b->n] = terrane_crc32c(0, at, f->size);
-		b->small[b->n] = (struct terrane_small){
-			.name = f->remote, .data = at, .len = f->size, .crc32c = &b->crc[b->n]};
+		b->small[b->n] = (struct terrane_small){.name = f->remote,
+							.data = at,
+							.len = f->size,
+							.crc32c = &b->crc[b->n],
+							.result = -ECANCELED};
 		b->file[b->n++] = f;
 		at += f->size;
 	}
@@ -284,12 +287,14 @@ static void batch_put(struct transfer *x, const struct transfer_job *job, struct
 	batch_read(x, job, b, &o);
 	if (b->n == 0 || fs_interrupted())
 		return;
-	(void)terrane_pack(x->fs->t, job->dir, b->small, b->n,
-			   x->fs->flags.replace ? TERRANE_REPLACE : 0, &o);
+	int rc = terrane_pack(x->fs->t, job->dir, b->small, b->n,
+			      x->fs->flags.replace ? TERRANE_REPLACE : 0, &o);
 	for (size_t i = 0; i < b->n; i++) {
-		if (b->small[i].result < 0) {
-			transfer_fail(x, &error, b->small[i].result, "cannot put",
-				      b->file[i]->local);
+		int own = b->small[i].result;
+		if (own < 0) {
+			/* One that was not tried failed for what ended the call. */
+			transfer_fail(x, &error, own == -ECANCELED && rc < 0 ? rc : own,
+				      "cannot put", b->file[i]->local);
 			continue;
 		}
 		atomic_fetch_add(&x->done, 1);

@@ -168,10 +168,6 @@ static void pack_fiber(void *arg)
 static int pack_check(struct call *c, struct packing *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
-		p->files[i].result = -ECANCELED;
-		p->files[i].id = 0;
-	}
-	for (size_t i = 0; i < p->count; i++) {
 		struct terrane_small *f = &p->files[i];
 		if (f->name == NULL || (f->data == NULL && f->len > 0))
 			return call_fail(c, f->result = -EINVAL, "file %zu of the pack has no %s",
@@ -188,6 +184,10 @@ int engine_pack(struct call *c, const char *dir, struct terrane_small *files, si
 		unsigned flags, const struct terrane_options *o)
 {
 	struct packing p = {.call = c, .files = files, .count = n, .flags = flags};
+	for (size_t i = 0; i < n; i++) { /* first: callers look at it whatever went wrong */
+		files[i].result = -ECANCELED;
+		files[i].id = 0;
+	}
 	if ((flags & ~(unsigned)TERRANE_REPLACE) != 0)
 		return call_fail(c, -EINVAL, "unknown flags");
 	int rc = engine_shape(c, o, &p.shape);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands on files, against a cluster of real processes that is killed, filled up and damaged meanwhile."""
+import json
 import os
 import random
 import signal
@@ -138,6 +139,15 @@ def test_fewer_disks_than_the_code_needs_is_refused_with_the_numbers(box, tmp_pa
     assert done.returncode == 1
     assert "rs:9+6 needs 15 disks" in done.stderr and "6 take new data" in done.stderr
     assert box("stat", "/wide", ok=False).returncode == 1
+
+
+def test_a_tree_of_small_files_in_a_code_that_cannot_be_is_refused(box, tmp_path):
+    write_tree(tmp_path / "in", {"a": 1000, "b": 1000})
+    for code in ("foo", "rs:0+1"):
+        done = box("put", "-q", "--encoding", code, tmp_path / "in", "/nocode", "--json", ok=False)
+        assert done.returncode == 1 and code in done.stderr
+        assert json.loads(done.stdout)["files"] == 0
+    assert not box("ls", "/nocode").stdout
 
 
 def test_bad_options_are_refused(box, tmp_path):

@@ -369,7 +369,15 @@ static void pack_body(struct client_box *b)
 	CHECK_EQ(engine_pack(&c, "/p", files, 3, 0, &o), -EEXIST);
 	CHECK_EQ(files[2].result, -EEXIST);
 	CHECK_EQ(engine_pack(&c, "/p", files, 3, TERRANE_REPLACE, &o), 0);
+	/* A pack that is refused as a whole leaves no file that looks written. */
 	CHECK_EQ(engine_pack(&c, "/none", files, 3, 0, &o), -ENOENT);
+	CHECK_EQ(files[0].result, -ECANCELED);
+	files[0].result = 0;
+	struct terrane_options wrong = o;
+	wrong.encoding = "foo";
+	CHECK(engine_pack(&c, "/p", files, 3, TERRANE_REPLACE, &wrong) < 0);
+	CHECK_EQ(files[0].result, -ECANCELED);
+	CHECK_EQ(files[0].id, 0);
 	struct engine_range ranges[SMALL] = {0};
 	char path[32];
 	for (int i = 0; i < SMALL; i++) {

@@ -49,6 +49,7 @@ struct checker {
 struct bears {
 	uint32_t most;  /* good chunks, ever */
 	uint32_t worse; /* looks in a row at which there were fewer */
+	uint32_t racks; /* that it was in at first */
 	/* Where each chunk was seen, last time it was good. */
 	uint64_t chunk_block;
 	uint64_t disk[META_CHUNKS_MAX];
@@ -397,6 +398,24 @@ static void bears_note(struct checker *k, struct bears *e, const struct meta_blo
 				e->most, good, k->world->lacking);
 }
 
+static uint32_t racks_of(struct checker *k, const struct meta_block *b)
+{
+	struct cluster *map;
+	uint32_t n = 0;
+	if (meta_client_map(&k->root, NS_PER_S, &map) < 0)
+		return 0;
+	for (size_t i = 0; i < b->chunk_count; i++) {
+		const struct cluster_node *node = cluster_node_of(map, b->chunks[i].disk);
+		bool first = node != NULL;
+		for (size_t j = 0; j < i && first; j++) {
+			const struct cluster_node *other = cluster_node_of(map, b->chunks[j].disk);
+			first = other == NULL || other->rack != node->rack;
+		}
+		n += first;
+	}
+	return n;
+}
+
 static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 {
 	const struct meta_block *b = &at->block;
@@ -405,6 +424,8 @@ static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 	if (b->state != META_BLOCK_SEALED)
 		return lacks(k->world, "block %016lx of %lu bytes is not sealed", b->id, b->length);
 	struct bears *e = bears_of(k, b);
+	if (e->racks == 0)
+		e->racks = racks_of(k, b);
 	for (uint32_t i = 0; i < b->chunk_count; i++) {
 		int rc = chunk_look(k, at, i);
 		if (rc == -ENOENT && e->disk[i] == b->chunks[i].disk)
@@ -541,31 +562,55 @@ static int chunk_fetch(struct checker *k, const struct meta_block *b, uint32_t i
 	return rc;
 }
 
+/* Encodes with the code itself: the client's way of doing it is under test. */
+static int encode_anew(const struct shape *s, uint64_t each, const struct rpc_slice *got,
+		       uint8_t *parities)
+{
+	AUTO_FREE struct iovec *iov = calloc((size_t)s->n, sizeof(*iov));
+	AUTO_FREE struct sg *chunks = calloc((size_t)s->n, sizeof(*chunks));
+	struct codec *codec;
+	if (iov == NULL || chunks == NULL)
+		return -ENOMEM;
+	for (int i = 0; i < s->n; i++) {
+		if (i >= s->k)
+			iov[i] = (struct iovec){parities + (uint64_t)(i - s->k) * each, each};
+		else if (got[i].len > 0)
+			iov[i] = (struct iovec){got[i].buf->data + got[i].offset, got[i].len};
+		chunks[i] = (struct sg){&iov[i], 1};
+	}
+	int rc = codec_open(&s->net, &codec);
+	if (rc < 0)
+		return rc;
+	rc = codec_encode(codec, each, chunks);
+	codec_close(codec);
+	return rc;
+}
+
 static void compare_chunks(struct checker *k, const struct meta_block *b, const struct shape *s,
-			   struct rpc_slice *got, struct buf *data)
+			   const struct rpc_slice *got)
 {
 	struct model *m = &k->world->model;
-	struct coded coded;
-	struct call c;
 	uint64_t each = shape_chunk_len(s, b->length);
+	AUTO_FREE uint8_t *parities = calloc((size_t)(s->n - s->k) + 1, each);
+	uint32_t crc = 0;
 	for (int i = 0; i < s->k; i++)
 		if (got[i].len > 0)
-			memcpy(data->data + (uint64_t)i * each, got[i].buf->data + got[i].offset,
-			       got[i].len);
-	call_init(&c, engine_fabric(k->engine));
-	if (crc32c(0, data->data, b->length) != b->crc)
+			crc = crc32c(crc, got[i].buf->data + got[i].offset, got[i].len);
+	if (crc != b->crc) {
 		model_violation(m, "I9", "block %016lx (%s): its data have another checksum", b->id,
 				b->encoding);
-	else if (coded_make(&c, s, data, b->length, b->crc, &coded) == 0) {
-		for (int i = 0; i < s->n; i++)
-			if (got[i].len != coded.chunk[i].len ||
-			    (got[i].len > 0 &&
-			     memcmp(got[i].buf->data + got[i].offset,
-				    coded.chunk[i].buf->data + coded.chunk[i].offset,
-				    got[i].len) != 0))
-				model_violation(m, "I9", "block %016lx (%s): chunk %d differs",
-						b->id, b->encoding, i);
-		coded_free(&coded);
+		return;
+	}
+	int rc = parities == NULL ? -ENOMEM : encode_anew(s, each, got, parities);
+	if (rc < 0)
+		model_violation(m, "I9", "block %016lx (%s) cannot be encoded: %s", b->id,
+				b->encoding, err_name(rc));
+	for (int i = s->k; rc == 0 && i < s->n; i++) {
+		uint64_t len = shape_stored_len(s, i, b->length);
+		if (got[i].len != len || memcmp(got[i].buf->data + got[i].offset,
+						parities + (uint64_t)(i - s->k) * each, len) != 0)
+			model_violation(m, "I9", "block %016lx (%s): parity %d differs", b->id,
+					b->encoding, i);
 	}
 }
 
@@ -574,38 +619,41 @@ static void block_recode(struct checker *k, const struct meta_block *b)
 	struct encoding e;
 	struct shape s = {0};
 	struct rpc_slice got[META_CHUNKS_MAX] = {0};
-	struct buf *data = NULL;
 	char why[128];
 	int rc = encoding_parse(b->encoding, &e, why, sizeof(why));
 	if (rc == 0)
 		rc = shape_init(&s, &e);
 	if (rc < 0 || b->length == 0)
 		return;
-	rc = rpc_pool_get(&k->pool, b->length, &data);
 	for (int i = 0; rc == 0 && i < s.n; i++) {
 		uint64_t len = shape_stored_len(&s, i, b->length);
 		if (len > 0)
 			rc = chunk_fetch(k, b, (uint32_t)i, len, &got[i]);
 	}
 	if (rc == 0)
-		compare_chunks(k, b, &s, got, data);
+		compare_chunks(k, b, &s, got);
 	else
 		model_violation(&k->world->model, "I9", "block %016lx is whole, and not read: %s",
 				b->id, err_name(rc));
 	for (int i = 0; i < s.n; i++)
 		buf_unref(got[i].buf);
-	buf_unref(data);
 }
 
-/* As far as there are enough racks: what was written while some were away may share one. */
+/* What was written while racks were away may share one; nobody brings chunks together that were apart. */
 static void block_domains(struct checker *k, const struct meta_block *b)
 {
+	const struct bears *e = map_get(&k->bears, b->id);
 	for (size_t i = 0; i < b->chunk_count; i++)
 		for (size_t j = 0; j < i; j++)
 			if (b->chunks[i].disk == b->chunks[j].disk)
 				model_violation(&k->world->model, "I9",
 						"block %016lx: two chunks on disk %lu", b->id,
 						b->chunks[i].disk);
+	uint32_t racks = racks_of(k, b);
+	if (e != NULL && e->chunk_block == b->chunk_block && racks > 0 && racks < e->racks)
+		model_violation(&k->world->model, "I9",
+				"block %016lx (%s) was in %u racks, and is in %u", b->id,
+				b->encoding, e->racks, racks);
 }
 
 static void check_parities(struct checker *k)
@@ -648,41 +696,31 @@ static int write_fresh(struct checker *k, unsigned n)
 	return rc;
 }
 
-static void block_racks(struct checker *k, const struct cluster *map, const struct meta_block *b)
-{
-	uint32_t racks[META_CHUNKS_MAX];
-	size_t n = 0;
-	for (size_t i = 0; i < b->chunk_count; i++) {
-		const struct cluster_disk *d = cluster_disk(map, b->chunks[i].disk);
-		const struct cluster_node *node = d != NULL ? cluster_node(map, d->node) : NULL;
-		if (node == NULL)
-			continue;
-		for (size_t j = 0; j < n; j++)
-			if (racks[j] == node->rack)
-				model_violation(&k->world->model, "I9",
-						"block %016lx (%s): two chunks in one rack", b->id,
-						b->encoding);
-		racks[n++] = node->rack;
-	}
-}
-
 /* I9: every encoding in use has fewer chunks than there are racks. */
 static void check_racks(struct checker *k)
 {
 	struct arena a;
-	struct cluster *map;
-	for (unsigned i = 0; i < k->world->plan.encoding_count; i++)
-		if (write_fresh(k, i) < 0) /* the quota */
+	for (unsigned i = 0; i < k->world->plan.encoding_count; i++) {
+		int rc = write_fresh(k, i);
+		if (rc == -EDQUOT)
 			return;
+		if (rc < 0)
+			model_violation(&k->world->model, "I8",
+					"all is well, and a file of %s cannot be written: %s",
+					k->world->plan.encodings[i], err_name(rc));
+	}
 	arena_init(&a, 64 * MIB);
 	for (struct meta_walk w = {.end = 1 << PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
 		int64_t n = meta_client_blocks(&k->root, &w, &a, at, ARRAY_LEN(at));
-		if (n < 0 || meta_client_map(&k->root, 0, &map) < 0)
+		if (n < 0)
 			break;
 		for (int64_t i = 0; i < n; i++)
-			if (map_get(&k->bears, at[i].block.id) == NULL)
-				block_racks(k, map, &at[i].block);
+			if (map_get(&k->bears, at[i].block.id) == NULL &&
+			    racks_of(k, &at[i].block) < at[i].block.chunk_count)
+				model_violation(&k->world->model, "I9",
+						"block %016lx (%s): two chunks in one rack",
+						at[i].block.id, at[i].block.encoding);
 	}
 	arena_fini(&a);
 }

@@ -254,6 +254,19 @@ static bool is_there(struct transfer *x, const char *local, uint64_t size)
 	       (uint64_t)st.st_size == size;
 }
 
+static void get_file(struct transfer *x, const char *local, uint64_t id, uint64_t size, bool sealed)
+{
+	if (is_there(x, local, size)) {
+		atomic_fetch_add(&x->left_alone, 1);
+		return;
+	}
+	atomic_fetch_add(&x->progress.total_bytes, size);
+	/* Of a log only reading tells the length: treat it as large. */
+	int rc = transfer_add(x, NULL, local, "", id, sealed ? size : UINT64_MAX);
+	if (rc < 0)
+		transfer_fail(x, NULL, rc, "cannot get", local);
+}
+
 static void get_entry(struct transfer *x, const struct terrane_entry *e, struct fs_path *local)
 {
 	size_t before = fs_path_push(local, e->name);
@@ -261,18 +274,10 @@ static void get_entry(struct transfer *x, const struct terrane_entry *e, struct 
 		transfer_fail(x, NULL, -ENAMETOOLONG, "cannot get", local->text);
 		return;
 	}
-	if (e->kind == TERRANE_DIRECTORY) {
+	if (e->kind == TERRANE_DIRECTORY)
 		get_dir(x, e->id, local);
-	} else if (is_there(x, local->text, e->size)) {
-		atomic_fetch_add(&x->left_alone, 1);
-	} else {
-		/* Of a log only reading tells the length: treat it as large. */
-		uint64_t size = e->sealed ? e->size : UINT64_MAX;
-		atomic_fetch_add(&x->progress.total_bytes, e->size);
-		int rc = transfer_add(x, NULL, local->text, "", e->id, size);
-		if (rc < 0)
-			transfer_fail(x, NULL, rc, "cannot get", local->text);
-	}
+	else
+		get_file(x, local->text, e->id, e->size, e->sealed);
 	fs_path_pop(local, before);
 }
 
@@ -296,53 +301,80 @@ static void get_dir(struct transfer *x, uint64_t id, struct fs_path *local)
 	free(page);
 }
 
-static void get_source(struct transfer *x, const char *source, const char *target)
+/* --- the operands ----------------------------------------------------------------------------- */
+
+struct get_target {
+	const char *path;
+	bool several; /* sources */
+	bool dir;     /* it is one */
+};
+
+static void get_source(struct transfer *x, const struct get_target *to, const char *source,
+		       const struct terrane_stat *st)
 {
-	struct terrane_stat st = {0};
 	struct fs_path local;
-	int rc = fs_path_set(&local, target) ? terrane_stat(x->fs->t, source, &st, &x->fs->o)
-					     : -ENAMETOOLONG;
-	if (rc < 0) {
-		transfer_fail(x, &x->fs->error, rc, "cannot get", source);
-	} else if (st.kind == TERRANE_DIRECTORY) {
-		get_dir(x, st.id, &local);
-	} else if (is_there(x, target, st.size)) {
-		atomic_fetch_add(&x->left_alone, 1);
-	} else {
-		atomic_fetch_add(&x->progress.total_bytes, st.size);
-		get_large(x, &(struct transfer_file){
-				     .local = local.text, .id = st.id, .size = st.size});
+	char last[FS_PATH_MAX];
+	/* A tree becomes TARGET, the second time too; a file goes into a directory. */
+	bool tree = st->kind == TERRANE_DIRECTORY;
+	bool into = to->several || fs_means_dir(to->path) || (to->dir && !tree);
+	if (!fs_path_set(&local, to->path) ||
+	    (into && fs_path_push(&local, fs_base(last, source)) == SIZE_MAX))
+		transfer_fail(x, NULL, -ENAMETOOLONG, "cannot get", source);
+	else if (tree)
+		get_dir(x, st->id, &local);
+	else
+		get_file(x, local.text, st->id, st->size, st->sealed);
+}
+
+/* What the sources are; kind 0 of those that are not. Their number. */
+static int look_at(struct fs *fs, int n, char **sources, struct terrane_stat *st, bool *is_file)
+{
+	int failed = 0;
+	for (int i = 0; i < n; i++) {
+		int rc = terrane_stat(fs->t, sources[i], &st[i], &fs->o);
+		is_file[i] = rc == 0 && st[i].kind == TERRANE_FILE;
+		if (rc < 0) {
+			st[i] = (struct terrane_stat){0};
+			fs_fail(&fs->error, rc, "cannot get", sources[i]);
+			failed++;
+		}
 	}
+	return failed;
+}
+
+static int get_sources(struct fs *fs, const struct get_target *to, int n, char **sources,
+		       struct terrane_stat *st, bool *is_file)
+{
+	struct transfer x;
+	int failed = look_at(fs, n, sources, st, is_file);
+	int status = transfer_distinct("get", n, sources, is_file);
+	if (status == CLI_OK)
+		status = transfer_start(&x, fs, "get", get_job);
+	if (status != CLI_OK)
+		return status;
+	atomic_fetch_add(&x.failed, (unsigned)failed);
+	for (int i = 0; i < n && !fs_interrupted(); i++)
+		if (st[i].kind != 0)
+			get_source(&x, to, sources[i], &st[i]);
+	return transfer_finish(&x);
 }
 
 static int run_get(struct fs *fs, int n, char **operands)
 {
-	static char here[] = ".";
-	struct transfer x;
-	char *target = n > 1 ? operands[n - 1] : here;
+	struct get_target to = {.path = n > 1 ? operands[n - 1] : ".", .several = n > 2};
 	int sources = n > 1 ? n - 1 : 1;
 	struct stat st;
-	bool dir = stat(target, &st) == 0 && S_ISDIR(st.st_mode);
-	if (sources > 1 && !dir)
-		return cli_fail("cannot get several things to %s: it is no directory", target);
-	int status = transfer_start(&x, fs, "get", get_job);
-	if (status != CLI_OK)
-		return status;
-	for (int i = 0; i < sources && !fs_interrupted(); i++) {
-		char to[FS_PATH_MAX], last[FS_PATH_MAX];
-		struct terrane_stat source = {0};
-		/* A tree becomes TARGET, the second time too; a file goes into a directory. */
-		bool tree = terrane_stat(fs->t, operands[i], &source, &fs->o) == 0 &&
-			    source.kind == TERRANE_DIRECTORY;
-		bool into = sources > 1 || fs_means_dir(target) || (dir && !tree);
-		bool fits = into ? fs_join(to, target, fs_base(last, operands[i]))
-				 : snprintf(to, sizeof(to), "%s", target) < FS_PATH_MAX;
-		if (fits)
-			get_source(&x, operands[i], to);
-		else
-			transfer_fail(&x, NULL, -ENAMETOOLONG, "cannot get", operands[i]);
-	}
-	return transfer_finish(&x);
+	to.dir = stat(to.path, &st) == 0 && S_ISDIR(st.st_mode);
+	if (to.several && !to.dir)
+		return cli_fail("cannot get several things to %s: it is no directory", to.path);
+	struct terrane_stat *found = calloc((size_t)sources, sizeof(*found));
+	bool *is_file = calloc((size_t)sources, sizeof(*is_file));
+	int status = found != NULL && is_file != NULL
+			     ? get_sources(fs, &to, sources, operands, found, is_file)
+			     : fs_fail(NULL, -ENOMEM, "cannot get to", to.path);
+	free(found);
+	free(is_file);
+	return status;
 }
 
 static int run_cat(struct fs *fs, int n, char **paths)

@@ -476,55 +476,106 @@ static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *r
 	put_subdirs(x, local, remote, &subdirs);
 }
 
-/* One source, to the path that it shall have. */
-static void put_source(struct transfer *x, const char *source, const char *target)
+/* --- the operands ----------------------------------------------------------------------------- */
+
+struct put_target {
+	const char *path;
+	bool several; /* sources */
+	bool dir;     /* files go into it, */
+	bool there;   /* and it need not be made */
+};
+
+/* A file alone: there is nothing to share a block with. */
+static void put_alone(struct transfer *x, struct fs_path *local, struct fs_path *remote,
+		      const struct stat *st)
+{
+	struct transfer_file f = {
+		.local = local->text, .remote = remote->text, .size = (uint64_t)st->st_size};
+	atomic_fetch_add(&x->progress.total_bytes, f.size);
+	put_large(x, &f);
+}
+
+/* Whether a source goes into the target by its own name. A tree becomes the target, the second time too;
+ * and what is in ".", ".." and "/" goes into it, as cp has it. */
+static bool put_into(const struct put_target *to, const char *base, bool tree)
+{
+	if (tree && (base[0] == 0 || strcmp(base, ".") == 0 || strcmp(base, "..") == 0))
+		return false;
+	return to->several || fs_means_dir(to->path) || (to->dir && !tree);
+}
+
+static void put_source(struct transfer *x, struct put_target *to, const char *source)
 {
 	struct fs_path local, remote;
+	char last[FS_PATH_MAX];
 	struct stat st;
-	if (!fs_path_set(&local, source) || !fs_path_set(&remote, target))
-		transfer_fail(x, NULL, -ENAMETOOLONG, "cannot put", source);
-	else if (stat(source, &st) < 0)
-		transfer_fail(x, NULL, -errno, "cannot read", source);
-	else if (S_ISDIR(st.st_mode))
-		put_dir(x, &local, &remote);
-	else if (!S_ISREG(st.st_mode))
-		skip(x, source, "neither a file nor a directory");
-	else {
-		/* Alone there is nothing to share a block with. */
-		struct transfer_file f = {
-			.local = local.text, .remote = remote.text, .size = (uint64_t)st.st_size};
-		atomic_fetch_add(&x->progress.total_bytes, f.size);
-		put_large(x, &f);
+	const char *base = fs_base(last, source);
+	int rc = fs_path_set(&local, source) && fs_path_set(&remote, to->path) ? 0 : -ENAMETOOLONG;
+	if (rc == 0 && stat(source, &st) < 0)
+		rc = -errno;
+	bool tree = rc == 0 && S_ISDIR(st.st_mode);
+	bool into = put_into(to, base, tree);
+	if (rc < 0) {
+		transfer_fail(x, NULL, rc, "cannot read", source);
+		return;
 	}
+	if (!tree && !S_ISREG(st.st_mode)) {
+		transfer_refuse(x, "cannot put", source, "neither a file nor a directory");
+		return;
+	}
+	if (into && !to->there) {
+		rc = terrane_mkdir(x->fs->t, to->path, TERRANE_PARENTS, &x->fs->o);
+		to->there = rc == 0;
+	}
+	bool packed = to->several && !tree;
+	if (rc == 0 && into && !packed && fs_path_push(&remote, base) == SIZE_MAX)
+		rc = -ENAMETOOLONG;
+	if (rc < 0) {
+		transfer_fail(x, &x->fs->error, rc, "cannot make", to->path);
+	} else if (packed) {
+		put_entry(x, &local, &remote, base, &st);
+	} else if (tree) {
+		transfer_flush(x); /* those are of another directory */
+		put_dir(x, &local, &remote);
+	} else {
+		put_alone(x, &local, &remote, &st);
+	}
+}
+
+static int put_distinct(int n, char **sources)
+{
+	bool *files = calloc((size_t)n, sizeof(*files));
+	if (files == NULL)
+		return fs_fail(NULL, -ENOMEM, "cannot put", sources[0]);
+	for (int i = 0; i < n; i++) {
+		struct stat st;
+		files[i] = stat(sources[i], &st) == 0 && !S_ISDIR(st.st_mode);
+	}
+	int status = transfer_distinct("put", n, sources, files);
+	free(files);
+	return status;
 }
 
 static int run_put(struct fs *fs, int n, char **operands)
 {
 	struct transfer x;
-	const char *target = operands[n - 1];
+	struct put_target to = {.path = operands[n - 1], .several = n > 2};
 	struct terrane_stat st = {0};
-	int rc = terrane_stat(fs->t, target, &st, &fs->o);
+	int rc = terrane_stat(fs->t, to.path, &st, &fs->o);
 	if (rc < 0 && rc != -ENOENT)
-		return fs_fail(&fs->error, rc, "cannot put to", target);
-	bool dir = fs_means_dir(target) || (rc == 0 && st.kind == TERRANE_DIRECTORY);
-	if (n > 2 && !dir)
-		return cli_fail("cannot put several things to %s: it is no directory", target);
-	int status = transfer_start(&x, fs, "put", put_job);
+		return fs_fail(&fs->error, rc, "cannot put to", to.path);
+	to.there = rc == 0;
+	to.dir = fs_means_dir(to.path) || (rc == 0 && st.kind == TERRANE_DIRECTORY);
+	if (to.several && !to.dir)
+		return cli_fail("cannot put several things to %s: it is no directory%s", to.path,
+				to.there ? "" : "; with \"/\" at its end it is made");
+	int status = put_distinct(n - 1, operands);
+	if (status == CLI_OK)
+		status = transfer_start(&x, fs, "put", put_job);
 	if (status != CLI_OK)
 		return status;
-	for (int i = 0; i + 1 < n && !fs_interrupted(); i++) {
-		char to[FS_PATH_MAX], last[FS_PATH_MAX];
-		struct stat local;
-		/* A tree becomes TARGET, the second time too; a file goes into a directory. */
-		bool tree = stat(operands[i], &local) == 0 && S_ISDIR(local.st_mode);
-		bool into = n > 2 || fs_means_dir(target) || (dir && !tree);
-		bool fits = into ? fs_join(to, target, fs_base(last, operands[i]))
-				 : snprintf(to, sizeof(to), "%s", target) < FS_PATH_MAX;
-		if (fits)
-			put_source(&x, operands[i], to);
-		else
-			transfer_fail(&x, NULL, -ENAMETOOLONG, "cannot put", operands[i]);
-	}
+	for (int i = 0; i + 1 < n && !fs_interrupted(); i++)
+		put_source(&x, &to, operands[i]);
 	return transfer_finish(&x);
 }
 
@@ -532,12 +583,13 @@ const struct fs_command fs_write_commands[] = {
 	{"put", "store files and trees", "SOURCE... TARGET",
 	 "Stores local files and directories with all that is below. They go into TARGET when it "
 	 "ends in\n"
-	 "\"/\", when there are several, and when it is a directory and SOURCE a file; else TARGET "
-	 "is the\n"
-	 "new name. A file is there when it is whole and safe, and not before; after an "
-	 "interruption run it\n"
-	 "again with --resume. Links to files are followed; other special files are skipped, and "
-	 "told.",
+	 "\"/\" (and is made when it is not there), when there are several, and when it is a "
+	 "directory and\n"
+	 "SOURCE a file; else TARGET is the new name. Of \".\" and \"..\" goes what is in "
+	 "them.\n"
+	 "A file is there when it is whole and safe, and not before; after an interruption run it "
+	 "again with\n"
+	 "--resume. Links to files are followed; other special files are skipped, and told.",
 	 "ebgFuvqJ", 2, 100000, run_put},
 };
 const size_t fs_write_count = ARRAY_LEN(fs_write_commands);

@@ -140,3 +140,53 @@ void transfer_fail(struct transfer *x, const struct terrane_error *error, int64_
 		return;
 	fs_fail(error, rc, what, path);
 }
+
+void transfer_refuse(struct transfer *x, const char *what, const char *path, const char *why)
+{
+	char shown[FS_PATH_MAX];
+	atomic_fetch_add(&x->failed, 1);
+	cli_fail("%s %s: %s", what, fs_show(shown, path), why);
+}
+
+struct named {
+	char *base;
+	const char *path;
+};
+
+static int by_base(const void *a, const void *b)
+{
+	return strcmp(((const struct named *)a)->base, ((const struct named *)b)->base);
+}
+
+static int tell_same(const char *verb, const struct named *a, const struct named *b)
+{
+	char one[FS_PATH_MAX], other[FS_PATH_MAX];
+	return cli_fail("%s: %s and %s would get one name; one after the other, to two directories",
+			verb, fs_show(one, a->path), fs_show(other, b->path));
+}
+
+int transfer_distinct(const char *verb, int n, char *const *sources, const bool *is_file)
+{
+	char last[FS_PATH_MAX];
+	struct named *names = calloc((size_t)n, sizeof(*names));
+	size_t count = 0;
+	int status = names != NULL ? CLI_OK : fs_fail(NULL, -ENOMEM, "cannot", verb);
+	for (int i = 0; i < n && status == CLI_OK; i++) {
+		if (!is_file[i])
+			continue;
+		char *base = strdup(fs_base(last, sources[i]));
+		if (base == NULL)
+			status = fs_fail(NULL, -ENOMEM, "cannot", verb);
+		else
+			names[count++] = (struct named){.base = base, .path = sources[i]};
+	}
+	if (count > 0)
+		qsort(names, count, sizeof(*names), by_base);
+	for (size_t i = 1; i < count && status == CLI_OK; i++)
+		if (strcmp(names[i - 1].base, names[i].base) == 0)
+			status = tell_same(verb, &names[i - 1], &names[i]);
+	for (size_t i = 0; i < count; i++)
+		free(names[i].base);
+	free(names);
+	return status;
+}

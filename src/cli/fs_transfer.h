@@ -53,9 +53,14 @@ int transfer_add(struct transfer *x, const char *dir, const char *local, const c
 		 uint64_t id, uint64_t size);
 void transfer_flush(struct transfer *x);
 
+/* Files go at once and in any order: two that would get one name are refused. CLI_OK, or it was told. */
+int transfer_distinct(const char *verb, int n, char *const *sources, const bool *is_file);
+
 void transfer_job_free(struct transfer_job *job);
 /* A file could not be transferred: told, counted, and the others go on. */
 void transfer_fail(struct transfer *x, const struct terrane_error *error, int64_t rc,
 		   const char *what, const char *path);
+/* The same, with words of its own. */
+void transfer_refuse(struct transfer *x, const char *what, const char *path, const char *why);
 
 #endif

@@ -150,6 +150,54 @@ def test_a_tree_of_small_files_in_a_code_that_cannot_be_is_refused(box, tmp_path
     assert not box("ls", "/nocode").stdout
 
 
+def blocks_of(box, path):
+    return box.json("fsck", path)["blocks"]
+
+
+def test_many_operands_share_blocks_as_a_tree_does(box, tmp_path):
+    write_tree(tmp_path / "in", {f"f{i:03}": 20 * KIB for i in range(100)} | {"sub/g": 10, "large": 3 * MIB})
+    operands = sorted((tmp_path / "in").iterdir())
+    done = box.json("put", "-q", *operands, "/glob/")
+    assert done["files"] == 102 and done["failed"] == 0
+    box("put", "-q", tmp_path / "in", "/tree")
+    assert blocks_of(box, "/glob") == blocks_of(box, "/tree") < 20
+    box("get", "-q", "/glob", tmp_path / "out")
+    same_tree(tmp_path / "in", tmp_path / "out")
+    (tmp_path / "each").mkdir()
+    done = box.json("get", "-q", *(f"/glob/{p.name}" for p in operands), "/glob/none", tmp_path / "each", ok=False)
+    assert done["files"] == 102 and done["failed"] == 1
+    same_tree(tmp_path / "in", tmp_path / "each")
+
+
+def test_files_that_would_get_one_name_are_refused_before_anything_happens(box, tmp_path):
+    write_tree(tmp_path, {"a/f": 10, "b/f": 20, "a/d/x": 1, "b/d/y": 2, "c/d": 3})
+    done = box("put", "-q", tmp_path / "a" / "f", tmp_path / "b" / "f", "/clash/", ok=False)
+    assert done.returncode == 1 and "a/f" in done.stderr and "b/f" in done.stderr
+    assert box("stat", "/clash", ok=False).returncode == 1
+    box("put", "-q", tmp_path / "a" / "d", tmp_path / "b" / "d", "/clash/")  # directories become one
+    assert box("ls", "-R", "/clash").stdout.split() == ["/clash/d/", "/clash/d/x", "/clash/d/y"]
+    box("put", "-q", tmp_path / "c" / "d", "/clash/d/x2")
+    box("put", "-q", tmp_path / "c" / "d", "/clash/x2")
+    done = box("get", "-q", "/clash/d/x2", "/clash/x2", tmp_path, ok=False)
+    assert done.returncode == 1 and not (tmp_path / "x2").exists()
+
+
+def test_here_and_above_are_put_as_what_is_in_them(box, tmp_path):
+    write_tree(tmp_path / "in", {"f": 10, "sub/deep/g": 20})
+    for source, target, found in ((".", "/here/", "/here"), (".", "/here2", "/here2"), ("..", "/above/", "/above/sub"),
+                                  ("../.", "/above2", "/above2/sub"), ("deep/..", "/here3/", "/here3")):
+        box("put", "-q", source, target, cwd=tmp_path / "in" / "sub")
+        assert box("ls", "-R", found).stdout.split() == [f"{found}/deep/", f"{found}/deep/g"]
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 1) as empty:
+        empty("put", "-q", ".", "/", cwd=tmp_path / "in")
+        assert empty("ls", "-R", "/").stdout.split() == ["/f", "/sub/", "/sub/deep/", "/sub/deep/g"]
+    os.mkfifo(tmp_path / "fifo")
+    for source in ("nowhere", "fifo"):
+        done = box("put", "-q", source, "/nothing/", cwd=tmp_path, ok=False)
+        assert done.returncode == 1 and source in done.stderr
+    assert box("stat", "/nothing", ok=False).returncode == 1
+
+
 def test_bad_options_are_refused(box, tmp_path):
     for words in (["put", "x"], ["ls", "--frob"], ["put", "--block", "lots", "a", "/b"],
                   ["bench", "nothing", "/x"], ["put", "--jobs", "0", "a", "/b"]):

@@ -27,6 +27,7 @@
 #define FAILURES_MAX 16
 #define SEED_SECONDS_MAX 120 /* a seed that computes longer hangs; it never blocks */
 #define TRACE_LINES 60
+#define SHOWN_MAX 3
 
 struct failure {
 	uint64_t seed;
@@ -38,6 +39,7 @@ struct board {
 	atomic_uint_fast64_t next_seed;
 	atomic_uint_fast64_t done;
 	atomic_uint_fast64_t failed;
+	atomic_uint_fast64_t shown; /* of these, with their end */
 	atomic_uint_fast64_t repeated;
 	atomic_uint_fast64_t simulated_ms;
 	atomic_uint_fast64_t steps;
@@ -78,11 +80,27 @@ static void add_failure(struct run *r, uint64_t seed, const char *what)
 
 /* --- one seed -------------------------------------------------------------------------------- */
 
-static void print_notes(const struct scenario_result *result)
+/* The last events, and what clients did and were told; of a run of many seeds for the first few that fail. */
+static void print_end(struct run *r, uint64_t seed, struct sim *s,
+		      const struct scenario_result *result)
 {
+	bool single = r->options->seed_first == r->options->seed_last;
 	uint64_t n = min_u64(result->note_count, SCENARIO_NOTES);
+	char *text = NULL;
+	size_t len = 0;
+	if (!single && (r->options->hunt || atomic_fetch_add(&r->board->shown, 1) >= SHOWN_MAX))
+		return;
+	FILE *f = open_memstream(&text, &len); /* in one piece: others print, too */
+	if (f == NULL)
+		return;
+	if (!single)
+		fprintf(f, "the end of seed %" PRIu64 ":\n", seed);
+	sim_trace_print(s, f, TRACE_LINES);
 	for (uint64_t i = result->note_count - n; i < result->note_count; i++)
-		fprintf(stderr, "%s\n", result->notes[i % SCENARIO_NOTES]);
+		fprintf(f, "%s\n", result->notes[i % SCENARIO_NOTES]);
+	fclose(f);
+	fwrite(text, 1, len, stderr);
+	free(text);
 }
 
 static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violation)
@@ -107,10 +125,8 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 	else if (count && seed > atomic_load(&r->board->last_seed))
 		atomic_store(&r->board->last_seed, seed);
 	memcpy(violation, result.violation, sizeof(result.violation));
-	if (violation[0] != '\0' && r->options->seed_first == r->options->seed_last) {
-		sim_trace_print(s, stderr, TRACE_LINES);
-		print_notes(&result);
-	}
+	if (violation[0] != '\0')
+		print_end(r, seed, s, &result);
 	sim_close(s);
 	return hash;
 }
@@ -127,7 +143,8 @@ static void run_seed(struct run *r, uint64_t seed)
 		atomic_fetch_add(&r->board->repeated, 1);
 		if (second != hash)
 			snprintf(violation, sizeof(violation),
-				 "the same seed gave two traces: %016" PRIx64 " and %016" PRIx64,
+				 "I12: the same seed gave two traces: %016" PRIx64
+				 " and %016" PRIx64,
 				 hash, second);
 	}
 	if (violation[0] != '\0')

@@ -51,7 +51,7 @@ static bool still_fails(struct shrink *s, const struct options *o)
 {
 	if (s->tries >= TRIES_MAX || !try_run(s, o))
 		return false;
-	size_t n = strcspn(s->first, ":");
+	size_t n = strcspn(s->first, ":") + 1;
 	if (strncmp(s->first, s->violation, n) != 0)
 		return false;
 	s->best = *o;

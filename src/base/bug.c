@@ -17,6 +17,7 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_REPLAY_TWICE] = "replay-twice",
 	[BUG_COLLECT_SHARED] = "collect-shared",
 	[BUG_QUOTA_LEAK] = "quota-leak",
+	[BUG_QUOTA_IGNORED] = "quota-ignored",
 	[BUG_INDEX_FORGOTTEN] = "index-forgotten",
 	[BUG_REPORT_LOST] = "report-lost",
 	[BUG_SYNC_SKIPPED] = "sync-skipped",

@@ -22,6 +22,7 @@ enum bug {
 	BUG_REPLAY_TWICE,       /* a rename that comes twice is done twice */
 	BUG_COLLECT_SHARED,     /* a block is collected that another file still has */
 	BUG_QUOTA_LEAK,         /* deleted bytes are not given back */
+	BUG_QUOTA_IGNORED,      /* bytes are charged to a tenant that has no room for them */
 	BUG_INDEX_FORGOTTEN,    /* a chunk that moves is not in the index of its disk */
 	BUG_REPORT_LOST,        /* a report of a damaged chunk is dropped */
 	BUG_SYNC_SKIPPED,       /* a store acknowledges before fdatasync */

@@ -79,6 +79,8 @@ static bool is_there(struct checker *k, const struct model_file *f, bool *there)
 	int rc = -EIO;
 	for (int i = 0; i < TRIES && rc < 0 && rc != -ENOENT; i++) {
 		struct call c;
+		if (i > 0)
+			(void)rt_sleep_ns(NS_PER_S);
 		engine_call(k->engine, &c, NULL);
 		rc = engine_stat(&c, f->path, &st);
 		rt_deadline_set(RT_NEVER);
@@ -86,6 +88,9 @@ static bool is_there(struct checker *k, const struct model_file *f, bool *there)
 	*there = rc == 0;
 	if (rc == 0)
 		model_check_stat(&k->world->model, f, f, st.size, st.sealed);
+	else if (rc != -ENOENT && !k->world->over)
+		model_violation(&k->world->model, "I1", "%s cannot be looked up: %s", f->path,
+				err_name(rc));
 	return rc == 0 || rc == -ENOENT;
 }
 
@@ -311,9 +316,14 @@ static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_
 	struct chunk_stat st;
 	struct disk_use u;
 	struct call c;
+	struct encoding e;
+	struct shape s;
+	char why[128];
 	uint32_t tenant;
 	uint64_t block;
 	call_init(&c, engine_fabric(k->engine));
+	if (encoding_parse(b->encoding, &e, why, sizeof(why)) < 0 || shape_init(&s, &e) < 0)
+		return -EINVAL;
 	if (b->chunks[i].disk == 0 || b->chunks[i].damaged)
 		return -ENODATA;
 	int64_t rc = disk_use(&c, b->chunks[i].disk, &u);
@@ -328,7 +338,7 @@ static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_
 		return rc > 0 ? -EBADMSG : (int)rc;
 	if (label_read(st.label, &tenant, &block) == 0 && (tenant != at->tenant || block != b->id))
 		return -ESTALE;
-	return 0;
+	return st.len == shape_stored_len(&s, (int)i, b->length) ? 0 : -ERANGE;
 }
 
 static struct bears *bears_of(struct checker *k, const struct meta_block *b)

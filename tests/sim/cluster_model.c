@@ -211,11 +211,12 @@ void model_check_read(struct model *m, const struct model_file *before, const st
 	m->reads++;
 	if (rc < 0) {
 		m->reads_failed++;
-		if (!same || before->state != MODEL_THERE || f->lost)
+		bool there = before->state == MODEL_THERE;
+		if (!same)
 			return;
-		if (rc == -ENOENT)
+		if (rc == -ENOENT && there)
 			model_violation(m, "I1", "%s is there, and is not found", f->path);
-		else if (quiet)
+		else if (rc != -ENOENT && quiet && (there || before->state == MODEL_MAYBE))
 			model_violation(m, "I1", "%s cannot be read: %s", f->path,
 					err_name((int)rc));
 		return;

@@ -42,7 +42,6 @@ struct model_file {
 	enum model_state state;
 	bool log, sealed;
 	bool left; /* an outcome is not known: nobody changes it any more */
-	bool lost; /* over the budget: it may be unreadable */
 	/* What it holds: contents[version]. While it is replaced, and when that is in doubt (alt), the next too. */
 	struct {
 		uint64_t text, size;

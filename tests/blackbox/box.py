@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,14 @@ class Box:
 
     def json(self, *words, **options):
         return json.loads(self(*words, "--json", **options).stdout)
+
+    def metrics(self, role):
+        """What a process of it shows, {name: value}."""
+        conf = (self.folder / "conf" / f"{role}.ini").read_text()
+        addr = [line.split("=")[1].strip() for line in conf.splitlines() if line.startswith("metrics")][0]
+        with urllib.request.urlopen(f"http://{addr}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
 
     def start(self, *words):
         """A command that goes on."""

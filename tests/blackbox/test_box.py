@@ -266,20 +266,49 @@ def test_down_without_a_box_says_so(tmp_path):
 SCHEMES = ["c/c", "c/d", "c/s", "d/c", "d/d", "d/s"]
 
 
+def restart_without(box, gone):
+    """node-1, killed and started with members of its pool not there."""
+    box.kill("node-1")
+    for folder in gone:
+        folder.rename(folder.with_name(f"{folder.name}.gone"))
+    box.up()
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_all_mlec_schemes_store_and_read_back_with_a_pool_gone_and_a_member_gone(tmp_path, scheme):
     write_tree(tmp_path / "in", TREE)
+
+    def all_reads(where):
+        box("get", "-q", "/data", tmp_path / where)
+        same_tree(tmp_path / "in", tmp_path / where)
+        box("get", "-q", "/again", tmp_path / f"{where}-again")
+        assert (tmp_path / f"{where}-again").read_bytes() == (tmp_path / "in" / "b" / "c" / "large").read_bytes()
+
     with Box(tmp_path / "box", "--racks", 3, "--pools", "2+1", "--scheme", scheme, "--procs") as box:
-        assert all(d["pool"] and d["code"] == "2+1" for d in box.json("disk", "list"))
+        disks = box.json("disk", "list")
+        assert all(d["pool"] and d["code"] == "2+1" for d in disks)
         box("put", "-q", tmp_path / "in", "/data")
         box("put", "-q", tmp_path / "in" / "b" / "c" / "large", "/again", "--block", "64KiB")
+        # A node keeps the files it uses open: only one that was started anew cannot read what is gone.
+        members = [box.folder / "disks" / "node-1" / str(i) for i in (1, 2)]
+        rows = [p for p in box.chunks(1) if p.parents[2] == members[0] and p.name[:16] != 16 * "f"]  # not its record
+        restart_without(box, members[:1])  # a row of local stripes
         box.kill("node-2")  # a column of every stripe
-        for disk in (box.folder / "disks" / "node-1" / "1").glob("chunks/*/*"):
-            if disk.is_file():
-                disk.unlink()  # a row of every local stripe
-        box("get", "-q", "/data", tmp_path / "out")
-        same_tree(tmp_path / "in", tmp_path / "out")
-        assert box("cat", "/again", ok=True).returncode == 0
+        all_reads("out1")
+
+        # An empty drive in its place: what it held is made anew, of the pool's own bytes alone.
+        pool = [d["id"] for d in disks if d["node"] == 1][0]
+        members[0].mkdir()
+        done = box("node", "format", "--config", "conf/node-1.ini", cwd=box.folder, ok=False)
+        assert "disk_formatted disk=1001" in done.stderr  # the others are in use
+        box("disk", "replace", pool, 0)
+        rebuilt = f'terrane_pool_rebuilt_rows_total{{disk="{pool}"}}'
+        await_true("that all its rows are made anew", lambda: box.metrics("node-1")[rebuilt] >= len(rows) > 0)
+        await_true("the end of the rebuild",
+                   lambda: box.metrics("node-1")[f'terrane_pool_rebuilding{{disk="{pool}"}}'] == 0)
+        restart_without(box, members[1:])  # another row: those made anew are needed
+        box.kill("node-2")
+        all_reads("out2")
 
 
 def test_help_and_completion_know_every_command():

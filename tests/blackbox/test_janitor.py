@@ -2,22 +2,12 @@
 """The background services on real processes: repair, drain, rebalance, scrub, policies and what is shown of them."""
 import os
 import signal
-import urllib.request
 
 import pytest
 
 from box import MIB, Box, await_true, lives, same_tree, write_tree
 
 TREE = {f"d/{i}": MIB + 4096 + i for i in range(30)}
-
-
-def metrics(box):
-    """Of the janitor, {name: value}."""
-    conf = (box.folder / "conf" / "janitor.ini").read_text()
-    addr = [line.split("=")[1].strip() for line in conf.splitlines() if line.startswith("metrics")][0]
-    with urllib.request.urlopen(f"http://{addr}/metrics", timeout=10) as answer:
-        lines = answer.read().decode().splitlines()
-    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
 
 
 def quicken(box):
@@ -72,7 +62,7 @@ def test_a_drained_rack_empties_and_fills_up_again_when_it_is_back(box, tmp_path
     box("rack", "online", name)
     # Its disks are like new ones: others give to them.
     await_true("that the rack fills up", lambda: held(box, 2001) > left[0] and held(box, 2002) > left[1])
-    assert metrics(box)["terrane_janitor_chunks_balanced_total"] > 0
+    assert box.metrics("janitor")["terrane_janitor_chunks_balanced_total"] > 0
     (tmp_path / "again").mkdir()
     whole(box, tmp_path / "again")
     assert "no rack nowhere" in box("rack", "drain", "nowhere", ok=False).stderr
@@ -83,7 +73,7 @@ def test_what_a_dead_node_had_is_made_anew_and_the_node_may_come_back(box, tmp_p
     box.kill("node-4")
     await_true("that it is missed", lambda: box.json("repair", "status", ok=False)["blocks"] > 0)
     await_true("repair of what it had", lambda: box.json("repair", "status", ok=False)["blocks"] == 0)
-    assert metrics(box)["terrane_janitor_chunks_repaired_total"] > 0
+    assert box.metrics("janitor")["terrane_janitor_chunks_repaired_total"] > 0
     whole(box, tmp_path)
     box.up()
     await_true("that all is well", lambda: box.json("status", ok=False)["well"])
@@ -110,7 +100,7 @@ def test_status_shows_what_is_stored_and_that_a_janitor_is_at_work(box):
     assert [j["lost"] for j in status["janitors"]] == [0]
     lines = {line.split()[0]: line for line in box("status").stdout.splitlines() if line.strip()}
     assert "1 at work" in lines["janitor"] and f"{len(TREE)} blocks" in lines["data"]
-    shown = metrics(box)
+    shown = box.metrics("janitor")
     assert shown["terrane_cluster_blocks"] == len(TREE)
     assert shown['terrane_tenant_used_bytes{tenant="default"}'] >= sum(TREE.values())
     assert shown["terrane_janitor_scrub_oldest_seconds"] < 600
@@ -121,7 +111,7 @@ def test_a_policy_turns_copies_into_a_code(box, tmp_path):
     box("put", "-q", "--encoding", "r3", tmp_path / "in", "/logs")
     box("policy", "set", "/logs", "encoding=rs:2+2", "after=0s")
     assert [(p["path"], p["encoding"]) for p in box.json("policy", "list")] == [("/logs", "rs:2+2")]
-    await_true("that they are encoded anew", lambda: metrics(box)["terrane_janitor_blocks_reencoded_total"] >= 1)
+    await_true("that they are encoded anew", lambda: box.metrics("janitor")["terrane_janitor_blocks_reencoded_total"] >= 1)
     await_true("that no copies are left", lambda: "r3" not in box("stat", "--json", "/logs/b").stdout)
     box("get", "-q", "/logs", tmp_path / "out")
     same_tree(tmp_path / "in", tmp_path / "out")

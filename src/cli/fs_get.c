@@ -39,12 +39,13 @@ struct piece {
 };
 
 /* Reads all of a file in order, TRANSFER_DEPTH pieces ahead, and writes it to fd. progress may be
- * NULL. */
-static int copy_out(struct terrane *t, struct terrane_file *f, int fd, struct progress *progress,
-		    const struct terrane_options *o)
+ * NULL. The number of bytes. */
+static int64_t copy_out(struct terrane *t, struct terrane_file *f, int fd,
+			struct progress *progress, const struct terrane_options *o)
 {
 	struct piece pieces[TRANSFER_DEPTH] = {0};
 	uint64_t asked = 0;
+	int64_t copied = 0;
 	int rc = 0;
 	for (size_t i = 0; i < TRANSFER_DEPTH && rc == 0; i++) {
 		pieces[i].buf = malloc(TRANSFER_PIECE_BYTES);
@@ -58,6 +59,7 @@ static int copy_out(struct terrane *t, struct terrane_file *f, int fd, struct pr
 			p->under_way = false;
 			rc = n < 0 ? (int)n : write_all(fd, p->buf, (size_t)n);
 			end = end || (n >= 0 && (size_t)n < TRANSFER_PIECE_BYTES);
+			copied += n > 0 ? n : 0;
 			if (rc == 0 && progress != NULL)
 				progress_add(progress, (uint64_t)n, 0);
 		} else if (end) {
@@ -79,7 +81,7 @@ static int copy_out(struct terrane *t, struct terrane_file *f, int fd, struct pr
 		}
 		free(pieces[i].buf);
 	}
-	return rc;
+	return rc < 0 ? rc : copied;
 }
 
 /* --- local files ------------------------------------------------------------------------------ */
@@ -168,21 +170,24 @@ static void get_large(struct transfer *x, const struct transfer_file *file)
 	struct part part = {.fd = -1};
 	struct terrane_file *f = NULL;
 	const char *what = "cannot write";
+	int64_t bytes = 0;
 	int rc = part_open(file->local, &part);
 	if (rc == 0) {
 		what = "cannot get";
 		rc = terrane_file_open_id(x->fs->t, file->id, &f, &o);
 		if (rc == 0)
-			rc = copy_out(x->fs->t, f, part.fd, &x->progress, &o);
+			bytes = copy_out(x->fs->t, f, part.fd, &x->progress, &o);
+		if (bytes < 0)
+			rc = (int)bytes;
 		if (f != NULL)
 			terrane_file_close(f, NULL);
 		rc = part_close(&part, file->local, x->fs->flags.replace, rc);
 	}
 	if (rc < 0) {
-		transfer_fail(x, &error, rc, what, file->local);
+		transfer_fail_file(x, &error, rc, what, file->local);
 		return;
 	}
-	atomic_fetch_add(&x->done, 1);
+	transfer_done(x, (uint64_t)bytes);
 	progress_add(&x->progress, 0, 1);
 }
 
@@ -196,10 +201,10 @@ static void get_one_of_many(struct transfer *x, const struct transfer_file *file
 		rc = part_close(&part, file->local, x->fs->flags.replace, rc);
 	}
 	if (rc < 0) {
-		transfer_fail(x, error, rc, "cannot get", file->local);
+		transfer_fail_file(x, error, rc, "cannot get", file->local);
 		return;
 	}
-	atomic_fetch_add(&x->done, 1);
+	transfer_done(x, (uint64_t)r->result);
 	progress_add(&x->progress, (uint64_t)r->result, 1);
 }
 
@@ -233,7 +238,7 @@ static void get_job(void *ctx, void *item)
 {
 	struct transfer *x = ctx;
 	struct transfer_job *job = item;
-	if (fs_interrupted())
+	if (transfer_ended(x))
 		; /* what was not begun is left */
 	else if (job->large)
 		get_large(x, job->files);
@@ -291,9 +296,9 @@ static void get_dir(struct transfer *x, uint64_t id, struct fs_path *local)
 	}
 	struct terrane_cursor at = {0};
 	int64_t n = 0;
-	while (!fs_interrupted() &&
+	while (!transfer_ended(x) &&
 	       (n = terrane_list_id(x->fs->t, id, &at, page, PAGE, &x->fs->o)) > 0) {
-		for (int64_t i = 0; i < n && !fs_interrupted(); i++)
+		for (int64_t i = 0; i < n && !transfer_ended(x); i++)
 			get_entry(x, &page[i], local);
 	}
 	if (n < 0)
@@ -353,7 +358,7 @@ static int get_sources(struct fs *fs, const struct get_target *to, int n, char *
 	if (status != CLI_OK)
 		return status;
 	atomic_fetch_add(&x.failed, (unsigned)failed);
-	for (int i = 0; i < n && !fs_interrupted(); i++)
+	for (int i = 0; i < n && !transfer_ended(&x); i++)
 		if (st[i].kind != 0)
 			get_source(&x, to, sources[i], &st[i]);
 	return transfer_finish(&x);
@@ -383,7 +388,7 @@ static int run_cat(struct fs *fs, int n, char **paths)
 	fs_catch_signals();
 	for (int i = 0; i < n && !fs_interrupted(); i++) {
 		struct terrane_file *f = NULL;
-		int rc = terrane_file_open(fs->t, paths[i], &f, &fs->o);
+		int64_t rc = terrane_file_open(fs->t, paths[i], &f, &fs->o);
 		if (rc == 0) {
 			rc = copy_out(fs->t, f, STDOUT_FILENO, NULL, &fs->o);
 			terrane_file_close(f, NULL);

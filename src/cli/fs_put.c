@@ -175,9 +175,9 @@ static void put_large(struct transfer *x, const struct transfer_file *file)
 		atomic_fetch_add(&x->failed, 1);
 		cli_fail("%s changed while it was read; it was not put", file->local);
 	} else if (rc < 0) {
-		transfer_fail(x, &error, rc, what, file->local);
+		transfer_fail_file(x, &error, rc, what, file->local);
 	} else {
-		atomic_fetch_add(&x->done, 1);
+		transfer_done(x, file->size);
 		progress_add(&x->progress, 0, 1);
 	}
 }
@@ -215,7 +215,7 @@ static void batch_read(struct transfer *x, const struct transfer_job *job, struc
 		       const struct terrane_options *o)
 {
 	char *at = b->bytes;
-	for (const struct transfer_file *f = job->files; f != NULL && !fs_interrupted();
+	for (const struct transfer_file *f = job->files; f != NULL && !transfer_ended(x);
 	     f = f->next) {
 		char remote[FS_PATH_MAX];
 		int rc = fs_join(remote, job->dir, f->remote) ? 0 : -ENAMETOOLONG;
@@ -248,35 +248,38 @@ static void batch_read(struct transfer *x, const struct transfer_job *job, struc
 	}
 }
 
-/* Reads them back in one call. */
-static void batch_verify(struct transfer *x, const struct batch *b, const struct terrane_options *o)
+/* Reads back in one call those that were put. What differs has not been put. */
+static void batch_verify(struct transfer *x, struct batch *b, const struct terrane_options *o)
 {
 	struct terrane_range *ranges = calloc(b->n, sizeof(*ranges));
 	size_t n = 0;
 	char *at = b->bytes; /* what was sent is not needed any more */
-	for (size_t i = 0; ranges != NULL && i < b->n; i++) {
-		if (b->small[i].result < 0)
+	for (size_t i = 0; i < b->n; i++) {
+		struct terrane_small *s = &b->small[i];
+		if (s->result < 0)
 			continue;
-		ranges[n++] = (struct terrane_range){.id = b->small[i].id,
-						     .len = b->small[i].len,
-						     .buf = at,
-						     .user = (void *)&b->small[i]};
-		at += b->small[i].len;
+		if (ranges == NULL) {
+			s->result = -ENOMEM;
+			transfer_fail(x, NULL, s->result, "cannot verify", b->file[i]->local);
+			continue;
+		}
+		ranges[n++] = (struct terrane_range){
+			.id = s->id, .len = s->len, .buf = at, .user = s, .result = -ECANCELED};
+		at += s->len;
 	}
-	int rc = ranges == NULL ? -ENOMEM : 0;
 	if (n > 0)
 		(void)terrane_read_batch(x->fs->t, ranges, n, o);
 	for (size_t i = 0; i < n; i++) {
-		const struct terrane_small *s = ranges[i].user;
+		struct terrane_small *s = ranges[i].user;
 		int64_t got = ranges[i].result;
 		if (got >= 0 && ((size_t)got != s->len ||
 				 terrane_crc32c(0, ranges[i].buf, s->len) != *s->crc32c))
 			got = -EBADMSG;
-		if (got < 0)
-			transfer_fail(x, o->error, got, "cannot verify", s->name);
+		if (got >= 0)
+			continue;
+		s->result = (int)got;
+		transfer_fail(x, o->error, got, "cannot verify", b->file[s - b->small]->local);
 	}
-	if (rc < 0)
-		transfer_fail(x, NULL, rc, "cannot verify", "a batch");
 	free(ranges);
 }
 
@@ -285,23 +288,25 @@ static void batch_put(struct transfer *x, const struct transfer_job *job, struct
 	struct terrane_error error = {0};
 	struct terrane_options o = fs_options(x->fs, &error);
 	batch_read(x, job, b, &o);
-	if (b->n == 0 || fs_interrupted())
+	if (b->n == 0 || transfer_ended(x))
 		return;
 	int rc = terrane_pack(x->fs->t, job->dir, b->small, b->n,
 			      x->fs->flags.replace ? TERRANE_REPLACE : 0, &o);
 	for (size_t i = 0; i < b->n; i++) {
 		int own = b->small[i].result;
-		if (own < 0) {
-			/* One that was not tried failed for what ended the call. */
-			transfer_fail(x, &error, own == -ECANCELED && rc < 0 ? rc : own,
-				      "cannot put", b->file[i]->local);
-			continue;
-		}
-		atomic_fetch_add(&x->done, 1);
-		progress_add(&x->progress, b->small[i].len, 1);
+		/* One that was not tried failed for what ended the call. */
+		if (own < 0)
+			transfer_fail_file(x, &error, own == -ECANCELED && rc < 0 ? rc : own,
+					   "cannot put", b->file[i]->local);
 	}
 	if (x->fs->flags.verify)
 		batch_verify(x, b, &o);
+	for (size_t i = 0; i < b->n; i++) {
+		if (b->small[i].result < 0)
+			continue;
+		transfer_done(x, b->small[i].len);
+		progress_add(&x->progress, b->small[i].len, 1);
+	}
 }
 
 static void put_small(struct transfer *x, const struct transfer_job *job)
@@ -324,7 +329,7 @@ static void put_job(void *ctx, void *item)
 {
 	struct transfer *x = ctx;
 	struct transfer_job *job = item;
-	if (fs_interrupted())
+	if (transfer_ended(x))
 		; /* what was not begun is left */
 	else if (job->large)
 		put_large(x, job->files);
@@ -382,9 +387,12 @@ static void put_name(struct transfer *x, struct fs_path *local, struct fs_path *
 		transfer_fail(x, NULL, -errno, "cannot look at", local->text);
 	else if (S_ISREG(st.st_mode))
 		put_entry(x, local, remote, name, &st);
-	else if (!S_ISDIR(st.st_mode) || link)
-		skip(x, local->text,
-		     link ? "a link to a directory" : "neither a file nor a directory");
+	else if (!S_ISDIR(st.st_mode))
+		skip(x, local->text, "neither a file nor a directory");
+	else if (link)
+		transfer_refuse(
+			x, "cannot put", local->text,
+			"a link to a directory is not followed; put what it points to by itself");
 	else if (strbuf_add(subdirs, name, strlen(name) + 1) < 0)
 		transfer_fail(x, NULL, -ENOMEM, "cannot put", local->text);
 	fs_path_pop(local, before);
@@ -455,7 +463,7 @@ static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *r
 {
 	AUTO_STRBUF struct strbuf subdirs;
 	strbuf_init(&subdirs, NAMES_BYTES_MAX);
-	if (fs_interrupted())
+	if (transfer_ended(x))
 		return;
 	int rc = terrane_mkdir(x->fs->t, remote->text, TERRANE_PARENTS, &x->fs->o);
 	if (rc < 0) {
@@ -469,7 +477,7 @@ static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *r
 	rc = list_local(local->text, &text, &names, &n);
 	if (rc < 0)
 		transfer_fail(x, NULL, rc, "cannot list", local->text);
-	for (size_t i = 0; i < n && !fs_interrupted(); i++)
+	for (size_t i = 0; i < n && !transfer_ended(x); i++)
 		put_name(x, local, remote, names[i], &subdirs);
 	free(names);
 	transfer_flush(x);
@@ -574,7 +582,7 @@ static int run_put(struct fs *fs, int n, char **operands)
 		status = transfer_start(&x, fs, "put", put_job);
 	if (status != CLI_OK)
 		return status;
-	for (int i = 0; i + 1 < n && !fs_interrupted(); i++)
+	for (int i = 0; i + 1 < n && !transfer_ended(&x); i++)
 		put_source(&x, &to, operands[i]);
 	return transfer_finish(&x);
 }
@@ -589,7 +597,12 @@ const struct fs_command fs_write_commands[] = {
 	 "them.\n"
 	 "A file is there when it is whole and safe, and not before; after an interruption run it "
 	 "again with\n"
-	 "--resume. Links to files are followed; other special files are skipped, and told.",
+	 "--resume. Links to files are followed, links to directories are not and count as failed; "
+	 "special\n"
+	 "files are skipped, and told. When the cluster has no room, a quota is met or too few "
+	 "disks "
+	 "are well,\n"
+	 "it ends early.",
 	 "ebgFuvqJ", 2, 100000, run_put},
 };
 const size_t fs_write_count = ARRAY_LEN(fs_write_commands);

@@ -30,14 +30,15 @@ int transfer_start(struct transfer *x, struct fs *fs, const char *verb,
 
 static void tell(struct transfer *x, double seconds)
 {
-	unsigned long long files = atomic_load(&x->done), bytes = atomic_load(&x->progress.bytes);
+	unsigned long long files = atomic_load(&x->done), bytes = atomic_load(&x->done_bytes);
 	unsigned long long alone = atomic_load(&x->left_alone), skipped = atomic_load(&x->skipped);
 	unsigned long long failed = atomic_load(&x->failed);
 	if (x->fs->flags.json) {
 		AUTO_JSON json_t *root =
-			json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:b}", "files", (json_int_t)files,
-				  "bytes", (json_int_t)bytes, "left_alone", (json_int_t)alone,
-				  "skipped", (json_int_t)skipped, "failed", (json_int_t)failed,
+			json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:b}", "files",
+				  (json_int_t)files, "bytes", (json_int_t)bytes, "left_alone",
+				  (json_int_t)alone, "skipped", (json_int_t)skipped, "failed",
+				  (json_int_t)failed, "ended_early", (int)transfer_ended(x),
 				  "seconds", seconds, "verified", (int)x->fs->flags.verify);
 		json_emit(stdout, root);
 		return;
@@ -62,6 +63,11 @@ int transfer_finish(struct transfer *x)
 	tell(x, seconds);
 	if (fs_interrupted())
 		return cli_fail("%s: interrupted; nothing is half there", x->verb);
+	if (transfer_ended(x))
+		return cli_fail(
+			"%s: ended early, as this holds for the others too; once it is mended run "
+			"it again with --resume",
+			x->verb);
 	return atomic_load(&x->failed) > 0 ? CLI_FAILED : CLI_OK;
 }
 
@@ -132,13 +138,38 @@ int transfer_add(struct transfer *x, const char *dir, const char *local, const c
 	return 0;
 }
 
+bool transfer_ended(const struct transfer *x)
+{
+	return fs_interrupted() || atomic_load(&x->refused) >= TRANSFER_REFUSED_MAX;
+}
+
+void transfer_done(struct transfer *x, uint64_t bytes)
+{
+	atomic_fetch_add(&x->done, 1);
+	atomic_fetch_add(&x->done_bytes, bytes);
+}
+
 void transfer_fail(struct transfer *x, const struct terrane_error *error, int64_t rc,
 		   const char *what, const char *path)
 {
 	atomic_fetch_add(&x->failed, 1);
 	if (rc == -ECANCELED && fs_interrupted())
 		return;
+	bool no_room = rc == -ENOSPC || rc == -EDQUOT;
+	if (no_room && atomic_fetch_add(&x->refused, 1) >= TRANSFER_REFUSED_MAX)
+		return;
 	fs_fail(error, rc, what, path);
+}
+
+void transfer_fail_file(struct transfer *x, const struct terrane_error *error, int64_t rc,
+			const char *what, const char *path)
+{
+	if (rc == -EEXIST)
+		transfer_refuse(x, what, path,
+				"exists already; --replace replaces it, --resume leaves alone what "
+				"is whole");
+	else
+		transfer_fail(x, error, rc, what, path);
 }
 
 void transfer_refuse(struct transfer *x, const char *what, const char *path, const char *why)

@@ -13,7 +13,8 @@
 #define TRANSFER_BATCH_BYTES (32 * MIB) /* as many as these bytes */
 #define TRANSFER_BATCH_FILES 500        /* and so many */
 #define TRANSFER_PIECE_BYTES ((size_t)(4 * MIB))
-#define TRANSFER_DEPTH 4 /* pieces of one file in flight */
+#define TRANSFER_DEPTH 4       /* pieces of one file in flight */
+#define TRANSFER_REFUSED_MAX 3 /* files for which there was no room: then it ends */
 
 struct transfer_file {
 	struct transfer_file *next;
@@ -36,7 +37,8 @@ struct transfer {
 	struct work work;
 	struct progress progress;
 	struct transfer_job *gathering; /* small files until there are enough */
-	atomic_ullong done, left_alone, skipped, failed;
+	atomic_ullong done, done_bytes, left_alone, skipped, failed;
+	atomic_ullong refused; /* of those that failed: for no room, a quota or too few disks */
 };
 
 /* Files up to this long go together: they must fit a block. */
@@ -56,10 +58,18 @@ void transfer_flush(struct transfer *x);
 /* Files go at once and in any order: two that would get one name are refused. CLI_OK, or it was told. */
 int transfer_distinct(const char *verb, int n, char *const *sources, const bool *is_file);
 
+/* Nothing more is begun: after Ctrl-C, and when there is no room, which holds for all others too. */
+bool transfer_ended(const struct transfer *x);
+
 void transfer_job_free(struct transfer_job *job);
-/* A file could not be transferred: told, counted, and the others go on. */
+/* A file is there, whole. */
+void transfer_done(struct transfer *x, uint64_t bytes);
+/* Something could not be transferred: told, counted, and the others go on. */
 void transfer_fail(struct transfer *x, const struct terrane_error *error, int64_t rc,
 		   const char *what, const char *path);
+/* The same of a file: that it exists already is told with what to do. */
+void transfer_fail_file(struct transfer *x, const struct terrane_error *error, int64_t rc,
+			const char *what, const char *path);
 /* The same, with words of its own. */
 void transfer_refuse(struct transfer *x, const char *what, const char *path, const char *why);
 

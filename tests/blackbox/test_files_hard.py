@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands on files when something is in the way: Ctrl-C, sources that change, a quota, a check beside changes."""
+import json
 import os
 import signal
 import subprocess
@@ -69,7 +70,7 @@ def test_get_replaces_only_when_told_to_and_in_one_step(procs, tmp_path):
     procs("put", "-q", tmp_path / "in", "/data")
     write_tree(tmp_path, {"out/f": 5, "out/g": 5})
     done = procs("get", "-q", "/data", tmp_path / "out", ok=False)
-    assert done.returncode == 1 and "exists" in done.stderr
+    assert done.returncode == 1 and "exists" in done.stderr and "--replace" in done.stderr
     assert (tmp_path / "out" / "f").stat().st_size == 5
     procs("get", "-q", "--replace", "/data", tmp_path / "out")
     same_tree(tmp_path / "in", tmp_path / "out")
@@ -120,6 +121,53 @@ def test_a_quota_met_in_the_middle_of_many_files_keeps_what_fits_whole(tmp_path)
         box("put", "-q", "-t", "small", "--resume", tmp_path / "in", "/data")
         box("get", "-q", "-t", "small", "--resume", "/data", tmp_path / "out")
         same_tree(tmp_path / "in", tmp_path / "out")
+
+
+def test_a_refusal_that_holds_for_all_ends_a_put_after_a_few_lines(tmp_path):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 1) as box:
+        box("tenant", "create", "small", "--quota", "4MiB")
+        write_tree(tmp_path / "small", {f"d{i % 9}/f{i:03}": 100 * KIB for i in range(300)})
+        write_tree(tmp_path / "large", {f"f{i:03}": 3 * MIB for i in range(30)})
+        for source in ("small", "large"):
+            for why in (["--encoding", "rs:4+2"], ["-t", "small"]):
+                name = f"/{source}-{len(why[0])}"
+                done = box("put", "-q", "--json", *why, tmp_path / source, name, ok=False)
+                assert done.returncode == 1
+                lines = done.stderr.splitlines()
+                assert len(lines) == 4 and "--resume" in lines[3], done.stderr
+                assert all("needs 6 disks" in line or "quota" in line for line in lines[:3]), done.stderr
+                told = json.loads(done.stdout)
+                assert told["ended_early"] and told["failed"] >= 3
+                tenant = why if why[0] == "-t" else []
+                assert told["bytes"] == box.json("du", *tenant, name)["bytes"]
+
+
+def test_a_link_to_a_directory_counts_as_failed_and_the_rest_is_put(procs, tmp_path):
+    write_tree(tmp_path, {"in/f": 10, "elsewhere/g": 20})
+    (tmp_path / "in" / "dir").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "in" / "round").symlink_to(tmp_path / "in")
+    (tmp_path / "in" / "file").symlink_to(tmp_path / "elsewhere" / "g")
+    done = procs("put", "-q", "--json", tmp_path / "in", "/data", ok=False)
+    assert done.returncode == 1 and "in/dir: a link to a directory" in done.stderr
+    assert json.loads(done.stdout)["failed"] == 2
+    assert procs("ls", "/data").stdout.split() == ["f", "file"]
+    procs("put", "-q", tmp_path / "in" / "dir", "/data/dir")  # as the words say
+    assert procs("ls", "/data/dir").stdout.split() == ["g"]
+
+
+def test_what_is_there_is_told_with_the_remedy_and_its_bytes_are_not_counted(procs, tmp_path):
+    write_tree(tmp_path / "in", {"small": 1000, "large": 3 * MIB, "sub/new": 7})
+    for name in ("small", "large"):
+        procs("put", "-q", tmp_path / "in" / name, "/data/")
+    for words in ([tmp_path / "in", "/data"], [tmp_path / "in" / "large", tmp_path / "in" / "small", "/data"]):
+        done = procs("put", "-q", "--json", *words, ok=False)
+        told = json.loads(done.stdout)
+        assert done.returncode == 1 and told["failed"] == 2 and told["bytes"] == 7 * told["files"]
+        for name in ("small", "large"):
+            line = next(line for line in done.stderr.splitlines() if f"in/{name}:" in line)
+            assert "--replace" in line and "--resume" in line
+    told = json.loads(procs("put", "-q", "--json", "--resume", tmp_path / "in", "/data").stdout)
+    assert told["left_alone"] == 3 and told["bytes"] == 0
 
 
 def test_fsck_beside_files_that_come_and_go_finds_nothing_lost(procs, tmp_path):

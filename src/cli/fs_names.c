@@ -144,10 +144,21 @@ static int remove_tree(struct fs *fs, struct fs_path *path)
 				       : CLI_OK;
 }
 
+/* "", "/", "//": rather a variable that is not set than a wish to lose everything. */
+static bool is_root(const char *path)
+{
+	return path[strspn(path, "/")] == 0;
+}
+
 static int run_rm(struct fs *fs, int n, char **paths)
 {
 	int status = CLI_OK;
 	struct fs_path path;
+	for (int i = 0; i < n; i++)
+		if (is_root(paths[i]))
+			return cli_usage("rm: \"%s\" is the root, which is never removed; nothing "
+					 "was removed",
+					 paths[i]);
 	fs_catch_signals();
 	for (int i = 0; i < n && !fs_interrupted(); i++) {
 		if (fs->flags.recursive && fs_path_set(&path, paths[i]) &&
@@ -430,7 +441,9 @@ const struct fs_command fs_names_commands[] = {
 	 "file replaces a file.",
 	 "", 2, 1000, run_mv},
 	{"rm", "remove files and directories", "PATH...",
-	 "Removes files and empty directories. The space is free after the collector has been by.",
+	 "Removes files and empty directories. The space is free after the collector has been by. "
+	 "The\n"
+	 "root is refused before anything is removed.",
 	 "rf", 1, 1000, run_rm},
 	{"seal", "make a file or directory immutable", "PATH...",
 	 "Nothing can be added to a sealed file, no name changes in a sealed directory. Sealed\n"

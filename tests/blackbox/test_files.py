@@ -123,6 +123,20 @@ def test_directories_mv_rm_and_seal(box, tmp_path):
     assert box("rm", "-f", "/nothing").returncode == 0
 
 
+@pytest.mark.parametrize("path", ["", "/", "//"])
+@pytest.mark.parametrize("flags", ["-r", "-rf"])
+def test_rm_of_the_root_is_refused_and_removes_nothing(box, tmp_path, path, flags):
+    write_tree(tmp_path, {"f": 1000})
+    box("mkdir", "-p", "/kept/deep")
+    box("put", "-q", "--replace", tmp_path / "f", "/kept/deep/f")
+    before = box("ls", "-R", "/").stdout
+    for words in ([path], ["/kept", path]):
+        done = box("rm", flags, *words, ok=False)
+        assert done.returncode == 2 and "nothing was removed" in done.stderr
+        assert box("ls", "-R", "/").stdout == before
+    box("rm", "-r", "/kept/")
+
+
 def test_a_file_of_many_blocks_is_moved_to_another_directory(box, tmp_path):
     write_tree(tmp_path, {"f": 300 * BLOCK})
     box("mkdir", "-p", "/move/there")

@@ -160,7 +160,7 @@ class Demo:
 
     def heal(self):
         say("6. The node does not come back. It is taken out, and all chunks are read for what else is bad.")
-        self.terrane("node", "remove", 2)
+        self.terrane("node", "remove", 2, "--force")
         n = self.fsck("--deep")
         print(f"    {n['blocks']} blocks: {n['healthy']} healthy, {n['degraded']} degraded, {n['lost']} lost; "
               f"of their pieces {n['missing'] + n['unreachable']} are gone, {n['damaged']} damaged")

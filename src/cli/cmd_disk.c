@@ -12,7 +12,7 @@
 #include "cli/cmd_disk.h"
 
 static const char usage_text[] =
-	"usage: terrane disk COMMAND [DISK [MEMBER]] [-c FILE | --dir DIR] [--json]\n"
+	"usage: terrane disk COMMAND [DISK [MEMBER]] [--force] [-c FILE | --dir DIR] [--json]\n"
 	"       terrane disk COMMAND [MEMBER] --node ADDR [--disk NUMBER] [--json]\n"
 	"\n"
 	"  list                    disks: state, space\n"
@@ -20,7 +20,12 @@ static const char usage_text[] =
 	"pool too\n"
 	"  drain DISK              nothing new goes there\n"
 	"  fail DISK               use it no more\n"
-	"  remove DISK             it is gone for ever\n"
+	"  remove DISK             it is gone for ever. Refused while chunks are still on it: "
+	"drain "
+	"it\n"
+	"                          first; with --force they are given up, and made anew of what "
+	"else\n"
+	"                          there is\n"
 	"  give-up DISK MEMBER     of a pool: give a member up\n"
 	"  replace DISK            a drive that failed: the empty folder in its place becomes it; "
 	"where "

@@ -20,11 +20,12 @@
 #include "cli/cli.h"
 #include "cli/cmd_disk.h"
 #include "cli/fs.h"
+#include "cli/remove_check.h"
 #include "cli/status.h"
 
 struct disk_asked {
 	struct admin_where where;
-	bool json;
+	bool json, force;
 	uint64_t disk; /* 0: not said */
 	uint64_t node; /* the same */
 	const char *rack;
@@ -141,6 +142,9 @@ static int want_node(struct admin *a)
 	const struct disk_asked *q = a->ctx;
 	enum cluster_state wanted = wanted_by(q->verb);
 	struct meta_call call = {.client = a->client};
+	if (wanted == CLUSTER_GONE && !q->force &&
+	    remove_check(a, (struct remove_what){.node = q->node}) != CLI_OK)
+		return CLI_FAILED;
 	int rc = meta_client_want_node(&call, q->node, wanted);
 	if (rc == -ENOENT)
 		return cli_fail("there is no node %lu; terrane node list shows them", q->node);
@@ -214,6 +218,9 @@ static int want_rack(struct admin *a)
 	if (r == NULL)
 		return cli_fail("there is no rack %s; terrane rack list shows them", q->rack);
 	uint32_t rack = r->id;
+	if (wanted == CLUSTER_GONE && !q->force &&
+	    remove_check(a, (struct remove_what){.rack = rack, .rack_name = q->rack}) != CLI_OK)
+		return CLI_FAILED;
 	AUTO_FREE uint64_t *ids = malloc((map_count(&c->nodes) + 1) * sizeof(*ids));
 	if (ids == NULL)
 		return cli_fail("out of memory");
@@ -240,6 +247,9 @@ static int want(struct admin *a)
 	enum cluster_state wanted = wanted_by(q->verb);
 	struct cluster *c = admin_map(a);
 	if (c == NULL || find_disk(c, q->disk) == NULL)
+		return CLI_FAILED;
+	if (wanted == CLUSTER_GONE && !q->force &&
+	    remove_check(a, (struct remove_what){.disk = q->disk}) != CLI_OK)
 		return CLI_FAILED;
 	struct meta_call call = {.client = a->client};
 	int rc = meta_client_want_disk(&call, q->disk, wanted);
@@ -335,11 +345,9 @@ static int replace_drive(struct disk_asked *q)
 static int parse(struct disk_asked *q, int argc, char **argv, const char *usage)
 {
 	static const struct option options[] = {
-		{"cluster", required_argument, NULL, 'c'},
-		{"dir", required_argument, NULL, 'd'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"cluster", required_argument, NULL, 'c'}, {"dir", required_argument, NULL, 'd'},
+		{"json", no_argument, NULL, 'j'},          {"force", no_argument, NULL, 'f'},
+		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
 	};
 	int c;
 	while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
@@ -349,6 +357,8 @@ static int parse(struct disk_asked *q, int argc, char **argv, const char *usage)
 			q->where.dir = optarg;
 		} else if (c == 'j') {
 			q->json = true;
+		} else if (c == 'f') {
+			q->force = true;
 		} else if (c == 'h') {
 			fputs(usage, stdout);
 			return -1;
@@ -356,7 +366,11 @@ static int parse(struct disk_asked *q, int argc, char **argv, const char *usage)
 			return CLI_USAGE;
 		}
 	}
-	return optind < argc ? CLI_OK : cli_usage("%s: say what to do", argv[0]);
+	if (optind >= argc)
+		return cli_usage("%s: say what to do", argv[0]);
+	if (q->force && strcmp(argv[optind], "remove") != 0)
+		return cli_usage("%s %s: --force is for remove", argv[0], argv[optind]);
+	return CLI_OK;
 }
 
 int disk_of_cluster(int argc, char **argv, const char *usage)

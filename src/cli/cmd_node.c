@@ -13,7 +13,8 @@
 static const char usage_text[] =
 	"usage: terrane node [format] --config FILE [--json]\n"
 	"       terrane node list [-c FILE | --dir DIR] [--json]\n"
-	"       terrane node drain|online|remove NODE [-c FILE | --dir DIR] [--json]\n"
+	"       terrane node drain|online NODE [-c FILE | --dir DIR] [--json]\n"
+	"       terrane node remove NODE [--force] [-c FILE | --dir DIR] [--json]\n"
 	"\n"
 	"Serves the disks of this machine until it is asked to stop (SIGTERM, SIGINT). A disk that "
 	"is\n"
@@ -22,7 +23,10 @@ static const char usage_text[] =
 	"  list           the storage nodes of a cluster\n"
 	"  drain NODE     a janitor moves everything off its disks\n"
 	"  online NODE    takes that back\n"
-	"  remove NODE    it is gone for ever: what was on it is made anew at once\n"
+	"  remove NODE    it is gone for ever. Refused while chunks are still on it: drain it "
+	"first; "
+	"with\n"
+	"                 --force they are given up, and made anew of what else there is\n"
 	"  format         make disks of the empty folders that FILE names, and end\n"
 	"  --config FILE  its settings: terrane config show node prints them all, with their "
 	"meaning\n"
@@ -123,7 +127,8 @@ int cmd_node(int argc, char **argv)
 
 static const char rack_usage[] =
 	"usage: terrane rack list [-c FILE | --dir DIR] [--json]\n"
-	"       terrane rack drain|online|remove RACK [-c FILE | --dir DIR] [--json]\n"
+	"       terrane rack drain|online RACK [-c FILE | --dir DIR] [--json]\n"
+	"       terrane rack remove RACK [--force] [-c FILE | --dir DIR] [--json]\n"
 	"\n"
 	"Racks by their names, as the nodes' configurations give them. What is said of a rack is "
 	"said "
@@ -134,7 +139,10 @@ static const char rack_usage[] =
 	"  drain RACK     a janitor moves everything to other racks; terrane repair status shows "
 	"what is left\n"
 	"  online RACK    takes that back\n"
-	"  remove RACK    it is gone for ever: what was on it is made anew at once\n";
+	"  remove RACK    it is gone for ever. Refused while chunks are still on it: drain it "
+	"first; "
+	"with\n"
+	"                 --force they are given up, and made anew of what else there is\n";
 
 int cmd_rack(int argc, char **argv)
 {

@@ -72,6 +72,21 @@ int repair_left(struct admin *a, struct cluster *c, struct repair_left **out, si
 	return cli_fail("cannot ask the metadata what is on the disks: %s", err_text(rc));
 }
 
+int chunks_on(struct admin *a, const uint64_t *disks, size_t n, uint64_t *out)
+{
+	struct meta_call m = {.client = a->client};
+	uint64_t epoch, partitions;
+	int rc = meta_client_gc_epoch(&m, &epoch, &partitions);
+	*out = 0;
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		struct repair_left l = {.disk = disks[i]};
+		rc = count_disk(a, partitions, &l);
+		*out += l.blocks;
+	}
+	return rc == 0 ? CLI_OK
+		       : cli_fail("cannot ask the metadata what is on the disks: %s", err_text(rc));
+}
+
 uint64_t repair_left_sum(const struct repair_left *l, size_t n)
 {
 	uint64_t sum = 0;

@@ -15,6 +15,8 @@ struct repair_left {
 
 /* Disks that are suspect, draining, failed or gone, with what is on them; free *out. An error was told. */
 int repair_left(struct admin *a, struct cluster *c, struct repair_left **out, size_t *n);
+/* Chunks that the metadata has on n disks, whatever their state. An error was told. */
+int chunks_on(struct admin *a, const uint64_t *disks, size_t n, uint64_t *out);
 uint64_t repair_left_sum(const struct repair_left *l, size_t n);
 
 #endif

@@ -25,7 +25,8 @@
  *           larger one that failed the beginning may be there. Opening a log for append takes
  *           the write token: whoever held it before can add nothing more (-ESTALE).
  *
- * Many small files are best written with terrane_pack, which puts them into shared blocks.
+ * Many small files are best written with terrane_pack, which puts them into shared blocks, those of
+ * many directories too.
  *
  * Acknowledged is what returned 0 or a count: it is on so many disks that the loss of any one of
  * them loses nothing, and reads back byte by byte as it was given. Every byte is covered by a
@@ -350,7 +351,8 @@ int terrane_file_close(struct terrane_file *f, const struct terrane_options *o);
 void terrane_file_discard(struct terrane_file *f);
 
 struct terrane_small {
-	const char *name; /* within the directory */
+	const char *
+		name; /* a name in the directory, or a path from there: "a.jpg", "n01440764/a.jpg" */
 	const void *data;
 	size_t len;
 	const uint32_t *crc32c; /* the application's own, or NULL */
@@ -360,9 +362,15 @@ struct terrane_small {
 };
 
 /*
- * Many small files of one directory: they share blocks, are encoded once, and each becomes visible
- * whole. Returns 0 when all did, else the first error; files[i].result tells of each (-ECANCELED:
- * not tried). flags: TERRANE_REPLACE. Errors as terrane_create and terrane_append.
+ * Many small files in one call, of dir and of any directories below it: they share blocks, in their
+ * order, are encoded once, and each becomes visible whole. The directories must be there. Files of one
+ * directory cost one request for up to 1000 of them; those of many, one each, several at once.
+ *
+ * Returns 0 when all files are there for good, else the first error; files[i].result tells of each:
+ * that its name is taken or its directory not there concerns no other file. After any other error no
+ * more is begun (-ECANCELED: not tried). Names are given directory by directory, and what was given
+ * stays. flags: TERRANE_REPLACE. Errors as terrane_create and terrane_append; -EFBIG: a file is larger
+ * than a block.
  */
 int terrane_pack(struct terrane *t, const char *dir, struct terrane_small *files, size_t n,
 		 unsigned flags, const struct terrane_options *o);

@@ -54,6 +54,9 @@ uint64_t new_id_run(size_t n);
 
 /* --- names.c ---------------------------------------------------------------------------------- */
 
+/* Splits at the last name; trailing slashes do not count. name.len is 0 of the root. Both point into the path. */
+void path_split(const char *path, struct meta_name *dir, struct meta_name *name);
+
 /* The directory that a path's last name is in. -EINVAL for the root itself. */
 struct spot {
 	uint64_t dir;

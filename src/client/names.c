@@ -11,8 +11,7 @@
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
-/* Splits at the last name; trailing slashes do not count. name.len is 0 of the root. */
-static void path_split(const char *path, struct meta_name *dir, struct meta_name *name)
+void path_split(const char *path, struct meta_name *dir, struct meta_name *name)
 {
 	size_t end = strlen(path);
 	while (end > 0 && path[end - 1] == '/')

@@ -1,62 +1,232 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Packed writes: many small files of one directory in shared blocks.
+ * Packed writes: many small files in shared blocks, of one directory or of many below it.
  *
- * Files are taken in their order into groups of at most one block and one request to the directory.
- * A group is one block: filled, encoded and written once, with all its files as owners; then all
- * its files are made in one request, each with the extent that is its own. A file lies in one
- * block, never in two.
+ * A home is a directory that files of the call go to; a group is the files that share a block. In order:
+ *
+ *   1. Homes are looked up, some at once. Nothing is written for files of a home that is not there.
+ *   2. Files are taken in their order into groups of at most one block and one request to a directory,
+ *      whatever homes they are of. A file lies in one block, never in two.
+ *   3. The block of a group is filled, encoded and written once, and committed with all its files as
+ *      owners.
+ *   4. The files are made with their names, each with the extent that is its own: one request for each
+ *      home of the group, some at once.
+ *
+ * 300 directories with a file of 20 KB each are one group: 300 look-ups, one block of 6 MB with 300 owners,
+ * 300 requests of one file. 1000 files of one directory are one look-up, one block and one request.
+ *
+ * What a crash leaves between 3 and the end of 4 is a block with owners that have no file: the collector takes
+ * these away one by one, as those of files that were removed, and the block with the last one. Files that
+ * were named by then are whole. Nothing is taken back because of what happened to a file of another home.
+ *
+ * Whose an error is:
+ *   a file's    its name is taken or bad: the others go on
+ *   a home's   it is gone or sealed: files of it that were not begun have the same error, the others go on
+ *   the call's  no quota, no disks, nobody answers, wrong bytes: no further group is begun
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/crc.h"
+#include "base/hash.h"
 #include "client/engine_impl.h"
 
 #define GROUPS_AT_ONCE 4
+#define HOMES_AT_ONCE 16 /* requests, of each group */
+
+struct home {
+	struct meta_name path; /* from the directory of the call; empty: that one */
+	uint64_t id;
+	int rc; /* nothing can be made there */
+};
+
+struct item {
+	struct terrane_small *file;
+	struct home *home;
+	struct meta_name name; /* in its home */
+	uint64_t id;
+	uint64_t offset; /* in the block */
+};
 
 struct packing {
 	struct call *call;
-	uint64_t dir;
-	struct terrane_small *files;
+	struct item *items;
 	size_t count, next;
+	struct home *homes; /* the first one is the directory of the call */
+	size_t home_count, next_home;
 	unsigned flags;
+	bool tag; /* requests carry the directory they are about: the caller named none */
 	struct shape shape;
 	uint64_t block_bytes;
-	int rc;
+	bool stopped;
+	int rc; /* the first one */
 	char why[FABRIC_ERROR_MAX];
 };
 
-/* [first, first + n) of the files. */
 struct group {
-	size_t first, n;
+	struct item **items;
+	size_t n;
 	uint64_t bytes;
-	uint64_t first_id;
+	uint64_t block;
 };
 
-static struct group group_next(struct packing *p)
+static void pack_fail(struct packing *p, const struct call *c, int rc)
 {
-	struct group g = {.first = p->next};
-	while (p->next < p->count && g.n < META_BATCH_MAX) {
-		size_t len = p->files[p->next].len;
-		if (g.n > 0 && g.bytes + len > p->block_bytes)
-			break;
-		g.bytes += len;
-		g.n++;
-		p->next++;
+	if (p->rc < 0)
+		return;
+	p->rc = rc;
+	memcpy(p->why, c->error, sizeof(p->why));
+}
+
+/* A call of one of the fibers, about a home. */
+static struct call pack_call(const struct packing *p, const struct home *at)
+{
+	struct call c = *p->call;
+	if (p->tag)
+		c.context.directory_id = at->id;
+	return c;
+}
+
+/* --- homes ----------------------------------------------------------------------------------- */
+
+/* What was said about a home, and not about the service or the call. */
+static bool is_of_home(int rc)
+{
+	return rc == -ENOENT || rc == -ENOTDIR || rc == -EROFS || rc == -EINVAL || rc == -EILSEQ ||
+	       rc == -ENAMETOOLONG || rc == -ELOOP || rc == -EBADMSG;
+}
+
+static void home_fail(struct packing *p, struct call *c, const struct meta_call *m, struct home *at,
+		      int rc)
+{
+	char what[64] = "the directory";
+	if (at->path.len > 0)
+		snprintf(what, sizeof(what), "%.*s", (int)min_u64(at->path.len, 60), at->path.text);
+	if (is_of_home(rc))
+		at->rc = rc;
+	else
+		p->stopped = true;
+	call_meta_fail(c, m, rc, what);
+	pack_fail(p, c, rc);
+}
+
+static void find_fiber(void *arg)
+{
+	struct packing *p = arg;
+	while (p->next_home < p->home_count && !p->stopped) {
+		struct home *at = &p->homes[p->next_home++];
+		struct call c = pack_call(p, &p->homes[0]);
+		struct meta_call m = call_meta(&c);
+		struct meta_entry e;
+		int rc = meta_client_resolve(&m, p->homes[0].id, at->path, &e);
+		if (rc == 0 && e.kind != META_DIR)
+			rc = -ENOTDIR;
+		if (rc < 0)
+			home_fail(p, &c, &m, at, rc);
+		else
+			at->id = e.id;
 	}
-	return g;
+}
+
+static void run_some(void (*fn)(void *), void *arg, size_t n)
+{
+	struct rt_group g;
+	rt_group_init(&g);
+	for (size_t i = 1; i < n; i++)
+		if (rt_group_spawn(&g, "pack", fn, arg) < 0)
+			break;
+	fn(arg);
+	rt_group_join(&g);
+}
+
+static bool same_path(struct meta_name a, struct meta_name b)
+{
+	return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
+}
+
+/* The home with that path, a new one if need be. There is room for one for each file. */
+static int home_of(struct packing *p, struct map *known, struct meta_name path, struct home **out)
+{
+	struct home *last = &p->homes[p->home_count - 1];
+	*out = path.len == 0 ? &p->homes[0] : last;
+	if (path.len == 0 || same_path(last->path, path))
+		return 0;
+	uint64_t key = hash64(path.text, path.len, 0);
+	*out = map_get(known, key);
+	if (*out != NULL && same_path((*out)->path, path))
+		return 0;
+	/* Two paths with one hash: the second one is found by nobody, and asked for again. */
+	bool hidden = *out != NULL;
+	*out = &p->homes[p->home_count++];
+	**out = (struct home){.path = path};
+	return hidden ? 0 : map_put(known, key, *out);
+}
+
+static int items_make(struct packing *p, struct terrane_small *files)
+{
+	struct map known;
+	int rc = 0;
+	map_init(&known, p->count);
+	for (size_t i = 0; i < p->count && rc == 0; i++) {
+		struct item *it = &p->items[i];
+		struct meta_name path;
+		it->file = &files[i];
+		path_split(files[i].name, &path, &it->name);
+		for (; path.len > 0 && path.text[path.len - 1] == '/'; path.len--)
+			;
+		for (; path.len > 0 && path.text[0] == '/'; path.len--)
+			path.text++;
+		rc = home_of(p, &known, path, &it->home);
+	}
+	map_fini(&known);
+	return rc;
+}
+
+static int find_dir(struct call *c, const char *dir, struct home *out)
+{
+	*out = (struct home){.id = META_ROOT};
+	if (dir[strspn(dir, "/")] == '\0')
+		return 0;
+	struct meta_entry e;
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_resolve(&m, META_ROOT, meta_name(dir), &e);
+	if (rc < 0)
+		return call_meta_fail(c, &m, rc, dir);
+	if (e.kind != META_DIR)
+		return call_fail(c, -ENOTDIR, "%.100s: not a directory", dir);
+	out->id = e.id;
+	return 0;
+}
+
+/* --- a block ---------------------------------------------------------------------------------- */
+
+static void group_gather(struct packing *p, struct group *g)
+{
+	g->n = 0;
+	g->bytes = 0;
+	for (; p->next < p->count && g->n < META_BATCH_MAX; p->next++) {
+		struct item *it = &p->items[p->next];
+		if (it->home->rc < 0)
+			continue;
+		if (g->n > 0 && g->bytes + it->file->len > p->block_bytes)
+			break;
+		it->offset = g->bytes;
+		g->bytes += it->file->len;
+		g->items[g->n++] = it;
+	}
+	uint64_t first = g->n > 0 ? new_id_run(g->n) : 0;
+	for (size_t i = 0; i < g->n; i++)
+		g->items[i]->id = first + i;
 }
 
 /* Copies the files to one buffer. Their checksums are taken where they come from. */
-static int group_fill(struct call *c, struct packing *p, const struct group *g, struct buf *data,
-		      uint32_t *crc)
+static int group_fill(struct call *c, const struct group *g, struct buf *data, uint32_t *crc)
 {
-	uint64_t at = 0;
 	*crc = 0;
-	for (size_t i = g->first; i < g->first + g->n; i++) {
-		struct terrane_small *f = &p->files[i];
+	for (size_t i = 0; i < g->n; i++) {
+		struct terrane_small *f = g->items[i]->file;
 		uint32_t part = crc32c(0, f->data, f->len);
 		if (f->crc32c != NULL && *f->crc32c != part) {
 			f->result = -EBADMSG;
@@ -67,17 +237,16 @@ static int group_fill(struct call *c, struct packing *p, const struct group *g, 
 				f->name);
 		}
 		if (f->len > 0)
-			memcpy(data->data + at, f->data, f->len);
+			memcpy(data->data + g->items[i]->offset, f->data, f->len);
 		*crc = crc32c_combine(*crc, part, f->len);
-		at += f->len;
 	}
-	fabric_tamper(c->fabric, TAMPER_COPIED_IN, data->data, at);
+	fabric_tamper(c->fabric, TAMPER_COPIED_IN, data->data, g->bytes);
 	return 0;
 }
 
-static int group_block(struct call *c, struct packing *p, const struct group *g, uint64_t *block)
+static int group_block(struct call *c, struct packing *p, struct group *g)
 {
-	*block = 0;
+	g->block = 0;
 	if (g->bytes == 0)
 		return 0;
 	AUTO_FREE struct meta_owner *owners = calloc(g->n, sizeof(*owners));
@@ -88,87 +257,150 @@ static int group_block(struct call *c, struct packing *p, const struct group *g,
 			      .gate_bytes = stripe_gate_bytes(&p->shape, g->bytes),
 			      .owners = owners};
 	for (size_t i = 0; i < g->n; i++)
-		if (p->files[g->first + i].len > 0)
+		if (g->items[i]->file->len > 0)
 			owners[b.owner_count++] = (struct meta_owner){
-				.file = g->first_id + i, .bytes = p->files[g->first + i].len};
+				.file = g->items[i]->id, .bytes = g->items[i]->file->len};
 	int rc = gate_enter(&c->fabric->writes, b.gate_bytes);
 	if (rc < 0)
 		return rc;
 	rc = rpc_pool_get(&c->fabric->pool, g->bytes, &b.data);
 	if (rc == 0)
-		rc = group_fill(c, p, g, b.data, &b.crc);
+		rc = group_fill(c, g, b.data, &b.crc);
 	if (rc < 0) {
 		buf_unref(b.data);
 		gate_leave(&c->fabric->writes, b.gate_bytes);
 		return rc;
 	}
 	rc = stripe_create_take(c, &b);
-	*block = b.id;
+	g->block = b.id;
 	return rc;
 }
 
-static int group_name(struct call *c, struct packing *p, const struct group *g, uint64_t block)
+/* --- names ------------------------------------------------------------------------------------ */
+
+/* The names of a group. Items are by home; those of one home go in one request. */
+struct naming {
+	struct packing *p;
+	struct item **items;
+	struct meta_create *make;
+	int *results;
+	size_t n, next;
+	size_t home_count;
+	bool stopped;
+};
+
+static void name_told(struct packing *p, struct item *it, int rc)
+{
+	struct terrane_small *f = it->file;
+	f->result = rc;
+	f->id = rc == 0 ? it->id : 0;
+	p->call->fabric->stats.written_bytes += rc == 0 ? f->len : 0;
+	if (rc < 0 && p->rc == 0) {
+		struct call c = *p->call;
+		call_fail(&c, rc, "%.100s: %s", f->name, terrane_error_text(rc));
+		pack_fail(p, &c, rc);
+	}
+}
+
+/* [first, first + n) are of one home. */
+static void name_run(struct naming *names, size_t first, size_t n)
+{
+	struct packing *p = names->p;
+	struct item **items = names->items + first;
+	struct call c = pack_call(p, items[0]->home);
+	struct meta_call m = call_meta(&c);
+	unsigned flags = (p->flags & TERRANE_REPLACE) != 0 ? META_OVERWRITE : 0;
+	int rc = meta_client_create(&m, items[0]->home->id, names->make + first, n, flags,
+				    names->results + first);
+	if (rc < 0) {
+		home_fail(p, &c, &m, items[0]->home, rc);
+		names->stopped = names->stopped || !is_of_home(rc);
+	}
+	for (size_t i = 0; i < n; i++)
+		name_told(p, items[i], rc < 0 ? rc : names->results[first + i]);
+}
+
+static void name_fiber(void *arg)
+{
+	struct naming *names = arg;
+	while (names->next < names->n && !names->stopped) {
+		size_t first = names->next;
+		uint64_t home = names->items[first]->home->id;
+		while (names->next < names->n && names->items[names->next]->home->id == home)
+			names->next++;
+		name_run(names, first, names->next - first);
+	}
+}
+
+static int by_home(const void *a, const void *b)
+{
+	const struct item *x = *(struct item *const *)a, *y = *(struct item *const *)b;
+	if (x->home->id != y->home->id)
+		return x->home->id < y->home->id ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int group_name(struct packing *p, struct group *g)
 {
 	AUTO_FREE struct meta_create *make = calloc(g->n, sizeof(*make));
 	AUTO_FREE struct meta_extent *extents = calloc(g->n, sizeof(*extents));
 	AUTO_FREE int *results = calloc(g->n, sizeof(*results));
 	if (make == NULL || extents == NULL || results == NULL)
 		return -ENOMEM;
-	uint64_t at = 0;
+	if (p->home_count > 1)
+		qsort(g->items, g->n, sizeof(*g->items), by_home);
+	struct naming names = {
+		.p = p, .items = g->items, .make = make, .results = results, .n = g->n};
 	for (size_t i = 0; i < g->n; i++) {
-		const struct terrane_small *f = &p->files[g->first + i];
-		extents[i] = (struct meta_extent){.block = block, .offset = at, .length = f->len};
-		make[i] = (struct meta_create){.name = meta_name(f->name),
-					       .id = g->first_id + i,
+		const struct item *it = g->items[i];
+		extents[i] = (struct meta_extent){
+			.block = g->block, .offset = it->offset, .length = it->file->len};
+		make[i] = (struct meta_create){.name = it->name,
+					       .id = it->id,
 					       .extents = &extents[i],
-					       .extent_count = f->len > 0 ? 1 : 0,
+					       .extent_count = it->file->len > 0 ? 1 : 0,
 					       .mtime_ns = rt_wall_ns()};
-		at += f->len;
+		names.home_count += i == 0 || it->home->id != g->items[i - 1]->home->id;
 	}
-	struct meta_call m = call_meta(c);
-	int rc =
-		meta_client_create(&m, p->dir, make, g->n,
-				   (p->flags & TERRANE_REPLACE) != 0 ? META_OVERWRITE : 0, results);
-	if (rc < 0)
-		return call_meta_fail(c, &m, rc, "the directory");
-	for (size_t i = 0; i < g->n; i++) {
-		struct terrane_small *f = &p->files[g->first + i];
-		f->result = results[i];
-		f->id = results[i] == 0 ? g->first_id + i : 0;
-		if (results[i] < 0 && rc == 0)
-			rc = call_fail(c, results[i], "%.100s: %s", f->name,
-				       terrane_error_text(results[i]));
-		c->fabric->stats.written_bytes += results[i] == 0 ? f->len : 0;
-	}
-	return rc;
+	run_some(name_fiber, &names, min_u64(names.home_count, HOMES_AT_ONCE));
+	return 0;
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static void pack_group(struct packing *p, struct group *g)
+{
+	struct call c = pack_call(p, g->items[0]->home);
+	int rc = group_block(&c, p, g);
+	if (rc == 0)
+		rc = group_name(p, g);
+	if (rc == 0)
+		return;
+	/* One with a wrong checksum stands for itself: the others were not tried. */
+	for (size_t i = 0; rc != -EBADMSG && i < g->n; i++)
+		g->items[i]->file->result = rc;
+	p->stopped = true;
+	pack_fail(p, &c, rc);
 }
 
 static void pack_fiber(void *arg)
 {
 	struct packing *p = arg;
-	while (p->next < p->count && (p->rc == 0 || p->rc == -EEXIST)) {
-		struct group g = group_next(p);
-		g.first_id = new_id_run(g.n);
-		struct call c = *p->call;
-		uint64_t block;
-		int rc = group_block(&c, p, &g, &block);
-		if (rc == 0)
-			rc = group_name(&c, p, &g, block);
-		/* One with a wrong checksum stands for itself: the others were not tried. */
-		for (size_t i = g.first; rc < 0 && rc != -EBADMSG && i < g.first + g.n; i++)
-			if (p->files[i].result == -ECANCELED)
-				p->files[i].result = rc;
-		if (rc < 0 && p->rc == 0) {
-			p->rc = rc;
-			memcpy(p->why, c.error, sizeof(p->why));
-		}
+	size_t most = min_u64(p->count, META_BATCH_MAX);
+	AUTO_FREE struct item **items = calloc(most, sizeof(struct item *));
+	struct group g = {.items = items};
+	if (items == NULL) {
+		p->stopped = true;
+		pack_fail(p, p->call, -ENOMEM);
 	}
+	while (!p->stopped && (group_gather(p, &g), g.n > 0))
+		pack_group(p, &g);
 }
 
-static int pack_check(struct call *c, struct packing *p)
+static int pack_check(struct call *c, const struct packing *p, struct terrane_small *files)
 {
 	for (size_t i = 0; i < p->count; i++) {
-		struct terrane_small *f = &p->files[i];
+		struct terrane_small *f = &files[i];
 		if (f->name == NULL || (f->data == NULL && f->len > 0))
 			return call_fail(c, f->result = -EINVAL, "file %zu of the pack has no %s",
 					 i, f->name == NULL ? "name" : "data");
@@ -180,10 +412,40 @@ static int pack_check(struct call *c, struct packing *p)
 	return 0;
 }
 
+/* Files of a home that turned out not to be there, and were not begun. */
+static void pack_told(const struct packing *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->items[i].home->rc < 0 && p->items[i].file->result == -ECANCELED)
+			p->items[i].file->result = p->items[i].home->rc;
+}
+
+static int pack_run(struct packing *p, const char *dir, struct terrane_small *files)
+{
+	AUTO_FREE struct item *items = calloc(p->count, sizeof(*items));
+	AUTO_FREE struct home *homes = calloc(p->count + 1, sizeof(*homes));
+	if (items == NULL || homes == NULL)
+		return -ENOMEM;
+	p->items = items;
+	p->homes = homes;
+	p->home_count = p->next_home = 1;
+	int rc = find_dir(p->call, dir, &homes[0]);
+	if (rc == 0)
+		rc = items_make(p, files);
+	if (rc < 0)
+		return rc;
+	if (p->home_count > 1)
+		run_some(find_fiber, p, min_u64(p->home_count - 1, HOMES_AT_ONCE));
+	run_some(pack_fiber, p, min_u64(p->count, GROUPS_AT_ONCE));
+	pack_told(p);
+	return p->rc < 0 ? call_fail(p->call, p->rc, "%s", p->why) : 0;
+}
+
 int engine_pack(struct call *c, const char *dir, struct terrane_small *files, size_t n,
 		unsigned flags, const struct terrane_options *o)
 {
-	struct packing p = {.call = c, .files = files, .count = n, .flags = flags};
+	struct packing p = {
+		.call = c, .count = n, .flags = flags, .tag = c->context.directory_id == 0};
 	for (size_t i = 0; i < n; i++) { /* first: callers look at it whatever went wrong */
 		files[i].result = -ECANCELED;
 		files[i].id = 0;
@@ -194,25 +456,6 @@ int engine_pack(struct call *c, const char *dir, struct terrane_small *files, si
 	if (rc == 0)
 		rc = engine_block_bytes(c, o, &p.block_bytes);
 	if (rc == 0)
-		rc = pack_check(c, &p);
-	if (rc < 0)
-		return rc;
-	struct meta_entry e;
-	struct meta_call m = call_meta(c);
-	rc = meta_client_resolve(&m, META_ROOT, meta_name(dir), &e);
-	if (rc < 0)
-		return call_meta_fail(c, &m, rc, dir);
-	if (e.kind != META_DIR)
-		return call_fail(c, -ENOTDIR, "%.100s: not a directory", dir);
-	p.dir = e.id;
-	if (c->context.directory_id == 0)
-		c->context.directory_id = e.id;
-	struct rt_group g;
-	rt_group_init(&g);
-	for (int i = 1; i < GROUPS_AT_ONCE; i++)
-		if (rt_group_spawn(&g, "pack", pack_fiber, &p) < 0)
-			break;
-	pack_fiber(&p);
-	rt_group_join(&g);
-	return p.rc < 0 ? call_fail(c, p.rc, "%s", p.why) : 0;
+		rc = pack_check(c, &p, files);
+	return rc < 0 || n == 0 ? rc : pack_run(&p, dir, files);
 }

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Small files of many directories in shared blocks: directories that are not there or go meanwhile, a quota that is
+ * met in the middle, writers that die, metadata that fails, and what is left on disks after all that.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "janitor_lab.h"
+#include "kv/mem.h"
+#include "meta/wire.h"
+
+#define DIRS 12
+#define FILES (2 * DIRS)
+#define FILE_BYTES 3000
+#define IN_BLOCK (64 * KIB / FILE_BYTES) /* files; all of them take two blocks */
+#define CHUNKS 3                         /* of a block */
+
+static const struct terrane_options options = {.encoding = "rs:2+1", .block_bytes = 64 * KIB};
+
+/* File i is /set/dNN/fM, with the directories in turn: none has two files side by side. */
+struct set {
+	char names[FILES][32];
+	uint8_t bytes[FILES][FILE_BYTES];
+	struct terrane_small files[FILES];
+};
+static struct set set;
+
+static void set_fill(void)
+{
+	for (unsigned i = 0; i < FILES; i++) {
+		snprintf(set.names[i], sizeof(set.names[i]), "d%02u/f%u", i % DIRS, i / DIRS);
+		cbox_fill(i, 0, set.bytes[i], FILE_BYTES);
+		set.files[i] = (struct terrane_small){
+			.name = set.names[i], .data = set.bytes[i], .len = FILE_BYTES};
+	}
+}
+
+static void dir_path(unsigned d, char out[32])
+{
+	snprintf(out, 32, "/set/d%02u", d);
+}
+
+static void dirs_make(struct engine *e)
+{
+	struct call c;
+	char path[32];
+	engine_call(e, &c, NULL);
+	for (unsigned d = 0; d < DIRS; d++) {
+		dir_path(d, path);
+		CHECK_EQ(engine_mkdir(&c, path, TERRANE_PARENTS), 0);
+	}
+	rt_deadline_set(RT_NEVER);
+}
+
+static int set_pack(struct engine *e, unsigned flags)
+{
+	struct call c;
+	engine_call(e, &c, &options);
+	int rc = engine_pack(&c, "/set", set.files, FILES, flags, &options);
+	if (rc < 0 && rc != -ECANCELED)
+		CHECK(c.error[0] != '\0');
+	rt_deadline_set(RT_NEVER);
+	return rc;
+}
+
+/* Whether file i is there; when it is, it is all there. */
+static bool is_there(struct lab *l, unsigned i)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/set/%s", set.names[i]);
+	int rc = read_text(l, path, i, FILE_BYTES);
+	CHECK(rc == 0 || rc == -ENOENT);
+	return rc == 0;
+}
+
+static unsigned count_there(struct lab *l)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < FILES; i++)
+		n += is_there(l, i);
+	return n;
+}
+
+/* Everything of the set is removed and collected: nothing may be left of it, on disks nor in the account. */
+static void all_goes(struct lab *l)
+{
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	for (unsigned i = 0; i < FILES; i++) {
+		char path[64];
+		snprintf(path, sizeof(path), "/set/%s", set.names[i]);
+		int rc = remove_path(l, path);
+		CHECK(rc == 0 || rc == -ENOENT);
+	}
+	/* A chunk whose block lost its record, with its writer, goes after two looks. */
+	for (int i = 0; i < 3; i++) {
+		collect_for(j, 5 * GRACE_NS);
+		CHECK_EQ(janitor_orphans(j), 0);
+	}
+	CHECK_EQ(used_bytes(l), 0);
+	CHECK_EQ(chunks_everywhere(l), 0);
+	janitor_close(j);
+}
+
+/* --- sharing ---------------------------------------------------------------------------------- */
+
+static void sharing_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	dirs_make(l.engine);
+	set_fill();
+	CHECK_EQ(set_pack(l.engine, 0), 0);
+	CHECK_EQ(engine_fabric(l.engine)->stats.blocks_written, 2);
+	CHECK_EQ(check_whole(&l), 2);
+	CHECK_EQ(used_bytes(&l), FILES * FILE_BYTES);
+	CHECK_EQ(count_there(&l), FILES);
+	for (unsigned i = 0; i < FILES; i++)
+		CHECK(set.files[i].result == 0 && set.files[i].id != 0);
+	/* Again: each says that it is there. One new name among them is made all the same. */
+	snprintf(set.names[5], sizeof(set.names[5]), "d05/new");
+	CHECK_EQ(set_pack(l.engine, 0), -EEXIST);
+	for (unsigned i = 0; i < FILES; i++)
+		CHECK_EQ(set.files[i].result, i == 5 ? 0 : -EEXIST);
+	CHECK_EQ(set_pack(l.engine, TERRANE_REPLACE), 0);
+	CHECK_EQ(count_there(&l), FILES);
+	CHECK_EQ(remove_path(&l, "/set/d05/f0"), 0);
+	all_goes(&l);
+	lab_close(&l);
+}
+
+static void files_of_many_directories_share_blocks_that_go_with_the_last_of_them(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, sharing_body);
+}
+
+static void spelling_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	dirs_make(l.engine);
+	/* Slashes count as in every path; a file of the directory itself, and an empty one, go with them. */
+	static const char *const names[] = {"/d00/a", "d00//b", "d01/c/",  "here",
+					    "/there", "d00/b2", "d01/nil", "d00/a"};
+	static const int results[] = {0, 0, 0, 0, 0, 0, 0, -EINVAL}; /* the last one comes twice */
+	struct terrane_small files[ARRAY_LEN(names)];
+	for (unsigned i = 0; i < ARRAY_LEN(names); i++)
+		files[i] = (struct terrane_small){
+			.name = names[i], .data = "text", .len = i == 6 ? 0 : 4};
+	struct call c;
+	engine_call(l.engine, &c, &options);
+	CHECK_EQ(engine_pack(&c, "/set/", files, ARRAY_LEN(names), 0, &options), -EINVAL);
+	for (unsigned i = 0; i < ARRAY_LEN(names); i++)
+		CHECK_EQ(files[i].result, results[i]);
+	CHECK_EQ(engine_fabric(l.engine)->stats.blocks_written, 1);
+	static const char *const paths[] = {"/set/d00/a", "/set/d00/b",  "/set/d01/c",  "/set/here",
+					    "/set/there", "/set/d00/b2", "/set/d01/nil"};
+	for (unsigned i = 0; i < ARRAY_LEN(paths); i++) {
+		struct terrane_stat st;
+		CHECK_EQ(engine_stat(&c, paths[i], &st), 0);
+		CHECK(st.id == files[i].id && st.size == files[i].len && st.sealed);
+	}
+	/* From the root, by whole paths. */
+	struct terrane_small two[] = {{.name = "/set/d02/x", .data = "x", .len = 1},
+				      {.name = "/y", .data = "y", .len = 1}};
+	CHECK_EQ(engine_pack(&c, "/", two, 2, 0, &options), 0);
+	struct terrane_stat st;
+	CHECK_EQ(engine_stat(&c, "/set/d02/x", &st), 0);
+	CHECK_EQ(engine_stat(&c, "/y", &st), 0);
+	lab_close(&l);
+}
+
+static void names_are_paths_below_the_directory(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, spelling_body);
+}
+
+/* --- directories that are not there ------------------------------------------------------------ */
+
+static void missing_body(struct client_box *b)
+{
+	struct lab l;
+	struct call c;
+	lab_open(&l, b);
+	dirs_make(l.engine);
+	CHECK_EQ(write_text(&l, "/set/file", 1, 100, "rs:2+1"), 0);
+	engine_call(l.engine, &c, NULL);
+	CHECK_EQ(engine_remove(&c, "/set/d00"), 0);
+	CHECK_EQ(engine_seal(&c, "/set/d01", NULL), 0);
+	CHECK_EQ(engine_mkdir(&c, "/set/d02/f0", 0), 0);
+	set_fill();
+	snprintf(set.names[3], sizeof(set.names[3]), "file/f0");
+	snprintf(set.names[4], sizeof(set.names[4]), "../f0");
+	snprintf(set.names[5], sizeof(set.names[5]), "d05/..");
+	snprintf(set.names[6], sizeof(set.names[6]), "d06/\xff");
+	snprintf(set.names[7], sizeof(set.names[7]), "/");
+	CHECK_EQ(set_pack(l.engine, TERRANE_REPLACE), -ENOENT);
+	static const int results[DIRS] = {-ENOENT, -EROFS,  -EISDIR, -ENOTDIR,
+					  -EINVAL, -EINVAL, -EILSEQ, -EINVAL};
+	for (unsigned i = 0; i < FILES; i++) {
+		int want = i < DIRS || i % DIRS < 2 ? results[i % DIRS] : 0;
+		CHECK_EQ(set.files[i].result, want);
+		CHECK_EQ(set.files[i].id != 0, want == 0);
+	}
+	set_fill();
+	CHECK_EQ(remove_path(&l, "/set/d02/f0"), 0); /* the directory */
+	CHECK_EQ(count_there(&l), FILES - 4 - 6);
+	/* What was refused has no part in a block any more when it is collected, and keeps none. */
+	CHECK_EQ(remove_path(&l, "/set/file"), 0);
+	all_goes(&l);
+	lab_close(&l);
+}
+
+static void a_directory_that_is_not_there_is_the_trouble_of_its_own_files(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, missing_body);
+}
+
+struct remover {
+	struct engine *engine;
+	uint64_t after_ns;
+	bool all;
+	int rc[DIRS];
+	bool begun;
+};
+
+static void remover_fiber(void *arg)
+{
+	struct remover *r = arg;
+	struct call c;
+	char path[32];
+	engine_call(r->engine, &c, NULL);
+	CHECK_EQ(rt_sleep_ns(r->after_ns), 0);
+	r->begun = true;
+	for (unsigned d = 0; d < DIRS; d += r->all ? 1 : 3) {
+		dir_path(d, path);
+		r->rc[d] = engine_remove(&c, path);
+		CHECK(r->rc[d] == 0 || r->rc[d] == -ENOTEMPTY);
+	}
+}
+
+static unsigned removals, survivals;
+
+/* Directories go after so long: each of them goes, or has its files. */
+static void race(struct lab *l, uint64_t after_ns, bool all, bool *late)
+{
+	struct rt_group g;
+	struct remover r = {.engine = l->engine, .after_ns = after_ns, .all = all};
+	rt_group_init(&g);
+	dirs_make(l->engine);
+	set_fill();
+	CHECK_EQ(rt_group_spawn(&g, "remover", remover_fiber, &r), 0);
+	int rc = set_pack(l->engine, TERRANE_REPLACE);
+	*late = !r.begun;
+	rt_group_join(&g);
+	CHECK(rc == 0 || rc == -ENOENT);
+	unsigned gone = 0;
+	for (unsigned i = 0; i < FILES; i++) {
+		unsigned d = i % DIRS;
+		bool removed = (all || d % 3 == 0) && r.rc[d] == 0;
+		int result = set.files[i].result;
+		CHECK_EQ(result, removed ? -ENOENT : 0);
+		CHECK_EQ(is_there(l, i), result == 0);
+		gone += removed;
+	}
+	CHECK_EQ(rc<0, gone> 0);
+	removals += gone > 0;
+	survivals += gone == 0;
+}
+
+static void race_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	for (int all = 0; all < 2; all++) {
+		bool late = false;
+		for (uint64_t after = 0; !late; after += 300 * NS_PER_US) {
+			race(&l, after, all, &late);
+			for (unsigned i = 0; i < FILES; i++) {
+				char path[64];
+				snprintf(path, sizeof(path), "/set/%s", set.names[i]);
+				(void)remove_path(&l, path);
+			}
+		}
+	}
+	all_goes(&l);
+	lab_close(&l);
+}
+
+static void directories_removed_meanwhile_go_or_have_their_files(void **state)
+{
+	(void)state;
+	removals = survivals = 0;
+	cbox_run_all(4, 1, race_body);
+	print_message("%u packs lost directories, %u did not\n", removals, survivals);
+	assert_true(removals > 5 && survivals > 1);
+}
+
+/* --- quota -------------------------------------------------------------------------------------- */
+
+static void quota_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	dirs_make(l.engine);
+	set_fill();
+	/* The first block fits, the second does not; they are written together. */
+	CHECK_EQ(meta_client_tenant_set_quota(&l.root, 1, IN_BLOCK * FILE_BYTES), 0);
+	CHECK_EQ(set_pack(l.engine, 0), -EDQUOT);
+	for (unsigned i = 0; i < FILES; i++) {
+		int result = set.files[i].result;
+		CHECK(result == 0 || result == -EDQUOT);
+		CHECK_EQ(is_there(&l, i), result == 0);
+		CHECK_EQ(result == 0, set.files[i / IN_BLOCK * IN_BLOCK].result == 0);
+	}
+	unsigned there = count_there(&l);
+	CHECK(there == IN_BLOCK || there == FILES - IN_BLOCK);
+	/* With more room the rest goes in. */
+	CHECK_EQ(meta_client_tenant_set_quota(&l.root, 1, 0), 0);
+	CHECK_EQ(set_pack(l.engine, 0), -EEXIST);
+	CHECK_EQ(count_there(&l), FILES);
+	all_goes(&l);
+	lab_close(&l);
+}
+
+static void a_quota_met_in_the_middle_refuses_whole_blocks_and_leaves_nothing(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, quota_body);
+}
+
+/* --- writers that die ----------------------------------------------------------------------------- */
+
+static uint64_t crash_at;
+static bool told, begun;
+static unsigned partly; /* runs that made some of the files */
+
+static void writer_main(void *arg)
+{
+	(void)arg;
+	struct engine *e;
+	if (!begun && cbox_engine_open(NULL, &(struct fabric_options){0}, &e) == 0) {
+		begun = true;
+		told = set_pack(e, 0) == 0;
+		engine_close(e);
+	}
+	rt_shutdown_wait();
+}
+
+static void start_writer(struct client_box *b, uint64_t unused)
+{
+	(void)unused;
+	b->other = sim_node_add(b->sim, "writer", 100);
+	sim_node_start(b->other, writer_main, b);
+	sim_node_crash_at(b->other, crash_at, false);
+}
+
+static void stop_writer(struct client_box *b, uint64_t unused)
+{
+	(void)unused;
+	sim_node_stop(b->other);
+}
+
+static void crash_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	dirs_make(l.engine);
+	set_fill();
+	cbox_do(b, start_writer, 0);
+	while (!told && sim_node_lives(b->other) < 2 && sim_node_running(b->other))
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	cbox_do(b, stop_writer, 0);
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	unsigned there = count_there(&l);
+	if (told)
+		CHECK_EQ(there, FILES);
+	partly += there > 0 && there < FILES;
+	/* The same again is what a user does. */
+	CHECK_EQ(set_pack(l.engine, TERRANE_REPLACE), 0);
+	CHECK_EQ(count_there(&l), FILES);
+	all_goes(&l);
+	lab_close(&l);
+}
+
+static void a_writer_that_dies_at_any_wait_leaves_whole_files_and_no_rest(void **state)
+{
+	(void)state;
+	unsigned runs = 0;
+	partly = 0;
+	told = false;
+	/* Coarsely at first; the later waits are those of the names. */
+	for (crash_at = 1; !told; crash_at += crash_at < 100 ? 7 : 3, runs++) {
+		begun = false;
+		cbox_run_all(4, 1, crash_body);
+	}
+	print_message("%u runs, %u with some of the files\n", runs, partly);
+	assert_true(runs > 20 && partly > 2);
+}
+
+/* --- metadata that fails --------------------------------------------------------------------------- */
+
+static uint64_t fail_at;
+static enum kv_mem_fate fate;
+static bool struck;
+
+static void faulty_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	dirs_make(l.engine);
+	set_fill();
+	kv_mem_fail_at(b->kv, fail_at, fate);
+	told = set_pack(l.engine, 0) == 0;
+	struck = !kv_mem_fail_pending(b->kv);
+	kv_mem_fail_at(b->kv, 0, fate);
+	CHECK_EQ(count_there(&l), FILES);
+	CHECK_EQ(engine_fabric(l.engine)->stats.blocks_written, 2);
+	lab_close(&l);
+}
+
+static void metadata_that_fails_once_is_asked_again(void **state)
+{
+	(void)state;
+	static const enum kv_mem_fate fates[] = {KV_MEM_REQUEST_LOST, KV_MEM_REPLY_LOST,
+						 KV_MEM_LATE};
+	for (size_t f = 0; f < ARRAY_LEN(fates); f++) {
+		fate = fates[f];
+		struck = true;
+		for (fail_at = 1; struck; fail_at += 1 + fail_at / 8) {
+			cbox_run_faulty(4, faulty_body);
+			assert_true(told); /* one failure is nothing that a user should see */
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			files_of_many_directories_share_blocks_that_go_with_the_last_of_them),
+		cmocka_unit_test(names_are_paths_below_the_directory),
+		cmocka_unit_test(a_directory_that_is_not_there_is_the_trouble_of_its_own_files),
+		cmocka_unit_test(directories_removed_meanwhile_go_or_have_their_files),
+		cmocka_unit_test(a_quota_met_in_the_middle_refuses_whole_blocks_and_leaves_nothing),
+		cmocka_unit_test(a_writer_that_dies_at_any_wait_leaves_whole_files_and_no_rest),
+		cmocka_unit_test(metadata_that_fails_once_is_asked_again),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -52,8 +52,8 @@ static const struct fs_option options[] = {
 	FLAG('f', "force", force, "what is not there is fine"),
 	FLAG('F', "replace", replace, "replace files that are there"),
 	FLAG('u', "resume", resume,
-	     "leave files alone that are there and as long; with --verify, and have the same "
-	     "bytes"),
+	     "leave files alone that are there, as long and not older; with --verify: that have "
+	     "the same bytes"),
 	FLAG('v', "verify", verify, "read everything back and compare"),
 	FLAG('q', "quiet", quiet, "no progress"),
 	FLAG('k', "packed", packed, "many files in one call"),

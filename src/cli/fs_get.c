@@ -251,17 +251,19 @@ static void get_job(void *ctx, void *item)
 
 static void get_dir(struct transfer *x, uint64_t id, struct fs_path *local);
 
-/* By --resume: a local file that is as long. */
-static bool is_there(struct transfer *x, const char *local, uint64_t size)
+/* By --resume: a local file that is as long, and not older. */
+static bool is_there(struct transfer *x, const char *local, uint64_t size, uint64_t mtime_ns)
 {
 	struct stat st;
 	return x->fs->flags.resume && stat(local, &st) == 0 && S_ISREG(st.st_mode) &&
-	       (uint64_t)st.st_size == size;
+	       (uint64_t)st.st_size == size && st.st_mtim.tv_sec >= 0 &&
+	       (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec >= mtime_ns;
 }
 
-static void get_file(struct transfer *x, const char *local, uint64_t id, uint64_t size, bool sealed)
+static void get_file(struct transfer *x, const char *local, uint64_t id, uint64_t size,
+		     uint64_t mtime_ns, bool sealed)
 {
-	if (is_there(x, local, size)) {
+	if (is_there(x, local, size, mtime_ns)) {
 		atomic_fetch_add(&x->left_alone, 1);
 		return;
 	}
@@ -282,7 +284,7 @@ static void get_entry(struct transfer *x, const struct terrane_entry *e, struct 
 	if (e->kind == TERRANE_DIRECTORY)
 		get_dir(x, e->id, local);
 	else
-		get_file(x, local->text, e->id, e->size, e->sealed);
+		get_file(x, local->text, e->id, e->size, e->mtime_ns, e->sealed);
 	fs_path_pop(local, before);
 }
 
@@ -328,7 +330,7 @@ static void get_source(struct transfer *x, const struct get_target *to, const ch
 	else if (tree)
 		get_dir(x, st->id, &local);
 	else
-		get_file(x, local.text, st->id, st->size, st->sealed);
+		get_file(x, local.text, st->id, st->size, st->mtime_ns, st->sealed);
 }
 
 /* What the sources are; kind 0 of those that are not. Their number. */

@@ -35,23 +35,29 @@ static int remote_crc(struct terrane_file *f, void *buf, uint64_t *len, uint32_t
 	}
 }
 
-/* Whether the cluster has the file with these bytes: 0, -EBADMSG when they differ. */
-static int verify_remote(struct transfer *x, const char *path, uint64_t len, uint32_t crc,
-			 const struct terrane_options *o)
+/* Length and CRC of the bytes that the cluster has. */
+static int remote_sum(struct transfer *x, const char *path, uint64_t *len, uint32_t *crc,
+		      const struct terrane_options *o)
 {
 	struct terrane_file *f = NULL;
 	void *buf = malloc(TRANSFER_PIECE_BYTES);
-	uint64_t have = 0;
-	uint32_t have_crc = 0;
 	int rc = buf != NULL ? terrane_file_open(x->fs->t, path, &f, o) : -ENOMEM;
 	if (rc == 0)
-		rc = remote_crc(f, buf, &have, &have_crc, o);
+		rc = remote_crc(f, buf, len, crc, o);
 	if (f != NULL)
 		terrane_file_close(f, NULL);
 	free(buf);
-	if (rc == 0 && (have != len || have_crc != crc))
-		rc = -EBADMSG;
 	return rc;
+}
+
+/* Whether what was put is there: 0, -EBADMSG when it is not. */
+static int verify_remote(struct transfer *x, const char *path, uint64_t len, uint32_t crc,
+			 const struct terrane_options *o)
+{
+	uint64_t have = 0;
+	uint32_t have_crc = 0;
+	int rc = remote_sum(x, path, &have, &have_crc, o);
+	return rc == 0 && (have != len || have_crc != crc) ? -EBADMSG : rc;
 }
 
 static int local_crc(const char *path, uint64_t *len, uint32_t *crc)
@@ -72,28 +78,64 @@ static int local_crc(const char *path, uint64_t *len, uint32_t *crc)
 	return rc;
 }
 
-/* 1: it is there already, by the rules of --resume. */
+enum there { NOT_THERE, SAME, DIFFERS };
+
+static int same_bytes(struct transfer *x, const char *local, const char *remote,
+		      const struct terrane_options *o)
+{
+	uint64_t len = 0, have = 0;
+	uint32_t crc = 0, have_crc = 0;
+	int rc = local_crc(local, &len, &crc);
+	if (rc == 0)
+		rc = remote_sum(x, remote, &have, &have_crc, o);
+	if (rc == -EBADMSG && x->fs->flags.replace)
+		return DIFFERS; /* damaged: put anew */
+	return rc < 0 ? rc : have == len && have_crc == crc ? SAME : DIFFERS;
+}
+
+/* A file that was changed after it was stored may be as long as before. */
+static int not_newer(const char *local, const struct terrane_stat *stored)
+{
+	struct stat st;
+	if (stat(local, &st) < 0)
+		return -errno;
+	uint64_t mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
+	return st.st_mtim.tv_sec < 0 || mtime_ns <= stored->mtime_ns ? SAME : DIFFERS;
+}
+
+/* By the rules of --resume: what is not there, or differs and shall be replaced, is put. */
 static int is_there(struct transfer *x, const char *local, const char *remote, uint64_t size,
 		    const struct terrane_options *o)
 {
 	struct terrane_stat st = {0};
 	if (!x->fs->flags.resume)
-		return 0;
+		return NOT_THERE;
 	int rc = terrane_stat(x->fs->t, remote, &st, o);
 	if (rc < 0)
-		return rc == -ENOENT ? 0 : rc;
+		return rc == -ENOENT ? NOT_THERE : rc;
 	if (st.kind != TERRANE_FILE || st.size != size)
-		return x->fs->flags.replace ? 0 : -EEXIST;
-	if (!x->fs->flags.verify)
-		return 1;
-	uint64_t len = 0;
-	uint32_t crc = 0;
-	rc = local_crc(local, &len, &crc);
-	if (rc == 0)
-		rc = verify_remote(x, remote, len, crc, o);
-	if (rc == -EBADMSG && x->fs->flags.replace)
-		return 0;
-	return rc < 0 ? rc : 1;
+		rc = DIFFERS;
+	else
+		rc = x->fs->flags.verify ? same_bytes(x, local, remote, o) : not_newer(local, &st);
+	return rc == DIFFERS && x->fs->flags.replace ? NOT_THERE : rc;
+}
+
+/* Told and counted: a file that is not put, by what is_there said. */
+static void left_out(struct transfer *x, const struct terrane_error *error,
+		     const struct transfer_file *file, int rc)
+{
+	if (rc == SAME) {
+		atomic_fetch_add(&x->left_alone, 1);
+		progress_add(&x->progress, file->size, 1);
+	} else if (rc == DIFFERS) {
+		transfer_refuse(x, "cannot put", file->local,
+				x->fs->flags.verify
+					? "differs from what is stored; --replace puts it anew"
+					: "differs from what is stored, or is newer; "
+					  "--replace puts it anew, --verify compares");
+	} else {
+		transfer_fail(x, error, rc, "cannot look at", file->local);
+	}
 }
 
 /* --- one large file --------------------------------------------------------------------------- */
@@ -157,20 +199,16 @@ static void put_large(struct transfer *x, const struct transfer_file *file)
 	struct terrane_error error = {0};
 	struct terrane_options o = fs_options(x->fs, &error);
 	o.timeout_ms = UINT32_MAX;
-	const char *what = "cannot look at";
+	const char *what = "cannot read";
 	int rc = is_there(x, file->local, file->remote, file->size, &o);
-	if (rc == 1) {
-		atomic_fetch_add(&x->left_alone, 1);
-		progress_add(&x->progress, file->size, 1);
+	if (rc != NOT_THERE) {
+		left_out(x, &error, file, rc);
 		return;
 	}
-	if (rc == 0) {
-		what = "cannot read";
-		int fd = open(file->local, O_RDONLY | O_CLOEXEC);
-		rc = fd < 0 ? -errno : put_open(x, fd, file, &what, &o);
-		if (fd >= 0)
-			close(fd);
-	}
+	int fd = open(file->local, O_RDONLY | O_CLOEXEC);
+	rc = fd < 0 ? -errno : put_open(x, fd, file, &what, &o);
+	if (fd >= 0)
+		close(fd);
 	if (rc == -ESTALE) {
 		atomic_fetch_add(&x->failed, 1);
 		cli_fail("%s changed while it was read; it was not put", file->local);
@@ -221,13 +259,11 @@ static void batch_read(struct transfer *x, const struct transfer_job *job, struc
 		int rc = fs_join(remote, job->dir, f->remote) ? 0 : -ENAMETOOLONG;
 		if (rc == 0)
 			rc = is_there(x, f->local, remote, f->size, o);
-		if (rc == 1) {
-			atomic_fetch_add(&x->left_alone, 1);
-			progress_add(&x->progress, f->size, 1);
+		if (rc != NOT_THERE) {
+			left_out(x, o->error, f, rc);
 			continue;
 		}
-		if (rc == 0)
-			rc = read_whole(f->local, at, f->size);
+		rc = read_whole(f->local, at, f->size);
 		if (rc == -ESTALE) {
 			atomic_fetch_add(&x->failed, 1);
 			cli_fail("%s changed while it was read; it was not put", f->local);
@@ -595,14 +631,16 @@ const struct fs_command fs_write_commands[] = {
 	 "directory and\n"
 	 "SOURCE a file; else TARGET is the new name. Of \".\" and \"..\" goes what is in "
 	 "them.\n"
-	 "A file is there when it is whole and safe, and not before; after an interruption run it "
+	 "A file is there when it is whole and safe, and not before. After an interruption run it "
 	 "again with\n"
-	 "--resume. Links to files are followed, links to directories are not and count as failed; "
-	 "special\n"
-	 "files are skipped, and told. When the cluster has no room, a quota is met or too few "
-	 "disks "
-	 "are well,\n"
-	 "it ends early.",
+	 "--resume: files that are there are left alone, one that was under way begins anew, and "
+	 "one that\n"
+	 "changed since it was stored is an error unless --replace says to put it again.\n"
+	 "Links to files are followed, links to directories are not and count as failed; special "
+	 "files are\n"
+	 "skipped, and told. When the cluster has no room, a quota is met or too few disks are "
+	 "well, it ends\n"
+	 "early.",
 	 "ebgFuvqJ", 2, 100000, run_put},
 };
 const size_t fs_write_count = ARRAY_LEN(fs_write_commands);

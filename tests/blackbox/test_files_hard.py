@@ -170,6 +170,51 @@ def test_what_is_there_is_told_with_the_remedy_and_its_bytes_are_not_counted(pro
     assert told["left_alone"] == 3 and told["bytes"] == 0
 
 
+def edit(path, seconds):
+    """Other bytes of the same length, changed so long from now."""
+    path.write_bytes(bytes(b ^ 1 for b in path.read_bytes()))
+    os.utime(path, (time.time() + seconds,) * 2)
+
+
+def test_resume_notices_a_file_that_changed_and_is_as_long_as_before(procs, tmp_path):
+    write_tree(tmp_path / "in", {"small": 1000, "large": 3 * MIB, "as/it/was": 5})
+    procs("put", "-q", tmp_path / "in", "/data")
+    old = {p.name: p.read_bytes() for p in (tmp_path / "in").glob("*a*") if p.is_file()}
+    for words, seconds in ([], 10), (["--verify"], 10), (["--verify"], -1000):
+        for name in ("small", "large"):
+            edit(tmp_path / "in" / name, seconds)
+        done = procs("put", "-q", "--json", "--resume", *words, tmp_path / "in", "/data", ok=False)
+        told = json.loads(done.stdout)
+        assert done.returncode == 1 and told["failed"] == 2 and told["left_alone"] == 1
+        assert done.stderr.count("differs from what is stored") == 2 == done.stderr.count("--replace")
+        assert "checksum" not in done.stderr
+        for name, bytes_ in old.items():
+            procs("get", "-q", "--replace", f"/data/{name}", tmp_path / "got")
+            assert (tmp_path / "got").read_bytes() == bytes_
+        told = procs.json("put", "-q", "--resume", "--replace", *words, tmp_path / "in", "/data")
+        assert told["files"] == 2 and told["left_alone"] == 1
+        procs("get", "-q", "--replace", "/data", tmp_path / "out")
+        same_tree(tmp_path / "in", tmp_path / "out")
+        old = {name: (tmp_path / "in" / name).read_bytes() for name in old}
+    os.utime(tmp_path / "in" / "small", (time.time() + 10,) * 2)  # newer, and the same
+    assert procs.json("put", "-q", "--resume", "--verify", tmp_path / "in", "/data")["left_alone"] == 3
+
+
+def test_get_resume_notices_a_file_that_was_replaced(procs, tmp_path):
+    write_tree(tmp_path / "in", {"small": 1000, "large": 3 * MIB, "as/it/was": 5})
+    procs("put", "-q", tmp_path / "in", "/data")
+    procs("get", "-q", "/data", tmp_path / "out")
+    assert procs.json("get", "-q", "--resume", "/data", tmp_path / "out")["left_alone"] == 3
+    for name in ("small", "large"):
+        edit(tmp_path / "in" / name, 0)
+        os.utime(tmp_path / "out" / name, (time.time() - 1000,) * 2)
+    procs("put", "-q", "--replace", tmp_path / "in" / "small", tmp_path / "in" / "large", "/data")
+    done = procs("get", "-q", "--resume", "/data", tmp_path / "out", ok=False)
+    assert done.returncode == 1 and done.stderr.count("--replace") == 2
+    assert procs.json("get", "-q", "--resume", "--replace", "/data", tmp_path / "out")["left_alone"] == 1
+    same_tree(tmp_path / "in", tmp_path / "out")
+
+
 def test_fsck_beside_files_that_come_and_go_finds_nothing_lost(procs, tmp_path):
     write_tree(tmp_path / "in", {f"f{i:03}": 30 * KIB for i in range(60)})
     write_tree(tmp_path / "stays", {f"f{i:03}": 30 * KIB for i in range(60)})

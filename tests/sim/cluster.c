@@ -125,11 +125,31 @@ static void wish_grant(struct world *w, struct node_place *victim)
 	w->wish = WISH_NONE;
 }
 
+/* It comes back with what it had, which has been replaced, moved and deleted meanwhile. */
+static void send_away(struct world *w, const struct node_place *victim, uint64_t end_ns)
+{
+	struct node_place *n = any_node(w);
+	uint64_t left_ns = end_ns - sim_now_ns(w->sim);
+	if (n == victim || left_ns < ABSENCE_NS)
+		return;
+	sim_node_pause(n->node, ABSENCE_NS / 2 + rng_below(&w->rng, left_ns - ABSENCE_NS / 2));
+	w->away = true;
+}
+
+/* More than any encoding bears. */
+static void lose_many(struct world *w)
+{
+	for (uint64_t n = 2 + rng_below(&w->rng, 3); n > 0; n--)
+		sim_node_lose(any_node(w)->node);
+	w->away = true;
+}
+
 static void faulty_time(struct world *w)
 {
 	struct node_place *victim = any_node(w);
 	unsigned disk = (unsigned)rng_below(&w->rng, w->plan.disks);
 	uint64_t end_ns = sim_now_ns(w->sim) + w->plan.faulty_ns;
+	w->away = false;
 	if (!w->over)
 		victim_set(w, victim, disk, true);
 	w->working = true;
@@ -140,6 +160,10 @@ static void faulty_time(struct world *w)
 			wish_grant(w, victim);
 			continue;
 		}
+		if (!w->away && !w->over && w->plan.absences && rng_chance(&w->rng, 0.2))
+			send_away(w, victim, end_ns);
+		if (!w->away && w->over && rng_chance(&w->rng, 0.05))
+			lose_many(w);
 		if (w->plan.blackouts && rng_chance(&w->rng, 0.03))
 			blackout(w);
 		if (w->plan.blackouts && rng_chance(&w->rng, 0.03))
@@ -297,6 +321,7 @@ struct world *world_new(struct sim *sim, struct scenario_result *out, uint64_t s
 void world_free(struct world *w)
 {
 	w->out->operations = w->model.acknowledged;
+	w->out->refused = w->refused;
 	if (sim_node_running(w->checker.node))
 		sim_node_stop(w->checker.node);
 	sim_end(w->sim);
@@ -379,6 +404,7 @@ const struct scenario scenario_cluster = {
 
 const struct scenario scenario_over = {
 	.name = "over",
+	.refuses = true,
 	.doc = "the same with damage everywhere: errors, but never wrong bytes",
 	.prepare = prepare_over,
 	.run = run_over,

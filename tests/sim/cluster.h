@@ -25,9 +25,10 @@
 #include "meta/meta_client.h"
 #include "scenario.h"
 
-#define NODES_MAX 24 /* with those that replace lost ones */
-#define DISKS_MAX 2  /* of one node */
-#define MEMBERS 3    /* of a pool */
+#define ABSENCE_NS (20 * NS_PER_S) /* longer than a janitor waits before it repairs around a node */
+#define NODES_MAX 24               /* with those that replace lost ones */
+#define DISKS_MAX 2                /* of one node */
+#define MEMBERS 3                  /* of a pool */
 #define SERVERS_MAX 2
 #define JANITORS_MAX 2
 #define CLIENTS_MAX 3
@@ -62,6 +63,7 @@ struct plan {
 	bool strikes;         /* power fails when somebody was just told that it is done */
 	bool freezes;         /* a server stands still when somebody renames */
 	bool cuts;            /* somebody who writes is cut off from some nodes */
+	bool absences;        /* a node stands still until others have done without it */
 	bool kills; /* when all else is quiet a node is emptied, and janitors are killed */
 	const char *encodings[6];
 	unsigned encoding_count;
@@ -126,6 +128,8 @@ struct world {
 	enum wish wish;         /* granted when this node has waited so often: */
 	struct sim_node *wish_node;
 	uint64_t wish_waits;
+	uint64_t refused;        /* reads of the checker */
+	bool away;               /* a node was sent away in this round, or several lost */
 	uint64_t cut_ns;         /* until when somebody is cut off; 0: nobody */
 	struct sim_node *frozen; /* a server; then cut_ns is when the client is cut off from it, */
 	uint64_t thaw_ns;        /* and until then it stands still */

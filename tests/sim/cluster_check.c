@@ -69,6 +69,7 @@ static void read_file(struct checker *k, const struct model_file *f)
 			(void)rt_sleep_ns(NS_PER_S);
 		rc = world_read(k->engine, f->path, &bytes, FILE_BYTES_MAX + 100000);
 	}
+	w->refused += rc < 0 && rc != -ENOENT;
 	model_check_read(&w->model, f, f, rc, bytes, quiet);
 	free(bytes);
 }

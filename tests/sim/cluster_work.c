@@ -520,7 +520,11 @@ static void op_any(struct worker *k)
 	if (bug_planted(BUG_REAL_CLOCK))
 		(void)rt_sleep_ns((uint64_t)clock() % 1000 + 1);
 	k->desk->busy = true;
+	uint64_t acknowledged = k->world->model.acknowledged;
 	ops[i].run(k);
+	if (k->world->model.acknowledged > acknowledged && k->world->plan.strikes &&
+	    rng_chance(&k->rng, 0.03))
+		world_wish(k->world, WISH_POWER, k->client, 0);
 	rt_deadline_set(RT_NEVER);
 	k->desk->busy = rt_cancelled();
 	uint64_t took_ns = sim_now_ns(k->world->sim) - begin_ns;

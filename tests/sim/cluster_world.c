@@ -72,6 +72,9 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 	p->freezes = rng_chance(&r, 0.3);
 	p->kills = rng_chance(&r, 0.3);
 	p->cuts = rng_chance(&r, 0.3);
+	p->absences = rng_chance(&r, 0.25);
+	if (p->absences)
+		p->faulty_ns += ABSENCE_NS;
 	if (p->freezes)
 		p->servers = SERVERS_MAX;
 	p->ops_off = in->ops_off;

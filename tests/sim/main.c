@@ -28,6 +28,7 @@
 #define SEED_SECONDS_MAX 120 /* a seed that computes longer hangs; it never blocks */
 #define TRACE_LINES 60
 #define SHOWN_MAX 3
+#define REFUSED_SEEDS 20 /* among these some must refuse a read, where that is to be */
 
 struct failure {
 	uint64_t seed;
@@ -44,6 +45,7 @@ struct board {
 	atomic_uint_fast64_t simulated_ms;
 	atomic_uint_fast64_t steps;
 	atomic_uint_fast64_t operations;
+	atomic_uint_fast64_t refused;
 	atomic_uint_fast64_t nothing;   /* seeds that were past the end of a list */
 	atomic_uint_fast64_t last_seed; /* that was not */
 	atomic_uint_fast64_t faults[SIM_FAULT_COUNT];
@@ -116,6 +118,7 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 		atomic_fetch_add(&r->board->simulated_ms, sim_now_ns(s) / NS_PER_MS);
 		atomic_fetch_add(&r->board->steps, sim_steps(s));
 		atomic_fetch_add(&r->board->operations, result.operations);
+		atomic_fetch_add(&r->board->refused, result.refused);
 		for (int f = 0; f < SIM_FAULT_COUNT; f++)
 			atomic_fetch_add(&r->board->faults[f],
 					 sim_fault_count(s, (enum sim_fault)f));
@@ -312,6 +315,8 @@ static void print_text(const struct run *r, double seconds)
 	       r->options->scenario->name, done, seconds, (double)done / seconds,
 	       simulated_s / 60 / seconds, (double)atomic_load(&b->steps) / seconds,
 	       (uint64_t)atomic_load(&b->operations), (uint64_t)atomic_load(&b->repeated));
+	if (r->options->scenario->refuses)
+		printf("%" PRIu64 " reads refused\n", (uint64_t)atomic_load(&b->refused));
 	if (r->options->scenario->row > 0)
 		printf("%" PRIu64 " places of the list, %s\n",
 		       done - (uint64_t)atomic_load(&b->nothing),
@@ -391,6 +396,9 @@ static uint64_t run_seeds(struct run *r)
 	atomic_store(&r->board->last_seed, o->seed_first);
 	run_workers(r, (atomic_uint_fast64_t *)(r->board + 1));
 	double seconds = now_s() - r->start_s;
+	if (o->scenario->refuses && !o->hunt && atomic_load(&r->board->refused) == 0 &&
+	    atomic_load(&r->board->done) >= REFUSED_SEEDS)
+		add_failure(r, o->seed_last, "no read of all these seeds was refused");
 	uint64_t failed = atomic_load(&r->board->failed);
 	if (o->plants)
 		printf("%-20s %s%6" PRIu64 " seeds  %s\n", bug_name(o->bug),

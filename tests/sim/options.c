@@ -341,7 +341,8 @@ void options_parse(struct options *o, int argc, char **argv)
 
 /*
  * In a swarm each seed has its own selection of faults and its own pace: bugs that need one kind of
- * fault without another, or many in a short time, are found sooner than with everything always on.
+ * fault without another, or many in a short time, are found sooner than with everything always on. Some have
+ * one kind alone.
  */
 static void swarm(uint64_t seed, struct sim_config *c)
 {
@@ -349,8 +350,10 @@ static void swarm(uint64_t seed, struct sim_config *c)
 	struct rng r;
 	rng_init(&r, mix_u64(seed));
 	double pace = paces[rng_below(&r, ARRAY_LEN(paces))];
+	bool single = rng_chance(&r, 0.1);
+	int only = (int)rng_below(&r, SIM_FAULT_COUNT);
 	for (int f = 0; f < SIM_FAULT_COUNT; f++) {
-		bool on = rng_chance(&r, 0.6);
+		bool on = single ? f == only : rng_chance(&r, 0.6);
 		if (sim_fault_table[f].unit != SIM_PER_CRASH)
 			c->rate[f] *= on ? pace : 0;
 	}

@@ -31,6 +31,7 @@ struct scenario_result {
 	char notes[SCENARIO_NOTES][160];
 	uint64_t note_count;
 	uint64_t operations; /* acknowledged to clients */
+	uint64_t refused;    /* reads at the end that failed */
 	bool nothing;        /* the seed was past the end of what there is to try */
 };
 
@@ -40,6 +41,8 @@ struct scenario {
 	/* Before the simulation is opened: other rates than the default ones. May be NULL. */
 	void (*prepare)(const struct scenario_input *in, struct sim_config *config);
 	void (*run)(struct sim *sim, const struct scenario_input *in, struct scenario_result *out);
+	/* So much is lost that reads must fail now and then: that none does is a failure of the run. */
+	bool refuses;
 	/* Not 0: the seeds are a list with rows of so many places; it has ended when all of a row are nothing. */
 	unsigned row;
 	/* Planted bugs that it finds, BUG_NONE at the end. */

@@ -473,6 +473,11 @@ static void rack_hit(void *ctx)
 	list_for_each_entry(n, &s->nodes, link)
 		if (skip-- == 0)
 			rack = n->rack;
+	bool any = false;
+	list_for_each_entry(n, &s->nodes, link)
+		any = any || (n->rack == rack && node_can_be_lost(n));
+	if (!any)
+		return;
 	count_fault(s, SIM_RACK_LOSS, NULL);
 	list_for_each_entry(n, &s->nodes, link)
 		if (n->rack == rack && node_can_be_lost(n))

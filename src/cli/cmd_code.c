@@ -118,6 +118,7 @@ static int read_option(struct request *r, int id)
 		r->json = true;
 		return 0;
 	case OPT_HELP:
+	case 'h':
 		r->help = true;
 		return 0;
 	}
@@ -139,7 +140,7 @@ static int read_request(struct request *r, int argc, char **argv)
 	argv[0] = name;
 	optind = 0; /* begin anew: another command may have parsed options before */
 	int id;
-	while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((id = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		int status = read_option(r, id);
 		if (status != 0)
 			return status;

@@ -59,7 +59,7 @@ int cmd_down(int argc, char **argv)
 	int64_t patience_s = PATIENCE_S;
 	bool json = false;
 	int c;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (c == 'd') {
 			dir = optarg;
 		} else if (c == 'p') {

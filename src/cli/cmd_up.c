@@ -365,6 +365,9 @@ static void tell_shape(const struct box *b)
 
 static void tell(const struct box *b, const struct up_started *u, double seconds)
 {
+	/* As it was called: a program that is not on the PATH is not found by its name. */
+	const char *slash = strchr(program_invocation_name, '/');
+	const char *program = slash != NULL ? program_invocation_name : "terrane";
 	tell_shape(b);
 	if (u->count == 0)
 		printf("  was running already\n");
@@ -375,10 +378,10 @@ static void tell(const struct box *b, const struct up_started *u, double seconds
 		       u->count, seconds);
 	printf("\nTry next:\n"
 	       "  export TERRANE_CLUSTER=%s/cluster.ini\n"
-	       "  terrane put SOME-FOLDER /data      store a file or a tree\n"
-	       "  terrane ls -l /data                see it\n"
-	       "  terrane status                     see the cluster\n",
-	       b->dir);
+	       "  %s put SOME-FOLDER /data      store a file or a tree\n"
+	       "  %s ls -l /data                see it\n"
+	       "  %s status                     see the cluster\n",
+	       b->dir, program, program, program);
 }
 
 static int tell_json(const struct box *b, const struct up_started *u, double seconds)
@@ -437,7 +440,7 @@ static int up(struct asked *a, struct box *b)
 static int parse(struct asked *a, int argc, char **argv)
 {
 	int c;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (c == '?')
 			return CLI_USAGE;
 		if (c == 'h') {

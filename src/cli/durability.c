@@ -165,9 +165,9 @@ static int read_options(struct durability *d, const struct durability_command *c
 	snprintf(called, sizeof(called), "terrane durability %s", c->name);
 	argv[0] = called; /* what getopt's messages begin with */
 	optind = 0;
-	while ((table = getopt_long(argc, argv, "", all, &at)) != -1) {
+	while ((table = getopt_long(argc, argv, "h", all, &at)) != -1) {
 		int rc = 0;
-		if (table == 1 && strcmp(all[at].name, "help") == 0) {
+		if (table == 'h' || (table == 1 && strcmp(all[at].name, "help") == 0)) {
 			print_help(c);
 			return CLI_OK;
 		}

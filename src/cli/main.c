@@ -32,8 +32,7 @@ static const struct command cluster_commands[] = {
 	{"rack", "list, drain and remove whole racks", cmd_rack, "list drain online remove"},
 	{"disk", "list the disks; order, replace and repair them", cmd_disk,
 	 "list online drain fail remove give-up replace rebuild losses"},
-	{"repair", "what waits to be repaired, and when it will be done", cmd_repair,
-	 "status drain gone keep"},
+	{"repair", "what waits to be repaired, and when it will be done", cmd_repair, "status"},
 };
 static const struct command server_commands[] = {
 	{"meta", "serve metadata", cmd_meta, "format"},
@@ -124,6 +123,10 @@ static void print_commands(FILE *out)
 static int run_command(const char *name, int argc, char **argv)
 {
 	const struct command *c = find_command(name);
+	char help[] = "--help";
+	char *args[] = {argv[0], help, NULL};
+	if (c != NULL && argc == 2 && strcmp(argv[1], "-h") == 0)
+		return c->run(2, args);
 	if (c != NULL)
 		return c->run(argc, argv);
 	if (fs_find(name) != NULL)
@@ -137,9 +140,8 @@ static int cmd_help(int argc, char **argv)
 		print_commands(stdout);
 		return CLI_OK;
 	}
-	const struct command *c = find_command(argv[1]);
-	if (c != NULL && (c->run == cmd_help || c->run == cmd_version)) {
-		printf("terrane %s: %s\n", c->name, c->help);
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+		puts("usage: terrane help [COMMAND]\n\nPrints all commands, or the help of one.");
 		return CLI_OK;
 	}
 	char *args[] = {argv[1], (char[]){"--help"}, NULL};
@@ -148,9 +150,13 @@ static int cmd_help(int argc, char **argv)
 
 static int cmd_version(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
-	printf("terrane %s\n", TERRANE_VERSION);
+	bool json = argc == 2 && strcmp(argv[1], "--json") == 0;
+	if (argc == 2 && strcmp(argv[1], "--help") == 0)
+		puts("usage: terrane version [--json]\n\nPrints the version.");
+	else if (argc > 1 && !json)
+		return cli_usage("version: \"%s\" is not understood", argv[argc - 1]);
+	else
+		printf(json ? "{\"version\": \"%s\"}\n" : "terrane %s\n", TERRANE_VERSION);
 	return CLI_OK;
 }
 

@@ -187,7 +187,7 @@ int node_command_run(int argc, char **argv, const struct node_command *commands,
 	struct node_session s = {
 		.addr = NODE_ADDR_DEFAULT, .length = UINT64_MAX, .timeout_ns = TIMEOUT_DEFAULT_NS};
 	int c;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (c == 'h') {
 			fputs(usage, stdout);
 			return CLI_OK;

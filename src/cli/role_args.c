@@ -14,7 +14,7 @@ int cli_role_args(int argc, char **argv, const char *usage, struct role_args *ou
 	};
 	int c;
 	*out = (struct role_args){0};
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (c == 'c') {
 			out->config = optarg;
 		} else if (c == 'j') {

@@ -2,6 +2,7 @@
 """terrane up, down and status: clusters in folders come, go, are killed and come back with all in them."""
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -318,6 +319,18 @@ def test_help_and_completion_know_every_command():
     for name in names:
         done = run("help", name)
         assert done.returncode == 0 and name in done.stdout, name
+        for option in ("--help", "-h"):
+            asked = run(name, option)
+            assert asked.returncode == 0 and asked.stdout == done.stdout and not asked.stderr, (name, option)
+    for words in (["up", "--dir", "x", "-h"], ["durability", "nines", "-h"], ["code", "explain", "-h"]):
+        assert run(*words).returncode == 0, words
+
+
+def test_version_is_text_or_json_and_takes_nothing_else():
+    version = json.loads(run("version", "--json").stdout)["version"]
+    assert run("version").stdout == run("--version").stdout == f"terrane {version}\n"
+    for words in (["--frob"], ["--json", "more"], ["more"]):
+        assert run("version", *words).returncode == 2
 
 
 def complete(*words):
@@ -343,7 +356,20 @@ def test_bash_completes_commands_options_and_what_they_take():
     assert complete("bench", "f") == ["files", "fetch"]
     assert complete("fsck", "--d") == ["--deep", "--dir"]
     for name in complete(""):
-        assert complete(name, "") or name in ("box", "version"), name  # these take a file, or nothing
+        words = complete(name, "")
+        assert words or name == "box", name  # which takes a file
+        if name != "help":  # what is offered is there
+            told = run("help", name).stdout
+            assert [w for w in words if w != "--help" and not re.search(rf"(?<![\w-]){w}\b", told)] == [], name
+
+
+def test_up_tells_what_to_try_with_the_name_it_was_called_by(tmp_path):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 1):
+        told = run("up", "--dir", tmp_path / "box").stdout
+        assert f"  {TERRANE} status " in told
+        done = subprocess.run(["terrane", "up", "--dir", tmp_path / "box"], capture_output=True, text=True, check=True,
+                              env={**os.environ, "PATH": f"{TERRANE.parent}:{os.environ['PATH']}"})
+        assert "  terrane status " in done.stdout
 
 
 def test_json_of_status_is_whole(tmp_path):

@@ -29,14 +29,22 @@ struct map_key map_key(char kind, uint64_t id)
 
 /* --- reading ----------------------------------------------------------------------------------- */
 
+int map_unpack(const ProtobufCMessageDescriptor *desc, struct arena *a, struct kv_bytes value,
+	       ProtobufCMessage **out)
+{
+	arena_init(a, body_limit(value.len));
+	int rc = body_unpack(desc, a, value.data, value.len, out);
+	/* The limit is by the length: no server writes what is beyond it. */
+	return rc == -EMSGSIZE ? -EBADMSG : rc;
+}
+
 static int read_head(struct cluster_head *h, struct kv_bytes value)
 {
 	ProtobufCMessage *message = NULL;
 	struct arena a;
-	arena_init(&a, body_limit(value.len));
-	int rc = value.len > MAP_HEAD_MAX ? -EBADMSG
-					  : body_unpack(&terrane__meta__cluster_record__descriptor,
-							&a, value.data, value.len, &message);
+	if (value.len > MAP_HEAD_MAX)
+		return -EBADMSG;
+	int rc = map_unpack(&terrane__meta__cluster_record__descriptor, &a, value, &message);
 	if (rc == 0)
 		rc = cluster_head_read(h, (const Terrane__Meta__ClusterRecord *)message);
 	arena_fini(&a);
@@ -57,7 +65,14 @@ static const ProtobufCMessageDescriptor *descriptor_of(uint8_t kind)
 	}
 }
 
-static int put_message(struct cluster *c, uint8_t kind, const void *message)
+/* The key names the record: a row that lies under another's key is not taken for that one. */
+static bool key_is(struct kv_bytes key, uint8_t kind, uint64_t id)
+{
+	struct map_key k = map_key((char)kind, id);
+	return kv_equal(key, kv_bytes(k.bytes, k.len));
+}
+
+static int put_message(struct cluster *c, struct kv_bytes key, uint8_t kind, const void *message)
 {
 	struct cluster_rack r;
 	struct cluster_node n;
@@ -66,12 +81,18 @@ static int put_message(struct cluster *c, uint8_t kind, const void *message)
 	switch (kind) {
 	case 'r':
 		rc = cluster_rack_read(&r, message);
+		if (rc == 0 && !key_is(key, kind, r.id))
+			rc = -EBADMSG;
 		return rc < 0 ? rc : cluster_put_rack(c, &r);
 	case 'n':
 		rc = cluster_node_read(&n, message);
+		if (rc == 0 && !key_is(key, kind, n.id))
+			rc = -EBADMSG;
 		return rc < 0 ? rc : cluster_put_node(c, &n);
 	default:
 		rc = cluster_disk_read(&d, message);
+		if (rc == 0 && !key_is(key, kind, d.id))
+			rc = -EBADMSG;
 		return rc < 0 ? rc : cluster_put_disk(c, &d);
 	}
 }
@@ -84,10 +105,9 @@ static int read_row(struct cluster *c, const struct kv_row *row)
 		return -EBADMSG;
 	ProtobufCMessage *message = NULL;
 	struct arena a;
-	arena_init(&a, body_limit(row->value.len));
-	int rc = body_unpack(desc, &a, row->value.data, row->value.len, &message);
+	int rc = map_unpack(desc, &a, row->value, &message);
 	if (rc == 0)
-		rc = put_message(c, kind, message);
+		rc = put_message(c, row->key, kind, message);
 	arena_fini(&a);
 	return rc == -EINVAL ? -EBADMSG : rc;
 }
@@ -106,7 +126,7 @@ static int read_kind(struct meta_map *m, struct cluster *c, char kind)
 			return rc;
 		if (rows.count > 0) {
 			struct kv_bytes key = rows.row[rows.count - 1].key;
-			last.len = min_u64(key.len, sizeof(last.bytes));
+			last.len = key.len; /* read_row has checked it */
 			memcpy(last.bytes, key.data, last.len);
 		}
 	} while (rows.more);
@@ -139,6 +159,26 @@ static int get_head(struct meta_map *m, struct cluster_head *h, uint8_t bytes[MA
 	*len = rows.row[0].value.len;
 	memcpy(bytes, rows.row[0].value.data, *len);
 	return 0;
+}
+
+/*
+ * All records of a version are there and none is of a later one, because they are written together. Racks are
+ * numbered without gaps: with one missing from the count, the next new rack would take another's number.
+ */
+static int check_whole(const struct cluster *c, const struct cluster_head *h)
+{
+	uint64_t newest = 0, rack = 0;
+	map_for_each(&c->racks, it) {
+		newest = max_u64(newest, ((const struct cluster_rack *)it.value)->version);
+		rack = max_u64(rack, it.key);
+	}
+	map_for_each(&c->nodes, it)
+		newest = max_u64(newest, ((const struct cluster_node *)it.value)->version);
+	map_for_each(&c->disks, it)
+		newest = max_u64(newest, ((const struct cluster_disk *)it.value)->version);
+	return map_count(&c->racks) == h->racks && rack == h->racks && newest <= h->version
+		       ? 0
+		       : -EBADMSG;
 }
 
 /* Usage is not of the map: it lives on in the new one. */
@@ -185,6 +225,8 @@ int map_refresh(struct meta_map *m, bool force)
 		/* A record that names one that came meanwhile does not read, either. */
 		rc = all == 0 || all == -EBADMSG ? get_head(m, &after, bytes, &len) : all;
 		bool same = rc == 0 && after.version == before.version && after.edit == before.edit;
+		if (same && all == 0)
+			all = check_whole(&c, &after);
 		if (same && all == 0) {
 			/* Another fiber may have been faster. */
 			if (after.version >= m->head.version) {

@@ -51,7 +51,8 @@ int meta_map_format(struct kv *kv, struct cluster_id id, enum place_kind network
 
 /*
  * Waits: reads the map and starts to watch. The store must outlive it. -ENOENT: no cluster was made
- * here; -EBADMSG: a record that does not read; the errors of kv_get and kv_scan; -ENOMEM, -EAGAIN.
+ * here; -EBADMSG: a record that does not read, lies under another's key, is newer than the head, or a rack that
+ * is not counted or not there; the errors of kv_get and kv_scan; -ENOMEM, -EAGAIN.
  */
 int meta_map_open(struct meta_map **out, struct kv *kv, const struct meta_map_options *o);
 /* Nobody may be in a call. */
@@ -91,8 +92,8 @@ struct meta_map_node {
  * -EINVAL: empty names, ids of 0, a disk named twice; -ENAMETOOLONG; -EPERM: the node is gone by an
  * operator's wish; -EBUSY: another process was heard as this node within suspect_ns, and has disks that
  * this one does not name: a copied configuration, or a disk that was lost while the node started again,
- * to be tried again; -ENOSPC: the limits of cluster.h; -EAGAIN: too many changes at once; the errors of
- * kv_txn.
+ * to be tried again; -ENOSPC: the limits of cluster.h; -EAGAIN: too many changes at once; -EOVERFLOW: no
+ * version is left; the errors of kv_txn.
  */
 int meta_map_register(struct meta_map *m, const struct meta_map_node *n);
 

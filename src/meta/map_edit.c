@@ -128,13 +128,14 @@ static int beat_unchanged(struct meta_map *m, const struct map_life *life, struc
 	check->value = rows->row[0].value;
 	if (!rows->row[0].found)
 		return life->beats == 0 ? 0 : -ESTALE;
-	Terrane__Meta__BeatRecord *b = terrane__meta__beat_record__unpack(
-		NULL, rows->row[0].value.len, rows->row[0].value.data);
-	if (b == NULL)
-		return -EBADMSG;
-	bool same = b->beats == life->beats && b->incarnation == life->incarnation;
-	terrane__meta__beat_record__free_unpacked(b, NULL);
-	return same ? 0 : -ESTALE;
+	ProtobufCMessage *message = NULL;
+	struct arena a;
+	rc = map_unpack(&terrane__meta__beat_record__descriptor, &a, rows->row[0].value, &message);
+	const Terrane__Meta__BeatRecord *b = (const Terrane__Meta__BeatRecord *)message;
+	if (rc == 0 && (b->beats != life->beats || b->incarnation != life->incarnation))
+		rc = -ESTALE;
+	arena_fini(&a);
+	return rc;
 }
 
 /* Our own copy moves on by the same records. */
@@ -168,6 +169,8 @@ static int commit(struct meta_map *m, struct map_edit *e)
 	size_t before_len = m->head_len;
 	memcpy(before, m->head_bytes, before_len);
 	struct cluster_head head = m->head;
+	if (head.version == UINT64_MAX)
+		return -EOVERFLOW; /* nobody counts so far; the next would read as none */
 	head.version++;
 	head.edit = rt_random_u64();
 	head.racks += e->has_rack && e->rack.id > head.racks;

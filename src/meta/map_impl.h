@@ -5,6 +5,7 @@
 
 #include "meta/cluster_record.h"
 #include "meta/map.h"
+#include "rpc/arena.h"
 #include "rt/rt.h"
 
 #define MAP_HEAD_MAX 128 /* bytes of a stored ClusterRecord */
@@ -44,6 +45,11 @@ struct map_key {
 
 uint64_t map_partition(void);
 struct map_key map_key(char kind, uint64_t id);
+
+/* map.c: a stored record, in an arena that this begins and the caller ends, whatever comes back: so much memory as
+ * a record of that length may take. -EBADMSG: it is none. */
+int map_unpack(const ProtobufCMessageDescriptor *desc, struct arena *a, struct kv_bytes value,
+	       ProtobufCMessage **out);
 
 /* map.c: reads the map when its version moved, or in any case. */
 int map_refresh(struct meta_map *m, bool force);

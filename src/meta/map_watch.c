@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "meta/map_impl.h"
-#include "rpc/body.h"
 
 struct map_life *map_life(struct meta_map *m, uint64_t node)
 {
@@ -31,7 +30,7 @@ struct map_life *map_life(struct meta_map *m, uint64_t node)
 void map_life_note(struct map_life *life, const struct meta_map_node *n)
 {
 	life->pending_incarnation = n->incarnation;
-	life->pending_beats = life->beats + 1;
+	life->pending_beats = life->beats + 1 != 0 ? life->beats + 1 : 1; /* 0: none */
 	life->seen_ns = rt_now_ns();
 	struct meta_map_disk *copy =
 		realloc(life->pending_disks, (n->disk_count + 1) * sizeof(*copy));
@@ -177,9 +176,7 @@ static int read_beat(struct meta_map *m, const struct kv_row *row)
 		node = node << 8 | ((const uint8_t *)row->key.data)[i];
 	ProtobufCMessage *message = NULL;
 	struct arena a;
-	arena_init(&a, body_limit(row->value.len));
-	int rc = body_unpack(&terrane__meta__beat_record__descriptor, &a, row->value.data,
-			     row->value.len, &message);
+	int rc = map_unpack(&terrane__meta__beat_record__descriptor, &a, row->value, &message);
 	struct map_life *life = rc == 0 ? map_life(m, node) : NULL;
 	if (rc == 0 && life == NULL)
 		rc = -ENOMEM;

@@ -34,9 +34,13 @@ int meta_client_note_drop(struct meta_call *c, const char *name)
 	return mc_tell(c, &meta_type_note_put, &q.base);
 }
 
-static int note_take(const Terrane__Meta__Note *m, struct arena *a, struct meta_note *out)
+/* Who walks a family by pages comes to its end only when each name is of it and above the last. */
+static int note_take(const Terrane__Meta__Note *m, const char *prefix, const char *after,
+		     struct arena *a, struct meta_note *out)
 {
 	size_t len = strlen(m->text);
+	if (strncmp(m->name, prefix, strlen(prefix)) != 0 || strcmp(m->name, after) <= 0)
+		return -EINVAL;
 	char *text = arena_alloc(a, len + 1);
 	if (strlen(m->name) > META_NOTE_NAME_MAX || len > META_NOTE_TEXT_MAX)
 		return -EINVAL;
@@ -63,7 +67,7 @@ int64_t meta_client_note_list(struct meta_call *c, const char *prefix, const cha
 	if (p->n_notes > max || (p->n_notes == 0 && !p->end))
 		return mc_bad_answer(c, -EINVAL);
 	for (size_t i = 0; rc == 0 && i < p->n_notes; i++)
-		rc = note_take(p->notes[i], a, &out[i]);
+		rc = note_take(p->notes[i], prefix, i == 0 ? after : out[i - 1].name, a, &out[i]);
 	*end = p->end;
 	return rc < 0 ? mc_bad_answer(c, rc) : (int64_t)p->n_notes;
 }

@@ -18,6 +18,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "client/label.h"
 #include "meta/meta_client.h"
 #include "meta/wire.h"
 #include "node/node_client.h"
@@ -237,7 +238,15 @@ static int64_t ask_notes(struct asker *a)
 {
 	struct meta_note n[MANY];
 	bool end;
-	return meta_client_note_list(&a->meta, "scrub/", "", &a->arena, n, MANY, &end);
+	int64_t count =
+		meta_client_note_list(&a->meta, "scrub/", "scrub/0", &a->arena, n, MANY, &end);
+	for (int64_t i = 0; i < count; i++) {
+		/* Else a walk of pages need not end. */
+		assert(strncmp(n[i].name, "scrub/", 6) == 0);
+		assert(strcmp(n[i].name, i == 0 ? "scrub/0" : n[i - 1].name) > 0);
+	}
+	assert(count != 0 || end);
+	return count;
 }
 
 static int64_t ask_map(struct asker *a)
@@ -276,7 +285,13 @@ static int64_t ask_stat(struct asker *a)
 	struct chunk_id ids[2] = {chunk, {.block = 8}};
 	struct chunk_stat st[2];
 	int rcs[2];
-	return node_stat(&a->node, 1001, ids, 2, st, rcs);
+	uint32_t tenant;
+	uint64_t block;
+	int rc = node_stat(&a->node, 1001, ids, 2, st, rcs);
+	for (size_t i = 0; rc == 0 && i < 2; i++)
+		if (rcs[i] == 0 && label_read(st[i].label, &tenant, &block) == 0)
+			assert(tenant != 0);
+	return rc;
 }
 
 static int64_t ask_chunks(struct asker *a)

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,32 +66,6 @@ static const struct {
 	{"studies", study_commands, ARRAY_LEN(study_commands)},
 	{"other", other_commands, ARRAY_LEN(other_commands)},
 };
-
-static int complain(int status, const char *hint, const char *fmt, va_list args)
-{
-	fputs("terrane: ", stderr);
-	vfprintf(stderr, fmt, args);
-	fprintf(stderr, "%s\n", hint);
-	return status;
-}
-
-int cli_fail(const char *fmt, ...)
-{
-	va_list args;
-	va_start(args, fmt);
-	int status = complain(CLI_FAILED, "", fmt, args);
-	va_end(args);
-	return status;
-}
-
-int cli_usage(const char *fmt, ...)
-{
-	va_list args;
-	va_start(args, fmt);
-	int status = complain(CLI_USAGE, "; see --help", fmt, args);
-	va_end(args);
-	return status;
-}
 
 static const struct command *find_command(const char *name)
 {

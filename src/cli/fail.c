@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+
+static int complain(int status, const char *hint, const char *fmt, va_list args)
+{
+	fputs("terrane: ", stderr);
+	vfprintf(stderr, fmt, args);
+	fprintf(stderr, "%s\n", hint);
+	return status;
+}
+
+int cli_fail(const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	int status = complain(CLI_FAILED, "", fmt, args);
+	va_end(args);
+	return status;
+}
+
+int cli_usage(const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	int status = complain(CLI_USAGE, "; see --help", fmt, args);
+	va_end(args);
+	return status;
+}

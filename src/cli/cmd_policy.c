@@ -13,7 +13,9 @@
 #include "cli/admin.h"
 #include "cli/cli.h"
 #include "cli/fs.h"
+#include "cli/policy_told.h"
 #include "code/encoding.h"
+#include "janitor/notes.h"
 #include "meta/wire.h"
 
 static const char usage_text[] =
@@ -108,14 +110,32 @@ static int run_set(struct admin *a)
 
 /* --- list --------------------------------------------------------------------------------------- */
 
-static void print_policy(json_t *o)
+void policy_told_add(json_t *told, const struct meta_note *n)
 {
-	char after[32];
-	json_int_t seconds = json_integer_value(json_object_get(o, "after_ns")) / 1000000000;
-	snprintf(after, sizeof(after), "%" JSON_INTEGER_FORMAT "s", seconds);
-	printf("%-16s %-14s %-10s %s\n", json_string_value(json_object_get(o, "tenant")),
-	       json_string_value(json_object_get(o, "encoding")), after,
-	       json_string_value(json_object_get(o, "path")));
+	struct policy p;
+	if (policy_read(n, &p) == 0)
+		json_array_append_new(told, json_loads(n->text, 0, NULL));
+}
+
+static const char *word(const json_t *o, const char *key)
+{
+	const char *text = json_string_value(json_object_get(o, key));
+	return text != NULL ? text : "?";
+}
+
+void policy_told_print(const json_t *told)
+{
+	size_t i;
+	const json_t *o;
+	printf("%-16s %-14s %-10s %s\n", "tenant", "encoding", "after", "path, as it was");
+	json_array_foreach(told, i, o)
+	{
+		char after[32];
+		json_int_t ns = json_integer_value(json_object_get(o, "after_ns"));
+		snprintf(after, sizeof(after), "%" JSON_INTEGER_FORMAT "s", ns / 1000000000);
+		printf("%-16s %-14s %-10s %s\n", word(o, "tenant"), word(o, "encoding"), after,
+		       word(o, "path"));
+	}
 }
 
 static int run_list(struct admin *a)
@@ -125,10 +145,8 @@ static int run_list(struct admin *a)
 	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
 	char after[META_NOTE_NAME_MAX + 1] = "";
 	bool end = false;
-	if (notes == NULL)
+	if (notes == NULL || all == NULL)
 		return cli_fail("out of memory");
-	if (!q->json)
-		printf("%-16s %-14s %-10s %s\n", "tenant", "encoding", "after", "path, as it was");
 	while (!end) {
 		struct meta_call c = {.client = a->client};
 		struct arena arena;
@@ -136,18 +154,15 @@ static int run_list(struct admin *a)
 		int64_t n = meta_client_note_list(&c, "policy/", after, &arena, notes,
 						  META_NOTES_MAX, &end);
 		for (int64_t i = 0; i < n; i++) {
-			json_t *o = json_loads(notes[i].text, 0, NULL);
+			policy_told_add(all, &notes[i]);
 			memcpy(after, notes[i].name, sizeof(after));
-			if (o == NULL)
-				continue;
-			if (!q->json)
-				print_policy(o);
-			json_array_append_new(all, o);
 		}
 		arena_fini(&arena);
 		if (n < 0)
 			return failed(&c, (int)n, "policies");
 	}
+	if (!q->json)
+		policy_told_print(all);
 	return q->json && json_emit(stdout, all) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 }
 

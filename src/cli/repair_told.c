@@ -12,11 +12,12 @@ static double number(const json_t *o, const char *key)
 	return json_number_value(json_object_get(o, key));
 }
 
-/* Notes are checked like anything else that comes from outside. */
-static void add_repairs(json_t *told, const struct meta_note *n)
+void repair_told_add(json_t *told, const struct meta_note *n)
 {
 	AUTO_JSON json_t *note = json_loads(n->text, 0, NULL);
 	const json_t *repairs = json_object_get(note, "repairs");
+	const char *slash = strchr(n->name, '/');
+	const char *holder = slash == NULL ? n->name : slash + 1;
 	size_t i;
 	json_t *r;
 	json_array_foreach(repairs, i, r)
@@ -28,7 +29,7 @@ static void add_repairs(json_t *told, const struct meta_note *n)
 		bool under_way = json_is_true(json_object_get(r, "under_way"));
 		double per_s = seconds > 0 ? done / seconds : 0;
 		double moved = number(r, "read_bytes") + number(r, "written_bytes");
-		json_object_set_new(r, "janitor", json_string(strchr(n->name, '/') + 1));
+		json_object_set_new(r, "janitor", json_string(holder));
 		json_object_set_new(r, "blocks_per_s", json_real(per_s));
 		json_object_set_new(r, "bytes_per_s", json_real(seconds > 0 ? moved / seconds : 0));
 		json_object_set_new(r, "seconds_left",
@@ -51,7 +52,7 @@ json_t *repair_told(struct admin *a)
 		n = meta_client_note_list(&m, "repair/", after, &arena, notes, META_NOTES_MAX,
 					  &end);
 		for (int64_t i = 0; i < n; i++) {
-			add_repairs(told, &notes[i]);
+			repair_told_add(told, &notes[i]);
 			memcpy(after, notes[i].name, sizeof(after));
 		}
 		arena_fini(&arena);

@@ -10,6 +10,7 @@
 #include "cli/admin.h"
 #include "janitor/stats.h"
 #include "meta/cluster.h"
+#include "meta/note.h"
 
 #define STATUS_STATES (CLUSTER_GONE + 1)
 
@@ -31,6 +32,8 @@ struct status_data {
 };
 /* An error was told; to be freed in any case. */
 int status_data_load(struct admin *a, const struct cluster *c, struct status_data *d);
+/* What one janitor's note says, whatever that is, when it is an object. */
+void status_janitor_add(json_t *all, const struct meta_note *n);
 void status_data_free(struct status_data *d);
 void status_data_tell(const struct status_data *d);
 json_t *status_data_json(const struct status_data *d);

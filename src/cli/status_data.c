@@ -12,6 +12,17 @@
 
 #define SILENT_NS (60 * NS_PER_S)
 
+void status_janitor_add(json_t *all, const struct meta_note *n)
+{
+	const char *slash = strchr(n->name, '/');
+	json_t *o = json_loads(n->text, 0, NULL);
+	if (json_is_object(o)) {
+		json_object_set_new(o, "id", json_string(slash == NULL ? n->name : slash + 1));
+		json_array_append(all, o);
+	}
+	json_decref(o);
+}
+
 static int load_janitors(struct admin *a, json_t *all)
 {
 	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
@@ -22,13 +33,8 @@ static int load_janitors(struct admin *a, json_t *all)
 		return cli_fail("out of memory");
 	arena_init(&arena, 2 * MIB);
 	int64_t n = meta_client_note_list(&m, "janitor/", "", &arena, notes, META_NOTES_MAX, &end);
-	for (int64_t i = 0; i < n; i++) {
-		json_t *o = json_loads(notes[i].text, 0, NULL);
-		if (o == NULL)
-			continue;
-		json_object_set_new(o, "id", json_string(notes[i].name + strlen("janitor/")));
-		json_array_append_new(all, o);
-	}
+	for (int64_t i = 0; i < n; i++)
+		status_janitor_add(all, &notes[i]);
 	arena_fini(&arena);
 	return n < 0 ? cli_fail("cannot ask for the janitors: %s", err_text((int)n)) : CLI_OK;
 }

@@ -22,6 +22,7 @@
 #include "client/label.h"
 #include "client/shape.h"
 #include "janitor/impl.h"
+#include "janitor/notes.h"
 #include "rt/rt.h"
 
 #define DRIVE_FIBERS 4
@@ -131,7 +132,8 @@ static int drive_look(struct shelf *s, uint64_t found)
 	struct arena a;
 	arena_init(&a, 64 * KIB);
 	int rc = meta_client_note_get(&m, s->lease, &a, &note);
-	bool seen = rc == 0 && strtoull(note.text, NULL, 16) == created_ns;
+	uint64_t noted_ns;
+	bool seen = rc == 0 && hex_read(note.text, &noted_ns) && noted_ns == created_ns;
 	rc = rc == -ENOENT ? 0 : rc;
 	if (rc == 0 && !seen) {
 		uint64_t missing = 0;

@@ -14,50 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/log.h"
 #include "client/engine.h"
 #include "client/shape.h"
 #include "janitor/impl.h"
+#include "janitor/notes.h"
 #include "rt/rt.h"
 
 #define POLICIES_MAX 10000
 #define DIRS_MAX 65536 /* remembered in a run */
 
-struct policy {
-	uint32_t tenant;
-	uint64_t dir; /* META_ROOT: all of the tenant */
-	uint64_t after_ns;
-	char encoding[META_ENCODING_MAX]; /* empty: keep */
-};
-
 /* --- what there is ------------------------------------------------------------------------------ */
-
-/* -EINVAL: not one. */
-static int policy_read(const struct meta_note *n, struct policy *out)
-{
-	AUTO_JSON json_t *o = json_loads(n->text, 0, NULL);
-	const char *text = json_string_value(json_object_get(o, "encoding"));
-	json_int_t after = json_integer_value(json_object_get(o, "after_ns"));
-	struct encoding enc;
-	*out = (struct policy){.dir = META_ROOT, .after_ns = after < 0 ? 0 : (uint64_t)after};
-	const char *digits = n->name + strlen("policy/");
-	char *rest;
-	unsigned long tenant = strtoul(digits, &rest, 16);
-	if (rest == digits || tenant > UINT32_MAX)
-		return -EINVAL;
-	out->tenant = (uint32_t)tenant;
-	if (*rest == '/')
-		out->dir = strtoull(rest + 1, NULL, 16);
-	if (text == NULL || strlen(text) >= sizeof(out->encoding))
-		return -EINVAL;
-	if (strcmp(text, "keep") == 0)
-		return 0;
-	if (encoding_parse(text, &enc, NULL, 0) < 0)
-		return -EINVAL;
-	encoding_print(&enc, out->encoding);
-	return 0;
-}
 
 int policies_load(struct janitor *j)
 {

@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "janitor/impl.h"
+#include "janitor/notes.h"
 #include "rt/rt.h"
 
 #define LIVES_NS (60 * NS_PER_S)
@@ -62,9 +63,8 @@ static int reports_read(struct janitor *j, struct meta_call *m)
 	int rc = n < 0 ? (int)n : 0;
 	unsigned others = 0;
 	for (int64_t i = 0; rc == 0 && i < n; i++) {
-		AUTO_JSON json_t *o = json_loads(notes[i].text, 0, NULL);
-		uint64_t at_ns = (uint64_t)json_integer_value(json_object_get(o, "at_ns"));
-		uint64_t now_ns = rt_wall_ns();
+		uint64_t at_ns = report_at_ns(notes[i].text);
+		uint64_t now_ns = rt_wall_ns(), holder;
 		uint64_t age_ns = at_ns < now_ns ? now_ns - at_ns : 0;
 		if (strcmp(notes[i].name, own) == 0)
 			continue;
@@ -72,7 +72,8 @@ static int reports_read(struct janitor *j, struct meta_call *m)
 		if (age_ns <= FORGET_NS)
 			continue;
 		rc = meta_client_note_drop(m, notes[i].name);
-		repairs_untell(m, strtoull(notes[i].name + strlen("janitor/"), NULL, 16));
+		if (note_number(notes[i].name, "janitor/", &holder))
+			repairs_untell(m, holder);
 	}
 	if (rc == 0)
 		j->others = others;

@@ -24,26 +24,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/log.h"
 #include "client/label.h"
 #include "janitor/impl.h"
+#include "janitor/notes.h"
 #include "rt/rt.h"
 
 #define SCRUB_FIBERS 32 /* disks at once */
 #define SCRUB_PAGE 16
 #define SAVE_NS (5 * NS_PER_S)
 #define SCAN_TIMEOUT_NS (120 * NS_PER_S)
-
-/* As the note says it. */
-struct pass {
-	uint64_t since_ns; /* wall clock: when the disk was first met */
-	uint64_t begun_ns; /* the pass that goes on; 0: none */
-	uint64_t done_ns;  /* when the last whole pass began; 0: none yet */
-	struct store_cursor at;
-	uint64_t turn;
-	uint64_t saved_ns; /* of this process's clock */
-};
 
 /* --- where it stands --------------------------------------------------------------------------- */
 
@@ -52,57 +42,12 @@ static void note_name(uint64_t disk, char out[META_NOTE_NAME_MAX + 1])
 	snprintf(out, META_NOTE_NAME_MAX + 1, "scrub/%016" PRIx64, disk);
 }
 
-/* What is from the future was written by a clock that was ahead, and says nothing: taken for now it would put off
- * the next pass until that time comes. */
-static uint64_t past(json_t *o, const char *key, uint64_t now_ns)
-{
-	json_int_t v = json_integer_value(json_object_get(o, key));
-	return v < 0 || (uint64_t)v > now_ns ? 0 : (uint64_t)v;
-}
-
-/* n hexadecimal numbers with colons between them, and nothing else. */
-static bool numbers_read(const char *text, uint64_t *out, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		char *rest;
-		if (text == NULL || *text == '\0')
-			return false;
-		out[i] = strtoull(text, &rest, 16);
-		if (rest == text || *rest != (i + 1 < n ? ':' : '\0'))
-			return false;
-		text = rest + 1;
-	}
-	return true;
-}
-
-/* What does not read is a pass that has not begun. */
-static void pass_read(struct pass *p, const char *text)
-{
-	uint64_t now_ns = rt_wall_ns();
-	AUTO_JSON json_t *o = json_loads(text, 0, NULL);
-	uint64_t at[4];
-	p->since_ns = past(o, "since_ns", now_ns);
-	p->begun_ns = past(o, "begun_ns", now_ns);
-	p->done_ns = past(o, "done_ns", now_ns);
-	p->at = (struct store_cursor){0};
-	if (numbers_read(json_string_value(json_object_get(o, "at")), at, 4))
-		p->at = (struct store_cursor){.major = at[0],
-					      .last = {.block = at[1], .index = (uint32_t)at[2]},
-					      .within = at[3] != 0};
-	if (p->since_ns == 0)
-		p->since_ns = now_ns;
-}
-
 static int pass_save(struct shelf *s, struct pass *p)
 {
-	char text[256];
+	char text[PASS_TEXT_MAX];
 	struct meta_note note = {.turn = p->turn, .text = text};
 	note_name(s->disk, note.name);
-	snprintf(text, sizeof(text),
-		 "{\"since_ns\": %" PRIu64 ", \"begun_ns\": %" PRIu64 ", \"done_ns\": %" PRIu64
-		 ", \"at\": \"%" PRIx64 ":%" PRIx64 ":%" PRIx32 ":%u\"}",
-		 p->since_ns, p->begun_ns, p->done_ns, p->at.major, p->at.last.block,
-		 p->at.last.index, p->at.within);
+	pass_print(p, text);
 	struct meta_call m = errand_meta(s->j, &s->errand);
 	int rc = meta_client_note_put(&m, &note);
 	p->saved_ns = rt_now_ns();
@@ -141,14 +86,16 @@ static int passes_load(struct janitor *j)
 			meta_client_note_list(&m, "scrub/", after, &a, notes, META_NOTES_MAX, &end);
 		rc = n < 0 ? (int)n : 0;
 		for (int64_t i = 0; rc == 0 && i < n; i++) {
-			uint64_t disk = strtoull(notes[i].name + strlen("scrub/"), NULL, 16);
+			uint64_t disk;
+			memcpy(after, notes[i].name, sizeof(after));
+			if (!note_number(notes[i].name, "scrub/", &disk))
+				continue;
 			struct pass *p = pass_of(j, disk);
 			rc = p == NULL ? -ENOMEM : 0;
 			if (rc == 0) {
-				pass_read(p, notes[i].text);
+				pass_read(p, notes[i].text, rt_wall_ns());
 				p->turn = notes[i].turn;
 			}
-			memcpy(after, notes[i].name, sizeof(after));
 		}
 		arena_fini(&a);
 	}

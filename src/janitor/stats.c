@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/rng.h"
+#include "janitor/notes.h"
 #include "rt/rt.h"
 
 #define NOTE_DISKS 60 /* lines of one note */
@@ -266,23 +267,30 @@ static uint64_t number(json_t *o, const char *key)
 	return v < 0 ? 0 : (uint64_t)v;
 }
 
-static void add_numbers(struct stats *s, json_t *o)
+/* Of notes that say anything the sum may be more than a number of JSON holds. */
+static void add(uint64_t *sum, uint64_t n)
 {
+	*sum = n > INT64_MAX - min_u64(*sum, INT64_MAX) ? INT64_MAX : *sum + n;
+}
+
+void stats_add_numbers(struct stats *s, const char *text)
+{
+	AUTO_JSON json_t *o = json_loads(text, 0, NULL);
 	uint64_t taken_ns = number(o, "taken_ns");
 	const char *sketch = json_string_value(json_object_get(o, "sketch"));
 	if (taken_ns == 0)
 		return;
 	s->taken_ns = s->parts == 0 ? taken_ns : min_u64(s->taken_ns, taken_ns);
 	s->parts++;
-	s->blocks += number(o, "blocks");
-	s->open_blocks += number(o, "open");
-	s->pending_blocks += number(o, "pending");
-	s->bytes += number(o, "bytes");
-	s->owned += number(o, "owned");
-	s->stored += number(o, "stored");
-	s->missing_chunks += number(o, "missing");
-	s->damaged_chunks += number(o, "damaged");
-	s->crowded += number(o, "crowded");
+	add(&s->blocks, number(o, "blocks"));
+	add(&s->open_blocks, number(o, "open"));
+	add(&s->pending_blocks, number(o, "pending"));
+	add(&s->bytes, number(o, "bytes"));
+	add(&s->owned, number(o, "owned"));
+	add(&s->stored, number(o, "stored"));
+	add(&s->missing_chunks, number(o, "missing"));
+	add(&s->damaged_chunks, number(o, "damaged"));
+	add(&s->crowded, number(o, "crowded"));
 	for (size_t i = 0; sketch != NULL && i < STATS_SKETCH && sketch[i] != 0; i++) {
 		int v = (sketch[i] == '!' ? '\\' : sketch[i]) - 'A';
 		if (v > s->sketch[i] && v <= REGISTER_MAX)
@@ -290,24 +298,27 @@ static void add_numbers(struct stats *s, json_t *o)
 	}
 }
 
-static int add_disks(struct stats *s, json_t *o)
+int stats_add_disks(struct stats *s, const char *text)
 {
+	AUTO_JSON json_t *o = json_loads(text, 0, NULL);
 	const char *key;
 	json_t *pair;
 	json_object_foreach(o, key, pair)
 	{
-		struct stats_disk *d = held_of(s, strtoull(key, NULL, 16));
+		uint64_t id;
+		if (!hex_read(key, &id))
+			continue;
+		struct stats_disk *d = held_of(s, id);
 		if (d == NULL)
 			return -ENOMEM;
 		json_int_t bytes = json_integer_value(json_array_get(pair, 0));
 		json_int_t chunks = json_integer_value(json_array_get(pair, 1));
-		d->bytes += bytes < 0 ? 0 : (uint64_t)bytes;
-		d->chunks += chunks < 0 ? 0 : (uint64_t)chunks;
+		add(&d->bytes, bytes < 0 ? 0 : (uint64_t)bytes);
+		add(&d->chunks, chunks < 0 ? 0 : (uint64_t)chunks);
 	}
 	return 0;
 }
 
-/* What does not read counts for nothing, until it is written anew. */
 static int load_family(struct meta_call *m, struct stats *s, const char *family, bool disks)
 {
 	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
@@ -321,11 +332,10 @@ static int load_family(struct meta_call *m, struct stats *s, const char *family,
 			meta_client_note_list(m, family, after, &a, notes, META_NOTES_MAX, &end);
 		rc = n < 0 ? (int)n : 0;
 		for (int64_t i = 0; rc == 0 && i < n; i++) {
-			AUTO_JSON json_t *o = json_loads(notes[i].text, 0, NULL);
 			if (disks)
-				rc = add_disks(s, o);
+				rc = stats_add_disks(s, notes[i].text);
 			else
-				add_numbers(s, o);
+				stats_add_numbers(s, notes[i].text);
 			memcpy(after, notes[i].name, sizeof(after));
 		}
 		arena_fini(&a);

@@ -53,6 +53,11 @@ int stats_save(struct meta_call *m, unsigned share, const struct stats *s);
 /* The sum of all shares, to an empty one. */
 int stats_load(struct meta_call *m, struct stats *out);
 
+/* A note of either kind added: its text may be anything. What does not read counts for nothing, until it is written
+ * anew; sums end at INT64_MAX. -ENOMEM, also for more disks than a map may have. */
+void stats_add_numbers(struct stats *s, const char *text);
+int stats_add_disks(struct stats *s, const char *text);
+
 /* Distinct sets of disks that hold a block, about. */
 double stats_copysets(const struct stats *s);
 

@@ -9,6 +9,7 @@ import argparse
 import re
 import shutil
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from common import BUILD, CORES, ROOT, build, call, fixed_addresses, sanitizer_env
@@ -33,17 +34,23 @@ def run_target(name, seconds):
                f"-artifact_prefix=build/fuzz-crash/{name}-", corpus]
     if seeds.is_dir():
         command.append(seeds)
+    began = time.monotonic()
     done = call(command, env=sanitizer_env())
+    ran = f"{name}: ran {time.monotonic() - began:.0f} s, {inputs_done(done.stdout)} inputs"
     if done.returncode == 0:
-        stat = dict(re.findall(r"stat::(\w+):\s+(\d+)", done.stdout))
-        return True, (f"{name}: {stat.get('number_of_executed_units', '?')} inputs, "
-                      f"{stat.get('average_exec_per_sec', '?')}/s")
+        return True, ran
     found = re.search(r"Test unit written to (\S+)", done.stdout)
-    report = [f"{name}: FAILED (exit status {done.returncode})", sanitizer_report(done.stdout)]
+    report = [f"{ran}, FAILED (exit status {done.returncode})", sanitizer_report(done.stdout)]
     if found:
         report.append(f"input:  {found[1]}")
         report.append(f"replay: build/fuzz/tests/fuzz/fuzz_{name} {found[1]}")
     return False, "\n".join(report)
+
+
+def inputs_done(text):
+    """How many inputs libFuzzer says it ran; one that dies may not come to say it."""
+    found = re.search(r"stat::number_of_executed_units:\s+(\d+)", text)
+    return found[1] if found else "an unknown number of"
 
 
 def sanitizer_report(text):
@@ -56,13 +63,24 @@ def sanitizer_report(text):
 
 
 def run_all(names, seconds):
+    """(passed, report) of each, in order, as they end."""
     with ThreadPoolExecutor(CORES) as pool:
-        return list(pool.map(lambda name: run_target(name, seconds), names))
+        yield from pool.map(lambda name: run_target(name, seconds), names)
+
+
+def seconds_each(args, count):
+    """How long each of count targets runs: as many at a time as there are cores."""
+    if args.each is not None:
+        return max(1, int(args.each * 60))
+    return max(1, int(args.minutes * 60 * min(CORES, count) / count))
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev fuzz")
-    parser.add_argument("--minutes", type=float, default=5, help="for all targets together")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--minutes", type=float, default=5, metavar="M",
+                        help="for all targets together (5)")
+    length.add_argument("--each", type=float, metavar="M", help="for each target")
     parser.add_argument("--forget", action="store_true", help="start again from the seeds alone")
     parser.add_argument("target", nargs="*")
     args = parser.parse_args()
@@ -79,12 +97,15 @@ def main():
     if args.forget:
         for name in names:
             shutil.rmtree(BUILD / "fuzz-corpus" / name, ignore_errors=True)
-    seconds = max(1, int(args.minutes * 60 * min(CORES, len(names)) / len(names)))
-    print(f"fuzz: {len(names)} targets, {seconds} s each", flush=True)
-    results = run_all(names, seconds)
-    for _, report in results:
-        print(report)
-    sys.exit(0 if all(passed for passed, _ in results) else 1)
+    seconds = seconds_each(args, len(names))
+    whole = seconds * -(-len(names) // CORES)
+    print(f"fuzz: {len(names)} targets, {seconds} s each, {CORES} at a time: {whole / 60:.0f} min",
+          flush=True)
+    well = True
+    for passed, report in run_all(names, seconds):
+        print(report, flush=True)
+        well = well and passed
+    sys.exit(0 if well else 1)
 
 
 if __name__ == "__main__":

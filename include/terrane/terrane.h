@@ -351,8 +351,7 @@ int terrane_file_close(struct terrane_file *f, const struct terrane_options *o);
 void terrane_file_discard(struct terrane_file *f);
 
 struct terrane_small {
-	const char *
-		name; /* a name in the directory, or a path from there: "a.jpg", "n01440764/a.jpg" */
+	const char *name; /* in the directory, or a path from there: "a.jpg", "n01440764/a.jpg" */
 	const void *data;
 	size_t len;
 	const uint32_t *crc32c; /* the application's own, or NULL */
@@ -363,14 +362,14 @@ struct terrane_small {
 
 /*
  * Many small files in one call, of dir and of any directories below it: they share blocks, in their
- * order, are encoded once, and each becomes visible whole. The directories must be there. Files of one
- * directory cost one request for up to 1000 of them; those of many, one each, several at once.
+ * order, are encoded once, and each becomes visible whole. The directories must be there. Files of
+ * one directory cost a request for up to 1000 of them; those of many cost one each, several at once.
  *
- * Returns 0 when all files are there for good, else the first error; files[i].result tells of each:
- * that its name is taken or its directory not there concerns no other file. After any other error no
- * more is begun (-ECANCELED: not tried). Names are given directory by directory, and what was given
- * stays. flags: TERRANE_REPLACE. Errors as terrane_create and terrane_append; -EFBIG: a file is larger
- * than a block.
+ * Returns 0 when all files are there for good, else an error; files[i].result tells of each. A name
+ * that is taken or a directory that is not there concerns no other file. Any other error ends the
+ * call, and is what it returns; files that were not tried have -ECANCELED, and those that have their
+ * names keep them. flags: TERRANE_REPLACE. Errors as terrane_create and terrane_append; -EFBIG: a
+ * file is larger than a block.
  */
 int terrane_pack(struct terrane *t, const char *dir, struct terrane_small *files, size_t n,
 		 unsigned flags, const struct terrane_options *o);

@@ -61,7 +61,7 @@ struct packing {
 	struct shape shape;
 	uint64_t block_bytes;
 	bool stopped;
-	int rc; /* the first one */
+	int rc; /* what stopped it, else the first one of a file */
 	char why[FABRIC_ERROR_MAX];
 };
 
@@ -78,6 +78,16 @@ static void pack_fail(struct packing *p, const struct call *c, int rc)
 		return;
 	p->rc = rc;
 	memcpy(p->why, c->error, sizeof(p->why));
+}
+
+/* Told rather than what was wrong with single files before: what was not tried was not because of this. */
+static void pack_stop(struct packing *p, const struct call *c, int rc)
+{
+	if (p->stopped)
+		return;
+	p->stopped = true;
+	p->rc = 0;
+	pack_fail(p, c, rc);
 }
 
 /* A call of one of the fibers, about a home. */
@@ -104,12 +114,13 @@ static void home_fail(struct packing *p, struct call *c, const struct meta_call 
 	char what[64] = "the directory";
 	if (at->path.len > 0)
 		snprintf(what, sizeof(what), "%.*s", (int)min_u64(at->path.len, 60), at->path.text);
-	if (is_of_home(rc))
-		at->rc = rc;
-	else
-		p->stopped = true;
 	call_meta_fail(c, m, rc, what);
-	pack_fail(p, c, rc);
+	if (is_of_home(rc)) {
+		at->rc = rc;
+		pack_fail(p, c, rc);
+	} else {
+		pack_stop(p, c, rc);
+	}
 }
 
 static void find_fiber(void *arg)
@@ -379,8 +390,7 @@ static void pack_group(struct packing *p, struct group *g)
 	/* One with a wrong checksum stands for itself: the others were not tried. */
 	for (size_t i = 0; rc != -EBADMSG && i < g->n; i++)
 		g->items[i]->file->result = rc;
-	p->stopped = true;
-	pack_fail(p, &c, rc);
+	pack_stop(p, &c, rc);
 }
 
 static void pack_fiber(void *arg)
@@ -389,10 +399,8 @@ static void pack_fiber(void *arg)
 	size_t most = min_u64(p->count, META_BATCH_MAX);
 	AUTO_FREE struct item **items = calloc(most, sizeof(struct item *));
 	struct group g = {.items = items};
-	if (items == NULL) {
-		p->stopped = true;
-		pack_fail(p, p->call, -ENOMEM);
-	}
+	if (items == NULL)
+		pack_stop(p, p->call, -ENOMEM);
 	while (!p->stopped && (group_gather(p, &g), g.n > 0))
 		pack_group(p, &g);
 }

@@ -269,7 +269,7 @@ static void get_file(struct transfer *x, const char *local, uint64_t id, uint64_
 	}
 	atomic_fetch_add(&x->progress.total_bytes, size);
 	/* Of a log only reading tells the length: treat it as large. */
-	int rc = transfer_add(x, NULL, local, "", id, sealed ? size : UINT64_MAX);
+	int rc = transfer_add(x, local, "", id, sealed ? size : UINT64_MAX);
 	if (rc < 0)
 		transfer_fail(x, NULL, rc, "cannot get", local);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * put: local files and trees into the cluster. Small files of a directory go together into shared
- * blocks; large ones stream. A file is there whole or not at all, so put can be run again with
+ * put: local files and trees into the cluster. Small files go together into shared blocks, whatever
+ * directories they are of; large ones stream. A file is there whole or not at all, so put can be run again with
  * --resume after anything went wrong.
  */
 #include <dirent.h>
@@ -255,10 +255,7 @@ static void batch_read(struct transfer *x, const struct transfer_job *job, struc
 	char *at = b->bytes;
 	for (const struct transfer_file *f = job->files; f != NULL && !transfer_ended(x);
 	     f = f->next) {
-		char remote[FS_PATH_MAX];
-		int rc = fs_join(remote, job->dir, f->remote) ? 0 : -ENAMETOOLONG;
-		if (rc == 0)
-			rc = is_there(x, f->local, remote, f->size, o);
+		int rc = is_there(x, f->local, f->remote, f->size, o);
 		if (rc != NOT_THERE) {
 			left_out(x, o->error, f, rc);
 			continue;
@@ -326,7 +323,7 @@ static void batch_put(struct transfer *x, const struct transfer_job *job, struct
 	batch_read(x, job, b, &o);
 	if (b->n == 0 || transfer_ended(x))
 		return;
-	int rc = terrane_pack(x->fs->t, job->dir, b->small, b->n,
+	int rc = terrane_pack(x->fs->t, "/", b->small, b->n,
 			      x->fs->flags.replace ? TERRANE_REPLACE : 0, &o);
 	for (size_t i = 0; i < b->n; i++) {
 		int own = b->small[i].result;
@@ -391,16 +388,11 @@ static void put_entry(struct transfer *x, const struct fs_path *local, struct fs
 {
 	uint64_t size = (uint64_t)st->st_size;
 	atomic_fetch_add(&x->progress.total_bytes, size);
-	int rc = 0;
-	if (size <= transfer_small(x)) {
-		rc = transfer_add(x, remote->text, local->text, name, 0, size);
-	} else {
-		size_t before = fs_path_push(remote, name);
-		rc = before == SIZE_MAX ? -ENAMETOOLONG
-					: transfer_add(x, NULL, local->text, remote->text, 0, size);
-		if (before != SIZE_MAX)
-			fs_path_pop(remote, before);
-	}
+	size_t before = fs_path_push(remote, name);
+	int rc = before == SIZE_MAX ? -ENAMETOOLONG
+				    : transfer_add(x, local->text, remote->text, 0, size);
+	if (before != SIZE_MAX)
+		fs_path_pop(remote, before);
 	if (rc < 0)
 		transfer_fail(x, NULL, rc, "cannot put", local->text);
 }
@@ -516,7 +508,6 @@ static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *r
 	for (size_t i = 0; i < n && !transfer_ended(x); i++)
 		put_name(x, local, remote, names[i], &subdirs);
 	free(names);
-	transfer_flush(x);
 	put_subdirs(x, local, remote, &subdirs);
 }
 
@@ -579,7 +570,6 @@ static void put_source(struct transfer *x, struct put_target *to, const char *so
 	} else if (packed) {
 		put_entry(x, &local, &remote, base, &st);
 	} else if (tree) {
-		transfer_flush(x); /* those are of another directory */
 		put_dir(x, &local, &remote);
 	} else {
 		put_alone(x, &local, &remote, &st);

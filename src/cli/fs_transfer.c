@@ -55,9 +55,16 @@ static void tell(struct transfer *x, double seconds)
 	putchar('\n');
 }
 
+static void flush(struct transfer *x)
+{
+	if (x->gathering != NULL)
+		work_push(&x->work, x->gathering);
+	x->gathering = NULL;
+}
+
 int transfer_finish(struct transfer *x)
 {
-	transfer_flush(x);
+	flush(x);
 	work_finish(&x->work);
 	double seconds = progress_end(&x->progress);
 	tell(x, seconds);
@@ -80,18 +87,10 @@ void transfer_job_free(struct transfer_job *job)
 		free(f->remote);
 		free(f);
 	}
-	free(job->dir);
 	free(job);
 }
 
-void transfer_flush(struct transfer *x)
-{
-	if (x->gathering != NULL)
-		work_push(&x->work, x->gathering);
-	x->gathering = NULL;
-}
-
-static struct transfer_job *job_for(struct transfer *x, const char *dir, bool large)
+static struct transfer_job *job_for(struct transfer *x, bool large)
 {
 	if (!large && x->gathering != NULL)
 		return x->gathering;
@@ -99,21 +98,17 @@ static struct transfer_job *job_for(struct transfer *x, const char *dir, bool la
 	if (job == NULL)
 		return NULL;
 	job->large = large;
-	if (dir != NULL && (job->dir = strdup(dir)) == NULL) {
-		free(job);
-		return NULL;
-	}
 	if (!large)
 		x->gathering = job;
 	return job;
 }
 
-int transfer_add(struct transfer *x, const char *dir, const char *local, const char *remote,
-		 uint64_t id, uint64_t size)
+int transfer_add(struct transfer *x, const char *local, const char *remote, uint64_t id,
+		 uint64_t size)
 {
 	bool large = size > transfer_small(x);
 	struct transfer_file *f = calloc(1, sizeof(*f));
-	struct transfer_job *job = f != NULL ? job_for(x, dir, large) : NULL;
+	struct transfer_job *job = f != NULL ? job_for(x, large) : NULL;
 	if (job == NULL) {
 		free(f);
 		return -ENOMEM;
@@ -134,7 +129,7 @@ int transfer_add(struct transfer *x, const char *dir, const char *local, const c
 	if (large)
 		work_push(&x->work, job);
 	else if (job->count >= TRANSFER_BATCH_FILES || job->bytes >= TRANSFER_BATCH_BYTES)
-		transfer_flush(x);
+		flush(x);
 	return 0;
 }
 

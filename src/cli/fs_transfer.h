@@ -18,7 +18,7 @@
 
 struct transfer_file {
 	struct transfer_file *next;
-	char *local, *remote; /* paths; of many small ones, remote is the name in the directory */
+	char *local, *remote; /* paths */
 	uint64_t id;          /* get */
 	uint64_t size;
 };
@@ -27,7 +27,6 @@ struct transfer_job {
 	struct transfer_file *files;
 	size_t count;
 	uint64_t bytes;
-	char *dir; /* put: of many small ones */
 	bool large;
 };
 
@@ -49,11 +48,9 @@ int transfer_start(struct transfer *x, struct fs *fs, const char *verb,
 /* Ends the work and prints what was done; the exit status. */
 int transfer_finish(struct transfer *x);
 
-/* Takes copies of the names. dir NULL, or the directory that all small files of a job share: hand over
- * what is gathered (transfer_flush) before another. */
-int transfer_add(struct transfer *x, const char *dir, const char *local, const char *remote,
-		 uint64_t id, uint64_t size);
-void transfer_flush(struct transfer *x);
+/* Takes copies of the names. Small files go with others, of whatever directories. */
+int transfer_add(struct transfer *x, const char *local, const char *remote, uint64_t id,
+		 uint64_t size);
 
 /* Files go at once and in any order: two that would get one name are refused. CLI_OK, or it was told. */
 int transfer_distinct(const char *verb, int n, char *const *sources, const bool *is_file);

@@ -84,6 +84,28 @@ def test_thousands_of_small_files(box, tmp_path, count):
     assert box("stat", "/many", ok=False).returncode == 1
 
 
+def test_small_files_of_many_directories_share_blocks(box, tmp_path):
+    write_tree(tmp_path / "in", {f"split{i % 3}/s{i:03}/x.bin": 20 * KIB - i for i in range(300)})
+    (tmp_path / "in" / "split0" / "empty").mkdir()
+    assert box.json("put", "-q", "--verify", tmp_path / "in", "/samples")["files"] == 300
+    box("get", "-q", "/samples", tmp_path / "out")
+    same_tree(tmp_path / "in", tmp_path / "out")
+    found = box.json("fsck", "--deep", "/samples")
+    assert found["files"] == 300 and found["directories"] == 305 and found["blocks"] == found["healthy"] <= 2
+    # What is there stays; what is missing comes back, in as few blocks.
+    box("rm", "-r", "/samples/split1")
+    again = box.json("put", "-q", "--resume", tmp_path / "in", "/samples")
+    assert again["files"] == 100 and again["left_alone"] == 200 and again["failed"] == 0
+    found = box.json("fsck", "/samples")
+    assert found["files"] == 300 and found["blocks"] <= 3
+    # A file whose name is taken is no trouble of those that go with it.
+    box("rm", "/samples/split2/s002/x.bin", "/samples/split2/s005/x.bin")
+    box("mkdir", "/samples/split2/s005/x.bin")
+    done = box("put", "-q", tmp_path / "in" / "split2", "/samples/split2", ok=False)
+    assert done.returncode == 1 and "s005" in done.stderr
+    assert box("stat", "/samples/split2/s002/x.bin").returncode == 0
+
+
 @LONG
 def test_a_file_of_20_gib(procs, tmp_path):
     """Of holes, but each MiB says where it is."""

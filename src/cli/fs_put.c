@@ -138,6 +138,15 @@ static void left_out(struct transfer *x, const struct terrane_error *error,
 	}
 }
 
+/* Whether a file was written to since: what was read may be of no moment it ever had. */
+static bool changed(int fd, const struct stat *since)
+{
+	struct stat st;
+	return fstat(fd, &st) < 0 || st.st_size != since->st_size ||
+	       st.st_mtim.tv_sec != since->st_mtim.tv_sec ||
+	       st.st_mtim.tv_nsec != since->st_mtim.tv_nsec;
+}
+
 /* --- one large file --------------------------------------------------------------------------- */
 
 static int stream(struct transfer *x, int fd, struct terrane_file *f, uint64_t *len, uint32_t *crc,
@@ -173,6 +182,9 @@ static int put_open(struct transfer *x, int fd, const struct transfer_file *file
 	struct terrane_file *f = NULL;
 	uint64_t len = 0;
 	uint32_t crc = 0;
+	struct stat since;
+	if (fstat(fd, &since) < 0)
+		return -errno;
 	*what = "cannot create";
 	int rc = terrane_create(x->fs->t, file->remote, x->fs->flags.replace ? TERRANE_REPLACE : 0,
 				&f, o);
@@ -180,8 +192,8 @@ static int put_open(struct transfer *x, int fd, const struct transfer_file *file
 		return rc;
 	*what = "cannot put";
 	rc = stream(x, fd, f, &len, &crc, o);
-	if (rc == 0 && len != file->size)
-		rc = -ESTALE; /* it changed while it was read */
+	if (rc == 0 && (len != file->size || changed(fd, &since)))
+		rc = -ESTALE;
 	if (rc < 0) {
 		terrane_file_discard(f);
 		return rc;
@@ -222,20 +234,20 @@ static void put_large(struct transfer *x, const struct transfer_file *file)
 
 /* --- many small files ------------------------------------------------------------------------- */
 
-/* All of a file that is as long as it was. */
+/* All of a file that is as long as it was. -ESTALE: it is not, or it changed meanwhile. */
 static int read_whole(const char *path, char *to, uint64_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
+	struct stat since;
 	uint64_t at = 0;
-	ssize_t n = 1;
-	while (at < size && (n = read(fd, to + at, size - at)) > 0)
+	ssize_t n = fstat(fd, &since);
+	while (n >= 0 && at < size && (n = read(fd, to + at, size - at)) > 0)
 		at += (uint64_t)n;
-	char more;
-	if (n > 0)
-		n = read(fd, &more, 1) != 0 ? 0 : 1;
-	int rc = n < 0 ? -errno : n == 0 ? -ESTALE : 0;
+	int rc = n < 0 ? -errno : 0;
+	if (rc == 0 && (at != size || (uint64_t)since.st_size != size || changed(fd, &since)))
+		rc = -ESTALE;
 	close(fd);
 	return rc;
 }

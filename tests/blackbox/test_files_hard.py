@@ -106,6 +106,19 @@ def test_sources_that_vanish_shrink_and_grow_are_told_and_the_rest_is_put(procs,
     assert (tmp_path / "out" / "b").stat().st_size == MIB
 
 
+def test_a_file_written_to_while_it_is_read_is_not_put(procs, tmp_path):
+    """Its length does not change, so that only its time tells."""
+    with open(tmp_path / "large", "wb") as file:
+        file.truncate(200 * MIB)
+    put = procs.start("put", "-q", "--block", "1MiB", tmp_path / "large", "/large")
+    await_true("bytes on node-2", lambda: procs.chunks(2))
+    with open(tmp_path / "large", "r+b") as file:
+        file.write(b"x")
+    _, err = put.communicate(timeout=60)
+    assert put.returncode == 1 and "large changed while it was read" in err
+    assert procs("stat", "/large", ok=False).returncode == 1
+
+
 def test_a_quota_met_in_the_middle_of_many_files_keeps_what_fits_whole(tmp_path):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1) as box:
         box("tenant", "create", "small", "--quota", "4MiB")

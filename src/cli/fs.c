@@ -215,6 +215,9 @@ int cmd_fs(int argc, char **argv)
 	int n = argc - optind;
 	if (n < c->operands_min || n > c->operands_max)
 		return cli_usage("%s: say \"terrane %s %s\"", c->name, c->name, c->operands);
+	for (int i = optind; i < argc; i++)
+		if (argv[i][0] == 0) /* a variable that was not set: it does not mean all */
+			return cli_usage("%s: a path is empty; / is the whole tree", c->name);
 	struct terrane_open_options o = {.tenant = fs.flags.tenant, .error = &fs.error};
 	int rc = terrane_open(&fs.t, fs.flags.cluster, &o);
 	if (rc < 0)

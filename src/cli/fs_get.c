@@ -324,8 +324,10 @@ static void get_source(struct transfer *x, const struct get_target *to, const ch
 	/* A tree becomes TARGET, the second time too; a file goes into a directory. */
 	bool tree = st->kind == TERRANE_DIRECTORY;
 	bool into = to->several || fs_means_dir(to->path) || (to->dir && !tree);
-	if (!fs_path_set(&local, to->path) ||
-	    (into && fs_path_push(&local, fs_base(last, source)) == SIZE_MAX))
+	if (into && !to->dir && mkdir(to->path, 0755) < 0 && errno != EEXIST)
+		transfer_fail(x, NULL, -errno, "cannot make", to->path);
+	else if (!fs_path_set(&local, to->path) ||
+		 (into && fs_path_push(&local, fs_base(last, source)) == SIZE_MAX))
 		transfer_fail(x, NULL, -ENAMETOOLONG, "cannot get", source);
 	else if (tree)
 		get_dir(x, st->id, &local);
@@ -371,9 +373,11 @@ static int run_get(struct fs *fs, int n, char **operands)
 	struct get_target to = {.path = n > 1 ? operands[n - 1] : ".", .several = n > 2};
 	int sources = n > 1 ? n - 1 : 1;
 	struct stat st;
-	to.dir = stat(to.path, &st) == 0 && S_ISDIR(st.st_mode);
-	if (to.several && !to.dir)
-		return cli_fail("cannot get several things to %s: it is no directory", to.path);
+	bool there = stat(to.path, &st) == 0;
+	to.dir = there && S_ISDIR(st.st_mode);
+	if (to.several && !to.dir && !fs_means_dir(to.path))
+		return cli_fail("cannot get several things to %s: it is no directory%s", to.path,
+				there ? "" : "; with \"/\" at its end it is made");
 	struct terrane_stat *found = calloc((size_t)sources, sizeof(*found));
 	bool *is_file = calloc((size_t)sources, sizeof(*is_file));
 	int status = found != NULL && is_file != NULL
@@ -404,10 +408,12 @@ static int run_cat(struct fs *fs, int n, char **paths)
 const struct fs_command fs_read_commands[] = {
 	{"get", "fetch files and trees", "SOURCE... [TARGET]",
 	 "Fetches files and directories with all that is below. They go into TARGET when it ends "
-	 "in \"/\",\n"
-	 "when there are several, and when it is a directory and SOURCE a file; else TARGET is the "
-	 "new name.\n"
-	 "Without TARGET they come here. A file gets its name when it is whole.",
+	 "in \"/\"\n"
+	 "(and is made when it is not there), when there are several, and when it is a directory "
+	 "and SOURCE\n"
+	 "a file; else TARGET is the new name. Without TARGET they come here. A file gets its name "
+	 "when it\n"
+	 "is whole.",
 	 "gFuqJ", 1, 100000, run_get},
 	{"cat", "print files", "PATH...", "Writes the bytes of files to standard output.", "g", 1,
 	 1000, run_cat},

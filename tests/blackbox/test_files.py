@@ -203,6 +203,9 @@ def test_many_operands_share_blocks_as_a_tree_does(box, tmp_path):
     done = box.json("get", "-q", *(f"/glob/{p.name}" for p in operands), "/glob/none", tmp_path / "each", ok=False)
     assert done["files"] == 102 and done["failed"] == 1
     same_tree(tmp_path / "in", tmp_path / "each")
+    box("get", "-q", "/glob/f000", "/glob/f001", f"{tmp_path}/made/")
+    assert sorted(p.name for p in (tmp_path / "made").iterdir()) == ["f000", "f001"]
+    assert box("get", "-q", "/glob/f000", "/glob/f001", tmp_path / "not", ok=False).returncode == 1
 
 
 def test_files_that_would_get_one_name_are_refused_before_anything_happens(box, tmp_path):
@@ -236,7 +239,8 @@ def test_here_and_above_are_put_as_what_is_in_them(box, tmp_path):
 
 def test_bad_options_are_refused(box, tmp_path):
     for words in (["put", "x"], ["ls", "--frob"], ["put", "--block", "lots", "a", "/b"],
-                  ["bench", "nothing", "/x"], ["put", "--jobs", "0", "a", "/b"]):
+                  ["bench", "nothing", "/x"], ["put", "--jobs", "0", "a", "/b"], ["ls", ""], ["get", "", "out"],
+                  ["put", tmp_path, ""], ["mkdir", "-p", ""], ["mv", "", "/b"], ["du", "/", ""]):
         assert box(*words, ok=False).returncode == 2, words
     done = box("put", tmp_path / "nowhere", "/x", ok=False)
     assert done.returncode == 1 and "nowhere" in done.stderr

@@ -45,6 +45,14 @@
 
 /* --- what the seed draws ---------------------------------------------------------------------- */
 
+/* What an operation does, instead of what is drawn. */
+struct fixed {
+	bool set;
+	bool log; /* the file that it is done to */
+	const char *encoding;
+	uint64_t size;
+};
+
 struct plan {
 	unsigned racks, nodes, disks; /* disks of each node */
 	bool pools;                   /* the first disk of each node is a pool 2+1 */
@@ -128,7 +136,8 @@ struct world {
 	enum wish wish;         /* granted when this node has waited so often: */
 	struct sim_node *wish_node;
 	uint64_t wish_waits;
-	uint64_t refused;        /* reads of the checker */
+	uint64_t refused; /* reads of the checker */
+	struct fixed fixed;
 	bool away;               /* a node was sent away in this round, or several lost */
 	uint64_t cut_ns;         /* until when somebody is cut off; 0: nobody */
 	struct sim_node *frozen; /* a server; then cut_ns is when the client is cut off from it, */

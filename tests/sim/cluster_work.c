@@ -97,10 +97,12 @@ static struct model_file *file_new(struct worker *k)
 }
 
 /* One that is there and may be changed; NULL: none was found. */
+#define PICKS 32
+
 static struct model_file *file_pick(struct worker *k, bool log, bool sealed)
 {
 	struct desk *d = k->desk;
-	for (int i = 0; i < 8 && d->count > 0; i++) {
+	for (int i = 0; i < PICKS && d->count > 0; i++) {
 		struct model_file *f = &d->files[rng_below(&k->rng, d->count)];
 		if (f->state == MODEL_THERE && !f->left && f->log == log && f->sealed == sealed)
 			return f;
@@ -111,6 +113,9 @@ static struct model_file *file_pick(struct worker *k, bool log, bool sealed)
 static struct model_file *file_any(struct worker *k)
 {
 	struct desk *d = k->desk;
+	const struct fixed *x = &k->world->fixed;
+	if (x->set)
+		return file_pick(k, x->log, !x->log);
 	for (int i = 0; i < 8 && d->count > 0; i++) {
 		struct model_file *f = &d->files[rng_below(&k->rng, d->count)];
 		if (f->state == MODEL_THERE && !f->left)
@@ -122,6 +127,8 @@ static struct model_file *file_any(struct worker *k)
 static const char *encoding_draw(struct worker *k)
 {
 	const struct plan *p = &k->world->plan;
+	if (k->world->fixed.set)
+		return k->world->fixed.encoding;
 	return p->encodings[rng_below(&k->rng, p->encoding_count)];
 }
 
@@ -149,7 +156,7 @@ static int write_whole(struct worker *k, const char *path, unsigned flags, uint6
 		return rc;
 	struct iovec iov = {bytes, size};
 	rc = engine_append(&c, h, &iov, 1, NULL);
-	if (rc < 0 || rng_chance(&k->rng, 0.05)) {
+	if (rc < 0 || (!k->world->fixed.set && rng_chance(&k->rng, 0.05))) {
 		engine_file_discard(h);
 		return rc < 0 ? rc : -ECANCELED;
 	}
@@ -158,6 +165,8 @@ static int write_whole(struct worker *k, const char *path, unsigned flags, uint6
 
 static uint64_t size_draw(struct worker *k)
 {
+	if (k->world->fixed.set)
+		return k->world->fixed.size;
 	static const uint64_t most[] = {1, 4000, 30000, BLOCK_BYTES + 1, FILE_BYTES_MAX};
 	return rng_below(&k->rng, most[rng_below(&k->rng, ARRAY_LEN(most))]);
 }
@@ -302,7 +311,7 @@ static void op_seal(struct worker *k)
 	struct model_file *f = file_pick(k, true, false);
 	if (f == NULL || f->size != f->size_max)
 		return;
-	if (rng_chance(&k->rng, 0.5))
+	if (k->world->fixed.set || rng_chance(&k->rng, 0.5))
 		o.encoding = encoding_draw(k);
 	call_begin(k->engine, &c, &o);
 	f->changes++;
@@ -313,10 +322,12 @@ static void op_seal(struct worker *k)
 	model_note(&k->world->model, "seal %s %s: %s", f->path,
 		   o.encoding != NULL ? o.encoding : "", err_name(rc));
 	/* Re-encoding may fail when it is sealed already: then whoever looks sees which. */
-	if (rc == 0)
+	if (rc == 0) {
 		f->sealed = true;
-	else
+		k->world->model.acknowledged++;
+	} else {
 		model_leave(&k->world->model, f, rc);
+	}
 }
 
 /* What is sealed takes no more. */

@@ -24,13 +24,35 @@
 
 enum who { CLIENT, SERVER, NODE, NODE_POWER, JANITOR };
 
-static const char *const operations[] = {"whole",  "pack",   "log",  "append",  "seal",
-					 "remove", "rename", "move", "replace", "repair"};
+#define TWO_BLOCKS (BLOCK_BYTES + 20000)
+
+static const struct {
+	const char *name;
+	const char *encoding; /* of what is written; NULL: as it was */
+	uint64_t size;
+	bool log; /* what it is done to: a log, or a file that was written as a whole */
+} operations[] = {
+	{"whole", "rs:2+1", TWO_BLOCKS, false},
+	{"whole", "r3", 5000, false},
+	{"pack", "rs:2+1", 0, false},
+	{"log", "r3", 0, false},
+	{"append", "r3", 0, true},
+	{"seal", NULL, 0, true},
+	{"seal", "rs:2+1", 0, true}, /* encoded anew */
+	{"remove", "r3", 0, true},
+	{"remove", "rs:2+1", 0, false},
+	{"rename", "rs:2+1", 0, false},
+	{"rename", "r3", 0, true},
+	{"move", "rs:2+1", 0, false},
+	{"replace", "rs:2+1", TWO_BLOCKS, false},
+	{"repair", "rs:2+1", 0, false},
+};
 #define WHO_OF_OPERATION 4 /* of a client's all but the janitor, of a repair all but the client */
 #define PLACES (ARRAY_LEN(operations) * WHO_OF_OPERATION)
 
 struct wait_place {
 	const char *operation;
+	struct fixed fixed;
 	enum who who;
 	uint64_t nth;
 	bool repair;
@@ -41,9 +63,12 @@ struct wait_place {
 static struct wait_place place_of(uint64_t seed)
 {
 	uint64_t at = seed > 0 ? seed - 1 : 0;
-	struct wait_place p = {.operation = operations[at % PLACES / WHO_OF_OPERATION],
-			       .who = (enum who)(at % WHO_OF_OPERATION),
-			       .nth = at / PLACES + 1};
+	size_t i = at % PLACES / WHO_OF_OPERATION;
+	struct wait_place p = {
+		.operation = operations[i].name,
+		.fixed = {true, operations[i].log, operations[i].encoding, operations[i].size},
+		.who = (enum who)(at % WHO_OF_OPERATION),
+		.nth = at / PLACES + 1};
 	p.repair = strcmp(p.operation, "repair") == 0;
 	if (p.repair && p.who == CLIENT)
 		p.who = JANITOR;
@@ -105,9 +130,12 @@ static void waits_client(void *arg)
 		work_leave(w, 0);
 	if (world_engine(w, &e) == 0) {
 		for (int i = 0; !p->ready && i < 2; i++) {
+			w->fixed =
+				(struct fixed){true, false, i == 0 ? "rs:2+1" : "r3", TWO_BLOCKS};
 			work_one(w, e, 0, "whole");
 			work_one(w, e, 0, "log");
 		}
+		w->fixed = p->fixed;
 		p->ready = !rt_cancelled();
 		while (!w->working && !p->done && rt_sleep_ns(10 * NS_PER_MS) == 0)
 			;
@@ -163,7 +191,8 @@ static struct sim_node *who_dies(struct world *w, enum who who)
 	return who == CLIENT    ? w->clients[0].node
 	       : who == SERVER  ? w->servers[0].node
 	       : who == JANITOR ? w->janitors[0].node
-				: w->nodes[0].node;
+	       : who == NODE    ? w->nodes[0].node
+				: w->nodes[1].node; /* one of the two has a chunk of any block */
 }
 
 static void run(struct sim *sim, const struct scenario_input *in, struct scenario_result *out)
@@ -182,7 +211,7 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 	if (!sim_run_until(sim, is_ready, &p, READY_NS))
 		model_violation(&w->model, "I11", "nothing begins");
 	struct sim_node *n = who_dies(w, p.who);
-	uint64_t lives = sim_node_lives(n);
+	uint64_t lives = sim_node_lives(n), before = w->model.acknowledged;
 	if (p.repair)
 		sim_node_lose(w->nodes[NODES - 1].node);
 	w->working = true;
@@ -194,6 +223,9 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 	w->working = false;
 	w->rests++;
 	out->nothing = sim_node_running(n) && sim_node_lives(n) == lives;
+	if (out->nothing && !p.repair && w->model.acknowledged == before)
+		model_violation(&w->model, "I11", "%s did nothing, and nobody stopped it",
+				p.operation);
 	if (!out->nothing && !model_violated(&w->model))
 		world_heal(w);
 	model_note(&w->model, "%s, who %d, wait %lu", p.operation, (int)p.who, p.nth);

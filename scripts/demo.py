@@ -154,7 +154,7 @@ class Demo:
 
     def fsck(self, *words, shown=True):
         n = json.loads(self.terrane("fsck", *words, "--json", "-q", shown=shown).stdout)
-        if n["lost"] != 0:
+        if n["lost"] + n["out_of_reach"] + n["broken_files"] != 0:
             raise RuntimeError("data was lost")
         return n
 

@@ -3,58 +3,64 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/json.h"
-#include "cli/box.h"
+#include "cli/admin.h"
 #include "cli/cli.h"
 #include "cli/fs.h"
 #include "cli/progress.h"
-#include "client/cluster_file.h"
 #include "client/fsck.h"
 #include "rt/real.h"
 
-#define TOLD_MAX 20 /* of what is degraded; all that is lost is told */
+#define TOLD_MAX 20 /* of what is degraded; all that is lost or out of reach is told */
+#define PAGE 100
 
 static const char usage_text[] =
 	"usage: terrane fsck [options] [PATH]\n"
 	"\n"
-	"Walks all below PATH (default: /) from names to files, blocks and chunks, and asks every "
-	"disk for\n"
-	"its part. A block is healthy, degraded (it can be rebuilt) or lost. Ends with 1 when "
-	"anything is\n"
-	"lost.\n"
+	"Walks all below PATH from names to files, blocks and chunks, and asks every disk for its "
+	"part.\n"
+	"Without PATH, or with /, that is the trees of all tenants. A block is healthy, degraded "
+	"(it can\n"
+	"be rebuilt), out of reach (it can be when disks that do not answer are back) or lost. "
+	"Ends with 1\n"
+	"when anything is lost or out of reach.\n"
 	"\n"
 	"  --deep              have every chunk read on its disk and compared with its checksums\n"
 	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
 	"  --dir DIR           the cluster in this folder\n"
-	"  -t, --tenant NAME   whose tree; else the cluster file's\n"
+	"  -t, --tenant NAME   whose tree; else all of them, or for another PATH the cluster "
+	"file's\n"
 	"  -q, --quiet         no progress\n"
 	"  --json              print JSON\n";
 
 struct check {
 	const char *path;
+	const char *asked; /* the tenant; NULL: not said */
 	const char *tenant;
-	struct cluster_file file;
+	uint64_t tenants; /* looked at */
 	struct fsck_options o;
 	struct fsck_counts n;
 	struct progress progress;
 	uint64_t told;
 	bool json;
-	char why[FABRIC_ERROR_MAX];
-	int rc;
 };
 
-static void tell_found(void *ctx, const char *path, uint64_t block, bool lost, const char *words)
+static void tell_found(void *ctx, const char *path, uint64_t block, enum fsck_state state,
+		       const char *words)
 {
+	static const char *const names[] = {
+		[FSCK_DEGRADED] = "degraded", [FSCK_AWAY] = "out of reach", [FSCK_LOST] = "lost"};
 	struct check *k = ctx;
 	char shown[FS_PATH_MAX];
-	if (!lost && k->told++ >= TOLD_MAX)
+	if (state == FSCK_DEGRADED && k->told++ >= TOLD_MAX)
 		return;
 	progress_hide(&k->progress);
-	fprintf(stderr, "terrane: %s: %s, block %016lx: %s\n", lost ? "lost" : "degraded",
-		fs_show(shown, path), block, words);
+	fprintf(stderr, "terrane: %s: %s of tenant %s, block %016lx: %s\n", names[state],
+		fs_show(shown, path), k->tenant, block, words);
 }
 
 static void tell_progress(void *ctx, const struct fsck_counts *n)
@@ -63,24 +69,60 @@ static void tell_progress(void *ctx, const struct fsck_counts *n)
 	progress_set(&k->progress, n->file_bytes, n->files);
 }
 
-static void check_main(void *arg)
+static int check_tenant(struct admin *a, const char *tenant)
 {
-	struct check *k = arg;
+	struct check *k = a->ctx;
 	struct engine *e = NULL;
-	struct engine_options o = {.metadata = k->file.metadata,
-				   .tenant = k->tenant != NULL ? k->tenant : k->file.tenant,
-				   .traffic_group = k->file.traffic_group,
+	char why[FABRIC_ERROR_MAX];
+	struct engine_options o = {.metadata = a->file.metadata,
+				   .tenant = tenant,
+				   .traffic_group = a->file.traffic_group,
 				   .traffic_class = RPC_BRONZE};
-	k->rc = cluster_file_id(&k->file, &o.cluster.high, &o.cluster.low);
-	if (k->rc == 0)
-		k->rc = engine_open(&e, &o, k->why);
-	if (k->rc < 0)
-		return;
+	int rc = engine_open(&e, &o, why);
+	if (rc < 0)
+		return cli_fail("%s", why[0] != 0 ? why : err_text(rc));
 	struct call c;
 	engine_call(e, &c, &(struct terrane_options){.timeout_ms = UINT32_MAX});
-	k->rc = engine_fsck(&c, k->path, &k->o, &k->n);
-	memcpy(k->why, c.error, sizeof(k->why));
+	k->tenant = tenant;
+	k->tenants++;
+	rc = engine_fsck(&c, k->path, &k->o, &k->n);
+	if (rc < 0) {
+		progress_hide(&k->progress);
+		cli_fail("cannot check %s of tenant %s: %s", k->path, tenant,
+			 c.error[0] != 0 ? c.error : err_text(rc));
+	}
 	engine_close(e);
+	return rc < 0 ? CLI_FAILED : CLI_OK;
+}
+
+static int check_all(struct admin *a)
+{
+	AUTO_FREE struct meta_tenant *page = calloc(PAGE, sizeof(*page));
+	if (page == NULL)
+		return cli_fail("out of memory");
+	uint32_t after = 0;
+	int64_t n;
+	int status = CLI_OK;
+	do {
+		struct meta_call c = {.client = a->client};
+		n = meta_client_tenant_list(&c, after, page, PAGE);
+		if (n < 0)
+			return cli_fail("cannot list the tenants: %s",
+					c.error[0] != 0 ? c.error : err_text((int)n));
+		for (int64_t i = 0; i < n && status == CLI_OK; i++)
+			status = check_tenant(a, page[i].name);
+		after = n > 0 ? page[n - 1].id : after;
+	} while (status == CLI_OK && n == PAGE);
+	return status;
+}
+
+static int check_main(struct admin *a)
+{
+	const struct check *k = a->ctx;
+	if (k->asked != NULL)
+		return check_tenant(a, k->asked);
+	bool whole = k->path[0] == '/' && strspn(k->path, "/") == strlen(k->path);
+	return whole ? check_all(a) : check_tenant(a, a->file.tenant);
 }
 
 static int tell(const struct check *k, double seconds)
@@ -88,23 +130,26 @@ static int tell(const struct check *k, double seconds)
 	const struct fsck_counts *n = &k->n;
 	if (k->json) {
 		AUTO_JSON json_t *root = json_pack(
-			"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, "
-			"s:f}",
-			"directories", (json_int_t)n->directories, "files", (json_int_t)n->files,
-			"file_bytes", (json_int_t)n->file_bytes, "blocks", (json_int_t)n->blocks,
-			"healthy", (json_int_t)n->healthy, "degraded", (json_int_t)n->degraded,
-			"lost", (json_int_t)n->lost, "broken_files", (json_int_t)n->broken_files,
-			"chunks", (json_int_t)n->chunks, "missing", (json_int_t)n->missing,
-			"damaged", (json_int_t)n->damaged, "unreachable",
+			"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+			"s:I, s:b, s:f}",
+			"tenants", (json_int_t)k->tenants, "directories",
+			(json_int_t)n->directories, "files", (json_int_t)n->files, "file_bytes",
+			(json_int_t)n->file_bytes, "blocks", (json_int_t)n->blocks, "healthy",
+			(json_int_t)n->healthy, "degraded", (json_int_t)n->degraded, "out_of_reach",
+			(json_int_t)n->away, "lost", (json_int_t)n->lost, "broken_files",
+			(json_int_t)n->broken_files, "chunks", (json_int_t)n->chunks, "missing",
+			(json_int_t)n->missing, "damaged", (json_int_t)n->damaged, "unreachable",
 			(json_int_t)n->unreachable, "scanned_bytes", (json_int_t)n->scanned_bytes,
 			"deep", (int)k->o.deep, "seconds", seconds);
 		return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 	}
 	char size[FS_SIZE_TEXT], scanned[FS_SIZE_TEXT];
-	printf("%lu files in %lu directories, %s; %lu blocks\n", n->files, n->directories,
+	printf("%lu files in %lu directories of %lu %s, %s; %lu blocks\n", n->files, n->directories,
+	       k->tenants, k->tenants == 1 ? "tenant" : "tenants",
 	       fs_size(size, (double)n->file_bytes), n->blocks);
-	printf("  healthy   %lu\n  degraded  %lu\n  lost      %lu\n", n->healthy, n->degraded,
-	       n->lost + n->broken_files);
+	printf("  healthy       %lu\n  degraded      %lu\n  out of reach  %lu\n"
+	       "  lost          %lu\n",
+	       n->healthy, n->degraded, n->away, n->lost + n->broken_files);
 	if (n->missing + n->damaged + n->unreachable > 0)
 		printf("  of %lu chunks %lu missing, %lu damaged, %lu out of reach\n", n->chunks,
 		       n->missing, n->damaged, n->unreachable);
@@ -113,28 +158,19 @@ static int tell(const struct check *k, double seconds)
 	return CLI_OK;
 }
 
-static int run(struct check *k, const char *file, bool quiet)
+static int run(struct check *k, const struct admin_where *where, bool quiet)
 {
-	AUTO_STRBUF struct strbuf err;
-	strbuf_init(&err, 4096);
-	int rc = cluster_file_load(&k->file, file, &err);
-	if (rc < 0)
-		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
 	k->o.found = tell_found;
 	k->o.progress = tell_progress;
 	k->o.ctx = k;
 	progress_begin(&k->progress, "fsck", quiet);
 	rt_real_log(LOG_ERROR);
-	rc = rt_real_run(NULL, check_main, k);
+	int status = admin_run(where, check_main, k);
 	double seconds = progress_end(&k->progress);
-	cluster_file_free(&k->file);
-	if (rc < 0)
-		return cli_fail("cannot start: %s", err_text(rc));
-	if (k->rc < 0)
-		return cli_fail("cannot check %s: %s", k->path,
-				k->why[0] != 0 ? k->why : err_text(k->rc));
-	int status = tell(k, seconds);
-	return k->n.lost + k->n.broken_files > 0 ? CLI_FAILED : status;
+	if (status != CLI_OK)
+		return status;
+	status = tell(k, seconds);
+	return k->n.lost + k->n.broken_files + k->n.away > 0 ? CLI_FAILED : status;
 }
 
 int cmd_fsck(int argc, char **argv)
@@ -146,20 +182,18 @@ int cmd_fsck(int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0},
 	};
 	struct check k = {.path = "/"};
-	char path[BOX_PATH_MAX];
-	const char *file = NULL;
+	struct admin_where where = {0};
 	bool quiet = false;
 	int c;
 	while ((c = getopt_long(argc, argv, "c:t:qh", options, NULL)) != -1) {
 		if (c == 'D') {
 			k.o.deep = true;
 		} else if (c == 'c') {
-			file = optarg;
+			where.file = optarg;
 		} else if (c == 'd') {
-			snprintf(path, sizeof(path), "%s/%s", optarg, CLUSTER_FILE_NAME);
-			file = path;
+			where.dir = optarg;
 		} else if (c == 't') {
-			k.tenant = optarg;
+			k.asked = optarg;
 		} else if (c == 'q') {
 			quiet = true;
 		} else if (c == 'j') {
@@ -175,5 +209,5 @@ int cmd_fsck(int argc, char **argv)
 		return cli_usage("fsck: one path at a time");
 	if (optind < argc)
 		k.path = argv[optind];
-	return run(&k, file, quiet);
+	return run(&k, &where, quiet);
 }

@@ -44,10 +44,10 @@ struct fsck {
 
 enum chunk_state { CHUNK_FINE, CHUNK_MISSING, CHUNK_DAMAGED, CHUNK_UNREACHABLE };
 
-static void found(struct fsck *k, uint64_t block, bool lost, const char *words)
+static void found(struct fsck *k, uint64_t block, enum fsck_state state, const char *words)
 {
 	if (k->o->found != NULL)
-		k->o->found(k->o->ctx, k->path, block, lost, words);
+		k->o->found(k->o->ctx, k->path, block, state, words);
 }
 
 /* --- one chunk ---------------------------------------------------------------------------------- */
@@ -183,18 +183,32 @@ static bool gone_meanwhile(struct fsck *k)
 	return rc == -ENOENT || rc == -ENOTDIR || (rc == 0 && e.id != k->file);
 }
 
+/* The first `hurt` of the lost chunks are not there; the others might come back with their disks. */
+static enum fsck_state verdict(struct fsck *k, const struct meta_block *b,
+			       const struct shape *shape, const int *lost, int count, int hurt)
+{
+	if (tolerated(k, shape, lost, count) || readable(k, b))
+		return FSCK_DEGRADED;
+	return hurt < count && tolerated(k, shape, lost, hurt) ? FSCK_AWAY : FSCK_LOST;
+}
+
 static void judge(struct fsck *k, const struct meta_block *b, const struct shape *shape,
 		  const struct chunk_check *checks)
 {
+	static const enum chunk_state order[] = {CHUNK_MISSING, CHUNK_DAMAGED, CHUNK_UNREACHABLE};
 	int lost[META_CHUNKS_MAX], lost_count = 0;
 	unsigned bad[4] = {0};
-	for (size_t i = 0; i < b->chunk_count; i++) {
-		bad[checks[i].state]++;
-		if (checks[i].state != CHUNK_FINE)
+	for (size_t s = 0; s < ARRAY_LEN(order); s++)
+		for (size_t i = 0; i < b->chunk_count; i++) {
+			if (checks[i].state != order[s])
+				continue;
+			bad[order[s]]++;
 			lost[lost_count++] = (int)i;
-	}
-	bool gone = lost_count > 0 && !tolerated(k, shape, lost, lost_count) && !readable(k, b);
-	if (gone && gone_meanwhile(k))
+		}
+	int hurt = (int)(bad[CHUNK_MISSING] + bad[CHUNK_DAMAGED]);
+	enum fsck_state state =
+		lost_count == 0 ? FSCK_DEGRADED : verdict(k, b, shape, lost, lost_count, hurt);
+	if (state != FSCK_DEGRADED && gone_meanwhile(k))
 		return;
 	k->n->blocks++;
 	k->n->chunks += b->chunk_count;
@@ -209,8 +223,11 @@ static void judge(struct fsck *k, const struct meta_block *b, const struct shape
 	snprintf(words, sizeof(words), "%s: of %zu chunks %u missing, %u damaged, %u out of reach",
 		 b->encoding, b->chunk_count, bad[CHUNK_MISSING], bad[CHUNK_DAMAGED],
 		 bad[CHUNK_UNREACHABLE]);
-	*(gone ? &k->n->lost : &k->n->degraded) += 1;
-	found(k, b->id, gone, words);
+	uint64_t *count[] = {[FSCK_DEGRADED] = &k->n->degraded,
+			     [FSCK_AWAY] = &k->n->away,
+			     [FSCK_LOST] = &k->n->lost};
+	(*count[state])++;
+	found(k, b->id, state, words);
 }
 
 /* Asks all disks of a block. */
@@ -293,7 +310,7 @@ static void no_block(struct fsck *k, uint64_t block, const char *words)
 		return;
 	k->n->blocks++;
 	k->n->lost++;
-	found(k, block, true, words);
+	found(k, block, FSCK_LOST, words);
 }
 
 /* Each block once, however many files have a part of it; those beyond what can be remembered, again. */
@@ -385,7 +402,7 @@ static int check_file(struct fsck *k, uint64_t id, uint64_t size)
 		rc = 0;
 		if (!gone_meanwhile(k)) {
 			k->n->broken_files++;
-			found(k, 0, true, "its name leads nowhere");
+			found(k, 0, FSCK_LOST, "its name leads nowhere");
 		}
 	}
 	if (k->o->progress != NULL)
@@ -507,7 +524,7 @@ static int check_tree(struct fsck *k, uint64_t root)
 }
 
 int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
-		struct fsck_counts *out)
+		struct fsck_counts *counts)
 {
 	struct fsck *k = calloc(1, sizeof(*k));
 	struct crew crew = {0};
@@ -515,10 +532,9 @@ int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
 	struct meta_entry e;
 	if (k == NULL)
 		return -ENOMEM;
-	*out = (struct fsck_counts){0};
 	k->call = c;
 	k->o = o;
-	k->n = out;
+	k->n = counts;
 	k->seen = &seen;
 	k->crew = &crew;
 	map_init(&seen, BLOCKS_SEEN_MAX);

@@ -5,7 +5,8 @@
  *
  *   healthy    every chunk is on its disk, as long as the record says
  *   degraded   some are missing, damaged or out of reach, and the data can be rebuilt without them
- *   lost       it cannot, now
+ *   away       it cannot, but could be if the disks that do not answer were back
+ *   lost       not even then
  *
  * A deep check has every chunk read on its disk and compared with its checksums. Nothing is changed; what is
  * found bad is reported for repair, as a reader would.
@@ -17,10 +18,12 @@
 
 #include "client/engine.h"
 
+enum fsck_state { FSCK_DEGRADED, FSCK_AWAY, FSCK_LOST };
+
 struct fsck_counts {
 	uint64_t directories, files;
 	uint64_t file_bytes; /* of the files, as their names say */
-	uint64_t blocks, healthy, degraded, lost;
+	uint64_t blocks, healthy, degraded, away, lost;
 	uint64_t chunks;           /* that should be there */
 	uint64_t missing, damaged; /* of those */
 	uint64_t unreachable;      /* on disks that do not answer */
@@ -31,14 +34,16 @@ struct fsck_counts {
 struct fsck_options {
 	bool deep;
 	/* A block or file that is not healthy; words says how. In a fiber, may not wait. May be NULL. */
-	void (*found)(void *ctx, const char *path, uint64_t block, bool lost, const char *words);
+	void (*found)(void *ctx, const char *path, uint64_t block, enum fsck_state state,
+		      const char *words);
 	/* Now and then. May be NULL. */
 	void (*progress)(void *ctx, const struct fsck_counts *so_far);
 	void *ctx;
 };
 
-/* All below path, a directory or a file. 0 when all of it was looked at; the errors of names. */
+/* All below path, a directory or a file, is added to counts. 0 when all of it was looked at; the errors of
+ * names. */
 int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
-		struct fsck_counts *out);
+		struct fsck_counts *counts);
 
 #endif

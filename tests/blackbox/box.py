@@ -61,6 +61,17 @@ def same_tree(a, b):
             assert (a / name).read_bytes() == (b / name).read_bytes(), name
 
 
+def flip(paths):
+    """A bit in every 4 KiB."""
+    chance = random.Random(5)
+    for path in paths:
+        data = bytearray(path.read_bytes())
+        for at in range(0, len(data), 4 * KIB):
+            data[min(at + chance.randrange(4 * KIB), len(data) - 1)] ^= 1 << chance.randrange(8)
+        with open(path, "r+b") as file:
+            file.write(data)
+
+
 class Box:
     """Use it in a `with`; `box("ls", "/")` runs a command on it."""
 

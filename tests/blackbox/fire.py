@@ -143,7 +143,7 @@ class Fire:
             return done.stderr
         found = json.loads(done.stdout)
         assert found["lost"] == 0, f"{found}\n{done.stderr}"
-        bad = {k: found[k] for k in ("degraded", "missing", "damaged", "unreachable", "broken_files")}
+        bad = {k: found[k] for k in ("degraded", "out_of_reach", "missing", "damaged", "unreachable", "broken_files")}
         return None if not any(bad.values()) else f"{bad}\n{done.stderr}"
 
     def heal(self):

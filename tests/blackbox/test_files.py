@@ -2,14 +2,13 @@
 """Commands on files, against a cluster of real processes that is killed, filled up and damaged meanwhile."""
 import json
 import os
-import random
 import signal
 import subprocess
 import time
 
 import pytest
 
-from box import GIB, KIB, LONG, MIB, TERRANE, Box, await_true, same_tree, write_tree
+from box import GIB, KIB, LONG, MIB, TERRANE, Box, await_true, flip, same_tree, write_tree
 
 BLOCK = 64 * KIB  # of the tests: many blocks in small files
 
@@ -295,17 +294,6 @@ def test_a_node_killed_while_reading_and_while_writing(procs, tmp_path):
     same_tree(tmp_path / "in", tmp_path / "out")
     procs.up()
     assert procs.json("fsck")["lost"] == 0
-
-
-def flip(paths):
-    """A bit in every 4 KiB."""
-    chance = random.Random(5)
-    for path in paths:
-        data = bytearray(path.read_bytes())
-        for at in range(0, len(data), 4 * KIB):
-            data[min(at + chance.randrange(4 * KIB), len(data) - 1)] ^= 1 << chance.randrange(8)
-        with open(path, "r+b") as file:
-            file.write(data)
 
 
 def test_flipped_bits_on_disk_are_never_returned_and_found_by_fsck(procs, tmp_path):

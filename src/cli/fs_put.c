@@ -385,7 +385,7 @@ static void put_job(void *ctx, void *item)
 
 /* --- the walk --------------------------------------------------------------------------------- */
 
-static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *remote);
+static void put_inside(struct transfer *x, struct fs_path *local, struct fs_path *remote);
 
 static void skip(struct transfer *x, const char *path, const char *why)
 {
@@ -438,21 +438,33 @@ static void put_name(struct transfer *x, struct fs_path *local, struct fs_path *
 	fs_path_pop(local, before);
 }
 
+static void put_subdir(struct transfer *x, struct fs_path *local, struct fs_path *remote,
+		       const char *name)
+{
+	size_t here = fs_path_push(local, name);
+	size_t there = here != SIZE_MAX ? fs_path_push(remote, name) : SIZE_MAX;
+	if (there != SIZE_MAX) {
+		put_inside(x, local, remote);
+		fs_path_pop(remote, there);
+	} else {
+		transfer_fail(x, NULL, -ENAMETOOLONG, "cannot put", local->text);
+	}
+	if (here != SIZE_MAX)
+		fs_path_pop(local, here);
+}
+
 static void put_subdirs(struct transfer *x, struct fs_path *local, struct fs_path *remote,
 			const struct strbuf *subdirs)
 {
-	for (size_t at = 0; at < subdirs->len; at += strlen(subdirs->text + at) + 1) {
-		const char *name = subdirs->text + at;
-		size_t here = fs_path_push(local, name);
-		size_t there = here != SIZE_MAX ? fs_path_push(remote, name) : SIZE_MAX;
-		if (there != SIZE_MAX) {
-			put_dir(x, local, remote);
-			fs_path_pop(remote, there);
-		} else {
-			transfer_fail(x, NULL, -ENAMETOOLONG, "cannot put", local->text);
+	bool made[TRANSFER_DIRS_AT_ONCE];
+	for (size_t at = 0, n = 1; at < subdirs->len && n > 0 && !transfer_ended(x);) {
+		n = transfer_mkdirs(x, remote, subdirs->text + at, subdirs->len - at, made);
+		for (size_t i = 0; i < n; i++) {
+			const char *name = subdirs->text + at;
+			at += strlen(name) + 1;
+			if (made[i])
+				put_subdir(x, local, remote, name);
 		}
-		if (here != SIZE_MAX)
-			fs_path_pop(local, here);
 	}
 }
 
@@ -499,28 +511,35 @@ static int list_local(const char *dir, struct strbuf *text, const char ***out, s
 	return rc;
 }
 
-static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *remote)
+/* What is in a directory that has been made. */
+static void put_inside(struct transfer *x, struct fs_path *local, struct fs_path *remote)
 {
 	AUTO_STRBUF struct strbuf subdirs;
 	strbuf_init(&subdirs, NAMES_BYTES_MAX);
 	if (transfer_ended(x))
 		return;
-	int rc = terrane_mkdir(x->fs->t, remote->text, TERRANE_PARENTS, &x->fs->o);
-	if (rc < 0) {
-		transfer_fail(x, &x->fs->error, rc, "cannot make", remote->text);
-		return;
-	}
 	AUTO_STRBUF struct strbuf text;
 	strbuf_init(&text, NAMES_BYTES_MAX);
 	const char **names = NULL;
 	size_t n = 0;
-	rc = list_local(local->text, &text, &names, &n);
+	int rc = list_local(local->text, &text, &names, &n);
 	if (rc < 0)
 		transfer_fail(x, NULL, rc, "cannot list", local->text);
 	for (size_t i = 0; i < n && !transfer_ended(x); i++)
 		put_name(x, local, remote, names[i], &subdirs);
 	free(names);
 	put_subdirs(x, local, remote, &subdirs);
+}
+
+static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *remote)
+{
+	if (transfer_ended(x))
+		return;
+	int rc = terrane_mkdir(x->fs->t, remote->text, TERRANE_PARENTS, &x->fs->o);
+	if (rc < 0)
+		transfer_fail(x, &x->fs->error, rc, "cannot make", remote->text);
+	else
+		put_inside(x, local, remote);
 }
 
 /* --- the operands ----------------------------------------------------------------------------- */

@@ -216,3 +216,51 @@ int transfer_distinct(const char *verb, int n, char *const *sources, const bool 
 	free(names);
 	return status;
 }
+
+/* A directory of the cluster being made. */
+struct making {
+	struct terrane_op op;
+	struct terrane_error error;
+	struct terrane_options o;
+	char path[FS_PATH_MAX];
+	int rc; /* 0: begun */
+};
+
+static void make_begin(struct transfer *x, const struct fs_path *remote, const char *name,
+		       struct making *m)
+{
+	m->o = fs_options(x->fs, &m->error);
+	m->rc = fs_join(m->path, remote->text, name)
+			? terrane_mkdir_start(x->fs->t, m->path, TERRANE_PARENTS, &m->o, &m->op)
+			: -ENAMETOOLONG;
+}
+
+static bool make_end(struct transfer *x, const char *name, struct making *m)
+{
+	if (m->rc == 0)
+		m->rc = (int)terrane_wait(x->fs->t, &m->op);
+	if (m->rc < 0)
+		transfer_fail(x, &m->error, m->rc, "cannot make", m->path[0] != 0 ? m->path : name);
+	return m->rc == 0;
+}
+
+size_t transfer_mkdirs(struct transfer *x, const struct fs_path *remote, const char *names,
+		       size_t len, bool *made)
+{
+	struct making *all = calloc(TRANSFER_DIRS_AT_ONCE, sizeof(*all));
+	const char *name[TRANSFER_DIRS_AT_ONCE];
+	size_t n = 0;
+	if (all == NULL) {
+		transfer_fail(x, NULL, -ENOMEM, "cannot put to", remote->text);
+		return 0;
+	}
+	for (size_t at = 0; at < len && n < TRANSFER_DIRS_AT_ONCE; n++) {
+		name[n] = names + at;
+		at += strlen(name[n]) + 1;
+		make_begin(x, remote, name[n], &all[n]);
+	}
+	for (size_t i = 0; i < n; i++)
+		made[i] = make_end(x, name[i], &all[i]);
+	free(all);
+	return n;
+}

@@ -13,6 +13,7 @@
 #define TRANSFER_BATCH_BYTES (32 * MIB) /* as many as these bytes */
 #define TRANSFER_BATCH_FILES 500        /* and so many */
 #define TRANSFER_PIECE_BYTES ((size_t)(4 * MIB))
+#define TRANSFER_DIRS_AT_ONCE 32
 #define TRANSFER_DEPTH 4       /* pieces of one file in flight */
 #define TRANSFER_REFUSED_MAX 3 /* files for which there was no room: then it ends */
 
@@ -51,6 +52,12 @@ int transfer_finish(struct transfer *x);
 /* Takes copies of the names. Small files go with others, of whatever directories. */
 int transfer_add(struct transfer *x, const char *local, const char *remote, uint64_t id,
 		 uint64_t size);
+
+/* Makes the first directories of these names, one after the other in len bytes, up to TRANSFER_DIRS_AT_ONCE: all
+ * at once, as each waits for a disk. made says of each whether it is there; the others were told. Their number;
+ * 0: not even that. */
+size_t transfer_mkdirs(struct transfer *x, const struct fs_path *remote, const char *names,
+		       size_t len, bool *made);
 
 /* Files go at once and in any order: two that would get one name are refused. CLI_OK, or it was told. */
 int transfer_distinct(const char *verb, int n, char *const *sources, const bool *is_file);

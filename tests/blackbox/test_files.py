@@ -153,7 +153,7 @@ def test_rm_of_the_root_is_refused_and_removes_nothing(box, tmp_path, path, flag
     before = box("ls", "-R", "/").stdout
     for words in ([path], ["/kept", path]):
         done = box("rm", flags, *words, ok=False)
-        assert done.returncode == 2 and "nothing was removed" in done.stderr
+        assert done.returncode == 2 and ("nothing was removed" if path else "a path is empty") in done.stderr
         assert box("ls", "-R", "/").stdout == before
     box("rm", "-r", "/kept/")
 

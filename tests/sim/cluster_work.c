@@ -204,25 +204,22 @@ static void op_pack(struct worker *k)
 	struct model_file *files[SMALL_MAX];
 	struct terrane_small small[SMALL_MAX] = {0};
 	uint8_t *bytes[SMALL_MAX] = {0};
-	char dir[MODEL_PATH_MAX];
 	unsigned n = 0;
-	snprintf(dir, sizeof(dir), "/c%uw%ua", k->client, k->number);
-	for (; n < SMALL_MAX; n++) {
+	for (; n < SMALL_MAX; n++) { /* of both directories of the worker, as it comes */
 		struct model_file *f = files[n] = file_new(k);
 		if (f == NULL)
 			break;
-		snprintf(f->path, sizeof(f->path), "%.20s/f%u", dir, k->desk->count);
 		f->size = f->size_max = rng_below(&k->rng, SMALL_BYTES_MAX);
 		f->sealed = true;
 		bytes[n] = text_new(f->text, 0, f->size);
-		small[n] = (struct terrane_small){
-			.name = strrchr(f->path, '/') + 1, .data = bytes[n], .len = f->size};
+		small[n] =
+			(struct terrane_small){.name = f->path, .data = bytes[n], .len = f->size};
 		model_begin(&k->world->model, f, "pack");
 	}
 	struct call c;
 	struct terrane_options o = {.encoding = encoding_draw(k)};
 	call_begin(k->engine, &c, &o);
-	int rc = n == 0 ? 0 : engine_pack(&c, dir, small, n, 0, &o);
+	int rc = n == 0 ? 0 : engine_pack(&c, "/", small, n, 0, &o);
 	rt_deadline_set(RT_NEVER);
 	for (unsigned i = 0; i < n; i++) {
 		if (rc == 0 || small[i].result == 0)

@@ -111,7 +111,7 @@ static void report(struct chunk_check *q, int rc)
 	    (rc != -EBADMSG && rc != -ENOENT && rc != -ERANGE))
 		return;
 	struct meta_call m = call_meta(&q->call);
-	(void)meta_client_block_report(&m, q->block->id, q->index, c->disk);
+	(void)meta_client_block_report(&m, q->block->id, q->block->chunk_block, q->index, c->disk);
 }
 
 static void chunk_main(void *arg)

@@ -43,7 +43,7 @@ int stripe_locate(const struct meta_block *b, struct arena *a, struct located *o
 
 struct report {
 	struct engine *engine;
-	uint64_t block;
+	uint64_t block, chunk_block;
 	uint64_t layout;
 	bool sealed; /* a copy under append may just be behind: nothing to report */
 	struct block_news news;
@@ -58,8 +58,8 @@ static void report_fiber(void *arg)
 	struct meta_call m = call_meta(&c);
 	/* Failing does no harm: scrubbing finds it too. */
 	for (int i = 0; r->sealed && i < r->news.bad_count; i++)
-		(void)meta_client_block_report(&m, r->block, (uint32_t)r->news.bad[i].chunk,
-					       r->news.bad[i].disk);
+		(void)meta_client_block_report(&m, r->block, r->chunk_block,
+					       (uint32_t)r->news.bad[i].chunk, r->news.bad[i].disk);
 	/* So that the next reader need not rebuild what has only moved. */
 	struct arena a;
 	struct meta_block fresh;
@@ -83,6 +83,7 @@ static void report_bad(struct call *c, const struct meta_block *b, const struct 
 		return;
 	*r = (struct report){.engine = call_engine(c),
 			     .block = b->id,
+			     .chunk_block = b->chunk_block,
 			     .layout = b->layout,
 			     .sealed = b->state == META_BLOCK_SEALED,
 			     .news = *news};

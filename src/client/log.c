@@ -330,7 +330,7 @@ static int copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t l
 		if (jobs[i].rc == 0 || disks[i] == 0)
 			continue;
 		struct meta_call m = call_meta(c);
-		(void)meta_client_block_report(&m, block, (uint32_t)i, disks[i]);
+		(void)meta_client_block_report(&m, block, block, (uint32_t)i, disks[i]);
 	}
 	return whole;
 }

@@ -176,7 +176,7 @@ int blanks_wanted(struct shelf *s, const struct meta_on_disk *on, const struct m
 /* --- missing.c -------------------------------------------------------------------------------- */
 
 /* Says to the block's record that the chunk on this disk is not good. */
-int shelf_report(struct shelf *s, uint32_t tenant, uint64_t block, uint32_t index);
+int shelf_report(struct shelf *s, uint32_t tenant, uint64_t block, struct chunk_id id);
 /* Reports all chunks that should be on the disk and are not; adds their number. */
 int missing_look(struct shelf *s, uint64_t *found);
 /* The same for disks under whose number there is a new drive. */

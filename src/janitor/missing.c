@@ -28,12 +28,12 @@
 #define DRIVE_FIBERS 4
 #define FAMILY "drive"
 
-int shelf_report(struct shelf *s, uint32_t tenant, uint64_t block, uint32_t index)
+int shelf_report(struct shelf *s, uint32_t tenant, uint64_t block, struct chunk_id id)
 {
 	struct errand e;
 	errand_init(s->j, &e, tenant);
 	struct meta_call m = errand_meta(s->j, &e);
-	return meta_client_block_report(&m, block, index, s->disk);
+	return meta_client_block_report(&m, block, id.block, id.index, s->disk);
 }
 
 /* Whether a chunk, whole by itself, is the one that the record means. */
@@ -80,7 +80,7 @@ static int records_look(struct shelf *s, const struct meta_on_disk *on, const st
 					      !blank_is(s, s->ids[i])
 				    : s->rcs[i] != -ENOENT && s->rcs[i] != -EBADMSG;
 		/* Moved since: -ESTALE. */
-		if (!well && shelf_report(s, row->tenant, row->block, row->index) == 0)
+		if (!well && shelf_report(s, row->tenant, row->block, s->ids[i]) == 0)
 			++*found;
 	}
 	return rc;

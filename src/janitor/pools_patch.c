@@ -302,7 +302,8 @@ int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk
 static int report(struct patient *p)
 {
 	struct meta_call m = errand_meta(p->j, &p->errand);
-	return meta_client_block_report(&m, p->block.id, p->losses[0].id.index, p->disk);
+	return meta_client_block_report(&m, p->block.id, p->losses[0].id.block,
+					p->losses[0].id.index, p->disk);
 }
 
 /* The pool has not enough of it to read it. */

@@ -188,7 +188,7 @@ static void source_bad(struct mending *m, const struct source *s)
 	if (s->rc != -EBADMSG && s->rc != -ENOENT && s->rc != -ERANGE)
 		return;
 	struct meta_call c = errand_meta(m->j, &m->errand);
-	(void)meta_client_block_report(&c, m->block.id, (uint32_t)s->chunk,
+	(void)meta_client_block_report(&c, m->block.id, m->block.chunk_block, (uint32_t)s->chunk,
 				       m->block.chunks[s->chunk].disk);
 }
 

@@ -155,7 +155,7 @@ static int scrub_page(struct shelf *s, size_t n, struct pacer *pace, uint64_t by
 		/* What has no head is found by its record. */
 		if (bad && s->rcs[i] == 0 && label_read(s->stat[i].label, &tenant, &block) == 0) {
 			s->j->stats.damage_found++;
-			(void)shelf_report(s, tenant, block, s->ids[i].index);
+			(void)shelf_report(s, tenant, block, s->ids[i]);
 		} else if (bad && s->rcs[i] == 0) {
 			blanks_add(s, s->ids[i]);
 		}

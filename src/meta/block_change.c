@@ -229,7 +229,7 @@ static int do_report(struct change *c)
 	rec_block *b = c->rec;
 	if (c->index >= b->n_chunks)
 		return -EINVAL;
-	if (b->chunks[c->index]->disk != c->from)
+	if (b->chunk_block != c->chunk_block || b->chunks[c->index]->disk != c->from)
 		return -ESTALE;
 	if (b->chunks[c->index]->damaged || bug_planted(BUG_REPORT_LOST))
 		return 1;
@@ -237,11 +237,15 @@ static int do_report(struct change *c)
 	return 0;
 }
 
-int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint32_t index,
-		      uint64_t disk)
+int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
+		      uint64_t chunk_block, uint32_t index, uint64_t disk)
 {
-	struct change c = {
-		.m = m, .tenant = ctx->tenant, .block = block, .index = index, .from = disk};
+	struct change c = {.m = m,
+			   .tenant = ctx->tenant,
+			   .block = block,
+			   .chunk_block = chunk_block,
+			   .index = index,
+			   .from = disk};
 	return change(c, do_report);
 }
 

@@ -484,9 +484,10 @@ int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t bloc
 		       uint64_t chunk_block, uint32_t index, uint64_t from, uint64_t to,
 		       uint32_t crc);
 
-/* Notes that a chunk is bad, if it is still there. -ENOENT, -ESTALE. */
-int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint32_t index,
-		      uint64_t disk);
+/* Notes that chunk (chunk_block, index) is bad, if it is still there. -ENOENT, -ESTALE it is elsewhere or the block
+ * was laid out anew. */
+int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
+		      uint64_t chunk_block, uint32_t index, uint64_t disk);
 
 /* Re-encoding: a sealed block is laid out anew, under another chunk_block, with other encoding and
  * disks, if its layout is still `layout`; the old chunks become garbage. Again: 0. -ENOENT, -ESTALE,

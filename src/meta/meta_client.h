@@ -182,7 +182,8 @@ int meta_client_block_seal(struct meta_call *c, uint64_t block, uint64_t epoch, 
 			   uint64_t chunk_length, uint32_t crc);
 int meta_client_block_replace(struct meta_call *c, uint64_t block, uint64_t chunk_block,
 			      uint32_t index, uint64_t from, uint64_t to, uint32_t crc);
-int meta_client_block_report(struct meta_call *c, uint64_t block, uint32_t index, uint64_t disk);
+int meta_client_block_report(struct meta_call *c, uint64_t block, uint64_t chunk_block,
+			     uint32_t index, uint64_t disk);
 int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b, uint64_t layout);
 /* Sealed blocks come from the cache, as far as they are there. */
 int meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,

@@ -123,12 +123,14 @@ int meta_client_block_replace(struct meta_call *c, uint64_t block, uint64_t chun
 	return rc;
 }
 
-int meta_client_block_report(struct meta_call *c, uint64_t block, uint32_t index, uint64_t disk)
+int meta_client_block_report(struct meta_call *c, uint64_t block, uint64_t chunk_block,
+			     uint32_t index, uint64_t disk)
 {
 	Terrane__Meta__BlockReportRequest q = TERRANE__META__BLOCK_REPORT_REQUEST__INIT;
 	q.block = block;
 	q.index = index;
 	q.disk = disk;
+	q.chunk_block = chunk_block;
 	int rc = mc_tell(c, &meta_type_block_report, &q.base);
 	forget(c, block);
 	return rc;

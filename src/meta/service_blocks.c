@@ -114,7 +114,8 @@ int ms_handle_block_report(struct rpc_request *r)
 	struct meta_ctx ctx;
 	int rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->block, 1);
 	if (rc == 0)
-		rc = meta_block_report(ms_meta(r), &ctx, q->block, q->index, q->disk);
+		rc = meta_block_report(ms_meta(r), &ctx, q->block, q->chunk_block, q->index,
+				       q->disk);
 	return ms_end(r, rc);
 }
 

@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/crc.h"
 #include "client/fsck.h"
+#include "client/label.h"
 #include "janitor_lab.h"
 
 struct scrubbing {
@@ -54,6 +56,48 @@ static void scrub_body(struct client_box *b)
 	CHECK_EQ(stats_of(j).damage_found, rotten);
 	janitor_close(j);
 	lab_close(&l);
+}
+
+/* What is left of a layout that the block had before has rotted, on a disk that has a chunk of the same number now. */
+static void old_layout_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	struct meta_on_disk on;
+	CHECK(blocks_on(&l, 21, &on) > 0);
+	struct chunk_id old = {on.block ^ 1, on.index};
+	struct rpc_slice data = {.len = 5000};
+	CHECK_EQ(rpc_pool_get(&l.pool, data.len, &data.buf), 0);
+	memset(data.buf->data, 7, data.len);
+	data.crc = crc32c(0, data.buf->data, data.len);
+	struct node_put put = {.data = data, .epoch = 1};
+	label_make(put.label, on.tenant, on.block, 1);
+	struct call c;
+	struct disk_use u;
+	call_init(&c, engine_fabric(l.engine));
+	CHECK_EQ(disk_begin(&c, 21, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	CHECK_EQ(node_put(&u.node, 21, old, &put), 0);
+	disk_end(&c, &u, 0, 0);
+	buf_unref(data.buf);
+	cbox_flip(b, 21, old, 7);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_scrub(j, 0), 0);
+	struct arena a;
+	arena_init(&a, MIB);
+	struct meta_block k = block_get(&l, on.block, &a);
+	CHECK(k.chunks[on.index].disk == 21 && !k.chunks[on.index].damaged);
+	arena_fini(&a);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void rot_in_an_old_layout_is_not_held_against_the_new_one(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, old_layout_body);
 }
 
 /* A janitor whose clock was a year ahead has said that it has just begun. */
@@ -237,6 +281,7 @@ static void scrubbing_is_not_faster_than_repair_may_be(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rot_in_an_old_layout_is_not_held_against_the_new_one),
 		cmocka_unit_test(scrubbing_finds_what_rotted_and_it_is_repaired),
 		cmocka_unit_test(scrubbing_misses_a_chunk_that_vanished_and_it_is_repaired),
 		cmocka_unit_test(what_a_deep_check_finds_is_repaired),

@@ -41,8 +41,9 @@ static void places_body(struct rig *rig)
 		CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, b, 0, 100, 103, 9), 0);
 	CHECK_EQ(on_disk(rig, 100), 0);
 	CHECK_EQ(on_disk(rig, 103), 1);
-	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, 0, 100), -ESTALE);
-	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, 0, 103), 0);
+	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, b, 0, 100), -ESTALE);
+	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, b + 7, 0, 103), -ESTALE);
+	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, b, 0, 103), 0);
 	struct arena arena;
 	arena_init(&arena, MIB);
 	struct meta_block out[2];

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rebalancing: new disks fill up, full ones give.
+ * Rebalancing: what had to crowd in a rack comes apart, new disks fill up, full ones give.
+ *
+ * A chunk that shares its rack with another of its block, because there was no other rack when it was written or
+ * repaired, goes to the next disk along the block's shuffle in a rack that has fewer of them.
  *
  * A block's disks follow from its id and the map (cluster_choose). When disks come, the choice of some blocks
  * changes: those are the chunks that a new disk would have got had it been there. So the rule is
@@ -150,33 +153,57 @@ static bool move_to_choice(struct janitor *j, const struct meta_block *b,
 	return false;
 }
 
+/* The next disk along the block's shuffle for chunk i; 0: none, or it may not move. */
+static uint64_t another_disk(struct janitor *j, const struct meta_block *b,
+			     const struct encoding *enc, struct cluster_choice *choice, size_t i)
+{
+	uint64_t from = b->chunks[i].disk, kept[META_CHUNKS_MAX];
+	size_t n = 0;
+	if (from == 0 || b->chunks[i].damaged || disk_fate(j, from) != DISK_WELL ||
+	    enc->kind == ENCODING_MLEC || b->chunk_count > META_CHUNKS_MAX)
+		return 0;
+	for (size_t k = 0; k < b->chunk_count; k++)
+		if (k != i && b->chunks[k].disk != 0)
+			kept[n++] = b->chunks[k].disk;
+	struct cluster_want want = {.encoding = *enc,
+				    .block = b->chunk_block,
+				    .excluded = &from,
+				    .excluded_count = 1,
+				    .kept = kept,
+				    .kept_count = n};
+	(void)cluster_choose(j->fabric.map, &want, choice);
+	return choice->count > 0 ? choice->disk[0] : 0;
+}
+
 static bool move_to_next(struct janitor *j, const struct meta_block *b, const struct encoding *enc,
 			 struct cluster_choice *choice, struct move *out)
 {
 	double far = j->balance.mean * (1 + FAR * j->opts.spread_percent / 100.0);
-	uint64_t kept[META_CHUNKS_MAX];
-	if (enc->kind == ENCODING_MLEC || b->chunk_count > META_CHUNKS_MAX)
-		return false;
 	for (size_t i = 0; i < b->chunk_count; i++) {
-		uint64_t from = b->chunks[i].disk;
-		size_t n = 0;
-		if (from == 0 || b->chunks[i].damaged || fill_of(j, from) <= far ||
-		    disk_fate(j, from) != DISK_WELL)
+		uint64_t from = b->chunks[i].disk, to;
+		if (fill_of(j, from) <= far || (to = another_disk(j, b, enc, choice, i)) == 0)
 			continue;
-		for (size_t k = 0; k < b->chunk_count; k++)
-			if (k != i && b->chunks[k].disk != 0)
-				kept[n++] = b->chunks[k].disk;
-		struct cluster_want want = {.encoding = *enc,
-					    .block = b->chunk_block,
-					    .excluded = &from,
-					    .excluded_count = 1,
-					    .kept = kept,
-					    .kept_count = n};
-		(void)cluster_choose(j->fabric.map, &want, choice);
-		if (choice->count > 0 && fill_of(j, choice->disk[0]) < j->balance.mean &&
-		    evens_out(j, b, from, choice->disk[0]) &&
-		    keeps_apart(j, b, i, choice->disk[0])) {
-			*out = (struct move){i, choice->disk[0]};
+		if (fill_of(j, to) < j->balance.mean && evens_out(j, b, from, to) &&
+		    keeps_apart(j, b, i, to)) {
+			*out = (struct move){i, to};
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Each such move leaves fewer chunks together, so it ends. */
+static bool move_apart(struct janitor *j, const struct meta_block *b, const struct encoding *enc,
+		       struct cluster_choice *choice, struct move *out)
+{
+	for (size_t i = 0; i < b->chunk_count; i++) {
+		const struct cluster_node *from = cluster_node_of(j->fabric.map, b->chunks[i].disk);
+		size_t together = from == NULL ? 0 : in_rack(j, b, from->rack, i);
+		uint64_t to = together > 0 ? another_disk(j, b, enc, choice, i) : 0;
+		const struct cluster_node *there =
+			to != 0 ? cluster_node_of(j->fabric.map, to) : NULL;
+		if (there != NULL && in_rack(j, b, there->rack, i) < together) {
+			*out = (struct move){i, to};
 			return true;
 		}
 	}
@@ -187,8 +214,12 @@ static bool move_of(struct janitor *j, const struct meta_block *b, struct move *
 {
 	struct encoding enc;
 	AUTO_FREE struct cluster_choice *choice = malloc(sizeof(*choice));
-	if (choice == NULL || b->state != META_BLOCK_SEALED || b->length == 0 || !is_uneven(j, b) ||
+	if (choice == NULL || b->state != META_BLOCK_SEALED || b->length == 0 ||
 	    encoding_parse(b->encoding, &enc, NULL, 0) < 0)
+		return false;
+	if (move_apart(j, b, &enc, choice, out))
+		return true;
+	if (!is_uneven(j, b))
 		return false;
 	return move_to_choice(j, b, &enc, choice, out) || move_to_next(j, b, &enc, choice, out);
 }
@@ -240,8 +271,8 @@ static int copy_get(struct moving *m)
 	disk_end(&m->errand.call, &u, rc, 0);
 	struct meta_call c = errand_meta(m->j, &m->errand);
 	if (rc == -EBADMSG || rc == -ENOENT)
-		(void)meta_client_block_report(&c, m->block.id, (uint32_t)m->move.index,
-					       from->disk);
+		(void)meta_client_block_report(&c, m->block.id, m->block.chunk_block,
+					       (uint32_t)m->move.index, from->disk);
 	return rc;
 }
 

@@ -49,7 +49,6 @@ struct checker {
 struct bears {
 	uint32_t most;  /* good chunks, ever */
 	uint32_t worse; /* looks in a row at which there were fewer */
-	uint32_t racks; /* that it was in at first */
 	/* Where each chunk was seen, last time it was good. */
 	uint64_t chunk_block;
 	uint64_t disk[META_CHUNKS_MAX];
@@ -435,8 +434,6 @@ static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 	if (b->state != META_BLOCK_SEALED)
 		return lacks(k->world, "block %016lx of %lu bytes is not sealed", b->id, b->length);
 	struct bears *e = bears_of(k, b);
-	if (e->racks == 0)
-		e->racks = racks_of(k, b);
 	for (uint32_t i = 0; i < b->chunk_count; i++) {
 		int rc = chunk_look(k, at, i);
 		if (rc == -ENOENT && e->disk[i] == b->chunks[i].disk)
@@ -451,6 +448,10 @@ static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 		(void)map_put(&k->wanted, key, k);
 	}
 	bears_note(k, e, b, good);
+	/* More racks than chunks are there again, and pools are where they have to be. */
+	if (whole && strncmp(b->encoding, "mlec", 4) != 0 && racks_of(k, b) < b->chunk_count)
+		whole = lacks(k->world, "block %016lx (%s): two chunks in one rack", b->id,
+			      b->encoding);
 	return whole;
 }
 
@@ -650,21 +651,14 @@ static void block_recode(struct checker *k, const struct meta_block *b)
 		buf_unref(got[i].buf);
 }
 
-/* What was written while racks were away may share one; nobody brings chunks together that were apart. */
 static void block_domains(struct checker *k, const struct meta_block *b)
 {
-	const struct bears *e = map_get(&k->bears, b->id);
 	for (size_t i = 0; i < b->chunk_count; i++)
 		for (size_t j = 0; j < i; j++)
 			if (b->chunks[i].disk == b->chunks[j].disk)
 				model_violation(&k->world->model, "I9",
 						"block %016lx: two chunks on disk %lu", b->id,
 						b->chunks[i].disk);
-	uint32_t racks = racks_of(k, b);
-	if (e != NULL && e->chunk_block == b->chunk_block && racks > 0 && racks < e->racks)
-		model_violation(&k->world->model, "I9",
-				"block %016lx (%s) was in %u racks, and is in %u", b->id,
-				b->encoding, e->racks, racks);
 }
 
 static void check_parities(struct checker *k)

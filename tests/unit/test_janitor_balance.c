@@ -196,6 +196,45 @@ static void moved_chunks_stay_in_racks_of_their_own(void **state)
 	cbox_run_all(5, 2, apart_body);
 }
 
+static uint64_t crowded(struct lab *l)
+{
+	struct stats s;
+	stats_init(&s);
+	CHECK_EQ(stats_load(&l->root, &s), 0);
+	uint64_t n = s.crowded;
+	stats_fini(&s);
+	return n;
+}
+
+/* Four racks for five chunks; then two more. */
+static void crowd_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	static const uint64_t away[] = {41, 42, 51, 52};
+	for (size_t i = 0; i < ARRAY_LEN(away); i++)
+		want(&l, away[i], CLUSTER_DRAINING);
+	write_files(&l, "rs:3+2");
+	for (size_t i = 0; i < ARRAY_LEN(away); i++)
+		want(&l, away[i], CLUSTER_ONLINE);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK(stats_of(j).chunks_balanced > 0);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(crowded(&l), 0);
+	(void)check_whole(&l);
+	read_files(&l);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void what_had_to_crowd_in_a_rack_comes_apart_when_there_are_more(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 2, crowd_body);
+}
+
 /* One block on three of four disks cannot lie evenly, and is not carried around for that. */
 static void single_body(struct client_box *b)
 {
@@ -365,6 +404,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_new_disk_fills_up_with_every_chunk_there_at_every_moment),
 		cmocka_unit_test(moved_chunks_stay_in_racks_of_their_own),
+		cmocka_unit_test(what_had_to_crowd_in_a_rack_comes_apart_when_there_are_more),
 		cmocka_unit_test(what_cannot_be_even_is_left),
 		cmocka_unit_test(deletion_and_loss_during_a_move_end_right),
 		cmocka_unit_test(blocks_bytes_and_copysets_are_counted_as_they_are),

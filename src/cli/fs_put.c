@@ -328,6 +328,13 @@ static void batch_verify(struct transfer *x, struct batch *b, const struct terra
 	free(ranges);
 }
 
+/* What is wrong with one file or its directory: the words of the call may be about another one. */
+static bool is_of_one(int rc)
+{
+	return rc == -EISDIR || rc == -ENOENT || rc == -ENOTDIR || rc == -EROFS || rc == -EILSEQ ||
+	       rc == -ENAMETOOLONG || rc == -EINVAL;
+}
+
 static void batch_put(struct transfer *x, const struct transfer_job *job, struct batch *b)
 {
 	struct terrane_error error = {0};
@@ -341,8 +348,9 @@ static void batch_put(struct transfer *x, const struct transfer_job *job, struct
 		int own = b->small[i].result;
 		/* One that was not tried failed for what ended the call. */
 		if (own < 0)
-			transfer_fail_file(x, &error, own == -ECANCELED && rc < 0 ? rc : own,
-					   "cannot put", b->file[i]->local);
+			transfer_fail_file(x, is_of_one(own) ? NULL : &error,
+					   own == -ECANCELED && rc < 0 ? rc : own, "cannot put",
+					   b->file[i]->local);
 	}
 	if (x->fs->flags.verify)
 		batch_verify(x, b, &o);

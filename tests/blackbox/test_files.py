@@ -98,10 +98,13 @@ def test_small_files_of_many_directories_share_blocks(box, tmp_path):
     found = box.json("fsck", "/samples")
     assert found["files"] == 300 and found["blocks"] <= 3
     # A file whose name is taken is no trouble of those that go with it.
-    box("rm", "/samples/split2/s002/x.bin", "/samples/split2/s005/x.bin")
-    box("mkdir", "/samples/split2/s005/x.bin")
-    done = box("put", "-q", tmp_path / "in" / "split2", "/samples/split2", ok=False)
-    assert done.returncode == 1 and "s005" in done.stderr
+    taken = [f"/samples/split2/{s}/x.bin" for s in ("s005", "s008")]
+    box("rm", "/samples/split2/s002/x.bin", *taken)
+    box("mkdir", *taken)
+    done = box("put", "-q", "-F", tmp_path / "in" / "split2", "/samples/split2", ok=False)
+    told = sorted(line.split(": ", 1)[1] for line in done.stderr.splitlines() if "cannot put" in line)
+    assert done.returncode == 1 and len(told) == 2
+    assert "s005" in told[0] and "s008" not in told[0] and "s008" in told[1] and "s005" not in told[1]
     assert box("stat", "/samples/split2/s002/x.bin").returncode == 0
 
 

@@ -312,8 +312,9 @@ enum terrane_create_flags {
 /*
  * A new file, for writing. o's encoding, block_bytes, quorum, extra_disks, blocks_in_flight,
  * traffic and tags hold for the file. -EEXIST, -EISDIR, -EROFS (sealed directory), -EINVAL: an
- * encoding that cannot be; -ENOSPC: fewer disks take new data than the encoding needs, told with
- * the numbers.
+ * encoding that cannot be; -ENOSPC: fewer disks take new data than the encoding needs, or the
+ * cluster has several racks, but too few: one would get more chunks of a block than the encoding
+ * bears the loss of. Told with the numbers.
  */
 int terrane_create(struct terrane *t, const char *path, unsigned flags, struct terrane_file **out,
 		   const struct terrane_options *o);

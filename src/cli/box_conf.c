@@ -12,6 +12,7 @@
 #include "cli/box.h"
 #include "cli/box_conf.h"
 #include "code/place.h"
+#include "meta/cluster.h"
 
 const char *const box_speeds[] = {"none", "hdd", "sata", "nvme", NULL};
 
@@ -197,17 +198,44 @@ static int check_pools(struct box_shape *s, struct strbuf *err)
 	return rc == 0 || rc == -ENOMEM ? rc : refuse(err, "%s: %s", s->scheme, why);
 }
 
+/* What its domains, racks or nodes, can bear of an encoding. */
+static struct cluster_spread spread_of(const struct box_shape *s, int64_t domains,
+				       const struct encoding *e)
+{
+	uint32_t disks[BOX_NODES_MAX] = {0};
+	struct cluster_spread out = {.width = cluster_width(e),
+				     .tolerance = cluster_tolerance(e),
+				     .racks = (uint32_t)domains};
+	int64_t each = box_pool_count(s) > 0 ? box_pool_count(s) : s->disks;
+	for (int64_t node = 0; node < s->nodes; node++)
+		disks[node % domains] += (uint32_t)each;
+	out.rack_most = cluster_rack_most(disks, (size_t)domains, out.width);
+	return out;
+}
+
+static int choose_mlec(struct box_shape *s)
+{
+	static const char *const codes[] = {"4+2", "2+1", "1+1"};
+	char text[64];
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+		struct encoding e;
+		snprintf(text, sizeof(text), "mlec:%s/%s", codes[i], s->pools);
+		if (encoding_parse(text, &e, NULL, 0) < 0)
+			continue;
+		struct cluster_spread have = spread_of(s, s->racks, &e);
+		if (have.rack_most > 0 && cluster_spread_bears(&have))
+			break;
+	}
+	return set_text(&s->encoding, text);
+}
+
 static int choose_encoding(struct box_shape *s)
 {
 	char text[64];
-	int64_t pools = s->nodes * box_pool_count(s), disks = s->nodes * s->disks;
-	if (pools > 0)
-		snprintf(text, sizeof(text), "mlec:%s/%s",
-			 pools >= 6   ? "4+2"
-			 : pools >= 3 ? "2+1"
-				      : "1+1",
-			 s->pools);
-	else if (s->racks >= 6)
+	int64_t disks = s->nodes * s->disks;
+	if (box_pool_count(s) > 0)
+		return choose_mlec(s);
+	if (s->racks >= 6)
 		snprintf(text, sizeof(text), "rs:4+2");
 	else
 		snprintf(text, sizeof(text), "r%ld", disks < 3 ? disks : 3L);
@@ -234,6 +262,41 @@ static int check_encoding(const struct box_shape *s, struct strbuf *err)
 		return refuse(err, "--encoding %s: it needs %ld %s, and there are %ld", s->encoding,
 			      need, pools ? "pools" : "disks", have);
 	return 0;
+}
+
+int box_spread(const struct box_shape *s, struct strbuf *err)
+{
+	struct encoding e;
+	if (encoding_parse(s->encoding, &e, NULL, 0) < 0)
+		return -EINVAL;
+	struct cluster_spread racks = spread_of(s, s->racks, &e);
+	if (cluster_spread_bears(&racks))
+		return 0;
+	return refuse(err,
+		      "--encoding %s: it bears the loss of %u %s; %u in %u racks put %u into one: "
+		      "say more --racks, or another encoding",
+		      s->encoding, racks.tolerance, e.kind == ENCODING_MLEC ? "columns" : "chunks",
+		      racks.width, racks.racks, racks.rack_most);
+}
+
+bool box_risk(const struct box_shape *s, char *out, size_t size)
+{
+	struct encoding e;
+	if (s->racks > 1 || encoding_parse(s->encoding, &e, NULL, 0) < 0)
+		return false;
+	struct cluster_spread nodes = spread_of(s, s->nodes, &e);
+	if (s->nodes == 1)
+		snprintf(out, size, "one node has all chunks: nothing survives its loss");
+	else if (!cluster_spread_bears(&nodes))
+		snprintf(out, size,
+			 "%s bears the loss of %u %s; one of %ld nodes has %u of %u: files do not "
+			 "survive its loss",
+			 s->encoding, nodes.tolerance,
+			 e.kind == ENCODING_MLEC ? "columns" : "chunks", s->nodes, nodes.rack_most,
+			 nodes.width);
+	else
+		snprintf(out, size, "one rack has all chunks: nothing survives its loss");
+	return true;
 }
 
 int box_settle(struct box_shape *s, struct strbuf *err)

@@ -44,7 +44,11 @@ static const char up_usage[] =
 	"  --repair METHOD      what crosses racks for a pool that lost more than it can mend: "
 	"r_all r_fco\n"
 	"                       r_hyb r_min, from the most to the least (default r_min)\n"
-	"  --encoding CODE      of files for which none is named (default: as the racks allow)\n"
+	"  --encoding CODE      of files for which none is named (default: as the racks allow); "
+	"refused\n"
+	"                       when a rack would get more chunks of a block than the code bears "
+	"to "
+	"lose\n"
 	"  --metadata M         rocksdb (default), or rados:CONF, a ceph.conf; the pool is "
 	"\"terrane\"\n"
 	"  --procs              each role a process, with its pid in DIR/run/NAME.pid; else one "
@@ -298,6 +302,8 @@ static int make(struct asked *a, struct box *b)
 		return cli_fail("%s is not empty, and has no cluster in it; take another --dir",
 				b->dir);
 	int rc = box_settle(&a->shape, &err);
+	if (rc == 0)
+		rc = box_spread(&a->shape, &err);
 	if (rc < 0)
 		return cli_usage("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
 	b->shape = a->shape;
@@ -361,6 +367,13 @@ static void tell_shape(const struct box *b)
 		printf("  %ld local pools of %s, scheme %s\n", s->nodes * box_pool_count(s),
 		       s->pools, s->scheme);
 	printf("  files are stored as %s, metadata in %s\n", s->encoding, s->metadata);
+}
+
+static void warn(const struct box_shape *s)
+{
+	char words[192];
+	if (box_risk(s, words, sizeof(words)))
+		fprintf(stderr, "terrane: warning: %s; --racks spreads them\n", words);
 }
 
 static void tell(const struct box *b, const struct up_started *u, double seconds)
@@ -431,6 +444,7 @@ static int up(struct asked *a, struct box *b)
 		status = up_wait(b, &started);
 	if (status != CLI_OK)
 		return status;
+	warn(&b->shape);
 	if (a->json)
 		return tell_json(b, &started, fs_clock() - since);
 	tell(b, &started, fs_clock() - since);

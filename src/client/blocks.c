@@ -25,6 +25,26 @@ uint64_t stripe_gate_bytes(const struct shape *s, uint64_t len)
 	return len + coded_parity_bytes(s, len);
 }
 
+/* A choice that has more in one rack than the code bears is for when racks are away. */
+static int spread_check(struct call *c, const struct shape *s, const struct cluster_want *want,
+			const struct cluster_choice *choice)
+{
+	struct cluster_spread now;
+	if (c->any_spread || choice->rack_most <= (uint32_t)s->tolerance)
+		return 0;
+	int rc = cluster_spread(c->fabric->map, want, &now);
+	if (rc < 0 || cluster_spread_bears(&now))
+		return rc;
+	char text[ENCODING_TEXT_MAX];
+	encoding_print(&s->encoding, text);
+	return call_fail(
+		c, -ENOSPC,
+		"%s bears the loss of %u %s; %u in %u racks put %u into one: it takes more "
+		"racks, or another encoding",
+		text, now.tolerance, s->encoding.kind == ENCODING_MLEC ? "columns" : "chunks",
+		now.width, now.racks, now.rack_most);
+}
+
 int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spare,
 		  struct cluster_choice *out)
 {
@@ -38,6 +58,8 @@ int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spa
 	if (want.extra + (uint32_t)s->n > CLUSTER_CHOICE_MAX)
 		want.extra = CLUSTER_CHOICE_MAX - (uint32_t)s->n;
 	rc = cluster_choose(c->fabric->map, &want, out);
+	if (rc == 0)
+		return spread_check(c, s, &want, out);
 	if (rc != -ENOSPC)
 		return rc;
 	char text[ENCODING_TEXT_MAX];

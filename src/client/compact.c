@@ -273,6 +273,7 @@ int engine_compact(struct call *c, const uint64_t *blocks, size_t n, struct engi
 	*out = (struct engine_compacted){0};
 	if (n == 0 || n > ENGINE_COMPACT_MAX)
 		return call_fail(c, -EINVAL, "1 to %d blocks at once", ENGINE_COMPACT_MAX);
+	c->any_spread = true;
 	arena_init(&k.arena, 8 * MIB);
 	int rc = gather(&k, blocks, n);
 	if (rc == 0 && k.bytes > ENGINE_BLOCK_MAX)

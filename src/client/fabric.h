@@ -95,6 +95,7 @@ struct call {
 	const char *encoding;
 	uint16_t quorum, extra_disks, hedge;
 	uint64_t hedge_ns;
+	bool any_spread; /* blocks that are there already go where they can, however few racks there are */
 	char error[FABRIC_ERROR_MAX]; /* what failed, in words */
 };
 

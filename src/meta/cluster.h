@@ -185,8 +185,9 @@ struct cluster_choice {
 	bool network_pool; /* a network pool of a clustered scheme */
 };
 
-/* How many disks hold a block: its chunks, or the columns of mlec. */
+/* How many disks hold a block: its chunks, or the columns of mlec. Any `tolerance` of them may be lost. */
 uint32_t cluster_width(const struct encoding *e);
+uint32_t cluster_tolerance(const struct encoding *e);
 
 /*
  * Fills choice in any case but -EINVAL (impossible arguments) and -ENOMEM. -ENOSPC: fewer disks than
@@ -194,5 +195,28 @@ uint32_t cluster_width(const struct encoding *e);
  */
 int cluster_choose(struct cluster *c, const struct cluster_want *want,
 		   struct cluster_choice *choice);
+
+/*
+ * What the racks bear. A block is safe from the loss of a rack when none has more of its chunks than the code
+ * bears the loss of. Whether that can be is judged by the disks in the map that are not gone, however they
+ * fare now: while racks are away blocks are written to the others, and repair spreads them later.
+ *
+ *     rs:4+2 in 2 racks of 3 disks: 3 + 3, and 2 may be lost: refuse      in 3 racks: 2 + 2 + 2
+ *
+ * With one rack there is nothing to spread over, and a code that bears no loss gains nothing by it: both
+ * are borne. Too few disks are not told here.
+ */
+struct cluster_spread {
+	uint32_t width, tolerance;
+	uint32_t racks; /* with disks for such a block */
+	uint32_t
+		rack_most; /* chunks in the fullest of them, as evenly as can be; 0: too few disks */
+};
+
+/* Of the encoding and media of want. -EINVAL, -ENOMEM. */
+int cluster_spread(struct cluster *c, const struct cluster_want *want, struct cluster_spread *out);
+bool cluster_spread_bears(const struct cluster_spread *s);
+/* rack_most of racks with so many disks each. */
+uint32_t cluster_rack_most(const uint32_t *disks, size_t racks, uint32_t width);
 
 #endif

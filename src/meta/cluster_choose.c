@@ -173,6 +173,11 @@ uint32_t cluster_width(const struct encoding *e)
 	return (uint32_t)encoding_total_chunks(e);
 }
 
+uint32_t cluster_tolerance(const struct encoding *e)
+{
+	return (uint32_t)(e->kind == ENCODING_MLEC ? e->mlec.net.p : encoding_tolerance(e));
+}
+
 static bool seat_fits(const struct choosing *ch, const struct cluster_seat *s)
 {
 	const struct encoding *e = &ch->want->encoding;
@@ -386,4 +391,44 @@ int cluster_choose(struct cluster *c, const struct cluster_want *want,
 	ch.node_used = used + c->rack_count;
 	ch.barred = barred;
 	return choose_with(&ch);
+}
+
+/* --- what the racks bear ----------------------------------------------------------------------- */
+
+uint32_t cluster_rack_most(const uint32_t *disks, size_t racks, uint32_t width)
+{
+	for (uint32_t most = 1; most <= width; most++) {
+		uint64_t room = 0;
+		for (size_t i = 0; i < racks; i++)
+			room += disks[i] < most ? disks[i] : most;
+		if (room >= width)
+			return most;
+	}
+	return 0;
+}
+
+bool cluster_spread_bears(const struct cluster_spread *s)
+{
+	return s->racks < 2 || s->tolerance == 0 || s->rack_most <= s->tolerance;
+}
+
+int cluster_spread(struct cluster *c, const struct cluster_want *want, struct cluster_spread *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (encoding_check(&want->encoding, NULL, 0) < 0)
+		return -EINVAL;
+	int rc = c->seats != NULL ? 0 : seats_make(c);
+	if (rc < 0)
+		return rc;
+	AUTO_FREE uint32_t *disks = calloc(c->rack_count + 1, sizeof(*disks));
+	if (disks == NULL)
+		return -ENOMEM;
+	const struct choosing ch = {.cluster = c, .want = want, .pools = wants_pools(c, want)};
+	for (size_t i = 0; i < c->seat_count; i++)
+		if (seat_fits(&ch, &c->seats[i]))
+			out->racks += disks[c->seats[i].rack]++ == 0;
+	out->width = cluster_width(&want->encoding);
+	out->tolerance = cluster_tolerance(&want->encoding);
+	out->rack_most = cluster_rack_most(disks, c->rack_count, out->width);
+	return 0;
 }

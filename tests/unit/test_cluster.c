@@ -558,6 +558,78 @@ static void with_fewer_racks_than_columns_a_stripe_uses_racks_twice_and_says_so(
 	cluster_fini(&c);
 }
 
+static struct cluster_spread spread(struct cluster *c, const char *code)
+{
+	struct cluster_spread s;
+	assert_int_equal(cluster_spread(c, &(struct cluster_want){.encoding = encoding(code)}, &s),
+			 0);
+	return s;
+}
+
+static void a_rack_gets_no_more_than_the_code_bears_or_it_is_told(void **state)
+{
+	(void)state;
+	static const struct {
+		struct shape shape;
+		const char *code;
+		uint32_t rack_most;
+		bool borne;
+	} cases[] = {
+		{{2, 1, 3}, "rs:4+2", 3, false}, {{3, 1, 2}, "rs:4+2", 2, true},
+		{{2, 3, 1}, "rs:2+2", 2, true},  {{2, 1, 2}, "r3", 2, true},
+		{{2, 1, 1}, "r1", 1, true},      {{1, 3, 2}, "rs:4+2", 6, true},
+		{{2, 1, 2}, "rs:4+2", 0, true},  {{4, 2, 2}, "lrc:4+2+2", 2, true},
+		{{2, 2, 2}, "rs:4+2", 3, false},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct cluster c;
+		build(&c, cases[i].shape);
+		struct cluster_spread s = spread(&c, cases[i].code);
+		assert_int_equal(s.racks, cases[i].shape.racks);
+		assert_int_equal(s.rack_most, cases[i].rack_most);
+		assert_int_equal(cluster_spread_bears(&s), cases[i].borne);
+		cluster_fini(&c);
+	}
+	/* Full racks leave the rest to the others. */
+	assert_int_equal(cluster_rack_most((const uint32_t[]){1, 1, 9}, 3, 6), 4);
+}
+
+static void racks_that_are_away_count_and_those_that_are_gone_do_not(void **state)
+{
+	(void)state;
+	struct cluster c;
+	build(&c, (struct shape){3, 1, 3});
+	struct cluster_want w = {.encoding = encoding("rs:4+2"), .block = 1};
+	struct cluster_choice ch;
+	struct cluster_node n = *cluster_node(&c, 3);
+	n.health = CLUSTER_FAILED;
+	assert_int_equal(cluster_put_node(&c, &n), 0);
+	assert_int_equal(cluster_choose(&c, &w, &ch), 0);
+	assert_int_equal(ch.rack_most, 3);
+	struct cluster_spread s = spread(&c, "rs:4+2");
+	assert_true(s.rack_most == 2 && s.racks == 3 && cluster_spread_bears(&s));
+	n.wanted = CLUSTER_GONE;
+	assert_int_equal(cluster_put_node(&c, &n), 0);
+	s = spread(&c, "rs:4+2");
+	assert_true(s.rack_most == 3 && s.racks == 2 && !cluster_spread_bears(&s));
+	cluster_fini(&c);
+}
+
+static void columns_of_mlec_are_spread_over_pools_of_their_code(void **state)
+{
+	(void)state;
+	struct cluster c;
+	build_pools(&c, 2, 3, PLACE_CLUSTERED);
+	struct cluster_spread s = spread(&c, "mlec:3+1/4+2");
+	assert_true(s.width == 4 && s.tolerance == 1 && s.rack_most == 2);
+	assert_false(cluster_spread_bears(&s));
+	s = spread(&c, "mlec:2+2/4+2");
+	assert_true(cluster_spread_bears(&s));
+	s = spread(&c, "mlec:2+2/8+2");
+	assert_true(s.racks == 0 && s.rack_most == 0);
+	cluster_fini(&c);
+}
+
 /* --- bad input --------------------------------------------------------------------------------- */
 
 static void impossible_records_and_wants_are_refused(void **state)
@@ -610,6 +682,9 @@ int main(void)
 		cmocka_unit_test(declustered_columns_go_to_any_racks),
 		cmocka_unit_test(
 			with_fewer_racks_than_columns_a_stripe_uses_racks_twice_and_says_so),
+		cmocka_unit_test(a_rack_gets_no_more_than_the_code_bears_or_it_is_told),
+		cmocka_unit_test(racks_that_are_away_count_and_those_that_are_gone_do_not),
+		cmocka_unit_test(columns_of_mlec_are_spread_over_pools_of_their_code),
 		cmocka_unit_test(impossible_records_and_wants_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

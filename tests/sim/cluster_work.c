@@ -446,6 +446,44 @@ static void op_read(struct worker *k)
 	free(bytes);
 }
 
+static void check_listed(struct worker *k, const struct model_file *f, unsigned times)
+{
+	struct model *m = &k->world->model;
+	if (times > 1 || (times == 0 && f->state == MODEL_THERE))
+		model_violation(m, "I6", "%s is listed %u times", f->path, times);
+	else if (times > 0 && (f->state == MODEL_GONE || f->state == MODEL_NEVER))
+		model_violation(m, "I3", "%s is gone, and is listed", f->path);
+}
+
+/* A directory that only this worker changes. */
+static void op_list(struct worker *k)
+{
+	const struct desk *d = k->desk;
+	struct terrane_cursor at = {0};
+	struct terrane_entry page[8];
+	unsigned times[FILES_MAX] = {0};
+	char dir[MODEL_PATH_MAX], path[MODEL_PATH_MAX + TERRANE_NAME_MAX];
+	int64_t n = 1;
+	snprintf(dir, sizeof(dir), "/c%uw%u%c", k->client, k->number,
+		 'a' + (char)rng_below(&k->rng, 2));
+	while (n > 0) {
+		struct call c;
+		struct terrane_options o = {0};
+		call_begin(k->engine, &c, &o);
+		n = engine_list(&c, dir, &at, page, ARRAY_LEN(page));
+		rt_deadline_set(RT_NEVER);
+		for (int64_t i = 0; i < n; i++) {
+			snprintf(path, sizeof(path), "%s/%.*s", dir, TERRANE_NAME_MAX,
+				 page[i].name);
+			for (unsigned f = 0; f < d->count; f++)
+				times[f] += strcmp(d->files[f].path, path) == 0;
+		}
+	}
+	for (unsigned f = 0; n == 0 && !rt_cancelled() && f < d->count; f++)
+		if (strncmp(d->files[f].path, dir, strlen(dir)) == 0)
+			check_listed(k, &d->files[f], times[f]);
+}
+
 /* Pieces of several files at once. */
 static void op_batch(struct worker *k)
 {
@@ -510,7 +548,7 @@ static const struct {
 	{"append", 4, op_append},   {"seal", 2, op_seal},   {"sealed", 1, op_try_sealed},
 	{"rename", 3, op_rename},   {"move", 3, op_move},   {"remove", 3, op_remove},
 	{"read", 8, op_read},       {"batch", 2, op_batch}, {"stat", 2, op_stat},
-	{"replace", 2, op_replace}, {"swing", 1, op_swing},
+	{"replace", 2, op_replace}, {"swing", 1, op_swing}, {"list", 2, op_list},
 };
 
 static void op_any(struct worker *k)

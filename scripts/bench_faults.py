@@ -113,7 +113,7 @@ def first_read(folder, table, trials):
             times["new"].append(time.monotonic() - start)
             stranger.close()
             box.up("--procs")
-            await_true("that all is well", lambda: box.json("status", ok=False)["well"])
+            await_true("that all is online", lambda: box.json("status", ok=False)["online"])
         known.close()
     table.row("kill -9 of a node to the first right read, client at work", max(times["open"]), "s", 2,
               note=f"8 MiB, rs:4+2, worst of {trials}")
@@ -142,7 +142,7 @@ def rack_down(folder, table, size, emulate):
                     bench(box, "write", path, "--size", f"{size}MiB", "--block", "8MiB"))
                 box("rm", path)
             box.up("--procs")
-            await_true("that all is well", lambda: box.json("status", ok=False)["well"])
+            await_true("that all is online", lambda: box.json("status", ok=False)["online"])
     for kind, (whole, part) in speed.items():
         table.row(f"{kind}, all racks up", sorted(whole)[1], "MiB/s", note=f"emulated {emulate} disks, rs:4+2")
         table.row(f"{kind}, one rack of six down", sorted(part)[1], "MiB/s")

@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/repair_left.h"
 #include "cli/repair_told.h"
+#include "cli/status.h"
 #include "rt/rt.h"
 
 #define WATCH_NS (2 * NS_PER_S)
@@ -20,12 +21,14 @@
 static const char usage_text[] =
 	"usage: terrane repair status [-c FILE | --dir DIR] [--json] [--watch]\n"
 	"\n"
-	"  status   blocks on disks that are not well, by disk; the repairs that janitors are at, "
-	"or\n"
-	"           did last: how far they are, how fast, when they will be done, and how many "
-	"bytes\n"
-	"           crossed racks beside what the planner says. Ends with 0 when nothing is left,\n"
-	"           else 1\n"
+	"  status   chunks on disks that are not well, by disk; blocks that are degraded, out of "
+	"reach\n"
+	"           and lost, as a janitor counted them; the repairs that janitors are at, or did "
+	"last: how\n"
+	"           far they are, how fast, when they will be done, and how many bytes crossed "
+	"racks\n"
+	"           beside what the planner says. Ends with 0 when nothing is left and nothing is\n"
+	"           lost, else 1\n"
 	"\n"
 	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
 	"  --dir DIR           the cluster in this folder\n"
@@ -41,7 +44,7 @@ static int count_disk(struct admin *a, uint64_t partitions, struct repair_left *
 	int64_t n = on == NULL ? -ENOMEM : 0;
 	for (struct meta_walk w = {.end = partitions}; n >= 0 && w.index < w.end;) {
 		n = meta_client_disk_blocks(&m, l->disk, &w, on, PAGE);
-		l->blocks += n > 0 ? (uint64_t)n : 0;
+		l->chunks += n > 0 ? (uint64_t)n : 0;
 	}
 	return n < 0 ? (int)n : 0;
 }
@@ -81,7 +84,7 @@ int chunks_on(struct admin *a, const uint64_t *disks, size_t n, uint64_t *out)
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		struct repair_left l = {.disk = disks[i]};
 		rc = count_disk(a, partitions, &l);
-		*out += l.blocks;
+		*out += l.chunks;
 	}
 	return rc == 0 ? CLI_OK
 		       : cli_fail("cannot ask the metadata what is on the disks: %s", err_text(rc));
@@ -91,7 +94,15 @@ uint64_t repair_left_sum(const struct repair_left *l, size_t n)
 {
 	uint64_t sum = 0;
 	for (size_t i = 0; i < n; i++)
-		sum += l[i].blocks;
+		sum += l[i].chunks;
+	return sum;
+}
+
+uint64_t repair_left_lacking(const struct repair_left *l, size_t n)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += l[i].state == CLUSTER_DRAINING ? 0 : l[i].chunks;
 	return sum;
 }
 
@@ -100,37 +111,41 @@ uint64_t repair_left_sum(const struct repair_left *l, size_t n)
 struct repair {
 	bool json, watch;
 	/* Of a watch: */
-	uint64_t begin_ns, begin_blocks;
+	uint64_t begin_ns, begin_chunks;
+	bool left; /* there was something, at the last look */
 };
 
-/* Blocks a second since the watch began; 0: not known. */
+/* Chunks a second since the watch began; 0: not known. */
 static double rate(const struct repair *r, uint64_t left)
 {
 	uint64_t spent_ns = rt_now_ns() - r->begin_ns;
-	if (left >= r->begin_blocks || spent_ns == 0)
+	if (left >= r->begin_chunks || spent_ns == 0)
 		return 0;
-	return (double)(r->begin_blocks - left) * 1e9 / (double)spent_ns;
+	return (double)(r->begin_chunks - left) * 1e9 / (double)spent_ns;
 }
 
-static void tell(const struct repair *r, const struct repair_left *l, size_t n)
+static void tell(const struct repair *r, const struct repair_left *l, size_t n,
+		 const struct status_data *d)
 {
 	uint64_t left = repair_left_sum(l, n);
 	if (left == 0) {
-		printf("nothing is left to repair\n");
+		const char *trouble = status_data_trouble(d);
+		printf("%s\n", trouble == NULL ? "nothing is left to repair" : trouble);
 		return;
 	}
-	printf("%lu blocks are on disks that are not well", left);
+	printf("%lu chunks are on disks that are not well", left);
 	double per_s = rate(r, left);
 	if (per_s > 0)
 		printf("; %.1f a second, done in about %.0f s", per_s, (double)left / per_s);
-	printf("\n  %-20s %-10s %-9s %s\n", "disk", "node", "state", "blocks");
+	printf("\n  %-20s %-10s %-9s %s\n", "disk", "node", "state", "chunks");
 	for (size_t i = 0; i < n; i++)
-		if (l[i].blocks > 0)
+		if (l[i].chunks > 0)
 			printf("  %-20lu %-10lu %-9s %lu\n", l[i].disk, l[i].node,
-			       cluster_state_name(l[i].state), l[i].blocks);
+			       cluster_state_name(l[i].state), l[i].chunks);
 }
 
-static int tell_json(const struct repair *r, const struct repair_left *l, size_t n, json_t *told)
+static int tell_json(const struct repair *r, const struct repair_left *l, size_t n, json_t *told,
+		     const struct status_data *d)
 {
 	uint64_t left = repair_left_sum(l, n);
 	double per_s = rate(r, left);
@@ -139,13 +154,46 @@ static int tell_json(const struct repair *r, const struct repair_left *l, size_t
 		json_array_append_new(disks, json_pack("{s:I, s:I, s:s, s:I}", "disk",
 						       (json_int_t)l[i].disk, "node",
 						       (json_int_t)l[i].node, "state",
-						       cluster_state_name(l[i].state), "blocks",
-						       (json_int_t)l[i].blocks));
-	AUTO_JSON json_t *root =
-		json_pack("{s:I, s:f, s:f, s:o, s:O}", "blocks", (json_int_t)left, "blocks_per_s",
-			  per_s, "seconds_left", per_s > 0 ? (double)left / per_s : 0.0, "disks",
-			  disks, "repairs", told);
+						       cluster_state_name(l[i].state), "chunks",
+						       (json_int_t)l[i].chunks));
+	AUTO_JSON json_t *root = json_pack("{s:I, s:f, s:f, s:o, s:O, s:o}", "chunks",
+					   (json_int_t)left, "chunks_per_s", per_s, "seconds_left",
+					   per_s > 0 ? (double)left / per_s : 0.0, "disks", disks,
+					   "repairs", told, "data", status_data_json(d));
 	return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
+}
+
+/* The status to end with; an error was told, and ends a watch. */
+static int show(struct admin *a, struct cluster *c, const struct repair_left *l, size_t n)
+{
+	struct repair *r = a->ctx;
+	struct status_data d;
+	AUTO_JSON json_t *told = repair_told(a);
+	uint64_t left = repair_left_sum(l, n);
+	int status =
+		told == NULL ? cli_fail("cannot ask the metadata what the janitors say") : CLI_OK;
+	if (status_data_load(a, c, &d) != CLI_OK)
+		status = CLI_FAILED;
+	if (r->begin_ns == 0) {
+		r->begin_ns = rt_now_ns();
+		r->begin_chunks = left;
+	}
+	if (r->watch && !r->json && isatty(STDOUT_FILENO) == 1)
+		fputs("\033[H\033[2J", stdout);
+	if (status == CLI_OK && r->json)
+		status = tell_json(r, l, n, told, &d);
+	else if (status == CLI_OK) {
+		tell(r, l, n, &d);
+		status_data_tell_health(&d);
+		repair_told_print(told);
+	}
+	fflush(stdout);
+	if (status == CLI_OK) {
+		r->left = left > 0 || repair_told_under_way(told) || d.stats.degraded_blocks > 0;
+		status = r->left || status_data_trouble(&d) != NULL ? CLI_FAILED : CLI_OK;
+	}
+	status_data_free(&d);
+	return status;
 }
 
 static int status_body(struct admin *a)
@@ -156,30 +204,11 @@ static int status_body(struct admin *a)
 		AUTO_FREE struct repair_left *l = NULL;
 		size_t n = 0;
 		int status = c == NULL ? CLI_FAILED : repair_left(a, c, &l, &n);
-		if (status != CLI_OK)
+		r->left = false;
+		if (status == CLI_OK)
+			status = show(a, c, l, n);
+		if (!r->left || !r->watch || rt_sleep_ns(WATCH_NS) < 0)
 			return status;
-		AUTO_JSON json_t *told = repair_told(a);
-		uint64_t left = repair_left_sum(l, n);
-		bool under_way = repair_told_under_way(told);
-		if (told == NULL)
-			return cli_fail("cannot ask the metadata what the janitors say");
-		if (r->begin_ns == 0) {
-			r->begin_ns = rt_now_ns();
-			r->begin_blocks = left;
-		}
-		if (r->watch && !r->json && isatty(STDOUT_FILENO) == 1)
-			fputs("\033[H\033[2J", stdout);
-		if (r->json)
-			status = tell_json(r, l, n, told);
-		else
-			tell(r, l, n);
-		if (!r->json)
-			repair_told_print(told);
-		fflush(stdout);
-		if (status != CLI_OK || (left == 0 && !under_way))
-			return status;
-		if (!r->watch || rt_sleep_ns(WATCH_NS) < 0)
-			return CLI_FAILED;
 	}
 }
 

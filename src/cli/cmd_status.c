@@ -19,9 +19,12 @@
 static const char usage_text[] =
 	"usage: terrane status [-c FILE | --dir DIR] [--json] [--watch]\n"
 	"\n"
-	"Nodes, disks, space and health. Ends with 0 when all is online, 1 when something is not, "
-	"or the\n"
-	"cluster cannot be reached.\n"
+	"Nodes, disks, space and health: blocks that are degraded (they can be rebuilt), out of "
+	"reach\n"
+	"(they can when what is away is back) and lost, as a janitor counted them, and how long "
+	"ago. Ends\n"
+	"with 0 when all is online and whole, 1 when something is not, or the cluster cannot be "
+	"reached.\n"
 	"\n"
 	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
 	"  --dir DIR           the cluster in this folder\n"
@@ -48,11 +51,30 @@ void status_count(const struct cluster *c, struct status_counts *out)
 }
 
 /* What was drained or taken away on purpose is well. */
-bool status_well(const struct status_counts *n)
+bool status_online(const struct status_counts *n)
 {
 	return n->nodes[CLUSTER_SUSPECT] + n->nodes[CLUSTER_FAILED] + n->disks[CLUSTER_SUSPECT] +
 		       n->disks[CLUSTER_FAILED] + n->disks[CLUSTER_FULL] ==
 	       0;
+}
+
+struct told {
+	struct cluster *map;
+	struct status_counts n;
+	const struct status_data *data;
+	uint64_t chunks_left;    /* on disks that are not well */
+	uint64_t chunks_lacking; /* of them not on draining ones */
+};
+
+/* NULL: all is well. What was counted may be old, but the map and what is on its disks are of now. */
+static const char *trouble(const struct told *t)
+{
+	const char *data = status_data_trouble(t->data);
+	if (data != NULL)
+		return data;
+	if (!status_online(&t->n))
+		return "not everything is online";
+	return t->chunks_lacking > 0 ? "data is degraded" : NULL;
 }
 
 /* --- telling ------------------------------------------------------------------------------------ */
@@ -88,31 +110,33 @@ static void tell_node(const struct cluster *c, const struct cluster_node *n)
 	       cluster_state_name(cluster_node_state(n)), online, all, n->addr);
 }
 
-static int tell(struct cluster *c, uint64_t to_repair, const struct status_data *d)
+static int tell(const struct told *t)
 {
 	char used[FS_SIZE_TEXT], all[FS_SIZE_TEXT];
-	struct status_counts n;
+	struct cluster *c = t->map;
+	const struct status_counts *n = &t->n;
+	const char *wrong = trouble(t);
 	size_t count = 0;
 	AUTO_FREE const struct cluster_node **nodes = admin_nodes(c, &count);
 	if (nodes == NULL)
 		return cli_fail("out of memory");
-	status_count(c, &n);
-	printf("cluster %016lx%016lx: %s\n", c->id.high, c->id.low,
-	       status_well(&n) ? "well" : "not everything is online");
-	tell_states("nodes", n.nodes);
-	tell_states(n.pools > 0 ? "pools" : "disks", n.disks);
-	printf("  %-8s %s used of %s\n", "space", fs_size(used, (double)n.used_bytes),
-	       fs_size(all, (double)n.capacity_bytes));
-	if (to_repair == 0)
-		printf("  %-8s nothing to do\n", "repair");
+	printf("cluster %016lx%016lx: %s\n", c->id.high, c->id.low, wrong == NULL ? "well" : wrong);
+	tell_states("nodes", n->nodes);
+	tell_states(n->pools > 0 ? "pools" : "disks", n->disks);
+	printf("  %-8s %s used of %s\n", "space", fs_size(used, (double)n->used_bytes),
+	       fs_size(all, (double)n->capacity_bytes));
+	status_data_tell_health(t->data);
+	if (t->chunks_left == 0)
+		printf("  %-8s no chunks are on disks that are not well\n", "repair");
 	else
-		printf("  %-8s %lu blocks are on disks that are not well\n", "repair", to_repair);
-	status_data_tell(d);
+		printf("  %-8s %lu chunks are on disks that are not well\n", "repair",
+		       t->chunks_left);
+	status_data_tell(t->data);
 	putchar('\n');
 	printf("  %-12s %-12s %-9s %-10s  %s\n", "node", "rack", "state", "disks", "address");
 	for (size_t i = 0; i < count; i++)
 		tell_node(c, nodes[i]);
-	return status_well(&n) ? CLI_OK : CLI_FAILED;
+	return wrong == NULL ? CLI_OK : CLI_FAILED;
 }
 
 static json_t *states_json(const uint64_t counts[STATUS_STATES])
@@ -147,16 +171,17 @@ json_t *status_disk_json(const struct cluster *c, const struct cluster_disk *d)
 	return o;
 }
 
-static int tell_json(struct cluster *c, uint64_t to_repair, const struct status_data *d)
+static int tell_json(const struct told *t)
 {
-	struct status_counts n;
+	struct cluster *c = t->map;
+	const struct status_counts *n = &t->n;
+	const char *wrong = trouble(t);
 	size_t node_count = 0, disk_count = 0;
 	char id[40];
 	AUTO_FREE const struct cluster_node **nodes = admin_nodes(c, &node_count);
 	AUTO_FREE const struct cluster_disk **disks = admin_disks(c, &disk_count);
 	if (nodes == NULL || disks == NULL)
 		return cli_fail("out of memory");
-	status_count(c, &n);
 	json_t *node_list = json_array(), *disk_list = json_array();
 	for (size_t i = 0; i < node_count; i++)
 		json_array_append_new(node_list, status_node_json(c, nodes[i]));
@@ -164,16 +189,17 @@ static int tell_json(struct cluster *c, uint64_t to_repair, const struct status_
 		json_array_append_new(disk_list, status_disk_json(c, disks[i]));
 	snprintf(id, sizeof(id), "%016lx%016lx", c->id.high, c->id.low);
 	AUTO_JSON json_t *root = json_pack(
-		"{s:s, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "cluster", id,
-		"well", (int)status_well(&n), "map_version", (json_int_t)c->version, "racks",
-		(json_int_t)n.racks, "node_states", states_json(n.nodes), "disk_states",
-		states_json(n.disks), "capacity_bytes", (json_int_t)n.capacity_bytes, "used_bytes",
-		(json_int_t)n.used_bytes, "blocks_to_repair", (json_int_t)to_repair, "data",
-		status_data_json(d), "janitors", status_janitors_json(d), "nodes", node_list,
-		"disks", disk_list);
+		"{s:s, s:b, s:s?, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
+		"cluster", id, "well", (int)(wrong == NULL), "trouble", wrong, "online",
+		(int)status_online(n), "map_version", (json_int_t)c->version, "racks",
+		(json_int_t)n->racks, "node_states", states_json(n->nodes), "disk_states",
+		states_json(n->disks), "capacity_bytes", (json_int_t)n->capacity_bytes,
+		"used_bytes", (json_int_t)n->used_bytes, "chunks_to_repair",
+		(json_int_t)t->chunks_left, "data", status_data_json(t->data), "janitors",
+		status_janitors_json(t->data), "nodes", node_list, "disks", disk_list);
 	if (json_emit(stdout, root) < 0)
 		return cli_fail("cannot write the output");
-	return status_well(&n) ? CLI_OK : CLI_FAILED;
+	return wrong == NULL ? CLI_OK : CLI_FAILED;
 }
 
 /* --- the command -------------------------------------------------------------------------------- */
@@ -193,13 +219,17 @@ static int body(struct admin *a)
 		size_t n = 0;
 		if (repair_left(a, c, &left, &n) != CLI_OK)
 			return CLI_FAILED;
-		uint64_t sum = repair_left_sum(left, n);
 		if (s->watch && !s->json && isatty(STDOUT_FILENO) == 1)
 			fputs("\033[H\033[2J", stdout);
 		struct status_data d;
 		int status = status_data_load(a, c, &d);
+		struct told t = {.map = c,
+				 .data = &d,
+				 .chunks_left = repair_left_sum(left, n),
+				 .chunks_lacking = repair_left_lacking(left, n)};
+		status_count(c, &t.n);
 		if (status == CLI_OK)
-			status = s->json ? tell_json(c, sum, &d) : tell(c, sum, &d);
+			status = s->json ? tell_json(&t) : tell(&t);
 		else
 			status = CLI_FAILED;
 		status_data_free(&d);

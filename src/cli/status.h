@@ -21,21 +21,29 @@ struct status_counts {
 };
 
 void status_count(const struct cluster *c, struct status_counts *out);
-/* Whether all is as an operator wants it. */
-bool status_well(const struct status_counts *n);
+/* Whether all nodes and disks are as an operator wants them. */
+bool status_online(const struct status_counts *n);
 
 /* What is stored, how evenly, and what the janitors say: status_data.c. */
 struct status_data {
 	struct stats stats;
 	struct stats_balance balance;
 	json_t *janitors;
+	uint64_t stuck_lost, stuck_no_room; /* repairs of the janitors that live */
+	bool before_repair;                 /* something was repaired after it was counted */
 };
 /* An error was told; to be freed in any case. */
 int status_data_load(struct admin *a, const struct cluster *c, struct status_data *d);
 /* What one janitor's note says, whatever that is, when it is an object. */
 void status_janitor_add(json_t *all, const struct meta_note *n);
+/* What all of them say of stuck repairs, and of the last one against what was counted. */
+void status_janitors_sum(struct status_data *d);
 void status_data_free(struct status_data *d);
 void status_data_tell(const struct status_data *d);
+/* What is wrong with the data, as it was last counted, in a few words: the worst. NULL: nothing. */
+const char *status_data_trouble(const struct status_data *d);
+/* How many blocks are degraded and so on, and when they were counted. */
+void status_data_tell_health(const struct status_data *d);
 json_t *status_data_json(const struct status_data *d);
 json_t *status_janitors_json(const struct status_data *d);
 

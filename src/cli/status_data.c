@@ -39,6 +39,34 @@ static int load_janitors(struct admin *a, json_t *all)
 	return n < 0 ? cli_fail("cannot ask for the janitors: %s", err_text((int)n)) : CLI_OK;
 }
 
+static uint64_t number(const json_t *o, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(o, key));
+	return v < 0 ? 0 : (uint64_t)v;
+}
+
+static uint64_t since(uint64_t then_ns)
+{
+	uint64_t now_ns = rt_wall_ns();
+	return then_ns < now_ns ? now_ns - then_ns : 0;
+}
+
+void status_janitors_sum(struct status_data *d)
+{
+	size_t i;
+	json_t *o;
+	d->stuck_lost = d->stuck_no_room = 0;
+	d->before_repair = false;
+	json_array_foreach(d->janitors, i, o)
+	{
+		d->before_repair = d->before_repair || number(o, "repaired_ns") > d->stats.taken_ns;
+		if (since(number(o, "at_ns")) >= SILENT_NS)
+			continue;
+		d->stuck_lost += min_u64(number(o, "stuck_lost"), UINT32_MAX);
+		d->stuck_no_room += min_u64(number(o, "stuck_no_room"), UINT32_MAX);
+	}
+}
+
 int status_data_load(struct admin *a, const struct cluster *c, struct status_data *d)
 {
 	struct meta_call m = {.client = a->client};
@@ -48,7 +76,9 @@ int status_data_load(struct admin *a, const struct cluster *c, struct status_dat
 	if (rc < 0)
 		return cli_fail("cannot ask for what was counted: %s", err_text(rc));
 	stats_balance(&d->stats, c, &d->balance);
-	return load_janitors(a, d->janitors);
+	int status = load_janitors(a, d->janitors);
+	status_janitors_sum(d);
+	return status;
 }
 
 void status_data_free(struct status_data *d)
@@ -74,16 +104,36 @@ static const char *age_text(char out[32], uint64_t ns)
 	return out;
 }
 
-static uint64_t since(uint64_t then_ns)
+void status_data_tell_health(const struct status_data *d)
 {
-	uint64_t now_ns = rt_wall_ns();
-	return then_ns < now_ns ? now_ns - then_ns : 0;
+	const struct stats *s = &d->stats;
+	char age[32];
+	printf("  %-8s ", "health");
+	if (s->taken_ns == 0) {
+		printf("not counted yet\n");
+		return;
+	}
+	if (s->degraded_blocks == 0 && s->unreachable_blocks == 0 && s->lost_blocks == 0)
+		printf("all blocks are whole");
+	else
+		printf("%lu blocks degraded, %lu out of reach, %lu lost", s->degraded_blocks,
+		       s->unreachable_blocks, s->lost_blocks);
+	printf("; counted %s ago%s\n", age_text(age, since(s->taken_ns)),
+	       d->before_repair ? ", before the last repair" : "");
 }
 
-static uint64_t number(const json_t *o, const char *key)
+const char *status_data_trouble(const struct status_data *d)
 {
-	json_int_t v = json_integer_value(json_object_get(o, key));
-	return v < 0 ? 0 : (uint64_t)v;
+	const struct stats *s = &d->stats;
+	if (s->lost_blocks > 0)
+		return "data is lost";
+	if (d->stuck_lost > 0)
+		return "repairs found too little left";
+	if (s->unreachable_blocks > 0)
+		return "data is out of reach";
+	if (d->stuck_no_room > 0)
+		return "repairs find no room";
+	return s->degraded_blocks > 0 ? "data is degraded" : NULL;
 }
 
 static void tell_data(const struct status_data *d)
@@ -110,7 +160,7 @@ static void tell_data(const struct status_data *d)
 
 static void tell_janitors(const struct status_data *d)
 {
-	uint64_t live = 0, silent = 0, waiting = 0, oldest_ns = 0, stuck = 0;
+	uint64_t live = 0, silent = 0, waiting = 0, oldest_ns = 0;
 	size_t i;
 	json_t *o;
 	char age[32];
@@ -122,7 +172,6 @@ static void tell_janitors(const struct status_data *d)
 		if (!lives)
 			continue;
 		waiting += number(o, "waiting");
-		stuck += number(o, "lost") + number(o, "no_room");
 		oldest_ns = oldest_ns > number(o, "oldest_ns") ? oldest_ns : number(o, "oldest_ns");
 	}
 	printf("  %-8s ", "janitor");
@@ -136,8 +185,10 @@ static void tell_janitors(const struct status_data *d)
 	else
 		printf("no repair under way");
 	printf("; every chunk verified within %s", age_text(age, oldest_ns));
-	if (stuck > 0)
-		printf("; %lu repairs found too little left or no room", stuck);
+	if (d->stuck_lost > 0)
+		printf("; %lu repairs found too little left", d->stuck_lost);
+	if (d->stuck_no_room > 0)
+		printf("; %lu found no room", d->stuck_no_room);
 	if (silent > 0)
 		printf("; %lu silent", silent);
 	putchar('\n');
@@ -151,13 +202,24 @@ void status_data_tell(const struct status_data *d)
 
 /* --- JSON ---------------------------------------------------------------------------------------- */
 
+/* Of what was never counted nothing is known. */
+static json_t *counted(const struct stats *s, uint64_t n)
+{
+	return s->taken_ns == 0 ? json_null() : json_integer((json_int_t)n);
+}
+
 json_t *status_data_json(const struct status_data *d)
 {
 	const struct stats *s = &d->stats;
 	const struct stats_balance *b = &d->balance;
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}",
-			 "counted_ns", (json_int_t)s->taken_ns, "blocks", (json_int_t)s->blocks,
-			 "open_blocks", (json_int_t)s->open_blocks, "pending_blocks",
+	return json_pack("{s:I, s:o, s:b, s:o, s:o, s:o, "
+			 "s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}",
+			 "counted_ns", (json_int_t)s->taken_ns, "counted_s_ago",
+			 counted(s, since(s->taken_ns) / NS_PER_S), "before_repair",
+			 (int)d->before_repair, "degraded_blocks", counted(s, s->degraded_blocks),
+			 "unreachable_blocks", counted(s, s->unreachable_blocks), "lost_blocks",
+			 counted(s, s->lost_blocks), "blocks", (json_int_t)s->blocks, "open_blocks",
+			 (json_int_t)s->open_blocks, "pending_blocks",
 			 (json_int_t)s->pending_blocks, "block_bytes", (json_int_t)s->bytes,
 			 "file_bytes", (json_int_t)s->owned, "stored_bytes", (json_int_t)s->stored,
 			 "missing_chunks", (json_int_t)s->missing_chunks, "damaged_chunks",

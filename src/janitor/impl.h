@@ -31,6 +31,11 @@ struct pacer {
 	uint64_t free_ns; /* when all that was let through is done, at its rate */
 };
 
+/* Repairs that came to nothing, in one round. */
+struct stuck {
+	uint64_t lost, no_room;
+};
+
 struct janitor {
 	struct janitor_options opts; /* without zeroes */
 	struct fabric fabric;
@@ -64,6 +69,8 @@ struct janitor {
 	struct tenant_use *tenants; /* of the last survey */
 	size_t tenant_count;
 	uint64_t report_turn;
+	/* As it is now: of the last look at all blocks, and of pools. The round's grow while it goes on. */
+	struct stuck stuck, stuck_pools, round_stuck;
 	struct janitor_stats stats;
 };
 
@@ -233,6 +240,13 @@ int rewrite_wait(struct janitor *j, uint32_t tenant, const uint64_t *blocks, siz
 
 /* What the notes say now: before a survey. */
 int policies_load(struct janitor *j);
+
+/* --- health.c --------------------------------------------------------------------------------- */
+
+/* Counts a sealed block that lacks something as degraded, out of reach or lost. */
+void health_count(struct janitor *j, const struct meta_block *b, struct stats *s);
+/* Another when disks came or went, or something was repaired: then what was counted is out of date. */
+uint64_t health_mark(const struct janitor *j);
 
 /* --- report.c --------------------------------------------------------------------------------- */
 

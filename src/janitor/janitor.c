@@ -16,6 +16,7 @@
 #define MAP_AGE_NS (2 * NS_PER_S)
 #define LEASES_MAX 65536
 #define REPORT_NS (5 * NS_PER_S)
+#define SURVEY_SOONER 4 /* of a period passes at least between surveys: one part of so many */
 #define FAREWELL_NS (3 * NS_PER_S)
 #define FAREWELL_FIBERS 8
 #define UNWELL_MAX (CLUSTER_DISKS_MAX + CLUSTER_NODES_MAX)
@@ -158,6 +159,8 @@ void janitor_stats(const struct janitor *j, struct janitor_stats *out)
 {
 	*out = j->stats;
 	out->janitors = 1 + j->others;
+	out->stuck_lost = j->stuck.lost + j->stuck_pools.lost;
+	out->stuck_no_room = j->stuck.no_room + j->stuck_pools.no_room;
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
@@ -389,12 +392,24 @@ static void scrub_fiber(void *arg)
 			break;
 }
 
+/* For a period; a part of it when what was counted is not so any more. */
+static int survey_wait(struct janitor *j, uint64_t mark)
+{
+	uint64_t begin_ns = rt_now_ns(), least_ns = j->opts.survey_ns / SURVEY_SOONER;
+	int rc = rt_sleep_ns(least_ns);
+	while (rc == 0 && rt_now_ns() - begin_ns < j->opts.survey_ns &&
+	       (health_mark(j) == mark || j->stats.blocks_waiting > 0))
+		rc = rt_sleep_ns(least_ns);
+	return rc;
+}
+
 static void survey_fiber(void *arg)
 {
 	struct janitor *j = arg;
-	while (told(janitor_survey(j), "survey"))
-		if (rt_sleep_ns(j->opts.survey_ns) < 0)
-			break;
+	uint64_t mark;
+	do
+		mark = health_mark(j);
+	while (told(janitor_survey(j), "survey") && survey_wait(j, mark) == 0);
 }
 
 static void report_fiber(void *arg)

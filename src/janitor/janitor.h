@@ -87,6 +87,8 @@ struct janitor_stats {
 	uint64_t repair_cross_bytes; /* of both: between a rack and another, or the janitor */
 	uint64_t sources_bad;        /* chunks that were to be read and could not be */
 	uint64_t no_room, lost_blocks, failed; /* blocks that could not be repaired, and why */
+	uint64_t stuck_lost, stuck_no_room;    /* of them: at the last look at all blocks */
+	uint64_t repaired_ns;                  /* wall clock of the last chunk; 0: none yet */
 	uint64_t open_blocks;                  /* left to their writers */
 	uint64_t overtaken; /* blocks that were deleted, or repaired by another, meanwhile */
 	uint64_t leases_lost;

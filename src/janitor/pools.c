@@ -50,6 +50,7 @@ struct plight {
 	size_t loss_count, loss_cap;
 	struct item *items;
 	size_t item_count, item_cap, next;
+	struct stuck stuck;
 	int rc;
 };
 
@@ -274,6 +275,8 @@ static int item_do(struct plight *p, const struct item *it)
 		j->stats.failed += rc != -ENOSPC && rc != -ENODATA && rc != -EAGAIN;
 		j->stats.no_room += rc == -ENOSPC;
 		j->stats.lost_blocks += rc == -ENODATA;
+		p->stuck.no_room += rc == -ENOSPC;
+		p->stuck.lost += rc == -ENODATA;
 		log_warn("pool_repair", "disk=%016lx block=%016lx rc=%d", c->disk, it->block, rc);
 	}
 	if (rc == -ECANCELED)
@@ -344,6 +347,7 @@ int janitor_pools(struct janitor *j)
 	if (rc == 0) {
 		plight_work(&p);
 		rc = p.rc;
+		j->stuck_pools = p.stuck;
 	}
 	for (size_t i = 0; rc == 0 && i < p.case_count; i++)
 		case_end(j, &p.cases[i]);

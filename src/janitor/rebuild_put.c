@@ -105,6 +105,7 @@ static int replace(struct mending *m, int chunk, uint64_t to)
 		m->j->stats.chunks_moved++;
 	else
 		m->j->stats.chunks_repaired++;
+	m->j->stats.repaired_ns = rt_wall_ns();
 	m->block.chunks[chunk] = (struct meta_chunk){.disk = to, .crc = m->chunk[chunk].crc};
 	if (from != 0 && from != to && disk_fate(m->j, from) != DISK_LOST)
 		(void)chunk_delete(m->j, from,

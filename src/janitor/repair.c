@@ -34,6 +34,7 @@ struct ward {
 	uint64_t lost; /* mark of the disks that were lost when the round began */
 	uint64_t looked_ns;
 	bool outdated; /* others are now */
+	bool urgent;   /* only what bears no further loss: all come again */
 	int rc;        /* of the metadata, or the lease */
 };
 
@@ -196,13 +197,16 @@ static int ward_judge(struct ward *w)
 
 /* --- doing ------------------------------------------------------------------------------------- */
 
-static void note_result(struct janitor *j, const struct patient *p, int rc)
+static void note_result(struct ward *w, const struct patient *p, int rc)
 {
+	struct janitor *j = w->j;
 	if (rc == 0 || rc == -ECANCELED)
 		return;
 	j->stats.no_room += rc == -ENOSPC;
 	j->stats.lost_blocks += rc == -ENODATA;
 	j->stats.failed += rc != -ENOSPC && rc != -ENODATA && rc != -EAGAIN;
+	j->round_stuck.no_room += !w->urgent && rc == -ENOSPC;
+	j->round_stuck.lost += !w->urgent && rc == -ENODATA;
 	log_warn("repair", "tenant=%u block=%016lx rc=%d", p->tenant, p->block, rc);
 }
 
@@ -214,7 +218,7 @@ static void nurse(void *arg)
 		struct janitor_repair *r =
 			p.disk != 0 ? repair_under_way(w->j, p.disk, false) : NULL;
 		int rc = block_repair(w->j, p.tenant, p.block, NULL, r);
-		note_result(w->j, &p, rc);
+		note_result(w, &p, rc);
 		if (r != NULL) {
 			r->done += rc == 0;
 			r->failed += rc < 0 && rc != -ECANCELED;
@@ -243,7 +247,7 @@ static int ward_work(struct ward *w)
 static int share_repair(struct janitor *j, unsigned share, const uint64_t *disks, size_t n,
 			bool look, bool urgent, uint64_t lost)
 {
-	struct ward w = {.j = j, .lost = lost};
+	struct ward w = {.j = j, .lost = lost, .urgent = urgent};
 	snprintf(w.lease, sizeof(w.lease), "repair/%u", share);
 	int rc = lease_take(j, w.lease);
 	if (rc < 0)
@@ -332,6 +336,7 @@ static int shares_repair(struct janitor *j, bool look)
 {
 	uint64_t lost = lost_mark(j);
 	int rc = 0;
+	j->round_stuck = (struct stuck){0};
 	for (int pass = 0; rc == 0 && pass < 2; pass++) {
 		for (unsigned i = 0; rc == 0 && i < JANITOR_SHARES; i++) {
 			size_t n = 0;
@@ -348,6 +353,14 @@ static int shares_repair(struct janitor *j, bool look)
 		}
 	}
 	return rc;
+}
+
+/* What only a look finds is not better because a round went without. */
+static void stuck_note(struct janitor *j, bool look)
+{
+	const struct stuck *now = &j->round_stuck;
+	j->stuck.lost = look ? now->lost : max_u64(j->stuck.lost, now->lost);
+	j->stuck.no_room = look ? now->no_room : max_u64(j->stuck.no_room, now->no_room);
 }
 
 int janitor_repair(struct janitor *j, bool look)
@@ -368,6 +381,8 @@ int janitor_repair(struct janitor *j, bool look)
 	look = look || missing > 0;
 	for (int starts = 0; starts == 0 || (rc == 1 && starts < STARTS_MAX); starts++)
 		rc = shares_repair(j, look);
+	if (rc == 0)
+		stuck_note(j, look);
 	if (rc > 0)
 		rc = 0; /* the next round goes on */
 	if (rc == 0)

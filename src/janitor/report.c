@@ -25,11 +25,14 @@ static void name_of(const struct janitor *j, char out[META_NOTE_NAME_MAX + 1])
 
 static int report_write(struct janitor *j, struct meta_call *m)
 {
-	const struct janitor_stats *s = &j->stats;
+	struct janitor_stats now;
+	const struct janitor_stats *s = &now;
+	janitor_stats(j, &now);
 	struct meta_note note = {.turn = j->report_turn};
 	name_of(j, note.name);
 	AUTO_JSON json_t *o = json_pack(
-		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+		"s:I, s:I, s:I}",
 		"at_ns", (json_int_t)rt_wall_ns(), "up_ns", (json_int_t)(rt_now_ns() - j->start_ns),
 		"waiting", (json_int_t)s->blocks_waiting, "repaired",
 		(json_int_t)s->chunks_repaired, "moved", (json_int_t)s->chunks_moved, "balanced",
@@ -38,7 +41,9 @@ static int report_write(struct janitor *j, struct meta_call *m)
 		(json_int_t)s->chunks_deleted, "orphans", (json_int_t)s->orphans_deleted,
 		"scrubbed", (json_int_t)s->scrubbed_chunks, "damaged", (json_int_t)s->damage_found,
 		"no_room", (json_int_t)s->no_room, "lost", (json_int_t)s->lost_blocks, "failed",
-		(json_int_t)s->failed, "oldest_ns", (json_int_t)s->scrub_oldest_ns);
+		(json_int_t)s->failed, "oldest_ns", (json_int_t)s->scrub_oldest_ns, "stuck_lost",
+		(json_int_t)s->stuck_lost, "stuck_no_room", (json_int_t)s->stuck_no_room,
+		"repaired_ns", (json_int_t)s->repaired_ns);
 	AUTO_FREE char *text = o == NULL ? NULL : json_dumps(o, JSON_COMPACT);
 	if (text == NULL)
 		return -ENOMEM;

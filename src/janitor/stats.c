@@ -210,9 +210,11 @@ static int save_numbers(struct meta_call *m, unsigned share, const struct stats 
 		 "{\"taken_ns\": %" PRIu64 ", \"blocks\": %" PRIu64 ", \"open\": %" PRIu64
 		 ", \"pending\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"owned\": %" PRIu64
 		 ", \"stored\": %" PRIu64 ", \"missing\": %" PRIu64 ", \"damaged\": %" PRIu64
-		 ", \"crowded\": %" PRIu64 ", \"sketch\": \"%s\"}",
+		 ", \"crowded\": %" PRIu64 ", \"degraded\": %" PRIu64 ", \"unreachable\": %" PRIu64
+		 ", \"lost\": %" PRIu64 ", \"sketch\": \"%s\"}",
 		 s->taken_ns, s->blocks, s->open_blocks, s->pending_blocks, s->bytes, s->owned,
-		 s->stored, s->missing_chunks, s->damaged_chunks, s->crowded, sketch);
+		 s->stored, s->missing_chunks, s->damaged_chunks, s->crowded, s->degraded_blocks,
+		 s->unreachable_blocks, s->lost_blocks, sketch);
 	return note_write(m, &n);
 }
 
@@ -291,6 +293,9 @@ void stats_add_numbers(struct stats *s, const char *text)
 	add(&s->missing_chunks, number(o, "missing"));
 	add(&s->damaged_chunks, number(o, "damaged"));
 	add(&s->crowded, number(o, "crowded"));
+	add(&s->degraded_blocks, number(o, "degraded"));
+	add(&s->unreachable_blocks, number(o, "unreachable"));
+	add(&s->lost_blocks, number(o, "lost"));
 	for (size_t i = 0; sketch != NULL && i < STATS_SKETCH && sketch[i] != 0; i++) {
 		int v = (sketch[i] == '!' ? '\\' : sketch[i]) - 'A';
 		if (v > s->sketch[i] && v <= REGISTER_MAX)

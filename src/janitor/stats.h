@@ -34,6 +34,7 @@ struct stats {
 	uint64_t owned;  /* of them in files; the rest waits for compaction */
 	uint64_t stored; /* with redundancy */
 	uint64_t missing_chunks, damaged_chunks;
+	uint64_t degraded_blocks, unreachable_blocks, lost_blocks; /* health.c; each in one */
 	uint64_t crowded; /* blocks with more chunks in one rack than evenness asks for */
 	uint8_t sketch[STATS_SKETCH];
 	struct map held; /* disk -> struct stats_disk */

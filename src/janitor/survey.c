@@ -74,6 +74,7 @@ static int walk(struct share_work *w, unsigned share)
 		rc = n < 0 ? (int)n : 0;
 		for (int64_t i = 0; rc == 0 && i < n; i++) {
 			rc = stats_block(&w->stats, j->fabric.map, racks, &found[i]);
+			health_count(j, &found[i].block, &w->stats);
 			for (size_t k = 0; rc == 0 && k < SURVEY_SERVICES; k++)
 				if (services[k].wants(j, &found[i]))
 					rc = jobs_add(&w->jobs[k], &found[i]);

@@ -154,12 +154,12 @@ class Fire:
         self.start()
         self.await_online()
 
-    def well(self):
+    def online(self):
         done = self.box("status", "--json", ok=False)
-        return done.returncode == 0 and json.loads(done.stdout)["well"]
+        return done.stdout != "" and json.loads(done.stdout)["online"]
 
     def await_online(self):
-        await_true("that all is online", self.well, HEAL_S)
+        await_true("that all is online", self.online, HEAL_S)
 
     def await_whole(self):
         end = time.monotonic() + HEAL_S

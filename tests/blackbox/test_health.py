@@ -1,10 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator is told of the health of data, and what is refused because data would be lost."""
+import os
 import re
+import signal
+import time
 
-from box import MIB, Box, await_true, same_tree, write_tree
+import pytest
+
+from box import MIB, Box, await_true, lives, same_tree, write_tree
 
 TREE = {f"d/{i}": MIB + i for i in range(12)}
+
+
+def hasten(box, survey):
+    """A janitor that looks often and waits long for who is silent; starts it again. When the one before it ended."""
+    conf = box.folder / "conf" / "janitor.ini"
+    text = conf.read_text().replace("round = 5s", "round = 500ms").replace("look = 15s", "look = 1s")
+    conf.write_text(text.replace("period = 15s", f"period = {survey}").replace("delay = 1m", "delay = 1h"))
+    pid = box.pids()["janitor"]
+    os.kill(pid, signal.SIGTERM)
+    await_true("the end of the janitor", lambda: not lives(pid))
+    ended_ns = time.time_ns()
+    box.up()
+    return ended_ns
+
+
+@pytest.fixture(name="box")
+def a_box(tmp_path):
+    """Six racks, so that blocks of six chunks have no other place; a janitor that counts often."""
+    write_tree(tmp_path / "in", TREE)
+    with Box(tmp_path / "box", "--racks", 6, "--disks", 1, "--encoding", "rs:4+2", "--procs") as box:
+        hasten(box, "1s")
+        box("put", "-q", tmp_path / "in", "/data")
+        box.blocks = box.json("fsck", "-q")["blocks"]
+        await_health(box)
+        yield box
+
+
+def health(box):
+    """Blocks that are (degraded, out of reach, lost), as they were last counted."""
+    data = box.json("status", ok=False)["data"]
+    return tuple(data[f"{what}_blocks"] for what in ("degraded", "unreachable", "lost")), data["blocks"]
+
+
+def await_health(box, degraded=0, unreachable=0, lost=0):
+    want = ((degraded, unreachable, lost), box.blocks)
+    await_true(f"that {want} is counted", lambda: health(box) == want)
+
+
+def told(box, *words):
+    """Exit status, the answer in JSON, and as text."""
+    shown = box(*words, ok=False)
+    answer = box.json(*words, ok=False)
+    return shown.returncode, answer, shown.stdout
 
 
 def state(box, kind, number):
@@ -32,7 +80,7 @@ def test_what_still_holds_chunks_is_removed_only_by_force(tmp_path):
 
         # Empty, it goes.
         box("node", "drain", 1)
-        await_true("that it is empty", lambda: box.json("repair", "status", ok=False)["blocks"] == 0)
+        await_true("that it is empty", lambda: box.json("repair", "status", ok=False)["chunks"] == 0)
         assert box("node", "remove", 1).stdout.split() == ["gone"]
         assert state(box, "node", 1) == "gone"
 
@@ -45,3 +93,75 @@ def test_what_still_holds_chunks_is_removed_only_by_force(tmp_path):
         await_true("that all is made anew", lambda: box.json("fsck", "-q", ok=False)["degraded"] == 0)
         box("get", "-q", "/data", tmp_path / "out")
         same_tree(tmp_path / "in", tmp_path / "out")
+
+
+def test_status_and_repair_count_what_is_degraded_and_lost(box):
+    code, answer, text = told(box, "status")
+    assert code == 0 and answer["well"] and answer["trouble"] is None, answer
+    assert "all blocks are whole; counted" in text
+    for gone in (1, 2):
+        box("node", "remove", gone, "--force")
+        assert told(box, "status")[0] == 1  # before anybody has counted
+        await_health(box, degraded=box.blocks)
+    await_true("that repair finds no room", lambda: box.json("status", ok=False)["janitors"][0]["stuck_no_room"] > 0)
+    code, answer, text = told(box, "status")
+    assert code == 1 and not answer["well"] and answer["online"] and answer["trouble"] == "repairs find no room"
+    # Six chunks of each block, one on each node.
+    assert answer["chunks_to_repair"] == 2 * box.blocks and f"{2 * box.blocks} chunks are on disks" in text
+    assert f"{box.blocks} blocks degraded, 0 out of reach, 0 lost; counted" in text
+
+    box("node", "remove", 3, "--force")
+    await_health(box, lost=box.blocks)
+    code, answer, text = told(box, "status")
+    assert code == 1 and not answer["well"] and answer["trouble"] == "data is lost" and "data is lost" in text
+    code, answer, text = told(box, "repair", "status")
+    assert code == 1 and answer["chunks"] == 3 * box.blocks and answer["data"]["lost_blocks"] == box.blocks
+    assert f"0 blocks degraded, 0 out of reach, {box.blocks} lost; counted" in text
+
+
+def test_status_tells_what_is_out_of_reach_from_what_is_lost_and_forgets_when_it_is_back(box, tmp_path):
+    box.kill("node-1")
+    await_health(box, degraded=box.blocks)
+    for name in ("node-2", "node-3"):
+        box.kill(name)
+    await_health(box, unreachable=box.blocks)
+    code, answer, _ = told(box, "status")
+    assert code == 1 and answer["trouble"] == "data is out of reach" and not answer["online"]
+    box.up()
+    await_true("that all is well", lambda: box.json("status", ok=False)["well"])
+    assert health(box) == ((0, 0, 0), box.blocks)
+    box("get", "-q", "/data", tmp_path / "out")
+    same_tree(tmp_path / "in", tmp_path / "out")
+
+
+def test_chunks_that_vanished_from_online_disks_are_not_well(box):
+    """Everything is online, and each block lacks three of six chunks."""
+    for node in (1, 2, 3):
+        box.kill(f"node-{node}")
+        for path in box.chunks(node):
+            path.unlink()
+    box.up()
+    await_true("that all is online", lambda: box.json("status", ok=False)["online"])
+    assert box("fsck", "-q", ok=False).returncode == 1  # tells the metadata what it met
+    await_health(box, lost=box.blocks)
+    await_true("that repair gave up", lambda: box.json("status", ok=False)["janitors"][0]["stuck_lost"] > 0)
+    code, answer, text = told(box, "status")
+    assert code == 1 and not answer["well"] and answer["online"] and "repairs found too little left" in text
+    code, answer, text = told(box, "repair", "status")
+    assert code == 1 and answer["chunks"] == 0 and "nothing is left" not in text and "data is lost" in text
+
+
+def test_a_count_from_before_a_repair_says_so(tmp_path):
+    write_tree(tmp_path / "in", TREE)
+    with Box(tmp_path / "box", "--racks", 6, "--disks", 1, "--encoding", "rs:4+2", "--procs") as box:
+        box("put", "-q", tmp_path / "in", "/data")
+        ended_ns = hasten(box, "10h")  # counts once, and then no more for hours
+        await_true("that it has counted", lambda: box.json("status")["data"]["counted_ns"] > ended_ns)
+        assert not box.json("status")["data"]["before_repair"]
+        box.kill("node-1")
+        box.chunks(1)[0].unlink()
+        box.up()
+        assert box.json("fsck", "-q", ok=False)["missing"] == 1
+        await_true("that it is repaired", lambda: box.json("fsck", "-q", ok=False)["missing"] == 0)
+        await_true("that this is told", lambda: box.json("status", ok=False)["data"]["before_repair"])
+        assert re.search(r"counted \d+ s ago, before the last repair", box("status", ok=False).stdout)

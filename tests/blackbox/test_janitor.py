@@ -53,7 +53,7 @@ def test_a_drained_rack_empties_and_fills_up_again_when_it_is_back(box, tmp_path
     before = held(box, 2001) + held(box, 2002)
     assert before > 0
     assert box.json("rack", "drain", name) == {"state": "draining", "nodes": 1}
-    await_true("that no record names the rack", lambda: box.json("repair", "status", ok=False)["blocks"] == 0)
+    await_true("that no record names the rack", lambda: box.json("repair", "status", ok=False)["chunks"] == 0)
     assert box("repair", "status").returncode == 0
     # A chunk that a writer or a repair put in vain may be left: the next sweep's.
     left = [held(box, 2001), held(box, 2002)]
@@ -71,8 +71,8 @@ def test_a_drained_rack_empties_and_fills_up_again_when_it_is_back(box, tmp_path
 
 def test_what_a_dead_node_had_is_made_anew_and_the_node_may_come_back(box, tmp_path):
     box.kill("node-4")
-    await_true("that it is missed", lambda: box.json("repair", "status", ok=False)["blocks"] > 0)
-    await_true("repair of what it had", lambda: box.json("repair", "status", ok=False)["blocks"] == 0)
+    await_true("that it is missed", lambda: box.json("repair", "status", ok=False)["chunks"] > 0)
+    await_true("repair of what it had", lambda: box.json("repair", "status", ok=False)["chunks"] == 0)
     assert box.metrics("janitor")["terrane_janitor_chunks_repaired_total"] > 0
     whole(box, tmp_path)
     box.up()
@@ -92,10 +92,14 @@ def test_flipped_bits_are_found_by_a_deep_check_and_repaired(box, tmp_path):
 
 
 def test_status_shows_what_is_stored_and_that_a_janitor_is_at_work(box):
-    await_true("that all blocks were counted", lambda: box.json("status")["data"]["blocks"] == len(TREE))
+    def counted():
+        status = box.json("status", ok=False)
+        return status["well"] and status["data"]["blocks"] == len(TREE)
+    await_true("that all blocks were counted, whole", counted)
     status = box.json("status")
     data = status["data"]
     assert data["file_bytes"] == sum(TREE.values()) and data["stored_bytes"] >= 2 * data["file_bytes"]
+    assert data["degraded_blocks"] == 0 and data["lost_blocks"] == 0
     assert data["missing_chunks"] == 0 and 1 <= data["copysets"] <= 1.2 * len(TREE)
     assert [j["lost"] for j in status["janitors"]] == [0]
     lines = {line.split()[0]: line for line in box("status").stdout.splitlines() if line.strip()}

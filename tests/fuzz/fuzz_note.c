@@ -136,9 +136,10 @@ static void check_objects(json_t *list)
 
 static void check_sums(const struct stats *s)
 {
-	const uint64_t sums[] = {s->blocks,         s->open_blocks,    s->pending_blocks,
-				 s->bytes,          s->owned,          s->stored,
-				 s->missing_chunks, s->damaged_chunks, s->crowded};
+	const uint64_t sums[] = {
+		s->blocks,  s->open_blocks,     s->pending_blocks,     s->bytes,
+		s->owned,   s->stored,          s->missing_chunks,     s->damaged_chunks,
+		s->crowded, s->degraded_blocks, s->unreachable_blocks, s->lost_blocks};
 	for (size_t i = 0; i < ARRAY_LEN(sums); i++)
 		assert(sums[i] <= INT64_MAX);
 	map_for_each(&s->held, it) {
@@ -170,7 +171,10 @@ static void show(struct tables *t)
 	stats_balance(&t->status.stats, &c, &t->status.balance);
 	assert(isfinite(b->mean) && isfinite(b->deviation) && isfinite(b->most));
 	cluster_fini(&c);
+	status_janitors_sum(&t->status);
 	status_data_tell(&t->status);
+	status_data_tell_health(&t->status);
+	(void)status_data_trouble(&t->status);
 	(void)repair_told_under_way(t->repairs);
 	repair_told_print(t->repairs);
 	policy_told_print(t->policies);

@@ -425,6 +425,7 @@ static void no_room_body(struct client_box *b)
 		uint64_t before = stats_of(j).no_room;
 		CHECK_EQ(janitor_repair(j, true), 0);
 		CHECK(stats_of(j).no_room > before);
+		CHECK_EQ(stats_of(j).stuck_no_room, on); /* as it is now, not all in all */
 		CHECK_EQ(stats_of(j).failed + stats_of(j).chunks_repaired, 0);
 		CHECK_EQ(blocks_on(&l, 21, NULL), on);
 		CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);
@@ -436,6 +437,7 @@ static void no_room_body(struct client_box *b)
 	CHECK_EQ(rt_sleep_ns(15 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, on);
+	CHECK_EQ(stats_of(j).stuck_no_room, 0);
 	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
 	(void)check_whole(&l);
 	CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);

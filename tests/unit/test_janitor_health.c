@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which blocks a survey counts as degraded, out of reach and lost, against a simulated cluster. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "janitor/stats.h"
+#include "janitor_lab.h"
+
+static void check_counts(struct lab *l, struct janitor *j, uint64_t degraded, uint64_t unreachable,
+			 uint64_t lost)
+{
+	struct stats s;
+	stats_init(&s);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_load(&l->root, &s), 0);
+	CHECK_EQ(s.degraded_blocks, degraded);
+	CHECK_EQ(s.unreachable_blocks, unreachable);
+	CHECK_EQ(s.lost_blocks, lost);
+	stats_fini(&s);
+}
+
+/* Five disks and blocks of five chunks, so a disk has one of each. */
+static void reported_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	struct meta_on_disk on;
+	struct arena a;
+	arena_init(&a, MIB);
+	CHECK(blocks_on(&l, 21, &on) > 1);
+	struct meta_block block = block_get(&l, on.block, &a);
+	check_counts(&l, j, 0, 0, 0);
+	CHECK_EQ(stats_of(j).repaired_ns, 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		chunk_drop(&l, block.chunks[i].disk, (struct chunk_id){block.chunk_block, i});
+		check_counts(&l, j, i > 0, 0, 0); /* not met yet */
+		CHECK_EQ(janitor_scrub(j, 0), 0);
+		check_counts(&l, j, i < 2, 0, i == 2);
+		if (i > 0)
+			continue;
+		/* Repaired, it is whole in the next count. */
+		CHECK_EQ(janitor_repair(j, true), 0);
+		CHECK(stats_of(j).repaired_ns > 0);
+		check_counts(&l, j, 0, 0, 0);
+		block = block_get(&l, on.block, &a);
+		chunk_drop(&l, block.chunks[0].disk, (struct chunk_id){block.chunk_block, 0});
+		CHECK_EQ(janitor_scrub(j, 0), 0);
+	}
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(stats_of(j).stuck_lost, 1);
+	arena_fini(&a);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_block_is_degraded_while_the_code_bears_it_and_lost_beyond(void **state)
+{
+	(void)state;
+	cbox_run_all(5, 1, reported_body);
+}
+
+static void copies_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "r3"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	uint64_t blocks = blocks_on(&l, 1, NULL);
+	CHECK(blocks > 0);
+	for (uint64_t disk = 1; disk <= 21; disk += 10) {
+		lose_disk(&l, disk);
+		check_counts(&l, j, disk < 21 ? blocks : 0, 0, disk < 21 ? 0 : blocks);
+	}
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void copies_are_degraded_down_to_the_last(void **state)
+{
+	(void)state;
+	cbox_run_all(3, 1, copies_body);
+}
+
+/* Five nodes and blocks of five chunks: what is away counts as away until it is removed. */
+static void away_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	uint64_t blocks = blocks_on(&l, 1, NULL);
+	CHECK(blocks > 0);
+	for (uint64_t disk = 1; disk <= 21; disk += 10) {
+		cbox_do(b, cbox_kill_node, disk);
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+		check_counts(&l, j, disk < 21 ? blocks : 0, disk < 21 ? 0 : blocks, 0);
+	}
+	/* One of them is back, and takes one loss from what there is. */
+	cbox_do(b, cbox_start_node, 21);
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	check_counts(&l, j, blocks, 0, 0);
+	/* Draining is no loss. */
+	CHECK_EQ(meta_client_want_node(&l.root, 3, CLUSTER_DRAINING), 0);
+	fresh_map(&l);
+	check_counts(&l, j, blocks, 0, 0);
+	/* Two that are away are given up: the three others suffice, as long as they are there. */
+	CHECK_EQ(meta_client_want_node(&l.root, 1, CLUSTER_GONE), 0);
+	CHECK_EQ(meta_client_want_node(&l.root, 2, CLUSTER_GONE), 0);
+	fresh_map(&l);
+	check_counts(&l, j, blocks, 0, 0);
+	cbox_do(b, cbox_kill_node, 31);
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	check_counts(&l, j, 0, blocks, 0);
+	CHECK_EQ(meta_client_want_node(&l.root, 4, CLUSTER_GONE), 0);
+	fresh_map(&l);
+	check_counts(&l, j, 0, 0, blocks);
+	/* What is beyond help is told of the last look, not of all of them together. */
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(janitor_repair(j, true), 0);
+		CHECK_EQ(stats_of(j).stuck_lost, blocks);
+	}
+	CHECK(stats_of(j).lost_blocks > blocks);
+	CHECK_EQ(janitor_repair(j, false), 0);
+	CHECK_EQ(stats_of(j).stuck_lost, blocks);
+	CHECK_EQ(remove_path(&l, "/f"), 0);
+	collect_for(j, 14 * GRACE_NS);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(stats_of(j).stuck_lost, 0);
+	check_counts(&l, j, 0, 0, 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void what_is_away_is_out_of_reach_and_lost_when_it_is_removed(void **state)
+{
+	(void)state;
+	cbox_run_all(5, 1, away_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_block_is_degraded_while_the_code_bears_it_and_lost_beyond),
+		cmocka_unit_test(copies_are_degraded_down_to_the_last),
+		cmocka_unit_test(what_is_away_is_out_of_reach_and_lost_when_it_is_removed),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -462,7 +462,7 @@ static void op_list(struct worker *k)
 	struct terrane_cursor at = {0};
 	struct terrane_entry page[8];
 	unsigned times[FILES_MAX] = {0};
-	char dir[MODEL_PATH_MAX], path[MODEL_PATH_MAX + TERRANE_NAME_MAX];
+	char dir[MODEL_PATH_MAX], path[MODEL_PATH_MAX + 1 + TERRANE_NAME_MAX];
 	int64_t n = 1;
 	snprintf(dir, sizeof(dir), "/c%uw%u%c", k->client, k->number,
 		 'a' + (char)rng_below(&k->rng, 2));

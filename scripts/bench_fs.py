@@ -36,6 +36,7 @@ ROWS = [
     ("list, cold", "files/s"),
 ]
 DATA = 8
+NAMES = [name for name, _ in ROWS[DATA:]]
 # those with the same redundancy; MooseFS has whole copies only, two or three
 LIKE = {"Terrane, rs:4+2": "GlusterFS, dispersed 4+2", "Terrane, r3": "GlusterFS, replica 3"}
 
@@ -127,6 +128,20 @@ class Mounted:
         raise ValueError(row)
 
 
+class Direct(Mounted):
+    """What the disk gives to who does nothing else: direct I/O with several requests in flight; files of one size only."""
+
+    def fio(self, *words):
+        return super().fio(*words, "--direct=1", "--ioengine=libaio", "--iodepth=4")
+
+    def random_reads(self, depth):
+        return Mounted.fio(self, "--rw=randread", f"--size={self.scale.big}", "--direct=1", "--ioengine=libaio",
+                           f"--iodepth={depth}")
+
+    def run(self, row):
+        return super().run(row) if "files" not in row and row not in NAMES else None
+
+
 class Terrane:
     """A cluster of processes; use it in a `with`."""
 
@@ -192,6 +207,8 @@ def measure(system, results):
     for row, unit in ROWS:
         before = system.cpu()
         value = system.run(row)
+        if value is None:
+            continue
         results.append({"system": system.name, "row": row, "unit": unit, "value": value,
                         "cpu_s": system.cpu() - before})
         print(f"{system.name:26} {row:40} {value:.0f} {unit}", file=sys.stderr, flush=True)
@@ -201,6 +218,9 @@ def bare(folder, scale, results):
     at = Path(folder) / "bare"
     at.mkdir()
     measure(Mounted("bare ext4", at, scale, peers.drop_caches, lambda: 0.0), results)
+    shutil.rmtree(at)
+    at.mkdir()
+    measure(Direct("bare, direct", at, scale, peers.drop_caches, lambda: 0.0), results)
     shutil.rmtree(at)
 
 
@@ -232,36 +252,40 @@ def cpu(r, scale):
     return f"{r['cpu_s'] / (size / (1 << 30)):.1f}"
 
 
-def compare(by, systems, row):
-    """Ours over the peer with the same redundancy and durability, and over the best of all."""
-    cells = []
-    others = [s for s in systems if not s.startswith(("Terrane", "bare"))]
-    for ours in (s for s in systems if s.startswith("Terrane")):
-        value, like = by[ours, row]["value"], by.get((LIKE[ours], row))
-        cells.append(f"{value / like['value']:.1f}" if like else "–")
-        cells.append(f"{value / max(by[s, row]['value'] for s in others):.1f}" if others else "–")
-    if row == "sequential read, cold":
-        ours = max(by[s, row]["value"] for s in systems if s.startswith("Terrane"))
-        cells[-1] += f" ({ours / by['bare ext4', row]['value']:.2f} of bare)"
-    return cells
+def cell(r, scale):
+    if r is None:
+        return "–"
+    return f"{r['value']:.0f}" + ("" if r["system"].startswith("bare") else f" ({cpu(r, scale)})")
 
 
-def table(results, scale):
-    """Markdown: a line for each row, a column for each system; CPU in brackets; then the ratios."""
+def ratio(by, ours, theirs, row):
+    if (theirs, row) not in by:
+        return "–"
+    return f"{by[ours, row]['value'] / by[theirs, row]['value']:.2g}"
+
+
+def tables(results, scale):
+    """Markdown: a line for each row, a column for each system, CPU in brackets; then ours over the others."""
     by = best(results)
     systems = list(dict.fromkeys(r["system"] for r in results))
-    ours = [s for s in systems if s.startswith("Terrane")]
-    heads = list(systems)
-    for s in ours:
-        heads += [f"{s.split(', ')[1]} / {LIKE[s].split(', ')[1]}", f"{s.split(', ')[1]} / best"]
-    lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
+    peer_names = [s for s in systems if not s.startswith(("Terrane", "bare"))]
+    lines = ["| | " + " | ".join(systems) + " |", "|---|" + "---:|" * len(systems)]
     for row, unit in ROWS:
+        cells = [cell(by.get((s, row)), scale) for s in systems]
+        lines.append(f"| {row}, {unit} | " + " | ".join(cells) + " |")
+    heads = []
+    for ours in (s for s in systems if s in LIKE):
+        code = ours.split(", ")[1]
+        heads += [(ours, "bare ext4", f"{code} / bare"), (ours, "bare, direct", f"{code} / bare, direct")]
+        if peer_names:
+            heads += [(ours, LIKE[ours], f"{code} / {LIKE[ours].split(', ')[1]}"), (ours, None, f"{code} / best peer")]
+    lines += ["", "| ours over | " + " | ".join(head for _, _, head in heads) + " |", "|---|" + "---:|" * len(heads)]
+    for row, _ in ROWS:
         cells = []
-        for system in systems:
-            r = by[system, row]
-            spent = "" if system.startswith("bare") else f" ({cpu(r, scale)})"
-            cells.append(f"{r['value']:.0f}{spent}")
-        lines.append(f"| {row}, {unit} | " + " | ".join(cells + compare(by, systems, row)) + " |")
+        for ours, theirs, _ in heads:
+            theirs = theirs or max(peer_names, key=lambda s: by[s, row]["value"])
+            cells.append(ratio(by, ours, theirs, row))
+        lines.append(f"| {row} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -287,7 +311,7 @@ def main():
                 neighbours(folder, scale, results)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(results, indent=2) if arguments.json else table(results, scale))
+    print(json.dumps(results, indent=2) if arguments.json else tables(results, scale))
 
 
 if __name__ == "__main__":

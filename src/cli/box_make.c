@@ -134,10 +134,11 @@ static int write_node(const struct box *b, int64_t node)
 		      "[node]\ncluster = %s\nid = %ld\nname = node-%ld\nrack = rack-%ld\n"
 		      "listen = 127.0.0.1:%ld\nmetrics = 127.0.0.1:%ld\n"
 		      "metadata = 127.0.0.1:%ld\nmemory = 128MiB\n"
-		      "[disks]\nkind = %s\nkeep_free = 256MiB\nprobe = 2s\n",
+		      "[disks]\nkind = %s\nkeep_free = 256MiB\nsharers = %ld\nprobe = 2s\n",
 		      s->cluster, node, node, box_rack_of(s, node), s->port + node,
 		      s->port + s->nodes + 1 + node, s->port,
-		      s->emulate == BOX_NONE ? "nvme" : box_speeds[s->emulate]);
+		      s->emulate == BOX_NONE ? "nvme" : box_speeds[s->emulate],
+		      s->nodes * s->disks);
 	/* These two mend what the pool could mend itself. */
 	if (s->repair != NULL &&
 	    (strcmp(s->repair, "r_all") == 0 || strcmp(s->repair, "r_fco") == 0))

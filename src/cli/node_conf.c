@@ -62,6 +62,9 @@ const struct conf_key node_conf_schema[] = {
 		  "make disks of empty folders when the node first starts"),
 	CONF_SIZE("disks", "keep_free", struct node_conf, keep_free_bytes, "1GiB", 0, CONF_MAX,
 		  "space of each disk that is never given out"),
+	CONF_INT("disks", "sharers", struct node_conf, sharers, "1", 1, 1000000,
+		 "disks of all nodes that lie on one filesystem with each of these: each shows its "
+		 "part of the space"),
 	CONF_INT("disks", "open_chunks", struct node_conf, open_chunks, "1024", 16, 1000000,
 		 "files of each disk kept open"),
 	CONF_INT("disks", "errors", struct node_conf, errors, "10", 1, 1000000,
@@ -456,6 +459,7 @@ static void take_plain(struct node_setup *s, const struct node_conf *c)
 			  .weights = s->weights,
 			  .format = c->format,
 			  .keep_free_bytes = c->keep_free_bytes,
+			  .sharers = (uint32_t)c->sharers,
 			  .open_chunks_max = (uint32_t)c->open_chunks,
 			  .errors_max = (uint32_t)c->errors,
 			  .probe_ns = c->probe_ns,

@@ -39,6 +39,7 @@ struct node_conf {
 	int kind;
 	bool format;
 	uint64_t keep_free_bytes;
+	int64_t sharers;
 	int64_t open_chunks;
 	int64_t errors;
 	uint64_t probe_ns;

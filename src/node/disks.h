@@ -100,6 +100,7 @@ struct node_disks_options {
 	bool format_all;   /* of all there are, by order, and keep nothing */
 	uint32_t fan_bits; /* of those: 2^fan_bits directories for chunks; 0: 8 */
 	uint64_t keep_free_bytes;
+	uint32_t sharers;             /* disks that lie on one filesystem with each; 0: none do */
 	uint32_t open_chunks_max;     /* of each folder; 0: the store's default */
 	uint32_t errors_max;          /* of each folder in an hour; 0: 10 */
 	uint64_t probe_ns;            /* 0: 10 s */

@@ -74,6 +74,7 @@ static int folder_open(struct node_disk *d, struct node_slot *slot, bool format,
 					 .disk = f->disk,
 					 .open_chunks_max = o->open_chunks_max,
 					 .keep_free_bytes = o->keep_free_bytes,
+					 .sharers = o->sharers,
 					 .errors_max = o->errors_max,
 					 .probe_after_ns = o->probe_ns};
 	int rc = store_dir_open(f->path, &want, out);

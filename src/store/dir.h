@@ -28,6 +28,7 @@ struct store_dir_options {
 	uint64_t disk;
 	uint32_t open_chunks_max; /* files and heads kept; 0: 1024 */
 	uint64_t keep_free_bytes; /* space that is never given out */
+	uint32_t sharers;         /* disks on its filesystem; 0: it alone. info tells its part */
 	uint64_t probe_after_ns;  /* 0: 10 s */
 	uint32_t errors_max;      /* an hour; 0: 10 */
 	bool buffered;            /* do not even try O_DIRECT */

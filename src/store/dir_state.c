@@ -285,11 +285,13 @@ void dir_info(struct store *s, struct store_info *out)
 		state_set(d, STORE_ONLINE, 0);
 	if (d->state == STORE_ONLINE || d->state == STORE_FULL || d->state == STORE_DRAINING)
 		dir_super_keep(d);
+	/* What a writer may have is decided by all that is free; what is told, by what adds up. */
+	uint64_t sharers = d->options.sharers > 0 ? d->options.sharers : 1;
 	uint64_t aside = d->options.keep_free_bytes + d->reserved_bytes;
 	*out = (struct store_info){
 		.state = d->state,
-		.total_bytes = d->total_bytes,
-		.free_bytes = d->free_bytes > aside ? d->free_bytes - aside : 0,
+		.total_bytes = d->total_bytes / sharers,
+		.free_bytes = d->free_bytes > aside ? (d->free_bytes - aside) / sharers : 0,
 		.reserved_bytes = d->reserved_bytes,
 		.io_errors = d->io_errors,
 		.checksum_errors = d->checksum_errors,

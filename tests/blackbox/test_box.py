@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from box import MIB, TERRANE, Box, await_true, lives, run, same_tree, some_bytes, write_tree
+from box import GIB, MIB, TERRANE, Box, await_true, lives, run, same_tree, some_bytes, write_tree
 
 TREE = {"a/one": 1, "a/none": 0, "b/c/large": 3 * MIB + 5, "top": 70000}
 
@@ -373,6 +373,19 @@ def test_up_tells_what_to_try_with_the_name_it_was_called_by(tmp_path):
         done = subprocess.run(["terrane", "up", "--dir", tmp_path / "box"], capture_output=True, text=True, check=True,
                               env={**os.environ, "PATH": f"{TERRANE.parent}:{os.environ['PATH']}"})
         assert "  terrane status " in done.stdout
+
+
+@pytest.mark.parametrize("shape, part", [(["--nodes", 6, "--disks", 2], 1),
+                                         (["--disks", 6, "--pools", "2+1"], 2 / 3)])
+def test_the_space_of_the_filesystem_is_counted_once(tmp_path, shape, part):
+    with Box(tmp_path / "box", "--racks", 3, *shape) as box:
+        await_true("that nodes tell what is used", lambda: all(d["used_bytes"] > 0 for d in box.json("disk", "list")))
+        there = os.statvfs(tmp_path)
+        size, taken = there.f_blocks * there.f_frsize, (there.f_blocks - there.f_bavail) * there.f_frsize
+        status = box.json("status")
+        assert 0.99 * part * size < status["capacity_bytes"] <= part * size
+        # Others write there meanwhile, and some is kept free.
+        assert abs(status["used_bytes"] - part * taken) < 0.05 * size + GIB
 
 
 def test_json_of_status_is_whole(tmp_path):

@@ -682,6 +682,32 @@ static void reserved_space_is_for_who_reserved_it(void **state)
 	fixture_in_sim_dir(1, reserve_space);
 }
 
+static void share_space(const char *path)
+{
+	struct store_dir_options options = fixture_options();
+	struct store_info alone, part;
+	struct store *s;
+	must_format(path);
+	options.keep_free_bytes = MIB;
+	CHECK_EQ(store_dir_open(path, &options, &s), 0);
+	store_info(s, &alone);
+	store_close(s);
+	options.sharers = 4;
+	CHECK_EQ(store_dir_open(path, &options, &s), 0);
+	store_info(s, &part);
+	CHECK_EQ(part.total_bytes, alone.total_bytes / 4);
+	CHECK_EQ(part.free_bytes, alone.free_bytes / 4);
+	/* Only told: what is free is for whoever comes. */
+	CHECK_EQ(store_reserve(s, (int64_t)(alone.free_bytes / 2)), 0);
+	store_close(s);
+}
+
+static void disks_that_share_a_filesystem_tell_their_part_of_it(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, share_space);
+}
+
 /* A disk that vanishes is failed, not a crash. */
 static void vanish(struct script *sc, uint64_t life)
 {
@@ -762,6 +788,7 @@ int main(void)
 		cmocka_unit_test(stale_sectors_do_no_harm),
 		cmocka_unit_test(a_full_disk_is_full_until_there_is_space),
 		cmocka_unit_test(reserved_space_is_for_who_reserved_it),
+		cmocka_unit_test(disks_that_share_a_filesystem_tell_their_part_of_it),
 		cmocka_unit_test(a_disk_that_vanishes_has_failed),
 		cmocka_unit_test(a_folder_without_its_disk_says_nothing_about_chunks),
 	};

@@ -55,7 +55,8 @@ struct fixed {
 
 struct plan {
 	unsigned racks, nodes, disks; /* disks of each node */
-	bool pools;                   /* the first disk of each node is a pool 2+1 */
+	bool pools;                   /* the first disk of each node is a pool 2+1, */
+	bool spares;                  /* with a drive to spare */
 	unsigned servers, janitors, clients;
 	unsigned rounds;
 	uint64_t faulty_ns; /* of each round */

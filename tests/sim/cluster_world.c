@@ -72,6 +72,7 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 	p->freezes = rng_chance(&r, 0.3);
 	p->kills = rng_chance(&r, 0.3);
 	p->cuts = rng_chance(&r, 0.3);
+	p->spares = p->pools && rng_chance(&r, 0.5);
 	p->absences = rng_chance(&r, 0.25);
 	if (p->absences)
 		p->faulty_ns += ABSENCE_NS;
@@ -185,6 +186,7 @@ static int serve_node(struct node_place *n)
 	struct node_run run = {.place = n};
 	char paths[DISKS_MAX][16], members[MEMBERS][16], listen[32];
 	struct node_folder folders[DISKS_MAX], pool[MEMBERS];
+	const struct node_folder spare = {1000 + 10 * (uint64_t)n->index + MEMBERS, "/spare/s"};
 	struct node_disk_spec specs[DISKS_MAX];
 	for (unsigned d = 0; d < p->disks; d++) {
 		snprintf(paths[d], sizeof(paths[d]), "/d%u/s", d);
@@ -201,12 +203,16 @@ static int serve_node(struct node_place *n)
 		(void)rt_mkdir(members[i]);
 		pool[i] = (struct node_folder){1000 + 10 * (uint64_t)n->index + i, members[i]};
 	}
+	if (p->spares)
+		(void)rt_mkdir(spare.path);
 	if (p->pools)
 		specs[0] = (struct node_disk_spec){
 			.disk = world_disk_id(n, 0),
 			.sched = &sched_nvme,
 			.folders = pool,
 			.folder_count = MEMBERS,
+			.spares = &spare,
+			.spare_count = p->spares,
 			.pool = true,
 			.shape = {.k = 2, .p = 1, .place = PLACE_CLUSTERED, .piece_bytes = 4096}};
 	snprintf(listen, sizeof(listen), "n%u:%u", n->index, NODE_PORT);
@@ -253,6 +259,8 @@ struct node_place *world_add_node(struct world *w, unsigned rack)
 		n->members[i] = sim_disk_add(n->node, name, DISK_BYTES);
 		sim_disk_spare(n->members[i], !w->over);
 	}
+	if (w->plan.spares)
+		sim_disk_spare(sim_disk_add(n->node, "spare", DISK_BYTES), true);
 	sim_node_start(n->node, node_main, n);
 	return n;
 }

@@ -20,12 +20,13 @@ import time
 from pathlib import Path
 
 from box import Box, await_true, lives
-from history import History
+from history import CHANGES, History
 
 HERE = Path(__file__).resolve().parent
 SECONDS = float(os.environ.get("TERRANE_FIRE_SECONDS", "2"))
 LONG = "TERRANE_FIRE_SECONDS" in os.environ
 SEED = int(os.environ.get("TERRANE_FIRE_SEED", "1"))
+CALL_S = 10  # after so long a client's call has failed (libterrane.py)
 HEAL_S = 90  # for everything to be whole again; seconds on a machine that has nothing else to do
 # A janitor in a hurry: what a box loses is repaired while the test waits.
 HURRY = {"round": "200ms", "lease": "2s", "delay": "3s", "look": "1s", "percent": "100"}
@@ -43,6 +44,28 @@ def set_keys(path, keys):
     path.write_text(text)
 
 
+class Tally:
+    """Counts a history that is being written, each line once."""
+
+    def __init__(self, path):
+        self.path, self.at, self.op = path, 0, None
+        self.good, self.unknown = 0, 0
+
+    def read(self):
+        with open(self.path, "rb") as file:
+            file.seek(self.at)
+            lines = file.read()
+        lines = lines[:lines.rfind(b"\n") + 1]
+        self.at += len(lines)
+        for line in lines.splitlines():
+            fields = json.loads(line.partition(b" ")[2])
+            self.op = fields.get("op", self.op)
+            if "op" not in fields:
+                bad = "error" in fields or any(fields.get("results", {}).values())
+                self.good += not bad
+                self.unknown += bad and self.op in CHANGES
+
+
 class Fire:
     """`prepare` may change the files of the box before its processes start for good."""
 
@@ -53,6 +76,7 @@ class Fire:
         self.chance = random.Random(SEED)
         self.running, self.count = {}, 0  # history: process
         self.histories, self.sealed = [], set()
+        self.tallies = {}  # history: Tally
 
     def prepare(self):
         set_keys(self.box.folder / "conf" / "janitor.ini", HURRY)
@@ -121,19 +145,36 @@ class Fire:
             assert process.returncode == 0, f"{history.name}: ended with {process.returncode}: {error}"
         self.running = {}
 
-    def acknowledged(self):
-        """How many lines the histories have: a sign of progress."""
-        return sum(h.read_bytes().count(b"\n") for h in self.histories)
+    def tally(self):
+        """(good, unknown): how many operations ended well, and how many changes did not."""
+        for history in self.histories:
+            self.tallies.setdefault(history, Tally(history)).read()
+        return (sum(t.good for t in self.tallies.values()), sum(t.unknown for t in self.tallies.values()))
 
     def refused_reads(self):
         return sum(sum(History(h).refused_reads.values()) for h in self.histories)
 
-    def progress(self, lines=20, seconds=30):
-        """Waits until the clients have got that much further."""
-        start = self.acknowledged()
-        await_true("that the clients get on", lambda: self.acknowledged() >= start + lines, seconds)
+    def progress(self, count=20, seconds=30):
+        """Waits until that many more operations of the clients have ended well."""
+        start = self.tally()[0]
+        await_true("that the clients get on", lambda: self.tally()[0] >= start + count, seconds)
+
+    def await_unknown(self, start):
+        """Waits until a change has ended without anybody knowing how, since the tally was `start`."""
+        await_true("that a change fails", lambda: self.tally()[1] > start[1], 3 * CALL_S)
+
+    def await_suspect(self, nodes):
+        """Waits until the cluster has noticed that nodes are silent."""
+        def noticed():
+            done = self.box("status", "--json", ok=False)
+            states = {n["name"]: n["state"] for n in json.loads(done.stdout)["nodes"]} if done.stdout else {}
+            return all(states.get(n) == "suspect" for n in nodes)
+        await_true(f"that {nodes} are suspect", noticed, 30)
 
     # ---- healing
+
+    def repaired(self):
+        return self.box.metrics("janitor").get("terrane_janitor_chunks_repaired_total", 0)
 
     def whole(self):
         """None when the check of everything finds all copies of all chunks, else what it found. Clients may work

@@ -30,6 +30,9 @@ from functools import lru_cache
 from pathlib import Path
 
 
+CHANGES = ("write", "remove", "log", "append", "pack", "rename")
+
+
 @lru_cache(maxsize=64)
 def content(seed, size):
     """The bytes of a file or record: they follow from its seed."""
@@ -108,7 +111,7 @@ class History:
 
     def step(self, intent, outcome):
         ok = outcome is not None and "error" not in outcome
-        if intent["op"] not in ("read", "list", "take", "fenced"):
+        if intent["op"] in CHANGES:
             self.acknowledged += ok
             self.unknown += not ok
         getattr(self, "do_" + intent["op"])(intent, outcome, ok)

@@ -17,7 +17,7 @@ import pytest
 
 import fire_net
 from box import KIB, MIB, await_true, run
-from fire import HEAL_S, LONG, SECONDS, Fire, set_keys
+from fire import CALL_S, HEAL_S, LONG, SECONDS, Fire, set_keys
 
 RADOS = Path(__file__).resolve().parents[2] / "scripts" / "rados.sh"
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
@@ -62,15 +62,27 @@ def test_processes_that_are_stopped_and_go_on(tmp_path):
         fire.clients(3)
         for _ in rounds(3):
             name = fire.chance.choice(fire.roles())
-            pid = fire.box.pids()[name]
+            pid, start = fire.box.pids()[name], fire.tally()
             os.kill(pid, signal.SIGSTOP)
-            if name == "meta":  # nobody gets on without it
-                time.sleep(min(SECONDS / 4, 8))
-            else:
+            if name != "meta":
                 fire.progress(20)
+            elif not LONG:  # nobody gets on without it
+                time.sleep(0.5)
+            if LONG:
+                noticed(fire, name, start)
             os.kill(pid, signal.SIGCONT)
             fire.progress(10)
+            if LONG:
+                fire.await_online()
         fire.judge()
+
+
+def noticed(fire, name, start):
+    """Waits until somebody has noticed that a process is silent."""
+    if name == "meta":
+        fire.await_unknown(start)
+    elif name.startswith("node"):
+        fire.await_suspect([name])
 
 
 def test_whole_racks_go_and_come_back(tmp_path):
@@ -78,9 +90,15 @@ def test_whole_racks_go_and_come_back(tmp_path):
         for _ in rounds(1):
             fire.clients(3)
             rack = fire.chance.randrange(1, 7)
-            for node in (rack, rack + 6):
-                fire.box.kill(f"node-{node}")
+            nodes = [f"node-{rack}", f"node-{rack + 6}"]
+            before = fire.repaired()
+            for node in nodes:
+                fire.box.kill(node)
             fire.progress(40)
+            fire.await_suspect(nodes)
+            if LONG:
+                await_true("that its blocks are repaired elsewhere", lambda: fire.repaired() > before, HEAL_S)
+            fire.progress(20)
             fire.settle()
         fire.judge()
 
@@ -252,19 +270,20 @@ def network():
 
 
 def cuts(network, chance):
-    """Ways to break a network: name, what does it, whether clients get on meanwhile."""
+    """Ways to break a network: name, what does it, whether clients get on meanwhile, and who misses whom: "meta"
+    when changes fail, a node that becomes suspect, or nobody."""
     node, other = (f"node-{n}" for n in chance.sample(range(1, 7), 2))
     return [
-        ("a node alone", lambda: network.rules(node, "drop", "drop"), True),
-        ("a node that hears nothing", lambda: network.rules(node, "drop"), True),
-        ("a node that says nothing", lambda: network.rules(node, "", "drop"), True),
-        ("a node apart from clients", lambda: network.apart("client", node), True),
-        ("a node apart from the metadata", lambda: network.apart("meta", node), True),
-        ("the janitor alone", lambda: network.rules("janitor", "drop", "drop"), True),
-        ("clients apart from the metadata", lambda: network.apart("client", "meta"), False),
-        ("the metadata says nothing", lambda: network.rules("meta", "", "drop"), False),
-        ("loss", lambda: [network.rules(h, "numgen random mod 100 < 3 drop") for h in network.hosts], True),
-        ("delay", lambda: [network.delay(h, 20) for h in (node, other, "meta")], True),
+        ("a node alone", lambda: network.rules(node, "drop", "drop"), True, node),
+        ("a node that hears nothing", lambda: network.rules(node, "drop"), True, node),
+        ("a node that says nothing", lambda: network.rules(node, "", "drop"), True, node),
+        ("a node apart from clients", lambda: network.apart("client", node), True, ""),
+        ("a node apart from the metadata", lambda: network.apart("meta", node), True, node),
+        ("the janitor alone", lambda: network.rules("janitor", "drop", "drop"), True, ""),
+        ("clients apart from the metadata", lambda: network.apart("client", "meta"), False, "meta"),
+        ("the metadata says nothing", lambda: network.rules("meta", "", "drop"), False, "meta"),
+        ("loss", lambda: [network.rules(h, "numgen random mod 100 < 3 drop") for h in network.hosts], True, ""),
+        ("delay", lambda: [network.delay(h, 20) for h in (node, other, "meta")], True, ""),
     ]
 
 
@@ -275,14 +294,21 @@ def test_networks_that_part_lose_and_delay(tmp_path, network):
         ways = len(cuts(network, random.Random(1)))
         for i in rounds(ways if LONG else 4):
             chosen = i % ways if LONG else fire.chance.randrange(ways)
-            name, cut, goes_on = cuts(network, fire.chance)[chosen]
+            _, cut, goes_on, missed = cuts(network, fire.chance)[chosen]
+            start, began = fire.tally(), time.monotonic()
             cut()
             if goes_on:
                 fire.progress(12, 60)
-            else:
-                time.sleep(min(2, SECONDS / 3))
+            elif not LONG:
+                time.sleep(0.7)
+            if LONG:
+                noticed(fire, missed, start)
+                while time.monotonic() < began + CALL_S + 2:  # past every call that was under way
+                    fire.progress(12, 60) if goes_on else time.sleep(0.2)
             network.mend()
             fire.progress(12, 60)
+            if LONG:
+                fire.await_online()
         fire.judge()
 
 

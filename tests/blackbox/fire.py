@@ -171,6 +171,9 @@ class Fire:
             return all(states.get(n) == "suspect" for n in nodes)
         await_true(f"that {nodes} are suspect", noticed, 30)
 
+    def disk_state(self, number):
+        return {d["id"]: d["state"] for d in self.box.json("disk", "list")}[number]
+
     # ---- healing
 
     def repaired(self):

@@ -11,12 +11,13 @@ import shutil
 import signal
 import subprocess
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 import fire_net
-from box import KIB, MIB, await_true, run
+from box import KIB, MIB, await_true, lives, run
 from fire import CALL_S, HEAL_S, LONG, SECONDS, Fire, set_keys
 
 RADOS = Path(__file__).resolve().parents[2] / "scripts" / "rados.sh"
@@ -161,12 +162,7 @@ def test_the_folder_of_a_disk_is_deleted(tmp_path):
             folder, number = fire.box.folder / "disks" / f"node-{node}" / "1", node * 1000 + 1
             shutil.rmtree(folder, ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)  # what was made in it meanwhile
-            states = {}
-
-            def state():
-                states.update({d["id"]: d["state"] for d in fire.box.json("disk", "list")})
-                return states[number]
-            await_true("that the disk has failed", lambda: state() == "failed", HEAL_S)
+            await_true("that the disk has failed", lambda: fire.disk_state(number) == "failed", HEAL_S)
             fire.progress(30)
             fire.stop_clients()
             fire.seal_logs()
@@ -176,7 +172,7 @@ def test_the_folder_of_a_disk_is_deleted(tmp_path):
                        cwd=fire.box.folder)  # 1, because the other disks are in use
             assert f"disk_formatted disk={number}" in done.stderr
             fire.box("disk", "online", number)
-            await_true("that the disk is back", lambda: state() == "online", HEAL_S)
+            await_true("that the disk is back", lambda: fire.disk_state(number) == "online", HEAL_S)
         fire.judge()
 
 
@@ -214,11 +210,14 @@ def test_a_disk_is_full_to_the_last_byte(tmp_path):
     with SmallDisk(tmp_path) as fire:
         fire.clients(2)
         for _ in rounds(1):
+            await_true("that the disk has room", lambda: fire.disk_state(1001) == "online", 30)
             filler = fire.disk / "lost+found" / "filler"
             with open(filler, "wb") as file:
                 with pytest.raises(OSError):
                     while True:
                         os.write(file.fileno(), bytes(64 * KIB))
+            # A node calls a disk full when a put or an append was refused for want of space, and not before.
+            await_true("that a put finds the disk full", lambda: fire.disk_state(1001) == "full", 30)
             fire.progress(60)
             assert fire.box.json("status", ok=False)["disk_states"].get("failed", 0) == 0
             filler.unlink()
@@ -227,6 +226,20 @@ def test_a_disk_is_full_to_the_last_byte(tmp_path):
 
 
 # ---- clocks
+
+JUMPS = {"+3y": 3 * 365, "-2y": -2 * 365, "+40d": 40}  # as libfaketime says it: days
+
+
+def end_of_log(fire, name):
+    """Asks a process to end, and starts it again: how many days its last line was from now."""
+    pid = fire.box.pids()[name]
+    os.kill(pid, signal.SIGTERM)
+    await_true(f"the end of {name}", lambda: not lives(pid), HEAL_S)
+    lines = (fire.box.folder / "log" / f"{name}.log").read_text().splitlines()
+    stopping = [line for line in lines if f" {name.split('-')[0]}_stopping" in line][-1]
+    told = datetime.strptime(stopping.split(".")[0], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
+    return (told - datetime.now(timezone.utc)).total_seconds() / 86400
+
 
 @needs_root
 @pytest.mark.skipif(not FAKETIME.exists(), reason="needs libfaketime: ./dev deps fire")
@@ -245,17 +258,28 @@ def test_clocks_that_jump(tmp_path):
         fire.clients(2)
         for _ in rounds(4):
             name = fire.chance.choice(sorted(stamps))
-            stamps[name].write_text(fire.chance.choice(["+3y", "-2y", "-90", "+40d", "+0"]))
+            stamps[name].write_text(fire.chance.choice([*JUMPS, "-90", "+0"]))
             fire.progress(15)
         for offset in (-1, 86400 * 400):
             fire.box.kill("node-2")
             if offset < 0:  # a time namespace cannot go below zero: as early as this machine can
                 offset = -int(time.monotonic()) + 5
             fire.box.up("--procs", under=["unshare", "-T", "--monotonic", str(offset)])
+            seen = monotonic_of(fire.box.pids()["node-2"])
+            assert abs(seen - offset) <= 1, f"its clock is {seen} s from ours"
             fire.progress(20)
-        for stamp in stamps.values():
-            stamp.write_text("+0")
+        for (name, stamp), jump in zip(stamps.items(), JUMPS):
+            stamp.write_text(jump)  # that they see it while they run is in what they log
+            assert abs(end_of_log(fire, name) - JUMPS[jump]) < 2, f"{name} did not see its clock jump"
+            fire.start()
+            fire.progress(10)
         fire.judge()
+
+
+def monotonic_of(pid):
+    """How many seconds the monotonic clock of a process is ahead of ours."""
+    lines = Path(f"/proc/{pid}/timens_offsets").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("monotonic"))
 
 
 # ---- networks

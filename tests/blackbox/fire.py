@@ -21,6 +21,7 @@ from pathlib import Path
 
 from box import Box, await_true, lives
 from history import CHANGES, History
+from shared import judge_shared, thefts
 
 HERE = Path(__file__).resolve().parent
 SECONDS = float(os.environ.get("TERRANE_FIRE_SECONDS", "2"))
@@ -76,6 +77,7 @@ class Fire:
         self.chance = random.Random(SEED)
         self.running, self.count = {}, 0  # history: process
         self.histories, self.sealed = [], set()
+        self.shared = "/shared/1"  # the log that clients take from each other; another one after each sealing
         self.tallies = {}  # history: Tally
 
     def prepare(self):
@@ -125,7 +127,7 @@ class Fire:
             history = self.folder / f"{name}.history"
             self.running[history] = subprocess.Popen(
                 [*self.box.under, sys.executable, "-B", HERE / "fire_client.py", self.box.folder / "cluster.ini", name,
-                 f"{SEED}-{name}", history], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                 f"{SEED}-{name}", history, self.shared], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             self.histories.append(history)
         await_true("that the clients work", lambda: all(
             h.exists() and h.stat().st_size > 1000 for h in self.running))
@@ -220,6 +222,9 @@ class Fire:
                 if self.box("stat", path, ok=False).returncode == 0:
                     self.box("seal", path)
                 self.sealed.add(path)
+        if self.box("stat", self.shared, ok=False).returncode == 0:
+            self.box("seal", self.shared)
+            self.shared = f"/shared/{int(self.shared.rpartition('/')[2]) + 1}"
 
     def settle(self):
         """Clients end, and all that they wrote becomes whole."""
@@ -239,7 +244,11 @@ class Fire:
         for name, history in histories.items():
             files = {f"/{p.relative_to(out)}": p.read_bytes() for p in (out / name).rglob("*") if p.is_file()}
             wrong += history.judge(files)
+        logs = {f"/{p.relative_to(out)}": p.read_bytes() for p in (out / "shared").glob("*")}
+        for path in {*logs, *(hold["path"] for h in histories.values() for hold in h.holds)}:
+            wrong += judge_shared(path, histories, logs.get(path))
         assert not wrong, "\n".join(wrong)
-        return {"acknowledged": sum(h.acknowledged for h in histories.values()),
+        return {"thefts": sum(thefts(data) for data in logs.values()),
+                "acknowledged": sum(h.acknowledged for h in histories.values()),
                 "unknown": sum(h.unknown for h in histories.values()),
                 "refused_reads": [h.refused_reads for h in histories.values()]}

@@ -1,32 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the tests under fire, a process of its own: python3 fire_client.py CLUSTER_FILE NAME SEED HISTORY
+"""A client of the tests under fire, a process of its own: python3 fire_client.py CLUSTER_FILE NAME SEED HISTORY SHARED
 
-Works on the directories /NAME/a and /NAME/b until it gets SIGTERM, and writes its history (history.py) to
-HISTORY. Errors of the cluster are written down and gone on from; anything else ends it with a trace.
+Works on the directories /NAME/a and /NAME/b, and on the log SHARED that others take from it (shared.py), until it gets
+SIGTERM, and writes its history (history.py) to HISTORY. Errors of the cluster are written down and gone on from; anything else ends it with a trace.
 """
 import random
 import signal
 import sys
+import time
 
 from history import Recorder, content, mark
 from libterrane import REPLACE, Client, Failed
+from shared import record
 
 KIB = 1 << 10
 BLOCK = 64 * KIB
 # Around the edges of pages, of chunks and of blocks; most are small, because many operations find more.
 SIZES = [0, 1, 4 * KIB - 1, 4 * KIB, 16 * KIB + 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 77, 8 * BLOCK]
 LOG_SIZES = [n for n in SIZES if 0 < n <= BLOCK]  # larger ones are not promised to be there as a whole
+SHARED_SIZES = [0, 100, 4 * KIB, 16 * KIB + 1]
 LOGS = 2
 FILES_MAX = 40
 
 
 class Worker:
-    def __init__(self, cluster_file, name, seed, history):
+    def __init__(self, cluster_file, name, seed, history, shared):
         self.chance = random.Random(seed)
         self.record = Recorder(history)
         self.name, self.cluster_file, self.client = name, cluster_file, None
         self.files, self.logs = [], {}  # paths whose state is known; path: open log, or None
         self.made, self.stop = 0, False
+        self.shared, self.held, self.shares = shared, None, 0  # its path; open log, or None; records appended to it
 
     def connect(self):
         while not self.stop:
@@ -34,9 +38,18 @@ class Worker:
                 self.client = self.client or Client(self.cluster_file)
                 for sub in "ab":
                     self.client.mkdir(f"/{self.name}/{sub}")
+                self.client.mkdir(self.shared.rpartition("/")[0])
+                self.make_shared()
                 return
             except Failed:
                 pass
+
+    def make_shared(self):
+        try:
+            self.client.log(self.shared, True, block_bytes=BLOCK).close()
+        except Failed as failed:
+            if failed.code != "EEXIST":
+                raise
 
     def new(self):
         """A name that was never used, and a seed for its bytes."""
@@ -147,6 +160,39 @@ class Worker:
         except Failed:
             pass
 
+    def share(self):
+        """Appends to the log that others take too, and takes it when it was taken away."""
+        if self.held is None:
+            self.steal()
+            return
+        self.shares += 1
+        number, size = self.shares, self.chance.choice(SHARED_SIZES)
+
+        def work():
+            self.held.append(record(self.name, number, size))
+            return {"at": time.monotonic_ns()}
+        if self.do("share", work, path=self.shared, number=number, size=size) is None:
+            self.drop()
+
+    def steal(self):
+        opened = []
+
+        def work():
+            opened.append(self.client.log(self.shared, block_bytes=BLOCK))
+            return {"size": opened[0].size(), "at": time.monotonic_ns()}
+        taken = self.do("steal", work, path=self.shared, at=time.monotonic_ns()) is not None
+        self.held = opened[0] if opened else None
+        if not taken:
+            self.drop()
+
+    def drop(self):
+        try:
+            if self.held is not None:
+                self.held.close()
+        except Failed:
+            pass
+        self.held = None
+
     def read(self):
         path = self.chance.choice(self.files + [p for p in self.logs if self.logs[p]])
         self.do("read", lambda: {"mark": mark(self.client.read(path))}, path=path)
@@ -160,7 +206,8 @@ class Worker:
         for _ in range(4):
             self.write()
         while not self.stop:
-            kinds = [self.write] * (6 if len(self.files) < FILES_MAX else 0) + [self.append] * 5 + [self.pack]
+            kinds = [self.write] * (6 if len(self.files) < FILES_MAX else 0) + [self.append] * 5 + [self.pack] \
+                + [self.share] * 3
             if self.files:
                 kinds += [self.read] * 6 + [self.remove] * 3 + [self.rename] * 2 + [self.replace, self.list]
             if len(self.files) > 2 * FILES_MAX:
@@ -169,12 +216,13 @@ class Worker:
         for path, log in self.logs.items():
             if log is not None:
                 self.let_go(path)
+        self.drop()
         if self.client:
             self.client.close()
 
 
 def main():
-    worker = Worker(*sys.argv[1:5])
+    worker = Worker(*sys.argv[1:6])
 
     def end(*_):
         worker.stop = True

@@ -21,6 +21,7 @@ Rules, each with a test in test_history.py:
   3. What was deleted stays deleted; no name is there that nobody made.
   4. A rename neither loses nor doubles.
   5. When a client took over a log, what it found then is what stays: the writer before can add nothing.
+  6. A log that clients take from each other (shared.py) holds what its writers' histories together allow.
 """
 import json
 import os
@@ -30,7 +31,7 @@ from functools import lru_cache
 from pathlib import Path
 
 
-CHANGES = ("write", "remove", "log", "append", "pack", "rename")
+CHANGES = ("write", "remove", "log", "append", "pack", "rename", "share")
 
 
 @lru_cache(maxsize=64)
@@ -90,6 +91,7 @@ class History:
     def __init__(self, path=None):
         self.cells = {}  # path: (paths, [alternatives]); the same tuple for all of its paths
         self.logs = set()
+        self.holds = []  # of shared logs, in their order
         self.wrong, self.acknowledged, self.unknown, self.refused_reads = [], 0, 0, {}
         for intent, outcome in load(path) if path else []:
             self.step(intent, outcome)
@@ -163,6 +165,16 @@ class History:
     def do_fenced(self, i, _, ok):
         if ok:
             self.wrong.append(f"operation {i['n']}: {i['path']} took an append of a writer without the token")
+
+    def do_steal(self, i, outcome, ok):
+        if ok:
+            self.holds.append({"path": i["path"], "asked": i["at"], "got": outcome["at"], "size": outcome["size"],
+                               "records": []})
+
+    def do_share(self, i, outcome, ok):
+        """A record appended to a shared log, with the token of the last hold."""
+        self.holds[-1]["records"].append({"number": i["number"], "size": i["size"],
+                                          "acknowledged": outcome["at"] if ok else None})
 
     def do_read(self, i, outcome, ok):
         if outcome is None:

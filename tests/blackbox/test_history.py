@@ -3,6 +3,7 @@
 import pytest
 
 from history import History, Recorder, content, load, mark
+from shared import judge_shared, record
 
 A, B = ("a", 5000), ("b", 70000)
 
@@ -106,6 +107,96 @@ def test_files_of_a_pack_are_judged_one_by_one(recorder):
     did(recorder, "pack", folder="/c", files=files, answer={"results": {"f": None, "g": "ETIME"}})
     assert judged(recorder, {"/c/f": A}) == [] and judged(recorder, {"/c/f": A, "/c/g": B}) == []
     assert judged(recorder, {"/c/g": B})
+
+
+class Sharers:
+    """Two histories with one clock, of writers a and b that take one log from each other."""
+
+    def __init__(self, folder):
+        self.records = {}
+        for name in "ab":
+            self.records[name] = Recorder(folder / name)
+            self.records[name].path = folder / name
+        self.now = 0
+
+    def time(self):
+        self.now += 1
+        return self.now
+
+    def steal(self, name, size):
+        did(self.records[name], "steal", path="/s", at=self.time(), answer={"size": size, "at": self.time()})
+
+    def share(self, name, number, ok=True):
+        did(self.records[name], "share", ok, path="/s", number=number, size=100, answer={"at": self.time()})
+
+    def judged(self, *there):
+        """There: records as (writer, number), or bytes."""
+        data = b"".join(r if isinstance(r, bytes) else record(*r, 100) for r in there)
+        return judge_shared("/s", {n: History(r.path) for n, r in self.records.items()}, data)
+
+
+A1, A2, B1, ONE = ("a", 1), ("a", 2), ("b", 1), 132
+
+
+@pytest.fixture
+def sharers(tmp_path):
+    return Sharers(tmp_path)
+
+
+def test_a_shared_log_has_what_was_acknowledged_once_and_in_order(sharers):
+    sharers.steal("a", 0)
+    sharers.share("a", 1)
+    sharers.share("a", 2)
+    sharers.share("a", 3, ok=False)
+    assert sharers.judged(A1, A2) == [] and sharers.judged(A1, A2, ("a", 3)) == []
+    assert "lost" in sharers.judged(A1)[0]
+    assert "twice" in sharers.judged(A1, A2, A2)[0] and "comes after" in sharers.judged(A2, A1)[0]
+    assert "nobody appended" in sharers.judged(A1, A2, B1)[0]
+    assert "not whole" in sharers.judged(A1, A2, record("a", 3, 100)[:-1])[0]
+    assert "no record begins" in sharers.judged(A1, A2, b"?" * 40)[0]
+    assert judge_shared("/s", {"a": History(sharers.records["a"].path)}, None) == ["/s is lost"]
+
+
+def test_who_takes_a_shared_log_finds_all_that_was_acknowledged(sharers):
+    sharers.steal("a", 0)
+    sharers.share("a", 1)
+    sharers.steal("b", 0)
+    sharers.share("b", 1)
+    assert any("did not find" in w for w in sharers.judged(A1, B1))
+    assert sharers.judged(B1, A1)  # and it is not good to have it later
+
+
+def test_a_writer_without_the_token_adds_nothing_to_a_shared_log(sharers):
+    sharers.steal("a", 0)
+    sharers.share("a", 1)
+    sharers.steal("b", ONE)
+    sharers.share("a", 2, ok=False)
+    sharers.share("b", 1)
+    assert sharers.judged(A1, B1) == []
+    for there in ((A1, B1, A2), (A1, A2, B1)):
+        assert any("added after b had taken" in w for w in sharers.judged(*there)), there
+
+
+def test_a_taker_finds_whole_records_and_adds_behind_them(sharers):
+    sharers.steal("a", 0)
+    sharers.share("a", 1)
+    sharers.steal("b", ONE + 7)
+    assert any("no record begins there" in w for w in sharers.judged(A1))
+    sharers.steal("b", 2 * ONE)
+    sharers.share("b", 1)
+    assert any("before the" in w for w in sharers.judged(A1, B1))
+
+
+def test_two_that_took_a_shared_log_at_once_had_it_one_after_the_other(sharers):
+    for name, size in (("a", 0), ("b", 0)):
+        sharers.records[name].line(n=1, op="steal", path="/s", at=1)
+        sharers.records[name].line(n=1, size=size, at=9)
+        sharers.records[name].serial = 1
+    sharers.now = 9
+    sharers.share("a", 1, ok=False)
+    sharers.share("b", 1)
+    assert sharers.judged(B1) == []
+    assert any("both had the token" in w for w in sharers.judged(A1, B1))
 
 
 def test_a_torn_last_line_is_borne_and_a_damaged_one_is_not(recorder):

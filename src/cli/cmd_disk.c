@@ -26,7 +26,7 @@ static const char usage_text[] =
 	"                          first; with --force they are given up, and made anew of what "
 	"else\n"
 	"                          there is\n"
-	"  give-up DISK MEMBER     of a pool: give a member up\n"
+	"  give-up DISK MEMBER     of a pool: give a member up; its place in it: 0, 1, ...\n"
 	"  replace DISK            a drive that failed: the empty folder in its place becomes it; "
 	"where "
 	"the\n"

@@ -89,11 +89,35 @@ static char *text_of(struct admin *a, const struct asked *q)
 	return o == NULL ? NULL : json_dumps(o, JSON_COMPACT);
 }
 
+/* Janitors would be refused each block, as any writer: better to say so once. */
+static int check_racks(struct admin *a, const char *encoding)
+{
+	struct cluster_want want = {0};
+	struct cluster_spread s;
+	if (encoding_parse(encoding, &want.encoding, NULL, 0) < 0)
+		return CLI_OK; /* none: to keep what is there, or to clear */
+	struct cluster *c = admin_map(a);
+	if (c == NULL)
+		return CLI_FAILED;
+	int rc = cluster_spread(c, &want, &s);
+	if (rc < 0)
+		return cli_fail("%s: %s", encoding, err_text(rc));
+	if (cluster_spread_bears(&s))
+		return CLI_OK;
+	return cli_fail(
+		"encoding=%s: it bears the loss of %u %s; %u in %u racks put %u into one: it "
+		"takes more racks, or another encoding",
+		encoding, s.tolerance, want.encoding.kind == ENCODING_MLEC ? "columns" : "chunks",
+		s.width, s.racks, s.rack_most);
+}
+
 static int run_set(struct admin *a)
 {
 	const struct asked *q = a->ctx;
 	struct meta_note note = {.text = ""};
 	int status = find(a, q, &note);
+	if (status == CLI_OK)
+		status = check_racks(a, q->encoding);
 	if (status != CLI_OK)
 		return status;
 	AUTO_FREE char *text = q->encoding[0] != 0 ? text_of(a, q) : NULL;

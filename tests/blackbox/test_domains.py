@@ -23,6 +23,10 @@ def test_more_chunks_in_a_rack_than_the_code_bears_are_refused_with_the_numbers(
         why = "rs:4+2 bears the loss of 2 chunks; 6 in 2 racks put 3 into one"
         assert why in refused(box, tmp_path / "in" / "large", "/one", "--encoding", "rs:4+2")
         assert why in refused(box, tmp_path / "in", "/tree", "--encoding", "rs:4+2")
+        done = box("policy", "set", "/", "encoding=rs:4+2", ok=False)
+        assert done.returncode == 1 and "loss of 2 chunks; 6 in 2 racks put 3 into one" in done.stderr
+        box("policy", "set", "/", "encoding=rs:2+2", "after=1d")
+        box("policy", "set", "/", "encoding=keep")
         # What the racks bear is taken, and survives one of them.
         box("put", "-q", "--encoding", "rs:2+2", tmp_path / "in", "/data")
         box.kill("node-1")

@@ -196,7 +196,9 @@ int transfer_distinct(const char *verb, int n, char *const *sources, const bool 
 	char last[FS_PATH_MAX];
 	struct named *names = calloc((size_t)n, sizeof(*names));
 	size_t count = 0;
-	int status = names != NULL ? CLI_OK : fs_fail(NULL, -ENOMEM, "cannot", verb);
+	int status = CLI_OK;
+	if (names == NULL)
+		return fs_fail(NULL, -ENOMEM, "cannot", verb);
 	for (int i = 0; i < n && status == CLI_OK; i++) {
 		if (!is_file[i])
 			continue;

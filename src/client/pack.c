@@ -399,8 +399,10 @@ static void pack_fiber(void *arg)
 	size_t most = min_u64(p->count, META_BATCH_MAX);
 	AUTO_FREE struct item **items = calloc(most, sizeof(struct item *));
 	struct group g = {.items = items};
-	if (items == NULL)
+	if (items == NULL) {
 		pack_stop(p, p->call, -ENOMEM);
+		return;
+	}
 	while (!p->stopped && (group_gather(p, &g), g.n > 0))
 		pack_group(p, &g);
 }

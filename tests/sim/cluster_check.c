@@ -619,8 +619,9 @@ static void compare_chunks(struct checker *k, const struct meta_block *b, const 
 				b->encoding, err_name(rc));
 	for (int i = s->k; rc == 0 && i < s->n; i++) {
 		uint64_t len = shape_stored_len(s, i, b->length);
-		if (got[i].len != len || memcmp(got[i].buf->data + got[i].offset,
-						parities + (uint64_t)(i - s->k) * each, len) != 0)
+		if (got[i].len != len || got[i].buf == NULL ||
+		    memcmp(got[i].buf->data + got[i].offset, parities + (uint64_t)(i - s->k) * each,
+			   len) != 0)
 			model_violation(m, "I9", "block %016lx (%s): parity %d differs", b->id,
 					b->encoding, i);
 	}

@@ -29,6 +29,10 @@ LONG = "TERRANE_FIRE_SECONDS" in os.environ
 SEED = int(os.environ.get("TERRANE_FIRE_SEED", "1"))
 CALL_S = 10  # after so long a client's call has failed (libterrane.py)
 HEAL_S = 90  # for everything to be whole again; seconds on a machine that has nothing else to do
+FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+GRACE_S = 180  # of collection: the least that a janitor takes
+# Epochs in which everything that was deleted or left behind is collected: no sooner than, and no later.
+LEAST_EPOCHS, EPOCHS_MAX = 6, 40
 # A janitor in a hurry: what a box loses is repaired while the test waits.
 HURRY = {"round": "200ms", "lease": "2s", "delay": "3s", "look": "1s", "percent": "100"}
 
@@ -69,6 +73,7 @@ class Tally:
 
 class Fire:
     """`prepare` may change the files of the box before its processes start for good."""
+    can_collect = True
 
     def __init__(self, folder, *shape, metadata="rocksdb"):
         self.folder = Path(folder)
@@ -213,6 +218,56 @@ class Fire:
             assert time.monotonic() < end, f"not whole after {HEAL_S} s: {found}"
             time.sleep(0.3)
 
+    # ---- what is left over
+
+    def left_over(self):
+        """None when the disks hold the chunks of all files and nothing else, and tenants pay for these; else what
+        does not fit."""
+        done = self.box("fsck", "-q", "--json", ok=False)
+        if not done.stdout:
+            return done.stderr
+        chunks = json.loads(done.stdout)["chunks"]
+        files = [p for p in self.box.folder.glob("disks/*/*/chunks/*/*") if p.is_file()]
+        used = sum(t["used_bytes"] for t in self.box.json("tenant", "list"))
+        blocks = self.box.json("status", ok=False)["data"]["block_bytes"]
+        if len(files) == chunks and used == blocks:
+            return None
+        return f"{len(files)} files of {chunks} chunks, {used} bytes paid for {blocks}"
+
+    def hasty_janitor(self, stamp):
+        """A janitor whose clocks, the monotonic one too, are as far ahead as a file says."""
+        pid = self.box.pids()["janitor"]
+        os.kill(pid, signal.SIGTERM)  # it gives its leases back
+        await_true("the end of the janitor", lambda: not lives(pid))
+        set_keys(self.box.folder / "conf" / "janitor.ini",
+                 {"grace": f"{GRACE_S}s", "orphans": "1s", "period": "1s"})
+        env = {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(stamp), "FAKETIME_NO_CACHE": "1"}
+        self.box.up("--procs", env={**os.environ, **env})
+
+    def await_collected(self):
+        """Nobody works any more: the janitor's clock jumps by a grace each time that it has made use of the last one,
+        until nothing is left over; and all that is wanted is still there."""
+        stamp = self.folder / "janitor.clock"
+        stamp.write_text("+0")
+        self.hasty_janitor(stamp)
+
+        def shown(name):
+            try:
+                return self.box.metrics("janitor")[f"terrane_janitor_{name}"]
+            except OSError:  # the request was too late when the clock jumped
+                return 0
+        await_true("that the janitor collects", lambda: shown("collect_rounds_total") > 0, HEAL_S)
+        for i in range(1, EPOCHS_MAX + 1):
+            epoch, done = shown("epoch"), shown("collect_rounds_total")
+            stamp.write_text(f"+{i * (GRACE_S + 20)}")
+            await_true("the next epoch", lambda: shown("epoch") > epoch, HEAL_S)
+            await_true("a round in it", lambda: shown("collect_rounds_total") > done, HEAL_S)
+            if i >= LEAST_EPOCHS and (left := self.left_over()) is None:
+                break
+        else:
+            raise AssertionError(f"left over after {EPOCHS_MAX} epochs: {left}")
+        self.await_whole()
+
     # ---- the judgement
 
     def seal_logs(self):
@@ -233,8 +288,9 @@ class Fire:
         self.seal_logs()
         self.await_whole()
 
-    def judge(self):
-        """Settles, and holds what is there against the histories. Their numbers, for messages."""
+    def judge(self, left=LONG):
+        """Settles, and holds what is there against the histories; with `left`, looks for what is left over too. Their
+        numbers, for messages."""
         self.settle()
         histories = {h.stem: History(h) for h in self.histories}
         out = self.folder / "out"
@@ -248,6 +304,8 @@ class Fire:
         for path in {*logs, *(hold["path"] for h in histories.values() for hold in h.holds)}:
             wrong += judge_shared(path, histories, logs.get(path))
         assert not wrong, "\n".join(wrong)
+        if left and self.can_collect and FAKETIME.exists():
+            self.await_collected()
         return {"thefts": sum(thefts(data) for data in logs.values()),
                 "acknowledged": sum(h.acknowledged for h in histories.values()),
                 "unknown": sum(h.unknown for h in histories.values()),

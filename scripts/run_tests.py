@@ -185,7 +185,7 @@ def stage_blackbox():
     results = BUILD / "blackbox.xml"
     results.unlink(missing_ok=True)
     done = call([sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider",
-                 f"--junitxml={results}", folder])
+                 "-n", CORES + 1, "--dist", "loadfile", f"--junitxml={results}", folder])
     count = Count()
     if results.exists():
         suite = ElementTree.parse(results).getroot().find("testsuite")

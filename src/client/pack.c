@@ -24,6 +24,7 @@
  *   a home's   it is gone or sealed: files of it that were not begun have the same error, the others go on
  *   the call's  no quota, no disks, nobody answers, wrong bytes: no further group is begun
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,6 +220,7 @@ static void group_gather(struct packing *p, struct group *g)
 	g->bytes = 0;
 	for (; p->next < p->count && g->n < META_BATCH_MAX; p->next++) {
 		struct item *it = &p->items[p->next];
+		assert(it->home != NULL);
 		if (it->home->rc < 0)
 			continue;
 		if (g->n > 0 && g->bytes + it->file->len > p->block_bytes)
@@ -425,9 +427,12 @@ static int pack_check(struct call *c, const struct packing *p, struct terrane_sm
 /* Files of a home that turned out not to be there, and were not begun. */
 static void pack_told(const struct packing *p)
 {
-	for (size_t i = 0; i < p->count; i++)
-		if (p->items[i].home->rc < 0 && p->items[i].file->result == -ECANCELED)
-			p->items[i].file->result = p->items[i].home->rc;
+	for (size_t i = 0; i < p->count; i++) {
+		const struct item *it = &p->items[i];
+		assert(it->home != NULL);
+		if (it->home->rc < 0 && it->file->result == -ECANCELED)
+			it->file->result = it->home->rc;
+	}
 }
 
 static int pack_run(struct packing *p, const char *dir, struct terrane_small *files)

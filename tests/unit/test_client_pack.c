@@ -19,7 +19,7 @@
 #include "meta/wire.h"
 
 #define DIRS 12
-#define FILES (2U * DIRS)
+#define FILES ((size_t)2 * DIRS)
 #define FILE_BYTES ((uint64_t)3000)
 #define IN_BLOCK (64 * KIB / FILE_BYTES) /* files; all of them take two blocks */
 #define CHUNKS 3                         /* of a block */

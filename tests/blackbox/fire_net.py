@@ -110,11 +110,11 @@ class Network:
 
 class NetFire(Fire):
     """A cluster with a host for each of its processes, and one for the clients."""
-    can_collect = False  # what the janitor shows is out of reach
 
     def __init__(self, folder, network, *shape):
         super().__init__(folder, *shape)
         self.network, self.children = network, []
+        self.can_collect = False  # what the janitor shows is out of reach
         self.box.under = network.inside("client")
 
     def prepare(self):

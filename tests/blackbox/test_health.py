@@ -70,26 +70,25 @@ def test_what_still_holds_chunks_is_removed_only_by_force(tmp_path):
     write_tree(tmp_path / "in", TREE)
     with Box(tmp_path / "box", "--racks", 8, "--disks", 1, "--encoding", "rs:4+2", "--procs") as box:
         box("put", "-q", tmp_path / "in", "/data")
-        held = len(box.chunks(1))
-        assert held > 0
-        for kind, name in (("node", 1), ("disk", 1001), ("rack", "rack-1")):
+        one, two = [n for n in range(1, 9) if box.chunks(n)][:2]
+        for kind, name in (("node", one), ("disk", 1000 * one + 1), ("rack", f"rack-{one}")):
             count, why = refused(box, kind, "remove", name)
-            assert count == held and f"drain it first (terrane {kind} drain {name})" in why
-        assert state(box, "node", 1) == "online" and state(box, "disk", 1001) == "online"
-        assert box("node", "drain", 1, "--force", ok=False).returncode == 2
+            assert count == len(box.chunks(one)) and f"drain it first (terrane {kind} drain {name})" in why
+        assert state(box, "node", one) == "online" and state(box, "disk", 1000 * one + 1) == "online"
+        assert box("node", "drain", one, "--force", ok=False).returncode == 2
 
         # Empty, it goes.
-        box("node", "drain", 1)
+        box("node", "drain", one)
         await_true("that it is empty", lambda: box.json("repair", "status", ok=False)["chunks"] == 0)
-        assert box("node", "remove", 1).stdout.split() == ["gone"]
-        assert state(box, "node", 1) == "gone"
+        assert box("node", "remove", one).stdout.split() == ["gone"]
+        assert state(box, "node", one) == "gone"
 
         # What is away may come back; one who knows better says so.
-        box.kill("node-2")
-        await_true("that it is missed", lambda: state(box, "node", 2) == "suspect")
-        assert "bring it back" in refused(box, "node", "remove", 2)[1]
-        box("node", "remove", 2, "--force")
-        assert state(box, "node", 2) == "gone"
+        box.kill(f"node-{two}")
+        await_true("that it is missed", lambda: state(box, "node", two) == "suspect")
+        assert "bring it back" in refused(box, "node", "remove", two)[1]
+        box("node", "remove", two, "--force")
+        assert state(box, "node", two) == "gone"
         await_true("that all is made anew", lambda: box.json("fsck", "-q", ok=False)["degraded"] == 0)
         box("get", "-q", "/data", tmp_path / "out")
         same_tree(tmp_path / "in", tmp_path / "out")

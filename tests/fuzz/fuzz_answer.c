@@ -9,7 +9,7 @@
  * Every request of the call, whatever it asks, gets this answer, as far as it reads as one. The call ends with 0,
  * a count within what was asked for, or an error of our table, and touches nothing else.
  */
-#include "fuzz.h"
+#include "fuzz_sim.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -389,14 +389,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	in.body_len = min_u64(data[2] | (size_t)data[3] << 8, size - 4);
 	in.payload = data + 4 + in.body_len;
 	in.payload_len = size - 4 - in.body_len;
-	log_set_level(LOG_OFF);
-	struct sim_config config;
-	sim_config_init(&config, 1, 0);
-	struct sim *s = sim_open(&config);
-	assert(s != NULL);
-	sim_node_start(sim_node_add(s, "n1", 0), process_main, &in);
-	sim_run(s, 600 * NS_PER_S);
+	fuzz_in_sim(process_main, &in, 600);
 	assert(in.done);
-	sim_close(s);
 	return 0;
 }

@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "fuzz.h"
+#include "fuzz_sim.h"
 #include "kv/mem.h"
 #include "meta/map_impl.h"
 #include "rt/rt.h"
@@ -194,14 +194,7 @@ static void fuzz_main(void *arg)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {.data = data, .size = size};
-	struct sim_config c;
-	log_set_level(LOG_OFF);
-	sim_config_init(&c, 1, 0);
-	struct sim *s = sim_open(&c);
-	assert(s != NULL);
-	sim_node_start(sim_node_add(s, "n", 0), fuzz_main, &in);
-	sim_run(s, 3600 * NS_PER_S);
-	sim_close(s);
+	fuzz_in_sim(fuzz_main, &in, 3600);
 	assert(in.done);
 	return 0;
 }

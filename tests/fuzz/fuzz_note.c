@@ -22,7 +22,7 @@
 #include "cli/repair_told.h"
 #include "cli/status.h"
 #include "code/encoding.h"
-#include "fuzz.h"
+#include "fuzz_sim.h"
 #include "janitor/notes.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
@@ -227,14 +227,7 @@ static void fuzz_main(void *arg)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {.data = data, .size = size};
-	struct sim_config c;
-	log_set_level(LOG_OFF);
-	sim_config_init(&c, 1, 0);
-	struct sim *s = sim_open(&c);
-	assert(s != NULL);
-	sim_node_start(sim_node_add(s, "n", 0), fuzz_main, &in);
-	sim_run(s, 60 * NS_PER_S);
-	sim_close(s);
+	fuzz_in_sim(fuzz_main, &in, 60);
 	assert(in.done);
 	return 0;
 }

@@ -9,7 +9,7 @@
  * Lengths may promise more than there is: then the connection ends there. Whatever came, the server serves the next
  * client, and the client's call ends.
  */
-#include "fuzz.h"
+#include "fuzz_sim.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -184,16 +184,9 @@ static void process_main(void *arg)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {.data = data, .size = size};
-	struct sim_config config;
 	if (size < 1)
 		return 0;
-	log_set_level(LOG_OFF);
-	sim_config_init(&config, 1, 0);
-	struct sim *s = sim_open(&config);
-	assert(s != NULL);
-	sim_node_start(sim_node_add(s, "n1", 0), process_main, &in);
-	sim_run(s, 600 * NS_PER_S);
+	fuzz_in_sim(process_main, &in, 600);
 	assert(in.done);
-	sim_close(s);
 	return 0;
 }

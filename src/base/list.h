@@ -79,6 +79,15 @@ static inline struct list *list_pop_front(struct list *head)
 
 #define list_entry(node, type, member) container_of(node, type, member)
 
+/* Walks it. */
+static inline size_t list_length(const struct list *head)
+{
+	size_t n = 0;
+	for (const struct list *at = head->next; at != head; at = at->next)
+		n++;
+	return n;
+}
+
 /* `pos` is a declared pointer to the entry type; the body must not unlink it (see _safe). */
 #define list_for_each_entry(pos, head, member)                             \
 	for ((pos) = list_entry((head)->next, __typeof__(*(pos)), member); \

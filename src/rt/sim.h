@@ -115,6 +115,14 @@ void sim_node_pause(struct sim_node *n, uint64_t ns);
 /* How often the process was started. */
 uint64_t sim_node_lives(const struct sim_node *n);
 uint64_t sim_node_waits(const struct sim_node *n);
+const char *sim_node_name(const struct sim_node *n);
+
+/* What the running process has now, and how often it has waited since it was started. */
+struct sim_load {
+	size_t fibers, socks, files;
+	uint64_t waits;
+};
+void sim_node_load(const struct sim_node *n, struct sim_load *out);
 
 /* Cut the network from a to b (and from b to a when both) until healed. */
 void sim_net_cut(struct sim *s, struct sim_node *a, struct sim_node *b, bool both);

@@ -5,9 +5,11 @@
  * everything that outlives a simulated process is the world.
  *
  *   cluster_world.c   the plan, and the processes of servers, nodes and janitors
- *   cluster_work.c    what clients do to files of their own
+ *   cluster_work.c    what clients do to files of their own,
+ *   cluster_names.c   and to their names
  *   cluster_shared.c  what they do to logs and names that they share
  *   cluster_model.c   what may be seen (no Terrane in it)
+ *   cluster_bounds.c  what processes may have and do at once
  *   cluster_check.c   the checker: reads all, waits for convergence, compares chunks with records
  *   cluster.c         rounds of faults and healing
  *
@@ -34,6 +36,7 @@
 #define CLIENTS_MAX 3
 #define WORKERS 2 /* of one client, with files of their own */
 #define FILES_MAX 160
+#define DIRS_MAX 24
 #define SHARED_LOGS 2
 #define TENANT "default"
 #define PARTITION_BITS 2
@@ -41,6 +44,7 @@
 #define DISK_BYTES (256 * MIB)
 #define BLOCK_BYTES (64 * KIB)
 #define FILE_BYTES_MAX (3 * BLOCK_BYTES)
+#define READ_ROOM (FILE_BYTES_MAX + 100000) /* a log is as long at most, with its last appends */
 #define OP_TIMEOUT_MS 6000
 
 /* --- what the seed draws ---------------------------------------------------------------------- */
@@ -85,6 +89,11 @@ struct plan {
 
 struct world;
 
+/* How busy a process was when it was last looked at. */
+struct last_look {
+	uint64_t lives, waits, at_ns;
+};
+
 struct node_place {
 	struct world *world;
 	unsigned index, rack;
@@ -92,22 +101,26 @@ struct node_place {
 	struct sim_disk *disks[DISKS_MAX];
 	struct sim_disk *members[MEMBERS]; /* of the first disk, when it is a pool */
 	bool replaced;
+	struct last_look last;
 };
 
 struct role {
 	struct world *world;
 	unsigned index;
 	struct sim_node *node;
+	struct last_look last;
 };
 
 /* The files of one worker, and how far it is. */
 struct desk {
 	struct model_file files[FILES_MAX];
 	unsigned count;
+	struct model_dir dirs[DIRS_MAX]; /* but those at the top */
+	unsigned dir_count;
 	unsigned done;   /* operations in this round */
 	unsigned rested; /* the last rest that it has come to */
 	bool busy;       /* an operation is under way: after a crash it is in doubt */
-	bool dirs;       /* they are made */
+	bool ready;      /* the directories at the top are made */
 };
 
 /* Faults at a moment that matters, which only who works knows. */
@@ -198,6 +211,10 @@ void shared_main(void *shared_worker);
 struct contest *contest_new(void);
 void contest_free(struct contest *c);
 void contest_check(struct world *w);
+
+/* cluster_bounds.c */
+void bounds_look(struct world *w); /* what processes have, and have done since the last look */
+void bounds_rest(struct world *w); /* clients at rest hold no memory, and never held too much */
 
 /* cluster_check.c */
 void checker_main(void *role);

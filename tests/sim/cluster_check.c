@@ -66,7 +66,7 @@ static void read_file(struct checker *k, const struct model_file *f)
 		free(bytes);
 		if (i > 0)
 			(void)rt_sleep_ns(NS_PER_S);
-		rc = world_read(k->engine, f->path, &bytes, FILE_BYTES_MAX + 100000);
+		rc = world_read(k->engine, f->path, &bytes, READ_ROOM);
 	}
 	w->refused += rc < 0 && rc != -ENOENT;
 	model_check_read(&w->model, f, f, rc, bytes, quiet);
@@ -94,6 +94,22 @@ static bool is_there(struct checker *k, const struct model_file *f, bool *there)
 	return rc == 0 || rc == -ENOENT;
 }
 
+static void check_onto(struct checker *k, const struct model_file *f)
+{
+	uint8_t *bytes = NULL;
+	bool there;
+	int64_t rc = -EIO;
+	if (!is_there(k, f, &there))
+		return;
+	for (int i = 0; i < TRIES && rc < 0; i++) {
+		free(bytes);
+		rc = world_read(k->engine, f->onto->path, &bytes, READ_ROOM);
+	}
+	if (rc >= 0)
+		model_check_onto(&k->world->model, f, there, bytes, (uint64_t)rc);
+	free(bytes);
+}
+
 static void read_all(struct checker *k)
 {
 	struct world *w = k->world;
@@ -108,6 +124,8 @@ static void read_all(struct checker *k)
 				if (f->twin != NULL && is_there(k, f, &a) &&
 				    is_there(k, f->twin, &b))
 					model_check_twins(&w->model, f, a, b);
+				if (f->onto != NULL)
+					check_onto(k, f);
 			}
 	for (unsigned i = 0; i < SHARED_LOGS; i++) {
 		struct shared_log *l = &w->logs[i];
@@ -337,6 +355,10 @@ static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_
 	if (rc != 0)
 		return rc > 0 ? -EBADMSG : (int)rc;
 	if (label_read(st.label, &tenant, &block) == 0 && (tenant != at->tenant || block != b->id))
+		return -ESTALE;
+	uint32_t crc = s.copies ? b->crc : b->chunks[i].crc;
+	if (!st.sealed ||
+	    (crc != 0 && st.len > 0 && st.crc != crc)) /* whole, and an old state of it */
 		return -ESTALE;
 	return st.len == shape_stored_len(&s, (int)i, b->length) ? 0 : -ERANGE;
 }

@@ -139,6 +139,24 @@ void model_replace_end(struct model *m, struct model_file *f, int rc)
 	model_end(m, f, MODEL_THERE);
 }
 
+void model_over_begin(struct model *m, struct model_file *from, struct model_file *to)
+{
+	from->onto = to;
+	model_begin(m, from, "rename from");
+	model_replace_begin(m, to, from->text, from->size);
+}
+
+void model_over_end(struct model *m, struct model_file *from, struct model_file *to, int rc)
+{
+	model_replace_end(m, to, rc);
+	if (rc != 0) {
+		model_leave(m, from, rc);
+		return;
+	}
+	from->onto = NULL;
+	model_end(m, from, MODEL_GONE);
+}
+
 void model_append_begin(struct model *m, struct model_file *f, uint64_t len)
 {
 	f->size_max = f->size + len;
@@ -234,6 +252,16 @@ void model_check_twins(struct model *m, const struct model_file *f, bool there, 
 {
 	if (there == twin_there)
 		model_violation(m, "I6", "%s was renamed to %s: %s", f->path, f->twin->path,
+				there ? "both are there" : "neither is there");
+}
+
+void model_check_onto(struct model *m, const struct model_file *f, bool there, const void *bytes,
+		      uint64_t len)
+{
+	bool old = text_same(f->onto->text, 0, bytes, len) && len == f->onto->size;
+	bool new = text_same(f->text, 0, bytes, len) && len == f->size;
+	if ((there && !old) || (!there && !new))
+		model_violation(m, "I6", "%s was renamed onto %s: %s", f->path, f->onto->path,
 				there ? "both are there" : "neither is there");
 }
 

@@ -53,7 +53,15 @@ struct model_file {
 	uint64_t size_max; /* with what is in doubt, of a log */
 	/* While it is renamed, and when that is in doubt: exactly one of both is there. */
 	struct model_file *twin;
+	/* While it is renamed onto that file, and when that is in doubt: it is there, or that has its content. */
+	struct model_file *onto;
 	uint64_t changes; /* counts each begin and end of an operation */
+};
+
+struct model_dir {
+	char path[MODEL_PATH_MAX];
+	bool there;
+	bool left; /* an outcome is not known: nobody changes it any more */
 };
 
 struct model {
@@ -80,6 +88,10 @@ void model_leave(struct model *m, struct model_file *f, int rc);
 void model_rename_begin(struct model *m, struct model_file *from, struct model_file *to);
 void model_rename_end(struct model *m, struct model_file *from, struct model_file *to, int rc);
 
+/* A rename onto a file that is there. */
+void model_over_begin(struct model *m, struct model_file *from, struct model_file *to);
+void model_over_end(struct model *m, struct model_file *from, struct model_file *to, int rc);
+
 /* Not more than VERSIONS_MAX - 1 times. */
 void model_replace_begin(struct model *m, struct model_file *f, uint64_t text, uint64_t size);
 void model_replace_end(struct model *m, struct model_file *f, int rc);
@@ -101,6 +113,9 @@ void model_check_read(struct model *m, const struct model_file *before, const st
 		      int64_t rc, const void *bytes, bool quiet);
 /* At rest: of both names of a rename exactly one is there. */
 void model_check_twins(struct model *m, const struct model_file *f, bool there, bool twin_there);
+/* At rest: f is there or not, and these are the bytes of the file that it was to replace. */
+void model_check_onto(struct model *m, const struct model_file *f, bool there, const void *bytes,
+		      uint64_t len);
 /* What a stat says of a file that is there. */
 void model_check_stat(struct model *m, const struct model_file *before, const struct model_file *f,
 		      uint64_t size, bool sealed);

@@ -14,6 +14,7 @@
 
 #define CONTEST_DIR 0x7e57ULL
 #define CONTEST_NAMES 3
+static const char *const contest_names[CONTEST_NAMES] = {"n0", "n1", "n2"};
 #define CONTEST_OPS_MAX 220
 #define CONTEST_VALUES (CONTEST_OPS_MAX * CLIENTS_MAX)
 #define CONTEST_CONFIGS_MAX 200000
@@ -22,8 +23,9 @@
 struct contest {
 	struct history history;
 	uint32_t ids;
-	/* Removing what one has removed already succeeds: so only its maker removes a file, and only once. */
-	bool removed[CONTEST_VALUES];
+	/* Removing what one has removed already succeeds: so only its maker removes or renames a file, and leaves it
+	 * alone when it has removed it, or does not know what came of it. */
+	bool left[CONTEST_VALUES];
 	bool ready; /* the directory is there */
 };
 
@@ -44,7 +46,9 @@ void contest_free(struct contest *c)
 
 void contest_check(struct world *w)
 {
-	if (history_check(&w->contest->history, CONTEST_CONFIGS_MAX, NULL) == HISTORY_VIOLATED)
+	enum history_verdict v = history_check(&w->contest->history, CONTEST_CONFIGS_MAX, NULL);
+	w->out->unjudged = v == HISTORY_TOO_HARD;
+	if (v == HISTORY_VIOLATED)
 		model_violation(&w->model, "I6",
 				"the names of the contested directory have no one order");
 }
@@ -60,50 +64,79 @@ static uint64_t file_id(uint32_t value)
 	return 0x10000ULL + ((uint64_t)value << 20);
 }
 
-static void contest_step(struct shared_worker *s)
+/* What the name leads to, as a value of the history; or -1. */
+static int64_t contest_lookup(struct shared_worker *s, unsigned key)
 {
 	struct contest *t = s->world->contest;
 	struct meta_call c = {.client = s->meta};
 	struct meta_entry entry = {0};
-	char name[8];
-	unsigned key = (unsigned)(rt_random_u64() % CONTEST_NAMES);
-	uint64_t what = rt_random_u64() % 3;
-	if (t->history.count >= CONTEST_OPS_MAX)
-		return;
-	snprintf(name, sizeof(name), "n%u", key);
 	struct history_op op = {
 		.kind = HISTORY_READ, .client = s->client, .returned = HISTORY_NEVER};
 	size_t i = history_begin(&t->history, &op);
-	int rc = meta_client_lookup(&c, CONTEST_DIR, meta_name(name), &entry);
-	uint32_t seen = rc == 0 ? (uint32_t)((entry.id - 0x10000) >> 20) : 0;
+	int rc = meta_client_lookup(&c, CONTEST_DIR, meta_name(contest_names[key]), &entry);
 	if (!definite(rc) || rt_cancelled())
-		return;
+		return -1;
+	uint32_t seen = rc == 0 ? (uint32_t)((entry.id - 0x10000) >> 20) : 0;
 	t->history.ops[i].mask = 1U << key;
 	t->history.ops[i].seen[key] = seen;
 	history_end(&t->history, i);
-	if (what == 0 || (seen != 0 && (seen % CLIENTS_MAX != s->client || t->removed[seen])))
+	return seen;
+}
+
+static int contest_ask(struct shared_worker *s, const struct history_op *op)
+{
+	struct meta_call c = {.client = s->meta};
+	struct meta_name name = meta_name(contest_names[op->writes[0].key]);
+	uint32_t seen = op->checks[0].value;
+	if (op->write_count == 2)
+		return meta_client_rename(&c, CONTEST_DIR, name,
+					  meta_name(contest_names[op->writes[1].key]),
+					  rt_random_u64() | 1, 0);
+	if (seen != 0)
+		return meta_client_remove(&c, CONTEST_DIR, name, file_id(seen), 0);
+	int result = 0;
+	struct meta_create f = {.name = name, .id = file_id(op->writes[0].value)};
+	int rc = meta_client_create(&c, CONTEST_DIR, &f, 1, 0, &result);
+	return rc < 0 ? rc : result;
+}
+
+/* Looks a name up; then makes it when there is none, and removes or renames it when it is one's own. */
+static void contest_step(struct shared_worker *s)
+{
+	struct contest *t = s->world->contest;
+	unsigned key = (unsigned)(rt_random_u64() % CONTEST_NAMES);
+	uint64_t what = rt_random_u64() % 4;
+	if (t->history.count >= CONTEST_OPS_MAX)
 		return;
-	op = (struct history_op){.kind = HISTORY_TXN,
-				 .client = s->client,
-				 .returned = HISTORY_NEVER,
-				 .result = HISTORY_UNKNOWN,
-				 .check_count = 1,
-				 .write_count = 1};
+	int64_t seen = contest_lookup(s, key);
+	if (seen < 0 || what == 0 ||
+	    (seen != 0 && (seen % CLIENTS_MAX != s->client || t->left[seen])))
+		return;
+	struct history_op op = {.kind = HISTORY_TXN,
+				.client = s->client,
+				.returned = HISTORY_NEVER,
+				.result = HISTORY_UNKNOWN,
+				.check_count = 1,
+				.write_count = 1};
 	uint32_t fresh = seen == 0 ? ++t->ids * CLIENTS_MAX + s->client : 0;
-	t->removed[seen] = true;
-	op.checks[0] = (struct history_item){.check = HISTORY_IS, .key = key, .value = seen};
+	op.checks[0] =
+		(struct history_item){.check = HISTORY_IS, .key = key, .value = (uint32_t)seen};
 	op.writes[0] = (struct history_item){.key = key, .value = fresh};
-	i = history_begin(&t->history, &op);
-	if (seen == 0) {
-		int result = 0;
-		struct meta_create f = {.name = meta_name(name), .id = file_id(fresh)};
-		rc = meta_client_create(&c, CONTEST_DIR, &f, 1, 0, &result);
-		rc = rc < 0 ? rc : result;
-	} else {
-		rc = meta_client_remove(&c, CONTEST_DIR, meta_name(name), file_id(seen), 0);
+	if (seen != 0 && what > 1) {
+		unsigned to = (key + 1 + (unsigned)(rt_random_u64() % (CONTEST_NAMES - 1))) %
+			      CONTEST_NAMES;
+		op.checks[op.check_count++] =
+			(struct history_item){.check = HISTORY_IS, .key = to, .value = 0};
+		op.writes[op.write_count++] =
+			(struct history_item){.key = to, .value = (uint32_t)seen};
 	}
+	t->left[seen] = seen != 0;
+	size_t i = history_begin(&t->history, &op);
+	int rc = contest_ask(s, &op);
 	if (rt_cancelled() || !definite(rc))
 		return;
+	t->left[seen] = seen != 0 && op.write_count == 1;
+	t->history.ops[i].failed = rc == -EEXIST ? op.check_count - 1 : 0;
 	t->history.ops[i].result = rc == 0 ? HISTORY_APPLIED : HISTORY_REFUSED;
 	history_end(&t->history, i);
 }

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * What clients do to files of their own, and to each other's by reading. A worker has two directories; names in
- * them are used once. An operation that fails leaves its file alone for good, because it may have happened or may
- * happen yet.
- */
+/* Workers, and what they do to the contents of files of their own, and to each other's by reading: see cluster_work.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +8,7 @@
 
 #include "base/bug.h"
 #include "base/err.h"
-#include "cluster.h"
+#include "cluster_work.h"
 #include "rt/rt.h"
 
 #define PARTS_MAX 4
@@ -20,14 +16,6 @@
 #define SMALL_MAX 4
 #define SMALL_BYTES_MAX 6000
 #define CALL_SLACK_NS (60 * NS_PER_S) /* pauses, and what a call waits for at its end */
-
-struct worker {
-	struct world *world;
-	struct engine *engine;
-	unsigned client, number;
-	struct desk *desk;
-	struct rng rng;
-};
 
 const struct fabric_options *world_fabric(void)
 {
@@ -43,7 +31,7 @@ struct model_file *desk_file(struct world *w, unsigned client, unsigned worker, 
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-static void call_begin(struct engine *e, struct call *c, struct terrane_options *o)
+void work_call(struct engine *e, struct call *c, struct terrane_options *o)
 {
 	rt_deadline_set(RT_NEVER);
 	o->timeout_ms = OP_TIMEOUT_MS;
@@ -55,7 +43,7 @@ static int close_file(struct engine *e, struct efile *f)
 {
 	struct call c;
 	struct terrane_options o = {0};
-	call_begin(e, &c, &o);
+	work_call(e, &c, &o);
 	int rc = engine_file_close(&c, f);
 	rt_deadline_set(RT_NEVER);
 	return rc;
@@ -67,7 +55,7 @@ int64_t world_read(struct engine *e, const char *path, uint8_t **bytes, uint64_t
 	struct terrane_options o = {0};
 	struct efile *f;
 	*bytes = NULL;
-	call_begin(e, &c, &o);
+	work_call(e, &c, &o);
 	int64_t rc = engine_file_open(&c, path, &f);
 	if (rc == 0) {
 		uint32_t crc;
@@ -84,22 +72,9 @@ int64_t world_read(struct engine *e, const char *path, uint8_t **bytes, uint64_t
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static struct model_file *file_new(struct worker *k)
-{
-	struct desk *d = k->desk;
-	if (d->count == FILES_MAX)
-		return NULL;
-	struct model_file *f = &d->files[d->count++];
-	*f = (struct model_file){.text = k->world->texts++};
-	snprintf(f->path, sizeof(f->path), "/c%uw%u%c/f%u", k->client, k->number,
-		 'a' + (char)rng_below(&k->rng, 2), d->count);
-	return f;
-}
-
-/* One that is there and may be changed; NULL: none was found. */
 #define PICKS 32
 
-static struct model_file *file_pick(struct worker *k, bool log, bool sealed)
+struct model_file *file_pick(struct worker *k, bool log, bool sealed)
 {
 	struct desk *d = k->desk;
 	for (int i = 0; i < PICKS && d->count > 0; i++) {
@@ -110,7 +85,7 @@ static struct model_file *file_pick(struct worker *k, bool log, bool sealed)
 	return NULL;
 }
 
-static struct model_file *file_any(struct worker *k)
+struct model_file *file_any(struct worker *k)
 {
 	struct desk *d = k->desk;
 	const struct fixed *x = &k->world->fixed;
@@ -150,7 +125,7 @@ static int write_whole(struct worker *k, const char *path, unsigned flags, uint6
 	AUTO_FREE uint8_t *bytes = text_new(text, 0, size);
 	if (k->world->plan.cuts && rng_chance(&k->rng, 0.2))
 		world_wish(k->world, WISH_CUT, k->client, 4 + (unsigned)rng_below(&k->rng, 30));
-	call_begin(k->engine, &c, &o);
+	work_call(k->engine, &c, &o);
 	int rc = engine_create(&c, path, flags, &o, &h);
 	if (rc < 0)
 		return rc;
@@ -171,9 +146,9 @@ static uint64_t size_draw(struct worker *k)
 	return rng_below(&k->rng, most[rng_below(&k->rng, ARRAY_LEN(most))]);
 }
 
-static void op_whole(struct worker *k)
+void work_write(struct worker *k, const char *dir)
 {
-	struct model_file *f = file_new(k);
+	struct model_file *f = file_new(k, dir);
 	if (f == NULL)
 		return;
 	f->size = f->size_max = size_draw(k);
@@ -186,6 +161,11 @@ static void op_whole(struct worker *k)
 		model_end(&k->world->model, f, MODEL_THERE);
 	else
 		model_leave(&k->world->model, f, rc);
+}
+
+static void op_whole(struct worker *k)
+{
+	work_write(k, NULL);
 }
 
 static void op_replace(struct worker *k)
@@ -206,7 +186,7 @@ static void op_pack(struct worker *k)
 	uint8_t *bytes[SMALL_MAX] = {0};
 	unsigned n = 0;
 	for (; n < SMALL_MAX; n++) { /* of both directories of the worker, as it comes */
-		struct model_file *f = files[n] = file_new(k);
+		struct model_file *f = files[n] = file_new(k, NULL);
 		if (f == NULL)
 			break;
 		f->size = f->size_max = rng_below(&k->rng, SMALL_BYTES_MAX);
@@ -218,7 +198,7 @@ static void op_pack(struct worker *k)
 	}
 	struct call c;
 	struct terrane_options o = {.encoding = encoding_draw(k)};
-	call_begin(k->engine, &c, &o);
+	work_call(k->engine, &c, &o);
 	int rc = n == 0 ? 0 : engine_pack(&c, "/", small, n, 0, &o);
 	rt_deadline_set(RT_NEVER);
 	for (unsigned i = 0; i < n; i++) {
@@ -241,7 +221,7 @@ static void append_some(struct worker *k, struct model_file *f, struct efile *h)
 		uint64_t len = 1 + rng_below(&k->rng, PART_BYTES_MAX);
 		AUTO_FREE uint8_t *bytes = text_new(f->text, f->size, len);
 		struct iovec iov = {bytes, len};
-		call_begin(k->engine, &c, &o);
+		work_call(k->engine, &c, &o);
 		model_append_begin(&k->world->model, f, len);
 		rc = engine_append(&c, h, &iov, 1, NULL);
 		model_append_end(&k->world->model, f, rc);
@@ -260,12 +240,12 @@ static void op_log(struct worker *k)
 	struct call c;
 	struct efile *h;
 	struct terrane_options o = {.encoding = "r3"};
-	struct model_file *f = file_new(k);
+	struct model_file *f = file_new(k, NULL);
 	if (f == NULL)
 		return;
 	f->log = true;
 	model_begin(&k->world->model, f, "log");
-	call_begin(k->engine, &c, &o);
+	work_call(k->engine, &c, &o);
 	int rc = engine_create(&c, f->path, TERRANE_LOG, &o, &h);
 	rt_deadline_set(RT_NEVER);
 	if (rc < 0) {
@@ -283,9 +263,9 @@ static void op_append(struct worker *k)
 	struct terrane_stat st = {0};
 	struct terrane_options o = {.encoding = "r3"};
 	struct model_file *f = file_pick(k, true, false);
-	if (f == NULL)
+	if (f == NULL || f->size >= FILE_BYTES_MAX)
 		return;
-	call_begin(k->engine, &c, &o);
+	work_call(k->engine, &c, &o);
 	int rc = engine_append_open(&c, f->path, &o, &h);
 	model_check_refusal(&k->world->model, f, "append", rc);
 	if (rc == 0)
@@ -310,7 +290,7 @@ static void op_seal(struct worker *k)
 		return;
 	if (k->world->fixed.set || rng_chance(&k->rng, 0.5))
 		o.encoding = encoding_draw(k);
-	call_begin(k->engine, &c, &o);
+	work_call(k->engine, &c, &o);
 	f->changes++;
 	int rc = engine_seal(&c, f->path, &o);
 	f->changes++;
@@ -336,7 +316,7 @@ static void op_try_sealed(struct worker *k)
 	struct model_file *f = file_any(k);
 	if (f == NULL || !f->sealed)
 		return;
-	call_begin(k->engine, &c, &o);
+	work_call(k->engine, &c, &o);
 	int rc = engine_append_open(&c, f->path, &o, &h);
 	rt_deadline_set(RT_NEVER);
 	if (rc == 0) {
@@ -344,83 +324,6 @@ static void op_try_sealed(struct worker *k)
 				f->path);
 		engine_file_discard(h);
 	}
-}
-
-/* --- names ------------------------------------------------------------------------------------ */
-
-static int rename_once(struct worker *k, struct model_file *f, struct model_file *to)
-{
-	struct call c;
-	struct terrane_options o = {0};
-	struct model_file was = *f;
-	model_rename_begin(&k->world->model, f, to);
-	call_begin(k->engine, &c, &o);
-	int rc = engine_rename(&c, f->path, to->path);
-	rt_deadline_set(RT_NEVER);
-	model_check_refusal(&k->world->model, &was, "rename", rc);
-	model_rename_end(&k->world->model, f, to, rc);
-	return rc;
-}
-
-static void rename_to(struct worker *k, struct model_file *f, bool move, unsigned times)
-{
-	struct model_file *to = file_new(k);
-	if (to == NULL)
-		return;
-	char *dir = strrchr(to->path, '/') - 1;
-	*dir = *(strrchr(f->path, '/') - 1);
-	if (move)
-		*dir = *dir == 'a' ? 'b' : 'a';
-	/* To and fro: what comes late must not be done again. */
-	for (int rc = 0; rc == 0 && times > 0; times--) {
-		struct model_file *back = f;
-		if (times > 1 && k->world->plan.freezes && rng_chance(&k->rng, 0.2))
-			world_wish(k->world, WISH_FREEZE, k->client,
-				   8 + (unsigned)rng_below(&k->rng, 16));
-		rc = rename_once(k, f, to);
-		f = to;
-		to = back;
-	}
-}
-
-static void op_rename(struct worker *k)
-{
-	struct model_file *f = file_any(k);
-	if (f != NULL && f->size == f->size_max)
-		rename_to(k, f, false, 1);
-}
-
-static void op_move(struct worker *k)
-{
-	struct model_file *f = file_any(k);
-	if (f != NULL && f->sealed)
-		rename_to(k, f, true, 1);
-}
-
-static void op_swing(struct worker *k)
-{
-	struct model_file *f = file_any(k);
-	if (f != NULL && f->sealed)
-		rename_to(k, f, rng_chance(&k->rng, 0.5), 6);
-}
-
-static void op_remove(struct worker *k)
-{
-	struct call c;
-	struct terrane_options o = {0};
-	struct model_file *f = file_any(k);
-	if (f == NULL)
-		return;
-	struct model_file was = *f;
-	model_begin(&k->world->model, f, "remove");
-	call_begin(k->engine, &c, &o);
-	int rc = engine_remove(&c, f->path);
-	rt_deadline_set(RT_NEVER);
-	model_check_refusal(&k->world->model, &was, "remove", rc);
-	if (rc == 0)
-		model_end(&k->world->model, f, MODEL_GONE);
-	else
-		model_leave(&k->world->model, f, rc);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -440,48 +343,10 @@ static void op_read(struct worker *k)
 		return;
 	struct model_file before = *f;
 	uint8_t *bytes;
-	int64_t rc = world_read(k->engine, f->path, &bytes, FILE_BYTES_MAX + 100000);
+	int64_t rc = world_read(k->engine, f->path, &bytes, READ_ROOM);
 	if (!rt_cancelled())
 		model_check_read(&k->world->model, &before, f, rc, bytes, false);
 	free(bytes);
-}
-
-static void check_listed(struct worker *k, const struct model_file *f, unsigned times)
-{
-	struct model *m = &k->world->model;
-	if (times > 1 || (times == 0 && f->state == MODEL_THERE))
-		model_violation(m, "I6", "%s is listed %u times", f->path, times);
-	else if (times > 0 && (f->state == MODEL_GONE || f->state == MODEL_NEVER))
-		model_violation(m, "I3", "%s is gone, and is listed", f->path);
-}
-
-/* A directory that only this worker changes. */
-static void op_list(struct worker *k)
-{
-	const struct desk *d = k->desk;
-	struct terrane_cursor at = {0};
-	struct terrane_entry page[8];
-	unsigned times[FILES_MAX] = {0};
-	char dir[MODEL_PATH_MAX], path[MODEL_PATH_MAX + 1 + TERRANE_NAME_MAX];
-	int64_t n = 1;
-	snprintf(dir, sizeof(dir), "/c%uw%u%c", k->client, k->number,
-		 'a' + (char)rng_below(&k->rng, 2));
-	while (n > 0) {
-		struct call c;
-		struct terrane_options o = {0};
-		call_begin(k->engine, &c, &o);
-		n = engine_list(&c, dir, &at, page, ARRAY_LEN(page));
-		rt_deadline_set(RT_NEVER);
-		for (int64_t i = 0; i < n; i++) {
-			snprintf(path, sizeof(path), "%s/%.*s", dir, TERRANE_NAME_MAX,
-				 page[i].name);
-			for (unsigned f = 0; f < d->count; f++)
-				times[f] += strcmp(d->files[f].path, path) == 0;
-		}
-	}
-	for (unsigned f = 0; n == 0 && !rt_cancelled() && f < d->count; f++)
-		if (strncmp(d->files[f].path, dir, strlen(dir)) == 0)
-			check_listed(k, &d->files[f], times[f]);
 }
 
 /* Pieces of several files at once. */
@@ -505,7 +370,7 @@ static void op_batch(struct worker *k)
 						    .len = f->size - off,
 						    .buf = malloc(f->size)};
 	}
-	call_begin(k->engine, &c, &o);
+	work_call(k->engine, &c, &o);
 	if (n > 0)
 		(void)engine_read_batch(&c, ranges, n, NULL, NULL);
 	rt_deadline_set(RT_NEVER);
@@ -528,7 +393,7 @@ static void op_stat(struct worker *k)
 	if (f == NULL)
 		return;
 	struct model_file before = *f;
-	call_begin(k->engine, &c, &o);
+	work_call(k->engine, &c, &o);
 	int rc = engine_stat(&c, f->path, &st);
 	rt_deadline_set(RT_NEVER);
 	if (rc == 0)
@@ -544,11 +409,13 @@ static const struct {
 	unsigned weight;
 	void (*run)(struct worker *k);
 } ops[] = {
-	{"whole", 6, op_whole},     {"pack", 2, op_pack},   {"log", 3, op_log},
-	{"append", 4, op_append},   {"seal", 2, op_seal},   {"sealed", 1, op_try_sealed},
-	{"rename", 3, op_rename},   {"move", 3, op_move},   {"remove", 3, op_remove},
-	{"read", 8, op_read},       {"batch", 2, op_batch}, {"stat", 2, op_stat},
-	{"replace", 2, op_replace}, {"swing", 1, op_swing}, {"list", 2, op_list},
+	{"whole", 6, op_whole},      {"pack", 2, op_pack},      {"log", 3, op_log},
+	{"append", 4, op_append},    {"seal", 2, op_seal},      {"sealed", 1, op_try_sealed},
+	{"rename", 3, op_rename},    {"move", 3, op_move},      {"remove", 3, op_remove},
+	{"read", 8, op_read},        {"batch", 2, op_batch},    {"stat", 2, op_stat},
+	{"replace", 2, op_replace},  {"swing", 1, op_swing},    {"list", 2, op_list},
+	{"over", 2, op_over},        {"mkdir", 2, op_dir_make}, {"dir", 2, op_dir_move},
+	{"rmdir", 1, op_dir_remove},
 };
 
 static void op_any(struct worker *k)
@@ -579,26 +446,6 @@ static void op_any(struct worker *k)
 				ops[i].name, (uint64_t)(took_ns / NS_PER_S), OP_TIMEOUT_MS / 1000);
 }
 
-static int make_dirs(struct worker *k)
-{
-	for (int side = 'a'; side <= 'b'; side++) {
-		char path[MODEL_PATH_MAX];
-		struct terrane_options o = {0};
-		struct call c;
-		int rc;
-		snprintf(path, sizeof(path), "/c%uw%u%c", k->client, k->number, side);
-		do {
-			call_begin(k->engine, &c, &o);
-			rc = engine_mkdir(&c, path, TERRANE_PARENTS);
-			rt_deadline_set(RT_NEVER);
-		} while (rc < 0 && rt_sleep_ns(200 * NS_PER_MS) == 0);
-		if (rc < 0)
-			return rc;
-	}
-	k->desk->dirs = true;
-	return 0;
-}
-
 /* What an earlier life was at is not known any more. */
 static void leave_busy(struct worker *k)
 {
@@ -627,7 +474,7 @@ void work_leave(struct world *w, unsigned client)
 void work_one(struct world *w, struct engine *e, unsigned client, const char *name)
 {
 	struct worker k = first_worker(w, e, client);
-	if (!k.desk->dirs && make_dirs(&k) < 0)
+	if (!k.desk->ready && names_prepare(&k) < 0)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
 		if (strcmp(ops[i].name, name) == 0)
@@ -641,7 +488,7 @@ static void worker_main(void *arg)
 	struct world *w = k->world;
 	rng_init(&k->rng, rt_random_u64());
 	leave_busy(k);
-	int rc = k->desk->dirs ? 0 : make_dirs(k);
+	int rc = k->desk->ready ? 0 : names_prepare(k);
 	while (rc == 0 && !rt_cancelled()) {
 		if (w->working && !model_violated(&w->model) && k->desk->done < w->plan.ops_max) {
 			op_any(k);

@@ -45,7 +45,7 @@ struct board {
 	atomic_uint_fast64_t simulated_ms;
 	atomic_uint_fast64_t steps;
 	atomic_uint_fast64_t operations;
-	atomic_uint_fast64_t refused;
+	atomic_uint_fast64_t refused, unjudged;
 	atomic_uint_fast64_t nothing;   /* seeds that were past the end of a list */
 	atomic_uint_fast64_t last_seed; /* that was not */
 	atomic_uint_fast64_t faults[SIM_FAULT_COUNT];
@@ -119,6 +119,7 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 		atomic_fetch_add(&r->board->steps, sim_steps(s));
 		atomic_fetch_add(&r->board->operations, result.operations);
 		atomic_fetch_add(&r->board->refused, result.refused);
+		atomic_fetch_add(&r->board->unjudged, result.unjudged);
 		for (int f = 0; f < SIM_FAULT_COUNT; f++)
 			atomic_fetch_add(&r->board->faults[f],
 					 sim_fault_count(s, (enum sim_fault)f));
@@ -317,6 +318,8 @@ static void print_text(const struct run *r, double seconds)
 	       (uint64_t)atomic_load(&b->operations), (uint64_t)atomic_load(&b->repeated));
 	if (r->options->scenario->refuses)
 		printf("%" PRIu64 " reads refused\n", (uint64_t)atomic_load(&b->refused));
+	if (atomic_load(&b->unjudged) > 0)
+		printf("%" PRIu64 " histories not judged\n", (uint64_t)atomic_load(&b->unjudged));
 	if (r->options->scenario->row > 0)
 		printf("%" PRIu64 " places of the list, %s\n",
 		       done - (uint64_t)atomic_load(&b->nothing),

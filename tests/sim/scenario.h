@@ -23,7 +23,7 @@ struct scenario_input {
 };
 
 #define SCENARIO_NOTES 40
-#define SCENARIO_OPS_MAX 16 /* kinds of operations */
+#define SCENARIO_OPS_MAX 20 /* kinds of operations */
 
 struct scenario_result {
 	char violation[256]; /* what did not hold, for a person; empty when all did */
@@ -32,6 +32,7 @@ struct scenario_result {
 	uint64_t note_count;
 	uint64_t operations; /* acknowledged to clients */
 	uint64_t refused;    /* reads at the end that failed */
+	uint64_t unjudged;   /* histories in which the search for one order was given up */
 	bool nothing;        /* the seed was past the end of what there is to try */
 };
 

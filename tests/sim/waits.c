@@ -45,6 +45,9 @@ static const struct {
 	{"rename", "r3", 0, true},
 	{"move", "rs:2+1", 0, false},
 	{"replace", "rs:2+1", TWO_BLOCKS, false},
+	{"over", "rs:2+1", 0, false},
+	{"mkdir", "r3", 5000, false},
+	{"dir", "rs:2+1", 0, false}, /* moved, with a file in it */
 	{"repair", "rs:2+1", 0, false},
 };
 #define WHO_OF_OPERATION 4 /* of a client's all but the janitor, of a repair all but the client */
@@ -135,6 +138,8 @@ static void waits_client(void *arg)
 			work_one(w, e, 0, "whole");
 			work_one(w, e, 0, "log");
 		}
+		if (!p->ready && strcmp(p->operation, "dir") == 0)
+			work_one(w, e, 0, "mkdir");
 		w->fixed = p->fixed;
 		p->ready = !rt_cancelled();
 		while (!w->working && !p->done && rt_sleep_ns(10 * NS_PER_MS) == 0)

@@ -229,6 +229,44 @@ static void i6_a_renamed_file_has_one_name(void **state)
 	must_fire("I6");
 }
 
+static void i6_of_a_file_and_what_it_is_renamed_onto_one_is_there(void **state)
+{
+	(void)state;
+	clear();
+	uint8_t old[SIZE], new[SIZE];
+	text_fill(7, 0, new, SIZE);
+	text_fill(8, 0, old, SIZE);
+	struct model_file f = there(7), to = there(8), before = to;
+	model_over_begin(&m, &f, &to);
+	model_over_end(&m, &f, &to, -ETIME);
+	model_check_read(&m, &before, &to, SIZE, new, true);
+	model_check_read(&m, &before, &to, SIZE, old, true);
+	model_check_onto(&m, &f, true, old, SIZE);
+	model_check_onto(&m, &f, false, new, SIZE);
+	must_pass();
+	model_check_onto(&m, &f, true, new, SIZE);
+	must_fire("I6");
+	model_check_onto(&m, &f, false, old, SIZE);
+	must_fire("I6");
+}
+
+static void i3_a_file_that_was_renamed_onto_another_is_gone(void **state)
+{
+	(void)state;
+	clear();
+	struct model_file f = there(7), to = there(8);
+	model_over_begin(&m, &f, &to);
+	model_over_end(&m, &f, &to, 0);
+	text_fill(7, 0, bytes, SIZE);
+	model_check_read(&m, &to, &to, SIZE, bytes, true);
+	must_pass();
+	model_check_read(&m, &f, &f, SIZE, bytes, true);
+	must_fire("I3");
+	text_fill(8, 0, bytes, SIZE);
+	model_check_read(&m, &to, &to, SIZE, bytes, true);
+	must_fire("I1");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +278,8 @@ int main(void)
 		cmocka_unit_test(i5_a_fenced_writer_adds_nothing),
 		cmocka_unit_test(i5_records_are_there_once_and_in_order),
 		cmocka_unit_test(i6_a_renamed_file_has_one_name),
+		cmocka_unit_test(i6_of_a_file_and_what_it_is_renamed_onto_one_is_there),
+		cmocka_unit_test(i3_a_file_that_was_renamed_onto_another_is_gone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -588,6 +588,19 @@ uint64_t sim_node_waits(const struct sim_node *n)
 	return n->waits;
 }
 
+const char *sim_node_name(const struct sim_node *n)
+{
+	return n->name;
+}
+
+void sim_node_load(const struct sim_node *n, struct sim_load *out)
+{
+	struct sim_loop *l;
+	*out = (struct sim_load){.socks = n->open_socks, .files = n->open_files, .waits = n->waits};
+	list_for_each_entry(l, &n->loops, link)
+		out->fibers += list_length(&l->base.fibers);
+}
+
 /* One step: false when nothing can happen before end_ns. */
 static bool sim_step(struct sim *s, uint64_t end_ns)
 {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * I11: what a process has at once is bounded, and so is what it does in a second. The bounds are some times what the
+ * busiest of many seeds had: whoever tries again without a pause, or begins work without an end, is far beyond.
+ */
+#include "client/fabric.h"
+#include "cluster.h"
+
+/* 195, 89, 5,825 and 1,367 are the most that a thousand seeds had. */
+#define FIBERS_MAX 500
+#define SOCKS_MAX 250
+#define WAITS_PER_S_MAX 20000
+#define CLIENT_WAITS_PER_S_MAX 8000
+#define REST_NS (120 * NS_PER_S) /* until nobody holds memory: a chunk that is late is waited for */
+
+/* --- what processes have and do --------------------------------------------------------------- */
+
+static void node_look(struct world *w, struct sim_node *n, struct last_look *was,
+		      uint64_t waits_per_s)
+{
+	struct sim_load load;
+	uint64_t now_ns = sim_now_ns(w->sim), lives = sim_node_lives(n);
+	if (!sim_node_running(n))
+		return;
+	sim_node_load(n, &load);
+	uint64_t waits = load.waits - (lives == was->lives ? was->waits : 0);
+	uint64_t ns = now_ns - was->at_ns;
+	if (load.fibers > FIBERS_MAX || load.socks > SOCKS_MAX)
+		model_violation(&w->model, "I11", "%s has %zu fibers and %zu sockets",
+				sim_node_name(n), load.fibers, load.socks);
+	if (waits > waits_per_s * (ns / NS_PER_S + 1))
+		model_violation(&w->model, "I11", "%s waited %lu times in %lu ms", sim_node_name(n),
+				waits, (uint64_t)(ns / NS_PER_MS));
+	*was = (struct last_look){.lives = lives, .waits = load.waits, .at_ns = now_ns};
+}
+
+void bounds_look(struct world *w)
+{
+	for (unsigned i = 0; i < w->node_count; i++)
+		node_look(w, w->nodes[i].node, &w->nodes[i].last, WAITS_PER_S_MAX);
+	for (unsigned i = 0; i < w->plan.servers; i++)
+		node_look(w, w->servers[i].node, &w->servers[i].last, WAITS_PER_S_MAX);
+	for (unsigned i = 0; i < w->plan.janitors; i++)
+		node_look(w, w->janitors[i].node, &w->janitors[i].last, WAITS_PER_S_MAX);
+	for (unsigned i = 0; i < w->plan.clients; i++)
+		node_look(w, w->clients[i].node, &w->clients[i].last, CLIENT_WAITS_PER_S_MAX);
+}
+
+/* --- what clients hold ------------------------------------------------------------------------ */
+
+static bool holds_nothing(const struct fabric *f)
+{
+	return f->reads.held_bytes + f->writes.held_bytes + f->rebuilds.held_bytes == 0;
+}
+
+static bool memory_rests(void *ctx)
+{
+	const struct world *w = ctx;
+	for (unsigned c = 0; c < w->plan.clients; c++)
+		if (w->engines[c] != NULL && !holds_nothing(engine_fabric(w->engines[c])))
+			return false;
+	return true;
+}
+
+void bounds_rest(struct world *w)
+{
+	(void)sim_run_until(w->sim, memory_rests, w, REST_NS);
+	for (unsigned c = 0; c < w->plan.clients && !model_violated(&w->model); c++) {
+		if (w->engines[c] == NULL)
+			continue;
+		const struct fabric *f = engine_fabric(w->engines[c]);
+		const struct gate *gates[] = {&f->reads, &f->writes, &f->rebuilds};
+		for (size_t i = 0; i < ARRAY_LEN(gates); i++)
+			if (gates[i]->held_bytes > 0 ||
+			    gates[i]->peak_bytes > gates[i]->limit_bytes)
+				model_violation(
+					&w->model, "I11",
+					"client %u rests and holds %lu bytes; %lu at most, of %lu",
+					c, gates[i]->held_bytes, gates[i]->peak_bytes,
+					gates[i]->limit_bytes);
+	}
+}

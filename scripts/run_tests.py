@@ -24,7 +24,7 @@ FUZZ_TARGET_MIN_S, FUZZ_TARGET_MAX_S = 2, 5
 # the planted bugs, each of which must be found within so many seeds.
 SIM = "build/sim/tests/sim/sim"
 SIM_SMOKE = [
-    ["--seeds", "1..250", "--repeat", "100"],
+    ["--scenario", "tally", "--seeds", "1..250", "--repeat", "100"],
     ["--scenario", "meta", "--seeds", "1..60"],
     ["--scenario", "cluster", "--seeds", "1..300"],
     ["--scenario", "over", "--seeds", "1..40"],
@@ -32,8 +32,8 @@ SIM_SMOKE = [
     ["--scenario", "cluster", "--seeds", "1..500", "--hunt", "fence-forgotten"],
     ["--scenario", "cluster", "--seeds", "1..500", "--hunt", "rot-believed"],
     ["--scenario", "cluster", "--seeds", "1..500", "--hunt", "index-forgotten"],
-    ["--seeds", "1..500", "--hunt", "ack-before-sync"],
-    ["--seeds", "1..500", "--hunt", "reply-mismatch"],
+    ["--scenario", "tally", "--seeds", "1..500", "--hunt", "ack-before-sync"],
+    ["--scenario", "tally", "--seeds", "1..500", "--hunt", "reply-mismatch"],
 ]
 
 
@@ -209,7 +209,7 @@ def stage_coverage():
     ran = meson_tests("coverage")
     simulator = BUILD / "coverage" / "tests" / "sim" / "sim"
     if simulator.exists():
-        call([simulator, "--seeds", "1..20"])
+        call([simulator, "--scenario", "tally", "--seeds", "1..20"])
     table = coverage_table.table()
     print(table, flush=True)
     count = Count(note=f"{ran.passed} cases run again")

@@ -14,16 +14,18 @@
 #include "base/rng.h"
 
 static const struct scenario *const scenarios[] = {
-	&scenario_tally, &scenario_meta, &scenario_cluster, &scenario_over, &scenario_waits};
+	&scenario_cluster, &scenario_over, &scenario_waits, &scenario_meta, &scenario_tally};
 
 static const char usage_text[] =
-	"usage: sim --seeds A..B [options]\n"
+	"usage: sim [--seeds A..B] [options]\n"
 	"\n"
 	"Runs a scenario inside the simulator once per seed and checks what must hold.\n"
 	"\n"
-	"  --seeds A..B       the seeds, both included; a single number is one seed\n"
+	"  --seeds A..B       the seeds, both included; a single number is one seed (default "
+	"1..300,\n"
+	"                     with --minutes as many as the time allows)\n"
 	"  --minutes M        stop after M minutes even if seeds are left\n"
-	"  --scenario NAME    what to run (default tally; --list shows them)\n"
+	"  --scenario NAME    what to run (default cluster; --list shows them)\n"
 	"  --jobs N           processes at once (default: one per core)\n"
 	"  --repeat P         run P percent of the seeds twice and compare traces (default 10)\n"
 	"  --clients N, --rounds N, --seconds N, --ops N\n"
@@ -45,6 +47,8 @@ static const char usage_text[] =
 	"  --json             results as JSON\n"
 	"  --list             the faults, scenarios and bugs\n";
 
+#define SEEDS_DEFAULT 300
+#define SEEDS_MANY 1000000
 #define SEED_MAX 999999999999999999ULL
 
 static _Noreturn void fail(const char *fmt, ...) PRINTF(1, 2);
@@ -327,8 +331,10 @@ void options_parse(struct options *o, int argc, char **argv)
 	}
 	if (optind < argc)
 		fail("\"%s\" is not an option", argv[optind]);
-	if (!o->seeds_given)
-		fail("--seeds is missing");
+	if (!o->seeds_given) {
+		o->seed_first = 1;
+		o->seed_last = o->minutes > 0 ? SEEDS_MANY : SEEDS_DEFAULT;
+	}
 	if ((o->trace || o->shrink) && o->seed_first != o->seed_last)
 		fail("--trace and --shrink are for a single seed");
 	if (o->jobs == 0 || o->trace)

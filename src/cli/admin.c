@@ -122,6 +122,29 @@ void admin_part(struct node_call *c)
 
 /* --- in order ----------------------------------------------------------------------------------- */
 
+#define TENANTS_PAGE 100
+
+int admin_tenants(struct admin *a, int (*each)(struct admin *a, const struct meta_tenant *t))
+{
+	AUTO_FREE struct meta_tenant *page = calloc(TENANTS_PAGE, sizeof(*page));
+	if (page == NULL)
+		return cli_fail("out of memory");
+	uint32_t after = 0;
+	int64_t n;
+	int status = CLI_OK;
+	do {
+		struct meta_call c = {.client = a->client};
+		n = meta_client_tenant_list(&c, after, page, TENANTS_PAGE);
+		if (n < 0)
+			return cli_fail("cannot list the tenants: %s",
+					c.error[0] != 0 ? c.error : err_text((int)n));
+		for (int64_t i = 0; i < n && status == CLI_OK; i++)
+			status = each(a, &page[i]);
+		after = n > 0 ? page[n - 1].id : after;
+	} while (status == CLI_OK && n == TENANTS_PAGE);
+	return status;
+}
+
 static int by_id(const void *a, const void *b)
 {
 	/* Both kinds of record begin with their id. */

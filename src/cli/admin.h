@@ -31,6 +31,9 @@ int admin_run(const struct admin_where *where, int (*body)(struct admin *a), voi
 /* The map with what disks have used. NULL: told. */
 struct cluster *admin_map(struct admin *a);
 
+/* Calls each of every tenant, until one does not return CLI_OK. An error was told. What is used is not filled in. */
+int admin_tenants(struct admin *a, int (*each)(struct admin *a, const struct meta_tenant *t));
+
 /* A channel to a node, for one call: close it by admin_part. */
 int admin_meet(struct admin *a, const char *addr, uint64_t timeout_ns, struct node_call *out);
 void admin_part(struct node_call *c);

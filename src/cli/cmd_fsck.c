@@ -16,7 +16,6 @@
 #include "rt/real.h"
 
 #define TOLD_MAX 20 /* of what is degraded; all that is lost or out of reach is told */
-#define PAGE 100
 
 static const char usage_text[] =
 	"usage: terrane fsck [options] [PATH]\n"
@@ -95,25 +94,9 @@ static int check_tenant(struct admin *a, const char *tenant)
 	return rc < 0 ? CLI_FAILED : CLI_OK;
 }
 
-static int check_all(struct admin *a)
+static int check_each(struct admin *a, const struct meta_tenant *t)
 {
-	AUTO_FREE struct meta_tenant *page = calloc(PAGE, sizeof(*page));
-	if (page == NULL)
-		return cli_fail("out of memory");
-	uint32_t after = 0;
-	int64_t n;
-	int status = CLI_OK;
-	do {
-		struct meta_call c = {.client = a->client};
-		n = meta_client_tenant_list(&c, after, page, PAGE);
-		if (n < 0)
-			return cli_fail("cannot list the tenants: %s",
-					c.error[0] != 0 ? c.error : err_text((int)n));
-		for (int64_t i = 0; i < n && status == CLI_OK; i++)
-			status = check_tenant(a, page[i].name);
-		after = n > 0 ? page[n - 1].id : after;
-	} while (status == CLI_OK && n == PAGE);
-	return status;
+	return check_tenant(a, t->name);
 }
 
 static int check_main(struct admin *a)
@@ -122,7 +105,7 @@ static int check_main(struct admin *a)
 	if (k->asked != NULL)
 		return check_tenant(a, k->asked);
 	bool whole = k->path[0] == '/' && strspn(k->path, "/") == strlen(k->path);
-	return whole ? check_all(a) : check_tenant(a, a->file.tenant);
+	return whole ? admin_tenants(a, check_each) : check_tenant(a, a->file.tenant);
 }
 
 static int tell(const struct check *k, double seconds)

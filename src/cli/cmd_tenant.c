@@ -12,8 +12,6 @@
 #include "cli/cli.h"
 #include "cli/fs.h"
 
-#define PAGE 100
-
 static const char usage_text[] =
 	"usage: terrane tenant list [options]\n"
 	"       terrane tenant create NAME [--quota SIZE] [options]\n"
@@ -30,6 +28,8 @@ struct asked {
 	const char *name;
 	uint64_t quota_bytes;
 	bool json;
+	json_t *all;   /* of a list that is to be JSON */
+	uint32_t last; /* number that is taken */
 };
 
 static int failed(const struct meta_call *c, int rc, const char *name)
@@ -44,56 +44,48 @@ static void print_tenant(const struct meta_tenant *t)
 	       t->quota_bytes == 0 ? "no limit" : fs_size(quota, (double)t->quota_bytes));
 }
 
-/* A page of a list does not say what is used. */
-static int tell_page(struct admin *a, const struct meta_tenant *page, int64_t n, json_t *all)
+static int tell_one(struct admin *a, const struct meta_tenant *listed)
 {
-	for (int64_t i = 0; i < n; i++) {
-		struct meta_call c = {.client = a->client};
-		struct meta_tenant t;
-		int rc = meta_client_tenant_get(&c, page[i].id, NULL, &t);
-		if (rc < 0)
-			return failed(&c, rc, page[i].name);
-		if (all == NULL)
-			print_tenant(&t);
-		else
-			json_array_append_new(all,
-					      json_pack("{s:I, s:s, s:I, s:I}", "id",
+	const struct asked *q = a->ctx;
+	struct meta_call c = {.client = a->client};
+	struct meta_tenant t;
+	int rc = meta_client_tenant_get(&c, listed->id, NULL, &t);
+	if (rc < 0)
+		return failed(&c, rc, listed->name);
+	if (q->all == NULL)
+		print_tenant(&t);
+	else
+		json_array_append_new(q->all, json_pack("{s:I, s:s, s:I, s:I}", "id",
 							(json_int_t)t.id, "name", t.name,
 							"used_bytes", (json_int_t)t.used_bytes,
 							"quota_bytes", (json_int_t)t.quota_bytes));
-	}
 	return CLI_OK;
 }
 
 static int run_list(struct admin *a)
 {
-	const struct asked *q = a->ctx;
+	struct asked *q = a->ctx;
 	AUTO_JSON json_t *all = q->json ? json_array() : NULL;
-	AUTO_FREE struct meta_tenant *page = calloc(PAGE, sizeof(*page));
-	if (page == NULL)
-		return cli_fail("out of memory");
+	q->all = all;
 	if (!q->json)
 		printf("%-24s %12s %12s\n", "tenant", "used", "quota");
-	uint32_t after = 0;
-	int64_t n;
-	int status = CLI_OK;
-	do {
-		struct meta_call c = {.client = a->client};
-		n = meta_client_tenant_list(&c, after, page, PAGE);
-		if (n < 0)
-			return failed(&c, (int)n, "list");
-		status = tell_page(a, page, n, all);
-		after = n > 0 ? page[n - 1].id : after;
-	} while (status == CLI_OK && n == PAGE);
+	int status = admin_tenants(a, tell_one);
 	if (status == CLI_OK && q->json && json_emit(stdout, all) < 0)
 		return cli_fail("cannot write the output");
 	return status;
 }
 
+static int last_id(struct admin *a, const struct meta_tenant *t)
+{
+	struct asked *q = a->ctx;
+	q->last = t->id;
+	return CLI_OK;
+}
+
 /* The next number that is free: two at once are told apart by the metadata. */
 static int run_create(struct admin *a)
 {
-	const struct asked *q = a->ctx;
+	struct asked *q = a->ctx;
 	struct meta_tenant t = {.quota_bytes = q->quota_bytes};
 	if (strlen(q->name) > META_TENANT_NAME_MAX)
 		return cli_fail("tenant %s: its name is too long", q->name);
@@ -105,15 +97,11 @@ static int run_create(struct admin *a)
 		return cli_fail("tenant %s: there is one of that name", q->name);
 	if (rc != -ENOENT)
 		return failed(&c, rc, q->name);
-	AUTO_FREE struct meta_tenant *page = calloc(PAGE, sizeof(*page));
-	if (page == NULL)
-		return cli_fail("out of memory");
-	uint32_t last = 0;
-	int64_t n;
-	while ((n = meta_client_tenant_list(&c, last, page, PAGE)) > 0)
-		last = page[n - 1].id;
-	t.id = last + 1;
-	rc = n < 0 ? (int)n : meta_client_tenant_create(&c, &t);
+	int status = admin_tenants(a, last_id);
+	if (status != CLI_OK)
+		return status;
+	t.id = q->last + 1;
+	rc = meta_client_tenant_create(&c, &t);
 	return rc < 0 ? failed(&c, rc, q->name) : CLI_OK;
 }
 

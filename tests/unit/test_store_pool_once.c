@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Pools whose members fail several at a time and come back: what once went wrong, each as a test of its own. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "pool_rig.h"
+#include "store/fault.h"
+#include "store/mem.h"
+
+/* Members miss a row of other chunks, or change of other copies, one after the other. */
+static void both_fall_behind(void *arg)
+{
+	const bool *copies = arg;
+	struct rig r;
+	struct store_pool_progress pr;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	CHECK_EQ(text_put(r.pool, rig_id(1000), 5, 3000, true, 50000), 0);
+	CHECK_EQ(text_append(r.pool, rig_id(1000), 1, 5, 3000, 2000), 0);
+	uint32_t a = rig_where(&r, 1000, 0), b = rig_where(&r, 1000, 1);
+	for (uint32_t turn = 0; turn < 2; turn++) {
+		uint32_t m = turn == 0 ? a : b, other = turn == 0 ? b : a;
+		uint64_t n = 500UL * turn;
+		while (!rig_holds(&r, n, m) || rig_holds(&r, n, other) ||
+		       (*copies && rig_where(&r, n, 0) != m && rig_where(&r, n, 1) != m))
+			n++;
+		if (*copies)
+			CHECK_EQ(text_put(r.pool, rig_id(n), 9, 1000, true, 5000), 0);
+		rig_fault(&r, m, STORE_CALL_ALL, -EROFS);
+		if (*copies)
+			CHECK_EQ(store_delete(r.pool, rig_id(n)), 0);
+		else
+			CHECK_EQ(text_put(r.pool, rig_id(n), 9, 1000, false, 0), 0);
+		rig_heal(&r);
+	}
+	CHECK_EQ(store_pool_behind(r.pool), *copies ? 2 : 0);
+	CHECK(store_pool_rebuild_due(r.pool));
+	CHECK_EQ(text_get(r.pool, rig_id(1000), 5, 0, 5000, 0), 0);
+	/* The one that fell behind first may not know. */
+	rig_fault(&r, b, STORE_CALL_ALL, -EIO);
+	struct chunk_stat st;
+	CHECK_EQ(store_stat(r.pool, rig_id(1000), &st), *copies ? -EIO : 0);
+	CHECK_EQ(store_delete(r.pool, rig_id(1000)), *copies ? -EIO : 0);
+	rig_heal(&r);
+	if (!*copies) {
+		rig_close(&r);
+		return;
+	}
+	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), 0);
+	CHECK_EQ(text_get(r.pool, rig_id(1000), 5, 0, 5000, 0), 0);
+	CHECK(rig_stat(&r, 1000, COPY) == 0 && rig_stat(&r, 1000, COPY + 1) == 0);
+	rig_close(&r);
+}
+
+static void an_open_chunk_stays_when_all_its_members_fall_behind(void **state)
+{
+	(void)state;
+	bool copies = true, rows = false;
+	rig_in_sim(both_fall_behind, &copies);
+	rig_in_sim(both_fall_behind, &rows);
+}
+
+static void scan_with_puts_refused(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_range bad[4];
+	rig_open(&r, PLACE_CLUSTERED, 4, 3, 1);
+	CHECK_EQ(text_put(r.pool, rig_id(7), 3, 240000, false, 0), 0);
+	uint32_t a = rig_where(&r, 7, 0), b = rig_where(&r, 7, 1);
+	CHECK_EQ(store_mem_flip(r.mem[a], (struct chunk_id){.block = 7, .index = 0}, 100, 1), 0);
+	CHECK_EQ(store_mem_flip(r.mem[b], (struct chunk_id){.block = 7, .index = 1}, 2 * PIECE + 5,
+				1),
+		 0);
+	CHECK_EQ(text_get(r.pool, rig_id(7), 3, 0, 240000, 0), 0);
+	rig_fault(&r, a, STORE_CALL_PUT, -EROFS);
+	rig_fault(&r, b, STORE_CALL_PUT, -ENOSPC);
+	CHECK(store_scan(r.pool, rig_id(7), bad, 4) < 0);
+	CHECK_EQ(text_get(r.pool, rig_id(7), 3, 0, 240000, 0), 0);
+	rig_heal(&r);
+	CHECK_EQ(text_get(r.pool, rig_id(7), 3, 0, 240000, 0), 0);
+	CHECK_EQ(store_scan(r.pool, rig_id(7), bad, 4), 0);
+	rig_fault(&r, rig_where(&r, 7, 2), STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_get(r.pool, rig_id(7), 3, 0, 240000, 0), 0);
+	rig_heal(&r);
+	/* Copies: the damaged one is made anew from the other. */
+	CHECK_EQ(text_put(r.pool, rig_id(8), 4, 40000, true, 90000), 0);
+	a = rig_where(&r, 8, 0);
+	b = rig_where(&r, 8, 1);
+	CHECK_EQ(store_mem_flip(r.mem[a], (struct chunk_id){.block = 8, .index = COPY}, 20000, 1),
+		 0);
+	rig_fault(&r, a, STORE_CALL_PUT, -EROFS);
+	store_scan(r.pool, rig_id(8), bad, 4);
+	CHECK_EQ(text_get(r.pool, rig_id(8), 4, 0, 40000, 0), 0);
+	rig_heal(&r);
+	CHECK_EQ(store_scan(r.pool, rig_id(8), bad, 4), 0);
+	struct store_pool_progress pr;
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
+	rig_fault(&r, b, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_get(r.pool, rig_id(8), 4, 0, 40000, 0), 0);
+	rig_close(&r);
+}
+
+static void a_scan_that_cannot_heal_destroys_nothing(void **state)
+{
+	(void)state;
+	rig_in_sim(scan_with_puts_refused, NULL);
+}
+
+static void put_over_lost(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct chunk_stat st;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	CHECK_EQ(text_put(r.pool, rig_id(7), 3, 60000, false, 0), 0);
+	rig_fault(&r, rig_where(&r, 7, 0), STORE_CALL_ALL, -EIO);
+	rig_fault(&r, rig_where(&r, 7, 3), STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_stat(r.pool, rig_id(7), &st), -ENODATA);
+	CHECK_EQ(text_put(r.pool, rig_id(7), 4, 60000, false, 0), -EEXIST);
+	CHECK_EQ(text_put(r.pool, rig_id(7), 4, 600, true, 1000), -EEXIST);
+	rig_heal(&r);
+	CHECK_EQ(text_get(r.pool, rig_id(7), 3, 0, 60000, 0), 0);
+	/* Of an open one nobody knows while its members are down: it is not put over either. */
+	CHECK_EQ(text_put(r.pool, rig_id(9), 3, 600, true, 1000), 0);
+	rig_fault(&r, rig_where(&r, 9, 0), STORE_CALL_ALL, -EIO);
+	rig_fault(&r, rig_where(&r, 9, 1), STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_put(r.pool, rig_id(9), 4, 60000, false, 0), -EIO);
+	CHECK_EQ(store_delete(r.pool, rig_id(9)), -EIO);
+	rig_heal(&r);
+	CHECK_EQ(text_get(r.pool, rig_id(9), 3, 0, 600, 0), 0);
+	rig_close(&r);
+}
+
+static void what_is_lost_for_now_is_not_put_over(void **state)
+{
+	(void)state;
+	rig_in_sim(put_over_lost, NULL);
+}
+
+static void rebuild_unlisted(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_pool_progress pr;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	for (uint64_t i = 0; i < 60; i++)
+		CHECK_EQ(text_put(r.pool, rig_id(i), i, 2000, false, 0), 0);
+	CHECK_EQ(store_pool_fail(r.pool, 5), 0);
+	rig_fault(&r, 0, STORE_CALL_LIST, -EIO);
+	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), -EIO);
+	CHECK(pr.failed > 0 && store_pool_rebuild_due(r.pool));
+	/* One can be passed over: others name its chunks. Of two, some have no other. */
+	for (uint32_t unlisted = 1; unlisted <= 2; unlisted++) {
+		struct store_cursor at = {0};
+		struct chunk_id ids[7];
+		int64_t n, all = 0;
+		rig_fault(&r, unlisted - 1, STORE_CALL_LIST, -EIO);
+		while ((n = store_list(r.pool, &at, ids, ARRAY_LEN(ids))) > 0)
+			all += n;
+		CHECK_EQ(n, unlisted == 1 ? 0 : -EIO);
+		CHECK_EQ(all, 60);
+	}
+	rig_heal(&r);
+	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), 0);
+	CHECK(!store_pool_rebuild_due(r.pool));
+	for (uint64_t i = 0; i < 60; i++)
+		for (uint32_t row = 0; row < 4; row++)
+			CHECK_EQ(rig_stat(&r, i, row), 0);
+	rig_close(&r);
+}
+
+static void a_rebuild_that_could_not_list_a_member_is_not_done(void **state)
+{
+	(void)state;
+	rig_in_sim(rebuild_unlisted, NULL);
+}
+
+static void records_twice(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct chunk_stat st;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	uint64_t n = 0;
+	while (rig_where(&r, n, 0) != 0)
+		n++;
+	uint32_t other = rig_where(&r, n, 1);
+	CHECK_EQ(text_put(r.pool, rig_id(n), 3, 2000, true, 5000), 0);
+	/* Only member 0 takes the record, and not that it does not count. */
+	for (uint32_t m = 1; m < 6; m++)
+		rig_fault(&r, m, STORE_CALL_PUT, -EIO);
+	rig_fault(&r, 0, STORE_CALL_PUT, 0);
+	struct store_fault once = {
+		.calls = STORE_CALL_PUT, .nth = 2, .from_there = true, .rc = -EIO};
+	store_fault_set(r.fault[0], &once);
+	CHECK_EQ(store_pool_fail(r.pool, other == 4 ? 3 : 4), -EIO);
+	rig_heal(&r);
+	rig_fault(&r, 0, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_delete(r.pool, rig_id(n)), 0);
+	CHECK_EQ(store_pool_behind(r.pool), 1);
+	rig_heal(&r);
+	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK_EQ(store_pool_behind(r.pool), 1);
+	CHECK(!store_pool_given_up(r.pool, 4) && !store_pool_given_up(r.pool, 3));
+	rig_fault(&r, other, STORE_CALL_ALL, -EIO);
+	CHECK(store_stat(r.pool, rig_id(n), &st) != 0);
+	rig_heal(&r);
+	/* With half of the members and less nobody knows what the last record is. */
+	for (uint32_t m = 0; m < 4; m++)
+		rig_fault(&r, m, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(rig_reopen(&r), -ENODATA);
+	rig_fault(&r, 0, 0, 0);
+	CHECK_EQ(store_pool_open_take(&r.shape, r.fault, &r.pool), 0);
+	rig_close(&r);
+}
+
+static void a_record_that_too_few_took_never_counts(void **state)
+{
+	(void)state;
+	rig_in_sim(records_twice, NULL);
+}
+
+static void old_disk_back(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_pool_progress pr;
+	rig_open(&r, PLACE_CLUSTERED, 4, 3, 1);
+	CHECK_EQ(text_put(r.pool, rig_id(1), 1, 50000, false, 0), 0);
+	struct store *old_fault = r.fault[2], *old_mem = r.mem[2];
+	CHECK_EQ(store_pool_fail(r.pool, 2), 0);
+	rig_member_new(&r, 2);
+	struct store *fresh_fault = r.fault[2], *fresh_mem = r.mem[2];
+	/* A store that cannot take the record takes no place, and is as empty as before. */
+	rig_fault(&r, 2, STORE_CALL_PUT, -EROFS);
+	CHECK_EQ(store_pool_replace_take(r.pool, 2, fresh_fault), -EROFS);
+	rig_fault(&r, 2, 0, 0);
+	for (uint32_t m = 0; m < 4; m++)
+		if (m != 2)
+			rig_fault(&r, m, STORE_CALL_PUT, -EROFS);
+	CHECK_EQ(store_pool_replace_take(r.pool, 2, fresh_fault), -EROFS);
+	rig_heal(&r);
+	struct store_pool_place is;
+	CHECK_EQ(store_pool_identify(fresh_mem, &is), -ENOENT);
+	CHECK_EQ(store_pool_replace_take(r.pool, 2, fresh_fault), 0);
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
+	r.fault[2] = old_fault;
+	r.mem[2] = old_mem;
+	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK(store_pool_member(r.pool, 2) == NULL);
+	CHECK_EQ(text_get(r.pool, rig_id(1), 1, 0, 50000, 0), 0);
+	rig_member_end(&r, 2);
+	r.fault[2] = fresh_fault;
+	r.mem[2] = fresh_mem;
+	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK(store_pool_member(r.pool, 2) != NULL);
+	rig_close(&r);
+}
+
+static void a_disk_that_was_replaced_does_not_come_back(void **state)
+{
+	(void)state;
+	rig_in_sim(old_disk_back, NULL);
+}
+
+static void lose_open(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_pool_progress pr;
+	struct chunk_stat st;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	CHECK_EQ(text_put(r.pool, rig_id(1), 1, 5000, true, 9000), 0);
+	uint64_t n = 2;
+	uint32_t a = rig_where(&r, 1, 0), b = rig_where(&r, 1, 1);
+	while ((rig_where(&r, n, 0) != a && rig_where(&r, n, 1) != a) || rig_holds(&r, n, b))
+		n++;
+	CHECK_EQ(text_put(r.pool, rig_id(n), 1, 5000, true, 9000), 0);
+	rig_fault(&r, a, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_delete(r.pool, rig_id(n)), 0);
+	rig_heal(&r);
+	/* What is left is on a member that is behind. */
+	CHECK_EQ(store_pool_fail(r.pool, b), 0);
+	CHECK_EQ(store_stat(r.pool, rig_id(1), &st), -ENODATA);
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), -ENODATA);
+	CHECK_EQ(pr.lost, 1);
+	struct store_cursor at = {0};
+	struct store_pool_loss losses[POOL_CHUNK_LOSSES_MAX];
+	CHECK_EQ(store_pool_losses(r.pool, &at, losses, ARRAY_LEN(losses)), 1);
+	CHECK(losses[0].open && losses[0].id.block == 1);
+	CHECK_EQ(store_pool_losses(r.pool, &at, losses, ARRAY_LEN(losses)), 0);
+	rig_close(&r);
+}
+
+static void an_open_chunk_that_is_lost_is_listed(void **state)
+{
+	(void)state;
+	rig_in_sim(lose_open, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_open_chunk_stays_when_all_its_members_fall_behind),
+		cmocka_unit_test(a_scan_that_cannot_heal_destroys_nothing),
+		cmocka_unit_test(what_is_lost_for_now_is_not_put_over),
+		cmocka_unit_test(a_rebuild_that_could_not_list_a_member_is_not_done),
+		cmocka_unit_test(a_record_that_too_few_took_never_counts),
+		cmocka_unit_test(a_disk_that_was_replaced_does_not_come_back),
+		cmocka_unit_test(an_open_chunk_that_is_lost_is_listed),
+	};
+	log_set_level(LOG_OFF);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

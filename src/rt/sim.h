@@ -140,8 +140,7 @@ unsigned sim_disk_damage(const struct sim_disk *d);
 /* Whether what is stored may no longer be what was synced: rot, misdirected writes or loss. */
 bool sim_disk_damaged(const struct sim_disk *d);
 /*
- * What is stored on this disk is not damaged by itself: rot, misdirected writes and loss spare it. All else goes
- * on. So a test keeps the damage within what the layers above bear.
+ * The disk does not lie: rot, misdirected reads and writes, stale reads and loss spare it. All else goes on. So a test keeps the damage within what the layers above bear.
  */
 void sim_disk_spare(struct sim_disk *d, bool spare);
 /* For tests: flip a bit of what is stored; -ENOENT, -ERANGE. */

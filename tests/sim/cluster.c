@@ -198,7 +198,7 @@ static bool clients_rest(void *arg)
 static bool check_ended(void *arg)
 {
 	const struct world *w = arg;
-	return w->checked && !sim_node_running(w->checker.node);
+	return w->rack_wish || (w->checked && !sim_node_running(w->checker.node));
 }
 
 /* Machines that are gone, or may turn out to have lost a disk for good, get new ones beside them: without, there
@@ -218,6 +218,17 @@ static void replace_lost(struct world *w)
 	}
 }
 
+/* All nodes of a rack with several. Every block has its chunks in different racks by now. */
+static void lose_rack(struct world *w)
+{
+	unsigned rack = any_node(w)->rack;
+	for (unsigned i = 0; i < w->node_count; i++)
+		if (w->nodes[i].rack == rack && !sim_node_lost(w->nodes[i].node))
+			sim_node_lose(w->nodes[i].node);
+	replace_lost(w);
+	w->rack_wish = false;
+}
+
 /* Each life ends at some wait. They have more of them when they work. */
 static void kill_janitors(struct world *w)
 {
@@ -232,6 +243,7 @@ static void kill_janitors(struct world *w)
 			}
 			lives[i] = sim_node_lives(n);
 		}
+		bounds_look(w);
 		ended = sim_run_until(w->sim, check_ended, w, SLICE_NS);
 	}
 	for (unsigned i = 0; i < w->plan.janitors; i++)
@@ -252,7 +264,9 @@ void world_heal(struct world *w)
 	bool ended = false;
 	while (!ended && sim_now_ns(w->sim) < end_ns) {
 		bounds_look(w);
-		ended = sim_run_until(w->sim, check_ended, w, LOOK_NS);
+		ended = sim_run_until(w->sim, check_ended, w, LOOK_NS) && !w->rack_wish;
+		if (w->rack_wish)
+			lose_rack(w);
 	}
 	if (!ended)
 		model_violation(&w->model, "I8", "the check does not end");
@@ -333,10 +347,13 @@ static void prepare(const struct scenario_input *in, struct sim_config *c)
 		if (sim_fault_table[f].unit == SIM_PER_HOUR)
 			c->rate[f] *= 2;
 	/* These have one disk or node to strike. */
-	static const enum sim_fault rare[] = {SIM_DISK_ROT, SIM_DISK_LOSS, SIM_NODE_LOSS,
-					      SIM_RACK_LOSS};
+	static const struct {
+		enum sim_fault fault;
+		unsigned times;
+	} rare[] = {{SIM_DISK_ROT, 20},  {SIM_DISK_LOSS, 20}, {SIM_DISK_MISDIRECT, 20},
+		    {SIM_NODE_LOSS, 20}, {SIM_RACK_LOSS, 20}, {SIM_DISK_STALE, 200}};
 	for (size_t i = 0; i < ARRAY_LEN(rare); i++)
-		c->rate[rare[i]] *= 20;
+		c->rate[rare[i].fault] *= rare[i].times;
 }
 
 static void run_within(struct sim *sim, const struct scenario_input *in,
@@ -359,11 +376,28 @@ static void prepare_over(const struct scenario_input *in, struct sim_config *c)
 }
 
 static const enum bug bugs_found[] = {
-	BUG_UNSURE_DELETE,  BUG_FENCE_FORGOTTEN, BUG_WRONG_PARITY,       BUG_SEAL_IGNORED,
-	BUG_COLLECT_SHARED, BUG_QUOTA_LEAK,      BUG_QUOTA_IGNORED,      BUG_INDEX_FORGOTTEN,
-	BUG_REPORT_LOST,    BUG_SYNC_SKIPPED,    BUG_SYNC_ERROR_IGNORED, BUG_ROT_BELIEVED,
-	BUG_SCRUB_BLIND,    BUG_DELETE_IGNORED,  BUG_REAL_CLOCK,         BUG_ACK_BELOW_QUORUM,
-	BUG_DELETE_FIRST,   BUG_GATE_LEAK,       BUG_RACKS_FORGOTTEN,    BUG_RETRY_AT_ONCE,
+	BUG_UNSURE_DELETE,
+	BUG_FENCE_FORGOTTEN,
+	BUG_WRONG_PARITY,
+	BUG_SEAL_IGNORED,
+	BUG_COLLECT_SHARED,
+	BUG_QUOTA_LEAK,
+	BUG_QUOTA_IGNORED,
+	BUG_INDEX_FORGOTTEN,
+	BUG_REPORT_LOST,
+	BUG_SYNC_SKIPPED,
+	BUG_SYNC_ERROR_IGNORED,
+	BUG_ROT_BELIEVED,
+	BUG_SCRUB_BLIND,
+	BUG_DELETE_IGNORED,
+	BUG_REAL_CLOCK,
+	BUG_ACK_BELOW_QUORUM,
+	BUG_DELETE_FIRST,
+	BUG_GATE_LEAK,
+	BUG_RACKS_FORGOTTEN,
+	BUG_RETRY_AT_ONCE,
+	BUG_ORPHAN_AT_ONCE,
+	BUG_REPLAY_TWICE,
 	BUG_NONE,
 };
 

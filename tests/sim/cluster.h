@@ -77,6 +77,7 @@ struct plan {
 	bool freezes;         /* a server stands still when somebody renames */
 	bool cuts;            /* somebody who writes is cut off from some nodes */
 	bool absences;        /* a node stands still until others have done without it */
+	bool rack_lost;       /* in the end, when all is whole, a rack of several nodes is lost */
 	bool kills; /* when all else is quiet a node is emptied, and janitors are killed */
 	const char *encodings[6];
 	unsigned encoding_count;
@@ -163,6 +164,8 @@ struct world {
 	void *ctx;                  /* of the scenario */
 	/* The checker's: */
 	bool checked;
+	unsigned fresh;                /* files that it has written */
+	bool rack_wish;                /* a rack is to be lost now */
 	char lacking[VIOLATION_BYTES]; /* what is not converged yet */
 };
 
@@ -214,7 +217,7 @@ void contest_check(struct world *w);
 
 /* cluster_bounds.c */
 void bounds_look(struct world *w); /* what processes have, and have done since the last look */
-void bounds_rest(struct world *w); /* clients at rest hold no memory, and never held too much */
+void bounds_rest(struct world *w); /* clients at rest hold no memory */
 
 /* cluster_check.c */
 void checker_main(void *role);

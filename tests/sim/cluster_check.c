@@ -110,9 +110,39 @@ static void check_onto(struct checker *k, const struct model_file *f)
 	free(bytes);
 }
 
+static bool find_dir(struct checker *k, const char *path, bool *found)
+{
+	struct terrane_stat st;
+	int rc = -EIO;
+	for (int i = 0; i < TRIES && rc < 0 && rc != -ENOENT; i++) {
+		struct call c;
+		if (i > 0)
+			(void)rt_sleep_ns(NS_PER_S);
+		engine_call(k->engine, &c, NULL);
+		rc = engine_stat(&c, path, &st);
+		rt_deadline_set(RT_NEVER);
+	}
+	*found = rc == 0;
+	return rc == 0 || rc == -ENOENT;
+}
+
+static void look_at_dirs(struct checker *k, const struct desk *desk)
+{
+	for (unsigned i = 0; i < desk->dir_count; i++) {
+		const struct model_dir *d = &desk->dirs[i];
+		bool found, twin_found = false;
+		if (find_dir(k, d->path, &found) &&
+		    (d->twin == NULL || find_dir(k, d->twin->path, &twin_found)))
+			model_check_dir(&k->world->model, d, found, twin_found);
+	}
+}
+
 static void read_all(struct checker *k)
 {
 	struct world *w = k->world;
+	for (unsigned c = 0; c < w->plan.clients; c++)
+		for (unsigned i = 0; i < WORKERS; i++)
+			look_at_dirs(k, &w->desks[c][i]);
 	for (unsigned c = 0; c < w->plan.clients; c++)
 		for (unsigned i = 0; i < WORKERS; i++)
 			for (unsigned n = 0; n < w->desks[c][i].count; n++) {
@@ -354,7 +384,7 @@ static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_
 	disk_end(&c, &u, (int)rc, 0);
 	if (rc != 0)
 		return rc > 0 ? -EBADMSG : (int)rc;
-	if (label_read(st.label, &tenant, &block) == 0 && (tenant != at->tenant || block != b->id))
+	if (label_read(st.label, &tenant, &block) < 0 || tenant != at->tenant || block != b->id)
 		return -ESTALE;
 	uint32_t crc = s.copies ? b->crc : b->chunks[i].crc;
 	if (!st.sealed ||
@@ -376,6 +406,13 @@ static struct bears *bears_of(struct checker *k, const struct meta_block *b)
 	return e;
 }
 
+static void bears_forget(struct checker *k)
+{
+	map_for_each(&k->bears, it)
+		free(it.value);
+	map_fini(&k->bears);
+}
+
 static bool disk_is_sound(const struct world *w, uint64_t disk)
 {
 	for (unsigned i = 0; i < w->node_count; i++)
@@ -384,6 +421,18 @@ static bool disk_is_sound(const struct world *w, uint64_t disk)
 				return !sim_node_lost(w->nodes[i].node) &&
 				       !world_disk_damaged(&w->nodes[i], d);
 	return false;
+}
+
+static int block_get(struct checker *k, const struct meta_block_at *at, struct arena *a,
+		     struct meta_block *out)
+{
+	char tenant[32];
+	struct rpc_context context;
+	snprintf(tenant, sizeof(tenant), META_SYSTEM ":%u", at->tenant);
+	rpc_context_init(&context);
+	context.tenant = tenant;
+	struct meta_call m = {.client = k->meta, .context = &context};
+	return meta_client_block_get(&m, &at->block.id, 1, a, out);
 }
 
 /*
@@ -397,14 +446,8 @@ static void chunk_went(struct checker *k, const struct meta_block_at *at, uint32
 	struct arena a;
 	if (!disk_is_sound(k->world, disk) || rt_sleep_ns(CACHES_NS) < 0)
 		return;
-	char tenant[32];
-	struct rpc_context context;
-	snprintf(tenant, sizeof(tenant), META_SYSTEM ":%u", at->tenant);
-	rpc_context_init(&context);
-	context.tenant = tenant;
-	struct meta_call m = {.client = k->meta, .context = &context};
 	arena_init(&a, MIB);
-	int rc = meta_client_block_get(&m, &at->block.id, 1, &a, &now.block);
+	int rc = block_get(k, at, &a, &now.block);
 	if (rc == 0 && now.block.state == META_BLOCK_SEALED &&
 	    now.block.chunk_block == at->block.chunk_block && i < now.block.chunk_count &&
 	    now.block.chunks[i].disk == disk && !now.block.chunks[i].damaged &&
@@ -541,6 +584,17 @@ static bool no_orphans(struct checker *k)
 	return true;
 }
 
+/* I7: with nothing in the making and no garbage, not even compaction is an excuse. */
+static void quota_at_rest(struct checker *k)
+{
+	struct meta_tenant t;
+	if (meta_client_tenant_get(&k->root, 0, TENANT, &t) == 0 && t.quota_bytes > 0 &&
+	    t.used_bytes > t.quota_bytes)
+		model_violation(&k->world->model, "I7",
+				"%lu bytes are used at rest of a quota of %lu", t.used_bytes,
+				t.quota_bytes);
+}
+
 static bool is_converged(struct checker *k)
 {
 	map_fini(&k->wanted);
@@ -649,7 +703,8 @@ static void compare_chunks(struct checker *k, const struct meta_block *b, const 
 	}
 }
 
-static void block_recode(struct checker *k, const struct meta_block *b)
+/* 1: a chunk is not where the record says. */
+static int block_recode(struct checker *k, const struct meta_block *b)
 {
 	struct encoding e;
 	struct shape s = {0};
@@ -659,7 +714,7 @@ static void block_recode(struct checker *k, const struct meta_block *b)
 	if (rc == 0)
 		rc = shape_init(&s, &e);
 	if (rc < 0 || b->length == 0)
-		return;
+		return 0;
 	for (int i = 0; rc == 0 && i < s.n; i++) {
 		uint64_t len = shape_stored_len(&s, i, b->length);
 		if (len > 0)
@@ -667,11 +722,32 @@ static void block_recode(struct checker *k, const struct meta_block *b)
 	}
 	if (rc == 0)
 		compare_chunks(k, b, &s, got);
-	else
+	else if (rc != -ENOENT)
 		model_violation(&k->world->model, "I9", "block %016lx is whole, and not read: %s",
 				b->id, err_name(rc));
 	for (int i = 0; i < s.n; i++)
 		buf_unref(got[i].buf);
+	return rc == -ENOENT;
+}
+
+/* Janitors go on moving chunks: then the record is looked up again. */
+static void block_check(struct checker *k, const struct meta_block_at *at)
+{
+	struct meta_block now = at->block;
+	struct arena a;
+	int rc = block_recode(k, &now);
+	arena_init(&a, MIB);
+	for (int i = 0; rc == 1 && i < TRIES && rt_sleep_ns(CACHES_NS) == 0; i++) {
+		rc = block_get(k, at, &a, &now);
+		if (rc == 0)
+			rc = block_recode(k, &now);
+		else if (rc == -ENOENT) /* compacted, or encoded anew */
+			rc = 0;
+	}
+	if (rc != 0)
+		model_violation(&k->world->model, "I9", "block %016lx is whole, and not read: %s",
+				at->block.id, rc < 0 ? err_name(rc) : "a chunk is not there");
+	arena_fini(&a);
 }
 
 static void block_domains(struct checker *k, const struct meta_block *b)
@@ -693,7 +769,7 @@ static void check_parities(struct checker *k)
 		int64_t n = meta_client_blocks(&k->root, &w, &a, at, ARRAY_LEN(at));
 		for (int64_t i = 0; i < n; i++) {
 			block_domains(k, &at[i].block);
-			block_recode(k, &at[i].block);
+			block_check(k, &at[i]);
 		}
 		if (n < 0)
 			break;
@@ -712,7 +788,7 @@ static int write_fresh(struct checker *k, unsigned n)
 	struct iovec iov = {bytes, sizeof(bytes)};
 	struct terrane_options o = {.encoding = w->plan.encodings[n], .block_bytes = BLOCK_BYTES};
 	char path[32];
-	snprintf(path, sizeof(path), "/fresh%u.%u", w->round, n);
+	snprintf(path, sizeof(path), "/fresh%u", ++w->fresh);
 	text_fill(n, 0, bytes, sizeof(bytes));
 	engine_call(k->engine, &c, &o);
 	int rc = engine_create(&c, path, 0, &o, &f);
@@ -788,6 +864,17 @@ static int checker_open(struct checker *k, struct world *w)
 	return rc < 0 ? rc : -EHOSTUNREACH;
 }
 
+static void settle(struct checker *k)
+{
+	converge(k);
+	if (!model_violated(&k->world->model)) {
+		quota_at_rest(k);
+		check_parities(k);
+		check_racks(k);
+	}
+	read_all(k);
+}
+
 void checker_main(void *arg)
 {
 	const struct role *r = arg;
@@ -801,19 +888,22 @@ void checker_main(void *arg)
 		end_logs(&k);
 	}
 	if (rc == 0 && !w->over) {
-		converge(&k);
-		if (!model_violated(&w->model)) {
-			check_parities(&k);
-			check_racks(&k);
+		settle(&k);
+		if (w->plan.rack_lost && w->last && !model_violated(&w->model)) {
+			w->rack_wish = true;
+			while (w->rack_wish && rt_sleep_ns(NS_PER_MS) == 0)
+				;
+			bears_forget(&k);
+			map_init(&k.bears, CHUNKS_MAX);
+			read_all(&k);
+			k.begin_ns = rt_now_ns();
+			settle(&k);
 		}
-		read_all(&k);
 	}
 	if (w->last)
 		contest_check(w);
 	map_fini(&k.wanted);
-	map_for_each(&k.bears, it)
-		free(it.value);
-	map_fini(&k.bears);
+	bears_forget(&k);
 	meta_client_close(k.meta);
 	engine_close(k.engine);
 	rpc_pool_fini(&k.pool);

@@ -194,6 +194,9 @@ void model_check_refusal(struct model *m, const struct model_file *f, const char
 	if (rc == -ENOENT && f->state == MODEL_THERE)
 		model_violation(m, "I1", "%s of %s, which is there: %s", what, f->path,
 				err_name(rc));
+	if (rc == -ENOENT && f->state == MODEL_NEVER)
+		model_violation(m, "I6", "%s of %s, whose directory is there: %s", what, f->path,
+				err_name(rc));
 	if (rc == -EEXIST && (f->state == MODEL_NEVER || f->state == MODEL_GONE))
 		model_violation(m, f->state == MODEL_GONE ? "I3" : "I6", "%s of %s: %s", what,
 				f->path, err_name(rc));
@@ -263,6 +266,16 @@ void model_check_onto(struct model *m, const struct model_file *f, bool there, c
 	if ((there && !old) || (!there && !new))
 		model_violation(m, "I6", "%s was renamed onto %s: %s", f->path, f->onto->path,
 				there ? "both are there" : "neither is there");
+}
+
+void model_check_dir(struct model *m, const struct model_dir *d, bool found, bool twin_found)
+{
+	if (d->left && d->twin != NULL && found == twin_found)
+		model_violation(m, "I6", "%s was moved to %s: %s", d->path, d->twin->path,
+				found ? "both are there" : "neither is there");
+	if (!d->left && found != d->there)
+		model_violation(m, d->there ? "I1" : "I3", "%s is %s, and is %sfound", d->path,
+				d->there ? "there" : "gone", found ? "" : "not ");
 }
 
 void model_check_stat(struct model *m, const struct model_file *before, const struct model_file *f,

@@ -62,6 +62,8 @@ struct model_dir {
 	char path[MODEL_PATH_MAX];
 	bool there;
 	bool left; /* an outcome is not known: nobody changes it any more */
+	/* While it is moved, and when that is in doubt: exactly one of both is there. */
+	struct model_dir *twin;
 };
 
 struct model {
@@ -116,6 +118,8 @@ void model_check_twins(struct model *m, const struct model_file *f, bool there, 
 /* At rest: f is there or not, and these are the bytes of the file that it was to replace. */
 void model_check_onto(struct model *m, const struct model_file *f, bool there, const void *bytes,
 		      uint64_t len);
+/* At rest: what is found of a directory, and of its twin when it has one. */
+void model_check_dir(struct model *m, const struct model_dir *d, bool found, bool twin_found);
 /* What a stat says of a file that is there. */
 void model_check_stat(struct model *m, const struct model_file *before, const struct model_file *f,
 		      uint64_t size, bool sealed);

@@ -44,10 +44,10 @@ static size_t parent_len(const char *path)
 	return (size_t)(strrchr(path, '/') - path);
 }
 
-static bool is_in(const struct model_file *f, const char *dir)
+static bool is_in(const char *path, const char *dir)
 {
 	size_t n = strlen(dir);
-	return strncmp(f->path, dir, n) == 0 && parent_len(f->path) == n;
+	return strncmp(path, dir, n) == 0 && parent_len(path) == n;
 }
 
 struct model_file *file_new(struct worker *k, const char *dir)
@@ -94,7 +94,7 @@ static void rename_to(struct worker *k, struct model_file *f, bool move, unsigne
 			place_draw(k, dir);
 		else
 			snprintf(dir, sizeof(dir), "%.*s", (int)parent_len(f->path), f->path);
-	while (move && is_in(f, dir));
+	while (move && is_in(f->path, dir));
 	struct model_file *to = file_new(k, dir);
 	if (to == NULL)
 		return;
@@ -230,7 +230,7 @@ static int dir_files(struct worker *k, const struct model_dir *dir,
 	int n = 0;
 	for (unsigned i = 0; i < d->count; i++) {
 		struct model_file *f = &d->files[i];
-		if (f->state == MODEL_GONE || !is_in(f, dir->path))
+		if (f->state == MODEL_GONE || !is_in(f->path, dir->path))
 			continue;
 		if (f->state != MODEL_THERE || f->left || f->size != f->size_max ||
 		    n == DIR_FILES_MAX)
@@ -253,6 +253,8 @@ void op_dir_move(struct worker *k)
 	if (to == NULL)
 		return;
 	dir->left = true;
+	dir->twin = to;
+	to->twin = dir;
 	for (int i = 0; i < n; i++) {
 		to_files[i] = file_new(k, to->path);
 		snprintf(to_files[i]->path, MODEL_PATH_MAX, "%.30s%.16s", to->path,
@@ -269,7 +271,8 @@ void op_dir_move(struct worker *k)
 	if (rc == 0) {
 		dir->there = false;
 		to->there = true;
-		to->left = false;
+		dir->left = to->left = false;
+		dir->twin = to->twin = NULL;
 		m->acknowledged++;
 	}
 }
@@ -301,13 +304,31 @@ void op_dir_remove(struct worker *k)
 
 /* --- listing ---------------------------------------------------------------------------------- */
 
-static void check_listed(struct worker *k, const struct model_file *f, unsigned times)
+static void check_listed(struct worker *k, const char *path, bool there, bool gone, unsigned times)
 {
 	struct model *m = &k->world->model;
-	if (times > 1 || (times == 0 && f->state == MODEL_THERE))
-		model_violation(m, "I6", "%s is listed %u times", f->path, times);
-	else if (times > 0 && (f->state == MODEL_GONE || f->state == MODEL_NEVER))
-		model_violation(m, "I3", "%s is gone, and is listed", f->path);
+	if (times > 1 || (times == 0 && there))
+		model_violation(m, "I6", "%s is listed %u times", path, times);
+	else if (times > 0 && gone)
+		model_violation(m, "I3", "%s is gone, and is listed", path);
+}
+
+/* Counts a name that was listed. */
+static void note_listed(struct worker *k, const char *path, unsigned files[FILES_MAX],
+			unsigned dirs[DIRS_MAX])
+{
+	const struct desk *d = k->desk;
+	for (unsigned f = 0; f < d->count; f++)
+		if (strcmp(d->files[f].path, path) == 0) {
+			files[f]++;
+			return;
+		}
+	for (unsigned i = 0; i < d->dir_count; i++)
+		if (strcmp(d->dirs[i].path, path) == 0) {
+			dirs[i]++;
+			return;
+		}
+	model_violation(&k->world->model, "I6", "%s is listed, and nobody made it", path);
 }
 
 /* A directory that only this worker changes. */
@@ -316,7 +337,7 @@ void op_list(struct worker *k)
 	const struct desk *d = k->desk;
 	struct terrane_cursor at = {0};
 	struct terrane_entry page[8];
-	unsigned times[FILES_MAX] = {0};
+	unsigned files[FILES_MAX] = {0}, dirs[DIRS_MAX] = {0};
 	char dir[MODEL_PATH_MAX], path[MODEL_PATH_MAX + 1 + TERRANE_NAME_MAX];
 	int64_t n = 1;
 	place_draw(k, dir);
@@ -329,13 +350,23 @@ void op_list(struct worker *k)
 		for (int64_t i = 0; i < n; i++) {
 			snprintf(path, sizeof(path), "%s/%.*s", dir, TERRANE_NAME_MAX,
 				 page[i].name);
-			for (unsigned f = 0; f < d->count; f++)
-				times[f] += strcmp(d->files[f].path, path) == 0;
+			note_listed(k, path, files, dirs);
 		}
 	}
 	if (n == -ENOENT && !rt_cancelled())
 		model_violation(&k->world->model, "I6", "%s is there, and is not found", dir);
-	for (unsigned f = 0; n == 0 && !rt_cancelled() && f < d->count; f++)
-		if (is_in(&d->files[f], dir))
-			check_listed(k, &d->files[f], times[f]);
+	if (n < 0 || rt_cancelled())
+		return;
+	for (unsigned i = 0; i < d->count; i++) {
+		const struct model_file *f = &d->files[i];
+		if (is_in(f->path, dir))
+			check_listed(k, f->path, f->state == MODEL_THERE,
+				     f->state == MODEL_GONE || f->state == MODEL_NEVER, files[i]);
+	}
+	for (unsigned i = 0; i < d->dir_count; i++) {
+		const struct model_dir *in = &d->dirs[i];
+		if (is_in(in->path, dir))
+			check_listed(k, in->path, in->there && !in->left, !in->there && !in->left,
+				     dirs[i]);
+	}
 }

@@ -78,6 +78,12 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 		p->faulty_ns += ABSENCE_NS;
 	if (p->freezes)
 		p->servers = SERVERS_MAX;
+	p->rack_lost = wide && p->disks == 1 && rng_chance(&r, 0.3);
+	if (in->single) { /* none but that */
+		p->kv.request_lost = p->kv.reply_lost = p->kv.late = 0;
+		p->blackouts = p->drains = p->strikes = p->freezes = p->kills = p->cuts = false;
+		p->absences = p->rack_lost = false;
+	}
 	p->ops_off = in->ops_off;
 	if (in->clients > 0)
 		p->clients = (unsigned)min_u64(p->clients, in->clients);

@@ -348,9 +348,9 @@ void options_parse(struct options *o, int argc, char **argv)
 /*
  * In a swarm each seed has its own selection of faults and its own pace: bugs that need one kind of
  * fault without another, or many in a short time, are found sooner than with everything always on. Some have
- * one kind alone.
+ * one kind alone: that is returned.
  */
-static void swarm(uint64_t seed, struct sim_config *c)
+static bool swarm(uint64_t seed, struct sim_config *c)
 {
 	static const double paces[] = {0.3, 1, 3};
 	struct rng r;
@@ -363,6 +363,7 @@ static void swarm(uint64_t seed, struct sim_config *c)
 		if (sim_fault_table[f].unit != SIM_PER_CRASH)
 			c->rate[f] *= on ? pace : 0;
 	}
+	return single;
 }
 
 void options_config(const struct options *o, uint64_t seed, struct sim_config *out,
@@ -372,7 +373,7 @@ void options_config(const struct options *o, uint64_t seed, struct sim_config *o
 	input->seed = seed;
 	sim_config_init(out, seed, o->scale);
 	if (o->swarm)
-		swarm(seed, out);
+		input->single = swarm(seed, out);
 	if (o->scenario->prepare != NULL)
 		o->scenario->prepare(input, out);
 	for (int f = 0; f < SIM_FAULT_COUNT; f++)

@@ -19,6 +19,7 @@ struct scenario_input {
 	unsigned seconds; /* so long under faults, */
 	unsigned ops;     /* so many changes by each worker, */
 	unsigned rounds;  /* of faults and healing */
+	bool single;      /* one kind of fault alone was drawn */
 	uint32_t ops_off; /* kinds of operations left out, a bit each */
 };
 

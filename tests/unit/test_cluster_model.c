@@ -267,6 +267,36 @@ static void i3_a_file_that_was_renamed_onto_another_is_gone(void **state)
 	must_fire("I1");
 }
 
+static void i6_directories_are_where_they_were_moved(void **state)
+{
+	(void)state;
+	clear();
+	struct model_dir a = {.path = "/a", .there = true}, b = {.path = "/b"}, c = {.path = "/c"};
+	model_check_dir(&m, &a, true, false);
+	model_check_dir(&m, &b, false, false);
+	c.left = true;
+	model_check_dir(&m, &c, true, false);
+	model_check_dir(&m, &c, false, false);
+	must_pass();
+	model_check_dir(&m, &a, false, false);
+	must_fire("I1");
+	model_check_dir(&m, &b, true, false);
+	must_fire("I3");
+	a.left = b.left = true;
+	a.twin = &b;
+	b.twin = &a;
+	model_check_dir(&m, &a, true, false);
+	model_check_dir(&m, &b, true, false);
+	must_pass();
+	model_check_dir(&m, &a, true, true);
+	must_fire("I6");
+	model_check_dir(&m, &a, false, false);
+	must_fire("I6");
+	struct model_file fresh = {.path = "/a/new"};
+	model_check_refusal(&m, &fresh, "create", -ENOENT);
+	must_fire("I6");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +310,7 @@ int main(void)
 		cmocka_unit_test(i6_a_renamed_file_has_one_name),
 		cmocka_unit_test(i6_of_a_file_and_what_it_is_renamed_onto_one_is_there),
 		cmocka_unit_test(i3_a_file_that_was_renamed_onto_another_is_gone),
+		cmocka_unit_test(i6_directories_are_where_they_were_moved),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,11 +154,11 @@ static int64_t sim_file_readv(struct rt_file *base, const struct iovec *iov, int
 	if (sim_roll(s, SIM_DISK_EIO, f->node))
 		return -EIO;
 	const struct past *p = past_of(i, offset, len);
-	if (sim_roll(s, SIM_DISK_MISDIRECT, f->node)) {
+	if (!i->disk->spared && sim_roll(s, SIM_DISK_MISDIRECT, f->node)) {
 		read_misdirected(i, iov, n, len);
 	} else {
 		iov_fill(iov, n, len, &i->cache, offset);
-		if (p != NULL && sim_roll(s, SIM_DISK_STALE, f->node))
+		if (p != NULL && !i->disk->spared && sim_roll(s, SIM_DISK_STALE, f->node))
 			read_stale(i, p, iov, n, offset, len);
 	}
 	return (int64_t)len;

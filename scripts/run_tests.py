@@ -28,7 +28,7 @@ SIM_SMOKE = [
     ["--scenario", "meta", "--seeds", "1..60"],
     ["--scenario", "cluster", "--seeds", "1..300"],
     ["--scenario", "over", "--seeds", "1..40"],
-    ["--scenario", "waits", "--seeds", "1..240"],
+    ["--scenario", "waits", "--spread", "1"],
     ["--scenario", "cluster", "--seeds", "1..500", "--hunt", "fence-forgotten"],
     ["--scenario", "cluster", "--seeds", "1..500", "--hunt", "rot-believed"],
     ["--scenario", "cluster", "--seeds", "1..500", "--hunt", "index-forgotten"],

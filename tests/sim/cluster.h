@@ -214,6 +214,8 @@ void shared_main(void *shared_worker);
 struct contest *contest_new(void);
 void contest_free(struct contest *c);
 void contest_check(struct world *w);
+/* With META_SYSTEM: what is sealed gets the encoding by and by. */
+int world_policy(struct meta_call *c, const char *encoding);
 
 /* cluster_bounds.c */
 void bounds_look(struct world *w); /* what processes have, and have done since the last look */

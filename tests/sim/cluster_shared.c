@@ -151,7 +151,7 @@ static void contest_prepare(struct shared_worker *s)
 
 /* --- the operator ------------------------------------------------------------------------------ */
 
-static int policy_put(struct shared_worker *s, struct meta_call *c)
+int world_policy(struct meta_call *c, const char *encoding)
 {
 	struct meta_tenant t;
 	struct meta_note note = {0};
@@ -160,8 +160,7 @@ static int policy_put(struct shared_worker *s, struct meta_call *c)
 	if (rc < 0)
 		return rc;
 	snprintf(note.name, sizeof(note.name), "policy/%08x", t.id);
-	snprintf(text, sizeof(text), "{\"encoding\":\"%s\",\"after_ns\":%lu}",
-		 s->world->plan.encodings[s->world->plan.encoding_count - 1],
+	snprintf(text, sizeof(text), "{\"encoding\":\"%s\",\"after_ns\":%lu}", encoding,
 		 (uint64_t)(5 * NS_PER_S));
 	note.text = text;
 	rc = meta_client_note_put(c, &note);
@@ -181,7 +180,8 @@ static void operate(struct shared_worker *s)
 	    meta_client_tenant_get(&c, 0, TENANT, &t) == 0)
 		w->quota_set = meta_client_tenant_set_quota(&c, t.id, w->plan.quota_bytes) == 0;
 	if (w->plan.policy && !w->policy_set)
-		w->policy_set = policy_put(s, &c) == 0;
+		w->policy_set =
+			world_policy(&c, w->plan.encodings[w->plan.encoding_count - 1]) == 0;
 	if (w->plan.drains && w->drained_round != w->round && rt_random_u64() % 4 == 0) {
 		uint64_t node = 1 + rt_random_u64() % w->plan.nodes;
 		if (meta_client_want_node(&c, node, CLUSTER_DRAINING) == 0)

@@ -38,7 +38,7 @@ struct failure {
 
 /* Shared by all processes of a run. */
 struct board {
-	atomic_uint_fast64_t next_seed;
+	atomic_uint_fast64_t next; /* of the seeds, or of the places of a list, in their order */
 	atomic_uint_fast64_t done;
 	atomic_uint_fast64_t failed;
 	atomic_uint_fast64_t shown; /* of these, with their end */
@@ -47,8 +47,7 @@ struct board {
 	atomic_uint_fast64_t steps;
 	atomic_uint_fast64_t operations;
 	atomic_uint_fast64_t refused, unjudged;
-	atomic_uint_fast64_t nothing;   /* seeds that were past the end of a list */
-	atomic_uint_fast64_t last_seed; /* that was not */
+	atomic_uint_fast64_t lengths[SCENARIO_ROW_MAX]; /* of the columns of a list */
 	atomic_uint_fast64_t faults[SIM_FAULT_COUNT];
 	atomic_bool stop;
 	struct failure failures[FAILURES_MAX];
@@ -58,6 +57,7 @@ struct run {
 	const struct options *options;
 	struct board *board;
 	double start_s;
+	bool measures; /* the first row of a list, before all else */
 };
 
 static double now_s(void)
@@ -65,6 +65,11 @@ static double now_s(void)
 	struct timespec ts;
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static bool is_single(const struct options *o)
+{
+	return o->seed_first == o->seed_last;
 }
 
 static void add_failure(struct run *r, uint64_t seed, const char *what)
@@ -77,8 +82,58 @@ static void add_failure(struct run *r, uint64_t seed, const char *what)
 	}
 	if (r->options->hunt)
 		atomic_store(&r->board->stop, true);
-	else if (r->options->seed_first != r->options->seed_last) /* of many: not only at the end */
+	else if (!is_single(r->options)) /* of many: not only at the end */
 		fprintf(stderr, "\rseed %" PRIu64 " failed: %s\n", seed, what);
+}
+
+/* --- lists ------------------------------------------------------------------------------------ */
+
+static bool is_list(const struct run *r)
+{
+	return r->options->scenario->row > 0 && !is_single(r->options);
+}
+
+static uint64_t list_depth(const struct run *r)
+{
+	uint64_t depth = 0;
+	for (unsigned i = 0; i < r->options->scenario->row; i++)
+		if (atomic_load(&r->board->lengths[i]) > depth)
+			depth = atomic_load(&r->board->lengths[i]);
+	return depth;
+}
+
+static uint64_t list_places(const struct run *r)
+{
+	uint64_t places = r->options->scenario->row;
+	for (unsigned i = 0; i < r->options->scenario->row; i++)
+		places += atomic_load(&r->board->lengths[i]);
+	return places;
+}
+
+/* How far down a column its next place is, of `spread` places that lie evenly, in each column another way; 0: none. */
+static uint64_t spread_depth(uint64_t column, uint64_t length, uint64_t nth, uint64_t spread)
+{
+	double shift = (double)(mix_u64(column) % 1024) / 1024;
+	uint64_t at = (uint64_t)((double)length * ((double)nth + shift) / (double)spread);
+	uint64_t before = (uint64_t)((double)length * ((double)nth - 1 + shift) / (double)spread);
+	return at >= length || (nth > 0 && at == before) ? 0 : at + 1;
+}
+
+/* The seed of a place below the first row; 0: there is none. False: the list has ended. */
+static bool list_seed(const struct run *r, uint64_t index, uint64_t *seed)
+{
+	uint64_t row = r->options->scenario->row, spread = r->options->spread;
+	uint64_t column = index % row, n = index / row;
+	uint64_t length = atomic_load(&r->board->lengths[column]);
+	bool more = spread > 0 ? n < spread : n < list_depth(r);
+	if (spread > 0)
+		n = spread_depth(column, length, n, spread);
+	else
+		n = n < length ? n + 1 : 0;
+	*seed = n > 0 ? n * row + column + 1 : 0;
+	if (*seed < r->options->seed_first || *seed > r->options->seed_last)
+		*seed = 0;
+	return more;
 }
 
 /* --- one seed -------------------------------------------------------------------------------- */
@@ -87,7 +142,7 @@ static void add_failure(struct run *r, uint64_t seed, const char *what)
 static void print_end(struct run *r, uint64_t seed, struct sim *s,
 		      const struct scenario_result *result)
 {
-	bool single = r->options->seed_first == r->options->seed_last;
+	bool single = is_single(r->options);
 	uint64_t n = min_u64(result->note_count, SCENARIO_NOTES);
 	char *text = NULL;
 	size_t len = 0;
@@ -125,10 +180,12 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 			atomic_fetch_add(&r->board->faults[f],
 					 sim_fault_count(s, (enum sim_fault)f));
 	}
-	if (count && result.nothing)
-		atomic_fetch_add(&r->board->nothing, 1);
-	else if (count && seed > atomic_load(&r->board->last_seed))
-		atomic_store(&r->board->last_seed, seed);
+	if (count && r->measures)
+		atomic_store(&r->board->lengths[(seed - 1) % r->options->scenario->row],
+			     result.length);
+	else if (count && result.nothing && is_list(r) && result.violation[0] == '\0')
+		snprintf(result.violation, sizeof(result.violation),
+			 "I12: this place was in the list, and now nothing happens there");
 	memcpy(violation, result.violation, sizeof(result.violation));
 	if (violation[0] != '\0')
 		print_end(r, seed, s, &result);
@@ -206,20 +263,25 @@ static void watchdog(time_t seconds)
 	setitimer(ITIMER_PROF, &t, NULL);
 }
 
-/* Two rows, because others may be behind. */
-static bool list_has_ended(const struct run *r, uint64_t seed)
+/* The next one, or 0 for none; false: there are no more. */
+static bool seed_next(struct run *r, uint64_t *seed)
 {
-	uint64_t row = r->options->scenario->row;
-	return row > 0 && seed > atomic_load(&r->board->last_seed) + 2 * row;
+	uint64_t index = atomic_fetch_add(&r->board->next, 1);
+	if (is_list(r) && !r->measures)
+		return list_seed(r, index, seed);
+	*seed = index;
+	return index <= (r->measures ? r->options->scenario->row : r->options->seed_last);
 }
 
 static void work(struct run *r, atomic_uint_fast64_t *at)
 {
 	work_begin(r->options);
 	while (!atomic_load(&r->board->stop) && !time_is_up(r)) {
-		uint64_t seed = atomic_fetch_add(&r->board->next_seed, 1);
-		if (seed > r->options->seed_last || list_has_ended(r, seed))
+		uint64_t seed;
+		if (!seed_next(r, &seed))
 			break;
+		if (seed == 0 && is_list(r))
+			continue;
 		atomic_store(at, seed + 1);
 		watchdog(SEED_SECONDS_MAX);
 		run_seed(r, seed);
@@ -264,7 +326,8 @@ static void show_progress(const struct run *r)
 {
 	double s = now_s() - r->start_s;
 	uint64_t done = atomic_load(&r->board->done);
-	uint64_t total = r->options->seed_last - r->options->seed_first + 1;
+	uint64_t total =
+		is_list(r) ? list_places(r) : r->options->seed_last - r->options->seed_first + 1;
 	fprintf(stderr, "\r%" PRIu64 "/%" PRIu64 " seeds, %" PRIu64 " failed, %.0f/s, %.0f s ",
 		done, total, (uint64_t)atomic_load(&r->board->failed), (double)done / s, s);
 	fflush(stderr);
@@ -337,11 +400,8 @@ static void print_text(const struct run *r, double seconds)
 		printf("%" PRIu64 " reads refused\n", (uint64_t)atomic_load(&b->refused));
 	if (atomic_load(&b->unjudged) > 0)
 		printf("%" PRIu64 " histories not judged\n", (uint64_t)atomic_load(&b->unjudged));
-	if (r->options->scenario->row > 0)
-		printf("%" PRIu64 " places of the list, %s\n",
-		       done - (uint64_t)atomic_load(&b->nothing),
-		       list_has_ended(r, atomic_load(&b->next_seed) - 1) ? "all there are"
-									 : "not all");
+	if (is_list(r))
+		printf("%" PRIu64 " of %" PRIu64 " places of the list\n", done, list_places(r));
 	printf("faults (per simulated hour):");
 	for (int f = 0; f < SIM_FAULT_COUNT; f++) {
 		uint64_t n = atomic_load(&b->faults[f]);
@@ -413,8 +473,13 @@ static uint64_t run_seeds(struct run *r)
 	}
 	r->board = shared;
 	r->start_s = now_s();
-	atomic_store(&r->board->next_seed, o->seed_first);
-	atomic_store(&r->board->last_seed, o->seed_first);
+	if (is_list(r)) {
+		r->measures = true;
+		atomic_store(&r->board->next, 1);
+		run_workers(r, (atomic_uint_fast64_t *)(r->board + 1));
+		r->measures = false;
+	}
+	atomic_store(&r->board->next, is_list(r) ? 0 : o->seed_first);
 	run_workers(r, (atomic_uint_fast64_t *)(r->board + 1));
 	double seconds = now_s() - r->start_s;
 	if (o->scenario->refuses && !o->hunt && atomic_load(&r->board->refused) == 0 &&

@@ -23,11 +23,12 @@ static const char usage_text[] =
 	"\n"
 	"  --seeds A..B       the seeds, both included; a single number is one seed (default "
 	"1..300,\n"
-	"                     with --minutes as many as the time allows)\n"
+	"                     of a list all, with --minutes as many as the time allows)\n"
 	"  --minutes M        stop after M minutes even if seeds are left\n"
 	"  --scenario NAME    what to run (default cluster; --list shows them)\n"
 	"  --jobs N           processes at once (default: one per core)\n"
 	"  --repeat P         run P percent of the seeds twice and compare traces (default 10)\n"
+	"  --spread N         of a list only so many places of each column, spread over it\n"
 	"  --clients N, --rounds N, --seconds N, --ops N\n"
 	"                     less than the seed draws (of clusters)\n"
 	"  --without MASK     operations left out, a bit each (of clusters)\n"
@@ -48,7 +49,7 @@ static const char usage_text[] =
 	"  --list             the faults, scenarios and bugs\n";
 
 #define SEEDS_DEFAULT 300
-#define SEEDS_MANY 1000000
+#define SEEDS_MANY 1000000000
 #define SEED_MAX 999999999999999999ULL
 
 static _Noreturn void fail(const char *fmt, ...) PRINTF(1, 2);
@@ -183,6 +184,7 @@ enum {
 	SCENARIO,
 	JOBS,
 	REPEAT,
+	SPREAD,
 	CLIENTS,
 	ROUNDS,
 	SECONDS,
@@ -209,6 +211,7 @@ static const struct option long_options[] = {
 	{"scenario", required_argument, NULL, SCENARIO},
 	{"jobs", required_argument, NULL, JOBS},
 	{"repeat", required_argument, NULL, REPEAT},
+	{"spread", required_argument, NULL, SPREAD},
 	{"clients", required_argument, NULL, CLIENTS},
 	{"rounds", required_argument, NULL, ROUNDS},
 	{"seconds", required_argument, NULL, SECONDS},
@@ -272,6 +275,9 @@ static void take_option(struct options *o, int c)
 	case REPEAT:
 		o->repeat = parse_number("--repeat", optarg, 100) / 100;
 		break;
+	case SPREAD:
+		o->spread = (uint64_t)parse_number("--spread", optarg, 1e6);
+		break;
 	case HUNT:
 		o->hunt = true;
 		o->bug = parse_bug(optarg);
@@ -313,8 +319,8 @@ static void take_option(struct options *o, int c)
 
 static bool changes_the_run(int c)
 {
-	return c != SEEDS && c != MINUTES && c != JOBS && c != REPEAT && c != TRACE && c != JSON &&
-	       c != SHRINK && c != PLANTS;
+	return c != SEEDS && c != MINUTES && c != JOBS && c != REPEAT && c != SPREAD &&
+	       c != TRACE && c != JSON && c != SHRINK && c != PLANTS;
 }
 
 void options_parse(struct options *o, int argc, char **argv)
@@ -333,7 +339,8 @@ void options_parse(struct options *o, int argc, char **argv)
 		fail("\"%s\" is not an option", argv[optind]);
 	if (!o->seeds_given) {
 		o->seed_first = 1;
-		o->seed_last = o->minutes > 0 ? SEEDS_MANY : SEEDS_DEFAULT;
+		bool many = o->minutes > 0 || o->scenario->row > 0;
+		o->seed_last = many ? SEEDS_MANY : SEEDS_DEFAULT;
 	}
 	if ((o->trace || o->shrink) && o->seed_first != o->seed_last)
 		fail("--trace and --shrink are for a single seed");

@@ -16,7 +16,8 @@ struct options {
 	uint64_t seed_last;
 	double minutes; /* stop after this long; 0: when the seeds are done */
 	unsigned jobs;
-	double repeat; /* share of the seeds run twice, to compare their traces */
+	uint64_t spread; /* places of each column of a list; 0: all */
+	double repeat;   /* share of the seeds run twice, to compare their traces */
 	enum bug bug;
 	bool plants; /* hunt each bug of the scenario */
 	bool shrink;

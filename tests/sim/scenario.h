@@ -25,6 +25,7 @@ struct scenario_input {
 
 #define SCENARIO_NOTES 40
 #define SCENARIO_OPS_MAX 20 /* kinds of operations */
+#define SCENARIO_ROW_MAX 256
 
 struct scenario_result {
 	char violation[256]; /* what did not hold, for a person; empty when all did */
@@ -35,6 +36,7 @@ struct scenario_result {
 	uint64_t refused;    /* reads at the end that failed */
 	uint64_t unjudged;   /* histories in which the search for one order was given up */
 	bool nothing;        /* the seed was past the end of what there is to try */
+	uint64_t length;     /* of a list: see row */
 };
 
 struct scenario {
@@ -45,7 +47,10 @@ struct scenario {
 	void (*run)(struct sim *sim, const struct scenario_input *in, struct scenario_result *out);
 	/* So much is lost that reads must fail now and then: that none does is a failure of the run. */
 	bool refuses;
-	/* Not 0: the seeds are a list with rows of so many places; it has ended when all of a row are nothing. */
+	/*
+	 * Not 0: the seeds are a list in columns, with rows of so many places. The first row says how long each column
+	 * is below it (length); what is further down is nothing.
+	 */
 	unsigned row;
 	/* Planted bugs that it finds, BUG_NONE at the end. */
 	const enum bug *bugs;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A crash at every wait. A small cluster without any other fault does one thing, and one process dies at its n-th wait
- * from then on: the client, a metadata server, a node (with and without loss of what it had not synced), or for a
- * repair the janitor. Then everything must be as the client was told, and become whole.
+ * from then on: a metadata server, one of two nodes (with and without loss of what it had not synced), the client or,
+ * where the janitor does it, the janitor. Then everything must be as the client was told, and become whole.
  *
- * The seed is a place in a list: which operation and process, fastest, then n. All runs are the same up to the
- * crash, so a pair has ended with the first n at which nobody dies, and the list when all pairs have.
+ * The seed is a place in a list: which operation and process, fastest, then n. At n = 0 nobody dies: the operation must
+ * come to its end, and how often the process has waited until then is how many places the pair has, because all
+ * runs are the same up to the crash.
+ *
+ * A block has a chunk on all nodes but one, so of two nodes one has a chunk of whatever is touched.
  *
  * A rebuild inside of a pool is swept in tests/unit/test_store_pool_faults.c.
  */
@@ -17,110 +20,287 @@
 #include "meta/wire.h"
 #include "rt/rt.h"
 
-#define NODES 4 /* one more than the widest block */
-#define READY_NS (60 * NS_PER_S)
+#define CHUNKS 3 /* of every block, each in a rack of its own */
+#define NODES 4
+_Static_assert(NODES - CHUNKS < 2, "one of two nodes must have a chunk of any block");
+#define GONE (NODES - 1) /* the node that is lost, or emptied */
+#define READY_NS (120 * NS_PER_S)
 #define DONE_NS (300 * NS_PER_S)
-#define REPAIR_LOOK_NS (500 * NS_PER_MS)
+#define LOOK_NS (500 * NS_PER_MS)
 
-enum who { CLIENT, SERVER, NODE, NODE_POWER, JANITOR };
+enum who {
+	WHO_ITSELF,
+	WHO_SERVER,
+	WHO_NODE,
+	WHO_NODE_POWER,
+	WHO_OTHER,
+	WHO_OTHER_POWER,
+	WHO_COUNT
+};
 
 #define TWO_BLOCKS (BLOCK_BYTES + 20000)
 
-static const struct {
+struct wait_place;
+
+/* What a janitor does by itself when there is reason to. */
+struct service {
+	/* Before anybody dies. */
+	void (*prepare)(struct world *w, struct wait_place *p);
+	/* The reason, when that is not all: of the client, or from outside. Both may be NULL. */
+	void (*begin)(struct wait_place *p);
+	void (*strike)(struct world *w);
+	bool (*has_ended)(struct world *w, struct wait_place *p);
+};
+
+struct operation {
 	const char *name;
 	const char *encoding; /* of what is written; NULL: as it was */
 	uint64_t size;
 	bool log; /* what it is done to: a log, or a file that was written as a whole */
-} operations[] = {
-	{"whole", "rs:2+1", TWO_BLOCKS, false},
-	{"whole", "r3", 5000, false},
-	{"pack", "rs:2+1", 0, false},
-	{"log", "r3", 0, false},
-	{"append", "r3", 0, true},
-	{"seal", NULL, 0, true},
-	{"seal", "rs:2+1", 0, true}, /* encoded anew */
-	{"remove", "r3", 0, true},
-	{"remove", "rs:2+1", 0, false},
-	{"rename", "rs:2+1", 0, false},
-	{"rename", "r3", 0, true},
-	{"move", "rs:2+1", 0, false},
-	{"replace", "rs:2+1", TWO_BLOCKS, false},
-	{"over", "rs:2+1", 0, false},
-	{"mkdir", "r3", 5000, false},
-	{"dir", "rs:2+1", 0, false}, /* moved, with a file in it */
-	{"repair", "rs:2+1", 0, false},
+	const struct service *service; /* NULL: the client does it */
 };
-#define WHO_OF_OPERATION 4 /* of a client's all but the janitor, of a repair all but the client */
-#define PLACES (ARRAY_LEN(operations) * WHO_OF_OPERATION)
 
 struct wait_place {
-	const char *operation;
-	struct fixed fixed;
+	const struct operation *operation;
 	enum who who;
 	uint64_t nth;
-	bool repair;
 	/* How far it is, whoever dies. */
 	bool ready, begun, done;
+	/* Of the client, while it lives; meta for services only. */
+	struct engine *engine;
+	struct meta_client *meta;
 };
+
+/* --- services ----------------------------------------------------------------------------------- */
+
+static void fixed_set(struct world *w, bool log, const char *encoding, uint64_t size)
+{
+	w->fixed = (struct fixed){true, log, encoding, size};
+}
+
+/* Whether one of all blocks is as asked, or they cannot be walked. */
+static bool any_block(const struct wait_place *p, bool (*is)(const struct meta_block_at *b))
+{
+	struct meta_call c = {.client = p->meta};
+	struct arena a;
+	bool found = false;
+	arena_init(&a, 16 * MIB);
+	for (struct meta_walk at = {.end = 1 << PARTITION_BITS}; at.index < at.end && !found;) {
+		struct meta_block_at b[32];
+		int64_t n = meta_client_blocks(&c, &at, &a, b, ARRAY_LEN(b));
+		found = n < 0;
+		for (int64_t i = 0; i < n; i++)
+			found = found || is(&b[i]);
+	}
+	arena_fini(&a);
+	return found;
+}
+
+/* What is open is left to its writer. */
+static bool block_is_on_gone(const struct meta_block_at *b)
+{
+	bool named = false;
+	for (uint32_t k = 0; k < b->block.chunk_count; k++)
+		named = named || b->block.chunks[k].disk == 10 * GONE + 1;
+	return named && b->block.state == META_BLOCK_SEALED;
+}
+
+static bool gone_is_empty(struct world *w, struct wait_place *p)
+{
+	(void)w;
+	return !any_block(p, block_is_on_gone);
+}
+
+static void node_lose(struct world *w)
+{
+	sim_node_lose(w->nodes[GONE].node);
+}
+
+static void want(struct wait_place *p, enum cluster_state state)
+{
+	struct meta_call c = {.client = p->meta};
+	while (meta_client_want_node(&c, GONE + 1, state) != 0 && rt_sleep_ns(LOOK_NS) == 0)
+		;
+}
+
+static void drain_begin(struct wait_place *p)
+{
+	want(p, CLUSTER_DRAINING);
+}
+
+static bool drain_has_ended(struct world *w, struct wait_place *p)
+{
+	if (!gone_is_empty(w, p))
+		return false;
+	want(p, CLUSTER_ONLINE);
+	return true;
+}
+
+static void write_some(struct world *w, struct wait_place *p)
+{
+	for (int i = 0; i < 2; i++) {
+		fixed_set(w, false, i == 0 ? "rs:2+1" : "r3", TWO_BLOCKS);
+		work_one(w, p->engine, 0, "whole");
+		work_one(w, p->engine, 0, "log");
+	}
+}
+
+static void remove_some(struct world *w, struct wait_place *p)
+{
+	write_some(w, p);
+	for (int log = 0; log < 2; log++) {
+		fixed_set(w, log == 1, NULL, 0);
+		work_one(w, p->engine, 0, "remove");
+	}
+}
+
+static bool nothing_is_dead(struct world *w, struct wait_place *p)
+{
+	struct kv *kv = NULL;
+	struct meta *m = NULL;
+	struct meta_options o;
+	struct meta_check_report report = {0};
+	(void)p;
+	meta_options_init(&o);
+	int rc = kv_mem_open(&kv, w->kv);
+	if (rc == 0)
+		rc = meta_open(&m, kv, &o);
+	if (rc == 0)
+		rc = meta_check(m, &report);
+	meta_close(m);
+	if (kv != NULL)
+		kv_close(kv);
+	return rc == 0 && report.garbage == 0;
+}
+
+static bool block_is_half_dead(const struct meta_block_at *b)
+{
+	return b->owned_bytes > 0 && b->owned_bytes <= b->block.length / 2;
+}
+
+/* All but one of the small files of a block, and until the owners of the block are told. */
+static void pack_remove(struct world *w, struct wait_place *p)
+{
+	fixed_set(w, false, "rs:2+1", 0);
+	work_one(w, p->engine, 0, "pack");
+	for (unsigned n = w->desks[0][0].count; n > 1; n--)
+		work_one(w, p->engine, 0, "remove");
+	while (!any_block(p, block_is_half_dead) && rt_sleep_ns(LOOK_NS) == 0)
+		;
+}
+
+static bool none_is_half_dead(struct world *w, struct wait_place *p)
+{
+	(void)w;
+	return !any_block(p, block_is_half_dead);
+}
+
+static void copies_write(struct world *w, struct wait_place *p)
+{
+	fixed_set(w, false, "r3", TWO_BLOCKS);
+	work_one(w, p->engine, 0, "whole");
+	struct meta_call c = {.client = p->meta};
+	while (world_policy(&c, "rs:2+1") != 0 && rt_sleep_ns(LOOK_NS) == 0)
+		;
+}
+
+static bool block_is_copies(const struct meta_block_at *b)
+{
+	return strcmp(b->block.encoding, "r3") == 0;
+}
+
+static bool none_is_copies(struct world *w, struct wait_place *p)
+{
+	(void)w;
+	return !any_block(p, block_is_copies);
+}
+
+static const struct service repair = {
+	.prepare = write_some, .strike = node_lose, .has_ended = gone_is_empty};
+static const struct service drain = {
+	.prepare = write_some, .begin = drain_begin, .has_ended = drain_has_ended};
+static const struct service collect = {.prepare = remove_some, .has_ended = nothing_is_dead};
+static const struct service compact = {.prepare = pack_remove, .has_ended = none_is_half_dead};
+static const struct service policy = {.prepare = copies_write, .has_ended = none_is_copies};
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+static const struct operation operations[] = {
+	{"whole", "rs:2+1", TWO_BLOCKS, false, NULL},
+	{"whole", "r3", 5000, false, NULL},
+	{"pack", "rs:2+1", 0, false, NULL},
+	{"log", "r3", 0, false, NULL},
+	{"append", "r3", 0, true, NULL},
+	{"seal", NULL, 0, true, NULL},
+	{"seal", "rs:2+1", 0, true, NULL}, /* encoded anew */
+	{"remove", "r3", 0, true, NULL},
+	{"remove", "rs:2+1", 0, false, NULL},
+	{"rename", "rs:2+1", 0, false, NULL},
+	{"rename", "r3", 0, true, NULL},
+	{"move", "rs:2+1", 0, false, NULL},
+	{"replace", "rs:2+1", TWO_BLOCKS, false, NULL},
+	{"over", "rs:2+1", 0, false, NULL},
+	{"mkdir", "r3", 5000, false, NULL},
+	{"dir", "rs:2+1", 0, false, NULL}, /* moved, with a file in it */
+	{"repair", "rs:2+1", 0, false, &repair},
+	{"drain", "rs:2+1", 0, false, &drain},
+	{"collect", "rs:2+1", 0, false, &collect},
+	{"compact", "rs:2+1", 0, false, &compact},
+	{"policy", "rs:2+1", 0, false, &policy},
+};
+#define PAIRS (ARRAY_LEN(operations) * WHO_COUNT)
+_Static_assert(PAIRS <= SCENARIO_ROW_MAX, "the runner keeps the length of every pair");
 
 static struct wait_place place_of(uint64_t seed)
 {
 	uint64_t at = seed > 0 ? seed - 1 : 0;
-	size_t i = at % PLACES / WHO_OF_OPERATION;
-	struct wait_place p = {
-		.operation = operations[i].name,
-		.fixed = {true, operations[i].log, operations[i].encoding, operations[i].size},
-		.who = (enum who)(at % WHO_OF_OPERATION),
-		.nth = at / PLACES + 1};
-	p.repair = strcmp(p.operation, "repair") == 0;
-	if (p.repair && p.who == CLIENT)
-		p.who = JANITOR;
-	return p;
+	return (struct wait_place){.operation = &operations[at % PAIRS / WHO_COUNT],
+				   .who = (enum who)(at % WHO_COUNT),
+				   .nth = at / PAIRS};
 }
 
 /* --- the client ------------------------------------------------------------------------------- */
 
-static bool is_named(struct meta_client *meta, uint64_t disk)
+static void prepare_place(struct world *w, struct wait_place *p)
 {
-	struct meta_call c = {.client = meta};
-	struct arena a;
-	bool named = false;
-	arena_init(&a, 16 * MIB);
-	for (struct meta_walk at = {.end = 1 << PARTITION_BITS}; at.index < at.end && !named;) {
-		struct meta_block_at b[32];
-		int64_t n = meta_client_blocks(&c, &at, &a, b, ARRAY_LEN(b));
-		named = n < 0;
-		for (int64_t i = 0; i < n; i++)
-			for (uint32_t k = 0; k < b[i].block.chunk_count; k++)
-				/* What is open is left to its writer. */
-				named = named || (b[i].block.state == META_BLOCK_SEALED &&
-						  b[i].block.chunks[k].disk == disk);
-	}
-	arena_fini(&a);
-	return named;
-}
-
-/* Until no record names a disk of the lost node. */
-static void repair_wait(struct world *w)
-{
-	struct rpc_pool pool;
-	struct meta_client *meta = NULL;
-	uint64_t gone = world_disk_id(&w->nodes[NODES - 1], 0);
-	rpc_pool_init(&pool, 16 * MIB);
-	if (world_meta(w, META_SYSTEM, &pool, &meta) == 0)
-		while (rt_sleep_ns(REPAIR_LOOK_NS) == 0 && is_named(meta, gone))
-			;
-	meta_client_close(meta);
-	rpc_pool_fini(&pool);
-}
-
-static void begin(struct world *w, struct wait_place *p, struct engine *e)
-{
-	p->begun = true;
-	if (p->repair)
-		repair_wait(w);
+	const struct operation *o = p->operation;
+	if (o->service != NULL)
+		o->service->prepare(w, p);
 	else
-		work_one(w, e, 0, p->operation);
+		write_some(w, p);
+	if (strcmp(o->name, "dir") == 0)
+		work_one(w, p->engine, 0, "mkdir");
+	fixed_set(w, o->log, o->encoding, o->size);
+	p->ready = !rt_cancelled();
+}
+
+static void begin(struct world *w, struct wait_place *p)
+{
+	const struct service *s = p->operation->service;
+	p->begun = true;
+	if (s == NULL) {
+		work_one(w, p->engine, 0, p->operation->name);
+		return;
+	}
+	if (s->begin != NULL)
+		s->begin(p);
+	bool ended = s->has_ended(w, p);
+	if (ended && p->nth == 0)
+		model_violation(&w->model, "I11", "there is nothing to do for %s",
+				p->operation->name);
+	while (!ended && rt_sleep_ns(LOOK_NS) == 0)
+		ended = s->has_ended(w, p);
+}
+
+static void work(struct world *w, struct wait_place *p)
+{
+	if (!p->ready)
+		prepare_place(w, p);
+	while (!w->working && !p->done && rt_sleep_ns(10 * NS_PER_MS) == 0)
+		;
+	if (!p->begun && !rt_cancelled())
+		begin(w, p);
+	p->done = !rt_cancelled();
 }
 
 static void waits_client(void *arg)
@@ -128,33 +308,26 @@ static void waits_client(void *arg)
 	const struct role *r = arg;
 	struct world *w = r->world;
 	struct wait_place *p = w->ctx;
-	struct engine *e = NULL;
+	struct rpc_pool pool;
+	p->engine = NULL;
+	p->meta = NULL;
+	rpc_pool_init(&pool, 16 * MIB);
 	if (p->begun)
 		work_leave(w, 0);
-	if (world_engine(w, &e) == 0) {
-		for (int i = 0; !p->ready && i < 2; i++) {
-			w->fixed =
-				(struct fixed){true, false, i == 0 ? "rs:2+1" : "r3", TWO_BLOCKS};
-			work_one(w, e, 0, "whole");
-			work_one(w, e, 0, "log");
-		}
-		if (!p->ready && strcmp(p->operation, "dir") == 0)
-			work_one(w, e, 0, "mkdir");
-		w->fixed = p->fixed;
-		p->ready = !rt_cancelled();
-		while (!w->working && !p->done && rt_sleep_ns(10 * NS_PER_MS) == 0)
-			;
-		if (!p->begun && !rt_cancelled())
-			begin(w, p, e);
-		p->done = !rt_cancelled();
-	}
+	int rc = world_engine(w, &p->engine);
+	if (rc == 0 && p->operation->service != NULL)
+		rc = world_meta(w, META_SYSTEM, &pool, &p->meta);
+	if (rc == 0)
+		work(w, p);
 	while (!rt_cancelled() && rt_sleep_ns(100 * NS_PER_MS) == 0)
 		if (!w->working) {
 			w->shared_rested[0] = w->rests;
 			for (unsigned i = 0; i < WORKERS; i++)
 				w->desks[0][i].rested = w->rests;
 		}
-	engine_close(e);
+	meta_client_close(p->meta);
+	engine_close(p->engine);
+	rpc_pool_fini(&pool);
 }
 
 /* --- the run ---------------------------------------------------------------------------------- */
@@ -182,7 +355,6 @@ static void plan_fill(struct plan *p)
 			   .rounds = 1,
 			   .grace_ns = 14 * NS_PER_S,
 			   .compacts = true,
-			   .hasty = true,
 			   .encodings = {"rs:2+1", "r3"},
 			   .encoding_count = 2,
 			   .kv = {.seed = 5,
@@ -191,13 +363,37 @@ static void plan_fill(struct plan *p)
 				  .timeout_ns = 500 * NS_PER_MS}};
 }
 
-static struct sim_node *who_dies(struct world *w, enum who who)
+static struct sim_node *who_dies(struct world *w, const struct wait_place *p)
 {
-	return who == CLIENT    ? w->clients[0].node
-	       : who == SERVER  ? w->servers[0].node
-	       : who == JANITOR ? w->janitors[0].node
-	       : who == NODE    ? w->nodes[0].node
-				: w->nodes[1].node; /* one of the two has a chunk of any block */
+	if (p->who == WHO_ITSELF)
+		return p->operation->service != NULL ? w->janitors[0].node : w->clients[0].node;
+	if (p->who == WHO_SERVER)
+		return w->servers[0].node;
+	return p->who < WHO_OTHER ? w->nodes[0].node : w->nodes[1].node;
+}
+
+/* True when the process has died. */
+static bool cut_short(struct world *w, struct wait_place *p)
+{
+	const struct operation *o = p->operation;
+	struct sim_node *n = who_dies(w, p);
+	uint64_t lives = sim_node_lives(n), before = w->model.acknowledged;
+	uint64_t waits = sim_node_waits(n);
+	if (o->service != NULL && o->service->strike != NULL)
+		o->service->strike(w);
+	w->working = true;
+	sim_node_crash_at(n, p->nth, p->who == WHO_NODE_POWER || p->who == WHO_OTHER_POWER);
+	if (!sim_run_until(w->sim, is_done, p, DONE_NS))
+		model_violation(&w->model, "I11", "%s does not end when it is cut short", o->name);
+	sim_node_crash_at(n, 0, false);
+	w->working = false;
+	w->rests++;
+	bool died = !sim_node_running(n) || sim_node_lives(n) != lives;
+	if (!died && o->service == NULL && w->model.acknowledged == before)
+		model_violation(&w->model, "I11", "%s did nothing, and nobody stopped it", o->name);
+	if (p->nth == 0)
+		w->out->length = sim_node_waits(n) - waits;
+	return died;
 }
 
 static void run(struct sim *sim, const struct scenario_input *in, struct scenario_result *out)
@@ -215,25 +411,12 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 	sim_faults_pause(sim);
 	if (!sim_run_until(sim, is_ready, &p, READY_NS))
 		model_violation(&w->model, "I11", "nothing begins");
-	struct sim_node *n = who_dies(w, p.who);
-	uint64_t lives = sim_node_lives(n), before = w->model.acknowledged;
-	if (p.repair)
-		sim_node_lose(w->nodes[NODES - 1].node);
-	w->working = true;
-	sim_node_crash_at(n, p.nth, p.who == NODE_POWER);
-	if (!sim_run_until(sim, is_done, &p, DONE_NS))
-		model_violation(&w->model, "I11", "%s does not end when it is cut short",
-				p.operation);
-	sim_node_crash_at(n, 0, false);
-	w->working = false;
-	w->rests++;
-	out->nothing = sim_node_running(n) && sim_node_lives(n) == lives;
-	if (out->nothing && !p.repair && w->model.acknowledged == before)
-		model_violation(&w->model, "I11", "%s did nothing, and nobody stopped it",
-				p.operation);
-	if (!out->nothing && !model_violated(&w->model))
+	else
+		out->nothing = !cut_short(w, &p);
+	if ((!out->nothing || p.nth == 0) && !model_violated(&w->model))
 		world_heal(w);
-	model_note(&w->model, "%s, who %d, wait %lu", p.operation, (int)p.who, p.nth);
+	model_note(&w->model, "%s %s, who %d, wait %lu", p.operation->name,
+		   p.operation->encoding != NULL ? p.operation->encoding : "", (int)p.who, p.nth);
 	world_free(w);
 }
 
@@ -254,5 +437,5 @@ const struct scenario scenario_waits = {
 	.doc = "a process dies at every wait of every operation: the seed is a place in that list",
 	.prepare = prepare,
 	.run = run,
-	.row = PLACES,
+	.row = PAIRS,
 };

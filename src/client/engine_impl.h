@@ -136,6 +136,11 @@ int elog_create(struct call *c, const struct spot *at, unsigned flags,
 		const struct terrane_options *o, struct efile **out);
 int elog_open(struct call *c, const struct meta_entry *entry, const struct terrane_options *o,
 	      struct efile **out);
+/* log_end.c */
+#define LOG_COPIES_MAX 16
+/* Cuts all copies of a block to len; returns how many are whole. The others are reported. */
+int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len,
+		    const uint64_t *disks, int n);
 /* Takes the write token of a file and ends the block that its last writer left open. */
 int elog_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size);
 /* The length of the readable part of a file, with its open block; out may be NULL. */

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Ending the open block of a log, also of one that another has written.
+ *
+ * Taking over. A new writer (1) takes the file's token, so that the old one can add no block, (2)
+ * raises the epoch of the open block in its record, so that the old one can commit no append, (3)
+ * raises it at the copies and cuts them to L, the length in the record. Then it starts a block of its
+ * own.
+ */
+#include <errno.h>
+
+#include "base/bug.h"
+#include "client/engine_impl.h"
+
+#define END_TIMEOUT_NS (3 * NS_PER_S)
+
+/* Ends one copy at len: whatever lies beyond is cut off. */
+struct end_job {
+	struct call *call;
+	uint64_t block, epoch, len, disk;
+	int index;
+	int rc;
+};
+
+static void end_fiber(void *arg)
+{
+	struct end_job *j = arg;
+	struct disk_use u;
+	j->rc = disk_begin(j->call, j->disk, &u);
+	if (j->rc < 0)
+		return;
+	struct chunk_id id = {j->block, (uint32_t)j->index};
+	u.node.timeout_ns = END_TIMEOUT_NS;
+	j->rc = node_seal(&u.node, j->disk, id, j->epoch, j->len, NULL);
+	disk_end(j->call, &u, j->rc, 0);
+}
+
+int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len,
+		    const uint64_t *disks, int n)
+{
+	struct end_job jobs[LOG_COPIES_MAX];
+	struct rt_group g;
+	rt_group_init(&g);
+	for (int i = 0; i < n; i++) {
+		jobs[i] = (struct end_job){.call = c,
+					   .block = block,
+					   .epoch = epoch,
+					   .len = len,
+					   .disk = disks[i],
+					   .index = i,
+					   .rc = -ENODEV};
+		if (disks[i] != 0 && rt_group_spawn(&g, "end", end_fiber, &jobs[i]) < 0)
+			end_fiber(&jobs[i]);
+	}
+	rt_group_join(&g);
+	int whole = 0;
+	for (int i = 0; i < n; i++) {
+		whole += jobs[i].rc == 0;
+		if (jobs[i].rc == 0 || disks[i] == 0)
+			continue;
+		struct meta_call m = call_meta(c);
+		(void)meta_client_block_report(&m, block, block, (uint32_t)i, disks[i]);
+	}
+	return whole;
+}
+
+/* Ends a block that another writer left open. *len is what it had committed. */
+static int block_take(struct call *c, uint64_t block, uint64_t *len)
+{
+	struct arena a;
+	arena_init(&a, 256 * KIB);
+	struct meta_block b;
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_block_get(&m, &block, 1, &a, &b);
+	if (rc == 0 && b.state == 0)
+		rc = -ENOENT;
+	bool sealed = false;
+	if (rc == 0 && !bug_planted(BUG_FENCE_FORGOTTEN)) {
+		rc = meta_client_block_fence(&m, block, b.epoch + 1, &a, &b);
+		sealed = rc == -EROFS;
+		rc = sealed ? 0 : rc;
+	}
+	call_meta_fail(c, &m, rc, "the log's last block");
+	if (rc == 0 && !sealed && b.length > 0) {
+		uint64_t disks[LOG_COPIES_MAX] = {0};
+		int n = (int)(b.chunk_count < LOG_COPIES_MAX ? b.chunk_count : LOG_COPIES_MAX);
+		for (int i = 0; i < n; i++)
+			disks[i] = b.chunks[i].disk;
+		if (elog_copies_end(c, b.chunk_block, b.epoch, b.length, disks, n) == 0)
+			rc = call_fail(c, -ENODATA,
+				       "no copy of the log's last block can be reached");
+	}
+	if (rc == 0 && !sealed && b.length > 0)
+		rc = call_meta_fail(
+			c, &m,
+			meta_client_block_seal(&m, block, b.epoch, b.length, b.length, b.crc),
+			"the log's last block");
+	*len = rc == 0 ? b.length : 0;
+	arena_fini(&a);
+	return rc;
+}
+
+int elog_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size)
+{
+	struct meta_file f;
+	struct meta_extent open = {0};
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_file_steal(&m, file, token, &f, &open);
+	if (rc < 0)
+		return call_meta_fail(c, &m, rc, "the file");
+	*size = f.size;
+	if (open.block == 0)
+		return 0;
+	uint64_t len = 0;
+	rc = block_take(c, open.block, &len);
+	if (rc < 0)
+		return rc;
+	rc = meta_client_file_close_extent(&m, file, token, open.block, len);
+	*size += len;
+	return call_meta_fail(c, &m, rc, "the file");
+}

@@ -18,6 +18,15 @@
  * Each copy has a fiber that sends it the appends in their order; one that is slow is behind, one
  * that fails or falls too far behind is given up until the block is ended, and left to repair. When
  * a quorum is out of reach the block is ended at L and the log goes on in a new one.
+ *
+ * Repair leaves open blocks alone, so a log keeps an eye on its own, whether anybody appends or not:
+ * one that lacks a copy is ended at L, becomes repair's, and the next append starts a whole one. A
+ * copy is lacking when it was never made or was given up, and when the map says that its disk has
+ * failed, is gone or to be emptied, or has another drive; after a longer time also when the disk or
+ * its node is not well. A block is ended only when there are disks for all copies of the next. As
+ * the map may not know what the writer has met, each such end makes the log twice as patient, until
+ * it sees a block with all its copies: with a disk that takes nothing and has no substitute there
+ * are blocks after 20 s, 40 s, 80 s and so on, and then one each hour.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,6 +42,10 @@
 #define LOG_BEHIND_BYTES (16 * MIB) /* a copy that is further behind is given up */
 #define LOG_TRIES 3
 #define NODE_TIMEOUT_NS (10 * NS_PER_S)
+#define LOG_LOOK_NS (10 * NS_PER_S)     /* between looks at the open block */
+#define LOG_PATIENCE_NS (20 * NS_PER_S) /* with a copy that is lacking, at first */
+#define LOG_PATIENCE_MAX_NS (3600 * NS_PER_S)
+#define LOG_UNWELL_NS (1800 * NS_PER_S) /* with a disk that may get well: as repair has it */
 
 /* One append on its way to the copies. */
 struct part {
@@ -55,7 +68,9 @@ struct copy {
 	uint64_t queued_bytes;
 	struct rt_cond work;
 	int failed;
-	bool behind; /* given up */
+	bool behind;         /* given up */
+	uint64_t created_ns; /* of its drive, as the map had it; 0: not known */
+	uint64_t lacking_ns; /* since when, as far as looked at; 0: it is well */
 	struct rt_fiber *fiber;
 };
 
@@ -79,6 +94,9 @@ struct log {
 	struct copy copies[LOG_COPIES_MAX];
 	struct rt_cond change;
 	bool ending;
+
+	struct rt_fiber *keeper;
+	uint64_t patience_ns;
 };
 
 static struct log *log_of(struct efile *f)
@@ -191,11 +209,14 @@ static void copies_stop(struct log *l, bool now)
 
 static int copies_start(struct log *l, const uint64_t *disks)
 {
+	const struct cluster *map = l->call.fabric->map;
 	l->ending = false;
 	int rc = 0;
 	for (int i = 0; i < l->shape.n; i++) {
 		struct copy *y = &l->copies[i];
+		const struct cluster_disk *d = cluster_disk(map, disks[i]);
 		*y = (struct copy){.log = l, .index = i, .disk = disks[i]};
+		y->created_ns = d != NULL ? d->created_ns : 0;
 		list_init(&y->queue);
 		rt_cond_init(&y->work);
 		if (disks[i] == 0)
@@ -285,14 +306,21 @@ static int block_finish(struct call *c, struct log *l)
 		return 0;
 	copies_stop(l, false);
 	uint64_t disks[LOG_COPIES_MAX];
-	for (int i = 0; i < l->shape.n; i++)
-		disks[i] = l->copies[i].disk;
-	int whole =
-		l->len == 0 ? 0 : elog_copies_end(c, l->block, l->epoch, l->len, disks, l->shape.n);
-	if (l->len > 0 && whole == 0)
-		return call_fail(c, -ENODATA, "no copy of the log's last block can be reached");
-	struct meta_call m = call_meta(c);
+	bool doubtful[LOG_COPIES_MAX];
+	int good = 0;
+	for (int i = 0; i < l->shape.n; i++) {
+		const struct copy *y = &l->copies[i];
+		disks[i] = y->disk;
+		doubtful[i] = y->failed != -ECANCELED || y->lacking_ns != 0;
+		good += !doubtful[i];
+	}
 	int rc = 0;
+	if (l->len > 0)
+		rc = elog_copies_end(c, l->block, l->epoch, l->len, disks,
+				     good >= l->quorum ? doubtful : NULL, l->shape.n);
+	if (rc < 0)
+		return rc;
+	struct meta_call m = call_meta(c);
 	if (l->len > 0)
 		rc = meta_client_block_seal(&m, l->block, l->epoch, l->len, l->len, l->crc);
 	if (rc == 0)
@@ -303,6 +331,71 @@ static int block_finish(struct call *c, struct log *l)
 	l->block = 0;
 	l->len = 0;
 	return 0;
+}
+
+/* --- keeping ---------------------------------------------------------------------------------- */
+
+/* Whether the copy has been lacking for as long as the log bears it. */
+static bool copy_is_due(struct copy *y)
+{
+	const struct cluster *map = y->log->call.fabric->map;
+	const struct cluster_disk *d = cluster_disk(map, y->disk);
+	enum cluster_state state = d == NULL ? CLUSTER_GONE : cluster_disk_state(map, d);
+	bool other = d != NULL && y->created_ns != 0 && d->created_ns != y->created_ns;
+	bool lacking = y->failed != 0 || other || state > CLUSTER_SUSPECT;
+	if (!lacking && state < CLUSTER_SUSPECT) {
+		y->lacking_ns = 0;
+		return false;
+	}
+	if (y->lacking_ns == 0)
+		y->lacking_ns = rt_now_ns();
+	uint64_t bears_ns = lacking ? y->log->patience_ns : LOG_UNWELL_NS;
+	return rt_now_ns() - y->lacking_ns >= bears_ns;
+}
+
+/* Whether to end the open block. Not while a copy is still to get something: that would be waited for. */
+static bool block_is_due(struct log *l)
+{
+	bool due = false, whole = true, idle = true;
+	if (l->block == 0 || l->failed != 0)
+		return false;
+	for (int i = 0; i < l->shape.n; i++) {
+		struct copy *y = &l->copies[i];
+		due = copy_is_due(y) || due;
+		whole = whole && y->lacking_ns == 0;
+		idle = idle && y->queued_bytes == 0;
+	}
+	if (whole)
+		l->patience_ns = LOG_PATIENCE_NS;
+	return due && idle;
+}
+
+static void keeper_look(struct log *l)
+{
+	struct call c = l->call;
+	struct cluster_choice choice;
+	if (l->block == 0 || engine_map(&c, LOG_LOOK_NS) < 0 || !block_is_due(l) ||
+	    stripe_choose(&c, &l->shape, new_id(), 0, &choice) < 0 || rt_mutex_lock(&l->turn) < 0)
+		return;
+	if (block_is_due(l)) {
+		l->patience_ns = min_u64(2 * l->patience_ns, LOG_PATIENCE_MAX_NS);
+		/* What goes wrong is tried again: by the next append, the next look or when it is closed. */
+		if (block_finish(&c, l) == -ESTALE)
+			l->failed = -ESTALE;
+	}
+	rt_mutex_unlock(&l->turn);
+}
+
+static void keeper_fiber(void *arg)
+{
+	struct log *l = arg;
+	do {
+		rt_deadline_set(RT_NEVER);
+		if (rt_sleep_ns(LOG_LOOK_NS) < 0)
+			return;
+		rt_deadline_set(rt_now_ns() + LOG_LOOK_NS);
+		keeper_look(l);
+	} while (l->failed == 0);
 }
 
 /* --- appending -------------------------------------------------------------------------------- */
@@ -497,11 +590,19 @@ static int log_flush(struct call *c, struct efile *f)
 	return l->failed == 0 ? 0 : call_fail(c, l->failed, "an earlier append failed");
 }
 
-static void log_discard(struct efile *f)
+static void log_free(struct log *l)
 {
-	struct log *l = log_of(f);
+	rt_shield_enter();
+	rt_cancel(l->keeper);
+	rt_join(l->keeper);
+	rt_shield_leave();
 	copies_stop(l, true);
 	free(l);
+}
+
+static void log_discard(struct efile *f)
+{
+	log_free(log_of(f));
 }
 
 static int log_close(struct call *c, struct efile *f)
@@ -564,6 +665,12 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 	rt_cond_init(&l->change);
 	for (int i = 0; i < LOG_COPIES_MAX; i++)
 		list_init(&l->copies[i].queue);
+	l->patience_ns = LOG_PATIENCE_NS;
+	rc = rt_spawn(&l->keeper, "keeper", keeper_fiber, l);
+	if (rc < 0) {
+		free(l);
+		return rc;
+	}
 	*out = l;
 	return 0;
 }
@@ -587,7 +694,7 @@ int elog_create(struct call *c, const struct spot *at, unsigned flags,
 		rc = result;
 	if (rc < 0) {
 		call_meta_fail(c, &m, rc, "the new log");
-		free(l);
+		log_free(l);
 		return rc;
 	}
 	*out = &l->base;
@@ -606,7 +713,7 @@ int elog_open(struct call *c, const struct meta_entry *entry, const struct terra
 	l->base = (struct efile){.ops = &log_ops, .engine = call_engine(c), .id = entry->id};
 	rc = elog_take(c, entry->id, l->token, &l->size);
 	if (rc < 0) {
-		free(l);
+		log_free(l);
 		return rc;
 	}
 	*out = &l->base;

@@ -13,12 +13,14 @@
 #include "client/engine_impl.h"
 
 #define END_TIMEOUT_NS (3 * NS_PER_S)
+#define END_DOUBTFUL_NS (200 * NS_PER_MS)
 
 /* Ends one copy at len: whatever lies beyond is cut off. */
 struct end_job {
 	struct call *call;
 	uint64_t block, epoch, len, disk;
 	int index;
+	bool doubtful;
 	int rc;
 };
 
@@ -30,13 +32,13 @@ static void end_fiber(void *arg)
 	if (j->rc < 0)
 		return;
 	struct chunk_id id = {j->block, (uint32_t)j->index};
-	u.node.timeout_ns = END_TIMEOUT_NS;
+	u.node.timeout_ns = j->doubtful ? END_DOUBTFUL_NS : END_TIMEOUT_NS;
 	j->rc = node_seal(&u.node, j->disk, id, j->epoch, j->len, NULL);
 	disk_end(j->call, &u, j->rc, 0);
 }
 
 int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len,
-		    const uint64_t *disks, int n)
+		    const uint64_t *disks, const bool *doubtful, int n)
 {
 	struct end_job jobs[LOG_COPIES_MAX];
 	struct rt_group g;
@@ -48,20 +50,27 @@ int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len
 					   .len = len,
 					   .disk = disks[i],
 					   .index = i,
+					   .doubtful = doubtful != NULL && doubtful[i],
 					   .rc = -ENODEV};
 		if (disks[i] != 0 && rt_group_spawn(&g, "end", end_fiber, &jobs[i]) < 0)
 			end_fiber(&jobs[i]);
 	}
 	rt_group_join(&g);
 	int whole = 0;
+	bool fenced = false;
 	for (int i = 0; i < n; i++) {
 		whole += jobs[i].rc == 0;
-		if (jobs[i].rc == 0 || disks[i] == 0)
+		fenced = fenced || jobs[i].rc == -ESTALE;
+		/* Another's epoch says nothing of the bytes. */
+		if (jobs[i].rc == 0 || jobs[i].rc == -ESTALE || disks[i] == 0)
 			continue;
 		struct meta_call m = call_meta(c);
 		(void)meta_client_block_report(&m, block, block, (uint32_t)i, disks[i]);
 	}
-	return whole;
+	if (whole > 0)
+		return 0; /* of one that was fenced later the record says so */
+	return fenced ? call_fail(c, -ESTALE, "another writer has taken over the log")
+		      : call_fail(c, -ENODATA, "no copy of the log's last block can be reached");
 }
 
 /* Ends a block that another writer left open. *len is what it had committed. */
@@ -86,9 +95,7 @@ static int block_take(struct call *c, uint64_t block, uint64_t *len)
 		int n = (int)(b.chunk_count < LOG_COPIES_MAX ? b.chunk_count : LOG_COPIES_MAX);
 		for (int i = 0; i < n; i++)
 			disks[i] = b.chunks[i].disk;
-		if (elog_copies_end(c, b.chunk_block, b.epoch, b.length, disks, n) == 0)
-			rc = call_fail(c, -ENODATA,
-				       "no copy of the log's last block can be reached");
+		rc = elog_copies_end(c, b.chunk_block, b.epoch, b.length, disks, NULL, n);
 	}
 	if (rc == 0 && !sealed && b.length > 0)
 		rc = call_meta_fail(

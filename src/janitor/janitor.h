@@ -32,7 +32,9 @@
  * Which disks are lost. At once: a disk that is gone by an operator's wish, or that its node says has
  * failed. After delay_ns on this janitor's clock: everything else that is not well (a silent node, a disk
  * with errors). A disk or node that is draining counts as to be emptied: its chunks are good sources, and
- * move. Open blocks are left to their writers, who replace a lost disk by ending the block.
+ * move. Open blocks are left to their writers, who end one that lacks a copy, in half a minute mostly and
+ * also when nobody appends, if there are disks for another (client/log.c). Until then, and of a writer that
+ * died until somebody opens or seals the log, they are counted as degraded and not repaired.
  */
 #ifndef JANITOR_JANITOR_H
 #define JANITOR_JANITOR_H

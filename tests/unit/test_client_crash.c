@@ -26,7 +26,8 @@ struct told {
 	bool whole;
 	uint64_t log; /* bytes of the log that were acknowledged */
 	int packed;
-	bool all; /* it came to its end */
+	uint64_t blocks; /* that it has written */
+	bool all;        /* it came to its end */
 };
 
 static struct told told;
@@ -66,12 +67,41 @@ static void writes(struct engine *e)
 		engine_file_discard(f);
 }
 
+/* Holds a log open for longer than a node lives, and ends the block that has a copy there. */
+static void holds(struct engine *e)
+{
+	struct call c;
+	struct efile *f;
+	struct terrane_options o = {.block_bytes = BLOCK};
+	struct terrane_stats st;
+	uint8_t bytes[PART];
+	struct iovec iov = {bytes, PART};
+	engine_call(e, &c, &o);
+	rt_deadline_set(RT_NEVER);
+	if (engine_create(&c, "/log", TERRANE_LOG, &o, &f) != 0)
+		return;
+	for (int i = 0; i < 6; i++) {
+		cbox_fill(2, told.log, bytes, PART);
+		if (engine_append(&c, f, &iov, 1, NULL) != 0)
+			break;
+		told.log += PART;
+		if (rt_sleep_ns(10 * NS_PER_S) < 0)
+			break;
+	}
+	engine_stats(e, &st);
+	told.blocks = st.blocks_written;
+	told.all = engine_file_close(&c, f) == 0 && told.log == 6 * PART;
+}
+
+static void (*writing)(struct engine *e);
+static uint64_t lost_disk; /* with its node, once something is in the log; 0: none */
+
 static void writer_main(void *arg)
 {
 	(void)arg;
 	struct engine *e;
 	if (cbox_engine_open(NULL, &(struct fabric_options){0}, &e) == 0) {
-		writes(e);
+		writing(e);
 		engine_close(e);
 	}
 	rt_shutdown_wait();
@@ -115,8 +145,14 @@ static void crash_body(struct client_box *b)
 {
 	cbox_do(b, start_writer, 0);
 	/* Until it has died or done all. Its next life must not begin: it is stopped. */
-	while (!told.all && sim_node_lives(b->other) < 2 && sim_node_running(b->other))
-		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	bool kill = lost_disk != 0;
+	while (!told.all && sim_node_lives(b->other) < 2 && sim_node_running(b->other)) {
+		CHECK_EQ(rt_sleep_ns((lost_disk != 0 ? 100 : 10) * NS_PER_MS), 0);
+		if (kill && told.log > 0) {
+			cbox_do(b, cbox_kill_node, lost_disk);
+			kill = false;
+		}
+	}
 	bool died = !told.all;
 	cbox_do(b, stop_writer, 0);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
@@ -159,6 +195,8 @@ static void a_writer_that_dies_at_any_wait_leaves_nothing_half_done(void **state
 {
 	(void)state;
 	int runs = 0;
+	writing = writes;
+	lost_disk = 0;
 	/* Every wait at first, then in larger steps: the later ones are much alike. */
 	for (crash_at = 1;; crash_at += 1 + crash_at / 24) {
 		told = (struct told){0};
@@ -169,6 +207,23 @@ static void a_writer_that_dies_at_any_wait_leaves_nothing_half_done(void **state
 	}
 	print_message("%d runs, the last crashed at no wait of %d\n", runs, (int)crash_at);
 	assert_true(runs > 40);
+}
+
+static void a_writer_that_dies_while_it_ends_a_block_that_lost_a_copy_loses_nothing(void **state)
+{
+	(void)state;
+	int runs = 0;
+	writing = holds;
+	lost_disk = 1;
+	for (crash_at = 1;; crash_at += 2) {
+		told = (struct told){0};
+		cbox_run_all(4, 1, crash_body);
+		runs++;
+		if (told.all)
+			break;
+	}
+	print_message("%d runs\n", runs);
+	assert_int_equal(told.blocks, 2);
 }
 
 /* --- metadata that fails ---------------------------------------------------------------------- */
@@ -219,6 +274,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_writer_that_dies_at_any_wait_leaves_nothing_half_done),
+		cmocka_unit_test(
+			a_writer_that_dies_while_it_ends_a_block_that_lost_a_copy_loses_nothing),
 		cmocka_unit_test(metadata_that_fails_once_is_asked_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Logs that are held open while copies of their open block are lost, against a simulated cluster with a janitor. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+
+#include "janitor_lab.h"
+
+#define BLOCK (256 * KIB)
+#define LINE 100u
+#define SOON_NS (60 * NS_PER_S) /* a block that lacks a copy was ended by then */
+
+struct writer {
+	struct lab *lab;
+	struct efile *file;
+	uint64_t at; /* acknowledged bytes of text 1 */
+};
+
+static int append(struct writer *w)
+{
+	struct call c;
+	uint8_t line[LINE];
+	struct iovec iov = {line, LINE};
+	engine_call(w->lab->engine, &c, NULL);
+	cbox_fill(1, w->at, line, LINE);
+	int rc = engine_append(&c, w->file, &iov, 1, NULL);
+	w->at += rc == 0 ? LINE : 0;
+	rt_deadline_set(RT_NEVER);
+	return rc;
+}
+
+/* A line every ten seconds, each of them acknowledged. */
+static void write_for(struct writer *w, uint64_t time_ns)
+{
+	uint64_t end_ns = rt_now_ns() + time_ns;
+	while (rt_now_ns() < end_ns) {
+		CHECK_EQ(append(w), 0);
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	}
+}
+
+static void writer_open(struct writer *w, struct lab *l)
+{
+	struct terrane_options o = {.block_bytes = BLOCK};
+	struct call c;
+	*w = (struct writer){.lab = l};
+	engine_call(l->engine, &c, &o);
+	CHECK_EQ(engine_create(&c, "/log", TERRANE_LOG, &o, &w->file), 0);
+	CHECK_EQ(append(w), 0);
+}
+
+static void writer_close(struct writer *w)
+{
+	struct call c;
+	engine_call(w->lab->engine, &c, NULL);
+	CHECK_EQ(read_text(w->lab, "/log", 1, w->at), 0);
+	CHECK_EQ(engine_file_close(&c, w->file), 0);
+	CHECK_EQ(read_text(w->lab, "/log", 1, w->at), 0);
+	rt_deadline_set(RT_NEVER);
+}
+
+/* What there is of blocks, all of them the log's. */
+struct count {
+	size_t open, ended;
+	size_t lacking;  /* chunks that are nowhere, or were reported */
+	uint64_t disks;  /* the sum of those of the open block, */
+	uint64_t one;    /* and one of them */
+	uint64_t length; /* of all */
+	uint64_t block;  /* the open one */
+};
+
+static struct count count_blocks(struct lab *l)
+{
+	struct count n = {0};
+	struct arena a;
+	arena_init(&a, 4 * MIB);
+	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
+		struct meta_block_at at[32];
+		int64_t got = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
+		CHECK(got >= 0);
+		for (int64_t i = 0; i < got; i++) {
+			const struct meta_block *b = &at[i].block;
+			bool open = b->state == META_BLOCK_OPEN;
+			n.open += open;
+			n.ended += b->state == META_BLOCK_SEALED;
+			n.length += b->length;
+			n.block = open ? b->id : n.block;
+			for (size_t k = 0; k < b->chunk_count; k++) {
+				n.lacking += b->chunks[k].disk == 0 || b->chunks[k].damaged;
+				n.disks += open ? b->chunks[k].disk : 0;
+				n.one = open ? b->chunks[k].disk : n.one;
+			}
+		}
+	}
+	arena_fini(&a);
+	return n;
+}
+
+/* --- a writer at work -------------------------------------------------------------------------- */
+
+static void lost_body(struct client_box *b)
+{
+	struct lab l;
+	struct writer w;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	writer_open(&w, &l);
+	struct count before = count_blocks(&l);
+	CHECK_EQ(before.open, 1);
+	CHECK_EQ(before.lacking, 0);
+	cbox_do(b, cbox_kill_node, before.one);
+	write_for(&w, SOON_NS);
+	struct count after = count_blocks(&l);
+	CHECK_EQ(after.ended, 1);
+	CHECK_EQ(after.open, 1);
+	CHECK_EQ(after.lacking, 1); /* of the one that was ended */
+	CHECK(after.block != before.block);
+	CHECK_EQ(after.length, w.at);
+	/* Whole again, with the writer at work. */
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(check_whole(&l), 2);
+	write_for(&w, 10 * SOON_NS);
+	after = count_blocks(&l);
+	CHECK(after.ended == 1 && after.open == 1);
+	writer_close(&w);
+	CHECK_EQ(check_whole(&l), 2);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_block_that_lost_a_copy_is_ended_and_repaired_under_its_writer(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, lost_body);
+}
+
+static void short_body(struct client_box *b)
+{
+	struct lab l;
+	struct writer w;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	/* The map says that all three are well. */
+	cbox_do(b, cbox_cut_node, 1);
+	writer_open(&w, &l);
+	CHECK_EQ(count_blocks(&l).lacking, 1);
+	cbox_do(b, cbox_heal, 0);
+	write_for(&w, SOON_NS);
+	struct count n = count_blocks(&l);
+	CHECK(n.ended == 1 && n.open == 1 && n.lacking == 1);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(check_whole(&l), 2);
+	writer_close(&w);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_block_that_began_with_too_few_copies_is_ended_when_there_are_disks(void **state)
+{
+	(void)state;
+	cbox_run_all(3, 1, short_body);
+}
+
+/* --- no disk to spare -------------------------------------------------------------------------- */
+
+static void no_spare_body(struct client_box *b)
+{
+	struct lab l;
+	struct writer w;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	writer_open(&w, &l);
+	cbox_do(b, cbox_kill_node, 1);
+	write_for(&w, 20 * SOON_NS);
+	struct count n = count_blocks(&l);
+	CHECK(n.open == 1 && n.ended == 0);
+	/* The disk is back, without what it missed. */
+	cbox_do(b, cbox_start_node, 1);
+	write_for(&w, SOON_NS);
+	n = count_blocks(&l);
+	CHECK(n.open == 1 && n.ended == 1 && n.lacking == 1);
+	writer_close(&w);
+	lab_close(&l);
+}
+
+static void a_block_is_not_ended_while_the_next_could_not_have_more_copies(void **state)
+{
+	(void)state;
+	cbox_run_all(3, 1, no_spare_body);
+}
+
+static void unknown_body(struct client_box *b)
+{
+	struct lab l;
+	struct writer w;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	writer_open(&w, &l);
+	/* Only the writer knows. 20 s, 40 s and so on: five are more than ten minutes. */
+	cbox_do(b, cbox_cut_node, 1);
+	write_for(&w, 12 * SOON_NS);
+	struct count n = count_blocks(&l);
+	CHECK(n.ended >= 3 && n.ended <= 5);
+	cbox_do(b, cbox_heal, 0);
+	write_for(&w, 12 * SOON_NS);
+	size_t ended = count_blocks(&l).ended;
+	write_for(&w, 12 * SOON_NS);
+	CHECK_EQ(count_blocks(&l).ended, ended);
+	/* With whole blocks the log is as quick as at first. */
+	cbox_do(b, cbox_cut_node, 1);
+	write_for(&w, SOON_NS);
+	CHECK_EQ(count_blocks(&l).ended, ended + 1);
+	cbox_do(b, cbox_heal, 0);
+	writer_close(&w);
+	lab_close(&l);
+}
+
+static void blocks_that_stay_short_are_ended_ever_more_rarely(void **state)
+{
+	(void)state;
+	cbox_run_all(3, 1, unknown_body);
+}
+
+/* --- a writer that waits ----------------------------------------------------------------------- */
+
+static void idle_body(struct client_box *b)
+{
+	struct lab l;
+	struct writer w;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	writer_open(&w, &l);
+	struct count n = count_blocks(&l);
+	for (size_t ended = 1; ended <= 3; ended++) {
+		uint64_t disk = n.one;
+		if (ended == 1) { /* an operator says that it is gone, or shall be empty */
+			lose_disk(&l, disk);
+		} else if (ended == 2) {
+			CHECK_EQ(meta_client_want_disk(&l.root, disk, CLUSTER_DRAINING), 0);
+		} else {
+			cbox_do(b, cbox_kill_node, disk);
+			CHECK_EQ(rt_sleep_ns(2 * NS_PER_S), 0);
+			cbox_do(b, cbox_new_drives, disk);
+		}
+		CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
+		n = count_blocks(&l);
+		CHECK_EQ(n.open, 0);
+		CHECK_EQ(n.ended, ended);
+		CHECK_EQ(janitor_repair(j, true), 0);
+		CHECK_EQ(check_whole(&l), ended);
+		CHECK(ended == 3 || blocks_on(&l, disk, NULL) == 0);
+		CHECK_EQ(read_text(&l, "/log", 1, w.at), 0);
+		CHECK_EQ(append(&w), 0);
+		n = count_blocks(&l);
+	}
+	writer_close(&w);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_writer_that_waits_ends_its_block_when_a_disk_is_lost_drained_or_replaced(void **state)
+{
+	(void)state;
+	cbox_run_all(7, 1, idle_body);
+}
+
+static void silent_body(struct client_box *b)
+{
+	struct lab l;
+	struct writer w;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	writer_open(&w, &l);
+	struct count n = count_blocks(&l);
+	/* A node that is away for a while costs nothing, */
+	cbox_do(b, cbox_kill_node, n.one);
+	CHECK_EQ(rt_sleep_ns(10 * SOON_NS), 0);
+	cbox_do(b, cbox_start_node, n.one);
+	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
+	CHECK(count_blocks(&l).open == 1 && count_blocks(&l).ended == 0);
+	CHECK_EQ(append(&w), 0);
+	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
+	CHECK(count_blocks(&l).open == 1 && count_blocks(&l).ended == 0);
+	/* for ever it does. */
+	cbox_do(b, cbox_kill_node, n.one);
+	CHECK_EQ(rt_sleep_ns(20 * SOON_NS), 0);
+	CHECK(count_blocks(&l).open == 0 && count_blocks(&l).ended == 1);
+	writer_close(&w);
+	lab_close(&l);
+}
+
+static void a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing(void **state)
+{
+	(void)state;
+	cbox_run_all(5, 1, silent_body);
+}
+
+/* --- another writer ---------------------------------------------------------------------------- */
+
+static void taken_body(struct client_box *b)
+{
+	struct lab l;
+	struct writer w;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	writer_open(&w, &l);
+	struct count n = count_blocks(&l);
+	lose_disk(&l, n.one);
+	struct call c;
+	struct efile *taker;
+	engine_call(l.engine, &c, NULL);
+	CHECK_EQ(engine_append_open(&c, "/log", NULL, &taker), 0);
+	rt_deadline_set(RT_NEVER);
+	/* The old one would end the block; it is fenced, and says nothing against the copies. */
+	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
+	n = count_blocks(&l);
+	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 1);
+	CHECK_EQ(append(&w), -ESTALE);
+	engine_file_discard(w.file);
+	w.file = taker;
+	write_for(&w, SOON_NS);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(check_whole(&l), 2);
+	writer_close(&w);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_writer_that_was_fenced_reports_nothing_of_its_block(void **state)
+{
+	(void)state;
+	cbox_run_all(5, 1, taken_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_block_that_lost_a_copy_is_ended_and_repaired_under_its_writer),
+		cmocka_unit_test(
+			a_block_that_began_with_too_few_copies_is_ended_when_there_are_disks),
+		cmocka_unit_test(a_block_is_not_ended_while_the_next_could_not_have_more_copies),
+		cmocka_unit_test(blocks_that_stay_short_are_ended_ever_more_rarely),
+		cmocka_unit_test(
+			a_writer_that_waits_ends_its_block_when_a_disk_is_lost_drained_or_replaced),
+		cmocka_unit_test(a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing),
+		cmocka_unit_test(a_writer_that_was_fenced_reports_nothing_of_its_block),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -8,6 +8,7 @@
  *
  * Gone is what the record does not have or has as damaged, and what was on disks that were removed. Of rs:4+2 with
  * two chunks damaged and one on a silent node there are three left: out of reach. It is lost when the node is removed.
+ * The open block of a log counts by what was acknowledged: what it lacks stays so until its writer has ended it.
  * No disk is asked: what nobody has met yet does not count, and what is damaged in places may still be mended by
  * reading around it. Then the next survey says so.
  */
@@ -61,7 +62,7 @@ void health_count(struct janitor *j, const struct meta_block *b, struct stats *s
 	struct encoding enc;
 	struct shape shape;
 	int gone[META_CHUNKS_MAX], lacking[META_CHUNKS_MAX], gone_count = 0, lacking_count = 0;
-	if (b->state != META_BLOCK_SEALED || b->length == 0)
+	if (b->state == META_BLOCK_PENDING || b->length == 0)
 		return;
 	bool known = encoding_parse(b->encoding, &enc, NULL, 0) == 0 &&
 		     shape_init(&shape, &enc) == 0 && b->chunk_count == (size_t)shape.n &&

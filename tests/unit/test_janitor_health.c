@@ -149,12 +149,54 @@ static void what_is_away_is_out_of_reach_and_lost_when_it_is_removed(void **stat
 	cbox_run_all(5, 1, away_body);
 }
 
+/* Of a log that is open, by what was acknowledged. */
+static void open_body(struct client_box *b)
+{
+	struct lab l;
+	struct call c;
+	struct efile *f;
+	uint8_t line[4] = "line";
+	struct iovec iov = {line, sizeof(line)};
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	engine_call(l.engine, &c, NULL);
+	CHECK_EQ(engine_create(&c, "/log", TERRANE_LOG, NULL, &f), 0);
+	CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
+	rt_deadline_set(RT_NEVER);
+	check_counts(&l, j, 0, 0, 0);
+	/* There is no disk for another copy, so the writer does not end it. */
+	cbox_do(b, cbox_kill_node, 1);
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	check_counts(&l, j, 1, 0, 0);
+	lose_disk(&l, 1);
+	check_counts(&l, j, 1, 0, 0);
+	lose_disk(&l, 11);
+	check_counts(&l, j, 1, 0, 0);
+	cbox_do(b, cbox_kill_node, 21);
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	check_counts(&l, j, 0, 1, 0);
+	lose_disk(&l, 21);
+	check_counts(&l, j, 0, 0, 1);
+	engine_file_discard(f);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void the_open_block_of_a_log_counts_too(void **state)
+{
+	(void)state;
+	cbox_run_all(3, 1, open_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_block_is_degraded_while_the_code_bears_it_and_lost_beyond),
 		cmocka_unit_test(copies_are_degraded_down_to_the_last),
 		cmocka_unit_test(what_is_away_is_out_of_reach_and_lost_when_it_is_removed),
+		cmocka_unit_test(the_open_block_of_a_log_counts_too),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

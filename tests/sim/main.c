@@ -21,6 +21,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "death.h"
 #include "options.h"
 #include "shrink.h"
 
@@ -138,27 +139,57 @@ static bool list_seed(const struct run *r, uint64_t index, uint64_t *seed)
 
 /* --- one seed -------------------------------------------------------------------------------- */
 
-/* The last events, and what clients did and were told; of a run of many seeds for the first few that fail. */
-static void print_end(struct run *r, uint64_t seed, struct sim *s,
-		      const struct scenario_result *result)
+static void watchdog(time_t seconds)
 {
-	bool single = is_single(r->options);
-	uint64_t n = min_u64(result->note_count, SCENARIO_NOTES);
+	struct itimerval t = {.it_value = {.tv_sec = seconds}};
+	setitimer(ITIMER_PROF, &t, NULL);
+}
+
+struct scene {
+	struct run *run;
+	uint64_t seed;
+	struct sim *sim;
+	const struct scenario_result *result;
+};
+
+/* The last events, and what clients did and were told; of a run of many seeds for the first few that fail. */
+static void write_end(const void *ctx, FILE *f)
+{
+	const struct scene *at = ctx;
+	const struct options *o = at->run->options;
+	uint64_t n = min_u64(at->result->note_count, SCENARIO_NOTES);
+	if (!is_single(o) && (o->hunt || atomic_fetch_add(&at->run->board->shown, 1) >= SHOWN_MAX))
+		return;
+	if (!is_single(o))
+		fprintf(f, "the end of seed %" PRIu64 ":\n", at->seed);
+	sim_trace_print(at->sim, f, TRACE_LINES);
+	for (uint64_t i = at->result->note_count - n; i < at->result->note_count; i++)
+		fprintf(f, "%s\n", at->result->notes[i % SCENARIO_NOTES]);
+}
+
+static void print_end(const struct scene *at)
+{
 	char *text = NULL;
 	size_t len = 0;
-	if (!single && (r->options->hunt || atomic_fetch_add(&r->board->shown, 1) >= SHOWN_MAX))
-		return;
 	FILE *f = open_memstream(&text, &len); /* in one piece: others print, too */
 	if (f == NULL)
 		return;
-	if (!single)
-		fprintf(f, "the end of seed %" PRIu64 ":\n", seed);
-	sim_trace_print(s, f, TRACE_LINES);
-	for (uint64_t i = result->note_count - n; i < result->note_count; i++)
-		fprintf(f, "%s\n", result->notes[i % SCENARIO_NOTES]);
+	write_end(at, f);
 	fclose(f);
 	fwrite(text, 1, len, stderr);
 	free(text);
+}
+
+/* To see that a death is seen. */
+static void die(const char *how)
+{
+	if (strcmp(how, "abort") == 0)
+		abort();
+	if (strcmp(how, "hang") != 0)
+		raise(SIGSEGV);
+	watchdog(1);
+	for (;;)
+		;
 }
 
 static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violation)
@@ -168,7 +199,11 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 	options_config(r->options, seed, &config, &input);
 	struct sim *s = sim_open(&config);
 	struct scenario_result result = {0};
+	const struct scene at = {r, seed, s, &result};
+	death_expect(write_end, &at);
 	r->options->scenario->run(s, &input, &result);
+	if (r->options->die != NULL)
+		die(r->options->die);
 	uint64_t hash = sim_trace_hash(s);
 	if (count) {
 		atomic_fetch_add(&r->board->simulated_ms, sim_now_ns(s) / NS_PER_MS);
@@ -188,8 +223,9 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 			 "I12: this place was in the list, and now nothing happens there");
 	memcpy(violation, result.violation, sizeof(result.violation));
 	if (violation[0] != '\0')
-		print_end(r, seed, s, &result);
+		print_end(&at);
 	sim_close(s);
+	death_expect(NULL, NULL);
 	return hash;
 }
 
@@ -257,12 +293,6 @@ static void work_begin(const struct options *o)
 #endif
 }
 
-static void watchdog(time_t seconds)
-{
-	struct itimerval t = {.it_value = {.tv_sec = seconds}};
-	setitimer(ITIMER_PROF, &t, NULL);
-}
-
 /* The next one, or 0 for none; false: there are no more. */
 static bool seed_next(struct run *r, uint64_t *seed)
 {
@@ -276,6 +306,7 @@ static bool seed_next(struct run *r, uint64_t *seed)
 static void work(struct run *r, atomic_uint_fast64_t *at)
 {
 	work_begin(r->options);
+	death_watch();
 	while (!atomic_load(&r->board->stop) && !time_is_up(r)) {
 		uint64_t seed;
 		if (!seed_next(r, &seed))

@@ -185,6 +185,7 @@ enum {
 	JOBS,
 	REPEAT,
 	SPREAD,
+	DIE,
 	CLIENTS,
 	ROUNDS,
 	SECONDS,
@@ -212,6 +213,7 @@ static const struct option long_options[] = {
 	{"jobs", required_argument, NULL, JOBS},
 	{"repeat", required_argument, NULL, REPEAT},
 	{"spread", required_argument, NULL, SPREAD},
+	{"die", required_argument, NULL, DIE},
 	{"clients", required_argument, NULL, CLIENTS},
 	{"rounds", required_argument, NULL, ROUNDS},
 	{"seconds", required_argument, NULL, SECONDS},
@@ -277,6 +279,9 @@ static void take_option(struct options *o, int c)
 		break;
 	case SPREAD:
 		o->spread = (uint64_t)parse_number("--spread", optarg, 1e6);
+		break;
+	case DIE:
+		o->die = optarg;
 		break;
 	case HUNT:
 		o->hunt = true;

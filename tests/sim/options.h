@@ -17,6 +17,7 @@ struct options {
 	double minutes; /* stop after this long; 0: when the seeds are done */
 	unsigned jobs;
 	uint64_t spread; /* places of each column of a list; 0: all */
+	const char *die; /* "abort", "address" or "hang" at the end of each seed; NULL: not */
 	double repeat;   /* share of the seeds run twice, to compare their traces */
 	enum bug bug;
 	bool plants; /* hunt each bug of the scenario */

@@ -41,8 +41,12 @@ static bool try_run(struct shrink *s, const struct options *o)
 	s->tries++;
 	if (pid < 0 || waitpid(pid, &status, 0) < 0)
 		return false;
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		snprintf(s->violation, VIOLATION_TEXT, "the process died");
+	if (WIFSIGNALED(status))
+		snprintf(s->violation, VIOLATION_TEXT, "the process died of %s",
+			 strsignal(WTERMSIG(status)));
+	else if (WEXITSTATUS(status) != 0)
+		snprintf(s->violation, VIOLATION_TEXT, "the process exited with %d",
+			 WEXITSTATUS(status));
 	return s->violation[0] != '\0';
 }
 

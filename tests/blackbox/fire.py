@@ -6,8 +6,8 @@
         ... something bad, to fire.box ...
         fire.judge()
 
-Waits are for conditions, with deadlines. A round of the short run takes some seconds; TERRANE_FIRE_SECONDS makes
-the bad part of each case longer (./dev fire).
+Waits are for conditions, with deadlines. What is drawn is of the commit unless TERRANE_FIRE_SEED says otherwise. A
+round of the short run takes some seconds; TERRANE_FIRE_SECONDS makes the bad part of each case longer (./dev fire).
 """
 import json
 import os
@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 from box import Box, await_true, lives
@@ -26,7 +27,6 @@ from shared import judge_shared, thefts
 HERE = Path(__file__).resolve().parent
 SECONDS = float(os.environ.get("TERRANE_FIRE_SECONDS", "2"))
 LONG = "TERRANE_FIRE_SECONDS" in os.environ
-SEED = int(os.environ.get("TERRANE_FIRE_SEED", "1"))
 CALL_S = 10  # after so long a client's call has failed (libterrane.py)
 HEAL_S = 90  # for everything to be whole again; seconds on a machine that has nothing else to do
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
@@ -35,6 +35,26 @@ GRACE_S = 180  # of collection: the least that a janitor takes
 LEAST_EPOCHS, EPOCHS_MAX = 6, 40
 # A janitor in a hurry: what a box loses is repaired while the test waits.
 HURRY = {"round": "200ms", "lease": "2s", "delay": "3s", "look": "1s", "percent": "100"}
+
+
+def seed_of(environ):
+    """TERRANE_FIRE_SEED, or of the commit, so that the next one meets other kills and cuts; or of the day."""
+    if "TERRANE_FIRE_SEED" in environ:
+        return int(environ["TERRANE_FIRE_SEED"])
+    asked = ["git", "-C", HERE, "describe", "--always", "--dirty"]
+    commit = environ.get("TERRANE_COMMIT") or subprocess.run(
+        asked, capture_output=True, text=True, check=False).stdout.strip()
+    return zlib.crc32((time.strftime("%Y-%m-%d") if commit in ("", "unknown") else commit).encode())
+
+
+SEED = seed_of(os.environ)
+
+
+def replay_line():
+    """Which case this is and how to see it again; pytest shows it with a failure."""
+    case = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0].rpartition("/")[2]
+    long = f"TERRANE_FIRE_SECONDS={SECONDS:g} " if LONG else ""
+    return f"replay: TERRANE_FIRE_SEED={SEED} {long}python3 -B -m pytest 'tests/blackbox/{case}'"
 
 
 def set_keys(path, keys):
@@ -75,6 +95,7 @@ class Fire:
     """`prepare` may change the files of the box before its processes start for good."""
 
     def __init__(self, folder, *shape, metadata="rocksdb"):
+        print(replay_line())
         self.folder = Path(folder)
         self.box = Box(self.folder / "box", *(shape or ("--racks", 6, "--disks", 2)), "--metadata", metadata,
                        "--procs")

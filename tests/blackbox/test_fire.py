@@ -18,7 +18,7 @@ import pytest
 
 import fire_net
 from box import KIB, MIB, await_true, lives, run
-from fire import CALL_S, FAKETIME, HEAL_S, LONG, SECONDS, Fire, set_keys
+from fire import CALL_S, FAKETIME, HEAL_S, LONG, SECONDS, SEED, Fire, seed_of, set_keys
 
 RADOS = Path(__file__).resolve().parents[2] / "scripts" / "rados.sh"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -31,6 +31,16 @@ def rounds(least):
     while done < least or time.monotonic() < end:
         yield done
         done += 1
+
+
+def test_the_seed_is_of_the_commit_and_is_told(tmp_path, capsys):
+    assert seed_of({"TERRANE_FIRE_SEED": "7", "TERRANE_COMMIT": "abc"}) == 7
+    assert seed_of({"TERRANE_COMMIT": "abc"}) == seed_of({"TERRANE_COMMIT": "abc"})
+    assert seed_of({"TERRANE_COMMIT": "abc"}) != seed_of({"TERRANE_COMMIT": "abd"})
+    Fire(tmp_path)
+    told = capsys.readouterr().out
+    assert f"TERRANE_FIRE_SEED={SEED} " in told
+    assert "'tests/blackbox/test_fire.py::test_the_seed_is_of_the_commit_and_is_told'" in told
 
 
 def test_kill_9_of_any_process_in_a_loop(tmp_path):

@@ -84,21 +84,25 @@ static void late_chunk(void *ctx, const struct late_chunk *l)
 	rt_deadline_set(rt_now_ns() + 30 * NS_PER_S);
 	if (l->rc < 0)
 		return; /* the record says that it is missing: repair makes it */
+	struct meta_place p = {.chunk_block = l->chunk_block,
+			       .index = (uint32_t)l->chunk,
+			       .crc = l->crc,
+			       .to = l->disk,
+			       .drops = l->drops};
 	int rc = -ENOENT;
 	for (int i = 0; i < LATE_TRIES && rc < 0; i++) {
 		if (rt_sleep_ns(LATE_PAUSE_NS) < 0)
 			return;
 		struct meta_call m = call_meta(&c);
-		rc = meta_client_block_replace(&m, l->block, l->chunk_block, (uint32_t)l->chunk, 0,
-					       l->disk, l->crc);
+		rc = meta_client_block_replace(&m, l->block, &p);
 	}
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static int place_chosen(struct call *c, const struct shape *s, uint64_t block, uint64_t chunk_block,
-			uint64_t epoch, const struct cluster_choice *choice, struct coded *coded,
-			uint64_t gate_bytes, struct meta_chunk *chunks)
+static int place_chosen(struct call *c, const struct shape *s, const struct meta_block *record,
+			uint64_t drops, const struct cluster_choice *choice, struct coded *coded,
+			uint64_t gate_bytes)
 {
 	AUTO_FREE uint64_t *disks = calloc((size_t)s->n, sizeof(*disks));
 	AUTO_FREE uint32_t *crcs = calloc((size_t)s->n, sizeof(*crcs));
@@ -110,9 +114,10 @@ static int place_chosen(struct call *c, const struct shape *s, uint64_t block, u
 	for (int i = 0; i < s->n; i++)
 		crcs[i] = coded->chunk[i].crc;
 	struct block_write w = {
-		.block = chunk_block,
-		.owner = block,
-		.epoch = epoch,
+		.block = record->chunk_block,
+		.owner = record->id,
+		.epoch = record->epoch,
+		.drops = drops,
 		.shape = s,
 		.candidates = choice->disk,
 		.candidate_count = choice->count,
@@ -125,7 +130,7 @@ static int place_chosen(struct call *c, const struct shape *s, uint64_t block, u
 	};
 	int rc = stripe_write_take(c, &w, coded, disks);
 	for (int i = 0; i < s->n; i++)
-		chunks[i] = (struct meta_chunk){.disk = disks[i], .crc = crcs[i]};
+		record->chunks[i] = (struct meta_chunk){.disk = disks[i], .crc = crcs[i]};
 	return rc;
 }
 
@@ -135,18 +140,17 @@ static int spare_disks(const struct call *c, const struct shape *s)
 	return shape_extra(s, c->extra_disks) + (s->n + 1) / 2;
 }
 
-int stripe_place_take(struct call *c, const struct shape *s, uint64_t block, uint64_t chunk_block,
-		      uint64_t epoch, struct coded *coded, uint64_t gate_bytes,
-		      struct meta_chunk *chunks)
+int stripe_place_take(struct call *c, const struct shape *s, const struct meta_block *record,
+		      uint64_t drops, struct coded *coded, uint64_t gate_bytes)
 {
 	struct cluster_choice choice;
-	int rc = stripe_choose(c, s, chunk_block, spare_disks(c, s), &choice);
+	int rc = stripe_choose(c, s, record->chunk_block, spare_disks(c, s), &choice);
 	if (rc < 0) {
 		coded_free(coded);
 		gate_leave(&c->fabric->writes, gate_bytes);
 		return rc;
 	}
-	return place_chosen(c, s, block, chunk_block, epoch, &choice, coded, gate_bytes, chunks);
+	return place_chosen(c, s, record, drops, &choice, coded, gate_bytes);
 }
 
 static int block_allocate(struct call *c, const struct block_new *b, struct meta_block *record,
@@ -214,8 +218,7 @@ static int block_create_small(struct call *c, struct block_new *b, struct coded 
 		a.rc = -ENOMEM;
 	else if (rt_group_spawn(&g, "allocate", allocate_fiber, &a) < 0)
 		allocate_fiber(&a);
-	int rc = place_chosen(c, b->shape, b->id, b->id, record->epoch, choice, coded,
-			      b->gate_bytes, record->chunks);
+	int rc = place_chosen(c, b->shape, record, 0, choice, coded, b->gate_bytes);
 	rt_group_join(&g);
 	if (a.rc < 0 && rc == 0) {
 		chunks_drop(c, b, record->chunks);
@@ -238,8 +241,7 @@ static int block_create_coded(struct call *c, struct block_new *b, struct coded 
 		gate_leave(&c->fabric->writes, b->gate_bytes);
 		return rc;
 	}
-	rc = place_chosen(c, b->shape, b->id, b->id, record->epoch, &choice, coded, b->gate_bytes,
-			  record->chunks);
+	rc = place_chosen(c, b->shape, record, 0, &choice, coded, b->gate_bytes);
 	return rc < 0 ? rc : block_commit(c, b, record);
 }
 

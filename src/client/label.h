@@ -7,7 +7,8 @@
  *     0   'T' 'C' 'L' 1
  *     4   tenant, 4 bytes, not 0
  *     8   block, 8 bytes
- *     16  put, 8 bytes: drawn for each put, so that what was deleted and put anew is known for another
+ *     16  put, 8 bytes: drawn for each put, so that what was deleted and put anew is known for another, and a
+ *         delete can say which one it means
  *     24  zeros
  */
 #ifndef CLIENT_LABEL_H

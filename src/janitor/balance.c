@@ -22,8 +22,8 @@
  *             move, and every disk has 89 GB
  *
  * A move is: copy, change of the record, delete the old. Before the change readers and repair see the old chunk,
- * afterwards the new; both are there and whole at that moment. When another changed the record first, what was
- * copied is an orphan.
+ * afterwards the new; both are there and whole at that moment. When another changed the record first, or has swept the
+ * copy because this one stood still, the record refuses, and what is left of the copy is an orphan.
  */
 #include <errno.h>
 #include <math.h>
@@ -313,13 +313,19 @@ static int chunk_move(struct moving *m)
 		rc = copy_put(m);
 	if (rc < 0)
 		return rc;
-	uint32_t crc = m->data.buf != NULL ? m->data.crc : m->block.chunks[m->move.index].crc;
-	rc = meta_client_block_replace(&c, m->block.id, m->block.chunk_block,
-				       (uint32_t)m->move.index, from, m->move.to, crc);
+	struct meta_place p = {.chunk_block = m->block.chunk_block,
+			       .index = (uint32_t)m->move.index,
+			       .crc = m->data.buf != NULL ? m->data.crc
+							  : m->block.chunks[m->move.index].crc,
+			       .from = from,
+			       .to = m->move.to,
+			       .drops = m->block.drops};
+	struct chunk_seen old;
+	chunk_see(m->j, from, id_of(m), &old);
+	rc = meta_client_block_replace(&c, m->block.id, &p);
 	/* Refused, or not known: either the record has it, or it is an orphan. */
-	if (rc == 0 && from != m->move.to)
-		(void)chunk_delete(m->j, from, id_of(m));
 	if (rc == 0) {
+		(void)chunk_delete(m->j, from, id_of(m), &old);
 		m->j->stats.chunks_balanced++;
 		m->j->stats.balanced_bytes += m->data.len;
 		fill_shift(&m->j->sums, from, m->move.to, m->block.chunk_length);

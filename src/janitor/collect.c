@@ -88,6 +88,7 @@ static int listed_delete(struct janitor *j, struct node_call *node, const struct
 {
 	struct chunk_id ids[DELETE_BATCH];
 	struct chunk_stat st[DELETE_BATCH];
+	const uint8_t *labels[DELETE_BATCH];
 	size_t of[DELETE_BATCH], count = 0;
 	int done[DELETE_BATCH];
 	for (size_t i = 0; i < n; i++)
@@ -98,12 +99,13 @@ static int listed_delete(struct janitor *j, struct node_call *node, const struct
 	for (size_t i = 0; i < n; i++) {
 		if (is_listed(&all[i], rcs[i], &st[i])) {
 			of[count] = i;
+			labels[count] = rcs[i] == 0 ? st[i].label : NULL;
 			ids[count++] = all[i].id;
 		}
 		rcs[i] = -ENOENT;
 	}
 	if (count > 0)
-		rc = node_delete(node, all[0].disk, ids, count, done);
+		rc = node_delete(node, all[0].disk, ids, labels, count, done);
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		rcs[of[i]] = done[i];
 		j->stats.chunks_deleted += done[i] == 0;

@@ -281,12 +281,21 @@ int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *
 		   const struct store_range *ranges, size_t n, struct janitor_repair *repair,
 		   struct rpc_slice *out);
 
-/* Puts a chunk that is made of a sealed block's bytes: whoever puts it puts the same. When it is there already it
- * is read, and stays when it is whole: *met; else this one takes its place. -EINVAL: a pool has another one. */
+/* Puts a chunk that is made of a sealed block's bytes: whoever puts it puts the same. One that is there already may be
+ * about to be deleted, so this takes its place: *met. -EEXIST: a pool has one, and it is left to the orphans. */
 int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_id id,
 	      const struct node_put *p, bool *met);
-/* Deletes a chunk; -ENOENT is 0. */
-int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id);
+
+/* A chunk that is to be deleted when its record does not name it any more: which put it is, seen before. */
+struct chunk_seen {
+	int rc; /* 0, or why its label is not known */
+	uint8_t label[STORE_LABEL_BYTES];
+};
+void chunk_see(struct janitor *j, uint64_t disk, struct chunk_id id, struct chunk_seen *out);
+/* Deletes what was seen, or could not be read. 0 also when it is not there any more; -ESTALE another put is; or why
+ * nothing was seen. */
+int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id,
+		 const struct chunk_seen *seen);
 
 /* --- pools.c and pools_patch.c ---------------------------------------------------------------------------- */
 

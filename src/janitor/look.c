@@ -198,31 +198,36 @@ static int blank_is_mended(struct shelf *s, struct chunk_id id, bool *mended)
 }
 
 /* Asked again, because many may have waited for their turn: a repair or move may have met it meanwhile. */
-static int orphan_delete(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f)
+static int orphan_delete(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f,
+			 const uint8_t *label)
 {
 	struct janitor *j = s->j;
+	struct chunk_seen seen = {.rc = label == NULL ? -EBADMSG : 0};
+	if (label != NULL)
+		memcpy(seen.label, label, sizeof(seen.label));
 	bool wanted = true;
 	int rc = pacer_wait(&j->deletes, 1, j->opts.deletes_per_s);
 	struct meta_call m = errand_meta(j, &s->errand);
 	if (rc == 0)
 		rc = f == NULL ? blank_is_mended(s, id, &wanted)
-			       : meta_client_chunks_wanted(&m, s->disk, f, 1, &wanted);
+			       : meta_client_chunk_give_up(&m, s->disk, f, &wanted);
 	if (rc < 0 || wanted)
 		return rc;
-	rc = chunk_delete(j, s->disk, id);
+	rc = chunk_delete(j, s->disk, id, &seen);
 	j->stats.orphans_deleted += rc == 0;
-	return rc;
+	return rc == -ESTALE ? 0 : rc; /* put anew meanwhile */
 }
 
-/* f: NULL, it has no label that can be read. Then it is not one that has just been put. */
+/* f and label: NULL, it has no label that can be read. Then it is not one that has just been put. */
 static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f,
-		       uint64_t put)
+		       const uint8_t *label)
 {
 	struct janitor *j = s->j;
+	uint64_t put = label == NULL ? 0 : label_put(label);
 	uint64_t key = sighting_key(s, id);
 	struct sighting *old = map_get(&j->sightings, key);
 	if (bug_planted(BUG_ORPHAN_AT_ONCE))
-		return orphan_delete(s, id, f);
+		return orphan_delete(s, id, f, label);
 	if (old == NULL)
 		return sighting_add(j, key, put);
 	/* Not the one that was seen then: that was deleted, and this has come since. */
@@ -231,7 +236,7 @@ static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_fo
 	old->last_epoch = j->epoch;
 	if (j->epoch < old->epoch + 2)
 		return 0;
-	int rc = orphan_delete(s, id, f);
+	int rc = orphan_delete(s, id, f, label);
 	if (rc == 0)
 		free(map_remove(&j->sightings, key));
 	return rc;
@@ -262,8 +267,7 @@ static int orphans_page(struct shelf *s, size_t n)
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		struct chunk_id id = s->ids[s->place[i]];
 		if (!s->wanted[i])
-			rc = orphan_seen(s, id, &s->found[i],
-					 label_put(s->stat[s->place[i]].label));
+			rc = orphan_seen(s, id, &s->found[i], s->stat[s->place[i]].label);
 		else
 			orphan_forget(s, id);
 	}
@@ -287,7 +291,7 @@ static int orphans_disk(struct shelf *s, uint64_t unused)
 	if (rc == 0 && s->blank_count > 0)
 		rc = records_of_disk(s, blanks_wanted, NULL);
 	for (size_t i = 0; rc == 0 && i < s->blank_count; i++)
-		rc = orphan_seen(s, s->blanks[i], NULL, 0);
+		rc = orphan_seen(s, s->blanks[i], NULL, NULL);
 	return rc;
 }
 

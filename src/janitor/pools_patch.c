@@ -245,9 +245,14 @@ static int patch(struct patient *p)
 	/* What a reader has reported meanwhile is good again. */
 	struct meta_call m = errand_meta(p->j, &p->errand);
 	const struct meta_chunk *c = &p->block.chunks[p->losses[0].id.index];
+	struct meta_place same = {.chunk_block = p->block.chunk_block,
+				  .index = p->losses[0].id.index,
+				  .crc = c->crc,
+				  .from = p->disk,
+				  .to = p->disk,
+				  .drops = p->block.drops};
 	if (c->damaged)
-		(void)meta_client_block_replace(&m, p->block.id, p->block.chunk_block,
-						p->losses[0].id.index, p->disk, p->disk, c->crc);
+		(void)meta_client_block_replace(&m, p->block.id, &same);
 	return 0;
 }
 

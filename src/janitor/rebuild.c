@@ -11,10 +11,11 @@
  *           where it is, when its disk is well and no other keeps the block as far apart
  *   record  meta_block_replace: from this moment readers look there; the old chunk is deleted after it
  *
- * Two janitors on the same block choose the same disks: one finds the other's chunk there, reads it, and when it
- * has the same bytes it will do; else the new one takes its place as a whole. Whose record change comes second is
- * told so, and what it put is an orphan unless the record names it: nobody deletes what another may have found.
- * A block that was deleted or laid out anew meanwhile refuses the change.
+ * Two janitors on the same block choose the same disks: one finds the other's chunk there, and puts its own, of the
+ * same bytes, in its place as a whole: what it found may be an old one that somebody is about to delete, and he means
+ * that put. Whose record change comes second is told so, and what it put is an orphan unless the record names it:
+ * nobody deletes what another may have found. A block that was deleted, laid out anew, or has let a chunk go since it
+ * was read, refuses the change (drops in meta.h).
  *
  * Pools. A column of an mlec is a chunk on a pool: here it is read and written whole. What pools.c brings
  * to a pool are ranges of a column, computed from the same ranges of others.

@@ -34,7 +34,7 @@ struct mending {
 	struct sg *sg;
 	struct plan *plan;
 	uint64_t gate_bytes;
-	bool met; /* the last chunk was put by another */
+	bool met; /* the last chunk was there already: another is at it, or was */
 };
 
 /* Puts the chunks that were made anew on their disks, and says so in the record. */

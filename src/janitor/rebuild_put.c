@@ -2,6 +2,7 @@
 /* Chunks that were made anew: where they go, and what becomes of the old ones. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bug.h"
 #include "base/log.h"
@@ -10,6 +11,7 @@
 #include "rt/rt.h"
 
 #define PUT_TIMEOUT_NS (60 * NS_PER_S)
+#define DELETE_TIMEOUT_NS (10 * NS_PER_S)
 #define SPARE_DISKS 3
 
 static bool is_useless(int64_t rc)
@@ -38,6 +40,7 @@ static int chunk_is(struct janitor *j, struct node_call *c, uint64_t disk, struc
 int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_id id,
 	      const struct node_put *p, bool *met)
 {
+	const struct cluster_disk *d = cluster_disk(j->fabric.map, disk);
 	struct disk_use u;
 	struct node_put again = *p;
 	*met = false;
@@ -49,14 +52,13 @@ int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_
 	u.node.timeout_ns = PUT_TIMEOUT_NS;
 	rc = node_put(&u.node, disk, id, p);
 	/* Left by somebody who was interrupted, or made by another who goes on. */
-	if (rc == -EEXIST)
-		*met = chunk_is(j, &u.node, disk, id, &p->data) > 0;
-	if (rc == -EEXIST && !*met) {
+	*met = rc == -EEXIST;
+	if (*met && d != NULL && !d->pool) {
 		again.replace = true;
 		rc = node_put(&u.node, disk, id, &again);
 	}
 	disk_end(call, &u, rc == -EEXIST ? 0 : rc, 0);
-	return *met ? 0 : rc;
+	return rc;
 }
 
 /* In place: what is there is of no use, and goes when this is there. */
@@ -71,17 +73,34 @@ static int target_put(struct mending *m, int chunk, uint64_t disk, bool in_place
 	return rc;
 }
 
-int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id)
+void chunk_see(struct janitor *j, uint64_t disk, struct chunk_id id, struct chunk_seen *out)
 {
 	struct errand e;
 	errand_init(j, &e, 0);
 	struct disk_use u;
-	int rc = disk_begin(&e.call, disk, &u);
+	struct chunk_stat st;
+	*out = (struct chunk_seen){.rc = disk_begin(&e.call, disk, &u)};
+	if (out->rc < 0)
+		return;
+	u.node.timeout_ns = DELETE_TIMEOUT_NS;
+	out->rc = node_stat_one(&u.node, disk, id, &st);
+	disk_end(&e.call, &u, is_useless(out->rc) ? 0 : out->rc, 0);
+	if (out->rc == 0)
+		memcpy(out->label, st.label, sizeof(out->label));
+}
+
+int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id,
+		 const struct chunk_seen *seen)
+{
+	struct errand e;
+	errand_init(j, &e, 0);
+	struct disk_use u;
+	int rc = seen->rc == 0 || is_useless(seen->rc) ? disk_begin(&e.call, disk, &u) : seen->rc;
 	if (rc < 0)
 		return rc;
-	u.node.timeout_ns = 10 * NS_PER_S;
-	rc = node_delete_one(&u.node, disk, id);
-	disk_end(&e.call, &u, rc, 0);
+	u.node.timeout_ns = DELETE_TIMEOUT_NS;
+	rc = node_delete_as(&u.node, disk, id, seen->rc == 0 ? seen->label : NULL);
+	disk_end(&e.call, &u, rc == -ESTALE ? 0 : rc, 0);
 	return rc == -ENOENT ? 0 : rc;
 }
 
@@ -89,11 +108,20 @@ static int replace(struct mending *m, int chunk, uint64_t to)
 {
 	struct meta_call c = errand_meta(m->j, &m->errand);
 	uint64_t from = m->block.chunks[chunk].disk;
-	if (bug_planted(BUG_DELETE_FIRST) && from != 0 && from != to)
-		(void)chunk_delete(m->j, from,
-				   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk});
-	int rc = meta_client_block_replace(&c, m->block.id, m->block.chunk_block, (uint32_t)chunk,
-					   from, to, m->chunk[chunk].crc);
+	struct chunk_id id = {m->block.chunk_block, (uint32_t)chunk};
+	struct meta_place p = {.chunk_block = id.block,
+			       .index = id.index,
+			       .crc = m->chunk[chunk].crc,
+			       .from = from,
+			       .to = to,
+			       .drops = m->block.drops};
+	/* Seen while the record names it: what comes there afterwards is another's. */
+	struct chunk_seen old = {.rc = -ENODEV};
+	if (from != 0 && from != to && disk_fate(m->j, from) != DISK_LOST)
+		chunk_see(m->j, from, id, &old);
+	if (bug_planted(BUG_DELETE_FIRST))
+		(void)chunk_delete(m->j, from, id, &old);
+	int rc = meta_client_block_replace(&c, m->block.id, &p);
 	/* Refused, or not known: either the record has it by another's doing, or it is an orphan. */
 	if (rc == -ENOENT || rc == -ESTALE || rc == -EEXIST || rc == -EINVAL)
 		m->j->stats.overtaken++;
@@ -106,10 +134,9 @@ static int replace(struct mending *m, int chunk, uint64_t to)
 	else
 		m->j->stats.chunks_repaired++;
 	m->j->stats.repaired_ns = rt_wall_ns();
-	m->block.chunks[chunk] = (struct meta_chunk){.disk = to, .crc = m->chunk[chunk].crc};
-	if (from != 0 && from != to && disk_fate(m->j, from) != DISK_LOST)
-		(void)chunk_delete(m->j, from,
-				   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk});
+	m->block.chunks[chunk] = (struct meta_chunk){.disk = to, .crc = p.crc};
+	m->block.drops += from != 0;
+	(void)chunk_delete(m->j, from, id, &old);
 	return 0;
 }
 
@@ -184,7 +211,11 @@ static int pool_put_in_place(struct mending *m, int chunk, uint64_t disk)
 	if (rc == 0)
 		rc = pool_column_patch(m->j, pool, id, &m->chunk[chunk]);
 	struct disk_use u;
-	if (rc == 0 && pool == &own) {
+	struct chunk_seen old;
+	if (rc == 0 && pool != &own)
+		return 0;
+	chunk_see(m->j, disk, id, &old);
+	if (rc == 0) {
 		rc = disk_begin(&m->errand.call, disk, &u);
 		if (rc < 0)
 			return rc;
@@ -195,7 +226,7 @@ static int pool_put_in_place(struct mending *m, int chunk, uint64_t disk)
 	}
 	if (rc != -ENOENT && rc != -EBADMSG)
 		return rc;
-	rc = chunk_delete(m->j, disk, id);
+	rc = chunk_delete(m->j, disk, id, &old);
 	return rc == 0 ? target_put(m, chunk, disk, false) : rc;
 }
 

@@ -42,6 +42,7 @@ int block_out(uint64_t id, const rec_block *rec, struct arena *a, struct meta_bl
 				   .epoch = rec->epoch,
 				   .chunk_block = rec->chunk_block,
 				   .layout = rec->layout,
+				   .drops = rec->drops,
 				   .length = rec->length,
 				   .capacity = rec->capacity,
 				   .chunk_length = rec->chunk_length,

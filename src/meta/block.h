@@ -11,6 +11,9 @@ int block_read(struct meta *m, uint32_t tenant, uint64_t block, struct arena *a,
 /* A record as the interface shows it; chunks and encoding are copied. */
 int block_out(uint64_t id, const rec_block *rec, struct arena *a, struct meta_block *out);
 
+/* meta_chunk_wanted */
+bool block_wants(const rec_block *rec, uint64_t chunk_block, uint32_t index, uint64_t disk);
+
 /* The chunk list of a record, in the arena. */
 int block_chunks_set(rec_block *rec, const struct meta_chunk *chunks, size_t n, struct arena *a);
 

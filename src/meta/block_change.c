@@ -4,6 +4,7 @@
 
 #include "base/bug.h"
 #include "meta/block.h"
+#include "meta/gc.h"
 #include "rt/rt.h"
 
 /* A change of a committed block: what it is about, and how the record changes. */
@@ -23,11 +24,8 @@ struct change {
 	uint64_t length;
 	uint64_t chunk_length;
 	uint32_t crc;
-	uint64_t chunk_block;
-	uint32_t index;
-	uint64_t from;
-	uint64_t to;
-	uint64_t layout;
+	struct meta_place place;
+	bool *wanted;
 	const struct meta_block *as;
 };
 
@@ -183,57 +181,54 @@ int meta_block_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t block, 
 static int do_replace(struct change *c)
 {
 	rec_block *b = c->rec;
+	const struct meta_place *p = &c->place;
 	/* A chunk of the old layout says nothing about the new one, even on the same disk. */
-	if (b->chunk_block != c->chunk_block)
+	if (b->chunk_block != p->chunk_block)
 		return -ESTALE;
-	if (c->index >= b->n_chunks)
+	if (p->index >= b->n_chunks)
 		return -EINVAL;
-	rec_chunk *chunk = b->chunks[c->index];
-	if (chunk->disk == c->to && !chunk->damaged)
+	rec_chunk *chunk = b->chunks[p->index];
+	if (chunk->disk == p->to && !chunk->damaged)
 		return 1;
-	if (chunk->disk != c->from)
+	if (chunk->disk != p->from || b->drops != p->drops)
 		return -ESTALE;
 	for (uint32_t i = 0; i < b->n_chunks; i++)
-		if (c->to != 0 && i != c->index && b->chunks[i]->disk == c->to)
+		if (p->to != 0 && i != p->index && b->chunks[i]->disk == p->to)
 			return -EEXIST;
-	chunk->disk = c->to;
-	chunk->crc = c->crc;
+	chunk->disk = p->to;
+	chunk->crc = p->crc;
 	chunk->damaged = false;
 	b->layout++;
+	/* Chunks that come late are added one by one by who wrote them all, and let none go. */
+	if (p->from != 0)
+		b->drops++;
 	rec_on_disk row = TERRANE__REC__ON_DISK__INIT;
-	row.index = c->index;
-	if (c->from != 0 && c->from != c->to)
-		txn_delete(&c->t, key_disk(c->from, c->tenant, c->block));
-	if (c->to != 0 && !bug_planted(BUG_INDEX_FORGOTTEN))
-		txn_put(&c->t, key_disk(c->to, c->tenant, c->block), &row.base);
+	row.index = p->index;
+	if (p->from != 0 && p->from != p->to)
+		txn_delete(&c->t, key_disk(p->from, c->tenant, c->block));
+	if (p->to != 0 && !bug_planted(BUG_INDEX_FORGOTTEN))
+		txn_put(&c->t, key_disk(p->to, c->tenant, c->block), &row.base);
 	return 0;
 }
 
 int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
-		       uint64_t chunk_block, uint32_t index, uint64_t from, uint64_t to,
-		       uint32_t crc)
+		       const struct meta_place *p)
 {
-	struct change c = {.m = m,
-			   .tenant = ctx->tenant,
-			   .block = block,
-			   .chunk_block = chunk_block,
-			   .index = index,
-			   .from = from,
-			   .to = to,
-			   .crc = crc};
+	struct change c = {.m = m, .tenant = ctx->tenant, .block = block, .place = *p};
 	return change(c, do_replace);
 }
 
 static int do_report(struct change *c)
 {
 	rec_block *b = c->rec;
-	if (c->index >= b->n_chunks)
+	const struct meta_place *p = &c->place;
+	if (p->index >= b->n_chunks)
 		return -EINVAL;
-	if (b->chunk_block != c->chunk_block || b->chunks[c->index]->disk != c->from)
+	if (b->chunk_block != p->chunk_block || b->chunks[p->index]->disk != p->from)
 		return -ESTALE;
-	if (b->chunks[c->index]->damaged || bug_planted(BUG_REPORT_LOST))
+	if (b->chunks[p->index]->damaged || bug_planted(BUG_REPORT_LOST))
 		return 1;
-	b->chunks[c->index]->damaged = true;
+	b->chunks[p->index]->damaged = true;
 	return 0;
 }
 
@@ -243,10 +238,39 @@ int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 	struct change c = {.m = m,
 			   .tenant = ctx->tenant,
 			   .block = block,
-			   .chunk_block = chunk_block,
-			   .index = index,
-			   .from = disk};
+			   .place = {.chunk_block = chunk_block, .index = index, .from = disk}};
 	return change(c, do_report);
+}
+
+static int do_give_up(struct change *c)
+{
+	const struct meta_place *p = &c->place;
+	*c->wanted = block_wants(c->rec, p->chunk_block, p->index, p->from);
+	if (*c->wanted)
+		return 1;
+	c->rec->drops++;
+	return 0;
+}
+
+int meta_chunk_give_up(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
+		       uint64_t chunk_block, uint32_t index, uint64_t disk, bool *wanted)
+{
+	struct change c = {.m = m,
+			   .tenant = ctx->tenant,
+			   .block = block,
+			   .wanted = wanted,
+			   .place = {.chunk_block = chunk_block, .index = index, .from = disk}};
+	int rc = change(c, do_give_up);
+	if (rc != -ENOENT)
+		return rc;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	struct kv_bytes raw;
+	rec_block *rec;
+	rc = block_read(m, ctx->tenant, block, &a, &raw, &rec);
+	/* Pending, or committed in this moment: another time. */
+	*wanted = rc == 0 && rec != NULL;
+	return rc;
 }
 
 /* The rows of the index follow the list; the old chunks are dead. */
@@ -258,7 +282,7 @@ static int do_relayout(struct change *c)
 		return 1;
 	if (b->state != META_BLOCK_SEALED)
 		return -EBUSY;
-	if (b->layout != c->layout)
+	if (b->drops != as->drops)
 		return -ESTALE;
 	/* Names of chunks that are being deleted do not come back. */
 	struct schema_key dead = key_ids('z', c->tenant, c->block, as->chunk_block);
@@ -289,11 +313,11 @@ static int do_relayout(struct change *c)
 	b->chunk_block = as->chunk_block;
 	b->chunk_length = as->chunk_length;
 	b->layout++;
+	b->drops++;
 	return 0;
 }
 
-int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b,
-			uint64_t layout)
+int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b)
 {
 	if (b->chunk_block <= META_ROOT || b->chunk_count == 0 ||
 	    b->chunk_count > META_CHUNKS_MAX || b->encoding[0] == '\0' ||
@@ -303,7 +327,6 @@ int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct
 		for (size_t j = 0; j < i; j++)
 			if (b->chunks[i].disk != 0 && b->chunks[i].disk == b->chunks[j].disk)
 				return -EINVAL;
-	struct change c = {
-		.m = m, .tenant = ctx->tenant, .block = b->id, .as = b, .layout = layout};
+	struct change c = {.m = m, .tenant = ctx->tenant, .block = b->id, .as = b};
 	return change(c, do_relayout);
 }

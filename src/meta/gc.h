@@ -105,11 +105,16 @@ int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_
  * Whether the metadata names a chunk found on a disk, whose block id and tenant the node keeps in the chunk's
  * label. Not to be named is not to be dead: a block is laid out anew, repaired or rebalanced by writing
  * chunks first and saying so afterwards. So a chunk may only be deleted when it was not wanted for a whole
- * grace period: twice, two epochs apart, and never in between. Who writes chunks ahead of the metadata must
+ * grace period: twice, two epochs apart, and never in between. Who writes chunks ahead of the metadata should
  * say so within the grace. The chunks of a pending block are wanted on any disk.
+ *
+ * Who is about to delete one gives it up first: a chunk that is not wanted then is not named afterwards either,
+ * by anybody who put it before (drops in meta.h). The delete must name the put that was seen before that.
  */
 int meta_chunk_wanted(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		      uint64_t chunk_block, uint32_t index, uint64_t disk, bool *wanted);
+int meta_chunk_give_up(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
+		       uint64_t chunk_block, uint32_t index, uint64_t disk, bool *wanted);
 
 /* --- the reverse index ------------------------------------------------------------------------ */
 

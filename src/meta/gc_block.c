@@ -331,6 +331,15 @@ int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_
 	return rc == -ESTALE ? 0 : rc;
 }
 
+bool block_wants(const rec_block *rec, uint64_t chunk_block, uint32_t index, uint64_t disk)
+{
+	if (chunk_block != rec->chunk_block)
+		return false;
+	/* A writer may still put chunks anywhere until it commits. */
+	return rec->state == META_BLOCK_PENDING ||
+	       (index < rec->n_chunks && rec->chunks[index]->disk == disk);
+}
+
 int meta_chunk_wanted(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		      uint64_t chunk_block, uint32_t index, uint64_t disk, bool *wanted)
 {
@@ -340,15 +349,9 @@ int meta_chunk_wanted(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 	rec_block *rec;
 	int rc = block_read(m, ctx->tenant, block, &a, &raw, &rec);
 	*wanted = false;
-	if (rc != 0 || rec == NULL)
-		return rc;
-	/* A writer may still put chunks anywhere until it commits. */
-	if (rec->state == META_BLOCK_PENDING)
-		*wanted = chunk_block == rec->chunk_block;
-	else
-		*wanted = chunk_block == rec->chunk_block && index < rec->n_chunks &&
-			  rec->chunks[index]->disk == disk;
-	return 0;
+	if (rc == 0 && rec != NULL)
+		*wanted = block_wants(rec, chunk_block, index, disk);
+	return rc;
 }
 
 /* --- the reverse index --------------------------------------------------------------------------- */

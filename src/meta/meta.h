@@ -422,6 +422,12 @@ struct meta_block {
 	uint64_t chunk_block;
 	uint64_t
 		layout; /* counts changes of chunks: a cached location with an older one is stale */
+	/*
+	 * Counts chunks that were let go: ones that it named and does not any more, and ones that it does not name
+	 * and that will be deleted. Who names a chunk brings the count that it read before it put the chunk there,
+	 * and is refused with an older one: the chunk may have been deleted since, however long ago that was.
+	 */
+	uint64_t drops;
 	uint64_t length;   /* bytes of user data */
 	uint64_t capacity; /* the most it may grow to; what the quota counts until it is sealed */
 	uint64_t chunk_length; /* bytes of each chunk, when sealed */
@@ -477,12 +483,22 @@ int meta_block_fence(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 int meta_block_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
 		    uint64_t length, uint64_t chunk_length, uint32_t crc);
 
-/* Chunk (chunk_block, index) is on disk `to` now (0: nowhere), if it was on `from`: repair and rebalance.
- * Again: 0. The old chunk is the caller's to delete. -ENOENT, -ESTALE it is elsewhere or the block was laid
- * out anew, -EINVAL, -EEXIST another chunk of the block is on that disk. */
+/* A chunk of a block that is on another disk than before, or was made anew where it was. */
+struct meta_place {
+	uint64_t chunk_block;
+	uint32_t index;
+	uint32_t crc;
+	uint64_t from; /* 0: nowhere */
+	uint64_t to;
+	uint64_t drops; /* of the block, read before the chunk was put there */
+};
+
+/* The chunk is on disk `to` now, if it was on `from`: repair and rebalance. drops grows by one, unless the
+ * chunk was nowhere before. Again: 0. The old chunk is the caller's to delete, and only as the put that was there
+ * before this. -ENOENT, -ESTALE it is elsewhere, the block was laid out anew or has let a chunk go since,
+ * -EINVAL, -EEXIST another chunk of the block is on that disk. */
 int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
-		       uint64_t chunk_block, uint32_t index, uint64_t from, uint64_t to,
-		       uint32_t crc);
+		       const struct meta_place *p);
 
 /* Notes that chunk (chunk_block, index) is bad, if it is still there. -ENOENT, -ESTALE it is elsewhere or the block
  * was laid out anew. */
@@ -490,10 +506,10 @@ int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 		      uint64_t chunk_block, uint32_t index, uint64_t disk);
 
 /* Re-encoding: a sealed block is laid out anew, under another chunk_block, with other encoding and
- * disks, if its layout is still `layout`; the old chunks become garbage. Again: 0. -ENOENT, -ESTALE,
- * -EBUSY not sealed, -EEXIST chunks of that chunk_block are being deleted, -EINVAL. */
-int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b,
-			uint64_t layout);
+ * disks, if its drops, read before the new chunks were put, are still b->drops; they grow by one. The old
+ * chunks become garbage. Again: 0. -ENOENT, -ESTALE, -EBUSY not sealed, -EEXIST chunks of that chunk_block are
+ * being deleted, -EINVAL. */
+int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b);
 
 /* n blocks at once, 1 to META_BATCH_MAX; out[i].state is 0 where there is none. Chunks are the arena's. */
 int meta_block_get(struct meta *m, const struct meta_ctx *ctx, const uint64_t *blocks, size_t n,

@@ -180,11 +180,10 @@ int meta_client_block_fence(struct meta_call *c, uint64_t block, uint64_t epoch,
 			    struct arena *arena, struct meta_block *out);
 int meta_client_block_seal(struct meta_call *c, uint64_t block, uint64_t epoch, uint64_t length,
 			   uint64_t chunk_length, uint32_t crc);
-int meta_client_block_replace(struct meta_call *c, uint64_t block, uint64_t chunk_block,
-			      uint32_t index, uint64_t from, uint64_t to, uint32_t crc);
+int meta_client_block_replace(struct meta_call *c, uint64_t block, const struct meta_place *p);
 int meta_client_block_report(struct meta_call *c, uint64_t block, uint64_t chunk_block,
 			     uint32_t index, uint64_t disk);
-int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b, uint64_t layout);
+int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b);
 /* Sealed blocks come from the cache, as far as they are there. */
 int meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,
 			  struct arena *arena, struct meta_block *out);
@@ -235,6 +234,8 @@ struct meta_found_chunk {
 /* meta_chunk_wanted of up to META_PAGE_MAX chunks of one disk. */
 int meta_client_chunks_wanted(struct meta_call *c, uint64_t disk,
 			      const struct meta_found_chunk *chunks, size_t n, bool *wanted);
+int meta_client_chunk_give_up(struct meta_call *c, uint64_t disk, const struct meta_found_chunk *f,
+			      bool *wanted);
 
 /* As in gc.h; times are of this process's clock. */
 int meta_client_lease_take(struct meta_call *c, struct meta_lease *l);

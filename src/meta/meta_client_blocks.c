@@ -108,16 +108,16 @@ int meta_client_block_seal(struct meta_call *c, uint64_t block, uint64_t epoch, 
 	return mc_tell(c, &meta_type_block_seal, &q.base);
 }
 
-int meta_client_block_replace(struct meta_call *c, uint64_t block, uint64_t chunk_block,
-			      uint32_t index, uint64_t from, uint64_t to, uint32_t crc)
+int meta_client_block_replace(struct meta_call *c, uint64_t block, const struct meta_place *p)
 {
 	Terrane__Meta__BlockReplaceRequest q = TERRANE__META__BLOCK_REPLACE_REQUEST__INIT;
 	q.block = block;
-	q.chunk_block = chunk_block;
-	q.index = index;
-	q.from = from;
-	q.to = to;
-	q.crc = crc;
+	q.chunk_block = p->chunk_block;
+	q.index = p->index;
+	q.from = p->from;
+	q.to = p->to;
+	q.crc = p->crc;
+	q.drops = p->drops;
 	int rc = mc_tell(c, &meta_type_block_replace, &q.base);
 	forget(c, block);
 	return rc;
@@ -136,14 +136,13 @@ int meta_client_block_report(struct meta_call *c, uint64_t block, uint64_t chunk
 	return rc;
 }
 
-int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b, uint64_t layout)
+int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	Terrane__Meta__BlockRelayoutRequest q = TERRANE__META__BLOCK_RELAYOUT_REQUEST__INIT;
 	meta_msg_block m;
 	q.block = &m;
-	q.layout = layout;
 	int rc = block_message(c, &a, &m, b);
 	if (rc == 0)
 		rc = mc_tell(c, &meta_type_block_relayout, &q.base);

@@ -130,8 +130,8 @@ int meta_client_gc_chunks_done(struct meta_call *c, uint32_t tenant, uint64_t bl
 	return mc_tell(c, &meta_type_gc_chunks_done, &q.base);
 }
 
-int meta_client_chunks_wanted(struct meta_call *c, uint64_t disk,
-			      const struct meta_found_chunk *chunks, size_t n, bool *wanted)
+static int chunks_ask(struct meta_call *c, uint64_t disk, const struct meta_found_chunk *chunks,
+		      size_t n, bool give_up, bool *wanted)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
@@ -150,6 +150,7 @@ int meta_client_chunks_wanted(struct meta_call *c, uint64_t disk,
 	}
 	q.n_chunks = n;
 	q.disk = disk;
+	q.give_up = give_up;
 	AUTO_REPLY struct rpc_reply reply;
 	int rc = mc_ask(c, &meta_type_chunks_wanted, &q.base, &reply);
 	if (rc < 0)
@@ -160,6 +161,18 @@ int meta_client_chunks_wanted(struct meta_call *c, uint64_t disk,
 	for (size_t i = 0; i < n; i++)
 		wanted[i] = p->wanted[i];
 	return 0;
+}
+
+int meta_client_chunks_wanted(struct meta_call *c, uint64_t disk,
+			      const struct meta_found_chunk *chunks, size_t n, bool *wanted)
+{
+	return chunks_ask(c, disk, chunks, n, false, wanted);
+}
+
+int meta_client_chunk_give_up(struct meta_call *c, uint64_t disk, const struct meta_found_chunk *f,
+			      bool *wanted)
+{
+	return chunks_ask(c, disk, f, 1, true, wanted);
 }
 
 /* --- where blocks are --------------------------------------------------------------------------- */

@@ -101,10 +101,15 @@ int ms_handle_block_replace(struct rpc_request *r)
 {
 	const Terrane__Meta__BlockReplaceRequest *q = rpc_body(r);
 	struct meta_ctx ctx;
+	struct meta_place p = {.chunk_block = q->chunk_block,
+			       .index = q->index,
+			       .crc = q->crc,
+			       .from = q->from,
+			       .to = q->to,
+			       .drops = q->drops};
 	int rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->block, 1);
 	if (rc == 0)
-		rc = meta_block_replace(ms_meta(r), &ctx, q->block, q->chunk_block, q->index,
-					q->from, q->to, q->crc);
+		rc = meta_block_replace(ms_meta(r), &ctx, q->block, &p);
 	return ms_end(r, rc);
 }
 
@@ -126,7 +131,7 @@ int ms_handle_block_relayout(struct rpc_request *r)
 	struct meta_block b = {0};
 	int rc = block_begin(r, q->block, &ctx, &b);
 	if (rc == 0)
-		rc = meta_block_relayout(ms_meta(r), &ctx, &b, q->layout);
+		rc = meta_block_relayout(ms_meta(r), &ctx, &b);
 	return ms_end(r, rc);
 }
 

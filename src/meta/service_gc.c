@@ -196,12 +196,13 @@ int ms_handle_chunks_wanted(struct rpc_request *r)
 	p->wanted = rpc_alloc(r, (q->n_chunks + 1) * sizeof(*p->wanted));
 	if (p->wanted == NULL)
 		return -ENOMEM;
+	int (*ask)(struct meta *, const struct meta_ctx *, uint64_t, uint64_t, uint32_t, uint64_t,
+		   bool *) = q->give_up ? meta_chunk_give_up : meta_chunk_wanted;
 	for (size_t i = 0; rc == 0 && i < q->n_chunks; i++) {
 		const Terrane__Meta__FoundChunk *f = q->chunks[i];
 		struct meta_ctx ctx = {f->tenant};
 		bool wanted = false;
-		rc = meta_chunk_wanted(ms_meta(r), &ctx, f->block, f->chunk_block, f->index,
-				       q->disk, &wanted);
+		rc = ask(ms_meta(r), &ctx, f->block, f->chunk_block, f->index, q->disk, &wanted);
 		p->wanted[i] = wanted;
 	}
 	p->n_wanted = rc == 0 ? q->n_chunks : 0;

@@ -93,6 +93,7 @@ int meta_wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_bl
 	m->epoch = b->epoch;
 	m->chunk_block = b->chunk_block;
 	m->layout = b->layout;
+	m->drops = b->drops;
 	m->length = b->length;
 	m->capacity = b->capacity;
 	m->chunk_length = b->chunk_length;
@@ -194,6 +195,7 @@ int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_bl
 		.epoch = m->epoch,
 		.chunk_block = m->chunk_block,
 		.layout = m->layout,
+		.drops = m->drops,
 		.length = m->length,
 		.capacity = m->capacity,
 		.chunk_length = m->chunk_length,

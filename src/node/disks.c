@@ -27,6 +27,8 @@ static int disk_init(struct node_disks *set, struct node_disk *d, const struct n
 	rt_cond_init(&d->idle);
 	rt_cond_init(&d->settled);
 	rt_cond_init(&d->room);
+	list_init(&d->changes);
+	rt_cond_init(&d->changed);
 	rt_cond_init(&d->rebuild.changed);
 	rt_cond_init(&d->gauge.told);
 	rt_cond_init(&d->checked);

@@ -181,6 +181,8 @@ struct node_disk {
 	uint64_t read_bytes;  /* payload of reads that are under way, or wait for memory */
 	uint64_t write_bytes; /* and of writes */
 	struct rt_cond room;
+	struct list changes; /* puts, and deletes of one certain put, that are under way */
+	struct rt_cond changed;
 };
 
 struct node_disks {

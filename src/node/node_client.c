@@ -154,16 +154,26 @@ static int names_init(struct names *n, const struct chunk_id *ids, size_t count)
 	return 0;
 }
 
-int node_delete(struct node_call *c, uint64_t disk, const struct chunk_id *ids, size_t n, int *rcs)
+int node_delete(struct node_call *c, uint64_t disk, const struct chunk_id *ids,
+		const uint8_t *const *labels, size_t n, int *rcs)
 {
 	__attribute__((cleanup(names_fini))) struct names names;
+	AUTO_FREE ProtobufCBinaryData *as = labels != NULL ? calloc(n, sizeof(*as)) : NULL;
 	int rc = names_init(&names, ids, n);
+	if (rc == 0 && labels != NULL && as == NULL)
+		rc = -ENOMEM;
 	if (rc < 0)
 		return rc;
+	for (size_t i = 0; labels != NULL && i < n; i++)
+		if (labels[i] != NULL)
+			as[i] = (ProtobufCBinaryData){.len = STORE_LABEL_BYTES,
+						      .data = (uint8_t *)(uintptr_t)labels[i]};
 	Terrane__Node__DeleteRequest q = TERRANE__NODE__DELETE_REQUEST__INIT;
 	q.disk = disk;
 	q.chunks = names.list;
 	q.n_chunks = n;
+	q.labels = as;
+	q.n_labels = labels != NULL ? n : 0;
 	AUTO_REPLY struct rpc_reply reply;
 	rc = node_ask(c, &(struct node_ask){.type = &node_type_delete, .request = &q.base}, &reply);
 	if (rc < 0)
@@ -215,7 +225,14 @@ static int take_one(struct node_call *c, int rc, int its)
 int node_delete_one(struct node_call *c, uint64_t disk, struct chunk_id id)
 {
 	int its = 0;
-	int rc = node_delete(c, disk, &id, 1, &its);
+	int rc = node_delete(c, disk, &id, NULL, 1, &its);
+	return take_one(c, rc, its);
+}
+
+int node_delete_as(struct node_call *c, uint64_t disk, struct chunk_id id, const uint8_t *label)
+{
+	int its = 0;
+	int rc = node_delete(c, disk, &id, &label, 1, &its);
 	return take_one(c, rc, its);
 }
 

@@ -83,12 +83,15 @@ int node_seal(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t e
 int node_fence(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t epoch,
 	       struct chunk_stat *after);
 
-/* Up to NODE_NAMES_MAX chunks; the error of each in rcs. */
-int node_delete(struct node_call *c, uint64_t disk, const struct chunk_id *ids, size_t n, int *rcs);
+/* Up to NODE_NAMES_MAX chunks; the error of each in rcs. labels: NULL, or what each must still have to be deleted,
+ * NULL for one that cannot be read; -ESTALE: it is another. */
+int node_delete(struct node_call *c, uint64_t disk, const struct chunk_id *ids,
+		const uint8_t *const *labels, size_t n, int *rcs);
 int node_stat(struct node_call *c, uint64_t disk, const struct chunk_id *ids, size_t n,
 	      struct chunk_stat *out, int *rcs);
 /* One chunk, whose error is the call's. */
 int node_delete_one(struct node_call *c, uint64_t disk, struct chunk_id id);
+int node_delete_as(struct node_call *c, uint64_t disk, struct chunk_id id, const uint8_t *label);
 int node_stat_one(struct node_call *c, uint64_t disk, struct chunk_id id, struct chunk_stat *out);
 
 /* As store_list, at most NODE_LIST_MAX. */

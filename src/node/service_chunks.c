@@ -2,6 +2,7 @@
 /* Requests that change or describe chunks, and reservations. */
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/bug.h"
 #include "base/err.h"
@@ -21,6 +22,43 @@ static struct store_data payload_data(const struct rpc_request *r, struct iovec 
 static int no_name(struct rpc_request *r)
 {
 	return rpc_fail(r, -EINVAL, "the request names no chunk");
+}
+
+/* --- who changes a chunk ------------------------------------------------------------------------ */
+
+/* A delete that means one certain put looks before it deletes: meanwhile nothing is put under the name. */
+struct change {
+	struct list link;
+	struct chunk_id id;
+	bool alone;
+};
+
+static bool change_waits(const struct node_disk *d, const struct change *c)
+{
+	struct change *other;
+	list_for_each_entry(other, &d->changes, link) {
+		if (chunk_id_equal(other->id, c->id) && (other->alone || c->alone))
+			return true;
+	}
+	return false;
+}
+
+static int change_begin(struct node_disk *d, struct change *c, struct chunk_id id, bool alone)
+{
+	*c = (struct change){.id = id, .alone = alone};
+	while (change_waits(d, c)) {
+		int rc = rt_cond_wait(&d->changed);
+		if (rc < 0)
+			return rc;
+	}
+	list_push_back(&d->changes, &c->link);
+	return 0;
+}
+
+static void change_end(struct node_disk *d, struct change *c)
+{
+	list_remove(&c->link);
+	rt_cond_broadcast(&d->changed);
 }
 
 /* --- put -------------------------------------------------------------------------------------- */
@@ -55,8 +93,15 @@ static int put_do(struct work *w, struct chunk_id id, const struct store_put *p)
 {
 	struct sched_request want = work_request(w, SCHED_WRITE, p->data.len);
 	AUTO_SCHED_TURN struct sched_turn t = {0};
-	int rc = sched_begin(w->disk->sched, &want, &t);
-	return rc != 0 ? rc : sched_next(&t, store_put(w->disk->store, id, p));
+	struct change c;
+	int rc = change_begin(w->disk, &c, id, false);
+	if (rc != 0)
+		return rc;
+	rc = sched_begin(w->disk->sched, &want, &t);
+	if (rc == 0)
+		rc = sched_next(&t, store_put(w->disk->store, id, p));
+	change_end(w->disk, &c);
+	return rc;
 }
 
 int handle_put(struct rpc_request *r)
@@ -175,7 +220,8 @@ int handle_fence(struct rpc_request *r)
 struct several {
 	struct work w;
 	Terrane__Node__ChunkName **names;
-	uint32_t *status;               /* of a delete */
+	uint32_t *status; /* of a delete */
+	const ProtobufCBinaryData *labels;
 	Terrane__Node__ChunkStat *stat; /* of a stat */
 	struct chunk_stat *st;
 	bool cut; /* the request ran out of time, or was given up */
@@ -197,17 +243,49 @@ static void several_note(struct several *s, int rc)
 	s->cut_rc = rc;
 }
 
+/* Whether what is there is what the caller saw: 0, -ESTALE, or why that is not known. */
+static int delete_check(struct store *store, struct chunk_id id, const ProtobufCBinaryData *label)
+{
+	uint8_t want[STORE_LABEL_BYTES];
+	struct chunk_stat st;
+	int rc = store_stat(store, id, &st);
+	if (rc == -EBADMSG || rc == -ENODATA)
+		return label->len == 0 ? 0 : -ESTALE;
+	if (rc == -ENOENT)
+		return 0; /* the store says so, when that is durable */
+	if (rc != 0)
+		return rc;
+	if (label->len == 0 || node_label_from(want, label) < 0)
+		return -ESTALE;
+	return memcmp(st.label, want, sizeof(want)) == 0 ? 0 : -ESTALE;
+}
+
+static int delete_do(struct several *s, size_t i, struct chunk_id id)
+{
+	struct store *store = s->w.disk->store;
+	struct sched_request want = work_request(&s->w, SCHED_WRITE, SMALL_BYTES);
+	AUTO_SCHED_TURN struct sched_turn t = {0};
+	int rc = sched_begin(s->w.disk->sched, &want, &t);
+	if (rc != 0)
+		return rc;
+	if (s->labels != NULL)
+		rc = delete_check(store, id, &s->labels[i]);
+	return sched_next(&t, rc != 0 ? rc : store_delete(store, id));
+}
+
 static void delete_one(void *ctx, size_t i)
 {
 	struct several *s = ctx;
 	struct chunk_id id;
-	struct sched_request want = work_request(&s->w, SCHED_WRITE, SMALL_BYTES);
-	AUTO_SCHED_TURN struct sched_turn t = {0};
+	struct change c;
 	int rc = node_chunk_from(&id, s->names[i]);
-	if (rc == 0)
-		rc = sched_begin(s->w.disk->sched, &want, &t);
-	if (rc == 0)
-		rc = sched_next(&t, store_delete(s->w.disk->store, id));
+	if (rc == 0 && s->labels != NULL)
+		rc = change_begin(s->w.disk, &c, id, true);
+	if (rc == 0) {
+		rc = delete_do(s, i, id);
+		if (s->labels != NULL)
+			change_end(s->w.disk, &c);
+	}
 	several_note(s, rc);
 	s->status[i] = (uint32_t)-rc;
 }
@@ -216,10 +294,16 @@ int handle_delete(struct rpc_request *r)
 {
 	const Terrane__Node__DeleteRequest *q = rpc_body(r);
 	Terrane__Node__DeleteResponse *reply = rpc_reply_body(r);
-	struct several s = {.names = q->chunks};
+	struct several s = {.names = q->chunks, .labels = q->n_labels > 0 ? q->labels : NULL};
 	int rc = work_begin(&s.w, r, q->disk);
 	if (rc == 0)
 		rc = several_check(&s, q->n_chunks);
+	if (rc == 0 && q->n_labels != 0 && q->n_labels != q->n_chunks)
+		rc = rpc_fail(r, -EINVAL, "a label for each chunk, or none");
+	for (size_t i = 0; rc == 0 && i < q->n_labels; i++)
+		if (q->labels[i].len > STORE_LABEL_BYTES)
+			rc = rpc_fail(r, -EINVAL, "a label has at most %d bytes",
+				      STORE_LABEL_BYTES);
 	if (rc == 0) {
 		s.status = rpc_alloc(r, q->n_chunks * sizeof(s.status[0]));
 		rc = s.status != NULL ? 0 : -ENOMEM;

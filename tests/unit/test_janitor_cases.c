@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "janitor_lab.h"
+#include "meta/wire.h"
 
 static void two_body(struct client_box *b)
 {
@@ -283,6 +284,117 @@ static void a_block_deleted_while_it_is_repaired_leaves_nothing(void **state)
 	cbox_run_all(8, 1, deleted_body);
 }
 
+static int delete_as(struct lab *l, uint64_t disk, struct chunk_id id, const uint8_t *label)
+{
+	struct call c;
+	struct disk_use u;
+	call_init(&c, engine_fabric(l->engine));
+	CHECK_EQ(disk_begin(&c, disk, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	int rc = node_delete_as(&u.node, disk, id, label);
+	disk_end(&c, &u, 0, 0);
+	return rc;
+}
+
+static struct chunk_stat stat_of(struct lab *l, uint64_t disk, struct chunk_id id)
+{
+	struct call c;
+	struct disk_use u;
+	struct chunk_stat st = {0};
+	call_init(&c, engine_fabric(l->engine));
+	CHECK_EQ(disk_begin(&c, disk, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	CHECK_EQ(node_stat_one(&u.node, disk, id, &st), 0);
+	disk_end(&c, &u, 0, 0);
+	return st;
+}
+
+/* Four disks, of which three have a copy: the fourth is where a repair can go, and where a move has left its old
+ * chunk, whose delete is under way. */
+static void held_up_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 3, 5000, "r3"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct meta_on_disk on;
+	uint64_t lost = 0, spare = 0;
+	for (unsigned i = 0; i < 4; i++)
+		if (blocks_on(&l, 10 * i + 1, NULL) == 0)
+			spare = 10 * i + 1;
+		else
+			lost = 10 * i + 1;
+	CHECK(spare != 0 && blocks_on(&l, lost, &on) == 1);
+	struct chunk_id id = {on.block, on.index};
+	chunk_copy(&l, lost, spare, id, 0);
+	struct chunk_stat old = stat_of(&l, spare, id);
+	lose_disk(&l, lost);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(blocks_on(&l, spare, NULL), 1);
+	CHECK_EQ(delete_as(&l, spare, id, old.label), -ESTALE);
+	CHECK_EQ(check_whole(&l), 1);
+	CHECK_EQ(read_text(&l, "/f", 3, 5000), 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_delete_that_was_held_up_spares_what_a_repair_put_there(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, held_up_body);
+}
+
+/* A move has put its chunk, and stands still until that has been taken for an orphan. */
+static void stood_still_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 3, 5000, "r3"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct meta_on_disk on;
+	uint64_t from = 0, to = 0;
+	for (unsigned i = 0; i < 4; i++)
+		if (blocks_on(&l, 10 * i + 1, NULL) == 0)
+			to = 10 * i + 1;
+		else
+			from = 10 * i + 1;
+	CHECK(to != 0 && blocks_on(&l, from, &on) == 1);
+	struct arena a;
+	arena_init(&a, MIB);
+	struct meta_block block = block_get(&l, on.block, &a);
+	struct meta_place p = {.chunk_block = block.chunk_block,
+			       .index = on.index,
+			       .crc = block.chunks[on.index].crc,
+			       .from = from,
+			       .to = to,
+			       .drops = block.drops};
+	chunk_copy(&l, from, to, (struct chunk_id){on.block, on.index}, 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_collect(j), 0);
+	CHECK_EQ(janitor_orphans(j), 0);
+	collect_for(j, 3 * GRACE_NS);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(stats_of(j).orphans_deleted, 1);
+	struct rpc_context who;
+	rpc_context_init(&who);
+	who.tenant = META_SYSTEM ":1";
+	struct meta_call c = {.client = l.client, .context = &who};
+	CHECK_EQ(meta_client_block_replace(&c, on.block, &p), -ESTALE);
+	CHECK_EQ(check_whole(&l), 1);
+	janitor_close(j);
+	arena_fini(&a);
+	lab_close(&l);
+}
+
+static void a_move_that_stood_still_does_not_name_what_was_swept(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, stood_still_body);
+}
+
 static void back_body(struct client_box *b)
 {
 	struct lab l;
@@ -505,6 +617,8 @@ static void a_block_that_a_writer_still_appends_to_is_repaired_when_it_ends(void
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_delete_that_was_held_up_spares_what_a_repair_put_there),
+		cmocka_unit_test(a_move_that_stood_still_does_not_name_what_was_swept),
 		cmocka_unit_test(two_janitors_at_once_repair_each_chunk_once),
 		cmocka_unit_test(a_lease_that_expires_in_the_middle_of_a_repair_does_no_harm),
 		cmocka_unit_test(a_janitor_that_is_told_to_end_leaves_no_lease_behind),

@@ -446,7 +446,8 @@ static void others_body(struct rig *rig)
 	uint64_t at;
 	CHECK_EQ(get_file(&other, f, 0, &file, e, &n, &at), -ENOENT);
 	CHECK_EQ(meta_file_steal(rig->m, &other.ctx, f, 1, &file, e), -ENOENT);
-	CHECK_EQ(meta_block_replace(rig->m, &other.ctx, block, block, 0, 100, 200, 0), -ENOENT);
+	struct meta_place place = {.chunk_block = block, .from = 100, .to = 200};
+	CHECK_EQ(meta_block_replace(rig->m, &other.ctx, block, &place), -ENOENT);
 	struct meta_owner owner = {.file = f, .bytes = 1};
 	CHECK_EQ(meta_block_own(rig->m, &other.ctx, block, &owner, 1), -ENOENT);
 	struct meta_dir dir;

@@ -17,6 +17,18 @@ static size_t on_disk(struct rig *rig, uint64_t disk)
 	return n;
 }
 
+static int replace(struct rig *rig, uint64_t block, uint64_t chunk_block, uint32_t index,
+		   uint64_t from, uint64_t to, uint64_t drops)
+{
+	struct meta_place p = {.chunk_block = chunk_block,
+			       .index = index,
+			       .crc = 9,
+			       .from = from,
+			       .to = to,
+			       .drops = drops};
+	return meta_block_replace(rig->m, &rig->ctx, block, &p);
+}
+
 static void places_body(struct rig *rig)
 {
 	uint64_t f = must_create(rig, META_ROOT, "f");
@@ -31,14 +43,14 @@ static void places_body(struct rig *rig)
 	CHECK_EQ(on_disk(rig, 105), 0);
 	CHECK_EQ(on_disk(rig, 102), 1);
 	uint64_t b = k.b.id;
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, b, 0, 101, 103, 9), -ESTALE);
+	CHECK_EQ(replace(rig, b, b, 0, 101, 103, 0), -ESTALE);
 	/* The same disk and index, but of another layout. */
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, b + 7, 0, 100, 103, 9), -ESTALE);
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, b, 0, 100, 101, 9), -EEXIST);
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, b, 3, 100, 103, 9), -EINVAL);
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b + 1, b, 0, 100, 103, 9), -ENOENT);
+	CHECK_EQ(replace(rig, b, b + 7, 0, 100, 103, 0), -ESTALE);
+	CHECK_EQ(replace(rig, b, b, 0, 100, 101, 0), -EEXIST);
+	CHECK_EQ(replace(rig, b, b, 3, 100, 103, 0), -EINVAL);
+	CHECK_EQ(replace(rig, b + 1, b, 0, 100, 103, 0), -ENOENT);
 	for (int i = 0; i < 2; i++)
-		CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, b, b, 0, 100, 103, 9), 0);
+		CHECK_EQ(replace(rig, b, b, 0, 100, 103, 0), 0);
 	CHECK_EQ(on_disk(rig, 100), 0);
 	CHECK_EQ(on_disk(rig, 103), 1);
 	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, b, 0, 100), -ESTALE);
@@ -58,9 +70,10 @@ static void places_body(struct rig *rig)
 		n.chunks[i].disk = 200 + i;
 	n.b.chunk_block = 5555;
 	snprintf(n.b.encoding, sizeof(n.b.encoding), "rs:2+1");
-	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b, 1), -ESTALE);
+	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), -ESTALE);
+	n.b.drops = 1;
 	for (int i = 0; i < 2; i++)
-		CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b, 2), 0);
+		CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), 0);
 	CHECK_EQ(on_disk(rig, 103), 0);
 	CHECK_EQ(on_disk(rig, 201), 1);
 	bool wanted;
@@ -105,7 +118,7 @@ static void wanted_body(struct rig *rig)
 	CHECK(!wanted(rig, 7000, 7000, 1, 100) && !wanted(rig, 7000, 7000, 3, 100));
 	/* A repair writes to 103 and says so afterwards: in between it is not named, and is not dead. */
 	CHECK(!wanted(rig, 7000, 7000, 0, 103));
-	CHECK_EQ(meta_block_replace(rig->m, &rig->ctx, 7000, 7000, 0, 100, 103, 9), 0);
+	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 0), 0);
 	CHECK(wanted(rig, 7000, 7000, 0, 103) && !wanted(rig, 7000, 7000, 0, 100));
 	/* So does a new layout, under a name of its own. */
 	struct blk n;
@@ -115,7 +128,8 @@ static void wanted_body(struct rig *rig)
 	n.b.chunk_block = 5555;
 	snprintf(n.b.encoding, sizeof(n.b.encoding), "rs:2+1");
 	CHECK(!wanted(rig, 7000, 5555, 1, 201) && wanted(rig, 7000, 7000, 1, 101));
-	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b, 2), 0);
+	n.b.drops = 1;
+	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), 0);
 	CHECK(wanted(rig, 7000, 5555, 1, 201) && !wanted(rig, 7000, 7000, 1, 101));
 	/* What another tenant calls by the same number is not asked about. */
 	struct meta_ctx other = {.tenant = RIG_TENANT + 1};
@@ -131,6 +145,116 @@ static void a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_w
 {
 	(void)state;
 	rig_simple(wanted_body);
+}
+
+/* --- who stood still -------------------------------------------------------------------------- */
+
+static uint64_t drops(struct rig *rig, uint64_t block)
+{
+	struct meta_block b;
+	struct arena arena;
+	arena_init(&arena, MIB);
+	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, &block, 1, &arena, &b), 0);
+	arena_fini(&arena);
+	return b.drops;
+}
+
+static bool given_up(struct rig *rig, uint64_t chunk_block, uint32_t index, uint64_t disk)
+{
+	bool yes;
+	CHECK_EQ(meta_chunk_give_up(rig->m, &rig->ctx, 7000, chunk_block, index, disk, &yes), 0);
+	return !yes;
+}
+
+/* A block on disks 100, 101 and 102; what to lay it out as anew, on 200 and so on. */
+static void block_make(struct rig *rig, struct blk *k, struct blk *n)
+{
+	uint64_t f = must_create(rig, META_ROOT, "f");
+	struct meta_owner owner = {.file = f, .bytes = 10};
+	blk_init(k, 7000, 10);
+	CHECK(given_up(rig, 7000, 0, 100));
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k->b), 0);
+	CHECK(!given_up(rig, 7000, 0, 999));
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k->b, &owner, 1), 0);
+	CHECK_EQ(drops(rig, 7000), 0);
+	blk_init(n, 7000, 10);
+	for (unsigned i = 0; i < 3; i++)
+		n->chunks[i].disk = 200 + i;
+	n->b.chunk_block = 5555;
+	snprintf(n->b.encoding, sizeof(n->b.encoding), "rs:2+1");
+}
+
+static void relayout_late_body(struct rig *rig)
+{
+	struct blk k, n;
+	block_make(rig, &k, &n);
+	/* The new chunks are put; who put them stands still; one is found, and deleted. */
+	CHECK(!given_up(rig, 7000, 1, 101));
+	CHECK_EQ(drops(rig, 7000), 0);
+	CHECK(given_up(rig, 5555, 1, 201));
+	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), -ESTALE);
+	CHECK(wanted(rig, 7000, 7000, 1, 101));
+	/* Put anew, under another name. */
+	n.b.chunk_block = 6666;
+	n.b.drops = drops(rig, 7000);
+	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), 0);
+	must_be_whole(rig);
+}
+
+static void a_layout_whose_chunks_were_given_up_is_refused(void **state)
+{
+	(void)state;
+	rig_simple(relayout_late_body);
+}
+
+static void replace_late_body(struct rig *rig)
+{
+	struct blk k, n;
+	block_make(rig, &k, &n);
+	CHECK(given_up(rig, 7000, 0, 103));
+	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 0), -ESTALE);
+	CHECK(wanted(rig, 7000, 7000, 0, 100));
+	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), 0);
+	/* The same again, and what makes it undone; then a copy of the first comes. */
+	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), 0);
+	CHECK_EQ(drops(rig, 7000), 2);
+	CHECK_EQ(replace(rig, 7000, 7000, 0, 103, 100, 2), 0);
+	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), -ESTALE);
+	CHECK(wanted(rig, 7000, 7000, 0, 100));
+	/* Made anew in place, and damaged again: a copy of the first does not say that it is well. */
+	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, 7000, 7000, 0, 100), 0);
+	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 100, 3), 0);
+	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, 7000, 7000, 0, 100), 0);
+	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 100, 3), -ESTALE);
+	must_be_whole(rig);
+}
+
+static void a_place_whose_chunk_may_be_gone_is_refused(void **state)
+{
+	(void)state;
+	rig_simple(replace_late_body);
+}
+
+static void late_chunks_body(struct rig *rig)
+{
+	uint64_t f = must_create(rig, META_ROOT, "f");
+	struct meta_owner owner = {.file = f, .bytes = 10};
+	struct blk k;
+	blk_init(&k, 7000, 10);
+	k.chunks[0].disk = k.chunks[1].disk = k.chunks[2].disk = 0;
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &owner, 1), 0);
+	CHECK_EQ(replace(rig, 7000, 7000, 0, 0, 100, 0), 0);
+	CHECK_EQ(replace(rig, 7000, 7000, 1, 0, 101, 0), 0);
+	CHECK(given_up(rig, 7000, 2, 102));
+	CHECK_EQ(replace(rig, 7000, 7000, 2, 0, 102, 0), -ESTALE);
+	must_be_whole(rig);
+}
+
+static void chunks_that_come_late_are_added_until_one_is_given_up(void **state)
+{
+	(void)state;
+	rig_simple(late_chunks_body);
 }
 
 /* --- many blocks at once ---------------------------------------------------------------------- */
@@ -204,6 +328,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_reverse_index_follows_every_change_of_place),
+		cmocka_unit_test(a_layout_whose_chunks_were_given_up_is_refused),
+		cmocka_unit_test(a_place_whose_chunk_may_be_gone_is_refused),
+		cmocka_unit_test(chunks_that_come_late_are_added_until_one_is_given_up),
 		cmocka_unit_test(blocks_of_many_partitions_are_read_at_once),
 		cmocka_unit_test(
 			a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_way),

@@ -230,7 +230,9 @@ static void locations_that_moved_are_found_by_asking_again(struct lab *lab)
 	rpc_context_init(&who);
 	who.tenant = META_SYSTEM ":1";
 	repair.context = &who;
-	CHECK_EQ(meta_client_block_replace(&repair, block, b.chunk_block, 1, 101, 777, 55), 0);
+	struct meta_place place = {
+		.chunk_block = b.chunk_block, .index = 1, .crc = 55, .from = 101, .to = 777};
+	CHECK_EQ(meta_client_block_replace(&repair, block, &place), 0);
 	CHECK_EQ(meta_client_block_get(c, &block, 1, &lab->arena, &b), 0);
 	CHECK_EQ(b.chunks[1].disk, 101); /* as this client remembers it */
 	CHECK_EQ(meta_client_block_refresh(c, block, layout, &lab->arena, &b), 0);
@@ -289,6 +291,9 @@ static void what_was_removed_is_collected_through_the_service(struct lab *lab)
 	struct meta_found_chunk f[] = {{1, 1, block, block}, {1, 2, block, block}};
 	bool wanted[2];
 	CHECK_EQ(meta_client_chunks_wanted(root, 101, f, 2, wanted), 0);
+	CHECK(wanted[0] && !wanted[1]);
+	CHECK_EQ(meta_client_chunk_give_up(root, 101, &f[0], wanted), 0);
+	CHECK_EQ(meta_client_chunk_give_up(root, 101, &f[1], wanted + 1), 0);
 	CHECK(wanted[0] && !wanted[1]);
 	size_t blocks = 0, pages = 0;
 	for (struct meta_walk w = {.end = 64}; w.index < w.end; pages++) {

@@ -141,7 +141,7 @@ static void list_all(struct node_box *b)
 	for (uint32_t i = 0; i < N; i++)
 		CHECK(rcs[i] == 0 && st[i].len == i);
 	all[3].block = 1000;
-	CHECK_EQ(node_delete(&b->call, 2, all, N, rcs), 0);
+	CHECK_EQ(node_delete(&b->call, 2, all, NULL, N, rcs), 0);
 	for (uint32_t i = 0; i < N; i++)
 		CHECK_EQ(rcs[i], i == 3 ? -ENOENT : 0);
 	at = (struct store_cursor){0};
@@ -152,6 +152,72 @@ static void lists_name_every_chunk_once(void **state)
 {
 	(void)state;
 	box_run_everywhere(list_all);
+}
+
+static int put_as(struct node_box *b, uint64_t disk, const uint8_t *label, bool replace)
+{
+	struct node_put p = {.data = box_text(b, 1, 0, 5000), .replace = replace};
+	memcpy(p.label, label, sizeof(p.label));
+	int rc = node_put(&b->call, disk, one, &p);
+	buf_unref(p.data.buf);
+	return rc;
+}
+
+static const uint8_t label_a[STORE_LABEL_BYTES] = {1, 2, 3}, label_b[STORE_LABEL_BYTES] = {1, 2, 4};
+
+struct replacing {
+	struct node_box *b;
+	int rc;
+};
+
+static void replace_fiber(void *arg)
+{
+	struct replacing *r = arg;
+	r->rc = put_as(r->b, 1, label_b, true);
+}
+
+/* A delete of the old and a put in its place, at once: the new one is there, whoever comes first. */
+static void delete_and_replace(struct node_box *b)
+{
+	for (int i = 0; i < 20; i++) {
+		struct replacing r = {.b = b};
+		struct rt_fiber *fiber;
+		CHECK_EQ(put_as(b, 1, label_a, true), 0);
+		CHECK_EQ(rt_spawn(&fiber, "replace", replace_fiber, &r), 0);
+		if (i % 2 == 1)
+			CHECK_EQ(rt_yield(), 0);
+		int rc = node_delete_as(&b->call, 1, one, label_a);
+		rt_join(fiber);
+		CHECK_EQ(r.rc, 0);
+		CHECK(rc == 0 || rc == -ESTALE);
+		CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), 0);
+	}
+	CHECK_EQ(node_delete_as(&b->call, 1, one, label_b), 0);
+}
+
+static void delete_as(struct node_box *b)
+{
+	const uint64_t disks[] = {1, 10, 11};
+	int rcs[2];
+	const struct chunk_id both[2] = {one, {8, 8}};
+	for (size_t i = 0; i < ARRAY_LEN(disks); i++) {
+		uint64_t disk = disks[i];
+		CHECK_EQ(put_as(b, disk, label_a, false), 0);
+		CHECK_EQ(node_delete_as(&b->call, disk, one, label_b), -ESTALE);
+		CHECK_EQ(node_delete_as(&b->call, disk, one, NULL), -ESTALE);
+		CHECK_EQ(box_get(b, disk, one, 1, 0, 5000), 0);
+		const uint8_t *labels[2] = {label_a, label_b};
+		CHECK_EQ(node_delete(&b->call, disk, both, labels, 2, rcs), 0);
+		CHECK(rcs[0] == 0 && rcs[1] == -ENOENT);
+		CHECK_EQ(node_delete_as(&b->call, disk, one, NULL), -ENOENT);
+	}
+	delete_and_replace(b);
+}
+
+static void a_delete_that_means_one_put_spares_another(void **state)
+{
+	(void)state;
+	box_run_everywhere(delete_as);
 }
 
 static void reserve(struct node_box *b)
@@ -375,6 +441,7 @@ static void a_body_without_what_it_needs_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_delete_that_means_one_put_spares_another),
 		cmocka_unit_test(a_chunk_lives_and_dies),
 		cmocka_unit_test(many_ranges_come_in_one_call),
 		cmocka_unit_test(long_reads_are_whole),

@@ -136,6 +136,19 @@ static void send_away(struct world *w, const struct node_place *victim, uint64_t
 	w->away = true;
 }
 
+/* It goes on where it was, with what it knew then: its leases are others', its chunks were taken for orphans. */
+static void put_to_sleep(struct world *w, uint64_t end_ns)
+{
+	uint64_t left_ns = end_ns - sim_now_ns(w->sim);
+	if (left_ns < SLEEP_NS)
+		return;
+	bool janitor = rng_chance(&w->rng, 0.7);
+	const struct role *who = janitor ? &w->janitors[rng_below(&w->rng, w->plan.janitors)]
+					 : &w->clients[rng_below(&w->rng, w->plan.clients)];
+	sim_node_pause(who->node, SLEEP_NS + rng_below(&w->rng, left_ns - SLEEP_NS + 1));
+	w->slept = true;
+}
+
 /* More than any encoding bears. */
 static void lose_many(struct world *w)
 {
@@ -149,7 +162,7 @@ static void faulty_time(struct world *w)
 	struct node_place *victim = any_node(w);
 	unsigned disk = (unsigned)rng_below(&w->rng, w->plan.disks);
 	uint64_t end_ns = sim_now_ns(w->sim) + w->plan.faulty_ns;
-	w->away = false;
+	w->away = w->slept = false;
 	if (!w->over)
 		victim_set(w, victim, disk, true);
 	w->working = true;
@@ -163,6 +176,8 @@ static void faulty_time(struct world *w)
 		}
 		if (!w->away && !w->over && w->plan.absences && rng_chance(&w->rng, 0.2))
 			send_away(w, victim, end_ns);
+		if (!w->slept && w->plan.sleeps && rng_chance(&w->rng, 0.1))
+			put_to_sleep(w, end_ns);
 		if (!w->away && w->over && rng_chance(&w->rng, 0.05))
 			lose_many(w);
 		if (w->plan.blackouts && rng_chance(&w->rng, 0.03))

@@ -27,6 +27,7 @@
 #include "meta/meta_client.h"
 #include "scenario.h"
 
+#define SLEEP_NS (30 * NS_PER_S)   /* at least; two epochs take about as long */
 #define ABSENCE_NS (20 * NS_PER_S) /* longer than a janitor waits before it repairs around a node */
 #define NODES_MAX 24               /* with those that replace lost ones */
 #define DISKS_MAX 2                /* of one node */
@@ -77,6 +78,7 @@ struct plan {
 	bool freezes;         /* a server stands still when somebody renames */
 	bool cuts;            /* somebody who writes is cut off from some nodes */
 	bool absences;        /* a node stands still until others have done without it */
+	bool sleeps;          /* a janitor or client stands still for longer than two epochs */
 	bool rack_lost;       /* in the end, when all is whole, a rack of several nodes is lost */
 	bool kills; /* when all else is quiet a node is emptied, and janitors are killed */
 	const char *encodings[6];
@@ -153,6 +155,7 @@ struct world {
 	uint64_t wish_waits;
 	uint64_t refused; /* reads of the checker */
 	struct fixed fixed;
+	bool slept;              /* a process was put to sleep in this round */
 	bool away;               /* a node was sent away in this round, or several lost */
 	uint64_t cut_ns;         /* until when somebody is cut off; 0: nobody */
 	struct sim_node *frozen; /* a server; then cut_ns is when the client is cut off from it, */

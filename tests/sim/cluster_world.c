@@ -95,6 +95,9 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 		p->ops_max = in->ops;
 	if (over)
 		p->rounds = 1;
+	p->sleeps = rng_chance(&r, 0.1) && !in->single;
+	if (p->sleeps && in->seconds == 0)
+		p->faulty_ns += 2 * SLEEP_NS;
 }
 
 void world_addrs(const struct world *w, char *out, size_t size)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What clients share: logs that they take from each other, and names of one directory that they make and
- * remove all at once. The history of those names is judged by the checker of linearizability.
+ * What clients share: logs that they take from each other, and names of two directories that they make, rename,
+ * move from one to the other and remove, all at once. The history of those names is judged by the checker of
+ * linearizability: a value is a file, which gets another number when it is moved.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,9 +13,13 @@
 #include "meta/wire.h"
 #include "rt/rt.h"
 
-#define CONTEST_DIR 0x7e57ULL
-#define CONTEST_NAMES 3
+#define CONTEST_DIR 0x7e57ULL /* and the next */
+#define CONTEST_DIRS 2
+#define CONTEST_NAMES 3 /* of each */
+#define CONTEST_KEYS (CONTEST_DIRS * CONTEST_NAMES)
+_Static_assert(CONTEST_KEYS <= HISTORY_KEYS, "each name is a key of the history");
 static const char *const contest_names[CONTEST_NAMES] = {"n0", "n1", "n2"};
+#define CONTEST_NS (200 * NS_PER_MS)
 #define CONTEST_OPS_MAX 220
 #define CONTEST_VALUES (CONTEST_OPS_MAX * CLIENTS_MAX)
 #define CONTEST_CONFIGS_MAX 200000
@@ -23,10 +28,9 @@ static const char *const contest_names[CONTEST_NAMES] = {"n0", "n1", "n2"};
 struct contest {
 	struct history history;
 	uint32_t ids;
-	/* Removing what one has removed already succeeds: so only its maker removes or renames a file, and leaves it
-	 * alone when it has removed it, or does not know what came of it. */
+	/* Removing what one has removed already succeeds: so only who made or moved a file removes it, and once. */
 	bool left[CONTEST_VALUES];
-	bool ready; /* the directory is there */
+	bool ready; /* the directories are there */
 };
 
 struct contest *contest_new(void)
@@ -50,7 +54,7 @@ void contest_check(struct world *w)
 	w->out->unjudged = v == HISTORY_TOO_HARD;
 	if (v == HISTORY_VIOLATED)
 		model_violation(&w->model, "I6",
-				"the names of the contested directory have no one order");
+				"the names of the contested directories have no one order");
 }
 
 /* Whether the answer says what happened. */
@@ -64,6 +68,16 @@ static uint64_t file_id(uint32_t value)
 	return 0x10000ULL + ((uint64_t)value << 20);
 }
 
+static uint64_t dir_of(unsigned key)
+{
+	return CONTEST_DIR + key / CONTEST_NAMES;
+}
+
+static struct meta_name name_of(unsigned key)
+{
+	return meta_name(contest_names[key % CONTEST_NAMES]);
+}
+
 /* What the name leads to, as a value of the history; or -1. */
 static int64_t contest_lookup(struct shared_worker *s, unsigned key)
 {
@@ -73,7 +87,7 @@ static int64_t contest_lookup(struct shared_worker *s, unsigned key)
 	struct history_op op = {
 		.kind = HISTORY_READ, .client = s->client, .returned = HISTORY_NEVER};
 	size_t i = history_begin(&t->history, &op);
-	int rc = meta_client_lookup(&c, CONTEST_DIR, meta_name(contest_names[key]), &entry);
+	int rc = meta_client_lookup(&c, dir_of(key), name_of(key), &entry);
 	if (!definite(rc) || rt_cancelled())
 		return -1;
 	uint32_t seen = rc == 0 ? (uint32_t)((entry.id - 0x10000) >> 20) : 0;
@@ -83,70 +97,121 @@ static int64_t contest_lookup(struct shared_worker *s, unsigned key)
 	return seen;
 }
 
-static int contest_ask(struct shared_worker *s, const struct history_op *op)
+static struct history_op contest_op(const struct shared_worker *s, struct history_item check,
+				    uint32_t value)
 {
-	struct meta_call c = {.client = s->meta};
-	struct meta_name name = meta_name(contest_names[op->writes[0].key]);
-	uint32_t seen = op->checks[0].value;
-	if (op->write_count == 2)
-		return meta_client_rename(&c, CONTEST_DIR, name,
-					  meta_name(contest_names[op->writes[1].key]),
-					  rt_random_u64() | 1, 0);
-	if (seen != 0)
-		return meta_client_remove(&c, CONTEST_DIR, name, file_id(seen), 0);
-	int result = 0;
-	struct meta_create f = {.name = name, .id = file_id(op->writes[0].value)};
-	int rc = meta_client_create(&c, CONTEST_DIR, &f, 1, 0, &result);
-	return rc < 0 ? rc : result;
+	return (struct history_op){.kind = HISTORY_TXN,
+				   .client = s->client,
+				   .returned = HISTORY_NEVER,
+				   .result = HISTORY_UNKNOWN,
+				   .check_count = 1,
+				   .checks = {check},
+				   .write_count = 1,
+				   .writes = {{.key = check.key, .value = value}}};
 }
 
-/* Looks a name up; then makes it when there is none, and removes or renames it when it is one's own. */
+static void contest_told(struct contest *t, size_t i, int rc)
+{
+	struct history_op *op = &t->history.ops[i];
+	if (rt_cancelled() || !definite(rc))
+		return;
+	op->failed = rc == -EEXIST ? op->check_count - 1 : 0;
+	op->result = rc == 0 ? HISTORY_APPLIED : HISTORY_REFUSED;
+	history_end(&t->history, i);
+}
+
+static uint32_t fresh_value(struct shared_worker *s)
+{
+	return ++s->world->contest->ids * CLIENTS_MAX + s->client;
+}
+
+static void contest_create(struct shared_worker *s, unsigned key)
+{
+	struct contest *t = s->world->contest;
+	struct meta_call c = {.client = s->meta};
+	uint32_t value = fresh_value(s);
+	struct history_item absent = {.check = HISTORY_IS, .key = key};
+	struct history_op op = contest_op(s, absent, value);
+	struct meta_create f = {.name = name_of(key), .id = file_id(value)};
+	int result = 0;
+	size_t i = history_begin(&t->history, &op);
+	int rc = meta_client_create(&c, dir_of(key), &f, 1, 0, &result);
+	contest_told(t, i, rc < 0 ? rc : result);
+}
+
+static void contest_remove(struct shared_worker *s, unsigned key, uint32_t value)
+{
+	struct contest *t = s->world->contest;
+	struct meta_call c = {.client = s->meta};
+	struct history_item is = {.check = HISTORY_IS, .key = key, .value = value};
+	struct history_op op = contest_op(s, is, 0);
+	t->left[value] = true;
+	size_t i = history_begin(&t->history, &op);
+	contest_told(t, i, meta_client_remove(&c, dir_of(key), name_of(key), file_id(value), 0));
+}
+
+/* Whatever has the name when that is looked up once more; it may be another by now, or somebody else's. */
+static void contest_rename(struct shared_worker *s, unsigned key, unsigned to)
+{
+	struct contest *t = s->world->contest;
+	struct meta_call c = {.client = s->meta};
+	bool move = dir_of(key) != dir_of(to);
+	uint32_t value = move ? fresh_value(s) : 0;
+	struct history_item there = {.check = HISTORY_EXISTS, .key = key};
+	struct history_op op = contest_op(s, there, 0);
+	op.checks[op.check_count++] = (struct history_item){.check = HISTORY_IS, .key = to};
+	op.writes[op.write_count++] = (struct history_item){.key = to, .value = value};
+	op.moves = !move;
+	op.from = key;
+	size_t i = history_begin(&t->history, &op);
+	uint64_t request = rt_random_u64() | 1;
+	int rc = move ? meta_client_move(&c, dir_of(key), name_of(key), dir_of(to), name_of(to),
+					 file_id(value), request, 0)
+		      : meta_client_rename(&c, dir_of(key), name_of(key), name_of(to), request, 0);
+	if (rc == -ESTALE &&
+	    !rt_cancelled()) /* something went and came: says little, and did nothing */
+		t->history.ops[i].kind = HISTORY_READ;
+	else
+		contest_told(t, i, rc);
+}
+
+/* All come together at the same name, mostly. */
+static int contest_meet(struct shared_worker *s, unsigned *key)
+{
+	uint64_t now_ns = sim_now_ns(s->world->sim), tick = now_ns / CONTEST_NS + 1;
+	bool apart = rt_random_u64() % 4 == 0;
+	*key = (unsigned)((apart ? rt_random_u64() : mix_u64(tick)) % CONTEST_KEYS);
+	return rt_sleep_ns(tick * CONTEST_NS - now_ns);
+}
+
+/* Looks a name up; then makes it when there is none, or renames, moves or removes what it leads to. */
 static void contest_step(struct shared_worker *s)
 {
 	struct contest *t = s->world->contest;
-	unsigned key = (unsigned)(rt_random_u64() % CONTEST_NAMES);
-	uint64_t what = rt_random_u64() % 4;
-	if (t->history.count >= CONTEST_OPS_MAX)
+	uint64_t what = rt_random_u64() % 8;
+	unsigned key;
+	if (t->history.count >= CONTEST_OPS_MAX || contest_meet(s, &key) < 0)
 		return;
 	int64_t seen = contest_lookup(s, key);
-	if (seen < 0 || what == 0 ||
-	    (seen != 0 && (seen % CLIENTS_MAX != s->client || t->left[seen])))
-		return;
-	struct history_op op = {.kind = HISTORY_TXN,
-				.client = s->client,
-				.returned = HISTORY_NEVER,
-				.result = HISTORY_UNKNOWN,
-				.check_count = 1,
-				.write_count = 1};
-	uint32_t fresh = seen == 0 ? ++t->ids * CLIENTS_MAX + s->client : 0;
-	op.checks[0] =
-		(struct history_item){.check = HISTORY_IS, .key = key, .value = (uint32_t)seen};
-	op.writes[0] = (struct history_item){.key = key, .value = fresh};
-	if (seen != 0 && what > 1) {
-		unsigned to = (key + 1 + (unsigned)(rt_random_u64() % (CONTEST_NAMES - 1))) %
-			      CONTEST_NAMES;
-		op.checks[op.check_count++] =
-			(struct history_item){.check = HISTORY_IS, .key = to, .value = 0};
-		op.writes[op.write_count++] =
-			(struct history_item){.key = to, .value = (uint32_t)seen};
-	}
-	t->left[seen] = seen != 0;
-	size_t i = history_begin(&t->history, &op);
-	int rc = contest_ask(s, &op);
-	if (rt_cancelled() || !definite(rc))
-		return;
-	t->left[seen] = seen != 0 && op.write_count == 1;
-	t->history.ops[i].failed = rc == -EEXIST ? op.check_count - 1 : 0;
-	t->history.ops[i].result = rc == 0 ? HISTORY_APPLIED : HISTORY_REFUSED;
-	history_end(&t->history, i);
+	if (seen == 0 && what < 2)
+		contest_create(s, key);
+	else if (seen > 0 && what > 2)
+		contest_rename(s, key,
+			       (key + 1 + (unsigned)(rt_random_u64() % (CONTEST_KEYS - 1))) %
+				       CONTEST_KEYS);
+	else if (seen > 0 && seen % CLIENTS_MAX == s->client && !t->left[seen])
+		contest_remove(s, key, (uint32_t)seen);
 }
 
 static void contest_prepare(struct shared_worker *s)
 {
+	static const char *const names[CONTEST_DIRS] = {"contest", "contest2"};
 	struct meta_call c = {.client = s->meta};
-	if (!s->world->contest->ready &&
-	    meta_client_mkdir(&c, META_ROOT, meta_name("contest"), CONTEST_DIR) == 0)
-		s->world->contest->ready = true;
+	bool ready = true;
+	for (unsigned i = 0; i < CONTEST_DIRS && !s->world->contest->ready; i++)
+		ready = ready &&
+			meta_client_mkdir(&c, META_ROOT, meta_name(names[i]), CONTEST_DIR + i) == 0;
+	s->world->contest->ready = ready;
 }
 
 /* --- the operator ------------------------------------------------------------------------------ */

@@ -120,8 +120,11 @@ static void take(struct search *s, size_t index)
 		s->must_left--;
 	if (!changes(op))
 		return;
+	uint32_t moved = s->state.value[op->from];
 	for (size_t i = 0; i < op->write_count; i++)
 		s->state.value[op->writes[i].key] = op->writes[i].value;
+	if (op->moves)
+		s->state.value[op->writes[op->write_count - 1].key] = moved;
 }
 
 static void untake_to(struct search *s, size_t mark)
@@ -312,7 +315,10 @@ static void print_op(FILE *out, size_t index, const struct history_op *op)
 			op->checks[i].key, op->checks[i].value);
 	fputs(" then", out);
 	for (size_t i = 0; i < op->write_count; i++)
-		fprintf(out, " %u:=%" PRIu32, op->writes[i].key, op->writes[i].value);
+		if (op->moves && i + 1 == op->write_count)
+			fprintf(out, " %u:=that of %u", op->writes[i].key, op->from);
+		else
+			fprintf(out, " %u:=%" PRIu32, op->writes[i].key, op->writes[i].value);
 	fprintf(out, ": %s", results[op->result]);
 	if (op->result == HISTORY_REFUSED)
 		fprintf(out, " by check %zu", op->failed);

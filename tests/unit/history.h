@@ -46,6 +46,8 @@ struct history_op {
 	struct history_item checks[HISTORY_ITEMS];
 	size_t write_count;
 	struct history_item writes[HISTORY_ITEMS];
+	bool moves;    /* the last write puts what another key had before, whatever its value: */
+	unsigned from; /* this one */
 	enum history_result result;
 	size_t failed; /* of HISTORY_REFUSED: a check that did not hold */
 };

@@ -235,6 +235,52 @@ static void random_history(struct history *h, uint64_t seed, bool spoil)
 	}
 }
 
+/* What the first key has goes to the second, whatever it is. */
+static size_t begin_move(struct history *h)
+{
+	struct history_op op = {
+		.kind = HISTORY_TXN,
+		.check_count = 2,
+		.checks = {{.check = HISTORY_EXISTS, .key = 0}, {.check = HISTORY_IS, .key = 1}},
+		.write_count = 2,
+		.writes = {{.key = 0}, {.key = 1}},
+		.moves = true,
+		.from = 0,
+		.result = HISTORY_APPLIED};
+	return history_begin(h, &op);
+}
+
+static void what_is_moved_is_what_was_there(void **state)
+{
+	(void)state;
+	for (uint32_t seen = 0; seen <= 3; seen++) {
+		struct history h;
+		history_init(&h);
+		history_end(&h, begin_write(&h, 0, 1));
+		size_t other = begin_swap(&h, 0, 1, 2);
+		size_t move = begin_move(&h);
+		history_end(&h, other);
+		history_end(&h, move);
+		history_end(&h, begin_read(&h, 1, seen));
+		history_end(&h, begin_read(&h, 0, 0));
+		expect(&h, seen == 2 ? HISTORY_LINEARIZABLE : HISTORY_VIOLATED);
+	}
+}
+
+static void what_is_moved_is_there_once(void **state)
+{
+	(void)state;
+	for (unsigned stays = 0; stays <= 1; stays++) {
+		struct history h;
+		history_init(&h);
+		history_end(&h, begin_write(&h, 0, 1));
+		end_unknown(&h, begin_move(&h));
+		history_end(&h, begin_read(&h, 1, 1));
+		history_end(&h, begin_read(&h, 0, stays));
+		expect(&h, stays == 0 ? HISTORY_LINEARIZABLE : HISTORY_VIOLATED);
+	}
+}
+
 static void long_histories_are_decided(void **state)
 {
 	(void)state;
@@ -261,6 +307,8 @@ int main(void)
 		cmocka_unit_test(an_unknown_write_may_show_late_or_never),
 		cmocka_unit_test(an_unknown_write_applied_twice_is_found),
 		cmocka_unit_test(a_write_from_nowhere_is_found),
+		cmocka_unit_test(what_is_moved_is_what_was_there),
+		cmocka_unit_test(what_is_moved_is_there_once),
 		cmocka_unit_test(long_histories_are_decided),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

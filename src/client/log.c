@@ -92,6 +92,7 @@ struct log {
 	uint64_t len;
 	uint32_t crc;
 	struct copy copies[LOG_COPIES_MAX];
+	bool begun; /* the copies are of this block */
 	struct rt_cond change;
 	bool ending;
 
@@ -224,6 +225,7 @@ static int copies_start(struct log *l, const uint64_t *disks)
 		else if (rc == 0)
 			rc = rt_spawn(&y->fiber, "copy", copy_fiber, y);
 	}
+	l->begun = true;
 	if (rc < 0)
 		copies_stop(l, true);
 	return rc;
@@ -282,6 +284,7 @@ static int block_start(struct call *c, struct log *l)
 {
 	uint64_t disks[LOG_COPIES_MAX] = {0};
 	l->block = new_id();
+	l->begun = false;
 	l->epoch = 1;
 	l->len = 0;
 	l->crc = 0;
@@ -357,7 +360,7 @@ static bool copy_is_due(struct copy *y)
 static bool block_is_due(struct log *l)
 {
 	bool due = false, whole = true, idle = true;
-	if (l->block == 0 || l->failed != 0)
+	if (l->block == 0 || !l->begun || l->failed != 0)
 		return false;
 	for (int i = 0; i < l->shape.n; i++) {
 		struct copy *y = &l->copies[i];

@@ -275,6 +275,35 @@ static void a_writer_that_waits_ends_its_block_when_a_disk_is_lost_drained_or_re
 	cbox_run_all(7, 1, idle_body);
 }
 
+/* The log looks at its block after ten seconds, while that still waits for nodes to begin it. */
+static void slow_start_body(struct client_box *b)
+{
+	struct lab l;
+	struct terrane_options o = {.block_bytes = BLOCK};
+	struct call c;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct writer w = {.lab = &l};
+	engine_call(l.engine, &c, &o);
+	CHECK_EQ(engine_create(&c, "/log", TERRANE_LOG, &o, &w.file), 0);
+	uint64_t opened_ns = rt_now_ns();
+	for (unsigned i = 0; i < 5; i++)
+		cbox_do(b, cbox_cut_node, 10 * i + 1);
+	CHECK_EQ(rt_sleep_ns(opened_ns + 8 * NS_PER_S - rt_now_ns()), 0);
+	CHECK_EQ(append(&w), -ENOSPC);
+	CHECK(rt_now_ns() - opened_ns > 11 * NS_PER_S);
+	engine_call(l.engine, &c, NULL);
+	(void)engine_file_close(&c, w.file);
+	rt_deadline_set(RT_NEVER);
+	lab_close(&l);
+}
+
+static void a_block_that_has_not_begun_is_not_looked_at(void **state)
+{
+	(void)state;
+	cbox_run_all(5, 1, slow_start_body);
+}
+
 static void silent_body(struct client_box *b)
 {
 	struct lab l;
@@ -352,6 +381,7 @@ int main(void)
 		cmocka_unit_test(
 			a_block_that_began_with_too_few_copies_is_ended_when_there_are_disks),
 		cmocka_unit_test(a_block_is_not_ended_while_the_next_could_not_have_more_copies),
+		cmocka_unit_test(a_block_that_has_not_begun_is_not_looked_at),
 		cmocka_unit_test(blocks_that_stay_short_are_ended_ever_more_rarely),
 		cmocka_unit_test(
 			a_writer_that_waits_ends_its_block_when_a_disk_is_lost_drained_or_replaced),

@@ -178,10 +178,10 @@ static int mkdir_call(struct worker *k, const char *path, unsigned flags)
 
 int names_prepare(struct worker *k)
 {
-	for (char side = 'a'; side <= 'b'; side++) {
+	for (int side = 'a'; side <= 'b'; side++) {
 		char path[MODEL_PATH_MAX];
 		int rc;
-		top_path(k, side, path);
+		top_path(k, (char)side, path);
 		do
 			rc = mkdir_call(k, path, TERRANE_PARENTS);
 		while (rc < 0 && rt_sleep_ns(200 * NS_PER_MS) == 0);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -326,6 +327,7 @@ static void worker_start(struct run *r, struct worker *w)
 	atomic_store(w->place, 0);
 	w->pid = fork();
 	if (w->pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody goes on alone */
 		work(r, w->place);
 		exit(0); /* not _exit: counters of coverage are written now */
 	}

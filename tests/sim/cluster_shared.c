@@ -14,7 +14,7 @@
 #include "rt/rt.h"
 
 #define CONTEST_DIR 0x7e57ULL /* and the next */
-#define CONTEST_DIRS 2
+#define CONTEST_DIRS 2UL
 #define CONTEST_NAMES 3 /* of each */
 #define CONTEST_KEYS (CONTEST_DIRS * CONTEST_NAMES)
 _Static_assert(CONTEST_KEYS <= HISTORY_KEYS, "each name is a key of the history");

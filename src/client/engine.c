@@ -134,6 +134,7 @@ int engine_open(struct engine **out, const struct engine_options *o, char *why)
 	struct engine *e = calloc(1, sizeof(*e));
 	if (e == NULL)
 		return -ENOMEM;
+	list_init(&e->logs);
 	int rc = engine_init(e, o, why);
 	if (rc < 0) {
 		free(e);
@@ -154,6 +155,7 @@ void engine_close(struct engine *e)
 {
 	if (e == NULL)
 		return;
+	elogs_stop(e);
 	fabric_quiet(&e->fabric);
 	rt_shield_enter();
 	meta_client_close(e->meta);

@@ -21,6 +21,7 @@ struct engine {
 	enum rpc_traffic_class traffic_class;
 	struct shape shape; /* of files that name none */
 	uint64_t block_bytes;
+	struct list logs; /* that are open for appends */
 };
 
 static inline struct engine *call_engine(const struct call *c)
@@ -142,6 +143,8 @@ int elog_open(struct call *c, const struct meta_entry *entry, const struct terra
  * are asked for a moment only, as appends wait for it. When none is cut: -ENODATA, or -ESTALE if another writer has raised the epoch. */
 int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len,
 		    const uint64_t *disks, const bool *doubtful, int n);
+/* The engine is closed: logs that were left open do nothing any more. Their handles stay the caller's. */
+void elogs_stop(struct engine *e);
 /* Takes the write token of a file and ends the block that its last writer left open. */
 int elog_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size);
 /* The length of the readable part of a file, with its open block; out may be NULL. */

@@ -76,6 +76,7 @@ struct copy {
 
 struct log {
 	struct efile base;
+	struct list link; /* in engine.logs */
 	struct call call; /* of the copies: outlives the user's calls */
 	char traffic_group[ENGINE_NAME_MAX];
 	struct shape shape;
@@ -593,14 +594,26 @@ static int log_flush(struct call *c, struct efile *f)
 	return l->failed == 0 ? 0 : call_fail(c, l->failed, "an earlier append failed");
 }
 
-static void log_free(struct log *l)
+static void log_stop(struct log *l)
 {
+	list_remove(&l->link);
 	rt_shield_enter();
 	rt_cancel(l->keeper);
 	rt_join(l->keeper);
 	rt_shield_leave();
 	copies_stop(l, true);
+}
+
+static void log_free(struct log *l)
+{
+	log_stop(l);
 	free(l);
+}
+
+void elogs_stop(struct engine *e)
+{
+	while (!list_empty(&e->logs))
+		log_stop(list_entry(list_first(&e->logs), struct log, link));
 }
 
 static void log_discard(struct efile *f)
@@ -674,6 +687,7 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 		free(l);
 		return rc;
 	}
+	list_push_back(&call_engine(c)->logs, &l->link);
 	*out = l;
 	return 0;
 }

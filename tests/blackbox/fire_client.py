@@ -146,6 +146,8 @@ class Worker:
         taken = self.do("take", work, path=path) is not None
         if old is not None and taken:
             self.prove_fenced(path, old)
+        elif old is not None:
+            self.let_go(path)
         if opened and not taken:
             self.logs[path] = opened[0]
             self.let_go(path)

@@ -392,6 +392,32 @@ static int open_text(const char *text, struct terrane_error *why)
 	return rc;
 }
 
+/* In a child, because the handle of such a log stays for good. */
+static void logs_that_were_left_open_do_not_hold_up_the_end(void **state)
+{
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	skip(); /* as above */
+#endif
+	pid_t child = fork();
+	if (child == 0) {
+		struct terrane *t = open_cluster();
+		struct terrane_options o = {.encoding = "r3"};
+		struct terrane_file *idle, *begun;
+		alarm(30);
+		int rc = terrane_create(t, "/idle.log", TERRANE_LOG, &idle, &o);
+		if (rc == 0)
+			rc = terrane_create(t, "/begun.log", TERRANE_LOG, &begun, &o);
+		if (rc == 0)
+			rc = terrane_append(begun, "x", 1, NULL);
+		terrane_close(t);
+		_exit(rc == 0 ? 0 : 1);
+	}
+	int status = -1;
+	assert_true(child > 0 && waitpid(child, &status, 0) == child);
+	assert_int_equal(status, 0);
+}
+
 static void what_is_wrong_is_said(void **state)
 {
 	(void)state;
@@ -477,6 +503,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(what_is_under_way_ends_with_cancel_and_close),
 		cmocka_unit_test(batches_answer_in_order_or_as_they_come),
 		cmocka_unit_test(a_child_uses_its_parents_handles),
+		cmocka_unit_test(logs_that_were_left_open_do_not_hold_up_the_end),
 		cmocka_unit_test(what_is_wrong_is_said),
 		cmocka_unit_test(the_example_runs),
 	};

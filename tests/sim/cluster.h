@@ -10,11 +10,12 @@
  *   cluster_shared.c  what they do to logs and names that they share
  *   cluster_model.c   what may be seen (no Terrane in it)
  *   cluster_bounds.c  what processes may have and do at once
- *   cluster_check.c   the checker: reads all, waits for convergence, compares chunks with records
+ *   cluster_check.c   the checker: waits for convergence, compares chunks with records,
+ *   cluster_contents.c  and reads all
  *   cluster.c         rounds of faults and healing
  *
- * Budget. One disk at a time is the victim: only what it stores is damaged by rot, misdirected writes and
- * loss, and only its node can be lost. Every encoding in use bears that on top of what a quorum leaves out.
+ * Budget. One disk at a time is the victim: only it rots, lies (misdirected and stale reads and
+ * writes) or dies, and only its node can be lost; a whole rack when all is whole, in the end. Every encoding in use bears that on top of what a quorum leaves out.
  * When all is whole again the next round has another victim. All other faults strike everywhere.
  */
 #ifndef TESTS_SIM_CLUSTER_H
@@ -226,5 +227,7 @@ void bounds_rest(struct world *w); /* clients at rest hold no memory */
 
 /* cluster_check.c */
 void checker_main(void *role);
+/* Of the store itself, beside the servers. */
+int world_meta_check(struct world *w, struct meta_check_report *out);
 
 #endif

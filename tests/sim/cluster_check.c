@@ -19,14 +19,13 @@
 #include "client/encode.h"
 #include "client/engine_impl.h"
 #include "client/label.h"
-#include "cluster.h"
+#include "cluster_check.h"
 #include "meta/gc.h"
 #include "meta/wire.h"
 #include "rt/rt.h"
 
 #define LOOK_NS (5 * NS_PER_S)
 #define CONVERGE_NS (900 * NS_PER_S)
-#define TRIES 12
 #define LIST_PAGE 256
 #define WORSE_LOOKS 3
 #define CACHES_NS (2500 * NS_PER_MS)
@@ -35,17 +34,6 @@
 #define LAME_NS (300 * NS_PER_S) /* without a new drive in a pool */
 #define CHUNKS_MAX 100000
 
-struct checker {
-	struct world *world;
-	struct engine *engine;
-	struct rpc_pool pool;
-	struct meta_client *meta;
-	struct meta_call root;
-	uint64_t begin_ns;
-	struct map wanted; /* hash of (disk, chunk) -> itself */
-	struct map bears;  /* block -> struct bears */
-};
-
 struct bears {
 	uint32_t most;  /* good chunks, ever */
 	uint32_t worse; /* looks in a row at which there were fewer */
@@ -53,179 +41,6 @@ struct bears {
 	uint64_t chunk_block;
 	uint64_t disk[META_CHUNKS_MAX];
 };
-
-/* --- reading all ------------------------------------------------------------------------------ */
-
-static void read_file(struct checker *k, const struct model_file *f)
-{
-	struct world *w = k->world;
-	bool quiet = !w->over;
-	uint8_t *bytes = NULL;
-	int64_t rc = -EIO;
-	for (int i = 0; i < TRIES && rc < 0 && rc != -ENOENT; i++) {
-		free(bytes);
-		if (i > 0)
-			(void)rt_sleep_ns(NS_PER_S);
-		rc = world_read(k->engine, f->path, &bytes, READ_ROOM);
-	}
-	w->refused += rc < 0 && rc != -ENOENT;
-	model_check_read(&w->model, f, f, rc, bytes, quiet);
-	free(bytes);
-}
-
-static bool is_there(struct checker *k, const struct model_file *f, bool *there)
-{
-	struct terrane_stat st;
-	int rc = -EIO;
-	for (int i = 0; i < TRIES && rc < 0 && rc != -ENOENT; i++) {
-		struct call c;
-		if (i > 0)
-			(void)rt_sleep_ns(NS_PER_S);
-		engine_call(k->engine, &c, NULL);
-		rc = engine_stat(&c, f->path, &st);
-		rt_deadline_set(RT_NEVER);
-	}
-	*there = rc == 0;
-	if (rc == 0)
-		model_check_stat(&k->world->model, f, f, st.size, st.sealed);
-	else if (rc != -ENOENT && !k->world->over)
-		model_violation(&k->world->model, "I1", "%s cannot be looked up: %s", f->path,
-				err_name(rc));
-	return rc == 0 || rc == -ENOENT;
-}
-
-static void check_onto(struct checker *k, const struct model_file *f)
-{
-	uint8_t *bytes = NULL;
-	bool there;
-	int64_t rc = -EIO;
-	if (!is_there(k, f, &there))
-		return;
-	for (int i = 0; i < TRIES && rc < 0; i++) {
-		free(bytes);
-		rc = world_read(k->engine, f->onto->path, &bytes, READ_ROOM);
-	}
-	if (rc >= 0)
-		model_check_onto(&k->world->model, f, there, bytes, (uint64_t)rc);
-	free(bytes);
-}
-
-static bool find_dir(struct checker *k, const char *path, bool *found)
-{
-	struct terrane_stat st;
-	int rc = -EIO;
-	for (int i = 0; i < TRIES && rc < 0 && rc != -ENOENT; i++) {
-		struct call c;
-		if (i > 0)
-			(void)rt_sleep_ns(NS_PER_S);
-		engine_call(k->engine, &c, NULL);
-		rc = engine_stat(&c, path, &st);
-		rt_deadline_set(RT_NEVER);
-	}
-	*found = rc == 0;
-	return rc == 0 || rc == -ENOENT;
-}
-
-static void look_at_dirs(struct checker *k, const struct desk *desk)
-{
-	for (unsigned i = 0; i < desk->dir_count; i++) {
-		const struct model_dir *d = &desk->dirs[i];
-		bool found, twin_found = false;
-		if (find_dir(k, d->path, &found) &&
-		    (d->twin == NULL || find_dir(k, d->twin->path, &twin_found)))
-			model_check_dir(&k->world->model, d, found, twin_found);
-	}
-}
-
-static void read_all(struct checker *k)
-{
-	struct world *w = k->world;
-	for (unsigned c = 0; c < w->plan.clients; c++)
-		for (unsigned i = 0; i < WORKERS; i++)
-			look_at_dirs(k, &w->desks[c][i]);
-	for (unsigned c = 0; c < w->plan.clients; c++)
-		for (unsigned i = 0; i < WORKERS; i++)
-			for (unsigned n = 0; n < w->desks[c][i].count; n++) {
-				const struct model_file *f = desk_file(w, c, i, n);
-				bool a, b;
-				if (model_violated(&w->model))
-					return;
-				read_file(k, f);
-				if (f->twin != NULL && is_there(k, f, &a) &&
-				    is_there(k, f->twin, &b))
-					model_check_twins(&w->model, f, a, b);
-				if (f->onto != NULL)
-					check_onto(k, f);
-			}
-	for (unsigned i = 0; i < SHARED_LOGS; i++) {
-		struct shared_log *l = &w->logs[i];
-		uint8_t *bytes = NULL;
-		int64_t rc = -EIO;
-		for (int t = 0; t < TRIES && rc < 0 && rc != -ENOENT; t++) {
-			free(bytes);
-			rc = world_read(k->engine, l->path, &bytes,
-					(uint64_t)SHARED_WRITERS * RECORDS_MAX * RECORD_BYTES);
-		}
-		if (rc >= 0)
-			shared_check(&w->model, l, l, bytes, (uint64_t)rc);
-		else if (l->there && !w->over)
-			model_violation(&w->model, "I1", "%s cannot be read: %s", l->path,
-					err_name((int)rc));
-		free(bytes);
-	}
-}
-
-/* --- logs that nobody writes any more ----------------------------------------------------------- */
-
-static int end_log(struct checker *k, const char *path, uint64_t *size)
-{
-	int rc = -EIO;
-	for (int i = 0; i < TRIES && rc < 0 && rc != -ENOENT && rc != -EROFS; i++) {
-		struct call c;
-		struct efile *f;
-		struct terrane_options o = {.encoding = "r3", .block_bytes = BLOCK_BYTES};
-		struct terrane_stat st = {0};
-		engine_call(k->engine, &c, &o);
-		rc = engine_append_open(&c, path, &o, &f);
-		if (rc == 0) {
-			rc = engine_file_stat(&c, f, &st);
-			*size = st.size;
-			int closed = engine_file_close(&c, f);
-			rc = rc < 0 ? rc : closed;
-		}
-		rt_deadline_set(RT_NEVER);
-		if (rc < 0)
-			(void)rt_sleep_ns(NS_PER_S);
-	}
-	return rc;
-}
-
-/* Their last blocks are open, and repair leaves those to writers. */
-static void end_logs(struct checker *k)
-{
-	struct world *w = k->world;
-	uint64_t size;
-	for (unsigned c = 0; c < w->plan.clients; c++)
-		for (unsigned i = 0; i < WORKERS; i++)
-			for (unsigned n = 0; n < w->desks[c][i].count; n++) {
-				struct model_file *f = desk_file(w, c, i, n);
-				if (!f->log || f->sealed || f->state == MODEL_GONE)
-					continue;
-				int rc = end_log(k, f->path, &size);
-				if (rc == 0)
-					model_log_found(&w->model, f, size);
-				else if (rc != -ENOENT && rc != -EROFS && !w->over)
-					model_violation(&w->model, "I1",
-							"%s cannot be taken over: %s", f->path,
-							err_name(rc));
-			}
-	for (unsigned i = 0; i < SHARED_LOGS; i++) {
-		int rc = end_log(k, w->logs[i].path, &size);
-		if (rc < 0 && w->logs[i].there && !w->over)
-			model_violation(&w->model, "I1", "%s cannot be taken over: %s",
-					w->logs[i].path, err_name(rc));
-	}
-}
 
 /* --- the operator ------------------------------------------------------------------------------ */
 
@@ -301,27 +116,34 @@ static bool lacks(struct world *w, const char *fmt, ...)
 	return false;
 }
 
-static bool records_agree(struct world *w)
+int world_meta_check(struct world *w, struct meta_check_report *out)
 {
 	struct kv *kv = NULL;
 	struct meta *m = NULL;
 	struct meta_options o;
-	struct meta_check_report report = {0};
+	*out = (struct meta_check_report){0};
 	meta_options_init(&o);
 	int rc = kv_mem_open(&kv, w->kv);
 	if (rc == 0)
 		rc = meta_open(&m, kv, &o);
 	if (rc == 0)
-		rc = meta_check(m, &report);
+		rc = meta_check(m, out);
+	meta_close(m);
+	if (kv != NULL)
+		kv_close(kv);
+	return rc;
+}
+
+static bool records_agree(struct world *w)
+{
+	struct meta_check_report report;
+	int rc = world_meta_check(w, &report);
 	if (rc < 0)
 		lacks(w, "the check of the metadata does not run: %s", err_name(rc));
 	else if (report.errors > 0)
 		lacks(w, "the check of the metadata finds: %.180s", report.first);
 	else if (report.garbage > 0)
 		lacks(w, "%lu rows of garbage in the metadata", report.garbage);
-	meta_close(m);
-	if (kv != NULL)
-		kv_close(kv);
 	return rc == 0 && report.errors == 0 && report.garbage == 0;
 }
 
@@ -872,7 +694,7 @@ static void settle(struct checker *k)
 		check_parities(k);
 		check_racks(k);
 	}
-	read_all(k);
+	check_contents(k);
 }
 
 void checker_main(void *arg)
@@ -884,8 +706,8 @@ void checker_main(void *arg)
 	if (rc < 0)
 		model_violation(&w->model, "I8", "the metadata does not answer: %s", err_name(rc));
 	if (rc == 0) {
-		read_all(&k);
-		end_logs(&k);
+		check_contents(&k);
+		check_logs_end(&k);
 	}
 	if (rc == 0 && !w->over) {
 		settle(&k);
@@ -895,7 +717,7 @@ void checker_main(void *arg)
 				;
 			bears_forget(&k);
 			map_init(&k.bears, CHUNKS_MAX);
-			read_all(&k);
+			check_contents(&k);
 			k.begin_ns = rt_now_ns();
 			settle(&k);
 		}

@@ -156,20 +156,9 @@ static void remove_some(struct world *w, struct wait_place *p)
 
 static bool nothing_is_dead(struct world *w, struct wait_place *p)
 {
-	struct kv *kv = NULL;
-	struct meta *m = NULL;
-	struct meta_options o;
-	struct meta_check_report report = {0};
+	struct meta_check_report report;
 	(void)p;
-	meta_options_init(&o);
-	int rc = kv_mem_open(&kv, w->kv);
-	if (rc == 0)
-		rc = meta_open(&m, kv, &o);
-	if (rc == 0)
-		rc = meta_check(m, &report);
-	meta_close(m);
-	if (kv != NULL)
-		kv_close(kv);
+	int rc = world_meta_check(w, &report);
 	return rc == 0 && report.garbage == 0;
 }
 

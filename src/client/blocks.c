@@ -6,7 +6,9 @@
  *
  * Small blocks are written while their record is allocated, because each of the two waits for a disk.
  * Their chunks are known by their labels; where those cannot be had the order is kept. What a refusal
- * leaves on disks is taken away at once.
+ * leaves on disks is taken away at once. Chunks without a record go when the collector has met them twice, two
+ * of its epochs apart. So a writer knows the epoch before it puts them, is told the epoch when there is a record,
+ * and fails when that is two further: a machine that stands still in between does not commit what is gone.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@
 #define LATE_PAUSE_NS (300 * NS_PER_MS)
 #define FIRST_EPOCH 1
 #define OVERLAP_BYTES (1 * MIB)
+#define EPOCH_AGE_NS (10 * NS_PER_S) /* less than any grace */
 
 uint64_t stripe_gate_bytes(const struct shape *s, uint64_t len)
 {
@@ -153,13 +156,25 @@ int stripe_place_take(struct call *c, const struct shape *s, const struct meta_b
 	return place_chosen(c, s, record, drops, &choice, coded, gate_bytes);
 }
 
+int record_allocate(struct call *c, const struct meta_block *record)
+{
+	struct fabric *f = c->fabric;
+	uint64_t asked_ns = rt_now_ns(), epoch;
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_block_allocate(&m, record, &epoch);
+	if (rc == 0 && epoch >= f->gc_epoch) {
+		f->gc_epoch = epoch;
+		f->gc_epoch_ns = asked_ns;
+	}
+	return call_meta_fail(c, &m, rc, "a new block");
+}
+
 static int block_allocate(struct call *c, const struct block_new *b, struct meta_block *record,
 			  const struct cluster_choice *choice)
 {
 	for (int i = 0; i < b->shape->n; i++)
 		record->chunks[i] = (struct meta_chunk){.disk = choice->disk[i]};
-	struct meta_call m = call_meta(c);
-	return call_meta_fail(c, &m, meta_client_block_allocate(&m, record), "a new block");
+	return record_allocate(c, record);
 }
 
 static int block_commit(struct call *c, const struct block_new *b, struct meta_block *record)
@@ -205,12 +220,18 @@ static void chunks_drop(struct call *c, const struct block_new *b, const struct 
 	}
 }
 
+static bool epoch_known(const struct fabric *f)
+{
+	return f->gc_epoch != 0 && rt_now_ns() - f->gc_epoch_ns < EPOCH_AGE_NS;
+}
+
 /* Allocates the record and writes the chunks, both at once. */
 static int block_create_small(struct call *c, struct block_new *b, struct coded *coded,
 			      struct meta_block *record, const struct cluster_choice *choice)
 {
 	AUTO_FREE struct meta_chunk *chunks = calloc((size_t)b->shape->n, sizeof(*chunks));
 	struct allocating a = {.call = *c, .block = b, .record = *record, .choice = choice};
+	uint64_t gc_epoch = c->fabric->gc_epoch;
 	struct rt_group g;
 	rt_group_init(&g);
 	a.record.chunks = chunks;
@@ -220,6 +241,10 @@ static int block_create_small(struct call *c, struct block_new *b, struct coded 
 		allocate_fiber(&a);
 	int rc = place_chosen(c, b->shape, record, 0, choice, coded, b->gate_bytes);
 	rt_group_join(&g);
+	if (a.rc == 0 && c->fabric->gc_epoch >= gc_epoch + 2)
+		a.rc = call_fail(&a.call, -ETIMEDOUT,
+				 "the record of a new block came so late that its chunks may have "
+				 "been collected: write it again");
 	if (a.rc < 0 && rc == 0) {
 		chunks_drop(c, b, record->chunks);
 		return call_fail(c, a.rc, "%s", a.call.error);
@@ -232,7 +257,7 @@ static int block_create_coded(struct call *c, struct block_new *b, struct coded 
 {
 	struct cluster_choice choice;
 	int rc = stripe_choose(c, b->shape, b->id, spare_disks(c, b->shape), &choice);
-	if (rc == 0 && b->len <= OVERLAP_BYTES)
+	if (rc == 0 && b->len <= OVERLAP_BYTES && epoch_known(c->fabric))
 		return block_create_small(c, b, coded, record, &choice);
 	if (rc == 0)
 		rc = block_allocate(c, b, record, &choice);

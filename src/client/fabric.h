@@ -63,8 +63,10 @@ struct fabric {
 	struct cluster *map; /* not the fabric's; NULL: none yet. It may change with every wait */
 	struct rpc_pool pool;
 	struct gate reads, writes, rebuilds;
-	struct map links; /* node id -> struct link */
-	struct map seen;  /* disk id -> struct disk_seen */
+	uint64_t gc_epoch;    /* the collector's, as far as it is known; 0: not at all */
+	uint64_t gc_epoch_ns; /* when that was asked for */
+	struct map links;     /* node id -> struct link */
+	struct map seen;      /* disk id -> struct disk_seen */
 	struct codecs codecs;
 	struct budget budget;
 	struct pace pace;

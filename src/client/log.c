@@ -251,10 +251,9 @@ static int chunks_make(struct call *c, struct log *l, uint64_t *disks)
 				    .chunk_count = (size_t)l->shape.n,
 				    .chunks = chunks};
 	encoding_print(&l->shape.encoding, record.encoding);
-	struct meta_call m = call_meta(c);
-	rc = meta_client_block_allocate(&m, &record);
+	rc = record_allocate(c, &record);
 	if (rc < 0)
-		return call_meta_fail(c, &m, rc, "a new block");
+		return rc;
 	struct coded empty = {.n = l->shape.n,
 			      .chunk = calloc((size_t)l->shape.n, sizeof(*empty.chunk))};
 	if (empty.chunk == NULL)
@@ -277,6 +276,7 @@ static int chunks_make(struct call *c, struct log *l, uint64_t *disks)
 		chunks[i] = (struct meta_chunk){.disk = disks[i]};
 	record.state = META_BLOCK_OPEN;
 	struct meta_owner owner = {.file = l->base.id, .bytes = l->block_bytes};
+	struct meta_call m = call_meta(c);
 	rc = meta_client_block_commit(&m, &record, &owner, 1);
 	return call_meta_fail(c, &m, rc, "a new block");
 }

@@ -142,6 +142,7 @@ struct shelf {
 	uint64_t disk;
 	char lease[48];
 	struct store_cursor at;
+	uint64_t epoch; /* the collector's, read after the page was */
 	struct chunk_id ids[SHELF_MAX];
 	struct chunk_stat stat[SHELF_MAX];
 	int rcs[SHELF_MAX];

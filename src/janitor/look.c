@@ -176,15 +176,23 @@ void orphan_forget(struct shelf *s, struct chunk_id id)
 	free(map_remove(&s->j->sightings, sighting_key(s, id)));
 }
 
-static int sighting_add(struct janitor *j, uint64_t key, uint64_t put)
+/* A janitor that stood still may be epochs late: a sighting that is older than the look would shorten the grace. */
+static int sighting_epoch(struct shelf *s)
 {
-	struct sighting *s = malloc(sizeof(*s));
-	if (s == NULL)
+	struct meta_call m = errand_meta(s->j, &s->errand);
+	return meta_client_gc_epoch(&m, &s->epoch, &s->j->partitions);
+}
+
+static int sighting_add(struct shelf *s, uint64_t key, uint64_t put)
+{
+	struct janitor *j = s->j;
+	struct sighting *new = malloc(sizeof(*new));
+	if (new == NULL)
 		return -ENOMEM;
 	j->stats.orphans_seen++;
-	*s = (struct sighting){.epoch = j->epoch, .last_epoch = j->epoch, .put = put};
-	if (map_put(&j->sightings, key, s) < 0)
-		free(s); /* too many at once: seen another time */
+	*new = (struct sighting){.epoch = s->epoch, .last_epoch = s->epoch, .put = put};
+	if (map_put(&j->sightings, key, new) < 0)
+		free(new); /* too many at once: seen another time */
 	return 0;
 }
 
@@ -229,12 +237,12 @@ static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_fo
 	if (bug_planted(BUG_ORPHAN_AT_ONCE))
 		return orphan_delete(s, id, f, label);
 	if (old == NULL)
-		return sighting_add(j, key, put);
+		return sighting_add(s, key, put);
 	/* Not the one that was seen then: that was deleted, and this has come since. */
 	if (old->put != put)
-		*old = (struct sighting){.epoch = j->epoch, .put = put};
-	old->last_epoch = j->epoch;
-	if (j->epoch < old->epoch + 2)
+		*old = (struct sighting){.epoch = s->epoch, .put = put};
+	old->last_epoch = s->epoch;
+	if (s->epoch < old->epoch + 2)
 		return 0;
 	int rc = orphan_delete(s, id, f, label);
 	if (rc == 0)
@@ -264,6 +272,8 @@ static int orphans_page(struct shelf *s, size_t n)
 		return rc;
 	struct meta_call m = errand_meta(s->j, &s->errand);
 	rc = meta_client_chunks_wanted(&m, s->disk, s->found, count, s->wanted);
+	if (rc == 0 && memchr(s->wanted, false, count) != NULL)
+		rc = sighting_epoch(s);
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		struct chunk_id id = s->ids[s->place[i]];
 		if (!s->wanted[i])
@@ -290,6 +300,8 @@ static int orphans_disk(struct shelf *s, uint64_t unused)
 		rc = (int)n;
 	if (rc == 0 && s->blank_count > 0)
 		rc = records_of_disk(s, blanks_wanted, NULL);
+	if (rc == 0 && s->blank_count > 0)
+		rc = sighting_epoch(s);
 	for (size_t i = 0; rc == 0 && i < s->blank_count; i++)
 		rc = orphan_seen(s, s->blanks[i], NULL, NULL);
 	return rc;

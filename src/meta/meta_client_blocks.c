@@ -24,7 +24,7 @@ static int block_message(struct meta_call *c, struct arena *a, meta_msg_block *m
 	return rc < 0 ? mc_refuse(c, rc) : 0;
 }
 
-int meta_client_block_allocate(struct meta_call *c, const struct meta_block *b)
+int meta_client_block_allocate(struct meta_call *c, const struct meta_block *b, uint64_t *gc_epoch)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
@@ -32,7 +32,15 @@ int meta_client_block_allocate(struct meta_call *c, const struct meta_block *b)
 	meta_msg_block m;
 	q.block = &m;
 	int rc = block_message(c, &a, &m, b);
-	return rc < 0 ? rc : mc_tell(c, &meta_type_block_allocate, &q.base);
+	if (rc < 0)
+		return rc;
+	AUTO_REPLY struct rpc_reply reply;
+	rc = mc_ask(c, &meta_type_block_allocate, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__BlockAllocateResponse *p = reply.message;
+	*gc_epoch = p->gc_epoch;
+	return p->gc_epoch == 0 ? mc_bad_answer(c, -EINVAL) : 0;
 }
 
 int meta_client_block_commit(struct meta_call *c, const struct meta_block *b,

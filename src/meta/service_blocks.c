@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "meta/gc.h"
 #include "meta/service_impl.h"
 
 /* Bytes of a response that is long enough; one block more still fits. */
@@ -18,11 +19,14 @@ static int block_begin(struct rpc_request *r, const meta_msg_block *m, struct me
 int ms_handle_block_allocate(struct rpc_request *r)
 {
 	const Terrane__Meta__BlockAllocateRequest *q = rpc_body(r);
+	Terrane__Meta__BlockAllocateResponse *p = rpc_reply_body(r);
 	struct meta_ctx ctx;
 	struct meta_block b = {0};
 	int rc = block_begin(r, q->block, &ctx, &b);
 	if (rc == 0)
 		rc = meta_block_allocate(ms_meta(r), &ctx, &b);
+	if (rc == 0)
+		rc = meta_gc_epoch(ms_meta(r), &p->gc_epoch);
 	return ms_end(r, rc);
 }
 

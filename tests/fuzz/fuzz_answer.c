@@ -175,6 +175,16 @@ static int64_t ask_fence(struct asker *a)
 	return meta_client_block_fence(&a->meta, 7, 1, &a->arena, &b);
 }
 
+static int64_t ask_allocate(struct asker *a)
+{
+	struct meta_chunk chunk = {.disk = 1001};
+	struct meta_block b = {.id = 7, .epoch = 1, .encoding = "r1", .capacity = 1};
+	b.chunk_count = 1;
+	b.chunks = &chunk;
+	uint64_t epoch;
+	return meta_client_block_allocate(&a->meta, &b, &epoch);
+}
+
 static int64_t ask_blocks(struct asker *a)
 {
 	struct meta_block b[2];
@@ -339,7 +349,7 @@ static int64_t (*const calls[])(struct asker *) = {
 	ask_file,   ask_steal,   ask_create,  ask_remove,  ask_move,    ask_fence,   ask_blocks,
 	ask_owners, ask_du,      ask_epoch,   ask_step,    ask_dead,    ask_on_disk, ask_all_blocks,
 	ask_wanted, ask_notes,   ask_map,     ask_usage,   ask_get,     ask_seal,    ask_stat,
-	ask_chunks, ask_scan,    ask_reserve, ask_disks,   ask_control, ask_losses,
+	ask_chunks, ask_scan,    ask_reserve, ask_disks,   ask_control, ask_losses,  ask_allocate,
 };
 
 static void process_main(void *arg)

@@ -162,6 +162,96 @@ static void again_body(struct client_box *b)
 	lab_close(&l);
 }
 
+static void sweep_fiber(void *arg)
+{
+	struct round *r = arg;
+	r->rc = janitor_orphans(r->j);
+	r->done = true;
+}
+
+static void epochs_pass(struct lab *l, int n)
+{
+	uint64_t epoch, partitions;
+	for (int i = 0; i < n; i++) {
+		CHECK_EQ(meta_client_gc_epoch(&l->root, &epoch, &partitions), 0);
+		CHECK_EQ(meta_client_gc_advance(&l->root, epoch), 0);
+	}
+}
+
+/* A round that takes so long that epochs pass in it meets what has just been put. */
+static void late_round_body(struct client_box *b)
+{
+	enum { OLD = 300, NEW = 100 };
+	const uint64_t FIRST = 1ULL << 60;
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	o.deletes_per_s = 20;
+	struct janitor *j = hire(&o);
+	for (uint64_t i = 0; i < OLD; i++)
+		put_orphan(&l, 1, (struct chunk_id){FIRST + i, 0}, 1, FIRST + i);
+	CHECK_EQ(janitor_collect(j), 0);
+	CHECK_EQ(janitor_orphans(j), 0);
+	epochs_pass(&l, 2);
+	struct round r = {.j = j};
+	CHECK_EQ(rt_spawn(NULL, "sweep", sweep_fiber, &r), 0);
+	while (stats_of(j).orphans_deleted < 30)
+		CHECK_EQ(rt_sleep_ns(NS_PER_S / 10), 0);
+	epochs_pass(&l, 2);
+	for (uint64_t i = OLD; i < OLD + NEW; i++)
+		put_orphan(&l, 1, (struct chunk_id){FIRST + i, 0}, 1, FIRST + i);
+	CHECK(!r.done);
+	while (!r.done)
+		CHECK_EQ(rt_sleep_ns(NS_PER_S / 10), 0);
+	CHECK_EQ(r.rc, 0);
+	CHECK(stats_of(j).orphans_seen > OLD);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(chunks_everywhere(&l), NEW);
+	epochs_pass(&l, 2);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(janitor_orphans(j), 0);
+	epochs_pass(&l, 2);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(chunks_everywhere(&l), 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_round_that_lasts_for_epochs_shortens_nobody_s_grace(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, late_round_body);
+}
+
+/* To a writer it is all one whether it or its request stood still or the epochs went by faster: it has put chunks in
+ * one and has its record two later. */
+static void late_record_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/a", 1, 1000, "r2"), 0);
+	size_t chunks = chunks_everywhere(&l);
+	epochs_pass(&l, 1);
+	CHECK_EQ(write_text(&l, "/b", 2, 1000, "r2"), 0);
+	epochs_pass(&l, 2);
+	CHECK_EQ(write_text(&l, "/c", 3, 1000, "r2"), -ETIMEDOUT);
+	CHECK_EQ(chunks_everywhere(&l), 2 * chunks);
+	/* Who has not heard of the epoch for long makes the record first. */
+	epochs_pass(&l, 2);
+	CHECK_EQ(rt_sleep_ns(60 * NS_PER_S), 0);
+	CHECK_EQ(write_text(&l, "/c", 3, 1000, "r2"), 0);
+	CHECK_EQ(read_text(&l, "/a", 1, 1000), 0);
+	CHECK_EQ(read_text(&l, "/b", 2, 1000), 0);
+	CHECK_EQ(read_text(&l, "/c", 3, 1000), 0);
+	lab_close(&l);
+}
+
+static void a_block_whose_record_comes_epochs_late_is_not_committed(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, late_record_body);
+}
+
 /* Janitors that take turns for long see a disk seldom. */
 static void turns_body(struct client_box *b)
 {
@@ -355,7 +445,7 @@ static void slow_writer_body(struct client_box *b)
 			       .encoding = "r2",
 			       .chunk_count = 2,
 			       .chunks = chunks};
-	CHECK_EQ(meta_client_block_allocate(&m, &k), 0);
+	CHECK_EQ(meta_client_block_allocate(&m, &k, &(uint64_t){0}), 0);
 	for (uint32_t i = 0; i < 2; i++) {
 		struct call c;
 		struct disk_use u;
@@ -413,6 +503,8 @@ int main(void)
 		cmocka_unit_test(a_dead_chunk_with_the_label_of_another_stays),
 		cmocka_unit_test(a_chunk_that_comes_back_has_its_whole_grace),
 		cmocka_unit_test(an_orphan_that_is_seldom_seen_goes_too),
+		cmocka_unit_test(a_round_that_lasts_for_epochs_shortens_nobody_s_grace),
+		cmocka_unit_test(a_block_whose_record_comes_epochs_late_is_not_committed),
 		cmocka_unit_test(a_client_that_does_not_know_its_tenant_asks_before_it_writes),
 		cmocka_unit_test(what_a_writer_still_appends_to_is_not_collected),
 		cmocka_unit_test(chunks_that_no_record_knows_go_after_two_looks),

@@ -17,9 +17,10 @@
 /* Five disks and blocks of five chunks: there is no other place for any. */
 static void in_place_body(struct client_box *b)
 {
+	const uint64_t len = 256 * KIB; /* whole blocks: every chunk has a byte 100 */
 	struct lab l;
 	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	CHECK_EQ(write_text(&l, "/f", 3, len, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	size_t blocks = check_whole(&l), rotten = 0;
 	struct chunk_id ids[64];
@@ -40,7 +41,7 @@ static void in_place_body(struct client_box *b)
 	CHECK_EQ(stats_of(j).no_room + stats_of(j).failed, 0);
 	CHECK_EQ(check_whole(&l), blocks);
 	CHECK_EQ(chunks_everywhere(&l), 5 * blocks);
-	CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);
+	CHECK_EQ(read_text(&l, "/f", 3, len), 0);
 	janitor_close(j);
 	lab_close(&l);
 }

@@ -163,7 +163,7 @@ static uint64_t write_file(struct meta_call *c, uint64_t dir, const char *name, 
 	struct meta_block b = a_block(chunks, 3);
 	uint64_t file = meta_id(), token = meta_id();
 	CHECK_EQ(meta_client_file_new(c, dir, file, token), 0);
-	CHECK_EQ(meta_client_block_allocate(c, &b), 0);
+	CHECK_EQ(meta_client_block_allocate(c, &b, &(uint64_t){0}), 0);
 	b.state = META_BLOCK_SEALED;
 	b.length = 1000;
 	b.chunk_length = 1000;
@@ -366,7 +366,7 @@ static void a_stolen_token_fences_the_writer_before(struct lab *lab)
 	struct meta_extent open;
 	uint64_t file = meta_id();
 	CHECK_EQ(meta_client_file_new(c, META_ROOT, file, 11), 0);
-	CHECK_EQ(meta_client_block_allocate(c, &b), 0);
+	CHECK_EQ(meta_client_block_allocate(c, &b, &(uint64_t){0}), 0);
 	b.state = META_BLOCK_OPEN;
 	struct meta_owner owner = {.file = file};
 	CHECK_EQ(meta_client_block_commit(c, &b, &owner, 1), 0);
@@ -459,7 +459,7 @@ static void tenants_see_only_what_is_theirs(struct lab *lab)
 	/* Over its quota, in words. */
 	struct meta_chunk chunks[3];
 	struct meta_block big = a_block(chunks, 3);
-	CHECK_EQ(meta_client_block_allocate(&p, &big), 0);
+	CHECK_EQ(meta_client_block_allocate(&p, &big, &(uint64_t){0}), 0);
 	big.state = META_BLOCK_SEALED;
 	big.length = 501;
 	big.chunk_length = 501;

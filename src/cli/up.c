@@ -18,7 +18,6 @@
 #define READY_NS (60 * NS_PER_S)
 #define ASK_NS NS_PER_S
 #define STEP_NS (20 * NS_PER_MS)
-#define STARTS_MAX 3
 
 /* --- starting ----------------------------------------------------------------------------------- */
 
@@ -189,7 +188,8 @@ int up_wait(const struct box *b, struct up_started *started)
 	struct waiting w;
 	int rc = 0;
 	rt_real_log(LOG_ERROR);
-	for (int i = 0; i < STARTS_MAX; i++) {
+	/* Each time there is one less that was found: what is started here and ends is not gone but died. */
+	for (size_t i = 0; i <= ARRAY_LEN(started->found); i++) {
 		w = (struct waiting){.box = b, .started = started};
 		rc = rt_real_run(NULL, wait_main, &w);
 		if (rc < 0 || w.rc != -EAGAIN)

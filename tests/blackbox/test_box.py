@@ -254,6 +254,26 @@ def test_a_cluster_file_that_points_nowhere_is_an_error_well_within_5_seconds(tm
         assert done.returncode == 1 and "does not exist" in done.stderr
 
 
+def test_up_starts_again_what_dies_while_it_waits_however_many(tmp_path):
+    """As when all were killed just before, and some took longer to end than others."""
+    with Box(tmp_path / "box", "--racks", 3, "--nodes", 6, "--disks", 1, "--procs") as box:
+        nodes = [f"node-{i}" for i in range(1, 7)]
+        before = box.pids()
+        for node in nodes:
+            os.kill(before[node], signal.SIGSTOP)
+        with subprocess.Popen([TERRANE, "up", "--dir", box.folder, "--json"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as up:
+            for node in nodes:
+                os.kill(before[node], signal.SIGKILL)
+                await_true(f"a new {node}", lambda node=node: box.pids()[node] != before[node] or up.poll() is not None)
+            out, error = up.communicate(timeout=60)
+        assert up.returncode == 0, error
+        assert json.loads(out)["seconds"] > 0
+        after = box.pids()
+        assert all(after[node] != before[node] and lives(after[node]) for node in nodes)
+        assert after["meta"] == before["meta"]
+
+
 def test_down_ends_a_process_that_does_not_want_to_stop(tmp_path):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1, "--procs") as box:
         pid = box.pids()["node-3"]

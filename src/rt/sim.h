@@ -112,6 +112,8 @@ bool sim_node_lost(const struct sim_node *n);
 void sim_node_lose(struct sim_node *n);
 /* The process stands still for so long; nothing when it does so already. */
 void sim_node_pause(struct sim_node *n, uint64_t ns);
+/* How long its processes have stood still until now, in all their lives. */
+uint64_t sim_node_paused_ns(const struct sim_node *n);
 /* How often the process was started. */
 uint64_t sim_node_lives(const struct sim_node *n);
 uint64_t sim_node_waits(const struct sim_node *n);

@@ -195,6 +195,36 @@ static void a_paused_process_stands_still_and_goes_on(void **state)
 	sim_close(s);
 }
 
+static void how_long_a_process_stood_still_is_known_exactly(void **state)
+{
+	(void)state;
+	struct sim *s = faulty_sim(3, SIM_PAUSE, 0);
+	struct sim_node *n = sim_node_add(s, "n", 0);
+	struct witness w = {0};
+	sim_node_start(n, watch_gap, &w);
+	sim_run(s, NS_PER_S);
+	assert_int_equal(sim_node_paused_ns(n), 0);
+	sim_node_pause(n, 7 * NS_PER_S);
+	sim_node_pause(n, 90 * NS_PER_S); /* nothing: it stands still */
+	sim_run(s, 3 * NS_PER_S);
+	assert_int_equal(sim_node_paused_ns(n), 3 * NS_PER_S); /* so far */
+	sim_run(s, 10 * NS_PER_S);
+	assert_int_equal(sim_node_paused_ns(n), 7 * NS_PER_S);
+	sim_node_pause(n, 60 * NS_PER_S);
+	sim_run(s, 2 * NS_PER_S);
+	sim_node_crash(n, false); /* which ends it, when its fibers have run off */
+	sim_run(s, 30 * NS_PER_S);
+	assert_int_equal(sim_node_lives(n), 2);
+	uint64_t ns = sim_node_paused_ns(n);
+	assert_in_range(ns, 9 * NS_PER_S, 9 * NS_PER_S + NS_PER_MS);
+	sim_node_pause(n, 60 * NS_PER_S);
+	sim_run(s, NS_PER_S);
+	sim_faults_pause(s); /* and so does this */
+	sim_run(s, 5 * NS_PER_S);
+	assert_int_equal(sim_node_paused_ns(n), ns + NS_PER_S);
+	sim_close(s);
+}
+
 static void compare_clocks(void *arg)
 {
 	struct witness *w = arg;
@@ -426,6 +456,7 @@ int main(void)
 		cmocka_unit_test(crash_at_the_nth_wait_reaches_every_wait),
 		cmocka_unit_test(stop_asks_and_does_not_restart),
 		cmocka_unit_test(a_paused_process_stands_still_and_goes_on),
+		cmocka_unit_test(how_long_a_process_stood_still_is_known_exactly),
 		cmocka_unit_test(wall_clocks_jump_and_differ_but_monotonic_ones_do_not),
 		cmocka_unit_test(lost_nodes_and_racks_do_not_come_back),
 		cmocka_unit_test(a_node_that_is_down_can_be_lost),

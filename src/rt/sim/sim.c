@@ -342,7 +342,10 @@ static void node_ended(struct sim_node *n)
 	struct sim_loop *after;
 	list_for_each_entry_safe(l, after, &n->loops, link)
 		sim_loop_free(l);
-	sim_timer_cancel(s, &n->resume_timer);
+	if (heap_contains(&n->resume_timer.node)) {
+		sim_timer_cancel(s, &n->resume_timer);
+		n->paused_ns += s->now_ns - n->pause_begin_ns;
+	}
 	if (n->crashed && !n->stopping && !n->lost)
 		sim_timer(s, &n->restart_timer,
 			  sim_between(s, s->config.restart_min_ns, s->config.restart_max_ns),
@@ -402,6 +405,7 @@ static void pause_over(struct timer *t)
 {
 	struct sim_node *n = container_of(t, struct sim_node, resume_timer);
 	struct sim_loop *l;
+	n->paused_ns += n->sim->now_ns - n->pause_begin_ns;
 	list_for_each_entry(l, &n->loops, link) {
 		loop_resume(&l->base);
 		if (l->inbox_first != NULL && !heap_contains(&l->inbox_timer.node))
@@ -416,7 +420,14 @@ void sim_node_pause(struct sim_node *n, uint64_t ns)
 	struct sim_loop *l;
 	list_for_each_entry(l, &n->loops, link)
 		loop_pause(&l->base);
+	n->pause_begin_ns = n->sim->now_ns;
 	sim_timer(n->sim, &n->resume_timer, ns, pause_over);
+}
+
+uint64_t sim_node_paused_ns(const struct sim_node *n)
+{
+	bool now = heap_contains(&n->resume_timer.node);
+	return n->paused_ns + (now ? n->sim->now_ns - n->pause_begin_ns : 0);
 }
 
 static void pause_hit(void *ctx)

@@ -54,7 +54,9 @@ struct sim_node {
 	uint64_t waits;
 	uint64_t lives;
 	struct timer restart_timer;
-	struct timer resume_timer;
+	struct timer resume_timer; /* armed while it is paused */
+	uint64_t pause_begin_ns;
+	uint64_t paused_ns; /* by all pauses that are over */
 
 	int64_t wall_offset_ns;
 	int64_t drift_ppm;

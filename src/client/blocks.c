@@ -156,7 +156,7 @@ int stripe_place_take(struct call *c, const struct shape *s, const struct meta_b
 	return place_chosen(c, s, record, drops, &choice, coded, gate_bytes);
 }
 
-int record_allocate(struct call *c, const struct meta_block *record)
+int record_allocate(struct call *c, struct meta_block *record)
 {
 	struct fabric *f = c->fabric;
 	uint64_t asked_ns = rt_now_ns(), epoch;
@@ -249,6 +249,7 @@ static int block_create_small(struct call *c, struct block_new *b, struct coded 
 		chunks_drop(c, b, record->chunks);
 		return call_fail(c, a.rc, "%s", a.call.error);
 	}
+	record->made = a.record.made;
 	return rc < 0 ? rc : block_commit(c, b, record);
 }
 

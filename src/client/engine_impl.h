@@ -88,7 +88,7 @@ uint64_t stripe_gate_bytes(const struct shape *s, uint64_t len);
 /* Takes over the reference to data and the bytes held at the gate. Encodes, writes, commits. */
 int stripe_create_take(struct call *c, struct block_new *b);
 /* Makes the pending record of a new block. */
-int record_allocate(struct call *c, const struct meta_block *record);
+int record_allocate(struct call *c, struct meta_block *record);
 /* Disks for a block; `spare` beside the shape's own. -ENOSPC with the numbers: of disks that take data now, or
  * of racks when the cluster has too few of them for the code, all that are not gone counted. */
 int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spare,

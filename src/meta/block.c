@@ -116,7 +116,7 @@ static int block_check(const struct meta_block *b)
 
 /* --- allocation and commit -------------------------------------------------------------------- */
 
-int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b)
+int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_block *b)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
@@ -131,6 +131,7 @@ int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, const struct
 	rec.chunk_block = b->id;
 	rec.capacity = b->capacity;
 	rec.encoding = (char *)b->encoding;
+	rec.made = b->made = meta_id();
 	rec_suspect pending = TERRANE__REC__SUSPECT__INIT;
 	struct txn t;
 	txn_init(&t, &a);
@@ -148,9 +149,10 @@ int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, const struct
 	rc = block_read(m, ctx->tenant, b->id, &a, &raw, &there);
 	if (rc != 0)
 		return rc;
-	return there != NULL && there->epoch == b->epoch && there->capacity == b->capacity
-		       ? 0
-		       : -EEXIST;
+	if (there == NULL || there->epoch != b->epoch || there->capacity != b->capacity)
+		return -EEXIST;
+	b->made = there->made;
+	return 0;
 }
 
 static void owner_rows(struct txn *t, uint32_t tenant, uint64_t block,
@@ -249,6 +251,7 @@ static int commit_write(struct meta *m, uint32_t tenant, const struct meta_block
 	rec->charge = charge;
 	rec->charged = b->state == META_BLOCK_SEALED ? b->length : rec->capacity;
 	rec->layout = 1;
+	rec->made = 0;
 	txn_put(&t, key_id('b', tenant, b->id), &rec->base);
 	txn_delete(&t, key_id('p', tenant, b->id));
 	index_rows(&t, tenant, b->id, rec, true);
@@ -266,7 +269,7 @@ static int commit_once(struct meta *m, uint32_t tenant, const struct meta_block 
 	struct kv_bytes raw;
 	rec_block *rec;
 	int rc = block_read(m, tenant, b->id, a, &raw, &rec);
-	if (rc == 0 && rec == NULL)
+	if (rc == 0 && (rec == NULL || (rec->state == META_BLOCK_PENDING && rec->made != b->made)))
 		rc = -ENOENT;
 	if (rc == 0 && rec->epoch != b->epoch)
 		rc = -ESTALE;

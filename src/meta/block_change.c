@@ -188,8 +188,9 @@ static int do_replace(struct change *c)
 	if (p->index >= b->n_chunks)
 		return -EINVAL;
 	rec_chunk *chunk = b->chunks[p->index];
+	/* It is there already. Who did that may have been another, and only one may delete what was on `from`. */
 	if (chunk->disk == p->to && !chunk->damaged)
-		return 1;
+		return p->from == 0 || p->from == p->to ? 1 : -ESTALE;
 	if (chunk->disk != p->from || b->drops != p->drops)
 		return -ESTALE;
 	for (uint32_t i = 0; i < b->n_chunks; i++)

@@ -428,6 +428,9 @@ struct meta_block {
 	 * and is refused with an older one: the chunk may have been deleted since, however long ago that was.
 	 */
 	uint64_t drops;
+	/* Set by the allocation, and of commit: it is of the pending record that this one made, not of another that a
+	 * late copy of the request has made since, when the first had been collected. */
+	uint64_t made;
 	uint64_t length;   /* bytes of user data */
 	uint64_t capacity; /* the most it may grow to; what the quota counts until it is sealed */
 	uint64_t chunk_length; /* bytes of each chunk, when sealed */
@@ -440,9 +443,9 @@ struct meta_block {
 };
 
 /* Records a block as pending, with the disks its chunks are meant for. Uses id, epoch, capacity,
- * encoding and chunks of b. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. What is small is durable with its commit: the
+ * encoding and chunks of b, sets made. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. What is small is durable with its commit: the
  * loss of the machine before it makes that -ENOENT. */
-int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b);
+int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_block *b);
 
 /* A file that has, or will have, extents of so many bytes in a block. */
 struct meta_owner {
@@ -494,8 +497,8 @@ struct meta_place {
 };
 
 /* The chunk is on disk `to` now, if it was on `from`: repair and rebalance. drops grows by one, unless the
- * chunk was nowhere before. Again: 0. The old chunk is the caller's to delete, and only as the put that was there
- * before this. -ENOENT, -ESTALE it is elsewhere, the block was laid out anew or has let a chunk go since,
+ * chunk was nowhere before. Again: 0 where there is no old chunk (from is 0 or to), else -ESTALE: after 0 the old
+ * chunk is the caller's to delete, as the put that was there before this, and nobody else's. -ENOENT, -ESTALE it is elsewhere, the block was laid out anew or has let a chunk go since,
  * -EINVAL, -EEXIST another chunk of the block is on that disk. */
 int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		       const struct meta_place *p);

@@ -170,7 +170,7 @@ int meta_client_file_remap(struct meta_call *c, uint64_t file, uint64_t offset,
 /* --- blocks ----------------------------------------------------------------------------------- */
 
 /* gc_epoch: the collector's, read when the record was there. */
-int meta_client_block_allocate(struct meta_call *c, const struct meta_block *b, uint64_t *gc_epoch);
+int meta_client_block_allocate(struct meta_call *c, struct meta_block *b, uint64_t *gc_epoch);
 int meta_client_block_commit(struct meta_call *c, const struct meta_block *b,
 			     const struct meta_owner *owners, size_t n);
 int meta_client_block_own(struct meta_call *c, uint64_t block, const struct meta_owner *owners,

@@ -24,7 +24,7 @@ static int block_message(struct meta_call *c, struct arena *a, meta_msg_block *m
 	return rc < 0 ? mc_refuse(c, rc) : 0;
 }
 
-int meta_client_block_allocate(struct meta_call *c, const struct meta_block *b, uint64_t *gc_epoch)
+int meta_client_block_allocate(struct meta_call *c, struct meta_block *b, uint64_t *gc_epoch)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
@@ -40,6 +40,7 @@ int meta_client_block_allocate(struct meta_call *c, const struct meta_block *b, 
 		return rc;
 	const Terrane__Meta__BlockAllocateResponse *p = reply.message;
 	*gc_epoch = p->gc_epoch;
+	b->made = p->made;
 	return p->gc_epoch == 0 ? mc_bad_answer(c, -EINVAL) : 0;
 }
 

@@ -27,6 +27,7 @@ int ms_handle_block_allocate(struct rpc_request *r)
 		rc = meta_block_allocate(ms_meta(r), &ctx, &b);
 	if (rc == 0)
 		rc = meta_gc_epoch(ms_meta(r), &p->gc_epoch);
+	p->made = b.made;
 	return ms_end(r, rc);
 }
 

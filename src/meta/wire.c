@@ -94,6 +94,7 @@ int meta_wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_bl
 	m->chunk_block = b->chunk_block;
 	m->layout = b->layout;
 	m->drops = b->drops;
+	m->made = b->made;
 	m->length = b->length;
 	m->capacity = b->capacity;
 	m->chunk_length = b->chunk_length;
@@ -196,6 +197,7 @@ int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_bl
 		.chunk_block = m->chunk_block,
 		.layout = m->layout,
 		.drops = m->drops,
+		.made = m->made,
 		.length = m->length,
 		.capacity = m->capacity,
 		.chunk_length = m->chunk_length,

@@ -347,6 +347,45 @@ static void a_worker_with_an_old_epoch_takes_nobodys_grace(void **state)
 	rig_simple(late_worker_body);
 }
 
+/* --- a late allocation ----------------------------------------------------------------------------------------- */
+
+static void late_allocation_body(struct rig *rig)
+{
+	struct meta_chunk chunk = {.disk = 3};
+	struct meta_block b = {.id = BLOCK,
+			       .state = META_BLOCK_SEALED,
+			       .epoch = 5,
+			       .length = 10,
+			       .capacity = 10,
+			       .encoding = "r1",
+			       .chunk_count = 1,
+			       .chunks = &chunk};
+	struct meta_block copy = b, later;
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
+	/* Repeated it is the same. */
+	uint64_t made = b.made;
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
+	CHECK(made != 0 && b.made == made);
+	/* Its writer stands still until it is collected, with its chunks; then a copy of its request arrives. */
+	collect_all(rig);
+	struct meta_owner o = {.file = FID, .bytes = 10};
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, &o, 1), -ENOENT);
+	later = copy;
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &later), 0);
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, &o, 1), -ENOENT);
+	/* Who made that one may commit it, and say so twice. */
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &later, &o, 1), 0);
+	struct meta_check_report report = must_be_whole(rig);
+	CHECK(report.garbage > 0);
+}
+
+static void a_pending_block_that_a_late_copy_made_is_not_its_first_writers(void **state)
+{
+	(void)state;
+	rig_simple(late_allocation_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -354,6 +393,7 @@ int main(void)
 		cmocka_unit_test(what_was_seen_half_made_has_its_grace_again_when_it_has_a_name),
 		cmocka_unit_test(a_search_does_not_miss_what_is_renamed_behind_its_back),
 		cmocka_unit_test(a_worker_with_an_old_epoch_takes_nobodys_grace),
+		cmocka_unit_test(a_pending_block_that_a_late_copy_made_is_not_its_first_writers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,8 +49,9 @@ static void places_body(struct rig *rig)
 	CHECK_EQ(replace(rig, b, b, 0, 100, 101, 0), -EEXIST);
 	CHECK_EQ(replace(rig, b, b, 3, 100, 103, 0), -EINVAL);
 	CHECK_EQ(replace(rig, b + 1, b, 0, 100, 103, 0), -ENOENT);
-	for (int i = 0; i < 2; i++)
-		CHECK_EQ(replace(rig, b, b, 0, 100, 103, 0), 0);
+	CHECK_EQ(replace(rig, b, b, 0, 100, 103, 0), 0);
+	/* Not told to another, or to the same once more, that what was on 100 is its to delete. */
+	CHECK_EQ(replace(rig, b, b, 0, 100, 103, 0), -ESTALE);
 	CHECK_EQ(on_disk(rig, 100), 0);
 	CHECK_EQ(on_disk(rig, 103), 1);
 	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, b, b, 0, 100), -ESTALE);
@@ -216,7 +217,7 @@ static void replace_late_body(struct rig *rig)
 	CHECK(wanted(rig, 7000, 7000, 0, 100));
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), 0);
 	/* The same again, and what makes it undone; then a copy of the first comes. */
-	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), 0);
+	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), -ESTALE);
 	CHECK_EQ(drops(rig, 7000), 2);
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 103, 100, 2), 0);
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), -ESTALE);

@@ -8,6 +8,7 @@
 
 #include "base/bug.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "meta/file.h"
 #include "meta/gc_impl.h"
 #include "rt/rt.h"
@@ -522,8 +523,8 @@ static int file_remap_once(struct meta *m, const struct meta_ctx *ctx, uint64_t 
 	return rc;
 }
 
-int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
-		    const struct meta_extent *expect, const struct meta_extent *now)
+static int file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
+		      const struct meta_extent *expect, const struct meta_extent *now)
 {
 	for (unsigned try = 0;; try++) {
 		int rc = file_remap_once(m, ctx, file, offset, expect, now);
@@ -533,4 +534,20 @@ int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
 		if (rc != 0)
 			return rc;
 	}
+}
+
+/* A server that stood still between its look at the block and its change of the file may have given the file one that
+ * was collected meanwhile. The block before has been the file's until that change, and is there for another grace. */
+int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
+		    const struct meta_extent *expect, const struct meta_extent *now)
+{
+	int rc = file_remap(m, ctx, file, offset, expect, now);
+	if (rc != 0)
+		return rc;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	rc = extents_hold(m, ctx->tenant, file, now, 1, &a);
+	if (rc == -ENOENT && file_remap(m, ctx, file, offset, now, expect) < 0)
+		log_error("remap", "file=%016lx block=%016lx is gone", file, now->block);
+	return rc;
 }

@@ -140,6 +140,82 @@ static void remap_body(struct rig *rig)
 	CHECK_EQ(must_be_whole(rig).garbage, 0);
 }
 
+/* A server that stands still before its n-th transaction, until what nobody holds has been collected. */
+struct standing {
+	struct kv base;
+	struct kv *below;
+	struct rig *rig;
+	unsigned txns, at;
+};
+
+static int standing_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
+			struct kv_rows *rows)
+{
+	return kv_get(container_of(kv, struct standing, base)->below, partition, keys, n, rows);
+}
+
+static int standing_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
+			 struct kv_rows *rows)
+{
+	return kv_scan(container_of(kv, struct standing, base)->below, partition, range, rows);
+}
+
+static int standing_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed)
+{
+	struct standing *s = container_of(kv, struct standing, base);
+	if (++s->txns == s->at)
+		collect_all(s->rig);
+	return kv_txn(s->below, partition, txn, failed);
+}
+
+static void standing_close(struct kv *kv)
+{
+	kv_close(container_of(kv, struct standing, base)->below);
+}
+
+static const struct kv_ops standing_ops = {.name = "standing",
+					   .get = standing_get,
+					   .scan = standing_scan,
+					   .txn = standing_txn,
+					   .close = standing_close};
+
+static void remap_late_body(struct rig *rig)
+{
+	struct meta_extent *list;
+	struct meta_file file;
+	size_t n;
+	uint64_t first;
+	uint64_t f = must_long_file(rig, "f", 10, 2, 5);
+	for (unsigned at = 1; at <= 3; at++) {
+		uint64_t fresh = must_block(rig, f);
+		struct arena a;
+		arena_init(&a, MIB);
+		struct standing s = {.base.ops = &standing_ops, .rig = rig, .at = at};
+		struct meta *slow;
+		CHECK_EQ(kv_mem_open(&s.below, rig->mem), 0);
+		CHECK_EQ(meta_open(&slow, &s.base, &rig->options), 0);
+		s.txns = 0;
+		CHECK_EQ(meta_file_get(rig->m, &rig->ctx, f, 0, 0, &a, &file, &list, &n, &first),
+			 0);
+		struct meta_extent now = {.block = fresh, .length = 1};
+		int rc = meta_file_remap(slow, &rig->ctx, f, 0, &list[0], &now);
+		/* Its first is the change of the file, the second would undo it. */
+		CHECK_EQ(rc, at == 1 ? -ENOENT : 0);
+		CHECK_EQ(s.txns, at == 1 ? 2 : 1);
+		meta_close(slow);
+		kv_close(&s.base);
+		collect_all(rig);
+		CHECK_EQ(must_be_whole(rig).garbage, 0);
+		arena_fini(&a);
+	}
+}
+
+static void a_file_is_not_left_with_a_block_that_was_collected_meanwhile(void **state)
+{
+	(void)state;
+	rig_simple(remap_late_body);
+}
+
 static void a_block_that_a_long_file_was_taken_from_is_collected(void **state)
 {
 	(void)state;
@@ -198,6 +274,7 @@ int main(void)
 		cmocka_unit_test(a_file_with_very_many_extents_does_not_stop_the_collector),
 		cmocka_unit_test(a_row_that_does_not_read_does_not_stop_the_collector),
 		cmocka_unit_test(a_block_that_a_long_file_was_taken_from_is_collected),
+		cmocka_unit_test(a_file_is_not_left_with_a_block_that_was_collected_meanwhile),
 		cmocka_unit_test(a_move_of_a_long_file_goes_on_where_it_was_cut_short),
 	};
 	log_set_level(LOG_OFF);

@@ -103,7 +103,7 @@ int engine_pack(struct call *c, const char *dir, struct terrane_small *files, si
 
 /* --- for the background services ---------------------------------------------------------------- */
 
-/* A sealed block gets another encoding, if it has not got it. 0 also when it is gone or changed meanwhile;
+/* A sealed block gets another encoding, if it has not got it. 0 also when it is gone; -ESTALE changed meanwhile,
  * -EBUSY not sealed. */
 int engine_block_reencode(struct call *c, uint64_t block, const char *encoding);
 

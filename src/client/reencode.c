@@ -110,7 +110,7 @@ int engine_block_reencode(struct call *c, uint64_t block, const char *encoding)
 	if (rc == 0 && there && b.length > 0 && strcmp(b.encoding, encoding) != 0)
 		rc = block_reencode(c, &b, &to);
 	arena_fini(&a);
-	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
+	return rc;
 }
 
 int efile_reencode(struct call *c, uint64_t file, const struct shape *to)

@@ -247,7 +247,11 @@ static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_fo
 	int rc = orphan_delete(s, id, f, label);
 	if (rc == 0)
 		free(map_remove(&j->sightings, key));
-	return rc;
+	if (rc != -EIO)
+		return rc;
+	/* A pool may not be able to delete one of its chunks until it has a new drive. Others it can. */
+	log_warn("orphan", "disk=%016lx chunk=%016lx.%u rc=%d", s->disk, id.block, id.index, rc);
+	return 0;
 }
 
 static int orphans_page(struct shelf *s, size_t n)

@@ -157,7 +157,7 @@ static int block_apply(struct applying *p, const struct job *job)
 		rc = hand_call(&p->hand, job->tenant, &c);
 	if (rc == 0) {
 		rc = engine_block_reencode(&c, job->block, encoding);
-		if (rc < 0 && rc != -ECANCELED)
+		if (rc < 0 && rc != -ECANCELED && rc != -ENOENT && rc != -ESTALE)
 			log_warn("reencode", "block=%016lx encoding=%s rc=%d text=%s", job->block,
 				 encoding, rc, LOG_QUOTE(c.error));
 	}

@@ -203,7 +203,10 @@ int ms_handle_chunks_wanted(struct rpc_request *r)
 		struct meta_ctx ctx = {f->tenant};
 		bool wanted = false;
 		rc = ask(ms_meta(r), &ctx, f->block, f->chunk_block, f->index, q->disk, &wanted);
-		p->wanted[i] = wanted;
+		/* Of a record that cannot be read all chunks stay, and the others are answered. */
+		bool unreadable = rc == -EBADMSG || rc == -EFBIG;
+		p->wanted[i] = wanted || unreadable;
+		rc = unreadable ? 0 : rc;
 	}
 	p->n_wanted = rc == 0 ? q->n_chunks : 0;
 	return ms_end(r, rc);

@@ -13,6 +13,8 @@
 
 #include "client/label.h"
 #include "janitor_lab.h"
+#include "kv/mem.h"
+#include "meta/schema.h"
 #include "meta/wire.h"
 
 static void collection_body(struct client_box *b)
@@ -336,6 +338,51 @@ static void chunks_that_no_record_knows_go_after_two_looks(void **state)
 	cbox_run_all(4, 1, orphan_body);
 }
 
+static void unreadable_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(write_text(&l, "/f", 1, 1000, "r3"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	size_t before = chunks_everywhere(&l);
+	struct meta_on_disk on;
+	uint64_t disk = 1;
+	while (blocks_on(&l, disk, &on) == 0)
+		disk += 10;
+	struct kv *kv;
+	struct schema_key key = key_id('b', on.tenant, on.block);
+	struct kv_write spoil = {.kind = KV_PUT, .key = key_bytes(&key), .value = kv_bytes("?", 1)};
+	CHECK_EQ(kv_mem_open(&kv, b->kv), 0);
+	CHECK_EQ(kv_txn(kv,
+			schema_partition(META_PARTITION_BITS, META_LAYER_BLOCK, on.tenant, on.block,
+					 0),
+			&(struct kv_txn){.writes = &spoil, .write_count = 1}, NULL),
+		 0);
+	kv_close(kv);
+	/* One before it, one behind it. */
+	put_orphan(&l, disk, (struct chunk_id){77, 0}, 1, 77);
+	put_orphan(&l, disk, (struct chunk_id){UINT64_MAX, 0}, 1, UINT64_MAX);
+	CHECK_EQ(janitor_collect(j), 0);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(chunks_everywhere(&l), before + 2);
+	epochs_pass(&l, 2);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(chunks_everywhere(&l), before);
+	epochs_pass(&l, 2);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(chunks_everywhere(&l), before);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_record_that_cannot_be_read_keeps_its_chunks_and_no_others(void **state)
+{
+	(void)state;
+	cbox_run_faulty(4, unreadable_body);
+}
+
 static void blank_body(struct client_box *b)
 {
 	struct lab l;
@@ -508,6 +555,7 @@ int main(void)
 		cmocka_unit_test(a_client_that_does_not_know_its_tenant_asks_before_it_writes),
 		cmocka_unit_test(what_a_writer_still_appends_to_is_not_collected),
 		cmocka_unit_test(chunks_that_no_record_knows_go_after_two_looks),
+		cmocka_unit_test(a_record_that_cannot_be_read_keeps_its_chunks_and_no_others),
 		cmocka_unit_test(
 			chunks_too_damaged_to_say_whose_they_are_go_when_no_block_wants_them),
 		cmocka_unit_test(janitors_that_come_and_go_or_are_many_do_not_shorten_the_grace),

@@ -141,7 +141,7 @@ int elog_open(struct call *c, const struct meta_entry *entry, const struct terra
 	      struct efile **out);
 /* log_end.c */
 #define LOG_COPIES_MAX 16
-/* Cuts all copies of a block to len; those that cannot be are reported. Those that are doubtful (NULL: none)
+/* Cuts all copies of a block to len; when some are, the others are reported. Those that are doubtful (NULL: none)
  * are asked for a moment only, as appends wait for it. When none is cut: -ENODATA, or -ESTALE if another writer has raised the epoch. */
 int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len,
 		    const uint64_t *disks, const bool *doubtful, int n);

@@ -61,6 +61,8 @@ int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len
 	for (int i = 0; i < n; i++) {
 		whole += jobs[i].rc == 0;
 		fenced = fenced || jobs[i].rc == -ESTALE;
+	}
+	for (int i = 0; whole > 0 && i < n; i++) {
 		/* Another's epoch says nothing of the bytes. */
 		if (jobs[i].rc == 0 || jobs[i].rc == -ESTALE || disks[i] == 0)
 			continue;

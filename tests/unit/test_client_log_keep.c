@@ -335,6 +335,36 @@ static void a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing(voi
 	cbox_run_all(5, 1, silent_body);
 }
 
+/* --- a writer that dies ------------------------------------------------------------------------- */
+
+static void alone_body(struct client_box *b)
+{
+	struct lab l;
+	struct writer w;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	writer_open(&w, &l);
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	for (uint64_t disk = 1; disk <= 21; disk += 10)
+		cbox_do(b, cbox_cut_node, disk);
+	CHECK(append(&w) < 0);
+	CHECK_EQ(rt_sleep_ns(2 * SOON_NS), 0);
+	engine_file_discard(w.file);
+	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
+	struct count n = count_blocks(&l);
+	CHECK(n.open == 1 && n.ended == 0 && n.lacking == 0);
+	cbox_do(b, cbox_heal, 0);
+	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
+	CHECK_EQ(read_text(&l, "/log", 1, LINE), 0);
+	lab_close(&l);
+}
+
+static void who_reaches_no_copy_says_nothing_against_any(void **state)
+{
+	(void)state;
+	cbox_run_all(3, 1, alone_body);
+}
+
 /* --- another writer ---------------------------------------------------------------------------- */
 
 static void taken_body(struct client_box *b)
@@ -356,7 +386,7 @@ static void taken_body(struct client_box *b)
 	/* The old one would end the block; it is fenced, and says nothing against the copies. */
 	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
 	n = count_blocks(&l);
-	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 1);
+	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 0);
 	CHECK_EQ(append(&w), -ESTALE);
 	engine_file_discard(w.file);
 	w.file = taker;
@@ -386,6 +416,7 @@ int main(void)
 		cmocka_unit_test(
 			a_writer_that_waits_ends_its_block_when_a_disk_is_lost_drained_or_replaced),
 		cmocka_unit_test(a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing),
+		cmocka_unit_test(who_reaches_no_copy_says_nothing_against_any),
 		cmocka_unit_test(a_writer_that_was_fenced_reports_nothing_of_its_block),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

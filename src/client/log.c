@@ -382,10 +382,12 @@ static void keeper_look(struct log *l)
 	    stripe_choose(&c, &l->shape, new_id(), 0, &choice) < 0 || rt_mutex_lock(&l->turn) < 0)
 		return;
 	if (block_is_due(l)) {
-		l->patience_ns = min_u64(2 * l->patience_ns, LOG_PATIENCE_MAX_NS);
 		/* What goes wrong is tried again: by the next append, the next look or when it is closed. */
-		if (block_finish(&c, l) == -ESTALE)
-			l->failed = -ESTALE;
+		int rc = block_finish(&c, l);
+		if (rc == -ESTALE)
+			l->failed = rc;
+		if (rc == 0)
+			l->patience_ns = min_u64(2 * l->patience_ns, LOG_PATIENCE_MAX_NS);
 	}
 	rt_mutex_unlock(&l->turn);
 }

@@ -230,6 +230,36 @@ static void blocks_that_stay_short_are_ended_ever_more_rarely(void **state)
 	cbox_run_all(3, 1, unknown_body);
 }
 
+static void in_vain_body(struct client_box *b)
+{
+	struct lab l;
+	struct writer w;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	writer_open(&w, &l);
+	uint64_t lost = count_blocks(&l).one;
+	lose_disk(&l, lost);
+	/* The map has enough disks; the writer reaches none of them, and can end nothing. */
+	for (uint64_t disk = 1; disk <= 31; disk += 10)
+		cbox_do(b, cbox_cut_node, disk);
+	CHECK_EQ(rt_sleep_ns(10 * SOON_NS), 0);
+	struct count n = count_blocks(&l);
+	CHECK(n.open == 1 && n.ended == 0 && n.lacking == 0);
+	cbox_do(b, cbox_heal, 0);
+	CHECK_EQ(rt_sleep_ns(SOON_NS / 2), 0);
+	n = count_blocks(&l);
+	CHECK(n.open == 0 && n.ended == 1);
+	CHECK_EQ(append(&w), 0);
+	writer_close(&w);
+	lab_close(&l);
+}
+
+static void a_block_that_could_not_be_ended_is_tried_again_as_soon_as_before(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, in_vain_body);
+}
+
 /* --- a writer that waits ----------------------------------------------------------------------- */
 
 static void idle_body(struct client_box *b)
@@ -416,6 +446,7 @@ int main(void)
 		cmocka_unit_test(
 			a_writer_that_waits_ends_its_block_when_a_disk_is_lost_drained_or_replaced),
 		cmocka_unit_test(a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing),
+		cmocka_unit_test(a_block_that_could_not_be_ended_is_tried_again_as_soon_as_before),
 		cmocka_unit_test(who_reaches_no_copy_says_nothing_against_any),
 		cmocka_unit_test(a_writer_that_was_fenced_reports_nothing_of_its_block),
 	};

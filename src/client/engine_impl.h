@@ -145,6 +145,8 @@ int elog_open(struct call *c, const struct meta_entry *entry, const struct terra
  * are asked for a moment only, as appends wait for it. When none is cut: -ENODATA, or -ESTALE if another writer has raised the epoch. */
 int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len,
 		    const uint64_t *disks, const bool *doubtful, int n);
+/* Reports a copy of an open block, in the background: nothing when the block was ended or fenced meanwhile. */
+void elog_copy_report(struct engine *e, uint64_t block, uint64_t epoch, int index, uint64_t disk);
 /* The engine is closed: logs that were left open do nothing any more. Their handles stay the caller's. */
 void elogs_stop(struct engine *e);
 /* Takes the write token of a file and ends the block that its last writer left open. */

@@ -17,7 +17,8 @@
  *
  * Each copy has a fiber that sends it the appends in their order; one that is slow is behind, one
  * that fails or falls too far behind is given up until the block is ended, and left to repair. When
- * a quorum is out of reach the block is ended at L and the log goes on in a new one.
+ * a quorum is out of reach the block is ended at L and the log goes on in a new one. One that was given
+ * up and is shorter than L is reported, so that the block counts as degraded also when its writer dies.
  *
  * Repair leaves open blocks alone, so a log keeps an eye on its own, whether anybody appends or not:
  * one that lacks a copy is ended at L, becomes repair's, and the next append starts a whole one. A
@@ -67,8 +68,10 @@ struct copy {
 	struct list queue;
 	uint64_t queued_bytes;
 	struct rt_cond work;
+	uint64_t len; /* that it is known to have */
 	int failed;
 	bool behind;         /* given up */
+	bool reported;       /* as lacking what was acknowledged */
 	uint64_t created_ns; /* of its drive, as the map had it; 0: not known */
 	uint64_t lacking_ns; /* since when, as far as looked at; 0: it is well */
 	struct rt_fiber *fiber;
@@ -131,11 +134,34 @@ static int copy_send(struct copy *y, const struct part *p)
 	return rc;
 }
 
+/*
+ * A copy that gets nothing more and lacks some of what was acknowledged: nobody else knows, should this writer die. One that
+ * lacks nothing yet is not told of: who cannot reach any disk would call a block lost that is whole. Never more than the
+ * quorum leaves out are told of, as the others have it all.
+ */
+static void copy_tell(struct copy *y)
+{
+	const struct log *l = y->log;
+	if (y->disk == 0 || y->failed == 0 || y->failed == -ESTALE || l->failed == -ESTALE ||
+	    y->len >= l->len || y->reported)
+		return;
+	y->reported = true;
+	elog_copy_report(call_engine(&l->call), l->block, l->epoch, y->index, y->disk);
+}
+
+static void copies_tell(struct log *l)
+{
+	for (int i = 0; l->block != 0 && l->begun && i < l->shape.n; i++)
+		copy_tell(&l->copies[i]);
+}
+
 /* Everything still queued counts as failed. */
 static void copy_give_up(struct copy *y, int rc)
 {
 	if (y->failed == 0)
 		y->failed = rc;
+	if (!y->log->ending)
+		copy_tell(y);
 	struct list *node;
 	while ((node = list_pop_front(&y->queue)) != NULL) {
 		struct copy_item *item = list_entry(node, struct copy_item, link);
@@ -163,6 +189,8 @@ static void copy_fiber(void *arg)
 		y->queued_bytes -= min_u64(y->queued_bytes, item->part->data.len);
 		item->part->ended++;
 		item->part->ok += rc == 0;
+		if (rc == 0)
+			y->len = item->part->off + item->part->data.len;
 		part_unref(item->part);
 		free(item);
 		if (rc < 0)
@@ -434,6 +462,7 @@ static int part_commit(struct call *c, struct log *l, const struct part *p)
 	}
 	l->len = len;
 	l->crc = crc;
+	copies_tell(l);
 	return 0;
 }
 
@@ -604,6 +633,7 @@ static void log_stop(struct log *l)
 	rt_join(l->keeper);
 	rt_shield_leave();
 	copies_stop(l, true);
+	copies_tell(l); /* of the block that is left as it is */
 }
 
 static void log_free(struct log *l)

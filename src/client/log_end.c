@@ -8,12 +8,14 @@
  * own.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/bug.h"
 #include "client/engine_impl.h"
 
 #define END_TIMEOUT_NS (3 * NS_PER_S)
 #define END_DOUBTFUL_NS (200 * NS_PER_MS)
+#define REPORT_NS (10 * NS_PER_S)
 
 /* Ends one copy at len: whatever lies beyond is cut off. */
 struct end_job {
@@ -74,6 +76,48 @@ int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len
 	return fenced ? call_fail(c, -ESTALE, "another writer has taken over the log")
 		      : call_fail(c, -ENODATA, "no copy of the log's last block can be reached");
 }
+
+/* --- while it is open ---------------------------------------------------------------------------- */
+
+struct copy_report {
+	struct engine *engine;
+	uint64_t block, epoch, disk;
+	uint32_t index;
+};
+
+static void copy_report_fiber(void *arg)
+{
+	struct copy_report *r = arg;
+	struct call c;
+	struct meta_block b;
+	struct arena a;
+	arena_init(&a, 256 * KIB);
+	engine_own_call(r->engine, &c);
+	rt_deadline_set(rt_now_ns() + REPORT_NS);
+	struct meta_call m = call_meta(&c);
+	/* Who has ended it meanwhile has asked all copies, and knows better. */
+	if (meta_client_block_get(&m, &r->block, 1, &a, &b) == 0 && b.state == META_BLOCK_OPEN &&
+	    b.epoch == r->epoch)
+		(void)meta_client_block_report(&m, r->block, b.chunk_block, r->index, r->disk);
+	arena_fini(&a);
+	free(r);
+}
+
+void elog_copy_report(struct engine *e, uint64_t block, uint64_t epoch, int index, uint64_t disk)
+{
+	struct copy_report *r = e->fabric.closing ? NULL : malloc(sizeof(*r));
+	if (r == NULL)
+		return;
+	*r = (struct copy_report){.engine = e,
+				  .block = block,
+				  .epoch = epoch,
+				  .disk = disk,
+				  .index = (uint32_t)index};
+	if (rt_group_spawn(&e->fabric.background, "report", copy_report_fiber, r) < 0)
+		free(r);
+}
+
+/* --- taking over --------------------------------------------------------------------------------- */
 
 /* Ends a block that another writer left open. *len is what it had committed. */
 static int block_take(struct call *c, uint64_t block, uint64_t *len)

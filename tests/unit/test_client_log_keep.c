@@ -9,6 +9,8 @@
 
 #include <errno.h>
 
+#include "client/engine_impl.h"
+#include "janitor/stats.h"
 #include "janitor_lab.h"
 
 #define BLOCK (256 * KIB)
@@ -367,6 +369,90 @@ static void a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing(voi
 
 /* --- a writer that dies ------------------------------------------------------------------------- */
 
+static struct stats survey(struct lab *l, struct janitor *j)
+{
+	struct stats s, counted;
+	stats_init(&s);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_load(&l->root, &s), 0);
+	counted = s;
+	stats_fini(&s);
+	return counted;
+}
+
+/* The copy's node is well by the map; only the writer knows that it lacks something. */
+static void died_body(struct client_box *b)
+{
+	struct lab l;
+	struct writer w;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	writer_open(&w, &l);
+	struct count n = count_blocks(&l);
+	cbox_do(b, cbox_cut_node, n.one);
+	CHECK_EQ(append(&w), 0);
+	CHECK_EQ(rt_sleep_ns(15 * NS_PER_S), 0);
+	/* Before the log ends the block. */
+	n = count_blocks(&l);
+	CHECK(n.open == 1 && n.ended == 0 && n.lacking == 1);
+	engine_file_discard(w.file);
+	cbox_do(b, cbox_heal, 0);
+	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
+	struct stats s = survey(&l, j);
+	CHECK(s.degraded_blocks == 1 && s.unreachable_blocks == 0 && s.lost_blocks == 0);
+	/* Nobody repairs it, or stumbles over it, until it is ended. */
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(janitor_scrub(j, 0), 0);
+	collect_for(j, 6 * GRACE_NS);
+	n = count_blocks(&l);
+	CHECK(n.open == 1 && n.ended == 0 && n.lacking == 1);
+	CHECK_EQ(stats_of(j).failed, 0);
+	CHECK_EQ(read_text(&l, "/log", 1, w.at), 0);
+	struct call c;
+	engine_call(l.engine, &c, NULL);
+	CHECK_EQ(engine_append_open(&c, "/log", NULL, &w.file), 0);
+	n = count_blocks(&l);
+	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 1);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(check_whole(&l), 1);
+	CHECK_EQ(survey(&l, j).degraded_blocks, 0);
+	writer_close(&w);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_copy_that_only_its_dead_writer_gave_up_counts_as_degraded(void **state)
+{
+	(void)state;
+	cbox_run_all(5, 1, died_body);
+}
+
+/* A copy that was still behind when its writer met an error and gave up. */
+static void left_body(struct client_box *b)
+{
+	struct lab l;
+	struct writer w;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	writer_open(&w, &l);
+	cbox_do(b, cbox_cut_node, count_blocks(&l).one);
+	CHECK_EQ(append(&w), 0);
+	CHECK_EQ(count_blocks(&l).lacking, 0);
+	engine_file_discard(w.file);
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	struct count n = count_blocks(&l);
+	CHECK(n.open == 1 && n.lacking == 1);
+	lab_close(&l);
+}
+
+static void a_copy_that_is_behind_when_its_writer_leaves_is_reported(void **state)
+{
+	(void)state;
+	cbox_run_all(5, 1, left_body);
+}
+
 static void alone_body(struct client_box *b)
 {
 	struct lab l;
@@ -434,6 +520,42 @@ static void a_writer_that_was_fenced_reports_nothing_of_its_block(void **state)
 	cbox_run_all(5, 1, taken_body);
 }
 
+/* What a fenced writer has to say comes late. */
+static void late_body(struct client_box *b)
+{
+	struct lab l;
+	struct writer w;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	writer_open(&w, &l);
+	struct count n = count_blocks(&l);
+	struct arena a;
+	struct meta_block block;
+	struct call c;
+	arena_init(&a, MIB);
+	engine_own_call(l.engine, &c);
+	struct meta_call m = call_meta(&c);
+	CHECK_EQ(meta_client_block_fence(&m, n.block, 2, &a, &block), 0);
+	elog_copy_report(l.engine, n.block, 1, 0, block.chunks[0].disk);
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	CHECK_EQ(count_blocks(&l).lacking, 0);
+	engine_file_discard(w.file);
+	CHECK_EQ(engine_append_open(&c, "/log", NULL, &w.file), 0);
+	CHECK_EQ(count_blocks(&l).ended, 1);
+	elog_copy_report(l.engine, n.block, 3, 0, block.chunks[0].disk);
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	CHECK_EQ(count_blocks(&l).lacking, 0);
+	arena_fini(&a);
+	writer_close(&w);
+	lab_close(&l);
+}
+
+static void a_report_of_a_copy_is_nothing_when_the_block_was_fenced_or_ended(void **state)
+{
+	(void)state;
+	cbox_run_all(5, 1, late_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -447,8 +569,11 @@ int main(void)
 			a_writer_that_waits_ends_its_block_when_a_disk_is_lost_drained_or_replaced),
 		cmocka_unit_test(a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing),
 		cmocka_unit_test(a_block_that_could_not_be_ended_is_tried_again_as_soon_as_before),
+		cmocka_unit_test(a_copy_that_only_its_dead_writer_gave_up_counts_as_degraded),
+		cmocka_unit_test(a_copy_that_is_behind_when_its_writer_leaves_is_reported),
 		cmocka_unit_test(who_reaches_no_copy_says_nothing_against_any),
 		cmocka_unit_test(a_writer_that_was_fenced_reports_nothing_of_its_block),
+		cmocka_unit_test(a_report_of_a_copy_is_nothing_when_the_block_was_fenced_or_ended),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

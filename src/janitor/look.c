@@ -276,7 +276,7 @@ static int orphans_page(struct shelf *s, size_t n)
 		return rc;
 	struct meta_call m = errand_meta(s->j, &s->errand);
 	rc = meta_client_chunks_wanted(&m, s->disk, s->found, count, s->wanted);
-	if (rc == 0 && memchr(s->wanted, false, count) != NULL)
+	if (rc == 0)
 		rc = sighting_epoch(s);
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		struct chunk_id id = s->ids[s->place[i]];

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "cluster_watch.h"
 
 #define QUIET_NS (120 * NS_PER_S)  /* until clients have come to rest */
 #define CHECK_NS (2000 * NS_PER_S) /* for all that the checker does */
@@ -99,6 +100,17 @@ static void freeze(struct world *w)
 	w->cut_ns = sim_now_ns(w->sim) + FREEZE_NS / 4;
 }
 
+/* It goes on where it was, with what it knew then: its leases are others', its chunks were taken for orphans. */
+static void put_to_sleep(struct world *w, struct sim_node *who)
+{
+	uint64_t left_ns = w->end_ns - min_u64(w->end_ns, sim_now_ns(w->sim));
+	if (left_ns < SLEEP_NS || w->slept == w->plan.sleepers || who == w->sleeper)
+		return;
+	sim_node_pause(who, SLEEP_NS + rng_below(&w->rng, left_ns - SLEEP_NS + 1));
+	w->sleeper = who;
+	w->slept++;
+}
+
 static void wish_grant(struct world *w, struct node_place *victim)
 {
 	if (w->frozen != NULL && sim_now_ns(w->sim) >= w->cut_ns) {
@@ -119,6 +131,8 @@ static void wish_grant(struct world *w, struct node_place *victim)
 			sim_node_lose(victim->node);
 	} else if (w->wish == WISH_CUT) {
 		cut_off(w);
+	} else if (w->wish == WISH_SLEEP) {
+		put_to_sleep(w, w->wish_node);
 	} else {
 		freeze(w);
 	}
@@ -126,27 +140,22 @@ static void wish_grant(struct world *w, struct node_place *victim)
 }
 
 /* It comes back with what it had, which has been replaced, moved and deleted meanwhile. */
-static void send_away(struct world *w, const struct node_place *victim, uint64_t end_ns)
+static void send_away(struct world *w, const struct node_place *victim)
 {
 	struct node_place *n = any_node(w);
-	uint64_t left_ns = end_ns - sim_now_ns(w->sim);
+	uint64_t left_ns = w->end_ns - min_u64(w->end_ns, sim_now_ns(w->sim));
 	if (n == victim || left_ns < ABSENCE_NS)
 		return;
 	sim_node_pause(n->node, ABSENCE_NS / 2 + rng_below(&w->rng, left_ns - ABSENCE_NS / 2));
 	w->away = true;
 }
 
-/* It goes on where it was, with what it knew then: its leases are others', its chunks were taken for orphans. */
-static void put_to_sleep(struct world *w, uint64_t end_ns)
+static void put_one_to_sleep(struct world *w)
 {
-	uint64_t left_ns = end_ns - sim_now_ns(w->sim);
-	if (left_ns < SLEEP_NS)
-		return;
 	bool janitor = rng_chance(&w->rng, 0.7);
 	const struct role *who = janitor ? &w->janitors[rng_below(&w->rng, w->plan.janitors)]
 					 : &w->clients[rng_below(&w->rng, w->plan.clients)];
-	sim_node_pause(who->node, SLEEP_NS + rng_below(&w->rng, left_ns - SLEEP_NS + 1));
-	w->slept = true;
+	put_to_sleep(w, who->node);
 }
 
 /* More than any encoding bears. */
@@ -161,23 +170,25 @@ static void faulty_time(struct world *w)
 {
 	struct node_place *victim = any_node(w);
 	unsigned disk = (unsigned)rng_below(&w->rng, w->plan.disks);
-	uint64_t end_ns = sim_now_ns(w->sim) + w->plan.faulty_ns;
-	w->away = w->slept = false;
+	w->end_ns = sim_now_ns(w->sim) + w->plan.faulty_ns;
+	w->away = false;
+	w->slept = 0;
+	w->sleeper = NULL;
 	if (!w->over)
 		victim_set(w, victim, disk, true);
 	w->working = true;
 	w->wishes = 0;
 	sim_faults_resume(w->sim);
-	while (sim_now_ns(w->sim) < end_ns && !model_violated(&w->model)) {
+	while (sim_now_ns(w->sim) < w->end_ns && !model_violated(&w->model)) {
 		bounds_look(w);
 		if (sim_run_until(w->sim, wish_is_due, w, SLICE_NS)) {
 			wish_grant(w, victim);
 			continue;
 		}
 		if (!w->away && !w->over && w->plan.absences && rng_chance(&w->rng, 0.2))
-			send_away(w, victim, end_ns);
-		if (!w->slept && w->plan.sleeps && rng_chance(&w->rng, 0.1))
-			put_to_sleep(w, end_ns);
+			send_away(w, victim);
+		if (w->slept < w->plan.sleepers && rng_chance(&w->rng, 0.1))
+			put_one_to_sleep(w);
 		if (!w->away && w->over && rng_chance(&w->rng, 0.05))
 			lose_many(w);
 		if (w->plan.blackouts && rng_chance(&w->rng, 0.03))
@@ -343,6 +354,8 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 	world_build(w);
 	sim_faults_pause(sim);
 	sim_run(sim, BEGIN_NS);
+	if (!w->plan.pools)
+		sim_node_start(w->watcher.node, watch_main, &w->watcher);
 	for (; w->round <= w->plan.rounds && !model_violated(&w->model); w->round++) {
 		for (unsigned c = 0; c < w->plan.clients; c++)
 			for (unsigned i = 0; i < WORKERS; i++)

@@ -12,6 +12,7 @@
  *   cluster_bounds.c  what processes may have and do at once
  *   cluster_check.c   the checker: waits for convergence, compares chunks with records,
  *   cluster_contents.c  and reads all
+ *   cluster_watch.c   looks for chunks that are named and deleted, while faults last
  *   cluster.c         rounds of faults and healing
  *
  * Budget. One disk at a time is the victim: only it rots, lies (misdirected and stale reads and
@@ -36,12 +37,14 @@
 #define SERVERS_MAX 2
 #define JANITORS_MAX 2
 #define CLIENTS_MAX 3
-#define WORKERS 2 /* of one client, with files of their own */
+#define SLEEPERS_MAX 2 /* in a round */
+#define WORKERS 2      /* of one client, with files of their own */
 #define FILES_MAX 160
 #define DIRS_MAX 24
 #define SHARED_LOGS 2
 #define TENANT "default"
 #define PARTITION_BITS 2
+#define NODE_PORT 7000U
 
 #define DISK_BYTES (256 * MIB)
 #define BLOCK_BYTES (64 * KIB)
@@ -79,9 +82,10 @@ struct plan {
 	bool freezes;         /* a server stands still when somebody renames */
 	bool cuts;            /* somebody who writes is cut off from some nodes */
 	bool absences;        /* a node stands still until others have done without it */
-	bool sleeps;          /* a janitor or client stands still for longer than two epochs */
-	bool rack_lost;       /* in the end, when all is whole, a rack of several nodes is lost */
-	bool kills; /* when all else is quiet a node is emptied, and janitors are killed */
+	unsigned
+		sleepers; /* of a round: janitors or clients that stand still for longer than two epochs */
+	bool rack_lost; /* in the end, when all is whole, a rack of several nodes is lost */
+	bool kills;     /* when all else is quiet a node is emptied, and janitors are killed */
 	const char *encodings[6];
 	unsigned encoding_count;
 	struct kv_mem_options kv;
@@ -128,7 +132,7 @@ struct desk {
 };
 
 /* Faults at a moment that matters, which only who works knows. */
-enum wish { WISH_NONE, WISH_POWER, WISH_FREEZE, WISH_CUT };
+enum wish { WISH_NONE, WISH_POWER, WISH_FREEZE, WISH_CUT, WISH_SLEEP };
 
 struct world {
 	struct sim *sim;
@@ -137,7 +141,8 @@ struct world {
 	bool over; /* over the budget */
 	struct model model;
 	struct kv_mem *kv;
-	struct role servers[SERVERS_MAX], janitors[JANITORS_MAX], clients[CLIENTS_MAX], checker;
+	struct role servers[SERVERS_MAX], janitors[JANITORS_MAX], clients[CLIENTS_MAX];
+	struct role checker, watcher;
 	struct node_place nodes[NODES_MAX];
 	unsigned node_count;
 	struct desk desks[CLIENTS_MAX][WORKERS];
@@ -156,14 +161,16 @@ struct world {
 	uint64_t wish_waits;
 	uint64_t refused; /* reads of the checker */
 	struct fixed fixed;
-	bool slept;              /* a process was put to sleep in this round */
-	bool away;               /* a node was sent away in this round, or several lost */
-	uint64_t cut_ns;         /* until when somebody is cut off; 0: nobody */
-	struct sim_node *frozen; /* a server; then cut_ns is when the client is cut off from it, */
-	uint64_t thaw_ns;        /* and until then it stands still */
-	unsigned wishes;         /* so many in this round yet */
-	uint64_t texts;          /* next content */
-	struct rng rng;          /* of the scenario itself */
+	unsigned slept;           /* so many processes were put to sleep in this round, */
+	struct sim_node *sleeper; /* this one last */
+	uint64_t end_ns;          /* of the faults of this round */
+	bool away;                /* a node was sent away in this round, or several lost */
+	uint64_t cut_ns;          /* until when somebody is cut off; 0: nobody */
+	struct sim_node *frozen;  /* a server; then cut_ns is when the client is cut off from it, */
+	uint64_t thaw_ns;         /* and until then it stands still */
+	unsigned wishes;          /* so many in this round yet */
+	uint64_t texts;           /* next content */
+	struct rng rng;           /* of the scenario itself */
 	void (*client)(void *role); /* what clients run */
 	void *ctx;                  /* of the scenario */
 	/* The checker's: */
@@ -181,6 +188,8 @@ struct node_place *world_add_node(struct world *w, unsigned rack);
 /* Of disk d of a node. */
 /* Whether anything of a disk, or of the members of a pool, is damaged or gone. */
 bool world_disk_damaged(const struct node_place *n, unsigned d);
+/* Whether a disk is there, never lost anything that was synced, and never lied. */
+bool world_disk_sound(const struct world *w, uint64_t disk);
 uint64_t world_disk_id(const struct node_place *n, unsigned d);
 void world_addrs(const struct world *w, char *out, size_t size); /* with commas between */
 

@@ -20,6 +20,7 @@
 #include "client/engine_impl.h"
 #include "client/label.h"
 #include "cluster_check.h"
+#include "cluster_watch.h"
 #include "meta/gc.h"
 #include "meta/wire.h"
 #include "rt/rt.h"
@@ -118,19 +119,13 @@ static bool lacks(struct world *w, const char *fmt, ...)
 
 int world_meta_check(struct world *w, struct meta_check_report *out)
 {
-	struct kv *kv = NULL;
-	struct meta *m = NULL;
-	struct meta_options o;
+	struct kv *kv;
+	struct meta *m;
 	*out = (struct meta_check_report){0};
-	meta_options_init(&o);
-	int rc = kv_mem_open(&kv, w->kv);
-	if (rc == 0)
-		rc = meta_open(&m, kv, &o);
+	int rc = world_store_open(w, &kv, &m);
 	if (rc == 0)
 		rc = meta_check(m, out);
-	meta_close(m);
-	if (kv != NULL)
-		kv_close(kv);
+	world_store_close(kv, m);
 	return rc;
 }
 
@@ -194,18 +189,20 @@ static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_
 	call_init(&c, engine_fabric(k->engine));
 	if (encoding_parse(b->encoding, &e, why, sizeof(why)) < 0 || shape_init(&s, &e) < 0)
 		return -EINVAL;
-	if (b->chunks[i].disk == 0 || b->chunks[i].damaged)
+	if (b->chunks[i].disk == 0)
 		return -ENODATA;
 	int64_t rc = disk_use(&c, b->chunks[i].disk, &u);
 	if (rc < 0)
 		return (int)rc;
 	u.node.timeout_ns = 10 * NS_PER_S;
 	rc = node_stat_one(&u.node, u.disk, id, &st);
-	if (rc == 0)
+	if (rc == 0 && !b->chunks[i].damaged)
 		rc = node_scan(&u.node, u.disk, id, bad, ARRAY_LEN(bad));
 	disk_end(&c, &u, (int)rc, 0);
 	if (rc != 0)
 		return rc > 0 ? -EBADMSG : (int)rc;
+	if (b->chunks[i].damaged)
+		return -ENODATA;
 	if (label_read(st.label, &tenant, &block) < 0 || tenant != at->tenant || block != b->id)
 		return -ESTALE;
 	uint32_t crc = s.copies ? b->crc : b->chunks[i].crc;
@@ -235,16 +232,6 @@ static void bears_forget(struct checker *k)
 	map_fini(&k->bears);
 }
 
-static bool disk_is_sound(const struct world *w, uint64_t disk)
-{
-	for (unsigned i = 0; i < w->node_count; i++)
-		for (unsigned d = 0; d < w->plan.disks; d++)
-			if (world_disk_id(&w->nodes[i], d) == disk)
-				return !sim_node_lost(w->nodes[i].node) &&
-				       !world_disk_damaged(&w->nodes[i], d);
-	return false;
-}
-
 static int block_get(struct checker *k, const struct meta_block_at *at, struct arena *a,
 		     struct meta_block *out)
 {
@@ -257,27 +244,26 @@ static int block_get(struct checker *k, const struct meta_block_at *at, struct a
 	return meta_client_block_get(&m, &at->block.id, 1, a, out);
 }
 
-/*
- * A chunk that was seen on a sound disk is not there any more: then no record may name it there. Asked when caches of
- * the metadata are past their time.
- */
+/* A chunk is not on a sound disk: then no record may name it there. */
 static void chunk_went(struct checker *k, const struct meta_block_at *at, uint32_t i)
 {
-	struct meta_block_at now = {.tenant = at->tenant};
-	uint64_t disk = at->block.chunks[i].disk;
-	struct arena a;
-	if (!disk_is_sound(k->world, disk) || rt_sleep_ns(CACHES_NS) < 0)
+	const struct meta_block *b = &at->block;
+	const struct named n = {.tenant = at->tenant,
+				.block = b->id,
+				.id = {b->chunk_block, i},
+				.disk = b->chunks[i].disk,
+				.drops = b->drops};
+	struct kv *kv;
+	struct meta *m;
+	if (!world_disk_sound(k->world, n.disk))
 		return;
-	arena_init(&a, MIB);
-	int rc = block_get(k, at, &a, &now.block);
-	if (rc == 0 && now.block.state == META_BLOCK_SEALED &&
-	    now.block.chunk_block == at->block.chunk_block && i < now.block.chunk_count &&
-	    now.block.chunks[i].disk == disk && !now.block.chunks[i].damaged &&
-	    chunk_look(k, &now, i) == -ENOENT)
+	if (world_store_open(k->world, &kv, &m) == 0 && named_still(k->world, m, &n) &&
+	    chunk_look(k, at, i) == -ENOENT && named_still(k->world, m, &n))
 		model_violation(&k->world->model, "I10",
-				"block %016lx (%s): chunk %u was on disk %lu, and is deleted",
-				at->block.id, at->block.encoding, i, disk);
-	arena_fini(&a);
+				"block %016lx (%s): chunk %u is deleted from disk %lu, where the "
+				"record has it",
+				b->id, b->encoding, i, n.disk);
+	world_store_close(kv, m);
 }
 
 /*
@@ -323,7 +309,7 @@ static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 	struct bears *e = bears_of(k, b);
 	for (uint32_t i = 0; i < b->chunk_count; i++) {
 		int rc = chunk_look(k, at, i);
-		if (rc == -ENOENT && e->disk[i] == b->chunks[i].disk)
+		if (rc == -ENOENT && (!k->world->plan.pools || e->disk[i] == b->chunks[i].disk))
 			chunk_went(k, at, i);
 		e->disk[i] = rc == 0 ? b->chunks[i].disk : 0;
 		struct chunk_id id = {b->chunk_block, i};

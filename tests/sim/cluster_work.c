@@ -135,7 +135,13 @@ static int write_whole(struct worker *k, const char *path, unsigned flags, uint6
 		engine_file_discard(h);
 		return rc < 0 ? rc : -ECANCELED;
 	}
-	return close_file(k->engine, h);
+	const uint64_t *late = &engine_fabric(k->engine)->stats.blocks_short;
+	uint64_t before = *late;
+	rc = close_file(k->engine, h);
+	/* While a chunk of it is on its way, which others make good meanwhile. */
+	if (rc == 0 && *late > before && k->world->plan.sleepers > 0)
+		world_wish(k->world, WISH_SLEEP, k->client, 0);
+	return rc;
 }
 
 static uint64_t size_draw(struct worker *k)

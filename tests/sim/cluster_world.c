@@ -13,7 +13,6 @@
 #include "rt/file.h"
 
 #define META_PORT 7100U
-#define NODE_PORT 7000U
 
 /* --- the plan --------------------------------------------------------------------------------- */
 
@@ -95,8 +94,12 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 		p->ops_max = in->ops;
 	if (over)
 		p->rounds = 1;
-	p->sleeps = rng_chance(&r, 0.1) && !in->single;
-	if (p->sleeps && in->seconds == 0)
+	if (rng_chance(&r, 0.1) && !in->single)
+		p->sleepers = 1 + (unsigned)rng_below(&r, SLEEPERS_MAX);
+	if (p->sleepers >
+	    1) /* one late, and one that does its work meanwhile and is late with its own */
+		p->janitors = JANITORS_MAX;
+	if (p->sleepers > 0 && in->seconds == 0)
 		p->faulty_ns += 2 * SLEEP_NS;
 }
 
@@ -348,7 +351,9 @@ void world_build(struct world *w)
 	for (unsigned i = 0; i < p->clients; i++)
 		role_add(w, &w->clients[i], "c", i, w->client);
 	role_add(w, &w->checker, "check", 0, NULL);
+	role_add(w, &w->watcher, "watch", 0, NULL);
 	sim_node_protect(w->checker.node);
+	sim_node_protect(w->watcher.node);
 }
 
 bool world_disk_damaged(const struct node_place *n, unsigned d)
@@ -357,4 +362,24 @@ bool world_disk_damaged(const struct node_place *n, unsigned d)
 	for (unsigned i = 0; i < MEMBERS; i++)
 		damaged = damaged || (n->members[i] != NULL && sim_disk_damaged(n->members[i]));
 	return damaged;
+}
+
+static bool lied(const struct sim_disk *d)
+{
+	return d != NULL && (sim_disk_damage(d) & ~(unsigned)SIM_DAMAGE_SYNC) != 0;
+}
+
+bool world_disk_sound(const struct world *w, uint64_t disk)
+{
+	for (unsigned i = 0; i < w->node_count; i++)
+		for (unsigned d = 0; d < w->plan.disks; d++) {
+			const struct node_place *n = &w->nodes[i];
+			if (world_disk_id(n, d) != disk)
+				continue;
+			bool sound = !sim_node_lost(n->node) && !lied(n->disks[d]);
+			for (unsigned m = 0; m < MEMBERS; m++)
+				sound = sound && !lied(n->members[m]);
+			return sound;
+		}
+	return false;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "base/err.h"
 #include "client/label.h"
 
@@ -316,6 +317,11 @@ static int put_one(struct writing *g, int chunk, const struct accepted *a)
 	u.node.timeout_ns = PUT_TIMEOUT_NS;
 	rc = node_put(&u.node, a->disk, id, &p);
 	disk_end(&g->call, &u, rc, 0);
+	if (bug_planted(BUG_UNSURE_DELETE) && rc < 0 && u.node.maybe_executed &&
+	    disk_begin(&g->call, a->disk, &u) == 0) {
+		u.node.timeout_ns = RESERVE_TIMEOUT_NS;
+		disk_end(&g->call, &u, node_delete_one(&u.node, a->disk, id), 0);
+	}
 	/* It may have arrived all the same. Then it is an orphan, or a repair that meets it there counts on it: a
 	 * delete of ours would come at the wrong time. */
 	return rc;

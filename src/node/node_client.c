@@ -22,6 +22,7 @@ int node_ask(struct node_call *c, const struct node_ask *a, struct rpc_reply *re
 		.retry = c->retry && a->repeatable,
 	};
 	int rc = rpc_call(c->channel, &call, reply);
+	c->maybe_executed = rc == 0 || reply->maybe_executed;
 	c->retry_ms = reply->retry_ms;
 	snprintf(c->error, sizeof(c->error), "%s", rc < 0 ? reply->error : "");
 	return rc;

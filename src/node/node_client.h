@@ -33,6 +33,7 @@ struct node_call {
 	/* After each call: */
 	uint64_t eta_ns;            /* of reserve: by when the write would be done, from now */
 	uint32_t retry_ms;          /* after an error, what the node advises to wait; 0: nothing */
+	bool maybe_executed;        /* false: the node has not changed anything */
 	char error[NODE_ERROR_MAX]; /* in words; empty after success */
 };
 

@@ -177,7 +177,8 @@ struct world {
 	bool checked;
 	unsigned fresh;                /* files that it has written */
 	bool rack_wish;                /* a rack is to be lost now */
-	char lacking[VIOLATION_BYTES]; /* what is not converged yet */
+	char lacking[VIOLATION_BYTES]; /* what is not converged yet, */
+	uint64_t lacking_disk;         /* and which disk it names; 0: none */
 };
 
 /* cluster_world.c */

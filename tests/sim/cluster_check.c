@@ -32,7 +32,8 @@
 #define CACHES_NS (2500 * NS_PER_MS)
 #define EMPTY_NS (60 * NS_PER_S) /* that a node has to be emptied */
 #define HOPE_NS (60 * NS_PER_S)  /* for a damaged disk to come back */
-#define LAME_NS (300 * NS_PER_S) /* without a new drive in a pool */
+#define LAME_NS (300 * NS_PER_S) /* without a new drive in a pool, */
+#define STUCK_NS (60 * NS_PER_S) /* when that has been in the way for so long */
 #define CHUNKS_MAX 100000
 
 struct bears {
@@ -73,8 +74,28 @@ static void order_online(struct checker *k, uint64_t disk)
 	disk_end(&c, &u, rc, 0);
 }
 
-/* What is gone for good is said to be; what has failed and is there gets another chance. A pool that lacks a drive is
- * kept, but not for ever: when that drive alone knew of a late change, chunks there cannot be deleted without it. */
+/* Whether a pool that lacks a drive is what keeps the cluster from being whole, by the same lack all the time: when that
+ * drive alone knew of a late change, chunks there cannot be deleted without it. */
+static bool pool_is_stuck(struct checker *k, const struct node_place *n)
+{
+	const struct lame *l = &k->lame[n->index];
+	uint64_t now_ns = rt_now_ns();
+	return members_lost(n) > 0 && l->lack[0] != '\0' && now_ns > k->begin_ns + LAME_NS &&
+	       now_ns - l->since_ns >= STUCK_NS;
+}
+
+static void pool_give_up(struct checker *k, const struct node_place *n)
+{
+	struct lame *l = &k->lame[n->index];
+	if (l->gone)
+		return;
+	k->world->out->given_up++;
+	l->gone = true;
+	model_note(&k->world->model, "pool %lu without a drive is given up: %.80s",
+		   world_disk_id(n, 0), l->lack);
+}
+
+/* What is gone for good is said to be; what has failed and is there gets another chance. */
 static void operate(struct checker *k)
 {
 	struct world *w = k->world;
@@ -95,7 +116,9 @@ static void operate(struct checker *k)
 			bool failed = disk != NULL && disk->health == CLUSTER_FAILED;
 			bool hopeless = failed && world_disk_damaged(n, d) &&
 					rt_now_ns() > k->begin_ns + HOPE_NS;
-			bool lame = members_lost(n) > 0 && rt_now_ns() > k->begin_ns + LAME_NS;
+			bool lame = pool_is_stuck(k, n);
+			if (lame)
+				pool_give_up(k, n);
 			if (disk_is_lost(n, d) || hopeless || lame)
 				(void)meta_client_want_disk(&k->root, id, CLUSTER_GONE);
 			else if (failed)
@@ -106,11 +129,13 @@ static void operate(struct checker *k)
 
 /* --- convergence ------------------------------------------------------------------------------- */
 
-static bool lacks(struct world *w, const char *fmt, ...) PRINTF(2, 3);
+static bool lacks(struct world *w, uint64_t disk, const char *fmt, ...) PRINTF(3, 4);
 
-static bool lacks(struct world *w, const char *fmt, ...)
+/* disk: that it names, or 0. */
+static bool lacks(struct world *w, uint64_t disk, const char *fmt, ...)
 {
 	va_list args;
+	w->lacking_disk = disk;
 	va_start(args, fmt);
 	vsnprintf(w->lacking, sizeof(w->lacking), fmt, args);
 	va_end(args);
@@ -134,11 +159,11 @@ static bool records_agree(struct world *w)
 	struct meta_check_report report;
 	int rc = world_meta_check(w, &report);
 	if (rc < 0)
-		lacks(w, "the check of the metadata does not run: %s", err_name(rc));
+		lacks(w, 0, "the check of the metadata does not run: %s", err_name(rc));
 	else if (report.errors > 0)
-		lacks(w, "the check of the metadata finds: %.180s", report.first);
+		lacks(w, 0, "the check of the metadata finds: %.180s", report.first);
 	else if (report.garbage > 0)
-		lacks(w, "%lu rows of garbage in the metadata", report.garbage);
+		lacks(w, 0, "%lu rows of garbage in the metadata", report.garbage);
 	return rc == 0 && report.errors == 0 && report.garbage == 0;
 }
 
@@ -147,12 +172,13 @@ static bool map_is_well(struct checker *k)
 	struct cluster *map;
 	int rc = meta_client_map(&k->root, 0, &map);
 	if (rc < 0)
-		return lacks(k->world, "no map: %s", err_name(rc));
+		return lacks(k->world, 0, "no map: %s", err_name(rc));
 	map_for_each(&map->disks, it) {
 		const struct cluster_disk *d = it.value;
 		enum cluster_state s = cluster_disk_state(map, d);
 		if (s != CLUSTER_ONLINE && s != CLUSTER_GONE)
-			return lacks(k->world, "disk %lu is %s", d->id, cluster_state_name(s));
+			return lacks(k->world, d->id, "disk %lu is %s", d->id,
+				     cluster_state_name(s));
 	}
 	return true;
 }
@@ -305,7 +331,8 @@ static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 	uint32_t good = 0;
 	bool whole = true;
 	if (b->state != META_BLOCK_SEALED)
-		return lacks(k->world, "block %016lx of %lu bytes is not sealed", b->id, b->length);
+		return lacks(k->world, 0, "block %016lx of %lu bytes is not sealed", b->id,
+			     b->length);
 	struct bears *e = bears_of(k, b);
 	for (uint32_t i = 0; i < b->chunk_count; i++) {
 		int rc = chunk_look(k, at, i);
@@ -316,14 +343,15 @@ static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 		uint64_t key = chunk_key(b->chunks[i].disk, id);
 		good += rc == 0;
 		if (rc != 0)
-			whole = lacks(k->world, "block %016lx (%s): chunk %u on disk %lu: %s",
-				      b->id, b->encoding, i, b->chunks[i].disk, err_name(rc));
+			whole = lacks(k->world, b->chunks[i].disk,
+				      "block %016lx (%s): chunk %u on disk %lu: %s", b->id,
+				      b->encoding, i, b->chunks[i].disk, err_name(rc));
 		(void)map_put(&k->wanted, key, k);
 	}
 	bears_note(k, e, b, good);
 	/* More racks than chunks are there again, and pools are where they have to be. */
 	if (whole && strncmp(b->encoding, "mlec", 4) != 0 && racks_of(k, b) < b->chunk_count)
-		whole = lacks(k->world, "block %016lx (%s): two chunks in one rack", b->id,
+		whole = lacks(k->world, 0, "block %016lx (%s): two chunks in one rack", b->id,
 			      b->encoding);
 	return whole;
 }
@@ -337,7 +365,7 @@ static bool blocks_are_whole(struct checker *k)
 		struct meta_block_at at[32];
 		int64_t n = meta_client_blocks(&k->root, &w, &a, at, ARRAY_LEN(at));
 		if (n < 0) {
-			whole = lacks(k->world, "blocks are not listed: %s", err_name((int)n));
+			whole = lacks(k->world, 0, "blocks are not listed: %s", err_name((int)n));
 			break;
 		}
 		for (int64_t i = 0; i < n; i++)
@@ -364,15 +392,16 @@ static bool disk_has_no_orphan(struct checker *k, uint64_t disk)
 		call_init(&c, engine_fabric(k->engine));
 		n = disk_use(&c, disk, &u);
 		if (n < 0)
-			return lacks(k->world, "disk %lu: %s", disk, err_name((int)n));
+			return lacks(k->world, disk, "disk %lu: %s", disk, err_name((int)n));
 		u.node.timeout_ns = 10 * NS_PER_S;
 		n = node_list(&u.node, disk, &at, ids, LIST_PAGE);
 		disk_end(&c, &u, n < 0 ? (int)n : 0, 0);
 		if (n < 0)
-			return lacks(k->world, "disk %lu: %s", disk, err_name((int)n));
+			return lacks(k->world, disk, "disk %lu: %s", disk, err_name((int)n));
 		for (int64_t i = 0; i < n; i++)
 			if (map_get(&k->wanted, chunk_key(disk, ids[i])) == NULL)
-				return lacks(k->world, "chunk %016lx.%u on disk %lu is an orphan",
+				return lacks(k->world, disk,
+					     "chunk %016lx.%u on disk %lu is an orphan",
 					     ids[i].block, ids[i].index, disk);
 	} while (n > 0);
 	return true;
@@ -403,14 +432,51 @@ static void quota_at_rest(struct checker *k)
 				t.quota_bytes);
 }
 
+/* Whether there are pools without a drive, and it is late. */
+static bool lame_matter(const struct checker *k)
+{
+	const struct world *w = k->world;
+	unsigned lost = 0;
+	for (unsigned i = 0; i < w->node_count; i++)
+		lost += members_lost(&w->nodes[i]);
+	return lost > 0 && rt_now_ns() + STUCK_NS > k->begin_ns + LAME_NS;
+}
+
+/* What is lacking because of each of them: what names it, or a chunk there that no record wants. (Records of chunks that
+ * cannot be deleted are garbage for as long.) */
+static void lame_look(struct checker *k)
+{
+	struct world *w = k->world;
+	char lacking[VIOLATION_BYTES];
+	uint64_t disk = w->lacking_disk;
+	memcpy(lacking, w->lacking, sizeof(lacking));
+	for (unsigned i = 0; i < w->node_count; i++) {
+		const struct node_place *n = &w->nodes[i];
+		struct lame *l = &k->lame[i];
+		bool named = members_lost(n) > 0 && disk == world_disk_id(n, 0);
+		if (members_lost(n) > 0 && !named)
+			named = !disk_has_no_orphan(k, world_disk_id(n, 0));
+		if (!named || strcmp(l->lack, w->lacking) != 0) {
+			snprintf(l->lack, sizeof(l->lack), "%s", named ? w->lacking : "");
+			l->since_ns = rt_now_ns();
+		}
+		memcpy(w->lacking, lacking, sizeof(lacking));
+	}
+	w->lacking_disk = disk;
+}
+
 static bool is_converged(struct checker *k)
 {
 	map_fini(&k->wanted);
 	map_init(&k->wanted, CHUNKS_MAX);
 	/* I10 is seen by looking all the time; else it is enough to look when the rest is well. */
 	bool well = records_agree(k->world) && map_is_well(k);
-	bool whole = (well || k->world->plan.kills) && blocks_are_whole(k);
-	return well && whole && no_orphans(k);
+	bool lame = lame_matter(k);
+	bool whole = (well || k->world->plan.kills || lame) && blocks_are_whole(k);
+	bool converged = well && whole && no_orphans(k);
+	if (lame && !converged)
+		lame_look(k);
+	return converged;
 }
 
 /* So that there is something to move while janitors are killed. */

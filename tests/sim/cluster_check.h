@@ -14,6 +14,13 @@
 
 #define TRIES 12 /* of whatever may be late */
 
+/* A pool that lacks a drive. */
+struct lame {
+	char lack[VIOLATION_BYTES]; /* in the way of the cluster being whole; empty: nothing */
+	uint64_t since_ns;
+	bool gone; /* given up */
+};
+
 struct checker {
 	struct world *world;
 	struct engine *engine;
@@ -23,6 +30,7 @@ struct checker {
 	uint64_t begin_ns;
 	struct map wanted; /* hash of (disk, chunk) -> itself */
 	struct map bears;  /* block -> struct bears */
+	struct lame lame[NODES_MAX];
 };
 
 /* All files, directories and logs are as the model has them. */

@@ -48,7 +48,7 @@ struct board {
 	atomic_uint_fast64_t simulated_ms;
 	atomic_uint_fast64_t steps;
 	atomic_uint_fast64_t operations;
-	atomic_uint_fast64_t refused, unjudged;
+	atomic_uint_fast64_t refused, unjudged, given_up;
 	atomic_uint_fast64_t lengths[SCENARIO_ROW_MAX]; /* of the columns of a list */
 	atomic_uint_fast64_t faults[SIM_FAULT_COUNT];
 	atomic_bool stop;
@@ -212,6 +212,7 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 		atomic_fetch_add(&r->board->operations, result.operations);
 		atomic_fetch_add(&r->board->refused, result.refused);
 		atomic_fetch_add(&r->board->unjudged, result.unjudged);
+		atomic_fetch_add(&r->board->given_up, result.given_up);
 		for (int f = 0; f < SIM_FAULT_COUNT; f++)
 			atomic_fetch_add(&r->board->faults[f],
 					 sim_fault_count(s, (enum sim_fault)f));
@@ -433,6 +434,9 @@ static void print_text(const struct run *r, double seconds)
 		printf("%" PRIu64 " reads refused\n", (uint64_t)atomic_load(&b->refused));
 	if (atomic_load(&b->unjudged) > 0)
 		printf("%" PRIu64 " histories not judged\n", (uint64_t)atomic_load(&b->unjudged));
+	if (atomic_load(&b->given_up) > 0)
+		printf("%" PRIu64 " pools without a drive given up\n",
+		       (uint64_t)atomic_load(&b->given_up));
 	if (is_list(r))
 		printf("%" PRIu64 " of %" PRIu64 " places of the list\n", done, list_places(r));
 	printf("faults (per simulated hour):");
@@ -467,14 +471,15 @@ static void print_json(const struct run *r, double seconds)
 							  (json_int_t)b->failures[i].seed,
 							  "violation", b->failures[i].what));
 	json_t *root = json_pack(
-		"{s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:o, s:o}", "scenario",
+		"{s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "scenario",
 		r->options->scenario->name, "seeds", (json_int_t)atomic_load(&b->done), "failed",
 		(json_int_t)failed, "seconds", seconds, "simulated_seconds",
 		(double)atomic_load(&b->simulated_ms) / 1e3, "steps",
 		(json_int_t)atomic_load(&b->steps), "operations",
 		(json_int_t)atomic_load(&b->operations), "repeated",
 		(json_int_t)atomic_load(&b->repeated), "unjudged",
-		(json_int_t)atomic_load(&b->unjudged), "faults", faults, "failures", failures);
+		(json_int_t)atomic_load(&b->unjudged), "given_up",
+		(json_int_t)atomic_load(&b->given_up), "faults", faults, "failures", failures);
 	json_dumpf(root, stdout, JSON_INDENT(2));
 	printf("\n");
 	json_decref(root);

@@ -34,9 +34,10 @@ struct scenario_result {
 	uint64_t note_count;
 	uint64_t operations; /* acknowledged to clients */
 	uint64_t refused;    /* reads at the end that failed */
-	uint64_t unjudged;   /* histories in which the search for one order was given up */
-	bool nothing;        /* the seed was past the end of what there is to try */
-	uint64_t length;     /* of a list: see row */
+	uint64_t given_up; /* pools without a drive that never became whole, and were taken away */
+	uint64_t unjudged; /* histories in which the search for one order was given up */
+	bool nothing;      /* the seed was past the end of what there is to try */
+	uint64_t length;   /* of a list: see row */
 };
 
 struct scenario {

@@ -52,6 +52,8 @@ struct fabric_options {
 	double rebuild_floor_per_s;  /* 0: 50; < 0: none */
 	double rebuild_burst;        /* 0: 64 */
 	uint64_t chunk_timeout_ns;   /* of one read of a chunk; 0: 10 s */
+	uint64_t log_look_ns;        /* between a log's looks at its open block; 0: 10 s */
+	uint64_t log_patience_ns;    /* of a log with a copy that is lacking, at first; 0: 20 s */
 	/* For tests. */
 	void (*tamper)(void *ctx, enum tamper_at at, void *bytes, size_t len);
 	void *tamper_ctx;

@@ -43,8 +43,7 @@
 #define LOG_BEHIND_BYTES (16 * MIB) /* a copy that is further behind is given up */
 #define LOG_TRIES 3
 #define NODE_TIMEOUT_NS (10 * NS_PER_S)
-#define LOG_LOOK_NS (10 * NS_PER_S)     /* between looks at the open block */
-#define LOG_PATIENCE_NS (20 * NS_PER_S) /* with a copy that is lacking, at first */
+#define LOG_KEEP_NS (10 * NS_PER_S) /* of one look at the open block, with its end */
 #define LOG_PATIENCE_MAX_NS (3600 * NS_PER_S)
 #define LOG_UNWELL_NS (1800 * NS_PER_S) /* with a disk that may get well: as repair has it */
 
@@ -398,7 +397,7 @@ static bool block_is_due(struct log *l)
 		idle = idle && y->queued_bytes == 0;
 	}
 	if (whole)
-		l->patience_ns = LOG_PATIENCE_NS;
+		l->patience_ns = l->call.fabric->opts.log_patience_ns;
 	return due && idle;
 }
 
@@ -406,7 +405,7 @@ static void keeper_look(struct log *l)
 {
 	struct call c = l->call;
 	struct cluster_choice choice;
-	if (l->block == 0 || engine_map(&c, LOG_LOOK_NS) < 0 || !block_is_due(l) ||
+	if (l->block == 0 || engine_map(&c, c.fabric->opts.log_look_ns) < 0 || !block_is_due(l) ||
 	    stripe_choose(&c, &l->shape, new_id(), 0, &choice) < 0 || rt_mutex_lock(&l->turn) < 0)
 		return;
 	if (block_is_due(l)) {
@@ -425,9 +424,9 @@ static void keeper_fiber(void *arg)
 	struct log *l = arg;
 	do {
 		rt_deadline_set(RT_NEVER);
-		if (rt_sleep_ns(LOG_LOOK_NS) < 0)
+		if (rt_sleep_ns(l->call.fabric->opts.log_look_ns) < 0)
 			return;
-		rt_deadline_set(rt_now_ns() + LOG_LOOK_NS);
+		rt_deadline_set(rt_now_ns() + LOG_KEEP_NS);
 		keeper_look(l);
 	} while (l->failed == 0);
 }
@@ -713,7 +712,7 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 	rt_cond_init(&l->change);
 	for (int i = 0; i < LOG_COPIES_MAX; i++)
 		list_init(&l->copies[i].queue);
-	l->patience_ns = LOG_PATIENCE_NS;
+	l->patience_ns = c->fabric->opts.log_patience_ns;
 	rc = rt_spawn(&l->keeper, "keeper", keeper_fiber, l);
 	if (rc < 0) {
 		free(l);

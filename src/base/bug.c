@@ -29,6 +29,7 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_ORPHAN_AT_ONCE] = "orphan-at-once",
 	[BUG_GATE_LEAK] = "gate-leak",
 	[BUG_RETRY_AT_ONCE] = "retry-at-once",
+	[BUG_KEEPER_ASLEEP] = "keeper-asleep",
 	[BUG_RACKS_FORGOTTEN] = "racks-forgotten",
 	[BUG_REAL_CLOCK] = "real-clock",
 };

@@ -34,6 +34,7 @@ enum bug {
 	BUG_ORPHAN_AT_ONCE,  /* a chunk that no record wants is deleted at first sight */
 	BUG_GATE_LEAK,       /* a reconstructed read does not give back its memory */
 	BUG_RETRY_AT_ONCE,   /* who cannot connect tries again without a pause */
+	BUG_KEEPER_ASLEEP,   /* a log does not end a block that lacks a copy */
 	BUG_RACKS_FORGOTTEN, /* chunks of a block go to any disks, whichever rack they are in */
 	BUG_REAL_CLOCK,      /* a client of the simulation waits by the real clock */
 	BUG_COUNT,

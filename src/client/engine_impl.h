@@ -149,6 +149,8 @@ int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len
 void elog_copy_report(struct engine *e, uint64_t block, uint64_t epoch, int index, uint64_t disk);
 /* The engine is closed: logs that were left open do nothing any more. Their handles stay the caller's. */
 void elogs_stop(struct engine *e);
+/* For tests: the open blocks of logs that are open and well. Says how many, max at most. */
+size_t elogs_blocks(const struct engine *e, uint64_t *out, size_t max);
 /* Takes the write token of a file and ends the block that its last writer left open. */
 int elog_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size);
 /* The length of the readable part of a file, with its open block; out may be NULL. */

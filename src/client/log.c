@@ -405,6 +405,8 @@ static void keeper_look(struct log *l)
 {
 	struct call c = l->call;
 	struct cluster_choice choice;
+	if (bug_planted(BUG_KEEPER_ASLEEP))
+		return;
 	if (l->block == 0 || engine_map(&c, c.fabric->opts.log_look_ns) < 0 || !block_is_due(l) ||
 	    stripe_choose(&c, &l->shape, new_id(), 0, &choice) < 0 || rt_mutex_lock(&l->turn) < 0)
 		return;
@@ -645,6 +647,16 @@ void elogs_stop(struct engine *e)
 {
 	while (!list_empty(&e->logs))
 		log_stop(list_entry(list_first(&e->logs), struct log, link));
+}
+
+size_t elogs_blocks(const struct engine *e, uint64_t *out, size_t max)
+{
+	const struct log *l;
+	size_t n = 0;
+	list_for_each_entry(l, &e->logs, link)
+		if (l->failed == 0 && l->block != 0 && l->begun && n < max)
+			out[n++] = l->block;
+	return n;
 }
 
 static void log_discard(struct efile *f)

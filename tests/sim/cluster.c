@@ -214,6 +214,8 @@ static bool clients_rest(void *arg)
 	for (unsigned c = 0; c < w->plan.clients; c++) {
 		if (w->shared_rested[c] != w->rests)
 			return false;
+		if (w->plan.holds && w->holder_rested != w->rests)
+			return false;
 		for (unsigned i = 0; i < WORKERS; i++)
 			if (w->desks[c][i].rested != w->rests)
 				return false;
@@ -404,14 +406,12 @@ static void prepare_over(const struct scenario_input *in, struct sim_config *c)
 }
 
 static const enum bug bugs_found[] = {
-	BUG_FENCE_FORGOTTEN,    BUG_WRONG_PARITY,   BUG_SEAL_IGNORED,
-	BUG_COLLECT_SHARED,     BUG_QUOTA_LEAK,     BUG_QUOTA_IGNORED,
-	BUG_INDEX_FORGOTTEN,    BUG_REPORT_LOST,    BUG_SYNC_SKIPPED,
-	BUG_SYNC_ERROR_IGNORED, BUG_ROT_BELIEVED,   BUG_SCRUB_BLIND,
-	BUG_DELETE_IGNORED,     BUG_REAL_CLOCK,     BUG_ACK_BELOW_QUORUM,
-	BUG_DELETE_FIRST,       BUG_GATE_LEAK,      BUG_RACKS_FORGOTTEN,
-	BUG_RETRY_AT_ONCE,      BUG_ORPHAN_AT_ONCE, BUG_REPLAY_TWICE,
-	BUG_UNSURE_DELETE,      BUG_NONE,
+	BUG_FENCE_FORGOTTEN, BUG_WRONG_PARITY,       BUG_SEAL_IGNORED,     BUG_COLLECT_SHARED,
+	BUG_QUOTA_LEAK,      BUG_QUOTA_IGNORED,      BUG_INDEX_FORGOTTEN,  BUG_REPORT_LOST,
+	BUG_SYNC_SKIPPED,    BUG_SYNC_ERROR_IGNORED, BUG_ROT_BELIEVED,     BUG_SCRUB_BLIND,
+	BUG_DELETE_IGNORED,  BUG_REAL_CLOCK,         BUG_ACK_BELOW_QUORUM, BUG_DELETE_FIRST,
+	BUG_GATE_LEAK,       BUG_RACKS_FORGOTTEN,    BUG_RETRY_AT_ONCE,    BUG_ORPHAN_AT_ONCE,
+	BUG_REPLAY_TWICE,    BUG_UNSURE_DELETE,      BUG_KEEPER_ASLEEP,    BUG_NONE,
 };
 
 const struct scenario scenario_cluster = {

@@ -11,6 +11,7 @@
  *   cluster_model.c   what may be seen (no Terrane in it)
  *   cluster_bounds.c  what processes may have and do at once
  *   cluster_check.c   the checker: waits for convergence, compares chunks with records,
+ *   cluster_keep.c      looks at blocks under append,
  *   cluster_contents.c  and reads all
  *   cluster_watch.c   looks for chunks that are named and deleted, while faults last
  *   cluster.c         rounds of faults and healing
@@ -30,6 +31,7 @@
 #include "scenario.h"
 
 #define SLEEP_NS (30 * NS_PER_S)   /* at least; two epochs take about as long */
+#define HOLD_NS (60 * NS_PER_S)    /* at least, and up to twice that */
 #define ABSENCE_NS (20 * NS_PER_S) /* longer than a janitor waits before it repairs around a node */
 #define NODES_MAX 24               /* with those that replace lost ones */
 #define DISKS_MAX 2                /* of one node */
@@ -84,6 +86,7 @@ struct plan {
 	bool absences;        /* a node stands still until others have done without it */
 	unsigned
 		sleepers; /* of a round: janitors or clients that stand still for longer than two epochs */
+	bool holds;     /* a client holds a log open for a minute or two, and at rest */
 	bool rack_lost; /* in the end, when all is whole, a rack of several nodes is lost */
 	bool kills;     /* when all else is quiet a node is emptied, and janitors are killed */
 	const char *encodings[6];
@@ -147,7 +150,7 @@ struct world {
 	unsigned node_count;
 	struct desk desks[CLIENTS_MAX][WORKERS];
 	struct shared_log logs[SHARED_LOGS];
-	unsigned shared_rested[CLIENTS_MAX];
+	unsigned shared_rested[CLIENTS_MAX], holder_rested;
 	struct contest *contest;
 	struct engine *engines[CLIENTS_MAX]; /* of those that live */
 	unsigned round;                      /* from 1 */
@@ -222,9 +225,10 @@ struct shared_worker {
 	struct world *world;
 	struct engine *engine;
 	struct meta_client *meta;
-	unsigned client;
+	unsigned client; /* as a writer; who holds a log open has the next numbers */
 };
 void shared_main(void *shared_worker);
+void holder_main(void *shared_worker);
 struct contest *contest_new(void);
 void contest_free(struct contest *c);
 void contest_check(struct world *w);

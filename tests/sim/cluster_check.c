@@ -4,6 +4,7 @@
  * machines that are gone need one.
  *
  *   1  every file and log is read: what was acknowledged is there, at once, before anything is repaired
+ *      and blocks under append that lack a copy are ended by writers that live, before logs are taken over
  *   2  the cluster is watched until it is whole: no garbage in the metadata, every chunk of every record on its
  *      disk and verified, no chunk that no record wants, all disks well
  *   3  parities are compared with an encoding anew, and everything is read again
@@ -96,7 +97,7 @@ static void pool_give_up(struct checker *k, const struct node_place *n)
 }
 
 /* What is gone for good is said to be; what has failed and is there gets another chance. */
-static void operate(struct checker *k)
+void operate(struct checker *k)
 {
 	struct world *w = k->world;
 	struct cluster *map;
@@ -129,10 +130,7 @@ static void operate(struct checker *k)
 
 /* --- convergence ------------------------------------------------------------------------------- */
 
-static bool lacks(struct world *w, uint64_t disk, const char *fmt, ...) PRINTF(3, 4);
-
-/* disk: that it names, or 0. */
-static bool lacks(struct world *w, uint64_t disk, const char *fmt, ...)
+bool lacks(struct world *w, uint64_t disk, const char *fmt, ...)
 {
 	va_list args;
 	w->lacking_disk = disk;
@@ -189,8 +187,7 @@ static uint64_t chunk_key(uint64_t disk, struct chunk_id id)
 	return hash64(parts, sizeof(parts), 0);
 }
 
-/* Also a disk that came after the engine's map. */
-static int disk_use(struct call *c, uint64_t disk, struct disk_use *u)
+int disk_use(struct call *c, uint64_t disk, struct disk_use *u)
 {
 	int rc = disk_begin(c, disk, u);
 	if (rc == -ENODEV && engine_map(c, 0) == 0)
@@ -759,6 +756,8 @@ void checker_main(void *arg)
 		model_violation(&w->model, "I8", "the metadata does not answer: %s", err_name(rc));
 	if (rc == 0) {
 		check_contents(&k);
+		if (!w->over)
+			check_kept(&k);
 		check_logs_end(&k);
 	}
 	if (rc == 0 && !w->over) {

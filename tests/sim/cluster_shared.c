@@ -24,6 +24,8 @@ static const char *const contest_names[CONTEST_NAMES] = {"n0", "n1", "n2"};
 #define CONTEST_VALUES (CONTEST_OPS_MAX * CLIENTS_MAX)
 #define CONTEST_CONFIGS_MAX 200000
 #define QUOTA_COMPACTED_TIMES 4
+#define HELD_LOG 0
+#define HELD_ODDS 3 /* one of so many takes a log that is held from its holder */
 
 struct contest {
 	struct history history;
@@ -298,10 +300,31 @@ static int log_take(struct shared_worker *s, struct shared_log *l, struct shared
 	return rc;
 }
 
+static int log_record(struct shared_worker *s, struct shared_log *l, const struct shared_handle *h,
+		      struct efile *f)
+{
+	struct call c;
+	struct terrane_options o;
+	uint8_t bytes[RECORD_BYTES];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	uint32_t record = shared_append_begin(l, h, s->client, bytes);
+	if (record == RECORDS_MAX)
+		return -EFBIG;
+	options_set(s->engine, &c, &o);
+	int rc = engine_append(&c, f, &iov, 1, NULL);
+	rt_deadline_set(RT_NEVER);
+	if (rt_cancelled())
+		rc = -ECANCELED;
+	shared_append_end(&s->world->model, l, s->client, record, rc);
+	return rc;
+}
+
 static void log_step(struct shared_worker *s)
 {
 	struct world *w = s->world;
 	struct shared_log *l = &w->logs[rt_random_u64() % SHARED_LOGS];
+	if (w->plan.holds && l == &w->logs[HELD_LOG] && rt_random_u64() % HELD_ODDS != 0)
+		return;
 	struct shared_handle h;
 	struct efile *f;
 	if (log_take(s, l, &h, &f) != 0)
@@ -309,19 +332,7 @@ static void log_step(struct shared_worker *s)
 	int rc = 0;
 	/* Slowly, so that others come between. */
 	for (uint64_t n = rt_random_u64() % 6; rc == 0 && n > 0; n--) {
-		struct call c;
-		struct terrane_options o;
-		uint8_t bytes[RECORD_BYTES];
-		struct iovec iov = {bytes, sizeof(bytes)};
-		uint32_t record = shared_append_begin(l, &h, s->client, bytes);
-		if (record == RECORDS_MAX)
-			break;
-		options_set(s->engine, &c, &o);
-		rc = engine_append(&c, f, &iov, 1, NULL);
-		rt_deadline_set(RT_NEVER);
-		if (rt_cancelled())
-			rc = -ECANCELED;
-		shared_append_end(&w->model, l, s->client, record, rc);
+		rc = log_record(s, l, &h, f);
 		if (rc == 0)
 			rc = rt_sleep_ns(rt_random_u64() % (300 * NS_PER_MS));
 	}
@@ -333,6 +344,33 @@ static void log_step(struct shared_worker *s)
 	else
 		engine_file_discard(f);
 	rt_deadline_set(RT_NEVER);
+}
+
+/* Holds a log open with a record now and then, takes it back when another took it, and has it at rest too. */
+void holder_main(void *arg)
+{
+	struct shared_worker *s = arg;
+	struct world *w = s->world;
+	struct shared_log *l = &w->logs[HELD_LOG];
+	struct shared_handle h;
+	struct efile *f = NULL;
+	int rc = 0;
+	while (rc == 0 && !rt_cancelled()) {
+		if (!w->working || model_violated(&w->model)) {
+			w->holder_rested = w->rests;
+			rc = rt_sleep_ns(200 * NS_PER_MS);
+			continue;
+		}
+		if (f == NULL && log_take(s, l, &h, &f) != 0)
+			f = NULL;
+		if (f != NULL && log_record(s, l, &h, f) != 0) {
+			engine_file_discard(f);
+			f = NULL;
+		}
+		rc = rt_sleep_ns(NS_PER_S + rt_random_u64() % (3 * NS_PER_S));
+	}
+	if (f != NULL)
+		engine_file_discard(f);
 }
 
 static void log_look(struct shared_worker *s)

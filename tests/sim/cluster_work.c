@@ -19,8 +19,11 @@
 
 const struct fabric_options *world_fabric(void)
 {
-	static const struct fabric_options o = {
-		.memory_bytes = 64 * MIB, .chunk_timeout_ns = 2 * NS_PER_S, .rebuild_burst = 1000};
+	static const struct fabric_options o = {.memory_bytes = 64 * MIB,
+						.chunk_timeout_ns = 2 * NS_PER_S,
+						.log_look_ns = NS_PER_S,
+						.log_patience_ns = 2 * NS_PER_S,
+						.rebuild_burst = 1000};
 	return &o;
 }
 
@@ -576,6 +579,10 @@ void client_main(void *arg)
 	}
 	if (rc == 0)
 		rc = rt_group_spawn(&g, "shared", shared_main, &s);
+	struct shared_worker holder = s;
+	holder.client += CLIENTS_MAX;
+	if (rc == 0 && w->plan.holds && r->index == 0)
+		rc = rt_group_spawn(&g, "holder", holder_main, &holder);
 	if (rc == 0)
 		(void)rt_shutdown_wait();
 	rt_group_cancel(&g);

@@ -101,6 +101,11 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 		p->janitors = JANITORS_MAX;
 	if (p->sleepers > 0 && in->seconds == 0)
 		p->faulty_ns += 2 * SLEEP_NS;
+	p->holds = rng_chance(&r, 0.1) && !over;
+	if (p->holds && in->seconds == 0)
+		p->faulty_ns = max_u64(p->faulty_ns, HOLD_NS + rng_below(&r, HOLD_NS));
+	if (p->holds) /* as many operations, in a longer time */
+		p->pause_ns *= 3;
 }
 
 void world_addrs(const struct world *w, char *out, size_t size)

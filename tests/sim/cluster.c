@@ -10,7 +10,8 @@
 
 #define QUIET_NS (120 * NS_PER_S)  /* until clients have come to rest */
 #define CHECK_NS (2000 * NS_PER_S) /* for all that the checker does */
-#define BEGIN_NS (3 * NS_PER_S)    /* without faults, so that there is a cluster */
+#define REFUSALS 5 /* times that, where reads are refused: each is asked for a dozen times */
+#define BEGIN_NS (3 * NS_PER_S) /* without faults, so that there is a cluster */
 #define SLICE_NS (500 * NS_PER_MS)
 #define LOOK_NS (5 * NS_PER_S) /* how often processes are looked at while the checker is at it */
 #define WISHES_MAX 5
@@ -288,7 +289,7 @@ void world_heal(struct world *w)
 	sim_node_start(w->checker.node, checker_main, &w->checker);
 	if (w->plan.kills)
 		kill_janitors(w);
-	uint64_t end_ns = sim_now_ns(w->sim) + CHECK_NS;
+	uint64_t end_ns = sim_now_ns(w->sim) + (w->over ? REFUSALS : 1) * CHECK_NS;
 	bool ended = false;
 	while (!ended && sim_now_ns(w->sim) < end_ns) {
 		bounds_look(w);

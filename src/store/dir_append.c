@@ -19,10 +19,10 @@ static int state_write_take(struct dir_store *d, struct dir_chunk *c, struct dir
 	int rc = dir_slot_write(d, c->file, &head->h, chunk_slot_of(head->h.seq));
 	bool begun = rc != -ENOMEM;
 
-	if (rc == 0 && !bug_planted(BUG_SYNC_SKIPPED))
-		rc = dir_note(d, rt_file_sync(c->file));
-	if (bug_planted(BUG_SYNC_ERROR_IGNORED))
-		rc = 0;
+	if (rc == 0 && !bug_planted(BUG_SYNC_SKIPPED)) {
+		rc = rt_file_sync(c->file);
+		rc = bug_planted(BUG_SYNC_ERROR_IGNORED) ? 0 : dir_note(d, rc);
+	}
 	if (rc != 0) {
 		if (begun)
 			dir_chunk_stick(d, c);

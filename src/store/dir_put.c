@@ -82,8 +82,8 @@ static int file_fill(struct dir_store *d, struct rt_file *f, const struct chunk_
 	int rc = dir_pages_write(d, f, empty, data, slots);
 	if (rc != 0 || bug_planted(BUG_SYNC_SKIPPED))
 		return rc;
-	rc = dir_note(d, rt_file_sync(f));
-	return bug_planted(BUG_SYNC_ERROR_IGNORED) ? 0 : rc;
+	rc = rt_file_sync(f);
+	return bug_planted(BUG_SYNC_ERROR_IGNORED) ? 0 : dir_note(d, rc);
 }
 
 /* In tmp/, and says under which name. One that is taken by somebody else's leavings is passed over. */

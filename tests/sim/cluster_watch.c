@@ -71,13 +71,15 @@ bool named_still(struct world *w, struct meta *m, const struct named *n)
 
 /* --- a look ------------------------------------------------------------------------------------- */
 
-static void named_gone(struct watch *h, const struct named *n)
+static void named_answer(struct watch *h, const struct named *n, int rc)
 {
-	if (named_still(h->world, h->meta, n) && world_disk_sound(h->world, n->disk))
-		model_violation(&h->world->model, "I10",
-				"block %016lx: chunk %u is deleted from disk %lu, where the record "
-				"has it",
-				n->block, n->id.index, n->disk);
+	bool gone = rc == -ENOENT, spoilt = rc == -EBADMSG || rc == -ENODATA;
+	if ((gone || spoilt) && named_still(h->world, h->meta, n) &&
+	    world_disk_sound(h->world, n->disk))
+		model_violation(&h->world->model, gone ? "I10" : "I2",
+				"block %016lx: chunk %u is %s disk %lu, where the record has it",
+				n->block, n->id.index, gone ? "deleted from" : "not whole on",
+				n->disk);
 }
 
 static void shelf_watch(void *arg)
@@ -96,8 +98,7 @@ static void shelf_watch(void *arg)
 	if (node_stat(&c, s->disk, s->ids, s->count, s->st, s->rcs) < 0)
 		return;
 	for (size_t i = 0; i < s->count; i++)
-		if (s->rcs[i] == -ENOENT)
-			named_gone(h, &s->named[i]);
+		named_answer(h, &s->named[i], s->rcs[i]);
 }
 
 static void block_add(struct shelf_watch *shelves, size_t n, const struct meta_block_at *at)

@@ -2,7 +2,8 @@
 /*
  * I10 while faults last: a chunk that a record names is on its disk. A put is durable before a record names it, and
  * what is named is replaced as a whole, so no crash, and no report of damage, excuses that a plain disk which never
- * lied says -ENOENT. (A pool deletes what it makes anew; there only chunks that nobody reported count.)
+ * lied says -ENOENT; nor that it has a part of it only (I2). (A pool deletes what it makes anew; there only chunks
+ * that nobody reported count.)
  *
  * Nothing moves unseen between the record and the disk: the record is read before and after the disk is asked, from
  * the store itself, where no cache is, and must have let no chunk go in between (drops in meta.h).

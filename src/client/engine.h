@@ -103,8 +103,8 @@ int engine_pack(struct call *c, const char *dir, struct terrane_small *files, si
 
 /* --- for the background services ---------------------------------------------------------------- */
 
-/* A sealed block gets another encoding, if it has not got it. 0 also when it is gone; -ESTALE changed meanwhile,
- * -EBUSY not sealed. */
+/* A sealed block gets another encoding, if it has not got it. 0 also when there is none; -ENOENT, -ESTALE it
+ * went or changed meanwhile, -EBUSY not sealed. */
 int engine_block_reencode(struct call *c, uint64_t block, const char *encoding);
 
 #define ENGINE_COMPACT_MAX 256

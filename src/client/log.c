@@ -134,9 +134,9 @@ static int copy_send(struct copy *y, const struct part *p)
 }
 
 /*
- * A copy that gets nothing more and lacks some of what was acknowledged: nobody else knows, should this writer die. One that
- * lacks nothing yet is not told of: who cannot reach any disk would call a block lost that is whole. Never more than the
- * quorum leaves out are told of, as the others have it all.
+ * A copy that gets nothing more and lacks some of what was acknowledged: nobody else knows, should this writer die. One
+ * that lacks nothing yet is not told of: who cannot reach any disk would call a block lost that is whole. Never more than
+ * the quorum leaves out are told of, as the others have it all.
  */
 static void copy_tell(struct copy *y)
 {

@@ -443,8 +443,8 @@ struct meta_block {
 };
 
 /* Records a block as pending, with the disks its chunks are meant for. Uses id, epoch, capacity,
- * encoding and chunks of b, sets made. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. What is small is durable with its commit: the
- * loss of the machine before it makes that -ENOENT. */
+ * encoding and chunks of b, sets made. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. What is small is durable with its
+ * commit: the loss of the machine before it makes that -ENOENT. */
 int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_block *b);
 
 /* A file that has, or will have, extents of so many bytes in a block. */
@@ -498,8 +498,9 @@ struct meta_place {
 
 /* The chunk is on disk `to` now, if it was on `from`: repair and rebalance. drops grows by one, unless the
  * chunk was nowhere before. Again: 0 where there is no old chunk (from is 0 or to), else -ESTALE: after 0 the old
- * chunk is the caller's to delete, as the put that was there before this, and nobody else's. -ENOENT, -ESTALE it is elsewhere, the block was laid out anew or has let a chunk go since,
- * -EINVAL, -EEXIST another chunk of the block is on that disk. */
+ * chunk is the caller's to delete, as the put that was there before this, and nobody else's. -ENOENT, -ESTALE it is
+ * elsewhere, the block was laid out anew or has let a chunk go since, -EINVAL, -EEXIST another chunk of the block is
+ * on that disk. */
 int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		       const struct meta_place *p);
 

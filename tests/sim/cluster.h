@@ -84,8 +84,8 @@ struct plan {
 	bool freezes;         /* a server stands still when somebody renames */
 	bool cuts;            /* somebody who writes is cut off from some nodes */
 	bool absences;        /* a node stands still until others have done without it */
-	unsigned
-		sleepers; /* of a round: janitors or clients that stand still for longer than two epochs */
+	/* Of a round: janitors or clients that stand still for longer than two epochs. */
+	unsigned sleepers;
 	bool holds;     /* a client holds a log open for a minute or two, and at rest */
 	bool rack_lost; /* in the end, when all is whole, a rack of several nodes is lost */
 	bool kills;     /* when all else is quiet a node is emptied, and janitors are killed */

@@ -14,9 +14,8 @@
 #include "rt/rt.h"
 
 #define KEPT_NS (60 * NS_PER_S)
-#define SUSPECT_NS \
-	(300 *     \
-	 NS_PER_S) /* a disk that is suspect for longer is left to who waits for convergence */
+/* A disk that is suspect for longer is left to who waits for convergence. */
+#define SUSPECT_NS (300 * NS_PER_S)
 #define LOOK_NS NS_PER_S
 #define HELD_MAX 16
 #define FIRST_EPOCH 1 /* of a block that nobody has fenced */

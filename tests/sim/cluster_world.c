@@ -96,8 +96,8 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 		p->rounds = 1;
 	if (rng_chance(&r, 0.1) && !in->single)
 		p->sleepers = 1 + (unsigned)rng_below(&r, SLEEPERS_MAX);
-	if (p->sleepers >
-	    1) /* one late, and one that does its work meanwhile and is late with its own */
+	/* One is late, and one does its work meanwhile and is late with its own. */
+	if (p->sleepers > 1)
 		p->janitors = JANITORS_MAX;
 	if (p->sleepers > 0 && in->seconds == 0)
 		p->faulty_ns += 2 * SLEEP_NS;

@@ -70,8 +70,11 @@ static void check_main(void *arg)
 		struct store *s = d->spec->pool ? store_pool_member_use(d->pool, m) : d->store;
 		if (s != NULL)
 			store_keep(slot, s);
-		if (s != NULL && d->spec->pool)
+		if (s != NULL && d->spec->pool) {
+			if (slot->state != STORE_FAILED)
+				(void)store_pool_record_keep(d->pool, m);
 			store_pool_member_done(d->pool, m);
+		}
 		node_disk_done(d);
 	}
 	slot->checking = false;

@@ -97,9 +97,13 @@ int store_pool_replace_take(struct store *s, uint32_t member, struct store *fres
  * Puts a member back with all that it has: one that was down, or was given up and has come back. What it
  * missed meanwhile is rebuilt. Takes back when it returns 0. -EINVAL, -EBUSY when there is a store in its
  * place; -ENOENT and -ESTALE when the store is not this member, or another one has replaced it since;
- * -EAGAIN when it knows more than the pool does: open the pool again.
+ * -EAGAIN when it knows more than the pool does: open the pool again. One whose record is damaged is taken at the
+ * caller's word when no store has ever taken its place, else -EBADMSG.
  */
 int store_pool_return_take(struct store *s, uint32_t member, struct store *back);
+
+/* Looks at the record of the pool that a member has, and writes it anew when it is damaged or not the last. */
+int store_pool_record_keep(struct store *s, uint32_t member);
 
 /* Closes a member that has failed; it is down then, and may return. -EINVAL, -EBUSY when it has not. */
 int store_pool_drop(struct store *s, uint32_t member);

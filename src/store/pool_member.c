@@ -168,22 +168,25 @@ int store_pool_return_take(struct store *s, uint32_t member, struct store *back)
 {
 	struct pool *p = pool_of(s);
 	AUTO_FREE struct pool_record *r = malloc(sizeof(*r));
-	uint8_t slot;
+	uint8_t slot = 0;
 
 	if (r == NULL)
 		return -ENOMEM;
 	if (member >= p->record.shape.members || back == NULL)
 		return -EINVAL;
 	int rc = pool_record_get(back, r, &slot);
+	bool unknown = rc == -EBADMSG && pool_replaced_until(&p->record, member) == 0;
 	if (rc == 0)
 		rc = return_check(p, r, member);
+	else if (unknown)
+		rc = 0;
 	if (rc == 0 && p->members[member] != NULL)
 		rc = -EBUSY;
 	if (rc != 0)
 		return rc;
 	p->record_slot[member] = slot;
 	member_revive(p, member, back);
-	if (pool_is_given_up(p, member)) {
+	if (unknown || pool_is_given_up(p, member)) {
 		rc = record_return(p, member);
 		if (rc != 0)
 			(void)member_take(p, member);

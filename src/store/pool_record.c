@@ -11,10 +11,13 @@
 #include "store/pool.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/crc.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "rt/rt.h"
 #include "store/pool_impl.h"
 
@@ -177,6 +180,50 @@ int pool_record_change(struct pool *p, const struct pool_record *to, uint32_t me
 		p->members[member] = fresh;
 	memset(p->heads, 0, sizeof(p->heads));
 	return 0;
+}
+
+/* Not so when it cannot be read just now: that says nothing about what is there. */
+static bool record_is_wrong(const struct pool *p, struct store *m, struct pool_record *found)
+{
+	uint8_t slot;
+	int rc = pool_record_get(m, found, &slot);
+
+	if (rc != 0)
+		return rc == -EBADMSG || rc == -ENOENT;
+	return !pool_record_equal(found, &p->record);
+}
+
+static int record_mend(struct pool *p, uint32_t member)
+{
+	struct record_job job = {.pool = p, .to = &p->record, .member = member};
+	uint64_t deadline_ns = rt_deadline();
+
+	record_job_run(&job);
+	rt_deadline_set(deadline_ns);
+	log_warn("pool_record_mended", "pool=%" PRIu64 " member=%u err=%s", p->record.shape.id,
+		 member, err_name(job.rc));
+	return job.rc;
+}
+
+int store_pool_record_keep(struct store *s, uint32_t member)
+{
+	struct pool *p = pool_of(s);
+	AUTO_FREE struct pool_record *found = malloc(sizeof(*found));
+	struct store *m = store_pool_member_use(s, member);
+	int rc = m == NULL ? -ENODEV : found == NULL ? -ENOMEM : 0;
+
+	if (rc == 0 && record_is_wrong(p, m, found)) {
+		rc = rt_mutex_lock(&p->record_lock);
+		if (rc == 0) {
+			/* Somebody may have changed it in between. */
+			if (record_is_wrong(p, m, found))
+				rc = record_mend(p, member);
+			rt_mutex_unlock(&p->record_lock);
+		}
+	}
+	if (m != NULL)
+		store_pool_member_done(s, member);
+	return rc;
 }
 
 int store_pool_format(const struct store_pool_shape *shape, struct store *const *members)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store_fixture.h"
 
+#include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "store/flash.h"
 #include "store/mem.h"
 #include "store/pool.h"
+#include "store/pool_layout.h"
 #include "store/throttle.h"
 
 #define MEM_BYTES (512 * MIB)
@@ -287,6 +289,16 @@ int text_put(struct store *s, struct chunk_id id, uint64_t text, uint64_t len, b
 	int rc = store_put(s, id, &p);
 	fixture_free(buf);
 	return rc;
+}
+
+void text_over_records(struct store *member)
+{
+	for (uint32_t slot = 0; slot < 2; slot++) {
+		struct chunk_id id = {.block = POOL_RECORD_BLOCK, .index = slot};
+		int rc = store_delete(member, id);
+		CHECK(rc == 0 || rc == -ENOENT);
+		CHECK_EQ(text_put(member, id, slot, POOL_RECORD_BYTES, false, 0), 0);
+	}
 }
 
 int text_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t text, uint64_t off,

@@ -51,6 +51,9 @@ int text_put(struct store *s, struct chunk_id id, uint64_t text, uint64_t len, b
 int text_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t text, uint64_t off,
 		uint64_t len);
 
+/* What a member has of its pool's record is text from now on. */
+void text_over_records(struct store *member);
+
 /* Reads a range and checks that it is the text's, with its CRC. Returns what get does. */
 int text_get(struct store *s, struct chunk_id id, uint64_t text, uint64_t off, uint64_t len,
 	     unsigned skew);

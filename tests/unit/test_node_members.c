@@ -360,6 +360,53 @@ static void no_rebuild_starts_while_its_disk_is_being_closed(void **state)
 	fixture_in_sim_dir(1, rebuild_late);
 }
 
+static bool members_have_records(struct node_disk *d)
+{
+	struct store_pool_place at;
+	for (uint32_t m = 0; m < 5; m++) {
+		struct store *s = store_pool_member(d->pool, m);
+		if (s == NULL || store_pool_identify(s, &at) != 0)
+			return false;
+	}
+	return true;
+}
+
+static void await_records(struct node_disk *d)
+{
+	for (int i = 0; i < 1000 && !members_have_records(d); i++)
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
+	CHECK(members_have_records(d));
+}
+
+static void rot_records(const char *path)
+{
+	struct node_box b;
+	struct node_disks set;
+	struct node_disk *d;
+	box_init(&b, path, "n1:7000");
+	box_make_folders(&b);
+	/* Of all members in turn, of one just before the node ends, and nothing. */
+	for (int life = 0; life < 3; life++) {
+		CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+		CHECK_EQ(node_disk_use(&set, 10, &d), 0);
+		await_records(d);
+		for (uint32_t m = 0; life == 0 && m < 5; m++) {
+			text_over_records(store_pool_member(d->pool, m));
+			await_records(d);
+		}
+		if (life == 1)
+			text_over_records(store_pool_member(d->pool, 3));
+		node_disk_done(d);
+		node_disks_close(&set);
+	}
+}
+
+static void rot_in_the_records_of_a_pool_is_mended(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, rot_records);
+}
+
 /* --- a disk that hangs ------------------------------------------------------------------------- */
 
 /* A store whose device answers when it is told to. */
@@ -438,6 +485,7 @@ int main(void)
 		cmocka_unit_test(reservations_end_when_a_disk_is_opened_anew),
 		cmocka_unit_test(states_can_be_asked_while_members_are_closed),
 		cmocka_unit_test(no_rebuild_starts_while_its_disk_is_being_closed),
+		cmocka_unit_test(rot_in_the_records_of_a_pool_is_mended),
 		cmocka_unit_test(a_disk_that_hangs_is_suspect_and_holds_up_nobody),
 	};
 	log_set_level(LOG_OFF);

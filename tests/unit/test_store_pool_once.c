@@ -269,6 +269,59 @@ static void a_disk_that_was_replaced_does_not_come_back(void **state)
 	rig_in_sim(old_disk_back, NULL);
 }
 
+static void all_is_there(struct rig *r, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		CHECK_EQ(text_get(r->pool, rig_id(i), i, 0, 2000, 0), 0);
+}
+
+static void rot_in_records(void *arg)
+{
+	(void)arg;
+	enum { N = 40, ROTTEN = 2 };
+	struct rig r;
+	struct store_pool_progress pr;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	for (uint64_t i = 0; i < N; i++)
+		CHECK_EQ(text_put(r.pool, rig_id(i), i, 2000, i % 4 == 0, 3000), 0);
+	/* Of all, while the pool is open: it knows what they should be. */
+	for (uint32_t m = 0; m < 6; m++) {
+		text_over_records(r.fault[m]);
+		CHECK_EQ(store_pool_record_keep(r.pool, m), 0);
+	}
+	CHECK_EQ(rig_reopen(&r), 0);
+	for (uint32_t m = 0; m < 6; m++)
+		CHECK(store_pool_member(r.pool, m) != NULL);
+	/* Of one, before the pool is opened. */
+	text_over_records(r.fault[ROTTEN]);
+	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK(store_pool_member(r.pool, ROTTEN) == NULL);
+	CHECK_EQ(store_pool_record_keep(r.pool, ROTTEN), -ENODEV);
+	all_is_there(&r, N);
+	CHECK_EQ(store_delete(r.pool, rig_id(0)), 0);
+	CHECK_EQ(text_put(r.pool, rig_id(0), 0, 2000, true, 3000), 0);
+	CHECK_EQ(store_pool_return_take(r.pool, ROTTEN, r.fault[ROTTEN]), 0);
+	CHECK(store_pool_behind(r.pool) > 0);
+	all_is_there(&r, N);
+	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), 0);
+	CHECK(!store_pool_rebuild_due(r.pool));
+	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK(store_pool_member(r.pool, ROTTEN) != NULL);
+	all_is_there(&r, N);
+	/* It may be one whose place another has taken. */
+	text_over_records(r.fault[ROTTEN]);
+	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK_EQ(store_pool_return_take(r.pool, ROTTEN, r.fault[ROTTEN]), -EBADMSG);
+	all_is_there(&r, N);
+	rig_close(&r);
+}
+
+static void rot_in_records_of_a_pool_is_mended(void **state)
+{
+	(void)state;
+	rig_in_sim(rot_in_records, NULL);
+}
+
 static void lose_open(void *arg)
 {
 	(void)arg;
@@ -313,6 +366,7 @@ int main(void)
 		cmocka_unit_test(a_rebuild_that_could_not_list_a_member_is_not_done),
 		cmocka_unit_test(a_record_that_too_few_took_never_counts),
 		cmocka_unit_test(a_disk_that_was_replaced_does_not_come_back),
+		cmocka_unit_test(rot_in_records_of_a_pool_is_mended),
 		cmocka_unit_test(an_open_chunk_that_is_lost_is_listed),
 	};
 	log_set_level(LOG_OFF);

@@ -145,7 +145,8 @@ bool sim_disk_damaged(const struct sim_disk *d);
  * The disk does not lie: rot, misdirected reads and writes, stale reads and loss spare it. All else goes on. So a test keeps the damage within what the layers above bear.
  */
 void sim_disk_spare(struct sim_disk *d, bool spare);
-/* For tests: flip a bit of what is stored; -ENOENT, -ERANGE. */
+/* For tests: what is stored in a file; flip a bit of it. -ENOENT, -ERANGE. */
+int sim_disk_peek(struct sim_disk *d, const char *path, uint64_t offset, void *buf, size_t len);
 int sim_disk_flip(struct sim_disk *d, const char *path, uint64_t offset, unsigned bit);
 
 /* Run for a span of simulated time. */

@@ -175,10 +175,10 @@ int store_pool_return_take(struct store *s, uint32_t member, struct store *back)
 	if (member >= p->record.shape.members || back == NULL)
 		return -EINVAL;
 	int rc = pool_record_get(back, r, &slot);
-	bool unknown = rc == -EBADMSG && pool_replaced_until(&p->record, member) == 0;
 	if (rc == 0)
 		rc = return_check(p, r, member);
-	else if (unknown)
+	/* What it missed, the others know. It alone knew only whether it was replaced. */
+	else if (rc == -EBADMSG && pool_replaced_until(&p->record, member) == 0)
 		rc = 0;
 	if (rc == 0 && p->members[member] != NULL)
 		rc = -EBUSY;
@@ -186,7 +186,7 @@ int store_pool_return_take(struct store *s, uint32_t member, struct store *back)
 		return rc;
 	p->record_slot[member] = slot;
 	member_revive(p, member, back);
-	if (unknown || pool_is_given_up(p, member)) {
+	if (pool_is_given_up(p, member)) {
 		rc = record_return(p, member);
 		if (rc != 0)
 			(void)member_take(p, member);

@@ -25,6 +25,7 @@
 #include "meta/gc.h"
 #include "meta/wire.h"
 #include "rt/rt.h"
+#include "store/format.h"
 
 #define LOOK_NS (5 * NS_PER_S)
 #define CONVERGE_NS (900 * NS_PER_S)
@@ -47,12 +48,25 @@ struct bears {
 
 /* --- the operator ------------------------------------------------------------------------------ */
 
+/* Both copies of its superblock are damaged: no node opens it again. */
+static bool member_is_nobody(struct sim_disk *d, unsigned member)
+{
+	AUTO_FREE uint8_t *bytes = malloc(SUPER_BYTES);
+	struct super is;
+	char path[32];
+	int good;
+	snprintf(path, sizeof(path), "/m%u/s/superblock", member);
+	return bytes != NULL && sim_disk_peek(d, path, 0, bytes, SUPER_BYTES) == 0 &&
+	       super_decode(bytes, SUPER_BYTES, &is, &good) == -EBADMSG;
+}
+
 static unsigned members_lost(const struct node_place *n)
 {
 	unsigned lost = 0;
 	for (unsigned i = 0; i < MEMBERS; i++)
 		lost += n->members[i] != NULL &&
-			(sim_disk_damage(n->members[i]) & SIM_DAMAGE_LOST) != 0;
+			((sim_disk_damage(n->members[i]) & SIM_DAMAGE_LOST) != 0 ||
+			 member_is_nobody(n->members[i], i));
 	return lost;
 }
 

@@ -147,9 +147,10 @@ static void program_one_file(struct lab *lab, uint64_t life)
 	CHECK(rt_dir_sync("/d0") == 0);
 }
 
-static void a_test_can_flip_a_stored_bit(void **state)
+static void a_test_can_see_and_flip_a_stored_bit(void **state)
 {
 	struct lab lab;
+	char is[2];
 	lab_open(&lab, 16, program_one_file);
 	lab_start(&lab);
 	lab_finish(&lab);
@@ -158,6 +159,10 @@ static void a_test_can_flip_a_stored_bit(void **state)
 	assert_int_equal(sim_disk_flip(lab.disk, "/d0/a", 1, 0), -ERANGE);
 	assert_int_equal(sim_disk_flip(lab.disk, "/d0/a", 0, 0), 0);
 	assert_true(sim_disk_damaged(lab.disk));
+	assert_int_equal(sim_disk_peek(lab.disk, "/d0/none", 0, is, 1), -ENOENT);
+	assert_int_equal(sim_disk_peek(lab.disk, "/d0/a", 0, is, 2), -ERANGE);
+	assert_int_equal(sim_disk_peek(lab.disk, "/d0/a", 0, is, 1), 0);
+	assert_int_equal(is[0], 'x' ^ 1);
 	lab_close(&lab);
 }
 
@@ -465,7 +470,7 @@ int main(void)
 		cmocka_unit_test(stale_reads_show_what_was_replaced),
 		cmocka_unit_test(without_faults_reads_are_right_and_the_disk_undamaged),
 		cmocka_unit_test(rot_flips_stored_bits_for_good),
-		cmocka_unit_test(a_test_can_flip_a_stored_bit),
+		cmocka_unit_test(a_test_can_see_and_flip_a_stored_bit),
 		cmocka_unit_test(a_slow_disk_is_ten_to_a_hundred_times_slower),
 		cmocka_unit_test(a_hung_disk_completes_nothing_until_it_ends),
 		cmocka_unit_test(healing_ends_a_hang),

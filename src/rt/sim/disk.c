@@ -262,14 +262,34 @@ void sim_disk_spare(struct sim_disk *d, bool spare)
 	d->spared = spare;
 }
 
-int sim_disk_flip(struct sim_disk *d, const char *path, uint64_t offset, unsigned bit)
+static struct inode *file_find(struct sim_disk *d, const char *path)
 {
 	struct place p;
+	bool found = name_find(d->node, path, &p) == 0 && p.disk == d && p.inode != NULL;
 
-	if (name_find(d->node, path, &p) != 0 || p.disk != d || p.inode == NULL || p.inode->is_dir)
+	return found && !p.inode->is_dir ? p.inode : NULL;
+}
+
+int sim_disk_peek(struct sim_disk *d, const char *path, uint64_t offset, void *buf, size_t len)
+{
+	struct inode *i = file_find(d, path);
+
+	if (i == NULL)
 		return -ENOENT;
-	if (offset >= p.inode->cache.size_bytes || bit > 7)
+	if (offset > i->cache.size_bytes || len > i->cache.size_bytes - offset)
 		return -ERANGE;
-	flip(p.inode, offset, bit);
+	image_read(&i->cache, offset, buf, len);
+	return 0;
+}
+
+int sim_disk_flip(struct sim_disk *d, const char *path, uint64_t offset, unsigned bit)
+{
+	struct inode *i = file_find(d, path);
+
+	if (i == NULL)
+		return -ENOENT;
+	if (offset >= i->cache.size_bytes || bit > 7)
+		return -ERANGE;
+	flip(i, offset, bit);
 	return 0;
 }

@@ -9,6 +9,14 @@
 
 /* --- reading all ------------------------------------------------------------------------------ */
 
+/* Before another try. Disks that have met too many errors stay out of use until an operator has looked at them. */
+static void try_later(struct checker *k)
+{
+	if (!k->world->over)
+		operate(k);
+	(void)rt_sleep_ns(NS_PER_S);
+}
+
 /* -ENOENT is an answer; what else goes wrong is tried again for a while. */
 static int64_t read_try(struct checker *k, const char *path, uint8_t **bytes)
 {
@@ -17,7 +25,7 @@ static int64_t read_try(struct checker *k, const char *path, uint8_t **bytes)
 	for (int i = 0; i < TRIES && rc < 0 && rc != -ENOENT; i++) {
 		free(*bytes);
 		if (i > 0)
-			(void)rt_sleep_ns(NS_PER_S);
+			try_later(k);
 		rc = world_read(k->engine, path, bytes, READ_ROOM);
 	}
 	return rc;
@@ -117,6 +125,8 @@ void check_contents(struct checker *k)
 		int64_t rc = -EIO;
 		for (int t = 0; t < TRIES && rc < 0 && rc != -ENOENT; t++) {
 			free(bytes);
+			if (t > 0)
+				try_later(k);
 			rc = world_read(k->engine, l->path, &bytes,
 					(uint64_t)SHARED_WRITERS * RECORDS_MAX * RECORD_BYTES);
 		}
@@ -149,7 +159,7 @@ static int end_log(struct checker *k, const char *path, uint64_t *size)
 		}
 		rt_deadline_set(RT_NEVER);
 		if (rc < 0)
-			(void)rt_sleep_ns(NS_PER_S);
+			try_later(k);
 	}
 	return rc;
 }

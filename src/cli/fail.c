@@ -6,9 +6,11 @@
 
 static int complain(int status, const char *hint, const char *fmt, va_list args)
 {
+	flockfile(stderr); /* a line of one thread's, whole */
 	fputs("terrane: ", stderr);
 	vfprintf(stderr, fmt, args);
 	fprintf(stderr, "%s\n", hint);
+	funlockfile(stderr);
 	return status;
 }
 

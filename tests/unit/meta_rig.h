@@ -148,6 +148,20 @@ static inline struct meta_check_report must_be_whole(struct rig *rig)
 
 /* --- short forms ------------------------------------------------------------------------------ */
 
+/* Ten bytes, of one copy; the chunk is the caller's. */
+static inline struct meta_block small_block(uint64_t id, struct meta_chunk *chunk)
+{
+	*chunk = (struct meta_chunk){.disk = 3};
+	return (struct meta_block){.id = id,
+				   .state = META_BLOCK_SEALED,
+				   .epoch = 5,
+				   .length = 10,
+				   .capacity = 10,
+				   .encoding = "r1",
+				   .chunk_count = 1,
+				   .chunks = chunk};
+}
+
 static inline uint64_t must_mkdir(struct rig *rig, uint64_t dir, const char *name)
 {
 	uint64_t id = meta_id();

@@ -15,15 +15,8 @@
 
 static void block_make(struct rig *rig)
 {
-	struct meta_chunk chunk = {.disk = 3};
-	struct meta_block b = {.id = BLOCK,
-			       .state = META_BLOCK_SEALED,
-			       .epoch = 5,
-			       .length = 10,
-			       .capacity = 10,
-			       .encoding = "r1",
-			       .chunk_count = 1,
-			       .chunks = &chunk};
+	struct meta_chunk chunk;
+	struct meta_block b = small_block(BLOCK, &chunk);
 	struct meta_owner o = {.file = FID, .bytes = 10};
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
 	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, &o, 1), 0);

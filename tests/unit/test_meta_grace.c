@@ -310,26 +310,13 @@ static void a_search_does_not_miss_what_is_renamed_behind_its_back(void **state)
 
 /* --- epochs -------------------------------------------------------------------------------------------------- */
 
-static struct meta_block small_block(struct meta_chunk *chunk)
-{
-	*chunk = (struct meta_chunk){.disk = 3};
-	return (struct meta_block){.id = BLOCK,
-				   .state = META_BLOCK_SEALED,
-				   .epoch = 5,
-				   .length = 10,
-				   .capacity = 10,
-				   .encoding = "r1",
-				   .chunk_count = 1,
-				   .chunks = chunk};
-}
-
 static void late_worker_body(struct rig *rig)
 {
 	uint64_t old = epoch_now(rig);
 	epoch_next(rig);
 	epoch_next(rig);
 	struct meta_chunk chunk;
-	struct meta_block b = small_block(&chunk);
+	struct meta_block b = small_block(BLOCK, &chunk);
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
 	uint64_t d = must_mkdir(rig, META_ROOT, "d");
 	must_create(rig, d, "f");
@@ -358,7 +345,7 @@ static void a_worker_with_an_old_epoch_takes_nobodys_grace(void **state)
 static void late_allocation_body(struct rig *rig)
 {
 	struct meta_chunk chunk;
-	struct meta_block b = small_block(&chunk);
+	struct meta_block b = small_block(BLOCK, &chunk);
 	struct meta_block copy = b, later;
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
 	/* Repeated it is the same. */

@@ -385,15 +385,8 @@ struct writers {
 
 static int block_for(struct rig *rig, uint64_t block, uint64_t file)
 {
-	struct meta_chunk chunk = {.disk = 3};
-	struct meta_block b = {.id = block,
-			       .state = META_BLOCK_SEALED,
-			       .epoch = TOKEN,
-			       .length = 10,
-			       .capacity = 10,
-			       .encoding = "r1",
-			       .chunk_count = 1,
-			       .chunks = &chunk};
+	struct meta_chunk chunk;
+	struct meta_block b = small_block(block, &chunk);
 	struct meta_owner owner = {.file = file, .bytes = 10};
 	int rc = meta_block_allocate(rig->m, &rig->ctx, &b);
 	return rc != 0 ? rc : meta_block_commit(rig->m, &rig->ctx, &b, &owner, 1);
@@ -513,15 +506,8 @@ static void collect_blocks(struct rig *rig)
 
 static void owned_body(struct rig *rig)
 {
-	struct meta_chunk chunk = {.disk = 3};
-	struct meta_block b = {.id = BLOCK,
-			       .state = META_BLOCK_SEALED,
-			       .epoch = TOKEN,
-			       .length = 10,
-			       .capacity = 10,
-			       .encoding = "r1",
-			       .chunk_count = 1,
-			       .chunks = &chunk};
+	struct meta_chunk chunk;
+	struct meta_block b = small_block(BLOCK, &chunk);
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
 	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, NULL, 0), 0);
 	collect_blocks(rig);

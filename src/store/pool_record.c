@@ -6,7 +6,7 @@
  * the highest generation that is found is the truth. When fewer took it, it is taken back. That can fail
  * as well, and members with such a record may be down when the pool is next opened and changed: so no
  * generation is used twice. They are times of the wall clock, or one more than the last where that does
- * not go on.
+ * not go on. What rots of them while the pool is open is written anew by who keeps its disks.
  */
 #include "store/pool.h"
 

@@ -213,7 +213,8 @@ static void note_result(struct ward *w, const struct patient *p, int rc)
 static void nurse(void *arg)
 {
 	struct ward *w = arg;
-	while (w->rc == 0 && w->next < w->count && !is_outdated(w)) {
+	/* The look may wait while others take what is left: it comes first. */
+	while (!is_outdated(w) && w->rc == 0 && w->next < w->count) {
 		const struct patient p = w->list[w->next++];
 		struct janitor_repair *r =
 			p.disk != 0 ? repair_under_way(w->j, p.disk, false) : NULL;

@@ -351,6 +351,51 @@ static void what_a_second_failure_hurts_again_goes_first(void **state)
 	cbox_run_all(9, 1, second_order_body);
 }
 
+static void cut_metadata(struct client_box *b, uint64_t unused)
+{
+	(void)unused;
+	sim_net_cut(b->sim, b->client, b->meta, true);
+}
+
+/* The metadata is away now and then, so that maps are old: who asks for one waits, and meanwhile others take the last
+ * block of a share. */
+static void last_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 1, 8 * MIB, "r3"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	size_t on = blocks_on(&l, 21, NULL);
+	lose_disk(&l, 21);
+	struct janitor_options o = quick();
+	o.parallel = 2;
+	struct round r = {.j = hire(&o)};
+	struct rt_fiber *fiber;
+	CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &r), 0);
+	for (uint64_t repaired = 0; !r.done;) {
+		CHECK_EQ(rt_sleep_ns(50 * NS_PER_US), 0);
+		CHECK(stats_of(r.j).blocks_waiting < on);
+		if (stats_of(r.j).chunks_repaired == repaired)
+			continue;
+		repaired = stats_of(r.j).chunks_repaired;
+		cbox_do(b, cut_metadata, 0);
+		CHECK_EQ(rt_sleep_ns(1500 * NS_PER_MS), 0);
+		cbox_do(b, cbox_heal, 0);
+	}
+	rt_join(fiber);
+	CHECK_EQ(r.rc, 0);
+	CHECK_EQ(stats_of(r.j).chunks_repaired, on);
+	(void)check_whole(&l);
+	janitor_close(r.j);
+	lab_close(&l);
+}
+
+static void nobody_repairs_what_is_behind_the_last_block(void **state)
+{
+	(void)state;
+	cbox_run_all(9, 1, last_body);
+}
+
 static uint64_t repair_time_ns(struct lab *l, struct janitor *j, uint64_t disk)
 {
 	lose_disk(l, disk);
@@ -446,6 +491,7 @@ int main(void)
 		cmocka_unit_test(blocks_with_the_least_redundancy_left_go_first),
 		cmocka_unit_test(the_neediest_stay_on_a_list_that_is_too_short),
 		cmocka_unit_test(what_a_second_failure_hurts_again_goes_first),
+		cmocka_unit_test(nobody_repairs_what_is_behind_the_last_block),
 		cmocka_unit_test(bandwidth_is_kept_and_those_who_live_know_of_each_other),
 		cmocka_unit_test(two_janitors_have_half_of_the_bandwidth_each),
 	};

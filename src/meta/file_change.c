@@ -537,17 +537,21 @@ static int file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
 }
 
 /* A server that stood still between its look at the block and its change of the file may have given the file one that
- * was collected meanwhile. The block before has been the file's until that change, and is there for another grace. */
+ * was collected meanwhile. The block before has been the file's until that change, and is there for another grace. By
+ * then the request is late, and who asked may be gone. */
 int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
 		    const struct meta_extent *expect, const struct meta_extent *now)
 {
 	int rc = file_remap(m, ctx, file, offset, expect, now);
-	if (rc != 0)
+	if (rc != 0 && !kv_unknown(rc))
 		return rc;
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
-	rc = extents_hold(m, ctx->tenant, file, now, 1, &a);
-	if (rc == -ENOENT && file_remap(m, ctx, file, offset, now, expect) < 0)
+	rt_shield_enter();
+	int held = extents_hold(m, ctx->tenant, file, now, 1, &a);
+	int back = held == -ENOENT ? file_remap(m, ctx, file, offset, now, expect) : 0;
+	rt_shield_leave();
+	if (back < 0 && rc == 0)
 		log_error("remap", "file=%016lx block=%016lx is gone", file, now->block);
-	return rc;
+	return rc != 0 ? rc : held;
 }

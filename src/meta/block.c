@@ -286,10 +286,13 @@ static int commit_once(struct meta *m, uint32_t tenant, const struct meta_block 
 		return rc;
 	rc = commit_write(m, tenant, b, raw, rec, owners, n, charge, a);
 	/* What is not known here the collector finds out: the note of the charge stays. */
-	if (rc == 0)
+	if (rc == 0) {
 		account_settled(m, tenant, b->id, charge);
-	else if (!kv_unknown(rc))
+	} else if (!kv_unknown(rc)) {
+		rt_shield_enter(); /* it may have been refused because it was late */
 		account_uncharge(m, tenant, b->id, charge);
+		rt_shield_leave();
+	}
 	return rc;
 }
 

@@ -578,6 +578,45 @@ static void many_commits_at_once_do_not_pass_the_quota(void **state)
 	rig_run(&rig);
 }
 
+static uint64_t used_bytes(struct rig *rig)
+{
+	struct meta_tenant t;
+	CHECK_EQ(meta_tenant_get(rig->m, RIG_TENANT, &t), 0);
+	return t.used_bytes;
+}
+
+/* Commits that run out of their time sooner and later. */
+static void late_commit_body(struct rig *rig)
+{
+	bool done = false;
+	unsigned refused = 0;
+	for (uint64_t time_ns = NS_PER_US; !done; time_ns += 100 * NS_PER_US) {
+		struct meta_chunk chunk;
+		struct meta_block b = small_block(meta_id(), &chunk);
+		uint64_t before = used_bytes(rig);
+		CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
+		rt_deadline_set(rt_now_ns() + time_ns);
+		int rc = meta_block_commit(rig->m, &rig->ctx, &b, NULL, 0);
+		rt_deadline_set(RT_NEVER);
+		CHECK(rc == 0 || rc == -ETIME || rc == -ETIMEDOUT);
+		if (rc != -ETIMEDOUT)
+			CHECK_EQ(used_bytes(rig) - before, rc == 0 ? b.length : 0);
+		refused += rc == -ETIME;
+		done = rc == 0;
+	}
+	CHECK(refused > 10);
+}
+
+static void a_commit_that_is_refused_because_it_is_late_is_not_charged(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(late_commit_body);
+	rig.mem_options = (struct kv_mem_options){.latency_min_ns = NS_PER_MS,
+						  .latency_max_ns = NS_PER_MS,
+						  .timeout_ns = 5 * NS_PER_MS};
+	rig_run(&rig);
+}
+
 /* --- a seal and a move ------------------------------------------------------------------------------- */
 
 static size_t names_in(struct rig *rig, uint64_t dir)
@@ -647,6 +686,7 @@ int main(void)
 			what_a_writer_was_told_is_added_is_there_once_however_often_tokens_are_stolen),
 		cmocka_unit_test(a_block_that_gets_an_owner_while_it_is_collected_stays),
 		cmocka_unit_test(many_commits_at_once_do_not_pass_the_quota),
+		cmocka_unit_test(a_commit_that_is_refused_because_it_is_late_is_not_charged),
 		cmocka_unit_test(a_directory_does_not_change_after_its_seal_returned),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,5 +64,7 @@ void ms_count_usage(void *arg)
 		if (rt_sleep_ns(ours ? s->usage_ns : s->usage_ns / 4 + 1) < 0)
 			break;
 	}
+	rt_shield_enter();
 	(void)meta_lease_drop(s->meta, &lease);
+	rt_shield_leave();
 }

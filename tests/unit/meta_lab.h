@@ -128,7 +128,8 @@ static inline void lab_main(void *arg)
 	struct meta_options o;
 	meta_options_init(&o);
 	o.partition_bits = 6;
-	lab->mem = kv_mem_new(&(struct kv_mem_options){.seed = 1});
+	lab->mem = kv_mem_new(&(struct kv_mem_options){
+		.seed = 1, .latency_min_ns = NS_PER_US, .latency_max_ns = 2 * NS_PER_US});
 	rpc_pool_init(&lab->pool, 16 * MIB);
 	for (unsigned i = 0; i < SERVERS; i++) {
 		struct server *s = &lab->servers[i];

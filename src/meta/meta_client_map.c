@@ -64,10 +64,11 @@ static bool same_id(struct cluster_id a, struct cluster_id b)
 }
 
 /* A client that is given the address of another cluster begins anew. */
-static void begin_anew(struct cluster *c)
+static void begin_anew(struct meta_client *m)
 {
-	cluster_fini(c);
-	cluster_init(c);
+	cluster_fini(&m->cluster);
+	cluster_init(&m->cluster);
+	m->map_ns = 0;
 }
 
 static int take_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *p, bool usage)
@@ -77,14 +78,13 @@ static int take_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *p
 	if (p->network_place > PLACE_OVERLAP)
 		return mc_bad_answer(c, -EINVAL);
 	if (to->version != 0 && !same_id(id, to->id))
-		begin_anew(to);
+		begin_anew(c->client);
 	to->id = id;
 	to->network_place = (enum place_kind)p->network_place;
 	int rc = take_records(to, p, usage);
+	/* After half a page all of it comes again. */
 	if (rc == 0 && p->version > to->version)
 		to->version = p->version;
-	if (rc < 0 && rc != -ENOMEM)
-		begin_anew(to); /* half a change is no map */
 	return mc_bad_answer(c, rc == -EBADMSG ? -EINVAL : rc);
 }
 
@@ -130,7 +130,7 @@ static int map_at_most(struct meta_call *c, uint64_t max_age_ns, bool usage, str
 			m->map_ns = now_ns;
 	}
 	rt_mutex_unlock(&m->map_turn);
-	return rc < 0 && m->cluster.version != 0 && rc != -ECANCELED ? 0 : rc;
+	return rc < 0 && m->map_ns != 0 && rc != -ECANCELED ? 0 : rc;
 }
 
 int meta_client_map(struct meta_call *c, uint64_t max_age_ns, struct cluster **out)

@@ -486,8 +486,11 @@ static void whole_discard(struct efile *f)
 	struct whole *w = whole_of(f);
 	whole_break(w, -ECANCELED, "given up");
 	rt_shield_enter();
-	/* Somebody who needs memory may be sending its block. */
-	if (rt_mutex_lock(&w->turn) == 0)
+	/* Somebody who needs memory may be sending its block, or a call of its own is under way.
+	 * A process that dies gets no lock, but they touch the file until they have run off. */
+	while (w->turn.owner != NULL && rt_mutex_lock(&w->turn) < 0)
+		(void)rt_yield();
+	if (w->turn.owner == rt_self())
 		rt_mutex_unlock(&w->turn);
 	list_remove(&w->link);
 	rt_group_cancel(&w->jobs);

@@ -226,6 +226,82 @@ static void a_writer_that_dies_while_it_ends_a_block_that_lost_a_copy_loses_noth
 	assert_int_equal(told.blocks, 2);
 }
 
+/* --- files that others are busy with ---------------------------------------------------------- */
+
+static bool relieved; /* by one who needs its memory; else its own append is under way */
+static struct efile *busy, *hungry;
+
+static void append_fiber(void *arg)
+{
+	struct call c;
+	static uint8_t bytes[4 * MIB];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	engine_call(arg, &c, NULL);
+	CHECK(engine_append(&c, relieved ? hungry : busy, &iov, 1, NULL) < 0);
+}
+
+/* Until it dies, while somebody waits for metadata with the turn of the file in hand. */
+static void busies(struct engine *e)
+{
+	struct call c;
+	struct terrane_options o = {.block_bytes = 2 * MIB};
+	static uint8_t bytes[3 * MIB];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct gate *g = &engine_fabric(e)->writes;
+	struct rt_group others;
+	rt_group_init(&others);
+	engine_call(e, &c, &o);
+	CHECK_EQ(engine_create(&c, "/busy", 0, &o, &busy), 0);
+	CHECK_EQ(engine_create(&c, "/hungry", 0, &o, &hungry), 0);
+	CHECK_EQ(engine_append(&c, busy, &iov, 1, NULL), 0);
+	CHECK(!relieved || gate_try(g, g->limit_bytes - g->held_bytes));
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	told.all = true;
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	CHECK_EQ(rt_group_spawn(&others, "append", append_fiber, e), 0);
+	CHECK_EQ(rt_sleep_ns(RT_NEVER), -ECANCELED);
+	engine_file_discard(busy);
+	rt_group_join(&others);
+	engine_file_discard(hungry);
+}
+
+static void cut_writer(struct client_box *b, uint64_t unused)
+{
+	(void)unused;
+	sim_net_cut(b->sim, b->other, b->meta, true);
+}
+
+static void crash_writer(struct client_box *b, uint64_t unused)
+{
+	(void)unused;
+	sim_node_crash(b->other, false);
+	sim_node_stop(b->other);
+}
+
+static void busy_body(struct client_box *b)
+{
+	cbox_do(b, start_writer, 0);
+	while (!told.all)
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	cbox_do(b, cut_writer, 0);
+	CHECK_EQ(rt_sleep_ns(2 * NS_PER_S), 0);
+	cbox_do(b, crash_writer, 0);
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	CHECK_EQ(sim_node_lives(b->other), 1);
+}
+
+static void a_writer_that_dies_frees_no_file_under_those_who_are_busy_with_it(void **state)
+{
+	(void)state;
+	writing = busies;
+	crash_at = 0;
+	for (int i = 0; i < 2; i++) {
+		told = (struct told){0};
+		relieved = i == 0;
+		cbox_run_all(6, 1, busy_body);
+	}
+}
+
 /* --- metadata that fails ---------------------------------------------------------------------- */
 
 static uint64_t fail_at;
@@ -276,6 +352,7 @@ int main(void)
 		cmocka_unit_test(a_writer_that_dies_at_any_wait_leaves_nothing_half_done),
 		cmocka_unit_test(
 			a_writer_that_dies_while_it_ends_a_block_that_lost_a_copy_loses_nothing),
+		cmocka_unit_test(a_writer_that_dies_frees_no_file_under_those_who_are_busy_with_it),
 		cmocka_unit_test(metadata_that_fails_once_is_asked_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -249,21 +249,34 @@ static int fill_move(struct whole *w, uint64_t bytes, uint64_t gate_bytes)
 	return 0;
 }
 
-/* Other files sit on memory: what they gathered goes out as it is. */
+static bool relief_due(const struct whole *w)
+{
+	return w->failed == 0 && w->in_flight < w->in_flight_max && w->fill_len >= RELIEF_BYTES;
+}
+
+/* A fiber of the file's own: that the one who needs the memory is cancelled or late is not its
+ * trouble. */
+static void relief_fiber(void *arg)
+{
+	struct whole *w = arg;
+	rt_deadline_set(rt_now_ns() + JOB_TIMEOUT_NS);
+	if (rt_mutex_lock(&w->turn) < 0)
+		return;
+	struct call own = w->call;
+	int rc = relief_due(w) ? whole_send(&own, w) : 0;
+	if (rc < 0)
+		whole_break(w, rc, own.error);
+	rt_mutex_unlock(&w->turn);
+}
+
+/* Other files sit on memory: what one of them gathered goes out as it is. */
 static void others_send(struct call *c)
 {
-	struct whole *w, *after;
-	list_for_each_entry_safe(w, after, &c->fabric->writers, link) {
-		bool idle =
-			w->turn.owner == NULL && w->failed == 0 && w->in_flight < w->in_flight_max;
-		if (!idle || w->fill_len < RELIEF_BYTES || rt_mutex_lock(&w->turn) < 0)
-			continue;
-		struct call own = w->call;
-		int rc = whole_send(&own, w);
-		if (rc < 0)
-			whole_break(w, rc, own.error);
-		rt_mutex_unlock(&w->turn);
-		return; /* it may have waited: the list is another one now */
+	struct whole *w;
+	list_for_each_entry(w, &c->fabric->writers, link) {
+		bool idle = w->turn.owner == NULL && relief_due(w);
+		if (idle && rt_group_spawn(&w->jobs, "relief", relief_fiber, w) == 0)
+			return;
 	}
 }
 
@@ -486,8 +499,9 @@ static void whole_discard(struct efile *f)
 	struct whole *w = whole_of(f);
 	whole_break(w, -ECANCELED, "given up");
 	rt_shield_enter();
-	/* Somebody who needs memory may be sending its block, or a call of its own is under way.
-	 * A process that dies gets no lock, but they touch the file until they have run off. */
+	rt_group_cancel(&w->jobs); /* one of them may have the turn */
+	/* Or a call of its own, which may begin another job. A process that dies gets no lock, but
+	 * they touch the file until they have run off. */
 	while (w->turn.owner != NULL && rt_mutex_lock(&w->turn) < 0)
 		(void)rt_yield();
 	if (w->turn.owner == rt_self())

@@ -122,6 +122,78 @@ static void a_refused_append_spoils_the_file(void **state)
 	cbox_run_all(6, 1, spoil_body);
 }
 
+/* --- memory that others sit on ---------------------------------------------------------------- */
+
+struct hungry {
+	struct engine *e;
+	struct efile *f;
+	unsigned timeout_ms;
+	int rc;
+};
+
+static void hungry_append(void *arg)
+{
+	struct hungry *h = arg;
+	h->rc = append(h->e, h->f, 1, 0, MIB,
+		       &(struct terrane_options){.timeout_ms = h->timeout_ms});
+}
+
+static void cut_meta(struct client_box *b, uint64_t unused)
+{
+	(void)unused;
+	sim_net_cut(b->sim, b->client, b->meta, true);
+}
+
+/* Who is without memory has the idle file's block sent, and gives up before metadata answers. */
+static void relieve(struct client_box *b, struct engine *e, struct hungry *h)
+{
+	struct gate *g = &engine_fabric(e)->writes;
+	uint64_t rest = g->limit_bytes - g->held_bytes;
+	struct rt_group hungry;
+	rt_group_init(&hungry);
+	CHECK(gate_try(g, rest));
+	cbox_do(b, cut_meta, 0);
+	CHECK_EQ(rt_group_spawn(&hungry, "hungry", hungry_append, h), 0);
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+	rt_group_cancel(&hungry);
+	rt_group_join(&hungry);
+	cbox_do(b, cbox_heal, 0);
+	gate_leave(g, rest);
+}
+
+static void relief_body(struct client_box *b)
+{
+	struct engine *e = open_engine(b);
+	struct terrane_options o = {.block_bytes = 2 * MIB};
+	for (int late = 0; late < 2; late++) {
+		const char *path = late ? "/late" : "/cancelled";
+		struct hungry h = {.e = e, .timeout_ms = late ? 500 : 60000};
+		struct call c;
+		struct efile *f;
+		engine_call(e, &c, &o);
+		CHECK_EQ(engine_create(&c, path, 0, &o, &f), 0);
+		CHECK_EQ(engine_create(&c, "/hungry", 0, &o, &h.f), 0);
+		CHECK_EQ(append(e, f, 5, 0, 3 * MIB, NULL), 0);
+		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+		CHECK_EQ(engine_fabric(e)->stats.blocks_written, late ? 4 : 1);
+		relieve(b, e, &h);
+		CHECK_EQ(h.rc, late ? -ETIME : -ECANCELED);
+		engine_file_discard(h.f);
+		CHECK_EQ(append(e, f, 5, 3 * MIB, MIB, NULL), 0);
+		CHECK_EQ(engine_file_close(&c, f), 0);
+		CHECK_EQ(engine_fabric(e)->stats.blocks_written,
+			 late ? 6 : 3); /* one was sent short */
+		CHECK(exists(e, path));
+	}
+	engine_close(e);
+}
+
+static void who_gives_up_waiting_for_memory_breaks_no_other_file(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, relief_body);
+}
+
 /* --- encodings of blocks ---------------------------------------------------------------------- */
 
 static void encodings_of(struct engine *e, uint64_t file, char out[][META_ENCODING_MAX + 1],
@@ -313,6 +385,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_append_that_lost_its_turn_leaves_no_gap),
 		cmocka_unit_test(a_refused_append_spoils_the_file),
+		cmocka_unit_test(who_gives_up_waiting_for_memory_breaks_no_other_file),
 		cmocka_unit_test(blocks_of_one_file_may_have_several_encodings),
 		cmocka_unit_test(neighbours_behind_a_dead_node_are_rebuilt_together),
 		cmocka_unit_test(one_bad_file_or_range_stands_for_itself),

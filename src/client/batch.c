@@ -142,8 +142,10 @@ static int range_parts(struct batch *b, size_t i, const struct efile_extents *x)
 					 .len = to - from,
 					 .to = from - r->offset};
 			int rc = part_add(b, &p);
-			if (rc < 0)
+			if (rc < 0) {
+				b->part_count = s->first; /* of a range that failed none is read */
 				return rc;
+			}
 		}
 		at += x->extents[k].length;
 	}

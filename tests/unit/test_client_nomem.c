@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The client without memory. Linked with --wrap for realloc. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_box.h"
+
+#define BLOCK (64 * KIB)
+#define FILE_BYTES (3 * BLOCK)
+#define RANGES 100 /* their parts do not fit into the first 256 */
+#define MINE 0xee
+
+void *__real_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+
+static int fail_in; /* calls; 0: none fails */
+
+void *__wrap_realloc(void *p, size_t size)
+{
+	return fail_in > 0 && --fail_in == 0 ? NULL : __real_realloc(p, size);
+}
+
+static void write_file(struct engine *e, const char *path)
+{
+	struct terrane_options o = {.block_bytes = BLOCK};
+	struct call c;
+	struct efile *f;
+	uint8_t *bytes = malloc(FILE_BYTES);
+	CHECK(bytes != NULL);
+	cbox_fill(1, 0, bytes, FILE_BYTES);
+	struct iovec iov = {bytes, FILE_BYTES};
+	engine_call(e, &c, &o);
+	CHECK_EQ(engine_create(&c, path, 0, &o, &f), 0);
+	CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	free(bytes);
+}
+
+/* Its memory is the user's again, who uses it for something else. */
+static void told(void *ctx, struct engine_range *r)
+{
+	int *failed = ctx;
+	if (r->result >= 0)
+		return;
+	CHECK_EQ(r->result, -ENOMEM);
+	memset(r->buf, MINE, r->len);
+	++*failed;
+}
+
+static void batch_body(struct client_box *b)
+{
+	struct engine *e;
+	struct call c;
+	struct efile *f;
+	static struct engine_range ranges[RANGES];
+	uint8_t *bytes = calloc(RANGES, FILE_BYTES);
+	int failed = 0;
+	CHECK(bytes != NULL);
+	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &e), 0);
+	write_file(e, "/f");
+	engine_call(e, &c, NULL);
+	CHECK_EQ(engine_file_open(&c, "/f", &f), 0);
+	for (size_t i = 0; i < RANGES; i++)
+		ranges[i] = (struct engine_range){
+			.file = f, .len = FILE_BYTES, .buf = bytes + i * FILE_BYTES};
+	/* The parts', in the midst of a range: of an open file nothing else is looked up. */
+	fail_in = 2;
+	CHECK_EQ(engine_read_batch(&c, ranges, RANGES, told, &failed), -ENOMEM);
+	CHECK_EQ(failed, 1);
+	for (size_t i = 0; i < RANGES; i++) {
+		const uint8_t *is = ranges[i].buf;
+		for (size_t at = 0; ranges[i].result < 0 && at < FILE_BYTES; at++)
+			CHECK_EQ(is[at], MINE);
+		CHECK(ranges[i].result < 0 || ranges[i].result == FILE_BYTES);
+		CHECK(ranges[i].result < 0 || cbox_same(1, 0, is, FILE_BYTES));
+	}
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	free(bytes);
+	engine_close(e);
+}
+
+static void nothing_is_written_to_a_range_that_was_told(void **state)
+{
+	(void)state;
+	cbox_run_all(6, 1, batch_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_written_to_a_range_that_was_told),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

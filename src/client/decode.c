@@ -11,15 +11,18 @@
 
 struct fetch *fetch_find(struct fetch *list, int chunk, uint64_t off, uint64_t len)
 {
-	struct fetch *failed = NULL;
+	struct fetch *coming = NULL, *failed = NULL;
 	for (struct fetch *f = list; f != NULL; f = f->next) {
 		if (f->chunk != chunk || off < f->off || off + len > f->off + f->len)
 			continue;
-		if (!f->done || f->rc == 0)
+		if (f->done && f->rc == 0)
 			return f;
-		failed = f;
+		if (f->done)
+			failed = f;
+		else
+			coming = f;
 	}
-	return failed;
+	return coming != NULL ? coming : failed;
 }
 
 /* The chunk that holds user bytes from pos on, where in it, and how many follow in it. */

@@ -19,7 +19,7 @@ struct fetch {
 	struct fetch *next;
 };
 
-/* One that has the range, or will; a failed one only when there is no other. NULL: none. */
+/* One that has the range, else one that will, else a failed one. NULL: none. */
 struct fetch *fetch_find(struct fetch *list, int chunk, uint64_t off, uint64_t len);
 
 struct decode {

@@ -297,6 +297,58 @@ static void a_slow_disk_is_hedged(void **state)
 	cbox_run(8, 1, hedge_body);
 }
 
+struct pause {
+	struct client_box *b;
+	uint64_t disk;
+};
+
+static void pause_short(struct client_box *b, uint64_t disk)
+{
+	sim_node_pause(b->nodes[(disk - 1) / 10].node, NS_PER_S);
+}
+
+static void pause_long(struct client_box *b, uint64_t disk)
+{
+	sim_node_pause(b->nodes[(disk - 1) / 10].node, 8 * NS_PER_S);
+}
+
+static void pause_fiber(void *arg)
+{
+	const struct pause *p = arg;
+	CHECK_EQ(rt_sleep_ns(200 * NS_PER_MS), 0);
+	cbox_do(p->b, pause_long, p->disk);
+}
+
+/* The second chunk is late, and its hedge asks for more of the first, which is silent by then. */
+static void here_body(struct client_box *b)
+{
+	cbox_fabric_open(b, &(struct fabric_options){0});
+	struct call c;
+	call_init(&c, &b->fabric);
+	struct stored k;
+	struct block_news news;
+	struct rt_group g;
+	rt_group_init(&g);
+	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
+	c.hedge_ns = 500 * NS_PER_MS;
+	struct pause first = {b, k.disks[0]};
+	cbox_do(b, pause_short, k.disks[1]);
+	CHECK_EQ(rt_group_spawn(&g, "pause", pause_fiber, &first), 0);
+	uint64_t start_ns = rt_now_ns();
+	CHECK_EQ(read_block(&c, &k, 40000, 120000, &news), 0);
+	uint64_t took_ns = rt_now_ns() - start_ns;
+	CHECK_EQ(b->fabric.stats.hedged_reads, 1);
+	CHECK(took_ns >= 500 * NS_PER_MS && took_ns < 2 * NS_PER_S);
+	rt_group_join(&g);
+	cbox_fabric_close(b);
+}
+
+static void what_is_here_does_not_wait_for_more_of_its_chunk(void **state)
+{
+	(void)state;
+	cbox_run(8, 1, here_body);
+}
+
 /* --- the budget ------------------------------------------------------------------------------- */
 
 static void budget_body(struct client_box *b)
@@ -480,6 +532,7 @@ int main(void)
 		cmocka_unit_test(every_range_survives_every_tolerated_loss),
 		cmocka_unit_test(writes_go_around_lost_nodes),
 		cmocka_unit_test(a_slow_disk_is_hedged),
+		cmocka_unit_test(what_is_here_does_not_wait_for_more_of_its_chunk),
 		cmocka_unit_test(rebuilt_reads_stay_within_their_share),
 		cmocka_unit_test(a_rotten_chunk_is_found_and_reported),
 		cmocka_unit_test(a_bit_flipped_in_any_buffer_is_never_returned),

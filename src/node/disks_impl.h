@@ -33,7 +33,7 @@ void disk_shut(struct node_disk *d);
 int slot_is_ours(const struct node_slot *slot);
 
 /* The keeper's round for a pool that is in use. Returns whether it must be opened anew. */
-bool pool_keep(struct node_disk *d, uint64_t now_ns);
+bool pool_keep(struct node_disk *d);
 /* Puts all members back that are there. The pool is in use. */
 int pool_take_back(struct node_disk *d);
 /* Starts a rebuild when one is due. */

@@ -141,7 +141,7 @@ static void disk_keep(struct node_disk *d)
 	if (!d->spec->pool || node_disk_use(d->owner, d->spec->disk, &used) != 0)
 		return;
 	if (d->ordered != STORE_FAILED)
-		reopen = pool_keep(d, rt_now_ns());
+		reopen = pool_keep(d);
 	node_disk_done(d);
 	if (reopen)
 		(void)disk_reopen(d);

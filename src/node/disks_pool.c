@@ -234,10 +234,12 @@ static uint32_t members_out(struct node_disk *d, uint32_t member)
 	return n;
 }
 
-static void member_gone(struct node_disk *d, uint32_t m, uint64_t now_ns)
+static void member_gone(struct node_disk *d, uint32_t m)
 {
 	struct node_slot *slot = &d->slots[m];
 	bool was_gone = slot->gone || store_pool_member(d->pool, m) == NULL;
+	/* Not that of the round: it may have been found down since that began. */
+	uint64_t now_ns = rt_now_ns();
 
 	if (slot->down_ns == 0)
 		slot->down_ns = now_ns;
@@ -286,7 +288,7 @@ static bool wants_back(struct node_disk *d, uint32_t m)
 	return slot->gone || store_pool_member(d->pool, m) == NULL;
 }
 
-static bool members_keep(struct node_disk *d, uint64_t now_ns)
+static bool members_keep(struct node_disk *d)
 {
 	bool reopen = false;
 
@@ -300,12 +302,12 @@ static bool members_keep(struct node_disk *d, uint64_t now_ns)
 		if (rc == 0 || rc == -EAGAIN)
 			continue;
 		if (!store_pool_given_up(d->pool, m) || d->spec->spare_count > 0)
-			member_gone(d, m, now_ns);
+			member_gone(d, m);
 	}
 	return reopen;
 }
 
-bool pool_keep(struct node_disk *d, uint64_t now_ns)
+bool pool_keep(struct node_disk *d)
 {
 	bool was_overdrawn = d->overdrawn;
 
@@ -315,7 +317,7 @@ bool pool_keep(struct node_disk *d, uint64_t now_ns)
 	for (uint32_t m = 0; m < d->spec->folder_count; m++)
 		d->overdrawn =
 			d->overdrawn || (was_overdrawn && members_out(d, m) > d->spec->shape.p);
-	bool reopen = members_keep(d, now_ns);
+	bool reopen = members_keep(d);
 	rebuild_when_due(d);
 	members_unlock(d);
 	return reopen;

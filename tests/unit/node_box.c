@@ -242,7 +242,7 @@ struct box_pool box_await_rebuild(struct node_box *b, uint64_t disk, uint64_t re
 	return (struct box_pool){0};
 }
 
-static void box_move(struct node_box *b, int folder, const char *from, const char *to)
+void box_move(struct node_box *b, int folder, const char *from, const char *to)
 {
 	char a[320], z[320];
 	snprintf(a, sizeof(a), "%s/%s", b->paths[folder], from);

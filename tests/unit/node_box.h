@@ -79,6 +79,8 @@ struct box_pool box_look(struct node_box *b, uint64_t disk);
 /* Until a rebuild has ended that began after these. */
 struct box_pool box_await_rebuild(struct node_box *b, uint64_t disk, uint64_t rebuilds);
 
+/* Gives something in a folder another name. */
+void box_move(struct node_box *b, int folder, const char *from, const char *to);
 /* A folder looks as if its disk were unmounted, or as if it were back. */
 void box_take_away(struct node_box *b, int folder);
 void box_bring_back(struct node_box *b, int folder);

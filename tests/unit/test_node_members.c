@@ -136,6 +136,38 @@ static void what_failed_because_it_was_gone_is_opened_when_it_is_back(void **sta
 	fixture_in_sim_dir(1, come_back);
 }
 
+/* It is back for a moment, while the keeper waits for its turn at the members. */
+static void flap(const char *path)
+{
+	struct node_box b;
+	struct node_disks set;
+	struct node_disk *d;
+	box_init(&b, path, "n1:7000");
+	b.options.disks.give_up_ns = 3600 * NS_PER_S;
+	box_make_folders(&b);
+	CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+	CHECK_EQ(node_disk_use(&set, 10, &d), 0);
+	CHECK_EQ(rt_mutex_lock(&d->members), 0);
+	box_take_away(&b, M1);
+	while (!d->slots[1].gone || list_empty(&d->members.waiters))
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	/* It can be identified, but not opened. */
+	box_bring_back(&b, M1);
+	box_move(&b, M1, "tmp", "lost");
+	rt_mutex_unlock(&d->members);
+	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
+	CHECK(store_pool_member(d->pool, 1) == NULL);
+	CHECK(!store_pool_given_up(d->pool, 1));
+	node_disk_done(d);
+	node_disks_close(&set);
+}
+
+static void a_member_that_cannot_be_opened_again_is_not_given_up_at_once(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, flap);
+}
+
 static void given_up_and_back(struct node_box *b)
 {
 	enum { N = 30, MORE = 20 };
@@ -478,6 +510,7 @@ int main(void)
 		cmocka_unit_test(no_more_members_are_given_up_than_the_code_bears),
 		cmocka_unit_test(no_spare_is_used_beyond_what_the_code_bears),
 		cmocka_unit_test(what_failed_because_it_was_gone_is_opened_when_it_is_back),
+		cmocka_unit_test(a_member_that_cannot_be_opened_again_is_not_given_up_at_once),
 		cmocka_unit_test(a_member_given_up_while_it_was_away_returns),
 		cmocka_unit_test(a_pool_ordered_online_takes_its_members_back),
 		cmocka_unit_test(a_disk_that_was_replaced_is_not_taken_back),

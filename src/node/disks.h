@@ -119,6 +119,7 @@ struct node_slot {
 	struct store *store;      /* NULL: absent. A member's belongs to the pool */
 	uint64_t created_wall_ns; /* of the disk that was opened last; 0: none yet */
 	uint64_t down_ns;         /* since when it is absent or failed; 0: it is not */
+	bool changing;            /* the pool's member may be another disk than the folder's */
 	bool checking;            /* a fiber looks at it, */
 	uint64_t checking_ns;     /* since then */
 	enum store_state state;   /* as it was when it was looked at last */

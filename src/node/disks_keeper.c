@@ -67,7 +67,10 @@ static void check_main(void *arg)
 
 	rt_deadline_set(RT_NEVER);
 	if (node_disk_use(d->owner, d->spec->disk, &used) == 0) {
-		struct store *s = d->spec->pool ? store_pool_member_use(d->pool, m) : d->store;
+		struct store *s = d->store;
+		/* A disk is not judged by the folder of the one whose place it takes. */
+		if (d->spec->pool)
+			s = slot->changing ? NULL : store_pool_member_use(d->pool, m);
 		if (s != NULL)
 			store_keep(slot, s);
 		if (s != NULL && d->spec->pool) {

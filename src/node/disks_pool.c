@@ -93,10 +93,12 @@ static int put_in_place(struct node_disk *d, uint32_t member, struct node_slot *
 	if (rc != 0)
 		return rc;
 	int empty = store_is_empty(from->store);
+	d->slots[member].changing = true;
 	if (empty == 1)
 		rc = store_pool_replace_take(d->pool, member, from->store);
 	else
 		rc = empty == 0 ? -ENOTEMPTY : empty;
+	d->slots[member].changing = false;
 	if (rc != 0) {
 		slot_close(from);
 		return rc;
@@ -164,7 +166,9 @@ static int return_from(struct node_disk *d, uint32_t member, struct node_slot *f
 	if (rc != 0)
 		return rc;
 	bool was_out = store_pool_given_up(d->pool, member);
+	d->slots[member].changing = true;
 	rc = store_pool_return_take(d->pool, member, from->store);
+	d->slots[member].changing = false;
 	if (rc != 0) {
 		slot_close(from);
 		from->down_ns = down_ns;

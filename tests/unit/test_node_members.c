@@ -439,6 +439,82 @@ static void rot_in_the_records_of_a_pool_is_mended(void **state)
 	fixture_in_sim_dir(1, rot_records);
 }
 
+/* --- while a member is exchanged --------------------------------------------------------------- */
+
+/* A member whose closing takes long. */
+struct slow_close {
+	struct store_ops ops;
+	const struct store_ops *below;
+	bool hangs, closing;
+};
+
+static void slow_close(struct store *s)
+{
+	struct slow_close *k = container_of(s->ops, struct slow_close, ops);
+	for (k->closing = true; k->hangs;)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	s->ops = k->below;
+	store_close(s);
+}
+
+static void renew_main(void *arg)
+{
+	CHECK_EQ(node_pool_renew(arg, 1), 0);
+}
+
+/* Until a look at member 1 that began after now has ended. */
+static void await_look(struct node_disk *d)
+{
+	uint64_t now_ns = rt_now_ns();
+	while (d->slots[1].checking_ns <= now_ns || d->slots[1].checking)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+}
+
+static void renew_slowly(const char *path)
+{
+	struct node_box b;
+	struct node_disks set;
+	struct node_disk *d;
+	struct rt_fiber *f;
+	struct store_info info;
+	struct slow_close k = {.hangs = true};
+	box_init(&b, path, "n1:7000");
+	b.options.disks.give_up_ns = 3600 * NS_PER_S;
+	b.options.disks.probe_ns = NS_PER_S;
+	box_make_folders(&b);
+	CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+	CHECK_EQ(node_disk_use(&set, 11, &d), 0);
+	struct store *old = store_pool_member(d->pool, 1);
+	k.below = old->ops;
+	k.ops = *old->ops;
+	k.ops.close = slow_close;
+	old->ops = &k.ops;
+	box_take_away(&b, C1);
+	/* The keeper's round has ended: in the next it looks before it waits for the lock. */
+	while (d->slots[1].down_ns == 0 || d->members.owner != NULL)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	CHECK_EQ(rt_spawn(&f, "renew", renew_main, d), 0);
+	while (!k.closing)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	/* The spare is in the pool, and not yet in the member's slot. */
+	await_look(d);
+	k.hangs = false;
+	rt_join(f);
+	await_look(d);
+	store_info(store_pool_member(d->pool, 1), &info);
+	CHECK_EQ(info.state, STORE_ONLINE);
+	CHECK_EQ(d->slots[1].folder->disk, 119);
+	CHECK_EQ(d->slots[1].state, STORE_ONLINE);
+	node_disk_done(d);
+	node_disks_close(&set);
+}
+
+static void a_spare_is_not_taken_for_the_disk_whose_place_it_takes(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, renew_slowly);
+}
+
 /* --- a disk that hangs ------------------------------------------------------------------------- */
 
 /* A store whose device answers when it is told to. */
@@ -519,6 +595,7 @@ int main(void)
 		cmocka_unit_test(states_can_be_asked_while_members_are_closed),
 		cmocka_unit_test(no_rebuild_starts_while_its_disk_is_being_closed),
 		cmocka_unit_test(rot_in_the_records_of_a_pool_is_mended),
+		cmocka_unit_test(a_spare_is_not_taken_for_the_disk_whose_place_it_takes),
 		cmocka_unit_test(a_disk_that_hangs_is_suspect_and_holds_up_nobody),
 	};
 	log_set_level(LOG_OFF);

@@ -295,13 +295,16 @@ int node_disk_control(struct node_disk *d, enum store_state state)
 {
 	if (state != STORE_ONLINE && state != STORE_DRAINING && state != STORE_FAILED)
 		return -EINVAL;
-	enum store_state before = d->ordered;
+	uint64_t order = ++d->orders;
 	d->ordered = state;
 	int rc = obey(d, state);
 	if (rc == -ENODEV)
 		rc = state == STORE_FAILED ? 0 : reopen_by_order(d);
-	if (rc != 0)
-		d->ordered = before;
+	/* Another may have been given meanwhile, and the last one counts. */
+	if (rc == 0 && d->ordered == state)
+		d->obeyed = state;
+	else if (rc != 0 && order == d->orders)
+		d->ordered = d->obeyed;
 	log_warn("disk_ordered", "disk=%" PRIu64 " to=%s err=%s", d->spec->disk,
 		 store_state_name(state), err_name(rc));
 	return rc;

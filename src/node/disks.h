@@ -175,6 +175,8 @@ struct node_disk {
 	bool fresh;               /* all of it was formatted just now */
 	bool overdrawn;           /* more members are out than the code bears */
 	enum store_state ordered; /* online, or draining or failed by an operator */
+	enum store_state obeyed;  /* of the orders: the last that was carried out */
+	uint64_t orders;          /* that were given */
 	struct node_slot *slots;  /* for each folder */
 	struct node_slot *spares;
 	struct node_slot flash;

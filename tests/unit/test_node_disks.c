@@ -346,6 +346,84 @@ static void metrics_tell_disks_groups_and_classes(void **state)
 	box_run(BOX_SIM, look_at_metrics);
 }
 
+/* --- orders that wait --------------------------------------------------------------------------- */
+
+/* A store that takes orders when it likes. */
+struct deaf {
+	struct store_ops ops;
+	const struct store_ops *below;
+	bool hangs;
+};
+
+static int deaf_control(struct store *s, enum store_state state)
+{
+	struct deaf *k = container_of(s->ops, struct deaf, ops);
+	int rc = k->hangs ? rt_sleep_ns(3600 * NS_PER_S) : 0;
+	return rc != 0 ? rc : k->below->control(s, state);
+}
+
+struct order {
+	struct node_disk *disk;
+	enum store_state state;
+	uint64_t patience_ns;
+	int rc;
+};
+
+static void order_main(void *arg)
+{
+	struct order *o = arg;
+	rt_deadline_set(rt_now_ns() + o->patience_ns);
+	o->rc = node_disk_control(o->disk, o->state);
+}
+
+/* Gives an order that the disk does not take, and another meanwhile. */
+static void order_two(struct node_disk *d, struct deaf *k, enum store_state first,
+		      enum store_state second, bool taken)
+{
+	struct order a = {.disk = d, .state = first, .patience_ns = NS_PER_S};
+	struct order b = {.disk = d, .state = second, .patience_ns = 2 * NS_PER_S};
+	struct rt_fiber *fa, *fb;
+	k->hangs = true;
+	CHECK_EQ(rt_spawn(&fa, "order", order_main, &a), 0);
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	k->hangs = !taken;
+	CHECK_EQ(rt_spawn(&fb, "order", order_main, &b), 0);
+	rt_join(fa);
+	rt_join(fb);
+	CHECK_EQ(a.rc, -ETIME);
+	CHECK_EQ(b.rc, taken ? 0 : -ETIME);
+}
+
+static void order_deaf(const char *path)
+{
+	struct node_disk_spec spec = {.disk = 1, .mem = true, .mem_bytes = 64 * MIB};
+	struct node_disks_options o = {
+		.node = 1, .disks = &spec, .disk_count = 1, .probe_ns = 100 * NS_PER_MS};
+	struct node_disks set;
+	struct deaf k = {0};
+	(void)path;
+	CHECK_EQ(node_disks_open(&set, &o), 0);
+	struct node_disk *d = &set.disks[0];
+	k.below = d->store->ops;
+	k.ops = *k.below;
+	k.ops.control = deaf_control;
+	d->store->ops = &k.ops;
+	order_two(d, &k, STORE_DRAINING, STORE_DRAINING, true);
+	CHECK_EQ(d->ordered, STORE_DRAINING);
+	/* Neither counts. */
+	order_two(d, &k, STORE_ONLINE, STORE_FAILED, false);
+	CHECK_EQ(d->ordered, STORE_DRAINING);
+	order_two(d, &k, STORE_ONLINE, STORE_FAILED, true);
+	CHECK_EQ(d->ordered, STORE_FAILED);
+	node_disks_close(&set);
+}
+
+static void an_order_that_failed_does_not_undo_a_later_one(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, order_deaf);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +437,7 @@ int main(void)
 		cmocka_unit_test(a_rebuild_keeps_its_rate),
 		cmocka_unit_test(hot_chunks_come_from_flash),
 		cmocka_unit_test(metrics_tell_disks_groups_and_classes),
+		cmocka_unit_test(an_order_that_failed_does_not_undo_a_later_one),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -285,6 +285,9 @@ static int obey(struct node_disk *d, enum store_state state)
 		store_info(d->store, &info);
 	if (rc == -EAGAIN || info.state == STORE_FAILED)
 		rc = -ENODEV;
+	/* Another was given while this one waited. */
+	if (d->ordered != state)
+		rc = -EBUSY;
 	if (rc == 0)
 		rc = store_control(d->store, state);
 	node_disk_done(d);

@@ -220,7 +220,8 @@ struct node_disk *node_disk_find(struct node_disks *d, uint64_t disk);
 void node_disk_info(struct node_disk *d, struct store_info *out);
 
 /* An operator's order. For online a failed or absent disk is opened anew, and a pool takes back members that
- * failed, or were given up, and are there. As store_control; -ENODEV. */
+ * failed, or were given up, and are there. As store_control; -ENODEV; -EBUSY when
+ * another order was given meanwhile. */
 int node_disk_control(struct node_disk *d, enum store_state state);
 
 /* --- pools ------------------------------------------------------------------------------------ */

@@ -156,6 +156,8 @@ int handle_control(struct rpc_request *r)
 	int rc = node_disk_control(d, state);
 	if (rc == -EINVAL)
 		return rpc_fail(r, rc, "order a disk online, draining or failed");
+	if (rc == -EBUSY)
+		return rpc_fail(r, rc, "another order was given meanwhile");
 	if (rc < 0)
 		return d->trouble[0] != 0 ? rpc_fail(r, rc, "%s", d->trouble) : rc;
 	node_disk_info(d, &info);

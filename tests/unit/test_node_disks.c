@@ -424,6 +424,37 @@ static void an_order_that_failed_does_not_undo_a_later_one(void **state)
 	fixture_in_sim_dir(1, order_deaf);
 }
 
+/* The first waits until somebody is done with the members, the second does not. */
+static void order_late(const char *path)
+{
+	struct node_box b;
+	struct node_disks set;
+	struct store_info info;
+	struct rt_fiber *f;
+	box_init(&b, path, "n1:7000");
+	box_make_folders(&b);
+	CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+	struct node_disk *d = node_disk_find(&set, 10);
+	struct order a = {.disk = d, .state = STORE_ONLINE, .patience_ns = 60 * NS_PER_S};
+	CHECK_EQ(rt_mutex_lock(&d->members), 0);
+	CHECK_EQ(rt_spawn(&f, "order", order_main, &a), 0);
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	CHECK_EQ(node_disk_control(d, STORE_DRAINING), 0);
+	rt_mutex_unlock(&d->members);
+	rt_join(f);
+	CHECK_EQ(a.rc, -EBUSY);
+	CHECK_EQ(d->ordered, STORE_DRAINING);
+	node_disk_info(d, &info);
+	CHECK_EQ(info.state, STORE_DRAINING);
+	node_disks_close(&set);
+}
+
+static void an_order_that_waited_does_not_undo_a_later_one(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, order_late);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -438,6 +469,7 @@ int main(void)
 		cmocka_unit_test(hot_chunks_come_from_flash),
 		cmocka_unit_test(metrics_tell_disks_groups_and_classes),
 		cmocka_unit_test(an_order_that_failed_does_not_undo_a_later_one),
+		cmocka_unit_test(an_order_that_waited_does_not_undo_a_later_one),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,14 +36,15 @@ static int complete_first(struct pool *p, struct pool_view *v)
 	return rc;
 }
 
-/* Looks, and remembers a chunk that is coded. */
+/* Looks, and remembers a chunk that is coded, unless it was deleted meanwhile. */
 static int look_first(struct pool *p, struct chunk_id id, struct pool_view *v)
 {
+	uint32_t deletes_before = *pool_deletes(p, id);
 	int rc = pool_check_id(id) != 0 ? -ENOENT : pool_look(p, id, v);
 
 	if (rc == 0 && p->wanted == STORE_ONLINE && pool_is_incomplete(p, v))
 		rc = complete_first(p, v);
-	if (rc == 0 && v->form == POOL_CODED)
+	if (rc == 0 && v->form == POOL_CODED && *pool_deletes(p, id) == deletes_before)
 		pool_head_keep(p, v);
 	return rc;
 }
@@ -104,8 +105,13 @@ int pool_stat(struct store *s, struct chunk_id id, struct chunk_stat *out)
 	int rc = p->wanted == STORE_FAILED ? -EIO : -EAGAIN;
 
 	/* A seal may turn copies into rows meanwhile. */
-	for (int i = 0; i < TRIES && (rc == -EAGAIN || rc == -ENODATA); i++)
+	for (int i = 0; i < TRIES && (rc == -EAGAIN || rc == -ENODATA); i++) {
+		uint32_t deletes_before = *pool_deletes(p, id);
 		rc = stat_once(p, id, out);
+		/* Put anew meanwhile, the label could have been read from where the old chunk had it. */
+		if (rc == 0 && *pool_deletes(p, id) != deletes_before)
+			rc = -EAGAIN;
+	}
 	return rc;
 }
 
@@ -193,14 +199,10 @@ static int get_coded(struct pool *p, const struct pool_head *head, uint64_t off,
 {
 	const struct pool_label *l = &head->label;
 	struct getting get = {.pool = p, .head = *head};
-	const uint32_t *deletes = pool_deletes(p, head->id);
-	uint32_t deletes_before = *deletes;
 
 	pool_geo_init(&get.geo, l->k, l->p, l->piece, l->len);
 	uint64_t stripes = max_u64(POOL_WINDOW_BYTES / (get.geo.piece * get.geo.k), 1);
-	int rc = get_windows(&get, off, buf, len, stripes, crc);
-	/* Put anew meanwhile, some rows could have been of the old chunk and some of the new. */
-	return rc == 0 && *deletes != deletes_before ? -EAGAIN : rc;
+	return get_windows(&get, off, buf, len, stripes, crc);
 }
 
 static int get_once(struct pool *p, struct chunk_id id, uint64_t off, void *buf, uint64_t len,
@@ -238,7 +240,11 @@ int pool_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint6
 
 	/* Rows that move, and copies that become rows, are looked for again. */
 	for (int i = 0; i < TRIES && (rc == -EAGAIN || rc == -ENODATA); i++) {
+		uint32_t deletes_before = *pool_deletes(p, id);
 		rc = get_once(p, id, off, buf, len, crc);
+		/* Put anew meanwhile, the look or some rows could have been of the old chunk. */
+		if (rc == 0 && *pool_deletes(p, id) != deletes_before)
+			rc = -EAGAIN;
 		if (rc == -ENODATA || rc == -EAGAIN)
 			pool_head_forget(p, id);
 	}

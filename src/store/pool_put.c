@@ -440,8 +440,6 @@ static int delete_held(struct pool *p, struct chunk_id id)
 	struct pool_map map;
 	uint32_t rows_left, rows, copies;
 
-	pool_head_forget(p, id);
-	++*pool_deletes(p, id);
 	pool_map_chunk(&p->place, &p->record, id, &map);
 	int rc = pool_remove_copies(p, &map, id, &copies);
 	if (rc == 0)
@@ -467,6 +465,9 @@ int pool_delete(struct store *s, struct chunk_id id)
 		return rc;
 	rt_shield_enter();
 	rc = delete_held(p, id);
+	/* Not before: who looks while rows are being removed finds the old chunk. */
+	pool_head_forget(p, id);
+	++*pool_deletes(p, id);
 	rt_shield_leave();
 	pool_release(p, &hold);
 	return rc;

@@ -5,11 +5,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "base/log.h"
 #include "pool_rig.h"
+#include "rt/rt.h"
 #include "store/fault.h"
 #include "store/mem.h"
 
@@ -269,6 +271,82 @@ static void a_disk_that_was_replaced_does_not_come_back(void **state)
 	rig_in_sim(old_disk_back, NULL);
 }
 
+#define OLD_BYTES (5 * MIB) /* two windows of a read, and its last stripe is not full */
+#define NEW_BYTES (6 * MIB)
+
+struct renewal {
+	struct rig *r;
+	const char *what;
+	struct store_fault deleting; /* of all members */
+	struct store_fault reading;  /* of those with the first slow_rows rows */
+	uint32_t slow_rows;
+	uint64_t text; /* that is read meanwhile; 0: the label is */
+};
+
+static void renew(void *arg)
+{
+	struct renewal *n = arg;
+	CHECK_EQ(store_delete(n->r->pool, rig_id(7)), 0);
+	CHECK_EQ(text_put(n->r->pool, rig_id(7), 4, NEW_BYTES, false, 0), 0);
+}
+
+static void read_in_between(void *arg)
+{
+	struct renewal *n = arg;
+	static const uint8_t no_label[STORE_LABEL_BYTES];
+	struct chunk_stat st;
+	struct rig r;
+	struct rt_fiber *f;
+	rig_open(&r, PLACE_CLUSTERED, 4, 3, 1);
+	n->r = &r;
+	CHECK_EQ(text_put(r.pool, rig_id(7), 3, OLD_BYTES, false, 0), 0);
+	for (uint32_t m = 0; m < 4; m++)
+		store_fault_set(r.fault[m], &n->deleting);
+	CHECK_EQ(rt_spawn(&f, "renew", renew, n), 0);
+	/* The delete is under way, or begins when the first read has to wait. */
+	if (n->deleting.nth > 0)
+		CHECK_EQ(rt_sleep_ns(NS_PER_S / 2), 0);
+	for (uint32_t row = 0; row < n->slow_rows; row++)
+		store_fault_set(r.fault[rig_where(&r, 7, row)], &n->reading);
+	if (n->text == 0) {
+		CHECK_EQ(store_stat(r.pool, rig_id(7), &st), 0);
+		CHECK(memcmp(st.label, no_label, sizeof(no_label)) == 0);
+	} else {
+		CHECK_EQ(text_get(r.pool, rig_id(7), n->text, 0, OLD_BYTES, 0), 0);
+	}
+	rt_join(f);
+	rig_heal(&r);
+	CHECK_EQ(text_get(r.pool, rig_id(7), 4, 0, NEW_BYTES, 0), 0);
+	rig_close(&r);
+}
+
+static void a_read_never_mixes_a_chunk_with_the_one_put_in_its_place(void **state)
+{
+	(void)state;
+	const struct store_fault slow_delete = {
+		.calls = STORE_CALL_DELETE, .nth = 1, .delay_ns = NS_PER_S};
+	const uint64_t long_ns = 3 * NS_PER_S;
+	struct renewal renewals[] = {
+		{.what = "the head of the old one is not kept", .deleting = slow_delete, .text = 3},
+		{.what = "the second window is of the new one",
+		 .deleting = slow_delete,
+		 .reading = {.calls = STORE_CALL_GET, .nth = 2, .delay_ns = long_ns},
+		 .slow_rows = 3,
+		 .text = 4},
+		{.what = "a look that ends after the delete",
+		 .reading = {.calls = STORE_CALL_STAT, .nth = 1, .delay_ns = long_ns, .rc = -EIO},
+		 .slow_rows = 1,
+		 .text = 4},
+		{.what = "the label is of the new one",
+		 .reading = {.calls = STORE_CALL_GET, .nth = 1, .delay_ns = long_ns},
+		 .slow_rows = 3},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(renewals); i++) {
+		print_message("  %s\n", renewals[i].what);
+		rig_in_sim(read_in_between, &renewals[i]);
+	}
+}
+
 static void all_is_there(struct rig *r, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++)
@@ -368,6 +446,7 @@ int main(void)
 		cmocka_unit_test(a_rebuild_that_could_not_list_a_member_is_not_done),
 		cmocka_unit_test(a_record_that_too_few_took_never_counts),
 		cmocka_unit_test(a_disk_that_was_replaced_does_not_come_back),
+		cmocka_unit_test(a_read_never_mixes_a_chunk_with_the_one_put_in_its_place),
 		cmocka_unit_test(rot_in_records_of_a_pool_is_mended),
 		cmocka_unit_test(an_open_chunk_that_is_lost_is_listed),
 	};

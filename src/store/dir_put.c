@@ -31,7 +31,10 @@ int dir_fan_sync(struct dir_store *d, uint32_t fan)
 		/* For all who asked until now; later ones may have changed names meanwhile. */
 		uint64_t upto = f->asked;
 		f->syncing = true;
+		/* What is ours alone, a deadline or being cancelled, must not fail the others. */
+		rt_shield_enter();
 		int rc = dir_note(d, rt_dir_sync(path));
+		rt_shield_leave();
 		f->syncing = false;
 		if (rc == 0) {
 			f->done = upto;

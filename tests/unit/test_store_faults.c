@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "rt/file.h"
 #include "rt/rt.h"
+#include "rt/sync.h"
 #include "store_script.h"
 
 /* --- between store and rt --------------------------------------------------------------------- */
@@ -30,6 +31,8 @@ static struct {
 	bool lie;   /* a read goes well, but a bit is wrong; other calls are left alone */
 	bool hit;
 	bool was_sync;
+	/* Comes between the end of an open, or sync of a directory, and who called it. */
+	void (*ended)(bool sync);
 } injector;
 
 static bool strikes(bool sync)
@@ -83,11 +86,21 @@ INJECT(int, rt_file_size, (struct rt_file * f, uint64_t *size), (f, size))
 INJECT(int, rt_rename, (const char *from, const char *to), (from, to))
 INJECT(int, rt_unlink, (const char *path), (path))
 INJECT(int, rt_mkdir, (const char *path), (path))
-INJECT(int, rt_dir_sync, (const char *path), (path))
 INJECT(int, rt_space, (const char *path, struct rt_space *out), (path, out))
 INJECT(int, rt_dir_list,
        (const char *path, bool (*fn)(void *ctx, const char *name, bool is_dir), void *ctx),
        (path, fn, ctx))
+
+int __real_rt_dir_sync(const char *path);
+int __wrap_rt_dir_sync(const char *path);
+int __wrap_rt_dir_sync(const char *path)
+{
+	bool struck = strikes(true) && !injector.lie;
+	int rc = struck && !injector.after ? 0 : __real_rt_dir_sync(path);
+	if (injector.ended != NULL)
+		injector.ended(true);
+	return struck ? injector.rc : rc;
+}
 
 /* An open that fails has no effect, or its file would have no owner. */
 int __real_rt_file_open(struct rt_file **out, const char *path, unsigned flags);
@@ -96,7 +109,10 @@ int __wrap_rt_file_open(struct rt_file **out, const char *path, unsigned flags)
 {
 	if (strikes(false) && !injector.lie)
 		return injector.rc;
-	return __real_rt_file_open(out, path, flags);
+	int rc = __real_rt_file_open(out, path, flags);
+	if (injector.ended != NULL)
+		injector.ended(false);
+	return rc;
 }
 
 static void inject(uint64_t fail_at, int rc, bool after)
@@ -424,6 +440,91 @@ static void a_disk_that_fails_often_has_failed(void **state)
 	fixture_run(FIXTURE_DIR_SIM, fail_often);
 }
 
+/* --- a sync that others wait for ---------------------------------------------------------------- */
+
+/* Two put into one directory, and a reader is late when it looks there. */
+static struct {
+	struct rt_fiber *reader;
+	bool reader_waits, first_synced;
+	struct rt_cond go_on;
+	struct chunk_id ids[3];
+	int rc[2];
+} late;
+
+/* The reader goes on when the first sync has ended, as does who waits to be in the next one. */
+static void late_ended(bool sync)
+{
+	rt_shield_enter();
+	if (sync && !late.first_synced) {
+		late.first_synced = true;
+		CHECK_EQ(rt_sleep_ns(2 * NS_PER_S), 0);
+		CHECK(late.reader_waits);
+		rt_cond_broadcast(&late.go_on);
+	} else if (rt_self() == late.reader && !late.reader_waits) {
+		late.reader_waits = true;
+		CHECK_EQ(rt_cond_wait(&late.go_on), 0);
+	}
+	rt_shield_leave();
+}
+
+struct late_put {
+	struct store *s;
+	unsigned number;
+};
+
+static void late_put(void *arg)
+{
+	const struct late_put *p = arg;
+	late.rc[p->number] = text_put(p->s, late.ids[p->number], 1, 5000, false, 0);
+}
+
+static void read_late(const char *path)
+{
+	struct store_dir_options options = fixture_options();
+	struct super super = fixture_super();
+	struct store *s;
+	CHECK_EQ(store_dir_format(path, &super), 0);
+	CHECK_EQ(store_dir_open(path, &options, &s), 0);
+	struct late_put puts[2] = {{.s = s, .number = 0}, {.s = s, .number = 1}};
+	struct rt_group g;
+	struct chunk_stat st;
+	memset(&late, 0, sizeof(late));
+	rt_cond_init(&late.go_on);
+	late.reader = rt_self();
+	for (uint64_t block = 1, n = 0; n < ARRAY_LEN(late.ids); block++) {
+		struct chunk_id id = {.block = block};
+		if (chunk_fan(id, super.fan_bits) == 0)
+			late.ids[n++] = id;
+	}
+	inject(0, 0, false);
+	injector.ended = late_ended;
+	rt_group_init(&g);
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK_EQ(rt_group_spawn(&g, "put", late_put, &puts[i]), 0);
+		CHECK_EQ(rt_sleep_ns(NS_PER_S / 2), 0);
+	}
+	rt_deadline_set(rt_now_ns() + NS_PER_S / 2);
+	int rc = store_stat(s, late.ids[2], &st);
+	CHECK(rc == -ENOENT || rc == -ETIME);
+	rt_deadline_set(RT_NEVER);
+	rt_group_join(&g);
+	inject(0, 0, false);
+	CHECK(late.first_synced);
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK_EQ(late.rc[i], 0);
+		CHECK_EQ(text_get(s, late.ids[i], 1, 0, 5000, 0), 0);
+	}
+	store_close(s);
+}
+
+static void a_reader_that_is_late_fails_nobody_else(void **state)
+{
+	(void)state;
+	/* Chance decides which of the two is the first. */
+	for (uint64_t seed = 1; seed <= 16; seed++)
+		fixture_in_sim_dir(seed, read_late);
+}
+
 /* --- opening ---------------------------------------------------------------------------------- */
 
 static void open_with_many(const char *path)
@@ -462,6 +563,7 @@ int main(void)
 		cmocka_unit_test(every_call_of_formatting_fails_once),
 		cmocka_unit_test(a_chunk_whose_sync_failed_takes_no_more_until_it_is_loaded_anew),
 		cmocka_unit_test(a_disk_that_fails_often_has_failed),
+		cmocka_unit_test(a_reader_that_is_late_fails_nobody_else),
 		cmocka_unit_test(opening_looks_at_no_chunk),
 	};
 	log_set_level(LOG_OFF);

@@ -73,7 +73,7 @@ void pool_doubt(struct pool *p, struct chunk_id id, bool doubt)
 {
 	if (!doubt)
 		(void)map_remove(&p->doubts, doubt_key(id));
-	else if (map_put(&p->doubts, doubt_key(id), p) < 0)
+	else if (!pool_in_doubt(p, id) && map_put(&p->doubts, doubt_key(id), p) != 0)
 		p->all_in_doubt = true;
 }
 

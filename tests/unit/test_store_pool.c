@@ -720,28 +720,36 @@ static void a_pool_knows_its_members(void **state)
 	in_sim(reopen, NULL);
 }
 
-/* Two members are gone, which the code bears, and a third row is rotten: a rebuild finds it, and then it is listed. */
+/* Two members are gone, which the code bears, and a third row of chunk 5 is rotten: a rebuild finds it. */
+static void rig_rot_beside_losses(struct rig *r, uint32_t *rotten, uint32_t *replaced)
+{
+	struct store_pool_progress pr;
+	rig_open(r, PLACE_CLUSTERED, 5, 3, 2);
+	rig_fill(r, 6);
+	flip_row(r, 5, 0, 100);
+	*rotten = (uint32_t)store_pool_where(r->pool, id_of(5), 0);
+	for (uint32_t m = 0, out = 0; out < 2; m++) {
+		if (m == *rotten)
+			continue;
+		CHECK_EQ(store_pool_fail(r->pool, m), 0);
+		CHECK_EQ(store_pool_replace_take(r->pool, m, rig_member(r, m)), 0);
+		*replaced = m;
+		out++;
+	}
+	CHECK_EQ(store_pool_rebuild(r->pool, 4, &pr), -ENODATA);
+	CHECK_EQ(pr.lost, 1);
+}
+
 static void rot_beside_losses(void *arg)
 {
 	(void)arg;
 	struct rig r;
+	uint32_t rotten, replaced;
 	struct store_cursor at = {0};
 	struct store_pool_progress pr;
 	struct store_pool_loss *l = calloc(64, sizeof(*l));
 	CHECK(l != NULL);
-	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
-	rig_fill(&r, 6);
-	flip_row(&r, 5, 0, 100);
-	int rotten = store_pool_where(r.pool, id_of(5), 0);
-	for (uint32_t m = 0, out = 0; out < 2; m++) {
-		if ((int)m == rotten)
-			continue;
-		CHECK_EQ(store_pool_fail(r.pool, m), 0);
-		CHECK_EQ(store_pool_replace_take(r.pool, m, rig_member(&r, m)), 0);
-		out++;
-	}
-	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -ENODATA);
-	CHECK_EQ(pr.lost, 1);
+	rig_rot_beside_losses(&r, &rotten, &replaced);
 	int64_t n = store_pool_losses(r.pool, &at, l, 64);
 	CHECK(n > 0 && chunk_id_equal(l[0].id, id_of(5)) && l[0].need == 1);
 	(void)bring(&r, l, (size_t)n, 5);
@@ -759,6 +767,35 @@ static void rot_that_a_rebuild_meets_is_listed_as_lost(void **state)
 	in_sim(rot_beside_losses, NULL);
 }
 
+static void rebuild_rot_again(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	uint32_t rotten, replaced;
+	struct store_cursor at = {0};
+	struct store_pool_progress pr;
+	struct store_pool_loss *l = calloc(64, sizeof(*l));
+	struct store_fault count = {.calls = STORE_CALL_SCAN};
+	CHECK(l != NULL);
+	rig_rot_beside_losses(&r, &rotten, &replaced);
+	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -ENODATA);
+	/* All chunks lack a row now. */
+	rig_down(&r, replaced, true);
+	store_fault_set(r.fault[rotten], &count);
+	CHECK(store_pool_losses(r.pool, &at, l, 64) > 0);
+	CHECK(chunk_id_equal(l[0].id, id_of(5)));
+	CHECK_EQ(store_pool_losses(r.pool, &at, l, 64), 0);
+	CHECK_EQ(store_fault_calls(r.fault[rotten]), 1);
+	free(l);
+	store_close(r.pool);
+}
+
+static void only_chunks_with_rot_are_read_to_list_losses(void **state)
+{
+	(void)state;
+	in_sim(rebuild_rot_again, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -772,6 +809,7 @@ int main(void)
 		cmocka_unit_test(what_is_lost_is_listed_and_comes_back_by_patches),
 		cmocka_unit_test(a_pool_beyond_its_code_can_leave_all_to_others),
 		cmocka_unit_test(rot_that_a_rebuild_meets_is_listed_as_lost),
+		cmocka_unit_test(only_chunks_with_rot_are_read_to_list_losses),
 		cmocka_unit_test(rot_is_healed_stripe_by_stripe),
 		cmocka_unit_test(a_pool_knows_its_members),
 	};

@@ -347,6 +347,13 @@ static int put_chunk(struct pool *p, struct chunk_id id, const struct store_put 
 	return pool_put_rows(p, id, put, flat);
 }
 
+/* After they were removed: who looks meanwhile finds them, and remembers. */
+static void rows_went(struct pool *p, struct chunk_id id)
+{
+	pool_head_forget(p, id);
+	++*pool_deletes(p, id);
+}
+
 int pool_put(struct store *s, struct chunk_id id, const struct store_put *put)
 {
 	struct pool *p = pool_of(s);
@@ -363,6 +370,8 @@ int pool_put(struct store *s, struct chunk_id id, const struct store_put *put)
 		return rc;
 	rt_shield_enter();
 	rc = put_chunk(p, id, put);
+	if (rc != 0 && rc != -EEXIST)
+		rows_went(p, id);
 	rt_shield_leave();
 	pool_release(p, &hold);
 	return rc;
@@ -465,9 +474,7 @@ int pool_delete(struct store *s, struct chunk_id id)
 		return rc;
 	rt_shield_enter();
 	rc = delete_held(p, id);
-	/* Not before: who looks while rows are being removed finds the old chunk. */
-	pool_head_forget(p, id);
-	++*pool_deletes(p, id);
+	rows_went(p, id);
 	rt_shield_leave();
 	pool_release(p, &hold);
 	return rc;

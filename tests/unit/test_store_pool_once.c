@@ -347,6 +347,40 @@ static void a_read_never_mixes_a_chunk_with_the_one_put_in_its_place(void **stat
 	}
 }
 
+static void put_that_fails(void *arg)
+{
+	struct rig *r = arg;
+	CHECK_EQ(text_put(r->pool, rig_id(7), 3, OLD_BYTES, false, 0), -EIO);
+}
+
+static void put_after_failure(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct rt_fiber *f;
+	const struct store_fault answer_lost = {
+		.calls = STORE_CALL_PUT, .nth = 1, .rc = -EIO, .after = true};
+	const struct store_fault slow_delete = {
+		.calls = STORE_CALL_DELETE, .nth = 1, .delay_ns = NS_PER_S};
+	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
+	for (uint32_t row = 0; row < 5; row++)
+		store_fault_set(r.fault[rig_where(&r, 7, row)],
+				row < 3 ? &slow_delete : &answer_lost);
+	CHECK_EQ(rt_spawn(&f, "put", put_that_fails, &r), 0);
+	CHECK_EQ(rt_sleep_ns(NS_PER_S / 2), 0);
+	(void)text_get(r.pool, rig_id(7), 3, 0, OLD_BYTES, 0);
+	rt_join(f);
+	CHECK_EQ(text_put(r.pool, rig_id(7), 4, NEW_BYTES, false, 0), 0);
+	CHECK_EQ(text_get(r.pool, rig_id(7), 4, 0, NEW_BYTES, 0), 0);
+	rig_close(&r);
+}
+
+static void nothing_is_remembered_of_a_put_that_failed(void **state)
+{
+	(void)state;
+	rig_in_sim(put_after_failure, NULL);
+}
+
 static void all_is_there(struct rig *r, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++)
@@ -447,6 +481,7 @@ int main(void)
 		cmocka_unit_test(a_record_that_too_few_took_never_counts),
 		cmocka_unit_test(a_disk_that_was_replaced_does_not_come_back),
 		cmocka_unit_test(a_read_never_mixes_a_chunk_with_the_one_put_in_its_place),
+		cmocka_unit_test(nothing_is_remembered_of_a_put_that_failed),
 		cmocka_unit_test(rot_in_records_of_a_pool_is_mended),
 		cmocka_unit_test(an_open_chunk_that_is_lost_is_listed),
 	};

@@ -235,10 +235,12 @@ int stats_save(struct meta_call *m, unsigned share, const struct stats *s)
 	int rc = save_numbers(m, share, s);
 	map_for_each(&s->held, it) {
 		const struct stats_disk *d = it.value;
+		if (rc < 0)
+			return rc;
 		len += (size_t)snprintf(lines + len, sizeof(lines) - len,
 					"%s\"%" PRIx64 "\": [%" PRIu64 ", %" PRIu64 "]",
 					count == 0 ? "" : ", ", it.key, d->bytes, d->chunks);
-		if (rc == 0 && ++count == NOTE_DISKS) {
+		if (++count == NOTE_DISKS) {
 			rc = save_disks(m, share, part++, lines);
 			count = 0;
 			len = 0;

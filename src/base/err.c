@@ -96,5 +96,5 @@ int err_from_wire(uint32_t code)
 		return 0;
 	if (code > 4096 || err_find((int)code) == NULL)
 		return -EPROTO;
-	return -(int)code;
+	return code == ECANCELED ? -ESHUTDOWN : -(int)code;
 }

@@ -21,7 +21,10 @@ const char *err_name(int err);
 /* What the code means here, one phrase without a full stop; never NULL. */
 const char *err_text(int err);
 
-/* Whether a peer may send this code: anything else from the wire is turned into EPROTO. */
+/*
+ * Whether a peer may send this code: anything else from the wire is turned into EPROTO. ECANCELED
+ * says that the peer gave up the work, and is ESHUTDOWN here: only its waits tell a fiber to end.
+ */
 int err_from_wire(uint32_t code);
 
 #endif

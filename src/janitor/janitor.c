@@ -347,11 +347,14 @@ unsigned share_turn(const struct janitor *j, unsigned n)
 
 /* --- for ever --------------------------------------------------------------------------------- */
 
+/* Whether to go on. No error ends a service, whatever it says: nobody would start it again. */
 static bool told(int rc, const char *what)
 {
-	if (rc < 0 && rc != -ECANCELED)
+	if (rt_cancelled())
+		return false;
+	if (rc < 0)
 		log_warn("janitor_round", "what=%s rc=%d", what, rc);
-	return rc != -ECANCELED;
+	return true;
 }
 
 static void collect_fiber(void *arg)

@@ -13,7 +13,7 @@
  *   never sent                     -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT or what rt_connect says
  *   sent, the connection was lost  -ECONNRESET
  *   sent, no answer in time        -ETIME
- *   the fiber was cancelled        -ECANCELED
+ *   the fiber was cancelled        -ECANCELED, which no answer is
  *   an answer that is not whole    -EBADMSG, -EMSGSIZE
  * After any error reply.maybe_executed tells whether the service may have executed the request.
  *

@@ -130,6 +130,51 @@ static void a_janitor_that_is_told_to_end_leaves_no_lease_behind(void **state)
 	cbox_run_all(8, 1, farewell_body);
 }
 
+/* Nodes are restarted at many moments, most of them in the middle of a question. */
+static void restart_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	struct janitor_options o = quick();
+	o.round_ns = 10 * NS_PER_MS;
+	o.scrub_ns = 10 * NS_PER_MS;
+	o.look_ns = NS_PER_S;
+	struct round r = {.j = hire(&o)};
+	struct rt_fiber *fiber;
+	CHECK_EQ(rt_spawn(&fiber, "janitor", run_fiber, &r), 0);
+	for (uint64_t i = 0; i < 20; i++) {
+		uint64_t disk = 10 * (i % 8) + 1;
+		CHECK_EQ(rt_sleep_ns(NS_PER_S + i * 700 * NS_PER_US), 0);
+		cbox_do(b, cbox_kill_node, disk);
+		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
+		cbox_do(b, cbox_start_node, disk);
+	}
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	/* It scrubs, repairs and collects as before. */
+	struct janitor_stats before = stats_of(r.j);
+	struct chunk_id ids[256];
+	CHECK(chunks_on(&l, 21, ids, ARRAY_LEN(ids)) > 0);
+	cbox_flip(b, 21, ids[0], 7);
+	CHECK_EQ(rt_sleep_ns(60 * NS_PER_S), 0);
+	struct janitor_stats after = stats_of(r.j);
+	CHECK(after.damage_found > before.damage_found);
+	CHECK(after.chunks_repaired > before.chunks_repaired);
+	CHECK(after.rounds > before.rounds);
+	rt_cancel(fiber);
+	rt_join(fiber);
+	CHECK_EQ(r.rc, -ECANCELED);
+	janitor_close(r.j);
+	(void)check_whole(&l);
+	lab_close(&l);
+}
+
+static void services_outlive_the_nodes_that_stop_while_they_are_asked(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, restart_body);
+}
+
 static void second_failure_body(struct client_box *b)
 {
 	struct lab l;
@@ -622,6 +667,7 @@ int main(void)
 		cmocka_unit_test(two_janitors_at_once_repair_each_chunk_once),
 		cmocka_unit_test(a_lease_that_expires_in_the_middle_of_a_repair_does_no_harm),
 		cmocka_unit_test(a_janitor_that_is_told_to_end_leaves_no_lease_behind),
+		cmocka_unit_test(services_outlive_the_nodes_that_stop_while_they_are_asked),
 		cmocka_unit_test(a_second_failure_during_a_repair_is_repaired_too),
 		cmocka_unit_test(a_rotten_source_is_read_around_and_mended),
 		cmocka_unit_test(a_block_deleted_while_it_is_repaired_leaves_nothing),

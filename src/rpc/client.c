@@ -142,6 +142,9 @@ static void conn_forget_call(struct client_conn *c, struct client_call *call, in
 		.no_wait = true};
 	(void)out_frame(&c->out, &f);
 	c->channel->counters.cancels++;
+	/* Idle time until the next call is no silence. What ran out of time adds up. */
+	if (rc != -ETIME && list_empty(&c->pending))
+		c->asked_ns = 0;
 	uint64_t since = max_u64(c->asked_ns, c->in.heard_ns);
 	if (rc == -ETIME && c->asked_ns != 0 &&
 	    rt_now_ns() >= since + c->channel->opts.silence_ns) {

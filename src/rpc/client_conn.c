@@ -155,6 +155,12 @@ static int conn_read_body(struct client_conn *c, const struct frame_header *h, s
 	return rc;
 }
 
+/* An answer came, whosever it was. */
+static void conn_answered(struct client_conn *c)
+{
+	c->asked_ns = list_empty(&c->pending) ? 0 : c->in.heard_ns | 1;
+}
+
 static int conn_response(struct client_conn *c, const struct frame_header *h)
 {
 	struct rpc_counters *n = &c->channel->counters;
@@ -168,6 +174,7 @@ static int conn_response(struct client_conn *c, const struct frame_header *h)
 	struct client_call *call = conn_find_call(c, h);
 	if (call == NULL) {
 		n->late++;
+		conn_answered(c);
 		return in_skip(&c->in, h->payload_len);
 	}
 	if (call->args->type->type != h->type) {
@@ -178,7 +185,7 @@ static int conn_response(struct client_conn *c, const struct frame_header *h)
 	call_take_body(c, call, h, body);
 	rc = conn_read_payload(c, h);
 	c->receiving = NULL;
-	c->asked_ns = list_empty(&c->pending) ? 0 : c->in.heard_ns | 1;
+	conn_answered(c);
 	return rc;
 }
 

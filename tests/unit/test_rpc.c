@@ -181,6 +181,53 @@ static void a_late_call_fails_alone_and_its_handler_is_told(struct fixture *f)
 	CHECK(rpc_channel_counters(f->channel)->connections == 1);
 }
 
+/* Ends in less time than it takes to look silent. */
+static void short_call(struct fixture *f)
+{
+	struct slow_call late = {.f = f, .sleep_ms = 60000, .timeout_ns = 50 * NS_PER_MS};
+	slow_call_main(&late);
+	CHECK_RC(late.rc, -ETIME);
+}
+
+static void idle_time_is_not_silence_after_a_late_answer(struct fixture *f)
+{
+	short_call(f);
+	fixture_await(&rpc_channel_counters(f->channel)->late, 1);
+	CHECK_RC(rt_sleep_ns(NS_PER_S), 0);
+	short_call(f);
+	CHECK(rpc_channel_counters(f->channel)->silent_peers == 0);
+	CHECK_RC(fixture_ping(f), 0);
+	CHECK(rpc_channel_counters(f->channel)->connections == 1);
+}
+
+static void idle_time_is_not_silence_after_a_cancelled_call(struct fixture *f)
+{
+	struct slow_call call = {.f = f, .sleep_ms = 60000};
+	struct rt_fiber *fiber = NULL;
+	f->service.deaf = true; /* no answer comes meanwhile */
+	CHECK_RC(rt_spawn(&fiber, "call", slow_call_main, &call), 0);
+	fixture_await(&f->service.sleeping, 1);
+	rt_cancel(fiber);
+	rt_join(fiber);
+	CHECK_RC(rt_sleep_ns(500 * NS_PER_MS), 0);
+	short_call(f);
+	CHECK(rpc_channel_counters(f->channel)->late == 0);
+	CHECK(rpc_channel_counters(f->channel)->silent_peers == 0);
+	CHECK_RC(fixture_ping(f), 0);
+	CHECK(rpc_channel_counters(f->channel)->connections == 1);
+}
+
+static void late_calls_add_up_to_a_silent_peer(struct fixture *f)
+{
+	CHECK_RC(fixture_ping(f), 0);
+	f->service.deaf = true;
+	for (unsigned i = 0; i < 3; i++)
+		short_call(f);
+	CHECK(rpc_channel_counters(f->channel)->silent_peers == 0);
+	short_call(f);
+	CHECK(rpc_channel_counters(f->channel)->silent_peers == 1);
+}
+
 static void cancelling_the_caller_cancels_the_handler(struct fixture *f)
 {
 	struct slow_call call = {.f = f, .sleep_ms = 60000};
@@ -489,6 +536,9 @@ int main(void)
 		IN_EVERY_WORLD(answers_overtake_each_other),
 		IN_EVERY_WORLD(many_calls_at_once_each_get_their_own_answer),
 		IN_EVERY_WORLD(a_late_call_fails_alone_and_its_handler_is_told),
+		IN_WORLD(idle_time_is_not_silence_after_a_late_answer, "sim"),
+		IN_WORLD(idle_time_is_not_silence_after_a_cancelled_call, "sim"),
+		IN_WORLD(late_calls_add_up_to_a_silent_peer, "sim"),
 		IN_EVERY_WORLD(cancelling_the_caller_cancels_the_handler),
 		IN_EVERY_WORLD(losing_the_client_cancels_the_handler),
 		IN_EVERY_WORLD(the_deadline_of_the_caller_is_that_of_the_handler),

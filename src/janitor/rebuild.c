@@ -40,6 +40,8 @@ static void look_fini(struct look *l)
 {
 	free(l->cost);
 	free(l->bad);
+	l->cost = NULL; /* a mending whose look failed is emptied as a whole */
+	l->bad = NULL;
 }
 
 /* Nothing on the disk `without` counts as good; 0: none. */

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Repair without memory for what it notes of a block's chunks: all such allocations fail, then
+ * all but the first, until a run meets no fault. Linked with --wrap for calloc.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "janitor_lab.h"
+
+#define CHUNKS 7 /* of a block; by this number its allocations are known */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static unsigned calls;
+static unsigned fail_at = UINT32_MAX; /* from then on */
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	if (count == CHUNKS && size == sizeof(int) && ++calls >= fail_at)
+		return NULL;
+	return __real_calloc(count, size);
+}
+
+static void nomem_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 3, 1000, "rs:4+3"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	size_t on = 0;
+	uint64_t lost = 1;
+	while ((on = blocks_on(&l, lost, NULL)) == 0)
+		lost += 10;
+	lose_disk(&l, lost);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	fail_at = 0;
+	do {
+		CHECK_EQ(stats_of(j).chunks_repaired, 0);
+		calls = 0;
+		fail_at++;
+		(void)janitor_repair(j, true);
+	} while (calls >= fail_at);
+	CHECK_EQ(stats_of(j).chunks_repaired, on);
+	CHECK_EQ(blocks_on(&l, lost, NULL), 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_block_that_there_is_no_memory_for_is_repaired_later(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, nomem_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_block_that_there_is_no_memory_for_is_repaired_later),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

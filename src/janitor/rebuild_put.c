@@ -236,6 +236,7 @@ static int put_in_place(struct mending *m, int chunk)
 	const struct cluster_disk *d = cluster_disk(m->j->fabric.map, disk);
 	if (d == NULL)
 		return -ENOSPC;
+	m->met = false; /* elsewhere, if it was: a pool that patches does not say */
 	int rc = d->pool ? pool_put_in_place(m, chunk, disk) : target_put(m, chunk, disk, true);
 	return rc == 0 ? replace(m, chunk, disk) : rc;
 }

@@ -268,6 +268,57 @@ static void r_all_makes_columns_anew_in_their_pool_when_there_is_no_other(void *
 	cbox_run_outside_pools(3, in_place_body);
 }
 
+/* The one pool that has no column of the block gets this one. False: it has no bytes. */
+static bool leave_elsewhere(struct lab *l, const struct meta_on_disk *on)
+{
+	struct arena a;
+	arena_init(&a, MIB);
+	struct meta_block k = block_get(l, on->block, &a);
+	uint64_t free_disk = 1 + 11 + 21 + 31;
+	for (size_t i = 0; i < k.chunk_count; i++)
+		free_disk -= k.chunks[i].disk;
+	bool full = k.length == 64 * KIB; /* of the last one a column may be empty */
+	if (full)
+		chunk_copy(l, k.chunks[on->index].disk, free_disk,
+			   (struct chunk_id){k.chunk_block, on->index}, 0);
+	arena_fini(&a);
+	return full;
+}
+
+/* The one other pool has them already, by somebody who was interrupted. */
+static void leftover_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_columns(&l);
+	size_t on_it = blocks_on(&l, 21, NULL), left = 0;
+	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
+		struct meta_on_disk on[32];
+		int64_t n = meta_client_disk_blocks(&l.root, 21, &w, on, ARRAY_LEN(on));
+		CHECK(n >= 0);
+		for (int64_t i = 0; i < n; i++)
+			left += leave_elsewhere(&l, &on[i]);
+	}
+	CHECK(left > 0);
+	(void)lose_members(&l, 21);
+	struct janitor_options o = quick();
+	o.method = JANITOR_R_ALL;
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_pools(j), 0);
+	CHECK_EQ(blocks_on(&l, 21, NULL), left);
+	CHECK_EQ(stats_of(j).overtaken, 0);
+	CHECK_EQ(stats_of(j).chunks_repaired, on_it);
+	read_columns(&l);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void what_is_made_anew_in_its_pool_counts_as_repaired(void **state)
+{
+	(void)state;
+	cbox_run_outside_pools(4, leftover_body);
+}
+
 /* --- hard cases -------------------------------------------------------------------------------- */
 
 static void pools_fiber(void *arg)
@@ -508,6 +559,7 @@ int main(void)
 		cmocka_unit_test(a_catastrophic_pool_gets_all_that_failed_by_r_fco),
 		cmocka_unit_test(a_catastrophic_pool_is_made_anew_by_r_all),
 		cmocka_unit_test(r_all_makes_columns_anew_in_their_pool_when_there_is_no_other),
+		cmocka_unit_test(what_is_made_anew_in_its_pool_counts_as_repaired),
 		cmocka_unit_test(what_a_pool_can_read_is_not_given_up_when_nothing_can_be_brought),
 		cmocka_unit_test(a_second_failure_during_the_repair_of_a_pool_is_repaired_too),
 		cmocka_unit_test(a_rotten_source_of_a_pool_is_read_around_and_mended),

@@ -202,10 +202,10 @@ static int case_look(struct plight *p, uint64_t disk)
 	if (page == NULL)
 		return -ENOMEM;
 	int64_t n = losses_list(p->j, disk, false, &at, page);
-	if (n <= 0) {
+	if (n == 0)
 		repair_end(repair_under_way(p->j, disk, true));
+	if (n <= 0)
 		return (int)n;
-	}
 	*c = (struct pool_case){.disk = disk};
 	snprintf(c->lease, sizeof(c->lease), "pool/%016lx", disk);
 	int rc = lease_take(p->j, c->lease);

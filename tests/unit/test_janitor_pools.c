@@ -458,6 +458,46 @@ static void a_second_failure_during_the_repair_of_a_pool_is_repaired_too(void **
 	cbox_run_wide_pools(4, second_body);
 }
 
+/* The pool goes away while what it lost is brought, and comes back. */
+static void gone_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_as(&l, "mlec:2+2/2+1");
+	size_t blocks = check_whole(&l);
+	CHECK(lose_some(&l, 21, 3).lost > 0);
+	struct janitor_options o = quick();
+	o.disk_bytes_per_s = 200000;
+	o.parallel = 1;
+	struct round r = {.j = hire(&o)};
+	struct janitor_repair at[JANITOR_REPAIRS_MAX];
+	struct rt_fiber *fiber;
+	CHECK_EQ(rt_spawn(&fiber, "pools", pools_fiber, &r), 0);
+	while (stats_of(r.j).pool_patches == 0)
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	CHECK(!r.done);
+	cbox_do(b, cbox_kill_node, 21);
+	rt_join(fiber);
+	CHECK_EQ(r.rc, 0);
+	CHECK(janitor_repairs(r.j, at) == 1 && at[0].end_ns == 0);
+	CHECK_EQ(janitor_pools(r.j), 0);
+	CHECK(janitor_repairs(r.j, at) == 1 && at[0].end_ns == 0);
+	cbox_do(b, cbox_start_node, 21);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(janitor_pools(r.j), 0);
+	CHECK(janitor_repairs(r.j, at) == 1 && at[0].end_ns != 0);
+	end_well(&l, blocks);
+	janitor_close(r.j);
+	lab_close(&l);
+}
+
+static void the_repair_of_a_pool_that_is_away_has_not_ended(void **state)
+{
+	(void)state;
+	cbox_run_wide_pools(4, gone_body);
+}
+
 /* A column that is to be read is whole by its own checksums, and wrong. */
 static void rotten_body(struct client_box *b)
 {
@@ -560,6 +600,7 @@ int main(void)
 		cmocka_unit_test(a_catastrophic_pool_is_made_anew_by_r_all),
 		cmocka_unit_test(r_all_makes_columns_anew_in_their_pool_when_there_is_no_other),
 		cmocka_unit_test(what_is_made_anew_in_its_pool_counts_as_repaired),
+		cmocka_unit_test(the_repair_of_a_pool_that_is_away_has_not_ended),
 		cmocka_unit_test(what_a_pool_can_read_is_not_given_up_when_nothing_can_be_brought),
 		cmocka_unit_test(a_second_failure_during_the_repair_of_a_pool_is_repaired_too),
 		cmocka_unit_test(a_rotten_source_of_a_pool_is_read_around_and_mended),

@@ -41,6 +41,7 @@ int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_
 	      const struct node_put *p, bool *met)
 {
 	const struct cluster_disk *d = cluster_disk(j->fabric.map, disk);
+	bool replaces = d != NULL && !d->pool; /* d holds until the next wait */
 	struct disk_use u;
 	struct node_put again = *p;
 	*met = false;
@@ -53,7 +54,7 @@ int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_
 	rc = node_put(&u.node, disk, id, p);
 	/* Left by somebody who was interrupted, or made by another who goes on. */
 	*met = rc == -EEXIST;
-	if (*met && d != NULL && !d->pool) {
+	if (*met && replaces) {
 		again.replace = true;
 		rc = node_put(&u.node, disk, id, &again);
 	}

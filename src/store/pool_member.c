@@ -289,27 +289,30 @@ int store_pool_identify(struct store *member, struct store_pool_place *out)
 int pool_set_missed(struct pool *p, enum pool_missed what, const uint16_t *members, uint32_t n)
 {
 	AUTO_FREE struct pool_record *to = NULL;
-	bool news = n > 0 && p->record_doubt;
 
-	for (uint32_t i = 0; i < n; i++) {
-		p->missed[members[i]]++;
-		news = news || !(what == POOL_MISSED_COPY ? pool_is_behind(&p->record, members[i])
-							  : pool_is_due(&p->record, members[i]));
-	}
-	if (!news)
+	if (n == 0)
 		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		p->missed[members[i]]++;
+	/* What the record says now does not do: a change of it that is under way may clear them. */
 	int rc = record_begin(p, &to);
 	if (rc != 0)
 		return rc;
+	bool news = p->record_doubt;
+	for (uint32_t i = 0; i < n; i++)
+		news = news || !(what == POOL_MISSED_COPY ? pool_is_behind(to, members[i])
+							  : pool_is_due(to, members[i]));
 	if (what == POOL_MISSED_COPY)
 		pool_record_fall_behind(to, members, n);
 	for (uint32_t i = 0; what == POOL_MISSED_ROW && i < n; i++)
 		to->due[members[i] / 8] |= (uint8_t)(1U << (members[i] % 8));
-	rc = pool_record_change(p, to, 0, NULL);
+	if (news)
+		rc = pool_record_change(p, to, 0, NULL);
 	record_end(p);
-	log_warn("pool_missed", "pool=%" PRIu64 " what=%s member=%u members=%u err=%s",
-		 p->record.shape.id, what == POOL_MISSED_COPY ? "copy" : "row", members[0], n,
-		 err_name(rc));
+	if (news)
+		log_warn("pool_missed", "pool=%" PRIu64 " what=%s member=%u members=%u err=%s",
+			 p->record.shape.id, what == POOL_MISSED_COPY ? "copy" : "row", members[0],
+			 n, err_name(rc));
 	return rc;
 }
 

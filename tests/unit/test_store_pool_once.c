@@ -471,6 +471,95 @@ static void an_open_chunk_that_is_lost_is_listed(void **state)
 	rig_in_sim(lose_open, NULL);
 }
 
+/* --- changes that meet changes of the record ---------------------------------------------------- */
+
+struct call {
+	struct rig *r;
+	int rc;
+};
+
+static void rebuild_fiber(void *arg)
+{
+	struct call *c = arg;
+	struct store_pool_progress pr;
+	c->rc = store_pool_rebuild(c->r->pool, 2, &pr);
+}
+
+/* Puts of a member take a while from now on; and until the first of them is under way. */
+static void puts_take_long(struct rig *r, uint32_t m)
+{
+	struct store_fault f = {
+		.calls = STORE_CALL_PUT, .nth = 1, .from_there = true, .delay_ns = NS_PER_S};
+	store_fault_set(r->fault[m], &f);
+}
+
+static void put_awaited(struct rig *r, uint32_t m)
+{
+	while (store_fault_hits(r->fault[m]) == 0)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+}
+
+static uint32_t member_without(struct rig *r, uint64_t number)
+{
+	uint32_t m = 0;
+	while (rig_holds(r, number, m))
+		m++;
+	return m;
+}
+
+/* A member misses the delete of an open chunk, or a row of a new one. */
+static void miss(struct rig *r, uint32_t m, uint64_t number, bool copies)
+{
+	rig_fault(r, m, copies ? STORE_CALL_DELETE : STORE_CALL_PUT, -EIO);
+	if (copies)
+		CHECK_EQ(store_delete(r->pool, rig_id(number)), 0);
+	else
+		CHECK_EQ(text_put(r->pool, rig_id(number), 9, 1000, false, 0), 0);
+}
+
+/* The second time while the record comes to say that it has what it missed the first time. */
+static void miss_while_cleared(void *arg)
+{
+	const bool *copies = arg;
+	struct rig r;
+	struct rt_group g;
+	struct chunk_stat st;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	uint32_t a = rig_where(&r, 1, 0), b = rig_where(&r, 1, 1), away = member_without(&r, 1);
+	uint64_t n = 2;
+	while (rig_where(&r, n, 0) != a || rig_holds(&r, n, away))
+		n++;
+	for (uint64_t c = 1; *copies && c <= n; c += n - 1)
+		CHECK_EQ(text_put(r.pool, rig_id(c), 9, 1000, true, 5000), 0);
+	miss(&r, a, n, *copies);
+	rig_heal(&r);
+	CHECK(store_pool_rebuild_due(r.pool));
+	puts_take_long(&r, away);
+	struct call rebuild = {.r = &r};
+	rt_group_init(&g);
+	CHECK_EQ(rt_group_spawn(&g, "rebuild", rebuild_fiber, &rebuild), 0);
+	put_awaited(&r, away);
+	miss(&r, a, 1, *copies);
+	rt_group_join(&g);
+	CHECK_EQ(rebuild.rc, 0);
+	rig_heal(&r);
+	CHECK(store_pool_rebuild_due(r.pool));
+	CHECK_EQ(store_pool_behind(r.pool), *copies);
+	/* What is deleted does not come back. */
+	rig_fault(&r, b, STORE_CALL_ALL, -EIO);
+	if (*copies)
+		CHECK_EQ(store_stat(r.pool, rig_id(1), &st), -EIO);
+	rig_close(&r);
+}
+
+static void what_is_missed_while_a_rebuild_ends_is_recorded(void **state)
+{
+	(void)state;
+	bool copies = true, rows = false;
+	rig_in_sim(miss_while_cleared, &copies);
+	rig_in_sim(miss_while_cleared, &rows);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -484,6 +573,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_remembered_of_a_put_that_failed),
 		cmocka_unit_test(rot_in_records_of_a_pool_is_mended),
 		cmocka_unit_test(an_open_chunk_that_is_lost_is_listed),
+		cmocka_unit_test(what_is_missed_while_a_rebuild_ends_is_recorded),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

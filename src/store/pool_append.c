@@ -41,6 +41,21 @@ static struct pool_job *copy_jobs(struct pool *p, const struct pool_map *map, st
 	return jobs;
 }
 
+/* Has one of those that are believed now the change, and all of them where these are behind? */
+static bool is_believed(const struct pool *p, const struct pool_job *jobs,
+			const struct pool_map *map)
+{
+	uint32_t told = 0, untold = 0;
+	bool trusted[POOL_PARITY_MAX + 1], all_behind;
+
+	pool_trusted(p, map, trusted, &all_behind);
+	for (uint32_t c = 0; c < copies(p); c++) {
+		told += trusted[c] && jobs[c].rc == 0;
+		untold += trusted[c] && jobs[c].rc != 0;
+	}
+	return told > 0 && (untold == 0 || !all_behind);
+}
+
 /*
  * What the answers of the copies come to: the error they agree on, unless it is only that some are down.
  * Those are behind from now on. What a member says that is not trusted does not matter, but a copy of it
@@ -75,7 +90,9 @@ static int copies_outcome(struct pool *p, const struct pool_job *jobs, const str
 		return worst;
 	if (good < COPIES_LEAST || told == 0 || (v->all_behind && untold > 0))
 		return worst != 0 ? worst : -EIO;
-	return pool_set_missed(p, POOL_MISSED_COPY, missed, n);
+	int rc = pool_set_missed(p, POOL_MISSED_COPY, missed, n);
+	/* Since the look, those that have it may have fallen behind before these, by other chunks. */
+	return rc == 0 && !is_believed(p, jobs, &v->map) ? -EIO : rc;
 }
 
 /* --- put -------------------------------------------------------------------------------------- */

@@ -421,7 +421,7 @@ int pool_remove_rows(struct pool *p, const struct pool_map *map, struct chunk_id
 int pool_remove_copies(struct pool *p, const struct pool_map *map, struct chunk_id id,
 		       uint32_t *were)
 {
-	uint32_t n = p->record.shape.p + 1, left = 0, told = 0, untold = 0;
+	uint32_t n = p->record.shape.p + 1, left = 0;
 	AUTO_FREE struct pool_job *jobs = remove_jobs(p, map, id, POOL_ROWS_MAX, n);
 	uint16_t missed[POOL_PARITY_MAX + 1];
 	bool trusted[POOL_PARITY_MAX + 1], all_behind;
@@ -429,19 +429,18 @@ int pool_remove_copies(struct pool *p, const struct pool_map *map, struct chunk_
 	*were = 0;
 	if (jobs == NULL)
 		return -ENOMEM;
-	pool_trusted(p, map, trusted, &all_behind);
 	for (uint32_t c = 0; c < n; c++) {
-		bool remains = may_be_left(&jobs[c]);
 		*were += jobs[c].rc == 0;
-		if (remains)
+		if (may_be_left(&jobs[c]))
 			missed[left++] = map->member[c];
-		told += trusted[c] && !remains;
-		untold += trusted[c] && remains;
 	}
 	int rc = pool_set_missed(p, POOL_MISSED_COPY, missed, left);
-	/* Behind from now on are those that were level. Others are believed as they were before. */
-	bool forgotten = untold == 0 || (told > 0 && !all_behind);
-	return rc == 0 && !forgotten ? -EIO : rc;
+	/* Not before: meanwhile members may have fallen behind by changes of other chunks. */
+	pool_trusted(p, map, trusted, &all_behind);
+	for (uint32_t c = 0; rc == 0 && c < n; c++)
+		if (trusted[c] && may_be_left(&jobs[c]))
+			rc = -EIO;
+	return rc;
 }
 
 static int delete_held(struct pool *p, struct chunk_id id)

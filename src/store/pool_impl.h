@@ -70,7 +70,8 @@ struct pool {
 	void *pace_ctx;
 
 	/* Chunks that somebody changes: one at a time. */
-	struct list held; /* pool_hold */
+	struct list held; /* pool_hold, in the order in which they began */
+	uint64_t holds;   /* how many there have been */
 	struct rt_cond released;
 	uint32_t deletes
 		[POOL_DELETES]; /* of chunks, by hash: who reads sees that one came between */
@@ -154,12 +155,15 @@ struct pool_job *pool_jobs_new(struct pool *p, uint32_t n, enum pool_call call);
 
 struct pool_hold {
 	struct list link;
+	uint64_t number;
 	struct chunk_id id;
 };
 
 /* One at a time changes a chunk. Waits. */
 int pool_hold(struct pool *p, struct pool_hold *h, struct chunk_id id);
 void pool_release(struct pool *p, struct pool_hold *h);
+/* Waits until those that are held now are released. */
+int pool_held_wait(struct pool *p);
 
 enum pool_form { POOL_NONE, POOL_CODED, POOL_COPIES };
 

@@ -102,6 +102,7 @@ int pool_hold(struct pool *p, struct pool_hold *h, struct chunk_id id)
 			return rc;
 	}
 	h->id = id;
+	h->number = ++p->holds;
 	list_push_back(&p->held, &h->link);
 	return 0;
 }
@@ -110,6 +111,17 @@ void pool_release(struct pool *p, struct pool_hold *h)
 {
 	list_remove(&h->link);
 	rt_cond_broadcast(&p->released);
+}
+
+int pool_held_wait(struct pool *p)
+{
+	uint64_t last = p->holds;
+	int rc = 0;
+
+	while (rc == 0 && !list_empty(&p->held) &&
+	       list_entry(list_first(&p->held), struct pool_hold, link)->number <= last)
+		rc = rt_cond_wait(&p->released);
+	return rc;
 }
 
 /* --- heads ------------------------------------------------------------------------------------ */

@@ -19,6 +19,7 @@
 
 #define PAGE_IDS 256
 #define PARALLEL_MAX 1024
+#define PUTS_WAIT_NS (10 * NS_PER_S)
 
 struct rebuild {
 	struct pool *pool;
@@ -362,6 +363,18 @@ static bool rows_are_suspect(const struct pool *p)
 	return down || p->record.settled < p->record.event_count;
 }
 
+/*
+ * A chunk that is put where its rows belonged before an event may not be there yet to be listed. For one
+ * that takes long the others do not wait, but then this was not all.
+ */
+static void await_puts(struct pool *p, struct store_pool_progress *progress)
+{
+	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + PUTS_WAIT_NS);
+
+	progress->failed += pool_held_wait(p) != 0;
+	rt_deadline_set(before_ns);
+}
+
 int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_progress *out)
 {
 	struct pool *p = pool_of(s);
@@ -378,6 +391,8 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
 	if (p->wanted == STORE_FAILED)
 		return -EIO;
 	rt_cond_init(&b.idle);
+	if (p->record.settled < events)
+		await_puts(p, out);
 	int rc = 0;
 	bool suspects = rows_are_suspect(p);
 	if (suspects && p->outside) {

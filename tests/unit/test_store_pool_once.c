@@ -629,6 +629,56 @@ static void a_change_is_on_a_member_that_is_believed_when_it_is_acknowledged(voi
 	rig_in_sim(fall_behind_in_turn, &remove);
 }
 
+struct slow_put {
+	struct rig *r;
+	bool open;
+	int rc;
+};
+
+static void slow_put_fiber(void *arg)
+{
+	struct slow_put *put = arg;
+	put->rc = text_put(put->r->pool, rig_id(1), 5, 3000, put->open, 50000);
+}
+
+/* A member that has its part of a new chunk is given up, and all is rebuilt, before others have theirs. */
+static void put_across_rebuild(void *arg)
+{
+	const bool *open = arg;
+	struct rig r;
+	struct rt_group g;
+	struct store_pool_progress pr;
+	struct store_fault once = {.calls = STORE_CALL_PUT, .nth = 1, .delay_ns = 15 * NS_PER_S};
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	struct slow_put put = {.r = &r, .open = *open};
+	uint32_t slow = rig_where(&r, 1, 0), part = *open ? COPY + 1 : 1;
+	for (uint32_t row = 0; row < (*open ? 1 : 4); row++)
+		if (row != 1)
+			store_fault_set(r.fault[rig_where(&r, 1, row)], &once);
+	rt_group_init(&g);
+	CHECK_EQ(rt_group_spawn(&g, "put", slow_put_fiber, &put), 0);
+	put_awaited(&r, slow);
+	CHECK_EQ(rig_stat(&r, 1, part), 0);
+	CHECK_EQ(store_pool_fail(r.pool, rig_where(&r, 1, 1)), 0);
+	/* It does not wait for ever. */
+	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), -EIO);
+	CHECK(rig_stat(&r, 1, part) != 0 && store_pool_rebuild_due(r.pool));
+	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), 0);
+	rt_group_join(&g);
+	CHECK_EQ(put.rc, 0);
+	CHECK_EQ(rig_stat(&r, 1, part), 0);
+	CHECK_EQ(text_get(r.pool, rig_id(1), 5, 0, 3000, 0), 0);
+	rig_close(&r);
+}
+
+static void a_rebuild_misses_no_chunk_that_is_being_put(void **state)
+{
+	(void)state;
+	bool open = true, coded = false;
+	rig_in_sim(put_across_rebuild, &open);
+	rig_in_sim(put_across_rebuild, &coded);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -644,6 +694,7 @@ int main(void)
 		cmocka_unit_test(an_open_chunk_that_is_lost_is_listed),
 		cmocka_unit_test(what_is_missed_while_a_rebuild_ends_is_recorded),
 		cmocka_unit_test(a_change_is_on_a_member_that_is_believed_when_it_is_acknowledged),
+		cmocka_unit_test(a_rebuild_misses_no_chunk_that_is_being_put),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

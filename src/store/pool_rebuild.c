@@ -307,9 +307,11 @@ static int rebuild_all(struct rebuild *b)
 
 /*
  * Removes what members have of chunks whose rows and copies have all come to be elsewhere: when an event
- * sends them there again, they would be taken for what they no longer are.
+ * sends them there again, they would be taken for what they no longer are. What events sent elsewhere
+ * that came after the first `events` is not there yet: nothing is removed any more.
  */
-static int remove_left_behind(struct pool *p, uint32_t member, struct store_pool_progress *progress)
+static int remove_left_behind(struct pool *p, uint32_t member, uint32_t events,
+			      struct store_pool_progress *progress)
 {
 	struct store_cursor at = {0};
 	AUTO_FREE struct chunk_id *ids = calloc(PAGE_IDS, sizeof(*ids));
@@ -322,6 +324,8 @@ static int remove_left_behind(struct pool *p, uint32_t member, struct store_pool
 			struct chunk_id id = {.block = ids[i].block, .index = ids[i].index >> 8};
 			struct pool_map map;
 			uint32_t row = ids[i].index % POOL_ROWS_MAX;
+			if (p->record.event_count != events)
+				return 0;
 			if (id.block > POOL_BLOCK_MAX)
 				continue;
 			pool_map_chunk(&p->place, &p->record, id, &map);
@@ -411,7 +415,7 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
 	bool moved = p->record.settled < p->record.event_count;
 	for (uint32_t m = 0; moved && m < p->record.shape.members; m++)
 		if (rc == 0 && out->lost == 0 && out->failed == 0)
-			rc = remove_left_behind(p, m, out);
+			rc = remove_left_behind(p, m, events, out);
 	if (rc != 0)
 		return rc;
 	log_info("pool_rebuilt",

@@ -679,6 +679,67 @@ static void a_rebuild_misses_no_chunk_that_is_being_put(void **state)
 	rig_in_sim(put_across_rebuild, &coded);
 }
 
+/* Gives up the members of the first two rows of a chunk, and rebuilds. */
+static void give_up_two(struct rig *r, uint64_t number, const uint32_t *members)
+{
+	struct store_pool_progress pr;
+	for (uint32_t i = 0; i < 2; i++) {
+		CHECK_EQ(rig_where(r, number, i), members[i]);
+		CHECK_EQ(store_pool_fail(r->pool, members[i]), 0);
+		CHECK_EQ(store_pool_rebuild(r->pool, 1, &pr), 0);
+	}
+}
+
+struct comeback {
+	struct rig *r;
+	uint32_t member;
+	uint32_t after; /* so many chunks were rebuilt */
+};
+
+/* A member comes back in the course of a rebuild. */
+static int return_after_work(void *ctx, void (*work)(void *arg), void *arg)
+{
+	struct comeback *c = ctx;
+	work(arg);
+	if (--c->after == 0)
+		CHECK_EQ(store_pool_return_take(c->r->pool, c->member, c->r->fault[c->member]), 0);
+	return 0;
+}
+
+static void return_in_rebuild(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_pool_progress pr;
+	struct chunk_stat st;
+	rig_open(&r, PLACE_DECLUSTERED, 8, 3, 1);
+	uint32_t home[2] = {rig_where(&r, 1, 0), rig_where(&r, 1, 1)};
+	give_up_two(&r, 1, home);
+	CHECK_EQ(text_put(r.pool, rig_id(1), 5, 50000, false, 0), 0);
+	struct store *spare = r.mem[rig_where(&r, 1, 1)];
+	/* The first is behind, so that the only chunk is looked at twice. */
+	struct comeback second = {.r = &r, .member = home[1], .after = 2};
+	CHECK_EQ(store_pool_return_take(r.pool, home[0], r.fault[home[0]]), 0);
+	store_pool_pace(r.pool, return_after_work, &second);
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
+	CHECK_EQ(second.after, 0);
+	CHECK(rig_stat(&r, 1, 0) == 0 && rig_stat(&r, 1, 1) == -ENOENT);
+	store_pool_pace(r.pool, NULL, NULL);
+	/* So it is still where it was. */
+	CHECK_EQ(store_stat(spare, (struct chunk_id){.block = 1, .index = 1}, &st), 0);
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
+	CHECK_EQ(rig_stat(&r, 1, 1), 0);
+	CHECK_EQ(store_stat(spare, (struct chunk_id){.block = 1, .index = 1}, &st), -ENOENT);
+	CHECK(!store_pool_rebuild_due(r.pool));
+	rig_close(&r);
+}
+
+static void a_row_stays_until_it_is_where_an_event_sent_it(void **state)
+{
+	(void)state;
+	rig_in_sim(return_in_rebuild, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -695,6 +756,7 @@ int main(void)
 		cmocka_unit_test(what_is_missed_while_a_rebuild_ends_is_recorded),
 		cmocka_unit_test(a_change_is_on_a_member_that_is_believed_when_it_is_acknowledged),
 		cmocka_unit_test(a_rebuild_misses_no_chunk_that_is_being_put),
+		cmocka_unit_test(a_row_stays_until_it_is_where_an_event_sent_it),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -352,11 +352,11 @@ int pool_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEM
 		return rc;
 	for (uint32_t m = 0; m < to->shape.members; m++)
 		down = down || p->members[m] == NULL;
-	bool news = clear_missed(p, to, missed);
-	/* More has happened meanwhile: there is more to rebuild. And rows of members that are out of a
-	 * clustered pool are still nowhere. */
-	if (to->event_count == events && to->settled != events &&
-	    !(down && to->shape.place == PLACE_CLUSTERED)) {
+	/* More has happened meanwhile: there is more to rebuild, and members that came back were passed
+	 * over. And rows of members that are out of a clustered pool are still nowhere. */
+	bool all = to->event_count == events;
+	bool news = all && clear_missed(p, to, missed);
+	if (all && to->settled != events && !(down && to->shape.place == PLACE_CLUSTERED)) {
 		to->settled = events;
 		news = true;
 	}

@@ -740,6 +740,46 @@ static void a_row_stays_until_it_is_where_an_event_sent_it(void **state)
 	rig_in_sim(return_in_rebuild, NULL);
 }
 
+/* A member with a chunk that was deleted while it was out comes back when a rebuild has passed it. */
+static void return_behind_the_list(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct store_pool_progress pr;
+	struct chunk_stat st;
+	uint64_t n = 2;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	while (rig_where(&r, n, 0) != 0)
+		n++;
+	CHECK_EQ(text_put(r.pool, rig_id(n), 5, 3000, true, 50000), 0);
+	CHECK_EQ(store_pool_fail(r.pool, 0), 0);
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
+	CHECK_EQ(store_delete(r.pool, rig_id(n)), 0);
+	uint32_t other = rig_where(&r, n, 1);
+	/* There must be something to rebuild. */
+	rig_fault(&r, rig_where(&r, 1, 0), STORE_CALL_PUT, -EIO);
+	CHECK_EQ(text_put(r.pool, rig_id(1), 5, 3000, false, 0), 0);
+	rig_heal(&r);
+	struct comeback back = {.r = &r, .member = 0, .after = 1};
+	store_pool_pace(r.pool, return_after_work, &back);
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
+	CHECK_EQ(back.after, 0);
+	store_pool_pace(r.pool, NULL, NULL);
+	CHECK_EQ(rig_stat(&r, n, COPY), 0);
+	rig_fault(&r, other, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_stat(r.pool, rig_id(n), &st), -EIO);
+	rig_heal(&r);
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
+	CHECK(rig_stat(&r, n, COPY) == -ENOENT && !store_pool_rebuild_due(r.pool));
+	rig_close(&r);
+}
+
+static void a_member_that_returns_in_a_rebuild_is_behind_until_the_next(void **state)
+{
+	(void)state;
+	rig_in_sim(return_behind_the_list, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -757,6 +797,7 @@ int main(void)
 		cmocka_unit_test(a_change_is_on_a_member_that_is_believed_when_it_is_acknowledged),
 		cmocka_unit_test(a_rebuild_misses_no_chunk_that_is_being_put),
 		cmocka_unit_test(a_row_stays_until_it_is_where_an_event_sent_it),
+		cmocka_unit_test(a_member_that_returns_in_a_rebuild_is_behind_until_the_next),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -326,13 +326,15 @@ uint32_t store_pool_behind(struct store *s)
 	return n;
 }
 
-/* What a member that is up had missed when it had missed this many is no longer missing. */
+/* What a member that is up had missed when it had missed this many is no longer missing; nor is what
+ * nobody will ask one for that is given up. */
 static bool clear_missed(const struct pool *p, struct pool_record *to, const uint32_t *missed)
 {
 	bool news = false;
 
 	for (uint32_t m = 0; m < to->shape.members; m++) {
-		if (p->members[m] == NULL || p->missed[m] != missed[m] ||
+		bool down = p->members[m] == NULL && !pool_record_gave_up(to, m);
+		if (down || p->missed[m] != missed[m] ||
 		    !(pool_is_behind(to, m) || pool_is_due(to, m)))
 			continue;
 		to->behind[m] = 0;

@@ -780,6 +780,41 @@ static void a_member_that_returns_in_a_rebuild_is_behind_until_the_next(void **s
 	rig_in_sim(return_behind_the_list, NULL);
 }
 
+static void give_up_fiber(void *arg)
+{
+	struct call *c = arg;
+	c->rc = store_pool_fail(c->r->pool, (uint32_t)c->number);
+}
+
+/* A change finds a member gone that the record does not give up before it is written. */
+static void change_while_given_up(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct rt_group g;
+	struct store_pool_progress pr;
+	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	CHECK_EQ(text_put(r.pool, rig_id(1), 5, 3000, true, 50000), 0);
+	struct call give_up = {.r = &r, .number = rig_where(&r, 1, 0)};
+	uint32_t away = member_without(&r, 1);
+	puts_take_long(&r, away);
+	rt_group_init(&g);
+	CHECK_EQ(rt_group_spawn(&g, "give_up", give_up_fiber, &give_up), 0);
+	put_awaited(&r, away);
+	CHECK_EQ(store_delete(r.pool, rig_id(1)), 0);
+	rt_group_join(&g);
+	CHECK_EQ(give_up.rc, 0);
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
+	CHECK(!store_pool_rebuild_due(r.pool));
+	rig_close(&r);
+}
+
+static void what_a_member_missed_that_is_given_up_is_not_due_for_ever(void **state)
+{
+	(void)state;
+	rig_in_sim(change_while_given_up, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -798,6 +833,7 @@ int main(void)
 		cmocka_unit_test(a_rebuild_misses_no_chunk_that_is_being_put),
 		cmocka_unit_test(a_row_stays_until_it_is_where_an_event_sent_it),
 		cmocka_unit_test(a_member_that_returns_in_a_rebuild_is_behind_until_the_next),
+		cmocka_unit_test(what_a_member_missed_that_is_given_up_is_not_due_for_ever),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

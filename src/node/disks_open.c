@@ -179,7 +179,11 @@ static void pool_open_spares(struct node_disk *d)
 			 spec->disk, is.member, spare->folder->disk);
 		slot_close(slot);
 		struct node_slot now = *spare;
+		/* Who looks at it knows the place. */
+		now.checking = slot->checking;
+		now.checking_ns = slot->checking_ns;
 		*spare = *slot;
+		spare->checking = false;
 		*slot = now;
 	}
 }

@@ -467,6 +467,7 @@ static int part_commit(struct call *c, struct log *l, const struct part *p)
 	return 0;
 }
 
+/* Puts it on a quorum of the copies. -EIO: on too few. */
 static int part_append(struct call *c, struct log *l, struct part *p)
 {
 	p->off = l->len;
@@ -482,7 +483,7 @@ static int part_append(struct call *c, struct log *l, struct part *p)
 	}
 	if (rc == -ETIME || rc == -ECANCELED)
 		l->failed = rc; /* what the copies have of it is not known */
-	return rc < 0 ? rc : part_commit(c, l, p);
+	return rc;
 }
 
 /* A part, in the open block or, when that has lost its quorum, in the next one. */
@@ -493,6 +494,9 @@ static int part_write(struct call *c, struct log *l, struct part *p)
 		rc = l->block == 0 ? block_start(c, l) : 0;
 		if (rc == 0)
 			rc = part_append(c, l, p);
+		/* May be done though it fails: the copies are not cut then. */
+		if (rc == 0)
+			return part_commit(c, l, p);
 		if (rc == -EIO) {
 			int ended = block_finish(c, l);
 			if (ended < 0)

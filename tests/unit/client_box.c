@@ -48,6 +48,7 @@ static void meta_main(void *arg)
 	struct kv *kv;
 	if (kv_mem_open(&kv, b->kv) != 0)
 		return;
+	b->store = kv;
 	struct meta_options mo;
 	meta_options_init(&mo);
 	struct cluster_id id = {.high = 1, .low = 2};

@@ -45,6 +45,7 @@ struct client_box {
 	uint64_t sick;          /* a disk of which its node says this: */
 	enum cluster_state sick_health;
 	struct kv_mem *kv;
+	struct kv *store; /* the metadata server's, on it */
 	void (*body)(struct client_box *b);
 	bool done;
 	/* What the body wants done to the world: see cbox_do. */

@@ -12,6 +12,7 @@
 
 #include "base/crc.h"
 #include "client_box.h"
+#include "kv/kv.h"
 
 #define BLOCK (256 * KIB)
 
@@ -223,6 +224,98 @@ static void a_log_goes_on_after_its_writer_is_gone(void **state)
 	cbox_run_all(6, 1, orphan_body);
 }
 
+/* --- commits that are not known --------------------------------------------------------------- */
+
+/* A store of metadata of which a call, still done, and all after it are answered -EIO. */
+static struct {
+	const struct kv_ops *well;
+	struct kv_ops ops;
+	uint64_t calls, fail_at; /* 0: never */
+} sick;
+
+static bool fails_now(void)
+{
+	return ++sick.calls >= sick.fail_at && sick.fail_at != 0;
+}
+
+static int sick_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
+		    struct kv_rows *rows)
+{
+	return fails_now() ? -EIO : sick.well->get(kv, partition, keys, n, rows);
+}
+
+static int sick_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
+		     struct kv_rows *rows)
+{
+	return fails_now() ? -EIO : sick.well->scan(kv, partition, range, rows);
+}
+
+static int sick_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, size_t *failed)
+{
+	bool fails = fails_now();
+	if (fails && sick.calls > sick.fail_at)
+		return -EIO;
+	int rc = sick.well->txn(kv, partition, t, failed);
+	return fails ? -EIO : rc;
+}
+
+static void fall_sick(struct client_box *b, uint64_t fail_at)
+{
+	memset(&sick, 0, sizeof(sick));
+	sick.well = b->store->ops;
+	sick.ops = *sick.well;
+	sick.ops.get = sick_get;
+	sick.ops.scan = sick_scan;
+	sick.ops.txn = sick_txn;
+	sick.fail_at = fail_at;
+	b->store->ops = &sick.ops;
+}
+
+static uint64_t fail_at;
+static int unknown_rc;
+static bool was_done;
+
+static void unknown_body(struct client_box *b)
+{
+	struct engine *e = open_engine(b);
+	struct efile *f = log_new(e, "/log");
+	uint64_t at = 0;
+	CHECK_EQ(append(e, f, 1, &at, 5000), 0);
+	fall_sick(b, fail_at);
+	unknown_rc = append(e, f, 1, &at, 3000);
+	sick.fail_at = 0;
+	rt_deadline_set(RT_NEVER);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	uint64_t unused = at;
+	if (unknown_rc < 0)
+		CHECK_EQ(append(e, f, 2, &unused, 100), unknown_rc);
+	engine_file_discard(f);
+	f = log_again(e, "/log");
+	struct call c;
+	struct terrane_stat st;
+	engine_call(e, &c, NULL);
+	CHECK_EQ(engine_stat(&c, "/log", &st), 0);
+	was_done = st.size == 8000;
+	CHECK(was_done || (st.size == 5000 && unknown_rc < 0));
+	at = st.size;
+	CHECK_EQ(append(e, f, 1, &at, 100), 0);
+	CHECK_EQ(log_close(e, f), 0);
+	reads_as(e, "/log", 1, at);
+	engine_close(e);
+}
+
+static void a_log_whose_commit_is_not_known_goes_on_with_its_next_writer(void **state)
+{
+	(void)state;
+	bool done = false;
+	unknown_rc = -EIO;
+	for (fail_at = 1; unknown_rc < 0; fail_at++) {
+		cbox_run_all(6, 1, unknown_body);
+		done = done || (unknown_rc == -EIO && was_done);
+	}
+	assert_true(done);
+}
+
 /* --- losing copies ---------------------------------------------------------------------------- */
 
 static void copies_body(struct client_box *b)
@@ -322,6 +415,7 @@ int main(void)
 		cmocka_unit_test(an_append_is_seen_whole_or_not_at_all_also_where_a_block_ends),
 		cmocka_unit_test(a_new_writer_fences_the_old_one),
 		cmocka_unit_test(a_log_goes_on_after_its_writer_is_gone),
+		cmocka_unit_test(a_log_whose_commit_is_not_known_goes_on_with_its_next_writer),
 		cmocka_unit_test(a_log_goes_on_when_copies_are_lost),
 		cmocka_unit_test(a_silent_copy_does_not_hold_up_appends),
 		cmocka_unit_test(a_sealed_log_is_encoded_anew),

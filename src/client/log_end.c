@@ -136,6 +136,9 @@ static int block_take(struct call *c, uint64_t block, uint64_t *len)
 		rc = sealed ? 0 : rc;
 	}
 	call_meta_fail(c, &m, rc, "the log's last block");
+	/* The other's map may be newer: a copy whose disk is not known here would count as lost. */
+	if (rc == 0 && !sealed && b.length > 0)
+		rc = engine_map(c, 0);
 	if (rc == 0 && !sealed && b.length > 0) {
 		uint64_t disks[LOG_COPIES_MAX] = {0};
 		int n = (int)(b.chunk_count < LOG_COPIES_MAX ? b.chunk_count : LOG_COPIES_MAX);

@@ -223,10 +223,9 @@ static void run(const struct plan_of_box *plan, void (*body)(struct client_box *
 {
 	unsigned nodes = plan->nodes, disks = plan->disks;
 	log_set_level(LOG_OFF);
-	CHECK(nodes <= CBOX_NODES_MAX && disks <= CBOX_DISKS_MAX);
+	CHECK(disks <= CBOX_DISKS_MAX);
 	struct client_box *b = calloc(1, sizeof(*b));
 	CHECK(b != NULL);
-	b->node_count = nodes;
 	b->disk_count = disks;
 	b->rack_nodes = plan->rack_nodes > 0 ? plan->rack_nodes : 1;
 	b->disk_bytes = plan->disk_bytes > 0 ? plan->disk_bytes : DISK_BYTES;
@@ -246,19 +245,8 @@ static void run(const struct plan_of_box *plan, void (*body)(struct client_box *
 		sim_node_protect(b->meta);
 		sim_node_start(b->meta, meta_main, b);
 	}
-	for (unsigned i = 0; i < nodes; i++) {
-		struct cbox_node *n = &b->nodes[i];
-		char name[16];
-		snprintf(name, sizeof(name), "n%u", i);
-		n->box = b;
-		n->index = i;
-		n->node = sim_node_add(b->sim, name, i / b->rack_nodes);
-		for (unsigned d = 0; d < disks; d++) {
-			snprintf(name, sizeof(name), "d%u", d);
-			n->disks[d] = sim_disk_add(n->node, name, b->disk_bytes);
-		}
-		sim_node_start(n->node, node_main, n);
-	}
+	for (unsigned i = 0; i < nodes; i++)
+		cbox_add_node(b, 0);
 	b->client = sim_node_add(b->sim, "client", nodes);
 	sim_node_protect(b->client);
 	sim_node_start(b->client, client_main, b);
@@ -381,6 +369,24 @@ void cbox_kill_node(struct client_box *b, uint64_t disk)
 void cbox_start_node(struct client_box *b, uint64_t disk)
 {
 	sim_node_start(node_of(b, disk)->node, node_main, node_of(b, disk));
+}
+
+void cbox_add_node(struct client_box *b, uint64_t unused)
+{
+	(void)unused;
+	unsigned i = b->node_count++;
+	CHECK(i < CBOX_NODES_MAX);
+	struct cbox_node *n = &b->nodes[i];
+	char name[16];
+	snprintf(name, sizeof(name), "n%u", i);
+	n->box = b;
+	n->index = i;
+	n->node = sim_node_add(b->sim, name, i / b->rack_nodes);
+	for (unsigned d = 0; d < b->disk_count; d++) {
+		snprintf(name, sizeof(name), "d%u", d);
+		n->disks[d] = sim_disk_add(n->node, name, b->disk_bytes);
+	}
+	sim_node_start(n->node, node_main, n);
 }
 
 void cbox_new_drives(struct client_box *b, uint64_t disk)

@@ -87,6 +87,7 @@ void cbox_do(struct client_box *b, void (*act)(struct client_box *b, uint64_t ar
 /* Acts. The argument is a disk, or the node of which any disk is named. */
 void cbox_kill_node(struct client_box *b, uint64_t disk);  /* for good */
 void cbox_start_node(struct client_box *b, uint64_t disk); /* one that was killed */
+void cbox_add_node(struct client_box *b, uint64_t unused); /* one more */
 void cbox_new_drives(struct client_box *b, uint64_t disk); /* the same, with empty drives */
 void cbox_cut_node(struct client_box *b, uint64_t disk);   /* silent from now on, until healed */
 void cbox_heal(struct client_box *b, uint64_t unused);

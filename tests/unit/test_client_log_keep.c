@@ -499,10 +499,13 @@ static void taken_body(struct client_box *b)
 	engine_call(l.engine, &c, NULL);
 	CHECK_EQ(engine_append_open(&c, "/log", NULL, &taker), 0);
 	rt_deadline_set(RT_NEVER);
+	/* The taker could not end the copy that is gone. */
+	n = count_blocks(&l);
+	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 1);
 	/* The old one would end the block; it is fenced, and says nothing against the copies. */
 	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
 	n = count_blocks(&l);
-	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 0);
+	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 1);
 	CHECK_EQ(append(&w), -ESTALE);
 	engine_file_discard(w.file);
 	w.file = taker;
@@ -556,6 +559,43 @@ static void a_report_of_a_copy_is_nothing_when_the_block_was_fenced_or_ended(voi
 	cbox_run_all(5, 1, late_body);
 }
 
+/* --- a writer that takes over ------------------------------------------------------------------- */
+
+static void grown_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	for (int i = 0; i < 4; i++)
+		cbox_do(b, cbox_add_node, 0);
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	/* Another writes where the map of the first one has nothing yet, and is gone. */
+	struct lab other = l;
+	struct writer w;
+	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &other.engine), 0);
+	writer_open(&w, &other);
+	struct count n = count_blocks(&l);
+	CHECK(n.lacking == 0 && n.disks > 1 + 11 + 21);
+	engine_file_discard(w.file);
+	engine_close(other.engine);
+	struct call c;
+	w.lab = &l;
+	engine_call(l.engine, &c, NULL);
+	CHECK_EQ(engine_append_open(&c, "/log", NULL, &w.file), 0);
+	n = count_blocks(&l);
+	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 0);
+	CHECK_EQ(append(&w), 0);
+	writer_close(&w);
+	CHECK_EQ(check_whole(&l), 2);
+	lab_close(&l);
+}
+
+static void who_takes_over_ends_also_copies_on_disks_that_are_new_to_it(void **state)
+{
+	(void)state;
+	cbox_run_all(3, 1, grown_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -574,6 +614,7 @@ int main(void)
 		cmocka_unit_test(who_reaches_no_copy_says_nothing_against_any),
 		cmocka_unit_test(a_writer_that_was_fenced_reports_nothing_of_its_block),
 		cmocka_unit_test(a_report_of_a_copy_is_nothing_when_the_block_was_fenced_or_ended),
+		cmocka_unit_test(who_takes_over_ends_also_copies_on_disks_that_are_new_to_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

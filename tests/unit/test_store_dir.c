@@ -769,6 +769,29 @@ static void a_folder_without_its_disk_says_nothing_about_chunks(void **state)
 	fixture_in_sim_dir(1, unmount);
 }
 
+/* The deadline passes while the chunk is looked for. */
+static void unmount_late(const char *path)
+{
+	struct store_dir_options good = fixture_options();
+	struct store *s;
+	struct chunk_stat st;
+	char name[256];
+	must_format(path);
+	CHECK_EQ(store_dir_open(path, &good, &s), 0);
+	snprintf(name, sizeof(name), "%s/superblock", path);
+	CHECK_EQ(rt_unlink(name), 0);
+	rt_deadline_set(rt_now_ns() + 1);
+	CHECK_EQ(store_stat(s, (struct chunk_id){.block = 2}, &st), -ENODEV);
+	rt_deadline_set(RT_NEVER);
+	store_close(s);
+}
+
+static void who_is_late_does_not_take_a_folder_for_the_disk(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, unmount_late);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -791,6 +814,7 @@ int main(void)
 		cmocka_unit_test(disks_that_share_a_filesystem_tell_their_part_of_it),
 		cmocka_unit_test(a_disk_that_vanishes_has_failed),
 		cmocka_unit_test(a_folder_without_its_disk_says_nothing_about_chunks),
+		cmocka_unit_test(who_is_late_does_not_take_a_folder_for_the_disk),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

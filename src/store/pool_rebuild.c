@@ -55,6 +55,17 @@ static int check_copies(struct pool *p, struct pool_view *v)
 	return rc;
 }
 
+/* Who is behind may have a copy left of a chunk that is coded, and will be believed again. */
+static int remove_old_copies(struct pool *p, const struct pool_view *v)
+{
+	bool behind = false;
+	uint32_t were;
+
+	for (uint32_t c = 0; c <= p->record.shape.p; c++)
+		behind = behind || pool_is_behind(&p->record, v->map.member[c]);
+	return behind ? pool_remove_copies(p, &v->map, v->id, &were) : 0;
+}
+
 static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
 {
 	struct pool *p = b->pool;
@@ -79,6 +90,8 @@ static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
 		rc = pool_complete(p, &v, &written);
 	if (rc == 0 && v.form == POOL_COPIES)
 		rc = check_copies(p, &v);
+	if (rc == 0 && v.form == POOL_CODED)
+		rc = remove_old_copies(p, &v);
 	if (rc == 0 || rc == -ENODATA)
 		pool_doubt(p, id, rc == -ENODATA);
 	b->progress->rebuilt += written;

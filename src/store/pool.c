@@ -240,6 +240,8 @@ int store_pool_open_take(const struct store_pool_shape *shape, struct store *con
 		return -ENOMEM;
 	p->base.ops = &pool_ops;
 	p->wanted = STORE_ONLINE;
+	/* Who is down, or cannot read all it has, may have a record that never came to count. */
+	p->record_doubt = true;
 	list_init(&p->held);
 	map_init(&p->doubts, POOL_DOUBTS_MAX);
 	rt_cond_init(&p->released);

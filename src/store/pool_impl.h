@@ -51,7 +51,7 @@ struct pool {
 	uint32_t missed[POOL_MEMBERS_MAX];       /* changes, or being listed, since it was opened */
 	struct rt_cond member_idle;
 	struct rt_mutex record_lock; /* held while the record is changed */
-	bool record_doubt;   /* a member may have one that does not count, and could not be told */
+	bool record_doubt;   /* a member may have one that does not count, or few have this */
 	uint64_t generation; /* the last that was used, whether it came to count or not */
 	uint8_t record_slot[POOL_MEMBERS_MAX]; /* where a member has its newest record */
 	bool unlisted[POOL_MEMBERS_MAX];       /* it could not be listed when that was last tried */

@@ -142,8 +142,8 @@ static void record_take_back(struct pool *p, struct record_job *jobs, uint64_t g
 			store_delete(jobs[m].fresh, record_id(0));
 	}
 	record_write(p, jobs);
-	for (uint32_t m = 0; m < p->record.shape.members; m++)
-		p->record_doubt = p->record_doubt || (!jobs[m].skip && jobs[m].rc != 0);
+	/* One that said it failed may have it all the same. */
+	p->record_doubt = true;
 }
 
 int pool_record_change(struct pool *p, const struct pool_record *to, uint32_t member,

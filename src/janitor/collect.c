@@ -216,34 +216,35 @@ static int share_collect(struct janitor *j, unsigned share, bool thorough, const
 	return rc < 0 ? rc : share_chunks(j, share, lease);
 }
 
+/* 0 also when another has it. */
+static int share_round(struct janitor *j, unsigned share)
+{
+	char lease[32];
+	uint64_t epoch = j->epoch;
+	snprintf(lease, sizeof(lease), "collect/%u", share);
+	int rc = lease_take(j, lease);
+	if (rc == 0) {
+		rc = share_collect(j, share, j->thorough_epoch[share] != epoch, lease);
+		if (rc == 0)
+			lease_drop(j, lease);
+	}
+	if (rc == -EBUSY)
+		rc = 0;
+	if (rc == 0)
+		j->thorough_epoch[share] = epoch;
+	return rc;
+}
+
 int janitor_collect(struct janitor *j)
 {
-	int rc = janitor_map(j);
+	int first = 0, rc = janitor_map(j);
 	if (rc == 0)
 		rc = epoch_look(j);
 	if (rc < 0)
 		return rc;
-	bool thorough = j->thorough_epoch != j->epoch;
-	uint64_t epoch = j->epoch;
-	for (unsigned i = 0; rc == 0 && i < JANITOR_SHARES; i++) {
-		char lease[32];
-		unsigned share = share_turn(j, i);
-		snprintf(lease, sizeof(lease), "collect/%u", share);
-		rc = lease_take(j, lease);
-		if (rc == -EBUSY) {
-			rc = 0;
-			continue;
-		}
-		if (rc == 0)
-			rc = share_collect(j, share, thorough, lease);
-		if (rc == 0)
-			lease_drop(j, lease);
-		if (rc == -EBUSY)
-			rc = 0; /* another has it by now */
-	}
-	if (rc == 0) {
-		j->thorough_epoch = epoch;
-		j->stats.rounds++;
-	}
-	return rc;
+	for (unsigned i = 0; i < JANITOR_SHARES; i++)
+		if (!share_next(share_round(j, share_turn(j, i)), &first))
+			break;
+	j->stats.rounds += first == 0;
+	return first;
 }

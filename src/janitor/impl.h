@@ -50,7 +50,7 @@ struct janitor {
 	uint64_t start_ns;
 	/* The epoch, and since when it was seen. */
 	uint64_t epoch, epoch_ns, partitions;
-	uint64_t thorough_epoch; /* in which the seldom kinds were last walked */
+	uint64_t thorough_epoch[JANITOR_SHARES]; /* in which the seldom kinds were last walked */
 	struct pacer deletes;
 	/* What was last counted of all blocks, and how even it is: survey.c. */
 	struct stats sums;
@@ -102,6 +102,8 @@ void lease_drop(struct janitor *j, const char *name);
 struct meta_walk share_walk(const struct janitor *j, unsigned share);
 /* The share that this janitor's n-th turn is for: janitors begin at different ones. */
 unsigned share_turn(const struct janitor *j, unsigned n);
+/* Keeps the first error of a round. Whether to go on with the next share: one may fail alone. */
+bool share_next(int rc, int *first);
 
 /* Ids of all disks of the map, with their number; the caller frees. NULL: no memory. */
 uint64_t *disk_ids(const struct janitor *j, size_t *n);

@@ -345,6 +345,13 @@ unsigned share_turn(const struct janitor *j, unsigned n)
 	return (unsigned)((j->holder + n) % JANITOR_SHARES);
 }
 
+bool share_next(int rc, int *first)
+{
+	if (rc < 0 && *first == 0)
+		*first = rc;
+	return rc >= 0 || (rc != -ENOMEM && rc != -ECANCELED && !rt_cancelled());
+}
+
 /* --- for ever --------------------------------------------------------------------------------- */
 
 /* Whether to go on. No error ends a service, whatever it says: nobody would start it again. */

@@ -134,7 +134,8 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out);
 
 /*
  * One round of each, for janitor_run and tests; all wait. 0 also when others hold leases, or when single
- * blocks and disks failed (that is counted); an error when the metadata cannot be reached.
+ * blocks and disks failed (that is counted); an error when the metadata cannot be reached, or fails for
+ * a share: then the others were gone through.
  */
 int janitor_collect(struct janitor *j);
 int janitor_repair(struct janitor *j,

@@ -336,10 +336,10 @@ static int repairs_note(struct janitor *j)
 static int shares_repair(struct janitor *j, bool look)
 {
 	uint64_t lost = lost_mark(j);
-	int rc = 0;
+	int first = 0;
 	j->round_stuck = (struct stuck){0};
-	for (int pass = 0; rc == 0 && pass < 2; pass++) {
-		for (unsigned i = 0; rc == 0 && i < JANITOR_SHARES; i++) {
+	for (int pass = 0; pass < 2; pass++) {
+		for (unsigned i = 0; i < JANITOR_SHARES; i++) {
 			size_t n = 0;
 			AUTO_FREE uint64_t *disks = disks_to_empty(j, &n);
 			if (disks == NULL)
@@ -348,12 +348,14 @@ static int shares_repair(struct janitor *j, bool look)
 				return 1;
 			if (n == 0 && (!look || pass == 0))
 				continue;
-			rc = share_repair(j, share_turn(j, i), disks, n, look, pass == 0, lost);
-			if (rc == 0)
-				rc = janitor_map(j);
+			int rc = share_repair(j, share_turn(j, i), disks, n, look, pass == 0, lost);
+			if (rc > 0)
+				return rc;
+			if (!share_next(rc, &first) || !share_next(janitor_map(j), &first))
+				return first;
 		}
 	}
-	return rc;
+	return first;
 }
 
 /* What only a look finds is not better because a round went without. */
@@ -370,11 +372,12 @@ int janitor_repair(struct janitor *j, bool look)
 	errand_init(j, &e, 0);
 	struct meta_call m = errand_meta(j, &e);
 	uint64_t epoch, missing = 0;
-	int rc = janitor_map(j);
+	int shown = 0, rc = janitor_map(j);
 	if (rc == 0)
 		rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);
-	if (rc == 0)
-		rc = repairs_note(j);
+	/* It counts over all shares: one that fails is said at the end. */
+	if (rc == 0 && !share_next(repairs_note(j), &shown))
+		rc = shown;
 	if (rc == 0)
 		rc = drives_look(j, &missing);
 	if (rc < 0)

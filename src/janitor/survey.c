@@ -273,22 +273,21 @@ int janitor_survey(struct janitor *j)
 	struct errand e;
 	errand_init(j, &e, 0);
 	struct meta_call m = errand_meta(j, &e);
-	int rc = janitor_map(j);
+	int first = 0, rc = janitor_map(j);
 	if (rc == 0)
 		rc = meta_client_gc_epoch(&m, &j->survey_epoch, &j->partitions);
 	if (rc == 0)
 		rc = sums_load(j);
 	if (rc == 0)
 		rc = policies_load(j);
-	for (unsigned i = 0; rc == 0 && i < JANITOR_SHARES; i++) {
-		rc = share_survey(j, share_turn(j, i));
-		if (rc == 0)
-			rc = janitor_map(j);
-	}
-	if (rc == 0)
-		rc = sums_load(j);
-	if (rc == 0)
-		rc = tenants_load(j);
-	j->stats.surveys += rc == 0;
-	return rc;
+	if (rc < 0)
+		return rc;
+	for (unsigned i = 0; i < JANITOR_SHARES; i++)
+		if (!share_next(share_survey(j, share_turn(j, i)), &first) ||
+		    !share_next(janitor_map(j), &first))
+			return first;
+	if (share_next(sums_load(j), &first))
+		(void)share_next(tenants_load(j), &first);
+	j->stats.surveys += first == 0;
+	return first;
 }

@@ -9,6 +9,7 @@
 #include "client/label.h"
 #include "client/shape.h"
 #include "code/codec.h"
+#include "kv/mem.h"
 #include "meta/wire.h"
 
 #define LAB_CHUNKS_MAX 16
@@ -377,6 +378,24 @@ size_t check_whole(struct lab *l)
 	}
 	arena_fini(&a);
 	return blocks;
+}
+
+void record_spoil(struct lab *l, uint64_t partition, struct schema_key key)
+{
+	struct kv *kv;
+	struct kv_write spoil = {.kind = KV_PUT, .key = key_bytes(&key), .value = kv_bytes("?", 1)};
+	CHECK_EQ(kv_mem_open(&kv, l->box->kv), 0);
+	CHECK_EQ(kv_txn(kv, partition, &(struct kv_txn){.writes = &spoil, .write_count = 1}, NULL),
+		 0);
+	kv_close(kv);
+}
+
+void block_spoil(struct lab *l, const struct meta_on_disk *on)
+{
+	record_spoil(
+		l,
+		schema_partition(META_PARTITION_BITS, META_LAYER_BLOCK, on->tenant, on->block, 0),
+		key_id('b', on->tenant, on->block));
 }
 
 void collect_for(struct janitor *j, uint64_t time_ns)

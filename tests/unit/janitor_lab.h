@@ -7,6 +7,7 @@
 #include "client_box.h"
 #include "janitor/janitor.h"
 #include "meta/meta_client.h"
+#include "meta/schema.h"
 
 #define GRACE_NS (60 * NS_PER_S)
 #define TEXT_BYTES ((uint64_t)(200 * KIB) + 123)
@@ -55,6 +56,10 @@ struct meta_block block_get(struct lab *l, uint64_t block, struct arena *a);
 /* Every chunk of every block is where its record says, whole, has its label and the bytes that follow from the
  * block's; and blocks are in as many racks as they can be. The number of blocks. */
 size_t check_whole(struct lab *l);
+
+/* What is there does not read any more. */
+void record_spoil(struct lab *l, uint64_t partition, struct schema_key key);
+void block_spoil(struct lab *l, const struct meta_on_disk *on);
 
 void collect_for(struct janitor *j, uint64_t time_ns);
 void fresh_map(struct lab *l);

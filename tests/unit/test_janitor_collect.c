@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "client/label.h"
 #include "janitor_lab.h"
-#include "kv/mem.h"
 #include "meta/schema.h"
 #include "meta/wire.h"
 
@@ -351,16 +351,7 @@ static void unreadable_body(struct client_box *b)
 	uint64_t disk = 1;
 	while (blocks_on(&l, disk, &on) == 0)
 		disk += 10;
-	struct kv *kv;
-	struct schema_key key = key_id('b', on.tenant, on.block);
-	struct kv_write spoil = {.kind = KV_PUT, .key = key_bytes(&key), .value = kv_bytes("?", 1)};
-	CHECK_EQ(kv_mem_open(&kv, b->kv), 0);
-	CHECK_EQ(kv_txn(kv,
-			schema_partition(META_PARTITION_BITS, META_LAYER_BLOCK, on.tenant, on.block,
-					 0),
-			&(struct kv_txn){.writes = &spoil, .write_count = 1}, NULL),
-		 0);
-	kv_close(kv);
+	block_spoil(&l, &on);
 	/* One before it, one behind it. */
 	put_orphan(&l, disk, (struct chunk_id){77, 0}, 1, 77);
 	put_orphan(&l, disk, (struct chunk_id){UINT64_MAX, 0}, 1, UINT64_MAX);
@@ -543,10 +534,51 @@ what_a_write_in_flight_has_put_stays_for_the_grace_and_goes_with_its_writer(void
 	cbox_run_all(4, 1, slow_writer_body);
 }
 
+/* Two, so that half of the shares at least are behind one of them, wherever the janitor begins. */
+static void one_share_body(struct client_box *b)
+{
+	static const char *const LEASES[] = {"collect/3", "collect/11"};
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	char path[16];
+	for (uint64_t i = 0; i < 32; i++) {
+		snprintf(path, sizeof(path), "/f%lu", i);
+		CHECK_EQ(write_text(&l, path, i, 1000, "r2"), 0);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(LEASES); i++)
+		record_spoil(&l,
+			     schema_partition(META_PARTITION_BITS, META_LAYER_SYSTEM, 0,
+					      hash64(LEASES[i], strlen(LEASES[i]), 0), 0),
+			     key_text('l', LEASES[i]));
+	size_t before = chunks_everywhere(&l);
+	for (uint64_t i = 0; i < 32; i++) {
+		snprintf(path, sizeof(path), "/f%lu", i);
+		CHECK_EQ(remove_path(&l, path), 0);
+	}
+	for (int i = 0; i < 50; i++) {
+		CHECK_EQ(janitor_collect(j), -EBADMSG);
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0);
+	}
+	CHECK_EQ(stats_of(j).rounds, 0);
+	/* A file's name, itself and its block are in three shares. */
+	CHECK(chunks_everywhere(&l) < before / 2);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_share_that_fails_keeps_no_other_from_being_collected(void **state)
+{
+	(void)state;
+	cbox_run_faulty(4, one_share_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace),
+		cmocka_unit_test(a_share_that_fails_keeps_no_other_from_being_collected),
 		cmocka_unit_test(a_dead_chunk_with_the_label_of_another_stays),
 		cmocka_unit_test(a_chunk_that_comes_back_has_its_whole_grace),
 		cmocka_unit_test(an_orphan_that_is_seldom_seen_goes_too),

@@ -12,7 +12,9 @@
 #include <string.h>
 
 #include "client/label.h"
+#include "janitor/stats.h"
 #include "janitor_lab.h"
+#include "meta/wire.h"
 
 /* Five disks and blocks of five chunks: there is no other place for any. */
 static void in_place_body(struct client_box *b)
@@ -207,9 +209,71 @@ static void scrubbing_finds_a_chunk_that_is_whole_and_not_what_was_written(void 
 	cbox_run_all(8, 1, stale_body);
 }
 
+static uint64_t share_of(const struct meta_on_disk *on)
+{
+	uint64_t all =
+		schema_partition(META_PARTITION_BITS, META_LAYER_BLOCK, on->tenant, on->block, 0) -
+		schema_partition_at(META_LAYER_BLOCK, 0);
+	return all * 16 >> META_PARTITION_BITS;
+}
+
+/* In two shares a record does not read, so that some are behind one of them wherever the janitor begins. */
+static void one_share_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 1, 4 * MIB, "rs:3+2"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct meta_on_disk on[64], spoilt[2] = {0};
+	size_t n = 0, others = 0;
+	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
+		int64_t got = meta_client_disk_blocks(&l.root, 21, &w, on + n, ARRAY_LEN(on) - n);
+		CHECK(got >= 0 && (n += (size_t)got) < ARRAY_LEN(on));
+	}
+	spoilt[0] = on[n / 4];
+	spoilt[1] = on[n * 3 / 4];
+	for (size_t i = 0; i < n; i++)
+		others += share_of(&on[i]) != share_of(&spoilt[0]) &&
+			  share_of(&on[i]) != share_of(&spoilt[1]);
+	CHECK(others > 8 && share_of(&spoilt[0]) != share_of(&spoilt[1]));
+	block_spoil(&l, &spoilt[0]);
+	block_spoil(&l, &spoilt[1]);
+	lose_disk(&l, 21);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_repair(j, true), -EBADMSG);
+	CHECK_EQ(blocks_on(&l, 21, NULL), n - others);
+	CHECK_EQ(stats_of(j).chunks_repaired, others);
+	CHECK_EQ(janitor_survey(j), -EBADMSG);
+	struct stats sum;
+	stats_init(&sum);
+	CHECK_EQ(stats_load(&l.root, &sum), 0);
+	CHECK_EQ(sum.parts, 14);
+	stats_fini(&sum);
+	/* Nor does one whose list of a disk's blocks does not read. */
+	struct meta_on_disk listed;
+	CHECK(blocks_on(&l, 41, &listed) > 0);
+	record_spoil(&l,
+		     schema_partition(META_PARTITION_BITS, META_LAYER_BLOCK, listed.tenant,
+				      listed.block, 0),
+		     key_disk(41, listed.tenant, listed.block));
+	lose_disk(&l, 41);
+	CHECK_EQ(janitor_repair(j, false), -EBADMSG);
+	CHECK(stats_of(j).chunks_repaired > others);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_share_that_fails_keeps_no_other_from_repair_and_survey(void **state)
+{
+	(void)state;
+	cbox_run_faulty(7, one_share_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_share_that_fails_keeps_no_other_from_repair_and_survey),
 		cmocka_unit_test(damage_is_mended_in_place_when_no_other_disk_will_do),
 		cmocka_unit_test(what_is_mended_stays_as_far_apart_as_it_was),
 		cmocka_unit_test(a_leftover_is_read_before_it_is_trusted),

@@ -118,6 +118,12 @@ static void scrub_age(struct janitor *j)
 
 /* --- chunks ------------------------------------------------------------------------------------ */
 
+static bool is_pool(const struct shelf *s)
+{
+	const struct cluster_disk *d = cluster_disk(s->j->fabric.map, s->disk);
+	return d != NULL && d->pool;
+}
+
 static int scrub_chunk(struct shelf *s, size_t i, bool *bad)
 {
 	struct store_range ranges[16];
@@ -128,8 +134,13 @@ static int scrub_chunk(struct shelf *s, size_t i, bool *bad)
 	u.node.timeout_ns = SCAN_TIMEOUT_NS;
 	n = node_scan(&u.node, s->disk, s->ids[i], ranges, ARRAY_LEN(ranges));
 	disk_end(&s->errand.call, &u, n < 0 ? (int)n : 0, 0);
-	*bad = n > 0 || n == -EBADMSG;
-	return n == -ENOENT || n >= 0 || *bad ? 0 : (int)n;
+	*bad = n > 0 || n == -EBADMSG || n == -ENODATA;
+	if (n != -EIO || !is_pool(s))
+		return n == -ENOENT || n >= 0 || *bad ? 0 : (int)n;
+	/* A pool may not be able to read one of its chunks while members are out. Others it can. */
+	log_warn("scrub", "disk=%016lx chunk=%016lx.%u rc=%ld", s->disk, s->ids[i].block,
+		 s->ids[i].index, n);
+	return 0;
 }
 
 static int scrub_page(struct shelf *s, size_t n, struct pacer *pace, uint64_t bytes_per_s)

@@ -406,17 +406,23 @@ void cbox_heal(struct client_box *b, uint64_t unused)
 	sim_net_heal(b->sim);
 }
 
-static void flip(struct client_box *b, uint64_t disk, struct chunk_id id, uint64_t at)
+static int flip_in(struct client_box *b, uint64_t disk, const char *folder, struct chunk_id id,
+		   uint64_t at)
 {
 	unsigned d = (unsigned)((disk - 1) % 10);
 	char path[96];
 	int rc = -ENOENT;
 	for (unsigned fan = 0; fan < 256 && rc == -ENOENT; fan++) {
-		snprintf(path, sizeof(path), "/d%u/s/chunks/%03x/%016llx.%08x", d, fan,
+		snprintf(path, sizeof(path), "/d%u/%s/chunks/%03x/%016llx.%08x", d, folder, fan,
 			 (unsigned long long)id.block, id.index);
 		rc = sim_disk_flip(node_of(b, disk)->disks[d], path, at, 3);
 	}
-	CHECK_EQ(rc, 0);
+	return rc;
+}
+
+static void flip(struct client_box *b, uint64_t disk, struct chunk_id id, uint64_t at)
+{
+	CHECK_EQ(flip_in(b, disk, "s", id, at), 0);
 }
 
 void cbox_flip(struct client_box *b, uint64_t disk, struct chunk_id id, uint64_t at)
@@ -428,6 +434,20 @@ void cbox_ruin(struct client_box *b, uint64_t disk, struct chunk_id id)
 {
 	flip(b, disk, id, 24);
 	flip(b, disk, id, CHUNK_DATA / 2 + 24);
+}
+
+void cbox_ruin_rows(struct client_box *b, uint64_t disk, struct chunk_id id)
+{
+	const unsigned members = b->wide ? 6 : 3, rows = b->outside ? 4 : 3;
+	unsigned ruined = 0;
+	for (unsigned i = 0; i < members * rows; i++) {
+		char folder[8];
+		struct chunk_id row = {id.block, id.index << 8 | i % rows};
+		snprintf(folder, sizeof(folder), "m%u", i / rows);
+		ruined += flip_in(b, disk, folder, row, 24) == 0 &&
+			  flip_in(b, disk, folder, row, CHUNK_DATA / 2 + 24) == 0;
+	}
+	CHECK_EQ(ruined, rows);
 }
 
 /* --- the fabric ------------------------------------------------------------------------------- */

@@ -96,6 +96,8 @@ void cbox_heal(struct client_box *b, uint64_t unused);
 void cbox_flip(struct client_box *b, uint64_t disk, struct chunk_id id, uint64_t at);
 /* Both of its heads, so that nothing tells whose it is. */
 void cbox_ruin(struct client_box *b, uint64_t disk, struct chunk_id id);
+/* The same with every row that a pool has of a chunk. */
+void cbox_ruin_rows(struct client_box *b, uint64_t disk, struct chunk_id id);
 
 /* The fabric of the body, with a map of the whole cluster. */
 void cbox_fabric_open(struct client_box *b, const struct fabric_options *o);

@@ -223,6 +223,37 @@ static void scrubbing_misses_a_chunk_that_vanished_and_it_is_repaired(void **sta
 	cbox_run_all(8, 1, gone_body);
 }
 
+/* A chunk of which the pool cannot say what it is; and one that is not there. */
+static void pool_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 3, 448 * KIB, "mlec:2+1/2+1"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct chunk_id ids[256];
+	size_t n = chunks_on(&l, 21, ids, ARRAY_LEN(ids));
+	CHECK(n > 2);
+	chunk_drop(&l, 21, ids[n - 1]);
+	/* Started again the node has no heads in memory. */
+	cbox_do(b, cbox_kill_node, 21);
+	cbox_ruin_rows(b, 21, ids[0]);
+	cbox_do(b, cbox_start_node, 21);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_scrub(j, 0), 0);
+	CHECK_EQ(stats_of(j).scrub_passes, b->node_count);
+	CHECK_EQ(stats_of(j).damage_found, 1);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_chunk_that_a_pool_cannot_read_does_not_hold_up_the_rest(void **state)
+{
+	(void)state;
+	cbox_run_pools(4, pool_body);
+}
+
 static void fsck_body(struct client_box *b)
 {
 	struct lab l;
@@ -284,6 +315,7 @@ int main(void)
 		cmocka_unit_test(rot_in_an_old_layout_is_not_held_against_the_new_one),
 		cmocka_unit_test(scrubbing_finds_what_rotted_and_it_is_repaired),
 		cmocka_unit_test(scrubbing_misses_a_chunk_that_vanished_and_it_is_repaired),
+		cmocka_unit_test(a_chunk_that_a_pool_cannot_read_does_not_hold_up_the_rest),
 		cmocka_unit_test(what_a_deep_check_finds_is_repaired),
 		cmocka_unit_test(scrubbing_is_not_faster_than_repair_may_be),
 		cmocka_unit_test(a_clock_that_was_ahead_does_not_put_scrubbing_off),

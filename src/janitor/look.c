@@ -21,7 +21,6 @@
 
 #define NODE_TIMEOUT_NS (30 * NS_PER_S)
 #define ORPHAN_FIBERS 4
-#define FORGET_PAGE 512
 #define FORGET_EPOCHS 16 /* without having been seen: somebody else has deleted it */
 
 int64_t shelf_list(struct shelf *s, size_t max)
@@ -311,18 +310,21 @@ static int orphans_disk(struct shelf *s, uint64_t unused)
 	return rc;
 }
 
-/* What has not been seen for long is there no more. A page at a time. */
-static void sightings_forget(struct janitor *j)
+/* What has not been seen for long is there no more. It may be a whole disk's, deleted by others. */
+static int sightings_forget(struct janitor *j)
 {
-	uint64_t old[FORGET_PAGE];
+	AUTO_FREE uint64_t *old = malloc((map_count(&j->sightings) + 1) * sizeof(*old));
 	size_t n = 0;
+	if (old == NULL)
+		return -ENOMEM;
 	map_for_each(&j->sightings, it) {
 		const struct sighting *s = it.value;
-		if (n < FORGET_PAGE && s->last_epoch + FORGET_EPOCHS < j->epoch)
+		if (s->last_epoch + FORGET_EPOCHS < j->epoch)
 			old[n++] = it.key;
 	}
 	for (size_t i = 0; i < n; i++)
 		free(map_remove(&j->sightings, old[i]));
+	return 0;
 }
 
 int janitor_orphans(struct janitor *j)
@@ -338,6 +340,6 @@ int janitor_orphans(struct janitor *j)
 		j->epoch = epoch;
 		j->epoch_ns = rt_now_ns();
 	}
-	sightings_forget(j);
-	return each_disk(j, "orphans", ORPHAN_FIBERS, orphans_disk, 0);
+	rc = sightings_forget(j);
+	return rc < 0 ? rc : each_disk(j, "orphans", ORPHAN_FIBERS, orphans_disk, 0);
 }

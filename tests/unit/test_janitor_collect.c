@@ -534,6 +534,33 @@ what_a_write_in_flight_has_put_stays_for_the_grace_and_goes_with_its_writer(void
 	cbox_run_all(4, 1, slow_writer_body);
 }
 
+static void long_ago_body(struct client_box *b)
+{
+	enum { MANY = 600 };
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	for (uint64_t i = 0; i < MANY; i++)
+		put_orphan(&l, 1, (struct chunk_id){(1ULL << 60) + i, 0}, 1, (1ULL << 60) + i);
+	CHECK_EQ(janitor_collect(j), 0);
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(stats_of(j).orphans_seen, MANY);
+	epochs_pass(&l, 20);
+	/* They are as good as new. */
+	CHECK_EQ(janitor_orphans(j), 0);
+	CHECK_EQ(stats_of(j).orphans_seen, 2 * MANY);
+	CHECK_EQ(stats_of(j).orphans_deleted, 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void sightings_of_long_ago_are_forgotten_however_many(void **state)
+{
+	(void)state;
+	cbox_run_all(4, 1, long_ago_body);
+}
+
 /* Two, so that half of the shares at least are behind one of them, wherever the janitor begins. */
 static void one_share_body(struct client_box *b)
 {
@@ -578,6 +605,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace),
+		cmocka_unit_test(sightings_of_long_ago_are_forgotten_however_many),
 		cmocka_unit_test(a_share_that_fails_keeps_no_other_from_being_collected),
 		cmocka_unit_test(a_dead_chunk_with_the_label_of_another_stays),
 		cmocka_unit_test(a_chunk_that_comes_back_has_its_whole_grace),

@@ -3,8 +3,9 @@
  * Which blocks to repair, in which order: those that bear the least further losses first.
  *
  * Shares of the partitions are gone through twice, first for what bears none. A share's list is sorted when all of
- * it is known; when that is too long, the neediest stay, and the others come with the next round. A disk that is
- * lost while all this goes on changes what blocks bear: then everything is looked at anew, from the beginning.
+ * it is known; when that is too long, the neediest that can be helped stay, and the others come with
+ * the next round. A disk that is lost while all this goes on changes what blocks bear: then everything is
+ * looked at anew, from the beginning.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -60,13 +61,27 @@ static bool is_outdated(struct ward *w)
 
 static int ward_judge(struct ward *w);
 
+/* The neediest stay. What may be beyond help stands before them, and goes first: it is found again in
+ * every round, so that in none there would be a place for what can be helped. */
+static void ward_cut(struct ward *w, size_t max)
+{
+	size_t hopeless = 0;
+	while (hopeless < w->count && w->list[hopeless].more < 0)
+		hopeless++;
+	size_t others = min_u64(w->count - hopeless, max);
+	size_t stay = min_u64(hopeless, max - others);
+	for (size_t i = 0; i < others; i++)
+		w->list[stay + i] = w->list[hopeless + i];
+	w->count = stay + others;
+}
+
 static int ward_add(struct ward *w, uint32_t tenant, uint64_t block, int more, uint64_t disk)
 {
 	if (w->count >= w->j->opts.list_max) {
 		int rc = ward_judge(w);
 		if (rc < 0)
 			return rc;
-		w->count = min_u64(w->count, w->j->opts.list_max / 2);
+		ward_cut(w, w->j->opts.list_max / 2);
 	}
 	if (w->count == w->cap) {
 		size_t cap = w->cap == 0 ? 256 : w->cap * 2;

@@ -309,6 +309,63 @@ static void the_neediest_stay_on_a_list_that_is_too_short(void **state)
 	cbox_run_all(9, 1, short_list_body);
 }
 
+/* How many blocks have lost something, and not more than the code bears. */
+static size_t count_mendable(struct lab *l, const uint64_t *lost, size_t n, size_t bears,
+			     size_t *hopeless)
+{
+	struct arena a;
+	arena_init(&a, 64 * MIB);
+	size_t mendable = 0;
+	*hopeless = 0;
+	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
+		struct meta_block_at at[32];
+		int64_t got = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
+		CHECK(got >= 0);
+		for (int64_t i = 0; i < got; i++) {
+			size_t hurt = 0;
+			for (size_t k = 0; k < at[i].block.chunk_count; k++)
+				for (size_t d = 0; d < n; d++)
+					hurt += at[i].block.chunks[k].disk == lost[d];
+			mendable += hurt > 0 && hurt <= bears;
+			*hopeless += hurt > bears;
+		}
+	}
+	arena_fini(&a);
+	return mendable;
+}
+
+static void hopeless_body(struct client_box *b)
+{
+	static const uint64_t LOST[] = {1, 21, 41};
+	struct lab l;
+	lab_open(&l, b);
+	CHECK_EQ(write_text(&l, "/f", 1, 4 * MIB, "rs:3+1"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	for (size_t i = 0; i < ARRAY_LEN(LOST); i++)
+		CHECK_EQ(meta_client_want_disk(&l.root, LOST[i], CLUSTER_GONE), 0);
+	fresh_map(&l);
+	size_t hopeless, left = count_mendable(&l, LOST, ARRAY_LEN(LOST), 1, &hopeless);
+	CHECK(left > 32 && hopeless > 16);
+	struct janitor_options o = quick();
+	o.list_max = 2;
+	struct janitor *j = hire(&o);
+	while (left > 0) {
+		size_t before = left;
+		CHECK_EQ(janitor_repair(j, false), 0);
+		left = count_mendable(&l, LOST, ARRAY_LEN(LOST), 1, &hopeless);
+		CHECK(left < before);
+	}
+	CHECK(hopeless > 16);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void what_is_beyond_help_leaves_room_for_what_is_not(void **state)
+{
+	(void)state;
+	cbox_run_all(9, 1, hopeless_body);
+}
+
 /* A disk is lost while the blocks of another are repaired: those that both hurt go next. */
 static void second_order_body(struct client_box *b)
 {
@@ -490,6 +547,7 @@ int main(void)
 		cmocka_unit_test(what_a_replaced_drive_held_is_repaired_at_once),
 		cmocka_unit_test(blocks_with_the_least_redundancy_left_go_first),
 		cmocka_unit_test(the_neediest_stay_on_a_list_that_is_too_short),
+		cmocka_unit_test(what_is_beyond_help_leaves_room_for_what_is_not),
 		cmocka_unit_test(what_a_second_failure_hurts_again_goes_first),
 		cmocka_unit_test(nobody_repairs_what_is_behind_the_last_block),
 		cmocka_unit_test(bandwidth_is_kept_and_those_who_live_know_of_each_other),

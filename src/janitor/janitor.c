@@ -14,7 +14,8 @@
 #include "rt/rt.h"
 
 #define MAP_AGE_NS (2 * NS_PER_S)
-#define LEASES_MAX 65536
+/* Names stay: orphans, scrub, drive and pool of disks; collect, repair and survey of shares. */
+#define LEASES_MAX (4 * CLUSTER_DISKS_MAX + 3 * JANITOR_SHARES)
 #define REPORT_NS (5 * NS_PER_S)
 #define SURVEY_SOONER 4 /* of a period passes at least between surveys: one part of so many */
 #define FAREWELL_NS (3 * NS_PER_S)

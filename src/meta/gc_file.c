@@ -93,10 +93,11 @@ static int file_named(struct gc *g, uint32_t tenant, uint64_t file, const struct
 	if (f->name.len > 0) {
 		struct row at;
 		struct meta_name hint = {(const char *)f->name.data, f->name.len};
-		int rc = row_find(g->m, tenant, f->dir, hint, 0, g->a, &at);
+		int rc = row_find(g->m, tenant, f->dir, hint, file, g->a, &at);
 		if (rc != 0)
 			return rc;
-		*named = at.entry != NULL && at.entry->id == file;
+		/* A Gone speaks for it as it does in a search, which would read the whole directory. */
+		*named = (f->linked && at.gone) || (at.entry != NULL && at.entry->id == file);
 	}
 	if (*named || !f->linked)
 		return 0;

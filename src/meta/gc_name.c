@@ -168,10 +168,11 @@ static int dir_named(struct gc *g, uint32_t tenant, const struct kv_row *row, re
 	struct meta_name hint = {(const char *)d->name.data, d->name.len};
 	*named = false;
 	if (hint.len > 0) {
-		int rc = row_find(g->m, tenant, d->parent, hint, 0, g->a, &at);
+		int rc = row_find(g->m, tenant, d->parent, hint, d->id, g->a, &at);
 		if (rc != 0)
 			return rc;
-		*named = at.entry != NULL && at.entry->id == d->id;
+		/* A Gone speaks for it as it does in a search, which would read all of the parent. */
+		*named = at.gone || (at.entry != NULL && at.entry->id == d->id);
 		if (*named)
 			return 0;
 	}

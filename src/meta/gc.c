@@ -111,9 +111,26 @@ bool gc_waits(struct gc *g, const struct kv_row *row, uint64_t *mark, const Prot
 	return true;
 }
 
+static int page_row(struct gc *g, const struct kv_row *row, gc_row_fn fn)
+{
+	arena_init(&g->scratch, META_OP_BYTES);
+	g->a = &g->scratch;
+	g->counts->seen++;
+	int rc = fn(g, row);
+	arena_fini(&g->scratch);
+	if (rc != -EBADMSG && rc != -EFBIG)
+		return rc;
+	/* One row that does not read must not keep all behind it from being collected. */
+	log_error("gc_row_passed", "partition=%016lx kind=%c err=%s", g->partition,
+		  *(const char *)row->key.data, err_name(rc));
+	g->counts->damaged++;
+	return 0;
+}
+
 /* The cursor is at the last key seen, or at a letter alone: nothing of it was seen yet. */
 int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row_fn fn)
 {
+	uint64_t begun_ns = rt_now_ns();
 	if (at->end)
 		return 0;
 	if (at->len == 0) {
@@ -134,22 +151,14 @@ int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row
 		g->epoch = min_u64(g->epoch, g->now);
 	}
 	for (size_t i = 0; i < rows.count && rc == 0; i++) {
-		arena_init(&g->scratch, META_OP_BYTES);
-		g->a = &g->scratch;
-		g->counts->seen++;
-		rc = fn(g, &rows.row[i]);
-		arena_fini(&g->scratch);
-		/* One row that does not read must not keep all behind it from being collected. */
-		if (rc == -EBADMSG || rc == -EFBIG) {
-			log_error("gc_row_passed", "partition=%016lx kind=%c err=%s", g->partition,
-				  *(const char *)rows.row[i].key.data, err_name(rc));
-			g->counts->damaged++;
-			rc = 0;
-		}
+		rc = page_row(g, &rows.row[i], fn);
 		if (rc != 0)
 			break;
 		at->len = (uint16_t)min_u64(rows.row[i].key.len, sizeof(at->key));
 		memcpy(at->key, rows.row[i].key.data, at->len);
+		/* The caller must hear of the rows done before it gives up. */
+		if (i + 1 < rows.count && rt_now_ns() - begun_ns >= META_GC_STEP_NS)
+			return 0;
 	}
 	if (rc != 0 || rows.more)
 		return rc;

@@ -81,7 +81,9 @@ uint64_t meta_gc_partitions(const struct meta *m);
  * may hold something, or end. Walks of the Block layer are META_GC_BLOCKS. */
 int meta_gc_skip(struct meta *m, enum meta_gc_kind kind, uint64_t *index, uint64_t end);
 
-/* One bounded step of a walk of partition `index` of the kind's layer; adds to the counts. */
+/* One bounded step of a walk of partition `index` of the kind's layer; adds to the counts. It ends after the
+ * row that is under way when this time is over. */
+#define META_GC_STEP_NS (500 * NS_PER_MS)
 int meta_gc_step(struct meta *m, enum meta_gc_kind kind, uint64_t index, uint64_t epoch,
 		 struct meta_gc_cursor *at, struct meta_gc_counts *counts);
 

@@ -116,9 +116,10 @@ int ms_handle_gc_step(struct rpc_request *r)
 	if (rc < 0)
 		return ms_end(r, rc);
 	w.kind = (enum meta_gc_kind)q->kind;
+	uint64_t begun_ns = rt_now_ns();
 	while ((rc = walk_on(r, &w)) > 0 && n.seen < WALK_ROWS) {
 		rc = meta_gc_step(ms_meta(r), w.kind, w.index, q->epoch, &w.at, &n);
-		if (rc < 0)
+		if (rc < 0 || rt_now_ns() - begun_ns >= META_GC_STEP_NS)
 			break;
 	}
 	if (rc < 0)

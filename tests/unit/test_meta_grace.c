@@ -231,6 +231,7 @@ struct passing {
 	struct kv *below;
 	struct rig *rig;
 	void (*other)(struct rig *rig); /* runs when the first page was read; may be NULL */
+	uint64_t page_ns;               /* that each takes */
 	unsigned scans;                 /* of names */
 };
 
@@ -254,6 +255,8 @@ static int passing_scan(struct kv *kv, uint64_t partition, const struct kv_range
 	if (names)
 		small.rows_max = 4;
 	int rc = kv_scan(p->below, partition, &small, rows);
+	if (names && p->page_ns > 0)
+		CHECK_EQ(rt_sleep_ns(p->page_ns), 0);
 	if (names && ++p->scans == 1 && p->other != NULL)
 		p->other(p->rig);
 	return rc;
@@ -352,6 +355,45 @@ static void what_left_a_name_is_not_searched_for_in_its_grace(void **state)
 	rig_simple(in_grace_body);
 }
 
+/* Each log that was renamed costs a search; a request that does them all at once would come too late. */
+static void slow_search_body(struct rig *rig)
+{
+	enum { LOGS = 64 };
+	char name[16], to[16];
+	for (unsigned i = 0; i < LOGS; i++) {
+		snprintf(name, sizeof(name), "a%02u", i);
+		snprintf(to, sizeof(to), "b%02u", i);
+		CHECK_EQ(try_create(rig, META_ROOT, name, FID + i, TOKEN, 0), 0);
+		rename_in_root(rig, name, to);
+	}
+	collect_all(rig);
+	struct passing p = {.page_ns = 20 * NS_PER_MS};
+	struct rig slow = passing_open(&p, rig);
+	struct meta_gc_counts counts = {0};
+	for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+		struct meta_gc_cursor at = {0};
+		while (!at.end) {
+			uint64_t begun_ns = rt_now_ns();
+			CHECK_EQ(meta_gc_step(slow.m, META_GC_ORPHANS, i, epoch_now(rig), &at,
+					      &counts),
+				 0);
+			CHECK(rt_now_ns() - begun_ns < NS_PER_S);
+		}
+	}
+	cut_end(&slow);
+	CHECK(p.scans > LOGS);
+	CHECK_EQ(counts.seen, LOGS);
+	CHECK_EQ(suspicions(rig), 0);
+}
+
+static void a_step_of_slow_rows_ends_early_and_goes_on_behind_them(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(slow_search_body);
+	rig.options.partition_bits = 1;
+	rig_run(&rig);
+}
+
 /* --- epochs -------------------------------------------------------------------------------------------------- */
 
 static void late_worker_body(struct rig *rig)
@@ -423,6 +465,7 @@ int main(void)
 		cmocka_unit_test(what_was_seen_half_made_has_its_grace_again_when_it_has_a_name),
 		cmocka_unit_test(a_search_does_not_miss_what_is_renamed_behind_its_back),
 		cmocka_unit_test(what_left_a_name_is_not_searched_for_in_its_grace),
+		cmocka_unit_test(a_step_of_slow_rows_ends_early_and_goes_on_behind_them),
 		cmocka_unit_test(a_worker_with_an_old_epoch_takes_nobodys_grace),
 		cmocka_unit_test(a_pending_block_that_a_late_copy_made_is_not_its_first_writers),
 	};

@@ -2,6 +2,8 @@
 /* The metadata service and its client: names, files, blocks and tenants. */
 #include "meta_lab.h"
 
+#include "meta/schema.h"
+
 /* --- names -------------------------------------------------------------------------------------- */
 
 static void names_are_made_found_listed_moved_and_removed(struct lab *lab)
@@ -277,6 +279,62 @@ static size_t collect(struct meta_call *root, struct arena *arena)
 	return found;
 }
 
+/* A store whose File layer is slow to scan. */
+struct slow {
+	struct kv base;
+	struct kv *below;
+};
+
+static struct slow *slow_of(struct kv *kv)
+{
+	return container_of(kv, struct slow, base);
+}
+
+static int slow_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
+		    struct kv_rows *rows)
+{
+	return kv_get(slow_of(kv)->below, partition, keys, n, rows);
+}
+
+static int slow_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
+		     struct kv_rows *rows)
+{
+	int rc = partition >> 56 == META_LAYER_FILE ? rt_sleep_ns(50 * NS_PER_MS) : 0;
+	return rc < 0 ? rc : kv_scan(slow_of(kv)->below, partition, range, rows);
+}
+
+static int slow_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed)
+{
+	return kv_txn(slow_of(kv)->below, partition, txn, failed);
+}
+
+static const struct kv_ops slow_ops = {
+	.name = "slow", .get = slow_get, .scan = slow_scan, .txn = slow_txn};
+
+/* All of them in one request would take three times as long as the client waits. */
+static void a_slow_walk_is_answered_in_parts(struct lab *lab)
+{
+	struct slow slow[SERVERS];
+	uint64_t epoch, partitions;
+	for (unsigned i = 0; i < SERVERS; i++) {
+		struct server *s = &lab->servers[i];
+		slow[i] = (struct slow){.base.ops = &slow_ops, .below = s->kv};
+		server_stop(s);
+		s->kv = &slow[i].base;
+		server_start(s);
+	}
+	CHECK_EQ(meta_client_gc_epoch(&lab->root, &epoch, &partitions), 0);
+	unsigned requests = 0;
+	struct meta_gc_counts n = {0};
+	for (struct meta_walk w = {.end = partitions}; w.index < w.end; requests++)
+		CHECK_EQ(meta_client_gc_step(&lab->root, META_GC_FILES, epoch, &w, &n), 0);
+	CHECK(requests > 1);
+	for (unsigned i = 0; i < SERVERS; i++) {
+		server_stop(&lab->servers[i]);
+		lab->servers[i].kv = slow[i].below;
+	}
+}
+
 static void what_was_removed_is_collected_through_the_service(struct lab *lab)
 {
 	struct meta_call *c = &lab->call, *root = &lab->root;
@@ -502,6 +560,7 @@ int main(void)
 		TEST(a_file_is_written_opened_and_read_from_the_cache),
 		TEST(locations_that_moved_are_found_by_asking_again),
 		TEST(what_was_removed_is_collected_through_the_service),
+		TEST(a_slow_walk_is_answered_in_parts),
 		TEST(a_lease_is_taken_over_when_its_time_has_passed_unrenewed),
 		TEST(a_stolen_token_fences_the_writer_before),
 		TEST(usage_is_counted_when_asked_for),

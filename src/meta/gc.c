@@ -111,6 +111,15 @@ bool gc_waits(struct gc *g, const struct kv_row *row, uint64_t *mark, const Prot
 	return true;
 }
 
+bool gc_unreadable(uint64_t partition, const struct kv_row *row, int rc)
+{
+	if (rc != -EBADMSG && rc != -EFBIG)
+		return false;
+	log_error("gc_row_passed", "partition=%016lx kind=%c err=%s", partition,
+		  *(const char *)row->key.data, err_name(rc));
+	return true;
+}
+
 static int page_row(struct gc *g, const struct kv_row *row, gc_row_fn fn)
 {
 	arena_init(&g->scratch, META_OP_BYTES);
@@ -118,11 +127,8 @@ static int page_row(struct gc *g, const struct kv_row *row, gc_row_fn fn)
 	g->counts->seen++;
 	int rc = fn(g, row);
 	arena_fini(&g->scratch);
-	if (rc != -EBADMSG && rc != -EFBIG)
+	if (!gc_unreadable(g->partition, row, rc))
 		return rc;
-	/* One row that does not read must not keep all behind it from being collected. */
-	log_error("gc_row_passed", "partition=%016lx kind=%c err=%s", g->partition,
-		  *(const char *)row->key.data, err_name(rc));
 	g->counts->damaged++;
 	return 0;
 }

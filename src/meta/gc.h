@@ -123,7 +123,7 @@ int meta_chunk_give_up(struct meta *m, const struct meta_ctx *ctx, uint64_t bloc
 struct meta_on_disk {
 	uint32_t tenant;
 	uint64_t block;
-	uint32_t index;
+	uint32_t index; /* META_CHUNKS_MAX: not known, the row does not read */
 };
 
 /* Blocks of one partition of the Block layer with a chunk on the disk, committed or pending; returns
@@ -137,7 +137,8 @@ struct meta_block_at {
 	uint64_t owned_bytes;    /* what its owners have of it; the rest is dead */
 };
 
-/* All blocks of one partition: for scrub, re-encoding, compaction, statistics. */
+/* All blocks of one partition that read: for scrub, re-encoding, compaction, statistics. One with an owner that
+ * does not read is owned whole. */
 int64_t meta_blocks(struct meta *m, uint64_t index, struct meta_gc_cursor *at, struct arena *arena,
 		    struct meta_block_at *out, size_t max);
 

@@ -367,6 +367,20 @@ static struct kv_bytes cursor_key(const struct meta_gc_cursor *at)
 	return kv_bytes(at->key, min_u64(at->len, sizeof(at->key)));
 }
 
+/* A block whose row does not read is there all the same: who thinks a disk empty takes it away. */
+static int on_disk_row(uint64_t partition, const struct kv_row *row, struct meta_on_disk *out)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	uint64_t disk;
+	rec_on_disk *o;
+	if (!key_read_disk(row->key, &disk, &out->tenant, &out->block))
+		return -EBADMSG;
+	int rc = rec_read_on_disk(&a, row->value, &o);
+	out->index = rc == 0 ? o->index : META_CHUNKS_MAX;
+	return gc_unreadable(partition, row, rc) ? 0 : rc;
+}
+
 int64_t meta_disk_blocks(struct meta *m, uint64_t index, uint64_t disk, struct meta_gc_cursor *at,
 			 struct meta_on_disk *out, size_t max)
 {
@@ -374,26 +388,22 @@ int64_t meta_disk_blocks(struct meta *m, uint64_t index, uint64_t disk, struct m
 		return -EINVAL;
 	if (at->end)
 		return 0;
-	AUTO_ARENA struct arena a;
-	arena_init(&a, META_OP_BYTES);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	struct schema_key prefix = key_disk_prefix(disk);
 	struct kv_range range = {.prefix = key_bytes(&prefix),
 				 .after = cursor_key(at),
 				 .rows_max = min_u64(max, KV_SCAN_ROWS_MAX)};
-	int rc = kv_scan(m->kv, schema_partition_at(META_LAYER_BLOCK, index), &range, &rows);
+	uint64_t partition = schema_partition_at(META_LAYER_BLOCK, index);
+	int rc = kv_scan(m->kv, partition, &range, &rows);
+	int64_t count = 0;
 	for (size_t i = 0; i < rows.count && rc == 0; i++) {
-		uint64_t d;
-		rec_on_disk *o;
-		if (!key_read_disk(rows.row[i].key, &d, &out[i].tenant, &out[i].block))
-			return -EBADMSG;
-		rc = rec_read_on_disk(&a, rows.row[i].value, &o);
-		if (rc == 0)
-			out[i].index = o->index;
+		rc = on_disk_row(partition, &rows.row[i], &out[count]);
+		count += rc == 0;
+		rc = gc_unreadable(partition, &rows.row[i], rc) ? 0 : rc;
 		cursor_to(at, rows.row[i].key);
 	}
 	at->end = !rows.more;
-	return rc != 0 ? rc : (int64_t)rows.count;
+	return rc != 0 ? rc : count;
 }
 
 static int owned_bytes(struct meta *m, uint32_t tenant, uint64_t block, uint64_t *sum)
@@ -414,6 +424,27 @@ static int owned_bytes(struct meta *m, uint32_t tenant, uint64_t block, uint64_t
 	return 0;
 }
 
+static int block_row(struct meta *m, uint64_t partition, const struct kv_row *row,
+		     struct arena *arena, struct meta_block_at *out)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	uint64_t block;
+	rec_block *rec;
+	if (!key_read_id(row->key, &out->tenant, &block))
+		return -EBADMSG;
+	int rc = rec_read_block(&a, row->value, &rec);
+	if (rc == 0)
+		rc = block_out(block, rec, arena, &out->block);
+	if (rc != 0)
+		return rc;
+	rc = owned_bytes(m, out->tenant, block, &out->owned_bytes);
+	if (!gc_unreadable(partition, row, rc))
+		return rc;
+	out->owned_bytes = out->block.length;
+	return 0;
+}
+
 int64_t meta_blocks(struct meta *m, uint64_t index, struct meta_gc_cursor *at, struct arena *arena,
 		    struct meta_block_at *out, size_t max)
 {
@@ -425,19 +456,15 @@ int64_t meta_blocks(struct meta *m, uint64_t index, struct meta_gc_cursor *at, s
 	struct kv_range range = {.prefix = kv_text("b"),
 				 .after = cursor_key(at),
 				 .rows_max = min_u64(max, KV_SCAN_ROWS_MAX)};
-	int rc = kv_scan(m->kv, schema_partition_at(META_LAYER_BLOCK, index), &range, &rows);
+	uint64_t partition = schema_partition_at(META_LAYER_BLOCK, index);
+	int rc = kv_scan(m->kv, partition, &range, &rows);
+	int64_t count = 0;
 	for (size_t i = 0; i < rows.count && rc == 0; i++) {
-		uint64_t block;
-		rec_block *rec;
-		if (!key_read_id(rows.row[i].key, &out[i].tenant, &block))
-			return -EBADMSG;
-		rc = rec_read_block(arena, rows.row[i].value, &rec);
-		if (rc == 0)
-			rc = block_out(block, rec, arena, &out[i].block);
-		if (rc == 0)
-			rc = owned_bytes(m, out[i].tenant, block, &out[i].owned_bytes);
+		rc = block_row(m, partition, &rows.row[i], arena, &out[count]);
+		count += rc == 0;
+		rc = gc_unreadable(partition, &rows.row[i], rc) ? 0 : rc;
 		cursor_to(at, rows.row[i].key);
 	}
 	at->end = !rows.more;
-	return rc != 0 ? rc : (int64_t)rows.count;
+	return rc != 0 ? rc : count;
 }

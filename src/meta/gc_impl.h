@@ -21,6 +21,10 @@ typedef int (*gc_row_fn)(struct gc *g, const struct kv_row *row);
 /* A page of the keys that begin with one of the letters, one letter after the other. */
 int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row_fn fn);
 
+/* Whether rc says that the row does not read, which is logged: it must not keep all behind it from being seen
+ * to. */
+bool gc_unreadable(uint64_t partition, const struct kv_row *row, int rc);
+
 /* Whether what was marked in this epoch has had its grace. */
 static inline bool gc_ripe(const struct gc *g, uint64_t mark)
 {

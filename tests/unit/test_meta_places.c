@@ -2,6 +2,8 @@
 /* Where the chunks of a block are: the reverse index, and what is asked about a chunk that was found. */
 #include "meta_blk.h"
 
+#include "meta/schema.h"
+
 static size_t on_disk(struct rig *rig, uint64_t disk)
 {
 	size_t n = 0;
@@ -325,6 +327,76 @@ static void blocks_of_many_partitions_are_read_at_once(void **state)
 	rig_simple(many_body);
 }
 
+/* --- rows that do not read -------------------------------------------------------------------- */
+
+/* What the key has becomes something that is no record. */
+static void spoil(struct rig *rig, uint64_t block, struct schema_key key)
+{
+	struct kv_write w = {
+		.kind = KV_PUT, .key = key_bytes(&key), .value = kv_text("\xff\xff\xff")};
+	struct kv_txn txn = {.writes = &w, .write_count = 1};
+	uint64_t partition = schema_partition(rig->options.partition_bits, META_LAYER_BLOCK,
+					      RIG_TENANT, block, 0);
+	CHECK_EQ(kv_txn(rig->kv, partition, &txn, NULL), 0);
+}
+
+static size_t blocks_at(struct rig *rig, uint64_t *owned)
+{
+	size_t count = 0;
+	*owned = 0;
+	for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+		struct meta_gc_cursor at = {0};
+		while (!at.end) {
+			struct arena arena;
+			struct meta_block_at out[2];
+			arena_init(&arena, MIB);
+			int64_t n = meta_blocks(rig->m, i, &at, &arena, out, 2);
+			CHECK(n >= 0);
+			for (int64_t k = 0; k < n; k++, count++) {
+				CHECK(out[k].block.id >= 7000 && out[k].tenant == RIG_TENANT);
+				*owned += out[k].owned_bytes;
+			}
+			arena_fini(&arena);
+		}
+	}
+	return count;
+}
+
+static void spoilt_body(struct rig *rig)
+{
+	enum { BLOCKS = 8 };
+	uint64_t f = must_create(rig, META_ROOT, "f"), owned;
+	for (uint64_t id = 7000; id < 7000 + BLOCKS; id++) {
+		struct blk k;
+		struct meta_owner owner = {.file = f, .bytes = 4};
+		blk_init(&k, id, 10);
+		for (unsigned i = 0; i < 3; i++)
+			k.chunks[i].disk = 100 + i;
+		CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+		CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &owner, 1), 0);
+	}
+	CHECK_EQ(blocks_at(rig, &owned), BLOCKS);
+	CHECK_EQ(owned, 4 * BLOCKS);
+	/* Of whose owners one does not read nothing is thought dead. */
+	spoil(rig, 7001, key_ids('o', RIG_TENANT, 7001, f));
+	CHECK_EQ(blocks_at(rig, &owned), BLOCKS);
+	CHECK_EQ(owned, 4 * (BLOCKS - 1) + 10);
+	spoil(rig, 7003, key_id('b', RIG_TENANT, 7003));
+	CHECK_EQ(blocks_at(rig, &owned), BLOCKS - 1);
+	CHECK_EQ(owned, 4 * (BLOCKS - 2) + 10);
+	/* The disk does not look emptier than it is. */
+	spoil(rig, 7004, key_disk(100, RIG_TENANT, 7004));
+	CHECK_EQ(on_disk(rig, 100), BLOCKS);
+}
+
+static void a_row_that_does_not_read_ends_no_walk(void **state)
+{
+	(void)state;
+	struct rig rig = rig_of(spoilt_body);
+	rig.options.partition_bits = 1;
+	rig_run(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -335,6 +407,7 @@ int main(void)
 		cmocka_unit_test(blocks_of_many_partitions_are_read_at_once),
 		cmocka_unit_test(
 			a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_way),
+		cmocka_unit_test(a_row_that_does_not_read_ends_no_walk),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

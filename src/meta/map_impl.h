@@ -34,6 +34,7 @@ struct meta_map {
 	size_t head_len;
 	struct map lives;    /* node id -> struct map_life */
 	uint64_t watched_ns; /* when all signs of life were last read: silence is counted to here */
+	size_t bad_beats;    /* signs of life that did not read then */
 	struct rt_mutex changing;
 	struct rt_group fibers;
 };

@@ -193,24 +193,37 @@ static int read_beat(struct meta_map *m, const struct kv_row *row)
 	return rc;
 }
 
+/* One that does not read, perhaps of a node that is gone, must not keep the others from being judged. Logged when
+ * there are more of them, not at each look. */
+static void note_bad(struct meta_map *m, size_t bad)
+{
+	if (bad > m->bad_beats)
+		log_error("beats_passed", "rows=%zu err=EBADMSG", bad);
+	m->bad_beats = bad;
+}
+
 int map_beats_read(struct meta_map *m)
 {
 	AUTO_KV_ROWS struct kv_rows rows = {0};
-	struct map_key last = {.len = 0};
+	uint8_t last[KV_KEY_MAX];
+	size_t last_len = 0, bad = 0;
 	do {
-		struct kv_range range = {.prefix = kv_text("h"),
-					 .after = kv_bytes(last.bytes, last.len)};
+		struct kv_range range = {.prefix = kv_text("h"), .after = kv_bytes(last, last_len)};
 		int rc = kv_scan(m->kv, map_partition(), &range, &rows);
-		for (size_t i = 0; rc == 0 && i < rows.count; i++)
+		for (size_t i = 0; rc == 0 && i < rows.count; i++) {
 			rc = read_beat(m, &rows.row[i]);
+			bad += rc == -EBADMSG;
+			rc = rc == -EBADMSG ? 0 : rc;
+		}
 		if (rc < 0)
 			return rc;
 		if (rows.count > 0) {
 			struct kv_bytes key = rows.row[rows.count - 1].key;
-			last.len = key.len; /* read_beat has checked it */
-			memcpy(last.bytes, key.data, last.len);
+			last_len = min_u64(key.len, sizeof(last));
+			memcpy(last, key.data, last_len);
 		}
 	} while (rows.more);
+	note_bad(m, bad);
 	return 0;
 }
 

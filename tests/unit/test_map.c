@@ -14,6 +14,7 @@
 #include "check.h"
 #include "kv/mem.h"
 #include "meta/map.h"
+#include "meta/map_impl.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
@@ -296,6 +297,38 @@ static void a_silent_node_is_suspect_then_failed_and_back_with_a_beat(struct lab
 	await(lab->map[0], 11, CLUSTER_ONLINE);
 }
 
+/* What is stored as the node's sign of life becomes something that is none. */
+static void spoil_beat(struct lab *lab, uint64_t node)
+{
+	struct map_key key = map_key('h', node);
+	struct kv_write w = {.kind = KV_PUT,
+			     .key = kv_bytes(key.bytes, key.len),
+			     .value = kv_text("\xff\xff\xff")};
+	struct kv_txn txn = {.writes = &w, .write_count = 1};
+	CHECK_EQ(kv_txn(lab->kv[0], map_partition(), &txn, NULL), 0);
+}
+
+static void a_beat_that_does_not_read_keeps_nobody_from_being_judged(struct lab *lab)
+{
+	static const struct meta_map_disk other[] = {{.id = 21, .capacity_bytes = TIB}};
+	struct meta_map_node n = a_node(1), bad = a_node(2);
+	bad.disks = other;
+	bad.disk_count = 1;
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	CHECK_EQ(meta_map_register(lab->map[0], &bad), 0);
+	beat_for(lab->map[0], &n, 10 * fast.beat_ns);
+	spoil_beat(lab, 2);
+	spoil_beat(lab, 3); /* in no map */
+	await(lab->map[1], 11, CLUSTER_SUSPECT);
+	await(lab->map[1], 21, CLUSTER_FAILED);
+	await(lab->map[1], 11, CLUSTER_FAILED);
+	/* A server starts all the same, and a beat puts it right. */
+	meta_map_close(lab->map[0]);
+	CHECK_EQ(meta_map_open(&lab->map[0], lab->kv[0], &fast), 0);
+	CHECK_EQ(meta_map_beat(lab->map[0], &bad), 0);
+	await(lab->map[1], 21, CLUSTER_ONLINE);
+}
+
 static void beats_change_the_version_only_when_something_changed(struct lab *lab)
 {
 	struct meta_map_node n = a_node(1);
@@ -517,6 +550,7 @@ int main(void)
 		TEST(bad_registrations_change_nothing),
 		TEST(pools_get_positions_in_their_rack),
 		TEST_SIM(a_silent_node_is_suspect_then_failed_and_back_with_a_beat),
+		TEST_SIM(a_beat_that_does_not_read_keeps_nobody_from_being_judged),
 		TEST(beats_change_the_version_only_when_something_changed),
 		TEST_SIM(an_outage_makes_no_node_suspect),
 		TEST_SIM(the_beats_of_many_wide_nodes_are_all_written),

@@ -187,7 +187,7 @@ static int buried_with(struct gc *g, uint32_t tenant, uint64_t block, uint64_t c
 	for (size_t i = 0; i < rows.count && rc == 0; i++) {
 		rec_dead_chunks *z;
 		rc = rec_read_dead_chunks(g->a, rows.row[i].value, &z);
-		*found = *found || (rc == 0 && z->charge == charge && z->refund > 0);
+		*found = *found || (rc == 0 && z->charge == charge);
 	}
 	return rc;
 }
@@ -316,8 +316,9 @@ int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_
 	if (rc != 0 || r.value[0].data == NULL)
 		return rc;
 	rc = rec_read_dead_chunks(&a, r.value[0], &z);
-	/* The charge's own note goes first: without block and dead chunks it would look unpaid. */
-	if (rc == 0 && z->refund > 0)
+	/* The charge's own note goes first: without block and dead chunks it would look unpaid. Also when there is
+	 * nothing left to refund, because a seal gave back all of it. */
+	if (rc == 0 && z->charge != 0)
 		rc = account_charged(m, tenant, block, z->charge);
 	if (rc == 0 && z->refund > 0 && !bug_planted(BUG_QUOTA_LEAK))
 		rc = account_refund(m, tenant, block, z->charge, z->refund);

@@ -458,6 +458,74 @@ static void a_pending_block_that_a_late_copy_made_is_not_its_first_writers(void 
 	rig_simple(late_allocation_body);
 }
 
+/* --- charges ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t used(struct rig *rig)
+{
+	struct meta_tenant t;
+	CHECK_EQ(meta_tenant_get(rig->m, RIG_TENANT, &t), 0);
+	return t.used_bytes;
+}
+
+/* By a process that ends before it has told the account that the charge is settled. */
+static void commit_open(struct rig *rig, uint64_t id)
+{
+	struct cut c = {.layer = META_LAYER_NAME, .left = 1000};
+	struct rig writer = cut_open(&c, rig);
+	struct meta_chunk chunk;
+	struct meta_block b = small_block(id, &chunk);
+	b.state = META_BLOCK_OPEN;
+	b.length = 0;
+	CHECK_EQ(meta_block_allocate(writer.m, &rig->ctx, &b), 0);
+	CHECK_EQ(meta_block_commit(writer.m, &rig->ctx, &b, NULL, 0), 0);
+	cut_end(&writer);
+}
+
+static void chunks_done(struct rig *rig, uint64_t epoch)
+{
+	for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+		struct meta_gc_cursor at = {0};
+		struct arena arena;
+		struct meta_dead_chunks d;
+		arena_init(&arena, MIB);
+		while (!at.end && meta_gc_chunks(rig->m, i, epoch, &at, &arena, &d, 1) == 1)
+			CHECK_EQ(meta_gc_chunks_done(rig->m, d.tenant, d.block, d.chunk_block), 0);
+		arena_fini(&arena);
+	}
+}
+
+/* What the seal gave back is not given back again: accounts are seen to before, or (seed 2) after the chunks. */
+static void empty_charge_body(struct rig *rig)
+{
+	struct meta_chunk chunk;
+	struct meta_block other = small_block(BLOCK + 1, &chunk);
+	struct meta_owner o = {.file = FID, .bytes = 10};
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &other), 0);
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &other, &o, 1), 0);
+	commit_open(rig, BLOCK);
+	CHECK_EQ(used(rig), 20);
+	CHECK_EQ(meta_block_seal(rig->m, &rig->ctx, BLOCK, 5, 0, 0, 0), 0);
+	CHECK_EQ(used(rig), 10);
+	for (unsigned round = 0; round < 8; round++) {
+		step(rig, META_GC_BLOCKS, epoch_now(rig));
+		if (rig->seed == 2)
+			chunks_done(rig, epoch_now(rig));
+		epoch_next(rig);
+	}
+	step(rig, META_GC_ACCOUNTS, epoch_now(rig));
+	CHECK_EQ(used(rig), 10);
+}
+
+static void a_charge_that_a_seal_gave_back_whole_is_not_given_back_again(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 2; seed++) {
+		struct rig rig = rig_of(empty_charge_body);
+		rig.seed = seed;
+		rig_run(&rig);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -468,6 +536,7 @@ int main(void)
 		cmocka_unit_test(a_step_of_slow_rows_ends_early_and_goes_on_behind_them),
 		cmocka_unit_test(a_worker_with_an_old_epoch_takes_nobodys_grace),
 		cmocka_unit_test(a_pending_block_that_a_late_copy_made_is_not_its_first_writers),
+		cmocka_unit_test(a_charge_that_a_seal_gave_back_whole_is_not_given_back_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

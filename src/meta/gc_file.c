@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "meta/file.h"
 #include "meta/gc_impl.h"
+#include "rt/rt.h"
 
 /* --- removed files ---------------------------------------------------------------------------- */
 
@@ -102,7 +103,7 @@ static int file_named(struct gc *g, uint32_t tenant, uint64_t file, const struct
 	if (*named || !f->linked)
 		return 0;
 	/* It has been renamed, or its name is gone. */
-	struct gc_search s = {.id = file};
+	struct gc_search s = {.id = file, .until_ns = rt_now_ns() + GC_SEARCH_NS};
 	int rc = gc_search(g->m, tenant, f->dir, &s);
 	*named = s.found || s.pending;
 	if (rc != 0 || !s.found || !f->sealed)

@@ -3,6 +3,7 @@
 #ifndef META_GC_IMPL_H
 #define META_GC_IMPL_H
 
+#include "meta/gc.h"
 #include "meta/impl.h"
 
 struct gc {
@@ -55,11 +56,15 @@ int gc_accounts_row(struct gc *g, const struct kv_row *row);
  * id, so that it may be on its way from one name to another. */
 struct gc_search {
 	uint64_t id;
+	uint64_t until_ns; /* 0, or when it is given up, as pending */
 	bool found;
 	bool pending;
 	size_t name_len;
 	char name[META_NAME_MAX];
 };
+/* What a collector gives one search: a client must not wait for it in vain, again and again. An orphan of a
+ * directory that takes longer stays. */
+#define GC_SEARCH_NS (3 * META_GC_STEP_NS)
 int gc_search(struct meta *m, uint32_t tenant, uint64_t dir, struct gc_search *s);
 
 #endif

@@ -6,8 +6,10 @@
 #include <errno.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "meta/file.h"
 #include "meta/gc_impl.h"
+#include "rt/rt.h"
 
 /* --- names that were taken away --------------------------------------------------------------- */
 
@@ -55,6 +57,11 @@ static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	struct schema_key after = {0};
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	do {
+		if (s->until_ns != 0 && rt_now_ns() >= s->until_ns) {
+			log_warn("gc_search_given_up", "tenant=%u dir=%016lx", tenant, dir);
+			s->pending = true;
+			return 1;
+		}
 		struct kv_range range = {.prefix = key_bytes(&prefix), .after = key_bytes(&after)};
 		rc = kv_scan(m->kv, partition, &range, &rows);
 		for (size_t i = 0; i < rows.count && rc == 0; i++) {
@@ -176,7 +183,7 @@ static int dir_named(struct gc *g, uint32_t tenant, const struct kv_row *row, re
 		if (*named)
 			return 0;
 	}
-	struct gc_search s = {.id = d->id};
+	struct gc_search s = {.id = d->id, .until_ns = rt_now_ns() + GC_SEARCH_NS};
 	int rc = gc_search(g->m, tenant, d->parent, &s);
 	*named = s.found || s.pending;
 	if (rc != 0 || !s.found)

@@ -394,6 +394,40 @@ static void a_step_of_slow_rows_ends_early_and_goes_on_behind_them(void **state)
 	rig_run(&rig);
 }
 
+/* One search alone would take twice as long as a client waits. It is not taken for an orphan; one in a small
+ * directory, behind it, is. */
+static void long_search_body(struct rig *rig)
+{
+	char name[16];
+	uint64_t d = must_mkdir(rig, META_ROOT, "d");
+	for (unsigned i = 0; i < 48; i++) {
+		snprintf(name, sizeof(name), "b%02u", i);
+		must_create(rig, META_ROOT, name);
+	}
+	CHECK_EQ(try_create(rig, META_ROOT, "t", FID, TOKEN, 0), 0);
+	rename_in_root(rig, "t", "u");
+	collect_all(rig);
+	struct cut c = {.layer = META_LAYER_NAME};
+	struct rig dies = cut_open(&c, rig);
+	CHECK(try_create(&dies, d, "f", FID + 1, TOKEN, 0) != 0);
+	cut_end(&dies);
+	struct passing p = {.page_ns = 600 * NS_PER_MS};
+	struct rig slow = passing_open(&p, rig);
+	uint64_t begun_ns = rt_now_ns();
+	step(&slow, META_GC_ORPHANS, epoch_now(rig));
+	CHECK(p.scans > 0);
+	CHECK(rt_now_ns() - begun_ns < 3 * NS_PER_S);
+	cut_end(&slow);
+	CHECK_EQ(suspicions(rig), 1);
+	CHECK_EQ(id_at(rig, META_ROOT, "u"), FID);
+}
+
+static void a_search_that_takes_too_long_is_given_up_and_takes_nothing(void **state)
+{
+	(void)state;
+	rig_simple(long_search_body);
+}
+
 /* --- epochs -------------------------------------------------------------------------------------------------- */
 
 static void late_worker_body(struct rig *rig)
@@ -534,6 +568,7 @@ int main(void)
 		cmocka_unit_test(a_search_does_not_miss_what_is_renamed_behind_its_back),
 		cmocka_unit_test(what_left_a_name_is_not_searched_for_in_its_grace),
 		cmocka_unit_test(a_step_of_slow_rows_ends_early_and_goes_on_behind_them),
+		cmocka_unit_test(a_search_that_takes_too_long_is_given_up_and_takes_nothing),
 		cmocka_unit_test(a_worker_with_an_old_epoch_takes_nobodys_grace),
 		cmocka_unit_test(a_pending_block_that_a_late_copy_made_is_not_its_first_writers),
 		cmocka_unit_test(a_charge_that_a_seal_gave_back_whole_is_not_given_back_again),

@@ -224,7 +224,7 @@ static void one_share_body(struct client_box *b)
 	lab_open(&l, b);
 	CHECK_EQ(write_text(&l, "/f", 1, 4 * MIB, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	struct meta_on_disk on[64], spoilt[2] = {0};
+	struct meta_on_disk on[64] = {0}, spoilt[2] = {0};
 	size_t n = 0, others = 0;
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		int64_t got = meta_client_disk_blocks(&l.root, 21, &w, on + n, ARRAY_LEN(on) - n);

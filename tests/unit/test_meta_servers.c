@@ -312,7 +312,7 @@ static void a_large_map_comes_in_pages(struct lab *lab)
 	/* Whole or not at all: who is out of time sooner and later. */
 	int rc = -ETIME;
 	unsigned tries = 0;
-	for (uint64_t time_ns = NS_PER_US; rc < 0; time_ns += 2 * NS_PER_US, tries++) {
+	for (uint64_t time_ns = NS_PER_US; rc < 0; time_ns += time_ns / 8 + 1, tries++) {
 		struct meta_client *fresh = open_client(lab, "default");
 		struct meta_call c = {.client = fresh};
 		rt_deadline_set(rt_now_ns() + time_ns);

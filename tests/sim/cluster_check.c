@@ -645,20 +645,27 @@ static void block_domains(struct checker *k, const struct meta_block *b)
 						b->chunks[i].disk);
 }
 
-static void check_parities(struct checker *k)
+static void parity_look(struct checker *k, const struct meta_block_at *at)
+{
+	block_domains(k, &at->block);
+	block_check(k, at);
+}
+
+static void each_block(struct checker *k,
+		       void (*look)(struct checker *, const struct meta_block_at *))
 {
 	struct arena a;
+	int64_t n = 0;
 	arena_init(&a, 64 * MIB);
-	for (struct meta_walk w = {.end = 1 << PARTITION_BITS}; w.index < w.end;) {
+	for (struct meta_walk w = {.end = 1 << PARTITION_BITS}; n >= 0 && w.index < w.end;) {
 		struct meta_block_at at[32];
-		int64_t n = meta_client_blocks(&k->root, &w, &a, at, ARRAY_LEN(at));
-		for (int64_t i = 0; i < n; i++) {
-			block_domains(k, &at[i].block);
-			block_check(k, &at[i]);
-		}
-		if (n < 0)
-			break;
+		n = meta_client_blocks(&k->root, &w, &a, at, ARRAY_LEN(at));
+		for (int64_t i = 0; i < n; i++)
+			look(k, &at[i]);
 	}
+	if (n < 0)
+		model_violation(&k->world->model, "I9", "blocks cannot be listed: %s",
+				err_name((int)n));
 	arena_fini(&a);
 }
 
@@ -685,33 +692,25 @@ static int write_fresh(struct checker *k, unsigned n)
 	return rc;
 }
 
+static void racks_look(struct checker *k, const struct meta_block_at *at)
+{
+	if (map_get(&k->bears, at->block.id) == NULL &&
+	    racks_of(k, &at->block) < at->block.chunk_count)
+		model_violation(&k->world->model, "I9", "block %016lx (%s): two chunks in one rack",
+				at->block.id, at->block.encoding);
+}
+
 /* I9: every encoding in use has fewer chunks than there are racks. */
 static void check_racks(struct checker *k)
 {
-	struct arena a;
 	for (unsigned i = 0; i < k->world->plan.encoding_count; i++) {
 		int rc = write_fresh(k, i);
-		if (rc == -EDQUOT)
-			return;
-		if (rc < 0)
+		if (rc < 0 && rc != -EDQUOT)
 			model_violation(&k->world->model, "I8",
 					"all is well, and a file of %s cannot be written: %s",
 					k->world->plan.encodings[i], err_name(rc));
 	}
-	arena_init(&a, 64 * MIB);
-	for (struct meta_walk w = {.end = 1 << PARTITION_BITS}; w.index < w.end;) {
-		struct meta_block_at at[32];
-		int64_t n = meta_client_blocks(&k->root, &w, &a, at, ARRAY_LEN(at));
-		if (n < 0)
-			break;
-		for (int64_t i = 0; i < n; i++)
-			if (map_get(&k->bears, at[i].block.id) == NULL &&
-			    racks_of(k, &at[i].block) < at[i].block.chunk_count)
-				model_violation(&k->world->model, "I9",
-						"block %016lx (%s): two chunks in one rack",
-						at[i].block.id, at[i].block.encoding);
-	}
-	arena_fini(&a);
+	each_block(k, racks_look);
 }
 
 /* --- the process ------------------------------------------------------------------------------- */
@@ -754,7 +753,7 @@ static void settle(struct checker *k)
 	converge(k);
 	if (!model_violated(&k->world->model)) {
 		quota_at_rest(k);
-		check_parities(k);
+		each_block(k, parity_look);
 		check_racks(k);
 	}
 	check_contents(k);

@@ -338,6 +338,22 @@ static void worker_start(struct run *r, struct worker *w)
 	}
 }
 
+/* Of a hunt: whether what a worker died of happens without the bug too, found out in a process of its own. */
+static bool dies_anyway(struct run *r, uint64_t seed)
+{
+	int status;
+	if (!r->options->hunt)
+		return false;
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		work_begin(r->options);
+		watchdog(SEED_SECONDS_MAX);
+		_exit(fails_anyway(r, seed) ? 1 : 0);
+	}
+	return pid < 0 || waitpid(pid, &status, 0) < 0 || status != 0;
+}
+
 /* True when the worker died and its work goes on in a new one. */
 static bool worker_ended(struct run *r, struct worker *w, int status)
 {
@@ -350,8 +366,9 @@ static bool worker_ended(struct run *r, struct worker *w, int status)
 		snprintf(what, sizeof(what), "the process died: %s", strsignal(WTERMSIG(status)));
 	else
 		snprintf(what, sizeof(what), "the process exited with %d", WEXITSTATUS(status));
-	uint64_t place = atomic_load(w->place);
-	add_failure(r, place - (place > 0), what);
+	uint64_t place = atomic_load(w->place), seed = place - (place > 0);
+	if (!dies_anyway(r, seed))
+		add_failure(r, seed, what);
 	atomic_fetch_add(&r->board->done, 1);
 	return !atomic_load(&r->board->stop) && place != 0;
 }
@@ -523,7 +540,8 @@ static uint64_t run_seeds(struct run *r)
 	if (o->scenario->refuses && !o->hunt && atomic_load(&r->board->refused) == 0 &&
 	    atomic_load(&r->board->done) >= REFUSED_SEEDS)
 		add_failure(r, o->seed_last, "no read of all these seeds was refused");
-	if (atomic_load(&r->board->unjudged) > 1 + atomic_load(&r->board->done) / UNJUDGED_PART)
+	if (!o->hunt &&
+	    atomic_load(&r->board->unjudged) > 1 + atomic_load(&r->board->done) / UNJUDGED_PART)
 		add_failure(r, o->seed_last, "too many histories were not judged");
 	uint64_t failed = atomic_load(&r->board->failed);
 	if (o->plants)
@@ -544,7 +562,7 @@ static uint64_t run_seeds(struct run *r)
 static int run_plants(struct options *o)
 {
 	bool all = true;
-	for (const enum bug *b = o->scenario->bugs; b != NULL && *b != BUG_NONE; b++) {
+	for (const enum bug *b = o->scenario->bugs; *b != BUG_NONE; b++) {
 		o->bug = *b;
 		struct run r = {.options = o};
 		all = run_seeds(&r) > 0 && all;

@@ -349,6 +349,8 @@ void options_parse(struct options *o, int argc, char **argv)
 	}
 	if ((o->trace || o->shrink) && o->seed_first != o->seed_last)
 		fail("--trace and --shrink are for a single seed");
+	if (o->plants && o->scenario->bugs == NULL)
+		fail("no planted bugs are hunted in this scenario");
 	if (o->jobs == 0 || o->trace)
 		o->jobs = 1;
 #ifndef TERRANE_PLANTED_BUGS

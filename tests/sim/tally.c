@@ -368,8 +368,11 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 	free(w);
 }
 
+static const enum bug bugs_found[] = {BUG_ACK_BEFORE_SYNC, BUG_REPLY_MISMATCH, BUG_NONE};
+
 const struct scenario scenario_tally = {
 	.name = "tally",
 	.doc = "three counter-and-blob servers and two clients under all faults",
 	.run = run,
+	.bugs = bugs_found,
 };

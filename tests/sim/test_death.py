@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A seed whose process dies in the middle of it shows its last events, as any other that fails."""
+"""What the runner of seeds does with one whose process dies, and with what it cannot hunt."""
 import os
 import re
 import subprocess
@@ -21,3 +21,17 @@ def test_a_seed_that_dies_shows_its_end(how, seeds):
     events = re.findall(r"(?m)^ *\d+\.\d+ .*$", done.stderr)
     assert len(events) >= 20, done.stderr
     assert done.stderr.count("the end of seed") == (0 if seeds == "3" else 2)
+
+
+def test_a_death_without_the_bug_too_is_no_find_of_it():
+    done = subprocess.run([SIM, "--scenario", "tally", "--seeds", "3..4", "--jobs", "1", "--die", "abort",
+                           "--hunt", "reply-mismatch"], capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 1
+    assert "bug reply-mismatch NOT found in 2 seeds" in done.stdout
+
+
+def test_a_scenario_without_planted_bugs_says_so():
+    done = subprocess.run([SIM, "--scenario", "over", "--plants"], capture_output=True, text=True, timeout=200,
+                          check=False)
+    assert done.returncode != 0
+    assert "no planted bugs" in done.stderr

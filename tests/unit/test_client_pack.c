@@ -327,6 +327,11 @@ static void quota_body(struct client_box *b)
 	}
 	unsigned there = count_there(&l);
 	CHECK(there == IN_BLOCK || there == FILES - IN_BLOCK);
+	/* What ended it is told, and not what was wrong with a file before that. */
+	snprintf(set.names[0], sizeof(set.names[0]), "gone/f0");
+	CHECK_EQ(set_pack(l.engine, 0), -EDQUOT);
+	CHECK_EQ(set.files[0].result, -ENOENT);
+	set_fill();
 	/* With more room the rest goes in. */
 	CHECK_EQ(meta_client_tenant_set_quota(&l.root, 1, 0), 0);
 	CHECK_EQ(set_pack(l.engine, 0), -EEXIST);

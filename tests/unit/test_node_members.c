@@ -515,6 +515,47 @@ static void a_spare_is_not_taken_for_the_disk_whose_place_it_takes(void **state)
 	fixture_in_sim_dir(1, renew_slowly);
 }
 
+/* The spare that has the place of a member comes when the pool opens anew, while a fiber hangs in a look at the
+ * place. */
+static void swap_under_look(const char *path)
+{
+	struct node_box b;
+	struct node_disks set;
+	struct node_disk *d;
+	box_init(&b, path, "n1:7000");
+	b.options.disks.give_up_ns = 3600 * NS_PER_S;
+	b.options.disks.probe_ns = NS_PER_S;
+	box_make_folders(&b);
+	CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+	CHECK_EQ(node_disk_use(&set, 11, &d), 0);
+	box_take_away(&b, C1);
+	while (d->slots[1].down_ns == 0 || d->members.owner != NULL)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	CHECK_EQ(node_pool_renew(d, 1), 0);
+	node_disk_done(d);
+	node_disks_close(&set);
+	box_take_away(&b, S0);
+	b.options.disks.probe_ns = 3600 * NS_PER_S;
+	CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+	CHECK_EQ(node_disk_use(&set, 11, &d), 0);
+	node_disk_done(d);
+	CHECK_EQ(d->slots[1].folder->disk, 111);
+	d->slots[1].checking = true;
+	box_bring_back(&b, S0);
+	CHECK_EQ(disk_reopen(d), 0);
+	CHECK_EQ(d->slots[1].folder->disk, 119);
+	/* The fiber ends at the place: nobody would take the mark from the other one. */
+	CHECK(d->slots[1].checking && !d->spares[0].checking);
+	d->slots[1].checking = false;
+	node_disks_close(&set);
+}
+
+static void a_look_under_way_stays_with_the_place_of_a_member(void **state)
+{
+	(void)state;
+	fixture_in_sim_dir(1, swap_under_look);
+}
+
 /* --- a disk that hangs ------------------------------------------------------------------------- */
 
 /* A store whose device answers when it is told to. */
@@ -596,6 +637,7 @@ int main(void)
 		cmocka_unit_test(no_rebuild_starts_while_its_disk_is_being_closed),
 		cmocka_unit_test(rot_in_the_records_of_a_pool_is_mended),
 		cmocka_unit_test(a_spare_is_not_taken_for_the_disk_whose_place_it_takes),
+		cmocka_unit_test(a_look_under_way_stays_with_the_place_of_a_member),
 		cmocka_unit_test(a_disk_that_hangs_is_suspect_and_holds_up_nobody),
 	};
 	log_set_level(LOG_OFF);

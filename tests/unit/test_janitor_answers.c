@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What comes between a janitor's question and its next step: an answer that does not come, a map that begins anew,
+ * more names than were thought of. Linked with --wrap for the calls that are answered here.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "janitor/impl.h"
+#include "janitor_lab.h"
+#include "meta/wire.h"
+
+int64_t __real_node_scan(struct node_call *c, uint64_t disk, struct chunk_id id,
+			 struct store_range *bad, size_t max);
+int64_t __wrap_node_scan(struct node_call *c, uint64_t disk, struct chunk_id id,
+			 struct store_range *bad, size_t max);
+int __real_node_put(struct node_call *c, uint64_t disk, struct chunk_id id,
+		    const struct node_put *p);
+int __wrap_node_put(struct node_call *c, uint64_t disk, struct chunk_id id,
+		    const struct node_put *p);
+int __real_meta_client_lease_take(struct meta_call *c, struct meta_lease *l);
+int __wrap_meta_client_lease_take(struct meta_call *c, struct meta_lease *l);
+
+static int scan_says; /* of this chunk; 0: what is so */
+static struct chunk_id scan_of;
+static unsigned scans;
+static bool leases_are_free;
+static struct cluster *forget; /* when the next chunk is put, which is there already */
+
+int64_t __wrap_node_scan(struct node_call *c, uint64_t disk, struct chunk_id id,
+			 struct store_range *bad, size_t max)
+{
+	scans++;
+	if (scan_says != 0 && id.block == scan_of.block && id.index == scan_of.index)
+		return scan_says;
+	return __real_node_scan(c, disk, id, bad, max);
+}
+
+int __wrap_node_put(struct node_call *c, uint64_t disk, struct chunk_id id,
+		    const struct node_put *p)
+{
+	if (forget == NULL)
+		return __real_node_put(c, disk, id, p);
+	cluster_fini(forget);
+	cluster_init(forget);
+	forget = NULL;
+	return -EEXIST;
+}
+
+int __wrap_meta_client_lease_take(struct meta_call *c, struct meta_lease *l)
+{
+	return leases_are_free ? 0 : __real_meta_client_lease_take(c, l);
+}
+
+static struct chunk_stat stat_of(struct lab *l, uint64_t disk, struct chunk_id id)
+{
+	struct chunk_stat st;
+	struct call c;
+	struct disk_use u;
+	call_init(&c, engine_fabric(l->engine));
+	CHECK_EQ(disk_begin(&c, disk, &u), 0);
+	u.node.timeout_ns = 10 * NS_PER_S;
+	CHECK_EQ(node_stat_one(&u.node, disk, id, &st), 0);
+	disk_end(&c, &u, 0, 0);
+	return st;
+}
+
+/* A reader could not have a column and said so; it is good, and its node is slow when it is looked at. */
+static void slow_body(struct client_box *b)
+{
+	struct lab l;
+	struct meta_on_disk on;
+	struct arena a;
+	lab_open(&l, b);
+	arena_init(&a, MIB);
+	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "mlec:2+1/2+1"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	CHECK(blocks_on(&l, 11, &on) > 0);
+	struct meta_block k = block_get(&l, on.block, &a);
+	struct chunk_id id = {k.chunk_block, on.index};
+	struct chunk_stat before = stat_of(&l, 11, id);
+	struct rpc_context who;
+	rpc_context_init(&who);
+	who.tenant = META_SYSTEM ":1";
+	struct meta_call c = {.client = l.client, .context = &who};
+	CHECK_EQ(meta_client_block_report(&c, on.block, k.chunk_block, on.index, 11), 0);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	for (int round = 0; round < 2; round++) {
+		scan_of = id;
+		scan_says = round == 0 ? -ETIME : 0;
+		CHECK_EQ(janitor_repair(j, true), 0);
+		CHECK_EQ(stats_of(j).chunks_repaired, round);
+		/* Never deleted, nor put again: a put draws a number. */
+		struct chunk_stat st = stat_of(&l, 11, id);
+		CHECK(memcmp(st.label, before.label, sizeof(st.label)) == 0);
+	}
+	(void)check_whole(&l);
+	janitor_close(j);
+	arena_fini(&a);
+	lab_close(&l);
+}
+
+static void a_pools_chunk_that_cannot_be_looked_at_now_is_left_there(void **state)
+{
+	(void)state;
+	cbox_run_pools(3, slow_body);
+}
+
+/* What a pool cannot read of a chunk while members are out it may read later; rows that are nowhere come no more. */
+static void unread_body(struct client_box *b)
+{
+	static const int answers[] = {-EIO, -ENODATA};
+	struct lab l;
+	struct meta_on_disk on;
+	struct arena a;
+	lab_open(&l, b);
+	arena_init(&a, MIB);
+	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "mlec:2+1/2+1"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	CHECK(blocks_on(&l, 11, &on) > 1);
+	scan_of = (struct chunk_id){block_get(&l, on.block, &a).chunk_block, on.index};
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+		scan_says = answers[i];
+		scans = 0;
+		CHECK_EQ(janitor_scrub(j, 0), 0);
+		CHECK_EQ(scans, chunks_everywhere(&l));
+		CHECK_EQ(stats_of(j).damage_found, i);
+	}
+	scan_says = 0;
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(stats_of(j).chunks_repaired, 1);
+	(void)check_whole(&l);
+	janitor_close(j);
+	arena_fini(&a);
+	lab_close(&l);
+}
+
+static void a_chunk_that_a_pool_cannot_read_keeps_no_other_from_scrubbing(void **state)
+{
+	(void)state;
+	cbox_run_pools(3, unread_body);
+}
+
+/* The map goes while a chunk is put that somebody has put there before. */
+static void anew_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	write_all(&l);
+	lose_disk(&l, 21);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_map(j), 0);
+	forget = j->fabric.map;
+	CHECK(forget != NULL);
+	(void)janitor_repair(j, true);
+	CHECK(forget == NULL);
+	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
+	(void)check_whole(&l);
+	read_all(&l);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_map_that_begins_anew_during_a_put_does_no_harm(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, anew_body);
+}
+
+/* Each kind of work takes one for each disk. */
+static void leases_body(struct client_box *b)
+{
+	char name[32];
+	struct lab l;
+	lab_open(&l, b);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	leases_are_free = true;
+	for (uint64_t disk = 1; disk <= CLUSTER_DISKS_MAX; disk++) {
+		snprintf(name, sizeof(name), "scrub/%lu", disk);
+		CHECK_EQ(lease_take(j, name), 0);
+	}
+	leases_are_free = false;
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_janitor_has_room_for_the_leases_of_the_largest_cluster(void **state)
+{
+	(void)state;
+	cbox_run_all(3, 1, leases_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_pools_chunk_that_cannot_be_looked_at_now_is_left_there),
+		cmocka_unit_test(a_chunk_that_a_pool_cannot_read_keeps_no_other_from_scrubbing),
+		cmocka_unit_test(a_map_that_begins_anew_during_a_put_does_no_harm),
+		cmocka_unit_test(a_janitor_has_room_for_the_leases_of_the_largest_cluster),
+	};
+	log_set_level(LOG_OFF);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

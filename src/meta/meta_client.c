@@ -141,8 +141,26 @@ struct asking {
 	struct rpc_context context;
 	unsigned tries, busy, failed;
 	bool doubt;
+	bool refused;      /* a try was, and another may yet be carried out */
 	uint64_t patience; /* how many times as long it may take */
 };
+
+/*
+ * Whether a copy of the request that one server holds could be carried out after another has refused it, when the way
+ * is free. Creates leave word of a refusal first (name_create.c); what changes files and blocks names the state that it
+ * changes.
+ */
+static bool may_come_late(const struct rpc_type *t)
+{
+	return t == &meta_type_rename || t == &meta_type_move || t == &meta_type_link ||
+	       t == &meta_type_remove || t == &meta_type_rmdir;
+}
+
+/* Whether the service has said so, and knows. */
+static bool is_answer(int rc, const struct rpc_reply *reply)
+{
+	return rc == 0 || (reply->maybe_executed && rc != -ECANCELED && rc != -EBADMSG);
+}
 
 static int ask_once(struct asking *a, enum verdict *v)
 {
@@ -155,9 +173,9 @@ static int ask_once(struct asking *a, enum verdict *v)
 	};
 	int rc = rpc_call(c->channels[c->current], &call, a->reply);
 	*v = rc == 0 ? FINAL : judge(rc, a->reply, a->tries);
-	if (*v == FINAL)
-		a->doubt = false; /* the service knows, and says that it did or did not */
-	else if (*v == NEXT)      /* who is turned away as busy has changed nothing */
+	if (*v == FINAL && is_answer(rc, a->reply))
+		a->doubt = a->refused = rc < 0 && a->doubt && may_come_late(a->type);
+	else if (*v == NEXT) /* who is turned away as busy has changed nothing */
 		a->doubt = a->doubt || a->reply->maybe_executed;
 	return rc;
 }
@@ -219,7 +237,9 @@ int mc_ask(struct meta_call *c, const struct rpc_type *type, const ProtobufCMess
 			rt_deadline_set(before);
 			c->in_doubt = rc < 0 && a.doubt;
 			tell(c, rc < 0 ? reply->error : "");
-			return rc;
+			if (a.refused)
+				tell(c, "refused, and an earlier try may still be carried out");
+			return a.refused ? -ETIME : rc;
 		}
 		c->client->stats.retries++;
 		rpc_reply_fini(reply);

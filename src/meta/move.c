@@ -142,7 +142,7 @@ int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 		rc = row_find(m, ctx->tenant, dir, name, id, &a, &r);
 		if (rc == 0 && id != 0 && r.row == r.entry &&
 		    (r.entry == NULL || r.entry->id != id))
-			return r.gone ? 0 : r.entry == NULL ? -ENOENT : -ESTALE;
+			return r.removed ? 0 : r.entry == NULL ? -ENOENT : -ESTALE;
 		if (rc == 0)
 			rc = rmdir_at(m, &r, &a);
 		if (rc != 1)

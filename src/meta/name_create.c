@@ -472,29 +472,50 @@ static void refuse_taken(struct making *k, bool named)
 	}
 }
 
-/*
- * The name is another's, so the record is of no use. A copy of the request must not name it any more when
- * the name becomes free: a Gone says so, put there while the name is still the other's. What is left when that
- * does not work the collector finds, though not as cheaply.
- */
-static void name_refuse(struct making *k, size_t i)
+/* 1: look again. */
+static int refuse_at(struct making *k, size_t i, const struct row *r)
 {
 	uint64_t id = k->files[i].id;
-	struct row r;
-	if (row_find(k->m, k->tenant, k->dir, k->files[i].name, id, k->a, &r) != 0)
-		return;
-	if (!r.refused) {
-		if (r.gone || r.row == NULL || r.row->transfer != 0 || r.row->id == id)
-			return;
-		struct txn t;
-		txn_init(&t, k->a);
-		txn_equals(&t, key_entry(k->tenant, k->dir, r.slice, r.name), r.raw);
-		txn_absent(&t, key_slice_id('g', k->tenant, k->dir, r.slice, id));
-		row_put_gone(&t, &r, id, META_FILE, GONE_REFUSED);
-		if (txn_run(k->m, &t, r.partition, NULL) != 0)
-			return;
+	int rc = row_free(k->m, r, k->a);
+	if (rc != 0 || r->refused)
+		return rc;
+	if (r->gone || (r->entry != NULL && r->entry->id == id)) {
+		k->results[i] = 0; /* a copy of the request found the name free */
+		return 0;
 	}
-	record_unmake(k, i);
+	if (r->dir_raw.data == NULL || (r->shut != NULL && r->shut->sealed))
+		return 0; /* nothing is named there any more */
+	struct txn t;
+	txn_init(&t, k->a);
+	txn_same(&t, key_entry(k->tenant, k->dir, r->slice, r->name), r->raw);
+	txn_same(&t, key_slice('s', k->tenant, k->dir, r->slice), r->shut_raw);
+	txn_absent(&t, key_slice_id('g', k->tenant, k->dir, r->slice, id));
+	row_put_gone(&t, r, id, META_FILE, GONE_REFUSED);
+	rc = txn_run(k->m, &t, r->partition, NULL);
+	return rc == -ESTALE ? 1 : rc;
+}
+
+/*
+ * The name is another's, so the record is of no use. A copy of the request must not name it any more when
+ * the name becomes free: a Gone says so, before the client is told.
+ */
+static int name_refuse(struct making *k, size_t i)
+{
+	for (unsigned try = 0;; try++) {
+		struct row r;
+		int rc = row_find(k->m, k->tenant, k->dir, k->files[i].name, k->files[i].id, k->a,
+				  &r);
+		if (rc == 0)
+			rc = refuse_at(k, i, &r);
+		if (rc == 0 && k->results[i] < 0)
+			(void)record_unmake(k, i); /* else the collector does */
+		if (rc == 0)
+			return 0;
+		if (rc == 1)
+			rc = meta_again(k->m, try);
+		if (rc != 0)
+			return rc;
+	}
 }
 
 /*
@@ -576,7 +597,9 @@ int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	rc = k.in_order ? make_in_order(&k) : make_at_once(&k);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if ((results[i] == -EEXIST || results[i] == -EISDIR) && !k.taken[i])
-			name_refuse(&k, i);
+			rc = name_refuse(&k, i);
+	if (rc == -EAGAIN)
+		rc = -ETIMEDOUT; /* others have their names */
 	/* A sealed directory that does not have the name, nor had it, never will. */
 	if (rc == -EROFS && n == 1)
 		record_unmake(&k, 0);

@@ -52,7 +52,7 @@ void contest_free(struct contest *c)
 
 void contest_check(struct world *w)
 {
-	enum history_verdict v = history_check(&w->contest->history, CONTEST_CONFIGS_MAX, NULL);
+	enum history_verdict v = history_check(&w->contest->history, CONTEST_CONFIGS_MAX, stderr);
 	w->out->unjudged = v == HISTORY_TOO_HARD;
 	if (v == HISTORY_VIOLATED)
 		model_violation(&w->model, "I6",

@@ -115,6 +115,7 @@ struct twin {
 	unsigned count;
 	int (*op)(struct rig *rig);
 	bool met;
+	bool goes_on; /* it is not refused, but goes on */
 };
 
 static struct twin *twin_of(struct kv *kv)
@@ -141,7 +142,7 @@ static int twin_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn,
 		return kv_txn(t->below, partition, txn, failed);
 	t->met = true;
 	CHECK_EQ(t->op(t->rig), 0);
-	return t->error;
+	return t->goes_on ? kv_txn(t->below, partition, txn, failed) : t->error;
 }
 
 static void twin_close(struct kv *kv)
@@ -167,6 +168,12 @@ static bool twin_run(struct rig *rig, unsigned at, int error, int (*op)(struct r
 	meta_close(through.m);
 	kv_close(&t.base);
 	return t.met;
+}
+
+static int rename_root(struct rig *rig, const char *from, const char *to, uint64_t request)
+{
+	return meta_rename(rig->m, &rig->ctx, META_ROOT, meta_name(from), meta_name(to), request,
+			   0);
 }
 
 static int mkdir_op(struct rig *rig)
@@ -285,6 +292,70 @@ static void a_create_that_was_refused_is_refused_again(void **state)
 	rig_simple(refused_body);
 }
 
+static int create_in_dir(struct rig *rig)
+{
+	return try_create(rig, DIR, "n", FID, TOKEN, 0);
+}
+
+/* The other server finds the name free, and gives it; then the directory is sealed. */
+static int twin_makes_and_seals(struct rig *rig)
+{
+	CHECK_EQ(meta_remove(rig->m, &rig->ctx, DIR, meta_name("n"), FID + 1, 0), 0);
+	CHECK_EQ(create_in_dir(rig), 0);
+	CHECK_EQ(meta_dir_seal(rig->m, &rig->ctx, DIR), 0);
+	return 0;
+}
+
+static void made_meanwhile_body(struct rig *rig)
+{
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("d"), DIR), 0);
+	CHECK_EQ(try_create(rig, DIR, "n", FID + 1, 0, 0), 0);
+	struct twin t = {.base.ops = &twin_ops,
+			 .rig = rig,
+			 .op = twin_makes_and_seals,
+			 .at = 3, /* record, name; then word of the refusal */
+			 .goes_on = true};
+	CHECK_EQ(kv_mem_open(&t.below, rig->mem), 0);
+	struct rig through = *rig;
+	through.kv = &t.base;
+	CHECK_EQ(meta_open(&through.m, &t.base, &rig->options), 0);
+	t.count = 0;
+	CHECK_EQ(create_in_dir(&through), 0);
+	meta_close(through.m);
+	kv_close(&t.base);
+	CHECK(t.met);
+	struct arena arena;
+	struct meta_file f = {0};
+	arena_init(&arena, MIB);
+	CHECK_EQ(id_at(rig, DIR, "n"), FID);
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, FID, 0, 0, &arena, &f, NULL, NULL, NULL), 0);
+	CHECK(f.linked && !f.removed);
+	arena_fini(&arena);
+}
+
+static void a_create_that_was_to_be_refused_and_was_made_meanwhile_stays(void **state)
+{
+	(void)state;
+	rig_simple(made_meanwhile_body);
+}
+
+static void rmdir_renamed_body(struct rig *rig)
+{
+	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("d"), DIR), 0);
+	CHECK_EQ(rename_root(rig, "d", "e", REQUEST), 0);
+	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("d"), DIR), -ENOENT);
+	CHECK_EQ(id_at(rig, META_ROOT, "e"), DIR);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("e"), DIR), 0);
+	clean_in_the_end(rig);
+}
+
+static void a_directory_that_was_renamed_is_not_said_to_be_removed(void **state)
+{
+	(void)state;
+	rig_simple(rmdir_renamed_body);
+}
+
 /* --- blocks that went ------------------------------------------------------------------------------------ */
 
 static void gone_block_body(struct rig *rig)
@@ -324,12 +395,6 @@ static void a_file_made_at_the_last_moment_keeps_its_block(void **state)
 }
 
 /* --- moves and renames sent again -------------------------------------------------------------------------- */
-
-static int rename_root(struct rig *rig, const char *from, const char *to, uint64_t request)
-{
-	return meta_rename(rig->m, &rig->ctx, META_ROOT, meta_name(from), meta_name(to), request,
-			   0);
-}
 
 static void moved_on_body(struct rig *rig)
 {
@@ -435,6 +500,8 @@ int main(void)
 		cmocka_unit_test(a_server_that_fails_takes_nothing_from_the_one_that_did_not),
 		cmocka_unit_test(a_file_whose_name_was_refused_may_get_one_other),
 		cmocka_unit_test(a_create_that_was_refused_is_refused_again),
+		cmocka_unit_test(a_create_that_was_to_be_refused_and_was_made_meanwhile_stays),
+		cmocka_unit_test(a_directory_that_was_renamed_is_not_said_to_be_removed),
 		cmocka_unit_test(what_is_put_on_a_block_that_was_collected_is_refused),
 		cmocka_unit_test(a_file_made_at_the_last_moment_keeps_its_block),
 		cmocka_unit_test(a_move_sent_again_leaves_a_new_file_of_the_name_alone),

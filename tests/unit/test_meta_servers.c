@@ -89,6 +89,37 @@ static void a_server_whose_store_failed_ends_and_clients_go_on_elsewhere(struct 
 	await_failure(&lab->servers[0]);
 }
 
+static int remove_none(struct meta_call *c)
+{
+	return meta_client_remove(c, META_ROOT, meta_name("none"), 777, 0);
+}
+
+static int rename_none(struct meta_call *c)
+{
+	return meta_client_rename(c, META_ROOT, meta_name("none"), meta_name("some"), meta_id(), 0);
+}
+
+/* The copy of it that a server has may be carried out later, when the way is free. */
+static void what_is_refused_after_a_lost_try_is_in_doubt(struct lab *lab)
+{
+	static int (*const ops[])(struct meta_call *) = {remove_none, rename_none};
+	struct meta_call *c = &lab->call;
+	for (size_t k = 0; k < ARRAY_LEN(ops); k++) {
+		int rc = 0;
+		/* Servers, and a rename before it asks, have questions of their own for the store. */
+		for (uint64_t i = 0; i < 200 && rc != -ETIME; i++) {
+			kv_mem_fail_at(lab->mem, 1 + i % 4, KV_MEM_REQUEST_LOST);
+			rc = ops[k](c);
+			CHECK(rc == -ENOENT || rc == -ETIME);
+			CHECK_EQ(c->in_doubt, rc == -ETIME);
+		}
+		CHECK_EQ(rc, -ETIME);
+		kv_mem_fail_at(lab->mem, 0, KV_MEM_FINE);
+		CHECK_EQ(ops[k](c), -ENOENT);
+		CHECK(!c->in_doubt);
+	}
+}
+
 static void a_store_that_fails_under_a_beat_ends_the_server(struct lab *lab)
 {
 	CHECK_EQ(register_node(lab, 1, 10, 2), 0);
@@ -329,6 +360,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(clients_fail_over_between_servers),
 		TEST(a_server_whose_store_failed_ends_and_clients_go_on_elsewhere),
+		TEST(what_is_refused_after_a_lost_try_is_in_doubt),
 		TEST(a_store_that_fails_under_a_beat_ends_the_server),
 		TEST(without_any_server_a_call_ends_when_its_time_is_up),
 		TEST_RATE(a_hot_directory_slows_down_and_loses_nothing, 100),

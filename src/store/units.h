@@ -16,7 +16,6 @@ struct crc_shift {
 	uint32_t bit[32]; /* what becomes of each bit of the first CRC */
 };
 
-void crc_shift_init(struct crc_shift *s, uint64_t len2);
 uint32_t crc_shift_combine(const struct crc_shift *s, uint32_t crc1, uint32_t crc2);
 
 /* A shift for each size of a unit. */

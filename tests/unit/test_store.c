@@ -13,6 +13,7 @@
 #include "base/crc.h"
 #include "base/rng.h"
 #include "rt/rt.h"
+#include "store/units.h"
 #include "store_fixture.h"
 
 static const struct chunk_id A = {.block = 42, .index = 7};
@@ -556,9 +557,24 @@ static void late(struct store *s)
 }
 ON_EVERY_KIND(a_late_call_does_no_harm, late)
 
+static void shifts_of_units_combine_as_crc32c_does(void **state)
+{
+	(void)state;
+	struct unit_shifts s;
+	unit_shifts_init(&s);
+	for (size_t i = 0; i < ARRAY_LEN(s.of); i++)
+		for (uint64_t n = 0; n < 50; n++) {
+			uint32_t a = (uint32_t)mix_u64(2 * n), b = (uint32_t)mix_u64(2 * n + 1);
+			assert_int_equal(
+				crc_shift_combine(&s.of[i], a, b),
+				crc32c_combine(a, b, UINT64_C(1) << (CHUNK_UNIT_LOG2_MIN + i)));
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shifts_of_units_combine_as_crc32c_does),
 		cmocka_unit_test(what_was_put_is_read_back),
 		cmocka_unit_test(any_range_is_read_with_its_crc),
 		cmocka_unit_test(ranges_past_the_end_are_refused),

@@ -200,16 +200,16 @@ def stage_coverage():
 
 
 # stage on the command line: its title, the configuration it needs, and what it runs. Those that wait most
-# come first.
+# come first; a cluster of others' processes has the machine for itself, and comes when all is built and linted.
 STAGES = {
     "unit": ("unit (asan, ubsan)", "asan", stage_unit),
-    "rados": ("rados (asan, ubsan)", "asan", stage_rados),
     "blackbox": ("blackbox", "release", stage_blackbox),
     "threads": ("threads (tsan)", "tsan", stage_threads),
     "sim": ("sim", "sim", stage_sim),
     "fuzz": ("fuzz", "fuzz", stage_fuzz),
     "coverage": ("coverage", "coverage", stage_coverage),
     "lint": ("lint", "asan", stage_lint),
+    "rados": ("rados (asan, ubsan)", "asan", stage_rados),
 }
 COMPUTES = "lint"  # it needs nobody's answer in time, so it goes on beside the others
 

@@ -514,7 +514,7 @@ static int name_refuse(struct making *k, size_t i)
 		if (rc == 1)
 			rc = meta_again(k->m, try);
 		if (rc != 0)
-			return rc;
+			return rc == -EAGAIN ? -ETIMEDOUT : rc; /* others have their names */
 	}
 }
 
@@ -598,8 +598,6 @@ int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if ((results[i] == -EEXIST || results[i] == -EISDIR) && !k.taken[i])
 			rc = name_refuse(&k, i);
-	if (rc == -EAGAIN)
-		rc = -ETIMEDOUT; /* others have their names */
 	/* A sealed directory that does not have the name, nor had it, never will. */
 	if (rc == -EROFS && n == 1)
 		record_unmake(&k, 0);

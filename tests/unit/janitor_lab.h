@@ -40,6 +40,7 @@ void read_all(struct lab *l);
 
 size_t chunks_on(struct lab *l, uint64_t disk, struct chunk_id *out, size_t max);
 size_t chunks_everywhere(struct lab *l);
+struct chunk_stat stat_of(struct lab *l, uint64_t disk, struct chunk_id id);
 /* As if it had never been there. */
 void chunk_drop(struct lab *l, uint64_t disk, struct chunk_id id);
 /* Puts chunks that no record knows until the disk takes no more, and says how many; takes them away. */

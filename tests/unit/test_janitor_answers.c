@@ -61,17 +61,17 @@ int __wrap_meta_client_lease_take(struct meta_call *c, struct meta_lease *l)
 	return leases_are_free ? 0 : __real_meta_client_lease_take(c, l);
 }
 
-static struct chunk_stat stat_of(struct lab *l, uint64_t disk, struct chunk_id id)
+/* Writes a file of several blocks to pools, and says which chunk of the first disk 11 has. */
+static struct chunk_id column_write(struct lab *l, struct meta_on_disk *on)
 {
-	struct chunk_stat st;
-	struct call c;
-	struct disk_use u;
-	call_init(&c, engine_fabric(l->engine));
-	CHECK_EQ(disk_begin(&c, disk, &u), 0);
-	u.node.timeout_ns = 10 * NS_PER_S;
-	CHECK_EQ(node_stat_one(&u.node, disk, id, &st), 0);
-	disk_end(&c, &u, 0, 0);
-	return st;
+	struct arena a;
+	arena_init(&a, MIB);
+	CHECK_EQ(write_text(l, "/f", 3, TEXT_BYTES, "mlec:2+1/2+1"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	CHECK(blocks_on(l, 11, on) > 1);
+	struct chunk_id id = {block_get(l, on->block, &a).chunk_block, on->index};
+	arena_fini(&a);
+	return id;
 }
 
 /* A reader could not have a column and said so; it is good, and its node is slow when it is looked at. */
@@ -79,20 +79,14 @@ static void slow_body(struct client_box *b)
 {
 	struct lab l;
 	struct meta_on_disk on;
-	struct arena a;
 	lab_open(&l, b);
-	arena_init(&a, MIB);
-	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "mlec:2+1/2+1"), 0);
-	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	CHECK(blocks_on(&l, 11, &on) > 0);
-	struct meta_block k = block_get(&l, on.block, &a);
-	struct chunk_id id = {k.chunk_block, on.index};
+	struct chunk_id id = column_write(&l, &on);
 	struct chunk_stat before = stat_of(&l, 11, id);
 	struct rpc_context who;
 	rpc_context_init(&who);
 	who.tenant = META_SYSTEM ":1";
 	struct meta_call c = {.client = l.client, .context = &who};
-	CHECK_EQ(meta_client_block_report(&c, on.block, k.chunk_block, on.index, 11), 0);
+	CHECK_EQ(meta_client_block_report(&c, on.block, id.block, id.index, 11), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	for (int round = 0; round < 2; round++) {
@@ -106,7 +100,6 @@ static void slow_body(struct client_box *b)
 	}
 	(void)check_whole(&l);
 	janitor_close(j);
-	arena_fini(&a);
 	lab_close(&l);
 }
 
@@ -122,13 +115,8 @@ static void unread_body(struct client_box *b)
 	static const int answers[] = {-EIO, -ENODATA};
 	struct lab l;
 	struct meta_on_disk on;
-	struct arena a;
 	lab_open(&l, b);
-	arena_init(&a, MIB);
-	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "mlec:2+1/2+1"), 0);
-	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	CHECK(blocks_on(&l, 11, &on) > 1);
-	scan_of = (struct chunk_id){block_get(&l, on.block, &a).chunk_block, on.index};
+	scan_of = column_write(&l, &on);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
@@ -143,7 +131,6 @@ static void unread_body(struct client_box *b)
 	CHECK_EQ(stats_of(j).chunks_repaired, 1);
 	(void)check_whole(&l);
 	janitor_close(j);
-	arena_fini(&a);
 	lab_close(&l);
 }
 

@@ -343,19 +343,6 @@ static int delete_as(struct lab *l, uint64_t disk, struct chunk_id id, const uin
 	return rc;
 }
 
-static struct chunk_stat stat_of(struct lab *l, uint64_t disk, struct chunk_id id)
-{
-	struct call c;
-	struct disk_use u;
-	struct chunk_stat st = {0};
-	call_init(&c, engine_fabric(l->engine));
-	CHECK_EQ(disk_begin(&c, disk, &u), 0);
-	u.node.timeout_ns = 10 * NS_PER_S;
-	CHECK_EQ(node_stat_one(&u.node, disk, id, &st), 0);
-	disk_end(&c, &u, 0, 0);
-	return st;
-}
-
 /* Four disks, of which three have a copy: the fourth is where a repair can go, and where a move has left its old
  * chunk, whose delete is under way. */
 static void held_up_body(struct client_box *b)

@@ -92,7 +92,7 @@ class Box:
         done = run("down", "--dir", self.folder)
         assert done.returncode == 0, done.stderr
         # What has let go of its files may still be on its way out.
-        await_true("the end of all processes", lambda: not [p for p in pids if lives(p)], 5)
+        await_true("the end of all processes", lambda: not [p for p in pids if lives(p)])
 
     def __enter__(self):
         self.up(*self.shape)

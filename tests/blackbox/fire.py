@@ -33,6 +33,7 @@ FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 GRACE_S = 180  # of collection: the least that a janitor takes
 # Epochs in which everything that was deleted or left behind is collected: no sooner than, and no later.
 LEAST_EPOCHS, EPOCHS_MAX = 6, 40
+LAST_LINES = 12  # of each log, with a failure
 # A janitor in a hurry: what a box loses is repaired while the test waits.
 HURRY = {"round": "200ms", "lease": "2s", "delay": "3s", "look": "1s", "percent": "100"}
 
@@ -125,6 +126,8 @@ class Fire:
         return self
 
     def __exit__(self, kind, *_):
+        if kind is not None:
+            self.tell()
         for process in self.running.values():
             process.kill()
             process.communicate()
@@ -135,6 +138,14 @@ class Fire:
         if kind is None:
             left = [*self.box.folder.glob("run/*"), *self.box.folder.glob("disks/*/*/tmp/*")]
             assert not left, f"left behind: {left}"
+
+    def tell(self):
+        """What a failure is understood by: who does not live any more, and what each said last."""
+        pids = self.box.pids()
+        for log in sorted((self.box.folder / "log").glob("*.log")):
+            state = "runs" if lives(pids.get(log.stem)) else "does not run"
+            lines = log.read_text(errors="replace").splitlines()
+            print(f"{log.stem} {state}", *lines[-LAST_LINES:], sep="\n  ")
 
     def roles(self):
         return sorted(p.stem for p in (self.box.folder / "conf").glob("*.ini"))
@@ -186,6 +197,17 @@ class Fire:
         """Waits until that many more operations of the clients have ended well."""
         start = self.tally()[0]
         await_true("that the clients get on", lambda: self.tally()[0] >= start + count, seconds)
+
+    def await_sharers(self):
+        """Waits until two clients have each appended to a log that both take."""
+        def sharers():
+            names = {}
+            for history in self.histories:
+                for hold in History(history).holds:
+                    if any(r["acknowledged"] is not None for r in hold["records"]):
+                        names.setdefault(hold["path"], set()).add(history)
+            return max(map(len, names.values()), default=0)
+        await_true("that clients take a log from each other", lambda: sharers() >= 2, 30)
 
     def await_unknown(self, start):
         """Waits until a change has ended without anybody knowing how, since the tally was `start`."""
@@ -276,6 +298,7 @@ class Fire:
             try:
                 return self.box.metrics("janitor")[f"terrane_janitor_{name}"]
             except OSError:  # the request was too late when the clock jumped
+                assert lives(self.box.pids().get("janitor")), "the janitor ended"
                 return 0
         await_true("that the janitor collects", lambda: shown("collect_rounds_total") > 0, HEAL_S)
         for i in range(1, EPOCHS_MAX + 1):

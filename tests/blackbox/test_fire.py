@@ -53,6 +53,7 @@ def test_kill_9_of_any_process_in_a_loop(tmp_path):
             else:
                 fire.restart(name)
             fire.progress(5)
+        fire.await_sharers()
         assert fire.judge(left=True)["thefts"] > 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the libFuzzer targets of build/fuzz, as many at a time as there are cores.
+"""Runs the libFuzzer targets of build/fuzz, or of build/smoke for `./dev test`, as many at a time as there are cores.
 
 Each target reads its seeds from tests/fuzz/seeds/TARGET and keeps what it finds in
 build/fuzz-corpus/TARGET, so that a later run starts where this one stopped. An input that fails is
@@ -14,21 +14,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 from common import BUILD, CORES, ROOT, build, call, fixed_addresses, sanitizer_env
 
-TARGETS = BUILD / "fuzz" / "tests" / "fuzz"
+def folder(config):
+    return BUILD / config / "tests" / "fuzz"
 
 
-def targets():
-    return sorted(p.name[len("fuzz_"):] for p in TARGETS.glob("fuzz_*")
+def targets(config="fuzz"):
+    return sorted(p.name[len("fuzz_"):] for p in folder(config).glob("fuzz_*")
                   if p.is_file() and p.suffix == "")
 
 
-def run_target(name, seconds):
+def run_target(name, seconds, config):
     """One target for some seconds: (passed, report)."""
     corpus = BUILD / "fuzz-corpus" / name
     seeds = ROOT / "tests" / "fuzz" / "seeds" / name
     corpus.mkdir(parents=True, exist_ok=True)
     (BUILD / "fuzz-crash").mkdir(exist_ok=True)
-    program = TARGETS / f"fuzz_{name}"
+    program = folder(config) / f"fuzz_{name}"
     command = [*fixed_addresses(), program, f"-max_total_time={seconds}", "-timeout=10",
                "-rss_limit_mb=2048", "-malloc_limit_mb=256", "-print_final_stats=1", "-verbosity=1",
                f"-artifact_prefix=build/fuzz-crash/{name}-", corpus]
@@ -43,7 +44,7 @@ def run_target(name, seconds):
     report = [f"{ran}, FAILED (exit status {done.returncode})", sanitizer_report(done.stdout)]
     if found:
         report.append(f"input:  {found[1]}")
-        report.append(f"replay: build/fuzz/tests/fuzz/fuzz_{name} {found[1]}")
+        report.append(f"replay: build/{config}/tests/fuzz/fuzz_{name} {found[1]}")
     return False, "\n".join(report)
 
 
@@ -62,10 +63,10 @@ def sanitizer_report(text):
     return "\n".join(lines[start:ends[-1] if ends else len(lines)])
 
 
-def run_all(names, seconds):
+def run_all(names, seconds, config="fuzz"):
     """(passed, report) of each, in order, as they end."""
     with ThreadPoolExecutor(CORES) as pool:
-        yield from pool.map(lambda name: run_target(name, seconds), names)
+        yield from pool.map(lambda name: run_target(name, seconds, config), names)
 
 
 def seconds_each(args, count):

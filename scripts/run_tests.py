@@ -147,13 +147,13 @@ def stage_sim():
 
 
 def stage_fuzz():
-    names = fuzz.targets()
+    names = fuzz.targets("smoke")
     if not names:
         return Count(note="no fuzz target in this tree")
     seconds = FUZZ_SMOKE_S * min(CORES, len(names)) // len(names)
     seconds = min(max(seconds, FUZZ_TARGET_MIN_S), FUZZ_TARGET_MAX_S)
     count = Count(note=f"{seconds} s each")
-    for passed, report in fuzz.run_all(names, seconds):
+    for passed, report in fuzz.run_all(names, seconds, "smoke"):
         if passed:
             count.passed += 1
         else:
@@ -206,7 +206,7 @@ STAGES = {
     "blackbox": ("blackbox", "release", stage_blackbox),
     "threads": ("threads (tsan)", "tsan", stage_threads),
     "sim": ("sim", "sim", stage_sim),
-    "fuzz": ("fuzz", "fuzz", stage_fuzz),
+    "fuzz": ("fuzz", "smoke", stage_fuzz),
     "coverage": ("coverage", "coverage", stage_coverage),
     "lint": ("lint", "asan", stage_lint),
     "rados": ("rados (asan, ubsan)", "asan", stage_rados),

@@ -26,7 +26,9 @@ def build(config):
 
 def sanitizer_env():
     env = dict(os.environ)
-    env["ASAN_OPTIONS"] = "abort_on_error=0:detect_leaks=1:strict_string_checks=1"
+    # What is freed stays poisoned until 16 MiB more are: with the default of 256 all that is allocated is new to the
+    # caches and the kernel, and tests of crashes take a fifth longer.
+    env["ASAN_OPTIONS"] = "abort_on_error=0:detect_leaks=1:strict_string_checks=1:quarantine_size_mb=16"
     env["UBSAN_OPTIONS"] = "print_stacktrace=1:halt_on_error=1"
     env["TSAN_OPTIONS"] = "halt_on_error=0:second_deadlock_stack=1"
     env["CMOCKA_MESSAGE_OUTPUT"] = "TAP"

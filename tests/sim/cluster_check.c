@@ -30,6 +30,7 @@
 #define LOOK_NS (5 * NS_PER_S)
 #define CONVERGE_NS (900 * NS_PER_S)
 #define LIST_PAGE 256
+#define DEAD_PAGE 16
 #define WORSE_LOOKS 3
 #define CACHES_NS (2500 * NS_PER_MS)
 #define EMPTY_NS (60 * NS_PER_S) /* that a node has to be emptied */
@@ -453,8 +454,29 @@ static bool lame_matter(const struct checker *k)
 	return lost > 0 && rt_now_ns() + STUCK_NS > k->begin_ns + LAME_NS;
 }
 
-/* What is lacking because of each of them: what names it, or a chunk there that no record wants. (Records of chunks that
- * cannot be deleted are garbage for as long.) */
+/* Whether chunks on a disk are to be deleted, and have not been. It may not even list them: those that have them are
+ * gone, and those that have none are not believed. */
+static bool disk_has_dead(struct checker *k, uint64_t disk)
+{
+	uint64_t epoch;
+	struct meta_walk w = {0};
+	bool found = false;
+	int64_t n = meta_client_gc_epoch(&k->root, &epoch, &w.end);
+	while (n >= 0 && !found && w.index < w.end) {
+		struct meta_dead_chunks dead[DEAD_PAGE];
+		struct arena a;
+		arena_init(&a, 4 * MIB);
+		n = meta_client_gc_chunks(&k->root, epoch, &w, &a, dead, DEAD_PAGE);
+		for (int64_t i = 0; i < n; i++)
+			for (size_t c = 0; c < dead[i].chunk_count; c++)
+				found = found || dead[i].chunks[c].disk == disk;
+		arena_fini(&a);
+	}
+	return found;
+}
+
+/* What is lacking because of each of them: what names it, a chunk there that no record wants, or one that it does not
+ * delete. (Records of chunks that cannot be deleted are garbage for as long.) */
 static void lame_look(struct checker *k)
 {
 	struct world *w = k->world;
@@ -466,7 +488,8 @@ static void lame_look(struct checker *k)
 		struct lame *l = &k->lame[i];
 		bool named = members_lost(n) > 0 && disk == world_disk_id(n, 0);
 		if (members_lost(n) > 0 && !named)
-			named = !disk_has_no_orphan(k, world_disk_id(n, 0));
+			named = !disk_has_no_orphan(k, world_disk_id(n, 0)) ||
+				disk_has_dead(k, world_disk_id(n, 0));
 		if (!named || strcmp(l->lack, w->lacking) != 0) {
 			snprintf(l->lack, sizeof(l->lack), "%s", named ? w->lacking : "");
 			l->since_ns = rt_now_ns();

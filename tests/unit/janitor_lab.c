@@ -115,14 +115,19 @@ int remove_path(struct lab *l, const char *path)
 	return rc;
 }
 
+static void use_begin(struct lab *l, uint64_t disk, struct call *c, struct disk_use *u)
+{
+	call_init(c, engine_fabric(l->engine));
+	CHECK_EQ(disk_begin(c, disk, u), 0);
+	u->node.timeout_ns = 10 * NS_PER_S;
+}
+
 size_t chunks_on(struct lab *l, uint64_t disk, struct chunk_id *out, size_t max)
 {
 	struct call c;
-	call_init(&c, engine_fabric(l->engine));
 	struct disk_use u;
 	struct store_cursor at = {0};
-	CHECK_EQ(disk_begin(&c, disk, &u), 0);
-	u.node.timeout_ns = 10 * NS_PER_S;
+	use_begin(l, disk, &c, &u);
 	int64_t n = node_list(&u.node, disk, &at, out, max);
 	disk_end(&c, &u, n < 0 ? (int)n : 0, 0);
 	CHECK(n >= 0);
@@ -143,9 +148,7 @@ struct chunk_stat stat_of(struct lab *l, uint64_t disk, struct chunk_id id)
 	struct call c;
 	struct disk_use u;
 	struct chunk_stat st = {0};
-	call_init(&c, engine_fabric(l->engine));
-	CHECK_EQ(disk_begin(&c, disk, &u), 0);
-	u.node.timeout_ns = 10 * NS_PER_S;
+	use_begin(l, disk, &c, &u);
 	CHECK_EQ(node_stat_one(&u.node, disk, id, &st), 0);
 	disk_end(&c, &u, 0, 0);
 	return st;
@@ -155,9 +158,7 @@ void chunk_drop(struct lab *l, uint64_t disk, struct chunk_id id)
 {
 	struct call c;
 	struct disk_use u;
-	call_init(&c, engine_fabric(l->engine));
-	CHECK_EQ(disk_begin(&c, disk, &u), 0);
-	u.node.timeout_ns = 10 * NS_PER_S;
+	use_begin(l, disk, &c, &u);
 	CHECK_EQ(node_delete_one(&u.node, disk, id), 0);
 	disk_end(&c, &u, 0, 0);
 }
@@ -173,9 +174,7 @@ size_t fill_disk(struct lab *l, uint64_t disk)
 	struct disk_use u;
 	struct node_put p = {0};
 	size_t n = 0;
-	call_init(&c, engine_fabric(l->engine));
-	CHECK_EQ(disk_begin(&c, disk, &u), 0);
-	u.node.timeout_ns = 10 * NS_PER_S;
+	use_begin(l, disk, &c, &u);
 	/* In ever smaller pieces: what is left is less than a page. */
 	for (uint64_t len = MIB; len > 0; len /= 4) {
 		int rc = rpc_pool_get(&l->pool, len, &p.data.buf);
@@ -205,9 +204,7 @@ static struct rpc_slice chunk_get(struct lab *l, uint64_t disk, struct chunk_id 
 	struct call c;
 	struct disk_use u;
 	struct rpc_slice data = {0};
-	call_init(&c, engine_fabric(l->engine));
-	CHECK_EQ(disk_begin(&c, disk, &u), 0);
-	u.node.timeout_ns = 10 * NS_PER_S;
+	use_begin(l, disk, &c, &u);
 	CHECK_EQ(node_stat_one(&u.node, disk, id, st), 0);
 	if (st->len > 0)
 		CHECK_EQ(node_get_one(&u.node, disk, id, 0, st->len, NULL, &data), 0);
@@ -239,9 +236,7 @@ void chunk_copy(struct lab *l, uint64_t from, uint64_t to, struct chunk_id id, u
 		chunk_drop(l, to, id);
 	struct call c;
 	struct disk_use u;
-	call_init(&c, engine_fabric(l->engine));
-	CHECK_EQ(disk_begin(&c, to, &u), 0);
-	u.node.timeout_ns = 10 * NS_PER_S;
+	use_begin(l, to, &c, &u);
 	CHECK_EQ(node_put(&u.node, to, id, &p), 0);
 	disk_end(&c, &u, 0, 0);
 	buf_unref(data.buf);
@@ -291,9 +286,7 @@ static void check_chunk(struct lab *l, const struct meta_block_at *at, size_t k,
 	struct disk_use u;
 	CHECK(b->chunks[k].disk != 0 && !b->chunks[k].damaged);
 	to->chunk[k] = chunk_get(l, b->chunks[k].disk, id, &st);
-	call_init(&c, engine_fabric(l->engine));
-	CHECK_EQ(disk_begin(&c, b->chunks[k].disk, &u), 0);
-	u.node.timeout_ns = 10 * NS_PER_S;
+	use_begin(l, b->chunks[k].disk, &c, &u);
 	CHECK_EQ(node_scan(&u.node, u.disk, id, bad, 4), 0);
 	disk_end(&c, &u, 0, 0);
 	CHECK(b->state != META_BLOCK_SEALED || st.sealed);

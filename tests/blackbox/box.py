@@ -14,6 +14,7 @@ import pytest
 BUILD = Path(__file__).resolve().parents[2] / "build"
 TERRANE = BUILD / "terrane"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+LAST_LINES = 12  # of each log, with a failure
 
 LONG = pytest.mark.skipif("TERRANE_LONG" not in os.environ,
                           reason="takes minutes and 35 GiB: TERRANE_LONG=1 ./dev test blackbox")
@@ -98,9 +99,19 @@ class Box:
         self.up(*self.shape)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind=None, *_):
+        if kind is not None:
+            self.tell()
         self.down()
         assert not list((self.folder / "run").glob("*.pid"))
+
+    def tell(self):
+        """What a failure is understood by: who does not live any more, and what each said last."""
+        pids = self.pids()
+        for log in sorted((self.folder / "log").glob("*.log")):
+            state = "runs" if lives(pids.get(log.stem)) else "does not run"
+            lines = log.read_text(errors="replace").splitlines()
+            print(f"{log.stem} {state}", *lines[-LAST_LINES:], sep="\n  ")
 
     def pids(self):
         return {p.stem: int(p.read_text()) for p in (self.folder / "run").glob("*.pid")}

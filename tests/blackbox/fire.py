@@ -33,7 +33,6 @@ FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 GRACE_S = 180  # of collection: the least that a janitor takes
 # Epochs in which everything that was deleted or left behind is collected: no sooner than, and no later.
 LEAST_EPOCHS, EPOCHS_MAX = 6, 40
-LAST_LINES = 12  # of each log, with a failure
 # A janitor in a hurry: what a box loses is repaired while the test waits.
 HURRY = {"round": "200ms", "lease": "2s", "delay": "3s", "look": "1s", "percent": "100"}
 
@@ -126,26 +125,16 @@ class Fire:
         return self
 
     def __exit__(self, kind, *_):
-        if kind is not None:
-            self.tell()
         for process in self.running.values():
             process.kill()
             process.communicate()
         for pid in self.box.pids().values():
             if lives(pid):
                 os.kill(pid, signal.SIGCONT)
-        self.box.__exit__()
+        self.box.__exit__(kind)
         if kind is None:
             left = [*self.box.folder.glob("run/*"), *self.box.folder.glob("disks/*/*/tmp/*")]
             assert not left, f"left behind: {left}"
-
-    def tell(self):
-        """What a failure is understood by: who does not live any more, and what each said last."""
-        pids = self.box.pids()
-        for log in sorted((self.box.folder / "log").glob("*.log")):
-            state = "runs" if lives(pids.get(log.stem)) else "does not run"
-            lines = log.read_text(errors="replace").splitlines()
-            print(f"{log.stem} {state}", *lines[-LAST_LINES:], sep="\n  ")
 
     def roles(self):
         return sorted(p.stem for p in (self.box.folder / "conf").glob("*.ini"))

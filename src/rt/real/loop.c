@@ -358,7 +358,7 @@ static void real_loop_run(struct real_loop *l)
 		l->submit_soon = false;
 		if (l->base.ending && l->sched.fiber_count == 0)
 			break;
-		ring_poll(l, l->sched.ready_count == 0);
+		ring_poll(l, l->sched.ready_count == 0 && !l->inbox_due);
 		if (l->inbox_due)
 			inbox_drain(l);
 		if (sched_next_ns(&l->sched) != RT_NEVER)

@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 SECONDS = float(os.environ.get("TERRANE_FIRE_SECONDS", "2"))
 LONG = "TERRANE_FIRE_SECONDS" in os.environ
 CALL_S = 10  # after so long a client's call has failed (libterrane.py)
-HEAL_S = 90  # for everything to be whole again; seconds on a machine that has nothing else to do
+HEAL_S = 180  # for everything to be whole again; seconds on a machine that has nothing else to do
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 GRACE_S = 180  # of collection: the least that a janitor takes
 # Epochs in which everything that was deleted or left behind is collected: no sooner than, and no later.

@@ -97,6 +97,9 @@ void rt_group_join(struct rt_group *g);
 
 struct rt_loop *rt_loop_self(void);
 
+/* Returns whether the caller runs on the loop, inside a fiber or not. For assertions of ownership. */
+bool rt_on_loop(const struct rt_loop *loop);
+
 /*
  * Start another loop of this process (a thread in the real world), and end it: its fibers are
  * cancelled and awaited. Give it work by rt_post. Both wait and run to their end.

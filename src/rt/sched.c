@@ -443,6 +443,11 @@ struct rt_loop *rt_loop_self(void)
 	return current_loop;
 }
 
+bool rt_on_loop(const struct rt_loop *loop)
+{
+	return loop != NULL && loop == current_loop;
+}
+
 void rt_cancel(struct rt_fiber *f)
 {
 	f->cancelled = true;

@@ -69,6 +69,11 @@ void rt_mutex_unlock(struct rt_mutex *m)
 	fiber_wake(m->owner, 0);
 }
 
+bool rt_mutex_held(const struct rt_mutex *m)
+{
+	return m->owner != NULL && m->owner == rt_self();
+}
+
 /* --- channel --------------------------------------------------------------------------------- */
 
 int rt_chan_init(struct rt_chan *c, size_t capacity)

@@ -33,6 +33,8 @@ void rt_mutex_init(struct rt_mutex *m);
 /* Waits; the lock is held only when it returns 0. */
 int rt_mutex_lock(struct rt_mutex *m);
 void rt_mutex_unlock(struct rt_mutex *m);
+/* Returns whether the calling fiber holds the lock; false outside a fiber. For assertions. */
+bool rt_mutex_held(const struct rt_mutex *m);
 
 /* A bounded queue of pointers. */
 struct rt_chan {

@@ -260,6 +260,7 @@ static void take_lock(void *arg)
 	for (int i = 0; i < 10; i++) {
 		CHECK_EQ(rt_mutex_lock(&l->mutex), 0);
 		CHECK_EQ(l->inside++, 0);
+		CHECK(rt_mutex_held(&l->mutex));
 		CHECK_EQ(rt_sleep_ns(NS_PER_US), 0);
 		l->inside--;
 		l->turns++;
@@ -271,7 +272,9 @@ static void lock_late(void *arg)
 {
 	struct locked *l = arg;
 	rt_deadline_narrow(rt_now_ns() + NS_PER_MS);
+	CHECK(!rt_mutex_held(&l->mutex)); /* the parent holds it */
 	CHECK_EQ(rt_mutex_lock(&l->mutex), -ETIME);
+	CHECK(!rt_mutex_held(&l->mutex));
 }
 
 static void use_mutex(void *arg)
@@ -288,7 +291,9 @@ static void use_mutex(void *arg)
 	CHECK_EQ(rt_mutex_lock(&l.mutex), 0);
 	CHECK_EQ(rt_group_spawn(&g, "late", lock_late, &l), 0);
 	rt_group_join(&g);
+	CHECK(rt_mutex_held(&l.mutex));
 	rt_mutex_unlock(&l.mutex);
+	CHECK(!rt_mutex_held(&l.mutex));
 	CHECK(l.mutex.owner == NULL);
 }
 
@@ -420,6 +425,7 @@ static void use_loops(void *arg)
 	struct rt_msg spawn = {.fn = spawn_there};
 	rt_cond_init(&back);
 	CHECK_EQ(rt_loop_open(&other, "other"), 0);
+	CHECK(rt_on_loop(rt_loop_self()) && !rt_on_loop(other) && !rt_on_loop(NULL));
 	rt_post(other, &spawn);
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
 		v[i] = (struct visit){

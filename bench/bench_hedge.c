@@ -169,7 +169,7 @@ static void block_make(struct lab *lab)
 	struct call c;
 	call_init(&c, &lab->fabric);
 	struct buf *data;
-	int rc = rpc_pool_get(&lab->fabric.pool, BLOCK, &data);
+	int rc = rt_pool_get(&lab->fabric.pool, BLOCK, &data);
 	if (rc == 0) {
 		struct rng rng;
 		rng_init(&rng, 1);

@@ -424,13 +424,13 @@ struct over_net {
 	struct load load;
 	double create[3], stat[3];
 	int points;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 };
 
 static void net_open(struct over_net *n)
 {
 	const char *addr = n->server->addr;
-	rpc_pool_init(&n->pool, 64 * MIB);
+	rt_pool_init(&n->pool, 64 * MIB);
 	load_must(meta_client_open(&n->load.client,
 				   &(struct meta_client_options){.addrs = &addr,
 								 .addr_count = 1,
@@ -444,7 +444,7 @@ static void net_open(struct over_net *n)
 static void net_close(struct over_net *n)
 {
 	meta_client_close(n->load.client);
-	rpc_pool_fini(&n->pool);
+	rt_pool_fini(&n->pool);
 }
 
 static void net_table(struct over_net *n)

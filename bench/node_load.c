@@ -37,7 +37,7 @@ struct load_run {
 	uint64_t end_ns;
 	uint32_t counted; /* fibers of parts with a count that are not done */
 	bool any_counted;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	int rc;
 };
 
@@ -56,7 +56,7 @@ static int do_get(struct part_run *p, struct node_call *c, struct buf *into)
 	const struct load_part *part = p->part;
 	uint64_t places = part->chunk_bytes / part->bytes;
 	struct chunk_id id = {.block = part->first_block + rng_below(&p->rng, part->blocks)};
-	struct rpc_slice got;
+	struct slice got;
 	int rc = node_get_one(c, part->disk, id, rng_below(&p->rng, places) * part->bytes,
 			      part->bytes, into, &got);
 	buf_unref(got.buf);
@@ -78,7 +78,7 @@ static int do_append(struct part_run *p, struct node_call *c, struct appender *a
 		*a = (struct appender){.id = {.block = part->first_block + p->appended_block++}};
 		rc = node_put(c, part->disk, a->id, &put);
 	}
-	struct rpc_slice data = {.buf = p->payload, .len = part->bytes, .crc = p->payload_crc};
+	struct slice data = {.buf = p->payload, .len = part->bytes, .crc = p->payload_crc};
 	if (rc == 0)
 		rc = node_append(c, part->disk, a->id, 0, a->at, data);
 	a->at += part->bytes;
@@ -117,7 +117,7 @@ static void load_fiber(void *arg)
 		.channel = p->channel, .context = &p->who, .timeout_ns = 60 * NS_PER_S};
 	struct appender a = {0};
 	struct buf *into = NULL;
-	int rc = part->kind == LOAD_GET ? rpc_pool_get(&p->run->pool, part->bytes, &into) : 0;
+	int rc = part->kind == LOAD_GET ? rt_pool_get(&p->run->pool, part->bytes, &into) : 0;
 	while (rc == 0 && more(p)) {
 		uint64_t i = p->started++;
 		rc = await_turn(p, i);
@@ -157,7 +157,7 @@ static int part_open(struct load_run *r, struct part_run *p)
 	int rc = rpc_channel_open(&p->channel, r->addr,
 				  &(struct rpc_channel_options){.pool = &r->pool});
 	if (rc == 0)
-		rc = rpc_pool_get(&r->pool, part->bytes, &p->payload);
+		rc = rt_pool_get(&r->pool, part->bytes, &p->payload);
 	if (rc != 0)
 		return rc;
 	rng_fill(&p->rng, p->payload->data, part->bytes);
@@ -169,7 +169,7 @@ static void load_main(void *arg)
 {
 	struct load_run *r = arg;
 	struct rt_group g;
-	rpc_pool_init(&r->pool, POOL_BYTES);
+	rt_pool_init(&r->pool, POOL_BYTES);
 	rt_group_init(&g);
 	for (int i = 0; i < r->n && r->rc == 0; i++)
 		r->rc = part_open(r, &r->parts[i]);
@@ -190,7 +190,7 @@ static void load_main(void *arg)
 			rpc_channel_close(p->channel);
 		buf_unref(p->payload);
 	}
-	rpc_pool_fini(&r->pool);
+	rt_pool_fini(&r->pool);
 }
 
 int load_run(const char *addr, struct load_part *const *parts, int n, double span_s)

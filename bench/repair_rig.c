@@ -72,8 +72,8 @@ static void beat_fiber(void *arg)
 				   .addr = addr,
 				   .disks = &disk,
 				   .disk_count = 1};
-	struct rpc_pool pool;
-	rpc_pool_init(&pool, 16 * MIB);
+	struct rt_pool pool;
+	rt_pool_init(&pool, 16 * MIB);
 	struct meta_client *client;
 	struct meta_client_options o = {.addrs = META_ADDRS,
 					.addr_count = 1,
@@ -92,7 +92,7 @@ static void beat_fiber(void *arg)
 		}
 		meta_client_close(client);
 	}
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 }
 
 static void node_main(void *arg)

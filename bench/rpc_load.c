@@ -57,9 +57,9 @@ static const struct rpc_method methods[] = {
 static void server_main(void *arg)
 {
 	int addr_fd = *(int *)arg;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct rpc_server *s = NULL;
-	rpc_pool_init(&pool, POOL_BYTES);
+	rt_pool_init(&pool, POOL_BYTES);
 	int rc = rpc_server_open(&s, "127.0.0.1:0",
 				 &(struct rpc_server_options){.methods = methods,
 							      .method_count = ARRAY_LEN(methods),
@@ -72,7 +72,7 @@ static void server_main(void *arg)
 	close(addr_fd);
 	(void)rt_shutdown_wait();
 	rpc_server_close(s, 0);
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 }
 
 /* --- the client process ---------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ static void server_main(void *arg)
 struct load {
 	struct rpc_channel *channel;
 	const struct rpc_type *type;
-	struct rpc_slice payload;
+	struct slice payload;
 	uint64_t until_ns;
 	uint64_t done;
 	uint64_t failed;
@@ -156,26 +156,26 @@ struct client {
 static void client_main(void *arg)
 {
 	struct client *c = arg;
-	struct rpc_pool pool;
-	rpc_pool_init(&pool, POOL_BYTES);
+	struct rt_pool pool;
+	rt_pool_init(&pool, POOL_BYTES);
 	struct load l = {.type = &type_echo};
 	struct buf *b = NULL;
 	c->rc = rpc_channel_open(&l.channel, c->addr, &(struct rpc_channel_options){.pool = &pool});
 	if (c->rc == 0)
-		c->rc = rpc_pool_get(&pool, 1 * MIB, &b);
+		c->rc = rt_pool_get(&pool, 1 * MIB, &b);
 	if (c->rc != 0)
 		return;
 	memset(b->data, 0x5a, b->len);
 	c->out->small_per_s = run_load(&l, 64);
 	measure_latency(&l, c->out);
 	l.type = &type_sink;
-	l.payload = rpc_slice_of(b);
+	l.payload = slice_of(b);
 	c->out->bulk_bytes_per_s = run_load(&l, 8) * (double)MIB;
 	if (l.failed > 0)
 		c->rc = -EIO;
 	buf_unref(b);
 	rpc_channel_close(l.channel);
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 }
 
 int rpc_load_run(struct rpc_load *out)

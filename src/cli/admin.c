@@ -61,7 +61,7 @@ static void running_main(void *arg)
 {
 	struct running *r = arg;
 	struct admin *a = &r->admin;
-	rpc_pool_init(&a->pool, POOL_BYTES);
+	rt_pool_init(&a->pool, POOL_BYTES);
 	int rc = open_client(a);
 	if (rc < 0)
 		r->status = cli_fail("the addresses of the metadata servers, %s: %s",
@@ -71,7 +71,7 @@ static void running_main(void *arg)
 	if (r->status == CLI_OK)
 		r->status = r->body(a);
 	meta_client_close(a->client);
-	rpc_pool_fini(&a->pool);
+	rt_pool_fini(&a->pool);
 }
 
 int admin_run(const struct admin_where *where, int (*body)(struct admin *a), void *ctx)

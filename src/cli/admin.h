@@ -10,12 +10,12 @@
 #include "client/cluster_file.h"
 #include "meta/meta_client.h"
 #include "node/node_client.h"
-#include "rpc/pool.h"
+#include "rt/pool.h"
 
 struct admin {
 	struct cluster_file file;
 	struct meta_client *client;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	void *ctx;
 };
 

@@ -42,13 +42,13 @@ static const char usage_text[] =
 /* --- writing ---------------------------------------------------------------------------------- */
 
 /* A piece of the input in a buffer of the pool, summed where it came in. */
-static int piece_of(struct node_session *s, size_t at, struct rpc_slice *out)
+static int piece_of(struct node_session *s, size_t at, struct slice *out)
 {
-	*out = (struct rpc_slice){0};
+	*out = (struct slice){0};
 	size_t len = (size_t)min_u64(s->data_len - at, NODE_BYTES_MAX);
 	if (len == 0)
 		return 0;
-	int rc = rpc_pool_get(&s->pool, len, &out->buf);
+	int rc = rt_pool_get(&s->pool, len, &out->buf);
 	if (rc != 0)
 		return rc;
 	out->len = len;
@@ -68,7 +68,7 @@ static int call_put(struct node_session *s)
 		rc = node_put(&s->call, s->disk, s->id, &p);
 	buf_unref(p.data.buf);
 	for (size_t at = p.data.len; rc == 0 && at < s->data_len;) {
-		struct rpc_slice more;
+		struct slice more;
 		rc = piece_of(s, at, &more);
 		if (rc == 0)
 			rc = node_append(&s->call, s->disk, s->id, s->epoch, at, more);
@@ -84,7 +84,7 @@ static int call_append(struct node_session *s)
 {
 	int rc = 0;
 	for (size_t at = 0; rc == 0 && at < s->data_len;) {
-		struct rpc_slice more;
+		struct slice more;
 		rc = piece_of(s, at, &more);
 		if (rc == 0)
 			rc = node_append(&s->call, s->disk, s->id, s->epoch, s->offset + at, more);
@@ -180,7 +180,7 @@ static int call_delete(struct node_session *s)
 static int copy_out(struct node_session *s, FILE *to, uint64_t off, uint64_t end, uint32_t *crc)
 {
 	while (off < end) {
-		struct rpc_slice got;
+		struct slice got;
 		uint64_t len = min_u64(PIECE_BYTES, end - off);
 		int rc = node_get_one(&s->call, s->disk, s->id, off, len, NULL, &got);
 		if (rc != 0)

@@ -27,7 +27,7 @@ struct node_session {
 	uint8_t *data;      /* read before the runtime started */
 	size_t data_len;
 	struct node_call call;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	const struct node_command *command;
 	int rc;
 };

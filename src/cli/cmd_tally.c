@@ -65,7 +65,7 @@ struct command {
 	/* Before the runtime. 0, or the exit status after a message. NULL: nothing to do. */
 	int (*prepare)(struct session *s);
 	/* In a fiber. */
-	int (*call)(struct session *s, struct tally_client *c, struct rpc_pool *pool);
+	int (*call)(struct session *s, struct tally_client *c, struct rt_pool *pool);
 	/* After success. 0 or -errno. */
 	int (*show)(const struct session *s);
 };
@@ -82,12 +82,12 @@ static int prepare_add(struct session *s)
 	return cli_usage("\"%s\" is not a whole number", s->args->operands[1]);
 }
 
-static int call_add(struct session *s, struct tally_client *c, struct rpc_pool *pool)
+static int call_add(struct session *s, struct tally_client *c, struct rt_pool *pool)
 {
 	return tally_client_add(c, operand_name(s), s->delta, &s->value);
 }
 
-static int call_get(struct session *s, struct tally_client *c, struct rpc_pool *pool)
+static int call_get(struct session *s, struct tally_client *c, struct rt_pool *pool)
 {
 	return tally_client_get(c, operand_name(s), &s->value);
 }
@@ -124,10 +124,10 @@ static int prepare_put(struct session *s)
 	return status;
 }
 
-static int call_put(struct session *s, struct tally_client *c, struct rpc_pool *pool)
+static int call_put(struct session *s, struct tally_client *c, struct rt_pool *pool)
 {
 	AUTO_BUF struct buf *b = NULL;
-	int rc = rpc_pool_get(pool, s->data_len, &b);
+	int rc = rt_pool_get(pool, s->data_len, &b);
 	if (rc < 0)
 		return rc;
 	memcpy(b->data, s->data, s->data_len);
@@ -145,7 +145,7 @@ static int show_put(const struct session *s)
 	return json_emit(stdout, json);
 }
 
-static int call_cat(struct session *s, struct tally_client *c, struct rpc_pool *pool)
+static int call_cat(struct session *s, struct tally_client *c, struct rt_pool *pool)
 {
 	AUTO_BUF struct buf *b = NULL;
 	int rc = tally_client_get_blob(c, operand_name(s), &b);
@@ -173,7 +173,7 @@ static int show_cat(const struct session *s)
 	return ok ? 0 : -EIO;
 }
 
-static int call_stat(struct session *s, struct tally_client *c, struct rpc_pool *pool)
+static int call_stat(struct session *s, struct tally_client *c, struct rt_pool *pool)
 {
 	return tally_client_stat(c, &s->stat);
 }
@@ -211,9 +211,9 @@ static const struct command commands[] = {
 static void session_main(void *arg)
 {
 	struct session *s = arg;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct tally_client *c = NULL;
-	rpc_pool_init(&pool, CLIENT_POOL_BYTES);
+	rt_pool_init(&pool, CLIENT_POOL_BYTES);
 	struct tally_client_options o = {.channel.pool = &pool,
 					 .timeout_ns = s->args->timeout_ns,
 					 .impatient = !s->args->wait};
@@ -224,7 +224,7 @@ static void session_main(void *arg)
 		snprintf(s->error, sizeof(s->error), "%s", tally_client_error(c));
 	}
 	tally_client_close(c);
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 }
 
 static const char *session_hint(const struct session *s)

@@ -22,7 +22,7 @@ struct node_beat {
 	struct node_beat_options o;
 	char *metadata, *name, *rack, *addr;
 	uint64_t incarnation;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct meta_client *client;
 	struct rpc_channel *self;
 	struct rt_fiber *fiber;
@@ -207,7 +207,7 @@ int node_beat_open(struct node_beat **out, const struct node_beat_options *o)
 		return -ENOMEM;
 	b->o = *o;
 	b->incarnation = rt_random_u64() | 1;
-	rpc_pool_init(&b->pool, POOL_BYTES);
+	rt_pool_init(&b->pool, POOL_BYTES);
 	int rc = copy_strings(b);
 	if (rc == 0)
 		rc = connect_all(b);
@@ -232,7 +232,7 @@ void node_beat_close(struct node_beat *b)
 	meta_client_close(b->client);
 	if (b->self != NULL)
 		rpc_channel_close(b->self);
-	rpc_pool_fini(&b->pool);
+	rt_pool_fini(&b->pool);
 	free(b->metadata);
 	free(b->name);
 	free(b->rack);

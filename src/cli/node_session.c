@@ -135,7 +135,7 @@ static int read_data(struct node_session *s)
 static void session_main(void *arg)
 {
 	struct node_session *s = arg;
-	rpc_pool_init(&s->pool, POOL_BYTES);
+	rt_pool_init(&s->pool, POOL_BYTES);
 	s->call.timeout_ns = s->timeout_ns;
 	s->rc = rpc_channel_open(&s->call.channel, s->addr,
 				 &(struct rpc_channel_options){.pool = &s->pool});
@@ -143,7 +143,7 @@ static void session_main(void *arg)
 		s->rc = s->command->call(s);
 		rpc_channel_close(s->call.channel);
 	}
-	rpc_pool_fini(&s->pool);
+	rt_pool_fini(&s->pool);
 }
 
 static int session_run(struct node_session *s)

@@ -480,7 +480,7 @@ static int jobs_make(struct batch *b)
 }
 
 static int job_get(struct batch *b, const struct job *j, struct node_range *ranges,
-		   struct rpc_slice *got)
+		   struct slice *got)
 {
 	uint64_t bytes = 0;
 	for (size_t i = 0; i < j->count; i++) {
@@ -509,7 +509,7 @@ static void job_run(struct batch *b, const struct job *j)
 	for (size_t i = 0; i < j->count; i++)
 		bytes += b->sorted[j->first + i]->len;
 	AUTO_FREE struct node_range *ranges = calloc(j->count + 1, sizeof(*ranges));
-	struct rpc_slice got = {0};
+	struct slice got = {0};
 	bool asked = b->sorted[j->first]->disk != 0 && ranges != NULL &&
 		     gate_enter(&b->call->fabric->reads, bytes) == 0;
 	bool here = asked && job_get(b, j, ranges, &got) == 0 && got.buf != NULL;

@@ -300,7 +300,7 @@ static int put_one(struct writing *g, int chunk, const struct accepted *a)
 	int rc = disk_begin(&g->call, a->disk, &u);
 	if (rc < 0)
 		return rc;
-	struct rpc_slice *data = &g->chunks.chunk[chunk];
+	struct slice *data = &g->chunks.chunk[chunk];
 	if (data->buf != NULL)
 		fabric_tamper(g->call.fabric, TAMPER_SENDING, data->buf->data + data->offset,
 			      data->len);

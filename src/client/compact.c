@@ -234,7 +234,7 @@ static int copy(struct compaction *k, uint64_t *block)
 	int rc = gate_enter(&k->call->fabric->writes, b.gate_bytes);
 	if (rc < 0)
 		return rc;
-	rc = rpc_pool_get(&k->call->fabric->pool, k->bytes, &b.data);
+	rc = rt_pool_get(&k->call->fabric->pool, k->bytes, &b.data);
 	if (rc == 0)
 		rc = load(k, b.data, &b.crc);
 	if (rc < 0) {

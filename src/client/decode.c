@@ -147,7 +147,7 @@ static int window_open(struct decode *d, struct windows *w, int chunk, bool outp
 		w->sg[chunk] = (struct sg){&w->iov[chunk], len > 0 ? 1 : 0};
 		return 0;
 	}
-	int rc = rpc_pool_get(&d->call->fabric->pool, len, &w->buf[chunk]);
+	int rc = rt_pool_get(&d->call->fabric->pool, len, &w->buf[chunk]);
 	if (rc < 0)
 		return rc;
 	memset(w->buf[chunk]->data, 0, len);

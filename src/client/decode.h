@@ -3,6 +3,7 @@
 #ifndef CLIENT_DECODE_H
 #define CLIENT_DECODE_H
 
+#include "base/slice.h"
 #include "client/block_read.h"
 #include "code/plan.h"
 
@@ -15,7 +16,7 @@ struct fetch {
 	bool done;
 	bool known; /* its failure was taken into account */
 	int rc;
-	struct rpc_slice got; /* when done and rc is 0; empty for len 0 */
+	struct slice got; /* when done and rc is 0; empty for len 0 */
 	struct fetch *next;
 };
 

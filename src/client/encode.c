@@ -35,7 +35,7 @@ void coded_free(struct coded *c)
 	*c = (struct coded){0};
 }
 
-static uint8_t *slice_bytes(const struct rpc_slice *s)
+static uint8_t *slice_bytes(const struct slice *s)
 {
 	return s->buf == NULL ? NULL : s->buf->data + s->offset;
 }
@@ -46,7 +46,7 @@ static int encode_check_data(struct encode_job *j)
 	uint32_t crc = 0;
 	int k = j->shape->copies ? 1 : j->shape->k;
 	for (int i = 0; i < k; i++) {
-		struct rpc_slice *chunk = &j->coded->chunk[i];
+		struct slice *chunk = &j->coded->chunk[i];
 		chunk->crc = crc32c(0, slice_bytes(chunk), chunk->len);
 		crc = crc32c_combine(crc, chunk->crc, chunk->len);
 	}
@@ -66,7 +66,7 @@ static void encode_run(void *arg)
 	if (j->rc < 0)
 		return;
 	for (int i = j->shape->k; i < j->coded->n; i++) {
-		struct rpc_slice *chunk = &j->coded->chunk[i];
+		struct slice *chunk = &j->coded->chunk[i];
 		fabric_tamper(j->fabric, TAMPER_PARITY, slice_bytes(chunk), chunk->len);
 		chunk->crc = crc32c(0, slice_bytes(chunk), chunk->len);
 	}
@@ -79,7 +79,7 @@ static int coded_lay_out(struct call *c, const struct shape *s, struct buf *data
 {
 	uint64_t chunk_len = shape_chunk_len(s, len);
 	for (int i = 0; i < s->n; i++) {
-		struct rpc_slice *chunk = &out->chunk[i];
+		struct slice *chunk = &out->chunk[i];
 		chunk->len = shape_stored_len(s, i, len);
 		if (chunk->len == 0)
 			continue;
@@ -88,7 +88,7 @@ static int coded_lay_out(struct call *c, const struct shape *s, struct buf *data
 			chunk->offset = s->copies ? 0 : (uint64_t)i * chunk_len;
 			continue;
 		}
-		int rc = rpc_pool_get(&c->fabric->pool, chunk->len, &chunk->buf);
+		int rc = rt_pool_get(&c->fabric->pool, chunk->len, &chunk->buf);
 		if (rc < 0)
 			return rc;
 	}
@@ -102,7 +102,7 @@ static int encode_start(struct encode_job *j, const struct coded *coded, uint64_
 	if (j->sgs == NULL || j->iovs == NULL)
 		return -ENOMEM;
 	for (int i = 0; i < coded->n; i++) {
-		const struct rpc_slice *chunk = &coded->chunk[i];
+		const struct slice *chunk = &coded->chunk[i];
 		if (chunk->buf == NULL)
 			continue;
 		j->iovs[i] = (struct iovec){slice_bytes(chunk), chunk->len};
@@ -138,7 +138,7 @@ int coded_make(struct call *c, const struct shape *s, struct buf *data, uint64_t
 	free(j.sgs);
 	free(j.iovs);
 	if (bug_planted(BUG_WRONG_PARITY) && rc == 0 && !s->copies) {
-		struct rpc_slice *last = &out->chunk[s->n - 1];
+		struct slice *last = &out->chunk[s->n - 1];
 		last->buf->data[last->offset] ^= 1;
 		last->crc = crc32c(0, last->buf->data + last->offset, last->len);
 	}

@@ -12,12 +12,13 @@
 #ifndef CLIENT_ENCODE_H
 #define CLIENT_ENCODE_H
 
+#include "base/slice.h"
 #include "client/fabric.h"
 #include "client/shape.h"
 
 struct coded {
 	int n;
-	struct rpc_slice *chunk; /* n of them; buf NULL: an empty chunk */
+	struct slice *chunk; /* n of them; buf NULL: an empty chunk */
 };
 
 /*

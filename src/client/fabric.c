@@ -35,7 +35,7 @@ int fabric_init(struct fabric *f, const struct fabric_options *o)
 		f->opts.log_look_ns = 10 * NS_PER_S;
 	if (f->opts.log_patience_ns == 0)
 		f->opts.log_patience_ns = 20 * NS_PER_S;
-	rpc_pool_init(&f->pool, f->opts.memory_bytes);
+	rt_pool_init(&f->pool, f->opts.memory_bytes);
 	/* Blocks come and go by the dozen MiB: new memory each time would cost more than the
 	 * coding. */
 	f->pool.bufs.cache_limit_bytes = f->opts.memory_bytes / 2;
@@ -79,7 +79,7 @@ void fabric_fini(struct fabric *f)
 	links_close(f);
 	rt_shield_leave();
 	codecs_fini(&f->codecs);
-	rpc_pool_fini(&f->pool);
+	rt_pool_fini(&f->pool);
 }
 
 void call_init(struct call *c, struct fabric *f)

@@ -21,7 +21,7 @@
 #include "meta/cluster.h"
 #include "node/node_client.h"
 #include "rpc/client.h"
-#include "rpc/pool.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 
 #define FABRIC_ERROR_MAX 256
@@ -63,7 +63,7 @@ struct fabric {
 	struct fabric_options opts; /* without zeroes */
 	uint32_t tenant;            /* whose chunks it writes, for their labels; 0: not known */
 	struct cluster *map; /* not the fabric's; NULL: none yet. It may change with every wait */
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct gate reads, writes, rebuilds;
 	uint64_t gc_epoch;    /* the collector's, as far as it is known; 0: not at all */
 	uint64_t gc_epoch_ns; /* when that was asked for */

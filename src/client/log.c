@@ -49,7 +49,7 @@
 
 /* One append on its way to the copies. */
 struct part {
-	struct rpc_slice data;
+	struct slice data;
 	uint64_t off;
 	int ok, ended; /* copies */
 	unsigned refs;
@@ -521,7 +521,7 @@ static int part_new(struct call *c, const struct iovec *iov, int n, struct part 
 	struct part *p = calloc(1, sizeof(*p));
 	if (p == NULL)
 		return -ENOMEM;
-	int rc = rpc_pool_get(&c->fabric->pool, len, &p->data.buf);
+	int rc = rt_pool_get(&c->fabric->pool, len, &p->data.buf);
 	if (rc < 0) {
 		free(p);
 		return rc;

@@ -276,7 +276,7 @@ static int group_block(struct call *c, struct packing *p, struct group *g)
 	int rc = gate_enter(&c->fabric->writes, b.gate_bytes);
 	if (rc < 0)
 		return rc;
-	rc = rpc_pool_get(&c->fabric->pool, g->bytes, &b.data);
+	rc = rt_pool_get(&c->fabric->pool, g->bytes, &b.data);
 	if (rc == 0)
 		rc = group_fill(c, g, b.data, &b.crc);
 	if (rc < 0) {

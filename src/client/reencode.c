@@ -43,7 +43,7 @@ static int block_reencode(struct call *c, const struct meta_block *b, const stru
 		return rc;
 	struct buf *data = NULL;
 	struct coded coded = {0};
-	rc = rpc_pool_get(&c->fabric->pool, b->length, &data);
+	rc = rt_pool_get(&c->fabric->pool, b->length, &data);
 	if (rc == 0)
 		rc = block_load(c, b, data);
 	if (rc == 0)

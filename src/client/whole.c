@@ -235,7 +235,7 @@ static int fill_move(struct whole *w, uint64_t bytes, uint64_t gate_bytes)
 {
 	struct fabric *f = &w->base.engine->fabric;
 	struct buf *larger;
-	int rc = rpc_pool_get(&f->pool, bytes, &larger);
+	int rc = rt_pool_get(&f->pool, bytes, &larger);
 	if (rc < 0) {
 		gate_leave(&f->writes, gate_bytes);
 		return rc;

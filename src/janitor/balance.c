@@ -239,7 +239,7 @@ struct moving {
 	uint32_t tenant;
 	struct meta_block block;
 	struct move move;
-	struct rpc_slice data;
+	struct slice data;
 };
 
 static struct chunk_id id_of(const struct moving *m)

@@ -3,6 +3,7 @@
 #ifndef JANITOR_IMPL_H
 #define JANITOR_IMPL_H
 
+#include "base/slice.h"
 #include "janitor/janitor.h"
 #include "janitor/stats.h"
 #include "meta/meta_client.h"
@@ -282,7 +283,7 @@ int block_repair(struct janitor *j, uint32_t tenant, uint64_t block, const struc
  * caller's reference. -E2BIG: too many. */
 int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *b, int chunk,
 		   const struct store_range *ranges, size_t n, struct janitor_repair *repair,
-		   struct rpc_slice *out);
+		   struct slice *out);
 
 /* Puts a chunk that is made of a sealed block's bytes: whoever puts it puts the same. One that is there already may be
  * about to be deleted, so this takes its place: *met. -EEXIST: a pool has one, and it is left to the orphans. */
@@ -318,6 +319,6 @@ int pool_chunk_patch(struct janitor *j, const struct pool_case *c,
 		     const struct store_pool_loss *losses, size_t n);
 /* Brings a whole column, of which the pool writes what it lacks. */
 int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk_id id,
-		      const struct rpc_slice *column);
+		      const struct slice *column);
 
 #endif

@@ -27,7 +27,7 @@ struct patient {
 	struct meta_block block;
 	struct node_piece_run *runs;
 	size_t run_count;
-	struct rpc_slice data;
+	struct slice data;
 };
 
 static bool row_lost(const struct store_pool_loss *l, uint32_t row)
@@ -142,7 +142,7 @@ static int row_bring(struct patient *p, const struct store_pool_loss *l, uint32_
 	p->run_count++;
 	if (run->len == 0)
 		return 0;
-	struct rpc_slice got = {0};
+	struct slice got = {0};
 	int rc = pieces_rebuild(p->j, p->tenant, &p->block, (int)l->id.index, ranges, n,
 				p->pool->repair, &got);
 	if (rc < 0)
@@ -257,19 +257,19 @@ static int patch(struct patient *p)
 }
 
 int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk_id id,
-		      const struct rpc_slice *column)
+		      const struct slice *column)
 {
 	struct store_pool_loss whole = {
 		.id = id, .chunk_len = column->len, .k = c->k, .piece_bytes = c->piece_bytes};
 	AUTO_FREE struct node_piece_run *runs = calloc(c->k, sizeof(*runs));
-	struct rpc_slice data = {.len = column->len, .crc = 0};
+	struct slice data = {.len = column->len, .crc = 0};
 	uint64_t stripe_bytes = (uint64_t)c->k * c->piece_bytes, at = 0;
 	if (runs == NULL || stripe_bytes == 0)
 		return runs == NULL ? -ENOMEM : -EINVAL;
 	/* The pool makes a chunk without bytes whole from the label of any row. */
 	if (column->len == 0)
 		return 0;
-	int rc = rpc_pool_get(&j->fabric.pool, column->len, &data.buf);
+	int rc = rt_pool_get(&j->fabric.pool, column->len, &data.buf);
 	if (rc < 0)
 		return rc;
 	uint64_t stripes = (column->len + stripe_bytes - 1) / stripe_bytes;
@@ -331,7 +331,7 @@ static int chunk_patch(struct patient *p, struct arena *a)
 	p->runs = calloc(NODE_RUNS_MAX, sizeof(*p->runs));
 	rc = p->runs == NULL ? -ENOMEM : 0;
 	if (rc == 0 && bytes > 0)
-		rc = rpc_pool_get(&p->j->fabric.pool, bytes, &p->data.buf);
+		rc = rt_pool_get(&p->j->fabric.pool, bytes, &p->data.buf);
 	if (rc == 0)
 		rc = rows_bring(p);
 	if (rc == 0)

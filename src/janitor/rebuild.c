@@ -187,7 +187,7 @@ static void source_bad(struct mending *m, const struct source *s)
 	m->look.cost[s->chunk] = CHUNK_LOST;
 	m->j->stats.sources_bad++;
 	buf_unref(m->chunk[s->chunk].buf);
-	m->chunk[s->chunk] = (struct rpc_slice){0};
+	m->chunk[s->chunk] = (struct slice){0};
 	if (s->rc != -EBADMSG && s->rc != -ENOENT && s->rc != -ERANGE)
 		return;
 	struct meta_call c = errand_meta(m->j, &m->errand);
@@ -271,11 +271,11 @@ static int sources_gather(struct mending *m)
 static int slot_open(struct mending *m, int chunk, bool output)
 {
 	uint64_t len = stored_len(m, chunk);
-	struct rpc_slice *s = &m->chunk[chunk];
+	struct slice *s = &m->chunk[chunk];
 	if (m->sg[chunk].iov != NULL || len == 0)
 		return 0;
 	if (output && s->buf == NULL) {
-		int rc = rpc_pool_get(&m->j->fabric.pool, len, &s->buf);
+		int rc = rt_pool_get(&m->j->fabric.pool, len, &s->buf);
 		if (rc < 0)
 			return rc;
 		s->offset = 0;
@@ -297,7 +297,7 @@ static bool is_computed(const struct mending *m, int chunk)
 static int check_inputs(const struct mending *m)
 {
 	for (int i = 0; i < m->look.shape.n; i++) {
-		const struct rpc_slice *s = &m->chunk[i];
+		const struct slice *s = &m->chunk[i];
 		if (m->have[i] && s->buf != NULL &&
 		    crc32c(0, s->buf->data + s->offset, s->len) != s->crc)
 			return -EBADMSG;
@@ -425,7 +425,7 @@ int block_repair(struct janitor *j, uint32_t tenant, uint64_t block, const struc
 
 int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *b, int chunk,
 		   const struct store_range *ranges, size_t n, struct janitor_repair *repair,
-		   struct rpc_slice *out)
+		   struct slice *out)
 {
 	if (n == 0 || n > NODE_RANGES_MAX)
 		return -E2BIG;
@@ -449,7 +449,7 @@ int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *
 	rc = chunks_make(m);
 	if (rc == 0) {
 		*out = m->chunk[chunk];
-		m->chunk[chunk] = (struct rpc_slice){0};
+		m->chunk[chunk] = (struct slice){0};
 	}
 	mending_fini(m);
 	return rc;

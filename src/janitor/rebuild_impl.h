@@ -3,6 +3,7 @@
 #ifndef JANITOR_REBUILD_IMPL_H
 #define JANITOR_REBUILD_IMPL_H
 
+#include "base/slice.h"
 #include "client/shape.h"
 #include "code/plan.h"
 #include "janitor/impl.h"
@@ -28,7 +29,7 @@ struct mending {
 	const struct store_range *ranges; /* what is made of each chunk; NULL: all */
 	size_t range_count;
 	struct look look;
-	struct rpc_slice *chunk; /* what was read, or computed */
+	struct slice *chunk; /* what was read, or computed */
 	bool *have;
 	struct iovec *iov;
 	struct sg *sg;

@@ -22,7 +22,7 @@ static bool is_useless(int64_t rc)
 /* Whether the chunk has these bytes on its disk, 1 or 0, or why that is not known. What it says of itself proves
  * nothing of what can be read. */
 static int chunk_is(struct janitor *j, struct node_call *c, uint64_t disk, struct chunk_id id,
-		    const struct rpc_slice *data)
+		    const struct slice *data)
 {
 	struct chunk_stat st;
 	struct store_range bad;

@@ -3,9 +3,9 @@
 #ifndef META_MAP_IMPL_H
 #define META_MAP_IMPL_H
 
+#include "base/arena.h"
 #include "meta/cluster_record.h"
 #include "meta/map.h"
-#include "rpc/arena.h"
 #include "rt/rt.h"
 
 #define MAP_HEAD_MAX 128 /* bytes of a stored ClusterRecord */

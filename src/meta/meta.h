@@ -52,9 +52,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/base.h"
 #include "kv/kv.h"
-#include "rpc/arena.h"
 
 #define META_ROOT 1ULL /* the root directory of every tenant */
 #define META_NAME_MAX 255

@@ -6,10 +6,10 @@
 #ifndef META_RECORD_H
 #define META_RECORD_H
 
+#include "base/arena.h"
 #include "kv/kv.h"
 #include "meta/meta.h"
 #include "meta/record.pb-c.h"
-#include "rpc/arena.h"
 
 typedef Terrane__Rec__Extent rec_extent;
 typedef Terrane__Rec__Format rec_format;

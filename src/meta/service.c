@@ -337,7 +337,7 @@ static int await_end(struct meta_service *s)
 	return rc < 0 ? rc : s->rc;
 }
 
-static int serve(struct meta_service *s, const struct meta_serve_options *o, struct rpc_pool *pool)
+static int serve(struct meta_service *s, const struct meta_serve_options *o, struct rt_pool *pool)
 {
 	int rc = rpc_server_open(&s->server, o->listen,
 				 &(struct rpc_server_options){
@@ -376,7 +376,7 @@ static void service_fini(struct meta_service *s)
 int meta_serve(struct kv *kv, const struct meta_serve_options *o)
 {
 	struct meta_service s = {.kv = kv, .usage_ns = o->usage_ns};
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	rt_cond_init(&s.wake);
 	map_init(&s.tenants, SERVICE_TENANTS_MAX);
 	s.methods = calloc(METHOD_COUNT, sizeof(*s.methods));
@@ -387,9 +387,9 @@ int meta_serve(struct kv *kv, const struct meta_serve_options *o)
 	if (rc == 0)
 		rc = meta_map_open(&s.map, kv, &o->map);
 	if (rc == 0) {
-		rpc_pool_init(&pool, o->pool_bytes != 0 ? o->pool_bytes : POOL_DEFAULT_BYTES);
+		rt_pool_init(&pool, o->pool_bytes != 0 ? o->pool_bytes : POOL_DEFAULT_BYTES);
 		rc = serve(&s, o, &pool);
-		rpc_pool_fini(&pool);
+		rt_pool_fini(&pool);
 	}
 	service_fini(&s);
 	return rc;

@@ -8,9 +8,9 @@
 #ifndef META_WIRE_H
 #define META_WIRE_H
 
+#include "base/arena.h"
 #include "meta/meta.h"
 #include "meta/meta.pb-c.h"
-#include "rpc/arena.h"
 #include "rpc/type.h"
 
 #define META_SYSTEM "system" /* the tenant of the context that may do what is no tenant's */

@@ -58,7 +58,7 @@ int node_put(struct node_call *c, uint64_t disk, struct chunk_id id, const struc
 }
 
 int node_append(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t epoch,
-		uint64_t off, struct rpc_slice data)
+		uint64_t off, struct slice data)
 {
 	Terrane__Node__AppendRequest q = TERRANE__NODE__APPEND_REQUEST__INIT;
 	Terrane__Node__ChunkName name;
@@ -287,7 +287,7 @@ static int ranges_init(struct ranges *r, const struct node_range *ranges, size_t
 /* The CRCs of the parts must make that of the whole: then each is as good as the frame's own. */
 static int take_ranges(struct node_call *c, const Terrane__Node__GetResponse *m,
 		       struct node_range *ranges, size_t n, uint64_t bytes,
-		       const struct rpc_slice *payload)
+		       const struct slice *payload)
 {
 	if (m->n_ranges != n)
 		return node_nonsense(c);
@@ -309,9 +309,9 @@ static int take_ranges(struct node_call *c, const Terrane__Node__GetResponse *m,
 }
 
 int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size_t n,
-	     struct buf *into, struct rpc_slice *out)
+	     struct buf *into, struct slice *out)
 {
-	*out = (struct rpc_slice){0};
+	*out = (struct slice){0};
 	__attribute__((cleanup(ranges_fini))) struct ranges r;
 	int rc = ranges_init(&r, ranges, n);
 	if (rc < 0)
@@ -337,7 +337,7 @@ int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size
 }
 
 int node_get_one(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t off, uint64_t len,
-		 struct buf *into, struct rpc_slice *out)
+		 struct buf *into, struct slice *out)
 {
 	struct node_range range = {.id = id, .off = off, .len = len};
 	int rc = node_get(c, disk, &range, 1, into, out);

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/slice.h"
 #include "node/wire.h"
 #include "rpc/client.h"
 
@@ -40,7 +41,7 @@ struct node_call {
 /* --- chunks ----------------------------------------------------------------------------------- */
 
 struct node_put {
-	struct rpc_slice data; /* up to NODE_BYTES_MAX; buf NULL: none */
+	struct slice data; /* up to NODE_BYTES_MAX; buf NULL: none */
 	uint64_t epoch;
 	uint64_t capacity; /* 0: as long as the data */
 	bool open;
@@ -53,7 +54,7 @@ int node_put(struct node_call *c, uint64_t disk, struct chunk_id id, const struc
 
 /* off is where the chunk ends. */
 int node_append(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t epoch,
-		uint64_t off, struct rpc_slice data);
+		uint64_t off, struct slice data);
 
 struct node_range {
 	struct chunk_id id;
@@ -71,11 +72,11 @@ struct node_range {
  * them, at least so long; after an error of the call itself it may still be written to: release it.
  */
 int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size_t n,
-	     struct buf *into, struct rpc_slice *out);
+	     struct buf *into, struct slice *out);
 
 /* One range, whose error is the call's. */
 int node_get_one(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t off, uint64_t len,
-		 struct buf *into, struct rpc_slice *out);
+		 struct buf *into, struct slice *out);
 
 /* after may be NULL. */
 int node_seal(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t epoch, uint64_t len,
@@ -135,7 +136,7 @@ struct node_piece_run {
 
 /* As store_pool_patch; data are the bytes of the runs one after the other. */
 int node_pool_patch(struct node_call *c, uint64_t disk, struct chunk_id id,
-		    const struct node_piece_run *runs, size_t n, struct rpc_slice data);
+		    const struct node_piece_run *runs, size_t n, struct slice data);
 
 int node_pool_fail(struct node_call *c, uint64_t disk, uint32_t member);
 int node_pool_replace(struct node_call *c, uint64_t disk, uint32_t member);

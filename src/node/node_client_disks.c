@@ -115,7 +115,7 @@ static int run_messages_init(struct run_messages *r, const struct node_piece_run
 }
 
 int node_pool_patch(struct node_call *c, uint64_t disk, struct chunk_id id,
-		    const struct node_piece_run *runs, size_t n, struct rpc_slice data)
+		    const struct node_piece_run *runs, size_t n, struct slice data)
 {
 	__attribute__((cleanup(run_messages_fini))) struct run_messages messages;
 	int rc = run_messages_init(&messages, runs, n);

@@ -8,7 +8,7 @@
 struct node_ask {
 	const struct rpc_type *type;
 	const ProtobufCMessage *request;
-	struct rpc_slice payload;
+	struct slice payload;
 	struct buf *into;
 	bool repeatable;
 };

@@ -199,10 +199,10 @@ int node_serve(const struct node_serve_options *o)
 	int rc = node_disks_open(&n.disks, &o->disks);
 	if (rc < 0)
 		return rc;
-	rpc_pool_init(&n.pool, pool_bytes);
+	rt_pool_init(&n.pool, pool_bytes);
 	n.held_max = n.disks.count > 1 ? pool_bytes / 4 : UINT64_MAX;
 	rc = serve_disks(o, &n);
 	node_disks_close(&n.disks);
-	rpc_pool_fini(&n.pool);
+	rt_pool_fini(&n.pool);
 	return rc;
 }

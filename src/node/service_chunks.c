@@ -13,7 +13,7 @@
 
 static struct store_data payload_data(const struct rpc_request *r, struct iovec *piece)
 {
-	const struct rpc_slice *p = &r->payload;
+	const struct slice *p = &r->payload;
 	if (p->buf == NULL)
 		return (struct store_data){0};
 	return store_data_of(piece, p->buf->data + p->offset, p->len, p->crc);

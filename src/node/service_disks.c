@@ -250,7 +250,7 @@ int handle_pool_losses(struct rpc_request *r)
 static int runs_from(struct rpc_request *r, struct store_pool_piece_run **out)
 {
 	const Terrane__Node__PoolPatchRequest *q = rpc_body(r);
-	const struct rpc_slice *p = &r->payload;
+	const struct slice *p = &r->payload;
 	/* Rows of a short chunk may have no bytes: p->len is 0 without a payload. */
 	if (q->n_runs == 0 || q->n_runs > NODE_RUNS_MAX)
 		return rpc_fail(r, -EINVAL, "a patch has 1 to %d runs", NODE_RUNS_MAX);

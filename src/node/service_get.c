@@ -149,8 +149,7 @@ static int read_all(struct reading *g)
 	rc = reading_answer(g, &crc, &any);
 	if (rc == 0 && any && g->bytes > 0)
 		rpc_reply_payload_take(
-			r,
-			(struct rpc_slice){.buf = b, .offset = skew, .len = g->bytes, .crc = crc});
+			r, (struct slice){.buf = b, .offset = skew, .len = g->bytes, .crc = crc});
 	else
 		buf_unref(b);
 	return rc;

@@ -16,7 +16,7 @@
 
 struct node {
 	struct node_disks disks;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct rpc_server *server;
 	uint64_t held_max; /* bytes of requests for one disk */
 };

@@ -112,6 +112,17 @@ int body_check(const ProtobufCMessageDescriptor *desc, const uint8_t *data, size
 	return check_level(desc, (struct wire){.at = data, .end = data + len}, 0);
 }
 
+static void *pb_alloc(void *a, size_t len)
+{
+	return arena_alloc(a, len);
+}
+
+static void pb_free(void *a, void *ptr)
+{
+	(void)a;
+	(void)ptr;
+}
+
 int body_unpack(const ProtobufCMessageDescriptor *desc, struct arena *a, const uint8_t *data,
 		size_t len, ProtobufCMessage **out)
 {
@@ -119,7 +130,8 @@ int body_unpack(const ProtobufCMessageDescriptor *desc, struct arena *a, const u
 	int rc = body_check(desc, data, len);
 	if (rc < 0)
 		return rc;
-	*out = protobuf_c_message_unpack(desc, &a->allocator, len, data);
+	ProtobufCAllocator allocator = {.alloc = pb_alloc, .free = pb_free, .allocator_data = a};
+	*out = protobuf_c_message_unpack(desc, &allocator, len, data);
 	if (*out != NULL)
 		return 0;
 	return a->refused ? -EMSGSIZE : -EBADMSG;

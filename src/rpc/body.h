@@ -15,7 +15,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "rpc/arena.h"
+#include "base/arena.h"
 
 #define BODY_DEPTH_MAX 16
 

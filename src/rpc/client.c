@@ -192,7 +192,7 @@ static void reply_reset(struct rpc_reply *reply)
 	buf_unref(reply->payload.buf);
 	arena_reset(&reply->arena, 0);
 	reply->message = NULL;
-	reply->payload = (struct rpc_slice){0};
+	reply->payload = (struct slice){0};
 	reply->error = "";
 	reply->retry_ms = 0;
 }

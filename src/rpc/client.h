@@ -32,18 +32,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rpc/arena.h"
+#include "base/arena.h"
+#include "base/slice.h"
 #include "rpc/context.h"
 #include "rpc/counters.h"
-#include "rpc/pool.h"
 #include "rpc/type.h"
+#include "rt/pool.h"
 
 #define RPC_TRIES_MAX 64
 
 struct rpc_channel;
 
 struct rpc_channel_options {
-	struct rpc_pool *pool;       /* for payloads of responses */
+	struct rt_pool *pool;        /* for payloads of responses */
 	uint64_t connect_timeout_ns; /* 0: 5 s */
 	uint64_t stall_ns;       /* silence inside a frame, or a peer that does not read; 0: 30 s */
 	uint64_t silence_ns;     /* a call ran out of time and nothing at all came for so long: the
@@ -68,7 +69,7 @@ struct rpc_call {
 	const struct rpc_type *type;
 	const struct rpc_context *context; /* NULL: none */
 	const ProtobufCMessage *request;
-	struct rpc_slice payload; /* a failed call may still be sending it: do not change it then */
+	struct slice payload;  /* a failed call may still be sending it: do not change it then */
 	struct buf *reply_buf; /* receive the response's payload here; NULL: in one from the pool.
 				   * After a failed call it may still be written to: release it */
 	uint64_t timeout_ns;   /* 0: only the fiber's deadline */
@@ -76,10 +77,10 @@ struct rpc_call {
 };
 
 struct rpc_reply {
-	const void *message;      /* the type's response; NULL after an error */
-	struct rpc_slice payload; /* the reply's reference; buf is NULL when there is none */
-	const char *error;        /* the service's words after an error; never NULL */
-	uint32_t retry_ms;        /* after an error: what the service advises to wait; 0: nothing */
+	const void *message;  /* the type's response; NULL after an error */
+	struct slice payload; /* the reply's reference; buf is NULL when there is none */
+	const char *error;    /* the service's words after an error; never NULL */
+	uint32_t retry_ms;    /* after an error: what the service advises to wait; 0: nothing */
 	bool maybe_executed;
 	struct arena arena;
 };

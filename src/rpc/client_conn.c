@@ -120,7 +120,7 @@ static int conn_read_payload(struct client_conn *c, const struct frame_header *h
 	if (c->receiving->args->reply_buf != NULL)
 		b = buf_ref(c->receiving->args->reply_buf);
 	else
-		rc = rpc_pool_get(ch->opts.pool, h->payload_len, &b);
+		rc = rt_pool_get(ch->opts.pool, h->payload_len, &b);
 	uint32_t crc = 0;
 	if (rc == 0)
 		rc = in_read(&c->in, b->data, h->payload_len, &crc);
@@ -135,7 +135,7 @@ static int conn_read_payload(struct client_conn *c, const struct frame_header *h
 	} else {
 		b->len = h->payload_len;
 		call->reply->payload =
-			(struct rpc_slice){.buf = buf_ref(b), .len = h->payload_len, .crc = crc};
+			(struct slice){.buf = buf_ref(b), .len = h->payload_len, .crc = crc};
 		call_finish(c, call, 0);
 	}
 	return 0;
@@ -148,7 +148,7 @@ static int conn_read_body(struct client_conn *c, const struct frame_header *h, s
 	if (h->body_len <= IN_BYTES)
 		return in_view(&c->in, h->body_len, body);
 	uint32_t crc = 0;
-	int rc = rpc_pool_get(c->channel->opts.pool, h->body_len, apart);
+	int rc = rt_pool_get(c->channel->opts.pool, h->body_len, apart);
 	if (rc == 0)
 		rc = in_read(&c->in, (*apart)->data, h->body_len, &crc);
 	*body = rc == 0 ? (*apart)->data : NULL;

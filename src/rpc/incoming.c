@@ -82,7 +82,7 @@ static void incoming_main(void *arg)
 		;
 }
 
-int incoming_init(struct incoming *g, struct rpc_pool *pool)
+int incoming_init(struct incoming *g, struct rt_pool *pool)
 {
 	*g = (struct incoming){.pool = pool, .limit_bytes = pool->bufs.stats.limit_bytes / 2};
 	rt_mutex_init(&g->turn);
@@ -176,7 +176,7 @@ int incoming_read(struct incoming *g, struct rpc_in *in, size_t len, struct buf 
 		rc = incoming_take(g, bytes);
 	if (rc < 0)
 		return rc;
-	rc = rpc_pool_get(g->pool, len, out);
+	rc = rt_pool_get(g->pool, len, out);
 	if (rc == 0)
 		rc = incoming_read_into(g, in, *out, len, crc);
 	incoming_give(g, bytes);

@@ -25,8 +25,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "rpc/pool.h"
 #include "rpc/stream.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 #include "rt/sync.h"
 
@@ -36,7 +36,7 @@
 #define INCOMING_RATE_OUT ((uint64_t)(8 * MIB)) /* bytes a second */
 
 struct incoming {
-	struct rpc_pool *pool;
+	struct rt_pool *pool;
 	uint64_t limit_bytes;
 	uint64_t held_bytes;
 	uint64_t peak_bytes;
@@ -49,7 +49,7 @@ struct incoming {
 };
 
 /* -ENOMEM, -EAGAIN. */
-int incoming_init(struct incoming *g, struct rpc_pool *pool);
+int incoming_init(struct incoming *g, struct rt_pool *pool);
 /* Nobody may be reading, no out be watched. */
 void incoming_fini(struct incoming *g);
 
@@ -59,7 +59,7 @@ void incoming_unwatch_out(struct rpc_out *o);
 
 /*
  * The next len bytes of in to a buffer of their own, and their CRC. Waits. The errors of in_read and
- * of rpc_pool_get; -EAGAIN: evicted, the calling fiber is cancelled. After an error *out may be set.
+ * of rt_pool_get; -EAGAIN: evicted, the calling fiber is cancelled. After an error *out may be set.
  */
 int incoming_read(struct incoming *g, struct rpc_in *in, size_t len, struct buf **out,
 		  uint32_t *crc);

@@ -7,11 +7,6 @@
 #include "base/crc.h"
 #include "rpc/stream.h"
 
-struct rpc_slice rpc_slice_of(struct buf *b)
-{
-	return (struct rpc_slice){.buf = b, .len = b->len, .crc = crc32c(0, b->data, b->len)};
-}
-
 static void batch_clear(struct out_batch *b)
 {
 	for (int i = 0; i < b->held_count; i++)
@@ -59,7 +54,7 @@ static void out_writer(void *arg)
 	}
 }
 
-int out_init(struct rpc_out *o, struct rt_sock *sock, struct rpc_pool *pool, uint64_t stall_ns)
+int out_init(struct rpc_out *o, struct rt_sock *sock, struct rt_pool *pool, uint64_t stall_ns)
 {
 	*o = (struct rpc_out){.sock = sock, .pool = pool, .stall_ns = stall_ns};
 	rt_cond_init(&o->room);
@@ -179,7 +174,7 @@ int out_frame(struct rpc_out *o, const struct out_frame *f)
 	bool fits = FRAME_HEADER_BYTES + meta_len <= OUT_BATCH_BYTES;
 	AUTO_BUF struct buf *apart = NULL;
 	if (!fits)
-		rc = rpc_pool_get(o->pool, meta_len, &apart);
+		rc = rt_pool_get(o->pool, meta_len, &apart);
 	size_t inline_len = FRAME_HEADER_BYTES + (fits ? meta_len : 0);
 	if (rc == 0)
 		rc = out_wait_room(o, inline_len, f->payload.len + (fits ? 0 : meta_len),

@@ -24,11 +24,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rpc/arena.h"
+#include "base/arena.h"
+#include "base/slice.h"
 #include "rpc/context.h"
 #include "rpc/counters.h"
-#include "rpc/pool.h"
 #include "rpc/type.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 
 struct rpc_server;
@@ -38,11 +39,11 @@ struct rpc_request {
 	const struct rpc_type *type;
 	void *service; /* as given to rpc_server_open */
 	struct rpc_context context;
-	struct rpc_slice payload; /* borrowed: the handler keeps it with buf_ref */
+	struct slice payload; /* borrowed: the handler keeps it with buf_ref */
 	/* The rest is the server's; use the functions below. */
 	ProtobufCMessage *body;
 	ProtobufCMessage *reply;
-	struct rpc_slice reply_payload;
+	struct slice reply_payload;
 	struct arena arena;
 	char *error;
 	uint32_t retry_ms; /* told with an error: try again after so long. 0: nothing is said */
@@ -75,7 +76,7 @@ void *rpc_alloc(struct rpc_request *r, size_t len);
 int rpc_reply_buf(struct rpc_request *r, size_t len, struct buf **out);
 
 /* Answer with this payload, too; takes over the reference. */
-void rpc_reply_payload_take(struct rpc_request *r, struct rpc_slice payload);
+void rpc_reply_payload_take(struct rpc_request *r, struct slice payload);
 
 /* Remember a message for the client and return err. */
 int rpc_fail(struct rpc_request *r, int err, const char *fmt, ...) PRINTF(3, 4);
@@ -90,7 +91,7 @@ struct rpc_server_options {
 	const struct rpc_method *methods; /* must outlive the server, like what it points to */
 	size_t method_count;
 	void *service;
-	struct rpc_pool *pool;  /* for payloads */
+	struct rt_pool *pool;   /* for payloads */
 	size_t connections_max; /* 0: 1024 */
 	size_t in_flight_max;   /* requests of one connection; 0: 256 */
 	size_t share_bytes; /* payload and large bodies that requests of one connection hold; 0: a

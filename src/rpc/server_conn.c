@@ -43,10 +43,10 @@ static struct rpc_request *request_new(struct server_conn *c, const struct rpc_m
 	}
 	r->type = m->type;
 	r->service = s->opts.service;
-	r->payload = (struct rpc_slice){0};
+	r->payload = (struct slice){0};
 	r->body = NULL;
 	r->reply = NULL;
-	r->reply_payload = (struct rpc_slice){0};
+	r->reply_payload = (struct slice){0};
 	r->error = NULL;
 	r->retry_ms = 0;
 	r->method = m;
@@ -115,10 +115,10 @@ int rpc_reply_buf(struct rpc_request *r, size_t len, struct buf **out)
 	if (len > r->type->response_payload_max)
 		return -EMSGSIZE;
 	int rc = request_charge(r, buf_cap_for(len));
-	return rc < 0 ? rc : rpc_pool_get(r->conn->server->opts.pool, len, out);
+	return rc < 0 ? rc : rt_pool_get(r->conn->server->opts.pool, len, out);
 }
 
-void rpc_reply_payload_take(struct rpc_request *r, struct rpc_slice payload)
+void rpc_reply_payload_take(struct rpc_request *r, struct slice payload)
 {
 	assert(payload.offset + payload.len <= payload.buf->cap);
 	buf_unref(r->reply_payload.buf);

@@ -21,11 +21,12 @@
 #include <sys/uio.h>
 
 #include "base/list.h"
+#include "base/slice.h"
 #include "rpc/context.h"
 #include "rpc/frame.h"
-#include "rpc/pool.h"
 #include "rpc/type.h"
 #include "rt/net.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 #include "rt/sync.h"
 
@@ -82,7 +83,7 @@ struct out_batch {
 
 struct rpc_out {
 	struct rt_sock *sock;
-	struct rpc_pool *pool; /* for the rare body that does not fit a batch */
+	struct rt_pool *pool; /* for the rare body that does not fit a batch */
 	struct rt_fiber *writer;
 	struct out_batch batch[2];
 	struct out_batch *fill;
@@ -100,7 +101,7 @@ struct rpc_out {
 };
 
 /* Starts the writer. The socket must live until out_fini has returned. -ENOMEM, -EAGAIN. */
-int out_init(struct rpc_out *o, struct rt_sock *sock, struct rpc_pool *pool, uint64_t stall_ns);
+int out_init(struct rpc_out *o, struct rt_sock *sock, struct rt_pool *pool, uint64_t stall_ns);
 /* Sends what is queued (at once gives it up when the stream is broken), then ends the writer.
  * Nobody may be inside out_frame or come there later. */
 void out_fini(struct rpc_out *o);
@@ -112,7 +113,7 @@ struct out_frame {
 	uint64_t deadline_ns;     /* becomes timeout_us; 0 or RT_NEVER: none */
 	const struct rpc_context *context; /* NULL: none */
 	const ProtobufCMessage *body;      /* NULL: empty */
-	struct rpc_slice payload;          /* a reference is taken */
+	struct slice payload;              /* a reference is taken */
 	bool no_wait;                      /* -EAGAIN instead of waiting */
 };
 

@@ -9,7 +9,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "base/buf.h"
+#include "base/base.h"
 
 #define RPC_BODY_MAX ((uint32_t)(1 * MIB))
 #define RPC_PAYLOAD_MAX ((uint32_t)(64 * MIB))
@@ -25,17 +25,5 @@ struct rpc_type {
 	uint32_t request_payload_max; /* at most RPC_PAYLOAD_MAX; 0: takes none */
 	uint32_t response_payload_max;
 };
-
-/* Part of a buffer with its checksum, which is computed once, where the data comes in, and then
- * travels with it. */
-struct rpc_slice {
-	struct buf *buf; /* NULL: nothing */
-	size_t offset;
-	size_t len;
-	uint32_t crc;
-};
-
-/* All of a buffer, checksummed here and now. */
-struct rpc_slice rpc_slice_of(struct buf *b);
 
 #endif

@@ -64,8 +64,8 @@ static int handle_get_blob(struct rpc_request *r)
 	if (rc == 0)
 		rc = tally_blob_read(&blob, b->data);
 	if (rc == 0)
-		rpc_reply_payload_take(
-			r, (struct rpc_slice){.buf = b, .len = blob.len, .crc = blob.crc});
+		rpc_reply_payload_take(r,
+				       (struct slice){.buf = b, .len = blob.len, .crc = blob.crc});
 	else
 		buf_unref(b);
 	tally_blob_release(&blob);
@@ -151,7 +151,7 @@ static int await_ending(struct tally *store)
 }
 
 static int serve_store(const struct tally_serve_options *o, struct tally *store,
-		       struct rpc_pool *pool)
+		       struct rt_pool *pool)
 {
 	struct rpc_server *server = NULL;
 	int rc = rpc_server_open(&server, o->listen,
@@ -181,10 +181,10 @@ int tally_serve(const struct tally_serve_options *o)
 	int rc = tally_open(&store, &o->store);
 	if (rc < 0)
 		return rc;
-	struct rpc_pool pool;
-	rpc_pool_init(&pool, o->pool_bytes != 0 ? o->pool_bytes : POOL_DEFAULT_BYTES);
+	struct rt_pool pool;
+	rt_pool_init(&pool, o->pool_bytes != 0 ? o->pool_bytes : POOL_DEFAULT_BYTES);
 	rc = serve_store(o, store, &pool);
 	tally_close(store);
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 	return rc;
 }

@@ -70,7 +70,7 @@ void tally_client_close(struct tally_client *c)
 }
 
 static int client_call(struct tally_client *c, const struct rpc_type *type,
-		       const ProtobufCMessage *request, struct rpc_slice payload,
+		       const ProtobufCMessage *request, struct slice payload,
 		       struct rpc_reply *reply)
 {
 	const struct rpc_counters *counters = rpc_channel_counters(c->channel);
@@ -98,7 +98,7 @@ static int client_call(struct tally_client *c, const struct rpc_type *type,
 
 /* With c->changing held. */
 static int client_change(struct tally_client *c, const struct rpc_type *type,
-			 const ProtobufCMessage *request, struct rpc_slice payload,
+			 const ProtobufCMessage *request, struct slice payload,
 			 struct rpc_reply *reply)
 {
 	int rc = client_call(c, type, request, payload, reply);
@@ -120,7 +120,7 @@ int tally_client_add(struct tally_client *c, const char *name, int64_t delta, in
 	q.name = (char *)name;
 	q.delta = delta;
 	AUTO_REPLY struct rpc_reply reply;
-	rc = client_change(c, &tally_type_add, &q.base, (struct rpc_slice){0}, &reply);
+	rc = client_change(c, &tally_type_add, &q.base, (struct slice){0}, &reply);
 	if (rc == 0)
 		*value = ((const Terrane__Tally__AddResponse *)reply.message)->value;
 	rt_mutex_unlock(&c->changing);
@@ -139,7 +139,7 @@ int tally_client_put(struct tally_client *c, const char *name, struct buf *b, si
 	q.client_id = c->client_id;
 	q.seq = ++c->seq;
 	q.name = (char *)name;
-	struct rpc_slice payload = {.buf = b, .len = len, .crc = crc};
+	struct slice payload = {.buf = b, .len = len, .crc = crc};
 	AUTO_REPLY struct rpc_reply reply;
 	rc = client_change(c, &tally_type_put_blob, &q.base, payload, &reply);
 	rt_mutex_unlock(&c->changing);
@@ -151,7 +151,7 @@ int tally_client_get(struct tally_client *c, const char *name, int64_t *value)
 	Terrane__Tally__GetRequest q = TERRANE__TALLY__GET_REQUEST__INIT;
 	q.name = (char *)name;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_call(c, &tally_type_get, &q.base, (struct rpc_slice){0}, &reply);
+	int rc = client_call(c, &tally_type_get, &q.base, (struct slice){0}, &reply);
 	if (rc == 0)
 		*value = ((const Terrane__Tally__GetResponse *)reply.message)->value;
 	return rc;
@@ -163,7 +163,7 @@ int tally_client_get_blob(struct tally_client *c, const char *name, struct buf *
 	q.name = (char *)name;
 	*out = NULL;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_call(c, &tally_type_get_blob, &q.base, (struct rpc_slice){0}, &reply);
+	int rc = client_call(c, &tally_type_get_blob, &q.base, (struct slice){0}, &reply);
 	if (rc == 0 && reply.payload.buf != NULL)
 		*out = buf_ref(reply.payload.buf);
 	return rc;
@@ -173,7 +173,7 @@ int tally_client_stat(struct tally_client *c, struct tally_stat *out)
 {
 	Terrane__Tally__StatRequest q = TERRANE__TALLY__STAT_REQUEST__INIT;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = client_call(c, &tally_type_stat, &q.base, (struct rpc_slice){0}, &reply);
+	int rc = client_call(c, &tally_type_stat, &q.base, (struct slice){0}, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Tally__StatResponse *s = reply.message;

@@ -57,7 +57,7 @@ static int answer(struct rpc_request *r)
 	if (len > 0 && rpc_reply_buf(r, len, &b) == 0) {
 		memcpy(b->data, in->payload, len);
 		b->len = len;
-		rpc_reply_payload_take(r, rpc_slice_of(b));
+		rpc_reply_payload_take(r, slice_of(b));
 	}
 	return 0;
 }
@@ -277,7 +277,7 @@ static int64_t ask_get(struct asker *a)
 {
 	struct node_range ranges[2] = {{.id = chunk, .len = 100},
 				       {.id = chunk, .off = 50, .len = 5000}};
-	struct rpc_slice out = {0};
+	struct slice out = {0};
 	int rc = node_get(&a->node, 1001, ranges, 2, NULL, &out);
 	if (rc == 0 && out.buf != NULL)
 		buf_unref(out.buf);
@@ -355,10 +355,10 @@ static int64_t (*const calls[])(struct asker *) = {
 static void process_main(void *arg)
 {
 	struct input *in = arg;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct rpc_server *server = NULL;
 	struct asker a = {.node = {.timeout_ns = 5 * NS_PER_S}};
-	rpc_pool_init(&pool, 2 * (uint64_t)NODE_BYTES_MAX);
+	rt_pool_init(&pool, 2 * (uint64_t)NODE_BYTES_MAX);
 	arena_init(&a.arena, 4 * MIB);
 	int rc = rpc_server_open(&server, ADDR,
 				 &(struct rpc_server_options){.methods = methods,
@@ -386,7 +386,7 @@ static void process_main(void *arg)
 	rpc_channel_close(a.node.channel);
 	rpc_server_close(server, NS_PER_S);
 	arena_fini(&a.arena);
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 	in->done = true;
 }
 

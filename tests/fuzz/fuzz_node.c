@@ -74,7 +74,7 @@ static void serve(void *arg)
 }
 
 static int ask(struct rpc_channel *ch, const struct rpc_type *type, const ProtobufCMessage *m,
-	       struct rpc_slice payload)
+	       struct slice payload)
 {
 	AUTO_REPLY struct rpc_reply reply;
 	return rpc_call(ch,
@@ -89,11 +89,11 @@ static int ask(struct rpc_channel *ch, const struct rpc_type *type, const Protob
 static void check_alive(struct rpc_channel *ch)
 {
 	Terrane__Node__DisksRequest q = TERRANE__NODE__DISKS_REQUEST__INIT;
-	int rc = ask(ch, &node_type_disks, &q.base, (struct rpc_slice){0});
+	int rc = ask(ch, &node_type_disks, &q.base, (struct slice){0});
 	assert(rc == 0);
 }
 
-static void put_one(struct rpc_channel *ch, struct rpc_pool *pool)
+static void put_one(struct rpc_channel *ch, struct rt_pool *pool)
 {
 	Terrane__Node__PutRequest q = TERRANE__NODE__PUT_REQUEST__INIT;
 	Terrane__Node__ChunkName name;
@@ -103,27 +103,27 @@ static void put_one(struct rpc_channel *ch, struct rpc_pool *pool)
 	q.chunk = &name;
 	q.open = 1;
 	q.capacity = 65536;
-	int rc = rpc_pool_get(pool, 5000, &b);
+	int rc = rt_pool_get(pool, 5000, &b);
 	assert(rc == 0);
 	memset(b->data, 7, 5000);
-	rc = ask(ch, &node_type_put, &q.base, rpc_slice_of(b));
+	rc = ask(ch, &node_type_put, &q.base, slice_of(b));
 	assert(rc == 0);
 }
 
-static void send_input(struct rpc_channel *ch, struct rpc_pool *pool, const struct input *in)
+static void send_input(struct rpc_channel *ch, struct rt_pool *pool, const struct input *in)
 {
 	struct arena a;
 	ProtobufCMessage *m = NULL;
 	AUTO_BUF struct buf *b = NULL;
-	struct rpc_slice payload = {0};
+	struct slice payload = {0};
 	arena_init(&a, body_limit(in->body_len));
 	if (body_unpack(in->type->request, &a, in->body, in->body_len, &m) == 0) {
 		if (in->payload_len > 0 && in->type->request_payload_max > 0) {
-			int rc = rpc_pool_get(pool, in->payload_len, &b);
+			int rc = rt_pool_get(pool, in->payload_len, &b);
 			assert(rc == 0);
 			memcpy(b->data, in->payload, in->payload_len);
 			b->len = in->payload_len;
-			payload = rpc_slice_of(b);
+			payload = slice_of(b);
 		}
 		int rc = ask(ch, in->type, m, payload);
 		assert(rc <= 0 && rc != -ETIME && rc != -ECONNRESET);
@@ -136,9 +136,9 @@ static void process_main(void *arg)
 	struct input *in = arg;
 	struct rt_fiber *server = NULL;
 	struct rpc_channel *ch = NULL;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	rt_cond_init(&in->changed);
-	rpc_pool_init(&pool, 64 * MIB);
+	rt_pool_init(&pool, 64 * MIB);
 	int rc = rt_spawn(&server, "node", serve, in);
 	while (rc == 0 && !in->ready)
 		rc = rt_cond_wait(&in->changed);
@@ -151,7 +151,7 @@ static void process_main(void *arg)
 	rpc_channel_close(ch);
 	rt_cancel(server);
 	rt_join(server);
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

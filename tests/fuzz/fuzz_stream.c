@@ -99,7 +99,7 @@ static void send_all(struct rt_sock *s, const struct input *in)
 		at += send_frame(s, in->data + at, in->size - at, &rc);
 }
 
-static int call_get(const char *addr, struct rpc_pool *pool)
+static int call_get(const char *addr, struct rt_pool *pool)
 {
 	struct rpc_channel *ch = NULL;
 	Terrane__Tally__GetRequest q = TERRANE__TALLY__GET_REQUEST__INIT;
@@ -117,7 +117,7 @@ static int call_get(const char *addr, struct rpc_pool *pool)
 	return rc;
 }
 
-static void fuzz_server(struct input *in, struct rpc_pool *pool)
+static void fuzz_server(struct input *in, struct rt_pool *pool)
 {
 	struct rpc_server *server = NULL;
 	struct rt_sock *s = NULL;
@@ -153,7 +153,7 @@ static void peer_main(void *arg)
 	}
 }
 
-static void fuzz_client(struct input *in, struct rpc_pool *pool)
+static void fuzz_client(struct input *in, struct rt_pool *pool)
 {
 	struct peer p = {.in = in};
 	struct rt_fiber *peer = NULL;
@@ -171,13 +171,13 @@ static void fuzz_client(struct input *in, struct rpc_pool *pool)
 static void process_main(void *arg)
 {
 	struct input *in = arg;
-	struct rpc_pool pool;
-	rpc_pool_init(&pool, 16 * MIB);
+	struct rt_pool pool;
+	rt_pool_init(&pool, 16 * MIB);
 	if (in->data[0] % 2 == 0)
 		fuzz_server(in, &pool);
 	else
 		fuzz_client(in, &pool);
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 	in->done = true;
 }
 

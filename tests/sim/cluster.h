@@ -214,8 +214,7 @@ int world_engine(struct world *w, struct engine **out);
 /* One operation by its name, by the first worker of a client; what an earlier life was at is left. */
 void work_one(struct world *w, struct engine *e, unsigned client, const char *name);
 void work_leave(struct world *w, unsigned client);
-int world_meta(struct world *w, const char *tenant, struct rpc_pool *pool,
-	       struct meta_client **out);
+int world_meta(struct world *w, const char *tenant, struct rt_pool *pool, struct meta_client **out);
 struct model_file *desk_file(struct world *w, unsigned client, unsigned worker, unsigned i);
 /* Reads a file from its beginning; *bytes is the caller's to free. */
 int64_t world_read(struct engine *e, const char *path, uint8_t **bytes, uint64_t room);

@@ -544,7 +544,7 @@ static void converge(struct checker *k)
 /* --- parities ---------------------------------------------------------------------------------- */
 
 static int chunk_fetch(struct checker *k, const struct meta_block *b, uint32_t i, uint64_t len,
-		       struct rpc_slice *out)
+		       struct slice *out)
 {
 	struct call c;
 	struct disk_use u;
@@ -559,7 +559,7 @@ static int chunk_fetch(struct checker *k, const struct meta_block *b, uint32_t i
 }
 
 /* Encodes with the code itself: the client's way of doing it is under test. */
-static int encode_anew(const struct shape *s, uint64_t each, const struct rpc_slice *got,
+static int encode_anew(const struct shape *s, uint64_t each, const struct slice *got,
 		       uint8_t *parities)
 {
 	AUTO_FREE struct iovec *iov = calloc((size_t)s->n, sizeof(*iov));
@@ -583,7 +583,7 @@ static int encode_anew(const struct shape *s, uint64_t each, const struct rpc_sl
 }
 
 static void compare_chunks(struct checker *k, const struct meta_block *b, const struct shape *s,
-			   const struct rpc_slice *got)
+			   const struct slice *got)
 {
 	struct model *m = &k->world->model;
 	uint64_t each = shape_chunk_len(s, b->length);
@@ -616,7 +616,7 @@ static int block_recode(struct checker *k, const struct meta_block *b)
 {
 	struct encoding e;
 	struct shape s = {0};
-	struct rpc_slice got[META_CHUNKS_MAX] = {0};
+	struct slice got[META_CHUNKS_MAX] = {0};
 	char why[128];
 	int rc = encoding_parse(b->encoding, &e, why, sizeof(why));
 	if (rc == 0)
@@ -746,7 +746,7 @@ static int checker_open(struct checker *k, struct world *w)
 	*k = (struct checker){.world = w, .begin_ns = rt_now_ns()};
 	map_init(&k->wanted, CHUNKS_MAX);
 	map_init(&k->bears, CHUNKS_MAX);
-	rpc_pool_init(&k->pool, 64 * MIB);
+	rt_pool_init(&k->pool, 64 * MIB);
 	world_addrs(w, text, sizeof(text));
 	world_addrs(w, all, sizeof(all));
 	while ((word = strsep(&rest, ",")) != NULL)
@@ -815,6 +815,6 @@ void checker_main(void *arg)
 	bears_forget(&k);
 	meta_client_close(k.meta);
 	engine_close(k.engine);
-	rpc_pool_fini(&k.pool);
+	rt_pool_fini(&k.pool);
 	w->checked = true;
 }

@@ -11,7 +11,7 @@
 
 #include "base/map.h"
 #include "cluster.h"
-#include "rpc/pool.h"
+#include "rt/pool.h"
 
 #define TRIES 12 /* of whatever may be late */
 
@@ -25,7 +25,7 @@ struct lame {
 struct checker {
 	struct world *world;
 	struct engine *engine;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct meta_client *meta;
 	struct meta_call root;
 	uint64_t begin_ns;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "node/node_client.h"
-#include "rpc/pool.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 
 #define WATCH_NS (2 * NS_PER_S)
@@ -19,7 +19,7 @@ struct watch {
 	struct world *world;
 	struct kv *kv;
 	struct meta *meta;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct rpc_channel *to[NODES_MAX];
 };
 
@@ -165,7 +165,7 @@ void watch_main(void *arg)
 	const struct role *r = arg;
 	struct world *w = r->world;
 	struct watch h = {.world = w};
-	rpc_pool_init(&h.pool, 16 * MIB);
+	rt_pool_init(&h.pool, 16 * MIB);
 	while (rt_sleep_ns(WATCH_NS) == 0) {
 		if (sim_node_running(w->checker.node) || model_violated(&w->model))
 			continue;
@@ -181,5 +181,5 @@ void watch_main(void *arg)
 		if (h.to[i] != NULL)
 			rpc_channel_close(h.to[i]);
 	world_store_close(h.kv, h.meta);
-	rpc_pool_fini(&h.pool);
+	rt_pool_fini(&h.pool);
 }

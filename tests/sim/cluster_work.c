@@ -536,7 +536,7 @@ int world_engine(struct world *w, struct engine **out)
 	return rc;
 }
 
-int world_meta(struct world *w, const char *tenant, struct rpc_pool *pool, struct meta_client **out)
+int world_meta(struct world *w, const char *tenant, struct rt_pool *pool, struct meta_client **out)
 {
 	char text[64], *rest = text, *word;
 	const char *addrs[SERVERS_MAX];
@@ -557,11 +557,11 @@ void client_main(void *arg)
 	const struct role *r = arg;
 	struct world *w = r->world;
 	struct engine *e = NULL;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct meta_client *meta = NULL;
 	struct worker workers[WORKERS];
 	struct rt_group g;
-	rpc_pool_init(&pool, 16 * MIB);
+	rt_pool_init(&pool, 16 * MIB);
 	rt_group_init(&g);
 	int rc = world_engine(w, &e);
 	if (rc == 0)
@@ -590,5 +590,5 @@ void client_main(void *arg)
 	w->engines[r->index] = NULL;
 	meta_client_close(meta);
 	engine_close(e);
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 }

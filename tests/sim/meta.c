@@ -124,7 +124,7 @@ static void server_main(void *arg)
 struct client {
 	struct world *world;
 	unsigned index;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct meta_client *meta;
 };
 
@@ -137,7 +137,7 @@ static int client_open(struct client *c, struct world *w, unsigned index)
 		addrs[i] = text[i];
 	}
 	*c = (struct client){.world = w, .index = index};
-	rpc_pool_init(&c->pool, 16 * MIB);
+	rt_pool_init(&c->pool, 16 * MIB);
 	return meta_client_open(&c->meta,
 				&(struct meta_client_options){.addrs = addrs,
 							      .addr_count = SERVERS,
@@ -150,7 +150,7 @@ static int client_open(struct client *c, struct world *w, unsigned index)
 static void client_close(struct client *c)
 {
 	meta_client_close(c->meta);
-	rpc_pool_fini(&c->pool);
+	rt_pool_fini(&c->pool);
 }
 
 struct worker {

@@ -82,7 +82,7 @@ static void server_main(void *arg)
 struct client {
 	struct world *world;
 	unsigned index;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct tally_client *readers[SERVERS];
 	bool putting[SERVERS][BLOBS];
 };
@@ -145,7 +145,7 @@ static void do_put(struct worker *k, unsigned server, unsigned blob)
 	if (blob % CLIENTS != c->index || c->putting[server][blob])
 		return;
 	AUTO_BUF struct buf *b = NULL;
-	if (rpc_pool_get(&c->pool, BLOB_BYTES_MAX, &b) < 0)
+	if (rt_pool_get(&c->pool, BLOB_BYTES_MAX, &b) < 0)
 		return;
 	unsigned version = oracle_put_begin(o, server, blob, k->client_id);
 	if (version == 0)
@@ -242,7 +242,7 @@ static int client_open(struct client **out, struct world *w, unsigned index, uin
 		abort();
 	c->world = w;
 	c->index = index;
-	rpc_pool_init(&c->pool, 16 * MIB);
+	rt_pool_init(&c->pool, 16 * MIB);
 	*out = c;
 	return tallies_open(c->readers, c, 0, timeout_ns);
 }
@@ -250,7 +250,7 @@ static int client_open(struct client **out, struct world *w, unsigned index, uin
 static void client_close(struct client *c)
 {
 	tallies_close(c->readers);
-	rpc_pool_fini(&c->pool);
+	rt_pool_fini(&c->pool);
 	free(c);
 }
 

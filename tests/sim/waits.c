@@ -297,10 +297,10 @@ static void waits_client(void *arg)
 	const struct role *r = arg;
 	struct world *w = r->world;
 	struct wait_place *p = w->ctx;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	p->engine = NULL;
 	p->meta = NULL;
-	rpc_pool_init(&pool, 16 * MIB);
+	rt_pool_init(&pool, 16 * MIB);
 	if (p->begun)
 		work_leave(w, 0);
 	int rc = world_engine(w, &p->engine);
@@ -316,7 +316,7 @@ static void waits_client(void *arg)
 		}
 	meta_client_close(p->meta);
 	engine_close(p->engine);
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 }
 
 /* --- the run ---------------------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ struct tool {
 	char **args;
 	int count;
 	struct meta_client *client;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	uint64_t dir;
 	bool stop;
 	int status;
@@ -191,7 +191,7 @@ static void tool_main(void *arg)
 {
 	struct tool *t = arg;
 	const char *verb = t->args[1];
-	rpc_pool_init(&t->pool, 16 * MIB);
+	rt_pool_init(&t->pool, 16 * MIB);
 	if (open_client(t, t->args[0]) < 0) {
 		fprintf(stderr, "meta_tool: bad address\n");
 		t->status = 2;
@@ -208,7 +208,7 @@ static void tool_main(void *arg)
 	else
 		t->status = 2;
 	meta_client_close(t->client);
-	rpc_pool_fini(&t->pool);
+	rt_pool_fini(&t->pool);
 }
 
 int main(int argc, char **argv)

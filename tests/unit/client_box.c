@@ -60,7 +60,7 @@ static void meta_main(void *arg)
 	kv_close(kv);
 }
 
-static int system_client(struct rpc_pool *pool, struct meta_client **out)
+static int system_client(struct rt_pool *pool, struct meta_client **out)
 {
 	static const char *const addrs[] = {META_ADDR};
 	struct meta_client_options o = {
@@ -90,8 +90,8 @@ static void beat_fiber(void *arg)
 				   .addr = addr,
 				   .disks = disks,
 				   .disk_count = n->box->disk_count};
-	struct rpc_pool pool;
-	rpc_pool_init(&pool, 16 * MIB);
+	struct rt_pool pool;
+	rt_pool_init(&pool, 16 * MIB);
 	struct meta_client *client;
 	if (system_client(&pool, &client) == 0) {
 		struct meta_call c = {.client = client};
@@ -109,7 +109,7 @@ static void beat_fiber(void *arg)
 		}
 		meta_client_close(client);
 	}
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 }
 
 static void node_main(void *arg)

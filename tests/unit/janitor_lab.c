@@ -21,7 +21,7 @@ void lab_open(struct lab *l, struct client_box *b)
 	*l = (struct lab){.box = b};
 	rt_deadline_set(RT_NEVER);
 	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &l->engine), 0);
-	rpc_pool_init(&l->pool, 16 * MIB);
+	rt_pool_init(&l->pool, 16 * MIB);
 	struct meta_client_options o = {.addrs = META_ADDRS,
 					.addr_count = 1,
 					.tenant = META_SYSTEM,
@@ -34,7 +34,7 @@ void lab_close(struct lab *l)
 {
 	rt_deadline_set(RT_NEVER);
 	meta_client_close(l->client);
-	rpc_pool_fini(&l->pool);
+	rt_pool_fini(&l->pool);
 	engine_close(l->engine);
 }
 
@@ -177,7 +177,7 @@ size_t fill_disk(struct lab *l, uint64_t disk)
 	use_begin(l, disk, &c, &u);
 	/* In ever smaller pieces: what is left is less than a page. */
 	for (uint64_t len = MIB; len > 0; len /= 4) {
-		int rc = rpc_pool_get(&l->pool, len, &p.data.buf);
+		int rc = rt_pool_get(&l->pool, len, &p.data.buf);
 		CHECK_EQ(rc, 0);
 		memset(p.data.buf->data, 'j', len);
 		p.data.len = len;
@@ -198,12 +198,12 @@ void empty_disk(struct lab *l, uint64_t disk, size_t n)
 }
 
 /* The bytes of a chunk, the caller's reference. */
-static struct rpc_slice chunk_get(struct lab *l, uint64_t disk, struct chunk_id id,
-				  struct chunk_stat *st)
+static struct slice chunk_get(struct lab *l, uint64_t disk, struct chunk_id id,
+			      struct chunk_stat *st)
 {
 	struct call c;
 	struct disk_use u;
-	struct rpc_slice data = {0};
+	struct slice data = {0};
 	use_begin(l, disk, &c, &u);
 	CHECK_EQ(node_stat_one(&u.node, disk, id, st), 0);
 	if (st->len > 0)
@@ -216,7 +216,7 @@ static struct rpc_slice chunk_get(struct lab *l, uint64_t disk, struct chunk_id 
 void chunk_copy(struct lab *l, uint64_t from, uint64_t to, struct chunk_id id, uint64_t spoiler)
 {
 	struct chunk_stat st;
-	struct rpc_slice data = chunk_get(l, from, id, &st);
+	struct slice data = chunk_get(l, from, id, &st);
 	CHECK(data.len > 0);
 	struct node_put p = {.data = data, .epoch = st.epoch};
 	memcpy(p.label, st.label, sizeof(p.label));
@@ -268,7 +268,7 @@ size_t blocks_on(struct lab *l, uint64_t disk, struct meta_on_disk *first)
 /* A block's chunks as they are on their disks. */
 struct block_bytes {
 	struct shape shape;
-	struct rpc_slice chunk[LAB_CHUNKS_MAX];
+	struct slice chunk[LAB_CHUNKS_MAX];
 	struct iovec iov[LAB_CHUNKS_MAX];
 	struct sg sg[LAB_CHUNKS_MAX];
 };
@@ -302,7 +302,7 @@ static void check_code(const struct meta_block *b, struct block_bytes *w)
 	uint32_t crc = 0;
 	CHECK_EQ(codec_open_with(&w->shape.net, &kernel_plain, &codec), 0);
 	for (int i = 0; i < w->shape.n; i++) {
-		struct rpc_slice *s = &w->chunk[i];
+		struct slice *s = &w->chunk[i];
 		CHECK_EQ(s->len, shape_stored_len(&w->shape, i, b->length));
 		CHECK(b->chunks[i].crc == 0 || s->len == 0 || b->chunks[i].crc == s->crc);
 		if (i < w->shape.k)
@@ -317,7 +317,7 @@ static void check_code(const struct meta_block *b, struct block_bytes *w)
 	CHECK_EQ(crc, b->crc);
 	CHECK_EQ(codec_encode(codec, len, w->sg), 0);
 	for (int i = w->shape.k; i < w->shape.n; i++) {
-		struct rpc_slice *s = &w->chunk[i];
+		struct slice *s = &w->chunk[i];
 		CHECK(memcmp(s->buf->data + s->offset, w->iov[i].iov_base, len) == 0);
 		free(w->iov[i].iov_base);
 	}

@@ -15,7 +15,7 @@
 struct lab {
 	struct client_box *box;
 	struct engine *engine;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct meta_client *client;
 	struct meta_call root;
 };

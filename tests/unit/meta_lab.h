@@ -44,7 +44,7 @@ struct lab {
 	uint64_t usage_ns;
 	struct kv_mem *mem;
 	struct server servers[SERVERS];
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct meta_client *client; /* of tenant "default" */
 	struct meta_client *system;
 	struct meta_client *up_to_date; /* of the first server alone */
@@ -130,7 +130,7 @@ static inline void lab_main(void *arg)
 	o.partition_bits = 6;
 	lab->mem = kv_mem_new(&(struct kv_mem_options){
 		.seed = 1, .latency_min_ns = NS_PER_US, .latency_max_ns = 2 * NS_PER_US});
-	rpc_pool_init(&lab->pool, 16 * MIB);
+	rt_pool_init(&lab->pool, 16 * MIB);
 	for (unsigned i = 0; i < SERVERS; i++) {
 		struct server *s = &lab->servers[i];
 		*s = (struct server){.lab = lab, .index = i};
@@ -156,7 +156,7 @@ static inline void lab_main(void *arg)
 			server_stop(&lab->servers[i]);
 		kv_close(lab->servers[i].kv);
 	}
-	rpc_pool_fini(&lab->pool);
+	rt_pool_fini(&lab->pool);
 	kv_mem_free(lab->mem);
 }
 

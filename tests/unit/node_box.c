@@ -98,7 +98,7 @@ int box_start(struct node_box *b)
 		rc = b->served;
 	if (rc != 0)
 		return rc;
-	rpc_pool_init(&b->pool, BOX_POOL_BYTES);
+	rt_pool_init(&b->pool, BOX_POOL_BYTES);
 	rc = rpc_channel_open(&b->channel, b->addr,
 			      &(struct rpc_channel_options){.pool = &b->pool});
 	b->call = (struct node_call){.channel = b->channel, .timeout_ns = 60 * NS_PER_S};
@@ -109,7 +109,7 @@ void box_stop(struct node_box *b)
 {
 	if (b->channel != NULL) {
 		rpc_channel_close(b->channel);
-		rpc_pool_fini(&b->pool);
+		rt_pool_fini(&b->pool);
 	}
 	b->channel = NULL;
 	if (b->server != NULL) {
@@ -154,12 +154,12 @@ void box_run_everywhere(void (*body)(struct node_box *b))
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
-struct rpc_slice box_text(struct node_box *b, uint64_t text, uint64_t off, uint64_t len)
+struct slice box_text(struct node_box *b, uint64_t text, uint64_t off, uint64_t len)
 {
-	struct rpc_slice s = {0};
+	struct slice s = {0};
 	if (len == 0)
 		return s;
-	CHECK_EQ(rpc_pool_get(&b->pool, len, &s.buf), 0);
+	CHECK_EQ(rt_pool_get(&b->pool, len, &s.buf), 0);
 	text_fill(text, off, s.buf->data, len);
 	s.len = len;
 	s.crc = text_crc(text, off, len);
@@ -178,7 +178,7 @@ int box_put(struct node_box *b, uint64_t disk, struct chunk_id id, uint64_t text
 int box_append(struct node_box *b, uint64_t disk, struct chunk_id id, uint64_t epoch, uint64_t text,
 	       uint64_t off, uint64_t len)
 {
-	struct rpc_slice s = box_text(b, text, off, len);
+	struct slice s = box_text(b, text, off, len);
 	int rc = node_append(&b->call, disk, id, epoch, off, s);
 	buf_unref(s.buf);
 	return rc;
@@ -187,7 +187,7 @@ int box_append(struct node_box *b, uint64_t disk, struct chunk_id id, uint64_t e
 int box_get(struct node_box *b, uint64_t disk, struct chunk_id id, uint64_t text, uint64_t off,
 	    uint64_t len)
 {
-	struct rpc_slice s;
+	struct slice s;
 	int rc = node_get_one(&b->call, disk, id, off, len, NULL, &s);
 	if (rc == 0) {
 		CHECK_EQ(s.len, len);

@@ -37,7 +37,7 @@ struct node_box {
 	char addr[RT_ADDR_MAX];
 	int served; /* what node_serve returned */
 	bool ended;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct rpc_channel *channel;
 	struct node_call call;
 	void *arg; /* the test's */
@@ -54,7 +54,7 @@ void box_stop(struct node_box *b);
 void box_make_folders(struct node_box *b);
 
 /* A slice of bytes [off, off + len) of the text; release with buf_unref(slice.buf). */
-struct rpc_slice box_text(struct node_box *b, uint64_t text, uint64_t off, uint64_t len);
+struct slice box_text(struct node_box *b, uint64_t text, uint64_t off, uint64_t len);
 int box_put(struct node_box *b, uint64_t disk, struct chunk_id id, uint64_t text, uint64_t len,
 	    bool open, uint64_t capacity);
 int box_append(struct node_box *b, uint64_t disk, struct chunk_id id, uint64_t epoch, uint64_t text,

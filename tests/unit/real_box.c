@@ -128,8 +128,8 @@ static void world_main(void *arg)
 	for (unsigned i = 0; i < w->node_count; i++)
 		while (!w->nodes[i].ready)
 			CHECK_EQ(rt_cond_wait(&w->change), 0);
-	struct rpc_pool pool;
-	rpc_pool_init(&pool, 16 * MIB);
+	struct rt_pool pool;
+	rt_pool_init(&pool, 16 * MIB);
 	const char *addrs[] = {w->meta_addr};
 	struct meta_client_options o = {
 		.addrs = addrs, .addr_count = 1, .tenant = META_SYSTEM, .channel = {.pool = &pool}};
@@ -143,7 +143,7 @@ static void world_main(void *arg)
 	while (rt_sleep_ns(NS_PER_S) == 0 && register_all(w, &c, false) == 0)
 		;
 	meta_client_close(client);
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 	rt_group_join(&g);
 	kv_close(w->kv);
 	kv_mem_free(mem);

@@ -52,7 +52,7 @@ static int handle_echo(struct rpc_request *r)
 	reply->job_id = q->job_id;
 	reply->path = q->path;
 	if (r->payload.len > 0) {
-		struct rpc_slice back = r->payload;
+		struct slice back = r->payload;
 		buf_ref(back.buf);
 		rpc_reply_payload_take(r, back);
 	}
@@ -93,7 +93,7 @@ static int handle_blob(struct rpc_request *r)
 		return rc;
 	for (size_t i = 0; i < b->len; i++)
 		b->data[i] = (uint8_t)i;
-	rpc_reply_payload_take(r, rpc_slice_of(b));
+	rpc_reply_payload_take(r, slice_of(b));
 	return 0;
 }
 
@@ -193,7 +193,7 @@ struct buf *fixture_payload(struct fixture *f, size_t len, uint64_t seed)
 {
 	struct buf *b = NULL;
 	struct rng rng;
-	CHECK_RC(rpc_pool_get(&f->pool, len, &b), 0);
+	CHECK_RC(rt_pool_get(&f->pool, len, &b), 0);
 	rng_init(&rng, seed);
 	rng_fill(&rng, b->data, len);
 	return b;
@@ -223,8 +223,8 @@ static void fixture_main(void *arg)
 	f->connections_max = FIXTURE_CONNECTIONS;
 	f->stall_ns = FIXTURE_STALL_NS;
 	snprintf(f->addr, sizeof(f->addr), "%s", run->addr);
-	rpc_pool_init(&f->pool, 64 * MIB);
-	rpc_pool_init(&f->server_pool, 16 * MIB);
+	rt_pool_init(&f->pool, 64 * MIB);
+	rt_pool_init(&f->server_pool, 16 * MIB);
 	fixture_start_server(f);
 	fixture_open_channel(f);
 	run->test->fn(f);
@@ -232,8 +232,8 @@ static void fixture_main(void *arg)
 		fixture_close_channel(f);
 	if (f->server != NULL)
 		fixture_stop_server(f, 0);
-	rpc_pool_fini(&f->server_pool);
-	rpc_pool_fini(&f->pool);
+	rt_pool_fini(&f->server_pool);
+	rt_pool_fini(&f->pool);
 	free(f);
 	run->ended = true;
 }

@@ -54,8 +54,8 @@ struct fixture_service {
 struct fixture {
 	const char *world;
 	char addr[RT_ADDR_MAX];
-	struct rpc_pool pool;
-	struct rpc_pool server_pool;
+	struct rt_pool pool;
+	struct rt_pool server_pool;
 	struct fixture_service service;
 	struct rpc_server *server;
 	struct rpc_channel *channel;

@@ -42,7 +42,7 @@ static int write_block(struct client_box *b, struct call *c, const char *encodin
 				    .disks = out->disks};
 	const struct shape *s = &out->at.shape;
 	struct buf *data;
-	CHECK_EQ(rpc_pool_get(&f->pool, len, &data), 0);
+	CHECK_EQ(rt_pool_get(&f->pool, len, &data), 0);
 	cbox_fill(block, 0, data->data, len);
 	uint32_t crc = crc32c(0, data->data, len);
 	struct coded coded;

@@ -67,8 +67,8 @@ static void old_layout_body(struct client_box *b)
 	struct meta_on_disk on;
 	CHECK(blocks_on(&l, 21, &on) > 0);
 	struct chunk_id old = {on.block ^ 1, on.index};
-	struct rpc_slice data = {.len = 5000};
-	CHECK_EQ(rpc_pool_get(&l.pool, data.len, &data.buf), 0);
+	struct slice data = {.len = 5000};
+	CHECK_EQ(rt_pool_get(&l.pool, data.len, &data.buf), 0);
 	memset(data.buf->data, 7, data.len);
 	data.crc = crc32c(0, data.buf->data, data.len);
 	struct node_put put = {.data = data, .epoch = 1};

@@ -208,11 +208,11 @@ static void make_files(void *arg)
 static void crowd_main(void *arg)
 {
 	struct crowd *c = arg;
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct worker workers[FIBERS];
 	struct rt_group g;
 	const char *addrs[SERVERS];
-	rpc_pool_init(&pool, 16 * MIB);
+	rt_pool_init(&pool, 16 * MIB);
 	for (unsigned i = 0; i < SERVERS; i++)
 		addrs[i] = c->servers[i].addr;
 	CHECK_EQ(meta_client_open(&c->client,
@@ -247,7 +247,7 @@ static void crowd_main(void *arg)
 	CHECK_EQ(page.count, FIBERS * FILES_EACH);
 	arena_fini(&a);
 	meta_client_close(c->client);
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 	c->done = true;
 }
 

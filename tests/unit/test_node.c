@@ -61,7 +61,7 @@ static void read_many(struct node_box *b)
 {
 	enum { N = 40 };
 	struct node_range ranges[N + 1];
-	struct rpc_slice s;
+	struct slice s;
 	uint64_t at = 0;
 	for (uint32_t i = 0; i < N; i++)
 		CHECK_EQ(box_put(b, 1, (struct chunk_id){i, i}, i, 10000 + i, false, 0), 0);
@@ -291,7 +291,7 @@ static void bad_check(struct node_box *b)
 static void bad_reads(struct node_box *b)
 {
 	struct node_range r[2];
-	struct rpc_slice s;
+	struct slice s;
 	CHECK_EQ(box_get(b, 1, one, 1, 9000, 1001), -ERANGE);
 	CHECK_EQ(box_get(b, 1, one, 1, 10001, 0), -ERANGE);
 	CHECK_EQ(box_get(b, 1, one, 1, UINT64_MAX, 1), -EOVERFLOW);
@@ -348,7 +348,7 @@ static void bad_orders(struct node_box *b)
 	struct store_pool_loss losses[POOL_CHUNK_LOSSES_MAX];
 	struct store_cursor at = {0};
 	struct node_piece_run run = {.row = 0, .stripes = 1, .len = 10};
-	struct rpc_slice s = box_text(b, 1, 0, 11);
+	struct slice s = box_text(b, 1, 0, 11);
 	CHECK_EQ(node_control(&b->call, 9, STORE_DRAINING, NULL), -ENODEV);
 	CHECK_EQ(node_control(&b->call, 1, STORE_FULL, NULL), -EINVAL);
 	CHECK_EQ(node_control(&b->call, 1, (enum store_state)77, NULL), -EINVAL);

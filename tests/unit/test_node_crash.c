@@ -169,7 +169,7 @@ static void client_main(void *arg)
 	struct crash *c = arg;
 	struct node_box b = {0};
 	struct chunk_stat st;
-	rpc_pool_init(&b.pool, BOX_POOL_BYTES);
+	rt_pool_init(&b.pool, BOX_POOL_BYTES);
 	CHECK_EQ(rpc_channel_open(&b.channel, "n1:7000",
 				  &(struct rpc_channel_options){.pool = &b.pool}),
 		 0);
@@ -190,7 +190,7 @@ static void client_main(void *arg)
 		c->checked = true;
 	c->done = true;
 	rpc_channel_close(b.channel);
-	rpc_pool_fini(&b.pool);
+	rt_pool_fini(&b.pool);
 }
 
 static bool client_ended(void *arg)

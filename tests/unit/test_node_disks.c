@@ -176,9 +176,9 @@ static void a_spare_takes_the_place_of_a_clustered_member(void **state)
 static void patch_loss(struct node_box *b, const struct store_pool_loss *l)
 {
 	struct node_piece_run runs[POOL_ROWS_MAX] = {0};
-	struct rpc_slice data = {0};
+	struct slice data = {0};
 	size_t n = 0;
-	CHECK_EQ(rpc_pool_get(&b->pool, 1 * MIB, &data.buf), 0);
+	CHECK_EQ(rt_pool_get(&b->pool, 1 * MIB, &data.buf), 0);
 	for (uint32_t row = 0; row < l->k; row++) {
 		if ((l->lost[row / 32] >> row % 32 & 1) == 0)
 			continue;
@@ -199,7 +199,7 @@ static void patch_loss(struct node_box *b, const struct store_pool_loss *l)
 	wrong.crc ^= 1;
 	CHECK_EQ(node_pool_patch(
 			 &b->call, 10, l->id, &wrong, 1,
-			 (struct rpc_slice){.buf = data.buf, .len = wrong.len, .crc = runs[0].crc}),
+			 (struct slice){.buf = data.buf, .len = wrong.len, .crc = runs[0].crc}),
 		 -EBADMSG);
 	CHECK_EQ(node_pool_patch(&b->call, 10, l->id, runs, n, data), 0);
 	buf_unref(data.buf);

@@ -25,7 +25,7 @@ static void body_context_and_payload_arrive(struct fixture *f)
 	Terrane__Rpc__Tags q = tags_of(5, "hello");
 	struct rpc_call call = fixture_call(&type_echo, &q);
 	call.context = &context;
-	call.payload = rpc_slice_of(b);
+	call.payload = slice_of(b);
 	AUTO_REPLY struct rpc_reply reply;
 	CHECK_RC(rpc_call(f->channel, &call, &reply), 0);
 	const Terrane__Rpc__Tags *t = reply.message;
@@ -38,7 +38,7 @@ static void body_context_and_payload_arrive(struct fixture *f)
 static void payload_lands_in_the_buffer_that_was_given(struct fixture *f)
 {
 	AUTO_BUF struct buf *b = NULL;
-	CHECK_RC(rpc_pool_get(&f->pool, 100000, &b), 0);
+	CHECK_RC(rt_pool_get(&f->pool, 100000, &b), 0);
 	Terrane__Rpc__Tags q = tags_of(100000, "");
 	struct rpc_call call = fixture_call(&type_blob, &q);
 	call.reply_buf = b;
@@ -366,7 +366,7 @@ static void requests_that_do_not_end_are_cancelled_after_the_grace(struct fixtur
 
 struct bulk {
 	struct fixture *f;
-	struct rpc_slice payload;
+	struct slice payload;
 	unsigned done;
 };
 
@@ -386,7 +386,7 @@ static void bulk_main(void *arg)
 static void payloads_beyond_the_pool_wait_in_the_client(struct fixture *f)
 {
 	AUTO_BUF struct buf *b = fixture_payload(f, 1 * MIB, 3);
-	struct bulk bulk = {.f = f, .payload = rpc_slice_of(b)};
+	struct bulk bulk = {.f = f, .payload = slice_of(b)};
 	struct rt_group g;
 	rt_group_init(&g);
 	for (unsigned i = 0; i < 40; i++)
@@ -430,20 +430,20 @@ static void large_bodies_are_bounded_together(struct fixture *f)
 
 static void a_pool_serves_those_who_wait_in_order(struct fixture *f)
 {
-	struct rpc_pool pool;
-	rpc_pool_init(&pool, 1 * MIB);
+	struct rt_pool pool;
+	rt_pool_init(&pool, 1 * MIB);
 	struct buf *all = NULL;
-	CHECK_RC(rpc_pool_get(&pool, 1 * MIB, &all), 0);
+	CHECK_RC(rt_pool_get(&pool, 1 * MIB, &all), 0);
 	struct buf *b = NULL;
 	uint64_t before = rt_deadline_narrow(rt_now_ns() + 20 * NS_PER_MS);
-	CHECK_RC(rpc_pool_get(&pool, 4096, &b), -ETIME);
+	CHECK_RC(rt_pool_get(&pool, 4096, &b), -ETIME);
 	rt_deadline_set(before);
-	CHECK_RC(rpc_pool_get(&pool, 2 * MIB, &b), -EMSGSIZE);
+	CHECK_RC(rt_pool_get(&pool, 2 * MIB, &b), -EMSGSIZE);
 	buf_unref(all);
-	CHECK_RC(rpc_pool_get(&pool, 4096, &b), 0);
+	CHECK_RC(rt_pool_get(&pool, 4096, &b), 0);
 	CHECK(pool.waits == 1);
 	buf_unref(b);
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 }
 
 /* --- a pool and another loop ----------------------------------------------------------------- */
@@ -473,7 +473,7 @@ static void lend_there(struct rt_msg *msg)
 static void waiter_main(void *arg)
 {
 	AUTO_BUF struct buf *b = NULL;
-	int rc = rpc_pool_get(arg, 1 * MIB, &b);
+	int rc = rt_pool_get(arg, 1 * MIB, &b);
 	CHECK(rc == 0 || rc == -ECANCELED);
 }
 
@@ -481,19 +481,19 @@ static void pool_process_main(void *arg)
 {
 	unsigned *ends = arg;
 	struct lender lender = {.msg.fn = lend_there};
-	struct rpc_pool pool;
+	struct rt_pool pool;
 	struct rt_loop *other = NULL;
 	struct rt_fiber *waiter = NULL;
-	rpc_pool_init(&pool, 1 * MIB);
+	rt_pool_init(&pool, 1 * MIB);
 	if (rt_loop_open(&other, "other") == 0) {
-		CHECK_RC(rpc_pool_get(&pool, 1 * MIB, &lender.b), 0);
+		CHECK_RC(rt_pool_get(&pool, 1 * MIB, &lender.b), 0);
 		CHECK_RC(rt_spawn(&waiter, "waiter", waiter_main, &pool), 0);
 		rt_post(other, &lender.msg);
 		rt_join(waiter);
 		rt_loop_close(other);
 		buf_unref(lender.b); /* still here when the crash came before the message */
 	}
-	rpc_pool_fini(&pool);
+	rt_pool_fini(&pool);
 	++*ends;
 }
 

@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "base/base.h"
 #include "base/crc.h"
 #include "base/rng.h"
-#include "rpc/arena.h"
 #include "rpc/body.h"
 #include "rpc/context.h"
 #include "rpc/counters.h"

@@ -196,7 +196,7 @@ static int call_with_bad_payload(struct fixture *f, uint64_t timeout_ns, struct 
 	AUTO_BUF struct buf *b = fixture_payload(f, 5000, 1);
 	Terrane__Rpc__Tags q = tags_of(1, "");
 	struct rpc_call call = fixture_call(&type_echo, &q);
-	call.payload = rpc_slice_of(b);
+	call.payload = slice_of(b);
 	call.payload.crc ^= 1;
 	call.retry = true;
 	call.timeout_ns = timeout_ns;

@@ -59,7 +59,7 @@ static uint64_t three_blobs_take(struct fixture *f)
 	for (unsigned i = 0; i < 3; i++) {
 		Terrane__Rpc__Tags q = tags_of(i, "blob");
 		struct rpc_call call = fixture_call(&type_echo, &q);
-		call.payload = rpc_slice_of(b);
+		call.payload = slice_of(b);
 		uint64_t start = rt_now_ns();
 		AUTO_REPLY struct rpc_reply reply;
 		CHECK_RC(rpc_call(ch, &call, &reply), 0);

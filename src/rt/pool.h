@@ -5,8 +5,8 @@
  *
  * It belongs to one loop; buffers may be released on any thread.
  */
-#ifndef RPC_POOL_H
-#define RPC_POOL_H
+#ifndef RT_POOL_H
+#define RT_POOL_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 #include "rt/rt.h"
 #include "rt/sync.h"
 
-struct rpc_pool {
+struct rt_pool {
 	struct buf_pool bufs;
 	struct rt_loop *loop;
 	struct rt_mutex turn; /* held by the one who is next */
@@ -29,11 +29,11 @@ struct rpc_pool {
 	uint64_t waits; /* how often a caller had to wait */
 };
 
-void rpc_pool_init(struct rpc_pool *p, uint64_t limit_bytes);
+void rt_pool_init(struct rt_pool *p, uint64_t limit_bytes);
 /* Every buffer must have come back and nobody be waiting. */
-void rpc_pool_fini(struct rpc_pool *p);
+void rt_pool_fini(struct rt_pool *p);
 
 /* Waits while exhausted. -EMSGSIZE when it could never fit, -ENOMEM. */
-int rpc_pool_get(struct rpc_pool *p, size_t len, struct buf **out);
+int rt_pool_get(struct rt_pool *p, size_t len, struct buf **out);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rpc/pool.h"
+#include "rt/pool.h"
 
 #include <assert.h>
 #include <errno.h>
 
 static void pool_freed_here(struct rt_msg *msg)
 {
-	struct rpc_pool *p = container_of(msg, struct rpc_pool, msg);
+	struct rt_pool *p = container_of(msg, struct rt_pool, msg);
 	atomic_store(&p->posted, false);
 	rt_cond_broadcast(&p->freed);
 }
@@ -15,7 +15,7 @@ static void pool_freed_here(struct rt_msg *msg)
  * asker sees the buffer or this sees that someone waits. */
 static void pool_on_free(void *ctx)
 {
-	struct rpc_pool *p = ctx;
+	struct rt_pool *p = ctx;
 	if (!atomic_load(&p->waited))
 		return;
 	if (rt_loop_self() == p->loop)
@@ -24,9 +24,9 @@ static void pool_on_free(void *ctx)
 		rt_post(p->loop, &p->msg);
 }
 
-void rpc_pool_init(struct rpc_pool *p, uint64_t limit_bytes)
+void rt_pool_init(struct rt_pool *p, uint64_t limit_bytes)
 {
-	*p = (struct rpc_pool){.loop = rt_loop_self(), .msg.fn = pool_freed_here};
+	*p = (struct rt_pool){.loop = rt_loop_self(), .msg.fn = pool_freed_here};
 	buf_pool_init(&p->bufs, limit_bytes);
 	buf_pool_on_free(&p->bufs, pool_on_free, p);
 	rt_mutex_init(&p->turn);
@@ -34,7 +34,7 @@ void rpc_pool_init(struct rpc_pool *p, uint64_t limit_bytes)
 	rt_cond_init(&p->pressed);
 }
 
-void rpc_pool_fini(struct rpc_pool *p)
+void rt_pool_fini(struct rt_pool *p)
 {
 	assert(p->waiting == 0);
 	/* A message under way points into p: it arrives, or the process is dead and it never does. */
@@ -43,7 +43,7 @@ void rpc_pool_fini(struct rpc_pool *p)
 	buf_pool_fini(&p->bufs);
 }
 
-static int pool_get_in_turn(struct rpc_pool *p, size_t len, struct buf **out)
+static int pool_get_in_turn(struct rt_pool *p, size_t len, struct buf **out)
 {
 	int rc = rt_mutex_lock(&p->turn);
 	if (rc < 0)
@@ -62,7 +62,7 @@ static int pool_get_in_turn(struct rpc_pool *p, size_t len, struct buf **out)
 	return rc;
 }
 
-int rpc_pool_get(struct rpc_pool *p, size_t len, struct buf **out)
+int rt_pool_get(struct rt_pool *p, size_t len, struct buf **out)
 {
 	*out = NULL;
 	if (p->waiting == 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rpc/arena.h"
+#include "base/arena.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +11,7 @@ struct arena_chunk {
 	_Alignas(8) uint8_t bytes[];
 };
 
-static void *arena_pb_alloc(void *a, size_t len)
-{
-	return arena_alloc(a, len);
-}
-
-static void arena_pb_free(void *a, void *ptr)
-{
-	(void)a;
-	(void)ptr;
-}
-
-static void arena_start(struct arena *a, size_t limit_bytes)
+void arena_init(struct arena *a, size_t limit_bytes)
 {
 	a->next = a->first;
 	a->end = a->first + sizeof(a->first);
@@ -30,13 +19,6 @@ static void arena_start(struct arena *a, size_t limit_bytes)
 	a->limit_bytes = limit_bytes;
 	a->used_bytes = 0;
 	a->refused = false;
-}
-
-void arena_init(struct arena *a, size_t limit_bytes)
-{
-	arena_start(a, limit_bytes);
-	a->allocator = (ProtobufCAllocator){
-		.alloc = arena_pb_alloc, .free = arena_pb_free, .allocator_data = a};
 }
 
 void arena_fini(struct arena *a)
@@ -51,7 +33,7 @@ void arena_fini(struct arena *a)
 void arena_reset(struct arena *a, size_t limit_bytes)
 {
 	arena_fini(a);
-	arena_start(a, limit_bytes);
+	arena_init(a, limit_bytes);
 }
 
 static uint8_t *arena_add_chunk(struct arena *a, size_t size)

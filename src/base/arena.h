@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A bump allocator for one message: it hands out memory until its limit and gives all of it back at
- * once. protobuf-c unpacks into it, so that no body from the wire, however made, can take more than
- * the limit, and a message needs no freeing field by field.
+ * once. Bodies are unpacked into it (rpc/body.h), so that no body from the wire, however made, can take
+ * more than the limit, and a message needs no freeing field by field.
  *
  * The first ARENA_INLINE bytes are inside the struct: a small message needs no malloc. An arena must
  * not move while it is in use.
  */
-#ifndef RPC_ARENA_H
-#define RPC_ARENA_H
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <protobuf-c/protobuf-c.h>
 
 #define ARENA_INLINE 768
 #define ARENA_CHUNK 4096
@@ -28,7 +26,6 @@ struct arena {
 	size_t limit_bytes;
 	size_t used_bytes; /* of the limit; the inline part counts by what was handed out */
 	bool refused;      /* the limit was met */
-	ProtobufCAllocator allocator;
 	_Alignas(8) uint8_t first[ARENA_INLINE];
 };
 

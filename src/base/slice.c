@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/slice.h"
+
+#include "base/buf.h"
+#include "base/crc.h"
+
+struct slice slice_of(struct buf *b)
+{
+	return (struct slice){.buf = b, .len = b->len, .crc = crc32c(0, b->data, b->len)};
+}

@@ -24,13 +24,12 @@ ARROWS = {
     "kv": ["rt", "base"],
     "store": ["code", "rt", "base"],
     "ops": ["rt", "base"],
-    "tally": ["rpc", "rt", "base"],
     "node": ["ops", "store", "code", "rpc", "rt", "base"],
     "meta": ["ops", "kv", "code", "rpc", "rt", "base"],
     "analysis": ["code", "base"],
     "client": ["meta", "node", "code", "rpc", "rt", "base"],
     "janitor": ["client", "meta", "node", "ops", "code", "rpc", "rt", "base"],
-    "cli": ["janitor", "client", "analysis", "meta", "node", "tally", "ops", "kv", "store", "code", "rpc", "rt",
+    "cli": ["janitor", "client", "analysis", "meta", "node", "ops", "kv", "store", "code", "rpc", "rt",
             "base"],
 }
 

@@ -29,12 +29,11 @@ FUZZ_TARGET_MIN_S, FUZZ_TARGET_MAX_S = 2, 5
 # the planted bugs, each of which must be found within so many seeds.
 SIM = "build/sim/tests/sim/sim"
 SIM_SMOKE = [
-    ["--scenario", "tally", "--seeds", "1..100", "--repeat", "100"],
-    ["--scenario", "meta", "--seeds", "1..60"],
+    ["--scenario", "meta", "--seeds", "1..100", "--repeat", "100"],
     ["--scenario", "cluster", "--seeds", "1..300"],
     ["--scenario", "over", "--seeds", "1..40"],
     ["--scenario", "waits", "--spread", "1"],
-    ["--scenario", "tally", "--seeds", "1..500", "--plants"],
+    ["--scenario", "meta", "--seeds", "1..500", "--plants"],
     # I2, I7 to I12, a bug for each: the others have unit tests that break them
     *(["--scenario", "cluster", "--seeds", "1..500", "--hunt", bug] for bug in (
         "sync-skipped", "quota-ignored", "index-forgotten", "wrong-parity", "delete-first", "gate-leak",
@@ -190,7 +189,7 @@ def stage_coverage():
     ran = meson_tests("coverage")
     simulator = BUILD / "coverage" / "tests" / "sim" / "sim"
     if simulator.exists():
-        call([simulator, "--scenario", "tally", "--seeds", "1..20"])
+        call([simulator, "--scenario", "meta", "--seeds", "1..20"])
     table = coverage_table.table()
     print(table, flush=True)
     count = Count(note=f"{ran.passed} cases run again")

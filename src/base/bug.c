@@ -7,7 +7,6 @@
 
 static const char *const bug_names[BUG_COUNT] = {
 	[BUG_NONE] = "none",
-	[BUG_ACK_BEFORE_SYNC] = "ack-before-sync",
 	[BUG_REPLY_MISMATCH] = "reply-mismatch",
 	[BUG_UNSURE_DELETE] = "unsure-delete",
 	[BUG_ACK_BELOW_QUORUM] = "ack-below-quorum",

@@ -12,7 +12,6 @@
 
 enum bug {
 	BUG_NONE,
-	BUG_ACK_BEFORE_SYNC,    /* tally acknowledges a write before fdatasync */
 	BUG_REPLY_MISMATCH,     /* rpc hands a reply to the wrong waiting call */
 	BUG_UNSURE_DELETE,      /* a client deletes a chunk whose put was not answered */
 	BUG_ACK_BELOW_QUORUM,   /* an append is acknowledged when one copy has it */

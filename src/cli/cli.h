@@ -27,7 +27,6 @@ int cmd_policy(int argc, char **argv);
 int cmd_rack(int argc, char **argv);
 int cmd_repair(int argc, char **argv);
 int cmd_status(int argc, char **argv);
-int cmd_tally(int argc, char **argv);
 int cmd_tenant(int argc, char **argv);
 int cmd_up(int argc, char **argv);
 

@@ -9,7 +9,6 @@
 #include "cli/janitor_conf.h"
 #include "cli/meta_conf.h"
 #include "cli/node_conf.h"
-#include "cli/tally_conf.h"
 
 static const char usage_text[] = "usage: terrane config show ROLE [--config FILE] [--json]\n"
 				 "\n"
@@ -17,7 +16,7 @@ static const char usage_text[] = "usage: terrane config show ROLE [--config FILE
 				 "defaults for the rest, each with\n"
 				 "its meaning. What it prints is itself a configuration file.\n"
 				 "\n"
-				 "  ROLE           meta, node, janitor, tally\n"
+				 "  ROLE           meta, node, janitor\n"
 				 "  --config FILE  the file that the process would get\n"
 				 "  --json         as JSON\n";
 
@@ -25,7 +24,6 @@ union any_conf {
 	struct janitor_conf janitor;
 	struct meta_conf meta;
 	struct node_conf node;
-	struct tally_conf tally;
 };
 
 struct role {
@@ -38,7 +36,6 @@ static const struct role roles[] = {
 	{"meta", meta_conf_schema, &meta_conf_count},
 	{"node", node_conf_schema, &node_conf_count},
 	{"janitor", janitor_conf_schema, &janitor_conf_count},
-	{"tally", tally_conf_schema, &tally_conf_count},
 };
 
 static const struct role *find_role(const char *name)

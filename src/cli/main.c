@@ -40,9 +40,7 @@ static const struct command server_commands[] = {
 	{"chunk", "chunks of one node: put, get, list, scan", cmd_chunk,
 	 "put append seal fence get stat list scan delete"},
 	{"config", "print the effective configuration of a process", cmd_config,
-	 "show meta node janitor tally"},
-	{"tally", "named counters and blobs: serve them, use them", cmd_tally,
-	 "serve add get put cat stat"},
+	 "show meta node janitor"},
 };
 static const struct command study_commands[] = {
 	{"durability", "which code, which placement, which repair", cmd_durability,

@@ -4,10 +4,10 @@
  * call needs it and again after it was lost. Many fibers call at once; answers come in any order.
  *
  *     AUTO_REPLY struct rpc_reply reply;
- *     int rc = rpc_call(channel, &(struct rpc_call){.type = &tally_get, .request = &q.base,
+ *     int rc = rpc_call(channel, &(struct rpc_call){.type = &node_type_stat, .request = &q.base,
  *                                                   .timeout_ns = NS_PER_S}, &reply);
  *     if (rc == 0)
- *             printf("%lu\n", ((const GetResponse *)reply.message)->value);
+ *             printf("%lu\n", ((const Terrane__Node__StatResponse *)reply.message)->chunks[0]->len);
  *
  * What a call returns, beside what the service answers:
  *   never sent                     -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT or what rt_connect says

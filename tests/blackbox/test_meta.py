@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metadata server as a real process: killed while clients create, asked wrongly, with nodes."""
+import os
 import random
+import resource
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -46,9 +49,9 @@ class Server:
             f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
             for section, keys in texts.items()))
 
-    def start(self):
-        self.process = subprocess.Popen([TERRANE, "meta", "--config", self.config],
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def start(self, **options):
+        self.process = subprocess.Popen([TERRANE, "meta", "--config", self.config], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, **options)
         line = self.process.stdout.readline()
         assert line.startswith(f"listening on {self.addr}"), self.process.communicate()
         self.metrics = line.split()[-1]
@@ -151,6 +154,45 @@ def test_metrics_and_health_are_served(server):
     text = server.get("/metrics")
     assert 'terrane_meta_request_seconds_count{op="mkdir"} 1' in text
     assert "terrane_meta_map_version 1\n" in text
+
+
+def test_metrics_are_served_by_a_process_with_many_open_files(tmp_path):
+    """select() knows no descriptors from 1024 on."""
+    def occupy():
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4000, hard))
+        for fd in range(10, 1200):
+            os.dup2(2, fd)
+
+    server = Server(tmp_path)
+    server.start(close_fds=False, preexec_fn=occupy)
+    try:
+        assert len(os.listdir(f"/proc/{server.process.pid}/fd")) > 1100
+        assert server.get("/healthz") == "serving\n"
+        assert "terrane_meta_request_seconds" in server.get("/metrics")
+    finally:
+        server.end(signal.SIGTERM)
+
+
+def test_hostile_bytes_close_their_connection_and_no_other(server):
+    rng = random.Random(SEED)
+    path = server.addr.removeprefix("unix:")
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.connect(path)
+        silent.send(b"T")  # half a header, then silence
+        for size in (1, 63, 64, 65, 4096, 100000):
+            with socket.socket(socket.AF_UNIX) as rude:
+                rude.settimeout(30)
+                rude.connect(path)
+                try:
+                    rude.sendall(rng.randbytes(size))
+                    rude.shutdown(socket.SHUT_WR)
+                    while rude.recv(65536):
+                        pass
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+        assert tool(server.addr, "map").returncode == 0
+    assert server.process.poll() is None
 
 
 def test_one_server_owns_a_store(tmp_path, server):

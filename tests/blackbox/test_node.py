@@ -319,6 +319,17 @@ def test_an_unmounted_folder_is_not_formatted_while_the_node_runs(node, tmp_path
     assert node.chunk("get", 1, "1:1").stdout == b"kept"
 
 
+def test_a_stopped_node_is_waited_for_and_then_given_up(node):
+    assert node.chunk("put", 1, "1:1", input=b"x").returncode == 0
+    node.process.send_signal(signal.SIGSTOP)
+    try:
+        done = node.chunk("get", 1, "1:1", "--timeout", "1s")
+        assert done.returncode == 1 and b"terrane: get at" in done.stderr and b"ETIME" in done.stderr
+    finally:
+        node.process.send_signal(signal.SIGCONT)
+    assert node.chunk("get", 1, "1:1").stdout == b"x"
+
+
 def test_metrics_and_health(node):
     assert node.chunk("put", 1, "1:1", input=b"x" * 10000).returncode == 0
     assert len(node.chunk("get", 1, "1:1").stdout) == 10000

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bodies of every message type. The first byte chooses the type, the rest is the body. What unpacks
+ * Bodies of messages with every kind of field. The first byte chooses the type, the rest is the body. What unpacks
  * stays within the arena's limit, and packs to something that unpacks to the same.
  */
 #include "fuzz.h"
@@ -10,25 +10,24 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "meta/meta.pb-c.h"
+#include "node/node.pb-c.h"
 #include "rpc/body.h"
 #include "rpc/rpc.pb-c.h"
-#include "tally/tally.pb-c.h"
 
 /* A new type goes to the end, because seeds choose by place. */
 static const ProtobufCMessageDescriptor *const types[] = {
 	&terrane__rpc__context__descriptor,
 	&terrane__rpc__error_body__descriptor,
 	&terrane__rpc__tags__descriptor,
-	&terrane__tally__add_request__descriptor,
-	&terrane__tally__add_response__descriptor,
-	&terrane__tally__get_request__descriptor,
-	&terrane__tally__get_response__descriptor,
-	&terrane__tally__put_blob_request__descriptor,
-	&terrane__tally__put_blob_response__descriptor,
-	&terrane__tally__get_blob_request__descriptor,
-	&terrane__tally__get_blob_response__descriptor,
-	&terrane__tally__stat_request__descriptor,
-	&terrane__tally__stat_response__descriptor,
+	&terrane__meta__tenant_list_response__descriptor,
+	&terrane__meta__lookup_request__descriptor,
+	&terrane__meta__entry__descriptor,
+	&terrane__meta__list_response__descriptor,
+	&terrane__meta__create_request__descriptor,
+	&terrane__meta__create_response__descriptor,
+	&terrane__node__put_request__descriptor,
+	&terrane__node__get_request__descriptor,
 };
 
 static ProtobufCMessage *unpack(const ProtobufCMessageDescriptor *type, struct arena *a,

@@ -17,7 +17,6 @@
 #include "cli/janitor_conf.h"
 #include "cli/meta_conf.h"
 #include "cli/node_conf.h"
-#include "cli/tally_conf.h"
 #include "client/cluster_file.h"
 #include "client/label.h"
 
@@ -30,7 +29,6 @@ union settings {
 	struct janitor_conf janitor;
 	struct meta_conf meta;
 	struct node_conf node;
-	struct tally_conf tally;
 };
 
 struct kind {
@@ -112,7 +110,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		{cluster_file_schema, &cluster_file_keys, check_cluster},
 		{janitor_conf_schema, &janitor_conf_count, check_nothing},
 		{meta_conf_schema, &meta_conf_count, check_nothing},
-		{tally_conf_schema, &tally_conf_count, check_nothing},
 	};
 	union settings s = {0};
 	if (size < 1)

@@ -21,11 +21,11 @@
 #include "base/log.h"
 #include "rpc/client.h"
 #include "rpc/frame.h"
+#include "rpc/rpc.pb-c.h"
 #include "rpc/server.h"
 #include "rt/net.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
-#include "tally/wire.h"
 
 #define WORDS 12
 #define FRAMES_MAX 32
@@ -37,6 +37,15 @@ struct input {
 	bool done;
 };
 
+#define TYPE(number, text)                                                                  \
+	.type = (number), .name = (text), .request = &terrane__rpc__error_body__descriptor, \
+	.response = &terrane__rpc__tags__descriptor, .request_max = 1024, .response_max = 1024
+
+/* A service with and without a payload. */
+static const struct rpc_type type_ask = {TYPE(0x101, "ask")};
+static const struct rpc_type type_get = {TYPE(0x102, "get")};
+static const struct rpc_type type_put = {TYPE(0x103, "put"), .request_payload_max = 1 * MIB};
+
 static int answer(struct rpc_request *r)
 {
 	(void)r; /* the reply is at its defaults */
@@ -44,9 +53,9 @@ static int answer(struct rpc_request *r)
 }
 
 static const struct rpc_method methods[] = {
-	{&tally_type_add, answer},
-	{&tally_type_get, answer},
-	{&tally_type_put_blob, answer},
+	{&type_ask, answer},
+	{&type_get, answer},
+	{&type_put, answer},
 };
 
 static int send_bytes(struct rt_sock *s, const uint8_t *at, size_t len)
@@ -102,15 +111,14 @@ static void send_all(struct rt_sock *s, const struct input *in)
 static int call_get(const char *addr, struct rt_pool *pool)
 {
 	struct rpc_channel *ch = NULL;
-	Terrane__Tally__GetRequest q = TERRANE__TALLY__GET_REQUEST__INIT;
+	Terrane__Rpc__ErrorBody q = TERRANE__RPC__ERROR_BODY__INIT;
 	struct rpc_reply reply;
-	q.name = (char *)"n";
+	q.message = (char *)"n";
 	int rc = rpc_channel_open(&ch, addr, &(struct rpc_channel_options){.pool = pool});
 	assert(rc == 0);
 	rc = rpc_call(ch,
-		      &(struct rpc_call){.type = &tally_type_get,
-					 .request = &q.base,
-					 .timeout_ns = 5 * NS_PER_S},
+		      &(struct rpc_call){
+			      .type = &type_get, .request = &q.base, .timeout_ns = 5 * NS_PER_S},
 		      &reply);
 	rpc_reply_fini(&reply);
 	rpc_channel_close(ch);

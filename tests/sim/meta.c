@@ -562,8 +562,11 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 	free(w);
 }
 
+static const enum bug bugs_found[] = {BUG_REPLY_MISMATCH, BUG_NONE};
+
 const struct scenario scenario_meta = {
 	.name = "meta",
 	.doc = "metadata servers on one store, clients that create, rename, move and remove",
 	.run = run,
+	.bugs = bugs_found,
 };

@@ -14,7 +14,7 @@
 #include "base/rng.h"
 
 static const struct scenario *const scenarios[] = {
-	&scenario_cluster, &scenario_over, &scenario_waits, &scenario_meta, &scenario_tally};
+	&scenario_cluster, &scenario_over, &scenario_waits, &scenario_meta};
 
 static const char usage_text[] =
 	"usage: sim [--seeds A..B] [options]\n"

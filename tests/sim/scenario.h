@@ -60,7 +60,6 @@ struct scenario {
 extern const struct scenario scenario_cluster;
 extern const struct scenario scenario_meta;
 extern const struct scenario scenario_over;
-extern const struct scenario scenario_tally;
 extern const struct scenario scenario_waits;
 
 #endif

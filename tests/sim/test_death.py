@@ -12,10 +12,10 @@ SIM = os.environ["SIM"]
 @pytest.mark.parametrize("how", ["abort", "address", "hang"])
 @pytest.mark.parametrize("seeds", ["3", "3..4"])
 def test_a_seed_that_dies_shows_its_end(how, seeds):
-    done = subprocess.run([SIM, "--scenario", "tally", "--seeds", seeds, "--jobs", "1", "--die", how],
+    done = subprocess.run([SIM, "--scenario", "meta", "--seeds", seeds, "--jobs", "1", "--die", how],
                           capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 1
-    assert f"replay: ./dev sim --seeds 3 --scenario tally --die {how}" in done.stdout
+    assert f"replay: ./dev sim --seeds 3 --scenario meta --die {how}" in done.stdout
     died = {"abort": "the process died: Aborted", "hang": "hangs"}
     assert re.search(died.get(how, "the process (died: Segmentation fault|exited with)"), done.stdout)
     events = re.findall(r"(?m)^ *\d+\.\d+ .*$", done.stderr)
@@ -24,7 +24,7 @@ def test_a_seed_that_dies_shows_its_end(how, seeds):
 
 
 def test_a_death_without_the_bug_too_is_no_find_of_it():
-    done = subprocess.run([SIM, "--scenario", "tally", "--seeds", "3..4", "--jobs", "1", "--die", "abort",
+    done = subprocess.run([SIM, "--scenario", "meta", "--seeds", "3..4", "--jobs", "1", "--die", "abort",
                            "--hunt", "reply-mismatch"], capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 1
     assert "bug reply-mismatch NOT found in 2 seeds" in done.stdout

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "client/block_write.h"
+#include "cluster/choose.h"
 #include "node/service.h"
 #include "rt/sim.h"
 

@@ -21,16 +21,17 @@ ARROWS = {
     "rt": ["base"],
     "rpc": ["rt", "base"],
     "code": ["base"],
+    "cluster": ["code", "base"],
     "kv": ["rt", "base"],
     "store": ["code", "rt", "base"],
     "ops": ["rt", "base"],
     "node": ["ops", "store", "code", "rpc", "rt", "base"],
-    "meta": ["ops", "kv", "code", "rpc", "rt", "base"],
+    "meta": ["ops", "kv", "cluster", "code", "rpc", "rt", "base"],
     "analysis": ["code", "base"],
-    "client": ["meta", "node", "code", "rpc", "rt", "base"],
-    "janitor": ["client", "meta", "node", "ops", "code", "rpc", "rt", "base"],
-    "cli": ["janitor", "client", "analysis", "meta", "node", "ops", "kv", "store", "code", "rpc", "rt",
-            "base"],
+    "client": ["meta", "node", "cluster", "code", "rpc", "rt", "base"],
+    "janitor": ["client", "meta", "node", "ops", "cluster", "code", "rpc", "rt", "base"],
+    "cli": ["janitor", "client", "analysis", "meta", "node", "ops", "kv", "store", "cluster", "code",
+            "rpc", "rt", "base"],
 }
 
 DATABASE = BUILD / "asan" / "compile_commands.json"

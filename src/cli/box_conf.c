@@ -11,8 +11,9 @@
 #include "base/err.h"
 #include "cli/box.h"
 #include "cli/box_conf.h"
+#include "cluster/choose.h"
+#include "cluster/cluster.h"
 #include "code/place.h"
-#include "meta/cluster.h"
 
 const char *const box_speeds[] = {"none", "hdd", "sata", "nvme", NULL};
 

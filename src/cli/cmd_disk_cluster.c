@@ -22,6 +22,7 @@
 #include "cli/fs.h"
 #include "cli/remove_check.h"
 #include "cli/status.h"
+#include "rt/net.h"
 
 struct disk_asked {
 	struct admin_where where;

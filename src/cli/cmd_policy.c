@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/fs.h"
 #include "cli/policy_told.h"
+#include "cluster/choose.h"
 #include "code/encoding.h"
 #include "janitor/notes.h"
 #include "meta/wire.h"

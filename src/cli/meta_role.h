@@ -6,7 +6,7 @@
 
 #include "base/strbuf.h"
 #include "cli/meta_conf.h"
-#include "meta/cluster.h"
+#include "cluster/cluster.h"
 
 struct kv;
 struct kv_mem;

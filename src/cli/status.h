@@ -8,8 +8,8 @@
 
 #include "base/json.h"
 #include "cli/admin.h"
+#include "cluster/cluster.h"
 #include "janitor/stats.h"
-#include "meta/cluster.h"
 #include "meta/note.h"
 
 #define STATUS_STATES (CLUSTER_GONE + 1)

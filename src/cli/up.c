@@ -12,6 +12,7 @@
 #include "meta/meta_client.h"
 #include "meta/wire.h"
 #include "node/node_client.h"
+#include "rt/net.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 

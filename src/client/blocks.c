@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "client/engine_impl.h"
+#include "cluster/choose.h"
 
 #define LATE_TRIES 6
 #define LATE_PAUSE_NS (300 * NS_PER_MS)

@@ -11,6 +11,7 @@
 
 #include "client/fabric.h"
 #include "code/plan.h"
+#include "rt/net.h"
 
 #define COST_ONE 100u
 #define COST_SLOW_MAX 90u /* what a slow disk costs beside that, at most: never worth a rebuild */

@@ -6,6 +6,7 @@
 #include "client/block_read.h"
 #include "client/block_write.h"
 #include "client/engine.h"
+#include "cluster/choose.h"
 #include "meta/meta_client.h"
 
 #define ENGINE_NAME_MAX 64

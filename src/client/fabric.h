@@ -18,7 +18,7 @@
 #include "client/codecs.h"
 #include "client/gate.h"
 #include "client/pace.h"
-#include "meta/cluster.h"
+#include "cluster/cluster.h"
 #include "node/node_client.h"
 #include "rpc/client.h"
 #include "rt/pool.h"

@@ -38,6 +38,7 @@
 #include "base/crc.h"
 #include "base/err.h"
 #include "client/engine_impl.h"
+#include "cluster/choose.h"
 
 #define LOG_PART_BYTES (4 * MIB)    /* the most that one append of a block carries */
 #define LOG_BEHIND_BYTES (16 * MIB) /* a copy that is further behind is given up */

@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "client/engine_impl.h"
 #include "client/sink.h"
+#include "cluster/choose.h"
 
 #define FILL_FIRST_BYTES (64 * KIB)
 #define IN_FLIGHT_DEFAULT 4

@@ -27,13 +27,12 @@
 
 #include "code/baseset.h"
 #include "code/perm.h"
+#include "code/place_kind.h"
 
 #define PLACE_WIDTH_MAX BASESET_WIDTH_MAX
 #define PLACE_UNITS_MAX BASESET_GROUP_MAX   /* domains * units */
 #define PLACE_SLOTS_MAX (UINT64_C(1) << 56) /* domains * units * slots */
 #define PLACE_SCAN_MAX 1024 /* domains of a placement that place_scan() is used on */
-
-enum place_kind { PLACE_CLUSTERED, PLACE_DECLUSTERED, PLACE_OVERLAP };
 
 struct place_spot {
 	uint32_t domain;

@@ -33,6 +33,7 @@
 #include "base/log.h"
 #include "client/label.h"
 #include "client/shape.h"
+#include "cluster/choose.h"
 #include "janitor/impl.h"
 #include "rt/rt.h"
 

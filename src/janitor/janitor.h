@@ -45,6 +45,7 @@
 
 #include "base/strbuf.h"
 #include "client/fabric.h"
+#include "cluster/choose.h"
 
 struct janitor;
 

@@ -26,6 +26,7 @@
 
 #include "base/crc.h"
 #include "base/log.h"
+#include "cluster/choose.h"
 #include "code/health.h"
 #include "janitor/rebuild_impl.h"
 #include "rt/rt.h"

@@ -7,6 +7,7 @@
 #include "base/bug.h"
 #include "base/log.h"
 #include "client/label.h"
+#include "cluster/choose.h"
 #include "janitor/rebuild_impl.h"
 #include "rt/rt.h"
 

@@ -17,6 +17,7 @@
 #define JANITOR_STATS_H
 
 #include "base/map.h"
+#include "cluster/choose.h"
 #include "meta/meta_client.h"
 
 #define STATS_SKETCH 1024

@@ -44,9 +44,9 @@ static int read_head(struct cluster_head *h, struct kv_bytes value)
 	struct arena a;
 	if (value.len > MAP_HEAD_MAX)
 		return -EBADMSG;
-	int rc = map_unpack(&terrane__meta__cluster_record__descriptor, &a, value, &message);
+	int rc = map_unpack(&terrane__cluster__cluster_record__descriptor, &a, value, &message);
 	if (rc == 0)
-		rc = cluster_head_read(h, (const Terrane__Meta__ClusterRecord *)message);
+		rc = cluster_head_read(h, (const Terrane__Cluster__ClusterRecord *)message);
 	arena_fini(&a);
 	return rc;
 }
@@ -55,11 +55,11 @@ static const ProtobufCMessageDescriptor *descriptor_of(uint8_t kind)
 {
 	switch (kind) {
 	case 'r':
-		return &terrane__meta__rack_record__descriptor;
+		return &terrane__cluster__rack_record__descriptor;
 	case 'n':
-		return &terrane__meta__node_record__descriptor;
+		return &terrane__cluster__node_record__descriptor;
 	case 'd':
-		return &terrane__meta__disk_record__descriptor;
+		return &terrane__cluster__disk_record__descriptor;
 	default:
 		return NULL;
 	}
@@ -255,10 +255,10 @@ int meta_map_format(struct kv *kv, struct cluster_id id, enum place_kind network
 				 .cluster = id,
 				 .network_place = network_place,
 				 .edit = rt_random_u64()};
-	Terrane__Meta__ClusterRecord m;
+	Terrane__Cluster__ClusterRecord m;
 	uint8_t bytes[MAP_HEAD_MAX];
 	cluster_head_write(&m, &h);
-	size_t len = terrane__meta__cluster_record__pack(&m, bytes);
+	size_t len = terrane__cluster__cluster_record__pack(&m, bytes);
 	struct kv_check check = {.kind = KV_ABSENT, .key = kv_text("c")};
 	struct kv_write write = {
 		.kind = KV_PUT, .key = kv_text("c"), .value = kv_bytes(bytes, len)};

@@ -30,8 +30,8 @@
 #ifndef META_MAP_H
 #define META_MAP_H
 
+#include "cluster/cluster.h"
 #include "kv/kv.h"
-#include "meta/cluster.h"
 #include "rt/sync.h"
 
 #define META_MAP_NODE_DISKS_MAX 512

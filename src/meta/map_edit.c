@@ -92,23 +92,23 @@ static void packer_close(struct packer *p)
 
 static void pack_records(struct packer *p, struct map_edit *e, const struct cluster_head *head)
 {
-	Terrane__Meta__ClusterRecord c;
+	Terrane__Cluster__ClusterRecord c;
 	cluster_head_write(&c, head);
 	pack(p, map_key('c', 0), &c.base);
 	if (e->has_rack) {
-		Terrane__Meta__RackRecord r;
+		Terrane__Cluster__RackRecord r;
 		e->rack.version = head->version;
 		cluster_rack_write(&r, &e->rack);
 		pack(p, map_key('r', e->rack.id), &r.base);
 	}
 	for (size_t i = 0; i < e->node_count; i++) {
-		Terrane__Meta__NodeRecord n;
+		Terrane__Cluster__NodeRecord n;
 		e->nodes[i].version = head->version;
 		cluster_node_write(&n, &e->nodes[i]);
 		pack(p, map_key('n', e->nodes[i].id), &n.base);
 	}
 	for (size_t i = 0; i < e->disk_count; i++) {
-		Terrane__Meta__DiskRecord d;
+		Terrane__Cluster__DiskRecord d;
 		e->disks[i].version = head->version;
 		cluster_disk_write(&d, &e->disks[i]);
 		pack(p, map_key('d', e->disks[i].id), &d.base);
@@ -130,8 +130,9 @@ static int beat_unchanged(struct meta_map *m, const struct map_life *life, struc
 		return life->beats == 0 ? 0 : -ESTALE;
 	ProtobufCMessage *message = NULL;
 	struct arena a;
-	rc = map_unpack(&terrane__meta__beat_record__descriptor, &a, rows->row[0].value, &message);
-	const Terrane__Meta__BeatRecord *b = (const Terrane__Meta__BeatRecord *)message;
+	rc = map_unpack(&terrane__cluster__beat_record__descriptor, &a, rows->row[0].value,
+			&message);
+	const Terrane__Cluster__BeatRecord *b = (const Terrane__Cluster__BeatRecord *)message;
 	if (rc == 0 && (b->beats != life->beats || b->incarnation != life->incarnation))
 		rc = -ESTALE;
 	arena_fini(&a);

@@ -4,7 +4,7 @@
 #define META_MAP_IMPL_H
 
 #include "base/arena.h"
-#include "meta/cluster_record.h"
+#include "cluster/record.h"
 #include "meta/map.h"
 #include "rt/rt.h"
 

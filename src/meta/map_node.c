@@ -7,6 +7,9 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "meta/map_impl.h"
+#include "rt/net.h"
+
+_Static_assert(CLUSTER_ADDR_MAX <= RT_ADDR_MAX, "connections must take any address of the map");
 
 static int check_name(const char *name)
 {
@@ -235,7 +238,7 @@ int meta_map_register(struct meta_map *m, const struct meta_map_node *n)
 		rc = check_name(n->rack);
 	if (rc == 0 && n->addr[0] == 0)
 		rc = -EINVAL;
-	if (rc == 0 && strlen(n->addr) >= RT_ADDR_MAX)
+	if (rc == 0 && strlen(n->addr) >= CLUSTER_ADDR_MAX)
 		rc = -ENAMETOOLONG;
 	if (rc == 0)
 		rc = sorted(n, &disks);

@@ -52,30 +52,30 @@ struct batch {
 	struct map_key keys[BATCH_NODES];
 	struct kv_write writes[BATCH_NODES];
 	size_t count, used;
-	Terrane__Meta__DiskUse use[META_MAP_NODE_DISKS_MAX]; /* of the one that is packed */
-	Terrane__Meta__DiskUse *list[META_MAP_NODE_DISKS_MAX];
+	Terrane__Cluster__DiskUse use[META_MAP_NODE_DISKS_MAX]; /* of the one that is packed */
+	Terrane__Cluster__DiskUse *list[META_MAP_NODE_DISKS_MAX];
 	uint8_t bytes[BATCH_BYTES];
 };
 
 /* 0: no room. */
 static size_t pack_beat(struct batch *to, const struct map_life *life)
 {
-	Terrane__Meta__BeatRecord b = TERRANE__META__BEAT_RECORD__INIT;
-	Terrane__Meta__DiskUse *use = to->use;
+	Terrane__Cluster__BeatRecord b = TERRANE__CLUSTER__BEAT_RECORD__INIT;
+	Terrane__Cluster__DiskUse *use = to->use;
 	b.incarnation = life->pending_incarnation;
 	b.beats = life->pending_beats;
 	b.n_disks = life->pending_count;
 	b.disks = to->list;
 	for (size_t i = 0; i < life->pending_count; i++) {
-		terrane__meta__disk_use__init(&use[i]);
+		terrane__cluster__disk_use__init(&use[i]);
 		use[i].id = life->pending_disks[i].id;
 		use[i].used_bytes = life->pending_disks[i].used_bytes;
 		to->list[i] = &use[i];
 	}
-	size_t len = terrane__meta__beat_record__get_packed_size(&b);
+	size_t len = terrane__cluster__beat_record__get_packed_size(&b);
 	return len > BATCH_BYTES - to->used
 		       ? 0
-		       : terrane__meta__beat_record__pack(&b, to->bytes + to->used);
+		       : terrane__cluster__beat_record__pack(&b, to->bytes + to->used);
 }
 
 static int flush(struct meta_map *m, struct batch *b)
@@ -158,7 +158,7 @@ static void beat_writer(void *arg)
 
 /* --- reading ----------------------------------------------------------------------------------- */
 
-static void note_usage(struct meta_map *m, const Terrane__Meta__BeatRecord *b)
+static void note_usage(struct meta_map *m, const Terrane__Cluster__BeatRecord *b)
 {
 	for (size_t i = 0; i < b->n_disks; i++) {
 		struct cluster_disk *d = cluster_disk(&m->cluster, b->disks[i]->id);
@@ -176,12 +176,13 @@ static int read_beat(struct meta_map *m, const struct kv_row *row)
 		node = node << 8 | ((const uint8_t *)row->key.data)[i];
 	ProtobufCMessage *message = NULL;
 	struct arena a;
-	int rc = map_unpack(&terrane__meta__beat_record__descriptor, &a, row->value, &message);
+	int rc = map_unpack(&terrane__cluster__beat_record__descriptor, &a, row->value, &message);
 	struct map_life *life = rc == 0 ? map_life(m, node) : NULL;
 	if (rc == 0 && life == NULL)
 		rc = -ENOMEM;
 	if (rc == 0) {
-		const Terrane__Meta__BeatRecord *b = (const Terrane__Meta__BeatRecord *)message;
+		const Terrane__Cluster__BeatRecord *b =
+			(const Terrane__Cluster__BeatRecord *)message;
 		if (b->beats != life->beats || b->incarnation != life->incarnation) {
 			life->beats = b->beats;
 			life->incarnation = b->incarnation;

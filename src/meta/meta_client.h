@@ -36,7 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "meta/cluster.h"
+#include "cluster/cluster.h"
 #include "meta/gc.h"
 #include "meta/map.h"
 #include "meta/meta.h"

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "meta/cluster_record.h"
+#include "cluster/record.h"
 #include "meta/meta_client_impl.h"
 #include "rt/rt.h"
 
@@ -12,7 +12,7 @@
 
 /* A server that is behind sends records that we have newer: these stay. */
 
-static int take_rack(struct cluster *to, const Terrane__Meta__RackRecord *m)
+static int take_rack(struct cluster *to, const Terrane__Cluster__RackRecord *m)
 {
 	struct cluster_rack r;
 	int rc = cluster_rack_read(&r, m);
@@ -21,7 +21,7 @@ static int take_rack(struct cluster *to, const Terrane__Meta__RackRecord *m)
 								     : cluster_put_rack(to, &r);
 }
 
-static int take_node(struct cluster *to, const Terrane__Meta__NodeRecord *m)
+static int take_node(struct cluster *to, const Terrane__Cluster__NodeRecord *m)
 {
 	struct cluster_node n;
 	int rc = cluster_node_read(&n, m);
@@ -31,7 +31,7 @@ static int take_node(struct cluster *to, const Terrane__Meta__NodeRecord *m)
 }
 
 /* Usage is of no version. */
-static int take_disk(struct cluster *to, const Terrane__Meta__DiskRecord *m, bool usage)
+static int take_disk(struct cluster *to, const Terrane__Cluster__DiskRecord *m, bool usage)
 {
 	struct cluster_disk d;
 	int rc = cluster_disk_read(&d, m);

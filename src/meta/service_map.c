@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "meta/cluster_record.h"
+#include "cluster/record.h"
 #include "meta/service_impl.h"
 
 #define USAGE_DISKS_MAX 10000 /* what one response carries */
@@ -64,7 +64,7 @@ static int add_node(struct page *p, const struct cluster_node *n)
 {
 	if (map_get(&p->sent, n->id) != NULL)
 		return 0;
-	Terrane__Meta__NodeRecord *m = rpc_alloc(p->r, sizeof(*m));
+	Terrane__Cluster__NodeRecord *m = rpc_alloc(p->r, sizeof(*m));
 	if (m == NULL)
 		return -ENOMEM;
 	cluster_node_write(m, n);
@@ -79,14 +79,14 @@ static int add_node(struct page *p, const struct cluster_node *n)
 static int add_racks(struct page *p)
 {
 	p->out->racks = rpc_alloc(p->r, (map_count(&p->map->racks) + 1) *
-						sizeof(Terrane__Meta__RackRecord *));
+						sizeof(Terrane__Cluster__RackRecord *));
 	if (p->out->racks == NULL)
 		return -ENOMEM;
 	map_for_each(&p->map->racks, it) {
 		const struct cluster_rack *rack = it.value;
 		if (rack->version <= p->since)
 			continue;
-		Terrane__Meta__RackRecord *m = rpc_alloc(p->r, sizeof(*m));
+		Terrane__Cluster__RackRecord *m = rpc_alloc(p->r, sizeof(*m));
 		if (m == NULL)
 			return -ENOMEM;
 		cluster_rack_write(m, rack);
@@ -107,7 +107,7 @@ static int add_disks(struct page *p)
 {
 	int rc = 0;
 	p->out->disks = rpc_alloc(p->r, (map_count(&p->map->disks) + 1) *
-						sizeof(Terrane__Meta__DiskRecord *));
+						sizeof(Terrane__Cluster__DiskRecord *));
 	if (p->out->disks == NULL)
 		return -ENOMEM;
 	map_for_each(&p->map->disks, it) {
@@ -118,7 +118,7 @@ static int add_disks(struct page *p)
 		const struct cluster_node *n = cluster_node(p->map, d->node);
 		if (n->version > p->since)
 			rc = add_node(p, n);
-		Terrane__Meta__DiskRecord *m = rpc_alloc(p->r, sizeof(*m));
+		Terrane__Cluster__DiskRecord *m = rpc_alloc(p->r, sizeof(*m));
 		if (m == NULL)
 			return -ENOMEM;
 		cluster_disk_write(m, d);
@@ -132,7 +132,7 @@ static int add_nodes(struct page *p)
 {
 	int rc = 0;
 	p->out->nodes = rpc_alloc(p->r, (map_count(&p->map->nodes) + 1) *
-						sizeof(Terrane__Meta__NodeRecord *));
+						sizeof(Terrane__Cluster__NodeRecord *));
 	if (p->out->nodes == NULL)
 		return -ENOMEM;
 	map_for_each(&p->map->nodes, it) {

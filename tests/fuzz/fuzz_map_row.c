@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "cluster/choose.h"
 #include "fuzz_sim.h"
 #include "kv/mem.h"
 #include "meta/map_impl.h"
@@ -121,9 +122,9 @@ static void check_beat(struct meta_map *m)
 	ProtobufCMessage *message = NULL;
 	struct arena a;
 	assert(kv_get(m->kv, map_partition(), &key, 1, &rows) == 0 && rows.row[0].found);
-	int rc = map_unpack(&terrane__meta__beat_record__descriptor, &a, rows.row[0].value,
+	int rc = map_unpack(&terrane__cluster__beat_record__descriptor, &a, rows.row[0].value,
 			    &message);
-	assert(rc == 0 && ((const Terrane__Meta__BeatRecord *)message)->incarnation == 1);
+	assert(rc == 0 && ((const Terrane__Cluster__BeatRecord *)message)->incarnation == 1);
 	arena_fini(&a);
 }
 

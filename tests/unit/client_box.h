@@ -11,7 +11,7 @@
 #include "client/block_read.h"
 #include "client/block_write.h"
 #include "client/engine.h"
-#include "meta/cluster.h"
+#include "cluster/cluster.h"
 #include "node/service.h"
 #include "rt/sim.h"
 

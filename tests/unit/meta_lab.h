@@ -19,6 +19,7 @@
 #include "meta/meta_client.h"
 #include "meta/service.h"
 #include "meta/wire.h"
+#include "rt/net.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 #include "rt/sim.h"

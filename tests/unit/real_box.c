@@ -15,6 +15,7 @@
 #include "meta/service.h"
 #include "meta/wire.h"
 #include "node/service.h"
+#include "rt/net.h"
 #include "rt/real.h"
 #include "rt/sync.h"
 

@@ -13,6 +13,7 @@
 #include "base/crc.h"
 #include "base/rng.h"
 #include "client_box.h"
+#include "cluster/choose.h"
 
 /* A block as it was written. */
 struct stored {

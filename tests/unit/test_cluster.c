@@ -13,7 +13,8 @@
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/rng.h"
-#include "meta/cluster.h"
+#include "cluster/choose.h"
+#include "cluster/cluster.h"
 
 #define TIB (1024 * GIB)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "meta/cluster_record.h"
+#include "cluster/record.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static int read_text(char *out, size_t size, const char *text)
 	return 0;
 }
 
-int cluster_head_read(struct cluster_head *h, const Terrane__Meta__ClusterRecord *m)
+int cluster_head_read(struct cluster_head *h, const Terrane__Cluster__ClusterRecord *m)
 {
 	if (m->version == 0 || m->network_place > PLACE_OVERLAP || m->racks > CLUSTER_RACKS_MAX)
 		return -EBADMSG;
@@ -27,7 +27,7 @@ int cluster_head_read(struct cluster_head *h, const Terrane__Meta__ClusterRecord
 	return 0;
 }
 
-int cluster_rack_read(struct cluster_rack *r, const Terrane__Meta__RackRecord *m)
+int cluster_rack_read(struct cluster_rack *r, const Terrane__Cluster__RackRecord *m)
 {
 	*r = (struct cluster_rack){.id = m->id, .version = m->version};
 	if (m->id == 0 || m->id > CLUSTER_RACKS_MAX || m->name[0] == 0)
@@ -35,7 +35,7 @@ int cluster_rack_read(struct cluster_rack *r, const Terrane__Meta__RackRecord *m
 	return read_text(r->name, sizeof(r->name), m->name);
 }
 
-int cluster_node_read(struct cluster_node *n, const Terrane__Meta__NodeRecord *m)
+int cluster_node_read(struct cluster_node *n, const Terrane__Cluster__NodeRecord *m)
 {
 	*n = (struct cluster_node){
 		.id = m->id,
@@ -52,7 +52,7 @@ int cluster_node_read(struct cluster_node *n, const Terrane__Meta__NodeRecord *m
 	return rc < 0 ? rc : read_text(n->addr, sizeof(n->addr), m->addr);
 }
 
-int cluster_disk_read(struct cluster_disk *d, const Terrane__Meta__DiskRecord *m)
+int cluster_disk_read(struct cluster_disk *d, const Terrane__Cluster__DiskRecord *m)
 {
 	if (m->id == 0 || m->node == 0 || m->media > CLUSTER_FLASH ||
 	    m->weight > CLUSTER_WEIGHT_MAX || !cluster_state_valid(m->health) ||
@@ -79,9 +79,9 @@ int cluster_disk_read(struct cluster_disk *d, const Terrane__Meta__DiskRecord *m
 	return 0;
 }
 
-void cluster_head_write(Terrane__Meta__ClusterRecord *m, const struct cluster_head *h)
+void cluster_head_write(Terrane__Cluster__ClusterRecord *m, const struct cluster_head *h)
 {
-	terrane__meta__cluster_record__init(m);
+	terrane__cluster__cluster_record__init(m);
 	m->version = h->version;
 	m->cluster_high = h->cluster.high;
 	m->cluster_low = h->cluster.low;
@@ -90,17 +90,17 @@ void cluster_head_write(Terrane__Meta__ClusterRecord *m, const struct cluster_he
 	m->edit = h->edit;
 }
 
-void cluster_rack_write(Terrane__Meta__RackRecord *m, const struct cluster_rack *r)
+void cluster_rack_write(Terrane__Cluster__RackRecord *m, const struct cluster_rack *r)
 {
-	terrane__meta__rack_record__init(m);
+	terrane__cluster__rack_record__init(m);
 	m->id = r->id;
 	m->name = (char *)r->name;
 	m->version = r->version;
 }
 
-void cluster_node_write(Terrane__Meta__NodeRecord *m, const struct cluster_node *n)
+void cluster_node_write(Terrane__Cluster__NodeRecord *m, const struct cluster_node *n)
 {
-	terrane__meta__node_record__init(m);
+	terrane__cluster__node_record__init(m);
 	m->id = n->id;
 	m->name = (char *)n->name;
 	m->rack = n->rack;
@@ -111,9 +111,9 @@ void cluster_node_write(Terrane__Meta__NodeRecord *m, const struct cluster_node 
 	m->version = n->version;
 }
 
-void cluster_disk_write(Terrane__Meta__DiskRecord *m, const struct cluster_disk *d)
+void cluster_disk_write(Terrane__Cluster__DiskRecord *m, const struct cluster_disk *d)
 {
-	terrane__meta__disk_record__init(m);
+	terrane__cluster__disk_record__init(m);
 	m->id = d->id;
 	m->node = d->node;
 	m->media = d->media;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "meta/cluster.h"
+#include "cluster/cluster.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "meta/cluster_impl.h"
+#include "cluster/impl.h"
 
 void cluster_init(struct cluster *c)
 {

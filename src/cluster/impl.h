@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shared by the files of cluster.h only. */
-#ifndef META_CLUSTER_IMPL_H
-#define META_CLUSTER_IMPL_H
+/* Shared by the files of cluster/ only. */
+#ifndef CLUSTER_IMPL_H
+#define CLUSTER_IMPL_H
 
 #include "base/base.h"
-#include "meta/cluster.h"
+#include "cluster/choose.h"
 
 /* A disk as choosing sees it: flat, with its domains as indexes. Gone disks have no seat. */
 struct cluster_seat {
@@ -23,7 +23,7 @@ struct cluster_seat {
 
 void cluster_drop_orders(struct cluster *c);
 
-/* What a choice is made from; see cluster_choose.c. */
+/* What a choice is made from; see choose.c. */
 struct choosing {
 	struct cluster *cluster;
 	const struct cluster_want *want;
@@ -40,7 +40,7 @@ struct choosing {
 
 bool seat_takes_part(const struct cluster_seat *s, uint32_t shuffle);
 void choosing_take(struct choosing *ch, uint32_t seat);
-/* cluster_pool.c: false when there are too few racks for groups. */
+/* pool.c: false when there are too few racks for groups. */
 bool choose_network_pool(struct choosing *ch, int *rc);
 
 #endif

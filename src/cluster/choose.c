@@ -6,7 +6,7 @@
 #include "base/bug.h"
 #include "base/hash.h"
 #include "base/rng.h"
-#include "meta/cluster_impl.h"
+#include "cluster/impl.h"
 
 /* Keep the uses of the hash apart. Part of what must never change. */
 #define HASH_SEAT 0x7365617400000000ULL

@@ -17,7 +17,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
-#include "meta/cluster_impl.h"
+#include "cluster/impl.h"
 
 #define HASH_POOL 0x706f6f6c00000000ULL
 #define POSITIONS_MAX 65536

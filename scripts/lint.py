@@ -30,7 +30,8 @@ ARROWS = {
     "analysis": ["code", "base"],
     "client": ["meta", "node", "cluster", "code", "rpc", "rt", "base"],
     "janitor": ["client", "meta", "node", "ops", "cluster", "code", "rpc", "rt", "base"],
-    "cli": ["janitor", "client", "analysis", "meta", "node", "ops", "kv", "store", "cluster", "code",
+    "roles": ["janitor", "client", "meta", "node", "ops", "kv", "store", "cluster", "code", "rpc", "rt", "base"],
+    "cli": ["roles", "janitor", "client", "analysis", "meta", "node", "ops", "kv", "store", "cluster", "code",
             "rpc", "rt", "base"],
 }
 

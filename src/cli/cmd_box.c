@@ -14,9 +14,9 @@
 #include "base/log.h"
 #include "cli/box.h"
 #include "cli/cli.h"
-#include "cli/janitor_role.h"
-#include "cli/meta_role.h"
-#include "cli/node_role.h"
+#include "roles/janitor_role.h"
+#include "roles/meta_role.h"
+#include "roles/node_role.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 

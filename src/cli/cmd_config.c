@@ -6,9 +6,9 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/janitor_conf.h"
-#include "cli/meta_conf.h"
-#include "cli/node_conf.h"
+#include "roles/janitor_conf.h"
+#include "roles/meta_conf.h"
+#include "roles/node_conf.h"
 
 static const char usage_text[] = "usage: terrane config show ROLE [--config FILE] [--json]\n"
 				 "\n"

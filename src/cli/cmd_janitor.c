@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/janitor_role.h"
+#include "roles/janitor_role.h"
 #include "rt/real.h"
 
 static const char usage_text[] =

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/meta_role.h"
+#include "roles/meta_role.h"
 #include "rt/real.h"
 
 static const char usage_text[] =

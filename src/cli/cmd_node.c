@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/cmd_disk.h"
-#include "cli/node_role.h"
+#include "roles/node_role.h"
 #include "rt/real.h"
 
 static const char usage_text[] =

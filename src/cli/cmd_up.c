@@ -16,8 +16,8 @@
 #include "cli/box.h"
 #include "cli/cli.h"
 #include "cli/fs.h"
-#include "cli/node_role.h"
 #include "cli/up.h"
+#include "roles/node_role.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 

@@ -14,11 +14,11 @@
 #include "base/conf.h"
 #include "cli/box.h"
 #include "cli/box_conf.h"
-#include "cli/janitor_conf.h"
-#include "cli/meta_conf.h"
-#include "cli/node_conf.h"
 #include "client/cluster_file.h"
 #include "client/label.h"
+#include "roles/janitor_conf.h"
+#include "roles/meta_conf.h"
+#include "roles/node_conf.h"
 
 #define ERR_MAX 8192
 #define SHOW_MAX (1 << 20)

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/node_beat.h"
 #include "cluster.h"
 #include "janitor/janitor.h"
 #include "meta/service.h"
 #include "node/service.h"
+#include "roles/node_beat.h"
 #include "rt/file.h"
 
 #define META_PORT 7100U

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "cli/node_beat.h"
 #include "janitor_lab.h"
+#include "roles/node_beat.h"
 
 #define NODE 100
 

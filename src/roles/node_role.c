@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/node_role.h"
+#include "roles/node_role.h"
 
 #include <errno.h>
 
 #include "base/err.h"
 #include "base/log.h"
-#include "cli/node_beat.h"
 #include "node/service.h"
 #include "ops/http.h"
+#include "roles/node_beat.h"
 
 int node_role_load(struct node_role *r, const char *config, struct strbuf *err)
 {

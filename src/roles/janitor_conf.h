@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The settings of `terrane janitor`. */
-#ifndef CLI_JANITOR_CONF_H
-#define CLI_JANITOR_CONF_H
+#ifndef ROLES_JANITOR_CONF_H
+#define ROLES_JANITOR_CONF_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,12 +3,12 @@
  * A storage node as a role of this process: its settings, a fiber that serves until the process is asked
  * to stop, and its place in the cluster map. Several may run in one process.
  */
-#ifndef CLI_NODE_ROLE_H
-#define CLI_NODE_ROLE_H
+#ifndef ROLES_NODE_ROLE_H
+#define ROLES_NODE_ROLE_H
 
 #include "base/strbuf.h"
-#include "cli/node_conf.h"
 #include "node/service.h"
+#include "roles/node_conf.h"
 
 struct node_beat;
 struct ops_http;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A metadata server as a role of this process: its settings, and a fiber that serves until the process is
  * asked to stop. Of terraned only: it has the engines. */
-#ifndef CLI_META_ROLE_H
-#define CLI_META_ROLE_H
+#ifndef ROLES_META_ROLE_H
+#define ROLES_META_ROLE_H
 
 #include "base/strbuf.h"
-#include "cli/meta_conf.h"
 #include "cluster/cluster.h"
+#include "roles/meta_conf.h"
 
 struct kv;
 struct kv_mem;

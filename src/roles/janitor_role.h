@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A janitor as a role of this process: its settings, and a fiber that works until the process is asked to
  * stop. */
-#ifndef CLI_JANITOR_ROLE_H
-#define CLI_JANITOR_ROLE_H
+#ifndef ROLES_JANITOR_ROLE_H
+#define ROLES_JANITOR_ROLE_H
 
 #include "base/strbuf.h"
-#include "cli/janitor_conf.h"
+#include "roles/janitor_conf.h"
 
 struct janitor;
 struct ops_http;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The settings of `terrane meta`. */
-#ifndef CLI_META_CONF_H
-#define CLI_META_CONF_H
+#ifndef ROLES_META_CONF_H
+#define ROLES_META_CONF_H
 
 #include <stdbool.h>
 #include <stdint.h>

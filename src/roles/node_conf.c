@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/node_conf.h"
+#include "roles/node_conf.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/meta_conf.h"
+#include "roles/meta_conf.h"
 
 #include "base/base.h"
 #include "meta/meta.h"

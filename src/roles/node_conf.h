@@ -10,8 +10,8 @@
  *     spare = 900 299 /data/s1
  *     flash = 101 301 64GiB 20MiB /flash/f1    of which disk, number, size, bytes written a second, folder
  */
-#ifndef CLI_NODE_CONF_H
-#define CLI_NODE_CONF_H
+#ifndef ROLES_NODE_CONF_H
+#define ROLES_NODE_CONF_H
 
 #include <stdint.h>
 

@@ -7,8 +7,8 @@
  * While no metadata server can be reached, or another process has registered as the same node, it keeps trying. When
  * the servers are another cluster's it stops, and the log says why; the node serves on.
  */
-#ifndef CLI_NODE_BEAT_H
-#define CLI_NODE_BEAT_H
+#ifndef ROLES_NODE_BEAT_H
+#define ROLES_NODE_BEAT_H
 
 #include <stdbool.h>
 #include <stdint.h>

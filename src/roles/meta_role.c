@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/meta_role.h"
+#include "roles/meta_role.h"
 
 #include <errno.h>
 #include <stdlib.h>

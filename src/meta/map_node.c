@@ -167,7 +167,7 @@ static bool is_another(struct map_edit *e, const struct cluster_node *now,
 {
 	const struct map_life *life = map_life(e->m, in->id);
 	if (now->incarnation == in->incarnation || now->health != CLUSTER_ONLINE || life == NULL ||
-	    rt_now_ns() - min_u64(life->seen_ns, rt_now_ns()) >= e->m->o.suspect_ns)
+	    rt_elapsed_ns(life->seen_ns) >= e->m->o.suspect_ns)
 		return false;
 	map_for_each(&e->m->cluster.disks, it) {
 		const struct cluster_disk *d = it.value;

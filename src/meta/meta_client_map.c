@@ -116,7 +116,7 @@ static int map_at_most(struct meta_call *c, uint64_t max_age_ns, bool usage, str
 	*out = &m->cluster;
 	c->in_doubt = false;
 	c->error[0] = 0;
-	uint64_t wanted_ns = rt_now_ns() - min_u64(max_age_ns, rt_now_ns());
+	uint64_t wanted_ns = rt_ago_ns(max_age_ns);
 	if (m->map_ns != 0 && m->map_ns >= wanted_ns && !usage)
 		return 0;
 	int rc = rt_mutex_lock(&m->map_turn);

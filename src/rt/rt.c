@@ -13,6 +13,20 @@ int rt_spawn(struct rt_fiber **out, const char *name, void (*fn)(void *), void *
 	return loop_spawn(rt_loop_self(), out, name, fn, arg);
 }
 
+/* --- time ------------------------------------------------------------------------------------ */
+
+uint64_t rt_ago_ns(uint64_t duration_ns)
+{
+	uint64_t now_ns = rt_now_ns();
+	return now_ns - min_u64(duration_ns, now_ns);
+}
+
+uint64_t rt_elapsed_ns(uint64_t then_ns)
+{
+	uint64_t now_ns = rt_now_ns();
+	return now_ns - min_u64(then_ns, now_ns);
+}
+
 /* --- cancellation, time ---------------------------------------------------------------------- */
 
 bool rt_cancelled(void)

@@ -36,8 +36,18 @@ struct rt_loop;
 
 /* --- time, randomness ------------------------------------------------------------------------ */
 
-/* Monotonic nanoseconds of this process: for deadlines and durations. Starts anywhere. */
+/*
+ * Monotonic nanoseconds of this machine, for deadlines and durations. The clock starts at any value above 0
+ * when the machine boots, so a time minus a duration may be below zero: rt_ago_ns and rt_elapsed_ns
+ * compute such differences without wrapping. 0 can stand for "never".
+ */
 uint64_t rt_now_ns(void);
+
+/* Returns the time that was duration_ns ago; 0 when the clock had not started then. */
+uint64_t rt_ago_ns(uint64_t duration_ns);
+
+/* Returns how long ago then_ns was; 0 when it has not come yet. */
+uint64_t rt_elapsed_ns(uint64_t then_ns);
 
 /* Nanoseconds since 1970 as this machine believes: may be wrong, may jump, never for ordering. */
 uint64_t rt_wall_ns(void);

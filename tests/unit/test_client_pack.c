@@ -205,9 +205,12 @@ static void missing_body(struct client_box *b)
 	snprintf(set.names[5], sizeof(set.names[5]), "d05/..");
 	snprintf(set.names[6], sizeof(set.names[6]), "d06/\xff");
 	snprintf(set.names[7], sizeof(set.names[7]), "/");
-	CHECK_EQ(set_pack(l.engine, TERRANE_REPLACE), -ENOENT);
 	static const int results[DIRS] = {-ENOENT, -EROFS,  -EISDIR, -ENOTDIR,
 					  -EINVAL, -EINVAL, -EILSEQ, -EINVAL};
+	/* Directories are asked for at the same time: the first error of any is the call's. */
+	int first = set_pack(l.engine, TERRANE_REPLACE);
+	CHECK(first == -ENOENT || first == -EROFS || first == -EISDIR || first == -ENOTDIR ||
+	      first == -EINVAL || first == -EILSEQ);
 	for (unsigned i = 0; i < FILES; i++) {
 		int want = i < DIRS || i % DIRS < 2 ? results[i % DIRS] : 0;
 		CHECK_EQ(set.files[i].result, want);

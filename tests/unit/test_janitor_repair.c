@@ -345,7 +345,7 @@ static void hopeless_body(struct client_box *b)
 		CHECK_EQ(meta_client_want_disk(&l.root, LOST[i], CLUSTER_GONE), 0);
 	fresh_map(&l);
 	size_t hopeless, left = count_mendable(&l, LOST, ARRAY_LEN(LOST), 1, &hopeless);
-	CHECK(left > 32 && hopeless > 16);
+	CHECK(left > 16 && hopeless > 16);
 	struct janitor_options o = quick();
 	o.list_max = 2;
 	struct janitor *j = hire(&o);

@@ -448,9 +448,57 @@ static void a_process_that_leaks_or_does_not_end_is_reported(void **state)
 	assert_false(simulator_objects(chatter_main));
 }
 
+/* --- where the clock starts --------------------------------------------------------------------- */
+
+struct clock_lives {
+	struct sim_node *node;
+	uint64_t first_ns[3]; /* reading of each life */
+};
+
+static void read_clock(void *arg)
+{
+	struct clock_lives *c = arg;
+	uint64_t life = sim_node_lives(c->node);
+	c->first_ns[life - 1] = rt_now_ns();
+	uint64_t before_ns = rt_now_ns();
+	CHECK(rt_now_ns() > before_ns);
+	CHECK(rt_ago_ns(RT_NEVER) == 0 && rt_ago_ns(0) > before_ns);
+	CHECK(rt_elapsed_ns(before_ns) > 0 && rt_elapsed_ns(RT_NEVER) == 0);
+	uint64_t until_ns = rt_now_ns() + NS_PER_S;
+	CHECK(rt_sleep_ns(NS_PER_S) == 0);
+	CHECK(rt_now_ns() >= until_ns && rt_now_ns() < until_ns + 10 * NS_PER_MS);
+	if (life < 3)
+		CHECK(rt_sleep_ns(3600 * NS_PER_S) == -ECANCELED);
+}
+
+/* A machine's clock may be younger than any duration that the code uses, and goes on when only the process dies. */
+static void the_clock_starts_anywhere_when_a_machine_boots(void **state)
+{
+	(void)state;
+	unsigned young = 0, old = 0, anew = 0;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct sim *s = quiet_sim(seed);
+		struct clock_lives c = {.node = sim_node_add(s, "a", 0)};
+		sim_node_start(c.node, read_clock, &c);
+		for (uint64_t life = 1; life < 3; life++) {
+			sim_run(s, 10 * NS_PER_S);
+			sim_node_crash(c.node, life == 2);
+		}
+		sim_run(s, 30 * NS_PER_S);
+		sim_close(s);
+		const uint64_t *first = c.first_ns;
+		young += first[0] < 60 * NS_PER_S;
+		old += first[0] > 86400 * NS_PER_S;
+		assert_true(first[1] > first[0] && first[1] < first[0] + 60 * NS_PER_S);
+		anew += first[2] < first[1] || first[2] > first[1] + 60 * NS_PER_S;
+	}
+	assert_true(young > 3 && old > 3 && anew > 30);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_clock_starts_anywhere_when_a_machine_boots),
 		cmocka_unit_test(a_crash_ends_every_fiber_and_starts_anew),
 		cmocka_unit_test(a_crashed_process_reopens_its_files_and_finds_what_it_synced),
 		cmocka_unit_test(crash_at_the_nth_wait_reaches_every_wait),

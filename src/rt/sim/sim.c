@@ -28,6 +28,7 @@
 #define WALL_START_NS (1700000000ULL * NS_PER_S)
 #define DRIFT_PPM_MAX 200
 #define CLOCK_JUMP_MAX_NS (3600 * NS_PER_S)
+#define CLOCK_START_MAX_NS (400ULL * 86400 * NS_PER_S)
 #define PAUSE_MAX_NS (5 * NS_PER_S)
 #define OFFLOAD_MAX_NS (500 * NS_PER_US)
 
@@ -148,17 +149,47 @@ int sim_delay(struct sim *s, uint64_t delay_ns)
 
 /* --- the world of a process ------------------------------------------------------------------ */
 
+/*
+ * The monotonic clock of a machine starts at any value when the machine boots. Programs fail at certain
+ * values, so these are drawn more often: right after the boot, and shortly before a count of nanoseconds,
+ * microseconds or milliseconds wraps in 31 or 32 bits.
+ */
+static void clock_start(struct sim_node *n)
+{
+	struct sim *s = n->sim;
+	static const uint64_t unit_ns[] = {1, NS_PER_US, NS_PER_MS};
+	n->boot_ns = s->now_ns;
+	n->clock_reads = 0;
+	switch (sim_between(s, 0, 3)) {
+	case 0:
+		n->clock_start_ns = sim_between(s, 1, 60 * NS_PER_S);
+		break;
+	case 1: {
+		uint64_t wrap_ns = unit_ns[sim_between(s, 0, 2)] << sim_between(s, 31, 32);
+		uint64_t before_ns = sim_between(s, 1, 300 * NS_PER_S);
+		n->clock_start_ns = wrap_ns - min_u64(before_ns, wrap_ns - 1);
+		break;
+	}
+	default:
+		n->clock_start_ns = sim_between(s, 1, CLOCK_START_MAX_NS);
+	}
+}
+
+/* Two readings are never equal: time passes between them in the real world. */
 static uint64_t sim_now_of(struct rt_loop *l)
 {
 	struct sim_node *n = sim_node_of(l);
-	uint64_t now = n->sim->now_ns;
-	return (uint64_t)((__int128)now * (1000000 + n->drift_ppm) / 1000000);
+	uint64_t up_ns = n->sim->now_ns - n->boot_ns;
+	return n->clock_start_ns + ++n->clock_reads +
+	       (uint64_t)((__int128)up_ns * (1000000 + n->drift_ppm) / 1000000);
 }
 
 static uint64_t sim_sched_ns(struct rt_loop *l, uint64_t local_ns)
 {
 	struct sim_node *n = sim_node_of(l);
-	return (uint64_t)((__int128)local_ns * 1000000 / (1000000 + n->drift_ppm)) + 1;
+	uint64_t begin_ns = n->clock_start_ns + n->clock_reads;
+	uint64_t up_ns = local_ns > begin_ns ? local_ns - begin_ns : 0;
+	return n->boot_ns + (uint64_t)((__int128)up_ns * 1000000 / (1000000 + n->drift_ppm)) + 1;
 }
 
 static uint64_t sim_wall_of(struct rt_loop *l)
@@ -346,6 +377,9 @@ static void node_ended(struct sim_node *n)
 		sim_timer_cancel(s, &n->resume_timer);
 		n->paused_ns += s->now_ns - n->pause_begin_ns;
 	}
+	if (n->power_lost)
+		clock_start(n);
+	n->power_lost = false;
 	if (n->crashed && !n->stopping && !n->lost)
 		sim_timer(s, &n->restart_timer,
 			  sim_between(s, s->config.restart_min_ns, s->config.restart_max_ns),
@@ -358,6 +392,7 @@ static void node_kill(struct sim_node *n, bool power)
 		return;
 	sim_trace(n->sim, n, "crash", n->lives, power, NULL);
 	n->crashed = true;
+	n->power_lost = power;
 	if (!n->ending)
 		node_ending(n);
 	sim_disks_crash(n, power);
@@ -530,6 +565,7 @@ struct sim_node *sim_node_add(struct sim *s, const char *name, unsigned rack)
 	list_init(&n->loops);
 	list_init(&n->disks);
 	list_push_back(&s->nodes, &n->link);
+	clock_start(n);
 	if (sim_roll(s, SIM_CLOCK_DRIFT, n))
 		n->drift_ppm = (int64_t)sim_between(s, 0, 2ULL * DRIFT_PPM_MAX) - DRIFT_PPM_MAX;
 	sim_strike(s, &n->strikers[0], SIM_CRASH, crash_hit, n);

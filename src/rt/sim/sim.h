@@ -50,6 +50,7 @@ struct sim_node {
 	bool crash_power; /* of crash_at */
 	bool ending;      /* main returned, or killed: fibers still to run off */
 	bool crashed;     /* killed, not ended by itself */
+	bool power_lost;  /* the crash took the machine's power: its clock starts anew */
 	uint64_t crash_at_wait;
 	uint64_t waits;
 	uint64_t lives;
@@ -58,6 +59,9 @@ struct sim_node {
 	uint64_t pause_begin_ns;
 	uint64_t paused_ns; /* by all pauses that are over */
 
+	uint64_t boot_ns;        /* simulated time of the machine's last boot */
+	uint64_t clock_start_ns; /* reading of its monotonic clock then */
+	uint64_t clock_reads;    /* since then; each moves the clock on by 1 ns */
 	int64_t wall_offset_ns;
 	int64_t drift_ppm;
 

@@ -83,15 +83,18 @@ int64_t box_pool_count(const struct box_shape *s);
 bool box_role(const struct box *b, int64_t i, char out[BOX_NAME_MAX]);
 int64_t box_rack_of(const struct box_shape *s, int64_t node);
 
-/* --- making it: box_make.c ---------------------------------------------------------------------- */
+/* --- making it: box_make.c, box_format.c --------------------------------------------------------- */
 
-/* Takes over the shape of a box that was half made in this folder, if there is one, else the given one.
- * Chooses ports, makes folders and the files of settings. Errors with words in err. */
-int box_make_files(struct box *b, struct strbuf *err);
-/* Now it counts. */
-int box_make_done(struct box *b);
+/* Makes the folder where there is none, sets b->dir, and locks it until this process ends, so that one `terrane up` at a
+ * time is at work on a box. Errors with words in err. */
+int box_claim(struct box *b, const char *dir, struct strbuf *err);
 /* Whether the folder holds nothing, or a half-made box. */
 bool box_may_make(const struct box *b);
+/* Makes the box that b->shape describes, or goes on with one that was half made in this folder, whose shape it takes over.
+ * Errors with words in err. */
+int box_make(struct box *b, struct strbuf *err);
+/* A step of it: formats the metadata and the disks, of a box whose files of settings are there. */
+int box_format(const struct box *b, struct strbuf *err);
 
 /* --- its processes: box_run.c ------------------------------------------------------------------ */
 
@@ -107,5 +110,11 @@ int box_stop(const struct box *b, unsigned patience_s);
 int box_alive(const struct box *b);
 /* The last lines of a log, for an error message. */
 void box_log_tail(const struct box *b, const char *name, struct strbuf *out);
+
+/* --- all of it in this process: box_serve.c, of terraned alone ------------------------------------- */
+
+/* Serves all roles, each a fiber of one loop, until the process is asked to stop. When one role cannot serve, all
+ * end. Errors with words in err. */
+int box_serve(const struct box *b, struct strbuf *err);
 
 #endif

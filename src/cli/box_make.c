@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -258,7 +260,8 @@ static int make_folders(const struct box *b)
 	return rc;
 }
 
-int box_make_files(struct box *b, struct strbuf *err)
+/* Ports, folders and files: each step leaves alone what it finds done. */
+static int make_files(struct box *b, struct strbuf *err)
 {
 	int rc = resume(b, err);
 	if (rc == -ENOENT) {
@@ -286,7 +289,8 @@ int box_make_files(struct box *b, struct strbuf *err)
 	return rc;
 }
 
-int box_make_done(struct box *b)
+/* box.ini appears last: a box that has one is complete. */
+static int make_done(const struct box *b)
 {
 	char part[BOX_PATH_MAX], path[BOX_PATH_MAX];
 	int rc = box_path(b, part, "box.ini.part");
@@ -294,5 +298,60 @@ int box_make_done(struct box *b)
 		rc = box_path(b, path, "box.ini");
 	if (rc == 0 && rename(part, path) < 0)
 		rc = -errno;
+	return rc;
+}
+
+int box_make(struct box *b, struct strbuf *err)
+{
+	int rc = make_files(b, err);
+	if (rc == 0)
+		rc = box_format(b, err);
+	return rc == 0 ? make_done(b) : rc;
+}
+
+/* --- its folder --------------------------------------------------------------------------------- */
+
+static int make_parents(const char *dir)
+{
+	char path[BOX_PATH_MAX];
+	if (snprintf(path, sizeof(path), "%s", dir) >= BOX_PATH_MAX)
+		return -ENAMETOOLONG;
+	for (char *at = path + 1;; at++) {
+		char was = *at;
+		if (was != '/' && was != 0)
+			continue;
+		*at = 0;
+		if (mkdir(path, 0755) < 0 && errno != EEXIST)
+			return -errno;
+		*at = was;
+		if (was == 0)
+			return 0;
+	}
+}
+
+static int lock_folder(const struct box *b)
+{
+	int fd = open(b->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+}
+
+int box_claim(struct box *b, const char *dir, struct strbuf *err)
+{
+	int rc = make_parents(dir);
+	if (rc < 0) {
+		strbuf_printf(err, "cannot make %s: %s", dir, err_text(rc));
+		return rc;
+	}
+	AUTO_FREE char *real = realpath(dir, NULL);
+	if (real == NULL || strlen(real) + 64 > BOX_PATH_MAX) {
+		strbuf_printf(err, "cannot use %s as a folder", dir);
+		return -EINVAL;
+	}
+	memcpy(b->dir, real, strlen(real) + 1);
+	rc = lock_folder(b);
+	if (rc < 0)
+		strbuf_printf(err, "another \"terrane up\" is at work on %s", dir);
 	return rc;
 }

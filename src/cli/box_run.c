@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "cli/box.h"
-#include "cli/cli.h"
 
 #define TAIL_BYTES 2000
 #define STEP_MS 20

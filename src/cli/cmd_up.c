@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* terrane up: makes a cluster in a folder, or starts the one that is there, and waits until it serves. */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/json.h"
@@ -17,13 +13,6 @@
 #include "cli/cli.h"
 #include "cli/fs.h"
 #include "cli/up.h"
-#include "roles/node_role.h"
-#include "rt/real.h"
-#include "rt/rt.h"
-
-#define FORMAT_FIBERS 16
-#define BOX_FAN_BITS \
-	4 /* 16 folders for the chunks of a disk: making 256 on each of many takes seconds */
 
 static const char up_usage[] =
 	"usage: terrane up --dir DIR [options]\n"
@@ -210,90 +199,6 @@ static int compare_shape(const struct asked *a, const struct box_shape *is)
 
 /* --- making ------------------------------------------------------------------------------------- */
 
-struct formatting {
-	const struct box *box;
-	struct strbuf *err;
-	int64_t next; /* node */
-	int rc;
-};
-
-static void tell_trouble(void *ctx, uint64_t disk, const char *trouble)
-{
-	struct formatting *f = ctx;
-	if (trouble != NULL)
-		strbuf_printf(f->err, "%sdisk %lu: %s", f->err->len > 0 ? "; " : "", disk, trouble);
-}
-
-static int format_node(struct formatting *f, int64_t node)
-{
-	char path[256];
-	struct node_role *role = malloc(sizeof(*role));
-	if (role == NULL)
-		return -ENOMEM;
-	snprintf(path, sizeof(path), "conf/node-%ld.ini", node);
-	int rc = node_role_load(role, path, f->err);
-	if (rc == 0) {
-		role->setup.options.disks.fan_bits = BOX_FAN_BITS;
-		rc = node_role_format(role, tell_trouble, f);
-		node_role_free(role);
-	}
-	free(role);
-	return rc;
-}
-
-/* A fiber that takes one node after the other. */
-static void format_some(void *arg)
-{
-	struct formatting *f = arg;
-	while (f->rc == 0 && f->next <= f->box->shape.nodes) {
-		int rc = format_node(f, f->next++);
-		if (rc < 0)
-			f->rc = rc;
-	}
-}
-
-static void format_main(void *arg)
-{
-	struct rt_group g;
-	rt_group_init(&g);
-	for (int i = 1; i < FORMAT_FIBERS; i++)
-		if (rt_group_spawn(&g, "format", format_some, arg) < 0)
-			break;
-	format_some(arg);
-	rt_group_join(&g);
-}
-
-/* Folders are relative to the box, and so are we while this runs. */
-static int format_disks(const struct box *b, struct strbuf *err)
-{
-	struct formatting f = {.box = b, .err = err, .next = 1};
-	int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (here < 0 || chdir(b->dir) < 0)
-		return -errno;
-	rt_real_log(LOG_WARN);
-	int rc = rt_real_run(NULL, format_main, &f);
-	if (fchdir(here) < 0 && rc == 0)
-		rc = -errno;
-	close(here);
-	return rc < 0 ? rc : f.rc;
-}
-
-static int format_meta(const struct box *b, struct strbuf *err)
-{
-	char path[BOX_PATH_MAX];
-	int rc = box_path(b, path, "conf/meta.ini");
-	if (rc < 0)
-		return rc;
-	char *words[] = {(char *)"terrane",  (char *)"meta", (char *)"format",
-			 (char *)"--config", path,           NULL};
-	rc = box_call(b, "meta", words);
-	if (rc == 0)
-		return 0;
-	strbuf_puts(err, "cannot make the metadata:\n");
-	box_log_tail(b, "meta", err);
-	return rc < 0 ? rc : -EIO;
-}
-
 static int make(struct asked *a, struct box *b)
 {
 	AUTO_STRBUF struct strbuf err;
@@ -308,34 +213,10 @@ static int make(struct asked *a, struct box *b)
 		return cli_usage("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
 	b->shape = a->shape;
 	a->shape = (struct box_shape){0};
-	rc = box_make_files(b, &err);
-	if (rc == 0)
-		rc = format_meta(b, &err);
-	if (rc == 0)
-		rc = format_disks(b, &err);
-	if (rc == 0)
-		rc = box_make_done(b);
+	rc = box_make(b, &err);
 	if (rc < 0)
 		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
 	return CLI_OK;
-}
-
-static int make_folder(const char *dir)
-{
-	char path[BOX_PATH_MAX];
-	if (snprintf(path, sizeof(path), "%s", dir) >= BOX_PATH_MAX)
-		return -ENAMETOOLONG;
-	for (char *at = path + 1;; at++) {
-		char was = *at;
-		if (was != '/' && was != 0)
-			continue;
-		*at = 0;
-		if (mkdir(path, 0755) < 0 && errno != EEXIST)
-			return -errno;
-		*at = was;
-		if (was == 0)
-			return 0;
-	}
 }
 
 /* The box of the folder, made when there is none. */
@@ -343,10 +224,7 @@ static int find_or_make(struct asked *a, struct box *b)
 {
 	AUTO_STRBUF struct strbuf err;
 	strbuf_init(&err, 4096);
-	int rc = make_folder(a->dir);
-	if (rc < 0)
-		return cli_fail("cannot make %s: %s", a->dir, err_text(rc));
-	rc = box_load(b, a->dir, &err);
+	int rc = box_load(b, a->dir, &err);
 	if (rc == -ENOENT)
 		return make(a, b);
 	if (rc < 0)
@@ -413,37 +291,23 @@ static int tell_json(const struct box *b, const struct up_started *u, double sec
 
 /* --- the command -------------------------------------------------------------------------------- */
 
-/* One `up` at a time: the folder is locked until this process ends. */
-static int lock_folder(const struct box *b)
-{
-	int fd = open(b->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
-}
-
 static int up(struct asked *a, struct box *b)
 {
+	AUTO_STRBUF struct strbuf err;
+	strbuf_init(&err, 16384);
 	double since = fs_clock();
-	int status = CLI_OK;
-	int rc = make_folder(a->dir);
+	int rc = box_claim(b, a->dir, &err);
 	if (rc < 0)
-		return cli_fail("cannot make %s: %s", a->dir, err_text(rc));
-	AUTO_FREE char *real = realpath(a->dir, NULL);
-	if (real == NULL || strlen(real) + 64 > BOX_PATH_MAX)
-		return cli_fail("cannot use %s as a folder", a->dir);
-	memcpy(b->dir, real, strlen(real) + 1);
-	if (lock_folder(b) < 0)
-		return cli_fail("another \"terrane up\" is at work on %s", a->dir);
-	status = find_or_make(a, b);
+		return cli_fail("%s", strbuf_text(&err));
+	int status = find_or_make(a, b);
 	if (status != CLI_OK)
 		return status;
 	struct up_started started = {0};
-	status = up_start(b, a->procs, &started);
-	if (status == CLI_OK)
-		status = up_wait(b, &started);
-	if (status != CLI_OK)
-		return status;
+	rc = up_start(b, a->procs, &started, &err);
+	if (rc == 0)
+		rc = up_wait(b, &started, &err);
+	if (rc < 0)
+		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
 	warn(&b->shape);
 	if (a->json)
 		return tell_json(b, &started, fs_clock() - since);

@@ -2,13 +2,13 @@
 #include "cli/up.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "cli/cli.h"
 #include "meta/meta_client.h"
 #include "meta/wire.h"
 #include "node/node_client.h"
@@ -22,54 +22,69 @@
 
 /* --- starting ----------------------------------------------------------------------------------- */
 
-static int start_one(const struct box *b, const char *name, char *const words[], pid_t *pid)
+static int refuse(struct strbuf *err, int rc, const char *fmt, ...) PRINTF(3, 4);
+
+static int refuse(struct strbuf *err, int rc, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	strbuf_vprintf(err, fmt, args);
+	va_end(args);
+	return rc;
+}
+
+static int start_one(const struct box *b, const char *name, char *const words[], pid_t *pid,
+		     struct strbuf *err)
 {
 	*pid = box_spawn(b, name, words);
-	return *pid < 0 ? cli_fail("cannot start %s: %s", name, err_text((int)*pid)) : CLI_OK;
+	return *pid < 0 ? refuse(err, (int)*pid, "cannot start %s: %s", name, err_text((int)*pid))
+			: 0;
 }
 
-static int start_together(const struct box *b, struct up_started *out)
+static int start_together(const struct box *b, struct up_started *out, struct strbuf *err)
 {
 	char path[BOX_PATH_MAX];
-	if (box_path(b, path, "box.ini") < 0)
-		return cli_fail("%s: its name is too long", b->dir);
+	int rc = box_path(b, path, "box.ini");
+	if (rc < 0)
+		return refuse(err, rc, "%s: its name is too long", b->dir);
 	char *words[] = {(char *)"terrane", (char *)"box", path, NULL};
-	int status = start_one(b, "box", words, &out->pid);
+	rc = start_one(b, "box", words, &out->pid, err);
 	out->together = true;
-	out->count = status == CLI_OK;
-	return status;
+	out->count = rc == 0;
+	return rc;
 }
 
-static int start_each(const struct box *b, struct up_started *out)
+static int start_each(const struct box *b, struct up_started *out, struct strbuf *err)
 {
 	char name[BOX_NAME_MAX], path[BOX_PATH_MAX];
 	for (int64_t i = 0; box_role(b, i, name); i++) {
 		out->found[i] = box_pid(b, name) != 0;
 		if (out->found[i])
 			continue;
-		if (box_path(b, path, "conf/%s.ini", name) < 0)
-			return cli_fail("%s: its name is too long", b->dir);
+		int rc = box_path(b, path, "conf/%s.ini", name);
+		if (rc < 0)
+			return refuse(err, rc, "%s: its name is too long", b->dir);
 		/* A box may have been made before there were janitors. */
 		if (access(path, F_OK) < 0)
 			continue;
 		const char *role = i == 0 ? "meta" : i <= b->shape.nodes ? "node" : "janitor";
 		char *words[] = {(char *)"terrane", (char *)role, (char *)"--config", path, NULL};
-		int status = start_one(b, name, words, &out->pid);
-		if (status != CLI_OK)
-			return status;
+		rc = start_one(b, name, words, &out->pid, err);
+		if (rc < 0)
+			return rc;
 		out->count++;
 	}
-	return CLI_OK;
+	return 0;
 }
 
-int up_start(const struct box *b, bool procs, struct up_started *out)
+int up_start(const struct box *b, bool procs, struct up_started *out, struct strbuf *err)
 {
 	pid_t pid = box_pid(b, "box");
 	if (pid != 0) {
 		*out = (struct up_started){.together = true, .pid = pid, .found = {true}};
-		return CLI_OK;
+		return 0;
 	}
-	return procs || box_alive(b) > 0 ? start_each(b, out) : start_together(b, out);
+	return procs || box_alive(b) > 0 ? start_each(b, out, err) : start_together(b, out, err);
 }
 
 /* --- waiting ------------------------------------------------------------------------------------ */
@@ -170,8 +185,8 @@ static void wait_main(void *arg)
 	meta_client_close(w->client);
 }
 
-/* Which of them ended, and what it said. */
-static int tell_dead(const struct box *b, const struct up_started *started)
+/* Which of them ended, and the end of its log. */
+static void tell_dead(const struct box *b, const struct up_started *started, struct strbuf *err)
 {
 	AUTO_STRBUF struct strbuf tail;
 	strbuf_init(&tail, 16384);
@@ -180,11 +195,11 @@ static int tell_dead(const struct box *b, const struct up_started *started)
 	     i++)
 		;
 	box_log_tail(b, name, &tail);
-	return cli_fail("%s ended while it started. Its log, %s/log/%s.log, ends with:\n%s", name,
-			b->dir, name, strbuf_text(&tail));
+	strbuf_printf(err, "%s ended while it started. Its log, %s/log/%s.log, ends with:\n%s",
+		      name, b->dir, name, strbuf_text(&tail));
 }
 
-int up_wait(const struct box *b, struct up_started *started)
+int up_wait(const struct box *b, struct up_started *started, struct strbuf *err)
 {
 	struct waiting w;
 	int rc = 0;
@@ -196,18 +211,19 @@ int up_wait(const struct box *b, struct up_started *started)
 		if (rc < 0 || w.rc != -EAGAIN)
 			break;
 		struct up_started more = {0};
-		int status = up_start(b, !started->together, &more);
-		if (status != CLI_OK)
-			return status;
+		rc = up_start(b, !started->together, &more, err);
+		if (rc < 0)
+			return rc;
 		more.count += started->count;
 		*started = more;
 	}
-	if (rc < 0)
-		return cli_fail("cannot wait: %s", err_text(rc));
-	if (w.rc == -ECHILD || w.rc == -EAGAIN)
-		return tell_dead(b, started);
-	if (w.rc == -ETIMEDOUT)
-		return cli_fail("not all is ready after %d s: %s. The logs are in %s/log",
-				(int)(READY_NS / NS_PER_S), w.why, b->dir);
-	return w.rc < 0 ? cli_fail("cannot wait: %s", err_text(w.rc)) : CLI_OK;
+	rc = rc < 0 ? rc : w.rc;
+	if (rc == -ECHILD || rc == -EAGAIN)
+		tell_dead(b, started, err);
+	else if (rc == -ETIMEDOUT)
+		strbuf_printf(err, "not all is ready after %d s: %s. The logs are in %s/log",
+			      (int)(READY_NS / NS_PER_S), w.why, b->dir);
+	else if (rc < 0)
+		strbuf_printf(err, "cannot wait: %s", err_text(rc));
+	return rc;
 }

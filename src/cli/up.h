@@ -17,10 +17,10 @@ struct up_started {
 	bool found[BOX_NODES_MAX + 2]; /* by role, or at 0 that one process: which were running */
 };
 
-/* Starts what does not run. procs: each role by itself, when nothing runs yet. An exit status; told. */
-int up_start(const struct box *b, bool procs, struct up_started *out);
-/* Returns when every node is online in the map and answers. A process of these that ends meanwhile is told with
- * the end of its log; one that was running, and only about to end, is started as well. An exit status; told. */
-int up_wait(const struct box *b, struct up_started *started);
+/* Starts what does not run. procs: each role by itself, when nothing runs yet. Errors with words in err. */
+int up_start(const struct box *b, bool procs, struct up_started *out, struct strbuf *err);
+/* Returns when every node is online in the map and answers. A process of these that was running, and only about to
+ * end, is started as well. Errors with words in err: -ECHILD: a process ended, its log is quoted; -ETIMEDOUT. */
+int up_wait(const struct box *b, struct up_started *started, struct strbuf *err);
 
 #endif

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/* All roles of a box in one process, each a fiber of one loop. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "cli/box.h"
+#include "roles/janitor_role.h"
+#include "roles/meta_role.h"
+#include "roles/node_role.h"
+#include "rt/real.h"
+#include "rt/rt.h"
+
+struct all {
+	const struct box *box;
+	struct meta_role meta;
+	struct node_role *nodes;
+	size_t node_count;
+	struct janitor_role janitor;
+	bool has_janitor; /* a box may have been made before there were any */
+	struct rt_group group;
+	int rc;             /* of the first role that could not serve, */
+	struct strbuf *err; /* and why */
+};
+
+struct one {
+	struct all *all;
+	size_t i; /* 0: metadata, then the nodes, then the janitor */
+};
+
+/* --- serving ------------------------------------------------------------------------------------ */
+
+/* The first reason counts: the others follow from it. */
+static void stop_all(struct all *all, int rc, const char *why)
+{
+	if (all->rc < 0)
+		return;
+	log_error("box_stopping", "why=%s", why);
+	all->rc = rc;
+	strbuf_puts(all->err, why);
+	rt_group_cancel(&all->group);
+}
+
+static void role_main(void *arg)
+{
+	struct one *o = arg;
+	struct all *all = o->all;
+	AUTO_STRBUF struct strbuf why;
+	strbuf_init(&why, 4096);
+	if (o->i == 0) {
+		meta_role_main(&all->meta);
+		if (all->meta.rc < 0)
+			meta_role_why(&all->meta, &why);
+	} else if (o->i > all->node_count) {
+		janitor_role_main(&all->janitor);
+		janitor_role_why(&all->janitor, &why);
+	} else {
+		struct node_role *node = &all->nodes[o->i - 1];
+		node_role_main(node);
+		node_role_why(node, &why);
+	}
+	if (why.len > 0)
+		stop_all(all, -EIO, strbuf_text(&why));
+}
+
+static void all_main(void *arg)
+{
+	struct all *all = arg;
+	size_t count = all->node_count + 1 + all->has_janitor;
+	AUTO_FREE struct one *each = calloc(count, sizeof(*each));
+	int rc = each == NULL ? -ENOMEM : 0;
+	rt_group_init(&all->group);
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		each[i] = (struct one){.all = all, .i = i};
+		rc = rt_group_spawn(&all->group, "role", role_main, &each[i]);
+	}
+	if (rc < 0) {
+		char why[128];
+		snprintf(why, sizeof(why), "cannot start all roles: %s", err_text(rc));
+		stop_all(all, rc, why);
+	}
+	rt_group_join(&all->group);
+}
+
+/* --- settings ----------------------------------------------------------------------------------- */
+
+static int load_nodes(struct all *all, struct strbuf *err)
+{
+	all->nodes = calloc((size_t)all->box->shape.nodes, sizeof(*all->nodes));
+	if (all->nodes == NULL)
+		return -ENOMEM;
+	for (int64_t i = 1; i <= all->box->shape.nodes; i++) {
+		char path[BOX_PATH_MAX];
+		int rc = box_path(all->box, path, "conf/node-%ld.ini", i);
+		if (rc == 0)
+			rc = node_role_load(&all->nodes[all->node_count], path, err);
+		if (rc < 0)
+			return rc;
+		all->node_count++;
+	}
+	return 0;
+}
+
+static int load_janitor(struct all *all, struct strbuf *err)
+{
+	char path[BOX_PATH_MAX];
+	int rc = box_path(all->box, path, "conf/janitor.ini");
+	if (rc < 0 || access(path, F_OK) < 0)
+		return rc;
+	rc = janitor_role_load(&all->janitor, path, err);
+	all->has_janitor = rc == 0;
+	return rc;
+}
+
+static int serve(struct all *all, struct strbuf *err)
+{
+	char path[BOX_PATH_MAX];
+	int rc = box_path(all->box, path, "conf/meta.ini");
+	if (rc == 0)
+		rc = meta_role_load(&all->meta, path, err);
+	if (rc < 0)
+		return rc;
+	rc = load_nodes(all, err);
+	if (rc == 0)
+		rc = load_janitor(all, err);
+	if (rc == 0) {
+		rt_real_log(LOG_INFO);
+		rc = rt_real_run(&(struct rt_real_options){.signals = true}, all_main, all);
+	}
+	for (size_t i = 0; i < all->node_count; i++)
+		node_role_free(&all->nodes[i]);
+	free(all->nodes);
+	if (all->has_janitor)
+		janitor_role_free(&all->janitor);
+	meta_role_free(&all->meta);
+	return rc < 0 ? rc : all->rc;
+}
+
+int box_serve(const struct box *b, struct strbuf *err)
+{
+	struct all *all = calloc(1, sizeof(*all));
+	if (all == NULL)
+		return -ENOMEM;
+	all->box = b;
+	all->err = err;
+	int rc = serve(all, err);
+	free(all);
+	return rc;
+}

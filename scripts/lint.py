@@ -30,9 +30,9 @@ ARROWS = {
     "analysis": ["code", "base"],
     "client": ["meta", "node", "cluster", "code", "rpc", "rt", "base"],
     "janitor": ["client", "meta", "node", "ops", "cluster", "code", "rpc", "rt", "base"],
-    "roles": ["janitor", "client", "meta", "node", "ops", "kv", "store", "cluster", "code", "rpc", "rt", "base"],
-    "cli": ["roles", "janitor", "client", "analysis", "meta", "node", "ops", "kv", "store", "cluster", "code",
-            "rpc", "rt", "base"],
+    "roles": ["janitor", "meta", "node", "ops", "kv", "cluster", "code", "rt", "base"],
+    "box": ["roles", "meta", "node", "cluster", "code", "rt", "base"],
+    "cli": ["box", "roles", "janitor", "client", "analysis", "meta", "node", "cluster", "code", "rt", "base"],
 }
 
 DATABASE = BUILD / "asan" / "compile_commands.json"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "cli/box.h"
+#include "box/box.h"
 #include "cli/cli.h"
 #include "meta/wire.h"
 #include "rt/real.h"

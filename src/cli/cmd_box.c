@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "cli/box.h"
+#include "box/box.h"
 #include "cli/cli.h"
 
 static const char usage_text[] = "usage: terrane box DIR/box.ini\n"

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/units.h"
-#include "cli/box.h"
+#include "box/box.h"
 #include "cli/cli.h"
 
 #define PATIENCE_S 15

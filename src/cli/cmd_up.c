@@ -9,10 +9,10 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "cli/box.h"
+#include "box/box.h"
+#include "box/start.h"
 #include "cli/cli.h"
 #include "cli/fs.h"
-#include "cli/up.h"
 
 static const char up_usage[] =
 	"usage: terrane up --dir DIR [options]\n"
@@ -254,7 +254,7 @@ static void warn(const struct box_shape *s)
 		fprintf(stderr, "terrane: warning: %s; --racks spreads them\n", words);
 }
 
-static void tell(const struct box *b, const struct up_started *u, double seconds)
+static void tell(const struct box *b, const struct box_started *u, double seconds)
 {
 	/* As it was called: a program that is not on the PATH is not found by its name. */
 	const char *slash = strchr(program_invocation_name, '/');
@@ -275,7 +275,7 @@ static void tell(const struct box *b, const struct up_started *u, double seconds
 	       b->dir, program, program, program);
 }
 
-static int tell_json(const struct box *b, const struct up_started *u, double seconds)
+static int tell_json(const struct box *b, const struct box_started *u, double seconds)
 {
 	const struct box_shape *s = &b->shape;
 	char file[BOX_PATH_MAX + 16];
@@ -302,10 +302,10 @@ static int up(struct asked *a, struct box *b)
 	int status = find_or_make(a, b);
 	if (status != CLI_OK)
 		return status;
-	struct up_started started = {0};
-	rc = up_start(b, a->procs, &started, &err);
+	struct box_started started = {0};
+	rc = box_start(b, a->procs, &started, &err);
 	if (rc == 0)
-		rc = up_wait(b, &started, &err);
+		rc = box_wait(b, &started, &err);
 	if (rc < 0)
 		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
 	warn(&b->shape);

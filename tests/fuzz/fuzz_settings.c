@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/conf.h"
-#include "cli/box.h"
-#include "cli/box_conf.h"
+#include "box/box.h"
+#include "box/conf.h"
 #include "client/cluster_file.h"
 #include "client/label.h"
 #include "roles/janitor_conf.h"

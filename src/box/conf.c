@@ -9,8 +9,8 @@
 
 #include "base/conf.h"
 #include "base/err.h"
-#include "cli/box.h"
-#include "cli/box_conf.h"
+#include "box/box.h"
+#include "box/conf.h"
 #include "cluster/choose.h"
 #include "cluster/cluster.h"
 #include "code/place.h"

@@ -20,8 +20,8 @@
  * Processes run with DIR as their working folder and name it by relative paths, so a box that is down can be
  * moved, and the length of its path does not matter.
  */
-#ifndef CLI_BOX_H
-#define CLI_BOX_H
+#ifndef BOX_BOX_H
+#define BOX_BOX_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,7 +57,7 @@ struct box {
 	struct box_shape shape;
 };
 
-/* --- what it is: box_conf.c -------------------------------------------------------------------- */
+/* --- what it is: conf.c -------------------------------------------------------------------- */
 
 /* "DIR/a/b" by printf; -ENAMETOOLONG. */
 int box_path(const struct box *b, char out[BOX_PATH_MAX], const char *fmt, ...) PRINTF(3, 4);
@@ -83,7 +83,7 @@ int64_t box_pool_count(const struct box_shape *s);
 bool box_role(const struct box *b, int64_t i, char out[BOX_NAME_MAX]);
 int64_t box_rack_of(const struct box_shape *s, int64_t node);
 
-/* --- making it: box_make.c, box_format.c --------------------------------------------------------- */
+/* --- making it: make.c, format.c --------------------------------------------------------- */
 
 /* Makes the folder where there is none, sets b->dir, and locks it until this process ends, so that one `terrane up` at a
  * time is at work on a box. Errors with words in err. */
@@ -96,7 +96,7 @@ int box_make(struct box *b, struct strbuf *err);
 /* A step of it: formats the metadata and the disks, of a box whose files of settings are there. */
 int box_format(const struct box *b, struct strbuf *err);
 
-/* --- its processes: box_run.c ------------------------------------------------------------------ */
+/* --- its processes: run.c ------------------------------------------------------------------ */
 
 /* The process of this name, when it lives and is ours; else 0. */
 pid_t box_pid(const struct box *b, const char *name);
@@ -111,7 +111,7 @@ int box_alive(const struct box *b);
 /* The last lines of a log, for an error message. */
 void box_log_tail(const struct box *b, const char *name, struct strbuf *out);
 
-/* --- all of it in this process: box_serve.c, of terraned alone ------------------------------------- */
+/* --- all of it in this process: serve.c, of terraned alone ------------------------------------- */
 
 /* Serves all roles, each a fiber of one loop, until the process is asked to stop. When one role cannot serve, all
  * end. Errors with words in err. */

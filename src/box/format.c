@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "cli/box.h"
+#include "box/box.h"
 #include "roles/node_role.h"
 #include "rt/real.h"
 #include "rt/rt.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/up.h"
+#include "box/start.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static int start_one(const struct box *b, const char *name, char *const words[],
 			: 0;
 }
 
-static int start_together(const struct box *b, struct up_started *out, struct strbuf *err)
+static int start_together(const struct box *b, struct box_started *out, struct strbuf *err)
 {
 	char path[BOX_PATH_MAX];
 	int rc = box_path(b, path, "box.ini");
@@ -54,7 +54,7 @@ static int start_together(const struct box *b, struct up_started *out, struct st
 	return rc;
 }
 
-static int start_each(const struct box *b, struct up_started *out, struct strbuf *err)
+static int start_each(const struct box *b, struct box_started *out, struct strbuf *err)
 {
 	char name[BOX_NAME_MAX], path[BOX_PATH_MAX];
 	for (int64_t i = 0; box_role(b, i, name); i++) {
@@ -77,11 +77,11 @@ static int start_each(const struct box *b, struct up_started *out, struct strbuf
 	return 0;
 }
 
-int up_start(const struct box *b, bool procs, struct up_started *out, struct strbuf *err)
+int box_start(const struct box *b, bool procs, struct box_started *out, struct strbuf *err)
 {
 	pid_t pid = box_pid(b, "box");
 	if (pid != 0) {
-		*out = (struct up_started){.together = true, .pid = pid, .found = {true}};
+		*out = (struct box_started){.together = true, .pid = pid, .found = {true}};
 		return 0;
 	}
 	return procs || box_alive(b) > 0 ? start_each(b, out, err) : start_together(b, out, err);
@@ -91,7 +91,7 @@ int up_start(const struct box *b, bool procs, struct up_started *out, struct str
 
 struct waiting {
 	const struct box *box;
-	const struct up_started *started;
+	const struct box_started *started;
 	struct meta_client *client;
 	bool answered[BOX_NODES_MAX + 1];
 	int rc;
@@ -186,7 +186,7 @@ static void wait_main(void *arg)
 }
 
 /* Which of them ended, and the end of its log. */
-static void tell_dead(const struct box *b, const struct up_started *started, struct strbuf *err)
+static void tell_dead(const struct box *b, const struct box_started *started, struct strbuf *err)
 {
 	AUTO_STRBUF struct strbuf tail;
 	strbuf_init(&tail, 16384);
@@ -199,7 +199,7 @@ static void tell_dead(const struct box *b, const struct up_started *started, str
 		      name, b->dir, name, strbuf_text(&tail));
 }
 
-int up_wait(const struct box *b, struct up_started *started, struct strbuf *err)
+int box_wait(const struct box *b, struct box_started *started, struct strbuf *err)
 {
 	struct waiting w;
 	int rc = 0;
@@ -210,8 +210,8 @@ int up_wait(const struct box *b, struct up_started *started, struct strbuf *err)
 		rc = rt_real_run(NULL, wait_main, &w);
 		if (rc < 0 || w.rc != -EAGAIN)
 			break;
-		struct up_started more = {0};
-		rc = up_start(b, !started->together, &more, err);
+		struct box_started more = {0};
+		rc = box_start(b, !started->together, &more, err);
 		if (rc < 0)
 			return rc;
 		more.count += started->count;

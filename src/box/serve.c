@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "cli/box.h"
+#include "box/box.h"
 #include "roles/janitor_role.h"
 #include "roles/meta_role.h"
 #include "roles/node_role.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* box.ini, for the files that read and write it. */
-#ifndef CLI_BOX_CONF_H
-#define CLI_BOX_CONF_H
+#ifndef BOX_CONF_H
+#define BOX_CONF_H
 
 #include "base/conf.h"
 

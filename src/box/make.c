@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "cli/box.h"
-#include "cli/box_conf.h"
+#include "box/box.h"
+#include "box/conf.h"
 
 #define PORT_FIRST 10000
 #define PORT_LAST 32000 /* above are those that the system gives to clients */

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/box.h"
+#include "box/box.h"
 
 #define TAIL_BYTES 2000
 #define STEP_MS 20

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/arena.h"
 #include "base/rng.h"
+#include "meta_api/id.h"
 #include "rt/rt.h"
 
 #define BATCH META_BATCH_MAX

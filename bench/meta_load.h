@@ -7,7 +7,7 @@
 #define BENCH_META_LOAD_H
 
 #include "meta/meta.h"
-#include "meta/meta_client.h"
+#include "meta_client/meta_client.h"
 #include "ops/hist.h"
 
 #define LOAD_DIR_FILES 10000 /* files of one directory */

@@ -9,9 +9,8 @@
 #include "../tests/unit/check.h"
 #include "base/log.h"
 #include "kv/mem.h"
-#include "meta/meta_client.h"
 #include "meta/service.h"
-#include "meta/wire.h"
+#include "meta_client/meta_client.h"
 #include "rt/file.h"
 #include "rt/sim.h"
 

@@ -26,13 +26,16 @@ ARROWS = {
     "store": ["code", "rt", "base"],
     "ops": ["rt", "base"],
     "node": ["ops", "store", "code", "rpc", "rt", "base"],
-    "meta": ["ops", "kv", "cluster", "code", "rpc", "rt", "base"],
+    "meta_api": ["cluster", "rpc", "rt", "base"],
+    "meta": ["meta_api", "ops", "kv", "cluster", "code", "rpc", "rt", "base"],
+    "meta_client": ["meta_api", "cluster", "rpc", "rt", "base"],
     "analysis": ["code", "base"],
-    "client": ["meta", "node", "cluster", "code", "rpc", "rt", "base"],
-    "janitor": ["client", "meta", "node", "ops", "cluster", "code", "rpc", "rt", "base"],
-    "roles": ["janitor", "meta", "node", "ops", "kv", "cluster", "code", "rt", "base"],
-    "box": ["roles", "meta", "node", "cluster", "code", "rt", "base"],
-    "cli": ["box", "roles", "janitor", "client", "analysis", "meta", "node", "cluster", "code", "rt", "base"],
+    "client": ["meta_client", "meta_api", "node", "cluster", "code", "rpc", "rt", "base"],
+    "janitor": ["client", "meta_client", "meta_api", "node", "ops", "cluster", "code", "rpc", "rt", "base"],
+    "roles": ["janitor", "meta", "meta_client", "meta_api", "node", "ops", "kv", "cluster", "code", "rt", "base"],
+    "box": ["roles", "meta_client", "meta_api", "node", "cluster", "code", "rt", "base"],
+    "cli": ["box", "roles", "janitor", "client", "analysis", "meta_client", "meta_api", "node", "cluster", "code",
+            "rt", "base"],
 }
 
 DATABASE = BUILD / "asan" / "compile_commands.json"

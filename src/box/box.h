@@ -69,7 +69,7 @@ void box_free(struct box *b);
 
 /* Fills in what was not said, and refuses what is not possible: -EINVAL with words in err; -ENOMEM. */
 int box_settle(struct box_shape *s, struct strbuf *err);
-/* Whether its racks bear its encoding (meta/cluster.h): -EINVAL with words in err. Of boxes to be made: one that
+/* Whether its racks bear its encoding (cluster/choose.h): -EINVAL with words in err. Of boxes to be made: one that
  * is there starts, so that what is in it can be read. */
 int box_spread(const struct box_shape *s, struct strbuf *err);
 /* Whether the loss of its one rack or of a node of it loses files, with words: --racks would help. */

@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "meta/meta_client.h"
-#include "meta/wire.h"
+#include "meta_client/meta_client.h"
 #include "node/node_client.h"
 #include "rt/net.h"
 #include "rt/real.h"

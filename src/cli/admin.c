@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "box/box.h"
 #include "cli/cli.h"
-#include "meta/wire.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/strbuf.h"
 #include "client/cluster_file.h"
-#include "meta/meta_client.h"
+#include "meta_client/meta_client.h"
 #include "node/node_client.h"
 #include "rt/pool.h"
 

@@ -4,7 +4,7 @@
 #define CLI_POLICY_TOLD_H
 
 #include "base/json.h"
-#include "meta/note.h"
+#include "meta_api/note.h"
 
 /* One note, which may say anything: left out unless the janitors take it for a policy. */
 void policy_told_add(json_t *told, const struct meta_note *n);

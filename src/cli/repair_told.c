@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "meta/meta_client.h"
+#include "meta_client/meta_client.h"
 
 static double number(const json_t *o, const char *key)
 {

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "cli/admin.h"
-#include "meta/note.h"
+#include "meta_api/note.h"
 
 /* An array of repairs, each an object with "janitor" and what its note says, with rate and end reckoned; NULL when
  * the metadata does not answer. */

@@ -10,7 +10,7 @@
 #include "cli/admin.h"
 #include "cluster/cluster.h"
 #include "janitor/stats.h"
-#include "meta/note.h"
+#include "meta_api/note.h"
 
 #define STATUS_STATES (CLUSTER_GONE + 1)
 

@@ -289,7 +289,7 @@ int stripe_create_take(struct call *c, struct block_new *b)
 		gate_leave(&c->fabric->writes, b->gate_bytes);
 		return rc;
 	}
-	b->id = new_id();
+	b->id = meta_id();
 	struct meta_block record = {
 		.id = b->id,
 		.state = META_BLOCK_SEALED,

@@ -7,7 +7,8 @@
 #include "client/block_write.h"
 #include "client/engine.h"
 #include "cluster/choose.h"
-#include "meta/meta_client.h"
+#include "meta_api/id.h"
+#include "meta_client/meta_client.h"
 
 #define ENGINE_NAME_MAX 64
 #define ENGINE_BLOCK_MIN (64 * KIB)
@@ -47,12 +48,6 @@ int engine_shape(struct call *c, const struct terrane_options *o, struct shape *
 /* The same of one encoding by its name. */
 int engine_encoding(struct call *c, const char *text, struct shape *out);
 int engine_block_bytes(struct call *c, const struct terrane_options *o, uint64_t *out);
-
-/* --- ids.c ------------------------------------------------------------------------------------ */
-
-uint64_t new_id(void);
-/* The first of n ids of files that are made together. */
-uint64_t new_id_run(size_t n);
 
 /* --- names.c ---------------------------------------------------------------------------------- */
 

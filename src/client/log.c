@@ -312,7 +312,7 @@ static int chunks_make(struct call *c, struct log *l, uint64_t *disks)
 static int block_start(struct call *c, struct log *l)
 {
 	uint64_t disks[LOG_COPIES_MAX] = {0};
-	l->block = new_id();
+	l->block = meta_id();
 	l->begun = false;
 	l->epoch = 1;
 	l->len = 0;
@@ -409,7 +409,7 @@ static void keeper_look(struct log *l)
 	if (bug_planted(BUG_KEEPER_ASLEEP))
 		return;
 	if (l->block == 0 || engine_map(&c, c.fabric->opts.log_look_ns) < 0 || !block_is_due(l) ||
-	    stripe_choose(&c, &l->shape, new_id(), 0, &choice) < 0 || rt_mutex_lock(&l->turn) < 0)
+	    stripe_choose(&c, &l->shape, meta_id(), 0, &choice) < 0 || rt_mutex_lock(&l->turn) < 0)
 		return;
 	if (block_is_due(l)) {
 		/* What goes wrong is tried again: by the next append, the next look or when it is closed. */
@@ -724,7 +724,7 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 	snprintf(l->traffic_group, sizeof(l->traffic_group), "%s", c->context.traffic_group);
 	l->call.context.traffic_group = l->traffic_group;
 	l->call.encoding = NULL;
-	l->token = new_id();
+	l->token = meta_id();
 	rt_mutex_init(&l->turn);
 	rt_cond_init(&l->change);
 	for (int i = 0; i < LOG_COPIES_MAX; i++)
@@ -748,7 +748,7 @@ int elog_create(struct call *c, const struct spot *at, unsigned flags,
 	if (rc < 0)
 		return rc;
 	l->base = (struct efile){
-		.ops = &log_ops, .engine = call_engine(c), .id = new_id(), .dir = at->dir};
+		.ops = &log_ops, .engine = call_engine(c), .id = meta_id(), .dir = at->dir};
 	struct meta_create file = {
 		.name = at->name, .id = l->base.id, .token = l->token, .mtime_ns = rt_wall_ns()};
 	int result = 0;

@@ -211,7 +211,7 @@ int64_t engine_list_id(struct call *c, uint64_t dir, struct terrane_cursor *at,
 static int mkdir_one(struct call *c, uint64_t dir, struct meta_name name, const char *path)
 {
 	struct meta_call m = call_meta(c);
-	int rc = meta_client_mkdir(&m, dir, name, new_id());
+	int rc = meta_client_mkdir(&m, dir, name, meta_id());
 	return call_meta_fail(c, &m, rc, path);
 }
 
@@ -267,9 +267,9 @@ int engine_rename(struct call *c, const char *from, const char *to)
 		return rc;
 	struct meta_call m = call_meta(c);
 	if (a.dir == b.dir)
-		rc = meta_client_rename(&m, a.dir, a.name, b.name, new_id(), META_OVERWRITE);
+		rc = meta_client_rename(&m, a.dir, a.name, b.name, meta_id(), META_OVERWRITE);
 	else
-		rc = meta_client_move(&m, a.dir, a.name, b.dir, b.name, new_id(), new_id(),
+		rc = meta_client_move(&m, a.dir, a.name, b.dir, b.name, meta_id(), meta_id(),
 				      META_OVERWRITE);
 	return call_meta_fail(c, &m, rc, rc == -ENOENT ? from : to);
 }
@@ -295,7 +295,7 @@ static int seal_file(struct call *c, const struct spot *at, const struct meta_en
 {
 	if (e->sealed)
 		return 0;
-	uint64_t token = new_id();
+	uint64_t token = meta_id();
 	uint64_t size;
 	int rc = elog_take(c, e->id, token, &size);
 	if (rc < 0)

@@ -229,7 +229,7 @@ static void group_gather(struct packing *p, struct group *g)
 		g->bytes += it->file->len;
 		g->items[g->n++] = it;
 	}
-	uint64_t first = g->n > 0 ? new_id_run(g->n) : 0;
+	uint64_t first = g->n > 0 ? meta_id_run(g->n) : 0;
 	for (size_t i = 0; i < g->n; i++)
 		g->items[i]->id = first + i;
 }

@@ -54,7 +54,7 @@ static int block_reencode(struct call *c, const struct meta_block *b, const stru
 		return rc;
 	}
 	struct meta_block next = *b;
-	next.chunk_block = new_id();
+	next.chunk_block = meta_id();
 	next.epoch = 1;
 	next.chunk_length = shape_chunk_len(to, b->length);
 	next.chunk_count = (size_t)to->n;

@@ -579,13 +579,13 @@ int whole_create(struct call *c, const struct spot *at, unsigned flags,
 		rc = engine_block_bytes(c, o, &w->block_bytes);
 	struct cluster_choice choice;
 	if (rc == 0)
-		rc = stripe_choose(c, &w->shape, new_id(), 0, &choice);
+		rc = stripe_choose(c, &w->shape, meta_id(), 0, &choice);
 	if (rc < 0) {
 		free(w);
 		return rc;
 	}
 	w->base = (struct efile){
-		.ops = &whole_ops, .engine = call_engine(c), .id = new_id(), .dir = at->dir};
+		.ops = &whole_ops, .engine = call_engine(c), .id = meta_id(), .dir = at->dir};
 	w->call = *c;
 	snprintf(w->traffic_group, sizeof(w->traffic_group), "%s", c->context.traffic_group);
 	w->call.context.traffic_group = w->traffic_group;
@@ -598,7 +598,7 @@ int whole_create(struct call *c, const struct spot *at, unsigned flags,
 		o != NULL && o->blocks_in_flight != 0 ? o->blocks_in_flight : IN_FLIGHT_DEFAULT;
 	if (w->in_flight_max > IN_FLIGHT_MAX)
 		w->in_flight_max = IN_FLIGHT_MAX;
-	w->token = new_id();
+	w->token = meta_id();
 	rt_mutex_init(&w->turn);
 	rt_cond_init(&w->change);
 	rt_group_init(&w->jobs);

@@ -6,7 +6,7 @@
 #include "base/slice.h"
 #include "janitor/janitor.h"
 #include "janitor/stats.h"
-#include "meta/meta_client.h"
+#include "meta_client/meta_client.h"
 
 #define JANITOR_SHARES 16 /* of the partitions: what one lease covers */
 #define JANITOR_SIGHTINGS_MAX 1000000

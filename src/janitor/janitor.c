@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "janitor/impl.h"
-#include "meta/wire.h"
 #include "rt/rt.h"
 
 #define MAP_AGE_NS (2 * NS_PER_S)

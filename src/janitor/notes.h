@@ -8,7 +8,7 @@
 #ifndef JANITOR_NOTES_H
 #define JANITOR_NOTES_H
 
-#include "meta/meta_client.h"
+#include "meta_client/meta_client.h"
 #include "node/node_client.h" /* store_cursor */
 
 /* One hexadecimal number and nothing else: no sign, no space, at most 16 digits. */

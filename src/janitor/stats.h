@@ -18,7 +18,7 @@
 
 #include "base/map.h"
 #include "cluster/choose.h"
-#include "meta/meta_client.h"
+#include "meta_client/meta_client.h"
 
 #define STATS_SKETCH 1024
 

@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "client/engine.h"
 #include "janitor/impl.h"
-#include "meta/wire.h"
 #include "rt/rt.h"
 
 #define PAGE 64

@@ -13,6 +13,8 @@
 
 #include <errno.h>
 
+#include "base/arena.h"
+#include "meta_api/id.h"
 #include "rt/rt.h"
 
 #define SMALL_BYTES (1 * MIB) /* written again at little cost, should its record be lost */

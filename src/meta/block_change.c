@@ -2,9 +2,11 @@
 /* The Block layer: appends, fences and seals; repair, rebalance and re-encoding. */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "base/bug.h"
 #include "meta/block.h"
 #include "meta/gc.h"
+#include "meta_api/id.h"
 #include "rt/rt.h"
 
 /* A change of a committed block: what it is about, and how the record changes. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/hash.h"
 #include "meta/block.h"
 #include "meta/file.h"

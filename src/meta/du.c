@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "meta/impl.h"
 #include "rt/rt.h"
 

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 
+#include "base/arena.h"
 #include "rt/rt.h"
 
 int file_read(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a, struct kv_bytes *raw,

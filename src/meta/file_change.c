@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "base/bug.h"
 #include "base/hash.h"
 #include "base/log.h"

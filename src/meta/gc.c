@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/log.h"

@@ -37,7 +37,12 @@
 #ifndef META_GC_H
 #define META_GC_H
 
-#include "meta/meta.h"
+#include "base/base.h"
+#include "meta_api/gc.h"
+
+struct arena;
+struct meta;
+struct meta_ctx;
 
 /* --- epochs ----------------------------------------------------------------------------------- */
 
@@ -46,33 +51,6 @@ int meta_gc_epoch(struct meta *m, uint64_t *epoch);
 int meta_gc_advance(struct meta *m, uint64_t epoch);
 
 /* --- collection ------------------------------------------------------------------------------- */
-
-enum meta_gc_kind {
-	META_GC_NAMES,
-	META_GC_DIRS,
-	META_GC_TRANSFERS,
-	META_GC_FILES,
-	META_GC_ORPHANS,
-	META_GC_BLOCKS,
-	META_GC_OWNERS,
-	META_GC_ACCOUNTS,
-	META_GC_KINDS,
-};
-
-/* Where a walk of a partition goes on; zeroed for its beginning. */
-struct meta_gc_cursor {
-	bool end;
-	uint16_t len;
-	uint8_t key[320];
-};
-
-struct meta_gc_counts {
-	uint64_t seen;
-	uint64_t marked;
-	uint64_t collected;
-	uint64_t left;    /* not collected yet: too young, or something else must go first */
-	uint64_t damaged; /* rows that do not read: passed, and logged */
-};
 
 /* How many partitions each layer has: their indexes are 0 to this - 1. */
 uint64_t meta_gc_partitions(const struct meta *m);
@@ -86,15 +64,6 @@ int meta_gc_skip(struct meta *m, enum meta_gc_kind kind, uint64_t *index, uint64
 #define META_GC_STEP_NS (500 * NS_PER_MS)
 int meta_gc_step(struct meta *m, enum meta_gc_kind kind, uint64_t index, uint64_t epoch,
 		 struct meta_gc_cursor *at, struct meta_gc_counts *counts);
-
-/* Chunks (chunk_block, i) that are on chunks[i].disk and that nothing refers to. */
-struct meta_dead_chunks {
-	uint32_t tenant;
-	uint64_t block; /* that they were of */
-	uint64_t chunk_block;
-	size_t chunk_count;
-	struct meta_chunk *chunks;
-};
 
 /* Those of one partition of the Block layer that are past their grace, at most max; marks the younger
  * ones. Returns how many; goes on while !at->end. */
@@ -120,22 +89,10 @@ int meta_chunk_give_up(struct meta *m, const struct meta_ctx *ctx, uint64_t bloc
 
 /* --- the reverse index ------------------------------------------------------------------------ */
 
-struct meta_on_disk {
-	uint32_t tenant;
-	uint64_t block;
-	uint32_t index; /* META_CHUNKS_MAX: not known, the row does not read */
-};
-
 /* Blocks of one partition of the Block layer with a chunk on the disk, committed or pending; returns
  * how many, at most max. */
 int64_t meta_disk_blocks(struct meta *m, uint64_t index, uint64_t disk, struct meta_gc_cursor *at,
 			 struct meta_on_disk *out, size_t max);
-
-struct meta_block_at {
-	uint32_t tenant;
-	struct meta_block block; /* chunks of the arena */
-	uint64_t owned_bytes;    /* what its owners have of it; the rest is dead */
-};
 
 /* All blocks of one partition that read: for scrub, re-encoding, compaction, statistics. One with an owner that
  * does not read is owned whole. */
@@ -143,16 +100,6 @@ int64_t meta_blocks(struct meta *m, uint64_t index, struct meta_gc_cursor *at, s
 		    struct meta_block_at *out, size_t max);
 
 /* --- leases ----------------------------------------------------------------------------------- */
-
-struct meta_lease {
-	char name[64];
-	uint64_t holder; /* drawn by the worker, not 0 */
-	uint64_t turn;   /* of take and renew: filled in */
-	uint64_t
-		seen_ns; /* the caller's: when it first saw another's turn, on its monotonic clock */
-	uint64_t seen_turn;
-	uint64_t duration_ns;
-};
 
 /*
  * Takes a free lease, renews one's own, or takes over one whose turn has not changed for its duration

@@ -2,6 +2,7 @@
 /* Collection in the Block layer and of accounts; dead chunks; the reverse index. */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "base/bug.h"
 #include "meta/block.h"
 #include "meta/file.h"

@@ -2,6 +2,7 @@
 /* Collection in the File layer: removed files give up their blocks; files without a name are removed. */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "base/hash.h"
 #include "meta/file.h"
 #include "meta/gc_impl.h"

@@ -3,6 +3,7 @@
 #ifndef META_GC_IMPL_H
 #define META_GC_IMPL_H
 
+#include "base/arena.h"
 #include "meta/gc.h"
 #include "meta/impl.h"
 

@@ -5,10 +5,12 @@
  */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "meta/file.h"
 #include "meta/gc_impl.h"
+#include "meta_api/id.h"
 #include "rt/rt.h"
 
 /* --- names that were taken away --------------------------------------------------------------- */

@@ -3,7 +3,9 @@
 #ifndef META_IMPL_H
 #define META_IMPL_H
 
+#include "base/arena.h"
 #include "base/map.h"
+#include "kv/kv.h"
 #include "meta/gc.h"
 #include "meta/meta.h"
 #include "meta/record.h"

@@ -31,12 +31,11 @@
 #define META_MAP_H
 
 #include "cluster/cluster.h"
-#include "kv/kv.h"
-#include "rt/sync.h"
+#include "meta_api/node.h"
 
-#define META_MAP_NODE_DISKS_MAX 512
 #define META_MAP_PAGE 2000 /* records of one answer */
 
+struct kv;
 struct meta_map;
 
 struct meta_map_options {
@@ -63,26 +62,6 @@ struct cluster *meta_map_cluster(struct meta_map *m);
 uint64_t meta_map_beat_ns(const struct meta_map *m);
 
 /* --- nodes ------------------------------------------------------------------------------------- */
-
-struct meta_map_disk {
-	uint64_t id;
-	enum cluster_media media;
-	struct rs_shape local; /* of a pool; {0, 0}: a drive */
-	uint64_t capacity_bytes;
-	uint64_t used_bytes;
-	enum cluster_state health; /* online, full, suspect or failed; else as failed */
-	uint64_t created_ns;       /* see cluster_disk; 0: not known */
-};
-
-struct meta_map_node {
-	uint64_t id;
-	uint64_t incarnation; /* drawn when its process started, not 0 */
-	const char *name;
-	const char *rack;
-	const char *addr;
-	const struct meta_map_disk *disks;
-	size_t disk_count;
-};
 
 /*
  * A node starts: it is online with these disks, and those that it had and did not name are failed. Its

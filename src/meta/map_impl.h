@@ -5,8 +5,10 @@
 
 #include "base/arena.h"
 #include "cluster/record.h"
+#include "kv/kv.h"
 #include "meta/map.h"
 #include "rt/rt.h"
+#include "rt/sync.h"
 
 #define MAP_HEAD_MAX 128 /* bytes of a stored ClusterRecord */
 #define MAP_KEY_MAX 9

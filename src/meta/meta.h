@@ -52,42 +52,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/base.h"
-#include "kv/kv.h"
+#include "meta_api/id.h"
+#include "meta_api/types.h"
 
-#define META_ROOT 1ULL /* the root directory of every tenant */
-#define META_NAME_MAX 255
-#define META_PATH_MAX 4096
-#define META_DEPTH_MAX 1000         /* levels of a path; by id a tree may be deeper */
-#define META_BATCH_MAX 1000         /* files of one create */
-#define META_PAGE_MAX 1000          /* entries, extents or rows of one page */
-#define META_EXTENTS_MAX 256        /* of one meta_file_add; files have any number */
-#define META_INLINE_EXTENTS 4       /* of a file made whole by meta_create */
-#define META_CHUNKS_MAX 255         /* disks (or pools) of one block */
-#define META_OWNERS_MAX 1000        /* of one call; blocks have any number */
-#define META_FILE_MAX (1ULL << 60)  /* bytes */
-#define META_BLOCK_MAX (1ULL << 40) /* bytes */
-#define META_TENANT_NAME_MAX 64
-#define META_ENCODING_MAX 32 /* bytes of its text, with the terminator */
-
+struct arena;
+struct kv;
 struct meta;
 
 /* Who asks. */
 struct meta_ctx {
 	uint32_t tenant; /* not 0 */
 };
-
-/* A name, not terminated. */
-struct meta_name {
-	const char *text;
-	size_t len;
-};
-
-static inline struct meta_name meta_name(const char *text)
-{
-	return (struct meta_name){.text = text, .len = strlen(text)};
-}
 
 /* --- the store -------------------------------------------------------------------------------- */
 
@@ -105,14 +80,6 @@ struct meta_options {
 
 #define META_PARTITION_BITS 12
 
-/*
- * A client may keep what a server answered from its own memory, so that something removed may be seen for
- * both their times. What it leads to is there for the collector's grace, which must be longer: whoever
- * advances epochs (gc.h) waits at least META_GRACE_MIN.
- */
-#define META_CACHE_TTL_MAX (60 * NS_PER_S) /* of a server, and of a client */
-#define META_GRACE_MIN (3 * META_CACHE_TTL_MAX)
-
 /* 2^12 partitions, never spread, no cache. */
 void meta_options_init(struct meta_options *o);
 
@@ -121,14 +88,6 @@ void meta_options_init(struct meta_options *o);
 int meta_open(struct meta **out, struct kv *kv, const struct meta_options *options);
 /* No call may be under way. NULL is fine. */
 void meta_close(struct meta *m);
-
-/* A fresh id: random, never 0 and never META_ROOT. */
-uint64_t meta_id(void);
-/*
- * The first of n ids, n <= META_BATCH_MAX, that lie in one partition of the File layer: files made
- * together are created together. Number them from the first upwards.
- */
-uint64_t meta_id_run(size_t n);
 
 struct meta_stats {
 	uint64_t cache_hits;
@@ -151,13 +110,6 @@ uint64_t meta_partition_of_block(const struct meta *m, const struct meta_ctx *ct
 
 /* --- tenants ---------------------------------------------------------------------------------- */
 
-struct meta_tenant {
-	uint32_t id;                         /* not 0 */
-	char name[META_TENANT_NAME_MAX + 1]; /* as a name of a file, but shorter */
-	uint64_t quota_bytes; /* of committed blocks, before redundancy; 0: no limit */
-	uint64_t used_bytes;  /* as of now; of get and list only */
-};
-
 /* Makes its root too. Again with the same id and name: 0. -EEXIST the id or name is another's,
  * -EINVAL, -EILSEQ, -ENAMETOOLONG. */
 int meta_tenant_create(struct meta *m, const struct meta_tenant *t);
@@ -170,21 +122,6 @@ int meta_tenant_set_quota(struct meta *m, uint32_t id, uint64_t quota_bytes);
 int64_t meta_tenant_list(struct meta *m, uint32_t after, struct meta_tenant *out, size_t max);
 
 /* --- names ------------------------------------------------------------------------------------ */
-
-enum meta_kind { META_FILE = 1, META_DIR = 2 };
-
-/*
- * What a directory says of a name. Of a file that is not sealed, size is what it was when it was named
- * or last closed: meta_file_get knows better.
- */
-struct meta_entry {
-	struct meta_name name; /* points into the page, or to what the caller gave */
-	enum meta_kind kind;
-	uint64_t id;
-	uint64_t size;
-	uint64_t mtime_ns; /* wall clock of who made or closed it */
-	bool sealed;       /* of a file: it is in the File layer too, and stays so */
-};
 
 /* -ENOENT, -ENOTDIR when dir is not a directory's id is -ENOENT too; bad names as above. */
 int meta_lookup(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
@@ -203,30 +140,8 @@ int meta_resolve_asking(struct meta *m, const struct meta_ctx *ctx, uint64_t dir
 			struct meta_name path, int (*enter)(void *arg, uint64_t dir), void *arg,
 			struct meta_entry *out);
 
-struct meta_dir {
-	uint64_t id;
-	uint64_t parent; /* 0 of the root */
-	uint64_t created_ns;
-	bool sealed;
-	bool spread; /* over several partitions; a listing is then not sorted */
-};
-
 /* -ENOENT. */
 int meta_dir_get(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_dir *out);
-
-/* Where a listing goes on; zeroed for its beginning. Not secret, checked when it comes back. */
-struct meta_cursor {
-	uint32_t slice;
-	uint16_t name_len; /* 0: from the first name of the slice */
-	bool end;          /* there is no more */
-	char name[META_NAME_MAX];
-};
-
-struct meta_page {
-	struct meta_entry *entries; /* of the arena */
-	size_t count;
-	struct meta_cursor next;
-};
 
 /* One page of at most max entries (0: META_PAGE_MAX); a page may be short, or empty, before the end.
  * Sorted by name (bytes) unless the directory is spread. -ENOENT, -EINVAL the cursor. */
@@ -238,34 +153,6 @@ int meta_list(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
  * -EEXIST, -ENOENT, -EROFS dir is sealed. */
 int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
 	       uint64_t id);
-
-/* A piece of a block as a piece of a file. */
-struct meta_extent {
-	uint64_t block;
-	uint64_t offset; /* in the block */
-	uint64_t length; /* bytes; 0 only when open */
-	bool open; /* the last one of a file under append: it is as long as the block record says */
-};
-
-/* A file that is made with its name. */
-struct meta_block;
-struct meta_create {
-	struct meta_name name;
-	uint64_t id;    /* drawn by the caller */
-	uint64_t token; /* not 0: open for writing with this token; 0: made whole and sealed */
-	/* Of a file made whole: where it is, 0 to META_INLINE_EXTENTS pieces of committed blocks that
-	 * record it as an owner already. */
-	const struct meta_extent *extents;
-	size_t extent_count;
-	uint64_t mtime_ns;
-	/* Not NULL: one of these blocks is pending, and is committed first, with this file as its only owner. */
-	const struct meta_block *block;
-};
-
-enum meta_flags {
-	META_OVERWRITE = 1 << 0,  /* a file of that name is replaced, and becomes garbage */
-	META_SEALED_TOO = 1 << 1, /* of meta_remove: also from a sealed directory, see promise 6 */
-};
 
 /*
  * Makes n files of one directory, 1 to META_BATCH_MAX. results[i] is 0, -EEXIST (exclusive only),
@@ -336,17 +223,6 @@ int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-struct meta_file {
-	uint64_t id;
-	uint64_t dir;  /* that it was made for */
-	uint64_t size; /* of all extents but an open one */
-	uint64_t mtime_ns;
-	uint64_t extent_count;
-	bool sealed;
-	bool linked;  /* was given a name */
-	bool removed; /* the name was taken away and collection has begun: read while you can */
-};
-
 /* A file without a name, open for writing with the token, to be named by meta_link in dir. One that is
  * neither written to nor named for the grace period is collected. Again: 0. -EEXIST, -EINVAL. */
 int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint64_t id,
@@ -399,59 +275,10 @@ int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
-enum meta_block_state {
-	META_BLOCK_PENDING = 1, /* allocated: chunks are being written; no file may use it */
-	META_BLOCK_OPEN = 2,    /* committed, and under append */
-	META_BLOCK_SEALED = 3,  /* committed, its length is final */
-};
-
-/* Chunk number i is at chunks[i]. */
-struct meta_chunk {
-	uint64_t disk; /* disk or pool of the cluster map; 0: nowhere, left to repair */
-	uint32_t crc;  /* CRC-32C of the whole chunk, when known */
-	bool damaged;  /* reported bad; cleared when it is replaced */
-};
-
-struct meta_block {
-	uint64_t id;
-	enum meta_block_state state;
-	uint64_t epoch; /* of its writer: what the nodes were given for its chunks */
-	/*
-	 * Chunks are named (chunk_block, index) on the disks: the block's id, until it is laid out anew.
-	 */
-	uint64_t chunk_block;
-	uint64_t
-		layout; /* counts changes of chunks: a cached location with an older one is stale */
-	/*
-	 * Counts chunks that were let go: ones that it named and does not any more, and ones that it does not name
-	 * and that will be deleted. Who names a chunk brings the count that it read before it put the chunk there,
-	 * and is refused with an older one: the chunk may have been deleted since, however long ago that was.
-	 */
-	uint64_t drops;
-	/* Set by the allocation, and of commit: it is of the pending record that this one made, not of another that a
-	 * late copy of the request has made since, when the first had been collected. */
-	uint64_t made;
-	uint64_t length;   /* bytes of user data */
-	uint64_t capacity; /* the most it may grow to; what the quota counts until it is sealed */
-	uint64_t chunk_length; /* bytes of each chunk, when sealed */
-	uint32_t crc;          /* CRC-32C of the length bytes */
-	char encoding[META_ENCODING_MAX];
-	size_t chunk_count;
-	struct meta_chunk *chunks; /* of the caller, or of the arena */
-	bool over_quota; /* of commit: for services. It is counted, and the quota refuses nothing */
-	bool early; /* of commit: durable only with what the caller does next, which must be a change */
-};
-
 /* Records a block as pending, with the disks its chunks are meant for. Uses id, epoch, capacity,
  * encoding and chunks of b, sets made. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. What is small is durable with its
  * commit: the loss of the machine before it makes that -ENOENT. */
 int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_block *b);
-
-/* A file that has, or will have, extents of so many bytes in a block. */
-struct meta_owner {
-	uint64_t file;
-	uint64_t bytes;
-};
 
 /*
  * A pending block becomes OPEN or SEALED (b->state), with the disks that really took the chunks, its
@@ -486,16 +313,6 @@ int meta_block_fence(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 int meta_block_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
 		    uint64_t length, uint64_t chunk_length, uint32_t crc);
 
-/* A chunk of a block that is on another disk than before, or was made anew where it was. */
-struct meta_place {
-	uint64_t chunk_block;
-	uint32_t index;
-	uint32_t crc;
-	uint64_t from; /* 0: nowhere */
-	uint64_t to;
-	uint64_t drops; /* of the block, read before the chunk was put there */
-};
-
 /* The chunk is on disk `to` now, if it was on `from`: repair and rebalance. drops grows by one, unless the
  * chunk was nowhere before. Again: 0 where there is no old chunk (from is 0 or to), else -ESTALE: after 0 the old
  * chunk is the caller's to delete, as the put that was there before this, and nobody else's. -ENOENT, -ESTALE it is
@@ -524,13 +341,6 @@ int64_t meta_block_owners(struct meta *m, const struct meta_ctx *ctx, uint64_t b
 			  uint64_t after, struct meta_owner *out, size_t max);
 
 /* --- usage of directories --------------------------------------------------------------------- */
-
-struct meta_usage {
-	uint64_t files;
-	uint64_t dirs;
-	uint64_t bytes;    /* sizes of files, as their entries say */
-	uint64_t taken_ns; /* wall clock when it was counted; 0: never yet, and the rest is 0 */
-};
 
 /* What the last aggregation found for the directory and all below it. -ENOENT. */
 int meta_du(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_usage *out);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "meta/file.h"
 #include "rt/rt.h"
 

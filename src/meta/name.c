@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "meta/impl.h"
 #include "rt/rt.h"
 

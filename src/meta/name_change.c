@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "meta/impl.h"
 
 /* --- remove ----------------------------------------------------------------------------------- */

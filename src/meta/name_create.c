@@ -2,6 +2,7 @@
 /* Making files with their names, many at once: see name.c for the order of the steps. */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "base/hash.h"
 #include "meta/impl.h"
 #include "rt/rt.h"

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "meta/impl.h"
 
 #define PAGES_MAX 256 /* slices without a name that one call passes over */

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "base/bug.h"
 #include "meta/impl.h"
 #include "rt/rt.h"

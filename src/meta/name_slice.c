@@ -20,6 +20,7 @@
  */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "base/hash.h"
 #include "meta/impl.h"
 #include "rt/rt.h"

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/hash.h"
 #include "meta/impl.h"
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "meta/impl.h"
 #include "rt/rt.h"
 
@@ -94,24 +95,6 @@ void meta_close(struct meta *m)
 	map_fini(&m->known_spread);
 	cache_close(m->cache);
 	free(m);
-}
-
-uint64_t meta_id(void)
-{
-	uint64_t id;
-	do {
-		id = rt_random_u64();
-	} while (id <= META_ROOT);
-	return id;
-}
-
-uint64_t meta_id_run(size_t n)
-{
-	uint64_t room = (1ULL << SCHEMA_RUN_BITS) - n;
-	uint64_t id = meta_id();
-	uint64_t low = (id & ((1ULL << SCHEMA_RUN_BITS) - 1)) % room;
-	id = (id >> SCHEMA_RUN_BITS << SCHEMA_RUN_BITS) + low;
-	return id > META_ROOT ? id : id + META_ROOT + 1;
 }
 
 void meta_stats(const struct meta *m, struct meta_stats *out)

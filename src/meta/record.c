@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/arena.h"
 #include "meta/note.h"
 #include "meta/schema.h"
 #include "rpc/body.h"

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/le.h"
 #include "base/utf8.h"
+#include "meta_api/id.h"
 
 /* --- partitions ------------------------------------------------------------------------------- */
 
@@ -24,7 +25,7 @@ uint64_t schema_partition(unsigned bits, enum meta_layer layer, uint32_t tenant,
 	uint8_t place[17];
 	place[0] = (uint8_t)layer;
 	put_u32(place + 1, tenant);
-	put_u64(place + 5, layer == META_LAYER_FILE ? id >> SCHEMA_RUN_BITS : id);
+	put_u64(place + 5, layer == META_LAYER_FILE ? id >> META_RUN_BITS : id);
 	put_u32(place + 13, slice);
 	uint64_t mask = ((uint64_t)1 << bits) - 1;
 	return schema_partition_at(layer, hash64(place, sizeof(place), 0) & mask);

@@ -55,7 +55,7 @@
 #include <stdint.h>
 
 #include "kv/kv.h"
-#include "meta/meta.h"
+#include "meta_api/types.h"
 
 enum meta_layer {
 	META_LAYER_SYSTEM = 1,
@@ -68,7 +68,6 @@ enum meta_layer {
 };
 
 #define SCHEMA_PARTITION_BITS_MAX 20
-#define SCHEMA_RUN_BITS 16 /* ids of files that differ only here share a partition */
 
 uint64_t schema_partition(unsigned bits, enum meta_layer layer, uint32_t tenant, uint64_t id,
 			  uint32_t slice);

@@ -6,7 +6,7 @@
 #include "base/map.h"
 #include "meta/admit.h"
 #include "meta/service.h"
-#include "meta/wire.h"
+#include "meta_api/wire.h"
 #include "ops/hist.h"
 #include "rpc/server.h"
 #include "rt/sync.h"

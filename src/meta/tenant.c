@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/bug.h"
 #include "meta/impl.h"
 #include "rt/rt.h"

@@ -36,7 +36,9 @@
  */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "meta/impl.h"
+#include "meta_api/id.h"
 #include "rt/rt.h"
 
 #define PATIENCE 3

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "meta/impl.h"
 #include "rt/rt.h"
 

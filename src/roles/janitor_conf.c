@@ -2,7 +2,7 @@
 #include "roles/janitor_conf.h"
 
 #include "base/base.h"
-#include "meta/meta.h"
+#include "meta_api/types.h"
 
 #define DAY_NS (86400 * NS_PER_S)
 

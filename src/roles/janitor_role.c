@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "janitor/janitor.h"
-#include "meta/meta_client.h"
+#include "meta_client/meta_client.h"
 #include "ops/http.h"
 #include "rt/rt.h"
 

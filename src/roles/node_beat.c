@@ -9,8 +9,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "meta/meta_client.h"
-#include "meta/wire.h"
+#include "meta_client/meta_client.h"
 #include "node/node_client.h"
 #include "rt/rt.h"
 

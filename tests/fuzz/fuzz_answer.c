@@ -15,12 +15,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/base.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "client/label.h"
-#include "meta/meta_client.h"
-#include "meta/wire.h"
+#include "meta_api/wire.h"
+#include "meta_client/meta_client.h"
 #include "node/node_client.h"
 #include "rpc/body.h"
 #include "rpc/server.h"

@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/base.h"
-#include "meta/meta.pb-c.h"
+#include "meta_api/meta.pb-c.h"
 #include "node/node.pb-c.h"
 #include "rpc/body.h"
 #include "rpc/rpc.pb-c.h"

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "cluster/choose.h"

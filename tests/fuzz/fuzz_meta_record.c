@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "base/arena.h"
 #include "fuzz.h"
 #include "meta/record.h"
 #include "meta/schema.h"

@@ -27,7 +27,8 @@
 #include "client/engine.h"
 #include "cluster_model.h"
 #include "kv/mem.h"
-#include "meta/meta_client.h"
+#include "meta/gc.h"
+#include "meta_client/meta_client.h"
 #include "scenario.h"
 
 #define SLEEP_NS (30 * NS_PER_S)   /* at least; two epochs take about as long */

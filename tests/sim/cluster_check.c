@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/crc.h"
 #include "base/err.h"
 #include "base/hash.h"
@@ -23,7 +24,6 @@
 #include "cluster_check.h"
 #include "cluster_watch.h"
 #include "meta/gc.h"
-#include "meta/wire.h"
 #include "rt/rt.h"
 #include "store/format.h"
 

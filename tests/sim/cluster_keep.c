@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "client/engine_impl.h"
 #include "cluster_check.h"

@@ -10,7 +10,6 @@
 
 #include "../unit/history.h"
 #include "cluster.h"
-#include "meta/wire.h"
 #include "rt/rt.h"
 
 #define CONTEST_DIR 0x7e57ULL /* and the next */

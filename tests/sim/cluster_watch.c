@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
+#include "meta/meta.h"
 #include "node/node_client.h"
 #include "rt/pool.h"
 #include "rt/rt.h"

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "kv/mem.h"
 #include "meta/gc.h"
-#include "meta/meta_client.h"
 #include "meta/service.h"
-#include "meta/wire.h"
+#include "meta_client/meta_client.h"
 #include "rt/rt.h"
 #include "scenario.h"
 

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "cluster.h"
 #include "meta/gc.h"
-#include "meta/wire.h"
 #include "rt/rt.h"
 
 #define CHUNKS 3 /* of every block, each in a rack of its own */

@@ -16,8 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/err.h"
-#include "meta/meta_client.h"
+#include "meta_client/meta_client.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 

@@ -8,9 +8,8 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "kv/mem.h"
-#include "meta/meta_client.h"
 #include "meta/service.h"
-#include "meta/wire.h"
+#include "meta_client/meta_client.h"
 #include "rt/file.h"
 
 #define STORM_TIMES 3

@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/crc.h"
 #include "client/label.h"
 #include "client/shape.h"
 #include "code/codec.h"
 #include "kv/mem.h"
-#include "meta/wire.h"
+#include "meta/meta.h"
 
 #define LAB_CHUNKS_MAX 16
 

@@ -6,8 +6,8 @@
 
 #include "client_box.h"
 #include "janitor/janitor.h"
-#include "meta/meta_client.h"
 #include "meta/schema.h"
+#include "meta_client/meta_client.h"
 
 #define GRACE_NS (60 * NS_PER_S)
 #define TEXT_BYTES ((uint64_t)(200 * KIB) + 123)

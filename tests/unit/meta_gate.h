@@ -7,6 +7,7 @@
 #define TESTS_META_GATE_H
 
 #include "meta/schema.h"
+#include "meta_api/id.h"
 #include "meta_rig.h"
 
 struct gate {

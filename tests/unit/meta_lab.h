@@ -12,13 +12,14 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "base/base.h"
 #include "base/log.h"
 #include "check.h"
 #include "kv/mem.h"
-#include "meta/meta_client.h"
 #include "meta/service.h"
-#include "meta/wire.h"
+#include "meta_api/id.h"
+#include "meta_client/meta_client.h"
 #include "rt/net.h"
 #include "rt/real.h"
 #include "rt/rt.h"

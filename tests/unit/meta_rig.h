@@ -14,12 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/base.h"
 #include "base/rng.h"
 #include "check.h"
 #include "kv/mem.h"
 #include "meta/gc.h"
 #include "meta/meta.h"
+#include "meta_api/id.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
 

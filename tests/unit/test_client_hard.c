@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/crc.h"
 #include "client/engine_impl.h"
 #include "client_box.h"

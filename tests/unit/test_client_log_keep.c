@@ -9,9 +9,11 @@
 
 #include <errno.h>
 
+#include "base/arena.h"
 #include "client/engine_impl.h"
 #include "janitor/stats.h"
 #include "janitor_lab.h"
+#include "meta/meta.h"
 
 #define BLOCK (256 * KIB)
 #define LINE 100u

@@ -16,7 +16,6 @@
 
 #include "janitor_lab.h"
 #include "kv/mem.h"
-#include "meta/wire.h"
 
 #define DIRS 12
 #define FILES ((size_t)2 * DIRS)

@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/log.h"
 #include "janitor/impl.h"
 #include "janitor_lab.h"
-#include "meta/wire.h"
 
 int64_t __real_node_scan(struct node_call *c, uint64_t disk, struct chunk_id id,
 			 struct store_range *bad, size_t max);

@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "janitor/stats.h"
 #include "janitor_lab.h"
+#include "meta/meta.h"
 
 #define FILES 12
 

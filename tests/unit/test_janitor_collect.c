@@ -14,8 +14,8 @@
 #include "base/hash.h"
 #include "client/label.h"
 #include "janitor_lab.h"
+#include "meta/meta.h"
 #include "meta/schema.h"
-#include "meta/wire.h"
 
 static void collection_body(struct client_box *b)
 {

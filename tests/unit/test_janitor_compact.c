@@ -11,8 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "janitor_lab.h"
-#include "meta/wire.h"
+#include "meta/meta.h"
 
 #define FILES 40
 #define FILE_BYTES 3000

@@ -11,10 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "client/label.h"
 #include "janitor/stats.h"
 #include "janitor_lab.h"
-#include "meta/wire.h"
+#include "meta/meta.h"
 
 /* Five disks and blocks of five chunks: there is no other place for any. */
 static void in_place_body(struct client_box *b)

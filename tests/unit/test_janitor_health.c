@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "janitor/stats.h"
 #include "janitor_lab.h"
 

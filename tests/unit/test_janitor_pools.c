@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "janitor_lab.h"
+#include "meta/meta.h"
 
 #define COLUMN_BYTES ((uint64_t)(448 * KIB) + 123)
 

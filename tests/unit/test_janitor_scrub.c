@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/crc.h"
 #include "client/fsck.h"
 #include "client/label.h"

@@ -3,6 +3,8 @@
  * Requests that come twice: sent again when others have changed what the first did, or carried out by two
  * servers at once, one of which fails. What one of them acknowledged stays.
  */
+#include "base/arena.h"
+#include "meta_api/id.h"
 #include "meta_rig.h"
 
 #include "meta/schema.h"

@@ -4,6 +4,7 @@
  * to nobody, or late, or refused while a copy of the same request goes on. Whatever happened, the layers agree; the operation has happened or it has not;
  * sending it again completes it; and the collector leaves nothing over.
  */
+#include "base/arena.h"
 #include "meta_rig.h"
 
 #define TOKEN 77

@@ -4,9 +4,11 @@
 
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "kv/kv.h"
 #include "meta/record.h"
 #include "meta/schema.h"
+#include "meta_api/id.h"
 
 #define TOKEN BLK_EPOCH
 

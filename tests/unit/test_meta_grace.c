@@ -3,6 +3,8 @@
  * What the collector must leave alone: things that are half made, half moved, or marked by a worker that was
  * late. One operation is stopped or cut off, collectors of chosen kinds run, and nothing that lives may go.
  */
+#include "base/arena.h"
+#include "meta_api/id.h"
 #include "meta_rig.h"
 
 #include "meta/schema.h"

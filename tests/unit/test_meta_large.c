@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files with very many extents: the collector gets past them, and they can be moved. */
+#include "base/arena.h"
+#include "meta_api/id.h"
 #include "meta_rig.h"
 
 #include "base/log.h"

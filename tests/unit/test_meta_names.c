@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 
+#include "base/arena.h"
+#include "meta_api/id.h"
+
 /* --- create and lookup ------------------------------------------------------------------------ */
 
 static void created_names_body(struct rig *rig)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Small texts of services and operators. */
+#include "base/arena.h"
 #include "meta_rig.h"
 
 #include "meta/note.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where the chunks of a block are: the reverse index, and what is asked about a chunk that was found. */
+#include "base/arena.h"
 #include "meta_blk.h"
 
 #include "meta/schema.h"

@@ -7,7 +7,9 @@
 
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "meta/schema.h"
+#include "meta_api/id.h"
 
 #define TOKEN 77
 

@@ -12,10 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/log.h"
 #include "kv/rados.h"
-#include "meta/meta_client.h"
 #include "meta/service.h"
+#include "meta_api/id.h"
+#include "meta_client/meta_client.h"
 #include "rt/real.h"
 
 #define SERVERS 3

@@ -10,9 +10,11 @@
 
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "history.h"
 #include "meta/record.h"
 #include "meta/schema.h"
+#include "meta_api/id.h"
 
 #define NODES 3
 #define FIBERS 2

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The metadata service and its client: names, files, blocks and tenants. */
+#include "meta/gc.h"
+#include "meta_api/id.h"
 #include "meta_lab.h"
 
 #include "meta/schema.h"

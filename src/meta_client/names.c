@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/err.h"
-#include "meta/meta_client_impl.h"
+#include "meta_client/impl.h"
 
 #define AUTO_ARENA __attribute__((cleanup(arena_fini)))
 

@@ -3,8 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "cluster/record.h"
-#include "meta/meta_client_impl.h"
+#include "meta_client/impl.h"
 #include "rt/rt.h"
 
 #define AUTO_ARENA __attribute__((cleanup(arena_fini)))

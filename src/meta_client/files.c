@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "meta/meta_client_impl.h"
+#include "base/arena.h"
+#include "meta_client/impl.h"
 
 #define AUTO_ARENA __attribute__((cleanup(arena_fini)))
 

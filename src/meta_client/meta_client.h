@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The metadata service from the other side: a function for each one of meta.h, with the same arguments,
+ * The metadata service from the other side: a function for each one of meta/meta.h, with the same arguments,
  * results and errors, and the cluster map.
  *
  *     struct meta_call c = {.client = client};
@@ -29,18 +29,18 @@
  *
  * A client belongs to the loop it was opened on.
  */
-#ifndef META_META_CLIENT_H
-#define META_META_CLIENT_H
+#ifndef META_CLIENT_META_CLIENT_H
+#define META_CLIENT_META_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "cluster/cluster.h"
-#include "meta/gc.h"
-#include "meta/map.h"
-#include "meta/meta.h"
-#include "meta/note.h"
+#include "meta_api/gc.h"
+#include "meta_api/node.h"
+#include "meta_api/note.h"
+#include "meta_api/types.h"
 #include "rpc/client.h"
 
 #define META_CLIENT_SERVERS_MAX 16

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The requests of the metadata service, as client and service agree on them, and the structs of meta.h
+ * The requests of the metadata service, as client and service agree on them, and the structs of types.h
  * from and to their messages. Functions that read a message check it: -EINVAL for what no client of ours
  * sends, -EPROTO where the client reads an answer. What they make is the arena's, as far as it does not
  * point into the message.
  */
-#ifndef META_WIRE_H
-#define META_WIRE_H
+#ifndef META_API_WIRE_H
+#define META_API_WIRE_H
 
 #include "base/arena.h"
-#include "meta/meta.h"
-#include "meta/meta.pb-c.h"
+#include "meta_api/meta.pb-c.h"
+#include "meta_api/types.h"
 #include "rpc/type.h"
-
-#define META_SYSTEM "system" /* the tenant of the context that may do what is no tenant's */
 
 /* number, name, lower-case name of the messages, bytes of request and of response */
 #define META_TYPES(X)                                                 \

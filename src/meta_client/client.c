@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "meta/meta_client.h"
+#include "meta_client/meta_client.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/bug.h"
 #include "base/err.h"
 #include "base/utf8.h"
-#include "meta/meta_client_impl.h"
+#include "meta_client/impl.h"
 #include "rt/rt.h"
 
 #define TRIES_MAX 64

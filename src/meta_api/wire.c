@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "meta/wire.h"
+#include "meta_api/wire.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "base/arena.h"
 
 #define META_TYPE_DEFINE(number, lower, in, out)                            \
 	const struct rpc_type meta_type_##lower = {                         \

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "meta/meta_client_impl.h"
+#include "base/arena.h"
+#include "meta_client/impl.h"
 #include "rt/rt.h"
 
 #define ENTRIES_MAX (1 << 20)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shared by the files of meta_client.h only. */
-#ifndef META_META_CLIENT_IMPL_H
-#define META_META_CLIENT_IMPL_H
+/* Shared by the files of meta_client/ only. */
+#ifndef META_CLIENT_IMPL_H
+#define META_CLIENT_IMPL_H
 
 #include "base/list.h"
-#include "meta/meta_client.h"
-#include "meta/wire.h"
+#include "meta_api/wire.h"
+#include "meta_client/meta_client.h"
 #include "rt/sync.h"
 
 #define SCRATCH_BYTES (16 * KIB)

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "meta/meta_client_impl.h"
+#include "base/arena.h"
+#include "meta_client/impl.h"
 
 int meta_client_note_put(struct meta_call *c, struct meta_note *note)
 {

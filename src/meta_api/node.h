@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a node reports of itself and its disks, when it starts and with each beat (meta/map.h). */
+#ifndef META_API_NODE_H
+#define META_API_NODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cluster/cluster.h"
+
+#define META_MAP_NODE_DISKS_MAX 512
+
+struct meta_map_disk {
+	uint64_t id;
+	enum cluster_media media;
+	struct rs_shape local; /* of a pool; {0, 0}: a drive */
+	uint64_t capacity_bytes;
+	uint64_t used_bytes;
+	enum cluster_state health; /* online, full, suspect or failed; else as failed */
+	uint64_t created_ns;       /* see cluster_disk; 0: not known */
+};
+
+struct meta_map_node {
+	uint64_t id;
+	uint64_t incarnation; /* drawn when its process started, not 0 */
+	const char *name;
+	const char *rack;
+	const char *addr;
+	const struct meta_map_disk *disks;
+	size_t disk_count;
+};
+
+#endif

@@ -4,12 +4,29 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "rocks_place.h"
+
+/* RocksDB is a shared library: its calls of the C library's sync functions reach these two. */
+static atomic_uint syncs;
+
+int fdatasync(int fd)
+{
+	atomic_fetch_add(&syncs, 1);
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+int fsync(int fd)
+{
+	atomic_fetch_add(&syncs, 1);
+	return (int)syscall(SYS_fsync, fd);
+}
 
 static void suite_body(void *arg)
 {
@@ -110,6 +127,60 @@ static void early_writes_are_seen_at_once_and_kept_with_later_ones(void **state)
 	struct place p;
 	place_make(&p);
 	in_fiber(&p, early_body);
+	place_remove(&p);
+}
+
+/* Eight transactions wait together and are committed two by two, in this order. */
+static const struct {
+	bool early;
+	unsigned syncs; /* how often the log was synced when the transaction is acknowledged */
+} mixed[] = {{false, 1}, {false, 1}, {true, 2}, {false, 2},
+	     {false, 3}, {true, 3},  {true, 3}, {true, 3}};
+
+struct mixed_put {
+	struct kv *kv;
+	unsigned number;
+	unsigned syncs; /* counted when the transaction returned */
+};
+
+static void mixed_fiber(void *arg)
+{
+	struct mixed_put *p = arg;
+	struct kv_write w = {.key = kv_bytes(&p->number, sizeof(p->number)), .value = kv_text("")};
+	struct kv_txn t = {.writes = &w, .write_count = 1, .early = mixed[p->number].early};
+	CHECK_EQ(kv_txn(p->kv, 7, &t, NULL), 0);
+	p->syncs = syncs;
+}
+
+static void mixed_body(void *arg)
+{
+	const struct place *p = arg;
+	struct kv *kv;
+	struct mixed_put put[ARRAY_LEN(mixed)];
+	struct rt_group g;
+	CHECK_EQ(kv_rocksdb_open(&kv,
+				 &(struct kv_rocksdb_options){.dir = p->dir, .batch_txns_max = 2}),
+		 0);
+	rt_group_init(&g);
+	uint64_t batches = kv->stats.batches;
+	unsigned before = syncs;
+	for (unsigned i = 0; i < ARRAY_LEN(mixed); i++) {
+		put[i] = (struct mixed_put){.kv = kv, .number = i};
+		CHECK_EQ(rt_group_spawn(&g, "put", mixed_fiber, &put[i]), 0);
+	}
+	rt_group_join(&g);
+	CHECK_EQ(kv->stats.batches - batches, ARRAY_LEN(mixed) / 2);
+	for (unsigned i = 0; i < ARRAY_LEN(mixed); i++)
+		CHECK_EQ(put[i].syncs - before, mixed[i].syncs);
+	kv_close(kv);
+}
+
+static void a_commit_is_synced_if_any_of_its_transactions_is_not_early(void **state)
+{
+	(void)state;
+	struct place p;
+	place_make(&p);
+	in_fiber(&p, mixed_body);
 	place_remove(&p);
 }
 
@@ -527,6 +598,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(contents_and_versions_survive_a_restart),
 		cmocka_unit_test(a_version_from_before_a_restart_never_matches_a_later_state),
 		cmocka_unit_test(early_writes_are_seen_at_once_and_kept_with_later_ones),
+		cmocka_unit_test(a_commit_is_synced_if_any_of_its_transactions_is_not_early),
 		cmocka_unit_test(the_folder_has_one_owner),
 		cmocka_unit_test(nothing_acknowledged_is_lost_when_killed),
 		cmocka_unit_test(after_a_failed_write_no_other_is_taken_until_restarted),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ./dev bench kv: the engines, beside bare RocksDB doing the same with the same durability in the same
- * run. With a RADOS cluster (scripts/rados.sh run ./dev bench kv) that engine too, with and without
- * combining.
+ * ./dev bench kv: measures the embedded engine and bare RocksDB, with the same work and durability in the same
+ * run. With a RADOS cluster (scripts/rados.sh run ./dev bench kv) also the distributed engine, with and
+ * without group commit.
  */
 #include <ftw.h>
 #include <pthread.h>
@@ -47,7 +47,7 @@ static size_t name_of(char *out, unsigned client, uint64_t n)
 	return (size_t)snprintf(out, NAME_BYTES, "c%03u-%012llu", client, (unsigned long long)n);
 }
 
-/* Clients are in different partitions at a time, and in all of them in the end. */
+/* At any time clients use different partitions; in the end each has used all of them. */
 static uint64_t partition_of(unsigned client, uint64_t n, uint64_t partitions)
 {
 	return mix_u64((n + client * 7ULL) % partitions + 1);
@@ -60,7 +60,7 @@ struct bare {
 	rocksdb_readoptions_t *read;
 	rocksdb_writeoptions_t *write;
 	bool create;
-	uint64_t keys; /* per client, to look up */
+	uint64_t keys; /* per client, for lookups */
 	double end;
 	atomic_ullong done;
 };
@@ -134,7 +134,7 @@ static void bare_open(struct bare *b, const char *dir)
 	rocksdb_writeoptions_set_sync(b->write, 1);
 }
 
-/* --- ours ------------------------------------------------------------------------------------- */
+/* --- Terrane's engines ------------------------------------------------------------------------------------- */
 
 struct ours {
 	struct kv *kv;
@@ -148,7 +148,7 @@ struct ours {
 struct client {
 	struct ours *ours;
 	unsigned number;
-	uint64_t next; /* goes on where the last run ended */
+	uint64_t next; /* next key; each run continues after the previous one */
 };
 
 static void create_one(struct client *c, uint64_t n)
@@ -185,7 +185,7 @@ static void client_run(void *arg)
 		else
 			look_up(c, rng_below(&rng, o->keys), &rows);
 		o->done++;
-		/* Lookups may not wait at all: let the others have their turn, as a server would. */
+		/* Lookups may end without a wait: let other fibers run, as a server does. */
 		if (!o->create && o->done % 16 == 0)
 			rt_yield();
 	}
@@ -250,7 +250,7 @@ static void compare(const char *what, unsigned clients, double ours, double bare
 	table_row(name, ours / bare, "", 0.5, false, "bare RocksDB, same run");
 }
 
-/* Each number of clients starts with new stores, so that both have seen the same before. */
+/* Each number of clients starts with new stores, so that all have the same history. */
 static void rocksdb_round(const char *root, unsigned clients)
 {
 	char dir[128];

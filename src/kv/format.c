@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv/format.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "base/crc.h"
+
+static_assert(KV_FORMAT_BYTES == 16, "a stored format: magic, version, checksum");
 
 static const char magic[10] = {'t', 'e', 'r', 'r', 'a', 'n', 'e', '.', 'k', 'v'};
 
 static void put_le(uint8_t *out, uint64_t value, unsigned bytes)
 {
+	assert(bytes <= sizeof(value));
+	assert(bytes == sizeof(value) || value >> (8 * bytes) == 0);
 	for (unsigned i = 0; i < bytes; i++)
 		out[i] = (uint8_t)(value >> (8 * i));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The first thing in a store: who wrote it, and how. Under a reserved key in RocksDB, in an object of
- * its own in RADOS.
+ * The format record of a store: identifies the store as Terrane's and names the version of its layout. RocksDB
+ * keeps it under a reserved key, RADOS in an object of its own.
  *
  *   offset  bytes  what
  *   0       10     "terrane.kv"
@@ -16,9 +16,13 @@
 #define KV_FORMAT_BYTES 16
 #define KV_FORMAT_VERSION 1
 
+/* Fills `out` with the format record of that version. */
 void kv_format_write(uint8_t out[KV_FORMAT_BYTES], uint16_t version);
 
-/* -EBADMSG: not such a record; -EOPNOTSUPP: of a version we do not know. */
+/*
+ * Returns 0 if the record is intact and its version is KV_FORMAT_VERSION; -EBADMSG if it is not a format
+ * record or is damaged; -EOPNOTSUPP if it names another version.
+ */
 int kv_format_check(struct kv_bytes record);
 
 #endif

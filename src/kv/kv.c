@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What all engines share: the limits, checked once here, and the counts. */
+/* The part of every call that all engines share: checks of the limits, and the counters. */
 #include "kv/kv.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "kv/rows.h"
 
 int kv_compare(struct kv_bytes a, struct kv_bytes b)
 {
+	assert((a.len == 0 || a.data != NULL) && (b.len == 0 || b.data != NULL));
 	size_t n = min_u64(a.len, b.len);
 	int order = n > 0 ? memcmp(a.data, b.data, n) : 0;
 	if (order != 0 || a.len == b.len)
@@ -28,6 +30,7 @@ bool kv_has_prefix(struct kv_bytes key, struct kv_bytes prefix)
 
 static int key_valid(struct kv_bytes key)
 {
+	assert(key.len == 0 || key.data != NULL);
 	if (key.len == 0)
 		return -EINVAL;
 	return key.len > KV_KEY_MAX ? -EFBIG : 0;
@@ -99,6 +102,8 @@ int kv_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_
 		return rc;
 	kv->stats.gets++;
 	rc = kv->ops->get(kv, partition, keys, n, rows);
+	assert(rc <= 0);
+	assert(rc != 0 || rows->count == n);
 	if (rc != 0)
 		kv_rows_clear(rows);
 	return rc;
@@ -115,6 +120,8 @@ int kv_scan(struct kv *kv, uint64_t partition, const struct kv_range *range, str
 	r.bytes_max = r.bytes_max != 0 ? r.bytes_max : KV_SCAN_BYTES_MAX;
 	kv->stats.scans++;
 	int rc = kv->ops->scan(kv, partition, &r, rows);
+	assert(rc <= 0);
+	assert(rc != 0 || rows->count <= r.rows_max);
 	if (rc != 0)
 		kv_rows_clear(rows);
 	return rc;
@@ -128,6 +135,8 @@ int kv_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *
 	size_t which = 0;
 	kv->stats.txns++;
 	rc = kv->ops->txn(kv, partition, txn, &which);
+	assert(rc <= 0);
+	assert(rc != -ESTALE || which < txn->check_count);
 	if (rc == -ESTALE) {
 		kv->stats.refused++;
 		if (failed != NULL)
@@ -148,7 +157,9 @@ int kv_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next
 	*next = from;
 	if (from >= end || kv->ops->next_partition == NULL)
 		return 0;
-	return kv->ops->next_partition(kv, from, end, next);
+	int rc = kv->ops->next_partition(kv, from, end, next);
+	assert(rc != 0 || (*next >= from && *next <= end));
+	return rc;
 }
 
 int kv_health(const struct kv *kv)

@@ -1,49 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The partitioned key-value store under all metadata: what Tectonic asks of ZippyDB, and no more.
+ * The partitioned key-value store below all metadata. It offers what Tectonic needs of ZippyDB, and no more.
  *
- * Model. A store is a set of partitions, each named by a 64-bit number; all of them exist, and are
- * empty until something is put there. A partition is an ordered map from keys to values, both plain
- * bytes; keys are ordered as memcmp orders them, a shorter key before its extensions. A call names
- * one partition. Nothing spans two.
+ * Model. A store is a set of partitions, each named by a 64-bit number. Every partition exists, and is
+ * empty until its first write. A partition is an ordered map from keys to values. Keys and values are
+ * bytes; keys are ordered as memcmp orders them, and a key comes before its extensions. A call names
+ * one partition; no call spans two.
  *
  * Promises, kept by every engine and tested by one suite (tests/unit/kv_suite.c):
  *
  *  1. Each call takes effect at one instant between its start and its return: kv_get reads all its
  *     keys, kv_scan all rows of its page, and kv_txn checks and writes, at that instant. The calls on
  *     one partition, from any number of servers, are linearizable.
- *  2. kv_txn is all or nothing: when every check holds all writes are applied, in order; when one
- *     does not, nothing is.
- *  3. What kv_txn acknowledged with 0 is durable: it survives the death of the process, of the
- *     machine (rocksdb: when its disk does), and of as many replicas as the pool is made for (rados).
- *  4. What was read is durable too: no call ever shows a write that a crash could take back. Except for
- *     writes that were marked early: these are durable at the latest when a transaction that came after
- *     them returns 0, in whatever partition, or by themselves. So the steps of an operation that lead up to
- *     its last one may be early: a crash leaves the first few of them, as it does of steps that are not, and
- *     what was concluded from reading them is lost with them. An early write is no promise to anybody.
- *  5. A version names a state of a partition: when two reads of one partition return the same
- *     version, nothing was written to it between them. The converse does not hold; a version may
- *     change although the partition did not, and then a check on it fails for nothing.
- *  6. Pages of a scan are not one instant. A key that is there from the first page to the last is
- *     returned exactly once, with a value it had meanwhile; keys that come or go may or may not be.
+ *  2. kv_txn is all or nothing: if every check holds, all writes are applied, in order; if one check
+ *     fails, none is.
+ *  3. A transaction for which kv_txn returned 0 is durable: it survives a crash of the process and of the
+ *     machine (rocksdb: while its disk survives), and the loss of as many replicas as the RADOS pool
+ *     tolerates (rados).
+ *  4. A read returns durable data: no call returns a write that a crash could undo. Early writes are the
+ *     exception. An early write becomes durable on its own after some time, or at the latest when a
+ *     non-early transaction that came after it, in any partition, returns 0. All steps of an operation but
+ *     its last one may therefore be early: a crash keeps a prefix of the steps, exactly as it does without
+ *     early writes, and every later write that depends on an undone step is undone with it. An early write
+ *     must not be acknowledged to a client.
+ *  5. A version names a state of a partition: if two reads of one partition return the same version,
+ *     nothing was written to the partition between them. The converse does not hold: a version may change
+ *     although the partition did not, and a check on the version then fails without need.
+ *  6. The pages of a scan are not one instant. A key that exists from the first page to the last is
+ *     returned exactly once, with a value that it had during the scan. A key that is added or deleted
+ *     during the scan may be returned or not.
  *
- * What a transaction's result says. This is the whole of it, for callers that retry:
+ * Results of a transaction. This table is complete; a caller that retries relies on it:
  *
  *   0             applied
- *   -ESTALE       a check did not hold, `failed` names it (others may have failed too): not applied
- *   -ETIMEDOUT    the service took the request and did not answer in time: it was applied, or will
- *   -EIO, -ENOSPC be, or never will: read to find out. Same for a disk that failed under the log
- *   others        not applied, and will not be: -EINVAL and -EFBIG bad input; -ECANCELED and -ETIME
+ *   -ESTALE       not applied: a check failed, and `failed` is its index (other checks may have failed too)
+ *   -ETIMEDOUT    in doubt: the service got the request and did not answer in time. The transaction was
+ *                 applied, will be applied later, or never will be; only a read can tell
+ *   -EIO, -ENOSPC in doubt: the disk failed while the engine wrote its log
+ *   others        not applied, and never will be: -EINVAL and -EFBIG invalid input; -ECANCELED and -ETIME
  *                 the fiber was cancelled or late before the request was sent; -EHOSTUNREACH the
  *                 service cannot be reached; -EROFS the engine stopped after an earlier -EIO;
- *                 -EAGAIN too many requests wait; -EBADMSG damage on the way; -ENOMEM
+ *                 -EAGAIN too many requests are queued; -EBADMSG a stored record that the transaction
+ *                 needs is damaged; -ENOMEM
  *
- * Reads return 0 or one of the errors above; a damaged record is -EBADMSG and never silently left out.
+ * Reads return 0 or one of the errors above. A damaged record makes a read fail with -EBADMSG; no read leaves it
+ * out silently.
  *
- * Every call waits. One that was sent runs to its end, which each engine bounds in time: leaving
- * half-way would turn a known result into an unknown one.
+ * Every call waits. A call whose request was sent runs to its end, and each engine bounds that time: if a
+ * cancelled fiber could leave earlier, a known result would become unknown.
  *
- * A store belongs to the loop it was opened on; close it when no call is under way.
+ * A store belongs to the loop that opened it. Close it only when no call is under way.
  */
 #ifndef KV_KV_H
 #define KV_KV_H
@@ -78,26 +84,29 @@ static inline struct kv_bytes kv_text(const char *text)
 	return (struct kv_bytes){.data = text, .len = strlen(text)};
 }
 
-/* As memcmp, the shorter first when one begins the other. */
+/* Orders keys as memcmp does; a key comes before its extensions. */
 int kv_compare(struct kv_bytes a, struct kv_bytes b);
 bool kv_equal(struct kv_bytes a, struct kv_bytes b);
 bool kv_has_prefix(struct kv_bytes key, struct kv_bytes prefix);
 
-/* --- what reads return ------------------------------------------------------------------------ */
+/* --- results of reads ------------------------------------------------------------------------ */
 
 struct kv_row {
 	struct kv_bytes key;
 	struct kv_bytes value;
-	bool found; /* of kv_get: whether the key is there; of kv_scan: always */
+	bool found; /* kv_get: whether the key exists; kv_scan: always true */
 };
 
-/* Starts zeroed; each read empties it first. The bytes live until the next read into it, or fini. */
+/*
+ * The result of a read. The caller zeroes it before the first read; each read discards the rows of the
+ * previous one. The bytes of the rows stay valid until the next read into it, or kv_rows_fini.
+ */
 struct kv_rows {
 	struct kv_row *row;
 	size_t count;
 	uint64_t version; /* of the partition at the instant of the read */
-	bool more;        /* of kv_scan: the page is full and there may be more */
-	/* The rest is rows.c's. */
+	bool more;        /* kv_scan: the page is full, and further rows may follow */
+	/* Private to rows.c. */
 	size_t capacity;
 	size_t bytes;
 	struct kv_chunk *chunks;
@@ -107,46 +116,48 @@ void kv_rows_fini(struct kv_rows *rows);
 
 #define AUTO_KV_ROWS __attribute__((cleanup(kv_rows_fini)))
 
-/* --- what is asked ---------------------------------------------------------------------------- */
+/* --- requests ---------------------------------------------------------------------------- */
 
-/* A page: the keys that begin with prefix and are greater than after, in order. */
+/* Selects one page of a scan: the keys that begin with prefix and are greater than after, in order. */
 struct kv_range {
 	struct kv_bytes prefix; /* empty: all keys */
 	struct kv_bytes after;  /* empty: from the first */
-	size_t rows_max;        /* 1 to KV_SCAN_ROWS_MAX; 0 means that */
-	size_t bytes_max; /* the page ends with the row that reaches it; 0: KV_SCAN_BYTES_MAX */
+	size_t rows_max;        /* 1 to KV_SCAN_ROWS_MAX; 0: KV_SCAN_ROWS_MAX */
+	size_t bytes_max; /* the row that reaches it is the last of the page; 0: KV_SCAN_BYTES_MAX */
 };
 
 enum kv_check_kind {
-	KV_ABSENT,  /* key is not there */
-	KV_PRESENT, /* key is there, with any value */
-	KV_EQUALS,  /* key is there, with this value */
-	KV_VERSION, /* the partition has this version; no key */
+	KV_ABSENT,  /* the key does not exist */
+	KV_PRESENT, /* the key exists, with any value */
+	KV_EQUALS,  /* the key exists and has this value */
+	KV_VERSION, /* the partition has this version; key is empty */
 };
 
 struct kv_check {
 	enum kv_check_kind kind;
 	struct kv_bytes key;
-	struct kv_bytes value; /* of KV_EQUALS */
-	uint64_t version;      /* of KV_VERSION */
+	struct kv_bytes value; /* for KV_EQUALS */
+	uint64_t version;      /* for KV_VERSION */
 };
 
 enum kv_write_kind { KV_PUT, KV_DELETE };
 
 struct kv_write {
 	enum kv_write_kind kind;
-	struct kv_bytes
-		key; /* deleting what is not there is fine; of two writes to a key the later wins */
-	struct kv_bytes value; /* of KV_PUT */
+	struct kv_bytes key;   /* deleting a key that does not exist is not an error */
+	struct kv_bytes value; /* for KV_PUT */
 };
 
-/* At least one check or write. All checks see the partition as it was before the writes. */
+/*
+ * Holds at least one check or write. All checks see the partition as it was before the writes. Of two writes
+ * to the same key the later one wins.
+ */
 struct kv_txn {
 	const struct kv_check *checks;
 	size_t check_count;
 	const struct kv_write *writes;
 	size_t write_count;
-	bool early; /* promise 4: it need not be durable yet when it returns 0 */
+	bool early; /* kv_txn may return 0 before the writes are durable: promise 4 */
 };
 
 /* --- the store -------------------------------------------------------------------------------- */
@@ -154,14 +165,14 @@ struct kv_txn {
 struct kv_stats {
 	uint64_t gets;
 	uint64_t scans;
-	uint64_t txns;    /* asked for */
-	uint64_t refused; /* of them: a check did not hold */
-	uint64_t unknown; /* of them: ended without a known result */
-	uint64_t batches; /* commits that carried one transaction or several */
-	uint64_t
-		retries; /* commits done again: refused on a guess, or settled after a lost reply */
-	uint64_t reads_offloaded; /* gets that were not answered from memory */
-	uint64_t rows_kept;       /* keys answered from rows that the engine keeps in memory */
+	uint64_t txns;    /* transactions submitted */
+	uint64_t refused; /* transactions that failed a check */
+	uint64_t unknown; /* transactions whose result is in doubt */
+	uint64_t batches; /* commits, each of one or more transactions */
+	/* Commits that were repeated after a wrong assumption, or settled after a lost reply. */
+	uint64_t retries;
+	uint64_t reads_offloaded; /* gets that needed an offload thread */
+	uint64_t rows_kept;       /* keys answered from the engine's row cache */
 };
 
 struct kv {
@@ -169,50 +180,53 @@ struct kv {
 	struct kv_stats stats;
 };
 
-/* What an engine brings. Called through the functions below, which have checked the arguments. */
+/* The functions of an engine. kv.c calls them with arguments that it has checked against the limits. */
 struct kv_ops {
 	const char *name;
-	/* rows is empty and has room for n rows; adds one for each key, in order. */
+	/* Adds one row for each key, in order, to rows, which is empty and has room for n rows. */
 	int (*get)(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
 		   struct kv_rows *rows);
-	/* rows is empty; the limits are set. */
+	/* Adds one page to rows, which is empty. rows_max and bytes_max are set. */
 	int (*scan)(struct kv *kv, uint64_t partition, const struct kv_range *range,
 		    struct kv_rows *rows);
-	/* failed is never NULL. */
+	/* Runs the transaction. failed is never NULL; with -ESTALE it gets the index of a failed check. */
 	int (*txn)(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed);
-	/* from < end. NULL: an engine that cannot tell. */
+	/* See kv_next_partition; from < end. NULL: the engine cannot list partitions. */
 	int (*next_partition)(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next);
-	/* Does not wait. NULL: an engine that never ends by itself. */
+	/* See kv_health; does not wait. NULL: no error stops this engine. */
 	int (*health)(const struct kv *kv);
-	/* Whatever still goes on inside ends first. Never fails. */
+	/* Waits until the engine's own background work has ended, then frees the store. Never fails. */
 	void (*close)(struct kv *kv);
 };
 
-/* The values of n keys, all of one instant. -EINVAL no key or an empty one, -EFBIG. */
+/* Reads the values of n keys at one instant. -EINVAL: n is 0, or a key is empty; -EFBIG: over a limit. */
 int kv_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
 	   struct kv_rows *rows);
 
-/* One page. -EINVAL, -EFBIG: prefix, after or the limits. */
+/* Reads one page. -EFBIG: prefix, after, rows_max or bytes_max is over its limit. */
 int kv_scan(struct kv *kv, uint64_t partition, const struct kv_range *range, struct kv_rows *rows);
 
-/* See the table above. failed may be NULL; it is set with -ESTALE only. */
+/* Runs a transaction; the table above lists the results. failed may be NULL; only -ESTALE sets it. */
 int kv_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed);
 
-/* Whether a result of kv_txn leaves open if it was applied, or still will be. */
+/* Returns whether this result of kv_txn leaves the transaction in doubt: applied, or not, or later. */
 bool kv_unknown(int rc);
 
 /*
- * For walks of many partitions: the first from `from` on that may hold something, or end. Those passed over
- * held nothing at an instant of the call. Engines that cannot tell say `from`.
+ * Finds the next partition for a walk over many: sets *next to the first partition >= from that may hold a
+ * key, or to end. Every partition between from and *next was empty at some instant during the call. An
+ * engine that cannot list partitions sets *next to from.
  */
 int kv_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next);
 
 /*
- * 0, or the error that has ended the engine: transactions are -EROFS from then on, and the store must be
- * opened anew, by another process. Does not wait. A service that cannot be reached for now is no such error.
+ * Returns 0, or the error that stopped the engine for good: every further transaction returns -EROFS, and the
+ * process must be restarted to open the store again. A service that cannot be reached at the moment is not such
+ * an error. Does not wait.
  */
 int kv_health(const struct kv *kv);
 
+/* Waits, closes the store and frees it. NULL is allowed. */
 void kv_close(struct kv *kv);
 
 #endif

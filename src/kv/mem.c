@@ -12,21 +12,21 @@
 #include "kv/skip.h"
 #include "rt/rt.h"
 
-#define LATE_CALLS_MAX 24 /* a late request is applied after at most this many others */
+#define LATE_CALLS_MAX 24 /* a late request is applied after at most this many later calls */
 
 struct part {
 	struct skip keys;
 	uint64_t version;
 };
 
-/* A request on its way, with its own copy of the transaction: it may outlive the caller. */
+/* A request under way, with its own copy of the transaction, because it may outlive its caller. */
 struct request {
-	struct list link; /* in mem.late, or in none */
+	struct list link; /* in kv_mem.late while the request is late */
 	uint64_t partition;
 	struct kv_txn txn;
-	uint64_t due; /* in mem.calls */
-	bool orphan;  /* of a crashed process: may also be lost */
-	uint8_t *bytes;
+	uint64_t due;   /* value of kv_mem.calls at which a late request is applied */
+	bool orphan;    /* its process crashed: the request may also be lost */
+	uint8_t *bytes; /* checks, writes, keys and values of txn */
 };
 
 struct kv_mem {
@@ -34,22 +34,22 @@ struct kv_mem {
 	struct map parts; /* partition number to struct part */
 	struct rng rng;
 	struct list late;
-	uint64_t calls;
-	uint64_t version;
-	bool calm;
+	uint64_t calls;   /* requests so far */
+	uint64_t version; /* the last one given to a partition */
+	bool calm;        /* no random faults */
 	bool outage;
-	uint64_t fail_at; /* in calls; 0: none */
+	uint64_t fail_at; /* value of calls at which fail_fate is used; 0: none */
 	enum kv_mem_fate fail_fate;
 };
 
 struct mem_store {
 	struct kv base;
 	struct kv_mem *mem;
-	bool broken; /* by kv_mem_break */
-	bool failed; /* and a transaction has met it */
+	bool broken; /* kv_mem_break was called */
+	bool failed; /* a transaction returned -EIO since */
 };
 
-/* --- the partition's contents ----------------------------------------------------------------- */
+/* --- contents of a partition ----------------------------------------------------------------- */
 
 static int part_of(struct kv_mem *m, uint64_t number, struct part **out)
 {
@@ -82,7 +82,7 @@ static bool check_holds(struct part *p, const struct kv_check *c)
 	}
 }
 
-/* Memory that runs out half-way would break rule 2 of kv.h: the simulation cannot go on then. */
+/* Running out of memory between two writes would break promise 2 of kv.h, so it ends the simulation. */
 static void write_apply(struct part *p, const struct kv_write *w)
 {
 	if (w->kind == KV_DELETE) {
@@ -106,12 +106,13 @@ static int txn_apply(struct kv_mem *m, uint64_t partition, const struct kv_txn *
 	}
 	for (size_t i = 0; i < t->write_count; i++)
 		write_apply(p, &t->writes[i]);
+	assert(p->version <= m->version);
 	if (t->write_count > 0)
 		p->version = ++m->version;
 	return 0;
 }
 
-/* --- requests on their way -------------------------------------------------------------------- */
+/* --- requests under way -------------------------------------------------------------------- */
 
 static struct kv_bytes copy_bytes(uint8_t **at, struct kv_bytes from)
 {
@@ -155,6 +156,7 @@ static struct request *request_new(uint64_t partition, const struct kv_txn *t)
 		writes[i].key = copy_bytes(&at, t->writes[i].key);
 		writes[i].value = copy_bytes(&at, t->writes[i].value);
 	}
+	assert(at == bytes + txn_bytes(t));
 	list_init(&r->link);
 	r->partition = partition;
 	r->bytes = bytes;
@@ -171,12 +173,14 @@ static void request_free(struct request *r)
 
 static void request_late(struct kv_mem *m, struct request *r, bool orphan)
 {
+	assert(list_empty(&r->link));
 	r->orphan = orphan;
 	r->due = m->calls + 1 + rng_below(&m->rng, LATE_CALLS_MAX);
 	list_push_back(&m->late, &r->link);
 }
 
-static void late_arrive(struct kv_mem *m, bool all)
+/* Applies the late requests that are due, or all of them. */
+static void late_apply(struct kv_mem *m, bool all)
 {
 	struct request *r;
 	struct request *after;
@@ -193,7 +197,7 @@ static void late_arrive(struct kv_mem *m, bool all)
 static enum kv_mem_fate draw_fate(struct kv_mem *m)
 {
 	m->calls++;
-	late_arrive(m, false);
+	late_apply(m, false);
 	if (m->outage)
 		return KV_MEM_REQUEST_LOST;
 	if (m->fail_at != 0 && m->calls >= m->fail_at) {
@@ -209,8 +213,11 @@ static enum kv_mem_fate draw_fate(struct kv_mem *m)
 	return rng_chance(&m->rng, m->options.late) ? KV_MEM_LATE : KV_MEM_FINE;
 }
 
-/* One way. Without shield: the request is not sent yet, so the fiber may still leave. */
-static int travel(struct kv_mem *m, bool sent)
+/*
+ * Waits for the latency of a request or a reply. Before the request is sent the wait ends early if the fiber
+ * is cancelled or late; afterwards only if its process crashes.
+ */
+static int latency_wait(struct kv_mem *m, bool sent)
 {
 	const struct kv_mem_options *o = &m->options;
 	if (o->latency_max_ns == 0)
@@ -225,7 +232,8 @@ static int travel(struct kv_mem *m, bool sent)
 	return rc;
 }
 
-static int no_answer(struct kv_mem *m)
+/* Waits for the timeout. */
+static int timeout_wait(struct kv_mem *m)
 {
 	if (m->options.timeout_ns > 0) {
 		rt_shield_enter();
@@ -246,7 +254,8 @@ static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, si
 {
 	struct mem_store *s = container_of(kv, struct mem_store, base);
 	struct kv_mem *m = s->mem;
-	int rc = travel(m, false);
+	assert(!s->failed || s->broken);
+	int rc = latency_wait(m, false);
 	if (rc == 0 && s->broken) {
 		rc = s->failed ? -EROFS : -EIO;
 		s->failed = true;
@@ -256,8 +265,9 @@ static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, si
 	struct request *r = request_new(partition, t);
 	if (r == NULL)
 		return -ENOMEM;
-	rc = travel(m, true);
-	if (rc != 0) { /* shielded, so the process has crashed: the request is out there */
+	rc = latency_wait(m, true);
+	if (rc !=
+	    0) { /* the wait was shielded, so the process crashed with its request under way */
 		request_late(m, r, true);
 		return rc;
 	}
@@ -268,7 +278,7 @@ static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, si
 	}
 	if (fate == KV_MEM_LATE) {
 		request_late(m, r, false);
-		return no_answer(m);
+		return timeout_wait(m);
 	}
 	if (fate != KV_MEM_REQUEST_LOST) {
 		kv->stats.batches++;
@@ -276,19 +286,19 @@ static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, si
 	}
 	request_free(r);
 	if (fate != KV_MEM_FINE)
-		return no_answer(m);
-	int back = travel(m, true);
+		return timeout_wait(m);
+	int back = latency_wait(m, true);
 	return back != 0 ? back : rc;
 }
 
-/* The way to a read's instant, and the way back. */
+/* Waits until a read's request reaches the service; an error if it does not. */
 static int read_begin(struct kv_mem *m)
 {
-	int rc = travel(m, false);
+	int rc = latency_wait(m, false);
 	enum kv_mem_fate fate = rc == 0 ? draw_fate(m) : KV_MEM_FINE;
 	if (fate == KV_MEM_REFUSED)
 		return -EAGAIN;
-	return fate != KV_MEM_FINE ? no_answer(m) : rc;
+	return fate != KV_MEM_FINE ? timeout_wait(m) : rc;
 }
 
 static int mem_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
@@ -303,7 +313,7 @@ static int mem_get(struct kv *kv, uint64_t partition, const struct kv_bytes *key
 		rc = kv_rows_answer(rows, keys[i], node != NULL ? &value : NULL);
 	}
 	rows->version = p != NULL ? p->version : 0;
-	return rc == 0 ? travel(m, true) : rc;
+	return rc == 0 ? latency_wait(m, true) : rc;
 }
 
 static int scan_part(struct part *p, const struct kv_range *range, struct kv_rows *rows)
@@ -332,7 +342,7 @@ static int mem_scan(struct kv *kv, uint64_t partition, const struct kv_range *ra
 	if (rc == 0 && p != NULL)
 		rc = scan_part(p, range, rows);
 	rows->version = p != NULL ? p->version : 0;
-	return rc == 0 ? travel(m, true) : rc;
+	return rc == 0 ? latency_wait(m, true) : rc;
 }
 
 static int mem_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next)
@@ -346,7 +356,7 @@ static int mem_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64
 		if (it.key >= from && it.key < first && ((struct part *)it.value)->keys.count > 0)
 			first = it.key;
 	*next = first;
-	return travel(m, true);
+	return latency_wait(m, true);
 }
 
 static int mem_health(const struct kv *kv)
@@ -380,7 +390,7 @@ int kv_mem_open(struct kv **out, struct kv_mem *m)
 	return 0;
 }
 
-/* --- the service ------------------------------------------------------------------------------ */
+/* --- the service: control by tests ------------------------------------------------------------------------------ */
 
 struct kv_mem *kv_mem_new(const struct kv_mem_options *options)
 {
@@ -416,11 +426,12 @@ void kv_mem_calm(struct kv_mem *m)
 {
 	m->calm = true;
 	m->fail_at = 0;
-	late_arrive(m, true);
+	late_apply(m, true);
 }
 
 void kv_mem_fail_at(struct kv_mem *m, uint64_t n, enum kv_mem_fate fate)
 {
+	assert(n <= UINT64_MAX - m->calls);
 	m->fail_at = n != 0 ? m->calls + n : 0;
 	m->fail_fate = fate;
 }

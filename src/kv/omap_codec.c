@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv/omap_codec.h"
 
+#include <assert.h>
 #include <errno.h>
 
-#define LAYOUT 0x01
+#define KEY_ROW 'k'    /* first byte of the key of a row */
+#define KEY_RECORD 't' /* first byte of the key of a server's record */
+#define LAYOUT 0x01    /* first byte of every value */
 #define ESCAPE 0x01
+
+static_assert(KEY_ROW < KEY_RECORD, "omap_txn.c reads the record after all rows");
 
 static const char hex[] = "0123456789abcdef";
 
@@ -13,6 +18,7 @@ static const char hex[] = "0123456789abcdef";
 size_t omap_key_len(struct kv_bytes key)
 {
 	const uint8_t *in = key.data;
+	assert(key.len <= KV_KEY_MAX);
 	size_t len = 1 + key.len;
 	for (size_t i = 0; i < key.len; i++)
 		len += in[i] <= ESCAPE;
@@ -22,7 +28,7 @@ size_t omap_key_len(struct kv_bytes key)
 void omap_key_encode(char *out, struct kv_bytes key)
 {
 	const uint8_t *in = key.data;
-	*out++ = 'k';
+	*out++ = KEY_ROW;
 	for (size_t i = 0; i < key.len; i++) {
 		if (in[i] > ESCAPE) {
 			*out++ = (char)in[i];
@@ -37,7 +43,7 @@ int omap_key_decode(struct kv_bytes stored, uint8_t *out, size_t *len)
 {
 	const uint8_t *in = stored.data;
 	size_t n = 0;
-	if (stored.len < 2 || in[0] != 'k')
+	if (stored.len < 2 || in[0] != KEY_ROW)
 		return -EBADMSG;
 	for (size_t i = 1; i < stored.len; i++) {
 		uint8_t byte = in[i];
@@ -50,12 +56,14 @@ int omap_key_decode(struct kv_bytes stored, uint8_t *out, size_t *len)
 		}
 		out[n++] = byte;
 	}
+	assert(n > 0 && n <= KV_KEY_MAX);
 	*len = n;
 	return 0;
 }
 
 void omap_value_encode(uint8_t *out, struct kv_bytes value)
 {
+	assert(value.len <= KV_VALUE_MAX);
 	out[0] = LAYOUT;
 	if (value.len > 0)
 		memcpy(out + 1, value.data, value.len);
@@ -88,7 +96,7 @@ static uint64_t get_u64(const uint8_t *in)
 
 void omap_record_key(char out[OMAP_RECORD_KEY_LEN], const uint8_t id[OMAP_ID_BYTES])
 {
-	*out++ = 't';
+	*out++ = KEY_RECORD;
 	for (unsigned i = 0; i < OMAP_ID_BYTES; i++) {
 		*out++ = hex[id[i] >> 4];
 		*out++ = hex[id[i] & 15];

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How partitions look in an object store.
+ * The layout of a partition in an object store.
  *
  *   key in the object                  value
  *   "k" then the key, escaped          0x01 then the value
  *   "t" then 32 hex digits             0x01, sequence (8 bytes), wall clock in s (8 bytes): the last
- *                                      write of the server with that id (omap_kv.c says what for)
+ *                                      write of the server with that id (omap_txn.c says why)
  *
  * Integers are little-endian. The first byte of a value is the version of its layout, and keeps it
- * from being empty, which RADOS cannot tell from absent.
+ * from being empty: RADOS cannot tell an empty value from an absent one.
  *
- * RADOS takes the places where a page begins as C strings, so keys must have no NUL: 0x00 becomes
- * 0x01 0x01, and 0x01 becomes 0x01 0x02. Escaped keys are ordered as the keys are, and a key begins
- * with another exactly when it does so escaped:
+ * RADOS takes the start of a page as a C string, so keys must have no NUL: 0x00 becomes 0x01 0x01, and 0x01
+ * becomes 0x01 0x02. Escaping preserves the order of keys, and a key is a prefix of another exactly if it
+ * is so escaped:
  *
  *   key          escaped
  *   00           01 01
@@ -32,25 +32,30 @@
 #define OMAP_RECORD_BYTES 17
 #define OMAP_NAME_LEN 17 /* an object's name: "p" and 16 hex digits */
 
-/* How many bytes a key takes, and those bytes; out must have room. No NUL is added. */
+/* Returns the length of the escaped key in bytes. */
 size_t omap_key_len(struct kv_bytes key);
+/* Writes the escaped key, without a NUL; out has room for omap_key_len(key) bytes. */
 void omap_key_encode(char *out, struct kv_bytes key);
-/* -EBADMSG: not the key of a row, or too long. out has room for KV_KEY_MAX bytes. */
+/* Decodes the key of a row; out has room for KV_KEY_MAX bytes. -EBADMSG: not the key of a row, or too long. */
 int omap_key_decode(struct kv_bytes stored, uint8_t *out, size_t *len);
 
+/* Writes the stored form of a value; out has room for 1 + value.len bytes. */
 void omap_value_encode(uint8_t *out, struct kv_bytes value);
-/* Points into stored. -EBADMSG. */
+/* Sets *value to the value inside stored. -EBADMSG: of another layout, or too long. */
 int omap_value_decode(struct kv_bytes stored, struct kv_bytes *value);
 
+/* A server's record in an object. */
 struct omap_record {
-	uint64_t sequence;
-	uint64_t wall_s;
+	uint64_t sequence; /* of the server's last write to the object */
+	uint64_t wall_s;   /* wall clock of the server at that write */
 };
 
 void omap_record_key(char out[OMAP_RECORD_KEY_LEN], const uint8_t id[OMAP_ID_BYTES]);
 void omap_record_encode(uint8_t out[OMAP_RECORD_BYTES], const struct omap_record *r);
+/* -EBADMSG: not a record. */
 int omap_record_decode(struct kv_bytes stored, struct omap_record *r);
 
+/* Writes the name of an object, with a NUL. */
 void omap_name_encode(char out[OMAP_NAME_LEN + 1], uint64_t object);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The engine on an object store: its partitions, and reads. Transactions are in omap_txn.c. */
+/* The engine on an object store: partitions and reads. Transactions are in omap_txn.c. */
 #include "kv/omap_kv.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@
 
 #define SETTLE_NS (30 * NS_PER_S)
 #define PARTS_MAX 65536
-#define LOOK_ONE_IN 16 /* partitions newly used: read first, to remove what dead servers left */
+#define LOOK_ONE_IN 16 /* one in so many new partitions is read first, to remove expired records */
 
 void omap_read_fini(struct omap_read *r)
 {
@@ -24,12 +24,13 @@ void omap_read_fini(struct omap_read *r)
 
 static void part_free(struct omap_kv *o, struct omap_part *p)
 {
+	assert(p->users == 0 && kv_queue_idle(&p->queue));
 	map_remove(&o->parts, p->number);
 	list_remove(&p->lru);
 	free(p);
 }
 
-/* Makes room for one more by dropping those not used for longest; those in use stay. */
+/* Evicts the least recently used partitions until there is room for one more. Partitions in use stay. */
 static void parts_trim(struct omap_kv *o)
 {
 	struct omap_part *p;
@@ -54,7 +55,7 @@ static struct omap_part *part_new(struct omap_kv *o, uint64_t number)
 	}
 	p->kv = o;
 	p->number = number;
-	p->known = !o->forgot; /* we never wrote there: no record */
+	p->known = !o->forgot; /* this server never wrote to the object: it has no record there */
 	p->look_first = rt_random_u64() % LOOK_ONE_IN == 0;
 	list_init(&p->lru);
 	kv_queue_init(&p->queue, o->batch_txns_max, omap_commit, p);
@@ -73,19 +74,21 @@ static int omap_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn,
 	list_push_back(&o->lru, &p->lru);
 	p->users++;
 	int rc = kv_queue_submit(&p->queue, partition, txn, failed);
+	assert(p->users > 0);
 	p->users--;
 	return rc;
 }
 
 /* --- reads ------------------------------------------------------------------------------------ */
 
-/* A store that gives no answer to a read is one that cannot be reached. */
+/* Reads; a read without an answer is -EHOSTUNREACH, because -ETIMEDOUT would mean that a write is in doubt. */
 static int read_run(struct omap_kv *o, struct omap_read *r)
 {
 	int rc = o->omap->ops->read(o->omap, r);
 	return rc == -ETIMEDOUT ? -EHOSTUNREACH : rc;
 }
 
+/* Encodes n keys; memory owns the bytes. */
 static int encode_keys(const struct kv_bytes *keys, size_t n, struct kv_bytes *out,
 		       struct kv_rows *memory)
 {
@@ -100,6 +103,7 @@ static int encode_keys(const struct kv_bytes *keys, size_t n, struct kv_bytes *o
 	return 0;
 }
 
+/* Adds a row for each key, with the value that was found for its encoded form. */
 static int answer(const struct kv_bytes *keys, const struct kv_bytes *encoded, size_t n,
 		  const struct kv_rows *found, struct kv_rows *rows)
 {
@@ -112,6 +116,7 @@ static int answer(const struct kv_bytes *keys, const struct kv_bytes *encoded, s
 		if (rc != 0)
 			return rc;
 	}
+	assert(rows->count == n);
 	rows->version = found->version;
 	return 0;
 }
@@ -186,10 +191,9 @@ static void omap_close(struct kv *kv)
 	struct omap_kv *o = omap_kv_of(kv);
 	struct omap_part *p;
 	struct omap_part *after;
-	list_for_each_entry_safe(p, after, &o->lru, lru) {
-		assert(p->users == 0 && kv_queue_idle(&p->queue));
+	list_for_each_entry_safe(p, after, &o->lru, lru)
 		part_free(o, p);
-	}
+	assert(map_count(&o->parts) == 0);
 	map_fini(&o->parts);
 	o->omap->ops->close(o->omap);
 	free(o);

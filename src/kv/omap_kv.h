@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside the engine on an object store: what omap_kv.c (partitions, reads) and omap_txn.c share. */
+/* Private to the engine on an object store: shared by omap_kv.c (partitions, reads) and omap_txn.c. */
 #ifndef KV_OMAP_KV_H
 #define KV_OMAP_KV_H
 
@@ -11,31 +11,31 @@
 
 struct omap_kv;
 
-/* A partition that transactions were sent to, kept while it is used or room lasts. */
+/* State of a partition with transactions, in memory while a call uses it, and then until evicted. */
 struct omap_part {
 	struct omap_kv *kv;
 	uint64_t number;
 	struct kv_queue queue;
-	struct list lru;
-	unsigned users; /* calls that hold it */
-	/* Our record in the object as it was last seen; known says whether it is still so. */
-	bool known;
-	bool present;
+	struct list lru; /* in omap_kv.lru */
+	unsigned users;  /* calls that use the partition */
+	/* The object's record of this server: */
+	bool known;   /* present and record are up to date */
+	bool present; /* the record exists */
 	uint8_t record[OMAP_RECORD_BYTES];
-	bool look_first; /* the last batch was refused: reading first is cheaper */
+	bool look_first; /* the next batch reads the partition before it is planned */
 };
 
 struct omap_kv {
 	struct kv base;
 	struct omap *omap;
-	struct map parts;
-	struct list lru; /* the least recently used first */
+	struct map parts; /* partition number to struct omap_part */
+	struct list lru;  /* the same partitions, least recently used first */
 	size_t parts_max;
-	bool forgot; /* a partition was dropped: one that is not there may have our record */
+	bool forgot; /* a partition was evicted: an object of a new one may hold our record */
 	unsigned batch_txns_max;
 	uint64_t settle_ns;
 	char record_key[OMAP_RECORD_KEY_LEN];
-	uint64_t sequence; /* of the last write */
+	uint64_t sequence; /* of the last write of this server */
 };
 
 static inline struct omap_kv *omap_kv_of(struct kv *kv)
@@ -43,7 +43,7 @@ static inline struct omap_kv *omap_kv_of(struct kv *kv)
 	return container_of(kv, struct omap_kv, base);
 }
 
-/* omap_txn.c: commits of one partition; ctx is the struct omap_part. */
+/* omap_txn.c: commits a batch of one partition; ctx is its struct omap_part. */
 kv_commit_fn omap_commit;
 
 #endif

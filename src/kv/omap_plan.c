@@ -11,7 +11,7 @@
 
 struct omap_change {
 	struct kv_bytes key;   /* encoded */
-	struct kv_bytes value; /* encoded; of no meaning when removed */
+	struct kv_bytes value; /* encoded; empty when removed */
 	bool removed;
 };
 
@@ -77,11 +77,12 @@ static int encode_value(struct omap_plan *p, struct kv_bytes value, struct kv_by
 	return 0;
 }
 
-/* --- what accepted transactions write --------------------------------------------------------- */
+/* --- writes of accepted transactions --------------------------------------------------------- */
 
-/* The slot of the index that has the key, or is free for it. */
+/* Returns the key's slot in the index, or the free slot where it belongs. */
 static uint32_t *change_slot(struct omap_plan *p, struct kv_bytes key)
 {
+	assert(p->change_count <= p->index_mask / 2 + 1); /* a free slot exists */
 	size_t i = hash64(key.data, key.len, 0) & p->index_mask;
 	while (p->index[i] != 0 && !kv_equal(p->changes[p->index[i] - 1].key, key))
 		i = (i + 1) & p->index_mask;
@@ -154,7 +155,10 @@ static int guard_of(struct omap_plan *p, const struct kv_check *c, struct omap_g
 	return rc;
 }
 
-/* 0 it holds, as far as can be told; -ESTALE it does not; -EBADMSG, -ENOMEM. */
+/*
+ * Evaluates a check and adds its guard. Returns 0 if the check holds or is assumed to hold, -ESTALE if it
+ * fails; -EBADMSG: the row is damaged; -ENOMEM.
+ */
 static int check_one(struct omap_plan *p, const struct kv_check *c, const struct kv_rows *known)
 {
 	if (c->kind == KV_VERSION) {
@@ -194,7 +198,8 @@ static int check_all(struct omap_plan *p, size_t i, const struct kv_txn *t,
 		if (rc != 0) {
 			p->rc[i] = rc;
 			p->failed[i] = c;
-			/* What the others need is not to depend on a transaction that is refused. */
+			/* The guards of a refused transaction must not make the write of the others fail. */
+			assert(p->write.guard_count >= guards);
 			p->write.guard_count = guards;
 			p->write.version_guard = version_guard;
 			return 0;
@@ -240,6 +245,7 @@ int omap_plan_keys(struct omap_plan *p, struct kv_pending **batch, size_t n,
 				return rc;
 		}
 	}
+	assert(k <= total);
 	qsort(p->removes, k, sizeof(*p->removes), order_keys);
 	size_t distinct = 0;
 	for (size_t i = 0; i < k; i++)
@@ -281,6 +287,8 @@ int omap_plan_make(struct omap_plan *p, uint64_t object, struct kv_pending **bat
 		else
 			p->sets[p->write.set_count++] = (struct omap_pair){c->key, c->value};
 	}
+	assert(p->write.set_count + p->write.remove_count == p->change_count);
+	assert(p->write.guard_count <= checks && p->change_count <= writes);
 	p->writes = p->change_count;
 	p->write.object = object;
 	p->write.guards = p->guards;

@@ -2,40 +2,42 @@
 /*
  * Transactions on an object store whose answers can be lost, applied exactly once.
  *
- * The trouble: a write without an answer may have been done, may be done later, or never. To send it
- * again could do it twice; to give up would leave the caller in the dark.
+ * The problem: a write without an answer was done, will be done later, or never will be. Sending it again
+ * could apply it twice; giving up would leave the transaction in doubt.
  *
- * The record. Each server (an opened store) has a random id, and in every object it writes to, a
- * record under that id with the sequence number of its last write there. Every write has a guard that
- * the record is as the server left it, and sets it to the write's own number. A server has one write
- * under way per object (queue.h). So of all copies of a write, and of it and any later one, only one
- * can ever be done, in whatever order they arrive.
+ * The record. Each server (an open store) has a random id. In every object that it writes to it keeps a
+ * record under that id, with the sequence number of its last write there. Every write is guarded by the
+ * record that the server last saw, and sets the record to the write's own number. A server has at most one
+ * write under way per object (queue.h). So at most one copy of a write is ever done, and none after a later
+ * write of the server, in whatever order they arrive.
  *
  *   write n:   guard record = m, guards of the plan;  set record = n, sets, removes
  *
- * What the answers mean.
- *   done           it is done.
- *   refused        some guard did not hold. One reads: record n says that it was done after all (a
- *                  copy came first: the store resends by itself); record m that it was not, and why.
- *                  No copy is done after an answer: RADOS keeps copies of one operation in order, and
- *                  discards those of an earlier connection or an earlier primary.
- *   none           settle: read the record. n: it is done. Else set it to a new number f, guarded by
- *                  what was read: when that is done write n can never be, for its guard is m. When it
- *                  is refused, or has no answer either, read again. The end is known in any case,
- *                  or after settle_ns the result is -ETIMEDOUT, and the record must be read before
- *                  the next write.
+ * Answers to write n:
+ *   done           The write is done.
+ *   refused        A guard failed. The server reads the object. Record n: the write was done after all
+ *                  (the store resends by itself, and an earlier copy was done). Record m: it was not done,
+ *                  and the rows show which check failed. No copy is done after an answer: RADOS keeps
+ *                  the copies of an operation in order, and discards those of an earlier connection or
+ *                  an earlier primary.
+ *   no answer      Settle: read the record. Record n: the write is done. Otherwise fence: set the record
+ *                  to a new number f, guarded by the record that was read. Once the fence is done, write n
+ *                  never can be, because its guard is m. If the fence is refused or has no answer, read
+ *                  again. This ends with a known result; or after settle_ns with -ETIMEDOUT, and then the
+ *                  server reads the record before its next write.
  *
- * Worked example, with an answer lost on the way:
+ * Worked example of a lost answer:
  *   send n=8 guard 7 -> no answer;   read: 7;   set 9 guard 7 -> done;   n=8 arrives: refused, 9 != 7
  *   send n=8 guard 7 -> no answer;   n=8 arrives, done;   set 9 guard 7 -> refused;   read: 8 = done
  *
- * Records of servers that are gone are removed by others when they are OMAP_RECORD_EXPIRE_S old. That
- * is safe while clocks differ by less than that minus settle_ns: a server asks about its record within
- * settle_ns, and one that finds it gone later reads it as absent and goes on from there.
+ * Servers remove records of other servers that are older than OMAP_RECORD_EXPIRE_S. That is safe while
+ * clocks differ by less than OMAP_RECORD_EXPIRE_S minus settle_ns: a server needs its record for at most
+ * settle_ns, and a server whose record was removed later reads it as absent and continues from there.
  *
- * Reading first or not. A plan can be made from beliefs (omap_plan.h), and most come true: one round
- * trip. After a refusal, and while refusals keep coming, the partition is read first.
+ * Reading first. A plan can assume that checks hold (omap_plan.h); most assumptions are right, and the
+ * transaction takes one round trip. After a refusal the next plan of the partition reads first.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "kv/omap_kv.h"
@@ -44,8 +46,11 @@
 #include "rt/rt.h"
 
 #define OMAP_RECORD_EXPIRE_S (7ULL * 24 * 3600)
-#define RECORDS_MAX 64  /* of other servers, looked at in one read */
-#define ATTEMPTS_MAX 64 /* refusals in a row, each for a change by another server */
+#define RECORDS_MAX 64 /* records of other servers in one read */
+#define ATTEMPTS_MAX \
+	64 /* writes of one batch, each refused because another server changed the object */
+static_assert(RECORDS_MAX < OMAP_PLAN_SPARE, "a plan has room to remove the records of one read");
+
 #define PAUSE_NS (200 * NS_PER_US)
 
 struct attempt {
@@ -53,9 +58,9 @@ struct attempt {
 	struct kv_pending **batch;
 	size_t n;
 	struct omap_read read;
-	bool looked; /* read holds what the partition is planned from */
+	bool looked; /* `read` holds the rows that the plan needs */
 	struct omap_plan plan;
-	struct omap_plan keys; /* memory of the keys of the read */
+	struct omap_plan keys; /* owns the keys of `read` */
 	uint64_t sent;         /* sequence of the last write; 0: none */
 };
 
@@ -73,7 +78,7 @@ static struct omap_guard record_guard(const struct omap_part *p)
 				   .value = kv_bytes(p->record, OMAP_RECORD_BYTES)};
 }
 
-/* The record that the next write sets. */
+/* Encodes the record that the next write sets, and returns its sequence number. */
 static uint64_t record_next(struct omap_part *p, uint8_t out[OMAP_RECORD_BYTES])
 {
 	struct omap_record r = {.sequence = ++p->kv->sequence, .wall_s = rt_wall_ns() / NS_PER_S};
@@ -81,6 +86,7 @@ static uint64_t record_next(struct omap_part *p, uint8_t out[OMAP_RECORD_BYTES])
 	return r.sequence;
 }
 
+/* Notes that a write has set the record. */
 static void record_set(struct omap_part *p, const uint8_t record[OMAP_RECORD_BYTES])
 {
 	memcpy(p->record, record, OMAP_RECORD_BYTES);
@@ -88,7 +94,7 @@ static void record_set(struct omap_part *p, const uint8_t record[OMAP_RECORD_BYT
 	p->known = true;
 }
 
-/* Takes the record from what was read; sequence 0 when there is none. */
+/* Notes the record that was read; *sequence is 0 if it does not exist. */
 static int record_seen(struct omap_part *p, const struct kv_rows *found, uint64_t *sequence)
 {
 	const struct kv_row *row = omap_find(found, record_key(p));
@@ -118,7 +124,7 @@ static int record_read(struct omap_part *p, uint64_t *sequence)
 
 /* --- settling --------------------------------------------------------------------------------- */
 
-/* Changes the record from what was read, so that no write under way can be done any more. */
+/* Changes the record that was read, so that the guard of a write under way fails. */
 static int fence(struct omap_part *p)
 {
 	uint8_t record[OMAP_RECORD_BYTES];
@@ -136,29 +142,32 @@ static int fence(struct omap_part *p)
 	return rc;
 }
 
-/* 1: write `sent` was done; 0: it was not and never will be; -ETIMEDOUT: nothing is known. */
-static int settle(struct omap_part *p, uint64_t sent)
+enum settled { SETTLED_DONE, SETTLED_NEVER, SETTLED_UNKNOWN };
+
+/* Finds out whether write `sent` was done, or never will be; unknown after settle_ns. */
+static enum settled settle(struct omap_part *p, uint64_t sent)
 {
+	assert(sent != 0 && sent <= p->kv->sequence);
 	uint64_t end = rt_now_ns() + p->kv->settle_ns;
 	p->kv->base.stats.retries++;
 	for (;;) {
 		uint64_t seen = 0;
 		int rc = record_read(p, &seen);
 		if (rc == 0 && seen == sent)
-			return 1;
+			return SETTLED_DONE;
 		if (rc == 0)
 			rc = fence(p);
 		if (rc == 0)
-			return 0;
+			return SETTLED_NEVER;
 		p->known = false;
 		if (rt_now_ns() >= end || rt_sleep_ns(PAUSE_NS) != 0)
-			return -ETIMEDOUT;
+			return SETTLED_UNKNOWN;
 	}
 }
 
 /* --- one write -------------------------------------------------------------------------------- */
 
-/* Reads what the checks are on, our record, and those of others. */
+/* Reads the rows of all checks, this server's record, and records of other servers. */
 static int look(struct attempt *a, uint64_t *sequence)
 {
 	struct omap_part *p = a->part;
@@ -169,7 +178,8 @@ static int look(struct attempt *a, uint64_t *sequence)
 	int rc = omap_plan_keys(&a->keys, a->batch, a->n, &keys, &count);
 	if (rc != 0)
 		return rc;
-	/* After all keys of rows, as 't' comes after 'k'. */
+	/* The keys stay ordered: those of records come after those of rows. */
+
 	a->keys.removes[count] = record_key(p);
 	a->read = (struct omap_read){.object = p->number,
 				     .keys = a->keys.removes,
@@ -183,11 +193,12 @@ static int look(struct attempt *a, uint64_t *sequence)
 	return rc;
 }
 
-/* Removes the records of servers that are long gone, with the write that is sent anyway. */
+/* Adds the removal of other servers' expired records to the write. */
 static void drop_old_records(struct attempt *a)
 {
 	uint64_t now_s = rt_wall_ns() / NS_PER_S;
-	for (size_t i = 0; a->looked && i < a->read.page.count; i++) {
+	size_t count = a->looked ? min_u64(a->read.page.count, RECORDS_MAX) : 0;
+	for (size_t i = 0; i < count; i++) {
 		const struct kv_row *row = &a->read.page.row[i];
 		struct omap_record r;
 		if (omap_record_decode(row->value, &r) != 0 ||
@@ -202,6 +213,7 @@ static int send(struct attempt *a)
 {
 	struct omap_part *p = a->part;
 	struct omap_write *w = &a->plan.write;
+	assert(p->known); /* else the write would be guarded by a record that is out of date */
 	uint8_t record[OMAP_RECORD_BYTES];
 	a->sent = record_next(p, record);
 	a->plan.guards[w->guard_count++] = record_guard(p);
@@ -235,24 +247,25 @@ static void deliver(struct attempt *a)
 
 enum step { AGAIN, DONE };
 
-/* Nothing of this batch is under way: an error means that nothing happened. */
+/* Fails the batch when no write of it is under way, so that nothing happened and the result is known. */
 static enum step give_up(struct attempt *a, int rc)
 {
 	fail_all(a, rc == -ETIMEDOUT ? -EHOSTUNREACH : rc);
 	return DONE;
 }
 
-static enum step settled(struct attempt *a)
+/* After a write without an answer. */
+static enum step settle_write(struct attempt *a)
 {
-	int done = settle(a->part, a->sent);
-	if (done < 0)
+	enum settled result = settle(a->part, a->sent);
+	if (result == SETTLED_UNKNOWN)
 		fail_all(a, -ETIMEDOUT);
-	else if (done == 1)
+	else if (result == SETTLED_DONE)
 		deliver(a);
-	return done == 0 ? AGAIN : DONE;
+	return result == SETTLED_NEVER ? AGAIN : DONE;
 }
 
-/* Plans with what is known, sends, and finds out; AGAIN when it was not done, and never will be. */
+/* Plans and sends one write, and finds its result. AGAIN: the write was not done and never will be. */
 static enum step try_once(struct attempt *a, bool read_first)
 {
 	struct omap_part *p = a->part;
@@ -269,7 +282,7 @@ static enum step try_once(struct attempt *a, bool read_first)
 	if (a->plan.writes == 0) {
 		if (!a->looked)
 			return AGAIN;
-		deliver(a); /* refused, or only checks: the read has decided */
+		deliver(a); /* all refused, or without writes: the read decided every check */
 		return DONE;
 	}
 	rc = send(a);
@@ -278,10 +291,10 @@ static enum step try_once(struct attempt *a, bool read_first)
 		return DONE;
 	}
 	if (rc == -ETIMEDOUT)
-		return settled(a);
+		return settle_write(a);
 	if (rc != -ESTALE)
 		return give_up(a, rc);
-	/* A copy that the store had sent before may have been done; then the record says so. */
+	/* An earlier copy that the store sent may have been done; the record tells. */
 	uint64_t seen;
 	p->kv->base.stats.retries++;
 	p->look_first = true;
@@ -293,19 +306,20 @@ static enum step try_once(struct attempt *a, bool read_first)
 		return DONE;
 	}
 	if (rc == -ETIMEDOUT)
-		return settled(a);
+		return settle_write(a);
 	return give_up(a, rc);
 }
 
 void omap_commit(void *ctx, struct kv_pending **batch, size_t n)
 {
 	struct omap_part *p = ctx;
+	assert(n > 0 && n <= KV_BATCH_TXNS_MAX && p->users >= n);
 	struct attempt a = {.part = p, .batch = batch, .n = n};
 	bool read_first = p->look_first || !p->known || omap_plan_needs_read(batch, n);
 	p->look_first = false;
 	fail_all(&a, -EAGAIN);
 	for (unsigned i = 0; i < ATTEMPTS_MAX; i++) {
-		/* Once refused, `a.looked` says that the next plan has fresh data already. */
+		/* After a refusal try_once has read the partition already. */
 		if (try_once(&a, read_first && !(a.looked && p->known)) == DONE)
 			break;
 		read_first = true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Invariants:
- *  1. busy is set while some request is LEADING or a commit is under way, and then only.
- *  2. A request is in the list exactly while it is WAITING or LEADING.
- *  3. At most one request is LEADING; it is the first of the list when it was chosen.
+ *  1. busy is set exactly while a request is LEADING or a commit is under way.
+ *  2. A request is in the list exactly while it is WAITING or LEADING; waiting_count is the list's length.
+ *  3. At most one request is LEADING. It was the first of the list when it got the lead.
  */
 #include "kv/queue.h"
 
@@ -27,17 +27,21 @@ bool kv_queue_idle(const struct kv_queue *q)
 
 static void dequeue(struct kv_queue *q, struct kv_pending *p)
 {
+	assert(p->state == KV_WAITING || p->state == KV_LEADING);
+	assert(q->waiting_count > 0);
 	list_remove(&p->link);
 	q->waiting_count--;
 }
 
 static void pass_lead(struct kv_queue *q)
 {
+	assert(q->busy);
 	struct list *first = list_first(&q->waiting);
 	q->busy = first != NULL;
 	if (first == NULL)
 		return;
 	struct kv_pending *next = list_entry(first, struct kv_pending, link);
+	assert(next->state == KV_WAITING);
 	next->state = KV_LEADING;
 	rt_cond_signal(&next->changed);
 }
@@ -52,7 +56,7 @@ static size_t txn_bytes(const struct kv_txn *t)
 	return bytes;
 }
 
-/* The first that waits, and those after it that fit. */
+/* Takes the first request, and the next ones up to the limits. */
 static size_t take_batch(struct kv_queue *q, struct kv_pending **batch)
 {
 	size_t n = 0;
@@ -70,6 +74,7 @@ static size_t take_batch(struct kv_queue *q, struct kv_pending **batch)
 		p->state = KV_TAKEN;
 		batch[n++] = p;
 	}
+	assert(list_empty(&q->waiting) == (q->waiting_count == 0));
 	return n;
 }
 
@@ -77,17 +82,19 @@ static void lead(struct kv_queue *q)
 {
 	struct kv_pending *batch[KV_BATCH_TXNS_MAX];
 	size_t n = take_batch(q, batch);
+	assert(q->busy && n > 0); /* the leader's own request is the first */
 	rt_shield_enter();
 	q->commit(q->ctx, batch, n);
 	rt_shield_leave();
 	for (size_t i = 0; i < n; i++) {
+		assert(batch[i]->state == KV_TAKEN && batch[i]->rc <= 0);
 		batch[i]->state = KV_DONE;
 		rt_cond_signal(&batch[i]->changed);
 	}
 	pass_lead(q);
 }
 
-/* Until it is done or leads; an error only while it can still leave. */
+/* Waits until the request is done or leads. On an error the request has left the queue. */
 static int wait_turn(struct kv_queue *q, struct kv_pending *p)
 {
 	while (p->state == KV_WAITING) {
@@ -97,8 +104,9 @@ static int wait_turn(struct kv_queue *q, struct kv_pending *p)
 			return rc;
 		}
 	}
-	/* The leader has our address. In a simulated process that has crashed waits fail at once, but
-	 * the leader's do so too: it comes to its end, and we must not be gone before. */
+	/* The leader uses *p, which lies on this fiber's stack, so this fiber must not return before the
+	 * commit has ended. In a crashed simulated process waits fail at once; the leader's fail too, so the
+	 * commit ends soon. */
 	rt_shield_enter();
 	while (p->state == KV_TAKEN)
 		if (rt_cond_wait(&p->changed) != 0)
@@ -120,7 +128,7 @@ int kv_queue_submit(struct kv_queue *q, uint64_t partition, const struct kv_txn 
 	if (!q->busy) {
 		q->busy = true;
 		p.state = KV_LEADING;
-		/* Let those that are ready come along, and find out whether we may still wait. */
+		/* Let ready fibers join this commit; an error if this fiber is cancelled or late. */
 		rc = rt_sleep_ns(0);
 		if (rc != 0) {
 			dequeue(q, &p);

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Combining transactions. Committing costs about the same for one transaction as for a hundred (one
- * sync of a log, one replicated operation), so those that wait while a commit is under way go
- * together into the next one.
+ * Group commit. A commit costs about the same for one transaction as for a hundred (one sync of a log, one
+ * replicated operation), so the transactions that wait while a commit is under way form the next one.
  *
- * A queue has one commit under way at a time. Whoever finds it idle leads: it takes what waits, in
- * order and up to the limits, commits that, hands each its own result, and passes the lead to the
- * first that still waits. There is no fiber that only serves others, and nothing to stop at close.
+ * A queue has at most one commit under way. A request that finds the queue idle leads: its fiber takes the
+ * waiting requests, in order and up to the limits, commits them, gives each its result, and passes the lead
+ * to the first request that still waits. The queue has no fiber of its own, so closing has nothing to stop.
  *
- *   idle:    A arrives, leads                     commit {A}
- *   meanwhile B, C and D arrive and wait
- *   A done:  B leads                              commit {B, C, D}
+ *   idle:           A arrives and leads           commit {A}
+ *   A's commit:     B, C and D arrive and wait
+ *   A done:         B leads                       commit {B, C, D}
  *
- * A request that waits may leave (cancelled, late): then it is not applied. Once it is taken into a
- * commit it stays to the end, because its result is being made.
+ * A waiting request leaves the queue when its fiber is cancelled or late; it is then not applied. A request
+ * that was taken into a commit stays until the commit has ended, because its result is not known before.
  */
 #ifndef KV_QUEUE_H
 #define KV_QUEUE_H
@@ -25,11 +24,11 @@
 #define KV_BATCH_TXNS_MAX 512
 #define KV_BATCH_BYTES_MAX (4 * MIB)
 #define KV_BATCH_ITEMS_MAX 8192 /* checks and writes together */
-#define KV_QUEUE_MAX 16384      /* requests that may wait */
+#define KV_QUEUE_MAX 16384      /* waiting requests */
 
 enum kv_pending_state {
 	KV_WAITING, /* in the queue */
-	KV_LEADING, /* in the queue, and to lead the next commit */
+	KV_LEADING, /* in the queue; its fiber runs the next commit */
 	KV_TAKEN,   /* in the commit under way */
 	KV_DONE,
 };
@@ -39,35 +38,38 @@ struct kv_pending {
 	const struct kv_txn *txn;
 	/* Set by the commit: */
 	int rc;
-	size_t failed; /* with -ESTALE */
-	/* The queue's: */
+	size_t failed; /* for -ESTALE: index of the check that failed */
+	/* Private to queue.c: */
 	struct list link;
 	enum kv_pending_state state;
 	struct rt_cond changed;
 };
 
 /*
- * Commits n transactions, n > 0, as if one after the other in this order, and sets rc (and failed) of
- * each. Runs in the leader's fiber, shielded.
+ * Commits n > 0 transactions with the effect of running them one after the other in this order, and sets
+ * rc and failed of each. Runs in the leader's fiber, shielded.
  */
 typedef void kv_commit_fn(void *ctx, struct kv_pending **batch, size_t n);
 
 struct kv_queue {
-	struct list waiting;
+	struct list waiting; /* WAITING and LEADING requests, in order of arrival */
 	size_t waiting_count;
-	bool busy;
+	bool busy; /* a request is LEADING, or a commit is under way */
 	size_t txns_max;
 	kv_commit_fn *commit;
 	void *ctx;
 };
 
-/* txns_max 0 means KV_BATCH_TXNS_MAX. */
+/* txns_max: transactions per commit; 0: KV_BATCH_TXNS_MAX. ctx is passed to commit. */
 void kv_queue_init(struct kv_queue *q, size_t txns_max, kv_commit_fn *commit, void *ctx);
 
-/* Nothing waits and nothing is under way. */
+/* Returns whether no request waits and no commit is under way. */
 bool kv_queue_idle(const struct kv_queue *q);
 
-/* Waits. The result of the transaction; or -EAGAIN, -ECANCELED, -ETIME: it was never taken. */
+/*
+ * Waits, and returns the result of the transaction; or -EAGAIN (too many requests wait), -ECANCELED or -ETIME
+ * if it never was part of a commit.
+ */
 int kv_queue_submit(struct kv_queue *q, uint64_t partition, const struct kv_txn *txn,
 		    size_t *failed);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * RADOS as an object store. librados has threads of its own: an operation is handed to it on an
- * offload thread (it computes the placement of the object there, with a stack as large as the cluster
- * is), and its completion comes back to the loop as a message.
+ * RADOS as an object store. Operations are submitted on an offload thread, because librados computes the
+ * placement of the object in the caller, with a stack need that grows with the cluster. librados completes an
+ * operation on a thread of its own, which posts a message to the loop.
  */
 #include "kv/rados.h"
 
@@ -20,7 +20,7 @@
 #include "rt/rt.h"
 #include "rt/sync.h"
 
-#define INFLIGHT_MAX 512 /* below librados' own limit of 1024, at which it would block */
+#define INFLIGHT_MAX 512 /* operations; librados blocks at 1024 */
 #define CONNECT_TIMEOUT_MS 10000
 #define OP_TIMEOUT_MS 15000
 #define SETTLE_MS 30000
@@ -28,21 +28,21 @@
 
 struct rados {
 	struct omap base;
-	struct rt_loop *loop;
+	struct rt_loop *loop; /* the loop that opened it */
 	rados_t cluster;
 	rados_ioctx_t io;
 	bool io_open;
-	size_t inflight;
-	struct rt_cond room;
+	size_t inflight;     /* operations, up to INFLIGHT_MAX */
+	struct rt_cond room; /* signalled when inflight falls */
 };
 
-/* One operation on its way. Lives on the stack of the fiber, which waits to the end. */
+/* One operation under way. Lives on the stack of its fiber, which waits until the operation has ended. */
 struct call {
 	struct rados *rados;
 	struct rados_op *op;
 	char name[OMAP_NAME_LEN + 1];
 	rados_completion_t completion;
-	int rc; /* of the submission */
+	int rc; /* result of the submission */
 	bool done;
 	struct rt_cond changed;
 	struct rt_msg msg;
@@ -58,6 +58,7 @@ static struct rados *rados_of(struct omap *o)
 static void call_done(struct rt_msg *m)
 {
 	struct call *c = container_of(m, struct call, msg);
+	assert(rt_on_loop(c->rados->loop) && !c->done);
 	c->done = true;
 	rt_cond_signal(&c->changed);
 }
@@ -84,9 +85,10 @@ static void submit(void *arg)
 	}
 }
 
-/* Sends the operation and waits for its end. Shielded: the memory is in librados' hands. */
+/* Sends the operation and waits until it has ended; shielded, because librados uses the fiber's memory. */
 static int call_run(struct rados *r, uint64_t object, struct rados_op *op, uint64_t *version)
 {
+	assert(rt_on_loop(r->loop));
 	while (r->inflight >= INFLIGHT_MAX) {
 		int rc = rt_cond_wait(&r->room);
 		if (rc != 0)
@@ -96,6 +98,7 @@ static int call_run(struct rados *r, uint64_t object, struct rados_op *op, uint6
 	omap_name_encode(c.name, object);
 	rt_cond_init(&c.changed);
 	r->inflight++;
+	assert(r->inflight <= INFLIGHT_MAX);
 	rt_shield_enter();
 	int rc = rt_offload(submit, &c);
 	if (rc == 0)
@@ -113,19 +116,20 @@ static int call_run(struct rados *r, uint64_t object, struct rados_op *op, uint6
 	return rc;
 }
 
-/* --- what is asked ---------------------------------------------------------------------------- */
+/* --- reads and writes ---------------------------------------------------------------------------- */
 
+/* Translates the result of a write operation; every failed guard is -ESTALE. */
 static int write_result(int rc)
 {
 	switch (rc) {
-	case -ECANCELED: /* a comparison */
-	case -ERANGE:    /* the version: ours is older, */
-	case -EOVERFLOW: /* or newer */
-	case -EEXIST:    /* the object, when it must not */
+	case -ECANCELED: /* a comparison failed */
+	case -ERANGE:    /* the guard's version is older than the object's */
+	case -EOVERFLOW: /* the guard's version is newer */
+	case -EEXIST:    /* the object exists, and the guard says that it must not */
 		return -ESTALE;
-	case -ESHUTDOWN: /* the cluster shut us out: an earlier copy may have been done */
+	case -ESHUTDOWN: /* the cluster has blocklisted this client: an earlier copy may have been done */
 		return -ETIMEDOUT;
-	case -ENOENT: /* the pool is gone */
+	case -ENOENT: /* the pool was deleted */
 		return -ENODEV;
 	default:
 		return rc;
@@ -166,11 +170,11 @@ static int objects_read(struct omap *o, struct omap_read *read)
 struct open_job {
 	struct rados *rados;
 	const struct kv_rados_options *options;
-	const char *step; /* what failed, for the log */
+	const char *step; /* the present step, for the log */
 	int rc;
 };
 
-/* librados takes whole seconds, and 0 as never. */
+/* Sets a timeout. librados takes whole seconds, and 0 means no timeout, so 1 s is the least. */
 static int set_seconds(rados_t cluster, const char *name, uint32_t ms)
 {
 	char text[24];
@@ -188,9 +192,9 @@ static int set_timeouts(rados_t cluster, const struct kv_rados_options *o)
 		rc = set_seconds(cluster, "rados_mon_op_timeout", connect_ms);
 	if (rc == 0)
 		rc = set_seconds(cluster, "rados_osd_op_timeout", op_ms);
-	/* An operation without an answer for this long makes librados ask for a new map of the
-	 * cluster. It must be sooner than the operation times out: else, after OSDs came back with
-	 * new addresses, one operation after the other would time out against the old ones. */
+	/* After this time without an answer librados asks for a new map of the Ceph cluster. It must be shorter
+	 * than the operation's timeout. Otherwise, once OSDs have restarted with new addresses, operation
+	 * after operation would time out at the old addresses. */
 	if (rc == 0)
 		rc = set_seconds(cluster, "objecter_timeout", op_ms / 4);
 	return rc != 0 ? rc : set_seconds(cluster, "objecter_tick_interval", op_ms / 8);
@@ -225,7 +229,10 @@ static int connect_cluster(struct open_job *j)
 	return 0;
 }
 
-/* Made once, with a key in its omap to see whether the pool has such a thing. */
+/*
+ * Creates the format object or checks the existing one. A new one gets a key in its omap: that fails on an
+ * erasure-coded pool, which has no omap.
+ */
 static int format_settle(struct open_job *j)
 {
 	j->step = "format";
@@ -270,7 +277,7 @@ static void close_run(void *arg)
 static void objects_close(struct omap *o)
 {
 	struct rados *r = rados_of(o);
-	assert(r->inflight == 0);
+	assert(rt_on_loop(r->loop) && r->inflight == 0);
 	rt_shield_enter();
 	(void)rt_offload(close_run, r);
 	rt_shield_leave();

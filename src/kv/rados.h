@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The distributed engine: one RADOS object per partition. Any number of processes may have the same
- * store open. omap_txn.c says how transactions are combined and applied exactly once, omap_codec.h how
- * a partition looks, omap.h what is asked of RADOS.
+ * The distributed engine: one RADOS object per partition. Any number of processes may open the same store.
+ * omap_txn.c describes how transactions are combined and applied exactly once, omap_codec.h the layout of a
+ * partition, omap.h the interface to RADOS.
  *
- * Time. While OSDs fail and others take over, calls wait; RADOS needs a second or so after a crash, and
- * the cluster's heartbeat grace after a hang. A call that gets no answer in op_timeout_ms is
- * -EHOSTUNREACH (reads, and transactions that were not sent) or, after settle_ms more, -ETIMEDOUT
- * (transactions that were).
+ * Time. Calls wait during a failover of OSDs: about a second after a crash, the cluster's heartbeat grace
+ * after a hang. A read without an answer for op_timeout_ms returns -EHOSTUNREACH, and so does a transaction
+ * that was not sent. A transaction that was sent returns -ETIMEDOUT after settle_ms more.
  *
- * Keep partitions small: RADOS recovers an object as a whole, and writes to it wait meanwhile; 50,000
- * keys cost about a second, and Ceph warns at 200,000.
+ * Keep partitions small: RADOS recovers an object as a unit, and writes to it wait until then. An object of
+ * 50,000 keys takes about a second; Ceph warns at 200,000 keys.
  */
 #ifndef KV_RADOS_H
 #define KV_RADOS_H
@@ -19,24 +18,24 @@
 #include "kv/omap.h"
 
 struct kv_rados_options {
-	const char *conf;            /* path of ceph.conf; NULL: where librados looks */
+	const char *conf;            /* path of ceph.conf; NULL: librados' search path */
 	const char *user;            /* NULL: client.admin */
-	const char *pool;            /* replicated: erasure-coded pools have no omap */
+	const char *pool;            /* must be replicated: erasure-coded pools have no omap */
 	const char *space;           /* the RADOS namespace; NULL: "terrane" */
 	uint32_t connect_timeout_ms; /* 0: 10 s */
 	uint32_t op_timeout_ms;      /* 0: 15 s; longer than the cluster needs to replace an OSD */
 	uint32_t settle_ms;          /* 0: 30 s */
-	unsigned batch_txns_max;     /* 0: many. For measurements */
+	unsigned batch_txns_max;     /* for measurements; 0: KV_BATCH_TXNS_MAX */
 };
 
 /*
- * Waits. -ETIMEDOUT: no monitor answers; -ENOENT: no such pool or file; -EOPNOTSUPP: the pool has no
- * omap, or the store was written by a later version; -EBADMSG: not our store; -EACCES, -ENOMEM. The
- * log says which.
+ * Waits. -ETIMEDOUT: no monitor answers; -ENOENT: no such pool or configuration file; -EOPNOTSUPP: the pool
+ * has no omap, or a later version wrote the store; -EBADMSG: the namespace holds something else; -EACCES,
+ * -ENOMEM. The log names the step that failed.
  */
 int kv_rados_open(struct kv **out, const struct kv_rados_options *options);
 
-/* The object store alone, for tests that stand something before it. Close it by its ops. */
+/* Opens the object store without the engine, for tests that wrap it. Close it through its ops. */
 int rados_omap_open(struct omap **out, const struct kv_rados_options *options);
 
 #endif

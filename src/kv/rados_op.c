@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv/rados_op.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "kv/rows.h"
 
-/* librados takes pairs as arrays of pointers and lengths. */
+/* Keys and values as librados takes them: arrays of pointers and of lengths. */
 struct arrays {
 	const char **keys;
 	const char **values;
@@ -82,6 +83,7 @@ int rados_op_write(struct rados_op *op, const struct omap_write *w)
 	*op = (struct rados_op){.write = rados_create_write_op()};
 	if (op->write == NULL)
 		return -ENOMEM;
+	assert(w->set_count + w->remove_count > 0);
 	bool must_be_new = w->version_guard && w->version == 0;
 	rados_write_op_create(op->write,
 			      must_be_new ? LIBRADOS_CREATE_EXCLUSIVE : LIBRADOS_CREATE_IDEMPOTENT,
@@ -129,6 +131,7 @@ int rados_op_read(struct rados_op *op, const struct omap_read *r)
 	*op = (struct rados_op){.read = rados_create_read_op()};
 	if (op->read == NULL)
 		return -ENOMEM;
+	assert(r->key_count > 0 || r->prefix.len > 0);
 	int rc = r->key_count > 0 ? add_keys(op, r) : 0;
 	if (rc != 0 || r->prefix.len == 0)
 		return rc;
@@ -163,6 +166,7 @@ static int copy_rows(rados_omap_iter_t it, struct kv_rows *rows)
 
 int rados_op_rows(struct rados_op *op, struct omap_read *r)
 {
+	assert(op->read != NULL);
 	int rc = op->keys_rc != 0 ? op->keys_rc : op->page_rc;
 	if (rc == 0 && op->keys != NULL)
 		rc = copy_rows(op->keys, &r->found);
@@ -177,7 +181,8 @@ int rados_op_rows(struct rados_op *op, struct omap_read *r)
 int rados_op_submit(struct rados_op *op, rados_ioctx_t io, rados_completion_t completion,
 		    const char *object)
 {
-	/* A full cluster is an error, not a wait without end. */
+	assert((op->write != NULL) != (op->read != NULL));
+	/* FULL_TRY: on a full cluster the write fails, instead of waiting without limit. */
 	if (op->write != NULL)
 		return rados_aio_write_op_operate(op->write, io, completion, object, NULL,
 						  LIBRADOS_OPERATION_FULL_TRY);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Opening, closing, checking, and what RocksDB's messages mean. */
+/* Opens, closes and verifies a database, and translates RocksDB's messages to error codes. */
 #include "kv/rocks.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -16,11 +17,12 @@
 #define BLOOM_BITS_PER_KEY 10
 #define MEMTABLE_BLOOM_SHARE 0.05 /* of a memtable's size */
 #define BLOCK_BYTES (8 * KIB)
-#define RESTART_KEYS 8      /* keys between two that are whole, in a block */
-#define BLOCK_HASH_FILL 0.5 /* keys to places of a block's hash table; fuller, more share one */
-#define CACHE_LEAST (8 * MIB)
-#define CACHE_UNSAID_LEAST (256 * MIB)
-#define CACHE_OF_MEMORY 8 /* this part of the machine's memory, when nothing is said */
+#define RESTART_KEYS 8      /* every so many keys of a block one is stored uncompressed */
+#define BLOCK_HASH_FILL 0.5 /* keys per slot of a block's hash table; more give more collisions */
+#define CACHE_BYTES_MIN (8 * MIB)
+#define CACHE_DEFAULT_MIN (256 * MIB)
+#define CACHE_DEFAULT_PART \
+	8 /* by default the cache is one part in so many of the machine's memory */
 #define LOG_FILE_BYTES (4 * MIB)
 #define WAL_TOLERATE_TORN_TAIL 0 /* RocksDB's kTolerateCorruptedTailRecords */
 #define WAL_CUT_AT_DAMAGE 2      /* kPointInTimeRecovery */
@@ -33,20 +35,21 @@ void rocks_key(struct rocks_key *out, uint64_t partition, struct kv_bytes key)
 {
 	for (unsigned i = 0; i < 8; i++)
 		out->bytes[i] = (char)(partition >> (56 - 8 * i));
+	assert(key.len <= KV_KEY_MAX);
 	if (key.len > 0)
 		memcpy(out->bytes + 8, key.data, key.len);
 	out->len = 8 + key.len;
 }
 
-static bool begins(const char *text, const char *with)
+static bool has_prefix(const char *text, const char *prefix)
 {
-	return strncmp(text, with, strlen(with)) == 0;
+	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* RocksDB's C interface has no codes, only the text of its Status. */
+/* Returns the error code for a message. RocksDB's C interface has no codes, only the text of its Status. */
 static int message_error(const char *m)
 {
-	if (begins(m, "Corruption"))
+	if (has_prefix(m, "Corruption"))
 		return -EBADMSG;
 	if (strstr(m, "/LOCK: ") != NULL || strstr(m, "lock hold by current process") != NULL)
 		return -EBUSY;
@@ -58,13 +61,14 @@ static int message_error(const char *m)
 		return -ENOTDIR;
 	if (strstr(m, "No such file") != NULL)
 		return -ENOENT;
-	if (begins(m, "Invalid argument") || begins(m, "Not implemented"))
+	if (has_prefix(m, "Invalid argument") || has_prefix(m, "Not implemented"))
 		return -EINVAL;
 	return -EIO;
 }
 
 int rocks_error(const struct rocks *r, const char *event, char *message)
 {
+	assert(message != NULL);
 	int rc = message_error(message);
 	log_error(event, "dir=%s err=%s rocksdb=%s", LOG_QUOTE(r->dir), err_name(rc),
 		  LOG_QUOTE(message));
@@ -89,7 +93,7 @@ static void set_tables(struct rocks *r)
 	rocksdb_block_based_options_set_data_block_index_type(
 		t, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
 	rocksdb_block_based_options_set_data_block_hash_ratio(t, BLOCK_HASH_FILL);
-	/* Indexes and filters count against the cache, so that memory is bounded by it. */
+	/* Indexes and filters are kept in the cache, so that its size bounds their memory too. */
 	rocksdb_block_based_options_set_cache_index_and_filter_blocks(t, 1);
 	rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(t, 1);
 	rocksdb_block_based_options_set_filter_policy(
@@ -102,8 +106,8 @@ static void set_tables(struct rocks *r)
 static uint64_t cache_bytes(const struct kv_rocksdb_options *o)
 {
 	if (o->cache_bytes != 0)
-		return max_u64(CACHE_LEAST, o->cache_bytes);
-	return max_u64(CACHE_UNSAID_LEAST, rt_real_memory_bytes() / CACHE_OF_MEMORY);
+		return max_u64(CACHE_BYTES_MIN, o->cache_bytes);
+	return max_u64(CACHE_DEFAULT_MIN, rt_real_memory_bytes() / CACHE_DEFAULT_PART);
 }
 
 static void set_options(struct rocks *r, const struct kv_rocksdb_options *o)
@@ -121,12 +125,12 @@ static void set_options(struct rocks *r, const struct kv_rocksdb_options *o)
 	rocksdb_options_set_max_write_buffer_number(opt, 3);
 	rocksdb_options_set_db_write_buffer_size(opt, memtables);
 	rocksdb_options_set_max_total_wal_size(opt, memtables);
-	/* Most keys that are looked for are not in the memtables: the filter says so for less. */
+	/* Most keys of lookups are not in the memtables; a filter finds that out cheaply. */
 	rocksdb_options_set_memtable_prefix_bloom_size_ratio(opt, MEMTABLE_BLOOM_SHARE);
 	rocksdb_options_set_memtable_whole_key_filtering(opt, 1);
 	rocksdb_options_set_max_background_jobs(opt, 2);
-	rocksdb_options_set_max_open_files(opt,
-					   -1); /* all are opened, and so checked, at the start */
+	rocksdb_options_set_max_open_files(
+		opt, -1); /* no limit: every table is opened, and its index verified, at open */
 	rocksdb_options_set_level_compaction_dynamic_level_bytes(opt, 1);
 	rocksdb_options_set_compression(opt, COMPRESSION_LZ4);
 	rocksdb_options_set_bytes_per_sync(opt, MIB);
@@ -144,7 +148,7 @@ static void set_options(struct rocks *r, const struct kv_rocksdb_options *o)
 	rocksdb_writeoptions_set_no_slowdown(r->write_now, 1);
 }
 
-static bool holds_nothing(struct rocks *r)
+static bool is_empty(struct rocks *r)
 {
 	rocksdb_iterator_t *it = rocksdb_create_iterator(r->db, r->read);
 	rocksdb_iter_seek_to_first(it);
@@ -155,9 +159,12 @@ static bool holds_nothing(struct rocks *r)
 
 static int format_make(struct rocks *r)
 {
-	if (!holds_nothing(r)) {
-		log_error("kv_open", "dir=%s err=EBADMSG what=\"a database of something else\"",
-			  LOG_QUOTE(r->dir));
+	if (!is_empty(r)) {
+		log_error(
+			"kv_open",
+			"dir=%s err=EBADMSG what=\"the folder holds a RocksDB database of another "
+			"program: it has keys and no format record\"",
+			LOG_QUOTE(r->dir));
 		return -EBADMSG;
 	}
 	uint8_t record[KV_FORMAT_BYTES];
@@ -182,8 +189,10 @@ static int format_settle(struct rocks *r)
 	int rc = kv_format_check(record);
 	rocksdb_free(found);
 	if (rc != 0)
-		log_error("kv_open", "dir=%s err=%s what=\"the format record\"", LOG_QUOTE(r->dir),
-			  err_name(rc));
+		log_error(
+			"kv_open",
+			"dir=%s err=%s what=\"the format record is damaged or of a later version\"",
+			LOG_QUOTE(r->dir), err_name(rc));
 	return rc;
 }
 
@@ -197,11 +206,11 @@ static void open_run(void *arg)
 	if (message != NULL) {
 		j->rc = rocks_error(r, "kv_open", message);
 		if (j->rc == -EBADMSG)
-			log_error(
-				"kv_open",
-				"dir=%s remedy=\"restore a copy; or open once with salvage, which "
-				"loses what was written after the damage\"",
-				LOG_QUOTE(r->dir));
+			log_error("kv_open",
+				  "dir=%s remedy=\"restore a backup; or start once with salvage, "
+				  "which "
+				  "loses every transaction after the damage\"",
+				  LOG_QUOTE(r->dir));
 		return;
 	}
 	j->rc = format_settle(r);
@@ -233,9 +242,12 @@ static void close_run(void *arg)
 static void rocks_close(struct kv *kv)
 {
 	struct rocks *r = rocks_of(kv);
+	assert(rt_on_loop(r->loop));
+	for (size_t i = 0; i < ROCKS_LANES; i++)
+		assert(kv_queue_idle(&r->lanes[i].queue));
 	if (r->write_error != 0) {
-		/* RocksDB would write to the log once more, which it forbids itself after an error,
-		 * with an assertion that Debian leaves on. Its files are as a crash would leave them. */
+		/* Closing would write to the log again. RocksDB asserts that this never follows an error,
+		 * and Debian's build keeps the assertion. Leave the files as a crash would leave them. */
 		log_error("kv_abandoned", "dir=%s err=%s", LOG_QUOTE(r->dir),
 			  err_name(r->write_error));
 		return;
@@ -269,6 +281,7 @@ int kv_rocksdb_open(struct kv **out, const struct kv_rocksdb_options *options)
 	if (r == NULL)
 		return -ENOMEM;
 	r->base.ops = &rocks_ops;
+	r->loop = rt_loop_self();
 	r->dir = strdup(options->dir);
 	if (r->dir == NULL || row_cache_open(&r->rows, cache_bytes(options) / 2) != 0) {
 		free(r->dir);
@@ -287,7 +300,7 @@ int kv_rocksdb_open(struct kv **out, const struct kv_rocksdb_options *options)
 	return 0;
 }
 
-/* --- checking everything ---------------------------------------------------------------------- */
+/* --- verification ---------------------------------------------------------------------- */
 
 struct verify_job {
 	struct rocks *rocks;
@@ -295,7 +308,7 @@ struct verify_job {
 	int rc;
 };
 
-/* What is only in memory or the log is flushed first, so that every key is read from a table. */
+/* Flushes the memtables first, so that every key is read from a table. */
 static void verify_run(void *arg)
 {
 	struct verify_job *j = arg;
@@ -327,6 +340,7 @@ static void verify_run(void *arg)
 int kv_rocksdb_verify(struct kv *kv, uint64_t *keys)
 {
 	struct verify_job j = {.rocks = rocks_of(kv)};
+	assert(rt_on_loop(j.rocks->loop));
 	int rc = rt_offload(verify_run, &j);
 	*keys = j.keys;
 	return rc != 0 ? rc : j.rc;

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside the engine on RocksDB. Layout of the one key space:
+ * Private to the engine on RocksDB. Layout of the database, which has one key space:
  *
  *   key                                             value
  *   0x00                                            the format record (format.h)
- *   partition, 8 bytes big-endian; then the key     the value as it is
+ *   partition, 8 bytes big-endian; then the key     the value, unchanged
  *
- * Big-endian, so that a partition is one range, [P, P+1). The format's key of one byte comes before
- * all partitions and lies in none of their ranges.
+ * Big-endian numbers make partition P one range of keys, [P, P+1). The format's key has one byte, so it comes
+ * before all partitions and lies in no partition's range.
  *
- * Threads. RocksDB blocks, so commits that are synced, scans and reads that miss its cache run on offload threads;
- * everything in struct rocks is read and written on the loop only, with the exceptions noted.
+ * Threads. RocksDB blocks, so synced commits, scans, and reads that miss its caches run on offload threads. Only
+ * the loop reads and writes struct rocks; its fields note the exceptions.
  *
- * Versions. A partition's version is the sequence number that RocksDB had after the last commit that
- * wrote to it. They are kept in memory, in a table of slots that partitions share by hash, and all
- * start with the sequence number at open, which is larger than any before: sharing and restarts make
- * versions change without need (allowed by rule 5 of kv.h), never stay when they should change. The
- * order is: a read takes the version before it reads; a commit changes it after the write and before
- * the next commit of its lane looks at it. Both err towards a version older than the data.
+ * Versions. A partition's version is RocksDB's sequence number after the last commit that wrote to the
+ * partition. Versions live in memory, in a table of slots that partitions share by hash. At open every slot gets
+ * the present sequence number, which is larger than all earlier ones. Sharing and restarts therefore change a
+ * version without need (promise 5 of kv.h allows that), but never keep one that must change. A read takes the
+ * version before it reads; a commit changes it after its write and before the next commit of its lane checks
+ * it. Both may return a version older than the data, never a newer one.
  *
- * Rows in memory (row_cache.h), in front of RocksDB's own memory. What is there is what RocksDB has, and no
- * commit under way changes it:
+ * The row cache (row_cache.h) is asked before RocksDB. Each of its rows equals RocksDB's, and no commit under
+ * way changes it:
  *
- *  1. Before a commit is handed to its thread the rows that it writes are dropped, and their slots are
- *     marked as being written until it is done. If it fails they stay marked.
- *  2. A row that was read is put there only while its slot is not being written, and only when the slot's
- *     version is that from before the read: no commit to it has begun since that has not been seen.
+ *  1. Before a commit goes to its thread it drops the rows that it writes and marks their slots as being
+ *     written, until it has ended. If it fails, the slots stay marked.
+ *  2. A row that was read enters the cache only if its slot is not being written and the slot's version is
+ *     the one from before the read: then no commit to the slot began since the read.
  *
- * So a reader never gets the old row here after another got the new one from RocksDB. And as nothing
- * that is there changes while a read on the loop goes on, rows from here and rows that RocksDB gives at one
- * instant are together of that instant.
+ * So no reader gets an old row from the cache after another reader got the new one from RocksDB. And as no row of
+ * the cache changes during a read on the loop, rows of the cache and rows that RocksDB returns for one instant
+ * together show that instant.
  */
 #ifndef KV_ROCKS_H
 #define KV_ROCKS_H
@@ -41,8 +41,8 @@
 #include "kv/row_cache.h"
 
 /*
- * With two, one could evaluate checks while the sync of the other is under way; but what is sent at once to
- * two partitions, as the creation of a file is, would wait for two syncs one after the other.
+ * With two lanes, one could evaluate checks during the sync of the other. But an operation that sends
+ * transactions to two partitions at once, such as the creation of a file, would wait for two syncs in sequence.
  */
 #define ROCKS_LANES 1
 #define ROCKS_VERSION_SLOTS 65536
@@ -51,7 +51,7 @@
 
 struct rocks;
 
-/* Commits of one lane follow each other; a partition belongs to one lane. */
+/* A sequence of commits, one at a time. Each partition belongs to one lane. */
 struct rocks_lane {
 	struct rocks *rocks;
 	struct kv_queue queue;
@@ -59,22 +59,24 @@ struct rocks_lane {
 
 struct rocks {
 	struct kv base;
-	/* Fixed from open to close, and used from any thread: */
+	/* Constant from open to close; any thread uses them: */
 	rocksdb_t *db;
 	rocksdb_options_t *options;
 	rocksdb_cache_t *cache;
 	rocksdb_readoptions_t *read;        /* may block */
-	rocksdb_readoptions_t *read_cached; /* answers from memory or not at all */
+	rocksdb_readoptions_t *read_cached; /* fails instead of reading a file */
 	rocksdb_writeoptions_t *write_synced;
-	rocksdb_writeoptions_t *write_early; /* in the log, and synced with what comes after it */
-	rocksdb_writeoptions_t *write_now;   /* the same, or nothing when it would have to wait */
+	rocksdb_writeoptions_t *write_early; /* writes the log without a sync */
+	rocksdb_writeoptions_t *write_now;   /* as write_early; fails instead of waiting */
 	char *dir;
-	/* The loop's: */
+	/* Used by the loop only: */
+	struct rt_loop *loop;
 	struct rocks_lane lanes[ROCKS_LANES];
 	struct row_cache *rows;
-	uint8_t writing[ROCKS_VERSION_SLOTS]; /* a commit under way writes to the slot */
-	int write_error; /* the first that a write to the log met; none are tried after it */
-	/* Written on the loop while no commit of the slot's lane is under way; such a commit reads it. */
+	uint8_t writing
+		[ROCKS_VERSION_SLOTS]; /* 1: a commit under way or a failed one writes to the slot */
+	int write_error; /* of the first failed write to the log; no write is tried after it */
+	/* The loop writes a slot only while no commit of its lane is under way; a commit's thread reads it. */
 	uint64_t versions[ROCKS_VERSION_SLOTS];
 };
 
@@ -83,7 +85,7 @@ static inline struct rocks *rocks_of(struct kv *kv)
 	return container_of(kv, struct rocks, base);
 }
 
-/* Slots are dealt to lanes: slot % ROCKS_LANES is the lane. */
+/* Returns the version slot of a partition; its lane is slot % ROCKS_LANES. */
 static inline size_t rocks_slot(uint64_t partition)
 {
 	return (size_t)(partition * 0x9e3779b97f4a7c15ULL >> 48) % ROCKS_VERSION_SLOTS;
@@ -94,19 +96,20 @@ struct rocks_key {
 	size_t len;
 };
 
+/* Sets *out to the key in RocksDB; key may be empty. */
 void rocks_key(struct rocks_key *out, uint64_t partition, struct kv_bytes key);
 
-/* Takes RocksDB's message, logs it under the event, and says what it means here. */
+/* Logs RocksDB's message under the event, frees it, and returns the error code for it. */
 int rocks_error(const struct rocks *r, const char *event, char *message);
 
-/* rocks_read.c */
+/* rocks_read.c: slots of struct kv_ops */
 int rocks_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
 	      struct kv_rows *rows);
 int rocks_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
 	       struct kv_rows *rows);
 int rocks_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next);
 
-/* rocks_commit.c */
+/* rocks_commit.c: a slot of struct kv_ops, and its queues */
 int rocks_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed);
 void rocks_lanes_init(struct rocks *r, size_t txns_max);
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Commits. A batch is evaluated one transaction after the other against the database with the writes
- * of those before it on top (an indexed write batch), and what was accepted is written with one sync.
- * A transaction that was refused because of one before it in the batch is right to be: both take
- * effect when the batch does. A batch of early ones alone is not synced: the log is one, so that the next sync is
- * theirs too.
+ * Commits. The transactions of a batch are evaluated in order, each against the database plus the writes of
+ * the accepted transactions before it (an indexed write batch). The accepted writes then go to the log in one
+ * record, with one sync. A transaction may be refused because of one before it in the batch; that is correct,
+ * because both take effect at the same instant. A batch of early transactions only is not synced: there is one
+ * log, so the next sync makes them durable too.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -16,16 +17,16 @@ struct commit_job {
 	struct rocks *rocks;
 	struct kv_pending **batch;
 	size_t n;
-	size_t writes; /* accepted */
-	bool synced;   /* one of them is not early */
-	bool now;      /* on the loop: from memory and without a stall, or not at all: -EAGAIN */
-	uint64_t sequence; /* after the commit */
+	size_t writes;     /* of accepted transactions */
+	bool synced;       /* an accepted transaction is not early */
+	bool now;          /* on the loop: -EAGAIN instead of reading a file */
+	uint64_t sequence; /* RocksDB's, after the commit */
 	int rc;            /* of the write to the log */
 };
 
 /* --- on an offload thread --------------------------------------------------------------------- */
 
-/* Nothing before it in this batch has written to its partition, nor anyone since the version. */
+/* Returns whether the partition has this version: no commit since, and none before `index` in this batch, wrote to it. */
 static bool version_holds(const struct commit_job *j, size_t index, uint64_t version)
 {
 	size_t slot = rocks_slot(j->batch[index]->partition);
@@ -38,6 +39,7 @@ static bool version_holds(const struct commit_job *j, size_t index, uint64_t ver
 	return true;
 }
 
+/* Sets *holds. -EAGAIN: the check needs a file, and the job may not wait. */
 static int check_one(struct commit_job *j, rocksdb_writebatch_wi_t *writes, size_t index,
 		     const struct kv_check *c, bool *holds)
 {
@@ -57,7 +59,7 @@ static int check_one(struct commit_job *j, rocksdb_writebatch_wi_t *writes, size
 		return -EAGAIN;
 	}
 	if (message != NULL) {
-		/* Not -EIO, which would say that it may have been applied. */
+		/* Not -EIO or -ENOSPC: they would mean that the transaction is in doubt. */
 		int rc = rocks_error(j->rocks, "kv_check", message);
 		return rc == -EIO || rc == -ENOSPC ? -EBADMSG : rc;
 	}
@@ -72,10 +74,13 @@ static int check_one(struct commit_job *j, rocksdb_writebatch_wi_t *writes, size
 	return 0;
 }
 
+/* Evaluates the transaction at `index`: sets its result, or adds its writes. */
 static void evaluate(struct commit_job *j, rocksdb_writebatch_wi_t *writes, size_t index)
 {
+	assert(index < j->n);
 	struct kv_pending *p = j->batch[index];
 	const struct kv_txn *t = p->txn;
+	assert(p->rc == 0);
 	for (size_t i = 0; i < t->check_count; i++) {
 		bool holds = false;
 		p->rc = check_one(j, writes, index, &t->checks[i], &holds);
@@ -109,6 +114,7 @@ static void commit_run(void *arg)
 		evaluate(j, writes, i);
 	if (j->writes > 0) {
 		char *message = NULL;
+		assert(!j->now);
 		rocksdb_write_writebatch_wi(
 			j->rocks->db, j->synced ? j->rocks->write_synced : j->rocks->write_early,
 			writes, &message);
@@ -127,7 +133,7 @@ static void fail_all(struct kv_pending **batch, size_t n, int rc)
 		batch[i]->rc = rc;
 }
 
-/* Rows in memory that are about to change go, and do not come back until it is known to what. */
+/* Before a commit: drops the rows that it writes from the row cache, and keeps them out until it has ended. */
 static void rows_leave(struct rocks *r, struct kv_pending **batch, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -139,6 +145,7 @@ static void rows_leave(struct rocks *r, struct kv_pending **batch, size_t n)
 	}
 }
 
+/* After a commit whose result is known: rows of its slots may enter the row cache again. */
 static void rows_may_return(struct rocks *r, struct kv_pending **batch, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -149,6 +156,7 @@ static void commit_batch(void *ctx, struct kv_pending **batch, size_t n)
 {
 	struct rocks_lane *lane = ctx;
 	struct rocks *r = lane->rocks;
+	assert(rt_on_loop(r->loop) && n > 0);
 	if (r->write_error != 0) {
 		fail_all(batch, n, -EROFS);
 		return;
@@ -163,15 +171,18 @@ static void commit_batch(void *ctx, struct kv_pending **batch, size_t n)
 	}
 	r->base.stats.batches++;
 	if (j.rc != 0) {
-		/* Whatever RocksDB calls it: what is in the log may be found there at the next open.
-		 * Refusals stand on accepted transactions before them, so they are unknown too. */
+		/* Whatever the error, the next open may find the batch in the log, so all of it is in doubt. So
+		 * are refusals: they may follow from accepted transactions of the batch. */
 		r->write_error = j.rc;
 		fail_all(batch, n, j.rc == -ENOSPC ? -ENOSPC : -EIO);
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
-		if (batch[i]->rc == 0 && batch[i]->txn->write_count > 0)
-			r->versions[rocks_slot(batch[i]->partition)] = j.sequence;
+		if (batch[i]->rc == 0 && batch[i]->txn->write_count > 0) {
+			uint64_t *version = &r->versions[rocks_slot(batch[i]->partition)];
+			assert(*version <= j.sequence); /* versions only grow */
+			*version = j.sequence;
+		}
 	rows_may_return(r, batch, n);
 }
 
@@ -184,12 +195,14 @@ void rocks_lanes_init(struct rocks *r, size_t txns_max)
 }
 
 /*
- * An early transaction that finds its lane idle, on the loop itself: without a sync it is a few microseconds of work
- * in memory and a write to the page cache, less than the way to another thread and back. What would have to wait is
- * left to one, and nothing has happened: -EAGAIN. RocksDB needs less than 24 KiB of the fiber's stack.
+ * Commits an early transaction of an idle lane on the loop itself: without a sync it is a few microseconds of
+ * work in memory and a write to the page cache, less than a hop to another thread and back. -EAGAIN if the
+ * commit would have to wait; then nothing has happened, and the caller queues it for an offload thread. RocksDB
+ * needs less than 24 KiB of the fiber's stack.
  */
 static int commit_now(struct rocks *r, uint64_t partition, const struct kv_txn *txn, size_t *failed)
 {
+	assert(txn->early && r->write_error == 0);
 	struct kv_pending p = {.partition = partition, .txn = txn};
 	struct kv_pending *batch[1] = {&p};
 	struct commit_job j = {.rocks = r, .batch = batch, .n = 1, .now = true};
@@ -201,10 +214,10 @@ static int commit_now(struct rocks *r, uint64_t partition, const struct kv_txn *
 		rocksdb_write_writebatch_wi(r->db, r->write_now, writes, &message);
 	}
 	rocksdb_writebatch_wi_destroy(writes);
-	bool waits = message != NULL && strncmp(message, "Result incomplete", 17) == 0;
-	if (message == NULL || waits)
+	bool would_wait = message != NULL && strncmp(message, "Result incomplete", 17) == 0;
+	if (message == NULL || would_wait)
 		rows_may_return(r, batch, 1);
-	if (waits) {
+	if (would_wait) {
 		rocksdb_free(message);
 		return -EAGAIN;
 	}
@@ -224,6 +237,7 @@ int rocks_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_
 {
 	struct rocks *r = rocks_of(kv);
 	struct rocks_lane *lane = &r->lanes[rocks_slot(partition) % ROCKS_LANES];
+	assert(rt_on_loop(r->loop));
 	if (txn->early && kv_queue_idle(&lane->queue) && r->write_error == 0) {
 		int rc = commit_now(r, partition, txn, failed);
 		if (rc != -EAGAIN)

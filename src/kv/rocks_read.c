@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reads. A get is first tried on the loop itself, from memory only (rows, memtables, block cache): most
- * metadata that is asked for is hot, and a hop to another thread and back costs ten times the read.
- * RocksDB needs less than 20 KiB of the fiber's stack for it.
+ * Reads. A get is first tried on the loop itself, from memory only (row cache, memtables, block cache): most
+ * lookups of metadata are of hot keys, and a hop to another thread and back costs ten times the read. RocksDB
+ * needs less than 20 KiB of the fiber's stack for it.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "kv/rocks.h"
 #include "kv/rows.h"
 #include "rt/rt.h"
 
-/* More would hold up the loop, and push other rows from memory. */
+/* Gets of more keys go to an offload thread: they would delay the loop, and evict the cache's rows. */
 #define INLINE_KEYS_MAX 16
 
 struct get_job {
@@ -19,7 +20,7 @@ struct get_job {
 	const struct kv_bytes *keys;
 	size_t n;
 	struct kv_rows *rows;
-	bool cached; /* from memory or not at all: -EAGAIN */
+	bool cached; /* read from memory only; -EAGAIN if that is not possible */
 	int rc;
 };
 
@@ -31,7 +32,8 @@ static int get_one(struct get_job *j, const rocksdb_readoptions_t *options, size
 	rocksdb_pinnableslice_t *found =
 		rocksdb_get_pinned(j->rocks->db, options, key.bytes, key.len, &message);
 	if (message != NULL && j->cached) {
-		rocksdb_free(message); /* damage is met again without the limit, and told then */
+		rocksdb_free(
+			message); /* the read that follows on an offload thread reports damage */
 		return -EAGAIN;
 	}
 	if (message != NULL)
@@ -45,7 +47,7 @@ static int get_one(struct get_job *j, const rocksdb_readoptions_t *options, size
 	return rc;
 }
 
-/* Several keys are read from a snapshot, to be of one instant. */
+/* Reads the keys; several keys come from a snapshot, so that they show one instant. */
 static void get_run(void *arg)
 {
 	struct get_job *j = arg;
@@ -65,21 +67,24 @@ static void get_run(void *arg)
 	rocksdb_release_snapshot(r->db, snapshot);
 }
 
-/* --- rows in memory: the rules are in rocks.h ----------------------------------------------------- */
+/* --- the row cache: its rules are in rocks.h ----------------------------------------------------- */
 
-static void keep(struct get_job *j, size_t i)
+static void row_keep(struct get_job *j, size_t i)
 {
+	assert(i < j->rows->count);
+	assert(!j->rocks->writing[rocks_slot(j->partition)]);
 	const struct kv_row *row = &j->rows->row[i];
 	row_cache_put(j->rocks->rows, j->partition, row->key, row->found ? &row->value : NULL);
 }
 
-/* The version is the slot's from before the read. */
+/* Returns whether the rows may enter the row cache. version: the slot's from before the read. */
 static bool may_keep(const struct get_job *j, uint64_t version)
 {
 	size_t slot = rocks_slot(j->partition);
 	return !j->rocks->writing[slot] && j->rocks->versions[slot] == version;
 }
 
+/* Answers key i from the row cache; false if it is not there. */
 static bool get_kept(struct get_job *j, size_t i)
 {
 	bool found;
@@ -92,13 +97,14 @@ static bool get_kept(struct get_job *j, size_t i)
 }
 
 /*
- * On the loop. What is not among the rows is asked of RocksDB's memory; several such keys are of one
- * instant when nothing was committed meanwhile, and otherwise all are read again from a snapshot.
+ * Reads the keys on the loop, from the row cache or else from RocksDB's memory. Several keys from RocksDB show
+ * one instant if its sequence number did not change meanwhile; otherwise all are read again from a snapshot.
  */
 static void get_inline(struct get_job *j)
 {
 	struct rocks *r = j->rocks;
-	uint32_t asked = 0;
+	assert(j->cached && j->n <= INLINE_KEYS_MAX);
+	uint32_t asked = 0; /* bit i: RocksDB was asked for key i */
 	uint64_t before = j->n > 1 ? rocksdb_get_latest_sequence_number(r->db) : 0;
 	for (size_t i = 0; i < j->n && j->rc == 0; i++) {
 		if (get_kept(j, i))
@@ -115,13 +121,14 @@ static void get_inline(struct get_job *j)
 		return;
 	for (size_t i = 0; i < j->n; i++)
 		if ((asked >> i & 1) != 0)
-			keep(j, i);
+			row_keep(j, i);
 }
 
 int rocks_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
 	      struct kv_rows *rows)
 {
 	struct rocks *r = rocks_of(kv);
+	assert(rt_on_loop(r->loop));
 	struct get_job j = {r, partition, keys, n, rows, n <= INLINE_KEYS_MAX, 0};
 	uint64_t version = r->versions[rocks_slot(partition)];
 	bool few = j.cached;
@@ -136,7 +143,7 @@ int rocks_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, si
 		if (rc != 0)
 			return rc;
 		for (size_t i = 0; few && i < n && j.rc == 0 && may_keep(&j, version); i++)
-			keep(&j, i);
+			row_keep(&j, i);
 	}
 	rows->version = version;
 	return j.rc;
@@ -152,7 +159,7 @@ struct scan_job {
 	int rc;
 };
 
-/* The first key after all that begin with this one; false when there is none. */
+/* Changes k to the first key that is greater than all keys with the prefix k; false if there is none. */
 static bool key_after(struct rocks_key *k)
 {
 	while (k->len > 0) {
@@ -218,6 +225,7 @@ int rocks_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
 	       struct kv_rows *rows)
 {
 	struct rocks *r = rocks_of(kv);
+	assert(rt_on_loop(r->loop));
 	struct scan_job j = {r, partition, range, rows, 0};
 	uint64_t version = r->versions[rocks_slot(partition)];
 	int rc = rt_offload(scan_run, &j);
@@ -225,7 +233,7 @@ int rocks_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
 	return rc != 0 ? rc : j.rc;
 }
 
-/* --- which partitions hold something ---------------------------------------------------------- */
+/* --- the next partition that is not empty ---------------------------------------------------------- */
 
 struct next_job {
 	struct rocks *rocks;

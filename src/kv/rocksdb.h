@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The embedded engine: one folder, owned by one process, on RocksDB.
+ * The embedded engine: RocksDB in one folder, owned by one process.
  *
- * A transaction is acknowledged when RocksDB's log with it has been synced; those that wait meanwhile
- * share the next sync. When a write to the log fails, its outcome is unknown until the store is
- * opened again, which takes a new process, and until then there are no further transactions (-EROFS):
- * a log whose sync failed once must not be trusted to sync later. Reads go on.
+ * A transaction is acknowledged once RocksDB's log with it is synced. Transactions that arrive during a sync
+ * share the next one. When a write to the log fails, its transactions are in doubt until the store is opened
+ * again, by a new process. Until then every transaction returns -EROFS, because a log whose sync failed once
+ * may lose data silently at the next sync. Reads go on.
  */
 #ifndef KV_ROCKSDB_H
 #define KV_ROCKSDB_H
@@ -13,33 +13,35 @@
 #include "kv/kv.h"
 
 struct kv_rocksdb_options {
-	const char *dir; /* made when missing, its parent is not */
+	const char *dir; /* created if it does not exist; its parent must exist */
 	/*
-	 * Half for rows, half for blocks, indexes and filters; 0: an eighth of the machine's memory, 256 MiB or
-	 * more. What does not fit is read from tables, slower. A row takes about 40 bytes more than its key
-	 * and value.
+	 * Half for the row cache, half for RocksDB's blocks, indexes and filters. 0: an eighth of the machine's
+	 * memory, and at least 256 MiB. Other rows are read from tables, which is slower. A cached row takes
+	 * about 40 bytes more than its key and value.
 	 */
 	uint64_t cache_bytes;
-	uint64_t
-		memtable_bytes; /* not yet in a table; bounds the log and a restart too; 0: 32 MiB */
-	unsigned batch_txns_max; /* transactions per commit; 0: many. For measurements */
+	/* Of changes that are not in a table yet; also bounds the log and the time to open; 0: 32 MiB. */
+	uint64_t memtable_bytes;
+	unsigned
+		batch_txns_max; /* for measurements: transactions per commit; 0: KV_BATCH_TXNS_MAX */
 	/*
-	 * A log that is damaged in its middle is refused with -EBADMSG, for what follows was
-	 * acknowledged. With this it is cut off at the damage instead, and the rest is lost.
+	 * false: opening fails with -EBADMSG if the log is damaged in its middle, because acknowledged
+	 * transactions follow the damage. true: opening cuts the log off at the damage and loses them.
 	 */
 	bool salvage;
 };
 
 /*
- * Waits. -EBUSY: another process, or this one, has it open; -EBADMSG: damaged, or not ours (the log
- * says what); -EOPNOTSUPP: written by a later version; -ENOENT, -EACCES, -ENOSPC, -EIO, -ENOMEM.
+ * Waits. -EBUSY: another process, or this one, has the store open; -EBADMSG: damaged, or a database of another
+ * program (the process's log says which); -EOPNOTSUPP: written by a later version; -ENOENT, -EACCES, -ENOSPC,
+ * -EIO, -ENOMEM.
  */
 int kv_rocksdb_open(struct kv **out, const struct kv_rocksdb_options *options);
 
 /*
- * Reads every byte of every table and checks it: 0 and the number of keys, or -EBADMSG. Opening
- * checks what RocksDB needs to find the rest (manifest, log, presence and size of tables, their
- * indexes); a block of data is checked when it is read, and all of them are by this.
+ * Waits. Reads every table and verifies all checksums; sets *keys to the number of keys. -EBADMSG: damaged.
+ * Opening verifies only the manifest, the log, the presence and size of tables, and their indexes; blocks
+ * of data are verified when they are read.
  */
 int kv_rocksdb_verify(struct kv *kv, uint64_t *keys);
 

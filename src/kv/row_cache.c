@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Invariants:
- *  1. There are base + split buckets, base a power of two, 0 <= split < base. A row is in the bucket that
- *     place() names, and in no other; a key has one row at most.
- *  2. A place that is empty has at = 0, and no mark.
- *  3. The ring is [0, limit). used is what lies from the tail to the head, gaps and the end that is left out
- *     with it; when used is 0, both are 0. Rows do not go around the end: what is left of it begins with
+ *  1. There are base + split buckets; base is a power of two, 0 <= split < base. A row has a slot in the
+ *     bucket that bucket_of() returns, and in no other. A key has at most one row.
+ *  2. An empty slot has at = 0 and no mark.
+ *  3. The ring is [0, limit). used counts the bytes from the tail to the head, with gaps and the unused end;
+ *     if used is 0, head and tail are 0. No row wraps around the end: an unused end begins with a row of
  *     key_len 0, and then head <= tail.
- *  4. count rows of live bytes have a place. A row in the ring that no place points to is a gap.
+ *  4. count rows, of live bytes together, have a slot. A row of the ring without a slot is a gap.
  */
 #include "kv/row_cache.h"
 
@@ -19,28 +19,28 @@
 #include "rt/real.h"
 
 #define BUCKETS_MIN 64
-#define BUCKET_ROWS 3          /* on average, before there are more buckets: few overflow at that */
-#define BUCKETS_PART 6         /* of the memory, one in so many bytes is for buckets */
-#define RING_FIRST (256 * KIB) /* how much of the ring is used at first */
-#define RING_MAX (16 * GIB)    /* at counts eight bytes in 32 bits */
-#define CHANCES_MAX 64         /* rows that one put moves from the tail to the head */
+#define BUCKET_ROWS 3  /* mean rows per bucket before the table grows: few buckets overflow */
+#define BUCKETS_PART 6 /* buckets get one byte in so many of the memory */
+#define RING_FIRST (256 * KIB) /* bytes of the ring in use at first */
+#define RING_MAX (16 * GIB)    /* bytes: a 32-bit `at` counts units of eight */
+#define RESCUES_MAX 64         /* marked rows that one put moves from the tail to the head */
 #define ABSENT UINT16_MAX
 
 struct row {
-	uint32_t hash; /* the low half */
+	uint32_t hash; /* low half of the key's hash */
 	uint16_t key_len;
 	uint16_t value_len; /* or ABSENT */
-	uint8_t bytes[];    /* partition, key, value; then up to a multiple of eight */
+	uint8_t bytes[];    /* partition, key, value, padding to a multiple of eight bytes */
 };
 
 #define ROW_MAX (sizeof(struct row) + sizeof(uint64_t) + KV_KEY_MAX + ROW_CACHE_VALUE_MAX)
 
 struct bucket {
-	uint16_t tag[ROW_CACHE_WAYS]; /* the high bits of the hash */
-	uint16_t marked;              /* a bit for each place */
-	uint8_t next;                 /* the place that is looked at first when all are taken */
+	uint16_t tag[ROW_CACHE_WAYS]; /* high bits of the hash */
+	uint16_t marked;              /* bit i: slot i is marked */
+	uint8_t next;                 /* slot at which the search for an unmarked row starts */
 	uint8_t unused;
-	uint32_t at[ROW_CACHE_WAYS]; /* where in the ring, in eights, from 1 */
+	uint32_t at[ROW_CACHE_WAYS]; /* offset in the ring / 8 + 1; 0: empty slot */
 } __attribute__((aligned(64)));
 
 struct row_cache {
@@ -48,18 +48,18 @@ struct row_cache {
 	size_t buckets_max;
 	uint32_t base;
 	uint32_t split;
-	uint64_t count;
+	uint64_t count; /* rows */
 	uint8_t *ring;
-	size_t ring_bytes;
-	size_t limit;
-	size_t head;
-	size_t tail;
-	size_t used;
-	size_t live;
-	uint8_t moving[ROW_MAX + 8];
+	size_t ring_bytes;           /* mapped */
+	size_t limit;                /* bytes of the ring in use; grows up to ring_bytes */
+	size_t head;                 /* offset */
+	size_t tail;                 /* offset */
+	size_t used;                 /* bytes */
+	size_t live;                 /* bytes of rows */
+	uint8_t moving[ROW_MAX + 8]; /* a row on its way from the tail to the head */
 };
 
-/* --- places ----------------------------------------------------------------------------------- */
+/* --- slots ----------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(uint64_t partition, struct kv_bytes key)
 {
@@ -113,7 +113,7 @@ static bool row_is(const struct row *r, uint64_t partition, struct kv_bytes key)
 	       memcmp(r->bytes + sizeof(partition), key.data, key.len) == 0;
 }
 
-/* The place of the key in its bucket; ROW_CACHE_WAYS: it has none. */
+/* Returns the key's slot in its bucket; ROW_CACHE_WAYS: it has none. */
 static unsigned find(const struct row_cache *c, const struct bucket *b, uint64_t hash,
 		     uint64_t partition, struct kv_bytes key)
 {
@@ -134,22 +134,25 @@ static bool marked(const struct bucket *b, unsigned i)
 	return (b->marked >> i & 1) != 0;
 }
 
-/* The row becomes a gap. */
-static void forget(struct row_cache *c, struct bucket *b, unsigned i)
+/* Empties a slot; its row becomes a gap. */
+static void slot_clear(struct row_cache *c, struct bucket *b, unsigned i)
 {
+	assert(i < ROW_CACHE_WAYS && b->at[i] != 0);
+	assert(c->count > 0 && c->live >= bytes_of(row_in(c, b, i)));
 	c->live -= bytes_of(row_in(c, b, i));
 	c->count--;
 	b->at[i] = 0;
 	mark(b, i, false);
 }
 
-/* One bucket becomes two. */
+/* Splits one bucket in two. */
 static void split_one(struct row_cache *c)
 {
 	struct bucket *a = &c->buckets[c->split];
 	struct bucket *b = &c->buckets[c->base + c->split];
 	if (c->base + c->split == c->buckets_max)
-		return; /* fuller buckets, then */
+		return; /* at the limit: buckets hold more rows instead */
+	assert(c->split < c->base && c->base + c->split < c->buckets_max);
 	if (++c->split == c->base) {
 		c->base *= 2;
 		c->split = 0;
@@ -165,8 +168,8 @@ static void split_one(struct row_cache *c)
 	}
 }
 
-/* A place for one more row of the bucket. */
-static unsigned make_place(struct row_cache *c, struct bucket *b)
+/* Returns an empty slot of the bucket; evicts an unmarked row if it is full. */
+static unsigned slot_make(struct row_cache *c, struct bucket *b)
 {
 	for (unsigned i = 0; i < ROW_CACHE_WAYS; i++)
 		if (b->at[i] == 0)
@@ -177,14 +180,16 @@ static unsigned make_place(struct row_cache *c, struct bucket *b)
 		i = (i + 1) % ROW_CACHE_WAYS;
 	}
 	b->next = (uint8_t)((i + 1) % ROW_CACHE_WAYS);
-	forget(c, b, i);
+	slot_clear(c, b, i);
 	return i;
 }
 
 /* --- the ring --------------------------------------------------------------------------------- */
 
+/* Returns whether a row of n bytes fits at the head. */
 static bool fits(const struct row_cache *c, size_t n)
 {
+	assert(c->head <= c->limit && c->tail < c->limit && c->used <= c->limit);
 	if (c->used == 0 || c->head > c->tail)
 		return c->limit - c->head >= n;
 	return c->tail - c->head >= n;
@@ -193,6 +198,7 @@ static bool fits(const struct row_cache *c, size_t n)
 static size_t take_head(struct row_cache *c, size_t n)
 {
 	size_t offset = c->head;
+	assert(n % 8 == 0 && c->limit - c->head >= n);
 	c->head += n;
 	c->used += n;
 	return offset;
@@ -200,6 +206,7 @@ static size_t take_head(struct row_cache *c, size_t n)
 
 static void leave_tail(struct row_cache *c, size_t n)
 {
+	assert(n > 0 && n <= c->used);
 	c->tail += n;
 	c->used -= n;
 	if (c->used == 0)
@@ -208,8 +215,8 @@ static void leave_tail(struct row_cache *c, size_t n)
 		c->tail = 0;
 }
 
-/* The head is behind the tail and near the end: a longer ring, or from the beginning. */
-static void turn_head(struct row_cache *c)
+/* The head is near the end of the ring: makes the ring longer, or moves the head to its start. */
+static void head_turn(struct row_cache *c)
 {
 	if (c->limit < c->ring_bytes && c->live > c->limit / 2) {
 		c->limit = min_u64(2 * c->limit, c->ring_bytes);
@@ -222,8 +229,8 @@ static void turn_head(struct row_cache *c)
 	c->head = 0;
 }
 
-/* The place that points to what is at the tail; ROW_CACHE_WAYS: none. */
-static unsigned tail_place(const struct row_cache *c, const struct bucket *b)
+/* Returns the slot of the row at the tail; ROW_CACHE_WAYS: it is a gap. */
+static unsigned tail_slot(const struct row_cache *c, const struct bucket *b)
 {
 	for (unsigned i = 0; i < ROW_CACHE_WAYS; i++)
 		if (b->at[i] == at_of(c->tail))
@@ -231,8 +238,8 @@ static unsigned tail_place(const struct row_cache *c, const struct bucket *b)
 	return ROW_CACHE_WAYS;
 }
 
-/* The tail goes on by one row. True: the row had a mark, and is at the head now. */
-static bool move_tail(struct row_cache *c, bool spare_marked)
+/* Advances the tail by one row. Returns true if the row was marked and moved to the head. */
+static bool tail_advance(struct row_cache *c, bool rescue_marked)
 {
 	struct row *r = row_at(c, c->tail);
 	if (r->key_len == 0) {
@@ -241,16 +248,16 @@ static bool move_tail(struct row_cache *c, bool spare_marked)
 	}
 	size_t n = bytes_of(r);
 	struct bucket *b = bucket_of(c, r->hash);
-	unsigned i = tail_place(c, b);
-	bool spare = i < ROW_CACHE_WAYS && spare_marked && marked(b, i);
-	if (spare)
+	unsigned i = tail_slot(c, b);
+	bool rescue = i < ROW_CACHE_WAYS && rescue_marked && marked(b, i);
+	if (rescue)
 		memcpy(c->moving, r, n);
 	else if (i < ROW_CACHE_WAYS)
-		forget(c, b, i);
+		slot_clear(c, b, i);
 	leave_tail(c, n);
-	if (!spare)
+	if (!rescue)
 		return false;
-	assert(fits(c, n)); /* where it was, if nowhere else */
+	assert(fits(c, n)); /* at least where it was */
 	size_t offset = take_head(c, n);
 	memcpy(row_at(c, offset), c->moving, n);
 	b->at[i] = at_of(offset);
@@ -258,14 +265,16 @@ static bool move_tail(struct row_cache *c, bool spare_marked)
 	return true;
 }
 
+/* Takes n bytes at the head, and evicts rows until there is room. Returns their offset. */
 static size_t ring_take(struct row_cache *c, size_t n)
 {
-	unsigned chances = CHANCES_MAX;
+	assert(n <= ROW_MAX + 8 && 2 * n <= c->ring_bytes);
+	unsigned rescues = RESCUES_MAX;
 	while (!fits(c, n)) {
 		if (c->head > c->tail || c->used == 0)
-			turn_head(c);
-		else if (move_tail(c, chances > 0))
-			chances--;
+			head_turn(c);
+		else if (tail_advance(c, rescues > 0))
+			rescues--;
 	}
 	return take_head(c, n);
 }
@@ -346,7 +355,8 @@ void row_cache_put(struct row_cache *c, uint64_t partition, struct kv_bytes key,
 	if (c->count >= (uint64_t)BUCKET_ROWS * (c->base + c->split))
 		split_one(c);
 	struct bucket *b = bucket_of(c, (uint32_t)hash);
-	unsigned i = make_place(c, b);
+	unsigned i = slot_make(c, b);
+	assert(b->at[i] == 0 && !marked(b, i));
 	b->at[i] = at_of(offset);
 	b->tag[i] = tag_of(hash);
 	c->live += n;
@@ -359,7 +369,7 @@ void row_cache_drop(struct row_cache *c, uint64_t partition, struct kv_bytes key
 	struct bucket *b = bucket_of(c, (uint32_t)hash);
 	unsigned i = find(c, b, hash, partition, key);
 	if (i < ROW_CACHE_WAYS)
-		forget(c, b, i);
+		slot_clear(c, b, i);
 }
 
 uint64_t row_cache_bytes(const struct row_cache *c)

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rows in memory, by partition and key: what the embedded engine found there, also that it found nothing.
+ * The row cache of the embedded engine: rows by partition and key, including the fact that a key does not exist.
  *
- * Finding a row in RocksDB's tables takes longer the more of them there are: filters, indexes, the block,
- * the place in the block. Here it is one place in a hash table, at ten thousand rows as at ten million.
+ * A lookup in RocksDB's tables takes longer the more rows there are: filters, indexes, the block, the position in
+ * the block. A lookup here visits one bucket of a hash table, at ten thousand rows as at ten million.
  *
- * The table is made of buckets of ROW_CACHE_WAYS places, each bucket one line of the processor's cache: a
- * row that is not here costs one miss, one that is here two or three. It grows by linear hashing, a bucket
- * at a time, so that no single call pays for it:
+ * The table consists of buckets of ROW_CACHE_WAYS slots. A bucket is one line of the processor's cache: a miss
+ * of the row cache costs one miss of the processor's cache, a hit two or three. The table grows by linear
+ * hashing, one bucket at a time, so that no single call pays for the growth:
  *
  *   buckets 0 to 3, of which 0 and 1 have been split:   0 1 2 3 | 4 5     next: 2, into 2 and 6
- *   a hash that ends in 101 goes to bucket 5, one in 110 to bucket 2, for there is no 6 yet
+ *   a hash that ends in 101 belongs in bucket 5; one that ends in 110 in bucket 2, as bucket 6 does not exist yet
  *
- * The rows lie in a ring, one behind the other. New ones go to its head; for room the tail moves on:
+ * The rows lie one after the other in a ring. New rows go to its head; to make room, its tail advances:
  *
- *   | e f g . . . . a b c d |     head behind g, tail at a; b was dropped, and is a gap until the tail is there
+ *   | e f g . . . . a b c d |     head behind g, tail at a; b was dropped and is a gap until the tail passes it
  *
- * Which row goes. A row that was asked for is marked; when the tail comes to it, it moves to the head instead,
- * and loses its mark. A row that is put here has none: what is read once goes before what is read again. Of a
- * bucket that is full one without a mark goes. The ring begins small, and grows when half of it is rows.
+ * Eviction. A lookup marks the row that it finds. When the tail reaches a marked row, the row moves to the head
+ * and loses its mark; an unmarked row is evicted. A new row has no mark, so rows that are read once are evicted
+ * before rows that are read again. A full bucket evicts one of its unmarked rows. The ring starts small and
+ * grows once rows fill half of it.
  *
- * Memory. Ring and buckets together are bytes_max at most, in large pages where there are some: at random
- * over a gigabyte, looking up the page is half of the cost of a read. A value of more than
- * ROW_CACHE_VALUE_MAX is not kept.
+ * Memory. Ring and buckets together take at most bytes_max, in large pages where available: with random access
+ * over a gigabyte, the address translation is half of the cost of a read. Values of more than
+ * ROW_CACHE_VALUE_MAX bytes are not cached.
  *
- * Not for several threads.
+ * One thread uses a row cache.
  */
 #ifndef KV_ROW_CACHE_H
 #define KV_ROW_CACHE_H
@@ -32,31 +33,32 @@
 #include "kv/kv.h"
 
 #define ROW_CACHE_WAYS 10
-#define ROW_CACHE_VALUE_MAX 4096
+#define ROW_CACHE_VALUE_MAX 4096 /* bytes */
 
 struct row_cache;
 
-/* -ENOMEM. */
+/* Opens an empty cache of at most bytes_max bytes. -ENOMEM. */
 int row_cache_open(struct row_cache **out, uint64_t bytes_max);
-/* NULL is fine. */
+/* NULL is allowed. */
 void row_cache_close(struct row_cache *c);
 
 /*
- * True: it is known whether the key is there, and *found says so; value is then its value, and lives until
- * the next call that changes the cache.
+ * Returns whether the cache has the key. Then *found tells whether the key exists, and if so *value is its
+ * value, valid until the next put or drop.
  */
 bool row_cache_get(struct row_cache *c, uint64_t partition, struct kv_bytes key, bool *found,
 		   struct kv_bytes *value);
 
-/* value NULL: there is no such key. Replaces what was known. */
+/* Stores a row, or replaces it. value NULL: the key does not exist. A row over the limits is only dropped. */
 void row_cache_put(struct row_cache *c, uint64_t partition, struct kv_bytes key,
 		   const struct kv_bytes *value);
 
-/* Forgets. */
+/* Removes the key from the cache. */
 void row_cache_drop(struct row_cache *c, uint64_t partition, struct kv_bytes key);
 
-/* Memory that has been used, and how many rows there are. */
+/* Returns the bytes of memory touched so far. */
 uint64_t row_cache_bytes(const struct row_cache *c);
+/* Returns the number of rows. */
 uint64_t row_cache_count(const struct row_cache *c);
 
 #endif

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv/rows.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #define CHUNK_BYTES (16 * KIB)
 
+/* A buffer for keys and values; the newest is first in kv_rows.chunks. */
 struct kv_chunk {
 	struct kv_chunk *next;
 	size_t used;
@@ -65,6 +67,7 @@ void *kv_rows_alloc(struct kv_rows *rows, size_t len)
 		*c = (struct kv_chunk){.next = rows->chunks, .size = size};
 		rows->chunks = c;
 	}
+	assert(c->used <= c->size && c->size - c->used >= len);
 	void *bytes = c->data + c->used;
 	c->used += len;
 	return bytes;
@@ -90,6 +93,7 @@ static int push(struct kv_rows *rows, struct kv_row row)
 		if (rc != 0)
 			return rc;
 	}
+	assert(rows->count < rows->capacity);
 	rows->row[rows->count++] = row;
 	rows->bytes += row.key.len + row.value.len;
 	return 0;

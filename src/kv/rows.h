@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How engines fill struct kv_rows. Bytes are copied into chunks that never move. */
+/* For engines: filling struct kv_rows. Keys and values are copied into buffers that never move. */
 #ifndef KV_ROWS_H
 #define KV_ROWS_H
 
 #include "kv/kv.h"
 
-/* Empties it and keeps some memory. */
+/* Removes all rows; keeps some memory for the next ones. */
 void kv_rows_clear(struct kv_rows *rows);
 
-/* Room for n rows, so that adding them needs memory for their bytes only. -ENOMEM. */
+/* Allocates room for n rows, without their keys and values. -ENOMEM. */
 int kv_rows_reserve(struct kv_rows *rows, size_t n);
 
-/* Copies key and value. -ENOMEM. */
+/* Adds a row with copies of key and value. -ENOMEM. */
 int kv_rows_add(struct kv_rows *rows, struct kv_bytes key, struct kv_bytes value);
 
-/* For kv_get: key is borrowed, value copied; value NULL means not found. -ENOMEM. */
+/* Adds a row of kv_get: borrows key, copies value. value NULL: not found. -ENOMEM. */
 int kv_rows_answer(struct kv_rows *rows, struct kv_bytes key, const struct kv_bytes *value);
 
-/* Bytes of the rows' own, uninitialised; for engines that decode in place. NULL: out of memory. */
+/* Returns uninitialised memory that lives as long as the rows. NULL: out of memory. */
 void *kv_rows_alloc(struct kv_rows *rows, size_t len);
 
-/* Adds a row whose bytes are the rows' own already, or static. -ENOMEM. */
+/* Adds a row whose key and value are in memory of kv_rows_alloc, or static. -ENOMEM. */
 int kv_rows_link(struct kv_rows *rows, struct kv_bytes key, struct kv_bytes value);
 
-/* Whether a page is full. */
+/* Returns whether the page is full. */
 static inline bool kv_rows_full(const struct kv_rows *rows, const struct kv_range *range)
 {
 	return rows->count >= range->rows_max || rows->bytes >= range->bytes_max;

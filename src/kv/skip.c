@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv/skip.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -50,7 +51,7 @@ const struct skip_node *skip_next(const struct skip_node *n)
 	return n->next[0];
 }
 
-/* For each level the link that leads to the first node >= key (with beyond: > key). */
+/* Finds on each level the link to the first node whose key is >= key (beyond: > key). */
 static void search(struct skip *s, struct kv_bytes key, bool beyond, struct skip_node ***links)
 {
 	struct skip_node **level = s->head;
@@ -103,6 +104,7 @@ static unsigned draw_height(struct skip *s)
 	for (uint64_t bits = rng_u64(&s->rng); height < SKIP_HEIGHT_MAX && (bits & 3) == 0;
 	     bits >>= 2)
 		height++;
+	assert(height <= SKIP_HEIGHT_MAX);
 	return height;
 }
 
@@ -137,8 +139,11 @@ bool skip_delete(struct skip *s, struct kv_bytes key)
 	struct skip_node *n = *links[0];
 	if (n == NULL || !kv_equal(skip_key(n), key))
 		return false;
-	for (unsigned h = 0; h < n->height; h++)
+	assert(s->count > 0);
+	for (unsigned h = 0; h < n->height; h++) {
+		assert(*links[h] == n); /* a node is linked on every level below its height */
 		*links[h] = n->next[h];
+	}
 	node_free(n);
 	s->count--;
 	return true;

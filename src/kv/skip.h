@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An ordered map in memory, from bytes to bytes: a skip list. A node of height h is linked on levels
- * 0 to h-1; each level holds about a quarter of the nodes of the one below, so that a search that
- * starts on top passes O(log n) nodes. Heights come from the map's own generator, so that a run
- * repeats.
+ * An ordered map in memory, from bytes to bytes: a skip list. A node of height h is linked on levels 0 to
+ * h-1. Each level holds about a quarter of the nodes of the level below, so a search that starts at the top
+ * passes O(log n) nodes. The map draws heights from its own seeded generator: equal runs give equal maps.
  */
 #ifndef KV_SKIP_H
 #define KV_SKIP_H
@@ -11,7 +10,7 @@
 #include "base/rng.h"
 #include "kv/kv.h"
 
-#define SKIP_HEIGHT_MAX 16 /* a quarter each: good for 4^16 entries */
+#define SKIP_HEIGHT_MAX 16 /* enough for 4^16 nodes */
 
 struct skip_node;
 
@@ -24,18 +23,19 @@ struct skip {
 void skip_init(struct skip *s, uint64_t seed);
 void skip_fini(struct skip *s);
 
-/* The node with this key, or NULL. */
+/* Returns the node with this key, or NULL. */
 const struct skip_node *skip_find(struct skip *s, struct kv_bytes key);
-/* The first node whose key is >= key, or > key; NULL when there is none. */
+/* Returns the first node whose key is >= key (beyond: > key), or NULL. */
 const struct skip_node *skip_seek(struct skip *s, struct kv_bytes key, bool beyond);
+/* Returns the node with the next key, or NULL. */
 const struct skip_node *skip_next(const struct skip_node *n);
 
 struct kv_bytes skip_key(const struct skip_node *n);
 struct kv_bytes skip_value(const struct skip_node *n);
 
-/* Adds or replaces; both are copied. -ENOMEM, and then nothing changed. */
+/* Adds the key or replaces its value; copies both. -ENOMEM: the map is unchanged. */
 int skip_put(struct skip *s, struct kv_bytes key, struct kv_bytes value);
-/* Whether it was there. */
+/* Deletes the key; returns whether it existed. */
 bool skip_delete(struct skip *s, struct kv_bytes key);
 
 #endif

@@ -44,31 +44,31 @@ struct state {
 	uint32_t value[HISTORY_KEYS];
 };
 
-/* One level of the search: what was taken to get here, and which choice comes next. */
+/* One level of the search: the operation that was placed here, and the next one to try. */
 struct frame {
 	struct state before; /* the state before `chosen` was taken */
 	size_t chosen;
 	size_t taken_mark; /* length of search.taken before `chosen` */
 	size_t next;       /* the next operation to try */
-	size_t first;      /* all before it are done */
+	size_t first;      /* every operation before it is placed */
 };
 
 struct search {
 	const struct history *h;
 	bool *done;
-	size_t *taken; /* in order */
+	size_t *taken; /* indexes of placed operations, in order */
 	size_t taken_count;
-	size_t must_left; /* operations with a known outcome that are not done */
+	size_t must_left; /* operations with a known result that are not placed */
 	struct state state;
-	uint64_t hash[2]; /* of the set of done operations */
+	uint64_t hash[2]; /* of the set of placed operations */
 	struct frame *frames;
 	size_t depth;
-	/* Lowe's memory: configurations (done set and state) from which there is no way on */
+	/* Lowe's memory: configurations (placed set and state) that lead to no complete order */
 	uint64_t (*seen)[2];
 	size_t seen_cap;
 	size_t seen_count;
 	size_t seen_max;
-	size_t best; /* the most operations ever taken, and what could not follow */
+	size_t best; /* the longest order found, for the explanation */
 	size_t best_blocked;
 };
 
@@ -95,7 +95,7 @@ static bool changes(const struct history_op *op)
 	return op->kind == HISTORY_TXN && op->result != HISTORY_REFUSED;
 }
 
-/* Could the operation have happened in this state, with what its client was told? */
+/* Returns whether the operation in this state gives the result that its client got. */
 static bool fits(const struct state *s, const struct history_op *op)
 {
 	if (op->kind == HISTORY_READ) {
@@ -140,7 +140,7 @@ static void untake_to(struct search *s, size_t mark)
 	}
 }
 
-/* What started after this cannot come next: something not done had returned by then. */
+/* Returns the earliest return of an operation that is not placed: one that started later cannot come next. */
 static uint64_t horizon(const struct search *s, size_t first)
 {
 	uint64_t min = HISTORY_NEVER;
@@ -200,7 +200,7 @@ static void seen_grow(struct search *s)
 	s->seen_cap = cap;
 }
 
-/* Whether this configuration is new. */
+/* Adds the configuration to the memory; returns whether it is new. */
 static bool remember(struct search *s)
 {
 	uint64_t h[2];
@@ -216,7 +216,7 @@ static bool remember(struct search *s)
 	return true;
 }
 
-/* --- going deeper and coming back ------------------------------------------------------------- */
+/* --- placing operations and backtracking ------------------------------------------------------------- */
 
 static size_t skip_done(const struct search *s, size_t first)
 {
@@ -239,7 +239,7 @@ static void note_best(struct search *s, size_t first)
 	}
 }
 
-/* The next operation at this level that changes the state and fits; false when there is none. */
+/* Finds the next operation of this level that changes the state and fits; false if there is none. */
 static bool choose(struct search *s, struct frame *f, size_t *out)
 {
 	uint64_t end = horizon(s, f->first);
@@ -291,7 +291,7 @@ static enum history_verdict run(struct search *s)
 	}
 }
 
-/* --- telling ---------------------------------------------------------------------------------- */
+/* --- explanation of a violation ---------------------------------------------------------------------------------- */
 
 static void print_op(FILE *out, size_t index, const struct history_op *op)
 {
@@ -352,7 +352,7 @@ enum history_verdict history_check(const struct history *h, size_t configs_max, 
 	assert(s.done != NULL && s.taken != NULL && s.frames != NULL);
 	for (size_t i = 0; i < h->count; i++) {
 		const struct history_op *op = &h->ops[i];
-		/* A read without an answer says nothing. */
+		/* A failed read has no result to check. */
 		if (op->returned == HISTORY_NEVER && !changes(op))
 			s.done[i] = true;
 		else if (op->kind == HISTORY_READ || op->result != HISTORY_UNKNOWN)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A checker of linearizability, independent of what it checks: it knows only what clients asked, when
- * they asked and what they were told, and searches for one order of all operations, each between its
- * start and its return, in which a plain map would have given the same answers.
+ * A checker of linearizability, independent of the system under test. Its input are the calls of clients, their
+ * start and return times and their results. It searches for an order of all operations, each placed between its
+ * start and its return, in which a plain map gives the same results.
  *
- * The search is Wing and Gong's with Lowe's memory of configurations already tried. Two things keep it
- * small: operations that change nothing are taken as soon as they fit (taking one early never spoils
- * another), and histories are short.
+ * The search is Wing and Gong's, with Lowe's memory of configurations that were tried. It stays small because
+ * histories are short, and because an operation that changes nothing is placed as soon as it fits: placing it
+ * early never prevents another operation.
  *
- * An operation whose outcome is unknown may take effect at any time after its start, or never.
+ * An operation in doubt may take effect at any time after its start, or never.
  */
 #ifndef TESTS_HISTORY_H
 #define TESTS_HISTORY_H
@@ -28,7 +28,7 @@ enum history_result { HISTORY_APPLIED, HISTORY_REFUSED, HISTORY_UNKNOWN };
 
 /* Values are numbers; 0 stands for absent. */
 struct history_item {
-	enum history_check_kind check; /* of a check */
+	enum history_check_kind check; /* in a check */
 	unsigned key;
 	uint32_t value;
 };
@@ -37,8 +37,8 @@ struct history_op {
 	enum history_kind kind;
 	unsigned client;
 	uint64_t invoked;
-	uint64_t returned; /* HISTORY_NEVER when unknown */
-	/* HISTORY_READ: what was seen of the keys in mask, all at one instant */
+	uint64_t returned; /* HISTORY_NEVER: in doubt */
+	/* HISTORY_READ: the values of the keys in mask, at one instant */
 	unsigned mask;
 	uint32_t seen[HISTORY_KEYS];
 	/* HISTORY_TXN */
@@ -46,10 +46,10 @@ struct history_op {
 	struct history_item checks[HISTORY_ITEMS];
 	size_t write_count;
 	struct history_item writes[HISTORY_ITEMS];
-	bool moves;    /* the last write puts what another key had before, whatever its value: */
-	unsigned from; /* this one */
+	bool moves;    /* the last write puts the previous value of the key `from` */
+	unsigned from; /* key, if moves */
 	enum history_result result;
-	size_t failed; /* of HISTORY_REFUSED: a check that did not hold */
+	size_t failed; /* HISTORY_REFUSED: index of a check that failed */
 };
 
 struct history {
@@ -62,13 +62,13 @@ struct history {
 void history_init(struct history *h);
 void history_fini(struct history *h);
 
-/* Adds the operation with its start; the index names it from now on, for pointers move. */
+/* Adds an operation with its start time. Returns its index; pointers to operations do not stay valid. */
 size_t history_begin(struct history *h, const struct history_op *op);
 void history_end(struct history *h, size_t index);
 
 enum history_verdict { HISTORY_LINEARIZABLE, HISTORY_VIOLATED, HISTORY_TOO_HARD };
 
-/* configs_max bounds the memory; out, when not NULL, gets an account of a violation. */
+/* Checks the history. configs_max bounds the memory of configurations; out (may be NULL) gets an explanation. */
 enum history_verdict history_check(const struct history *h, size_t configs_max, FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Random clients on one partition; what they ask and are told becomes a history. */
+/* Random clients on one partition; their calls and results form a history for the checker. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define CONFIGS_MAX 2000000
 
-/* Keys that order and escaping could get wrong: NUL, neighbours, one the prefix of another. */
+/* Keys that test order and escaping: with NUL, adjacent, one a prefix of another. */
 static const struct kv_bytes names[HISTORY_KEYS] = {
 	{"\0", 1}, {"\0\1", 2}, {"\1", 1}, {"a", 1}, {"a\0b", 3}, {"\377\377", 2},
 };
@@ -20,7 +20,7 @@ struct client {
 	struct kv *kv;
 	unsigned number;
 	struct rng rng;
-	uint32_t last[HISTORY_KEYS]; /* what it saw last, to make checks that may hold */
+	uint32_t last[HISTORY_KEYS]; /* values that it read last, for checks that may hold */
 	uint32_t next_value;
 };
 
@@ -44,7 +44,7 @@ static unsigned key_number(struct kv_bytes key)
 	return 0;
 }
 
-/* A read that failed has seen nothing: its mask becomes empty. */
+/* Records the result of a read; a failed read gets an empty mask. */
 static void read_done(struct client *c, size_t index, unsigned mask, const uint32_t *seen)
 {
 	struct history_op *op = &c->all->history.ops[index];
@@ -155,7 +155,7 @@ static void client_txn(struct client *c)
 		for (size_t i = 0; i < op.write_count; i++)
 			c->last[op.writes[i].key] = op.writes[i].value;
 	} else if (rc == -EHOSTUNREACH) {
-		done->kind = HISTORY_READ; /* nothing happened, and nothing was seen */
+		done->kind = HISTORY_READ; /* not applied: the same as a read of no key */
 	} else {
 		CHECK_EQ(rc, 0);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One client: what the calls mean, their limits, and bad input. kv_suite_race.c has the rest. */
+/* The cases with one client: semantics of the calls, limits, invalid input. kv_suite_race.c has the others. */
 #include "kv_suite.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ static uint64_t version_of(struct kv_suite *s)
 	return rows.version;
 }
 
-/* A page must have these keys, separated by commas. */
+/* Checks that the page has exactly these keys, separated by commas. */
 static void expect_page(struct kv_suite *s, const struct kv_range *range, const char *keys,
 			bool more)
 {
@@ -80,7 +80,7 @@ static void expect_page(struct kv_suite *s, const struct kv_range *range, const 
 	CHECK_EQ(rows.more, more);
 }
 
-/* --- what the calls mean ---------------------------------------------------------------------- */
+/* --- semantics of the calls ---------------------------------------------------------------------- */
 
 static void empty_partition_reads_as_empty(struct kv_suite *s)
 {
@@ -246,7 +246,7 @@ static int order_rows(const void *a, const void *b)
 	return kv_compare(*(const struct kv_bytes *)a, *(const struct kv_bytes *)b);
 }
 
-/* All strings of one to three bytes out of these, which are the ones that escaping could misplace. */
+/* Keys are all strings of one to three of these bytes; wrong escaping would misplace them. */
 static size_t odd_keys(uint8_t bytes[][3], struct kv_bytes *keys)
 {
 	static const uint8_t odd[] = {0x00, 0x01, 0x02, 0x7f, 0x80, 0xff};
@@ -332,7 +332,7 @@ static void scan_pages_end_where_told(struct kv_suite *s)
 	expect_page(s, &(struct kv_range){.bytes_max = 1, .after = kv_text("d")}, "e", false);
 }
 
-/* --- limits and bad input --------------------------------------------------------------------- */
+/* --- limits and invalid input --------------------------------------------------------------------- */
 
 static void keys_and_values_have_limits(struct kv_suite *s)
 {
@@ -494,7 +494,7 @@ static void random_writes_match_a_model(struct kv_suite *s)
 	}
 }
 
-/* --- which partitions hold something ---------------------------------------------------------- */
+/* --- the next partition that is not empty ---------------------------------------------------------- */
 
 static void no_partition_that_holds_something_is_passed_over(struct kv_suite *s)
 {

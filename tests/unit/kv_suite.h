@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What every engine of kv must do: the same cases for all of them. A case runs in a fiber, on
- * partitions that nobody else uses, and works in either world.
+ * The test cases that every engine of kv must pass. A case runs in a fiber, in the real or the simulated
+ * world, on partitions that no other case uses.
  */
 #ifndef TESTS_KV_SUITE_H
 #define TESTS_KV_SUITE_H
@@ -14,7 +14,7 @@ struct kv_suite {
 	struct kv *kv;
 	uint64_t partition; /* the case may use this number and the 255 after it */
 	uint64_t seed;
-	unsigned weight; /* how much to do, up to 200: 1 for slow engines */
+	unsigned weight; /* amount of work, 1 (slow engines) to 200 */
 };
 
 struct kv_case {
@@ -25,7 +25,7 @@ struct kv_case {
 extern const struct kv_case kv_suite_cases[];
 extern const size_t kv_suite_count;
 
-/* A case's partitions: far from those of any other case, and different in each run. */
+/* Returns a case's first partition; differs for each case and each run. */
 static inline uint64_t kv_suite_partition(uint64_t run, size_t index)
 {
 	return mix_u64(run * 1000 + index + 1) & ~0xffffULL;
@@ -33,35 +33,35 @@ static inline uint64_t kv_suite_partition(uint64_t run, size_t index)
 
 /* --- helpers ---------------------------------------------------------------------------------- */
 
-/* Put, delete and read one key; fail the test unless that works. */
+/* Puts or deletes one key; an error fails the test. */
 void kv_must_put(struct kv *kv, uint64_t partition, struct kv_bytes key, struct kv_bytes value);
 void kv_must_delete(struct kv *kv, uint64_t partition, struct kv_bytes key);
-/* Whether the key is there with this value; NULL: whether it is not there. */
+/* Returns whether the key has this value; value NULL: whether the key does not exist. */
 bool kv_is(struct kv *kv, uint64_t partition, const char *key, const char *value);
 
 /* --- random histories: kv_history.c ------------------------------------------------------------ */
 
 struct kv_clients {
-	struct kv **kv; /* the stores that clients use, turn by turn */
+	struct kv **kv; /* stores; client i uses store i % store_count */
 	size_t store_count;
 	uint64_t partition;
 	uint64_t seed;
 	unsigned clients; /* up to 16 */
 	unsigned ops_each;
-	/* Filled, and added to by further runs; start zeroed: */
+	/* Results, zeroed before the first run; further runs add to them: */
 	struct history history;
 	unsigned runs;
-	uint64_t unknown; /* results that were not known */
-	uint64_t applied;
+	uint64_t unknown; /* transactions in doubt */
+	uint64_t applied; /* transactions that returned 0 */
 };
 
-/* Random reads, scans and transactions from many fibers on one partition, all written down. */
+/* Runs random reads, scans and transactions from many fibers on one partition, and records them. */
 void kv_clients_run(struct kv_clients *c);
-/* Read everything once more, at rest; false when that did not work. */
+/* Records one read of all keys after all clients have ended; false if the read failed. */
 bool kv_clients_final_read(struct kv_clients *c);
-/* Whether the history is linearizable; prints an account when it is not. */
+/* Returns whether the history is linearizable; prints an explanation if it is not. */
 bool kv_clients_check(struct kv_clients *c);
-/* The checks at the end: run, read, check, free. */
+/* Runs the clients, reads all keys, checks the history and frees it; a violation fails the test. */
 void kv_clients_must_agree(struct kv_clients *c);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The suite as cmocka cases, followed by an engine's own. */
+/* main() of an engine's test: the suite as cmocka cases, followed by the engine's own cases. */
 #ifndef TESTS_KV_SUITE_MAIN_H
 #define TESTS_KV_SUITE_MAIN_H
 
@@ -13,7 +13,7 @@
 #include "check.h"
 #include "kv_suite.h"
 
-/* fn runs the case that its state points to. */
+/* Runs all cases; fn runs the case of the suite that its state points to. */
 static inline int kv_suite_main(const char *group, void (*fn)(void **),
 				const struct CMUnitTest *own, size_t own_count)
 {

@@ -27,7 +27,7 @@ static void leaving_txn(void *arg)
 	l->rc = kv_txn(l->s->kv, l->s->partition, &t, NULL);
 }
 
-/* An engine that never waits may also do it: then it says so. */
+/* An engine that did not wait may have applied it; then it must have returned 0. */
 void cancelled_and_late_requests_are_not_applied(struct kv_suite *s)
 {
 	for (int late = 0; late < 2; late++) {
@@ -57,7 +57,7 @@ struct counter {
 	uint64_t refused;
 };
 
-/* Adds one to the number under "n", guarded by its old value or by the version read with it. */
+/* Adds one to the number under "n", on the condition of its old value or of the version read with it. */
 static int add_one(struct counter *c)
 {
 	AUTO_KV_ROWS struct kv_rows rows = {0};
@@ -209,7 +209,7 @@ void of_many_with_one_version_one_wins(struct kv_suite *s)
 	}
 }
 
-/* --- a chain that only works in one order ----------------------------------------------------- */
+/* --- a chain of transactions that can be applied in one order only ----------------------------------------------------- */
 
 struct link {
 	struct kv_suite *s;
@@ -218,7 +218,7 @@ struct link {
 	size_t failed;
 };
 
-/* Link n wants key n-1 there and key n not; even links are tried twice, so one of the two fails. */
+/* Link n needs key n-1 and the absence of key n. Even links are sent twice, so that one of the two fails. */
 static void add_link(void *arg)
 {
 	struct link *l = arg;
@@ -245,7 +245,7 @@ void conflicting_transactions_in_flight_get_their_own_results(struct kv_suite *s
 		CHECK_EQ(rt_group_spawn(&g, "link", add_link, &l[i]), 0);
 	}
 	rt_group_join(&g);
-	/* Whatever the order, each link that is there was added once, and after the one before it. */
+	/* In any order of arrival, each link that exists was added once, and after the link before it. */
 	bool broken = false;
 	for (unsigned i = 0; i < 2 * LINKS; i += 2) {
 		char key[16];

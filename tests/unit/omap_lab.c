@@ -51,7 +51,7 @@ static int on_kv_write(struct omap *o, const struct omap_write *w)
 	for (size_t i = 0; i < w->remove_count; i++)
 		write[t.write_count++] = (struct kv_write){.kind = KV_DELETE, .key = w->removes[i]};
 	size_t failed;
-	/* Past the limits of kv.h, which are for keys that are not escaped. */
+	/* Calls the engine directly: escaped keys exceed the limits of kv.h. */
 	struct kv *kv = kv_below(o);
 	return kv->ops->txn(kv, w->object, &t, &failed);
 }
@@ -72,7 +72,7 @@ static int order_keys(const void *a, const void *b)
 	return kv_compare(((const struct kv_row *)a)->key, ((const struct kv_row *)b)->key);
 }
 
-/* One instant: both parts are read again until they have the same version. */
+/* Reads keys and page until both have the same version, so that they show one instant. */
 static int on_kv_read(struct omap *o, struct omap_read *r)
 {
 	struct kv *kv = kv_below(o);
@@ -125,7 +125,7 @@ struct lossy {
 	struct rt_group late;
 };
 
-/* A write that was sent and is still on its way, with its own copy of everything. */
+/* A write under way, with its own copy of keys and values. */
 struct late_write {
 	struct lossy *lossy;
 	struct omap_write w;

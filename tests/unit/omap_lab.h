@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Object stores for tests: one made from any kv (whose partitions are its objects), and one that
- * stands before another and loses, delays and doubles its writes.
+ * Object stores for tests: one on top of any kv (whose partitions are its objects), and a wrapper around
+ * another object store that loses, delays and repeats its writes.
  */
 #ifndef TESTS_OMAP_LAB_H
 #define TESTS_OMAP_LAB_H
@@ -13,18 +13,18 @@ struct omap *omap_on_kv_take(struct kv *kv);
 
 struct omap_faults {
 	uint64_t seed;
-	uint64_t timeout_ns;  /* how long a caller waits for an answer that does not come */
-	uint64_t late_max_ns; /* when a late write is done, at the latest */
-	double request_lost;  /* probabilities per write */
+	uint64_t timeout_ns;  /* time until a caller without an answer gets -ETIMEDOUT */
+	uint64_t late_max_ns; /* longest delay of a late write */
+	double request_lost;  /* probability per write, as are the next ones */
 	double reply_lost;
 	double late;
-	double resent; /* done twice; the answer is that of the second time */
+	double resent; /* the write is done twice; the answer is the second one's */
 	double read_lost;
-	bool down;       /* nothing gets through at all; may be changed at any time */
-	uint64_t struck; /* counts what was drawn */
+	bool down;       /* no request reaches the store */
+	uint64_t struck; /* faults so far */
 };
 
-/* Takes the store below; faults is borrowed and may be changed while it is in use. */
+/* Takes the store below; borrows faults, which the test may change at any time. */
 struct omap *omap_lossy_take(struct omap *below, struct omap_faults *faults);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A folder of its own for each test of the engine on RocksDB, and something to put there. */
+/* A temporary folder for each test of the engine on RocksDB, and rows to fill it with. */
 #ifndef TESTS_ROCKS_PLACE_H
 #define TESTS_ROCKS_PLACE_H
 
@@ -24,7 +24,7 @@
 struct place {
 	char root[64];
 	char dir[80];
-	/* what a body is given and gives back */
+	/* input and output of a test's fiber */
 	const struct kv_case *test;
 	bool salvage;
 	uint64_t numbers[4];
@@ -65,8 +65,8 @@ static inline void in_fiber(struct place *p, void (*body)(void *))
 	assert_int_equal(rt_real_run(NULL, body, p), 0);
 }
 
-#define MANY 20000
-#define EACH 200 /* in one transaction */
+#define MANY 20000 /* rows */
+#define EACH 200   /* rows in one transaction */
 
 static inline void number_key(char out[16], unsigned n)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The engine in memory: the suite in both worlds, and the faults it is there to show. */
+/* The in-memory engine: the suite in both worlds, and its faults. */
 #include "kv_suite_main.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static void suite_case(void **state)
 	}
 }
 
-/* --- faults: a node of clients on a service that loses things ---------------------------------- */
+/* --- faults: a node of clients on a service that loses requests ---------------------------------- */
 
 struct lab {
 	uint64_t seed;
@@ -162,12 +162,12 @@ static void lost_and_late_transactions_have_the_effect_they_should(void **state)
 struct crash {
 	struct kv_mem *mem;
 	struct sim_node *node;
-	uint64_t acknowledged; /* kept outside of the process */
+	uint64_t acknowledged; /* survives crashes of the process */
 	uint64_t tried;
 	bool ended;
 };
 
-/* Writes 1, 2, 3, ... under "n", each only over the one before. */
+/* Writes 1, 2, 3, ... under "n", each on the condition that the previous number is there. */
 static void count_main(void *arg)
 {
 	struct crash *c = arg;
@@ -193,7 +193,7 @@ static void count_main(void *arg)
 		int rc = kv_txn(kv, 1, &(struct kv_txn){&check, 1, &w, 1, false}, NULL);
 		if (rt_cancelled())
 			goto out;
-		/* A request of the life before may have come late: then it was this very one. */
+		/* A late request from before the crash may have been applied; it wrote the same number. */
 		CHECK(rc == 0 || rc == -ESTALE);
 		n = next;
 		c->acknowledged = n;
@@ -227,7 +227,7 @@ static void contents_survive_crashes_and_late_requests_may_arrive(void **state)
 	assert_true(lives > 100);
 }
 
-/* --- the ordered map beneath ------------------------------------------------------------------ */
+/* --- the ordered map ------------------------------------------------------------------ */
 
 static void skip_list_keeps_order_and_count(void **state)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The engine on an object store, over stores that misbehave: exactly once whatever is lost, late or
- * doubled. The same code runs on RADOS (test_kv_rados.c).
+ * The engine on an object store with faults: a transaction is applied exactly once although requests are lost,
+ * late or repeated. test_kv_rados.c runs the same code on RADOS.
  */
 #include "kv_suite_main.h"
 
@@ -21,7 +21,7 @@
 struct lab {
 	uint64_t seed;
 	const struct kv_case *test;
-	struct kv_mem *mem; /* the objects; outside of the process */
+	struct kv_mem *mem; /* the objects; survive crashes of the process */
 	struct omap_faults faults[SERVERS];
 	struct kv_omap_options options;
 	struct kv *kv[SERVERS];
@@ -68,7 +68,7 @@ static void servers_close(struct lab *lab)
 		kv_close(lab->kv[i]);
 }
 
-/* Runs body as a process in the simulator; it may crash and be started again. */
+/* Runs body as a simulated process, which may crash and restart. */
 static void lab_run_with(struct lab *lab, void (*body)(void *), double crash_rate)
 {
 	struct sim_config c;
@@ -111,7 +111,7 @@ static void suite_case(void **state)
 		struct lab lab;
 		lab_init(&lab, seed);
 		lab.test = *state;
-		/* What is lost must not show, not even as an unknown result; reads may fail. */
+		/* Lost writes must not show, not even as a result in doubt; reads may fail. */
 		lab_faults(&lab, seed % 2 == 0 ? 0.05 : 0);
 		for (unsigned i = 0; i < SERVERS; i++)
 			lab.faults[i].read_lost = 0;
@@ -158,7 +158,7 @@ static void histories_with_losses_are_linearizable_and_every_result_is_known(voi
 	assert_true(struck > 5000);
 }
 
-/* --- many partitions, few kept in memory -------------------------------------------------------- */
+/* --- many partitions, few with state in memory -------------------------------------------------------- */
 
 #define PARTITIONS 10
 #define ROUNDS 60
@@ -250,7 +250,7 @@ static void down_body(void *arg)
 	CHECK_EQ(put_one(kv, "a"), 0);
 	lab->faults[0].down = true;
 	uint64_t start = rt_now_ns();
-	CHECK_EQ(put_one(kv, "b"), -ETIMEDOUT); /* it was sent */
+	CHECK_EQ(put_one(kv, "b"), -ETIMEDOUT); /* its write was sent */
 	CHECK_EQ(put_one(kv, "c"), -EHOSTUNREACH);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	CHECK_EQ(kv_scan(kv, 1, &(struct kv_range){0}, &rows), -EHOSTUNREACH);
@@ -272,7 +272,7 @@ static void a_store_that_is_down_is_an_error_in_bounded_time(void **state)
 	lab_run(&lab, down_body);
 }
 
-/* A write without an answer that is given up on, and is done only afterwards. */
+/* A write without an answer, done only after its transaction has returned -ETIMEDOUT. */
 static void late_body(void *arg)
 {
 	struct lab *lab = arg;
@@ -301,7 +301,7 @@ static void a_write_given_up_on_may_be_done_later_and_does_no_harm(void **state)
 	lab_run(&lab, late_body);
 }
 
-/* --- what servers leave behind ------------------------------------------------------------------ */
+/* --- records of servers ------------------------------------------------------------------ */
 
 static void expire_body(void *arg)
 {
@@ -317,8 +317,8 @@ static void expire_body(void *arg)
 	struct kv_check check = {.kind = KV_VERSION, .version = rows.version};
 	struct kv_write w = {.kind = KV_DELETE, .key = kv_text("a")};
 	CHECK_EQ(kv_txn(lab->kv[2], 1, &(struct kv_txn){&check, 1, &w, 1, false}, NULL), 0);
-	CHECK_EQ(kv_mem_keys(lab->mem), 2); /* one row, the record of the last */
-	/* The one whose record is gone goes on. */
+	CHECK_EQ(kv_mem_keys(lab->mem), 2); /* one row, the record of the last writer */
+	/* The server whose record was removed can write again. */
 	CHECK_EQ(put_one(lab->kv[0], "c"), 0);
 	CHECK_EQ(put_one(lab->kv[0], "c"), 0);
 	CHECK_EQ(kv_mem_keys(lab->mem), 4);
@@ -334,7 +334,7 @@ static void records_of_servers_long_gone_are_removed(void **state)
 	lab_run(&lab, expire_body);
 }
 
-/* --- combining -------------------------------------------------------------------------------- */
+/* --- group commit -------------------------------------------------------------------------------- */
 
 struct putter {
 	struct kv *kv;
@@ -386,7 +386,7 @@ static void waiting_transactions_are_combined_and_refused_one_by_one(void **stat
 	lab_run(&lab, combine_body);
 }
 
-/* --- one that is cancelled after it was taken into a commit ------------------------------------- */
+/* --- a request that is cancelled after a commit has taken it ------------------------------------- */
 
 static void slow_put(void *arg)
 {
@@ -396,7 +396,7 @@ static void slow_put(void *arg)
 	p->rc = put_one(p->kv, key);
 }
 
-/* Number 3 is cancelled at some moment: before it is taken, in the commit, or after it. */
+/* Cancels client 3 at a random moment: before the commit takes its request, during the commit, or after it. */
 static void cancel_body(void *arg)
 {
 	struct lab *lab = arg;
@@ -432,7 +432,7 @@ static void once_taken_into_a_commit_a_request_stays_to_the_end(void **state)
 	assert_true(applied > 10);
 }
 
-/* --- versions, with servers that race ----------------------------------------------------------- */
+/* --- versions, with concurrent servers ----------------------------------------------------------- */
 
 static void version_count(void *arg)
 {

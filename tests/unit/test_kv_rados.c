@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The engine on a real RADOS cluster, which scripts/rados.sh brings up and names in the environment.
- * Without one this program is skipped (exit 77): the stage "rados" of ./dev test runs it with one.
+ * The engine on a real RADOS cluster. scripts/rados.sh starts one and passes it in the environment, in the stage
+ * "rados" of ./dev test. Without a cluster this program is skipped (exit 77).
  */
 #include "kv_suite_main.h"
 
@@ -19,7 +19,7 @@
 #include "rt/real.h"
 #include "rt/rt.h"
 
-/* Different in each run, so that a cluster can be used again. */
+/* Differs in each run, so that several runs can use one cluster. */
 static uint64_t run_id(void)
 {
 	return (uint64_t)getpid() << 32 ^ (uint64_t)time(NULL);
@@ -84,7 +84,7 @@ static void suite_case(void **state)
 	assert_int_equal(rt_real_run(NULL, suite_body, &lab), 0);
 }
 
-/* --- lost, late and doubled on the way to a real cluster ---------------------------------------- */
+/* --- writes lost, late and repeated on the way to a real cluster ---------------------------------------- */
 
 static void lossy_body(void *arg)
 {
@@ -139,7 +139,8 @@ struct outage {
 	struct kv *kv;
 	uint64_t partition;
 	bool stop;
-	uint64_t acknowledged[WRITERS]; /* each writer counts up under its own key */
+	uint64_t acknowledged
+		[WRITERS]; /* last acknowledged number of each writer, under its own key */
 	uint64_t unknown;
 	uint64_t longest_ns;
 };
@@ -175,7 +176,7 @@ static void writer_main(void *arg)
 			w->all->acknowledged[w->number]++;
 		else
 			w->all->unknown++;
-		/* Each is alone on its key: nothing else can be the reason of a refusal. */
+		/* No other client writes to this key, so no check can fail. */
 		CHECK(rc == 0);
 	}
 }
@@ -188,7 +189,7 @@ static uint64_t total(const struct outage *o)
 	return sum;
 }
 
-/* Waits until so many more are acknowledged. */
+/* Waits until so many more writes are acknowledged. */
 static void progress(struct outage *o, uint64_t more)
 {
 	uint64_t goal = total(o) + more;
@@ -199,7 +200,7 @@ static void progress(struct outage *o, uint64_t more)
 	}
 }
 
-/* Also while writes go on: then one more than acknowledged may be there. */
+/* During writes the stored number may be one more than the acknowledged one. */
 static void all_there(struct outage *o)
 {
 	for (unsigned i = 0; i < WRITERS; i++) {
@@ -231,7 +232,7 @@ static void outage_body(void *arg)
 	}
 	progress(o, 300);
 	script("osd-kill", "1");
-	progress(o, 300); /* with two of three */
+	progress(o, 300); /* with two of three OSDs */
 	all_there(o);
 	script("osd-start", "1");
 	progress(o, 300);
@@ -259,7 +260,7 @@ static void nothing_acknowledged_is_lost_when_an_osd_is_killed(void **state)
 		      (unsigned long long)(o.longest_ns / NS_PER_MS));
 }
 
-/* --- a cluster that is not there ---------------------------------------------------------------- */
+/* --- a cluster that cannot be reached ---------------------------------------------------------------- */
 
 static void unreachable_body(void *arg)
 {
@@ -291,7 +292,7 @@ static void a_cluster_that_is_not_there_is_an_error_in_bounded_time(void **state
 	unlink(path);
 }
 
-/* With two of three OSDs dead nothing can be written: below the pool's min_size operations wait. */
+/* With two of three OSDs down no write succeeds: below the pool's min_size operations wait. */
 static void blocked_body(void *arg)
 {
 	(void)arg;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The engine on RocksDB: the suite, one owner, what survives, and damage. */
+/* The engine on RocksDB: the suite, restarts, one owner, crashes, a failed disk, the row cache. */
 #include "kv_suite_main.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static void suite_case(void **state)
 	place_remove(&p);
 }
 
-/* --- what survives ---------------------------------------------------------------------------- */
+/* --- restarts ---------------------------------------------------------------------------- */
 
 static void fill_body(void *arg)
 {
@@ -94,8 +94,8 @@ static void check_is(struct kv *kv, uint64_t partition, struct kv_bytes key, con
 	CHECK(value == NULL || kv_equal(rows.row[0].value, kv_text(value)));
 }
 
-/* In the log in their order, among those that are synced; each sees those before it, and so do reads, whatever was
- * read before. */
+/* Early and synced transactions in turn: each sees those before it, and so do reads, also of keys that were read
+ * (and cached) before. A restart after a synced one keeps them all. */
 static void early_body(void *arg)
 {
 	struct kv *kv;
@@ -228,7 +228,7 @@ static void open_twice(void *arg)
 	kv_close(kv);
 }
 
-/* This program again, in another role: a fork alone would inherit RocksDB without its threads. */
+/* Starts this program again in another role; a fork without exec would have RocksDB without its threads. */
 static pid_t start_role(const char *role, const char *dir, int *out)
 {
 	int fds[2];
@@ -265,7 +265,7 @@ static void the_folder_has_one_owner(void **state)
 	int out;
 	pid_t pid = start_role("count", p.dir, &out);
 	char line[32];
-	assert_true(read(out, line, sizeof(line)) > 0); /* it is open */
+	assert_true(read(out, line, sizeof(line)) > 0); /* the child has opened the store */
 	in_fiber(&p, open_while_owned);
 	assert_int_equal(p.rc, -EBUSY);
 	kill(pid, SIGKILL);
@@ -284,7 +284,7 @@ struct counting {
 	unsigned id;
 };
 
-/* Each fiber raises its own number by one, guarded by the old one, and says so once acknowledged. */
+/* Each fiber raises its own number by one, on the condition of the old one, and prints acknowledged numbers. */
 static void count_fiber(void *arg)
 {
 	struct counting *c = arg;
@@ -345,7 +345,7 @@ static void counts_body(void *arg)
 		uint64_t n = 0;
 		if (rows.row[0].found)
 			memcpy(&n, rows.row[0].value.data, sizeof(n));
-		/* At most the one transaction that was under way may be there without being told. */
+		/* Only the transaction under way at the kill may be stored without an acknowledgement. */
 		CHECK(n >= acknowledged[i] && n <= acknowledged[i] + 1);
 	}
 	kv_close(kv);
@@ -402,7 +402,7 @@ static void fail_role(void *arg)
 	CHECK(kv_health(kv) < 0);
 	CHECK(has(kv, 0) && has(kv, 999));
 	kv_close(kv);
-	_exit(42); /* what was abandoned is no leak of ours */
+	_exit(42); /* without the leak check: kv_close abandons the store on purpose */
 }
 
 static void after_failure_body(void *arg)
@@ -414,7 +414,7 @@ static void after_failure_body(void *arg)
 	kv_close(kv);
 }
 
-static void after_a_failed_write_no_other_is_taken_until_restarted(void **state)
+static void a_failed_log_write_ends_transactions_until_a_restart(void **state)
 {
 	(void)state;
 	struct place p;
@@ -430,7 +430,7 @@ static void after_a_failed_write_no_other_is_taken_until_restarted(void **state)
 	place_remove(&p);
 }
 
-/* --- commits are shared, hot reads do not leave the loop ---------------------------------------- */
+/* --- group commit, hot reads on the loop ---------------------------------------- */
 
 struct putter {
 	struct kv *kv;
@@ -465,10 +465,11 @@ static void sharing_body(void *arg)
 		CHECK(rows.row[0].found && !rows.row[1].found);
 	}
 	CHECK_EQ(kv->stats.reads_offloaded, 0);
-	fill_some(kv, 0, 4000); /* so that opening does not fetch the only block there is */
+	fill_some(kv, 0,
+		  4000); /* more than one block, because opening may read a table's only block */
 	kv_close(kv);
 	CHECK_EQ(open_there(arg, &kv), 0);
-	/* Now it is in a table: the first read fetches the block, the second finds it. */
+	/* Now the row is in a table: the first read fetches its block from the file, the second finds it cached. */
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	struct kv_bytes keys[] = {kv_text("k"), kv_text("none")};
 	for (unsigned i = 0; i < 2; i++) {
@@ -489,7 +490,7 @@ static void commits_are_shared_and_hot_reads_stay_on_the_loop(void **state)
 	place_remove(&p);
 }
 
-/* --- rows in memory ------------------------------------------------------------------------------ */
+/* --- the row cache ------------------------------------------------------------------------------ */
 
 #define TURNS 300
 
@@ -497,7 +498,7 @@ static void commits_are_shared_and_hot_reads_stay_on_the_loop(void **state)
 struct turns {
 	struct kv *kv;
 	uint32_t begun;
-	uint32_t seen; /* by anyone: nobody who asks later may see less */
+	uint32_t seen; /* the largest number read; a read that starts later must not return less */
 	bool done;
 };
 
@@ -546,7 +547,7 @@ static void turns_get(void *arg)
 	}
 }
 
-/* Scans are not answered from rows in memory: they may see a commit before its writer is told. */
+/* Scans do not use the row cache: they may return a commit before its writer has the result. */
 static void turns_scan(void *arg)
 {
 	struct turns *t = arg;
@@ -579,7 +580,7 @@ static void rows_body(void *arg)
 	kv_close(t.kv);
 }
 
-static void rows_in_memory_never_show_what_was_there_before(void **state)
+static void the_row_cache_never_returns_an_old_row(void **state)
 {
 	(void)state;
 	struct place p;
@@ -601,9 +602,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_commit_is_synced_if_any_of_its_transactions_is_not_early),
 		cmocka_unit_test(the_folder_has_one_owner),
 		cmocka_unit_test(nothing_acknowledged_is_lost_when_killed),
-		cmocka_unit_test(after_a_failed_write_no_other_is_taken_until_restarted),
+		cmocka_unit_test(a_failed_log_write_ends_transactions_until_a_restart),
 		cmocka_unit_test(commits_are_shared_and_hot_reads_stay_on_the_loop),
-		cmocka_unit_test(rows_in_memory_never_show_what_was_there_before),
+		cmocka_unit_test(the_row_cache_never_returns_an_old_row),
 	};
 	return kv_suite_main("kv on rocksdb", suite_case, tests, ARRAY_LEN(tests));
 }

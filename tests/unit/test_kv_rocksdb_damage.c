@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 
-/* The largest file whose name ends so; its size. */
+/* Finds the largest file whose name ends with suffix; returns its size. */
 static off_t largest(const char *dir, const char *suffix, char path[512])
 {
 	DIR *d = opendir(dir);
@@ -44,7 +44,7 @@ static void flip(const char *path, off_t at)
 	close(fd);
 }
 
-/* rc of opening, or of reading every key. */
+/* Opens the store and reads every key; sets rc to the first error. */
 static void look_at_all(void *arg)
 {
 	struct place *p = arg;
@@ -80,7 +80,7 @@ static void a_damaged_table_is_found_and_never_read_as_good(void **state)
 		flip(path, tenth == 10 ? size - 5 : size * tenth / 10);
 		in_fiber(&p, look_at_all);
 		if (p.rc == 0)
-			assert_int_equal(p.numbers[0], MANY); /* a byte that nothing depends on */
+			assert_int_equal(p.numbers[0], MANY); /* the byte is not used by any read */
 		else
 			assert_int_equal(p.rc, -EBADMSG);
 		if (tenth <= 8)
@@ -116,7 +116,7 @@ static void missing_and_damaged_files_refuse_to_open(void **state)
 	log_set_level(LOG_INFO);
 }
 
-/* Leaves the log as a crash would: the folder is copied while the store is open. */
+/* Copies the folder while the store is open, so that the copy's log ends as after a crash. */
 static void copy_open_store(struct place *p)
 {
 	char command[256];

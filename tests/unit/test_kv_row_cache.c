@@ -30,7 +30,7 @@ static uint64_t partition_of(uint64_t i)
 	return i % 7;
 }
 
-/* Values are long enough to need room, and say whose they are. */
+/* Makes a value that names its key and change, and is long enough to fill the ring. */
 static struct kv_bytes value_of(uint8_t out[200], uint64_t i, uint32_t change)
 {
 	size_t len = 8 + (size_t)((i + change) % 190);
@@ -48,7 +48,7 @@ static void put(struct row_cache *c, uint64_t i, uint32_t change)
 		      change == ABSENT ? NULL : &value);
 }
 
-/* What the cache knows of it: a change, ABSENT or UNKNOWN. */
+/* Returns the cached change of the key, ABSENT (it does not exist) or UNKNOWN (not cached). */
 static uint32_t get(struct row_cache *c, uint64_t i)
 {
 	char key[32];
@@ -72,12 +72,12 @@ static void drop(struct row_cache *c, uint64_t i)
 	row_cache_drop(c, partition_of(i), kv_bytes(key, key_of(key, i)));
 }
 
-/* The model says what was put last; the cache may know nothing, but never anything else. */
+/* The model holds the last put of each key; the cache returns that or nothing. */
 static void knows_what_was_put_last_or_nothing(void **state)
 {
 	(void)state;
 	static uint32_t model[KEYS];
-	const uint64_t bytes_max = 256 * KIB; /* a fraction of the keys */
+	const uint64_t bytes_max = 256 * KIB; /* room for a fraction of the keys */
 	struct row_cache *c;
 	struct rng rng;
 	uint64_t hits = 0;
@@ -143,7 +143,7 @@ static void a_long_value_is_not_kept_and_does_not_leave_the_old_one(void **state
 	row_cache_close(c);
 }
 
-/* Growing a bucket at a time loses few rows: those of buckets that overflow. */
+/* Growth by one bucket at a time evicts few rows: only those of buckets that overflow. */
 static void nearly_all_rows_that_fit_are_kept(void **state)
 {
 	(void)state;
@@ -160,7 +160,7 @@ static void nearly_all_rows_that_fit_are_kept(void **state)
 	row_cache_close(c);
 }
 
-/* Ten times what fits goes through, and what is asked for again and again stays. */
+/* Rows that are read again and again stay, while ten times the cache's size passes through. */
 static void what_is_read_again_stays_when_much_is_read_once(void **state)
 {
 	(void)state;

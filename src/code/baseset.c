@@ -14,12 +14,12 @@
 #define BACKTRACK_STEPS 1000000
 #define SEARCH_WORK 1200000 /* members moved times distances counted, for each overlap */
 
-/* Distances are counted at index domain * units + unit. */
+/* A candidate set and how often each distance occurs in it, at index domain * units + unit. */
 struct search {
 	struct baseset *b;
 	uint16_t *count;
-	uint32_t limit; /* the overlap aimed at */
-	uint32_t cost;  /* occurrences above it, over all distances */
+	uint32_t limit; /* the overlap that the search tries to reach */
+	uint32_t cost;  /* occurrences above the limit, over all distances; 0: reached */
 	struct rng rng;
 };
 
@@ -86,7 +86,7 @@ static bool domain_taken(const struct baseset *b, uint32_t domain, uint32_t n)
 	return false;
 }
 
-/* Every distance new: true when all members found a place. */
+/* Chooses the smallest next member that repeats no distance. True when all members were placed. */
 static bool first_fit(struct search *s)
 {
 	struct baseset *b = s->b;
@@ -114,19 +114,20 @@ static bool first_fit(struct search *s)
 }
 
 /*
- * Places member i and all after it so that every distance is new. The gaps between neighbours around
- * the clock are distances, so they differ; the first is the smallest, which some rotation makes so.
+ * Places member i and all later members so that every distance is new. The gaps between neighbours
+ * on the ring are distances, so they differ. The search fixes the first gap as the smallest: some
+ * rotation of any set has it so.
  */
 static bool backtrack_from(struct search *s, uint32_t i, uint32_t *steps)
 {
 	struct baseset *b = s->b;
 	if (i == b->width)
 		return true;
-	uint32_t more = b->width - i; /* gaps after this member */
+	uint32_t gaps_left = b->width - i; /* after this member */
 	uint32_t at = b->domain[i - 1] + (i > 1 ? b->domain[1] + 1 : 1);
 	for (; *steps > 0; at++) {
-		uint32_t gap = (i > 1 ? b->domain[1] : at) + 1; /* at least */
-		if (at + more * gap > b->domains)
+		uint32_t gap_min = (i > 1 ? b->domain[1] : at) + 1;
+		if (at + gaps_left * gap_min > b->domains)
 			return false;
 		--*steps;
 		b->domain[i] = at;
@@ -152,7 +153,10 @@ static bool backtrack(struct search *s)
 	return backtrack_from(s, 1, &steps);
 }
 
-/* Any members at all, in domains drawn one by one so that no distance between them is favoured. */
+/*
+ * Draws random members to start from, each in a domain of its own, so that no distance is
+ * favoured.
+ */
 static void search_start(struct search *s)
 {
 	struct baseset *b = s->b;
@@ -165,13 +169,16 @@ static void search_start(struct search *s)
 	}
 }
 
-/* A worse place is taken with probability 1 / 4^worse, in whole numbers: the same everywhere. */
+/*
+ * Returns by how much to shift a random number to accept a move that raises the cost by `worse`
+ * with probability 1 / 4^worse. Integers only, so that every machine takes the same decisions.
+ */
 static uint32_t worse_shift(uint32_t worse)
 {
 	return 64 - 2 * (uint32_t)min_u64(worse, 31);
 }
 
-/* One try to move a member elsewhere; a worse place is taken rarely, to leave dead ends. */
+/* Tries to move one member. A move that raises the cost is kept rarely, to leave local minima. */
 static void search_move(struct search *s)
 {
 	struct baseset *b = s->b;
@@ -194,7 +201,8 @@ static void search_move(struct search *s)
 	member_add(s, i, b->width);
 }
 
-/* Terminates: an overlap of `width` is met by any set. */
+/* Anneals towards the least overlap that counting allows, then towards one more, and so on. It
+ * terminates because every set has an overlap of at most `width`. */
 static void search_run(struct search *s)
 {
 	struct baseset *b = s->b;
@@ -211,7 +219,7 @@ static void search_run(struct search *s)
 	}
 }
 
-/* Moves the set so that its first member is (0, 0), and counts what it really shares. */
+/* Translates the set so that its first member is (0, 0), and counts its overlap. */
 static void finish(struct search *s)
 {
 	struct baseset *b = s->b;

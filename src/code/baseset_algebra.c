@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/baseset_algebra.h"
 
-#define FIELD_MAX 256 /* q: w <= 255 never needs a larger one */
+#define FIELD_MAX 256 /* largest q that is tried: enough for a width of 255 */
 
-/* GF(q), q = p^m. Prime q needs no logarithms. */
+/* GF(q), q = p^m. The tables of logarithms are filled only when q is not prime. */
 struct scalars {
 	uint32_t q, p;
 	uint16_t exp[FIELD_MAX], log[FIELD_MAX];
@@ -21,7 +21,7 @@ struct field {
 	uint32_t low[3];
 };
 
-/* The prime that q >= 2 is a power of, or 0. */
+/* Returns the prime p when q >= 2 is a power of p, else 0. */
 static uint32_t prime_root(uint32_t q)
 {
 	uint32_t p = 2;
@@ -49,7 +49,7 @@ static uint32_t scalar_mul(const struct scalars *s, uint32_t a, uint32_t b)
 	return a == 0 || b == 0 ? 0 : s->exp[(s->log[a] + s->log[b]) % (s->q - 1)];
 }
 
-/* Fills the tables with powers of y, where y^m = low; false if they are not all of the field. */
+/* Fills the tables with powers of y, where y^m = low. False when y does not generate the field. */
 static bool scalars_try(struct scalars *s, uint32_t low)
 {
 	uint32_t high = s->q / s->p; /* y^(m-1) */
@@ -83,7 +83,7 @@ static void times_x(const struct field *f, struct element *e)
 	e->c[0] = scalar_mul(&f->s, top, f->low[0]);
 }
 
-/* The first power of x that is a scalar (projective) or is one; at most `limit`, or 0. */
+/* Returns the first exponent i <= limit at which x^i is a scalar (projective) or is 1; 0: none. */
 static uint32_t order_of_x(const struct field *f, bool projective, uint32_t limit)
 {
 	struct element e = {{1, 0, 0}};
@@ -95,7 +95,7 @@ static uint32_t order_of_x(const struct field *f, bool projective, uint32_t limi
 	return 0;
 }
 
-/* A polynomial for which x has exactly the order n. One exists for every q. */
+/* Sets the field's polynomial to one for which x has exactly the order n; it exists for every q. */
 static void field_find(struct field *f, bool projective, uint32_t n)
 {
 	uint32_t q = f->s.q;
@@ -109,6 +109,7 @@ static void field_find(struct field *f, bool projective, uint32_t n)
 	}
 }
 
+/* Collects the first `width` exponents i < n at which a coefficient of x^i has the value. */
 static void collect(const struct field *f, int coefficient, uint32_t value, uint32_t n,
 		    uint32_t width, uint32_t *member)
 {
@@ -121,7 +122,7 @@ static void collect(const struct field *f, int coefficient, uint32_t value, uint
 	}
 }
 
-/* Whether the powers of g modulo the prime q are all numbers but 0. */
+/* Whether g generates the multiplicative group modulo the prime q. */
 static bool generates(uint32_t g, uint32_t q)
 {
 	uint32_t e = g, order = 1;

@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Fills `member` and returns true when n and width fit one of the families. */
+/* Fills `member` and returns true when n and width fit one of the families, else returns false. */
 bool baseset_algebra(uint32_t n, uint32_t width, uint32_t *member);
 
 #endif

@@ -2,14 +2,15 @@
 /*
  * Encoding is a list of matrix products, called lines:
  *
- *   r, rs   one, from the data chunks to the parities
- *   lrc     one for each group's local parity, one for all global parities
- *   mlec    one for each data row (the network code across columns), then one for each column,
- *           parity columns too (the local code across rows)
+ *   r, rs   one line, from the data chunks to the parities
+ *   lrc     one line for each group's local parity, one for all global parities
+ *   mlec    one line for each data row (the network code across columns), then one for each column,
+ *           parity columns included (the local code across rows)
  *
  * The double parities of mlec, parity rows of parity columns, come from the local code here. The
  * network code across a parity row would give the same bytes: with network matrix N, local matrix L
- * and data D (a column of it for each column), both are L * D * N^T, and matrix products associate.
+ * and data matrix D (one column for each column of the block), both equal L * D * N^T, because
+ * matrix products associate.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -166,7 +167,7 @@ static int check_chunks(const struct codec *c, size_t len, const struct sg *chun
 	return 0;
 }
 
-/* The chunks of a line, in memory of the caller: inputs, then outputs. */
+/* Lists the chunks of a line in the caller's array: inputs, then outputs. */
 static struct product line_product(const struct line *line, int chunks[ENCODING_STRIPE_MAX])
 {
 	int *in = chunks, *out = chunks + line->m->cols;
@@ -189,7 +190,10 @@ static void encode_line(const struct codec *c, int i, bool flat, size_t off, siz
 		sg_dot(c->kernel, &p, len, chunks);
 }
 
-/* Line by line, so that it costs one look for each coefficient, next to nothing beside the encoding. */
+/*
+ * Checks each line by itself: one comparison per coefficient, which is cheap beside the
+ * encoding.
+ */
 static int check_overlaps(const struct codec *c, const struct sg *chunks)
 {
 	int numbers[ENCODING_STRIPE_MAX];
@@ -203,8 +207,8 @@ static int check_overlaps(const struct codec *c, const struct sg *chunks)
 }
 
 /*
- * Flat chunks are encoded block by block, all lines of a block in turn, so that the later lines find
- * their input in the cache.
+ * Flat chunks are encoded in runs of SG_BLOCK bytes, all lines of a run one after the other, so
+ * that the later lines find their input in the processor's cache.
  */
 int codec_encode(const struct codec *c, size_t len, const struct sg *chunks)
 {

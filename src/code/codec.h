@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A codec is an encoding made ready for work: its matrices and their tables. It is opened once,
- * never changes, and may be used by any number of threads at once. All calls here and in plan.h and
+ * A codec is an encoding with its matrices and their multiplication tables. It is opened once,
+ * never changes, and any number of threads may use it at once. All calls here and in plan.h and
  * update.h are pure functions of their arguments.
  *
- * Chunks are passed as an array indexed by chunk number (encoding.h), one struct sg each, all of
- * the same length, but that data chunks may be shorter everywhere: what lacks counts as zeros.
- * Buffers may have any alignment; those written must not overlap any other. Wrong sizes are refused
- * with -EINVAL or -EOVERFLOW before a byte is written, and so are outputs of encoding and of plans
- * that overlap what they are computed from.
+ * Chunks are passed as an array indexed by chunk number (encoding.h), one struct sg each. All have
+ * the same length, except that data chunks may be shorter: the missing bytes count as zeros.
+ * Buffers may have any alignment; output buffers must not overlap other buffers. Functions check
+ * sizes and return -EINVAL or -EOVERFLOW before they write a byte. Encoding and plans also return
+ * -EINVAL for outputs that overlap their inputs.
  *
  * Calls need up to 16 KiB of stack: a quarter of a fiber's.
  */
@@ -23,10 +23,10 @@
 
 struct codec;
 
-/* 0, -EINVAL when encoding_check() refuses e, -ENOMEM. */
+/* Returns 0, -EINVAL when encoding_check() refuses e, or -ENOMEM. */
 int codec_open(const struct encoding *e, struct codec **out);
 
-/* With the kernels of the caller's choice: tests run kernel_plain against kernel_fast. */
+/* Opens a codec that uses the caller's kernel: tests compare kernel_plain with kernel_fast. */
 int codec_open_with(const struct encoding *e, const struct kernel *kernel, struct codec **out);
 
 void codec_close(struct codec *c);
@@ -34,17 +34,17 @@ void codec_close(struct codec *c);
 const struct encoding *codec_encoding(const struct codec *c);
 
 /*
- * Writes every chunk that is not data. Data chunks may be shorter than len: what lacks counts as
- * zeros. For mlec the network parities come first, then the local parities of all columns, double
- * ones too.
+ * Computes every chunk that is not data. Data chunks may be shorter than len: the missing bytes
+ * count as zeros. For mlec the network parities come first, then the local parities of all columns,
+ * double parities included. Returns 0, -EINVAL or -EOVERFLOW.
  */
 int codec_encode(const struct codec *c, size_t len, const struct sg *chunks);
 
 /*
- * Whether all chunks belong together: 0, or -EBADMSG when a byte of any of them is not what the
- * others say. Chunks may be short as for encoding. What it finds for certain and what by chance:
- * verify.c. Call it after the checksums that will travel with the chunks are computed, so that no
- * moment is left in which a flipped bit goes unseen.
+ * Checks that the chunks form a codeword. Returns 0, or -EBADMSG when a byte of any chunk does not
+ * match the others. Chunks may be short as for encoding. verify.c lists which errors it always
+ * finds and which with high probability. Call it after computing the checksums that travel with the
+ * chunks: a bit that flips before the checksum is found here, a later one by the checksum.
  */
 int codec_verify(const struct codec *c, size_t len, const struct sg *chunks);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of this folder share about codecs. Not for use outside src/code. */
+/* The inside of a codec. Only src/code includes this header. */
 #ifndef CODE_CODEC_IMPL_H
 #define CODE_CODEC_IMPL_H
 
@@ -9,13 +9,14 @@
 struct codec {
 	struct encoding e;
 	const struct kernel *kernel;
-	int data, total;     /* chunks */
-	struct matrix wide;  /* r, rs: the parities; lrc: the global ones; mlec: those of a row */
+	int data, total;    /* numbers of chunks */
+	struct matrix wide; /* r, rs: all parities; lrc: global parities; mlec: parities of a row */
 	struct matrix local; /* lrc: a group's local parity; mlec: the parities of a column */
-	struct matrix whole; /* lrc: local and global parities over all data, to solve with */
+	struct matrix whole; /* lrc: local and global parities over all data, for solving */
 };
 
-/* The chunks of one product of encoding: in[j] = in_first + j * in_step, and out alike. */
+/* One matrix product of encoding: input j is chunk in_first + j * step, output j is chunk
+ * out_first + j * step. */
 struct line {
 	const struct matrix *m;
 	int in_first, out_first;
@@ -25,19 +26,21 @@ struct line {
 int codec_lines(const struct codec *c);
 struct line codec_line(const struct codec *c, int i);
 
-/* The code of all chunks: r, rs, lrc. */
+/* The stripe code of all chunks. For r, rs and lrc only. */
 static inline struct stripe_code codec_stripe(const struct codec *c)
 {
 	const struct matrix *m = c->e.kind == ENCODING_LRC ? &c->whole : &c->wide;
 	return (struct stripe_code){c->data, c->total, m->coef};
 }
 
+/* The local code of an mlec. */
 static inline struct stripe_code codec_column_stripe(const struct codec *c)
 {
 	const struct rs_shape *s = &c->e.mlec.local;
 	return (struct stripe_code){s->k, s->k + s->p, c->local.coef};
 }
 
+/* The network code of an mlec. */
 static inline struct stripe_code codec_row_stripe(const struct codec *c)
 {
 	const struct rs_shape *s = &c->e.mlec.net;

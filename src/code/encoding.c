@@ -34,7 +34,8 @@ static int read_number(struct reader *r, const char *what, int *value)
 	while (*r->at >= '0' && *r->at <= '9') {
 		n = n * 10 + (*r->at++ - '0');
 		if (n > NUMBER_MAX)
-			return refuse(r->why, r->why_size, -EINVAL, "%s is far too large", what);
+			return refuse(r->why, r->why_size, -EINVAL, "%s is larger than %d", what,
+				      NUMBER_MAX);
 	}
 	if (r->at == start)
 		return refuse(r->why, r->why_size, -EILSEQ, "%s must be a plain decimal number",
@@ -54,7 +55,7 @@ static int read_char(struct reader *r, char c, const char *form)
 	return 0;
 }
 
-/* K+P, followed by nothing in particular. */
+/* Reads "K+P"; the text may continue after it. */
 static int read_shape(struct reader *r, const char *k_name, const char *p_name, const char *form,
 		      struct rs_shape *shape)
 {
@@ -104,14 +105,14 @@ static int read_mlec(struct reader *r, struct encoding *e)
 static int read_replicated(struct reader *r, struct encoding *e)
 {
 	e->kind = ENCODING_REPLICATED;
-	return read_number(r, "the number of copies", &e->copies);
+	return read_number(r, "the number of replicas", &e->copies);
 }
 
 static const struct form {
 	const char *prefix;
 	int (*read)(struct reader *r, struct encoding *e);
 } forms[] = {
-	{"rs:", read_rs}, /* before "r", which it begins with */
+	{"rs:", read_rs}, /* before "r", which is a prefix of it */
 	{"lrc:", read_lrc},
 	{"mlec:", read_mlec},
 	{"r", read_replicated},
@@ -143,10 +144,11 @@ int encoding_parse(const char *text, struct encoding *e, char *why, size_t why_s
 static int check_rs(const struct rs_shape *s, const char *level, char *why, size_t why_size)
 {
 	if (s->k < 1)
-		return refuse(why, why_size, -EINVAL, "%sneeds at least one data chunk", level);
+		return refuse(why, why_size, -EINVAL, "%sneeds at least one data chunk, not 0",
+			      level);
 	if (s->p < 1)
 		return refuse(why, why_size, -EINVAL,
-			      "%sneeds at least one parity chunk: without any it protects nothing",
+			      "%sneeds at least one parity chunk: with 0 no loss can be rebuilt",
 			      level);
 	if (s->k > ENCODING_STRIPE_MAX || s->p > ENCODING_STRIPE_MAX ||
 	    s->k + s->p > ENCODING_STRIPE_MAX)
@@ -162,9 +164,10 @@ static int check_lrc(const struct lrc_shape *s, char *why, size_t why_size)
 	if (s->groups < 1)
 		return refuse(why, why_size, -EINVAL, "lrc needs at least one local group");
 	if (s->globals < 1)
-		return refuse(why, why_size, -EINVAL,
-			      "lrc needs at least one global parity: without any it is separate "
-			      "small stripes");
+		return refuse(
+			why, why_size, -EINVAL,
+			"lrc needs at least one global parity: with 0 its groups are separate "
+			"stripes");
 	if (s->k > ENCODING_STRIPE_MAX || s->groups > ENCODING_STRIPE_MAX ||
 	    s->globals > ENCODING_STRIPE_MAX || s->k + s->groups + s->globals > ENCODING_STRIPE_MAX)
 		return refuse(why, why_size, -EINVAL, "lrc has more than %d chunks",
@@ -182,7 +185,8 @@ int encoding_check(const struct encoding *e, char *why, size_t why_size)
 	case ENCODING_REPLICATED:
 		if (e->copies < 1 || e->copies > ENCODING_COPIES_MAX)
 			return refuse(why, why_size, -EINVAL,
-				      "the number of copies must be 1 to %d", ENCODING_COPIES_MAX);
+				      "the number of replicas must be 1 to %d",
+				      ENCODING_COPIES_MAX);
 		return 0;
 	case ENCODING_RS:
 		return check_rs(&e->rs, "rs ", why, why_size);
@@ -195,7 +199,7 @@ int encoding_check(const struct encoding *e, char *why, size_t why_size)
 		return err;
 	}
 	}
-	return refuse(why, why_size, -EINVAL, "no such kind of encoding");
+	return refuse(why, why_size, -EINVAL, "unknown kind of encoding %d", (int)e->kind);
 }
 
 void encoding_print(const struct encoding *e, char text[ENCODING_TEXT_MAX])
@@ -285,8 +289,8 @@ double encoding_redundant_share(const struct encoding *e)
 
 /*
  * LRC: gf.c builds matrices that survive every R+1 losses, and no matrix survives the loss of
- * all R global parities with two chunks of one group. MLEC: a block dies of PN+1 dead columns, each
- * dead of PL+1 chunks.
+ * all R global parities with two chunks of one group. MLEC: the smallest loss that is not survived
+ * is PL+1 chunks in each of PN+1 columns.
  */
 int encoding_tolerance(const struct encoding *e)
 {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Encodings: how one block of user data becomes chunks. A person writes and sees a string, the code
- * carries struct encoding.
+ * Encodings: how one block of user data becomes chunks. Users write and see a string; the code uses
+ * struct encoding.
  *
- *   r3                3 copies (1 to 16)
+ *   r3                3 replicas (1 to 16)
  *   rs:K+P            Reed-Solomon: K data and P parity chunks, any P may be lost
  *   lrc:K+L+R         Azure's local reconstruction code: K data chunks in L equal groups, one local
  *                     parity each, and R global parities
  *   mlec:KN+PN/KL+PL  two levels: a network stripe of KN+PN columns, each column a local stripe of
  *                     KL+PL chunks
  *
- * Chunks of a block are numbered, and the numbers are part of what is stored:
+ * Chunks of a block are numbered. Stores keep chunks under these numbers, so they must not change:
  *
- *   r     every chunk is a copy
+ *   r     every chunk is a replica
  *   rs    0..K-1 data, then P parities
  *   lrc   0..K-1 data (group g is g*K/L .. (g+1)*K/L-1), then L local parities, then R global ones
  *   mlec  column * (KL+PL) + row; columns 0..KN-1 are data, rows 0..KL-1 are data; user bytes fill
@@ -50,7 +50,7 @@ struct mlec_shape {
 
 struct encoding {
 	enum encoding_kind kind;
-	union { /* by kind */
+	union { /* selected by kind */
 		int copies;
 		struct rs_shape rs;
 		struct lrc_shape lrc;
@@ -60,29 +60,29 @@ struct encoding {
 
 enum chunk_role {
 	CHUNK_DATA,
-	CHUNK_COPY,          /* replication: a copy other than the first */
+	CHUNK_COPY,          /* replication: a replica other than chunk 0 */
 	CHUNK_LOCAL_PARITY,  /* lrc, mlec: over one group or column */
 	CHUNK_GLOBAL_PARITY, /* rs, lrc: over all data; mlec: a data row of a parity column */
 	CHUNK_DOUBLE_PARITY, /* mlec: a parity row of a parity column */
 };
 
 /*
- * Reads an encoding. Returns 0, -EILSEQ when the text is not of one of the four forms, -EINVAL when
- * the numbers are impossible. On an error `why` (of why_size bytes, may be NULL with 0) says in one
- * sentence what is wrong, and *e is untouched. Numbers are plain decimals: no sign, space or
- * leading zero.
+ * Parses an encoding. Returns 0, -EILSEQ when the text is not of one of the four forms, -EINVAL
+ * when the numbers are impossible. On an error it writes one sentence with the reason to `why`
+ * (why_size bytes; may be NULL with 0) and does not change *e. Numbers are plain decimals: no sign,
+ * space or leading zero.
  */
 int encoding_parse(const char *text, struct encoding *e, char *why, size_t why_size);
 
-/* Refuses, as encoding_parse() does, parameters that did not come from a string. 0 or -EINVAL. */
+/* Checks the parameters of an encoding that was not parsed. Returns 0 or -EINVAL, with `why`. */
 int encoding_check(const struct encoding *e, char *why, size_t why_size);
 
-/* Writes the string form of a valid encoding: encoding_parse() reads back the same one. */
+/* Writes the string form of a valid encoding; encoding_parse() of it gives an equal encoding. */
 void encoding_print(const struct encoding *e, char text[ENCODING_TEXT_MAX]);
 
 bool encoding_equal(const struct encoding *a, const struct encoding *b);
 
-/* All below take a valid encoding. */
+/* The functions below require a valid encoding. */
 
 int encoding_data_chunks(const struct encoding *e); /* 1 for replication */
 int encoding_total_chunks(const struct encoding *e);
@@ -90,21 +90,23 @@ int encoding_total_chunks(const struct encoding *e);
 /* Stored bytes for each byte of user data: 3.0 for r3, 1.5 for rs:4+2. */
 double encoding_expansion(const struct encoding *e);
 
-/* The part of stored bytes that is redundant, 0 to 1 (the paper's "capacity overhead"). */
+/* Returns the redundant share of the stored bytes, 0 to 1 (the paper's "capacity overhead"). */
 double encoding_redundant_share(const struct encoding *e);
 
-/* The largest n such that every loss of n chunks is survived. Larger sets may be, too. */
+/* Returns the largest n such that every loss of n chunks is survived. Some larger losses may be
+ * survived, too. */
 int encoding_tolerance(const struct encoding *e);
 
-/* The chunk that holds the d-th part of the user data, 0 <= d < data chunks. */
+/* Returns the chunk that holds the d-th part of the user data, 0 <= d < data chunks. */
 int encoding_data_chunk(const struct encoding *e, int d);
 
-/* The part of the user data that this chunk holds, or -1 when it is a parity or a further copy. */
+/* Returns which part of the user data the chunk holds, or -1 for a parity or a replica other than
+ * chunk 0. */
 int encoding_data_index(const struct encoding *e, int chunk);
 
 enum chunk_role encoding_role(const struct encoding *e, int chunk);
 
-/* "data", "copy", "local parity", "global parity", "double parity". */
+/* Returns "data", "copy", "local parity", "global parity" or "double parity". */
 const char *chunk_role_name(enum chunk_role role);
 
 #endif

@@ -21,7 +21,7 @@ static bool stripe_in_use(const struct layout *l, uint32_t pool, uint64_t local_
 	return layout_column_find(l, pool, local_stripe, &stripe, &column);
 }
 
-/* The next local stripe in use with at least min_hits failed chunks. */
+/* Finds the first local stripe in use, from `from` on, with at least min_hits failed chunks. */
 static bool pool_scan(const struct failure *f, const struct failure_pool *p, uint32_t min_hits,
 		      uint64_t from, uint64_t *found)
 {
@@ -35,7 +35,7 @@ static bool pool_scan(const struct failure *f, const struct failure_pool *p, uin
 	return false;
 }
 
-/* Turns disk numbers, ascending, into pools with numbers inside the pool. */
+/* Groups the sorted disk numbers by pool and replaces each by the disk's number inside its pool. */
 static void group_by_pool(struct failure *f)
 {
 	const struct layout *l = f->layout;
@@ -177,7 +177,7 @@ enum failure_class failure_stripe_class(const struct failure *f, uint64_t stripe
 	return class_of(failure_lost_columns(f, stripe), f->layout->spec.net.p);
 }
 
-/* Local stripes of a pool that belong to a network stripe. */
+/* Returns how many local stripes of the pool belong to a network stripe. */
 static uint64_t pool_stripes(const struct layout *l, uint32_t pool)
 {
 	uint64_t n = l->local.stripes;
@@ -204,7 +204,10 @@ int failure_pool_counts(const struct failure *f, uint32_t pool, uint64_t *count)
 	return 0;
 }
 
-/* A network stripe is counted where its first lost column is met, in the order of pools. */
+/*
+ * Counts the network stripe of a lost column, unless a pool of a lower number has another lost
+ * column of it: then it was counted there.
+ */
 static void count_stripe(const struct failure *f, uint32_t pool, uint64_t local_stripe,
 			 struct failure_census *census)
 {

@@ -5,22 +5,23 @@
  *   failed chunk               its disk failed
  *   affected local stripe      1 or more failed chunks
  *     locally recoverable      1 to pl of them
- *     lost                     more than pl: only the network level can bring it back
+ *     lost                     more than pl: only the network level can rebuild it
  *   catastrophic pool          a local pool with a lost local stripe
  *   affected network stripe    1 or more lost local stripes among its columns
  *     recoverable              1 to pn of them
  *     lost                     more than pn: data loss, in the paper's terms
  *
- * The last class is the paper's, and is pessimistic: chunks of different columns are coded row by
- * row, so a network stripe with pn + 1 lost columns still comes back when their failed rows differ.
- * The repair planners use that (see repair.h); these functions count as the table does.
+ * The class `lost` of network stripes is the paper's, and is pessimistic: chunks of different
+ * columns are coded row by row, so a network stripe with pn + 1 lost columns can still be rebuilt
+ * when their failed rows differ. The repair planners use that (see repair.h); these functions count
+ * as the table does.
  *
  * Codes on one level are the cases pl = 0 with columns of one chunk (every failed chunk is a lost
  * local stripe) and pn = 0 with one column (every lost local stripe is data loss).
  *
- * All of this counts chunks, which decides only when any k chunks of a stripe are enough. An LRC is
- * not such a code: some of its losses of p chunks are survived and some are not. failure_init()
- * refuses its layouts; code_health() and plan.h answer for its stripes one by one.
+ * The classes count chunks. A count decides only when any k chunks of a stripe are enough. An LRC
+ * is not such a code: it survives some losses of p chunks and not others. failure_init() refuses
+ * its layouts; code_health() and plan.h decide for its stripes one by one.
  */
 #ifndef CODE_FAILURE_H
 #define CODE_FAILURE_H
@@ -39,33 +40,35 @@ struct failure_pool {
 
 struct failure {
 	const struct layout *layout;
-	uint32_t n, pools_n;
-	uint32_t catastrophic_n;
-	uint32_t *failed;           /* in the pools' order */
+	uint32_t n, pools_n;        /* failed disks; pools with failed disks */
+	uint32_t catastrophic_n;    /* pools */
+	uint32_t *failed;           /* numbers inside the pool, pool after pool */
 	struct failure_pool *pools; /* ascending by pool number */
 };
 
 /*
- * Sorts the failed disks into pools and finds the catastrophic ones, which may have to look at all
- * stripes of a declustered pool with more than pl failed disks. The layout must outlive f. -ERANGE
- * for a disk outside the system, -EINVAL for one named twice, -EOPNOTSUPP for an LRC, -ENOMEM.
+ * Groups the failed disks by pool and finds the catastrophic pools. That may scan all stripes of a
+ * declustered pool with more than pl failed disks. The layout must outlive f. Returns 0, -ERANGE
+ * for a disk outside the system, -EINVAL for a disk named twice, -EOPNOTSUPP for an LRC, or
+ * -ENOMEM.
  */
 int failure_init(struct failure *f, const struct layout *l, const uint32_t *disks, uint32_t n);
 void failure_fini(struct failure *f);
 
 bool failure_has_disk(const struct failure *f, uint32_t disk);
 
-/* NULL for a pool without failed disks. */
+/* Returns the failed disks of a pool, or NULL when it has none. */
 const struct failure_pool *failure_pool_at(const struct failure *f, uint32_t pool);
 
-/* Failed chunks of a local stripe; *rows (4 words of bits, may be NULL) gets which. -ERANGE. */
+/* Returns the number of failed chunks of a local stripe, or -ERANGE. *rows (4 words of bits, may be
+ * NULL) gets the set of failed rows. */
 int failure_local_chunks(const struct failure *f, uint32_t pool, uint64_t local_stripe,
 			 uint64_t *rows);
 
-/* Lost columns of a network stripe. -ERANGE. */
+/* Returns the number of lost columns of a network stripe, or -ERANGE. */
 int failure_lost_columns(const struct failure *f, uint64_t stripe);
 
-/* The classes of the table. Arguments outside the system count as FAILURE_NONE. */
+/* Return the classes of the table; FAILURE_NONE for arguments outside the system. */
 enum failure_class failure_local_class(const struct failure *f, uint32_t pool,
 				       uint64_t local_stripe);
 enum failure_class failure_pool_class(const struct failure *f,
@@ -73,8 +76,8 @@ enum failure_class failure_pool_class(const struct failure *f,
 enum failure_class failure_stripe_class(const struct failure *f, uint64_t stripe);
 
 /*
- * Local stripes of a pool by their number of failed chunks: count[0] to count[rows], which sum to
- * the stripes in use. Looks at every affected stripe. -ERANGE.
+ * Counts the local stripes of a pool by their number of failed chunks, in count[0] to count[rows];
+ * they sum to the stripes in use. Visits every affected stripe. Returns 0 or -ERANGE.
  */
 int failure_pool_counts(const struct failure *f, uint32_t pool, uint64_t *count);
 
@@ -85,7 +88,7 @@ struct failure_census {
 	uint64_t recoverable_net, lost_net; /* network stripes */
 };
 
-/* Counts everything by looking at every affected stripe. */
+/* Counts failed chunks, stripes and pools by class. Visits every affected stripe. */
 void failure_count(const struct failure *f, struct failure_census *census);
 
 #endif

@@ -17,13 +17,13 @@
  *    Cauchy matrix again. So every square submatrix is nonsingular. (ISA-L's other construction,
  *    with powers of 2, lacks this property for larger k and p.)
  *
- *    Why that makes the code MDS: lose e <= p chunks, among them d data chunks. At least d of the
+ *    This makes the code MDS: let e <= p chunks be lost, among them d data chunks. At least d of the
  *    parities remain. Those d parity rows, restricted to the d lost columns, are a square
- *    submatrix: invert it and the lost data is back, and lost parities are encoded again.
+ *    submatrix: its inverse gives the lost data, from which lost parities are encoded again.
  *
- *    Each column j is then divided by c[0][j], which multiplies each such determinant by nonzero
- *    factors and changes nothing above. The first row becomes all ones: the first parity is the XOR
- *    of the data. Worked example, rs:2+2: x = {2, 3}, y = {0, 1}:
+ *    Each column j is then divided by c[0][j]. That multiplies each such determinant by nonzero
+ *    factors, so the argument above still holds. The first row becomes all ones: the first parity is
+ *    the XOR of the data. Worked example, rs:2+2: x = {2, 3}, y = {0, 1}:
  *
  *        1/2  1/3        divided by        1    1
  *        1/3  1/2        its first row     2/3  3/2
@@ -34,16 +34,16 @@
  *    the first parity of an MDS code that has lost at most R+1 chunks. If a local parity is lost,
  *    at most R other chunks are, and the MDS code without its first parity is enough.
  *
- *    No code of this shape can decode a pattern in which the losses beyond one a group, plus lost
- *    global parities, are more than R. A code that decodes all others is maximally recoverable. The
- *    pyramid is with R = 1 (a group with two losses leaves a 2x2 or 1x1 minor of the Cauchy matrix)
- *    and with one group (it is MDS).
+ *    No code of this shape can decode a pattern in which the losses beyond the first of each group,
+ *    plus lost global parities, are more than R. A code that decodes all other patterns is maximally
+ *    recoverable. The pyramid is maximally recoverable with R = 1 (a group with two losses leaves a
+ *    2x2 or 1x1 minor of the Cauchy matrix) and with one group (it is MDS).
  *
- * 3. LRC with R = 2 in several groups. The pyramid misses some patterns with two losses in each of
- *    two groups, so we choose the global rows as (x_j) and (x_j^2) instead, where group i takes its
+ * 3. LRC with R = 2 in several groups. The pyramid fails for some patterns with two losses in each
+ *    of two groups, so we choose the global rows as (x_j) and (x_j^2) instead, where group i takes its
  *    x from a set V_i of nonzero elements such that V_i with 0 is closed under addition, and V_i
- *    and V_j have no element in common. Then all possible patterns decode; the determinants that
- *    can appear are
+ *    and V_j have no element in common. Then all patterns that any code could decode do decode; the
+ *    determinants that can appear are
  *
  *        three data chunks of a group    (a+b)(a+c)(b+c)          distinct elements
  *        two and their local parity      ab(a+b)                  distinct and not 0
@@ -52,15 +52,15 @@
  *        parity in one or both           the same with u = a, or v = c
  *        with one global parity lost     u or u^2
  *
- *    Groups with one loss repair themselves and take no part. Such sets are cosets of a subfield's
- *    nonzero elements: with s = K / L
+ *    Groups with one loss are repaired from their own chunks and do not appear in them. Such sets are
+ *    cosets of a subfield's nonzero elements: with s = K / L
  *
  *        L <= 17,  s <= 15    V_i = 2^i * GF(16)*,  x = 2^(i + 17 j)
  *        L <= 85,  s <= 3     V_i = 2^i * GF(4)*,   x = 2^(i + 85 j)
  *        s = 1                V_i = 2^i,            x = 2^i
  *
  *    For wider groups, and for R >= 3 in several groups, we keep the pyramid: R+1 losses always
- *    decode, larger patterns mostly do, and gf_solve() tells before anything is read.
+ *    decode, larger patterns mostly do, and gf_solve() finds out before the caller reads anything.
  */
 #include "code/gf.h"
 
@@ -102,7 +102,7 @@ void gf_rs_rows(int k, int p, uint8_t *rows)
 			rows[i * k + j] = gf_mul((uint8_t)(k ^ j), gf_inv((uint8_t)((k + i) ^ j)));
 }
 
-/* The exponent step of the spread of theory point 3, or 0 where there is none. */
+/* Returns the exponent step of theory point 3 (17, 85 or 255), or 0 when the pyramid is used. */
 static int lrc_spread_step(const struct lrc_shape *s)
 {
 	int size = s->k / s->groups;
@@ -150,7 +150,7 @@ void gf_lrc_rows(const struct lrc_shape *s, uint8_t *rows)
 			rows[g * s->k + j] = j / size == g;
 }
 
-#define VECTOR_MIN 64 /* bytes from which on a table for ISA-L pays */
+#define VECTOR_MIN 64 /* shortest row, in bytes, for which ISA-L is faster than byte by byte */
 
 /* dst -= c * src */
 static void row_subtract(uint8_t *dst, const uint8_t *src, uint8_t c, int n)
@@ -216,9 +216,9 @@ static uint8_t code_coef(const struct stripe_code *c, int chunk, int column)
 }
 
 /*
- * A data chunk that is read gives its own column. What is left is a small system: the columns that
- * are not read must be matched by the parities that are. For rs that is e x e with e losses, far
- * cheaper than inverting a k x k matrix.
+ * A data chunk that is read gives its own column. A small system remains: the parities that are
+ * read must produce the columns that are not read. For rs it is e x e with e losses, far cheaper
+ * than inverting a k x k matrix.
  */
 struct solve {
 	int missing[ENCODING_STRIPE_MAX]; /* data columns that are not read */

@@ -15,16 +15,17 @@
 
 #include "code/encoding.h"
 
-/* Product without tables: slow, and independent of everything else. */
+/* Returns a * b without tables: slow, and independent of ISA-L and of gf_mul(). */
 uint8_t gf_mul_plain(uint8_t a, uint8_t b);
 
-/* 2 to the power n, n >= 0; 2 generates the 255 nonzero elements. */
+/* Returns 2 to the power n, n >= 0; 2 generates the 255 nonzero elements. */
 uint8_t gf_pow2(int n);
 
-/* The p rows of k coefficients of rs:k+p. Never to change: stored parities depend on it. */
+/* Writes the p rows of k coefficients of rs:k+p. They must never change: stored parities depend on
+ * them. */
 void gf_rs_rows(int k, int p, uint8_t *rows);
 
-/* The groups + globals rows of an lrc. Never to change either. */
+/* Writes the groups + globals rows of an lrc. They must never change either. */
 void gf_lrc_rows(const struct lrc_shape *s, uint8_t *rows);
 
 /* Whether this lrc's matrix decodes every pattern that any matrix of its shape could. */
@@ -38,23 +39,24 @@ struct stripe_code {
 
 /*
  * Finds coef (n_targets rows of n_reads) such that target t = sum over i of coef[t][i] * reads[i].
- * Reads must be distinct. Returns 0, -ENODATA when the reads do not determine every target,
- * -ENOMEM.
+ * Reads must be distinct chunk numbers. Returns 0, -ENODATA when the reads do not determine every
+ * target, or -ENOMEM.
  */
 int gf_solve(const struct stripe_code *c, const int *reads, int n_reads, const int *targets,
 	     int n_targets, uint8_t *coef);
 
 /*
- * Walks `order` and keeps in `picked` each chunk whose row does not depend on those kept before,
- * until k are kept. Returns how many were kept (the rank), or -ENOMEM. When the order is by cost,
- * the kept ones are the cheapest that determine all that the chunks of `order` determine: greedy
- * choice is optimal in a matroid.
+ * Goes through `order` and appends to `picked` each chunk whose row is linearly independent of
+ * those picked before, until k are picked. Returns how many were picked (the rank), or -ENOMEM.
+ * When the order is by cost, the picked chunks are the cheapest set that determines everything that
+ * the chunks of `order` determine: greedy choice is optimal in a matroid.
  */
 int gf_pick_independent(const struct stripe_code *c, const int *order, int n_order, int *picked);
 
 /*
- * Gauss and Jordan on `rows` equations of `unknowns` variables with `width` - `unknowns` right-hand
- * sides; pivot[v] is the equation that now gives variable v, or -1. Returns the rank.
+ * Solves `rows` equations of `unknowns` variables with `width` - `unknowns` right-hand sides by
+ * Gauss-Jordan elimination, in place. pivot[v] is the equation that gives variable v afterwards, or
+ * -1. Returns the rank.
  */
 int gf_eliminate(uint8_t *a, int rows, int unknowns, int width, int *pivot);
 

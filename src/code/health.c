@@ -27,10 +27,10 @@ static void rs_health(const struct codec *c, int n_lost, struct code_health *h)
 /* ---- lrc ---- */
 
 /*
- * A maximally recoverable code lives as long as its slack, global parities left less the losses
- * beyond one in each group, is not below 0. Each further loss of a global parity or in a group that
- * has lost something already lowers it by one, and there are always enough of those. In a stripe
- * whose groups are all whole, one loss more is needed to open a group.
+ * A maximally recoverable code tolerates its losses as long as its slack is at least 0: the global
+ * parities left, minus the losses beyond the first in each group. A further loss of a global
+ * parity, or in a group that already has a loss, lowers the slack by one, and enough such chunks
+ * always remain. When no group has a loss yet, the first loss in a group does not lower the slack.
  */
 static int lrc_generic_more(const struct codec *c, const bool *lost)
 {
@@ -89,7 +89,8 @@ static void grid_count(struct grid *g)
 	}
 }
 
-/* Rebuilds all losses of each line that its code can, again and again. Returns what remains. */
+/* Peels: marks as rebuilt the losses of every line that its code can decode, until none can be.
+ * Returns the number of losses that remain. */
 static int grid_peel(struct grid *g)
 {
 	int left = 0, before;
@@ -111,7 +112,7 @@ static int grid_peel(struct grid *g)
 	return left;
 }
 
-/* All columns, the PN+1 with the most losses in front. */
+/* Lists all columns; the PN+1 with the most losses come first, in falling order. */
 static void grid_worst_first(const struct grid *g, int *columns)
 {
 	for (int i = 0; i < g->width; i++)
@@ -127,7 +128,9 @@ static void grid_worst_first(const struct grid *g, int *columns)
 	}
 }
 
-/* The further losses that complete PN+1 dead columns, and whether they can lie in PL+1 common rows.
+/*
+ * Returns how many further losses make PN+1 columns lost. *common: all losses of these columns
+ * can lie in PL+1 common rows.
  */
 static int grid_deficit(const struct grid *g, bool *common)
 {
@@ -145,7 +148,7 @@ static int grid_deficit(const struct grid *g, bool *common)
 	return deficit;
 }
 
-/* lost: what lines do not give back. */
+/* Judges the losses that peeling left. */
 static int stopping_health(const struct codec *c, const bool *lost, struct code_health *h)
 {
 	struct stopping rest;
@@ -166,7 +169,7 @@ static int mlec_health(const struct codec *c, bool *lost, struct code_health *h)
 	bool common;
 	grid_count(&g);
 	for (int i = 0; i < g.width; i++)
-		h->dead_columns += g.in_column[i] > g.shape->local.p;
+		h->lost_columns += g.in_column[i] > g.shape->local.p;
 	int deficit = grid_deficit(&g, &common);
 	h->more = max_int(deficit - 1, 0);
 	h->exact = deficit > 0 && common;

@@ -15,8 +15,8 @@ int matrix_init(struct matrix *m, int rows, int cols)
 	size_t n = (size_t)rows * (size_t)cols;
 	m->rows = rows;
 	m->cols = cols;
-	m->coef =
-		calloc(n + 1, 1 + TABLE_BYTES); /* + 1: r1 has no rows, and NULL means no memory */
+	m->coef = calloc(n + 1,
+			 1 + TABLE_BYTES); /* + 1: r1 has no rows, and calloc(0) may give NULL */
 	if (m->coef == NULL)
 		return -ENOMEM;
 	m->tables = m->coef + n;
@@ -50,9 +50,9 @@ static void fast_mad(const struct matrix *m, int col, int len, const uint8_t *in
 
 /*
  * Doubling shifts each byte left and, where it overflows, adds the polynomial's low bits. A line is
- * several vectors, so that their chains of operations overlap. The vector must have the width of
- * the machine's registers for the compiler to do well, hence one function for each width. (64 bytes
- * were tried on a machine with AVX-512: slower than 32.)
+ * several vectors, so that the processor overlaps their dependency chains. The compiler generates
+ * good code only for vectors as wide as the machine's registers, hence one function for each width.
+ * (On a machine with AVX-512 vectors of 64 bytes were slower than those of 32.)
  */
 #define DEFINE_FOLD(name, width, attributes)                                                 \
 	attributes static void name(uint8_t *print, const uint8_t *in, size_t lines)         \

@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-/* Keys of the placements: 0 is the network level, pool n is n + 1. */
+/* Returns the placement key of a level: number 0 is the network level, n + 1 is pool n. */
 static uint64_t level_key(const struct layout *l, uint64_t number)
 {
 	return mix_u64(mix_u64(l->spec.seed) + number * 0x9e3779b97f4a7c15ULL);
@@ -26,7 +26,7 @@ static int check_shape(const struct rs_shape *s, const char *level, char *why, s
 	return 0;
 }
 
-/* Cuts enclosures into pools. */
+/* Computes how enclosures are cut into pools. */
 static int init_pools(struct layout *l, char *why, size_t why_size)
 {
 	const struct layout_spec *s = &l->spec;
@@ -217,7 +217,7 @@ int layout_shared_stripes(const struct layout *l, uint32_t disk, uint32_t other,
 	return 0;
 }
 
-/* Whether the other disk has a chunk of the same stripe, and which. */
+/* Finds the chunk that `disk` holds of the stripe of *ref. False when it holds none. */
 static bool shared_chunk(const struct layout *l, uint32_t disk, const struct layout_ref *ref,
 			 struct layout_ref *out)
 {
@@ -263,7 +263,7 @@ static bool place_of_letter(char letter, enum place_kind *kind)
 	return false;
 }
 
-/* The shape of an encoding with one level. */
+/* Returns the shape of an encoding with one level. */
 static struct rs_shape flat_shape(const struct encoding *e)
 {
 	int data = encoding_data_chunks(e);
@@ -280,20 +280,22 @@ int layout_spec_code(struct layout_spec *spec, const struct encoding *e, const c
 	bool has_local = slash && scheme[2] != '\0' && place_of_letter(scheme[2], &local);
 	if (!slash || !(has_net || scheme[0] == '-') || !(has_local || scheme[2] == '-') ||
 	    scheme[3] != '\0')
-		return place_refuse(why, why_size, -EILSEQ,
-				    "scheme '%.10s': two of c, d, s and - with a slash between, as "
-				    "in c/d, d/- (network only) or -/s (local only)",
-				    scheme);
+		return place_refuse(
+			why, why_size, -EILSEQ,
+			"'%.10s' is not a scheme: write two of c, d, s and - with a slash "
+			"between, as in c/d, d/- (network only) or -/s (local only)",
+			scheme);
 	bool two = e->kind == ENCODING_MLEC;
 	if (two && (!has_net || !has_local || net == PLACE_OVERLAP))
-		return place_refuse(why, why_size, -EINVAL,
-				    "scheme %s: mlec takes one of c/c, c/d, c/s, d/c, d/d, d/s",
-				    scheme);
+		return place_refuse(
+			why, why_size, -EINVAL,
+			"scheme %s does not fit mlec: use c/c, c/d, c/s, d/c, d/d or d/s", scheme);
 	if (!two && has_net == has_local)
-		return place_refuse(why, why_size, -EINVAL,
-				    "scheme %s: a code with one level takes c/-, d/-, s/- across "
-				    "racks or -/c, -/d, -/s inside an enclosure",
-				    scheme);
+		return place_refuse(
+			why, why_size, -EINVAL,
+			"scheme %s does not fit a code with one level: use c/-, d/- or s/- "
+			"across racks, or -/c, -/d or -/s inside an enclosure",
+			scheme);
 	const struct rs_shape none = {1, 0};
 	spec->net = two ? e->mlec.net : has_net ? flat_shape(e) : none;
 	spec->local = two ? e->mlec.local : has_local ? flat_shape(e) : none;

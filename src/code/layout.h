@@ -14,10 +14,9 @@
  *   column -> (rack, pool, local stripe)     by the network placement
  *   row    -> (disk of the pool, slot)       by the local placement, keyed by the pool
  *
- * Everything is computed from the numbers in struct layout_spec: nothing is stored per stripe, a
- * lookup costs O(1) for a chunk and O(width) for a stripe, and the same spec gives the same layout
- * on every machine for ever. Slots above a disk's own count are spare space, which belongs to
- * repair.
+ * Everything is computed from the numbers in struct layout_spec: nothing is stored per stripe, and
+ * a lookup costs O(1) for a chunk and O(width) for a stripe. The same spec gives the same layout on
+ * every machine and in every version. Slots above the disk's `slots` are spare space for repair.
  */
 #ifndef CODE_LAYOUT_H
 #define CODE_LAYOUT_H
@@ -25,19 +24,19 @@
 #include "code/encoding.h"
 #include "code/place.h"
 
-#define LAYOUT_WHY_MAX 192 /* enough for any refusal message */
+#define LAYOUT_WHY_MAX 192 /* bytes, enough for any refusal message */
 #define LAYOUT_POOL_DISKS_MAX PLACE_SCAN_MAX
 
 struct layout_spec {
-	struct rs_shape net, local; /* 1+0: no code on this level */
+	struct rs_shape net, local; /* 1+0 means no code on this level */
 	enum place_kind net_place, local_place;
 	uint32_t racks;
 	uint32_t enclosures; /* of a rack */
 	uint32_t disks;      /* of an enclosure */
-	uint32_t pool_disks; /* 0: one stripe wide when clustered, else the whole enclosure */
+	uint32_t pool_disks; /* 0: the stripe width when clustered, else all of the enclosure */
 	uint64_t slots;      /* chunks of a disk */
 	uint64_t seed;
-	bool lrc; /* some losses of p chunks are not survived: no failure classes or repair plans */
+	bool lrc; /* the code is an LRC, for which failure classes and repair plans are refused */
 };
 
 struct layout {
@@ -50,14 +49,17 @@ struct layout {
 	uint64_t stripes; /* network stripes */
 };
 
-/* A place for a chunk. `disk` is the number in the whole system, `bay` that in the enclosure. */
+/*
+ * Where a chunk is stored. `disk` is the number in the system, `bay` the number in the
+ * enclosure.
+ */
 struct layout_spot {
 	uint32_t rack, enclosure, bay;
 	uint32_t disk;
 	uint64_t slot;
 };
 
-/* A chunk by its name: row of column of network stripe; and the local stripe it belongs to. */
+/* The name of a chunk (network stripe, column, row), and the local stripe that the column is. */
 struct layout_ref {
 	uint64_t stripe;
 	uint32_t column, row;
@@ -67,30 +69,35 @@ struct layout_ref {
 
 /*
  * Sets the shapes and placements for an encoding and a scheme: "c/d" for mlec; "d/-" or "-/d" (with
- * c, d or s) for the others. -EILSEQ for a scheme that is not of these forms, -EINVAL for one that
- * does not fit the encoding; `why` says it. An LRC counts as k + (groups + globals) here, since
- * layouts need only its width, and is marked: what depends on the code refuses it (failure.h).
+ * c, d or s) for codes of one level. Returns 0, -EILSEQ for a scheme that is not of these forms, or
+ * -EINVAL for one that does not fit the encoding, with the reason in `why`. An LRC gets the shape k
+ * + (groups + globals), since layouts need only its width, and spec->lrc: functions that depend on
+ * the code refuse it (failure.h).
  */
 int layout_spec_code(struct layout_spec *spec, const struct encoding *e, const char *scheme,
 		     char *why, size_t why_size);
 
-/* Writes "c/d", "d/-" ... into text. */
+/* Writes the scheme of a spec ("c/d", "d/-", ...) into text. */
 void layout_scheme_print(const struct layout_spec *spec, char text[4]);
 
-/* 0; -EINVAL or -EOVERFLOW for impossible numbers, and `why` names them; -ENOMEM. */
+/*
+ * Computes the layout of a spec. Returns 0, -ENOMEM, or -EINVAL or -EOVERFLOW for impossible
+ * numbers, with the reason in `why`. A layout owns no memory.
+ */
 int layout_init(struct layout *l, const struct layout_spec *spec, char *why, size_t why_size);
 
-/* Where a chunk is. -ERANGE when there is no such stripe, column or row. */
+/* Finds the location of a chunk. -ERANGE when the stripe, column or row does not exist. */
 int layout_locate(const struct layout *l, uint64_t stripe, uint32_t column, uint32_t row,
 		  struct layout_spot *spot);
 
-/* Where all chunks of a stripe are, rows of column 0 first: columns * rows spots. -ERANGE. */
+/* Finds the locations of all columns * rows chunks of a stripe, rows of column 0 first. -ERANGE. */
 int layout_locate_all(const struct layout *l, uint64_t stripe, struct layout_spot *spots);
 
-/* Which chunk is in a slot. -ERANGE outside the system, -ENOENT when the slot is not used. */
+/* Finds the chunk in a slot. -ERANGE outside the system, -ENOENT when the slot is not used. */
 int layout_find(const struct layout *l, uint32_t disk, uint64_t slot, struct layout_ref *ref);
 
-/* All stripes of one disk, or all that two disks share, in the order of the first disk's slots. */
+/* Iterates over the stripes of one disk, or those that two disks share, in the order of the first
+ * disk's slots. */
 struct layout_iter {
 	const struct layout *layout;
 	uint32_t disk, other;
@@ -101,16 +108,20 @@ int layout_disk_stripes(const struct layout *l, uint32_t disk,
 			struct layout_iter *it); /* -ERANGE */
 
 /*
- * Disks of one pool share local stripes, disks of different racks network stripes. -ERANGE, -EINVAL
- * for the same disk twice. Costs O(1) per slot of the first disk.
+ * Begins an iteration over the stripes that two disks share: local stripes for disks of one pool,
+ * network stripes for disks of different racks. -ERANGE; -EINVAL for the same disk twice. The whole
+ * iteration costs O(1) per slot of the first disk.
  */
 int layout_shared_stripes(const struct layout *l, uint32_t disk, uint32_t other,
 			  struct layout_iter *it);
 
-/* The next chunk on the first disk, and (unless NULL) that on the other; false at the end. */
+/*
+ * Returns the next chunk on the first disk, and in *other (may be NULL) the chunk of the same
+ * stripe on the other disk. False at the end.
+ */
 bool layout_next(struct layout_iter *it, struct layout_ref *ref, struct layout_ref *other);
 
-/* Parts that the failure classes and the repair planners are built from; arguments in range. */
+/* For failure classes and repair planners. The caller guarantees that arguments are in range. */
 
 struct layout_column {
 	uint32_t rack, pool;
@@ -119,13 +130,13 @@ struct layout_column {
 
 void layout_column_at(const struct layout *l, uint64_t stripe, uint32_t column,
 		      struct layout_column *at);
-/* false: the local stripe belongs to no network stripe. */
+/* Finds the network stripe and column of a local stripe. False when it belongs to none. */
 bool layout_column_find(const struct layout *l, uint32_t pool, uint64_t local_stripe,
 			uint64_t *stripe, uint32_t *column);
 uint64_t layout_pool_key(const struct layout *l, uint32_t pool);
 void layout_row_at(const struct layout *l, uint32_t pool, uint64_t local_stripe, uint32_t row,
 		   struct layout_spot *spot);
-/* The row of a local stripe that is on this disk of its pool, or -1. */
+/* Returns the row of the local stripe that disk `in_pool` of its pool holds, or -1. */
 int layout_row_of(const struct layout *l, uint32_t pool, uint64_t local_stripe, uint32_t in_pool);
 
 uint32_t layout_disk_pool(const struct layout *l, uint32_t disk);

@@ -17,7 +17,7 @@ void perm_init(struct perm *p, uint32_t n)
 	*p = (struct perm){.n = n, .a = a, .b = (n + a - 1) / a};
 }
 
-/* A number below `range` from the key and two small numbers. */
+/* Returns a number below `range`, hashed from the key, the round and the other half. */
 static inline uint32_t draw(uint64_t key, uint32_t round, uint32_t half, uint32_t range)
 {
 	uint64_t h = key + ((uint64_t)half << 8 | round) * 0x9e3779b97f4a7c15ULL;

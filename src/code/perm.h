@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Keyed permutations of 0..n-1 that run both ways without a table: what lets a layout answer "where
- * is chunk i" and "whose chunk is this" for any number of stripes.
+ * Keyed permutations of 0..n-1 and their inverses, computed without a table. They let a layout find
+ * the disk of a chunk and the chunk on a disk for any number of stripes.
  *
  * Up to 32 elements: a shuffle, the swaps (i, j <= i) for i = n-1 down to 1 with j drawn from the
  * key. One element is followed through the swaps, forwards or backwards, so no array is needed and
- * every permutation is equally likely. A grid as below would be visibly unfair on so few elements.
+ * every permutation is equally likely. A Feistel network as below would be visibly uneven on so few
+ * elements.
  *
- * Above: x is split into a pair (left, right) in Z_a x Z_b, where a * b is the smallest near-square
- * grid of at least n cells. Each round of a Feistel network adds to one half a hash of the other
- * half and the key, which can be undone by subtracting it. A result outside 0..n-1 is put through
- * again until it falls inside ("cycle walking"): for n = 120 (11 x 11 cells) once in 121 times.
+ * More elements: x is split into a pair (left, right) in Z_a x Z_b, where a * b is the smallest
+ * near-square grid of at least n cells. Each round of a Feistel network adds to one half a hash of
+ * the other half and the key; the inverse subtracts it. A result outside 0..n-1 is permuted again
+ * until it falls inside ("cycle walking"): for n = 120 (11 x 11 cells) once in 121 times.
  *
- * The numbers that come out are part of what is stored: neither the grid, nor the rounds, nor the
+ * The locations of stored chunks depend on these numbers: neither the grid, nor the rounds, nor the
  * hash may change.
  */
 #ifndef CODE_PERM_H
@@ -21,14 +22,14 @@
 #include <stdint.h>
 
 struct perm {
-	uint32_t n;
-	uint32_t a, b;
+	uint32_t n;    /* elements */
+	uint32_t a, b; /* the grid's sides, a * b >= n */
 };
 
-/* n >= 1. */
+/* Prepares permutations of n >= 1 elements. */
 void perm_init(struct perm *p, uint32_t n);
 
-/* Where the permutation named by key sends x, and back. Both need x < n. */
+/* Return the image of x < n under the permutation of this key, and its preimage. */
 uint32_t perm_at(const struct perm *p, uint64_t key, uint32_t x);
 uint32_t perm_inverse(const struct perm *p, uint64_t key, uint32_t x);
 

@@ -44,19 +44,23 @@ int place_init(struct place *p, enum place_kind kind, const struct place_size *s
 				    domains, size->domain_name, units,
 				    (unsigned long long)size->slots, width);
 	if (width > PLACE_WIDTH_MAX)
-		return place_refuse(why, why_size, -EINVAL, "stripes of %u chunks: at most %d",
-				    width, PLACE_WIDTH_MAX);
+		return place_refuse(why, why_size, -EINVAL,
+				    "a stripe of %u chunks is too wide: at most %d chunks", width,
+				    PLACE_WIDTH_MAX);
 	if ((uint64_t)domains * units > PLACE_UNITS_MAX)
-		return place_refuse(why, why_size, -EOVERFLOW, "%u %s x %u units: at most %u",
-				    domains, size->domain_name, units, PLACE_UNITS_MAX);
-	if (size->slots > PLACE_SLOTS_MAX / ((uint64_t)domains * units))
 		return place_refuse(why, why_size, -EOVERFLOW,
-				    "%llu slots on each of %u %s x %u units overflow",
-				    (unsigned long long)size->slots, domains, size->domain_name,
-				    units);
+				    "%u %s x %u units are too many: at most %u units", domains,
+				    size->domain_name, units, PLACE_UNITS_MAX);
+	if (size->slots > PLACE_SLOTS_MAX / ((uint64_t)domains * units))
+		return place_refuse(
+			why, why_size, -EOVERFLOW,
+			"%llu slots on each of %u %s x %u units are too many: at most %llu "
+			"slots in all",
+			(unsigned long long)size->slots, domains, size->domain_name, units,
+			(unsigned long long)PLACE_SLOTS_MAX);
 	if (width > domains)
 		return place_refuse(why, why_size, -EINVAL,
-				    "a stripe of %u chunks needs at least %u %s, there are %u",
+				    "a stripe of %u chunks needs at least %u %s, the system has %u",
 				    width, width, size->domain_name, domains);
 	*p = (struct place){.ops = ops,
 			    .domains = domains,

@@ -3,19 +3,18 @@
  * Placement of stripes on one level.
  *
  * A level is a grid of `domains` fault domains with `units` units each; a unit has `slots` slots; a
- * stripe takes one slot in each of `width` different domains. The two levels of MLEC are the same
- * thing twice:
+ * stripe takes one slot in each of `width` different domains. Both levels of MLEC are such grids:
  *
  *   level     domain             unit                  slot
  *   network   rack               local pool of a rack  local stripe of the pool
  *   local     disk of the pool   (one per domain)      chunk on the disk
  *
- * A placement answers, without any table of stripes, where member `index` of a stripe is, and which
- * member of which stripe a slot holds. `key` names one of many independent placements of the same
- * shape (each local pool has its own), so one struct place serves all pools.
+ * A placement computes, without a table of stripes, the slot of member `index` of a stripe, and the
+ * stripe and member of a slot. `key` selects one of many independent placements of the same shape
+ * (each local pool has its own key), so one struct place serves all pools.
  *
- * Balance: every unit holds the same number of stripe members, within one, and every slot is used
- * by one member at most. Clustered and declustered use all slots but fewer than one stripe's worth;
+ * Balance: the member counts of any two units differ by at most one, and a slot holds one member at
+ * most. Clustered and declustered placements leave fewer slots empty than a stripe has members;
  * single-overlap leaves slots % width slots of each unit empty.
  */
 #ifndef CODE_PLACE_H
@@ -30,9 +29,9 @@
 #include "code/place_kind.h"
 
 #define PLACE_WIDTH_MAX BASESET_WIDTH_MAX
-#define PLACE_UNITS_MAX BASESET_GROUP_MAX   /* domains * units */
-#define PLACE_SLOTS_MAX (UINT64_C(1) << 56) /* domains * units * slots */
-#define PLACE_SCAN_MAX 1024 /* domains of a placement that place_scan() is used on */
+#define PLACE_UNITS_MAX BASESET_GROUP_MAX   /* largest domains * units */
+#define PLACE_SLOTS_MAX (UINT64_C(1) << 56) /* largest domains * units * slots */
+#define PLACE_SCAN_MAX 1024                 /* most domains that place_scan() supports */
 
 struct place_spot {
 	uint32_t domain;
@@ -51,7 +50,7 @@ struct place {
 	uint32_t round_stripes; /* stripes in a round */
 	uint32_t round_slots;   /* slots of a domain that a round uses */
 
-	struct baseset base; /* single-overlap */
+	struct baseset base; /* single-overlap: the base set */
 };
 
 struct place_size {
@@ -60,45 +59,48 @@ struct place_size {
 	const char *domain_name; /* for messages: "racks", "disks" */
 };
 
-/* One way of placing; each lives in a file that explains it. */
+/* A kind of placement; each is in a file of its own that explains it. */
 struct place_ops {
-	char letter; /* "c", "d", "s" in the name of a scheme */
+	char letter; /* in a scheme: 'c', 'd' or 's' */
 	const char *name;
 	/* Completes a struct place whose sizes are checked: 0, -EINVAL with a reason, -ENOMEM. */
 	int (*init)(struct place *p, const char *domain_name, char *why, size_t why_size);
-	/* Where member index < width of stripe < stripes is. */
+	/* Finds the slot of member index < width of stripe < stripes. */
 	void (*locate)(const struct place *p, uint64_t key, uint64_t stripe, uint32_t index,
 		       struct place_spot *spot);
-	/* Back; false when no stripe uses the slot. */
+	/* Finds the stripe and member in a slot; false when no stripe uses the slot. */
 	bool (*find)(const struct place *p, uint64_t key, const struct place_spot *spot,
 		     uint64_t *stripe, uint32_t *index);
-	/* The member of the stripe that is on this unit, or -1. */
+	/* Returns which member of the stripe this unit holds, or -1. */
 	int (*index_of)(const struct place *p, uint64_t key, uint64_t stripe, uint32_t domain,
 			uint32_t unit);
-	/* See place_scan(); 1 <= min_hits <= n. */
+	/* Implements place_scan() for 1 <= min_hits <= n. */
 	bool (*scan)(const struct place *p, uint64_t key, const uint32_t *hit, uint32_t n,
 		     uint32_t min_hits, uint64_t from, uint64_t *stripe);
 };
 
 extern const struct place_ops place_clustered, place_declustered, place_overlap;
 
+/* Returns the functions of a kind, or NULL for an unknown kind. */
 const struct place_ops *place_ops_of(enum place_kind kind);
 
 /*
- * Refuses sizes that are zero, too large, or impossible for the kind: -EINVAL or -EOVERFLOW, and
- * `why` says what is wrong. -ENOMEM: only single-overlap needs memory, and only for its search.
+ * Prepares a placement. Returns 0, or -EINVAL or -EOVERFLOW for sizes that are zero, too large or
+ * impossible for the kind, with the reason in `why`. -ENOMEM: only the search for a single-overlap
+ * base set allocates; it frees the memory before it returns.
  */
 int place_init(struct place *p, enum place_kind kind, const struct place_size *size, char *why,
 	       size_t why_size);
 
 /*
- * The first stripe at or after `from` that has at least min_hits members in the n domains of `hit`
- * (which must differ), or false. Only for placements with one unit per domain.
+ * Finds the first stripe at or after `from` with at least min_hits members in the n domains of
+ * `hit`, which must be distinct. False when there is none. Only for placements with one unit per
+ * domain and at most PLACE_SCAN_MAX domains.
  */
 bool place_scan(const struct place *p, uint64_t key, const uint32_t *hit, uint32_t n,
 		uint32_t min_hits, uint64_t from, uint64_t *stripe);
 
-/* For the ops: writes a message and returns err. */
+/* Writes a formatted reason to `why` and returns err. For the implementations of placements. */
 int place_refuse(char *why, size_t why_size, int err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Clustered placement: the domains stand in groups of `width`; a stripe is one slot, the same in
- * each domain of a group at the same unit. Six disks, width 3, one unit, slot s:
+ * Clustered placement: the domains are divided into groups of `width`. A stripe takes the same slot
+ * of the same unit in each domain of one group. Six disks, width 3, one unit, slot s:
  *
  *      group 0        group 1            stripe = (slot * groups + group) * units + unit
  *   d0  d1  d2  |  d3  d4  d5
  *   0.0 0.1 0.2 | 1.0 1.1 1.2   slot 0
  *   2.2 2.0 2.1 | 3.2 3.0 3.1   slot 1   (2.1 = stripe 2, member 1)
  *
- * The members turn by one domain from slot to slot, so that data and parity are spread evenly.
+ * From slot to slot the members rotate by one domain, so that data and parity are spread evenly.
  */
 #include <errno.h>
 
@@ -19,8 +19,8 @@ static int clustered_init(struct place *p, const char *domain_name, char *why, s
 	if (p->domains % p->width != 0)
 		return place_refuse(
 			why, why_size, -EINVAL,
-			"clustered stripes of %u chunks need a multiple of %u %s, there "
-			"are %u",
+			"clustered stripes of %u chunks need a multiple of %u %s, the system "
+			"has %u",
 			p->width, p->width, domain_name, p->domains);
 	p->stripes = (uint64_t)(p->domains / p->width) * p->units * p->slots;
 	return 0;
@@ -34,8 +34,8 @@ static void clustered_locate(const struct place *p, uint64_t key, uint64_t strip
 	uint64_t column = stripe / p->units;
 	spot->unit = (uint32_t)(stripe % p->units);
 	spot->slot = column / groups;
-	uint32_t turned = (uint32_t)((index + spot->slot) % p->width);
-	spot->domain = (uint32_t)(column % groups) * p->width + turned;
+	uint32_t rotated = (uint32_t)((index + spot->slot) % p->width);
+	spot->domain = (uint32_t)(column % groups) * p->width + rotated;
 }
 
 static bool clustered_find(const struct place *p, uint64_t key, const struct place_spot *spot,
@@ -43,9 +43,9 @@ static bool clustered_find(const struct place *p, uint64_t key, const struct pla
 {
 	(void)key;
 	uint32_t groups = p->domains / p->width;
-	uint32_t turned = spot->domain % p->width;
-	uint32_t turn = (uint32_t)(spot->slot % p->width);
-	*index = (turned + p->width - turn) % p->width;
+	uint32_t rotated = spot->domain % p->width;
+	uint32_t rotation = (uint32_t)(spot->slot % p->width);
+	*index = (rotated + p->width - rotation) % p->width;
 	*stripe = (spot->slot * groups + spot->domain / p->width) * p->units + spot->unit;
 	return true;
 }
@@ -60,7 +60,7 @@ static int clustered_index_of(const struct place *p, uint64_t key, uint64_t stri
 	return other == stripe ? (int)index : -1;
 }
 
-/* Stripes of one slot differ only in their group, so a full turn of the groups decides. */
+/* Stripes differ in their hits only by their group, so one stripe of each group decides. */
 static bool clustered_scan(const struct place *p, uint64_t key, const uint32_t *hit, uint32_t n,
 			   uint32_t min_hits, uint64_t from, uint64_t *stripe)
 {

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Declustered placement: stripes look random and still every slot is used exactly once.
+ * Declustered placement: stripes are pseudo-random, and every slot is used exactly once.
  *
- * Stripes come in rounds. In round r the domains stand in an order that the key and r choose (a
- * permutation), as places of a ring, and the stripes of the round are laid around the ring one
- * after the other until the end of a stripe meets the beginning of the ring again. With g =
- * gcd(domains, width) that takes domains/g stripes and goes round width/g times, so each domain is
- * used width/g times: those are its next width/g slots. 5 domains, width 2 (g = 1: 5 stripes, 2
- * laps):
+ * Stripes come in rounds. In round r a permutation, chosen by the key and r, orders the domains as
+ * places of a ring. The stripes of the round are laid around the ring one after the other until a
+ * stripe ends where the ring begins. With g = gcd(domains, width) that takes domains/g stripes and
+ * width/g laps, so each domain is used width/g times and gives its next width/g slots. 5 domains,
+ * width 2 (g = 1: 5 stripes, 2 laps):
  *
  *   place on the ring   0  1  2  3  4      round r uses the slots 2r (first lap)
  *   first lap           A  A  B  B  C      and 2r+1 (second lap) of every domain
  *   second lap          C  D  D  E  E
  *
- * A stripe never meets itself because it is not longer than the ring. Where width divides domains,
- * a round is one lap: every domain once.
+ * A stripe uses no domain twice because it is not longer than the ring. Where width divides
+ * domains, a round is one lap and uses every domain once.
  *
- * Back: the inverse permutation gives a domain's place x in round r; lap c of that place is
- * position x + c * domains along the stripes, and dividing by width gives stripe and member. Two
+ * Lookup by slot: the inverse permutation gives a domain's place x in round r; lap c of that place
+ * is position x + c * domains along the stripes, and dividing by width gives stripe and member. Two
  * domains share a stripe when their places lie within one window of the ring.
  *
  * Several units per domain: the n-th use of a domain goes to slot n / units, and a second
- * permutation, chosen by the key, the domain and that slot, says in which order the units take
- * their turn. So units of different domains meet as if by chance.
+ * permutation, chosen by the key, the domain and that slot, orders the units within the slot. So
+ * stripes combine units of different domains pseudo-randomly.
  *
  * The last round may be cut: stripes = domains * units * slots / width, rounded down, and then some
  * slots on the last lap stay empty.
@@ -30,7 +29,7 @@
 #include "base/rng.h"
 #include "code/place.h"
 
-#define PRUNE_MAX 16 /* hits up to which comparing all pairs beats counting windows */
+#define PRUNE_MAX 16 /* most hits for which comparing all pairs is faster than scanning windows */
 
 static uint32_t gcd(uint32_t a, uint32_t b)
 {
@@ -96,7 +95,7 @@ static bool declustered_find(const struct place *p, uint64_t key, const struct p
 	return *stripe < p->stripes;
 }
 
-/* How far after the beginning of the stripe's window the place x lies. */
+/* Returns how many places x lies behind the beginning of the stripe's window. */
 static uint32_t window_offset(const struct place *p, uint32_t in_round, uint32_t x)
 {
 	uint32_t start = in_round * p->width % p->domains;
@@ -119,9 +118,10 @@ static int declustered_index_of(const struct place *p, uint64_t key, uint64_t st
 }
 
 /*
- * The places of the hit domains in one round; false as soon as no stripe can collect min_hits of
- * them. With one lap a place belongs to one stripe only, so places in different windows exclude
- * each other: of four failed disks in 120, two are looked up in five rounds out of six.
+ * Computes the places of the hit domains in one round. Returns false as soon as no stripe can have
+ * min_hits of them: with one lap a place belongs to one stripe only, so places in different windows
+ * are in different stripes. Of four failed disks in 120, it looks up only two in five rounds of
+ * six.
  */
 static bool round_places(const struct place *p, uint64_t key, const uint32_t *hit, uint32_t n,
 			 uint32_t min_hits, uint32_t *x)

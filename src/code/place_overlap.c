@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Single-overlap declustered placement: a stripe lies on one of few stripe sets, the translates of
- * a base set (see baseset.h), which share as few units as possible. Seven disks, base {0, 1, 3}:
+ * Single-overlap declustered placement: each stripe lies on one of a few stripe sets, the
+ * translates of a base set (baseset.h), which share as few units as possible. Seven disks, base
+ * {0, 1, 3}:
  *
  *   set 0   d0 d1    d3                 stripe = tile * 7 + set; member i of set s is on disk
  *   set 1      d1 d2    d4              s + base[i], and there in slot tile * 3 + i
@@ -11,7 +12,7 @@
  *   set 5      d1          d5 d6        `width` sets, and any two sets share one disk
  *   set 6   d0    d2          d6
  *
- * One tile is each set once. Slots beyond the last full tile stay empty.
+ * A tile uses each set once. Slots beyond the last full tile stay empty.
  */
 #include "code/place.h"
 
@@ -26,6 +27,7 @@ static int overlap_init(struct place *p, const char *domain_name, char *why, siz
 	return 0;
 }
 
+/* a + b modulo n, for a and b below n. */
 static uint32_t clock_add(uint32_t a, uint32_t b, uint32_t n)
 {
 	return a + b >= n ? a + b - n : a + b;
@@ -74,7 +76,7 @@ static int overlap_index_of(const struct place *p, uint64_t key, uint64_t stripe
 	return -1;
 }
 
-/* All tiles are alike, so a full tile decides. */
+/* All tiles use the same sets, so one stripe of each set decides. */
 static bool overlap_scan(const struct place *p, uint64_t key, const uint32_t *hit, uint32_t n,
 			 uint32_t min_hits, uint64_t from, uint64_t *stripe)
 {

@@ -28,7 +28,10 @@ static int step_init(struct plan_step *s, int n_in, int n_out)
 	return matrix_init(&s->m, n_out, n_in);
 }
 
-/* A power of two is the moment to grow: the count itself says how much room there is. */
+/*
+ * Makes room for one more step. The array holds the next power of two, so it grows at these
+ * counts.
+ */
 static int plan_grow(struct plan *p)
 {
 	if ((p->n_steps & (p->n_steps - 1)) != 0)
@@ -88,7 +91,10 @@ int draft_order(const struct draft *d, int order[ENCODING_STRIPE_MAX])
 	return (int)n;
 }
 
-/* Fewer than k chunks say nothing about any other, and any k say all: there are only two ways. */
+/*
+ * Fewer than k chunks determine no other chunk, and any k determine all. So the planner compares
+ * two ways: read the wanted chunks themselves, or read the k cheapest.
+ */
 int draft_rs(struct draft *d)
 {
 	const struct codec *c = d->c;
@@ -134,8 +140,8 @@ static void span_cover(struct plan_span *s, const struct plan_span *other)
 }
 
 /*
- * What is wanted of chunks is the front of one, the end of another or all of them, or a piece of a
- * single one: two spans always hold it.
+ * Adds a span and merges spans that touch. The spans of one range are the end of a chunk, the front
+ * of another and whole chunks, or a piece of a single chunk; so two spans are always enough.
  */
 static void spans_add(struct plan_spans *s, struct plan_span more)
 {
@@ -161,12 +167,12 @@ static void spans_add_all(struct plan_spans *s, const struct plan_spans *other)
 		spans_add(s, other->at[i]);
 }
 
-/* What is wanted of a chunk: a part of it at each end of the range, all of it between. */
+/* The wanted bytes: all of the wanted chunks, or a range of the block. */
 struct range {
 	const struct encoding *e;
 	uint64_t chunk_len;
-	bool whole;        /* rebuild: whole chunks */
-	uint64_t from, to; /* bytes of the block */
+	bool whole;        /* plan_rebuild(): all bytes of the wanted chunks */
+	uint64_t from, to; /* else: bytes of the block */
 };
 
 static struct plan_span range_of_chunk(const struct range *r, int chunk)
@@ -178,7 +184,11 @@ static struct plan_span range_of_chunk(const struct range *r, int chunk)
 	return (struct plan_span){from - start, to - from};
 }
 
-/* need: by chunk, the bytes that somebody wants of it. What a step makes it needs of its inputs. */
+/*
+ * Fills need[chunk] with the bytes of each chunk that the caller or a later step uses: a step
+ * needs of its inputs the same bytes that are needed of its outputs. Runs from the last step to
+ * the first.
+ */
 static void fill_spans(struct draft *d, const struct range *r, struct plan_spans *need)
 {
 	struct plan *p = d->plan;
@@ -200,14 +210,14 @@ static void fill_spans(struct draft *d, const struct range *r, struct plan_spans
 	p->len = hull.at[0].len;
 }
 
-/* The reads, from the marks of the draft. */
+/* Lists the needed spans of the chunks that the draft reads. */
 static int fill_reads(struct draft *d, const struct plan_spans *need)
 {
 	struct plan *p = d->plan;
 	int n = 0;
 	for (int i = 0; i < p->total; i++)
 		p->n_reads += d->read[i] ? need[i].n : 0;
-	assert(p->n_reads > 0); /* something is wanted, and nothing comes from nothing */
+	assert(p->n_reads > 0); /* some chunk is wanted, and every chunk depends on some read */
 	p->reads = malloc((size_t)p->n_reads * sizeof(*p->reads));
 	if (p->reads == NULL)
 		return -ENOMEM;
@@ -244,7 +254,7 @@ static int draft_choose(struct draft *d)
 	}
 }
 
-/* marks: two arrays of bools, one for each chunk; the first says what is wanted. */
+/* marks: two arrays of one bool per chunk: the wanted chunks, and room for the chunks to read. */
 static int plan_make(const struct codec *c, const uint32_t *cost, const struct range *r,
 		     bool *marks, struct plan **out)
 {
@@ -329,7 +339,7 @@ struct plan_read plan_read_within(const struct plan *p, int i, uint64_t block_le
 
 /* ---- running them ---- */
 
-/* The outputs of a step follow its inputs in memory. */
+/* Checks all buffers of the steps. s->out follows s->in in memory, so one loop visits both. */
 static int plan_check(const struct plan *p, const struct sg *chunks)
 {
 	int err = 0;
@@ -351,7 +361,7 @@ static struct product step_product(const struct plan *p, const struct plan_step 
 	return (struct product){&s->m, s->in, s->out, s->spans.at[span].off - p->off};
 }
 
-/* Output by output, each as far as its buffer goes. */
+/* Computes each output by itself, as many bytes as its buffer has. */
 static void run_short(const struct plan *p, const struct product *all, size_t end,
 		      const struct sg *chunks)
 {

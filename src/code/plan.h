@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Plans: which chunks to read, and what to compute from them, to serve bytes of a block or to
- * rebuild chunks. A plan is made before anything is read: it fails then when the data cannot be
- * had, and may be kept and run on any number of blocks with the same losses.
+ * rebuild chunks. The caller makes a plan before it reads anything; making it fails when the
+ * readable chunks do not determine the data. A plan can run on any number of blocks with the same
+ * losses.
  *
  * Each chunk has a cost, in units of the caller's choice (distance, load, bytes across racks); a
- * chunk that cannot be read costs CHUNK_LOST. A chunk that is there but dear is read around when
- * that is cheaper, which is how a slow disk is avoided.
+ * chunk that cannot be read costs CHUNK_LOST. A readable chunk of high cost is reconstructed from
+ * other chunks when that is cheaper; so plans avoid slow disks.
  *
- * How cheap: for r and rs, and for lrc where gf_lrc_is_maximally_recoverable(), no set of reads
- * costs less. For other lrc the plan is the cheaper of local repair and the cheapest basis of the
- * whole stripe. For mlec the parts are chosen one after the other, cheapest first, each by the
- * cheapest tree of row and column repairs given what has been read already; a cheaper way to do all
- * at once may exist. In the small grids that the tests try exhaustively such plans cost 1.01 times
- * the cheapest on average and never twice as much; that is measured, not proven. What repairs of
- * rows and columns cannot reach is solved from the lines around it without regard to costs: that
- * happens only when nothing else would save the data.
+ * How cheap plans are: for r and rs, and for lrc where gf_lrc_is_maximally_recoverable(), no set of
+ * reads costs less. For other lrc the plan is the cheaper of local repair and the cheapest basis of
+ * the whole stripe. For mlec the planner chooses the repairs one after the other, cheapest first,
+ * each as the cheapest tree of row and column repairs given the reads that are already chosen; a
+ * cheaper combination may exist. In the small grids that the tests try exhaustively such plans cost
+ * 1.01 times the cheapest on average and never twice as much; that is measured, not proven. Chunks
+ * that repairs of rows and columns cannot rebuild are solved from the lines around them without
+ * regard to costs, because no other way exists.
  */
 #ifndef CODE_PLAN_H
 #define CODE_PLAN_H
@@ -29,8 +30,10 @@ struct plan_span {
 	uint64_t off, len;
 };
 
-/* At most two: a range that begins in one chunk and ends in another wants the end of one, the front
- * of the other. By offset, with a gap between. */
+/*
+ * Spans of a chunk, sorted by offset, with a gap between. Two are enough: a range that begins in
+ * one chunk and ends in another needs the end of the first and the front of the second.
+ */
 struct plan_spans {
 	int n;
 	struct plan_span at[2];
@@ -41,7 +44,7 @@ struct plan_read {
 	uint64_t off, len; /* bytes of the chunk */
 };
 
-/* Chunks out = m * chunks in, in these bytes. */
+/* Computes chunks out = m * chunks in, for the bytes of the spans. */
 struct plan_step {
 	struct plan_spans spans;
 	struct matrix m;
@@ -57,23 +60,24 @@ struct plan {
 	uint64_t cost; /* of all chunks that are read */
 	int n_reads;
 	struct plan_read *reads; /* by chunk number and offset; at most two of a chunk */
-	int n_steps;             /* 0 when all that is wanted is read as it is */
-	struct plan_step *steps; /* in this order: a step may use what earlier ones made */
-	uint64_t off, len;       /* holds all bytes of each chunk that steps work on */
+	int n_steps;             /* 0 when every wanted chunk is read itself */
+	struct plan_step *steps; /* in running order: a step may use the outputs of earlier ones */
+	uint64_t off, len;       /* range of chunk bytes that contains the spans of all steps */
 };
 
 /*
- * Plans to have the wanted chunks, whole. cost[i] is the cost of chunk i, one for each chunk of the
- * code. Returns 0, -ENODATA when what can be read does not determine them, -EINVAL for a chunk
- * number out of range or named twice, n_wanted < 1 or chunk_len 0, -ENOMEM, -EFBIG (a stopping set
- * of an mlec that is too large to solve).
+ * Plans to read or rebuild all bytes of the wanted chunks. cost[i] is the cost of chunk i, one for
+ * each chunk of the code. Returns 0, -ENODATA when the readable chunks do not determine the wanted
+ * ones, -EINVAL for a chunk number out of range or named twice, n_wanted < 1 or chunk_len 0,
+ * -ENOMEM, or -EFBIG (a stopping set of an mlec that is too large to solve).
  */
 int plan_rebuild(const struct codec *c, uint64_t chunk_len, const uint32_t *cost, const int *wanted,
 		 int n_wanted, struct plan **out);
 
 /*
- * Plans to have bytes [off, off + len) of the block's user data. Errors as above; -ERANGE when the
- * range is empty or ends beyond the block.
+ * Plans to read or reconstruct bytes [off, off + len) of the block's user data. Returns the errors
+ * of plan_rebuild(), -ERANGE when the range is empty or ends beyond the block, or -EOVERFLOW when
+ * the size of the block overflows.
  */
 int plan_range(const struct codec *c, uint64_t chunk_len, const uint32_t *cost, uint64_t off,
 	       uint64_t len, struct plan **out);
@@ -81,22 +85,27 @@ int plan_range(const struct codec *c, uint64_t chunk_len, const uint32_t *cost, 
 void plan_close(struct plan *p);
 
 /*
- * A plan knows only full chunks. This is p->reads[i] cut down to what a block of block_len bytes
- * has of the chunk, whose last data chunks may be short or empty: then len may be 0.
+ * Returns p->reads[i] without the bytes behind the end of a block of block_len bytes. A plan
+ * assumes full chunks, but the last data chunks of a block may be short or empty: then len may be
+ * 0.
  */
 struct plan_read plan_read_within(const struct plan *p, int i, uint64_t block_len);
 
 /*
- * Computes. chunks is indexed by chunk number; entries for all inputs and outputs of steps hold
- * bytes [off, off + len) of their chunk, exactly. Those of data chunks may be shorter, as for
- * encoding: of an input, what lacks counts as zeros; of an output, it is left out, on the caller's
- * word that it is zeros (plan_verify() finds out when it is not). Only bytes in the spans of steps
- * are looked at or written. Outputs include chunks that nobody asked for when they are needed on
- * the way (mlec). 0, -EINVAL or -EOVERFLOW for wrong sizes.
+ * Runs the steps of the plan. chunks is indexed by chunk number; the entries of all inputs and
+ * outputs of steps hold exactly bytes [p->off, p->off + p->len) of their chunk. Entries of data
+ * chunks may be shorter, as for encoding: the missing bytes of an input count as zeros; the missing
+ * bytes of an output are not written, because the caller states that they are zeros (plan_verify()
+ * detects when they are not). Only bytes in the spans of steps are read or written. Outputs may
+ * include chunks that are not wanted but that later steps need (mlec). Returns 0, or -EINVAL or
+ * -EOVERFLOW for wrong sizes.
  */
 int plan_run(const struct plan *p, const struct sg *chunks);
 
-/* Checks what plan_run() wrote, and that its inputs have not changed since: 0 or -EBADMSG. */
+/*
+ * Checks the outputs of plan_run() against its inputs. Returns 0, -EBADMSG when an output is
+ * wrong or an input has changed since, or the errors of plan_run().
+ */
 int plan_verify(const struct plan *p, const struct sg *chunks);
 
 #endif

@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the planners share. Not for use outside src/code. */
+/* What the planners share. Only src/code includes this header. */
 #ifndef CODE_PLAN_IMPL_H
 #define CODE_PLAN_IMPL_H
 
 #include "code/codec_impl.h"
 #include "code/plan.h"
 
-/* A plan in the making. */
+/* The working state of a planner. */
 struct draft {
 	const struct codec *c;
-	const uint32_t *cost;
-	bool *wanted; /* by chunk number */
-	bool *read;
-	struct plan *plan; /* gets the steps */
+	const uint32_t *cost; /* by chunk number */
+	bool *wanted;         /* by chunk number */
+	bool *read;           /* by chunk number: the plan reads it */
+	struct plan *plan;    /* receives the steps */
 };
 
 /*
- * Adds a step with its coefficients and chunk numbers yet to be filled in, and matrix_ready() to be
- * called then. 0 or -ENOMEM. The plan owns it either way.
+ * Appends a step to the plan, which owns it. The caller fills in its coefficients and chunk numbers
+ * and then calls matrix_ready(). Returns 0 or -ENOMEM.
  */
 int draft_new_step(struct draft *d, int n_in, int n_out, struct plan_step **step);
 
 /*
- * Adds the step that makes `targets` from `sources`, given as places in the stripe of code s, which
- * sit at chunk first + place * stride. 0, -ENODATA, -ENOMEM.
+ * Appends the step that computes `targets` from `sources`. Both are positions in a stripe of code
+ * s; position i is chunk first + i * stride. Returns 0, -ENODATA or -ENOMEM.
  */
 int draft_add_step(struct draft *d, const struct stripe_code *s, int first, int stride,
 		   const int *sources, int n_sources, const int *targets, int n_targets);
 
-/* The chunks that can be read, cheapest first, then by number. Returns how many. */
+/* Lists the readable chunks by cost, then by number. Returns how many. */
 int draft_order(const struct draft *d, int order[ENCODING_STRIPE_MAX]);
 
-/* Each fills d->read and adds the steps. 0, -ENODATA, -ENOMEM. */
+/* Each chooses the reads (d->read) and appends the steps. They return 0, -ENODATA or -ENOMEM;
+ * draft_mlec() also -EFBIG. */
 int draft_rs(struct draft *d);
 int draft_lrc(struct draft *d);
 int draft_mlec(struct draft *d);

@@ -2,19 +2,19 @@
 /*
  * The cheapest reads of an lrc.
  *
- * In a maximally recoverable code there are only two ways in which chunks determine another one:
- * all others of its group do, and any chunks of full rank do. (Its matroid is the sum of the
- * groups, each of rank s with s + 1 chunks, and of the free global parities, cut down to rank K. A
- * circuit of such a truncation is a circuit of the sum, that is a group, or K + 1 chunks that are
- * independent in the sum, and K of those span everything.) So the reads that determine what is
- * wanted either
+ * In a maximally recoverable code chunks determine another chunk in only two ways: all others of
+ * its group do, and any chunks of full rank do. (Its matroid is the sum of the groups, each of rank
+ * s with s + 1 chunks, and of the free global parities, truncated to rank K. A circuit of such a
+ * truncation is a circuit of the sum, that is a group, or K + 1 chunks that are independent in the
+ * sum, and K of those span everything.) So the reads that determine the wanted chunks are either
  *
- *   local   are, for each group by itself, all that is wanted, or the group without one wanted
- *           chunk, and the wanted global parities; or
- *   whole   span the stripe. The cheapest such set is a cheapest basis, which greedy choice finds.
+ *   local   in each group by itself: all wanted chunks, or the group without one wanted chunk;
+ *           and the wanted global parities; or
+ *   basis   chunks that span the stripe. The cheapest such set is a cheapest basis, which greedy
+ *           choice finds.
  *
- * Both are computed and the cheaper one is taken, local when they cost the same. In a code that is
- * not maximally recoverable both are still right, but a third, cheaper way might exist.
+ * The planner computes both and takes the cheaper one, local when they cost the same. In a code
+ * that is not maximally recoverable both are correct, but a third, cheaper way may exist.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 #include "base/base.h"
 #include "code/plan_impl.h"
 
-#define NO_WAY UINT64_MAX
+#define COST_IMPOSSIBLE UINT64_MAX
 
 struct group {
 	int member[ENCODING_STRIPE_MAX]; /* data chunks, then the local parity */
@@ -38,7 +38,8 @@ static struct group lrc_group(const struct codec *c, int g)
 	return group;
 }
 
-/* The cost of all that is wanted in this group; *skip is the chunk made from the others, or -1. */
+/* Returns the cost of the wanted chunks of this group. *skip is the chunk that is computed from the
+ * others of the group, or -1. */
 static uint64_t group_cost(const struct draft *d, const struct group *g, int *skip)
 {
 	uint64_t direct = 0, unwanted = 0;
@@ -58,11 +59,11 @@ static uint64_t group_cost(const struct draft *d, const struct group *g, int *sk
 	if (dearest < 0)
 		return 0;
 	bool dearest_lost = d->cost[dearest] == CHUNK_LOST;
-	bool rest_is_there = lost == (dearest_lost ? 1 : 0);
-	if (!dearest_lost && (!rest_is_there || direct <= direct - d->cost[dearest] + unwanted))
+	bool rest_readable = lost == (dearest_lost ? 1 : 0);
+	if (!dearest_lost && (!rest_readable || direct <= direct - d->cost[dearest] + unwanted))
 		return direct;
-	if (!rest_is_there)
-		return NO_WAY;
+	if (!rest_readable)
+		return COST_IMPOSSIBLE;
 	*skip = dearest;
 	return direct - d->cost[dearest] + unwanted;
 }
@@ -75,13 +76,13 @@ static uint64_t local_cost(const struct draft *d)
 	for (int g = 0; g < s->groups; g++) {
 		struct group group = lrc_group(d->c, g);
 		uint64_t cost = group_cost(d, &group, &skip);
-		if (cost == NO_WAY)
-			return NO_WAY;
+		if (cost == COST_IMPOSSIBLE)
+			return COST_IMPOSSIBLE;
 		sum += cost;
 	}
 	for (int i = s->k + s->groups; i < d->c->total; i++) {
 		if (d->wanted[i] && d->cost[i] == CHUNK_LOST)
-			return NO_WAY;
+			return COST_IMPOSSIBLE;
 		sum += d->wanted[i] ? d->cost[i] : 0;
 	}
 	return sum;
@@ -123,7 +124,7 @@ struct basis {
 	uint64_t cost;
 };
 
-/* Drops the reads that turn out to be of no use. */
+/* Drops the reads that are not wanted and have no coefficient in any target, and sums the cost. */
 static void basis_prune(struct basis *b, const struct draft *d, const uint8_t *coef)
 {
 	int kept = 0;
@@ -162,7 +163,7 @@ static int basis_find(struct basis *b, const struct draft *d)
 	return err;
 }
 
-/* Some target is left to make: were all that is wanted in the basis, local would cost no more. */
+/* The basis has a target to compute: if every wanted chunk were in it, local would cost no more. */
 static int take_basis(struct draft *d, const struct basis *b)
 {
 	struct stripe_code s = codec_stripe(d->c);
@@ -177,6 +178,6 @@ int draft_lrc(struct draft *d)
 	uint64_t local = local_cost(d);
 	int err = basis_find(&b, d);
 	if (err != 0)
-		return err; /* what the basis does not determine, nothing does */
+		return err; /* the basis determines all that the readable chunks determine */
 	return b.cost < local ? take_basis(d, &b) : take_local(d);
 }

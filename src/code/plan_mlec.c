@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Reads for an mlec: a grid of chunks in which every column is a stripe of the local code and every
- * row, parity rows too, a stripe of the network code. Call rows and columns lines. A missing chunk
- * is made from any k chunks of either of its lines, and those may themselves have to be made first.
+ * row, parity rows included, a stripe of the network code. A line is a row or a column. A missing
+ * chunk is computed from any k chunks of either of its lines; these may have to be computed first.
  *
- * The price of a chunk is what its reading costs, or the sum of the k cheapest prices in one of its
- * lines. Such prices come out in rising order, as distances do in Dijkstra's algorithm: the chunk
+ * The price of a chunk is the cost of reading it, or the sum of the k cheapest prices in one of its
+ * lines. Prices are settled in rising order, as distances are in Dijkstra's algorithm: the chunk
  * with the lowest price that is not yet settled is settled; the k-th chunk to be settled in a line
- * gives all others of the line a price. When the first wanted chunk is settled its tree of reads
+ * gives all others of the line a price. When the first wanted chunk is settled, its tree of reads
  * and repairs is taken into the plan, together with all other wanted chunks of the same line, which
- * are free now. All that was read or made costs nothing from then on, and the search starts again
- * for what is left.
+ * cost no further reads. From then on every chunk that the plan reads or computes has the price 0,
+ * and the search starts again for the remaining wanted chunks.
  *
  * Example: mlec:2+1/2+1, one column has lost two of three chunks, a read in that column costs 1, in
- * others 10. The first chunk is made along its row for 20; then the column has two chunks that cost
- * nothing or 1, and gives the second for 1 instead of 20: this is R_MIN of the study.
+ * others 10. The first chunk is computed along its row for 20; then the column has one chunk of
+ * price 0 and one of price 1, and gives the second for 1 instead of 20: this is R_MIN of the study.
  *
- * What no line gives back is a stopping set, and is solved at once (stopping.c) from the chunks of
- * all lines that it touches.
+ * The wanted chunks that no line can give are in a stopping set, which is solved as one system
+ * (stopping.c) from the chunks of all lines that it touches.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,34 +27,35 @@
 #include "code/plan_impl.h"
 #include "code/stopping.h"
 
-#define PRICE_MAX (UINT64_MAX / 2) /* prices of deep trees stop growing here */
+#define PRICE_MAX (UINT64_MAX / 2) /* sums of prices saturate here */
 #define BY_READING (-1)
-#define STOPPING_STEP 64 /* chunks that one step makes of a stopping set */
+#define STOPPING_STEP 64 /* most chunks of a stopping set that one step computes */
 
+/* A way to get a chunk at a price. */
 struct offer {
 	uint64_t price;
 	int chunk;
-	int line; /* that makes it, or BY_READING */
+	int line; /* computes the chunk, or BY_READING */
 };
 
 struct search {
 	struct draft *d;
 	struct stripe_code column, row;
-	int lines; /* rows first, then columns */
-	int width; /* of members */
+	int lines; /* number of rows, which come first, and columns */
+	int width; /* entries of `members` for each line */
 
 	/* By chunk. */
-	bool *have; /* read or made */
+	bool *have; /* the plan reads or computes it */
 	bool *settled;
-	bool *needed; /* for the next step */
-	int *via;     /* line or BY_READING */
-	int *order;   /* in which they were settled */
+	bool *needed; /* for the trees that are taken next */
+	int *via;     /* the line that computes it, or BY_READING */
+	int *order;   /* chunks in the order in which they were settled */
 	int n_order;
 
 	/* By line. */
-	int *members; /* the first k settled chunks, at line * width */
-	int *count;   /* of them */
-	uint64_t *sum;
+	int *members;  /* the first k settled chunks, at line * width */
+	int *count;    /* of members */
+	uint64_t *sum; /* of the members' prices */
 
 	struct offer *heap;
 	int n_heap;
@@ -85,7 +86,7 @@ static int line_stride(const struct search *s, int line)
 	return line < s->column.n ? s->column.n : 1;
 }
 
-/* Lower chunk numbers first among equals, so that the same question has the same answer. */
+/* Orders offers of equal price by chunk number, so that the same request gets the same plan. */
 static bool offer_before(const struct offer *a, const struct offer *b)
 {
 	return a->price < b->price || (a->price == b->price && a->chunk < b->chunk);
@@ -143,7 +144,10 @@ static void settle_in_line(struct search *s, int line, const struct offer *o)
 	}
 }
 
-/* Settles chunks up to the cheapest that is wanted and not there yet. Whether there is one. */
+/*
+ * Settles chunks up to the cheapest wanted one that the plan does not have yet. False: none
+ * left.
+ */
 static bool search_next(struct search *s)
 {
 	search_start(s);
@@ -162,7 +166,10 @@ static bool search_next(struct search *s)
 	return false;
 }
 
-/* Makes the chunk, and all that is wanted in the same line, from the line's members. */
+/*
+ * Adds a step that computes the chunk, and all wanted chunks of its line, from the line's
+ * members.
+ */
 static int take_line(struct search *s, int line, int chunk)
 {
 	const struct stripe_code *code = line_code(s, line);
@@ -180,7 +187,10 @@ static int take_line(struct search *s, int line, int chunk)
 	return draft_add_step(s->d, code, first, stride, sources, code->k, targets, n_targets);
 }
 
-/* Marks what the needed chunks are made from. Whatever made a chunk was settled before it. */
+/*
+ * Marks the chunks that needed chunks are computed from. They were settled before it, so one
+ * pass from the last settled chunk to the first is enough.
+ */
 static void mark_trees(struct search *s)
 {
 	for (int i = s->n_order - 1; i >= 0; i--) {
@@ -221,10 +231,10 @@ static int take_last(struct search *s)
 	return take_trees(s);
 }
 
-/* Chunks of a stopping set, made in one step. */
+/* Chunks of a stopping set that one step computes. */
 struct batch {
 	int n, chunk[STOPPING_STEP];
-	const uint8_t *coef[STOPPING_STEP]; /* of all known chunks */
+	const uint8_t *coef[STOPPING_STEP]; /* a coefficient for each known chunk */
 };
 
 static bool batch_uses(const struct batch *b, int known)
@@ -267,7 +277,10 @@ static int take_batch(struct search *s, const struct stopping *rest, const struc
 	return 0;
 }
 
-/* All that is wanted of what the search did not settle, or nothing. */
+/*
+ * Computes all wanted chunks that the search did not settle. -ENODATA when one is not
+ * determined.
+ */
 static int take_unsettled(struct search *s, const struct stopping *rest)
 {
 	struct batch b = {0};
@@ -290,7 +303,10 @@ static int take_unsettled(struct search *s, const struct stopping *rest)
 	return err;
 }
 
-/* When the search ends, what it settled is all that lines give, and nothing wanted is among it. */
+/*
+ * The search has settled all chunks that lines can give, and the remaining wanted chunks are not
+ * among them. Solves the unsettled chunks as one system.
+ */
 static int take_stopping(struct search *s)
 {
 	struct stopping rest;
@@ -324,7 +340,7 @@ int draft_mlec(struct draft *d)
 	s.lines = s.column.n + s.row.n;
 	s.width = s.column.k > s.row.k ? s.column.k : s.row.k;
 	size_t lines = (size_t)s.lines, members = lines * (size_t)s.width;
-	/* Each chunk is offered for reading and by its two lines. */
+	/* A chunk has at most three offers: to read it, and one of each of its two lines. */
 	AUTO_FREE struct offer *heap = malloc(3 * total * sizeof(*heap));
 	AUTO_FREE uint64_t *sum = malloc(lines * sizeof(*sum));
 	AUTO_FREE int *ints = malloc((2 * total + members + lines) * sizeof(*ints));

@@ -13,7 +13,7 @@ struct repair_plan {
 	struct stripe_plan *sp;
 	struct repair_cursor at;
 	bool loaded;     /* sp holds the stripe at the cursor */
-	uint16_t *share; /* single-overlap: stripe sets that disks so far apart have in common */
+	uint16_t *share; /* single-overlap, by distance of two disks: stripe sets that they share */
 };
 
 const char *repair_method_name(enum repair_method method)
@@ -98,7 +98,7 @@ void repair_plan_seek(struct repair_plan *plan, const struct repair_cursor *curs
 	plan->loaded = false;
 }
 
-/* Whether the chunk is missing when move m runs: lost, and no earlier move brought it back. */
+/* Whether the chunk is missing before move m: lost, and not rebuilt by an earlier move. */
 static bool missing_at(const struct stripe_plan *sp, uint32_t m, uint32_t c, uint32_t r)
 {
 	if (!bits_has(&sp->columns[c].lost, r))
@@ -127,7 +127,7 @@ static struct repair_chunk chunk_at(const struct stripe_plan *sp, uint32_t c, ui
 	return chunk;
 }
 
-/* Picks k available columns, beginning at a hashed one so that all serve alike. */
+/* Picks k available columns, beginning at a hashed one so that reads spread over all columns. */
 static void network_reads(const struct stripe_plan *sp, uint32_t m, struct repair_step *step)
 {
 	uint32_t columns = sp->layout->columns;
@@ -141,38 +141,43 @@ static void network_reads(const struct stripe_plan *sp, uint32_t m, struct repai
 	}
 }
 
-/* How much work the failed disks of the pool put on this disk, in shared stripe sets. */
-static uint32_t disk_burden(const struct repair_plan *plan, const struct failure_pool *pool,
-			    uint32_t in_pool)
+/*
+ * Returns the repair load of a disk: the number of stripe sets that it shares with failed disks
+ * of its pool.
+ */
+static uint32_t disk_repair_load(const struct repair_plan *plan, const struct failure_pool *pool,
+				 uint32_t in_pool)
 {
 	uint32_t n = plan->sp->layout->pool_disks;
-	uint32_t burden = 0;
+	uint32_t load = 0;
 	for (uint32_t i = 0; i < pool->n; i++)
-		burden += plan->share[(in_pool + n - pool->failed[i]) % n];
-	return burden;
+		load += plan->share[(in_pool + n - pool->failed[i]) % n];
+	return load;
 }
 
-/* Keeps the k least burdened chunks that it is shown, the earlier one of equals. */
-static void keep_least(struct repair_step *step, uint32_t *burden, uint32_t k, uint32_t load,
+/* Offers a chunk of a disk with this load: step->reads keeps the k chunks of least load, ordered by
+ * load; of chunks with equal load the one offered first stays. loads[i] is the load of reads[i]. */
+static void keep_least(struct repair_step *step, uint32_t *loads, uint32_t k, uint32_t load,
 		       const struct repair_chunk *chunk)
 {
 	uint32_t at = step->reads_n;
 	assert(k > 0);
 	if (at < k)
 		step->reads_n++;
-	else if (burden[--at] <= load)
+	else if (loads[--at] <= load)
 		return;
-	for (; at > 0 && burden[at - 1] > load; at--) {
-		burden[at] = burden[at - 1];
+	for (; at > 0 && loads[at - 1] > load; at--) {
+		loads[at] = loads[at - 1];
 		step->reads[at] = step->reads[at - 1];
 	}
-	burden[at] = load;
+	loads[at] = load;
 	step->reads[at] = *chunk;
 }
 
 /*
  * Picks k available rows of the column, beginning at a hashed one. In a single-overlap pool some
- * disks share more stripe sets with the failed ones than others, so the most burdened are left out.
+ * disks share more stripe sets with the failed ones than others; the disks of highest load are left
+ * out.
  */
 static void local_reads(const struct repair_plan *plan, uint32_t m, struct repair_step *step)
 {
@@ -181,16 +186,17 @@ static void local_reads(const struct repair_plan *plan, uint32_t m, struct repai
 	uint32_t c = step->line;
 	assert(l->rows > 0);
 	uint32_t first = (uint32_t)(mix_u64(sp->columns[c].at.local_stripe) % l->rows);
-	uint32_t burden[ENCODING_STRIPE_MAX] = {0};
+	uint32_t loads[ENCODING_STRIPE_MAX] = {0};
 	for (uint32_t i = 0; i < l->rows; i++) {
 		uint32_t r = (first + i) % l->rows;
 		if (missing_at(sp, m, c, r))
 			continue;
 		struct repair_chunk chunk = chunk_at(sp, c, r);
 		uint32_t in_pool = layout_disk_in_pool(l, chunk.disk);
-		uint32_t load =
-			plan->share == NULL ? 0 : disk_burden(plan, sp->columns[c].pool, in_pool);
-		keep_least(step, burden, (uint32_t)l->spec.local.k, load, &chunk);
+		uint32_t load = plan->share == NULL
+					? 0
+					: disk_repair_load(plan, sp->columns[c].pool, in_pool);
+		keep_least(step, loads, (uint32_t)l->spec.local.k, load, &chunk);
 	}
 }
 
@@ -233,7 +239,7 @@ static void fill_step(const struct repair_plan *plan, uint32_t m, struct repair_
 	mark_crossing(sp, step);
 }
 
-/* Finds the next stripe of this pass and pool at or after the cursor; false: none left. */
+/* Plans the first stripe of this pass and pool at or after the cursor. False when none is left. */
 static bool load_stripe(struct repair_plan *plan)
 {
 	struct stripe_plan *sp = plan->sp;

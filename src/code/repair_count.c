@@ -21,7 +21,7 @@ void repair_counts_fail(const struct layout *l, uint32_t alive, double *count)
 {
 	for (uint32_t j = l->rows; j-- > 0;) {
 		double hit = count[j] * (l->rows - j) / alive;
-		if (hit > count[j]) /* more members than disks: they are all hit */
+		if (hit > count[j]) /* more members than working disks: all are hit */
 			hit = count[j];
 		count[j] -= hit;
 		count[j + 1] += hit;
@@ -49,8 +49,9 @@ static double lost_of(const struct layout *l, const double *count)
 }
 
 /*
- * n stripes on their own, each lost with probability q: one is lost with 1 - (1-q)^n. A stripe that
- * is not lost needs another that is, one of n - 1.
+ * Conditions on the pool being catastrophic, for n independent stripes, each lost with probability
+ * q: some stripe is lost with probability 1 - (1-q)^n. Given a stripe that is not lost, one of the
+ * other n - 1 must be.
  */
 static void condition_independent(const struct layout *l, double n, double *probability,
 				  double *count)
@@ -74,7 +75,7 @@ static void draw(struct rng *rng, uint32_t *set, uint32_t n, uint32_t want)
 	}
 }
 
-/* How many members of a lost stripe set failed, by the counts' own distribution. */
+/* Draws how many members of a lost stripe set failed, from the distribution of the counts. */
 static uint32_t draw_hits(const struct layout *l, struct rng *rng, const double *count, double lost)
 {
 	double at = rng_unit(rng) * lost;
@@ -90,7 +91,10 @@ static uint32_t draw_hits(const struct layout *l, struct rng *rng, const double 
 	return last;
 }
 
-/* hits[s]: failed disks in the translate of the base set by s. */
+/*
+ * Adds n failed disks to hits[s], the number of failed disks in the translate of the base set by
+ * s.
+ */
 static void add_hits(const struct layout *l, const uint32_t *disks, uint32_t n, uint16_t *hits)
 {
 	const struct baseset *base = &l->local.base;
@@ -99,7 +103,7 @@ static void add_hits(const struct layout *l, const uint32_t *disks, uint32_t n, 
 			hits[(disks[i] + l->pool_disks - base->domain[m]) % l->pool_disks]++;
 }
 
-/* The pool's disks, those of the base set first. */
+/* Lists the pool's disks, those of the base set first. */
 static void base_first(const struct layout *l, uint32_t *disks)
 {
 	uint16_t hits[LAYOUT_POOL_DISKS_MAX] = {0};
@@ -114,8 +118,9 @@ static void base_first(const struct layout *l, uint32_t *disks)
 }
 
 /*
- * All stripe sets are alike, so look at cases in which the base set itself is lost: on average so
- * many sets are lost. A case that loses L sets is met L times in that way, and counts 1/L each time.
+ * Conditions on the pool being catastrophic, by sampling. All stripe sets are translates of each
+ * other, so it samples cases in which the base set itself is lost. A case that loses L sets would
+ * be drawn L times that way, once for each set, so it gets the weight 1/L.
  */
 static void condition_overlap(const struct layout *l, uint32_t failed, double n,
 			      double *probability, double *count)
@@ -165,8 +170,8 @@ int repair_counts_catastrophic(const struct layout *l, uint32_t failed, double *
 	return 0;
 }
 
-/* Chunks of a local stripe with j failed ones that go over the network: on average, where parities stay inside,
- * since any j may have failed. */
+/* Returns how many chunks of a local stripe with j failed chunks go over the network. With
+ * parity_inside it is an average over which j chunks failed. */
 static double over_network(const struct layout *l, const struct repair_policy *policy, uint32_t j)
 {
 	uint32_t p = (uint32_t)l->spec.local.p;

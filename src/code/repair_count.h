@@ -1,43 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Repair costs from counts instead of stripes: for a pool of any size at once.
+ * Repair costs from counts of stripes, without visiting stripes: independent of the pool's size.
  *
  * A pool is described by how many of its local stripes have 0, 1, ... rows failed chunks. Disks
  * that fail at once give expected counts: when one of `alive` disks fails, a stripe with j failed
  * chunks has rows - j members among them and is hit with probability (rows - j) / alive. Doing that
  * once per failed disk gives the hypergeometric distribution; in a clustered pool it hits all
- * stripes. failure_pool_counts() gives exact counts instead. From exact counts the totals below are
- * those of the plan, chunk by chunk (one catastrophic pool, nothing else failed).
+ * stripes. failure_pool_counts() gives exact counts instead. From exact counts the totals below
+ * equal those of the plan, chunk by chunk (one catastrophic pool, no other failed disk).
  *
- * What R_ALL and R_FCO do turns on whether the pool is catastrophic at all, so their cost is not
- * that of expected counts: pl + 1 failed disks of a single-overlap pool seldom meet in a stripe, and
- * then nothing crosses racks, while on average a small part of a stripe set is lost. Given that the
- * pool is catastrophic, the cost of all four is a sum over stripes, and the cost of the conditional
- * expectation is the conditional expectation of the cost: repair_counts_catastrophic().
+ * R_ALL and R_FCO act on all stripes of a catastrophic pool and on none of another pool, so their
+ * mean cost is not the cost of the expected counts: pl + 1 failed disks of a single-overlap pool
+ * seldom share a stripe, and then nothing crosses racks, while the expected counts always contain a
+ * small part of a lost stripe set. Given that the pool is catastrophic, the cost of all four
+ * methods is a sum over stripes, and the cost of the conditional expectation is the conditional
+ * expectation of the cost: repair_counts_catastrophic().
  */
 #ifndef CODE_REPAIR_COUNT_H
 #define CODE_REPAIR_COUNT_H
 
 #include "code/repair.h"
 
-/* All stripes of a pool intact (as many as a pool has in use on average): count[0] to count[rows].
+/*
+ * Sets count[0] to count[rows] to those of an intact pool with the average number of stripes in
+ * use.
  */
 void repair_counts_init(const struct layout *l, double *count);
 
-/* One more disk of the pool fails, of `alive` >= 1 that have not. */
+/* Changes the counts to those after one of the pool's `alive` >= 1 working disks fails. */
 void repair_counts_fail(const struct layout *l, uint32_t alive, double *count);
 
 /*
- * Expected counts when `failed` disks of an intact pool fail. -ERANGE: more than it has;
- * -EOPNOTSUPP: an LRC, whose repair is not decided by counts.
+ * Computes the expected counts when `failed` disks of an intact pool fail. -ERANGE when the pool
+ * has fewer disks, -EOPNOTSUPP for an LRC, whose repair does not depend on counts alone.
  */
 int repair_counts_expected(const struct layout *l, uint32_t failed, double *count);
 
 /*
- * Expected counts of those cases only in which the pool is catastrophic, and the probability of
- * them; all zero when it cannot be. Clustered: exact. Declustered: as if each stripe drew its disks
- * on its own, which is a little off in pools of few stripes, where those of a round share none. Single-overlap: from 2,000 random sets of failed disks, always the same, that break
- * one stripe set, weighted by how many others they break. -ERANGE, -EOPNOTSUPP as above.
+ * Computes the expected counts given that the pool is catastrophic, and the probability of that;
+ * all are zero when it cannot be. Clustered: exact. Declustered: as if each stripe drew its disks
+ * independently, which deviates a little in pools of few stripes, where the stripes of a round
+ * share no disk. Single-overlap: from 2,000 sets of failed disks, drawn with a fixed seed, that
+ * lose one stripe set, weighted by how many sets they lose. -ERANGE, -EOPNOTSUPP as above.
  */
 int repair_counts_catastrophic(const struct layout *l, uint32_t failed, double *probability,
 			       double *count);
@@ -51,8 +55,8 @@ struct repair_estimate {
 };
 
 /*
- * What the method does to a pool with these counts, which it takes for catastrophic if any local
- * stripe is lost.
+ * Computes the cost of repairing a pool with these counts. The pool is taken for catastrophic if
+ * the counts contain a lost local stripe.
  */
 void repair_counts_cost(const struct layout *l, const struct repair_policy *policy,
 			const double *count, struct repair_estimate *out);

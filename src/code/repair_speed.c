@@ -22,11 +22,11 @@ static void speed_set(struct repair_speed *s, const struct repair_bandwidth *bw,
 	s->bytes_per_s = s->disk_limit < s->rack_limit ? s->disk_limit : s->rack_limit;
 }
 
-/* Loads of a rebuild over the network. */
+/* Over how many racks and disks a rebuild over the network spreads. */
 struct net_loads {
-	double source_racks, source_disks; /* that the reads spread over */
-	double target_racks, target_disks; /* that the writes spread over */
-	bool mixed;                        /* the same racks and disks do both */
+	double source_racks, source_disks; /* of the reads */
+	double target_racks, target_disks; /* of the writes */
+	bool mixed;                        /* the same racks and disks read and write */
 };
 
 static void net_speed(const struct layout *l, const struct repair_policy *policy,
@@ -43,8 +43,9 @@ static void net_speed(const struct layout *l, const struct repair_policy *policy
 }
 
 /*
- * Disks that take the writes when the pool stays where it is. A stripe that lost `failed` chunks has
- * spare space on the disks that it is not on; what finds none goes to replacements.
+ * Returns over how many disks the writes spread when chunks are rebuilt in their own pool. A stripe
+ * that lost `failed` chunks uses spare space on disks without a chunk of it; the chunks beyond that
+ * go to replacements.
  */
 static double pool_targets(const struct layout *l, const struct repair_policy *policy,
 			   uint32_t failed)
@@ -58,7 +59,9 @@ static double pool_targets(const struct layout *l, const struct repair_policy *p
 	return 1 / larger(to_spares / (l->pool_disks - failed), (1 - to_spares) / failed);
 }
 
-/* Disks that take the writes when columns go to other pools but no rack is free: those of their own.
+/*
+ * Returns over how many disks the writes spread when columns go to other pools, but every rack
+ * has a column of the stripe: then they go to other pools of their own rack.
  */
 static double rack_targets(const struct layout *l, const struct repair_policy *policy,
 			   uint32_t failed)
@@ -76,7 +79,7 @@ static void pool_speed(const struct layout *l, const struct repair_policy *polic
 	bool leaves = !clustered && (policy->method == REPAIR_ALL || l->rows == 1);
 	bool elsewhere = leaves && l->spec.racks > l->columns;
 	struct net_loads n;
-	/* A rack whose only pool it is has nothing to give and nowhere to put. */
+	/* A rack with no other pool than the failed one neither reads nor writes. */
 	double racks = l->spec.racks - (elsewhere && l->rack_pools == 1 ? 1 : 0);
 	if (clustered) {
 		n.source_racks = l->columns - 1;
@@ -96,7 +99,7 @@ static void pool_speed(const struct layout *l, const struct repair_policy *polic
 void repair_speed_pool(const struct layout *l, const struct repair_policy *policy,
 		       const struct repair_bandwidth *bandwidth, struct repair_speed *speed)
 {
-	if (l->columns == 1 || l->spec.lrc) { /* nothing comes over the network */
+	if (l->columns == 1 || l->spec.lrc) { /* no repair over the network */
 		*speed = (struct repair_speed){0};
 		return;
 	}

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How fast a repair can go when disks and racks give it so many bytes a second each.
+ * The speed of a repair, given the bandwidth that each disk and rack gives to repair.
  *
- * A repair is as slow as its busiest disk or rack. Loads are counted in bytes moved for each byte
- * rebuilt; a disk's reads and writes share its bandwidth, and so do bytes that leave and enter a
- * rack. repair_speed_disk() and repair_speed_pool() work from shares, as if choices spread
- * perfectly; repair_measure() carries out a plan and looks at the busiest disk and rack that there
- * really were.
+ * The busiest disk or rack limits a repair. Loads are counted in bytes moved for each byte rebuilt;
+ * a disk's reads and writes share its bandwidth, and so do bytes that leave and enter a rack.
+ * repair_speed_disk() and repair_speed_pool() compute loads as if choices spread perfectly;
+ * repair_measure() runs through a plan and takes the loads of its busiest disk and rack.
  */
 #ifndef CODE_REPAIR_SPEED_H
 #define CODE_REPAIR_SPEED_H
@@ -18,25 +17,28 @@ struct repair_bandwidth {
 };
 
 struct repair_speed {
-	double bytes_per_s; /* rebuilt: the smaller of the two below */
-	double disk_limit, rack_limit;
+	double bytes_per_s;            /* rebuilt: the smaller of the two limits */
+	double disk_limit, rack_limit; /* bytes a second */
 };
 
 /*
- * One failed disk. Single-overlap is measured on a pool of few chunks, hence -ENOMEM; -EOPNOTSUPP
- * for an LRC, whose reads depend on which chunk is lost.
+ * Computes the speed at which one failed disk is rebuilt. Returns 0, -EOPNOTSUPP for an LRC, whose
+ * reads depend on which chunk is lost, or -ENOMEM: single-overlap is measured on a small pool.
  */
 int repair_speed_disk(const struct layout *l, const struct repair_policy *policy,
 		      const struct repair_bandwidth *bandwidth, struct repair_speed *speed);
 
 /*
- * What a catastrophic pool gets over the network, after pl + 1 of its disks failed at once; 0 for
- * codes without a network level and for an LRC.
+ * Computes the speed at which a catastrophic pool is rebuilt over the network after pl + 1 of its
+ * disks failed at once; 0 for codes without a network level and for an LRC.
  */
 void repair_speed_pool(const struct layout *l, const struct repair_policy *policy,
 		       const struct repair_bandwidth *bandwidth, struct repair_speed *speed);
 
-/* Runs the whole plan: small layouts only. Speed counts every chunk that is written. -ENOMEM. */
+/*
+ * Runs through all steps of a plan, so for small layouts only, and computes its totals and its
+ * speed in written bytes. Returns 0 or the errors of repair_plan_open().
+ */
 int repair_measure(const struct failure *f, const struct repair_policy *policy,
 		   const struct repair_bandwidth *bandwidth, struct repair_speed *speed,
 		   struct repair_totals *totals);

@@ -9,11 +9,11 @@
  *   row 3         .   .   .   .
  *
  * R_HYB decodes the rows 0 and 1. Row 2 misses two chunks, more than pn, so column 3 is decoded
- * first, then row 2. R_MIN decodes rows 0 and 1, and has made column 1 recoverable: in a later pass
+ * first, then row 2. R_MIN decodes rows 0 and 1, which makes column 1 recoverable: in a later pass
  * it decodes columns 1 and 3.
  *
- * The same loop serves all methods. `target` columns are those that the method repairs over the
- * network, and each may be left with `keep` lost chunks for its pool to do:
+ * The same loop serves all methods. The method repairs the `target` columns over the network,
+ * except for `keep` lost chunks of each, which its pool repairs:
  *
  *            target                     keep
  *   R_ALL    in a catastrophic pool     0 (pl when parity is encoded inside)
@@ -21,9 +21,9 @@
  *   R_HYB    lost                       0
  *   R_MIN    lost                       pl
  *
- * While a target has too many lost chunks: decode the possible row that serves most of them; if
- * none is possible, decode a recoverable column to free a row; if there is none, the stripe is
- * lost.
+ * While a target has more than `keep` lost chunks: decode the decodable row that serves most
+ * targets; if no row is decodable, decode a recoverable column, after which a row may be; if no
+ * column is recoverable, the stripe is lost.
  */
 #include "code/repair_stripe.h"
 
@@ -44,7 +44,10 @@ static uint32_t net_tolerance(const struct stripe_plan *sp)
 	return (uint32_t)sp->layout->spec.net.p;
 }
 
-/* Network passes are numbered from 0: the most lost columns that can occur, down to 1. */
+/*
+ * Returns the number of network passes. Pass 0 is for stripes with the most lost columns that
+ * can occur, the last one for those with 1.
+ */
 static uint32_t net_passes(const struct stripe_plan *sp)
 {
 	return (uint32_t)min_u64(sp->failure->catastrophic_n, sp->layout->columns);
@@ -116,14 +119,14 @@ int stripe_plan_open(struct stripe_plan **out, const struct failure *failure,
 	sp->layout = l;
 	sp->failure = failure;
 	sp->policy = *policy;
-	if (l->spec.net.p == 0) /* nothing can come over the network: no method but the local one */
+	if (l->spec.net.p == 0) /* no network parity: all methods repair inside the pools only */
 		sp->policy.method = REPAIR_HYB;
 	sp->past = past;
 	perm_init(&sp->spare_perm, l->pool_disks);
 	perm_init(&sp->rack_perm, l->spec.racks);
 	sp->columns = calloc(l->columns, sizeof(*sp->columns));
 	sp->where = calloc((size_t)l->columns * l->rows, sizeof(*sp->where));
-	/* Every row and column is decoded once at most; one more says that the stripe is lost. */
+	/* Every row and column is decoded once at most, and one more move reports a lost stripe. */
 	sp->moves = calloc((size_t)l->columns + l->rows + 1, sizeof(*sp->moves));
 	int rc = sp->columns == NULL || sp->where == NULL || sp->moves == NULL ? -ENOMEM : 0;
 	if (rc == 0 && past != NULL)
@@ -153,8 +156,8 @@ static uint32_t *where(const struct stripe_plan *sp, uint32_t column, uint32_t r
 }
 
 /*
- * Whether a disk that the past wrote to has failed since. One that had failed before the past began
- * stands for its replacement: plans write to no other failed disk.
+ * Whether a disk that the past wrote to has failed since. A disk that had failed before the past
+ * was planned means its replacement, because plans write to no other failed disk.
  */
 static bool failed_since(const struct stripe_plan *sp, uint32_t disk)
 {
@@ -168,8 +171,9 @@ static bool failed_since(const struct stripe_plan *sp, uint32_t disk)
 }
 
 /*
- * An earlier plan rebuilt this chunk on `disk`: it is not lost, unless that disk failed since. When
- * it is not lost anyhow, R_ALL made a copy that counts once the chunk's own disk fails.
+ * Records that an earlier plan rebuilt this chunk on `disk`, unless that disk has failed since. A
+ * lost chunk is then not lost. When the chunk's own disk works, R_ALL rewrote it, and the rewritten
+ * copy is used once the own disk fails.
  */
 static void keep_moved(struct stripe_plan *sp, uint32_t c, uint32_t row, uint32_t disk)
 {
@@ -193,7 +197,10 @@ static bool is_elsewhere(const struct stripe_column *col, uint32_t row)
 	return bits_has(&col->moved, row) || bits_has(&col->copied, row);
 }
 
-/* Takes off what the earlier plan had done with this stripe when it was at `reached`. */
+/*
+ * Removes from the losses of this stripe the chunks that the earlier plan had rebuilt at
+ * `reached`.
+ */
 static void look_at_past(struct stripe_plan *sp)
 {
 	struct stripe_plan *before = sp->before;
@@ -225,7 +232,7 @@ static uint64_t choice_key(const struct stripe_plan *sp, uint32_t salt)
 	return mix_u64(mix_u64(sp->layout->spec.seed + sp->stripe) + salt);
 }
 
-/* Whether some chunk of the column was moved or copied to this disk. */
+/* Whether a chunk of the column was moved or copied to this disk. */
 static bool taken_by_moved(const struct stripe_plan *sp, uint32_t c, uint32_t disk)
 {
 	for (uint32_t r = 0; r < sp->layout->rows; r++)
@@ -235,9 +242,9 @@ static bool taken_by_moved(const struct stripe_plan *sp, uint32_t c, uint32_t di
 }
 
 /*
- * Spare disks for the lost rows of a column, in `pool`: the pool's disks in an order drawn for this
- * column, without failed ones and those that have a chunk of it already. When they run out, and in
- * clustered pools, a chunk goes to the replacement of its own disk.
+ * Chooses a disk in `pool` for each lost row of a column: the pool's disks in an order drawn for
+ * this column, without failed disks and without disks that have a chunk of the column. When they
+ * run out, and in clustered pools, a chunk goes to the replacement of its own disk.
  */
 static void choose_spares(struct stripe_plan *sp, uint32_t c, uint32_t pool)
 {
@@ -275,7 +282,7 @@ static bool rack_in_stripe(const struct stripe_plan *sp, uint32_t rack, uint32_t
 	return bits_has(racks_taken, rack % 256);
 }
 
-/* A pool without failed disks in the rack, tried from a hashed one on; or UINT32_MAX. */
+/* Returns a pool of the rack without failed disks, trying from a hashed one on; else UINT32_MAX. */
 static uint32_t healthy_pool(const struct stripe_plan *sp, uint32_t rack, uint64_t key)
 {
 	uint32_t pools = sp->layout->rack_pools;
@@ -288,8 +295,9 @@ static uint32_t healthy_pool(const struct stripe_plan *sp, uint32_t rack, uint64
 }
 
 /*
- * Where a whole column goes: to a healthy pool in a rack without a column of this stripe, or where
- * an earlier plan began to put it; to its own pool when there is no such rack.
+ * Chooses the pool to which a column is rebuilt: the pool to which an earlier plan moved rows of
+ * it; else a pool without failed disks in a rack without a column of this stripe; else its own
+ * pool.
  */
 static uint32_t choose_pool(struct stripe_plan *sp, uint32_t c, struct bits *racks_taken)
 {
@@ -311,7 +319,7 @@ static uint32_t choose_pool(struct stripe_plan *sp, uint32_t c, struct bits *rac
 	return sp->columns[c].at.pool;
 }
 
-/* Whether the method gives up the column's pool and rebuilds the column in another. */
+/* Whether the method rebuilds the column in another pool. */
 static bool rebuilt_elsewhere(const struct stripe_plan *sp, const struct stripe_column *col)
 {
 	const struct layout *l = sp->layout;
@@ -336,7 +344,10 @@ static void look_at_column(struct stripe_plan *sp, uint32_t c)
 		bits_set(&col->lost, r);
 }
 
-/* R_ALL calls a column lost until all of it has been rebuilt. */
+/*
+ * Whether the column is lost. For R_ALL a column of a catastrophic pool is lost until all of its
+ * chunks have been rebuilt.
+ */
 static bool column_is_lost(const struct stripe_plan *sp, const struct stripe_column *col)
 {
 	if (sp->policy.method == REPAIR_ALL && col->lost_n > 0 && col->pool->catastrophic)
@@ -344,7 +355,7 @@ static bool column_is_lost(const struct stripe_plan *sp, const struct stripe_col
 	return col->lost_n > local_tolerance(sp);
 }
 
-/* Racks that earlier plans moved columns of this stripe to. To R_ALL, copies are moved, too. */
+/* Returns the racks to which earlier plans moved columns of this stripe. */
 static struct bits racks_moved_to(const struct stripe_plan *sp)
 {
 	const struct layout *l = sp->layout;
@@ -385,14 +396,14 @@ void stripe_plan_look(struct stripe_plan *sp, uint64_t stripe)
 	}
 }
 
-/* State of the loop: what is still lost, by column. */
+/* State of the loop. The arrays are indexed by column. */
 struct peel {
 	struct stripe_plan *sp;
-	struct bits lost[ENCODING_STRIPE_MAX];
+	struct bits lost[ENCODING_STRIPE_MAX]; /* rows that are still lost */
 	uint32_t lost_n[ENCODING_STRIPE_MAX];
 	bool target[ENCODING_STRIPE_MAX];
-	uint32_t keep;
-	bool data_only; /* parities are left to the pools, unless nothing else helps */
+	uint32_t keep;  /* lost chunks of a target that its pool repairs */
+	bool data_only; /* only data rows go over the network */
 };
 
 static uint32_t lost_data(const struct peel *p, uint32_t c)
@@ -418,7 +429,7 @@ static struct stripe_move *add_move(struct stripe_plan *sp, enum repair_kind kin
 	return m;
 }
 
-/* The columns that decoding row r would serve; 0 when it cannot be decoded. */
+/* Returns how many targets decoding row r would serve; 0 when it cannot be decoded. */
 static uint32_t row_gain(const struct peel *p, uint32_t r)
 {
 	uint32_t missing = 0, gain = 0;
@@ -433,6 +444,7 @@ static uint32_t row_gain(const struct peel *p, uint32_t r)
 	return missing <= net_tolerance(p->sp) ? gain : 0;
 }
 
+/* Adds the move that decodes the row that serves most targets. False when no row serves any. */
 static bool peel_row(struct peel *p, uint32_t pass)
 {
 	uint32_t best = 0, best_gain = 0;
@@ -457,7 +469,10 @@ static bool peel_row(struct peel *p, uint32_t pass)
 	return true;
 }
 
-/* Decodes the first column that its pool can repair. */
+/*
+ * Adds the move that decodes the first column that its pool can repair, in `pass`, or by_chunks
+ * in the pass of its number of lost chunks. False when there is none.
+ */
 static bool peel_column(struct peel *p, uint32_t pass, bool by_chunks)
 {
 	struct stripe_plan *sp = p->sp;

@@ -2,10 +2,10 @@
 /*
  * Planning of one network stripe; internal to the repair planner.
  *
- * The stripe is a grid of columns and rows. repair_stripe_look() finds which chunks are lost and
- * where each would be rebuilt; repair_stripe_plan() turns that into moves: decode this row, decode
- * this column. Both depend on nothing but layout, failed disks, policy and past, so any stripe can
- * be planned again later to see what a plan did with it.
+ * The stripe is a grid of columns and rows. stripe_plan_look() finds which chunks are lost and
+ * where each would be rebuilt; stripe_plan_moves() turns that into moves, each of which decodes a
+ * row or a column. Both depend only on layout, failed disks, policy and past, so a later plan can
+ * repeat them to find out what an earlier plan did with a stripe.
  */
 #ifndef CODE_REPAIR_STRIPE_H
 #define CODE_REPAIR_STRIPE_H
@@ -33,15 +33,16 @@ static inline void bits_clear(struct bits *b, uint32_t i)
 
 struct stripe_column {
 	struct layout_column at;
-	const struct failure_pool *pool; /* NULL: no failed disk there */
+	const struct failure_pool *pool; /* NULL when its pool has no failed disk */
 	uint32_t hits;                   /* chunks on failed disks */
-	uint32_t lost_n;
-	struct bits lost;   /* rows to be rebuilt */
-	struct bits moved;  /* rows that an earlier plan rebuilt: not lost, but at `where` */
-	struct bits copied; /* rows at home of which R_ALL made another copy, at `where` */
+	uint32_t lost_n;                 /* rows in `lost` */
+	struct bits lost;                /* rows to rebuild */
+	struct bits moved;               /* rows that an earlier plan rebuilt, on disk `where` */
+	struct bits copied; /* rows on their own disk that R_ALL also rewrote, on disk `where` */
 };
 
-/* One step, before its reads are chosen. `out` are columns for a row, rows for a column. */
+/* One step, before its reads are chosen. `out` is the set of rebuilt columns of a row, or rows of a
+ * column. */
 struct stripe_move {
 	enum repair_kind kind;
 	uint32_t pass;
@@ -58,14 +59,14 @@ struct stripe_plan {
 	struct stripe_plan *before; /* the plan of the past, or NULL */
 	struct perm spare_perm, rack_perm;
 
-	/* Filled by repair_stripe_look(). */
+	/* Filled by stripe_plan_look(). */
 	uint64_t stripe;
 	uint32_t lost_columns;
 	uint32_t worst; /* most lost chunks of a column that is not lost */
 	struct stripe_column *columns;
-	uint32_t *where; /* [column * rows + row]: disk for lost, moved and copied chunks */
+	uint32_t *where; /* [column * rows + row]: disk of each lost, moved and copied chunk */
 
-	/* Filled by repair_stripe_plan(). */
+	/* Filled by stripe_plan_moves(). */
 	struct stripe_move *moves;
 	uint32_t moves_n;
 };
@@ -74,18 +75,30 @@ int stripe_plan_open(struct stripe_plan **sp, const struct failure *failure,
 		     const struct repair_policy *policy, const struct repair_past *past);
 void stripe_plan_close(struct stripe_plan *sp);
 
+/* Finds the lost chunks of a stripe and chooses where each would be rebuilt. */
 void stripe_plan_look(struct stripe_plan *sp, uint64_t stripe);
+
+/* Plans the moves of the stripe that stripe_plan_look() was called for. */
 void stripe_plan_moves(struct stripe_plan *sp);
 
-/* Passes: lost columns first, then chunks of local stripes. */
+/*
+ * Returns the number of passes: those by lost columns, then those by failed chunks of local
+ * stripes.
+ */
 uint32_t stripe_plan_passes(const struct stripe_plan *sp);
 
-/* Whether a pass looks at this pool at all, and how many failed chunks make a stripe of interest.
+/*
+ * Whether a pass scans this pool. *min_hits is the least number of failed chunks of a local
+ * stripe that the pass handles.
  */
 bool stripe_plan_scans(const struct stripe_plan *sp, uint32_t pass, const struct failure_pool *pool,
 		       uint32_t *min_hits);
 
-/* The position in the plan at which this pass meets the stripe that was looked at. */
+/*
+ * Returns the position in the plan at which this pass handles the current stripe: at its
+ * affected column in the pool of the lowest index. pool is UINT32_MAX when the pass does not
+ * handle it.
+ */
 struct repair_cursor stripe_plan_position(const struct stripe_plan *sp, uint32_t pass);
 
 #endif

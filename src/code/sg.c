@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The walk: every chunk has a cursor; a step takes the longest run of bytes that is contiguous in
- * all chunks, hands the pointers to the kernel and moves all cursors. With the same cuts everywhere
- * that is one call for each segment. A cursor that reached the end of a short chunk points at
- * zeros.
+ * A walk has a cursor for every chunk. A step takes the longest run of bytes that is contiguous in
+ * all chunks, passes the pointers to the kernel and advances all cursors. When all chunks are cut
+ * at the same offsets that is one kernel call for each segment. A cursor behind the end of a short
+ * chunk points at zeros.
  */
 #include "code/sg.h"
 
@@ -71,7 +71,10 @@ static struct extent sg_extent(const struct sg *s)
 	return all;
 }
 
-/* Segments of different chunks may lie in turns in the same memory: then each pair is looked at. */
+/*
+ * Compares every pair of segments. Needed when the segments of two chunks are interleaved in
+ * memory, so that their extents overlap and their bytes need not.
+ */
 static bool segments_meet(const struct sg *a, const struct sg *b)
 {
 	for (int i = 0; i < a->count; i++)
@@ -113,7 +116,7 @@ static struct cursor cursor_at(const struct sg *s, size_t off)
 	return c;
 }
 
-/* Points at the next byte and lowers *run to how many follow in one piece. */
+/* Returns a pointer to the next byte and lowers *run to the number of contiguous bytes there. */
 static uint8_t *cursor_peek(struct cursor *c, size_t *run)
 {
 	while (c->left > 0 && c->off == c->iov->iov_len) {
@@ -135,7 +138,10 @@ static void cursor_move(struct cursor *c, size_t n)
 		c->off += n;
 }
 
-/* Inputs first, then outputs: different chunks of one stripe, so there are never more than it has. */
+/*
+ * Cursors of inputs, then outputs: different chunks of one stripe, so at most
+ * ENCODING_STRIPE_MAX.
+ */
 struct walk {
 	int n_in, n;
 	struct cursor cursor[ENCODING_STRIPE_MAX];
@@ -177,7 +183,10 @@ static void sg_zero(const struct sg *s, size_t off, size_t len)
 	}
 }
 
-/* More inputs than a stripe can have, as only stopping sets of an mlec do: one after the other. */
+/*
+ * Adds the inputs one after the other. For products with more inputs and outputs than a stripe
+ * can have, which only stopping sets of an mlec need.
+ */
 static void sg_dot_wide(const struct kernel *kernel, const struct product *p, size_t len,
 			const struct sg *chunks)
 {
@@ -231,7 +240,7 @@ void sg_mad(const struct kernel *kernel, const struct product *p, int col, size_
 	}
 }
 
-/* Lines that a segment's end cuts through are put together in a small buffer. */
+/* A line that spans two segments is copied to a small buffer first. */
 void sg_fold(const struct kernel *kernel, const struct sg *s, size_t off, size_t len,
 	     uint8_t print[KERNEL_PRINT_BYTES])
 {

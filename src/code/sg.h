@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Chunks in pieces: each chunk is an array of segments, cut anywhere, and no two chunks need to be
- * cut alike. The kernels run straight over the segments; nothing is copied.
+ * Scattered chunks: each chunk is an array of segments of any length, and chunks may be cut at
+ * different offsets. The kernels work on the segments in place, without copying.
  */
 #ifndef CODE_SG_H
 #define CODE_SG_H
@@ -20,26 +20,29 @@ struct sg {
 };
 
 /*
- * Whether the segments make a chunk of len bytes: 0, -EOVERFLOW when their sizes overflow, else
- * -EINVAL. With may_be_short the bytes beyond the last segment count as zeros: that is how the tail
- * of a block is encoded without padding it in memory.
+ * Checks that the segments sum to a chunk of len bytes. Returns 0, -EOVERFLOW when their sizes
+ * overflow, else -EINVAL. With may_be_short they may sum to less, and the missing bytes count as
+ * zeros: so the tail of a block is encoded without padding it in memory.
  */
 int sg_check(const struct sg *s, size_t len, bool may_be_short);
 
-/* Bytes of a chunk that passed sg_check(). */
+/* Returns the number of bytes of a chunk that passed sg_check(). */
 size_t sg_bytes(const struct sg *s);
 
-/* Whether it is one segment of len bytes. */
+/* Whether the chunk is one segment of len bytes. */
 bool sg_is_flat(const struct sg *s, size_t len);
 
 /*
- * How many bytes of each chunk to work on at a time when they are passed over more than once: so few
- * that the later passes find them in a near cache, so many that the streams of reads run long enough
- * (measured: less is slower, and so is no blocking from chunks of 128 KiB on).
+ * Bytes of each chunk to process at a time when several passes read them: few enough that the later
+ * passes find them in a near cache, enough that the processor's prefetching works. (Measured:
+ * smaller blocks are slower, and for chunks of 128 KiB and more so is no blocking.)
  */
 #define SG_BLOCK (16 * KIB)
 
-/* ISA-L makes up to six outputs in one pass over the inputs. */
+/*
+ * Returns how many bytes to process at a time. ISA-L computes up to six outputs in one pass over
+ * the inputs; with more outputs it passes over them again.
+ */
 static inline size_t sg_run_max(int outputs)
 {
 	return outputs > 6 ? SG_BLOCK : KERNEL_RUN_MAX;
@@ -50,25 +53,27 @@ struct product {
 	const struct matrix *m;
 	const int *in;  /* m->cols chunk numbers */
 	const int *out; /* m->rows chunk numbers */
-	size_t off;     /* the bytes of each chunk before these are passed over */
+	size_t off;     /* bytes to skip at the beginning of each chunk */
 };
 
 /* Whether an output shares a byte of memory with an input or another output. */
 bool sg_overlaps(const struct product *p, const struct sg *chunks);
 
-/* All chunks passed sg_check() with p->off + len or more. Any number of inputs, up to 254 outputs. */
+/* Computes the product for bytes [p->off, p->off + len). All its chunks passed sg_check() with at
+ * least p->off + len bytes. Any number of inputs, up to 254 outputs. */
 void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
 	    const struct sg *chunks);
 
-/* The same for bytes [off, off + len) of chunks that are flat; p->off is not used. */
+/* Computes the product for bytes [off, off + len) of flat chunks; p->off is not used. */
 void sg_dot_flat(const struct kernel *kernel, const struct product *p, size_t off, int len,
 		 const struct sg *chunks);
 
-/* chunks[out[i]] += m[i][col] * in; p->in is not used. */
+/* Adds one input: chunks[out[i]] += m[i][col] * in for bytes [p->off, p->off + len); p->in is not
+ * used. */
 void sg_mad(const struct kernel *kernel, const struct product *p, int col, size_t len,
 	    const struct sg *in, const struct sg *chunks);
 
-/* The fingerprint of verify.h over bytes [off, off + len); print is set, not added to. */
+/* Sets print to the folded lines (kernel.h, `fold`) of bytes [off, off + len) of the chunk. */
 void sg_fold(const struct kernel *kernel, const struct sg *s, size_t off, size_t len,
 	     uint8_t print[KERNEL_PRINT_BYTES]);
 

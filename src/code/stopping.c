@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Theory: what is left when peeling sticks.
+ * Theory: decoding what peeling cannot.
  *
  * Repairing rows and columns of an mlec again and again ("peeling") ends with all chunks, or with a
  * stopping set: each of its rows misses more than PN chunks and each of its columns more than PL.
  * Most stopping sets are lost. Some are not: rows and columns share chunks, so several lines
- * together can have as many equations as unknowns where none of them has alone.
+ * together can have as many equations as unknowns although no single line has.
  *
  * A grid of chunks is a codeword when every row satisfies the PN parity checks of the network code
  * (parity q + sum over j of N[q][j] * data j = 0) and every column the PL checks of the local one.
- * The checks of lines without a missing chunk hold no unknown. The others are linear equations, and
- * the chunks that they determine are exactly those that any decoder could give back. With r rows
- * and c columns touched there are r PN + c PL checks, of which PN PL follow from the rest: more
- * unknowns than r PN + c PL - PN PL are never all determined, which is seen without solving
- * anything.
+ * The checks of lines without a missing chunk contain no unknown. The other checks are linear
+ * equations, and the chunks that they determine are exactly those that any decoder could rebuild.
+ * With r rows and c columns touched there are r PN + c PL checks, of which PN PL follow from the
+ * others: more unknowns than r PN + c PL - PN PL are never all determined, so that case needs no
+ * solving.
  *
- * Example: mlec:5+2/4+1 loses chunks 0 3 5 9 12 14 16 17 18 21 22 25 29 30 31. Rows give 3 and 18,
- * then a column gives 0. Twelve chunks are left, three in each of four rows and two in each of six
- * columns: 12 unknowns meet 4 * 2 + 6 * 1 - 2 * 1 = 12 equations, which are independent.
+ * Example: mlec:5+2/4+1 loses chunks 0 3 5 9 12 14 16 17 18 21 22 25 29 30 31. Rows decode 3 and
+ * 18, then a column decodes 0. Twelve chunks remain, three in each of four rows and two in each of
+ * six columns: 12 unknowns in 4 * 2 + 6 * 1 - 2 * 1 = 12 equations, which are independent.
  *
- * The work grows with the cube of the stopping set, and is bounded: the paper's (10+2)/(17+3) has at
- * most 84 equations in 240 chunks, 2 million steps; a set that takes more than STOPPING_WORK_MAX, as
- * with a hundred parities in both directions, is not tried.
+ * The work grows with the cube of the stopping set and is bounded. The paper's (10+2)/(17+3) has at
+ * most 84 equations in 240 chunks, 2 million multiplications. A set that takes more than
+ * STOPPING_WORK_MAX, as with a hundred parities in both directions, is refused with -EFBIG.
  */
 #include "code/stopping.h"
 
@@ -33,6 +33,7 @@
 
 #define STOPPING_WORK_MAX (1ULL << 33) /* multiplications: some seconds */
 
+/* The lines with a missing chunk. */
 struct touched {
 	bool row[ENCODING_STRIPE_MAX];
 	bool column[ENCODING_STRIPE_MAX];
@@ -51,13 +52,13 @@ static void find_touched(struct touched *t, const bool *missing, int height, int
 	}
 }
 
-/* The coefficient of place i of a stripe in its q-th parity check. */
+/* Returns the coefficient of chunk i of a stripe in its q-th parity check. */
 static uint8_t check_coef(const struct stripe_code *code, int q, int i)
 {
 	return i < code->k ? code->rows[q * code->k + i] : i == code->k + q;
 }
 
-/* One check of one line. place: by chunk, where its coefficient goes in a row, or -1. */
+/* Adds check q of one line as a row. place[chunk] is the column of its coefficient, or -1. */
 static void add_check(struct stopping *s, const struct stripe_code *code, int q, int first,
 		      int stride, const int *place)
 {
@@ -81,7 +82,10 @@ static void add_checks(struct stopping *s, const struct touched *t, const struct
 			add_check(s, &column, q, i * column.n, 1, place);
 }
 
-/* Unknown chunks first, then, when they are asked for, the known ones of touched lines. */
+/*
+ * Assigns columns to chunks: first the unknown ones, then, if with_known, the known chunks of
+ * touched lines.
+ */
 static void number_chunks(struct stopping *s, const struct touched *t, const struct codec *c,
 			  const bool *missing, bool with_known, int *place)
 {
@@ -116,7 +120,7 @@ int stopping_solve(struct stopping *s, const struct codec *c, const bool *missin
 		return -ENOMEM;
 	number_chunks(s, &t, c, missing, with_known, place);
 	if (!with_known && s->n_unknown > checks - pn * pl)
-		return 0; /* rank 0 stands for: not enough */
+		return 0; /* the rank stays 0: not all determined */
 	if ((uint64_t)checks * (uint64_t)checks * (uint64_t)s->width > STOPPING_WORK_MAX)
 		return -EFBIG;
 	s->rows = calloc((size_t)checks + 1, (size_t)s->width + 1);
@@ -136,7 +140,7 @@ void stopping_fini(struct stopping *s)
 	*s = (struct stopping){0};
 }
 
-/* An equation gives its unknown when it holds no other. */
+/* The pivot's equation determines its unknown when no other unknown is left in it. */
 const uint8_t *stopping_coef(const struct stopping *s, int u)
 {
 	if (s->pivot[u] < 0)

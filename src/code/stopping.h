@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The chunks of an mlec that no row and no column gives back: solved all at once. See stopping.c. */
+/* Solves the stopping set of an mlec: chunks that neither a row nor a column alone can decode. The
+ * theory is in stopping.c. */
 #ifndef CODE_STOPPING_H
 #define CODE_STOPPING_H
 
@@ -8,8 +9,8 @@
 struct stopping {
 	int n_unknown, n_known;
 	int *unknown; /* chunk numbers */
-	int *known;   /* those in a row or column with an unknown one; none when not asked for */
-	int rank;     /* all unknown chunks are determined when it is n_unknown */
+	int *known;   /* chunks in a row or column with an unknown one; only if with_known */
+	int rank;     /* n_unknown when all unknown chunks are determined */
 
 	/* Solved equations: a coefficient for each unknown chunk, then for each known one. */
 	int n_rows, width;
@@ -18,17 +19,17 @@ struct stopping {
 };
 
 /*
- * missing: by chunk number, what is left when rows and columns have given all they can. with_known
- * asks for the way to compute it, not just for the rank. 0, -ENOMEM, or -EFBIG when that would take
- * too long. To be followed by stopping_fini() in any case.
+ * Solves for the missing chunks (by chunk number) that peeling of rows and columns left. Without
+ * with_known only the rank is computed, with it also stopping_coef(). Returns 0, -ENOMEM, or -EFBIG
+ * when solving would take too long. Call stopping_fini() afterwards in every case.
  */
 int stopping_solve(struct stopping *s, const struct codec *c, const bool *missing, bool with_known);
 
 void stopping_fini(struct stopping *s);
 
 /*
- * n_known coefficients: unknown chunk u (a place in s->unknown) is the sum of the known chunks
- * times these. NULL when they do not determine it.
+ * Returns n_known coefficients: unknown chunk u (an index in s->unknown) is the sum of the known
+ * chunks times these. NULL when the known chunks do not determine it.
  */
 const uint8_t *stopping_coef(const struct stopping *s, int u);
 

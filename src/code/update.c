@@ -31,7 +31,10 @@ static struct update_step stripe_step(const struct codec *c, int chunk, int i)
 				    s.rows[(parity - s.k) * s.k + chunk], true};
 }
 
-/* Steps are the cells of a grid of PN+1 columns and PL+1 rows, but for the changed chunk, the first. */
+/*
+ * Step i is cell i + 1 of a grid of PN+1 columns and PL+1 rows, whose cell 0 is the changed
+ * chunk.
+ */
 static struct update_step mlec_step(const struct codec *c, int chunk, int i)
 {
 	struct stripe_code local = codec_column_stripe(c), net = codec_row_stripe(c);
@@ -113,7 +116,7 @@ int update_delta(const struct codec *c, size_t len, const struct sg *old_data,
 	return 0;
 }
 
-/* Steps first .. first + n - 1 in one pass over the delta. */
+/* Applies steps first .. first + n - 1 in one pass over the delta. */
 static void apply_steps(const struct codec *c, int chunk, int first, int n, size_t len,
 			const struct sg *delta, const struct sg *chunks)
 {

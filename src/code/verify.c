@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Theory: checking a transform for less than its price.
+ * Theory: checking an encode or decode for less work than doing it again.
  *
- * A wrong byte that leaves the encoder is worse than a lost disk: every later repair spreads it. To
- * decode from other chunks and compare costs as much as the encoding. A checksum such as CRC-32C
- * cannot be compared across chunks, because it is linear over bits while our codes multiply bytes in
- * GF(256). So we fold each chunk into a fingerprint that is linear over GF(256). With a chunk cut in
- * lines l_0, l_1, ... l_m of 256 bytes, the last one filled up with zeros,
+ * A wrong byte in the encoder's output is worse than a lost disk: every later repair spreads it.
+ * Decoding from other chunks and comparing costs as much as encoding. A checksum such as CRC-32C
+ * cannot be compared across chunks, because it is linear over bits while our codes multiply bytes
+ * in GF(256). So we fold each chunk into a fingerprint that is linear over GF(256). A chunk is cut
+ * into lines l_0, l_1, ... l_m of 256 bytes, the last one padded with zeros:
  *
  *     F = l_0 * 2^m + l_1 * 2^(m-1) + ... + l_m        by Horner's rule, one doubling a line,
  *
  * byte by byte; then the four quarters of F, times 2^15, 2^10, 2^5 and 1, are added up to 64 bytes.
- * Where parity_i = sum c_ij * data_j for each byte, also F(parity_i) = sum c_ij * F(data_j): we fold
- * every chunk once, at the speed of memory, and check the equations on 64 bytes.
+ * Where parity_i = sum c_ij * data_j for each byte, also F(parity_i) = sum c_ij * F(data_j): we
+ * fold every chunk once, at the speed of memory, and check the equations on 64 bytes.
  *
- * Example: rs:10+4 multiplies each data byte 4 times to encode, and decoding does the same. The check
- * doubles each of 14 bytes once, which takes three plain vector instructions: about a third of the
- * encoding's time here (`./dev bench code` measures it), an eighth for rs:28+12.
+ * Example: rs:10+4 multiplies each data byte 4 times to encode, and decoding does the same. The
+ * check doubles each of 14 bytes once, which takes three plain vector instructions: about a third
+ * of the encoding's time here (`./dev bench code` measures it), an eighth for rs:28+12.
  *
- * What it finds. Call two bytes of a chunk mates when they fold into the same of the 64 bytes, that is
- * when their distance is a multiple of 64.
- *   1. Any change of one chunk without mates among the wrong bytes is found for certain: every weight
+ * What the check finds. Two bytes of a chunk are mates when they fold into the same one of the 64
+ * bytes, that is when their distance is a multiple of 64.
+ *   1. Any change of one chunk without mates among the wrong bytes is always found: every weight
  *      is a power of 2, never 0. That includes each single flipped bit and each burst of up to 64
  *      bytes.
  *   2. Changes in several chunks do not hide each other as long as at most p chunks (rs; R+1 for lrc)
- *      have a wrong fingerprint: the fingerprints are themselves a word of the code, and two words of
- *      it differ in more than p places.
+ *      have a wrong fingerprint: the fingerprints are themselves a codeword, and two codewords differ
+ *      in more than p positions.
  *   3. Mates in one chunk with independent random errors cancel with probability 1/256 for each of the
- *      64 bytes in which they meet; a whole line of garbage, or a chunk written to the wrong place, is
+ *      64 bytes that they share; a line of random bytes, or a chunk written to the wrong place, is
  *      missed with probability 2^-512.
  *   4. Two equal errors cancel only when their weights are equal. With d lines and q quarters between
  *      them, -3 <= q <= 3, that takes d + 5 q to be a multiple of 255 (d counts back), a distance of
@@ -35,12 +35,12 @@
  *      strides of faulty memory and of wild writes are: 1020 n - 19 q has the odd factor 255 for
  *      q = 0, is odd for odd q, and twice an odd number above 1 for q = +-2.
  *
- * The check shares nothing with the encoder but the coefficients: neither ISA-L's tables nor its
- * multiplication, so that a flipped bit in a table or a faulty multiplier is found too.
+ * The check uses of the encoder only its coefficients, neither ISA-L's tables nor its
+ * multiplication. So it also finds a flipped bit in a table or a faulty multiplier.
  *
- * For mlec every column is checked by the local code. The network code holds for each data row, hence
- * also for any weighted sum of rows, so one more fingerprint of each column (its rows' fingerprints,
- * by Horner's rule again) checks the rows. The parity rows follow from both.
+ * For mlec every column is checked by the local code. The network code holds for each data row,
+ * hence also for any weighted sum of rows, so one more fingerprint of each column (its rows'
+ * fingerprints, by Horner's rule again) checks the rows. The parity rows follow from both.
  */
 #include "code/verify.h"
 
@@ -103,13 +103,13 @@ struct print print_of(const struct kernel *kernel, const struct sg *s, size_t of
 }
 
 /*
- * What is left of some of the equations of a product: all zero when they hold. Stripes with more
- * parities than a batch are passed over again, so that the stack stays small.
+ * The residues of some equations of a product: all zero when the equations hold. Stripes with more
+ * parities than a batch are read again for each batch, to bound the use of the stack.
  */
 #define CHECK_BATCH 32
 
 struct check {
-	int first, n; /* outputs of the product */
+	int first, n; /* outputs first .. first + n - 1 of the product */
 	struct print rest[CHECK_BATCH];
 };
 
@@ -120,7 +120,7 @@ static void check_start(struct check *check, int first, int outputs)
 	memset(check->rest, 0, sizeof(check->rest));
 }
 
-/* Input j of the product: column points at row 0, column j of its matrix. */
+/* Adds input j of the product. `column` points at row 0, column j of its matrix. */
 static void check_input(struct check *check, const uint8_t *column, ptrdiff_t stride,
 			const struct print *p)
 {
@@ -170,7 +170,10 @@ int verify_product(const struct kernel *kernel, const struct product *p, size_t 
 	return err;
 }
 
-/* Checks a stripe, and leaves in *sum the weighted sum of its data chunks. */
+/*
+ * Checks one batch of a stripe's equations, and sets *sum to the weighted sum of its data
+ * chunks.
+ */
 static int verify_stripe_batch(const struct codec *c, const struct stripe_code *s, int first,
 			       size_t len, const struct sg *chunks, struct print *sum)
 {
@@ -200,7 +203,7 @@ static int verify_stripe(const struct codec *c, const struct stripe_code *s, siz
 	return err;
 }
 
-/* Each column, and of the rows as many equations as make a batch. */
+/* Checks every column, and one batch of the row equations. */
 static int verify_grid_batch(const struct codec *c, int first, size_t len, const struct sg *chunks)
 {
 	struct stripe_code row = codec_row_stripe(c), column = codec_column_stripe(c);

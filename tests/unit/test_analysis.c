@@ -68,7 +68,7 @@ static void every_impossible_system_is_refused_by_option_and_rule(void **state)
 		{{"disk-size", "0"}, "--disk-size 0"},
 		{{"chunk-size", "1G", "disk-size", "1M"}, "--disk-size"},
 		{{"scheme", "c-d"}, "--scheme c-d"},
-		{{"scheme", "d/-"}, "mlec takes one of"},
+		{{"scheme", "d/-"}, "does not fit mlec"},
 		{{"code", "rs:0+3"}, "--code rs:0+3"},
 		{{"code", "raid"}, "--code raid"},
 		{{"method", "R_MAX"}, "--method R_MAX"},

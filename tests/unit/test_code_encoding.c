@@ -82,13 +82,13 @@ static void impossible_numbers_are_refused_with_a_reason(void **state)
 {
 	assert_refused("r0", -EINVAL, "1 to 16");
 	assert_refused("r17", -EINVAL, "1 to 16");
-	assert_refused("r99999999999999999999", -EINVAL, "too large");
+	assert_refused("r99999999999999999999", -EINVAL, "larger than 9999");
 	assert_refused("rs:0+1", -EINVAL, "at least one data");
 	assert_refused("rs:4+0", -EINVAL, "at least one parity");
 	assert_refused("rs:255+1", -EINVAL, "more than 255");
 	assert_refused("rs:9999+1", -EINVAL, "more than 255");
 	assert_refused("rs:1+9999", -EINVAL, "more than 255");
-	assert_refused("rs:4294967300+2", -EINVAL, "too large");
+	assert_refused("rs:4294967300+2", -EINVAL, "larger than 9999");
 	assert_refused("lrc:0+1+1", -EINVAL, "at least one data");
 	assert_refused("lrc:4+0+1", -EINVAL, "at least one local group");
 	assert_refused("lrc:4+2+0", -EINVAL, "at least one global");

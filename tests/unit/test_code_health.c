@@ -101,18 +101,18 @@ static void mlec_promises_no_more_than_it_keeps(void **state)
 	check_every_loss("mlec:1+2/2+1", 4, false);
 }
 
-static void mlec_counts_its_dead_columns(void **state)
+static void mlec_counts_its_lost_columns(void **state)
 {
 	struct encoding e = rig_parse("mlec:2+1/2+1");
 	struct codec *c;
 	assert_int_equal(codec_open(&e, &c), 0);
 	struct code_health h = health_of(c, (int[]){0, 1, 3}, 3);
 	assert_true(h.tolerated);
-	assert_int_equal(h.dead_columns, 1);
+	assert_int_equal(h.lost_columns, 1);
 	/* Two columns have lost two each, but in different rows: repair along rows saves the block. */
 	h = health_of(c, (int[]){0, 1, 4, 5}, 4);
 	assert_true(h.tolerated);
-	assert_int_equal(h.dead_columns, 2);
+	assert_int_equal(h.lost_columns, 2);
 	assert_int_equal(h.more, 0);
 	assert_false(h.exact);
 	h = health_of(c, (int[]){0, 1, 3, 4}, 4); /* in the same rows: lost */
@@ -132,10 +132,10 @@ static void mlec_survives_pn_columns_and_pl_chunks_in_each_other(void **state)
 			lost[n++] = i;
 	struct code_health h = health_of(c, lost, n);
 	assert_true(h.tolerated);
-	assert_int_equal(h.dead_columns, 2);
+	assert_int_equal(h.lost_columns, 2);
 	lost[n++] = 45; /* a fourth chunk of a third column */
 	h = health_of(c, lost, n);
-	assert_int_equal(h.dead_columns, 3);
+	assert_int_equal(h.lost_columns, 3);
 	codec_close(c);
 }
 
@@ -269,7 +269,7 @@ int main(void)
 		cmocka_unit_test(what_can_be_borne_is_told_exactly_for_good_lrc),
 		cmocka_unit_test(other_lrc_promise_no_more_than_they_keep),
 		cmocka_unit_test(mlec_promises_no_more_than_it_keeps),
-		cmocka_unit_test(mlec_counts_its_dead_columns),
+		cmocka_unit_test(mlec_counts_its_lost_columns),
 		cmocka_unit_test(mlec_survives_pn_columns_and_pl_chunks_in_each_other),
 		cmocka_unit_test(every_loss_of_a_small_grid_is_judged_by_rank),
 		cmocka_unit_test(stopping_sets_are_judged_by_rank),

@@ -352,7 +352,7 @@ static void impossible_places_are_refused_with_a_reason(void **state)
 		{PLACE_DECLUSTERED, 4, 1, 5, 1, -EINVAL, "needs at least 5 disks"},
 		{PLACE_DECLUSTERED, 300, 1, 256, 1, -EINVAL, "at most 255"},
 		{PLACE_DECLUSTERED, UINT32_MAX, UINT32_MAX, 5, 1, -EOVERFLOW, "at most"},
-		{PLACE_OVERLAP, 10, 10, 5, UINT64_MAX, -EOVERFLOW, "overflow"},
+		{PLACE_OVERLAP, 10, 10, 5, UINT64_MAX, -EOVERFLOW, "slots in all"},
 		{7, 10, 10, 5, 1, -EINVAL, "unknown placement 7"},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {

@@ -72,7 +72,7 @@ static void pool_info(struct store *s, struct store_info *out)
 	uint64_t free_bytes = t.up > 0 ? t.least_free / width * k * t.up : 0;
 
 	*out = (struct store_info){
-		.state = p->wanted,
+		.state = p->admin_state,
 		.total_bytes = t.total / width * k,
 		.free_bytes = free_bytes > p->reserved_bytes ? free_bytes - p->reserved_bytes : 0,
 		.reserved_bytes = p->reserved_bytes,
@@ -81,7 +81,7 @@ static void pool_info(struct store *s, struct store_info *out)
 	};
 	if (t.up < k)
 		out->state = STORE_FAILED;
-	else if (p->wanted == STORE_ONLINE && out->free_bytes == 0 && p->reserved_bytes == 0)
+	else if (p->admin_state == STORE_ONLINE && out->free_bytes == 0 && p->reserved_bytes == 0)
 		out->state = STORE_FULL;
 }
 
@@ -97,8 +97,8 @@ static int pool_reserve(struct store *s, int64_t bytes)
 		p->reserved_bytes -= back;
 		return 0;
 	}
-	if (p->wanted != STORE_ONLINE)
-		return p->wanted == STORE_FAILED ? -EIO : -EROFS;
+	if (p->admin_state != STORE_ONLINE)
+		return p->admin_state == STORE_FAILED ? -EIO : -EROFS;
 	pool_info(s, &info);
 	if (info.state == STORE_FAILED)
 		return -EIO;
@@ -114,9 +114,9 @@ static int pool_control(struct store *s, enum store_state state)
 
 	if (state != STORE_ONLINE && state != STORE_DRAINING && state != STORE_FAILED)
 		return -EINVAL;
-	if (p->wanted == STORE_FAILED && state != STORE_FAILED)
+	if (p->admin_state == STORE_FAILED && state != STORE_FAILED)
 		return -EIO;
-	p->wanted = state;
+	p->admin_state = state;
 	return 0;
 }
 
@@ -129,7 +129,7 @@ static void pool_close(struct store *s)
 	for (uint32_t m = 0; m < p->record.shape.members; m++)
 		store_close(p->members[m]);
 	codec_close(p->codec);
-	map_fini(&p->doubts);
+	map_fini(&p->damaged_chunks);
 	free(p);
 }
 
@@ -239,12 +239,12 @@ int store_pool_open_take(const struct store_pool_shape *shape, struct store *con
 	if (p == NULL)
 		return -ENOMEM;
 	p->base.ops = &pool_ops;
-	p->wanted = STORE_ONLINE;
+	p->admin_state = STORE_ONLINE;
 	/* Who is down, or cannot read all it has, may have a record that never came to count. */
-	p->record_doubt = true;
-	list_init(&p->held);
-	map_init(&p->doubts, POOL_DOUBTS_MAX);
-	rt_cond_init(&p->released);
+	p->record_may_differ = true;
+	list_init(&p->locked_chunks);
+	map_init(&p->damaged_chunks, POOL_DAMAGED_MAX);
+	rt_cond_init(&p->chunk_unlocked);
 	rt_cond_init(&p->member_idle);
 	rt_mutex_init(&p->record_lock);
 	int rc = pool_shape_check(&checked, &p->place);

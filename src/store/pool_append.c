@@ -46,22 +46,22 @@ static bool is_believed(const struct pool *p, const struct pool_job *jobs,
 			const struct pool_map *map)
 {
 	uint32_t told = 0, untold = 0;
-	bool trusted[POOL_PARITY_MAX + 1], all_behind;
+	bool authoritative[POOL_PARITY_MAX + 1], all_behind;
 
-	pool_trusted(p, map, trusted, &all_behind);
+	pool_authoritative(p, map, authoritative, &all_behind);
 	for (uint32_t c = 0; c < copies(p); c++) {
-		told += trusted[c] && jobs[c].rc == 0;
-		untold += trusted[c] && jobs[c].rc != 0;
+		told += authoritative[c] && jobs[c].rc == 0;
+		untold += authoritative[c] && jobs[c].rc != 0;
 	}
 	return told > 0 && (untold == 0 || !all_behind);
 }
 
 /*
  * What the answers of the copies come to: the error they agree on, unless it is only that some are down.
- * Those are behind from now on. What a member says that is not trusted does not matter, but a copy of it
+ * Those are behind from now on. What a member says that is not authoritative does not matter, but a copy of it
  * that was level and has changed is a copy.
  *
- * One that is trusted must have the change, and be trusted afterwards: so whatever happens, a member that
+ * One that is authoritative must have the change, and be authoritative afterwards: so whatever happens, a member that
  * was the last to fall behind has missed nothing that was acknowledged before. Where all are behind
  * already, the last of them cannot be told from each other: all must have it.
  */
@@ -73,14 +73,14 @@ static int copies_outcome(struct pool *p, const struct pool_job *jobs, const str
 
 	for (uint32_t c = 0; c < copies(p); c++) {
 		if (jobs[c].rc == 0) {
-			good += v->form != POOL_COPIES || pool_copy_is_level(v, c);
-			told += v->trusted[c];
+			good += v->form != POOL_COPIES || pool_copy_is_current(v, c);
+			told += v->authoritative[c];
 			continue;
 		}
 		if (jobs[c].member != POOL_NOWHERE)
 			missed[n++] = jobs[c].member;
-		untold += v->trusted[c];
-		if (v->trusted[c] && (worst == 0 || is_down(worst)))
+		untold += v->authoritative[c];
+		if (v->authoritative[c] && (worst == 0 || is_down(worst)))
 			worst = (int)jobs[c].rc;
 	}
 	/* One that could not be made yet, of a chunk that is there. */
@@ -90,7 +90,7 @@ static int copies_outcome(struct pool *p, const struct pool_job *jobs, const str
 		return worst;
 	if (good < COPIES_LEAST || told == 0 || (v->all_behind && untold > 0))
 		return worst != 0 ? worst : -EIO;
-	int rc = pool_set_missed(p, POOL_MISSED_COPY, missed, n);
+	int rc = pool_record_missed(p, POOL_MISSED_COPY, missed, n);
 	/* Since the look, those that have it may have fallen behind before these, by other chunks. */
 	return rc == 0 && !is_believed(p, jobs, &v->map) ? -EIO : rc;
 }
@@ -100,7 +100,7 @@ static int copies_outcome(struct pool *p, const struct pool_job *jobs, const str
 int pool_put_copies(struct pool *p, struct chunk_id id, const struct store_put *put)
 {
 	struct pool_view v;
-	int rc = pool_look(p, id, &v);
+	int rc = pool_lookup(p, id, &v);
 
 	/* There are no rows to be in the way, so this has to be known beforehand. */
 	if (rc != -ENOENT)
@@ -251,8 +251,8 @@ static int is_same_chunk(struct pool *p, const struct pool_view *v, uint32_t c, 
 }
 
 /* Appends to copy c what the best one has beyond it, and makes it as the chunk is in all else. */
-static int level_one(struct pool *p, const struct pool_view *v, uint32_t c, uint8_t *buf,
-		     bool *source_bad)
+static int copy_catch_up(struct pool *p, const struct pool_view *v, uint32_t c, uint8_t *buf,
+			 bool *source_bad)
 {
 	const struct chunk_stat *best = &v->copy_st[v->best_copy];
 	uint64_t at = v->copy_st[c].len;
@@ -299,10 +299,10 @@ static int level_one(struct pool *p, const struct pool_view *v, uint32_t c, uint
 
 /*
  * A new copy in place of one that is missing, damaged or not believed: its front, then the rest by
- * level_one.
+ * copy_catch_up.
  */
-static int copy_anew(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
-		     bool *source_bad)
+static int copy_replace(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
+			bool *source_bad)
 {
 	const struct chunk_stat *best = &v->copy_st[v->best_copy];
 	struct pool_job j = {
@@ -341,41 +341,41 @@ static int copy_anew(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *b
 	v->copy_st[c].epoch = v->epoch;
 	v->copy_st[c].len = POOL_COPY_SKIP;
 	v->copy_st[c].sealed = false;
-	return level_one(p, v, c, buf, source_bad);
+	return copy_catch_up(p, v, c, buf, source_bad);
 }
 
-static int level_copy(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
-		      bool *source_bad)
+static int copy_sync(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
+		     bool *source_bad)
 {
 	int rc = v->copy_rc[c];
 
-	if (pool_copy_is_level(v, c))
+	if (pool_copy_is_current(v, c))
 		return 0;
 	if (rc == 0) {
 		int same = is_same_chunk(p, v, c, buf, source_bad);
 		if (same < 0)
 			return same;
-		return same ? level_one(p, v, c, buf, source_bad)
-			    : copy_anew(p, v, c, buf, source_bad);
+		return same ? copy_catch_up(p, v, c, buf, source_bad)
+			    : copy_replace(p, v, c, buf, source_bad);
 	}
 	if (rc == -ESTALE || rc == -EBADMSG || rc == -ENOENT || v->map.moved[c])
-		return copy_anew(p, v, c, buf, source_bad);
+		return copy_replace(p, v, c, buf, source_bad);
 	return rc;
 }
 
 /* From the best one, or another like it when that cannot be read. */
-static int level_from_any(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
-			  bool *source_bad)
+static int copy_sync_from_any(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
+			      bool *source_bad)
 {
 	uint32_t best = v->best_copy;
-	int rc = level_copy(p, v, c, buf, source_bad);
+	int rc = copy_sync(p, v, c, buf, source_bad);
 
 	for (uint32_t from = 0; *source_bad && from < copies(p); from++) {
-		if (from == c || v->copy_rc[from] != 0 || !pool_copy_is_level(v, from))
+		if (from == c || v->copy_rc[from] != 0 || !pool_copy_is_current(v, from))
 			continue;
 		v->best_copy = from;
 		*source_bad = false;
-		rc = level_copy(p, v, c, buf, source_bad);
+		rc = copy_sync(p, v, c, buf, source_bad);
 	}
 	v->best_copy = best;
 	return rc;
@@ -389,13 +389,14 @@ static bool was_cut_short(const struct pool *p, const struct pool_view *v)
 {
 	for (uint32_t c = 0; c < copies(p); c++) {
 		bool absent = v->copy_rc[c] == -ENOENT;
-		if (v->trusted[c] && (absent || (v->copy_rc[c] == 0 && !pool_copy_is_level(v, c))))
+		if (v->authoritative[c] &&
+		    (absent || (v->copy_rc[c] == 0 && !pool_copy_is_current(v, c))))
 			return true;
 	}
 	return false;
 }
 
-int pool_copies_level(struct pool *p, struct pool_view *v)
+int pool_copies_sync(struct pool *p, struct pool_view *v)
 {
 	AUTO_FREE uint8_t *buf = aligned_alloc(4096, COPY_STEP);
 	uint16_t missed[POOL_PARITY_MAX + 1];
@@ -409,12 +410,12 @@ int pool_copies_level(struct pool *p, struct pool_view *v)
 		bool asked = was == 0 || was == -ENOENT || was == -ESTALE || was == -EBADMSG ||
 			     v->map.moved[c];
 		bool source_bad = false;
-		if (level_from_any(p, v, c, buf, &source_bad) != 0 && !source_bad &&
+		if (copy_sync_from_any(p, v, c, buf, &source_bad) != 0 && !source_bad &&
 		    v->map.member[c] != POOL_NOWHERE && (asked || cut_short))
 			missed[n++] = v->map.member[c];
 	}
-	int rc = pool_set_missed(p, POOL_MISSED_COPY, missed, n);
-	return rc != 0 ? rc : pool_look(p, v->id, v);
+	int rc = pool_record_missed(p, POOL_MISSED_COPY, missed, n);
+	return rc != 0 ? rc : pool_lookup(p, v->id, v);
 }
 
 /* --- append ----------------------------------------------------------------------------------- */
@@ -422,19 +423,19 @@ int pool_copies_level(struct pool *p, struct pool_view *v)
 /* The copies of an open chunk, level. -EPERM for a coded one. */
 static int look_for_change(struct pool *p, struct chunk_id id, uint64_t epoch, struct pool_view *v)
 {
-	int rc = pool_look(p, id, v);
+	int rc = pool_lookup(p, id, v);
 
 	if (rc != 0)
 		return rc;
 	if (v->form == POOL_CODED)
 		return epoch < v->epoch ? -ESTALE : -EPERM;
 	if (epoch >= v->epoch && pool_is_incomplete(p, v))
-		rc = pool_copies_level(p, v);
+		rc = pool_copies_sync(p, v);
 	return rc;
 }
 
-static int append_held(struct pool *p, struct chunk_id id, uint64_t epoch, uint64_t off,
-		       const struct store_data *data)
+static int append_locked(struct pool *p, struct chunk_id id, uint64_t epoch, uint64_t off,
+			 const struct store_data *data)
 {
 	struct pool_view v;
 	int rc = look_for_change(p, id, epoch, &v);
@@ -464,27 +465,27 @@ int pool_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t of
 		const struct store_data *data)
 {
 	struct pool *p = pool_of(s);
-	struct pool_hold hold;
+	struct pool_chunk_lock hold;
 	int rc = store_data_check(data);
 
-	if (rc == 0 && p->wanted == STORE_FAILED)
+	if (rc == 0 && p->admin_state == STORE_FAILED)
 		rc = -EIO;
 	if (rc == 0 && pool_check_id(id) != 0)
 		rc = -ENOENT;
 	if (rc == 0)
-		rc = pool_hold(p, &hold, id);
+		rc = pool_lock_chunk(p, &hold, id);
 	if (rc != 0)
 		return rc;
 	rt_shield_enter();
 	struct pool_view v;
 	/* Whether it exists is answered first, as by any store. */
-	rc = p->wanted == STORE_DRAINING && data->len > 0 ? pool_look(p, id, &v) : 0;
-	if (rc == 0 && p->wanted == STORE_DRAINING && data->len > 0)
+	rc = p->admin_state == STORE_DRAINING && data->len > 0 ? pool_lookup(p, id, &v) : 0;
+	if (rc == 0 && p->admin_state == STORE_DRAINING && data->len > 0)
 		rc = -EROFS;
 	if (rc == 0)
-		rc = append_held(p, id, epoch, off, data);
+		rc = append_locked(p, id, epoch, off, data);
 	rt_shield_leave();
-	pool_release(p, &hold);
+	pool_unlock_chunk(p, &hold);
 	return rc;
 }
 
@@ -494,7 +495,7 @@ static bool is_coded(struct pool *p, struct chunk_id id, const struct chunk_stat
 {
 	AUTO_FREE struct pool_view *now = calloc(1, sizeof(*now));
 
-	return now != NULL && pool_look(p, id, now) == 0 && now->form == POOL_CODED &&
+	return now != NULL && pool_lookup(p, id, now) == 0 && now->form == POOL_CODED &&
 	       now->label.len == st->len && now->label.crc == st->crc;
 }
 
@@ -546,7 +547,7 @@ static int seal_copies(struct pool *p, struct pool_view *v, uint64_t epoch, uint
 	return copies_outcome(p, jobs, v);
 }
 
-static int seal_held(struct pool *p, struct chunk_id id, uint64_t epoch, uint64_t len)
+static int seal_locked(struct pool *p, struct chunk_id id, uint64_t epoch, uint64_t len)
 {
 	struct pool_view v;
 	int rc = look_for_change(p, id, epoch, &v);
@@ -566,7 +567,7 @@ static int seal_held(struct pool *p, struct chunk_id id, uint64_t epoch, uint64_
 	if (rc != 0)
 		return rc;
 	/* It is sealed; coding it now is the usual way, later is as good. */
-	if (pool_look(p, id, &v) == 0 && v.form == POOL_COPIES)
+	if (pool_lookup(p, id, &v) == 0 && v.form == POOL_COPIES)
 		pool_encode_sealed(p, &v);
 	return 0;
 }
@@ -574,18 +575,18 @@ static int seal_held(struct pool *p, struct chunk_id id, uint64_t epoch, uint64_
 int pool_seal(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t len)
 {
 	struct pool *p = pool_of(s);
-	struct pool_hold hold;
-	int rc = p->wanted == STORE_FAILED ? -EIO : 0;
+	struct pool_chunk_lock hold;
+	int rc = p->admin_state == STORE_FAILED ? -EIO : 0;
 
 	if (rc == 0 && pool_check_id(id) != 0)
 		rc = -ENOENT;
 	if (rc == 0)
-		rc = pool_hold(p, &hold, id);
+		rc = pool_lock_chunk(p, &hold, id);
 	if (rc != 0)
 		return rc;
 	rt_shield_enter();
-	rc = seal_held(p, id, epoch, len);
+	rc = seal_locked(p, id, epoch, len);
 	rt_shield_leave();
-	pool_release(p, &hold);
+	pool_unlock_chunk(p, &hold);
 	return rc;
 }

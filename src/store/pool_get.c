@@ -16,36 +16,36 @@
 /* Completes a chunk that a crash left without rows, before anybody is shown it. */
 static int complete_first(struct pool *p, struct pool_view *v)
 {
-	struct pool_hold hold;
+	struct pool_chunk_lock hold;
 	uint32_t written;
-	int rc = pool_hold(p, &hold, v->id);
+	int rc = pool_lock_chunk(p, &hold, v->id);
 
 	if (rc != 0)
 		return rc;
 	rt_shield_enter();
-	rc = pool_look(p, v->id, v);
+	rc = pool_lookup(p, v->id, v);
 	if (rc == 0 && v->form == POOL_COPIES && pool_is_incomplete(p, v))
-		rc = pool_copies_level(p, v);
+		rc = pool_copies_sync(p, v);
 	if (rc == 0 && pool_is_incomplete(p, v)) {
 		/* What cannot be written now is as good as a member that is down. */
-		pool_complete(p, v, &written);
-		rc = pool_look(p, v->id, v);
+		pool_rebuild_missing(p, v, &written);
+		rc = pool_lookup(p, v->id, v);
 	}
 	rt_shield_leave();
-	pool_release(p, &hold);
+	pool_unlock_chunk(p, &hold);
 	return rc;
 }
 
 /* Looks, and remembers a chunk that is coded, unless it was deleted meanwhile. */
 static int look_first(struct pool *p, struct chunk_id id, struct pool_view *v)
 {
-	uint32_t deletes_before = *pool_deletes(p, id);
-	int rc = pool_check_id(id) != 0 ? -ENOENT : pool_look(p, id, v);
+	uint32_t deletes_before = *pool_delete_count(p, id);
+	int rc = pool_check_id(id) != 0 ? -ENOENT : pool_lookup(p, id, v);
 
-	if (rc == 0 && p->wanted == STORE_ONLINE && pool_is_incomplete(p, v))
+	if (rc == 0 && p->admin_state == STORE_ONLINE && pool_is_incomplete(p, v))
 		rc = complete_first(p, v);
-	if (rc == 0 && v->form == POOL_CODED && *pool_deletes(p, id) == deletes_before)
-		pool_head_keep(p, v);
+	if (rc == 0 && v->form == POOL_CODED && *pool_delete_count(p, id) == deletes_before)
+		pool_head_store(p, v);
 	return rc;
 }
 
@@ -102,14 +102,14 @@ static int stat_once(struct pool *p, struct chunk_id id, struct chunk_stat *out)
 int pool_stat(struct store *s, struct chunk_id id, struct chunk_stat *out)
 {
 	struct pool *p = pool_of(s);
-	int rc = p->wanted == STORE_FAILED ? -EIO : -EAGAIN;
+	int rc = p->admin_state == STORE_FAILED ? -EIO : -EAGAIN;
 
 	/* A seal may turn copies into rows meanwhile. */
 	for (int i = 0; i < TRIES && (rc == -EAGAIN || rc == -ENODATA); i++) {
-		uint32_t deletes_before = *pool_deletes(p, id);
+		uint32_t deletes_before = *pool_delete_count(p, id);
 		rc = stat_once(p, id, out);
 		/* Put anew meanwhile, the label could have been read from where the old chunk had it. */
-		if (rc == 0 && *pool_deletes(p, id) != deletes_before)
+		if (rc == 0 && *pool_delete_count(p, id) != deletes_before)
 			rc = -EAGAIN;
 	}
 	return rc;
@@ -121,7 +121,7 @@ int pool_stat(struct store *s, struct chunk_id id, struct chunk_stat *out)
 static void row_ranges(struct pool_rows *r, const struct pool_geo *g, uint64_t off, uint64_t end)
 {
 	while (off < end) {
-		struct pool_spot spot = pool_geo_spot(g, off);
+		struct pool_position spot = pool_geo_position(g, off);
 		struct pool_row *row = &r->row[spot.row];
 		uint64_t n = min_u64(spot.run, end - off);
 		if (row->from == row->to)
@@ -223,7 +223,7 @@ static int get_once(struct pool *p, struct chunk_id id, uint64_t off, void *buf,
 				rc = store_get_check(&st, off, len);
 			return rc != 0 ? rc : pool_copies_get(p, &v, off, buf, len, crc);
 		}
-		pool_head_of(p, &v, &head);
+		pool_head_from_view(p, &v, &head);
 	} else {
 		head = *found;
 	}
@@ -236,14 +236,14 @@ int pool_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint6
 	     uint32_t *crc)
 {
 	struct pool *p = pool_of(s);
-	int rc = p->wanted == STORE_FAILED ? -EIO : -EAGAIN;
+	int rc = p->admin_state == STORE_FAILED ? -EIO : -EAGAIN;
 
 	/* Rows that move, and copies that become rows, are looked for again. */
 	for (int i = 0; i < TRIES && (rc == -EAGAIN || rc == -ENODATA); i++) {
-		uint32_t deletes_before = *pool_deletes(p, id);
+		uint32_t deletes_before = *pool_delete_count(p, id);
 		rc = get_once(p, id, off, buf, len, crc);
 		/* Put anew meanwhile, the look or some rows could have been of the old chunk. */
-		if (rc == 0 && *pool_deletes(p, id) != deletes_before)
+		if (rc == 0 && *pool_delete_count(p, id) != deletes_before)
 			rc = -EAGAIN;
 		if (rc == -ENODATA || rc == -EAGAIN)
 			pool_head_forget(p, id);
@@ -314,7 +314,7 @@ int64_t pool_member_list(struct pool *p, uint32_t member, struct store_cursor *a
 #define PASSED_SHIFT 48
 #define MEMBER_SHIFT 32
 
-void pool_page_doubt(const struct pool *p, struct store_cursor *at)
+void pool_page_set_incomplete(const struct pool *p, struct store_cursor *at)
 {
 	if (at->major >> PASSED_SHIFT <= p->record.shape.p)
 		at->major += (uint64_t)(p->record.shape.p + 1) << PASSED_SHIFT;
@@ -363,7 +363,7 @@ int64_t pool_list(struct store *s, struct store_cursor *at, struct chunk_id *out
 	struct pool *p = pool_of(s);
 	size_t count = 0;
 
-	if (p->wanted == STORE_FAILED)
+	if (p->admin_state == STORE_FAILED)
 		return -EIO;
 	if (max == 0)
 		return -EINVAL;
@@ -373,7 +373,7 @@ int64_t pool_list(struct store *s, struct store_cursor *at, struct chunk_id *out
 			return n;
 		for (int64_t i = 0; i < n; i++) {
 			struct pool_view v;
-			int rc = pool_look(p, out[i], &v);
+			int rc = pool_lookup(p, out[i], &v);
 			if (rc == -ECANCELED || rc == -ETIME)
 				return rc;
 			/* Lost chunks are listed: they are to be repaired. */

@@ -4,7 +4,7 @@
  *
  *   pool.c          format, open, close, members that come and go
  *   pool_layout.c   where bytes are: pure functions
- *   pool_look.c     calls to members side by side; what there is of a chunk
+ *   pool_lookup.c     calls to members side by side; what there is of a chunk
  *   pool_rows.c     reading rows, decoding those that cannot be read
  *   pool_put.c      put, delete
  *   pool_get.c      get, stat, list
@@ -23,8 +23,8 @@
 
 #define POOL_WINDOW_BYTES (4 * MIB) /* of a chunk that a read works on at once */
 #define POOL_HEADS 1024
-#define POOL_DELETES 256
-#define POOL_DOUBTS_MAX 65536
+#define POOL_DELETE_COUNTS 256
+#define POOL_DAMAGED_MAX 65536
 #define POOL_COPY_SKIP 4096 /* in front of the bytes of a copy: the label of the layer above */
 
 /* What is remembered of a coded chunk, which never changes while it exists. */
@@ -32,7 +32,7 @@ struct pool_head {
 	bool valid;
 	bool complete; /* all rows were there */
 	uint64_t
-		revived; /* pool.revived then: when it is not complete, it is looked at again after */
+		return_count; /* pool.return_count then: when it is not complete, it is looked at again after */
 	struct chunk_id id;
 	uint64_t epoch;
 	struct pool_label label;
@@ -47,15 +47,15 @@ struct pool {
 	struct store *members[POOL_MEMBERS_MAX]; /* NULL: down */
 	uint32_t users[POOL_MEMBERS_MAX];        /* calls under way */
 	bool failing[POOL_MEMBERS_MAX];          /* the last call says it is down */
-	uint64_t revived;                        /* how often one stopped to be so */
+	uint64_t return_count;                   /* how often one stopped to be so */
 	uint32_t missed[POOL_MEMBERS_MAX];       /* changes, or being listed, since it was opened */
 	struct rt_cond member_idle;
 	struct rt_mutex record_lock; /* held while the record is changed */
-	bool record_doubt;   /* a member may have one that does not count, or few have this */
-	uint64_t generation; /* the last that was used, whether it came to count or not */
+	bool record_may_differ; /* a member may have one that does not count, or few have this */
+	uint64_t generation;    /* the last that was used, whether it came to count or not */
 	uint8_t record_slot[POOL_MEMBERS_MAX]; /* where a member has its newest record */
 	bool unlisted[POOL_MEMBERS_MAX];       /* it could not be listed when that was last tried */
-	enum store_state wanted;               /* online, draining or failed, as control says */
+	enum store_state admin_state;          /* online, draining or failed, as control says */
 	uint64_t reserved_bytes;
 	uint64_t checksum_errors;
 	uint64_t io_errors;
@@ -63,18 +63,18 @@ struct pool {
 	bool outside; /* see store_pool_outside */
 	/* Chunks that a rebuild could not make whole though few enough rows are missing: others are rotten. By hash;
 	 * when they become too many, all are in doubt. */
-	struct map doubts;
-	bool all_in_doubt;
+	struct map damaged_chunks;
+	bool all_may_be_damaged;
 	/* Around each chunk of a rebuild; may be NULL. */
 	int (*pace)(void *ctx, void (*work)(void *arg), void *arg);
 	void *pace_ctx;
 
 	/* Chunks that somebody changes: one at a time. */
-	struct list held; /* pool_hold, in the order in which they began */
-	uint64_t holds;   /* how many there have been */
-	struct rt_cond released;
-	uint32_t deletes
-		[POOL_DELETES]; /* of chunks, by hash: who reads sees that one came between */
+	struct list locked_chunks; /* struct pool_chunk_lock, oldest first */
+	uint64_t locks_taken;      /* since the pool was opened */
+	struct rt_cond chunk_unlocked;
+	uint32_t delete_counts
+		[POOL_DELETE_COUNTS]; /* of chunks, by hash: who reads sees that one came between */
 
 	struct pool_head heads[POOL_HEADS];
 };
@@ -113,17 +113,17 @@ bool pool_is_given_up(const struct pool *p, uint32_t member);
 uint32_t pool_replaced_until(const struct pool_record *r, uint32_t member);
 /* Everything that the first `events` events sent elsewhere is there, and what members had missed when
  * they had missed[] changes: records it. */
-int pool_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEMBERS_MAX]);
+int pool_record_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEMBERS_MAX]);
 /*
  * Members have missed a change, which is recorded before the change is acknowledged. Of copies: they are
  * behind, and what they have is not believed until a rebuild has brought them level. Of rows: these prove
  * themselves, so that only a rebuild is due.
  */
 enum pool_missed { POOL_MISSED_ROW, POOL_MISSED_COPY };
-int pool_set_missed(struct pool *p, enum pool_missed what, const uint16_t *members, uint32_t n);
+int pool_record_missed(struct pool *p, enum pool_missed what, const uint16_t *members, uint32_t n);
 bool pool_any_due(const struct pool_record *r);
 
-/* --- pool_look.c ------------------------------------------------------------------------------ */
+/* --- pool_lookup.c ------------------------------------------------------------------------------ */
 
 enum pool_call { POOL_STAT, POOL_PUT, POOL_GET, POOL_DELETE, POOL_APPEND, POOL_SEAL, POOL_SCAN };
 
@@ -153,17 +153,17 @@ struct pool_job {
 void pool_jobs_run(struct pool_job *jobs, uint32_t n);
 struct pool_job *pool_jobs_new(struct pool *p, uint32_t n, enum pool_call call);
 
-struct pool_hold {
+struct pool_chunk_lock {
 	struct list link;
 	uint64_t number;
 	struct chunk_id id;
 };
 
 /* One at a time changes a chunk. Waits. */
-int pool_hold(struct pool *p, struct pool_hold *h, struct chunk_id id);
-void pool_release(struct pool *p, struct pool_hold *h);
+int pool_lock_chunk(struct pool *p, struct pool_chunk_lock *h, struct chunk_id id);
+void pool_unlock_chunk(struct pool *p, struct pool_chunk_lock *h);
 /* Waits until those that are held now are released. */
-int pool_held_wait(struct pool *p);
+int pool_wait_for_locked(struct pool *p);
 
 enum pool_form { POOL_NONE, POOL_CODED, POOL_COPIES };
 
@@ -179,11 +179,11 @@ struct pool_view {
 	struct pool_label label; /* of a present row, when there is one */
 	struct pool_geo geo;
 	uint64_t epoch; /* the highest of rows or copies */
-	/* copies: number 0 to p; -ESTALE when there is one that is not trusted */
+	/* copies: number 0 to p; -ESTALE when there is one that is not authoritative */
 	int copy_rc[POOL_PARITY_MAX + 1];
 	struct chunk_stat copy_st[POOL_PARITY_MAX + 1];
 	/* Members that are level, or where none is those that were the last to fall behind. */
-	bool trusted[POOL_PARITY_MAX + 1];
+	bool authoritative[POOL_PARITY_MAX + 1];
 	bool all_behind;
 	bool awaited[POOL_PARITY_MAX + 1]; /* an event sent it there, and it has not arrived */
 	uint32_t copies_present, copies_unknown, copies_behind;
@@ -195,14 +195,14 @@ struct pool_view {
  * it was, or it was open (form POOL_COPIES); -ENOENT, also for rubbish; -EIO when too many members are
  * down to tell.
  */
-int pool_look(struct pool *p, struct chunk_id id, struct pool_view *v);
+int pool_lookup(struct pool *p, struct chunk_id id, struct pool_view *v);
 /* Whose copies are believed; whether all members of them are behind. */
-void pool_trusted(const struct pool *p, const struct pool_map *map, bool *trusted,
-		  bool *all_behind);
+void pool_authoritative(const struct pool *p, const struct pool_map *map, bool *authoritative,
+			bool *all_behind);
 /* Are rows or copies missing whose members would have to have them? */
 bool pool_is_incomplete(const struct pool *p, const struct pool_view *v);
 /* Is a copy that is there as the best one? */
-bool pool_copy_is_level(const struct pool_view *v, uint32_t copy);
+bool pool_copy_is_current(const struct pool_view *v, uint32_t copy);
 
 /* 1 when the chunk is open, or sealed and still copies; -EIO when nobody can tell who would know. */
 int pool_has_copies(struct pool *p, struct chunk_id id);
@@ -212,9 +212,9 @@ int pool_check_id(struct chunk_id id);
 
 /* NULL when nothing is remembered that still holds. */
 const struct pool_head *pool_head_find(struct pool *p, struct chunk_id id);
-void pool_head_of(const struct pool *p, const struct pool_view *v, struct pool_head *out);
-void pool_head_keep(struct pool *p, const struct pool_view *v);
-uint32_t *pool_deletes(struct pool *p, struct chunk_id id);
+void pool_head_from_view(const struct pool *p, const struct pool_view *v, struct pool_head *out);
+void pool_head_store(struct pool *p, const struct pool_view *v);
+uint32_t *pool_delete_count(struct pool *p, struct chunk_id id);
 void pool_head_forget(struct pool *p, struct chunk_id id);
 
 /* --- pool_rows.c ------------------------------------------------------------------------------ */
@@ -295,7 +295,7 @@ int64_t pool_member_list(struct pool *p, uint32_t member, struct store_cursor *a
 int64_t pool_page(struct pool *p, struct store_cursor *at, struct chunk_id *out, size_t max,
 		  uint64_t *failed);
 /* This list is not all: its end is -EIO. */
-void pool_page_doubt(const struct pool *p, struct store_cursor *at);
+void pool_page_set_incomplete(const struct pool *p, struct store_cursor *at);
 /* The label of the layer above, from any row or copy. */
 int pool_upper_label(struct pool *p, const struct pool_view *v, uint8_t out[STORE_LABEL_BYTES]);
 
@@ -309,14 +309,14 @@ int pool_copies_stat(struct pool *p, const struct pool_view *v, struct chunk_sta
 int pool_copies_get(struct pool *p, const struct pool_view *v, uint64_t off, void *buf,
 		    uint64_t len, uint32_t *crc);
 /* Makes all copies like the best one; members on which that is not possible are behind then. Held. */
-int pool_copies_level(struct pool *p, struct pool_view *v);
+int pool_copies_sync(struct pool *p, struct pool_view *v);
 /* Codes a sealed chunk that is still in copies. Held. */
 int pool_encode_sealed(struct pool *p, const struct pool_view *v);
 
 /* --- pool_repair.c ---------------------------------------------------------------------------- */
 
 /* Rebuilds rows that are absent or unknown, where their members take them. Held. *written counts rows. */
-int pool_complete(struct pool *p, struct pool_view *v, uint32_t *written);
+int pool_rebuild_missing(struct pool *p, struct pool_view *v, uint32_t *written);
 int64_t pool_scan(struct store *s, struct chunk_id id, struct store_range *bad, size_t max);
 
 /* What of a chunk is damaged: a byte for each stripe and row. */
@@ -330,8 +330,8 @@ struct pool_damage {
 };
 
 /* Whether rows of the chunk may be rotten that are taken for good; notes it, or that it is not so. */
-bool pool_in_doubt(const struct pool *p, struct chunk_id id);
-void pool_doubt(struct pool *p, struct chunk_id id, bool doubt);
+bool pool_may_be_damaged(const struct pool *p, struct chunk_id id);
+void pool_note_damaged(struct pool *p, struct chunk_id id, bool doubt);
 
 /* Rows that are not there, as if the others were good: reads nothing. */
 int pool_missing(struct pool *p, const struct pool_view *v, struct pool_damage *d);

@@ -60,14 +60,14 @@ uint64_t pool_geo_piece(const struct pool_geo *g, uint64_t stripe)
 	return stripe + 1 == g->stripes ? g->last_piece : g->piece;
 }
 
-struct pool_spot pool_geo_spot(const struct pool_geo *g, uint64_t off)
+struct pool_position pool_geo_position(const struct pool_geo *g, uint64_t off)
 {
 	uint64_t stripe = off / (g->piece * g->k);
 	uint64_t in_stripe = off % (g->piece * g->k);
 	uint64_t piece = pool_geo_piece(g, stripe);
 	uint64_t in_piece = in_stripe % piece;
 
-	return (struct pool_spot){
+	return (struct pool_position){
 		.row = (uint32_t)(in_stripe / piece),
 		.row_off = stripe * g->piece + in_piece,
 		.run = min_u64(piece - in_piece, g->len - off),

@@ -21,7 +21,7 @@ struct pool_geo {
 };
 
 /* A place of the chunk: a row, an offset in it, and how far the bytes run on there. */
-struct pool_spot {
+struct pool_position {
 	uint32_t row;
 	uint64_t row_off;
 	uint64_t run;
@@ -29,7 +29,7 @@ struct pool_spot {
 
 void pool_geo_init(struct pool_geo *g, uint32_t k, uint32_t p, uint64_t piece, uint64_t len);
 /* off < len. */
-struct pool_spot pool_geo_spot(const struct pool_geo *g, uint64_t off);
+struct pool_position pool_geo_position(const struct pool_geo *g, uint64_t off);
 /* Bytes of a row in a stripe. */
 uint64_t pool_geo_piece(const struct pool_geo *g, uint64_t stripe);
 /* The bytes of the chunk that a data row has of a stripe. */
@@ -96,15 +96,15 @@ static inline bool pool_is_due(const struct pool_record *r, uint32_t member)
 }
 
 /*
- * How much a member knows of chunks in copies: POOL_TRUST_ALL when it is level, else the order in which
+ * How much a member knows of chunks in copies: POOL_RANK_UP_TO_DATE when it is level, else the order in which
  * it fell behind; 0 for POOL_NOWHERE.
  */
-#define POOL_TRUST_ALL UINT32_MAX
-static inline uint32_t pool_trust(const struct pool_record *r, uint32_t member)
+#define POOL_RANK_UP_TO_DATE UINT32_MAX
+static inline uint32_t pool_member_rank(const struct pool_record *r, uint32_t member)
 {
 	if (member >= POOL_MEMBERS_MAX)
 		return 0;
-	return r->behind[member] != 0 ? r->behind[member] : POOL_TRUST_ALL;
+	return r->behind[member] != 0 ? r->behind[member] : POOL_RANK_UP_TO_DATE;
 }
 
 /* Marks members that are level as behind, later than all others; those that are behind stay so. */

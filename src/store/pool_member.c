@@ -123,7 +123,7 @@ static void member_revive(struct pool *p, uint32_t member, struct store *back)
 {
 	p->members[member] = back;
 	p->failing[member] = false;
-	p->revived++;
+	p->return_count++;
 }
 
 uint32_t pool_replaced_until(const struct pool_record *r, uint32_t member)
@@ -286,7 +286,7 @@ int store_pool_identify(struct store *member, struct store_pool_place *out)
 	return rc;
 }
 
-int pool_set_missed(struct pool *p, enum pool_missed what, const uint16_t *members, uint32_t n)
+int pool_record_missed(struct pool *p, enum pool_missed what, const uint16_t *members, uint32_t n)
 {
 	AUTO_FREE struct pool_record *to = NULL;
 
@@ -298,7 +298,7 @@ int pool_set_missed(struct pool *p, enum pool_missed what, const uint16_t *membe
 	int rc = record_begin(p, &to);
 	if (rc != 0)
 		return rc;
-	bool news = p->record_doubt;
+	bool news = p->record_may_differ;
 	for (uint32_t i = 0; i < n; i++)
 		news = news || !(what == POOL_MISSED_COPY ? pool_is_behind(to, members[i])
 							  : pool_is_due(to, members[i]));
@@ -344,7 +344,7 @@ static bool clear_missed(const struct pool *p, struct pool_record *to, const uin
 	return news;
 }
 
-int pool_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEMBERS_MAX])
+int pool_record_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEMBERS_MAX])
 {
 	AUTO_FREE struct pool_record *to = NULL;
 	int rc = record_begin(p, &to);

@@ -238,7 +238,7 @@ static int rows_missed(struct pool *p, const struct pool_map *map, const struct 
 	for (uint32_t r = 0; r < width; r++)
 		if (jobs[r].rc != 0 && map->member[r] != POOL_NOWHERE)
 			missed[n++] = map->member[r];
-	return pool_set_missed(p, POOL_MISSED_ROW, missed, n);
+	return pool_record_missed(p, POOL_MISSED_ROW, missed, n);
 }
 
 static int put_coding(struct pool *p, struct chunk_id id, const struct store_put *put,
@@ -351,21 +351,21 @@ static int put_chunk(struct pool *p, struct chunk_id id, const struct store_put 
 static void rows_went(struct pool *p, struct chunk_id id)
 {
 	pool_head_forget(p, id);
-	++*pool_deletes(p, id);
+	++*pool_delete_count(p, id);
 }
 
 int pool_put(struct store *s, struct chunk_id id, const struct store_put *put)
 {
 	struct pool *p = pool_of(s);
-	struct pool_hold hold;
+	struct pool_chunk_lock hold;
 	int rc = pool_check_id(id);
 
 	if (rc == 0)
 		rc = put->replace ? -EINVAL : store_put_check(put);
-	if (rc == 0 && p->wanted != STORE_ONLINE)
-		rc = p->wanted == STORE_FAILED ? -EIO : -EROFS;
+	if (rc == 0 && p->admin_state != STORE_ONLINE)
+		rc = p->admin_state == STORE_FAILED ? -EIO : -EROFS;
 	if (rc == 0)
-		rc = pool_hold(p, &hold, id);
+		rc = pool_lock_chunk(p, &hold, id);
 	if (rc != 0)
 		return rc;
 	rt_shield_enter();
@@ -373,7 +373,7 @@ int pool_put(struct store *s, struct chunk_id id, const struct store_put *put)
 	if (rc != 0 && rc != -EEXIST)
 		rows_went(p, id);
 	rt_shield_leave();
-	pool_release(p, &hold);
+	pool_unlock_chunk(p, &hold);
 	return rc;
 }
 
@@ -415,7 +415,7 @@ int pool_remove_rows(struct pool *p, const struct pool_map *map, struct chunk_id
 		if (may_be_left(&jobs[i]))
 			missed[(*left)++] = map->member[i];
 	}
-	return pool_set_missed(p, POOL_MISSED_ROW, missed, *left);
+	return pool_record_missed(p, POOL_MISSED_ROW, missed, *left);
 }
 
 int pool_remove_copies(struct pool *p, const struct pool_map *map, struct chunk_id id,
@@ -424,7 +424,7 @@ int pool_remove_copies(struct pool *p, const struct pool_map *map, struct chunk_
 	uint32_t n = p->record.shape.p + 1, left = 0;
 	AUTO_FREE struct pool_job *jobs = remove_jobs(p, map, id, POOL_ROWS_MAX, n);
 	uint16_t missed[POOL_PARITY_MAX + 1];
-	bool trusted[POOL_PARITY_MAX + 1], all_behind;
+	bool authoritative[POOL_PARITY_MAX + 1], all_behind;
 
 	*were = 0;
 	if (jobs == NULL)
@@ -434,16 +434,16 @@ int pool_remove_copies(struct pool *p, const struct pool_map *map, struct chunk_
 		if (may_be_left(&jobs[c]))
 			missed[left++] = map->member[c];
 	}
-	int rc = pool_set_missed(p, POOL_MISSED_COPY, missed, left);
+	int rc = pool_record_missed(p, POOL_MISSED_COPY, missed, left);
 	/* Not before: meanwhile members may have fallen behind by changes of other chunks. */
-	pool_trusted(p, map, trusted, &all_behind);
+	pool_authoritative(p, map, authoritative, &all_behind);
 	for (uint32_t c = 0; rc == 0 && c < n; c++)
-		if (trusted[c] && may_be_left(&jobs[c]))
+		if (authoritative[c] && may_be_left(&jobs[c]))
 			rc = -EIO;
 	return rc;
 }
 
-static int delete_held(struct pool *p, struct chunk_id id)
+static int delete_locked(struct pool *p, struct chunk_id id)
 {
 	struct pool_map map;
 	uint32_t rows_left, rows, copies;
@@ -462,19 +462,19 @@ static int delete_held(struct pool *p, struct chunk_id id)
 int pool_delete(struct store *s, struct chunk_id id)
 {
 	struct pool *p = pool_of(s);
-	struct pool_hold hold;
-	int rc = p->wanted == STORE_FAILED ? -EIO : 0;
+	struct pool_chunk_lock hold;
+	int rc = p->admin_state == STORE_FAILED ? -EIO : 0;
 
 	if (rc == 0 && pool_check_id(id) != 0)
 		rc = -ENOENT;
 	if (rc == 0)
-		rc = pool_hold(p, &hold, id);
+		rc = pool_lock_chunk(p, &hold, id);
 	if (rc != 0)
 		return rc;
 	rt_shield_enter();
-	rc = delete_held(p, id);
+	rc = delete_locked(p, id);
 	rows_went(p, id);
 	rt_shield_leave();
-	pool_release(p, &hold);
+	pool_unlock_chunk(p, &hold);
 	return rc;
 }

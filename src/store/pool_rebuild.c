@@ -47,10 +47,10 @@ static void remove_rubbish(struct pool *p, const struct pool_view *v)
 /* Members that could not be brought level: they are behind, but that is no reason to be content. */
 static int check_copies(struct pool *p, struct pool_view *v)
 {
-	int rc = pool_look(p, v->id, v);
+	int rc = pool_lookup(p, v->id, v);
 
 	for (uint32_t c = 0; rc == 0 && v->form == POOL_COPIES && c <= p->record.shape.p; c++)
-		if (v->map.member[c] != POOL_NOWHERE && !pool_copy_is_level(v, c))
+		if (v->map.member[c] != POOL_NOWHERE && !pool_copy_is_current(v, c))
 			rc = -EIO;
 	return rc;
 }
@@ -71,7 +71,7 @@ static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
 	struct pool *p = b->pool;
 	struct pool_view v;
 	uint32_t written = 0, missing = 0;
-	int rc = pool_look(p, id, &v);
+	int rc = pool_lookup(p, id, &v);
 
 	if (rc == -ENOENT) {
 		remove_rubbish(p, &v);
@@ -87,13 +87,13 @@ static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
 	for (uint32_t r = 0; rc == 0 && v.form == POOL_CODED && r < pool_width(p); r++)
 		missing += v.row_rc[r] != 0;
 	if (rc == 0 && (missing > 0 || v.form == POOL_COPIES))
-		rc = pool_complete(p, &v, &written);
+		rc = pool_rebuild_missing(p, &v, &written);
 	if (rc == 0 && v.form == POOL_COPIES)
 		rc = check_copies(p, &v);
 	if (rc == 0 && v.form == POOL_CODED)
 		rc = remove_old_copies(p, &v);
 	if (rc == 0 || rc == -ENODATA)
-		pool_doubt(p, id, rc == -ENODATA);
+		pool_note_damaged(p, id, rc == -ENODATA);
 	b->progress->rebuilt += written;
 	b->progress->bytes += written * v.geo.row_len;
 	if (rc == -ENODATA)
@@ -106,16 +106,16 @@ static void rebuild_work(void *arg)
 {
 	struct rebuild_one *one = arg;
 	struct rebuild *b = one->b;
-	struct pool_hold hold;
+	struct pool_chunk_lock hold;
 
-	if (pool_hold(b->pool, &hold, one->id) != 0) {
+	if (pool_lock_chunk(b->pool, &hold, one->id) != 0) {
 		b->progress->failed++;
 		return;
 	}
 	rt_shield_enter();
 	rebuild_chunk(b, one->id);
 	rt_shield_leave();
-	pool_release(b->pool, &hold);
+	pool_unlock_chunk(b->pool, &hold);
 }
 
 static void rebuild_fiber(void *arg)
@@ -292,7 +292,7 @@ static int any_lost(struct pool *p, uint64_t *failed)
 	l->losses = p->record.shape.p + 1;
 	while ((rc = lister_next(l, &id)) > 0) {
 		struct pool_view v;
-		rc = pool_look(p, id, &v);
+		rc = pool_lookup(p, id, &v);
 		if (rc == -ENODATA && (v.form != POOL_CODED || v.geo.len > 0))
 			return 1;
 		if (rc == -ECANCELED || rc == -ETIME)
@@ -388,7 +388,7 @@ static void await_puts(struct pool *p, struct store_pool_progress *progress)
 {
 	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + PUTS_WAIT_NS);
 
-	progress->failed += pool_held_wait(p) != 0;
+	progress->failed += pool_wait_for_locked(p) != 0;
 	rt_deadline_set(before_ns);
 }
 
@@ -405,7 +405,7 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
 	memcpy(missed, p->missed, sizeof(p->missed));
 	if (parallel == 0 || parallel > PARALLEL_MAX)
 		return -EINVAL;
-	if (p->wanted == STORE_FAILED)
+	if (p->admin_state == STORE_FAILED)
 		return -EIO;
 	rt_cond_init(&b.idle);
 	if (p->record.settled < events)
@@ -439,7 +439,7 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
 		return -ENODATA;
 	if (out->failed > 0)
 		return -EIO;
-	return pool_rebuilt(p, events, missed);
+	return pool_record_rebuilt(p, events, missed);
 }
 
 /* --- losses ----------------------------------------------------------------------------------- */
@@ -501,7 +501,7 @@ static int64_t losses_of(struct pool *p, struct chunk_id id, bool all, struct st
 {
 	struct pool_view v;
 	struct pool_damage d = {0};
-	int rc = pool_look(p, id, &v);
+	int rc = pool_lookup(p, id, &v);
 	int64_t n = 0;
 
 	if (rc == -ENOENT || (rc == 0 && v.form == POOL_COPIES))
@@ -517,7 +517,7 @@ static int64_t losses_of(struct pool *p, struct chunk_id id, bool all, struct st
 	/* Where rot decides nothing any more, it is found when the chunk is patched. Where it would, a rebuild that is
 	 * due finds it, and notes it: nothing is read twice. */
 	bool decided = all || v.present + p->record.shape.p < pool_width(p) ||
-		       (p->record.settled < p->record.event_count && !pool_in_doubt(p, id));
+		       (p->record.settled < p->record.event_count && !pool_may_be_damaged(p, id));
 	rc = decided ? pool_missing(p, &v, &d) : pool_inspect(p, &v, &d);
 	if (rc == 0 && (all ? d.any : d.lost))
 		n = (int64_t)chunk_losses(&v, &d, all ? 0 : p->record.shape.p, out);
@@ -561,7 +561,7 @@ static int64_t losses_page(struct pool *p, struct store_cursor *at, bool all,
 			return found;
 		/* What cannot be told now is not passed over in silence. */
 		if (found < 0)
-			pool_page_doubt(p, at);
+			pool_page_set_incomplete(p, at);
 		for (int64_t k = 0; k < found; k++)
 			out[count++] = looks[i].out[k];
 	}
@@ -577,7 +577,7 @@ static int64_t losses_list(struct store *s, struct store_cursor *at, bool all,
 
 	if (max < POOL_CHUNK_LOSSES_MAX)
 		return -EINVAL;
-	if (p->wanted == STORE_FAILED)
+	if (p->admin_state == STORE_FAILED)
 		return -EIO;
 	if (chunks > PAGE_IDS)
 		chunks = PAGE_IDS;

@@ -143,7 +143,7 @@ static void record_take_back(struct pool *p, struct record_job *jobs, uint64_t g
 	}
 	record_write(p, jobs);
 	/* One that said it failed may have it all the same. */
-	p->record_doubt = true;
+	p->record_may_differ = true;
 }
 
 int pool_record_change(struct pool *p, const struct pool_record *to, uint32_t member,
@@ -175,7 +175,7 @@ int pool_record_change(struct pool *p, const struct pool_record *to, uint32_t me
 	if (!counts)
 		return fresh_rc != 0 ? fresh_rc : worst;
 	p->record = *to;
-	p->record_doubt = false;
+	p->record_may_differ = false;
 	if (fresh != NULL)
 		p->members[member] = fresh;
 	memset(p->heads, 0, sizeof(p->heads));

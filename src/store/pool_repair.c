@@ -59,22 +59,23 @@ static void damage_missing(struct pool_damage *d, const struct pool_view *v)
 			damage_range(d, &v->geo, r, 0, max_u64(v->geo.row_len, 1));
 }
 
-static uint64_t doubt_key(struct chunk_id id)
+static uint64_t damaged_key(struct chunk_id id)
 {
 	return hash64_u64s(id.block, id.index);
 }
 
-bool pool_in_doubt(const struct pool *p, struct chunk_id id)
+bool pool_may_be_damaged(const struct pool *p, struct chunk_id id)
 {
-	return p->all_in_doubt || map_get(&p->doubts, doubt_key(id)) != NULL;
+	return p->all_may_be_damaged || map_get(&p->damaged_chunks, damaged_key(id)) != NULL;
 }
 
-void pool_doubt(struct pool *p, struct chunk_id id, bool doubt)
+void pool_note_damaged(struct pool *p, struct chunk_id id, bool doubt)
 {
 	if (!doubt)
-		(void)map_remove(&p->doubts, doubt_key(id));
-	else if (!pool_in_doubt(p, id) && map_put(&p->doubts, doubt_key(id), p) != 0)
-		p->all_in_doubt = true;
+		(void)map_remove(&p->damaged_chunks, damaged_key(id));
+	else if (!pool_may_be_damaged(p, id) &&
+		 map_put(&p->damaged_chunks, damaged_key(id), p) != 0)
+		p->all_may_be_damaged = true;
 }
 
 int pool_missing(struct pool *p, const struct pool_view *v, struct pool_damage *d)
@@ -261,7 +262,7 @@ static int remake_rows(struct remake *m, uint32_t *written)
 			missed[n++] = m->v->map.member[r];
 	}
 	/* Known already where rows have gone with their member; a rebuild finds it anyhow. */
-	pool_set_missed(m->pool, POOL_MISSED_ROW, missed, n);
+	pool_record_missed(m->pool, POOL_MISSED_ROW, missed, n);
 	return rc != 0 ? rc : put_rc;
 }
 
@@ -284,13 +285,13 @@ static int remake(struct pool *p, struct pool_view *v, const struct pool_damage 
 	return rc;
 }
 
-int pool_complete(struct pool *p, struct pool_view *v, uint32_t *written)
+int pool_rebuild_missing(struct pool *p, struct pool_view *v, uint32_t *written)
 {
 	struct pool_damage d;
 
 	*written = 0;
 	if (v->form == POOL_COPIES) {
-		int rc = pool_copies_level(p, v);
+		int rc = pool_copies_sync(p, v);
 		if (rc == 0 && v->form == POOL_COPIES && v->copy_st[v->best_copy].sealed)
 			rc = pool_encode_sealed(p, v);
 		return rc;
@@ -342,7 +343,7 @@ static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_ran
 		return rc != 0 ? rc : -ENOMEM;
 	for (uint32_t c = 0; c < n; c++) {
 		/* Those that are not believed count again after a rebuild, when they are level. */
-		bool there = v->copy_rc[c] == 0 || pool_copy_is_level(v, c);
+		bool there = v->copy_rc[c] == 0 || pool_copy_is_current(v, c);
 		jobs[c].member = there ? v->map.member[c] : POOL_NOWHERE;
 		jobs[c].id = pool_row_id(v->id, POOL_ROWS_MAX + c);
 	}
@@ -351,7 +352,7 @@ static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_ran
 		if (jobs[c].rc == -ECANCELED || jobs[c].rc == -ETIME)
 			return jobs[c].rc;
 		damaged = damaged || jobs[c].rc > 0 || jobs[c].rc == -EBADMSG;
-		if (good || jobs[c].rc != 0 || v->copy_rc[c] != 0 || !pool_copy_is_level(v, c))
+		if (good || jobs[c].rc != 0 || v->copy_rc[c] != 0 || !pool_copy_is_current(v, c))
 			continue;
 		v->best_copy = c;
 		good = true;
@@ -363,9 +364,9 @@ static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_ran
 			v->copy_rc[c] = -EBADMSG;
 			v->copy_st[c].len = 0; /* level with nothing */
 		}
-	if (good && p->wanted == STORE_ONLINE) {
+	if (good && p->admin_state == STORE_ONLINE) {
 		rt_shield_enter();
-		rc = pool_copies_level(p, v);
+		rc = pool_copies_sync(p, v);
 		rt_shield_leave();
 		return rc;
 	}
@@ -389,11 +390,11 @@ static int scan_heal(struct pool *p, struct pool_view *v, const struct pool_dama
 	return rot ? rc : 0;
 }
 
-static int64_t scan_held(struct pool *p, struct chunk_id id, struct store_range *bad, size_t max)
+static int64_t scan_locked(struct pool *p, struct chunk_id id, struct store_range *bad, size_t max)
 {
 	struct pool_view v;
 	struct pool_damage d = {0};
-	int rc = pool_look(p, id, &v);
+	int rc = pool_lookup(p, id, &v);
 
 	if (rc != 0 && (rc != -ENODATA || v.form == POOL_COPIES))
 		return rc;
@@ -403,7 +404,7 @@ static int64_t scan_held(struct pool *p, struct chunk_id id, struct store_range 
 	int64_t lost = 0;
 	if (rc == 0 && d.lost)
 		lost = lost_ranges(&v, &d, p->record.shape.p, bad, max);
-	else if (rc == 0 && d.any && p->wanted == STORE_ONLINE)
+	else if (rc == 0 && d.any && p->admin_state == STORE_ONLINE)
 		rc = scan_heal(p, &v, &d);
 	pool_damage_free(&d);
 	return rc != 0 ? rc : lost;
@@ -412,19 +413,19 @@ static int64_t scan_held(struct pool *p, struct chunk_id id, struct store_range 
 int64_t pool_scan(struct store *s, struct chunk_id id, struct store_range *bad, size_t max)
 {
 	struct pool *p = pool_of(s);
-	struct pool_hold hold;
-	int rc = p->wanted == STORE_FAILED ? -EIO : 0;
+	struct pool_chunk_lock hold;
+	int rc = p->admin_state == STORE_FAILED ? -EIO : 0;
 
 	if (rc == 0 && max == 0)
 		rc = -EINVAL;
 	if (rc == 0 && pool_check_id(id) != 0)
 		rc = -ENOENT;
 	if (rc == 0)
-		rc = pool_hold(p, &hold, id);
+		rc = pool_lock_chunk(p, &hold, id);
 	if (rc != 0)
 		return rc;
-	int64_t n = scan_held(p, id, bad, max);
-	pool_release(p, &hold);
+	int64_t n = scan_locked(p, id, bad, max);
+	pool_unlock_chunk(p, &hold);
 	return n;
 }
 
@@ -487,12 +488,12 @@ static int patch_damage(struct pool *p, struct pool_view *v, const struct pool_d
 
 /* Most often rows have gone with their members, and the rest is good: what is made of it is checked. Only when that
  * is not so is the rest read to find out what is wrong with it. */
-static int patch_held(struct pool *p, struct chunk_id id, const struct store_pool_piece_run *runs,
-		      size_t n)
+static int patch_locked(struct pool *p, struct chunk_id id, const struct store_pool_piece_run *runs,
+			size_t n)
 {
 	struct pool_view v;
 	struct pool_damage d = {0};
-	int rc = pool_look(p, id, &v);
+	int rc = pool_lookup(p, id, &v);
 
 	if (rc != 0 && rc != -ENODATA)
 		return rc;
@@ -512,7 +513,7 @@ static int patch_held(struct pool *p, struct chunk_id id, const struct store_poo
 		pool_damage_free(&d);
 	}
 	if (rc == 0)
-		pool_doubt(p, id, false);
+		pool_note_damaged(p, id, false);
 	return rc;
 }
 
@@ -520,18 +521,18 @@ int store_pool_patch(struct store *s, struct chunk_id id, const struct store_poo
 		     size_t n)
 {
 	struct pool *p = pool_of(s);
-	struct pool_hold hold;
+	struct pool_chunk_lock hold;
 	int rc = pool_check_id(id);
 
-	if (rc == 0 && p->wanted != STORE_ONLINE)
-		rc = p->wanted == STORE_FAILED ? -EIO : -EROFS;
+	if (rc == 0 && p->admin_state != STORE_ONLINE)
+		rc = p->admin_state == STORE_FAILED ? -EIO : -EROFS;
 	if (rc == 0)
-		rc = pool_hold(p, &hold, id);
+		rc = pool_lock_chunk(p, &hold, id);
 	if (rc != 0)
 		return rc;
 	rt_shield_enter();
-	rc = patch_held(p, id, runs, n);
+	rc = patch_locked(p, id, runs, n);
 	rt_shield_leave();
-	pool_release(p, &hold);
+	pool_unlock_chunk(p, &hold);
 	return rc;
 }

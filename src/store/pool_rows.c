@@ -302,7 +302,7 @@ int pool_rows_gather(const struct pool_rows *r, const struct pool_geo *g, uint64
 			rc = gather_row(&r->row[i], i, g, off, len, buf, first, crcs);
 	*crc = 0;
 	for (uint64_t at = off; rc == 0 && at < off + len;) {
-		struct pool_spot spot = pool_geo_spot(g, at);
+		struct pool_position spot = pool_geo_position(g, at);
 		uint64_t n = min_u64(spot.run, off + len - at);
 		uint64_t stripe = at / stripe_bytes - first;
 		*crc = crc32c_combine(*crc, crcs[stripe * g->k + spot.row], n);

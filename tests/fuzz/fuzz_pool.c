@@ -44,7 +44,7 @@ static void check_label(const uint8_t *data)
 	pool_geo_init(&g, l.k, l.p, l.piece, l.len);
 	assert(g.row_len * l.k >= l.len);
 	for (uint64_t off = 0; off < l.len; off += l.len / 16 + 1) {
-		struct pool_spot spot = pool_geo_spot(&g, off);
+		struct pool_position spot = pool_geo_position(&g, off);
 		assert(spot.row < l.k && spot.run > 0 && spot.row_off + spot.run <= g.row_len);
 	}
 }

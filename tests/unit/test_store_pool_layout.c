@@ -28,7 +28,7 @@ static void every_byte_has_one_place_in_the_rows(void **state)
 			assert_true(g.row_len * k >= g.len);
 			assert_true(g.row_len * k < g.len + (uint64_t)k * 4096 + k);
 			for (uint64_t off = 0; off < g.len;) {
-				struct pool_spot spot = pool_geo_spot(&g, off);
+				struct pool_position spot = pool_geo_position(&g, off);
 				struct store_range b =
 					pool_geo_bytes(&g, spot.row_off / PIECE, spot.row);
 				assert_true(spot.row < k && spot.run > 0);

@@ -48,7 +48,7 @@ static void job_run(void *arg)
 	if (--p->users[j->member] == 0)
 		rt_cond_broadcast(&p->member_idle);
 	bool failing = j->rc == -EIO || j->rc == -ENODEV || j->rc == -EROFS;
-	p->revived += p->failing[j->member] && j->rc >= 0;
+	p->return_count += p->failing[j->member] && j->rc >= 0;
 	p->failing[j->member] = failing || (p->failing[j->member] && j->rc < 0);
 	p->io_errors += j->rc == -EIO || j->rc == -ENODEV;
 	p->checksum_errors += j->rc == -EBADMSG && j->call == POOL_GET;
@@ -83,44 +83,45 @@ struct pool_job *pool_jobs_new(struct pool *p, uint32_t n, enum pool_call call)
 
 /* --- who changes a chunk ---------------------------------------------------------------------- */
 
-static bool is_held(const struct pool *p, struct chunk_id id)
+static bool chunk_is_locked(const struct pool *p, struct chunk_id id)
 {
-	const struct pool_hold *h;
+	const struct pool_chunk_lock *h;
 
-	list_for_each_entry(h, &p->held, link) {
+	list_for_each_entry(h, &p->locked_chunks, link) {
 		if (chunk_id_equal(h->id, id))
 			return true;
 	}
 	return false;
 }
 
-int pool_hold(struct pool *p, struct pool_hold *h, struct chunk_id id)
+int pool_lock_chunk(struct pool *p, struct pool_chunk_lock *h, struct chunk_id id)
 {
-	while (is_held(p, id)) {
-		int rc = rt_cond_wait(&p->released);
+	while (chunk_is_locked(p, id)) {
+		int rc = rt_cond_wait(&p->chunk_unlocked);
 		if (rc != 0)
 			return rc;
 	}
 	h->id = id;
-	h->number = ++p->holds;
-	list_push_back(&p->held, &h->link);
+	h->number = ++p->locks_taken;
+	list_push_back(&p->locked_chunks, &h->link);
 	return 0;
 }
 
-void pool_release(struct pool *p, struct pool_hold *h)
+void pool_unlock_chunk(struct pool *p, struct pool_chunk_lock *h)
 {
 	list_remove(&h->link);
-	rt_cond_broadcast(&p->released);
+	rt_cond_broadcast(&p->chunk_unlocked);
 }
 
-int pool_held_wait(struct pool *p)
+int pool_wait_for_locked(struct pool *p)
 {
-	uint64_t last = p->holds;
+	uint64_t last = p->locks_taken;
 	int rc = 0;
 
-	while (rc == 0 && !list_empty(&p->held) &&
-	       list_entry(list_first(&p->held), struct pool_hold, link)->number <= last)
-		rc = rt_cond_wait(&p->released);
+	while (rc == 0 && !list_empty(&p->locked_chunks) &&
+	       list_entry(list_first(&p->locked_chunks), struct pool_chunk_lock, link)->number <=
+		       last)
+		rc = rt_cond_wait(&p->chunk_unlocked);
 	return rc;
 }
 
@@ -134,17 +135,17 @@ static struct pool_head *head_slot(struct pool *p, struct chunk_id id)
 const struct pool_head *pool_head_find(struct pool *p, struct chunk_id id)
 {
 	const struct pool_head *h = head_slot(p, id);
-	bool holds =
-		h->valid && chunk_id_equal(h->id, id) && (h->complete || h->revived == p->revived);
+	bool holds = h->valid && chunk_id_equal(h->id, id) &&
+		     (h->complete || h->return_count == p->return_count);
 	return holds ? h : NULL;
 }
 
-void pool_head_of(const struct pool *p, const struct pool_view *v, struct pool_head *out)
+void pool_head_from_view(const struct pool *p, const struct pool_view *v, struct pool_head *out)
 {
 	*out = (struct pool_head){
 		.valid = true,
 		.complete = v->present == pool_width(p),
-		.revived = p->revived,
+		.return_count = p->return_count,
 		.id = v->id,
 		.epoch = v->epoch,
 		.label = v->label,
@@ -154,14 +155,14 @@ void pool_head_of(const struct pool *p, const struct pool_view *v, struct pool_h
 			out->bad[r / 8] |= (uint8_t)(1U << (r % 8));
 }
 
-void pool_head_keep(struct pool *p, const struct pool_view *v)
+void pool_head_store(struct pool *p, const struct pool_view *v)
 {
-	pool_head_of(p, v, head_slot(p, v->id));
+	pool_head_from_view(p, v, head_slot(p, v->id));
 }
 
-uint32_t *pool_deletes(struct pool *p, struct chunk_id id)
+uint32_t *pool_delete_count(struct pool *p, struct chunk_id id)
 {
-	return &p->deletes[hash64_u64s(id.block, id.index) % POOL_DELETES];
+	return &p->delete_counts[hash64_u64s(id.block, id.index) % POOL_DELETE_COUNTS];
 }
 
 void pool_head_forget(struct pool *p, struct chunk_id id)
@@ -225,7 +226,7 @@ static uint32_t row_of_most(const struct pool_job *jobs, const struct pool_label
 	return best;
 }
 
-static int look_at_rows(struct pool *p, struct pool_view *v)
+static int lookup_rows(struct pool *p, struct pool_view *v)
 {
 	uint32_t width = pool_width(p);
 	AUTO_FREE struct pool_job *jobs = pool_jobs_new(p, width, POOL_STAT);
@@ -267,20 +268,21 @@ static int look_at_rows(struct pool *p, struct pool_view *v)
 	return 0;
 }
 
-void pool_trusted(const struct pool *p, const struct pool_map *map, bool *trusted, bool *all_behind)
+void pool_authoritative(const struct pool *p, const struct pool_map *map, bool *authoritative,
+			bool *all_behind)
 {
 	uint32_t n = p->record.shape.p + 1, most = 0;
 
 	for (uint32_t c = 0; c < n; c++) {
-		uint32_t trust = pool_trust(&p->record, map->member[c]);
+		uint32_t trust = pool_member_rank(&p->record, map->member[c]);
 		most = trust > most ? trust : most;
 	}
 	for (uint32_t c = 0; c < n; c++)
-		trusted[c] = most > 0 && pool_trust(&p->record, map->member[c]) == most;
-	*all_behind = most != POOL_TRUST_ALL;
+		authoritative[c] = most > 0 && pool_member_rank(&p->record, map->member[c]) == most;
+	*all_behind = most != POOL_RANK_UP_TO_DATE;
 }
 
-static int look_at_copies(struct pool *p, struct pool_view *v)
+static int lookup_copies(struct pool *p, struct pool_view *v)
 {
 	uint32_t n = p->record.shape.p + 1;
 	AUTO_FREE struct pool_job *jobs = pool_jobs_new(p, n, POOL_STAT);
@@ -295,7 +297,7 @@ static int look_at_copies(struct pool *p, struct pool_view *v)
 	v->copies_present = 0;
 	v->copies_unknown = 0;
 	v->copies_behind = 0;
-	pool_trusted(p, &v->map, v->trusted, &v->all_behind);
+	pool_authoritative(p, &v->map, v->authoritative, &v->all_behind);
 	for (uint32_t c = 0; c < n; c++) {
 		struct pool_label l;
 		int rc = (int)jobs[c].rc;
@@ -309,7 +311,7 @@ static int look_at_copies(struct pool *p, struct pool_view *v)
 		if (v->awaited[c])
 			rc = -ENODEV;
 		/* Whatever a member says that is behind, others know better; what is nowhere is gone. */
-		bool behind = !v->trusted[c];
+		bool behind = !v->authoritative[c];
 		if (rc == 0 && behind)
 			rc = -ESTALE;
 		v->copy_rc[c] = rc;
@@ -340,11 +342,12 @@ static int without_copies(const struct pool *p, struct pool_view *v)
 
 	for (uint32_t c = 0; c <= p->record.shape.p; c++) {
 		int rc = v->copy_rc[c];
-		told = told || (v->trusted[c] && rc == -ENOENT);
-		damaged = damaged || (v->trusted[c] && rc == -EBADMSG);
+		told = told || (v->authoritative[c] && rc == -ENOENT);
+		damaged = damaged || (v->authoritative[c] && rc == -EBADMSG);
 		trace = trace || rc == -ESTALE || rc == -EBADMSG;
 		/* Of those that are not believed it does not matter whether they are up. */
-		down = down || (v->trusted[c] && rc != -ENOENT && rc != -EBADMSG && !v->awaited[c]);
+		down = down ||
+		       (v->authoritative[c] && rc != -ENOENT && rc != -EBADMSG && !v->awaited[c]);
 	}
 	if (v->copies_unknown == 0 || v->copies_unknown + v->copies_behind < 2)
 		return -ENOENT;
@@ -356,19 +359,19 @@ static int without_copies(const struct pool *p, struct pool_view *v)
 	return -ENODATA;
 }
 
-int pool_look(struct pool *p, struct chunk_id id, struct pool_view *v)
+int pool_lookup(struct pool *p, struct chunk_id id, struct pool_view *v)
 {
 	memset(v, 0, sizeof(*v));
 	v->id = id;
 	pool_map_chunk(&p->place, &p->record, id, &v->map);
-	int rc = look_at_rows(p, v);
+	int rc = lookup_rows(p, v);
 	if (rc != 0)
 		return rc;
 	if (v->present >= p->record.shape.k) {
 		v->form = POOL_CODED;
 		return 0;
 	}
-	rc = look_at_copies(p, v);
+	rc = lookup_copies(p, v);
 	if (rc != 0)
 		return rc;
 	/* Who has it and is not behind has missed nothing, so not that it was deleted. Two had it when
@@ -393,17 +396,17 @@ int pool_has_copies(struct pool *p, struct chunk_id id)
 		return -ENOMEM;
 	v->id = id;
 	pool_map_chunk(&p->place, &p->record, id, &v->map);
-	int rc = look_at_copies(p, v);
+	int rc = lookup_copies(p, v);
 	if (rc != 0 || v->copies_present > 0)
 		return rc != 0 ? rc : 1;
 	/* One that is believed and has none is enough: a chunk that was acknowledged is on all. */
 	for (uint32_t c = 0; c <= p->record.shape.p; c++)
-		if (v->trusted[c] && v->copy_rc[c] == -ENOENT)
+		if (v->authoritative[c] && v->copy_rc[c] == -ENOENT)
 			return 0;
 	return v->copies_unknown > 0 && v->copies_unknown + v->copies_behind >= 2 ? -EIO : 0;
 }
 
-bool pool_copy_is_level(const struct pool_view *v, uint32_t copy)
+bool pool_copy_is_current(const struct pool_view *v, uint32_t copy)
 {
 	const struct chunk_stat *st = &v->copy_st[copy], *best = &v->copy_st[v->best_copy];
 
@@ -428,7 +431,7 @@ bool pool_is_incomplete(const struct pool *p, const struct pool_view *v)
 	/* Copies that are not as the best one, and coded chunks that are still copies. */
 	for (uint32_t i = 0; i < n; i++)
 		if (rc[i] == -EBADMSG ||
-		    ((rc[i] == 0 || rc[i] == -ESTALE) && !pool_copy_is_level(v, i)))
+		    ((rc[i] == 0 || rc[i] == -ESTALE) && !pool_copy_is_current(v, i)))
 			return true;
 	return v->copy_st[v->best_copy].sealed;
 }

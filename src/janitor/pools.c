@@ -15,7 +15,7 @@
  *             whole to this one, which writes what it lacks
  *
  * With R_FCO and R_ALL the pool must leave alone what it could mend once it is beyond its code: nodes are told
- * so by their configuration (store_pool_outside). After R_FCO and the others it rebuilds what is left: parities.
+ * so by their configuration (store_pool_set_external_repair). After R_FCO and the others it rebuilds what is left: parities.
  *
  * Order: all pools in this plight are looked at first. Blocks that lost columns in more of them go before the
  * others, in whichever pool; some are worked on side by side.

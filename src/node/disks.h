@@ -108,7 +108,7 @@ struct node_disks_options {
 	uint64_t rebuild_bytes_per_s; /* of each pool, written; 0: no limit */
 	/* That a rebuild may read and write on each member, on average over them; 0: no limit. */
 	uint64_t rebuild_member_bytes_per_s;
-	bool repair_outside;       /* see store_pool_outside */
+	bool repair_outside;       /* see store_pool_set_external_repair */
 	uint32_t rebuild_parallel; /* chunks at a time; 0: 3 for each member, 8 to 128 */
 };
 

@@ -75,7 +75,7 @@ static void check_main(void *arg)
 			store_keep(slot, s);
 		if (s != NULL && d->spec->pool) {
 			if (slot->state != STORE_FAILED)
-				(void)store_pool_record_keep(d->pool, m);
+				(void)store_pool_record_repair(d->pool, m);
 			store_pool_member_done(d->pool, m);
 		}
 		node_disk_done(d);

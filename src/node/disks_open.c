@@ -259,7 +259,7 @@ static int pool_assemble(struct node_disk *d, const struct store_pool_shape *sha
 	if (rc == 0)
 		rc = store_pool_open_take(shape, members, &d->store);
 	if (rc == 0)
-		store_pool_outside(d->store, d->owner->options.repair_outside);
+		store_pool_set_external_repair(d->store, d->owner->options.repair_outside);
 	d->pool = d->store;
 	return rc;
 }

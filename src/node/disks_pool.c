@@ -37,7 +37,7 @@ static void members_unlock(struct node_disk *d)
 
 static int give_up(struct node_disk *d, uint32_t member)
 {
-	int rc = store_pool_fail(d->pool, member);
+	int rc = store_pool_give_up(d->pool, member);
 
 	return rc != 0 ? rc : start_rebuild(d);
 }
@@ -159,7 +159,7 @@ static int return_from(struct node_disk *d, uint32_t member, struct node_slot *f
 	if (ours != 1)
 		return ours < 0 ? ours : -ENOENT;
 	/* Who failed is still open, and its folder locked. */
-	int rc = from == &d->slots[member] ? store_pool_drop(d->pool, member) : 0;
+	int rc = from == &d->slots[member] ? store_pool_close_failed(d->pool, member) : 0;
 	uint64_t down_ns = from->down_ns;
 	if (rc == 0)
 		rc = slot_open(d, from);

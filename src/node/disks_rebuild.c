@@ -111,7 +111,7 @@ static void rebuild_once(struct node_disk *d)
 
 	b->again = false;
 	b->charged_rows = b->charged_bytes = 0;
-	store_pool_pace(d->pool, rebuild_pace, d);
+	store_pool_set_pace(d->pool, rebuild_pace, d);
 	b->last_rc = store_pool_rebuild(d->pool, rebuild_parallel(d), &b->progress);
 	b->ended++;
 	b->rows += b->progress.rebuilt;

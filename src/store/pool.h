@@ -45,7 +45,7 @@
  * Whoever can get these bytes elsewhere (from other racks) hands in just as many rows of each stripe
  * as the local code lacks, or more, and store_pool_patch does the rest. That is what R_HYB and R_MIN need of
  * a pool. R_FCO also wants to know what failed but is not lost (store_pool_failures), and R_ALL and R_FCO
- * that the pool does not rebuild it (store_pool_outside).
+ * that the pool does not rebuild it (store_pool_set_external_repair).
  */
 #ifndef STORE_POOL_H
 #define STORE_POOL_H
@@ -58,7 +58,7 @@
 #define POOL_MEMBERS_MAX 512
 #define POOL_INDEX_MAX 0xffffff /* the rest of a member's index is the row */
 #define POOL_BLOCK_MAX (UINT64_MAX - 1)
-#define POOL_LOSS_ROWS 4 /* words of 32 rows */
+#define POOL_LOSS_WORDS 4 /* words of 32 rows */
 
 struct store_pool_shape {
 	uint64_t id; /* of the pool, the same on all members */
@@ -87,7 +87,7 @@ int store_pool_open_take(const struct store_pool_shape *shape, struct store *con
 
 /* Gives up a member for good: its rows move to spare space (declustered, single-overlap) or wait for a
  * replacement (clustered). Closes it. -EINVAL, -EALREADY. */
-int store_pool_fail(struct store *s, uint32_t member);
+int store_pool_give_up(struct store *s, uint32_t member);
 
 /* Puts an empty store in the place of a member that is down or was given up. Its rows have to be
  * rebuilt. Takes fresh when it returns 0. -EINVAL, -EBUSY when the member is up and not given up. */
@@ -103,10 +103,10 @@ int store_pool_replace_take(struct store *s, uint32_t member, struct store *fres
 int store_pool_return_take(struct store *s, uint32_t member, struct store *back);
 
 /* Looks at the record of the pool that a member has, and writes it anew when it is damaged or not the last. */
-int store_pool_record_keep(struct store *s, uint32_t member);
+int store_pool_record_repair(struct store *s, uint32_t member);
 
 /* Closes a member that has failed; it is down then, and may return. -EINVAL, -EBUSY when it has not. */
-int store_pool_drop(struct store *s, uint32_t member);
+int store_pool_close_failed(struct store *s, uint32_t member);
 
 /* The store of a member, the pool's; NULL when it is down or was given up. Who waits in a call to it must
  * have it in use: only then is it not closed meanwhile. */
@@ -150,7 +150,7 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
  * store_pool_rebuild writes nothing, and is -ENODATA, as long as there is a chunk that is lost. For repair
  * methods that bring all that failed from elsewhere. Not kept: set it after each open.
  */
-void store_pool_outside(struct store *s, bool outside);
+void store_pool_set_external_repair(struct store *s, bool outside);
 
 /* Whether members are behind, or were given up or replaced since the last rebuild that brought back every
  * row. */
@@ -161,11 +161,11 @@ bool store_pool_rebuild_due(struct store *s);
  * time for it, and returns 0; or returns an error without calling it, and the chunk counts as failed. It
  * may wait, and runs for up to `parallel` chunks at once. NULL: none.
  */
-void store_pool_pace(struct store *s, int (*pace)(void *ctx, void (*work)(void *arg), void *arg),
-		     void *ctx);
+void store_pool_set_pace(struct store *s,
+			 int (*pace)(void *ctx, void (*work)(void *arg), void *arg), void *ctx);
 
 /* How many members are behind: they missed changes while they were down, and a rebuild is due. */
-uint32_t store_pool_behind(struct store *s);
+uint32_t store_pool_behind_count(struct store *s);
 
 /* Stripes of a chunk, one after the other, that have lost the same rows, more than p of them. */
 struct store_pool_loss {
@@ -173,7 +173,7 @@ struct store_pool_loss {
 	uint64_t chunk_len;
 	uint64_t first_stripe;
 	uint64_t stripes;
-	uint32_t lost[POOL_LOSS_ROWS]; /* a bit for each row */
+	uint32_t lost[POOL_LOSS_WORDS]; /* a bit for each row */
 	uint32_t lost_rows;
 	uint32_t need; /* how many of them, of the data rows, must be brought */
 	uint32_t k;
@@ -217,6 +217,6 @@ int store_pool_patch(struct store *s, struct chunk_id id, const struct store_poo
 		     size_t n);
 
 /* Which member holds a row of a chunk now; -ENXIO when none does. */
-int store_pool_where(struct store *s, struct chunk_id id, uint32_t row);
+int store_pool_row_member(struct store *s, struct chunk_id id, uint32_t row);
 
 #endif

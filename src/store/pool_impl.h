@@ -60,7 +60,7 @@ struct pool {
 	uint64_t checksum_errors;
 	uint64_t io_errors;
 
-	bool outside; /* see store_pool_outside */
+	bool outside; /* see store_pool_set_external_repair */
 	/* Chunks that a rebuild could not make whole though few enough rows are missing: others are rotten. By hash;
 	 * when they become too many, all are in doubt. */
 	struct map damaged_chunks;

@@ -75,7 +75,7 @@ static int event_add(struct pool *p, uint32_t member, struct store *fresh)
 	return rc;
 }
 
-int store_pool_fail(struct store *s, uint32_t member)
+int store_pool_give_up(struct store *s, uint32_t member)
 {
 	struct pool *p = pool_of(s);
 
@@ -196,7 +196,7 @@ int store_pool_return_take(struct store *s, uint32_t member, struct store *back)
 	return rc;
 }
 
-int store_pool_drop(struct store *s, uint32_t member)
+int store_pool_close_failed(struct store *s, uint32_t member)
 {
 	struct pool *p = pool_of(s);
 	struct store_info info = {.state = STORE_FAILED};
@@ -268,7 +268,7 @@ bool store_pool_rebuild_due(struct store *s)
 {
 	const struct pool *p = pool_of(s);
 
-	return p->record.settled != p->record.event_count || store_pool_behind(s) > 0 ||
+	return p->record.settled != p->record.event_count || store_pool_behind_count(s) > 0 ||
 	       pool_any_due(&p->record);
 }
 
@@ -316,7 +316,7 @@ int pool_record_missed(struct pool *p, enum pool_missed what, const uint16_t *me
 	return rc;
 }
 
-uint32_t store_pool_behind(struct store *s)
+uint32_t store_pool_behind_count(struct store *s)
 {
 	struct pool *p = pool_of(s);
 	uint32_t n = 0;
@@ -368,7 +368,7 @@ int pool_record_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[P
 	return rc;
 }
 
-int store_pool_where(struct store *s, struct chunk_id id, uint32_t row)
+int store_pool_row_member(struct store *s, struct chunk_id id, uint32_t row)
 {
 	struct pool *p = pool_of(s);
 	struct pool_map map;

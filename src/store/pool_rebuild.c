@@ -356,8 +356,8 @@ static int remove_left_behind(struct pool *p, uint32_t member, uint32_t events,
 	return n == -ECANCELED || n == -ETIME ? (int)n : 0;
 }
 
-void store_pool_pace(struct store *s, int (*pace)(void *ctx, void (*work)(void *arg), void *arg),
-		     void *ctx)
+void store_pool_set_pace(struct store *s,
+			 int (*pace)(void *ctx, void (*work)(void *arg), void *arg), void *ctx)
 {
 	struct pool *p = pool_of(s);
 
@@ -365,7 +365,7 @@ void store_pool_pace(struct store *s, int (*pace)(void *ctx, void (*work)(void *
 	p->pace_ctx = ctx;
 }
 
-void store_pool_outside(struct store *s, bool outside)
+void store_pool_set_external_repair(struct store *s, bool outside)
 {
 	pool_of(s)->outside = outside;
 }
@@ -421,7 +421,7 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
 	}
 	for (uint32_t n = p->record.shape.p + 1; suspects && rc == 0 && n > 0; n--)
 		rc = rebuild_class(&b, n);
-	if (rc == 0 && (!suspects || store_pool_behind(s) > 0 || pool_any_due(&p->record))) {
+	if (rc == 0 && (!suspects || store_pool_behind_count(s) > 0 || pool_any_due(&p->record))) {
 		out->lost = 0; /* it meets them again */
 		rc = rebuild_all(&b);
 	}

@@ -205,7 +205,7 @@ static int record_mend(struct pool *p, uint32_t member)
 	return job.rc;
 }
 
-int store_pool_record_keep(struct store *s, uint32_t member)
+int store_pool_record_repair(struct store *s, uint32_t member)
 {
 	struct pool *p = pool_of(s);
 	AUTO_FREE struct pool_record *found = malloc(sizeof(*found));

@@ -80,7 +80,7 @@ struct chunk_id rig_id(uint64_t number)
 
 uint32_t rig_where(struct rig *r, uint64_t number, uint32_t row)
 {
-	int m = store_pool_where(r->pool, rig_id(number), row);
+	int m = store_pool_row_member(r->pool, rig_id(number), row);
 	CHECK(m >= 0);
 	return (uint32_t)m;
 }

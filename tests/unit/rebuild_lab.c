@@ -51,7 +51,7 @@ static void put_chunks(void *arg)
 		struct chunk_id id = {.block = p->next_block++};
 		bool on_it = false;
 		for (uint32_t r = 0; r < REBUILD_LAB_K + REBUILD_LAB_P; r++)
-			on_it = on_it || store_pool_where(p->pool, id, r) == GONE;
+			on_it = on_it || store_pool_row_member(p->pool, id, r) == GONE;
 		if (!on_it)
 			continue;
 		p->left--;
@@ -85,7 +85,7 @@ static void lab_main(void *arg)
 	for (int i = 0; i < 16; i++)
 		CHECK_EQ(rt_group_spawn(&g, "putter", put_chunks, &p), 0);
 	rt_group_join(&g);
-	CHECK_EQ(store_pool_fail(p.pool, GONE), 0);
+	CHECK_EQ(store_pool_give_up(p.pool, GONE), 0);
 	if (lab->place == PLACE_CLUSTERED)
 		CHECK_EQ(store_pool_replace_take(p.pool, GONE, member(lab)), 0);
 	uint64_t start_ns = rt_now_ns();

@@ -191,15 +191,15 @@ static void delete_degraded(void *arg)
 	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
 	rig_fill(&r, 6);
 	CHECK_EQ(text_put(r.pool, (struct chunk_id){7, 7}, 7, 1000, true, 50000), 0);
-	uint32_t one = (uint32_t)store_pool_where(r.pool, (struct chunk_id){7, 7}, 0);
-	uint32_t two = (uint32_t)store_pool_where(r.pool, (struct chunk_id){7, 7}, 1);
+	uint32_t one = (uint32_t)store_pool_row_member(r.pool, (struct chunk_id){7, 7}, 0);
+	uint32_t two = (uint32_t)store_pool_row_member(r.pool, (struct chunk_id){7, 7}, 1);
 	rig_down(&r, one, true);
 	rig_down(&r, two, true);
 	for (uint32_t c = 0; c < 6; c++)
 		CHECK_EQ(store_delete(r.pool, id_of(c)), 0);
 	/* Copies: two of three are on these members, and come back. They are known to be behind. */
 	CHECK_EQ(store_delete(r.pool, (struct chunk_id){7, 7}), 0);
-	CHECK_EQ(store_pool_behind(r.pool), 2);
+	CHECK_EQ(store_pool_behind_count(r.pool), 2);
 	rig_down(&r, one, false);
 	rig_down(&r, two, false);
 	CHECK_EQ(store_stat(r.pool, (struct chunk_id){7, 7}, &st), -ENOENT);
@@ -241,8 +241,8 @@ static void rebuild_spare(void *arg)
 	/* One after the other, until few are left: each time into the spare space of the rest. */
 	for (uint32_t gone = 0; gone < 6; gone++) {
 		uint32_t m = gone * 2;
-		CHECK_EQ(store_pool_fail(r.pool, m), 0);
-		CHECK_EQ(store_pool_fail(r.pool, m), -EALREADY);
+		CHECK_EQ(store_pool_give_up(r.pool, m), 0);
+		CHECK_EQ(store_pool_give_up(r.pool, m), -EALREADY);
 		CHECK_EQ(rig_check(&r, chunks), 0);
 		CHECK_EQ(store_pool_rebuild(r.pool, 1 + gone * 3, &pr), 0);
 		CHECK(pr.rebuilt > 0 && pr.lost == 0 && pr.failed == 0);
@@ -305,12 +305,12 @@ static void rebuild_paced(void *arg)
 	CHECK_EQ(store_pool_identify(store_pool_member(r.pool, 2), &is), 0);
 	CHECK(is.pool == 9 && is.member == 2 && is.generation == 1);
 	CHECK(!store_pool_rebuild_due(r.pool) && !store_pool_given_up(r.pool, 2));
-	CHECK_EQ(store_pool_fail(r.pool, 2), 0);
+	CHECK_EQ(store_pool_give_up(r.pool, 2), 0);
 	CHECK(store_pool_rebuild_due(r.pool) && store_pool_given_up(r.pool, 2));
 	CHECK(store_pool_member(r.pool, 2) == NULL && store_pool_member(r.pool, 99) == NULL);
 	CHECK_EQ(store_pool_identify(store_pool_member(r.pool, 3), &is), 0);
 	CHECK(is.member == 3 && is.generation > 1);
-	store_pool_pace(r.pool, pace, &g);
+	store_pool_set_pace(r.pool, pace, &g);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -EIO);
 	CHECK(store_pool_rebuild_due(r.pool));
 	CHECK(pr.rebuilt == 0 && pr.failed == g.refused && g.refused > 0);
@@ -338,7 +338,7 @@ static void rebuild_replacement(void *arg)
 	for (uint32_t m = 0; m < 10; m += 3) {
 		struct store *fresh = rig_member(&r, m);
 		CHECK_EQ(store_pool_replace_take(r.pool, m, fresh), -EBUSY);
-		CHECK_EQ(store_pool_fail(r.pool, m), 0);
+		CHECK_EQ(store_pool_give_up(r.pool, m), 0);
 		CHECK_EQ(rig_check(&r, chunks), 0);
 		/* Nowhere to go yet. */
 		CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -EIO);
@@ -351,7 +351,7 @@ static void rebuild_replacement(void *arg)
 		CHECK_EQ(pr.rebuilt, 0);
 		CHECK_EQ(rig_check(&r, chunks), 0);
 	}
-	CHECK_EQ(store_pool_fail(r.pool, 10), -EINVAL);
+	CHECK_EQ(store_pool_give_up(r.pool, 10), -EINVAL);
 	CHECK_EQ(store_pool_replace_take(r.pool, 10, r.fault[0]), -EINVAL);
 	store_close(r.pool);
 }
@@ -380,7 +380,7 @@ static uint32_t rows_there(struct rig *r, uint32_t c)
 	uint32_t n = 0;
 	for (uint32_t row = 0; row < r->shape.k + r->shape.p; row++) {
 		struct chunk_stat st;
-		int m = store_pool_where(r->pool, id_of(c), row);
+		int m = store_pool_row_member(r->pool, id_of(c), row);
 		n += m >= 0 && store_stat(r->mem[m], pool_row_id(id_of(c), row), &st) == 0;
 	}
 	return n;
@@ -397,8 +397,8 @@ static void rebuild_in_order(void *arg)
 	rig_fill(&r, chunks);
 	struct rebuilding b = {.r = &r};
 	struct rt_fiber *f;
-	CHECK_EQ(store_pool_fail(r.pool, 2), 0);
-	CHECK_EQ(store_pool_fail(r.pool, 5), 0);
+	CHECK_EQ(store_pool_give_up(r.pool, 2), 0);
+	CHECK_EQ(store_pool_give_up(r.pool, 5), 0);
 	for (uint32_t c = 0; c < chunks; c++) {
 		two += rows_there(&r, c) == 3;
 		one += rows_there(&r, c) == 4;
@@ -506,7 +506,7 @@ static void lose_and_patch(void *arg)
 	rig_fill(&r, chunks);
 	/* Four of a cluster of five, or four of eleven. */
 	for (uint32_t m = 0; m < 4; m++)
-		CHECK_EQ(store_pool_fail(r.pool, m), 0);
+		CHECK_EQ(store_pool_give_up(r.pool, m), 0);
 	for (uint32_t m = 0; m < 4 && place == PLACE_CLUSTERED; m++)
 		CHECK_EQ(store_pool_replace_take(r.pool, m, rig_member(&r, m)), 0);
 	uint32_t lost = rig_check(&r, chunks);
@@ -564,13 +564,13 @@ static void leave_to_others(void *arg)
 	int64_t n;
 	CHECK(l != NULL);
 	rig_open(&r, PLACE_DECLUSTERED, 11, 3, 2);
-	store_pool_outside(r.pool, true);
+	store_pool_set_external_repair(r.pool, true);
 	rig_fill(&r, chunks);
-	CHECK_EQ(store_pool_fail(r.pool, 0), 0);
+	CHECK_EQ(store_pool_give_up(r.pool, 0), 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
 	CHECK(pr.rebuilt > 0);
 	for (uint32_t m = 1; m < 5; m++)
-		CHECK_EQ(store_pool_fail(r.pool, m), 0);
+		CHECK_EQ(store_pool_give_up(r.pool, m), 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -ENODATA);
 	CHECK_EQ(pr.rebuilt, 0);
 	while ((n = store_pool_failures(r.pool, &at, l, 64)) > 0) {
@@ -602,7 +602,7 @@ static void a_pool_beyond_its_code_can_leave_all_to_others(void **state)
 
 static void flip_row(struct rig *r, uint32_t chunk, uint32_t row, uint64_t off)
 {
-	int m = store_pool_where(r->pool, id_of(chunk), row);
+	int m = store_pool_row_member(r->pool, id_of(chunk), row);
 	CHECK(m >= 0);
 	CHECK_EQ(store_mem_flip(r->mem[m], pool_row_id(id_of(chunk), row), off, 3), 0);
 }
@@ -628,7 +628,7 @@ static void rot(void *arg)
 	/* No stripe has more than two: a scan finds and heals. */
 	CHECK_EQ(store_scan(r.pool, id_of(5), bad, 4), 0);
 	for (uint32_t row = 0; row < 5; row++) {
-		int m = store_pool_where(r.pool, id_of(5), row);
+		int m = store_pool_row_member(r.pool, id_of(5), row);
 		CHECK_EQ(store_scan(r.mem[m], pool_row_id(id_of(5), row), bad, 4), 0);
 	}
 	/* Three rows of the first two stripes: these are lost, no more. */
@@ -727,11 +727,11 @@ static void rig_rot_beside_losses(struct rig *r, uint32_t *rotten, uint32_t *rep
 	rig_open(r, PLACE_CLUSTERED, 5, 3, 2);
 	rig_fill(r, 6);
 	flip_row(r, 5, 0, 100);
-	*rotten = (uint32_t)store_pool_where(r->pool, id_of(5), 0);
+	*rotten = (uint32_t)store_pool_row_member(r->pool, id_of(5), 0);
 	for (uint32_t m = 0, out = 0; out < 2; m++) {
 		if (m == *rotten)
 			continue;
-		CHECK_EQ(store_pool_fail(r->pool, m), 0);
+		CHECK_EQ(store_pool_give_up(r->pool, m), 0);
 		CHECK_EQ(store_pool_replace_take(r->pool, m, rig_member(r, m)), 0);
 		*replaced = m;
 		out++;

@@ -94,7 +94,7 @@ static void live_member_fails(struct script *sc, uint64_t life)
 	sc->may_fail = false;
 	script_look(sc, pool);
 	CHECK_EQ(store_pool_rebuild(pool, 2, &pr), 0);
-	CHECK_EQ(store_pool_behind(pool), 0);
+	CHECK_EQ(store_pool_behind_count(pool), 0);
 	/* What was seen with all members is seen without any two of them: some pairs in each run. */
 	for (uint32_t a = 0; a < MEMBERS; a++) {
 		for (uint32_t b = a + 1; b < MEMBERS; b++) {
@@ -277,7 +277,7 @@ static void live_rebuilding(struct script *sc, uint64_t life)
 	for (uint64_t c = 0; life == 1 && c < CHUNKS; c++)
 		CHECK_EQ(text_put(pool, (struct chunk_id){.block = c}, c, 5000 * c, false, 0), 0);
 	if (life == 1) {
-		CHECK_EQ(store_pool_fail(pool, 1), 0);
+		CHECK_EQ(store_pool_give_up(pool, 1), 0);
 		CHECK_EQ(open_dir(3, true, &fresh), 0);
 		CHECK_EQ(store_pool_replace_take(pool, 1, fresh), 0);
 		sim_node_crash_at(sc->node, crash->at, crash->power);
@@ -375,9 +375,9 @@ static void miss_changes(const char *path)
 		CHECK(unreadable <= 1);
 		/* A rebuild makes it one of them again. */
 		pool = open_without(0, false);
-		CHECK(store_pool_behind(pool) > 0);
+		CHECK(store_pool_behind_count(pool) > 0);
 		CHECK_EQ(store_pool_rebuild(pool, 2, &pr), 0);
-		CHECK_EQ(store_pool_behind(pool), 0);
+		CHECK_EQ(store_pool_behind_count(pool), 0);
 		store_close(pool);
 		pool = open_without(0xf & ~(1U << gone | 1U << (gone + 1) % 4), false);
 		int rc = store_stat(pool, block(0), &st);

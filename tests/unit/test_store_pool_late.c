@@ -30,10 +30,10 @@ static void code_without(void *arg)
 	/* While the copy cannot be removed it is not believed. */
 	rig_fault(&r, away, STORE_CALL_DELETE, -EIO);
 	store_pool_rebuild(r.pool, 1, &pr);
-	CHECK_EQ(store_pool_behind(r.pool), 1);
+	CHECK_EQ(store_pool_behind_count(r.pool), 1);
 	rig_heal(&r);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
-	CHECK_EQ(store_pool_behind(r.pool), 0);
+	CHECK_EQ(store_pool_behind_count(r.pool), 0);
 	CHECK_EQ(rig_stat(&r, 1, COPY), -ENOENT);
 	CHECK_EQ(text_get(r.pool, rig_id(1), 5, 0, 5000, 0), 0);
 	/* One row too few, and another member of copies that cannot be asked. */
@@ -64,7 +64,7 @@ static void rebuild_for(struct rig *r, uint32_t y, bool says_so)
 		rig_fault(r, m, STORE_CALL_PUT, -EIO);
 	store_fault_set(r->fault[y], &takes);
 	CHECK_EQ(store_pool_rebuild(r->pool, 1, &pr), -EIO);
-	CHECK_EQ(store_pool_behind(r->pool), 1);
+	CHECK_EQ(store_pool_behind_count(r->pool), 1);
 	rig_heal(r);
 }
 
@@ -91,14 +91,14 @@ static void record_comes_back(void *arg)
 	rig_fault(&r, y, STORE_CALL_ALL, -EIO);
 	if (*crash)
 		CHECK_EQ(rig_reopen(&r), 0);
-	CHECK_EQ(store_pool_behind(r.pool), 1);
+	CHECK_EQ(store_pool_behind_count(r.pool), 1);
 	/* Generations are times. */
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 	rig_fault(&r, away, STORE_CALL_ALL, -EIO);
 	CHECK_EQ(text_append(r.pool, rig_id(1), 1, 5, 3000, 2000), 0);
 	rig_heal(&r);
 	CHECK_EQ(rig_reopen(&r), 0);
-	CHECK_EQ(store_pool_behind(r.pool), 1);
+	CHECK_EQ(store_pool_behind_count(r.pool), 1);
 	rig_fault(&r, rig_where(&r, 1, 1), STORE_CALL_ALL, -EIO);
 	rig_fault(&r, rig_where(&r, 1, 2), STORE_CALL_ALL, -EIO);
 	CHECK(store_stat(r.pool, rig_id(1), &st) != 0);

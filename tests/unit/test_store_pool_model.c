@@ -302,7 +302,7 @@ static void do_member(struct world *w)
 	if (!w->clean || w->losses >= w->r.shape.p || !spare)
 		return;
 	w->doing = "fail";
-	store_pool_fail(w->r.pool, m);
+	store_pool_give_up(w->r.pool, m);
 	w->losses++;
 	w->failed[m] = true;
 	w->clean = false;
@@ -361,7 +361,7 @@ static void do_patch(struct world *w, uint64_t number)
 static bool has_rows(struct world *w, uint64_t number)
 {
 	for (uint32_t row = 0; row < w->r.shape.k + w->r.shape.p; row++)
-		if (store_pool_where(w->r.pool, rig_id(number), row) >= 0 &&
+		if (store_pool_row_member(w->r.pool, rig_id(number), row) >= 0 &&
 		    rig_stat(&w->r, number, row) == 0)
 			return true;
 	return false;
@@ -378,8 +378,8 @@ static void settle(struct world *w)
 		int rc = see(w, i);
 		/* What an error has left of a put, with rows on the way elsewhere, may be a chunk. And
 		 * copies are lost when those of them that are not gone are behind. */
-		bool beyond =
-			w->losses + store_pool_behind(w->r.pool) > w->r.shape.p && !has_rows(w, i);
+		bool beyond = w->losses + store_pool_behind_count(w->r.pool) > w->r.shape.p &&
+			      !has_rows(w, i);
 		if (rc == -ENODATA && (beyond || state_that(&w->chunks[i], false) != NULL)) {
 			rc = store_delete(w->r.pool, rig_id(i));
 			now_is(&w->chunks[i], &(struct may_be){0});
@@ -395,7 +395,7 @@ static void settle(struct world *w)
 			WORLD_CHECK(w, rc == 0 || rc == -ENOENT);
 		}
 	/* One after the other: what went elsewhere is awaited at home again. */
-	bool beyond = w->losses + store_pool_behind(w->r.pool) > w->r.shape.p;
+	bool beyond = w->losses + store_pool_behind_count(w->r.pool) > w->r.shape.p;
 	do_rebuild(w);
 	for (uint32_t m = 0; m < w->r.shape.members; m++) {
 		bool gone = store_pool_given_up(w->r.pool, m) &&

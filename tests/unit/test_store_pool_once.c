@@ -40,7 +40,7 @@ static void both_fall_behind(void *arg)
 			CHECK_EQ(text_put(r.pool, rig_id(n), 9, 1000, false, 0), 0);
 		rig_heal(&r);
 	}
-	CHECK_EQ(store_pool_behind(r.pool), *copies ? 2 : 0);
+	CHECK_EQ(store_pool_behind_count(r.pool), *copies ? 2 : 0);
 	CHECK(store_pool_rebuild_due(r.pool));
 	CHECK_EQ(text_get(r.pool, rig_id(1000), 5, 0, 5000, 0), 0);
 	/* The one that fell behind first may not know. */
@@ -153,7 +153,7 @@ static void rebuild_unlisted(void *arg)
 	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
 	for (uint64_t i = 0; i < 60; i++)
 		CHECK_EQ(text_put(r.pool, rig_id(i), i, 2000, false, 0), 0);
-	CHECK_EQ(store_pool_fail(r.pool, 5), 0);
+	CHECK_EQ(store_pool_give_up(r.pool, 5), 0);
 	rig_fault(&r, 0, STORE_CALL_LIST, -EIO);
 	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), -EIO);
 	CHECK(pr.failed > 0 && store_pool_rebuild_due(r.pool));
@@ -201,14 +201,14 @@ static void records_twice(void *arg)
 	struct store_fault once = {
 		.calls = STORE_CALL_PUT, .nth = 2, .from_there = true, .rc = -EIO};
 	store_fault_set(r.fault[0], &once);
-	CHECK_EQ(store_pool_fail(r.pool, other == 4 ? 3 : 4), -EIO);
+	CHECK_EQ(store_pool_give_up(r.pool, other == 4 ? 3 : 4), -EIO);
 	rig_heal(&r);
 	rig_fault(&r, 0, STORE_CALL_ALL, -EIO);
 	CHECK_EQ(store_delete(r.pool, rig_id(n)), 0);
-	CHECK_EQ(store_pool_behind(r.pool), 1);
+	CHECK_EQ(store_pool_behind_count(r.pool), 1);
 	rig_heal(&r);
 	CHECK_EQ(rig_reopen(&r), 0);
-	CHECK_EQ(store_pool_behind(r.pool), 1);
+	CHECK_EQ(store_pool_behind_count(r.pool), 1);
 	CHECK(!store_pool_given_up(r.pool, 4) && !store_pool_given_up(r.pool, 3));
 	rig_fault(&r, other, STORE_CALL_ALL, -EIO);
 	CHECK(store_stat(r.pool, rig_id(n), &st) != 0);
@@ -236,7 +236,7 @@ static void old_disk_back(void *arg)
 	rig_open(&r, PLACE_CLUSTERED, 4, 3, 1);
 	CHECK_EQ(text_put(r.pool, rig_id(1), 1, 50000, false, 0), 0);
 	struct store *old_fault = r.fault[2], *old_mem = r.mem[2];
-	CHECK_EQ(store_pool_fail(r.pool, 2), 0);
+	CHECK_EQ(store_pool_give_up(r.pool, 2), 0);
 	rig_member_new(&r, 2);
 	struct store *fresh_fault = r.fault[2], *fresh_mem = r.mem[2];
 	/* A store that cannot take the record takes no place, and is as empty as before. */
@@ -399,7 +399,7 @@ static void rot_in_records(void *arg)
 	/* Of all, while the pool is open: it knows what they should be. */
 	for (uint32_t m = 0; m < 6; m++) {
 		text_over_records(r.fault[m]);
-		CHECK_EQ(store_pool_record_keep(r.pool, m), 0);
+		CHECK_EQ(store_pool_record_repair(r.pool, m), 0);
 	}
 	CHECK_EQ(rig_reopen(&r), 0);
 	for (uint32_t m = 0; m < 6; m++)
@@ -408,12 +408,12 @@ static void rot_in_records(void *arg)
 	text_over_records(r.fault[ROTTEN]);
 	CHECK_EQ(rig_reopen(&r), 0);
 	CHECK(store_pool_member(r.pool, ROTTEN) == NULL);
-	CHECK_EQ(store_pool_record_keep(r.pool, ROTTEN), -ENODEV);
+	CHECK_EQ(store_pool_record_repair(r.pool, ROTTEN), -ENODEV);
 	all_is_there(&r, N);
 	CHECK_EQ(store_delete(r.pool, rig_id(0)), 0);
 	CHECK_EQ(text_put(r.pool, rig_id(0), 0, 2000, true, 3000), 0);
 	CHECK_EQ(store_pool_return_take(r.pool, ROTTEN, r.fault[ROTTEN]), 0);
-	CHECK_EQ(store_pool_record_keep(r.pool, ROTTEN), 0);
+	CHECK_EQ(store_pool_record_repair(r.pool, ROTTEN), 0);
 	all_is_there(&r, N);
 	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), 0);
 	CHECK(!store_pool_rebuild_due(r.pool));
@@ -421,7 +421,7 @@ static void rot_in_records(void *arg)
 	CHECK(store_pool_member(r.pool, ROTTEN) != NULL);
 	all_is_there(&r, N);
 	/* It may be one whose place another has taken. */
-	CHECK_EQ(store_pool_fail(r.pool, ROTTEN), 0);
+	CHECK_EQ(store_pool_give_up(r.pool, ROTTEN), 0);
 	CHECK_EQ(store_pool_return_take(r.pool, ROTTEN, r.fault[ROTTEN]), 0);
 	text_over_records(r.fault[ROTTEN]);
 	CHECK_EQ(rig_reopen(&r), 0);
@@ -453,7 +453,7 @@ static void lose_open(void *arg)
 	CHECK_EQ(store_delete(r.pool, rig_id(n)), 0);
 	rig_heal(&r);
 	/* What is left is on a member that is behind. */
-	CHECK_EQ(store_pool_fail(r.pool, b), 0);
+	CHECK_EQ(store_pool_give_up(r.pool, b), 0);
 	CHECK_EQ(store_stat(r.pool, rig_id(1), &st), -ENODATA);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), -ENODATA);
 	CHECK_EQ(pr.lost, 1);
@@ -553,7 +553,7 @@ static void miss_while_cleared(void *arg)
 	CHECK_EQ(rebuild.rc, 0);
 	rig_heal(&r);
 	CHECK(store_pool_rebuild_due(r.pool));
-	CHECK_EQ(store_pool_behind(r.pool), *copies);
+	CHECK_EQ(store_pool_behind_count(r.pool), *copies);
 	/* What is deleted does not come back. */
 	rig_fault(&r, b, STORE_CALL_ALL, -EIO);
 	if (*copies)
@@ -614,7 +614,7 @@ static void fall_behind_in_turn(void *arg)
 	rt_group_join(&g);
 	rig_heal(&r);
 	CHECK(calls[0].rc == 0 && calls[1].rc == 0);
-	CHECK_EQ(store_pool_behind(r.pool), 3);
+	CHECK_EQ(store_pool_behind_count(r.pool), 3);
 	/* So it has not happened. */
 	CHECK_EQ(calls[2].rc, -EIO);
 	CHECK_EQ(text_get(r.pool, rig_id(1), 5, 0, 3000, 0), 0);
@@ -659,7 +659,7 @@ static void put_across_rebuild(void *arg)
 	CHECK_EQ(rt_group_spawn(&g, "put", slow_put_fiber, &put), 0);
 	put_awaited(&r, slow);
 	CHECK_EQ(rig_stat(&r, 1, part), 0);
-	CHECK_EQ(store_pool_fail(r.pool, rig_where(&r, 1, 1)), 0);
+	CHECK_EQ(store_pool_give_up(r.pool, rig_where(&r, 1, 1)), 0);
 	/* It does not wait for ever. */
 	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), -EIO);
 	CHECK(rig_stat(&r, 1, part) != 0 && store_pool_rebuild_due(r.pool));
@@ -685,7 +685,7 @@ static void give_up_two(struct rig *r, uint64_t number, const uint32_t *members)
 	struct store_pool_progress pr;
 	for (uint32_t i = 0; i < 2; i++) {
 		CHECK_EQ(rig_where(r, number, i), members[i]);
-		CHECK_EQ(store_pool_fail(r->pool, members[i]), 0);
+		CHECK_EQ(store_pool_give_up(r->pool, members[i]), 0);
 		CHECK_EQ(store_pool_rebuild(r->pool, 1, &pr), 0);
 	}
 }
@@ -720,11 +720,11 @@ static void return_in_rebuild(void *arg)
 	/* The first is behind, so that the only chunk is looked at twice. */
 	struct comeback second = {.r = &r, .member = home[1], .after = 2};
 	CHECK_EQ(store_pool_return_take(r.pool, home[0], r.fault[home[0]]), 0);
-	store_pool_pace(r.pool, return_after_work, &second);
+	store_pool_set_pace(r.pool, return_after_work, &second);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
 	CHECK_EQ(second.after, 0);
 	CHECK(rig_stat(&r, 1, 0) == 0 && rig_stat(&r, 1, 1) == -ENOENT);
-	store_pool_pace(r.pool, NULL, NULL);
+	store_pool_set_pace(r.pool, NULL, NULL);
 	/* So it is still where it was. */
 	CHECK_EQ(store_stat(spare, (struct chunk_id){.block = 1, .index = 1}, &st), 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
@@ -752,7 +752,7 @@ static void return_behind_the_list(void *arg)
 	while (rig_where(&r, n, 0) != 0)
 		n++;
 	CHECK_EQ(text_put(r.pool, rig_id(n), 5, 3000, true, 50000), 0);
-	CHECK_EQ(store_pool_fail(r.pool, 0), 0);
+	CHECK_EQ(store_pool_give_up(r.pool, 0), 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
 	CHECK_EQ(store_delete(r.pool, rig_id(n)), 0);
 	uint32_t other = rig_where(&r, n, 1);
@@ -761,10 +761,10 @@ static void return_behind_the_list(void *arg)
 	CHECK_EQ(text_put(r.pool, rig_id(1), 5, 3000, false, 0), 0);
 	rig_heal(&r);
 	struct comeback back = {.r = &r, .member = 0, .after = 1};
-	store_pool_pace(r.pool, return_after_work, &back);
+	store_pool_set_pace(r.pool, return_after_work, &back);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
 	CHECK_EQ(back.after, 0);
-	store_pool_pace(r.pool, NULL, NULL);
+	store_pool_set_pace(r.pool, NULL, NULL);
 	CHECK_EQ(rig_stat(&r, n, COPY), 0);
 	rig_fault(&r, other, STORE_CALL_ALL, -EIO);
 	CHECK_EQ(store_stat(r.pool, rig_id(n), &st), -EIO);
@@ -783,7 +783,7 @@ static void a_member_that_returns_in_a_rebuild_is_behind_until_the_next(void **s
 static void give_up_fiber(void *arg)
 {
 	struct call *c = arg;
-	c->rc = store_pool_fail(c->r->pool, (uint32_t)c->number);
+	c->rc = store_pool_give_up(c->r->pool, (uint32_t)c->number);
 }
 
 /* A change finds a member gone that the record does not give up before it is written. */

@@ -144,9 +144,10 @@ static int seal_locked(struct dir_store *d, struct dir_chunk *c, uint64_t epoch,
 
 	chunk_head_stat(&c->head->h, &st);
 	int rc = store_seal_check(&st, epoch, len);
-	if (rc != 0)
-		return rc < 0 ? rc : 0;
-	rc = changeable(c);
+	if (rc == STORE_SEAL_DONE)
+		return 0;
+	if (rc == 0)
+		rc = changeable(c);
 	if (rc != 0)
 		return rc;
 	struct dir_head *head = next_head(c, epoch);

@@ -251,8 +251,10 @@ static int mem_seal(struct store *s, struct chunk_id id, uint64_t epoch, uint64_
 		return -ENOENT;
 	chunk_head_stat(&c->h, &st);
 	int rc = store_seal_check(&st, epoch, len);
+	if (rc == STORE_SEAL_DONE)
+		return 0;
 	if (rc != 0)
-		return rc < 0 ? rc : 0;
+		return rc;
 	if (len < c->h.len)
 		rc = mem_cut(m, c, len);
 	if (rc != 0)

@@ -149,8 +149,8 @@ static const struct store_ops pool_ops = {
 };
 
 /*
- * Reads what a member knows of the pool, into the pool's own record when it is newer; *events is how many
- * events it has heard of.
+ * Reads the pool record of a member and makes it the pool's if it is newer. *events is the number
+ * of events that the member knows.
  */
 static int member_join(struct pool *p, const struct store_pool_shape *shape, uint32_t m,
 		       struct store *member, uint32_t *events)
@@ -163,7 +163,7 @@ static int member_join(struct pool *p, const struct store_pool_shape *shape, uin
 	if (rc == -ECANCELED || rc == -ETIME || rc == -ENOMEM)
 		return rc;
 	if (rc != 0) {
-		/* Without a record it is a stranger, or it cannot be read: it stays down. */
+		/* The store has no readable record of a pool: the member stays down. */
 		log_warn("pool_member_down", "pool=%" PRIu64 " member=%u err=%s", shape->id, m,
 			 err_name(rc));
 		return 0;
@@ -184,8 +184,11 @@ static int member_join(struct pool *p, const struct store_pool_shape *shape, uin
 	return 0;
 }
 
-/* Disks that were replaced and are back in their old folders: another is the member now. */
-static void refuse_replaced(struct pool *p, const uint32_t *events)
+/*
+ * Excludes stores that were replaced and are back in their old place: another store is the member
+ * now.
+ */
+static void exclude_replaced(struct pool *p, const uint32_t *events)
 {
 	for (uint32_t m = 0; m < p->record.shape.members; m++) {
 		if (p->members[m] == NULL || events[m] >= pool_replaced_until(&p->record, m))
@@ -196,8 +199,8 @@ static void refuse_replaced(struct pool *p, const uint32_t *events)
 	}
 }
 
-/* Has one of those who were asked the last record that came to count? */
-static int record_check(const struct pool *p)
+/* Checks that enough members were read to have seen the last accepted record. */
+static int check_record_quorum(const struct pool *p)
 {
 	uint32_t of, seen = 0, need = pool_record_quorum(&p->record, &of);
 
@@ -223,9 +226,9 @@ static int pool_join(struct pool *p, const struct store_pool_shape *shape,
 	if (rc == 0 && p->record.generation == 0)
 		rc = -ENODATA;
 	if (rc == 0)
-		refuse_replaced(p, events);
+		exclude_replaced(p, events);
 	if (rc == 0)
-		rc = record_check(p);
+		rc = check_record_quorum(p);
 	p->generation = p->record.generation;
 	return rc;
 }
@@ -240,7 +243,7 @@ int store_pool_open_take(const struct store_pool_shape *shape, struct store *con
 		return -ENOMEM;
 	p->base.ops = &pool_ops;
 	p->admin_state = STORE_ONLINE;
-	/* Who is down, or cannot read all it has, may have a record that never came to count. */
+	/* Members that are down or partly unreadable may have a record that no quorum accepted. */
 	p->record_may_differ = true;
 	list_init(&p->locked_chunks);
 	map_init(&p->damaged_chunks, POOL_DAMAGED_MAX);
@@ -255,7 +258,10 @@ int store_pool_open_take(const struct store_pool_shape *shape, struct store *con
 		free(p);
 		return rc;
 	}
-	/* What is given up, or has no record, is not ours to use, but ours to close. */
+	/*
+	 * Members without a record, replaced or given up are not used, but the pool owns and
+	 * closes them.
+	 */
 	for (uint32_t m = 0; m < checked.members; m++) {
 		if (p->members[m] != NULL && pool_is_given_up(p, m))
 			p->members[m] = NULL;

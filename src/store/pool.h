@@ -1,51 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A local erasure-coded pool: many stores that are one to the layers above, and survive the loss of
- * some. It is the lower level of multi-level erasure coding.
+ * A local erasure-coded pool: many member stores that act as one store and survive the loss of some
+ * of them. It is the lower level of multi-level erasure coding (MLEC).
  *
- * Rows. A sealed chunk is cut into local stripes of k pieces, and p parity pieces are computed from
- * each; all pieces of one row, one of each stripe, are a chunk of one member store:
+ * Rows. A sealed chunk is cut into local stripes of k pieces, and p parity pieces are computed for
+ * each stripe. Row r consists of piece r of every stripe; a member keeps each row as one chunk:
  *
  *      rs 2+1, pieces of 128 KiB, a chunk of 600 KiB      row 0      row 1      row 2
  *      stripe 0    bytes    0 -  256 KiB                  0-128      128-256    parity
  *      stripe 1           256 -  512                      256-384    384-512    parity
  *      stripe 2           512 -  600                      512-556    556-600    parity  (short: 44 KiB)
  *
- * so bytes at the same place of all rows are one codeword, and any k rows give all. Parity never
- * leaves the node. A chunk that is open for appends is kept as p + 1 whole copies and is coded when it
- * is sealed. A member knows rows as chunks (block, index * 256 + row), copies as rows 128, 129, ...
+ * So the bytes at one offset of all rows are one codeword, and any k rows give all the others. Parity
+ * never leaves the node. A chunk that is open for appends is kept as p + 1 complete copies and is
+ * encoded into rows after it is sealed. A member stores row r as chunk (block, index * 256 + r) and
+ * copy c as chunk (block, index * 256 + 128 + c).
  *
- * Placement. Which members hold the rows of a chunk follows from its id, by the placements of
+ * Placement. The id of a chunk determines which members hold its rows, by the placements of
  * code/place.h: clustered (sets of k + p members that share everything), declustered (any k + p of
- * all) or single-overlap. When a member of the latter two is given up, its rows move to spare space
- * of others, each to a member without a row of the same chunk. Clustered pools wait for a
- * replacement. What was given up or replaced, in which order, is in a record that every member keeps.
+ * all) or single-overlap. When a member of a declustered or single-overlap pool is given up, its rows
+ * move to spare space of other members, each to a member without a row of the same chunk. A clustered
+ * pool waits for a replacement. The pool record, which every member keeps, lists the members that were
+ * given up or replaced, in order (the events).
  *
- * What exists. A put is acknowledged when at least k rows are durable (k + 1 where p > 1) and those that
- * are not belong to members that are down; a delete when fewer than k rows can be left. So with
+ * When a coded chunk exists. A put is acknowledged when at least k rows are durable (k + 1 where
+ * p > 1) and every row that is not durable belongs to a member that is down. A delete is acknowledged
+ * when fewer than k rows can be left. With
  *
- *      present   rows that their member has
- *      unknown   rows of members that are down or being rebuilt, or that are damaged
+ *      present   the number of rows that their members have
+ *      unknown   the number of rows that are damaged, or whose members are down or being rebuilt
  *
- * a chunk is there when present >= k; it is lost, but may come back, when only present + unknown >= k
- * (-ENODATA); otherwise it never was, or is deleted, and what is left of it is rubbish (-ENOENT). A
- * chunk that is there but lacks rows of healthy members was cut short by a crash, and is completed
- * when it is first used.
+ *   - the chunk exists if present >= k;
+ *   - it is lost, and may become readable again, if only present + unknown >= k (-ENODATA);
+ *   - otherwise it was never put or was deleted, and its remaining rows are garbage (-ENOENT).
  *
- * Of open chunks, at least two copies must take a change, and all whose members are up. A member that
- * was down then is behind: that is in the record before the change is acknowledged, and what it has of
- * open chunks is not believed until a rebuild has brought it level and removed what was deleted
- * meanwhile. So a chunk in copies is there when a member that is not behind has it. Where all its members
- * are behind, those that were the last to fall behind are believed: a change must be on one of the members
- * that are believed, and on all of them when these are behind, or it is not acknowledged. A member that
- * lacks rows is not behind: rows prove themselves.
+ * A crash during a put can leave a chunk that exists but lacks rows on healthy members. The pool writes
+ * these rows when the chunk is first used.
  *
- * Repair. store_pool_rebuild brings back every row that the code can give, chunks with the most losses
- * first. What it cannot, store_pool_losses lists exactly: stripes, rows and bytes of which chunks.
- * Whoever can get these bytes elsewhere (from other racks) hands in just as many rows of each stripe
- * as the local code lacks, or more, and store_pool_patch does the rest. That is what R_HYB and R_MIN need of
- * a pool. R_FCO also wants to know what failed but is not lost (store_pool_failures), and R_ALL and R_FCO
- * that the pool does not rebuild it (store_pool_set_external_repair).
+ * When an open chunk exists. A change of an open chunk is acknowledged when every copy whose member is
+ * up has it, and at least two copies do. A member that was down is then behind, and the pool record
+ * says so before the change is acknowledged. Its copies of open chunks are not used until a rebuild has
+ * brought them up to date and has removed the copies of chunks that were deleted while it was down. So
+ * an open chunk exists if a member that is not behind has a copy. The copies that decide are called
+ * authoritative: those on members that are not behind, or, if all members of the chunk are behind,
+ * those on the members that fell behind last. A change is acknowledged only if an authoritative copy
+ * has it, or, if all members are behind, if every authoritative copy has it. A missing row does not make
+ * a member fall behind: the label of a row shows which chunk it belongs to.
+ *
+ * Repair. store_pool_rebuild writes every missing row that the local code can reconstruct, chunks with
+ * the most losses first. store_pool_losses lists exactly what it cannot: stripes, rows and bytes of each
+ * chunk. A caller that can get these bytes from other racks passes as many rows of each stripe as the
+ * local code lacks, or more, to store_pool_patch, which reconstructs the rest. The repair methods R_HYB
+ * and R_MIN need no more than this. R_FCO also needs the failed rows that are not lost
+ * (store_pool_failures). R_ALL and R_FCO need the pool to leave all rebuilding to them
+ * (store_pool_set_external_repair).
  */
 #ifndef STORE_POOL_H
 #define STORE_POOL_H
@@ -53,74 +61,95 @@
 #include "code/place.h"
 #include "store/store.h"
 
-#define POOL_ROWS_MAX 128 /* k + p */
+#define POOL_ROWS_MAX 128 /* maximum of k + p */
 #define POOL_PARITY_MAX 15
 #define POOL_MEMBERS_MAX 512
-#define POOL_INDEX_MAX 0xffffff /* the rest of a member's index is the row */
+#define POOL_INDEX_MAX 0xffffff /* the low 8 bits of a member's index hold the row */
 #define POOL_BLOCK_MAX (UINT64_MAX - 1)
-#define POOL_LOSS_WORDS 4 /* words of 32 rows */
+#define POOL_LOSS_WORDS 4 /* words of 32 row bits each */
 
 struct store_pool_shape {
-	uint64_t id; /* of the pool, the same on all members */
+	uint64_t id; /* pool id, equal on all members */
 	uint32_t k;
 	uint32_t p; /* 1 to POOL_PARITY_MAX */
 	uint32_t members;
 	enum place_kind place;
-	uint32_t piece_bytes; /* a multiple of 4 KiB; 0: 128 KiB */
+	uint32_t piece_bytes; /* a multiple of 4 KiB; 0 means 128 KiB */
 };
 
 /*
- * Makes a pool of members, which hold none yet. All of them must work. -EINVAL with a reason in the log
- * for an impossible shape, -EEXIST when a member belongs to a pool.
+ * Creates a pool of members that belong to no pool yet. All members must work. -EINVAL for an
+ * impossible shape, with the reason in the log; -EEXIST when a member already belongs to a pool.
  */
 int store_pool_format(const struct store_pool_shape *shape, struct store *const *members);
 
 /*
- * Opens a pool; a member may be NULL, then it is down. Takes the members when it returns 0. -EINVAL,
- * -ESTALE when a member belongs to another pool or another place in this one, -ENODATA when too few
- * members have a record of the pool to know that one of them is the last (at most half of those that are
- * not given up may be missing), -EBADMSG when the shape is not that of the record or records contradict
- * each other.
+ * Opens a pool. A member that is NULL is down. Takes the members when it returns 0. -EINVAL;
+ * -ESTALE when a member belongs to another pool or to another position in this one; -ENODATA when
+ * too few members have a pool record to be sure that the newest one is among them (at most half of
+ * the members that are not given up may lack it); -EBADMSG when the record has another shape or
+ * two records contradict each other.
  */
 int store_pool_open_take(const struct store_pool_shape *shape, struct store *const *members,
 			 struct store **out);
 
-/* Gives up a member for good: its rows move to spare space (declustered, single-overlap) or wait for a
- * replacement (clustered). Closes it. -EINVAL, -EALREADY. */
+/*
+ * Gives up a member for good and closes its store. Its rows move to spare space (declustered,
+ * single-overlap) or wait for a replacement (clustered). -EINVAL, -EALREADY.
+ */
 int store_pool_give_up(struct store *s, uint32_t member);
 
-/* Puts an empty store in the place of a member that is down or was given up. Its rows have to be
- * rebuilt. Takes fresh when it returns 0. -EINVAL, -EBUSY when the member is up and not given up. */
+/*
+ * Puts an empty store in the place of a member that is down or was given up. A rebuild has to
+ * write its rows. Takes fresh when it returns 0. -EINVAL, -EBUSY when the member is up and was not
+ * given up.
+ */
 int store_pool_replace_take(struct store *s, uint32_t member, struct store *fresh);
 
 /*
- * Puts a member back with all that it has: one that was down, or was given up and has come back. What it
- * missed meanwhile is rebuilt. Takes back when it returns 0. -EINVAL, -EBUSY when there is a store in its
- * place; -ENOENT and -ESTALE when the store is not this member, or another one has replaced it since;
- * -EAGAIN when it knows more than the pool does: open the pool again. One whose record is damaged is taken at the
- * caller's word when no store has ever taken its place, else -EBADMSG.
+ * Puts a member back with all that it has stored: a member that was down, or was given up and
+ * works again. A rebuild brings what it missed. Takes back when it returns 0. -EINVAL; -EBUSY when
+ * another store is in its place; -ENOENT and -ESTALE when the store is not this member, or a
+ * replacement took its place; -EAGAIN when its record is newer than the pool's: open the pool
+ * again. If its record is damaged, the caller is trusted to name the right member, unless a
+ * replacement ever took its place: then -EBADMSG.
  */
 int store_pool_return_take(struct store *s, uint32_t member, struct store *back);
 
-/* Looks at the record of the pool that a member has, and writes it anew when it is damaged or not the last. */
+/*
+ * Compares the pool record on a member with the current one and rewrites it when it is damaged or
+ * outdated.
+ */
 int store_pool_record_repair(struct store *s, uint32_t member);
 
-/* Closes a member that has failed; it is down then, and may return. -EINVAL, -EBUSY when it has not. */
+/*
+ * Closes the store of a member in state failed. The member is then down and may return. -EINVAL,
+ * -EBUSY when the member is not failed.
+ */
 int store_pool_close_failed(struct store *s, uint32_t member);
 
-/* The store of a member, the pool's; NULL when it is down or was given up. Who waits in a call to it must
- * have it in use: only then is it not closed meanwhile. */
+/*
+ * Returns the store of a member, which the pool owns; NULL when the member is down or given up. A
+ * caller that waits inside a call to this store must use store_pool_member_use, or the store may
+ * be closed during the call.
+ */
 struct store *store_pool_member(struct store *s, uint32_t member);
-/* As store_pool_member; when it is not NULL, store_pool_member_done follows. */
+/*
+ * As store_pool_member, and keeps the store open until store_pool_member_done, which the caller
+ * must call unless this returned NULL.
+ */
 struct store *store_pool_member_use(struct store *s, uint32_t member);
 void store_pool_member_done(struct store *s, uint32_t member);
 bool store_pool_given_up(struct store *s, uint32_t member);
-/* Whether the member was given up, replaced or returned and what that moved is not all rebuilt. */
+/*
+ * Whether an event (member given up, replaced or returned) of this member moved rows that are not
+ * all rebuilt yet.
+ */
 bool store_pool_unsettled(struct store *s, uint32_t member);
 
 /*
- * What a store that is no pool's yet knows of the pool it was a member of: where in it, and how new that
- * is. -ENOENT when it was of none, -EBADMSG.
+ * What the pool record on a store says about its membership, read without opening the pool.
+ * -ENOENT when the store has no record, -EBADMSG when the record is damaged.
  */
 struct store_pool_place {
 	uint64_t pool;
@@ -130,77 +159,95 @@ struct store_pool_place {
 int store_pool_identify(struct store *member, struct store_pool_place *out);
 
 struct store_pool_progress {
-	uint64_t chunks;  /* looked at */
+	uint64_t chunks;  /* chunks examined */
 	uint64_t rebuilt; /* rows written */
-	uint64_t bytes;   /* of them */
-	uint64_t failed;  /* rows that could not be read or written just now */
-	uint64_t lost;    /* chunks with more losses than the code bears */
+	uint64_t bytes;   /* bytes of the rows written */
+	uint64_t failed;  /* rows that could not be read or written in this pass */
+	uint64_t lost;    /* chunks with more losses than the code tolerates */
 };
 
 /*
- * Rebuilds what members that were given up, replaced or down for a while lack, and removes what they
- * have of chunks that were deleted, `parallel` chunks at a time. Goes on where
- * it can; 0 when every row is there, -ENODATA when chunks are lost, -EIO when rows could not be rebuilt
- * for another reason: call it again. May be called at any time, also when nothing is missing.
+ * Rebuilds the rows and copies that members lack after being given up, replaced or down, and
+ * removes what they have of deleted chunks. Works on `parallel` chunks at a time and continues
+ * after failures. 0 when every row is present; -ENODATA when chunks are lost; -EIO when rows could
+ * not be rebuilt for another reason: call it again. May be called at any time, also when nothing
+ * is missing.
  */
 int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_progress *out);
 
 /*
- * Whether a pool that has lost more than its code bears leaves also that alone which it could rebuild: then
- * store_pool_rebuild writes nothing, and is -ENODATA, as long as there is a chunk that is lost. For repair
- * methods that bring all that failed from elsewhere. Not kept: set it after each open.
+ * With external set, a pool that has lost chunks leaves even those that it could rebuild to repair
+ * methods that bring all failed rows from other racks: store_pool_rebuild then writes nothing and
+ * returns -ENODATA as long as a chunk is lost. Not durable: set it after each open.
  */
-void store_pool_set_external_repair(struct store *s, bool outside);
+void store_pool_set_external_repair(struct store *s, bool external);
 
-/* Whether members are behind, or were given up or replaced since the last rebuild that brought back every
- * row. */
+/*
+ * Whether a rebuild has work: members are behind or lack rows, or an event is newer than the last
+ * complete rebuild.
+ */
 bool store_pool_rebuild_due(struct store *s);
 
 /*
- * Rebuilds of this pool do each chunk inside pace(ctx, work, arg): it calls work(arg) when the disks have
- * time for it, and returns 0; or returns an error without calling it, and the chunk counts as failed. It
- * may wait, and runs for up to `parallel` chunks at once. NULL: none.
+ * Runs each chunk of later rebuilds inside pace(ctx, work, arg), which calls work(arg) when the
+ * disks have time for it and returns 0; or returns an error without calling it, and the chunk
+ * counts as failed. pace may wait, and runs for up to `parallel` chunks at once. NULL: rebuild
+ * without pacing.
  */
 void store_pool_set_pace(struct store *s,
 			 int (*pace)(void *ctx, void (*work)(void *arg), void *arg), void *ctx);
 
-/* How many members are behind: they missed changes while they were down, and a rebuild is due. */
+/*
+ * Returns the number of members that are behind: they missed changes while they were down and need
+ * a rebuild.
+ */
 uint32_t store_pool_behind_count(struct store *s);
 
-/* Stripes of a chunk, one after the other, that have lost the same rows, more than p of them. */
+/* Consecutive stripes of a chunk that have lost the same rows, more than p of them. */
 struct store_pool_loss {
 	struct chunk_id id;
 	uint64_t chunk_len;
 	uint64_t first_stripe;
 	uint64_t stripes;
-	uint32_t lost[POOL_LOSS_WORDS]; /* a bit for each row */
+	uint32_t lost[POOL_LOSS_WORDS]; /* one bit per row */
 	uint32_t lost_rows;
-	uint32_t need; /* how many of them, of the data rows, must be brought */
+	uint32_t need; /* number of lost data rows that must be supplied */
 	uint32_t k;
 	uint32_t piece_bytes;
-	/* It was open, and what is left of its copies is not to be believed: nothing else is set, and
-	 * nothing can be patched. It can be deleted and put anew. */
+	/*
+	 * The chunk was open and none of its remaining copies is authoritative. All other fields
+	 * are zero. It cannot be patched, only deleted and put again.
+	 */
 	bool open;
 };
 
 /*
- * What is lost, chunk after chunk in the order of list. Reads the rows of chunks that lack some, but not more
- * than the code bears; of others only what tells that they are whole (use scan for rot). Returns the number of losses, 0 at the end. A
- * chunk's losses are not divided over calls: max must hold POOL_CHUNK_LOSSES_MAX.
+ * Lists lost stripes, chunk after chunk, in the order of list. Scans the rows of a chunk only if
+ * it lacks some rows but no more than the code tolerates; damage in chunks without missing rows is
+ * found by scan. Returns the number of losses, 0 at the end. The losses of one chunk are returned
+ * by one call: max must be at least POOL_CHUNK_LOSSES_MAX.
  */
 #define POOL_CHUNK_LOSSES_MAX 16
 int64_t store_pool_losses(struct store *s, struct store_cursor *at, struct store_pool_loss *out,
 			  size_t max);
-/* The same of every stripe with failed rows, whether the pool can repair it (need is 0 then) or not. */
+/*
+ * Lists, in the same way, every stripe with failed rows, including those that the pool can rebuild
+ * (their need is 0).
+ */
 int64_t store_pool_failures(struct store *s, struct store_cursor *at, struct store_pool_loss *out,
 			    size_t max);
 
-/* The bytes of the chunk that a data row has of a stripe; len is 0 when the chunk ends before. */
+/*
+ * Returns the range of the chunk that a data row keeps in a stripe. Its len is 0 past the end of
+ * the chunk.
+ */
 struct store_range store_pool_piece(const struct store_pool_loss *loss, uint64_t stripe,
 				    uint32_t row);
 
-/* Bytes of data rows brought from elsewhere: the pieces of one row in stripes of a loss, each as long as
- * store_pool_piece says, one after the other. */
+/*
+ * Supplied bytes of a data row: its pieces in consecutive stripes of a loss, each as long as
+ * store_pool_piece says, one after the other.
+ */
 struct store_pool_piece_run {
 	uint32_t row;
 	uint64_t first_stripe;
@@ -209,14 +256,14 @@ struct store_pool_piece_run {
 };
 
 /*
- * Makes a chunk whole from what is left of it and the pieces brought, and writes all lost rows. The
- * result is written only when it has the CRC of the chunk. -ENODATA when it is still too little,
- * -EBADMSG when pieces are not what they claim or do not fit, -EINVAL, -ENOENT.
+ * Reconstructs a chunk from its remaining rows and the supplied pieces, and writes all lost rows.
+ * Nothing is written unless the result has the CRC of the chunk. -ENODATA when the pieces are too
+ * few, -EBADMSG when pieces do not match their CRC or the chunk, -EINVAL, -ENOENT.
  */
 int store_pool_patch(struct store *s, struct chunk_id id, const struct store_pool_piece_run *runs,
 		     size_t n);
 
-/* Which member holds a row of a chunk now; -ENXIO when none does. */
+/* Returns the member that should hold a row of a chunk now; -ENXIO when no member does. */
 int store_pool_row_member(struct store *s, struct chunk_id id, uint32_t row);
 
 #endif

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Chunks that are open for appends: p + 1 copies on the members of the first p + 1 rows. A change is
- * acknowledged when every copy whose member is up has it, at least two do, and the members of the
- * others are known to be behind (pool.h). A copy that missed some is brought level from the others
- * before the chunk is next read or changed. A seal seals the copies,
- * which is what counts, and then codes the chunk into rows and removes them; when that fails or a
- * crash comes between, the chunk is read from its sealed copies and is coded later.
+ * Chunks that are open for appends: p + 1 copies on the members of the first p + 1 rows. A change
+ * is acknowledged when every copy whose member is up has it, at least two copies do, and the
+ * members of the other copies are recorded as behind (pool.h). A copy that missed a change is
+ * brought up to date from the others before the chunk is next read or changed. A seal first seals
+ * the copies, which makes it effective, then encodes the chunk into rows and deletes the copies.
+ * If the encoding fails or a crash interrupts it, the chunk is read from its sealed copies and
+ * encoded later.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,63 +37,67 @@ static struct pool_job *copy_jobs(struct pool *p, const struct pool_map *map, st
 	for (uint32_t c = 0; jobs != NULL && c < copies(p); c++) {
 		jobs[c].member = map->member[c];
 		jobs[c].id = pool_row_id(id, POOL_ROWS_MAX + c);
-		jobs[c].to_end = true;
+		jobs[c].no_deadline = true;
 	}
 	return jobs;
 }
 
-/* Has one of those that are believed now the change, and all of them where these are behind? */
-static bool is_believed(const struct pool *p, const struct pool_job *jobs,
-			const struct pool_map *map)
+/*
+ * Whether an authoritative copy has the change now, and, if all members are behind, every
+ * authoritative copy does.
+ */
+static bool authoritative_have_change(const struct pool *p, const struct pool_job *jobs,
+				      const struct pool_map *map)
 {
-	uint32_t told = 0, untold = 0;
+	uint32_t have = 0, lack = 0;
 	bool authoritative[POOL_PARITY_MAX + 1], all_behind;
 
 	pool_authoritative(p, map, authoritative, &all_behind);
 	for (uint32_t c = 0; c < copies(p); c++) {
-		told += authoritative[c] && jobs[c].rc == 0;
-		untold += authoritative[c] && jobs[c].rc != 0;
+		have += authoritative[c] && jobs[c].rc == 0;
+		lack += authoritative[c] && jobs[c].rc != 0;
 	}
-	return told > 0 && (untold == 0 || !all_behind);
+	return have > 0 && (lack == 0 || !all_behind);
 }
 
 /*
- * What the answers of the copies come to: the error they agree on, unless it is only that some are down.
- * Those are behind from now on. What a member says that is not authoritative does not matter, but a copy of it
- * that was level and has changed is a copy.
+ * Decides whether a change of the copies is acknowledged. Returns the error of an authoritative
+ * copy, unless it only says that the member is down; members that are down are recorded as behind.
+ * Errors of copies that are not authoritative do not count, but such a copy counts as one that has
+ * the change if it was current and succeeded.
  *
- * One that is authoritative must have the change, and be authoritative afterwards: so whatever happens, a member that
- * was the last to fall behind has missed nothing that was acknowledged before. Where all are behind
- * already, the last of them cannot be told from each other: all must have it.
+ * At least one authoritative copy must have the change and must still be authoritative afterwards:
+ * then a member that was the last to fall behind has every acknowledged change. If all members are
+ * behind already, those that fell behind last cannot be have apart, so all of them must have it.
  */
 static int copies_outcome(struct pool *p, const struct pool_job *jobs, const struct pool_view *v)
 {
-	uint32_t good = 0, n = 0, told = 0, untold = 0;
+	uint32_t good = 0, n = 0, have = 0, lack = 0;
 	uint16_t missed[POOL_PARITY_MAX + 1];
 	int worst = 0;
 
 	for (uint32_t c = 0; c < copies(p); c++) {
 		if (jobs[c].rc == 0) {
 			good += v->form != POOL_COPIES || pool_copy_is_current(v, c);
-			told += v->authoritative[c];
+			have += v->authoritative[c];
 			continue;
 		}
 		if (jobs[c].member != POOL_NOWHERE)
 			missed[n++] = jobs[c].member;
-		untold += v->authoritative[c];
+		lack += v->authoritative[c];
 		if (v->authoritative[c] && (worst == 0 || is_down(worst)))
 			worst = (int)jobs[c].rc;
 	}
-	/* One that could not be made yet, of a chunk that is there. */
+	/* The chunk exists, but this copy is missing and could not be written before the change. */
 	if (worst == -ENOENT && v->form == POOL_COPIES)
 		worst = -EIO;
 	if (worst != 0 && !is_down(worst))
 		return worst;
-	if (good < COPIES_LEAST || told == 0 || (v->all_behind && untold > 0))
+	if (good < COPIES_LEAST || have == 0 || (v->all_behind && lack > 0))
 		return worst != 0 ? worst : -EIO;
 	int rc = pool_record_missed(p, POOL_MISSED_COPY, missed, n);
-	/* Since the look, those that have it may have fallen behind before these, by other chunks. */
-	return rc == 0 && !is_believed(p, jobs, &v->map) ? -EIO : rc;
+	/* Changes of other chunks may have made members fall behind since the lookup. */
+	return rc == 0 && !authoritative_have_change(p, jobs, &v->map) ? -EIO : rc;
 }
 
 /* --- put -------------------------------------------------------------------------------------- */
@@ -102,14 +107,14 @@ int pool_put_copies(struct pool *p, struct chunk_id id, const struct store_put *
 	struct pool_view v;
 	int rc = pool_lookup(p, id, &v);
 
-	/* There are no rows to be in the way, so this has to be known beforehand. */
+	/* Unlike rows, existing copies do not make the put fail, so this check comes first. */
 	if (rc != -ENOENT)
 		return rc == 0 || rc == -ENODATA ? -EEXIST : rc;
 	if (v.copies_present + v.present > 0) {
-		uint32_t left, were;
-		rc = pool_remove_copies(p, &v.map, id, &were);
+		uint32_t left, removed;
+		rc = pool_remove_copies(p, &v.map, id, &removed);
 		if (rc == 0)
-			rc = pool_remove_rows(p, &v.map, id, &left, &were);
+			rc = pool_remove_rows(p, &v.map, id, &left, &removed);
 		if (rc != 0)
 			return rc;
 	}
@@ -144,8 +149,8 @@ int pool_put_copies(struct pool *p, struct chunk_id id, const struct store_put *
 	pool_jobs_run(jobs, copies(p));
 	rc = copies_outcome(p, jobs, &v);
 	if (rc != 0) {
-		uint32_t were;
-		pool_remove_copies(p, &v.map, id, &were);
+		uint32_t removed;
+		pool_remove_copies(p, &v.map, id, &removed);
 	}
 	return rc;
 }
@@ -164,7 +169,7 @@ int pool_copies_stat(struct pool *p, const struct pool_view *v, struct chunk_sta
 	out->epoch = v->epoch;
 	out->len -= POOL_COPY_SKIP;
 	out->capacity -= POOL_COPY_SKIP;
-	/* What is in front, taken out of the sum of all. */
+	/* Removes the CRC of the front from the CRC of the whole copy. */
 	out->crc = st->crc ^ crc32c_combine(crc32c(0, front, POOL_COPY_SKIP), 0, out->len);
 	return 0;
 }
@@ -198,7 +203,10 @@ int pool_copies_get(struct pool *p, const struct pool_view *v, uint64_t off, voi
 
 /* --- bringing copies level -------------------------------------------------------------------- */
 
-/* Reads of the best copy, for another. That it fails says nothing of that other one. */
+/*
+ * Reads from the best copy. Sets *source_bad on an error, which then says nothing about the copy
+ * that is to be updated.
+ */
 static int source_get(struct pool_job *get, bool *source_bad)
 {
 	pool_jobs_run(get, 1);
@@ -206,9 +214,9 @@ static int source_get(struct pool_job *get, bool *source_bad)
 	return (int)get->rc;
 }
 
-/* The CRC of the first len bytes of a copy. */
-static int front_crc(struct pool *p, const struct pool_view *v, uint32_t c, uint64_t len,
-		     uint8_t *buf, uint32_t *crc)
+/* Computes the CRC of the first len bytes of a copy. */
+static int prefix_crc(struct pool *p, const struct pool_view *v, uint32_t c, uint64_t len,
+		      uint8_t *buf, uint32_t *crc)
 {
 	struct pool_job get = {
 		.pool = p,
@@ -233,24 +241,25 @@ static int front_crc(struct pool *p, const struct pool_view *v, uint32_t c, uint
 }
 
 /*
- * Have copy c and the best one the same bytes as far as both go? Not when an error has left one of a chunk
- * that was to be deleted, or put.
+ * Sets *same to whether copy c and the best one have equal bytes up to the shorter length. They
+ * differ if a failed delete or put left a copy of an older chunk.
  */
 static int is_same_chunk(struct pool *p, const struct pool_view *v, uint32_t c, uint8_t *buf,
-			 bool *source_bad)
+			 bool *source_bad, bool *same)
 {
 	uint64_t len = min_u64(v->copy_st[c].len, v->copy_st[v->best_copy].len);
 	uint32_t crc, best_crc;
-	int rc = front_crc(p, v, v->best_copy, len, buf, &best_crc);
+	int rc = prefix_crc(p, v, v->best_copy, len, buf, &best_crc);
 
 	*source_bad = rc != 0;
 	if (rc == 0)
-		rc = front_crc(p, v, c, len, buf, &crc);
-	/* What cannot be read of it is not known to be the same. */
-	return *source_bad ? rc : rc == 0 && crc == best_crc;
+		rc = prefix_crc(p, v, c, len, buf, &crc);
+	/* A copy that cannot be read is not known to be the same. */
+	*same = rc == 0 && crc == best_crc;
+	return *source_bad ? rc : 0;
 }
 
-/* Appends to copy c what the best one has beyond it, and makes it as the chunk is in all else. */
+/* Appends to copy c what the best copy has beyond it, and gives it the same epoch and seal. */
 static int copy_catch_up(struct pool *p, const struct pool_view *v, uint32_t c, uint8_t *buf,
 			 bool *source_bad)
 {
@@ -298,8 +307,8 @@ static int copy_catch_up(struct pool *p, const struct pool_view *v, uint32_t c, 
 }
 
 /*
- * A new copy in place of one that is missing, damaged or not believed: its front, then the rest by
- * copy_catch_up.
+ * Replaces a copy that is missing, damaged or not authoritative: puts its front, then
+ * copy_catch_up appends the rest.
  */
 static int copy_replace(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
 			bool *source_bad)
@@ -352,9 +361,10 @@ static int copy_sync(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *b
 	if (pool_copy_is_current(v, c))
 		return 0;
 	if (rc == 0) {
-		int same = is_same_chunk(p, v, c, buf, source_bad);
-		if (same < 0)
-			return same;
+		bool same;
+		rc = is_same_chunk(p, v, c, buf, source_bad, &same);
+		if (rc != 0)
+			return rc;
 		return same ? copy_catch_up(p, v, c, buf, source_bad)
 			    : copy_replace(p, v, c, buf, source_bad);
 	}
@@ -363,7 +373,7 @@ static int copy_sync(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *b
 	return rc;
 }
 
-/* From the best one, or another like it when that cannot be read. */
+/* Updates copy c from the best copy or, if that cannot be read, from another current one. */
 static int copy_sync_from_any(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
 			      bool *source_bad)
 {
@@ -382,10 +392,10 @@ static int copy_sync_from_any(struct pool *p, struct pool_view *v, uint32_t c, u
 }
 
 /*
- * Do copies that have missed nothing differ? Then a change was not acknowledged, and a copy that cannot be
- * asked may have it or not; otherwise that one is as good as those that can.
+ * Whether authoritative copies differ. Then a change was not acknowledged, and a copy on an
+ * unreachable member may or may not have it. Otherwise such a copy is equal to the others.
  */
-static bool was_cut_short(const struct pool *p, const struct pool_view *v)
+static bool has_unfinished_change(const struct pool *p, const struct pool_view *v)
 {
 	for (uint32_t c = 0; c < copies(p); c++) {
 		bool absent = v->copy_rc[c] == -ENOENT;
@@ -404,14 +414,14 @@ int pool_copies_sync(struct pool *p, struct pool_view *v)
 
 	if (buf == NULL)
 		return -ENOMEM;
-	bool cut_short = was_cut_short(p, v);
+	bool unfinished = has_unfinished_change(p, v);
 	for (uint32_t c = 0; c < copies(p); c++) {
 		int was = v->copy_rc[c];
 		bool asked = was == 0 || was == -ENOENT || was == -ESTALE || was == -EBADMSG ||
 			     v->map.moved[c];
 		bool source_bad = false;
 		if (copy_sync_from_any(p, v, c, buf, &source_bad) != 0 && !source_bad &&
-		    v->map.member[c] != POOL_NOWHERE && (asked || cut_short))
+		    v->map.member[c] != POOL_NOWHERE && (asked || unfinished))
 			missed[n++] = v->map.member[c];
 	}
 	int rc = pool_record_missed(p, POOL_MISSED_COPY, missed, n);
@@ -420,8 +430,9 @@ int pool_copies_sync(struct pool *p, struct pool_view *v)
 
 /* --- append ----------------------------------------------------------------------------------- */
 
-/* The copies of an open chunk, level. -EPERM for a coded one. */
-static int look_for_change(struct pool *p, struct chunk_id id, uint64_t epoch, struct pool_view *v)
+/* Looks up an open chunk and brings its copies up to date. -EPERM for a coded one. */
+static int lookup_for_change(struct pool *p, struct chunk_id id, uint64_t epoch,
+			     struct pool_view *v)
 {
 	int rc = pool_lookup(p, id, v);
 
@@ -438,7 +449,7 @@ static int append_locked(struct pool *p, struct chunk_id id, uint64_t epoch, uin
 			 const struct store_data *data)
 {
 	struct pool_view v;
-	int rc = look_for_change(p, id, epoch, &v);
+	int rc = lookup_for_change(p, id, epoch, &v);
 
 	if (rc != 0)
 		return rc;
@@ -478,7 +489,7 @@ int pool_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t of
 		return rc;
 	rt_shield_enter();
 	struct pool_view v;
-	/* Whether it exists is answered first, as by any store. */
+	/* As in every store, -ENOENT takes precedence over -EROFS. */
 	rc = p->admin_state == STORE_DRAINING && data->len > 0 ? pool_lookup(p, id, &v) : 0;
 	if (rc == 0 && p->admin_state == STORE_DRAINING && data->len > 0)
 		rc = -EROFS;
@@ -502,7 +513,7 @@ static bool is_coded(struct pool *p, struct chunk_id id, const struct chunk_stat
 int pool_encode_sealed(struct pool *p, const struct pool_view *v)
 {
 	struct chunk_stat st;
-	uint32_t were;
+	uint32_t removed;
 	struct iovec piece;
 	int rc = pool_copies_stat(p, v, &st);
 
@@ -520,17 +531,17 @@ int pool_encode_sealed(struct pool *p, const struct pool_view *v)
 	struct store_put put = {
 		.data = store_data_of(&piece, bytes, st.len, st.crc),
 		.epoch = st.epoch,
-		.open = true, /* was, until now */
+		.open = true, /* was open until now */
 	};
 	rc = pool_upper_label(p, v, put.label);
 	if (rc == 0)
 		rc = pool_put_rows(p, v->id, &put, bytes);
-	/* Are these its rows, from a time before, or others that are in the way? */
+	/* The rows may be those of an earlier attempt to encode this chunk, or of another chunk. */
 	if (rc == -EEXIST && is_coded(p, v->id, &st))
 		rc = 0;
 	if (rc != 0)
 		return rc == -EEXIST ? -EIO : rc;
-	return pool_remove_copies(p, &v->map, v->id, &were);
+	return pool_remove_copies(p, &v->map, v->id, &removed);
 }
 
 static int seal_copies(struct pool *p, struct pool_view *v, uint64_t epoch, uint64_t len)
@@ -550,7 +561,7 @@ static int seal_copies(struct pool *p, struct pool_view *v, uint64_t epoch, uint
 static int seal_locked(struct pool *p, struct chunk_id id, uint64_t epoch, uint64_t len)
 {
 	struct pool_view v;
-	int rc = look_for_change(p, id, epoch, &v);
+	int rc = lookup_for_change(p, id, epoch, &v);
 	struct chunk_stat st = {.len = v.label.len, .epoch = v.epoch, .sealed = true};
 
 	if (rc != 0 && (v.form != POOL_CODED || rc == -ENODATA))
@@ -561,12 +572,17 @@ static int seal_locked(struct pool *p, struct chunk_id id, uint64_t epoch, uint6
 		st.len -= POOL_COPY_SKIP;
 	}
 	rc = store_seal_check(&st, epoch, len);
+	if (rc == STORE_SEAL_DONE)
+		return 0;
 	if (rc != 0)
-		return rc < 0 ? rc : 0;
+		return rc;
 	rc = seal_copies(p, &v, epoch, len);
 	if (rc != 0)
 		return rc;
-	/* It is sealed; coding it now is the usual way, later is as good. */
+	/*
+	 * The seal is effective now. Encoding normally follows at once, but may come later, so its
+	 * error is ignored.
+	 */
 	if (pool_lookup(p, id, &v) == 0 && v.form == POOL_COPIES)
 		pool_encode_sealed(p, &v);
 	return 0;

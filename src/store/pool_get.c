@@ -302,7 +302,7 @@ int64_t pool_member_list(struct pool *p, uint32_t member, struct store_cursor *a
 		if (--p->users[member] == 0)
 			rt_cond_broadcast(&p->member_idle);
 	}
-	p->missed[member] += n < 0;
+	p->missed_count[member] += n < 0;
 	p->unlisted[member] = n < 0;
 	return n;
 }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Members of a chunk. Home is where the placement of code/ puts the rows; events then move them, one
- * after the other, each time the same for everybody who knows the events:
+ * Which members hold the rows of a chunk. The placement of code/ gives each row its home member. Events
+ * then move rows, in the order of the record; every reader of the record computes the same result:
  *
- *   member m given up    rows on m go to the first member, in an order drawn from chunk and event, that
- *                        is up at that time, has no row of the chunk, and is not home to one either.
- *                        In a clustered pool they go nowhere.
- *   member m replaced    rows whose home is m go back to m. Rows that m had in its spare space stay
- *                        where the event before sent them.
+ *   member m given up    each row on m moves to the first member, in an order drawn from chunk and
+ *                        event, that is not given up at that time, has no row of the chunk and is not
+ *                        home to one. In a clustered pool the row moves to POOL_NOWHERE.
+ *   member m replaced    rows whose home is m move back to m. Rows that m had in its spare space stay
+ *                        where the event before moved them.
  *
- * A member that is home to a row never gets another row of the same chunk, so that the first can always
- * come back: rows of a chunk are on different members at all times.
+ * A member that is home to a row never gets another row of the same chunk, so the home row can always
+ * return: the rows of a chunk are on different members at all times.
  *
- * Example: 2+1 on 5 members, home 0 1 2. Given up 1: say to 4, rows are on 0 4 2. Given up 4: 0 3 2.
- * Replaced 1: 0 1 2. Replaced 4: no change.
+ * Example: 2+1 on 5 members, home 0 1 2. Member 1 given up: its row moves to, say, 4: rows are on 0 4 2.
+ * Member 4 given up: 0 3 2. Member 1 replaced: 0 1 2. Member 4 replaced: no change.
  *
- * What must never change: all of this, the number of slots, the keys. Rows are where it says.
+ * Nothing of this may change, nor may the number of slots or the hash keys: stored rows are found by it.
  */
 #include "store/pool_layout.h"
 
@@ -29,8 +29,7 @@
 
 #define PAGE 4096
 #define PIECES_MAX 1000
-#define PLACE_SLOTS \
-	4096 /* stripes of the placement that chunks are spread over: 4096 to a member */
+#define PLACE_SLOTS 4096 /* stripes of the placement per member */
 
 /* --- rows and pieces -------------------------------------------------------------------------- */
 
@@ -156,8 +155,8 @@ enum record_at {
 	RECORD_GENERATION = 40,
 	RECORD_SETTLED = 48,
 	RECORD_EVENT_COUNT = 52,
-	RECORD_EVENTS = 56, /* 16 bits each: the member, and the top bit for replaced */
-	RECORD_BEHIND = RECORD_EVENTS + 2 * POOL_EVENTS_MAX, /* 16 bits for each member */
+	RECORD_EVENTS = 56, /* 16 bits per event: the member; the top bit marks a replacement */
+	RECORD_BEHIND = RECORD_EVENTS + 2 * POOL_EVENTS_MAX, /* 16 bits per member */
 	RECORD_DUE = RECORD_BEHIND + 2 * POOL_MEMBERS_MAX,
 	RECORD_CRC = POOL_RECORD_BYTES - 4,
 };
@@ -226,7 +225,10 @@ int pool_record_decode(const uint8_t *in, size_t len, struct pool_record *r)
 	return 0;
 }
 
-/* The order as 1, 2, 3, ... without gaps: there are fewer members than numbers. */
+/*
+ * Renumbers the ranks as 1, 2, 3, ... without gaps, so that they fit in 16 bits. Returns the
+ * highest.
+ */
 static uint16_t behind_renumber(struct pool_record *r)
 {
 	uint16_t upto = 0;
@@ -246,7 +248,7 @@ static uint16_t behind_renumber(struct pool_record *r)
 	}
 }
 
-void pool_record_fall_behind(struct pool_record *r, const uint16_t *members, uint32_t n)
+void pool_record_set_behind(struct pool_record *r, const uint16_t *members, uint32_t n)
 {
 	uint16_t last = behind_renumber(r);
 
@@ -255,7 +257,7 @@ void pool_record_fall_behind(struct pool_record *r, const uint16_t *members, uin
 			r->behind[members[i]] = (uint16_t)(last + 1);
 }
 
-void pool_record_fall_first(struct pool_record *r, uint32_t member)
+void pool_record_set_behind_first(struct pool_record *r, uint32_t member)
 {
 	behind_renumber(r);
 	for (uint32_t m = 0; m < POOL_MEMBERS_MAX; m++)
@@ -296,7 +298,7 @@ int pool_place_init(struct place *place, const struct store_pool_shape *shape, c
 	return place_init(place, shape->place, &size, why, why_size);
 }
 
-static bool holds(const uint16_t *members, uint32_t n, uint32_t member)
+static bool contains(const uint16_t *members, uint32_t n, uint32_t member)
 {
 	for (uint32_t i = 0; i < n; i++)
 		if (members[i] == member)
@@ -304,16 +306,17 @@ static bool holds(const uint16_t *members, uint32_t n, uint32_t member)
 	return false;
 }
 
-/* What pool_map_chunk works with. */
+/* State of pool_map_chunk. */
 struct mapping {
 	const struct place *place;
-	uint64_t key; /* of the chunk */
+	uint64_t key; /* hash of the chunk id */
 	uint32_t width;
 	uint16_t home[POOL_ROWS_MAX];
-	uint8_t out[POOL_MEMBERS_MAX]; /* members that are given up at this moment */
+	uint8_t given_up
+		[POOL_MEMBERS_MAX]; /* true for members that are given up after the events so far */
 };
 
-/* Where a row of a member given up by event number `event` goes. */
+/* Returns the member to which event number `event` moves a row of a given-up member. */
 static uint16_t spare_for(const struct mapping *m, const struct pool_map *now, uint32_t event)
 {
 	struct perm perm;
@@ -324,17 +327,17 @@ static uint16_t spare_for(const struct mapping *m, const struct pool_map *now, u
 	perm_init(&perm, m->place->domains);
 	for (uint32_t i = 0; i < m->place->domains; i++) {
 		uint32_t member = perm_at(&perm, key, i);
-		if (!m->out[member] && !holds(m->home, m->width, member) &&
-		    !holds(now->member, m->width, member))
+		if (!m->given_up[member] && !contains(m->home, m->width, member) &&
+		    !contains(now->member, m->width, member))
 			return (uint16_t)member;
 	}
 	return POOL_NOWHERE;
 }
 
-static void apply(struct mapping *m, const struct pool_event *e, uint32_t number, bool settled,
-		  struct pool_map *now)
+static void apply_event(struct mapping *m, const struct pool_event *e, uint32_t number,
+			bool settled, struct pool_map *now)
 {
-	m->out[e->member] = !e->replaced;
+	m->given_up[e->member] = !e->replaced;
 	for (uint32_t r = 0; r < m->width; r++) {
 		if (e->replaced && m->home[r] == e->member) {
 			now->member[r] = e->member;
@@ -360,5 +363,5 @@ void pool_map_chunk(const struct place *place, const struct pool_record *r, stru
 		out->member[row] = (uint16_t)spot.domain;
 	}
 	for (uint32_t i = 0; i < r->event_count; i++)
-		apply(&m, &r->events[i], i, i < r->settled, out);
+		apply_event(&m, &r->events[i], i, i < r->settled, out);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the bytes of a pool's chunks are: rows and pieces, members, and the records that say what
- * became of members. Pure functions; README.md has the layout of label and record byte by byte.
+ * Where the bytes of a pool's chunks are: rows and pieces, the members that hold them, and the
+ * pool record, which says what happened to members. Pure functions; README.md specifies labels and
+ * records byte by byte.
  */
 #ifndef STORE_POOL_LAYOUT_H
 #define STORE_POOL_LAYOUT_H
@@ -14,13 +15,13 @@ struct pool_geo {
 	uint32_t k;
 	uint32_t p;
 	uint64_t piece;
-	uint64_t len;        /* of the chunk */
-	uint64_t stripes;    /* the last may be short */
-	uint64_t last_piece; /* bytes of a row in the last stripe, with what fills it up */
+	uint64_t len;        /* length of the chunk */
+	uint64_t stripes;    /* number of stripes; the last may be short */
+	uint64_t last_piece; /* bytes of a row in the last stripe, padding included */
 	uint64_t row_len;
 };
 
-/* A place of the chunk: a row, an offset in it, and how far the bytes run on there. */
+/* A position in a chunk: row, offset in the row, and the number of bytes that follow there. */
 struct pool_position {
 	uint32_t row;
 	uint64_t row_off;
@@ -28,34 +29,37 @@ struct pool_position {
 };
 
 void pool_geo_init(struct pool_geo *g, uint32_t k, uint32_t p, uint64_t piece, uint64_t len);
-/* off < len. */
+/* Returns where byte off of the chunk is. off < len. */
 struct pool_position pool_geo_position(const struct pool_geo *g, uint64_t off);
-/* Bytes of a row in a stripe. */
+/* Returns the bytes that a row has in a stripe, padding included. */
 uint64_t pool_geo_piece(const struct pool_geo *g, uint64_t stripe);
-/* The bytes of the chunk that a data row has of a stripe. */
+/* Returns the range of the chunk that a data row has in a stripe. */
 struct store_range pool_geo_bytes(const struct pool_geo *g, uint64_t stripe, uint32_t row);
-/* The piece size for a chunk: the pool's, or larger so that a row has at most a thousand pieces. */
+/*
+ * Returns the piece size for a chunk of len bytes: the pool's, or larger so that a row has at most
+ * 1000 pieces.
+ */
 uint64_t pool_piece_for(uint64_t pool_piece, uint32_t k, uint64_t len);
 
 /* --- the label of rows and copies ------------------------------------------------------------- */
 
 struct pool_label {
-	bool copy;     /* of an open chunk, else a row of a coded one */
-	bool was_open; /* a row: there were copies before */
+	bool copy;     /* a copy of an open chunk; otherwise a row of a coded one */
+	bool was_open; /* of a row: the chunk was open before it was coded */
 	uint32_t row;
 	uint32_t k;
 	uint32_t p;
 	uint64_t piece;
-	uint32_t crc; /* of the chunk; 0 for copies */
-	uint64_t len; /* of the chunk; 0 for copies */
+	uint32_t crc; /* CRC of the chunk; 0 for copies */
+	uint64_t len; /* length of the chunk; 0 for copies */
 	uint64_t pool;
 };
 
 void pool_label_encode(const struct pool_label *l, uint8_t out[STORE_LABEL_BYTES]);
-/* -EBADMSG when it is no label of a pool. */
+/* -EBADMSG for bytes that are not a valid pool label. */
 int pool_label_decode(const uint8_t in[STORE_LABEL_BYTES], struct pool_label *l);
 
-/* What a member calls a row, or a copy (row = POOL_ROWS_MAX + copy). */
+/* The id under which a member keeps a row, or a copy (row = POOL_ROWS_MAX + copy). */
 static inline struct chunk_id pool_row_id(struct chunk_id id, uint32_t row)
 {
 	return (struct chunk_id){.block = id.block, .index = id.index << 8 | row};
@@ -67,22 +71,22 @@ static inline struct chunk_id pool_row_id(struct chunk_id id, uint32_t row)
 #define POOL_RECORD_BYTES 4096
 #define POOL_RECORD_BLOCK UINT64_MAX
 
-/* In the order in which they happened. */
+/* A change of membership. The record keeps events in the order in which they happened. */
 struct pool_event {
 	uint16_t member;
-	bool replaced; /* by an empty store; else given up */
+	bool replaced; /* true: replaced or returned; false: given up */
 };
 
 struct pool_record {
 	struct store_pool_shape shape;
-	uint64_t generation; /* the highest is the one that counts */
-	uint32_t member;     /* who keeps this copy */
+	uint64_t generation; /* the record with the highest generation is current */
+	uint32_t member;     /* the member that keeps this copy of the record */
 	uint32_t event_count;
-	uint32_t settled; /* events up to here have been rebuilt: rows are where they sent them */
+	uint32_t settled; /* number of leading events whose moved rows have been rebuilt */
 	struct pool_event events[POOL_EVENTS_MAX];
-	/* 0, or the order in which members missed a change of copies: the higher, the later. */
+	/* 0: up to date; else the rank in which the member fell behind: higher means later. */
 	uint16_t behind[POOL_MEMBERS_MAX];
-	uint8_t due[POOL_MEMBERS_MAX / 8]; /* a bit for each member that may lack rows */
+	uint8_t due[POOL_MEMBERS_MAX / 8]; /* one bit per member that may lack rows */
 };
 
 static inline bool pool_is_behind(const struct pool_record *r, uint32_t member)
@@ -96,8 +100,8 @@ static inline bool pool_is_due(const struct pool_record *r, uint32_t member)
 }
 
 /*
- * How much a member knows of chunks in copies: POOL_RANK_UP_TO_DATE when it is level, else the order in which
- * it fell behind; 0 for POOL_NOWHERE.
+ * How recent the copies of a member are: POOL_RANK_UP_TO_DATE, or the rank in which it fell
+ * behind; 0 for POOL_NOWHERE. Copies on the members with the highest rank are authoritative.
  */
 #define POOL_RANK_UP_TO_DATE UINT32_MAX
 static inline uint32_t pool_member_rank(const struct pool_record *r, uint32_t member)
@@ -107,11 +111,14 @@ static inline uint32_t pool_member_rank(const struct pool_record *r, uint32_t me
 	return r->behind[member] != 0 ? r->behind[member] : POOL_RANK_UP_TO_DATE;
 }
 
-/* Marks members that are level as behind, later than all others; those that are behind stay so. */
-void pool_record_fall_behind(struct pool_record *r, const uint16_t *members, uint32_t n);
-/* Marks a member as behind, before all others: it was out of the pool. */
-void pool_record_fall_first(struct pool_record *r, uint32_t member);
-/* Do two members say the same of the pool? */
+/*
+ * Records up-to-date members as behind, with a higher rank than all others. Members that are
+ * behind already keep their rank.
+ */
+void pool_record_set_behind(struct pool_record *r, const uint16_t *members, uint32_t n);
+/* Records a member as behind with the lowest rank, because it was out of the pool. */
+void pool_record_set_behind_first(struct pool_record *r, uint32_t member);
+/* Whether two records describe the same state. Ignores which member keeps them. */
 bool pool_record_equal(const struct pool_record *a, const struct pool_record *b);
 
 void pool_record_encode(const struct pool_record *r, uint8_t out[POOL_RECORD_BYTES]);
@@ -123,11 +130,12 @@ bool pool_shape_equal(const struct store_pool_shape *a, const struct store_pool_
 #define POOL_NOWHERE UINT16_MAX
 
 struct pool_map {
-	uint16_t member[POOL_ROWS_MAX]; /* POOL_NOWHERE: the row has no place now */
-	bool moved[POOL_ROWS_MAX]; /* an event not settled sent it there: it may be missing yet */
+	uint16_t member[POOL_ROWS_MAX]; /* POOL_NOWHERE: no member should have the row now */
+	bool moved
+		[POOL_ROWS_MAX]; /* an event that is not settled assigned the row to this member: it may be missing */
 };
 
-/* Fails as place_init does. The shape is the record's own, and checked. */
+/* Errors of place_init. The shape has been checked by the caller. */
 int pool_place_init(struct place *place, const struct store_pool_shape *shape, char *why,
 		    size_t why_size);
 void pool_map_chunk(const struct place *place, const struct pool_record *r, struct chunk_id id,

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls to members, and what their answers say about a chunk (the rules are in pool.h). */
+/*
+ * Calls to members, the locks of chunks, cached heads, and what the members' answers say about a
+ * chunk (pool.h has the rules).
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +44,7 @@ static void job_run(void *arg)
 		j->rc = -ENODEV;
 		return;
 	}
-	if (j->to_end)
+	if (j->no_deadline)
 		rt_deadline_set(RT_NEVER);
 	p->users[j->member]++;
 	j->rc = job_call(j, m);
@@ -61,7 +64,7 @@ void pool_jobs_run(struct pool_job *jobs, uint32_t n)
 
 	rt_group_init(&g);
 	for (uint32_t i = 1; i < n; i++)
-		/* Without a fiber of its own it takes its turn here. */
+		/* If no fiber can be started, the call runs here, before the next one. */
 		if (rt_group_spawn(&g, "pool", job_run, &jobs[i]) != 0)
 			job_run(&jobs[i]);
 	if (n > 0)
@@ -185,7 +188,7 @@ static bool is_absent(int rc)
 	return rc == -ENOENT || rc == -ESTALE;
 }
 
-/* The label of a row, which must be one of this pool and of this number. */
+/* Decodes the label of a row; -EBADMSG unless it belongs to this pool and this row. */
 static int row_label(const struct pool *p, const struct pool_job *j, uint32_t row,
 		     struct pool_label *l)
 {
@@ -203,11 +206,12 @@ static bool same_chunk(const struct pool_job *a, const struct pool_label *la,
 }
 
 /*
- * A member that was down when the chunk was deleted, and put anew, has a row of the old one. A delete
- * leaves fewer than k: the chunk is what most rows are of. Returns one of these.
+ * Returns a row of the current chunk. A member that was down while the chunk was deleted and put
+ * again still has a row of the old chunk. A delete leaves fewer than k rows, so most of the
+ * present rows belong to the current chunk.
  */
-static uint32_t row_of_most(const struct pool_job *jobs, const struct pool_label *labels,
-			    uint32_t width)
+static uint32_t majority_row(const struct pool_job *jobs, const struct pool_label *labels,
+			     uint32_t width)
 {
 	uint32_t best = 0, best_count = 0, there = 0;
 
@@ -245,14 +249,16 @@ static int lookup_rows(struct pool *p, struct pool_view *v)
 		if (jobs[r].rc == 0)
 			jobs[r].rc = row_label(p, &jobs[r], r, &labels[r]);
 	}
-	uint32_t one = row_of_most(jobs, labels, width);
+	uint32_t one = majority_row(jobs, labels, width);
 	v->present = 0;
 	v->unknown = 0;
 	for (uint32_t r = 0; r < width; r++) {
 		int rc = (int)jobs[r].rc;
 		if (rc == 0 && !same_chunk(&jobs[one], &labels[one], &jobs[r], &labels[r]))
 			rc = -ESTALE;
-		/* Where an event sent it, it may just not have arrived. */
+		/*
+		 * An event assigned the row to this member; a rebuild may not have written it yet.
+		 */
 		if (is_absent(rc) && v->map.moved[r])
 			rc = -ENODEV;
 		v->row_rc[r] = rc;
@@ -307,10 +313,13 @@ static int lookup_copies(struct pool *p, struct pool_view *v)
 		    (pool_label_decode(jobs[c].st.label, &l) != 0 || !l.copy || l.row != c ||
 		     l.pool != p->record.shape.id || jobs[c].st.len < POOL_COPY_SKIP))
 			rc = -EBADMSG;
-		v->awaited[c] = rc == -ENOENT && v->map.moved[c];
-		if (v->awaited[c])
+		v->not_rebuilt[c] = rc == -ENOENT && v->map.moved[c];
+		if (v->not_rebuilt[c])
 			rc = -ENODEV;
-		/* Whatever a member says that is behind, others know better; what is nowhere is gone. */
+		/*
+		 * Members that are behind are ignored: authoritative members know better. A copy
+		 * at POOL_NOWHERE is on no member.
+		 */
 		bool behind = !v->authoritative[c];
 		if (rc == 0 && behind)
 			rc = -ESTALE;
@@ -320,10 +329,15 @@ static int lookup_copies(struct pool *p, struct pool_view *v)
 		v->copies_behind += behind;
 		if (rc != 0)
 			continue;
-		/* A fence may have reached some and not others: whoever was shown it must find it. */
+		/*
+		 * A fence may have reached only some copies. A client that was shown the new epoch
+		 * must see it again.
+		 */
 		v->epoch = max_u64(v->copies_present > 0 ? v->epoch : 0, jobs[c].st.epoch);
 		const struct chunk_stat *best = &v->copy_st[v->best_copy];
-		/* A sealed copy is the truth: a seal cuts, and then no append is accepted. */
+		/*
+		 * A sealed copy decides: a seal cuts the chunk, and nothing is appended after it.
+		 */
 		if (v->copies_present++ == 0 || (jobs[c].st.sealed && !best->sealed) ||
 		    (jobs[c].st.sealed == best->sealed && jobs[c].st.len > best->len))
 			v->best_copy = c;
@@ -332,28 +346,30 @@ static int lookup_copies(struct pool *p, struct pool_view *v)
 }
 
 /*
- * Nobody who is believed has a copy: is there none? It is so when one of them says it who would have it, or
- * when nobody is down and has none either. Those that cannot be asked may be the two that it takes. Where
- * they are not down but gone, what is left of it is not to be believed, and it is lost.
+ * Decides about a chunk of which no authoritative copy was found. An acknowledged chunk has at
+ * least two copies, so -ENOENT if fewer than two can exist. Else -EIO if an authoritative member
+ * is unreachable, or one reports the chunk absent and another has a damaged copy; -ENOENT if one
+ * reports it absent, or no copy is left at all; -ENODATA (lost) if only damaged copies and copies
+ * on members that are behind remain.
  */
 static int without_copies(const struct pool *p, struct pool_view *v)
 {
-	bool told = false, down = false, trace = false, damaged = false;
+	bool reported_absent = false, unreachable = false, remains = false, damaged = false;
 
 	for (uint32_t c = 0; c <= p->record.shape.p; c++) {
 		int rc = v->copy_rc[c];
-		told = told || (v->authoritative[c] && rc == -ENOENT);
+		reported_absent = reported_absent || (v->authoritative[c] && rc == -ENOENT);
 		damaged = damaged || (v->authoritative[c] && rc == -EBADMSG);
-		trace = trace || rc == -ESTALE || rc == -EBADMSG;
-		/* Of those that are not believed it does not matter whether they are up. */
-		down = down ||
-		       (v->authoritative[c] && rc != -ENOENT && rc != -EBADMSG && !v->awaited[c]);
+		remains = remains || rc == -ESTALE || rc == -EBADMSG;
+		/* It does not matter whether members without an authoritative copy are up. */
+		unreachable = unreachable || (v->authoritative[c] && rc != -ENOENT &&
+					      rc != -EBADMSG && !v->not_rebuilt[c]);
 	}
 	if (v->copies_unknown == 0 || v->copies_unknown + v->copies_behind < 2)
 		return -ENOENT;
-	if (down || (told && damaged))
+	if (unreachable || (reported_absent && damaged))
 		return -EIO;
-	if (told || !trace)
+	if (reported_absent || !remains)
 		return -ENOENT;
 	v->form = POOL_COPIES;
 	return -ENODATA;
@@ -374,8 +390,11 @@ int pool_lookup(struct pool *p, struct chunk_id id, struct pool_view *v)
 	rc = lookup_copies(p, v);
 	if (rc != 0)
 		return rc;
-	/* Who has it and is not behind has missed nothing, so not that it was deleted. Two had it when
-	 * it was acknowledged: where all others say that they never did, it is what a put has left. */
+	/*
+	 * An up-to-date member that still has the chunk proves that it was not deleted. An
+	 * acknowledged put left at least two copies: a single copy that all other members report
+	 * absent comes from an unfinished put.
+	 */
 	if (v->copies_present >= 2 ||
 	    (v->copies_present == 1 && v->copies_unknown + v->copies_behind > 0)) {
 		v->form = POOL_COPIES;
@@ -388,7 +407,7 @@ int pool_lookup(struct pool *p, struct chunk_id id, struct pool_view *v)
 	return without_copies(p, v);
 }
 
-int pool_has_copies(struct pool *p, struct chunk_id id)
+int pool_has_copies(struct pool *p, struct chunk_id id, bool *out)
 {
 	AUTO_FREE struct pool_view *v = calloc(1, sizeof(*v));
 
@@ -397,9 +416,15 @@ int pool_has_copies(struct pool *p, struct chunk_id id)
 	v->id = id;
 	pool_map_chunk(&p->place, &p->record, id, &v->map);
 	int rc = lookup_copies(p, v);
-	if (rc != 0 || v->copies_present > 0)
-		return rc != 0 ? rc : 1;
-	/* One that is believed and has none is enough: a chunk that was acknowledged is on all. */
+	if (rc != 0)
+		return rc;
+	*out = v->copies_present > 0;
+	if (*out)
+		return 0;
+	/*
+	 * An acknowledged chunk is on every authoritative member, so one that reports it absent
+	 * proves that it does not exist.
+	 */
 	for (uint32_t c = 0; c <= p->record.shape.p; c++)
 		if (v->authoritative[c] && v->copy_rc[c] == -ENOENT)
 			return 0;
@@ -413,7 +438,7 @@ bool pool_copy_is_current(const struct pool_view *v, uint32_t copy)
 	if (v->copy_rc[copy] != 0 && v->copy_rc[copy] != -ESTALE)
 		return false;
 
-	/* Of a sealed one the epoch says nothing any more. */
+	/* The epoch of a sealed chunk is meaningless. */
 	return st->len == best->len && st->crc == best->crc && st->sealed == best->sealed &&
 	       (st->sealed || st->epoch == v->epoch);
 }
@@ -428,7 +453,7 @@ bool pool_is_incomplete(const struct pool *p, const struct pool_view *v)
 			return true;
 	if (v->form != POOL_COPIES)
 		return false;
-	/* Copies that are not as the best one, and coded chunks that are still copies. */
+	/* Copies that differ from the best one, and sealed copies that are not coded yet. */
 	for (uint32_t i = 0; i < n; i++)
 		if (rc[i] == -EBADMSG ||
 		    ((rc[i] == 0 || rc[i] == -ESTALE) && !pool_copy_is_current(v, i)))

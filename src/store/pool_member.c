@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Members that come and go, and what they missed. */
+/* Members that fail, return or are replaced, and which members missed changes. */
 #include "store/pool.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include "rt/rt.h"
 #include "store/pool_impl.h"
 
-/* Takes a member out; who is in a call to it comes out first. */
-static struct store *member_take(struct pool *p, uint32_t member)
+/* Detaches the store of a member after the running calls to it have ended. */
+static struct store *member_detach(struct pool *p, uint32_t member)
 {
 	struct store *m = p->members[member];
 
@@ -30,7 +30,7 @@ bool pool_is_given_up(const struct pool *p, uint32_t member)
 	return pool_record_gave_up(&p->record, member);
 }
 
-/* A copy of the record, for one change at a time. Waits, whatever the deadline. */
+/* Locks the record and copies it for one change. Waits regardless of the deadline. */
 static int record_begin(struct pool *p, struct pool_record **to)
 {
 	*to = malloc(sizeof(**to));
@@ -51,7 +51,7 @@ static void record_end(struct pool *p)
 	rt_mutex_unlock(&p->record_lock);
 }
 
-/* Given up, or replaced by fresh. */
+/* Adds an event: the member was given up, or fresh replaced it. */
 static int event_add(struct pool *p, uint32_t member, struct store *fresh)
 {
 	bool replaced = fresh != NULL;
@@ -64,7 +64,10 @@ static int event_add(struct pool *p, uint32_t member, struct store *fresh)
 	if (to->event_count < POOL_EVENTS_MAX) {
 		to->events[to->event_count++] =
 			(struct pool_event){.member = (uint16_t)member, .replaced = replaced};
-		/* An empty store has missed nothing; what it lacks was sent there by the event. */
+		/*
+		 * An empty store has missed no change. What it lacks, this event has assigned to
+		 * it.
+		 */
 		to->behind[member] = 0;
 		to->due[member / 8] &= (uint8_t) ~(1U << (member % 8));
 		rc = pool_record_change(p, to, member, fresh);
@@ -83,7 +86,7 @@ int store_pool_give_up(struct store *s, uint32_t member)
 		return -EINVAL;
 	if (pool_is_given_up(p, member))
 		return -EALREADY;
-	struct store *old = member_take(p, member);
+	struct store *old = member_detach(p, member);
 	int rc = event_add(p, member, NULL);
 	if (rc != 0) {
 		p->members[member] = old;
@@ -107,8 +110,8 @@ int store_pool_replace_take(struct store *s, uint32_t member, struct store *fres
 		if (info.state != STORE_FAILED)
 			return -EBUSY;
 	}
-	struct store *old = member_take(p, member);
-	/* It is asked for nothing before the record says that what it lacks has yet to come. */
+	struct store *old = member_detach(p, member);
+	/* No call reaches fresh before the record says that its rows must be rebuilt. */
 	int rc = event_add(p, member, fresh);
 	if (rc != 0) {
 		p->members[member] = old;
@@ -118,8 +121,11 @@ int store_pool_replace_take(struct store *s, uint32_t member, struct store *fres
 	return 0;
 }
 
-/* A member that came back, in its place again. What is remembered without it is looked at again. */
-static void member_revive(struct pool *p, uint32_t member, struct store *back)
+/*
+ * Attaches the store of a member that came back. Cached heads that were made without it become
+ * invalid.
+ */
+static void member_attach(struct pool *p, uint32_t member, struct store *back)
 {
 	p->members[member] = back;
 	p->failing[member] = false;
@@ -136,7 +142,7 @@ uint32_t pool_replaced_until(const struct pool_record *r, uint32_t member)
 	return n;
 }
 
-/* Is what a store knows of the pool what this member would? */
+/* Checks that a record found on a store is what this member would have. */
 static int return_check(const struct pool *p, const struct pool_record *r, uint32_t member)
 {
 	if (!pool_shape_equal(&r->shape, &p->record.shape) || r->member != member ||
@@ -145,7 +151,10 @@ static int return_check(const struct pool *p, const struct pool_record *r, uint3
 	return r->generation > p->record.generation ? -EAGAIN : 0;
 }
 
-/* Its rows are at home again, with all that it has; copies are not believed until they were compared. */
+/*
+ * Adds the event that a given-up member returned. Its rows are assigned to it again, with all that
+ * it still has. Its copies are not authoritative until a rebuild has compared them.
+ */
 static int record_return(struct pool *p, uint32_t member)
 {
 	AUTO_FREE struct pool_record *to = NULL;
@@ -157,7 +166,7 @@ static int record_return(struct pool *p, uint32_t member)
 	if (to->event_count < POOL_EVENTS_MAX) {
 		to->events[to->event_count++] =
 			(struct pool_event){.member = (uint16_t)member, .replaced = true};
-		pool_record_fall_first(to, member);
+		pool_record_set_behind_first(to, member);
 		rc = pool_record_change(p, to, 0, NULL);
 	}
 	record_end(p);
@@ -177,7 +186,10 @@ int store_pool_return_take(struct store *s, uint32_t member, struct store *back)
 	int rc = pool_record_get(back, r, &slot);
 	if (rc == 0)
 		rc = return_check(p, r, member);
-	/* What it missed, the others know. It alone knew only whether it was replaced. */
+	/*
+	 * The other members' records say what it missed. Only its own said whether it had been
+	 * replaced.
+	 */
 	else if (rc == -EBADMSG && pool_replaced_until(&p->record, member) == 0)
 		rc = 0;
 	if (rc == 0 && p->members[member] != NULL)
@@ -185,11 +197,11 @@ int store_pool_return_take(struct store *s, uint32_t member, struct store *back)
 	if (rc != 0)
 		return rc;
 	p->record_slot[member] = slot;
-	member_revive(p, member, back);
+	member_attach(p, member, back);
 	if (pool_is_given_up(p, member)) {
 		rc = record_return(p, member);
 		if (rc != 0)
-			(void)member_take(p, member);
+			(void)member_detach(p, member);
 	}
 	log_warn("pool_member", "pool=%" PRIu64 " member=%u event=returned err=%s",
 		 p->record.shape.id, member, err_name(rc));
@@ -210,9 +222,9 @@ int store_pool_close_failed(struct store *s, uint32_t member)
 	store_pool_member_done(s, member);
 	if (info.state != STORE_FAILED)
 		return -EBUSY;
-	/* Somebody else may have been faster. */
+	/* Another fiber may have closed it during the call. */
 	if (p->members[member] == m)
-		store_close(member_take(p, member));
+		store_close(member_detach(p, member));
 	return 0;
 }
 
@@ -293,23 +305,26 @@ int pool_record_missed(struct pool *p, enum pool_missed what, const uint16_t *me
 	if (n == 0)
 		return 0;
 	for (uint32_t i = 0; i < n; i++)
-		p->missed[members[i]]++;
-	/* What the record says now does not do: a change of it that is under way may clear them. */
+		p->missed_count[members[i]]++;
+	/*
+	 * Comparing with the current record is not enough: a change of it that is in progress may
+	 * clear these marks.
+	 */
 	int rc = record_begin(p, &to);
 	if (rc != 0)
 		return rc;
-	bool news = p->record_may_differ;
+	bool changed = p->record_may_differ;
 	for (uint32_t i = 0; i < n; i++)
-		news = news || !(what == POOL_MISSED_COPY ? pool_is_behind(to, members[i])
-							  : pool_is_due(to, members[i]));
+		changed = changed || !(what == POOL_MISSED_COPY ? pool_is_behind(to, members[i])
+								: pool_is_due(to, members[i]));
 	if (what == POOL_MISSED_COPY)
-		pool_record_fall_behind(to, members, n);
+		pool_record_set_behind(to, members, n);
 	for (uint32_t i = 0; what == POOL_MISSED_ROW && i < n; i++)
 		to->due[members[i] / 8] |= (uint8_t)(1U << (members[i] % 8));
-	if (news)
+	if (changed)
 		rc = pool_record_change(p, to, 0, NULL);
 	record_end(p);
-	if (news)
+	if (changed)
 		log_warn("pool_missed", "pool=%" PRIu64 " what=%s member=%u members=%u err=%s",
 			 p->record.shape.id, what == POOL_MISSED_COPY ? "copy" : "row", members[0],
 			 n, err_name(rc));
@@ -326,22 +341,24 @@ uint32_t store_pool_behind_count(struct store *s)
 	return n;
 }
 
-/* What a member that is up had missed when it had missed this many is no longer missing; nor is what
- * nobody will ask one for that is given up. */
+/*
+ * Clears the marks of members that have missed no further change since their missed_count was
+ * missed[m]. Also clears those of given-up members, which are not asked for anything.
+ */
 static bool clear_missed(const struct pool *p, struct pool_record *to, const uint32_t *missed)
 {
-	bool news = false;
+	bool changed = false;
 
 	for (uint32_t m = 0; m < to->shape.members; m++) {
 		bool down = p->members[m] == NULL && !pool_record_gave_up(to, m);
-		if (down || p->missed[m] != missed[m] ||
+		if (down || p->missed_count[m] != missed[m] ||
 		    !(pool_is_behind(to, m) || pool_is_due(to, m)))
 			continue;
 		to->behind[m] = 0;
 		to->due[m / 8] &= (uint8_t) ~(1U << (m % 8));
-		news = true;
+		changed = true;
 	}
-	return news;
+	return changed;
 }
 
 int pool_record_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[POOL_MEMBERS_MAX])
@@ -354,15 +371,18 @@ int pool_record_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[P
 		return rc;
 	for (uint32_t m = 0; m < to->shape.members; m++)
 		down = down || p->members[m] == NULL;
-	/* More has happened meanwhile: there is more to rebuild, and members that came back were passed
-	 * over. And rows of members that are out of a clustered pool are still nowhere. */
+	/*
+	 * If events were added during the rebuild, there is more to do, and members that returned
+	 * were skipped. In a clustered pool the rows of a missing member have no other place, so
+	 * its events stay unsettled.
+	 */
 	bool all = to->event_count == events;
-	bool news = all && clear_missed(p, to, missed);
+	bool changed = all && clear_missed(p, to, missed);
 	if (all && to->settled != events && !(down && to->shape.place == PLACE_CLUSTERED)) {
 		to->settled = events;
-		news = true;
+		changed = true;
 	}
-	if (news)
+	if (changed)
 		rc = pool_record_change(p, to, 0, NULL);
 	record_end(p);
 	return rc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Coding a chunk into rows and putting them; deleting. */
+/* Encoding a chunk into rows and putting them; deleting chunks. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,21 +17,21 @@ static void *pages_alloc(uint64_t bytes)
 
 /* --- coding ----------------------------------------------------------------------------------- */
 
-/* A chunk on its way into rows. */
+/* State of the encoding of one chunk into rows. */
 struct coding {
 	const struct codec *codec;
-	const uint8_t *bytes; /* of the chunk */
+	const uint8_t *bytes; /* bytes of the chunk */
 	uint32_t chunk_crc;
 	int rc;
 	struct pool_geo geo;
 	uint32_t width;
-	size_t row_iovs;   /* entries of iov for each row: pieces, what fills up, what follows */
+	size_t row_iovs;   /* entries of iov per row: pieces, padding, trailer */
 	struct iovec *iov; /* [row * row_iovs + i] */
 	int iov_n[POOL_ROWS_MAX];
-	uint32_t crc[POOL_ROWS_MAX]; /* of the rows */
-	uint8_t *parity;             /* p rows */
+	uint32_t crc[POOL_ROWS_MAX]; /* CRC of each row */
+	uint8_t *parity;             /* bytes of p rows */
 	uint8_t *zeros;
-	uint8_t *follows; /* a page that starts with the label of the layer above */
+	uint8_t *trailer; /* a page that starts with the caller's label */
 };
 
 static void coding_fini(struct coding *c)
@@ -39,7 +39,7 @@ static void coding_fini(struct coding *c)
 	free(c->iov);
 	free(c->parity);
 	free(c->zeros);
-	free(c->follows);
+	free(c->trailer);
 }
 
 static int coding_alloc(struct coding *c, const struct pool *p, uint64_t len,
@@ -53,11 +53,11 @@ static int coding_alloc(struct coding *c, const struct pool *p, uint64_t len,
 	c->iov = calloc(c->width * c->row_iovs, sizeof(*c->iov));
 	c->parity = pages_alloc(c->geo.row_len * s->p);
 	c->zeros = pages_alloc(c->geo.last_piece);
-	c->follows = pages_alloc(PAGE);
-	if (c->iov == NULL || c->parity == NULL || c->zeros == NULL || c->follows == NULL)
+	c->trailer = pages_alloc(PAGE);
+	if (c->iov == NULL || c->parity == NULL || c->zeros == NULL || c->trailer == NULL)
 		return -ENOMEM;
 	memset(c->zeros, 0, c->geo.last_piece);
-	memcpy(c->follows, label, STORE_LABEL_BYTES);
+	memcpy(c->trailer, label, STORE_LABEL_BYTES);
 	return 0;
 }
 
@@ -71,8 +71,9 @@ static void iov_add(struct coding *c, uint32_t row, const uint8_t *bytes, uint64
 }
 
 /*
- * Data rows are the bytes where they lie. The sums of their pieces must add up to the CRC that came with
- * the chunk, in its order, and add up to those of the rows in theirs.
+ * Data rows refer to the caller's memory. The CRCs of the pieces, combined in the order of the
+ * chunk, must give the CRC that came with it; combined in the order of the rows they give the CRCs
+ * of the rows.
  */
 static int code_data(struct coding *c)
 {
@@ -110,11 +111,13 @@ static int code_parity(struct coding *c)
 	int rc = codec_encode(c->codec, g->row_len, sg);
 	for (uint32_t r = g->k; rc == 0 && r < c->width; r++)
 		c->crc[r] = crc32c(0, c->parity + (r - g->k) * g->row_len, g->row_len);
-	/* After the sums, so that they are those of the right bytes. */
+	/*
+	 * The verification comes after the CRCs, so that they are proved to be those of correct bytes.
+	 */
 	return rc != 0 ? rc : codec_verify(c->codec, g->row_len, sg);
 }
 
-/* On a thread beside the loop. */
+/* Runs on an offload thread. */
 static void code_all(void *arg)
 {
 	struct coding *c = arg;
@@ -124,15 +127,15 @@ static void code_all(void *arg)
 		c->rc = code_parity(c);
 }
 
-/* What fills up the last piece, and what follows the row. */
-static void code_ends(struct coding *c)
+/* Adds the padding of the last piece and the trailer to each row. */
+static void code_trailers(struct coding *c)
 {
 	for (uint32_t r = 0; r < c->width; r++) {
 		uint64_t have = 0;
 		for (int i = 0; i < c->iov_n[r]; i++)
 			have += c->iov[r * c->row_iovs + (size_t)i].iov_len;
 		iov_add(c, r, c->zeros, c->geo.row_len - have);
-		iov_add(c, r, c->follows, STORE_LABEL_BYTES);
+		iov_add(c, r, c->trailer, STORE_LABEL_BYTES);
 	}
 }
 
@@ -154,23 +157,23 @@ static void row_label(const struct pool *p, const struct pool_geo *g, uint32_t r
 	pool_label_encode(&l, out);
 }
 
-/* Is this only for now, and the member's own trouble? */
+/* Whether an error only says that the member is down for now. */
 static bool is_down(int64_t rc)
 {
 	return rc == -EIO || rc == -ENODEV || rc == -EROFS;
 }
 
 /*
- * Rows that were there before: with the same label and CRC they are rows of this very chunk, from a put
- * that was cut short or a retry. Others are rubbish, unless they make a chunk together with those that
- * cannot be seen now: of members that are down, and where an event sent them. Returns 0 when the rows in
- * the way were replaced, or count as put; -EEXIST, and then nothing was touched.
+ * Handles rows that exist already. A row with the same label and CRC is a row of this very chunk,
+ * from an unfinished put or a retry, and counts as put. Other rows are garbage and are replaced,
+ * unless they could form a chunk together with rows that cannot be seen now: those of members that
+ * are down, and those that an event moved. Then returns -EEXIST and changes nothing.
  */
-static int rows_in_the_way(struct pool *p, const struct pool_map *map, struct pool_job *jobs,
-			   uint32_t width, uint32_t *same)
+static int resolve_existing_rows(struct pool *p, const struct pool_map *map, struct pool_job *jobs,
+				 uint32_t width, uint32_t *same)
 {
-	uint32_t foreign = 0, hidden = 0;
-	bool in_the_way[POOL_ROWS_MAX] = {false};
+	uint32_t other = 0, hidden = 0;
+	bool exists[POOL_ROWS_MAX] = {false};
 
 	for (uint32_t r = 0; r < width; r++) {
 		if (jobs[r].rc != -EEXIST) {
@@ -187,14 +190,14 @@ static int rows_in_the_way(struct pool *p, const struct pool_map *map, struct po
 			jobs[r].rc = 0;
 			(*same)++;
 		} else {
-			in_the_way[r] = true;
-			foreign++;
+			exists[r] = true;
+			other++;
 		}
 	}
-	if (foreign > 0 && foreign + hidden >= p->record.shape.k)
+	if (other > 0 && other + hidden >= p->record.shape.k)
 		return -EEXIST;
 	for (uint32_t r = 0; r < width; r++) {
-		if (!in_the_way[r])
+		if (!exists[r])
 			continue;
 		jobs[r].put.replace = true;
 		pool_jobs_run(&jobs[r], 1);
@@ -202,20 +205,20 @@ static int rows_in_the_way(struct pool *p, const struct pool_map *map, struct po
 	return 0;
 }
 
-/* What the answers of the members come to. */
+/* Decides whether a put succeeded. *same is the number of rows that were there already. */
 static int put_outcome(struct pool *p, const struct pool_map *map, struct pool_job *jobs,
 		       uint32_t width, uint32_t *same)
 {
 	uint32_t good = 0;
-	/* More than just enough, where there is more: what nothing could replace is not safe. */
+	/* One row more than k where p > 1, so that the chunk tolerates a loss at once. */
 	uint32_t least = p->record.shape.k + (p->record.shape.p > 1);
-	bool in_the_way = false;
+	bool exists = false;
 	int worst = 0;
 
 	*same = 0;
 	for (uint32_t r = 0; r < width; r++)
-		in_the_way = in_the_way || jobs[r].rc == -EEXIST;
-	int rc = in_the_way ? rows_in_the_way(p, map, jobs, width, same) : 0;
+		exists = exists || jobs[r].rc == -EEXIST;
+	int rc = exists ? resolve_existing_rows(p, map, jobs, width, same) : 0;
 	if (rc != 0)
 		return rc;
 	for (uint32_t r = 0; r < width; r++) {
@@ -228,7 +231,7 @@ static int put_outcome(struct pool *p, const struct pool_map *map, struct pool_j
 	return good >= least && (worst == 0 || is_down(worst)) ? 0 : worst;
 }
 
-/* Rows that were not put are due. To be known before the chunk is acknowledged. */
+/* Records which members lack their row. Must succeed before the put is acknowledged. */
 static int rows_missed(struct pool *p, const struct pool_map *map, const struct pool_job *jobs,
 		       uint32_t width)
 {
@@ -245,24 +248,24 @@ static int put_coding(struct pool *p, struct chunk_id id, const struct store_put
 		      const struct coding *c)
 {
 	struct pool_map map;
-	bool mine[POOL_ROWS_MAX];
+	bool written[POOL_ROWS_MAX];
 	uint32_t same;
 	AUTO_FREE struct pool_job *jobs = pool_jobs_new(p, c->width, POOL_PUT);
 
 	if (jobs == NULL)
 		return -ENOMEM;
 	pool_map_chunk(&p->place, &p->record, id, &map);
-	uint32_t follows_crc = crc32c(0, c->follows, STORE_LABEL_BYTES);
+	uint32_t trailer_crc = crc32c(0, c->trailer, STORE_LABEL_BYTES);
 	for (uint32_t r = 0; r < c->width; r++) {
 		struct store_put *row = &jobs[r].put;
 		jobs[r].member = map.member[r];
 		jobs[r].id = pool_row_id(id, r);
-		jobs[r].to_end = true;
+		jobs[r].no_deadline = true;
 		row->data = (struct store_data){
 			.iov = c->iov + r * c->row_iovs,
 			.n = c->iov_n[r],
 			.len = c->geo.row_len + STORE_LABEL_BYTES,
-			.crc = crc32c_combine(c->crc[r], follows_crc, STORE_LABEL_BYTES),
+			.crc = crc32c_combine(c->crc[r], trailer_crc, STORE_LABEL_BYTES),
 		};
 		row->epoch = put->epoch;
 		row->reserved = put->reserved;
@@ -270,16 +273,16 @@ static int put_coding(struct pool *p, struct chunk_id id, const struct store_put
 	}
 	pool_jobs_run(jobs, c->width);
 	for (uint32_t r = 0; r < c->width; r++)
-		mine[r] = jobs[r].rc == 0;
+		written[r] = jobs[r].rc == 0;
 	int rc = put_outcome(p, &map, jobs, c->width, &same);
 	if (rc == 0)
 		rc = rows_missed(p, &map, jobs, c->width);
-	/* Of a chunk that is there, a retry has only completed the rows. */
+	/* The chunk existed already, and the retry has only added missing rows: keep them. */
 	if (rc == 0 || same >= p->record.shape.k)
 		return rc;
 	for (uint32_t r = 0; r < c->width; r++) {
 		jobs[r].call = POOL_DELETE;
-		if (mine[r])
+		if (written[r])
 			pool_jobs_run(&jobs[r], 1);
 	}
 	return rc;
@@ -298,7 +301,7 @@ int pool_put_rows(struct pool *p, struct chunk_id id, const struct store_put *pu
 	if (rc == 0)
 		rc = c.rc;
 	if (rc == 0) {
-		code_ends(&c);
+		code_trailers(&c);
 		rc = put_coding(p, id, put, &c);
 	}
 	coding_fini(&c);
@@ -317,7 +320,7 @@ int pool_row_put(struct pool *p, const struct pool_view *v, uint32_t row, const 
 		.call = POOL_PUT,
 		.member = v->map.member[row],
 		.id = pool_row_id(v->id, row),
-		/* In place of a damaged one, which has good stripes until then. */
+		/* Replaces a damaged row, whose intact stripes are needed until then. */
 		.put = {.epoch = v->epoch, .replace = true},
 	};
 	j.put.data = (struct store_data){
@@ -335,9 +338,10 @@ static int put_chunk(struct pool *p, struct chunk_id id, const struct store_put 
 {
 	if (put->open)
 		return pool_put_copies(p, id, put);
-	int open = pool_has_copies(p, id);
-	if (open != 0)
-		return open < 0 ? open : -EEXIST;
+	bool has_copies;
+	int rc = pool_has_copies(p, id, &has_copies);
+	if (rc != 0 || has_copies)
+		return rc != 0 ? rc : -EEXIST;
 	if (put->data.n == 1)
 		return pool_put_rows(p, id, put, put->data.iov[0].iov_base);
 	AUTO_FREE uint8_t *flat = pages_alloc(put->data.len);
@@ -347,8 +351,11 @@ static int put_chunk(struct pool *p, struct chunk_id id, const struct store_put 
 	return pool_put_rows(p, id, put, flat);
 }
 
-/* After they were removed: who looks meanwhile finds them, and remembers. */
-static void rows_went(struct pool *p, struct chunk_id id)
+/*
+ * Called after the rows are deleted: a reader that looks the chunk up during the delete still
+ * finds them and caches the head.
+ */
+static void forget_rows(struct pool *p, struct chunk_id id)
 {
 	pool_head_forget(p, id);
 	++*pool_delete_count(p, id);
@@ -371,7 +378,7 @@ int pool_put(struct store *s, struct chunk_id id, const struct store_put *put)
 	rt_shield_enter();
 	rc = put_chunk(p, id, put);
 	if (rc != 0 && rc != -EEXIST)
-		rows_went(p, id);
+		forget_rows(p, id);
 	rt_shield_leave();
 	pool_unlock_chunk(p, &hold);
 	return rc;
@@ -387,58 +394,63 @@ static struct pool_job *remove_jobs(struct pool *p, const struct pool_map *map, 
 	for (uint32_t i = 0; jobs != NULL && i < n; i++) {
 		jobs[i].member = map->member[i];
 		jobs[i].id = pool_row_id(id, first + i);
-		jobs[i].to_end = true;
+		jobs[i].no_deadline = true;
 	}
 	if (jobs != NULL)
 		pool_jobs_run(jobs, n);
 	return jobs;
 }
 
-/* May it still be there? What is nowhere was given up for good. */
-static bool may_be_left(const struct pool_job *j)
+/*
+ * Whether a row or copy may remain after the delete. POOL_NOWHERE means that its member was given
+ * up.
+ */
+static bool may_remain(const struct pool_job *j)
 {
 	return j->rc != 0 && j->rc != -ENOENT && j->member != POOL_NOWHERE;
 }
 
 int pool_remove_rows(struct pool *p, const struct pool_map *map, struct chunk_id id, uint32_t *left,
-		     uint32_t *were)
+		     uint32_t *removed)
 {
 	AUTO_FREE struct pool_job *jobs = remove_jobs(p, map, id, 0, pool_width(p));
 	uint16_t missed[POOL_ROWS_MAX];
 
 	*left = 0;
-	*were = 0;
+	*removed = 0;
 	if (jobs == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < pool_width(p); i++) {
-		*were += jobs[i].rc == 0;
-		if (may_be_left(&jobs[i]))
+		*removed += jobs[i].rc == 0;
+		if (may_remain(&jobs[i]))
 			missed[(*left)++] = map->member[i];
 	}
 	return pool_record_missed(p, POOL_MISSED_ROW, missed, *left);
 }
 
 int pool_remove_copies(struct pool *p, const struct pool_map *map, struct chunk_id id,
-		       uint32_t *were)
+		       uint32_t *removed)
 {
 	uint32_t n = p->record.shape.p + 1, left = 0;
 	AUTO_FREE struct pool_job *jobs = remove_jobs(p, map, id, POOL_ROWS_MAX, n);
 	uint16_t missed[POOL_PARITY_MAX + 1];
 	bool authoritative[POOL_PARITY_MAX + 1], all_behind;
 
-	*were = 0;
+	*removed = 0;
 	if (jobs == NULL)
 		return -ENOMEM;
 	for (uint32_t c = 0; c < n; c++) {
-		*were += jobs[c].rc == 0;
-		if (may_be_left(&jobs[c]))
+		*removed += jobs[c].rc == 0;
+		if (may_remain(&jobs[c]))
 			missed[left++] = map->member[c];
 	}
 	int rc = pool_record_missed(p, POOL_MISSED_COPY, missed, left);
-	/* Not before: meanwhile members may have fallen behind by changes of other chunks. */
+	/*
+	 * Only now: members may have fallen behind by changes of other chunks during the deletes.
+	 */
 	pool_authoritative(p, map, authoritative, &all_behind);
 	for (uint32_t c = 0; rc == 0 && c < n; c++)
-		if (authoritative[c] && may_be_left(&jobs[c]))
+		if (authoritative[c] && may_remain(&jobs[c]))
 			rc = -EIO;
 	return rc;
 }
@@ -473,7 +485,7 @@ int pool_delete(struct store *s, struct chunk_id id)
 		return rc;
 	rt_shield_enter();
 	rc = delete_locked(p, id);
-	rows_went(p, id);
+	forget_rows(p, id);
 	rt_shield_leave();
 	pool_unlock_chunk(p, &hold);
 	return rc;

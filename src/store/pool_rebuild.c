@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Passes over all chunks of a pool. A rebuild first takes those that have lost p rows or more, then those
- * with fewer: the nearer a chunk is to loss, the sooner it is safe. A pass lists what the members have;
- * how many rows of a chunk went with members follows from its id, without asking anybody, so that a
- * rebuild reads of other chunks not even a head. Only when members are behind, or nothing else is known
- * to be missing, does a last pass look at every chunk. Some chunks are worked on at a time, side by side.
+ * Passes over all chunks of a pool. A rebuild handles chunks in classes by the number of rows that
+ * may be missing, highest first, so that the chunks closest to loss become safe first. A pass
+ * lists the rows of the members. Which rows of a chunk may be missing follows from its id and the
+ * pool record alone, so chunks that lack no row are not read at all. A last pass looks up every
+ * chunk, but only when members are behind or due, or when the record explains no missing rows.
+ * `parallel` chunks are rebuilt at the same time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,22 +30,28 @@ struct rebuild {
 	uint32_t parallel;
 };
 
-/* A chunk that a fiber works on. */
+/* A chunk that a fiber rebuilds. */
 struct rebuild_one {
 	struct rebuild *b;
 	struct chunk_id id;
 };
 
-/* What deletes and puts that were cut short have left, and deletes that members missed. */
-static void remove_rubbish(struct pool *p, const struct pool_view *v)
+/*
+ * Deletes the rows and copies of a chunk that does not exist: they come from unfinished deletes
+ * and puts, or are on members that missed a delete.
+ */
+static void remove_garbage(struct pool *p, const struct pool_view *v)
 {
-	uint32_t left, were;
+	uint32_t left, removed;
 
-	if (pool_remove_copies(p, &v->map, v->id, &were) == 0)
-		pool_remove_rows(p, &v->map, v->id, &left, &were);
+	if (pool_remove_copies(p, &v->map, v->id, &removed) == 0)
+		pool_remove_rows(p, &v->map, v->id, &left, &removed);
 }
 
-/* Members that could not be brought level: they are behind, but that is no reason to be content. */
+/*
+ * Returns -EIO if a copy is not up to date. Its member is recorded as behind, but the rebuild is
+ * not complete.
+ */
 static int check_copies(struct pool *p, struct pool_view *v)
 {
 	int rc = pool_lookup(p, v->id, v);
@@ -55,15 +62,18 @@ static int check_copies(struct pool *p, struct pool_view *v)
 	return rc;
 }
 
-/* Who is behind may have a copy left of a chunk that is coded, and will be believed again. */
+/*
+ * Members that are behind may have copies of a chunk that was coded since. Deletes these before
+ * the members become authoritative again.
+ */
 static int remove_old_copies(struct pool *p, const struct pool_view *v)
 {
 	bool behind = false;
-	uint32_t were;
+	uint32_t removed;
 
 	for (uint32_t c = 0; c <= p->record.shape.p; c++)
 		behind = behind || pool_is_behind(&p->record, v->map.member[c]);
-	return behind ? pool_remove_copies(p, &v->map, v->id, &were) : 0;
+	return behind ? pool_remove_copies(p, &v->map, v->id, &removed) : 0;
 }
 
 static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
@@ -74,10 +84,10 @@ static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
 	int rc = pool_lookup(p, id, &v);
 
 	if (rc == -ENOENT) {
-		remove_rubbish(p, &v);
+		remove_garbage(p, &v);
 		return;
 	}
-	/* A chunk without bytes is all in the label of any row. */
+	/* A chunk of length 0 is described completely by the label of any row. */
 	if (rc == -ENODATA && v.form == POOL_CODED && v.geo.len == 0)
 		rc = 0;
 	if (rc == -ENODATA) {
@@ -133,7 +143,7 @@ static void rebuild_fiber(void *arg)
 	rt_cond_signal(&b->idle);
 }
 
-/* Starts work on a chunk as soon as there is room for one more. */
+/* Starts to rebuild a chunk as soon as fewer than b->parallel chunks are being rebuilt. */
 static int rebuild_start(struct rebuild *b, struct rt_group *g, struct chunk_id id)
 {
 	while (b->working >= b->parallel) {
@@ -154,47 +164,49 @@ static int rebuild_start(struct rebuild *b, struct rt_group *g, struct chunk_id 
 
 /* --- finding chunks ---------------------------------------------------------------------------- */
 
-/* Rows that may be missing: sent elsewhere by events that are not settled, or on members that are down. */
-static bool is_suspect(const struct pool *p, const struct pool_map *map, uint32_t row)
+/* Whether a row may be missing: an event that is not settled moved it, or its member is down. */
+static bool row_may_be_missing(const struct pool *p, const struct pool_map *map, uint32_t row)
 {
 	return map->moved[row] || map->member[row] == POOL_NOWHERE ||
 	       p->members[map->member[row]] == NULL;
 }
 
 /*
- * May the chunk have lost so many rows (more than p count as p + 1), and is it this member that is to name
- * it? One of those that should have a row does, drawn by the chunk's id. When it lacks its row, the chunk
- * is not found: it was never put as a whole, or members are behind and the last pass finds it.
+ * Whether a chunk is in the class with `losses` possibly missing rows (more than p count as p + 1)
+ * and this member names it. The id of the chunk selects one of the members that should have a row,
+ * so that one member names it. If that member lacks its row, no member names the chunk: its put
+ * never completed, or members are behind and the last pass finds it.
  */
-static bool suffers(const struct pool *p, struct chunk_id id, uint32_t row, uint32_t member,
-		    uint32_t losses)
+static bool member_names_chunk(const struct pool *p, struct chunk_id id, uint32_t row,
+			       uint32_t member, uint32_t losses)
 {
 	struct pool_map map;
-	uint32_t width = pool_width(p), beyond = p->record.shape.p + 1, n = 0, good = 0;
+	uint32_t width = pool_width(p), beyond = p->record.shape.p + 1, n = 0, candidates = 0;
 	uint16_t members[POOL_ROWS_MAX];
 
 	pool_map_chunk(&p->place, &p->record, id, &map);
 	for (uint32_t r = 0; r < width; r++) {
-		bool suspect = is_suspect(p, &map, r);
-		n += suspect;
-		/* Copies are only where the first rows are. */
-		if (!suspect && (row < POOL_ROWS_MAX || r < beyond))
-			members[good++] = map.member[r];
+		bool missing = row_may_be_missing(p, &map, r);
+		n += missing;
+		/* Copies are only on the members of the first p + 1 rows. */
+		if (!missing && (row < POOL_ROWS_MAX || r < beyond))
+			members[candidates++] = map.member[r];
 	}
-	if (good == 0 || losses != (n < beyond ? n : beyond))
+	if (candidates == 0 || losses != (n < beyond ? n : beyond))
 		return false;
-	return members[hash64_u64s(id.block, id.index) / 7 % good] == member;
+	return members[hash64_u64s(id.block, id.index) / 7 % candidates] == member;
 }
 
 #define LISTER_IDS 64
+#define LISTER_CHUNK 1 /* lister_next returned a chunk */
 
 /*
- * Names chunks of one class, taking from all members in turn: what one member has all needs that member,
- * and the others would wait for it.
+ * Names the chunks of one class, taking them from all members in turn. Chunks that were listed by
+ * one member all have rows on it, and would wait for it while other members are idle.
  */
 struct lister {
 	struct pool *pool;
-	uint64_t *failed; /* members that could not be listed */
+	uint64_t *failed; /* number of members that could not be listed */
 	uint32_t losses;
 	uint32_t turn;
 	uint32_t ended;
@@ -206,7 +218,7 @@ struct lister {
 	} members[];
 };
 
-/* The next names of a member, if it has any. */
+/* Lists further chunks of a member, if it has any. */
 static int lister_fill(struct lister *l, uint32_t member)
 {
 	struct lister_member *m = &l->members[member];
@@ -217,7 +229,7 @@ static int lister_fill(struct lister *l, uint32_t member)
 		int64_t got = pool_member_list(l->pool, member, &m->at, m->ids, LISTER_IDS);
 		if (got == -ECANCELED || got == -ETIME)
 			return (int)got;
-		/* One that cannot be listed is passed over, but then this was not all. */
+		/* The member is skipped, and the rebuild counts as incomplete. */
 		*l->failed += got < 0;
 		m->ended = got <= 0;
 		l->ended += m->ended;
@@ -225,14 +237,15 @@ static int lister_fill(struct lister *l, uint32_t member)
 			struct chunk_id id = {.block = m->ids[i].block,
 					      .index = m->ids[i].index >> 8};
 			if (id.block <= POOL_BLOCK_MAX &&
-			    suffers(l->pool, id, m->ids[i].index & 0xff, member, l->losses))
+			    member_names_chunk(l->pool, id, m->ids[i].index & 0xff, member,
+					       l->losses))
 				m->ids[m->n++] = id;
 		}
 	}
 	return 0;
 }
 
-/* 1 and the next chunk, 0 at the end. */
+/* Sets *id to the next chunk. LISTER_CHUNK, 0 at the end, or an error. */
 static int lister_next(struct lister *l, struct chunk_id *id)
 {
 	uint32_t members = l->pool->record.shape.members;
@@ -247,13 +260,13 @@ static int lister_next(struct lister *l, struct chunk_id *id)
 		l->turn = (l->turn + 1) % members;
 		if (m->next < m->n) {
 			*id = m->ids[m->next++];
-			return 1;
+			return LISTER_CHUNK;
 		}
 	}
 	return 0;
 }
 
-/* Chunks that may have lost so many rows. */
+/* Rebuilds the chunks that may have lost `losses` rows. */
 static int rebuild_class(struct rebuild *b, uint32_t losses)
 {
 	uint32_t members = b->pool->record.shape.members;
@@ -268,7 +281,7 @@ static int rebuild_class(struct rebuild *b, uint32_t losses)
 	l->failed = &b->progress->failed;
 	l->losses = losses;
 	rt_group_init(&g);
-	while ((rc = lister_next(l, &id)) > 0) {
+	while ((rc = lister_next(l, &id)) == LISTER_CHUNK) {
 		rc = rebuild_start(b, &g, id);
 		if (rc != 0)
 			break;
@@ -277,31 +290,31 @@ static int rebuild_class(struct rebuild *b, uint32_t losses)
 	return rc;
 }
 
-/* 1 when there is a chunk with more losses than the code bears, 0 when there is none. */
-static int any_lost(struct pool *p, uint64_t *failed)
+/* Sets *lost to whether a chunk has more losses than the code tolerates. */
+static int any_lost(struct pool *p, uint64_t *failed, bool *lost)
 {
 	uint32_t members = p->record.shape.members;
 	AUTO_FREE struct lister *l = calloc(1, sizeof(*l) + members * sizeof(struct lister_member));
 	struct chunk_id id = {0};
-	int rc;
+	int rc = 0;
 
 	if (l == NULL)
 		return -ENOMEM;
 	l->pool = p;
 	l->failed = failed;
 	l->losses = p->record.shape.p + 1;
-	while ((rc = lister_next(l, &id)) > 0) {
+	*lost = false;
+	while (!*lost && (rc = lister_next(l, &id)) == LISTER_CHUNK) {
 		struct pool_view v;
 		rc = pool_lookup(p, id, &v);
-		if (rc == -ENODATA && (v.form != POOL_CODED || v.geo.len > 0))
-			return 1;
+		*lost = rc == -ENODATA && (v.form != POOL_CODED || v.geo.len > 0);
 		if (rc == -ECANCELED || rc == -ETIME)
 			return rc;
 	}
-	return rc;
+	return *lost ? 0 : rc;
 }
 
-/* All chunks there are. */
+/* Looks up and rebuilds every chunk. */
 static int rebuild_all(struct rebuild *b)
 {
 	struct store_cursor at = {0};
@@ -319,12 +332,13 @@ static int rebuild_all(struct rebuild *b)
 }
 
 /*
- * Removes what members have of chunks whose rows and copies have all come to be elsewhere: when an event
- * sends them there again, they would be taken for what they no longer are. What events sent elsewhere
- * that came after the first `events` is not there yet: nothing is removed any more.
+ * Deletes rows and copies from a member to which their chunk's map does not assign them any more.
+ * If a later event assigned them to this member again, they would be taken for current ones. Stops
+ * when an event was added after the first `events`: the rows that it moved are not rebuilt yet,
+ * and the old ones may still be needed.
  */
-static int remove_left_behind(struct pool *p, uint32_t member, uint32_t events,
-			      struct store_pool_progress *progress)
+static int remove_misplaced(struct pool *p, uint32_t member, uint32_t events,
+			    struct store_pool_progress *progress)
 {
 	struct store_cursor at = {0};
 	AUTO_FREE struct chunk_id *ids = calloc(PAGE_IDS, sizeof(*ids));
@@ -365,13 +379,13 @@ void store_pool_set_pace(struct store *s,
 	p->pace_ctx = ctx;
 }
 
-void store_pool_set_external_repair(struct store *s, bool outside)
+void store_pool_set_external_repair(struct store *s, bool external)
 {
-	pool_of(s)->outside = outside;
+	pool_of(s)->external_repair = external;
 }
 
-/* Are there members whose rows went elsewhere, or that are down? */
-static bool rows_are_suspect(const struct pool *p)
+/* Whether events moved rows that are not rebuilt yet, or members are down. */
+static bool rows_may_be_missing(const struct pool *p)
 {
 	bool down = false;
 
@@ -381,10 +395,11 @@ static bool rows_are_suspect(const struct pool *p)
 }
 
 /*
- * A chunk that is put where its rows belonged before an event may not be there yet to be listed. For one
- * that takes long the others do not wait, but then this was not all.
+ * A put in progress may write rows to where they belonged before an event, and members do not list
+ * them yet. Waits for such puts. If one takes longer than PUTS_WAIT_NS, the rebuild starts without
+ * it and counts as incomplete.
  */
-static void await_puts(struct pool *p, struct store_pool_progress *progress)
+static void wait_for_puts(struct pool *p, struct store_pool_progress *progress)
 {
 	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + PUTS_WAIT_NS);
 
@@ -397,38 +412,42 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
 	struct pool *p = pool_of(s);
 	struct rebuild b = {.pool = p, .progress = out, .parallel = parallel};
 	uint32_t events = p->record.event_count;
-	AUTO_FREE uint32_t *missed = malloc(sizeof(p->missed));
+	AUTO_FREE uint32_t *missed = malloc(sizeof(p->missed_count));
 
 	memset(out, 0, sizeof(*out));
 	if (missed == NULL)
 		return -ENOMEM;
-	memcpy(missed, p->missed, sizeof(p->missed));
+	memcpy(missed, p->missed_count, sizeof(p->missed_count));
 	if (parallel == 0 || parallel > PARALLEL_MAX)
 		return -EINVAL;
 	if (p->admin_state == STORE_FAILED)
 		return -EIO;
 	rt_cond_init(&b.idle);
 	if (p->record.settled < events)
-		await_puts(p, out);
+		wait_for_puts(p, out);
 	int rc = 0;
-	bool suspects = rows_are_suspect(p);
-	if (suspects && p->outside) {
-		rc = any_lost(p, &out->failed);
-		if (rc == 1)
-			out->lost = 1;
+	bool may_lack_rows = rows_may_be_missing(p);
+	if (may_lack_rows && p->external_repair) {
+		bool lost;
+		rc = any_lost(p, &out->failed, &lost);
 		if (rc != 0)
-			return rc < 0 ? rc : -ENODATA;
+			return rc;
+		if (lost) {
+			out->lost = 1;
+			return -ENODATA;
+		}
 	}
-	for (uint32_t n = p->record.shape.p + 1; suspects && rc == 0 && n > 0; n--)
+	for (uint32_t n = p->record.shape.p + 1; may_lack_rows && rc == 0 && n > 0; n--)
 		rc = rebuild_class(&b, n);
-	if (rc == 0 && (!suspects || store_pool_behind_count(s) > 0 || pool_any_due(&p->record))) {
-		out->lost = 0; /* it meets them again */
+	if (rc == 0 &&
+	    (!may_lack_rows || store_pool_behind_count(s) > 0 || pool_any_due(&p->record))) {
+		out->lost = 0; /* the pass over all chunks counts them again */
 		rc = rebuild_all(&b);
 	}
 	bool moved = p->record.settled < p->record.event_count;
 	for (uint32_t m = 0; moved && m < p->record.shape.members; m++)
 		if (rc == 0 && out->lost == 0 && out->failed == 0)
-			rc = remove_left_behind(p, m, events, out);
+			rc = remove_misplaced(p, m, events, out);
 	if (rc != 0)
 		return rc;
 	log_info("pool_rebuilt",
@@ -464,17 +483,20 @@ static void loss_fill(struct store_pool_loss *l, const struct pool_view *v,
 	l->need = l->lost_rows > v->geo.p ? l->lost_rows - v->geo.p : 0;
 }
 
-/* The stripes of a chunk that lost more than so many rows, in runs; runs beyond the room are joined, as if all
- * of it were lost. */
-static size_t chunk_losses(const struct pool_view *v, const struct pool_damage *d, uint32_t borne,
-			   struct store_pool_loss *out)
+/*
+ * Lists the stripes of a chunk that lost more than `tolerated` rows, as runs of stripes with the
+ * same lost rows. When `out` is full, its last run is extended to the end of the losses and lists
+ * every row that is lost in any of its stripes.
+ */
+static size_t chunk_losses(const struct pool_view *v, const struct pool_damage *d,
+			   uint32_t tolerated, struct store_pool_loss *out)
 {
 	size_t n = 0;
 
 	for (uint64_t s = 0; s < d->stripes; s++) {
 		struct store_pool_loss l;
 		loss_fill(&l, v, d, s);
-		if (l.lost_rows <= borne)
+		if (l.lost_rows <= tolerated)
 			continue;
 		struct store_pool_loss *last = n > 0 ? &out[n - 1] : NULL;
 		bool joins = last != NULL && last->first_stripe + last->stripes == s &&
@@ -496,7 +518,10 @@ static size_t chunk_losses(const struct pool_view *v, const struct pool_damage *
 	return n;
 }
 
-/* Only what lacks rows is read, and of that only what may be lost because others are rotten. */
+/*
+ * Lists the losses of one chunk. Reads nothing of a chunk that has all rows, and scans rows for
+ * damage only if damage can decide what is lost.
+ */
 static int64_t losses_of(struct pool *p, struct chunk_id id, bool all, struct store_pool_loss *out)
 {
 	struct pool_view v;
@@ -514,18 +539,20 @@ static int64_t losses_of(struct pool *p, struct chunk_id id, bool all, struct st
 		return rc;
 	if (rc == 0 && v.present == pool_width(p))
 		return 0;
-	/* Where rot decides nothing any more, it is found when the chunk is patched. Where it would, a rebuild that is
-	 * due finds it, and notes it: nothing is read twice. */
+	/*
+	 * If more than p rows are missing, the patch finds further damage. If a rebuild is due,
+	 * that finds damage and notes it. In both cases a scan here would read the rows twice.
+	 */
 	bool decided = all || v.present + p->record.shape.p < pool_width(p) ||
 		       (p->record.settled < p->record.event_count && !pool_may_be_damaged(p, id));
-	rc = decided ? pool_missing(p, &v, &d) : pool_inspect(p, &v, &d);
+	rc = decided ? pool_damage_from_view(p, &v, &d) : pool_damage_scan(p, &v, &d);
 	if (rc == 0 && (all ? d.any : d.lost))
 		n = (int64_t)chunk_losses(&v, &d, all ? 0 : p->record.shape.p, out);
 	pool_damage_free(&d);
 	return rc != 0 ? rc : n;
 }
 
-/* A chunk of a page; those of a page are looked at side by side. */
+/* One chunk of a page; the losses of all chunks of a page are determined side by side. */
 struct loss_look {
 	struct pool *pool;
 	struct chunk_id id;
@@ -559,7 +586,7 @@ static int64_t losses_page(struct pool *p, struct store_cursor *at, bool all,
 		int64_t found = looks[i].found;
 		if (found == -ECANCELED || found == -ETIME || found == -ENOMEM)
 			return found;
-		/* What cannot be told now is not passed over in silence. */
+		/* The losses of this chunk are unknown, so the list must not end as complete. */
 		if (found < 0)
 			pool_page_set_incomplete(p, at);
 		for (int64_t k = 0; k < found; k++)

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The record of a pool is a chunk of each member, by turns (POOL_RECORD_BLOCK, 0) and (.., 1): whatever becomes of
- * a new one, the one before is still there. A new one counts when more than p members have it, and more
- * than half of those that are not given up; a pool is opened with so many that one of them is there, and
- * the highest generation that is found is the truth. When fewer took it, it is taken back. That can fail
- * as well, and members with such a record may be down when the pool is next opened and changed: so no
- * generation is used twice. They are times of the wall clock, or one more than the last where that does
- * not go on. What rots of them while the pool is open is written anew by who keeps its disks.
+ * The pool record. Every member keeps it in two chunks, (POOL_RECORD_BLOCK, 0) and
+ * (POOL_RECORD_BLOCK, 1), written in turn, so that the previous record survives a failed write. A
+ * new record is accepted when more than p members have stored it, and more than half of those that
+ * are not given up. A pool is opened with enough members that at least one of them has the last
+ * accepted record; the highest generation found is current. A record that too few members stored
+ * is overwritten with the previous one. That can fail, too, and members with such a record may be
+ * down when the pool is next opened and changed: therefore no generation is used twice. A
+ * generation is the wall clock time, or the last one + 1 if the clock does not advance.
+ * store_pool_record_repair rewrites records that get damaged while the pool is open.
  */
 #include "store/pool.h"
 
@@ -91,7 +93,7 @@ struct record_job {
 	struct pool *pool;
 	const struct pool_record *to;
 	uint32_t member;
-	struct store *fresh; /* instead of the member's store, or NULL */
+	struct store *fresh; /* used instead of the member's store; may be NULL */
 	bool skip;
 	int rc;
 };
@@ -101,7 +103,7 @@ static void record_job_run(void *arg)
 	struct record_job *j = arg;
 	struct pool *p = j->pool;
 	struct store *s = j->fresh != NULL ? j->fresh : p->members[j->member];
-	/* Not where the newest is: that one stays. */
+	/* Overwrite the older of the two records. */
 	uint32_t slot = j->fresh != NULL ? 0 : 1U - p->record_slot[j->member];
 
 	rt_deadline_set(RT_NEVER);
@@ -116,7 +118,10 @@ static void record_job_run(void *arg)
 		rt_cond_broadcast(&p->member_idle);
 }
 
-/* Each member that is up, or fresh in its place, is to take the record; jobs[].rc. */
+/*
+ * Writes a record to each member that is up, or to the store that replaces it; jobs[].rc tells the
+ * outcome.
+ */
 static void record_write(struct pool *p, struct record_job *jobs)
 {
 	uint64_t deadline_ns = rt_deadline();
@@ -130,8 +135,11 @@ static void record_write(struct pool *p, struct record_job *jobs)
 	rt_deadline_set(deadline_ns);
 }
 
-/* Puts the record that counts over one that too few took. What that leaves is no harm, see above. */
-static void record_take_back(struct pool *p, struct record_job *jobs, uint64_t generation)
+/*
+ * Overwrites a record that too few members stored with the current one. A failure here does no
+ * harm (see above).
+ */
+static void record_roll_back(struct pool *p, struct record_job *jobs, uint64_t generation)
 {
 	p->record.generation = generation;
 	p->generation = generation;
@@ -142,7 +150,7 @@ static void record_take_back(struct pool *p, struct record_job *jobs, uint64_t g
 			store_delete(jobs[m].fresh, record_id(0));
 	}
 	record_write(p, jobs);
-	/* One that said it failed may have it all the same. */
+	/* A member that reported an error may have stored it nevertheless. */
 	p->record_may_differ = true;
 }
 
@@ -170,7 +178,7 @@ int pool_record_change(struct pool *p, const struct pool_record *to, uint32_t me
 	int fresh_rc = fresh != NULL ? jobs[member].rc : 0;
 	bool counts = good >= pool_record_quorum(to, &of) && fresh_rc == 0;
 	if (!counts)
-		record_take_back(p, jobs, to->generation + 1);
+		record_roll_back(p, jobs, to->generation + 1);
 	rt_shield_leave();
 	if (!counts)
 		return fresh_rc != 0 ? fresh_rc : worst;
@@ -182,8 +190,11 @@ int pool_record_change(struct pool *p, const struct pool_record *to, uint32_t me
 	return 0;
 }
 
-/* Not so when it cannot be read just now: that says nothing about what is there. */
-static bool record_is_wrong(const struct pool *p, struct store *m, struct pool_record *found)
+/*
+ * Whether a member's record is damaged, missing or different. An error that only prevents reading
+ * it does not count.
+ */
+static bool record_needs_rewrite(const struct pool *p, struct store *m, struct pool_record *found)
 {
 	uint8_t slot;
 	int rc = pool_record_get(m, found, &slot);
@@ -193,14 +204,14 @@ static bool record_is_wrong(const struct pool *p, struct store *m, struct pool_r
 	return !pool_record_equal(found, &p->record);
 }
 
-static int record_mend(struct pool *p, uint32_t member)
+static int record_rewrite(struct pool *p, uint32_t member)
 {
 	struct record_job job = {.pool = p, .to = &p->record, .member = member};
 	uint64_t deadline_ns = rt_deadline();
 
 	record_job_run(&job);
 	rt_deadline_set(deadline_ns);
-	log_warn("pool_record_mended", "pool=%" PRIu64 " member=%u err=%s", p->record.shape.id,
+	log_warn("pool_record_rewritten", "pool=%" PRIu64 " member=%u err=%s", p->record.shape.id,
 		 member, err_name(job.rc));
 	return job.rc;
 }
@@ -212,12 +223,12 @@ int store_pool_record_repair(struct store *s, uint32_t member)
 	struct store *m = store_pool_member_use(s, member);
 	int rc = m == NULL ? -ENODEV : found == NULL ? -ENOMEM : 0;
 
-	if (rc == 0 && record_is_wrong(p, m, found)) {
+	if (rc == 0 && record_needs_rewrite(p, m, found)) {
 		rc = rt_mutex_lock(&p->record_lock);
 		if (rc == 0) {
-			/* Somebody may have changed it in between. */
-			if (record_is_wrong(p, m, found))
-				rc = record_mend(p, member);
+			/* Another fiber may have changed it before the lock was taken. */
+			if (record_needs_rewrite(p, m, found))
+				rc = record_rewrite(p, member);
 			rt_mutex_unlock(&p->record_lock);
 		}
 	}
@@ -240,7 +251,7 @@ int store_pool_format(const struct store_pool_shape *shape, struct store *const 
 	int rc = pool_shape_check(&r->shape, &place);
 	for (uint32_t m = 0; rc == 0 && m < r->shape.members; m++) {
 		rc = pool_record_get(members[m], found, &slot);
-		/* A format that a crash cut short is done again. */
+		/* A format that a crash interrupted can be repeated. */
 		bool again = rc == 0 && found->generation == 1 && found->member == m &&
 			     pool_shape_equal(&found->shape, &r->shape);
 		rc = rc == -ENOENT || again ? 0 : rc == 0 ? -EEXIST : rc;

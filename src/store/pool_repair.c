@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Repair of one chunk. What is damaged is known for each stripe and row; stripes next to each other
- * with the same damage are worked on together. Rows with any damage are made anew as a whole, since a
- * row is one chunk of its member: stripes in which they are good are read, the others decoded.
+ * Repair of one chunk. Damage is recorded per stripe and row; consecutive stripes with the same
+ * damage are rebuilt together. A row with any damage is written again completely, since it is one
+ * chunk of its member: its intact stripes are read, the others are decoded.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void damage_sum_up(struct pool_damage *d, uint32_t p)
 		d->lost = d->lost || damage_count(d, s) > p;
 }
 
-/* Rows that are not present are damaged as a whole. */
+/* Marks rows that are not present as damaged from start to end. */
 static void damage_missing(struct pool_damage *d, const struct pool_view *v)
 {
 	for (uint32_t r = 0; r < d->width; r++)
@@ -69,16 +69,16 @@ bool pool_may_be_damaged(const struct pool *p, struct chunk_id id)
 	return p->all_may_be_damaged || map_get(&p->damaged_chunks, damaged_key(id)) != NULL;
 }
 
-void pool_note_damaged(struct pool *p, struct chunk_id id, bool doubt)
+void pool_note_damaged(struct pool *p, struct chunk_id id, bool damaged)
 {
-	if (!doubt)
+	if (!damaged)
 		(void)map_remove(&p->damaged_chunks, damaged_key(id));
 	else if (!pool_may_be_damaged(p, id) &&
 		 map_put(&p->damaged_chunks, damaged_key(id), p) != 0)
 		p->all_may_be_damaged = true;
 }
 
-int pool_missing(struct pool *p, const struct pool_view *v, struct pool_damage *d)
+int pool_damage_from_view(struct pool *p, const struct pool_view *v, struct pool_damage *d)
 {
 	int rc = damage_alloc(d, p, v);
 
@@ -89,7 +89,7 @@ int pool_missing(struct pool *p, const struct pool_view *v, struct pool_damage *
 	return rc;
 }
 
-int pool_inspect(struct pool *p, const struct pool_view *v, struct pool_damage *d)
+int pool_damage_scan(struct pool *p, const struct pool_view *v, struct pool_damage *d)
 {
 	uint32_t width = pool_width(p);
 	AUTO_FREE struct pool_job *jobs = pool_jobs_new(p, width, POOL_SCAN);
@@ -110,7 +110,10 @@ int pool_inspect(struct pool *p, const struct pool_view *v, struct pool_damage *
 			return (int)jobs[r].rc;
 		if (v->row_rc[r] != 0)
 			continue;
-		/* Many ranges, or no answer: all of it. */
+		/*
+		 * Too many ranges to list, or no answer: the row counts as damaged from start to
+		 * end.
+		 */
 		if (jobs[r].rc < 0 || jobs[r].rc == POOL_SCAN_RANGES)
 			damage_range(d, &v->geo, r, 0, max_u64(v->geo.row_len, 1));
 		for (int64_t i = 0; i < jobs[r].rc; i++)
@@ -123,41 +126,45 @@ int pool_inspect(struct pool *p, const struct pool_view *v, struct pool_damage *
 
 /* --- making rows anew ------------------------------------------------------------------------- */
 
-/* Bytes brought from elsewhere, as rows: given[stripe * width + row] says where. */
-struct brought {
+/*
+ * Bytes that the caller supplied, as rows. given[stripe * width + row] tells which pieces are
+ * there.
+ */
+struct supplied {
 	uint8_t *given;
 	uint8_t *rows[POOL_ROWS_MAX];
 };
 
-struct remake {
+struct row_rebuild {
 	struct pool *pool;
 	struct pool_view *v;
 	const struct pool_damage *d;
-	const struct brought *brought; /* or NULL */
-	bool whole;                    /* all data rows, so that the chunk's CRC can be checked */
-	bool target[POOL_ROWS_MAX];    /* to be written */
-	uint8_t *row[POOL_ROWS_MAX];   /* row_len bytes of targets, and of data rows when whole */
-	uint32_t crc[POOL_ROWS_MAX];   /* of what is in them so far */
+	const struct supplied *supplied; /* may be NULL */
+	bool all_data; /* fetch all data rows, so that the CRC of the chunk can be checked */
+	bool target[POOL_ROWS_MAX]; /* rows to write */
+	uint8_t *row
+		[POOL_ROWS_MAX]; /* row_len bytes each: the targets, and with all_data all data rows */
+	uint32_t crc[POOL_ROWS_MAX]; /* CRC of the bytes in row[] so far */
 	uint8_t label[STORE_LABEL_BYTES];
 	bool label_got;
 };
 
-static void remake_fini(struct remake *m)
+static void row_rebuild_fini(struct row_rebuild *m)
 {
 	for (uint32_t r = 0; r < POOL_ROWS_MAX; r++)
 		free(m->row[r]);
 }
 
-static int remake_init(struct remake *m)
+static int row_rebuild_init(struct row_rebuild *m)
 {
 	uint64_t len = (m->v->geo.row_len + 4096) / 4096 * 4096;
 
 	for (uint32_t r = 0; r < m->d->width; r++) {
 		for (uint64_t s = 0; s < m->d->stripes; s++)
 			m->target[r] = m->target[r] || m->d->bad[s * m->d->width + r] != 0;
-		/* A chunk without bytes has rows too. */
+		/* A chunk of length 0 has rows, too. */
 		m->target[r] = m->target[r] || m->v->row_rc[r] != 0 || m->d->end[r];
-		if (!m->target[r] && !(m->whole && r < m->v->geo.k))
+		if (!m->target[r] && !(m->all_data && r < m->v->geo.k))
 			continue;
 		m->row[r] = aligned_alloc(4096, len);
 		if (m->row[r] == NULL)
@@ -166,17 +173,20 @@ static int remake_init(struct remake *m)
 	return 0;
 }
 
-static bool same_damage(const struct remake *m, uint64_t a, uint64_t b)
+static bool same_damage(const struct row_rebuild *m, uint64_t a, uint64_t b)
 {
 	uint32_t w = m->d->width;
 	if (memcmp(m->d->bad + a * w, m->d->bad + b * w, w) != 0)
 		return false;
-	return m->brought == NULL ||
-	       memcmp(m->brought->given + a * w, m->brought->given + b * w, w) == 0;
+	return m->supplied == NULL ||
+	       memcmp(m->supplied->given + a * w, m->supplied->given + b * w, w) == 0;
 }
 
-/* Stripes [first, end), which have the same damage; with what follows the last, or not. */
-static int remake_try(struct remake *m, uint64_t first, uint64_t end, bool label)
+/*
+ * Rebuilds stripes [first, end), which have the same damage. With label set, also reads the
+ * caller's label behind a row.
+ */
+static int rebuild_stripes_try(struct row_rebuild *m, uint64_t first, uint64_t end, bool label)
 {
 	const struct pool_geo *g = &m->v->geo;
 	uint64_t from = first * g->piece;
@@ -190,9 +200,9 @@ static int remake_try(struct remake *m, uint64_t first, uint64_t end, bool label
 		size_t at = first * m->d->width + i;
 		wanted[i] = m->row[i] != NULL;
 		r.bad[i] = m->d->bad[at] != 0;
-		r.given[i] = m->brought != NULL && m->brought->given[at] != 0;
+		r.given[i] = m->supplied != NULL && m->supplied->given[at] != 0;
 		if (r.given[i]) {
-			r.row[i].bytes = m->brought->rows[i] + from;
+			r.row[i].bytes = m->supplied->rows[i] + from;
 			r.row[i].from = from;
 			r.row[i].to = to;
 			r.row[i].crc = crc32c(0, r.row[i].bytes, to - from);
@@ -210,16 +220,16 @@ static int remake_try(struct remake *m, uint64_t first, uint64_t end, bool label
 	return rc;
 }
 
-static int remake_run(struct remake *m, uint64_t first, uint64_t end)
+static int rebuild_stripes(struct row_rebuild *m, uint64_t first, uint64_t end)
 {
-	int rc = remake_try(m, first, end, true);
+	int rc = rebuild_stripes_try(m, first, end, true);
 
-	/* It may be only what follows a row that cannot be read. */
-	return rc == -ENODATA && !m->label_got ? remake_try(m, first, end, false) : rc;
+	/* Perhaps only the label behind a row could not be read: try without it. */
+	return rc == -ENODATA && !m->label_got ? rebuild_stripes_try(m, first, end, false) : rc;
 }
 
-/* The rows together must be the chunk that was put. */
-static int remake_prove(const struct remake *m)
+/* Checks that the data rows together have the CRC of the chunk that was put. */
+static int check_chunk_crc(const struct row_rebuild *m)
 {
 	const struct pool_geo *g = &m->v->geo;
 	struct pool_rows r = {.pool = m->pool, .id = m->v->id, .map = &m->v->map};
@@ -235,9 +245,9 @@ static int remake_prove(const struct remake *m)
 	return rc == 0 && crc != m->v->label.crc ? -EBADMSG : rc;
 }
 
-static int remake_rows(struct remake *m, uint32_t *written)
+static int rebuild_and_write(struct row_rebuild *m, uint32_t *written)
 {
-	int rc = remake_init(m);
+	int rc = row_rebuild_init(m);
 	int put_rc = 0;
 	uint16_t missed[POOL_ROWS_MAX];
 	uint32_t n = 0;
@@ -245,12 +255,12 @@ static int remake_rows(struct remake *m, uint32_t *written)
 	for (uint64_t s = 0, end; rc == 0 && s < m->d->stripes; s = end) {
 		for (end = s + 1; end < m->d->stripes && same_damage(m, s, end); end++)
 			;
-		rc = remake_run(m, s, end);
+		rc = rebuild_stripes(m, s, end);
 	}
 	if (rc == 0 && !m->label_got)
 		rc = pool_upper_label(m->pool, m->v, m->label);
-	if (rc == 0 && m->whole)
-		rc = remake_prove(m);
+	if (rc == 0 && m->all_data)
+		rc = check_chunk_crc(m);
 	for (uint32_t r = 0; rc == 0 && r < m->d->width; r++) {
 		if (!m->target[r])
 			continue;
@@ -261,15 +271,18 @@ static int remake_rows(struct remake *m, uint32_t *written)
 		if (one != 0 && m->v->map.member[r] != POOL_NOWHERE)
 			missed[n++] = m->v->map.member[r];
 	}
-	/* Known already where rows have gone with their member; a rebuild finds it anyhow. */
+	/*
+	 * Rows of members that are down are recorded already, and a rebuild finds the others: an
+	 * error here changes nothing.
+	 */
 	pool_record_missed(m->pool, POOL_MISSED_ROW, missed, n);
 	return rc != 0 ? rc : put_rc;
 }
 
-static int remake(struct pool *p, struct pool_view *v, const struct pool_damage *d,
-		  const struct brought *brought, uint32_t *written)
+static int rebuild_rows(struct pool *p, struct pool_view *v, const struct pool_damage *d,
+			const struct supplied *supplied, uint32_t *written)
 {
-	struct remake *m = calloc(1, sizeof(*m));
+	struct row_rebuild *m = calloc(1, sizeof(*m));
 
 	*written = 0;
 	if (m == NULL)
@@ -277,10 +290,10 @@ static int remake(struct pool *p, struct pool_view *v, const struct pool_damage 
 	m->pool = p;
 	m->v = v;
 	m->d = d;
-	m->brought = brought;
-	m->whole = brought != NULL;
-	int rc = remake_rows(m, written);
-	remake_fini(m);
+	m->supplied = supplied;
+	m->all_data = supplied != NULL;
+	int rc = rebuild_and_write(m, written);
+	row_rebuild_fini(m);
 	free(m);
 	return rc;
 }
@@ -300,7 +313,7 @@ int pool_rebuild_missing(struct pool *p, struct pool_view *v, uint32_t *written)
 	if (rc == 0) {
 		damage_missing(&d, v);
 		if (d.any)
-			rc = remake(p, v, &d, NULL, written);
+			rc = rebuild_rows(p, v, &d, NULL, written);
 	}
 	pool_damage_free(&d);
 	return rc;
@@ -308,7 +321,7 @@ int pool_rebuild_missing(struct pool *p, struct pool_view *v, uint32_t *written)
 
 /* --- scan ------------------------------------------------------------------------------------- */
 
-/* Bytes of the chunk that only others can give back. */
+/* Lists the ranges of the chunk that the pool cannot reconstruct. */
 static int64_t lost_ranges(const struct pool_view *v, const struct pool_damage *d, uint32_t p,
 			   struct store_range *bad, size_t max)
 {
@@ -330,7 +343,7 @@ static int64_t lost_ranges(const struct pool_view *v, const struct pool_damage *
 	return (int64_t)n;
 }
 
-/* Copies that are damaged are made anew from one that is good. */
+/* Scans all copies of an open chunk and replaces damaged ones from an intact one. */
 static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_range *bad)
 {
 	uint32_t n = p->record.shape.p + 1;
@@ -342,7 +355,10 @@ static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_ran
 	if (rc != 0 || jobs == NULL)
 		return rc != 0 ? rc : -ENOMEM;
 	for (uint32_t c = 0; c < n; c++) {
-		/* Those that are not believed count again after a rebuild, when they are level. */
+		/*
+		 * A copy on a member that is behind is scanned if it is up to date: a rebuild will
+		 * make it authoritative again.
+		 */
 		bool there = v->copy_rc[c] == 0 || pool_copy_is_current(v, c);
 		jobs[c].member = there ? v->map.member[c] : POOL_NOWHERE;
 		jobs[c].id = pool_row_id(v->id, POOL_ROWS_MAX + c);
@@ -362,7 +378,7 @@ static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_ran
 	for (uint32_t c = 0; c < n; c++)
 		if (jobs[c].rc > 0 || jobs[c].rc == -EBADMSG) {
 			v->copy_rc[c] = -EBADMSG;
-			v->copy_st[c].len = 0; /* level with nothing */
+			v->copy_st[c].len = 0; /* differs from the best copy in any case */
 		}
 	if (good && p->admin_state == STORE_ONLINE) {
 		rt_shield_enter();
@@ -374,20 +390,22 @@ static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_ran
 	return good ? 0 : 1;
 }
 
-/* What is damaged but not lost is good again afterwards, or an error says that it is not. Rows of members
- * that are down are for a rebuild. */
-static int scan_heal(struct pool *p, struct pool_view *v, const struct pool_damage *d)
+/*
+ * Rebuilds the rows that are damaged but not lost. An error says that damage remains. Failing to
+ * write rows of members that are down is no error: a rebuild does that.
+ */
+static int scan_repair(struct pool *p, struct pool_view *v, const struct pool_damage *d)
 {
 	uint32_t written;
-	bool rot = false;
+	bool damaged = false;
 
 	for (uint64_t s = 0; s < d->stripes; s++)
 		for (uint32_t r = 0; r < d->width; r++)
-			rot = rot || (v->row_rc[r] == 0 && d->bad[s * d->width + r] != 0);
+			damaged = damaged || (v->row_rc[r] == 0 && d->bad[s * d->width + r] != 0);
 	rt_shield_enter();
-	int rc = remake(p, v, d, NULL, &written);
+	int rc = rebuild_rows(p, v, d, NULL, &written);
 	rt_shield_leave();
-	return rot ? rc : 0;
+	return damaged ? rc : 0;
 }
 
 static int64_t scan_locked(struct pool *p, struct chunk_id id, struct store_range *bad, size_t max)
@@ -400,12 +418,12 @@ static int64_t scan_locked(struct pool *p, struct chunk_id id, struct store_rang
 		return rc;
 	if (v.form == POOL_COPIES)
 		return scan_copies(p, &v, bad);
-	rc = pool_inspect(p, &v, &d);
+	rc = pool_damage_scan(p, &v, &d);
 	int64_t lost = 0;
 	if (rc == 0 && d.lost)
 		lost = lost_ranges(&v, &d, p->record.shape.p, bad, max);
 	else if (rc == 0 && d.any && p->admin_state == STORE_ONLINE)
-		rc = scan_heal(p, &v, &d);
+		rc = scan_repair(p, &v, &d);
 	pool_damage_free(&d);
 	return rc != 0 ? rc : lost;
 }
@@ -431,16 +449,16 @@ int64_t pool_scan(struct store *s, struct chunk_id id, struct store_range *bad, 
 
 /* --- patch ------------------------------------------------------------------------------------ */
 
-static void brought_free(struct brought *b)
+static void supplied_free(struct supplied *b)
 {
 	free(b->given);
 	for (uint32_t r = 0; r < POOL_ROWS_MAX; r++)
 		free(b->rows[r]);
 }
 
-/* Lays pieces where their row has them, and fills up what the chunk does not have. */
-static int brought_add(struct brought *b, const struct pool_view *v, uint32_t width,
-		       const struct store_pool_piece_run *run)
+/* Copies supplied pieces to their place in the row and pads them with zeros. */
+static int supplied_add(struct supplied *b, const struct pool_view *v, uint32_t width,
+			const struct store_pool_piece_run *run)
 {
 	const struct pool_geo *g = &v->geo;
 	uint64_t at = 0;
@@ -473,21 +491,24 @@ static int brought_add(struct brought *b, const struct pool_view *v, uint32_t wi
 static int patch_damage(struct pool *p, struct pool_view *v, const struct pool_damage *d,
 			const struct store_pool_piece_run *runs, size_t n)
 {
-	struct brought b = {0};
+	struct supplied b = {0};
 	uint32_t written;
 
 	b.given = calloc(max_u64(d->stripes, 1) * d->width, 1);
 	int rc = b.given != NULL ? 0 : -ENOMEM;
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		rc = brought_add(&b, v, d->width, &runs[i]);
+		rc = supplied_add(&b, v, d->width, &runs[i]);
 	if (rc == 0)
-		rc = remake(p, v, d, &b, &written);
-	brought_free(&b);
+		rc = rebuild_rows(p, v, d, &b, &written);
+	supplied_free(&b);
 	return rc;
 }
 
-/* Most often rows have gone with their members, and the rest is good: what is made of it is checked. Only when that
- * is not so is the rest read to find out what is wrong with it. */
+/*
+ * Rows are mostly missing with their members while the others are intact, so the chunk is first
+ * rebuilt without a scan; its CRC proves the result. Only if that fails are the remaining rows
+ * scanned for damage.
+ */
 static int patch_locked(struct pool *p, struct chunk_id id, const struct store_pool_piece_run *runs,
 			size_t n)
 {
@@ -499,7 +520,7 @@ static int patch_locked(struct pool *p, struct chunk_id id, const struct store_p
 		return rc;
 	if (v.form != POOL_CODED)
 		return -EINVAL;
-	rc = pool_missing(p, &v, &d);
+	rc = pool_damage_from_view(p, &v, &d);
 	bool again = !d.any;
 	if (rc == 0 && d.any) {
 		rc = patch_damage(p, &v, &d, runs, n);
@@ -507,7 +528,7 @@ static int patch_locked(struct pool *p, struct chunk_id id, const struct store_p
 	}
 	pool_damage_free(&d);
 	if (again) {
-		rc = pool_inspect(p, &v, &d);
+		rc = pool_damage_scan(p, &v, &d);
 		if (rc == 0 && d.any)
 			rc = patch_damage(p, &v, &d, runs, n);
 		pool_damage_free(&d);

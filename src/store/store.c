@@ -89,7 +89,7 @@ int store_seal_check(const struct chunk_stat *st, uint64_t epoch, uint64_t len)
 	if (epoch < st->epoch)
 		return -ESTALE;
 	if (st->sealed)
-		return len == st->len ? 1 : -EPERM;
+		return len == st->len ? STORE_SEAL_DONE : -EPERM;
 	return len > st->len ? -ERANGE : 0;
 }
 

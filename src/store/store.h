@@ -266,7 +266,8 @@ void store_data_copy(const struct store_data *data, uint64_t off, void *to, uint
 
 /* The rules of append and seal, the same for all stores: 0 or the error of the slot. */
 int store_append_check(const struct chunk_stat *st, uint64_t epoch, uint64_t off, uint64_t len);
-/* 1: it is sealed like this already. */
+/* STORE_SEAL_DONE when the chunk is sealed at this length already. */
+#define STORE_SEAL_DONE 1
 int store_seal_check(const struct chunk_stat *st, uint64_t epoch, uint64_t len);
 /* -ERANGE, -EOVERFLOW. */
 int store_get_check(const struct chunk_stat *st, uint64_t off, uint64_t len);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The disk as a whole: its superblock, its directories, opening and closing it. */
+/* The superblock and directories of a disk; formatting, opening and closing it. */
 #include "store/dir.h"
 
 #include <errno.h>
@@ -14,11 +14,11 @@
 #include "store/dir_impl.h"
 
 #define FANS_AT_A_TIME 16
-#define ROOT_MAX 900 /* leaves room for any name below it */
+#define ROOT_MAX 900 /* bytes; leaves room in DIR_PATH_MAX for the names below it */
 #define OPEN_CHUNKS_DEFAULT 1024
 #define PROBE_AFTER_DEFAULT_NS (10 * NS_PER_S)
 #define ERRORS_DEFAULT 10
-#define SUPER_KEEP_NS (5 * NS_PER_S)
+#define SUPER_CHECK_NS (5 * NS_PER_S)
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
@@ -86,7 +86,7 @@ static bool find_any(void *ctx, const char *name, bool is_dir)
 	return false;
 }
 
-/* A directory of a format that a crash cut short may be there, but holds nothing. */
+/* An interrupted format may have left the directory, but it must be empty. */
 static int make_empty(const char *path)
 {
 	int found = 0;
@@ -154,7 +154,7 @@ int store_dir_format(const char *path, const struct super *who)
 		rc = rt_dir_list(path, find_foreign, &found);
 	if (rc == 0)
 		rc = found;
-	/* The superblock comes last: a disk that has one has everything else. */
+	/* The superblock comes last, so a disk that has one has all directories. */
 	if (rc == 0)
 		rc = make_dirs(path, who->fan_bits);
 	return rc != 0 ? rc : write_super(path, who);
@@ -195,9 +195,12 @@ static int open_super(const char *root, unsigned flags, struct rt_file **f, stru
 	return rc;
 }
 
-/* Writes the copies anew that cannot be read or are not what is in memory. One that says something else and is
- * whole is of another disk, which was put in this one's place: hands off. */
-static int mend_super(struct dir_store *d, struct rt_file *found)
+/*
+ * Rewrites copies of the superblock that cannot be read or differ from the one in memory. A valid
+ * copy with other contents belongs to another disk that was put in this place: writes nothing
+ * then.
+ */
+static int repair_super(struct dir_store *d, struct rt_file *found)
 {
 	AUTO_FREE uint8_t *page = dir_pages_alloc(SUPER_COPY_BYTES);
 	AUTO_FREE uint8_t *right = dir_pages_alloc(SUPER_BYTES);
@@ -221,18 +224,21 @@ static int mend_super(struct dir_store *d, struct rt_file *found)
 	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(bad); i++) {
 		if (!bad[i])
 			continue;
-		/* To the file that was opened first, which is this disk's for sure. */
+		/*
+		 * Writes through the file that was opened first: it is on this disk even if
+		 * another one is mounted now.
+		 */
 		rc = dir_note(
 			d, rt_file_write(d->lock, right, SUPER_COPY_BYTES, i * SUPER_COPY_BYTES));
 		if (rc == 0)
 			rc = dir_note(d, rt_file_sync(d->lock));
-		log_warn("superblock_mended", "disk=%" PRIu64 " copy=%zu err=%s", d->super.disk, i,
-			 err_name(rc));
+		log_warn("superblock_rewritten", "disk=%" PRIu64 " copy=%zu err=%s", d->super.disk,
+			 i, err_name(rc));
 	}
 	return rc;
 }
 
-void dir_super_keep(struct dir_store *d)
+void dir_super_repair(struct dir_store *d)
 {
 	char path[DIR_PATH_MAX];
 	struct rt_file *f;
@@ -240,11 +246,11 @@ void dir_super_keep(struct dir_store *d)
 
 	if (d->lock_read_only || now < d->super_at_ns)
 		return;
-	d->super_at_ns = now + SUPER_KEEP_NS;
+	d->super_at_ns = now + SUPER_CHECK_NS;
 	path_of(path, d->root, "superblock");
 	if (rt_file_open(&f, path, d->direct ? RT_READ | RT_DIRECT : RT_READ) != 0)
-		return; /* others find out why */
-	(void)mend_super(d, f);
+		return; /* the next write or probe reports the cause */
+	(void)repair_super(d, f);
 	rt_file_close(f);
 }
 
@@ -278,7 +284,7 @@ static int check_identity(const char *path, const struct super *is,
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Direct I/O works where opening for it and reading do. */
+/* Whether opening for direct I/O and reading with it both work. */
 static bool probe_direct(const char *root)
 {
 	char path[DIR_PATH_MAX];
@@ -303,7 +309,7 @@ static bool remove_leftover(void *ctx, const char *name, bool is_dir)
 	struct leftover *l = ctx;
 	char path[DIR_PATH_MAX];
 
-	/* A name we did not give is not ours to remove. */
+	/* Leave names alone that the store does not create. */
 	if (is_dir || strlen(name) > CHUNK_NAME_BYTES)
 		return true;
 	snprintf(path, sizeof(path), "%.*s/tmp/%.32s", ROOT_MAX, l->d->root, name);
@@ -332,7 +338,7 @@ static void fans_sync_run(void *arg)
 	}
 }
 
-/* Many at a time: a disk that has just been mounted has to find each of them. */
+/* In parallel: after a mount the filesystem reads each directory from the device. */
 static int fans_sync(struct dir_store *d)
 {
 	struct fans_sync f = {.d = d, .end = UINT32_C(1) << d->super.fan_bits};
@@ -348,10 +354,10 @@ static int fans_sync(struct dir_store *d)
 }
 
 /*
- * Puts that a crash cut short are removed, and names that it left in the page cache only are made
- * durable before anybody is shown them. On a disk that is read-only that has to wait.
+ * Deletes unfinished puts, and makes names durable that a crash left in the page cache only,
+ * before a caller can see them. On a read-only disk this waits until it is writable.
  */
-int dir_tidy(struct dir_store *d)
+int dir_clean_up(struct dir_store *d)
 {
 	char path[DIR_PATH_MAX];
 	struct leftover left = {.d = d};
@@ -360,7 +366,7 @@ int dir_tidy(struct dir_store *d)
 	int rc = dir_note(d, rt_dir_list(path, remove_leftover, &left));
 	if (rc == 0)
 		rc = dir_note(d, left.rc);
-	d->untidy = rc == -EROFS;
+	d->needs_cleanup = rc == -EROFS;
 	if (rc == -EROFS)
 		return 0;
 	return rc != 0 ? rc : fans_sync(d);
@@ -377,7 +383,7 @@ static int dir_stat(struct store *s, struct chunk_id id, struct chunk_stat *out)
 	if (rc != 0)
 		return rc;
 	chunk_head_stat(&c->head->h, out);
-	dir_chunk_drop(d, c);
+	dir_chunk_unref(d, c);
 	return 0;
 }
 
@@ -458,7 +464,7 @@ int store_dir_open(const char *path, const struct store_dir_options *options, st
 	d->lock = lock;
 	d->lock_read_only = read_only;
 	d->direct = !options->buffered && probe_direct(path);
-	rc = dir_tidy(d);
+	rc = dir_clean_up(d);
 	if (rc != 0) {
 		dir_close(&d->base);
 		return rc;

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One disk: a directory on a local filesystem, one file per chunk (format.c says what is in it).
+ * One disk: a directory on a local filesystem, one file per chunk (format.c describes its contents).
  *
- *   DIR/superblock                           who the disk is; locked while it is open
- *   DIR/tmp/                                 puts under way; emptied when the disk is opened
+ *   DIR/superblock                           identity of the disk; locked while it is open
+ *   DIR/tmp/                                 unfinished puts; emptied when the disk is opened
  *   DIR/chunks/0a3/000000000000002a.00000007 chunk 7 of block 42
  *
- * Opening reads the superblock, empties tmp/ and syncs the directories: it looks at no chunk, so a disk
- * with a million of them opens as fast as an empty one. A chunk's head is read when it is first
- * used, and kept, with the open file, for the last open_chunks_max of them.
+ * Opening reads the superblock, empties tmp/ and syncs the directories. It reads no chunk, so a disk with
+ * a million chunks opens as fast as an empty one. The head of a chunk is read when the chunk is first
+ * used; heads and open files of the open_chunks_max last used chunks are kept.
  *
- * States. An error of the device makes the disk suspect: it takes nothing new, until a write, sync and
- * read of a probe file went well, tried at most every probe_after_ns when somebody wants to write.
- * More than errors_max errors within an hour, or a device that is gone, make it failed until it is
- * opened again; a place of a chunk (1 MiB) that cannot be read is one error, however often it is tried. A full disk comes back by itself when there is space. A chunk whose fdatasync failed
- * takes no more appends until the disk is opened again: what is on the medium is not known, and
- * nothing may be built on it. Its acknowledged bytes are still read.
+ * States. An error of the device makes the disk suspect: it refuses new data until a probe file was
+ * written, synced and read back. A probe is tried when a caller wants to write, at most every
+ * probe_after_ns. More than errors_max errors within an hour, or a missing device, make the disk failed
+ * until it is opened again. A range of a chunk (1 MiB) that cannot be read counts as one error, however
+ * often it is tried. A full disk returns to online when space is free again. A chunk whose fdatasync
+ * failed takes no more changes until it has been loaded again on an online disk: the medium may hold the
+ * old or the new state. Its acknowledged bytes can still be read.
  */
 #ifndef STORE_DIR_H
 #define STORE_DIR_H
@@ -23,30 +24,32 @@
 #include "store/format.h"
 
 struct store_dir_options {
-	uint64_t cluster[2]; /* who the disk must be */
+	uint64_t cluster[2]; /* expected identity of the disk */
 	uint64_t node;
 	uint64_t disk;
-	uint32_t open_chunks_max; /* files and heads kept; 0: 1024 */
-	uint64_t keep_free_bytes; /* space that is never given out */
-	uint32_t sharers;         /* disks on its filesystem; 0: it alone. info tells its part */
-	uint64_t probe_after_ns;  /* 0: 10 s */
-	uint32_t errors_max;      /* an hour; 0: 10 */
-	bool buffered;            /* do not even try O_DIRECT */
+	uint32_t open_chunks_max; /* files and heads kept open; 0: 1024 */
+	uint64_t keep_free_bytes; /* bytes of the filesystem that are never used */
+	uint32_t sharers; /* disks on the same filesystem, 0: 1; info reports total / sharers */
+	uint64_t probe_after_ns; /* pause between probes; 0: 10 s */
+	uint32_t errors_max;     /* errors per hour before the disk fails; 0: 10 */
+	bool buffered;           /* do not use O_DIRECT */
 };
 
 /*
- * Makes a disk of an empty directory (lost+found aside), durably. Can be repeated after a crash.
- * -EEXIST when it is one, -ENOTEMPTY when it holds anything else, -EINVAL.
+ * Makes an empty directory (lost+found may exist) a disk, durably. Can be repeated after a crash.
+ * -EEXIST when it is a disk already, -ENOTEMPTY when it contains other files, -EINVAL.
  */
 int store_dir_format(const char *path, const struct super *who);
 
-/* Who is this? -ENOENT when it is no disk of ours, -EBADMSG when its superblock is damaged,
- * -EOPNOTSUPP when it is of a later version. */
+/*
+ * Reads the identity of a disk. -ENOENT when path is no disk, -EBADMSG when its superblock is
+ * damaged, -EOPNOTSUPP when its format version is newer.
+ */
 int store_dir_identify(const char *path, struct super *out);
 
 /*
- * Opens a disk. Errors of identify, and: -EPERM for a disk of another cluster, -ESTALE for one of
- * this cluster that belongs elsewhere (identify says where), -EBUSY when it is open already.
+ * Opens a disk. Errors of store_dir_identify, and -EPERM for a disk of another cluster, -ESTALE
+ * for a disk of this cluster with another node or disk id, -EBUSY when it is open already.
  */
 int store_dir_open(const char *path, const struct store_dir_options *options, struct store **out);
 

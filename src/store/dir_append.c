@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Changing a chunk: pages, then the slot that the present state does not use, then one fdatasync. Only
- * then is the new state the chunk's, for readers too. Pages that could not be written leave nothing
- * behind that counts; from the slot on, a failure leaves a chunk of which the medium may hold either
- * state, and it is stuck.
+ * Changing a chunk: writes the pages, then the slot that the current state does not use, then
+ * calls fdatasync once. Only then readers see the new state. If writing pages fails, the chunk is
+ * unchanged. If writing the slot or the sync fails, the medium may hold either state, and the
+ * chunk is frozen.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "rt/rt.h"
 #include "store/dir_impl.h"
 
-/* Writes the new state and makes it the chunk's. Takes head. */
+/* Writes the new state and makes it current. Takes head. */
 static int state_write_take(struct dir_store *d, struct dir_chunk *c, struct dir_head *head)
 {
 	int rc = dir_slot_write(d, c->file, &head->h, chunk_slot_of(head->h.seq));
@@ -25,7 +25,7 @@ static int state_write_take(struct dir_store *d, struct dir_chunk *c, struct dir
 	}
 	if (rc != 0) {
 		if (begun)
-			dir_chunk_stick(d, c);
+			dir_chunk_freeze(d, c);
 		dir_head_unref(head);
 		return rc;
 	}
@@ -34,7 +34,7 @@ static int state_write_take(struct dir_store *d, struct dir_chunk *c, struct dir
 	return 0;
 }
 
-/* The head of the next state, so far the same but for its number. */
+/* Returns a copy of the current head with the next state number. */
 static struct dir_head *next_head(const struct dir_chunk *c, uint64_t epoch)
 {
 	struct dir_head *head = dir_head_new(&c->head->h);
@@ -47,10 +47,10 @@ static struct dir_head *next_head(const struct dir_chunk *c, uint64_t epoch)
 	return head;
 }
 
-/* May this chunk be changed at all? */
+/* -EIO or -EROFS if the chunk cannot be changed. */
 static int changeable(const struct dir_chunk *c)
 {
-	if (c->stuck)
+	if (c->frozen)
 		return -EIO;
 	return c->read_only ? -EROFS : 0;
 }
@@ -98,7 +98,7 @@ int dir_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t off
 		rc = dir_chunk_lock(d, id, &c);
 	if (rc != 0)
 		return rc;
-	/* A fence needs no space, and must work on a disk that takes no data. */
+	/* A fence needs no space, and must also work on a full or draining disk. */
 	rc = data->len > 0 ? dir_may_write(d, data->len, false) : dir_may_seal(d);
 	if (rc == 0) {
 		rt_shield_enter();
@@ -111,8 +111,8 @@ int dir_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t off
 
 /* --- seal ------------------------------------------------------------------------------------- */
 
-/* Cuts the head to len: what is left of the last unit is proved together with what goes. */
-static int cut(struct dir_store *d, struct dir_chunk *c, struct chunk_head *h, uint64_t len)
+/* Shortens the head to len. Verifies the last unit completely before its shorter CRC is used. */
+static int cut_head(struct dir_store *d, struct dir_chunk *c, struct chunk_head *h, uint64_t len)
 {
 	const struct chunk_head *now = &c->head->h;
 	uint64_t unit = chunk_unit_bytes(now);
@@ -155,13 +155,13 @@ static int seal_locked(struct dir_store *d, struct dir_chunk *c, uint64_t epoch,
 		return -ENOMEM;
 	head->h.sealed = true;
 	if (len < head->h.len)
-		rc = cut(d, c, &head->h, len);
+		rc = cut_head(d, c, &head->h, len);
 	if (rc != 0) {
 		dir_head_unref(head);
 		return rc;
 	}
 	rc = state_write_take(d, c, head);
-	/* A seal is the last change: from now on both slots stand for it. */
+	/* No change follows a seal, so settle the chunk now. */
 	if (rc == 0)
 		dir_settle(d, c);
 	return rc;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Listing: one directory of chunks after the other, each in the order of its ids. A call reads a
- * directory's names and keeps the smallest it has room for, so that memory is bounded by what the
- * caller asked for, not by the directory; the cursor is the last id given out.
+ * Listing: one directory of chunks after the other, each in the order of the ids. A call reads all
+ * names of a directory and keeps the smallest ids that fit in the caller's buffer, so memory does
+ * not grow with the directory. The cursor is the last id returned.
  */
 #include <errno.h>
 
 #include "base/log.h"
 #include "store/dir_impl.h"
 
-/* A heap with the largest on top. */
+/* A max-heap of the smallest ids found so far. */
 struct smallest {
 	const struct dir_store *d;
 	const struct store_cursor *after;
@@ -54,7 +54,7 @@ static void sort(struct chunk_id *ids, size_t count)
 	}
 }
 
-static bool take_name(void *ctx, const char *name, bool is_dir)
+static bool add_name(void *ctx, const char *name, bool is_dir)
 {
 	struct smallest *s = ctx;
 	struct chunk_id id;
@@ -96,7 +96,7 @@ int64_t dir_list(struct store *s, struct store_cursor *at, struct chunk_id *out,
 				      .ids = out + count,
 				      .max = max - count};
 		dir_fan_path(d, sm.fan, path);
-		rc = dir_note(d, rt_dir_list(path, take_name, &sm));
+		rc = dir_note(d, rt_dir_list(path, add_name, &sm));
 		if (rc != 0)
 			break;
 		sort(sm.ids, sm.count);

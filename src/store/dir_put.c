@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Making and deleting chunks. A put writes a file in tmp/, syncs it, renames it to its place and syncs
- * that directory: one fdatasync, and one sync of a directory that is shared with the other puts and
- * deletes that wait for the same. Until then the chunk is there for nobody.
+ * Creating and deleting chunks. A put writes a file in tmp/, syncs it, renames it to its final
+ * name and syncs that directory: one fdatasync, and one directory sync that is shared with
+ * concurrent puts and deletes. Until then no caller can see the chunk.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,10 +28,15 @@ int dir_fan_sync(struct dir_store *d, uint32_t fan)
 				return rc;
 			continue;
 		}
-		/* For all who asked until now; later ones may have changed names meanwhile. */
+		/*
+		 * This sync serves the requests so far. Later callers may change names during it.
+		 */
 		uint64_t upto = f->asked;
 		f->syncing = true;
-		/* What is ours alone, a deadline or being cancelled, must not fail the others. */
+		/*
+		 * Other callers wait for this sync: this caller's deadline or cancellation must
+		 * not fail it.
+		 */
 		rt_shield_enter();
 		int rc = dir_note(d, rt_dir_sync(path));
 		rt_shield_leave();
@@ -47,7 +52,7 @@ int dir_fan_sync(struct dir_store *d, uint32_t fan)
 	return f->done >= mine ? 0 : f->rc;
 }
 
-int dir_fan_settle(struct dir_store *d, struct chunk_id id)
+int dir_fan_sync_pending(struct dir_store *d, struct chunk_id id)
 {
 	uint32_t fan = chunk_fan(id, d->super.fan_bits);
 
@@ -71,7 +76,7 @@ static int head_of_put(struct dir_store *d, struct chunk_id id, const struct sto
 	return units_append(h, &d->shifts, &p->data);
 }
 
-/* Slots, pages and fdatasync, in a new file. */
+/* Writes slots and pages to a new file and syncs it. */
 static int file_fill(struct dir_store *d, struct rt_file *f, const struct chunk_head *h,
 		     const struct store_data *data)
 {
@@ -89,7 +94,7 @@ static int file_fill(struct dir_store *d, struct rt_file *f, const struct chunk_
 	return bug_planted(BUG_SYNC_ERROR_IGNORED) ? 0 : dir_note(d, rc);
 }
 
-/* In tmp/, and says under which name. One that is taken by somebody else's leavings is passed over. */
+/* Creates and fills a file in tmp/; path is its name. Skips names that exist already. */
 static int file_make(struct dir_store *d, char path[DIR_PATH_MAX], const struct chunk_head *h,
 		     const struct store_data *data, struct rt_file **out)
 {
@@ -115,7 +120,7 @@ static int file_make(struct dir_store *d, char path[DIR_PATH_MAX], const struct 
 	return 0;
 }
 
-/* Gives the file its name, durably. */
+/* Renames the file to its final name, durably. */
 static int file_name(struct dir_store *d, const char *tmp, struct chunk_id id)
 {
 	char path[DIR_PATH_MAX];
@@ -126,7 +131,10 @@ static int file_name(struct dir_store *d, const char *tmp, struct chunk_id id)
 		rt_unlink(tmp);
 	else
 		rc = dir_fan_sync(d, chunk_fan(id, d->super.fan_bits));
-	/* A name that may not last must not be shown to anybody, even if only the answer failed. */
+	/*
+	 * A name that may not survive a power cut must not stay visible, even if only the sync
+	 * failed.
+	 */
 	if (rc != 0)
 		rt_unlink(path);
 	return rc;
@@ -152,8 +160,9 @@ static int put_file(struct dir_store *d, struct dir_chunk *c, struct dir_head *h
 }
 
 /*
- * Puts a file in the place of another. Who reads the old one goes on with its open file; who comes next
- * finds the new one. When only the sync of the name fails, both are whole and either may be there.
+ * Replaces the file of a chunk. Callers that are reading the old file continue with it; later
+ * callers see the new one. If only the sync of the directory fails, both versions are complete and
+ * either may survive.
  */
 static int replace_file(struct dir_store *d, struct dir_chunk *c, struct dir_head *head,
 			const struct store_put *p)
@@ -176,7 +185,7 @@ static int replace_file(struct dir_store *d, struct dir_chunk *c, struct dir_hea
 	return dir_fan_sync(d, chunk_fan(c->id, d->super.fan_bits));
 }
 
-/* Is there a file of this name, whatever is in it? */
+/* Returns -EEXIST if a file with the chunk's name exists, valid or not. */
 static int must_not_exist(struct dir_store *d, struct chunk_id id)
 {
 	char path[DIR_PATH_MAX];
@@ -217,23 +226,26 @@ static int put_locked(struct dir_store *d, struct dir_chunk *c, const struct sto
 static int put_head(struct dir_store *d, const struct store_put *p, struct dir_head *head)
 {
 	struct dir_chunk *c;
-	bool gone;
+	bool removed;
 	int rc;
 
 	do {
-		rc = dir_chunk_hold(d, head->h.id, &c);
+		rc = dir_chunk_ref(d, head->h.id, &c);
 		if (rc != 0)
 			return rc;
 		rc = c->creating ? -EALREADY : rt_mutex_lock(&c->lock);
-		/* It may have been deleted while we waited: then this is not the entry of the name. */
-		gone = c->gone;
+		/*
+		 * The chunk may have been deleted during the wait: then this entry is out of the
+		 * table.
+		 */
+		removed = c->removed;
 		if (rc == 0) {
-			if (!gone)
+			if (!removed)
 				rc = put_locked(d, c, p, head);
 			rt_mutex_unlock(&c->lock);
 		}
-		dir_chunk_drop(d, c);
-	} while (rc == 0 && gone);
+		dir_chunk_unref(d, c);
+	} while (rc == 0 && removed);
 	return rc;
 }
 
@@ -266,14 +278,15 @@ static int delete_locked(struct dir_store *d, struct dir_chunk *c)
 	dir_chunk_path(d, c->id, path);
 	int rc = dir_note(d, rt_unlink(path));
 	/*
-	 * A put of the same name starts anew; who still reads goes on with the open file. After an
-	 * error the name may be there or not: who comes next will look.
+	 * A later put of the same name starts with a new entry; current readers keep the open
+	 * file. After an error the name may or may not exist, and the next caller reads the
+	 * directory.
 	 */
-	if (rc == 0 || !c->stuck)
+	if (rc == 0 || !c->frozen)
 		dir_chunk_forget(d, c);
-	/* Removed before, but perhaps not durably. */
+	/* The name may have been removed before, but not durably. */
 	if (rc == -ENOENT) {
-		int synced = dir_fan_settle(d, c->id);
+		int synced = dir_fan_sync_pending(d, c->id);
 		return synced != 0 ? synced : rc;
 	}
 	if (rc != 0)
@@ -286,25 +299,25 @@ int dir_delete(struct store *s, struct chunk_id id)
 {
 	struct dir_store *d = dir_of(s);
 	struct dir_chunk *c;
-	bool gone = false;
+	bool removed = false;
 	int rc = dir_may_read(d);
 
 	while (rc == 0) {
-		rc = dir_chunk_hold(d, id, &c);
+		rc = dir_chunk_ref(d, id, &c);
 		if (rc != 0)
 			break;
-		/* Not dir_chunk_lock: what cannot be loaded can be deleted. */
+		/* Not dir_chunk_lock: a chunk that cannot be loaded can still be deleted. */
 		rc = c->creating ? -ENOENT : rt_mutex_lock(&c->lock);
-		gone = c->gone;
+		removed = c->removed;
 		if (rc == 0) {
 			rt_shield_enter();
-			if (!gone)
+			if (!removed)
 				rc = delete_locked(d, c);
 			rt_shield_leave();
 			rt_mutex_unlock(&c->lock);
 		}
-		dir_chunk_drop(d, c);
-		if (!gone)
+		dir_chunk_unref(d, c);
+		if (!removed)
 			break;
 	}
 	return rc;

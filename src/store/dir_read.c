@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reading: whole units are read and verified, whatever part of them is wanted. When the caller's
- * memory lies like the pages of the chunk, pages that are wanted whole are read straight into it, and
- * only what the first and last unit have beyond the range goes to memory of ours:
+ * Reading. A read always reads and verifies complete units. If the caller's buffer is aligned like the
+ * pages of the chunk, the pages that it wants completely are read straight into it, and only the rest of
+ * the first and the last unit goes to a buffer of the store:
  *
  *      chunk      |-----unit-----|-----unit-----|-----unit-----|
  *      wanted            [.......................]
  *      read to    |front| caller's pages      |back            |
  *
- * Otherwise all goes through a window of ours and is copied, after it was verified.
+ * Otherwise everything is read to a buffer of the store, verified, and copied.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ uint64_t dir_window(const struct chunk_head *h)
 	return max_u64(DIR_WINDOW_BYTES, chunk_unit_bytes(h));
 }
 
-/* Reads exactly the pieces; a file that ends before is no file of ours. */
+/* Reads exactly the given buffers. -EBADMSG if the file ends before. */
 static int read_pages(struct dir_store *d, struct rt_file *f, const struct chunk_head *h,
 		      const struct iovec *iov, int n, uint64_t bytes, uint64_t off)
 {
@@ -36,7 +36,7 @@ static int read_pages(struct dir_store *d, struct rt_file *f, const struct chunk
 	return (uint64_t)got == bytes ? 0 : -EBADMSG;
 }
 
-/* Reads [from, to), where `to` may be in the tail, without looking at it. */
+/* Reads [from, to) without verifying it; `to` may be in the tail. */
 static int read_window(struct dir_store *d, struct rt_file *f, const struct chunk_head *h,
 		       uint64_t from, uint64_t to, uint8_t *buf)
 {
@@ -66,14 +66,14 @@ struct range_read {
 	struct dir_store *d;
 	struct rt_file *file;
 	const struct chunk_head *h;
-	uint64_t off, len; /* wanted */
+	uint64_t off, len; /* wanted range */
 	uint8_t *buf;
-	uint64_t unit_from, unit_to; /* to be read: whole units, or to the end of the chunk */
+	uint64_t unit_from, unit_to; /* range to read: complete units, or to the end of the chunk */
 	uint32_t crc;
 	uint64_t bad_unit;
 };
 
-/* Through a window of ours, then copied. */
+/* Reads through a buffer of the store and copies. */
 static int range_copied(struct range_read *r)
 {
 	uint64_t window = min_u64(dir_window(r->h), r->unit_to - r->unit_from);
@@ -94,20 +94,23 @@ static int range_copied(struct range_read *r)
 		if (rc != 0)
 			return rc;
 		memcpy(r->buf + (from - r->off), own + (from - at), end - from);
-		/* Most reads are one window: no need to work out a power for them. */
+		/* Most reads take one window, which needs no combining. */
 		r->crc = at == r->unit_from ? crc : crc32c_combine(r->crc, crc, end - from);
 	}
 	return 0;
 }
 
-/* Pages straight to the caller: [front_end, back_start); front and back beside them. */
+/*
+ * Reads the pages [front_end, back_start) straight into the caller's buffer, and the parts before
+ * and after into an own buffer.
+ */
 static int range_straight(struct range_read *r, uint64_t front_end, uint64_t back_start)
 {
 	uint64_t front_len = front_end - r->unit_from;
 	uint64_t back_len = r->unit_to - back_start;
 	uint64_t back_pages = chunk_paged(r->unit_to) - back_start;
 	uint64_t end = r->off + r->len;
-	/* The tail may follow the last page. */
+	/* One more page for the tail. */
 	AUTO_FREE uint8_t *own = dir_pages_alloc(front_len + back_pages + CHUNK_PAGE_BYTES);
 	if (own == NULL)
 		return -ENOMEM;
@@ -169,7 +172,7 @@ int dir_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint64
 		rc = dir_chunk_open(d, id, &c);
 	if (rc != 0)
 		return rc;
-	/* Appends go on meanwhile, beyond the length of this head, and make heads of their own. */
+	/* Concurrent appends write beyond the length of this head and create new heads. */
 	struct dir_head *head = dir_head_ref(c->head);
 	struct range_read r = {
 		.d = d, .file = c->file, .h = &head->h, .off = off, .len = len, .buf = buf};
@@ -182,7 +185,7 @@ int dir_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint64
 	if (rc == 0)
 		*crc = r.crc;
 	dir_head_unref(head);
-	dir_chunk_drop(d, c);
+	dir_chunk_unref(d, c);
 	return rc;
 }
 
@@ -205,7 +208,7 @@ static void scan_bad(struct scan *sc, uint64_t from, uint64_t to)
 		sc->bad[sc->count++] = (struct store_range){.off = from, .len = to - from};
 }
 
-/* Unit by unit, to say which of them it is. */
+/* Reads unit by unit to find the damaged ones. */
 static int scan_units(struct scan *sc, uint64_t from, uint64_t to, uint8_t *buf)
 {
 	uint64_t unit = chunk_unit_bytes(sc->h);
@@ -225,7 +228,7 @@ static int scan_units(struct scan *sc, uint64_t from, uint64_t to, uint8_t *buf)
 	return 0;
 }
 
-/* Writes a slot anew that is not, on the medium, what the head in memory says. */
+/* Rewrites a slot whose bytes on the medium differ from the head in memory. */
 static int scan_slot(struct scan *sc, unsigned slot, const uint8_t *found, const uint8_t *want)
 {
 	struct dir_chunk *c = sc->c;
@@ -235,7 +238,7 @@ static int scan_slot(struct scan *sc, unsigned slot, const uint8_t *found, const
 	if (found != NULL && memcmp(found + (size_t)slot * CHUNK_SLOT_BYTES, want, len) == 0)
 		return 0;
 	dir_note_damage(sc->d, c->id, 0, "slot");
-	if (c->read_only || c->stuck)
+	if (c->read_only || c->frozen)
 		return 0;
 	int rc = dir_slot_write(sc->d, c->file, h, slot);
 	return rc != 0 ? rc : dir_note(sc->d, rt_file_sync(c->file));
@@ -280,12 +283,12 @@ static int scan_chunk(struct scan *sc)
 	}
 	if (rc != 0)
 		return rc;
-	/* Slots change under the lock only. */
+	/* The lock guards the slots. */
 	rc = rt_mutex_lock(&sc->c->lock);
 	if (rc != 0)
 		return rc;
 	rt_shield_enter();
-	rc = sc->c->gone ? 0 : scan_slots(sc);
+	rc = sc->c->removed ? 0 : scan_slots(sc);
 	rt_shield_leave();
 	rt_mutex_unlock(&sc->c->lock);
 	return rc;
@@ -307,6 +310,6 @@ int64_t dir_scan(struct store *s, struct chunk_id id, struct store_range *bad, s
 	sc.h = &head->h;
 	rc = scan_chunk(&sc);
 	dir_head_unref(head);
-	dir_chunk_drop(d, sc.c);
+	dir_chunk_unref(d, sc.c);
 	return rc != 0 ? rc : (int64_t)sc.count;
 }

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Loading a chunk. A settled one is believed as it is (invariant 3 of format.c). In any other the last
- * change may have been cut short, and is decided now, once and for all (invariant 4):
+ * Loading a chunk. The contents of a settled chunk are taken as they are (invariant 3 of format.c). In a
+ * chunk that is not settled the last change may be incomplete. It is rolled forward or back now, and the
+ * outcome never changes again (invariant 4):
  *
- *   what it added is right   it is written again and synced, so that what readers will be shown is
- *                            durable even if it had only reached the page cache, or an earlier
- *                            sync had failed
- *   it is not right          back to the state before, which was synced
- *   the other slot is bad    there is no state before to go back to; units that do not match are
- *                            damage, and reads say so
+ *   added bytes match        roll forward: write them again and sync, so that they are durable even if
+ *                            they were only in the page cache, or an earlier sync had failed
+ *   they do not match        roll back to the previous state, which was synced
+ *   the other slot is bad    there is no previous state: units that do not match are damaged, and reads
+ *                            report that
  *
- * A crash during any of this leaves a chunk that is decided the same way again. What is decided is
- * written, so a read that only went wrong once must not decide: everything that speaks for a change
- * of the medium is read twice.
+ * A crash during recovery leaves a chunk for which the next recovery decides the same. Since the decision
+ * is written, one faulty read must not cause it: whatever would change the medium is read twice.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -37,9 +36,9 @@ static int file_open(struct dir_store *d, struct dir_chunk *c)
 	return dir_note(d, rc);
 }
 
-/* Is what the last change added there and right? Writes it again when asked to. */
-static int last_change(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h,
-		       bool write)
+/* Verifies the bytes that the last change added. With write set, also writes their pages again. */
+static int last_change_verify(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h,
+			      bool write)
 {
 	uint64_t added = min_u64(h->prev_len, h->len);
 	uint64_t first_page = chunk_paged(added);
@@ -62,9 +61,9 @@ static int last_change(struct dir_store *d, struct dir_chunk *c, const struct ch
 	return rc;
 }
 
-/* Makes h the state of the chunk, durably, from the slot it is in. */
-static int decide(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h,
-		  unsigned write_slot)
+/* Writes h to a slot and syncs. */
+static int slot_write_sync(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h,
+			   unsigned write_slot)
 {
 	int rc = dir_slot_write(d, c->file, h, write_slot);
 	return rc != 0 ? rc : dir_note(d, rt_file_sync(c->file));
@@ -72,22 +71,22 @@ static int decide(struct dir_store *d, struct dir_chunk *c, const struct chunk_h
 
 static int roll_forward(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h)
 {
-	int rc = last_change(d, c, h, true);
+	int rc = last_change_verify(d, c, h, true);
 
 	if (rc == 0)
-		rc = decide(d, c, h, chunk_slot_of(h->seq));
-	/* And now to the other slot, which the state before has no more use for. */
-	return rc != 0 ? rc : decide(d, c, h, 1 - chunk_slot_of(h->seq));
+		rc = slot_write_sync(d, c, h, chunk_slot_of(h->seq));
+	/* The previous state is no longer needed: overwrite its slot. */
+	return rc != 0 ? rc : slot_write_sync(d, c, h, 1 - chunk_slot_of(h->seq));
 }
 
 static int recover(struct dir_store *d, struct dir_chunk *c, const struct chunk_slots *slots,
 		   const struct chunk_head **out)
 {
 	const struct chunk_head *h = slots->newest;
-	int rc = last_change(d, c, h, false);
+	int rc = last_change_verify(d, c, h, false);
 
 	if (rc == -EBADMSG)
-		rc = last_change(d, c, h, false);
+		rc = last_change_verify(d, c, h, false);
 
 	*out = h;
 	if (rc == -EBADMSG && slots->has_older) {
@@ -97,18 +96,19 @@ static int recover(struct dir_store *d, struct dir_chunk *c, const struct chunk_
 			 " to=%" PRIu64,
 			 d->super.disk, c->id.block, c->id.index, h->len, slots->older->len);
 		*out = slots->older;
-		return c->read_only ? 0 : decide(d, c, slots->older, chunk_slot_of(h->seq));
+		return c->read_only ? 0
+				    : slot_write_sync(d, c, slots->older, chunk_slot_of(h->seq));
 	}
 	if (rc == -EBADMSG) {
 		dir_note_damage(d, c->id, h->prev_len, "last_append");
-		return c->read_only ? 0 : decide(d, c, h, 1 - chunk_slot_of(h->seq));
+		return c->read_only ? 0 : slot_write_sync(d, c, h, 1 - chunk_slot_of(h->seq));
 	}
 	if (rc != 0 || c->read_only)
 		return rc;
 	return roll_forward(d, c, h);
 }
 
-/* A file that is shorter than its head says was cut by somebody. */
+/* Checks that the file is not shorter than the head says. */
 static int size_check(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h)
 {
 	uint64_t size;
@@ -119,7 +119,7 @@ static int size_check(struct dir_store *d, struct dir_chunk *c, const struct chu
 	return rc;
 }
 
-/* Are the slots the same when they are read again? */
+/* Reads the slots again and compares. */
 static int read_again(struct dir_store *d, struct dir_chunk *c, const uint8_t *bytes)
 {
 	AUTO_FREE uint8_t *again = dir_pages_alloc(CHUNK_SLOTS_BYTES);
@@ -171,12 +171,12 @@ int dir_chunk_load(struct dir_store *d, struct dir_chunk *c)
 		return -ENOMEM;
 	int rc = file_open(d, c);
 	if (rc == -ENOENT) {
-		int synced = dir_fan_settle(d, c->id);
+		int synced = dir_fan_sync_pending(d, c->id);
 		return synced != 0 ? synced : rc;
 	}
 	if (rc != 0)
 		return rc;
-	/* Recovery must not stop half-way for a deadline: others wait for its outcome. */
+	/* Not interrupted by a deadline: other callers wait for the outcome. */
 	rt_shield_enter();
 	rc = load(d, c, bytes, heads);
 	rt_shield_leave();

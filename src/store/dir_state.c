@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What errors make of a disk, who may do what in which state, and space. */
+/* The state of a disk as a result of errors, what is allowed in each state, and free space. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,16 +40,17 @@ static void note_error(struct dir_store *d, int rc)
 }
 
 /*
- * Something that should be there is not: is the disk still? One that was unmounted or taken away shows
- * the folder below, and nothing of that may be taken for the absence of a chunk.
+ * Called when a file that should exist does not: checks that the disk is still mounted. An
+ * unmounted disk shows the directory below the mount point, whose emptiness does not mean that
+ * chunks are absent.
  */
-static int note_absent(struct dir_store *d)
+static int check_mounted(struct dir_store *d)
 {
 	char path[DIR_PATH_MAX + 16];
 	struct rt_file *f;
 
 	snprintf(path, sizeof(path), "%s/superblock", d->root);
-	/* For who is late as well: a check that is refused says nothing about the disk. */
+	/* Shielded, because a check that a deadline cuts off says nothing about the disk. */
 	rt_shield_enter();
 	int rc = rt_file_open(&f, path, RT_READ);
 	rt_shield_leave();
@@ -78,7 +79,7 @@ int dir_note(struct dir_store *d, int64_t rc64)
 		return -ENOSPC;
 	case -ENOENT:
 	case -ENOTDIR:
-		return note_absent(d);
+		return check_mounted(d);
 	case -ENODEV:
 	case -ENXIO:
 		d->io_errors++;
@@ -87,7 +88,7 @@ int dir_note(struct dir_store *d, int64_t rc64)
 		return -ENODEV;
 	case -EROFS:
 	case -EIO:
-	case -EUCLEAN: /* what filesystems say when they find themselves damaged */
+	case -EUCLEAN: /* filesystems return this when their own structures are damaged */
 		note_error(d, rc);
 		return rc == -EUCLEAN ? -EIO : rc;
 	default:
@@ -97,17 +98,17 @@ int dir_note(struct dir_store *d, int64_t rc64)
 
 int dir_note_read(struct dir_store *d, int64_t rc, struct chunk_id id, uint64_t off)
 {
-	uint64_t place = hash64_u64s(hash64_u64s(id.block, id.index), off / DIR_PLACE_BYTES);
+	uint64_t place = hash64_u64s(hash64_u64s(id.block, id.index), off / DIR_UNREADABLE_BYTES);
 
 	if (rc != -EIO && rc != -EUCLEAN)
 		return dir_note(d, rc);
-	for (size_t i = 0; i < DIR_BAD_PLACES; i++) {
-		if (d->bad_places[i] == place) {
+	for (size_t i = 0; i < DIR_UNREADABLE_MAX; i++) {
+		if (d->unreadable[i] == place) {
 			d->io_errors++;
 			return -EIO;
 		}
 	}
-	d->bad_places[d->bad_place_next++ % DIR_BAD_PLACES] = place;
+	d->unreadable[d->unreadable_next++ % DIR_UNREADABLE_MAX] = place;
 	return dir_note(d, rc);
 }
 
@@ -161,16 +162,16 @@ static int probe(struct dir_store *d)
 	return rc != 0 ? rc : removed;
 }
 
-/* A suspect disk is given a chance now and then, by who wants to write. */
+/* Probes a suspect disk if the last probe is long enough ago. Called by writers. */
 static int probe_when_due(struct dir_store *d)
 {
 	if (d->probing || rt_now_ns() < d->probe_at_ns)
 		return -EROFS;
 	d->probing = true;
 	int rc = probe(d);
-	if (rc == 0 && d->untidy) {
-		rc = dir_tidy(d);
-		if (d->untidy)
+	if (rc == 0 && d->needs_cleanup) {
+		rc = dir_clean_up(d);
+		if (d->needs_cleanup)
 			rc = -EROFS;
 	}
 	d->probing = false;
@@ -200,7 +201,7 @@ static bool space_fits(const struct dir_store *d, uint64_t bytes, bool reserved)
 {
 	uint64_t aside = d->options.keep_free_bytes;
 
-	/* Who uses a reservation may take the space that was set aside for it. */
+	/* A put with a reservation may use the space that was set aside for it. */
 	if (!reserved)
 		aside += d->reserved_bytes;
 	return d->free_bytes >= aside && d->free_bytes - aside >= bytes;
@@ -216,7 +217,7 @@ static int space_check(struct dir_store *d, uint64_t bytes, bool reserved)
 			return rc;
 	}
 	if (!space_fits(d, bytes, reserved)) {
-		/* Space that is only reserved does not make a disk full. */
+		/* A disk is full only if the write would not fit without the reservations. */
 		if (d->state == STORE_ONLINE && !space_fits(d, bytes, true)) {
 			d->full_bytes = bytes;
 			state_set(d, STORE_FULL, -ENOSPC);
@@ -281,14 +282,19 @@ void dir_info(struct store *s, struct store_info *out)
 {
 	struct dir_store *d = dir_of(s);
 
-	/* Nobody writes to a disk that is known to be full, so that writes alone would never find the space that has
-	 * come back. */
+	/*
+	 * Callers do not write to a disk that reports full, so the state would never change
+	 * without this check.
+	 */
 	if (d->state != STORE_FAILED && space_refresh(d) == 0 && d->state == STORE_FULL &&
 	    space_fits(d, d->full_bytes, false))
 		state_set(d, STORE_ONLINE, 0);
 	if (d->state == STORE_ONLINE || d->state == STORE_FULL || d->state == STORE_DRAINING)
-		dir_super_keep(d);
-	/* What a writer may have is decided by all that is free; what is told, by what adds up. */
+		dir_super_repair(d);
+	/*
+	 * Writes are checked against all free space of the filesystem; the reported numbers are
+	 * divided by the disks that share it, so that their sum is right.
+	 */
 	uint64_t sharers = d->options.sharers > 0 ? d->options.sharers : 1;
 	uint64_t aside = d->options.keep_free_bytes + d->reserved_bytes;
 	*out = (struct store_info){
@@ -308,7 +314,7 @@ int dir_control(struct store *s, enum store_state state)
 
 	if (state != STORE_ONLINE && state != STORE_DRAINING && state != STORE_FAILED)
 		return -EINVAL;
-	/* What failed may have been half-way through anything: only opening it anew helps. */
+	/* A failed disk may have stopped in the middle of any change: it must be opened again. */
 	if (d->state == STORE_FAILED)
 		return state == STORE_FAILED ? 0 : -EIO;
 	if (d->state == STORE_SUSPECT && state == STORE_ONLINE) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The chunks in use. An entry is held by every call that works with the chunk; when the last one drops
- * it, it stays for the next, with its file open, until others need the room. An entry without a
- * head, because it could not be loaded or was deleted, goes with its last holder.
+ * The chunks in use. Every call that works with a chunk holds a reference to its entry. After the
+ * last reference is dropped the entry stays with its open file until another chunk needs the room.
+ * An entry without a head (not loaded, or deleted) is freed with its last reference.
  */
 #include <assert.h>
 #include <errno.h>
@@ -84,7 +84,7 @@ static void table_remove(struct dir_store *d, struct dir_chunk *c)
 
 	if (first == c) {
 		map_remove(&d->table, key);
-		/* The place that was just freed takes it: this cannot fail. */
+		/* Cannot fail: map_remove has just freed a slot. */
 		if (c->chain != NULL && map_put(&d->table, key, c->chain) != 0)
 			assert(!"a map lost its room");
 	} else {
@@ -106,42 +106,45 @@ static void chunk_free(struct dir_chunk *c)
 
 void dir_chunk_forget(struct dir_store *d, struct dir_chunk *c)
 {
-	if (c->gone)
+	if (c->removed)
 		return;
 	table_remove(d, c);
-	c->gone = true;
-	if (c->stuck)
-		d->stuck_count--;
+	c->removed = true;
+	if (c->frozen)
+		d->frozen_count--;
 }
 
-void dir_chunk_stick(struct dir_store *d, struct dir_chunk *c)
+void dir_chunk_freeze(struct dir_store *d, struct dir_chunk *c)
 {
-	if (c->stuck)
+	if (c->frozen)
 		return;
-	c->stuck = true;
-	if (!c->gone && ++d->stuck_count > DIR_STUCK_MAX)
+	c->frozen = true;
+	if (!c->removed && ++d->frozen_count > DIR_FROZEN_MAX)
 		dir_control(&d->base, STORE_FAILED);
 }
 
 /* --- holding ---------------------------------------------------------------------------------- */
 
-void dir_chunk_drop(struct dir_store *d, struct dir_chunk *c)
+void dir_chunk_unref(struct dir_store *d, struct dir_chunk *c)
 {
 	if (--c->refs > 0)
 		return;
 	if (c->head == NULL)
 		dir_chunk_forget(d, c);
-	if (c->gone) {
+	if (c->removed) {
 		chunk_free(c);
 		return;
 	}
-	if (c->stuck)
+	if (c->frozen)
 		return;
 	list_push_back(&d->idle, &c->lru);
 	rt_cond_broadcast(&d->room);
 }
 
-/* Makes room by letting the longest unused go, unless somebody comes for it meanwhile. */
+/*
+ * Closes the least recently used idle chunk, unless a caller refers to it again while it is being
+ * settled.
+ */
 static void evict(struct dir_store *d)
 {
 	struct dir_chunk *c = list_entry(list_pop_front(&d->idle), struct dir_chunk, lru);
@@ -153,15 +156,15 @@ static void evict(struct dir_store *d)
 		rt_shield_leave();
 		rt_mutex_unlock(&c->lock);
 	}
-	if (c->refs > 1 || c->stuck) {
-		dir_chunk_drop(d, c);
+	if (c->refs > 1 || c->frozen) {
+		dir_chunk_unref(d, c);
 		return;
 	}
 	dir_chunk_forget(d, c);
-	dir_chunk_drop(d, c);
+	dir_chunk_unref(d, c);
 }
 
-int dir_chunk_hold(struct dir_store *d, struct chunk_id id, struct dir_chunk **out)
+int dir_chunk_ref(struct dir_store *d, struct chunk_id id, struct dir_chunk **out)
 {
 	struct dir_chunk *c;
 
@@ -197,8 +200,8 @@ int dir_chunk_hold(struct dir_store *d, struct chunk_id id, struct dir_chunk **o
 	return 0;
 }
 
-/* Loads the head unless it is there. -EAGAIN: the entry is no longer that of the name. */
-static int chunk_need(struct dir_store *d, struct dir_chunk *c)
+/* Loads the head if it is not loaded. -EAGAIN when the entry is no longer in the table. */
+static int chunk_ensure_loaded(struct dir_store *d, struct dir_chunk *c)
 {
 	if (c->creating)
 		return -ENOENT;
@@ -207,7 +210,7 @@ static int chunk_need(struct dir_store *d, struct dir_chunk *c)
 	int rc = rt_mutex_lock(&c->lock);
 	if (rc != 0)
 		return rc;
-	if (c->gone)
+	if (c->removed)
 		rc = -EAGAIN;
 	else if (c->head == NULL)
 		rc = dir_chunk_load(d, c);
@@ -221,12 +224,12 @@ int dir_chunk_open(struct dir_store *d, struct chunk_id id, struct dir_chunk **o
 	int rc;
 
 	do {
-		rc = dir_chunk_hold(d, id, &c);
+		rc = dir_chunk_ref(d, id, &c);
 		if (rc != 0)
 			return rc;
-		rc = chunk_need(d, c);
+		rc = chunk_ensure_loaded(d, c);
 		if (rc != 0)
-			dir_chunk_drop(d, c);
+			dir_chunk_unref(d, c);
 	} while (rc == -EAGAIN);
 	if (rc == 0)
 		*out = c;
@@ -243,18 +246,21 @@ int dir_chunk_lock(struct dir_store *d, struct chunk_id id, struct dir_chunk **o
 		if (rc != 0)
 			return rc;
 		rc = rt_mutex_lock(&c->lock);
-		/* Opened while the disk was read-only, or a change failed: the disk is well again, so load it anew. */
-		if (rc == 0 && (c->read_only || c->stuck) && !again && d->state == STORE_ONLINE) {
+		/*
+		 * The chunk was opened while the disk was read-only, or a change failed. The disk
+		 * is online again: load the chunk again.
+		 */
+		if (rc == 0 && (c->read_only || c->frozen) && !again && d->state == STORE_ONLINE) {
 			again = true;
 			dir_chunk_forget(d, c);
 		}
-		if (rc == 0 && !c->gone) {
+		if (rc == 0 && !c->removed) {
 			*out = c;
 			return 0;
 		}
 		if (rc == 0)
 			rt_mutex_unlock(&c->lock);
-		dir_chunk_drop(d, c);
+		dir_chunk_unref(d, c);
 		if (rc != 0)
 			return rc;
 	}
@@ -263,7 +269,7 @@ int dir_chunk_lock(struct dir_store *d, struct chunk_id id, struct dir_chunk **o
 void dir_chunk_unlock(struct dir_store *d, struct dir_chunk *c)
 {
 	rt_mutex_unlock(&c->lock);
-	dir_chunk_drop(d, c);
+	dir_chunk_unref(d, c);
 }
 
 void dir_table_init(struct dir_store *d)
@@ -277,11 +283,14 @@ void dir_table_fini(struct dir_store *d)
 {
 	while (!list_empty(&d->idle))
 		evict(d);
-	/* What is left is stuck: nothing is known about it, so nothing is written. */
+	/*
+	 * Only frozen chunks are left. Their state on the medium is unknown, so nothing is
+	 * written.
+	 */
 	map_for_each(&d->table, it) {
 		for (struct dir_chunk *c = it.value, *after; c != NULL; c = after) {
 			after = c->chain;
-			assert(c->refs == 0 && c->stuck);
+			assert(c->refs == 0 && c->frozen);
 			chunk_free(c);
 		}
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pages and slots on their way out. A payload whose pieces are pages of memory and that starts on a
- * page of the chunk is written from where it lies; any other goes through a window of copies.
+ * Writing pages and slots. If the pieces of a payload are aligned pages and start on a page of the
+ * chunk, they are written without copying; otherwise through a buffer of at most DIR_WINDOW_BYTES.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ void *dir_pages_alloc(uint64_t bytes)
 	return aligned_alloc(CHUNK_PAGE_BYTES, whole > 0 ? whole : CHUNK_PAGE_BYTES);
 }
 
-/* Pieces that go to consecutive places of a file. */
+/* Buffers for consecutive offsets of a file. */
 struct page_out {
 	struct rt_file *file;
 	uint64_t at;
@@ -49,8 +49,11 @@ static int out_add(struct dir_store *d, struct page_out *o, const void *bytes, u
 	return rc;
 }
 
-/* Can the pieces be written as they are? The last may end anywhere: its rest is the tail. */
-static bool is_pages(const struct store_data *data)
+/*
+ * Whether the pieces can be written without copying. The last may have any length: its remainder
+ * becomes the tail.
+ */
+static bool pieces_are_pages(const struct store_data *data)
 {
 	for (int i = 0; i < data->n; i++) {
 		uint64_t bits = (uint64_t)(uintptr_t)data->iov[i].iov_base;
@@ -62,8 +65,8 @@ static bool is_pages(const struct store_data *data)
 	return true;
 }
 
-static int pages_as_they_are(struct dir_store *d, struct page_out *o, const struct store_data *data,
-			     uint64_t left)
+static int pages_direct(struct dir_store *d, struct page_out *o, const struct store_data *data,
+			uint64_t left)
 {
 	int rc = 0;
 
@@ -113,8 +116,8 @@ int dir_pages_write(struct dir_store *d, struct rt_file *f, const struct chunk_h
 	}
 	if (left == 0)
 		return out_flush(d, &o);
-	if (h->len == start && is_pages(data))
-		return pages_as_they_are(d, &o, data, left);
+	if (h->len == start && pieces_are_pages(data))
+		return pages_direct(d, &o, data, left);
 	return pages_copied(d, &o, h, data, left);
 }
 
@@ -122,7 +125,7 @@ int dir_slot_write(struct dir_store *d, struct rt_file *f, const struct chunk_he
 		   unsigned slot)
 {
 	AUTO_FREE uint8_t *bytes = dir_pages_alloc(CHUNK_SLOT_BYTES);
-	/* Without a tail its page is not looked at. */
+	/* A tail page without bytes is never read. */
 	size_t len = h->len % CHUNK_PAGE_BYTES == 0 ? CHUNK_PAGE_BYTES : CHUNK_SLOT_BYTES;
 
 	if (bytes == NULL)
@@ -133,7 +136,7 @@ int dir_slot_write(struct dir_store *d, struct rt_file *f, const struct chunk_he
 
 int dir_settle(struct dir_store *d, struct dir_chunk *c)
 {
-	if (c->settled || c->stuck || c->read_only)
+	if (c->settled || c->frozen || c->read_only)
 		return 0;
 	const struct chunk_head *h = &c->head->h;
 	int rc = dir_slot_write(d, c->file, h, 1 - chunk_slot_of(h->seq));

@@ -58,7 +58,7 @@ int drive_init(struct drive *d, const struct drive_spec *spec)
 		return -EINVAL;
 	*d = (struct drive){.spec = *spec};
 	list_init(&d->queue);
-	list_init(&d->line);
+	list_init(&d->backlog);
 	return 0;
 }
 
@@ -71,7 +71,7 @@ static uint64_t transfer_ns(const struct drive_spec *spec, uint64_t bytes, bool 
 	return (uint64_t)((unsigned __int128)bytes * second_ns / rate);
 }
 
-/* Until the byte at `to` is under the head, from an instant. */
+/* Returns the time from now_ns until the byte at `to` is under the head. */
 static uint64_t turn_wait_ns(const struct drive_spec *spec, uint64_t to, uint64_t now_ns)
 {
 	if (spec->turn_ns == 0)
@@ -101,7 +101,7 @@ uint64_t drive_position_ns(const struct drive_spec *spec, uint64_t from, uint64_
 /* --- requests --------------------------------------------------------------------------------- */
 
 struct request {
-	struct list link; /* in drive.queue or drive.line; in none while it is worked on */
+	struct list link; /* in drive.queue or drive.backlog; in no list while it is being served */
 	struct rt_cond started;
 	uint64_t start_ns; /* when it reached the device */
 	uint64_t at;
@@ -113,18 +113,18 @@ struct request {
 	uint64_t end_ns;
 };
 
-/* Requests move up from the line as the queue has room. */
+/* Moves requests from the backlog to the queue while that has room. */
 static void fill_queue(struct drive *d)
 {
-	while (d->queued < d->spec.queue_depth && !list_empty(&d->line)) {
-		struct request *r = list_entry(list_pop_front(&d->line), struct request, link);
+	while (d->queued < d->spec.queue_depth && !list_empty(&d->backlog)) {
+		struct request *r = list_entry(list_pop_front(&d->backlog), struct request, link);
 		list_push_back(&d->queue, &r->link);
 		r->in_queue = true;
 		d->queued++;
 	}
 }
 
-/* The one to serve next: the first in order, or the nearest in time when there is an arm. */
+/* Returns the request to serve next: the oldest, or with an arm the nearest in time. */
 static struct request *choose(const struct drive *d, uint64_t now_ns)
 {
 	struct request *first = list_entry(list_first(&d->queue), struct request, link);
@@ -143,7 +143,7 @@ static struct request *choose(const struct drive *d, uint64_t now_ns)
 	return best;
 }
 
-/* The channel that has been free for the longest, or channels when all work. */
+/* Returns the channel that has been free for the longest time; spec.channels if none is free. */
 static uint32_t free_channel(const struct drive *d)
 {
 	uint32_t best = d->spec.channels;
@@ -174,8 +174,10 @@ static void begin(struct drive *d, struct request *r, uint32_t channel, uint64_t
 	rt_cond_signal(&r->started);
 }
 
-/* Starts what can be started. Times count from when things were due, not from when a fiber woke, so
- * that lateness does not add up. */
+/*
+ * Starts requests on free channels. Times are computed from when a channel or request was ready,
+ * not from when a fiber ran, so that scheduling delays do not add up.
+ */
 static void dispatch(struct drive *d)
 {
 	uint32_t channel;
@@ -200,7 +202,7 @@ int drive_request(struct drive *d, uint64_t start_ns, uint64_t at, uint64_t byte
 
 	list_init(&r.link);
 	rt_cond_init(&r.started);
-	list_push_back(&d->line, &r.link);
+	list_push_back(&d->backlog, &r.link);
 	fill_queue(d);
 	if (d->queued > d->stats.queued_max)
 		d->stats.queued_max = d->queued;

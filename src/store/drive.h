@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A model of a storage device: how long requests take, and which of them goes first. It moves no
- * bytes. It runs on the rt clock, so in simulated time too, and has no chance in it: the same
- * requests at the same times take the same time.
+ * A model of a storage device: how long requests take and in which order they are served. It moves no
+ * bytes. It runs on the rt clock, so also in simulated time, and is deterministic: the same requests at
+ * the same times take the same time.
  *
- * Model. A device works on up to `channels` requests at once and sees `queue_depth` of them, the rest
- * wait in line. A request takes
+ * Model. A device works on up to `channels` requests at once and knows `queue_depth` of them; further
+ * requests wait in a backlog. A request takes
  *
- *   position   seek by distance d:  seek_min + (seek_max - seek_min) * sqrt(d / size), and then until
- *              the first byte comes by under the head. A request that starts where the last one
- *              ended takes none of it: the drive reads on, or writes behind.
+ *   position   seek by distance d:  seek_min + (seek_max - seek_min) * sqrt(d / size), then the rotation
+ *              until the first byte is under the head. A request that starts where the last one ended
+ *              takes none of it.
  *   latency    of the electronics, or of reading flash cells
- *   transfer   bytes / bandwidth; transfers share the one way to the host, positions and latencies
- *              of different channels do not
+ *   transfer   bytes / bandwidth; transfers share one bus to the host, positions and latencies of
+ *              different channels overlap
  *
- * A device with an arm (seek_max > 0) serves the request that it can reach first, unless one has been
- * passed over for DRIVE_PATIENCE_NS; others serve in order.
+ * A device with an arm (seek_max > 0) serves the request that it can reach first, unless the oldest one has
+ * waited longer than DRIVE_PATIENCE_NS; other devices serve in order.
  *
- * Worked example, drive_hdd: a random read of 4 KiB. Seek on average 0.8 + 14.4 * 8/15 = 8.48 ms (the
- * mean of sqrt(|x - y|) for two random places is 8/15), half a turn 4.17 ms, transfer 0.02 ms: 12.67
- * ms, 79 a second. Reading on: 200 MB/s.
+ * Worked example, drive_hdd: a random read of 4 KiB. The average seek is 0.8 + 14.4 * 8/15 = 8.48 ms (the
+ * mean of sqrt(|x - y|) for two random positions is 8/15), half a rotation 4.17 ms, transfer 0.02 ms: 12.67
+ * ms, 79 requests per second. Sequential reads: 200 MB/s.
  */
 #ifndef STORE_DRIVE_H
 #define STORE_DRIVE_H
@@ -41,50 +41,51 @@ struct drive_spec {
 	uint64_t write_bytes_per_s;
 	uint64_t seek_min_ns;
 	uint64_t seek_max_ns; /* 0: no arm */
-	uint64_t turn_ns;     /* one revolution; 0: nothing turns */
+	uint64_t turn_ns;     /* one revolution; 0: the medium does not rotate */
 	uint64_t read_latency_ns;
 	uint64_t write_latency_ns;
 	uint32_t channels;
 	uint32_t queue_depth; /* at least channels */
 };
 
-/* A 7,200 rpm drive of 20 TB, a SATA and an NVMe flash device. */
+/* A 7,200 rpm disk drive of 20 TB, a SATA and an NVMe flash device. */
 extern const struct drive_spec drive_hdd, drive_sata, drive_nvme;
 
-/* "hdd", "sata", "nvme"; NULL for any other name. */
+/* Returns the preset "hdd", "sata" or "nvme"; NULL for any other name. */
 const struct drive_spec *drive_preset(const char *name);
 
 struct drive_stats {
 	uint64_t requests;
 	uint64_t bytes;
-	uint64_t busy_ns; /* the sum over channels of the time they worked */
+	uint64_t busy_ns; /* sum of the busy times of all channels */
 	uint32_t queued_max;
 };
 
 struct drive {
 	struct drive_spec spec;
-	struct list queue; /* drive_request that the device sees, oldest first */
-	struct list line;  /* those behind them */
-	uint32_t queued;   /* in the queue, or being worked on */
+	struct list queue;   /* struct request, known to the device, oldest first */
+	struct list backlog; /* struct request, beyond queue_depth */
+	uint32_t queued;     /* requests in queue or being served */
 	struct {
 		bool working;
-		uint64_t free_ns; /* since when, or from when on */
+		uint64_t free_ns; /* when the channel becomes, or became, free */
 	} channels[DRIVE_CHANNELS_MAX];
-	uint64_t head;        /* where the last request ended */
+	uint64_t head;        /* position where the last request ended */
 	uint64_t bus_free_ns; /* when the last transfer ends */
 	struct drive_stats stats;
 };
 
-/* -EINVAL for a device that cannot be. */
+/* -EINVAL for an impossible device. */
 int drive_init(struct drive *d, const struct drive_spec *spec);
 
 /*
- * Waits as long as the device takes for a request that reached it at start_ns, at byte `at` of its
- * medium. Ends early with -ETIME or -ECANCELED while it is in the queue; runs to its end after.
+ * Waits as long as the device takes for a request that reached it at start_ns, for `bytes` at
+ * position `at`. -ETIME or -ECANCELED while it is queued; once the device serves it, it runs to
+ * its end.
  */
 int drive_request(struct drive *d, uint64_t start_ns, uint64_t at, uint64_t bytes, bool write);
 
-/* How long positioning from one place to another takes when it starts at now_ns. */
+/* Returns the time that positioning takes when it starts at now_ns. */
 uint64_t drive_position_ns(const struct drive_spec *spec, uint64_t from, uint64_t to,
 			   uint64_t now_ns);
 

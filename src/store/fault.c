@@ -19,8 +19,11 @@ static struct fault_store *fault_of(struct store *s)
 	return container_of(s, struct fault_store, base);
 }
 
-/* Counts a call. Whether it is struck; *rc is what it is to return, 0 to go on below. */
-static bool strike(struct fault_store *f, enum store_call call, int *rc)
+/*
+ * Counts a call. Returns whether the fault affects it; *rc is an error to return at once, 0 to
+ * continue.
+ */
+static bool count_call(struct fault_store *f, enum store_call call, int *rc)
 {
 	*rc = 0;
 	if ((f->fault.calls & (unsigned)call) == 0)
@@ -35,19 +38,19 @@ static bool strike(struct fault_store *f, enum store_call call, int *rc)
 	return true;
 }
 
-/* What a struck call returns when the store below said below. */
-static int64_t result(const struct fault_store *f, bool struck, int64_t below)
+/* The result of a call for which the store below returned `below`. */
+static int64_t result(const struct fault_store *f, bool affected, int64_t below)
 {
-	return struck && f->fault.rc != 0 ? f->fault.rc : below;
+	return affected && f->fault.rc != 0 ? f->fault.rc : below;
 }
 
-/* Does the call get as far as the store below? */
-static bool reaches(const struct fault_store *f, bool struck)
+/* Whether the call is passed to the store below. */
+static bool calls_below(const struct fault_store *f, bool affected)
 {
-	return !struck || f->fault.rc == 0 || f->fault.after;
+	return !affected || f->fault.rc == 0 || f->fault.after;
 }
 
-/* A copy of the payload in one piece, with a bit flipped that its CRC does not know of. */
+/* Returns a contiguous copy of the payload with one bit flipped and the CRC unchanged. */
 static uint8_t *corrupted(const struct store_data *data, struct iovec *piece,
 			  struct store_data *out)
 {
@@ -67,17 +70,17 @@ static int fault_put(struct store *s, struct chunk_id id, const struct store_put
 	struct store_put changed = *p;
 	struct iovec piece;
 	int rc;
-	bool struck = strike(f, STORE_CALL_PUT, &rc);
+	bool affected = count_call(f, STORE_CALL_PUT, &rc);
 
-	if (rc != 0 || !reaches(f, struck))
+	if (rc != 0 || !calls_below(f, affected))
 		return rc != 0 ? rc : f->fault.rc;
 	AUTO_FREE uint8_t *copy = NULL;
-	if (struck && f->fault.corrupt && p->data.len > 0) {
+	if (affected && f->fault.corrupt && p->data.len > 0) {
 		copy = corrupted(&p->data, &piece, &changed.data);
 		if (copy == NULL)
 			return -ENOMEM;
 	}
-	return (int)result(f, struck, store_put(f->below, id, &changed));
+	return (int)result(f, affected, store_put(f->below, id, &changed));
 }
 
 static int fault_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t off,
@@ -87,17 +90,17 @@ static int fault_append(struct store *s, struct chunk_id id, uint64_t epoch, uin
 	struct store_data changed = *data;
 	struct iovec piece;
 	int rc;
-	bool struck = strike(f, STORE_CALL_APPEND, &rc);
+	bool affected = count_call(f, STORE_CALL_APPEND, &rc);
 
-	if (rc != 0 || !reaches(f, struck))
+	if (rc != 0 || !calls_below(f, affected))
 		return rc != 0 ? rc : f->fault.rc;
 	AUTO_FREE uint8_t *copy = NULL;
-	if (struck && f->fault.corrupt && data->len > 0) {
+	if (affected && f->fault.corrupt && data->len > 0) {
 		copy = corrupted(data, &piece, &changed);
 		if (copy == NULL)
 			return -ENOMEM;
 	}
-	return (int)result(f, struck, store_append(f->below, id, epoch, off, &changed));
+	return (int)result(f, affected, store_append(f->below, id, epoch, off, &changed));
 }
 
 static int fault_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint64_t len,
@@ -105,36 +108,36 @@ static int fault_get(struct store *s, struct chunk_id id, uint64_t off, void *bu
 {
 	struct fault_store *f = fault_of(s);
 	int rc;
-	bool struck = strike(f, STORE_CALL_GET, &rc);
+	bool affected = count_call(f, STORE_CALL_GET, &rc);
 
-	if (rc != 0 || !reaches(f, struck))
+	if (rc != 0 || !calls_below(f, affected))
 		return rc != 0 ? rc : f->fault.rc;
 	rc = store_get(f->below, id, off, buf, len, crc);
-	if (rc == 0 && struck && f->fault.corrupt && len > 0)
+	if (rc == 0 && affected && f->fault.corrupt && len > 0)
 		((uint8_t *)buf)[len / 2] ^= 0x10;
-	return (int)result(f, struck, rc);
+	return (int)result(f, affected, rc);
 }
 
 static int fault_seal(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t len)
 {
 	struct fault_store *f = fault_of(s);
 	int rc;
-	bool struck = strike(f, STORE_CALL_SEAL, &rc);
+	bool affected = count_call(f, STORE_CALL_SEAL, &rc);
 
-	if (rc != 0 || !reaches(f, struck))
+	if (rc != 0 || !calls_below(f, affected))
 		return rc != 0 ? rc : f->fault.rc;
-	return (int)result(f, struck, store_seal(f->below, id, epoch, len));
+	return (int)result(f, affected, store_seal(f->below, id, epoch, len));
 }
 
 static int fault_delete(struct store *s, struct chunk_id id)
 {
 	struct fault_store *f = fault_of(s);
 	int rc;
-	bool struck = strike(f, STORE_CALL_DELETE, &rc);
+	bool affected = count_call(f, STORE_CALL_DELETE, &rc);
 
-	if (rc != 0 || !reaches(f, struck))
+	if (rc != 0 || !calls_below(f, affected))
 		return rc != 0 ? rc : f->fault.rc;
-	return (int)result(f, struck, store_delete(f->below, id));
+	return (int)result(f, affected, store_delete(f->below, id));
 }
 
 static int64_t fault_list(struct store *s, struct store_cursor *at, struct chunk_id *out,
@@ -142,44 +145,44 @@ static int64_t fault_list(struct store *s, struct store_cursor *at, struct chunk
 {
 	struct fault_store *f = fault_of(s);
 	int rc;
-	bool struck = strike(f, STORE_CALL_LIST, &rc);
+	bool affected = count_call(f, STORE_CALL_LIST, &rc);
 
-	if (rc != 0 || !reaches(f, struck))
+	if (rc != 0 || !calls_below(f, affected))
 		return rc != 0 ? rc : f->fault.rc;
-	return result(f, struck, store_list(f->below, at, out, max));
+	return result(f, affected, store_list(f->below, at, out, max));
 }
 
 static int64_t fault_scan(struct store *s, struct chunk_id id, struct store_range *bad, size_t max)
 {
 	struct fault_store *f = fault_of(s);
 	int rc;
-	bool struck = strike(f, STORE_CALL_SCAN, &rc);
+	bool affected = count_call(f, STORE_CALL_SCAN, &rc);
 
-	if (rc != 0 || !reaches(f, struck))
+	if (rc != 0 || !calls_below(f, affected))
 		return rc != 0 ? rc : f->fault.rc;
-	return result(f, struck, store_scan(f->below, id, bad, max));
+	return result(f, affected, store_scan(f->below, id, bad, max));
 }
 
 static int fault_stat(struct store *s, struct chunk_id id, struct chunk_stat *out)
 {
 	struct fault_store *f = fault_of(s);
 	int rc;
-	bool struck = strike(f, STORE_CALL_STAT, &rc);
+	bool affected = count_call(f, STORE_CALL_STAT, &rc);
 
-	if (rc != 0 || !reaches(f, struck))
+	if (rc != 0 || !calls_below(f, affected))
 		return rc != 0 ? rc : f->fault.rc;
-	return (int)result(f, struck, store_stat(f->below, id, out));
+	return (int)result(f, affected, store_stat(f->below, id, out));
 }
 
 static int fault_reserve(struct store *s, int64_t bytes)
 {
 	struct fault_store *f = fault_of(s);
 	int rc;
-	bool struck = strike(f, STORE_CALL_RESERVE, &rc);
+	bool affected = count_call(f, STORE_CALL_RESERVE, &rc);
 
-	if (rc != 0 || !reaches(f, struck))
+	if (rc != 0 || !calls_below(f, affected))
 		return rc != 0 ? rc : f->fault.rc;
-	return (int)result(f, struck, store_reserve(f->below, bytes));
+	return (int)result(f, affected, store_reserve(f->below, bytes));
 }
 
 static void fault_info(struct store *s, struct store_info *out)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A store that fails, corrupts or delays chosen calls of the store below, for tests. */
+/* A wrapper for tests that fails, corrupts or delays chosen calls of the store below. */
 #ifndef STORE_FAULT_H
 #define STORE_FAULT_H
 
@@ -19,22 +19,22 @@ enum store_call {
 };
 
 struct store_fault {
-	unsigned calls;  /* which kinds count, STORE_CALL_ALL for all */
-	uint64_t nth;    /* of these, from now on, which one is struck; 0: none */
-	bool from_there; /* and all after it */
-	int rc;          /* what it returns instead, 0: what the store below does */
-	bool after;      /* with rc: it happens below all the same, as when an answer is lost */
-	bool corrupt;    /* a bit of the payload flips: on the way in (put, append) or out (get) */
+	unsigned calls;  /* bit mask of the calls to count */
+	uint64_t nth;    /* the number of the counted call to affect, from now on; 0: none */
+	bool from_there; /* also affect all later calls */
+	int rc;          /* error to return; 0: the result of the store below */
+	bool after;      /* with rc: run the call below nevertheless, as if its answer was lost */
+	bool corrupt; /* flip a bit of the payload: of the input of put and append, of the output of get */
 	uint64_t delay_ns;
 };
 
-/* Nothing is struck until told to. Takes below. -ENOMEM, and below is the caller's. */
+/* Affects no call until store_fault_set. Takes below when it returns 0. -ENOMEM. */
 int store_fault_open_take(struct store *below, struct store **out);
 
-/* Starts counting anew. */
+/* Sets the fault and restarts the counts. */
 void store_fault_set(struct store *s, const struct store_fault *fault);
 
-/* How many calls of the kinds counted there were since, and how many were struck. */
+/* Number of counted and of affected calls since store_fault_set. */
 uint64_t store_fault_calls(const struct store *s);
 uint64_t store_fault_hits(const struct store *s);
 

@@ -20,18 +20,18 @@
 #define VISITS_DEFAULT 3
 #define FILLS_MAX_DEFAULT 2
 #define BURST_SECONDS 600
-#define STRIKES_MAX 4
-#define REST_NS (60 * NS_PER_S)
+#define FAILURES_MAX 4
+#define SUSPEND_NS (60 * NS_PER_S)
 #define LIST_PAGE 256
 
-/* A chunk on flash that may be read from there. */
+/* A chunk that may be read from flash. */
 struct entry {
 	struct list link; /* in flash.recent */
 	struct chunk_id id;
 	uint64_t len;
 	uint64_t epoch;
 	uint32_t crc;
-	bool proven; /* the slow store has this very chunk */
+	bool verified; /* the slow store was asked and has this very chunk */
 };
 
 struct fill {
@@ -39,7 +39,7 @@ struct fill {
 	struct flash *flash;
 	struct chunk_id id;
 	uint32_t heat;
-	bool dead; /* the chunk was deleted: what was read of it is worth nothing */
+	bool cancelled; /* the chunk was deleted: do not cache what was read of it */
 };
 
 struct flash {
@@ -48,18 +48,19 @@ struct flash {
 	struct store_flash_options options;
 	struct store_flash_stats stats;
 	struct flash_heat heat;
-	struct map index;   /* hash of the id -> entry */
-	struct list recent; /* entries, the last read first */
-	struct list fills;  /* under way */
+	struct map index;   /* hash of the chunk id -> struct entry */
+	struct list recent; /* struct entry, last read first */
+	struct list fills;  /* fills in progress */
 	uint32_t fill_count;
-	struct rt_group group; /* their fibers */
+	struct rt_group group; /* fibers of the fills */
 	struct rt_cond filled;
 	uint64_t tokens; /* bytes that may be written now */
 	uint64_t earned_ns;
-	uint32_t strikes; /* failures, one after the other */
-	uint64_t rest_until_ns;
-	uint64_t full_until_ns; /* no space, though within capacity: nothing is filled until then */
-	bool failed;            /* as control says */
+	uint32_t failures; /* consecutive failures of the fast store */
+	uint64_t suspended_until_ns;
+	uint64_t
+		full_until_ns; /* no fills until then: the device had no space although capacity_bytes was not used up */
+	bool failed; /* set failed by control */
 	bool closing;
 };
 
@@ -88,14 +89,15 @@ static struct entry *entry_find(const struct flash *f, struct chunk_id id)
 	return e != NULL && chunk_id_equal(e->id, id) ? e : NULL;
 }
 
-static int entry_add(struct flash *f, struct chunk_id id, const struct chunk_stat *st, bool proven)
+static int entry_add(struct flash *f, struct chunk_id id, const struct chunk_stat *st,
+		     bool verified)
 {
 	struct entry *e = calloc(1, sizeof(*e));
 
 	if (e == NULL)
 		return -ENOMEM;
 	*e = (struct entry){
-		.id = id, .len = st->len, .epoch = st->epoch, .crc = st->crc, .proven = proven};
+		.id = id, .len = st->len, .epoch = st->epoch, .crc = st->crc, .verified = verified};
 	int rc = map_put(&f->index, key_of(id), e);
 	if (rc != 0) {
 		free(e);
@@ -106,7 +108,7 @@ static int entry_add(struct flash *f, struct chunk_id id, const struct chunk_sta
 	return 0;
 }
 
-/* Nobody reads it from flash any more. Returns whether somebody could have. */
+/* Removes a chunk from the index. Returns whether it was there. */
 static bool entry_drop(struct flash *f, struct chunk_id id)
 {
 	struct entry *e = entry_find(f, id);
@@ -133,13 +135,13 @@ static bool is_filling(const struct flash *f, struct chunk_id id)
 
 /* --- the device ------------------------------------------------------------------------------- */
 
-static bool is_resting(const struct flash *f)
+static bool is_suspended(const struct flash *f)
 {
-	return f->rest_until_ns > 0 && rt_now_ns() < f->rest_until_ns;
+	return f->suspended_until_ns > 0 && rt_now_ns() < f->suspended_until_ns;
 }
 
-/* What the fast store answered to a call. */
-static void heed(struct flash *f, int rc)
+/* Updates the state of the device from a result of the fast store. */
+static void note_fast_result(struct flash *f, int rc)
 {
 	switch (rc) {
 	case 0:
@@ -147,33 +149,33 @@ static void heed(struct flash *f, int rc)
 	case -EEXIST:
 	case -ERANGE:
 	case -EOVERFLOW:
-		f->strikes = 0;
-		f->rest_until_ns = 0;
+		f->failures = 0;
+		f->suspended_until_ns = 0;
 		return;
 	case -ECANCELED:
 	case -ETIME:
 	case -ENOMEM:
 		return;
 	case -ENOSPC:
-		f->full_until_ns = rt_now_ns() + REST_NS;
+		f->full_until_ns = rt_now_ns() + SUSPEND_NS;
 		return;
 	default:
 		break;
 	}
 	f->stats.failures++;
-	/* Damage is one chunk's matter, the rest is the device's. */
-	if (rc == -EBADMSG || ++f->strikes < STRIKES_MAX)
+	/* Damage concerns one chunk, other errors the device. */
+	if (rc == -EBADMSG || ++f->failures < FAILURES_MAX)
 		return;
-	f->strikes = STRIKES_MAX - 1; /* one more is enough after the rest */
-	f->rest_until_ns = rt_now_ns() + REST_NS;
-	log_warn("flash_rests", "err=%s", err_name(rc));
+	f->failures = FAILURES_MAX - 1; /* after the pause the next failure suspends again */
+	f->suspended_until_ns = rt_now_ns() + SUSPEND_NS;
+	log_warn("flash_suspended", "err=%s", err_name(rc));
 }
 
-/* Whatever it still has of a chunk that is out of the index. */
+/* Deletes what the fast store has of a chunk that is not in the index. */
 static void fast_delete(struct flash *f, struct chunk_id id)
 {
 	rt_shield_enter();
-	heed(f, store_delete(f->fast, id));
+	note_fast_result(f, store_delete(f->fast, id));
 	rt_shield_leave();
 }
 
@@ -185,7 +187,7 @@ static bool budget_take(struct flash *f, uint64_t bytes)
 	unsigned __int128 earned = (unsigned __int128)(now_ns - f->earned_ns) *
 				   f->options.write_bytes_per_s / (unsigned __int128)NS_PER_S;
 
-	/* Less than a byte stays to be earned. */
+	/* Below one byte, leave earned_ns: the fraction is not lost. */
 	if (earned > 0) {
 		uint64_t room = f->options.burst_bytes - f->tokens;
 		f->tokens += earned > room ? room : (uint64_t)earned;
@@ -205,9 +207,11 @@ static bool has_room(const struct flash *f, uint64_t cost)
 	       f->stats.used_bytes + cost <= f->options.capacity_bytes;
 }
 
-/* The chunk that was read the longest time ago, when it is colder than this. Otherwise it gets another
- * round. */
-static struct entry *victim_for(struct flash *f, uint32_t heat)
+/*
+ * Returns the least recently read chunk if it is less hot than `heat`. Otherwise moves it to the
+ * front and returns NULL.
+ */
+static struct entry *eviction_candidate(struct flash *f, uint32_t heat)
 {
 	struct list *last = list_last(&f->recent);
 
@@ -224,7 +228,7 @@ static struct entry *victim_for(struct flash *f, uint32_t heat)
 static bool make_room(struct flash *f, uint64_t cost, uint32_t heat)
 {
 	while (!has_room(f, cost)) {
-		struct entry *e = victim_for(f, heat);
+		struct entry *e = eviction_candidate(f, heat);
 		if (e == NULL)
 			return false;
 		struct chunk_id id = e->id;
@@ -246,12 +250,12 @@ static int fast_put(struct flash *f, struct chunk_id id, const struct chunk_stat
 
 	memcpy(put.label, st->label, sizeof(put.label));
 	int rc = store_put(f->fast, id, &put);
-	/* Left from a time when it could not be deleted. */
+	/* An earlier delete of it failed. */
 	if (rc == -EEXIST) {
 		fast_delete(f, id);
 		rc = store_put(f->fast, id, &put);
 	}
-	heed(f, rc);
+	note_fast_result(f, rc);
 	return rc;
 }
 
@@ -283,7 +287,7 @@ static int slow_get(struct slow_get *g)
 	return rc != 0 ? rc : g->rc;
 }
 
-/* The chunk and its stat, from the slow store; NULL when it is not to be cached. */
+/* Reads a chunk and its stat from the slow store. NULL when it should not be cached. */
 static uint8_t *slow_read(struct flash *f, const struct fill *fill, struct chunk_stat *st)
 {
 	if (store_stat(f->slow, fill->id, st) != 0 || !st->sealed || st->len == 0 ||
@@ -292,14 +296,15 @@ static uint8_t *slow_read(struct flash *f, const struct fill *fill, struct chunk
 	uint64_t cost = cost_of(st->len);
 	if (cost > f->options.capacity_bytes)
 		return NULL;
-	/* Who could not pay for it must not push others out. */
-	if ((!has_room(f, cost) && victim_for(f, fill->heat) == NULL) || !budget_take(f, cost))
+	/* Check the write budget before evicting. */
+	if ((!has_room(f, cost) && eviction_candidate(f, fill->heat) == NULL) ||
+	    !budget_take(f, cost))
 		return NULL;
 	uint8_t *bytes = aligned_alloc(CHUNK_PAGE_BYTES, cost - CHUNK_SLOTS_BYTES);
 	if (bytes == NULL)
 		return NULL;
 	struct slow_get g = {.f = f, .id = fill->id, .bytes = bytes, .len = st->len};
-	if (slow_get(&g) != 0 || g.crc != st->crc || fill->dead || f->closing ||
+	if (slow_get(&g) != 0 || g.crc != st->crc || fill->cancelled || f->closing ||
 	    !make_room(f, cost, fill->heat)) {
 		free(bytes);
 		return NULL;
@@ -312,9 +317,9 @@ static void fill_chunk(struct flash *f, const struct fill *fill)
 	struct chunk_stat st;
 	AUTO_FREE uint8_t *bytes = slow_read(f, fill, &st);
 
-	if (bytes == NULL || fill->dead || f->closing)
+	if (bytes == NULL || fill->cancelled || f->closing)
 		return;
-	/* Counted from now on, so that fills side by side do not take the same room. */
+	/* Reserve the space now, so that concurrent fills do not use the same. */
 	uint64_t cost = cost_of(st.len);
 	f->stats.used_bytes += cost;
 	int rc = fast_put(f, fill->id, &st, bytes);
@@ -323,7 +328,7 @@ static void fill_chunk(struct flash *f, const struct fill *fill)
 		return;
 	f->stats.fills++;
 	f->stats.fill_bytes += cost;
-	if (fill->dead || entry_add(f, fill->id, &st, true) != 0)
+	if (fill->cancelled || entry_add(f, fill->id, &st, true) != 0)
 		fast_delete(f, fill->id);
 }
 
@@ -340,7 +345,7 @@ static void fill_fiber(void *arg)
 	rt_cond_broadcast(&f->filled);
 }
 
-/* Beside the read that made it hot. */
+/* Starts a fill in the background of the read that made the chunk hot. */
 static void fill_start(struct flash *f, struct chunk_id id, uint32_t heat)
 {
 	if (heat < f->options.visits || f->fill_count >= f->options.fills_max || f->closing ||
@@ -370,17 +375,20 @@ void store_flash_settle(struct store *s)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* After a restart: is what flash has what the slow store has? Waits, so that the entry may be gone. */
-static bool prove(struct flash *f, struct chunk_id id)
+/*
+ * Checks, after a restart, that the slow store still has the chunk. Waits, so other fibers may
+ * remove the entry.
+ */
+static bool verify_entry(struct flash *f, struct chunk_id id)
 {
 	struct chunk_stat st;
 	int rc = store_stat(f->slow, id, &st);
 	struct entry *e = entry_find(f, id);
 
-	if (e == NULL || e->proven)
+	if (e == NULL || e->verified)
 		return e != NULL;
 	if (rc == 0 && st.sealed && st.len == e->len && st.crc == e->crc && st.epoch == e->epoch) {
-		e->proven = true;
+		e->verified = true;
 		return true;
 	}
 	if (rc == 0 || rc == -ENOENT) {
@@ -391,18 +399,18 @@ static bool prove(struct flash *f, struct chunk_id id)
 	return false;
 }
 
-/* True when the answer is flash's. */
+/* Reads from flash. False when the slow store must be read instead. */
 static bool get_fast(struct flash *f, struct chunk_id id, uint64_t off, void *buf, uint64_t len,
 		     uint32_t *crc, int *rc)
 {
 	struct entry *e = entry_find(f, id);
 
-	if (e == NULL || f->failed || is_resting(f))
+	if (e == NULL || f->failed || is_suspended(f))
 		return false;
-	if (!e->proven && !prove(f, id))
+	if (!e->verified && !verify_entry(f, id))
 		return false;
 	*rc = store_get(f->fast, id, off, buf, len, crc);
-	heed(f, *rc);
+	note_fast_result(f, *rc);
 	e = entry_find(f, id);
 	if (*rc == 0) {
 		if (e != NULL) {
@@ -415,7 +423,7 @@ static bool get_fast(struct flash *f, struct chunk_id id, uint64_t off, void *bu
 	}
 	if (*rc == -ECANCELED || *rc == -ETIME || *rc == -ENOMEM)
 		return true;
-	/* Past the end is for the slow store to say. */
+	/* The slow store reports reads past the end. */
 	if (*rc != -ERANGE && *rc != -EOVERFLOW && entry_drop(f, id)) {
 		f->stats.evicted++;
 		fast_delete(f, id);
@@ -436,21 +444,21 @@ static int flash_get(struct store *s, struct chunk_id id, uint64_t off, void *bu
 		return rc;
 	f->stats.misses++;
 	rc = store_get(f->slow, id, off, buf, len, crc);
-	if (rc == 0 && !f->failed && !is_resting(f))
+	if (rc == 0 && !f->failed && !is_suspended(f))
 		fill_start(f, id, heat);
 	return rc;
 }
 
 /* --- what goes to the slow store -------------------------------------------------------------- */
 
-/* Nobody finds the chunk on flash from now on, and nobody puts it there. */
+/* Removes a chunk from the index and cancels fills of it. Returns whether it was in the index. */
 static bool forget(struct flash *f, struct chunk_id id)
 {
 	struct fill *fill;
 
 	list_for_each_entry(fill, &f->fills, link) {
 		if (chunk_id_equal(fill->id, id))
-			fill->dead = true;
+			fill->cancelled = true;
 	}
 	return entry_drop(f, id);
 }
@@ -461,7 +469,7 @@ static int flash_delete(struct store *s, struct chunk_id id)
 	bool had = forget(f, id);
 	int rc = store_delete(f->slow, id);
 
-	/* Somebody may have read it meanwhile, and filled. */
+	/* A read during the delete may have cached it again. */
 	had = forget(f, id) || had;
 	if (had)
 		fast_delete(f, id);
@@ -473,7 +481,7 @@ static int flash_put(struct store *s, struct chunk_id id, const struct store_put
 	struct flash *f = flash_of(s);
 	int rc = store_put(f->slow, id, p);
 
-	/* After an error the old one or the new one is there. */
+	/* Also after an error: the old or the new chunk may be there. */
 	if (p->replace && forget(f, id))
 		fast_delete(f, id);
 	return rc;
@@ -561,8 +569,8 @@ static const struct store_ops flash_ops = {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* One chunk of the time before; what it was is not known to be still so. */
-static int remember(struct flash *f, struct chunk_id id)
+/* Adds a chunk from before the restart to the index, unverified. */
+static int index_chunk(struct flash *f, struct chunk_id id)
 {
 	struct chunk_stat st;
 	int rc = store_stat(f->fast, id, &st);
@@ -575,7 +583,7 @@ static int remember(struct flash *f, struct chunk_id id)
 	return 0;
 }
 
-static int remember_all(struct flash *f)
+static int index_all(struct flash *f)
 {
 	AUTO_FREE struct chunk_id *ids = calloc(LIST_PAGE, sizeof(*ids));
 	struct store_cursor at = {0};
@@ -585,14 +593,14 @@ static int remember_all(struct flash *f)
 		return -ENOMEM;
 	while ((n = store_list(f->fast, &at, ids, LIST_PAGE)) > 0) {
 		for (int64_t i = 0; i < n; i++) {
-			int rc = remember(f, ids[i]);
+			int rc = index_chunk(f, ids[i]);
 			if (rc != 0)
 				return rc;
 		}
 	}
 	if (n == -ECANCELED || n == -ETIME)
 		return (int)n;
-	heed(f, (int)n);
+	note_fast_result(f, (int)n);
 	return 0;
 }
 
@@ -634,7 +642,7 @@ int store_flash_open_take(struct store *slow, struct store *fast,
 	if (rc == 0)
 		rc = flash_heat_init(&f->heat, f->options.chunks_max);
 	if (rc == 0)
-		rc = remember_all(f);
+		rc = index_all(f);
 	if (rc != 0) {
 		f->slow = NULL;
 		f->fast = NULL;
@@ -651,5 +659,5 @@ void store_flash_stats(const struct store *s, struct store_flash_stats *out)
 
 	*out = f->stats;
 	out->chunks = (uint32_t)map_count(&f->index);
-	out->resting = is_resting(f);
+	out->suspended = is_suspended(f);
 }

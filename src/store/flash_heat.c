@@ -6,9 +6,9 @@
 
 #include "base/hash.h"
 
-#define AHEAD_BYTES (1 * MIB) /* a reader that skips no more than this reads on */
-#define AGE_VISITS 10         /* for each chunk of the cache */
-#define COUNTERS 8            /* the same */
+#define AHEAD_BYTES (1 * MIB) /* a read that skips up to this many bytes continues the last one */
+#define AGE_VISITS 10         /* visits between halvings, per chunk of the cache */
+#define COUNTERS 8            /* counters per chunk of the cache */
 
 int flash_heat_init(struct flash_heat *h, uint32_t chunks)
 {
@@ -34,7 +34,7 @@ static uint32_t counter_at(const struct flash_heat *h, uint64_t hash, uint32_t r
 	return ((uint32_t)hash + row * step) & h->mask;
 }
 
-static uint32_t least(const struct flash_heat *h, uint64_t hash)
+static uint32_t smallest_counter(const struct flash_heat *h, uint64_t hash)
 {
 	uint32_t n = UINT8_MAX;
 
@@ -47,7 +47,7 @@ static uint32_t least(const struct flash_heat *h, uint64_t hash)
 
 uint32_t flash_heat_of(const struct flash_heat *h, struct chunk_id id)
 {
-	return least(h, hash64_u64s(id.block, id.index));
+	return smallest_counter(h, hash64_u64s(id.block, id.index));
 }
 
 static void age(struct flash_heat *h)
@@ -61,14 +61,14 @@ uint32_t flash_heat_read(struct flash_heat *h, struct chunk_id id, uint64_t off,
 {
 	uint64_t hash = hash64_u64s(id.block, id.index);
 	struct flash_trail *t = &h->trails[hash % FLASH_TRAILS];
-	bool goes_on = chunk_id_equal(t->id, id) && t->next > 0 && off >= t->next &&
-		       off - t->next <= AHEAD_BYTES;
-	uint32_t n = least(h, hash);
+	bool continues = chunk_id_equal(t->id, id) && t->next > 0 && off >= t->next &&
+			 off - t->next <= AHEAD_BYTES;
+	uint32_t n = smallest_counter(h, hash);
 
 	*t = (struct flash_trail){.id = id, .next = off + len};
-	if (goes_on || n == UINT8_MAX)
+	if (continues || n == UINT8_MAX)
 		return n;
-	/* Only the least are raised: the others count more than this chunk already. */
+	/* Raise only the smallest counters: the others are too high for this chunk already. */
 	for (uint32_t row = 0; row < FLASH_HEAT_ROWS; row++) {
 		uint8_t *counter = &h->counters[counter_at(h, hash, row)];
 		if (*counter == n)

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which chunks are hot: how often each was visited lately, in a fixed amount of memory.
+ * Which chunks are hot: counts recent visits of each chunk in a fixed amount of memory.
  *
- * A visit is a read that does not go on where the last read of the chunk ended (or a little further): to
- * a disk, a seek. Reading all of a chunk, in whatever pieces, is one visit; a thousand random reads of it
- * are a thousand. So a scan of everything visits everything once, and nothing becomes hot by it.
+ * A visit is a read that does not continue where the last read of the chunk ended (or up to 1 MiB
+ * further): on a disk, a seek. Reading a chunk sequentially, in pieces of any size, is one visit;
+ * a thousand random reads of it are a thousand. So a scan of all chunks visits each once and makes
+ * none hot.
  *
- * Visits are counted in a count-min sketch: each chunk has four counters, shared with others by chance,
- * and the least of them is at least its number of visits (up to 255). After every `10 * chunks` visits
- * all counters are halved, so that what was hot last week does not stay so.
+ * Visits are counted in a count-min sketch: a chunk has four counters, which it shares with other
+ * chunks at random, and the smallest is an upper bound of its visits (up to 255). After every `10
+ * * chunks` visits all counters are halved, so that a chunk that is not read any more cools down.
  */
 #ifndef STORE_FLASH_HEAT_H
 #define STORE_FLASH_HEAT_H
@@ -20,21 +21,21 @@
 
 struct flash_heat {
 	uint8_t *counters;
-	uint32_t mask; /* their number, a power of two, less one */
+	uint32_t mask; /* number of counters (a power of two) - 1 */
 	uint64_t visits;
 	uint64_t age_after;
-	/* Where the last read of a chunk ended; chunks push each other out. */
+	/* Where the last read of a chunk ended. Chunks with the same hash replace each other. */
 	struct flash_trail {
 		struct chunk_id id;
 		uint64_t next;
 	} trails[FLASH_TRAILS];
 };
 
-/* For a cache of about so many chunks: some 16 bytes each. -ENOMEM. */
+/* Allocates 8 to 16 bytes per chunk of the cache. -ENOMEM. */
 int flash_heat_init(struct flash_heat *h, uint32_t chunks);
 void flash_heat_fini(struct flash_heat *h);
 
-/* Counts a read, len > 0; returns how hot the chunk is now. */
+/* Counts a read of len > 0 bytes; returns how hot the chunk is now. */
 uint32_t flash_heat_read(struct flash_heat *h, struct chunk_id id, uint64_t off, uint64_t len);
 uint32_t flash_heat_of(const struct flash_heat *h, struct chunk_id id);
 

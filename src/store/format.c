@@ -1,49 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Chunk files: why they look like this.
+ * The format of chunk files and the reasons for it.
  *
- * Terms. A page is 4 KiB. A unit is what has a checksum of its own: a power of two from 16 KiB up,
- * the smallest with which the checksums of a full chunk fit in one page with the rest of the head
- * (8 MiB: 16 KiB units; 64 MiB: 128 KiB). A smaller unit makes small reads cheaper, a larger one
- * makes the head smaller, which every append writes: one page is the least a device writes anyway.
- * A state is what the chunk is after a put, an append or a seal; states are numbered from 1 (seq).
- * A slot is a place for one state: the head, a page with a checksum over itself, and the tail, a page
- * for the bytes of the chunk that do not fill a page yet.
+ * Terms. A page is 4 KiB. A unit is the range that one checksum covers: a power of two from 16 KiB up, the
+ * smallest for which the checksums of a full chunk fit in one page with the rest of the head (8 MiB: 16
+ * KiB units; 64 MiB: 128 KiB). Smaller units make small reads cheaper. The head stays one page, because
+ * every append writes it and a device writes at least a page anyway. A state is what the chunk is after a
+ * put, an append or a seal; states are numbered from 1 (seq). A slot holds one state: the head, a page
+ * with a checksum over itself, and the tail, a page for the last bytes of the chunk that do not fill a
+ * page yet.
  *
  *      0        4096      8192     12288     16384
  *      | head 0 | tail 0  | head 1 | tail 1  | page 0 of the data | page 1 | ...
  *
- * Example: a chunk with three appends of 10,000, 2,000 and 500 bytes. It was put empty (state 1).
+ * Example: a chunk that was put empty (state 1), then three appends of 10,000, 2,000 and 500 bytes.
  *
  *      state 2   len 10000   pages 0-1 written, tail: bytes 8192..9999     head in slot 0
- *      state 3   len 12000   page 2 would end at 12288: nothing but the tail, 8192..11999, slot 1
+ *      state 3   len 12000   page 2 would end at 12288: only the tail, 8192..11999, in slot 1
  *      state 4   len 12500   page 2 written, tail: bytes 12288..12499      slot 0 again
  *
- * An append writes its whole pages, then the slot that the state before does not use, then calls
- * fdatasync once. State n stands in slot n % 2.
+ * An append writes its full pages, then the slot that the current state does not use, then calls fdatasync
+ * once. State n is in slot n % 2.
  *
  * Invariants.
- *  1. Bytes that a durable state counts are never written again: not in a page (a page is written
- *     once it is full, and until then its bytes are in the tail), not in a slot (state n + 1 goes to
- *     the other one). So nothing that a torn write can do harms what was acknowledged, whatever
- *     the device takes for a sector.
+ *  1. Bytes of a durable state are never overwritten: a page is written once, when it is full (until then
+ *     its bytes are in the tail), and state n + 1 goes to the other slot. So a torn write cannot harm what
+ *     was acknowledged, whatever the sector size of the device.
  *  2. State n + 1 is written only after the fdatasync of state n succeeded.
- *  3. A chunk is settled when both slots hold the same state n. They are written so by put, and by
- *     settling: a copy of n to the other slot, only after the fdatasync of n. So in a settled chunk
- *     everything it counts was durable once, and what does not match its checksum has rotted.
- *  4. In a chunk that is not settled, the change to the newest state may have been cut short by a
- *     crash. What it added, [prev_len, len), is verified before anything is believed: when it is
- *     right the change is made durable, when it is not the chunk returns to the older state, and
- *     both ways it ends settled. prev_len is in the head so that this works with one slot too.
- *  5. A file gets its name (by rename) after its fdatasync: a chunk with a name is whole.
+ *  3. A chunk is settled when both slots hold the same state n. A put writes them so. Settling copies state
+ *     n to the other slot, only after the fdatasync of n. So everything in a settled chunk was durable
+ *     once, and bytes that do not match their checksum are damage, not a torn write.
+ *  4. In a chunk that is not settled, a crash may have interrupted the change to the newest state. The bytes
+ *     that it added, [prev_len, len), are verified before the chunk is used. If they match, the change is
+ *     made durable; if not, the chunk returns to the older state. In both cases it ends settled. prev_len
+ *     is in the head so that this works with one intact slot, too.
+ *  5. A file gets its final name (by rename) after its fdatasync: a chunk with a name is complete.
  *
- * With both slots good and different the older state is the one before (2). With one slot bad, a
- * crash tore the write of the next state or of a settling, or the medium failed: the good one is
- * taken. Only the newest state of an open chunk that was appended to just before a crash can be lost
- * to rot this way; sealed chunks are always settled and have both slots to live by.
+ * If both slots are intact and differ, the older state is the previous one (invariant 2). If one slot is
+ * bad, a crash tore the write of the next state or of the settling, or the medium failed: the intact slot
+ * is used. In this way damage can destroy only the newest state of an open chunk that was appended to just
+ * before a crash. Sealed chunks are always settled and can lose one slot.
  *
- * What must never change for version 1: everything README.md says under "on disk", the numbering of
- * slots, chunk_fan(), the form of names. A reader refuses versions it does not know.
+ * What must never change for version 1: everything README.md says under "On disk", the numbering of
+ * slots, chunk_fan(), the form of names. A reader refuses versions that it does not know.
  */
 #include "store/format.h"
 
@@ -55,7 +54,7 @@
 #include "base/hash.h"
 #include "base/le.h"
 
-/* A page of ours starts with magic and version and ends with the CRC of all that is before it. */
+/* Pages with a header start with magic and version and end with the CRC of all bytes before it. */
 #define PAGE_CRC_AT (CHUNK_PAGE_BYTES - 4)
 
 static void page_seal(uint8_t *page)
@@ -161,7 +160,7 @@ enum head_at {
 	HEAD_TAIL_CRC = 84,
 	HEAD_LABEL = 88,
 	HEAD_ZERO = 120,
-	HEAD_UNITS = 128, /* CHUNK_UNITS_MAX checksums, up to the page's own */
+	HEAD_UNITS = 128, /* CHUNK_UNITS_MAX checksums, up to the CRC of the page */
 };
 
 _Static_assert(HEAD_UNITS + 4 * CHUNK_UNITS_MAX == PAGE_CRC_AT, "the checksums fill the head");
@@ -279,7 +278,7 @@ int chunk_slots_decode(const uint8_t *bytes, size_t len, struct chunk_id id, uin
 	}
 	if (heads[0].seq == heads[1].seq) {
 		out->newest = &heads[0];
-		/* The tails' checksums are part of the heads. */
+		/* The heads contain the CRCs of the tails. */
 		out->settled = memcmp(bytes, bytes + CHUNK_SLOT_BYTES, CHUNK_PAGE_BYTES) == 0;
 		return out->settled ? 0 : -EBADMSG;
 	}
@@ -298,7 +297,7 @@ void chunk_name_print(struct chunk_id id, char out[CHUNK_NAME_BYTES])
 	snprintf(out, CHUNK_NAME_BYTES, "%016llx.%08x", (unsigned long long)id.block, id.index);
 }
 
-/* Lower-case hex digits only, as printed. */
+/* Accepts lower-case hex digits only, as chunk_name_print writes them. */
 static int hex_parse(const char *text, int digits, uint64_t *out)
 {
 	uint64_t v = 0;

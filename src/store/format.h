@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The bytes on a disk: superblock and chunk files. Pure functions; README.md has the layout byte by
- * byte, format.c what must hold.
+ * The bytes on a disk: superblock and chunk files. Pure functions. README.md specifies the layout
+ * byte by byte; format.c has the invariants.
  */
 #ifndef STORE_FORMAT_H
 #define STORE_FORMAT_H
@@ -16,7 +16,7 @@
 #define SUPER_BYTES 8192 /* two copies */
 #define SUPER_FAN_BITS_MAX 12
 
-/* Who a disk belongs to. */
+/* Identity of a disk. */
 struct super {
 	uint64_t cluster[2];
 	uint64_t node;
@@ -25,32 +25,34 @@ struct super {
 	uint32_t fan_bits; /* chunks are spread over 2^fan_bits directories */
 };
 
-/* Both copies. */
+/* Writes both copies. */
 void super_encode(const struct super *sb, uint8_t out[SUPER_BYTES]);
 
-/* From the first good copy; *good says how many are. -EBADMSG when none is, -EOPNOTSUPP when it is
- * of a version we do not know. */
+/*
+ * Decodes the first intact copy; *good is the number of intact ones. -EBADMSG when there is none,
+ * -EOPNOTSUPP when the version is unknown.
+ */
 int super_decode(const uint8_t *bytes, size_t len, struct super *sb, int *good);
 
 /* --- chunk files ------------------------------------------------------------------------------ */
 
 #define CHUNK_PAGE_BYTES 4096
-#define CHUNK_SLOT_BYTES 8192   /* head and tail */
-#define CHUNK_SLOTS_BYTES 16384 /* both; the data follows */
+#define CHUNK_SLOT_BYTES 8192   /* a head and a tail */
+#define CHUNK_SLOTS_BYTES 16384 /* two slots; the data follows */
 #define CHUNK_UNITS_MAX 991
 #define CHUNK_UNIT_LOG2_MIN 14
 #define CHUNK_UNIT_LOG2_MAX 19
 
-/* What a slot says: a state of the chunk. */
+/* The contents of a slot: one state of the chunk. */
 struct chunk_head {
 	struct chunk_id id;
 	uint64_t disk;
-	uint64_t seq; /* of the state: 1 when put, one more with each append or seal */
+	uint64_t seq; /* number of the state: 1 for a put, then one more with each change */
 	uint64_t epoch;
 	uint64_t len;
-	uint64_t prev_len; /* of the state before */
+	uint64_t prev_len; /* length in the previous state */
 	uint64_t capacity;
-	uint32_t crc; /* of [0, len) */
+	uint32_t crc; /* CRC of [0, len) */
 	uint32_t unit_log2;
 	bool sealed;
 	uint8_t label[STORE_LABEL_BYTES];
@@ -68,7 +70,7 @@ static inline uint64_t chunk_units(const struct chunk_head *h)
 	return (h->len + chunk_unit_bytes(h) - 1) >> h->unit_log2;
 }
 
-/* The bytes of a chunk that are in the data part of the file; the rest is the tail. */
+/* Returns how many bytes of a chunk are in the data part of its file; the rest is in the tail. */
 static inline uint64_t chunk_paged(uint64_t len)
 {
 	return len / CHUNK_PAGE_BYTES * CHUNK_PAGE_BYTES;
@@ -76,44 +78,45 @@ static inline uint64_t chunk_paged(uint64_t len)
 
 void chunk_head_stat(const struct chunk_head *h, struct chunk_stat *out);
 
-/* The smallest unit with which a chunk may grow to capacity <= STORE_CHUNK_MAX. */
+/* Returns the smallest unit size, as log2, for a chunk of this capacity (<= STORE_CHUNK_MAX). */
 uint32_t chunk_unit_log2_for(uint64_t capacity);
 
-/* One slot, all of its bytes. */
+/* Writes all bytes of a slot. */
 void chunk_slot_encode(const struct chunk_head *h, uint8_t out[CHUNK_SLOT_BYTES]);
 
-/* -EBADMSG when it is not a whole slot, -EOPNOTSUPP when of a version we do not know. */
+/* -EBADMSG for bytes that are no valid slot, -EOPNOTSUPP when the version is unknown. */
 int chunk_slot_decode(const uint8_t in[CHUNK_SLOT_BYTES], struct chunk_head *h);
 
-/* Which slot the state with this number is written to. */
+/* Returns the slot that holds the state with this number. */
 static inline unsigned chunk_slot_of(uint64_t seq)
 {
 	return (unsigned)(seq % 2);
 }
 
-/* What the two slots of a chunk file say together. */
+/* The combined contents of both slots of a chunk file. */
 struct chunk_slots {
-	bool settled;              /* both say the same: nothing is open */
-	bool has_older;            /* what to return to when the last change is torn */
-	struct chunk_head *newest; /* one of the two given to chunk_slots_decode */
+	bool settled;              /* both slots hold the same state */
+	bool has_older;            /* older is the previous state, to roll back to */
+	struct chunk_head *newest; /* one of the two heads given to chunk_slots_decode */
 	struct chunk_head *older;
 };
 
 /*
- * Reads the first CHUNK_SLOTS_BYTES of a chunk file into two heads of the caller's. -EBADMSG when it
- * is no file of this chunk on this disk, or damaged in both slots; -EOPNOTSUPP.
+ * Decodes the first CHUNK_SLOTS_BYTES of a chunk file into the caller's two heads. -EBADMSG when
+ * both slots are damaged or the file is not this chunk on this disk, -EOPNOTSUPP when the version
+ * is unknown.
  */
 int chunk_slots_decode(const uint8_t *bytes, size_t len, struct chunk_id id, uint64_t disk,
 		       struct chunk_head heads[2], struct chunk_slots *out);
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-#define CHUNK_NAME_BYTES 26 /* with the NUL */
+#define CHUNK_NAME_BYTES 26 /* with the terminating NUL */
 
 void chunk_name_print(struct chunk_id id, char out[CHUNK_NAME_BYTES]);
-/* -EINVAL for anything that chunk_name_print does not write. */
+/* -EINVAL for a name that chunk_name_print does not produce. */
 int chunk_name_parse(const char *name, struct chunk_id *id);
-/* The directory of a chunk, below 2^fan_bits. */
+/* Returns the number of the chunk's directory, below 2^fan_bits. */
 uint32_t chunk_fan(struct chunk_id id, uint32_t fan_bits);
 
 #endif

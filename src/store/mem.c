@@ -9,13 +9,13 @@
 
 struct mem_chunk {
 	struct chunk_head h;
-	uint8_t *bytes; /* room for h.capacity */
+	uint8_t *bytes; /* capacity: h.capacity */
 };
 
 struct mem_store {
 	struct store base;
 	struct unit_shifts shifts;
-	struct mem_chunk **chunks; /* by id */
+	struct mem_chunk **chunks; /* sorted by id */
 	size_t count;
 	size_t room;
 	enum store_state state;
@@ -30,7 +30,7 @@ static struct mem_store *mem_of(struct store *s)
 	return container_of(s, struct mem_store, base);
 }
 
-/* The place of the first chunk not below id. */
+/* Returns the index of the first chunk whose id is not below `id`. */
 static size_t mem_place(const struct mem_store *m, struct chunk_id id)
 {
 	size_t lo = 0, hi = m->count;
@@ -147,7 +147,7 @@ static int mem_put(struct store *s, struct chunk_id id, const struct store_put *
 		return -ENOMEM;
 	rc = units_append(&c->h, &m->shifts, &p->data);
 	store_data_copy(&p->data, 0, c->bytes, p->data.len);
-	/* There is room for it afterwards: what it replaces made some. */
+	/* mem_add cannot fail after a delete: the array has a free entry. */
 	if (rc == 0 && mem_find(m, id) != NULL)
 		rc = mem_delete(s, id);
 	if (rc == 0)
@@ -229,7 +229,7 @@ static int mem_cut(struct mem_store *m, struct mem_chunk *c, uint64_t len)
 {
 	uint64_t from = len & ~(chunk_unit_bytes(&c->h) - 1);
 	uint32_t crc;
-	/* Proves the part that stays together with the part that goes. */
+	/* Verifies the part that stays together with the part that is cut off. */
 	int rc = mem_verify(m, c, from, len - from, &crc);
 
 	if (rc != 0)

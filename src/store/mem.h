@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Chunks in memory, for tests. Keeps every rule of store.h but that of surviving. */
+/* A store in memory, for tests. Keeps every rule of store.h except durability. */
 #ifndef STORE_MEM_H
 #define STORE_MEM_H
 
 #include "store/store.h"
 
-/* -ENOMEM. Space is counted as the bytes of the chunks. */
+/* Opens an empty store. size_bytes limits the sum of the chunks' lengths. -ENOMEM. */
 int store_mem_open(uint64_t size_bytes, struct store **out);
 
-/* Flips a bit of what is stored: reads and scans will find it. -ENOENT, -ERANGE. */
+/* Flips a stored bit, so that reads and scans find damage. -ENOENT, -ERANGE. */
 int store_mem_flip(struct store *s, struct chunk_id id, uint64_t off, unsigned bit);
 
 #endif

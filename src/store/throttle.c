@@ -19,7 +19,7 @@ static struct throttle_store *throttle_of(struct store *s)
 	return container_of(s, struct throttle_store, base);
 }
 
-static uint64_t place_of(const struct throttle_store *t, struct chunk_id id)
+static uint64_t offset_of(const struct throttle_store *t, struct chunk_id id)
 {
 	uint64_t size = t->drive.spec.size_bytes;
 	uint64_t room = size > STORE_CHUNK_MAX + CHUNK_SLOTS_BYTES
@@ -28,17 +28,12 @@ static uint64_t place_of(const struct throttle_store *t, struct chunk_id id)
 	return hash64_u64s(id.block, id.index) % room / CHUNK_PAGE_BYTES * CHUNK_PAGE_BYTES;
 }
 
-uint64_t store_throttle_place(const struct store *s, struct chunk_id id)
-{
-	return place_of(container_of(s, struct throttle_store, base), id);
-}
-
 /*
- * What a call that went well below must still wait for. A write that is done below has happened, and
- * is acknowledged late rather than not at all.
+ * Waits for the device after a successful call below. A write has already happened below, so its
+ * wait is not cut off by the deadline: it is acknowledged late rather than not at all.
  */
-static int device(struct throttle_store *t, uint64_t start_ns, uint64_t at, uint64_t bytes,
-		  bool write)
+static int wait_for_device(struct throttle_store *t, uint64_t start_ns, uint64_t at, uint64_t bytes,
+			   bool write)
 {
 	if (!write)
 		return drive_request(&t->drive, start_ns, at, bytes, false);
@@ -56,7 +51,8 @@ static int throttle_put(struct store *s, struct chunk_id id, const struct store_
 
 	if (rc != 0)
 		return rc;
-	return device(t, start_ns, place_of(t, id), CHUNK_SLOTS_BYTES + p->data.len, true);
+	return wait_for_device(t, start_ns, offset_of(t, id), CHUNK_SLOTS_BYTES + p->data.len,
+			       true);
 }
 
 static int throttle_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t off,
@@ -69,11 +65,13 @@ static int throttle_append(struct store *s, struct chunk_id id, uint64_t epoch, 
 	if (rc != 0)
 		return rc;
 	if (data->len >= CHUNK_PAGE_BYTES) {
-		rc = device(t, start_ns, place_of(t, id) + CHUNK_SLOTS_BYTES + chunk_paged(off),
-			    data->len, true);
+		rc = wait_for_device(t, start_ns,
+				     offset_of(t, id) + CHUNK_SLOTS_BYTES + chunk_paged(off),
+				     data->len, true);
 		start_ns = rt_now_ns();
 	}
-	return rc != 0 ? rc : device(t, start_ns, place_of(t, id), CHUNK_SLOT_BYTES, true);
+	return rc != 0 ? rc
+		       : wait_for_device(t, start_ns, offset_of(t, id), CHUNK_SLOT_BYTES, true);
 }
 
 static int throttle_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint64_t len,
@@ -85,7 +83,7 @@ static int throttle_get(struct store *s, struct chunk_id id, uint64_t off, void 
 
 	if (rc != 0)
 		return rc;
-	return device(t, start_ns, place_of(t, id) + CHUNK_SLOTS_BYTES + off, len, false);
+	return wait_for_device(t, start_ns, offset_of(t, id) + CHUNK_SLOTS_BYTES + off, len, false);
 }
 
 static int throttle_seal(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t len)
@@ -94,7 +92,8 @@ static int throttle_seal(struct store *s, struct chunk_id id, uint64_t epoch, ui
 	uint64_t start_ns = rt_now_ns();
 	int rc = store_seal(t->below, id, epoch, len);
 
-	return rc != 0 ? rc : device(t, start_ns, place_of(t, id), CHUNK_SLOT_BYTES, true);
+	return rc != 0 ? rc
+		       : wait_for_device(t, start_ns, offset_of(t, id), CHUNK_SLOT_BYTES, true);
 }
 
 static int throttle_delete(struct store *s, struct chunk_id id)
@@ -103,7 +102,8 @@ static int throttle_delete(struct store *s, struct chunk_id id)
 	uint64_t start_ns = rt_now_ns();
 	int rc = store_delete(t->below, id);
 
-	return rc != 0 ? rc : device(t, start_ns, place_of(t, id), CHUNK_PAGE_BYTES, true);
+	return rc != 0 ? rc
+		       : wait_for_device(t, start_ns, offset_of(t, id), CHUNK_PAGE_BYTES, true);
 }
 
 static int64_t throttle_list(struct store *s, struct store_cursor *at, struct chunk_id *out,
@@ -122,7 +122,7 @@ static int64_t throttle_scan(struct store *s, struct chunk_id id, struct store_r
 
 	if (n < 0 || store_stat(t->below, id, &st) != 0)
 		return n;
-	int rc = device(t, start_ns, place_of(t, id), CHUNK_SLOTS_BYTES + st.len, false);
+	int rc = wait_for_device(t, start_ns, offset_of(t, id), CHUNK_SLOTS_BYTES + st.len, false);
 	return rc != 0 ? rc : n;
 }
 

@@ -10,7 +10,7 @@
 
 static void crc_shift_init(struct crc_shift *s, uint64_t len2)
 {
-	/* Combining is linear in the first CRC, so its 32 bits tell all. */
+	/* crc32c_combine is linear in the first CRC, so the results for its 32 bits define it. */
 	for (int i = 0; i < 32; i++)
 		s->bit[i] = crc32c_combine(UINT32_C(1) << i, 0, len2);
 }
@@ -26,13 +26,13 @@ uint32_t crc_shift_combine(const struct crc_shift *s, uint32_t crc1, uint32_t cr
 void unit_shifts_init(struct unit_shifts *s)
 {
 	crc_shift_init(&s->of[0], UINT64_C(1) << CHUNK_UNIT_LOG2_MIN);
-	/* Twice as far is the same way twice, and much cheaper so. */
+	/* Shifting twice by half the length is equivalent and much cheaper to compute. */
 	for (size_t i = 1; i < ARRAY_LEN(s->of); i++)
 		for (int j = 0; j < 32; j++)
 			s->of[i].bit[j] = crc_shift_combine(&s->of[i - 1], s->of[i - 1].bit[j], 0);
 }
 
-/* The CRC of a part of n bytes added to a whole, by the short way when the part is a unit. */
+/* Appends the CRC of n bytes to the CRC of what precedes them; uses the table if n is a unit. */
 static uint32_t crc_add(const struct chunk_head *h, const struct unit_shifts *shifts, uint32_t crc,
 			uint32_t part, uint64_t n)
 {
@@ -50,7 +50,7 @@ struct walk {
 	uint64_t in_piece;
 };
 
-/* The CRC of the next n bytes. */
+/* Returns the CRC of the next n bytes. */
 static uint32_t walk_crc(struct walk *w, uint64_t n)
 {
 	uint32_t crc = 0;
@@ -71,7 +71,7 @@ static uint32_t walk_crc(struct walk *w, uint64_t n)
 static void tail_append(struct chunk_head *h, uint64_t old_len, const struct store_data *data)
 {
 	uint64_t start = chunk_paged(h->len);
-	/* What is in the tail already stays when the same page is still not full. */
+	/* Bytes that are in the tail already stay there if their page is still not full. */
 	uint64_t from = max_u64(start, old_len);
 	store_data_copy(data, from - old_len, h->tail + (from - start), h->len - from);
 }
@@ -128,7 +128,7 @@ void units_cut(struct chunk_head *h, const struct unit_shifts *shifts, uint64_t 
 
 /* --- bytes that go out ------------------------------------------------------------------------ */
 
-/* The CRC of [from, to), which the pieces cover. */
+/* Returns the CRC of [from, to), which the pieces cover. */
 static uint32_t pieces_crc(const struct unit_piece *pieces, int n, uint64_t from, uint64_t to)
 {
 	uint32_t crc = 0;
@@ -154,7 +154,7 @@ int units_verify(const struct chunk_head *h, const struct unit_shifts *shifts,
 
 	*crc = 0;
 	for (uint64_t at = off & ~(unit - 1); at < end; at += unit) {
-		/* Before the range, of the range, behind the range. */
+		/* The unit's parts before, in and after the wanted range. */
 		uint64_t from = max_u64(at, off);
 		uint64_t to = min_u64(at + unit, end);
 		uint64_t last = min_u64(at + unit, h->len);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The checksums of a chunk's units: from bytes that come in with one CRC for all of them, and back to
+ * Checksums of a chunk's units: computed from a payload that comes with one CRC, and combined into
  * one CRC for the bytes of a read.
  */
 #ifndef STORE_UNITS_H
@@ -9,16 +9,16 @@
 #include "store/format.h"
 
 /*
- * Combines CRCs for second parts of one fixed length in a few steps, where crc32c_combine would work
- * out the same power for each of a chunk's hundreds of units.
+ * A table that combines CRCs where the second part has a fixed length. Much faster than
+ * crc32c_combine, which would compute the same power for each of a chunk's hundreds of units.
  */
 struct crc_shift {
-	uint32_t bit[32]; /* what becomes of each bit of the first CRC */
+	uint32_t bit[32]; /* result for each bit of the first CRC */
 };
 
 uint32_t crc_shift_combine(const struct crc_shift *s, uint32_t crc1, uint32_t crc2);
 
-/* A shift for each size of a unit. */
+/* One table for each unit size. */
 struct unit_shifts {
 	struct crc_shift of[CHUNK_UNIT_LOG2_MAX - CHUNK_UNIT_LOG2_MIN + 1];
 };
@@ -26,18 +26,20 @@ struct unit_shifts {
 void unit_shifts_init(struct unit_shifts *s);
 
 /*
- * Makes of h the head of the state after appending the data: length, checksums, tail. The bytes must
- * have the CRC they came with: -EBADMSG, and h is worth nothing. The rest of h is the caller's.
+ * Updates length, checksums and tail of h for appended data. The caller sets the other fields.
+ * -EBADMSG when the data does not have the CRC that came with it; then h is unusable.
  */
 int units_append(struct chunk_head *h, const struct unit_shifts *shifts,
 		 const struct store_data *data);
 
-/* Makes of h the head of a chunk cut to len < h->len, whose last unit has this CRC and whose tail
- * page starts with these bytes. */
+/*
+ * Updates h for a chunk that is cut to len < h->len. last_crc is the CRC of its last, possibly
+ * shortened unit; tail is its new tail page.
+ */
 void units_cut(struct chunk_head *h, const struct unit_shifts *shifts, uint64_t len,
 	       uint32_t last_crc, const uint8_t *tail);
 
-/* Bytes of a chunk in memory: [off, off + len). */
+/* Bytes [off, off + len) of a chunk in memory. */
 struct unit_piece {
 	uint64_t off;
 	uint64_t len;
@@ -45,14 +47,15 @@ struct unit_piece {
 };
 
 /*
- * Verifies the units that touch [off, off + len) from pieces that cover them whole, in order, and sets
- * *crc to that of the range, which is proved with the units. -EBADMSG, and the first bad unit.
+ * Verifies the units that overlap [off, off + len). The pieces cover these units completely, in
+ * order. Sets *crc to the CRC of the range, derived from the verified units. -EBADMSG: *bad_unit
+ * is the first damaged unit.
  */
 int units_verify(const struct chunk_head *h, const struct unit_shifts *shifts,
 		 const struct unit_piece *pieces, int n, uint64_t off, uint64_t len, uint32_t *crc,
 		 uint64_t *bad_unit);
 
-/* Whether the checksums of all units say what the CRC of the chunk says. */
+/* Whether the CRCs of the units, combined, equal the CRC of the chunk. */
 bool units_agree(const struct chunk_head *h, const struct unit_shifts *shifts);
 
 #endif

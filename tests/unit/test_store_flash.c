@@ -266,7 +266,7 @@ static void fall_through(const char *path)
 	store_fault_set(r.fast, &once);
 	visit(&r, 0, 0, 1);
 	struct store_flash_stats st = stats_of(&r);
-	CHECK(st.failures == 1 && st.evicted == 1 && st.fills == 11 && !st.resting);
+	CHECK(st.failures == 1 && st.evicted == 1 && st.fills == 11 && !st.suspended);
 	visit(&r, 0, 0, 1);
 	CHECK_EQ(stats_of(&r).hits, st.hits + 1);
 	/* A device that fails is left alone after a while, and all goes on. */
@@ -274,7 +274,7 @@ static void fall_through(const char *path)
 	for (uint64_t i = 0; i < 10; i++)
 		visit(&r, i, i, 3);
 	st = stats_of(&r);
-	CHECK(st.resting && st.failures < 10);
+	CHECK(st.suspended && st.failures < 10);
 	CHECK_EQ(store_delete(r.s, block(9)), 0);
 	CHECK_EQ(text_put(r.s, block(9), 99, CHUNK, false, 0), 0);
 	/* And is tried again later. What was deleted meanwhile is not there. */
@@ -283,7 +283,7 @@ static void fall_through(const char *path)
 	for (uint64_t i = 0; i < 9; i++)
 		visit(&r, i, i, 3);
 	visit(&r, 9, 99, 3);
-	CHECK(stats_of(&r).hits > st.hits && !stats_of(&r).resting);
+	CHECK(stats_of(&r).hits > st.hits && !stats_of(&r).suspended);
 	store_close(r.s);
 }
 

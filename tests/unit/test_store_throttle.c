@@ -249,7 +249,7 @@ static void give_up(void *arg)
 	}
 	CHECK(late > 5);
 	CHECK_EQ(d.queued, 0);
-	CHECK(list_empty(&d.queue) && list_empty(&d.line));
+	CHECK(list_empty(&d.queue) && list_empty(&d.backlog));
 }
 
 static void who_gives_up_waiting_leaves_the_queue(void **state)

@@ -274,10 +274,17 @@ struct damage {
 int block_damage(struct janitor *j, const struct meta_block *b, struct damage *out);
 
 struct pool_case;
-/* Makes a block whole, as if nothing on the pool (NULL: none) were good. 0 also when there is nothing to do any
- * more; -ENOSPC no room; -ENODATA too little is left of it; -EAGAIN it is open. */
-int block_repair(struct janitor *j, uint32_t tenant, uint64_t block, const struct pool_case *pool,
-		 struct janitor_repair *repair);
+struct repair_work {
+	uint32_t tenant;
+	uint64_t block;
+	struct meta_block *record;     /* as read before, its chunks are changed; NULL: read now */
+	const struct pool_case *pool;  /* nothing on it counts as good; NULL: none */
+	struct janitor_repair *repair; /* its bytes are counted for that one; may be NULL */
+};
+/* Rebuilds or moves all chunks of a block that are missing, damaged, or on a disk that is lost or to be emptied. If
+ * that fails with w->record, the record is read and the block repaired by what it says now. 0 also when there is
+ * nothing to do any more; -ENOSPC no room; -ENODATA too few chunks are left; -EAGAIN the block is open. */
+int block_repair(struct janitor *j, const struct repair_work *w);
 
 /* Ascending ranges of a chunk, computed from the same ranges of others, one after the other. *out is the
  * caller's reference. -E2BIG: too many. */

@@ -71,7 +71,7 @@ struct janitor_options {
 	unsigned percent;          /* of those for repair; 0: 20 */
 	unsigned parallel;         /* blocks repaired at once; 0: 4 */
 	unsigned deletes_per_s;    /* chunks deleted by collection; 0: 2000 */
-	size_t list_max;           /* blocks of a share that are sorted at once; 0: 200000 */
+	size_t list_max;           /* degraded blocks that a round of repair lists; 0: 200000 */
 	enum janitor_method method;
 	const char *
 		rack; /* that it stands in, copied; NULL or "": in none, so that all it moves crosses */

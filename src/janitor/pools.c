@@ -265,7 +265,10 @@ static int item_do(struct plight *p, const struct item *it)
 	struct pool_case *c = &p->cases[it->case_at];
 	struct janitor *j = p->j;
 	int rc = j->opts.method == JANITOR_R_ALL
-			 ? block_repair(j, it->tenant, it->block, c, c->repair)
+			 ? block_repair(j, &(struct repair_work){.tenant = it->tenant,
+								 .block = it->block,
+								 .pool = c,
+								 .repair = c->repair})
 			 : pool_chunk_patch(j, c, &p->losses[it->first], it->count);
 	if (c->repair != NULL) {
 		c->repair->done += rc == 0;

@@ -393,8 +393,9 @@ static void mending_fini(struct mending *m)
 	look_fini(&m->look);
 }
 
-int block_repair(struct janitor *j, uint32_t tenant, uint64_t block, const struct pool_case *pool,
-		 struct janitor_repair *repair)
+/* As block_repair; an error also when the record has changed since it was read. */
+static int block_repair_once(struct janitor *j, const struct repair_work *w,
+			     const struct meta_block *record)
 {
 	struct arena a;
 	arena_init(&a, BLOCK_ARENA);
@@ -402,16 +403,20 @@ int block_repair(struct janitor *j, uint32_t tenant, uint64_t block, const struc
 	if (m == NULL)
 		return -ENOMEM;
 	m->j = j;
-	m->tenant = tenant;
-	m->pool = pool;
-	m->repair = repair;
-	errand_init(j, &m->errand, tenant);
+	m->tenant = w->tenant;
+	m->pool = w->pool;
+	m->repair = w->repair;
+	errand_init(j, &m->errand, w->tenant);
 	struct meta_call c = errand_meta(j, &m->errand);
-	int rc = meta_client_block_get(&c, &block, 1, &a, &m->block);
+	int rc = 0;
+	if (record != NULL)
+		m->block = *record;
+	else
+		rc = meta_client_block_get(&c, &w->block, 1, &a, &m->block);
 	if (rc == 0 && m->block.state == META_BLOCK_OPEN)
 		rc = -EAGAIN;
 	if (rc == 0 && m->block.state == META_BLOCK_SEALED && m->block.length > 0) {
-		rc = look_init(j, &m->block, pool != NULL ? pool->disk : 0, &m->look);
+		rc = look_init(j, &m->block, w->pool != NULL ? w->pool->disk : 0, &m->look);
 		bool bad = rc == 0 && m->look.bad_count > 0;
 		if (bad)
 			rc = chunks_make(m);
@@ -420,7 +425,19 @@ int block_repair(struct janitor *j, uint32_t tenant, uint64_t block, const struc
 		mending_fini(m);
 	}
 	arena_fini(&a);
-	/* It was deleted, or another was faster: nothing is left to do. */
+	return rc;
+}
+
+int block_repair(struct janitor *j, const struct repair_work *w)
+{
+	int rc = -ESTALE;
+	if (w->record != NULL)
+		rc = block_repair_once(j, w, w->record);
+	/* A record that was read earlier may be out of date: then its chunks cannot be read, or its change is refused. */
+	bool again = rc < 0 && rc != -ECANCELED && rc != -ETIME && rc != -ENOMEM;
+	if (again)
+		rc = block_repair_once(j, w, NULL);
+	/* The block was deleted, or another janitor was faster: nothing is left to do. */
 	return rc == -ENOENT || rc == -ESTALE || rc == -EEXIST ? 0 : rc;
 }
 

@@ -1,45 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which blocks to repair, in which order: those that bear the least further losses first.
+ * Which blocks to repair, in which order: those that bear the fewest further losses first.
  *
- * Shares of the partitions are gone through twice, first for what bears none. A share's list is sorted when all of
- * it is known; when that is too long, the neediest that can be helped stay, and the others come with
- * the next round. A disk that is lost while all this goes on changes what blocks bear: then everything is
- * looked at anew, from the beginning.
+ * A round
+ *
+ *   1. takes the leases of the shares that no other janitor has, and walks each share once (repair_queue.h)
+ *   2. repairs, over all shares, the blocks that bear no further loss
+ *   3. gives the leases of the shares beyond its part back, so that other janitors have work too: if 12 shares have
+ *      degraded blocks and 3 janitors live, it keeps 4
+ *   4. repairs the other blocks of the shares it keeps, most degraded first, and gives these leases back
+ *   5. takes shares of 3 that are free again, up to its part, and goes on with 4 until none is left. Another janitor may
+ *      have had such a share since, so the records of its blocks are read again.
+ *
+ *     example   one disk of 1000 is lost, rs:9+6: all its blocks bear 5 further losses, and step 2 has nothing to do.
+ *               A second disk fails in step 4: the round begins again, and the blocks that both disks had come first.
+ *
+ * Invariants
+ *   I1  a block is repaired under the lease of its share. The lease saves work and protects nothing
+ *   I2  in a round each row of the reverse index and each Block record is read at most once, except after a restart, for
+ *       blocks whose record did not fit into memory, got older than RECORD_AGE_NS or changed, and for shares of step 5
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "base/rng.h"
-#include "janitor/impl.h"
+#include "janitor/repair_queue.h"
 #include "rt/rt.h"
 
-#define PAGE 64
-#define LOOK_NS NS_PER_S /* between looks at which disks are lost */
-#define STARTS_MAX 16    /* of a round */
+#define MAP_CHECK_NS NS_PER_S /* between checks which disks are lost */
+#define STARTS_MAX 16         /* of a round */
+#define RECORD_AGE_NS (600 * NS_PER_S)
 
-struct patient {
-	uint64_t disk; /* that it was found by; 0: by its record */
-	uint32_t tenant;
-	int more; /* -1: may be beyond help */
-	uint64_t block;
+#define ROUND_RESTART 1 /* of round_run: other disks are lost than at its begin */
+
+enum share_state {
+	SHARE_DONE,    /* nothing to do: repaired, another janitor's, or it failed */
+	SHARE_HELD,    /* walked, and its lease is this janitor's */
+	SHARE_YIELDED, /* walked, and its lease was given back for other janitors */
 };
 
-struct ward {
+struct repair_round {
 	struct janitor *j;
-	char lease[32];
-	struct patient *list;
-	size_t count, cap, next;
-	uint64_t lost; /* mark of the disks that were lost when the round began */
-	uint64_t looked_ns;
-	bool outdated; /* others are now */
-	bool urgent;   /* only what bears no further loss: all come again */
-	int rc;        /* of the metadata, or the lease */
+	struct repair_queue queue;
+	enum share_state shares[JANITOR_SHARES];
+	size_t next, end; /* items that workers take: [next, end) of the queue */
+	unsigned busy;    /* shares whose lease another janitor had when this one came there */
+	unsigned part;    /* shares to work on at a time, while other janitors live */
+	size_t waiting;   /* of them: in shares that are held, and not taken */
+	uint64_t lost;    /* lost_mark at the begin */
+	uint64_t checked_ns;
+	bool complete; /* all shares were walked */
+	bool outdated; /* other disks are lost now */
+	bool stop;     /* cancelled, or no memory: rc says which */
+	int rc;        /* the first error of the metadata */
 };
 
-/* The same for the same set of disks. */
+/* Returns a number that differs for different sets of lost disks. */
 static uint64_t lost_mark(struct janitor *j)
 {
 	uint64_t sum = 0;
@@ -49,331 +68,313 @@ static uint64_t lost_mark(struct janitor *j)
 	return sum;
 }
 
-static bool is_outdated(struct ward *w)
+static bool is_outdated(struct repair_round *r)
 {
-	if (w->outdated || rt_now_ns() - w->looked_ns < LOOK_NS)
-		return w->outdated;
-	w->looked_ns = rt_now_ns();
-	if (janitor_map(w->j) == 0)
-		w->outdated = lost_mark(w->j) != w->lost;
-	return w->outdated;
+	if (r->outdated || rt_now_ns() - r->checked_ns < MAP_CHECK_NS)
+		return r->outdated;
+	r->checked_ns = rt_now_ns();
+	if (janitor_map(r->j) == 0)
+		r->outdated = lost_mark(r->j) != r->lost;
+	return r->outdated;
 }
 
-static int ward_judge(struct ward *w);
+/* --- shares ------------------------------------------------------------------------------------ */
 
-/* The neediest stay. What may be beyond help stands before them, and goes first: it is found again in
- * every round, so that in none there would be a place for what can be helped. */
-static void ward_cut(struct ward *w, size_t max)
+static const char *lease_name(unsigned share, char out[32])
 {
-	size_t hopeless = 0;
-	while (hopeless < w->count && w->list[hopeless].more < 0)
-		hopeless++;
-	size_t others = min_u64(w->count - hopeless, max);
-	size_t stay = min_u64(hopeless, max - others);
-	for (size_t i = 0; i < others; i++)
-		w->list[stay + i] = w->list[hopeless + i];
-	w->count = stay + others;
+	snprintf(out, 32, "repair/%u", share);
+	return out;
 }
 
-static int ward_add(struct ward *w, uint32_t tenant, uint64_t block, int more, uint64_t disk)
+/* Remembers the first error. One share may fail alone; r->stop is set by an error that ends the round. */
+static void round_note(struct repair_round *r, int rc)
 {
-	if (w->count >= w->j->opts.list_max) {
-		int rc = ward_judge(w);
-		if (rc < 0)
-			return rc;
-		ward_cut(w, w->j->opts.list_max / 2);
-	}
-	if (w->count == w->cap) {
-		size_t cap = w->cap == 0 ? 256 : w->cap * 2;
-		struct patient *list = realloc(w->list, cap * sizeof(*list));
-		if (list == NULL)
-			return -ENOMEM;
-		w->list = list;
-		w->cap = cap;
-	}
-	w->list[w->count++] = (struct patient){disk, tenant, more, block};
-	return 0;
+	if (!share_next(rc, &r->rc))
+		r->stop = true;
 }
 
-static int by_name(const void *a, const void *b)
+/* Takes the lease of a share. */
+static bool share_take(struct repair_round *r, unsigned share)
 {
-	const struct patient *x = a, *y = b;
-	if (x->tenant != y->tenant)
-		return x->tenant < y->tenant ? -1 : 1;
-	return x->block < y->block ? -1 : x->block > y->block;
+	char name[32];
+	assert(r->shares[share] != SHARE_HELD);
+	int rc = lease_take(r->j, lease_name(share, name));
+	r->shares[share] = rc == 0 ? SHARE_HELD : SHARE_DONE;
+	r->busy += rc == -EBUSY;
+	if (rc < 0 && rc != -EBUSY)
+		round_note(r, rc);
+	return rc == 0;
 }
 
-static int by_need(const void *a, const void *b)
+static void share_leave(struct repair_round *r, unsigned share, enum share_state next)
 {
-	const struct patient *x = a, *y = b;
-	return x->more != y->more ? (x->more < y->more ? -1 : 1) : by_name(a, b);
+	char name[32];
+	assert(r->shares[share] == SHARE_HELD && next != SHARE_HELD);
+	r->shares[share] = next;
+	lease_drop(r->j, lease_name(share, name));
 }
 
-/* --- who --------------------------------------------------------------------------------------- */
-
-/* Blocks with a chunk on a disk that is lost or to be emptied. */
-static int find_by_disks(struct ward *w, unsigned share, const uint64_t *disks, size_t n)
+/* Renews the leases that are due. A share whose lease was lost, or cannot be renewed, is left alone. */
+static void shares_keep(struct repair_round *r)
 {
-	struct errand e;
-	errand_init(w->j, &e, 0);
-	struct meta_call m = errand_meta(w->j, &e);
-	int rc = 0;
-	for (size_t d = 0; rc == 0 && d < n; d++) {
-		for (struct meta_walk at = share_walk(w->j, share); rc == 0 && at.index < at.end;) {
-			struct meta_on_disk on[PAGE];
-			int64_t got = meta_client_disk_blocks(&m, disks[d], &at, on, PAGE);
-			rc = got < 0 ? (int)got : 0;
-			for (int64_t i = 0; rc == 0 && i < got; i++)
-				rc = ward_add(w, on[i].tenant, on[i].block, 0, disks[d]);
-		}
-	}
-	return rc;
-}
-
-/* Blocks whose record says that something is missing. */
-static int find_by_records(struct ward *w, unsigned share)
-{
-	struct errand e;
-	errand_init(w->j, &e, 0);
-	struct meta_call m = errand_meta(w->j, &e);
-	int rc = 0;
-	for (struct meta_walk at = share_walk(w->j, share); rc == 0 && at.index < at.end;) {
-		struct meta_block_at found[PAGE];
-		struct arena a;
-		arena_init(&a, 4 * MIB);
-		int64_t n = meta_client_blocks(&m, &at, &a, found, PAGE);
-		rc = n < 0 ? (int)n : 0;
-		for (int64_t i = 0; rc == 0 && i < n; i++) {
-			struct damage d;
-			if (found[i].block.state == META_BLOCK_SEALED &&
-			    block_damage(w->j, &found[i].block, &d) == 0 && d.bad > 0)
-				rc = ward_add(w, found[i].tenant, found[i].block.id, d.more, 0);
-		}
-		arena_fini(&a);
-	}
-	return rc;
-}
-
-/* n of one tenant: those that are whole, pending or gone drop out. Returns how many are left in out. */
-static int64_t patients_judge(struct ward *w, const struct patient *p, size_t n,
-			      struct patient *out)
-{
-	struct errand e;
-	errand_init(w->j, &e, p[0].tenant);
-	struct meta_call m = errand_meta(w->j, &e);
-	struct meta_block b[PAGE];
-	struct patient sick[PAGE] = {0};
-	uint64_t ids[PAGE];
-	int64_t count = 0;
-	struct arena a;
-	arena_init(&a, 4 * MIB);
-	for (size_t i = 0; i < n; i++)
-		ids[i] = p[i].block;
-	int rc = meta_client_block_get(&m, ids, n, &a, b);
-	for (size_t i = 0; rc == 0 && i < n; i++) {
-		struct damage d = {0};
-		w->j->stats.open_blocks += b[i].state == META_BLOCK_OPEN;
-		if (b[i].state != META_BLOCK_SEALED || block_damage(w->j, &b[i], &d) < 0 ||
-		    d.bad == 0)
+	char name[32];
+	for (unsigned i = 0; i < JANITOR_SHARES && !r->stop; i++) {
+		if (r->shares[i] != SHARE_HELD)
 			continue;
-		sick[count] = p[i];
-		sick[count++].more = d.more;
+		int rc = lease_keep(r->j, lease_name(i, name));
+		if (rc == 0)
+			continue;
+		/* lease_keep waits: another worker may have changed the state. */
+		if (r->shares[i] == SHARE_HELD)
+			r->shares[i] = SHARE_DONE;
+		if (rc != -EBUSY)
+			round_note(r, rc);
 	}
-	arena_fini(&a);
-	for (int64_t i = 0; i < count; i++)
-		out[i] = sick[i];
-	return rc < 0 ? rc : count;
 }
 
-/* Each once, with its need, in the order of that. */
-static int ward_judge(struct ward *w)
+static unsigned shares_in(const struct repair_round *r, enum share_state state)
 {
-	size_t n = 0, left = 0;
-	if (w->count == 0)
-		return 0;
-	qsort(w->list, w->count, sizeof(*w->list), by_name);
-	for (size_t i = 0; i < w->count; i++)
-		if (n == 0 || by_name(&w->list[n - 1], &w->list[i]) != 0)
-			w->list[n++] = w->list[i];
-	for (size_t i = 0, run; i < n; i += run) {
-		for (run = 1;
-		     run < PAGE && i + run < n && w->list[i + run].tenant == w->list[i].tenant;)
-			run++;
-		int64_t sick = patients_judge(w, w->list + i, run, w->list + left);
-		if (sick < 0)
-			return (int)sick;
-		left += (size_t)sick;
-	}
-	w->count = left;
-	if (left > 0)
-		qsort(w->list, w->count, sizeof(*w->list), by_need);
-	return 0;
+	unsigned n = 0;
+	for (unsigned i = 0; i < JANITOR_SHARES; i++)
+		n += r->shares[i] == state;
+	return n;
 }
 
-/* --- doing ------------------------------------------------------------------------------------- */
-
-static void note_result(struct ward *w, const struct patient *p, int rc)
+/* Keeps as many shares as each of the janitors that live would have of those with work. */
+static void shares_yield(struct repair_round *r)
 {
-	struct janitor *j = w->j;
-	if (rc == 0 || rc == -ECANCELED)
+	unsigned janitors = 1 + r->j->others, held = shares_in(r, SHARE_HELD);
+	r->part = (held + r->busy + janitors - 1) / janitors;
+	assert(r->part > 0 || held == 0);
+	held = 0;
+	for (unsigned i = 0; i < JANITOR_SHARES; i++) {
+		unsigned share = share_turn(r->j, i);
+		if (r->shares[share] == SHARE_HELD && ++held > r->part)
+			share_leave(r, share, SHARE_YIELDED);
+	}
+	for (size_t i = 0; i < r->queue.count; i++) {
+		struct repair_item *it = &r->queue.list[i];
+		if (r->shares[it->share] == SHARE_YIELDED && !it->taken)
+			repair_queue_drop_record(&r->queue, it);
+	}
+}
+
+static void shares_take_again(struct repair_round *r)
+{
+	unsigned part = r->part;
+	for (unsigned i = 0; i < JANITOR_SHARES && part > 0 && !r->stop; i++) {
+		unsigned share = share_turn(r->j, i);
+		if (r->shares[share] == SHARE_YIELDED && share_take(r, share))
+			part--;
+	}
+}
+
+static void shares_leave(struct repair_round *r)
+{
+	for (unsigned i = 0; i < JANITOR_SHARES && !r->stop; i++)
+		if (r->shares[i] == SHARE_HELD)
+			share_leave(r, i, SHARE_DONE);
+}
+
+/* --- finding ----------------------------------------------------------------------------------- */
+
+static void share_walk_once(struct repair_round *r, unsigned share, bool look)
+{
+	if (!share_take(r, share)) {
+		r->complete = false;
 		return;
+	}
+	int rc = repair_queue_walk(&r->queue, share, look);
+	if (rc < 0) {
+		r->complete = false;
+		round_note(r, rc);
+	}
+	shares_keep(r);
+	if (!r->stop && r->shares[share] == SHARE_HELD &&
+	    repair_queue_count_share(&r->queue, share) == 0)
+		share_leave(r, share, SHARE_DONE);
+}
+
+/* --- repairing --------------------------------------------------------------------------------- */
+
+static void note_failure(struct janitor *j, const struct repair_item *it, int rc)
+{
 	j->stats.no_room += rc == -ENOSPC;
 	j->stats.lost_blocks += rc == -ENODATA;
 	j->stats.failed += rc != -ENOSPC && rc != -ENODATA && rc != -EAGAIN;
-	j->round_stuck.no_room += !w->urgent && rc == -ENOSPC;
-	j->round_stuck.lost += !w->urgent && rc == -ENODATA;
-	log_warn("repair", "tenant=%u block=%016lx rc=%d", p->tenant, p->block, rc);
+	j->round_stuck.no_room += rc == -ENOSPC;
+	j->round_stuck.lost += rc == -ENODATA;
+	log_warn("repair", "tenant=%u block=%016lx rc=%d", it->tenant, it->block, rc);
 }
 
-static void nurse(void *arg)
+/* The repair of the disk that an item is counted for first; NULL: none is under way. */
+static struct janitor_repair *repair_of(struct repair_round *r, const struct repair_item *it)
 {
-	struct ward *w = arg;
-	/* The look may wait while others take what is left: it comes first. */
-	while (!is_outdated(w) && w->rc == 0 && w->next < w->count) {
-		const struct patient p = w->list[w->next++];
-		struct janitor_repair *r =
-			p.disk != 0 ? repair_under_way(w->j, p.disk, false) : NULL;
-		int rc = block_repair(w->j, p.tenant, p.block, NULL, r);
-		note_result(w, &p, rc);
-		if (r != NULL) {
-			r->done += rc == 0;
-			r->failed += rc < 0 && rc != -ECANCELED;
-		}
-		w->j->stats.blocks_waiting = w->count - w->next;
-		if (rc == -ECANCELED)
-			w->rc = rc;
-		else if (w->rc == 0)
-			w->rc = lease_keep(w->j, w->lease);
+	return it->disks == 0
+		       ? NULL
+		       : repair_under_way(r->j, r->queue.disks[__builtin_ctzll(it->disks)], false);
+}
+
+/* Counts an item for each lost disk it had a chunk on. */
+static void note_progress(struct repair_round *r, const struct repair_item *it, int rc)
+{
+	for (uint64_t bits = it->disks; bits != 0; bits &= bits - 1) {
+		int d = __builtin_ctzll(bits);
+		assert((size_t)d < r->queue.disk_count);
+		struct janitor_repair *at = repair_under_way(r->j, r->queue.disks[d], false);
+		r->queue.repaired[d] += rc == 0;
+		if (at == NULL)
+			continue;
+		at->done += rc == 0;
+		at->failed += rc < 0;
 	}
 }
 
-static int ward_work(struct ward *w)
+/* The next item of a share that is held; NULL: none is left. */
+static struct repair_item *item_take(struct repair_round *r)
+{
+	assert(r->end <= r->queue.count);
+	while (r->next < r->end) {
+		struct repair_item *it = &r->queue.list[r->next++];
+		if (it->taken || r->shares[it->share] != SHARE_HELD)
+			continue;
+		it->taken = true;
+		r->waiting -= r->waiting > 0;
+		return it;
+	}
+	r->waiting = 0;
+	return NULL;
+}
+
+static void item_repair(struct repair_round *r, struct repair_item *it)
+{
+	struct janitor *j = r->j;
+	if (rt_now_ns() - r->queue.begin_ns >= RECORD_AGE_NS)
+		repair_queue_drop_record(&r->queue, it);
+	struct repair_work w = {.tenant = it->tenant,
+				.block = it->block,
+				.record = it->record,
+				.repair = repair_of(r, it)};
+	int rc = block_repair(j, &w);
+	repair_queue_drop_record(&r->queue, it);
+	if (rc == -ECANCELED) {
+		round_note(r, rc);
+		return;
+	}
+	if (rc < 0)
+		note_failure(j, it, rc);
+	note_progress(r, it, rc);
+	j->stats.blocks_waiting = r->waiting;
+	shares_keep(r);
+}
+
+static void repair_worker(void *arg)
+{
+	struct repair_round *r = arg;
+	struct repair_item *it;
+	/* is_outdated may wait while other workers take what is left: it comes before item_take. */
+	while (!is_outdated(r) && !r->stop && (it = item_take(r)) != NULL)
+		item_repair(r, it);
+}
+
+/* Repairs the first `end` items as far as they are in shares that are held. */
+static void items_repair(struct repair_round *r, size_t end)
 {
 	struct rt_group g;
+	r->next = 0;
+	r->end = end;
+	r->waiting = 0;
+	for (size_t i = 0; i < end; i++)
+		r->waiting +=
+			!r->queue.list[i].taken && r->shares[r->queue.list[i].share] == SHARE_HELD;
 	rt_group_init(&g);
-	for (unsigned i = 0; i < w->j->opts.parallel && i < w->count; i++)
-		if (rt_group_spawn(&g, "repair", nurse, w) < 0)
+	for (size_t i = 0; i < r->j->opts.parallel && i < r->waiting; i++)
+		if (rt_group_spawn(&g, "repair", repair_worker, r) < 0)
 			break;
 	rt_group_join(&g);
-	w->j->stats.blocks_waiting = 0;
-	return w->rc;
+	r->j->stats.blocks_waiting = 0;
 }
 
-/* 1: another disk was lost meanwhile. */
-static int share_repair(struct janitor *j, unsigned share, const uint64_t *disks, size_t n,
-			bool look, bool urgent, uint64_t lost)
-{
-	struct ward w = {.j = j, .lost = lost, .urgent = urgent};
-	snprintf(w.lease, sizeof(w.lease), "repair/%u", share);
-	int rc = lease_take(j, w.lease);
-	if (rc < 0)
-		return rc == -EBUSY ? 0 : rc;
-	rc = find_by_disks(&w, share, disks, n);
-	if (rc == 0 && look)
-		rc = find_by_records(&w, share);
-	if (rc == 0)
-		rc = ward_judge(&w);
-	while (rc == 0 && urgent && w.count > 0 && w.list[w.count - 1].more > 0)
-		w.count--;
-	if (rc == 0)
-		rc = lease_keep(j, w.lease);
-	if (rc == 0)
-		rc = ward_work(&w);
-	free(w.list);
-	if (rc == 0)
-		lease_drop(j, w.lease);
-	return rc == -EBUSY ? 0 : rc < 0 ? rc : w.outdated;
-}
+/* --- progress ---------------------------------------------------------------------------------- */
 
-static uint64_t *disks_to_empty(struct janitor *j, size_t *n)
+/*
+ * Repairs of disks begin when blocks are found there, and end when none is left, or the disk has come back. What other
+ * janitors repaired, or users deleted, counts as done. Which blocks are left in shares of other janitors is not known:
+ * a repair does not end in such a round.
+ */
+static void repairs_note(struct repair_round *r)
 {
-	size_t count = 0;
-	uint64_t *ids = disk_ids(j, &count);
-	*n = 0;
-	for (size_t i = 0; ids != NULL && i < count; i++) {
-		enum disk_fate fate = disk_fate(j, ids[i]);
-		if (fate == DISK_LOST || fate == DISK_EMPTYING)
-			ids[(*n)++] = ids[i];
-	}
-	return ids;
-}
-
-/* How many blocks the metadata has there. */
-static int64_t blocks_there(struct janitor *j, uint64_t disk)
-{
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
-	int64_t sum = 0, n = 0;
-	for (struct meta_walk at = {.end = j->partitions}; n >= 0 && at.index < at.end;) {
-		struct meta_on_disk on[PAGE];
-		n = meta_client_disk_blocks(&m, disk, &at, on, PAGE);
-		sum += n > 0 ? n : 0;
-	}
-	return n < 0 ? n : sum;
-}
-
-/* Repairs begin when there is something to do, and end when there is nothing left. */
-static int repairs_note(struct janitor *j)
-{
-	size_t n = 0;
-	AUTO_FREE uint64_t *disks = disks_to_empty(j, &n);
-	if (disks == NULL)
-		return -ENOMEM;
-	int64_t left = 0;
-	for (size_t i = 0; left >= 0 && i < n; i++) {
-		struct janitor_repair *r = repair_under_way(j, disks[i], false);
-		left = blocks_there(j, disks[i]);
-		if (left > 0 && r == NULL)
-			r = repair_begin(j, disks[i], false);
-		if (left > 0 && r != NULL)
-			r->total = max_u64(r->total, r->done + (uint64_t)left);
-		/* Also what others did, or was deleted, is done. */
-		if (left == 0 && r != NULL)
-			r->done = r->total;
-		if (left == 0)
-			repair_end(r);
-	}
-	/* One that came back needs none. */
-	for (size_t i = 0; i < JANITOR_REPAIRS_MAX; i++) {
-		struct janitor_repair *r = &j->repairs[i];
-		bool still = r->pool;
-		for (size_t k = 0; k < n; k++)
-			still = still || disks[k] == r->disk;
-		if (r->disk != 0 && !still)
-			repair_end(r);
-	}
-	return left < 0 ? (int)left : 0;
-}
-
-/* First everywhere what bears no further loss. With all well there is nothing to go through twice. 1: others are
- * lost now than at the beginning. */
-static int shares_repair(struct janitor *j, bool look)
-{
-	uint64_t lost = lost_mark(j);
-	int first = 0;
-	j->round_stuck = (struct stuck){0};
-	for (int pass = 0; pass < 2; pass++) {
-		for (unsigned i = 0; i < JANITOR_SHARES; i++) {
-			size_t n = 0;
-			AUTO_FREE uint64_t *disks = disks_to_empty(j, &n);
-			if (disks == NULL)
-				return -ENOMEM;
-			if (lost_mark(j) != lost)
-				return 1;
-			if (n == 0 && (!look || pass == 0))
-				continue;
-			int rc = share_repair(j, share_turn(j, i), disks, n, look, pass == 0, lost);
-			if (rc > 0)
-				return rc;
-			if (!share_next(rc, &first) || !share_next(janitor_map(j), &first))
-				return first;
+	const struct repair_queue *q = &r->queue;
+	for (size_t d = 0; d < q->disk_count && d < REPAIR_DISKS_MAX; d++) {
+		/* A block may have got there between the two walks. */
+		uint64_t left = q->blocks_on[d] - min_u64(q->repaired[d], q->blocks_on[d]);
+		struct janitor_repair *at = repair_under_way(r->j, q->disks[d], false);
+		if (left > 0 && at == NULL)
+			at = repair_begin(r->j, q->disks[d], false);
+		if (at == NULL)
+			continue;
+		at->total = max_u64(at->total, at->done + left);
+		if (left == 0 && r->complete) {
+			at->done = at->total;
+			repair_end(at);
 		}
 	}
-	return first;
+	for (size_t i = 0; i < JANITOR_REPAIRS_MAX; i++) {
+		struct janitor_repair *at = &r->j->repairs[i];
+		bool still = at->pool;
+		for (size_t d = 0; d < q->disk_count; d++)
+			still = still || q->disks[d] == at->disk;
+		if (at->disk != 0 && !still)
+			repair_end(at);
+	}
 }
 
-/* What only a look finds is not better because a round went without. */
+/* --- rounds ------------------------------------------------------------------------------------ */
+
+static void round_repair(struct repair_round *r)
+{
+	size_t urgent = 0;
+	repair_queue_sort(&r->queue);
+	while (urgent < r->queue.count && r->queue.list[urgent].more <= 0)
+		urgent++;
+	items_repair(r, urgent);
+	if (r->stop || r->outdated)
+		return;
+	shares_yield(r);
+	while (!r->stop && !r->outdated && shares_in(r, SHARE_HELD) > 0) {
+		items_repair(r, r->queue.count);
+		if (r->outdated)
+			return;
+		shares_leave(r);
+		shares_take_again(r);
+	}
+}
+
+/* 0, the first error, or ROUND_RESTART. */
+static int round_run(struct janitor *j, bool look)
+{
+	AUTO_FREE struct repair_round *r = calloc(1, sizeof(*r));
+	if (r == NULL)
+		return -ENOMEM;
+	*r = (struct repair_round){.j = j, .lost = lost_mark(j), .complete = true};
+	j->round_stuck = (struct stuck){0};
+	r->rc = repair_queue_init(&r->queue, j);
+	r->stop = r->rc < 0;
+	bool any = look || r->queue.disk_count > 0;
+	for (unsigned i = 0; any && i < JANITOR_SHARES && !r->stop && !is_outdated(r); i++)
+		share_walk_once(r, share_turn(j, i), look);
+	if (!r->stop && !r->outdated) {
+		repairs_note(r);
+		round_repair(r);
+	}
+	if (!r->stop && !r->outdated)
+		repairs_note(r);
+	shares_leave(r);
+	repair_queue_fini(&r->queue);
+	return r->rc < 0 ? r->rc : r->outdated ? ROUND_RESTART : 0;
+}
+
+/* Only a round that walks all records can prove that a block is not stuck any more. */
 static void stuck_note(struct janitor *j, bool look)
 {
 	const struct stuck *now = &j->round_stuck;
@@ -387,25 +388,21 @@ int janitor_repair(struct janitor *j, bool look)
 	errand_init(j, &e, 0);
 	struct meta_call m = errand_meta(j, &e);
 	uint64_t epoch, missing = 0;
-	int shown = 0, rc = janitor_map(j);
+	int rc = janitor_map(j);
 	if (rc == 0)
 		rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);
-	/* It counts over all shares: one that fails is said at the end. */
-	if (rc == 0 && !share_next(repairs_note(j), &shown))
-		rc = shown;
 	if (rc == 0)
 		rc = drives_look(j, &missing);
 	if (rc < 0)
 		return rc;
 	look = look || missing > 0;
-	for (int starts = 0; starts == 0 || (rc == 1 && starts < STARTS_MAX); starts++)
-		rc = shares_repair(j, look);
+	rc = ROUND_RESTART;
+	for (int starts = 0; rc == ROUND_RESTART && starts < STARTS_MAX; starts++)
+		rc = round_run(j, look);
 	if (rc == 0)
 		stuck_note(j, look);
-	if (rc > 0)
+	if (rc == ROUND_RESTART)
 		rc = 0; /* the next round goes on */
-	if (rc == 0)
-		rc = repairs_note(j);
 	j->stats.repair_rounds += rc == 0;
 	return rc;
 }

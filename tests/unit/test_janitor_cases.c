@@ -25,11 +25,14 @@ static void two_body(struct client_box *b)
 	struct janitor_options o = quick();
 	struct round r[2] = {{.j = hire(&o)}, {.j = hire(&o)}};
 	struct rt_fiber *fibers[2];
+	/* They know of each other. */
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(janitor_report(r[i % 2].j), 0);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(rt_spawn(&fibers[i], "janitor", repair_fiber, &r[i]), 0);
 	for (int i = 0; i < 2; i++)
 		rt_join(fibers[i]);
-	/* Who came to a share second passed it by. */
+	/* A janitor passes a share by that the other has. */
 	CHECK_EQ(janitor_repair(r[0].j, true), 0);
 	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
 	CHECK_EQ(stats_of(r[0].j).chunks_repaired + stats_of(r[1].j).chunks_repaired, on);

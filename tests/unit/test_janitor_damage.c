@@ -243,8 +243,10 @@ static void one_share_body(struct client_box *b)
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_repair(j, true), -EBADMSG);
-	CHECK_EQ(blocks_on(&l, 21, NULL), n - others);
-	CHECK_EQ(stats_of(j).chunks_repaired, others);
+	/* Of a share with such a record, what was found before it is repaired. */
+	size_t left = blocks_on(&l, 21, NULL);
+	CHECK(left >= ARRAY_LEN(spoilt) && left <= n - others);
+	CHECK_EQ(stats_of(j).chunks_repaired, n - left);
 	/* The survey counts all that read. */
 	CHECK_EQ(janitor_survey(j), 0);
 	struct stats sum;
@@ -261,7 +263,7 @@ static void one_share_body(struct client_box *b)
 		     key_disk(41, listed.tenant, listed.block));
 	lose_disk(&l, 41);
 	CHECK_EQ(janitor_repair(j, false), -EBADMSG);
-	CHECK(stats_of(j).chunks_repaired > others);
+	CHECK(stats_of(j).chunks_repaired > n - left);
 	janitor_close(j);
 	lab_close(&l);
 }

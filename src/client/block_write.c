@@ -311,7 +311,7 @@ static int put_one(struct writing *g, int chunk, const struct accepted *a)
 		.capacity = g->w.open ? g->w.capacity : 0,
 		.reservation = a->reservation,
 	};
-	label_make(p.label, g->call.fabric->tenant, g->w.owner != 0 ? g->w.owner : g->w.block,
+	label_make(p.label, call_tenant(&g->call), g->w.owner != 0 ? g->w.owner : g->w.block,
 		   rt_random_u64());
 	struct chunk_id id = {.block = g->w.block, .index = (uint32_t)chunk};
 	u.node.timeout_ns = PUT_TIMEOUT_NS;
@@ -358,7 +358,8 @@ static void chunk_fiber(void *arg)
 	}
 	if (g->over && g->w.late != NULL && !g->call.fabric->closing)
 		g->w.late(g->w.late_ctx,
-			  &(struct late_chunk){.block = g->w.owner != 0 ? g->w.owner : g->w.block,
+			  &(struct late_chunk){.tenant = g->call.tenant,
+					       .block = g->w.owner != 0 ? g->w.owner : g->w.block,
 					       .chunk_block = g->w.block,
 					       .chunk = chunk,
 					       .disk = a.disk,

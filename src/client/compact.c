@@ -38,9 +38,8 @@ struct compaction {
 	struct call *call;
 	struct piece *piece;
 	size_t count, cap;
-	struct meta_block *block; /* n of them */
+	const struct meta_block *block; /* n of them */
 	size_t n;
-	struct arena arena; /* of the blocks */
 	struct shape shape;
 	uint64_t bytes; /* of the new block */
 	struct engine_compacted *out;
@@ -140,19 +139,12 @@ static void lay_out(struct compaction *k)
 }
 
 /* The blocks that can be done: sealed, and of one encoding. */
-static int gather(struct compaction *k, const uint64_t *blocks, size_t n)
+static int gather(struct compaction *k)
 {
 	struct encoding enc;
-	struct meta_call m = call_meta(k->call);
-	k->block = arena_alloc(&k->arena, n * sizeof(*k->block));
-	if (k->block == NULL)
-		return -ENOMEM;
-	int rc = meta_client_block_get(&m, blocks, n, &k->arena, k->block);
-	if (rc < 0)
-		return call_meta_fail(k->call, &m, rc, "blocks to compact");
-	k->n = n;
+	int rc = 0;
 	const char *encoding = NULL;
-	for (size_t i = 0; rc == 0 && i < n; i++) {
+	for (size_t i = 0; rc == 0 && i < k->n; i++) {
 		const struct meta_block *b = &k->block[i];
 		if (b->state != META_BLOCK_SEALED || b->length == 0)
 			continue;
@@ -266,16 +258,16 @@ static int remap(struct compaction *k, uint64_t block)
 	return 0;
 }
 
-int engine_compact(struct call *c, const uint64_t *blocks, size_t n, struct engine_compacted *out)
+int engine_compact(struct call *c, const struct meta_block *b, size_t n,
+		   struct engine_compacted *out)
 {
-	struct compaction k = {.call = c, .out = out};
+	struct compaction k = {.call = c, .block = b, .n = n, .out = out};
 	uint64_t block = 0;
 	*out = (struct engine_compacted){0};
 	if (n == 0 || n > ENGINE_COMPACT_MAX)
 		return call_fail(c, -EINVAL, "1 to %d blocks at once", ENGINE_COMPACT_MAX);
 	c->any_spread = true;
-	arena_init(&k.arena, 8 * MIB);
-	int rc = gather(&k, blocks, n);
+	int rc = gather(&k);
 	if (rc == 0 && k.bytes > ENGINE_BLOCK_MAX)
 		rc = call_fail(c, -EFBIG, "what lives is more than a block");
 	if (rc == 0 && k.count > 0)
@@ -285,6 +277,5 @@ int engine_compact(struct call *c, const uint64_t *blocks, size_t n, struct engi
 		rc = remap(&k, block);
 	}
 	free(k.piece);
-	arena_fini(&k.arena);
 	return rc;
 }

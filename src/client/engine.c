@@ -54,7 +54,7 @@ static int first_map(struct call *c, uint64_t wait_ns)
 int engine_tenant(struct call *c)
 {
 	struct meta_tenant tenant;
-	if (c->fabric->tenant != 0)
+	if (call_tenant(c) != 0)
 		return 0;
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_tenant_get(&m, 0, NULL, &tenant);
@@ -73,7 +73,7 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 			.addr_count = a.count,
 			.tenant = e->tenant,
 			.impatient = true,
-			.channel = {.pool = &e->fabric.pool,
+			.channel = {.pool = &e->fabric->pool,
 				    .connect_timeout_ns = o->connect_timeout_ns},
 		};
 		rc = meta_client_open(&e->meta, &mo);
@@ -99,7 +99,7 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + wait_ns);
 	(void)engine_tenant(&c);
 	rt_deadline_set(before_ns);
-	struct cluster_id id = e->fabric.map->id;
+	struct cluster_id id = e->fabric->map->id;
 	bool any = o->cluster.high == 0 && o->cluster.low == 0;
 	if (!any && (id.high != o->cluster.high || id.low != o->cluster.low)) {
 		snprintf(why, FABRIC_ERROR_MAX, "the servers at %.100s belong to another cluster",
@@ -127,7 +127,7 @@ static int engine_init(struct engine *e, const struct engine_options *o, char *w
 	return rc < 0 ? -EINVAL : shape_init(&e->shape, &enc);
 }
 
-int engine_open(struct engine **out, const struct engine_options *o, char *why)
+static int engine_new(struct engine **out, const struct engine_options *o, char *why)
 {
 	*out = NULL;
 	why[0] = '\0';
@@ -140,7 +140,20 @@ int engine_open(struct engine **out, const struct engine_options *o, char *why)
 		free(e);
 		return rc;
 	}
-	rc = fabric_init(&e->fabric, &o->fabric);
+	*out = e;
+	return 0;
+}
+
+int engine_open(struct engine **out, const struct engine_options *o, char *why)
+{
+	struct engine *e;
+	int rc = engine_new(&e, o, why);
+	*out = NULL;
+	if (rc < 0)
+		return rc;
+	rc = fabric_init(&e->own_fabric, &o->fabric);
+	e->fabric = &e->own_fabric;
+	e->fabric->engine = e;
 	if (rc == 0)
 		rc = engine_connect(e, o, why);
 	if (rc < 0) {
@@ -151,27 +164,46 @@ int engine_open(struct engine **out, const struct engine_options *o, char *why)
 	return 0;
 }
 
+int engine_open_over(struct engine **out, const struct engine_options *o, struct fabric *f,
+		     struct meta_client *meta, char *why)
+{
+	assert(f->engine == NULL);
+	int rc = engine_new(out, o, why);
+	if (rc < 0)
+		return rc;
+	(*out)->fabric = f;
+	(*out)->meta = meta;
+	(*out)->borrows = true;
+	f->engine = *out;
+	return 0;
+}
+
 void engine_close(struct engine *e)
 {
 	if (e == NULL)
 		return;
+	assert(e->fabric->engine == e);
 	elogs_stop(e);
-	fabric_quiet(&e->fabric);
-	rt_shield_enter();
-	meta_client_close(e->meta);
-	rt_shield_leave();
-	fabric_fini(&e->fabric);
+	if (!e->borrows)
+		fabric_quiet(e->fabric);
+	e->fabric->engine = NULL;
+	if (!e->borrows) {
+		rt_shield_enter();
+		meta_client_close(e->meta);
+		rt_shield_leave();
+		fabric_fini(e->fabric);
+	}
 	free(e);
 }
 
 struct fabric *engine_fabric(struct engine *e)
 {
-	return &e->fabric;
+	return e->fabric;
 }
 
 void engine_stats(const struct engine *e, struct terrane_stats *out)
 {
-	const struct fabric_stats *s = &e->fabric.stats;
+	const struct fabric_stats *s = &e->fabric->stats;
 	*out = (struct terrane_stats){
 		.read_bytes = s->read_bytes,
 		.written_bytes = s->written_bytes,
@@ -189,10 +221,20 @@ void engine_stats(const struct engine *e, struct terrane_stats *out)
 
 void engine_own_call(struct engine *e, struct call *c)
 {
-	call_init(c, &e->fabric);
+	call_init(c, e->fabric);
 	c->context.tenant = e->tenant;
 	c->context.traffic_group = e->traffic_group;
 	c->context.traffic_class = e->traffic_class;
+}
+
+void engine_late_call(struct engine *e, struct call *c, uint32_t tenant, char name[ENGINE_LATE_NAME_MAX])
+{
+	engine_own_call(e, c);
+	if (tenant == 0)
+		return;
+	snprintf(name, ENGINE_LATE_NAME_MAX, "%s:%u", e->tenant, tenant);
+	c->context.tenant = name;
+	c->tenant = tenant;
 }
 
 void engine_call(struct engine *e, struct call *c, const struct terrane_options *o)

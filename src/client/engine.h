@@ -13,8 +13,8 @@
 #include <terrane/terrane.h>
 
 #include "client/fabric.h"
+#include "meta/meta_client.h"
 
-struct engine;
 struct efile; /* an open file */
 
 struct engine_options {
@@ -31,7 +31,14 @@ struct engine_options {
 
 /* Asks for the cluster map. why, of FABRIC_ERROR_MAX bytes, says what went wrong. */
 int engine_open(struct engine **out, const struct engine_options *o, char *why);
-/* No call may be under way, no file open. NULL is fine. */
+/*
+ * Opens an engine over a fabric and a metadata client of the caller, which outlive it; contacts no server. The services
+ * use it for all tenants: a call of theirs names the tenant in its context and in call.tenant. metadata, cluster and
+ * fabric of the options are not used.
+ */
+int engine_open_over(struct engine **out, const struct engine_options *o, struct fabric *f,
+		     struct meta_client *meta, char *why);
+/* No call may be under way, no file open; a borrowed fabric must be quiet (fabric_quiet). NULL is fine. */
 void engine_close(struct engine *e);
 void engine_stats(const struct engine *e, struct terrane_stats *out);
 struct fabric *engine_fabric(struct engine *e);
@@ -103,9 +110,9 @@ int engine_pack(struct call *c, const char *dir, struct terrane_small *files, si
 
 /* --- for the background services ---------------------------------------------------------------- */
 
-/* A sealed block gets another encoding, if it has not got it. 0 also when there is none; -ENOENT, -ESTALE it
- * went or changed meanwhile, -EBUSY not sealed. */
-int engine_block_reencode(struct call *c, uint64_t block, const char *encoding);
+/* Gives a sealed block another encoding, unless it has that. b: its record. -ENOENT, -ESTALE: the block was deleted, or
+ * its record changed since it was read; -EBUSY: it is not sealed. */
+int engine_block_reencode(struct call *c, const struct meta_block *b, const char *encoding);
 
 #define ENGINE_COMPACT_MAX 256
 struct engine_compacted {
@@ -113,8 +120,10 @@ struct engine_compacted {
 	uint64_t extents;   /* that lie there now */
 	uint64_t overtaken; /* that were changed or deleted meanwhile */
 };
-/* What lives of these blocks, of one tenant, goes to a new one, as far as they have one encoding. They are the
- * collector's then. -EFBIG: it is more than a block. */
-int engine_compact(struct call *c, const uint64_t *blocks, size_t n, struct engine_compacted *out);
+/* Copies what files own of blocks of one tenant and one encoding to a new block; the collector takes the old ones. b:
+ * their records. Blocks of another encoding than the first, and those not sealed, are left. -EFBIG: the files own more
+ * than fits into a block. */
+int engine_compact(struct call *c, const struct meta_block *b, size_t n,
+		   struct engine_compacted *out);
 
 #endif

@@ -3,6 +3,8 @@
 #ifndef CLIENT_ENGINE_IMPL_H
 #define CLIENT_ENGINE_IMPL_H
 
+#include <assert.h>
+
 #include "client/block_read.h"
 #include "client/block_write.h"
 #include "client/engine.h"
@@ -11,13 +13,16 @@
 #include "meta_client/meta_client.h"
 
 #define ENGINE_NAME_MAX 64
+#define ENGINE_LATE_NAME_MAX (META_TENANT_NAME_MAX + 12) /* a tenant, a colon and a number */
 #define ENGINE_BLOCK_MIN (64 * KIB)
 #define ENGINE_BLOCK_MAX (64 * MIB)
 #define ENGINE_MAP_AGE_NS (2 * NS_PER_S) /* a map as old as this is asked for again */
 
 struct engine {
-	struct fabric fabric;
+	struct fabric *fabric; /* &own_fabric, or the caller's */
 	struct meta_client *meta;
+	bool borrows; /* fabric and meta are the caller's */
+	struct fabric own_fabric;
 	char tenant[META_TENANT_NAME_MAX + 1];
 	char traffic_group[ENGINE_NAME_MAX];
 	enum rpc_traffic_class traffic_class;
@@ -28,7 +33,8 @@ struct engine {
 
 static inline struct engine *call_engine(const struct call *c)
 {
-	return container_of(c->fabric, struct engine, fabric);
+	assert(c->fabric->engine != NULL);
+	return c->fabric->engine;
 }
 
 /* --- engine.c --------------------------------------------------------------------------------- */
@@ -39,6 +45,10 @@ struct meta_call call_meta(struct call *c);
 int call_meta_fail(struct call *c, const struct meta_call *m, int rc, const char *what);
 /* A call for the background: of the engine's tenant, with nothing of a user's memory. */
 void engine_own_call(struct engine *e, struct call *c);
+/* The same for work that goes on after a call has ended, in the name of that call's tenant; 0: the engine's. name
+ * holds the text and must outlive the call. */
+void engine_late_call(struct engine *e, struct call *c, uint32_t tenant,
+		      char name[ENGINE_LATE_NAME_MAX]);
 /* The tenant's number is known, as every chunk's label needs it: an orphan without one would stay for ever. */
 int engine_tenant(struct call *c);
 /* Asks for a map that is not older than max_age_ns. */

@@ -44,6 +44,8 @@ struct fabric_stats {
 	uint64_t blocks_written, blocks_short;
 };
 
+struct engine;
+
 struct fabric_options {
 	uint64_t memory_bytes;       /* 0: 640 MiB; five eighths for writes, two for reads, one
 				      * for rebuilding */
@@ -74,6 +76,7 @@ struct fabric {
 	struct pace pace;
 	struct rt_group background; /* what goes on after a call has returned */
 	struct list writers;        /* struct whole: files that may hold a block's memory */
+	struct engine *engine;      /* of calls on files and blocks; NULL: none is open over it */
 	struct fabric_stats stats;
 	bool closing;
 };
@@ -100,8 +103,15 @@ struct call {
 	uint16_t quorum, extra_disks, hedge;
 	uint64_t hedge_ns;
 	bool any_spread; /* blocks that are there already go where they can, however few racks there are */
+	uint32_t
+		tenant; /* the number in the labels of the chunks that it writes; 0: the fabric's */
 	char error[FABRIC_ERROR_MAX]; /* what failed, in words */
 };
+
+static inline uint32_t call_tenant(const struct call *c)
+{
+	return c->tenant != 0 ? c->tenant : c->fabric->tenant;
+}
 
 void call_init(struct call *c, struct fabric *f);
 /* Remembers what to tell and returns rc. */

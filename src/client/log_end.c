@@ -105,7 +105,7 @@ static void copy_report_fiber(void *arg)
 
 void elog_copy_report(struct engine *e, uint64_t block, uint64_t epoch, int index, uint64_t disk)
 {
-	struct copy_report *r = e->fabric.closing ? NULL : malloc(sizeof(*r));
+	struct copy_report *r = e->fabric->closing ? NULL : malloc(sizeof(*r));
 	if (r == NULL)
 		return;
 	*r = (struct copy_report){.engine = e,
@@ -113,7 +113,7 @@ void elog_copy_report(struct engine *e, uint64_t block, uint64_t epoch, int inde
 				  .epoch = epoch,
 				  .disk = disk,
 				  .index = (uint32_t)index};
-	if (rt_group_spawn(&e->fabric.background, "report", copy_report_fiber, r) < 0)
+	if (rt_group_spawn(&e->fabric->background, "report", copy_report_fiber, r) < 0)
 		free(r);
 }
 

@@ -92,25 +92,16 @@ static int page_reencode(struct call *c, const struct meta_extent *x, size_t n,
 	return 0;
 }
 
-int engine_block_reencode(struct call *c, uint64_t block, const char *encoding)
+int engine_block_reencode(struct call *c, const struct meta_block *b, const char *encoding)
 {
 	struct terrane_options o = {.encoding = encoding};
 	struct shape to;
-	struct meta_block b;
-	struct arena a;
 	int rc = engine_shape(c, &o, &to);
 	if (rc < 0)
 		return rc;
-	arena_init(&a, MIB);
-	struct meta_call m = call_meta(c);
-	rc = meta_client_block_get(&m, &block, 1, &a, &b);
-	bool there = rc == 0 && b.state != 0;
-	if (there && b.state != META_BLOCK_SEALED)
-		rc = call_fail(c, -EBUSY, "the block is not sealed");
-	if (rc == 0 && there && b.length > 0 && strcmp(b.encoding, encoding) != 0)
-		rc = block_reencode(c, &b, &to);
-	arena_fini(&a);
-	return rc;
+	if (b->state != META_BLOCK_SEALED)
+		return call_fail(c, -EBUSY, "the block is not sealed");
+	return b->length == 0 || strcmp(b->encoding, encoding) == 0 ? 0 : block_reencode(c, b, &to);
 }
 
 int efile_reencode(struct call *c, uint64_t file, const struct shape *to)

@@ -148,7 +148,7 @@ static void fill_drop(struct whole *w)
 {
 	buf_unref(w->fill);
 	if (w->gate_bytes > 0)
-		gate_leave(&w->base.engine->fabric.writes, w->gate_bytes);
+		gate_leave(&w->base.engine->fabric->writes, w->gate_bytes);
 	w->fill = NULL;
 	w->fill_len = 0;
 	w->fill_crc = 0;
@@ -234,7 +234,7 @@ static int whole_send(struct call *c, struct whole *w)
 /* Moves the block being filled to a buffer of `bytes`, whose place at the gate is taken. */
 static int fill_move(struct whole *w, uint64_t bytes, uint64_t gate_bytes)
 {
-	struct fabric *f = &w->base.engine->fabric;
+	struct fabric *f = w->base.engine->fabric;
 	struct buf *larger;
 	int rc = rt_pool_get(&f->pool, bytes, &larger);
 	if (rc < 0) {

@@ -8,6 +8,7 @@
  *
  * Several blocks of a tenant that have one encoding go together, as long as what lives of them is one block.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -65,28 +66,38 @@ static int by_kind(const void *a, const void *b)
 	return (x->block > y->block) - (x->block < y->block);
 }
 
-static int blocks_compact(struct hand *h, uint32_t tenant, const uint64_t *blocks, size_t n,
+static int blocks_rewrite(struct janitor *j, uint32_t tenant, const struct meta_block *b, size_t n,
 			  uint64_t live_bytes)
 {
-	struct janitor *j = h->j;
 	struct engine_compacted done = {0};
-	struct call c;
-	int rc = rewrite_wait(j, tenant, blocks, n, live_bytes);
-	uint64_t before_ns = rt_deadline_narrow(RT_NEVER);
-	if (rc == 0)
-		rc = hand_call(h, tenant, &c);
-	if (rc == 0) {
-		rc = engine_compact(&c, blocks, n, &done);
-		if (rc < 0 && rc != -ECANCELED)
-			log_warn("compact", "tenant=%u rc=%d text=%s", tenant, rc,
-				 LOG_QUOTE(c.error));
-	}
+	struct errand e;
+	int rc = rewrite_wait(j, b, n, live_bytes);
+	if (rc < 0)
+		return rc;
+	uint64_t before_ns = rewrite_call(j, &e, tenant);
+	rc = engine_compact(&e.call, b, n, &done);
 	rt_deadline_set(before_ns);
+	if (rc < 0 && rc != -ECANCELED)
+		log_warn("compact", "tenant=%u rc=%d text=%s", tenant, rc, LOG_QUOTE(e.call.error));
 	j->stats.compacted_bytes += done.bytes;
 	j->stats.compact_overtaken += done.overtaken;
+	return rc;
+}
+
+static int blocks_compact(struct janitor *j, uint32_t tenant, const uint64_t *blocks, size_t n,
+			  uint64_t live_bytes)
+{
+	struct arena a;
+	arena_init(&a, 8 * MIB);
+	assert(n > 0 && n <= ENGINE_COMPACT_MAX);
+	struct meta_block *b = arena_alloc(&a, n * sizeof(*b));
+	int rc = b == NULL ? -ENOMEM : rewrite_records(j, tenant, blocks, n, &a, b);
+	if (rc == 0)
+		rc = blocks_rewrite(j, tenant, b, n, live_bytes);
+	arena_fini(&a);
 	if (rc == -ECANCELED)
 		return rc;
-	/* What failed now, for want of room say, is tried again after a while as well. */
+	/* Blocks that failed, for want of room say, are tried again after a while as well. */
 	for (size_t i = 0; i < n; i++)
 		remember(j, tenant, blocks[i]);
 	j->stats.blocks_compacted += rc == 0 ? n : 0;
@@ -95,7 +106,6 @@ static int blocks_compact(struct hand *h, uint32_t tenant, const uint64_t *block
 
 int compact_run(struct janitor *j, struct jobs *w)
 {
-	struct hand h = {.j = j};
 	uint64_t blocks[ENGINE_COMPACT_MAX];
 	struct job job;
 	int rc = 0;
@@ -112,8 +122,7 @@ int compact_run(struct janitor *j, struct jobs *w)
 			live += next->live_bytes;
 			blocks[n++] = next->block;
 		}
-		rc = blocks_compact(&h, job.tenant, blocks, n, live);
+		rc = blocks_compact(j, job.tenant, blocks, n, live);
 	}
-	hand_close(&h);
 	return rc;
 }

@@ -41,6 +41,7 @@ struct janitor {
 	struct janitor_options opts; /* without zeroes */
 	struct fabric fabric;
 	struct meta_client *meta;
+	struct engine *engine; /* over both: rewrites blocks of all tenants */
 	uint64_t holder;
 	struct map leases;    /* hash of the name -> struct held */
 	struct map unwell;    /* node or disk id, mixed -> struct since */
@@ -66,7 +67,6 @@ struct janitor {
 		compacted; /* hash of (tenant, block) -> struct sighting: the collector's by now */
 	uint64_t survey_epoch;
 	struct pacer rewrites;
-	char *metadata;             /* addresses with commas between */
 	struct tenant_use *tenants; /* of the last survey */
 	size_t tenant_count;
 	uint64_t report_turn;
@@ -228,19 +228,14 @@ int compact_run(struct janitor *j, struct jobs *w);
 bool policy_wants(struct janitor *j, const struct meta_block_at *b);
 int policy_run(struct janitor *j, struct jobs *w);
 
-/* A client of the janitor's, for one tenant after the other. */
-struct hand {
-	struct janitor *j;
-	struct engine *engine;
-	uint32_t tenant;
-};
-/* A call for the tenant; the fiber's deadline is narrowed: see rt_deadline_set. */
-int hand_call(struct hand *h, uint32_t tenant, struct call *c);
-void hand_close(struct hand *h);
+/* Reads the records of blocks of one tenant that are to be rewritten. */
+int rewrite_records(struct janitor *j, uint32_t tenant, const uint64_t *blocks, size_t n,
+		    struct arena *a, struct meta_block *out);
 /* Waits for its turn to write so many bytes of these blocks anew, at the share of repair. The disks that have them
  * pay for what is read, and for what is written: that goes to as many others, and in the mean to these. */
-int rewrite_wait(struct janitor *j, uint32_t tenant, const uint64_t *blocks, size_t n,
-		 uint64_t bytes);
+int rewrite_wait(struct janitor *j, const struct meta_block *b, size_t n, uint64_t bytes);
+/* A call that rewrites blocks of the tenant; narrows the fiber's deadline, which it returns for rt_deadline_set. */
+uint64_t rewrite_call(struct janitor *j, struct errand *e, uint32_t tenant);
 
 /* What the notes say now: before a survey. */
 int policies_load(struct janitor *j);

@@ -9,9 +9,11 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "client/engine.h"
 #include "janitor/impl.h"
 #include "rt/rt.h"
 
+#define TRAFFIC_GROUP "janitor"
 #define MAP_AGE_NS (2 * NS_PER_S)
 /* Names stay: orphans, scrub, drive and pool of disks; collect, repair and survey of shares. */
 #define LEASES_MAX (4 * CLUSTER_DISKS_MAX + 3 * JANITOR_SHARES)
@@ -72,16 +74,13 @@ static void options_fill(struct janitor_options *o)
 		o->deletes_per_s = 2000;
 }
 
-/* One text of all of them. */
-static char *addresses(const struct janitor_options *o)
+/* The engine that compaction and re-encoding use, over the janitor's own channels. */
+static int engine_of(struct janitor *j)
 {
-	size_t size = 1, at = 0;
-	for (size_t i = 0; i < o->addr_count; i++)
-		size += strlen(o->addrs[i]) + 1;
-	char *text = calloc(1, size);
-	for (size_t i = 0; text != NULL && i < o->addr_count; i++)
-		at += (size_t)snprintf(text + at, size - at, "%s%s", i > 0 ? "," : "", o->addrs[i]);
-	return text;
+	char why[FABRIC_ERROR_MAX];
+	struct engine_options o = {
+		.tenant = META_SYSTEM, .traffic_group = TRAFFIC_GROUP, .traffic_class = RPC_BRONZE};
+	return engine_open_over(&j->engine, &o, &j->fabric, j->meta, why);
 }
 
 int janitor_open(struct janitor **out, const struct janitor_options *o)
@@ -105,16 +104,15 @@ int janitor_open(struct janitor **out, const struct janitor_options *o)
 	map_init(&j->drives, CLUSTER_DISKS_MAX);
 	map_init(&j->compacted, JANITOR_SIGHTINGS_MAX);
 	stats_init(&j->sums);
-	j->metadata = addresses(o);
 	int rc = fabric_init(&j->fabric, &j->opts.fabric);
-	if (rc == 0 && j->metadata == NULL)
-		rc = -ENOMEM;
 	if (rc == 0)
 		rc = meta_client_open(&j->meta, &(struct meta_client_options){
 							.addrs = o->addrs,
 							.addr_count = o->addr_count,
 							.tenant = META_SYSTEM,
 							.channel = {.pool = &j->fabric.pool}});
+	if (rc == 0)
+		rc = engine_of(j);
 	j->opts.addrs = NULL;
 	j->opts.rack = NULL;
 	if (rc < 0) {
@@ -137,6 +135,7 @@ void janitor_close(struct janitor *j)
 	if (j == NULL)
 		return;
 	fabric_quiet(&j->fabric);
+	engine_close(j->engine);
 	rt_shield_enter();
 	meta_client_close(j->meta);
 	rt_shield_leave();
@@ -151,7 +150,6 @@ void janitor_close(struct janitor *j)
 	stats_fini(&j->sums);
 	free(j->policies);
 	free(j->tenants);
-	free(j->metadata);
 	free(j);
 }
 
@@ -173,7 +171,8 @@ void errand_init(struct janitor *j, struct errand *e, uint32_t tenant)
 	else
 		snprintf(e->tenant, sizeof(e->tenant), META_SYSTEM ":%u", tenant);
 	e->call.context.tenant = e->tenant;
-	e->call.context.traffic_group = "janitor";
+	e->call.context.traffic_group = TRAFFIC_GROUP;
+	e->call.tenant = tenant;
 	e->call.context.traffic_class = RPC_BRONZE;
 }
 

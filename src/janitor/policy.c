@@ -83,7 +83,6 @@ bool policy_wants(struct janitor *j, const struct meta_block_at *b)
 
 struct applying {
 	struct janitor *j;
-	struct hand hand;
 	uint32_t tenant;  /* of dirs */
 	struct map dirs;  /* directory -> struct policy that counts there, or nothing */
 	struct policy no; /* stands for none */
@@ -144,32 +143,43 @@ static int block_policy(struct applying *p, const struct job *job, const char **
 	return 0;
 }
 
+static int block_rewrite(struct janitor *j, const struct job *job, const struct meta_block *b,
+			 const char *encoding)
+{
+	struct errand e;
+	int rc = rewrite_wait(j, b, 1, job->live_bytes);
+	if (rc < 0)
+		return rc;
+	uint64_t before_ns = rewrite_call(j, &e, job->tenant);
+	rc = engine_block_reencode(&e.call, b, encoding);
+	rt_deadline_set(before_ns);
+	if (rc < 0 && rc != -ECANCELED && rc != -ENOENT && rc != -ESTALE)
+		log_warn("reencode", "block=%016lx encoding=%s rc=%d text=%s", job->block, encoding,
+			 rc, LOG_QUOTE(e.call.error));
+	j->stats.blocks_reencoded += rc == 0;
+	j->stats.reencoded_bytes += rc == 0 ? job->live_bytes : 0;
+	return rc;
+}
+
 static int block_apply(struct applying *p, const struct job *job)
 {
 	const char *encoding = NULL;
-	struct call c;
 	int rc = block_policy(p, job, &encoding);
 	if (rc < 0 || encoding == NULL)
 		return rc;
-	rc = rewrite_wait(p->j, job->tenant, &job->block, 1, job->live_bytes);
-	uint64_t before_ns = rt_deadline_narrow(RT_NEVER);
-	if (rc == 0)
-		rc = hand_call(&p->hand, job->tenant, &c);
-	if (rc == 0) {
-		rc = engine_block_reencode(&c, job->block, encoding);
-		if (rc < 0 && rc != -ECANCELED && rc != -ENOENT && rc != -ESTALE)
-			log_warn("reencode", "block=%016lx encoding=%s rc=%d text=%s", job->block,
-				 encoding, rc, LOG_QUOTE(c.error));
-	}
-	rt_deadline_set(before_ns);
-	p->j->stats.blocks_reencoded += rc == 0;
-	p->j->stats.reencoded_bytes += rc == 0 ? job->live_bytes : 0;
+	struct meta_block b;
+	struct arena a;
+	arena_init(&a, 256 * KIB);
+	rc = rewrite_records(p->j, job->tenant, &job->block, 1, &a, &b);
+	if (rc == 0 && b.state == META_BLOCK_SEALED)
+		rc = block_rewrite(p->j, job, &b, encoding);
+	arena_fini(&a);
 	return rc;
 }
 
 int policy_run(struct janitor *j, struct jobs *w)
 {
-	struct applying p = {.j = j, .hand = {.j = j}};
+	struct applying p = {.j = j};
 	struct job job;
 	int rc = 0;
 	map_init(&p.dirs, DIRS_MAX);
@@ -184,6 +194,5 @@ int policy_run(struct janitor *j, struct jobs *w)
 			rc = done;
 	}
 	map_fini(&p.dirs);
-	hand_close(&p.hand);
 	return rc;
 }

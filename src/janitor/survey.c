@@ -12,11 +12,11 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "client/engine.h"
 #include "janitor/impl.h"
 #include "rt/rt.h"
 
 #define PAGE 64
+#define REWRITE_TIMEOUT_NS (60 * NS_PER_S)
 #define TENANTS_MAX 256 /* that are shown */
 
 static int jobs_add(struct jobs *w, const struct meta_block_at *b)
@@ -134,59 +134,35 @@ bool jobs_next(struct janitor *j, struct jobs *w, struct job *out, int *rc)
 
 /* --- what services use ------------------------------------------------------------------------- */
 
-int hand_call(struct hand *h, uint32_t tenant, struct call *c)
-{
-	char name[24], why[FABRIC_ERROR_MAX];
-	struct janitor *j = h->j;
-	if (h->engine != NULL && h->tenant != tenant)
-		hand_close(h);
-	if (h->engine == NULL) {
-		snprintf(name, sizeof(name), META_SYSTEM ":%u", tenant);
-		struct engine_options o = {.metadata = j->metadata,
-					   .tenant = name,
-					   .traffic_group = "janitor",
-					   .traffic_class = RPC_BRONZE,
-					   .fabric = j->opts.fabric};
-		int rc = engine_open(&h->engine, &o, why);
-		if (rc < 0)
-			return rc;
-		engine_fabric(h->engine)->tenant = tenant;
-		h->tenant = tenant;
-	}
-	engine_call(h->engine, c, NULL);
-	/* What was whole stays whole: the old chunks go when the new ones are named. */
-	c->quorum = ENCODING_STRIPE_MAX;
-	return 0;
-}
-
-void hand_close(struct hand *h)
-{
-	engine_close(h->engine);
-	h->engine = NULL;
-}
-
-int rewrite_wait(struct janitor *j, uint32_t tenant, const uint64_t *blocks, size_t n,
-		 uint64_t bytes)
+int rewrite_records(struct janitor *j, uint32_t tenant, const uint64_t *blocks, size_t n,
+		    struct arena *a, struct meta_block *out)
 {
 	struct errand e;
 	errand_init(j, &e, tenant);
 	struct meta_call m = errand_meta(j, &e);
+	return meta_client_block_get(&m, blocks, n, a, out);
+}
+
+int rewrite_wait(struct janitor *j, const struct meta_block *b, size_t n, uint64_t bytes)
+{
 	double part = (double)j->opts.percent / 100 / (1 + j->others);
 	int rc = pacer_wait(&j->rewrites, bytes,
 			    (uint64_t)((double)j->opts.rack_bytes_per_s * part) + 1);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
-		struct arena a;
-		struct meta_block b;
-		arena_init(&a, 256 * KIB);
-		rc = meta_client_block_get(&m, &blocks[i], 1, &a, &b);
-		bool there = rc == 0 && b.state != 0 && b.length > 0;
-		for (size_t k = 0; rc == 0 && there && k < b.chunk_count; k++)
-			rc = pace_local(j, b.chunks[k].disk,
-					(uint64_t)((double)b.chunk_length *
-						   ((double)bytes / (double)n) / (double)b.length));
-		arena_fini(&a);
+		double of_length = (double)bytes / (double)n / (double)b[i].length;
+		for (size_t k = 0; rc == 0 && b[i].length > 0 && k < b[i].chunk_count; k++)
+			rc = pace_local(j, b[i].chunks[k].disk,
+					(uint64_t)((double)b[i].chunk_length * of_length));
 	}
 	return rc;
+}
+
+uint64_t rewrite_call(struct janitor *j, struct errand *e, uint32_t tenant)
+{
+	errand_init(j, e, tenant);
+	/* The old chunks are deleted once the new ones are named: all new ones must be stored. */
+	e->call.quorum = ENCODING_STRIPE_MAX;
+	return rt_deadline_narrow(rt_now_ns() + REWRITE_TIMEOUT_NS);
 }
 
 /* --- shares ------------------------------------------------------------------------------------ */

@@ -32,11 +32,17 @@ int __real_meta_client_block_get(struct meta_call *c, const uint64_t *blocks, si
 int __wrap_meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,
 				 struct arena *arena, struct meta_block *out);
 
+int __real_meta_client_open(struct meta_client **out, const struct meta_client_options *o);
+int __wrap_meta_client_open(struct meta_client **out, const struct meta_client_options *o);
+int __real_fabric_init(struct fabric *f, const struct fabric_options *o);
+int __wrap_fabric_init(struct fabric *f, const struct fabric_options *o);
+
 static struct {
 	struct meta_client *own; /* the test's client */
 	size_t index_requests, index_rows;
 	size_t walk_requests;
 	size_t get_requests;
+	size_t clients;         /* that were opened, fabrics included */
 	uint64_t read[IDS_MAX]; /* blocks whose records were read, by any of the calls */
 	size_t read_count;
 	void (*after_get)(const struct meta_block *b, size_t n); /* once; NULL: nothing */
@@ -103,6 +109,18 @@ int __wrap_meta_client_block_get(struct meta_call *c, const uint64_t *blocks, si
 		after(out, n);
 	}
 	return rc;
+}
+
+int __wrap_meta_client_open(struct meta_client **out, const struct meta_client_options *o)
+{
+	seen.clients++;
+	return __real_meta_client_open(out, o);
+}
+
+int __wrap_fabric_init(struct fabric *f, const struct fabric_options *o)
+{
+	seen.clients++;
+	return __real_fabric_init(f, o);
 }
 
 /* --- counting by hand --------------------------------------------------------------------------- */
@@ -345,6 +363,67 @@ static void a_janitor_leaves_shares_to_others_that_live(void **state)
 	cbox_run_all(9, 1, part_body);
 }
 
+/* --- survey ---------------------------------------------------------------------------------------- */
+
+static void set_policy(struct lab *l, const char *name, const char *text)
+{
+	struct meta_note n = {.text = text};
+	snprintf(n.name, sizeof(n.name), "%s", name);
+	CHECK_EQ(meta_client_note_put(&l->root, &n), 0);
+}
+
+/* Writes a file as another tenant. */
+static void write_as(struct lab *l, const char *tenant, const char *path, uint64_t text)
+{
+	char why[FABRIC_ERROR_MAX];
+	struct engine_options o = {.metadata = "meta:7100",
+				   .tenant = tenant,
+				   .traffic_group = "",
+				   .traffic_class = RPC_SILVER};
+	struct engine *before = l->engine;
+	CHECK_EQ(engine_open(&l->engine, &o, why), 0);
+	CHECK_EQ(write_text(l, path, text, TEXT_BYTES, "r3"), 0);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	engine_close(l->engine);
+	l->engine = before;
+}
+
+static void tenants_body(struct client_box *b)
+{
+	struct lab l;
+	lab_open(&l, b);
+	struct meta_tenant other = {.id = 2, .name = "other"};
+	CHECK_EQ(meta_client_tenant_create(&l.root, &other), 0);
+	write_as(&l, "default", "/f", 1);
+	write_as(&l, "other", "/f", 2);
+	size_t all, none = count_blocks(&l, LOST, 0, &all);
+	CHECK(none == 0 && all > 4);
+	set_policy(&l, "policy/00000001", "{\"encoding\": \"rs:2+1\"}");
+	set_policy(&l, "policy/00000002", "{\"encoding\": \"rs:3+1\"}");
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	count_from_now(&l);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_of(j).blocks_reencoded, all);
+	CHECK_EQ(seen.clients, 0);
+	/* Once by the walk, once when it is rewritten. */
+	CHECK_EQ(seen.read_count, 2 * all);
+	/* Of the labels, too: the chunks are those of their tenants. */
+	CHECK_EQ(check_whole(&l), all);
+	count_from_now(&l);
+	CHECK_EQ(janitor_survey(j), 0);
+	CHECK_EQ(stats_of(j).blocks_reencoded, all);
+	CHECK_EQ(seen.clients, 0);
+	janitor_close(j);
+	lab_close(&l);
+}
+
+static void a_survey_rewrites_blocks_of_all_tenants_with_one_client(void **state)
+{
+	(void)state;
+	cbox_run_all(8, 1, tenants_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -352,6 +431,7 @@ int main(void)
 		cmocka_unit_test(a_round_that_looks_at_all_blocks_reads_no_record_twice),
 		cmocka_unit_test(a_record_that_changed_since_it_was_read_is_read_again),
 		cmocka_unit_test(a_janitor_leaves_shares_to_others_that_live),
+		cmocka_unit_test(a_survey_rewrites_blocks_of_all_tenants_with_one_client),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,7 +279,7 @@ static int print_lookups(void)
 		int rc = setup_layout(&l, paper[i].scheme, DISK_CHUNKS);
 		if (rc != 0)
 			return rc;
-		static struct layout_spot spots[240];
+		static struct layout_location locations[240];
 		struct layout_ref ref;
 		struct rng rng;
 		rng_init(&rng, 1);
@@ -288,13 +288,13 @@ static int print_lookups(void)
 		double t0 = now_s();
 		for (int j = 0; j < n; j++) {
 			uint64_t s = rng_below(&rng, l.stripes);
-			layout_locate(&l, s, (uint32_t)j % 12, (uint32_t)j % 20, &spots[0]);
-			sum += spots[0].disk;
+			layout_locate(&l, s, (uint32_t)j % 12, (uint32_t)j % 20, &locations[0]);
+			sum += locations[0].disk;
 		}
 		double t1 = now_s();
 		for (int j = 0; j < n / 100; j++) {
-			layout_locate_all(&l, rng_below(&rng, l.stripes), spots);
-			sum += spots[239].disk;
+			layout_locate_all(&l, rng_below(&rng, l.stripes), locations);
+			sum += locations[239].disk;
 		}
 		double t2 = now_s();
 		for (int j = 0; j < n; j++) {

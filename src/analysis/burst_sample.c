@@ -264,13 +264,13 @@ static int declustered_loss(const struct sampler *s, const struct trial *t, doub
 static int layout_loss(const struct sampler *s, const struct trial *t, double *loss)
 {
 	struct failure f;
-	struct failure_census census;
+	struct failure_totals totals;
 	int rc = failure_init(&f, &s->sys->layout, t->failed, s->failed);
 	if (rc != 0)
 		return rc;
-	failure_count(&f, &census);
+	failure_count(&f, &totals);
 	failure_fini(&f);
-	*loss = census.lost_net > 0;
+	*loss = totals.lost_net > 0;
 	return 0;
 }
 

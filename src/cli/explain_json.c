@@ -25,7 +25,7 @@ static json_t *json_stripe(const struct explain *x)
 	const struct layout *l = &x->layout;
 	json_t *chunks = json_array();
 	for (uint32_t i = 0; chunks != NULL && i < l->columns * l->rows; i++) {
-		struct layout_spot at;
+		struct layout_location at;
 		if (layout_locate(l, 0, i / l->rows, i % l->rows, &at) != 0)
 			break;
 		json_t *chunk = json_pack("{s:i, s:i, s:s, s:i, s:i, s:i, s:I}", "column",

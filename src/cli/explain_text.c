@@ -130,7 +130,7 @@ static void print_row(const struct explain *x, uint32_t columns, uint32_t row, F
 	fprintf(out, "  %-7s", "");
 	for (uint32_t i = 0; i < columns; i++) {
 		uint32_t c = shown(i, l->columns, columns);
-		struct layout_spot at;
+		struct layout_location at;
 		if (layout_locate(l, 0, c, row, &at) != 0)
 			return;
 		int chunk = (int)(c * l->rows + row);
@@ -146,7 +146,7 @@ static void print_column_heads(const struct explain *x, uint32_t columns, FILE *
 	for (int line = 0; line < 2; line++) {
 		fprintf(out, "  %-7s", line == 0 ? "rack" : "encl.");
 		for (uint32_t i = 0; i < columns; i++) {
-			struct layout_spot at;
+			struct layout_location at;
 			if (layout_locate(l, 0, shown(i, l->columns, columns), 0, &at) != 0)
 				return;
 			fprintf(out, "%s%-6u", gap_before(i, l->columns, columns) ? "...  " : "",

@@ -42,17 +42,17 @@ static int matrix_ones(struct matrix *m, int rows, int cols)
 static int open_lrc(struct codec *c)
 {
 	const struct lrc_shape *s = &c->e.lrc;
-	int err = matrix_init(&c->whole, s->groups + s->globals, s->k);
+	int err = matrix_init(&c->lrc_parities, s->groups + s->globals, s->k);
 	if (err == 0)
-		err = matrix_ones(&c->local, 1, s->k / s->groups);
+		err = matrix_ones(&c->local_parities, 1, s->k / s->groups);
 	if (err == 0)
-		err = matrix_init(&c->wide, s->globals, s->k);
+		err = matrix_init(&c->global_parities, s->globals, s->k);
 	if (err != 0)
 		return err;
-	gf_lrc_rows(s, c->whole.coef);
+	gf_lrc_rows(s, c->lrc_parities.coef);
 	size_t k = (size_t)s->k, groups = (size_t)s->groups, globals = (size_t)s->globals;
-	memcpy(c->wide.coef, c->whole.coef + groups * k, globals * k);
-	matrix_ready(&c->wide);
+	memcpy(c->global_parities.coef, c->lrc_parities.coef + groups * k, globals * k);
+	matrix_ready(&c->global_parities);
 	return 0;
 }
 
@@ -60,16 +60,16 @@ static int open_matrices(struct codec *c)
 {
 	switch (c->e.kind) {
 	case ENCODING_REPLICATED:
-		return matrix_ones(&c->wide, c->e.copies - 1, 1);
+		return matrix_ones(&c->global_parities, c->e.copies - 1, 1);
 	case ENCODING_RS:
-		return matrix_rs(&c->wide, &c->e.rs);
+		return matrix_rs(&c->global_parities, &c->e.rs);
 	case ENCODING_LRC:
 		return open_lrc(c);
 	case ENCODING_MLEC:
 		break;
 	}
-	int err = matrix_rs(&c->wide, &c->e.mlec.net);
-	return err != 0 ? err : matrix_rs(&c->local, &c->e.mlec.local);
+	int err = matrix_rs(&c->global_parities, &c->e.mlec.net);
+	return err != 0 ? err : matrix_rs(&c->local_parities, &c->e.mlec.local);
 }
 
 int codec_open_with(const struct encoding *e, const struct kernel *kernel, struct codec **out)
@@ -102,9 +102,9 @@ void codec_close(struct codec *c)
 {
 	if (c == NULL)
 		return;
-	matrix_fini(&c->wide);
-	matrix_fini(&c->local);
-	matrix_fini(&c->whole);
+	matrix_fini(&c->global_parities);
+	matrix_fini(&c->local_parities);
+	matrix_fini(&c->lrc_parities);
 	free(c);
 }
 
@@ -132,8 +132,8 @@ static struct line lrc_line(const struct codec *c, int i)
 {
 	const struct lrc_shape *s = &c->e.lrc;
 	if (i < s->groups)
-		return (struct line){&c->local, i * (s->k / s->groups), s->k + i, 1};
-	return (struct line){&c->wide, 0, s->k + s->groups, 1};
+		return (struct line){&c->local_parities, i * (s->k / s->groups), s->k + i, 1};
+	return (struct line){&c->global_parities, 0, s->k + s->groups, 1};
 }
 
 static struct line mlec_line(const struct codec *c, int i)
@@ -141,9 +141,9 @@ static struct line mlec_line(const struct codec *c, int i)
 	const struct mlec_shape *s = &c->e.mlec;
 	int height = codec_column_height(c);
 	if (i < s->local.k)
-		return (struct line){&c->wide, i, s->net.k * height + i, height};
+		return (struct line){&c->global_parities, i, s->net.k * height + i, height};
 	int first = (i - s->local.k) * height;
-	return (struct line){&c->local, first, first + s->local.k, 1};
+	return (struct line){&c->local_parities, first, first + s->local.k, 1};
 }
 
 struct line codec_line(const struct codec *c, int i)
@@ -152,7 +152,7 @@ struct line codec_line(const struct codec *c, int i)
 		return lrc_line(c, i);
 	if (c->e.kind == ENCODING_MLEC)
 		return mlec_line(c, i);
-	return (struct line){&c->wide, 0, c->data, 1};
+	return (struct line){&c->global_parities, 0, c->data, 1};
 }
 
 static int check_chunks(const struct codec *c, size_t len, const struct sg *chunks, bool *flat)
@@ -221,7 +221,7 @@ int codec_encode(const struct codec *c, size_t len, const struct sg *chunks)
 	int lines = codec_lines(c);
 	size_t block = len;
 	if (flat)
-		block = lines > 1 ? SG_BLOCK : sg_run_max(c->wide.rows);
+		block = lines > 1 ? SG_BLOCK : sg_run_max(c->global_parities.rows);
 	for (size_t off = 0; off < len; off += block)
 		for (int i = 0; i < lines; i++)
 			encode_line(c, i, flat, off, min_u64(block, len - off), chunks);

@@ -9,10 +9,12 @@
 struct codec {
 	struct encoding e;
 	const struct kernel *kernel;
-	int data, total;    /* numbers of chunks */
-	struct matrix wide; /* r, rs: all parities; lrc: global parities; mlec: parities of a row */
-	struct matrix local; /* lrc: a group's local parity; mlec: the parities of a column */
-	struct matrix whole; /* lrc: local and global parities over all data, for solving */
+	int data, total; /* numbers of chunks */
+	struct matrix
+		global_parities; /* r, rs: all parities; lrc: global parities; mlec: parities of a row */
+	struct matrix
+		local_parities; /* lrc: a group's local parity; mlec: the parities of a column */
+	struct matrix lrc_parities; /* lrc: local and global parities over all data, for solving */
 };
 
 /* One matrix product of encoding: input j is chunk in_first + j * step, output j is chunk
@@ -29,7 +31,7 @@ struct line codec_line(const struct codec *c, int i);
 /* The stripe code of all chunks. For r, rs and lrc only. */
 static inline struct stripe_code codec_stripe(const struct codec *c)
 {
-	const struct matrix *m = c->e.kind == ENCODING_LRC ? &c->whole : &c->wide;
+	const struct matrix *m = c->e.kind == ENCODING_LRC ? &c->lrc_parities : &c->global_parities;
 	return (struct stripe_code){c->data, c->total, m->coef};
 }
 
@@ -37,14 +39,14 @@ static inline struct stripe_code codec_stripe(const struct codec *c)
 static inline struct stripe_code codec_column_stripe(const struct codec *c)
 {
 	const struct rs_shape *s = &c->e.mlec.local;
-	return (struct stripe_code){s->k, s->k + s->p, c->local.coef};
+	return (struct stripe_code){s->k, s->k + s->p, c->local_parities.coef};
 }
 
 /* The network code of an mlec. */
 static inline struct stripe_code codec_row_stripe(const struct codec *c)
 {
 	const struct rs_shape *s = &c->e.mlec.net;
-	return (struct stripe_code){s->k, s->k + s->p, c->wide.coef};
+	return (struct stripe_code){s->k, s->k + s->p, c->global_parities.coef};
 }
 
 /* Chunks of a column of an mlec. */

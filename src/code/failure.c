@@ -209,7 +209,7 @@ int failure_pool_counts(const struct failure *f, uint32_t pool, uint64_t *count)
  * column of it: then it was counted there.
  */
 static void count_stripe(const struct failure *f, uint32_t pool, uint64_t local_stripe,
-			 struct failure_census *census)
+			 struct failure_totals *totals)
 {
 	const struct layout *l = f->layout;
 	uint64_t stripe;
@@ -226,27 +226,27 @@ static void count_stripe(const struct failure *f, uint32_t pool, uint64_t local_
 		lost++;
 	}
 	if (lost <= l->spec.net.p)
-		census->recoverable_net++;
+		totals->recoverable_net++;
 	else
-		census->lost_net++;
+		totals->lost_net++;
 }
 
-void failure_count(const struct failure *f, struct failure_census *census)
+void failure_count(const struct failure *f, struct failure_totals *totals)
 {
-	*census = (struct failure_census){0};
+	*totals = (struct failure_totals){0};
 	uint64_t rows[4];
 	for (uint32_t i = 0; i < f->pools_n; i++) {
 		const struct failure_pool *p = &f->pools[i];
-		census->recoverable_pools += !p->catastrophic;
-		census->catastrophic_pools += p->catastrophic;
+		totals->recoverable_pools += !p->catastrophic;
+		totals->catastrophic_pools += p->catastrophic;
 		for (uint64_t at = 0; pool_scan(f, p, 1, at, &at); at++) {
 			int n = failed_rows(f, p, at, rows);
-			census->failed_chunks += (uint64_t)n;
+			totals->failed_chunks += (uint64_t)n;
 			if (n <= f->layout->spec.local.p) {
-				census->recoverable_local++;
+				totals->recoverable_local++;
 			} else {
-				census->lost_local++;
-				count_stripe(f, p->pool, at, census);
+				totals->lost_local++;
+				count_stripe(f, p->pool, at, totals);
 			}
 		}
 	}

@@ -81,7 +81,7 @@ enum failure_class failure_stripe_class(const struct failure *f, uint64_t stripe
  */
 int failure_pool_counts(const struct failure *f, uint32_t pool, uint64_t *count);
 
-struct failure_census {
+struct failure_totals {
 	uint64_t failed_chunks;
 	uint64_t recoverable_local, lost_local; /* local stripes */
 	uint32_t recoverable_pools, catastrophic_pools;
@@ -89,6 +89,6 @@ struct failure_census {
 };
 
 /* Counts failed chunks, stripes and pools by class. Visits every affected stripe. */
-void failure_count(const struct failure *f, struct failure_census *census);
+void failure_count(const struct failure *f, struct failure_totals *totals);
 
 #endif

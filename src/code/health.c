@@ -40,8 +40,8 @@ static int lrc_generic_more(const struct codec *c, const bool *lost)
 		slack -= lost[i];
 	for (int g = 0; g < s->groups; g++) {
 		int n = lost[s->k + g];
-		for (int i = 0; i < c->local.cols; i++)
-			n += lost[g * c->local.cols + i];
+		for (int i = 0; i < c->local_parities.cols; i++)
+			n += lost[g * c->local_parities.cols + i];
 		touched += n > 0;
 		slack -= max_int(n - 1, 0);
 	}

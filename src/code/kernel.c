@@ -55,12 +55,12 @@ static void fast_mad(const struct matrix *m, int col, int len, const uint8_t *in
  * (On a machine with AVX-512 vectors of 64 bytes were slower than those of 32.)
  */
 #define DEFINE_FOLD(name, width, attributes)                                                 \
-	attributes static void name(uint8_t *print, const uint8_t *in, size_t lines)         \
+	attributes static void name(uint8_t *sum, const uint8_t *in, size_t lines)           \
 	{                                                                                    \
 		typedef uint8_t vec __attribute__((vector_size(width)));                     \
 		typedef int8_t signed_vec __attribute__((vector_size(width)));               \
-		vec acc[KERNEL_PRINT_BYTES / (width)], line;                                 \
-		memcpy(acc, print, sizeof(acc));                                             \
+		vec acc[KERNEL_LINE_BYTES / (width)], line;                                  \
+		memcpy(acc, sum, sizeof(acc));                                               \
 		for (size_t i = 0; i < lines; i++) {                                         \
 			_Pragma("GCC unroll 16") for (size_t v = 0; v < ARRAY_LEN(acc); v++) \
 			{                                                                    \
@@ -68,9 +68,9 @@ static void fast_mad(const struct matrix *m, int col, int len, const uint8_t *in
 				vec overflow = (vec)((signed_vec)acc[v] < 0);                \
 				acc[v] = (acc[v] + acc[v]) ^ (overflow & 0x1d) ^ line;       \
 			}                                                                    \
-			in += KERNEL_PRINT_BYTES;                                            \
+			in += KERNEL_LINE_BYTES;                                             \
 		}                                                                            \
-		memcpy(print, acc, sizeof(acc));                                             \
+		memcpy(sum, acc, sizeof(acc));                                               \
 	}
 
 DEFINE_FOLD(fold_16, 16, )
@@ -78,17 +78,17 @@ DEFINE_FOLD(fold_16, 16, )
 #ifdef __x86_64__
 DEFINE_FOLD(fold_32, 32, __attribute__((target("avx2"))))
 
-static void fast_fold(uint8_t print[KERNEL_PRINT_BYTES], const uint8_t *in, size_t lines)
+static void fast_fold(uint8_t sum[KERNEL_LINE_BYTES], const uint8_t *in, size_t lines)
 {
 	if (__builtin_cpu_supports("avx2"))
-		fold_32(print, in, lines);
+		fold_32(sum, in, lines);
 	else
-		fold_16(print, in, lines);
+		fold_16(sum, in, lines);
 }
 #else
-static void fast_fold(uint8_t print[KERNEL_PRINT_BYTES], const uint8_t *in, size_t lines)
+static void fast_fold(uint8_t sum[KERNEL_LINE_BYTES], const uint8_t *in, size_t lines)
 {
-	fold_16(print, in, lines);
+	fold_16(sum, in, lines);
 }
 #endif
 
@@ -113,10 +113,10 @@ static void plain_mad(const struct matrix *m, int col, int len, const uint8_t *i
 			out[i][b] ^= gf_mul_plain(m->coef[i * m->cols + col], in[b]);
 }
 
-static void plain_fold(uint8_t print[KERNEL_PRINT_BYTES], const uint8_t *in, size_t lines)
+static void plain_fold(uint8_t sum[KERNEL_LINE_BYTES], const uint8_t *in, size_t lines)
 {
-	for (size_t i = 0; i < lines * KERNEL_PRINT_BYTES; i++) {
-		uint8_t *byte = &print[i % KERNEL_PRINT_BYTES];
+	for (size_t i = 0; i < lines * KERNEL_LINE_BYTES; i++) {
+		uint8_t *byte = &sum[i % KERNEL_LINE_BYTES];
 		*byte = gf_mul_plain(*byte, 2) ^ in[i];
 	}
 }

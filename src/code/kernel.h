@@ -12,7 +12,7 @@
 
 #define KERNEL_RUN_MAX (1 << 30) /* bytes of one call: ISA-L counts in int */
 #define TABLE_BYTES 32           /* multiplication table of one coefficient: fixed by ISA-L */
-#define KERNEL_PRINT_BYTES 256   /* bytes of a line of the fingerprint, see verify.c */
+#define KERNEL_LINE_BYTES 256    /* bytes of a line of the fingerprint, see verify.c */
 
 /* Coefficients, and the tables that ISA-L computes from them. */
 struct matrix {
@@ -39,8 +39,8 @@ struct kernel {
 	void (*mad)(const struct matrix *m, int col, int len, const uint8_t *in,
 		    uint8_t *const *out);
 
-	/* Sets print = 2 * print + line for each of `lines` lines of KERNEL_PRINT_BYTES. */
-	void (*fold)(uint8_t print[KERNEL_PRINT_BYTES], const uint8_t *in, size_t lines);
+	/* Sets sum = 2 * sum + line for each of `lines` lines of KERNEL_LINE_BYTES. */
+	void (*fold)(uint8_t sum[KERNEL_LINE_BYTES], const uint8_t *in, size_t lines);
 };
 
 extern const struct kernel kernel_fast;

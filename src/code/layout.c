@@ -128,30 +128,30 @@ uint32_t layout_disk_rack(const struct layout *l, uint32_t disk)
 void layout_column_at(const struct layout *l, uint64_t stripe, uint32_t column,
 		      struct layout_column *at)
 {
-	struct place_spot spot;
-	l->net.ops->locate(&l->net, level_key(l, 0), stripe, column, &spot);
-	at->rack = spot.domain;
-	at->pool = spot.domain * l->rack_pools + spot.unit;
-	at->local_stripe = spot.slot;
+	struct place_location location;
+	l->net.ops->locate(&l->net, level_key(l, 0), stripe, column, &location);
+	at->rack = location.domain;
+	at->pool = location.domain * l->rack_pools + location.unit;
+	at->local_stripe = location.slot;
 }
 
 bool layout_column_find(const struct layout *l, uint32_t pool, uint64_t local_stripe,
 			uint64_t *stripe, uint32_t *column)
 {
-	struct place_spot spot = {pool / l->rack_pools, pool % l->rack_pools, local_stripe};
-	return l->net.ops->find(&l->net, level_key(l, 0), &spot, stripe, column);
+	struct place_location location = {pool / l->rack_pools, pool % l->rack_pools, local_stripe};
+	return l->net.ops->find(&l->net, level_key(l, 0), &location, stripe, column);
 }
 
 void layout_row_at(const struct layout *l, uint32_t pool, uint64_t local_stripe, uint32_t row,
-		   struct layout_spot *spot)
+		   struct layout_location *location)
 {
-	struct place_spot at;
+	struct place_location at;
 	l->local.ops->locate(&l->local, layout_pool_key(l, pool), local_stripe, row, &at);
-	spot->disk = layout_pool_disk(l, pool, at.domain);
-	spot->rack = pool / l->rack_pools;
-	spot->enclosure = pool % l->rack_pools / l->enclosure_pools;
-	spot->bay = spot->disk % l->spec.disks;
-	spot->slot = at.slot;
+	location->disk = layout_pool_disk(l, pool, at.domain);
+	location->rack = pool / l->rack_pools;
+	location->enclosure = pool % l->rack_pools / l->enclosure_pools;
+	location->bay = location->disk % l->spec.disks;
+	location->slot = at.slot;
 }
 
 int layout_row_of(const struct layout *l, uint32_t pool, uint64_t local_stripe, uint32_t in_pool)
@@ -161,17 +161,17 @@ int layout_row_of(const struct layout *l, uint32_t pool, uint64_t local_stripe, 
 }
 
 int layout_locate(const struct layout *l, uint64_t stripe, uint32_t column, uint32_t row,
-		  struct layout_spot *spot)
+		  struct layout_location *location)
 {
 	if (stripe >= l->stripes || column >= l->columns || row >= l->rows)
 		return -ERANGE;
 	struct layout_column at;
 	layout_column_at(l, stripe, column, &at);
-	layout_row_at(l, at.pool, at.local_stripe, row, spot);
+	layout_row_at(l, at.pool, at.local_stripe, row, location);
 	return 0;
 }
 
-int layout_locate_all(const struct layout *l, uint64_t stripe, struct layout_spot *spots)
+int layout_locate_all(const struct layout *l, uint64_t stripe, struct layout_location *locations)
 {
 	if (stripe >= l->stripes)
 		return -ERANGE;
@@ -179,7 +179,7 @@ int layout_locate_all(const struct layout *l, uint64_t stripe, struct layout_spo
 		struct layout_column at;
 		layout_column_at(l, stripe, c, &at);
 		for (uint32_t r = 0; r < l->rows; r++)
-			layout_row_at(l, at.pool, at.local_stripe, r, &spots[c * l->rows + r]);
+			layout_row_at(l, at.pool, at.local_stripe, r, &locations[c * l->rows + r]);
 	}
 	return 0;
 }
@@ -189,9 +189,9 @@ int layout_find(const struct layout *l, uint32_t disk, uint64_t slot, struct lay
 	if (disk >= l->disks || slot >= l->spec.slots)
 		return -ERANGE;
 	ref->pool = layout_disk_pool(l, disk);
-	struct place_spot spot = {layout_disk_in_pool(l, disk), 0, slot};
-	if (!l->local.ops->find(&l->local, layout_pool_key(l, ref->pool), &spot, &ref->local_stripe,
-				&ref->row))
+	struct place_location location = {layout_disk_in_pool(l, disk), 0, slot};
+	if (!l->local.ops->find(&l->local, layout_pool_key(l, ref->pool), &location,
+				&ref->local_stripe, &ref->row))
 		return -ENOENT;
 	if (!layout_column_find(l, ref->pool, ref->local_stripe, &ref->stripe, &ref->column))
 		return -ENOENT;

@@ -53,7 +53,7 @@ struct layout {
  * Where a chunk is stored. `disk` is the number in the system, `bay` the number in the
  * enclosure.
  */
-struct layout_spot {
+struct layout_location {
 	uint32_t rack, enclosure, bay;
 	uint32_t disk;
 	uint64_t slot;
@@ -88,10 +88,10 @@ int layout_init(struct layout *l, const struct layout_spec *spec, char *why, siz
 
 /* Finds the location of a chunk. -ERANGE when the stripe, column or row does not exist. */
 int layout_locate(const struct layout *l, uint64_t stripe, uint32_t column, uint32_t row,
-		  struct layout_spot *spot);
+		  struct layout_location *location);
 
 /* Finds the locations of all columns * rows chunks of a stripe, rows of column 0 first. -ERANGE. */
-int layout_locate_all(const struct layout *l, uint64_t stripe, struct layout_spot *spots);
+int layout_locate_all(const struct layout *l, uint64_t stripe, struct layout_location *locations);
 
 /* Finds the chunk in a slot. -ERANGE outside the system, -ENOENT when the slot is not used. */
 int layout_find(const struct layout *l, uint32_t disk, uint64_t slot, struct layout_ref *ref);
@@ -135,7 +135,7 @@ bool layout_column_find(const struct layout *l, uint32_t pool, uint64_t local_st
 			uint64_t *stripe, uint32_t *column);
 uint64_t layout_pool_key(const struct layout *l, uint32_t pool);
 void layout_row_at(const struct layout *l, uint32_t pool, uint64_t local_stripe, uint32_t row,
-		   struct layout_spot *spot);
+		   struct layout_location *location);
 /* Returns the row of the local stripe that disk `in_pool` of its pool holds, or -1. */
 int layout_row_of(const struct layout *l, uint32_t pool, uint64_t local_stripe, uint32_t in_pool);
 

@@ -33,7 +33,7 @@
 #define PLACE_SLOTS_MAX (UINT64_C(1) << 56) /* largest domains * units * slots */
 #define PLACE_SCAN_MAX 1024                 /* most domains that place_scan() supports */
 
-struct place_spot {
+struct place_location {
 	uint32_t domain;
 	uint32_t unit;
 	uint64_t slot;
@@ -67,9 +67,9 @@ struct place_ops {
 	int (*init)(struct place *p, const char *domain_name, char *why, size_t why_size);
 	/* Finds the slot of member index < width of stripe < stripes. */
 	void (*locate)(const struct place *p, uint64_t key, uint64_t stripe, uint32_t index,
-		       struct place_spot *spot);
+		       struct place_location *location);
 	/* Finds the stripe and member in a slot; false when no stripe uses the slot. */
-	bool (*find)(const struct place *p, uint64_t key, const struct place_spot *spot,
+	bool (*find)(const struct place *p, uint64_t key, const struct place_location *location,
 		     uint64_t *stripe, uint32_t *index);
 	/* Returns which member of the stripe this unit holds, or -1. */
 	int (*index_of)(const struct place *p, uint64_t key, uint64_t stripe, uint32_t domain,

@@ -27,26 +27,27 @@ static int clustered_init(struct place *p, const char *domain_name, char *why, s
 }
 
 static void clustered_locate(const struct place *p, uint64_t key, uint64_t stripe, uint32_t index,
-			     struct place_spot *spot)
+			     struct place_location *location)
 {
 	(void)key;
 	uint32_t groups = p->domains / p->width;
 	uint64_t column = stripe / p->units;
-	spot->unit = (uint32_t)(stripe % p->units);
-	spot->slot = column / groups;
-	uint32_t rotated = (uint32_t)((index + spot->slot) % p->width);
-	spot->domain = (uint32_t)(column % groups) * p->width + rotated;
+	location->unit = (uint32_t)(stripe % p->units);
+	location->slot = column / groups;
+	uint32_t rotated = (uint32_t)((index + location->slot) % p->width);
+	location->domain = (uint32_t)(column % groups) * p->width + rotated;
 }
 
-static bool clustered_find(const struct place *p, uint64_t key, const struct place_spot *spot,
-			   uint64_t *stripe, uint32_t *index)
+static bool clustered_find(const struct place *p, uint64_t key,
+			   const struct place_location *location, uint64_t *stripe, uint32_t *index)
 {
 	(void)key;
 	uint32_t groups = p->domains / p->width;
-	uint32_t rotated = spot->domain % p->width;
-	uint32_t rotation = (uint32_t)(spot->slot % p->width);
+	uint32_t rotated = location->domain % p->width;
+	uint32_t rotation = (uint32_t)(location->slot % p->width);
 	*index = (rotated + p->width - rotation) % p->width;
-	*stripe = (spot->slot * groups + spot->domain / p->width) * p->units + spot->unit;
+	*stripe =
+		(location->slot * groups + location->domain / p->width) * p->units + location->unit;
 	return true;
 }
 
@@ -56,7 +57,7 @@ static int clustered_index_of(const struct place *p, uint64_t key, uint64_t stri
 	uint64_t other;
 	uint32_t index;
 	uint64_t slot = stripe / p->units / (p->domains / p->width);
-	clustered_find(p, key, &(struct place_spot){domain, unit, slot}, &other, &index);
+	clustered_find(p, key, &(struct place_location){domain, unit, slot}, &other, &index);
 	return other == stripe ? (int)index : -1;
 }
 

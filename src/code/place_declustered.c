@@ -72,23 +72,25 @@ static uint32_t unit_at(const struct place *p, uint64_t key, uint32_t domain, ui
 }
 
 static void declustered_locate(const struct place *p, uint64_t key, uint64_t stripe, uint32_t index,
-			       struct place_spot *spot)
+			       struct place_location *location)
 {
 	uint64_t round = stripe / p->round_stripes;
 	uint32_t along = (uint32_t)(stripe % p->round_stripes) * p->width + index;
 	uint64_t use = round * p->round_slots + along / p->domains;
-	spot->domain = perm_at(&p->domain_perm, round_key(key, round), along % p->domains);
-	spot->slot = use / p->units;
-	spot->unit = unit_at(p, key, spot->domain, use);
+	location->domain = perm_at(&p->domain_perm, round_key(key, round), along % p->domains);
+	location->slot = use / p->units;
+	location->unit = unit_at(p, key, location->domain, use);
 }
 
-static bool declustered_find(const struct place *p, uint64_t key, const struct place_spot *spot,
-			     uint64_t *stripe, uint32_t *index)
+static bool declustered_find(const struct place *p, uint64_t key,
+			     const struct place_location *location, uint64_t *stripe,
+			     uint32_t *index)
 {
-	uint64_t order = unit_key(key, spot->domain, spot->slot);
-	uint64_t use = spot->slot * p->units + perm_inverse(&p->unit_perm, order, spot->unit);
+	uint64_t order = unit_key(key, location->domain, location->slot);
+	uint64_t use =
+		location->slot * p->units + perm_inverse(&p->unit_perm, order, location->unit);
 	uint64_t round = use / p->round_slots;
-	uint32_t x = perm_inverse(&p->domain_perm, round_key(key, round), spot->domain);
+	uint32_t x = perm_inverse(&p->domain_perm, round_key(key, round), location->domain);
 	uint32_t along = x + (uint32_t)(use % p->round_slots) * p->domains;
 	*stripe = round * p->round_stripes + along / p->width;
 	*index = along % p->width;

@@ -39,26 +39,26 @@ static uint32_t clock_sub(uint32_t a, uint32_t b, uint32_t n)
 }
 
 static void overlap_locate(const struct place *p, uint64_t key, uint64_t stripe, uint32_t index,
-			   struct place_spot *spot)
+			   struct place_location *location)
 {
 	(void)key;
 	uint32_t sets = p->domains * p->units;
 	uint32_t set = (uint32_t)(stripe % sets);
-	spot->domain = clock_add(set / p->units, p->base.domain[index], p->domains);
-	spot->unit = clock_add(set % p->units, p->base.unit[index], p->units);
-	spot->slot = stripe / sets * p->width + index;
+	location->domain = clock_add(set / p->units, p->base.domain[index], p->domains);
+	location->unit = clock_add(set % p->units, p->base.unit[index], p->units);
+	location->slot = stripe / sets * p->width + index;
 }
 
-static bool overlap_find(const struct place *p, uint64_t key, const struct place_spot *spot,
+static bool overlap_find(const struct place *p, uint64_t key, const struct place_location *location,
 			 uint64_t *stripe, uint32_t *index)
 {
 	(void)key;
 	uint32_t sets = p->domains * p->units;
-	*index = (uint32_t)(spot->slot % p->width);
-	uint32_t domain = clock_sub(spot->domain, p->base.domain[*index], p->domains);
-	uint32_t unit = clock_sub(spot->unit, p->base.unit[*index], p->units);
+	*index = (uint32_t)(location->slot % p->width);
+	uint32_t domain = clock_sub(location->domain, p->base.domain[*index], p->domains);
+	uint32_t unit = clock_sub(location->unit, p->base.unit[*index], p->units);
 	uint32_t set = domain * p->units + unit;
-	*stripe = spot->slot / p->width * sets + set;
+	*stripe = location->slot / p->width * sets + set;
 	return *stripe < p->stripes;
 }
 

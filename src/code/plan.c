@@ -171,13 +171,13 @@ static void spans_add_all(struct plan_spans *s, const struct plan_spans *other)
 struct range {
 	const struct encoding *e;
 	uint64_t chunk_len;
-	bool whole;        /* plan_rebuild(): all bytes of the wanted chunks */
+	bool all_bytes;    /* plan_rebuild(): all bytes of the wanted chunks */
 	uint64_t from, to; /* else: bytes of the block */
 };
 
 static struct plan_span range_of_chunk(const struct range *r, int chunk)
 {
-	if (r->whole)
+	if (r->all_bytes)
 		return (struct plan_span){0, r->chunk_len};
 	uint64_t start = (uint64_t)encoding_data_index(r->e, chunk) * r->chunk_len;
 	uint64_t from = max_u64(r->from, start), to = min_u64(r->to, start + r->chunk_len);
@@ -290,7 +290,7 @@ int plan_rebuild(const struct codec *c, uint64_t chunk_len, const uint32_t *cost
 			return -EINVAL;
 		marks[wanted[i]] = true;
 	}
-	struct range r = {&c->e, chunk_len, .whole = true};
+	struct range r = {&c->e, chunk_len, .all_bytes = true};
 	return plan_make(c, cost, &r, marks, out);
 }
 

@@ -31,10 +31,10 @@ struct group {
 
 static struct group lrc_group(const struct codec *c, int g)
 {
-	struct group group = {.n = c->local.cols + 1};
-	for (int i = 0; i < c->local.cols; i++)
-		group.member[i] = g * c->local.cols + i;
-	group.member[c->local.cols] = c->data + g;
+	struct group group = {.n = c->local_parities.cols + 1};
+	for (int i = 0; i < c->local_parities.cols; i++)
+		group.member[i] = g * c->local_parities.cols + i;
+	group.member[c->local_parities.cols] = c->data + g;
 	return group;
 }
 
@@ -43,7 +43,7 @@ static struct group lrc_group(const struct codec *c, int g)
 static uint64_t group_cost(const struct draft *d, const struct group *g, int *skip)
 {
 	uint64_t direct = 0, unwanted = 0;
-	int lost = 0, dearest = -1;
+	int lost = 0, most_expensive = -1;
 	*skip = -1;
 	for (int i = 0; i < g->n; i++) {
 		int chunk = g->member[i];
@@ -53,19 +53,20 @@ static uint64_t group_cost(const struct draft *d, const struct group *g, int *sk
 			continue;
 		}
 		direct += d->cost[chunk];
-		if (dearest < 0 || d->cost[chunk] > d->cost[dearest])
-			dearest = chunk;
+		if (most_expensive < 0 || d->cost[chunk] > d->cost[most_expensive])
+			most_expensive = chunk;
 	}
-	if (dearest < 0)
+	if (most_expensive < 0)
 		return 0;
-	bool dearest_lost = d->cost[dearest] == CHUNK_LOST;
-	bool rest_readable = lost == (dearest_lost ? 1 : 0);
-	if (!dearest_lost && (!rest_readable || direct <= direct - d->cost[dearest] + unwanted))
+	bool most_expensive_lost = d->cost[most_expensive] == CHUNK_LOST;
+	bool rest_readable = lost == (most_expensive_lost ? 1 : 0);
+	if (!most_expensive_lost &&
+	    (!rest_readable || direct <= direct - d->cost[most_expensive] + unwanted))
 		return direct;
 	if (!rest_readable)
 		return COST_IMPOSSIBLE;
-	*skip = dearest;
-	return direct - d->cost[dearest] + unwanted;
+	*skip = most_expensive;
+	return direct - d->cost[most_expensive] + unwanted;
 }
 
 static uint64_t local_cost(const struct draft *d)

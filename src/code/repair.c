@@ -36,8 +36,8 @@ static int check_past(const struct failure *failure, const struct repair_past *p
 								       p->failed[j])))
 					return -EINVAL;
 		}
-		for (uint32_t i = 0; i < past->again_n; i++)
-			if (!failure_has_disk(past->failure, past->again[i]))
+		for (uint32_t i = 0; i < past->failed_again_n; i++)
+			if (!failure_has_disk(past->failure, past->failed_again[i]))
 				return -EINVAL;
 		failure = past->failure;
 	}
@@ -116,12 +116,12 @@ static bool missing_at(const struct stripe_plan *sp, uint32_t m, uint32_t c, uin
 static struct repair_chunk chunk_at(const struct stripe_plan *sp, uint32_t c, uint32_t r)
 {
 	const struct stripe_column *col = &sp->columns[c];
-	struct layout_spot home;
+	struct layout_location home;
 	layout_row_at(sp->layout, col->at.pool, col->at.local_stripe, r, &home);
 	struct repair_chunk chunk = {.column = c, .row = r, .disk = home.disk, .slot = home.slot};
 	if (!bits_has(&col->lost, r) && !bits_has(&col->moved, r))
 		return chunk;
-	chunk.disk = sp->where[c * sp->layout->rows + r];
+	chunk.disk = sp->disk[c * sp->layout->rows + r];
 	if (chunk.disk != home.disk)
 		chunk.slot = REPAIR_SPARE;
 	return chunk;
@@ -255,9 +255,9 @@ static bool load_stripe(struct repair_plan *plan)
 			  &found)) {
 		plan->at.local_stripe = found;
 		if (layout_column_find(l, pool->pool, found, &stripe, &column)) {
-			stripe_plan_look(sp, stripe);
+			stripe_plan_find_losses(sp, stripe);
 			if (stripe_plan_position(sp, plan->at.pass).pool == plan->at.pool) {
-				stripe_plan_moves(sp);
+				stripe_plan_find_moves(sp);
 				return true;
 			}
 		}

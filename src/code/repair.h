@@ -76,7 +76,7 @@ struct repair_cursor {
  * out. A chunk that it rebuilt is lost again only when the disk it was written to has failed since.
  *
  * A plan that writes to a failed disk writes to the replacement of that disk. When a replacement
- * fails, the set of failed disks does not change. `again` lists the disks of this past's failure
+ * fails, the set of failed disks does not change. `failed_again` lists the disks of this past's failure
  * whose replacement failed; all chunks that this past and earlier ones wrote to them are lost.
  */
 struct repair_past {
@@ -84,8 +84,9 @@ struct repair_past {
 	struct repair_policy policy;
 	struct repair_cursor reached;
 	const struct repair_past *past; /* or NULL */
-	const uint32_t *again; /* disks whose replacement failed after `reached`, any order */
-	uint32_t again_n;
+	const uint32_t
+		*failed_again; /* disks whose replacement failed after `reached`, any order */
+	uint32_t failed_again_n;
 };
 
 enum repair_kind { REPAIR_NETWORK, REPAIR_LOCAL, REPAIR_LOST };
@@ -116,7 +117,7 @@ struct repair_plan;
 /*
  * Opens a plan. `failure` and `past` (may be NULL) must outlive it. Returns 0, -ENOMEM, or -EINVAL
  * for an unknown method or site, and for a past that has another layout, whose failed disks are not
- * all in `failure`, or whose list `again` names a disk that is not among its failed disks.
+ * all in `failure`, or whose list `failed_again` names a disk that is not among its failed disks.
  */
 int repair_plan_open(struct repair_plan **plan, const struct failure *failure,
 		     const struct repair_policy *policy, const struct repair_past *past);

@@ -125,10 +125,10 @@ int stripe_plan_open(struct stripe_plan **out, const struct failure *failure,
 	perm_init(&sp->spare_perm, l->pool_disks);
 	perm_init(&sp->rack_perm, l->spec.racks);
 	sp->columns = calloc(l->columns, sizeof(*sp->columns));
-	sp->where = calloc((size_t)l->columns * l->rows, sizeof(*sp->where));
+	sp->disk = calloc((size_t)l->columns * l->rows, sizeof(*sp->disk));
 	/* Every row and column is decoded once at most, and one more move reports a lost stripe. */
 	sp->moves = calloc((size_t)l->columns + l->rows + 1, sizeof(*sp->moves));
-	int rc = sp->columns == NULL || sp->where == NULL || sp->moves == NULL ? -ENOMEM : 0;
+	int rc = sp->columns == NULL || sp->disk == NULL || sp->moves == NULL ? -ENOMEM : 0;
 	if (rc == 0 && past != NULL)
 		rc = stripe_plan_open(&sp->before, past->failure, &past->policy, past->past);
 	if (rc != 0) {
@@ -145,14 +145,14 @@ void stripe_plan_close(struct stripe_plan *sp)
 		return;
 	stripe_plan_close(sp->before);
 	free(sp->columns);
-	free(sp->where);
+	free(sp->disk);
 	free(sp->moves);
 	free(sp);
 }
 
-static uint32_t *where(const struct stripe_plan *sp, uint32_t column, uint32_t row)
+static uint32_t *disk_of(const struct stripe_plan *sp, uint32_t column, uint32_t row)
 {
-	return &sp->where[column * sp->layout->rows + row];
+	return &sp->disk[column * sp->layout->rows + row];
 }
 
 /*
@@ -164,8 +164,8 @@ static bool failed_since(const struct stripe_plan *sp, uint32_t disk)
 	const struct repair_past *past = sp->past;
 	if (!failure_has_disk(past->failure, disk))
 		return failure_has_disk(sp->failure, disk);
-	for (uint32_t i = 0; i < past->again_n; i++)
-		if (past->again[i] == disk)
+	for (uint32_t i = 0; i < past->failed_again_n; i++)
+		if (past->failed_again[i] == disk)
 			return true;
 	return false;
 }
@@ -175,18 +175,18 @@ static bool failed_since(const struct stripe_plan *sp, uint32_t disk)
  * lost chunk is then not lost. When the chunk's own disk works, R_ALL rewrote it, and the rewritten
  * copy is used once the own disk fails.
  */
-static void keep_moved(struct stripe_plan *sp, uint32_t c, uint32_t row, uint32_t disk)
+static void record_moved(struct stripe_plan *sp, uint32_t c, uint32_t row, uint32_t disk)
 {
 	struct stripe_column *col = &sp->columns[c];
 	if (failed_since(sp, disk))
 		return;
-	*where(sp, c, row) = disk;
+	*disk_of(sp, c, row) = disk;
 	if (bits_has(&col->lost, row)) {
 		bits_clear(&col->lost, row);
 		bits_set(&col->moved, row);
 		return;
 	}
-	struct layout_spot home;
+	struct layout_location home;
 	layout_row_at(sp->layout, col->at.pool, col->at.local_stripe, row, &home);
 	if (home.disk != disk)
 		bits_set(&col->copied, row);
@@ -201,16 +201,16 @@ static bool is_elsewhere(const struct stripe_column *col, uint32_t row)
  * Removes from the losses of this stripe the chunks that the earlier plan had rebuilt at
  * `reached`.
  */
-static void look_at_past(struct stripe_plan *sp)
+static void apply_past(struct stripe_plan *sp)
 {
 	struct stripe_plan *before = sp->before;
 	const struct layout *l = sp->layout;
-	stripe_plan_look(before, sp->stripe);
-	stripe_plan_moves(before);
+	stripe_plan_find_losses(before, sp->stripe);
+	stripe_plan_find_moves(before);
 	for (uint32_t c = 0; c < l->columns; c++)
 		for (uint32_t r = 0; r < l->rows; r++)
 			if (is_elsewhere(&before->columns[c], r))
-				keep_moved(sp, c, r, *where(before, c, r));
+				record_moved(sp, c, r, *disk_of(before, c, r));
 	for (uint32_t m = 0; m < before->moves_n; m++) {
 		const struct stripe_move *move = &before->moves[m];
 		struct repair_cursor at = stripe_plan_position(before, move->pass);
@@ -222,7 +222,7 @@ static void look_at_past(struct stripe_plan *sp)
 			uint32_t c = by_row ? i : move->line;
 			uint32_t r = by_row ? move->line : i;
 			if (bits_has(&move->out, i))
-				keep_moved(sp, c, r, *where(before, c, r));
+				record_moved(sp, c, r, *disk_of(before, c, r));
 		}
 	}
 }
@@ -236,7 +236,7 @@ static uint64_t choice_key(const struct stripe_plan *sp, uint32_t salt)
 static bool taken_by_moved(const struct stripe_plan *sp, uint32_t c, uint32_t disk)
 {
 	for (uint32_t r = 0; r < sp->layout->rows; r++)
-		if (is_elsewhere(&sp->columns[c], r) && *where(sp, c, r) == disk)
+		if (is_elsewhere(&sp->columns[c], r) && *disk_of(sp, c, r) == disk)
 			return true;
 	return false;
 }
@@ -257,7 +257,7 @@ static void choose_spares(struct stripe_plan *sp, uint32_t c, uint32_t pool)
 	for (uint32_t r = 0; r < l->rows; r++) {
 		if (!bits_has(&col->lost, r))
 			continue;
-		struct layout_spot at;
+		struct layout_location at;
 		layout_row_at(l, col->at.pool, col->at.local_stripe, r, &at);
 		uint32_t spare = at.disk;
 		while (next < l->pool_disks) {
@@ -269,7 +269,7 @@ static void choose_spares(struct stripe_plan *sp, uint32_t c, uint32_t pool)
 			spare = disk;
 			break;
 		}
-		*where(sp, c, r) = spare;
+		*disk_of(sp, c, r) = spare;
 	}
 }
 
@@ -283,7 +283,7 @@ static bool rack_in_stripe(const struct stripe_plan *sp, uint32_t rack, uint32_t
 }
 
 /* Returns a pool of the rack without failed disks, trying from a hashed one on; else UINT32_MAX. */
-static uint32_t healthy_pool(const struct stripe_plan *sp, uint32_t rack, uint64_t key)
+static uint32_t pool_without_failures(const struct stripe_plan *sp, uint32_t rack, uint64_t key)
 {
 	uint32_t pools = sp->layout->rack_pools;
 	for (uint32_t i = 0; i < pools; i++) {
@@ -304,13 +304,13 @@ static uint32_t choose_pool(struct stripe_plan *sp, uint32_t c, struct bits *rac
 	const struct layout *l = sp->layout;
 	for (uint32_t r = 0; r < l->rows; r++)
 		if (bits_has(&sp->columns[c].moved, r))
-			return layout_disk_pool(l, *where(sp, c, r));
+			return layout_disk_pool(l, *disk_of(sp, c, r));
 	uint64_t key = choice_key(sp, c + l->columns);
 	for (uint32_t i = 0; i < l->spec.racks; i++) {
 		uint32_t rack = perm_at(&sp->rack_perm, key, i);
 		if (rack_in_stripe(sp, rack, c, racks_taken))
 			continue;
-		uint32_t pool = healthy_pool(sp, rack, key >> 32);
+		uint32_t pool = pool_without_failures(sp, rack, key >> 32);
 		if (pool == UINT32_MAX)
 			continue;
 		bits_set(racks_taken, rack % 256);
@@ -327,7 +327,7 @@ static bool rebuilt_elsewhere(const struct stripe_plan *sp, const struct stripe_
 	return whole && col->pool->catastrophic && l->spec.net_place != PLACE_CLUSTERED;
 }
 
-static void look_at_column(struct stripe_plan *sp, uint32_t c)
+static void find_column_losses(struct stripe_plan *sp, uint32_t c)
 {
 	const struct layout *l = sp->layout;
 	struct stripe_column *col = &sp->columns[c];
@@ -363,21 +363,21 @@ static struct bits racks_moved_to(const struct stripe_plan *sp)
 	for (uint32_t c = 0; sp->before != NULL && c < l->columns; c++)
 		for (uint32_t r = 0; r < l->rows; r++)
 			if (bits_has(&sp->columns[c].moved, r))
-				bits_set(&racks, layout_disk_rack(l, *where(sp, c, r)) % 256);
+				bits_set(&racks, layout_disk_rack(l, *disk_of(sp, c, r)) % 256);
 	return racks;
 }
 
-void stripe_plan_look(struct stripe_plan *sp, uint64_t stripe)
+void stripe_plan_find_losses(struct stripe_plan *sp, uint64_t stripe)
 {
 	const struct layout *l = sp->layout;
 	sp->stripe = stripe;
 	for (uint32_t c = 0; c < l->columns; c++)
-		look_at_column(sp, c);
+		find_column_losses(sp, c);
 	if (sp->before != NULL)
-		look_at_past(sp);
+		apply_past(sp);
 	struct bits racks_taken = racks_moved_to(sp);
 	sp->lost_columns = 0;
-	sp->worst = 0;
+	sp->most_lost = 0;
 	for (uint32_t c = 0; c < l->columns; c++) {
 		struct stripe_column *col = &sp->columns[c];
 		col->lost_n = 0;
@@ -386,7 +386,7 @@ void stripe_plan_look(struct stripe_plan *sp, uint64_t stripe)
 		if (column_is_lost(sp, col))
 			sp->lost_columns++;
 		else
-			sp->worst = (uint32_t)max_u64(sp->worst, col->lost_n);
+			sp->most_lost = (uint32_t)max_u64(sp->most_lost, col->lost_n);
 		if (col->lost_n == 0)
 			continue;
 		uint32_t pool = col->at.pool;
@@ -515,15 +515,15 @@ static void choose_targets(struct peel *p)
 	}
 }
 
-void stripe_plan_moves(struct stripe_plan *sp)
+void stripe_plan_find_moves(struct stripe_plan *sp)
 {
 	struct peel p = {.sp = sp};
 	sp->moves_n = 0;
-	if (sp->lost_columns == 0 && sp->worst == 0)
+	if (sp->lost_columns == 0 && sp->most_lost == 0)
 		return;
 	choose_targets(&p);
 	uint32_t pass = sp->lost_columns > 0 ? pass_of_columns(sp, sp->lost_columns)
-					     : pass_of_chunks(sp, sp->worst);
+					     : pass_of_chunks(sp, sp->most_lost);
 	while (any_wants(&p)) {
 		if (peel_row(&p, pass) || peel_column(&p, pass, false))
 			continue;

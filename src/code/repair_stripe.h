@@ -2,8 +2,8 @@
 /*
  * Planning of one network stripe; internal to the repair planner.
  *
- * The stripe is a grid of columns and rows. stripe_plan_look() finds which chunks are lost and
- * where each would be rebuilt; stripe_plan_moves() turns that into moves, each of which decodes a
+ * The stripe is a grid of columns and rows. stripe_plan_find_losses() finds which chunks are lost and
+ * where each would be rebuilt; stripe_plan_find_moves() turns that into moves, each of which decodes a
  * row or a column. Both depend only on layout, failed disks, policy and past, so a later plan can
  * repeat them to find out what an earlier plan did with a stripe.
  */
@@ -37,8 +37,8 @@ struct stripe_column {
 	uint32_t hits;                   /* chunks on failed disks */
 	uint32_t lost_n;                 /* rows in `lost` */
 	struct bits lost;                /* rows to rebuild */
-	struct bits moved;               /* rows that an earlier plan rebuilt, on disk `where` */
-	struct bits copied; /* rows on their own disk that R_ALL also rewrote, on disk `where` */
+	struct bits moved;               /* rows that an earlier plan rebuilt, on `disk` */
+	struct bits copied; /* rows on their own disk that R_ALL also rewrote, on `disk` */
 };
 
 /* One step, before its reads are chosen. `out` is the set of rebuilt columns of a row, or rows of a
@@ -59,14 +59,14 @@ struct stripe_plan {
 	struct stripe_plan *before; /* the plan of the past, or NULL */
 	struct perm spare_perm, rack_perm;
 
-	/* Filled by stripe_plan_look(). */
+	/* Filled by stripe_plan_find_losses(). */
 	uint64_t stripe;
 	uint32_t lost_columns;
-	uint32_t worst; /* most lost chunks of a column that is not lost */
+	uint32_t most_lost; /* most lost chunks of a column that is not lost */
 	struct stripe_column *columns;
-	uint32_t *where; /* [column * rows + row]: disk of each lost, moved and copied chunk */
+	uint32_t *disk; /* [column * rows + row]: disk of each lost, moved and copied chunk */
 
-	/* Filled by stripe_plan_moves(). */
+	/* Filled by stripe_plan_find_moves(). */
 	struct stripe_move *moves;
 	uint32_t moves_n;
 };
@@ -76,10 +76,10 @@ int stripe_plan_open(struct stripe_plan **sp, const struct failure *failure,
 void stripe_plan_close(struct stripe_plan *sp);
 
 /* Finds the lost chunks of a stripe and chooses where each would be rebuilt. */
-void stripe_plan_look(struct stripe_plan *sp, uint64_t stripe);
+void stripe_plan_find_losses(struct stripe_plan *sp, uint64_t stripe);
 
-/* Plans the moves of the stripe that stripe_plan_look() was called for. */
-void stripe_plan_moves(struct stripe_plan *sp);
+/* Plans the moves of the stripe that stripe_plan_find_losses() was called for. */
+void stripe_plan_find_moves(struct stripe_plan *sp);
 
 /*
  * Returns the number of passes: those by lost columns, then those by failed chunks of local

@@ -242,32 +242,32 @@ void sg_mad(const struct kernel *kernel, const struct product *p, int col, size_
 
 /* A line that spans two segments is copied to a small buffer first. */
 void sg_fold(const struct kernel *kernel, const struct sg *s, size_t off, size_t len,
-	     uint8_t print[KERNEL_PRINT_BYTES])
+	     uint8_t sum[KERNEL_LINE_BYTES])
 {
-	uint8_t cut[KERNEL_PRINT_BYTES];
+	uint8_t cut[KERNEL_LINE_BYTES];
 	size_t filled = 0;
 	struct cursor c = cursor_at(s, off);
-	memset(print, 0, KERNEL_PRINT_BYTES);
+	memset(sum, 0, KERNEL_LINE_BYTES);
 	while (len > 0) {
 		size_t run = len;
 		const uint8_t *p = cursor_peek(&c, &run);
-		if (filled > 0 || run < KERNEL_PRINT_BYTES) {
-			run = min_u64(run, KERNEL_PRINT_BYTES - filled);
+		if (filled > 0 || run < KERNEL_LINE_BYTES) {
+			run = min_u64(run, KERNEL_LINE_BYTES - filled);
 			memcpy(cut + filled, p, run);
 			filled += run;
-			if (filled == KERNEL_PRINT_BYTES) {
-				kernel->fold(print, cut, 1);
+			if (filled == KERNEL_LINE_BYTES) {
+				kernel->fold(sum, cut, 1);
 				filled = 0;
 			}
 		} else {
-			kernel->fold(print, p, run / KERNEL_PRINT_BYTES);
-			run -= run % KERNEL_PRINT_BYTES;
+			kernel->fold(sum, p, run / KERNEL_LINE_BYTES);
+			run -= run % KERNEL_LINE_BYTES;
 		}
 		cursor_move(&c, run);
 		len -= run;
 	}
 	if (filled > 0) {
-		memset(cut + filled, 0, KERNEL_PRINT_BYTES - filled);
-		kernel->fold(print, cut, 1);
+		memset(cut + filled, 0, KERNEL_LINE_BYTES - filled);
+		kernel->fold(sum, cut, 1);
 	}
 }

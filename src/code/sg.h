@@ -73,8 +73,8 @@ void sg_dot_flat(const struct kernel *kernel, const struct product *p, size_t of
 void sg_mad(const struct kernel *kernel, const struct product *p, int col, size_t len,
 	    const struct sg *in, const struct sg *chunks);
 
-/* Sets print to the folded lines (kernel.h, `fold`) of bytes [off, off + len) of the chunk. */
+/* Sets sum to the folded lines (kernel.h, `fold`) of bytes [off, off + len) of the chunk. */
 void sg_fold(const struct kernel *kernel, const struct sg *s, size_t off, size_t len,
-	     uint8_t print[KERNEL_PRINT_BYTES]);
+	     uint8_t sum[KERNEL_LINE_BYTES]);
 
 #endif

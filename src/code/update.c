@@ -26,7 +26,8 @@ static struct update_step stripe_step(const struct codec *c, int chunk, int i)
 	struct stripe_code s = codec_stripe(c);
 	int parity = s.k + i;
 	if (c->e.kind == ENCODING_LRC)
-		parity = i == 0 ? s.k + chunk / c->local.cols : s.k + c->e.lrc.groups + i - 1;
+		parity = i == 0 ? s.k + chunk / c->local_parities.cols
+				: s.k + c->e.lrc.groups + i - 1;
 	return (struct update_step){parity, encoding_role(&c->e, parity),
 				    s.rows[(parity - s.k) * s.k + chunk], true};
 }

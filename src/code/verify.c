@@ -53,51 +53,53 @@
 #define ROW_WEIGHT 3 /* Horner's multiplier from one row of a column to the next */
 
 /* Quarters of a line, and the power of 2 by which each outweighs the next. */
-#define QUARTERS (KERNEL_PRINT_BYTES / sizeof(struct print))
+#define QUARTERS (KERNEL_LINE_BYTES / sizeof(struct fingerprint))
 #define QUARTER_DOUBLINGS 5
 
 /* Eight bytes at a time: shift each left, and add 0x1d where the top bit fell off. */
-static struct print print_double(const struct print *p)
+static struct fingerprint fingerprint_double(const struct fingerprint *p)
 {
-	struct print twice;
-	for (int i = 0; i < PRINT_WORDS; i++) {
+	struct fingerprint twice;
+	for (int i = 0; i < FINGERPRINT_WORDS; i++) {
 		uint64_t top = p->word[i] >> 7 & 0x0101010101010101ULL;
 		twice.word[i] = (p->word[i] << 1 & 0xfefefefefefefefeULL) ^ top * 0x1d;
 	}
 	return twice;
 }
 
-static void print_add(struct print *to, const struct print *p)
+static void fingerprint_add(struct fingerprint *to, const struct fingerprint *p)
 {
-	for (int i = 0; i < PRINT_WORDS; i++)
+	for (int i = 0; i < FINGERPRINT_WORDS; i++)
 		to->word[i] ^= p->word[i];
 }
 
 /* to += c * p, given p's first eight doublings. */
-static void print_add_times(struct print *to, const struct print doubled[8], uint8_t c)
+static void fingerprint_add_times(struct fingerprint *to, const struct fingerprint doubled[8],
+				  uint8_t c)
 {
 	for (int bit = 0; bit < 8; bit++)
 		if (c >> bit & 1)
-			print_add(to, &doubled[bit]);
+			fingerprint_add(to, &doubled[bit]);
 }
 
-static void print_doublings(struct print doubled[8], const struct print *p)
+static void fingerprint_doublings(struct fingerprint doubled[8], const struct fingerprint *p)
 {
 	doubled[0] = *p;
 	for (int bit = 1; bit < 8; bit++)
-		doubled[bit] = print_double(&doubled[bit - 1]);
+		doubled[bit] = fingerprint_double(&doubled[bit - 1]);
 }
 
-struct print print_of(const struct kernel *kernel, const struct sg *s, size_t off, size_t len)
+struct fingerprint fingerprint_of(const struct kernel *kernel, const struct sg *s, size_t off,
+				  size_t len)
 {
-	uint8_t line[KERNEL_PRINT_BYTES];
-	struct print sum = {0}, quarter;
+	uint8_t line[KERNEL_LINE_BYTES];
+	struct fingerprint sum = {0}, quarter;
 	sg_fold(kernel, s, off, len, line);
 	for (size_t q = 0; q < QUARTERS; q++) {
 		for (int i = 0; i < QUARTER_DOUBLINGS; i++)
-			sum = print_double(&sum);
+			sum = fingerprint_double(&sum);
 		memcpy(&quarter, line + q * sizeof(quarter), sizeof(quarter));
-		print_add(&sum, &quarter);
+		fingerprint_add(&sum, &quarter);
 	}
 	return sum;
 }
@@ -110,7 +112,7 @@ struct print print_of(const struct kernel *kernel, const struct sg *s, size_t of
 
 struct check {
 	int first, n; /* outputs first .. first + n - 1 of the product */
-	struct print rest[CHECK_BATCH];
+	struct fingerprint rest[CHECK_BATCH];
 };
 
 static void check_start(struct check *check, int first, int outputs)
@@ -122,25 +124,26 @@ static void check_start(struct check *check, int first, int outputs)
 
 /* Adds input j of the product. `column` points at row 0, column j of its matrix. */
 static void check_input(struct check *check, const uint8_t *column, ptrdiff_t stride,
-			const struct print *p)
+			const struct fingerprint *p)
 {
-	struct print doubled[8];
-	print_doublings(doubled, p);
+	struct fingerprint doubled[8];
+	fingerprint_doublings(doubled, p);
 	for (int i = 0; i < check->n; i++)
-		print_add_times(&check->rest[i], doubled, column[(check->first + i) * stride]);
+		fingerprint_add_times(&check->rest[i], doubled,
+				      column[(check->first + i) * stride]);
 }
 
-static void check_output(struct check *check, int i, const struct print *p)
+static void check_output(struct check *check, int i, const struct fingerprint *p)
 {
 	if (i >= check->first && i < check->first + check->n)
-		print_add(&check->rest[i - check->first], p);
+		fingerprint_add(&check->rest[i - check->first], p);
 }
 
 static int check_end(const struct check *check)
 {
 	uint64_t left = 0;
 	for (int i = 0; i < check->n; i++)
-		for (int w = 0; w < PRINT_WORDS; w++)
+		for (int w = 0; w < FINGERPRINT_WORDS; w++)
 			left |= check->rest[i].word[w];
 	return left == 0 ? 0 : -EBADMSG;
 }
@@ -151,11 +154,11 @@ static int verify_batch(const struct kernel *kernel, const struct product *p, in
 	struct check check;
 	check_start(&check, first, p->m->rows);
 	for (int j = 0; j < p->m->cols; j++) {
-		struct print in = print_of(kernel, &chunks[p->in[j]], p->off, len);
+		struct fingerprint in = fingerprint_of(kernel, &chunks[p->in[j]], p->off, len);
 		check_input(&check, p->m->coef + j, p->m->cols, &in);
 	}
 	for (int i = first; i < first + check.n; i++) {
-		struct print out = print_of(kernel, &chunks[p->out[i]], p->off, len);
+		struct fingerprint out = fingerprint_of(kernel, &chunks[p->out[i]], p->off, len);
 		check_output(&check, i, &out);
 	}
 	return check_end(&check);
@@ -175,27 +178,28 @@ int verify_product(const struct kernel *kernel, const struct product *p, size_t 
  * chunks.
  */
 static int verify_stripe_batch(const struct codec *c, const struct stripe_code *s, int first,
-			       size_t len, const struct sg *chunks, struct print *sum)
+			       size_t len, const struct sg *chunks, struct fingerprint *sum)
 {
 	struct check check;
-	*sum = (struct print){0};
+	*sum = (struct fingerprint){0};
 	check_start(&check, first, s->n - s->k);
 	for (int i = 0; i < s->n; i++) {
-		struct print p = print_of(c->kernel, &chunks[i], 0, len), doubled[8], next = p;
+		struct fingerprint p = fingerprint_of(c->kernel, &chunks[i], 0, len), doubled[8],
+				   next = p;
 		if (i >= s->k) {
 			check_output(&check, i - s->k, &p);
 			continue;
 		}
 		check_input(&check, s->rows + i, s->k, &p);
-		print_doublings(doubled, sum);
-		print_add_times(&next, doubled, ROW_WEIGHT);
+		fingerprint_doublings(doubled, sum);
+		fingerprint_add_times(&next, doubled, ROW_WEIGHT);
 		*sum = next;
 	}
 	return check_end(&check);
 }
 
 static int verify_stripe(const struct codec *c, const struct stripe_code *s, size_t len,
-			 const struct sg *chunks, struct print *sum)
+			 const struct sg *chunks, struct fingerprint *sum)
 {
 	int err = 0;
 	for (int first = 0; first < s->n - s->k && err == 0; first += CHECK_BATCH)
@@ -210,7 +214,7 @@ static int verify_grid_batch(const struct codec *c, int first, size_t len, const
 	struct check check;
 	check_start(&check, first, row.n - row.k);
 	for (int i = 0; i < row.n; i++, chunks += column.n) {
-		struct print sum = {0};
+		struct fingerprint sum = {0};
 		int err = verify_stripe(c, &column, len, chunks, &sum);
 		if (err != 0)
 			return err;
@@ -240,6 +244,6 @@ int codec_verify(const struct codec *c, size_t len, const struct sg *chunks)
 	if (c->e.kind == ENCODING_MLEC)
 		return verify_grid(c, len, chunks);
 	struct stripe_code s = codec_stripe(c);
-	struct print sum;
+	struct fingerprint sum;
 	return verify_stripe(c, &s, len, chunks, &sum);
 }

@@ -8,15 +8,16 @@
 
 #include "code/sg.h"
 
-#define PRINT_WORDS 8
+#define FINGERPRINT_WORDS 8
 
-struct print {
-	uint64_t word[PRINT_WORDS];
+struct fingerprint {
+	uint64_t word[FINGERPRINT_WORDS];
 };
 
 /* Returns the fingerprint of bytes [off, off + len) of a chunk that passed sg_check() with at least
  * off + len bytes. */
-struct print print_of(const struct kernel *kernel, const struct sg *s, size_t off, size_t len);
+struct fingerprint fingerprint_of(const struct kernel *kernel, const struct sg *s, size_t off,
+				  size_t len);
 
 /*
  * Checks that chunks[out] = m * chunks[in] for bytes [p->off, p->off + len). Returns 0 or

@@ -353,14 +353,14 @@ void pool_map_chunk(const struct place *place, const struct pool_record *r, stru
 		    struct pool_map *out)
 {
 	struct mapping m = {.place = place, .width = place->width};
-	struct place_spot spot;
+	struct place_location location;
 
 	m.key = hash64_u64s(id.block, id.index);
 	memset(out->moved, 0, sizeof(out->moved));
 	for (uint32_t row = 0; row < m.width; row++) {
-		place->ops->locate(place, r->shape.id, m.key % place->stripes, row, &spot);
-		m.home[row] = (uint16_t)spot.domain;
-		out->member[row] = (uint16_t)spot.domain;
+		place->ops->locate(place, r->shape.id, m.key % place->stripes, row, &location);
+		m.home[row] = (uint16_t)location.domain;
+		out->member[row] = (uint16_t)location.domain;
 	}
 	for (uint32_t i = 0; i < r->event_count; i++)
 		apply_event(&m, &r->events[i], i, i < r->settled, out);

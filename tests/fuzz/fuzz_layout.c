@@ -75,7 +75,7 @@ static void check_lookups(const struct layout *l, struct rng *rng)
 		uint64_t stripe = rng_below(rng, l->stripes);
 		uint32_t column = (uint32_t)rng_below(rng, l->columns);
 		uint32_t row = (uint32_t)rng_below(rng, l->rows);
-		struct layout_spot at;
+		struct layout_location at;
 		struct layout_ref ref;
 		int rc = layout_locate(l, stripe, column, row, &at);
 		assert(rc == 0 && at.disk < l->disks && at.slot < l->spec.slots);
@@ -90,7 +90,7 @@ static void check_lookups(const struct layout *l, struct rng *rng)
 static void check_read(const struct failure *f, const struct repair_step *s,
 		       const struct repair_chunk *c, const struct written *w)
 {
-	struct layout_spot home;
+	struct layout_location home;
 	int rc = layout_locate(f->layout, s->stripe, c->column, c->row, &home);
 	assert(rc == 0 && c->disk < f->layout->disks);
 	if (c->disk != home.disk || failure_has_disk(f, c->disk))
@@ -102,7 +102,7 @@ static void check_read(const struct failure *f, const struct repair_step *s,
 static void check_write(const struct failure *f, const struct repair_step *s,
 			const struct repair_chunk *c)
 {
-	struct layout_spot home;
+	struct layout_location home;
 	int rc = layout_locate(f->layout, s->stripe, c->column, c->row, &home);
 	assert(rc == 0 && c->disk < f->layout->disks);
 	assert(c->disk == home.disk || !failure_has_disk(f, c->disk));
@@ -163,8 +163,8 @@ static void check_past(const struct failure *f, const uint32_t *disks, uint32_t 
 	for (uint32_t i = n / 2; i < n; i++)
 		written_lose(&w, disks[i]);
 	if ((in->flags & FLAG_FAIL_AGAIN) != 0 && n / 2 > 0) {
-		past.again = disks;
-		past.again_n = 1;
+		past.failed_again = disks;
+		past.failed_again_n = 1;
 		written_lose(&w, disks[0]);
 	}
 	struct repair_policy next = *policy;

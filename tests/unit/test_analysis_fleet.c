@@ -156,7 +156,7 @@ static void single_overlap_loses_what_the_layout_loses(void **state)
 		uint32_t disks[12], n = 0;
 		double lost = 0;
 		struct failure f;
-		struct failure_census census;
+		struct failure_totals totals;
 		if (__builtin_popcount(mask) != 4)
 			continue;
 		damage_init(d, &level);
@@ -166,9 +166,9 @@ static void single_overlap_loses_what_the_layout_loses(void **state)
 				lost += damage_fail(d, i, &(struct damage_hit){1, 1});
 			}
 		assert_int_equal(failure_init(&f, &sys.layout, disks, n), 0);
-		failure_count(&f, &census);
-		assert_true(fabs(lost - (double)census.lost_local) < 1e-9);
-		catastrophic += census.lost_local > 0;
+		failure_count(&f, &totals);
+		assert_true(fabs(lost - (double)totals.lost_local) < 1e-9);
+		catastrophic += totals.lost_local > 0;
 		failure_fini(&f);
 	}
 	assert_true(catastrophic > 0 && catastrophic < 495);

@@ -120,11 +120,11 @@ static void check_every(const char *options, enum burst_model model, loss_fn *lo
 static double layout_loses(const struct system *sys, const uint32_t *disks, uint32_t n)
 {
 	struct failure f;
-	struct failure_census census;
+	struct failure_totals totals;
 	assert_int_equal(failure_init(&f, &sys->layout, disks, n), 0);
-	failure_count(&f, &census);
+	failure_count(&f, &totals);
 	failure_fini(&f);
-	return census.lost_net > 0;
+	return totals.lost_net > 0;
 }
 
 static bool pool_breaks(const struct layout *l, const bool *failed, uint32_t pool)

@@ -80,8 +80,8 @@ static void fast_products_equal_plain_ones_at_every_length(void **state)
 static void fast_folds_equal_plain_ones(void **state)
 {
 	struct rng rng;
-	uint8_t in[8 * KERNEL_PRINT_BYTES + 1], fast[KERNEL_PRINT_BYTES], plain[KERNEL_PRINT_BYTES];
-	uint8_t narrow[KERNEL_PRINT_BYTES];
+	uint8_t in[8 * KERNEL_LINE_BYTES + 1], fast[KERNEL_LINE_BYTES], plain[KERNEL_LINE_BYTES];
+	uint8_t narrow[KERNEL_LINE_BYTES];
 	rng_init(&rng, 4);
 	for (size_t lines = 0; lines <= 8; lines++) {
 		rng_fill(&rng, in, sizeof(in));
@@ -123,7 +123,7 @@ static void segments_are_checked_before_use(void **state)
 static void fingerprints_do_not_depend_on_the_cuts(void **state)
 {
 	struct rng rng;
-	uint8_t bytes[5000], whole[KERNEL_PRINT_BYTES], cut[KERNEL_PRINT_BYTES];
+	uint8_t bytes[5000], whole[KERNEL_LINE_BYTES], cut[KERNEL_LINE_BYTES];
 	rng_init(&rng, 5);
 	for (int round = 0; round < 300; round++) {
 		size_t len = 1 + rng_below(&rng, sizeof(bytes)), stored = rng_below(&rng, len + 1);

@@ -20,18 +20,18 @@ static int brute_chunks(const struct layout *l, const uint8_t *failed, uint64_t 
 {
 	int n = 0;
 	for (uint32_t r = 0; r < l->rows; r++) {
-		struct layout_spot at;
+		struct layout_location at;
 		CHECK_EQ(layout_locate(l, s, c, r, &at), 0);
 		n += failed[at.disk];
 	}
 	return n;
 }
 
-static void brute_census(const struct layout *l, const uint8_t *failed, struct failure_census *c)
+static void brute_totals(const struct layout *l, const uint8_t *failed, struct failure_totals *c)
 {
 	AUTO_FREE uint8_t *pool = calloc(l->pools, 1);
 	CHECK(pool != NULL);
-	*c = (struct failure_census){0};
+	*c = (struct failure_totals){0};
 	for (uint64_t s = 0; s < l->stripes; s++) {
 		int lost = 0;
 		for (uint32_t col = 0; col < l->columns; col++) {
@@ -72,9 +72,9 @@ static void check_classes(const struct failure *f, const uint8_t *failed)
 			assert_int_equal(failure_local_chunks(f, at.pool, at.local_stripe, rows),
 					 n);
 			for (uint32_t r = 0; r < l->rows; r++) {
-				struct layout_spot spot;
-				CHECK_EQ(layout_locate(l, s, c, r, &spot), 0);
-				assert_int_equal(rows[r / 64] >> r % 64 & 1, failed[spot.disk]);
+				struct layout_location location;
+				CHECK_EQ(layout_locate(l, s, c, r, &location), 0);
+				assert_int_equal(rows[r / 64] >> r % 64 & 1, failed[location.disk]);
 			}
 			enum failure_class want = n == 0                 ? FAILURE_NONE
 						  : n <= l->spec.local.p ? FAILURE_RECOVERABLE
@@ -92,7 +92,7 @@ static void check_classes(const struct failure *f, const uint8_t *failed)
 	}
 }
 
-static void check_counts(const struct failure *f, const struct failure_census *census)
+static void check_counts(const struct failure *f, const struct failure_totals *totals)
 {
 	const struct layout *l = f->layout;
 	uint64_t count[ENCODING_STRIPE_MAX + 1], chunks = 0, all = 0;
@@ -103,7 +103,7 @@ static void check_counts(const struct failure *f, const struct failure_census *c
 			all += count[j];
 		}
 	}
-	assert_int_equal(chunks, census->failed_chunks);
+	assert_int_equal(chunks, totals->failed_chunks);
 	assert_int_equal(all, l->stripes * l->columns);
 }
 
@@ -116,7 +116,7 @@ static void classes_agree_with_brute_force(void **state)
 		for (uint32_t round = 0; round < 40; round++) {
 			struct layout l;
 			struct failure f;
-			struct failure_census got, want;
+			struct failure_totals got, want;
 			uint32_t disks[200], n = 0;
 			system_need(&l, &small[i], round);
 			AUTO_FREE uint8_t *failed = calloc(l.disks, 1);
@@ -130,7 +130,7 @@ static void classes_agree_with_brute_force(void **state)
 			CHECK_EQ(failure_init(&f, &l, disks, n), 0);
 			check_classes(&f, failed);
 			failure_count(&f, &got);
-			brute_census(&l, failed, &want);
+			brute_totals(&l, failed, &want);
 			assert_memory_equal(&got, &want, sizeof(got));
 			check_counts(&f, &want);
 			failure_fini(&f);
@@ -144,19 +144,19 @@ static void a_whole_rack_is_recoverable_across_racks_only(void **state)
 	for (size_t i = 0; i < SMALL_PLANNED; i++) {
 		struct layout l;
 		struct failure f;
-		struct failure_census census;
+		struct failure_totals totals;
 		uint32_t disks[64], n = 0;
 		system_need(&l, &small[i], 4);
 		for (uint32_t d = 0; d < l.disks; d++)
 			if (layout_disk_rack(&l, d) == 1)
 				disks[n++] = d;
 		CHECK_EQ(failure_init(&f, &l, disks, n), 0);
-		failure_count(&f, &census);
-		assert_int_equal(census.catastrophic_pools, l.rack_pools);
+		failure_count(&f, &totals);
+		assert_int_equal(totals.catastrophic_pools, l.rack_pools);
 		if (l.columns > 1)
-			assert_int_equal(census.lost_net, 0);
+			assert_int_equal(totals.lost_net, 0);
 		else
-			assert_true(census.lost_net > 0);
+			assert_true(totals.lost_net > 0);
 		failure_fini(&f);
 	}
 }

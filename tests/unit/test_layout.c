@@ -24,7 +24,7 @@ static void make_good(struct layout *l, const struct system *s, uint64_t seed)
 	assert_string_equal(scheme, s->scheme);
 }
 
-static void check_spot(const struct layout *l, const struct layout_spot *at)
+static void check_spot(const struct layout *l, const struct layout_location *at)
 {
 	const struct layout_spec *s = &l->spec;
 	assert_true(at->rack < s->racks && at->enclosure < s->enclosures && at->bay < s->disks);
@@ -34,16 +34,16 @@ static void check_spot(const struct layout *l, const struct layout_spot *at)
 }
 
 /* Columns in different racks, rows on different disks of one pool. */
-static void check_domains(const struct layout *l, const struct layout_spot *spots)
+static void check_domains(const struct layout *l, const struct layout_location *locations)
 {
 	for (uint32_t i = 0; i < l->columns * l->rows; i++) {
 		for (uint32_t j = 0; j < i; j++) {
 			bool same_column = i / l->rows == j / l->rows;
-			assert_int_equal(spots[i].rack == spots[j].rack, same_column);
-			assert_int_not_equal(spots[i].disk, spots[j].disk);
+			assert_int_equal(locations[i].rack == locations[j].rack, same_column);
+			assert_int_not_equal(locations[i].disk, locations[j].disk);
 			if (same_column)
-				assert_int_equal(layout_disk_pool(l, spots[i].disk),
-						 layout_disk_pool(l, spots[j].disk));
+				assert_int_equal(layout_disk_pool(l, locations[i].disk),
+						 layout_disk_pool(l, locations[j].disk));
 		}
 	}
 }
@@ -56,17 +56,17 @@ static void every_chunk_is_found_where_it_was_put(void **state)
 		make_good(&l, &small[i], 42);
 		size_t slots = (size_t)l.disks * l.spec.slots;
 		AUTO_FREE uint8_t *used = calloc(slots, 1);
-		AUTO_FREE struct layout_spot *spots =
-			calloc((size_t)l.columns * l.rows, sizeof(*spots));
-		CHECK(used != NULL && spots != NULL);
+		AUTO_FREE struct layout_location *locations =
+			calloc((size_t)l.columns * l.rows, sizeof(*locations));
+		CHECK(used != NULL && locations != NULL);
 		for (uint64_t s = 0; s < l.stripes; s++) {
-			assert_int_equal(layout_locate_all(&l, s, spots), 0);
-			check_domains(&l, spots);
+			assert_int_equal(layout_locate_all(&l, s, locations), 0);
+			check_domains(&l, locations);
 			for (uint32_t c = 0; c < l.columns * l.rows; c++) {
-				struct layout_spot at;
+				struct layout_location at;
 				struct layout_ref ref;
 				CHECK_EQ(layout_locate(&l, s, c / l.rows, c % l.rows, &at), 0);
-				assert_memory_equal(&at, &spots[c], sizeof(at));
+				assert_memory_equal(&at, &locations[c], sizeof(at));
 				check_spot(&l, &at);
 				assert_int_equal(used[at.disk * l.spec.slots + at.slot]++, 0);
 				CHECK_EQ(layout_find(&l, at.disk, at.slot, &ref), 0);
@@ -115,7 +115,7 @@ static bool disk_in_stripe(const struct layout *l, uint64_t stripe, uint32_t dis
 {
 	for (uint32_t c = 0; c < l->columns; c++) {
 		for (uint32_t r = 0; r < l->rows; r++) {
-			struct layout_spot at;
+			struct layout_location at;
 			CHECK_EQ(layout_locate(l, stripe, c, r, &at), 0);
 			ref->column = c;
 			ref->row = r;
@@ -164,7 +164,7 @@ static void declustered_rebuild_reads_spread_over_the_whole_pool(void **state)
 	CHECK_EQ(layout_disk_stripes(&l, 77, &it), 0);
 	while (layout_next(&it, &ref, NULL)) {
 		for (uint32_t r = 0; r < l.rows; r++) {
-			struct layout_spot at;
+			struct layout_location at;
 			layout_row_at(&l, ref.pool, ref.local_stripe, r, &at);
 			load[at.bay]++;
 		}
@@ -217,7 +217,7 @@ static void single_overlap_pools_share_at_most_one_disk(void **state)
 	static uint8_t in[120][120];
 	for (uint64_t s = 0; s < 120; s++) {
 		for (uint32_t r = 0; r < 11; r++) {
-			struct layout_spot at;
+			struct layout_location at;
 			CHECK_EQ(layout_locate(&l, s, 0, r, &at), 0);
 			in[s][at.bay] = 1;
 		}
@@ -242,7 +242,7 @@ static void same_seed_same_layout_other_seed_other_layout(void **state)
 	make_good(&c, &s, 2);
 	uint32_t differ = 0;
 	for (uint64_t n = 0; n < a.stripes; n++) {
-		struct layout_spot x, y, z;
+		struct layout_location x, y, z;
 		CHECK_EQ(layout_locate(&a, n, 1, 1, &x), 0);
 		CHECK_EQ(layout_locate(&b, n, 1, 1, &y), 0);
 		CHECK_EQ(layout_locate(&c, n, 1, 1, &z), 0);
@@ -253,7 +253,7 @@ static void same_seed_same_layout_other_seed_other_layout(void **state)
 }
 
 /* Stored data depends on these: they may never change. */
-static void layouts_are_what_they_always_were(void **state)
+static void layouts_never_change(void **state)
 {
 	(void)state;
 	struct layout l;
@@ -261,14 +261,14 @@ static void layouts_are_what_they_always_were(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
 		make_good(&l, &small[i], 2024);
 		for (uint64_t s = 0; s < l.stripes; s++) {
-			struct layout_spot at;
+			struct layout_location at;
 			CHECK_EQ(layout_locate(&l, s, l.columns - 1, l.rows - 1, &at), 0);
 			sum = mix_u64(sum + at.disk) + at.slot;
 		}
 	}
 	make_good(&l, &(struct system){"mlec:10+2/17+3", "d/s", 60, 8, 120, 0, 152587890}, 9);
 	for (uint64_t s = 0; s < l.stripes; s += l.stripes / 1000) {
-		struct layout_spot at;
+		struct layout_location at;
 		CHECK_EQ(layout_locate(&l, s, 11, 19, &at), 0);
 		sum = mix_u64(sum + at.disk) + at.slot;
 	}
@@ -286,7 +286,7 @@ static void full_size_systems_cost_nothing(void **state)
 			  1);
 		assert_int_equal(l.disks, 57600);
 		struct layout_ref ref;
-		struct layout_spot at;
+		struct layout_location at;
 		CHECK_EQ(layout_find(&l, 57599, 152587000, &ref), 0);
 		CHECK_EQ(layout_locate(&l, ref.stripe, ref.column, ref.row, &at), 0);
 		assert_int_equal(at.disk, 57599);
@@ -356,7 +356,7 @@ static void lookups_outside_the_system_are_refused(void **state)
 	(void)state;
 	struct layout l;
 	make_good(&l, &small[0], 0);
-	struct layout_spot at, all[9];
+	struct layout_location at, all[9];
 	struct layout_ref ref;
 	struct layout_iter it;
 	assert_int_equal(layout_locate(&l, l.stripes, 0, 0, &at), -ERANGE);
@@ -381,7 +381,7 @@ int main(void)
 		cmocka_unit_test(network_declustering_spreads_over_all_racks_and_pools),
 		cmocka_unit_test(single_overlap_pools_share_at_most_one_disk),
 		cmocka_unit_test(same_seed_same_layout_other_seed_other_layout),
-		cmocka_unit_test(layouts_are_what_they_always_were),
+		cmocka_unit_test(layouts_never_change),
 		cmocka_unit_test(full_size_systems_cost_nothing),
 		cmocka_unit_test(impossible_systems_are_refused_with_a_reason),
 		cmocka_unit_test(lookups_outside_the_system_are_refused),

@@ -206,15 +206,15 @@ static void check_place(enum place_kind kind, uint32_t domains, uint32_t units, 
 				    &(struct place_size){domains, units, width, slots, "disks"},
 				    NULL, 0),
 			 0);
-	size_t spots = (size_t)domains * units * slots;
-	AUTO_FREE uint8_t *used = calloc(spots, 1);
+	size_t locations = (size_t)domains * units * slots;
+	AUTO_FREE uint8_t *used = calloc(locations, 1);
 	AUTO_FREE uint64_t *load = calloc((size_t)domains * units, sizeof(*load));
 	CHECK(used != NULL);
 	CHECK(load != NULL);
 	for (uint64_t s = 0; s < p.stripes; s++) {
 		uint64_t seen = 0;
 		for (uint32_t i = 0; i < width; i++) {
-			struct place_spot at;
+			struct place_location at;
 			p.ops->locate(&p, key, s, i, &at);
 			assert_true(at.domain < domains && at.unit < units && at.slot < slots);
 			assert_int_equal(seen >> at.domain & 1, 0);
@@ -234,7 +234,7 @@ static void check_place(enum place_kind kind, uint32_t domains, uint32_t units, 
 				int index = p.ops->index_of(&p, key, s, d, u);
 				if (index < 0)
 					continue;
-				struct place_spot at;
+				struct place_location at;
 				p.ops->locate(&p, key, s, (uint32_t)index, &at);
 				assert_true(at.domain == d && at.unit == u);
 				members++;
@@ -250,10 +250,10 @@ static void check_place(enum place_kind kind, uint32_t domains, uint32_t units, 
 	}
 	assert_true(most - least <= 1);
 	uint64_t empty = kind == PLACE_OVERLAP ? slots % width * domains * units : width - 1;
-	assert_true(spots - total <= empty);
+	assert_true(locations - total <= empty);
 	for (uint32_t u = 0; u < domains * units; u++) {
 		for (uint64_t slot = 0; slot < slots; slot++) {
-			struct place_spot at = {u / units, u % units, slot};
+			struct place_location at = {u / units, u % units, slot};
 			uint64_t stripe;
 			uint32_t index;
 			assert_int_equal(p.ops->find(&p, key, &at, &stripe, &index),

@@ -39,7 +39,7 @@ static void world_init(struct world *w, const struct layout *l)
 	CHECK(w->disk != NULL && w->copy != NULL && w->failed != NULL);
 	for (uint64_t s = 0; s < l->stripes; s++) {
 		for (uint32_t i = 0; i < l->columns * l->rows; i++) {
-			struct layout_spot at;
+			struct layout_location at;
 			CHECK_EQ(layout_locate(l, s, i / l->rows, i % l->rows, &at), 0);
 			w->disk[s * l->columns * l->rows + i] = at.disk;
 			w->copy[s * l->columns * l->rows + i] = GONE;
@@ -137,7 +137,7 @@ static void check_reads(const struct world *w, const struct repair_step *step,
 		if (policy->method != REPAIR_ALL ||
 		    *world_copy(w, step->stripe, a->column, a->row) != a->disk)
 			assert_int_equal(*world_at(w, step->stripe, a->column, a->row), a->disk);
-		struct layout_spot at;
+		struct layout_location at;
 		CHECK_EQ(layout_locate(w->l, step->stripe, a->column, a->row, &at), 0);
 		assert_true(at.disk == a->disk ? at.slot == a->slot : a->slot == REPAIR_SPARE);
 		for (uint32_t j = 0; j < i; j++)
@@ -163,7 +163,7 @@ static void check_target(const struct world *w, const struct repair_step *step,
 			 const struct repair_chunk *out)
 {
 	const struct layout *l = w->l;
-	struct layout_spot home;
+	struct layout_location home;
 	CHECK_EQ(layout_locate(l, step->stripe, out->column, out->row, &home), 0);
 	if (w->failed[out->disk])
 		assert_int_equal(out->disk, home.disk);
@@ -187,7 +187,7 @@ static void put(struct world *w, const struct repair_step *step, const struct re
 		*at = out->disk;
 		return;
 	}
-	struct layout_spot home;
+	struct layout_location home;
 	CHECK_EQ(layout_locate(w->l, step->stripe, out->column, out->row, &home), 0);
 	assert_int_equal(policy->method, REPAIR_ALL);
 	assert_int_equal(*at, home.disk);
@@ -473,10 +473,10 @@ static uint64_t count_steps(const struct failure *f, const struct repair_policy 
 static void fail_again(struct world *w, struct rng *rng, const uint32_t *disks, uint32_t n,
 		       struct repair_past *past, uint32_t *again)
 {
-	past->again = again;
+	past->failed_again = again;
 	for (uint32_t i = 0; i < n && rng_below(rng, 2) == 0; i++) {
 		uint32_t disk = disks[rng_below(rng, n)];
-		again[past->again_n++] = disk;
+		again[past->failed_again_n++] = disk;
 		world_fail_one(w, disk);
 	}
 }
@@ -614,8 +614,8 @@ static void a_replacement_that_fails_is_repaired(void **state)
 		world_fail_one(&w, disk);
 		if (before != NULL) {
 			assert_int_equal(count_steps(&f, &policy, before), 0);
-			before->again = &disk;
-			before->again_n = 1;
+			before->failed_again = &disk;
+			before->failed_again_n = 1;
 		}
 		assert_int_equal(count_steps(&f, &policy, before), 4);
 		past[i] = (struct repair_past){.failure = &f, .policy = policy, .past = before};
@@ -645,7 +645,7 @@ static void impossible_plans_are_refused(void **state)
 	struct repair_past past = {.failure = &g, .policy = policy};
 	assert_int_equal(repair_plan_open(&plan, &f, &policy, &past), -EINVAL);
 	past = (struct repair_past){
-		.failure = &f, .policy = policy, .again = &disks[1], .again_n = 1};
+		.failure = &f, .policy = policy, .failed_again = &disks[1], .failed_again_n = 1};
 	assert_int_equal(repair_plan_open(&plan, &g, &policy, &past), -EINVAL);
 	past = (struct repair_past){.failure = &g, .policy = policy};
 	past.policy.method = (enum repair_method)4;

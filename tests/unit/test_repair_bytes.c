@@ -89,7 +89,7 @@ static void wipe(struct bytes *b, const struct failure *f)
 	const struct layout *l = b->l;
 	for (uint64_t s = 0; s < l->stripes; s++) {
 		for (uint32_t i = 0; i < l->columns * l->rows; i++) {
-			struct layout_spot at;
+			struct layout_location at;
 			CHECK_EQ(layout_locate(l, s, i / l->rows, i % l->rows, &at), 0);
 			if (failure_has_disk(f, at.disk))
 				memset(bytes_at(b, b->now, s, i / l->rows, i % l->rows), 0xee,

@@ -13,7 +13,7 @@
 #include <terrane/terrane.h>
 
 #include "client/fabric.h"
-#include "meta/meta_client.h"
+#include "meta_client/meta_client.h"
 
 struct efile; /* an open file */
 

@@ -15,7 +15,8 @@
 
 #include "janitor/impl.h"
 #include "janitor_lab.h"
-#include "meta/wire.h"
+#include "meta/meta.h"
+#include "meta_api/wire.h"
 
 #define IDS_MAX 1024
 

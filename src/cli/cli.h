@@ -19,6 +19,7 @@ int cmd_config(int argc, char **argv);
 int cmd_disk(int argc, char **argv);
 int cmd_janitor(int argc, char **argv);
 int cmd_meta(int argc, char **argv);
+int cmd_meta_check(int argc, char **argv); /* of cmd_meta */
 int cmd_down(int argc, char **argv);
 int cmd_fsck(int argc, char **argv);
 int cmd_node(int argc, char **argv);

@@ -12,12 +12,17 @@
 
 static const char usage_text[] =
 	"usage: terrane meta [format] --config FILE [--json]\n"
+	"       terrane meta check --config FILE|--dir DIR [--quiet] [--json]\n"
 	"\n"
 	"Serves the metadata of a cluster until it is asked to stop (SIGTERM, SIGINT). With the\n"
 	"engine rados any number of servers serve the same cluster.\n"
 	"\n"
 	"  format         make a cluster in the store that FILE names, print its id, and end;\n"
 	"                 where there is one already its id is printed\n"
+	"  check          compare all that is in the store, whose servers were stopped; see "
+	"terrane "
+	"meta\n"
+	"                 check --help\n"
 	"  --config FILE  its settings: terrane config show meta prints them all, with their "
 	"meaning\n"
 	"  --json         print as JSON\n"
@@ -50,7 +55,7 @@ static int run_role(struct process *p)
 	if (rc < 0)
 		return cli_fail("cannot start: %s", err_text(rc));
 	if (r->rc == 0) {
-		if (r->only_format)
+		if (r->task == META_ROLE_FORMAT)
 			printf(p->json ? "{\"cluster\": \"%016" PRIx64 "%016" PRIx64 "\"}\n"
 				       : "cluster %016" PRIx64 "%016" PRIx64 "\n",
 			       r->id.high, r->id.low);
@@ -70,7 +75,7 @@ static int run(const char *config, bool json, bool only_format)
 	int rc = meta_role_load(&p.role, config, &err);
 	if (rc < 0)
 		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
-	p.role.only_format = only_format;
+	p.role.task = only_format ? META_ROLE_FORMAT : META_ROLE_SERVE;
 	int status = run_role(&p);
 	meta_role_free(&p.role);
 	return status;
@@ -79,6 +84,8 @@ static int run(const char *config, bool json, bool only_format)
 int cmd_meta(int argc, char **argv)
 {
 	struct role_args a;
+	if (argc > 1 && strcmp(argv[1], "check") == 0)
+		return cmd_meta_check(argc - 1, argv + 1);
 	int status = cli_role_args(argc, argv, usage_text, &a);
 	if (status >= 0)
 		return status;

@@ -34,7 +34,7 @@ static const struct command cluster_commands[] = {
 	{"repair", "what waits to be repaired, and when it will be done", cmd_repair, "status"},
 };
 static const struct command server_commands[] = {
-	{"meta", "serve metadata", cmd_meta, "format"},
+	{"meta", "serve metadata", cmd_meta, "format check"},
 	{"janitor", "collect, repair, drain and verify in the background", cmd_janitor, ""},
 	{"box", "serve all roles of a cluster in a folder", cmd_box, ""},
 	{"chunk", "chunks of one node: put, get, list, scan", cmd_chunk,

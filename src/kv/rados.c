@@ -229,6 +229,12 @@ static int connect_cluster(struct open_job *j)
 	return 0;
 }
 
+static int format_read(const struct open_job *j, uint8_t *record, size_t room)
+{
+	int rc = rados_read(j->rados->io, FORMAT_OBJECT, (char *)record, room, 0);
+	return rc < 0 ? rc : kv_format_check(kv_bytes(record, (size_t)rc));
+}
+
 /*
  * Creates the format object or checks the existing one. A new one gets a key in its omap: that fails on an
  * erasure-coded pool, which has no omap.
@@ -237,6 +243,8 @@ static int format_settle(struct open_job *j)
 {
 	j->step = "format";
 	uint8_t record[KV_FORMAT_BYTES + 1];
+	if (j->options->only_existing)
+		return format_read(j, record, sizeof(record));
 	kv_format_write(record, KV_FORMAT_VERSION);
 	const char *key = "k";
 	const char *value = "v";
@@ -251,8 +259,7 @@ static int format_settle(struct open_job *j)
 	rados_release_write_op(op);
 	if (rc != -EEXIST)
 		return rc;
-	rc = rados_read(j->rados->io, FORMAT_OBJECT, (char *)record, sizeof(record), 0);
-	return rc < 0 ? rc : kv_format_check(kv_bytes(record, (size_t)rc));
+	return format_read(j, record, sizeof(record));
 }
 
 static void open_run(void *arg)

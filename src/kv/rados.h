@@ -26,6 +26,7 @@ struct kv_rados_options {
 	uint32_t op_timeout_ms;      /* 0: 15 s; longer than the cluster needs to replace an OSD */
 	uint32_t settle_ms;          /* 0: 30 s */
 	unsigned batch_txns_max;     /* for measurements; 0: KV_BATCH_TXNS_MAX */
+	bool only_existing;          /* -ENOENT where there is no store, instead of making one */
 };
 
 /*

@@ -4,11 +4,14 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "kv/format.h"
+#include "rt/file.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 
@@ -117,7 +120,7 @@ static void set_options(struct rocks *r, const struct kv_rocksdb_options *o)
 	rocksdb_options_t *opt = rocksdb_options_create();
 	r->options = opt;
 	r->cache = rocksdb_cache_create_lru(cache);
-	rocksdb_options_set_create_if_missing(opt, 1);
+	rocksdb_options_set_create_if_missing(opt, !o->only_existing);
 	rocksdb_options_set_paranoid_checks(opt, 1);
 	rocksdb_options_set_wal_recovery_mode(opt, o->salvage ? WAL_CUT_AT_DAMAGE
 							      : WAL_TOLERATE_TORN_TAIL);
@@ -157,7 +160,7 @@ static bool is_empty(struct rocks *r)
 	return empty;
 }
 
-static int format_make(struct rocks *r)
+static int format_make(struct rocks *r, bool only_existing)
 {
 	if (!is_empty(r)) {
 		log_error(
@@ -169,13 +172,15 @@ static int format_make(struct rocks *r)
 	}
 	uint8_t record[KV_FORMAT_BYTES];
 	kv_format_write(record, KV_FORMAT_VERSION);
+	if (only_existing)
+		return -ENOENT;
 	char *message = NULL;
 	rocksdb_put(r->db, r->write_synced, FORMAT_KEY, FORMAT_KEY_LEN, (char *)record,
 		    sizeof(record), &message);
 	return message != NULL ? rocks_error(r, "kv_open", message) : 0;
 }
 
-static int format_settle(struct rocks *r)
+static int format_settle(struct rocks *r, bool only_existing)
 {
 	char *message = NULL;
 	struct kv_bytes record;
@@ -184,7 +189,7 @@ static int format_settle(struct rocks *r)
 	if (message != NULL)
 		return rocks_error(r, "kv_open", message);
 	if (found == NULL)
-		return format_make(r);
+		return format_make(r, only_existing);
 	record.data = found;
 	int rc = kv_format_check(record);
 	rocksdb_free(found);
@@ -213,7 +218,7 @@ static void open_run(void *arg)
 				  LOG_QUOTE(r->dir));
 		return;
 	}
-	j->rc = format_settle(r);
+	j->rc = format_settle(r, j->options->only_existing);
 	uint64_t sequence = rocksdb_get_latest_sequence_number(r->db);
 	for (size_t i = 0; i < ROCKS_VERSION_SLOTS; i++)
 		r->versions[i] = sequence;
@@ -275,8 +280,27 @@ static const struct kv_ops rocks_ops = {
 	.close = rocks_close,
 };
 
+/* Whether RocksDB has made a database there. Asked before it, because it makes the folder even if it may not make a
+ * database. */
+static int find_database(const char *dir)
+{
+	AUTO_FREE char *path = NULL;
+	struct rt_file *f = NULL;
+	if (asprintf(&path, "%s/CURRENT", dir) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	int rc = rt_file_open(&f, path, RT_READ);
+	if (rc == 0)
+		rt_file_close(f);
+	return rc;
+}
+
 int kv_rocksdb_open(struct kv **out, const struct kv_rocksdb_options *options)
 {
+	int rc = options->only_existing ? find_database(options->dir) : 0;
+	if (rc != 0)
+		return rc;
 	struct rocks *r = calloc(1, sizeof(*r));
 	if (r == NULL)
 		return -ENOMEM;
@@ -290,7 +314,7 @@ int kv_rocksdb_open(struct kv **out, const struct kv_rocksdb_options *options)
 	}
 	rocks_lanes_init(r, options->batch_txns_max);
 	struct open_job j = {.rocks = r, .options = options};
-	int rc = rt_offload(open_run, &j);
+	rc = rt_offload(open_run, &j);
 	rc = rc != 0 ? rc : j.rc;
 	if (rc != 0) {
 		rocks_close(&r->base);

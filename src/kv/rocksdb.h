@@ -29,6 +29,7 @@ struct kv_rocksdb_options {
 	 * transactions follow the damage. true: opening cuts the log off at the damage and loses them.
 	 */
 	bool salvage;
+	bool only_existing; /* -ENOENT where there is no store, instead of making one */
 };
 
 /*

@@ -15,10 +15,11 @@
 #include "meta/file.h"
 #include "meta/gc.h"
 
-#define SEEN_MAX (1U << 24)
+#define SEEN_MAX (1U << 28) /* 8 GiB of memory */
 
 struct check {
 	struct meta *m;
+	const struct meta_check_options *options;
 	struct meta_check_report *out;
 	struct map seen;  /* hash of (kind, tenant, id) of what a name leads to */
 	struct map money; /* tenant -> struct money */
@@ -40,12 +41,21 @@ struct todo {
 
 static void PRINTF(2, 3) wrong(struct check *c, const char *fmt, ...)
 {
-	if (c->out->errors++ > 0)
-		return;
+	char words[sizeof(c->out->first)];
 	va_list args;
 	va_start(args, fmt);
-	vsnprintf(c->out->first, sizeof(c->out->first), fmt, args);
+	vsnprintf(words, sizeof(words), fmt, args);
 	va_end(args);
+	if (c->out->errors++ == 0)
+		memcpy(c->out->first, words, sizeof(words));
+	if (c->options->found != NULL)
+		c->options->found(c->options->ctx, words);
+}
+
+static void tell_progress(const struct check *c)
+{
+	if (c->options->progress != NULL)
+		c->options->progress(c->options->ctx, c->out);
 }
 
 static uint64_t seen_key(uint32_t kind, uint32_t tenant, uint64_t id)
@@ -115,6 +125,7 @@ static int check_dir(struct check *c, uint32_t tenant, uint64_t dir)
 	struct meta_cursor at = {0};
 	int rc = 0;
 	c->out->dirs++;
+	tell_progress(c);
 	while (!at.end && rc == 0) {
 		AUTO_ARENA struct arena a;
 		arena_init(&a, META_OP_BYTES);
@@ -143,8 +154,9 @@ static int check_trees(struct check *c)
 			return (int)n;
 		for (int64_t i = 0; i < n; i++) {
 			after = tenants[i].id;
-			map_put(&c->seen, seen_key(META_DIR, after, META_ROOT), c);
-			int rc = push(c, after, META_ROOT);
+			int rc = map_put(&c->seen, seen_key(META_DIR, after, META_ROOT), c);
+			if (rc == 0)
+				rc = push(c, after, META_ROOT);
 			if (rc != 0)
 				return rc;
 		}
@@ -192,6 +204,8 @@ static int each_row(struct check *c, enum meta_layer layer, check_fn fn)
 				memcpy(after.bytes, last.data, after.len);
 			}
 		} while (rows.more);
+		c->out->partitions_done++;
+		tell_progress(c);
 	}
 	return 0;
 }
@@ -562,23 +576,33 @@ static void check_money(struct check *c)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-int meta_check(struct meta *m, struct meta_check_report *out)
+static int check_rows(struct check *c)
 {
+	static const struct {
+		enum meta_layer layer;
+		check_fn fn;
+	} layers[] = {{META_LAYER_NAME, name_row},
+		      {META_LAYER_TRANSFER, transfer_row},
+		      {META_LAYER_FILE, file_row},
+		      {META_LAYER_BLOCK, block_row},
+		      {META_LAYER_TENANT, tenant_row}};
+	int rc = 0;
+	c->out->partitions = ARRAY_LEN(layers) * meta_gc_partitions(c->m);
+	for (size_t i = 0; i < ARRAY_LEN(layers) && rc == 0; i++)
+		rc = each_row(c, layers[i].layer, layers[i].fn);
+	return rc;
+}
+
+int meta_check(struct meta *m, const struct meta_check_options *o, struct meta_check_report *out)
+{
+	static const struct meta_check_options quiet;
 	*out = (struct meta_check_report){0};
-	struct check c = {.m = m, .out = out};
+	struct check c = {.m = m, .options = o != NULL ? o : &quiet, .out = out};
 	map_init(&c.seen, SEEN_MAX);
 	map_init(&c.money, META_ACCOUNTS_MAX);
 	int rc = check_trees(&c);
 	if (rc == 0)
-		rc = each_row(&c, META_LAYER_NAME, name_row);
-	if (rc == 0)
-		rc = each_row(&c, META_LAYER_TRANSFER, transfer_row);
-	if (rc == 0)
-		rc = each_row(&c, META_LAYER_FILE, file_row);
-	if (rc == 0)
-		rc = each_row(&c, META_LAYER_BLOCK, block_row);
-	if (rc == 0)
-		rc = each_row(&c, META_LAYER_TENANT, tenant_row);
+		rc = check_rows(&c);
 	if (rc == 0)
 		check_money(&c);
 	while (c.todo != NULL) {

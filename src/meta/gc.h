@@ -118,14 +118,27 @@ struct meta_check_report {
 	uint64_t entries;
 	uint64_t garbage; /* rows that the collector will see to */
 	uint64_t errors;
-	char first[256]; /* the first error, for a person */
+	char first[256];          /* the first error, for a person */
+	uint64_t partitions;      /* to read, after the trees; 0 before */
+	uint64_t partitions_done; /* of these */
+};
+
+/* Callbacks of a check; each may be NULL. */
+struct meta_check_options {
+	/* Called for every error, with words for a person. */
+	void (*found)(void *ctx, const char *words);
+	/* Called after each directory and each partition. */
+	void (*progress)(void *ctx, const struct meta_check_report *so_far);
+	void *ctx;
 };
 
 /*
  * Walks every tenant and every partition at rest and compares the layers: names that lead nowhere,
  * objects with two names, cycles, extents without blocks, owners, reverse index and quota that do not
- * add up, records that do not decode. Reads everything: for tests and offline use.
+ * add up, records that do not decode. Reads everything and writes nothing; changes that are made meanwhile look
+ * like errors. 0: the report is complete, with or without errors in it. -ENOSPC: more names than a check can
+ * note; -ENOMEM, or what reading returned. o may be NULL.
  */
-int meta_check(struct meta *m, struct meta_check_report *out);
+int meta_check(struct meta *m, const struct meta_check_options *o, struct meta_check_report *out);
 
 #endif

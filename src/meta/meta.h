@@ -76,6 +76,7 @@ struct meta_options {
 	size_t cache_bytes;    /* of sealed metadata; 0: none */
 	uint64_t cache_ttl_ns; /* how long at most something sealed is served after it was removed:
 				* up to META_CACHE_TTL_MAX */
+	bool only_existing;    /* -ENOENT where there is no store, instead of making one */
 };
 
 #define META_PARTITION_BITS 12
@@ -84,7 +85,7 @@ struct meta_options {
 void meta_options_init(struct meta_options *o);
 
 /* Reads the format record, or writes it when the store is new. The kv stays the caller's.
- * -EINVAL bad options; -EOPNOTSUPP the store is of a newer version. */
+ * -ENOENT the store is new, and only_existing is set; -EINVAL bad options; -EOPNOTSUPP the store is of a newer version. */
 int meta_open(struct meta **out, struct kv *kv, const struct meta_options *options);
 /* No call may be under way. NULL is fine. */
 void meta_close(struct meta *m);

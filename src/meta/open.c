@@ -44,6 +44,8 @@ static int format_settle(struct meta *m)
 			m->options.spread_entries = f->spread_entries;
 			return f->version == META_VERSION ? 0 : -EOPNOTSUPP;
 		}
+		if (m->options.only_existing)
+			return -ENOENT;
 		rec_format f = TERRANE__REC__FORMAT__INIT;
 		f.version = META_VERSION;
 		f.partition_bits = m->options.partition_bits;

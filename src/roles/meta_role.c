@@ -63,19 +63,22 @@ static const char *or_null(const char *text)
 static int open_store(struct meta_role *r)
 {
 	const struct meta_conf *c = &r->conf;
+	bool only_existing = r->task == META_ROLE_CHECK;
 	switch ((enum meta_engine)c->engine) {
 	case META_ENGINE_ROCKSDB:
 		return kv_rocksdb_open(
 			&r->kv, &(struct kv_rocksdb_options){.dir = c->dir,
 							     .cache_bytes = c->cache_bytes,
 							     .memtable_bytes = c->memtable_bytes,
-							     .salvage = c->salvage});
+							     .salvage = c->salvage,
+							     .only_existing = only_existing});
 	case META_ENGINE_RADOS:
 		return kv_rados_open(&r->kv,
 				     &(struct kv_rados_options){.conf = or_null(c->ceph_conf),
 								.user = or_null(c->ceph_user),
 								.pool = c->pool,
-								.space = c->space});
+								.space = c->space,
+								.only_existing = only_existing});
 	default:
 		r->mem = kv_mem_new(&(struct kv_mem_options){.seed = rt_random_u64()});
 		return r->mem == NULL ? -ENOMEM : kv_mem_open(&r->kv, r->mem);
@@ -180,15 +183,41 @@ static int format_store(struct meta_role *r)
 			   r->conf.tenant);
 }
 
+/* First the files of the engine, then what is in them. */
+static int check_store(struct meta_role *r)
+{
+	struct meta *m = NULL;
+	struct meta_options o = layer_options(&r->conf);
+	uint64_t keys = 0;
+	o.cache_bytes = 0;
+	o.only_existing = true;
+	r->stage = STAGE_VERIFY;
+	int rc = r->conf.engine == META_ENGINE_ROCKSDB ? kv_rocksdb_verify(r->kv, &keys) : 0;
+	if (rc != 0)
+		return rc;
+	r->stage = STAGE_CHECK;
+	rc = meta_open(&m, r->kv, &o);
+	if (rc == 0)
+		rc = meta_check(m, &r->check, &r->report);
+	meta_close(m);
+	return rc;
+}
+
+static int make_and_serve(struct meta_role *r)
+{
+	int rc = r->conf.format || r->conf.engine == META_ENGINE_MEM ? format_store(r) : 0;
+	return rc == 0 ? serve_store(r) : rc;
+}
+
 void meta_role_main(void *role)
 {
 	struct meta_role *r = role;
 	r->stage = STAGE_STORE;
 	r->rc = open_store(r);
-	if (r->rc == 0 && (r->only_format || r->conf.format || r->conf.engine == META_ENGINE_MEM))
-		r->rc = format_store(r);
-	if (r->rc == 0 && !r->only_format)
-		r->rc = serve_store(r);
+	if (r->rc == 0)
+		r->rc = r->task == META_ROLE_FORMAT  ? format_store(r)
+			: r->task == META_ROLE_CHECK ? check_store(r)
+						     : make_and_serve(r);
 	close_store(r);
 }
 
@@ -222,12 +251,24 @@ int meta_role_why(const struct meta_role *r, struct strbuf *out)
 	const struct meta_conf *c = &r->conf;
 	switch (r->stage) {
 	case STAGE_STORE:
+		if (r->rc == -ENOENT && r->task == META_ROLE_CHECK)
+			return strbuf_printf(out, "there is no store in %s",
+					     c->engine == META_ENGINE_RADOS ? c->pool : c->dir);
 		return store_failed(c, r->rc, out);
 	case STAGE_FORMAT:
 		return strbuf_printf(out, "cannot make a cluster: %s", err_text(r->rc));
 	case STAGE_METRICS:
 		return strbuf_printf(out, "cannot serve metrics on %s: %s", c->metrics,
 				     err_text(r->rc));
+	case STAGE_VERIFY:
+		return strbuf_printf(out,
+				     "the files in %s cannot be read: %s; the log above says "
+				     "which. Restore a copy",
+				     c->dir, err_text(r->rc));
+	case STAGE_CHECK:
+		return r->rc == -ENOENT ? strbuf_printf(out, "there is no cluster in the store")
+					: strbuf_printf(out, "cannot check all of the metadata: %s",
+							err_text(r->rc));
 	default:
 		break;
 	}

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A metadata server as a role of this process: its settings, and a fiber that serves until the process is
- * asked to stop. Of terraned only: it has the engines. */
+ * asked to stop; or one that formats or checks its store, and ends. Of terraned only: it has the engines. */
 #ifndef ROLES_META_ROLE_H
 #define ROLES_META_ROLE_H
 
 #include "base/strbuf.h"
 #include "cluster/cluster.h"
+#include "meta/gc.h"
 #include "roles/meta_conf.h"
 
 struct kv;
 struct kv_mem;
 struct meta_service;
 struct ops_http;
+
+enum meta_role_task { META_ROLE_SERVE, META_ROLE_FORMAT, META_ROLE_CHECK };
 
 struct meta_role {
 	struct meta_conf conf;
@@ -20,12 +23,22 @@ struct meta_role {
 	struct kv_mem *mem;
 	struct meta_service *service;
 	struct ops_http *http;
-	bool only_format;
+	enum meta_role_task task;
 	/* Called once when it serves; may be NULL. */
 	void (*ready)(void *ctx, const char *addr, const char *metrics);
 	void *ctx;
+	/* Of a check: its callbacks, and what it found. */
+	struct meta_check_options check;
+	struct meta_check_report report;
 	/* Where it ended, for the message: */
-	enum { STAGE_STORE, STAGE_FORMAT, STAGE_SERVE, STAGE_METRICS } stage;
+	enum {
+		STAGE_STORE,
+		STAGE_FORMAT,
+		STAGE_SERVE,
+		STAGE_METRICS,
+		STAGE_VERIFY,
+		STAGE_CHECK
+	} stage;
 	int rc;
 };
 

@@ -283,6 +283,20 @@ def test_down_ends_a_process_that_does_not_want_to_stop(tmp_path):
         assert done.returncode == 0 and not lives(pid)
 
 
+def test_meta_check_of_a_box_that_is_down(tmp_path):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 1) as box:
+        assert box("mkdir", "/d").returncode == 0
+        refused = run("meta", "check", "--dir", box.folder)
+        assert refused.returncode == 1 and "another process serves it" in refused.stderr
+        box.down()
+        done = run("meta", "check", "--dir", box.folder, "--json", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert found["errors"] == 0 and found["entries"] == 1
+        box.up()
+        assert box("ls", "/").stdout.split() == ["d/"]
+
+
 def test_down_without_a_box_says_so(tmp_path):
     done = run("down", "--dir", tmp_path)
     assert done.returncode == 1 and "no cluster" in done.stderr

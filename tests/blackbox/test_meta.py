@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metadata server as a real process: killed while clients create, asked wrongly, with nodes."""
+import json
 import os
 import random
 import resource
@@ -193,6 +194,63 @@ def test_hostile_bytes_close_their_connection_and_no_other(server):
                     pass
         assert tool(server.addr, "map").returncode == 0
     assert server.process.poll() is None
+
+
+def check(server, *words):
+    """terrane meta check: its exit status, what it counted, what it said."""
+    done = terrane("meta", "check", "--config", server.config, "--json", *words)
+    return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+
+def test_check_reads_the_store_of_a_stopped_server(tmp_path):
+    server = Server(tmp_path)
+    code, _, words = check(server)
+    assert code == 1 and "there is no store" in words
+    assert not (tmp_path / "db").exists()
+    with server:
+        creator = Creators(server.addr, 4)
+        creator.await_more(20)
+        names = creator.end()
+        code, _, words = check(server)
+        assert code == 1 and "another process serves it" in words
+        assert server.end(signal.SIGTERM)[0] == 0
+    code, found, words = check(server)
+    assert code == 0 and not words
+    assert found["errors"] == 0 and found["directories"] == 2 and found["entries"] == len(names) + 1
+    text = terrane("meta", "check", "--config", server.config, "--quiet")
+    assert text.returncode == 0 and text.stdout.endswith("no errors\n")
+    assert check(server)[1]["entries"] == found["entries"]
+    with server:
+        assert sorted(tool(server.addr, "list", "dir").stdout.split()) == sorted(names)
+
+
+def test_check_finds_damage(tmp_path):
+    """The first check has all rows written to a table, of several blocks; then a byte in its middle is changed."""
+    server = Server(tmp_path)
+    with server:
+        creator = Creators(server.addr, 16)
+        creator.await_more(500)
+        creator.end()
+        assert server.end(signal.SIGTERM)[0] == 0
+    assert check(server)[0] == 0
+    table = max((tmp_path / "db").glob("*.sst"), key=lambda path: path.stat().st_size)
+    data = bytearray(table.read_bytes())
+    data[len(data) // 2] ^= 1
+    table.write_bytes(data)
+    code, _, words = check(server)
+    assert code == 1 and "cannot be read" in words, words
+
+
+def test_check_is_asked_for_one_store_by_name(tmp_path):
+    config = Server(tmp_path, store__engine="mem").config
+    for words in ([], ["--config", config, "--dir", tmp_path], ["--config", config, "more"], ["--frob"]):
+        assert terrane("meta", "check", *words).returncode == 2
+    done = terrane("meta", "check", "--help")
+    assert done.returncode == 0 and "--quiet" in done.stdout
+    done = terrane("meta", "check", "--config", config)
+    assert done.returncode == 1 and "keeps nothing to check" in done.stderr
+    done = terrane("meta", "check", "--dir", tmp_path)
+    assert done.returncode == 1 and "no cluster in this folder" in done.stderr
 
 
 def test_one_server_owns_a_store(tmp_path, server):

@@ -162,7 +162,7 @@ int world_meta_check(struct world *w, struct meta_check_report *out)
 	*out = (struct meta_check_report){0};
 	int rc = world_store_open(w, &kv, &m);
 	if (rc == 0)
-		rc = meta_check(m, out);
+		rc = meta_check(m, NULL, out);
 	world_store_close(kv, m);
 	return rc;
 }

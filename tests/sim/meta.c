@@ -414,7 +414,7 @@ static void check_layers(struct world *w)
 	if (rc == 0)
 		rc = meta_open(&m, kv, &o);
 	if (rc == 0)
-		rc = meta_check(m, &report);
+		rc = meta_check(m, NULL, &report);
 	if (rc < 0)
 		violation(w, "the check does not run: %s", err_name(rc));
 	else if (report.errors > 0)

@@ -141,7 +141,7 @@ static inline void collect_all(struct rig *rig)
 static inline struct meta_check_report must_be_whole(struct rig *rig)
 {
 	struct meta_check_report report;
-	CHECK_EQ(meta_check(rig->m, &report), 0);
+	CHECK_EQ(meta_check(rig->m, NULL, &report), 0);
 	if (report.errors > 0)
 		fprintf(stderr, "seed %llu: %s\n", (unsigned long long)rig->seed, report.first);
 	CHECK_EQ(report.errors, 0);

@@ -79,6 +79,31 @@ static void contents_and_versions_survive_a_restart(void **state)
 	place_remove(&p);
 }
 
+static void only_existing_body(void *arg)
+{
+	struct place *p = arg;
+	struct kv *kv;
+	p->rc = kv_rocksdb_open(&kv,
+				&(struct kv_rocksdb_options){.dir = p->dir, .only_existing = true});
+	if (p->rc == 0)
+		kv_close(kv);
+}
+
+static void opening_what_must_exist_makes_nothing(void **state)
+{
+	(void)state;
+	struct place p;
+	place_make(&p);
+	in_fiber(&p, only_existing_body);
+	CHECK_EQ(p.rc, -ENOENT);
+	CHECK(access(p.dir, F_OK) != 0);
+	in_fiber(&p, fill_body);
+	in_fiber(&p, only_existing_body);
+	CHECK_EQ(p.rc, 0);
+	in_fiber(&p, find_body);
+	place_remove(&p);
+}
+
 static int put_early(struct kv *kv, uint64_t partition, unsigned n)
 {
 	struct kv_write w = {.key = kv_bytes(&n, sizeof(n)), .value = kv_text("early")};
@@ -597,6 +622,7 @@ int main(int argc, char **argv)
 		return rt_real_run(NULL, fail_role, argv[2]);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(contents_and_versions_survive_a_restart),
+		cmocka_unit_test(opening_what_must_exist_makes_nothing),
 		cmocka_unit_test(a_version_from_before_a_restart_never_matches_a_later_state),
 		cmocka_unit_test(early_writes_are_seen_at_once_and_kept_with_later_ones),
 		cmocka_unit_test(a_commit_is_synced_if_any_of_its_transactions_is_not_early),

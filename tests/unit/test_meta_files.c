@@ -609,6 +609,35 @@ static void leases_pass_on_when_their_holder_is_silent(void **state)
 	rig_simple(lease_body);
 }
 
+/* --- opening only what is there --------------------------------------------------------------------- */
+
+static void only_existing_body(struct rig *rig)
+{
+	struct kv_mem *mem = kv_mem_new(&(struct kv_mem_options){.seed = 2});
+	struct meta_options o = rig->options;
+	struct kv *kv;
+	struct meta *m;
+	o.only_existing = true;
+	CHECK(mem != NULL);
+	CHECK_EQ(kv_mem_open(&kv, mem), 0);
+	CHECK_EQ(meta_open(&m, kv, &o), -ENOENT);
+	CHECK_EQ(meta_open(&m, kv, &o), -ENOENT);
+	o.only_existing = false;
+	CHECK_EQ(meta_open(&m, kv, &o), 0);
+	meta_close(m);
+	o.only_existing = true;
+	CHECK_EQ(meta_open(&m, kv, &o), 0);
+	meta_close(m);
+	kv_close(kv);
+	kv_mem_free(mem);
+}
+
+static void opening_what_must_exist_makes_nothing(void **state)
+{
+	(void)state;
+	rig_simple(only_existing_body);
+}
+
 /* --- the check finds what is wrong ------------------------------------------------------------- */
 
 static void damage(struct rig *rig, enum meta_layer layer, uint64_t id, struct schema_key key,
@@ -628,10 +657,35 @@ static void damage(struct rig *rig, enum meta_layer layer, uint64_t id, struct s
 	arena_fini(&a);
 }
 
+/* What the callbacks of a check were told. */
+struct told {
+	uint64_t errors, partitions_done;
+	char first[256];
+};
+
+static void told_error(void *ctx, const char *words)
+{
+	struct told *t = ctx;
+	if (t->errors++ == 0)
+		snprintf(t->first, sizeof(t->first), "%s", words);
+}
+
+static void told_progress(void *ctx, const struct meta_check_report *so_far)
+{
+	struct told *t = ctx;
+	CHECK(so_far->partitions_done >= t->partitions_done);
+	t->partitions_done = so_far->partitions_done;
+}
+
 static void must_be_wrong(struct rig *rig, const char *what)
 {
 	struct meta_check_report report;
-	CHECK_EQ(meta_check(rig->m, &report), 0);
+	struct told told = {0};
+	struct meta_check_options o = {
+		.found = told_error, .progress = told_progress, .ctx = &told};
+	CHECK_EQ(meta_check(rig->m, &o, &report), 0);
+	CHECK(told.errors == report.errors && strcmp(told.first, report.first) == 0);
+	CHECK(report.partitions > 0 && told.partitions_done == report.partitions);
 	if (report.errors == 0 || strstr(report.first, what) == NULL)
 		fprintf(stderr, "found '%s', not '%s'\n", report.first, what);
 	CHECK(report.errors > 0 && strstr(report.first, what) != NULL);
@@ -767,6 +821,7 @@ int main(void)
 		cmocka_unit_test(paths_may_be_a_thousand_levels_deep),
 		cmocka_unit_test(usage_is_what_was_counted_with_its_age),
 		cmocka_unit_test(leases_pass_on_when_their_holder_is_silent),
+		cmocka_unit_test(opening_what_must_exist_makes_nothing),
 		cmocka_unit_test(the_check_finds_each_kind_of_damage),
 		cmocka_unit_test(a_record_that_was_lost_is_damage_and_not_an_empty_file),
 	};

@@ -93,7 +93,7 @@ static void refused_body(struct rig *rig)
 	big[META_NOTE_TEXT_MAX] = 0;
 	CHECK_EQ(put(rig, "a/b", 0, big, NULL), 0);
 	struct meta_check_report report;
-	CHECK_EQ(meta_check(rig->m, &report), 0);
+	CHECK_EQ(meta_check(rig->m, NULL, &report), 0);
 	CHECK_EQ(report.errors, 0);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/baseset.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -42,6 +43,7 @@ static void count_add(struct search *s, uint32_t at)
 
 static void count_remove(struct search *s, uint32_t at)
 {
+	assert(s->count[at] > 0);
 	if (s->count[at]-- > s->limit)
 		s->cost--;
 }
@@ -121,6 +123,7 @@ static bool first_fit(struct search *s)
 static bool backtrack_from(struct search *s, uint32_t i, uint32_t *steps)
 {
 	struct baseset *b = s->b;
+	assert(i >= 1 && i <= b->width);
 	if (i == b->width)
 		return true;
 	uint32_t gaps_left = b->width - i; /* after this member */
@@ -175,6 +178,7 @@ static void search_start(struct search *s)
  */
 static uint32_t worse_shift(uint32_t worse)
 {
+	assert(worse > 0); /* else the shift is by 64 */
 	return 64 - 2 * (uint32_t)min_u64(worse, 31);
 }
 
@@ -211,6 +215,7 @@ static void search_run(struct search *s)
 	uint32_t limit = (pairs + values - 1) / values;
 	search_start(s);
 	for (;; limit++) {
+		assert(limit <= b->width);
 		search_count(s, limit);
 		for (uint32_t tries = 0; tries < SEARCH_WORK / b->width && s->cost > 0; tries++)
 			search_move(s);
@@ -229,14 +234,18 @@ static void finish(struct search *s)
 		b->domain[i] = (b->domain[i] + domain) % b->domains;
 		b->unit[i] = (b->unit[i] + unit) % b->units;
 	}
+	assert(b->domain[0] == 0 && b->unit[0] == 0);
 	search_count(s, 0);
 	b->overlap = 0;
 	for (size_t i = 0; i < (size_t)b->domains * b->units; i++)
 		b->overlap = (uint32_t)max_u64(b->overlap, s->count[i]);
+	assert(b->overlap <= b->width);
 }
 
 int baseset_find(struct baseset *b, uint32_t domains, uint32_t units, uint32_t width)
 {
+	assert(units >= 1 && (uint64_t)domains * units <= BASESET_GROUP_MAX);
+	assert(width >= 1 && width <= domains && width <= BASESET_WIDTH_MAX);
 	*b = (struct baseset){.domains = domains, .units = units, .width = width};
 	AUTO_FREE uint16_t *count = calloc((size_t)domains * units, sizeof(*count));
 	if (count == NULL)
@@ -253,6 +262,7 @@ int baseset_find(struct baseset *b, uint32_t domains, uint32_t units, uint32_t w
 
 uint32_t baseset_shared(const struct baseset *b, uint32_t domain, uint32_t unit)
 {
+	assert(domain < b->domains && unit < b->units);
 	uint32_t at = domain * b->units + unit;
 	uint32_t shared = 0;
 	for (uint32_t i = 0; i < b->width; i++)

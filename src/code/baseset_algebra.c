@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/baseset_algebra.h"
 
+#include <assert.h>
+
 #define FIELD_MAX 256 /* largest q that is tried: enough for a width of 255 */
 
 /* GF(q), q = p^m. The tables of logarithms are filled only when q is not prime. */
@@ -24,6 +26,7 @@ struct field {
 /* Returns the prime p when q >= 2 is a power of p, else 0. */
 static uint32_t prime_root(uint32_t q)
 {
+	assert(q >= 2);
 	uint32_t p = 2;
 	while (q % p != 0)
 		p++;
@@ -44,6 +47,7 @@ static uint32_t scalar_add(const struct scalars *s, uint32_t a, uint32_t b)
 
 static uint32_t scalar_mul(const struct scalars *s, uint32_t a, uint32_t b)
 {
+	assert(a < s->q && b < s->q);
 	if (s->p == s->q)
 		return a * b % s->q;
 	return a == 0 || b == 0 ? 0 : s->exp[(s->log[a] + s->log[b]) % (s->q - 1)];
@@ -69,6 +73,7 @@ static bool scalars_try(struct scalars *s, uint32_t low)
 
 static void scalars_init(struct scalars *s, uint32_t q, uint32_t p)
 {
+	assert(q <= FIELD_MAX && q % p == 0);
 	s->q = q;
 	s->p = p;
 	for (uint32_t low = 1; p != q && !scalars_try(s, low); low++)
@@ -77,6 +82,7 @@ static void scalars_init(struct scalars *s, uint32_t q, uint32_t p)
 
 static void times_x(const struct field *f, struct element *e)
 {
+	assert(f->degree == 3 || e->c[2] == 0);
 	uint32_t top = e->c[f->degree - 1];
 	for (int i = f->degree - 1; i > 0; i--)
 		e->c[i] = scalar_add(&f->s, e->c[i - 1], scalar_mul(&f->s, top, f->low[i]));
@@ -115,6 +121,7 @@ static void collect(const struct field *f, int coefficient, uint32_t value, uint
 {
 	struct element e = {{1, 0, 0}};
 	uint32_t found = 0;
+	assert(coefficient < f->degree);
 	for (uint32_t i = 0; i < n && found < width; i++) {
 		if (e.c[coefficient] == value)
 			member[found++] = i;
@@ -134,6 +141,7 @@ static bool generates(uint32_t g, uint32_t q)
 static void ruzsa(uint32_t q, uint32_t width, uint32_t *member)
 {
 	uint32_t g = 1, e = 1;
+	assert(width < q);
 	while (!generates(g, q))
 		g++;
 	for (uint32_t i = 1; i <= width; i++) {

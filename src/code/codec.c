@@ -12,6 +12,7 @@
  * and data matrix D (one column for each column of the block), both equal L * D * N^T, because
  * matrix products associate.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,7 @@ int codec_open_with(const struct encoding *e, const struct kernel *kernel, struc
 	c->kernel = kernel;
 	c->data = encoding_data_chunks(e);
 	c->total = encoding_total_chunks(e);
+	assert(c->data >= 1 && c->data <= c->total);
 	err = open_matrices(c);
 	if (err != 0) {
 		codec_close(c);
@@ -148,6 +150,7 @@ static struct line mlec_line(const struct codec *c, int i)
 
 struct line codec_line(const struct codec *c, int i)
 {
+	assert(i >= 0 && i < codec_lines(c));
 	if (c->e.kind == ENCODING_LRC)
 		return lrc_line(c, i);
 	if (c->e.kind == ENCODING_MLEC)
@@ -170,6 +173,7 @@ static int check_chunks(const struct codec *c, size_t len, const struct sg *chun
 /* Lists the chunks of a line in the caller's array: inputs, then outputs. */
 static struct product line_product(const struct line *line, int chunks[ENCODING_STRIPE_MAX])
 {
+	assert(line->m->cols + line->m->rows <= ENCODING_STRIPE_MAX);
 	int *in = chunks, *out = chunks + line->m->cols;
 	for (int j = 0; j < line->m->cols; j++)
 		in[j] = line->in_first + j * line->step;
@@ -219,6 +223,7 @@ int codec_encode(const struct codec *c, size_t len, const struct sg *chunks)
 	if (err != 0)
 		return err;
 	int lines = codec_lines(c);
+	assert(lines > 0 || c->data == c->total);
 	size_t block = len;
 	if (flat)
 		block = lines > 1 ? SG_BLOCK : sg_run_max(c->global_parities.rows);

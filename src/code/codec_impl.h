@@ -3,6 +3,8 @@
 #ifndef CODE_CODEC_IMPL_H
 #define CODE_CODEC_IMPL_H
 
+#include <assert.h>
+
 #include "code/codec.h"
 #include "code/gf.h"
 
@@ -31,6 +33,7 @@ struct line codec_line(const struct codec *c, int i);
 /* The stripe code of all chunks. For r, rs and lrc only. */
 static inline struct stripe_code codec_stripe(const struct codec *c)
 {
+	assert(c->e.kind != ENCODING_MLEC);
 	const struct matrix *m = c->e.kind == ENCODING_LRC ? &c->lrc_parities : &c->global_parities;
 	return (struct stripe_code){c->data, c->total, m->coef};
 }
@@ -38,6 +41,7 @@ static inline struct stripe_code codec_stripe(const struct codec *c)
 /* The local code of an mlec. */
 static inline struct stripe_code codec_column_stripe(const struct codec *c)
 {
+	assert(c->e.kind == ENCODING_MLEC);
 	const struct rs_shape *s = &c->e.mlec.local;
 	return (struct stripe_code){s->k, s->k + s->p, c->local_parities.coef};
 }
@@ -45,6 +49,7 @@ static inline struct stripe_code codec_column_stripe(const struct codec *c)
 /* The network code of an mlec. */
 static inline struct stripe_code codec_row_stripe(const struct codec *c)
 {
+	assert(c->e.kind == ENCODING_MLEC);
 	const struct rs_shape *s = &c->e.mlec.net;
 	return (struct stripe_code){s->k, s->k + s->p, c->global_parities.coef};
 }

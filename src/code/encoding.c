@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/encoding.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -309,6 +310,7 @@ int encoding_tolerance(const struct encoding *e)
 
 int encoding_data_chunk(const struct encoding *e, int d)
 {
+	assert(d >= 0 && d < encoding_data_chunks(e));
 	if (e->kind != ENCODING_MLEC)
 		return d;
 	const struct rs_shape *l = &e->mlec.local;
@@ -317,6 +319,7 @@ int encoding_data_chunk(const struct encoding *e, int d)
 
 int encoding_data_index(const struct encoding *e, int chunk)
 {
+	assert(chunk >= 0 && chunk < encoding_total_chunks(e));
 	if (e->kind != ENCODING_MLEC)
 		return chunk < encoding_data_chunks(e) ? chunk : -1;
 	const struct rs_shape *l = &e->mlec.local;
@@ -353,5 +356,6 @@ const char *chunk_role_name(enum chunk_role role)
 		[CHUNK_GLOBAL_PARITY] = "global parity",
 		[CHUNK_DOUBLE_PARITY] = "double parity",
 	};
+	assert((unsigned)role < ARRAY_LEN(names));
 	return names[role];
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/failure.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static bool stripe_in_use(const struct layout *l, uint32_t pool, uint64_t local_
 static bool pool_scan(const struct failure *f, const struct failure_pool *p, uint32_t min_hits,
 		      uint64_t from, uint64_t *found)
 {
+	assert(min_hits >= 1 && p->n >= 1);
 	const struct layout *l = f->layout;
 	uint64_t key = layout_pool_key(l, p->pool);
 	while (place_scan(&l->local, key, p->failed, p->n, min_hits, from, found)) {
@@ -42,17 +44,20 @@ static void group_by_pool(struct failure *f)
 	for (uint32_t i = 0; i < f->n; i++) {
 		uint32_t pool = layout_disk_pool(l, f->failed[i]);
 		struct failure_pool *last = f->pools_n > 0 ? &f->pools[f->pools_n - 1] : NULL;
+		assert(last == NULL || last->pool <= pool); /* the disks are sorted */
 		if (last == NULL || last->pool != pool) {
 			last = &f->pools[f->pools_n++];
 			*last = (struct failure_pool){.pool = pool, .failed = &f->failed[i]};
 		}
 		last->n++;
+		assert(last->n <= l->pool_disks);
 		f->failed[i] = layout_disk_in_pool(l, f->failed[i]);
 	}
 }
 
 int failure_init(struct failure *f, const struct layout *l, const uint32_t *disks, uint32_t n)
 {
+	assert(l->pools > 0 && (disks != NULL || n == 0));
 	*f = (struct failure){.layout = l, .n = n};
 	if (l->spec.lrc)
 		return -EOPNOTSUPP;
@@ -105,6 +110,7 @@ const struct failure_pool *failure_pool_at(const struct failure *f, uint32_t poo
 
 bool failure_has_disk(const struct failure *f, uint32_t disk)
 {
+	assert(disk < f->layout->disks);
 	const struct failure_pool *p = failure_pool_at(f, layout_disk_pool(f->layout, disk));
 	if (p == NULL)
 		return false;
@@ -119,6 +125,7 @@ static int failed_rows(const struct failure *f, const struct failure_pool *p, ui
 	memset(rows, 0, 4 * sizeof(*rows));
 	for (uint32_t i = 0; p != NULL && i < p->n; i++) {
 		int row = layout_row_of(f->layout, p->pool, local_stripe, p->failed[i]);
+		assert(row < (int)f->layout->rows);
 		if (row < 0)
 			continue;
 		rows[row / 64] |= UINT64_C(1) << row % 64;
@@ -153,6 +160,7 @@ int failure_lost_columns(const struct failure *f, uint64_t stripe)
 
 static enum failure_class class_of(int n, int tolerated)
 {
+	assert(tolerated >= 0);
 	if (n <= 0)
 		return FAILURE_NONE;
 	return n <= tolerated ? FAILURE_RECOVERABLE : FAILURE_LOST;
@@ -198,6 +206,7 @@ int failure_pool_counts(const struct failure *f, uint32_t pool, uint64_t *count)
 		return 0;
 	uint64_t rows[4];
 	for (uint64_t at = 0; pool_scan(f, p, 1, at, &at); at++) {
+		assert(count[0] > 0);
 		count[0]--;
 		count[failed_rows(f, p, at, rows)]++;
 	}
@@ -225,6 +234,7 @@ static void count_stripe(const struct failure *f, uint32_t pool, uint64_t local_
 			return;
 		lost++;
 	}
+	assert(lost > 0); /* at least the column that the caller found */
 	if (lost <= l->spec.net.p)
 		totals->recoverable_net++;
 	else

@@ -64,6 +64,7 @@
  */
 #include "code/gf.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,7 @@ uint8_t gf_mul_plain(uint8_t a, uint8_t b)
 
 uint8_t gf_pow2(int n)
 {
+	assert(n >= 0);
 	uint8_t v = 1;
 	for (n %= GF_ORDER; n > 0; n--)
 		v = gf_mul_plain(v, 2);
@@ -97,6 +99,7 @@ uint8_t gf_pow2(int n)
 
 void gf_rs_rows(int k, int p, uint8_t *rows)
 {
+	assert(k >= 1 && p >= 0 && k + p <= GF_ORDER); /* else two x or y are equal */
 	for (int i = 0; i < p; i++)
 		for (int j = 0; j < k; j++)
 			rows[i * k + j] = gf_mul((uint8_t)(k ^ j), gf_inv((uint8_t)((k + i) ^ j)));
@@ -138,6 +141,7 @@ static uint8_t *row_at(uint8_t *matrix, int row, int width)
 void gf_lrc_rows(const struct lrc_shape *s, uint8_t *rows)
 {
 	int size = s->k / s->groups;
+	assert(size * s->groups == s->k && s->globals >= 1);
 	int step = lrc_spread_step(s);
 	/* The pyramid's first row lands in the last local row, which is overwritten below. */
 	uint8_t *first = row_at(rows, s->groups - 1, s->k);
@@ -167,6 +171,7 @@ static void row_subtract(uint8_t *dst, const uint8_t *src, uint8_t c, int n)
 
 static void row_scale(uint8_t *row, uint8_t c, int n)
 {
+	assert(c != 0);
 	for (int i = 0; i < n; i++)
 		row[i] = gf_mul(c, row[i]);
 }
@@ -183,6 +188,7 @@ static void row_swap(uint8_t *a, uint8_t *b, int n)
 int gf_eliminate(uint8_t *a, int rows, int unknowns, int width, int *pivot)
 {
 	int rank = 0;
+	assert(rows >= 0 && unknowns >= 0 && unknowns <= width);
 	for (int v = 0; v < unknowns; v++) {
 		int r = rank;
 		while (r < rows && a[r * width + v] == 0)
@@ -207,11 +213,13 @@ int gf_eliminate(uint8_t *a, int rows, int unknowns, int width, int *pivot)
 
 static const uint8_t *code_row(const struct stripe_code *c, int parity)
 {
+	assert(parity >= c->k && parity < c->n);
 	return c->rows + (ptrdiff_t)(parity - c->k) * c->k;
 }
 
 static uint8_t code_coef(const struct stripe_code *c, int chunk, int column)
 {
+	assert(column >= 0 && column < c->k && chunk >= 0);
 	return chunk < c->k ? chunk == column : code_row(c, chunk)[column];
 }
 
@@ -231,7 +239,9 @@ static void solve_split(struct solve *s, const struct stripe_code *c, const int 
 {
 	bool have[ENCODING_STRIPE_MAX] = {false};
 	s->n_missing = s->n_parity = 0;
+	assert(n_reads <= c->n);
 	for (int i = 0; i < n_reads; i++) {
+		assert(reads[i] >= c->k || !have[reads[i]]); /* distinct */
 		if (reads[i] < c->k)
 			have[reads[i]] = true;
 		else
@@ -285,6 +295,7 @@ int gf_pick_independent(const struct stripe_code *c, const int *order, int n_ord
 {
 	int lead[ENCODING_STRIPE_MAX]; /* first nonzero column of each kept row */
 	int rank = 0;
+	assert(c->k >= 1 && n_order <= c->n);
 	AUTO_FREE uint8_t *kept = malloc((size_t)c->k * (size_t)c->k);
 	if (kept == NULL)
 		return -ENOMEM;

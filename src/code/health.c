@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/health.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ static int max_int(int a, int b)
 static void rs_health(const struct codec *c, int n_lost, struct code_health *h)
 {
 	int left = c->total - c->data - n_lost;
+	assert(n_lost >= 0 && n_lost <= c->total);
 	h->tolerated = left >= 0;
 	h->more = max_int(left, 0);
 	h->exact = h->tolerated;
@@ -103,18 +105,21 @@ static int grid_peel(struct grid *g)
 			if (!g->lost[i] || (g->in_column[column] > g->shape->local.p &&
 					    g->in_row[row] > g->shape->net.p))
 				continue;
+			assert(g->in_column[column] > 0 && g->in_row[row] > 0);
 			g->lost[i] = false;
 			g->in_column[column]--;
 			g->in_row[row]--;
 			left--;
 		}
 	} while (left < before);
+	assert(left >= 0);
 	return left;
 }
 
 /* Lists all columns; the PN+1 with the most losses come first, in falling order. */
 static void grid_worst_first(const struct grid *g, int *columns)
 {
+	assert(g->shape->net.p < g->width);
 	for (int i = 0; i < g->width; i++)
 		columns[i] = i;
 	for (int i = 0; i <= g->shape->net.p; i++) {
@@ -195,6 +200,7 @@ int code_health(const struct codec *c, const int *lost, int n_lost, struct code_
 		err = mlec_health(c, marks, &h);
 	else
 		rs_health(c, n_lost, &h);
+	assert(h.tolerated || h.more == 0);
 	if (err == 0)
 		*out = h;
 	return err;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/kernel.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 int matrix_init(struct matrix *m, int rows, int cols)
 {
+	assert(rows >= 0 && cols >= 1);
 	size_t n = (size_t)rows * (size_t)cols;
 	m->rows = rows;
 	m->cols = cols;
@@ -25,6 +27,7 @@ int matrix_init(struct matrix *m, int rows, int cols)
 
 void matrix_ready(struct matrix *m)
 {
+	assert(m->tables != NULL);
 	ec_init_tables(m->cols, m->rows, m->coef, m->tables);
 }
 
@@ -37,6 +40,7 @@ void matrix_fini(struct matrix *m)
 /* ISA-L's prototypes lack const; it writes only to the outputs. */
 static void fast_dot(const struct matrix *m, int len, const uint8_t *const *in, uint8_t *const *out)
 {
+	assert(len >= 1 && len <= KERNEL_RUN_MAX);
 	ec_encode_data(len, m->cols, m->rows, m->tables, (uint8_t **)(uintptr_t)in,
 		       (uint8_t **)(uintptr_t)out);
 }
@@ -44,6 +48,7 @@ static void fast_dot(const struct matrix *m, int len, const uint8_t *const *in, 
 static void fast_mad(const struct matrix *m, int col, int len, const uint8_t *in,
 		     uint8_t *const *out)
 {
+	assert(len >= 1 && len <= KERNEL_RUN_MAX && col >= 0 && col < m->cols);
 	ec_encode_data_update(len, m->cols, m->rows, col, m->tables, (uint8_t *)(uintptr_t)in,
 			      (uint8_t **)(uintptr_t)out);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/layout.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "base/base.h"
@@ -14,6 +15,7 @@ static uint64_t level_key(const struct layout *l, uint64_t number)
 
 uint64_t layout_pool_key(const struct layout *l, uint32_t pool)
 {
+	assert(pool < l->pools);
 	return level_key(l, (uint64_t)pool + 1);
 }
 
@@ -102,42 +104,50 @@ int layout_init(struct layout *l, const struct layout_spec *spec, char *why, siz
 				    "pools of %llu local stripes have no room for a network stripe",
 				    (unsigned long long)l->local.stripes);
 	l->stripes = l->net.stripes;
+	assert(l->disks <= PLACE_UNITS_MAX);
 	return 0;
 }
 
 uint32_t layout_disk_pool(const struct layout *l, uint32_t disk)
 {
+	assert(disk < l->disks);
 	return disk / l->pool_disks;
 }
 
 uint32_t layout_disk_in_pool(const struct layout *l, uint32_t disk)
 {
+	assert(disk < l->disks);
 	return disk % l->pool_disks;
 }
 
 uint32_t layout_pool_disk(const struct layout *l, uint32_t pool, uint32_t in_pool)
 {
+	assert(pool < l->pools && in_pool < l->pool_disks);
 	return pool * l->pool_disks + in_pool;
 }
 
 uint32_t layout_disk_rack(const struct layout *l, uint32_t disk)
 {
+	assert(disk < l->disks);
 	return disk / l->pool_disks / l->rack_pools;
 }
 
 void layout_column_at(const struct layout *l, uint64_t stripe, uint32_t column,
 		      struct layout_column *at)
 {
+	assert(stripe < l->stripes && column < l->columns);
 	struct place_location location;
 	l->net.ops->locate(&l->net, level_key(l, 0), stripe, column, &location);
 	at->rack = location.domain;
 	at->pool = location.domain * l->rack_pools + location.unit;
 	at->local_stripe = location.slot;
+	assert(at->pool < l->pools && at->local_stripe < l->local.stripes);
 }
 
 bool layout_column_find(const struct layout *l, uint32_t pool, uint64_t local_stripe,
 			uint64_t *stripe, uint32_t *column)
 {
+	assert(pool < l->pools && local_stripe < l->local.stripes);
 	struct place_location location = {pool / l->rack_pools, pool % l->rack_pools, local_stripe};
 	return l->net.ops->find(&l->net, level_key(l, 0), &location, stripe, column);
 }
@@ -145,6 +155,7 @@ bool layout_column_find(const struct layout *l, uint32_t pool, uint64_t local_st
 void layout_row_at(const struct layout *l, uint32_t pool, uint64_t local_stripe, uint32_t row,
 		   struct layout_location *location)
 {
+	assert(local_stripe < l->local.stripes && row < l->rows);
 	struct place_location at;
 	l->local.ops->locate(&l->local, layout_pool_key(l, pool), local_stripe, row, &at);
 	location->disk = layout_pool_disk(l, pool, at.domain);
@@ -156,6 +167,7 @@ void layout_row_at(const struct layout *l, uint32_t pool, uint64_t local_stripe,
 
 int layout_row_of(const struct layout *l, uint32_t pool, uint64_t local_stripe, uint32_t in_pool)
 {
+	assert(local_stripe < l->local.stripes && in_pool < l->pool_disks);
 	return l->local.ops->index_of(&l->local, layout_pool_key(l, pool), local_stripe, in_pool,
 				      0);
 }
@@ -242,6 +254,7 @@ static bool shared_chunk(const struct layout *l, uint32_t disk, const struct lay
 
 bool layout_next(struct layout_iter *it, struct layout_ref *ref, struct layout_ref *other)
 {
+	assert(it->disk < it->layout->disks && it->other < it->layout->disks);
 	struct layout_ref unwanted;
 	while (it->slot < it->layout->spec.slots) {
 		if (layout_find(it->layout, it->disk, it->slot++, ref) != 0)

@@ -15,6 +15,7 @@ void perm_init(struct perm *p, uint32_t n)
 	if (a > 1 && (uint64_t)(a - 1) * a >= n)
 		a--;
 	*p = (struct perm){.n = n, .a = a, .b = (n + a - 1) / a};
+	assert((uint64_t)p->a * p->b >= n);
 }
 
 /* Returns a number below `range`, hashed from the key, the round and the other half. */
@@ -63,6 +64,7 @@ static inline uint32_t sub_mod(uint32_t x, uint32_t y, uint32_t n)
 
 uint32_t perm_at(const struct perm *p, uint64_t key, uint32_t x)
 {
+	assert(x < p->n);
 	if (p->n <= SHUFFLE_MAX)
 		return shuffle_at(p->n, key, x);
 	do {
@@ -79,6 +81,7 @@ uint32_t perm_at(const struct perm *p, uint64_t key, uint32_t x)
 
 uint32_t perm_inverse(const struct perm *p, uint64_t key, uint32_t x)
 {
+	assert(x < p->n);
 	if (p->n <= SHUFFLE_MAX)
 		return shuffle_inverse(p->n, key, x);
 	do {

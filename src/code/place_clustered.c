@@ -10,6 +10,7 @@
  *
  * From slot to slot the members rotate by one domain, so that data and parity are spread evenly.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "code/place.h"
@@ -30,6 +31,7 @@ static void clustered_locate(const struct place *p, uint64_t key, uint64_t strip
 			     struct place_location *location)
 {
 	(void)key;
+	assert(stripe < p->stripes && index < p->width);
 	uint32_t groups = p->domains / p->width;
 	uint64_t column = stripe / p->units;
 	location->unit = (uint32_t)(stripe % p->units);
@@ -42,6 +44,7 @@ static bool clustered_find(const struct place *p, uint64_t key,
 			   const struct place_location *location, uint64_t *stripe, uint32_t *index)
 {
 	(void)key;
+	assert(location->domain < p->domains && location->slot < p->slots);
 	uint32_t groups = p->domains / p->width;
 	uint32_t rotated = location->domain % p->width;
 	uint32_t rotation = (uint32_t)(location->slot % p->width);

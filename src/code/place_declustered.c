@@ -26,6 +26,8 @@
  * The last round may be cut: stripes = domains * units * slots / width, rounded down, and then some
  * slots on the last lap stay empty.
  */
+#include <assert.h>
+
 #include "base/rng.h"
 #include "code/place.h"
 
@@ -67,6 +69,7 @@ static uint64_t unit_key(uint64_t key, uint32_t domain, uint64_t slot)
 
 static uint32_t unit_at(const struct place *p, uint64_t key, uint32_t domain, uint64_t use)
 {
+	assert(use / p->units < p->slots);
 	uint64_t slot = use / p->units;
 	return perm_at(&p->unit_perm, unit_key(key, domain, slot), (uint32_t)(use % p->units));
 }
@@ -100,6 +103,7 @@ static bool declustered_find(const struct place *p, uint64_t key,
 /* Returns how many places x lies behind the beginning of the stripe's window. */
 static uint32_t window_offset(const struct place *p, uint32_t in_round, uint32_t x)
 {
+	assert(x < p->domains && in_round < p->round_stripes);
 	uint32_t start = in_round * p->width % p->domains;
 	return x >= start ? x - start : x + p->domains - start;
 }
@@ -149,6 +153,7 @@ static bool round_places(const struct place *p, uint64_t key, const uint32_t *hi
 static bool declustered_scan(const struct place *p, uint64_t key, const uint32_t *hit, uint32_t n,
 			     uint32_t min_hits, uint64_t from, uint64_t *stripe)
 {
+	assert(n <= PLACE_SCAN_MAX);
 	uint32_t x[PLACE_SCAN_MAX];
 	for (uint64_t s = from; s < p->stripes;) {
 		uint64_t round = s / p->round_stripes;

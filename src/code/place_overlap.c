@@ -14,6 +14,8 @@
  *
  * A tile uses each set once. Slots beyond the last full tile stay empty.
  */
+#include <assert.h>
+
 #include "code/place.h"
 
 static int overlap_init(struct place *p, const char *domain_name, char *why, size_t why_size)
@@ -30,11 +32,13 @@ static int overlap_init(struct place *p, const char *domain_name, char *why, siz
 /* a + b modulo n, for a and b below n. */
 static uint32_t clock_add(uint32_t a, uint32_t b, uint32_t n)
 {
+	assert(a < n && b < n);
 	return a + b >= n ? a + b - n : a + b;
 }
 
 static uint32_t clock_sub(uint32_t a, uint32_t b, uint32_t n)
 {
+	assert(a < n && b < n);
 	return a >= b ? a - b : a + n - b;
 }
 
@@ -53,6 +57,7 @@ static bool overlap_find(const struct place *p, uint64_t key, const struct place
 			 uint64_t *stripe, uint32_t *index)
 {
 	(void)key;
+	assert(location->slot < p->slots);
 	uint32_t sets = p->domains * p->units;
 	*index = (uint32_t)(location->slot % p->width);
 	uint32_t domain = clock_sub(location->domain, p->base.domain[*index], p->domains);

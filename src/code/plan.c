@@ -20,6 +20,7 @@ static void step_fini(struct plan_step *s)
 
 static int step_init(struct plan_step *s, int n_in, int n_out)
 {
+	assert(n_in >= 1 && n_out >= 1);
 	*s = (struct plan_step){0};
 	s->in = malloc((size_t)(n_in + n_out) * sizeof(*s->in));
 	if (s->in == NULL)
@@ -146,12 +147,14 @@ static void span_cover(struct plan_span *s, const struct plan_span *other)
 static void spans_add(struct plan_spans *s, struct plan_span more)
 {
 	int kept = 0;
+	assert(more.len > 0);
 	for (int i = 0; i < s->n; i++) {
 		if (s->at[i].off <= span_end(&more) && more.off <= span_end(&s->at[i]))
 			span_cover(&more, &s->at[i]);
 		else
 			s->at[kept++] = s->at[i];
 	}
+	assert(kept < 2); /* two spans are always enough */
 	if (kept == 1 && more.off < s->at[0].off) {
 		s->at[1] = s->at[0];
 		s->at[0] = more;
@@ -181,6 +184,7 @@ static struct plan_span range_of_chunk(const struct range *r, int chunk)
 		return (struct plan_span){0, r->chunk_len};
 	uint64_t start = (uint64_t)encoding_data_index(r->e, chunk) * r->chunk_len;
 	uint64_t from = max_u64(r->from, start), to = min_u64(r->to, start + r->chunk_len);
+	assert(from < to); /* the chunk is wanted */
 	return (struct plan_span){from - start, to - from};
 }
 
@@ -226,6 +230,7 @@ static int fill_reads(struct draft *d, const struct plan_spans *need)
 			continue;
 		for (int s = 0; s < need[i].n; s++)
 			p->reads[n++] = (struct plan_read){i, need[i].at[s].off, need[i].at[s].len};
+		assert(d->cost[i] != CHUNK_LOST && need[i].n > 0);
 		p->cost += d->cost[i];
 	}
 	return 0;
@@ -326,6 +331,7 @@ void plan_close(struct plan *p)
 
 struct plan_read plan_read_within(const struct plan *p, int i, uint64_t block_len)
 {
+	assert(i >= 0 && i < p->n_reads);
 	struct plan_read read = p->reads[i];
 	int d = encoding_data_index(&p->e, read.chunk);
 	if (d < 0)
@@ -358,6 +364,7 @@ static int plan_check(const struct plan *p, const struct sg *chunks)
 
 static struct product step_product(const struct plan *p, const struct plan_step *s, int span)
 {
+	assert(s->spans.at[span].off >= p->off && span_end(&s->spans.at[span]) <= p->off + p->len);
 	return (struct product){&s->m, s->in, s->out, s->spans.at[span].off - p->off};
 }
 

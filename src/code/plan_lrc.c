@@ -16,6 +16,7 @@
  * The planner computes both and takes the cheaper one, local when they cost the same. In a code
  * that is not maximally recoverable both are correct, but a third, cheaper way may exist.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -99,6 +100,7 @@ static int add_group(struct draft *d, const struct group *g, int skip)
 		sources[n++] = g->member[i];
 		d->read[g->member[i]] = true;
 	}
+	assert(n == g->n - 1); /* skip is in the group */
 	return draft_add_step(d, &s, 0, 1, sources, n, &skip, 1);
 }
 
@@ -168,6 +170,7 @@ static int basis_find(struct basis *b, const struct draft *d)
 static int take_basis(struct draft *d, const struct basis *b)
 {
 	struct stripe_code s = codec_stripe(d->c);
+	assert(b->n_targets > 0);
 	for (int i = 0; i < b->n_reads; i++)
 		d->read[b->reads[i]] = true;
 	return draft_add_step(d, &s, 0, 1, b->reads, b->n_reads, b->targets, b->n_targets);

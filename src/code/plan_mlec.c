@@ -19,6 +19,7 @@
  * The wanted chunks that no line can give are in a stopping set, which is solved as one system
  * (stopping.c) from the chunks of all lines that it touches.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,7 @@ static bool offer_before(const struct offer *a, const struct offer *b)
 
 static void heap_push(struct search *s, struct offer o)
 {
+	assert(s->n_heap < 3 * s->d->c->total);
 	int i = s->n_heap++;
 	for (; i > 0 && offer_before(&o, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
 		s->heap[i] = s->heap[(i - 1) / 2];
@@ -102,6 +104,7 @@ static void heap_push(struct search *s, struct offer o)
 
 static struct offer heap_pop(struct search *s)
 {
+	assert(s->n_heap > 0);
 	struct offer top = s->heap[0], last = s->heap[--s->n_heap];
 	int i = 0;
 	for (int child = 1; child < s->n_heap; child = 2 * i + 1) {
@@ -131,6 +134,7 @@ static void search_start(struct search *s)
 static void settle_in_line(struct search *s, int line, const struct offer *o)
 {
 	const struct stripe_code *code = line_code(s, line);
+	assert(s->count[line] <= code->k);
 	if (s->count[line] == code->k)
 		return;
 	s->members[line * s->width + s->count[line]++] = o->chunk;
@@ -151,10 +155,13 @@ static void settle_in_line(struct search *s, int line, const struct offer *o)
 static bool search_next(struct search *s)
 {
 	search_start(s);
+	uint64_t price = 0;
 	while (s->n_heap > 0) {
 		struct offer o = heap_pop(s);
 		if (s->settled[o.chunk])
 			continue;
+		assert(o.price >= price); /* prices are settled in rising order */
+		price = o.price;
 		s->settled[o.chunk] = true;
 		s->via[o.chunk] = o.line;
 		s->order[s->n_order++] = o.chunk;
@@ -174,6 +181,7 @@ static int take_line(struct search *s, int line, int chunk)
 {
 	const struct stripe_code *code = line_code(s, line);
 	int first = line_first(s, line), stride = line_stride(s, line), n_targets = 0;
+	assert(s->count[line] == code->k);
 	int sources[ENCODING_STRIPE_MAX], targets[ENCODING_STRIPE_MAX];
 	for (int i = 0; i < code->k; i++)
 		sources[i] = (s->members[line * s->width + i] - first) / stride;
@@ -226,6 +234,7 @@ static void need_nothing(struct search *s)
 
 static int take_last(struct search *s)
 {
+	assert(s->n_order > 0);
 	need_nothing(s);
 	s->needed[s->order[s->n_order - 1]] = true;
 	return take_trees(s);

@@ -19,6 +19,7 @@ struct repair_plan {
 const char *repair_method_name(enum repair_method method)
 {
 	static const char *const names[] = {"R_ALL", "R_FCO", "R_HYB", "R_MIN"};
+	assert((unsigned)method <= REPAIR_MIN);
 	return names[method];
 }
 
@@ -115,6 +116,7 @@ static bool missing_at(const struct stripe_plan *sp, uint32_t m, uint32_t c, uin
 
 static struct repair_chunk chunk_at(const struct stripe_plan *sp, uint32_t c, uint32_t r)
 {
+	assert(c < sp->layout->columns && r < sp->layout->rows);
 	const struct stripe_column *col = &sp->columns[c];
 	struct layout_location home;
 	layout_row_at(sp->layout, col->at.pool, col->at.local_stripe, r, &home);
@@ -149,6 +151,7 @@ static uint32_t disk_repair_load(const struct repair_plan *plan, const struct fa
 				 uint32_t in_pool)
 {
 	uint32_t n = plan->sp->layout->pool_disks;
+	assert(in_pool < n);
 	uint32_t load = 0;
 	for (uint32_t i = 0; i < pool->n; i++)
 		load += plan->share[(in_pool + n - pool->failed[i]) % n];
@@ -203,6 +206,7 @@ static void local_reads(const struct repair_plan *plan, uint32_t m, struct repai
 static void mark_crossing(const struct stripe_plan *sp, struct repair_step *step)
 {
 	const struct layout *l = sp->layout;
+	assert(step->writes_n > 0);
 	bool server = step->kind == REPAIR_NETWORK && sp->policy.site == REPAIR_AT_SERVER;
 	uint32_t site = layout_disk_rack(l, step->writes[0].disk);
 	for (uint32_t i = 0; i < step->reads_n + step->writes_n; i++) {
@@ -236,12 +240,16 @@ static void fill_step(const struct repair_plan *plan, uint32_t m, struct repair_
 		network_reads(sp, m, step);
 	else
 		local_reads(plan, m, step);
+	assert(step->writes_n == move->out_n);
+	assert(step->reads_n ==
+	       (uint32_t)(by_row ? sp->layout->spec.net.k : sp->layout->spec.local.k));
 	mark_crossing(sp, step);
 }
 
 /* Plans the first stripe of this pass and pool at or after the cursor. False when none is left. */
 static bool load_stripe(struct repair_plan *plan)
 {
+	assert(plan->at.pool < plan->sp->failure->pools_n);
 	struct stripe_plan *sp = plan->sp;
 	const struct layout *l = sp->layout;
 	const struct failure_pool *pool = &sp->failure->pools[plan->at.pool];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/repair_count.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 
@@ -19,6 +20,7 @@ void repair_counts_init(const struct layout *l, double *count)
 
 void repair_counts_fail(const struct layout *l, uint32_t alive, double *count)
 {
+	assert(alive >= 1 && alive <= l->pool_disks);
 	for (uint32_t j = l->rows; j-- > 0;) {
 		double hit = count[j] * (l->rows - j) / alive;
 		if (hit > count[j]) /* more members than working disks: all are hit */
@@ -56,6 +58,7 @@ static double lost_of(const struct layout *l, const double *count)
 static void condition_independent(const struct layout *l, double n, double *probability,
 				  double *count)
 {
+	assert(n > 0);
 	double q = lost_of(l, count) / n;
 	double any = q < 1 ? -expm1(n * log1p(-q)) : 1;
 	double other = q < 1 ? -expm1((n > 1 ? n - 1 : 0) * log1p(-q)) : 1;
@@ -67,6 +70,7 @@ static void condition_independent(const struct layout *l, double n, double *prob
 /* Moves `want` random members of set[0..n) to its front. */
 static void draw(struct rng *rng, uint32_t *set, uint32_t n, uint32_t want)
 {
+	assert(want <= n);
 	for (uint32_t i = 0; i < want; i++) {
 		uint32_t other = i + (uint32_t)rng_below(rng, n - i);
 		uint32_t t = set[i];
@@ -141,6 +145,7 @@ static void condition_overlap(const struct layout *l, uint32_t failed, double n,
 		add_hits(l, disks + l->rows, failed - inside, hits);
 		for (uint32_t s = 0; s < sets; s++)
 			lost_sets += hits[s] > l->spec.local.p;
+		assert(lost_sets > 0); /* the base set is lost in every sample */
 		for (uint32_t s = 0; s < sets; s++)
 			sum[hits[s]] += 1.0 / lost_sets;
 		weights += 1.0 / lost_sets;
@@ -175,6 +180,7 @@ int repair_counts_catastrophic(const struct layout *l, uint32_t failed, double *
 static double over_network(const struct layout *l, const struct repair_policy *policy, uint32_t j)
 {
 	uint32_t p = (uint32_t)l->spec.local.p;
+	assert(j <= l->rows);
 	double part = policy->parity_inside ? (double)l->spec.local.k / l->rows : 1;
 	switch (policy->method) {
 	case REPAIR_ALL:

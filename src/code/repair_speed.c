@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/repair_speed.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ static double larger(double a, double b)
 static void speed_set(struct repair_speed *s, const struct repair_bandwidth *bw, double disk_load,
 		      double rack_load)
 {
+	assert(disk_load > 0 && rack_load >= 0);
 	s->disk_limit = bw->disk / disk_load;
 	s->rack_limit = rack_load > 0 ? bw->rack / rack_load : INFINITY;
 	s->bytes_per_s = s->disk_limit < s->rack_limit ? s->disk_limit : s->rack_limit;
@@ -33,6 +35,8 @@ static void net_speed(const struct layout *l, const struct repair_policy *policy
 		      const struct repair_bandwidth *bw, const struct net_loads *n,
 		      struct repair_speed *speed)
 {
+	assert(n->source_racks > 0 && n->source_disks > 0);
+	assert(n->target_racks > 0 && n->target_disks > 0);
 	double k = l->spec.net.k;
 	double out = k / n->source_racks;
 	double in = (policy->site == REPAIR_AT_SERVER ? 1 : k) / n->target_racks;
@@ -50,6 +54,7 @@ static void net_speed(const struct layout *l, const struct repair_policy *policy
 static double pool_targets(const struct layout *l, const struct repair_policy *policy,
 			   uint32_t failed)
 {
+	assert(failed >= 1 && failed <= l->pool_disks);
 	if (policy->method == REPAIR_ALL)
 		return l->pool_disks;
 	uint32_t spares = l->pool_disks - l->rows;
@@ -153,6 +158,7 @@ struct loads {
 static void loads_add(struct loads *loads, enum repair_site site, const struct repair_step *step)
 {
 	const struct layout *l = loads->l;
+	assert(step->kind != REPAIR_LOST && step->writes_n > 0);
 	uint32_t at = layout_disk_rack(l, step->writes[0].disk);
 	for (uint32_t i = 0; i < step->reads_n + step->writes_n; i++) {
 		const struct repair_chunk *c =

@@ -27,6 +27,7 @@
  */
 #include "code/repair_stripe.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,17 +61,20 @@ uint32_t stripe_plan_passes(const struct stripe_plan *sp)
 
 static uint32_t pass_of_columns(const struct stripe_plan *sp, uint32_t lost_columns)
 {
+	assert(lost_columns >= 1 && lost_columns <= net_passes(sp));
 	return net_passes(sp) - lost_columns;
 }
 
 static uint32_t pass_of_chunks(const struct stripe_plan *sp, uint32_t lost_chunks)
 {
+	assert(lost_chunks >= 1 && lost_chunks <= local_tolerance(sp));
 	return net_passes(sp) + local_tolerance(sp) - lost_chunks;
 }
 
 bool stripe_plan_scans(const struct stripe_plan *sp, uint32_t pass, const struct failure_pool *pool,
 		       uint32_t *min_hits)
 {
+	assert(pass < stripe_plan_passes(sp));
 	bool whole = sp->policy.method == REPAIR_ALL && pool->catastrophic;
 	if (pass < net_passes(sp)) {
 		*min_hits = whole ? 0 : local_tolerance(sp) + 1;
@@ -152,6 +156,7 @@ void stripe_plan_close(struct stripe_plan *sp)
 
 static uint32_t *disk_of(const struct stripe_plan *sp, uint32_t column, uint32_t row)
 {
+	assert(column < sp->layout->columns && row < sp->layout->rows);
 	return &sp->disk[column * sp->layout->rows + row];
 }
 
@@ -302,6 +307,7 @@ static uint32_t pool_without_failures(const struct stripe_plan *sp, uint32_t rac
 static uint32_t choose_pool(struct stripe_plan *sp, uint32_t c, struct bits *racks_taken)
 {
 	const struct layout *l = sp->layout;
+	assert(sp->columns[c].lost_n > 0);
 	for (uint32_t r = 0; r < l->rows; r++)
 		if (bits_has(&sp->columns[c].moved, r))
 			return layout_disk_pool(l, *disk_of(sp, c, r));
@@ -370,6 +376,7 @@ static struct bits racks_moved_to(const struct stripe_plan *sp)
 void stripe_plan_find_losses(struct stripe_plan *sp, uint64_t stripe)
 {
 	const struct layout *l = sp->layout;
+	assert(stripe < l->stripes);
 	sp->stripe = stripe;
 	for (uint32_t c = 0; c < l->columns; c++)
 		find_column_losses(sp, c);
@@ -424,6 +431,7 @@ static bool wants(const struct peel *p, uint32_t c)
 static struct stripe_move *add_move(struct stripe_plan *sp, enum repair_kind kind, uint32_t pass,
 				    uint32_t line)
 {
+	assert(sp->moves_n <= sp->layout->columns + sp->layout->rows);
 	struct stripe_move *m = &sp->moves[sp->moves_n++];
 	*m = (struct stripe_move){.kind = kind, .pass = pass, .line = line};
 	return m;
@@ -464,6 +472,7 @@ static bool peel_row(struct peel *p, uint32_t pass)
 		bits_set(&m->out, c);
 		m->out_n++;
 		bits_clear(&p->lost[c], best);
+		assert(p->lost_n[c] > 0);
 		p->lost_n[c]--;
 	}
 	return true;

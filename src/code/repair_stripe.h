@@ -10,6 +10,8 @@
 #ifndef CODE_REPAIR_STRIPE_H
 #define CODE_REPAIR_STRIPE_H
 
+#include <assert.h>
+
 #include "code/repair.h"
 
 struct bits {
@@ -18,16 +20,19 @@ struct bits {
 
 static inline bool bits_has(const struct bits *b, uint32_t i)
 {
+	assert(i < 256);
 	return b->w[i / 64] >> i % 64 & 1;
 }
 
 static inline void bits_set(struct bits *b, uint32_t i)
 {
+	assert(i < 256);
 	b->w[i / 64] |= UINT64_C(1) << i % 64;
 }
 
 static inline void bits_clear(struct bits *b, uint32_t i)
 {
+	assert(i < 256);
 	b->w[i / 64] &= ~(UINT64_C(1) << i % 64);
 }
 

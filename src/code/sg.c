@@ -7,6 +7,7 @@
  */
 #include "code/sg.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -134,6 +135,7 @@ static uint8_t *cursor_peek(struct cursor *c, size_t *run)
 
 static void cursor_move(struct cursor *c, size_t n)
 {
+	assert(c->left == 0 || n <= c->iov->iov_len - c->off);
 	if (c->left > 0)
 		c->off += n;
 }
@@ -150,6 +152,7 @@ struct walk {
 
 static void walk_add(struct walk *w, const struct sg *s, size_t off)
 {
+	assert(w->n < ENCODING_STRIPE_MAX);
 	w->cursor[w->n++] = cursor_at(s, off);
 }
 
@@ -168,6 +171,7 @@ static int walk_step(struct walk *w, size_t left)
 		w->at[i] = cursor_peek(&w->cursor[i], &run);
 	for (int i = 0; i < w->n; i++)
 		cursor_move(&w->cursor[i], run);
+	assert(run > 0);
 	return (int)run;
 }
 
@@ -177,6 +181,7 @@ static void sg_zero(const struct sg *s, size_t off, size_t len)
 	while (len > 0) {
 		size_t run = len;
 		uint8_t *at = cursor_peek(&c, &run);
+		assert(c.left > 0); /* else it would write to `zeros` */
 		memset(at, 0, run);
 		cursor_move(&c, run);
 		len -= run;
@@ -218,6 +223,7 @@ void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
 void sg_dot_flat(const struct kernel *kernel, const struct product *p, size_t off, int len,
 		 const struct sg *chunks)
 {
+	assert(p->m->cols + p->m->rows <= ENCODING_STRIPE_MAX);
 	uint8_t *at[ENCODING_STRIPE_MAX];
 	for (int i = 0; i < p->m->cols; i++)
 		at[i] = (uint8_t *)chunks[p->in[i]].iov->iov_base + off;

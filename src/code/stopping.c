@@ -25,6 +25,7 @@
  */
 #include "code/stopping.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,7 @@ static void find_touched(struct touched *t, const bool *missing, int height, int
 /* Returns the coefficient of chunk i of a stripe in its q-th parity check. */
 static uint8_t check_coef(const struct stripe_code *code, int q, int i)
 {
+	assert(q >= 0 && q < code->n - code->k);
 	return i < code->k ? code->rows[q * code->k + i] : i == code->k + q;
 }
 
@@ -110,6 +112,7 @@ static void number_chunks(struct stopping *s, const struct touched *t, const str
 int stopping_solve(struct stopping *s, const struct codec *c, const bool *missing, bool with_known)
 {
 	struct stripe_code column = codec_column_stripe(c), row = codec_row_stripe(c);
+	assert(c->e.kind == ENCODING_MLEC);
 	struct touched t;
 	*s = (struct stopping){0};
 	find_touched(&t, missing, column.n, row.n);
@@ -128,6 +131,7 @@ int stopping_solve(struct stopping *s, const struct codec *c, const bool *missin
 	if (s->rows == NULL || s->pivot == NULL)
 		return -ENOMEM;
 	add_checks(s, &t, c, place);
+	assert(s->n_rows == checks);
 	s->rank = gf_eliminate(s->rows, s->n_rows, s->n_unknown, s->width, s->pivot);
 	return 0;
 }
@@ -143,6 +147,7 @@ void stopping_fini(struct stopping *s)
 /* The pivot's equation determines its unknown when no other unknown is left in it. */
 const uint8_t *stopping_coef(const struct stopping *s, int u)
 {
+	assert(u >= 0 && u < s->n_unknown && s->pivot != NULL);
 	if (s->pivot[u] < 0)
 		return NULL;
 	const uint8_t *row = s->rows + (ptrdiff_t)s->pivot[u] * s->width;

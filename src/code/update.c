@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "code/update.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ static struct update_step stripe_step(const struct codec *c, int chunk, int i)
 {
 	struct stripe_code s = codec_stripe(c);
 	int parity = s.k + i;
+	assert(chunk < s.k && parity < s.n);
 	if (c->e.kind == ENCODING_LRC)
 		parity = i == 0 ? s.k + chunk / c->local_parities.cols
 				: s.k + c->e.lrc.groups + i - 1;
@@ -51,6 +53,7 @@ static struct update_step mlec_step(const struct codec *c, int chunk, int i)
 		row = local.k + down - 1;
 	}
 	int parity = column * local.n + row;
+	assert(column < net.n && row < local.n && parity != chunk);
 	return (struct update_step){parity, encoding_role(&c->e, parity), coef, down == 0};
 }
 
@@ -121,6 +124,7 @@ int update_delta(const struct codec *c, size_t len, const struct sg *old_data,
 static void apply_steps(const struct codec *c, int chunk, int first, int n, size_t len,
 			const struct sg *delta, const struct sg *chunks)
 {
+	assert(n >= 1 && n <= BATCH_STEPS);
 	uint8_t coef[BATCH_STEPS], tables[BATCH_STEPS * TABLE_BYTES];
 	int out[BATCH_STEPS];
 	struct matrix m = {.rows = n, .cols = 1, .coef = coef, .tables = tables};

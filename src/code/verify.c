@@ -44,6 +44,7 @@
  */
 #include "code/verify.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -55,6 +56,7 @@
 /* Quarters of a line, and the power of 2 by which each outweighs the next. */
 #define QUARTERS (KERNEL_LINE_BYTES / sizeof(struct fingerprint))
 #define QUARTER_DOUBLINGS 5
+static_assert(sizeof(struct fingerprint) * 4 == KERNEL_LINE_BYTES, "a line has four quarters");
 
 /* Eight bytes at a time: shift each left, and add 0x1d where the top bit fell off. */
 static struct fingerprint fingerprint_double(const struct fingerprint *p)
@@ -117,6 +119,7 @@ struct check {
 
 static void check_start(struct check *check, int first, int outputs)
 {
+	assert(first >= 0 && first < outputs);
 	check->first = first;
 	check->n = (int)min_u64(CHECK_BATCH, (uint64_t)(outputs - first));
 	memset(check->rest, 0, sizeof(check->rest));

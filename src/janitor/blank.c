@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Chunks that are damaged and cannot say whose they are: mostly their heads, and so their labels, are. The records
- * that name the disk tell, once for all such chunks of a look. That costs as much as finding what to repair when the
- * disk is lost, and is rare.
+ * Chunks whose label is unreadable, mostly because their header is damaged. Which block they belong to
+ * follows only from the records that name the disk: these are walked once for all such chunks of a
+ * disk. That costs as much as finding the blocks of a lost disk, and is rare.
  */
 #include "janitor/impl.h"
 
 void blanks_add(struct shelf *s, struct chunk_id id)
 {
-	if (s->blank_count < BLANKS_MAX) /* the rest when these are gone */
+	if (s->blank_count < BLANKS_MAX) /* a later sweep finds the rest */
 		s->blanks[s->blank_count++] = id;
 }
 

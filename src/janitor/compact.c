@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which blocks to compact: sealed ones of which files own less than so many percent. client/compact.c does it.
+ * Which blocks to compact: sealed blocks of which files own less than dead_percent leaves.
+ * client/compact.c copies them.
  *
- * The owners of a block are told by the collector, so a block counts as dead in part when the files that were
- * deleted have been collected, and one that was compacted counts as it did before for another grace or two: it is
- * remembered meanwhile. Blocks that nobody owns are the collector's.
+ * Only the collector removes owners from a block. So a block becomes partly dead when its deleted files
+ * are collected, and a block that was compacted keeps its owners for one or two grace periods more: the
+ * janitor remembers it that long. Blocks without owners are left to the collector.
  *
- * Several blocks of a tenant that have one encoding go together, as long as what lives of them is one block.
+ * Several blocks of one tenant and encoding are compacted together, as long as their live bytes fit
+ * into one block.
  */
 #include <assert.h>
 #include <errno.h>
@@ -45,7 +47,7 @@ static void remember(struct janitor *j, uint32_t tenant, uint64_t block)
 	s->epoch = j->survey_epoch;
 	free(map_remove(&j->compacted, key_of(tenant, block)));
 	if (map_put(&j->compacted, key_of(tenant, block), s) < 0)
-		free(s); /* looked at again, in vain */
+		free(s); /* the next survey compacts it again, without effect */
 }
 
 bool compact_wants(struct janitor *j, const struct meta_block_at *b)
@@ -97,7 +99,8 @@ static int blocks_compact(struct janitor *j, uint32_t tenant, const uint64_t *bl
 	arena_fini(&a);
 	if (rc == -ECANCELED)
 		return rc;
-	/* Blocks that failed, for want of room say, are tried again after a while as well. */
+	/* Blocks whose compaction failed, for example for lack of space, are retried after the
+	 * same time. */
 	for (size_t i = 0; i < n; i++)
 		remember(j, tenant, blocks[i]);
 	j->stats.blocks_compacted += rc == 0 ? n : 0;

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How much is left of a block, by its record and the map, for what a survey counts:
+ * The state of a block by its record and the map, as a survey counts it:
  *
- *   degraded     chunks are gone or away, and the others suffice
- *   unreachable  they do not, and would with what is away: on nodes that are silent, and failed disks
- *   lost         they would not
+ *   degraded     chunks are gone or away, and the block can be read
+ *   unreachable  the block cannot be read now, but could with the chunks that are away
+ *   lost         the block could not be read even with these
  *
- * Gone is what the record does not have or has as damaged, and what was on disks that were removed. Of rs:4+2 with
- * two chunks damaged and one on a silent node there are three left: out of reach. It is lost when the node is removed.
- * The open block of a log counts by what was acknowledged: what it lacks stays so until its writer has ended it.
- * No disk is asked: what nobody has met yet does not count, and what is damaged in places may still be mended by
- * reading around it. Then the next survey says so.
+ * A chunk is gone if the record has no place for it or says that it is damaged, or if its disk was
+ * removed. It is away if its node is silent or its disk has failed. Of rs:4+2 with two damaged chunks
+ * and one on a silent node three chunks are left: unreachable. The block is lost when the node is
+ * removed. The open block of a log counts by its acknowledged length: it stays degraded until its
+ * writer has ended it.
+ *
+ * No disk is asked. Damage that no reader and no scrub has met is not counted, and a chunk that is
+ * damaged in one place may still help to repair the block; then the next survey shows that.
  */
 #include <errno.h>
 
@@ -18,7 +21,7 @@
 #include "code/health.h"
 #include "janitor/impl.h"
 
-enum chunk_fate { CHUNK_THERE, CHUNK_AWAY, CHUNK_GONE };
+enum chunk_fate { CHUNK_PRESENT, CHUNK_AWAY, CHUNK_GONE };
 
 static enum chunk_fate fate_of(const struct cluster *c, const struct meta_chunk *chunk)
 {
@@ -26,13 +29,14 @@ static enum chunk_fate fate_of(const struct cluster *c, const struct meta_chunk 
 	const struct cluster_node *n = d == NULL ? NULL : cluster_node(c, d->node);
 	if (chunk->damaged || n == NULL || d->wanted == CLUSTER_GONE || n->wanted == CLUSTER_GONE)
 		return CHUNK_GONE;
-	/* Of a disk that met an error most can be read. */
+	/* A disk with errors can still serve most reads. */
 	bool away = d->health == CLUSTER_FAILED || n->health == CLUSTER_SUSPECT ||
 		    n->health == CLUSTER_FAILED;
-	return away ? CHUNK_AWAY : CHUNK_THERE;
+	return away ? CHUNK_AWAY : CHUNK_PRESENT;
 }
 
-/* Whether the block can be read without these; what cannot be decided cannot be read either. */
+/* Returns whether the block can be read without these chunks; false also when that cannot be
+ * decided. */
 static bool tolerated(struct janitor *j, const struct shape *s, const int *lost, int n)
 {
 	const struct codec *codec = NULL;
@@ -47,11 +51,11 @@ uint64_t health_mark(const struct janitor *j)
 {
 	const struct cluster *c = j->fabric.map;
 	uint64_t sum = mix_u64(j->stats.chunks_repaired);
-	if (c == NULL) /* before the first look at it */
+	if (c == NULL) /* the map was not fetched yet */
 		return sum;
 	map_for_each(&c->disks, it) {
 		enum chunk_fate fate = fate_of(c, &(struct meta_chunk){.disk = it.key});
-		if (fate != CHUNK_THERE)
+		if (fate != CHUNK_PRESENT)
 			sum += mix_u64(it.key ^ (uint64_t)fate << 62);
 	}
 	return sum;
@@ -72,12 +76,12 @@ void health_count(struct janitor *j, const struct meta_block *b, struct stats *s
 		return;
 	}
 	for (int i = 0; i < shape.n; i++) {
-		/* Data chunks beyond the end hold nothing, and may be nowhere. */
+		/* Data chunks beyond the end of the block are empty and may have no disk. */
 		bool nothing =
 			b->chunks[i].disk == 0 && shape_stored_len(&shape, i, b->length) == 0;
 		enum chunk_fate fate =
-			nothing ? CHUNK_THERE : fate_of(j->fabric.map, &b->chunks[i]);
-		if (fate != CHUNK_THERE)
+			nothing ? CHUNK_PRESENT : fate_of(j->fabric.map, &b->chunks[i]);
+		if (fate != CHUNK_PRESENT)
 			lacking[lacking_count++] = i;
 		if (fate == CHUNK_GONE)
 			gone[gone_count++] = i;

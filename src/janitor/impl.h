@@ -8,127 +8,135 @@
 #include "janitor/stats.h"
 #include "meta_client/meta_client.h"
 
-#define JANITOR_SHARES 16 /* of the partitions: what one lease covers */
+#define JANITOR_SHARES 16 /* shares of the partitions; one lease covers a share */
 #define JANITOR_SIGHTINGS_MAX 1000000
 #define JANITOR_PACERS_MAX (CLUSTER_DISKS_MAX + CLUSTER_RACKS_MAX)
 
 struct policy;
 
-/* What a tenant uses, as it was last asked for. */
+/* The use of a tenant at the last survey. */
 struct tenant_use {
 	struct meta_tenant tenant;
-	struct meta_usage usage; /* of its root */
+	struct meta_usage usage; /* of its root directory */
 };
 
-/* Something seen, and in which epoch. */
+/* A chunk or block that was seen, with the collector's epoch at that time. */
 struct sighting {
 	uint64_t epoch;
-	uint64_t last_epoch; /* when it was last seen */
-	uint64_t put;        /* of a chunk: which one of that name; 0: it cannot be told */
+	uint64_t last_epoch; /* of the last time it was seen */
+	uint64_t put;        /* put number of a chunk; 0: unknown */
 };
 
-/* Bytes that may go to or from something: see pace_wait. */
+/* Limits the bytes per second to or from a disk or rack: pacer_wait. */
 struct pacer {
-	uint64_t free_ns; /* when all that was let through is done, at its rate */
+	uint64_t free_ns; /* time at which all admitted bytes are done, at the rate */
 };
 
-/* Repairs that came to nothing, in one round. */
+/* Blocks that a round could not repair. */
 struct stuck {
 	uint64_t lost, no_room;
 };
 
 struct janitor {
-	struct janitor_options opts; /* without zeroes */
+	struct janitor_options opts; /* zeroes replaced by defaults */
 	struct fabric fabric;
 	struct meta_client *meta;
-	struct engine *engine; /* over both: rewrites blocks of all tenants */
+	struct engine *engine; /* over fabric and meta; rewrites blocks of all tenants */
 	uint64_t holder;
-	struct map leases;    /* hash of the name -> struct held */
-	struct map unwell;    /* node or disk id, mixed -> struct since */
-	struct map pacers;    /* disk or rack id, mixed -> struct pacer */
+	struct map leases; /* hash of a lease's name -> struct held */
+	/* mixed id of a node or disk that is silent or reports errors -> struct since */
+	struct map unwell;
+	struct map pacers;    /* mixed id of a disk or rack -> struct pacer */
 	struct map sightings; /* hash of (disk, chunk) -> struct sighting */
 	struct map passes;    /* disk id -> struct pass */
 	struct map drives;    /* disk id -> struct drive */
 	uint64_t start_ns;
-	/* The epoch, and since when it was seen. */
+	/* The collector's epoch, and the time at which this janitor first saw it. */
 	uint64_t epoch, epoch_ns, partitions;
-	uint64_t thorough_epoch[JANITOR_SHARES]; /* in which the seldom kinds were last walked */
+	/* epoch in which each share was last walked for all kinds of garbage */
+	uint64_t thorough_epoch[JANITOR_SHARES];
 	struct pacer deletes;
-	/* What was last counted of all blocks, and how even it is: survey.c. */
+	/* Counts of all blocks by the last survey, and how evenly disks are filled: survey.c. */
 	struct stats sums;
 	struct stats_balance balance;
-	char rack[64];   /* "": it stands in none */
-	unsigned others; /* janitors that live besides this one: report.c */
+	char rack[64];   /* of this janitor; "": outside of all racks */
+	unsigned others; /* other janitors that reported within the last minute: report.c */
 	uint64_t note_turn;
-	struct janitor_repair repairs[JANITOR_REPAIRS_MAX]; /* in no order; disk 0: none */
+	struct janitor_repair repairs[JANITOR_REPAIRS_MAX]; /* unordered; disk 0: unused */
 	struct policy *policies;                            /* policy.c */
 	size_t policy_count;
 	struct map
-		compacted; /* hash of (tenant, block) -> struct sighting: the collector's by now */
+		/* hash of (tenant, block) -> struct sighting of blocks compacted lately:
+		 * compact.c */
+		compacted;
 	uint64_t survey_epoch;
 	struct pacer rewrites;
-	struct tenant_use *tenants; /* of the last survey */
+	struct tenant_use *tenants; /* as of the last survey */
 	size_t tenant_count;
 	uint64_t report_turn;
-	/* As it is now: of the last look at all blocks, and of pools. The round's grow while it goes on. */
+	/* Blocks that could not be repaired: at the last look at all blocks, in pools, and so far
+	 * in the round. */
 	struct stuck stuck, stuck_pools, round_stuck;
 	struct janitor_stats stats;
 };
 
 /* --- janitor.c -------------------------------------------------------------------------------- */
 
-/* A request for the system, or for it in the name of a tenant. */
+/* A request of the system, in the name of a tenant or of none (tenant 0). */
 struct errand {
-	struct call call; /* for the fabric */
+	struct call call; /* for requests to disks */
 	char tenant[24];
 };
 void errand_init(struct janitor *j, struct errand *e, uint32_t tenant);
 struct meta_call errand_meta(struct janitor *j, const struct errand *e);
 
-/* Brings the map up to date. */
+/* Fetches the cluster map unless it is recent, and notes which disks and nodes are silent. */
 int janitor_map(struct janitor *j);
 
 enum disk_fate { DISK_WELL, DISK_UNWELL, DISK_EMPTYING, DISK_LOST };
-/* Of the map as it is now; a disk that is not there is lost. */
+/* Returns the state of a disk by the current map; DISK_LOST for a disk that is not in the map. */
 enum disk_fate disk_fate(struct janitor *j, uint64_t disk);
-/* Notes since when nodes and disks are not well. */
+/* Notes the time at which nodes and disks became silent, or began to report errors. */
 void fates_note(struct janitor *j);
 
-/* Whether the lease is this janitor's; keeps it when it is due. -EBUSY: another's. */
+/* lease_take takes or renews a lease; lease_keep renews it when a third of its time is over.
+ * -EBUSY: another janitor has it. */
 int lease_take(struct janitor *j, const char *name);
 int lease_keep(struct janitor *j, const char *name);
 void lease_drop(struct janitor *j, const char *name);
 
-/* The partitions of a share. */
+/* Returns a walk over the partitions of a share. */
 struct meta_walk share_walk(const struct janitor *j, unsigned share);
-/* The share that this janitor's n-th turn is for: janitors begin at different ones. */
+/* Returns the share to work on as the n-th of a round: janitors begin at different shares. */
 unsigned share_turn(const struct janitor *j, unsigned n);
-/* Keeps the first error of a round. Whether to go on with the next share: one may fail alone. */
+/* Stores the first error of a round in *first. Returns whether to go on with the next share: false
+ * only if the fiber was cancelled or memory ran out. */
 bool share_next(int rc, int *first);
 
-/* Ids of all disks of the map, with their number; the caller frees. NULL: no memory. */
+/* Returns the ids of all disks of the map and their number; the caller frees. NULL: no memory. */
 uint64_t *disk_ids(const struct janitor *j, size_t *n);
 
 /* --- pace.c ----------------------------------------------------------------------------------- */
 
-/* Waits for its turn to move so many bytes at the rate. */
+/* Waits until `bytes` may be moved at the rate, and counts them. */
 int pacer_wait(struct pacer *p, uint64_t bytes, uint64_t bytes_per_s);
-/* The same for a disk and the rack it is in, at the repair's share. */
+/* The same for a disk and its rack, at the rate that repair may use (pace.c). */
 int pace_disk(struct janitor *j, uint64_t disk, uint64_t bytes);
-/* For the disk alone: bytes that do not leave its node. */
+/* The same for the disk alone: for bytes that do not leave its node. */
 int pace_local(struct janitor *j, uint64_t disk, uint64_t bytes);
-/* For bytes that go to a pool, of which each member moves member_bytes for them. */
+/* The same for bytes sent to a pool, for which each member moves member_bytes. */
 int pace_pool(struct janitor *j, uint64_t disk, uint64_t bytes, uint64_t member_bytes);
 
-/* Whether bytes between the disk and this janitor cross racks. */
+/* Returns whether bytes between the disk and this janitor cross racks. */
 bool rack_crosses(const struct janitor *j, uint64_t disk);
-/* Counts bytes that were read there, or written, for a repair, which may be NULL. */
+/* Counts bytes read from or written to the disk, for the janitor and for r (may be NULL). */
 void moved_note(struct janitor *j, struct janitor_repair *r, uint64_t disk, uint64_t bytes,
 		bool write);
 
 /* --- progress.c ------------------------------------------------------------------------------- */
 
-/* The repair of this disk that is under way, or a new one. NULL: too many are. Stays where it is until its end. */
+/* Returns the running repair of this disk or pool, or starts one. NULL: JANITOR_REPAIRS_MAX are
+ * running. The pointer is valid until repair_end. */
 struct janitor_repair *repair_begin(struct janitor *j, uint64_t disk, bool pool);
 struct janitor_repair *repair_under_way(struct janitor *j, uint64_t disk, bool pool);
 void repair_end(struct janitor_repair *r);
@@ -138,73 +146,77 @@ void repair_end(struct janitor_repair *r);
 #define SHELF_MAX 256
 #define BLANKS_MAX 64
 
-/* One page of what is on a disk. */
+/* One page of the chunks on a disk, and the state of the walk over that disk. */
 struct shelf {
 	struct janitor *j;
 	struct errand errand;
 	uint64_t disk;
 	char lease[48];
 	struct store_cursor at;
-	uint64_t epoch; /* the collector's, read after the page was */
+	uint64_t epoch; /* the collector's epoch, read after the page */
 	struct chunk_id ids[SHELF_MAX];
 	struct chunk_stat stat[SHELF_MAX];
 	int rcs[SHELF_MAX];
 	struct meta_found_chunk found[SHELF_MAX];
 	bool wanted[SHELF_MAX];
-	size_t place[SHELF_MAX];            /* of found[i] in ids */
-	struct chunk_id blanks[BLANKS_MAX]; /* of all pages: too damaged to say whose they are */
+	size_t place[SHELF_MAX];            /* index in ids of found[i] */
+	struct chunk_id blanks[BLANKS_MAX]; /* of all pages: chunks whose label is unreadable */
 	size_t blank_count;
 };
 
-/* The next page after s->at; how many. */
+/* Lists the next page after s->at into s->ids. Returns the number of chunks. */
 int64_t shelf_list(struct shelf *s, size_t max);
-/* Of ids[0..n): fills stat and rcs. */
+/* Asks the node for ids[0..n): fills stat and rcs. */
 int shelf_stat(struct shelf *s, size_t n);
 
 typedef int (*shelf_fn)(struct shelf *s, uint64_t arg);
-/* Every disk that can be asked, a few at once, each under a lease "what/DISK". What goes wrong with one disk is
- * logged. */
+/* Calls fn for every reachable disk, for `fibers` disks at once, each under the lease "what/DISK".
+ * The error of one disk is logged and does not stop the others. */
 int each_disk(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg);
 int some_disks(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg,
 	       const uint64_t *ids, size_t n);
 #define RECORDS_MAX 64
-/* b[i] is the record of the block on[i]; all of one tenant. Not 0 ends the walk. */
+/* Called with n index rows of one tenant and their records: b[i] belongs to on[i]. A result other
+ * than 0 ends the walk. */
 typedef int (*records_fn)(struct shelf *s, const struct meta_on_disk *on,
 			  const struct meta_block *b, size_t n, void *ctx);
-/* All records that name the disk. */
+/* Calls fn for all records that name the disk. */
 int records_of_disk(struct shelf *s, records_fn fn, void *ctx);
-/* Some record wants it after all. */
+/* Forgets that the chunk was seen as an orphan: a record names it. */
 void orphan_forget(struct shelf *s, struct chunk_id id);
 
 /* --- blank.c ---------------------------------------------------------------------------------- */
 
 void blanks_add(struct shelf *s, struct chunk_id id);
 bool blank_is(const struct shelf *s, struct chunk_id id);
-/* A records_fn: those that a record wants drop out, for scrub to find and repair to see to. */
+/* A records_fn: removes the chunks that a record names from s->blanks. Scrub finds those, and
+ * repair replaces them. */
 int blanks_wanted(struct shelf *s, const struct meta_on_disk *on, const struct meta_block *b,
 		  size_t n, void *unused);
 
 /* --- missing.c -------------------------------------------------------------------------------- */
 
-/* Says to the block's record that the chunk on this disk is not good. */
+/* Marks the chunk on this disk as damaged in the block's record. -ESTALE: the record names another
+ * place by now. */
 int shelf_report(struct shelf *s, uint32_t tenant, uint64_t block, struct chunk_id id);
-/* Reports all chunks that should be on the disk and are not; adds their number. */
+/* Reports all chunks that records place on the disk and that are missing or wrong there; adds
+ * their number to *found. */
 int missing_look(struct shelf *s, uint64_t *found);
-/* The same for disks under whose number there is a new drive. */
+/* The same for disks whose drive was replaced under the same id; sets *found. */
 int drives_look(struct janitor *j, uint64_t *found);
 
 /* --- survey.c --------------------------------------------------------------------------------- */
 
 #define SURVEY_SERVICES 3
-#define SURVEY_BALANCE 0          /* the first of them */
-#define JOBS_MAX ((size_t)100000) /* of a share; the rest comes with the next survey */
+#define SURVEY_BALANCE 0          /* index of the balance service */
+#define JOBS_MAX ((size_t)100000) /* per share and service; the next survey finds the rest */
 
-/* Blocks of a share that a service has asked for. */
+/* A block that a service of the survey wants to work on. */
 struct job {
 	uint32_t tenant;
 	uint64_t block;
-	uint64_t live_bytes; /* that its owners have */
-	uint64_t kind;       /* hash of its encoding */
+	uint64_t live_bytes; /* bytes of the block that files own */
+	uint64_t kind;       /* hash of the encoding */
 };
 
 struct jobs {
@@ -212,15 +224,16 @@ struct jobs {
 	size_t count, cap, next;
 	const char *lease;
 	uint64_t end_ns;
-	struct stats *stats; /* of the share: who moves chunks changes them */
-	bool changed;        /* they were */
+	struct stats *stats; /* counts of the share; moving a chunk changes them */
+	bool changed;        /* stats was changed */
 };
 
-/* The next one, when the time is not over and the lease still ours; false at the end, or with an error in *rc.
- * Waits while there is something to repair. */
+/* Takes the next job. Returns false at the end of the list or of the time, and when the lease is
+ * lost or cannot be renewed (*rc). Waits while blocks are to be repaired. */
 bool jobs_next(struct janitor *j, struct jobs *w, struct job *out, int *rc);
 
-/* Each service: whether it wants a block, without waiting; and its work on those that it wanted. */
+/* Each service of the survey: NAME_wants returns whether it has work on a block, without waiting;
+ * NAME_run does the work on those blocks. */
 bool balance_wants(struct janitor *j, const struct meta_block_at *b);
 int balance_run(struct janitor *j, struct jobs *w);
 bool compact_wants(struct janitor *j, const struct meta_block_at *b);
@@ -228,43 +241,48 @@ int compact_run(struct janitor *j, struct jobs *w);
 bool policy_wants(struct janitor *j, const struct meta_block_at *b);
 int policy_run(struct janitor *j, struct jobs *w);
 
-/* Reads the records of blocks of one tenant that are to be rewritten. */
+/* Reads the records of n blocks of one tenant. */
 int rewrite_records(struct janitor *j, uint32_t tenant, const uint64_t *blocks, size_t n,
 		    struct arena *a, struct meta_block *out);
-/* Waits for its turn to write so many bytes of these blocks anew, at the share of repair. The disks that have them
- * pay for what is read, and for what is written: that goes to as many others, and in the mean to these. */
+/* Waits until `bytes` of these blocks may be rewritten at the rate of repair. The disks that hold
+ * the blocks are charged for the reads and, as an estimate, for the writes, which go to as many
+ * disks. */
 int rewrite_wait(struct janitor *j, const struct meta_block *b, size_t n, uint64_t bytes);
-/* A call that rewrites blocks of the tenant; narrows the fiber's deadline, which it returns for rt_deadline_set. */
+/* Fills a call that rewrites blocks of the tenant and narrows the fiber's deadline. Returns the
+ * old deadline, for rt_deadline_set. */
 uint64_t rewrite_call(struct janitor *j, struct errand *e, uint32_t tenant);
 
-/* What the notes say now: before a survey. */
+/* Reads the policies from their notes; called before a survey. */
 int policies_load(struct janitor *j);
 
 /* --- health.c --------------------------------------------------------------------------------- */
 
-/* Counts a sealed block that lacks something as degraded, out of reach or lost. */
+/* Counts a block as degraded, unreachable or lost, if it is. */
 void health_count(struct janitor *j, const struct meta_block *b, struct stats *s);
-/* Another when disks came or went, or something was repaired: then what was counted is out of date. */
+/* Returns a number that changes when disks come or go, or chunks were repaired: the counts of the
+ * last survey are out of date then. */
 uint64_t health_mark(const struct janitor *j);
 
 /* --- report.c --------------------------------------------------------------------------------- */
 
-/* Takes away what this janitor has told of itself. */
+/* Deletes the notes in which this janitor reports about itself. */
 void report_drop(struct janitor *j);
 
 /* --- tell.c ----------------------------------------------------------------------------------- */
 
-/* Writes down the repairs at hand, where `terrane repair status` looks; takes that away. */
+/* Writes, and deletes, the note with the repairs of a janitor that `terrane repair status`
+ * reads. */
 int repairs_tell(struct janitor *j, struct meta_call *m);
 void repairs_untell(struct meta_call *m, uint64_t holder);
 
 /* --- rebuild.c -------------------------------------------------------------------------------- */
 
-/* What is wrong with a block. */
+/* The damage of a block. */
 struct damage {
-	int bad;  /* chunks that are missing, damaged, lost or to be moved */
-	int lost; /* of them: that cannot be read where they are */
-	int more; /* further losses that are surely tolerated; -1: too much is lost already */
+	int bad;  /* chunks that are missing, damaged, or on disks that are lost or to be emptied */
+	int lost; /* chunks of `bad` that cannot be read where they are */
+	/* further losses that are surely tolerated; -1: too many chunks are lost already */
+	int more;
 };
 int block_damage(struct janitor *j, const struct meta_block *b, struct damage *out);
 
@@ -272,34 +290,39 @@ struct pool_case;
 struct repair_work {
 	uint32_t tenant;
 	uint64_t block;
-	struct meta_block *record;     /* as read before, its chunks are changed; NULL: read now */
-	const struct pool_case *pool;  /* nothing on it counts as good; NULL: none */
-	struct janitor_repair *repair; /* its bytes are counted for that one; may be NULL */
+	/* as read before; its chunks are changed. NULL: block_repair reads it */
+	struct meta_block *record;
+	const struct pool_case *pool;  /* rebuild everything on this pool; NULL: no pool */
+	struct janitor_repair *repair; /* where bytes are counted; may be NULL */
 };
 /* Rebuilds or moves all chunks of a block that are missing, damaged, or on a disk that is lost or to be emptied. If
  * that fails with w->record, the record is read and the block repaired by what it says now. 0 also when there is
  * nothing to do any more; -ENOSPC no room; -ENODATA too few chunks are left; -EAGAIN the block is open. */
 int block_repair(struct janitor *j, const struct repair_work *w);
 
-/* Ascending ranges of a chunk, computed from the same ranges of others, one after the other. *out is the
- * caller's reference. -E2BIG: too many. */
+/* Computes n ascending ranges of a chunk, one after the other, from the same ranges of other
+ * chunks. *out is the caller's reference. -E2BIG: too many ranges. */
 int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *b, int chunk,
 		   const struct store_range *ranges, size_t n, struct janitor_repair *repair,
 		   struct slice *out);
 
-/* Puts a chunk that is made of a sealed block's bytes: whoever puts it puts the same. One that is there already may be
- * about to be deleted, so this takes its place: *met. -EEXIST: a pool has one, and it is left to the orphans. */
+/* Puts a chunk of a sealed block; every janitor that computes it puts the same bytes. A chunk of
+ * that name that is on the disk already may be about to be deleted, so the new put replaces it,
+ * and *met is set. -EEXIST: a pool has such a chunk and cannot replace it; the sweep of orphans
+ * deletes it. */
 int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_id id,
 	      const struct node_put *p, bool *met);
 
-/* A chunk that is to be deleted when its record does not name it any more: which put it is, seen before. */
+/* The label of a chunk, read while its record still names it, for a later delete of exactly that
+ * put. */
 struct chunk_seen {
-	int rc; /* 0, or why its label is not known */
+	int rc; /* 0, or the error of reading the label */
 	uint8_t label[STORE_LABEL_BYTES];
 };
 void chunk_see(struct janitor *j, uint64_t disk, struct chunk_id id, struct chunk_seen *out);
-/* Deletes what was seen, or could not be read. 0 also when it is not there any more; -ESTALE another put is; or why
- * nothing was seen. */
+/* Deletes the chunk if its label is still as seen, or was unreadable then. 0 also when the
+ * chunk is missing; -ESTALE: it was put again; or the error that kept chunk_see from reading
+ * the label. */
 int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id,
 		 const struct chunk_seen *seen);
 
@@ -310,16 +333,17 @@ struct pool_case {
 	uint32_t k, p, members, piece_bytes;
 	bool clustered;
 	char lease[48];
-	bool taken; /* the lease is this janitor's */
+	bool taken; /* this janitor has the lease */
 	struct janitor_repair *repair;
 };
 
-/* Asks the pool c->disk what it is like. */
+/* Reads the code and geometry of the pool c->disk. */
 int pool_case_shape(struct janitor *j, struct pool_case *c);
-/* Brings for the losses of one chunk what the method says, or less when the chunk is no longer there. */
+/* Sends the pool the rows of one chunk that the method says. 0 also when the chunk is not on the
+ * pool any more. */
 int pool_chunk_patch(struct janitor *j, const struct pool_case *c,
 		     const struct store_pool_loss *losses, size_t n);
-/* Brings a whole column, of which the pool writes what it lacks. */
+/* Sends the pool a complete column, of which it writes the rows it lacks. */
 int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk_id id,
 		      const struct slice *column);
 

@@ -15,10 +15,11 @@
 
 #define TRAFFIC_GROUP "janitor"
 #define MAP_AGE_NS (2 * NS_PER_S)
-/* Names stay: orphans, scrub, drive and pool of disks; collect, repair and survey of shares. */
+/* Entries are never removed: orphans, scrub, drive and pool for each disk; collect, repair and
+ * survey for each share. */
 #define LEASES_MAX (4 * CLUSTER_DISKS_MAX + 3 * JANITOR_SHARES)
 #define REPORT_NS (5 * NS_PER_S)
-#define SURVEY_SOONER 4 /* of a period passes at least between surveys: one part of so many */
+#define SURVEY_SOONER 4 /* least pause between surveys: a period divided by this */
 #define FAREWELL_NS (3 * NS_PER_S)
 #define FAREWELL_FIBERS 8
 #define UNWELL_MAX (CLUSTER_DISKS_MAX + CLUSTER_NODES_MAX)
@@ -26,13 +27,14 @@
 
 struct held {
 	struct meta_lease lease;
-	uint64_t renewed_ns; /* 0: not held, as far as is known */
-	bool asked;          /* it may be held: the answer of the last taking may not have come */
+	/* when it was last taken or renewed; 0: not held, as far as this janitor knows */
+	uint64_t renewed_ns;
+	bool asked; /* it may be held: the answer to the last request may have been lost */
 };
 
 struct farewell {
 	struct janitor *j;
-	struct map_iter at; /* the next of its leases */
+	struct map_iter at; /* next lease to drop */
 	uint64_t end_ns;
 };
 
@@ -74,7 +76,7 @@ static void options_fill(struct janitor_options *o)
 		o->deletes_per_s = 2000;
 }
 
-/* The engine that compaction and re-encoding use, over the janitor's own channels. */
+/* Opens the engine of compaction and re-encoding over the janitor's own channels. */
 static int engine_of(struct janitor *j)
 {
 	char why[FABRIC_ERROR_MAX];
@@ -207,12 +209,12 @@ static uint64_t disk_key(uint64_t id)
 	return mix_u64(id ^ 0x6469736b);
 }
 
-static void note(struct janitor *j, uint64_t key, bool well)
+static void silence_note(struct janitor *j, uint64_t key, bool answers)
 {
 	struct since *s = map_get(&j->unwell, key);
-	if (well && s != NULL)
+	if (answers && s != NULL)
 		free(map_remove(&j->unwell, key));
-	if (well || s != NULL)
+	if (answers || s != NULL)
 		return;
 	s = malloc(sizeof(*s));
 	if (s == NULL)
@@ -222,8 +224,8 @@ static void note(struct janitor *j, uint64_t key, bool well)
 		free(s);
 }
 
-/* What does not answer, by what the servers and nodes observe. */
-static bool silent(enum cluster_state health)
+/* Returns whether a node or disk does not answer, as metadata servers and nodes observe it. */
+static bool is_silent(enum cluster_state health)
 {
 	return health == CLUSTER_SUSPECT || health == CLUSTER_FAILED;
 }
@@ -231,12 +233,14 @@ static bool silent(enum cluster_state health)
 void fates_note(struct janitor *j)
 {
 	map_for_each(&j->fabric.map->nodes, it)
-		note(j, node_key(it.key), !silent(((const struct cluster_node *)it.value)->health));
+		silence_note(j, node_key(it.key),
+			     !is_silent(((const struct cluster_node *)it.value)->health));
 	map_for_each(&j->fabric.map->disks, it)
-		note(j, disk_key(it.key), !silent(((const struct cluster_disk *)it.value)->health));
+		silence_note(j, disk_key(it.key),
+			     !is_silent(((const struct cluster_disk *)it.value)->health));
 }
 
-static bool for_long(const struct janitor *j, uint64_t key)
+static bool is_past_delay(const struct janitor *j, uint64_t key)
 {
 	const struct since *s = map_get(&j->unwell, key);
 	return s != NULL && rt_now_ns() - s->ns >= j->opts.delay_ns;
@@ -248,16 +252,16 @@ enum disk_fate disk_fate(struct janitor *j, uint64_t disk)
 	const struct cluster_node *n = cluster_node_of(j->fabric.map, disk);
 	if (d == NULL || n == NULL || d->wanted == CLUSTER_GONE || n->wanted == CLUSTER_GONE)
 		return DISK_LOST;
-	if (for_long(j, node_key(n->id)) || for_long(j, disk_key(disk)))
+	if (is_past_delay(j, node_key(n->id)) || is_past_delay(j, disk_key(disk)))
 		return DISK_LOST;
-	if (silent(n->health))
+	if (is_silent(n->health))
 		return DISK_UNWELL;
-	/* A node that lives says so of its own disk. */
+	/* Its node, which is online, reports that the disk has failed. */
 	if (d->health == CLUSTER_FAILED)
 		return DISK_LOST;
 	if (d->wanted == CLUSTER_DRAINING || n->wanted == CLUSTER_DRAINING)
 		return DISK_EMPTYING;
-	return silent(d->health) ? DISK_UNWELL : DISK_WELL;
+	return is_silent(d->health) ? DISK_UNWELL : DISK_WELL;
 }
 
 uint64_t *disk_ids(const struct janitor *j, size_t *n)
@@ -330,7 +334,8 @@ void lease_drop(struct janitor *j, const char *name)
 	if (h == NULL)
 		return;
 	h->renewed_ns = 0;
-	h->asked = meta_client_lease_drop(&m, &h->lease) < 0; /* then it runs out */
+	/* if the request failed the lease expires */
+	h->asked = meta_client_lease_drop(&m, &h->lease) < 0;
 }
 
 struct meta_walk share_walk(const struct janitor *j, unsigned share)
@@ -351,10 +356,11 @@ bool share_next(int rc, int *first)
 	return rc >= 0 || (rc != -ENOMEM && rc != -ECANCELED && !rt_cancelled());
 }
 
-/* --- for ever --------------------------------------------------------------------------------- */
+/* --- services --------------------------------------------------------------------------------- */
 
-/* Whether to go on. No error ends a service, whatever it says: nobody would start it again. */
-static bool told(int rc, const char *what)
+/* Logs the error of a round. Returns whether to go on: only cancellation ends a service, as
+ * nothing would start it again. */
+static bool goes_on(int rc, const char *what)
 {
 	if (rt_cancelled())
 		return false;
@@ -366,7 +372,7 @@ static bool told(int rc, const char *what)
 static void collect_fiber(void *arg)
 {
 	struct janitor *j = arg;
-	while (told(janitor_collect(j), "collect"))
+	while (goes_on(janitor_collect(j), "collect"))
 		if (rt_sleep_ns(j->opts.round_ns) < 0)
 			break;
 }
@@ -379,7 +385,8 @@ static void repair_fiber(void *arg)
 		bool look = looked_ns == 0 || rt_now_ns() - looked_ns >= j->opts.look_ns;
 		if (look)
 			looked_ns = rt_now_ns();
-		if (!told(janitor_pools(j), "pools") || !told(janitor_repair(j, look), "repair") ||
+		if (!goes_on(janitor_pools(j), "pools") ||
+		    !goes_on(janitor_repair(j, look), "repair") ||
 		    rt_sleep_ns(min_u64(j->opts.round_ns, j->opts.delay_ns)) < 0)
 			break;
 	}
@@ -389,19 +396,19 @@ static void orphan_fiber(void *arg)
 {
 	struct janitor *j = arg;
 	while (rt_sleep_ns(j->opts.orphan_ns) == 0)
-		if (!told(janitor_orphans(j), "orphans"))
+		if (!goes_on(janitor_orphans(j), "orphans"))
 			break;
 }
 
 static void scrub_fiber(void *arg)
 {
 	struct janitor *j = arg;
-	while (told(janitor_scrub(j, j->opts.scrub_ns), "scrub"))
+	while (goes_on(janitor_scrub(j, j->opts.scrub_ns), "scrub"))
 		if (rt_sleep_ns(j->opts.round_ns) < 0)
 			break;
 }
 
-/* For a period; a part of it when what was counted is not so any more. */
+/* Waits for a period, or for a part of it if the counts of the last survey are out of date. */
 static int survey_wait(struct janitor *j, uint64_t mark)
 {
 	uint64_t begin_ns = rt_now_ns(), least_ns = j->opts.survey_ns / SURVEY_SOONER;
@@ -418,13 +425,13 @@ static void survey_fiber(void *arg)
 	uint64_t mark;
 	do
 		mark = health_mark(j);
-	while (told(janitor_survey(j), "survey") && survey_wait(j, mark) == 0);
+	while (goes_on(janitor_survey(j), "survey") && survey_wait(j, mark) == 0);
 }
 
 static void report_fiber(void *arg)
 {
 	struct janitor *j = arg;
-	while (told(janitor_report(j), "report"))
+	while (goes_on(janitor_report(j), "report"))
 		if (rt_sleep_ns(REPORT_NS) < 0)
 			break;
 }
@@ -436,7 +443,8 @@ static void report_drop_fiber(void *arg)
 	report_drop(f->j);
 }
 
-/* So that others need not wait for what this one will not do any more: several at once, as each is a write. */
+/* Drops all leases so that other janitors need not wait until they expire; several fibers, as each
+ * drop is a write. */
 static void leases_drop_fiber(void *arg)
 {
 	struct farewell *f = arg;
@@ -452,7 +460,8 @@ static void leases_drop_fiber(void *arg)
 	}
 }
 
-/* In fibers that were not cancelled, and for a moment only: the metadata may be gone as well. */
+/* Deletes the report and the leases, in fibers that are not cancelled and for at most FAREWELL_NS:
+ * the metadata may be down as well. */
 static void farewell(struct janitor *j)
 {
 	struct farewell f = {.j = j, .end_ns = rt_now_ns() + FAREWELL_NS};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is on the disks, page by page, and which of it no record knows.
+ * Lists the chunks of disks page by page, and deletes those that no record names (orphans).
  *
- * A chunk's label names its tenant and block (client/label.h). One that no record wants may belong
- * to a write or repair that has not told the metadata yet, so it is remembered with the epoch, and deleted when
- * it is still unwanted two epochs later: at least one whole grace lies between. A chunk without a label is
- * counted and left alone; of one that is too damaged to tell, the blocks are asked (blank.c).
+ * A chunk's label names its tenant and block (client/label.h). A chunk that no record names may belong
+ * to a write or repair whose record is not changed yet. So it is remembered with the collector's
+ * epoch, and deleted if it is still an orphan two epochs later: at least one grace period lies
+ * between. A chunk without a label is counted and kept. For a chunk whose label is unreadable the
+ * records that name the disk are searched (blank.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 
 #define NODE_TIMEOUT_NS (30 * NS_PER_S)
 #define ORPHAN_FIBERS 4
-#define FORGET_EPOCHS 16 /* without having been seen: somebody else has deleted it */
+#define FORGET_EPOCHS 16 /* epochs without being seen: another janitor has deleted it */
 
 int64_t shelf_list(struct shelf *s, size_t max)
 {
@@ -47,7 +48,7 @@ int shelf_stat(struct shelf *s, size_t n)
 	return rc;
 }
 
-/* Disks on the way through, shared by a few fibers. */
+/* The disks of one call of some_disks, shared by its fibers. */
 struct round {
 	struct janitor *j;
 	const char *what;
@@ -175,7 +176,8 @@ void orphan_forget(struct shelf *s, struct chunk_id id)
 	free(map_remove(&s->j->sightings, sighting_key(s, id)));
 }
 
-/* A janitor that stood still may be epochs late: a sighting that is older than the look would shorten the grace. */
+/* Reads the epoch after the page: a janitor that was paused may be epochs late, and an epoch older
+ * than the page would shorten the grace period. */
 static int sighting_epoch(struct shelf *s)
 {
 	struct meta_call m = errand_meta(s->j, &s->errand);
@@ -191,20 +193,21 @@ static int sighting_add(struct shelf *s, uint64_t key, uint64_t put)
 	j->stats.orphans_seen++;
 	*new = (struct sighting){.epoch = s->epoch, .last_epoch = s->epoch, .put = put};
 	if (map_put(&j->sightings, key, new) < 0)
-		free(new); /* too many at once: seen another time */
+		free(new); /* the table is full: a later sweep sees the chunk again */
 	return 0;
 }
 
-/* Whether a damaged chunk is whole now: a repair has put it anew. */
-static int blank_is_mended(struct shelf *s, struct chunk_id id, bool *mended)
+/* Sets *intact to whether a damaged chunk is intact now, because a repair has put it again. */
+static int blank_is_intact(struct shelf *s, struct chunk_id id, bool *intact)
 {
 	s->ids[0] = id;
 	int rc = shelf_stat(s, 1);
-	*mended = s->rcs[0] == 0;
+	*intact = s->rcs[0] == 0;
 	return rc;
 }
 
-/* Asked again, because many may have waited for their turn: a repair or move may have met it meanwhile. */
+/* Deletes an orphan. Its record is asked once more after the wait for the pacer: a repair or move
+ * may have come to use the chunk in that time. */
 static int orphan_delete(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f,
 			 const uint8_t *label)
 {
@@ -216,16 +219,17 @@ static int orphan_delete(struct shelf *s, struct chunk_id id, const struct meta_
 	int rc = pacer_wait(&j->deletes, 1, j->opts.deletes_per_s);
 	struct meta_call m = errand_meta(j, &s->errand);
 	if (rc == 0)
-		rc = f == NULL ? blank_is_mended(s, id, &wanted)
+		rc = f == NULL ? blank_is_intact(s, id, &wanted)
 			       : meta_client_chunk_give_up(&m, s->disk, f, &wanted);
 	if (rc < 0 || wanted)
 		return rc;
 	rc = chunk_delete(j, s->disk, id, &seen);
 	j->stats.orphans_deleted += rc == 0;
-	return rc == -ESTALE ? 0 : rc; /* put anew meanwhile */
+	return rc == -ESTALE ? 0 : rc; /* the chunk was put again since */
 }
 
-/* f and label: NULL, it has no label that can be read. Then it is not one that has just been put. */
+/* Remembers an orphan, or deletes one that was remembered two epochs ago. f and label are NULL for
+ * a chunk with an unreadable label, which no recent put can have. */
 static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f,
 		       const uint8_t *label)
 {
@@ -237,7 +241,8 @@ static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_fo
 		return orphan_delete(s, id, f, label);
 	if (old == NULL)
 		return sighting_add(s, key, put);
-	/* Not the one that was seen then: that was deleted, and this has come since. */
+	/* Another put of the same name: the chunk that was seen was deleted, and this one put
+	 * since. */
 	if (old->put != put)
 		*old = (struct sighting){.epoch = s->epoch, .put = put};
 	old->last_epoch = s->epoch;
@@ -248,7 +253,8 @@ static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_fo
 		free(map_remove(&j->sightings, key));
 	if (rc != -EIO)
 		return rc;
-	/* A pool may not be able to delete one of its chunks until it has a new drive. Others it can. */
+	/* A pool may be unable to delete this chunk until it has a new drive, and able to delete
+	 * others. */
 	log_warn("orphan", "disk=%016lx chunk=%016lx.%u rc=%d", s->disk, id.block, id.index, rc);
 	return 0;
 }
@@ -310,7 +316,7 @@ static int orphans_disk(struct shelf *s, uint64_t unused)
 	return rc;
 }
 
-/* What has not been seen for long is there no more. It may be a whole disk's, deleted by others. */
+/* Forgets orphans that were not seen for FORGET_EPOCHS: other janitors have deleted them. */
 static int sightings_forget(struct janitor *j)
 {
 	AUTO_FREE uint64_t *old = malloc((map_count(&j->sightings) + 1) * sizeof(*old));

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What should be on a disk, and is not: the records that name the disk are gone through, and their chunks asked
- * for. What is not there is reported, and so repaired; so is a chunk that is whole and not what the record says:
- * of another length or checksum, not sealed, of another block. A disk that lost a write, or was restored from an
- * old image, has such.
+ * Chunks that records place on a disk and that are missing or wrong there. All records that name
+ * the disk are walked and the node is asked for their chunks. A chunk that the node does not have is
+ * reported as damaged, and repair replaces it; so is an intact chunk that does not match its record:
+ * another length or checksum, not sealed, or of another block. A disk that lost a write, or was
+ * restored from an old image, has such chunks.
  *
- * When. At the end of each pass of scrubbing; and at once when there is another drive under the number of a disk.
- * A drive says when it was formatted, and the map has it (created_ns). The one whose records were last gone
- * through is in a note "drive/DISK": while it is another, and the disk is well, the disk is looked at in the next
- * round of repair, and what is missing repaired in the same.
+ * A disk is checked at the end of each pass of scrub, and at once when its drive was replaced under
+ * the same id. The map has the time at which a drive was formatted (created_ns). The note
+ * "drive/DISK" has that time for the drive that was checked last: while the two differ, the next
+ * round of repair checks the disk, and repairs what is missing.
  *
- *     disk 3001 failed, 900 of 1000 blocks repaired    the drive is replaced    100 records still name 3001
- *     -> the map has another created_ns than the note  -> 100 chunks reported   -> they are made anew
+ *     disk 3001 failed, 900 of 1000 blocks were repaired
+ *     its drive is replaced, 100 records still name disk 3001
+ *     -> created_ns in the map differs from the note -> 100 chunks are reported and rebuilt
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,7 +38,7 @@ int shelf_report(struct shelf *s, uint32_t tenant, uint64_t block, struct chunk_
 	return meta_client_block_report(&m, block, id.block, id.index, s->disk);
 }
 
-/* Whether a chunk, whole by itself, is the one that the record means. */
+/* Returns whether an intact chunk is the one that the record describes. */
 static bool is_meant(const struct meta_block *b, uint32_t tenant, uint32_t index,
 		     const struct chunk_stat *st)
 {
@@ -46,19 +48,19 @@ static bool is_meant(const struct meta_block *b, uint32_t tenant, uint32_t index
 	uint64_t label_block;
 	if (encoding_parse(b->encoding, &enc, NULL, 0) < 0 || shape_init(&shape, &enc) < 0 ||
 	    b->chunk_count != (size_t)shape.n)
-		return true; /* nobody can say */
+		return true; /* the record does not say what it should be */
 	uint32_t want = shape.copies ? b->crc : b->chunks[index].crc;
 	if (!st->sealed || st->len != shape_stored_len(&shape, (int)index, b->length) ||
 	    (want != 0 && st->len > 0 && st->crc != want))
 		return false;
-	/* One without a label is from somebody who knew of none. */
+	/* A chunk without a label was not put by a client of this version. */
 	return label_read(st->label, &label_tenant, &label_block) < 0 ||
 	       (label_tenant == tenant && label_block == b->id);
 }
 
-/* n records of one tenant: those whose chunk is not on the disk, or another one, or damaged so that it could not say
- * whose it is, are reported. The chunks are asked for after the records: of what was sealed then nothing changes
- * any more. */
+/* Reports the chunks of n records of one tenant that are not on the disk, do not match, or have an
+ * unreadable label. The node is asked after the records were read: chunks of blocks that were
+ * sealed by then do not change any more. */
 static int records_look(struct shelf *s, const struct meta_on_disk *on, const struct meta_block *b,
 			size_t n, void *ctx)
 {
@@ -75,12 +77,12 @@ static int records_look(struct shelf *s, const struct meta_on_disk *on, const st
 	int rc = count > 0 ? shelf_stat(s, count) : 0;
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		const struct meta_on_disk *row = &on[of[i]];
-		bool well = s->rcs[i] == 0
+		bool good = s->rcs[i] == 0
 				    ? is_meant(&b[of[i]], row->tenant, row->index, &s->stat[i]) &&
 					      !blank_is(s, s->ids[i])
 				    : s->rcs[i] != -ENOENT && s->rcs[i] != -EBADMSG;
-		/* Moved since: -ESTALE. */
-		if (!well && shelf_report(s, row->tenant, row->block, s->ids[i]) == 0)
+		/* -ESTALE: the chunk was moved since the record was read. */
+		if (!good && shelf_report(s, row->tenant, row->block, s->ids[i]) == 0)
 			++*found;
 	}
 	return rc;
@@ -96,7 +98,7 @@ int missing_look(struct shelf *s, uint64_t *found)
 
 /* --- new drives -------------------------------------------------------------------------------- */
 
-/* Which drive of a disk is known to be looked at, in this process. */
+/* The drive of a disk that this process has checked, or knows to be checked. */
 struct drive {
 	uint64_t created_ns;
 };
@@ -121,7 +123,7 @@ static bool is_new(const struct janitor *j, const struct cluster_disk *d)
 	return d->created_ns != 0 && (known == NULL || known->created_ns != d->created_ns);
 }
 
-/* found: a uint64_t *, of all disks. */
+/* A disk_fn. found: a uint64_t *, the sum over all disks. */
 static int drive_look(struct shelf *s, uint64_t found)
 {
 	struct meta_call m = errand_meta(s->j, &s->errand);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Re-encoding by policy: what is written as copies, because that is quick to write and to append to, becomes
- * something that takes less room when it has come to rest.
+ * Re-encoding by policy: files are written as replicas, which are quick to write and to append to, and
+ * get an encoding that takes less space once they have not changed for a while.
  *
- * A policy is a note, "policy/TENANT" for all of a tenant or "policy/TENANT/DIRECTORY" for a directory and all
- * below it, with {"encoding": "rs:4+2", "after_ns": ...}; the nearest one above a file counts. Encoding "keep":
- * nothing is encoded anew there. A block's file is the first of its owners, its age that of the file's last
- * change. client/reencode.c does it: the old chunks are dropped after the record names the new ones.
+ * A policy is a note, "policy/TENANT" for all of a tenant or "policy/TENANT/DIRECTORY" for a directory
+ * and all below it, with {"encoding": "rs:4+2", "after_ns": ...}. The nearest policy at or above a
+ * file's directory applies. Encoding "keep": blocks there are not re-encoded. A block belongs to the
+ * first of its owners, and its age is the time since that file's last change. client/reencode.c does
+ * the work: the old chunks are released when the record names the new ones.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,9 +23,9 @@
 #include "rt/rt.h"
 
 #define POLICIES_MAX 10000
-#define DIRS_MAX 65536 /* remembered in a run */
+#define DIRS_MAX 65536 /* directories whose policy a run remembers */
 
-/* --- what there is ------------------------------------------------------------------------------ */
+/* --- policies ------------------------------------------------------------------------------ */
 
 int policies_load(struct janitor *j)
 {
@@ -79,16 +80,16 @@ bool policy_wants(struct janitor *j, const struct meta_block_at *b)
 	       shape_init(&shape, &enc) == 0 && shape.copies;
 }
 
-/* --- doing -------------------------------------------------------------------------------------- */
+/* --- re-encoding -------------------------------------------------------------------------------------- */
 
 struct applying {
 	struct janitor *j;
-	uint32_t tenant;  /* of dirs */
-	struct map dirs;  /* directory -> struct policy that counts there, or nothing */
-	struct policy no; /* stands for none */
+	uint32_t tenant;  /* tenant of dirs */
+	struct map dirs;  /* directory -> struct policy that applies there, or &no */
+	struct policy no; /* stands for "no policy" */
 };
 
-/* The nearest policy at or above a directory; &p->no: none. */
+/* Finds the nearest policy at or above a directory; &p->no: none. */
 static int policy_of(struct applying *p, struct meta_call *m, uint64_t dir,
 		     const struct policy **out)
 {
@@ -113,7 +114,7 @@ static int policy_of(struct applying *p, struct meta_call *m, uint64_t dir,
 	return 0;
 }
 
-/* What the block is to become; NULL: it stays, for now. */
+/* Sets *out to the encoding that the block is to get now; NULL: none. */
 static int block_policy(struct applying *p, const struct job *job, const char **out)
 {
 	struct errand e;
@@ -135,7 +136,7 @@ static int block_policy(struct applying *p, const struct job *job, const char **
 	if (rc == 0)
 		rc = policy_of(p, &m, f.dir, &policy);
 	if (rc < 0)
-		return rc == -ENOENT ? 0 : rc; /* on its way out */
+		return rc == -ENOENT ? 0 : rc; /* the file or a directory was deleted */
 	uint64_t now_ns = rt_wall_ns();
 	if (policy != NULL && f.sealed && !f.removed && now_ns >= f.mtime_ns &&
 	    now_ns - f.mtime_ns >= policy->after_ns && policy->encoding[0] != 0)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One walk of all blocks for everybody who wants to see all blocks: it counts them (stats.h), and notes which
- * are to be moved (balance.c), compacted (compact.c) or encoded anew (policy.c). A share of the partitions is
- * walked at a time; then its work is done, for at most so long as lies between two surveys. What is left comes
- * with the next.
+ * One walk of all Block records for all services that need it. It counts the blocks (stats.h) and
+ * collects jobs: chunks to move (balance.c), blocks to compact (compact.c) or to re-encode (policy.c).
+ * A share of the partitions is walked at a time; then its jobs are done, for at most the time between
+ * two surveys. The next survey finds the jobs that are left.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 #define PAGE 64
 #define REWRITE_TIMEOUT_NS (60 * NS_PER_S)
-#define TENANTS_MAX 256 /* that are shown */
+#define TENANTS_MAX 256 /* tenants whose use is reported */
 
 static int jobs_add(struct jobs *w, const struct meta_block_at *b)
 {
@@ -85,7 +85,7 @@ static int walk(struct share_work *w, unsigned share)
 	return rc;
 }
 
-/* Each service in a fiber of its own: one that waits for disks does not hold up the others. */
+/* Each service runs in its own fiber, so that a wait for disks does not delay the others. */
 struct service_run {
 	struct share_work *w;
 	size_t service;
@@ -123,7 +123,7 @@ static int work(struct share_work *w)
 bool jobs_next(struct janitor *j, struct jobs *w, struct job *out, int *rc)
 {
 	*rc = w->next > 0 ? lease_keep(j, w->lease) : 0;
-	/* What is lost goes first. */
+	/* Repair goes first. */
 	while (*rc == 0 && j->stats.blocks_waiting > 0 && rt_now_ns() < w->end_ns)
 		*rc = rt_sleep_ns(NS_PER_S);
 	if (*rc < 0 || w->next == w->count || rt_now_ns() >= w->end_ns)
@@ -160,7 +160,8 @@ int rewrite_wait(struct janitor *j, const struct meta_block *b, size_t n, uint64
 uint64_t rewrite_call(struct janitor *j, struct errand *e, uint32_t tenant)
 {
 	errand_init(j, e, tenant);
-	/* The old chunks are deleted once the new ones are named: all new ones must be stored. */
+	/* The old chunks are deleted once the record names the new ones: all new ones must be
+	 * stored. */
 	e->call.quorum = ENCODING_STRIPE_MAX;
 	return rt_deadline_narrow(rt_now_ns() + REWRITE_TIMEOUT_NS);
 }
@@ -184,7 +185,7 @@ static int share_survey(struct janitor *j, unsigned share)
 		rc = stats_save(&m, share, &w.stats);
 	if (rc == 0)
 		rc = work(&w);
-	/* The next survey decides by what is so now, not by what was before these moves. */
+	/* The next survey must decide by the counts after these moves. */
 	if (rc == 0 && w.jobs[SURVEY_BALANCE].changed)
 		rc = stats_save(&m, share, &w.stats);
 	stats_fini(&w.stats);
@@ -195,7 +196,7 @@ static int share_survey(struct janitor *j, unsigned share)
 	return rc == -EBUSY ? 0 : rc;
 }
 
-/* What all shares say together. */
+/* Loads the sum of the counts of all shares. */
 static int sums_load(struct janitor *j)
 {
 	struct errand e;
@@ -214,7 +215,7 @@ static int sums_load(struct janitor *j)
 	return 0;
 }
 
-/* What tenants use: from their accounts, and from the last count of their trees. */
+/* Loads the use of tenants: their accounts, and the last count of their trees. */
 static int tenants_load(struct janitor *j)
 {
 	struct errand root;

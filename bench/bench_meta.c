@@ -32,6 +32,7 @@
 #include "kv/rocksdb.h"
 #include "meta/service.h"
 #include "meta_load.h"
+#include "rt/pool.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 #include "table.h"

@@ -7,9 +7,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/crc.h"
 #include "base/rng.h"
 #include "node/node_client.h"
+#include "rt/pool.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 #include "table.h"

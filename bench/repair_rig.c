@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "kv/mem.h"
 #include "meta/service.h"
+#include "meta_api/node.h"
 #include "meta_client/meta_client.h"
 #include "rt/file.h"
 #include "rt/sim.h"

@@ -9,12 +9,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/crc.h"
 #include "base/err.h"
 #include "rpc/client.h"
 #include "rpc/rpc.pb-c.h"
 #include "rpc/server.h"
+#include "rpc/type.h"
+#include "rt/pool.h"
 #include "rt/real.h"
+#include "rt/rt.h"
 
 #define POOL_BYTES (256 * MIB)
 #define SECONDS_NS (2 * NS_PER_S)

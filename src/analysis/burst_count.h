@@ -3,7 +3,6 @@
 #ifndef ANALYSIS_BURST_COUNT_H
 #define ANALYSIS_BURST_COUNT_H
 
-#include "analysis/burst.h"
 #include "analysis/burst_pool.h"
 
 /* What of the system matters for counting. */

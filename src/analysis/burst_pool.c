@@ -7,6 +7,7 @@
 
 #include "analysis/stats.h"
 #include "base/base.h"
+#include "base/rng.h"
 
 #define NODES_MAX 400000.0 /* layouts looked at when counting */
 #define TASKS 64

@@ -18,6 +18,7 @@
 #include "analysis/burst_stripes.h"
 #include "analysis/lrc_loss.h"
 #include "base/base.h"
+#include "base/rng.h"
 #include "code/failure.h"
 
 #define TASK_TRIALS 500

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analysis/damage_impl.h"
+#include "base/rng.h"
 
 /* Table: count of stripes with i known and u unknown losses, i + u <= bears. */
 static size_t at(const struct level *level, uint32_t i, uint32_t u)

@@ -29,7 +29,8 @@
 #define ANALYSIS_DAMAGE_H
 
 #include "analysis/level.h"
-#include "base/rng.h"
+
+struct rng;
 
 #define DAMAGE_UNKNOWN_MAX 64 /* more: the oldest counts as detected */
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analysis/damage_impl.h"
+#include "base/rng.h"
 
 #define ROWS_PER_WIDTH 32u /* failed members whose sets fit; beyond, sets are left out */
 #define ROW_SET 0

@@ -7,6 +7,7 @@
 
 #include "analysis/pool_hit.h"
 #include "base/base.h"
+#include "base/rng.h"
 
 /*
  * The states of all groups of one level; those that were touched are set back after a mission. Groups

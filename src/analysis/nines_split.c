@@ -9,6 +9,7 @@
 #include "analysis/pool_hit.h"
 #include "analysis/split.h"
 #include "base/base.h"
+#include "base/rng.h"
 
 #define ROUND_TASKS 32      /* runs or batches between looks at the error */
 #define BATCH_POOL_RUNS 8   /* at least */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/rng.h"
 
 #define CYCLE_FAILURES_MAX 20000 /* of one cycle: beyond, repair does not keep up */
 #define BRANCHES_MAX 32          /* states of one start that wait to be continued */

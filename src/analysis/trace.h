@@ -23,7 +23,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/rng.h"
+struct rng;
 
 #define TRACE_EVENTS_MAX 50000000u
 #define TRACE_WHY_MAX 200

@@ -10,6 +10,7 @@
 
 #include "analysis/trace.h"
 #include "base/base.h"
+#include "base/rng.h"
 
 struct moments {
 	struct trace_event *at;

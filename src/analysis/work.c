@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "base/rng.h"
 
 #define REPORT_EVERY_NS (NS_PER_S / 5)
 

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "base/rng.h"
+struct rng;
 
 #define WORK_THREADS_MAX 256
 

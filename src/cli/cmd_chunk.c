@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/crc.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "rt/pool.h"
 
 #define PIECE_BYTES (8 * MIB)
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "node/node_client.h"
+#include "rt/pool.h"
 
 #define NODE_ADDR_DEFAULT "127.0.0.1:7100"
 

@@ -6,6 +6,7 @@
 
 #include "analysis/trace.h"
 #include "base/json.h"
+#include "base/rng.h"
 #include "base/units.h"
 #include "cli/durability.h"
 

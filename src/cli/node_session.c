@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/cmd_chunk.h"
+#include "rt/pool.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 

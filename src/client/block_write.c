@@ -9,6 +9,7 @@
 #include "base/bug.h"
 #include "base/err.h"
 #include "client/label.h"
+#include "cluster/cluster.h"
 
 #define RESERVE_TIMEOUT_NS (2 * NS_PER_S)
 #define PUT_TIMEOUT_NS (30 * NS_PER_S)

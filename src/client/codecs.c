@@ -3,6 +3,10 @@
 
 #include <errno.h>
 
+#include "client/shape.h"
+#include "code/codec.h"
+#include "code/encoding.h"
+
 void codecs_init(struct codecs *c)
 {
 	c->count = 0;

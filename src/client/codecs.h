@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-#include "client/shape.h"
+struct codec;
+struct shape;
 
 #define CODECS_MAX 32
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/fabric.h"
+#include "cluster/cluster.h"
 #include "code/plan.h"
 #include "rt/net.h"
 

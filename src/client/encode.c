@@ -7,6 +7,8 @@
 
 #include "base/bug.h"
 #include "base/crc.h"
+#include "code/codec.h"
+#include "code/sg.h"
 
 #define ENCODE_INLINE_BYTES (512 * KIB) /* less is not worth the way to another thread */
 

@@ -13,6 +13,7 @@
 #include <terrane/terrane.h>
 
 #include "client/fabric.h"
+#include "cluster/cluster.h"
 #include "meta_client/meta_client.h"
 
 struct efile; /* an open file */

@@ -8,9 +8,10 @@
 #include "client/block_read.h"
 #include "client/block_write.h"
 #include "client/engine.h"
-#include "cluster/choose.h"
 #include "meta_api/id.h"
 #include "meta_client/meta_client.h"
+
+struct cluster_choice;
 
 #define ENGINE_NAME_MAX 64
 #define ENGINE_LATE_NAME_MAX (META_TENANT_NAME_MAX + 12) /* a tenant, a colon and a number */

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "cluster/cluster.h"
 
 #define LINGER_NS (2 * NS_PER_S)
 #define LINGER_STEP_NS (5 * NS_PER_MS)

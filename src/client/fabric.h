@@ -18,11 +18,12 @@
 #include "client/codecs.h"
 #include "client/gate.h"
 #include "client/pace.h"
-#include "cluster/cluster.h"
 #include "node/node_client.h"
-#include "rpc/client.h"
+#include "rpc/context.h"
 #include "rt/pool.h"
 #include "rt/rt.h"
+
+struct cluster;
 
 #define FABRIC_ERROR_MAX 256
 

@@ -25,6 +25,7 @@
 
 #include "client/cluster_file.h"
 #include "client/engine.h"
+#include "cluster/cluster.h"
 
 struct runtime;
 

@@ -19,7 +19,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "code/codec.h"
 #include "code/encoding.h"
 
 #define SHAPE_UNIT ((uint64_t)4096)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/bug.h"
 #include "base/hash.h"
 #include "base/rng.h"

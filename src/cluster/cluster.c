@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "cluster/impl.h"
 
 void cluster_init(struct cluster *c)

@@ -3,7 +3,6 @@
 #ifndef CLUSTER_IMPL_H
 #define CLUSTER_IMPL_H
 
-#include "base/base.h"
 #include "cluster/choose.h"
 
 /* A disk as choosing sees it: flat, with its domains as indexes. Gone disks have no seat. */

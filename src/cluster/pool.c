@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/base.h"
 #include "base/hash.h"
 #include "base/rng.h"
 #include "cluster/impl.h"

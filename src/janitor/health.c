@@ -18,6 +18,7 @@
 #include <errno.h>
 
 #include "base/rng.h"
+#include "client/shape.h"
 #include "code/health.h"
 #include "janitor/impl.h"
 

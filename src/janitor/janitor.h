@@ -47,7 +47,6 @@
 
 #include "base/strbuf.h"
 #include "client/fabric.h"
-#include "cluster/choose.h"
 
 struct janitor;
 

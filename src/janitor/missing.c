@@ -25,6 +25,7 @@
 #include "client/shape.h"
 #include "janitor/impl.h"
 #include "janitor/notes.h"
+#include "meta_api/note.h"
 #include "rt/rt.h"
 
 #define DRIVE_FIBERS 4

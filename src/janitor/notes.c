@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "code/encoding.h"
+#include "meta_api/note.h"
 
 #define HEX_DIGITS "0123456789abcdefABCDEF"
 

@@ -20,6 +20,7 @@
 #include "client/shape.h"
 #include "janitor/impl.h"
 #include "janitor/notes.h"
+#include "meta_api/note.h"
 #include "rt/rt.h"
 
 #define POLICIES_MAX 10000

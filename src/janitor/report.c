@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "janitor/impl.h"
 #include "janitor/notes.h"
+#include "meta_api/note.h"
 #include "rt/rt.h"
 
 #define LIVES_NS (60 * NS_PER_S)

@@ -28,6 +28,7 @@
 #include "client/label.h"
 #include "janitor/impl.h"
 #include "janitor/notes.h"
+#include "meta_api/note.h"
 #include "rt/rt.h"
 
 #define SCRUB_FIBERS 32 /* disks at once */

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "janitor/notes.h"
+#include "meta_api/note.h"
 #include "rt/rt.h"
 
 #define NOTE_DISKS 60 /* lines of one note */

@@ -17,7 +17,6 @@
 #define JANITOR_STATS_H
 
 #include "base/map.h"
-#include "cluster/choose.h"
 #include "meta_client/meta_client.h"
 
 #define STATS_SKETCH 1024

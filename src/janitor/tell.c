@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "janitor/impl.h"
+#include "meta_api/note.h"
 #include "rt/rt.h"
 
 #define FAMILY "repair/"

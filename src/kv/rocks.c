@@ -11,6 +11,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "kv/format.h"
+#include "kv/rocksdb.h"
+#include "kv/row_cache.h"
 #include "rt/file.h"
 #include "rt/real.h"
 #include "rt/rt.h"

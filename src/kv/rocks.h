@@ -37,8 +37,6 @@
 #include <rocksdb/c.h>
 
 #include "kv/queue.h"
-#include "kv/rocksdb.h"
-#include "kv/row_cache.h"
 
 /*
  * With two lanes, one could evaluate checks during the sync of the other. But an operation that sends

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kv/rocks.h"
+#include "kv/row_cache.h"
 #include "rt/rt.h"
 
 struct commit_job {

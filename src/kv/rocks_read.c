@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "kv/rocks.h"
+#include "kv/row_cache.h"
 #include "kv/rows.h"
 #include "rt/rt.h"
 

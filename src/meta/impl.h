@@ -6,11 +6,9 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "kv/kv.h"
-#include "meta/gc.h"
 #include "meta/meta.h"
 #include "meta/record.h"
 #include "meta/schema.h"
-#include "rt/sync.h"
 
 #define META_TRIES 64            /* of an operation that others get in the way of */
 #define META_OP_BYTES (32 * MIB) /* memory of one operation */

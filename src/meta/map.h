@@ -31,7 +31,8 @@
 #define META_MAP_H
 
 #include "cluster/cluster.h"
-#include "meta_api/node.h"
+
+struct meta_map_node;
 
 #define META_MAP_PAGE 2000 /* records of one answer */
 

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "meta/map_impl.h"
+#include "meta_api/node.h"
 #include "rt/net.h"
 
 _Static_assert(CLUSTER_ADDR_MAX <= RT_ADDR_MAX, "connections must take any address of the map");

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "meta/map_impl.h"
+#include "meta_api/node.h"
 
 struct map_life *map_life(struct meta_map *m, uint64_t node)
 {

@@ -52,7 +52,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "meta_api/id.h"
 #include "meta_api/types.h"
 
 struct arena;

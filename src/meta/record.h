@@ -6,10 +6,11 @@
 #ifndef META_RECORD_H
 #define META_RECORD_H
 
-#include "base/arena.h"
 #include "kv/kv.h"
-#include "meta/meta.h"
 #include "meta/record.pb-c.h"
+#include "meta_api/types.h"
+
+struct arena;
 
 typedef Terrane__Rec__Extent rec_extent;
 typedef Terrane__Rec__Format rec_format;

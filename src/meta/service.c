@@ -9,7 +9,10 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/strbuf.h"
+#include "kv/kv.h"
 #include "meta/service_impl.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 
 #define POOL_DEFAULT_BYTES (64 * MIB)

@@ -12,12 +12,11 @@
 
 #include <stdint.h>
 
-#include "base/strbuf.h"
-#include "kv/kv.h"
 #include "meta/map.h"
 #include "meta/meta.h"
-#include "rpc/counters.h"
 
+struct kv;
+struct strbuf;
 struct meta_service;
 
 struct meta_serve_options {

@@ -6,6 +6,7 @@
 
 #include "cluster/record.h"
 #include "meta/service_impl.h"
+#include "meta_api/node.h"
 
 #define USAGE_DISKS_MAX 10000 /* what one response carries */
 

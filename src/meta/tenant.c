@@ -24,6 +24,7 @@
 #include "base/bug.h"
 #include "meta/impl.h"
 #include "rt/rt.h"
+#include "rt/sync.h"
 
 static uint64_t part_registry(const struct meta *m)
 {

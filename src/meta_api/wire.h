@@ -8,10 +8,11 @@
 #ifndef META_API_WIRE_H
 #define META_API_WIRE_H
 
-#include "base/arena.h"
 #include "meta_api/meta.pb-c.h"
 #include "meta_api/types.h"
 #include "rpc/type.h"
+
+struct arena;
 
 /* number, name, lower-case name of the messages, bytes of request and of response */
 #define META_TYPES(X)                                                 \

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "cluster/record.h"
+#include "meta_api/node.h"
 #include "meta_client/impl.h"
 #include "rt/rt.h"
 

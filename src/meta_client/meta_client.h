@@ -38,10 +38,13 @@
 
 #include "cluster/cluster.h"
 #include "meta_api/gc.h"
-#include "meta_api/node.h"
-#include "meta_api/note.h"
 #include "meta_api/types.h"
 #include "rpc/client.h"
+
+struct arena;
+struct meta_map_node;
+struct meta_note;
+struct rpc_context;
 
 #define META_CLIENT_SERVERS_MAX 16
 #define META_CLIENT_ERROR_MAX 200

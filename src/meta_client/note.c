@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "meta_api/note.h"
 #include "meta_client/impl.h"
 
 int meta_client_note_put(struct meta_call *c, struct meta_note *note)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "node/service_impl.h"
 #include "rpc/counters.h"
 #include "store/flash.h"

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "node/service_impl.h"
 #include "rpc/server.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 
 #define POOL_DEFAULT_BYTES (512 * MIB)

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/bug.h"
 #include "base/err.h"
 #include "node/service_impl.h"

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "node/service_impl.h"
 
 #define LOSSES_BYTES (1 * MIB) /* of rows read to find losses, more or less */

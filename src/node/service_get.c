@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/crc.h"
 #include "node/service_impl.h"
 

@@ -13,6 +13,7 @@
 
 #include "node/service.h"
 #include "rpc/server.h"
+#include "rt/pool.h"
 
 struct node {
 	struct node_disks disks;

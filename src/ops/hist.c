@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/base.h"
+#include "base/strbuf.h"
 
 static uint32_t bucket_of(uint64_t ns)
 {

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "base/strbuf.h"
+struct strbuf;
 
 #define HIST_MIN_LOG2 10 /* the first bound is 2^10 ns, a microsecond */
 #define HIST_DOUBLINGS 28

@@ -22,6 +22,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "rt/rt.h"
 
 #define ADDR_MAX 80

@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-#include "base/strbuf.h"
+struct strbuf;
 
 #define OPS_HTTP_CONNECTIONS 16
 #define OPS_HTTP_BYTES ((size_t)(16 * MIB))

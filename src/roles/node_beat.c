@@ -9,8 +9,10 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "meta_api/node.h"
 #include "meta_client/meta_client.h"
 #include "node/node_client.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 
 #define POOL_BYTES (8 * MIB)

@@ -6,8 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "rpc/client_conn.h"
+#include "rpc/type.h"
+#include "rt/rt.h"
 
 #define ERROR_TEXT_MAX 256
 

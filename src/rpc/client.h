@@ -32,12 +32,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <protobuf-c/protobuf-c.h>
+
 #include "base/arena.h"
 #include "base/slice.h"
-#include "rpc/context.h"
-#include "rpc/counters.h"
-#include "rpc/type.h"
-#include "rt/pool.h"
+
+struct rpc_context;
+struct rpc_counters;
+struct rpc_type;
+struct rt_pool;
 
 #define RPC_TRIES_MAX 64
 

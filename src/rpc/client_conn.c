@@ -8,12 +8,18 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/bug.h"
 #include "base/crc.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "rpc/body.h"
+#include "rpc/counters.h"
 #include "rpc/rpc.pb-c.h"
+#include "rpc/type.h"
+#include "rt/net.h"
+#include "rt/pool.h"
+#include "rt/rt.h"
 
 /* The bounds of what any response may be; each call has its own within them. */
 static const struct frame_limits client_limits = {.body_max = RPC_BODY_MAX,

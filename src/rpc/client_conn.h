@@ -6,7 +6,9 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "rpc/client.h"
+#include "rpc/counters.h"
 #include "rpc/stream.h"
+#include "rt/net.h"
 
 /* A call that was given to a connection; lives on the stack of its fiber. */
 struct client_call {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
+struct arena;
 
 enum rpc_traffic_class { RPC_CLASS_NONE, RPC_GOLD, RPC_SILVER, RPC_BRONZE };
 

@@ -3,6 +3,10 @@
 
 #include <stddef.h>
 
+#include "base/base.h"
+#include "base/strbuf.h"
+#include "rpc/stream.h"
+
 struct counter_entry {
 	const char *name;
 	const char *help;

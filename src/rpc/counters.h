@@ -5,8 +5,7 @@
 
 #include <stdint.h>
 
-#include "base/strbuf.h"
-#include "rpc/frame.h"
+struct strbuf;
 
 /* name, help */
 #define RPC_COUNTERS(X)                                                           \
@@ -40,9 +39,6 @@ struct rpc_counters {
 	RPC_COUNTERS(X)
 #undef X
 };
-
-/* Count a header that was refused. */
-void rpc_count_fault(struct rpc_counters *c, enum frame_fault fault);
 
 /* Prometheus text: terrane_rpc_NAME_total{role="ROLE"}. -EMSGSIZE, -ENOMEM. */
 int rpc_counters_print(const struct rpc_counters *c, const char *role, struct strbuf *out);

@@ -6,6 +6,8 @@
 
 #include "base/crc.h"
 #include "rpc/stream.h"
+#include "rt/net.h"
+#include "rt/rt.h"
 
 int in_init(struct rpc_in *in, struct rt_sock *sock, uint64_t stall_ns)
 {

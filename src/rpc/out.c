@@ -4,8 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/crc.h"
+#include "rpc/context.h"
 #include "rpc/stream.h"
+#include "rpc/type.h"
+#include "rt/net.h"
+#include "rt/pool.h"
+#include "rt/rt.h"
 
 static void batch_clear(struct out_batch *b)
 {

@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "rpc/rpc.pb-c.h"
 #include "rpc/server_conn.h"
+#include "rpc/type.h"
+#include "rt/net.h"
 
 #define CONNECTIONS_DEFAULT 1024
 #define IN_FLIGHT_DEFAULT 256

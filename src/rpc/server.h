@@ -24,14 +24,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <protobuf-c/protobuf-c.h>
+
 #include "base/arena.h"
+#include "base/list.h"
 #include "base/slice.h"
 #include "rpc/context.h"
-#include "rpc/counters.h"
-#include "rpc/type.h"
-#include "rt/pool.h"
-#include "rt/rt.h"
 
+struct buf;
+struct rpc_counters;
+struct rpc_type;
+struct rt_fiber;
+struct rt_pool;
 struct rpc_server;
 struct server_conn;
 

@@ -15,8 +15,11 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rpc/body.h"
+#include "rpc/counters.h"
 #include "rpc/rpc.pb-c.h"
 #include "rpc/server_conn.h"
+#include "rpc/type.h"
+#include "rt/net.h"
 
 #define FREE_REQUESTS_MAX 1024
 #define ERROR_TEXT_MAX 256

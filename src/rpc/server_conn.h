@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "rpc/counters.h"
 #include "rpc/incoming.h"
 #include "rpc/server.h"
 #include "rpc/stream.h"

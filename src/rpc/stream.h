@@ -20,15 +20,19 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include <protobuf-c/protobuf-c.h>
+
 #include "base/list.h"
 #include "base/slice.h"
-#include "rpc/context.h"
 #include "rpc/frame.h"
-#include "rpc/type.h"
-#include "rt/net.h"
-#include "rt/pool.h"
-#include "rt/rt.h"
 #include "rt/sync.h"
+
+struct arena;
+struct buf;
+struct rpc_context;
+struct rpc_counters;
+struct rt_pool;
+struct rt_sock;
 
 #define IN_BYTES ((size_t)(16 * KIB))
 #define IN_PIECE_BYTES ((size_t)(256 * KIB)) /* bulk is checksummed while still in the cache */
@@ -120,5 +124,8 @@ struct out_frame {
 /* Queue a frame. Waits for room. 0: queued as a whole; else nothing of it will be sent. -ECONNRESET
  * when the stream is broken; -EMSGSIZE. */
 int out_frame(struct rpc_out *o, const struct out_frame *f);
+
+/* Count a header that was refused. */
+void rpc_count_fault(struct rpc_counters *c, enum frame_fault fault);
 
 #endif

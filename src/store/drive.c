@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rt/rt.h"
+#include "rt/sync.h"
 
 const struct drive_spec drive_hdd = {
 	.name = "hdd",

@@ -29,7 +29,6 @@
 
 #include "base/base.h"
 #include "base/list.h"
-#include "rt/sync.h"
 
 #define DRIVE_PATIENCE_NS (500 * NS_PER_MS)
 #define DRIVE_CHANNELS_MAX 256

@@ -58,7 +58,7 @@
 #ifndef STORE_POOL_H
 #define STORE_POOL_H
 
-#include "code/place.h"
+#include "code/place_kind.h"
 #include "store/store.h"
 
 #define POOL_ROWS_MAX 128 /* maximum of k + p */

@@ -20,6 +20,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "code/codec.h"
+#include "code/place.h"
 #include "rt/sync.h"
 #include "store/pool_layout.h"
 

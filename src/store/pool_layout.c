@@ -26,6 +26,7 @@
 #include "base/hash.h"
 #include "base/le.h"
 #include "code/perm.h"
+#include "code/place.h"
 
 #define PAGE 4096
 #define PIECES_MAX 1000

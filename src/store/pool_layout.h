@@ -7,6 +7,7 @@
 #ifndef STORE_POOL_LAYOUT_H
 #define STORE_POOL_LAYOUT_H
 
+#include "code/place.h"
 #include "store/pool.h"
 
 /* --- rows and pieces of a coded chunk --------------------------------------------------------- */

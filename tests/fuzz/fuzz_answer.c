@@ -17,14 +17,17 @@
 
 #include "base/arena.h"
 #include "base/base.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "client/label.h"
+#include "meta_api/note.h"
 #include "meta_api/wire.h"
 #include "meta_client/meta_client.h"
 #include "node/node_client.h"
 #include "rpc/body.h"
 #include "rpc/server.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
 

@@ -20,6 +20,7 @@
 #include "fuzz_sim.h"
 #include "kv/mem.h"
 #include "meta/map_impl.h"
+#include "meta_api/node.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
 

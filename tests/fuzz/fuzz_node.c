@@ -17,12 +17,14 @@
 
 #include "base/arena.h"
 #include "base/base.h"
+#include "base/buf.h"
 #include "base/crc.h"
 #include "base/log.h"
 #include "node/service_impl.h"
 #include "rpc/body.h"
 #include "rpc/client.h"
 #include "rt/net.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
 

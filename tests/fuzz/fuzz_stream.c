@@ -23,7 +23,9 @@
 #include "rpc/frame.h"
 #include "rpc/rpc.pb-c.h"
 #include "rpc/server.h"
+#include "rpc/type.h"
 #include "rt/net.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
 

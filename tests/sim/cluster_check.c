@@ -10,6 +10,7 @@
  *   3  parities are compared with an encoding anew, and everything is read again
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@
 #include "client/label.h"
 #include "cluster_check.h"
 #include "cluster_watch.h"
+#include "code/codec.h"
+#include "code/sg.h"
 #include "meta/gc.h"
 #include "rt/rt.h"
 #include "store/format.h"

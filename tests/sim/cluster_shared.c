@@ -10,6 +10,7 @@
 
 #include "../unit/history.h"
 #include "cluster.h"
+#include "meta_api/note.h"
 #include "rt/rt.h"
 
 #define CONTEST_DIR 0x7e57ULL /* and the next */

@@ -17,7 +17,10 @@
 #include "kv/mem.h"
 #include "meta/gc.h"
 #include "meta/service.h"
+#include "meta_api/node.h"
 #include "meta_client/meta_client.h"
+#include "rpc/context.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 #include "scenario.h"
 

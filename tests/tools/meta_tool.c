@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "meta_client/meta_client.h"
+#include "rt/pool.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "kv/mem.h"
 #include "meta/service.h"
+#include "meta_api/node.h"
 #include "meta_client/meta_client.h"
 #include "rt/file.h"
 

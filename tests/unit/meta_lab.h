@@ -21,6 +21,7 @@
 #include "meta_api/id.h"
 #include "meta_client/meta_client.h"
 #include "rt/net.h"
+#include "rt/pool.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 #include "rt/sim.h"

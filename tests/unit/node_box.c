@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "rt/file.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 
 static const char *const folder_names[BOX_FOLDERS] = {"d1", "d2", "gone", "m0", "m1", "m2",

@@ -15,6 +15,7 @@
 #include "node/node_client.h"
 #include "node/service.h"
 #include "rt/net.h"
+#include "rt/pool.h"
 #include "store_fixture.h"
 
 enum box_world { BOX_REAL, BOX_SIM };

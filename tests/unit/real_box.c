@@ -12,9 +12,11 @@
 #include "check.h"
 #include "kv/mem.h"
 #include "meta/service.h"
+#include "meta_api/node.h"
 #include "meta_client/meta_client.h"
 #include "node/service.h"
 #include "rt/net.h"
+#include "rt/pool.h"
 #include "rt/real.h"
 #include "rt/sync.h"
 

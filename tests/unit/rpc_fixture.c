@@ -5,10 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/crc.h"
 #include "base/err.h"
 #include "base/rng.h"
 #include "rpc/client_conn.h"
+#include "rpc/type.h"
+#include "rt/pool.h"
 #include "rt/real.h"
 #include "rt/sim.h"
 

@@ -23,6 +23,8 @@
 #include "rpc/rpc.pb-c.h"
 #include "rpc/server.h"
 #include "rpc/stream.h"
+#include "rt/net.h"
+#include "rt/pool.h"
 #include "rt/rt.h"
 
 #define CHECK(what) ((what) ? (void)0 : check_failed(#what, __FILE__, __LINE__))

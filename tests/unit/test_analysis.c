@@ -16,6 +16,7 @@
 #include "analysis/system.h"
 #include "analysis/work.h"
 #include "base/base.h"
+#include "base/rng.h"
 
 static void near(double got, double want, double relative)
 {

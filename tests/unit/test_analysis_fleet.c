@@ -13,6 +13,7 @@
 #include "analysis/nines.h"
 #include "analysis/split.h"
 #include "base/base.h"
+#include "base/rng.h"
 #include "code/failure.h"
 #include "code/repair_count.h"
 

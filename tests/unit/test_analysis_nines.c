@@ -15,6 +15,7 @@
 #include "analysis/nines.h"
 #include "analysis/split.h"
 #include "base/base.h"
+#include "base/rng.h"
 #include "code/health.h"
 
 #define NEAR(a, b, tolerance) assert_true(fabs((a) / (b)-1) <= (tolerance))

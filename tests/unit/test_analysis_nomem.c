@@ -16,6 +16,7 @@
 #include "analysis/lrc_odds.h"
 #include "analysis/nines.h"
 #include "analysis/split.h"
+#include "base/rng.h"
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);

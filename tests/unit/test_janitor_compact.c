@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "janitor_lab.h"
 #include "meta/meta.h"
+#include "meta_api/note.h"
 
 #define FILES 40
 #define FILE_BYTES 3000

@@ -16,6 +16,7 @@
 #include "client/fsck.h"
 #include "client/label.h"
 #include "janitor_lab.h"
+#include "meta_api/note.h"
 
 struct scrubbing {
 	struct janitor *j;

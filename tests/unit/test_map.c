@@ -15,6 +15,7 @@
 #include "kv/mem.h"
 #include "meta/map.h"
 #include "meta/map_impl.h"
+#include "meta_api/node.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 #include "rt/sim.h"

@@ -18,6 +18,7 @@
 #include "meta/service.h"
 #include "meta_api/id.h"
 #include "meta_client/meta_client.h"
+#include "rt/pool.h"
 #include "rt/real.h"
 
 #define SERVERS 3

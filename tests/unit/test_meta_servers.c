@@ -2,6 +2,7 @@
 /* The metadata service and its client: servers that come and go, admission, the map. */
 #include "cluster/choose.h"
 #include "meta_api/id.h"
+#include "meta_api/node.h"
 #include "meta_lab.h"
 
 /* --- servers that come and go ---------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "meta_lab.h"
 
 #include "meta/schema.h"
+#include "rpc/context.h"
 
 /* --- names -------------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
 #include "base/log.h"
 #include "node_box.h"
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "janitor_lab.h"
+#include "meta_api/node.h"
 #include "roles/node_beat.h"
 
 #define NODE 100

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "node_box.h"
 #include "rt/file.h"
+#include "rt/pool.h"
 #include "rt/sim.h"
 
 enum { FIRST = 6000, MORE = 9000, SEALED = 14000, CAPACITY = 65536 };

@@ -11,10 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/crc.h"
 #include "base/log.h"
 #include "node_box.h"
+#include "rpc/context.h"
 #include "rt/file.h"
+#include "rt/pool.h"
 #include "store/dir.h"
 
 static const struct chunk_id one = {.block = 7, .index = 1};

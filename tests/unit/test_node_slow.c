@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/crc.h"
 #include "base/log.h"
 #include "node/service_impl.h"

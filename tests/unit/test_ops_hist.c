@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "base/rng.h"
+#include "base/strbuf.h"
 #include "ops/hist.h"
 
 static int compare_u64(const void *a, const void *b)

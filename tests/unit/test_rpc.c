@@ -8,8 +8,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/crc.h"
 #include "base/rng.h"
+#include "rpc/counters.h"
+#include "rt/pool.h"
 #include "rt/sim.h"
 #include "rt/sync.h"
 

@@ -13,11 +13,13 @@
 #include "base/base.h"
 #include "base/crc.h"
 #include "base/rng.h"
+#include "base/strbuf.h"
 #include "rpc/body.h"
 #include "rpc/context.h"
 #include "rpc/counters.h"
 #include "rpc/frame.h"
 #include "rpc/rpc.pb-c.h"
+#include "rpc/stream.h"
 
 static const struct frame_limits limits = {.body_max = 1000, .payload_max = 100000};
 

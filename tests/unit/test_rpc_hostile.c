@@ -3,6 +3,9 @@
  * What a peer may do wrong, byte by byte: it gets a clear error or a closed connection, a counter
  * moves, memory stays within its bounds, and other connections do not notice.
  */
+#include "base/buf.h"
+#include "rpc/counters.h"
+#include "rpc/type.h"
 #include "rpc_raw.h"
 
 /* --- a stream that has lost its place -------------------------------------------------------- */

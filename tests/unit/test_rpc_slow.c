@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Peers that send or read slowly: they do not keep a server's memory from others. */
+#include "base/buf.h"
+#include "rpc/counters.h"
+#include "rpc/type.h"
 #include "rpc_raw.h"
 
 /* A server that is patient with silence, so that nothing but pressure moves it. */

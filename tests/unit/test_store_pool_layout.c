@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "code/place.h"
 #include "store/pool_layout.h"
 #include "store_fixture.h"
 

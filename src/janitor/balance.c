@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rebalancing: what had to crowd in a rack comes apart, new disks fill up, full ones give.
+ * Rebalancing: chunks that share a rack are spread over more racks, new disks fill up, full disks empty.
  *
- * A chunk that shares its rack with another of its block, because there was no other rack when it was written or
- * repaired, goes to the next disk along the block's shuffle in a rack that has fewer of them.
+ * A chunk that shares its rack with another chunk of its block, because no other rack was available
+ * when it was put, goes to the next disk of the block's shuffle in a rack with fewer of them.
  *
- * A block's disks follow from its id and the map (cluster_choose). When disks come, the choice of some blocks
- * changes: those are the chunks that a new disk would have got had it been there. So the rule is
+ * The disks of a block follow from its id and the map (cluster_choose). When disks are added, the
+ * choice of some blocks changes: these are the chunks that a new disk would have got had it been there.
+ * So the rules are
  *
- *   1. a chunk on disk D that is not of its block's choice goes to a disk T of the choice that holds none of the
- *      block, when D is fuller than T by a part `spread` of the mean
- *   2. a chunk of a disk fuller than the mean by three times that goes to the next disk along its block's
- *      shuffle, when that is emptier than the mean
+ *   1. a chunk on disk D that is not in its block's choice goes to a disk T of the choice that holds no
+ *      chunk of the block, if the fill of D exceeds that of T by `spread` of the mean
+ *   2. a chunk on a disk whose fill exceeds the mean by three times that goes to the next disk of its
+ *      block's shuffle, if the fill of that is below the mean
  *
- * and in both D is not emptier than T afterwards, and the block has not more chunks in T's rack than it had in
- * that of D. By 1 blocks come to lie where they would be written today: copysets stay as few as they are, a chunk
- * moves once for a change of the map, and with nothing changed nothing moves. 2 evens out what chance and
- * deletions left. Each move makes the disks more even, so it ends.
+ * and in both cases D is not emptier than T afterwards, and the block does not get more chunks in T's
+ * rack than it had in D's. By rule 1 blocks come to lie where they would be written today: the number of
+ * copysets stays small, a chunk moves once for a change of the map, and without a change nothing moves.
+ * Rule 2 evens out the effects of chance and deletions. Each move evens out two disks, so balancing ends.
  *
- *   example   8 disks hold 100 GB each, a ninth comes: of each 9 chunks one has it in its choice now; these
- *             move, and every disk has 89 GB
+ *   example   8 disks hold 100 GB each, a ninth is added: one of 9 chunks has it in its choice now; these
+ *             chunks move, and every disk has 89 GB
  *
- * A move is: copy, change of the record, delete the old. Before the change readers and repair see the old chunk,
- * afterwards the new; both are there and whole at that moment. When another changed the record first, or has swept the
- * copy because this one stood still, the record refuses, and what is left of the copy is an orphan.
+ * A move copies the chunk, changes the record and deletes the old chunk. Readers and repair use the old
+ * chunk before the change of the record and the new one after it; at that moment both are complete. The
+ * record refuses the change if it was changed since it was read, or if the new chunk was swept as an
+ * orphan because this janitor was paused; a copy that is left is an orphan.
  */
 #include <errno.h>
 #include <math.h>
@@ -38,10 +40,10 @@
 #include "rt/rt.h"
 
 #define COPY_TIMEOUT_NS (60 * NS_PER_S)
-#define FAR 3 /* times the spread: rule 2 */
+#define FAR 3 /* rule 2: multiple of the spread */
 #define BLOCK_ARENA ((size_t)(256 * KIB))
 
-/* --- which ------------------------------------------------------------------------------------- */
+/* --- choosing ------------------------------------------------------------------------------------- */
 
 static double fill_of(const struct janitor *j, uint64_t disk)
 {
@@ -71,8 +73,9 @@ static size_t on_node(const struct janitor *j, const struct meta_block *b, uint6
 	return n;
 }
 
-/* Whether the block is spread at least as well with chunk i there. */
-static bool keeps_apart(const struct janitor *j, const struct meta_block *b, size_t i, uint64_t to)
+/* Returns whether the block is spread over racks and nodes at least as well with chunk i on disk
+ * `to`. */
+static bool keeps_spread(const struct janitor *j, const struct meta_block *b, size_t i, uint64_t to)
 {
 	const struct cluster_node *from = cluster_node_of(j->fabric.map, b->chunks[i].disk);
 	const struct cluster_node *there = cluster_node_of(j->fabric.map, to);
@@ -98,8 +101,8 @@ static bool chosen(const struct cluster_choice *c, uint64_t disk)
 	return false;
 }
 
-/* Whether the disk that gives is not emptier afterwards than the one that takes: so each move makes the disks
- * more even, and it ends. */
+/* Returns whether `from` is not emptier than `to` after the move: so each move evens out the
+ * disks, and balancing ends. */
 static bool evens_out(const struct janitor *j, const struct meta_block *b, uint64_t from,
 		      uint64_t to)
 {
@@ -111,7 +114,7 @@ static bool evens_out(const struct janitor *j, const struct meta_block *b, uint6
 	return fill_of(j, to) + chunk / stats_share(t) <= fill_of(j, from) - chunk / stats_share(d);
 }
 
-/* Whether anything is to be evened out at all, before a block is looked at closely. */
+/* Returns whether the disks of the block are uneven enough to look for a move. */
 static bool is_uneven(const struct janitor *j, const struct meta_block *b)
 {
 	double slack = j->balance.mean * j->opts.spread_percent / 100;
@@ -145,7 +148,7 @@ static bool move_to_choice(struct janitor *j, const struct meta_block *b,
 		for (uint32_t k = 0; k < choice->count; k++) {
 			uint64_t to = choice->disk[k];
 			if (holds(b, to) || fill_of(j, from) <= fill_of(j, to) + slack ||
-			    !evens_out(j, b, from, to) || !keeps_apart(j, b, i, to))
+			    !evens_out(j, b, from, to) || !keeps_spread(j, b, i, to))
 				continue;
 			*out = (struct move){i, to};
 			return true;
@@ -154,7 +157,8 @@ static bool move_to_choice(struct janitor *j, const struct meta_block *b,
 	return false;
 }
 
-/* The next disk along the block's shuffle for chunk i; 0: none, or it may not move. */
+/* Returns the next disk of the block's shuffle for chunk i; 0: there is none, or the chunk may not
+ * move. */
 static uint64_t another_disk(struct janitor *j, const struct meta_block *b,
 			     const struct encoding *enc, struct cluster_choice *choice, size_t i)
 {
@@ -185,7 +189,7 @@ static bool move_to_next(struct janitor *j, const struct meta_block *b, const st
 		if (fill_of(j, from) <= far || (to = another_disk(j, b, enc, choice, i)) == 0)
 			continue;
 		if (fill_of(j, to) < j->balance.mean && evens_out(j, b, from, to) &&
-		    keeps_apart(j, b, i, to)) {
+		    keeps_spread(j, b, i, to)) {
 			*out = (struct move){i, to};
 			return true;
 		}
@@ -193,7 +197,7 @@ static bool move_to_next(struct janitor *j, const struct meta_block *b, const st
 	return false;
 }
 
-/* Each such move leaves fewer chunks together, so it ends. */
+/* Each such move leaves fewer chunks in one rack, so balancing ends. */
 static bool move_apart(struct janitor *j, const struct meta_block *b, const struct encoding *enc,
 		       struct cluster_choice *choice, struct move *out)
 {
@@ -324,7 +328,7 @@ static int chunk_move(struct moving *m)
 	struct chunk_seen old;
 	chunk_see(m->j, from, id_of(m), &old);
 	rc = meta_client_block_replace(&c, m->block.id, &p);
-	/* Refused, or not known: either the record has it, or it is an orphan. */
+	/* After a refusal, or without an answer, the new chunk is in the record or an orphan. */
 	if (rc == 0) {
 		(void)chunk_delete(m->j, from, id_of(m), &old);
 		m->j->stats.chunks_balanced++;
@@ -336,7 +340,7 @@ static int chunk_move(struct moving *m)
 	return rc;
 }
 
-/* Moves one chunk of the block; *moved: there may be more. */
+/* Moves one chunk of the block if a rule says so; *moved: call again, there may be more. */
 static int block_balance(struct janitor *j, struct jobs *w, const struct job *job, bool *moved)
 {
 	AUTO_FREE struct moving *m = calloc(1, sizeof(*m));
@@ -361,7 +365,8 @@ static int block_balance(struct janitor *j, struct jobs *w, const struct job *jo
 	}
 	buf_unref(m->data.buf);
 	arena_fini(&a);
-	/* Deleted, changed, full or away: somebody else's turn, or later's. */
+	/* The block was deleted or changed, or a disk is full or unreachable: the next survey
+	 * retries. */
 	if (rc < 0 && rc != -ECANCELED && rc != -ENOENT && rc != -ESTALE)
 		log_warn("balance", "block=%016lx rc=%d", job->block, rc);
 	return rc == -ECANCELED || rc == -ENOMEM ? rc : 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Collection. Kinds that find what crashed operations left look at every object: they are walked once in
- * an epoch, the others in every round.
+ * Garbage collection. The kinds of garbage that crashed operations leave are found by a look at every
+ * object: these are walked once in an epoch, the other kinds in every round.
  *
- * A set of dead chunks is forgotten when all of them are deleted. A disk that is lost counts as empty: when it
- * comes back, its chunks are orphans. Names of chunks are not a tenant's own, so one that is listed as dead and
- * has the label of another tenant or block is left alone.
+ * A set of dead chunks is forgotten when all of them are deleted. A lost disk counts as empty: if it
+ * comes back, its chunks are orphans. Chunk names are shared by all tenants, so a chunk that is listed
+ * as dead and has the label of another tenant or block is kept.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "janitor/impl.h"
 #include "rt/rt.h"
 
-#define DEAD_MAX 64      /* sets in memory */
+#define DEAD_MAX 64      /* sets of dead chunks in memory */
 #define DELETE_BATCH 128 /* chunks of one request */
 
 static bool is_seldom(enum meta_gc_kind kind)
@@ -24,7 +24,7 @@ static bool is_seldom(enum meta_gc_kind kind)
 	return kind == META_GC_DIRS || kind == META_GC_ORPHANS || kind == META_GC_OWNERS;
 }
 
-/* The epoch now; advances it when it has had its time. */
+/* Reads the epoch, and advances it if this janitor has seen it for a whole grace period. */
 static int epoch_look(struct janitor *j)
 {
 	struct errand e;
@@ -66,8 +66,8 @@ static int by_disk(const void *a, const void *b)
 	return x->disk < y->disk ? -1 : x->disk > y->disk;
 }
 
-/* Whether it is by its label what is listed as dead. One without a label, or whose label cannot be read, is
- * known by its name alone. */
+/* Returns whether the label of a chunk matches its entry in the list of dead chunks. A chunk
+ * without a label, or with an unreadable one, matches by its name. */
 static bool is_listed(const struct dead_one *d, int rc, const struct chunk_stat *st)
 {
 	uint32_t tenant;
@@ -81,8 +81,8 @@ static bool is_listed(const struct dead_one *d, int rc, const struct chunk_stat 
 	return false;
 }
 
-/* Deletes those of n chunks that are what they are listed as; rcs[i] is 0 or -ENOENT for what is not there
- * as that any more. */
+/* Deletes those of n chunks that match their entries; rcs[i] is 0, or -ENOENT for a chunk that is
+ * missing or does not match. */
 static int listed_delete(struct janitor *j, struct node_call *node, const struct dead_one *all,
 			 size_t n, int *rcs)
 {
@@ -113,7 +113,8 @@ static int listed_delete(struct janitor *j, struct node_call *node, const struct
 	return rc;
 }
 
-/* n chunks of one disk. A set that is not rid of all stays for another round. */
+/* Deletes n chunks of one disk. Sets with chunks that could not be deleted are retried in the next
+ * round (keep). */
 static int disk_delete(struct janitor *j, const struct dead_one *all, size_t n, bool *keep)
 {
 	struct errand e;
@@ -216,7 +217,7 @@ static int share_collect(struct janitor *j, unsigned share, bool thorough, const
 	return rc < 0 ? rc : share_chunks(j, share, lease);
 }
 
-/* 0 also when another has it. */
+/* 0 also when another janitor has the lease. */
 static int share_round(struct janitor *j, unsigned share)
 {
 	char lease[32];

@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "janitor/impl.h"
 
-/* What all janitors together have counted last: the same of each of them. */
+/* The counts of the last survey of the whole cluster, which every janitor exports. */
 static int cluster_metrics(const struct janitor *j, struct strbuf *out)
 {
 	const struct stats *s = &j->sums;
@@ -21,10 +21,11 @@ static int cluster_metrics(const struct janitor *j, struct strbuf *out)
 		{"damaged_chunks", "chunks reported as bad", (double)s->damaged_chunks},
 		{"degraded_blocks", "blocks that lack chunks and can be read",
 		 (double)s->degraded_blocks},
-		{"unreachable_blocks", "blocks that can be read when what is away is back",
+		{"unreachable_blocks", "blocks that can be read once offline nodes return",
 		 (double)s->unreachable_blocks},
-		{"lost_blocks", "blocks of which too little is left", (double)s->lost_blocks},
-		{"crowded_blocks", "blocks not spread over racks as they could be",
+		{"lost_blocks", "blocks with too few chunks left to read them",
+		 (double)s->lost_blocks},
+		{"crowded_blocks", "blocks not spread over as many racks as possible",
 		 (double)s->crowded},
 		{"copysets", "distinct sets of disks that hold a block, about", stats_copysets(s)},
 		{"imbalance_ratio", "standard deviation of how full disks are, of the mean",
@@ -44,7 +45,7 @@ static int cluster_metrics(const struct janitor *j, struct strbuf *out)
 	return rc;
 }
 
-/* The last repairs: blocks done, and bytes that crossed racks beside what the planner says. */
+/* The last repairs: blocks done, and bytes that crossed racks, with the planner's prediction. */
 static int metrics_repairs(const struct janitor *j, struct strbuf *out)
 {
 	static const char *const names[] = {"blocks", "blocks_done", "cross_bytes",
@@ -69,7 +70,7 @@ static int metrics_repairs(const struct janitor *j, struct strbuf *out)
 	return rc;
 }
 
-/* A label's value: quotes, backslashes and ends of lines are escaped. */
+/* Appends a label value with quotes, backslashes and newlines escaped. */
 static int label_add(struct strbuf *out, const char *text)
 {
 	int rc = 0;
@@ -89,9 +90,9 @@ static int tenant_metrics(const struct janitor *j, struct strbuf *out)
 	static const struct {
 		const char *name, *help;
 	} all[] = {
-		{"used_bytes", "of committed blocks, before redundancy"},
-		{"quota_bytes", "the most it may use; 0: no limit"},
-		{"files", "files in its tree, when it was last counted"},
+		{"used_bytes", "bytes of committed blocks, without redundancy"},
+		{"quota_bytes", "quota of the tenant; 0: no limit"},
+		{"files", "files in its tree at the last count"},
 		{"file_bytes", "bytes of them"},
 	};
 	int rc = 0;
@@ -122,16 +123,17 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 	} all[] = {
 		{"collect_rounds_total", "counter", "rounds of collection", s->rounds},
 		{"epoch", "gauge", "epoch of the collection", j->epoch},
-		{"rows_marked_total", "counter", "garbage seen first", s->marked},
-		{"rows_collected_total", "counter", "garbage collected", s->collected},
+		{"rows_marked_total", "counter", "metadata rows marked as garbage", s->marked},
+		{"rows_collected_total", "counter", "metadata rows collected", s->collected},
 		{"chunks_deleted_total", "counter", "dead chunks deleted", s->chunks_deleted},
-		{"orphans_seen_total", "counter", "chunks no record wants", s->orphans_seen},
-		{"orphans_deleted_total", "counter", "of them deleted", s->orphans_deleted},
-		{"unlabelled_total", "counter", "chunks met without a label", s->unlabelled},
+		{"orphans_seen_total", "counter", "chunks seen that no record names",
+		 s->orphans_seen},
+		{"orphans_deleted_total", "counter", "orphans deleted", s->orphans_deleted},
+		{"unlabelled_total", "counter", "chunks seen without a label", s->unlabelled},
 		{"repair_rounds_total", "counter", "rounds of repair", s->repair_rounds},
-		{"repair_blocks_waiting", "gauge", "blocks to repair in this share",
+		{"repair_blocks_waiting", "gauge", "degraded blocks queued in this round",
 		 s->blocks_waiting},
-		{"chunks_repaired_total", "counter", "chunks made anew", s->chunks_repaired},
+		{"chunks_repaired_total", "counter", "chunks rebuilt", s->chunks_repaired},
 		{"chunks_moved_total", "counter", "chunks moved off draining disks",
 		 s->chunks_moved},
 		{"repair_read_bytes_total", "counter", "read for repair", s->repair_read_bytes},
@@ -141,13 +143,15 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 		 s->repair_cross_bytes},
 		{"repair_sources_bad_total", "counter", "sources that could not be read",
 		 s->sources_bad},
-		{"repair_no_room_total", "counter", "repairs without a disk to go to", s->no_room},
-		{"repair_lost_total", "counter", "repairs with too little left", s->lost_blocks},
+		{"repair_no_room_total", "counter", "repairs that found no disk for a chunk",
+		 s->no_room},
+		{"repair_lost_total", "counter", "repairs with too few chunks left",
+		 s->lost_blocks},
 		{"repair_failed_total", "counter", "repairs that failed otherwise", s->failed},
-		{"repair_overtaken_total", "counter", "blocks that changed meanwhile",
+		{"repair_overtaken_total", "counter", "blocks that changed during their repair",
 		 s->overtaken},
-		{"pool_patches_total", "counter", "chunks of pools made whole", s->pool_patches},
-		{"pool_patch_bytes_total", "counter", "brought to pools from other racks",
+		{"pool_patches_total", "counter", "chunks of pools patched", s->pool_patches},
+		{"pool_patch_bytes_total", "counter", "bytes sent to pools for patches",
 		 s->pool_patch_bytes},
 		{"surveys_total", "counter", "counts of all blocks", s->surveys},
 		{"chunks_balanced_total", "counter", "chunks moved from full disks to empty ones",
@@ -155,18 +159,20 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 		{"balanced_bytes_total", "counter", "bytes of them", s->balanced_bytes},
 		{"blocks_compacted_total", "counter", "mostly dead blocks that were emptied",
 		 s->blocks_compacted},
-		{"compacted_bytes_total", "counter", "what lived of them", s->compacted_bytes},
-		{"compact_overtaken_total", "counter", "pieces of files changed meanwhile",
+		{"compacted_bytes_total", "counter", "bytes that files owned of them",
+		 s->compacted_bytes},
+		{"compact_overtaken_total", "counter", "extents that changed during compaction",
 		 s->compact_overtaken},
 		{"blocks_reencoded_total", "counter", "blocks that a policy gave another encoding",
 		 s->blocks_reencoded},
 		{"reencoded_bytes_total", "counter", "bytes of them", s->reencoded_bytes},
-		{"janitors", "gauge", "janitors that live", 1 + j->others},
-		{"leases_lost_total", "counter", "leases another took over", s->leases_lost},
+		{"janitors", "gauge", "live janitors", 1 + j->others},
+		{"leases_lost_total", "counter", "leases that another janitor took over",
+		 s->leases_lost},
 		{"scrubbed_chunks_total", "counter", "chunks verified", s->scrubbed_chunks},
 		{"scrubbed_bytes_total", "counter", "bytes verified", s->scrubbed_bytes},
 		{"damage_found_total", "counter", "damaged chunks found", s->damage_found},
-		{"scrub_passes_total", "counter", "disks gone through", s->scrub_passes},
+		{"scrub_passes_total", "counter", "complete passes over a disk", s->scrub_passes},
 		{"scrub_oldest_seconds", "gauge", "age of the oldest unverified chunk, at most",
 		 s->scrub_oldest_ns / NS_PER_S},
 	};

@@ -13,7 +13,7 @@
 
 #define HEX_DIGITS "0123456789abcdefABCDEF"
 
-/* The number at the start of *text, which moves behind it. */
+/* Parses the number at the start of *text and moves *text behind it. */
 static bool hex_take(const char **text, uint64_t *out)
 {
 	size_t len = strspn(*text, HEX_DIGITS);
@@ -35,7 +35,7 @@ bool note_number(const char *name, const char *family, uint64_t *out)
 	return strncmp(name, family, len) == 0 && hex_read(name + len, out);
 }
 
-/* A number that is not there, or below 0, is 0. */
+/* Returns a number of the object; 0 if it is missing or negative. */
 static uint64_t number(const json_t *o, const char *key)
 {
 	json_int_t v = json_integer_value(json_object_get(o, key));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How fast repair may go. Of what a disk or the uplink of a rack can do, repair has a share (20%), and the
- * janitors that live divide it evenly among them: each keeps to its part by itself, since none knows what the
- * others do at the moment. A part that a janitor does not use is not given to another.
+ * The bandwidth of repair. Repair may use a part (20%) of the bandwidth of a disk and of the uplink of a
+ * rack, and the live janitors divide that evenly: each limits itself, as none knows what the others do at
+ * the moment. Bandwidth that a janitor does not use is not given to another.
  *
  *     disk   bytes read from or written to it
- *     pool   the same over its members: a byte of a column is on one of k, so k disks' worth
- *     rack   bytes that leave or enter it. Where the janitor stands in a rack, what it reads from others enters
- *            that, and what it reads and writes there crosses nothing; one that stands nowhere is outside of
- *            all racks, and everything crosses.
+ *     pool   the same over its members: a byte of a column is on one of k, so a pool has the bandwidth of k disks
+ *     rack   bytes that leave or enter it. For a janitor inside a rack, bytes that it reads from other racks
+ *            enter its own, and bytes to and from disks of its own rack cross nothing. For a janitor outside
+ *            of all racks all bytes cross.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static uint32_t rack_of(const struct janitor *j, uint64_t disk)
 	return n == NULL ? 0 : n->rack;
 }
 
-/* 0: it stands in none. */
+/* Returns the janitor's own rack; 0: none. */
 static uint32_t own_rack(const struct janitor *j)
 {
 	if (j->rack[0] == 0)
@@ -111,9 +111,9 @@ int pace_pool(struct janitor *j, uint64_t disk, uint64_t bytes, uint64_t member_
 void moved_note(struct janitor *j, struct janitor_repair *r, uint64_t disk, uint64_t bytes,
 		bool write)
 {
-	struct janitor_repair nobody = {0};
+	struct janitor_repair unused = {0};
 	if (r == NULL)
-		r = &nobody;
+		r = &unused;
 	bool crosses = rack_crosses(j, disk);
 	if (write) {
 		j->stats.repair_written_bytes += bytes;

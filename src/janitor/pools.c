@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pools that have lost more than their code bears. A pool repairs itself while it can, and lists the local
- * stripes that it cannot: of which chunk, which rows, and how many of them must be brought. These bytes are
- * computed from the same bytes of other columns, in other racks, and handed in; the pool does the rest and
- * writes the result only when the chunk has its checksum again.
+ * Pools that lost more than their code tolerates. A pool rebuilds its rows while it can, and lists the
+ * local stripes that it cannot rebuild: the chunk, the lost rows, and how many rows must be sent to it.
+ * These bytes are computed from the same bytes of other columns, in other racks, and sent to the pool.
+ * The pool computes the rest and writes the result only if the chunk then has its checksum.
  *
  *     column 3 of a block, a chunk on this pool, 4+2, piece 128 KiB; stripe 9 lost rows 0, 2 and 5
  *
  *     R_MIN   row 0 of stripe 9: 128 KiB are rebuilt from KN other columns; the pool then lacks two rows,
- *             which its own code brings back
+ *             which its own code rebuilds
  *     R_HYB   rows 0 and 2 (row 5 is a parity, which the pool computes)
- *     R_FCO   the same, and also row 3 of stripe 10 and all else that failed, though the pool could mend it
- *     R_ALL   all columns that the pool has, damaged or not: to other pools, or where there is none brought
- *             whole to this one, which writes what it lacks
+ *     R_FCO   the same, and also row 3 of stripe 10 and all other failed rows, though the pool could
+ *             rebuild these itself
+ *     R_ALL   all columns of the pool, damaged or not: to other pools, or if there is none, sent complete
+ *             to this pool, which writes what it lacks
  *
- * With R_FCO and R_ALL the pool must leave alone what it could mend once it is beyond its code: nodes are told
- * so by their configuration (store_pool_set_external_repair). After R_FCO and the others it rebuilds what is left: parities.
+ * With R_FCO and R_ALL a pool must not rebuild anything itself once it lost more than its code tolerates:
+ * the configuration of nodes says so (store_pool_set_external_repair). Otherwise it rebuilds the remaining parities.
  *
- * Order: all pools in this plight are looked at first. Blocks that lost columns in more of them go before the
- * others, in whichever pool; some are worked on side by side.
+ * Order: the losses of all such pools are listed first. Blocks that lost columns in more pools come before
+ * others, whatever their pool; opts.parallel blocks are repaired at once.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,20 +30,19 @@
 #include "rt/rt.h"
 
 #define NODE_TIMEOUT_NS (60 * NS_PER_S)
-#define LIST_MAX \
-	((size_t)200000) /* losses and blocks at once; the rest comes with the next round */
+#define LIST_MAX ((size_t)200000) /* losses and blocks in memory; the next round finds the rest */
 #define PAGE 256
 
-/* One chunk of a pool, or with R_ALL one block. */
+/* A chunk of a pool to patch; with R_ALL a block to repair. */
 struct item {
-	uint64_t block; /* as in the names of chunks; with R_ALL the block's own */
+	uint64_t block; /* block id in the chunk's name; with R_ALL the id of the block itself */
 	uint32_t case_at;
-	uint32_t tenant;       /* R_ALL */
-	uint32_t columns;      /* that the block lost, in all pools */
-	uint32_t first, count; /* its losses */
+	uint32_t tenant;       /* with R_ALL */
+	uint32_t columns;      /* columns that the block lost, over all pools */
+	uint32_t first, count; /* index of its first loss, and their number */
 };
 
-struct plight {
+struct pool_losses {
 	struct janitor *j;
 	struct pool_case *cases;
 	size_t case_count;
@@ -54,7 +54,7 @@ struct plight {
 	int rc;
 };
 
-/* The list with room for one more; NULL: there is none, or that is too many. */
+/* Returns the list with room for one more entry; NULL: no memory, or LIST_MAX entries. */
 static void *grown(void *list, size_t *cap, size_t count, size_t size)
 {
 	if (count < *cap)
@@ -66,7 +66,7 @@ static void *grown(void *list, size_t *cap, size_t count, size_t size)
 	return longer;
 }
 
-static int item_add(struct plight *p, const struct item *it)
+static int item_add(struct pool_losses *p, const struct item *it)
 {
 	struct item *items = grown(p->items, &p->item_cap, p->item_count, sizeof(*items));
 	if (items == NULL)
@@ -76,7 +76,7 @@ static int item_add(struct plight *p, const struct item *it)
 	return 0;
 }
 
-static int loss_add(struct plight *p, const struct store_pool_loss *l)
+static int loss_add(struct pool_losses *p, const struct store_pool_loss *l)
 {
 	struct store_pool_loss *losses =
 		grown(p->losses, &p->loss_cap, p->loss_count, sizeof(*losses));
@@ -87,7 +87,7 @@ static int loss_add(struct plight *p, const struct store_pool_loss *l)
 	return 0;
 }
 
-/* --- who --------------------------------------------------------------------------------------- */
+/* --- losses --------------------------------------------------------------------------------------- */
 
 static int64_t losses_list(struct janitor *j, uint64_t disk, bool failures, struct store_cursor *at,
 			   struct store_pool_loss *out)
@@ -105,13 +105,13 @@ static int64_t losses_list(struct janitor *j, uint64_t disk, bool failures, stru
 	return n;
 }
 
-static int add_losses(struct plight *p, const struct store_pool_loss *l, size_t n)
+static int add_losses(struct pool_losses *p, const struct store_pool_loss *l, size_t n)
 {
 	for (size_t i = 0, run; i < n; i += run) {
 		for (run = 1; i + run < n && chunk_id_equal(l[i + run].id, l[i].id);)
 			run++;
 		if (l[i].open)
-			continue; /* its writer ends it */
+			continue; /* an open block: its writer ends it */
 		struct item it = {.block = l[i].id.block,
 				  .case_at = (uint32_t)p->case_count,
 				  .first = (uint32_t)p->loss_count,
@@ -127,10 +127,10 @@ static int add_losses(struct plight *p, const struct store_pool_loss *l, size_t 
 	return 0;
 }
 
-/* All that the pool lists; a page with n of it is here, and at is behind them. -ENOBUFS: that is for several
- * rounds. */
-static int case_losses(struct plight *p, uint64_t disk, struct store_pool_loss *page, int64_t n,
-		       struct store_cursor *at)
+/* Adds all losses that the pool lists, beginning with the n that are in page; `at` is the position
+ * after them. -ENOBUFS: too many for one round. */
+static int case_losses(struct pool_losses *p, uint64_t disk, struct store_pool_loss *page,
+		       int64_t n, struct store_cursor *at)
 {
 	bool failures = p->j->opts.method == JANITOR_R_FCO;
 	int rc = 0;
@@ -146,7 +146,7 @@ static int case_losses(struct plight *p, uint64_t disk, struct store_pool_loss *
 	return n < 0 ? (int)n : rc;
 }
 
-static int case_blocks(struct plight *p, uint64_t disk)
+static int case_blocks(struct pool_losses *p, uint64_t disk)
 {
 	struct errand e;
 	errand_init(p->j, &e, 0);
@@ -193,8 +193,8 @@ int pool_case_shape(struct janitor *j, struct pool_case *c)
 	return is != NULL && sane ? 0 : -EPROTO;
 }
 
-/* Whether anything is lost, and if so what is to be done. */
-static int case_look(struct plight *p, uint64_t disk)
+/* Lists the losses of a pool and starts its repair if there are any. */
+static int case_look(struct pool_losses *p, uint64_t disk)
 {
 	struct pool_case *c = &p->cases[p->case_count];
 	AUTO_FREE struct store_pool_loss *page = calloc(NODE_LOSSES_MAX, sizeof(*page));
@@ -244,7 +244,7 @@ static int by_need(const void *a, const void *b)
 	return x->columns != y->columns ? (x->columns > y->columns ? -1 : 1) : by_block(a, b);
 }
 
-static void plight_sort(struct plight *p)
+static void items_sort(struct pool_losses *p)
 {
 	if (p->item_count == 0)
 		return;
@@ -258,9 +258,9 @@ static void plight_sort(struct plight *p)
 	qsort(p->items, p->item_count, sizeof(*p->items), by_need);
 }
 
-/* --- doing ------------------------------------------------------------------------------------- */
+/* --- repair ------------------------------------------------------------------------------------- */
 
-static int item_do(struct plight *p, const struct item *it)
+static int item_do(struct pool_losses *p, const struct item *it)
 {
 	struct pool_case *c = &p->cases[it->case_at];
 	struct janitor *j = p->j;
@@ -289,9 +289,9 @@ static int item_do(struct plight *p, const struct item *it)
 	return rc == -EBUSY ? 0 : rc;
 }
 
-static void nurse(void *arg)
+static void pool_worker(void *arg)
 {
-	struct plight *p = arg;
+	struct pool_losses *p = arg;
 	while (p->rc == 0 && p->next < p->item_count) {
 		const struct item it = p->items[p->next++];
 		int rc = p->cases[it.case_at].taken ? item_do(p, &it) : 0;
@@ -300,17 +300,17 @@ static void nurse(void *arg)
 	}
 }
 
-static void plight_work(struct plight *p)
+static void items_work(struct pool_losses *p)
 {
 	struct rt_group g;
 	rt_group_init(&g);
 	for (unsigned i = 0; i < p->j->opts.parallel && i < p->item_count; i++)
-		if (rt_group_spawn(&g, "pools", nurse, p) < 0)
+		if (rt_group_spawn(&g, "pools", pool_worker, p) < 0)
 			break;
 	rt_group_join(&g);
 }
 
-/* What was not brought, such as parities, is the pool's again. */
+/* Lets the pool rebuild the rows that were not sent, such as parities. */
 static void case_end(struct janitor *j, const struct pool_case *c)
 {
 	struct errand e;
@@ -332,7 +332,7 @@ int janitor_pools(struct janitor *j)
 	int rc = janitor_map(j);
 	size_t n = 0;
 	AUTO_FREE uint64_t *ids = rc < 0 ? NULL : disk_ids(j, &n);
-	struct plight p = {.j = j};
+	struct pool_losses p = {.j = j};
 	p.cases = calloc(n + 1, sizeof(*p.cases));
 	if (ids == NULL || p.cases == NULL)
 		rc = rc < 0 ? rc : -ENOMEM;
@@ -346,9 +346,9 @@ int janitor_pools(struct janitor *j)
 			log_warn("pool_losses", "disk=%016lx rc=%d", ids[i], looked);
 		rc = looked == -ECANCELED || looked == -ENOMEM ? looked : 0;
 	}
-	plight_sort(&p);
+	items_sort(&p);
 	if (rc == 0) {
-		plight_work(&p);
+		items_work(&p);
 		rc = p.rc;
 		j->stuck_pools = p.stuck;
 	}

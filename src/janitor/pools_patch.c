@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a pool lacks of one chunk: computed from other columns, and handed in. pools.c says which of it. */
+/* The lost rows of one chunk of a pool: computed from other columns and sent to the pool. pools.c
+ * says which rows. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #define TENANTS_PAGE 64
 #define BLOCK_ARENA ((size_t)(256 * KIB))
 
-/* The losses of one chunk, and what is brought for them. */
+/* The losses of one chunk, and the ranges that are sent for them. */
 struct patient {
 	struct janitor *j;
 	struct errand errand;
@@ -35,8 +36,8 @@ static bool row_lost(const struct store_pool_loss *l, uint32_t row)
 	return (l->lost[row / 32] >> row % 32 & 1) != 0;
 }
 
-/* The bytes of the chunk that a data row has of a stripe, as pool.h says: all stripes but the last have whole
- * pieces; those of the last are as long as they must be, in pages. */
+/* Returns the range of the chunk that a data row holds of a stripe (pool.h): all stripes but the
+ * last have full pieces; the pieces of the last are as long as needed, in pages. */
 static struct store_range piece_at(const struct store_pool_loss *l, uint64_t stripe, uint32_t row)
 {
 	uint64_t whole = (uint64_t)l->piece_bytes * l->k;
@@ -49,13 +50,13 @@ static struct store_range piece_at(const struct store_pool_loss *l, uint64_t str
 	return (struct store_range){.off = off, .len = min_u64(piece, left)};
 }
 
-/* How many of the lost data rows of a stripe to bring. */
+/* Returns how many of the lost data rows of a stripe to send. */
 static uint32_t rows_wanted(const struct janitor *j, const struct store_pool_loss *l)
 {
 	return j->opts.method == JANITOR_R_MIN ? l->need : l->k;
 }
 
-/* The number of rows; of a short chunk they may be without bytes. */
+/* Returns the number of rows; those of a short chunk may have no bytes. */
 static uint64_t wanted(const struct patient *p, uint64_t *bytes)
 {
 	uint64_t rows = 0;
@@ -75,7 +76,7 @@ static uint64_t wanted(const struct patient *p, uint64_t *bytes)
 	return rows;
 }
 
-/* --- whose chunk it is ------------------------------------------------------------------------ */
+/* --- the block of the chunk ------------------------------------------------------------------------ */
 
 static int block_of(struct patient *p, uint32_t tenant, uint64_t block, struct arena *a)
 {
@@ -121,9 +122,9 @@ static int block_find(struct patient *p, struct arena *a)
 	}
 }
 
-/* --- bringing --------------------------------------------------------------------------------- */
+/* --- sending rows --------------------------------------------------------------------------------- */
 
-/* One row of the stripes of a loss. */
+/* Adds the range of one row of a loss. */
 static int row_bring(struct patient *p, const struct store_pool_loss *l, uint32_t row)
 {
 	AUTO_FREE struct store_range *ranges = calloc(l->stripes, sizeof(*ranges));
@@ -173,7 +174,8 @@ static int rows_bring(struct patient *p)
 	return rc;
 }
 
-/* What each member reads or writes for the patch: a row of the chunk, when there are as many members as rows. */
+/* Returns the bytes that each member reads or writes for the patch: a row of the chunk, if there
+ * are as many members as rows. */
 static uint64_t member_bytes(const struct patient *p)
 {
 	const struct store_pool_loss *l = &p->losses[0];
@@ -183,7 +185,7 @@ static uint64_t member_bytes(const struct patient *p)
 	return row * (l->k + l->lost_rows) / (p->pool->members - l->lost_rows);
 }
 
-/* What the planner of code/ says will cross for these losses. */
+/* Returns the bytes that will cross racks for these losses, as the planner of code/ predicts. */
 static uint64_t predicted_bytes(const struct patient *p)
 {
 	static const enum repair_method as[] = {REPAIR_MIN, REPAIR_HYB, REPAIR_FCO, REPAIR_ALL};
@@ -210,7 +212,7 @@ static uint64_t predicted_bytes(const struct patient *p)
 	for (size_t i = 0; i < p->count; i++) {
 		double count[ENCODING_STRIPE_MAX + 1] = {0};
 		struct repair_estimate e;
-		/* That the pool is beyond its code's help is known, also from other chunks. */
+		/* Other chunks show as well that the pool lost more than its code tolerates. */
 		count[p->losses[i].lost_rows] = (double)p->losses[i].stripes;
 		bool borne = p->losses[i].lost_rows <= p->pool->p;
 		if (borne)
@@ -242,7 +244,7 @@ static int patch(struct patient *p)
 	p->j->stats.pool_patches++;
 	p->j->stats.pool_patch_bytes += p->data.len;
 	moved_note(p->j, p->pool->repair, p->disk, p->data.len, true);
-	/* What a reader has reported meanwhile is good again. */
+	/* A reader may have reported the chunk as damaged since; clear that. */
 	struct meta_call m = errand_meta(p->j, &p->errand);
 	const struct meta_chunk *c = &p->block.chunks[p->losses[0].id.index];
 	struct meta_place same = {.chunk_block = p->block.chunk_block,
@@ -266,7 +268,7 @@ int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk
 	uint64_t stripe_bytes = (uint64_t)c->k * c->piece_bytes, at = 0;
 	if (runs == NULL || stripe_bytes == 0)
 		return runs == NULL ? -ENOMEM : -EINVAL;
-	/* The pool makes a chunk without bytes whole from the label of any row. */
+	/* The pool rebuilds a chunk without bytes from the label of any row. */
 	if (column->len == 0)
 		return 0;
 	int rc = rt_pool_get(&j->fabric.pool, column->len, &data.buf);
@@ -311,7 +313,7 @@ static int report(struct patient *p)
 					p->losses[0].id.index, p->disk);
 }
 
-/* The pool has not enough of it to read it. */
+/* The pool has too few rows of the chunk to read it. */
 static bool is_lost(const struct patient *p)
 {
 	for (size_t i = 0; i < p->count; i++)
@@ -336,7 +338,7 @@ static int chunk_patch(struct patient *p, struct arena *a)
 		rc = rows_bring(p);
 	if (rc == 0)
 		rc = patch(p);
-	/* What is lost and cannot be patched is made anew elsewhere. */
+	/* A chunk that cannot be patched is rebuilt elsewhere. */
 	if (rc < 0 && rc != -ECANCELED && rc != -ENOENT && is_lost(p))
 		(void)report(p);
 	return rc;

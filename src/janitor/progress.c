@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The repairs that this janitor has at hand, or had last. */
+/* The running and the last repairs of this janitor. */
 #include <string.h>
 
 #include "janitor/impl.h"
@@ -21,8 +21,8 @@ struct janitor_repair *repair_under_way(struct janitor *j, uint64_t disk, bool p
 	return NULL;
 }
 
-/* An empty place, or that of the one that ended first. */
-static struct janitor_repair *place_for_one(struct janitor *j)
+/* Returns an unused entry, or that of the repair that ended first; NULL: all are running. */
+static struct janitor_repair *entry_free(struct janitor *j)
 {
 	struct janitor_repair *oldest = NULL;
 	for (size_t i = 0; i < JANITOR_REPAIRS_MAX; i++) {
@@ -40,7 +40,7 @@ struct janitor_repair *repair_begin(struct janitor *j, uint64_t disk, bool pool)
 	struct janitor_repair *r = repair_under_way(j, disk, pool);
 	if (r != NULL)
 		return r;
-	r = place_for_one(j);
+	r = entry_free(j);
 	if (r != NULL)
 		*r = (struct janitor_repair){.disk = disk,
 					     .pool = pool,

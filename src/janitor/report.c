@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a janitor tells of itself: a note "janitor/ID" with what it does and has done, written now and then, so
- * that `terrane status` can show all of them whatever machine they run on. It goes when the janitor is asked to
- * stop; what one that died left is taken away by the others after a while.
+ * The report of a janitor: a note "janitor/ID" with its counters, written every few seconds, from which
+ * `terrane status` shows the janitors of all machines. A janitor that is stopped deletes its note; the note
+ * of a janitor that crashed is deleted by the others after FORGET_NS.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -51,10 +51,11 @@ static int report_write(struct janitor *j, struct meta_call *m)
 	note.text = text;
 	int rc = meta_client_note_put(m, &note);
 	j->report_turn = note.turn;
-	return rc == -ESTALE ? 0 : rc; /* written the next time */
+	return rc == -ESTALE ? 0 : rc; /* the note is written in the next round */
 }
 
-/* Counts those that live, with whom bandwidth is shared, and forgets those that have said nothing for long. */
+/* Counts the other live janitors, which share the bandwidth, and deletes reports older than
+ * FORGET_NS. */
 static int reports_read(struct janitor *j, struct meta_call *m)
 {
 	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));

@@ -2,21 +2,23 @@
 /*
  * Scrub: every chunk is verified within a period.
  *
- * A pass goes over all chunks of a disk. The node reads each past its caches and says what is bad; that is
- * reported to the block's record, and so repaired. At the end of a pass the records that name the disk are gone
- * through, for chunks that are not there at all, and for those that could not say whose they are (missing.c).
+ * A pass walks all chunks of a disk. The node reads each chunk past its caches and lists the damaged
+ * ranges; a damaged chunk is reported to its block's record, and so repaired. At the end of a pass the
+ * records that name the disk are walked, for chunks that are missing and for chunks whose label is
+ * unreadable (missing.c).
  *
- * When. A pass goes as fast as a full disk needs for half of the period, and the next begins half a period after
- * the last began. So between two looks at a chunk at most the period passes:
+ * A pass runs at the rate at which a full disk takes half of the period, and the next pass begins half a
+ * period after the last one began. So at most the period passes between two reads of a chunk:
  *
  *     period 7 days   begin | pass, at most 3.5 days | begin | pass ...
  *                           ^ a chunk at the start            ^ at most 7 days after a chunk at the end
- * Never faster than repair may: a disk that is too large for the period at that rate takes longer, and the age of
- * what was verified last shows it.
  *
- * Where it stands is a note "scrub/DISK" in the metadata, written now and then: whoever goes on with the disk,
- * after a restart or on another machine, begins there. Times in it are wall clocks: a clock that is wrong makes
- * a pass come early or late and nothing else.
+ * The rate never exceeds that of repair: a disk that is too large for the period at that rate takes longer,
+ * and the age of the oldest verification shows it.
+ *
+ * The position of a pass is kept in the note "scrub/DISK": the next janitor that scrubs the disk, after a
+ * restart or on another machine, continues there. Its times are wall clocks: a wrong clock makes a pass
+ * come early or late and has no other effect.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,7 +38,7 @@
 #define SAVE_NS (5 * NS_PER_S)
 #define SCAN_TIMEOUT_NS (120 * NS_PER_S)
 
-/* --- where it stands --------------------------------------------------------------------------- */
+/* --- position --------------------------------------------------------------------------- */
 
 static void note_name(uint64_t disk, char out[META_NOTE_NAME_MAX + 1])
 {
@@ -54,7 +56,7 @@ static int pass_save(struct shelf *s, struct pass *p)
 	p->saved_ns = rt_now_ns();
 	if (rc == 0)
 		p->turn = note.turn;
-	return rc == -ESTALE ? -EBUSY : rc; /* another is at it */
+	return rc == -ESTALE ? -EBUSY : rc; /* another janitor scrubs the disk */
 }
 
 static struct pass *pass_of(struct janitor *j, uint64_t disk)
@@ -70,7 +72,7 @@ static struct pass *pass_of(struct janitor *j, uint64_t disk)
 	return p;
 }
 
-/* All of them, also of the disks that others see to: for what is shown. */
+/* Loads the notes of all disks, also of those that other janitors scrub: the metrics show them. */
 static int passes_load(struct janitor *j)
 {
 	struct errand e;
@@ -138,7 +140,8 @@ static int scrub_chunk(struct shelf *s, size_t i, bool *bad)
 	*bad = n > 0 || n == -EBADMSG || n == -ENODATA;
 	if (n != -EIO || !is_pool(s))
 		return n == -ENOENT || n >= 0 || *bad ? 0 : (int)n;
-	/* A pool may not be able to read one of its chunks while members are out. Others it can. */
+	/* A pool may be unable to read this chunk while members are missing, and able to read
+	 * others. */
 	log_warn("scrub", "disk=%016lx chunk=%016lx.%u rc=%ld", s->disk, s->ids[i].block,
 		 s->ids[i].index, n);
 	return 0;
@@ -164,7 +167,7 @@ static int scrub_page(struct shelf *s, size_t n, struct pacer *pace, uint64_t by
 		s->j->stats.scrubbed_bytes += len;
 		uint32_t tenant;
 		uint64_t block;
-		/* What has no head is found by its record. */
+		/* A chunk with an unreadable label is found by its record (missing.c). */
 		if (bad && s->rcs[i] == 0 && label_read(s->stat[i].label, &tenant, &block) == 0) {
 			s->j->stats.damage_found++;
 			(void)shelf_report(s, tenant, block, s->ids[i]);
@@ -183,7 +186,7 @@ static uint64_t scrub_rate(const struct shelf *s, uint64_t pass_ns)
 	const struct map *disks = &s->j->fabric.map->disks;
 	const struct cluster_disk *d = cluster_disk(s->j->fabric.map, s->disk);
 	uint64_t all = d == NULL ? GIB : max_u64(d->capacity_bytes, GIB);
-	/* Of more disks than go at once, each has a part of the time. */
+	/* If there are more disks than SCRUB_FIBERS, each gets a part of the time. */
 	uint64_t turns = (map_count(disks) + SCRUB_FIBERS - 1) / SCRUB_FIBERS;
 	return pass_ns == 0 ? 0
 			    : (uint64_t)((double)all * (double)turns / ((double)pass_ns / 2e9)) + 1;

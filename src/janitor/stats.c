@@ -63,7 +63,7 @@ uint32_t stats_racks(const struct cluster *c)
 	return n;
 }
 
-/* The disks in any order are the same set. */
+/* Commutative, so that the order of the disks does not matter. */
 static void sketch_add(struct stats *s, const struct meta_block *b)
 {
 	uint64_t h = 0;
@@ -131,7 +131,7 @@ double stats_copysets(const struct stats *s)
 		zeros += s->sketch[i] == 0;
 	}
 	double guess = 0.7213 / (1 + 1.079 / m) * m * m / sum;
-	/* Few are counted better by the registers that are empty. */
+	/* A small count is estimated better from the number of empty registers. */
 	return guess <= 2.5 * m && zeros > 0 ? m * log(m / zeros) : guess;
 }
 
@@ -187,7 +187,7 @@ void stats_balance(const struct stats *s, const struct cluster *c, struct stats_
 
 /* --- notes ------------------------------------------------------------------------------------- */
 
-/* Over whatever is there. */
+/* Writes the note over any older version. */
 static int note_write(struct meta_call *m, struct meta_note *n)
 {
 	int rc = -ESTALE;
@@ -205,7 +205,7 @@ static int save_numbers(struct meta_call *m, unsigned share, const struct stats 
 	sketch[STATS_SKETCH] = 0;
 	for (char *c = sketch; *c != 0; c++)
 		if (*c == '\\')
-			*c = '!'; /* no escapes in JSON */
+			*c = '!'; /* so that the JSON needs no escapes */
 	snprintf(n.name, sizeof(n.name), "stats/%02u", share);
 	snprintf(text, sizeof(text),
 		 "{\"taken_ns\": %" PRIu64 ", \"blocks\": %" PRIu64 ", \"open\": %" PRIu64
@@ -249,7 +249,7 @@ int stats_save(struct meta_call *m, unsigned share, const struct stats *s)
 	}
 	if (rc == 0 && (count > 0 || part == 0))
 		rc = save_disks(m, share, part++, count > 0 ? lines : "");
-	/* What an earlier count had more. */
+	/* Deletes the parts that an earlier, longer count wrote. */
 	for (; rc == 0 && part < NOTE_PARTS_MAX; part++) {
 		char name[META_NOTE_NAME_MAX + 1];
 		struct meta_note was;
@@ -272,7 +272,7 @@ static uint64_t number(json_t *o, const char *key)
 	return v < 0 ? 0 : (uint64_t)v;
 }
 
-/* Of notes that say anything the sum may be more than a number of JSON holds. */
+/* Notes may hold any number: the sum is limited to what a JSON integer holds. */
 static void add(uint64_t *sum, uint64_t n)
 {
 	*sum = n > INT64_MAX - min_u64(*sum, INT64_MAX) ? INT64_MAX : *sum + n;

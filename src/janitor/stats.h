@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is stored, and where: counted from the records of all blocks, a share of the partitions at a time by
- * whoever holds its lease (survey.c), and kept as notes in the metadata. So anybody can add them up, and what
- * they show is as old as the oldest part.
+ * Counts of what is stored, and where: taken from the records of all blocks by the janitor that has the
+ * lease of a share of the partitions (survey.c), and kept as notes in the metadata, which every process can
+ * add up. A sum is as old as its oldest part.
  *
  *   "stats/SHARE"       the numbers of a share
- *   "held/SHARE/PART"   bytes and chunks of each disk that the share's blocks have there
+ *   "held/SHARE/PART"   bytes and chunks that the share's blocks have on each disk
  *
- * Copysets are counted by a sketch (HyperLogLog with 1024 registers, right within some 3%), because sketches of
- * shares can be joined and sets of sets cannot.
+ * Copysets are counted by a sketch (HyperLogLog with 1024 registers, error about 3%): sketches of shares can
+ * be merged, plain counts of distinct sets cannot.
  *
- * How full a disk is, is what the records put there, for each byte of its capacity times its weight: the
- * proportion in which cluster_choose gives out chunks. What else lies on the filesystem does not count.
+ * The fill of a disk is the bytes that records place on it, per byte of its capacity times its weight: the
+ * proportion in which cluster_choose assigns chunks. Other files on the filesystem are not counted.
  */
 #ifndef JANITOR_STATS_H
 #define JANITOR_STATS_H
@@ -26,16 +26,17 @@ struct stats_disk {
 };
 
 struct stats {
-	uint64_t taken_ns; /* wall clock of the oldest part; 0: nothing was counted yet */
+	uint64_t taken_ns; /* wall clock of the oldest part; 0: no survey yet */
 	uint64_t parts;    /* shares that were counted */
 	uint64_t blocks;   /* sealed ones */
 	uint64_t open_blocks, pending_blocks;
 	uint64_t bytes;  /* of sealed blocks */
-	uint64_t owned;  /* of them in files; the rest waits for compaction */
-	uint64_t stored; /* with redundancy */
+	uint64_t owned;  /* part of them that files own; compaction frees the rest */
+	uint64_t stored; /* bytes with redundancy */
 	uint64_t missing_chunks, damaged_chunks;
-	uint64_t degraded_blocks, unreachable_blocks, lost_blocks; /* health.c; each in one */
-	uint64_t crowded; /* blocks with more chunks in one rack than evenness asks for */
+	/* health.c; a block counts in one of them */
+	uint64_t degraded_blocks, unreachable_blocks, lost_blocks;
+	uint64_t crowded; /* blocks with more chunks in one rack than an even spread has */
 	uint8_t sketch[STATS_SKETCH];
 	struct map held; /* disk -> struct stats_disk */
 };
@@ -43,35 +44,37 @@ struct stats {
 void stats_init(struct stats *s);
 void stats_fini(struct stats *s);
 
-/* Adds a block. racks: that take chunks. -ENOMEM. */
+/* Adds a block. racks: number of racks that take chunks. -ENOMEM. */
 int stats_block(struct stats *s, const struct cluster *c, uint32_t racks,
 		const struct meta_block_at *b);
-/* Racks with a disk that is online. */
+/* Returns the number of racks with an online disk. */
 uint32_t stats_racks(const struct cluster *c);
 
-/* Writes a share's. The errors of notes; -EBUSY: another writes the same. */
+/* Writes the notes of a share. The errors of notes; -EBUSY: another janitor writes the same
+ * notes. */
 int stats_save(struct meta_call *m, unsigned share, const struct stats *s);
-/* The sum of all shares, to an empty one. */
+/* Adds the notes of all shares to s, which must be empty. */
 int stats_load(struct meta_call *m, struct stats *out);
 
-/* A note of either kind added: its text may be anything. What does not read counts for nothing, until it is written
- * anew; sums end at INT64_MAX. -ENOMEM, also for more disks than a map may have. */
+/* Adds a note of either kind, whose text may be anything. A note that cannot be parsed is skipped
+ * until a janitor writes it again; sums stop at INT64_MAX. -ENOMEM, also for more disks than a map
+ * may have. */
 void stats_add_numbers(struct stats *s, const char *text);
 int stats_add_disks(struct stats *s, const char *text);
 
-/* Distinct sets of disks that hold a block, about. */
+/* Returns the estimated number of distinct sets of disks that hold a block. */
 double stats_copysets(const struct stats *s);
 
-/* Bytes that a disk should hold, measured against other disks. */
+/* Returns the share of a disk: its capacity times its weight. */
 double stats_share(const struct cluster_disk *d);
-/* Bytes of each byte that the disk should hold; < 0: it takes nothing. */
+/* Returns the fill of a disk: bytes held per byte of its share; < 0: the disk takes no chunks. */
 double stats_fill(const struct stats *s, const struct cluster_disk *d);
 
 struct stats_balance {
-	double mean;      /* fill of all disks that are online, together */
-	double deviation; /* standard, of theirs, as a part of the mean */
+	double mean;      /* fill of all online disks together */
+	double deviation; /* standard deviation of their fill, as a part of the mean */
 	double most, least;
-	uint64_t fullest, emptiest; /* disks; 0: none */
+	uint64_t fullest, emptiest; /* disk ids; 0: none */
 };
 void stats_balance(const struct stats *s, const struct cluster *c, struct stats_balance *out);
 

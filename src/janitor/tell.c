@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The repairs that a janitor is at, as a note "repair/HOLDER" beside its report: `terrane repair status` shows them. */
+/* The repairs of a janitor, as a note "repair/HOLDER" beside its report: `terrane repair status`
+ * shows them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,7 +59,7 @@ int repairs_tell(struct janitor *j, struct meta_call *m)
 	note.text = strbuf_text(&text);
 	rc = meta_client_note_put(m, &note);
 	j->note_turn = note.turn;
-	return rc == -ESTALE ? 0 : rc; /* written the next time */
+	return rc == -ESTALE ? 0 : rc; /* the note is written in the next round */
 }
 
 void repairs_untell(struct meta_call *m, uint64_t holder)

@@ -27,6 +27,7 @@
  * record refuses the change if it was changed since it was read, or if the new chunk was swept as an
  * orphan because this janitor was paused; a copy that is left is an orphan.
  */
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -254,6 +255,7 @@ static struct chunk_id id_of(const struct moving *m)
 
 static int copy_get(struct moving *m)
 {
+	assert(m->move.index < m->block.chunk_count && m->data.buf == NULL);
 	struct encoding enc;
 	struct shape shape;
 	const struct meta_chunk *from = &m->block.chunks[m->move.index];
@@ -283,6 +285,7 @@ static int copy_get(struct moving *m)
 
 static int copy_put(struct moving *m)
 {
+	assert(m->move.to != 0 && !holds(&m->block, m->move.to));
 	struct node_put p = {.data = m->data, .epoch = m->block.epoch};
 	bool met;
 	label_make(p.label, m->tenant, m->block.id, rt_random_u64());
@@ -291,6 +294,7 @@ static int copy_put(struct moving *m)
 
 static void fill_shift(struct stats *s, uint64_t from, uint64_t to, uint64_t bytes)
 {
+	assert(from != to);
 	struct stats_disk *f = map_get(&s->held, from), *t = map_get(&s->held, to);
 	if (f != NULL) {
 		f->bytes -= min_u64(f->bytes, bytes);
@@ -356,6 +360,7 @@ static int block_balance(struct janitor *j, struct jobs *w, const struct job *jo
 	struct meta_call c = errand_meta(j, &m->errand);
 	int rc = meta_client_block_get(&c, &job->block, 1, &a, &m->block);
 	if (rc == 0 && move_of(j, &m->block, &m->move)) {
+		assert(m->block.chunks[m->move.index].disk != m->move.to);
 		rc = gate_enter(&j->fabric.writes, m->block.chunk_length);
 		if (rc == 0) {
 			rc = chunk_move(m);

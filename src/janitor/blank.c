@@ -5,6 +5,7 @@
  * disk. That costs as much as finding the blocks of a lost disk, and is rare.
  */
 #include "janitor/impl.h"
+#include <assert.h>
 
 void blanks_add(struct shelf *s, struct chunk_id id)
 {
@@ -14,6 +15,7 @@ void blanks_add(struct shelf *s, struct chunk_id id)
 
 bool blank_is(const struct shelf *s, struct chunk_id id)
 {
+	assert(s->blank_count <= BLANKS_MAX);
 	for (size_t i = 0; i < s->blank_count; i++)
 		if (chunk_id_equal(s->blanks[i], id))
 			return true;
@@ -22,6 +24,7 @@ bool blank_is(const struct shelf *s, struct chunk_id id)
 
 static void blank_drop(struct shelf *s, struct chunk_id id)
 {
+	assert(s->blank_count <= BLANKS_MAX);
 	for (size_t i = 0; i < s->blank_count; i++) {
 		if (!chunk_id_equal(s->blanks[i], id))
 			continue;

@@ -7,6 +7,7 @@
  * comes back, its chunks are orphans. Chunk names are shared by all tenants, so a chunk that is listed
  * as dead and has the label of another tenant or block is kept.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +92,7 @@ static int listed_delete(struct janitor *j, struct node_call *node, const struct
 	const uint8_t *labels[DELETE_BATCH];
 	size_t of[DELETE_BATCH], count = 0;
 	int done[DELETE_BATCH];
+	assert(n > 0 && n <= DELETE_BATCH && all[0].disk == all[n - 1].disk);
 	for (size_t i = 0; i < n; i++)
 		ids[i] = all[i].id;
 	int rc = node_stat(node, all[0].disk, ids, n, st, rcs);
@@ -120,6 +122,7 @@ static int disk_delete(struct janitor *j, const struct dead_one *all, size_t n, 
 	struct errand e;
 	errand_init(j, &e, 0);
 	int rcs[DELETE_BATCH];
+	assert(n > 0 && n <= DELETE_BATCH && all[n - 1].set < DEAD_MAX);
 	if (disk_fate(j, all[0].disk) == DISK_LOST)
 		return 0;
 	int rc = pacer_wait(&j->deletes, n, j->opts.deletes_per_s);

@@ -15,6 +15,7 @@
  * No disk is asked. Damage that no reader and no scrub has met is not counted, and a chunk that is
  * damaged in one place may still help to repair the block; then the next survey shows that.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/rng.h"
@@ -89,6 +90,7 @@ void health_count(struct janitor *j, const struct meta_block *b, struct stats *s
 	}
 	if (lacking_count == 0)
 		return;
+	assert(gone_count <= lacking_count);
 	if (tolerated(j, &shape, lacking, lacking_count))
 		s->degraded_blocks++;
 	else if (tolerated(j, &shape, gone, gone_count))

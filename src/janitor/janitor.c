@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "janitor/janitor.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,6 +233,7 @@ static bool is_silent(enum cluster_state health)
 
 void fates_note(struct janitor *j)
 {
+	assert(j->fabric.map != NULL);
 	map_for_each(&j->fabric.map->nodes, it)
 		silence_note(j, node_key(it.key),
 			     !is_silent(((const struct cluster_node *)it.value)->health));
@@ -248,6 +250,7 @@ static bool is_past_delay(const struct janitor *j, uint64_t key)
 
 enum disk_fate disk_fate(struct janitor *j, uint64_t disk)
 {
+	assert(j->fabric.map != NULL);
 	const struct cluster_disk *d = cluster_disk(j->fabric.map, disk);
 	const struct cluster_node *n = cluster_node_of(j->fabric.map, disk);
 	if (d == NULL || n == NULL || d->wanted == CLUSTER_GONE || n->wanted == CLUSTER_GONE)
@@ -266,6 +269,7 @@ enum disk_fate disk_fate(struct janitor *j, uint64_t disk)
 
 uint64_t *disk_ids(const struct janitor *j, size_t *n)
 {
+	assert(j->fabric.map != NULL);
 	const struct map *disks = &j->fabric.map->disks;
 	uint64_t *ids = malloc((map_count(disks) + 1) * sizeof(*ids));
 	*n = 0;
@@ -281,6 +285,7 @@ uint64_t *disk_ids(const struct janitor *j, size_t *n)
 static struct held *held_of(struct janitor *j, const char *name)
 {
 	uint64_t key = hash64(name, strlen(name), 0);
+	assert(name[0] != 0 && strlen(name) < sizeof(((struct held *)NULL)->lease.name));
 	struct held *h = map_get(&j->leases, key);
 	if (h != NULL)
 		return h;
@@ -318,6 +323,7 @@ int lease_keep(struct janitor *j, const char *name)
 	const struct held *h = held_of(j, name);
 	if (h == NULL)
 		return -ENOMEM;
+	assert(h->lease.holder == j->holder);
 	if (rt_now_ns() - h->renewed_ns < j->opts.lease_ns / 3)
 		return 0;
 	int rc = lease_take(j, name);
@@ -340,6 +346,7 @@ void lease_drop(struct janitor *j, const char *name)
 
 struct meta_walk share_walk(const struct janitor *j, unsigned share)
 {
+	assert(share < JANITOR_SHARES);
 	return (struct meta_walk){.index = j->partitions * share / JANITOR_SHARES,
 				  .end = j->partitions * (share + 1) / JANITOR_SHARES};
 }
@@ -351,6 +358,7 @@ unsigned share_turn(const struct janitor *j, unsigned n)
 
 bool share_next(int rc, int *first)
 {
+	assert(*first <= 0);
 	if (rc < 0 && *first == 0)
 		*first = rc;
 	return rc >= 0 || (rc != -ENOMEM && rc != -ECANCELED && !rt_cancelled());
@@ -477,6 +485,7 @@ static void farewell(struct janitor *j)
 
 int janitor_run(struct janitor *j)
 {
+	assert(j->opts.round_ns > 0 && j->opts.delay_ns > 0 && j->opts.parallel > 0);
 	static void (*const works[])(void *) = {collect_fiber, repair_fiber, orphan_fiber,
 						scrub_fiber,   survey_fiber, report_fiber};
 	struct rt_group g;

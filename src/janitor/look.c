@@ -8,6 +8,7 @@
  * between. A chunk without a label is counted and kept. For a chunk whose label is unreadable the
  * records that name the disk are searched (blank.c).
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 
 int64_t shelf_list(struct shelf *s, size_t max)
 {
+	assert(max > 0);
 	struct disk_use u;
 	int64_t n = disk_begin(&s->errand.call, s->disk, &u);
 	if (n < 0)
@@ -38,6 +40,7 @@ int64_t shelf_list(struct shelf *s, size_t max)
 
 int shelf_stat(struct shelf *s, size_t n)
 {
+	assert(n > 0 && n <= SHELF_MAX);
 	struct disk_use u;
 	int rc = disk_begin(&s->errand.call, s->disk, &u);
 	if (rc < 0)
@@ -88,6 +91,7 @@ static void round_fiber(void *arg)
 	if (s == NULL)
 		r->rc = -ENOMEM;
 	const size_t n = r->n;
+	assert(r->next <= r->n && r->fn != NULL);
 	while (r->rc == 0 && n > 0 && r->next < n) {
 		uint64_t disk = r->ids[(r->next++ + r->j->holder % n) % n];
 		int rc = disk_do(r, s, disk);
@@ -127,6 +131,7 @@ int some_disks(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn
 static int records_get(struct shelf *s, const struct meta_on_disk *on, size_t n, records_fn fn,
 		       void *ctx)
 {
+	assert(n > 0 && n <= RECORDS_MAX && on[0].tenant == on[n - 1].tenant);
 	struct errand e;
 	errand_init(s->j, &e, on[0].tenant);
 	struct meta_call m = errand_meta(s->j, &e);
@@ -262,6 +267,7 @@ static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_fo
 static int orphans_page(struct shelf *s, size_t n)
 {
 	size_t count = 0;
+	assert(n <= SHELF_MAX);
 	int rc = shelf_stat(s, n);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		struct meta_found_chunk f = {.chunk_block = s->ids[i].block,
@@ -285,6 +291,7 @@ static int orphans_page(struct shelf *s, size_t n)
 		rc = sighting_epoch(s);
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		struct chunk_id id = s->ids[s->place[i]];
+		assert(s->place[i] < n && s->found[i].chunk_block == id.block);
 		if (!s->wanted[i])
 			rc = orphan_seen(s, id, &s->found[i], s->stat[s->place[i]].label);
 		else

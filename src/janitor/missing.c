@@ -15,6 +15,7 @@
  *     its drive is replaced, 100 records still name disk 3001
  *     -> created_ns in the map differs from the note -> 100 chunks are reported and rebuilt
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -66,6 +67,8 @@ static int records_look(struct shelf *s, const struct meta_on_disk *on, const st
 			size_t n, void *ctx)
 {
 	uint64_t *found = ctx;
+	static_assert(RECORDS_MAX <= SHELF_MAX, "s->ids has room for a page of records");
+	assert(n <= RECORDS_MAX);
 	size_t of[RECORDS_MAX], count = 0;
 	for (size_t i = 0; i < n; i++) {
 		uint32_t index = on[i].index;
@@ -93,6 +96,7 @@ int missing_look(struct shelf *s, uint64_t *found)
 {
 	uint64_t before = *found;
 	int rc = records_of_disk(s, records_look, found);
+	assert(*found >= before);
 	s->j->stats.damage_found += *found - before;
 	return rc;
 }

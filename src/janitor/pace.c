@@ -10,6 +10,7 @@
  *            enter its own, and bytes to and from disks of its own rack cross nothing. For a janitor outside
  *            of all racks all bytes cross.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@
 
 int pacer_wait(struct pacer *p, uint64_t bytes, uint64_t bytes_per_s)
 {
+	assert(bytes_per_s > 0);
 	uint64_t now_ns = rt_now_ns();
 	uint64_t start_ns = max_u64(now_ns, p->free_ns);
 	p->free_ns = start_ns + (uint64_t)((double)bytes / (double)bytes_per_s * 1e9);
@@ -27,6 +29,7 @@ int pacer_wait(struct pacer *p, uint64_t bytes, uint64_t bytes_per_s)
 
 static int pace(struct janitor *j, uint64_t key, uint64_t bytes, uint64_t can_bytes_per_s)
 {
+	assert(can_bytes_per_s > 0 && j->opts.percent > 0);
 	struct pacer *p = map_get(&j->pacers, key);
 	if (p == NULL) {
 		p = calloc(1, sizeof(*p));
@@ -114,6 +117,8 @@ void moved_note(struct janitor *j, struct janitor_repair *r, uint64_t disk, uint
 	struct janitor_repair unused = {0};
 	if (r == NULL)
 		r = &unused;
+	assert(r == &unused ||
+	       (r->disk != 0 && r->cross_bytes <= r->read_bytes + r->written_bytes));
 	bool crosses = rack_crosses(j, disk);
 	if (write) {
 		j->stats.repair_written_bytes += bytes;

@@ -9,6 +9,7 @@
  * first of its owners, and its age is the time since that file's last change. client/reencode.c does
  * the work: the old chunks are released when the record names the new ones.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,6 +38,7 @@ int policies_load(struct janitor *j)
 	char after[META_NOTE_NAME_MAX + 1] = "";
 	size_t count = 0;
 	bool end = notes == NULL;
+	assert(j->policy_count <= POLICIES_MAX);
 	int rc = notes == NULL ? -ENOMEM : 0;
 	while (rc == 0 && !end && count + META_NOTES_MAX < POLICIES_MAX) {
 		struct arena a;
@@ -110,6 +112,7 @@ static int policy_of(struct applying *p, struct meta_call *m, uint64_t dir,
 			at = d.parent;
 	}
 	*out = found == NULL ? &p->no : found;
+	assert(*out == &p->no || (*out)->tenant == p->tenant);
 	if (map_get(&p->dirs, dir) == NULL)
 		(void)map_put(&p->dirs, dir, (void *)*out);
 	return 0;
@@ -118,6 +121,7 @@ static int policy_of(struct applying *p, struct meta_call *m, uint64_t dir,
 /* Sets *out to the encoding that the block is to get now; NULL: none. */
 static int block_policy(struct applying *p, const struct job *job, const char **out)
 {
+	assert(job->tenant == p->tenant);
 	struct errand e;
 	errand_init(p->j, &e, job->tenant);
 	struct meta_call m = errand_meta(p->j, &e);

@@ -21,6 +21,7 @@
  * Order: the losses of all such pools are listed first. Blocks that lost columns in more pools come before
  * others, whatever their pool; opts.parallel blocks are repaired at once.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +69,7 @@ static void *grown(void *list, size_t *cap, size_t count, size_t size)
 
 static int item_add(struct pool_losses *p, const struct item *it)
 {
+	assert(it->case_at <= p->case_count && it->first + it->count <= p->loss_count);
 	struct item *items = grown(p->items, &p->item_cap, p->item_count, sizeof(*items));
 	if (items == NULL)
 		return -ENOBUFS;
@@ -250,6 +252,7 @@ static void items_sort(struct pool_losses *p)
 		return;
 	qsort(p->items, p->item_count, sizeof(*p->items), by_block);
 	for (size_t i = 0, n; i < p->item_count; i += n) {
+		assert(p->items[i].case_at < p->case_count);
 		for (n = 1; i + n < p->item_count && p->items[i + n].block == p->items[i].block;)
 			n++;
 		for (size_t k = 0; k < n; k++)
@@ -262,6 +265,7 @@ static void items_sort(struct pool_losses *p)
 
 static int item_do(struct pool_losses *p, const struct item *it)
 {
+	assert(it->case_at < p->case_count && it->first + it->count <= p->loss_count);
 	struct pool_case *c = &p->cases[it->case_at];
 	struct janitor *j = p->j;
 	int rc = j->opts.method == JANITOR_R_ALL
@@ -313,6 +317,7 @@ static void items_work(struct pool_losses *p)
 /* Lets the pool rebuild the rows that were not sent, such as parities. */
 static void case_end(struct janitor *j, const struct pool_case *c)
 {
+	assert(c->k > 0 && c->disk != 0);
 	struct errand e;
 	errand_init(j, &e, 0);
 	struct disk_use u;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The lost rows of one chunk of a pool: computed from other columns and sent to the pool. pools.c
  * says which rows. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,7 @@ static int block_of(struct patient *p, uint32_t tenant, uint64_t block, struct a
 
 static int block_find(struct patient *p, struct arena *a)
 {
+	assert(p->count > 0 && p->losses != NULL);
 	struct chunk_id id = p->losses[0].id;
 	struct chunk_stat st;
 	struct disk_use u;

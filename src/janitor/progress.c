@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The running and the last repairs of this janitor. */
+#include <assert.h>
 #include <string.h>
 
 #include "janitor/impl.h"
@@ -51,6 +52,7 @@ struct janitor_repair *repair_begin(struct janitor *j, uint64_t disk, bool pool)
 
 void repair_end(struct janitor_repair *r)
 {
+	assert(r == NULL || r->disk != 0);
 	if (r != NULL && r->end_ns == 0)
 		r->end_ns = rt_now_ns();
 }
@@ -61,6 +63,7 @@ size_t janitor_repairs(const struct janitor *j, struct janitor_repair *out)
 	for (size_t i = 0; i < JANITOR_REPAIRS_MAX; i++)
 		if (j->repairs[i].disk != 0)
 			out[n++] = j->repairs[i];
+	assert(n <= JANITOR_REPAIRS_MAX);
 	for (size_t i = 1; i < n; i++) {
 		struct janitor_repair r = out[i];
 		size_t at = i;

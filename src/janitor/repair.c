@@ -4,21 +4,27 @@
  *
  * A round
  *
- *   1. takes the leases of the shares that no other janitor has, and walks each share once (repair_queue.h)
+ *   1. takes the leases of the shares that no other janitor has, and walks each share once
+ *      (repair_queue.h)
  *   2. repairs, over all shares, the blocks that bear no further loss
- *   3. gives the leases of the shares beyond its part back, so that other janitors have work too: if 12 shares have
- *      degraded blocks and 3 janitors live, it keeps 4
- *   4. repairs the other blocks of the shares it keeps, most degraded first, and gives these leases back
- *   5. takes shares of 3 that are free again, up to its part, and goes on with 4 until none is left. Another janitor may
- *      have had such a share since, so the records of its blocks are read again.
+ *   3. gives the leases of the shares beyond its part back, so that other janitors have work
+ *      too: if 12 shares have degraded blocks and 3 janitors live, it keeps 4
+ *   4. repairs the other blocks of the shares it keeps, most degraded first, and gives these
+ *      leases back
+ *   5. takes shares of 3 that are free again, up to its part, and goes on with 4 until none is
+ *      left. Another janitor may have had such a share since, so the records of its blocks are read
+ *      again.
  *
- *     example   one disk of 1000 is lost, rs:9+6: all its blocks bear 5 further losses, and step 2 has nothing to do.
- *               A second disk fails in step 4: the round begins again, and the blocks that both disks had come first.
+ *     example   one disk of 1000 is lost, rs:9+6: all its blocks bear 5 further losses,
+ *               and step 2 has nothing to do. A second disk fails in step 4: the round begins
+ *               again, and the blocks that both disks had come first.
  *
  * Invariants
- *   I1  a block is repaired under the lease of its share. The lease saves work and protects nothing
- *   I2  in a round each row of the reverse index and each Block record is read at most once, except after a restart, for
- *       blocks whose record did not fit into memory, got older than RECORD_AGE_NS or changed, and for shares of step 5
+ *   I1  a block is repaired under the lease of its share. The lease saves work and protects
+ *       nothing
+ *   I2  in a round each row of the reverse index and each Block record is read at most once,
+ *       except after a restart, for blocks whose record did not fit into memory, got older than
+ *       RECORD_AGE_NS or changed, and for shares of step 5
  */
 #include <assert.h>
 #include <errno.h>
@@ -30,7 +36,7 @@
 #include "janitor/repair_queue.h"
 #include "rt/rt.h"
 
-#define MAP_CHECK_NS NS_PER_S /* between checks which disks are lost */
+#define MAP_CHECK_NS NS_PER_S /* between checks whether more disks are lost */
 #define STARTS_MAX 16         /* of a round */
 #define RECORD_AGE_NS (600 * NS_PER_S)
 
@@ -298,9 +304,9 @@ static void items_repair(struct repair_round *r, size_t end)
 /* --- progress ---------------------------------------------------------------------------------- */
 
 /*
- * Repairs of disks begin when blocks are found there, and end when none is left, or the disk has come back. What other
- * janitors repaired, or users deleted, counts as done. Which blocks are left in shares of other janitors is not known:
- * a repair does not end in such a round.
+ * Repairs of disks begin when blocks are found there, and end when none is left, or the disk has
+ * come back. What other janitors repaired, or users deleted, counts as done. Which blocks are left
+ * in shares of other janitors is not known: a repair does not end in such a round.
  */
 static void repairs_note(struct repair_round *r)
 {

@@ -2,15 +2,19 @@
 /*
  * The degraded blocks that a round of repair has found: repair.c has the order of work.
  *
- * A round reads the metadata of a share once. With `look` it walks all Block records; without, it walks the rows of the
- * reverse index (disk -> blocks) of the disks that are lost or to be emptied, and then reads the records of those
- * blocks, up to 64 in a request. The record that decided an item's place stays with the item and is handed to
- * block_repair. It may be out of date by then: the change of a record is refused if a chunk was released since (its
- * release count), and block_repair then reads the record again.
+ * A round reads the metadata of a share once. With `look` it walks all Block records. In any case it
+ * walks the rows of the reverse index (disk -> blocks) of the disks that are lost or to be emptied; it
+ * reads the records of the blocks that they name and the first walk did not see, up to 64 in a request.
+ * After a walk of all records these are only blocks whose record is unreadable, which that walk skips:
+ * the round then ends with the error.
  *
- * Memory: at most list_max items (struct janitor_options) and RECORDS_BYTES_MAX of records. When the list is full, the
- * most degraded half stays; the next round finds the rest. Items beyond the bytes for records have none and are read
- * when their turn comes.
+ * The record that decided an item's place stays with the item and is handed to block_repair. It may be
+ * out of date by then: the change of a record is refused if a chunk was released since (its release
+ * count), and block_repair then reads the record again.
+ *
+ * Memory: at most list_max items (struct janitor_options) and RECORDS_BYTES_MAX of records. When
+ * the list is full, the most degraded half stays; the next round finds the rest. Items beyond the
+ * bytes for records have none and are read when their turn comes.
  */
 #ifndef JANITOR_REPAIR_QUEUE_H
 #define JANITOR_REPAIR_QUEUE_H

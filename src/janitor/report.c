@@ -4,6 +4,7 @@
  * `terrane status` shows the janitors of all machines. A janitor that is stopped deletes its note; the note
  * of a janitor that crashed is deleted by the others after FORGET_NS.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -90,6 +91,7 @@ static int reports_read(struct janitor *j, struct meta_call *m)
 
 int janitor_report(struct janitor *j)
 {
+	assert(j->holder != 0 && j->meta != NULL);
 	struct errand e;
 	errand_init(j, &e, 0);
 	struct meta_call m = errand_meta(j, &e);

@@ -20,6 +20,7 @@
  * restart or on another machine, continues there. Its times are wall clocks: a wrong clock makes a pass
  * come early or late and has no other effect.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,6 +48,7 @@ static void note_name(uint64_t disk, char out[META_NOTE_NAME_MAX + 1])
 
 static int pass_save(struct shelf *s, struct pass *p)
 {
+	assert(p == map_get(&s->j->passes, s->disk));
 	char text[PASS_TEXT_MAX];
 	struct meta_note note = {.turn = p->turn, .text = text};
 	note_name(s->disk, note.name);
@@ -129,6 +131,7 @@ static bool is_pool(const struct shelf *s)
 
 static int scrub_chunk(struct shelf *s, size_t i, bool *bad)
 {
+	assert(i < SHELF_MAX && !*bad);
 	struct store_range ranges[16];
 	struct disk_use u;
 	int64_t n = disk_begin(&s->errand.call, s->disk, &u);
@@ -149,6 +152,7 @@ static int scrub_chunk(struct shelf *s, size_t i, bool *bad)
 
 static int scrub_page(struct shelf *s, size_t n, struct pacer *pace, uint64_t bytes_per_s)
 {
+	assert(n > 0 && n <= SHELF_MAX);
 	int rc = shelf_stat(s, n);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		bool bad = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "janitor/stats.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -97,6 +98,7 @@ int stats_block(struct stats *s, const struct cluster *c, uint32_t racks,
 		const struct meta_block_at *at)
 {
 	const struct meta_block *b = &at->block;
+	assert(b->chunk_count == 0 || b->chunks != NULL);
 	s->open_blocks += b->state == META_BLOCK_OPEN;
 	s->pending_blocks += b->state == META_BLOCK_PENDING;
 	if (b->state != META_BLOCK_SEALED)

@@ -5,6 +5,7 @@
  * A share of the partitions is walked at a time; then its jobs are done, for at most the time between
  * two surveys. The next survey finds the jobs that are left.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 
 static int jobs_add(struct jobs *w, const struct meta_block_at *b)
 {
+	assert(w->count <= w->cap && w->next == 0);
 	if (w->count == JOBS_MAX)
 		return 0;
 	if (w->count == w->cap) {
@@ -94,6 +96,7 @@ struct service_run {
 static void service_fiber(void *arg)
 {
 	struct service_run *r = arg;
+	assert(r->service < SURVEY_SERVICES);
 	struct share_work *w = r->w;
 	int rc = services[r->service].run(w->j, &w->jobs[r->service]);
 	if (rc < 0 && rc != -ECANCELED && rc != -EBUSY && rc != -ETIME)
@@ -122,6 +125,7 @@ static int work(struct share_work *w)
 
 bool jobs_next(struct janitor *j, struct jobs *w, struct job *out, int *rc)
 {
+	assert(w->next <= w->count && w->lease != NULL && w->end_ns != 0);
 	*rc = w->next > 0 ? lease_keep(j, w->lease) : 0;
 	/* Repair goes first. */
 	while (*rc == 0 && j->stats.blocks_waiting > 0 && rt_now_ns() < w->end_ns)
@@ -145,6 +149,7 @@ int rewrite_records(struct janitor *j, uint32_t tenant, const uint64_t *blocks, 
 
 int rewrite_wait(struct janitor *j, const struct meta_block *b, size_t n, uint64_t bytes)
 {
+	assert(n > 0);
 	double part = (double)j->opts.percent / 100 / (1 + j->others);
 	int rc = pacer_wait(&j->rewrites, bytes,
 			    (uint64_t)((double)j->opts.rack_bytes_per_s * part) + 1);

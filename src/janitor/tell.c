@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The repairs of a janitor, as a note "repair/HOLDER" beside its report: `terrane repair status`
  * shows them. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,6 +50,7 @@ static int note_text(const struct janitor *j, struct strbuf *out)
 
 int repairs_tell(struct janitor *j, struct meta_call *m)
 {
+	assert(j->holder != 0);
 	AUTO_STRBUF struct strbuf text;
 	strbuf_init(&text, META_NOTE_TEXT_MAX);
 	struct meta_note note = {.turn = j->note_turn};

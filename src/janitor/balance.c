@@ -144,7 +144,7 @@ static bool move_to_choice(struct janitor *j, const struct meta_block *b,
 	for (size_t i = 0; i < b->chunk_count; i++) {
 		uint64_t from = b->chunks[i].disk;
 		if (from == 0 || b->chunks[i].damaged || chosen(choice, from) ||
-		    disk_fate(j, from) != DISK_WELL)
+		    disk_fate(j, from) != DISK_ONLINE)
 			continue;
 		for (uint32_t k = 0; k < choice->count; k++) {
 			uint64_t to = choice->disk[k];
@@ -165,7 +165,7 @@ static uint64_t another_disk(struct janitor *j, const struct meta_block *b,
 {
 	uint64_t from = b->chunks[i].disk, kept[META_CHUNKS_MAX];
 	size_t n = 0;
-	if (from == 0 || b->chunks[i].damaged || disk_fate(j, from) != DISK_WELL ||
+	if (from == 0 || b->chunks[i].damaged || disk_fate(j, from) != DISK_ONLINE ||
 	    enc->kind == ENCODING_MLEC || b->chunk_count > META_CHUNKS_MAX)
 		return 0;
 	for (size_t k = 0; k < b->chunk_count; k++)
@@ -241,7 +241,7 @@ bool balance_wants(struct janitor *j, const struct meta_block_at *b)
 struct moving {
 	struct janitor *j;
 	struct jobs *jobs;
-	struct errand errand;
+	struct tenant_call request;
 	uint32_t tenant;
 	struct meta_block block;
 	struct move move;
@@ -268,15 +268,15 @@ static int copy_get(struct moving *m)
 	int rc = len == 0 ? 0 : pace_disk(m->j, from->disk, len);
 	if (rc < 0 || len == 0)
 		return rc;
-	rc = disk_begin(&m->errand.call, from->disk, &u);
+	rc = disk_begin(&m->request.call, from->disk, &u);
 	if (rc < 0)
 		return rc;
 	u.node.timeout_ns = COPY_TIMEOUT_NS;
 	rc = node_get_one(&u.node, from->disk, id_of(m), 0, len, NULL, &m->data);
 	if (rc == 0 && (m->data.len != len || (want != 0 && m->data.crc != want)))
 		rc = -EBADMSG;
-	disk_end(&m->errand.call, &u, rc, 0);
-	struct meta_call c = errand_meta(m->j, &m->errand);
+	disk_end(&m->request.call, &u, rc, 0);
+	struct meta_call c = tenant_call_meta(m->j, &m->request);
 	if (rc == -EBADMSG || rc == -ENOENT)
 		(void)meta_client_block_report(&c, m->block.id, m->block.chunk_block,
 					       (uint32_t)m->move.index, from->disk);
@@ -289,7 +289,7 @@ static int copy_put(struct moving *m)
 	struct node_put p = {.data = m->data, .epoch = m->block.epoch};
 	bool met;
 	label_make(p.label, m->tenant, m->block.id, rt_random_u64());
-	return chunk_put(m->j, &m->errand.call, m->move.to, id_of(m), &p, &met);
+	return chunk_put(m->j, &m->request.call, m->move.to, id_of(m), &p, &met);
 }
 
 static void fill_shift(struct stats *s, uint64_t from, uint64_t to, uint64_t bytes)
@@ -315,7 +315,7 @@ static void fill_shift(struct stats *s, uint64_t from, uint64_t to, uint64_t byt
 
 static int chunk_move(struct moving *m)
 {
-	struct meta_call c = errand_meta(m->j, &m->errand);
+	struct meta_call c = tenant_call_meta(m->j, &m->request);
 	uint64_t from = m->block.chunks[m->move.index].disk;
 	int rc = copy_get(m);
 	if (rc == 0)
@@ -356,8 +356,8 @@ static int block_balance(struct janitor *j, struct jobs *w, const struct job *jo
 	m->j = j;
 	m->jobs = w;
 	m->tenant = job->tenant;
-	errand_init(j, &m->errand, job->tenant);
-	struct meta_call c = errand_meta(j, &m->errand);
+	tenant_call_init(j, &m->request, job->tenant);
+	struct meta_call c = tenant_call_meta(j, &m->request);
 	int rc = meta_client_block_get(&c, &job->block, 1, &a, &m->block);
 	if (rc == 0 && move_of(j, &m->block, &m->move)) {
 		assert(m->block.chunks[m->move.index].disk != m->move.to);

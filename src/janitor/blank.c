@@ -7,13 +7,13 @@
 #include "janitor/impl.h"
 #include <assert.h>
 
-void blanks_add(struct shelf *s, struct chunk_id id)
+void blanks_add(struct disk_page *s, struct chunk_id id)
 {
 	if (s->blank_count < BLANKS_MAX) /* a later sweep finds the rest */
 		s->blanks[s->blank_count++] = id;
 }
 
-bool blank_is(const struct shelf *s, struct chunk_id id)
+bool blank_is(const struct disk_page *s, struct chunk_id id)
 {
 	assert(s->blank_count <= BLANKS_MAX);
 	for (size_t i = 0; i < s->blank_count; i++)
@@ -22,7 +22,7 @@ bool blank_is(const struct shelf *s, struct chunk_id id)
 	return false;
 }
 
-static void blank_drop(struct shelf *s, struct chunk_id id)
+static void blank_drop(struct disk_page *s, struct chunk_id id)
 {
 	assert(s->blank_count <= BLANKS_MAX);
 	for (size_t i = 0; i < s->blank_count; i++) {
@@ -34,7 +34,7 @@ static void blank_drop(struct shelf *s, struct chunk_id id)
 	}
 }
 
-int blanks_wanted(struct shelf *s, const struct meta_on_disk *on, const struct meta_block *b,
+int blanks_wanted(struct disk_page *s, const struct meta_on_disk *on, const struct meta_block *b,
 		  size_t n, void *unused)
 {
 	(void)on;

@@ -28,9 +28,9 @@ static bool is_seldom(enum meta_gc_kind kind)
 /* Reads the epoch, and advances it if this janitor has seen it for a whole grace period. */
 static int epoch_look(struct janitor *j)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	uint64_t epoch;
 	int rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);
 	if (rc < 0)
@@ -119,8 +119,8 @@ static int listed_delete(struct janitor *j, struct node_call *node, const struct
  * round (keep). */
 static int disk_delete(struct janitor *j, const struct dead_one *all, size_t n, bool *keep)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
 	int rcs[DELETE_BATCH];
 	assert(n > 0 && n <= DELETE_BATCH && all[n - 1].set < DEAD_MAX);
 	if (disk_fate(j, all[0].disk) == DISK_LOST)
@@ -180,9 +180,9 @@ static int sets_delete(struct janitor *j, struct meta_call *m, const struct meta
 
 static int share_chunks(struct janitor *j, unsigned share, const char *lease)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	int rc = 0;
 	for (struct meta_walk w = share_walk(j, share); rc == 0 && w.index < w.end;) {
 		struct meta_dead_chunks dead[DEAD_MAX];
@@ -201,9 +201,9 @@ static int share_chunks(struct janitor *j, unsigned share, const char *lease)
 
 static int share_collect(struct janitor *j, unsigned share, bool thorough, const char *lease)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	struct meta_gc_counts n = {0};
 	int rc = 0;
 	for (unsigned kind = 0; rc == 0 && kind < META_GC_KINDS; kind++) {

@@ -72,7 +72,7 @@ static int blocks_rewrite(struct janitor *j, uint32_t tenant, const struct meta_
 			  uint64_t live_bytes)
 {
 	struct engine_compacted done = {0};
-	struct errand e;
+	struct tenant_call e;
 	int rc = rewrite_wait(j, b, n, live_bytes);
 	if (rc < 0)
 		return rc;

@@ -45,7 +45,7 @@ struct janitor {
 	uint64_t holder;
 	struct map leases; /* hash of a lease's name -> struct held */
 	/* mixed id of a node or disk that is silent or reports errors -> struct since */
-	struct map unwell;
+	struct map silences;
 	struct map pacers;    /* mixed id of a disk or rack -> struct pacer */
 	struct map sightings; /* hash of (disk, chunk) -> struct sighting */
 	struct map passes;    /* disk id -> struct pass */
@@ -83,21 +83,21 @@ struct janitor {
 /* --- janitor.c -------------------------------------------------------------------------------- */
 
 /* A request of the system, in the name of a tenant or of none (tenant 0). */
-struct errand {
+struct tenant_call {
 	struct call call; /* for requests to disks */
 	char tenant[24];
 };
-void errand_init(struct janitor *j, struct errand *e, uint32_t tenant);
-struct meta_call errand_meta(struct janitor *j, const struct errand *e);
+void tenant_call_init(struct janitor *j, struct tenant_call *e, uint32_t tenant);
+struct meta_call tenant_call_meta(struct janitor *j, const struct tenant_call *e);
 
 /* Fetches the cluster map unless it is recent, and notes which disks and nodes are silent. */
 int janitor_map(struct janitor *j);
 
-enum disk_fate { DISK_WELL, DISK_UNWELL, DISK_EMPTYING, DISK_LOST };
+enum disk_fate { DISK_ONLINE, DISK_SUSPECT, DISK_DRAINING, DISK_LOST };
 /* Returns the state of a disk by the current map; DISK_LOST for a disk that is not in the map. */
 enum disk_fate disk_fate(struct janitor *j, uint64_t disk);
 /* Notes the time at which nodes and disks became silent, or began to report errors. */
-void fates_note(struct janitor *j);
+void silences_note(struct janitor *j);
 
 /* lease_take takes or renews a lease; lease_keep renews it when a third of its time is over.
  * -EBUSY: another janitor has it. */
@@ -143,65 +143,65 @@ void repair_end(struct janitor_repair *r);
 
 /* --- look.c ----------------------------------------------------------------------------------- */
 
-#define SHELF_MAX 256
+#define DISK_PAGE_MAX 256
 #define BLANKS_MAX 64
 
 /* One page of the chunks on a disk, and the state of the walk over that disk. */
-struct shelf {
+struct disk_page {
 	struct janitor *j;
-	struct errand errand;
+	struct tenant_call request;
 	uint64_t disk;
 	char lease[48];
 	struct store_cursor at;
 	uint64_t epoch; /* the collector's epoch, read after the page */
-	struct chunk_id ids[SHELF_MAX];
-	struct chunk_stat stat[SHELF_MAX];
-	int rcs[SHELF_MAX];
-	struct meta_found_chunk found[SHELF_MAX];
-	bool wanted[SHELF_MAX];
-	size_t place[SHELF_MAX];            /* index in ids of found[i] */
+	struct chunk_id ids[DISK_PAGE_MAX];
+	struct chunk_stat stat[DISK_PAGE_MAX];
+	int rcs[DISK_PAGE_MAX];
+	struct meta_found_chunk found[DISK_PAGE_MAX];
+	bool wanted[DISK_PAGE_MAX];
+	size_t place[DISK_PAGE_MAX];        /* index in ids of found[i] */
 	struct chunk_id blanks[BLANKS_MAX]; /* of all pages: chunks whose label is unreadable */
 	size_t blank_count;
 };
 
 /* Lists the next page after s->at into s->ids. Returns the number of chunks. */
-int64_t shelf_list(struct shelf *s, size_t max);
+int64_t page_list(struct disk_page *s, size_t max);
 /* Asks the node for ids[0..n): fills stat and rcs. */
-int shelf_stat(struct shelf *s, size_t n);
+int page_stat(struct disk_page *s, size_t n);
 
-typedef int (*shelf_fn)(struct shelf *s, uint64_t arg);
+typedef int (*disk_fn)(struct disk_page *s, uint64_t arg);
 /* Calls fn for every reachable disk, for `fibers` disks at once, each under the lease "what/DISK".
  * The error of one disk is logged and does not stop the others. */
-int each_disk(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg);
-int some_disks(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg,
+int each_disk(struct janitor *j, const char *what, unsigned fibers, disk_fn fn, uint64_t arg);
+int some_disks(struct janitor *j, const char *what, unsigned fibers, disk_fn fn, uint64_t arg,
 	       const uint64_t *ids, size_t n);
 #define RECORDS_MAX 64
 /* Called with n index rows of one tenant and their records: b[i] belongs to on[i]. A result other
  * than 0 ends the walk. */
-typedef int (*records_fn)(struct shelf *s, const struct meta_on_disk *on,
+typedef int (*records_fn)(struct disk_page *s, const struct meta_on_disk *on,
 			  const struct meta_block *b, size_t n, void *ctx);
 /* Calls fn for all records that name the disk. */
-int records_of_disk(struct shelf *s, records_fn fn, void *ctx);
+int records_of_disk(struct disk_page *s, records_fn fn, void *ctx);
 /* Forgets that the chunk was seen as an orphan: a record names it. */
-void orphan_forget(struct shelf *s, struct chunk_id id);
+void orphan_forget(struct disk_page *s, struct chunk_id id);
 
 /* --- blank.c ---------------------------------------------------------------------------------- */
 
-void blanks_add(struct shelf *s, struct chunk_id id);
-bool blank_is(const struct shelf *s, struct chunk_id id);
+void blanks_add(struct disk_page *s, struct chunk_id id);
+bool blank_is(const struct disk_page *s, struct chunk_id id);
 /* A records_fn: removes the chunks that a record names from s->blanks. Scrub finds those, and
  * repair replaces them. */
-int blanks_wanted(struct shelf *s, const struct meta_on_disk *on, const struct meta_block *b,
+int blanks_wanted(struct disk_page *s, const struct meta_on_disk *on, const struct meta_block *b,
 		  size_t n, void *unused);
 
 /* --- missing.c -------------------------------------------------------------------------------- */
 
 /* Marks the chunk on this disk as damaged in the block's record. -ESTALE: the record names another
  * place by now. */
-int shelf_report(struct shelf *s, uint32_t tenant, uint64_t block, struct chunk_id id);
+int chunk_report(struct disk_page *s, uint32_t tenant, uint64_t block, struct chunk_id id);
 /* Reports all chunks that records place on the disk and that are missing or wrong there; adds
  * their number to *found. */
-int missing_look(struct shelf *s, uint64_t *found);
+int missing_look(struct disk_page *s, uint64_t *found);
 /* The same for disks whose drive was replaced under the same id; sets *found. */
 int drives_look(struct janitor *j, uint64_t *found);
 
@@ -250,7 +250,7 @@ int rewrite_records(struct janitor *j, uint32_t tenant, const uint64_t *blocks, 
 int rewrite_wait(struct janitor *j, const struct meta_block *b, size_t n, uint64_t bytes);
 /* Fills a call that rewrites blocks of the tenant and narrows the fiber's deadline. Returns the
  * old deadline, for rt_deadline_set. */
-uint64_t rewrite_call(struct janitor *j, struct errand *e, uint32_t tenant);
+uint64_t rewrite_call(struct janitor *j, struct tenant_call *e, uint32_t tenant);
 
 /* Reads the policies from their notes; called before a survey. */
 int policies_load(struct janitor *j);
@@ -272,8 +272,8 @@ void report_drop(struct janitor *j);
 
 /* Writes, and deletes, the note with the repairs of a janitor that `terrane repair status`
  * reads. */
-int repairs_tell(struct janitor *j, struct meta_call *m);
-void repairs_untell(struct meta_call *m, uint64_t holder);
+int repairs_publish(struct janitor *j, struct meta_call *m);
+void repairs_unpublish(struct meta_call *m, uint64_t holder);
 
 /* --- rebuild.c -------------------------------------------------------------------------------- */
 

@@ -23,7 +23,7 @@
 #define SURVEY_SOONER 4 /* least pause between surveys: a period divided by this */
 #define FAREWELL_NS (3 * NS_PER_S)
 #define FAREWELL_FIBERS 8
-#define UNWELL_MAX (CLUSTER_DISKS_MAX + CLUSTER_NODES_MAX)
+#define SILENCES_MAX (CLUSTER_DISKS_MAX + CLUSTER_NODES_MAX)
 #define MAP_AWAY_MAX_NS (20 * NS_PER_S)
 
 struct held {
@@ -100,7 +100,7 @@ int janitor_open(struct janitor **out, const struct janitor_options *o)
 	if (o->rack != NULL)
 		snprintf(j->rack, sizeof(j->rack), "%s", o->rack);
 	map_init(&j->leases, LEASES_MAX);
-	map_init(&j->unwell, UNWELL_MAX);
+	map_init(&j->silences, SILENCES_MAX);
 	map_init(&j->pacers, JANITOR_PACERS_MAX);
 	map_init(&j->sightings, JANITOR_SIGHTINGS_MAX);
 	map_init(&j->passes, CLUSTER_DISKS_MAX);
@@ -144,7 +144,7 @@ void janitor_close(struct janitor *j)
 	rt_shield_leave();
 	fabric_fini(&j->fabric);
 	free_all(&j->leases);
-	free_all(&j->unwell);
+	free_all(&j->silences);
 	free_all(&j->pacers);
 	free_all(&j->sightings);
 	free_all(&j->passes);
@@ -166,7 +166,7 @@ void janitor_stats(const struct janitor *j, struct janitor_stats *out)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-void errand_init(struct janitor *j, struct errand *e, uint32_t tenant)
+void tenant_call_init(struct janitor *j, struct tenant_call *e, uint32_t tenant)
 {
 	call_init(&e->call, &j->fabric);
 	if (tenant == 0)
@@ -179,22 +179,22 @@ void errand_init(struct janitor *j, struct errand *e, uint32_t tenant)
 	e->call.context.traffic_class = RPC_BRONZE;
 }
 
-struct meta_call errand_meta(struct janitor *j, const struct errand *e)
+struct meta_call tenant_call_meta(struct janitor *j, const struct tenant_call *e)
 {
 	return (struct meta_call){.client = j->meta, .context = &e->call.context};
 }
 
 int janitor_map(struct janitor *j)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	struct cluster *map;
 	int rc = meta_client_map(&m, MAP_AGE_NS, &map);
 	if (rc < 0)
 		return rc;
 	j->fabric.map = map;
-	fates_note(j);
+	silences_note(j);
 	return 0;
 }
 
@@ -212,16 +212,16 @@ static uint64_t disk_key(uint64_t id)
 
 static void silence_note(struct janitor *j, uint64_t key, bool answers)
 {
-	struct since *s = map_get(&j->unwell, key);
+	struct since *s = map_get(&j->silences, key);
 	if (answers && s != NULL)
-		free(map_remove(&j->unwell, key));
+		free(map_remove(&j->silences, key));
 	if (answers || s != NULL)
 		return;
 	s = malloc(sizeof(*s));
 	if (s == NULL)
 		return;
 	s->ns = rt_now_ns();
-	if (map_put(&j->unwell, key, s) < 0)
+	if (map_put(&j->silences, key, s) < 0)
 		free(s);
 }
 
@@ -231,7 +231,7 @@ static bool is_silent(enum cluster_state health)
 	return health == CLUSTER_SUSPECT || health == CLUSTER_FAILED;
 }
 
-void fates_note(struct janitor *j)
+void silences_note(struct janitor *j)
 {
 	assert(j->fabric.map != NULL);
 	map_for_each(&j->fabric.map->nodes, it)
@@ -244,7 +244,7 @@ void fates_note(struct janitor *j)
 
 static bool is_past_delay(const struct janitor *j, uint64_t key)
 {
-	const struct since *s = map_get(&j->unwell, key);
+	const struct since *s = map_get(&j->silences, key);
 	return s != NULL && rt_now_ns() - s->ns >= j->opts.delay_ns;
 }
 
@@ -258,13 +258,13 @@ enum disk_fate disk_fate(struct janitor *j, uint64_t disk)
 	if (is_past_delay(j, node_key(n->id)) || is_past_delay(j, disk_key(disk)))
 		return DISK_LOST;
 	if (is_silent(n->health))
-		return DISK_UNWELL;
+		return DISK_SUSPECT;
 	/* Its node, which is online, reports that the disk has failed. */
 	if (d->health == CLUSTER_FAILED)
 		return DISK_LOST;
 	if (d->wanted == CLUSTER_DRAINING || n->wanted == CLUSTER_DRAINING)
-		return DISK_EMPTYING;
-	return is_silent(d->health) ? DISK_UNWELL : DISK_WELL;
+		return DISK_DRAINING;
+	return is_silent(d->health) ? DISK_SUSPECT : DISK_ONLINE;
 }
 
 uint64_t *disk_ids(const struct janitor *j, size_t *n)
@@ -304,9 +304,9 @@ static struct held *held_of(struct janitor *j, const char *name)
 
 int lease_take(struct janitor *j, const char *name)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	struct held *h = held_of(j, name);
 	if (h == NULL)
 		return -ENOMEM;
@@ -333,9 +333,9 @@ int lease_keep(struct janitor *j, const char *name)
 
 void lease_drop(struct janitor *j, const char *name)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	struct held *h = held_of(j, name);
 	if (h == NULL)
 		return;
@@ -456,9 +456,9 @@ static void report_drop_fiber(void *arg)
 static void leases_drop_fiber(void *arg)
 {
 	struct farewell *f = arg;
-	struct errand e;
-	errand_init(f->j, &e, 0);
-	struct meta_call m = errand_meta(f->j, &e);
+	struct tenant_call e;
+	tenant_call_init(f->j, &e, 0);
+	struct meta_call m = tenant_call_meta(f->j, &e);
 	int rc = 0;
 	rt_deadline_set(f->end_ns);
 	while (rc == 0 && map_next(&f->j->leases, &f->at)) {

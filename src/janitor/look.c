@@ -25,29 +25,29 @@
 #define ORPHAN_FIBERS 4
 #define FORGET_EPOCHS 16 /* epochs without being seen: another janitor has deleted it */
 
-int64_t shelf_list(struct shelf *s, size_t max)
+int64_t page_list(struct disk_page *s, size_t max)
 {
 	assert(max > 0);
 	struct disk_use u;
-	int64_t n = disk_begin(&s->errand.call, s->disk, &u);
+	int64_t n = disk_begin(&s->request.call, s->disk, &u);
 	if (n < 0)
 		return n;
 	u.node.timeout_ns = NODE_TIMEOUT_NS;
-	n = node_list(&u.node, s->disk, &s->at, s->ids, min_u64(max, SHELF_MAX));
-	disk_end(&s->errand.call, &u, n < 0 ? (int)n : 0, 0);
+	n = node_list(&u.node, s->disk, &s->at, s->ids, min_u64(max, DISK_PAGE_MAX));
+	disk_end(&s->request.call, &u, n < 0 ? (int)n : 0, 0);
 	return n;
 }
 
-int shelf_stat(struct shelf *s, size_t n)
+int page_stat(struct disk_page *s, size_t n)
 {
-	assert(n > 0 && n <= SHELF_MAX);
+	assert(n > 0 && n <= DISK_PAGE_MAX);
 	struct disk_use u;
-	int rc = disk_begin(&s->errand.call, s->disk, &u);
+	int rc = disk_begin(&s->request.call, s->disk, &u);
 	if (rc < 0)
 		return rc;
 	u.node.timeout_ns = NODE_TIMEOUT_NS;
 	rc = node_stat(&u.node, s->disk, s->ids, n, s->stat, s->rcs);
-	disk_end(&s->errand.call, &u, rc, 0);
+	disk_end(&s->request.call, &u, rc, 0);
 	return rc;
 }
 
@@ -55,23 +55,23 @@ int shelf_stat(struct shelf *s, size_t n)
 struct round {
 	struct janitor *j;
 	const char *what;
-	shelf_fn fn;
+	disk_fn fn;
 	uint64_t arg;
 	const uint64_t *ids;
 	size_t n, next;
 	int rc;
 };
 
-static int disk_do(struct round *r, struct shelf *s, uint64_t disk)
+static int disk_do(struct round *r, struct disk_page *s, uint64_t disk)
 {
 	struct janitor *j = r->j;
 	enum disk_fate fate = disk_fate(j, disk);
-	if (fate != DISK_WELL && fate != DISK_EMPTYING)
+	if (fate != DISK_ONLINE && fate != DISK_DRAINING)
 		return 0;
 	memset(s, 0, sizeof(*s));
 	s->j = j;
 	s->disk = disk;
-	errand_init(j, &s->errand, 0);
+	tenant_call_init(j, &s->request, 0);
 	snprintf(s->lease, sizeof(s->lease), "%s/%016lx", r->what, disk);
 	int rc = lease_take(j, s->lease);
 	if (rc < 0)
@@ -87,7 +87,7 @@ static int disk_do(struct round *r, struct shelf *s, uint64_t disk)
 static void round_fiber(void *arg)
 {
 	struct round *r = arg;
-	AUTO_FREE struct shelf *s = malloc(sizeof(*s));
+	AUTO_FREE struct disk_page *s = malloc(sizeof(*s));
 	if (s == NULL)
 		r->rc = -ENOMEM;
 	const size_t n = r->n;
@@ -100,7 +100,7 @@ static void round_fiber(void *arg)
 	}
 }
 
-int each_disk(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg)
+int each_disk(struct janitor *j, const char *what, unsigned fibers, disk_fn fn, uint64_t arg)
 {
 	int rc = janitor_map(j);
 	if (rc < 0)
@@ -110,7 +110,7 @@ int each_disk(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn,
 	return ids == NULL ? -ENOMEM : some_disks(j, what, fibers, fn, arg, ids, n);
 }
 
-int some_disks(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn, uint64_t arg,
+int some_disks(struct janitor *j, const char *what, unsigned fibers, disk_fn fn, uint64_t arg,
 	       const uint64_t *ids, size_t n)
 {
 	struct round r = {.j = j, .what = what, .fn = fn, .arg = arg, .ids = ids, .n = n};
@@ -128,13 +128,13 @@ int some_disks(struct janitor *j, const char *what, unsigned fibers, shelf_fn fn
 
 /* --- what should be there ------------------------------------------------------------------------ */
 
-static int records_get(struct shelf *s, const struct meta_on_disk *on, size_t n, records_fn fn,
+static int records_get(struct disk_page *s, const struct meta_on_disk *on, size_t n, records_fn fn,
 		       void *ctx)
 {
 	assert(n > 0 && n <= RECORDS_MAX && on[0].tenant == on[n - 1].tenant);
-	struct errand e;
-	errand_init(s->j, &e, on[0].tenant);
-	struct meta_call m = errand_meta(s->j, &e);
+	struct tenant_call e;
+	tenant_call_init(s->j, &e, on[0].tenant);
+	struct meta_call m = tenant_call_meta(s->j, &e);
 	struct meta_block b[RECORDS_MAX];
 	uint64_t ids[RECORDS_MAX];
 	struct arena a;
@@ -148,9 +148,9 @@ static int records_get(struct shelf *s, const struct meta_on_disk *on, size_t n,
 	return rc;
 }
 
-int records_of_disk(struct shelf *s, records_fn fn, void *ctx)
+int records_of_disk(struct disk_page *s, records_fn fn, void *ctx)
 {
-	struct meta_call m = errand_meta(s->j, &s->errand);
+	struct meta_call m = tenant_call_meta(s->j, &s->request);
 	uint64_t epoch;
 	int rc = meta_client_gc_epoch(&m, &epoch, &s->j->partitions);
 	for (struct meta_walk w = {.end = s->j->partitions}; rc == 0 && w.index < w.end;) {
@@ -170,26 +170,26 @@ int records_of_disk(struct shelf *s, records_fn fn, void *ctx)
 
 /* --- orphans ---------------------------------------------------------------------------------- */
 
-static uint64_t sighting_key(const struct shelf *s, struct chunk_id id)
+static uint64_t sighting_key(const struct disk_page *s, struct chunk_id id)
 {
 	uint64_t parts[3] = {s->disk, id.block, id.index};
 	return hash64(parts, sizeof(parts), 0);
 }
 
-void orphan_forget(struct shelf *s, struct chunk_id id)
+void orphan_forget(struct disk_page *s, struct chunk_id id)
 {
 	free(map_remove(&s->j->sightings, sighting_key(s, id)));
 }
 
 /* Reads the epoch after the page: a janitor that was paused may be epochs late, and an epoch older
  * than the page would shorten the grace period. */
-static int sighting_epoch(struct shelf *s)
+static int sighting_epoch(struct disk_page *s)
 {
-	struct meta_call m = errand_meta(s->j, &s->errand);
+	struct meta_call m = tenant_call_meta(s->j, &s->request);
 	return meta_client_gc_epoch(&m, &s->epoch, &s->j->partitions);
 }
 
-static int sighting_add(struct shelf *s, uint64_t key, uint64_t put)
+static int sighting_add(struct disk_page *s, uint64_t key, uint64_t put)
 {
 	struct janitor *j = s->j;
 	struct sighting *new = malloc(sizeof(*new));
@@ -203,17 +203,17 @@ static int sighting_add(struct shelf *s, uint64_t key, uint64_t put)
 }
 
 /* Sets *intact to whether a damaged chunk is intact now, because a repair has put it again. */
-static int blank_is_intact(struct shelf *s, struct chunk_id id, bool *intact)
+static int blank_is_intact(struct disk_page *s, struct chunk_id id, bool *intact)
 {
 	s->ids[0] = id;
-	int rc = shelf_stat(s, 1);
+	int rc = page_stat(s, 1);
 	*intact = s->rcs[0] == 0;
 	return rc;
 }
 
 /* Deletes an orphan. Its record is asked once more after the wait for the pacer: a repair or move
  * may have come to use the chunk in that time. */
-static int orphan_delete(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f,
+static int orphan_delete(struct disk_page *s, struct chunk_id id, const struct meta_found_chunk *f,
 			 const uint8_t *label)
 {
 	struct janitor *j = s->j;
@@ -222,7 +222,7 @@ static int orphan_delete(struct shelf *s, struct chunk_id id, const struct meta_
 		memcpy(seen.label, label, sizeof(seen.label));
 	bool wanted = true;
 	int rc = pacer_wait(&j->deletes, 1, j->opts.deletes_per_s);
-	struct meta_call m = errand_meta(j, &s->errand);
+	struct meta_call m = tenant_call_meta(j, &s->request);
 	if (rc == 0)
 		rc = f == NULL ? blank_is_intact(s, id, &wanted)
 			       : meta_client_chunk_give_up(&m, s->disk, f, &wanted);
@@ -235,7 +235,7 @@ static int orphan_delete(struct shelf *s, struct chunk_id id, const struct meta_
 
 /* Remembers an orphan, or deletes one that was remembered two epochs ago. f and label are NULL for
  * a chunk with an unreadable label, which no recent put can have. */
-static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_found_chunk *f,
+static int orphan_seen(struct disk_page *s, struct chunk_id id, const struct meta_found_chunk *f,
 		       const uint8_t *label)
 {
 	struct janitor *j = s->j;
@@ -264,11 +264,11 @@ static int orphan_seen(struct shelf *s, struct chunk_id id, const struct meta_fo
 	return 0;
 }
 
-static int orphans_page(struct shelf *s, size_t n)
+static int orphans_page(struct disk_page *s, size_t n)
 {
 	size_t count = 0;
-	assert(n <= SHELF_MAX);
-	int rc = shelf_stat(s, n);
+	assert(n <= DISK_PAGE_MAX);
+	int rc = page_stat(s, n);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		struct meta_found_chunk f = {.chunk_block = s->ids[i].block,
 					     .index = s->ids[i].index};
@@ -285,7 +285,7 @@ static int orphans_page(struct shelf *s, size_t n)
 	}
 	if (rc < 0 || count == 0)
 		return rc;
-	struct meta_call m = errand_meta(s->j, &s->errand);
+	struct meta_call m = tenant_call_meta(s->j, &s->request);
 	rc = meta_client_chunks_wanted(&m, s->disk, s->found, count, s->wanted);
 	if (rc == 0)
 		rc = sighting_epoch(s);
@@ -300,13 +300,13 @@ static int orphans_page(struct shelf *s, size_t n)
 	return rc;
 }
 
-static int orphans_disk(struct shelf *s, uint64_t unused)
+static int orphans_disk(struct disk_page *s, uint64_t unused)
 {
 	(void)unused;
 	int64_t n;
 	int rc = 0;
 	do {
-		n = shelf_list(s, SHELF_MAX);
+		n = page_list(s, DISK_PAGE_MAX);
 		if (n > 0)
 			rc = orphans_page(s, (size_t)n);
 		if (rc == 0)
@@ -342,9 +342,9 @@ static int sightings_forget(struct janitor *j)
 
 int janitor_orphans(struct janitor *j)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	uint64_t epoch;
 	int rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);
 	if (rc < 0)

@@ -32,11 +32,11 @@
 #define DRIVE_FIBERS 4
 #define FAMILY "drive"
 
-int shelf_report(struct shelf *s, uint32_t tenant, uint64_t block, struct chunk_id id)
+int chunk_report(struct disk_page *s, uint32_t tenant, uint64_t block, struct chunk_id id)
 {
-	struct errand e;
-	errand_init(s->j, &e, tenant);
-	struct meta_call m = errand_meta(s->j, &e);
+	struct tenant_call e;
+	tenant_call_init(s->j, &e, tenant);
+	struct meta_call m = tenant_call_meta(s->j, &e);
 	return meta_client_block_report(&m, block, id.block, id.index, s->disk);
 }
 
@@ -63,11 +63,11 @@ static bool is_meant(const struct meta_block *b, uint32_t tenant, uint32_t index
 /* Reports the chunks of n records of one tenant that are not on the disk, do not match, or have an
  * unreadable label. The node is asked after the records were read: chunks of blocks that were
  * sealed by then do not change any more. */
-static int records_look(struct shelf *s, const struct meta_on_disk *on, const struct meta_block *b,
-			size_t n, void *ctx)
+static int records_look(struct disk_page *s, const struct meta_on_disk *on,
+			const struct meta_block *b, size_t n, void *ctx)
 {
 	uint64_t *found = ctx;
-	static_assert(RECORDS_MAX <= SHELF_MAX, "s->ids has room for a page of records");
+	static_assert(RECORDS_MAX <= DISK_PAGE_MAX, "s->ids has room for a page of records");
 	assert(n <= RECORDS_MAX);
 	size_t of[RECORDS_MAX], count = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -78,7 +78,7 @@ static int records_look(struct shelf *s, const struct meta_on_disk *on, const st
 		of[count] = i;
 		s->ids[count++] = (struct chunk_id){b[i].chunk_block, index};
 	}
-	int rc = count > 0 ? shelf_stat(s, count) : 0;
+	int rc = count > 0 ? page_stat(s, count) : 0;
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		const struct meta_on_disk *row = &on[of[i]];
 		bool good = s->rcs[i] == 0
@@ -86,13 +86,13 @@ static int records_look(struct shelf *s, const struct meta_on_disk *on, const st
 					      !blank_is(s, s->ids[i])
 				    : s->rcs[i] != -ENOENT && s->rcs[i] != -EBADMSG;
 		/* -ESTALE: the chunk was moved since the record was read. */
-		if (!good && shelf_report(s, row->tenant, row->block, s->ids[i]) == 0)
+		if (!good && chunk_report(s, row->tenant, row->block, s->ids[i]) == 0)
 			++*found;
 	}
 	return rc;
 }
 
-int missing_look(struct shelf *s, uint64_t *found)
+int missing_look(struct disk_page *s, uint64_t *found)
 {
 	uint64_t before = *found;
 	int rc = records_of_disk(s, records_look, found);
@@ -129,9 +129,9 @@ static bool is_new(const struct janitor *j, const struct cluster_disk *d)
 }
 
 /* A disk_fn. found: a uint64_t *, the sum over all disks. */
-static int drive_look(struct shelf *s, uint64_t found)
+static int drive_look(struct disk_page *s, uint64_t found)
 {
-	struct meta_call m = errand_meta(s->j, &s->errand);
+	struct meta_call m = tenant_call_meta(s->j, &s->request);
 	const struct cluster_disk *d = cluster_disk(s->j->fabric.map, s->disk);
 	uint64_t created_ns = d == NULL ? 0 : d->created_ns;
 	char text[24];

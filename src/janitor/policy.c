@@ -31,9 +31,9 @@
 
 int policies_load(struct janitor *j)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
 	char after[META_NOTE_NAME_MAX + 1] = "";
 	size_t count = 0;
@@ -122,9 +122,9 @@ static int policy_of(struct applying *p, struct meta_call *m, uint64_t dir,
 static int block_policy(struct applying *p, const struct job *job, const char **out)
 {
 	assert(job->tenant == p->tenant);
-	struct errand e;
-	errand_init(p->j, &e, job->tenant);
-	struct meta_call m = errand_meta(p->j, &e);
+	struct tenant_call e;
+	tenant_call_init(p->j, &e, job->tenant);
+	struct meta_call m = tenant_call_meta(p->j, &e);
 	struct meta_owner owner;
 	struct meta_file f;
 	struct arena a;
@@ -152,7 +152,7 @@ static int block_policy(struct applying *p, const struct job *job, const char **
 static int block_rewrite(struct janitor *j, const struct job *job, const struct meta_block *b,
 			 const char *encoding)
 {
-	struct errand e;
+	struct tenant_call e;
 	int rc = rewrite_wait(j, b, 1, job->live_bytes);
 	if (rc < 0)
 		return rc;

@@ -94,8 +94,8 @@ static int loss_add(struct pool_losses *p, const struct store_pool_loss *l)
 static int64_t losses_list(struct janitor *j, uint64_t disk, bool failures, struct store_cursor *at,
 			   struct store_pool_loss *out)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
 	struct disk_use u;
 	int64_t n = disk_begin(&e.call, disk, &u);
 	if (n < 0)
@@ -150,9 +150,9 @@ static int case_losses(struct pool_losses *p, uint64_t disk, struct store_pool_l
 
 static int case_blocks(struct pool_losses *p, uint64_t disk)
 {
-	struct errand e;
-	errand_init(p->j, &e, 0);
-	struct meta_call m = errand_meta(p->j, &e);
+	struct tenant_call e;
+	tenant_call_init(p->j, &e, 0);
+	struct meta_call m = tenant_call_meta(p->j, &e);
 	uint64_t epoch;
 	int rc = meta_client_gc_epoch(&m, &epoch, &p->j->partitions);
 	for (struct meta_walk at = {.end = p->j->partitions}; rc == 0 && at.index < at.end;) {
@@ -169,8 +169,8 @@ static int case_blocks(struct pool_losses *p, uint64_t disk)
 
 int pool_case_shape(struct janitor *j, struct pool_case *c)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
 	struct disk_use u;
 	struct rpc_reply reply;
 	int rc = disk_begin(&e.call, c->disk, &u);
@@ -318,8 +318,8 @@ static void items_work(struct pool_losses *p)
 static void case_end(struct janitor *j, const struct pool_case *c)
 {
 	assert(c->k > 0 && c->disk != 0);
-	struct errand e;
-	errand_init(j, &e, 0);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
 	struct disk_use u;
 	if (disk_begin(&e.call, c->disk, &u) == 0) {
 		u.node.timeout_ns = NODE_TIMEOUT_NS;
@@ -344,7 +344,7 @@ int janitor_pools(struct janitor *j)
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		const struct cluster_disk *d = cluster_disk(j->fabric.map, ids[i]);
 		enum disk_fate fate = disk_fate(j, ids[i]);
-		if (d == NULL || !d->pool || fate == DISK_LOST || fate == DISK_UNWELL)
+		if (d == NULL || !d->pool || fate == DISK_LOST || fate == DISK_SUSPECT)
 			continue;
 		int looked = case_look(&p, ids[i]);
 		if (looked < 0)

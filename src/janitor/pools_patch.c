@@ -18,9 +18,9 @@
 #define BLOCK_ARENA ((size_t)(256 * KIB))
 
 /* The losses of one chunk, and the ranges that are sent for them. */
-struct patient {
+struct pool_patch {
 	struct janitor *j;
-	struct errand errand;
+	struct tenant_call request;
 	const struct pool_case *pool;
 	uint64_t disk;
 	const struct store_pool_loss *losses;
@@ -58,7 +58,7 @@ static uint32_t rows_wanted(const struct janitor *j, const struct store_pool_los
 }
 
 /* Returns the number of rows; those of a short chunk may have no bytes. */
-static uint64_t wanted(const struct patient *p, uint64_t *bytes)
+static uint64_t wanted(const struct pool_patch *p, uint64_t *bytes)
 {
 	uint64_t rows = 0;
 	*bytes = 0;
@@ -79,11 +79,11 @@ static uint64_t wanted(const struct patient *p, uint64_t *bytes)
 
 /* --- the block of the chunk ------------------------------------------------------------------------ */
 
-static int block_of(struct patient *p, uint32_t tenant, uint64_t block, struct arena *a)
+static int block_of(struct pool_patch *p, uint32_t tenant, uint64_t block, struct arena *a)
 {
 	struct chunk_id id = p->losses[0].id;
-	errand_init(p->j, &p->errand, tenant);
-	struct meta_call m = errand_meta(p->j, &p->errand);
+	tenant_call_init(p->j, &p->request, tenant);
+	struct meta_call m = tenant_call_meta(p->j, &p->request);
 	int rc = meta_client_block_get(&m, &block, 1, a, &p->block);
 	p->tenant = tenant;
 	if (rc < 0)
@@ -93,7 +93,7 @@ static int block_of(struct patient *p, uint32_t tenant, uint64_t block, struct a
 	return there ? 0 : -ENOENT;
 }
 
-static int block_find(struct patient *p, struct arena *a)
+static int block_find(struct pool_patch *p, struct arena *a)
 {
 	assert(p->count > 0 && p->losses != NULL);
 	struct chunk_id id = p->losses[0].id;
@@ -101,19 +101,19 @@ static int block_find(struct patient *p, struct arena *a)
 	struct disk_use u;
 	uint32_t tenant, after = 0;
 	uint64_t block;
-	errand_init(p->j, &p->errand, 0);
-	int rc = disk_begin(&p->errand.call, p->disk, &u);
+	tenant_call_init(p->j, &p->request, 0);
+	int rc = disk_begin(&p->request.call, p->disk, &u);
 	if (rc < 0)
 		return rc;
 	u.node.timeout_ns = NODE_TIMEOUT_NS;
 	rc = node_stat_one(&u.node, p->disk, id, &st);
-	disk_end(&p->errand.call, &u, rc, 0);
+	disk_end(&p->request.call, &u, rc, 0);
 	if (rc == 0 && label_read(st.label, &tenant, &block) == 0)
 		return block_of(p, tenant, block, a);
 	for (;;) {
 		struct meta_tenant t[TENANTS_PAGE];
-		errand_init(p->j, &p->errand, 0);
-		struct meta_call m = errand_meta(p->j, &p->errand);
+		tenant_call_init(p->j, &p->request, 0);
+		struct meta_call m = tenant_call_meta(p->j, &p->request);
 		int64_t n = meta_client_tenant_list(&m, after, t, TENANTS_PAGE);
 		if (n <= 0)
 			return n < 0 ? (int)n : -ENOENT;
@@ -127,7 +127,7 @@ static int block_find(struct patient *p, struct arena *a)
 /* --- sending rows --------------------------------------------------------------------------------- */
 
 /* Adds the range of one row of a loss. */
-static int row_bring(struct patient *p, const struct store_pool_loss *l, uint32_t row)
+static int row_bring(struct pool_patch *p, const struct store_pool_loss *l, uint32_t row)
 {
 	AUTO_FREE struct store_range *ranges = calloc(l->stripes, sizeof(*ranges));
 	if (ranges == NULL || p->run_count == NODE_RUNS_MAX)
@@ -159,7 +159,7 @@ static int row_bring(struct patient *p, const struct store_pool_loss *l, uint32_
 	return 0;
 }
 
-static int rows_bring(struct patient *p)
+static int rows_bring(struct pool_patch *p)
 {
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < p->count; i++) {
@@ -178,7 +178,7 @@ static int rows_bring(struct patient *p)
 
 /* Returns the bytes that each member reads or writes for the patch: a row of the chunk, if there
  * are as many members as rows. */
-static uint64_t member_bytes(const struct patient *p)
+static uint64_t member_bytes(const struct pool_patch *p)
 {
 	const struct store_pool_loss *l = &p->losses[0];
 	uint64_t row = (l->chunk_len + l->k - 1) / l->k;
@@ -188,7 +188,7 @@ static uint64_t member_bytes(const struct patient *p)
 }
 
 /* Returns the bytes that will cross racks for these losses, as the planner of code/ predicts. */
-static uint64_t predicted_bytes(const struct patient *p)
+static uint64_t predicted_bytes(const struct pool_patch *p)
 {
 	static const enum repair_method as[] = {REPAIR_MIN, REPAIR_HYB, REPAIR_FCO, REPAIR_ALL};
 	struct encoding enc;
@@ -230,24 +230,24 @@ static uint64_t predicted_bytes(const struct patient *p)
 	return (uint64_t)(chunks * p->losses[0].piece_bytes);
 }
 
-static int patch(struct patient *p)
+static int patch(struct pool_patch *p)
 {
 	struct disk_use u;
 	int rc = pace_pool(p->j, p->disk, p->data.len, member_bytes(p));
 	if (rc == 0)
-		rc = disk_begin(&p->errand.call, p->disk, &u);
+		rc = disk_begin(&p->request.call, p->disk, &u);
 	if (rc < 0)
 		return rc;
 	u.node.timeout_ns = NODE_TIMEOUT_NS;
 	rc = node_pool_patch(&u.node, p->disk, p->losses[0].id, p->runs, p->run_count, p->data);
-	disk_end(&p->errand.call, &u, rc, 0);
+	disk_end(&p->request.call, &u, rc, 0);
 	if (rc < 0)
 		return rc;
 	p->j->stats.pool_patches++;
 	p->j->stats.pool_patch_bytes += p->data.len;
 	moved_note(p->j, p->pool->repair, p->disk, p->data.len, true);
 	/* A reader may have reported the chunk as damaged since; clear that. */
-	struct meta_call m = errand_meta(p->j, &p->errand);
+	struct meta_call m = tenant_call_meta(p->j, &p->request);
 	const struct meta_chunk *c = &p->block.chunks[p->losses[0].id.index];
 	struct meta_place same = {.chunk_block = p->block.chunk_block,
 				  .index = p->losses[0].id.index,
@@ -291,8 +291,8 @@ int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk
 		data.crc = crc32c_combine(data.crc, run->crc, run->len);
 		at += run->len;
 	}
-	struct errand e;
-	errand_init(j, &e, 0);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
 	struct disk_use u;
 	rc = pace_pool(j, c->disk, column->len, column->len / c->k);
 	if (rc == 0)
@@ -308,15 +308,15 @@ int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk
 	return rc;
 }
 
-static int report(struct patient *p)
+static int report(struct pool_patch *p)
 {
-	struct meta_call m = errand_meta(p->j, &p->errand);
+	struct meta_call m = tenant_call_meta(p->j, &p->request);
 	return meta_client_block_report(&m, p->block.id, p->losses[0].id.block,
 					p->losses[0].id.index, p->disk);
 }
 
 /* The pool has too few rows of the chunk to read it. */
-static bool is_lost(const struct patient *p)
+static bool is_lost(const struct pool_patch *p)
 {
 	for (size_t i = 0; i < p->count; i++)
 		if (p->losses[i].open || p->losses[i].lost_rows > p->pool->p)
@@ -324,7 +324,7 @@ static bool is_lost(const struct patient *p)
 	return false;
 }
 
-static int chunk_patch(struct patient *p, struct arena *a)
+static int chunk_patch(struct pool_patch *p, struct arena *a)
 {
 	int rc = block_find(p, a);
 	uint64_t bytes;
@@ -349,7 +349,7 @@ static int chunk_patch(struct patient *p, struct arena *a)
 int pool_chunk_patch(struct janitor *j, const struct pool_case *c,
 		     const struct store_pool_loss *losses, size_t n)
 {
-	struct patient p = {.j = j, .pool = c, .disk = c->disk, .losses = losses, .count = n};
+	struct pool_patch p = {.j = j, .pool = c, .disk = c->disk, .losses = losses, .count = n};
 	struct arena a;
 	arena_init(&a, BLOCK_ARENA);
 	int rc = chunk_patch(&p, &a);

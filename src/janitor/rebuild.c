@@ -71,7 +71,7 @@ static int look_init(struct janitor *j, const struct meta_block *b, uint64_t wit
 		l->cost[i] = fate == DISK_LOST ? CHUNK_LOST : disk_cost(&j->fabric, c->disk);
 		if (c->damaged && l->cost[i] != CHUNK_LOST)
 			l->cost[i] = COST_DOUBTFUL;
-		if (c->damaged || fate == DISK_LOST || fate == DISK_EMPTYING)
+		if (c->damaged || fate == DISK_LOST || fate == DISK_DRAINING)
 			l->bad[l->bad_count++] = i;
 	}
 	return 0;
@@ -164,7 +164,7 @@ static void source_fiber(void *arg)
 	struct disk_use u;
 	s->rc = pace_disk(m->j, disk, len);
 	if (s->rc == 0)
-		s->rc = disk_begin(&m->errand.call, disk, &u);
+		s->rc = disk_begin(&m->request.call, disk, &u);
 	if (s->rc < 0)
 		return;
 	u.node.timeout_ns = READ_TIMEOUT_NS;
@@ -177,7 +177,7 @@ static void source_fiber(void *arg)
 	/* Whole by itself, and not what was written. */
 	if (s->rc == 0 && m->ranges == NULL && !is_recorded(m, s->chunk))
 		s->rc = -EBADMSG;
-	disk_end(&m->errand.call, &u, s->rc, 0);
+	disk_end(&m->request.call, &u, s->rc, 0);
 	if (s->rc == 0)
 		moved_note(m->j, m->repair, disk, len, false);
 }
@@ -191,7 +191,7 @@ static void source_bad(struct mending *m, const struct source *s)
 	m->chunk[s->chunk] = (struct slice){0};
 	if (s->rc != -EBADMSG && s->rc != -ENOENT && s->rc != -ERANGE)
 		return;
-	struct meta_call c = errand_meta(m->j, &m->errand);
+	struct meta_call c = tenant_call_meta(m->j, &m->request);
 	(void)meta_client_block_report(&c, m->block.id, m->block.chunk_block, (uint32_t)s->chunk,
 				       m->block.chunks[s->chunk].disk);
 }
@@ -406,8 +406,8 @@ static int block_repair_once(struct janitor *j, const struct repair_work *w,
 	m->tenant = w->tenant;
 	m->pool = w->pool;
 	m->repair = w->repair;
-	errand_init(j, &m->errand, w->tenant);
-	struct meta_call c = errand_meta(j, &m->errand);
+	tenant_call_init(j, &m->request, w->tenant);
+	struct meta_call c = tenant_call_meta(j, &m->request);
 	int rc = 0;
 	if (record != NULL)
 		m->block = *record;
@@ -456,7 +456,7 @@ int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *
 	m->repair = repair;
 	m->ranges = ranges;
 	m->range_count = n;
-	errand_init(j, &m->errand, tenant);
+	tenant_call_init(j, &m->request, tenant);
 	int rc = look_init(j, b, 0, &m->look);
 	if (rc < 0)
 		return rc;

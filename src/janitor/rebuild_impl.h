@@ -21,7 +21,7 @@ struct look {
 
 struct mending {
 	struct janitor *j;
-	struct errand errand;
+	struct tenant_call request;
 	uint32_t tenant;
 	struct meta_block block;
 	const struct pool_case *pool;     /* nothing on it counts as good; NULL: none */

@@ -68,7 +68,7 @@ static int target_put(struct mending *m, int chunk, uint64_t disk, bool in_place
 {
 	struct node_put p = {.data = m->chunk[chunk], .epoch = m->block.epoch, .replace = in_place};
 	label_make(p.label, m->tenant, m->block.id, rt_random_u64());
-	int rc = chunk_put(m->j, &m->errand.call, disk,
+	int rc = chunk_put(m->j, &m->request.call, disk,
 			   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk}, &p, &m->met);
 	if (rc == 0)
 		moved_note(m->j, m->repair, disk, m->chunk[chunk].len, true);
@@ -77,8 +77,8 @@ static int target_put(struct mending *m, int chunk, uint64_t disk, bool in_place
 
 void chunk_see(struct janitor *j, uint64_t disk, struct chunk_id id, struct chunk_seen *out)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
 	struct disk_use u;
 	struct chunk_stat st;
 	*out = (struct chunk_seen){.rc = disk_begin(&e.call, disk, &u)};
@@ -94,8 +94,8 @@ void chunk_see(struct janitor *j, uint64_t disk, struct chunk_id id, struct chun
 int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id,
 		 const struct chunk_seen *seen)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
 	struct disk_use u;
 	int rc = seen->rc == 0 || is_useless(seen->rc) ? disk_begin(&e.call, disk, &u) : seen->rc;
 	if (rc < 0)
@@ -108,7 +108,7 @@ int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id,
 
 static int replace(struct mending *m, int chunk, uint64_t to)
 {
-	struct meta_call c = errand_meta(m->j, &m->errand);
+	struct meta_call c = tenant_call_meta(m->j, &m->request);
 	uint64_t from = m->block.chunks[chunk].disk;
 	struct chunk_id id = {m->block.chunk_block, (uint32_t)chunk};
 	struct meta_place p = {.chunk_block = id.block,
@@ -148,7 +148,7 @@ static int replace(struct mending *m, int chunk, uint64_t to)
 static bool may_stay(const struct mending *m, int chunk)
 {
 	const struct meta_chunk *c = &m->block.chunks[chunk];
-	return c->disk != 0 && c->damaged && disk_fate(m->j, c->disk) == DISK_WELL;
+	return c->disk != 0 && c->damaged && disk_fate(m->j, c->disk) == DISK_ONLINE;
 }
 
 /* Disks for the bad chunks, or with `stay` for those of them that cannot stay. Disks that hold chunks, good or
@@ -218,12 +218,12 @@ static int pool_put_in_place(struct mending *m, int chunk, uint64_t disk)
 		return 0;
 	chunk_see(m->j, disk, id, &old);
 	if (rc == 0) {
-		rc = disk_begin(&m->errand.call, disk, &u);
+		rc = disk_begin(&m->request.call, disk, &u);
 		if (rc < 0)
 			return rc;
 		u.node.timeout_ns = PUT_TIMEOUT_NS;
 		int is = chunk_is(m->j, &u.node, disk, id, &m->chunk[chunk]);
-		disk_end(&m->errand.call, &u, is < 0 ? is : 0, 0);
+		disk_end(&m->request.call, &u, is < 0 ? is : 0, 0);
 		rc = is > 0 ? 0 : is == 0 ? -EBADMSG : is;
 	}
 	if (rc != -ENOENT && rc != -EBADMSG)

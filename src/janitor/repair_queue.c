@@ -19,7 +19,7 @@ static int disks_to_empty(struct repair_queue *q)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		enum disk_fate fate = disk_fate(q->j, q->disks[i]);
-		if (fate == DISK_LOST || fate == DISK_EMPTYING)
+		if (fate == DISK_LOST || fate == DISK_DRAINING)
 			q->disks[q->disk_count++] = q->disks[i];
 	}
 	return 0;
@@ -177,9 +177,9 @@ static int queue_add(struct repair_queue *q, struct repair_item it, const struct
 /* Reads the records of n items of one tenant and adds those that are degraded. */
 static int records_add(struct repair_queue *q, const struct repair_item *items, size_t n)
 {
-	struct errand e;
-	errand_init(q->j, &e, items[0].tenant);
-	struct meta_call m = errand_meta(q->j, &e);
+	struct tenant_call e;
+	tenant_call_init(q->j, &e, items[0].tenant);
+	struct meta_call m = tenant_call_meta(q->j, &e);
 	struct meta_block b[PAGE];
 	uint64_t ids[PAGE];
 	struct arena a;
@@ -288,9 +288,9 @@ static int records_walk(struct repair_queue *q, struct meta_call *m, unsigned sh
 
 int repair_queue_walk(struct repair_queue *q, unsigned share, bool look)
 {
-	struct errand e;
-	errand_init(q->j, &e, 0);
-	struct meta_call m = errand_meta(q->j, &e);
+	struct tenant_call e;
+	tenant_call_init(q->j, &e, 0);
+	struct meta_call m = tenant_call_meta(q->j, &e);
 	assert(share < JANITOR_SHARES && q->found_count == 0);
 	int rc = look ? records_walk(q, &m, share) : 0;
 	if (rc == 0)

@@ -81,7 +81,7 @@ static int reports_read(struct janitor *j, struct meta_call *m)
 			continue;
 		rc = meta_client_note_drop(m, notes[i].name);
 		if (note_number(notes[i].name, "janitor/", &holder))
-			repairs_untell(m, holder);
+			repairs_unpublish(m, holder);
 	}
 	if (rc == 0)
 		j->others = others;
@@ -92,22 +92,22 @@ static int reports_read(struct janitor *j, struct meta_call *m)
 int janitor_report(struct janitor *j)
 {
 	assert(j->holder != 0 && j->meta != NULL);
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	int rc = report_write(j, &m);
 	if (rc == 0)
-		rc = repairs_tell(j, &m);
+		rc = repairs_publish(j, &m);
 	return rc < 0 ? rc : reports_read(j, &m);
 }
 
 void report_drop(struct janitor *j)
 {
-	struct errand e;
+	struct tenant_call e;
 	char name[META_NOTE_NAME_MAX + 1];
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	name_of(j, name);
 	(void)meta_client_note_drop(&m, name);
-	repairs_untell(&m, j->holder);
+	repairs_unpublish(&m, j->holder);
 }

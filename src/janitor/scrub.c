@@ -46,14 +46,14 @@ static void note_name(uint64_t disk, char out[META_NOTE_NAME_MAX + 1])
 	snprintf(out, META_NOTE_NAME_MAX + 1, "scrub/%016" PRIx64, disk);
 }
 
-static int pass_save(struct shelf *s, struct pass *p)
+static int pass_save(struct disk_page *s, struct pass *p)
 {
 	assert(p == map_get(&s->j->passes, s->disk));
 	char text[PASS_TEXT_MAX];
 	struct meta_note note = {.turn = p->turn, .text = text};
 	note_name(s->disk, note.name);
 	pass_print(p, text);
-	struct meta_call m = errand_meta(s->j, &s->errand);
+	struct meta_call m = tenant_call_meta(s->j, &s->request);
 	int rc = meta_client_note_put(&m, &note);
 	p->saved_ns = rt_now_ns();
 	if (rc == 0)
@@ -77,9 +77,9 @@ static struct pass *pass_of(struct janitor *j, uint64_t disk)
 /* Loads the notes of all disks, also of those that other janitors scrub: the metrics show them. */
 static int passes_load(struct janitor *j)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
 	char after[META_NOTE_NAME_MAX + 1] = "";
 	bool end = false;
@@ -123,23 +123,23 @@ static void scrub_age(struct janitor *j)
 
 /* --- chunks ------------------------------------------------------------------------------------ */
 
-static bool is_pool(const struct shelf *s)
+static bool is_pool(const struct disk_page *s)
 {
 	const struct cluster_disk *d = cluster_disk(s->j->fabric.map, s->disk);
 	return d != NULL && d->pool;
 }
 
-static int scrub_chunk(struct shelf *s, size_t i, bool *bad)
+static int scrub_chunk(struct disk_page *s, size_t i, bool *bad)
 {
-	assert(i < SHELF_MAX && !*bad);
+	assert(i < DISK_PAGE_MAX && !*bad);
 	struct store_range ranges[16];
 	struct disk_use u;
-	int64_t n = disk_begin(&s->errand.call, s->disk, &u);
+	int64_t n = disk_begin(&s->request.call, s->disk, &u);
 	if (n < 0)
 		return (int)n;
 	u.node.timeout_ns = SCAN_TIMEOUT_NS;
 	n = node_scan(&u.node, s->disk, s->ids[i], ranges, ARRAY_LEN(ranges));
-	disk_end(&s->errand.call, &u, n < 0 ? (int)n : 0, 0);
+	disk_end(&s->request.call, &u, n < 0 ? (int)n : 0, 0);
 	*bad = n > 0 || n == -EBADMSG || n == -ENODATA;
 	if (n != -EIO || !is_pool(s))
 		return n == -ENOENT || n >= 0 || *bad ? 0 : (int)n;
@@ -150,10 +150,10 @@ static int scrub_chunk(struct shelf *s, size_t i, bool *bad)
 	return 0;
 }
 
-static int scrub_page(struct shelf *s, size_t n, struct pacer *pace, uint64_t bytes_per_s)
+static int scrub_page(struct disk_page *s, size_t n, struct pacer *pace, uint64_t bytes_per_s)
 {
-	assert(n > 0 && n <= SHELF_MAX);
-	int rc = shelf_stat(s, n);
+	assert(n > 0 && n <= DISK_PAGE_MAX);
+	int rc = page_stat(s, n);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		bool bad = false;
 		uint64_t len = s->rcs[i] < 0 ? 0 : s->stat[i].len;
@@ -174,7 +174,7 @@ static int scrub_page(struct shelf *s, size_t n, struct pacer *pace, uint64_t by
 		/* A chunk with an unreadable label is found by its record (missing.c). */
 		if (bad && s->rcs[i] == 0 && label_read(s->stat[i].label, &tenant, &block) == 0) {
 			s->j->stats.damage_found++;
-			(void)shelf_report(s, tenant, block, s->ids[i]);
+			(void)chunk_report(s, tenant, block, s->ids[i]);
 		} else if (bad && s->rcs[i] == 0) {
 			blanks_add(s, s->ids[i]);
 		}
@@ -185,7 +185,7 @@ static int scrub_page(struct shelf *s, size_t n, struct pacer *pace, uint64_t by
 
 /* --- passes ------------------------------------------------------------------------------------ */
 
-static uint64_t scrub_rate(const struct shelf *s, uint64_t pass_ns)
+static uint64_t scrub_rate(const struct disk_page *s, uint64_t pass_ns)
 {
 	const struct map *disks = &s->j->fabric.map->disks;
 	const struct cluster_disk *d = cluster_disk(s->j->fabric.map, s->disk);
@@ -196,7 +196,7 @@ static uint64_t scrub_rate(const struct shelf *s, uint64_t pass_ns)
 			    : (uint64_t)((double)all * (double)turns / ((double)pass_ns / 2e9)) + 1;
 }
 
-static int scrub_disk(struct shelf *s, uint64_t pass_ns)
+static int scrub_disk(struct disk_page *s, uint64_t pass_ns)
 {
 	struct pass *p = pass_of(s->j, s->disk);
 	struct pacer pace = {0};
@@ -216,7 +216,7 @@ static int scrub_disk(struct shelf *s, uint64_t pass_ns)
 	int64_t n = 1;
 	uint64_t missing = 0;
 	while (rc == 0 && n > 0) {
-		n = shelf_list(s, SCRUB_PAGE);
+		n = page_list(s, SCRUB_PAGE);
 		rc = n <= 0 ? (int)n : scrub_page(s, (size_t)n, &pace, rate);
 		if (rc == 0)
 			p->at = s->at;

@@ -62,9 +62,9 @@ static const struct {
 static int walk(struct share_work *w, unsigned share)
 {
 	struct janitor *j = w->j;
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	uint32_t racks = stats_racks(j->fabric.map);
 	int rc = 0;
 	for (struct meta_walk at = share_walk(j, share); rc == 0 && at.index < at.end;) {
@@ -141,9 +141,9 @@ bool jobs_next(struct janitor *j, struct jobs *w, struct job *out, int *rc)
 int rewrite_records(struct janitor *j, uint32_t tenant, const uint64_t *blocks, size_t n,
 		    struct arena *a, struct meta_block *out)
 {
-	struct errand e;
-	errand_init(j, &e, tenant);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, tenant);
+	struct meta_call m = tenant_call_meta(j, &e);
 	return meta_client_block_get(&m, blocks, n, a, out);
 }
 
@@ -162,9 +162,9 @@ int rewrite_wait(struct janitor *j, const struct meta_block *b, size_t n, uint64
 	return rc;
 }
 
-uint64_t rewrite_call(struct janitor *j, struct errand *e, uint32_t tenant)
+uint64_t rewrite_call(struct janitor *j, struct tenant_call *e, uint32_t tenant)
 {
-	errand_init(j, e, tenant);
+	tenant_call_init(j, e, tenant);
 	/* The old chunks are deleted once the record names the new ones: all new ones must be
 	 * stored. */
 	e->call.quorum = ENCODING_STRIPE_MAX;
@@ -176,9 +176,9 @@ uint64_t rewrite_call(struct janitor *j, struct errand *e, uint32_t tenant)
 static int share_survey(struct janitor *j, unsigned share)
 {
 	struct share_work w = {.j = j};
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	snprintf(w.lease, sizeof(w.lease), "survey/%u", share);
 	int rc = lease_take(j, w.lease);
 	if (rc < 0)
@@ -204,9 +204,9 @@ static int share_survey(struct janitor *j, unsigned share)
 /* Loads the sum of the counts of all shares. */
 static int sums_load(struct janitor *j)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	struct stats now;
 	stats_init(&now);
 	int rc = stats_load(&m, &now);
@@ -223,18 +223,18 @@ static int sums_load(struct janitor *j)
 /* Loads the use of tenants: their accounts, and the last count of their trees. */
 static int tenants_load(struct janitor *j)
 {
-	struct errand root;
-	errand_init(j, &root, 0);
-	struct meta_call m = errand_meta(j, &root);
+	struct tenant_call root;
+	tenant_call_init(j, &root, 0);
+	struct meta_call m = tenant_call_meta(j, &root);
 	AUTO_FREE struct meta_tenant *page = calloc(TENANTS_MAX, sizeof(*page));
 	struct tenant_use *all = calloc(TENANTS_MAX, sizeof(*all));
 	int64_t n = page == NULL || all == NULL ? -ENOMEM
 						: meta_client_tenant_list(&m, 0, page, TENANTS_MAX);
 	size_t count = 0;
 	for (int64_t i = 0; i < n; i++) {
-		struct errand e;
-		errand_init(j, &e, page[i].id);
-		struct meta_call own = errand_meta(j, &e);
+		struct tenant_call e;
+		tenant_call_init(j, &e, page[i].id);
+		struct meta_call own = tenant_call_meta(j, &e);
 		if (meta_client_tenant_get(&m, page[i].id, NULL, &all[count].tenant) == 0 &&
 		    meta_client_du(&own, META_ROOT, false, &all[count].usage) == 0)
 			count++;
@@ -251,9 +251,9 @@ static int tenants_load(struct janitor *j)
 
 int janitor_survey(struct janitor *j)
 {
-	struct errand e;
-	errand_init(j, &e, 0);
-	struct meta_call m = errand_meta(j, &e);
+	struct tenant_call e;
+	tenant_call_init(j, &e, 0);
+	struct meta_call m = tenant_call_meta(j, &e);
 	int first = 0, rc = janitor_map(j);
 	if (rc == 0)
 		rc = meta_client_gc_epoch(&m, &j->survey_epoch, &j->partitions);

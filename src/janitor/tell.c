@@ -48,7 +48,7 @@ static int note_text(const struct janitor *j, struct strbuf *out)
 	return rc == 0 ? strbuf_printf(out, "]}") : rc;
 }
 
-int repairs_tell(struct janitor *j, struct meta_call *m)
+int repairs_publish(struct janitor *j, struct meta_call *m)
 {
 	assert(j->holder != 0);
 	AUTO_STRBUF struct strbuf text;
@@ -64,7 +64,7 @@ int repairs_tell(struct janitor *j, struct meta_call *m)
 	return rc == -ESTALE ? 0 : rc; /* the note is written in the next round */
 }
 
-void repairs_untell(struct meta_call *m, uint64_t holder)
+void repairs_unpublish(struct meta_call *m, uint64_t holder)
 {
 	char name[META_NOTE_NAME_MAX + 1];
 	name_of(holder, name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/hist.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 #include "base/base.h"
@@ -15,12 +16,14 @@ static uint32_t bucket_of(uint64_t ns)
 	if (doubling >= HIST_DOUBLINGS)
 		return HIST_BUCKETS - 1;
 	uint64_t step = (ns - (1ULL << log2)) * HIST_STEPS >> log2;
+	assert(step < HIST_STEPS);
 	return 1 + doubling * HIST_STEPS + (uint32_t)step;
 }
 
-/* Where a bucket begins, which is also where the one before it ends. */
+/* Returns the start of a bucket, which is the end of the one before it. */
 static uint64_t bucket_start_ns(uint32_t bucket)
 {
+	assert(bucket < HIST_BUCKETS);
 	if (bucket == 0)
 		return 0;
 	uint32_t log2 = HIST_MIN_LOG2 + (bucket - 1) / HIST_STEPS;
@@ -47,6 +50,7 @@ void hist_merge(struct hist *h, const struct hist *other)
 
 uint64_t hist_quantile_ns(const struct hist *h, double q)
 {
+	assert(q >= 0 && q <= 1);
 	double rank = q * (double)h->count;
 	double below = 0;
 
@@ -57,6 +61,7 @@ uint64_t hist_quantile_ns(const struct hist *h, double q)
 		if (here > 0 && below + here >= rank) {
 			uint64_t start = bucket_start_ns(i);
 			uint64_t end = i == HIST_BUCKETS - 1 ? h->max_ns : bucket_start_ns(i + 1);
+			assert(end >= start);
 			double within = rank > below ? (rank - below) / here : 0;
 			uint64_t ns = start + (uint64_t)((double)(end - start) * within);
 			return min_u64(ns, h->max_ns);
@@ -73,6 +78,7 @@ uint64_t hist_mean_ns(const struct hist *h)
 
 int hist_prometheus(const struct hist *h, const char *name, const char *labels, struct strbuf *out)
 {
+	assert(name[0] != '\0');
 	const char *comma = labels[0] != '\0' ? "," : "";
 	const char *open = labels[0] != '\0' ? "{" : "", *close = labels[0] != '\0' ? "}" : "";
 	uint64_t below = h->bucket[0];
@@ -86,6 +92,7 @@ int hist_prometheus(const struct hist *h, const char *name, const char *labels, 
 		for (uint32_t i = 0; d < HIST_DOUBLINGS && i < HIST_STEPS; i++)
 			below += h->bucket[1 + d * HIST_STEPS + i];
 	}
+	assert(rc != 0 || below + h->bucket[HIST_BUCKETS - 1] == h->count);
 	if (rc == 0)
 		rc = strbuf_printf(out, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, labels,
 				   comma, h->count);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Histogram of durations, of fixed size: adding is a few instructions and never fails.
+ * A histogram of durations, of fixed size: adding a value takes a few instructions and never fails.
  *
- * Buckets are logarithmic, HIST_STEPS to each doubling from HIST_MIN_NS on: a bucket is at most 25%
- * wide, and a quantile, which is interpolated inside its bucket, is at most that far from the value
- * that was added, usually much less. Below the first bound and beyond the last, some four and a half
- * minutes, there is one bucket each.
+ * Buckets are logarithmic, HIST_STEPS for each doubling from HIST_MIN_NS on. The width of a bucket is at most 25%
+ * of its start. A quantile is interpolated inside its bucket, so its error is at most 25%, and usually much less.
+ * One bucket holds all values below HIST_MIN_NS, and one all values above the last bound of 4.6 minutes.
  */
 #ifndef OPS_HIST_H
 #define OPS_HIST_H
@@ -16,11 +15,11 @@ struct strbuf;
 
 #define HIST_MIN_LOG2 10 /* the first bound is 2^10 ns, a microsecond */
 #define HIST_DOUBLINGS 28
-#define HIST_STEPS 4
+#define HIST_STEPS 4 /* buckets per doubling */
 #define HIST_MIN_NS (1ULL << HIST_MIN_LOG2)
 #define HIST_BUCKETS (HIST_DOUBLINGS * HIST_STEPS + 2)
 
-/* All zero is an empty one. */
+/* Zeroed memory is an empty histogram. */
 struct hist {
 	uint64_t count;
 	uint64_t sum_ns;
@@ -28,21 +27,22 @@ struct hist {
 	uint64_t bucket[HIST_BUCKETS];
 };
 
+/* Adds a duration. */
 void hist_add(struct hist *h, uint64_t ns);
 
-/* Adds all that is in another one. */
+/* Adds all durations of another histogram. */
 void hist_merge(struct hist *h, const struct hist *other);
 
-/* The value that a share q of all values is not above, q in [0, 1]; 0 when empty, never above max. */
+/* Returns the q-quantile, q in [0, 1]: at most max_ns; 0 if empty. */
 uint64_t hist_quantile_ns(const struct hist *h, double q);
 
-/* 0 when empty. */
+/* Returns the mean; 0 if empty. */
 uint64_t hist_mean_ns(const struct hist *h);
 
 /*
- * The series of a Prometheus histogram, in seconds: NAME_bucket with a bound at every second
- * doubling, NAME_sum and NAME_count. labels is `a="x",b="y"` or empty; HELP and TYPE are the
- * caller's, once for all series of the name. -EMSGSIZE, -ENOMEM.
+ * Prints the series of a Prometheus histogram, in seconds: NAME_bucket with a bound at every second doubling,
+ * NAME_sum and NAME_count. labels is `a="x",b="y"` or empty. The caller prints HELP and TYPE, once for all series of
+ * the name. -EMSGSIZE, -ENOMEM.
  */
 int hist_prometheus(const struct hist *h, const char *name, const char *labels, struct strbuf *out);
 

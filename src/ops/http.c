@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Three parties: a thread of the library per connection, the loop, and a fiber for each request.
+ * A request passes three stages:
  *
- *      thread   ask: post to the loop, wait on the ask's condition
- *      loop     spawns a fiber
- *      fiber    writes the text, sets done, wakes the thread
+ *      thread of the library   posts a struct ask to the loop, waits on its condition
+ *      loop                    spawns a fiber
+ *      fiber                   writes the text, sets done, wakes the thread
  *
- * An ask belongs to its thread, which frees it after it has seen done; the fiber does not touch it after.
- * Closing stops the library on another thread, because the loop must go on answering meanwhile.
+ * The ask lies on the stack of its thread, which returns after it has read done under the lock; the fiber does not
+ * touch the ask after it has set done. Closing stops the library on an offload thread, because the loop must answer
+ * the requests that are under way.
  */
 #include "ops/http.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -38,8 +40,7 @@ struct ask {
 	struct rt_msg msg;
 	struct ops_http *http;
 	bool health;
-	/* Guards what follows. */
-	pthread_mutex_t lock;
+	pthread_mutex_t lock; /* guards done, rc and text */
 	pthread_cond_t answered;
 	bool done;
 	int rc;
@@ -50,7 +51,9 @@ struct ask {
 
 static void answer(struct ask *a, int rc)
 {
+	assert(rt_on_loop(a->http->loop));
 	pthread_mutex_lock(&a->lock);
+	assert(!a->done);
 	a->rc = rc;
 	a->done = true;
 	pthread_cond_signal(&a->answered);
@@ -72,6 +75,7 @@ static void ask_fiber(void *arg)
 static void ask_arrived(struct rt_msg *msg)
 {
 	struct ask *a = container_of(msg, struct ask, msg);
+	assert(rt_on_loop(a->http->loop));
 	int rc = rt_spawn(NULL, "ops-http", ask_fiber, a);
 	if (rc != 0)
 		answer(a, rc);
@@ -136,7 +140,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
 	(void)upload;
 	(void)state;
 	if (*upload_len > 0) {
-		/* Not wanted: drop it. */
+		/* Discard the body. */
 		*upload_len = 0;
 		return MHD_YES;
 	}
@@ -159,7 +163,7 @@ static void log_library(void *ctx, const char *format, va_list args)
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-/* "127.0.0.1:9100", "[::1]:9100" */
+/* Parses "127.0.0.1:9100" or "[::1]:9100". */
 static int parse_addr(const char *addr, struct sockaddr_storage *out, socklen_t *len)
 {
 	char host[ADDR_MAX];
@@ -189,6 +193,7 @@ static int parse_addr(const char *addr, struct sockaddr_storage *out, socklen_t 
 	return inet_pton(AF_INET, host, &in->sin_addr) == 1 ? 0 : -EINVAL;
 }
 
+/* Sets h->addr to the address with the actual port. */
 static void note_addr(struct ops_http *h, const struct sockaddr_storage *sa)
 {
 	const union MHD_DaemonInfo *info =
@@ -216,7 +221,7 @@ static void start_library(void *arg)
 {
 	struct start *s = arg;
 	struct ops_http *h = s->http;
-	/* poll: select refuses descriptors from 1024 on, and a process with many disks has those. */
+	/* Poll, not select: select cannot use descriptors above 1023, and a process with many disks has them. */
 	unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
 			 MHD_USE_POLL | MHD_USE_ERROR_LOG |
 			 (s->addr->ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
@@ -234,6 +239,7 @@ int ops_http_open(struct ops_http **out, const char *addr, const struct ops_http
 {
 	struct sockaddr_storage sa;
 	socklen_t len = 0;
+	assert(o->metrics != NULL);
 	*out = NULL;
 	int rc = parse_addr(addr, &sa, &len);
 	if (rc != 0)
@@ -271,6 +277,7 @@ void ops_http_close(struct ops_http *h)
 {
 	if (h == NULL)
 		return;
+	assert(rt_on_loop(h->loop) && rt_self() != NULL);
 	rt_shield_enter();
 	if (rt_offload(stop_library, h) != 0)
 		stop_library(h);

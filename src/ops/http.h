@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The endpoint that every process has for its operator: GET /metrics, Prometheus text, and GET /healthz.
- * Of the real world only: it has threads of its own (libmicrohttpd) that hand each request to the loop it
- * was opened on, where a fiber writes the answer, and wait for it.
+ * The HTTP endpoint of a process for its operator: GET /metrics (Prometheus text) and GET /healthz. Real world only:
+ * threads of libmicrohttpd pass each request to the loop that opened the endpoint. A fiber there writes the
+ * answer, and the thread waits for it.
  *
- * Bounds: OPS_HTTP_CONNECTIONS connections, OPS_HTTP_BYTES of text, OPS_HTTP_TIMEOUT_S of silence, and one
- * thread for each connection that asks.
+ * Limits: OPS_HTTP_CONNECTIONS connections with one thread each, OPS_HTTP_BYTES of text in an answer, and
+ * OPS_HTTP_TIMEOUT_S without traffic on a connection.
  */
 #ifndef OPS_HTTP_H
 #define OPS_HTTP_H
@@ -20,21 +20,23 @@ struct strbuf;
 
 struct ops_http;
 
-/* Each runs in a fiber of the loop, may wait, and writes text. */
+/* Each function runs in a fiber of the loop, may wait, and writes the text of the answer. */
 struct ops_http_options {
-	/* 0, or an error: the client gets a 500. */
+	/* An error becomes status 500. */
 	int (*metrics)(void *ctx, struct strbuf *out);
-	/* 0: well; else the client gets a 503, with the text. NULL: always well. */
+	/* 0: healthy, status 200; an error becomes status 503 with the text. NULL: always healthy. */
 	int (*health)(void *ctx, struct strbuf *out);
 	void *ctx;
 };
 
-/* addr is "HOST:PORT" with a numeric host; port 0 takes any free one. Waits. -EINVAL, -EADDRINUSE and what
- * binding may give, -ENOMEM. */
+/*
+ * Waits, and starts the endpoint on addr, "HOST:PORT" with a numeric host; port 0: any free port. -EINVAL: not such
+ * an address; -EADDRINUSE and other errors of bind; -ENOMEM.
+ */
 int ops_http_open(struct ops_http **out, const char *addr, const struct ops_http_options *o);
-/* With the port that was taken. */
+/* Returns the address with the actual port. */
 const char *ops_http_addr(const struct ops_http *h);
-/* Waits for requests under way. NULL is fine. */
+/* Waits until requests under way have ended, and closes the endpoint. NULL is allowed. */
 void ops_http_close(struct ops_http *h);
 
 #endif

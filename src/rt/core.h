@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside rt: fibers, the scheduler and what a world must bring. Only rt/ includes this.
+ * Private to rt: fibers, the scheduler, and the interface of a world.
  *
  * A sched runs fibers one at a time in one thread: the real world has one per loop, the simulator one
- * for all processes. A world brings three tables: struct rt_world (clock and the like), the files
- * behind struct rt_fs_ops and rt_file_ops, the sockets behind rt_net_ops and friends.
+ * for all processes. A world implements three tables of functions: struct rt_world (clock, loops, offload),
+ * struct rt_fs_ops and rt_file_ops (files), and struct rt_net_ops (sockets).
  *
- * How a wait works. The fiber (1) calls fiber_check, which refuses when it is cancelled, late or its
- * process dead, (2) puts itself where its waker will find it, (3) calls fiber_park with an abort
- * function. The waker calls fiber_wake(fiber, result) exactly once, and fiber_park returns that
- * result. When the fiber is cancelled or its time is up first, abort is called once, outside the
- * fiber, and must see to it that fiber_wake follows, now or later; fiber_park then turns a result of
- * -ECANCELED into the reason.
+ * How a wait works. The fiber (1) calls fiber_check, which returns an error if the fiber is cancelled or late, or
+ * its process has crashed, (2) puts itself into the queue of its waker, (3) calls fiber_park with an abort
+ * function. The waker calls fiber_wake(fiber, result) exactly once, and fiber_park returns that result. If the
+ * fiber is cancelled or its deadline passes first, the scheduler calls abort once, outside the fiber; abort must
+ * ensure that fiber_wake follows, now or later. fiber_park then replaces a result of -ECANCELED by the reason.
  */
 #ifndef RT_CORE_H
 #define RT_CORE_H
@@ -28,10 +27,10 @@
 #include "rt/net.h"
 #include "rt/rt.h"
 
-/* What may end a wait before its time. */
+/* Says which events end a wait early. */
 enum park_mode {
-	PARK_INTERRUPTIBLE, /* cancellation, deadline, death of the process */
-	PARK_TO_END,        /* only the death of a simulated process */
+	PARK_INTERRUPTIBLE, /* cancellation, deadline, crash of a simulated process */
+	PARK_TO_END,        /* only the crash of a simulated process */
 };
 
 struct timer {
@@ -53,7 +52,7 @@ struct rt_fiber {
 	void *arg;
 
 	struct list run_link;  /* in sched.ready or loop.held */
-	struct list wait_link; /* in the queue of what it waits for */
+	struct list wait_link; /* in the queue of its waker */
 	struct list loop_link; /* in loop.fibers */
 	struct list group_link;
 	struct rt_group *group;
@@ -64,7 +63,7 @@ struct rt_fiber {
 	void *abort_ctx;
 	enum park_mode park_mode;
 	int64_t result;
-	int reason; /* why abort was called: -ECANCELED or -ETIME */
+	int reason; /* -ECANCELED or -ETIME once abort was called */
 	unsigned shield;
 	bool parked;
 	bool cancelled;
@@ -80,16 +79,16 @@ struct sched {
 	struct list ready;
 	size_t ready_count;
 	struct heap timers;
-	uint64_t (*clock)(struct sched *s); /* the time timers are in */
-	struct rng *choice;                 /* the simulator draws the next fiber; NULL: in order */
+	uint64_t (*clock)(struct sched *s); /* of the timers, in ns */
+	struct rng *choice;                 /* draws the next fiber to run; NULL: in order */
 
-	void *sp; /* the scheduler's own context while a fiber runs */
+	void *sp; /* the scheduler's saved stack pointer while a fiber runs */
 	void *fake_stack;
 	const void *stack_base;
 	size_t stack_size;
 	void *tsan;
 
-	struct list free_fibers; /* with their stacks, to be used again */
+	struct list free_fibers; /* ended, kept with their stacks for the next spawn */
 	size_t free_count;
 	size_t fiber_count;
 	size_t fiber_max;
@@ -101,18 +100,18 @@ struct rt_loop {
 	const struct rt_world *world;
 	struct sched *sched;
 	struct list fibers;
-	struct list held; /* ready, but the process is paused */
+	struct list held; /* ready fibers of a paused process */
 	struct rng rng;
 	bool paused;
-	bool dead; /* a crashed simulated process: nothing has an effect any more */
+	bool dead; /* of a crashed simulated process: calls have no effect */
 	uint64_t dead_checks;
-	bool ending;             /* no more than what runs: new fibers are born cancelled */
+	bool ending;             /* new fibers start cancelled */
 	struct rt_fiber *closer; /* woken when the last fiber has ended */
-	bool stop_asked;         /* for rt_shutdown_wait */
+	bool stop_asked;         /* rt_shutdown_wait returns */
 	struct list stop_waiters;
 };
 
-/* What a world brings beside files and sockets. Called on the loop's thread unless noted. */
+/* A world without its files and sockets. Called on the loop's thread unless noted. */
 struct rt_world {
 	/* This process's monotonic clock, and the same instant on the sched's clock. */
 	uint64_t (*now_ns)(struct rt_loop *l);
@@ -130,7 +129,7 @@ struct rt_world {
 	const struct rt_net_ops *net;
 };
 
-/* All run in the calling fiber, after fiber_check said yes. */
+/* All run in the calling fiber, after fiber_check returned 0. */
 struct rt_fs_ops {
 	int (*open)(struct rt_loop *l, struct rt_file **out, const char *path, unsigned flags);
 	int (*rename)(struct rt_loop *l, const char *from, const char *to);
@@ -151,7 +150,7 @@ struct rt_file_ops {
 	int (*allocate)(struct rt_file *f, uint64_t offset, uint64_t len, bool keep_size);
 	int (*truncate)(struct rt_file *f, uint64_t size);
 	int (*size)(struct rt_file *f, uint64_t *size);
-	void (*close)(struct rt_file *f); /* also called by a cancelled or dead fiber */
+	void (*close)(struct rt_file *f); /* also in a cancelled fiber, and in a crashed process */
 };
 
 struct rt_file {
@@ -164,8 +163,9 @@ struct rt_net_ops {
 	int (*accept)(struct rt_listener *li, struct rt_sock **out);
 	void (*listener_close)(struct rt_listener *li);
 	int (*connect)(struct rt_loop *l, struct rt_sock **out, const char *addr);
-	int64_t (*recv)(struct rt_sock *s, void *buf, size_t len,
-			size_t min); /* at least 1, may be < min */
+	int64_t (*recv)(
+		struct rt_sock *s, void *buf, size_t len,
+		size_t min); /* waits for min bytes, but may return fewer; 0: end of stream */
 	int64_t (*sendv)(struct rt_sock *s, const struct iovec *iov, int n); /* may be short */
 	void (*shutdown)(struct rt_sock *s);
 	void (*sock_close)(struct rt_sock *s);
@@ -186,11 +186,11 @@ struct rt_sock {
 int sched_init(struct sched *s, uint64_t (*clock)(struct sched *), size_t fiber_max);
 void sched_fini(struct sched *s);
 
-/* Run one ready fiber until it waits or ends; false when none is ready. */
+/* Runs one ready fiber until it waits or ends; false if no fiber is ready. */
 bool sched_run_one(struct sched *s);
-/* Fire the timers that are due. */
+/* Fires the timers that are due. */
 void sched_fire_due(struct sched *s);
-/* When the next timer is due, or RT_NEVER. */
+/* Returns the time of the next timer, or RT_NEVER. */
 uint64_t sched_next_ns(const struct sched *s);
 
 void sched_timer_arm(struct sched *s, struct timer *t, uint64_t at_ns,
@@ -198,36 +198,42 @@ void sched_timer_arm(struct sched *s, struct timer *t, uint64_t at_ns,
 void sched_timer_disarm(struct sched *s, struct timer *t);
 
 void loop_init(struct rt_loop *l, const struct rt_world *w, struct sched *s, uint64_t seed);
-/* The loop that calls of rt in this thread mean while no fiber runs. */
+/* Sets the loop of this thread while no fiber runs: the one of rt_loop_self. */
 void loop_enter(struct rt_loop *l);
-/* Like rt_spawn, from outside fibers. */
+/* Starts a fiber as rt_spawn does, also outside fibers. */
 int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void (*fn)(void *),
 	       void *arg);
+/* Moves the loop's ready fibers to held, until loop_resume. */
 void loop_pause(struct rt_loop *l);
 void loop_resume(struct rt_loop *l);
-/* Cancel all fibers, and those they still spawn. */
+/* Cancels all fibers, and those that they spawn later. */
 void loop_cancel(struct rt_loop *l);
-/* Mark dead and abort every wait. */
+/* Marks the loop dead and aborts every wait. */
 void loop_kill(struct rt_loop *l);
+/* Wakes the fibers in rt_shutdown_wait. */
 void loop_stop(struct rt_loop *l);
 
-/* May the calling fiber start a wait? 0, -ECANCELED or -ETIME. */
+/* Returns 0 if the calling fiber may start a wait, else -ECANCELED or -ETIME. */
 int fiber_check(void);
+/* Waits until fiber_wake; the comment at the top has the protocol. */
 int64_t fiber_park(enum park_mode mode, void (*abort)(struct rt_fiber *f), void *abort_ctx);
-/* With a time of its own instead of the fiber's deadline: -ETIME when it comes. */
+/* Waits as fiber_park does, with a limit other than the fiber's deadline: -ETIME when it passes. */
 int64_t fiber_park_until(uint64_t local_ns, enum park_mode mode, void (*abort)(struct rt_fiber *f),
 			 void *abort_ctx);
 void fiber_wake(struct rt_fiber *f, int64_t result);
-/* Of a fiber that has ended and that nobody will join any more. */
+/* Frees a fiber that has ended and was joined, or is detached. */
 void fiber_release(struct rt_fiber *f);
-/* An abort function for fibers that wait in a list by wait_link: takes it out and wakes it. */
+/* An abort function for fibers in a list by wait_link: removes the fiber and wakes it. */
 void fiber_abort_unlink(struct rt_fiber *f);
 
 /* --- switch.c: one stack to another ---------------------------------------------------------- */
 
+/* Maps a stack with a guard page. -ENOMEM. */
 int stack_map(struct stack *st, size_t size_bytes);
 void stack_unmap(struct stack *st);
+/* Returns the stack pointer of a fresh stack that starts in entry. */
 void *stack_prepare(struct stack *st, void (*entry)(void));
+/* Saves the stack pointer in *save_sp and continues on the stack of to_sp. */
 void context_switch(void **save_sp, void *to_sp);
 
 #endif

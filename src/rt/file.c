@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The common front of files: checks what callers give, turns short transfers into whole ones. */
+/* The common part of all file calls: checks arguments, repeats short transfers until they are complete. */
 #include "rt/file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "rt/core.h"
 
-/* Of an iovec list, what is left after the first done bytes. Returns the number of pieces. */
+/* Sets out to the rest of an iovec list after its first `done` bytes. Returns its number of elements. */
 static int iov_rest(struct iovec *out, const struct iovec *iov, int n, size_t done)
 {
 	int m = 0;
@@ -22,10 +23,11 @@ static int iov_rest(struct iovec *out, const struct iovec *iov, int n, size_t do
 		done = 0;
 		m++;
 	}
+	assert(m <= RT_IOV_MAX);
 	return m;
 }
 
-/* The sum of the pieces, or an error when the request cannot be meant. */
+/* Returns the total length; -EINVAL, -EOVERFLOW if list or range is invalid. */
 static int64_t iov_check(const struct iovec *iov, int n, uint64_t offset)
 {
 	if (n < 0 || n > RT_IOV_MAX)
@@ -41,7 +43,7 @@ static int64_t iov_check(const struct iovec *iov, int n, uint64_t offset)
 
 typedef int64_t (*transfer_fn)(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset);
 
-/* Repeats a transfer until all is done, it gives 0 (the end), or it fails. */
+/* Repeats a transfer until all bytes are done, it returns 0 (end of file), or it fails. */
 static int64_t transfer_all(struct rt_file *f, transfer_fn fn, const struct iovec *iov, int n,
 			    uint64_t offset, int64_t total)
 {
@@ -53,10 +55,11 @@ static int64_t transfer_all(struct rt_file *f, transfer_fn fn, const struct iove
 			return rc;
 		if (rc == 0)
 			break;
+		assert(rc <= total - done);
 		n = iov_rest(rest, iov, n, (size_t)rc);
 		iov = rest;
 		done += rc;
-		/* Past the page cache a transfer that ends unaligned has met the end of the file. */
+		/* A direct transfer that ends unaligned has reached the end of the file. */
 		if ((f->flags & RT_DIRECT) != 0 && done % RT_DIRECT_ALIGN != 0)
 			break;
 	}
@@ -73,8 +76,10 @@ int rt_file_open(struct rt_file **out, const char *path, unsigned flags)
 		return -EINVAL;
 	struct rt_loop *l = rt_loop_self();
 	rc = l->world->fs->open(l, out, path, flags);
-	if (rc == 0)
+	if (rc == 0) {
+		assert((*out)->ops != NULL);
 		(*out)->flags = flags;
+	}
 	return rc;
 }
 

@@ -2,11 +2,10 @@
 /*
  * Files. Every call waits and runs to its end, except rt_file_close, which never fails.
  *
- * What survives a crash: the bytes of a file after rt_file_sync returned 0, a name after rt_dir_sync
- * of its directory returned 0. Everything else may be there, be absent, or be there in part, sector
- * by sector and in any order; only rename is all or nothing. When rt_file_sync fails, what was
- * written since the last good one is lost for good even if reads still show it: a second
- * rt_file_sync says nothing about it.
+ * What survives a crash: the bytes of a file after rt_file_sync returned 0, and a name after rt_dir_sync of its
+ * directory returned 0. Every other change may survive, be lost, or survive in part, sector by sector and in any
+ * order; only rename is all or nothing. If rt_file_sync fails, all writes since the last successful sync are lost,
+ * although reads may still return them; a second rt_file_sync does not cover them, even if it returns 0.
  */
 #ifndef RT_FILE_H
 #define RT_FILE_H
@@ -22,32 +21,32 @@ enum rt_open_flags {
 	RT_READ = 1 << 0,
 	RT_WRITE = 1 << 1,
 	RT_CREATE = 1 << 2,
-	RT_EXCL = 1 << 3,  /* with RT_CREATE: -EEXIST when it exists */
-	RT_TRUNC = 1 << 4, /* cut to nothing */
-	/* Past the page cache: memory, offset and length must be multiples of RT_DIRECT_ALIGN. */
+	RT_EXCL = 1 << 3,  /* with RT_CREATE: -EEXIST if the file exists */
+	RT_TRUNC = 1 << 4, /* set the size to 0 */
+	/* Bypass the page cache: memory, offset and length must be multiples of RT_DIRECT_ALIGN. */
 	RT_DIRECT = 1 << 5,
-	/* Lock out other openers that ask for it too, until closed or the process dies: -EBUSY. */
+	/* Lock the file until it is closed or the process ends; other opens with RT_LOCK fail with -EBUSY. */
 	RT_LOCK = 1 << 6,
 };
 
-#define RT_DIRECT_ALIGN 4096
-#define RT_IOV_MAX 64
+#define RT_DIRECT_ALIGN 4096 /* bytes */
+#define RT_IOV_MAX 64        /* elements of an iovec list */
 
 int rt_file_open(struct rt_file **out, const char *path, unsigned flags);
 void rt_file_close(struct rt_file *f);
 
-/* Bytes read; fewer than asked only at the end of the file. At most RT_IOV_MAX pieces. */
+/* Returns the bytes read: fewer than requested only at the end of the file. n <= RT_IOV_MAX. */
 int64_t rt_file_readv(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset);
 int64_t rt_file_read(struct rt_file *f, void *buf, size_t len, uint64_t offset);
 
-/* 0 when all of it was written; after an error any part of it may have been. */
+/* Writes all bytes. After an error any part of them may have been written. */
 int rt_file_writev(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset);
 int rt_file_write(struct rt_file *f, const void *buf, size_t len, uint64_t offset);
 
-/* fdatasync: what was written, and the size needed to read it back. */
+/* Makes completed writes durable, with the size needed to read them (fdatasync). */
 int rt_file_sync(struct rt_file *f);
 
-/* Give [offset, offset + len) space; keep_size leaves the size as it is. -ENOSPC, -EOPNOTSUPP. */
+/* Allocates space for [offset, offset + len); keep_size: the file size does not grow. -ENOSPC, -EOPNOTSUPP. */
 int rt_file_allocate(struct rt_file *f, uint64_t offset, uint64_t len, bool keep_size);
 int rt_file_truncate(struct rt_file *f, uint64_t size);
 int rt_file_size(struct rt_file *f, uint64_t *size);
@@ -65,9 +64,8 @@ struct rt_space {
 int rt_space(const char *path, struct rt_space *out);
 
 /*
- * The names in a directory, without . and .., in no order that matters. fn returns false to stop. It is
- * called after the directory was read in part or whole, may itself wait, and sees each name that was
- * there all the while exactly once.
+ * Calls fn for the names in a directory, without . and .., in unspecified order, until fn returns false. fn may
+ * wait. A name that exists during the whole call is listed exactly once.
  */
 int rt_dir_list(const char *path, bool (*fn)(void *ctx, const char *name, bool is_dir), void *ctx);
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The common front of sockets: refuses to start late, turns short transfers into whole ones. */
+/* The common part of all socket calls: checks the deadline, repeats short transfers until they are complete. */
 #include "rt/net.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "rt/core.h"
 
-#define SEND_IOV_MAX 64 /* pieces per transfer; longer lists go in several */
+#define SEND_IOV_MAX 64 /* elements per transfer; longer lists take several transfers */
 
 int rt_listen(struct rt_listener **out, const char *addr)
 {
@@ -44,6 +45,7 @@ int rt_connect(struct rt_sock **out, const char *addr)
 int64_t rt_sock_recv(struct rt_sock *s, void *buf, size_t len, size_t min)
 {
 	size_t done = 0;
+	assert(min <= len);
 	do {
 		int rc = fiber_check();
 		if (rc != 0)
@@ -53,6 +55,7 @@ int64_t rt_sock_recv(struct rt_sock *s, void *buf, size_t len, size_t min)
 			return n;
 		if (n == 0)
 			break;
+		assert((size_t)n <= len - done);
 		done += (size_t)n;
 	} while (done < min);
 	return (int64_t)done;
@@ -61,7 +64,7 @@ int64_t rt_sock_recv(struct rt_sock *s, void *buf, size_t len, size_t min)
 int rt_sock_sendv(struct rt_sock *s, const struct iovec *iov, int n)
 {
 	struct iovec part[SEND_IOV_MAX];
-	size_t skip = 0; /* bytes of iov[0] that are sent */
+	size_t skip = 0; /* bytes of iov[0] that were sent */
 	while (n > 0) {
 		if (iov->iov_len == skip) {
 			iov++;
@@ -86,6 +89,7 @@ int rt_sock_sendv(struct rt_sock *s, const struct iovec *iov, int n)
 			n--;
 		}
 	}
+	assert(skip == 0);
 	return 0;
 }
 

@@ -3,8 +3,8 @@
  * Stream sockets. An address is text: "HOST:PORT" ("127.0.0.1:7000", "[::1]:7000", a name) for TCP,
  * "unix:PATH" for a Unix socket. In the simulator HOST is the name of a simulated node.
  *
- * One fiber may receive and one may send on a socket at a time. After any error the stream is of no
- * more use than to be closed: how much of a failed send has left is not known.
+ * One fiber may receive and one may send on a socket at a time. After any error the socket can only be closed,
+ * because it is unknown how many bytes of a failed send were sent.
  */
 #ifndef RT_NET_H
 #define RT_NET_H
@@ -18,11 +18,11 @@ struct rt_sock;
 
 #define RT_ADDR_MAX 128
 
-/* Waits (to resolve a name). Port 0 takes any free one. -EADDRINUSE, -EADDRNOTAVAIL, -EINVAL. */
+/* Waits (to resolve a name). Port 0: any free port. -EADDRINUSE, -EADDRNOTAVAIL, -EINVAL. */
 int rt_listen(struct rt_listener **out, const char *addr);
-/* The address to connect to, with the port that was taken. */
+/* Returns the address for clients, with the actual port. */
 const char *rt_listener_addr(const struct rt_listener *l);
-/* Waits. */
+/* Waits for a connection. */
 int rt_accept(struct rt_listener *l, struct rt_sock **out);
 /* No fiber may be waiting in rt_accept (cancel it first). */
 void rt_listener_close(struct rt_listener *l);
@@ -30,13 +30,13 @@ void rt_listener_close(struct rt_listener *l);
 /* Waits. -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EINVAL. */
 int rt_connect(struct rt_sock **out, const char *addr);
 
-/* Waits for at least min bytes (min <= len); fewer, also 0, only when the peer ended the stream. */
+/* Waits for at least min bytes (min <= len). Returns fewer, also 0, only if the peer has ended the stream. */
 int64_t rt_sock_recv(struct rt_sock *s, void *buf, size_t len, size_t min);
 
-/* Waits until all was handed to the transport. Any number of pieces; iov is not changed. */
+/* Waits until the transport has taken all bytes. n has no limit; iov is not changed. */
 int rt_sock_sendv(struct rt_sock *s, const struct iovec *iov, int n);
 
-/* Ends both directions now: fibers waiting on the socket return. Idempotent. */
+/* Ends both directions at once: fibers that wait on the socket return. Idempotent. */
 void rt_sock_shutdown(struct rt_sock *s);
 /* No fiber may be waiting on the socket. */
 void rt_sock_close(struct rt_sock *s);

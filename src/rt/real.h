@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The real world: one io_uring per loop and thread, the machine's files, clock and network.
+ * The real world: one io_uring for each loop and thread; files, clock and network of the machine.
  */
 #ifndef RT_REAL_H
 #define RT_REAL_H
@@ -14,26 +14,26 @@
 struct rt_real_options {
 	size_t fiber_max;         /* per loop; 0: 16384 */
 	unsigned offload_threads; /* 0: 4 */
-	bool signals;             /* SIGTERM and SIGINT end rt_shutdown_wait; a second one kills */
+	bool signals; /* SIGTERM and SIGINT end rt_shutdown_wait; a second signal kills the process */
 };
 
 /*
- * Run main(arg) as the first fiber on this thread and return when it has returned; what is still
- * running then is cancelled and awaited. -ENOSYS with a logged explanation where io_uring is missing.
+ * Runs main(arg) as the first fiber on this thread. When main returns, cancels the other fibers, waits until they
+ * have ended, and returns. -ENOSYS, with a logged explanation, if io_uring is not available.
  */
 int rt_real_run(const struct rt_real_options *options, void (*main)(void *), void *arg);
 
-/* What the machine has, whoever uses it; 0: it does not tell. */
+/* Returns the size of the machine's memory, used or not; 0: unknown. */
 uint64_t rt_real_memory_bytes(void);
 
 /*
- * Memory that is zero and takes room as it is touched, in large pages where there are some. NULL: there is no
- * more. Unmap takes NULL.
+ * Maps zeroed memory, in large pages where available. Pages take physical memory only once they are touched.
+ * NULL: out of memory. rt_real_unmap accepts NULL.
  */
 void *rt_real_map(size_t bytes);
 void rt_real_unmap(void *map, size_t bytes);
 
-/* Log from this level on, with the time of this machine's clock. */
+/* Sets up the log: messages of this level and above, with the time of the machine's clock. */
 void rt_real_log(enum log_level level);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What fibers call, on top of the scheduler (sched.c) and of whichever world they are in. */
+/* The calls of fibers, on top of the scheduler (sched.c) and the world of the calling loop. */
 #include "rt/rt.h"
 
 #include <assert.h>
@@ -81,18 +81,19 @@ uint64_t rt_deadline_narrow(uint64_t abs_ns)
 	return before;
 }
 
-/* --- joining: cancellation of the waiter is handed on ---------------------------------------- */
+/* --- joining: a cancelled waiter cancels the fibers that it joins ---------------------------------------- */
 
 static void join_abort(struct rt_fiber *waiter)
 {
 	rt_cancel(waiter->abort_ctx);
-	waiter->reason = 0; /* goes on waiting: the target ends by itself now */
+	waiter->reason = 0; /* the waiter stays parked: the cancelled fiber wakes it when it ends */
 }
 
 void rt_join(struct rt_fiber *f)
 {
 	struct rt_fiber *self = rt_self();
 	assert(!f->detached && f->joiner == NULL && f != self);
+	assert(f->loop == self->loop);
 	if (!f->finished) {
 		if (self->cancelled && self->shield == 0)
 			rt_cancel(f);
@@ -139,6 +140,7 @@ static void group_join_abort(struct rt_fiber *waiter)
 void rt_group_join(struct rt_group *g)
 {
 	struct rt_fiber *self = rt_self();
+	assert(g->waiter == NULL); /* one fiber joins a group at a time */
 	if (list_empty(&g->members))
 		return;
 	if (self->cancelled && self->shield == 0)
@@ -148,6 +150,7 @@ void rt_group_join(struct rt_group *g)
 	rt_deadline_set(RT_NEVER);
 	fiber_park(PARK_INTERRUPTIBLE, group_join_abort, g);
 	rt_deadline_set(deadline);
+	assert(list_empty(&g->members));
 }
 
 /* --- the world ------------------------------------------------------------------------------- */
@@ -175,11 +178,13 @@ int rt_loop_open(struct rt_loop **out, const char *name)
 
 void rt_loop_close(struct rt_loop *loop)
 {
+	assert(rt_self() != NULL && !rt_on_loop(loop)); /* a loop cannot wait for its own end */
 	rt_loop_self()->world->loop_close(rt_loop_self(), loop);
 }
 
 void rt_post(struct rt_loop *loop, struct rt_msg *msg)
 {
+	assert(loop != NULL && msg->fn != NULL);
 	loop->world->post(loop, msg);
 }
 

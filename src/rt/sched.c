@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fibers and their scheduler. core.h says how a wait works; this file keeps these rules:
+ * Fibers and their scheduler. core.h says how a wait works. Invariants:
  *
  *  1. A fiber is in exactly one state: ready (in sched.ready or its loop's held list), running,
  *     parked, or finished. Only the thread of its sched touches it.
@@ -34,9 +34,9 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-#define FREE_FIBERS_MAX 1024   /* kept with their stacks for the next spawn */
-#define CHOICE_WINDOW 8        /* the simulator draws among this many ready fibers */
-#define DEAD_CHECKS_MAX 100000 /* waits that a dead process may try before it counts as hung */
+#define FREE_FIBERS_MAX 1024   /* ended fibers kept with their stacks */
+#define CHOICE_WINDOW 8        /* ready fibers among which the simulator draws the next */
+#define DEAD_CHECKS_MAX 100000 /* waits that a crashed process may try; more are an endless loop */
 
 static _Thread_local struct rt_fiber *current_fiber;
 static _Thread_local struct rt_loop *current_loop;
@@ -88,7 +88,7 @@ static void fiber_main(void)
 	__builtin_unreachable();
 }
 
-/* --- making and releasing -------------------------------------------------------------------- */
+/* --- allocation -------------------------------------------------------------------- */
 
 static struct rt_fiber *fiber_new(struct sched *s)
 {
@@ -116,6 +116,8 @@ static void fiber_free(struct rt_fiber *f)
 void fiber_release(struct rt_fiber *f)
 {
 	struct sched *s = f->loop->sched;
+	assert(f->finished && !f->parked && s->fiber_count > 0);
+	assert(list_empty(&f->wait_link) && !heap_contains(&f->timer.node));
 	s->fiber_count--;
 #ifdef __SANITIZE_THREAD__
 	__tsan_destroy_fiber(f->tsan);
@@ -130,6 +132,7 @@ void fiber_release(struct rt_fiber *f)
 
 static void make_ready(struct rt_fiber *f)
 {
+	assert(!f->parked && !f->finished);
 	if (f->loop->paused) {
 		list_push_back(&f->loop->held, &f->run_link);
 		return;
@@ -144,7 +147,7 @@ int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void 
 	struct sched *s = l->sched;
 	if (s->fiber_count >= s->fiber_max)
 		return -EAGAIN;
-	/* Room for every fiber's timer, so that arming one cannot fail. */
+	/* Reserve room for a timer of every fiber, so that arming a timer cannot fail. */
 	size_t timers = s->timers.count + s->fiber_count + 1;
 	if (timers > s->timers.cap && heap_reserve(&s->timers, 2 * timers) != 0)
 		return -ENOMEM;
@@ -179,6 +182,7 @@ int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void 
 static void group_remove(struct rt_fiber *f)
 {
 	struct rt_group *g = f->group;
+	assert(!list_empty(&f->group_link));
 	list_remove(&f->group_link);
 	f->group = NULL;
 	if (g->waiter != NULL && list_empty(&g->members)) {
@@ -215,7 +219,7 @@ int sched_init(struct sched *s, uint64_t (*clock)(struct sched *), size_t fiber_
 
 void sched_fini(struct sched *s)
 {
-	assert(s->fiber_count == 0);
+	assert(s->fiber_count == 0 && s->ready_count == 0);
 	struct list *node;
 	while ((node = list_pop_front(&s->free_fibers)) != NULL)
 		fiber_free(list_entry(node, struct rt_fiber, run_link));
@@ -230,6 +234,7 @@ static struct rt_fiber *sched_pick(struct sched *s)
 		for (uint64_t skip = n > 1 ? rng_below(s->choice, n) : 0; skip > 0; skip--)
 			node = node->next;
 	}
+	assert(node != &s->ready && s->ready_count > 0);
 	list_remove(node);
 	s->ready_count--;
 	return list_entry(node, struct rt_fiber, run_link);
@@ -240,6 +245,7 @@ bool sched_run_one(struct sched *s)
 	if (list_empty(&s->ready))
 		return false;
 	struct rt_fiber *f = sched_pick(s);
+	assert(f->loop->sched == s && !f->parked && !f->finished);
 	s->switches++;
 	current_fiber = f;
 	current_loop = f->loop;
@@ -324,6 +330,7 @@ static void fiber_abort(struct rt_fiber *f, int reason)
 {
 	if (!f->parked || f->abort == NULL || f->reason != 0)
 		return;
+	assert(reason == -ECANCELED || reason == -ETIME);
 	f->reason = reason;
 	f->abort(f);
 }
@@ -336,7 +343,7 @@ void loop_cancel(struct rt_loop *l)
 		rt_cancel(f);
 }
 
-/* abort may wake any fiber of the loop but ends none, so the list stays as it is. */
+/* abort may wake fibers of the loop but ends none, so the list does not change. */
 void loop_kill(struct rt_loop *l)
 {
 	l->dead = true;
@@ -362,6 +369,7 @@ void loop_stop(struct rt_loop *l)
 int fiber_check(void)
 {
 	struct rt_fiber *f = current_fiber;
+	assert(f != NULL); /* only a fiber may wait */
 	struct rt_loop *l = f->loop;
 	if (l->world->at_wait != NULL)
 		l->world->at_wait(l);
@@ -392,7 +400,7 @@ int64_t fiber_park_until(uint64_t local_ns, enum park_mode mode, void (*abort)(s
 {
 	struct rt_fiber *f = current_fiber;
 	struct rt_loop *l = f->loop;
-	assert(!f->parked);
+	assert(!f->parked && f->loop == current_loop);
 	f->abort = abort;
 	f->abort_ctx = abort_ctx;
 	f->park_mode = mode;
@@ -417,7 +425,7 @@ int64_t fiber_park(enum park_mode mode, void (*abort)(struct rt_fiber *f), void 
 
 void fiber_wake(struct rt_fiber *f, int64_t result)
 {
-	assert(f->parked);
+	assert(f->parked && list_empty(&f->wait_link));
 	f->parked = false;
 	f->abort = NULL;
 	f->result = result;
@@ -450,6 +458,7 @@ bool rt_on_loop(const struct rt_loop *loop)
 
 void rt_cancel(struct rt_fiber *f)
 {
+	assert(current_loop == NULL || f->loop->sched == current_loop->sched);
 	f->cancelled = true;
 	if (f->park_mode == PARK_INTERRUPTIBLE && f->shield == 0)
 		fiber_abort(f, -ECANCELED);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Stacks, and the switch from one to another.
+ * Stacks of fibers, and the switch from one stack to another.
  *
- * A switch is an ordinary call to the compiler, so only what a call must preserve is saved: rbx, rbp
- * and r12 to r15, pushed on the stack that is left; the stack pointer is the whole saved context.
- * Floating-point control words are not switched: no fiber may change them.
+ * For the compiler a switch is an ordinary function call, so it saves only the registers that a call must
+ * preserve: rbx, rbp and r12 to r15. It pushes them on the old stack; the saved context is the stack pointer.
+ * Floating-point control words are not saved: no fiber may change them.
  *
  *   fresh stack, growing down            guard page | usable ......................... | top
  *   stack_prepare leaves there           [6 zeroed registers][entry][0 = end of backtrace]
@@ -14,6 +14,7 @@
  * above it ends a debugger's backtrace. At entry the stack pointer is 8 below a multiple of 16, as
  * after any call.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -55,9 +56,12 @@ void *stack_prepare(struct stack *st, void (*entry)(void))
 {
 	uintptr_t top = ((uintptr_t)st->base + st->size_bytes) & ~(uintptr_t)15;
 	uintptr_t *slot = (uintptr_t *)top;
+	assert(st->base != NULL && top - (uintptr_t)st->base > 1024);
 	*--slot = 0;
 	*--slot = (uintptr_t)entry;
 	slot -= SAVED_REGISTERS;
+	assert((uintptr_t)(slot + SAVED_REGISTERS + 1) % 16 ==
+	       8); /* alignment of the ABI at entry */
 	memset(slot, 0, SAVED_REGISTERS * sizeof(*slot));
 	return slot;
 }
@@ -82,5 +86,6 @@ int stack_map(struct stack *st, size_t size_bytes)
 void stack_unmap(struct stack *st)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	assert(st->base != NULL && st->size_bytes % page == 0);
 	munmap((char *)st->base - page, st->size_bytes + page);
 }

@@ -35,7 +35,7 @@ void rt_cond_broadcast(struct rt_cond *c)
 		rt_cond_signal(c);
 }
 
-/* --- mutex: handed over in order, so that a waiter cannot starve ------------------------------ */
+/* --- mutex: unlock gives it to the first waiter, so that no waiter starves ------------------------------ */
 
 void rt_mutex_init(struct rt_mutex *m)
 {
@@ -66,6 +66,7 @@ void rt_mutex_unlock(struct rt_mutex *m)
 		return;
 	}
 	m->owner = list_entry(node, struct rt_fiber, wait_link);
+	assert(m->owner->loop == rt_loop_self());
 	fiber_wake(m->owner, 0);
 }
 
@@ -102,6 +103,7 @@ int rt_chan_send(struct rt_chan *c, void *item)
 	}
 	if (c->closed)
 		return -EPIPE;
+	assert(c->count < c->capacity);
 	c->slots[(c->head + c->count) % c->capacity] = item;
 	c->count++;
 	rt_cond_signal(&c->readable);
@@ -117,6 +119,7 @@ int rt_chan_recv(struct rt_chan *c, void **item)
 	}
 	if (c->count == 0)
 		return -EPIPE;
+	assert(c->count <= c->capacity && c->head < c->capacity);
 	*item = c->slots[c->head];
 	c->head = (c->head + 1) % c->capacity;
 	c->count--;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A simulation of one node with one disk, for tests. A program runs as the process of the node and is
- * started again after a crash; it is told which life it is in.
+ * A simulation of one node with one disk. A program of the test runs as the process of the node and restarts after a
+ * crash; its argument tells how often it was started.
  */
 #ifndef TESTS_SIM_LAB_H
 #define TESTS_SIM_LAB_H
@@ -32,8 +32,8 @@ struct lab {
 	struct sim_node *node;
 	struct sim_disk *disk;
 	void (*program)(struct lab *lab, uint64_t life);
-	uint64_t done_life; /* the last life whose program came to its end */
-	/* for the programs' use */
+	uint64_t done_life; /* the last start whose program returned */
+	/* used by the programs */
 	uint64_t size_bytes;
 	int rc;
 	unsigned seen;
@@ -42,7 +42,7 @@ struct lab {
 	uint8_t *bytes;
 };
 
-/* A failed check in a fiber cannot jump back to the test. */
+/* Ends the program at a failed check: cmocka's jump back to the test cannot leave a fiber. */
 #define CHECK(cond)                                                                   \
 	do {                                                                          \
 		if (!(cond)) {                                                        \
@@ -97,7 +97,7 @@ static inline void lab_close(struct lab *lab)
 	sim_close(lab->sim);
 }
 
-/* Without crash: run one life of a program. */
+/* Runs a program once, without a crash. */
 static inline void lab_run(struct lab *lab)
 {
 	lab_start(lab);
@@ -105,7 +105,7 @@ static inline void lab_run(struct lab *lab)
 	lab_close(lab);
 }
 
-/* Run a life, take the power (or only the process), run the next life. */
+/* Runs a program, crashes its process (power: with a power loss), and runs it again. */
 static inline void lab_run_crash(struct lab *lab, bool power)
 {
 	lab_start(lab);
@@ -133,7 +133,7 @@ static inline void put_file(struct lab *lab, const char *path, const char *text,
 	rt_file_close(f);
 }
 
-/* -ENOENT, or the length. */
+/* Returns the length of the file; -ENOENT. */
 static inline int64_t get_file(const char *path, char *out, size_t size)
 {
 	struct rt_file *f;

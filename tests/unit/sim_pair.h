@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A simulation of a server and a client node, for tests of the network. */
+/* A simulation of a server node and a client node, for tests of the network. */
 #ifndef TESTS_SIM_PAIR_H
 #define TESTS_SIM_PAIR_H
 
@@ -33,7 +33,7 @@ struct lab {
 	void (*use)(struct lab *lab);
 	bool served;
 	bool used;
-	/* for the programs' use */
+	/* used by the programs */
 	uint64_t bytes;
 	uint64_t sent;
 	uint64_t received;
@@ -44,7 +44,7 @@ struct lab {
 	int step;
 };
 
-/* A failed check in a fiber cannot jump back to the test. */
+/* Ends the program at a failed check: cmocka's jump back to the test cannot leave a fiber. */
 #define CHECK(cond)                                                                   \
 	do {                                                                          \
 		if (!(cond)) {                                                        \
@@ -121,7 +121,7 @@ static inline void lab_run(struct lab *lab)
 	sim_close(lab->sim);
 }
 
-/* The byte of the test's stream at a place. */
+/* Returns the byte of the test's stream at an offset. */
 static inline uint8_t stream_byte(uint64_t at)
 {
 	return (uint8_t)(mix_u64(at / 8) >> (at % 8 * 8));
@@ -145,7 +145,7 @@ static inline int send_stream(struct rt_sock *s, uint64_t from, uint64_t to)
 	return 0;
 }
 
-/* Receives to the end of the stream or an error, counting; returns 0 or the error. */
+/* Receives until the end of the stream or an error, and counts the bytes; returns 0 or the error. */
 static inline int64_t recv_stream(struct lab *lab, struct rt_sock *s)
 {
 	uint8_t buf[10000];
@@ -175,7 +175,7 @@ static inline struct rt_sock *must_accept(struct lab *lab, struct rt_listener *l
 	return s;
 }
 
-/* The server may be a little later. */
+/* Connects; repeats it while the server does not listen yet. */
 static inline struct rt_sock *must_connect(struct lab *lab)
 {
 	struct rt_sock *s;
@@ -186,7 +186,7 @@ static inline struct rt_sock *must_connect(struct lab *lab)
 	return s;
 }
 
-/* Accepts for ever, one stream after the other. */
+/* Accepts and serves one stream after the other, until it is cancelled. */
 static inline void serve_quiet(struct lab *lab)
 {
 	struct rt_listener *li = must_listen(lab, ADDR);

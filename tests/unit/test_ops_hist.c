@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The histogram of durations: quantiles near the truth, sums exact, text as Prometheus reads it. */
+/* The histogram of durations: quantiles within their error, exact sums, valid Prometheus text. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -101,7 +101,7 @@ static void merging_is_adding_both(void **state)
 	assert_memory_equal(&a, &both, sizeof(a));
 }
 
-/* The number behind the first line that starts so. */
+/* Returns the number at the end of the first line with this prefix. */
 static double value_of(const char *text, const char *start)
 {
 	const char *line = strstr(text, start);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fibers and what they wait for each other with; every test runs in both worlds. */
+/* Fibers, groups, mutex, condition, channel, messages, offload; every test runs in both worlds. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -180,6 +180,37 @@ static void group_joins_and_cancels_all(void **state)
 {
 	(void)state;
 	in_both_worlds(use_group);
+}
+
+static void sleep_a_second(void *arg)
+{
+	*(int *)arg = rt_sleep_ns(NS_PER_S);
+}
+
+static void join_group_cancelled(void *arg)
+{
+	struct rt_group g;
+	rt_group_init(&g);
+	CHECK(rt_cancelled());
+	CHECK_EQ(rt_group_spawn(&g, "sleep", sleep_a_second, arg), 0);
+	rt_group_join(&g);
+}
+
+static void cancel_before_group_join(void *arg)
+{
+	(void)arg;
+	int rc = 1;
+	struct rt_fiber *f;
+	CHECK_EQ(rt_spawn(&f, "join", join_group_cancelled, &rc), 0);
+	rt_cancel(f);
+	rt_join(f);
+	CHECK_EQ(rc, -ECANCELED);
+}
+
+static void joining_a_group_in_a_cancelled_fiber_cancels_its_members(void **state)
+{
+	(void)state;
+	in_both_worlds(cancel_before_group_join);
 }
 
 /* --- deadlines ------------------------------------------------------------------------------- */
@@ -518,7 +549,7 @@ static void stack_overflow_hits_the_guard_page(void **state)
 	}
 	int status;
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	/* A signal, or the sanitizer's report of it. */
+	/* The child ended by a signal, or with the sanitizer's report of it. */
 	assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) != 0);
 }
 
@@ -531,6 +562,7 @@ int main(void)
 		cmocka_unit_test(join_hands_cancellation_on),
 		cmocka_unit_test(shield_defers_cancellation),
 		cmocka_unit_test(group_joins_and_cancels_all),
+		cmocka_unit_test(joining_a_group_in_a_cancelled_fiber_cancels_its_members),
 		cmocka_unit_test(deadline_ends_waits_and_is_inherited),
 		cmocka_unit_test(timers_fire_in_order),
 		cmocka_unit_test(mutex_excludes_and_times_out),

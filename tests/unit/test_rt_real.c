@@ -301,7 +301,7 @@ static void left_by_the_dead(void *arg)
 	snprintf(addr, sizeof(addr), "unix:%s", in_dir(path, "dead"));
 	pid_t pid = fork();
 	if (pid == 0) {
-		/* Bind and die without cleaning up. */
+		/* Bind, and exit without removing the socket's file. */
 		struct rt_listener *l;
 		_exit(rt_listen(&l, addr) != 0 ? 1 : 0);
 	}
@@ -336,7 +336,7 @@ static void listen_on_a_file(void *arg)
 	CHECK_EQ(access(path, F_OK), 0);
 	CHECK_EQ(rt_unlink(path), 0);
 
-	/* A file that took the socket's place meanwhile is not this listener's to remove. */
+	/* The listener must not remove a file that has replaced its socket. */
 	CHECK_EQ(rt_listen(&l, addr), 0);
 	CHECK_EQ(rt_unlink(path), 0);
 	CHECK_EQ(rt_file_open(&f, path, RT_WRITE | RT_CREATE), 0);
@@ -416,7 +416,7 @@ static void use_interrupts(void *arg)
 	rt_cancel(f);
 	rt_join(f);
 
-	/* A peer that does not read stops the sender, until its deadline. */
+	/* If the peer does not read, the sender waits until its deadline. */
 	AUTO_FREE char *lots = calloc(1, 64 * MIB);
 	struct iovec iov = {lots, 64 * MIB};
 	rt_deadline_narrow(rt_now_ns() + 50 * NS_PER_MS);
@@ -478,7 +478,7 @@ static void keep_line(void *ctx, const char *line, size_t len)
 	snprintf(ctx, 1024, "%.*s", (int)len, line);
 }
 
-/* In a child, because a seccomp filter cannot be taken off again. */
+/* In a child process, because a seccomp filter cannot be removed. */
 static void without_io_uring_there_is_a_clear_error(void **state)
 {
 	(void)state;

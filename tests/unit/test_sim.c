@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The simulated world: processes that crash, stop and stand still, clocks, and the trace of a run. */
+/* The simulated world: crashes, stops and pauses of processes, clocks, and the trace of a run. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #include "rt/sim.h"
 #include "rt/sync.h"
 
-/* What the world outside the simulation keeps of a process. */
+/* State of a test that survives crashes of the process. */
 struct witness {
 	uint64_t starts;
 	uint64_t ends;
@@ -71,7 +71,7 @@ static void a_crash_ends_every_fiber_and_starts_anew(void **state)
 	assert_int_equal(w.ends, 2);
 }
 
-/* Appends a byte at a time, synced, and checks at each start that what was synced is there. */
+/* Appends one byte at a time with a sync, and checks at each start that the file has all synced bytes. */
 static void append_synced(void *arg)
 {
 	struct witness *w = arg;
@@ -81,7 +81,7 @@ static void append_synced(void *arg)
 		return;
 	if (rt_dir_sync("/d") == 0 && rt_file_size(f, &size) == 0) {
 		CHECK(size >= w->file_bytes);
-		w->file_bytes = size; /* what outlived a power loss is durable */
+		w->file_bytes = size; /* bytes that survived a power loss are durable */
 		while (size < w->file_limit && rt_file_write(f, "x", 1, size) == 0 &&
 		       rt_file_sync(f) == 0)
 			w->file_bytes = ++size;
@@ -205,21 +205,21 @@ static void how_long_a_process_stood_still_is_known_exactly(void **state)
 	sim_run(s, NS_PER_S);
 	assert_int_equal(sim_node_paused_ns(n), 0);
 	sim_node_pause(n, 7 * NS_PER_S);
-	sim_node_pause(n, 90 * NS_PER_S); /* nothing: it stands still */
+	sim_node_pause(n, 90 * NS_PER_S); /* no effect: it is paused */
 	sim_run(s, 3 * NS_PER_S);
-	assert_int_equal(sim_node_paused_ns(n), 3 * NS_PER_S); /* so far */
+	assert_int_equal(sim_node_paused_ns(n), 3 * NS_PER_S); /* of the pause that goes on */
 	sim_run(s, 10 * NS_PER_S);
 	assert_int_equal(sim_node_paused_ns(n), 7 * NS_PER_S);
 	sim_node_pause(n, 60 * NS_PER_S);
 	sim_run(s, 2 * NS_PER_S);
-	sim_node_crash(n, false); /* which ends it, when its fibers have run off */
+	sim_node_crash(n, false); /* ends the pause, once all fibers have returned */
 	sim_run(s, 30 * NS_PER_S);
 	assert_int_equal(sim_node_lives(n), 2);
 	uint64_t ns = sim_node_paused_ns(n);
 	assert_in_range(ns, 9 * NS_PER_S, 9 * NS_PER_S + NS_PER_MS);
 	sim_node_pause(n, 60 * NS_PER_S);
 	sim_run(s, NS_PER_S);
-	sim_faults_pause(s); /* and so does this */
+	sim_faults_pause(s); /* also ends the pause */
 	sim_run(s, 5 * NS_PER_S);
 	assert_int_equal(sim_node_paused_ns(n), ns + NS_PER_S);
 	sim_close(s);
@@ -301,7 +301,7 @@ static void count_message(struct rt_msg *m)
 	CHECK(nobody == NULL);
 }
 
-/* Yields until it fails, as code that waits for a message of its own loop may do. */
+/* Yields until rt_yield fails, as code that waits for a message of its own loop may do. */
 static void yield_for_ever(void *arg)
 {
 	struct witness *w = arg;
@@ -340,7 +340,7 @@ static void crash_and_power_strike_at_their_rate(void **state)
 	struct sim_node *n = sim_node_add(s, "n", 0);
 	sim_node_start(n, stop_waiter, &w);
 	sim_run(s, 36000 * NS_PER_S);
-	/* 600 expected, less the share of time the node is down. */
+	/* The mean is 600 minus the share of the time in which the node is down. */
 	assert_in_range(sim_fault_count(s, SIM_CRASH), 450, 700);
 	assert_int_equal(w.starts, sim_fault_count(s, SIM_CRASH) + sim_node_running(n));
 	sim_close(s);
@@ -403,7 +403,7 @@ static void same_seed_same_trace_and_another_seed_another(void **state)
 	}
 }
 
-/* --- what must not go unnoticed -------------------------------------------------------------- */
+/* --- errors that must end the program -------------------------------------------------------------- */
 
 static void leak_a_file(void *arg)
 {
@@ -419,7 +419,7 @@ static void never_end(void *arg)
 		rt_sleep_ns(NS_PER_MS);
 }
 
-/* Runs main on a node, crashes it; whether the simulator ended the program. */
+/* Runs main on a node and crashes it; returns whether the simulator ended the program. */
 static bool simulator_objects(void (*main)(void *))
 {
 	pid_t pid = fork();

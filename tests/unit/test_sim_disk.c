@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Simulated disks, through the calls that programs use: files, names, and the loss of power. */
+/* Simulated disks, through the calls of rt: files, names, and power loss. */
 #include "sim_lab.h"
 
-/* --- plain behaviour --------------------------------------------------------------------------- */
+/* --- behaviour without faults --------------------------------------------------------------------------- */
 
 static void program_read_write(struct lab *lab, uint64_t life)
 {
@@ -229,7 +229,7 @@ static void program_lock(struct lab *lab, uint64_t life)
 	rt_file_close(f);
 	CHECK(rt_file_open(&g, "/d0/lock", RT_WRITE | RT_LOCK) == 0);
 	lab->done_life = life;
-	rt_shutdown_wait(); /* dies holding the lock */
+	rt_shutdown_wait(); /* the process is killed here, with the lock held */
 	rt_file_close(g);
 }
 
@@ -246,8 +246,8 @@ static void a_lock_excludes_until_closed_or_its_process_dies(void **state)
 #define UNSYNCED_MAX 16
 
 /*
- * Writes of random places, each with a byte of its own, and a sync in the middle. numbers[0] is how
- * many writes came after the last good sync; where they are is drawn again from the same seed.
+ * Writes to random offsets, each with a byte value of its own, and a sync in the middle. numbers[0] counts the writes
+ * after the last successful sync; the check draws their offsets again from the same seed.
  */
 struct model {
 	uint8_t synced[AREA];
@@ -325,8 +325,8 @@ enum outcome {
 	FIRST_LOST = 1 << 0,
 	FIRST_TORN = 1 << 1,
 	FIRST_WHOLE = 1 << 2,
-	REORDERED = 1 << 3, /* the second without the first */
-	ZEROED = 1 << 4,    /* size without bytes */
+	REORDERED = 1 << 3, /* the second write survived, the first did not */
+	ZEROED = 1 << 4,    /* the size survived, the bytes did not */
 };
 
 static void program_unsynced(struct lab *lab, uint64_t life)
@@ -405,7 +405,7 @@ static void program_write_in_sync(struct lab *lab, uint64_t life)
 	if (life == 1) {
 		CHECK(rt_dir_sync("/d0") == 0 && rt_file_write(f, "A", 1, 0) == 0);
 		CHECK(rt_spawn(&syncer, "sync", sync_fiber, lab) == 0);
-		/* When the open of the other is over, its sync has begun, as often as not. */
+		/* Once the other fiber's open has ended, its sync has begun about half of the time. */
 		CHECK(rt_sleep_ns(250 * NS_PER_US) == 0);
 		CHECK(rt_file_write(f, "B", 1, 1) == 0);
 		lab->numbers[1] = rt_now_ns();
@@ -511,7 +511,7 @@ static void rename_is_all_or_nothing(void **state)
 	assert_int_equal(seen, 3);
 }
 
-/* numbers[0]: sync the directory; numbers[1]: how many of the names were there afterwards. */
+/* numbers[0]: whether to sync the directory; numbers[1]: number of names that survived. */
 static void program_names(struct lab *lab, uint64_t life)
 {
 	static const char *const names[] = {"/d0/dir", "/d0/dir/a", "/d0/dir/b", "/d0/dir/c"};
@@ -529,7 +529,7 @@ static void program_names(struct lab *lab, uint64_t life)
 	bool missing = false;
 	for (int i = 1; i < 4; i++) {
 		bool there = get_file(names[i], buf, sizeof(buf)) == 1;
-		CHECK(!there || !missing); /* a prefix of what was done */
+		CHECK(!there || !missing); /* a prefix of the operations survives */
 		missing = missing || !there;
 		lab->numbers[1] += there;
 	}
@@ -548,7 +548,7 @@ static void names_vanish_without_a_directory_sync_and_never_with_it(void **state
 		lab_run_crash(&lab, true);
 		if (lab.numbers[0] == 1) {
 			assert_int_equal(lab.numbers[1], 3);
-			back |= 1U << lab.rc; /* the unlink was not synced: both happen */
+			back |= 1U << lab.rc; /* the unlink was not synced: both outcomes occur */
 		} else {
 			counts |= 1U << lab.numbers[1];
 		}
@@ -567,7 +567,7 @@ static void program_sync_fails(struct lab *lab, uint64_t life)
 		CHECK(rc == 0 || rc == -EIO);
 		lab->rc = rc;
 		CHECK(rt_file_read(f, buf, 5, 0) == 5 && memcmp(buf, "first", 5) == 0);
-		CHECK(rt_file_sync(f) == 0); /* nothing is dirty: says nothing */
+		CHECK(rt_file_sync(f) == 0); /* no page is dirty: success means nothing */
 		while (rt_dir_sync("/d0") != 0)
 			continue;
 	} else {

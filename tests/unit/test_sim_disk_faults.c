@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The faults of simulated disks, each with its effect, and all of them at once. */
+/* The faults of simulated disks: the effect of each one, and all of them together. */
 #include "sim_lab.h"
 
 /* --- faults of single operations --------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static void reads_and_writes_fail_and_failed_writes_leave_a_prefix(void **state)
 	lab_close(&lab);
 }
 
-/* Counts in numbers[0] the reads that showed something else, in numbers[1] those of the old bytes. */
+/* Counts reads that returned wrong bytes in numbers[0], and reads that returned old bytes in numbers[1]. */
 static void program_wrong_reads(struct lab *lab, uint64_t life)
 {
 	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
@@ -106,11 +106,11 @@ static void without_faults_reads_are_right_and_the_disk_undamaged(void **state)
 	lab_close(&lab);
 }
 
-/* --- faults that strike by themselves ---------------------------------------------------------- */
+/* --- faults at random times ---------------------------------------------------------- */
 
 #define PER_SECOND(n) (3600.0 * (n))
 
-/* Writes zeros and syncs, then waits for a bit to be set. */
+/* Writes zeros and syncs, then waits until a bit is set. */
 static void program_rot(struct lab *lab, uint64_t life)
 {
 	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
@@ -170,7 +170,7 @@ static void a_test_can_see_and_flip_a_stored_bit(void **state)
 	lab_close(&lab);
 }
 
-/* Reads again and again for half a minute: numbers[0] is the longest, numbers[1] how many. */
+/* Reads repeatedly for half a minute: numbers[0] is the longest duration in ns, numbers[1] the number of reads. */
 static void program_time_reads(struct lab *lab, uint64_t life)
 {
 	struct rt_file *f;
@@ -302,7 +302,7 @@ static void a_lost_disk_answers_nodev_for_ever(void **state)
 	lab_close(&lab);
 }
 
-/* --- everything at once ------------------------------------------------------------------------ */
+/* --- all faults together ------------------------------------------------------------------------ */
 
 static void stress_file(struct lab *lab, struct rng *r, const char *path)
 {
@@ -419,7 +419,7 @@ static void same_seed_same_trace_under_every_fault(void **state)
 	}
 }
 
-/* Crash at the first wait, the second, ... of a replacement of a file by rename. */
+/* Replaces a file by rename, with a crash at its first wait, its second wait, and so on. */
 static void program_replace(struct lab *lab, uint64_t life)
 {
 	bool fresh = !file_is("/d0/a", "old") && !file_is("/d0/a", "newer");
@@ -434,7 +434,8 @@ static void program_replace(struct lab *lab, uint64_t life)
 		rt_file_close(f);
 		if (rc != 0 || rt_dir_sync("/d0") != 0)
 			return;
-		lab->numbers[0] = 1; /* acknowledged: from here on there is always one of the two */
+		lab->numbers[0] =
+			1; /* acknowledged: from here on the file has the old or the new bytes */
 	}
 	struct rt_file *f;
 	if (rt_file_open(&f, "/d0/tmp", RT_WRITE | RT_CREATE | RT_TRUNC) != 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The simulated network, through the calls that programs use: streams, their ends, addresses. */
+/* The simulated network, through the calls of rt: streams, their ends, addresses. */
 #include "sim_pair.h"
 
 /* --- streams ----------------------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ static void corruption_flips_one_bit_each_time(void **state)
 	sim_close(lab.sim);
 }
 
-/* The server's end may not hear of a reset: then its own send finds out. */
+/* The server's end may not get the reset; then its next send fails. */
 static void serve_reset(struct lab *lab)
 {
 	struct rt_listener *li = must_listen(lab, ADDR);
@@ -88,7 +88,7 @@ static void serve_reset(struct lab *lab)
 	rt_listener_close(li);
 }
 
-/* Half of the clients keep the socket: it is gone all the same. */
+/* Half of the clients keep the socket open; the connection is gone all the same. */
 static void use_reset(struct lab *lab)
 {
 	struct rt_sock *s = must_connect(lab);
@@ -123,7 +123,7 @@ static void serve_stalled(struct lab *lab)
 	struct rt_listener *li = must_listen(lab, ADDR);
 	struct rt_sock *s = must_accept(lab, li);
 	CHECK(rt_sleep_ns(10 * NS_PER_S) == 0);
-	lab->at_ns = lab->sent; /* what the client could send before anything was read */
+	lab->at_ns = lab->sent; /* bytes that the client sent before the first read */
 	lab->server_rc = recv_stream(lab, s);
 	rt_sock_close(s);
 	rt_listener_close(li);
@@ -158,7 +158,7 @@ static void serve_echo_min(struct lab *lab)
 	CHECK(rt_sock_recv(s, buf, sizeof(buf), sizeof(buf)) == sizeof(buf));
 	for (size_t i = 0; i < sizeof(buf); i++)
 		CHECK(buf[i] == stream_byte(i));
-	CHECK(rt_sock_recv(s, buf, 100, 100) == 50); /* the stream ends before */
+	CHECK(rt_sock_recv(s, buf, 100, 100) == 50); /* the stream ends after 50 bytes */
 	CHECK(rt_sock_recv(s, buf, 100, 1) == 0);
 	CHECK(send_stream(s, 0, 1000) == 0);
 	rt_sock_close(s);

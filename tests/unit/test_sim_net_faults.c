@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Cuts of the simulated network, crashes of its nodes, and all faults at once. */
+/* Cuts of the simulated network, crashes of its nodes, and all faults together. */
 #include "sim_pair.h"
 
 /* --- cuts and crashes -------------------------------------------------------------------------- */
 
-/* Connects, tells the test, waits to be told, sends, and waits for the end of the other stream. */
+/* Connects, signals the test, waits for its signal, sends, and waits for the end of the server's stream. */
 static void use_in_steps(struct lab *lab)
 {
 	struct rt_sock *s = must_connect(lab);
@@ -42,7 +42,7 @@ static void a_stream_across_a_lasting_cut_times_out(void **state)
 		lab_until(&lab, client_done);
 		assert_int_equal(lab.client_rc, -ETIMEDOUT);
 		assert_in_range(lab.at_ns, 15 * NS_PER_S, 21 * NS_PER_S);
-		/* One way only: the bytes arrive, but the client never learns. */
+		/* One way only: the bytes arrive, but their acknowledgement does not. */
 		assert_int_equal(lab.received, how == 2 ? 1000 : 100);
 		assert_int_equal(lab.wrong_bits, 0);
 		sim_close(lab.sim);
@@ -76,7 +76,7 @@ static void a_killed_process_ends_its_streams_at_once(void **state)
 		lab_start(&lab);
 		lab_until(&lab, step_one);
 		sim_run(lab.sim, NS_PER_S);
-		lab.step = 3; /* does not send: hears of it while it waits */
+		lab.step = 3; /* does not send: its receive fails */
 		sim_run(lab.sim, NS_PER_S);
 		assert_false(lab.used);
 		sim_node_crash(lab.server, false);
@@ -124,7 +124,7 @@ static void a_peer_that_only_waits_does_not_hear_of_a_power_loss(void **state)
 	sim_close(lab.sim);
 }
 
-/* --- everything at once ------------------------------------------------------------------------ */
+/* --- all faults together ------------------------------------------------------------------------ */
 
 static void echo(void *arg)
 {
@@ -232,7 +232,7 @@ static void partitions_strike_and_pass(void **state)
 		assert_true(sim_fault_count(lab.sim, faults[k]) > 0);
 		uint64_t with = lab.received;
 		sim_faults_stop(lab.sim);
-		sim_run(lab.sim, 20 * NS_PER_S); /* old connections are given up */
+		sim_run(lab.sim, 20 * NS_PER_S); /* longer than the timeout of connections */
 		lab.received = 0;
 		sim_run(lab.sim, MINUTE);
 		assert_true(with < lab.received * 3 / 4);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files of the machine, through the ring; what io_uring has no operation for goes to the pool. */
+/* Files of the machine, through the ring; operations that io_uring lacks run on the offload pool. */
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,9 @@
 
 #define FILE_MODE 0640
 #define DIR_MODE 0750
-#define LARGE_BYTES (64 * KIB)
+#define LARGE_BYTES (64 * KIB) /* a request of this size is submitted at once */
+
+static const struct rt_file_ops real_file_ops;
 
 struct real_file {
 	struct rt_file base;
@@ -24,6 +27,7 @@ struct real_file {
 
 static int fd_of(struct rt_file *f)
 {
+	assert(f->ops == &real_file_ops);
 	return container_of(f, struct real_file, base)->fd;
 }
 
@@ -32,9 +36,9 @@ static struct real_loop *self(void)
 	return real_loop(rt_loop_self());
 }
 
-/* Fibers that are ready may have a lot to compute, on what just came from the same device: a large
- * request goes to it first. */
-static void hurry_if_large(const struct iovec *iov, int n)
+/* Submits a large request before other ready fibers run: they may compute for long on data that just came from the
+ * same device, which would be idle meanwhile. */
+static void submit_if_large(const struct iovec *iov, int n)
 {
 	size_t bytes = 0;
 	for (int i = 0; i < n && bytes < LARGE_BYTES; i++)
@@ -47,7 +51,7 @@ static int64_t real_readv(struct rt_file *f, const struct iovec *iov, int n, uin
 {
 	struct io_uring_sqe *sqe = ring_sqe(self());
 	io_uring_prep_readv(sqe, fd_of(f), iov, (unsigned)n, offset);
-	hurry_if_large(iov, n);
+	submit_if_large(iov, n);
 	return ring_wait(self(), sqe, PARK_TO_END);
 }
 
@@ -55,7 +59,7 @@ static int64_t real_writev(struct rt_file *f, const struct iovec *iov, int n, ui
 {
 	struct io_uring_sqe *sqe = ring_sqe(self());
 	io_uring_prep_writev(sqe, fd_of(f), iov, (unsigned)n, offset);
-	hurry_if_large(iov, n);
+	submit_if_large(iov, n);
 	return ring_wait(self(), sqe, PARK_TO_END);
 }
 
@@ -137,13 +141,14 @@ static int open_flags(unsigned flags)
 	return o;
 }
 
-static int lock_patiently(int fd)
+/* Locks the file; waits for a killed process to release its lock. */
+static int lock_wait(int fd)
 {
-	uint64_t until = rt_now_ns() + DEAD_PATIENCE_NS;
+	uint64_t until = rt_now_ns() + RELEASE_WAIT_NS;
 	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		if (errno != EWOULDBLOCK)
 			return -errno;
-		if (!wait_for_the_dead(until))
+		if (!release_wait(until))
 			return -EBUSY;
 	}
 	return 0;
@@ -151,21 +156,22 @@ static int lock_patiently(int fd)
 
 static int real_open(struct rt_loop *l, struct rt_file **out, const char *path, unsigned flags)
 {
-	/* A file that is locked by another must not be cut: lock first, then truncate. */
-	bool cut_later = (flags & RT_LOCK) != 0 && (flags & RT_TRUNC) != 0;
+	/* Lock first, then truncate: a file that another process has locked must keep its bytes. */
+	bool truncate_later = (flags & RT_LOCK) != 0 && (flags & RT_TRUNC) != 0;
 	struct real_file *f = calloc(1, sizeof(*f));
 	if (f == NULL)
 		return -ENOMEM;
 	f->base.ops = &real_file_ops;
 	f->fd = open_fd(real_loop(l), path,
-			open_flags(cut_later ? flags & ~(unsigned)RT_TRUNC : flags), FILE_MODE);
+			open_flags(truncate_later ? flags & ~(unsigned)RT_TRUNC : flags),
+			FILE_MODE);
 	if (f->fd < 0) {
 		int rc = f->fd;
 		free(f);
 		return rc;
 	}
-	int rc = (flags & RT_LOCK) != 0 ? lock_patiently(f->fd) : 0;
-	if (rc == 0 && cut_later)
+	int rc = (flags & RT_LOCK) != 0 ? lock_wait(f->fd) : 0;
+	if (rc == 0 && truncate_later)
 		rc = real_truncate(&f->base, 0);
 	if (rc != 0) {
 		real_close(&f->base);
@@ -232,7 +238,7 @@ static int real_space(struct rt_loop *l, const char *path, struct rt_space *out)
 	return rc != 0 ? rc : c.rc;
 }
 
-/* --- listing: a buffer full at a time, so that a huge directory costs no memory --------------- */
+/* --- listing: one buffer at a time, so that memory does not grow with the directory --------------- */
 
 #define LIST_BUF_BYTES (64 * KIB)
 
@@ -250,7 +256,7 @@ static void list_blocking(void *arg)
 		c->n = -errno;
 }
 
-/* Filesystems that do not tell the type leave it to be asked. */
+/* Some file systems do not report the type of an entry; fstatat does. */
 static bool entry_is_dir(int fd, const struct dirent64 *e)
 {
 	struct stat st;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The real loop: run what is ready, hand the kernel all that was asked for meanwhile in one call, and
- * take what has completed. The thread sleeps only in that call, until a completion or the next timer.
+ * The real loop. It runs the ready fibers, submits all operations that they queued in one system call, and takes
+ * completions. The thread sleeps only in that call, until a completion or the next timer.
  */
 #include <assert.h>
 #include <errno.h>
@@ -18,9 +18,9 @@
 #include "base/log.h"
 #include "rt/real/real.h"
 
-#define RING_ENTRIES 512
-#define RING_COMPLETIONS 8192
-#define RUN_BATCH 128 /* fibers run between two looks at the ring */
+#define RING_ENTRIES 512      /* submissions */
+#define RING_COMPLETIONS 8192 /* completions */
+#define RUN_BATCH 128         /* fibers that run between two polls of the ring */
 
 /* --- clock ----------------------------------------------------------------------------------- */
 
@@ -80,7 +80,7 @@ void *rt_real_map(size_t bytes)
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map == MAP_FAILED)
 		return NULL;
-	(void)madvise(map, bytes, MADV_HUGEPAGE); /* a kernel without has small ones */
+	(void)madvise(map, bytes, MADV_HUGEPAGE); /* only an optimisation: errors do not matter */
 	return map;
 }
 
@@ -95,14 +95,14 @@ void rt_real_unmap(void *map, size_t bytes)
 static void ring_submit(struct real_loop *l)
 {
 	int rc = io_uring_submit(&l->ring);
-	/* -EBUSY and -EAGAIN: completions must be taken first; the entries stay queued. */
+	/* -EBUSY and -EAGAIN: the loop must take completions first; the entries stay queued. */
 	if (rc < 0 && rc != -EBUSY && rc != -EAGAIN && rc != -EINTR) {
 		log_error("ring_submit", "err=%s", err_name(rc));
 		abort();
 	}
 }
 
-/* One at a time: what a completion calls may need the ring itself, and come back here. */
+/* Takes completions one at a time: done() may need the ring and call this function again. */
 static void ring_take(struct real_loop *l)
 {
 	struct io_uring_cqe *cqe;
@@ -119,7 +119,7 @@ struct io_uring_sqe *ring_sqe(struct real_loop *l)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&l->ring);
 	while (sqe == NULL) {
-		/* Completions only make fibers ready, so taking them here is safe. */
+		/* Safe in a fiber: a completion only makes other fibers ready. */
 		ring_submit(l);
 		sqe = io_uring_get_sqe(&l->ring);
 		if (sqe == NULL) {
@@ -144,13 +144,13 @@ static void op_abort(struct rt_fiber *f)
 
 int64_t ring_wait(struct real_loop *l, struct io_uring_sqe *sqe, enum park_mode mode)
 {
-	(void)l;
+	assert(rt_self() != NULL && rt_on_loop(&l->base));
 	struct io_op op = {.done = op_wake, .fiber = rt_self()};
 	io_uring_sqe_set_data(sqe, &op);
 	return fiber_park(mode, mode == PARK_INTERRUPTIBLE ? op_abort : NULL, &op);
 }
 
-bool wait_for_the_dead(uint64_t until_ns)
+bool release_wait(uint64_t until_ns)
 {
 	return rt_now_ns() < until_ns && rt_sleep_ns(20 * NS_PER_MS) == 0;
 }
@@ -166,6 +166,7 @@ static void event_arm(struct real_loop *l)
 
 static void inbox_drain(struct real_loop *l)
 {
+	assert(rt_on_loop(&l->base) && rt_self() == NULL);
 	l->inbox_due = false;
 	pthread_mutex_lock(&l->inbox_lock);
 	struct rt_msg *m = l->inbox_first;
@@ -179,7 +180,7 @@ static void inbox_drain(struct real_loop *l)
 	}
 }
 
-/* Messages are run by the loop, not here: completions may be taken while a fiber runs. */
+/* Only notes that there are messages: completions may be taken while a fiber runs, messages may not run then. */
 static void event_done(struct io_op *op, int result)
 {
 	struct real_loop *l = container_of(op, struct real_loop, event_op);
@@ -199,6 +200,7 @@ static void real_post(struct rt_loop *base, struct rt_msg *m)
 		assert(n == sizeof(one));
 		(void)n;
 	}
+	assert(*l->inbox_last == NULL);
 	m->next = NULL;
 	*l->inbox_last = m;
 	l->inbox_last = &m->next;
@@ -219,7 +221,8 @@ static void signal_done(struct io_op *op, int result)
 	struct real_loop *l = container_of(op, struct real_loop, signal_op);
 	(void)result;
 	sigset_t set = stop_signals();
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* the next one kills a shutdown that hangs */
+	pthread_sigmask(SIG_UNBLOCK, &set,
+			NULL); /* a second signal kills a process that hangs in its shutdown */
 	loop_stop(&l->base);
 }
 
@@ -279,7 +282,7 @@ static int ring_open(struct io_uring *ring)
 	return 0;
 }
 
-/* l is zeroed; name and thread are the caller's. */
+/* l is zeroed, but for name and thread, which the caller has set. */
 static int real_loop_init(struct real_loop *l, const struct rt_real_options *options,
 			  struct offload *offload)
 {
@@ -350,6 +353,7 @@ static void ring_poll(struct real_loop *l, bool may_sleep)
 
 static void real_loop_run(struct real_loop *l)
 {
+	assert(rt_self() == NULL); /* loops do not nest */
 	loop_enter(&l->base);
 	while (!l->base.ending || l->sched.fiber_count > 0) {
 		unsigned ran = 0;
@@ -404,7 +408,7 @@ int rt_real_run(const struct rt_real_options *options, void (*main)(void *), voi
 {
 	struct rt_real_options o = options != NULL ? *options : (struct rt_real_options){0};
 	o.fiber_max = o.fiber_max != 0 ? o.fiber_max : 16384;
-	/* Before any thread starts, so that all inherit it and only the ring sees the signals. */
+	/* Block the signals before any thread starts: all threads inherit the mask, and only signalfd gets them. */
 	sigset_t before;
 	sigset_t blocked = stop_signals();
 	if (o.signals)
@@ -429,6 +433,7 @@ struct loop_start {
 static void loop_started(struct rt_msg *m)
 {
 	struct loop_start *st = container_of(m, struct loop_start, started);
+	assert(st->waiter->loop == rt_loop_self());
 	fiber_wake(st->waiter, st->rc);
 }
 
@@ -441,7 +446,7 @@ static void *loop_thread(void *arg)
 	int rc = real_loop_init(l, parent->options, parent->offload);
 	st->rc = rc;
 	st->started.fn = loop_started;
-	rt_post(&parent->base, &st->started); /* st is gone after this */
+	rt_post(&parent->base, &st->started); /* st is invalid from here on */
 	if (rc == 0) {
 		real_loop_run(l);
 		real_loop_fini(l);
@@ -475,6 +480,7 @@ static int real_loop_open(struct rt_loop *base, struct rt_loop **out, const char
 static void loop_close_asked(struct rt_msg *m)
 {
 	struct loop_close *c = container_of(m, struct loop_close, asked);
+	assert(rt_on_loop(&c->loop->base) && c->loop->close == NULL);
 	c->loop->close = c;
 	loop_cancel(&c->loop->base);
 }
@@ -484,8 +490,8 @@ static void loop_close_done(struct rt_msg *m)
 	fiber_wake(container_of(m, struct loop_close, ended)->closer, 0);
 }
 
-/* The thread says itself that it has ended: waiting for it in the pool would keep from the pool what
- * its last fibers may need. */
+/* The thread posts its own end. Joining it on an offload thread instead could deadlock: its last fibers may need
+ * the pool. */
 static void real_loop_close(struct rt_loop *base, struct rt_loop *other)
 {
 	struct real_loop *l = real_loop(other);

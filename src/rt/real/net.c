@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Stream sockets of the machine, through the ring. */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -21,7 +22,7 @@ struct endpoint {
 	socklen_t len;
 };
 
-/* What a name stands for, in the order to try. */
+/* The addresses of a name, in the order to try. */
 #define ENDPOINTS_MAX 8
 struct endpoints {
 	struct endpoint e[ENDPOINTS_MAX];
@@ -31,7 +32,7 @@ struct endpoints {
 struct real_listener {
 	struct rt_listener base;
 	int fd;
-	struct stat file; /* of a Unix socket: what was made, to remove no other at the end */
+	struct stat file; /* Unix socket: its file, so that close removes no other process's file */
 };
 
 struct real_sock {
@@ -46,6 +47,7 @@ static struct real_loop *self(void)
 
 static int sock_fd(struct rt_sock *s)
 {
+	assert(s->ops == &real_net_ops);
 	return container_of(s, struct real_sock, base)->fd;
 }
 
@@ -72,6 +74,7 @@ static void resolve(void *arg)
 	for (struct addrinfo *a = found; a != NULL && c->out->count < ENDPOINTS_MAX;
 	     a = a->ai_next) {
 		struct endpoint *e = &c->out->e[c->out->count++];
+		assert(a->ai_addrlen <= sizeof(e->addr));
 		memcpy(&e->addr, a->ai_addr, a->ai_addrlen);
 		e->len = a->ai_addrlen;
 	}
@@ -92,7 +95,7 @@ static int endpoint_unix(const char *path, struct endpoints *out)
 	return 0;
 }
 
-/* getaddrinfo takes any number for a port, modulo 65536. */
+/* Checks the range of a port: getaddrinfo takes any number, modulo 65536. */
 static bool port_is_valid(const char *text)
 {
 	unsigned long port = 0;
@@ -104,7 +107,7 @@ static bool port_is_valid(const char *text)
 	return text[0] != '\0' && port <= 65535;
 }
 
-/* "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". Numbers are read here, names in the pool. */
+/* Parses "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". Resolves names on the offload pool, because that may block. */
 static int endpoints_parse(struct rt_loop *l, const char *text, struct endpoints *out)
 {
 	char host[RT_ADDR_MAX];
@@ -205,7 +208,7 @@ static int connect_one(struct real_loop *l, struct rt_sock **out, const struct e
 	struct io_uring_sqe *sqe = ring_sqe(l);
 	io_uring_prep_connect(sqe, fd, (const struct sockaddr *)&e->addr, e->len);
 	int rc = (int)ring_wait(l, sqe, PARK_INTERRUPTIBLE);
-	if (rc == -ENOENT) /* a Unix socket that nobody made */
+	if (rc == -ENOENT) /* the file of a Unix socket does not exist */
 		rc = -ECONNREFUSED;
 	if (rc != 0) {
 		close(fd);
@@ -220,6 +223,7 @@ static int real_connect(struct rt_loop *l, struct rt_sock **out, const char *add
 	int rc = endpoints_parse(l, addr, &to);
 	if (rc != 0)
 		return rc;
+	assert(to.count > 0 && to.count <= ENDPOINTS_MAX);
 	for (int i = 0; i < to.count; i++) {
 		rc = connect_one(real_loop(l), out, &to.e[i]);
 		if (rc == 0 || rc == -ECANCELED || rc == -ETIME)
@@ -230,7 +234,7 @@ static int real_connect(struct rt_loop *l, struct rt_sock **out, const char *add
 
 /* --- listening ------------------------------------------------------------------------------- */
 
-/* A Unix socket file that nobody answers on was left by a process that died: it may go. */
+/* Returns whether the file of a Unix socket was left by a process that has ended: no process accepts on it. */
 static bool unix_is_stale(const struct endpoint *e)
 {
 	struct stat st;
@@ -261,11 +265,12 @@ static int bind_listen(int fd, const struct endpoint *e)
 	return rc;
 }
 
-static int bind_listen_patiently(int fd, const struct endpoint *e)
+/* Listens; waits for a killed process to release the address. */
+static int bind_listen_wait(int fd, const struct endpoint *e)
 {
-	uint64_t until = rt_now_ns() + DEAD_PATIENCE_NS;
+	uint64_t until = rt_now_ns() + RELEASE_WAIT_NS;
 	int rc = bind_listen(fd, e);
-	while (rc == -EADDRINUSE && wait_for_the_dead(until))
+	while (rc == -EADDRINUSE && release_wait(until))
 		rc = bind_listen(fd, e);
 	return rc;
 }
@@ -280,7 +285,7 @@ static int real_listen(struct rt_loop *l, struct rt_listener **out, const char *
 	int fd = socket(e.addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	rc = bind_listen_patiently(fd, &e);
+	rc = bind_listen_wait(fd, &e);
 	struct real_listener *li = rc == 0 ? calloc(1, sizeof(*li)) : NULL;
 	if (li == NULL) {
 		close(fd);

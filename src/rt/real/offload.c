@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The offload pool: a few threads for calls that block. A job lives on the stack of the fiber that
- * waits for it, so the queue needs no bound of its own: there are at most as many jobs as fibers.
+ * The offload pool: a few threads for calls that block. A job lives on the stack of the fiber that waits for it, so
+ * the number of fibers bounds the queue.
  */
 #include <assert.h>
 #include <errno.h>
@@ -17,7 +17,7 @@ struct job {
 };
 
 struct offload {
-	pthread_mutex_t lock; /* guards all below but threads, which only open and close touch */
+	pthread_mutex_t lock; /* guards first, last and closing */
 	pthread_cond_t more;
 	struct job *first;
 	struct job **last;
@@ -28,9 +28,12 @@ struct offload {
 
 static void job_done(struct rt_msg *m)
 {
-	fiber_wake(container_of(m, struct job, done)->fiber, 0);
+	struct job *j = container_of(m, struct job, done);
+	assert(rt_on_loop(j->fiber->loop));
+	fiber_wake(j->fiber, 0);
 }
 
+/* Waits for a job; NULL: the pool closes. */
 static struct job *job_next(struct offload *o)
 {
 	pthread_mutex_lock(&o->lock);
@@ -95,8 +98,10 @@ void offload_close(struct offload *o)
 int offload_run(struct rt_loop *l, void (*fn)(void *), void *arg)
 {
 	struct offload *o = real_loop(l)->offload;
+	assert(rt_on_loop(l) && rt_self() != NULL);
 	struct job j = {.fn = fn, .arg = arg, .fiber = rt_self(), .done = {.fn = job_done}};
 	pthread_mutex_lock(&o->lock);
+	assert(!o->closing);
 	*o->last = &j;
 	o->last = &j.next;
 	pthread_cond_signal(&o->more);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside the real world: the loop and how an operation goes through its ring. */
+/* Private to the real world: the loop, and operations on its ring. */
 #ifndef RT_REAL_REAL_H
 #define RT_REAL_REAL_H
 
@@ -13,33 +13,34 @@
 
 struct offload;
 
-/* What a completion calls; lives until then. */
+/* An operation on the ring. Must stay valid until its completion has called done. */
 struct io_op {
 	void (*done)(struct io_op *op, int result);
 	struct rt_fiber *fiber;
 };
 
-/* How a loop of rt_loop_open ends; lives on the stack of the fiber that closes it. */
+/* The end of a loop of rt_loop_open; lives on the stack of the fiber that closes it. */
 struct loop_close {
-	struct rt_msg asked; /* to the loop */
-	struct rt_msg ended; /* back home */
-	struct real_loop *loop;
-	struct rt_loop *home;
-	struct rt_fiber *closer;
+	struct rt_msg asked;     /* to the loop: end */
+	struct rt_msg ended;     /* back to home: the loop has ended */
+	struct real_loop *loop;  /* the loop to close */
+	struct rt_loop *home;    /* of closer */
+	struct rt_fiber *closer; /* waits for `ended` */
 };
 
 struct real_loop {
 	struct rt_loop base;
 	struct sched sched;
 	struct io_uring ring;
-	bool submit_soon; /* something large is queued: the device should not wait for other fibers */
+	bool submit_soon; /* a large request is queued: submit before other fibers run */
 	const struct rt_real_options *options;
 	struct offload *offload; /* shared by the loops of the process */
 
-	/* Messages from other threads. Whoever puts the first one in writes the eventfd, so there is one
-	 * wake-up per batch, and does so under the lock: once the loop has seen a message, its sender
-	 * touches the loop no more, and the loop may end. */
-	pthread_mutex_t inbox_lock; /* guards inbox_*; nothing is taken inside */
+	/* Messages from other threads. The sender of the first message writes the eventfd: one wake-up per
+	 * batch. It writes under the lock: once the loop has a message, the message's sender does not
+	 * touch the loop any more, so the loop may end. */
+	pthread_mutex_t
+		inbox_lock; /* guards inbox_first, inbox_last; no other lock is taken inside */
 	struct rt_msg *inbox_first;
 	struct rt_msg **inbox_last;
 	bool inbox_due; /* the eventfd was read */
@@ -51,9 +52,9 @@ struct real_loop {
 	struct signalfd_siginfo signal_info;
 	struct io_op signal_op;
 
-	pthread_t thread; /* of loops made by loop_open */
+	pthread_t thread; /* of a loop of rt_loop_open */
 	const char *name;
-	struct loop_close *close; /* set when asked to end */
+	struct loop_close *close; /* set once rt_loop_close was called */
 };
 
 static inline struct real_loop *real_loop(struct rt_loop *l)
@@ -61,22 +62,23 @@ static inline struct real_loop *real_loop(struct rt_loop *l)
 	return container_of(l, struct real_loop, base);
 }
 
-/* A free submission entry; submits what is queued when the ring is full. */
+/* Returns a free submission entry. If the ring is full, submits its entries first. */
 struct io_uring_sqe *ring_sqe(struct real_loop *l);
-/* Park the calling fiber until the operation prepared in sqe completes. */
+/* Parks the calling fiber until the operation in sqe completes; returns its result. */
 int64_t ring_wait(struct real_loop *l, struct io_uring_sqe *sqe, enum park_mode mode);
 
 /*
- * The kernel takes a killed process's ring apart after the process is gone; its listening sockets and
- * file locks live until then. A server that is started again at once finds them taken, and waits a
- * little: false when it has waited long enough.
+ * Waits before another attempt to take a file lock or an address; false once until_ns has passed. The kernel
+ * dismantles the ring of a killed process after the process itself, and its listening sockets and file locks
+ * live until then. A server that restarts at once would find them taken.
  */
-#define DEAD_PATIENCE_NS (1 * NS_PER_S)
-bool wait_for_the_dead(uint64_t until_ns);
+#define RELEASE_WAIT_NS (1 * NS_PER_S)
+bool release_wait(uint64_t until_ns);
 
-/* offload.c */
+/* offload.c: the pool of threads. NULL: out of memory. */
 struct offload *offload_open(unsigned threads);
 void offload_close(struct offload *o);
+/* Runs fn(arg) on a thread of the pool; parks the calling fiber until it returns. */
 int offload_run(struct rt_loop *l, void (*fn)(void *), void *arg);
 
 extern const struct rt_fs_ops real_fs_ops;

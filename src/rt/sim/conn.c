@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Streams over packets that get lost, late, doubled, out of order, or changed.
+ * Streams over packets that are lost, delayed, duplicated, reordered or changed.
  *
- * A stream is cut into segments; each is sent as a packet that arrives after the latency, unless the
- * path is cut or a fault strikes. The receiver puts them in order by number, drops what it has, and
- * acknowledges all up to the first gap; the acknowledgement takes no time, but does not pass a cut.
- * A segment that was not acknowledged when its packet arrived or was lost is sent again after a
- * while, twice as long each time; after CONN_TIMEOUT_NS the sender gives the connection up.
+ * A stream is split into segments. A segment is sent as a packet, which arrives after the latency unless the path
+ * is cut or a fault strikes. The receiver orders segments by sequence number, drops duplicates, and acknowledges
+ * all up to the first gap. An acknowledgement takes no time, but does not pass a cut. If a segment is not
+ * acknowledged when its packet arrives or is lost, the sender sends it again after a back-off that doubles each
+ * time; after CONN_TIMEOUT_NS the sender gives up the connection.
  *
  *	seq        0      1..99    100..299   300
  *	segment    OPEN   data     data       FIN      recv_seq = 100: 1..99 can be read,
  *	                           (lost)              FIN is early and waits for 100..299
  *
- * An end is gone when its process died, when it was reset, or gave up. A machine that runs answers
- * segments for an end that is gone with a reset; a dark one answers nothing.
+ * An end is gone once its process was killed, it was reset, or it gave up. A machine that is on answers segments
+ * for such an end with a reset; a dark one (without power) does not answer.
  *
  * Invariants:
- * 1. Every unacknowledged segment has a packet on its way or its timer armed.
- * 2. unacked_bytes of one end and ready_bytes of the other stay within CONN_WINDOW together.
- * 3. A connection is freed when neither end is held, nothing is unacknowledged and no packet flies.
+ * 1. Every unacknowledged segment has a packet under way or its timer armed.
+ * 2. An end sends data only while its unacked_bytes plus the ready_bytes of the other end, with that data, is at
+ *    most CONN_WINDOW. (After a cut some bytes may be in both.)
+ * 3. A connection is freed once neither end is held, no segment is unacknowledged and no packet is under way.
  */
 #include "rt/sim/conn.h"
 
@@ -30,9 +31,9 @@
 #include "base/base.h"
 #include "base/crc.h"
 
-#define CONN_WINDOW (256 * KIB)
-#define SEGMENT_MAX (16 * KIB)
-#define SPLIT_CHANCE 0.125 /* of a segment to end at any byte instead of when it is full */
+#define CONN_WINDOW (256 * KIB) /* bytes */
+#define SEGMENT_MAX (16 * KIB)  /* bytes */
+#define SPLIT_CHANCE 0.125      /* probability that a segment ends before it is full */
 #define RTO_FIRST_NS (200 * NS_PER_MS)
 #define RTO_MAX_NS (5 * NS_PER_S)
 #define CONN_TIMEOUT_NS (15 * NS_PER_S)
@@ -45,7 +46,7 @@ static struct sim *sim_of(const struct conn_end *e)
 	return e->conn->net->sim;
 }
 
-/* For the trace: which end of which connection. */
+/* Returns a number for the trace that identifies the end. */
 static uint64_t end_name(const struct conn_end *e)
 {
 	return e->conn->id << 1 | (uint64_t)(e == &e->conn->ends[1]);
@@ -55,6 +56,7 @@ static uint64_t end_name(const struct conn_end *e)
 
 static void segment_unref(struct segment *g)
 {
+	assert(g == NULL || g->refs > 0);
 	if (g != NULL && --g->refs == 0)
 		free(g);
 }
@@ -77,11 +79,12 @@ static void packets_free(struct sim *s, struct list *head)
 	}
 }
 
-/* The sender is done with it, one way or the other. */
+/* Removes a segment from the sender: it was acknowledged, or the end is gone. */
 static void segment_forget(struct conn_end *e, struct segment *g)
 {
 	sim_timer_cancel(sim_of(e), &g->timer);
 	list_remove(&g->link);
+	assert(g->from == e && e->unacked_bytes >= g->len);
 	e->unacked_bytes -= g->len;
 	segment_unref(g);
 }
@@ -113,6 +116,7 @@ void conn_free(struct conn *c)
 	free(c);
 }
 
+/* Frees the connection if nothing needs it any more: invariant 3. */
 static void conn_settle(struct conn *c)
 {
 	if (!c->ends[0].held && !c->ends[1].held && list_empty(&c->ends[0].unacked) &&
@@ -163,7 +167,7 @@ static void receiver_nudge(struct conn_end *e)
 		wake(&e->receiver);
 }
 
-/* The connection is over for this end. What arrived in order before can still be read. */
+/* Ends the connection for this end. Data that arrived in order before can still be read. */
 static void end_gone(struct conn_end *e, int error)
 {
 	if (e->gone)
@@ -173,6 +177,7 @@ static void end_gone(struct conn_end *e, int error)
 	e->error = error;
 	unacked_forget(e);
 	packets_free(sim_of(e), &e->early);
+	assert(e->unacked_bytes == 0);
 	wake(&e->sender);
 	wake(&e->receiver);
 }
@@ -280,6 +285,7 @@ static struct segment *segment_new(struct conn_end *e, enum seg_kind kind, uint3
 	g->rto_ns = e->conn->local ? NS_PER_MS : RTO_FIRST_NS;
 	e->send_seq += g->span;
 	e->unacked_bytes += len;
+	assert(len == 0 || e->unacked_bytes + e->peer->ready_bytes <= CONN_WINDOW);
 	list_push_back(&e->unacked, &g->link);
 	return g;
 }
@@ -307,7 +313,7 @@ static void end_ack(struct conn_end *sender, uint64_t up_to)
 	sender_nudge(sender);
 }
 
-/* The transport's checksum did not notice. */
+/* Flips a bit of the packet's data, which the transport's checksum does not detect. */
 static void packet_flip(struct packet *p)
 {
 	struct segment *g = p->segment;
@@ -325,10 +331,11 @@ static void packet_flip(struct packet *p)
 	p->flip = false;
 }
 
-/* The next piece of the stream is here. False: it cannot be taken, as if it had never come. */
+/* Takes the next segment of the stream. False: it is treated as lost, and the sender sends it again. */
 static bool end_take(struct conn_end *e, struct packet *p)
 {
 	struct segment *g = p->segment;
+	assert(g->seq == e->recv_seq && !e->fin_seen);
 	int rc;
 
 	switch (g->kind) {
@@ -360,7 +367,7 @@ static bool end_take(struct conn_end *e, struct packet *p)
 	return true;
 }
 
-/* Keep a packet that came before its turn. */
+/* Keeps a packet that arrived before an earlier segment. */
 static void early_keep(struct conn_end *e, struct packet *p)
 {
 	struct list *at = e->early.prev;
@@ -388,7 +395,7 @@ static void early_take(struct conn_end *e)
 	}
 }
 
-/* A segment reached a machine that runs. Takes p. */
+/* A segment has reached a machine that is on. Takes p. */
 static void end_receive_take(struct conn_end *e, struct packet *p)
 {
 	struct conn *c = e->conn;
@@ -439,7 +446,7 @@ static void packet_arrive(struct timer *t)
 	conn_settle(c);
 }
 
-/* --- what processes call ----------------------------------------------------------------------- */
+/* --- calls of processes ----------------------------------------------------------------------- */
 
 struct conn_end *conn_open(struct sim_net *net, struct sim_node *from, struct sim_node *to,
 			   const char *target)
@@ -486,6 +493,7 @@ static size_t ready_read(struct conn_end *e, uint8_t *buf, size_t len)
 
 	while (done < len && e->ready_bytes > 0) {
 		struct packet *p = list_entry(list_first(&e->ready), struct packet, link);
+		assert(e->ready_skip < p->segment->len);
 		size_t part = (size_t)min_u64(len - done, p->segment->len - e->ready_skip);
 		memcpy(buf + done, p->segment->data + e->ready_skip, part);
 		done += part;
@@ -528,7 +536,7 @@ int64_t conn_recv(struct rt_sock *s, void *buf, size_t len, size_t min)
 	}
 }
 
-/* A whole segment as a rule; now and then one that ends anywhere. */
+/* Draws the length of the next segment: full, or with SPLIT_CHANCE any shorter length. */
 static uint32_t segment_len(struct sim *s, uint64_t left)
 {
 	uint64_t len = min_u64(left, SEGMENT_MAX);
@@ -538,7 +546,7 @@ static uint32_t segment_len(struct sim *s, uint64_t left)
 	return (uint32_t)len;
 }
 
-/* Copy len bytes, skip bytes into the pieces. */
+/* Copies len bytes of an iovec list, from `skip` bytes after its start. */
 static void iov_gather(uint8_t *out, size_t len, const struct iovec *iov, uint64_t skip)
 {
 	while (len > 0) {
@@ -575,7 +583,7 @@ static int send_wait(struct conn_end *e)
 	}
 }
 
-/* This end's half of a reset: at once, with all that was not read. The other end may not hear of it. */
+/* Resets this end at once, and drops unread data. The other end gets a reset or, half of the time, nothing. */
 static int end_reset(struct conn_end *e)
 {
 	if (rng_chance(&sim_of(e)->rng, 0.5))
@@ -622,7 +630,7 @@ void conn_shutdown(struct rt_sock *s)
 	wake(&e->sender);
 }
 
-/* As a kernel closes a socket: what was sent still goes out, unless something was left unread. */
+/* Closes as a kernel does: sent data is still delivered, unless received data is unread; then it resets. */
 static void end_let_go(struct conn_end *e)
 {
 	e->held = false;
@@ -641,6 +649,7 @@ void conn_close(struct rt_sock *s)
 	struct conn *c = e->conn;
 
 	assert(e->receiver == NULL && e->sender == NULL);
+	assert(e->held && e->node->open_socks > 0);
 	e->node->open_socks--;
 	end_let_go(e);
 	conn_settle(c);
@@ -665,7 +674,7 @@ void conn_crash(struct conn *c, struct sim_node *n, bool power)
 		struct conn_end *e = &c->ends[k];
 		if (e->node != n || e->gone)
 			continue;
-		/* The waiters end with their process: it is not for the network to wake them. */
+		/* loop_kill wakes the waiting fibers of the process. */
 		e->receiver = NULL;
 		e->sender = NULL;
 		bool held = e->held;
@@ -675,7 +684,7 @@ void conn_crash(struct conn *c, struct sim_node *n, bool power)
 			reset_send(e);
 			end_gone(e, -ECONNRESET);
 		} else {
-			end_let_go(e); /* the kernel closes it in order */
+			end_let_go(e); /* the kernel of the machine closes the socket */
 			e->held = held;
 		}
 		received_forget(e);

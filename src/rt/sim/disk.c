@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The simulated disks themselves: time, space, the faults that strike by themselves, crashes. */
+/* The simulated disks: time, space, faults at random times, crashes. */
 #include "rt/sim/disk.h"
 
 #include <assert.h>
@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPELL_MIN_NS (100 * NS_PER_MS) /* how long a disk stays slow, hung or full */
+#define SPELL_MIN_NS (100 * NS_PER_MS) /* shortest time that a disk stays slow, hung or full */
 #define SPELL_MAX_NS (10 * NS_PER_S)
-#define HANG_LOOK_NS (100 * NS_PER_MS) /* how soon an operation notices that a hang was healed */
+#define HANG_LOOK_NS \
+	(100 * NS_PER_MS) /* interval at which an operation checks whether a hang has ended */
 #define DISK_NAMES_MAX (1U << 24)
 
 /* --- time and space ---------------------------------------------------------------------------- */
@@ -23,7 +24,7 @@ size_t disk_free_blocks(const struct sim_disk *d)
 	return total - d->used_blocks;
 }
 
-/* Latency of its own, then its turn on the one channel to the medium. */
+/* Returns the duration of an operation: its latency, plus its transfer after all queued transfers. */
 static uint64_t operation_ns(struct sim_disk *d, uint64_t bytes)
 {
 	struct sim *s = d->node->sim;
@@ -52,7 +53,7 @@ int disk_wait(struct sim_disk *d, uint64_t bytes)
 	delay_ns = operation_ns(d, bytes);
 	for (;;) {
 		int rc = sim_delay(s, delay_ns);
-		/* The delay may be over and the process die before the fiber gets to run. */
+		/* The process may crash after the delay has ended and before the fiber runs. */
 		if (rc != 0 || l->dead)
 			return -ECANCELED;
 		if (d->lost)
@@ -63,7 +64,7 @@ int disk_wait(struct sim_disk *d, uint64_t bytes)
 	}
 }
 
-/* --- faults that strike by themselves ---------------------------------------------------------- */
+/* --- faults at random times ---------------------------------------------------------- */
 
 static void hit_trace(struct sim_disk *d, enum sim_fault f, uint64_t a, uint64_t b,
 		      const char *what)
@@ -80,13 +81,14 @@ static uint64_t spell_end_ns(struct sim_disk *d)
 
 static void flip(struct inode *i, uint64_t offset, unsigned bit)
 {
+	assert(!i->is_dir && offset < i->cache.size_bytes);
 	image_flip(&i->cache, offset, bit);
 	image_flip(&i->stable, offset, bit);
 	i->unlike = true;
 	i->disk->damage |= SIM_DAMAGE_ROT;
 }
 
-/* One bit of one stored byte, all bytes alike. */
+/* Flips a bit of a stored byte; every byte has the same probability. */
 static void hit_rot(void *ctx)
 {
 	struct sim_disk *d = ctx;
@@ -156,7 +158,7 @@ static void hit_loss(void *ctx)
 	disk_lose(d);
 }
 
-/* --- what the rest of the simulator and its users call ----------------------------------------- */
+/* --- calls of the simulator and of tests ----------------------------------------- */
 
 struct sim_disk *sim_disk_add(struct sim_node *n, const char *name, uint64_t size_bytes)
 {
@@ -196,7 +198,7 @@ static void disk_crash(struct sim_disk *d, bool power)
 		else
 			inode_process_death(i);
 		if (d->lost)
-			inode_wipe(i); /* what was in flight has nowhere to land */
+			inode_wipe(i); /* also drops writes that inode_power_loss settled */
 		inode_settle_refs(i);
 	}
 	if (power)
@@ -240,8 +242,10 @@ void sim_disks_free(struct sim_node *n)
 		for (size_t s = 0; s < DISK_STRIKERS; s++)
 			sim_striker_stop(&d->strikers[s]);
 		name_wipe(d);
+		assert(d->journal_count == 0);
 		while ((k = list_first(&d->inodes)) != NULL)
 			inode_free(list_entry(k, struct inode, link));
+		assert(d->used_blocks == 0); /* every block was charged to an inode */
 		map_fini(&d->names);
 		free(d);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside the simulated disks: image.c keeps bytes, inode.c decides which of them are durable, name.c
- * has the tree of names and its journal, disk.c the disks and their faults, file.c the calls of rt.
+ * Private to the simulated disks: image.c stores bytes, inode.c decides which of them are durable, name.c has the
+ * tree of names and its journal, disk.c the disks and their faults, file.c the calls of rt.
  */
 #ifndef RT_SIM_DISK_H
 #define RT_SIM_DISK_H
@@ -19,25 +19,25 @@
 struct image {
 	uint8_t **blocks; /* NULL: a hole */
 	size_t slots;
-	size_t used_blocks; /* without holes */
+	size_t used_blocks; /* blocks that are no holes */
 	uint64_t size_bytes;
 };
 
 void image_fini(struct image *im);
-/* Extends the image when it reaches past its end. */
+/* Writes bytes; extends the image if they end past its end. */
 void image_write(struct image *im, uint64_t offset, const void *data, size_t len);
-/* Past the end reads zeros. */
+/* Reads bytes; zeros past the end. */
 void image_read(const struct image *im, uint64_t offset, void *data, size_t len);
 void image_resize(struct image *im, uint64_t size_bytes);
-/* Turn holes in the range into zeroed blocks; the size stays. */
+/* Turns holes in the range into zeroed blocks; the size does not change. */
 void image_reserve(struct image *im, uint64_t offset, uint64_t len);
-/* How many holes there are in the blocks that the range touches. */
+/* Returns the number of holes among the blocks that the range touches. */
 size_t image_holes(const struct image *im, uint64_t offset, uint64_t len);
 void image_copy(struct image *to, const struct image *from);
-/* Flip one bit, if that byte is stored at all. */
+/* Flips one bit; does nothing in a hole or past the end. */
 void image_flip(struct image *im, uint64_t offset, unsigned bit);
 
-/* --- inode.c: what of a file is durable -------------------------------------------------------- */
+/* --- inode.c: durable and pending bytes of a file -------------------------------------------------------- */
 
 enum change_kind { CHANGE_WRITE, CHANGE_RESIZE, CHANGE_RESERVE };
 
@@ -65,46 +65,47 @@ struct inode {
 	uint64_t id;
 	char label[40]; /* for the trace */
 	bool is_dir;
-	unsigned names;     /* in the tree: 0 or 1 */
-	unsigned handles;   /* open files */
-	unsigned undo_refs; /* from the journal of names */
-	size_t charged_blocks;
+	unsigned names;        /* in the tree: 0 or 1 */
+	unsigned handles;      /* open files */
+	unsigned undo_refs;    /* references of the journal of names */
+	size_t charged_blocks; /* part of disk.used_blocks */
 
-	struct image cache;   /* what reads see */
-	struct image stable;  /* what is certain to survive the loss of power */
+	struct image cache;   /* the bytes that reads return */
+	struct image stable;  /* the bytes that survive a power loss */
 	struct list pending;  /* change: in cache, not in stable; in order */
-	struct list inflight; /* change: a fiber is waiting for it to be written */
-	bool unlike;          /* cache may differ from stable by more than pending */
+	struct list inflight; /* change: of a write call that has not ended */
+	bool unlike;          /* cache may differ from stable by more than pending: invariant 1 */
 	uint64_t change_seq;
 	size_t pending_count;
 	uint64_t pending_bytes;
 	struct list past;
 	size_t past_count;
-	const void *locker; /* the handle that holds the lock */
+	const void *locker; /* the open file with RT_LOCK, or NULL */
 
-	struct inode *parent; /* of a directory; the root is its own */
+	struct inode *parent; /* of a directory; the root is its own parent */
 	struct list entries;  /* dentry */
 	size_t entry_count;
 };
 
 struct inode *inode_new(struct sim_disk *d, bool is_dir);
-/* Free it if nothing refers to it any more; otherwise account for its space. */
+/* Frees the inode if no reference is left; otherwise updates the account of its space. */
 void inode_settle_refs(struct inode *i);
 void inode_free(struct inode *i);
-/* Forget all bytes, but not changes in flight: they belong to fibers. */
+/* Drops all bytes and pending changes; changes in flight belong to fibers and stay. */
 void inode_wipe(struct inode *i);
 
 struct change *change_new(enum change_kind kind, uint64_t offset, uint64_t len);
-/* Apply to what reads see and keep as pending. Takes c. */
+/* Applies the change to cache and adds it to pending. Takes c. */
 void inode_change_take(struct inode *i, struct change *c);
-/* Make every change up to seq durable. */
+/* Makes every pending change up to seq durable. */
 void inode_commit(struct inode *i, uint64_t seq);
-/* A sync failed: what reached the medium is decided now, and no later sync says anything about it. */
+/* After a failed sync: draws which changes up to seq reached the medium; no later sync covers the others. */
 void inode_commit_failed(struct inode *i, uint64_t seq);
+/* Draws what survives of pending changes and those in flight. */
 void inode_power_loss(struct inode *i);
-/* The process died with its memory only: writes in flight end in the page cache, or do not. */
+/* The process was killed, the machine runs on: draws which writes in flight reach the page cache. */
 void inode_process_death(struct inode *i);
-/* How many of the bytes of a write fit into the free space, from its start. */
+/* Returns how many bytes of a write, from its start, fit into the free space. */
 uint64_t inode_fit(const struct inode *i, uint64_t offset, uint64_t len);
 
 /* --- name.c: the tree of names ----------------------------------------------------------------- */
@@ -119,32 +120,33 @@ struct dentry {
 	char name[];
 };
 
-/* Where a path leads. */
+/* The result of a path lookup. */
 struct place {
 	struct sim_disk *disk;
-	struct inode *dir; /* that holds the last name; NULL for the root of the disk */
-	const char *name;  /* not terminated */
+	struct inode *dir; /* directory of the last name; NULL: the path is the disk's root */
+	const char *name;  /* the last name, not terminated */
 	size_t len;
 	struct inode *inode; /* NULL: no such name */
 	bool must_be_dir;    /* the path ends in a slash */
 };
 
-/* 0 also when only the last name is missing. -ENOENT, -ENOTDIR, -ENAMETOOLONG, -EINVAL, -ENODEV. */
+/* Looks up a path; 0 also if only the last name does not exist. -ENOENT, -ENOTDIR, -ENAMETOOLONG, -ENODEV. */
 int name_find(struct sim_node *n, const char *path, struct place *p);
-/* Only the disk of a path. */
+/* Returns the disk of a path, or NULL. */
 struct sim_disk *name_disk(struct sim_node *n, const char *path);
 
 void name_add(struct inode *dir, const char *name, size_t len, struct inode *i);
 void name_remove(struct inode *dir, const char *name, size_t len);
-/* Whatever to names is replaced. */
+/* Renames; replaces an existing target. */
 void name_move(const struct place *from, const struct place *to);
 
-/* The last journal entry that touches dir, 0 when there is none. */
+/* Returns the sequence number of the last journal entry of a directory, or 0. */
 uint64_t name_last(const struct sim_disk *d, const struct inode *dir);
+/* Makes every journal entry up to seq durable. */
 void name_commit(struct sim_disk *d, uint64_t seq);
-/* Take back what the loss of power takes back. */
+/* Draws how much of the journal survives a power loss, and undoes the rest. */
 void name_power_loss(struct sim_disk *d);
-/* Forget the whole tree below the root. */
+/* Removes all names below the root. */
 void name_wipe(struct sim_disk *d);
 
 /* --- disk.c ------------------------------------------------------------------------------------ */
@@ -166,23 +168,23 @@ struct sim_disk {
 	size_t journal_count;
 	uint64_t journal_seq;
 
-	uint64_t busy_until_ns; /* the transfers that are queued */
+	uint64_t busy_until_ns; /* end of the queued transfers */
 	uint64_t slow_until_ns;
-	uint64_t slow_factor;
+	uint64_t slow_factor; /* on latency and transfer time while slow */
 	uint64_t hang_until_ns;
 	uint64_t full_until_ns;
 	bool lost;
-	bool spared;     /* from damage */
+	bool spared;     /* sim_disk_spare: exempt from damage */
 	unsigned damage; /* enum sim_damage */
 	struct sim_striker strikers[DISK_STRIKERS];
 };
 
-/* Free blocks as the process would find them now. */
+/* Returns the number of free blocks; 0 while the disk is full by a fault. */
 size_t disk_free_blocks(const struct sim_disk *d);
 
 /*
- * The time one operation takes. 0, -ENODEV when the disk was lost, -ECANCELED when the process died:
- * then the caller touches nothing any more, neither the file nor its own memory on the disk.
+ * Waits for the time of one operation. -ENODEV: the disk was lost. -ECANCELED: the process crashed; then the caller
+ * must not touch the file, nor a change that it has put in flight.
  */
 int disk_wait(struct sim_disk *d, uint64_t bytes);
 

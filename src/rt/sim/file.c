@@ -2,13 +2,14 @@
 /*
  * The calls of rt on files and names, on simulated disks.
  *
- * An operation takes its time first and has its effect at the end of it, in one piece. Operations on
- * names may as well have it at the start, by a throw of the coin: a process that dies meanwhile then
- * finds it done. A write that is under way when its process dies is settled by sim_disks_crash.
+ * An operation first waits for its duration, and has its effect at the end, at one instant. An operation on names
+ * has its effect at the start instead, half of the time: a process that crashes meanwhile then finds it done.
+ * sim_disks_crash settles a write that is under way when its process crashes.
  *
- * After a wait ended with -ECANCELED the process is dead and another fiber of it may have closed the
- * file: nothing may be touched.
+ * After a wait that ended with -ECANCELED the process has crashed, and another of its fibers may have closed the
+ * file: the call must not touch it any more.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static bool direct_misaligned(const struct sim_file *f, const struct iovec *iov,
 	return bits % RT_DIRECT_ALIGN != 0;
 }
 
-/* Fill the first len bytes of the pieces from an image. */
+/* Reads len bytes of an image into an iovec list. */
 static void iov_fill(const struct iovec *iov, int n, uint64_t len, const struct image *im,
 		     uint64_t offset)
 {
@@ -62,12 +63,13 @@ static void iov_fill(const struct iovec *iov, int n, uint64_t len, const struct 
 	}
 }
 
-/* Lay data over the pieces, at bytes in, as far as the first len bytes go. */
+/* Overwrites the bytes of an iovec list from `at` on with data, within its first len bytes. */
 static void iov_overlay(const struct iovec *iov, int n, uint64_t len, uint64_t at,
 			const uint8_t *data, uint64_t data_len)
 {
 	uint64_t start = 0;
 
+	assert(at <= len);
 	data_len = min_u64(data_len, len - at);
 	for (int k = 0; k < n; k++) {
 		uint64_t from = max_u64(start, at);
@@ -79,7 +81,7 @@ static void iov_overlay(const struct iovec *iov, int n, uint64_t len, uint64_t a
 	}
 }
 
-/* A file with bytes, drawn from all of the disk. */
+/* Draws a file that is not empty from all files of the disk. */
 static struct inode *any_file(struct sim_disk *d)
 {
 	struct inode *i;
@@ -87,6 +89,7 @@ static struct inode *any_file(struct sim_disk *d)
 
 	list_for_each_entry(i, &d->inodes, link)
 		count += i->cache.size_bytes > 0;
+	assert(count > 0);
 	uint64_t pick = sim_between(d->node->sim, 1, count);
 	list_for_each_entry(i, &d->inodes, link) {
 		pick -= i->cache.size_bytes > 0;
@@ -96,7 +99,7 @@ static struct inode *any_file(struct sim_disk *d)
 	return i;
 }
 
-/* The bytes of another place: half of the time of the same file, else of any. */
+/* Reads from a random block, half of the time of the same file, else of any file. */
 static void read_misdirected(struct inode *i, const struct iovec *iov, int n, uint64_t len)
 {
 	struct sim *s = i->disk->node->sim;
@@ -109,7 +112,7 @@ static void read_misdirected(struct inode *i, const struct iovec *iov, int n, ui
 	iov_fill(iov, n, len, &other->cache, block * DISK_BLOCK_BYTES);
 }
 
-/* The newest replaced bytes of the range, or NULL. */
+/* Returns the newest replaced bytes that overlap the range, or NULL. */
 static const struct past *past_of(const struct inode *i, uint64_t offset, uint64_t len)
 {
 	for (struct list *l = i->past.prev; l != &i->past; l = l->prev) {
@@ -165,8 +168,8 @@ static int64_t sim_file_readv(struct rt_file *base, const struct iovec *iov, int
 }
 
 /*
- * The write goes to another place of the file, or nowhere when the file is too short to have one; the
- * file system believes it went well and records the size. Takes c.
+ * Writes to a random block of the file, or not at all if the file is too short; the file system does not notice
+ * and records the new size. Takes c.
  */
 static void write_misdirected_take(struct inode *i, struct change *c)
 {
@@ -192,7 +195,7 @@ static void write_misdirected_take(struct inode *i, struct change *c)
 		inode_change_take(i, change_new(CHANGE_RESIZE, end, 0));
 }
 
-/* The write has had its time: what becomes of it. Takes c. */
+/* The write's duration is over: draws its outcome and applies it. Takes c. */
 static int64_t write_land_take(struct inode *i, struct change *c)
 {
 	struct sim_node *node = i->disk->node;
@@ -233,7 +236,7 @@ static int64_t sim_file_writev(struct rt_file *base, const struct iovec *iov, in
 		return -EINVAL;
 	if (len == 0)
 		return 0;
-	/* A simulated file system has no files larger than its disk, not even sparse ones. */
+	/* Limit of the simulated file system: no file, not even a sparse one, is larger than its disk. */
 	if (offset >= i->disk->size_bytes)
 		return -EFBIG;
 	len = min_u64(len, i->disk->size_bytes - offset);
@@ -248,7 +251,7 @@ static int64_t sim_file_writev(struct rt_file *base, const struct iovec *iov, in
 	list_push_back(&i->inflight, &c->link);
 	int rc = disk_wait(i->disk, len);
 	if (rc == -ECANCELED)
-		return rc; /* c belongs to sim_disks_crash */
+		return rc; /* sim_disks_crash has taken c */
 	list_remove(&c->link);
 	if (rc != 0) {
 		free(c);
@@ -263,7 +266,7 @@ static int sim_file_sync(struct rt_file *base)
 {
 	struct sim_file *f = sim_file_of(base);
 	struct inode *i = f->inode;
-	/* Writes that end while the sync is under way are not promised anything. */
+	/* The sync covers writes that ended before it started. */
 	uint64_t seq = i->change_seq;
 	int rc = disk_wait(i->disk, i->pending_bytes);
 
@@ -280,7 +283,7 @@ static int sim_file_sync(struct rt_file *base)
 	return rc;
 }
 
-/* An operation that moves no bytes; a name may have changed all the same when it fails. */
+/* Waits for an operation without data. After -EIO a name may have changed all the same. */
 static int disk_operate(struct sim_disk *d)
 {
 	int rc = disk_wait(d, 0);
@@ -340,6 +343,7 @@ static void sim_file_close(struct rt_file *base)
 	struct sim_file *f = sim_file_of(base);
 	struct inode *i = f->inode;
 
+	assert(i->handles > 0 && f->node->open_files > 0);
 	if (i->locker == f)
 		i->locker = NULL;
 	i->handles--;
@@ -360,7 +364,7 @@ static const struct rt_file_ops sim_file_ops = {
 
 /* --- names ------------------------------------------------------------------------------------- */
 
-/* What every call on a path begins with: a disk to wait for. */
+/* Waits for an operation on the disk of a path. */
 static int path_wait(struct sim_node *n, const char *path)
 {
 	struct sim_disk *d = name_disk(n, path);
@@ -535,7 +539,7 @@ static int names_change(struct rt_loop *l, enum names_call call, const char *pat
 
 	if (d == NULL)
 		return -ENOENT;
-	/* A lost or hung disk does nothing early. */
+	/* On a lost or hung disk no effect comes early. */
 	bool early =
 		!d->lost && n->sim->now_ns >= d->hang_until_ns && rng_chance(&n->sim->rng, 0.5);
 	if (early)
@@ -561,7 +565,7 @@ static int sim_fs_mkdir(struct rt_loop *l, const char *path)
 	return names_change(l, NAMES_MKDIR, path, NULL);
 }
 
-/* The directory at path, now. */
+/* Looks up a directory. */
 static int dir_find(struct sim_node *n, const char *path, struct place *p)
 {
 	int rc = name_find(n, path, p);
@@ -585,7 +589,7 @@ static int sim_fs_dir_sync(struct rt_loop *l, const char *path)
 	rc = disk_operate(p.disk);
 	if (rc != 0)
 		return rc;
-	/* The entries stay in the journal: a later sync of the directory still makes them durable. */
+	/* After a failure the entries stay in the journal: a later sync of the directory makes them durable. */
 	if (seq != 0 && sim_roll(n->sim, SIM_DISK_SYNC_FAIL, n))
 		rc = -EIO;
 	else
@@ -616,7 +620,7 @@ struct listed {
 	char name[DISK_NAME_MAX + 1];
 };
 
-/* A copy of the names, shuffled: nobody may rely on an order. */
+/* Copies the names in random order, so that no caller can rely on an order. */
 static struct listed *list_copy(struct sim *s, const struct inode *dir, size_t *count)
 {
 	struct listed *names = sim_need(calloc(dir->entry_count + 1, sizeof(*names)));
@@ -630,6 +634,7 @@ static struct listed *list_copy(struct sim *s, const struct inode *dir, size_t *
 		names[other].is_dir = e->inode->is_dir;
 		k++;
 	}
+	assert(k == dir->entry_count);
 	*count = k;
 	return names;
 }

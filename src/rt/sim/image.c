@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Space that was reserved but never written: many slots point here. */
+/* The block of all reserved slots that were never written. */
 static const uint8_t image_zeros[DISK_BLOCK_BYTES];
 
 static uint8_t *reserved_block(void)
@@ -43,9 +43,10 @@ static void image_slots(struct image *im, size_t slots)
 	im->slots = slots;
 }
 
-/* The block, ready to be written to; whole says that no old byte of it will be left. */
+/* Returns a block that can be written; whole: the caller overwrites all of it. */
 static uint8_t *image_block(struct image *im, size_t b, bool whole)
 {
+	assert(b < im->slots);
 	uint8_t *block = im->blocks[b];
 	if (block != NULL && block != image_zeros)
 		return block;
@@ -98,11 +99,12 @@ void image_resize(struct image *im, uint64_t size_bytes)
 {
 	size_t keep = blocks_of(size_bytes);
 
-	/* Bytes past the end are always zero, so that growing again shows none of the old ones. */
+	/* Bytes past the end stay zero, so that growing again returns no old bytes. */
 	for (size_t b = keep; b < im->slots; b++) {
 		if (im->blocks[b] == NULL)
 			continue;
 		block_free(im->blocks[b]);
+		assert(im->used_blocks > 0);
 		im->blocks[b] = NULL;
 		im->used_blocks--;
 	}

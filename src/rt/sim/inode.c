@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What of a file is durable.
+ * Durable and pending bytes of a file.
  *
- * A file has two images: cache is what reads see, stable is what the loss of power cannot take. A
- * change goes into cache at once and waits in pending, in order; a sync applies pending to stable.
+ * A file has two images: cache has the bytes that reads return, stable those that survive a power loss. A change
+ * is applied to cache at once and queued in pending; a sync applies pending to stable, in order.
  *
  *	write 0..4K "A", sync, write 0..4K "B", write 4K..8K "C"
  *	cache = B C    stable = A    pending = [B at 0, C at 4K]
  *
- * When the power goes, each pending change is lost, torn (some of its sectors land) or survives, one
- * independent of the other: so C may be there without B. The result is the new cache and stable.
+ * At a power loss each pending change is lost, torn (some of its sectors survive) or survives, independent of the
+ * others: C may survive without B. The result becomes cache and stable.
  *
- * A failed sync (as on Linux): the pages are clean afterwards, whatever reached the medium. That is
- * decided then and there in stable, out of sight; cache shows the bytes until the power goes.
+ * After a failed sync the pages are clean, as on Linux, whether they reached the medium or not. Which of them did is
+ * drawn at that moment and applied to stable; cache keeps all bytes until the next power loss.
  *
  * Invariants:
- * 1. stable with all of pending applied equals cache, unless a sync failed, a write was misdirected or
- *    a bit rotted.
- * 2. Bytes of stable that a good sync covered change only through a later change of the same bytes.
+ * 1. stable with pending applied equals cache, unless a sync failed, a write was misdirected or a bit rotted.
+ * 2. Bytes of stable that a successful sync covered change only by a later change of the same bytes.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -26,7 +25,7 @@
 
 #include "rt/sim/disk.h"
 
-/* Beyond this the kernel writes back by itself, oldest first. */
+/* Above these limits the oldest changes become durable without a sync, as kernels write back. */
 #define PENDING_MAX 4096
 #define PENDING_BYTES_MAX (16 * MIB)
 #define PAST_MAX 8
@@ -76,6 +75,7 @@ void inode_wipe(struct inode *i)
 
 void inode_free(struct inode *i)
 {
+	assert(i->entry_count == 0 && list_empty(&i->entries));
 	inode_wipe(i);
 	changes_free(&i->inflight);
 	list_remove(&i->link);
@@ -88,8 +88,9 @@ void inode_settle_refs(struct inode *i)
 		inode_free(i);
 		return;
 	}
-	/* Without a name and unopened it is only kept in case its unlinking is taken back. */
+	/* Without name and handle the inode is kept for the journal only, and takes no space. */
 	size_t blocks = i->names == 0 && i->handles == 0 ? 0 : i->cache.used_blocks;
+	assert(i->disk->used_blocks >= i->charged_blocks);
 	i->disk->used_blocks += blocks - i->charged_blocks;
 	i->charged_blocks = blocks;
 }
@@ -119,7 +120,7 @@ static void change_apply(const struct change *c, struct image *im)
 	}
 }
 
-/* Some of the sectors land; that the file grew may be recorded before all of its bytes are there. */
+/* Applies a torn write: some of its sectors, and possibly its growth of the file without the bytes. */
 static void change_tear(struct sim *s, const struct change *c, struct image *im)
 {
 	if (c->kind != CHANGE_WRITE) {
@@ -137,7 +138,7 @@ static void change_tear(struct sim *s, const struct change *c, struct image *im)
 		image_resize(im, end);
 }
 
-/* The outcome of a write that nobody was promised anything about. */
+/* Draws the outcome of a write that a failed sync covered: applied, torn or lost. */
 static void change_gamble(struct sim *s, const struct change *c, struct image *im)
 {
 	uint64_t draw = sim_between(s, 0, 3);
@@ -150,6 +151,8 @@ static void change_gamble(struct sim *s, const struct change *c, struct image *i
 
 static void pending_pop(struct inode *i, struct change *c)
 {
+	assert(i->pending_count > 0);
+	assert(c->kind != CHANGE_WRITE || i->pending_bytes >= c->len);
 	list_remove(&c->link);
 	i->pending_count--;
 	i->pending_bytes -= c->kind == CHANGE_WRITE ? c->len : 0;
@@ -162,7 +165,7 @@ static struct change *pending_first(const struct inode *i)
 	return l == NULL ? NULL : list_entry(l, struct change, link);
 }
 
-/* Keep the bytes that a write is about to replace, for stale reads; only while those can happen. */
+/* Keeps the bytes that a write replaces, for stale reads, if that fault is on. */
 static void past_keep(struct inode *i, const struct change *c)
 {
 	if (c->kind != CHANGE_WRITE || sim_of(i)->config.rate[SIM_DISK_STALE] <= 0 ||
@@ -182,6 +185,7 @@ static void past_keep(struct inode *i, const struct change *c)
 
 void inode_change_take(struct inode *i, struct change *c)
 {
+	assert(!i->is_dir && list_empty(&c->link));
 	past_keep(i, c);
 	change_apply(c, &i->cache);
 	c->seq = ++i->change_seq;
@@ -215,7 +219,7 @@ void inode_commit_failed(struct inode *i, uint64_t seq)
 	}
 }
 
-/* What power loss leaves of a change that was not synced. */
+/* Draws what survives of an unsynced change at a power loss. */
 static void change_settle(struct inode *i, const struct change *c)
 {
 	struct sim *s = sim_of(i);

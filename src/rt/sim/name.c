@@ -2,13 +2,12 @@
 /*
  * The tree of names of a disk, and its journal.
  *
- * There is one tree, the one that calls see. Each operation on names is also an entry of the journal
- * with all that is needed to take it back. Syncing a directory forgets the entries up to the last
- * one that touches it (they are durable then, and so is all that came before: a journal has one
- * order). When the power goes, the journal is cut at a random entry and the rest taken back, newest
- * first; so what survives is always a prefix, and a rename is there or not.
+ * There is one tree, which all calls see. Each operation on names adds an entry to the journal, with the data to
+ * undo it. A sync of a directory removes the entries up to the last one of that directory: they are durable, and
+ * so are all earlier ones, because a journal has one order. A power loss cuts the journal at a random entry and
+ * undoes the later ones, newest first. So a prefix of the operations survives, and a rename is all or nothing.
  *
- * An inode stays as long as a name, an open file or a journal entry refers to it.
+ * An inode exists as long as a name, an open file or a journal entry refers to it.
  */
 #include <assert.h>
 #include <errno.h>
@@ -18,7 +17,7 @@
 #include "base/crc.h"
 #include "rt/sim/disk.h"
 
-/* Beyond this the journal commits by itself, oldest first. */
+/* Above this limit the oldest entries become durable without a sync. */
 #define JOURNAL_MAX 4096
 
 enum name_op_kind { NAME_ADDED, NAME_REMOVED, NAME_MOVED };
@@ -33,7 +32,7 @@ struct name_op {
 	struct inode *replaced; /* NAME_MOVED, or NULL */
 	size_t len;
 	size_t to_len;
-	char text[]; /* the name, then the new one */
+	char text[]; /* the name; NAME_MOVED: then the new name */
 };
 
 static uint64_t name_key(const struct inode *dir, const char *name, size_t len)
@@ -65,13 +64,14 @@ static void dentry_add(struct inode *dir, const char *name, size_t len, struct i
 		sim_need(NULL);
 	list_push_back(&dir->entries, &e->link);
 	dir->entry_count++;
+	assert(dir->is_dir && i->names == 0);
 	i->names++;
 	if (i->is_dir)
 		i->parent = dir;
 	inode_settle_refs(i);
 }
 
-/* The inode stays: the caller settles its references. */
+/* Removes the name and returns its inode; the caller calls inode_settle_refs. */
 static struct inode *dentry_remove(struct inode *dir, const char *name, size_t len)
 {
 	struct map *names = &dir->disk->names;
@@ -92,6 +92,7 @@ static struct inode *dentry_remove(struct inode *dir, const char *name, size_t l
 	list_remove(&e->link);
 	dir->entry_count--;
 	struct inode *i = e->inode;
+	assert(i->names == 1);
 	i->names--;
 	free(e);
 	return i;
@@ -103,12 +104,14 @@ static void op_unref(struct inode *i)
 {
 	if (i == NULL)
 		return;
+	assert(i->undo_refs > 0);
 	i->undo_refs--;
 	inode_settle_refs(i);
 }
 
 static void op_free(struct sim_disk *d, struct name_op *op)
 {
+	assert(d->journal_count > 0);
 	list_remove(&op->link);
 	d->journal_count--;
 	op_unref(op->inode);
@@ -279,7 +282,7 @@ struct sim_disk *name_disk(struct sim_node *n, const char *path)
 	return disk_named(n, path, strcspn(path, "/"));
 }
 
-/* One step of the walk: from p->inode, which must be a directory, to the name. */
+/* Resolves one name of a path in the directory p->inode. */
 static int place_step(struct place *p, const char *name, size_t len)
 {
 	if (len > DISK_NAME_MAX)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The simulated network around the streams: addresses, listeners, connecting, cuts.
+ * The simulated network without its streams: addresses, listeners, connecting, cuts.
  *
- * Each ordered pair of nodes has a path that can be cut. A cut by the fault net-partition takes both
- * directions of a pair, one by net-one-way a random one; their rates are per pair of nodes.
+ * Each ordered pair of nodes has a path that can be cut. The fault net-partition cuts both directions of a pair,
+ * net-one-way a random one; their rates are per pair of nodes.
  */
 #include <assert.h>
 #include <errno.h>
@@ -19,11 +19,11 @@
 #define DIAL_TIMEOUT_NS (3 * NS_PER_S)
 #define DIAL_RTO_NS (200 * NS_PER_MS)
 #define LOCAL_LATENCY_NS (5 * NS_PER_US)
-#define PORT_FIRST 49152 /* of those that port 0 takes */
+#define PORT_FIRST 49152 /* first port that a listener of port 0 gets */
 
 struct sim_listener {
 	struct rt_listener base;
-	struct list link; /* in net.listeners; in none once its process is dead */
+	struct list link; /* in net.listeners; in no list once its process has crashed */
 	struct sim_node *node;
 	struct list backlog; /* conn_end */
 	size_t backlog_count;
@@ -79,7 +79,7 @@ static void cut_over(struct timer *t)
 	cut_free(container_of(t, struct cut, timer));
 }
 
-/* duration_ns RT_NEVER: until all is healed. */
+/* Cuts a path for this long; RT_NEVER: until sim_net_heal. */
 static void cut_add(struct sim_net *net, struct sim_node *from, struct sim_node *to,
 		    uint64_t duration_ns)
 {
@@ -135,6 +135,7 @@ static void hit_one_way(void *ctx)
 
 bool net_is_dark(const struct sim_net *net, const struct sim_node *n)
 {
+	assert(n->id < net->dark_count);
 	return n->lost || n->lives == 0 || net->dark_life[n->id] == n->lives;
 }
 
@@ -223,8 +224,8 @@ void sim_net_crash(struct sim_node *n, bool power)
 /* --- addresses --------------------------------------------------------------------------------- */
 
 struct target {
-	struct sim_node *node; /* NULL: no machine of that name */
-	bool any;              /* all addresses of the machine */
+	struct sim_node *node; /* NULL: there is no node of that name */
+	bool any;              /* wildcard: all addresses of the node */
 	bool is_unix;
 	uint16_t port;
 };
@@ -290,7 +291,7 @@ static int addr_parse(struct sim_node *self, const char *addr, struct target *t)
 	return port_parse(colon + 1, &t->port);
 }
 
-/* Listeners carry the address that peers use, in one spelling: compare that. */
+/* Prints the address in the one form in which listeners are compared. */
 static void addr_print(char *out, const struct target *t, const char *addr)
 {
 	if (t->is_unix)
@@ -356,6 +357,7 @@ int net_offer(struct conn_end *e)
 		return -ECONNREFUSED;
 	if (li->backlog_count >= BACKLOG_MAX)
 		return -EAGAIN;
+	assert(e->embryo && !e->held);
 	e->embryo = false;
 	e->held = true;
 	list_push_back(&li->backlog, &e->backlog_link);
@@ -381,6 +383,7 @@ static int sim_accept(struct rt_listener *base, struct rt_sock **out)
 	}
 	struct conn_end *e =
 		list_entry(list_pop_front(&li->backlog), struct conn_end, backlog_link);
+	assert(li->backlog_count > 0 && e->held && e->node == li->node);
 	li->backlog_count--;
 	li->node->open_socks++;
 	sim_trace(li->node->sim, li->node, "net-accept", e->conn->id, 0, e->base.peer);
@@ -393,7 +396,7 @@ static void sim_listener_close(struct rt_listener *base)
 	struct sim_listener *li = container_of(base, struct sim_listener, base);
 	struct list *l;
 
-	assert(list_empty(&li->acceptors));
+	assert(list_empty(&li->acceptors) && li->node->open_socks > 0);
 	while ((l = list_first(&li->backlog)) != NULL)
 		conn_abandon(list_entry(l, struct conn_end, backlog_link));
 	list_remove(&li->link);
@@ -403,7 +406,7 @@ static void sim_listener_close(struct rt_listener *base)
 
 /* --- connecting -------------------------------------------------------------------------------- */
 
-/* A call of connect that waits for its answer; on the stack of its fiber. */
+/* A call of rt_connect that waits for its answer; lives on the stack of its fiber. */
 struct dial {
 	struct timer timer;
 	struct sim_net *net;
@@ -411,9 +414,9 @@ struct dial {
 	struct sim_node *to;
 	struct rt_fiber *fiber;
 	char addr[RT_ADDR_MAX];
-	uint64_t give_up_ns;
-	uint64_t rto_ns;
-	int answer;
+	uint64_t give_up_ns; /* time of -ETIMEDOUT */
+	uint64_t rto_ns;     /* back-off before the next attempt */
+	int answer;          /* 0 or -ECONNREFUSED */
 };
 
 static void dial_try(struct timer *t);

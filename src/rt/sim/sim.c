@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The simulation: its clock, its nodes with their processes, and the order in which things happen.
+ * The simulation: its clock, its nodes with their processes, and the order of events.
  *
- * There is one scheduler for all fibers of all processes. A step runs one ready fiber, drawn by the
- * seed, until it waits, and costs a little virtual time; when none is ready the clock jumps to the
- * next timer. Everything that takes time (a sleep, a packet, a disk operation, a fault that strikes)
- * is a timer in one heap, in virtual nanoseconds.
+ * One scheduler runs all fibers of all processes. A step runs one ready fiber, drawn by the seed, until it waits;
+ * it costs a little virtual time. If no fiber is ready, the clock jumps to the next timer. Every duration (a
+ * sleep, a packet, a disk operation, the time to the next fault) is a timer in one heap, in virtual nanoseconds.
  *
  * Invariants:
- *  1. Nothing but sim.rng decides: no addresses, no real clock, no order of a hash table.
- *  2. A process whose loops are dead has no effect: its disks and sockets were cut off before the
- *     first of its fibers ran on.
- *  3. A process has ended when its last fiber has; then it holds no file and no socket.
+ *  1. Only sim.rng decides: no address, no real clock, no order of a hash table has influence.
+ *  2. A crashed process has no effect: its disks and sockets were cut off before any of its fibers
+ *     continued.
+ *  3. A process has ended when its last fiber has; it then holds no file and no socket.
  */
 #include "rt/sim/sim.h"
 
@@ -23,7 +22,7 @@
 #include "base/base.h"
 
 #define FIBER_MAX 100000
-#define STEP_NS 200 /* what a step costs */
+#define STEP_NS 200 /* virtual time of a step */
 #define CLOSE_STEPS_MAX 10000000
 #define WALL_START_NS (1700000000ULL * NS_PER_S)
 #define DRIFT_PPM_MAX 200
@@ -34,6 +33,7 @@
 
 static const struct rt_world sim_world;
 
+/* Prints the seed, the message and the last events, and ends the program. */
 static _Noreturn void sim_panic(const struct sim *s, const char *what, const char *who, uint64_t n)
 {
 	fprintf(stderr, "sim: seed %llu: %s: %s (%llu)\n", (unsigned long long)s->config.seed, what,
@@ -42,7 +42,7 @@ static _Noreturn void sim_panic(const struct sim *s, const char *what, const cha
 	abort();
 }
 
-/* --- choice, time, faults -------------------------------------------------------------------- */
+/* --- randomness, time, faults -------------------------------------------------------------------- */
 
 uint64_t sim_between(struct sim *s, uint64_t lo, uint64_t hi)
 {
@@ -56,6 +56,7 @@ static uint64_t sim_clock(struct sched *sched)
 
 void sim_timer(struct sim *s, struct timer *t, uint64_t delay_ns, void (*fire)(struct timer *))
 {
+	assert(!heap_contains(&t->node));
 	struct heap *h = &s->sched.timers;
 	if (h->count + s->sched.fiber_count + 1 > h->cap &&
 	    heap_reserve(h, 2 * (h->count + s->sched.fiber_count + 1)) != 0)
@@ -76,7 +77,7 @@ static void count_fault(struct sim *s, enum sim_fault f, const struct sim_node *
 
 bool sim_roll(struct sim *s, enum sim_fault f, struct sim_node *n)
 {
-	/* What a crash does to unsynced data is no fault of its own: it goes on when faults stop. */
+	/* Faults per crash go on when faults are stopped: they belong to the crash that a test asks for. */
 	if (s->faults_stopped && sim_fault_table[f].unit != SIM_PER_CRASH)
 		return false;
 	if (!rng_chance(&s->rng, s->config.rate[f]))
@@ -144,6 +145,7 @@ int sim_delay(struct sim *s, uint64_t delay_ns)
 {
 	struct delay d = {.sim = s, .fiber = rt_self()};
 	sim_timer(s, &d.timer, delay_ns, delay_over);
+	assert(d.fiber != NULL);
 	return (int)fiber_park(PARK_TO_END, delay_abort, &d);
 }
 
@@ -202,7 +204,7 @@ static void inbox_fire(struct timer *t)
 {
 	struct sim_loop *l = container_of(t, struct sim_loop, inbox_timer);
 	if (l->base.paused)
-		return; /* pause_over arms it again */
+		return; /* pause_over arms the timer again */
 	struct rt_msg *m = l->inbox_first;
 	l->inbox_first = NULL;
 	l->inbox_last = &l->inbox_first;
@@ -252,6 +254,7 @@ static void sim_at_wait(struct rt_loop *l)
 	if (n->ending)
 		return;
 	n->waits++;
+	assert(n->up);
 	if (n->crash_at_wait != 0 && --n->crash_at_wait == 0) {
 		node_kill(n, n->crash_power);
 		return;
@@ -274,6 +277,7 @@ static struct sim_loop *sim_loop_new(struct sim_node *n)
 
 static void sim_loop_free(struct sim_loop *l)
 {
+	assert(list_empty(&l->base.fibers) && list_empty(&l->base.held));
 	sim_timer_cancel(l->node->sim, &l->inbox_timer);
 	list_remove(&l->link);
 	free(l);
@@ -286,7 +290,7 @@ static int sim_loop_open(struct rt_loop *base, struct rt_loop **out, const char 
 	return 0;
 }
 
-/* In a dying process the loop's fibers end by themselves, and the process's end frees the loop. */
+/* In a crashed process the end of the process frees the loop. */
 static void sim_loop_close(struct rt_loop *base, struct rt_loop *other)
 {
 	loop_cancel(other);
@@ -316,6 +320,7 @@ static const struct rt_world sim_world = {
 
 static void node_ending(struct sim_node *n)
 {
+	assert(n->up && !n->ending);
 	n->ending = true;
 	n->sim->ending_count++;
 }
@@ -335,6 +340,8 @@ static void node_main(void *arg)
 
 static void node_begin(struct sim_node *n)
 {
+	assert(!n->up && !n->ending && !n->lost && list_empty(&n->loops));
+	assert(n->open_files == 0 && n->open_socks == 0);
 	n->up = true;
 	n->crashed = false;
 	n->lives++;
@@ -362,6 +369,7 @@ static bool node_has_fibers(const struct sim_node *n)
 static void node_ended(struct sim_node *n)
 {
 	struct sim *s = n->sim;
+	assert(n->up && n->ending && s->ending_count > 0);
 	n->ending = false;
 	s->ending_count--;
 	n->up = false;
@@ -452,6 +460,7 @@ void sim_node_pause(struct sim_node *n, uint64_t ns)
 {
 	if (heap_contains(&n->resume_timer.node) || !node_hit(n, SIM_PAUSE))
 		return;
+	assert(n->up && !n->ending);
 	struct sim_loop *l;
 	list_for_each_entry(l, &n->loops, link)
 		loop_pause(&l->base);
@@ -481,7 +490,7 @@ static void clock_hit(void *ctx)
 		(int64_t)sim_between(n->sim, 0, 2 * CLOCK_JUMP_MAX_NS) - (int64_t)CLOCK_JUMP_MAX_NS;
 }
 
-/* Also a node that is down just now: its disks go with it. */
+/* Returns whether faults may lose the node; its process may be down. */
 static bool node_can_be_lost(const struct sim_node *n)
 {
 	return !n->protected_ && !n->spared && !n->lost && !n->stopping;
@@ -648,7 +657,7 @@ void sim_node_load(const struct sim_node *n, struct sim_load *out)
 		out->fibers += list_length(&l->base.fibers);
 }
 
-/* One step: false when nothing can happen before end_ns. */
+/* Runs one step; false if there is no event before end_ns. */
 static bool sim_step(struct sim *s, uint64_t end_ns)
 {
 	s->steps++;
@@ -671,6 +680,8 @@ static bool sim_step(struct sim *s, uint64_t end_ns)
 
 bool sim_run_until(struct sim *s, bool (*done)(void *ctx), void *ctx, uint64_t duration_ns)
 {
+	assert(rt_self() == NULL); /* a fiber cannot run the simulation that it is part of */
+	assert(duration_ns <= UINT64_MAX - s->now_ns);
 	uint64_t end_ns = s->now_ns + duration_ns;
 	while (s->now_ns < end_ns) {
 		if (done != NULL && done(ctx))
@@ -733,6 +744,7 @@ void sim_close(struct sim *s)
 {
 	struct sim_node *n, *after;
 	sim_end(s);
+	assert(s->ending_count == 0 && s->sched.fiber_count == 0);
 	sim_net_close(s->net);
 	list_for_each_entry_safe(n, after, &s->nodes, link) {
 		sim_disks_free(n);

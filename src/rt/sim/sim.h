@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside the simulator: what its parts know of each other. sim.c has the clock, the processes and
- * their faults; disk.c and file.c the disks; net.c the network; trace.c the trace.
+ * Private to the simulator: structures and functions that its files share. sim.c has the clock, the processes and
+ * their faults; disk.c, file.c, inode.c, image.c and name.c the disks; net.c and conn.c the network; trace.c the
+ * trace.
  */
 #ifndef RT_SIM_SIM_H
 #define RT_SIM_SIM_H
@@ -13,7 +14,7 @@
 
 struct sim_net;
 
-/* A fault that strikes by itself, exponentially distributed in time: hit(ctx) is called each time. */
+/* A fault that strikes at random times, with an exponential distribution: each time calls hit(ctx). */
 struct sim_striker {
 	struct timer timer;
 	struct sim *sim;
@@ -29,7 +30,7 @@ struct sim_loop {
 	struct list link; /* in node.loops */
 	struct rt_msg *inbox_first;
 	struct rt_msg **inbox_last;
-	struct timer inbox_timer; /* armed while the inbox holds something */
+	struct timer inbox_timer; /* armed while the inbox holds messages */
 };
 
 struct sim_node {
@@ -41,23 +42,23 @@ struct sim_node {
 	void (*main)(void *);
 	void *arg;
 
-	struct list loops; /* sim_loop; empty while the process is down */
-	bool up;
-	bool stopping; /* asked to end: do not restart */
-	bool lost;     /* never comes back */
-	bool protected_;
-	bool spared;      /* from loss */
-	bool crash_power; /* of crash_at */
-	bool ending;      /* main returned, or killed: fibers still to run off */
-	bool crashed;     /* killed, not ended by itself */
-	bool power_lost;  /* the crash took the machine's power: its clock starts anew */
-	uint64_t crash_at_wait;
+	struct list loops;      /* sim_loop; empty while the process is down */
+	bool up;                /* has a process, which may be ending */
+	bool stopping;          /* sim_node_stop was called: the process does not restart */
+	bool lost;              /* for good, with its disks */
+	bool protected_;        /* sim_node_protect */
+	bool spared;            /* sim_node_spare: exempt from loss */
+	bool crash_power;       /* the crash of crash_at_wait is a power loss */
+	bool ending;            /* main returned or the process was killed; fibers remain */
+	bool crashed;           /* the process was killed */
+	bool power_lost;        /* the crash was a power loss: the machine's clock starts anew */
+	uint64_t crash_at_wait; /* waits until the process is killed; 0: off */
 	uint64_t waits;
 	uint64_t lives;
 	struct timer restart_timer;
 	struct timer resume_timer; /* armed while it is paused */
 	uint64_t pause_begin_ns;
-	uint64_t paused_ns; /* by all pauses that are over */
+	uint64_t paused_ns; /* total of all ended pauses */
 
 	uint64_t boot_ns;        /* simulated time of the machine's last boot */
 	uint64_t clock_start_ns; /* reading of its monotonic clock then */
@@ -66,7 +67,7 @@ struct sim_node {
 	int64_t drift_ppm;
 
 	struct list disks; /* sim_disk, by its node_link */
-	size_t open_files; /* of the running process: must be 0 when it has ended */
+	size_t open_files; /* of the process; 0 when it has ended */
 	size_t open_socks;
 	struct sim_striker strikers[5];
 };
@@ -74,7 +75,7 @@ struct sim_node {
 struct sim {
 	struct sim_config config;
 	struct sched sched;
-	struct rng rng; /* the one source of choice */
+	struct rng rng; /* the only source of randomness */
 	uint64_t now_ns;
 	uint64_t steps;
 	struct list nodes;
@@ -95,7 +96,7 @@ static inline struct sim_node *sim_node_of(struct rt_loop *l)
 	return container_of(l, struct sim_loop, base)->node;
 }
 
-/* The run cannot go on without memory, and half a crash is worth nothing: ends the program. */
+/* Returns the allocation; ends the program if it failed, because a run cannot continue without memory. */
 static inline void *sim_need(void *allocated)
 {
 	if (allocated == NULL) {
@@ -105,18 +106,19 @@ static inline void *sim_need(void *allocated)
 	return allocated;
 }
 
-/* Does this fault strike now? Counts and traces it. Never draws when it is off or faults stopped. */
+/* Returns whether the fault strikes now; counts and traces it. Draws no number while faults are stopped. */
 bool sim_roll(struct sim *s, enum sim_fault f, struct sim_node *n);
-/* Uniform in [lo, hi]. */
+/* Draws a number, uniform in [lo, hi]. */
 uint64_t sim_between(struct sim *s, uint64_t lo, uint64_t hi);
+/* Arms a timer. */
 void sim_timer(struct sim *s, struct timer *t, uint64_t delay_ns, void (*fire)(struct timer *));
 void sim_timer_cancel(struct sim *s, struct timer *t);
-/* Start a striker; it stops with the faults. sim_striker_stop when its object goes away. */
+/* Starts a striker; sim_faults_stop ends it, or sim_striker_stop, which must come before its object is freed. */
 void sim_strike(struct sim *s, struct sim_striker *k, enum sim_fault f, void (*hit)(void *),
 		void *ctx);
 void sim_striker_stop(struct sim_striker *k);
 
-/* Park the calling fiber for a span of virtual time; only death ends it early: 0 or -ECANCELED. */
+/* Parks the calling fiber for a span of virtual time. -ECANCELED: its process crashed. */
 int sim_delay(struct sim *s, uint64_t delay_ns);
 
 /* --- trace.c --------------------------------------------------------------------------------- */
@@ -124,8 +126,8 @@ int sim_delay(struct sim *s, uint64_t delay_ns);
 struct sim_trace *sim_trace_open(FILE *out);
 void sim_trace_close(struct sim_trace *t);
 /*
- * One event. kind is a static string; a and b are what makes it that event (lengths, offsets, ids,
- * checksums: never addresses), text is optional and is hashed too. n may be NULL.
+ * Adds an event. kind is a static string; a and b identify the event (lengths, offsets, ids, checksums; never
+ * addresses); text may be NULL and is hashed too; n may be NULL.
  */
 void sim_trace(struct sim *s, const struct sim_node *n, const char *kind, uint64_t a, uint64_t b,
 	       const char *text);
@@ -133,11 +135,11 @@ void sim_trace(struct sim *s, const struct sim_node *n, const char *kind, uint64
 /* --- disk.c, file.c -------------------------------------------------------------------------- */
 
 extern const struct rt_fs_ops sim_fs_ops;
-/* The process is gone; with power, decide what of the unsynced data survived. */
+/* The process was killed: settles its writes under way; with power, settles all unsynced data. */
 void sim_disks_crash(struct sim_node *n, bool power);
-/* All data is gone, operations fail with -ENODEV. */
+/* Loses all data of the node's disks; operations fail with -ENODEV from now on. */
 void sim_disks_lose(struct sim_node *n);
-/* Faults are over: no longer slow, hung or full. */
+/* Ends the slow, hung and full states of the node's disks. */
 void sim_disks_heal(struct sim_node *n);
 void sim_disks_free(struct sim_node *n);
 
@@ -146,9 +148,9 @@ void sim_disks_free(struct sim_node *n);
 extern const struct rt_net_ops sim_net_ops;
 struct sim_net *sim_net_open(struct sim *s);
 void sim_net_close(struct sim_net *net);
-/* Start the striker of partitions, once nodes exist. */
+/* Starts the strikers of partitions between this node and each other one. */
 void sim_net_node_added(struct sim_node *n);
-/* The process is gone: its sockets end (peers see a reset, or silence when power was lost). */
+/* The process was killed: its sockets end. Peers see a reset; after a power loss, silence. */
 void sim_net_crash(struct sim_node *n, bool power);
 
 #endif

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The trace: every event of a run goes into one running 64-bit hash, the last few thousand are kept
- * for a person, and all are written out when asked. Two runs are the same when their hashes are.
+ * The trace: every event of a run is added to a 64-bit hash. The last events are kept for sim_trace_print; all of
+ * them are written to the trace file, if there is one. Two runs are equal if their hashes are.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "rt/sim/sim.h"
 
-#define KEEP 4096
-#define TEXT_MAX 96
+#define KEEP 4096   /* events */
+#define TEXT_MAX 96 /* bytes of an event's text that are kept */
 
 struct entry {
 	uint64_t time_ns;

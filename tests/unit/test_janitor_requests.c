@@ -16,6 +16,7 @@
 #include "janitor/impl.h"
 #include "janitor_lab.h"
 #include "meta/meta.h"
+#include "meta_api/note.h"
 #include "meta_api/wire.h"
 
 #define IDS_MAX 1024

@@ -2,12 +2,12 @@
 /*
  * The state of a block by its record and the map, as a survey counts it:
  *
- *   degraded     chunks are gone or away, and the block can be read
- *   unreachable  the block cannot be read now, but could with the chunks that are away
+ *   degraded     chunks are missing or offline, and the block can be read
+ *   unreachable  the block cannot be read now, but could with the chunks that are offline
  *   lost         the block could not be read even with these
  *
- * A chunk is gone if the record has no place for it or says that it is damaged, or if its disk was
- * removed. It is away if its node is silent or its disk has failed. Of rs:4+2 with two damaged chunks
+ * A chunk is missing if the record has no place for it or says that it is damaged, or if its disk was
+ * removed. It is offline if its node is silent or its disk has failed. Of rs:4+2 with two damaged chunks
  * and one on a silent node three chunks are left: unreachable. The block is lost when the node is
  * removed. The open block of a log counts by its acknowledged length: it stays degraded until its
  * writer has ended it.
@@ -23,18 +23,18 @@
 #include "code/health.h"
 #include "janitor/impl.h"
 
-enum chunk_fate { CHUNK_PRESENT, CHUNK_AWAY, CHUNK_GONE };
+enum chunk_fate { CHUNK_PRESENT, CHUNK_OFFLINE, CHUNK_MISSING };
 
 static enum chunk_fate fate_of(const struct cluster *c, const struct meta_chunk *chunk)
 {
 	const struct cluster_disk *d = cluster_disk(c, chunk->disk);
 	const struct cluster_node *n = d == NULL ? NULL : cluster_node(c, d->node);
 	if (chunk->damaged || n == NULL || d->wanted == CLUSTER_GONE || n->wanted == CLUSTER_GONE)
-		return CHUNK_GONE;
+		return CHUNK_MISSING;
 	/* A disk with errors can still serve most reads. */
-	bool away = d->health == CLUSTER_FAILED || n->health == CLUSTER_SUSPECT ||
-		    n->health == CLUSTER_FAILED;
-	return away ? CHUNK_AWAY : CHUNK_PRESENT;
+	bool offline = d->health == CLUSTER_FAILED || n->health == CLUSTER_SUSPECT ||
+		       n->health == CLUSTER_FAILED;
+	return offline ? CHUNK_OFFLINE : CHUNK_PRESENT;
 }
 
 /* Returns whether the block can be read without these chunks; false also when that cannot be
@@ -67,7 +67,7 @@ void health_count(struct janitor *j, const struct meta_block *b, struct stats *s
 {
 	struct encoding enc;
 	struct shape shape;
-	int gone[META_CHUNKS_MAX], lacking[META_CHUNKS_MAX], gone_count = 0, lacking_count = 0;
+	int missing[META_CHUNKS_MAX], absent[META_CHUNKS_MAX], missing_count = 0, absent_count = 0;
 	if (b->state == META_BLOCK_PENDING || b->length == 0)
 		return;
 	bool known = encoding_parse(b->encoding, &enc, NULL, 0) == 0 &&
@@ -84,16 +84,16 @@ void health_count(struct janitor *j, const struct meta_block *b, struct stats *s
 		enum chunk_fate fate =
 			nothing ? CHUNK_PRESENT : fate_of(j->fabric.map, &b->chunks[i]);
 		if (fate != CHUNK_PRESENT)
-			lacking[lacking_count++] = i;
-		if (fate == CHUNK_GONE)
-			gone[gone_count++] = i;
+			absent[absent_count++] = i;
+		if (fate == CHUNK_MISSING)
+			missing[missing_count++] = i;
 	}
-	if (lacking_count == 0)
+	if (absent_count == 0)
 		return;
-	assert(gone_count <= lacking_count);
-	if (tolerated(j, &shape, lacking, lacking_count))
+	assert(missing_count <= absent_count);
+	if (tolerated(j, &shape, absent, absent_count))
 		s->degraded_blocks++;
-	else if (tolerated(j, &shape, gone, gone_count))
+	else if (tolerated(j, &shape, missing, missing_count))
 		s->unreachable_blocks++;
 	else
 		s->lost_blocks++;

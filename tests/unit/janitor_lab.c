@@ -176,7 +176,7 @@ size_t fill_disk(struct lab *l, uint64_t disk)
 	struct node_put p = {0};
 	size_t n = 0;
 	use_begin(l, disk, &c, &u);
-	/* In ever smaller pieces: what is left is less than a page. */
+	/* Ever smaller chunks, until less than a page is free. */
 	for (uint64_t len = MIB; len > 0; len /= 4) {
 		int rc = rt_pool_get(&l->pool, len, &p.data.buf);
 		CHECK_EQ(rc, 0);
@@ -198,7 +198,7 @@ void empty_disk(struct lab *l, uint64_t disk, size_t n)
 		chunk_drop(l, disk, junk_id(i));
 }
 
-/* The bytes of a chunk, the caller's reference. */
+/* Returns the bytes of a chunk; the reference is the caller's. */
 static struct slice chunk_get(struct lab *l, uint64_t disk, struct chunk_id id,
 			      struct chunk_stat *st)
 {
@@ -266,7 +266,7 @@ size_t blocks_on(struct lab *l, uint64_t disk, struct meta_on_disk *first)
 
 /* --- whether blocks are whole ------------------------------------------------------------------ */
 
-/* A block's chunks as they are on their disks. */
+/* The chunks of a block, read from their disks. */
 struct block_bytes {
 	struct shape shape;
 	struct slice chunk[LAB_CHUNKS_MAX];
@@ -295,7 +295,8 @@ static void check_chunk(struct lab *l, const struct meta_block_at *at, size_t k,
 	CHECK(tenant == at->tenant && block == b->id);
 }
 
-/* What was written is the record's, and the parities are those of it, computed anew by the plain kernels. */
+/* Checks the data against the record, and the parities against those that the plain kernels
+ * compute. */
 static void check_code(const struct meta_block *b, struct block_bytes *w)
 {
 	struct codec *codec;
@@ -325,7 +326,7 @@ static void check_code(const struct meta_block *b, struct block_bytes *w)
 	codec_close(codec);
 }
 
-/* As many racks as there are chunks, or racks with disks that take some. */
+/* Checks that the block is in as many racks as it has chunks, or as take chunks. */
 static void check_apart(const struct cluster *map, const struct meta_block *b,
 			const struct shape *shape)
 {
@@ -419,7 +420,7 @@ void fresh_map(struct lab *l)
 	struct cluster *map;
 	CHECK_EQ(meta_client_map(&l->root, 0, &map), 0);
 	CHECK_EQ(rt_sleep_ns(3 * NS_PER_S), 0);
-	/* The engine looks when it is asked for something. */
+	/* The engine refreshes its map with a request. */
 	struct call c;
 	engine_call(l->engine, &c, NULL);
 	struct terrane_stat st;
@@ -447,7 +448,7 @@ void write_all(struct lab *l)
 		snprintf(path, sizeof(path), "/f%zu", i);
 		CHECK_EQ(write_text(l, path, i, TEXT_BYTES, LAB_ENCODINGS[i]), 0);
 	}
-	/* Chunks that were late are recorded by now. */
+	/* Wait until the records name late chunks. */
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 }
 

@@ -12,7 +12,7 @@
 #include "store/mem.h"
 #include "store/throttle.h"
 
-#define GONE 3 /* the member that is lost */
+#define GONE 3 /* the lost member */
 
 static struct store *member(const struct rebuild_lab *lab)
 {
@@ -21,7 +21,7 @@ static struct store *member(const struct rebuild_lab *lab)
 	if (lab->scale > 1) {
 		uint64_t head = CHUNK_SLOTS_BYTES + STORE_LABEL_BYTES;
 		spec.read_bytes_per_s /= lab->scale;
-		/* The head of a row is not larger for standing beside a larger row. */
+		/* The size of a row's header does not depend on the scale. */
 		spec.write_bytes_per_s /= lab->scale;
 		spec.write_bytes_per_s += spec.write_bytes_per_s * head / lab->row_bytes;
 	}
@@ -38,7 +38,7 @@ struct putter {
 	uint32_t left;
 };
 
-/* Chunks that the member has no row of would only be passed over. */
+/* Puts only chunks of which the lost member has a row. */
 static void put_chunks(void *arg)
 {
 	struct putter *p = arg;

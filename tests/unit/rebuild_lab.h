@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How fast a pool of 40 emulated disks rebuilds one, in simulated time: for a test and a benchmark. */
+/* Measures how fast a pool of 40 emulated disks rebuilds one, in simulated time; used by a test
+ * and a benchmark. */
 #ifndef TESTS_REBUILD_LAB_H
 #define TESTS_REBUILD_LAB_H
 
@@ -13,11 +14,11 @@
 struct rebuild_lab {
 	enum place_kind place;
 	const struct drive_spec *drive;
-	uint32_t rows;      /* of the disk that is lost */
-	uint32_t row_bytes; /* in memory: they stand for `scale` times as many */
-	uint32_t scale;     /* the drive has a scale-th of its bandwidth; 0 as 1 */
+	uint32_t rows;      /* rows of the lost disk */
+	uint32_t row_bytes; /* bytes of a row in memory, which stand for `scale` times as many */
+	uint32_t scale;     /* divisor of the drive's bandwidth; 0: 1 */
 	uint32_t parallel;
-	/* What rebuilds it; NULL: the pool itself. */
+	/* Rebuilds the disk; NULL: the pool rebuilds it. */
 	int (*rebuild)(struct rebuild_lab *lab, struct store *pool,
 		       struct store_pool_progress *progress);
 	/* results */

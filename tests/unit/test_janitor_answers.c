@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What comes between a janitor's question and its next step: an answer that does not come, a map that begins anew,
- * more names than were thought of. Linked with --wrap for the calls that are answered here.
+ * Rare answers to a janitor's requests: a timeout, a map that is reset, as many lease names as a janitor can
+ * have. Linked with --wrap for the calls that are answered here.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,11 +30,11 @@ int __wrap_node_put(struct node_call *c, uint64_t disk, struct chunk_id id,
 int __real_meta_client_lease_take(struct meta_call *c, struct meta_lease *l);
 int __wrap_meta_client_lease_take(struct meta_call *c, struct meta_lease *l);
 
-static int scan_says; /* of this chunk; 0: what is so */
+static int scan_says; /* result for chunk scan_of; 0: the real one */
 static struct chunk_id scan_of;
 static unsigned scans;
 static bool leases_are_free;
-static struct cluster *forget; /* when the next chunk is put, which is there already */
+static struct cluster *forget; /* map that is reset by the next put, which then answers -EEXIST */
 
 int64_t __wrap_node_scan(struct node_call *c, uint64_t disk, struct chunk_id id,
 			 struct store_range *bad, size_t max)
@@ -61,7 +61,7 @@ int __wrap_meta_client_lease_take(struct meta_call *c, struct meta_lease *l)
 	return leases_are_free ? 0 : __real_meta_client_lease_take(c, l);
 }
 
-/* Writes a file of several blocks to pools, and says which chunk of the first disk 11 has. */
+/* Writes a file of several blocks to pools. Returns the chunk on disk 11 of one of them. */
 static struct chunk_id column_write(struct lab *l, struct meta_on_disk *on)
 {
 	struct arena a;
@@ -74,7 +74,7 @@ static struct chunk_id column_write(struct lab *l, struct meta_on_disk *on)
 	return id;
 }
 
-/* A reader could not have a column and said so; it is good, and its node is slow when it is looked at. */
+/* A reader has reported a column, which is intact; its node times out when the janitor scans it. */
 static void slow_body(struct client_box *b)
 {
 	struct lab l;
@@ -94,7 +94,8 @@ static void slow_body(struct client_box *b)
 		scan_says = round == 0 ? -ETIME : 0;
 		CHECK_EQ(janitor_repair(j, true), 0);
 		CHECK_EQ(stats_of(j).chunks_repaired, round);
-		/* Never deleted, nor put again: a put draws a number. */
+		/* The label is the same, so the chunk was not put again: each put has its own put
+		 * number. */
 		struct chunk_stat st = stat_of(&l, 11, id);
 		CHECK(memcmp(st.label, before.label, sizeof(st.label)) == 0);
 	}
@@ -103,13 +104,13 @@ static void slow_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_pools_chunk_that_cannot_be_looked_at_now_is_left_there(void **state)
+static void a_chunk_of_a_pool_is_kept_when_its_scan_times_out(void **state)
 {
 	(void)state;
 	cbox_run_pools(3, slow_body);
 }
 
-/* What a pool cannot read of a chunk while members are out it may read later; rows that are nowhere come no more. */
+/* -EIO: the pool may read the chunk once its members are back. -ENODATA: the rows are lost. */
 static void unread_body(struct client_box *b)
 {
 	static const int answers[] = {-EIO, -ENODATA};
@@ -134,13 +135,13 @@ static void unread_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_chunk_that_a_pool_cannot_read_keeps_no_other_from_scrubbing(void **state)
+static void scrub_goes_on_after_a_chunk_that_a_pool_cannot_read(void **state)
 {
 	(void)state;
 	cbox_run_pools(3, unread_body);
 }
 
-/* The map goes while a chunk is put that somebody has put there before. */
+/* The map is reset during a put of a chunk that is on the disk already. */
 static void anew_body(struct client_box *b)
 {
 	struct lab l;
@@ -163,13 +164,13 @@ static void anew_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_map_that_begins_anew_during_a_put_does_no_harm(void **state)
+static void a_map_that_is_reset_during_a_put_does_no_harm(void **state)
 {
 	(void)state;
 	cbox_run_all(8, 1, anew_body);
 }
 
-/* Each kind of work takes one for each disk. */
+/* Each service takes one lease for each disk. */
 static void leases_body(struct client_box *b)
 {
 	char name[32];
@@ -196,9 +197,9 @@ static void a_janitor_has_room_for_the_leases_of_the_largest_cluster(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_pools_chunk_that_cannot_be_looked_at_now_is_left_there),
-		cmocka_unit_test(a_chunk_that_a_pool_cannot_read_keeps_no_other_from_scrubbing),
-		cmocka_unit_test(a_map_that_begins_anew_during_a_put_does_no_harm),
+		cmocka_unit_test(a_chunk_of_a_pool_is_kept_when_its_scan_times_out),
+		cmocka_unit_test(scrub_goes_on_after_a_chunk_that_a_pool_cannot_read),
+		cmocka_unit_test(a_map_that_is_reset_during_a_put_does_no_harm),
 		cmocka_unit_test(a_janitor_has_room_for_the_leases_of_the_largest_cluster),
 	};
 	log_set_level(LOG_OFF);

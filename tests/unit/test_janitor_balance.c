@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rebalancing, and what is counted of all blocks. */
+/* Rebalancing, and the counts of a survey. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,7 +65,7 @@ static int stat_chunk(struct lab *l, uint64_t disk, struct chunk_id id)
 	return rc;
 }
 
-/* Where the record says that a chunk is, there it is, unless the record says otherwise by now. */
+/* Checks that a chunk is where its record says, unless the record has changed since. */
 static void look_at(struct watch *w, const struct meta_block *b)
 {
 	for (uint32_t i = 0; i < b->chunk_count; i++) {
@@ -114,7 +114,7 @@ static void new_disk_body(struct client_box *b)
 	size_t blocks = check_whole(&l), chunks = chunks_everywhere(&l);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	/* As long as the map is what it was, nothing moves but by far fuller disks. */
+	/* Without a change of the map chunks move only off disks that are far too full. */
 	CHECK_EQ(janitor_survey(j), 0);
 	want(&l, 81, CLUSTER_ONLINE);
 	struct watch w = {.l = &l};
@@ -129,9 +129,9 @@ static void new_disk_body(struct client_box *b)
 	CHECK(on > chunks / 9 / 2 && on <= chunks / 9 + chunks / 18);
 	CHECK(stats_of(j).chunks_balanced >= on);
 	CHECK_EQ(check_whole(&l), blocks);
-	CHECK_EQ(chunks_everywhere(&l), chunks); /* the old ones are gone */
+	CHECK_EQ(chunks_everywhere(&l), chunks); /* the old chunks were deleted */
 	read_files(&l);
-	/* It comes to rest. */
+	/* Further surveys move nothing. */
 	uint64_t moved;
 	unsigned rounds = 0;
 	do {
@@ -139,7 +139,7 @@ static void new_disk_body(struct client_box *b)
 		CHECK_EQ(janitor_survey(j), 0);
 	} while (stats_of(j).chunks_balanced != moved && ++rounds < 10);
 	CHECK(rounds < 10);
-	/* And what was counted is what is so: decisions are not made by what was before the last moves. */
+	/* The saved counts include the last moves. */
 	struct stats s;
 	struct stats_balance even;
 	struct cluster *map;
@@ -157,13 +157,14 @@ static void new_disk_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_new_disk_fills_up_with_every_chunk_there_at_every_moment(void **state)
+static void a_new_disk_fills_up_and_every_chunk_stays_readable(void **state)
 {
 	(void)state;
 	cbox_run_all(9, 1, new_disk_body);
 }
 
-/* Two disks on each node: a chunk may go to the other disk of its node, and not beside another of its block. */
+/* Two disks on each node: a chunk may go to the other disk of its node, but not to a node with
+ * another chunk of its block. */
 static void apart_body(struct client_box *b)
 {
 	struct lab l;
@@ -231,13 +232,13 @@ static void crowd_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void what_had_to_crowd_in_a_rack_comes_apart_when_there_are_more(void **state)
+static void chunks_that_share_a_rack_are_spread_when_racks_are_added(void **state)
 {
 	(void)state;
 	cbox_run_all(6, 2, crowd_body);
 }
 
-/* One block on three of four disks cannot lie evenly, and is not carried around for that. */
+/* One block on three of four disks cannot be spread evenly, and does not move. */
 static void single_body(struct client_box *b)
 {
 	struct lab l;
@@ -253,7 +254,7 @@ static void single_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void what_cannot_be_even_is_left(void **state)
+static void a_block_that_cannot_be_spread_evenly_does_not_move(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, single_body);
@@ -269,7 +270,7 @@ static void survey_fiber(void *arg)
 	r->done = true;
 }
 
-/* Slow moves, and meanwhile files are deleted and a disk with moved chunks is lost. */
+/* Files are deleted and a disk with moved chunks is lost during slow moves. */
 static void trouble_body(struct client_box *b)
 {
 	struct lab l;
@@ -302,7 +303,7 @@ static void trouble_body(struct client_box *b)
 		snprintf(path, sizeof(path), "/f%u", i);
 		CHECK_EQ(read_text(&l, path, i, 1 * MIB), 0);
 	}
-	/* Nothing is left beside what the records name. */
+	/* The disks hold only chunks that records name. */
 	for (int i = 0; i < 2; i++) {
 		CHECK_EQ(janitor_orphans(other), 0);
 		collect_for(other, 3 * GRACE_NS);
@@ -323,7 +324,7 @@ static void trouble_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void deletion_and_loss_during_a_move_end_right(void **state)
+static void deletions_and_a_lost_disk_during_moves_do_no_harm(void **state)
 {
 	(void)state;
 	cbox_run_all(9, 1, trouble_body);
@@ -357,7 +358,7 @@ static void count_body(struct client_box *b)
 	}
 	CHECK_EQ(chunks, chunks_everywhere(&l));
 	stats_fini(&s);
-	/* What goes is counted no more. */
+	/* Deleted blocks are not counted. */
 	CHECK_EQ(remove_path(&l, "/f0"), 0);
 	collect_for(j, 14 * GRACE_NS);
 	CHECK_EQ(janitor_survey(j), 0);
@@ -391,7 +392,7 @@ static void sketch_counts_sets(void **state)
 					    .chunks = chunks}};
 	for (uint64_t i = 0; i < 20000; i++) {
 		uint64_t set = i % 5000;
-		/* The same disks in another order are the same set. */
+		/* The order of the disks does not matter. */
 		for (uint64_t k = 0; k < 3; k++)
 			chunks[k] = (struct meta_chunk){.disk = set * 3 + (k + i) % 3 + 1};
 		assert_int_equal(stats_block(&s, &c, 3, &b), 0);
@@ -401,7 +402,7 @@ static void sketch_counts_sets(void **state)
 	cluster_fini(&c);
 }
 
-/* More disks than a note has lines, and no time left to write any. */
+/* More disks than fit into a note, and a deadline that has passed. */
 static void unsaved_body(struct client_box *b)
 {
 	struct lab l;
@@ -440,11 +441,11 @@ static void counts_that_cannot_be_saved_do_no_harm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_new_disk_fills_up_with_every_chunk_there_at_every_moment),
+		cmocka_unit_test(a_new_disk_fills_up_and_every_chunk_stays_readable),
 		cmocka_unit_test(moved_chunks_stay_in_racks_of_their_own),
-		cmocka_unit_test(what_had_to_crowd_in_a_rack_comes_apart_when_there_are_more),
-		cmocka_unit_test(what_cannot_be_even_is_left),
-		cmocka_unit_test(deletion_and_loss_during_a_move_end_right),
+		cmocka_unit_test(chunks_that_share_a_rack_are_spread_when_racks_are_added),
+		cmocka_unit_test(a_block_that_cannot_be_spread_evenly_does_not_move),
+		cmocka_unit_test(deletions_and_a_lost_disk_during_moves_do_no_harm),
 		cmocka_unit_test(blocks_bytes_and_copysets_are_counted_as_they_are),
 		cmocka_unit_test(sketch_counts_sets),
 		cmocka_unit_test(counts_that_cannot_be_saved_do_no_harm),

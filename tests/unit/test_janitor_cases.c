@@ -32,7 +32,7 @@ static void two_body(struct client_box *b)
 		CHECK_EQ(rt_spawn(&fibers[i], "janitor", repair_fiber, &r[i]), 0);
 	for (int i = 0; i < 2; i++)
 		rt_join(fibers[i]);
-	/* A janitor passes a share by that the other has. */
+	/* A janitor skips a share whose lease the other has. */
 	CHECK_EQ(janitor_repair(r[0].j, true), 0);
 	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
 	CHECK_EQ(stats_of(r[0].j).chunks_repaired + stats_of(r[1].j).chunks_repaired, on);
@@ -53,7 +53,7 @@ static void two_janitors_at_once_repair_each_chunk_once(void **state)
 	cbox_run_all(8, 1, two_body);
 }
 
-/* A janitor so slow that its leases run out while it works: nothing renews them between two pieces. */
+/* A janitor so slow that its leases expire while it works: it renews them only between blocks. */
 static void expiry_body(struct client_box *b)
 {
 	struct lab l;
@@ -70,7 +70,7 @@ static void expiry_body(struct client_box *b)
 	struct round r[2] = {{.j = hire(&slow)}, {.j = hire(&o)}};
 	struct rt_fiber *fiber;
 	CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &r[0]), 0);
-	/* The quick one takes over what the slow one's lease covered, and does it all. */
+	/* The quick janitor takes over the leases of the slow one and repairs everything. */
 	for (int i = 0; i < 40 && blocks_on(&l, 21, NULL) > 0; i++) {
 		CHECK_EQ(rt_sleep_ns(2500 * NS_PER_MS), 0);
 		CHECK_EQ(janitor_repair(r[1].j, false), 0);
@@ -78,7 +78,7 @@ static void expiry_body(struct client_box *b)
 	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
 	rt_join(fiber);
 	CHECK_EQ(r[0].rc, 0);
-	CHECK(stats_of(r[0].j).overtaken > 0); /* both were at the same block */
+	CHECK(stats_of(r[0].j).overtaken > 0); /* both repaired the same block */
 	CHECK(stats_of(r[1].j).chunks_repaired > 0);
 	CHECK_EQ(stats_of(r[0].j).chunks_repaired + stats_of(r[1].j).chunks_repaired, on);
 	(void)check_whole(&l);
@@ -100,7 +100,7 @@ static void run_fiber(void *arg)
 	r->rc = janitor_run(r->j);
 }
 
-/* A janitor is told to end at many moments, most of them in the middle of a question. */
+/* A janitor is cancelled at many moments, mostly during a request. */
 static void farewell_body(struct client_box *b)
 {
 	struct lab l;
@@ -128,13 +128,13 @@ static void farewell_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_janitor_that_is_told_to_end_leaves_no_lease_behind(void **state)
+static void a_cancelled_janitor_drops_its_leases(void **state)
 {
 	(void)state;
 	cbox_run_all(8, 1, farewell_body);
 }
 
-/* Nodes are restarted at many moments, most of them in the middle of a question. */
+/* Nodes are restarted at many moments, mostly during a request. */
 static void restart_body(struct client_box *b)
 {
 	struct lab l;
@@ -155,7 +155,7 @@ static void restart_body(struct client_box *b)
 		cbox_do(b, cbox_start_node, disk);
 	}
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	/* It scrubs, repairs and collects as before. */
+	/* The janitor still scrubs, repairs and collects. */
 	struct janitor_stats before = stats_of(r.j), after = before;
 	struct chunk_id ids[256];
 	CHECK(chunks_on(&l, 21, ids, ARRAY_LEN(ids)) > 0);
@@ -175,7 +175,7 @@ static void restart_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void services_outlive_the_nodes_that_stop_while_they_are_asked(void **state)
+static void services_go_on_when_nodes_stop_during_a_request(void **state)
 {
 	(void)state;
 	cbox_run_all(8, 1, restart_body);
@@ -216,7 +216,7 @@ static void a_second_failure_during_a_repair_is_repaired_too(void **state)
 	cbox_run_all(9, 1, second_failure_body);
 }
 
-/* A source is damaged, or whole by its own checksums and not what was written. */
+/* A source is damaged, or valid by its own checksums and not what was written. */
 static void rotten(struct client_box *b, bool whole)
 {
 	struct lab l;
@@ -225,7 +225,7 @@ static void rotten(struct client_box *b, bool whole)
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	CHECK_EQ(janitor_repair(j, true), 0); /* it knows the drives */
+	CHECK_EQ(janitor_repair(j, true), 0); /* the drives are checked once */
 	struct arena a;
 	arena_init(&a, MIB);
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
@@ -247,7 +247,8 @@ static void rotten(struct client_box *b, bool whole)
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
 	CHECK(stats_of(j).sources_bad > 0);
-	/* What was read was reported, so the next look mends it too; the rest is found by a scrub. */
+	/* The damaged chunks that were read are reported, so the next walk repairs them too; scrub
+	 * finds the others. */
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	(void)check_whole(&l);
@@ -268,7 +269,7 @@ static void wrong_body(struct client_box *b)
 	rotten(b, true);
 }
 
-static void a_rotten_source_is_read_around_and_mended(void **state)
+static void a_damaged_source_is_left_out_and_repaired(void **state)
 {
 	(void)state;
 	cbox_run_all(8, 1, damaged_body);
@@ -293,7 +294,8 @@ static void deleted_body(struct client_box *b)
 		snprintf(path, sizeof(path), "/f%zu", i);
 		CHECK_EQ(remove_path(&l, path), 0);
 	}
-	/* To the point where the blocks go next; then the repair begins, and they go while it reads. */
+	/* Up to the epoch in which the blocks are collected next; then the repair begins, and they
+	 * are deleted while it reads. */
 	struct rt_fiber *fiber = NULL;
 	int rounds = 0;
 	while (blocks_on(&l, 21, NULL) == on) {
@@ -310,7 +312,7 @@ static void deleted_body(struct client_box *b)
 	rt_join(fiber);
 	CHECK_EQ(r.rc, 0);
 	CHECK(stats_of(r.j).overtaken > 0);
-	/* What it had put in vain it does not delete itself: another may have found it. */
+	/* A janitor does not delete a chunk that it put in vain: another janitor may use it. */
 	for (int i = 0; i < 3; i++) {
 		collect_for(collector, 3 * GRACE_NS);
 		CHECK_EQ(janitor_orphans(collector), 0);
@@ -347,8 +349,8 @@ static int delete_as(struct lab *l, uint64_t disk, struct chunk_id id, const uin
 	return rc;
 }
 
-/* Four disks, of which three have a copy: the fourth is where a repair can go, and where a move has left its old
- * chunk, whose delete is under way. */
+/* Four disks, of which three have a replica: a repair can use the fourth, which still has the old
+ * chunk of a move, whose delete is in flight. */
 static void held_up_body(struct client_box *b)
 {
 	struct lab l;
@@ -378,13 +380,13 @@ static void held_up_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_delete_that_was_held_up_spares_what_a_repair_put_there(void **state)
+static void a_late_delete_spares_the_chunk_of_a_newer_put(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, held_up_body);
 }
 
-/* A move has put its chunk, and stands still until that has been taken for an orphan. */
+/* A move has put its chunk and is paused until the chunk was swept as an orphan. */
 static void stood_still_body(struct client_box *b)
 {
 	struct lab l;
@@ -427,7 +429,7 @@ static void stood_still_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_move_that_stood_still_does_not_name_what_was_swept(void **state)
+static void the_record_refuses_a_move_whose_chunk_was_swept(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, stood_still_body);
@@ -456,13 +458,13 @@ static void back_body(struct client_box *b)
 	rt_join(fiber);
 	CHECK_EQ(r.rc, 0);
 	fresh_map(&l);
-	/* Some were made anew, the rest is where it was. */
+	/* Some chunks were rebuilt, the others stay. */
 	size_t stayed = blocks_on(&l, 31, NULL);
 	CHECK(stayed > 0 && stayed < on);
 	CHECK_EQ(stayed + stats_of(r.j).chunks_repaired, on);
 	CHECK_EQ(check_whole(&l), blocks);
 	read_all(&l);
-	/* And what was made anew is not there twice for ever. */
+	/* The old chunks of rebuilt ones are deleted. */
 	o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_collect(j), 0);
@@ -476,7 +478,7 @@ static void back_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_disk_that_comes_back_while_it_is_repaired_keeps_what_is_left(void **state)
+static void a_disk_that_comes_back_during_its_repair_keeps_the_chunks_not_yet_rebuilt(void **state)
 {
 	(void)state;
 	cbox_run_all(8, 1, back_body);
@@ -540,7 +542,8 @@ static void flap_body(struct client_box *b)
 	fresh_map(&l);
 	CHECK_EQ(check_whole(&l), blocks);
 	read_all(&l);
-	/* What was made anew while the rack was away is there twice, and not for ever. */
+	/* The old chunks of those rebuilt while the rack was offline are orphans, and are
+	 * deleted. */
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
 	collect_for(j, 3 * GRACE_NS);
@@ -558,7 +561,7 @@ static void a_rack_that_flaps_costs_nothing_within_the_delay_and_no_byte_around_
 	cbox_run_racks(12, 2, flap_body);
 }
 
-/* Six small disks; blocks of five chunks; nothing is free on any. */
+/* Six small disks, all full; blocks of five chunks. */
 static void no_room_body(struct client_box *b)
 {
 	struct lab l;
@@ -575,12 +578,13 @@ static void no_room_body(struct client_box *b)
 		uint64_t before = stats_of(j).no_room;
 		CHECK_EQ(janitor_repair(j, true), 0);
 		CHECK(stats_of(j).no_room > before);
-		CHECK_EQ(stats_of(j).stuck_no_room, on); /* as it is now, not all in all */
+		/* the current number, not a sum over rounds */
+		CHECK_EQ(stats_of(j).stuck_no_room, on);
 		CHECK_EQ(stats_of(j).failed + stats_of(j).chunks_repaired, 0);
 		CHECK_EQ(blocks_on(&l, 21, NULL), on);
 		CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);
 	}
-	/* As soon as there is some it goes on. */
+	/* Repair goes on once there is space. */
 	for (unsigned i = 0; i < 6; i++)
 		if (i != 2)
 			empty_disk(&l, 10 * i + 1, junk[i]);
@@ -627,7 +631,7 @@ static void appender_body(struct client_box *b)
 			CHECK_EQ(meta_client_want_disk(&l.root, hurt, CLUSTER_GONE), 0);
 			CHECK_EQ(rt_sleep_ns(3 * NS_PER_S), 0);
 			CHECK_EQ(janitor_repair(j, true), 0);
-			/* It is the writer's. */
+			/* The open block is left to its writer. */
 			CHECK(stats_of(j).open_blocks > 0);
 			CHECK_EQ(stats_of(j).chunks_repaired, 0);
 		} else {
@@ -655,16 +659,17 @@ static void a_block_that_a_writer_still_appends_to_is_repaired_when_it_ends(void
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_delete_that_was_held_up_spares_what_a_repair_put_there),
-		cmocka_unit_test(a_move_that_stood_still_does_not_name_what_was_swept),
+		cmocka_unit_test(a_late_delete_spares_the_chunk_of_a_newer_put),
+		cmocka_unit_test(the_record_refuses_a_move_whose_chunk_was_swept),
 		cmocka_unit_test(two_janitors_at_once_repair_each_chunk_once),
 		cmocka_unit_test(a_lease_that_expires_in_the_middle_of_a_repair_does_no_harm),
-		cmocka_unit_test(a_janitor_that_is_told_to_end_leaves_no_lease_behind),
-		cmocka_unit_test(services_outlive_the_nodes_that_stop_while_they_are_asked),
+		cmocka_unit_test(a_cancelled_janitor_drops_its_leases),
+		cmocka_unit_test(services_go_on_when_nodes_stop_during_a_request),
 		cmocka_unit_test(a_second_failure_during_a_repair_is_repaired_too),
-		cmocka_unit_test(a_rotten_source_is_read_around_and_mended),
+		cmocka_unit_test(a_damaged_source_is_left_out_and_repaired),
 		cmocka_unit_test(a_block_deleted_while_it_is_repaired_leaves_nothing),
-		cmocka_unit_test(a_disk_that_comes_back_while_it_is_repaired_keeps_what_is_left),
+		cmocka_unit_test(
+			a_disk_that_comes_back_during_its_repair_keeps_the_chunks_not_yet_rebuilt),
 		cmocka_unit_test(
 			a_rack_that_flaps_costs_nothing_within_the_delay_and_no_byte_around_it),
 		cmocka_unit_test(with_full_disks_a_block_stays_as_it_is_until_there_is_room),

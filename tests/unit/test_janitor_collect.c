@@ -31,7 +31,7 @@ static void collection_body(struct client_box *b)
 	size_t with = chunks_everywhere(&l);
 	CHECK(with > before);
 	CHECK_EQ(remove_path(&l, "/goes"), 0);
-	/* Within the grace nothing of it is touched. */
+	/* Nothing is deleted within the grace period. */
 	collect_for(j, GRACE_NS - 5 * NS_PER_S);
 	CHECK_EQ(chunks_everywhere(&l), with);
 	collect_for(j, 14 * GRACE_NS);
@@ -105,7 +105,8 @@ static void put_orphan(struct lab *l, uint64_t disk, struct chunk_id id, uint32_
 	CHECK_EQ(rc, 0);
 }
 
-/* Names of chunks are not a tenant's own: where one is listed as dead, another's may be by now. */
+/* Chunk names are shared by tenants: a chunk with a name that is listed as dead may belong to
+ * another tenant. */
 static void another_body(struct client_box *b)
 {
 	struct lab l;
@@ -132,13 +133,14 @@ static void another_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_dead_chunk_with_the_label_of_another_stays(void **state)
+static void a_chunk_listed_as_dead_with_a_label_of_another_tenant_stays(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, another_body);
 }
 
-/* A repair that has written, and has not said so yet, where long ago an orphan of the same name was seen. */
+/* A repair has put a chunk and not yet changed the record; long ago an orphan of the same name was
+ * seen there. */
 static void again_body(struct client_box *b)
 {
 	struct lab l;
@@ -180,7 +182,7 @@ static void epochs_pass(struct lab *l, int n)
 	}
 }
 
-/* A round that takes so long that epochs pass in it meets what has just been put. */
+/* A sweep that lasts for several epochs lists a chunk that was just put. */
 static void late_round_body(struct client_box *b)
 {
 	enum { OLD = 300, NEW = 100 };
@@ -219,14 +221,14 @@ static void late_round_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_round_that_lasts_for_epochs_shortens_nobody_s_grace(void **state)
+static void a_sweep_that_lasts_for_epochs_does_not_shorten_the_grace(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, late_round_body);
 }
 
-/* To a writer it is all one whether it or its request stood still or the epochs went by faster: it has put chunks in
- * one and has its record two later. */
+/* A writer puts chunks in one epoch and creates its record two epochs later, as if it had been
+ * paused. */
 static void late_record_body(struct client_box *b)
 {
 	struct lab l;
@@ -238,7 +240,7 @@ static void late_record_body(struct client_box *b)
 	epochs_pass(&l, 2);
 	CHECK_EQ(write_text(&l, "/c", 3, 1000, "r2"), -ETIMEDOUT);
 	CHECK_EQ(chunks_everywhere(&l), 2 * chunks);
-	/* Who has not heard of the epoch for long makes the record first. */
+	/* A writer whose epoch is old creates the record first. */
 	epochs_pass(&l, 2);
 	CHECK_EQ(rt_sleep_ns(60 * NS_PER_S), 0);
 	CHECK_EQ(write_text(&l, "/c", 3, 1000, "r2"), 0);
@@ -254,7 +256,7 @@ static void a_block_whose_record_comes_epochs_late_is_not_committed(void **state
 	cbox_run_all(4, 1, late_record_body);
 }
 
-/* Janitors that take turns for long see a disk seldom. */
+/* Janitors that take turns sweep a disk seldom. */
 static void turns_body(struct client_box *b)
 {
 	struct lab l;
@@ -273,7 +275,7 @@ static void turns_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void an_orphan_that_is_seldom_seen_goes_too(void **state)
+static void an_orphan_that_is_seldom_seen_is_deleted_too(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, turns_body);
@@ -285,7 +287,7 @@ static void a_chunk_that_comes_back_has_its_whole_grace(void **state)
 	cbox_run_all(4, 1, again_body);
 }
 
-/* As when nobody answered its question at the start. */
+/* As if its request at the start had failed. */
 static void late_tenant_body(struct client_box *b)
 {
 	struct lab l;
@@ -312,10 +314,10 @@ static void orphan_body(struct client_box *b)
 	size_t before = chunks_everywhere(&l);
 	struct meta_on_disk on;
 	CHECK(blocks_on(&l, 1, &on) > 0);
-	put_orphan(&l, 1, (struct chunk_id){777, 0}, 1, 777); /* of a block that is not */
+	put_orphan(&l, 1, (struct chunk_id){777, 0}, 1, 777); /* of a block that does not exist */
 	put_orphan(&l, 1, (struct chunk_id){on.block, 9}, 1,
-		   on.block);                                /* of one that has no such */
-	put_orphan(&l, 11, (struct chunk_id){888, 0}, 0, 0); /* whose it is nobody knows */
+		   on.block);                                /* of a block without such a chunk */
+	put_orphan(&l, 11, (struct chunk_id){888, 0}, 0, 0); /* without a label */
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
@@ -332,7 +334,7 @@ static void orphan_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void chunks_that_no_record_knows_go_after_two_looks(void **state)
+static void orphans_are_deleted_at_the_second_sweep(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, orphan_body);
@@ -352,7 +354,7 @@ static void unreadable_body(struct client_box *b)
 	while (blocks_on(&l, disk, &on) == 0)
 		disk += 10;
 	block_spoil(&l, &on);
-	/* One before it, one behind it. */
+	/* One chunk before it in the list, one after it. */
 	put_orphan(&l, disk, (struct chunk_id){77, 0}, 1, 77);
 	put_orphan(&l, disk, (struct chunk_id){UINT64_MAX, 0}, 1, UINT64_MAX);
 	CHECK_EQ(janitor_collect(j), 0);
@@ -386,7 +388,7 @@ static void blank_body(struct client_box *b)
 	CHECK(blocks_on(&l, 1, &on) > 0);
 	put_orphan(&l, 1, (struct chunk_id){777, 0}, 1, 777);
 	put_orphan(&l, 1, (struct chunk_id){888, 0}, 1, 888);
-	/* Started again the node has no heads in memory. */
+	/* After a restart the node has no headers in memory. */
 	cbox_do(b, cbox_kill_node, 1);
 	cbox_ruin(b, 1, (struct chunk_id){777, 0});
 	cbox_ruin(b, 1, (struct chunk_id){on.block, on.index});
@@ -399,7 +401,7 @@ static void blank_body(struct client_box *b)
 		collect_for(j, GRACE_NS + 20 * NS_PER_S);
 		CHECK_EQ(janitor_orphans(j), 0);
 	}
-	/* What a block lost stays, until scrubbing finds it. */
+	/* A chunk that a record names stays, until scrub reports it. */
 	CHECK_EQ(chunks_everywhere(&l), before);
 	CHECK_EQ(stats_of(j).orphans_deleted, 2);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
@@ -418,7 +420,8 @@ static void chunks_too_damaged_to_say_whose_they_are_go_when_no_block_wants_them
 	cbox_run_all(4, 1, blank_body);
 }
 
-/* A new janitor every 20 s has never seen an epoch for a whole grace, whatever it collects. */
+/* A janitor that lives for 20 s never sees an epoch for a whole grace period, so it advances
+ * none. */
 static void hasty_body(struct client_box *b)
 {
 	struct lab l;
@@ -440,7 +443,7 @@ static void hasty_body(struct client_box *b)
 	CHECK_EQ(meta_client_gc_epoch(&l.root, &now, &partitions), 0);
 	CHECK_EQ(now, epoch);
 	CHECK_EQ(chunks_everywhere(&l), with);
-	/* Ten at once are no faster than one. */
+	/* Ten janitors at once advance epochs no faster than one. */
 	struct janitor *all[10];
 	for (int i = 0; i < 10; i++)
 		all[i] = hire(&o);
@@ -463,8 +466,8 @@ static void janitors_that_come_and_go_or_are_many_do_not_shorten_the_grace(void 
 	cbox_run_all(4, 1, hasty_body);
 }
 
-/* A writer that holds its block for several graces before it commits, with collectors at work: what it has put is
- * wanted all the while, and either the commit holds or it is told so and nothing of it is left. */
+/* A writer keeps its block pending for several grace periods while collectors run: its chunks stay
+ * until the record is collected; the commit succeeds, or fails and nothing is left. */
 static void slow_writer_body(struct client_box *b)
 {
 	struct lab l;
@@ -495,7 +498,7 @@ static void slow_writer_body(struct client_box *b)
 		CHECK_EQ(node_put(&u.node, u.disk, (struct chunk_id){4711, i}, &p), 0);
 		disk_end(&c, &u, 0, 0);
 	}
-	/* Nearly a whole grace: nothing of it is touched. */
+	/* Nearly a whole grace period: nothing is deleted. */
 	for (int i = 0; i < 11; i++) {
 		CHECK_EQ(janitor_collect(j), 0);
 		CHECK_EQ(janitor_orphans(j), 0);
@@ -511,7 +514,7 @@ static void slow_writer_body(struct client_box *b)
 		pending += (size_t)n;
 	}
 	CHECK_EQ(pending, 1);
-	/* A writer that never comes back: all of it goes, by the record and not as orphans. */
+	/* A writer that never commits: its chunks are deleted with the record, not as orphans. */
 	for (int i = 0; i < 3; i++) {
 		collect_for(j, 4 * GRACE_NS);
 		CHECK_EQ(janitor_orphans(j), 0);
@@ -547,7 +550,7 @@ static void long_ago_body(struct client_box *b)
 	CHECK_EQ(janitor_orphans(j), 0);
 	CHECK_EQ(stats_of(j).orphans_seen, MANY);
 	epochs_pass(&l, 20);
-	/* They are as good as new. */
+	/* The blocks are complete. */
 	CHECK_EQ(janitor_orphans(j), 0);
 	CHECK_EQ(stats_of(j).orphans_seen, 2 * MANY);
 	CHECK_EQ(stats_of(j).orphans_deleted, 0);
@@ -555,13 +558,13 @@ static void long_ago_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void sightings_of_long_ago_are_forgotten_however_many(void **state)
+static void old_sightings_are_forgotten_however_many(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, long_ago_body);
 }
 
-/* Two, so that half of the shares at least are behind one of them, wherever the janitor begins. */
+/* Two such shares, so that other shares come after one of them wherever the janitor begins. */
 static void one_share_body(struct client_box *b)
 {
 	static const char *const LEASES[] = {"collect/3", "collect/11"};
@@ -589,13 +592,13 @@ static void one_share_body(struct client_box *b)
 		CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0);
 	}
 	CHECK_EQ(stats_of(j).rounds, 0);
-	/* A file's name, itself and its block are in three shares. */
+	/* The name, the file and its block are in three shares. */
 	CHECK(chunks_everywhere(&l) < before / 2);
 	janitor_close(j);
 	lab_close(&l);
 }
 
-static void a_share_that_fails_keeps_no_other_from_being_collected(void **state)
+static void collection_goes_on_after_a_share_that_fails(void **state)
 {
 	(void)state;
 	cbox_run_faulty(4, one_share_body);
@@ -605,16 +608,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace),
-		cmocka_unit_test(sightings_of_long_ago_are_forgotten_however_many),
-		cmocka_unit_test(a_share_that_fails_keeps_no_other_from_being_collected),
-		cmocka_unit_test(a_dead_chunk_with_the_label_of_another_stays),
+		cmocka_unit_test(old_sightings_are_forgotten_however_many),
+		cmocka_unit_test(collection_goes_on_after_a_share_that_fails),
+		cmocka_unit_test(a_chunk_listed_as_dead_with_a_label_of_another_tenant_stays),
 		cmocka_unit_test(a_chunk_that_comes_back_has_its_whole_grace),
-		cmocka_unit_test(an_orphan_that_is_seldom_seen_goes_too),
-		cmocka_unit_test(a_round_that_lasts_for_epochs_shortens_nobody_s_grace),
+		cmocka_unit_test(an_orphan_that_is_seldom_seen_is_deleted_too),
+		cmocka_unit_test(a_sweep_that_lasts_for_epochs_does_not_shorten_the_grace),
 		cmocka_unit_test(a_block_whose_record_comes_epochs_late_is_not_committed),
 		cmocka_unit_test(a_client_that_does_not_know_its_tenant_asks_before_it_writes),
 		cmocka_unit_test(what_a_writer_still_appends_to_is_not_collected),
-		cmocka_unit_test(chunks_that_no_record_knows_go_after_two_looks),
+		cmocka_unit_test(orphans_are_deleted_at_the_second_sweep),
 		cmocka_unit_test(a_record_that_cannot_be_read_keeps_its_chunks_and_no_others),
 		cmocka_unit_test(
 			chunks_too_damaged_to_say_whose_they_are_go_when_no_block_wants_them),

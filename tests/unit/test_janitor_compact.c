@@ -88,7 +88,7 @@ static void compact_body(struct client_box *b)
 	make_dir(&l, "/p");
 	pack(&l, 0, FILES);
 	CHECK_EQ(used_bytes(&l), (uint64_t)FILES * FILE_BYTES);
-	/* Half of it alive: it stays. */
+	/* Files own half of the block: it is not compacted. */
 	for (unsigned i = 0; i < FILES; i += 2)
 		drop(&l, i);
 	collect_for(j, 8 * GRACE_NS);
@@ -96,14 +96,15 @@ static void compact_body(struct client_box *b)
 	struct janitor *patient = hire(&o);
 	CHECK_EQ(janitor_survey(patient), 0);
 	CHECK_EQ(stats_of(patient).blocks_compacted, 0);
-	/* A tenant at its limit is compacted as well. */
+	/* Compaction also works for a tenant at its quota. */
 	CHECK_EQ(meta_client_tenant_set_quota(&l.root, 1, (uint64_t)FILES * FILE_BYTES), 0);
 	CHECK_EQ(janitor_survey(j), 0);
 	CHECK_EQ(stats_of(j).blocks_compacted, 1);
 	CHECK_EQ(stats_of(j).compacted_bytes, FILES / 2 * FILE_BYTES);
 	for (unsigned i = 1; i < FILES; i += 2)
 		CHECK_EQ(read_one(&l, i), 0);
-	/* Once is enough, and the old block goes with all its chunks and its part of the quota. */
+	/* A second survey compacts nothing; the old block is deleted with its chunks and its part
+	 * of the quota. */
 	CHECK_EQ(janitor_survey(j), 0);
 	CHECK_EQ(stats_of(j).blocks_compacted, 1);
 	collect_for(j, 14 * GRACE_NS);
@@ -119,13 +120,13 @@ static void compact_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void mostly_dead_blocks_are_compacted_and_go(void **state)
+static void mostly_dead_blocks_are_compacted_and_deleted(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, compact_body);
 }
 
-/* A node is silent, and the map does not know it yet: a client's write would do without its chunk. */
+/* A node is silent and still online in the map: a client's write would leave its chunk missing. */
 static void short_body(struct client_box *b)
 {
 	struct lab l;
@@ -154,7 +155,7 @@ static void short_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void what_is_written_anew_lacks_no_chunk(void **state)
+static void a_rewritten_block_lacks_no_chunk(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, short_body);
@@ -180,7 +181,7 @@ static void several_body(struct client_box *b)
 	CHECK_EQ(engine_rename(&c, "/p/5", "/q/5"), 0);
 	rt_deadline_set(RT_NEVER);
 	collect_for(j, 8 * GRACE_NS);
-	/* Blocks of one share go together: a few surveys, whatever the shares are. */
+	/* Blocks of one share are compacted together: a few surveys suffice. */
 	CHECK_EQ(janitor_survey(j), 0);
 	CHECK_EQ(stats_of(j).blocks_compacted, 4);
 	collect_for(j, 14 * GRACE_NS);
@@ -207,7 +208,7 @@ static void survey_fiber(void *arg)
 	r->done = true;
 }
 
-/* While a compaction goes on files are deleted and written anew, one after the other, at all moments of it. */
+/* Files are deleted and rewritten, one after the other, at all moments of a compaction. */
 static void meanwhile_body(struct client_box *b)
 {
 	struct lab l;
@@ -241,7 +242,7 @@ static void meanwhile_body(struct client_box *b)
 		CHECK_EQ(r[i].rc, 0);
 	}
 	CHECK(stats_of(r[0].j).blocks_compacted + stats_of(r[1].j).blocks_compacted > 0);
-	CHECK(next > 2); /* some were changed in the middle of it */
+	CHECK(next > 2); /* some files changed during the compaction */
 	CHECK_EQ(janitor_survey(collector), 0);
 	for (int i = 0; i < 3; i++) {
 		collect_for(collector, 5 * GRACE_NS);
@@ -260,7 +261,7 @@ static void meanwhile_body(struct client_box *b)
 			CHECK_EQ(read_one(&l, i), 0);
 		want_bytes += anew ? 500 : gone ? 0 : FILE_BYTES;
 	}
-	/* What was deleted after it was gathered is dead in the new block. */
+	/* Files that were deleted after they were gathered are dead bytes in the new block. */
 	CHECK(used_bytes(&l) >= want_bytes &&
 	      used_bytes(&l) <= want_bytes + UINT64_C(20) * FILE_BYTES);
 	(void)check_whole(&l);
@@ -270,7 +271,7 @@ static void meanwhile_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void files_deleted_or_rewritten_meanwhile_are_left_right(void **state)
+static void files_deleted_or_rewritten_during_a_compaction_are_right(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, meanwhile_body);
@@ -298,7 +299,7 @@ static uint64_t id_of(struct lab *l, const char *path)
 	return st.id;
 }
 
-/* Sealed blocks of an encoding. */
+/* Counts the sealed blocks of an encoding. */
 static size_t count_of(struct lab *l, const char *encoding)
 {
 	size_t n = 0;
@@ -337,7 +338,7 @@ static void policy_body(struct client_box *b)
 	snprintf(name, sizeof(name), "policy/00000001/%016lx", id_of(&l, "/cold"));
 	set_policy(&l, name, "{\"encoding\": \"rs:2+1\", \"after_ns\": 100000000000}");
 	set_policy(&l, "policy/junk", "not JSON");
-	/* Too young. */
+	/* The files are younger than after_ns. */
 	CHECK_EQ(janitor_survey(j), 0);
 	CHECK_EQ(stats_of(j).blocks_reencoded, 0);
 	CHECK_EQ(rt_sleep_ns(100 * NS_PER_S), 0);
@@ -345,12 +346,12 @@ static void policy_body(struct client_box *b)
 	CHECK_EQ(stats_of(j).blocks_reencoded, 2 * each);
 	CHECK_EQ(count_of(&l, "rs:2+1"), 2 * each);
 	CHECK_EQ(count_of(&l, "r3"), each);
-	/* The old chunks are there until their grace is over. */
+	/* The old chunks stay for the grace period. */
 	CHECK_EQ(chunks_everywhere(&l), before + 2 * each * 3);
 	(void)check_whole(&l);
 	CHECK_EQ(janitor_survey(j), 0);
 	CHECK_EQ(stats_of(j).blocks_reencoded, 2 * each);
-	/* All of the tenant, but what is hot. */
+	/* A policy for the tenant, with /hot excluded. */
 	set_policy(&l, "policy/00000001", "{\"encoding\": \"rs:3+1\"}");
 	snprintf(name, sizeof(name), "policy/00000001/%016lx", id_of(&l, "/hot"));
 	set_policy(&l, name, "{\"encoding\": \"keep\"}");
@@ -372,13 +373,13 @@ static void policy_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void sealed_copies_become_what_the_nearest_policy_says(void **state)
+static void sealed_replicas_get_the_encoding_of_the_nearest_policy(void **state)
 {
 	(void)state;
 	cbox_run_all(6, 1, policy_body);
 }
 
-/* Three disks that have a copy of each block. */
+/* Each of three disks has a replica of each block. */
 static void rewrites_body(struct client_box *b)
 {
 	struct lab l;
@@ -395,7 +396,7 @@ static void rewrites_body(struct client_box *b)
 		CHECK_EQ(write_text(&l, file, 1, 1280 * KIB, "r3"), 0);
 		snprintf(name, sizeof(name), "policy/00000001/%016lx", id_of(&l, dir));
 		set_policy(&l, name, "{\"encoding\": \"rs:2+1\"}");
-		CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0); /* what was done before is paid for */
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0); /* the pacers are free again */
 		CHECK_EQ(janitor_report(j), 0);
 		CHECK_EQ(stats_of(j).janitors, i == 0 ? 1 : 2);
 		uint64_t begin_ns = rt_now_ns();
@@ -404,7 +405,8 @@ static void rewrites_body(struct client_box *b)
 		CHECK_EQ(count_of(&l, "r3"), 0);
 		CHECK_EQ(janitor_report(k), 0);
 	}
-	/* Of each block, each disk gives or takes a copy's length: all but the last, which is not waited for. */
+	/* For each block each disk is charged the length of a replica, and the last block is not
+	 * waited for. */
 	CHECK(spent_ns[0] >= 1152 * KIB * NS_PER_S / 100000);
 	CHECK(spent_ns[1] > spent_ns[0] * 3 / 2);
 	janitor_close(k);
@@ -412,7 +414,7 @@ static void rewrites_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void what_is_written_anew_keeps_to_the_share_of_disks_and_janitors(void **state)
+static void rewriting_keeps_to_the_bandwidth_of_disks_and_janitors(void **state)
 {
 	(void)state;
 	cbox_run_all(3, 1, rewrites_body);
@@ -421,12 +423,12 @@ static void what_is_written_anew_keeps_to_the_share_of_disks_and_janitors(void *
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mostly_dead_blocks_are_compacted_and_go),
-		cmocka_unit_test(what_is_written_anew_lacks_no_chunk),
+		cmocka_unit_test(mostly_dead_blocks_are_compacted_and_deleted),
+		cmocka_unit_test(a_rewritten_block_lacks_no_chunk),
 		cmocka_unit_test(blocks_with_moved_files_are_compacted_too),
-		cmocka_unit_test(files_deleted_or_rewritten_meanwhile_are_left_right),
-		cmocka_unit_test(sealed_copies_become_what_the_nearest_policy_says),
-		cmocka_unit_test(what_is_written_anew_keeps_to_the_share_of_disks_and_janitors),
+		cmocka_unit_test(files_deleted_or_rewritten_during_a_compaction_are_right),
+		cmocka_unit_test(sealed_replicas_get_the_encoding_of_the_nearest_policy),
+		cmocka_unit_test(rewriting_keeps_to_the_bandwidth_of_disks_and_janitors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

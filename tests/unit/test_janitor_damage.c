@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Chunks that are there and are not what they should be, against a simulated cluster. */
+/* Chunks that are on their disks and are wrong, in a simulated cluster. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,10 +17,10 @@
 #include "janitor_lab.h"
 #include "meta/meta.h"
 
-/* Five disks and blocks of five chunks: there is no other place for any. */
+/* Five disks and blocks of five chunks: no other disk can take a chunk. */
 static void in_place_body(struct client_box *b)
 {
-	const uint64_t len = 256 * KIB; /* whole blocks: every chunk has a byte 100 */
+	const uint64_t len = 256 * KIB; /* full blocks: every chunk has a byte 100 */
 	struct lab l;
 	lab_open(&l, b);
 	CHECK_EQ(write_text(&l, "/f", 3, len, "rs:3+2"), 0);
@@ -32,7 +32,7 @@ static void in_place_body(struct client_box *b)
 		cbox_flip(b, disk, ids[rotten], 100);
 		rotten++;
 	}
-	/* One is not there at all. */
+	/* One chunk is missing. */
 	CHECK_EQ(chunks_on(&l, 21, ids, ARRAY_LEN(ids)), blocks);
 	chunk_drop(&l, 21, ids[0]);
 	struct janitor_options o = quick();
@@ -49,13 +49,13 @@ static void in_place_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void damage_is_mended_in_place_when_no_other_disk_will_do(void **state)
+static void a_damaged_chunk_is_rebuilt_in_place_when_no_other_disk_takes_it(void **state)
 {
 	(void)state;
 	cbox_run_all(5, 1, in_place_body);
 }
 
-/* Five racks with two disks each: the other disk of the rack is as far from the rest. */
+/* Five racks with two disks each: the other disk of a rack keeps the block as far apart. */
 static void apart_body(struct client_box *b)
 {
 	struct lab l;
@@ -68,7 +68,7 @@ static void apart_body(struct client_box *b)
 	CHECK(blocks_on(&l, 21, &on) > 0);
 	struct meta_block before = block_get(&l, on.block, &a);
 	chunk_drop(&l, 21, (struct chunk_id){before.chunk_block, on.index});
-	/* And one whose rack has no other disk that is well. */
+	/* A chunk in a rack without another online disk. */
 	uint32_t other = on.index == 0 ? 1 : 0;
 	uint64_t lonely = before.chunks[other].disk;
 	CHECK_EQ(meta_client_want_disk(&l.root, lonely % 10 == 1 ? lonely + 1 : lonely - 1,
@@ -92,14 +92,14 @@ static void apart_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void what_is_mended_stays_as_far_apart_as_it_was(void **state)
+static void a_repaired_block_is_spread_as_far_as_before(void **state)
 {
 	(void)state;
 	cbox_run_all(5, 2, apart_body);
 }
 
-/* Six disks, blocks of five chunks: a lost one goes to the sixth, where a repair before left the same chunk, which
- * says of itself that it is well. */
+/* Six disks, blocks of five chunks: a lost chunk goes to the sixth disk, where an earlier repair
+ * left a chunk of that name, with a valid header and damaged bytes. */
 static void leftover_body(struct client_box *b)
 {
 	struct lab l;
@@ -135,13 +135,13 @@ static void leftover_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_leftover_is_read_before_it_is_trusted(void **state)
+static void a_chunk_that_is_found_on_the_target_is_replaced(void **state)
 {
 	(void)state;
 	cbox_run_all(6, 1, leftover_body);
 }
 
-/* A pool has a column that is whole and not the one that it should be. */
+/* A pool has a column that is valid by its own checksums and not the right one. */
 static void column_body(struct client_box *b)
 {
 	struct lab l;
@@ -170,14 +170,14 @@ static void column_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_column_that_is_whole_and_wrong_is_replaced_on_its_pool(void **state)
+static void a_valid_but_wrong_column_is_replaced_on_its_pool(void **state)
 {
 	(void)state;
 	cbox_run_pools(3, column_body);
 }
 
-/* Whole by its own checksums, and not what was written: other bytes, a shorter one, one that is still open, one of
- * another block. Only the record knows. */
+/* A chunk that is valid by its own checksums and not what was written: other bytes, shorter, still
+ * open, or of another block. Only the record tells. */
 static void stale_body(struct client_box *b)
 {
 	struct lab l;
@@ -204,7 +204,7 @@ static void stale_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void scrubbing_finds_a_chunk_that_is_whole_and_not_what_was_written(void **state)
+static void scrub_finds_a_valid_chunk_that_is_not_what_was_written(void **state)
 {
 	(void)state;
 	cbox_run_all(8, 1, stale_body);
@@ -218,7 +218,8 @@ static uint64_t share_of(const struct meta_on_disk *on)
 	return all * 16 >> META_PARTITION_BITS;
 }
 
-/* In two shares a record does not read, so that some are behind one of them wherever the janitor begins. */
+/* In two shares a record is unreadable, so that other shares come after one of them wherever the
+ * janitor begins. */
 static void one_share_body(struct client_box *b)
 {
 	struct lab l;
@@ -243,18 +244,18 @@ static void one_share_body(struct client_box *b)
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_repair(j, true), -EBADMSG);
-	/* Of a share with such a record, what was found before it is repaired. */
+	/* Blocks of such a share that were found before the record are repaired. */
 	size_t left = blocks_on(&l, 21, NULL);
 	CHECK(left >= ARRAY_LEN(spoilt) && left <= n - others);
 	CHECK_EQ(stats_of(j).chunks_repaired, n - left);
-	/* The survey counts all that read. */
+	/* The survey counts all readable records. */
 	CHECK_EQ(janitor_survey(j), 0);
 	struct stats sum;
 	stats_init(&sum);
 	CHECK_EQ(stats_load(&l.root, &sum), 0);
 	CHECK_EQ(sum.parts, 16);
 	stats_fini(&sum);
-	/* Nor does one whose list of a disk's blocks does not read. */
+	/* The same with an unreadable row of the reverse index. */
 	struct meta_on_disk listed;
 	CHECK(blocks_on(&l, 41, &listed) > 0);
 	record_spoil(&l,
@@ -268,7 +269,7 @@ static void one_share_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_share_that_fails_keeps_no_other_from_repair(void **state)
+static void repair_goes_on_after_a_share_that_fails(void **state)
 {
 	(void)state;
 	cbox_run_faulty(7, one_share_body);
@@ -277,12 +278,12 @@ static void a_share_that_fails_keeps_no_other_from_repair(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_share_that_fails_keeps_no_other_from_repair),
-		cmocka_unit_test(damage_is_mended_in_place_when_no_other_disk_will_do),
-		cmocka_unit_test(what_is_mended_stays_as_far_apart_as_it_was),
-		cmocka_unit_test(a_leftover_is_read_before_it_is_trusted),
-		cmocka_unit_test(a_column_that_is_whole_and_wrong_is_replaced_on_its_pool),
-		cmocka_unit_test(scrubbing_finds_a_chunk_that_is_whole_and_not_what_was_written),
+		cmocka_unit_test(repair_goes_on_after_a_share_that_fails),
+		cmocka_unit_test(a_damaged_chunk_is_rebuilt_in_place_when_no_other_disk_takes_it),
+		cmocka_unit_test(a_repaired_block_is_spread_as_far_as_before),
+		cmocka_unit_test(a_chunk_that_is_found_on_the_target_is_replaced),
+		cmocka_unit_test(a_valid_but_wrong_column_is_replaced_on_its_pool),
+		cmocka_unit_test(scrub_finds_a_valid_chunk_that_is_not_what_was_written),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which blocks a survey counts as degraded, out of reach and lost, against a simulated cluster. */
+/* Which blocks a survey counts as degraded, unreachable and lost, in a simulated cluster. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static void check_counts(struct lab *l, struct janitor *j, uint64_t degraded, ui
 	stats_fini(&s);
 }
 
-/* Five disks and blocks of five chunks, so a disk has one of each. */
+/* Five disks and blocks of five chunks, so each disk has a chunk of each block. */
 static void reported_body(struct client_box *b)
 {
 	struct lab l;
@@ -42,12 +42,12 @@ static void reported_body(struct client_box *b)
 	CHECK_EQ(stats_of(j).repaired_ns, 0);
 	for (uint32_t i = 0; i < 3; i++) {
 		chunk_drop(&l, block.chunks[i].disk, (struct chunk_id){block.chunk_block, i});
-		check_counts(&l, j, i > 0, 0, 0); /* not met yet */
+		check_counts(&l, j, i > 0, 0, 0); /* not reported yet */
 		CHECK_EQ(janitor_scrub(j, 0), 0);
 		check_counts(&l, j, i < 2, 0, i == 2);
 		if (i > 0)
 			continue;
-		/* Repaired, it is whole in the next count. */
+		/* After the repair the next survey counts no degraded block. */
 		CHECK_EQ(janitor_repair(j, true), 0);
 		CHECK(stats_of(j).repaired_ns > 0);
 		check_counts(&l, j, 0, 0, 0);
@@ -62,7 +62,7 @@ static void reported_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_block_is_degraded_while_the_code_bears_it_and_lost_beyond(void **state)
+static void a_block_is_degraded_up_to_the_tolerance_of_its_code_and_lost_beyond(void **state)
 {
 	(void)state;
 	cbox_run_all(5, 1, reported_body);
@@ -86,13 +86,14 @@ static void copies_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void copies_are_degraded_down_to_the_last(void **state)
+static void replicated_blocks_are_degraded_down_to_the_last_replica(void **state)
 {
 	(void)state;
 	cbox_run_all(3, 1, copies_body);
 }
 
-/* Five nodes and blocks of five chunks: what is away counts as away until it is removed. */
+/* Five nodes and blocks of five chunks: chunks of silent nodes count as away until the nodes are
+ * removed. */
 static void away_body(struct client_box *b)
 {
 	struct lab l;
@@ -108,15 +109,16 @@ static void away_body(struct client_box *b)
 		CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
 		check_counts(&l, j, disk < 21 ? blocks : 0, disk < 21 ? 0 : blocks, 0);
 	}
-	/* One of them is back, and takes one loss from what there is. */
+	/* One node is back, so each block has one loss less. */
 	cbox_do(b, cbox_start_node, 21);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
 	check_counts(&l, j, blocks, 0, 0);
-	/* Draining is no loss. */
+	/* A draining disk is no loss. */
 	CHECK_EQ(meta_client_want_node(&l.root, 3, CLUSTER_DRAINING), 0);
 	fresh_map(&l);
 	check_counts(&l, j, blocks, 0, 0);
-	/* Two that are away are given up: the three others suffice, as long as they are there. */
+	/* Two silent nodes are removed: the three other chunks suffice as long as they are
+	 * online. */
 	CHECK_EQ(meta_client_want_node(&l.root, 1, CLUSTER_GONE), 0);
 	CHECK_EQ(meta_client_want_node(&l.root, 2, CLUSTER_GONE), 0);
 	fresh_map(&l);
@@ -127,7 +129,7 @@ static void away_body(struct client_box *b)
 	CHECK_EQ(meta_client_want_node(&l.root, 4, CLUSTER_GONE), 0);
 	fresh_map(&l);
 	check_counts(&l, j, 0, 0, blocks);
-	/* What is beyond help is told of the last look, not of all of them together. */
+	/* stuck_lost is the number of the last walk, not a sum. */
 	for (int i = 0; i < 2; i++) {
 		CHECK_EQ(janitor_repair(j, true), 0);
 		CHECK_EQ(stats_of(j).stuck_lost, blocks);
@@ -144,13 +146,13 @@ static void away_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void what_is_away_is_out_of_reach_and_lost_when_it_is_removed(void **state)
+static void blocks_of_silent_nodes_are_unreachable_and_lost_once_these_are_removed(void **state)
 {
 	(void)state;
 	cbox_run_all(5, 1, away_body);
 }
 
-/* Of a log that is open, by what was acknowledged. */
+/* The open block of a log counts by its acknowledged length. */
 static void open_body(struct client_box *b)
 {
 	struct lab l;
@@ -167,7 +169,7 @@ static void open_body(struct client_box *b)
 	CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
 	rt_deadline_set(RT_NEVER);
 	check_counts(&l, j, 0, 0, 0);
-	/* There is no disk for another copy, so the writer does not end it. */
+	/* No disk can take another replica, so the writer does not end the block. */
 	cbox_do(b, cbox_kill_node, 1);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
 	check_counts(&l, j, 1, 0, 0);
@@ -194,9 +196,11 @@ static void the_open_block_of_a_log_counts_too(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_block_is_degraded_while_the_code_bears_it_and_lost_beyond),
-		cmocka_unit_test(copies_are_degraded_down_to_the_last),
-		cmocka_unit_test(what_is_away_is_out_of_reach_and_lost_when_it_is_removed),
+		cmocka_unit_test(
+			a_block_is_degraded_up_to_the_tolerance_of_its_code_and_lost_beyond),
+		cmocka_unit_test(replicated_blocks_are_degraded_down_to_the_last_replica),
+		cmocka_unit_test(
+			blocks_of_silent_nodes_are_unreachable_and_lost_once_these_are_removed),
 		cmocka_unit_test(the_open_block_of_a_log_counts_too),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

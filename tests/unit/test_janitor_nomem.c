@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Repair without memory for what it notes of a block's chunks: all such allocations fail, then
- * all but the first, until a run meets no fault. Linked with --wrap for calloc.
+ * Repair without memory for its lists of a block's chunks: all such allocations fail, then all but the first,
+ * until a run meets no fault. Linked with --wrap for calloc.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,13 +13,13 @@
 
 #include "janitor_lab.h"
 
-#define CHUNKS 7 /* of a block; by this number its allocations are known */
+#define CHUNKS 7 /* chunks of a block; its allocations are recognized by this number */
 
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 
 static unsigned calls;
-static unsigned fail_at = UINT32_MAX; /* from then on */
+static unsigned fail_at = UINT32_MAX; /* first call that fails; all later ones fail too */
 
 void *__wrap_calloc(size_t count, size_t size)
 {
@@ -54,7 +54,7 @@ static void nomem_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_block_that_there_is_no_memory_for_is_repaired_later(void **state)
+static void a_block_whose_repair_runs_out_of_memory_is_repaired_later(void **state)
 {
 	(void)state;
 	cbox_run_all(8, 1, nomem_body);
@@ -63,7 +63,7 @@ static void a_block_that_there_is_no_memory_for_is_repaired_later(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_block_that_there_is_no_memory_for_is_repaired_later),
+		cmocka_unit_test(a_block_whose_repair_runs_out_of_memory_is_repaired_later),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

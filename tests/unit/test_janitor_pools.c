@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pools that lost more than they can mend, against a simulated cluster. */
+/* Pools that lost more than their code tolerates, in a simulated cluster. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,18 +37,19 @@ static void pool_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void the_columns_of_a_lost_pool_are_made_anew(void **state)
+static void the_columns_of_a_lost_pool_are_rebuilt(void **state)
 {
 	(void)state;
 	cbox_run_pools(6, pool_body);
 }
 
-/* What a pool lists. */
+/* The losses and failures that a pool lists. */
 struct toll {
-	uint64_t lost;      /* bytes of data rows that must be brought, */
-	uint64_t lost_data; /* that failed in stripes that are lost, */
-	uint64_t failed;    /* and in all; */
-	uint64_t ends;      /* of these in the last stripes of their chunks, which may be short */
+	uint64_t lost;      /* bytes of data rows that must be sent */
+	uint64_t lost_data; /* bytes of failed data rows in lost stripes */
+	uint64_t failed;    /* bytes of all failed rows */
+	/* part of these in the last stripes of their chunks, which may be short */
+	uint64_t ends;
 };
 
 static uint64_t sum_rows(const struct store_pool_loss *l, bool need)
@@ -59,7 +60,7 @@ static uint64_t sum_rows(const struct store_pool_loss *l, bool need)
 	return (uint64_t)(need ? l->need : rows) * l->stripes * l->piece_bytes;
 }
 
-/* Members of a pool that bears the loss of one are given up. */
+/* Gives up members of a pool that tolerates the loss of one. */
 static struct toll lose_some(struct lab *l, uint64_t disk, uint32_t members)
 {
 	struct call c;
@@ -96,7 +97,7 @@ static struct toll lose_members(struct lab *l, uint64_t disk)
 	return lose_some(l, disk, 2);
 }
 
-/* What the pool can do by itself is done. */
+/* The pool has rebuilt the rows that it can. */
 static void settle(struct lab *l, uint64_t disk)
 {
 	struct call c;
@@ -132,7 +133,7 @@ static void read_columns(struct lab *l)
 	}
 }
 
-/* No more than the method says has crossed. */
+/* Only the bytes of the method have crossed racks. */
 static void check_toll(const struct janitor_stats *s, const struct toll *t,
 		       enum janitor_method method)
 {
@@ -141,10 +142,10 @@ static void check_toll(const struct janitor_stats *s, const struct toll *t,
 						  : t->failed;
 	CHECK(s->pool_patches > 0);
 	CHECK(s->pool_patch_bytes <= most && s->pool_patch_bytes + t->ends >= most);
-	/* From two other columns, of which the last may be short. */
+	/* Read from two other columns, of which the last may be short. */
 	CHECK(s->repair_read_bytes > s->pool_patch_bytes);
 	CHECK(s->repair_read_bytes <= 2 * s->pool_patch_bytes);
-	/* It stands in no rack. */
+	/* The janitor is in no rack. */
 	CHECK_EQ(s->repair_cross_bytes, s->repair_read_bytes + s->repair_written_bytes);
 }
 
@@ -155,7 +156,7 @@ static void check_record(struct janitor *j, enum janitor_method method)
 	CHECK(r[0].pool && r[0].disk == 21 && r[0].method == method && r[0].end_ns != 0);
 	CHECK(r[0].total > 0 && r[0].done == r[0].total);
 	CHECK_EQ(r[0].cross_bytes, stats_of(j).repair_cross_bytes);
-	/* Chunks are few here: the planner counts k of k + p failed rows as data. */
+	/* There are few chunks, and the planner counts k of k + p failed rows as data. */
 	uint64_t cross = r[0].cross_bytes, predicted = r[0].predicted_bytes;
 	bool by_row = method == JANITOR_R_HYB || method == JANITOR_R_FCO;
 	CHECK(cross * 10 <= predicted * (by_row ? 15 : 10));
@@ -188,7 +189,7 @@ static void pools_lost(struct client_box *b, enum janitor_method method)
 	}
 	check_record(j, method);
 	settle(&l, 21);
-	/* Nothing is left of it. */
+	/* The pool holds no chunk. */
 	CHECK_EQ(janitor_pools(j), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).repair_written_bytes, s.repair_written_bytes);
@@ -236,13 +237,13 @@ static void a_catastrophic_pool_gets_all_that_failed_by_r_fco(void **state)
 	cbox_run_outside_pools(6, r_fco_body);
 }
 
-static void a_catastrophic_pool_is_made_anew_by_r_all(void **state)
+static void a_catastrophic_pool_is_rebuilt_by_r_all(void **state)
 {
 	(void)state;
 	cbox_run_outside_pools(6, r_all_body);
 }
 
-/* As many racks as columns: there is no other pool for them. */
+/* As many racks as columns: no other pool can take a column. */
 static void in_place_body(struct client_box *b)
 {
 	struct lab l;
@@ -264,13 +265,13 @@ static void in_place_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void r_all_makes_columns_anew_in_their_pool_when_there_is_no_other(void **state)
+static void r_all_rebuilds_columns_in_their_pool_when_there_is_no_other(void **state)
 {
 	(void)state;
 	cbox_run_outside_pools(3, in_place_body);
 }
 
-/* The one pool that has no column of the block gets this one. False: it has no bytes. */
+/* Copies the column to the one pool that has none of the block. False: the column is empty. */
 static bool leave_elsewhere(struct lab *l, const struct meta_on_disk *on)
 {
 	struct arena a;
@@ -279,7 +280,7 @@ static bool leave_elsewhere(struct lab *l, const struct meta_on_disk *on)
 	uint64_t free_disk = 1 + 11 + 21 + 31;
 	for (size_t i = 0; i < k.chunk_count; i++)
 		free_disk -= k.chunks[i].disk;
-	bool full = k.length == 64 * KIB; /* of the last one a column may be empty */
+	bool full = k.length == 64 * KIB; /* a column of the last block may be empty */
 	if (full)
 		chunk_copy(l, k.chunks[on->index].disk, free_disk,
 			   (struct chunk_id){k.chunk_block, on->index}, 0);
@@ -287,7 +288,7 @@ static bool leave_elsewhere(struct lab *l, const struct meta_on_disk *on)
 	return full;
 }
 
-/* The one other pool has them already, by somebody who was interrupted. */
+/* The one other pool has the columns already, from an interrupted repair. */
 static void leftover_body(struct client_box *b)
 {
 	struct lab l;
@@ -315,7 +316,7 @@ static void leftover_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void what_is_made_anew_in_its_pool_counts_as_repaired(void **state)
+static void a_column_rebuilt_in_its_pool_counts_as_repaired(void **state)
 {
 	(void)state;
 	cbox_run_outside_pools(4, leftover_body);
@@ -331,7 +332,7 @@ static void pools_fiber(void *arg)
 	r->done = true;
 }
 
-/* All that is left to do, by a janitor that is not held up. */
+/* Finishes the repair with a janitor without bandwidth limits. */
 static void end_well(struct lab *l, size_t blocks)
 {
 	struct janitor_options o = quick();
@@ -343,7 +344,7 @@ static void end_well(struct lab *l, size_t blocks)
 	CHECK_EQ(stats_of(j).lost_blocks, 0);
 	for (uint64_t disk = 21; disk <= 31; disk += 10)
 		settle(l, disk);
-	/* A pool cannot list columns of which it has no row left. */
+	/* A pool cannot list columns of which it has no row. */
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(check_whole(l), blocks);
@@ -351,7 +352,8 @@ static void end_well(struct lab *l, size_t blocks)
 	janitor_close(j);
 }
 
-/* How many of a pool's columns it lists as lost, or as failed; and those that are reported as damaged. */
+/* Counts the columns that a pool lists as lost, or as failed; and those that records call
+ * damaged. */
 static size_t listed(struct lab *l, uint64_t disk, bool lost, uint64_t *blocks, size_t max)
 {
 	struct call c;
@@ -388,8 +390,8 @@ static size_t reported(struct lab *l, const uint64_t *blocks, size_t n, uint64_t
 	return count;
 }
 
-/* As many racks as columns and one of them away: nothing can be brought to a pool that is beyond its code. What it
- * can still read is not given up for that. */
+/* As many racks as columns and one of them silent: nothing can be computed for a pool that lost
+ * more than its code tolerates. The columns that it can still read must stay. */
 static void away_body(struct client_box *b)
 {
 	struct lab l;
@@ -421,13 +423,14 @@ static void away_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void what_a_pool_can_read_is_not_given_up_when_nothing_can_be_brought(void **state)
+static void readable_columns_stay_when_nothing_can_be_sent_to_their_pool(void **state)
 {
 	(void)state;
 	cbox_run_outside_pools(3, away_body);
 }
 
-/* Pool 21 is beyond its code, and the first of what it lost has been brought, at this rate; the fiber goes on. */
+/* Pool 21 lost more than its code tolerates. Returns when its first chunk was patched, at this
+ * rate; the fiber goes on. */
 static struct rt_fiber *bring_begin(struct lab *l, uint64_t disk_bytes_per_s, struct round *r,
 				    size_t *blocks)
 {
@@ -446,7 +449,8 @@ static struct rt_fiber *bring_begin(struct lab *l, uint64_t disk_bytes_per_s, st
 	return fiber;
 }
 
-/* A second pool is beyond its code while what the first one lost is brought, partly from there. */
+/* A second pool loses more than its code tolerates while the first is patched, partly from its
+ * columns. */
 static void second_body(struct client_box *b)
 {
 	struct lab l;
@@ -470,7 +474,7 @@ static void a_second_failure_during_the_repair_of_a_pool_is_repaired_too(void **
 	cbox_run_wide_pools(4, second_body);
 }
 
-/* The pool goes away while what it lost is brought, and comes back. */
+/* The node of the pool is silent for a while during the repair. */
 static void gone_body(struct client_box *b)
 {
 	struct lab l;
@@ -495,13 +499,13 @@ static void gone_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void the_repair_of_a_pool_that_is_away_has_not_ended(void **state)
+static void the_repair_of_a_silent_pool_has_not_ended(void **state)
 {
 	(void)state;
 	cbox_run_wide_pools(4, gone_body);
 }
 
-/* A column that is to be read is whole by its own checksums, and wrong. */
+/* A source column is valid by its own checksums, and wrong. */
 static void rotten_body(struct client_box *b)
 {
 	struct lab l;
@@ -510,7 +514,7 @@ static void rotten_body(struct client_box *b)
 	size_t blocks = check_whole(&l), spoilt = 0;
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	CHECK_EQ(janitor_repair(j, true), 0); /* it knows the drives */
+	CHECK_EQ(janitor_repair(j, true), 0); /* the drives are checked once */
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_on_disk on[32];
 		int64_t n = meta_client_disk_blocks(&l.root, 21, &w, on, ARRAY_LEN(on));
@@ -519,11 +523,12 @@ static void rotten_body(struct client_box *b)
 			struct arena a;
 			arena_init(&a, MIB);
 			struct meta_block k = block_get(&l, on[i].block, &a);
-			/* One that the cheapest plan reads. */
+			/* A column that the cheapest plan reads. */
 			uint32_t other = on[i].index == 0 ? 1 : 0;
 			uint64_t disk = k.chunks[other].disk;
 			struct chunk_id id = {k.chunk_block, other};
-			bool full = k.length == 64 * KIB; /* the last one may have no bytes there */
+			/* the column of the last block may be empty */
+			bool full = k.length == 64 * KIB;
 			if (full)
 				chunk_copy(&l, disk, disk, id, 4);
 			spoilt += full;
@@ -532,7 +537,8 @@ static void rotten_body(struct client_box *b)
 	}
 	CHECK(spoilt > 4 && lose_some(&l, 21, 3).lost > 0);
 	CHECK_EQ(janitor_pools(j), 0);
-	/* The pool takes no byte that is not of its column, so these are made anew as a whole, from others. */
+	/* The pool refuses bytes that are not of its column, so these columns are rebuilt
+	 * completely from others. */
 	uint64_t refused = stats_of(j).failed;
 	CHECK(refused > 0);
 	for (int i = 0; i < 2; i++)
@@ -545,13 +551,13 @@ static void rotten_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_rotten_source_of_a_pool_is_read_around_and_mended(void **state)
+static void a_damaged_source_column_is_left_out_and_repaired(void **state)
 {
 	(void)state;
 	cbox_run_wide_pools(6, rotten_body);
 }
 
-/* One is slow, and its lease runs out; the other does the same at the same time. */
+/* The lease of a slow janitor expires, and another repairs the same pool at the same time. */
 static void two_body(struct client_box *b)
 {
 	struct lab l;
@@ -596,17 +602,17 @@ static void two_janitors_on_a_pool_do_no_harm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_columns_of_a_lost_pool_are_made_anew),
+		cmocka_unit_test(the_columns_of_a_lost_pool_are_rebuilt),
 		cmocka_unit_test(a_catastrophic_pool_is_patched_with_what_r_min_says),
 		cmocka_unit_test(a_catastrophic_pool_is_patched_with_what_r_hyb_says),
 		cmocka_unit_test(a_catastrophic_pool_gets_all_that_failed_by_r_fco),
-		cmocka_unit_test(a_catastrophic_pool_is_made_anew_by_r_all),
-		cmocka_unit_test(r_all_makes_columns_anew_in_their_pool_when_there_is_no_other),
-		cmocka_unit_test(what_is_made_anew_in_its_pool_counts_as_repaired),
-		cmocka_unit_test(the_repair_of_a_pool_that_is_away_has_not_ended),
-		cmocka_unit_test(what_a_pool_can_read_is_not_given_up_when_nothing_can_be_brought),
+		cmocka_unit_test(a_catastrophic_pool_is_rebuilt_by_r_all),
+		cmocka_unit_test(r_all_rebuilds_columns_in_their_pool_when_there_is_no_other),
+		cmocka_unit_test(a_column_rebuilt_in_its_pool_counts_as_repaired),
+		cmocka_unit_test(the_repair_of_a_silent_pool_has_not_ended),
+		cmocka_unit_test(readable_columns_stay_when_nothing_can_be_sent_to_their_pool),
 		cmocka_unit_test(a_second_failure_during_the_repair_of_a_pool_is_repaired_too),
-		cmocka_unit_test(a_rotten_source_of_a_pool_is_read_around_and_mended),
+		cmocka_unit_test(a_damaged_source_column_is_left_out_and_repaired),
 		cmocka_unit_test(two_janitors_on_a_pool_do_no_harm),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

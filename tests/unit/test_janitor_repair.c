@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which disks are repaired and drained, and when, against a simulated cluster. */
+/* Which disks are repaired and drained, and when, in a simulated cluster. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static void failed_disk_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void the_blocks_of_a_failed_disk_are_whole_again(void **state)
+static void the_blocks_of_a_failed_disk_are_repaired(void **state)
 {
 	(void)state;
 	cbox_run_all(8, 1, failed_disk_body);
@@ -55,7 +55,7 @@ static void silent_body(struct client_box *b)
 	CHECK(on > 0);
 	cbox_do(b, cbox_kill_node, 31);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
-	/* Suspicion first. */
+	/* The node is suspect first. */
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, 0);
 	CHECK_EQ(rt_sleep_ns(25 * NS_PER_S), 0);
@@ -149,7 +149,7 @@ static void suspect_body(struct client_box *b)
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
-	/* Well for a moment: the delay begins anew. */
+	/* The disk is online for a moment: the delay starts again. */
 	b->sick = 0;
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, false), 0);
@@ -182,7 +182,7 @@ static void new_drive_body(struct client_box *b)
 	write_all(&l);
 	size_t on = blocks_on(&l, 31, NULL);
 	CHECK(on > 0);
-	/* All is there: nothing is to be done, for this one and the next. */
+	/* No chunk is missing: nothing is to be done, also for the next janitor. */
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(stats_of(j).damage_found, 0);
 	cbox_do(b, cbox_kill_node, 31);
@@ -201,7 +201,7 @@ static void new_drive_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void what_a_replaced_drive_held_is_repaired_at_once(void **state)
+static void the_chunks_of_a_replaced_drive_are_repaired_at_once(void **state)
 {
 	(void)state;
 	cbox_run_all(8, 1, new_drive_body);
@@ -209,7 +209,7 @@ static void what_a_replaced_drive_held_is_repaired_at_once(void **state)
 
 /* --- in which order, and how fast ------------------------------------------------------------- */
 
-/* Blocks with chunks on both disks, and on one of them. */
+/* Counts blocks with chunks on both disks, and on one of them. */
 static void count_hurt(struct lab *l, uint64_t x, uint64_t y, size_t *both, size_t *one)
 {
 	struct arena a;
@@ -255,7 +255,7 @@ static void order_body(struct client_box *b)
 	bool seen = false;
 	for (left = both; left > 0;) {
 		count_hurt(&l, 21, 41, &left, &one);
-		/* One of those with two may be half done. */
+		/* One block with two lost chunks may be half repaired. */
 		CHECK(left == 0 || one >= singles);
 		seen = seen || (left > 0 && left < both);
 		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
@@ -274,7 +274,8 @@ static void blocks_with_the_least_redundancy_left_go_first(void **state)
 	cbox_run_all(9, 1, order_body);
 }
 
-/* Many blocks of two lost chunks are found among those of one while the list is too short for all. */
+/* Blocks with two lost chunks are repaired first although the list is too short for all degraded
+ * blocks. */
 static void short_list_body(struct client_box *b)
 {
 	struct lab l;
@@ -293,7 +294,7 @@ static void short_list_body(struct client_box *b)
 		CHECK_EQ(janitor_repair(j, false), 0);
 		count_hurt(&l, 21, 41, &left, &one);
 		CHECK(left < before);
-		/* A share that has no more of these goes on with others. */
+		/* Rounds without such blocks repair others. */
 		CHECK(left == 0 || (before - left) * singles > (singles - one) * before);
 		singles = one;
 	}
@@ -304,20 +305,20 @@ static void short_list_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void the_neediest_stay_on_a_list_that_is_too_short(void **state)
+static void the_most_degraded_blocks_stay_on_a_list_that_is_too_short(void **state)
 {
 	(void)state;
 	cbox_run_all(9, 1, short_list_body);
 }
 
-/* How many blocks have lost something, and not more than the code bears. */
-static size_t count_mendable(struct lab *l, const uint64_t *lost, size_t n, size_t bears,
-			     size_t *hopeless)
+/* Counts blocks with losses that their code tolerates. */
+static size_t count_repairable(struct lab *l, const uint64_t *lost, size_t n, size_t bears,
+			       size_t *too_damaged)
 {
 	struct arena a;
 	arena_init(&a, 64 * MIB);
-	size_t mendable = 0;
-	*hopeless = 0;
+	size_t repairable = 0;
+	*too_damaged = 0;
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
 		int64_t got = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
@@ -327,15 +328,15 @@ static size_t count_mendable(struct lab *l, const uint64_t *lost, size_t n, size
 			for (size_t k = 0; k < at[i].block.chunk_count; k++)
 				for (size_t d = 0; d < n; d++)
 					hurt += at[i].block.chunks[k].disk == lost[d];
-			mendable += hurt > 0 && hurt <= bears;
-			*hopeless += hurt > bears;
+			repairable += hurt > 0 && hurt <= bears;
+			*too_damaged += hurt > bears;
 		}
 	}
 	arena_fini(&a);
-	return mendable;
+	return repairable;
 }
 
-static void hopeless_body(struct client_box *b)
+static void too_damaged_body(struct client_box *b)
 {
 	static const uint64_t LOST[] = {1, 21, 41};
 	struct lab l;
@@ -345,29 +346,29 @@ static void hopeless_body(struct client_box *b)
 	for (size_t i = 0; i < ARRAY_LEN(LOST); i++)
 		CHECK_EQ(meta_client_want_disk(&l.root, LOST[i], CLUSTER_GONE), 0);
 	fresh_map(&l);
-	size_t hopeless, left = count_mendable(&l, LOST, ARRAY_LEN(LOST), 1, &hopeless);
-	CHECK(left > 16 && hopeless > 16);
+	size_t too_damaged, left = count_repairable(&l, LOST, ARRAY_LEN(LOST), 1, &too_damaged);
+	CHECK(left > 16 && too_damaged > 16);
 	struct janitor_options o = quick();
 	o.list_max = 2;
 	struct janitor *j = hire(&o);
 	while (left > 0) {
 		size_t before = left;
 		CHECK_EQ(janitor_repair(j, false), 0);
-		left = count_mendable(&l, LOST, ARRAY_LEN(LOST), 1, &hopeless);
+		left = count_repairable(&l, LOST, ARRAY_LEN(LOST), 1, &too_damaged);
 		CHECK(left < before);
 	}
-	CHECK(hopeless > 16);
+	CHECK(too_damaged > 16);
 	janitor_close(j);
 	lab_close(&l);
 }
 
-static void what_is_beyond_help_leaves_room_for_what_is_not(void **state)
+static void lost_blocks_leave_room_on_the_list_for_others(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, hopeless_body);
+	cbox_run_all(9, 1, too_damaged_body);
 }
 
-/* A disk is lost while the blocks of another are repaired: those that both hurt go next. */
+/* A disk is lost while the blocks of another are repaired: blocks with chunks on both come next. */
 static void second_order_body(struct client_box *b)
 {
 	struct lab l;
@@ -385,7 +386,7 @@ static void second_order_body(struct client_box *b)
 		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
 	size_t both, one, singles, left;
 	CHECK_EQ(meta_client_want_disk(&l.root, 41, CLUSTER_GONE), 0);
-	/* Until the janitor's map is new, and the block at hand done. */
+	/* Until the janitor has the new map and has finished its current block. */
 	CHECK_EQ(rt_sleep_ns(8 * NS_PER_S), 0);
 	count_hurt(&l, 21, 41, &both, &singles);
 	CHECK(both > 2 && singles > 2 && !r.done);
@@ -403,7 +404,7 @@ static void second_order_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void what_a_second_failure_hurts_again_goes_first(void **state)
+static void blocks_hit_by_a_second_failure_go_first(void **state)
 {
 	(void)state;
 	cbox_run_all(9, 1, second_order_body);
@@ -415,8 +416,8 @@ static void cut_metadata(struct client_box *b, uint64_t unused)
 	sim_net_cut(b->sim, b->client, b->meta, true);
 }
 
-/* The metadata is away now and then, so that maps are old: who asks for one waits, and meanwhile others take the last
- * block of a share. */
+/* The metadata is cut off now and then, so that maps are old: a worker that asks for the map
+ * waits, and others take the last block in that time. */
 static void last_body(struct client_box *b)
 {
 	struct lab l;
@@ -448,7 +449,7 @@ static void last_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void nobody_repairs_what_is_behind_the_last_block(void **state)
+static void no_worker_goes_beyond_the_end_of_the_list(void **state)
 {
 	(void)state;
 	cbox_run_all(9, 1, last_body);
@@ -485,7 +486,7 @@ static void caps_body(struct client_box *b)
 	CHECK(rec[0].total == on && rec[0].done == on && rec[0].failed == 0);
 	CHECK_EQ(rec[0].cross_bytes, on * 2 * 64 * KIB);
 	CHECK_EQ(rec[0].predicted_bytes, rec[0].cross_bytes);
-	/* Another lives, until it has said nothing for a minute. */
+	/* A second janitor counts as live until its report is a minute old. */
 	CHECK_EQ(janitor_report(k), 0);
 	CHECK_EQ(janitor_report(j), 0);
 	CHECK_EQ(stats_of(j).janitors, 2);
@@ -499,7 +500,7 @@ static void caps_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void bandwidth_is_kept_and_those_who_live_know_of_each_other(void **state)
+static void bandwidth_is_kept_and_live_janitors_know_of_each_other(void **state)
 {
 	(void)state;
 	cbox_run_all(9, 1, caps_body);
@@ -516,7 +517,7 @@ static void share_body(struct client_box *b)
 	o.parallel = 64;
 	uint64_t spent_ns[2];
 	struct janitor *j = hire(&o), *k = hire(&o);
-	/* All that two of the three have is read from, or written to, the third. */
+	/* Each repair reads from or writes to the third disk. */
 	for (int i = 0; i < 2; i++) {
 		CHECK_EQ(janitor_report(j), 0);
 		CHECK_EQ(stats_of(j).janitors, i == 0 ? 1 : 2);
@@ -540,18 +541,18 @@ static void two_janitors_have_half_of_the_bandwidth_each(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_blocks_of_a_failed_disk_are_whole_again),
+		cmocka_unit_test(the_blocks_of_a_failed_disk_are_repaired),
 		cmocka_unit_test(a_silent_node_is_repaired_after_the_delay_and_not_before),
 		cmocka_unit_test(a_draining_node_is_emptied_by_copying),
 		cmocka_unit_test(a_disk_that_its_node_says_has_failed_is_repaired_at_once),
 		cmocka_unit_test(a_disk_with_errors_is_repaired_after_the_delay),
-		cmocka_unit_test(what_a_replaced_drive_held_is_repaired_at_once),
+		cmocka_unit_test(the_chunks_of_a_replaced_drive_are_repaired_at_once),
 		cmocka_unit_test(blocks_with_the_least_redundancy_left_go_first),
-		cmocka_unit_test(the_neediest_stay_on_a_list_that_is_too_short),
-		cmocka_unit_test(what_is_beyond_help_leaves_room_for_what_is_not),
-		cmocka_unit_test(what_a_second_failure_hurts_again_goes_first),
-		cmocka_unit_test(nobody_repairs_what_is_behind_the_last_block),
-		cmocka_unit_test(bandwidth_is_kept_and_those_who_live_know_of_each_other),
+		cmocka_unit_test(the_most_degraded_blocks_stay_on_a_list_that_is_too_short),
+		cmocka_unit_test(lost_blocks_leave_room_on_the_list_for_others),
+		cmocka_unit_test(blocks_hit_by_a_second_failure_go_first),
+		cmocka_unit_test(no_worker_goes_beyond_the_end_of_the_list),
+		cmocka_unit_test(bandwidth_is_kept_and_live_janitors_know_of_each_other),
 		cmocka_unit_test(two_janitors_have_half_of_the_bandwidth_each),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,8 @@ static void scrub_body(struct client_box *b)
 	lab_close(&l);
 }
 
-/* What is left of a layout that the block had before has rotted, on a disk that has a chunk of the same number now. */
+/* A leftover chunk of an earlier layout is damaged, on a disk that has a chunk of the same index
+ * now. */
 static void old_layout_body(struct client_box *b)
 {
 	struct lab l;
@@ -96,13 +97,13 @@ static void old_layout_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void rot_in_an_old_layout_is_not_held_against_the_new_one(void **state)
+static void damage_in_an_old_layout_is_not_reported_for_the_new_one(void **state)
 {
 	(void)state;
 	cbox_run_all(6, 1, old_layout_body);
 }
 
-/* A janitor whose clock was a year ahead has said that it has just begun. */
+/* A janitor whose clock was a year ahead has saved a pass. */
 static void ahead_body(struct client_box *b)
 {
 	struct lab l;
@@ -124,13 +125,13 @@ static void ahead_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_clock_that_was_ahead_does_not_put_scrubbing_off(void **state)
+static void a_clock_that_was_ahead_does_not_delay_scrub(void **state)
 {
 	(void)state;
 	cbox_run_all(8, 1, ahead_body);
 }
 
-static void scrubbing_finds_what_rotted_and_it_is_repaired(void **state)
+static void scrub_finds_a_damaged_chunk_and_it_is_repaired(void **state)
 {
 	(void)state;
 	cbox_run_all(8, 1, scrub_body);
@@ -151,7 +152,7 @@ static void resume_body(struct client_box *b)
 	size_t seen = 0, most = 0, passes = 0;
 	unsigned lives = 0;
 	struct janitor_stats s = {0};
-	/* For the first part of its life one sees the leases of the last. */
+	/* At first a janitor waits for the leases of the previous one. */
 	for (; lives < 50 && seen < all; lives++) {
 		struct scrubbing k = {.j = hire(&o), .pass_ns = pass_ns};
 		struct rt_fiber *fiber;
@@ -165,7 +166,8 @@ static void resume_body(struct client_box *b)
 		rt_join(fiber);
 		janitor_close(k.j);
 	}
-	/* None came far, and together they did it all: what one had not saved is done again, a page for each disk. */
+	/* Together they verified everything: at most a page for each disk was verified twice, for
+	 * each janitor that stopped before it saved. */
 	CHECK(most < all * 2 / 3);
 	CHECK(lives > 2);
 	CHECK(seen < all + all / 2);
@@ -176,17 +178,17 @@ static void resume_body(struct client_box *b)
 	s = stats_of(j);
 	CHECK(s.scrubbed_chunks < all / 2);
 	CHECK_EQ(passes + s.scrub_passes, b->node_count);
-	/* Nothing is due, and the last passes are as old as their beginnings. */
+	/* No pass is due, and the age is that of the begin of the last passes. */
 	CHECK_EQ(janitor_scrub(j, pass_ns), 0);
 	CHECK_EQ(stats_of(j).scrubbed_chunks, s.scrubbed_chunks);
 	CHECK(stats_of(j).scrub_oldest_ns >= 45 * NS_PER_S);
 	janitor_close(j);
-	/* So it is for one that has just started. */
+	/* The same for a janitor that has just started. */
 	j = hire(&o);
 	CHECK_EQ(janitor_scrub(j, pass_ns), 0);
 	CHECK_EQ(stats_of(j).scrubbed_chunks, 0);
 	CHECK(stats_of(j).scrub_oldest_ns >= 45 * NS_PER_S);
-	/* With a shorter period the next pass is due, and leaves the age small. */
+	/* With a shorter period the next pass is due, and the age becomes small. */
 	CHECK_EQ(janitor_scrub(j, 20 * NS_PER_S), 0);
 	CHECK_EQ(stats_of(j).scrubbed_chunks, all);
 	CHECK(stats_of(j).scrub_oldest_ns < 20 * NS_PER_S);
@@ -194,7 +196,7 @@ static void resume_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_scrub_goes_on_where_the_last_janitor_stopped(void **state)
+static void scrub_continues_where_the_last_janitor_stopped(void **state)
 {
 	(void)state;
 	cbox_run_all(4, 1, resume_body);
@@ -219,13 +221,13 @@ static void gone_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void scrubbing_misses_a_chunk_that_vanished_and_it_is_repaired(void **state)
+static void scrub_finds_a_missing_chunk_and_it_is_repaired(void **state)
 {
 	(void)state;
 	cbox_run_all(8, 1, gone_body);
 }
 
-/* A chunk of which the pool cannot say what it is; and one that is not there. */
+/* A chunk of a pool with an unreadable label, and a missing chunk. */
 static void pool_body(struct client_box *b)
 {
 	struct lab l;
@@ -236,7 +238,7 @@ static void pool_body(struct client_box *b)
 	size_t n = chunks_on(&l, 21, ids, ARRAY_LEN(ids));
 	CHECK(n > 2);
 	chunk_drop(&l, 21, ids[n - 1]);
-	/* Started again the node has no heads in memory. */
+	/* After a restart the node has no headers in memory. */
 	cbox_do(b, cbox_kill_node, 21);
 	cbox_ruin_rows(b, 21, ids[0]);
 	cbox_do(b, cbox_start_node, 21);
@@ -250,7 +252,7 @@ static void pool_body(struct client_box *b)
 	lab_close(&l);
 }
 
-static void a_chunk_that_a_pool_cannot_read_does_not_hold_up_the_rest(void **state)
+static void scrub_goes_on_after_a_chunk_that_a_pool_cannot_read(void **state)
 {
 	(void)state;
 	cbox_run_pools(4, pool_body);
@@ -296,10 +298,10 @@ static void rate_body(struct client_box *b)
 	o.disk_bytes_per_s = 500000; /* 20%: 100 KB/s */
 	struct janitor *j = hire(&o);
 	uint64_t begin_ns = rt_now_ns();
-	/* A period that asks for much more. */
+	/* The period would need a much higher rate. */
 	CHECK_EQ(janitor_scrub(j, 2 * NS_PER_S), 0);
 	CHECK_EQ(stats_of(j).scrubbed_bytes, 2560 * KIB);
-	/* Two disks have it all; the last chunk is not waited for. */
+	/* Two disks hold all chunks; the last chunk is not waited for. */
 	CHECK(rt_now_ns() - begin_ns >= 1152 * KIB * NS_PER_S / 100000);
 	janitor_close(j);
 	lab_close(&l);
@@ -314,14 +316,14 @@ static void scrubbing_is_not_faster_than_repair_may_be(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rot_in_an_old_layout_is_not_held_against_the_new_one),
-		cmocka_unit_test(scrubbing_finds_what_rotted_and_it_is_repaired),
-		cmocka_unit_test(scrubbing_misses_a_chunk_that_vanished_and_it_is_repaired),
-		cmocka_unit_test(a_chunk_that_a_pool_cannot_read_does_not_hold_up_the_rest),
+		cmocka_unit_test(damage_in_an_old_layout_is_not_reported_for_the_new_one),
+		cmocka_unit_test(scrub_finds_a_damaged_chunk_and_it_is_repaired),
+		cmocka_unit_test(scrub_finds_a_missing_chunk_and_it_is_repaired),
+		cmocka_unit_test(scrub_goes_on_after_a_chunk_that_a_pool_cannot_read),
 		cmocka_unit_test(what_a_deep_check_finds_is_repaired),
 		cmocka_unit_test(scrubbing_is_not_faster_than_repair_may_be),
-		cmocka_unit_test(a_clock_that_was_ahead_does_not_put_scrubbing_off),
-		cmocka_unit_test(a_scrub_goes_on_where_the_last_janitor_stopped),
+		cmocka_unit_test(a_clock_that_was_ahead_does_not_delay_scrub),
+		cmocka_unit_test(scrub_continues_where_the_last_janitor_stopped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,7 +227,8 @@ void engine_own_call(struct engine *e, struct call *c)
 	c->context.traffic_class = e->traffic_class;
 }
 
-void engine_late_call(struct engine *e, struct call *c, uint32_t tenant, char name[ENGINE_LATE_NAME_MAX])
+void engine_late_call(struct engine *e, struct call *c, uint32_t tenant,
+		      char name[ENGINE_LATE_NAME_MAX])
 {
 	engine_own_call(e, c);
 	if (tenant == 0)

@@ -145,12 +145,6 @@ double stats_error(const struct stats_sum *s)
 	return sqrt(s->squares / (double)(s->n - 1) / (double)s->n);
 }
 
-struct interval stats_mean(const struct stats_sum *s, double confidence)
-{
-	double half = stats_normal_quantile(0.5 + confidence / 2) * stats_error(s);
-	return (struct interval){s->mean - half, s->mean + half};
-}
-
 struct interval stats_log_mean(const struct stats_sum *s, double confidence)
 {
 	if (!(s->mean > 0) || s->n < 2)

@@ -9,7 +9,6 @@
  *   a mean of probabilities           stats_bounded_mean()
  *   a mean of values >= 0 that spans  stats_log_mean(): symmetric in the logarithm, so the lower end
  *   orders of magnitude               stays above 0; what goes with "nines"
- *   any other mean                    stats_mean()
  */
 #ifndef ANALYSIS_STATS_H
 #define ANALYSIS_STATS_H
@@ -38,8 +37,6 @@ void stats_add(struct stats_sum *s, double value);
 void stats_merge(struct stats_sum *s, const struct stats_sum *other);
 /* Standard error of the mean; infinite below two values. */
 double stats_error(const struct stats_sum *s);
-
-struct interval stats_mean(const struct stats_sum *s, double confidence);
 
 /*
  * Of a mean of n values from 0 to `most`, which may be nearly all 0 and then a few large ones: as if

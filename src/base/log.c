@@ -6,7 +6,6 @@
 #include "base/log.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -33,17 +32,6 @@ static const char *const log_level_names[] = {
 const char *log_level_name(enum log_level level)
 {
 	return log_level_names[level];
-}
-
-int log_level_parse(const char *name, enum log_level *out)
-{
-	for (size_t i = 0; i < ARRAY_LEN(log_level_names); i++) {
-		if (strcmp(name, log_level_names[i]) == 0) {
-			*out = (enum log_level)i;
-			return 0;
-		}
-	}
-	return -EINVAL;
 }
 
 void log_setup(const struct log_config *config)

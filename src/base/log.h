@@ -60,10 +60,8 @@ void log_setup(const struct log_config *config);
 /* Changes the level alone, at any time. */
 void log_set_level(enum log_level level);
 
+/* "debug", "info", "warn", "error" or "off". */
 const char *log_level_name(enum log_level level);
-
-/* "debug", "info", "warn", "error", "off"; -EINVAL for anything else. */
-int log_level_parse(const char *name, enum log_level *out);
 
 /* Reports what call sites still hold back: on shutdown, and before the clock starts anew. */
 void log_flush(void);

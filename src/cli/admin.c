@@ -106,19 +106,6 @@ struct cluster *admin_map(struct admin *a)
 	return rc < 0 ? NULL : map;
 }
 
-int admin_meet(struct admin *a, const char *addr, uint64_t timeout_ns, struct node_call *out)
-{
-	*out = (struct node_call){.timeout_ns = timeout_ns};
-	return rpc_channel_open(
-		&out->channel, addr,
-		&(struct rpc_channel_options){.pool = &a->pool, .connect_timeout_ns = timeout_ns});
-}
-
-void admin_part(struct node_call *c)
-{
-	rpc_channel_close(c->channel);
-}
-
 /* --- in order ----------------------------------------------------------------------------------- */
 
 #define TENANTS_PAGE 100

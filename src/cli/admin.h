@@ -9,7 +9,6 @@
 #include "base/strbuf.h"
 #include "client/cluster_file.h"
 #include "meta_client/meta_client.h"
-#include "node/node_client.h"
 #include "rt/pool.h"
 
 struct admin {
@@ -33,10 +32,6 @@ struct cluster *admin_map(struct admin *a);
 
 /* Calls each of every tenant, until one does not return CLI_OK. An error was told. What is used is not filled in. */
 int admin_tenants(struct admin *a, int (*each)(struct admin *a, const struct meta_tenant *t));
-
-/* A channel to a node, for one call: close it by admin_part. */
-int admin_meet(struct admin *a, const char *addr, uint64_t timeout_ns, struct node_call *out);
-void admin_part(struct node_call *c);
 
 /* The records of the map in the order of their ids; free them. NULL: out of memory. */
 const struct cluster_node **admin_nodes(const struct cluster *c, size_t *n);

@@ -47,12 +47,6 @@ void sink_write(const struct sink *s, uint64_t at, const void *bytes, size_t len
 		memcpy(w.bytes, from, w.len);
 }
 
-void sink_zero(const struct sink *s, uint64_t at, size_t len)
-{
-	for (struct walk w = walk_begin(s, at, len); walk_next(&w);)
-		memset(w.bytes, 0, w.len);
-}
-
 uint32_t sink_crc(const struct sink *s, uint64_t at, size_t len)
 {
 	uint32_t crc = 0;

@@ -16,7 +16,6 @@ struct sink {
 
 /* Copies to [at, at + len), which must lie within the pieces. */
 void sink_write(const struct sink *s, uint64_t at, const void *bytes, size_t len);
-void sink_zero(const struct sink *s, uint64_t at, size_t len);
 /* The CRC of what is there now. */
 uint32_t sink_crc(const struct sink *s, uint64_t at, size_t len);
 /* Some contiguous byte of the range, for tests; *len is how many follow it. */

@@ -117,16 +117,6 @@ const struct cluster_rack *cluster_rack_named(const struct cluster *c, const cha
 	return NULL;
 }
 
-const struct cluster_node *cluster_node_named(const struct cluster *c, const char *name)
-{
-	map_for_each(&c->nodes, it) {
-		const struct cluster_node *n = it.value;
-		if (strcmp(n->name, name) == 0)
-			return n;
-	}
-	return NULL;
-}
-
 const struct cluster_node *cluster_node_of(const struct cluster *c, uint64_t disk)
 {
 	const struct cluster_disk *d = cluster_disk(c, disk);

@@ -116,7 +116,6 @@ const struct cluster_rack *cluster_rack(const struct cluster *c, uint32_t id);
 const struct cluster_node *cluster_node(const struct cluster *c, uint64_t id);
 struct cluster_disk *cluster_disk(const struct cluster *c, uint64_t id);
 const struct cluster_rack *cluster_rack_named(const struct cluster *c, const char *name);
-const struct cluster_node *cluster_node_named(const struct cluster *c, const char *name);
 /* The node that serves a disk, or NULL. */
 const struct cluster_node *cluster_node_of(const struct cluster *c, uint64_t disk);
 

@@ -114,8 +114,3 @@ int kv_rows_answer(struct kv_rows *rows, struct kv_bytes key, const struct kv_by
 		return -ENOMEM;
 	return push(rows, row);
 }
-
-int kv_rows_link(struct kv_rows *rows, struct kv_bytes key, struct kv_bytes value)
-{
-	return push(rows, (struct kv_row){.key = key, .value = value, .found = true});
-}

@@ -20,9 +20,6 @@ int kv_rows_answer(struct kv_rows *rows, struct kv_bytes key, const struct kv_by
 /* Returns uninitialised memory that lives as long as the rows. NULL: out of memory. */
 void *kv_rows_alloc(struct kv_rows *rows, size_t len);
 
-/* Adds a row whose key and value are in memory of kv_rows_alloc, or static. -ENOMEM. */
-int kv_rows_link(struct kv_rows *rows, struct kv_bytes key, struct kv_bytes value);
-
 /* Returns whether the page is full. */
 static inline bool kv_rows_full(const struct kv_rows *rows, const struct kv_range *range)
 {

@@ -60,11 +60,6 @@ void rpc_channel_close(struct rpc_channel *ch)
 	free(ch);
 }
 
-const char *rpc_channel_addr(const struct rpc_channel *ch)
-{
-	return ch->addr;
-}
-
 const struct rpc_counters *rpc_channel_counters(const struct rpc_channel *ch)
 {
 	return &ch->counters;

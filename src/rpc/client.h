@@ -63,7 +63,6 @@ int rpc_channel_open(struct rpc_channel **out, const char *addr,
 /* No fiber may be in a call. */
 void rpc_channel_close(struct rpc_channel *ch);
 
-const char *rpc_channel_addr(const struct rpc_channel *ch);
 const struct rpc_counters *rpc_channel_counters(const struct rpc_channel *ch);
 /* The most that was queued for sending at once, with payloads. */
 size_t rpc_channel_out_peak(const struct rpc_channel *ch);

@@ -121,18 +121,6 @@ static void a_level_that_is_off_evaluates_nothing(void **state)
 	assert_int_equal(evaluated, 1);
 }
 
-static void levels_have_names_and_back(void **state)
-{
-	for (int i = LOG_DEBUG; i <= LOG_OFF; i++) {
-		enum log_level level = LOG_OFF;
-		assert_int_equal(log_level_parse(log_level_name((enum log_level)i), &level), 0);
-		assert_int_equal(level, i);
-	}
-	enum log_level level;
-	assert_int_equal(log_level_parse("WARN", &level), -EINVAL);
-	assert_int_equal(log_level_parse("", &level), -EINVAL);
-}
-
 /* For every length around the limit: nothing lost below it, and marked above it. */
 static void a_long_line_is_cut_and_says_so(void **state)
 {
@@ -266,7 +254,6 @@ int main(void)
 		TEST(parts_that_are_not_known_are_left_out),
 		TEST(dates_are_right_around_leap_days_and_centuries),
 		TEST(a_level_that_is_off_evaluates_nothing),
-		TEST(levels_have_names_and_back),
 		TEST(a_long_line_is_cut_and_says_so),
 		TEST(a_cut_never_splits_a_character_or_an_escape),
 		TEST(nothing_from_outside_can_forge_a_line),

@@ -9,8 +9,8 @@
 #include "analysis/burst.h"
 #include "base/base.h"
 
-#define NEAR_SPEED 0.9 /* throughputs this near count as equal */
-#define NEAR_PDL 10.0
+#define NEAR_SPEED 0.9 /* throughputs from this part of the fastest on count as equal */
+#define NEAR_PDL 10.0  /* probabilities of loss up to this multiple of the least are acceptable */
 
 static void set_bursts(struct advise *a, const struct system_spec *s)
 {
@@ -45,7 +45,10 @@ static int burst_pdl(const struct advise *a, const struct compare_point *p,
 	return rc == -ENOMEM ? rc : 0;
 }
 
-/* The worst of the bursts; below 1e-15 all are as good as none. One that is not known is a loss. */
+/*
+ * Returns the largest probability of loss over the bursts, at least 1e-15: smaller ones do not
+ * matter. A burst that could not be counted makes it infinite.
+ */
 static double worst(const struct advise_choice *c)
 {
 	double pdl = 1e-15;
@@ -70,8 +73,9 @@ static int faster(const void *a, const void *b)
 }
 
 /*
- * The best of `all` into a->best, best first. Each time the choice is among those that are about as
- * fast as the fastest that is left: throughput is measured, and a tenth is no difference.
+ * Moves the best codes of `all` to a->best, best first. Each is the one with the most nines among
+ * the codes about as fast as the fastest remaining one: throughput is measured, so differences of a
+ * tenth are ignored.
  */
 static void pick_best(struct advise *a, struct advise_choice *all, size_t n)
 {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From constraints to a code: section 3.6.1 of the MLEC study, with numbers in place of examples.
+ * Recommends a code for given constraints: section 3.6.1 of the MLEC study, with computed numbers
+ * in place of its examples.
  *
- * Codes of about the overhead (compare.h) that reach the nines, survive the racks and stay within the
- * traffic are candidates. Of them:
+ * Candidates are the codes of about the wanted overhead (compare.h) that reach the nines, survive
+ * the loss of so many racks and stay within the repair traffic. The choice among them:
  *
- *   bursts rare      the one that encodes fastest; within a tenth, the one with more nines
- *   bursts frequent  those whose chance of loss in typical bursts is within ten times the least, of
- *                    them as above
+ *   bursts rare      the code that encodes fastest; within a tenth, the one with more nines
+ *   bursts frequent  the same choice among the codes whose probability of loss in typical bursts is
+ *                    at most ten times the least
  *
- * What comes out follows from the numbers: MLEC where many nines are asked for, codes on one level
- * where few are, c/c where bursts are frequent.
+ * With the default system this gives MLEC for many nines, codes on one level for few nines, and c/c
+ * where bursts are frequent.
  */
 #ifndef ANALYSIS_ADVISE_H
 #define ANALYSIS_ADVISE_H
@@ -23,9 +24,9 @@
 struct advise_wants {
 	double nines;
 	bool bursts_frequent;
-	bool closed_pools;      /* bought boxes that repair only themselves: R_ALL */
-	uint32_t racks_lost;    /* whole racks that must be survived */
-	double traffic_per_day; /* bytes between racks that repairs may take */
+	bool closed_pools;      /* enclosures that do not report their failed disks: R_ALL only */
+	uint32_t racks_lost;    /* number of lost racks that must be survived */
+	double traffic_per_day; /* most bytes between racks for repairs */
 };
 
 struct advise_burst {
@@ -40,13 +41,13 @@ struct advise_choice {
 struct advise {
 	struct advise_burst bursts[ADVISE_BURSTS]; /* in one rack, in a few, scattered */
 	struct advise_choice best[ADVISE_BEST];
-	size_t n;          /* of them; 0: nothing fits */
-	size_t enough;     /* codes with enough nines */
-	double most_nines; /* of all */
-	const struct compare_point *most;
+	size_t n;                         /* entries of `best`; 0: no code fits */
+	size_t enough;                    /* number of codes with enough nines */
+	double most_nines;                /* of all codes */
+	const struct compare_point *most; /* the code that has them */
 };
 
-/* The points are borrowed. -ENOMEM. */
+/* Chooses codes among the points of c, which must outlive a. Returns 0 or -ENOMEM. */
 int advise_choose(struct advise *a, const struct compare *c, const struct system_spec *base,
 		  const struct advise_wants *wants, const struct work *w);
 

@@ -16,7 +16,7 @@ const char *burst_model_name(enum burst_model model)
 	return names[model];
 }
 
-/* A code across racks only: columns of one chunk. */
+/* Whether the code is across racks only: columns of one chunk. */
 static bool flat_network(const struct layout *l)
 {
 	return l->rows == 1 && l->columns > 1;
@@ -40,10 +40,11 @@ int burst_check(const struct system *sys, uint64_t failed, uint64_t racks, char 
 				     "--affected-racks %llu: must be from 1 to --racks %u",
 				     (unsigned long long)racks, l->spec.racks);
 	if (failed < racks)
-		return system_refuse(why, why_size, -EINVAL,
-				     "--failed %llu: must be at least --affected-racks %llu, each "
-				     "affected rack has a failed disk",
-				     (unsigned long long)failed, (unsigned long long)racks);
+		return system_refuse(
+			why, why_size, -EINVAL,
+			"--failed %llu: must be at least --affected-racks %llu, because "
+			"each affected rack has a failed disk",
+			(unsigned long long)failed, (unsigned long long)racks);
 	if (failed > disks)
 		return system_refuse(
 			why, why_size, -EINVAL,
@@ -77,7 +78,8 @@ double burst_map_at(const struct burst_map *map, uint32_t failed, uint32_t racks
 	return map->pdl[(size_t)(failed - 1) * map->racks + racks - 1];
 }
 
-/* Failed chunks of a column that never lose it, and lost columns that never lose the stripe. */
+/* Sets how many failed chunks a column always survives, and how many lost columns a network stripe
+ * always survives. */
 static void bears_of(const struct system *sys, uint32_t *local, uint32_t *net)
 {
 	const struct layout_spec *s = &sys->layout.spec;
@@ -104,7 +106,10 @@ static int count_pools(const struct system *sys, const struct work *w, struct bu
 		memcpy(map->high, map->pdl, n * sizeof(double));
 	} else if (rc == 0) {
 		map->exact = false;
-		/* More broken pools never lose less. */
+		/*
+		 * PDL rises with the share of broken pools, so the ends of one give those of the
+		 * other.
+		 */
 		for (uint32_t f = 0; f <= pool.most; f++)
 			pool.whole[f] = 1 - pool.low[f];
 		rc = burst_count(&shape, &pool, pool.low, pool.whole, map->failed, map->racks,
@@ -143,7 +148,10 @@ static int count_stripes(const struct system *sys, const struct work *w, bool on
 		memcpy(map->high, map->pdl, n * sizeof(double));
 		return rc;
 	}
-	/* Patterns that are more often fatal never lose less. */
+	/*
+	 * PDL rises with the share of fatal patterns, so the ends of one give those of the
+	 * other.
+	 */
 	map->exact = false;
 	s.loss = loss.low;
 	rc = burst_stripes_count(&s, w, map->failed, map->racks, one, map->low);
@@ -151,26 +159,30 @@ static int count_stripes(const struct system *sys, const struct work *w, bool on
 	return rc == 0 ? burst_stripes_count(&s, w, map->failed, map->racks, one, map->high) : rc;
 }
 
-/* Whether the numbers can be counted at all; the rest is refused with a reason. */
+/* Checks that this burst can be counted under the model. Returns 0, -EOPNOTSUPP or -E2BIG. */
 static int check_exact(const struct system *sys, enum burst_model model, uint32_t failed, char *why,
 		       size_t why_size)
 {
 	const struct layout *l = &sys->layout;
 	if (model == BURST_LAYOUT)
 		return system_refuse(why, why_size, -EOPNOTSUPP,
-				     "--model layout: only with --trials, it is not counted");
+				     "--model layout: cannot be counted; give --trials");
 	if (model == BURST_STRIPES && !(flat_network(l) && l->spec.net_place != PLACE_CLUSTERED))
 		return system_refuse(
 			why, why_size, -EOPNOTSUPP,
-			"--model stripes: counted only for d/- and s/-; give --trials");
+			"--model stripes: can be counted only for d/- and s/-; give --trials");
 	if (model == BURST_POOLS && flat_network(l) && l->spec.net_place == PLACE_OVERLAP)
-		return system_refuse(why, why_size, -EOPNOTSUPP,
-				     "--model pools: not counted for s/-, which has no pools");
+		return system_refuse(
+			why, why_size, -EOPNOTSUPP,
+			"--model pools: does not apply to s/-, which has no pools; use "
+			"--model stripes");
 	uint32_t most = model == BURST_STRIPES ? BURST_FAILED_STRIPES_MAX : BURST_FAILED_MAX;
 	if (failed > most)
-		return system_refuse(why, why_size, -E2BIG,
-				     "--failed %u: counted up to %u here; give --trials", failed,
-				     most);
+		return system_refuse(
+			why, why_size, -E2BIG,
+			"--failed %u: counting is limited to %u failed disks with this "
+			"model; give --trials",
+			failed, most);
 	return 0;
 }
 
@@ -187,7 +199,7 @@ static int exact(const struct system *sys, enum burst_model model, const struct 
 					    : count_pools(sys, w, map);
 	if (rc == -E2BIG && map->pdl != NULL)
 		system_refuse(why, why_size, rc,
-			      "--failed %u: would take too long to count; give --trials", failed);
+			      "--failed %u: counting would take too long; give --trials", failed);
 	if (rc != 0)
 		burst_map_fini(map);
 	return rc;

@@ -4,30 +4,30 @@
  * pools that belong together break.
  *
  * Weights. A pool of D disks has C(D, f) layouts of f failures. Every layout of y failures in the
- * system is equally likely, so each weight may be multiplied by t^f: both the layouts that lose data
- * and all layouts get t^y, and their ratio stays. We take the binomial distribution's C(D, f) p^f
- * (1-p)^(D-f) with p = y / disks, so that the numbers stay near 1 where it matters, and long double
- * for the rest. Nothing is ever subtracted.
+ * system is equally likely, so each weight may be multiplied by t^f: both the layouts that lose
+ * data and all layouts get t^y, and their ratio stays. We take the binomial distribution's C(D, f)
+ * p^f (1-p)^(D-f) with p = y / disks, so that the terms that dominate the sums stay near 1; long
+ * double covers the range of the others. No step subtracts.
  *
  * Declustered network: data is lost when more than pn racks have a broken pool.
  *   rack     over its pools: weight of f failures with no pool broken, and with some
  *   system   over x racks with at least one failure each: by failures and number of broken racks
- *            (up to pn + 1). Which x racks it is makes no difference.
+ *            (up to pn + 1). All choices of x racks have the same weight.
  *
- * Clustered network: racks stand in groups of n; in a group, pools at the same place form a network
- * pool; data is lost when more than pn pools of one network pool break.
+ * Clustered network: racks are divided into groups of n; in a group, pools at the same place form a
+ * network pool; data is lost when more than pn pools of one network pool break.
  *   network pool   over r racks, in each of which this pool has at least one failure: by failures,
  *                  fine or lost
- *   group          network pools put together, by the set of racks hit; sets of the same size are
- *                  alike, so A[r][f] is the weight of layouts that hit exactly r given racks. Two
+ *   group          network pools combined, by the set of racks hit; sets of the same size have the
+ *                  same weight, so A[r][f] is the weight of layouts that hit exactly r given racks. Two
  *                  parts A and B of a group hit exactly r given racks together when A hits h of
  *                  them, and B the other r - h and any v of the h:
  *                      AB[r] = sum over h, v of  C(r, h) C(h, v) A[h] * B[r - h + v]
  *                  (* adds failures). Associative, so n network pools take about 2 log2 n of these.
- *   system         groups put together: by failures and racks hit, C(n, r) ways to choose them.
+ *   system         groups combined: by failures and racks hit, C(n, r) ways to choose the racks.
  *
- * Worked example: 3 racks of 1 pool of 2 disks, 1+0 local, 2+1 clustered network, y = 2, x = 2: each
- * rack has one failure, its pool is broken, 2 > pn = 1 pools: PDL = 1.
+ * Worked example: 3 racks of 1 pool of 2 disks, 1+0 local, 2+1 clustered network, y = 2, x = 2:
+ * each rack has one failure, its pool is broken, 2 > pn = 1 pools: PDL = 1.
  */
 #include "analysis/burst_count.h"
 
@@ -41,7 +41,7 @@
 
 typedef long double weight;
 
-/* out[i + j] += times * a[i] * b[j], as far as `most`. */
+/* Adds a product of polynomials: out[i + j] += times * a[i] * b[j] for i + j <= most. */
 static void add_product(weight *out, weight times, const weight *a, const weight *b, uint32_t most)
 {
 	for (uint32_t i = 0; i <= most; i++) {
@@ -53,7 +53,7 @@ static void add_product(weight *out, weight times, const weight *a, const weight
 	}
 }
 
-/* The weights of one pool by failures. */
+/* The weights of one pool, by number of failures, when it survives and when it is lost. */
 struct pool_weights {
 	weight *fine, *lost;
 };
@@ -79,7 +79,7 @@ static weight burst_share(uint32_t failed, uint32_t racks, const struct burst_sh
 
 /* ---- declustered network ---- */
 
-/* Over all pools of a rack: none broken, some broken. */
+/* Computes the weights of a rack, by number of failures: with no broken pool, and with some. */
 static int count_rack(const struct burst_shape *s, const struct pool_weights *pool, uint32_t most,
 		      weight *fine, weight *lost)
 {
@@ -113,7 +113,7 @@ static int count_declustered(const struct burst_shape *s, const struct pool_weig
 	int rc = count_rack(s, pool, failed, fine, lost);
 	if (rc != 0)
 		return rc;
-	fine[0] = lost[0] = 0; /* a rack that is hit has a failure */
+	fine[0] = lost[0] = 0; /* an affected rack has at least one failure */
 	now[0] = 1;
 	for (uint32_t x = 1; x <= racks; x++) {
 		memset(next, 0, states * n * sizeof(*next));
@@ -171,7 +171,7 @@ static weight choose(uint32_t n, uint32_t k)
 	return c;
 }
 
-/* out = a and b together; `any` is room for fine + lost of b. */
+/* Combines two disjoint parts of a group into out; `any` is scratch space for fine + lost of b. */
 static void part_join(struct part *out, const struct part *a, const struct part *b, weight *any)
 {
 	size_t n = (size_t)a->failed + 1;
@@ -192,7 +192,10 @@ static void part_join(struct part *out, const struct part *a, const struct part 
 			}
 }
 
-/* One network pool: r pools with at least a failure each, more than net_bears of them broken or not. */
+/*
+ * Computes the part of one network pool, by the number of its pools that have a failure: lost
+ * when more than net_bears of them are broken.
+ */
 static int part_network_pool(struct part *p, const struct burst_shape *s,
 			     const struct pool_weights *pool)
 {
@@ -203,8 +206,8 @@ static int part_network_pool(struct part *p, const struct burst_shape *s,
 	weight *now = room, *next = now + states * n, *fine = next + states * n, *lost = fine + n;
 	memcpy(fine + 1, pool->fine + 1, (n - 1) * sizeof(*fine));
 	memcpy(lost + 1, pool->lost + 1, (n - 1) * sizeof(*lost));
-	/* Pools without failures have this weight each, which is the same for all layouts but for
-	 * how many they are; it is put on here once per pool that is hit. */
+	/* A pool without failures has the weight `idle`. Instead of multiplying by it once per pool
+	 * without failures, each pool with failures is divided by it: the ratio is the same. */
 	weight idle = pool->fine[0] + pool->lost[0];
 	now[0] = 1;
 	for (uint32_t r = 0; r <= p->racks; r++) {
@@ -224,7 +227,7 @@ static int part_network_pool(struct part *p, const struct burst_shape *s,
 	return 0;
 }
 
-/* rack_pools network pools make a group: `group` starts as nothing hit. */
+/* Combines `times` copies of a network pool into a group, by repeated squaring. */
 static int join_power(struct part *group, struct part *power, uint32_t times)
 {
 	struct part other;
@@ -254,7 +257,7 @@ static int join_power(struct part *group, struct part *power, uint32_t times)
 	return 0;
 }
 
-/* Groups, one after the other: out += a group of `columns` racks added to what there was. */
+/* Adds one more group of `columns` racks to the groups combined so far (`was`). */
 static void add_group(struct part *out, const struct part *was, const struct part *group,
 		      uint32_t columns, weight *any)
 {
@@ -325,7 +328,7 @@ static int count_clustered(const struct burst_shape *s, const struct pool_weight
 
 /* ---- */
 
-/* About so many multiplications. */
+/* Returns the approximate number of multiplications. */
 static double effort(const struct burst_shape *s, uint32_t failed, uint32_t racks)
 {
 	double y = failed, square = y * y / 2;

@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-#define NODES_MAX 400000.0 /* layouts looked at when counting */
+#define NODES_MAX 400000.0 /* most layouts to visit when counting */
 #define TASKS 64
 #define TASK_SAMPLES 8000
 
@@ -44,7 +44,10 @@ static uint32_t turn(uint32_t a, uint32_t b, uint32_t n)
 	return a + b >= n ? a + b - n : a + b;
 }
 
-/* How many disks after `last` break the pool, when it is whole before. */
+/*
+ * Returns how many disks after `last` break the pool when they fail next, given that it is not
+ * broken.
+ */
 static double count_last(const struct counter *c, uint32_t last)
 {
 	const struct baseset *base = &c->l->local.base;
@@ -72,7 +75,10 @@ static bool add_disk(struct counter *c, uint32_t d, int by)
 	return broken;
 }
 
-/* Disks 0 < ... < last have failed, n of them, and the pool is whole. */
+/*
+ * Counts the layouts that begin with the n failed disks 0 < ... < last, which do not break the
+ * pool.
+ */
 static void count_from(struct counter *c, uint32_t last, uint32_t n)
 {
 	uint32_t disks = c->l->pool_disks;
@@ -81,7 +87,7 @@ static void count_from(struct counter *c, uint32_t last, uint32_t n)
 		return;
 	}
 	for (uint32_t d = last + 1; d < disks; d++) {
-		if (add_disk(c, d, 1)) /* whatever follows */
+		if (add_disk(c, d, 1)) /* broken, wherever the other disks fail */
 			c->broken += exp(stats_log_choose(disks - 1 - d, c->failed - n - 1));
 		else
 			count_from(c, d, n + 1);
@@ -89,7 +95,10 @@ static void count_from(struct counter *c, uint32_t last, uint32_t n)
 	}
 }
 
-/* The share of layouts of `failed` disks that contain disk 0, which is that of all. */
+/*
+ * Returns the share of layouts of `failed` disks that break the pool. It counts only layouts
+ * that contain disk 0: by symmetry their share is that of all.
+ */
 static double count_broken(const struct layout *l, uint32_t bears, uint32_t failed)
 {
 	struct counter c = {.l = l, .bears = bears, .failed = failed};
@@ -107,7 +116,7 @@ static double count_broken(const struct layout *l, uint32_t bears, uint32_t fail
 struct sampler {
 	const struct layout *l;
 	uint32_t bears, most;
-	uint32_t *died; /* of task t: died[t * (most + 2) + f], pools that broke at the f-th */
+	uint32_t *died; /* of task t: died[t * (most + 2) + f], pools that broke at failure f */
 };
 
 static int sample_task(void *arg, uint64_t task, struct rng *rng)

@@ -3,10 +3,10 @@
  * The share of layouts of f failed disks in one local pool that make it catastrophic.
  *
  * Clustered and declustered: none up to pl disks, all above. Single-overlap: those in which some
- * stripe set, a translate of the base set (code/baseset.h), has more than pl failed disks. Counted
- * one by one while there are few (using that a turned layout is as good as another: one disk is held
- * fixed); beyond, sampled: disks fail one after the other in random order until the pool breaks, and
- * how often it has broken by the f-th gives the whole curve at once.
+ * stripe set, a translate of the base set (code/baseset.h), has more than pl failed disks. They are
+ * counted one by one while there are few; rotating a layout changes nothing, so one disk is held
+ * fixed. For more failed disks they are sampled: disks fail one after the other in random order
+ * until the pool breaks; how often it has broken by failure f gives the shares for all f at once.
  */
 #ifndef ANALYSIS_BURST_POOL_H
 #define ANALYSIS_BURST_POOL_H
@@ -22,7 +22,10 @@ struct burst_pool {
 	bool exact;
 };
 
-/* `bears`: failed chunks that a stripe survives. 0 or -ENOMEM. */
+/*
+ * Computes the shares for up to `most` failed disks; a stripe survives `bears` failed chunks.
+ * Returns 0, -ENOMEM or -EAGAIN.
+ */
 int burst_pool_init(struct burst_pool *p, const struct layout *l, uint32_t bears, uint32_t most,
 		    const struct work *w);
 void burst_pool_fini(struct burst_pool *p);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bursts by Monte Carlo. A layout of failures is drawn as it is defined: which racks, how many disks
- * in each (in proportion to the layouts that there are), which disks. Then the question is put to
- * what the model says is there. Everything but the loss condition itself is independent of the
- * counting in burst_count.c and burst_stripes.c, which is the point.
+ * Bursts by Monte Carlo. A trial draws a layout of failures uniformly: which racks, how many disks
+ * in each (in proportion to the number of layouts), which disks. Then it applies the loss condition
+ * of the model. It shares no code with the counting in burst_count.c and burst_stripes.c but that
+ * condition, so each checks the other.
  *
  * For BURST_STRIPES a trial gives the probability of loss given the failures, since stripes are
- * placed on their own: a column is lost with the share q of its pool's local stripes that are lost;
- * a network stripe is lost when more than pn of its columns are.
+ * placed independently: a column is lost with the share q of its pool's local stripes that are
+ * lost; a network stripe is lost when more than pn of its columns are.
  */
 #include <errno.h>
 #include <math.h>
@@ -22,7 +22,7 @@
 #include "code/failure.h"
 
 #define TASK_TRIALS 500
-#define LAYOUT_CHUNKS_MAX 2000000.0 /* failed chunks that one trial may look at */
+#define LAYOUT_CHUNKS_MAX 2000000.0 /* most failed chunks that one trial visits */
 
 struct sampler {
 	const struct system *sys;
@@ -30,7 +30,7 @@ struct sampler {
 	uint32_t failed, racks, rack_disks;
 	uint32_t bears, net_bears;
 	uint64_t trials;
-	double *ways; /* [x * (failed + 1) + f]: ln of layouts of f failures over x racks, all hit */
+	double *ways; /* [x * (failed + 1) + f]: ln of layouts of f failures that hit all x racks */
 	struct lrc_loss loss;
 	struct task_sum {
 		struct stats_sum loss;
@@ -38,14 +38,14 @@ struct sampler {
 	} * sums; /* by task */
 };
 
-/* What a thread works with. */
+/* The working memory of a task. */
 struct trial {
 	uint32_t *rack_order; /* all racks */
 	uint32_t *failed;     /* disks, rack by rack */
 	double *share;        /* by pool: share of lost local stripes */
 	uint32_t *set;        /* s/-: stripe sets of the failed disks */
 	uint8_t *taken;       /* by disk of a rack */
-	uint32_t *in_pool;    /* failed disks of the pool at hand */
+	uint32_t *in_pool;    /* failed disks of the pool that is being judged */
 	double *rack_share;   /* of racks that lost local stripes */
 };
 
@@ -74,7 +74,7 @@ static void fill_ways(struct sampler *s)
 		}
 }
 
-/* How many of `left` failures the next of x racks has. */
+/* Draws how many of `left` failures the next of x racks has. */
 static uint32_t draw_count(const struct sampler *s, struct rng *rng, uint32_t x, uint32_t left)
 {
 	size_t n = (size_t)s->failed + 1;
@@ -122,7 +122,7 @@ static int compare_u32(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The share of lost local stripes of each pool that has failures, by number of the pool. */
+/* Computes t->share[pool], the share of lost local stripes, for each pool that has failures. */
 static void pool_shares(const struct sampler *s, struct trial *t)
 {
 	const struct layout *l = &s->sys->layout;
@@ -150,7 +150,7 @@ static void clear_shares(const struct sampler *s, struct trial *t)
 		t->share[t->failed[i] / s->sys->layout.pool_disks] = 0;
 }
 
-/* More than net_bears broken pools that could share a network stripe? */
+/* Whether more than net_bears broken pools could share a network stripe. */
 static bool pools_lose(const struct sampler *s, const struct trial *t)
 {
 	const struct layout *l = &s->sys->layout;
@@ -176,7 +176,7 @@ static bool pools_lose(const struct sampler *s, const struct trial *t)
 	return !clustered && racks_broken > s->net_bears;
 }
 
-/* s/-: some stripe set with more failed disks than it bears. */
+/* s/-: whether some stripe set has more failed disks than it survives. */
 static bool sets_lose(const struct sampler *s, struct trial *t)
 {
 	const struct layout *l = &s->sys->layout;
@@ -199,7 +199,7 @@ static bool sets_lose(const struct sampler *s, struct trial *t)
 	return false;
 }
 
-/* ln of the probability that no stripe of one network pool is lost. */
+/* Returns ln of the probability that no stripe of one network pool is lost. */
 static double pool_survives(const struct sampler *s, const struct trial *t, uint32_t first,
 			    uint32_t p)
 {
@@ -275,7 +275,10 @@ static int layout_loss(const struct sampler *s, const struct trial *t, double *l
 	return 0;
 }
 
-/* The loss that one drawn layout causes: a probability, or 0 and 1. */
+/*
+ * Sets *loss to the probability of loss given the drawn layout: 0 or 1, except for
+ * BURST_STRIPES.
+ */
 static int judge(const struct sampler *s, struct trial *t, double *loss)
 {
 	const struct layout *l = &s->sys->layout;
@@ -354,15 +357,18 @@ static int check_sample(const struct system *sys, enum burst_model model, uint32
 	bool local = l->columns == 1;
 	if (model == BURST_STRIPES && local)
 		return system_refuse(why, why_size, -EOPNOTSUPP,
-				     "--model stripes: not for codes inside a rack; use pools");
+				     "--model stripes: does not apply to codes inside a rack; use "
+				     "--model pools");
 	if (model == BURST_LAYOUT && l->spec.lrc)
-		return system_refuse(why, why_size, -EOPNOTSUPP,
-				     "--model layout: not for an LRC; use stripes");
+		return system_refuse(
+			why, why_size, -EOPNOTSUPP,
+			"--model layout: does not apply to an LRC; use --model stripes");
 	if (model == BURST_LAYOUT && (double)l->spec.slots * failed > LAYOUT_CHUNKS_MAX)
-		return system_refuse(why, why_size, -E2BIG,
-				     "--model layout: %u disks of %llu chunks are too many to look "
-				     "at; make --disk-size smaller",
-				     failed, (unsigned long long)l->spec.slots);
+		return system_refuse(
+			why, why_size, -E2BIG,
+			"--model layout: %u failed disks of %llu chunks are too many to "
+			"visit; make --disk-size smaller",
+			failed, (unsigned long long)l->spec.slots);
 	if (l->spec.net_place == PLACE_OVERLAP && l->rows == 1 && failed > BURST_FAILED_MAX)
 		return system_refuse(why, why_size, -E2BIG, "--failed %u: at most %u under s/-",
 				     failed, BURST_FAILED_MAX);
@@ -384,7 +390,10 @@ static void summarise(const struct sampler *s, uint64_t tasks, struct burst_esti
 		out->interval = stats_clopper_pearson(hits, s->trials, STATS_CONFIDENCE);
 		return;
 	}
-	/* Most layouts lose nothing, a few nearly surely: a larger loss than was seen may be rare. */
+	/*
+	 * Most layouts lose nothing, a few almost surely. The trials may have missed rare
+	 * layouts with a larger loss, so the interval assumes values up to 1.
+	 */
 	out->interval =
 		stats_bounded_mean(all.mean, most > 0 ? most : 1, s->trials, STATS_CONFIDENCE);
 }

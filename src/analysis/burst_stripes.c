@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Declustered over racks: each of N stripes takes `width` different racks at random and one disk in
- * each. Given how many disks failed in each rack, f1 >= f2 >= ... >= fx (a partition of y), a stripe
- * is lost with some probability q(f), and data is lost with 1 - (1 - q)^N. So
+ * each. Given how many disks failed in each rack, f1 >= f2 >= ... >= fx (a partition of y), a
+ * stripe is lost with some probability q(f), and data is lost with 1 - (1 - q)^N. So
  *
  *   PDL(y, x) = sum over partitions f of y into x parts:  weight(f) (1 - (1 - q(f))^N) / sum of weights
  *
- * with weight(f) = C(d, f1) ... C(d, fx) times the number of ways to hand the parts to x racks. The
- * study takes the mean of q first, which is the same while N q is small.
+ * with weight(f) = C(d, f1) ... C(d, fx) times the number of ways to assign the parts to x racks.
+ * The study takes the mean of q first, which is the same while N q is small.
  *
- * q: racks are taken in one after the other. s[a][j] is the sum, over all ways to choose a of the
+ * q: racks are added one after the other. s[a][j] is the sum, over all ways to choose a of the
  * racks so far, of the probability that j of the a chunks failed; a rack with share z of its disks
  * failed gives s'[a][j] = s[a][j] + z s[a-1][j-1] + (1-z) s[a-1][j]. The other width - a racks come
  * from those without failures. j stops at the first number of losses that is always fatal.
@@ -47,7 +47,7 @@ static size_t at(const struct table *t, uint32_t a, uint32_t j)
 	return (size_t)a * (t->fatal + 1) + j;
 }
 
-/* One more rack that is hit, with share z of its disks. */
+/* Adds an affected rack with share z of its disks failed: computes s' (now) from s (was). */
 static void add_rack(const struct table *t, const double *was, double z, uint32_t hit, double *now)
 {
 	uint32_t top = (uint32_t)min_u64(hit, t->s->width);
@@ -60,7 +60,7 @@ static void add_rack(const struct table *t, const double *was, double z, uint32_
 		}
 }
 
-/* Probability that one stripe is lost, when `hit` racks are in the state. */
+/* Returns the probability that one stripe is lost, from the state s of all `hit` affected racks. */
 static double stripe_loss(const struct table *t, const double *state, uint32_t hit)
 {
 	double sum = 0;
@@ -92,7 +92,8 @@ static void take(struct walk *w, const double *state, uint32_t failed, uint32_t 
 	w->lost[i] += weight * any;
 }
 
-/* All partitions that begin with these parts: `part` is the last, standing there `same` times. */
+/* Visits all partitions that begin with these `hit` parts; the last is `part`, which occurs `same`
+ * times. */
 static void walk(struct walk *w, uint32_t failed, uint32_t hit, uint32_t part, uint32_t same,
 		 double weight)
 {
@@ -104,9 +105,9 @@ static void walk(struct walk *w, uint32_t failed, uint32_t hit, uint32_t part, u
 	uint32_t room = t->failed - failed, left = t->racks - hit;
 	for (uint32_t f = (uint32_t)min_u64(part, room); f >= 1; f--) {
 		if (t->one && (room - f < left - 1 || (uint64_t)f * left < room))
-			continue; /* cannot come out at the wanted numbers */
+			continue; /* no partition below has the wanted sum and number of parts */
 		if (t->layouts[f] <= 0)
-			continue; /* the rack has not so many */
+			continue; /* more than a rack has disks */
 		uint32_t times = f == part ? same + 1 : 1;
 		add_rack(t, state, (double)f / t->s->rack_disks, hit + 1,
 			 w->states + (hit + 1) * t->state);
@@ -132,7 +133,7 @@ static int walk_task(void *arg, uint64_t task, struct rng *rng)
 	return 0;
 }
 
-/* C(d, f) t^f with a t that keeps products near 1. */
+/* Computes C(d, f) t^f with a t that keeps products near 1. */
 static void fill_layouts(struct table *t)
 {
 	double d = t->s->rack_disks, scale = log((double)t->failed / t->racks / d);

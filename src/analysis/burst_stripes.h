@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside burst: stripes that take random racks, counted over all partitions. See burst_stripes.c. */
+/*
+ * Inside burst: stripes that take random racks, counted over all partitions. See
+ * burst_stripes.c.
+ */
 #ifndef ANALYSIS_BURST_STRIPES_H
 #define ANALYSIS_BURST_STRIPES_H
 
@@ -9,17 +12,20 @@
 struct burst_stripes {
 	uint32_t racks, rack_disks, width;
 	double stripes;
-	bool mean;          /* give stripes x probability of one, at most 1, not that of any */
+	bool mean; /* compute min(1, stripes x q), an upper bound, instead of 1 - (1 - q)^N */
 	const double *loss; /* loss[j]: probability that a stripe with j failed chunks is lost */
 };
 
-/* Fills pdl for all, or with `one` for the last field only. -ENOMEM. */
+/*
+ * Fills pdl as in struct burst_map; with `one` only its last entry. Returns 0, -ENOMEM or
+ * -EAGAIN.
+ */
 int burst_stripes_count(const struct burst_stripes *s, const struct work *w, uint32_t failed,
 			uint32_t racks, bool one, double *pdl);
 
 /*
- * The probability that one random stripe is lost, given for each of n racks that are hit the share
- * of its disks (or of its local stripes) that failed. -ENOMEM.
+ * Computes the probability that one random stripe is lost, given the share of failed disks (or lost
+ * local stripes) of each of the n affected racks. Returns 0 or -ENOMEM.
  */
 int burst_stripe_loss(const struct burst_stripes *s, const double *share, uint32_t n, double *loss);
 

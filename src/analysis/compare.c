@@ -16,8 +16,8 @@
 #define LOCAL_PARITY_MAX 4
 #define FLAT_PARITY_MAX 12
 #define LRC_GLOBAL_MAX 8
-#define OVERLAP_STATES 16 /* for each loss that a stripe bears: few of the later ones are met */
-#define ROUNDS_MAX 4      /* then the interval is as wide as it is */
+#define OVERLAP_STATES 16 /* splitting states for each loss that a stripe survives */
+#define ROUNDS_MAX 4      /* of splitting; the interval may still be wider than asked for then */
 
 struct family {
 	const char *name, *scheme;
@@ -51,7 +51,7 @@ struct search {
 	struct compare *out;
 	enum compare_family family;
 	struct encoding best;
-	double distance; /* of the best from the wanted overhead; infinite: none yet */
+	double distance; /* of the best code from the wanted overhead; infinite: none found */
 };
 
 static void consider(struct search *s, const struct encoding *e)
@@ -65,7 +65,7 @@ static void consider(struct search *s, const struct encoding *e)
 	s->distance = off;
 }
 
-/* The nearest of a choice of parities is found: keep it. */
+/* Adds the best code for the current parities to the points, and starts the search for the next. */
 static void settle(struct search *s)
 {
 	if (!isinf(s->distance) && s->out->n < COMPARE_POINTS_MAX) {
@@ -99,7 +99,7 @@ void compare_point_spec(const struct compare_point *p, const struct system_spec 
 	spec->encoding = p->encoding;
 	snprintf(spec->scheme, sizeof(spec->scheme), "%s", families[p->family].scheme);
 	if (clustered_local(p->family) || p->family >= COMPARE_NET_C)
-		spec->pool_disks = 0; /* what was said is for the declustered */
+		spec->pool_disks = 0; /* the option applies to declustered pools only */
 }
 
 static bool divides(int part, uint32_t whole)
@@ -107,8 +107,10 @@ static bool divides(int part, uint32_t whole)
 	return part > 0 && whole % (uint32_t)part == 0;
 }
 
-/* Widths that divide the racks or disks, also for declustered codes of two levels: so that schemes
- * are compared with the same codes. */
+/*
+ * Searches codes of two levels whose widths divide the racks and disks. Declustered schemes do
+ * not need that, but so all schemes are compared with the same codes.
+ */
 static void search_mlec(struct search *s)
 {
 	const struct system_spec *b = s->base;
@@ -166,7 +168,7 @@ static void search_all(struct compare *c, const struct system_spec *base,
 	}
 }
 
-/* ---- what they are worth ---- */
+/* ---- their durability, throughput and traffic ---- */
 
 struct judge {
 	const struct system_spec *base;
@@ -183,7 +185,7 @@ static void judge_repair(const struct system *sys, const struct mend *m,
 			nines->pool.value * m->pool[sys->policy.method].cross_bytes;
 }
 
-/* Losses of a stripe of the level in which disks fail. */
+/* Returns the most losses that a stripe of the disks' level may survive. */
 static uint32_t lost_at_most(const struct encoding *e)
 {
 	return (uint32_t)(e->kind == ENCODING_MLEC ? e->mlec.local.p : encoding_tolerance(e)) + 1;
@@ -213,7 +215,7 @@ static int judge_task(void *arg, uint64_t task, struct rng *rng)
 	o.precision = j->o->precision;
 	o.as_paper = j->o->as_paper;
 	o.rounds = ROUNDS_MAX;
-	if (overlapping(p->family)) /* each state knows its disks: large and slow */
+	if (overlapping(p->family)) /* a state keeps a row for each stripe set: large and slow */
 		o.states = (uint32_t)min_u64(o.states,
 					     (uint64_t)OVERLAP_STATES * lost_at_most(&p->encoding));
 	rc = nines_estimate(sys, &o, &nines, why, sizeof(why));
@@ -248,7 +250,7 @@ static int measure(struct compare *c, const struct compare_options *o)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		struct compare_point *p = &c->points[i];
-		size_t same = 0; /* one code may stand in several families */
+		size_t same = 0; /* several families may have the same code: measure it once */
 		while (same < i && !encoding_equal(&c->points[same].encoding, &p->encoding))
 			same++;
 		p->encode = c->points[same].encode;

@@ -4,9 +4,9 @@
  * MLEC study): yearly durability against encoding throughput, the cost of an update, and repair
  * traffic between racks.
  *
- * A family is a kind of code with a placement. From each family there is one code for each choice of
- * parities (pn and pl; p; groups and global parities): the one whose overhead is nearest to what was
- * asked for, if it is within the tolerance and fits the racks and enclosures.
+ * A family is a kind of code with a placement. From each family there is one code for each choice
+ * of parities (pn and pl; p; groups and global parities): the one whose overhead is nearest to the
+ * wanted overhead, if it is within the tolerance and fits the racks and enclosures.
  */
 #ifndef ANALYSIS_COMPARE_H
 #define ANALYSIS_COMPARE_H
@@ -34,7 +34,7 @@ enum compare_family {
 	COMPARE_FAMILIES,
 };
 
-/* "MLEC c/d", "Loc-Cp", "LRC-Dp" ... */
+/* Returns "MLEC c/d", "Loc-Cp-S", "LRC-Dp" and so on. */
 const char *compare_family_name(enum compare_family family);
 const char *compare_family_scheme(enum compare_family family);
 
@@ -42,17 +42,17 @@ struct compare_point {
 	enum compare_family family;
 	struct encoding encoding;
 	char code[ENCODING_TEXT_MAX];
-	double overhead; /* part of what is stored that is redundant */
+	double overhead; /* redundant part of the stored bytes */
 	struct nines_value nines;
 	struct encode_speed encode;   /* one core of this machine; 0 when not measured */
 	int update_io, update_cross;  /* chunks read and written on disks, sent between racks */
 	double repair_cross_per_year; /* bytes between racks for repairs, in the whole system */
-	uint32_t racks_survived;      /* whole racks */
-	bool front;                   /* none has more nines and encodes faster */
-	bool front_update;            /* none has more nines and sends less for an update */
+	uint32_t racks_survived;      /* racks that may be lost without data loss */
+	bool front;                   /* no code has more nines and encodes faster */
+	bool front_update;            /* no code has more nines and sends less for an update */
 };
 
-/* The system of a point: its code and scheme on `base`. */
+/* Writes the system of a point to spec: `base` with the point's code and scheme. */
 void compare_point_spec(const struct compare_point *p, const struct system_spec *base,
 			struct system_spec *spec);
 
@@ -73,9 +73,9 @@ struct compare {
 };
 
 /*
- * Everything but the code and scheme is taken from `base`. Throughput is measured last, alone. A
- * code that cannot be judged (no repair keeps up) is left out. -ENODATA: no code of this overhead
- * fits; -ENOMEM, -EAGAIN.
+ * Compares codes on `base`, whose own code and scheme are ignored. Throughput is measured last,
+ * while nothing else runs. A code whose repair does not keep up with failures is left out. Returns
+ * 0, -ENODATA when no code of this overhead fits, -ENOMEM or -EAGAIN.
  */
 int compare_run(struct compare *c, const struct system_spec *base, const struct compare_options *o,
 		char *why, size_t why_size);

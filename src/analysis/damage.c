@@ -8,7 +8,10 @@
 #include "analysis/damage_impl.h"
 #include "base/rng.h"
 
-/* Table: count of stripes with i known and u unknown losses, i + u <= bears. */
+/*
+ * Returns the index of the table's entry for (i, u): the number of stripes with i known and u
+ * unknown losses, i + u <= bears.
+ */
 static size_t at(const struct level *level, uint32_t i, uint32_t u)
 {
 	return (size_t)i * (level->bears + 1) + u;
@@ -30,7 +33,7 @@ static void table_clear(struct damage *d)
 	d->table[0] = d->level->stripes;
 }
 
-/* Moves `moved` stripes of (i, u) one loss further; returns those for which it was one too many. */
+/* Adds an unknown loss to `moved` stripes of (i, u); returns how many of them that loses. */
 static double move_up(struct damage *d, uint32_t i, uint32_t u, double moved)
 {
 	const struct level *l = d->level;
@@ -41,7 +44,7 @@ static double move_up(struct damage *d, uint32_t i, uint32_t u, double moved)
 	return lost;
 }
 
-/* Tails of one order: what is hit are the stripes that are worst off already. */
+/* Hits a nested level: the failing member loses the stripes that already have the most losses. */
 static double hit_nested(struct damage *d, double part)
 {
 	uint32_t bears = d->level->bears;
@@ -56,7 +59,7 @@ static double hit_nested(struct damage *d, double part)
 	return lost;
 }
 
-/* Out members of each rack but one, and of that one. */
+/* The number of failed members of one rack (here), and of each other rack that has some. */
 struct rack_counts {
 	uint32_t n, here;
 	uint32_t rack[2 * DAMAGE_UNKNOWN_MAX], count[2 * DAMAGE_UNKNOWN_MAX];
@@ -80,8 +83,9 @@ static void count_member(const struct level *l, struct rack_counts *c, uint32_t 
 }
 
 /*
- * other[j]: of the stripes with j losses, the part without one in this member's rack. Losses are in
- * different racks, all choices of j such members alike: ways without that rack by ways with it.
+ * Computes other[j], the part of the stripes with j losses that has none in this member's rack. The
+ * losses of a stripe are in different racks and all choices of j such members are equally likely:
+ * the part is the number of choices without that rack divided by the number of all choices.
  */
 static void find_other(const struct damage *d, uint32_t member, double *other)
 {
@@ -102,7 +106,7 @@ static void find_other(const struct damage *d, uint32_t member, double *other)
 	}
 }
 
-/* p[j]: how likely a stripe with j losses is hit. */
+/* Computes p[j], the probability that the failing member hits a stripe with j losses. */
 static void find_chances(const struct damage *d, uint32_t member, double part, double *p)
 {
 	const struct level *l = d->level;
@@ -198,7 +202,8 @@ static double table_missing(const struct damage *d)
 	return sum;
 }
 
-/* One that is out would make its rack look likelier than it is. */
+/* Draws a member that has not failed. Failed ones must not be drawn: their racks would be hit too
+ * often. */
 static uint32_t table_draw(const struct damage *d, struct rng *rng)
 {
 	uint32_t member;
@@ -286,7 +291,8 @@ double damage_draw_both(const struct damage *d, struct rng *rng, uint32_t *worse
 	return damage_ops_of(d->level)->draw_both(d, rng, worse, other);
 }
 
-/* What repair turns to next; members that are whole again come back. */
+/* Chooses the stripes that repair works on next. When none is left, the known failed members are
+ * repaired and alive again. */
 static void choose_work(struct damage *d)
 {
 	const struct damage_ops *ops = damage_ops_of(d->level);
@@ -299,7 +305,7 @@ static void choose_work(struct damage *d)
 		return;
 	}
 	if (d->level->clustered && d->level->pace == LEVEL_PACE_FIXED)
-		d->known = d->busy; /* replacements are full one after the other */
+		d->known = d->busy; /* replacements are rebuilt one after the other */
 	d->busy_rate = ops->rate(d, d->busy) * d->share / d->cost;
 }
 
@@ -326,7 +332,10 @@ double damage_fail(struct damage *d, uint32_t member, const struct damage_hit *h
 		return 0;
 	if (d->unknown == DAMAGE_UNKNOWN_MAX)
 		detect_oldest(d);
-	/* The costs of what waits and of what comes, by their shares. */
+	/*
+	 * The mean cost: of the stripes that wait and of those that are hit now, by their
+	 * shares.
+	 */
 	double waits = d->known + d->unknown;
 	d->cost = (d->cost * waits + hit->cost) / (waits + 1);
 	double lost = damage_ops_of(d->level)->hit(d, member, hit->part);
@@ -346,7 +355,7 @@ double damage_next(const struct damage *d)
 	return next;
 }
 
-/* On to the next change, or to `limit` when that comes first: false. */
+/* Advances to the next change. False when `limit` comes first: then it advances to `limit`. */
 static bool step(struct damage *d, double limit)
 {
 	const struct damage_ops *ops = damage_ops_of(d->level);

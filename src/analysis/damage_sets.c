@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Damage of a single-overlap level. Stripes lie on few sets of members, so which members failed
- * decides: four of 120 disks meet in one set of 20 in 7% of all cases only. Kept for each set with
- * losses: unknown losses, which all of its stripes share, and the parts of its stripes that have
- * 0, 1, ... known losses. Parts that were lost are taken out, so they may sum to less than 1.
+ * Damage of a single-overlap level. Stripes lie on few sets of members, so the damage depends on
+ * which members failed: four of 120 disks share a set of 20 in only 7% of all cases. Each set with
+ * losses has a row with its unknown losses, which all of its stripes share, and the parts of its
+ * stripes that have 0, 1, ... known losses. Lost parts are removed, so the parts may sum to less
+ * than 1.
  *
- * What was repaired into spare space counts as back on its member.
+ * Chunks that were repaired into spare space are treated as if they were on their member again.
  *
  * Table: a row for each set with losses:
  *   [set, unknown, part with 0 known losses, 1, ... bears]
@@ -15,7 +16,7 @@
 #include "analysis/damage_impl.h"
 #include "base/rng.h"
 
-#define ROWS_PER_WIDTH 32u /* failed members whose sets fit; beyond, sets are left out */
+#define ROWS_PER_WIDTH 32u /* failed members whose sets fit; sets of further ones are ignored */
 #define ROW_SET 0
 #define ROW_UNKNOWN 1
 #define ROW_PARTS 2
@@ -56,7 +57,7 @@ static uint32_t clock_sub(uint32_t a, uint32_t b, uint32_t n)
 	return a >= b ? a - b : a + n - b;
 }
 
-/* The set in which `member` is number m. */
+/* Returns the set in which `member` has position m. */
 static uint32_t set_of(const struct level *l, uint32_t member, uint32_t m)
 {
 	const struct baseset *b = l->base;
@@ -148,7 +149,10 @@ static uint32_t sets_most(const struct damage *d, double *count)
 	return most;
 }
 
-/* Reads fall on the members of the sets under repair; the busiest decides. Writes spread. */
+/*
+ * Returns the repair rate. The members of the sets under repair are read, and the one in most of
+ * these sets limits the rate; writes spread over all members.
+ */
 static double sets_rate(const struct damage *d, uint32_t losses)
 {
 	const struct level *l = d->level;
@@ -195,7 +199,7 @@ static void sets_repair(struct damage *d, uint32_t losses, double part)
 	d->sets = kept;
 }
 
-/* The most losses of a stripe of the set; 0 when none of it is left. */
+/* Returns the most losses of a stripe of the set; 0 when all its stripes are lost. */
 static uint32_t row_top(const struct level *l, const double *row)
 {
 	uint32_t i = l->bears;
@@ -242,9 +246,10 @@ static uint32_t sets_draw(const struct damage *d, struct rng *rng)
 	}
 }
 
-#define MARKS_MAX 65536u /* members; in larger levels no difference is made */
+#define MARKS_MAX \
+	65536u /* members; in larger levels damage_draw_both() does not distinguish them */
 
-/* Marks members that are left of the sets that are worst off; how many. */
+/* Marks the members that are not out of the sets with the most losses. Returns how many. */
 static uint32_t mark_worse(const struct damage *d, uint64_t *marks)
 {
 	const struct level *l = d->level;
@@ -266,7 +271,7 @@ static uint32_t mark_worse(const struct damage *d, uint64_t *marks)
 	return n;
 }
 
-/* A random member that has not failed and has this mark. */
+/* Draws a member that is not out and has this mark. */
 static uint32_t draw_marked(const struct damage *d, struct rng *rng, const uint64_t *marks,
 			    bool marked)
 {

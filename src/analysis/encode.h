@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How fast this machine encodes, on one core: whole stripes of noise through the codec that runs,
- * again and again, timed in slices. User bytes a second.
+ * Measures the encoding throughput of one core in user bytes a second: the production codec encodes
+ * stripes of random bytes repeatedly, and slices of the run are timed.
  */
 #ifndef ANALYSIS_ENCODE_H
 #define ANALYSIS_ENCODE_H
@@ -17,14 +17,14 @@ struct encode_speed {
 };
 
 struct encode_options {
-	double (*cpu_s)(void); /* processor time of this thread, so that neighbours count less */
+	double (*cpu_s)(void); /* processor time of this thread, less affected by other processes */
 	double slice_s;
 	size_t chunk_bytes; /* less when a stripe would not fit ENCODE_MEMORY_MAX */
 };
 
 #define ENCODE_MEMORY_MAX ((size_t)256 << 20)
 
-/* -EINVAL as encoding_check(), -ENOMEM. */
+/* Returns 0, -EINVAL as encoding_check(), or -ENOMEM. */
 int encode_measure(const struct encoding *e, const struct encode_options *o,
 		   struct encode_speed *speed);
 

@@ -164,7 +164,7 @@ static double against_value(const struct compare_point *p, enum figure_against a
 	return p->repair_cross_per_year / TB;
 }
 
-/* The points in the order of their families, as arrays that plots take. */
+/* The points in the order of their families, as the arrays that plots need. */
 struct drawn {
 	double *x, *y;
 	bool *marked;
@@ -193,10 +193,13 @@ static void add_family(struct drawn *d, const struct compare *c, enum compare_fa
 				 .labels = d->labels + first};
 }
 
-/* The front of what is drawn: none of the others has more nines and is better on this axis. */
+/*
+ * Marks the Pareto front: the points for which no other has more nines and is better on this
+ * axis.
+ */
 static void mark_front(struct drawn *d, enum figure_against against)
 {
-	double sign = against == FIGURE_ENCODE ? 1 : -1; /* more is better, or less is */
+	double sign = against == FIGURE_ENCODE ? 1 : -1; /* throughput: more is better */
 	for (size_t i = 0; i < d->n; i++) {
 		d->marked[i] = true;
 		for (size_t j = 0; j < d->n && d->marked[i]; j++) {

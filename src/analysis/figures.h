@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How results are drawn: each function fills one panel of a page (svg.h). */
+/* Plots of results. Each function fills one panel of a page (svg.h). */
 #ifndef ANALYSIS_FIGURES_H
 #define ANALYSIS_FIGURES_H
 
@@ -8,17 +8,20 @@
 #include "analysis/mend.h"
 #include "analysis/svg.h"
 
-/* PDL over failed disks and affected racks: figures 3.5, 3.14 and 3.18. */
+/* Plots PDL over failed disks and affected racks: figures 3.5, 3.14 and 3.18. */
 void figure_burst(struct svg *doc, int panel, const char *title, const struct burst_map *map);
 
-/* Repairs of several schemes, `names` of them: figures 3.6, 3.8 and 3.9. At most 16. */
+/* Plot repairs of n <= 16 schemes with these names: figures 3.6, 3.8 and 3.9. */
 void figure_disk_time(struct svg *doc, int panel, const char *const *names,
 		      const struct mend *const *m, size_t n);
 void figure_pool_time_all(struct svg *doc, int panel, const char *const *names,
 			  const struct mend *const *m, size_t n); /* R_ALL only */
 void figure_pool_traffic(struct svg *doc, int panel, const char *const *names,
 			 const struct mend *const *m, size_t n);
-/* Time over the network, all methods; and after that inside the pool, R_HYB and R_MIN. */
+/*
+ * Plot the time of the network stage for all methods, and of the stage inside the pool for R_HYB
+ * and R_MIN.
+ */
 void figure_pool_network(struct svg *doc, int panel, const char *title, const char *const *names,
 			 const struct mend *const *m, size_t n);
 void figure_pool_local(struct svg *doc, int panel, const char *const *names,
@@ -33,10 +36,10 @@ struct figure_encode {
 
 void figure_encode(struct svg *doc, int panel, const struct figure_encode *e);
 
-/* What durability is set against. */
+/* The second axis of comparisons, beside durability. */
 enum figure_against { FIGURE_ENCODE, FIGURE_UPDATE_IO, FIGURE_UPDATE_CROSS, FIGURE_REPAIR };
 
-/* The points of some families (bits); -ENOMEM is kept in the document. */
+/* Plots the points of some families (bits). An -ENOMEM is recorded in the document. */
 void figure_compare(struct svg *doc, int panel, const char *title, const struct compare *c,
 		    uint32_t families, enum figure_against against);
 

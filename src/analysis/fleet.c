@@ -10,9 +10,9 @@
 #include "base/rng.h"
 
 /*
- * The states of all groups of one level; those that were touched are set back after a mission. Groups
- * in the same racks (`sharing` of them, one after the other) that have something out are brought
- * forward together, because they take bandwidth from each other.
+ * The states of all groups of one level; the changed ones are reset after a mission. Groups in the
+ * same racks (`sharing` of them, numbered consecutively) with members that are out are advanced
+ * together, because they share bandwidth.
  */
 struct groups {
 	struct level level;
@@ -22,7 +22,7 @@ struct groups {
 	bool *is_touched;
 	uint32_t n, touched_n;
 	uint32_t sharing;
-	uint32_t *at_work, *at_work_n; /* by racks: `sharing` places each, and how many are taken */
+	uint32_t *at_work, *at_work_n; /* by racks: groups under repair (up to `sharing`), number */
 };
 
 struct failure_at {
@@ -36,7 +36,7 @@ struct fleet {
 	double mission_s, shape, scale_s;
 	const struct trace *trace;
 	struct groups disks, pools;
-	bool *catastrophic; /* by pool: counted at the network level and not yet repaired */
+	bool *catastrophic; /* by pool: failed at the network level and not yet repaired */
 	struct failure_at *due;
 	size_t due_n, due_cap;
 };
@@ -72,7 +72,10 @@ static struct damage *group_at(const struct groups *g, uint32_t i)
 	return (struct damage *)(void *)(g->states + i * g->bytes);
 }
 
-/* Shares the bandwidth of these racks among those that repair; returns when that changes next. */
+/*
+ * Shares the bandwidth of these racks among the groups under repair. Returns the time of the
+ * next change of any of them.
+ */
 static double share_racks(const struct groups *g, const uint32_t *work, uint32_t n)
 {
 	double repairing = 0, next = INFINITY;
@@ -86,7 +89,7 @@ static double share_racks(const struct groups *g, const uint32_t *work, uint32_t
 	return next;
 }
 
-/* All that is out in these racks, until now; what is whole again leaves the list. */
+/* Advances all groups under repair in these racks to `now`, and removes the repaired ones. */
 static void racks_now(struct groups *g, uint32_t racks, double now)
 {
 	uint32_t *work = g->at_work + (size_t)racks * g->sharing, *n = &g->at_work_n[racks];
@@ -109,7 +112,7 @@ static void work_add(struct groups *g, uint32_t i)
 	work[g->at_work_n[racks]++] = i;
 }
 
-/* The state of a group as it is now, about to be hit. */
+/* Returns the state of a group, advanced to `now`, so that a member of it can fail. */
 static struct damage *group_now(struct groups *g, uint32_t i, double now)
 {
 	struct damage *d = group_at(g, i);
@@ -202,7 +205,10 @@ static double lifetime_s(const struct fleet *f, double hazard)
 	return f->scale_s * (f->shape == 1 ? hazard : pow(hazard, 1 / f->shape));
 }
 
-/* A disk that first fails at a time below the mission's, and its successors in its place. */
+/*
+ * Records the failures of a disk, the first of which is within the mission, and of its
+ * replacements.
+ */
 static int draw_disk(struct fleet *f, struct rng *rng, uint32_t disk, double first_s)
 {
 	int rc = 0;
@@ -214,8 +220,8 @@ static int draw_disk(struct fleet *f, struct rng *rng, uint32_t disk, double fir
 }
 
 /*
- * Few disks fail in a mission, so those that do not are passed over in one step: the number of them
- * before the next that does is geometric.
+ * Draws the failures of a mission. Few disks fail, so disks that do not fail are skipped in one
+ * step: their number before the next failing disk is geometrically distributed.
  */
 static int draw_failures(struct fleet *f, struct rng *rng)
 {
@@ -253,7 +259,7 @@ static int by_time(const void *a, const void *b)
 	return x->disk < y->disk ? -1 : x->disk > y->disk;
 }
 
-/* Which group a disk belongs to, and as which member. */
+/* Returns the group of a disk; *member is its number in the group. */
 static uint32_t group_of_disk(const struct fleet *f, uint32_t disk, uint32_t *member)
 {
 	const struct layout *l = &f->sys->layout;
@@ -277,18 +283,18 @@ static uint32_t group_of_pool(const struct fleet *f, uint32_t pool)
 	return pool / l->rack_pools / l->columns * l->rack_pools + pool % l->rack_pools;
 }
 
-/* Whether any of so many stripes on average is there to lose. */
+/* Draws whether a Poisson event with this mean happens at least once. */
 static bool happens(struct rng *rng, double mean)
 {
 	return mean > 0 && rng_chance(rng, -expm1(-mean));
 }
 
-/* A pool has lost local stripes. Returns true when that loses data. */
+/* Fails a pool that has lost local stripes at the network level. True when that loses data. */
 static bool pool_lost(struct fleet *f, struct rng *rng, uint32_t pool, double lost,
 		      struct damage *local)
 {
 	struct damage *net = group_now(&f->pools, group_of_pool(f, pool), local->now);
-	if (damage_idle(net)) { /* then none of its pools is out */
+	if (damage_idle(net)) { /* all of its pools are repaired */
 		for (uint32_t p = 0; p < f->sys->layout.pools; p++)
 			if (f->pools.n == 1 || group_of_pool(f, p) == group_of_pool(f, pool))
 				f->catastrophic[p] = false;
@@ -307,8 +313,10 @@ static bool pool_lost(struct fleet *f, struct rng *rng, uint32_t pool, double lo
 }
 
 /*
- * A disk that is out does not fail. Where it is no matter which ones are out, it is one of them with
- * their share of the members. A trace knows better.
+ * Whether the failing disk is already out: then the failure is ignored. When members have no
+ * numbers, it is out with the probability of the share of members that are out. A trace lists only
+ * failures of working disks; they are ignored only when a single-overlap level records the disk as
+ * out.
  */
 static bool is_out(const struct fleet *f, struct rng *rng, const struct damage *d, uint32_t member)
 {

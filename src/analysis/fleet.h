@@ -3,17 +3,18 @@
  * The whole system simulated, failure by failure, for a mission (a year, say) at a time.
  *
  * First all failures of the mission are drawn, or taken from a trace, and sorted. Then each is
- * played: its pool (or group of disks, for codes on one level) is brought to that moment, which takes
- * detections and repairs into account, and hit. If that loses local stripes, the pool is catastrophic
- * and hits the network level in the same way. If that loses network stripes, data is lost and the
- * mission is over. Between failures nothing needs to be looked at: a state follows from the last
- * one, so a year of 57,600 disks costs no more than its 576 failures. Only network pools of the same
- * racks (clustered networks) are brought forward together: while n of them repair and each alone
- * would take the part `load` of the racks' bandwidth (level.h), each has 1 / (n * load) of its pace.
+ * applied: the state of its pool (or group of disks, for codes on one level) is advanced to that
+ * time, through detections and repairs, and the disk fails there. If that loses local stripes, the
+ * pool is catastrophic and fails at the network level in the same way. If that loses network
+ * stripes, data is lost and the mission ends. Between failures a state changes deterministically,
+ * so a year of 57,600 disks costs no more than its 576 failures. Only network pools of the same
+ * racks (clustered networks) are advanced together: while n of them repair and each alone would
+ * take the part `load` of the racks' bandwidth (level.h), each repairs at 1 / (n * load) of its
+ * rate.
  *
  * Failures are exponential (a constant rate), Weibull (infant mortality below shape 1, wear above;
- * all disks new when the mission begins), or those of a trace, the same in every mission: then only
- * whether rarely shared stripes coincide is left to chance.
+ * all disks new when the mission begins), or those of a trace, the same in every mission: then the
+ * only random event is whether stripes with enough losses exist.
  */
 #ifndef ANALYSIS_FLEET_H
 #define ANALYSIS_FLEET_H
@@ -35,15 +36,15 @@ struct fleet_mission {
 struct fleet;
 
 /*
- * Opened once per thread. `failures` may be NULL: exponential. A disk's hazard over its first year
- * sums to the system's AFR whatever the shape. The system and the trace must outlive it; disks of the
- * trace must be in the system (trace_check()). Errors as level_of_disks(); -ENOMEM.
+ * Opens a simulation for one thread. `failures` may be NULL: exponential. A disk's hazard over its
+ * first year sums to the system's AFR whatever the shape. The system and the trace must outlive the
+ * simulation; disks of the trace must be in the system. Errors as level_of_disks(); -ENOMEM.
  */
 int fleet_open(struct fleet **fleet, const struct system *sys, bool as_paper,
 	       const struct fleet_failures *failures, double mission_s);
 void fleet_close(struct fleet *fleet);
 
-/* One mission, on a system in which nothing has failed. -ENOMEM. */
+/* Simulates one mission, which begins without failures. Returns 0 or -ENOMEM. */
 int fleet_run(struct fleet *fleet, struct rng *rng, struct fleet_mission *out);
 
 #endif

@@ -49,7 +49,7 @@ uint32_t level_sharing(const struct level *level, const struct system *sys)
 	return level->load > 0 ? sys->layout.rack_pools : 1;
 }
 
-/* Any p losses are survived, none of more. */
+/* Sets the tolerance of an MDS code: it survives all losses of up to p chunks and no others. */
 static int set_bearable(struct level *level, int p)
 {
 	if (p < 1)
@@ -61,7 +61,10 @@ static int set_bearable(struct level *level, int p)
 	return 0;
 }
 
-/* Reads for each stripe with j losses, and what of them can be repaired at all. */
+/*
+ * Sets which losses the code survives, and reads[j], the chunks read to repair a stripe with j
+ * losses.
+ */
 static int set_code(struct level *level, const struct system *sys, double *reads)
 {
 	const struct layout *l = &sys->layout;
@@ -83,7 +86,7 @@ static int set_code(struct level *level, const struct system *sys, double *reads
 	return set_bearable(level, s->p);
 }
 
-/* Stripes a second inside a pool. */
+/* Sets the repair rates of disks inside a pool, in stripes a second. */
 static void set_local_pace(struct level *level, const struct system *sys, const double *reads)
 {
 	double chunks = sys->bandwidth.disk / (double)sys->spec.chunk_bytes;
@@ -97,13 +100,13 @@ static void set_local_pace(struct level *level, const struct system *sys, const 
 					    : LEVEL_PACE_SPREAD;
 }
 
-/* Chunks that cross racks for a stripe with j losses. */
+/* Returns the chunks that cross racks to repair a stripe with j losses. */
 static double crossing(const struct system *sys, double reads, uint32_t j)
 {
 	return sys->policy.site == REPAIR_AT_SERVER ? reads + j : 2 * reads + 2.0 * (j - 1);
 }
 
-/* Stripes a second over the network: racks or disks, whichever are busier. */
+/* Sets the repair rates over the network, in stripes a second: racks or disks limit them. */
 static void set_network_pace(struct level *level, const struct system *sys, const double *reads)
 {
 	const struct layout *l = &sys->layout;
@@ -151,9 +154,9 @@ int level_of_disks(struct level *level, const struct system *sys)
 }
 
 /*
- * Chunks of the local stripes of a pool that came in from other racks: each failed pool takes its
- * own in, until the racks that are read from can give no more. R_ALL under a declustered network
- * writes anywhere, so all racks share all of it.
+ * Sets the repair rates of pools over the network. Each failed pool receives its own chunks, until
+ * the racks that are read are saturated. R_ALL under a declustered network writes to any rack, so
+ * all racks share the load.
  */
 static void set_pool_pace(struct level *level, const struct system *sys, bool as_paper)
 {

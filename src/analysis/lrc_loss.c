@@ -12,7 +12,7 @@
 #include "code/health.h"
 
 #define PATTERNS_MAX 60000
-#define COUNTED_MAX 63 /* losses */
+#define COUNTED_MAX 63 /* most losses for which patterns are counted */
 #define SEED 1
 
 static double choose(int n, int k)
@@ -23,7 +23,7 @@ static double choose(int n, int k)
 	return c;
 }
 
-/* ways[j][x]: patterns of j losses, x of which take a global equation; the last x is "too many". */
+/* ways[j][x]: patterns of j losses, x of which need a global parity; the last x means too many. */
 struct ways {
 	double at[COUNTED_MAX + 1][COUNTED_MAX + 2];
 };
@@ -64,7 +64,7 @@ static int count_patterns(struct lrc_loss *out, const struct lrc_shape *s, int m
 	return 0;
 }
 
-/* The next j-subset of 0..n-1 in order; false after the last. */
+/* Advances `set` to the next j-subset of 0..n-1 in lexicographic order. False after the last. */
 static bool next_subset(int *set, int j, int n)
 {
 	int i = j - 1;
@@ -131,7 +131,7 @@ static int ask_all(struct lrc_loss *out, const struct encoding *e, int bears, in
 int lrc_loss_find(struct lrc_loss *out, const struct encoding *e)
 {
 	int n = encoding_total_chunks(e), bears = encoding_tolerance(e);
-	int most = n - encoding_data_chunks(e); /* more than this no code bears */
+	int most = n - encoding_data_chunks(e); /* no code survives more */
 	out->exact = true;
 	for (int j = 0; j <= n; j++) {
 		out->share[j] = out->low[j] = out->high[j] = j > bears;

@@ -26,7 +26,8 @@ static void draw(struct rng *rng, int *chunks, int n, int want)
 	}
 }
 
-/* Chunks read for random losses of j that can be repaired; 0 when none was met. */
+/* Computes the mean number of chunks read to repair j random losses, over the patterns that can be
+ * repaired; 0 when no such pattern was drawn. */
 static int mean_reads(const struct codec *c, int n, int j, double *reads)
 {
 	struct rng rng;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How an LRC fares when its chunks are lost one by one at random: what a rebuild reads, and how
- * likely the next loss is one too many, from the patterns that lrc_loss.h has counted or tried.
+ * An LRC whose chunks are lost one by one at random: the chunks that a rebuild reads, and the
+ * probability that the next loss is fatal, from the patterns that lrc_loss.h counts or samples.
  */
 #ifndef ANALYSIS_LRC_ODDS_H
 #define ANALYSIS_LRC_ODDS_H
@@ -13,12 +13,16 @@
 #define LRC_ODDS_MAX 63
 
 struct lrc_odds {
-	uint32_t bears;                 /* losses that some pattern survives: groups + globals */
-	double fatal[LRC_ODDS_MAX + 2]; /* [j]: j losses are too many when j - 1 were not */
-	double reads[LRC_ODDS_MAX + 1]; /* chunks read to rebuild j, on average */
+	uint32_t bears; /* most losses that may be survived: groups + globals */
+	double fatal[LRC_ODDS_MAX +
+		     2]; /* [j]: probability that loss j is fatal if j - 1 were not */
+	double reads[LRC_ODDS_MAX + 1]; /* [j]: mean number of chunks read to rebuild j losses */
 };
 
-/* -EOPNOTSUPP: it may bear more than LRC_ODDS_MAX; -EINVAL, -ENOMEM as codec_open(). */
+/*
+ * Returns 0, -EOPNOTSUPP when the code may survive more than LRC_ODDS_MAX losses, or -EINVAL or
+ * -ENOMEM as codec_open().
+ */
 int lrc_odds_find(struct lrc_odds *odds, const struct lrc_shape *s);
 
 #endif

@@ -5,9 +5,9 @@
 #include <string.h>
 
 /*
- * States are taken out from the last to the first. What entered state s goes on to where s would
- * have gone; the time spent in s is added to those that entered it. The rate out of s is the sum of
- * what is left, never a difference.
+ * Eliminates the states from the last to the first. Transitions into state s are redirected to the
+ * targets of s, and the time spent in s is added to the states they came from. The rate out of s is
+ * the sum of its remaining transitions, never a difference.
  */
 double markov_mean_time(double *rate, double *loss, uint32_t n)
 {
@@ -20,7 +20,7 @@ double markov_mean_time(double *rate, double *loss, uint32_t n)
 		double out = loss[s];
 		for (uint32_t j = 0; j < s; j++)
 			out += rate[s * n + j];
-		if (out <= 0) { /* a trap: whoever enters it is never lost */
+		if (out <= 0) { /* an absorbing state: from it no loss follows */
 			for (uint32_t i = 0; i < s; i++)
 				if (rate[i * n + s] > 0)
 					time[i] = INFINITY;
@@ -50,7 +50,7 @@ double markov_device_time(uint32_t n, uint32_t p, double fail, double repair)
 	return sum;
 }
 
-/* How likely the next failure hits a stripe that has j losses. */
+/* Returns the probability that the next failure hits a stripe that has j losses. */
 static double hit_chance(const struct level *l, uint32_t j, double part)
 {
 	if (l->clustered)
@@ -59,7 +59,7 @@ static double hit_chance(const struct level *l, uint32_t j, double part)
 	return p < 1 ? p : 1;
 }
 
-/* stripes[j]: with j losses when j members fail at once. */
+/* Computes stripes[j], the number of stripes with j losses after j members fail at once. */
 static void count_stripes(const struct level *l, double part, double *stripes)
 {
 	stripes[0] = l->stripes;
@@ -68,14 +68,14 @@ static void count_stripes(const struct level *l, double part, double *stripes)
 			     (j <= l->bears ? 1 - l->fatal[j] : 1);
 }
 
-/* Rate at which state j falls back. */
+/* Returns the rate at which repair leaves state j. */
 static double way_down(const struct level *l, const struct damage_hit *hit, double stripes,
 		       uint32_t j)
 {
 	double rate = level_rate(l, j, j, l->members - j);
-	if (l->pace == LEVEL_PACE_SETS) /* reads by the members of one set */
+	if (l->pace == LEVEL_PACE_SETS) /* only the members of one set are read */
 		rate = l->member_rate * (l->width - j) / l->k;
-	/* Each of the j members is rebuilt on its own, whether it is a disk or a pool. */
+	/* Each of the j members, disks or pools, is rebuilt independently. */
 	if (l->clustered && hit->part >= 1)
 		return j / (l->detect_s + l->stripes * hit->cost / rate);
 	return 1 / (l->detect_s + stripes * hit->cost / rate);
@@ -107,8 +107,10 @@ void markov_level_loss(const struct level *level, double *lost, double *missing)
 	double failed = level->bears + 1.0,
 	       chunks = failed * level->stripes * level->width / level->members;
 	count_stripes(level, 1, stripes);
-	/* Clustered: of p + 1 members down the oldest is repaired to p / (p + 1), the next to less by
-	 * as much, and so on. */
+	/*
+	 * Clustered: when p + 1 members are down, the oldest is repaired to p / (p + 1) on
+	 * average, the next to (p - 1) / (p + 1), and so on.
+	 */
 	if (level->clustered) {
 		*lost = level->stripes / failed;
 		*missing = chunks / 2 - *lost * failed / 2;

@@ -25,7 +25,10 @@ double mend_reads_per_chunk(const struct encoding *e)
 	return reads / encoding_total_chunks(e);
 }
 
-/* An LRC reads as many chunks as its groups ask for; loads spread over all racks or the pool. */
+/*
+ * Returns the repair bandwidth of an LRC that reads so many chunks for each rebuilt one; loads
+ * spread over all racks, or over the pool.
+ */
 static double lrc_speed(const struct system *sys, double reads)
 {
 	const struct layout *l = &sys->layout;
@@ -63,7 +66,7 @@ static int study_disk(const struct system *sys, struct mend_disk *d)
 	return 0;
 }
 
-/* How long a pool takes to rebuild inside what the estimate says. */
+/* Returns the seconds that a pool takes to rebuild the local chunks of the estimate. */
 static double local_seconds(const struct system *sys, const struct repair_estimate *e,
 			    uint32_t failed, double disk_bytes_per_s)
 {
@@ -76,7 +79,7 @@ static double local_seconds(const struct system *sys, const struct repair_estima
 		double reads = e->local_reads / (l->pool_disks - failed);
 		return (writes > reads ? writes : reads) * chunk / bw;
 	}
-	/* As uneven as the rebuild of one disk is. */
+	/* The load is taken to be as uneven as in the rebuild of one disk. */
 	double even = bw * (l->pool_disks - 1) / (l->spec.local.k + 1);
 	double evenness = disk_bytes_per_s / even;
 	double moved = (e->local_reads + e->local_writes) * chunk;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a repair takes: bytes rebuilt, bandwidth, bytes across racks, time. For one failed disk, and
- * for a local pool that pl + 1 disks failing at once have made catastrophic, by each of the four
- * methods (table 3.2 and figures 3.6, 3.8 and 3.9 of the MLEC study). All from the planners of
- * src/code: counts of chunks (repair_count.h) and loads of disks and racks (repair_speed.h).
+ * The cost of repairs: bytes rebuilt, bandwidth, bytes across racks, time. For one failed disk, and
+ * for a local pool that is catastrophic because pl + 1 disks failed at once, by each of the four
+ * methods (table 3.2 and figures 3.6, 3.8 and 3.9 of the MLEC study). All numbers come from the
+ * planners of src/code: counts of chunks (repair_count.h) and loads of disks and racks
+ * (repair_speed.h).
  *
- * Times are of the repair alone, without the time until a failure is noticed.
+ * Times are those of the repair alone, without the time until a failure is detected.
  *
- * A pool is repaired in two stages: what has to come over the network, then what the pool can do by
- * itself. R_ALL and R_FCO have only the first. The second stage reads and writes inside the pool:
- * a clustered one writes to the replacements of its failed disks, another spreads over all that are
- * left. For single-overlap the spread is as uneven as it is measured to be for one disk.
+ * A pool is repaired in two stages: first over the network, then from its own chunks. R_ALL and
+ * R_FCO have only the first stage. The second stage reads and writes inside the pool: a clustered
+ * pool writes to the replacements of its failed disks, other pools spread the writes over all
+ * working disks. For single-overlap the load is as uneven as it is measured to be for one disk.
  */
 #ifndef ANALYSIS_MEND_H
 #define ANALYSIS_MEND_H
@@ -19,9 +20,9 @@
 
 struct mend_disk {
 	double bytes;       /* rebuilt */
-	double bytes_per_s; /* 0: there is no repair */
+	double bytes_per_s; /* 0: the data cannot be rebuilt */
 	double cross_bytes; /* between racks */
-	double seconds;     /* infinite: there is no repair */
+	double seconds;     /* infinite: the data cannot be rebuilt */
 	double reads_per_chunk;
 	double cross_bytes_per_day; /* in the whole system, for failing disks alone */
 };
@@ -29,8 +30,8 @@ struct mend_disk {
 struct mend_pool {
 	enum repair_method method;
 	double network_bytes;       /* rebuilt over the network */
-	double network_bytes_per_s; /* of that */
-	double local_bytes;         /* rebuilt inside */
+	double network_bytes_per_s; /* bandwidth of the network stage */
+	double local_bytes;         /* rebuilt inside the pool */
 	double cross_bytes;
 	double network_s, local_s;
 };
@@ -38,16 +39,18 @@ struct mend_pool {
 struct mend {
 	struct mend_disk disk;
 	uint32_t failed;     /* disks of the pool: pl + 1 */
-	double catastrophic; /* probability that so many random ones of a pool break it */
-	double pool_bytes;   /* of a pool's disks */
-	bool has_pool;       /* two levels: the four below are set */
+	double catastrophic; /* probability that so many random failed disks of a pool break it */
+	double pool_bytes;   /* size of all disks of a pool */
+	bool has_pool;       /* the code has two levels: the following four are set */
 	struct mend_pool pool[4];
 };
 
-/* As planned here, or with the paper's bandwidths (system_pool_speed()). 0 or -ENOMEM. */
+/* Computes the cost of repairs as planned by src/code, or with the paper's bandwidths
+ * (system_pool_speed()). Returns 0 or -ENOMEM. */
 int mend_study(const struct system *sys, bool as_paper, struct mend *m);
 
-/* Chunks read to rebuild one, on average over the chunks of a stripe; 0: nothing to read from. */
+/* Returns the mean number of chunks read to rebuild a chunk of a stripe; 0 for a code without
+ * redundancy. */
 double mend_reads_per_chunk(const struct encoding *e);
 
 #endif

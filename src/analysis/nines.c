@@ -11,8 +11,8 @@
 #include "analysis/pool_hit.h"
 #include "base/base.h"
 
-#define RUN_STATES 250 /* of a stage */
-#define ROUNDS_MAX 64  /* when the error does not come down */
+#define RUN_STATES 250 /* default number of states of a splitting stage */
+#define ROUNDS_MAX 64  /* gives up reaching the precision after so many rounds */
 
 static const char *const by_names[] = {"auto", "markov", "split", "simulate"};
 
@@ -43,7 +43,7 @@ void nines_options_default(struct nines_options *o)
 	};
 }
 
-/* The probability of an event that comes `rate` times a second, in the mission. */
+/* Returns the probability that an event of this rate (a second) happens during the mission. */
 static double in_mission(const struct nines_options *o, double rate)
 {
 	return -expm1(-rate * o->years * SYSTEM_YEAR_S);
@@ -55,7 +55,10 @@ static void set_nines(struct nines_answer *out)
 	out->nines.interval = stats_nines(&out->loss.interval);
 }
 
-/* A rate that is the mean of n, with its relative error. n = 0: it is not estimated. */
+/*
+ * Sets the answer from a rate of loss that is the mean of n estimates with this relative error;
+ * n = 0: the rate is computed, not estimated.
+ */
 static void set_value(const struct nines_options *o, double rate, double error, uint64_t n,
 		      struct nines_value *v)
 {
@@ -198,28 +201,27 @@ int nines_estimate(const struct system *sys, const struct nines_options *o,
 	int rc = level_of_disks(&disks, sys);
 	if (rc == -EINVAL)
 		return system_refuse(why, why_size, rc,
-				     "--code %s: has no parity, so every failure "
+				     "--code %s: has no redundancy, so every failure "
 				     "loses data",
 				     sys->code);
 	if (rc == -EOPNOTSUPP)
 		return system_refuse(why, why_size, rc,
-				     "--code %s: stripes that bear more than %d losses are not "
-				     "studied",
+				     "--code %s: may survive more than %d losses of a stripe, the "
+				     "most that this study supports",
 				     sys->code, LEVEL_LOSSES_MAX);
 	if (rc != 0)
 		return rc;
 	if (out->by == NINES_AUTO)
 		out->by = o->failures != NULL ? NINES_SIMULATE : NINES_SPLIT;
 	if (o->failures != NULL && out->by != NINES_SIMULATE)
-		return system_refuse(
-			why, why_size, -EINVAL,
-			"--by %s: only for failures at a constant rate; others are for "
-			"--by simulate",
-			by_names[out->by]);
+		return system_refuse(why, why_size, -EINVAL,
+				     "--by %s: supports only failures at a constant rate; use "
+				     "--by simulate",
+				     by_names[out->by]);
 	if (out->by == NINES_MARKOV && disks.base != NULL)
 		return system_refuse(why, why_size, -EINVAL,
-				     "--by markov: no chain for single-overlap (s), where it "
-				     "matters which disks failed");
+				     "--by markov: does not support single-overlap (s) placement; "
+				     "use --by split");
 	if (out->by == NINES_MARKOV)
 		rc = by_markov(sys, o, &disks, out);
 	else if (out->by == NINES_SPLIT)

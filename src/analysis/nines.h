@@ -4,9 +4,9 @@
  * -log10(probability).
  *
  *   by          how                                            where it applies
- *   markov      chains of section 3.3.4 (markov.h), at once    not single-overlap; the truth where
+ *   markov      chains of section 3.3.4 (markov.h), fast       not single-overlap; exact where
  *                                                              all levels are clustered, under
- *                                                              R_ALL; else a check
+ *                                                              R_ALL; else a rough check
  *   split       rare events by splitting (split.h): of a       failures at a constant rate
  *               pool, then of the network with the pool's
  *               catastrophic moments as failures
@@ -15,7 +15,7 @@
  *               (fleet.h)                                      of any distribution, or a trace
  *   auto        split, or simulate where only that applies
  *
- * All use the same levels (level.h), so they can be compared, and are in the tests.
+ * All methods use the same levels (level.h), and the tests compare their answers.
  */
 #ifndef ANALYSIS_NINES_H
 #define ANALYSIS_NINES_H
@@ -30,26 +30,27 @@ struct fleet_failures; /* fleet.h */
 
 struct nines_options {
 	enum nines_by by;
-	double years;      /* mission time */
-	double precision;  /* split: relative error to reach, 0.05 */
-	uint32_t states;   /* split: of a stage in one run, 250; fewer are quicker and rougher */
-	uint32_t rounds;   /* split: of 32 runs until the precision is reached, at most 64 */
-	uint64_t missions; /* simulate: how many times the mission is run */
+	double years;     /* mission time */
+	double precision; /* split: relative error to reach, by default 0.05 */
+	uint32_t states;  /* split: of a stage in one run, by default 250; fewer are less precise */
+	uint32_t rounds;  /* split: most rounds of 32 runs to reach the precision, by default 64 */
+	uint64_t missions; /* simulate: number of missions */
 	struct work work;
-	const struct fleet_failures *failures; /* simulate: other than exponential; or NULL */
+	const struct fleet_failures *failures; /* simulate: NULL for exponential */
 
 	/*
-	 * What the paper assumes and the planners of code/repair.h do better or otherwise. Paper:
-	 * R_FCO fetches chunks in any order, so that a pool is catastrophic until all are back;
-	 * under a declustered network what is rebuilt goes to any rack; under a clustered one data
-	 * is lost when pn + 1 pools are catastrophic, whichever stripes they lost, and what is
-	 * rebuilt is written as fast as the rack allows. Planners: lost stripes first, rebuilt
-	 * chunks go in place in their pool (but for R_ALL), and what is lost is what coincides.
+	 * Uses the paper's assumptions instead of the behaviour of code/repair.h.
+	 * Paper: R_FCO fetches chunks in any order, so a pool is catastrophic until all are rebuilt.
+	 * Under a declustered network rebuilt chunks go to any rack. Under a clustered network data
+	 * is lost when pn + 1 pools are catastrophic, whichever stripes they lost, and rebuilt chunks
+	 * are written as fast as the rack allows.
+	 * Planners: lost stripes come first, rebuilt chunks stay in their pool (except for R_ALL),
+	 * and data is lost only when lost local stripes belong to one network stripe.
 	 */
 	bool as_paper;
 };
 
-/* An estimate. Where nothing is estimated the interval is the value. */
+/* A value with its interval; for a computed value both ends equal the value. */
 struct nines_value {
 	double value;
 	struct interval interval;
@@ -58,16 +59,16 @@ struct nines_value {
 struct nines_answer {
 	enum nines_by by;
 	struct nines_value loss;  /* probability of losing data during the mission */
-	struct nines_value nines; /* INFINITY: never seen, or impossible */
+	struct nines_value nines; /* INFINITY: no mission lost data, or loss is impossible */
 	double error;             /* relative standard error of the rate of loss */
 
-	/* Two levels only. */
+	/* Codes of two levels only: */
 	bool two_levels;
 	struct nines_value pool; /* probability that any pool becomes catastrophic in the mission */
 	double lost_part;        /* of such a pool's local stripes, on average */
 	double missing_bytes;    /* of its failed chunks in other local stripes */
 
-	bool missed_precision; /* split: the error did not come down to it */
+	bool missed_precision; /* split: the error is still above the precision */
 	uint64_t runs;         /* splitting runs, or missions */
 	uint64_t lossy_runs;   /* simulate: missions that lost data */
 };
@@ -75,13 +76,14 @@ struct nines_answer {
 void nines_options_default(struct nines_options *o);
 
 /*
- * -EINVAL or -ERANGE with a reason (no redundancy, repair that does not keep up, a method that does
- * not apply), -EOPNOTSUPP (more parities than LEVEL_LOSSES_MAX), -ENOMEM, -EAGAIN.
+ * Estimates the durability. Returns 0, -EINVAL or -ERANGE with a reason (no redundancy, repair that
+ * does not keep up, a method that does not apply), -EOPNOTSUPP (more parities than
+ * LEVEL_LOSSES_MAX), -ENOMEM or -EAGAIN.
  */
 int nines_estimate(const struct system *sys, const struct nines_options *o,
 		   struct nines_answer *out, char *why, size_t why_size);
 
-/* "markov", "split", "simulate", "auto". */
+/* Returns "markov", "split", "simulate" or "auto". */
 const char *nines_by_name(enum nines_by by);
 bool nines_by_parse(const char *text, enum nines_by *by);
 

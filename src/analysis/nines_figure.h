@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Durability drawn: each function fills one panel of a page (svg.h). */
+/* Plots of durability. Each function fills one panel of a page (svg.h). */
 #ifndef ANALYSIS_NINES_FIGURE_H
 #define ANALYSIS_NINES_FIGURE_H
 
@@ -9,7 +9,7 @@
 #define NINES_FIGURE_SCHEMES_MAX 16
 
 /*
- * Answers of some schemes by `methods` repair methods each (4, or 1 for one that is not named):
+ * Answers of some schemes for `methods` repair methods each (4, or 1 that the plot does not name):
  * answers[scheme * methods + method], at most NINES_FIGURE_SCHEMES_MAX schemes.
  */
 struct nines_figure {
@@ -18,10 +18,10 @@ struct nines_figure {
 	const struct nines_answer *answers;
 };
 
-/* Nines with their intervals: figure 3.10. */
+/* Plots nines with their intervals: figure 3.10. */
 void figure_nines(struct svg *doc, int panel, const struct nines_figure *f);
 
-/* Probability of a catastrophic local pool, which the method does not change: figure 3.7. */
+/* Plots the probability of a catastrophic local pool, the same for all methods: figure 3.7. */
 void figure_catastrophic(struct svg *doc, int panel, const struct nines_figure *f);
 
 #endif

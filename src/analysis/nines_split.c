@@ -11,9 +11,9 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-#define ROUND_TASKS 32      /* runs or batches between looks at the error */
-#define BATCH_POOL_RUNS 8   /* at least */
-#define BATCH_RUNS_MAX 128  /* at most */
+#define ROUND_TASKS 32      /* runs or batches between two checks of the error */
+#define BATCH_POOL_RUNS 8   /* fewest pool runs of a batch */
+#define BATCH_RUNS_MAX 128  /* most pool runs of a batch */
 #define BATCH_PRECISION 0.2 /* pool runs of a batch x precision */
 #define NET_SHARE 8         /* pool runs for each network run */
 
@@ -84,7 +84,7 @@ struct batches {
 	struct batch done[ROUND_TASKS];
 };
 
-/* What the pool runs of a batch have found. */
+/* The results of the pool runs of a batch. */
 struct found {
 	struct split_result *runs;
 	uint32_t n;
@@ -101,7 +101,7 @@ static void found_fini(struct found *f)
 	free(f->hits);
 }
 
-/* From each run as many samples as its part of the rate. */
+/* Draws samples of catastrophic moments: from each run in proportion to its part of the rate. */
 static int take_hits(const struct batches *b, struct found *f, struct rng *rng, struct batch *out)
 {
 	size_t want = (size_t)f->n * b->o->states;

@@ -136,7 +136,7 @@ int sheet_print_csv(const struct sheet *s, FILE *out)
 	return written(out);
 }
 
-/* 26400 and not 2.64e+04, but 1e+12 all the same. */
+/* Prints numbers below 1e9 or so without an exponent: 26400, not 2.64e+04. */
 static void person_number(double value, int digits, char text[CELL_MAX])
 {
 	double size = fabs(value);

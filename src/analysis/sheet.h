@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Results as rows of named columns, written once and printed three ways: aligned for a person, CSV
- * for a spreadsheet, JSON for a program. The name of a column ends in its unit ("time_h").
+ * Results as rows of named columns, printed as an aligned table, as CSV or as JSON. The name of a
+ * column ends in its unit ("time_h").
  */
 #ifndef ANALYSIS_SHEET_H
 #define ANALYSIS_SHEET_H
@@ -14,16 +14,16 @@
 
 enum sheet_kind {
 	SHEET_TEXT,   /* const char *, copied */
-	SHEET_NUMBER, /* double; not finite: empty in CSV, null in JSON, "-" for a person */
+	SHEET_NUMBER, /* double; not finite: empty in CSV, null in JSON, "-" in the table */
 	SHEET_COUNT,  /* int64_t */
-	SHEET_FLAG,   /* int: true or false in JSON, 1 or 0 in CSV, * or nothing for a person */
+	SHEET_FLAG,   /* int: true or false in JSON, 1 or 0 in CSV, * or nothing in the table */
 };
 
 struct sheet_column {
-	const char *name; /* for programs */
-	const char *head; /* for a person; NULL: left out there */
+	const char *name; /* in CSV and JSON */
+	const char *head; /* in the table; NULL: not in the table */
 	enum sheet_kind kind;
-	int digits; /* SHEET_NUMBER for a person: significant digits */
+	int digits; /* SHEET_NUMBER in the table: significant digits */
 };
 
 struct sheet {
@@ -42,16 +42,16 @@ union sheet_cell {
 void sheet_init(struct sheet *s, const struct sheet_column *columns, size_t columns_n);
 void sheet_fini(struct sheet *s);
 
-/* One row: an argument for each column, of the type its kind names. -ENOMEM. */
+/* Adds a row: one argument for each column, of the type of its kind. Returns 0 or -ENOMEM. */
 int sheet_add(struct sheet *s, ...);
 
-/* Numbers are written so that they read back as the same ones. Each -EIO when it cannot be written. */
+/* Writes CSV, with enough digits that reading gives the same numbers. Returns 0 or -EIO. */
 int sheet_print_csv(const struct sheet *s, FILE *out);
 int sheet_print_text(const struct sheet *s, FILE *out);
-/* An array of objects: a new reference, or NULL when out of memory. */
+/* Returns an array of objects as a new reference, or NULL when out of memory. */
 json_t *sheet_json(const struct sheet *s);
 
-/* JSON has no infinity: null. A new reference. */
+/* Returns a JSON number as a new reference; null for infinity and NaN, which JSON does not have. */
 json_t *sheet_number(double value);
 
 /* A local declared AUTO_SHEET is emptied when its scope ends. */

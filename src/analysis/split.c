@@ -8,13 +8,13 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-#define CYCLE_FAILURES_MAX 20000 /* of one cycle: beyond, repair does not keep up */
-#define BRANCHES_MAX 32          /* states of one start that wait to be continued */
-#define ROULETTE 1e-3            /* weights below this part of the start's are thinned out */
-#define LATER_STAGE 3            /* from here on ... */
-#define LATER_SHARE 0.1          /* ... few of the ways without a failure are followed on */
+#define CYCLE_FAILURES_MAX 20000 /* of one cycle; with more, repair does not keep up */
+#define BRANCHES_MAX 32          /* most pending states of one start */
+#define ROULETTE 1e-3            /* Russian roulette below this part of the start's weight */
+#define LATER_STAGE 3            /* first stage in which LATER_SHARE applies */
+#define LATER_SHARE 0.1          /* share of the ways without a failure that are continued */
 #define EXTRA_STAGES_MAX 24
-#define EXTRA_WORTH 1e-4 /* a stage that adds less is the last */
+#define EXTRA_WORTH 1e-4 /* a stage that adds a smaller part is the last */
 
 /* States with weights, in one block. */
 struct crowd {
@@ -37,7 +37,7 @@ struct run {
 	struct rng *rng;
 	struct crowd now, next;
 	struct losses losses;
-	struct crowd branch; /* of the start at hand */
+	struct crowd branch; /* pending states of the current start */
 	struct damage *scratch, *second, *work;
 };
 
@@ -100,7 +100,8 @@ static int losses_add(struct losses *l, const struct split_sample *sample, doubl
 }
 
 /*
- * Systematic drawing: out[k] for k < want is an index, index i about want * weight[i] / sum times.
+ * Systematic sampling: draws `want` indexes to out; index i occurs about want * weight[i] / sum
+ * times.
  */
 static void draw_even(struct rng *rng, const double *weight, size_t n, size_t want, size_t *out)
 {
@@ -118,7 +119,10 @@ static void draw_even(struct rng *rng, const double *weight, size_t n, size_t wa
 		out[k++] = n - 1;
 }
 
-/* `member` fails now; what that loses is taken note of, and out of *weight if that is the end. */
+/*
+ * Fails a member and records the expected loss. If a loss ends the cycle, its share is
+ * subtracted from *weight.
+ */
 static int fail(struct run *r, struct damage *d, uint32_t member, double *weight)
 {
 	static const struct damage_hit whole = {1, 1};
@@ -136,7 +140,10 @@ static int fail(struct run *r, struct damage *d, uint32_t member, double *weight
 	return rc;
 }
 
-/* Simulated as it is until stripes with `floor` losses appear (true) or the cycle ends (false). */
+/*
+ * Simulates without splitting until stripes with `floor` losses appear (*there is true) or the
+ * cycle ends (false).
+ */
 static int simulate_to(struct run *r, struct damage *d, uint32_t floor, double *weight, bool *there)
 {
 	double met;
@@ -157,7 +164,10 @@ static int simulate_to(struct run *r, struct damage *d, uint32_t floor, double *
 	return -ERANGE;
 }
 
-/* `member` fails with this weight: on to the next stage, or to be continued in this one. */
+/*
+ * Fails a member in a copy of the state with this weight, and adds it to the next stage if it
+ * has more than `floor` losses, else to the pending states of this stage.
+ */
 static int branch_to(struct run *r, struct damage *d, uint32_t member, uint32_t floor, bool last,
 		     double weight)
 {
@@ -170,8 +180,8 @@ static int branch_to(struct run *r, struct damage *d, uint32_t member, uint32_t 
 }
 
 /*
- * d has stripes with `floor` losses: continued both ways. *d becomes the way without a failure. With
- * a failure there are two ways more where it matters which member fails.
+ * Splits a state that has stripes with `floor` losses. *d becomes the way without a failure. The
+ * way with a failure is split again where the damage depends on which member fails.
  */
 static int branch(struct run *r, struct damage *d, uint32_t floor, uint32_t stage, double *weight)
 {
@@ -194,7 +204,10 @@ static int branch(struct run *r, struct damage *d, uint32_t floor, uint32_t stag
 	return rc;
 }
 
-/* Thins out: the weight is raised as much as the chance of going on is lowered. */
+/*
+ * Russian roulette: continues a state of low weight with a low probability, and raises its
+ * weight by the inverse. False: the state is dropped.
+ */
 static bool goes_on(struct run *r, double *weight, double start)
 {
 	double least = start * ROULETTE;
@@ -207,8 +220,9 @@ static bool goes_on(struct run *r, double *weight, double start)
 }
 
 /*
- * Coming back to `floor` losses once they are gone takes as many failures again. In later stages that
- * adds next to nothing, and following the rest of the cycle is most of the work.
+ * Whether to simulate the rest of the cycle after the stripes with `floor` losses are repaired. To
+ * reach so many losses again takes as many failures. In later stages that adds little and would be
+ * most of the work, so only LATER_SHARE of the states are continued, with a higher weight.
  */
 static bool worth_the_rest(struct run *r, uint32_t stage, double *weight)
 {
@@ -262,7 +276,7 @@ static int resample(struct run *r)
 	return 0;
 }
 
-/* Fresh failures of an idle level; and how long cycles last. */
+/* Starts cycles with the failure of a member of an idle level, and measures the mean cycle time. */
 static int first_stage(struct run *r, double *cycle_s)
 {
 	const struct level *level = r->spec->level;
@@ -279,7 +293,7 @@ static int first_stage(struct run *r, double *cycle_s)
 		double sum = r->losses.sum;
 		if (rc == 0)
 			rc = simulate_to(r, r->scratch, level->bears + 1, &weight, &there);
-		r->losses.n = before; /* those of this cycle are found by the stages */
+		r->losses.n = before; /* the stages count the losses of this cycle */
 		r->losses.sum = sum;
 		if (rc != 0)
 			return rc;

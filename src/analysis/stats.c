@@ -21,7 +21,7 @@ double stats_normal_quantile(double p)
 	return (low + high) / 2;
 }
 
-/* The normal one with the first two terms of Cornish and Fisher. */
+/* Corrects the normal quantile with the first two terms of the Cornish-Fisher expansion. */
 double stats_student_quantile(double p, double freedom)
 {
 	double z = stats_normal_quantile(p), z3 = z * z * z;
@@ -50,7 +50,7 @@ static double log_gamma(double x)
 	return lgamma_r(x, &sign);
 }
 
-/* Lentz's way of evaluating the continued fraction of the incomplete beta function. */
+/* Evaluates the continued fraction of the incomplete beta function by Lentz's method. */
 static double beta_fraction(double a, double b, double x)
 {
 	double c = 1, d = 1 / (1 - (a + b) * x / (a + 1));
@@ -83,7 +83,7 @@ double stats_beta(double a, double b, double x)
 	return 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
-/* Where the beta distribution reaches p. */
+/* Returns the p-quantile of the beta distribution. */
 static double beta_quantile(double a, double b, double p)
 {
 	double low = 0, high = 1;
@@ -97,7 +97,7 @@ static double beta_quantile(double a, double b, double p)
 	return (low + high) / 2;
 }
 
-/* k of n trials, k not always whole. */
+/* Returns the Clopper-Pearson interval for k hits in n trials; k need not be an integer. */
 static struct interval beta_interval(double k, double n, double confidence)
 {
 	double tail = (1 - confidence) / 2;

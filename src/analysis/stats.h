@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What an estimate is worth: intervals that hold the true value with the given confidence (0.95
- * everywhere unless said otherwise), and the sums and binomials that studies are made of.
+ * Intervals that contain the true value of an estimate with the given confidence (0.95 unless
+ * stated otherwise), and the sums, binomials and quantiles that the studies use.
  *
- * Which one to use:
+ * Which interval to use:
  *   a share of trials                 stats_clopper_pearson(): never too narrow, good for 0 of n
  *                                     stats_wilson(): shorter, right on average
  *   a mean of probabilities           stats_bounded_mean()
  *   a mean of values >= 0 that spans  stats_log_mean(): symmetric in the logarithm, so the lower end
- *   orders of magnitude               stays above 0; what goes with "nines"
+ *   orders of magnitude               stays above 0; used for nines
  */
 #ifndef ANALYSIS_STATS_H
 #define ANALYSIS_STATS_H
@@ -22,55 +22,63 @@ struct interval {
 	double low, high;
 };
 
-/* `hits` of n trials. n = 0 gives 0 to 1. */
+/* Return an interval for the probability behind `hits` hits in n trials; 0 to 1 for n = 0. */
 struct interval stats_wilson(uint64_t hits, uint64_t n, double confidence);
 struct interval stats_clopper_pearson(uint64_t hits, uint64_t n, double confidence);
 
-/* Sums of values, added one by one or sum by sum; the order is the caller's to fix. */
+/* Sums of values. The caller adds values or other sums in a fixed order, so that results repeat. */
 struct stats_sum {
 	uint64_t n;
 	double mean;
-	double squares; /* of the distances from the mean */
+	double squares; /* sum of the squared distances from the mean */
 };
 
 void stats_add(struct stats_sum *s, double value);
 void stats_merge(struct stats_sum *s, const struct stats_sum *other);
-/* Standard error of the mean; infinite below two values. */
+/* Returns the standard error of the mean; infinite for fewer than two values. */
 double stats_error(const struct stats_sum *s);
 
 /*
- * Of a mean of n values from 0 to `most`, which may be nearly all 0 and then a few large ones: as if
- * each were 0 or `most`, the least even that they can be, with as many hits as give the mean.
+ * Returns an interval for the mean of n values from 0 to `most`, most of which may be 0 and a few
+ * large. It assumes the largest variance that is possible: every value is 0 or `most`, with as many
+ * hits as give the mean.
  */
 struct interval stats_bounded_mean(double mean, double most, uint64_t n, double confidence);
 
 /*
- * Of a mean of values >= 0: mean / f to mean * f with f = exp(z * error / mean). A mean of 0 says
- * nothing here: 0 to infinity.
+ * Returns an interval for the mean of values >= 0: mean / f to mean * f with f = exp(z * error /
+ * mean). 0 to infinity for a mean of 0.
  */
 struct interval stats_log_mean(const struct stats_sum *s, double confidence);
 
-/* -log10 of both ends: more nines are less loss, so the ends change places. */
+/* Returns the interval of nines of an interval of losses: -log10 of both ends, exchanged. */
 struct interval stats_nines(const struct interval *loss);
 
-/* The normal distribution's quantile, 0 < p < 1: 1.96 for 0.975. */
+/* Returns the quantile of the normal distribution, 0 < p < 1: 1.96 for 0.975. */
 double stats_normal_quantile(double p);
 
-/* Student's, with so many degrees of freedom (10 or more: to 0.1%). */
+/*
+ * Returns the quantile of Student's distribution with so many degrees of freedom; accurate to
+ * 0.1% for 10 or more.
+ */
 double stats_student_quantile(double p, double freedom);
 
-/* The part of the beta distribution with shapes a, b > 0 below x. */
+/* Returns the cumulative beta distribution with shapes a, b > 0 at x. */
 double stats_beta(double a, double b, double x);
 
-/* ln of n over k; -infinity when there is no way. */
+/* Returns ln of the binomial coefficient n over k; -infinity when it is 0. */
 double stats_log_choose(double n, double k);
 
-/* Probability of k marked ones among `drawn` of `all`, of which `marked` are. */
+/* Returns the probability that `drawn` of `all` items contain k of the `marked` ones. */
 double stats_hypergeometric(uint32_t all, uint32_t marked, uint32_t drawn, uint32_t k);
-/* Of more than k; summed from the small end, so that it is right down to the smallest numbers. */
+/* Returns the probability of more than k marked ones, summed from the smallest term, so that small
+ * results are precise. */
 double stats_hypergeometric_above(uint32_t all, uint32_t marked, uint32_t drawn, uint32_t k);
 
-/* Probability that one of n events happens, each on its own with probability p: 1 - (1-p)^n. */
+/*
+ * Returns the probability that any of n independent events of probability p happens: 1 -
+ * (1-p)^n.
+ */
 double stats_any(double p, double n);
 
 #endif

@@ -12,7 +12,7 @@
 #define BOTTOM 50.0
 #define TITLE_H 30.0
 
-/* Okabe and Ito, "Color Universal Design", without the yellow, which is too light on white. */
+/* The colours of Okabe and Ito, "Color Universal Design", without yellow, too light on white. */
 static const char *const colors[SVG_COLORS] = {"#0072b2", "#d55e00", "#009e73",
 					       "#cc79a7", "#56b4e9", "#e69f00",
 					       "#444444", "#8c564b", "#7a7a00"};
@@ -123,7 +123,7 @@ void svg_widen(struct svg_scale *s, double value)
 		s->max = value;
 }
 
-/* 1, 2 or 5 times a power of ten: about so many steps over the range. */
+/* Returns 1, 2 or 5 times a power of ten, such that the range has about so many steps. */
 static double step_of(double range, double steps)
 {
 	double rough = range / steps;
@@ -173,7 +173,7 @@ double svg_at(const struct svg_scale *s, double value)
 	return s->from + share * (s->to - s->from);
 }
 
-/* "10" with a raised exponent: Unicode has the digits. */
+/* Writes a power of ten with superscript digits. */
 static const char *power_text(int exponent, char text[32])
 {
 	static const char *const raised[] = {"\u2070", "\u00b9", "\u00b2", "\u00b3", "\u2074",

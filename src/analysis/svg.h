@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Plots as SVG: heat maps, lines and points, grouped bars, several to a page. What is drawn is black
- * on white with the colours of Okabe and Ito, which the colour-blind can tell apart, and with a
- * different mark or hatching for each series, so that it can be printed in grey.
+ * Plots as SVG: heat maps, lines and points, grouped bars, several to a page. Plots are black on
+ * white with the colours of Okabe and Ito, which colour-blind readers can tell apart. Each series
+ * has a mark or hatching of its own, so that plots can be printed in grey.
  *
  *   AUTO_SVG struct svg doc;
  *   svg_begin(&doc, 2, 1, "Repair time", NULL);     two panels side by side
  *   svg_bars(&doc, 0, &left);
  *   svg_bars(&doc, 1, &right);
- *   rc = svg_end(&doc);                             the first error of all, or 0
+ *   rc = svg_end(&doc);                             the first error of any call, or 0
  *   fwrite(svg_text(&doc), ...)
  *
  * Text is escaped. Numbers that are not finite, or not above 0 on a logarithmic axis, are left out.
@@ -25,12 +25,12 @@
 
 struct svg {
 	struct strbuf out;
-	int err;          /* the first */
+	int err;          /* the first error */
 	int across, down; /* panels */
 	double top;       /* below the title */
 };
 
-/* A page of across x down panels. `note` stands below the title; either may be NULL. */
+/* Begins a page of across x down panels. `note` is printed below the title; both may be NULL. */
 void svg_begin(struct svg *doc, int across, int down, const char *title, const char *note);
 int svg_end(struct svg *doc); /* 0, -ENOMEM, -EMSGSIZE */
 void svg_fini(struct svg *doc);
@@ -41,20 +41,20 @@ const char *svg_text(const struct svg *doc);
 struct svg_axis {
 	const char *label;
 	bool log;
-	double min, max; /* both 0: from the data */
+	double min, max; /* both 0: taken from the data */
 };
 
 /* A cell for each x = x_min .. x_min + columns - 1, y likewise; value[row * columns + column]. */
 struct svg_heat {
 	const char *title;
-	struct svg_axis x, y; /* only the labels count */
+	struct svg_axis x, y; /* only the labels are used */
 	int x_min, y_min, columns, rows;
 	int x_step;          /* from column to column; 0 is 1 */
-	const double *value; /* NAN: no such case, left white */
+	const double *value; /* NAN: the cell is left white */
 	bool log;            /* colours by the logarithm */
-	double min, max;     /* of the colours; below min counts as min */
+	double min, max;     /* of the colour scale; smaller values are drawn as min */
 	const char *unit;    /* beside the scale of colours */
-	bool high_is_good;   /* green above, red below; else the other way round */
+	bool high_is_good;   /* high values are green and low ones red; else the reverse */
 };
 
 void svg_heat(struct svg *doc, int panel, const struct svg_heat *h);
@@ -76,7 +76,7 @@ struct svg_lines {
 	struct svg_axis x, y;
 	const struct svg_series *series;
 	size_t series_n;
-	const char *marked_name; /* for the legend, when something is marked */
+	const char *marked_name; /* for the legend, when a point is marked */
 };
 
 void svg_lines(struct svg *doc, int panel, const struct svg_lines *l);
@@ -94,7 +94,7 @@ struct svg_bars {
 	const double *on_top;                  /* hatched, or NULL; not with a logarithmic axis */
 	const double *low, *high;              /* error bars, or NULL */
 	const char *solid_name, *hatched_name; /* for the legend when there is on_top */
-	bool values;                           /* written above the bars */
+	bool values;                           /* print values above the bars */
 };
 
 void svg_bars(struct svg *doc, int panel, const struct svg_bars *b);

@@ -70,7 +70,7 @@ void svg_bars(struct svg *doc, int panel, const struct svg_bars *b)
 	struct svg_scale y = {.log = b->y.log, .min = 1, .max = 0};
 	size_t n = b->groups_n * b->series_n;
 	for (size_t i = 0; i < n; i++) {
-		/* Room for what is written above. */
+		/* Leaves room for the values above the bars. */
 		svg_widen(&y, total_of(b, i) * (!b->values ? 1 : y.log ? 5 : 1.15));
 		svg_widen(&y, total_of(b, i));
 		if (b->high != NULL)
@@ -79,7 +79,7 @@ void svg_bars(struct svg *doc, int panel, const struct svg_bars *b)
 	if (!y.log)
 		svg_widen(&y, 0);
 	else if (y.min <= y.max)
-		y.min /= 2; /* the smallest bar is seen, too */
+		y.min /= 2; /* so that the smallest bar has a height */
 	svg_round(&y, &b->y);
 	bool legend = b->series_n > 1 || b->on_top != NULL;
 	struct svg_frame f = svg_panel(doc, panel, b->title, legend ? 92 : 18);

@@ -7,8 +7,10 @@
 #define LEVELS 64
 #define SCALE_W 14.0
 
-/* From good to bad: green, yellow, red, as the study draws it, but ever darker towards the bad end,
- * so that the order survives a print in grey. */
+/*
+ * Writes the colour of a level, from good to bad: green, yellow, red as in the study, and darker
+ * towards the bad end, so that the order is visible in a grey print.
+ */
 static void level_color(int level, char text[8])
 {
 	static const double stops[][3] = {
@@ -59,7 +61,7 @@ static void draw_cells(struct svg *doc, const struct svg_frame *f, const struct 
 	}
 }
 
-/* Three digits, or a power of ten where those are many. */
+/* Writes a number of the colour scale with three digits, or as a power of ten when it is long. */
 static const char *scale_number(double value, char text[32])
 {
 	if (value > 0 && value < 1e-3)

@@ -9,11 +9,11 @@
 #define LABEL_SIZE 8.5
 #define LABEL_CHAR_W 4.9
 #define LABEL_H 9.5
-#define LABELS_MAX 256 /* that are kept apart */
-#define LABEL_ROWS 12  /* up or down from the point until there is room */
+#define LABELS_MAX 256 /* most labels that are placed without overlaps */
+#define LABEL_ROWS 12  /* rows above and below the point that are tried */
 #define RING_R 6.5
 
-/* Room that labels and rings have taken. */
+/* The boxes that labels and rings already cover. */
 struct taken {
 	struct svg_frame in;
 	size_t n;
@@ -42,7 +42,10 @@ static void take(struct taken *t, struct svg_frame box)
 		t->at[t->n++] = box;
 }
 
-/* Beside the point where there is room, right or left, higher and lower; a line leads to far ones. */
+/*
+ * Draws a label in the nearest free box to the right or left of the point; a line connects it
+ * when it is not beside the point.
+ */
 static void place_label(struct svg *doc, struct taken *t, double x, double y, const char *label)
 {
 	double w = LABEL_CHAR_W * (double)strlen(label);

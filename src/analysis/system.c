@@ -69,7 +69,7 @@ static int check_numbers(const struct system_spec *s, char *why, size_t why_size
 	return rc;
 }
 
-/* The network level: racks against the stripe. */
+/* Checks that the racks fit the network stripe. */
 static int check_racks(const struct layout_spec *l, char *why, size_t why_size)
 {
 	uint32_t columns = (uint32_t)(l->net.k + l->net.p);
@@ -86,7 +86,7 @@ static int check_racks(const struct layout_spec *l, char *why, size_t why_size)
 	return 0;
 }
 
-/* The local level: disks against the stripe and the pool. */
+/* Checks that the disks fit the local stripe and the pool. */
 static int check_disks(const struct layout_spec *l, char *why, size_t why_size)
 {
 	uint32_t rows = (uint32_t)(l->local.k + l->local.p);
@@ -112,20 +112,24 @@ static int check_disks(const struct layout_spec *l, char *why, size_t why_size)
 				     pool, l->local.k, l->local.p, rows);
 	if (!narrow && l->disks % pool != 0)
 		return system_refuse(why, why_size, -EINVAL,
-				     "--pool-disks %u: the --disks %u of an enclosure are no "
-				     "multiple of it",
+				     "--pool-disks %u: must divide the --disks %u of an "
+				     "enclosure",
 				     pool, l->disks);
 	return 0;
 }
 
-/* No other placement of an LRC has a repair speed, odds or a count of bursts. */
+/*
+ * Refuses other placements of an LRC: the studies of repair, nines and bursts do not support
+ * them.
+ */
 static int check_lrc(const struct layout_spec *l, const char *scheme, char *why, size_t why_size)
 {
 	bool net = l->net.k + l->net.p > 1;
 	if (!l->lrc || (net ? l->net_place : l->local_place) == PLACE_DECLUSTERED)
 		return 0;
 	return system_refuse(why, why_size, -EINVAL,
-			     "--scheme %s: an LRC is studied declustered, d/- or -/d", scheme);
+			     "--scheme %s: the studies support an LRC only declustered, d/- or -/d",
+			     scheme);
 }
 
 int system_init(struct system *sys, const struct system_spec *spec, char *why, size_t why_size)
@@ -149,7 +153,7 @@ int system_init(struct system *sys, const struct system_spec *spec, char *why, s
 	};
 	char reason[SYSTEM_WHY_MAX];
 	rc = layout_spec_code(&l, &spec->encoding, sys->spec.scheme, reason, sizeof(reason));
-	if (rc != 0) /* it begins with "scheme", which is an option here */
+	if (rc != 0)
 		system_refuse(why, why_size, rc, "--%s", reason);
 	if (rc == 0)
 		rc = check_lrc(&l, sys->spec.scheme, why, why_size);

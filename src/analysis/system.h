@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The system under study: where the disks are, how they are coded, how fast they are and how they
- * fail. struct system_spec is what a person may say, option by option, and starts as section 3.3.5
- * of the MLEC study: 60 racks of 8 enclosures of 120 disks of 20 TB, (10+2)/(17+3), chunks of
- * 128 KB, disks of 200 MB/s and racks of 10 Gbit/s of which repairs may use 20%, 1% of the disks
- * failing in a year, 30 minutes until a failure is noticed. struct system is that, checked and made
- * ready: a layout of src/code and numbers in SI units.
+ * The system under study: its disks and racks, code, bandwidths and failure rates. struct
+ * system_spec holds the values of the options. Its defaults are those of section 3.3.5 of the MLEC
+ * study: 60 racks of 8 enclosures of 120 disks of 20 TB, (10+2)/(17+3), chunks of 128 KB, disks of
+ * 200 MB/s and racks of 10 Gbit/s of which repairs may use 20%, 1% of the disks failing in a year,
+ * 30 minutes until a failure is detected. struct system is a checked spec with its layout
+ * (src/code) and derived numbers in SI units.
  *
  * Every refusal names the option and the rule it breaks.
  */
@@ -16,17 +16,17 @@
 #include "code/repair.h"
 #include "code/repair_speed.h"
 
-#define SYSTEM_WHY_MAX 320 /* enough for any refusal message */
+#define SYSTEM_WHY_MAX 320 /* bytes, enough for any refusal message */
 #define SYSTEM_YEAR_S (365.25 * 24 * 3600)
 
 struct system_spec {
 	struct encoding encoding;
 	char scheme[4]; /* "": c/d for mlec, d/- for others */
 	uint32_t racks, enclosures, disks;
-	uint32_t pool_disks; /* 0: one stripe wide when clustered, else the whole enclosure */
+	uint32_t pool_disks; /* 0: the stripe width when clustered, else all of the enclosure */
 	uint64_t disk_bytes, chunk_bytes;
 	double disk_rate, rack_rate; /* bytes a second */
-	double repair_share;         /* of them that repairs may use, above 0 to 1 */
+	double repair_share;         /* part of both that repairs may use, above 0 and up to 1 */
 	double afr;                  /* failures of a disk in a year */
 	double detect_s;             /* from a failure until its repair begins */
 	enum repair_method method;
@@ -43,13 +43,16 @@ struct system {
 	double disk_rate_s; /* failures of a disk in a second */
 };
 
-/* The paper's setup. */
+/* Sets the defaults: the paper's setup. */
 void system_spec_default(struct system_spec *spec);
 
-/* Checks the numbers and lays the system out. -EINVAL, -EOVERFLOW or -EILSEQ with a reason; -ENOMEM. */
+/*
+ * Checks the spec and computes the layout. Returns 0, -EINVAL, -EOVERFLOW or -EILSEQ with a
+ * reason, or -ENOMEM.
+ */
 int system_init(struct system *sys, const struct system_spec *spec, char *why, size_t why_size);
 
-/* One option of a command line, without its dashes. */
+/* An option of the command line, without its dashes. */
 struct system_option {
 	const char *name, *argument, *help;
 };
@@ -58,22 +61,26 @@ extern const struct system_option system_options[];
 extern const size_t system_options_n;
 
 /*
- * Sets what the option says. -ENOENT: no option of the system; -EINVAL, -EILSEQ or -ERANGE with a
- * reason, and nothing is changed.
+ * Sets the value of an option. Returns 0, -ENOENT when the system has no such option, or -EINVAL,
+ * -EILSEQ or -ERANGE with a reason; on an error the spec is not changed.
  */
 int system_spec_set(struct system_spec *spec, const char *name, const char *text, char *why,
 		    size_t why_size);
 
-/* Reads numbers as the options do, for the options of single commands. -EINVAL with a reason. */
+/*
+ * Parses a number from min to max in the syntax of the options. Returns 0 or -EINVAL with a
+ * reason.
+ */
 int system_read_count(const char *name, const char *text, uint64_t min, uint64_t max, uint64_t *out,
 		      char *why, size_t why_size);
-/* min < value <= max, or min <= value when `closed`. */
+/* Parses a number with min < value <= max, or min <= value when `closed`. */
 int system_read_number(const char *name, const char *text, double min, double max, bool closed,
 		       double *out, char *why, size_t why_size);
 
 /*
- * How fast the repair of a catastrophic pool writes what comes over the network. The paper gives every
- * method the bandwidth of table 3.2, which here only R_ALL has: the others write in place.
+ * Computes the bandwidth of the network stage of the repair of a catastrophic pool. The paper gives
+ * every method the bandwidth of table 3.2; in our planners only R_ALL has it, because the other
+ * methods write inside the pool.
  */
 void system_pool_speed(const struct system *sys, enum repair_method method, bool as_paper,
 		       struct repair_speed *speed);
@@ -82,10 +89,10 @@ void system_pool_speed(const struct system *sys, enum repair_method method, bool
 int system_refuse(char *why, size_t why_size, int err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Whose repairs are studied: "own", as this system plans them, or "paper" (nines.h). */
+/* Parses --assume: "own" for repairs as src/code plans them, or "paper" (nines.h). */
 int system_read_assume(const char *text, bool *as_paper, char *why, size_t why_size);
 
-/* "R_MIN", "r_min" or "min", in any case. False: none of the four. */
+/* Parses the name of a method: "R_MIN", "r_min" or "min", in any case. False for other text. */
 bool system_method_parse(const char *text, enum repair_method *method);
 
 #endif

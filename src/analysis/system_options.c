@@ -21,13 +21,13 @@ const struct system_option system_options[] = {
 	{"pool-disks", "N", "disks of a local pool of */d and */s (the enclosure)"},
 	{"disk-size", "SIZE", "bytes of a disk, as in 16T (20000000000000)"},
 	{"chunk-size", "SIZE", "bytes of a chunk, as in 128K (128000)"},
-	{"disk-bandwidth", "MB/S", "of a disk (200)"},
-	{"rack-bandwidth", "GBIT/S", "of a rack to others (10)"},
+	{"disk-bandwidth", "MB/S", "bandwidth of a disk (200)"},
+	{"rack-bandwidth", "GBIT/S", "bandwidth of a rack to other racks (10)"},
 	{"repair-share", "X", "part of the bandwidths that repairs may use (0.2)"},
 	{"afr", "X", "failures of a disk in a year (0.01)"},
-	{"detect", "TIME", "from a failure to its repair, as in 30m (30m)"},
+	{"detect", "TIME", "time from a failure to the start of its repair (30m)"},
 	{"method", "M", "repair: R_ALL, R_FCO, R_HYB or R_MIN (default)"},
-	{"decode", "WHERE", "repairs over the network: server (as the paper) or rack"},
+	{"decode", "WHERE", "where network repairs decode: server (as in the paper) or rack"},
 };
 const size_t system_options_n = ARRAY_LEN(system_options);
 
@@ -62,7 +62,7 @@ int system_read_assume(const char *text, bool *as_paper, char *why, size_t why_s
 	*as_paper = strcmp(text, "paper") == 0;
 	if (*as_paper || strcmp(text, "own") == 0)
 		return 0;
-	return system_refuse(why, why_size, -EINVAL, "--assume %.20s: own or paper", text);
+	return system_refuse(why, why_size, -EINVAL, "--assume %.20s: must be own or paper", text);
 }
 
 bool system_method_parse(const char *text, enum repair_method *method)
@@ -90,8 +90,8 @@ static int set_scheme(struct system_spec *s, const char *text, char *why, size_t
 	if (strlen(text) != 3 || text[1] != '/' || strchr("cds-", text[0]) == NULL ||
 	    strchr("cds-", text[2]) == NULL)
 		return system_refuse(why, why_size, -EILSEQ,
-				     "--scheme %.10s: two of c, d, s and - with a slash between, "
-				     "as in c/d, d/- or -/s",
+				     "--scheme %.10s: must be two of c, d, s and - with a slash "
+				     "between, as in c/d, d/- or -/s",
 				     text);
 	snprintf(s->scheme, sizeof(s->scheme), "%s", text);
 	return 0;
@@ -125,15 +125,15 @@ static int set_words(struct system_spec *s, const char *name, const char *text, 
 		if (system_method_parse(text, &s->method))
 			return 0;
 		return system_refuse(why, why_size, -EINVAL,
-				     "--method %.20s: one of R_ALL, R_FCO, R_HYB, R_MIN", text);
+				     "--method %.20s: must be R_ALL, R_FCO, R_HYB or R_MIN", text);
 	}
 	if (strcmp(text, "server") == 0)
 		s->site = REPAIR_AT_SERVER;
 	else if (strcmp(text, "rack") == 0)
 		s->site = REPAIR_AT_RACK;
 	else
-		return system_refuse(why, why_size, -EINVAL, "--decode %.20s: server or rack",
-				     text);
+		return system_refuse(why, why_size, -EINVAL,
+				     "--decode %.20s: must be server or rack", text);
 	return 0;
 }
 

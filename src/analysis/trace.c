@@ -58,7 +58,7 @@ void trace_fini(struct trace *t)
 	*t = (struct trace){0};
 }
 
-/* The next line without its end, copied and ended by a zero. 1; 0 at the end of the text. */
+/* Copies the next line without its newline. Returns 1, or 0 at the end of the text. */
 static int next_line(struct reader *r, char line[LINE_MAX_BYTES])
 {
 	if (r->at == r->len)
@@ -82,7 +82,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Digits with at most one point in between; no sign, no exponent. */
+/* Parses digits with at most one decimal point between them; no sign, no exponent. */
 static int read_time(const struct reader *r, const char *text, double *out)
 {
 	const char *p = text;
@@ -136,17 +136,17 @@ static int read_event(struct reader *r, char *line)
 	e.kind = event[0] == 'f' ? TRACE_FAIL : TRACE_REPLACE;
 	const struct trace *t = r->trace;
 	if (t->n > 0 && e.time_s < t->events[t->n - 1].time_s)
-		return refuse(r, -EINVAL, "time %s: goes back, the line before has %.10g", line,
-			      t->events[t->n - 1].time_s);
+		return refuse(r, -EINVAL, "time %s: is before the time of the previous line, %.10g",
+			      line, t->events[t->n - 1].time_s);
 	bool down = r->down[e.disk] != 0;
 	if (down == (e.kind == TRACE_FAIL))
 		return refuse(r, -EINVAL,
-			      down ? "disk %u: fails, but has failed before and was not replaced"
-				   : "disk %u: is replaced, but has not failed",
+			      down ? "disk %u: fails, but it already failed and was not replaced"
+				   : "disk %u: is replaced, but it has not failed",
 			      e.disk);
 	r->down[e.disk] = e.kind == TRACE_FAIL;
 	rc = trace_add(r->trace, e.time_s, e.disk, e.kind);
-	return rc != 0 ? refuse(r, rc, "more events than fit: at most %u", TRACE_EVENTS_MAX) : 0;
+	return rc != 0 ? refuse(r, rc, "too many events: at most %u", TRACE_EVENTS_MAX) : 0;
 }
 
 static int read_all(struct reader *r)

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Failure traces: what happened to which disk when, as CSV.
+ * Failure traces: failures and replacements of disks, as CSV.
  *
  *   time_s,disk,event
  *   0.5,17,fail
  *   86400,17,replace
  *   90000,18,fail
  *
- * The first line is exactly this. Times are seconds from the beginning, plain decimals, and never go
- * back. Disks are numbered as in code/layout.h: disks of an enclosure, enclosures of a rack, racks. A
- * disk fails only when it works; "replace" says that a new one is in its place, and comes only after
- * "fail". Lines end in a newline (a carriage return before it is fine); there are no blank lines, no
- * spaces, no quotes. What breaks a rule is refused with the number of its line.
+ * The first line is always this header. Times are seconds from the beginning, plain decimals, and
+ * never decrease. Disks are numbered as in code/layout.h: disks of an enclosure, enclosures of a
+ * rack, racks. A disk fails only when it works; "replace" means that a new disk is in its place,
+ * and follows only after "fail". Lines end in a newline, optionally after a carriage return; blank
+ * lines, spaces and quotes are not allowed. A refusal names the line and the rule that it breaks.
  *
- * When a disk's data is back is the study's affair, not the trace's: repair follows from the code.
+ * A trace does not contain repairs: the study computes when the data of a disk is rebuilt.
  */
 #ifndef ANALYSIS_TRACE_H
 #define ANALYSIS_TRACE_H
@@ -38,36 +38,39 @@ struct trace_event {
 };
 
 struct trace {
-	struct trace_event *events; /* by time */
+	struct trace_event *events; /* sorted by time */
 	size_t n, cap;
 };
 
 /*
- * Reads a trace of a system with so many disks. -EILSEQ for a line that is not of the form, -EINVAL
- * for one that breaks a rule, -E2BIG, -ENOMEM; `why` says which line and which rule, and the trace is
- * empty.
+ * Parses a trace of a system with so many disks. Returns 0, -EILSEQ for a line that is not of the
+ * form, -EINVAL for one that breaks a rule, -E2BIG or -ENOMEM. On an error `why` names the line and
+ * the rule, and the trace is empty.
  */
 int trace_parse(struct trace *t, const char *text, size_t len, uint32_t disks, char *why,
 		size_t why_size);
 
 void trace_fini(struct trace *t);
 
-/* As trace_parse() reads it. -EIO. */
+/* Writes a trace in the format of trace_parse(). Returns 0 or -EIO. */
 int trace_print(const struct trace *t, FILE *out);
 
-/* Failures one by one at a constant rate, and bursts that hit some racks at once. */
+/* Parameters of a generated trace: single failures at a constant rate, and bursts in some racks. */
 struct trace_burst {
 	uint32_t racks, rack_disks; /* of the system */
 	double seconds;
 	double fail_rate;   /* of a disk, a second; 0: bursts only */
 	double burst_rate;  /* bursts a second in the system */
-	uint32_t hit_racks; /* of a burst, at random: 1 to racks */
-	uint32_t hit_disks; /* of a burst, at random in them, at least one in each */
-	double window_s;    /* within which they fail */
-	double replace_s;   /* after which a failed disk is replaced */
+	uint32_t hit_racks; /* random racks of a burst: 1 to racks */
+	uint32_t hit_disks; /* random disks of a burst in these racks, at least one in each */
+	double window_s;    /* time within which the disks of a burst fail */
+	double replace_s;   /* time from a failure to the replacement */
 };
 
-/* Bursts skip disks that are down. -EINVAL for impossible numbers, -E2BIG, -ENOMEM. */
+/*
+ * Generates a trace. A burst skips disks that have failed and are not replaced. Returns 0,
+ * -EINVAL for impossible numbers, -E2BIG or -ENOMEM.
+ */
 int trace_make(struct trace *t, const struct trace_burst *b, struct rng *rng);
 
 #endif

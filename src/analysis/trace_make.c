@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Made-up traces. Moments are drawn first: single failures and those of bursts. Played in the order
- * of time, a moment whose disk is down falls away, and others give a failure and, later, a
- * replacement.
+ * Generated traces. First the times of single failures and of the failures of bursts are drawn.
+ * Then they are processed in the order of time: a failure of a disk that is down is dropped, every
+ * other one gives a failure and, later, a replacement.
  */
 #include <errno.h>
 #include <math.h>
@@ -29,7 +29,10 @@ static int add(struct moments *m, double time_s, uint32_t disk, enum trace_kind 
 		m->at = at;
 		m->cap = cap;
 	}
-	/* As it will be printed, so that what is read back is the same. */
+	/*
+	 * Rounded to milliseconds as trace_print() does, so that a printed trace parses as
+	 * equal.
+	 */
 	m->at[m->n++] = (struct trace_event){floor(time_s * 1000) / 1000, disk, kind};
 	return 0;
 }
@@ -65,7 +68,7 @@ static void draw(struct rng *rng, uint32_t *list, uint32_t n, uint32_t want)
 	}
 }
 
-/* One disk of each rack that is hit, the others anywhere in them. */
+/* Draws a burst: one disk of each affected rack, and the others anywhere in these racks. */
 static int add_burst(struct moments *m, const struct trace_burst *b, struct rng *rng, double at)
 {
 	uint32_t in_them = b->hit_racks * b->rack_disks;
@@ -78,7 +81,7 @@ static int add_burst(struct moments *m, const struct trace_burst *b, struct rng 
 	draw(rng, rack, b->racks, b->hit_racks);
 	for (uint32_t i = 0; i < in_them; i++)
 		disk[i] = rack[i % b->hit_racks] * b->rack_disks + i / b->hit_racks;
-	for (uint32_t i = 0; i < b->hit_racks; i++) { /* the i-th of rack i: swap a random one in */
+	for (uint32_t i = 0; i < b->hit_racks; i++) { /* swap a random disk of rack i to place i */
 		uint32_t other = i + b->hit_racks * (uint32_t)rng_below(rng, b->rack_disks);
 		uint32_t t = disk[i];
 		disk[i] = disk[other];
@@ -111,7 +114,7 @@ static int draw_moments(struct moments *m, const struct trace_burst *b, struct r
 	return rc;
 }
 
-/* Failures of disks that work, and their replacements. */
+/* Keeps the failures of working disks and adds their replacements. */
 static int play(struct moments *out, const struct moments *m, const struct trace_burst *b)
 {
 	AUTO_FREE double *back = calloc((size_t)b->racks * b->rack_disks, sizeof(*back));
@@ -123,7 +126,10 @@ static int play(struct moments *out, const struct moments *m, const struct trace
 		if (e->time_s < back[e->disk])
 			continue;
 		rc = add(out, e->time_s, e->disk, TRACE_FAIL);
-		/* A millisecond more, so that it never shares a moment with the next failure. */
+		/*
+		 * Two milliseconds more, so that rounded times of replacement and failure
+		 * differ.
+		 */
 		back[e->disk] = e->time_s + b->replace_s + 0.002;
 		if (rc == 0)
 			rc = add(out, e->time_s + b->replace_s, e->disk, TRACE_REPLACE);

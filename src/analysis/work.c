@@ -48,8 +48,8 @@ uint32_t work_threads(const struct work *w, uint64_t n)
 }
 
 /*
- * Tasks are handed out in order, so all tasks below one that failed have begun and will be seen to
- * their end: the lowest failure is always found.
+ * Runs tasks until none is left or one has failed. Tasks begin in order, so all tasks below a
+ * failed one have begun and will end: the lowest failed task is always found.
  */
 static void *crew_member(void *arg)
 {
@@ -93,7 +93,7 @@ static void crew_wait(struct crew *c)
 			continue;
 		}
 		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until); /* only to wake up now and then */
+		clock_gettime(CLOCK_REALTIME, &until); /* wakes up regularly to report progress */
 		until.tv_nsec += (long)REPORT_EVERY_NS;
 		if (until.tv_nsec >= (long)NS_PER_S) {
 			until.tv_nsec -= (long)NS_PER_S;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Computation over all cores whose answer does not depend on how many there are. The work is cut
- * into numbered tasks; each has a random stream of its own, made from the seed and its number, and
- * writes only to what belongs to its number. Whoever adds up does so afterwards, in the order of the
- * numbers, so that sums of floating point numbers are the same, too.
+ * Parallel computation with results that do not depend on the number of threads. The work is cut
+ * into numbered tasks. Each task has a random stream of its own, made from the seed and its number,
+ * and writes only to the results of its number. The caller adds results afterwards in the order of
+ * the tasks, so that sums of floating point numbers are the same, too.
  */
 #ifndef ANALYSIS_WORK_H
 #define ANALYSIS_WORK_H
@@ -14,9 +14,9 @@ struct rng;
 
 #define WORK_THREADS_MAX 256
 
-/* How far the work is. Called from the thread that called work_run(), a few times a second. */
+/* Reports progress. Called a few times a second in the thread that called work_run(). */
 struct work_progress {
-	/* done and total are tasks; eta_s is a guess of what is left, or negative when there is none. */
+	/* done and total are tasks; eta_s is the estimated time left, or negative when unknown. */
 	void (*report)(void *arg, uint64_t done, uint64_t total, double eta_s);
 	double (*now_s)(void); /* a clock that only goes forward */
 	void *arg;
@@ -24,24 +24,24 @@ struct work_progress {
 
 struct work {
 	uint64_t seed;
-	uint32_t threads;                     /* 0: as many as there are cores */
+	uint32_t threads;                     /* 0: as many as cores */
 	const struct work_progress *progress; /* or NULL */
 };
 
-/* Does one task: 0 or -errno. Called from any thread. */
+/* Runs one task, in any thread. Returns 0 or -errno. */
 typedef int work_fn(void *arg, uint64_t task, struct rng *rng);
 
 /*
- * Runs tasks 0 to n - 1 and waits for them. After an error no further task begins; the error of the
- * lowest task that failed is returned, which is the same whatever the number of threads. -ENOMEM and
- * -EAGAIN when threads cannot be had.
+ * Runs tasks 0 to n - 1 and waits for them. After an error no further task begins. Returns 0, the
+ * error of the lowest task that failed, which is the same for any number of threads, or -ENOMEM or
+ * -EAGAIN when threads cannot be created.
  */
 int work_run(const struct work *w, uint64_t n, work_fn *fn, void *arg);
 
-/* The stream of a task, as work_run() makes it. */
+/* Sets rng to the random stream that work_run() gives to a task. */
 void work_rng(uint64_t seed, uint64_t task, struct rng *rng);
 
-/* How many threads work_run() uses for so many tasks. */
+/* Returns how many threads work_run() uses for n tasks. */
 uint32_t work_threads(const struct work *w, uint64_t n);
 
 #endif

@@ -341,6 +341,6 @@ def test_bad_requests_for_nines_name_the_option(tmp_path):
     assert "--burst-disks" in refused("trace", "--burst-disks", "1", "--burst-racks", "2")
     trace = tmp_path / "bad.csv"
     trace.write_text("time_s,disk,event\n5,7,fail\n4,8,fail\n")
-    assert "line 3: time 4: goes back" in refused("nines", "--trace", str(trace))
+    assert "line 3: time 4: is before" in refused("nines", "--trace", str(trace))
     done = durability("nines", "--trace", str(tmp_path / "none.csv"))
     assert done.returncode == 1 and "none.csv" in done.stderr

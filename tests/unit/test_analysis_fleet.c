@@ -610,7 +610,7 @@ static void bad_traces_are_refused_by_line_and_rule(void **state)
 		{"time_s,disk,event\n1,99999999999,fail\n", "line 2: disk", -EILSEQ},
 		{"time_s,disk,event\n1,7,fails\n", "must be fail or replace", -EILSEQ},
 		{"time_s,disk,event\n1,7,fail,x\n", "must be fail or replace", -EILSEQ},
-		{"time_s,disk,event\n5,7,fail\n4,8,fail\n", "line 3: time 4: goes back", -EINVAL},
+		{"time_s,disk,event\n5,7,fail\n4,8,fail\n", "line 3: time 4: is before", -EINVAL},
 		{"time_s,disk,event\n5,7,fail\n6,7,fail\n", "line 3: disk 7: fails, but", -EINVAL},
 		{"time_s,disk,event\n5,7,replace\n", "line 2: disk 7: is replaced, but", -EINVAL},
 	};

@@ -442,7 +442,7 @@ static void what_cannot_be_studied_is_refused_with_a_reason(void **state)
 	nines_options_default(&o);
 	make(&sys, "r1", "-/d", REPAIR_ALL);
 	assert_int_equal(nines_estimate(&sys, &o, &a, why, sizeof(why)), -EINVAL);
-	assert_non_null(strstr(why, "parity"));
+	assert_non_null(strstr(why, "redundancy"));
 	make(&sys, "rs:28+12", "d/-", REPAIR_ALL);
 	sys.disk_rate_s *= 5;
 	assert_int_equal(nines_estimate(&sys, &o, &a, why, sizeof(why)), -ERANGE);

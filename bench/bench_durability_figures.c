@@ -78,16 +78,16 @@ static void figure_18(const char *dir)
 
 static void figures_repair(const char *dir)
 {
-	static struct mend mend[SCHEMES], paper[SCHEMES];
-	const struct mend *m[SCHEMES], *p[SCHEMES];
+	static struct repair_cost cost[SCHEMES], paper[SCHEMES];
+	const struct repair_cost *m[SCHEMES], *p[SCHEMES];
 	struct svg doc;
 	double began = bench_now_s();
 	for (int i = 0; i < SCHEMES; i++) {
 		struct system sys;
 		bench_system(&sys, MLEC, schemes[i]);
-		bench_check(mend_study(&sys, false, &mend[i]), "repair", "");
-		bench_check(mend_study(&sys, true, &paper[i]), "repair", "");
-		m[i] = &mend[i];
+		bench_check(repair_cost_find(&sys, false, &cost[i]), "repair", "");
+		bench_check(repair_cost_find(&sys, true, &paper[i]), "repair", "");
+		m[i] = &cost[i];
 		p[i] = &paper[i];
 	}
 	svg_begin(&doc, 2, 1, "Repair time", "MLEC (10+2)/(17+3); repairs as planned here");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/advise.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static int burst_pdl(const struct advise *a, const struct compare_point *p,
  * Returns the largest probability of loss over the bursts, at least 1e-15: smaller ones do not
  * matter. A burst that could not be counted makes it infinite.
  */
-static double worst(const struct advise_choice *c)
+static double worst_pdl(const struct advise_choice *c)
 {
 	double pdl = 1e-15;
 	for (int i = 0; i < ADVISE_BURSTS; i++)
@@ -87,6 +88,7 @@ static void pick_best(struct advise *a, struct advise_choice *all, size_t n)
 		for (size_t i = 1; i < n && all[i].point->encode.bytes_per_s >= near; i++)
 			if (all[i].point->nines.value > all[best].point->nines.value)
 				best = i;
+		assert(best < n);
 		a->best[a->n++] = all[best];
 		memmove(&all[best], &all[best + 1], (--n - best) * sizeof(*all));
 	}
@@ -119,15 +121,16 @@ int advise_choose(struct advise *a, const struct compare *c, const struct system
 	for (size_t i = 0; i < c->n; i++) {
 		if (!fits(&c->points[i], wants))
 			continue;
+		assert(n < c->n);
 		all[n].point = &c->points[i];
 		int rc = burst_pdl(a, all[n].point, base, w, all[n].pdl);
 		if (rc != 0)
 			return rc;
-		least = fmin(least, worst(&all[n++]));
+		least = fmin(least, worst_pdl(&all[n++]));
 	}
 	size_t kept = 0;
 	for (size_t i = 0; i < n; i++)
-		if (!wants->bursts_frequent || worst(&all[i]) <= NEAR_PDL * least)
+		if (!wants->bursts_frequent || worst_pdl(&all[i]) <= NEAR_PDL * least)
 			all[kept++] = all[i];
 	pick_best(a, all, kept);
 	return 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/burst.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 const char *burst_model_name(enum burst_model model)
 {
 	static const char *const names[] = {"pools", "stripes", "layout"};
+	assert((unsigned)model <= BURST_LAYOUT);
 	return names[model];
 }
 
@@ -57,6 +59,7 @@ int burst_check(const struct system *sys, uint64_t failed, uint64_t racks, char 
 
 static int map_init(struct burst_map *map, uint32_t failed, uint32_t racks)
 {
+	assert(failed >= 1 && racks >= 1);
 	size_t n = (size_t)failed * racks;
 	*map = (struct burst_map){.failed = failed, .racks = racks, .exact = true};
 	map->pdl = calloc(3 * n, sizeof(double));
@@ -75,12 +78,13 @@ void burst_map_fini(struct burst_map *map)
 
 double burst_map_at(const struct burst_map *map, uint32_t failed, uint32_t racks)
 {
+	assert(failed >= 1 && failed <= map->failed && racks >= 1 && racks <= map->racks);
 	return map->pdl[(size_t)(failed - 1) * map->racks + racks - 1];
 }
 
 /* Sets how many failed chunks a column always survives, and how many lost columns a network stripe
  * always survives. */
-static void bears_of(const struct system *sys, uint32_t *local, uint32_t *net)
+static void set_tolerances(const struct system *sys, uint32_t *local, uint32_t *net)
 {
 	const struct layout_spec *s = &sys->layout.spec;
 	uint32_t any = (uint32_t)encoding_tolerance(&sys->spec.encoding);
@@ -92,14 +96,14 @@ static int count_pools(const struct system *sys, const struct work *w, struct bu
 {
 	const struct layout *l = &sys->layout;
 	struct burst_pool pool;
-	uint32_t bears, net_bears;
+	uint32_t tolerance, net_tolerance;
 	size_t n = (size_t)map->failed * map->racks;
-	bears_of(sys, &bears, &net_bears);
+	set_tolerances(sys, &tolerance, &net_tolerance);
 	struct burst_shape shape = {l->spec.net_place == PLACE_CLUSTERED, l->spec.racks, l->columns,
-				    net_bears, l->rack_pools};
-	int rc = burst_pool_init(&pool, l, bears, map->failed, w);
+				    net_tolerance, l->rack_pools};
+	int rc = burst_pool_init(&pool, l, tolerance, map->failed, w);
 	if (rc == 0)
-		rc = burst_count(&shape, &pool, pool.broken, pool.whole, map->failed, map->racks,
+		rc = burst_count(&shape, &pool, pool.broken, pool.intact, map->failed, map->racks,
 				 map->pdl);
 	if (rc == 0 && pool.exact) {
 		memcpy(map->low, map->pdl, n * sizeof(double));
@@ -111,13 +115,13 @@ static int count_pools(const struct system *sys, const struct work *w, struct bu
 		 * other.
 		 */
 		for (uint32_t f = 0; f <= pool.most; f++)
-			pool.whole[f] = 1 - pool.low[f];
-		rc = burst_count(&shape, &pool, pool.low, pool.whole, map->failed, map->racks,
+			pool.intact[f] = 1 - pool.low[f];
+		rc = burst_count(&shape, &pool, pool.low, pool.intact, map->failed, map->racks,
 				 map->low);
 		for (uint32_t f = 0; f <= pool.most; f++)
-			pool.whole[f] = 1 - pool.high[f];
+			pool.intact[f] = 1 - pool.high[f];
 		if (rc == 0)
-			rc = burst_count(&shape, &pool, pool.high, pool.whole, map->failed,
+			rc = burst_count(&shape, &pool, pool.high, pool.intact, map->failed,
 					 map->racks, map->high);
 	}
 	burst_pool_fini(&pool);

@@ -31,6 +31,7 @@
  */
 #include "analysis/burst_count.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -59,12 +60,12 @@ struct pool_weights {
 };
 
 static void pool_weights(struct pool_weights *w, const struct burst_pool *pool,
-			 const double *broken, const double *whole, weight p, uint32_t most)
+			 const double *broken, const double *intact, weight p, uint32_t most)
 {
 	uint32_t top = (uint32_t)min_u64(most, pool->most);
 	weight b = powl(1 - p, (weight)pool->disks);
 	for (uint32_t f = 0; f <= top; f++) {
-		w->fine[f] = b * (weight)whole[f];
+		w->fine[f] = b * (weight)intact[f];
 		w->lost[f] = b * (weight)broken[f];
 		b *= (weight)(pool->disks - f) / (weight)(f + 1) * p / (1 - p);
 	}
@@ -73,6 +74,7 @@ static void pool_weights(struct pool_weights *w, const struct burst_pool *pool,
 static weight burst_share(uint32_t failed, uint32_t racks, const struct burst_shape *s,
 			  uint32_t pool_disks)
 {
+	assert(racks >= 1 && s->rack_pools >= 1 && pool_disks >= 1);
 	weight p = (weight)failed / (weight)racks / (weight)s->rack_pools / (weight)pool_disks;
 	return p < 0.75L ? p : 0.75L;
 }
@@ -105,7 +107,7 @@ static int count_rack(const struct burst_shape *s, const struct pool_weights *po
 static int count_declustered(const struct burst_shape *s, const struct pool_weights *pool,
 			     uint32_t failed, uint32_t racks, double *pdl)
 {
-	size_t n = (size_t)failed + 1, states = (size_t)s->net_bears + 2;
+	size_t n = (size_t)failed + 1, states = (size_t)s->net_tolerance + 2;
 	AUTO_FREE weight *all = calloc((2 + 2 * states) * n, sizeof(*all));
 	if (all == NULL)
 		return -ENOMEM;
@@ -165,6 +167,7 @@ static void part_clear(struct part *p)
 
 static weight choose(uint32_t n, uint32_t k)
 {
+	assert(k <= n);
 	weight c = 1;
 	for (uint32_t i = 1; i <= k; i++)
 		c = c * (weight)(n - k + i) / (weight)i;
@@ -174,6 +177,7 @@ static weight choose(uint32_t n, uint32_t k)
 /* Combines two disjoint parts of a group into out; `any` is scratch space for fine + lost of b. */
 static void part_join(struct part *out, const struct part *a, const struct part *b, weight *any)
 {
+	assert(a->racks == b->racks && a->failed == b->failed && out->racks == a->racks);
 	size_t n = (size_t)a->failed + 1;
 	part_clear(out);
 	for (size_t i = 0; i < n * (a->racks + 1); i++)
@@ -194,12 +198,12 @@ static void part_join(struct part *out, const struct part *a, const struct part 
 
 /*
  * Computes the part of one network pool, by the number of its pools that have a failure: lost
- * when more than net_bears of them are broken.
+ * when more than net_tolerance of them are broken.
  */
 static int part_network_pool(struct part *p, const struct burst_shape *s,
 			     const struct pool_weights *pool)
 {
-	size_t n = (size_t)p->failed + 1, states = (size_t)s->net_bears + 2;
+	size_t n = (size_t)p->failed + 1, states = (size_t)s->net_tolerance + 2;
 	AUTO_FREE weight *room = calloc((2 * states + 2) * n, sizeof(*room));
 	if (room == NULL)
 		return -ENOMEM;
@@ -209,6 +213,7 @@ static int part_network_pool(struct part *p, const struct burst_shape *s,
 	/* A pool without failures has the weight `idle`. Instead of multiplying by it once per pool
 	 * without failures, each pool with failures is divided by it: the ratio is the same. */
 	weight idle = pool->fine[0] + pool->lost[0];
+	assert(idle > 0);
 	now[0] = 1;
 	for (uint32_t r = 0; r <= p->racks; r++) {
 		for (size_t c = 0; c < states; c++)
@@ -334,14 +339,14 @@ static double effort(const struct burst_shape *s, uint32_t failed, uint32_t rack
 	double y = failed, square = y * y / 2;
 	double r = (double)min_u64(min_u64(s->columns, racks), failed);
 	if (!s->clustered)
-		return square * (3.0 * s->rack_pools + 2.0 * racks * (s->net_bears + 2));
+		return square * (3.0 * s->rack_pools + 2.0 * racks * (s->net_tolerance + 2));
 	double joins = 2 * (log2(s->rack_pools) + 1) * r * r * r / 6;
 	double groups = (double)s->racks / s->columns * racks * r;
-	return 3 * square * (joins + groups + r * (s->net_bears + 2));
+	return 3 * square * (joins + groups + r * (s->net_tolerance + 2));
 }
 
 int burst_count(const struct burst_shape *shape, const struct burst_pool *pool,
-		const double *broken, const double *whole, uint32_t failed, uint32_t racks,
+		const double *broken, const double *intact, uint32_t failed, uint32_t racks,
 		double *pdl)
 {
 	size_t n = (size_t)failed + 1;
@@ -351,7 +356,7 @@ int burst_count(const struct burst_shape *shape, const struct burst_pool *pool,
 	if (room == NULL)
 		return -ENOMEM;
 	struct pool_weights w = {room, room + n};
-	pool_weights(&w, pool, broken, whole, burst_share(failed, racks, shape, pool->disks),
+	pool_weights(&w, pool, broken, intact, burst_share(failed, racks, shape, pool->disks),
 		     failed);
 	if (shape->clustered)
 		return count_clustered(shape, &w, failed, racks, pdl);

@@ -7,19 +7,19 @@
 
 /* The properties of the system that counting needs. */
 struct burst_shape {
-	bool clustered;      /* network */
-	uint32_t racks;      /* of the system */
-	uint32_t columns;    /* racks of a group when clustered */
-	uint32_t net_bears;  /* most broken pools that a network stripe survives */
-	uint32_t rack_pools; /* pools of a rack */
+	bool clustered;         /* network */
+	uint32_t racks;         /* of the system */
+	uint32_t columns;       /* racks of a group when clustered */
+	uint32_t net_tolerance; /* most broken pools that a network stripe survives */
+	uint32_t rack_pools;    /* pools of a rack */
 };
 
 /*
- * Fills pdl as in struct burst_map. `broken` and `whole` are those of burst_pool.h, or the ends of
+ * Fills pdl as in struct burst_map. `broken` and `intact` are those of burst_pool.h, or the ends of
  * their intervals. Returns 0, -ENOMEM, or -E2BIG when it would take many minutes.
  */
 int burst_count(const struct burst_shape *shape, const struct burst_pool *pool,
-		const double *broken, const double *whole, uint32_t failed, uint32_t racks,
+		const double *broken, const double *intact, uint32_t failed, uint32_t racks,
 		double *pdl);
 
 #endif

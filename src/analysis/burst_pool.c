@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/burst_pool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -13,9 +14,10 @@
 #define TASKS 64
 #define TASK_SAMPLES 8000
 
-bool burst_pool_overlap_broken(const struct layout *l, uint32_t bears, const uint32_t *failed,
+bool burst_pool_overlap_broken(const struct layout *l, uint32_t tolerance, const uint32_t *failed,
 			       uint32_t n, uint32_t *lost_sets)
 {
+	assert(l->spec.local_place == PLACE_OVERLAP);
 	const struct baseset *base = &l->local.base;
 	uint16_t hits[LAYOUT_POOL_DISKS_MAX] = {0};
 	uint32_t lost = 0;
@@ -23,7 +25,7 @@ bool burst_pool_overlap_broken(const struct layout *l, uint32_t bears, const uin
 		for (uint32_t m = 0; m < base->width; m++) {
 			uint32_t set =
 				(failed[i] + l->pool_disks - base->domain[m]) % l->pool_disks;
-			lost += ++hits[set] == bears + 1;
+			lost += ++hits[set] == tolerance + 1;
 		}
 	if (lost_sets != NULL)
 		*lost_sets = lost;
@@ -34,7 +36,7 @@ bool burst_pool_overlap_broken(const struct layout *l, uint32_t bears, const uin
 
 struct counter {
 	const struct layout *l;
-	uint32_t bears, failed;
+	uint32_t tolerance, failed;
 	uint16_t hits[LAYOUT_POOL_DISKS_MAX];
 	double broken; /* layouts with disk 0 */
 };
@@ -55,7 +57,7 @@ static double count_last(const struct counter *c, uint32_t last)
 	bool breaks[LAYOUT_POOL_DISKS_MAX];
 	memset(breaks, 0, disks * sizeof(breaks[0]));
 	for (uint32_t s = 0; s < disks; s++)
-		for (uint32_t m = 0; c->hits[s] == c->bears && m < base->width; m++)
+		for (uint32_t m = 0; c->hits[s] == c->tolerance && m < base->width; m++)
 			breaks[turn(s, base->domain[m], disks)] = true;
 	for (uint32_t d = last + 1; d < disks; d++)
 		n += breaks[d];
@@ -70,7 +72,7 @@ static bool add_disk(struct counter *c, uint32_t d, int by)
 	for (uint32_t m = 0; m < base->width; m++) {
 		uint16_t *hits = &c->hits[turn(d, disks - base->domain[m], disks)];
 		*hits = (uint16_t)(*hits + by);
-		broken |= *hits > c->bears;
+		broken |= *hits > c->tolerance;
 	}
 	return broken;
 }
@@ -99,10 +101,10 @@ static void count_from(struct counter *c, uint32_t last, uint32_t n)
  * Returns the share of layouts of `failed` disks that break the pool. It counts only layouts
  * that contain disk 0: by symmetry their share is that of all.
  */
-static double count_broken(const struct layout *l, uint32_t bears, uint32_t failed)
+static double count_broken(const struct layout *l, uint32_t tolerance, uint32_t failed)
 {
-	struct counter c = {.l = l, .bears = bears, .failed = failed};
-	if (failed <= bears)
+	struct counter c = {.l = l, .tolerance = tolerance, .failed = failed};
+	if (failed <= tolerance)
 		return 0;
 	bool broken = add_disk(&c, 0, 1);
 	if (failed == 1 || broken)
@@ -115,7 +117,7 @@ static double count_broken(const struct layout *l, uint32_t bears, uint32_t fail
 
 struct sampler {
 	const struct layout *l;
-	uint32_t bears, most;
+	uint32_t tolerance, most;
 	uint32_t *died; /* of task t: died[t * (most + 2) + f], pools that broke at failure f */
 };
 
@@ -124,7 +126,7 @@ static int sample_task(void *arg, uint64_t task, struct rng *rng)
 	struct sampler *s = arg;
 	uint32_t *died = &s->died[task * (s->most + 2)];
 	uint32_t disks = s->l->pool_disks;
-	struct counter c = {.l = s->l, .bears = s->bears};
+	struct counter c = {.l = s->l, .tolerance = s->tolerance};
 	uint32_t order[LAYOUT_POOL_DISKS_MAX] = {0};
 	for (uint32_t i = 0; i < disks; i++)
 		order[i] = i;
@@ -144,12 +146,12 @@ static int sample_task(void *arg, uint64_t task, struct rng *rng)
 	return 0;
 }
 
-static int sample_broken(struct burst_pool *p, const struct layout *l, uint32_t bears,
+static int sample_broken(struct burst_pool *p, const struct layout *l, uint32_t tolerance,
 			 uint32_t from, const struct work *w)
 {
 	const uint64_t trials = (uint64_t)TASKS * TASK_SAMPLES;
 	AUTO_FREE uint32_t *died = calloc(TASKS * ((size_t)p->most + 2), sizeof(*died));
-	struct sampler s = {l, bears, p->most, died};
+	struct sampler s = {l, tolerance, p->most, died};
 	struct work quiet = {.seed = w->seed, .threads = w->threads};
 	if (died == NULL)
 		return -ENOMEM;
@@ -164,7 +166,7 @@ static int sample_broken(struct burst_pool *p, const struct layout *l, uint32_t 
 			continue;
 		struct interval i = stats_wilson(broken, trials, STATS_CONFIDENCE);
 		p->broken[f] = (double)broken / (double)trials;
-		p->whole[f] = (double)(trials - broken) / (double)trials;
+		p->intact[f] = (double)(trials - broken) / (double)trials;
 		p->low[f] = i.low;
 		p->high[f] = i.high;
 	}
@@ -173,22 +175,22 @@ static int sample_broken(struct burst_pool *p, const struct layout *l, uint32_t 
 
 /* ---- */
 
-static int init_overlap(struct burst_pool *p, const struct layout *l, uint32_t bears,
+static int init_overlap(struct burst_pool *p, const struct layout *l, uint32_t tolerance,
 			const struct work *w)
 {
 	uint32_t f = 0;
 	for (; f <= p->most; f++) {
-		if (f > bears + 1 && exp(stats_log_choose(p->disks - 1, f - 2)) > NODES_MAX)
+		if (f > tolerance + 1 && exp(stats_log_choose(p->disks - 1, f - 2)) > NODES_MAX)
 			break;
-		double share = count_broken(l, bears, f);
+		double share = count_broken(l, tolerance, f);
 		p->broken[f] = p->low[f] = p->high[f] = share;
-		p->whole[f] = 1 - share;
+		p->intact[f] = 1 - share;
 	}
 	p->exact = f > p->most;
-	return p->exact ? 0 : sample_broken(p, l, bears, f, w);
+	return p->exact ? 0 : sample_broken(p, l, tolerance, f, w);
 }
 
-int burst_pool_init(struct burst_pool *p, const struct layout *l, uint32_t bears, uint32_t most,
+int burst_pool_init(struct burst_pool *p, const struct layout *l, uint32_t tolerance, uint32_t most,
 		    const struct work *w)
 {
 	*p = (struct burst_pool){.disks = l->pool_disks, .exact = true};
@@ -196,14 +198,14 @@ int burst_pool_init(struct burst_pool *p, const struct layout *l, uint32_t bears
 	p->broken = calloc(4 * ((size_t)p->most + 1), sizeof(double));
 	if (p->broken == NULL)
 		return -ENOMEM;
-	p->whole = p->broken + p->most + 1;
-	p->low = p->whole + p->most + 1;
+	p->intact = p->broken + p->most + 1;
+	p->low = p->intact + p->most + 1;
 	p->high = p->low + p->most + 1;
 	if (l->spec.local_place == PLACE_OVERLAP)
-		return init_overlap(p, l, bears, w);
+		return init_overlap(p, l, tolerance, w);
 	for (uint32_t f = 0; f <= p->most; f++) {
-		p->broken[f] = p->low[f] = p->high[f] = f > bears;
-		p->whole[f] = f <= bears;
+		p->broken[f] = p->low[f] = p->high[f] = f > tolerance;
+		p->intact[f] = f <= tolerance;
 	}
 	return 0;
 }

@@ -16,22 +16,22 @@
 
 struct burst_pool {
 	uint32_t disks;
-	uint32_t most;          /* entries 0 .. most */
-	double *broken, *whole; /* of each: share, and 1 - share to full precision */
-	double *low, *high;     /* 95% interval of `broken` */
+	uint32_t most;           /* entries 0 .. most */
+	double *broken, *intact; /* of each: share, and 1 - share to full precision */
+	double *low, *high;      /* 95% interval of `broken` */
 	bool exact;
 };
 
 /*
- * Computes the shares for up to `most` failed disks; a stripe survives `bears` failed chunks.
+ * Computes the shares for up to `most` failed disks; a stripe survives `tolerance` failed chunks.
  * Returns 0, -ENOMEM or -EAGAIN.
  */
-int burst_pool_init(struct burst_pool *p, const struct layout *l, uint32_t bears, uint32_t most,
+int burst_pool_init(struct burst_pool *p, const struct layout *l, uint32_t tolerance, uint32_t most,
 		    const struct work *w);
 void burst_pool_fini(struct burst_pool *p);
 
-/* Single-overlap: whether some stripe set has more than `bears` of these disks of the pool. */
-bool burst_pool_overlap_broken(const struct layout *l, uint32_t bears, const uint32_t *failed,
+/* Single-overlap: whether some stripe set has more than `tolerance` of these disks of the pool. */
+bool burst_pool_overlap_broken(const struct layout *l, uint32_t tolerance, const uint32_t *failed,
 			       uint32_t n, uint32_t *lost_sets);
 
 #endif

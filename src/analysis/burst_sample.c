@@ -28,7 +28,7 @@ struct sampler {
 	const struct system *sys;
 	enum burst_model model;
 	uint32_t failed, racks, rack_disks;
-	uint32_t bears, net_bears;
+	uint32_t tolerance, net_tolerance;
 	uint64_t trials;
 	double *ways; /* [x * (failed + 1) + f]: ln of layouts of f failures that hit all x racks */
 	struct lrc_loss loss;
@@ -131,14 +131,14 @@ static void pool_shares(const struct sampler *s, struct trial *t)
 		uint32_t pool = t->failed[i] / l->pool_disks, n = 0;
 		for (end = i; end < s->failed && t->failed[end] / l->pool_disks == pool; end++)
 			t->in_pool[n++] = t->failed[end] % l->pool_disks;
-		double share = n > s->bears;
-		if (n > s->bears && l->spec.local_place == PLACE_OVERLAP) {
+		double share = n > s->tolerance;
+		if (n > s->tolerance && l->spec.local_place == PLACE_OVERLAP) {
 			uint32_t lost;
-			burst_pool_overlap_broken(l, s->bears, t->in_pool, n, &lost);
+			burst_pool_overlap_broken(l, s->tolerance, t->in_pool, n, &lost);
 			share = (double)lost / l->pool_disks;
-		} else if (n > s->bears && l->spec.local_place == PLACE_DECLUSTERED &&
+		} else if (n > s->tolerance && l->spec.local_place == PLACE_DECLUSTERED &&
 			   s->model == BURST_STRIPES) {
-			share = stats_hypergeometric_above(l->pool_disks, n, l->rows, s->bears);
+			share = stats_hypergeometric_above(l->pool_disks, n, l->rows, s->tolerance);
 		}
 		t->share[pool] = share;
 	}
@@ -150,7 +150,7 @@ static void clear_shares(const struct sampler *s, struct trial *t)
 		t->share[t->failed[i] / s->sys->layout.pool_disks] = 0;
 }
 
-/* Whether more than net_bears broken pools could share a network stripe. */
+/* Whether more than net_tolerance broken pools could share a network stripe. */
 static bool pools_lose(const struct sampler *s, const struct trial *t)
 {
 	const struct layout *l = &s->sys->layout;
@@ -168,12 +168,12 @@ static bool pools_lose(const struct sampler *s, const struct trial *t)
 			uint32_t first = rack / l->columns * l->columns, together = 0;
 			for (uint32_t c = 0; c < l->columns; c++)
 				together += t->share[(first + c) * l->rack_pools + p] > 0;
-			if (together > s->net_bears)
+			if (together > s->net_tolerance)
 				return true;
 		}
 		racks_broken += broken;
 	}
-	return !clustered && racks_broken > s->net_bears;
+	return !clustered && racks_broken > s->net_tolerance;
 }
 
 /* s/-: whether some stripe set has more failed disks than it survives. */
@@ -193,7 +193,7 @@ static bool sets_lose(const struct sampler *s, struct trial *t)
 	qsort(t->set, n, sizeof(*t->set), compare_u32);
 	for (uint32_t i = 0; i < n; i++) {
 		same = i > 0 && t->set[i] == t->set[i - 1] ? same + 1 : 1;
-		if (same > s->net_bears)
+		if (same > s->net_tolerance)
 			return true;
 	}
 	return false;
@@ -204,8 +204,8 @@ static double pool_survives(const struct sampler *s, const struct trial *t, uint
 			    uint32_t p)
 {
 	const struct layout *l = &s->sys->layout;
-	double state[ENCODING_STRIPE_MAX + 2] = {1}; /* by lost columns, up to net_bears + 1 */
-	uint32_t top = s->net_bears + 1;
+	double state[ENCODING_STRIPE_MAX + 2] = {1}; /* by lost columns, up to net_tolerance + 1 */
+	uint32_t top = s->net_tolerance + 1;
 	for (uint32_t c = 0; c < l->columns; c++) {
 		double q = t->share[(first + c) * l->rack_pools + p];
 		if (q <= 0)
@@ -228,7 +228,7 @@ static double clustered_loss(const struct sampler *s, const struct trial *t)
 			uint32_t broken = 0;
 			for (uint32_t c = 0; c < l->columns; c++)
 				broken += t->share[(first + c) * l->rack_pools + p] > 0;
-			if (broken > s->net_bears)
+			if (broken > s->net_tolerance)
 				survives += pool_survives(s, t, first, p);
 		}
 	return -expm1(survives);
@@ -254,7 +254,7 @@ static int declustered_loss(const struct sampler *s, const struct trial *t, doub
 			share[n++] = sum / l->rack_pools;
 	}
 	*loss = 0;
-	if (n <= s->net_bears)
+	if (n <= s->net_tolerance)
 		return 0;
 	int rc = burst_stripe_loss(&b, share, n, &q);
 	if (rc == 0)
@@ -279,7 +279,7 @@ static int layout_loss(const struct sampler *s, const struct trial *t, double *l
  * Sets *loss to the probability of loss given the drawn layout: 0 or 1, except for
  * BURST_STRIPES.
  */
-static int judge(const struct sampler *s, struct trial *t, double *loss)
+static int trial_loss(const struct sampler *s, struct trial *t, double *loss)
 {
 	const struct layout *l = &s->sys->layout;
 	int rc = 0;
@@ -340,7 +340,7 @@ static int sample_task(void *arg, uint64_t task, struct rng *rng)
 	for (uint64_t i = 0; i < n && rc == 0; i++) {
 		double loss = 0;
 		draw_layout(s, &t, rng);
-		rc = judge(s, &t, &loss);
+		rc = trial_loss(s, &t, &loss);
 		if (rc == 0)
 			stats_add(&s->sums[task].loss, loss);
 		if (rc == 0 && loss > s->sums[task].most)
@@ -414,8 +414,8 @@ int burst_sample(const struct system *sys, enum burst_model model, const struct 
 		.failed = failed,
 		.racks = racks,
 		.rack_disks = l->rack_pools * l->pool_disks,
-		.bears = l->spec.lrc && l->columns == 1 ? any : (uint32_t)l->spec.local.p,
-		.net_bears = l->spec.lrc && l->columns > 1 ? any : (uint32_t)l->spec.net.p,
+		.tolerance = l->spec.lrc && l->columns == 1 ? any : (uint32_t)l->spec.local.p,
+		.net_tolerance = l->spec.lrc && l->columns > 1 ? any : (uint32_t)l->spec.net.p,
 		.trials = trials,
 	};
 	AUTO_FREE double *ways = calloc(((size_t)racks + 1) * (failed + 1), sizeof(*ways));
@@ -429,7 +429,7 @@ int burst_sample(const struct system *sys, enum burst_model model, const struct 
 		rc = lrc_loss_find(&s.loss, &sys->spec.encoding);
 	} else {
 		for (uint32_t j = 0; j <= l->columns; j++)
-			s.loss.share[j] = j > s.net_bears;
+			s.loss.share[j] = j > s.net_tolerance;
 	}
 	if (rc == 0)
 		rc = work_run(w, tasks, sample_task, &s);

@@ -20,6 +20,7 @@
  */
 #include "analysis/burst_stripes.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -50,6 +51,7 @@ static size_t at(const struct table *t, uint32_t a, uint32_t j)
 /* Adds an affected rack with share z of its disks failed: computes s' (now) from s (was). */
 static void add_rack(const struct table *t, const double *was, double z, uint32_t hit, double *now)
 {
+	assert(z >= 0 && z <= 1);
 	uint32_t top = (uint32_t)min_u64(hit, t->s->width);
 	memcpy(now, was, t->state * sizeof(*now));
 	for (uint32_t a = 1; a <= top; a++)
@@ -63,6 +65,7 @@ static void add_rack(const struct table *t, const double *was, double z, uint32_
 /* Returns the probability that one stripe is lost, from the state s of all `hit` affected racks. */
 static double stripe_loss(const struct table *t, const double *state, uint32_t hit)
 {
+	assert(hit >= 1);
 	double sum = 0;
 	uint32_t top = (uint32_t)min_u64(hit, t->s->width);
 	for (uint32_t a = 1; a <= top; a++) {

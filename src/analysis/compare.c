@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/compare.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/mend.h"
+#include "analysis/repair_cost.h"
 #include "base/base.h"
 #include "code/update.h"
 
@@ -35,6 +36,7 @@ static const struct family families[COMPARE_FAMILIES] = {
 
 const char *compare_family_name(enum compare_family family)
 {
+	assert((unsigned)family < ARRAY_LEN(families));
 	return families[family].name;
 }
 
@@ -66,7 +68,7 @@ static void consider(struct search *s, const struct encoding *e)
 }
 
 /* Adds the best code for the current parities to the points, and starts the search for the next. */
-static void settle(struct search *s)
+static void keep_best(struct search *s)
 {
 	if (!isinf(s->distance) && s->out->n < COMPARE_POINTS_MAX) {
 		struct compare_point *p = &s->out->points[s->out->n++];
@@ -124,7 +126,7 @@ static void search_mlec(struct search *s)
 								    .kind = ENCODING_MLEC,
 								    .mlec = {{n - pn, pn},
 									     {l - pl, pl}}});
-			settle(s);
+			keep_best(s);
 		}
 }
 
@@ -137,7 +139,7 @@ static void search_flat(struct search *s, bool net)
 			if (!narrow || divides(n, room))
 				consider(s,
 					 &(struct encoding){.kind = ENCODING_RS, .rs = {n - p, p}});
-		settle(s);
+		keep_best(s);
 	}
 }
 
@@ -148,7 +150,7 @@ static void search_lrc(struct search *s)
 			for (int k = groups; k + groups + r <= (int)s->base->racks; k += groups)
 				consider(s, &(struct encoding){.kind = ENCODING_LRC,
 							       .lrc = {k, groups, r}});
-			settle(s);
+			keep_best(s);
 		}
 }
 
@@ -176,7 +178,7 @@ struct judge {
 	struct compare *c;
 };
 
-static void judge_repair(const struct system *sys, const struct mend *m,
+static void judge_repair(const struct system *sys, const struct repair_cost *m,
 			 const struct nines_answer *nines, struct compare_point *p)
 {
 	p->repair_cross_per_year = m->disk.cross_bytes_per_day * SYSTEM_YEAR_S / 86400;
@@ -198,7 +200,7 @@ static int judge_task(void *arg, uint64_t task, struct rng *rng)
 	struct system_spec spec;
 	struct nines_options o;
 	struct nines_answer nines;
-	struct mend mend;
+	struct repair_cost cost;
 	char why[SYSTEM_WHY_MAX];
 	(void)rng;
 	AUTO_FREE struct system *sys = calloc(1, sizeof(*sys));
@@ -220,11 +222,11 @@ static int judge_task(void *arg, uint64_t task, struct rng *rng)
 					     (uint64_t)OVERLAP_STATES * lost_at_most(&p->encoding));
 	rc = nines_estimate(sys, &o, &nines, why, sizeof(why));
 	if (rc == 0)
-		rc = mend_study(sys, j->o->as_paper, &mend);
+		rc = repair_cost_find(sys, j->o->as_paper, &cost);
 	if (rc != 0)
 		return rc == -ENOMEM || rc == -EAGAIN ? rc : 0;
 	p->nines = nines.nines;
-	judge_repair(sys, &mend, &nines, p);
+	judge_repair(sys, &cost, &nines, p);
 	bool local = sys->layout.columns == 1;
 	struct update_cost u =
 		update_cost(&p->encoding, local ? UPDATE_ONE_RACK : UPDATE_RACK_EACH);

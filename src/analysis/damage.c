@@ -10,16 +10,17 @@
 
 /*
  * Returns the index of the table's entry for (i, u): the number of stripes with i known and u
- * unknown losses, i + u <= bears.
+ * unknown losses, i + u <= max_losses.
  */
 static size_t at(const struct level *level, uint32_t i, uint32_t u)
 {
-	return (size_t)i * (level->bears + 1) + u;
+	assert(i + u <= level->max_losses);
+	return (size_t)i * (level->max_losses + 1) + u;
 }
 
 static size_t table_doubles(const struct level *level)
 {
-	return (size_t)(level->bears + 1) * (level->bears + 1);
+	return (size_t)(level->max_losses + 1) * (level->max_losses + 1);
 }
 
 static size_t table_used(const struct damage *d)
@@ -37,9 +38,11 @@ static void table_clear(struct damage *d)
 static double move_up(struct damage *d, uint32_t i, uint32_t u, double moved)
 {
 	const struct level *l = d->level;
+	assert(i + u <= l->max_losses && moved >= 0);
 	double lost = moved * l->fatal[i + u + 1];
+	assert(lost <= moved);
 	d->table[at(l, i, u)] -= moved;
-	if (i + u < l->bears)
+	if (i + u < l->max_losses)
 		d->table[at(l, i, u + 1)] += moved - lost;
 	return lost;
 }
@@ -47,9 +50,9 @@ static double move_up(struct damage *d, uint32_t i, uint32_t u, double moved)
 /* Hits a nested level: the failing member loses the stripes that already have the most losses. */
 static double hit_nested(struct damage *d, double part)
 {
-	uint32_t bears = d->level->bears;
+	uint32_t max_losses = d->level->max_losses;
 	double left = part * d->level->stripes, lost = 0;
-	for (uint32_t j = bears + 1; j-- > 0;)
+	for (uint32_t j = max_losses + 1; j-- > 0;)
 		for (uint32_t i = 0; i <= j; i++) {
 			double have = d->table[at(d->level, i, j - i)];
 			double moved = have < left ? have : left;
@@ -98,9 +101,9 @@ static void find_other(const struct damage *d, uint32_t member, double *other)
 	for (uint32_t i = 0; i < d->unknown; i++)
 		count_member(l, &c, d->member_at[(d->head + i) % DAMAGE_UNKNOWN_MAX], here);
 	for (uint32_t i = 0; i < c.n; i++)
-		for (uint32_t j = l->bears; j > 0; j--)
+		for (uint32_t j = l->max_losses; j > 0; j--)
 			ways[j] += ways[j - 1] * c.count[i];
-	for (uint32_t j = 0; j <= l->bears; j++) {
+	for (uint32_t j = 0; j <= l->max_losses; j++) {
 		double all = ways[j] + (j > 0 ? c.here * ways[j - 1] : 0);
 		other[j] = all > 0 ? ways[j] / all : 1 - (double)j / l->racks;
 	}
@@ -113,7 +116,7 @@ static void find_chances(const struct damage *d, uint32_t member, double part, d
 	double alive = damage_alive(d);
 	if (l->racks > 0)
 		find_other(d, member, p);
-	for (uint32_t j = 0; j <= l->bears; j++) {
+	for (uint32_t j = 0; j <= l->max_losses; j++) {
 		if (l->clustered)
 			p[j] = part;
 		else if (l->racks > 0)
@@ -130,8 +133,8 @@ static double table_hit(struct damage *d, uint32_t member, double part)
 	if (l->nested && part < 1)
 		return hit_nested(d, part);
 	find_chances(d, member, part, p);
-	for (uint32_t i = 0; i <= l->bears; i++)
-		for (uint32_t u = l->bears - i + 1; u-- > 0;) {
+	for (uint32_t i = 0; i <= l->max_losses; i++)
+		for (uint32_t u = l->max_losses - i + 1; u-- > 0;) {
 			double have = d->table[at(l, i, u)], chance = p[i + u];
 			if (have > 0)
 				lost += move_up(d, i, u, chance < 1 ? have * chance : have);
@@ -143,8 +146,8 @@ static void table_detect(struct damage *d, uint32_t member)
 {
 	const struct level *l = d->level;
 	(void)member;
-	for (uint32_t u = 1; u <= l->bears; u++)
-		for (uint32_t i = l->bears - u + 1; i-- > 0;) {
+	for (uint32_t u = 1; u <= l->max_losses; u++)
+		for (uint32_t i = l->max_losses - u + 1; i-- > 0;) {
 			double share = u < d->unknown ? (double)u / d->unknown : 1;
 			double moved = d->table[at(l, i, u)] * share;
 			d->table[at(l, i, u)] -= moved;
@@ -155,9 +158,9 @@ static void table_detect(struct damage *d, uint32_t member)
 static uint32_t table_most(const struct damage *d, double *count)
 {
 	const struct level *l = d->level;
-	for (uint32_t i = l->bears; i > 0; i--) {
+	for (uint32_t i = l->max_losses; i > 0; i--) {
 		*count = 0;
-		for (uint32_t u = 0; i + u <= l->bears; u++)
+		for (uint32_t u = 0; i + u <= l->max_losses; u++)
 			*count += d->table[at(l, i, u)];
 		if (*count > 0)
 			return i;
@@ -174,7 +177,7 @@ static double table_rate(const struct damage *d, uint32_t losses)
 static void table_repair(struct damage *d, uint32_t losses, double part)
 {
 	const struct level *l = d->level;
-	for (uint32_t u = 0; losses + u <= l->bears; u++) {
+	for (uint32_t u = 0; losses + u <= l->max_losses; u++) {
 		double *from = &d->table[at(l, losses, u)];
 		double moved = part < 1 ? *from * part : *from;
 		*from -= moved;
@@ -185,7 +188,7 @@ static void table_repair(struct damage *d, uint32_t losses, double part)
 static uint32_t table_top(const struct damage *d)
 {
 	const struct level *l = d->level;
-	for (uint32_t j = l->bears; j > 0; j--)
+	for (uint32_t j = l->max_losses; j > 0; j--)
 		for (uint32_t i = 0; i <= j; i++)
 			if (d->table[at(l, i, j - i)] > 0)
 				return j;
@@ -196,8 +199,8 @@ static double table_missing(const struct damage *d)
 {
 	const struct level *l = d->level;
 	double sum = 0;
-	for (uint32_t i = 0; i <= l->bears; i++)
-		for (uint32_t u = 0; i + u <= l->bears; u++)
+	for (uint32_t i = 0; i <= l->max_losses; i++)
+		for (uint32_t u = 0; i + u <= l->max_losses; u++)
 			sum += d->table[at(l, i, u)] * (i + u);
 	return sum;
 }
@@ -245,12 +248,14 @@ size_t damage_bytes(const struct level *level)
 
 void damage_copy(struct damage *to, const struct damage *from)
 {
+	assert(to != from);
 	size_t used = damage_ops_of(from->level)->used(from);
 	memcpy(to, from, sizeof(*from) + used * sizeof(from->table[0]));
 }
 
 void damage_init(struct damage *d, const struct level *level)
 {
+	assert(level->members > 0 && level->max_losses <= LEVEL_LOSSES_MAX);
 	memset(d, 0, sizeof(*d));
 	d->level = level;
 	d->cost = 1;
@@ -307,16 +312,19 @@ static void choose_work(struct damage *d)
 	if (d->level->clustered && d->level->pace == LEVEL_PACE_FIXED)
 		d->known = d->busy; /* replacements are rebuilt one after the other */
 	d->busy_rate = ops->rate(d, d->busy) * d->share / d->cost;
+	assert(d->busy_rate > 0 && d->busy <= d->level->max_losses);
 }
 
 void damage_set_share(struct damage *d, double share)
 {
+	assert(share > 0 && share <= 1 && d->share > 0);
 	d->busy_rate *= share / d->share;
 	d->share = share;
 }
 
 static void detect_oldest(struct damage *d)
 {
+	assert(d->unknown > 0 && d->head < DAMAGE_UNKNOWN_MAX);
 	uint32_t member = d->member_at[d->head];
 	damage_ops_of(d->level)->detect(d, member);
 	if (d->known_named < DAMAGE_UNKNOWN_MAX)
@@ -338,11 +346,14 @@ double damage_fail(struct damage *d, uint32_t member, const struct damage_hit *h
 	 */
 	double waits = d->known + d->unknown;
 	d->cost = (d->cost * waits + hit->cost) / (waits + 1);
+	assert(hit->part >= 0 && hit->part <= 1 && d->cost > 0);
 	double lost = damage_ops_of(d->level)->hit(d, member, hit->part);
+	assert(lost >= 0);
 	uint32_t slot = (d->head + d->unknown) % DAMAGE_UNKNOWN_MAX;
 	d->detect_at[slot] = d->now + d->level->detect_s;
 	d->member_at[slot] = member;
 	d->unknown++;
+	assert(d->unknown <= DAMAGE_UNKNOWN_MAX);
 	choose_work(d);
 	return lost;
 }
@@ -371,6 +382,7 @@ static bool step(struct damage *d, double limit)
 		ops->repair(d, d->busy, all ? 1 : repaired / d->busy_count);
 		d->busy_count -= repaired;
 	}
+	assert(next >= d->now); /* time never goes back */
 	d->now = next;
 	if (!event)
 		return false;
@@ -388,6 +400,7 @@ void damage_advance(struct damage *d, double t)
 
 bool damage_walk(struct damage *d, double limit, uint32_t floor, double *met)
 {
+	assert(floor >= 1 && limit >= 0);
 	*met = 0;
 	for (;;) {
 		double rate = damage_alive(d) * d->level->fail_rate, began = d->now;

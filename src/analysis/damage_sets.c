@@ -9,8 +9,9 @@
  * Chunks that were repaired into spare space are treated as if they were on their member again.
  *
  * Table: a row for each set with losses:
- *   [set, unknown, part with 0 known losses, 1, ... bears]
+ *   [set, unknown, part with 0 known losses, 1, ... max_losses]
  */
+#include <assert.h>
 #include <string.h>
 
 #include "analysis/damage_impl.h"
@@ -23,7 +24,7 @@
 
 static size_t row_doubles(const struct level *l)
 {
-	return ROW_PARTS + l->bears + 1;
+	return ROW_PARTS + l->max_losses + 1;
 }
 
 static uint32_t rows_max(const struct level *l)
@@ -39,6 +40,7 @@ static size_t sets_doubles(const struct level *l)
 
 static double *row_at(const struct damage *d, uint32_t r)
 {
+	assert(r < rows_max(d->level));
 	return (double *)&d->table[r * row_doubles(d->level)];
 }
 
@@ -49,17 +51,20 @@ static void sets_clear(struct damage *d)
 
 static uint32_t clock_add(uint32_t a, uint32_t b, uint32_t n)
 {
+	assert(a < n && b < n);
 	return a + b >= n ? a + b - n : a + b;
 }
 
 static uint32_t clock_sub(uint32_t a, uint32_t b, uint32_t n)
 {
+	assert(a < n && b < n);
 	return a >= b ? a - b : a + n - b;
 }
 
 /* Returns the set in which `member` has position m. */
 static uint32_t set_of(const struct level *l, uint32_t member, uint32_t m)
 {
+	assert(member < l->members && m < l->base->width);
 	const struct baseset *b = l->base;
 	if (b->units == 1)
 		return clock_sub(member, b->domain[m], b->domains);
@@ -69,6 +74,7 @@ static uint32_t set_of(const struct level *l, uint32_t member, uint32_t m)
 
 static uint32_t member_of(const struct level *l, uint32_t set, uint32_t m)
 {
+	assert(set < l->members && m < l->base->width);
 	const struct baseset *b = l->base;
 	if (b->units == 1)
 		return clock_add(set, b->domain[m], b->domains);
@@ -106,9 +112,9 @@ static double sets_hit(struct damage *d, uint32_t member, double part)
 		if (row == NULL)
 			continue;
 		uint32_t u = (uint32_t)row[ROW_UNKNOWN];
-		for (uint32_t i = 0; i <= l->bears; i++) {
+		for (uint32_t i = 0; i <= l->max_losses; i++) {
 			uint32_t losses = i + u + 1;
-			double fatal = losses > l->bears ? 1 : l->fatal[losses];
+			double fatal = losses > l->max_losses ? 1 : l->fatal[losses];
 			double gone = row[ROW_PARTS + i] * fatal * part;
 			row[ROW_PARTS + i] -= gone;
 			lost += gone;
@@ -120,13 +126,14 @@ static double sets_hit(struct damage *d, uint32_t member, double part)
 
 static void sets_detect(struct damage *d, uint32_t member)
 {
+	assert(d->unknown > 0);
 	const struct level *l = d->level;
 	for (uint32_t m = 0; m < l->width; m++) {
 		double *row = find_row(d, set_of(l, member, m), false);
 		if (row == NULL)
 			continue;
 		row[ROW_UNKNOWN] -= 1;
-		memmove(&row[ROW_PARTS + 1], &row[ROW_PARTS], l->bears * sizeof(*row));
+		memmove(&row[ROW_PARTS + 1], &row[ROW_PARTS], l->max_losses * sizeof(*row));
 		row[ROW_PARTS] = 0;
 	}
 }
@@ -138,7 +145,7 @@ static uint32_t sets_most(const struct damage *d, double *count)
 	*count = 0;
 	for (uint32_t r = 0; r < d->sets; r++) {
 		const double *parts = row_at(d, r) + ROW_PARTS;
-		for (uint32_t i = l->bears; i > 0 && i >= most; i--) {
+		for (uint32_t i = l->max_losses; i > 0 && i >= most; i--) {
 			if (parts[i] <= 0)
 				continue;
 			*count = (i > most ? 0 : *count) + parts[i] * set_stripes(l);
@@ -180,6 +187,7 @@ static double sets_rate(const struct damage *d, uint32_t losses)
 
 static void sets_repair(struct damage *d, uint32_t losses, double part)
 {
+	assert(losses >= 1 && losses <= d->level->max_losses && part >= 0);
 	const struct level *l = d->level;
 	uint32_t kept = 0;
 	for (uint32_t r = 0; r < d->sets; r++) {
@@ -188,7 +196,7 @@ static void sets_repair(struct damage *d, uint32_t losses, double part)
 		row[ROW_PARTS + losses] -= moved;
 		row[ROW_PARTS] += moved;
 		bool damaged = row[ROW_UNKNOWN] > 0;
-		for (uint32_t i = 1; i <= l->bears; i++)
+		for (uint32_t i = 1; i <= l->max_losses; i++)
 			damaged |= row[ROW_PARTS + i] > 0;
 		if (!damaged)
 			continue;
@@ -202,7 +210,7 @@ static void sets_repair(struct damage *d, uint32_t losses, double part)
 /* Returns the most losses of a stripe of the set; 0 when all its stripes are lost. */
 static uint32_t row_top(const struct level *l, const double *row)
 {
-	uint32_t i = l->bears;
+	uint32_t i = l->max_losses;
 	while (i > 0 && row[ROW_PARTS + i] <= 0)
 		i--;
 	bool any = i > 0 || row[ROW_PARTS] > 0;
@@ -221,8 +229,8 @@ static uint32_t rows_top(const struct damage *d)
 
 static uint32_t sets_top(const struct damage *d)
 {
-	uint32_t top = rows_top(d), bears = d->level->bears;
-	return top < bears ? top : bears;
+	uint32_t top = rows_top(d), max_losses = d->level->max_losses;
+	return top < max_losses ? top : max_losses;
 }
 
 static double sets_missing(const struct damage *d)
@@ -231,7 +239,7 @@ static double sets_missing(const struct damage *d)
 	double sum = 0;
 	for (uint32_t r = 0; r < d->sets; r++) {
 		const double *row = row_at(d, r);
-		for (uint32_t i = 0; i <= l->bears; i++)
+		for (uint32_t i = 0; i <= l->max_losses; i++)
 			sum += row[ROW_PARTS + i] * (i + row[ROW_UNKNOWN]);
 	}
 	return sum * set_stripes(l);

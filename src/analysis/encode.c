@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/encode.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,7 @@ static int compare_doubles(const void *a, const void *b)
 int encode_measure(const struct encoding *e, const struct encode_options *o,
 		   struct encode_speed *speed)
 {
+	assert(o->cpu_s != NULL);
 	struct stripe s;
 	double slice[ENCODE_SLICES], user = encoding_data_chunks(e);
 	int rc = stripe_init(&s, e, o->chunk_bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/figures.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -30,7 +31,7 @@ void figure_burst(struct svg *doc, int panel, const char *title, const struct bu
 }
 
 void figure_disk_time(struct svg *doc, int panel, const char *const *names,
-		      const struct mend *const *m, size_t n)
+		      const struct repair_cost *const *m, size_t n)
 {
 	double hours[SCHEMES_MAX];
 	for (size_t i = 0; i < n; i++)
@@ -46,7 +47,7 @@ void figure_disk_time(struct svg *doc, int panel, const char *const *names,
 }
 
 void figure_pool_time_all(struct svg *doc, int panel, const char *const *names,
-			  const struct mend *const *m, size_t n)
+			  const struct repair_cost *const *m, size_t n)
 {
 	double hours[SCHEMES_MAX];
 	for (size_t i = 0; i < n; i++)
@@ -62,7 +63,7 @@ void figure_pool_time_all(struct svg *doc, int panel, const char *const *names,
 }
 
 void figure_pool_traffic(struct svg *doc, int panel, const char *const *names,
-			 const struct mend *const *m, size_t n)
+			 const struct repair_cost *const *m, size_t n)
 {
 	double cross[SCHEMES_MAX * 4];
 	for (size_t i = 0; i < n * 4; i++)
@@ -79,7 +80,7 @@ void figure_pool_traffic(struct svg *doc, int panel, const char *const *names,
 }
 
 void figure_pool_network(struct svg *doc, int panel, const char *title, const char *const *names,
-			 const struct mend *const *m, size_t n)
+			 const struct repair_cost *const *m, size_t n)
 {
 	double hours[SCHEMES_MAX * 4];
 	for (size_t i = 0; i < n * 4; i++)
@@ -96,7 +97,7 @@ void figure_pool_network(struct svg *doc, int panel, const char *title, const ch
 }
 
 void figure_pool_local(struct svg *doc, int panel, const char *const *names,
-		       const struct mend *const *m, size_t n)
+		       const struct repair_cost *const *m, size_t n)
 {
 	double hours[SCHEMES_MAX * 2];
 	for (size_t i = 0; i < n * 2; i++)

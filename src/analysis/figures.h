@@ -5,7 +5,7 @@
 
 #include "analysis/burst.h"
 #include "analysis/compare.h"
-#include "analysis/mend.h"
+#include "analysis/repair_cost.h"
 #include "analysis/svg.h"
 
 /* Plots PDL over failed disks and affected racks: figures 3.5, 3.14 and 3.18. */
@@ -13,19 +13,19 @@ void figure_burst(struct svg *doc, int panel, const char *title, const struct bu
 
 /* Plot repairs of n <= 16 schemes with these names: figures 3.6, 3.8 and 3.9. */
 void figure_disk_time(struct svg *doc, int panel, const char *const *names,
-		      const struct mend *const *m, size_t n);
+		      const struct repair_cost *const *m, size_t n);
 void figure_pool_time_all(struct svg *doc, int panel, const char *const *names,
-			  const struct mend *const *m, size_t n); /* R_ALL only */
+			  const struct repair_cost *const *m, size_t n); /* R_ALL only */
 void figure_pool_traffic(struct svg *doc, int panel, const char *const *names,
-			 const struct mend *const *m, size_t n);
+			 const struct repair_cost *const *m, size_t n);
 /*
  * Plot the time of the network stage for all methods, and of the stage inside the pool for R_HYB
  * and R_MIN.
  */
 void figure_pool_network(struct svg *doc, int panel, const char *title, const char *const *names,
-			 const struct mend *const *m, size_t n);
+			 const struct repair_cost *const *m, size_t n);
 void figure_pool_local(struct svg *doc, int panel, const char *const *names,
-		       const struct mend *const *m, size_t n);
+		       const struct repair_cost *const *m, size_t n);
 
 /* Throughput in GB/s at [(p - p_min) * columns + (k - k_min) / k_step]: figure 3.11. */
 struct figure_encode {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/fleet.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -43,8 +44,10 @@ struct fleet {
 
 static int groups_init(struct groups *g, const struct system *sys, double n)
 {
+	assert(n >= 1);
 	g->n = (uint32_t)n;
 	g->sharing = level_sharing(&g->level, sys);
+	assert(g->sharing >= 1 && g->n % g->sharing == 0); /* no racks are shared by a part */
 	if (g->sharing > 1) {
 		g->at_work = calloc(g->n, sizeof(*g->at_work));
 		g->at_work_n = calloc(g->n / g->sharing, sizeof(*g->at_work_n));
@@ -69,6 +72,7 @@ static void groups_fini(struct groups *g)
 
 static struct damage *group_at(const struct groups *g, uint32_t i)
 {
+	assert(i < g->n);
 	return (struct damage *)(void *)(g->states + i * g->bytes);
 }
 
@@ -92,6 +96,7 @@ static double share_racks(const struct groups *g, const uint32_t *work, uint32_t
 /* Advances all groups under repair in these racks to `now`, and removes the repaired ones. */
 static void racks_now(struct groups *g, uint32_t racks, double now)
 {
+	assert(g->sharing > 1 && racks < g->n / g->sharing);
 	uint32_t *work = g->at_work + (size_t)racks * g->sharing, *n = &g->at_work_n[racks];
 	for (double t = 0; *n > 0 && t < now;) {
 		t = fmin(share_racks(g, work, *n), now);
@@ -109,6 +114,7 @@ static void work_add(struct groups *g, uint32_t i)
 	for (uint32_t k = 0; k < g->at_work_n[racks]; k++)
 		if (work[k] == i)
 			return;
+	assert(g->at_work_n[racks] < g->sharing);
 	work[g->at_work_n[racks]++] = i;
 }
 
@@ -116,8 +122,10 @@ static void work_add(struct groups *g, uint32_t i)
 static struct damage *group_now(struct groups *g, uint32_t i, double now)
 {
 	struct damage *d = group_at(g, i);
+	assert(!g->is_touched[i] || g->touched_n > 0);
 	if (!g->is_touched[i]) {
 		g->is_touched[i] = true;
+		assert(g->touched_n < g->n);
 		g->touched[g->touched_n++] = i;
 		damage_init(d, &g->level);
 	}
@@ -158,6 +166,7 @@ static int fleet_init(struct fleet *f)
 int fleet_open(struct fleet **fleet, const struct system *sys, bool as_paper,
 	       const struct fleet_failures *failures, double mission_s)
 {
+	assert(mission_s > 0);
 	struct fleet *f = calloc(1, sizeof(*f));
 	if (f == NULL)
 		return -ENOMEM;
@@ -202,6 +211,7 @@ static int due_add(struct fleet *f, double time, uint32_t disk)
 
 static double lifetime_s(const struct fleet *f, double hazard)
 {
+	assert(hazard >= 0);
 	return f->scale_s * (f->shape == 1 ? hazard : pow(hazard, 1 / f->shape));
 }
 
@@ -211,6 +221,7 @@ static double lifetime_s(const struct fleet *f, double hazard)
  */
 static int draw_disk(struct fleet *f, struct rng *rng, uint32_t disk, double first_s)
 {
+	assert(first_s >= 0);
 	int rc = 0;
 	for (double t = first_s; rc == 0 && t < f->mission_s;) {
 		rc = due_add(f, t, disk);
@@ -263,6 +274,7 @@ static int by_time(const void *a, const void *b)
 static uint32_t group_of_disk(const struct fleet *f, uint32_t disk, uint32_t *member)
 {
 	const struct layout *l = &f->sys->layout;
+	assert(disk < l->disks);
 	if (f->disks.n == 1) {
 		*member = disk;
 		return 0;
@@ -278,6 +290,7 @@ static uint32_t group_of_disk(const struct fleet *f, uint32_t disk, uint32_t *me
 static uint32_t group_of_pool(const struct fleet *f, uint32_t pool)
 {
 	const struct layout *l = &f->sys->layout;
+	assert(pool < l->pools);
 	if (f->pools.n == 1)
 		return 0;
 	return pool / l->rack_pools / l->columns * l->rack_pools + pool % l->rack_pools;
@@ -302,10 +315,11 @@ static bool pool_lost(struct fleet *f, struct rng *rng, uint32_t pool, double lo
 	if (f->catastrophic[pool])
 		return false;
 	f->catastrophic[pool] = true;
+	assert(lost > 0 && f->two_levels);
 	struct split_sample at = {lost / -expm1(-lost), damage_missing(local)};
 	struct damage_hit hit = pool_hit(f->sys, f->as_paper, &at, f->disks.level.stripes);
 	double now = local->now;
-	if (!pool_hit_stays(f->sys->policy.method)) {
+	if (!pool_hit_keeps_damage(f->sys->policy.method)) {
 		damage_init(local, &f->disks.level);
 		local->now = now;
 	}
@@ -327,8 +341,8 @@ static bool is_out(const struct fleet *f, struct rng *rng, const struct damage *
 	return f->trace == NULL && rng_chance(rng, 1 - (double)damage_alive(d) / d->level->members);
 }
 
-static bool play(struct fleet *f, struct rng *rng, const struct failure_at *at,
-		 struct fleet_mission *out)
+static bool apply_failure(struct fleet *f, struct rng *rng, const struct failure_at *at,
+			  struct fleet_mission *out)
 {
 	uint32_t member, group = group_of_disk(f, at->disk, &member);
 	struct damage *d = group_now(&f->disks, group, at->time);
@@ -353,7 +367,7 @@ int fleet_run(struct fleet *f, struct rng *rng, struct fleet_mission *out)
 	if (f->due_n > 0)
 		qsort(f->due, f->due_n, sizeof(f->due[0]), by_time);
 	for (size_t i = 0; i < f->due_n && !out->lost; i++)
-		if (play(f, rng, &f->due[i], out)) {
+		if (apply_failure(f, rng, &f->due[i], out)) {
 			out->lost = true;
 			out->lost_at_s = f->due[i].time;
 		}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/level.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 
@@ -13,6 +14,7 @@ static double smaller(double a, double b)
 
 double level_rate(const struct level *level, uint32_t losses, uint32_t known, uint32_t alive)
 {
+	assert(losses >= 1 && losses <= level->max_losses);
 	double rate = level->rate[losses];
 	switch (level->pace) {
 	case LEVEL_PACE_FIXED:
@@ -46,6 +48,7 @@ double level_disk_groups(const struct system *sys)
 
 uint32_t level_sharing(const struct level *level, const struct system *sys)
 {
+	assert(level->load >= 0);
 	return level->load > 0 ? sys->layout.rack_pools : 1;
 }
 
@@ -56,7 +59,7 @@ static int set_bearable(struct level *level, int p)
 		return -EINVAL;
 	if (p > LEVEL_LOSSES_MAX)
 		return -EOPNOTSUPP;
-	level->bears = (uint32_t)p;
+	level->max_losses = (uint32_t)p;
 	level->fatal[p + 1] = 1;
 	return 0;
 }
@@ -73,10 +76,11 @@ static int set_code(struct level *level, const struct system *sys, double *reads
 		int rc = lrc_odds_find(&odds, &sys->spec.encoding.lrc);
 		if (rc != 0)
 			return rc;
-		level->bears = odds.bears;
-		for (uint32_t j = 1; j <= odds.bears + 1; j++)
+		assert(odds.max_losses <= LEVEL_LOSSES_MAX);
+		level->max_losses = odds.max_losses;
+		for (uint32_t j = 1; j <= odds.max_losses + 1; j++)
 			level->fatal[j] = odds.fatal[j];
-		for (uint32_t j = 1; j <= odds.bears; j++)
+		for (uint32_t j = 1; j <= odds.max_losses; j++)
 			reads[j] = odds.reads[j];
 		return 0;
 	}
@@ -92,7 +96,7 @@ static void set_local_pace(struct level *level, const struct system *sys, const 
 	double chunks = sys->bandwidth.disk / (double)sys->spec.chunk_bytes;
 	double n = level->width, others = level->members - 1.0;
 	level->member_rate = chunks;
-	for (uint32_t j = 1; j <= level->bears; j++)
+	for (uint32_t j = 1; j <= level->max_losses; j++)
 		level->rate[j] = level->clustered ? chunks * smaller(1, (n - j) / reads[j])
 						  : chunks * others / (reads[j] + j);
 	level->pace = level->clustered      ? LEVEL_PACE_FIXED
@@ -103,6 +107,7 @@ static void set_local_pace(struct level *level, const struct system *sys, const 
 /* Returns the chunks that cross racks to repair a stripe with j losses. */
 static double crossing(const struct system *sys, double reads, uint32_t j)
 {
+	assert(j >= 1);
 	return sys->policy.site == REPAIR_AT_SERVER ? reads + j : 2 * reads + 2.0 * (j - 1);
 }
 
@@ -112,7 +117,7 @@ static void set_network_pace(struct level *level, const struct system *sys, cons
 	const struct layout *l = &sys->layout;
 	double chunk = (double)sys->spec.chunk_bytes;
 	double disk = sys->bandwidth.disk / chunk, rack = sys->bandwidth.rack / chunk;
-	for (uint32_t j = 1; j <= level->bears; j++) {
+	for (uint32_t j = 1; j <= level->max_losses; j++) {
 		if (level->clustered) {
 			double in = sys->policy.site == REPAIR_AT_SERVER ? 1 : reads[j];
 			double out = reads[j] / (level->width - j);
@@ -169,7 +174,7 @@ static void set_pool_pace(struct level *level, const struct system *sys, bool as
 	double racks = level->clustered ? l->columns : l->spec.racks;
 	level->pace = anywhere ? LEVEL_PACE_FIXED : LEVEL_PACE_TARGETS;
 	level->sources = fmax(1, (racks - 1) * in / k);
-	for (uint32_t j = 1; j <= level->bears; j++)
+	for (uint32_t j = 1; j <= level->max_losses; j++)
 		level->rate[j] =
 			anywhere ? speed.bytes_per_s * crossing(sys, k, 1) / crossing(sys, k, j)
 				 : speed.bytes_per_s;

@@ -32,7 +32,7 @@ struct level {
 	uint32_t members;
 	uint32_t width, k;
 	uint32_t
-		bears; /* most losses that a stripe may survive: p; an LRC does not survive all such */
+		max_losses; /* most losses that a stripe may survive: p; an LRC does not survive all such */
 	double fatal[LEVEL_LOSSES_MAX +
 		     2]; /* [j]: probability that loss j is fatal if j - 1 were not */
 	double stripes;

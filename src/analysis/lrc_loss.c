@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/lrc_loss.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ static int count_patterns(struct lrc_loss *out, const struct lrc_shape *s, int m
 /* Advances `set` to the next j-subset of 0..n-1 in lexicographic order. False after the last. */
 static bool next_subset(int *set, int j, int n)
 {
+	assert(j >= 1 && j <= n);
 	int i = j - 1;
 	while (i >= 0 && set[i] == n - j + i)
 		i--;
@@ -114,7 +116,7 @@ static int ask(const struct codec *c, int j, int n, struct rng *rng, struct lrc_
 	return 0;
 }
 
-static int ask_all(struct lrc_loss *out, const struct encoding *e, int bears, int most)
+static int ask_all(struct lrc_loss *out, const struct encoding *e, int max_losses, int most)
 {
 	struct codec *c;
 	struct rng rng;
@@ -122,7 +124,7 @@ static int ask_all(struct lrc_loss *out, const struct encoding *e, int bears, in
 	int rc = codec_open(e, &c);
 	if (rc != 0)
 		return rc;
-	for (int j = bears + 1; j <= most && rc == 0; j++)
+	for (int j = max_losses + 1; j <= most && rc == 0; j++)
 		rc = ask(c, j, encoding_total_chunks(e), &rng, out);
 	codec_close(c);
 	return rc;
@@ -130,16 +132,16 @@ static int ask_all(struct lrc_loss *out, const struct encoding *e, int bears, in
 
 int lrc_loss_find(struct lrc_loss *out, const struct encoding *e)
 {
-	int n = encoding_total_chunks(e), bears = encoding_tolerance(e);
+	int n = encoding_total_chunks(e), max_losses = encoding_tolerance(e);
 	int most = n - encoding_data_chunks(e); /* no code survives more */
 	out->exact = true;
 	for (int j = 0; j <= n; j++) {
-		out->share[j] = out->low[j] = out->high[j] = j > bears;
-		out->survived[j] = j <= bears;
+		out->share[j] = out->low[j] = out->high[j] = j > max_losses;
+		out->survived[j] = j <= max_losses;
 	}
 	if (e->kind != ENCODING_LRC)
 		return 0;
 	if (most > COUNTED_MAX || !gf_lrc_is_maximally_recoverable(&e->lrc))
-		return ask_all(out, e, bears, most);
+		return ask_all(out, e, max_losses, most);
 	return count_patterns(out, &e->lrc, most);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/lrc_odds.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -30,6 +31,7 @@ static void draw(struct rng *rng, int *chunks, int n, int want)
  * repaired; 0 when no such pattern was drawn. */
 static int mean_reads(const struct codec *c, int n, int j, double *reads)
 {
+	assert(j >= 1 && j < n);
 	struct rng rng;
 	int chunks[ENCODING_STRIPE_MAX] = {0};
 	double sum = 0;
@@ -67,7 +69,7 @@ static int find(struct lrc_odds *odds, const struct lrc_shape *s, const struct c
 		return rc;
 	while (most > 1 && loss->survived[most] <= 0)
 		most--;
-	odds->bears = (uint32_t)most;
+	odds->max_losses = (uint32_t)most;
 	for (int j = s->globals + 2; j <= most; j++) {
 		double fatal = 1 - loss->survived[j] / loss->survived[j - 1];
 		odds->fatal[j] = fatal > 0 ? fatal : 0;

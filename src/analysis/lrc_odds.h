@@ -13,7 +13,7 @@
 #define LRC_ODDS_MAX 63
 
 struct lrc_odds {
-	uint32_t bears; /* most losses that may be survived: groups + globals */
+	uint32_t max_losses; /* most losses that may be survived: groups + globals */
 	double fatal[LRC_ODDS_MAX +
 		     2]; /* [j]: probability that loss j is fatal if j - 1 were not */
 	double reads[LRC_ODDS_MAX + 1]; /* [j]: mean number of chunks read to rebuild j losses */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/markov.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
  */
 double markov_mean_time(double *rate, double *loss, uint32_t n)
 {
+	assert(n >= 1);
 	double time[LEVEL_LOSSES_MAX * 64];
 	if (n == 0 || n > sizeof(time) / sizeof(time[0]))
 		return 0;
@@ -40,6 +42,7 @@ double markov_mean_time(double *rate, double *loss, uint32_t n)
 
 double markov_device_time(uint32_t n, uint32_t p, double fail, double repair)
 {
+	assert(p < n && fail > 0);
 	/* The time from j to j + 1 down: 1/up + down/up * the time from j - 1. */
 	double step = 0, sum = 0;
 	for (uint32_t j = 0; j <= p && j < n; j++) {
@@ -53,6 +56,7 @@ double markov_device_time(uint32_t n, uint32_t p, double fail, double repair)
 /* Returns the probability that the next failure hits a stripe that has j losses. */
 static double hit_chance(const struct level *l, uint32_t j, double part)
 {
+	assert(j <= l->width);
 	if (l->clustered)
 		return part;
 	double p = part * (l->width - j) / (l->members - j);
@@ -63,15 +67,16 @@ static double hit_chance(const struct level *l, uint32_t j, double part)
 static void count_stripes(const struct level *l, double part, double *stripes)
 {
 	stripes[0] = l->stripes;
-	for (uint32_t j = 1; j <= l->bears + 1; j++)
+	for (uint32_t j = 1; j <= l->max_losses + 1; j++)
 		stripes[j] = stripes[j - 1] * hit_chance(l, j - 1, part) *
-			     (j <= l->bears ? 1 - l->fatal[j] : 1);
+			     (j <= l->max_losses ? 1 - l->fatal[j] : 1);
 }
 
 /* Returns the rate at which repair leaves state j. */
 static double way_down(const struct level *l, const struct damage_hit *hit, double stripes,
 		       uint32_t j)
 {
+	assert(j >= 1);
 	double rate = level_rate(l, j, j, l->members - j);
 	if (l->pace == LEVEL_PACE_SETS) /* only the members of one set are read */
 		rate = l->member_rate * (l->width - j) / l->k;
@@ -83,7 +88,7 @@ static double way_down(const struct level *l, const struct damage_hit *hit, doub
 
 double markov_level_rate(const struct level *level, const struct damage_hit *hit)
 {
-	uint32_t n = level->bears + 1;
+	uint32_t n = level->max_losses + 1;
 	double stripes[LEVEL_LOSSES_MAX + 2], loss[LEVEL_LOSSES_MAX + 1] = {0};
 	double rate[(LEVEL_LOSSES_MAX + 1) * (LEVEL_LOSSES_MAX + 1)] = {0};
 	count_stripes(level, hit->part, stripes);
@@ -104,7 +109,7 @@ double markov_level_rate(const struct level *level, const struct damage_hit *hit
 void markov_level_loss(const struct level *level, double *lost, double *missing)
 {
 	double stripes[LEVEL_LOSSES_MAX + 2];
-	double failed = level->bears + 1.0,
+	double failed = level->max_losses + 1.0,
 	       chunks = failed * level->stripes * level->width / level->members;
 	count_stripes(level, 1, stripes);
 	/*
@@ -116,7 +121,7 @@ void markov_level_loss(const struct level *level, double *lost, double *missing)
 		*missing = chunks / 2 - *lost * failed / 2;
 		return;
 	}
-	double m = stripes[level->bears + 1];
+	double m = stripes[level->max_losses + 1];
 	*lost = m / -expm1(-m);
 	*missing = chunks - *lost * failed;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/nines.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -18,6 +19,7 @@ static const char *const by_names[] = {"auto", "markov", "split", "simulate"};
 
 const char *nines_by_name(enum nines_by by)
 {
+	assert((unsigned)by < ARRAY_LEN(by_names));
 	return by_names[by];
 }
 
@@ -46,6 +48,7 @@ void nines_options_default(struct nines_options *o)
 /* Returns the probability that an event of this rate (a second) happens during the mission. */
 static double in_mission(const struct nines_options *o, double rate)
 {
+	assert(rate >= 0 && o->years > 0);
 	return -expm1(-rate * o->years * SYSTEM_YEAR_S);
 }
 

@@ -39,13 +39,13 @@ struct nines_options {
 	const struct fleet_failures *failures; /* simulate: NULL for exponential */
 
 	/*
-	 * Uses the paper's assumptions instead of the behaviour of code/repair.h.
-	 * Paper: R_FCO fetches chunks in any order, so a pool is catastrophic until all are rebuilt.
-	 * Under a declustered network rebuilt chunks go to any rack. Under a clustered network data
-	 * is lost when pn + 1 pools are catastrophic, whichever stripes they lost, and rebuilt chunks
-	 * are written as fast as the rack allows.
-	 * Planners: lost stripes come first, rebuilt chunks stay in their pool (except for R_ALL),
-	 * and data is lost only when lost local stripes belong to one network stripe.
+	 * Uses the paper's assumptions instead of the behaviour of code/repair.h. Paper: R_FCO
+	 * fetches chunks in any order, so a pool is catastrophic until all are rebuilt. Under a
+	 * declustered network rebuilt chunks go to any rack. Under a clustered network data is lost
+	 * when pn + 1 pools are catastrophic, whichever stripes they lost, and rebuilt chunks are
+	 * written as fast as the rack allows. Planners: lost stripes come first, rebuilt chunks
+	 * stay in their pool (except for R_ALL), and data is lost only when lost local stripes
+	 * belong to one network stripe.
 	 */
 	bool as_paper;
 };

@@ -132,7 +132,7 @@ static int run_pool(const struct batches *b, struct found *f, struct rng *rng, s
 {
 	struct split_spec spec = {.level = b->disks,
 				  .states = b->o->states,
-				  .stays = pool_hit_stays(b->sys->policy.method)};
+				  .survives_loss = pool_hit_keeps_damage(b->sys->policy.method)};
 	int rc = 0;
 	f->runs = calloc(b->pool_runs, sizeof(*f->runs));
 	if (f->runs == NULL)

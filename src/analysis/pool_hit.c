@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/pool_hit.h"
 
+#include <assert.h>
+
 /* Returns the chunks over the network for each lost local stripe. */
 static double chunks_each(const struct system *sys, bool as_paper, const struct split_sample *at)
 {
@@ -21,6 +23,7 @@ static double chunks_each(const struct system *sys, bool as_paper, const struct 
 struct damage_hit pool_hit(const struct system *sys, bool as_paper, const struct split_sample *at,
 			   double stripes)
 {
+	assert(at->lost > 0 && stripes > 0);
 	double cost = chunks_each(sys, as_paper, at) * (double)sys->spec.chunk_bytes;
 	double part = at->lost < stripes ? at->lost / stripes : 1;
 	if (sys->policy.method == REPAIR_ALL)
@@ -31,7 +34,7 @@ struct damage_hit pool_hit(const struct system *sys, bool as_paper, const struct
 	return (struct damage_hit){part, cost};
 }
 
-bool pool_hit_stays(enum repair_method method)
+bool pool_hit_keeps_damage(enum repair_method method)
 {
 	return method == REPAIR_HYB || method == REPAIR_MIN;
 }

@@ -30,6 +30,6 @@ struct damage_hit pool_hit(const struct system *sys, bool as_paper, const struct
  * Whether the pool keeps the damage that did not lose stripes. Under R_ALL and R_FCO all its failed
  * chunks are rebuilt over the network, so the pool itself has no damage left.
  */
-bool pool_hit_stays(enum repair_method method);
+bool pool_hit_keeps_damage(enum repair_method method);
 
 #endif

@@ -16,6 +16,7 @@
 
 void sheet_init(struct sheet *s, const struct sheet_column *columns, size_t columns_n)
 {
+	assert(columns_n >= 1 && columns_n <= SHEET_COLUMNS_MAX);
 	assert(columns_n <= SHEET_COLUMNS_MAX);
 	*s = (struct sheet){.columns = columns, .columns_n = columns_n};
 }
@@ -52,6 +53,7 @@ static int make_room(struct sheet *s)
 
 int sheet_add(struct sheet *s, ...)
 {
+	assert(s->columns_n > 0);
 	int rc = make_room(s);
 	if (rc != 0)
 		return rc;

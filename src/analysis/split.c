@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/split.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #define EXTRA_WORTH 1e-4 /* a stage that adds a smaller part is the last */
 
 /* States with weights, in one block. */
-struct crowd {
+struct population {
 	size_t bytes; /* of a state */
 	size_t n, cap;
 	char *states;
@@ -35,18 +36,18 @@ struct losses {
 struct run {
 	const struct split_spec *spec;
 	struct rng *rng;
-	struct crowd now, next;
+	struct population now, next;
 	struct losses losses;
-	struct crowd branch; /* pending states of the current start */
+	struct population branch; /* pending states of the current start */
 	struct damage *scratch, *second, *work;
 };
 
-static struct damage *state_at(const struct crowd *c, size_t i)
+static struct damage *state_at(const struct population *c, size_t i)
 {
 	return (struct damage *)(void *)(c->states + i * c->bytes);
 }
 
-static int crowd_room(struct crowd *c, size_t n)
+static int population_room(struct population *c, size_t n)
 {
 	if (n <= c->cap)
 		return 0;
@@ -63,15 +64,16 @@ static int crowd_room(struct crowd *c, size_t n)
 	return 0;
 }
 
-static void crowd_fini(struct crowd *c)
+static void population_fini(struct population *c)
 {
 	free(c->states);
 	free(c->weight);
 }
 
-static int crowd_add(struct crowd *c, const struct damage *d, double weight)
+static int population_add(struct population *c, const struct damage *d, double weight)
 {
-	int rc = crowd_room(c, c->n + 1);
+	assert(weight >= 0); /* tiny weights may underflow to 0 */
+	int rc = population_room(c, c->n + 1);
 	if (rc != 0)
 		return rc;
 	damage_copy(state_at(c, c->n), d);
@@ -81,6 +83,7 @@ static int crowd_add(struct crowd *c, const struct damage *d, double weight)
 
 static int losses_add(struct losses *l, const struct split_sample *sample, double weight)
 {
+	assert(weight >= 0 && l->n <= l->cap); /* tiny weights may underflow to 0 */
 	if (l->n == l->cap) {
 		size_t cap = l->cap == 0 ? 256 : l->cap * 2;
 		struct split_sample *at = realloc(l->at, cap * sizeof(*at));
@@ -106,8 +109,10 @@ static int losses_add(struct losses *l, const struct split_sample *sample, doubl
 static void draw_even(struct rng *rng, const double *weight, size_t n, size_t want, size_t *out)
 {
 	double sum = 0, done = 0;
+	assert(n > 0);
 	for (size_t i = 0; i < n; i++)
 		sum += weight[i];
+	assert(sum >= 0);
 	double at = rng_unit(rng);
 	size_t k = 0;
 	for (size_t i = 0; i < n && k < want; i++) {
@@ -135,7 +140,7 @@ static int fail(struct run *r, struct damage *d, uint32_t member, double *weight
 	double p = -expm1(-lost);
 	struct split_sample sample = {lost / p, damage_missing(d)};
 	int rc = losses_add(&r->losses, &sample, *weight * p);
-	if (!s->stays)
+	if (!s->survives_loss)
 		*weight *= exp(-lost);
 	return rc;
 }
@@ -171,12 +176,13 @@ static int simulate_to(struct run *r, struct damage *d, uint32_t floor, double *
 static int branch_to(struct run *r, struct damage *d, uint32_t member, uint32_t floor, bool last,
 		     double weight)
 {
+	assert(floor <= r->spec->level->max_losses);
 	int rc = fail(r, d, member, &weight);
 	if (rc != 0 || weight <= 0)
 		return rc;
 	if (last || damage_top(d) > floor)
-		return crowd_add(&r->next, d, weight);
-	return r->branch.n < BRANCHES_MAX ? crowd_add(&r->branch, d, weight) : 0;
+		return population_add(&r->next, d, weight);
+	return r->branch.n < BRANCHES_MAX ? population_add(&r->branch, d, weight) : 0;
 }
 
 /*
@@ -185,15 +191,17 @@ static int branch_to(struct run *r, struct damage *d, uint32_t member, uint32_t 
  */
 static int branch(struct run *r, struct damage *d, uint32_t floor, uint32_t stage, double *weight)
 {
-	bool last = stage >= r->spec->level->bears;
+	bool last = stage >= r->spec->level->max_losses;
 	uint32_t worse, other;
 	double hazard, met;
 	damage_copy(r->scratch, d);
 	damage_walk(d, INFINITY, floor, &hazard);
+	assert(hazard >= 0);
 	double q = -expm1(-hazard), with = *weight * q;
 	damage_walk(r->scratch, -log1p(-rng_unit(r->rng) * q), floor, &met);
 	*weight *= exp(-hazard);
 	double share = damage_draw_both(r->scratch, r->rng, &worse, &other);
+	assert(share >= 0 && share <= 1);
 	int rc = 0;
 	if (share < 1) {
 		damage_copy(r->second, r->scratch);
@@ -208,8 +216,9 @@ static int branch(struct run *r, struct damage *d, uint32_t floor, uint32_t stag
  * Russian roulette: continues a state of low weight with a low probability, and raises its
  * weight by the inverse. False: the state is dropped.
  */
-static bool goes_on(struct run *r, double *weight, double start)
+static bool survives_roulette(struct run *r, double *weight, double start)
 {
+	assert(start >= 0);
 	double least = start * ROULETTE;
 	if (*weight >= least)
 		return true;
@@ -224,7 +233,7 @@ static bool goes_on(struct run *r, double *weight, double start)
  * reach so many losses again takes as many failures. In later stages that adds little and would be
  * most of the work, so only LATER_SHARE of the states are continued, with a higher weight.
  */
-static bool worth_the_rest(struct run *r, uint32_t stage, double *weight)
+static bool continues_cycle(struct run *r, uint32_t stage, double *weight)
 {
 	if (stage < LATER_STAGE)
 		return true;
@@ -236,20 +245,22 @@ static bool worth_the_rest(struct run *r, uint32_t stage, double *weight)
 
 static int run_start(struct run *r, size_t i, uint32_t stage)
 {
-	uint32_t bears = r->spec->level->bears, floor = stage < bears ? stage : bears;
+	uint32_t max_losses = r->spec->level->max_losses,
+		 floor = stage < max_losses ? stage : max_losses;
+	assert(i < r->now.n && r->branch.n == 0);
 	double start = r->now.weight[i];
-	int rc = crowd_add(&r->branch, state_at(&r->now, i), start);
+	int rc = population_add(&r->branch, state_at(&r->now, i), start);
 	while (rc == 0 && r->branch.n > 0) {
 		struct damage *d = r->work;
 		double weight = r->branch.weight[--r->branch.n];
 		damage_copy(d, state_at(&r->branch, r->branch.n));
-		while (rc == 0 && goes_on(r, &weight, start)) {
+		while (rc == 0 && survives_roulette(r, &weight, start)) {
 			bool there;
 			rc = simulate_to(r, d, floor, &weight, &there);
 			if (rc != 0 || !there)
 				break;
 			rc = branch(r, d, floor, stage, &weight);
-			if (rc == 0 && (weight <= 0 || !worth_the_rest(r, stage, &weight)))
+			if (rc == 0 && (weight <= 0 || !continues_cycle(r, stage, &weight)))
 				break;
 		}
 	}
@@ -259,6 +270,7 @@ static int run_start(struct run *r, size_t i, uint32_t stage)
 static int resample(struct run *r)
 {
 	uint32_t want = r->spec->states;
+	assert(r->next.n > 0 && want > 0);
 	double sum = 0;
 	for (size_t i = 0; i < r->next.n; i++)
 		sum += r->next.weight[i];
@@ -268,7 +280,7 @@ static int resample(struct run *r)
 	draw_even(r->rng, r->next.weight, r->next.n, want, pick);
 	r->now.n = 0;
 	for (uint32_t k = 0; k < want; k++) {
-		int rc = crowd_add(&r->now, state_at(&r->next, pick[k]), sum / want);
+		int rc = population_add(&r->now, state_at(&r->next, pick[k]), sum / want);
 		if (rc != 0)
 			return rc;
 	}
@@ -288,11 +300,11 @@ static int first_stage(struct run *r, double *cycle_s)
 		damage_init(r->scratch, level);
 		int rc = fail(r, r->scratch, damage_draw(r->scratch, r->rng), &weight);
 		if (rc == 0 && weight > 0)
-			rc = crowd_add(&r->next, r->scratch, weight);
+			rc = population_add(&r->next, r->scratch, weight);
 		size_t before = r->losses.n;
 		double sum = r->losses.sum;
 		if (rc == 0)
-			rc = simulate_to(r, r->scratch, level->bears + 1, &weight, &there);
+			rc = simulate_to(r, r->scratch, level->max_losses + 1, &weight, &there);
 		r->losses.n = before; /* the stages count the losses of this cycle */
 		r->losses.sum = sum;
 		if (rc != 0)
@@ -305,7 +317,7 @@ static int first_stage(struct run *r, double *cycle_s)
 
 static int all_stages(struct run *r, struct split_result *out)
 {
-	uint32_t bears = r->spec->level->bears;
+	uint32_t max_losses = r->spec->level->max_losses;
 	int rc = first_stage(r, &out->cycle_s);
 	for (uint32_t stage = 1; rc == 0 && r->now.n > 0; stage++) {
 		double before = r->losses.sum;
@@ -313,8 +325,9 @@ static int all_stages(struct run *r, struct split_result *out)
 		for (size_t i = 0; rc == 0 && i < r->now.n; i++)
 			rc = run_start(r, i, stage);
 		out->stages = stage;
-		bool worth = stage < bears || r->losses.sum - before > EXTRA_WORTH * r->losses.sum;
-		if (rc != 0 || r->next.n == 0 || !worth || stage > bears + EXTRA_STAGES_MAX)
+		bool worth =
+			stage < max_losses || r->losses.sum - before > EXTRA_WORTH * r->losses.sum;
+		if (rc != 0 || r->next.n == 0 || !worth || stage > max_losses + EXTRA_STAGES_MAX)
 			break;
 		rc = resample(r);
 	}
@@ -339,6 +352,7 @@ static int collect(struct run *r, struct split_result *out)
 
 int split_run(const struct split_spec *spec, struct rng *rng, struct split_result *out)
 {
+	assert(spec->states > 0 && (spec->hits == NULL || spec->hits_n > 0));
 	size_t bytes = damage_bytes(spec->level);
 	struct run r = {.spec = spec, .rng = rng};
 	r.scratch = malloc(bytes);
@@ -351,9 +365,9 @@ int split_run(const struct split_spec *spec, struct rng *rng, struct split_resul
 		rc = all_stages(&r, out);
 	if (rc == 0)
 		rc = collect(&r, out);
-	crowd_fini(&r.now);
-	crowd_fini(&r.next);
-	crowd_fini(&r.branch);
+	population_fini(&r.now);
+	population_fini(&r.next);
+	population_fini(&r.branch);
 	free(r.losses.at);
 	free(r.losses.weight);
 	free(r.scratch);

@@ -20,10 +20,10 @@
  * the rest of the weight continues. After the last stage more stages with further failures follow
  * until they add almost nothing.
  *
- * A level that *stays* continues with all of the weight: a pool whose lost stripes are rebuilt over
- * the network (R_HYB, R_MIN) keeps its other damage, and a second loss follows much sooner than a
- * first. Otherwise the cycle ends with the loss, because the level has no damage afterwards (R_ALL,
- * R_FCO: all failed chunks are rebuilt) or because data is lost.
+ * A level that *survives* a loss continues with all of the weight: a pool whose lost stripes are
+ * rebuilt over the network (R_HYB, R_MIN) keeps its other damage, and a second loss follows much
+ * sooner than a first. Otherwise the cycle ends with the loss, because the level has no damage
+ * afterwards (R_ALL, R_FCO: all failed chunks are rebuilt) or because data is lost.
  *
  *   losses a second = cycles a second x weight that lost data in a cycle
  *
@@ -48,8 +48,8 @@ struct split_spec {
 	const struct level *level;
 	const struct damage_hit *hits; /* a failure causes one of these at random; NULL: {1, 1} */
 	size_t hits_n;
-	uint32_t states; /* of a stage */
-	bool stays;      /* the cycle continues after a loss, so it may have several */
+	uint32_t states;    /* of a stage */
+	bool survives_loss; /* the cycle continues after a loss, so it may have several */
 };
 
 struct split_result {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/stats.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 
@@ -10,6 +11,7 @@
 
 double stats_normal_quantile(double p)
 {
+	assert(p > 0 && p < 1);
 	double low = -40, high = 40;
 	for (int i = 0; i < 100; i++) {
 		double x = (low + high) / 2;
@@ -24,6 +26,7 @@ double stats_normal_quantile(double p)
 /* Corrects the normal quantile with the first two terms of the Cornish-Fisher expansion. */
 double stats_student_quantile(double p, double freedom)
 {
+	assert(freedom > 0);
 	double z = stats_normal_quantile(p), z3 = z * z * z;
 	return z + (z3 + z) / (4 * freedom) +
 	       (5 * z3 * z * z + 16 * z3 + 3 * z) / (96 * freedom * freedom);
@@ -31,6 +34,7 @@ double stats_student_quantile(double p, double freedom)
 
 struct interval stats_wilson(uint64_t hits, uint64_t n, double confidence)
 {
+	assert(hits <= n);
 	if (n == 0)
 		return (struct interval){0, 1};
 	double z = stats_normal_quantile(0.5 + confidence / 2);
@@ -86,6 +90,7 @@ double stats_beta(double a, double b, double x)
 /* Returns the p-quantile of the beta distribution. */
 static double beta_quantile(double a, double b, double p)
 {
+	assert(a > 0 && b > 0 && p >= 0 && p <= 1);
 	double low = 0, high = 1;
 	for (int i = 0; i < 200 && high - low > 1e-15 * high; i++) {
 		double x = (low + high) / 2;
@@ -100,6 +105,7 @@ static double beta_quantile(double a, double b, double p)
 /* Returns the Clopper-Pearson interval for k hits in n trials; k need not be an integer. */
 static struct interval beta_interval(double k, double n, double confidence)
 {
+	assert(k >= 0 && k <= n && confidence > 0 && confidence < 1);
 	double tail = (1 - confidence) / 2;
 	return (struct interval){
 		k <= 0 ? 0 : beta_quantile(k, n - k + 1, tail),
@@ -114,6 +120,7 @@ struct interval stats_clopper_pearson(uint64_t hits, uint64_t n, double confiden
 
 struct interval stats_bounded_mean(double mean, double most, uint64_t n, double confidence)
 {
+	assert(most > 0 && mean >= 0 && mean <= most);
 	double hits = most > 0 ? mean / most * (double)n : 0;
 	struct interval i = beta_interval(hits, (double)n, confidence);
 	return (struct interval){i.low * most, i.high * most};
@@ -147,6 +154,7 @@ double stats_error(const struct stats_sum *s)
 
 struct interval stats_log_mean(const struct stats_sum *s, double confidence)
 {
+	assert(confidence > 0 && confidence < 1);
 	if (!(s->mean > 0) || s->n < 2)
 		return (struct interval){0, INFINITY};
 	double factor = exp(stats_normal_quantile(0.5 + confidence / 2) * stats_error(s) / s->mean);
@@ -167,6 +175,7 @@ double stats_log_choose(double n, double k)
 
 double stats_hypergeometric(uint32_t all, uint32_t marked, uint32_t drawn, uint32_t k)
 {
+	assert(marked <= all && drawn <= all);
 	if (k > marked || k > drawn || drawn - k > all - marked)
 		return 0;
 	return exp(stats_log_choose(marked, k) + stats_log_choose(all - marked, drawn - k) -

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/svg.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -64,6 +65,7 @@ void svg_label(struct svg *doc, double x, double y, enum svg_anchor anchor, doub
 
 void svg_begin(struct svg *doc, int across, int down, const char *title, const char *note)
 {
+	assert(across >= 1 && down >= 1);
 	*doc = (struct svg){.across = across, .down = down};
 	strbuf_init(&doc->out, SVG_BYTES_MAX);
 	doc->top = (title != NULL ? 34 : 0) + (note != NULL ? 18 : 0);
@@ -102,6 +104,7 @@ const char *svg_text(const struct svg *doc)
 
 struct svg_frame svg_panel(struct svg *doc, int panel, const char *title, double right)
 {
+	assert(panel >= 0 && panel < doc->across * doc->down);
 	int row = panel / doc->across, column = panel % doc->across;
 	double x = column * SVG_PANEL_W;
 	double y = doc->top + row * SVG_PANEL_H;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/system.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -175,6 +176,7 @@ int system_init(struct system *sys, const struct system_spec *spec, char *why, s
 void system_pool_speed(const struct system *sys, enum repair_method method, bool as_paper,
 		       struct repair_speed *speed)
 {
+	assert((unsigned)method <= REPAIR_MIN);
 	struct repair_policy policy = sys->policy;
 	policy.method = as_paper ? REPAIR_ALL : method;
 	repair_speed_pool(&sys->layout, &policy, &sys->bandwidth, speed);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ const size_t system_options_n = ARRAY_LEN(system_options);
 int system_read_count(const char *name, const char *text, uint64_t min, uint64_t max, uint64_t *out,
 		      char *why, size_t why_size)
 {
+	assert(min <= max);
 	int64_t n;
 	if (units_parse_int(text, &n) != 0 || n < 0 || (uint64_t)n < min || (uint64_t)n > max)
 		return system_refuse(why, why_size, -EINVAL,
@@ -46,6 +48,7 @@ int system_read_count(const char *name, const char *text, uint64_t min, uint64_t
 int system_read_number(const char *name, const char *text, double min, double max, bool closed,
 		       double *out, char *why, size_t why_size)
 {
+	assert(min < max);
 	char *end;
 	double value = strtod(text, &end);
 	bool whole = end != text && *end == '\0' && isfinite(value);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/trace.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -61,6 +62,7 @@ void trace_fini(struct trace *t)
 /* Copies the next line without its newline. Returns 1, or 0 at the end of the text. */
 static int next_line(struct reader *r, char line[LINE_MAX_BYTES])
 {
+	assert(r->at <= r->len);
 	if (r->at == r->len)
 		return 0;
 	r->line++;

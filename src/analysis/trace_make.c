@@ -4,6 +4,7 @@
  * Then they are processed in the order of time: a failure of a disk that is down is dropped, every
  * other one gives a failure and, later, a replacement.
  */
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -60,6 +61,7 @@ static int check(const struct trace_burst *b)
 /* Moves `want` random members of list[0..n) to its front. */
 static void draw(struct rng *rng, uint32_t *list, uint32_t n, uint32_t want)
 {
+	assert(want <= n);
 	for (uint32_t i = 0; i < want; i++) {
 		uint32_t other = i + (uint32_t)rng_below(rng, n - i);
 		uint32_t t = list[i];
@@ -115,7 +117,7 @@ static int draw_moments(struct moments *m, const struct trace_burst *b, struct r
 }
 
 /* Keeps the failures of working disks and adds their replacements. */
-static int play(struct moments *out, const struct moments *m, const struct trace_burst *b)
+static int process(struct moments *out, const struct moments *m, const struct trace_burst *b)
 {
 	AUTO_FREE double *back = calloc((size_t)b->racks * b->rack_disks, sizeof(*back));
 	if (back == NULL)
@@ -146,7 +148,7 @@ int trace_make(struct trace *t, const struct trace_burst *b, struct rng *rng)
 		rc = draw_moments(&m, b, rng);
 	if (rc == 0 && m.n > 0) {
 		qsort(m.at, m.n, sizeof(m.at[0]), by_time);
-		rc = play(&out, &m, b);
+		rc = process(&out, &m, b);
 	}
 	free(m.at);
 	if (rc != 0) {

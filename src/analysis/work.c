@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/work.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,7 +13,7 @@
 
 #define REPORT_EVERY_NS (NS_PER_S / 5)
 
-struct crew {
+struct thread_pool {
 	const struct work *work;
 	work_fn *fn;
 	void *arg;
@@ -51,9 +52,9 @@ uint32_t work_threads(const struct work *w, uint64_t n)
  * Runs tasks until none is left or one has failed. Tasks begin in order, so all tasks below a
  * failed one have begun and will end: the lowest failed task is always found.
  */
-static void *crew_member(void *arg)
+static void *work_thread(void *arg)
 {
-	struct crew *c = arg;
+	struct thread_pool *c = arg;
 	pthread_mutex_lock(&c->lock);
 	while (c->err == 0 && c->next < c->n) {
 		uint64_t task = c->next++;
@@ -74,7 +75,7 @@ static void *crew_member(void *arg)
 	return NULL;
 }
 
-static void report(const struct crew *c, double began_s)
+static void report(const struct thread_pool *c, double began_s)
 {
 	const struct work_progress *p = c->work->progress;
 	double took = p->now_s() - began_s;
@@ -82,7 +83,7 @@ static void report(const struct crew *c, double began_s)
 	p->report(p->arg, c->done, c->n, left);
 }
 
-static void crew_wait(struct crew *c)
+static void pool_wait(struct thread_pool *c)
 {
 	const struct work_progress *p = c->work->progress;
 	double began_s = p != NULL ? p->now_s() : 0;
@@ -110,9 +111,10 @@ static void crew_wait(struct crew *c)
 
 int work_run(const struct work *w, uint64_t n, work_fn *fn, void *arg)
 {
+	assert(fn != NULL);
 	if (n == 0)
 		return 0;
-	struct crew c = {.work = w, .fn = fn, .arg = arg, .n = n};
+	struct thread_pool c = {.work = w, .fn = fn, .arg = arg, .n = n};
 	uint32_t want = work_threads(w, n), begun = 0;
 	AUTO_FREE pthread_t *thread = calloc(want, sizeof(*thread));
 	if (thread == NULL)
@@ -122,7 +124,7 @@ int work_run(const struct work *w, uint64_t n, work_fn *fn, void *arg)
 	c.running = want;
 	int rc = 0;
 	while (begun < want && rc == 0) {
-		rc = pthread_create(&thread[begun], NULL, crew_member, &c);
+		rc = pthread_create(&thread[begun], NULL, work_thread, &c);
 		begun += rc == 0;
 	}
 	if (begun < want) {
@@ -131,7 +133,7 @@ int work_run(const struct work *w, uint64_t n, work_fn *fn, void *arg)
 		pthread_mutex_unlock(&c.lock);
 	}
 	if (begun > 0)
-		crew_wait(&c);
+		pool_wait(&c);
 	for (uint32_t i = 0; i < begun; i++)
 		pthread_join(thread[i], NULL);
 	pthread_cond_destroy(&c.changed);

@@ -28,7 +28,7 @@ static const struct sheet_column columns[] = {
 
 struct studied {
 	struct system system;
-	struct mend mend;
+	struct repair_cost cost;
 };
 
 struct answer {
@@ -43,7 +43,7 @@ static const char *const flat_schemes[] = {"-/c", "-/d", "-/s", "c/-", "d/-", "s
 static const char *const lrc_schemes[] = {"d/-", "-/d"};
 
 static const struct durability_option options[] = {
-	{"assume", "WHOSE", "repairs as this system plans them (own), or as the paper (paper)"},
+	{"assume", "WHOSE", "repairs as Terrane plans them (own) or as in the paper (paper)"},
 };
 
 static int set_option(void *mine, const char *name, const char *text, char *why, size_t why_size)
@@ -63,9 +63,9 @@ static int study(struct durability *d, struct answer *a, const char *scheme)
 	if (rc != 0 && rc != -ENOMEM)
 		return durability_refuse(d, why);
 	if (rc == 0)
-		rc = mend_study(&s->system, a->as_paper, &s->mend);
+		rc = repair_cost_find(&s->system, a->as_paper, &s->cost);
 	if (rc != 0)
-		return durability_fail(d, rc, "counting the repair");
+		return durability_fail(d, rc, "cannot compute the repair");
 	a->n++;
 	return CLI_OK;
 }
@@ -89,7 +89,7 @@ static int fill_sheet(struct answer *a)
 {
 	int rc = 0;
 	for (size_t i = 0; i < a->n && rc == 0; i++) {
-		const struct mend *m = &a->of[i].mend;
+		const struct repair_cost *m = &a->of[i].cost;
 		const char *scheme = a->of[i].system.spec.scheme;
 		double h = m->disk.seconds / HOUR;
 		bool net = m->disk.cross_bytes > 0;
@@ -97,7 +97,7 @@ static int fill_sheet(struct answer *a)
 			       m->disk.bytes_per_s / 1e6, m->disk.cross_bytes / TB, net ? h : 0.0,
 			       net ? 0.0 : h, h);
 		for (int p = 0; m->has_pool && p < 4 && rc == 0; p++) {
-			const struct mend_pool *pool = &m->pool[p];
+			const struct repair_cost_pool *pool = &m->pool[p];
 			double bytes = pool->network_bytes + pool->local_bytes;
 			rc = sheet_add(&a->sheet, scheme, "pool", repair_method_name(pool->method),
 				       bytes, bytes / TB, pool->network_bytes_per_s / 1e6,
@@ -109,7 +109,7 @@ static int fill_sheet(struct answer *a)
 	return rc;
 }
 
-static json_t *disk_json(const struct mend_disk *d)
+static json_t *disk_json(const struct repair_cost_disk *d)
 {
 	return json_pack("{s:f, s:o, s:f, s:o, s:f, s:f}", "size_bytes", d->bytes,
 			 "bandwidth_bytes_per_s", sheet_number(d->bytes_per_s), "cross_rack_bytes",
@@ -117,13 +117,13 @@ static json_t *disk_json(const struct mend_disk *d)
 			 d->reads_per_chunk, "cross_rack_bytes_per_day", d->cross_bytes_per_day);
 }
 
-static json_t *pool_json(const struct mend *m)
+static json_t *pool_json(const struct repair_cost *m)
 {
 	if (!m->has_pool)
 		return json_null();
 	json_t *methods = json_array();
 	for (int i = 0; methods != NULL && i < 4; i++) {
-		const struct mend_pool *p = &m->pool[i];
+		const struct repair_cost_pool *p = &m->pool[i];
 		json_array_append_new(
 			methods, json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
 					   "method", repair_method_name(p->method), "size_bytes",
@@ -145,14 +145,14 @@ static json_t *answer_json(const struct answer *a)
 	for (size_t i = 0; schemes != NULL && i < a->n; i++)
 		json_array_append_new(schemes, json_pack("{s:s, s:o, s:o}", "scheme",
 							 a->of[i].system.spec.scheme, "disk",
-							 disk_json(&a->of[i].mend.disk), "pool",
-							 pool_json(&a->of[i].mend)));
+							 disk_json(&a->of[i].cost.disk), "pool",
+							 pool_json(&a->of[i].cost)));
 	json_t *all =
 		json_pack("{s:o, s:s, s:o}", "system", durability_system_json(&a->of[0].system),
 			  "assume", a->as_paper ? "paper" : "own", "schemes", schemes);
 	if (all != NULL && a->n == 1) {
-		json_object_set_new(all, "disk", disk_json(&a->of[0].mend.disk));
-		json_object_set_new(all, "pool", pool_json(&a->of[0].mend));
+		json_object_set_new(all, "disk", disk_json(&a->of[0].cost.disk));
+		json_object_set_new(all, "pool", pool_json(&a->of[0].cost));
 	}
 	return all;
 }
@@ -166,12 +166,12 @@ static void print_answer(const void *arg, FILE *out)
 		sys->code, sys->layout.disks, (double)sys->spec.disk_bytes / TB,
 		sys->spec.repair_share * 100, sys->spec.disk_rate / 1e6,
 		sys->spec.rack_rate * 8 / 1e9);
-	if (a->of[0].mend.has_pool)
+	if (a->of[0].cost.has_pool)
 		fprintf(out,
 			"pool: %u of its disks failed at once; decoding over the network in %s\n",
-			a->of[0].mend.failed,
+			a->of[0].cost.failed,
 			sys->policy.site == REPAIR_AT_SERVER ? "a server outside the racks"
-							     : "the rack that is written to");
+							     : "the rack of the rebuilt chunk");
 	fputc('\n', out);
 	sheet_print_text(&a->sheet, out);
 }
@@ -180,19 +180,19 @@ static void draw_answer(const void *arg, struct svg *doc)
 {
 	const struct answer *a = arg;
 	const char *names[SCHEMES_MAX];
-	const struct mend *mends[SCHEMES_MAX];
-	bool pool = a->of[0].mend.has_pool;
+	const struct repair_cost *costs[SCHEMES_MAX];
+	bool pool = a->of[0].cost.has_pool;
 	for (size_t i = 0; i < a->n; i++) {
 		names[i] = a->of[i].system.spec.scheme;
-		mends[i] = &a->of[i].mend;
+		costs[i] = &a->of[i].cost;
 	}
 	svg_begin(doc, pool ? 2 : 1, pool ? 2 : 1, "Repair", a->of[0].system.code);
-	figure_disk_time(doc, 0, names, mends, a->n);
+	figure_disk_time(doc, 0, names, costs, a->n);
 	if (!pool)
 		return;
-	figure_pool_traffic(doc, 1, names, mends, a->n);
-	figure_pool_network(doc, 2, "Catastrophic pool, over the network", names, mends, a->n);
-	figure_pool_local(doc, 3, names, mends, a->n);
+	figure_pool_traffic(doc, 1, names, costs, a->n);
+	figure_pool_network(doc, 2, "Catastrophic pool, over the network", names, costs, a->n);
+	figure_pool_local(doc, 3, names, costs, a->n);
 }
 
 int durability_repair(int argc, char **argv)
@@ -204,9 +204,9 @@ int durability_repair(int argc, char **argv)
 			 "catastrophic\nlocal pool (pl + 1 disks failed at once), by all four "
 			 "methods. "
 			 "Without --scheme: all schemes.\n\n"
-			 "Replacements are written in place, as the planners of this system do; "
-			 "--assume paper: every\nmethod writes as fast as R_ALL, which writes "
-			 "anywhere.\n",
+			 "Rebuilt chunks stay in their pool, as Terrane plans repairs. With "
+			 "--assume "
+			 "paper every\nmethod writes as fast as R_ALL, which writes to any rack.\n",
 		.examples = "  terrane durability repair\n"
 			    "  terrane durability repair --scheme c/d --decode rack --json\n",
 		.options = options,
@@ -217,7 +217,7 @@ int durability_repair(int argc, char **argv)
 	struct durability d = {.name = command.name};
 	AUTO_FREE struct answer *a = calloc(1, sizeof(*a));
 	if (a == NULL)
-		return durability_fail(&d, -ENOMEM, "starting");
+		return durability_fail(&d, -ENOMEM, "cannot start the study");
 	int status = durability_read(&d, &command, a, argc, argv);
 	if (status != DURABILITY_GO)
 		return status;
@@ -226,7 +226,7 @@ int durability_repair(int argc, char **argv)
 		return status;
 	sheet_init(&a->sheet, columns, ARRAY_LEN(columns));
 	int rc = fill_sheet(a);
-	status = rc != 0 ? durability_fail(&d, rc, "counting the repair")
+	status = rc != 0 ? durability_fail(&d, rc, "cannot compute the repair")
 			 : durability_answer(&d, &(struct durability_answer){
 							 .json = d.json ? answer_json(a) : NULL,
 							 .sheet = &a->sheet,

@@ -59,7 +59,7 @@ static void the_example_of_the_header_holds(void **state)
 	struct level level = {.members = 3,
 			      .width = 3,
 			      .k = 2,
-			      .bears = 1,
+			      .max_losses = 1,
 			      .stripes = 1000,
 			      .clustered = true,
 			      .fail_rate = 1e-9};
@@ -74,7 +74,7 @@ static void the_example_of_the_header_holds(void **state)
 	assert_true(fabs(damage_missing(d) - 600) < 1e-6);
 	assert_true(fabs(damage_fail(d, 1, &whole) - 600) < 1e-6);
 
-	level.bears = 2;
+	level.max_losses = 2;
 	level.fatal[2] = 0;
 	level.fatal[3] = 1;
 	damage_init(d, &level);
@@ -237,7 +237,7 @@ static uint32_t plain_fail(struct plain *p, uint32_t disk)
 		if (p->missing[s] == UINT32_MAX || layout_row_of(p->l, 0, s, disk) < 0)
 			continue;
 		p->missing[s] |= 1u << disk;
-		if ((uint32_t)__builtin_popcount(p->missing[s]) > p->level->bears) {
+		if ((uint32_t)__builtin_popcount(p->missing[s]) > p->level->max_losses) {
 			p->missing[s] = UINT32_MAX;
 			lost++;
 		}
@@ -362,7 +362,7 @@ static void members_that_are_out_are_not_drawn(void **state)
 
 static double split_rate(const struct level *level, bool stays)
 {
-	struct split_spec spec = {.level = level, .states = 200, .stays = stays};
+	struct split_spec spec = {.level = level, .states = 200, .survives_loss = stays};
 	double sum = 0;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		struct rng rng;

@@ -339,7 +339,7 @@ static void nested_losses_meet_in_the_smaller_part(void **state)
 	struct level level = {.members = 12,
 			      .width = 12,
 			      .k = 10,
-			      .bears = 2,
+			      .max_losses = 2,
 			      .stripes = 1000,
 			      .clustered = true,
 			      .nested = true,
@@ -423,11 +423,11 @@ static void odds_of_an_lrc_are_those_of_all_patterns(void **state)
 			good[lost_n] += h.tolerated;
 		}
 		codec_close(c);
-		for (uint32_t j = 1; j <= odds.bears; j++) {
+		for (uint32_t j = 1; j <= odds.max_losses; j++) {
 			double expect = 1 - good[j] / all[j] / (good[j - 1] / all[j - 1]);
 			assert_true(fabs(odds.fatal[j] - expect) < 1e-9);
 		}
-		assert_true(good[odds.bears + 1] == 0 && odds.fatal[odds.bears + 1] == 1);
+		assert_true(good[odds.max_losses + 1] == 0 && odds.fatal[odds.max_losses + 1] == 1);
 		assert_true(odds.reads[1] < s->k);
 	}
 }

@@ -129,17 +129,17 @@ static double layout_loses(const struct system *sys, const uint32_t *disks, uint
 
 static bool pool_breaks(const struct layout *l, const bool *failed, uint32_t pool)
 {
-	uint32_t n = 0, bears = (uint32_t)l->spec.local.p;
+	uint32_t n = 0, tolerance = (uint32_t)l->spec.local.p;
 	for (uint32_t d = 0; d < l->pool_disks; d++)
 		n += failed[pool * l->pool_disks + d];
 	if (l->spec.local_place != PLACE_OVERLAP)
-		return n > bears;
+		return n > tolerance;
 	for (uint32_t s = 0; s < l->pool_disks; s++) {
 		n = 0;
 		for (uint32_t m = 0; m < l->rows; m++)
 			n += failed[pool * l->pool_disks +
 				    (s + l->local.base.domain[m]) % l->pool_disks];
-		if (n > bears)
+		if (n > tolerance)
 			return true;
 	}
 	return false;

@@ -54,9 +54,9 @@ static void repairs_take_what_the_study_states(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(stated); i++) {
 		const struct stated *s = &stated[i];
 		struct system sys;
-		struct mend m;
+		struct repair_cost m;
 		make(&sys, "mlec:10+2/17+3", s->scheme);
-		assert_int_equal(mend_study(&sys, false, &m), 0);
+		assert_int_equal(repair_cost_find(&sys, false, &m), 0);
 		near(m.disk.bytes, 20e12, 1e-12);
 		near(m.disk.bytes_per_s / 1e6, s->disk_mb_s, 0.01);
 		near(m.pool_bytes / 1e12, s->pool_tb, 1e-12);
@@ -74,7 +74,7 @@ static void repairs_take_what_the_study_states(void **state)
 		assert_true(m.pool[REPAIR_FCO].local_s == 0 && m.pool[REPAIR_ALL].local_s == 0);
 		/* Finding 1 of figure 3.9: R_FCO is 5 to 30 times quicker, by what it moves. */
 		double cross = m.pool[REPAIR_FCO].cross_bytes;
-		assert_int_equal(mend_study(&sys, true, &m), 0);
+		assert_int_equal(repair_cost_find(&sys, true, &m), 0);
 		near(m.pool[REPAIR_ALL].network_s / m.pool[REPAIR_FCO].network_s, s->pool_tb / 80,
 		     1e-6);
 		near(m.pool[REPAIR_FCO].cross_bytes, cross, 1e-12);
@@ -84,20 +84,20 @@ static void repairs_take_what_the_study_states(void **state)
 static void codes_on_one_level_repair_disks_only(void **state)
 {
 	struct system sys;
-	struct mend m;
+	struct repair_cost m;
 	make(&sys, "rs:7+3", "d/-");
-	assert_int_equal(mend_study(&sys, false, &m), 0);
+	assert_int_equal(repair_cost_find(&sys, false, &m), 0);
 	assert_false(m.has_pool);
 	near(m.disk.cross_bytes, 8 * 20e12, 1e-12); /* seven reads and the write */
 	near(m.disk.cross_bytes_per_day, 160e12 * 57600 * 0.01 / 365.25, 1e-9);
 	make(&sys, "rs:7+3", "-/d");
-	assert_int_equal(mend_study(&sys, false, &m), 0);
+	assert_int_equal(repair_cost_find(&sys, false, &m), 0);
 	assert_true(m.disk.cross_bytes == 0);
 	make(&sys, "lrc:14+2+4", "d/-");
-	assert_int_equal(mend_study(&sys, false, &m), 0);
+	assert_int_equal(repair_cost_find(&sys, false, &m), 0);
 	near(m.disk.reads_per_chunk, (16 * 7 + 4 * 14) / 20.0, 1e-12);
 	make(&sys, "r1", "d/-"); /* one copy: nothing to repair from */
-	assert_int_equal(mend_study(&sys, false, &m), 0);
+	assert_int_equal(repair_cost_find(&sys, false, &m), 0);
 	assert_true(m.disk.bytes_per_s == 0 && isinf(m.disk.seconds));
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/mend.h"
+#include "analysis/repair_cost.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "base/base.h"
 #include "code/repair_count.h"
 
-double mend_reads_per_chunk(const struct encoding *e)
+double repair_reads_per_chunk(const struct encoding *e)
 {
+	assert(encoding_total_chunks(e) >= 1);
 	switch (e->kind) {
 	case ENCODING_REPLICATED:
 		return e->copies > 1;
@@ -40,11 +42,11 @@ static double lrc_speed(const struct system *sys, double reads)
 	return rack < disk ? rack : disk;
 }
 
-static int study_disk(const struct system *sys, struct mend_disk *d)
+static int study_disk(const struct system *sys, struct repair_cost_disk *d)
 {
 	const struct layout *l = &sys->layout;
 	d->bytes = (double)l->spec.slots * (double)sys->spec.chunk_bytes;
-	d->reads_per_chunk = mend_reads_per_chunk(&sys->spec.encoding);
+	d->reads_per_chunk = repair_reads_per_chunk(&sys->spec.encoding);
 	d->seconds = INFINITY;
 	if (d->reads_per_chunk == 0)
 		return 0;
@@ -87,7 +89,7 @@ static double local_seconds(const struct system *sys, const struct repair_estima
 }
 
 static void study_pool(const struct system *sys, enum repair_method method, bool as_paper,
-		       const double *count, struct mend *m)
+		       const double *count, struct repair_cost *m)
 {
 	const struct layout *l = &sys->layout;
 	struct repair_policy policy = sys->policy;
@@ -97,7 +99,7 @@ static void study_pool(const struct system *sys, enum repair_method method, bool
 	policy.method = method;
 	repair_counts_cost(l, &policy, count, &e);
 	system_pool_speed(sys, method, as_paper, &speed);
-	struct mend_pool *p = &m->pool[method];
+	struct repair_cost_pool *p = &m->pool[method];
 	p->method = method;
 	p->network_bytes = e.net_writes * chunk;
 	p->network_bytes_per_s = speed.bytes_per_s;
@@ -107,11 +109,11 @@ static void study_pool(const struct system *sys, enum repair_method method, bool
 	p->local_s = local_seconds(sys, &e, m->failed, m->disk.bytes_per_s);
 }
 
-int mend_study(const struct system *sys, bool as_paper, struct mend *m)
+int repair_cost_find(const struct system *sys, bool as_paper, struct repair_cost *m)
 {
 	const struct layout *l = &sys->layout;
 	double count[ENCODING_STRIPE_MAX + 1];
-	*m = (struct mend){.failed = (uint32_t)l->spec.local.p + 1};
+	*m = (struct repair_cost){.failed = (uint32_t)l->spec.local.p + 1};
 	m->pool_bytes = (double)l->pool_disks * (double)sys->spec.disk_bytes;
 	int rc = study_disk(sys, &m->disk);
 	m->has_pool = sys->spec.encoding.kind == ENCODING_MLEC && l->spec.net.p > 0;

@@ -13,12 +13,12 @@
  * pool writes to the replacements of its failed disks, other pools spread the writes over all
  * working disks. For single-overlap the load is as uneven as it is measured to be for one disk.
  */
-#ifndef ANALYSIS_MEND_H
-#define ANALYSIS_MEND_H
+#ifndef ANALYSIS_REPAIR_COST_H
+#define ANALYSIS_REPAIR_COST_H
 
 #include "analysis/system.h"
 
-struct mend_disk {
+struct repair_cost_disk {
 	double bytes;       /* rebuilt */
 	double bytes_per_s; /* 0: the data cannot be rebuilt */
 	double cross_bytes; /* between racks */
@@ -27,7 +27,7 @@ struct mend_disk {
 	double cross_bytes_per_day; /* in the whole system, for failing disks alone */
 };
 
-struct mend_pool {
+struct repair_cost_pool {
 	enum repair_method method;
 	double network_bytes;       /* rebuilt over the network */
 	double network_bytes_per_s; /* bandwidth of the network stage */
@@ -36,21 +36,21 @@ struct mend_pool {
 	double network_s, local_s;
 };
 
-struct mend {
-	struct mend_disk disk;
+struct repair_cost {
+	struct repair_cost_disk disk;
 	uint32_t failed;     /* disks of the pool: pl + 1 */
 	double catastrophic; /* probability that so many random failed disks of a pool break it */
 	double pool_bytes;   /* size of all disks of a pool */
 	bool has_pool;       /* the code has two levels: the following four are set */
-	struct mend_pool pool[4];
+	struct repair_cost_pool pool[4];
 };
 
 /* Computes the cost of repairs as planned by src/code, or with the paper's bandwidths
  * (system_pool_speed()). Returns 0 or -ENOMEM. */
-int mend_study(const struct system *sys, bool as_paper, struct mend *m);
+int repair_cost_find(const struct system *sys, bool as_paper, struct repair_cost *m);
 
 /* Returns the mean number of chunks read to rebuild a chunk of a stripe; 0 for a code without
  * redundancy. */
-double mend_reads_per_chunk(const struct encoding *e);
+double repair_reads_per_chunk(const struct encoding *e);
 
 #endif

@@ -19,28 +19,29 @@
 static const char usage_text[] =
 	"usage: terrane code explain ENCODING [OPTIONS]\n"
 	"\n"
-	"Says what an encoding costs, what it bears, where its chunks lie and what repairs take.\n"
+	"Prints the overhead and tolerance of an encoding, the disks of a stripe and the cost of "
+	"repairs.\n"
 	"\n"
 	"ENCODING\n"
-	"  r3                 3 copies\n"
+	"  r3                 3 replicas\n"
 	"  rs:9+6             Reed-Solomon, 9 data and 6 parity chunks\n"
 	"  lrc:12+2+2         12 data chunks in 2 groups with a parity each, 2 global parities\n"
 	"  mlec:10+2/17+3     10+2 columns over racks, each 17+3 chunks over disks of a pool\n"
 	"\n"
 	"OPTIONS\n"
-	"  --scheme S         where chunks go: network/local, each c (clustered), d (declustered)\n"
-	"                     or s (single-overlap declustered); - where there is no code.\n"
+	"  --scheme S         placement: network/local, each c (clustered), d (declustered)\n"
+	"                     or s (single-overlap declustered); - for a level without a code.\n"
 	"                     mlec: c/c c/d c/s d/c d/d d/s (default c/d)\n"
 	"                     others: c/- d/- s/- across racks (default d/-), -/c -/d -/s inside\n"
 	"                     an enclosure\n"
-	"  --racks N          racks (default 60, or what the code needs)\n"
+	"  --racks N          racks (default 60, or as many as the code needs)\n"
 	"  --enclosures N     enclosures of a rack (default 8)\n"
-	"  --disks N          disks of an enclosure (default 120, or what the code needs)\n"
+	"  --disks N          disks of an enclosure (default 120, or as many as the code needs)\n"
 	"  --disk-size SIZE   bytes of a disk, such as 16T (default 20 TB = 20000000000000)\n"
 	"  --chunk-size SIZE  bytes of a chunk, such as 128K or 8M (default 128 KB = 128000)\n"
-	"  --json             for programs\n"
+	"  --json             print a JSON object\n"
 	"\n"
-	"Repairs use 20% of disks of 200 MB/s and racks of 10 Gbit/s.\n"
+	"Repairs use 20% of the bandwidth of disks (200 MB/s) and racks (10 Gbit/s).\n"
 	"\n"
 	"EXAMPLES\n"
 	"  terrane code explain mlec:10+2/17+3 --scheme c/d\n"
@@ -80,7 +81,7 @@ static int read_count(const char *name, const char *text, uint32_t *out)
 	int64_t n;
 	if (units_parse_int(text, &n) != 0 || n < 1 || n > 1000000) {
 		fprintf(stderr,
-			"terrane code explain: --%s %s: needs a whole number from 1 to 1000000\n",
+			"terrane code explain: --%s %s: must be a whole number from 1 to 1000000\n",
 			name, text);
 		return EXIT_USAGE;
 	}
@@ -93,7 +94,7 @@ static int read_size(const char *name, const char *text, uint64_t *out)
 	if (units_parse_size(text, out) == 0 && *out > 0 && *out < INT64_MAX)
 		return 0;
 	fprintf(stderr,
-		"terrane code explain: --%s %s: needs a size above 0, such as 128K, 8M or 16T\n",
+		"terrane code explain: --%s %s: must be a size above 0, such as 128K, 8M or 16T\n",
 		name, text);
 	return EXIT_USAGE;
 }
@@ -122,7 +123,7 @@ static int read_option(struct request *r, int id)
 		r->help = true;
 		return 0;
 	}
-	fprintf(stderr, "Try 'terrane code --help'.\n"); /* getopt has said what is wrong */
+	fprintf(stderr, "Try 'terrane code --help'.\n"); /* getopt has printed the error */
 	return EXIT_USAGE;
 }
 
@@ -136,9 +137,9 @@ static int read_request(struct request *r, int argc, char **argv)
 				      .rack_rate = 10e9 / 8,
 				      .share = 0.2,
 			      }};
-	char name[] = "terrane code explain"; /* what getopt's messages begin with */
+	char name[] = "terrane code explain"; /* getopt's messages begin with it */
 	argv[0] = name;
-	optind = 0; /* begin anew: another command may have parsed options before */
+	optind = 0; /* reset: another command may have parsed options before */
 	int id;
 	while ((id = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		int status = read_option(r, id);
@@ -186,7 +187,8 @@ static int run_explain(int argc, char **argv)
 		rc = fflush(stdout) != 0 || ferror(stdout) ? -EIO : 0;
 	}
 	if (rc != 0) {
-		fprintf(stderr, "terrane code explain: writing the answer: %s\n", err_text(rc));
+		fprintf(stderr, "terrane code explain: cannot write the result: %s\n",
+			err_text(rc));
 		return 1;
 	}
 	return 0;
@@ -201,10 +203,11 @@ int cmd_code(int argc, char **argv)
 		return 0;
 	}
 	if (argc >= 2)
-		fprintf(stderr, "terrane code: '%s' is not one of its commands: explain\n",
+		fprintf(stderr,
+			"terrane code: '%s' is not a command; the only command is explain\n",
 			argv[1]);
 	else
-		fprintf(stderr, "terrane code: needs a command: explain\n");
+		fprintf(stderr, "terrane code: a command is missing: explain\n");
 	fprintf(stderr, "Try 'terrane code --help'.\n");
 	return EXIT_USAGE;
 }

@@ -14,21 +14,20 @@ static const struct subcommand subcommands[] = {
 	{"burst", "probability of data loss when disks fail at once", durability_burst},
 	{"nines", "yearly durability, and how often a pool becomes catastrophic", durability_nines},
 	{"repair", "size, bandwidth, traffic and time of repairs", durability_repair},
-	{"trace", "a made-up failure trace with bursts", durability_trace},
+	{"trace", "generate a failure trace with bursts", durability_trace},
 	{"compare", "codes of the same overhead side by side", durability_compare},
-	{"advise", "a code for given constraints, and why", durability_advise},
+	{"advise", "recommend a code for given constraints, with reasons", durability_advise},
 	{"encode", "encoding throughput of this machine", durability_encode},
 };
 
 static void print_help(FILE *out)
 {
 	fputs("usage: terrane durability STUDY [OPTIONS]\n\n"
-	      "Which code, which placement, which repair: studies of a system before it is "
-	      "built.\n\n",
+	      "Studies codes, placements and repair methods of a system before it is built.\n\n",
 	      out);
 	for (size_t i = 0; i < ARRAY_LEN(subcommands); i++)
 		fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].help);
-	fputs("\nterrane durability STUDY --help tells more.\n", out);
+	fputs("\n'terrane durability STUDY --help' lists the options of a study.\n", out);
 }
 
 int cmd_durability(int argc, char **argv)
@@ -41,7 +40,7 @@ int cmd_durability(int argc, char **argv)
 		if (strcmp(argv[1], subcommands[i].name) == 0)
 			return subcommands[i].run(argc - 1, argv + 1);
 	if (argc >= 2)
-		fprintf(stderr, "terrane durability: there is no study \"%s\"\n", argv[1]);
+		fprintf(stderr, "terrane durability: no study \"%s\" exists\n", argv[1]);
 	print_help(stderr);
 	return CLI_USAGE;
 }

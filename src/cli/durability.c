@@ -17,12 +17,12 @@
 #define BAR_WIDTH 30
 
 static const struct durability_option shared_options[] = {
-	{"json", NULL, "an object for programs"},
-	{"csv", NULL, "a table for spreadsheets"},
-	{"plot", "FILE.svg", "draw it, too"},
-	{"seed", "N", "of everything random (1)"},
-	{"threads", "N", "0 for all cores (0); the answer does not depend on it"},
-	{"help", NULL, "this"},
+	{"json", NULL, "print a JSON object"},
+	{"csv", NULL, "print a CSV table"},
+	{"plot", "FILE.svg", "also write a plot"},
+	{"seed", "N", "seed of all random numbers (1)"},
+	{"threads", "N", "threads, 0 for all cores (0); results do not depend on it"},
+	{"help", NULL, "print this help"},
 };
 
 static double now_s(void)
@@ -84,12 +84,12 @@ static void print_help(const struct durability_command *c)
 		puts("OPTIONS");
 	for (size_t i = 0; i < c->options_n; i++)
 		print_option(c->options[i].name, c->options[i].argument, c->options[i].help);
-	puts(c->options_n > 0 ? "\nTHE SYSTEM (in brackets the default)"
-			      : "THE SYSTEM (in brackets the default)");
+	puts(c->options_n > 0 ? "\nSYSTEM (defaults in brackets)"
+			      : "SYSTEM (defaults in brackets)");
 	for (size_t i = 0; i < system_options_n; i++)
 		print_option(system_options[i].name, system_options[i].argument,
 			     system_options[i].help);
-	puts("\nTHE ANSWER");
+	puts("\nOUTPUT");
 	for (size_t i = 0; i < ARRAY_LEN(shared_options); i++)
 		print_option(shared_options[i].name, shared_options[i].argument,
 			     shared_options[i].help);
@@ -114,7 +114,7 @@ int durability_no_plot(const struct durability *d, const char *what)
 	char why[SYSTEM_WHY_MAX];
 	if (d->plot == NULL)
 		return DURABILITY_GO;
-	snprintf(why, sizeof(why), "--plot: nothing is drawn for %s", what);
+	snprintf(why, sizeof(why), "--plot: no plot exists for %s", what);
 	return durability_refuse(d, why);
 }
 
@@ -139,7 +139,7 @@ static int set_shared(struct durability *d, const char *name, const char *text, 
 	return 0;
 }
 
-/* All options of the command in getopt's form; val tells which table: 1 shared, 2 system, 3 its own. */
+/* Lists all options of the command in getopt's form. val is the table: 1 shared, 2 system, 3 own. */
 static void collect_options(const struct durability_command *c, struct option *all)
 {
 	size_t n = 0;
@@ -163,7 +163,7 @@ static int read_options(struct durability *d, const struct durability_command *c
 	char called[64];
 	collect_options(c, all);
 	snprintf(called, sizeof(called), "terrane durability %s", c->name);
-	argv[0] = called; /* what getopt's messages begin with */
+	argv[0] = called; /* getopt's messages begin with it */
 	optind = 0;
 	while ((table = getopt_long(argc, argv, "h", all, &at)) != -1) {
 		int rc = 0;
@@ -175,22 +175,24 @@ static int read_options(struct durability *d, const struct durability_command *c
 			rc = set_shared(d, all[at].name, optarg, why, why_size);
 		else if (table == 2 && c->all_codes &&
 			 (strcmp(all[at].name, "code") == 0 || strcmp(all[at].name, "scheme") == 0))
-			rc = system_refuse(why, why_size, -EINVAL,
-					   "--%s: not used here, all codes and schemes are tried",
-					   all[at].name);
+			rc = system_refuse(
+				why, why_size, -EINVAL,
+				"--%s: not supported here: this study tries all codes and "
+				"schemes",
+				all[at].name);
 		else if (table == 2)
 			rc = system_spec_set(&d->spec, all[at].name, optarg, why, why_size);
 		else if (table == 3)
 			rc = c->set(mine, all[at].name, optarg, why, why_size);
 		else {
 			fprintf(stderr, "Try 'terrane durability %s --help'.\n", c->name);
-			return CLI_USAGE; /* getopt has said what is wrong */
+			return CLI_USAGE; /* getopt has printed the error */
 		}
 		if (rc != 0)
 			return durability_refuse(d, why);
 	}
 	if (optind < argc) {
-		snprintf(why, why_size, "'%.60s' is no option; see --help", argv[optind]);
+		snprintf(why, why_size, "'%.60s' is not an option; see --help", argv[optind]);
 		return durability_refuse(d, why);
 	}
 	return DURABILITY_GO;
@@ -207,11 +209,11 @@ int durability_read(struct durability *d, const struct durability_command *comma
 	if (status != DURABILITY_GO)
 		return status;
 	if (d->json && d->csv)
-		return durability_refuse(d, "--json and --csv: one of them");
+		return durability_refuse(d, "--json and --csv: give only one of them");
 	if (!command->no_system) {
 		int rc = system_init(&d->system, &d->spec, why, sizeof(why));
 		if (rc == -ENOMEM)
-			return durability_fail(d, rc, "laying out the system");
+			return durability_fail(d, rc, "cannot compute the layout");
 		if (rc != 0)
 			return durability_refuse(d, why);
 	}
@@ -240,11 +242,11 @@ static int write_plot(struct durability *d, const struct durability_answer *a)
 {
 	AUTO_SVG struct svg doc = {0};
 	if (a->draw == NULL)
-		return durability_refuse(d, "--plot: there is nothing to draw for this");
+		return durability_refuse(d, "--plot: no plot exists for this study");
 	a->draw(a->arg, &doc);
 	int rc = svg_end(&doc);
 	if (rc != 0)
-		return durability_fail(d, rc, "drawing");
+		return durability_fail(d, rc, "cannot draw the plot");
 	FILE *f = fopen(d->plot, "we");
 	if (f == NULL)
 		return durability_fail(d, -errno, d->plot);
@@ -265,6 +267,6 @@ int durability_answer(struct durability *d, const struct durability_answer *a)
 	else
 		a->print(a->arg, stdout);
 	if (rc != 0)
-		return durability_fail(d, rc, "writing the answer");
+		return durability_fail(d, rc, "cannot write the result");
 	return d->plot != NULL ? write_plot(d, a) : CLI_OK;
 }

@@ -24,7 +24,7 @@
 
 #define DURABILITY_GO (-1)
 
-/* An option of one command; argument NULL: it takes none. */
+/* An option of one command; argument is NULL when it takes none. */
 struct durability_option {
 	const char *name, *argument, *help;
 };
@@ -36,11 +36,11 @@ struct durability_command {
 	const struct durability_option *options;
 	size_t options_n;
 	/*
-	 * Sets one of them in the command's own struct; text is NULL for one without an argument.
-	 * 0, or -errno with a reason that names the option and the rule.
+	 * Sets an option in the command's own struct; text is NULL for an option without an
+	 * argument. Returns 0, or -errno with a reason that names the option and the rule.
 	 */
 	int (*set)(void *mine, const char *name, const char *text, char *why, size_t why_size);
-	bool no_system; /* does not lay out the system: d->system is not set */
+	bool no_system; /* the command does not need d->system, which is not set */
 	bool all_codes; /* tries codes and schemes itself: --code and --scheme are refused */
 };
 
@@ -55,38 +55,38 @@ struct durability {
 	bool bar_drawn;
 };
 
-/* DURABILITY_GO, or the exit status. */
+/* Parses the options. Returns DURABILITY_GO, or the exit status of the program. */
 int durability_read(struct durability *d, const struct durability_command *command, void *mine,
 		    int argc, char **argv);
 
-/* "terrane durability NAME: ..." on standard error; returns CLI_FAILED or CLI_USAGE. */
+/* Print "terrane durability NAME: ..." on standard error; return CLI_FAILED or CLI_USAGE. */
 int durability_fail(const struct durability *d, int err, const char *what);
 int durability_refuse(const struct durability *d, const char *why);
 
-/* DURABILITY_GO; or refuses --plot where there is nothing to draw, before anything is computed. */
+/* Refuses --plot before anything is computed, when no plot exists for `what`. Else DURABILITY_GO. */
 int durability_no_plot(const struct durability *d, const char *what);
 
 /* Removes the bar, once the work is done. */
 void durability_bar_end(struct durability *d);
 
-/* What an answer consists of. */
+/* The forms of a result. */
 struct durability_answer {
-	json_t *json;              /* taken over; NULL is "out of memory" when JSON is asked for */
+	json_t *json;              /* ownership passes; NULL means out of memory, with --json */
 	const struct sheet *sheet; /* for CSV */
-	/* For a person, when neither JSON nor CSV is asked for. */
+	/* Prints the result as text, without --json and --csv. */
 	void (*print)(const void *arg, FILE *out);
-	/* Draws into a new document; NULL: there is no plot for this. */
+	/* Draws the plot into a new document; NULL when no plot exists. */
 	void (*draw)(const void *arg, struct svg *doc);
 	const void *arg;
 };
 
-/* Prints it as was asked, writes the plot, and returns the exit status. */
+/* Prints the result in the chosen form, writes the plot, and returns the exit status. */
 int durability_answer(struct durability *d, const struct durability_answer *a);
 
-/* {"code", "scheme", "racks", ...}: what was studied. A new reference. */
+/* Returns the studied system as JSON, {"code", "scheme", "racks", ...}: a new reference. */
 json_t *durability_system_json(const struct system *sys);
 
-/* Measuring encoding in processor time, with chunks of the system's size. */
+/* Returns options to measure encoding in processor time, with chunks of the system's size. */
 struct encode_options durability_encode_options(const struct durability *d, double slice_s);
 
 /* The commands. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane durability advise: a code for given constraints, and why. */
+/* terrane durability advise: recommends a code for given constraints, with reasons. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,15 +28,15 @@ struct answer {
 };
 
 static const struct durability_option options[] = {
-	{"overhead", "X", "redundant part of what is stored (0.3)"},
-	{"tolerance", "X", "how far from that a code may be (0.025)"},
+	{"overhead", "X", "redundant part of the stored bytes (0.3)"},
+	{"tolerance", "X", "largest deviation of a code from the overhead (0.025)"},
 	{"quick", NULL,
-	 "nines by Markov chains: at once, rough for declustered codes, without */s and s/-"},
-	{"nines", "N", "durability that must be reached, nines a year (11)"},
-	{"bursts", "HOW", "many disks failing at once: rare or frequent (rare)"},
-	{"closed-pools", NULL, "enclosures are bought boxes that repair only themselves: R_ALL"},
-	{"racks-lost", "N", "whole racks whose loss must be survived (1)"},
-	{"traffic", "TB", "between racks that repairs may take in a day (10)"},
+	 "nines by Markov chains: fast, rough for declustered codes, without */s and s/-"},
+	{"nines", "N", "durability to reach, in nines a year (11)"},
+	{"bursts", "HOW", "bursts of disk failures are rare or frequent (rare)"},
+	{"closed-pools", NULL, "enclosures do not report failed chunks: only R_ALL is possible"},
+	{"racks-lost", "N", "number of racks whose loss must be survived (1)"},
+	{"traffic", "TB", "most repair traffic between racks in a day (10)"},
 };
 
 static const struct sheet_column columns[] = {
@@ -86,8 +86,8 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 		return 0;
 	}
 	if (strcmp(text, "rare") != 0 && strcmp(text, "frequent") != 0)
-		return system_refuse(why, why_size, -EINVAL, "--bursts %.20s: rare or frequent",
-				     text);
+		return system_refuse(why, why_size, -EINVAL,
+				     "--bursts %.20s: must be rare or frequent", text);
 	r->wants.bursts_frequent = text[0] == 'f';
 	return 0;
 }
@@ -112,17 +112,16 @@ static int fill_sheet(struct answer *a)
 	return rc;
 }
 
-/* ---- words ---- */
+/* ---- text ---- */
 
 static void say_nothing_fits(const struct answer *a, FILE *out)
 {
 	const struct advise *v = &a->advise;
-	fprintf(out, "Nothing fits. ");
+	fprintf(out, "No code fits. ");
 	if (v->enough == 0)
 		fprintf(out,
-			"With about %g of redundancy the most is %.1f nines: %s, scheme %s. Ask "
-			"for "
-			"fewer nines, allow more --overhead, or find failures sooner (--detect).\n",
+			"With about %g of redundancy the best code reaches %.1f nines: %s, scheme "
+			"%s. Lower --nines, raise --overhead, or lower --detect.\n",
 			a->r.overhead, v->most_nines, v->most->code,
 			compare_family_scheme(v->most->family));
 	else
@@ -140,17 +139,16 @@ static void say_scheme(const struct answer *a, const struct compare_point *p, FI
 	case COMPARE_CC:
 	case COMPARE_DC:
 		fprintf(out,
-			"Two levels, local pools clustered: few combinations of failed disks can "
-			"hurt, a failed disk takes longer to rebuild.\n");
+			"Two levels, local pools clustered: few combinations of failed disks lose "
+			"data, but rebuilding a disk takes longer.\n");
 		break;
 	case COMPARE_CD:
 	case COMPARE_CS:
 	case COMPARE_DD:
 	case COMPARE_DS:
-		fprintf(out, "Two levels, local pools declustered (s: in stripe sets): the disks "
-			     "of a pool rebuild a failed "
-			     "one, the most damaged stripes first; bursts inside a few racks hurt "
-			     "sooner.\n");
+		fprintf(out, "Two levels, local pools declustered (s: in stripe sets): all disks "
+			     "of a pool rebuild a failed disk, the most degraded stripes first; "
+			     "bursts inside a few racks lose data sooner.\n");
 		break;
 	case COMPARE_LOCAL_C:
 	case COMPARE_LOCAL_D:
@@ -166,11 +164,11 @@ static void say_scheme(const struct answer *a, const struct compare_point *p, FI
 		return;
 	if (a->d->spec.method == REPAIR_ALL)
 		fprintf(out,
-			"Repair with R_ALL needs nothing from the boxes; pools that tell which "
-			"chunks failed could use R_MIN and gain nines.\n");
+			"Repair with R_ALL needs no report of failed chunks from the enclosures. "
+			"Pools that report them could use R_MIN and reach more nines.\n");
 	else
 		fprintf(out,
-			"Repair with %s needs pools that tell the network level which chunks "
+			"Repair with %s needs pools that report to the network level which chunks "
 			"failed.\n",
 			repair_method_name(a->d->spec.method));
 }
@@ -183,10 +181,10 @@ static void say_choice(const struct answer *a, FILE *out)
 	fprintf(out, "Use %s, scheme %s%s%s.\n\n", p->code, compare_family_scheme(p->family),
 		method_of(a, p)[0] != '\0' ? ", repair " : "", method_of(a, p));
 	fprintf(out,
-		"%.1f nines a year (%g asked for) with %.3g of redundancy. One core here encodes "
-		"%.2g GB/s. Changing a chunk takes %d disk operations and sends %d chunks between "
-		"racks. Repairs send %.3g TB between racks in a year. %u whole racks may be "
-		"lost.\n",
+		"%.1f nines a year (--nines %g) with %.3g of redundancy. One core of this machine "
+		"encodes %.2g GB/s. Updating a chunk takes %d disk operations and sends %d chunks "
+		"between racks. Repairs send %.3g TB between racks in a year. The loss of %u racks "
+		"is survived.\n",
 		p->nines.value, a->r.wants.nines, p->overhead, p->encode.bytes_per_s / 1e9,
 		p->update_io, p->update_cross, p->repair_cross_per_year / TB, p->racks_survived);
 	say_scheme(a, p, out);
@@ -196,8 +194,9 @@ static void say_choice(const struct answer *a, FILE *out)
 			v->bursts[i].failed, v->bursts[i].racks, v->bursts[i].racks == 1 ? "" : "s",
 			c->pdl[i]);
 	fprintf(out, ".%s\n",
-		a->r.wants.bursts_frequent ? " Chosen among those that lose least in them."
-					   : " Should bursts be frequent: --bursts frequent.");
+		a->r.wants.bursts_frequent
+			? " The choice is among the codes with the least loss in bursts."
+			: " If bursts are frequent, give --bursts frequent.");
 }
 
 static void print_answer(const void *arg, FILE *out)
@@ -240,8 +239,10 @@ static json_t *answer_json(const struct answer *a)
 
 static const struct durability_command command = {
 	.name = "advise",
-	.about = "A code for given constraints, and why: compares all codes of about the overhead, "
-		 "measures how\nfast they encode here, and chooses.\n",
+	.about =
+		"Recommends a code for given constraints, with reasons: compares all codes of "
+		"about "
+		"the overhead,\nmeasures their encoding throughput on this machine, and chooses.\n",
 	.examples =
 		"  terrane durability advise --racks 60 --overhead 0.3 --nines 20 --bursts rare\n"
 		"  terrane durability advise --nines 25 --bursts frequent --closed-pools\n",
@@ -276,7 +277,7 @@ static int advise_run(struct durability *d, struct answer *a)
 	if (rc == 0)
 		rc = fill_sheet(a);
 	if (rc != 0)
-		return durability_fail(d, rc, "comparing");
+		return durability_fail(d, rc, "cannot compare codes");
 	return durability_answer(d, &(struct durability_answer){
 					    .json = d->json ? answer_json(a) : NULL,
 					    .sheet = &a->sheet,

@@ -29,12 +29,12 @@ struct answer {
 };
 
 static const struct durability_option options[] = {
-	{"failed", "Y", "disks that fail at once (with --map: at most, 60)"},
+	{"failed", "Y", "disks that fail at once (with --map: the most, 60)"},
 	{"affected-racks", "X",
-	 "racks they are in, each has at least one (with --map: at most, 60)"},
-	{"map", NULL, "all numbers of disks and racks: the heat map"},
-	{"trials", "N", "check by Monte Carlo with so many layouts of failures"},
-	{"model", "M", "what loses data: pools, stripes or layout (see below)"},
+	 "racks of these disks, each with at least one (with --map: the most, 60)"},
+	{"map", NULL, "a map of all numbers of disks and racks"},
+	{"trials", "N", "also estimate by Monte Carlo with N layouts of failures"},
+	{"model", "M", "condition of data loss: pools, stripes or layout (see above)"},
 };
 
 static int set_option(void *mine, const char *name, const char *text, char *why, size_t why_size)
@@ -56,21 +56,21 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 			r->model_given = true;
 			return 0;
 		}
-	return system_refuse(why, why_size, -EINVAL, "--model %.20s: pools, stripes or layout",
-			     text);
+	return system_refuse(why, why_size, -EINVAL,
+			     "--model %.20s: must be pools, stripes or layout", text);
 }
 
 static const char *model_text(enum burst_model model)
 {
 	switch (model) {
 	case BURST_POOLS:
-		return "any combination of failures that can meet in a stripe does";
+		return "any combination of failures that could share a stripe";
 	case BURST_STRIPES:
-		return "stripes are placed at random, and there are only so many";
+		return "failures that share one of the randomly placed stripes";
 	case BURST_LAYOUT:
 		break;
 	}
-	return "the layout as it runs, stripe by stripe";
+	return "failures that share a stripe of the production layout";
 }
 
 /* ---- one burst ---- */
@@ -90,7 +90,7 @@ static const struct sheet_column one_columns[] = {
 	{"trials", NULL, SHEET_COUNT, 0},
 };
 
-/* PDL and its interval: counted if it was, else sampled. */
+/* Returns the PDL and its interval: the counted one if it was counted, else the sampled one. */
 static double best(const struct answer *a, struct interval *i)
 {
 	if (!a->counted) {
@@ -179,7 +179,7 @@ static int run_one(struct durability *d, struct answer *a)
 	if (rc == 0)
 		rc = one_sheet(a);
 	if (rc != 0)
-		return durability_fail(d, rc, "counting");
+		return durability_fail(d, rc, "cannot count the bursts");
 	return durability_answer(d,
 				 &(struct durability_answer){.json = d->json ? one_json(a) : NULL,
 							     .sheet = &a->sheet,
@@ -239,7 +239,7 @@ static int map_sheet(struct answer *a)
 	return rc;
 }
 
-/* A letter for each power of ten: what fits a terminal. */
+/* Returns a letter for the power of ten of a PDL. */
 static char map_letter(double pdl)
 {
 	if (isnan(pdl))
@@ -296,12 +296,12 @@ static int run_map(struct durability *d, struct answer *a)
 		r->failed = MAP_DEFAULT;
 	if (r->racks > d->system.spec.racks || r->failed > MAP_MAX) {
 		snprintf(why, sizeof(why),
-			 "--map: --affected-racks at most --racks %u, --failed at most %d",
+			 "--map: --affected-racks must be at most --racks %u, --failed at most %d",
 			 d->system.spec.racks, MAP_MAX);
 		return durability_refuse(d, why);
 	}
 	if (r->trials > 0)
-		return durability_refuse(d, "--trials: for one burst, not with --map");
+		return durability_refuse(d, "--trials: not supported with --map; give one burst");
 	int rc = burst_exact(&d->system, r->model, &d->work, (uint32_t)r->failed,
 			     (uint32_t)r->racks, &a->map, why, sizeof(why));
 	if (rc == -EOPNOTSUPP || rc == -E2BIG)
@@ -310,7 +310,7 @@ static int run_map(struct durability *d, struct answer *a)
 	if (rc == 0)
 		rc = map_sheet(a);
 	if (rc != 0)
-		return durability_fail(d, rc, "counting");
+		return durability_fail(d, rc, "cannot count the bursts");
 	return durability_answer(d,
 				 &(struct durability_answer){.json = d->json ? map_json(a) : NULL,
 							     .sheet = &a->sheet,
@@ -325,15 +325,15 @@ static const struct durability_command command = {
 		 "exactly X "
 		 "racks: all\nsuch layouts of failures are equally likely and are counted.\n"
 		 "\n"
-		 "What loses data is a matter of how closely one looks:\n"
+		 "The model decides what is data loss:\n"
 		 "  pools    more than pn catastrophic pools that can share a network stripe; a "
 		 "pool is\n"
 		 "           catastrophic when more than pl of its disks (s: of a stripe set) "
 		 "failed\n"
-		 "  stripes  such a stripe must exist: there are only so many, placed at random "
-		 "(default\n"
-		 "           for d/- and s/-; else with --trials)\n"
-		 "  layout   the layout as it runs, for small systems (with --trials)\n",
+		 "  stripes  such a stripe must exist among the finite number of randomly placed "
+		 "stripes\n"
+		 "           (default for d/- and s/-; else with --trials)\n"
+		 "  layout   the layout that production uses, for small systems (with --trials)\n",
 	.examples = "  terrane durability burst --code mlec:10+2/17+3 --scheme c/d --failed 60 "
 		    "--affected-racks 3\n"
 		    "  terrane durability burst --scheme d/d --map --plot dd.svg\n"
@@ -358,8 +358,8 @@ int durability_burst(int argc, char **argv)
 	if (!r.map && (r.failed == 0 || r.racks == 0)) {
 		char why[SYSTEM_WHY_MAX];
 		snprintf(why, sizeof(why),
-			 "--failed %llu, --affected-racks %llu: both are needed, at least 1, or "
-			 "--map",
+			 "--failed %llu, --affected-racks %llu: both must be given and at least 1, "
+			 "or give --map",
 			 (unsigned long long)r.failed, (unsigned long long)r.racks);
 		return durability_refuse(&d, why);
 	}

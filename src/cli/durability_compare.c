@@ -26,11 +26,11 @@ struct answer {
 };
 
 static const struct durability_option options[] = {
-	{"overhead", "X", "redundant part of what is stored (0.3)"},
-	{"tolerance", "X", "how far from that a code may be (0.025)"},
+	{"overhead", "X", "redundant part of the stored bytes (0.3)"},
+	{"tolerance", "X", "largest deviation of a code from the overhead (0.025)"},
 	{"quick", NULL,
-	 "nines by Markov chains: at once, rough for declustered codes, without */s and s/-"},
-	{"assume", "WHOSE", "repairs as this system plans them (own), or as the paper (paper)"},
+	 "nines by Markov chains: fast, rough for declustered codes, without */s and s/-"},
+	{"assume", "WHOSE", "repairs as Terrane plans them (own) or as in the paper (paper)"},
 };
 
 static const struct sheet_column columns[] = {
@@ -88,8 +88,9 @@ static void print_answer(const void *arg, FILE *out)
 	const struct system_spec *s = &a->d->spec;
 	fprintf(out,
 		"codes with %g to %g of redundancy on %u racks of %u disks, %s; throughput of one "
-		"core here\n* front: no other has more nines and encodes faster, or sends less "
-		"between racks for an update\n\n",
+		"core of this machine\n* front: no other code has more nines and encodes faster, "
+		"or "
+		"more nines and less traffic between racks for an update\n\n",
 		a->r.overhead - a->r.tolerance, a->r.overhead + a->r.tolerance, s->racks,
 		s->enclosures * s->disks, repair_method_name(s->method));
 	sheet_print_text(&a->sheet, out);
@@ -100,7 +101,7 @@ static void draw_answer(const void *arg, struct svg *doc)
 	const struct answer *a = arg;
 	const uint32_t all = (1u << COMPARE_FAMILIES) - 1;
 	char note[80];
-	snprintf(note, sizeof(note), "about %g%% of what is stored is redundant",
+	snprintf(note, sizeof(note), "about %g%% of the stored bytes are redundant",
 		 a->r.overhead * 100);
 	svg_begin(doc, 2, 2, "Codes of the same overhead", note);
 	figure_compare(doc, 0, "Encoding", &a->compare, all, FIGURE_ENCODE);
@@ -112,9 +113,9 @@ static void draw_answer(const void *arg, struct svg *doc)
 static const struct durability_command command = {
 	.name = "compare",
 	.about =
-		"Codes of about the same capacity overhead side by side: yearly durability against "
-		"encoding\nthroughput (measured here), the cost of an update and repair traffic. "
-		"There is\none code for each choice of parities, in every family.\n",
+		"Compares codes of about the same capacity overhead: yearly durability against "
+		"encoding\nthroughput (measured on this machine), the cost of an update and repair "
+		"traffic. Every family\nhas one code for each choice of parities.\n",
 	.examples = "  terrane durability compare --overhead 0.3 --plot compare.svg\n"
 		    "  terrane durability compare --overhead 0.2 --method R_ALL --csv\n",
 	.options = options,
@@ -149,7 +150,7 @@ int durability_compare(int argc, char **argv)
 	if (rc == -ENODATA)
 		return durability_refuse(&d, why);
 	if (rc != 0)
-		return durability_fail(&d, rc, "comparing");
+		return durability_fail(&d, rc, "cannot compare codes");
 	sheet_init(&a.sheet, columns, ARRAY_LEN(columns));
 	rc = fill_sheet(&a);
 	json_t *json = NULL;
@@ -157,7 +158,7 @@ int durability_compare(int argc, char **argv)
 		json = json_pack("{s:f, s:f, s:s, s:o}", "overhead", a.r.overhead, "tolerance",
 				 a.r.tolerance, "method", repair_method_name(d.spec.method),
 				 "codes", sheet_json(&a.sheet));
-	status = rc != 0 ? durability_fail(&d, rc, "comparing")
+	status = rc != 0 ? durability_fail(&d, rc, "cannot compare codes")
 			 : durability_answer(&d, &(struct durability_answer){
 							 .json = json,
 							 .sheet = &a.sheet,

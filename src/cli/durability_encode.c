@@ -24,7 +24,7 @@ struct answer {
 };
 
 static const struct durability_option options[] = {
-	{"map", NULL, "all k and p, instead of --code"},
+	{"map", NULL, "measure all k and p instead of --code"},
 	{"k-max", "N", "with --map: data chunks from 2 (50)"},
 	{"p-max", "N", "with --map: parity chunks from 1 (15)"},
 	{"k-step", "N", "with --map: only every N-th k (4)"},
@@ -135,7 +135,7 @@ int durability_encode(int argc, char **argv)
 				 "codes", sheet_json(&a.sheet));
 	if (rc == 0 && d.json && json != NULL && !a.r.map)
 		json_object_set_new(json, "gb_s", json_real(gb_s));
-	status = rc != 0 ? durability_fail(&d, rc, "measuring")
+	status = rc != 0 ? durability_fail(&d, rc, "cannot measure the throughput")
 			 : durability_answer(&d, &(struct durability_answer){
 							 .json = json,
 							 .sheet = &a.sheet,

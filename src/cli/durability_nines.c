@@ -35,22 +35,22 @@ struct answer {
 	struct request *r;
 	struct fleet_failures failures;
 	struct trace trace;
-	struct system system; /* the last that was studied */
+	struct system system; /* the last studied one */
 	struct row rows[ROWS_MAX];
 	size_t n;
-	char left_out[SYSTEM_WHY_MAX]; /* the last reason */
+	char left_out[SYSTEM_WHY_MAX]; /* the last printed reason */
 	struct sheet sheet;
 };
 
 static const struct durability_option options[] = {
-	{"by", "HOW", "split, markov, simulate or auto (default): see below"},
+	{"by", "HOW", "split, markov, simulate or auto (default): see above"},
 	{"all-methods", NULL, "mlec: all four repair methods"},
 	{"years", "X", "mission time (1; with --trace: to its end)"},
 	{"precision", "X", "split: relative error of the probability to reach (0.05)"},
-	{"missions", "N", "simulate: how many missions are run (1000)"},
-	{"weibull", "SHAPE", "lifetimes with wear (above 1) or infant mortality (below 1)"},
-	{"trace", "FILE.csv", "failures of a trace: time_s,disk,event"},
-	{"assume", "WHOSE", "repairs as this system plans them (own), or as the paper (paper)"},
+	{"missions", "N", "simulate: number of missions (1000)"},
+	{"weibull", "SHAPE", "Weibull lifetimes: wear (above 1) or infant mortality (below 1)"},
+	{"trace", "FILE.csv", "take the failures from a trace: time_s,disk,event"},
+	{"assume", "WHOSE", "repairs as Terrane plans them (own) or as in the paper (paper)"},
 };
 
 static const char about[] =
@@ -61,16 +61,15 @@ static const char about[] =
 	"  split     rare events by splitting: any number of nines in seconds\n"
 	"  simulate  whole missions, failure by failure: for losses that are not rare, Weibull "
 	"lifetimes\n            and traces\n"
-	"  markov    chains: at once; the truth where all levels are clustered, under R_ALL,\n     "
-	"       else a check\n"
+	"  markov    chains: fast; exact where all levels are clustered, under R_ALL,\n     "
+	"       else a rough check\n"
 	"  auto      split, or simulate where only that applies\n\n"
-	"Repairs run as the planners of this system do them: lost stripes first, rebuilt chunks in "
-	"the "
-	"pool\nthey belong to. --assume paper: R_FCO fetches chunks in any order, under d/* what "
-	"is "
-	"rebuilt goes\nto any rack, under c/* pn + 1 catastrophic pools always lose data, and "
-	"pools "
-	"are written\nas fast as their racks allow.\n";
+	"Repairs run as Terrane plans them: lost stripes first, rebuilt chunks stay in their "
+	"pool.\n"
+	"With --assume paper R_FCO fetches chunks in any order, under d/* rebuilt chunks go to any "
+	"rack,\nunder c/* pn + 1 catastrophic pools always lose data, and pools are written as "
+	"fast "
+	"as their\nracks allow.\n";
 
 static int set_option(void *mine, const char *name, const char *text, char *why, size_t why_size)
 {
@@ -93,11 +92,11 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 		return system_read_assume(text, &o->as_paper, why, why_size);
 	else if (!nines_by_parse(text, &o->by))
 		return system_refuse(why, why_size, -EINVAL,
-				     "--by %.20s: split, markov, simulate or auto", text);
+				     "--by %.20s: must be split, markov, simulate or auto", text);
 	return 0;
 }
 
-/* The whole file, or -errno. */
+/* Reads a file to *text. Returns its length or -errno. */
 static int64_t read_file(const char *path, char **text)
 {
 	FILE *f = fopen(path, "re");
@@ -123,7 +122,8 @@ static int64_t read_file(const char *path, char **text)
 	return err != 0 ? err : (int64_t)n;
 }
 
-/* To the end of the trace, or as long as was asked for, and then it is said what is left out. */
+/* Sets the mission time: --years, with a warning about later events of the trace, else the end of the
+ * trace. */
 static void set_mission(struct answer *a)
 {
 	const struct trace *t = &a->trace;
@@ -138,8 +138,8 @@ static void set_mission(struct answer *a)
 		out += t->events[i].time_s >= end_s;
 	if (out > 0)
 		fprintf(stderr,
-			"terrane durability nines: --years %g: %zu of the trace's %zu events come "
-			"later and are left out\n",
+			"terrane durability nines: --years %g: %zu of the trace's %zu events are "
+			"later and are ignored\n",
 			a->r->options.years, out, t->n);
 }
 
@@ -153,7 +153,7 @@ static int load_trace(struct answer *a)
 		return durability_fail(d, (int)n, a->r->trace_path);
 	uint64_t disks = (uint64_t)d->spec.racks * d->spec.enclosures * d->spec.disks;
 	if (disks > UINT32_MAX)
-		return durability_refuse(d, "--racks x --enclosures x --disks: too many disks");
+		return durability_refuse(d, "--racks x --enclosures x --disks is too large");
 	int rc = trace_parse(&a->trace, text, (size_t)n, (uint32_t)disks, why, sizeof(why));
 	if (rc == -ENOMEM)
 		return durability_fail(d, rc, a->r->trace_path);
@@ -166,7 +166,8 @@ static int load_trace(struct answer *a)
 	return CLI_OK;
 }
 
-/* One scheme and method. One that cannot be had is left out when it was not asked for by name. */
+/* Studies one scheme and method. When the study does not support it, it is an error if --scheme names it,
+ * else it is left out with a message. */
 static int study(struct answer *a, const char *scheme, enum repair_method method)
 {
 	struct durability *d = a->d;
@@ -185,7 +186,7 @@ static int study(struct answer *a, const char *scheme, enum repair_method method
 		rc = nines_estimate(&sys, &o, &row->a, why, sizeof(why));
 	durability_bar_end(d);
 	if (rc != 0 && why[0] == '\0')
-		return durability_fail(d, rc, "computing");
+		return durability_fail(d, rc, "cannot estimate the durability");
 	if (rc != 0 && d->spec.scheme[0] != '\0')
 		return durability_refuse(d, why);
 	if (rc != 0) {
@@ -197,7 +198,8 @@ static int study(struct answer *a, const char *scheme, enum repair_method method
 	}
 	if (row->a.missed_precision)
 		fprintf(stderr,
-			"terrane durability nines: %s: --precision %g is not reached, the relative "
+			"terrane durability nines: %s: --precision %g was not reached, the "
+			"relative "
 			"error is %.2g\n",
 			scheme, o.precision, row->a.error);
 	a->system = sys;
@@ -233,7 +235,7 @@ static int study_all(struct answer *a)
 	for (size_t i = 0; i < n && status == CLI_OK; i++)
 		status = study_scheme(a, schemes[i]);
 	if (status == CLI_OK && a->n == 0)
-		status = durability_refuse(a->d, "no scheme of this code can be studied");
+		status = durability_refuse(a->d, "this study supports no scheme of this code");
 	return status;
 }
 
@@ -314,7 +316,7 @@ static void print_answer(const void *arg, FILE *out)
 	const struct answer *a = arg;
 	const struct system_spec *s = &a->system.spec;
 	double years = a->r->options.years;
-	fprintf(out, "%s, %u disks of %g TB, failures noticed after %g min, %g year%s\n",
+	fprintf(out, "%s, %u disks of %g TB, failures detected after %g min, %g year%s\n",
 		a->system.code, a->system.layout.disks, (double)s->disk_bytes / 1e12,
 		s->detect_s / 60, years, years == 1 ? "" : "s");
 	if (a->r->trace_path != NULL)
@@ -351,7 +353,7 @@ static int run(struct answer *a)
 {
 	struct durability *d = a->d;
 	if (a->r->trace_path != NULL && a->r->shape > 0)
-		return durability_refuse(d, "--trace and --weibull: one of them");
+		return durability_refuse(d, "--trace and --weibull: give only one of them");
 	a->failures.shape = a->r->shape;
 	int status = a->r->trace_path != NULL ? load_trace(a) : CLI_OK;
 	if (status == CLI_OK)
@@ -360,7 +362,7 @@ static int run(struct answer *a)
 		return status;
 	sheet_init(&a->sheet, columns, ARRAY_LEN(columns));
 	int rc = fill_sheet(a);
-	status = rc != 0 ? durability_fail(d, rc, "computing")
+	status = rc != 0 ? durability_fail(d, rc, "cannot estimate the durability")
 			 : durability_answer(d, &(struct durability_answer){
 							.json = d->json ? answer_json(a) : NULL,
 							.sheet = &a->sheet,
@@ -394,7 +396,7 @@ int durability_nines(int argc, char **argv)
 		return status;
 	AUTO_FREE struct answer *a = calloc(1, sizeof(*a));
 	if (a == NULL)
-		return durability_fail(&d, -ENOMEM, "starting");
+		return durability_fail(&d, -ENOMEM, "cannot start the study");
 	a->d = &d;
 	a->r = &r;
 	status = run(a);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane durability trace: makes up a failure trace, with correlated bursts. */
+/* terrane durability trace: generates a failure trace with bursts. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,12 +17,12 @@ struct request {
 };
 
 static const struct durability_option options[] = {
-	{"years", "X", "how long it is (1)"},
+	{"years", "X", "length of the trace (1)"},
 	{"bursts", "X", "bursts in a year (1)"},
 	{"burst-disks", "N", "disks of a burst (10)"},
-	{"burst-racks", "N", "racks they are in, each has at least one (1)"},
-	{"window", "TIME", "within which a burst's disks fail (10m)"},
-	{"replace", "TIME", "until a failed disk is replaced and may fail again (24h)"},
+	{"burst-racks", "N", "racks of a burst, each with at least one failed disk (1)"},
+	{"window", "TIME", "time within which the disks of a burst fail (10m)"},
+	{"replace", "TIME", "time from a failure to the replacement of the disk (24h)"},
 };
 
 static int set_time(const char *name, const char *text, double *out, char *why, size_t why_size)
@@ -58,12 +58,14 @@ static int check(const struct durability *d, const struct request *r)
 	unsigned long long rack_disks = (unsigned long long)s->enclosures * s->disks;
 	char why[SYSTEM_WHY_MAX];
 	if (r->racks > s->racks)
-		snprintf(why, sizeof(why), "--burst-racks %llu: there are only --racks %u",
+		snprintf(why, sizeof(why), "--burst-racks %llu: must be at most --racks %u",
 			 (unsigned long long)r->racks, s->racks);
 	else if (r->disks < r->racks)
-		snprintf(why, sizeof(why),
-			 "--burst-disks %llu: fewer than --burst-racks %llu, each has at least one",
-			 (unsigned long long)r->disks, (unsigned long long)r->racks);
+		snprintf(
+			why, sizeof(why),
+			"--burst-disks %llu: must be at least --burst-racks %llu, because each has "
+			"a failed disk",
+			(unsigned long long)r->disks, (unsigned long long)r->racks);
 	else if (r->disks > r->racks * rack_disks)
 		snprintf(why, sizeof(why), "--burst-disks %llu: %llu racks have %llu disks",
 			 (unsigned long long)r->disks, (unsigned long long)r->racks,
@@ -71,7 +73,7 @@ static int check(const struct durability *d, const struct request *r)
 	else if (r->replace_s <= 0)
 		snprintf(why, sizeof(why), "--replace: must be above 0");
 	else if (rack_disks * s->racks > UINT32_MAX)
-		snprintf(why, sizeof(why), "--racks x --enclosures x --disks: too many disks");
+		snprintf(why, sizeof(why), "--racks x --enclosures x --disks is too large");
 	else
 		return CLI_OK;
 	return durability_refuse(d, why);
@@ -102,9 +104,10 @@ int durability_trace(int argc, char **argv)
 {
 	static const struct durability_command command = {
 		.name = "trace",
-		.about = "Makes up a failure trace as CSV (time_s,disk,event): disks fail on their "
-			 "own at --afr, and\nbursts hit several at once. For `terrane durability "
-			 "nines --trace`.\n",
+		.about = "Generates a failure trace as CSV (time_s,disk,event): single disks fail "
+			 "at "
+			 "--afr, and bursts\nfail several disks at once. Input for `terrane "
+			 "durability nines --trace`.\n",
 		.examples =
 			"  terrane durability trace --bursts 4 --burst-disks 20 --burst-racks 2 "
 			"> failures.csv\n",
@@ -140,5 +143,5 @@ int durability_trace(int argc, char **argv)
 	if (rc == 0)
 		rc = write_out(&d, &t);
 	trace_fini(&t);
-	return rc == 0 ? CLI_OK : durability_fail(&d, rc, "making the trace");
+	return rc == 0 ? CLI_OK : durability_fail(&d, rc, "cannot generate the trace");
 }

@@ -11,7 +11,7 @@ static uint32_t round_up(uint32_t n, uint32_t multiple)
 	return (n + multiple - 1) / multiple * multiple;
 }
 
-/* The paper's system, stretched where the code does not fit into it. */
+/* Sets the paper's system, with more racks or disks where the code needs them. */
 static void fit_system(struct layout_spec *spec, const struct explain_system *s)
 {
 	uint32_t columns = (uint32_t)(spec->net.k + spec->net.p);
@@ -27,7 +27,8 @@ static void fit_system(struct layout_spec *spec, const struct explain_system *s)
 		spec->disks = (uint32_t)max_u64(round_up(120, group_disks ? rows : 1), rows);
 }
 
-/* MDS codes read k chunks for any one; an LRC reads its group, or all data for a global parity. */
+/* Returns the mean number of chunks read to rebuild one. An MDS code reads k; an LRC reads the group, or
+ * all data for a global parity. */
 static double reads_per_chunk(const struct encoding *e)
 {
 	const struct lrc_shape *c = &e->lrc;
@@ -96,7 +97,7 @@ int explain_make(struct explain *x, const char *encoding, const char *scheme,
 	x->reads_per_chunk = reads_per_chunk(&x->encoding);
 	x->pool_failures = (uint32_t)spec.local.p + 1;
 	if (x->reads_per_chunk == 0)
-		x->no_speed = "there is no other copy to read from";
+		x->no_speed = "no other replica exists to read from";
 	else if (x->encoding.kind == ENCODING_LRC)
 		x->no_speed = "it depends on which chunks of a stripe are lost";
 	else

@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "cli/explain.h"
 
-#define SHOW_COLUMNS 12 /* of a stripe's picture; the middle of a larger one is left out */
+#define SHOW_COLUMNS 12 /* columns shown of a stripe; the middle of a wider one is left out */
 #define SHOW_ROWS 20
 
 struct text {
@@ -42,7 +42,8 @@ static void print_overhead(const struct explain *x, FILE *out)
 	const struct encoding *e = &x->encoding;
 	fprintf(out,
 		"\nOverhead\n"
-		"  %.3f bytes stored for each byte of data: %.1f%% of what is stored is redundant\n"
+		"  %.3f bytes stored for each byte of data: %.1f%% of the stored bytes are "
+		"redundant\n"
 		"  %d chunk%s in a stripe, %d of them data\n",
 		encoding_expansion(e), 100 * encoding_redundant_share(e), encoding_total_chunks(e),
 		plural((uint64_t)encoding_total_chunks(e)), encoding_data_chunks(e));
@@ -54,7 +55,7 @@ static void print_tolerance(const struct explain *x, FILE *out)
 	int any = encoding_tolerance(&x->encoding);
 	int racks = any < s->net.p ? any : s->net.p;
 	if (any == 0) {
-		fprintf(out, "\nTolerance\n  none: with any disk, data is lost\n");
+		fprintf(out, "\nTolerance\n  none: the loss of any disk loses data\n");
 		return;
 	}
 	fprintf(out, "\nTolerance\n  any %d disk%s", any, plural((uint64_t)any));
@@ -65,9 +66,10 @@ static void print_tolerance(const struct explain *x, FILE *out)
 	if (x->encoding.kind != ENCODING_MLEC)
 		return;
 	fprintf(out,
-		"  a local stripe repairs %d chunk%s itself; with %d it is lost, its pool "
-		"catastrophic\n"
-		"  a network stripe bears %d lost local stripe%s; more, when they lost different "
+		"  a local stripe with %d lost chunk%s is repaired in its pool; with %d it is lost "
+		"and its pool is catastrophic\n"
+		"  a network stripe survives %d lost local stripe%s, and more if they lost "
+		"different "
 		"rows\n",
 		s->local.p, plural((uint64_t)s->local.p), s->local.p + 1, s->net.p,
 		plural((uint64_t)s->net.p));
@@ -113,7 +115,7 @@ static char role_letter(enum chunk_role role)
 	return '?';
 }
 
-/* Which of n lines to show as the i-th of `most`: the last ones come at the end. */
+/* Returns which of n lines to show as line i of `most`: the first ones, then the last ones. */
 static uint32_t shown(uint32_t i, uint32_t n, uint32_t most)
 {
 	return n <= most || i < most - 3 ? i : n - most + i;
@@ -157,7 +159,7 @@ static void print_column_heads(const struct explain *x, uint32_t columns, FILE *
 }
 
 static const char *const legend[] = {
-	[ENCODING_REPLICATED] = "D a copy of the data",
+	[ENCODING_REPLICATED] = "D a replica of the data",
 	[ENCODING_RS] = "D data, P parity",
 	[ENCODING_LRC] = "D data, L parity of a group, P parity of all data",
 	[ENCODING_MLEC] =
@@ -169,7 +171,7 @@ static void print_stripe(const struct explain *x, FILE *out)
 	const struct layout *l = &x->layout;
 	uint32_t columns = (uint32_t)min_u64(l->columns, SHOW_COLUMNS);
 	uint32_t rows = (uint32_t)min_u64(l->rows, SHOW_ROWS);
-	fprintf(out, "\nStripe 0: what a chunk is and which disk of the enclosure has it\n  %s\n",
+	fprintf(out, "\nStripe 0: role of each chunk and its disk in the enclosure\n  %s\n",
 		legend[x->encoding.kind]);
 	print_column_heads(x, columns, out);
 	for (uint32_t i = 0; i < rows; i++) {
@@ -193,11 +195,11 @@ static void print_disk_repair(const struct explain *x, FILE *out)
 	if (!local)
 		fprintf(out, "  %s cross racks\n", bytes_text(disk * x->reads_per_chunk).s);
 	if (x->no_speed == NULL && x->disk.bytes_per_s > 0)
-		fprintf(out, "  %.1f MB/s, held back by %s: %s\n", x->disk.bytes_per_s / 1e6,
+		fprintf(out, "  %.1f MB/s, limited by %s: %s\n", x->disk.bytes_per_s / 1e6,
 			x->disk.disk_limit <= x->disk.rack_limit ? "disks" : "racks",
 			time_text(disk / x->disk.bytes_per_s).s);
 	if (x->no_speed != NULL)
-		fprintf(out, "  speed not given: %s\n", x->no_speed);
+		fprintf(out, "  speed unknown: %s\n", x->no_speed);
 }
 
 static void print_pool_repair(const struct explain *x, FILE *out)
@@ -207,9 +209,9 @@ static void print_pool_repair(const struct explain *x, FILE *out)
 	double chunk = (double)x->system.chunk_bytes;
 	fprintf(out,
 		"\nRepair of a pool after %u of its disks failed at once\n"
-		"  with probability %.3g they break it; the mean of those cases, decoded in the "
-		"rack "
-		"written to:\n"
+		"  probability %.3g that the pool is catastrophic; means of these cases, decoded "
+		"in "
+		"the rack of the rebuilt chunk:\n"
 		"  method  across racks  rebuilt from network  rebuilt inside  network part "
 		"takes\n",
 		x->pool_failures, x->catastrophic);

@@ -69,7 +69,7 @@ def test_what_is_not_given_for_an_lrc_has_a_reason():
     repair = explain_json("lrc:12+2+2")["disk_repair"]
     assert repair["bytes_per_s"] is None and repair["seconds"] is None
     assert "which chunks" in repair["reason"]
-    assert "speed not given: it depends on which chunks" in explain("lrc:12+2+2").stdout
+    assert "speed unknown: it depends on which chunks" in explain("lrc:12+2+2").stdout
     assert explain_json("rs:9+6")["disk_repair"]["reason"] is None
 
 
@@ -86,9 +86,9 @@ def test_a_single_copy_has_no_repair():
     assert answer["scheme"] == "-/d"
     repair = answer["disk_repair"]
     assert repair["reads_per_chunk"] is None and repair["cross_rack_bytes"] is None
-    assert "no other copy" in repair["reason"]
+    assert "no other replica" in repair["reason"]
     text = explain("r1").stdout
-    assert "scheme d/-" in text and "1 chunk in a stripe" in text and "no other copy" in text
+    assert "scheme d/-" in text and "1 chunk in a stripe" in text and "no other replica" in text
     assert "cross racks" not in text
 
 
@@ -99,7 +99,7 @@ def test_the_smallest_system_has_finite_times(scheme):
         assert method["network_bytes_per_s"] == pytest.approx(80e6)
         assert method["network_seconds"] > 0
     text = explain(*args).stdout
-    assert "inf" not in text and "repairs 1 chunk itself" in text
+    assert "inf" not in text and "a local stripe with 1 lost chunk is" in text
     assert "2 racks x 1 enclosure x 2 disks" in text
     assert "any 1 rack\n" in text
 

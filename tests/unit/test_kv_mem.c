@@ -55,7 +55,7 @@ static void suite_case(void **state)
 
 /* --- faults: a node of clients on a service that loses requests ---------------------------------- */
 
-struct lab {
+struct fixture {
 	uint64_t seed;
 	struct kv_mem *mem;
 	struct kv_clients clients;
@@ -64,35 +64,35 @@ struct lab {
 
 static void lossy_body(void *arg)
 {
-	struct lab *lab = arg;
+	struct fixture *fx = arg;
 	struct kv *kv[3];
 	for (size_t i = 0; i < ARRAY_LEN(kv); i++)
-		CHECK_EQ(kv_mem_open(&kv[i], lab->mem), 0);
-	lab->clients = (struct kv_clients){.kv = kv,
-					   .store_count = ARRAY_LEN(kv),
-					   .partition = 7,
-					   .seed = lab->seed,
-					   .clients = 6,
-					   .ops_each = 30};
-	kv_clients_run(&lab->clients);
-	kv_mem_calm(lab->mem);
-	CHECK(kv_clients_final_read(&lab->clients));
+		CHECK_EQ(kv_mem_open(&kv[i], fx->mem), 0);
+	fx->clients = (struct kv_clients){.kv = kv,
+					  .store_count = ARRAY_LEN(kv),
+					  .partition = 7,
+					  .seed = fx->seed,
+					  .clients = 6,
+					  .ops_each = 30};
+	kv_clients_run(&fx->clients);
+	kv_mem_calm(fx->mem);
+	CHECK(kv_clients_final_read(&fx->clients));
 	for (size_t i = 0; i < ARRAY_LEN(kv); i++)
 		kv_close(kv[i]);
-	lab->done = true;
+	fx->done = true;
 }
 
-static void lab_run(struct lab *lab, const struct kv_mem_options *options)
+static void fixture_run(struct fixture *fx, const struct kv_mem_options *options)
 {
-	lab->mem = kv_mem_new(options);
+	fx->mem = kv_mem_new(options);
 	struct sim_config c;
-	sim_config_init(&c, lab->seed, 0);
+	sim_config_init(&c, fx->seed, 0);
 	struct sim *s = sim_open(&c);
-	sim_node_start(sim_node_add(s, "n", 0), lossy_body, lab);
+	sim_node_start(sim_node_add(s, "n", 0), lossy_body, fx);
 	sim_run(s, 3600 * NS_PER_S);
 	sim_close(s);
-	assert_true(lab->done);
-	kv_mem_free(lab->mem);
+	assert_true(fx->done);
+	kv_mem_free(fx->mem);
 }
 
 static void histories_with_lost_messages_are_linearizable(void **state)
@@ -100,17 +100,17 @@ static void histories_with_lost_messages_are_linearizable(void **state)
 	(void)state;
 	uint64_t unknown = 0;
 	for (uint64_t seed = 1; seed <= 150; seed++) {
-		struct lab lab = {.seed = seed};
-		lab_run(&lab, &(struct kv_mem_options){.seed = seed,
-						       .latency_min_ns = NS_PER_US,
-						       .latency_max_ns = NS_PER_MS,
-						       .timeout_ns = 5 * NS_PER_MS,
-						       .request_lost = 0.03,
-						       .reply_lost = 0.03,
-						       .late = 0.03});
-		assert_true(kv_clients_check(&lab.clients));
-		unknown += lab.clients.unknown;
-		history_fini(&lab.clients.history);
+		struct fixture fx = {.seed = seed};
+		fixture_run(&fx, &(struct kv_mem_options){.seed = seed,
+							  .latency_min_ns = NS_PER_US,
+							  .latency_max_ns = NS_PER_MS,
+							  .timeout_ns = 5 * NS_PER_MS,
+							  .request_lost = 0.03,
+							  .reply_lost = 0.03,
+							  .late = 0.03});
+		assert_true(kv_clients_check(&fx.clients));
+		unknown += fx.clients.unknown;
+		history_fini(&fx.clients.history);
 	}
 	assert_true(unknown > 500);
 }

@@ -11,14 +11,14 @@
 #include "base/base.h"
 #include "kv/mem.h"
 #include "kv/omap_codec.h"
-#include "omap_lab.h"
+#include "omap_fixture.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
 
 #define SERVERS 3
 
-struct lab {
+struct fixture {
 	uint64_t seed;
 	const struct kv_case *test;
 	struct kv_mem *mem; /* the objects; survive crashes of the process */
@@ -29,93 +29,93 @@ struct lab {
 	bool done;
 };
 
-static void lab_init(struct lab *lab, uint64_t seed)
+static void fixture_init(struct fixture *fx, uint64_t seed)
 {
-	*lab = (struct lab){.seed = seed};
+	*fx = (struct fixture){.seed = seed};
 	for (unsigned i = 0; i < SERVERS; i++)
-		lab->faults[i] = (struct omap_faults){.seed = seed * SERVERS + i,
-						      .timeout_ns = 20 * NS_PER_MS,
-						      .late_max_ns = 100 * NS_PER_MS};
-	lab->mem = kv_mem_new(&(struct kv_mem_options){
+		fx->faults[i] = (struct omap_faults){.seed = seed * SERVERS + i,
+						     .timeout_ns = 20 * NS_PER_MS,
+						     .late_max_ns = 100 * NS_PER_MS};
+	fx->mem = kv_mem_new(&(struct kv_mem_options){
 		.seed = seed, .latency_min_ns = 100 * NS_PER_US, .latency_max_ns = 2 * NS_PER_MS});
-	CHECK(lab->mem != NULL);
+	CHECK(fx->mem != NULL);
 }
 
-static void lab_faults(struct lab *lab, double rate)
+static void fixture_faults(struct fixture *fx, double rate)
 {
 	for (unsigned i = 0; i < SERVERS; i++) {
-		lab->faults[i].request_lost = rate;
-		lab->faults[i].reply_lost = rate;
-		lab->faults[i].late = rate;
-		lab->faults[i].resent = rate;
-		lab->faults[i].read_lost = rate;
+		fx->faults[i].request_lost = rate;
+		fx->faults[i].reply_lost = rate;
+		fx->faults[i].late = rate;
+		fx->faults[i].resent = rate;
+		fx->faults[i].read_lost = rate;
 	}
 }
 
-static void servers_open(struct lab *lab)
+static void servers_open(struct fixture *fx)
 {
 	for (unsigned i = 0; i < SERVERS; i++) {
 		struct kv *kv;
-		CHECK_EQ(kv_mem_open(&kv, lab->mem), 0);
-		struct omap *o = omap_lossy_take(omap_on_kv_take(kv), &lab->faults[i]);
-		CHECK_EQ(kv_omap_open_take(&lab->kv[i], o, &lab->options), 0);
+		CHECK_EQ(kv_mem_open(&kv, fx->mem), 0);
+		struct omap *o = omap_lossy_take(omap_on_kv_take(kv), &fx->faults[i]);
+		CHECK_EQ(kv_omap_open_take(&fx->kv[i], o, &fx->options), 0);
 	}
 }
 
-static void servers_close(struct lab *lab)
+static void servers_close(struct fixture *fx)
 {
 	for (unsigned i = 0; i < SERVERS; i++)
-		kv_close(lab->kv[i]);
+		kv_close(fx->kv[i]);
 }
 
 /* Runs body as a simulated process, which may crash and restart. */
-static void lab_run_with(struct lab *lab, void (*body)(void *), double crash_rate)
+static void fixture_run_with(struct fixture *fx, void (*body)(void *), double crash_rate)
 {
 	struct sim_config c;
-	sim_config_init(&c, lab->seed, 0);
+	sim_config_init(&c, fx->seed, 0);
 	c.rate[SIM_CRASH_AT_WAIT] = crash_rate;
 	struct sim *s = sim_open(&c);
 	struct sim_node *n = sim_node_add(s, "n", 0);
-	sim_node_start(n, body, lab);
+	sim_node_start(n, body, fx);
 	sim_run(s, 30ULL * 24 * 3600 * NS_PER_S);
-	if (!lab->done)
+	if (!fx->done)
 		sim_trace_print(s, stderr, 40);
-	assert_true(lab->done);
+	assert_true(fx->done);
 	sim_close(s);
-	kv_mem_free(lab->mem);
+	kv_mem_free(fx->mem);
 }
 
-static void lab_run(struct lab *lab, void (*body)(void *))
+static void fixture_run(struct fixture *fx, void (*body)(void *))
 {
-	lab_run_with(lab, body, 0);
+	fixture_run_with(fx, body, 0);
 }
 
 /* --- the suite, without and with faults ------------------------------------------------------- */
 
 static void suite_body(void *arg)
 {
-	struct lab *lab = arg;
-	servers_open(lab);
-	struct kv_suite s = {.kv = lab->kv[0],
-			     .partition = kv_suite_partition(lab->seed, 0),
-			     .seed = lab->seed,
+	struct fixture *fx = arg;
+	servers_open(fx);
+	struct kv_suite s = {.kv = fx->kv[0],
+			     .partition = kv_suite_partition(fx->seed, 0),
+			     .seed = fx->seed,
 			     .weight = 5};
-	lab->test->run(&s);
-	servers_close(lab);
-	lab->done = true;
+	fx->test->run(&s);
+	servers_close(fx);
+	fx->done = true;
 }
 
 static void suite_case(void **state)
 {
 	for (uint64_t seed = 1; seed <= 4; seed++) {
-		struct lab lab;
-		lab_init(&lab, seed);
-		lab.test = *state;
+		struct fixture fx;
+		fixture_init(&fx, seed);
+		fx.test = *state;
 		/* Lost writes must not show, not even as a result in doubt; reads may fail. */
-		lab_faults(&lab, seed % 2 == 0 ? 0.05 : 0);
+		fixture_faults(&fx, seed % 2 == 0 ? 0.05 : 0);
 		for (unsigned i = 0; i < SERVERS; i++)
-			lab.faults[i].read_lost = 0;
-		lab_run(&lab, suite_body);
+			fx.faults[i].read_lost = 0;
+		fixture_run(&fx, suite_body);
 	}
 }
 
@@ -123,17 +123,17 @@ static void suite_case(void **state)
 
 static void history_body(void *arg)
 {
-	struct lab *lab = arg;
-	servers_open(lab);
-	lab->clients.kv = lab->kv;
-	lab->clients.store_count = SERVERS;
-	lab->clients.partition = 7;
-	lab->clients.seed = lab->seed;
-	kv_clients_run(&lab->clients);
-	lab_faults(lab, 0);
-	CHECK(kv_clients_final_read(&lab->clients));
-	servers_close(lab);
-	lab->done = true;
+	struct fixture *fx = arg;
+	servers_open(fx);
+	fx->clients.kv = fx->kv;
+	fx->clients.store_count = SERVERS;
+	fx->clients.partition = 7;
+	fx->clients.seed = fx->seed;
+	kv_clients_run(&fx->clients);
+	fixture_faults(fx, 0);
+	CHECK(kv_clients_final_read(&fx->clients));
+	servers_close(fx);
+	fx->done = true;
 }
 
 static void histories_with_losses_are_linearizable_and_every_result_is_known(void **state)
@@ -141,19 +141,19 @@ static void histories_with_losses_are_linearizable_and_every_result_is_known(voi
 	(void)state;
 	uint64_t struck = 0;
 	for (uint64_t seed = 1; seed <= 150; seed++) {
-		struct lab lab;
-		lab_init(&lab, seed);
-		lab.clients.clients = 3 + seed % 8;
-		lab.clients.ops_each = 25;
-		lab.options.batch_txns_max = seed % 5 == 0 ? 1 : 0;
-		lab.options.parts_max = seed % 3 == 0 ? 1 : 0;
-		lab_faults(&lab, seed % 2 == 0 ? 0.05 : 0.2);
-		lab_run(&lab, history_body);
-		assert_int_equal(lab.clients.unknown, 0);
-		assert_true(kv_clients_check(&lab.clients));
+		struct fixture fx;
+		fixture_init(&fx, seed);
+		fx.clients.clients = 3 + seed % 8;
+		fx.clients.ops_each = 25;
+		fx.options.batch_txns_max = seed % 5 == 0 ? 1 : 0;
+		fx.options.parts_max = seed % 3 == 0 ? 1 : 0;
+		fixture_faults(&fx, seed % 2 == 0 ? 0.05 : 0.2);
+		fixture_run(&fx, history_body);
+		assert_int_equal(fx.clients.unknown, 0);
+		assert_true(kv_clients_check(&fx.clients));
 		for (unsigned i = 0; i < SERVERS; i++)
-			struck += lab.faults[i].struck;
-		history_fini(&lab.clients.history);
+			struck += fx.faults[i].struck;
+		history_fini(&fx.clients.history);
 	}
 	assert_true(struck > 5000);
 }
@@ -165,14 +165,14 @@ static void histories_with_losses_are_linearizable_and_every_result_is_known(voi
 
 static void forget_body(void *arg)
 {
-	struct lab *lab = arg;
-	servers_open(lab);
+	struct fixture *fx = arg;
+	servers_open(fx);
 	struct rng r;
-	rng_init(&r, lab->seed);
+	rng_init(&r, fx->seed);
 	uint64_t count[PARTITIONS] = {0};
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		uint64_t p = rng_below(&r, PARTITIONS);
-		struct kv *kv = lab->kv[rng_below(&r, SERVERS)];
+		struct kv *kv = fx->kv[rng_below(&r, SERVERS)];
 		uint64_t next = count[p] + 1;
 		struct kv_check check = {.kind = count[p] > 0 ? KV_EQUALS : KV_ABSENT,
 					 .key = kv_text("n"),
@@ -182,21 +182,21 @@ static void forget_body(void *arg)
 		CHECK_EQ(kv_txn(kv, p, &(struct kv_txn){&check, 1, &w, 1, false}, NULL), 0);
 		count[p] = next;
 	}
-	servers_close(lab);
-	lab->done = true;
+	servers_close(fx);
+	fx->done = true;
 }
 
 static void partitions_that_were_forgotten_are_picked_up_again(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 30; seed++) {
-		struct lab lab;
-		lab_init(&lab, seed);
-		lab.options.parts_max = 2;
-		lab_faults(&lab, 0.1);
+		struct fixture fx;
+		fixture_init(&fx, seed);
+		fx.options.parts_max = 2;
+		fixture_faults(&fx, 0.1);
 		for (unsigned i = 0; i < SERVERS; i++)
-			lab.faults[i].read_lost = 0;
-		lab_run(&lab, forget_body);
+			fx.faults[i].read_lost = 0;
+		fixture_run(&fx, forget_body);
 	}
 }
 
@@ -204,16 +204,16 @@ static void partitions_that_were_forgotten_are_picked_up_again(void **state)
 
 static void crash_body(void *arg)
 {
-	struct lab *lab = arg;
-	servers_open(lab);
-	lab->clients.kv = lab->kv;
-	lab->clients.store_count = SERVERS;
-	lab->clients.partition = 7;
-	lab->clients.seed = lab->seed;
-	kv_clients_run(&lab->clients);
-	while (!rt_cancelled() && !lab->done)
-		lab->done = kv_clients_final_read(&lab->clients);
-	servers_close(lab);
+	struct fixture *fx = arg;
+	servers_open(fx);
+	fx->clients.kv = fx->kv;
+	fx->clients.store_count = SERVERS;
+	fx->clients.partition = 7;
+	fx->clients.seed = fx->seed;
+	kv_clients_run(&fx->clients);
+	while (!rt_cancelled() && !fx->done)
+		fx->done = kv_clients_final_read(&fx->clients);
+	servers_close(fx);
 }
 
 static void histories_with_crashing_servers_are_linearizable(void **state)
@@ -221,15 +221,15 @@ static void histories_with_crashing_servers_are_linearizable(void **state)
 	(void)state;
 	unsigned runs = 0;
 	for (uint64_t seed = 1; seed <= 100; seed++) {
-		struct lab lab;
-		lab_init(&lab, seed);
-		lab.clients.clients = 4;
-		lab.clients.ops_each = 15;
-		lab_faults(&lab, 0.05);
-		lab_run_with(&lab, crash_body, 0.002);
-		assert_true(kv_clients_check(&lab.clients));
-		runs += lab.clients.runs;
-		history_fini(&lab.clients.history);
+		struct fixture fx;
+		fixture_init(&fx, seed);
+		fx.clients.clients = 4;
+		fx.clients.ops_each = 15;
+		fixture_faults(&fx, 0.05);
+		fixture_run_with(&fx, crash_body, 0.002);
+		assert_true(kv_clients_check(&fx.clients));
+		runs += fx.clients.runs;
+		history_fini(&fx.clients.history);
 	}
 	assert_true(runs > 130);
 }
@@ -244,94 +244,94 @@ static int put_one(struct kv *kv, const char *key)
 
 static void down_body(void *arg)
 {
-	struct lab *lab = arg;
-	servers_open(lab);
-	struct kv *kv = lab->kv[0];
+	struct fixture *fx = arg;
+	servers_open(fx);
+	struct kv *kv = fx->kv[0];
 	CHECK_EQ(put_one(kv, "a"), 0);
-	lab->faults[0].down = true;
+	fx->faults[0].down = true;
 	uint64_t start = rt_now_ns();
 	CHECK_EQ(put_one(kv, "b"), -ETIMEDOUT); /* its write was sent */
 	CHECK_EQ(put_one(kv, "c"), -EHOSTUNREACH);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	CHECK_EQ(kv_scan(kv, 1, &(struct kv_range){0}, &rows), -EHOSTUNREACH);
-	CHECK(rt_now_ns() - start < 3 * lab->options.settle_ns);
-	lab->faults[0].down = false;
+	CHECK(rt_now_ns() - start < 3 * fx->options.settle_ns);
+	fx->faults[0].down = false;
 	CHECK_EQ(put_one(kv, "d"), 0);
 	CHECK(kv_is(kv, 1, "a", "v") && kv_is(kv, 1, "b", NULL) && kv_is(kv, 1, "c", NULL));
-	CHECK(kv_is(lab->kv[1], 1, "d", "v"));
-	servers_close(lab);
-	lab->done = true;
+	CHECK(kv_is(fx->kv[1], 1, "d", "v"));
+	servers_close(fx);
+	fx->done = true;
 }
 
 static void a_store_that_is_down_is_an_error_in_bounded_time(void **state)
 {
 	(void)state;
-	struct lab lab;
-	lab_init(&lab, 1);
-	lab.options.settle_ns = NS_PER_S;
-	lab_run(&lab, down_body);
+	struct fixture fx;
+	fixture_init(&fx, 1);
+	fx.options.settle_ns = NS_PER_S;
+	fixture_run(&fx, down_body);
 }
 
 /* A write without an answer, done only after its transaction has returned -ETIMEDOUT. */
 static void late_body(void *arg)
 {
-	struct lab *lab = arg;
-	servers_open(lab);
-	lab->faults[0].late = 1;
-	lab->faults[0].read_lost = 1;
-	CHECK_EQ(put_one(lab->kv[0], "a"), -ETIMEDOUT);
-	lab->faults[0].late = 0;
-	lab->faults[0].read_lost = 0;
-	CHECK(kv_is(lab->kv[0], 1, "a", NULL));
+	struct fixture *fx = arg;
+	servers_open(fx);
+	fx->faults[0].late = 1;
+	fx->faults[0].read_lost = 1;
+	CHECK_EQ(put_one(fx->kv[0], "a"), -ETIMEDOUT);
+	fx->faults[0].late = 0;
+	fx->faults[0].read_lost = 0;
+	CHECK(kv_is(fx->kv[0], 1, "a", NULL));
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
-	CHECK(kv_is(lab->kv[0], 1, "a", "v"));
-	CHECK_EQ(put_one(lab->kv[0], "b"), 0);
-	servers_close(lab);
-	lab->done = true;
+	CHECK(kv_is(fx->kv[0], 1, "a", "v"));
+	CHECK_EQ(put_one(fx->kv[0], "b"), 0);
+	servers_close(fx);
+	fx->done = true;
 }
 
 static void a_write_given_up_on_may_be_done_later_and_does_no_harm(void **state)
 {
 	(void)state;
-	struct lab lab;
-	lab_init(&lab, 2);
-	lab.options.settle_ns = NS_PER_S;
+	struct fixture fx;
+	fixture_init(&fx, 2);
+	fx.options.settle_ns = NS_PER_S;
 	for (unsigned i = 0; i < SERVERS; i++)
-		lab.faults[i].late_max_ns = 5 * NS_PER_S;
-	lab_run(&lab, late_body);
+		fx.faults[i].late_max_ns = 5 * NS_PER_S;
+	fixture_run(&fx, late_body);
 }
 
 /* --- records of servers ------------------------------------------------------------------ */
 
 static void expire_body(void *arg)
 {
-	struct lab *lab = arg;
-	servers_open(lab);
-	CHECK_EQ(put_one(lab->kv[0], "a"), 0);
-	CHECK_EQ(put_one(lab->kv[1], "b"), 0);
-	CHECK_EQ(kv_mem_keys(lab->mem), 4); /* two rows, two records */
+	struct fixture *fx = arg;
+	servers_open(fx);
+	CHECK_EQ(put_one(fx->kv[0], "a"), 0);
+	CHECK_EQ(put_one(fx->kv[1], "b"), 0);
+	CHECK_EQ(kv_mem_keys(fx->mem), 4); /* two rows, two records */
 	CHECK_EQ(rt_sleep_ns(8ULL * 24 * 3600 * NS_PER_S), 0);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
-	CHECK_EQ(kv_scan(lab->kv[2], 1, &(struct kv_range){0}, &rows), 0);
+	CHECK_EQ(kv_scan(fx->kv[2], 1, &(struct kv_range){0}, &rows), 0);
 	CHECK_EQ(rows.count, 2);
 	struct kv_check check = {.kind = KV_VERSION, .version = rows.version};
 	struct kv_write w = {.kind = KV_DELETE, .key = kv_text("a")};
-	CHECK_EQ(kv_txn(lab->kv[2], 1, &(struct kv_txn){&check, 1, &w, 1, false}, NULL), 0);
-	CHECK_EQ(kv_mem_keys(lab->mem), 2); /* one row, the record of the last writer */
+	CHECK_EQ(kv_txn(fx->kv[2], 1, &(struct kv_txn){&check, 1, &w, 1, false}, NULL), 0);
+	CHECK_EQ(kv_mem_keys(fx->mem), 2); /* one row, the record of the last writer */
 	/* The server whose record was removed can write again. */
-	CHECK_EQ(put_one(lab->kv[0], "c"), 0);
-	CHECK_EQ(put_one(lab->kv[0], "c"), 0);
-	CHECK_EQ(kv_mem_keys(lab->mem), 4);
-	servers_close(lab);
-	lab->done = true;
+	CHECK_EQ(put_one(fx->kv[0], "c"), 0);
+	CHECK_EQ(put_one(fx->kv[0], "c"), 0);
+	CHECK_EQ(kv_mem_keys(fx->mem), 4);
+	servers_close(fx);
+	fx->done = true;
 }
 
 static void records_of_servers_long_gone_are_removed(void **state)
 {
 	(void)state;
-	struct lab lab;
-	lab_init(&lab, 1);
-	lab_run(&lab, expire_body);
+	struct fixture fx;
+	fixture_init(&fx, 1);
+	fixture_run(&fx, expire_body);
 }
 
 /* --- group commit -------------------------------------------------------------------------------- */
@@ -356,34 +356,34 @@ static void put_fiber(void *arg)
 
 static void combine_body(void *arg)
 {
-	struct lab *lab = arg;
+	struct fixture *fx = arg;
 	struct putter p[200];
-	servers_open(lab);
+	servers_open(fx);
 	struct rt_group g;
 	rt_group_init(&g);
 	for (unsigned i = 0; i < ARRAY_LEN(p); i++) {
 		char key[16];
 		snprintf(key, sizeof(key), "k%u", i);
 		if (i % 10 == 0)
-			kv_must_put(lab->kv[1], 3, kv_text(key), kv_text("before"));
+			kv_must_put(fx->kv[1], 3, kv_text(key), kv_text("before"));
 	}
 	for (unsigned i = 0; i < ARRAY_LEN(p); i++) {
-		p[i] = (struct putter){.kv = lab->kv[0], .number = i};
+		p[i] = (struct putter){.kv = fx->kv[0], .number = i};
 		CHECK_EQ(rt_group_spawn(&g, "put", put_fiber, &p[i]), 0);
 	}
 	rt_group_join(&g);
-	CHECK_EQ(lab->kv[0]->stats.txns, 200);
-	CHECK(lab->kv[0]->stats.batches <= 6);
-	servers_close(lab);
-	lab->done = true;
+	CHECK_EQ(fx->kv[0]->stats.txns, 200);
+	CHECK(fx->kv[0]->stats.batches <= 6);
+	servers_close(fx);
+	fx->done = true;
 }
 
 static void waiting_transactions_are_combined_and_refused_one_by_one(void **state)
 {
 	(void)state;
-	struct lab lab;
-	lab_init(&lab, 1);
-	lab_run(&lab, combine_body);
+	struct fixture fx;
+	fixture_init(&fx, 1);
+	fixture_run(&fx, combine_body);
 }
 
 /* --- a request that is cancelled after a commit has taken it ------------------------------------- */
@@ -399,24 +399,24 @@ static void slow_put(void *arg)
 /* Cancels client 3 at a random moment: before the commit takes its request, during the commit, or after it. */
 static void cancel_body(void *arg)
 {
-	struct lab *lab = arg;
+	struct fixture *fx = arg;
 	struct putter p[6];
 	struct rt_fiber *f[6];
-	servers_open(lab);
+	servers_open(fx);
 	for (unsigned i = 0; i < ARRAY_LEN(p); i++) {
-		p[i] = (struct putter){.kv = lab->kv[0], .number = i, .rc = 1};
+		p[i] = (struct putter){.kv = fx->kv[0], .number = i, .rc = 1};
 		CHECK_EQ(rt_spawn(&f[i], "put", slow_put, &p[i]), 0);
 	}
-	CHECK_EQ(rt_sleep_ns(lab->seed * 100 * NS_PER_US), 0);
+	CHECK_EQ(rt_sleep_ns(fx->seed * 100 * NS_PER_US), 0);
 	rt_cancel(f[3]);
 	for (unsigned i = 0; i < ARRAY_LEN(p); i++)
 		rt_join(f[i]);
 	for (unsigned i = 0; i < ARRAY_LEN(p); i++)
 		CHECK(p[i].rc == 0 || (i == 3 && p[i].rc == -ECANCELED));
-	CHECK(kv_is(lab->kv[0], 1, "k3", p[3].rc == 0 ? "v" : NULL));
-	lab->clients.applied += p[3].rc == 0;
-	servers_close(lab);
-	lab->done = true;
+	CHECK(kv_is(fx->kv[0], 1, "k3", p[3].rc == 0 ? "v" : NULL));
+	fx->clients.applied += p[3].rc == 0;
+	servers_close(fx);
+	fx->done = true;
 }
 
 static void once_taken_into_a_commit_a_request_stays_to_the_end(void **state)
@@ -424,10 +424,10 @@ static void once_taken_into_a_commit_a_request_stays_to_the_end(void **state)
 	(void)state;
 	uint64_t applied = 0;
 	for (uint64_t seed = 1; seed <= 60; seed++) {
-		struct lab lab;
-		lab_init(&lab, seed);
-		lab_run(&lab, cancel_body);
-		applied += lab.clients.applied;
+		struct fixture fx;
+		fixture_init(&fx, seed);
+		fixture_run(&fx, cancel_body);
+		applied += fx.clients.applied;
 	}
 	assert_true(applied > 10);
 }
@@ -455,13 +455,13 @@ static void version_count(void *arg)
 
 static void version_body(void *arg)
 {
-	struct lab *lab = arg;
+	struct fixture *fx = arg;
 	struct putter p[6];
-	servers_open(lab);
+	servers_open(fx);
 	struct rt_group g;
 	rt_group_init(&g);
 	for (unsigned i = 0; i < ARRAY_LEN(p); i++) {
-		p[i] = (struct putter){.kv = lab->kv[i % SERVERS]};
+		p[i] = (struct putter){.kv = fx->kv[i % SERVERS]};
 		CHECK_EQ(rt_group_spawn(&g, "count", version_count, &p[i]), 0);
 	}
 	rt_group_join(&g);
@@ -470,22 +470,22 @@ static void version_body(void *arg)
 		done += p[i].done;
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	struct kv_bytes key = kv_text("n");
-	CHECK_EQ(kv_get(lab->kv[0], 1, &key, 1, &rows), 0);
+	CHECK_EQ(kv_get(fx->kv[0], 1, &key, 1, &rows), 0);
 	CHECK(kv_equal(rows.row[0].value, kv_bytes(&done, sizeof(done))));
-	servers_close(lab);
-	lab->done = true;
+	servers_close(fx);
+	fx->done = true;
 }
 
 static void versions_hold_between_servers(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct lab lab;
-		lab_init(&lab, seed);
-		lab_faults(&lab, 0.05);
+		struct fixture fx;
+		fixture_init(&fx, seed);
+		fixture_faults(&fx, 0.05);
 		for (unsigned i = 0; i < SERVERS; i++)
-			lab.faults[i].read_lost = 0;
-		lab_run(&lab, version_body);
+			fx.faults[i].read_lost = 0;
+		fixture_run(&fx, version_body);
 	}
 }
 

@@ -15,7 +15,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "kv/rados.h"
-#include "omap_lab.h"
+#include "omap_fixture.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 
@@ -30,7 +30,7 @@ static struct kv_rados_options options(void)
 	return (struct kv_rados_options){.conf = getenv("TERRANE_RADOS_CONF"), .pool = "terrane"};
 }
 
-struct lab {
+struct fixture {
 	const struct kv_case *test;
 	size_t index;
 	struct kv *kv[2];
@@ -38,60 +38,60 @@ struct lab {
 	uint64_t partition;
 };
 
-static void servers_open(struct lab *lab, double faults)
+static void servers_open(struct fixture *fx, double faults)
 {
-	for (size_t i = 0; i < ARRAY_LEN(lab->kv); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(fx->kv); i++) {
 		struct kv_rados_options o = options();
 		struct omap *below;
-		lab->faults[i] = (struct omap_faults){.seed = 7 + i,
-						      .timeout_ns = 5 * NS_PER_MS,
-						      .late_max_ns = 30 * NS_PER_MS,
-						      .request_lost = faults,
-						      .reply_lost = faults,
-						      .late = faults,
-						      .resent = faults};
+		fx->faults[i] = (struct omap_faults){.seed = 7 + i,
+						     .timeout_ns = 5 * NS_PER_MS,
+						     .late_max_ns = 30 * NS_PER_MS,
+						     .request_lost = faults,
+						     .reply_lost = faults,
+						     .late = faults,
+						     .resent = faults};
 		CHECK_EQ(rados_omap_open(&below, &o), 0);
-		CHECK_EQ(kv_omap_open_take(&lab->kv[i], omap_lossy_take(below, &lab->faults[i]),
+		CHECK_EQ(kv_omap_open_take(&fx->kv[i], omap_lossy_take(below, &fx->faults[i]),
 					   &(struct kv_omap_options){0}),
 			 0);
 	}
 }
 
-static void servers_close(struct lab *lab)
+static void servers_close(struct fixture *fx)
 {
-	for (size_t i = 0; i < ARRAY_LEN(lab->kv); i++)
-		kv_close(lab->kv[i]);
+	for (size_t i = 0; i < ARRAY_LEN(fx->kv); i++)
+		kv_close(fx->kv[i]);
 }
 
 /* --- the suite -------------------------------------------------------------------------------- */
 
 static void suite_body(void *arg)
 {
-	struct lab *lab = arg;
+	struct fixture *fx = arg;
 	struct kv_rados_options o = options();
-	struct kv_suite s = {.partition = kv_suite_partition(run_id(), lab->index),
-			     .seed = 1 + lab->index,
+	struct kv_suite s = {.partition = kv_suite_partition(run_id(), fx->index),
+			     .seed = 1 + fx->index,
 			     .weight = 2};
 	CHECK_EQ(kv_rados_open(&s.kv, &o), 0);
-	lab->test->run(&s);
+	fx->test->run(&s);
 	kv_close(s.kv);
 }
 
 static void suite_case(void **state)
 {
-	struct lab lab = {.test = *state};
-	lab.index = (size_t)(lab.test - kv_suite_cases);
-	assert_int_equal(rt_real_run(NULL, suite_body, &lab), 0);
+	struct fixture fx = {.test = *state};
+	fx.index = (size_t)(fx.test - kv_suite_cases);
+	assert_int_equal(rt_real_run(NULL, suite_body, &fx), 0);
 }
 
 /* --- writes lost, late and repeated on the way to a real cluster ---------------------------------------- */
 
 static void lossy_body(void *arg)
 {
-	struct lab *lab = arg;
-	servers_open(lab, 0.07);
+	struct fixture *fx = arg;
+	servers_open(fx, 0.07);
 	for (unsigned i = 0; i < 6; i++) {
-		struct kv_clients c = {.kv = lab->kv,
+		struct kv_clients c = {.kv = fx->kv,
 				       .store_count = 2,
 				       .partition = kv_suite_partition(run_id(), 100 + i),
 				       .seed = i,
@@ -104,15 +104,15 @@ static void lossy_body(void *arg)
 		CHECK(c.applied > 0);
 		history_fini(&c.history);
 	}
-	CHECK(lab->faults[0].struck + lab->faults[1].struck > 20);
-	servers_close(lab);
+	CHECK(fx->faults[0].struck + fx->faults[1].struck > 20);
+	servers_close(fx);
 }
 
 static void lost_answers_from_a_cluster_leave_no_result_unknown(void **state)
 {
 	(void)state;
-	struct lab lab = {0};
-	assert_int_equal(rt_real_run(NULL, lossy_body, &lab), 0);
+	struct fixture fx = {0};
+	assert_int_equal(rt_real_run(NULL, lossy_body, &fx), 0);
 }
 
 /* --- an OSD dies while writes go on ------------------------------------------------------------- */

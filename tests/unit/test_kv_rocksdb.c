@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "rocks_place.h"
+#include "rocks_fixture.h"
 
 /* RocksDB is a shared library: its calls of the C library's sync functions reach these two. */
 static atomic_uint syncs;
@@ -30,7 +30,7 @@ int fsync(int fd)
 
 static void suite_body(void *arg)
 {
-	struct place *p = arg;
+	struct fixture *p = arg;
 	struct kv_suite s = {.partition = kv_suite_partition(1, 0), .seed = 1, .weight = 8};
 	CHECK_EQ(open_there(p, &s.kv), 0);
 	p->test->run(&s);
@@ -39,11 +39,11 @@ static void suite_body(void *arg)
 
 static void suite_case(void **state)
 {
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	p.test = *state;
 	in_fiber(&p, suite_body);
-	place_remove(&p);
+	fixture_remove(&p);
 }
 
 /* --- restarts ---------------------------------------------------------------------------- */
@@ -71,12 +71,12 @@ static void find_body(void *arg)
 static void contents_and_versions_survive_a_restart(void **state)
 {
 	(void)state;
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	in_fiber(&p, fill_body);
 	in_fiber(&p, find_body);
 	in_fiber(&p, find_body);
-	place_remove(&p);
+	fixture_remove(&p);
 }
 
 static void only_existing_body(void *arg)
@@ -149,10 +149,10 @@ static void early_body(void *arg)
 static void early_writes_are_seen_at_once_and_kept_with_later_ones(void **state)
 {
 	(void)state;
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	in_fiber(&p, early_body);
-	place_remove(&p);
+	fixture_remove(&p);
 }
 
 /* Eight transactions wait together and are committed two by two, in this order. */
@@ -179,7 +179,7 @@ static void mixed_fiber(void *arg)
 
 static void mixed_body(void *arg)
 {
-	const struct place *p = arg;
+	const struct fixture *p = arg;
 	struct kv *kv;
 	struct mixed_put put[ARRAY_LEN(mixed)];
 	struct rt_group g;
@@ -203,15 +203,15 @@ static void mixed_body(void *arg)
 static void a_commit_is_synced_if_any_of_its_transactions_is_not_early(void **state)
 {
 	(void)state;
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	in_fiber(&p, mixed_body);
-	place_remove(&p);
+	fixture_remove(&p);
 }
 
 static void old_version_body(void *arg)
 {
-	struct place *p = arg;
+	struct fixture *p = arg;
 	for (unsigned round = 0; round < 4; round++) {
 		struct kv *kv;
 		CHECK_EQ(open_there(p, &kv), 0);
@@ -234,10 +234,10 @@ static void old_version_body(void *arg)
 static void a_version_from_before_a_restart_never_matches_a_later_state(void **state)
 {
 	(void)state;
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	in_fiber(&p, old_version_body);
-	place_remove(&p);
+	fixture_remove(&p);
 }
 
 /* --- one owner -------------------------------------------------------------------------------- */
@@ -273,7 +273,7 @@ static pid_t start_role(const char *role, const char *dir, int *out)
 
 static void open_while_owned(void *arg)
 {
-	struct place *p = arg;
+	struct fixture *p = arg;
 	struct kv *kv;
 	p->rc = open_there(p, &kv);
 	if (p->rc == 0)
@@ -283,8 +283,8 @@ static void open_while_owned(void *arg)
 static void the_folder_has_one_owner(void **state)
 {
 	(void)state;
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	log_set_level(LOG_OFF);
 	in_fiber(&p, open_twice);
 	int out;
@@ -299,7 +299,7 @@ static void the_folder_has_one_owner(void **state)
 	in_fiber(&p, open_while_owned);
 	assert_int_equal(p.rc, 0);
 	log_set_level(LOG_INFO);
-	place_remove(&p);
+	fixture_remove(&p);
 }
 
 /* --- killed while writing --------------------------------------------------------------------- */
@@ -341,7 +341,7 @@ static void count_fiber(void *arg)
 
 static void count_role(void *arg)
 {
-	struct place p = {0};
+	struct fixture p = {0};
 	snprintf(p.dir, sizeof(p.dir), "%s", (const char *)arg);
 	struct counting c[COUNTERS];
 	struct kv *kv;
@@ -357,7 +357,7 @@ static void count_role(void *arg)
 
 static void counts_body(void *arg)
 {
-	struct place *p = arg;
+	struct fixture *p = arg;
 	const uint64_t *acknowledged = p->acknowledged;
 	struct kv *kv;
 	CHECK_EQ(open_there(p, &kv), 0);
@@ -392,8 +392,8 @@ static void read_until_killed(pid_t pid, int out, unsigned lines, uint64_t *ackn
 static void nothing_acknowledged_is_lost_when_killed(void **state)
 {
 	(void)state;
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	uint64_t acknowledged[COUNTERS] = {0};
 	for (unsigned round = 0; round < 8; round++) {
 		int out;
@@ -403,14 +403,14 @@ static void nothing_acknowledged_is_lost_when_killed(void **state)
 		in_fiber(&p, counts_body);
 	}
 	assert_true(acknowledged[0] > 10);
-	place_remove(&p);
+	fixture_remove(&p);
 }
 
 /* --- a disk that fails under the log ---------------------------------------------------------- */
 
 static void fail_role(void *arg)
 {
-	struct place p = {0};
+	struct fixture p = {0};
 	snprintf(p.dir, sizeof(p.dir), "%s", (const char *)arg);
 	log_set_level(LOG_OFF);
 	signal(SIGXFSZ, SIG_IGN);
@@ -442,8 +442,8 @@ static void after_failure_body(void *arg)
 static void a_failed_log_write_ends_transactions_until_a_restart(void **state)
 {
 	(void)state;
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	int out;
 	int status;
 	pid_t pid = start_role("fail", p.dir, &out);
@@ -452,7 +452,7 @@ static void a_failed_log_write_ends_transactions_until_a_restart(void **state)
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 42);
 	in_fiber(&p, after_failure_body);
-	place_remove(&p);
+	fixture_remove(&p);
 }
 
 /* --- group commit, hot reads on the loop ---------------------------------------- */
@@ -509,10 +509,10 @@ static void sharing_body(void *arg)
 static void commits_are_shared_and_hot_reads_stay_on_the_loop(void **state)
 {
 	(void)state;
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	in_fiber(&p, sharing_body);
-	place_remove(&p);
+	fixture_remove(&p);
 }
 
 /* --- the row cache ------------------------------------------------------------------------------ */
@@ -608,10 +608,10 @@ static void rows_body(void *arg)
 static void the_row_cache_never_returns_an_old_row(void **state)
 {
 	(void)state;
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	in_fiber(&p, rows_body);
-	place_remove(&p);
+	fixture_remove(&p);
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The engine on RocksDB with files that are damaged, torn or missing. */
-#include "rocks_place.h"
+#include "rocks_fixture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -47,7 +47,7 @@ static void flip(const char *path, off_t at)
 /* Opens the store and reads every key; sets rc to the first error. */
 static void look_at_all(void *arg)
 {
-	struct place *p = arg;
+	struct fixture *p = arg;
 	struct kv *kv;
 	p->rc = open_there(p, &kv);
 	if (p->rc != 0)
@@ -71,9 +71,9 @@ static void a_damaged_table_is_found_and_never_read_as_good(void **state)
 	(void)state;
 	log_set_level(LOG_OFF);
 	for (unsigned tenth = 0; tenth <= 10; tenth += 2) {
-		struct place p;
+		struct fixture p;
 		char path[512];
-		place_make(&p);
+		fixture_make(&p);
 		in_fiber(&p, flush_body);
 		off_t size = largest(p.dir, ".sst", path);
 		assert_true(size > 1000);
@@ -85,7 +85,7 @@ static void a_damaged_table_is_found_and_never_read_as_good(void **state)
 			assert_int_equal(p.rc, -EBADMSG);
 		if (tenth <= 8)
 			assert_int_equal(p.rc, -EBADMSG);
-		place_remove(&p);
+		fixture_remove(&p);
 	}
 	log_set_level(LOG_INFO);
 }
@@ -99,9 +99,9 @@ static void missing_and_damaged_files_refuse_to_open(void **state)
 		bool cut;
 	} cases[] = {{".sst", true}, {"CURRENT", true}, {"CURRENT", false}};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct place p;
+		struct fixture p;
 		char path[512];
-		place_make(&p);
+		fixture_make(&p);
 		in_fiber(&p, flush_body);
 		off_t size = largest(p.dir, cases[i].suffix, path);
 		assert_true(size > 0);
@@ -111,13 +111,13 @@ static void missing_and_damaged_files_refuse_to_open(void **state)
 			flip(path, 2);
 		in_fiber(&p, look_at_all);
 		assert_true(p.rc == -EBADMSG || p.rc == -EIO || p.rc == -ENOENT);
-		place_remove(&p);
+		fixture_remove(&p);
 	}
 	log_set_level(LOG_INFO);
 }
 
 /* Copies the folder while the store is open, so that the copy's log ends as after a crash. */
-static void copy_open_store(struct place *p)
+static void copy_open_store(struct fixture *p)
 {
 	char command[256];
 	snprintf(command, sizeof(command), "%s.copy", p->dir);
@@ -133,7 +133,7 @@ static void copy_open_store(struct place *p)
 
 static void log_only_body(void *arg)
 {
-	struct place *p = arg;
+	struct fixture *p = arg;
 	struct kv *kv;
 	CHECK_EQ(kv_rocksdb_open(&kv, &(struct kv_rocksdb_options){.dir = p->dir}), 0);
 	fill_some(kv, 0, 2000);
@@ -141,9 +141,9 @@ static void log_only_body(void *arg)
 	kv_close(kv);
 }
 
-static void crashed_copy(struct place *p, char log[512], off_t *size)
+static void crashed_copy(struct fixture *p, char log[512], off_t *size)
 {
-	place_make(p);
+	fixture_make(p);
 	in_fiber(p, log_only_body);
 	strncat(p->dir, ".copy", sizeof(p->dir) - strlen(p->dir) - 1);
 	*size = largest(p->dir, ".log", log);
@@ -154,7 +154,7 @@ static void a_torn_end_of_the_log_loses_only_that_write(void **state)
 {
 	(void)state;
 	for (off_t cut = 1; cut < 6000; cut += 1500) {
-		struct place p;
+		struct fixture p;
 		char log[512];
 		off_t size;
 		crashed_copy(&p, log, &size);
@@ -162,7 +162,7 @@ static void a_torn_end_of_the_log_loses_only_that_write(void **state)
 		in_fiber(&p, look_at_all);
 		assert_int_equal(p.rc, 0);
 		assert_int_equal(p.numbers[0], 2000 - EACH);
-		place_remove(&p);
+		fixture_remove(&p);
 	}
 }
 
@@ -170,7 +170,7 @@ static void damage_inside_the_log_is_refused_unless_salvaged(void **state)
 {
 	(void)state;
 	log_set_level(LOG_OFF);
-	struct place p;
+	struct fixture p;
 	char log[512];
 	off_t size;
 	crashed_copy(&p, log, &size);
@@ -181,7 +181,7 @@ static void damage_inside_the_log_is_refused_unless_salvaged(void **state)
 	in_fiber(&p, look_at_all);
 	assert_int_equal(p.rc, 0);
 	assert_true(p.numbers[0] > 500 && p.numbers[0] < 1500);
-	place_remove(&p);
+	fixture_remove(&p);
 	log_set_level(LOG_INFO);
 }
 
@@ -189,8 +189,8 @@ static void not_a_folder(void **state)
 {
 	(void)state;
 	log_set_level(LOG_OFF);
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	snprintf(p.dir, sizeof(p.dir), "%s/no/such/place", p.root);
 	in_fiber(&p, look_at_all);
 	assert_int_equal(p.rc, -ENOENT);
@@ -200,7 +200,7 @@ static void not_a_folder(void **state)
 	close(fd);
 	in_fiber(&p, look_at_all);
 	assert_true(p.rc < 0);
-	place_remove(&p);
+	fixture_remove(&p);
 	log_set_level(LOG_INFO);
 }
 

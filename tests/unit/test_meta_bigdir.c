@@ -3,7 +3,7 @@
  * One directory with very many names, on RocksDB: made in batches, listed, looked up. BIGDIR_ENTRIES in the
  * environment says how many; 1000000 has been run so, and 20000 is what there is time for otherwise.
  */
-#include "rocks_place.h"
+#include "rocks_fixture.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -95,7 +95,7 @@ static void look_up(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, ui
 
 static void body(void *arg)
 {
-	struct place *p = arg;
+	struct fixture *p = arg;
 	struct kv *kv;
 	struct meta *m;
 	struct meta_options o;
@@ -118,10 +118,10 @@ static void body(void *arg)
 static void a_directory_with_very_many_names_is_made_listed_and_looked_up(void **state)
 {
 	(void)state;
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	in_fiber(&p, body);
-	place_remove(&p);
+	fixture_remove(&p);
 }
 
 int main(void)

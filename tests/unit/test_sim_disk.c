@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Simulated disks, through the calls of rt: files, names, and power loss. */
-#include "sim_lab.h"
+#include "sim_disk_fixture.h"
 
 /* --- behaviour without faults --------------------------------------------------------------------------- */
 
-static void program_read_write(struct lab *lab, uint64_t life)
+static void program_read_write(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	uint64_t size;
 	char buf[16];
 	struct iovec out[2] = {{.iov_base = (void *)"hello ", .iov_len = 6},
@@ -24,12 +24,12 @@ static void program_read_write(struct lab *lab, uint64_t life)
 
 static void files_have_holes_sizes_and_pieces(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 1, program_read_write);
-	lab_run(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 1, program_read_write);
+	fixture_run(&fx);
 }
 
-static void program_errors(struct lab *lab, uint64_t life)
+static void program_errors(struct fixture *fx, uint64_t life)
 {
 	struct rt_file *f, *g;
 	char name[300];
@@ -50,13 +50,13 @@ static void program_errors(struct lab *lab, uint64_t life)
 	CHECK(rt_file_open(&f, name, RT_WRITE | RT_CREATE) == -ENAMETOOLONG);
 	CHECK(rt_file_open(&f, path, RT_READ) == -ENAMETOOLONG);
 	name[4 + 255] = '\0';
-	f = must_open(lab, name, RT_WRITE | RT_CREATE);
+	f = must_open(fx, name, RT_WRITE | RT_CREATE);
 	CHECK(rt_file_read(f, path, 1, 0) == -EBADF);
-	CHECK(rt_file_write(f, "x", 1, lab->size_bytes) == -EFBIG);
-	CHECK(rt_file_truncate(f, lab->size_bytes + 1) == -EFBIG);
+	CHECK(rt_file_write(f, "x", 1, fx->size_bytes) == -EFBIG);
+	CHECK(rt_file_truncate(f, fx->size_bytes + 1) == -EFBIG);
 	rt_file_close(f);
 	CHECK(rt_file_open(&g, name, RT_WRITE | RT_CREATE | RT_EXCL) == -EEXIST);
-	f = must_open(lab, name, RT_READ);
+	f = must_open(fx, name, RT_READ);
 	CHECK(rt_file_write(f, "x", 1, 0) == -EBADF);
 	CHECK(rt_file_truncate(f, 0) == -EINVAL);
 	rt_file_close(f);
@@ -66,7 +66,7 @@ static void program_errors(struct lab *lab, uint64_t life)
 	CHECK(rt_rmdir("/d0/dir") == -ENOTEMPTY && rt_rmdir(name) == -ENOTDIR);
 	CHECK(rt_rmdir("/d0") == -EBUSY && rt_rmdir("/d0/dir/.") == -EINVAL);
 	CHECK(rt_unlink("/d0/dir") == -EISDIR && rt_unlink("/d0/none") == -ENOENT);
-	put_file(lab, "/d0/dir/./../dir//a", "A", false);
+	put_file(fx, "/d0/dir/./../dir//a", "A", false);
 	CHECK(file_is("/d0/dir/a", "A"));
 	CHECK(rt_mkdir("/d0/dir/a/b") == -ENOTDIR);
 	CHECK(rt_file_open(&f, "/d0/dir/a/", RT_READ) == -ENOTDIR);
@@ -85,50 +85,50 @@ static void program_errors(struct lab *lab, uint64_t life)
 
 static void wrong_calls_are_refused_as_linux_does(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 2, program_errors);
-	lab_run(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 2, program_errors);
+	fixture_run(&fx);
 }
 
 static bool count_name(void *ctx, const char *name, bool is_dir)
 {
-	struct lab *lab = ctx;
-	lab->seen++;
-	lab->rc += strcmp(name, "sub") == 0 ? is_dir : !is_dir && name[0] == 'f';
+	struct fixture *fx = ctx;
+	fx->seen++;
+	fx->rc += strcmp(name, "sub") == 0 ? is_dir : !is_dir && name[0] == 'f';
 	return true;
 }
 
 static bool count_one(void *ctx, const char *name, bool is_dir)
 {
-	((struct lab *)ctx)->seen++;
+	((struct fixture *)ctx)->seen++;
 	return false;
 }
 
-static void program_list(struct lab *lab, uint64_t life)
+static void program_list(struct fixture *fx, uint64_t life)
 {
 	char path[32];
 	for (int i = 0; i < 200; i++) {
 		snprintf(path, sizeof(path), "/d0/f%d", i);
-		put_file(lab, path, path, false);
+		put_file(fx, path, path, false);
 	}
 	CHECK(rt_mkdir("/d0/sub") == 0);
-	CHECK(rt_dir_list("/d0", count_name, lab) == 0);
-	CHECK(lab->seen == 201 && lab->rc == 201);
-	lab->seen = 0;
-	CHECK(rt_dir_list("/d0", count_one, lab) == 0 && lab->seen == 1);
-	CHECK(rt_dir_list("/d0/f1", count_one, lab) == -ENOTDIR);
+	CHECK(rt_dir_list("/d0", count_name, fx) == 0);
+	CHECK(fx->seen == 201 && fx->rc == 201);
+	fx->seen = 0;
+	CHECK(rt_dir_list("/d0", count_one, fx) == 0 && fx->seen == 1);
+	CHECK(rt_dir_list("/d0/f1", count_one, fx) == -ENOTDIR);
 }
 
 static void a_directory_lists_each_name_once(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 3, program_list);
-	lab_run(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 3, program_list);
+	fixture_run(&fx);
 }
 
-static void program_unlinked(struct lab *lab, uint64_t life)
+static void program_unlinked(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	struct rt_space before, while_open, after;
 	char buf[4] = "";
 
@@ -141,19 +141,19 @@ static void program_unlinked(struct lab *lab, uint64_t life)
 	CHECK(rt_space("/d0", &after) == 0);
 	CHECK(before.free_bytes == after.free_bytes);
 	CHECK(while_open.free_bytes + 4096 == after.free_bytes);
-	CHECK(after.total_bytes == lab->size_bytes);
+	CHECK(after.total_bytes == fx->size_bytes);
 }
 
 static void an_unlinked_open_file_lives_until_it_is_closed(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 4, program_unlinked);
-	lab_run(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 4, program_unlinked);
+	fixture_run(&fx);
 }
 
-static void program_direct(struct lab *lab, uint64_t life)
+static void program_direct(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE | RT_DIRECT);
+	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE | RT_DIRECT);
 	AUTO_FREE uint8_t *mem = aligned_alloc(4096, 16384);
 	CHECK(mem != NULL);
 	memset(mem, 7, 16384);
@@ -171,16 +171,16 @@ static void program_direct(struct lab *lab, uint64_t life)
 
 static void direct_files_refuse_misaligned_transfers(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 5, program_direct);
-	lab_run(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 5, program_direct);
+	fixture_run(&fx);
 }
 
-static void program_full(struct lab *lab, uint64_t life)
+static void program_full(struct fixture *fx, uint64_t life)
 {
 	static uint8_t block[65536];
-	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
-	struct rt_file *g = must_open(lab, "/d0/b", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *g = must_open(fx, "/d0/b", RT_READ | RT_WRITE | RT_CREATE);
 	struct rt_file *h;
 	struct rt_space sp;
 	uint64_t size, at = 0;
@@ -190,9 +190,9 @@ static void program_full(struct lab *lab, uint64_t life)
 	CHECK(rt_file_allocate(g, 0, 2 * MIB, true) == -ENOSPC);
 	CHECK(rt_file_allocate(f, 0, MIB, true) == -ENOSPC);
 	CHECK(rt_space("/d0", &sp) == 0 && sp.free_bytes == MIB - 128 * KIB);
-	while ((lab->rc = rt_file_write(f, block, sizeof(block), at)) == 0)
+	while ((fx->rc = rt_file_write(f, block, sizeof(block), at)) == 0)
 		at += sizeof(block);
-	CHECK(lab->rc == -ENOSPC && at == MIB - 128 * KIB);
+	CHECK(fx->rc == -ENOSPC && at == MIB - 128 * KIB);
 	CHECK(rt_space("/d0", &sp) == 0 && sp.free_bytes == 0);
 	CHECK(rt_file_open(&h, "/d0/c", RT_WRITE | RT_CREATE) == -ENOSPC);
 	CHECK(rt_mkdir("/d0/c") == -ENOSPC);
@@ -211,15 +211,15 @@ static void program_full(struct lab *lab, uint64_t life)
 
 static void space_is_counted_and_runs_out(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 6, program_full);
-	lab.size_bytes = MIB;
-	lab_run(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 6, program_full);
+	fx.size_bytes = MIB;
+	fixture_run(&fx);
 }
 
-static void program_lock(struct lab *lab, uint64_t life)
+static void program_lock(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(lab, "/d0/lock", RT_WRITE | RT_CREATE | RT_LOCK);
+	struct rt_file *f = must_open(fx, "/d0/lock", RT_WRITE | RT_CREATE | RT_LOCK);
 	struct rt_file *g;
 
 	CHECK(rt_file_open(&g, "/d0/lock", RT_WRITE | RT_LOCK) == -EBUSY);
@@ -228,16 +228,16 @@ static void program_lock(struct lab *lab, uint64_t life)
 	CHECK(rt_file_open(&g, "/d0/lock", RT_WRITE | RT_LOCK) == -EBUSY);
 	rt_file_close(f);
 	CHECK(rt_file_open(&g, "/d0/lock", RT_WRITE | RT_LOCK) == 0);
-	lab->done_life = life;
+	fx->done_life = life;
 	rt_shutdown_wait(); /* the process is killed here, with the lock held */
 	rt_file_close(g);
 }
 
 static void a_lock_excludes_until_closed_or_its_process_dies(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 7, program_lock);
-	lab_run_crash(&lab, false);
+	struct fixture fx;
+	fixture_open(&fx, 7, program_lock);
+	fixture_run_crash(&fx, false);
 }
 
 /* --- power loss -------------------------------------------------------------------------------- */
@@ -259,7 +259,8 @@ struct model {
 	unsigned later_count;
 };
 
-static void model_verify(struct lab *lab, const struct model *m, const uint8_t *got, uint64_t size)
+static void model_verify(struct fixture *fx, const struct model *m, const uint8_t *got,
+			 uint64_t size)
 {
 	CHECK(size >= m->synced_size);
 	for (uint64_t at = 0; at < size; at++) {
@@ -273,21 +274,21 @@ static void model_verify(struct lab *lab, const struct model *m, const uint8_t *
 	}
 }
 
-static void program_survive(struct lab *lab, uint64_t life)
+static void program_survive(struct fixture *fx, uint64_t life)
 {
-	struct model *m = (struct model *)lab->bytes;
-	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct model *m = (struct model *)fx->bytes;
+	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	AUTO_FREE uint8_t *buf = malloc(AREA);
 	CHECK(buf != NULL);
 	if (life == 2) {
 		int64_t n = rt_file_read(f, buf, AREA, 0);
 		CHECK(n >= 0);
-		model_verify(lab, m, buf, (uint64_t)n);
+		model_verify(fx, m, buf, (uint64_t)n);
 		rt_file_close(f);
 		return;
 	}
 	struct rng r;
-	rng_init(&r, lab->config.seed);
+	rng_init(&r, fx->config.seed);
 	CHECK(rt_dir_sync("/d0") == 0);
 	unsigned count = 1 + (unsigned)rng_below(&r, 24);
 	for (unsigned w = 0; w < count; w++) {
@@ -312,12 +313,12 @@ static void program_survive(struct lab *lab, uint64_t life)
 
 static void synced_bytes_survive_power_loss(void **state)
 {
-	struct lab lab;
+	struct fixture fx;
 	for (uint64_t seed = 1; seed <= 500; seed++) {
 		AUTO_FREE struct model *m = calloc(1, sizeof(*m));
-		lab_open(&lab, seed, program_survive);
-		lab.bytes = (uint8_t *)m;
-		lab_run_crash(&lab, true);
+		fixture_open(&fx, seed, program_survive);
+		fx.bytes = (uint8_t *)m;
+		fixture_run_crash(&fx, true);
 	}
 }
 
@@ -329,9 +330,9 @@ enum outcome {
 	ZEROED = 1 << 4,    /* the size survived, the bytes did not */
 };
 
-static void program_unsynced(struct lab *lab, uint64_t life)
+static void program_unsynced(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	uint8_t buf[8192];
 	if (life == 1) {
 		CHECK(rt_dir_sync("/d0") == 0);
@@ -349,9 +350,9 @@ static void program_unsynced(struct lab *lab, uint64_t life)
 			zeros += buf[i] == 0;
 		}
 		CHECK(as + bs + zeros == n && as % 512 == 0 && bs % 512 == 0);
-		lab->seen |= as == 0 ? FIRST_LOST : as < 4096 ? FIRST_TORN : FIRST_WHOLE;
-		lab->seen |= as == 0 && bs > 0 ? REORDERED : 0;
-		lab->seen |= zeros > 0 ? ZEROED : 0;
+		fx->seen |= as == 0 ? FIRST_LOST : as < 4096 ? FIRST_TORN : FIRST_WHOLE;
+		fx->seen |= as == 0 && bs > 0 ? REORDERED : 0;
+		fx->seen |= zeros > 0 ? ZEROED : 0;
 	}
 	rt_file_close(f);
 }
@@ -360,10 +361,10 @@ static void unsynced_writes_are_lost_torn_whole_or_reordered(void **state)
 {
 	unsigned seen = 0;
 	for (uint64_t seed = 1; seed <= 100; seed++) {
-		struct lab lab;
-		lab_open(&lab, seed, program_unsynced);
-		lab_run_crash(&lab, true);
-		seen |= lab.seen;
+		struct fixture fx;
+		fixture_open(&fx, seed, program_unsynced);
+		fixture_run_crash(&fx, true);
+		seen |= fx.seen;
 	}
 	assert_int_equal(seen, FIRST_LOST | FIRST_TORN | FIRST_WHOLE | REORDERED | ZEROED);
 }
@@ -371,49 +372,49 @@ static void unsynced_writes_are_lost_torn_whole_or_reordered(void **state)
 static void a_process_crash_loses_no_write_that_returned(void **state)
 {
 	for (uint64_t seed = 1; seed <= 50; seed++) {
-		struct lab lab;
-		lab_open(&lab, seed, program_unsynced);
-		lab_run_crash(&lab, false);
-		assert_int_equal(lab.seen, FIRST_WHOLE);
+		struct fixture fx;
+		fixture_open(&fx, seed, program_unsynced);
+		fixture_run_crash(&fx, false);
+		assert_int_equal(fx.seen, FIRST_WHOLE);
 	}
 }
 
 static void without_the_faults_of_a_crash_power_loss_loses_nothing(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 1, program_unsynced);
-	lab.config.rate[SIM_WRITE_LOST] = 0;
-	lab.config.rate[SIM_WRITE_TORN] = 0;
-	lab_run_crash(&lab, true);
-	assert_int_equal(lab.seen, FIRST_WHOLE);
+	struct fixture fx;
+	fixture_open(&fx, 1, program_unsynced);
+	fx.config.rate[SIM_WRITE_LOST] = 0;
+	fx.config.rate[SIM_WRITE_TORN] = 0;
+	fixture_run_crash(&fx, true);
+	assert_int_equal(fx.seen, FIRST_WHOLE);
 }
 
 static void sync_fiber(void *arg)
 {
-	struct lab *lab = arg;
-	struct rt_file *f = must_open(lab, "/d0/a", RT_WRITE);
+	struct fixture *fx = arg;
+	struct rt_file *f = must_open(fx, "/d0/a", RT_WRITE);
 	CHECK(rt_file_sync(f) == 0);
-	lab->numbers[0] = rt_now_ns();
+	fx->numbers[0] = rt_now_ns();
 	rt_file_close(f);
 }
 
-static void program_write_in_sync(struct lab *lab, uint64_t life)
+static void program_write_in_sync(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	struct rt_fiber *syncer;
 	char buf[8] = "";
 	if (life == 1) {
 		CHECK(rt_dir_sync("/d0") == 0 && rt_file_write(f, "A", 1, 0) == 0);
-		CHECK(rt_spawn(&syncer, "sync", sync_fiber, lab) == 0);
+		CHECK(rt_spawn(&syncer, "sync", sync_fiber, fx) == 0);
 		/* Once the other fiber's open has ended, its sync has begun about half of the time. */
 		CHECK(rt_sleep_ns(250 * NS_PER_US) == 0);
 		CHECK(rt_file_write(f, "B", 1, 1) == 0);
-		lab->numbers[1] = rt_now_ns();
+		fx->numbers[1] = rt_now_ns();
 		rt_join(syncer);
 	} else {
 		int64_t n = rt_file_read(f, buf, 2, 0);
 		CHECK(n >= 1 && buf[0] == 'A');
-		lab->seen = n == 1 && lab->numbers[1] < lab->numbers[0];
+		fx->seen = n == 1 && fx->numbers[1] < fx->numbers[0];
 	}
 	rt_file_close(f);
 }
@@ -422,22 +423,22 @@ static void a_sync_promises_nothing_of_a_write_that_ends_meanwhile(void **state)
 {
 	unsigned lost = 0;
 	for (uint64_t seed = 1; seed <= 200; seed++) {
-		struct lab lab;
-		lab_open(&lab, seed, program_write_in_sync);
-		lab_run_crash(&lab, true);
-		lost += lab.seen;
+		struct fixture fx;
+		fixture_open(&fx, seed, program_write_in_sync);
+		fixture_run_crash(&fx, true);
+		lost += fx.seen;
 	}
 	assert_true(lost > 0);
 }
 
-static void program_inflight(struct lab *lab, uint64_t life)
+static void program_inflight(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	static uint8_t buf[65536];
 	if (life == 1) {
 		CHECK(rt_dir_sync("/d0") == 0);
 		memset(buf, 'A', sizeof(buf));
-		lab->numbers[0] = 1;
+		fx->numbers[0] = 1;
 		int rc = rt_file_write(f, buf, sizeof(buf), 0);
 		CHECK(rc == -ECANCELED);
 	} else {
@@ -448,14 +449,14 @@ static void program_inflight(struct lab *lab, uint64_t life)
 			CHECK(buf[i] == 'A' || buf[i] == 0);
 			as += buf[i] == 'A';
 		}
-		lab->seen |= as == 0 ? FIRST_LOST : as < 65536 ? FIRST_TORN : FIRST_WHOLE;
+		fx->seen |= as == 0 ? FIRST_LOST : as < 65536 ? FIRST_TORN : FIRST_WHOLE;
 	}
 	rt_file_close(f);
 }
 
 static bool write_started(void *arg)
 {
-	return ((struct lab *)arg)->numbers[0] == 1;
+	return ((struct fixture *)arg)->numbers[0] == 1;
 }
 
 static void a_write_under_way_at_a_crash_lands_or_not(void **state)
@@ -463,14 +464,14 @@ static void a_write_under_way_at_a_crash_lands_or_not(void **state)
 	for (int power = 0; power < 2; power++) {
 		unsigned seen = 0;
 		for (uint64_t seed = 1; seed <= 60; seed++) {
-			struct lab lab;
-			lab_open(&lab, seed, program_inflight);
-			lab_start(&lab);
-			assert_true(sim_run_until(lab.sim, write_started, &lab, MINUTE));
-			sim_node_crash(lab.node, power != 0);
-			lab_finish(&lab);
-			lab_close(&lab);
-			seen |= lab.seen;
+			struct fixture fx;
+			fixture_open(&fx, seed, program_inflight);
+			fixture_start(&fx);
+			assert_true(sim_run_until(fx.sim, write_started, &fx, MINUTE));
+			sim_node_crash(fx.node, power != 0);
+			fixture_finish(&fx);
+			fixture_close(&fx);
+			seen |= fx.seen;
 		}
 		assert_int_equal(seen & FIRST_TORN, FIRST_TORN);
 		assert_int_equal(seen & FIRST_WHOLE, FIRST_WHOLE);
@@ -479,11 +480,11 @@ static void a_write_under_way_at_a_crash_lands_or_not(void **state)
 	}
 }
 
-static void program_rename(struct lab *lab, uint64_t life)
+static void program_rename(struct fixture *fx, uint64_t life)
 {
 	if (life == 1) {
-		put_file(lab, "/d0/a", "old", true);
-		put_file(lab, "/d0/tmp", "newer", true);
+		put_file(fx, "/d0/a", "old", true);
+		put_file(fx, "/d0/tmp", "newer", true);
 		CHECK(rt_dir_sync("/d0") == 0);
 		CHECK(rt_rename("/d0/tmp", "/d0/a") == 0);
 		CHECK(file_is("/d0/a", "newer"));
@@ -492,10 +493,10 @@ static void program_rename(struct lab *lab, uint64_t life)
 	char buf[8];
 	if (file_is("/d0/a", "newer")) {
 		CHECK(get_file("/d0/tmp", buf, sizeof(buf)) == -ENOENT);
-		lab->seen |= 1;
+		fx->seen |= 1;
 	} else {
 		CHECK(file_is("/d0/a", "old") && file_is("/d0/tmp", "newer"));
-		lab->seen |= 2;
+		fx->seen |= 2;
 	}
 }
 
@@ -503,26 +504,26 @@ static void rename_is_all_or_nothing(void **state)
 {
 	unsigned seen = 0;
 	for (uint64_t seed = 1; seed <= 60; seed++) {
-		struct lab lab;
-		lab_open(&lab, seed, program_rename);
-		lab_run_crash(&lab, true);
-		seen |= lab.seen;
+		struct fixture fx;
+		fixture_open(&fx, seed, program_rename);
+		fixture_run_crash(&fx, true);
+		seen |= fx.seen;
 	}
 	assert_int_equal(seen, 3);
 }
 
 /* numbers[0]: whether to sync the directory; numbers[1]: number of names that survived. */
-static void program_names(struct lab *lab, uint64_t life)
+static void program_names(struct fixture *fx, uint64_t life)
 {
 	static const char *const names[] = {"/d0/dir", "/d0/dir/a", "/d0/dir/b", "/d0/dir/c"};
 	char buf[8];
 	if (life == 1) {
 		CHECK(rt_mkdir(names[0]) == 0);
 		for (int i = 1; i < 4; i++)
-			put_file(lab, names[i], "x", true);
-		put_file(lab, "/d0/gone", "x", true);
-		CHECK(lab->numbers[0] == 0 || rt_dir_sync("/d0") == 0);
-		CHECK(lab->numbers[0] == 0 || rt_dir_sync("/d0/dir") == 0);
+			put_file(fx, names[i], "x", true);
+		put_file(fx, "/d0/gone", "x", true);
+		CHECK(fx->numbers[0] == 0 || rt_dir_sync("/d0") == 0);
+		CHECK(fx->numbers[0] == 0 || rt_dir_sync("/d0/dir") == 0);
 		CHECK(rt_unlink("/d0/gone") == 0);
 		return;
 	}
@@ -531,10 +532,10 @@ static void program_names(struct lab *lab, uint64_t life)
 		bool there = get_file(names[i], buf, sizeof(buf)) == 1;
 		CHECK(!there || !missing); /* a prefix of the operations survives */
 		missing = missing || !there;
-		lab->numbers[1] += there;
+		fx->numbers[1] += there;
 	}
-	lab->rc = get_file("/d0/gone", buf, sizeof(buf)) == 1;
-	CHECK(!(lab->rc && missing));
+	fx->rc = get_file("/d0/gone", buf, sizeof(buf)) == 1;
+	CHECK(!(fx->rc && missing));
 }
 
 static void names_vanish_without_a_directory_sync_and_never_with_it(void **state)
@@ -542,37 +543,37 @@ static void names_vanish_without_a_directory_sync_and_never_with_it(void **state
 	unsigned counts = 0;
 	unsigned back = 0;
 	for (uint64_t seed = 1; seed <= 200; seed++) {
-		struct lab lab;
-		lab_open(&lab, seed, program_names);
-		lab.numbers[0] = seed % 2;
-		lab_run_crash(&lab, true);
-		if (lab.numbers[0] == 1) {
-			assert_int_equal(lab.numbers[1], 3);
-			back |= 1U << lab.rc; /* the unlink was not synced: both outcomes occur */
+		struct fixture fx;
+		fixture_open(&fx, seed, program_names);
+		fx.numbers[0] = seed % 2;
+		fixture_run_crash(&fx, true);
+		if (fx.numbers[0] == 1) {
+			assert_int_equal(fx.numbers[1], 3);
+			back |= 1U << fx.rc; /* the unlink was not synced: both outcomes occur */
 		} else {
-			counts |= 1U << lab.numbers[1];
+			counts |= 1U << fx.numbers[1];
 		}
 	}
 	assert_int_equal(counts, 0xf);
 	assert_int_equal(back, 3);
 }
 
-static void program_sync_fails(struct lab *lab, uint64_t life)
+static void program_sync_fails(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	char buf[8] = "";
 	if (life == 1) {
 		CHECK(rt_file_write(f, "first", 5, 0) == 0);
 		int rc = rt_file_sync(f);
 		CHECK(rc == 0 || rc == -EIO);
-		lab->rc = rc;
+		fx->rc = rc;
 		CHECK(rt_file_read(f, buf, 5, 0) == 5 && memcmp(buf, "first", 5) == 0);
 		CHECK(rt_file_sync(f) == 0); /* no page is dirty: success means nothing */
 		while (rt_dir_sync("/d0") != 0)
 			continue;
 	} else {
-		lab->seen = rt_file_read(f, buf, 5, 0) == 5 && memcmp(buf, "first", 5) == 0;
-		CHECK(lab->rc != 0 || lab->seen == 1);
+		fx->seen = rt_file_read(f, buf, 5, 0) == 5 && memcmp(buf, "first", 5) == 0;
+		CHECK(fx->rc != 0 || fx->seen == 1);
 	}
 	rt_file_close(f);
 }
@@ -581,19 +582,19 @@ static void after_a_failed_sync_a_good_one_promises_nothing(void **state)
 {
 	unsigned lost = 0, kept = 0, good = 0;
 	for (uint64_t seed = 1; seed <= 100; seed++) {
-		struct lab lab;
-		lab_open(&lab, seed, program_sync_fails);
-		lab.config.rate[SIM_DISK_SYNC_FAIL] = 0.7;
-		lab_start(&lab);
-		lab_finish(&lab);
-		assert_int_equal(sim_disk_damage(lab.disk), lab.rc != 0 ? SIM_DAMAGE_SYNC : 0);
-		assert_false(sim_disk_damaged(lab.disk));
-		sim_node_crash(lab.node, true);
-		lab_finish(&lab);
-		lab_close(&lab);
-		lost += lab.rc != 0 && lab.seen == 0;
-		kept += lab.rc != 0 && lab.seen == 1;
-		good += lab.rc == 0;
+		struct fixture fx;
+		fixture_open(&fx, seed, program_sync_fails);
+		fx.config.rate[SIM_DISK_SYNC_FAIL] = 0.7;
+		fixture_start(&fx);
+		fixture_finish(&fx);
+		assert_int_equal(sim_disk_damage(fx.disk), fx.rc != 0 ? SIM_DAMAGE_SYNC : 0);
+		assert_false(sim_disk_damaged(fx.disk));
+		sim_node_crash(fx.node, true);
+		fixture_finish(&fx);
+		fixture_close(&fx);
+		lost += fx.rc != 0 && fx.seen == 0;
+		kept += fx.rc != 0 && fx.seen == 1;
+		good += fx.rc == 0;
 	}
 	assert_true(lost > 0 && kept > 0 && good > 0);
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The faults of simulated disks: the effect of each one, and all of them together. */
-#include "sim_lab.h"
+#include "sim_disk_fixture.h"
 
 /* --- faults of single operations --------------------------------------------------------------- */
 
-static void program_eio(struct lab *lab, uint64_t life)
+static void program_eio(struct fixture *fx, uint64_t life)
 {
 	struct rt_file *f = NULL;
 	uint8_t buf[4096], got[4096];
 	while (rt_file_open(&f, "/d0/a", RT_READ | RT_WRITE | RT_CREATE) == -EIO)
-		lab->numbers[3]++;
+		fx->numbers[3]++;
 	CHECK(f != NULL);
 	for (int i = 0; i < 200; i++) {
 		memset(buf, 1 + i % 250, sizeof(buf));
@@ -17,8 +17,8 @@ static void program_eio(struct lab *lab, uint64_t life)
 		CHECK(rc == 0 || rc == -EIO);
 		int64_t n = rt_file_read(f, got, sizeof(got), 0);
 		CHECK(n == -EIO || n >= 0);
-		lab->numbers[0] += rc != 0;
-		lab->numbers[1] += n == -EIO;
+		fx->numbers[0] += rc != 0;
+		fx->numbers[1] += n == -EIO;
 		if (n != 4096)
 			continue;
 		size_t same = 0;
@@ -27,29 +27,29 @@ static void program_eio(struct lab *lab, uint64_t life)
 		CHECK(rc == 0 ? same == 4096 : same % 512 == 0);
 		for (size_t k = same; k < 4096; k++)
 			CHECK(got[k] != buf[0]);
-		lab->numbers[2] += same > 0 && same < 4096;
+		fx->numbers[2] += same > 0 && same < 4096;
 	}
 	rt_file_close(f);
 }
 
 static void reads_and_writes_fail_and_failed_writes_leave_a_prefix(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 11, program_eio);
-	lab.config.rate[SIM_DISK_EIO] = 0.2;
-	lab_start(&lab);
-	lab_finish(&lab);
-	assert_true(lab.numbers[0] > 0 && lab.numbers[1] > 0 && lab.numbers[2] > 0);
-	assert_int_equal(sim_fault_count(lab.sim, SIM_DISK_EIO),
-			 lab.numbers[0] + lab.numbers[1] + lab.numbers[3]);
-	assert_false(sim_disk_damaged(lab.disk));
-	lab_close(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 11, program_eio);
+	fx.config.rate[SIM_DISK_EIO] = 0.2;
+	fixture_start(&fx);
+	fixture_finish(&fx);
+	assert_true(fx.numbers[0] > 0 && fx.numbers[1] > 0 && fx.numbers[2] > 0);
+	assert_int_equal(sim_fault_count(fx.sim, SIM_DISK_EIO),
+			 fx.numbers[0] + fx.numbers[1] + fx.numbers[3]);
+	assert_false(sim_disk_damaged(fx.disk));
+	fixture_close(&fx);
 }
 
 /* Counts reads that returned wrong bytes in numbers[0], and reads that returned old bytes in numbers[1]. */
-static void program_wrong_reads(struct lab *lab, uint64_t life)
+static void program_wrong_reads(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	uint8_t buf[4096], got[4096];
 	for (uint64_t round = 0; round < 2; round++)
 		for (uint64_t b = 0; b < 8; b++) {
@@ -60,50 +60,50 @@ static void program_wrong_reads(struct lab *lab, uint64_t life)
 		uint64_t b = i % 8;
 		CHECK(rt_file_read(f, got, sizeof(got), b * 4096) == 4096);
 		memset(buf, (int)(100 + b + 1), sizeof(buf));
-		lab->numbers[0] += memcmp(buf, got, 4096) != 0;
+		fx->numbers[0] += memcmp(buf, got, 4096) != 0;
 		memset(buf, (int)(b + 1), sizeof(buf));
-		lab->numbers[1] += memcmp(buf, got, 4096) == 0;
+		fx->numbers[1] += memcmp(buf, got, 4096) == 0;
 	}
 	rt_file_close(f);
 }
 
 static void misdirected_transfers_show_the_bytes_of_another_place(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 12, program_wrong_reads);
-	lab.config.rate[SIM_DISK_MISDIRECT] = 0.05;
-	lab_start(&lab);
-	lab_finish(&lab);
-	assert_true(sim_fault_count(lab.sim, SIM_DISK_MISDIRECT) > 0);
-	assert_true(lab.numbers[0] > 0);
-	assert_true((sim_disk_damage(lab.disk) & (SIM_DAMAGE_READ | SIM_DAMAGE_WRITE)) != 0);
-	lab_close(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 12, program_wrong_reads);
+	fx.config.rate[SIM_DISK_MISDIRECT] = 0.05;
+	fixture_start(&fx);
+	fixture_finish(&fx);
+	assert_true(sim_fault_count(fx.sim, SIM_DISK_MISDIRECT) > 0);
+	assert_true(fx.numbers[0] > 0);
+	assert_true((sim_disk_damage(fx.disk) & (SIM_DAMAGE_READ | SIM_DAMAGE_WRITE)) != 0);
+	fixture_close(&fx);
 }
 
 static void stale_reads_show_what_was_replaced(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 13, program_wrong_reads);
-	lab.config.rate[SIM_DISK_STALE] = 0.05;
-	lab_start(&lab);
-	lab_finish(&lab);
-	assert_true(lab.numbers[1] > 0);
-	assert_int_equal(lab.numbers[0], lab.numbers[1]);
-	assert_int_equal(lab.numbers[1], sim_fault_count(lab.sim, SIM_DISK_STALE));
-	assert_int_equal(sim_disk_damage(lab.disk), SIM_DAMAGE_READ);
-	assert_false(sim_disk_damaged(lab.disk));
-	lab_close(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 13, program_wrong_reads);
+	fx.config.rate[SIM_DISK_STALE] = 0.05;
+	fixture_start(&fx);
+	fixture_finish(&fx);
+	assert_true(fx.numbers[1] > 0);
+	assert_int_equal(fx.numbers[0], fx.numbers[1]);
+	assert_int_equal(fx.numbers[1], sim_fault_count(fx.sim, SIM_DISK_STALE));
+	assert_int_equal(sim_disk_damage(fx.disk), SIM_DAMAGE_READ);
+	assert_false(sim_disk_damaged(fx.disk));
+	fixture_close(&fx);
 }
 
 static void without_faults_reads_are_right_and_the_disk_undamaged(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 14, program_wrong_reads);
-	lab_start(&lab);
-	lab_finish(&lab);
-	assert_int_equal(lab.numbers[0], 0);
-	assert_false(sim_disk_damaged(lab.disk));
-	lab_close(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 14, program_wrong_reads);
+	fixture_start(&fx);
+	fixture_finish(&fx);
+	assert_int_equal(fx.numbers[0], 0);
+	assert_false(sim_disk_damaged(fx.disk));
+	fixture_close(&fx);
 }
 
 /* --- faults at random times ---------------------------------------------------------- */
@@ -111,9 +111,9 @@ static void without_faults_reads_are_right_and_the_disk_undamaged(void **state)
 #define PER_SECOND(n) (3600.0 * (n))
 
 /* Writes zeros and syncs, then waits until a bit is set. */
-static void program_rot(struct lab *lab, uint64_t life)
+static void program_rot(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	uint8_t buf[4096] = {0};
 	unsigned set = 0;
 	if (life == 1) {
@@ -126,52 +126,52 @@ static void program_rot(struct lab *lab, uint64_t life)
 		for (unsigned k = 0; k < 4096 * 8; k++)
 			set += buf[k / 8] >> (k % 8) & 1;
 	}
-	lab->numbers[life - 1] = set;
+	fx->numbers[life - 1] = set;
 	rt_file_close(f);
 }
 
 static void rot_flips_stored_bits_for_good(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 15, program_rot);
-	lab.config.rate[SIM_DISK_ROT] = PER_SECOND(1);
-	lab_start(&lab);
-	lab_finish(&lab);
-	assert_true(lab.numbers[0] > 0 && sim_disk_damaged(lab.disk));
-	sim_faults_stop(lab.sim);
-	sim_node_crash(lab.node, true);
-	lab_finish(&lab);
-	assert_true(lab.numbers[1] >= lab.numbers[0]);
-	lab_close(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 15, program_rot);
+	fx.config.rate[SIM_DISK_ROT] = PER_SECOND(1);
+	fixture_start(&fx);
+	fixture_finish(&fx);
+	assert_true(fx.numbers[0] > 0 && sim_disk_damaged(fx.disk));
+	sim_faults_stop(fx.sim);
+	sim_node_crash(fx.node, true);
+	fixture_finish(&fx);
+	assert_true(fx.numbers[1] >= fx.numbers[0]);
+	fixture_close(&fx);
 }
 
-static void program_one_file(struct lab *lab, uint64_t life)
+static void program_one_file(struct fixture *fx, uint64_t life)
 {
-	put_file(lab, "/d0/a", "x", true);
+	put_file(fx, "/d0/a", "x", true);
 	CHECK(rt_dir_sync("/d0") == 0);
 }
 
 static void a_test_can_see_and_flip_a_stored_bit(void **state)
 {
-	struct lab lab;
+	struct fixture fx;
 	char is[2];
-	lab_open(&lab, 16, program_one_file);
-	lab_start(&lab);
-	lab_finish(&lab);
-	assert_false(sim_disk_damaged(lab.disk));
-	assert_int_equal(sim_disk_flip(lab.disk, "/d0/none", 0, 0), -ENOENT);
-	assert_int_equal(sim_disk_flip(lab.disk, "/d0/a", 1, 0), -ERANGE);
-	assert_int_equal(sim_disk_flip(lab.disk, "/d0/a", 0, 0), 0);
-	assert_true(sim_disk_damaged(lab.disk));
-	assert_int_equal(sim_disk_peek(lab.disk, "/d0/none", 0, is, 1), -ENOENT);
-	assert_int_equal(sim_disk_peek(lab.disk, "/d0/a", 0, is, 2), -ERANGE);
-	assert_int_equal(sim_disk_peek(lab.disk, "/d0/a", 0, is, 1), 0);
+	fixture_open(&fx, 16, program_one_file);
+	fixture_start(&fx);
+	fixture_finish(&fx);
+	assert_false(sim_disk_damaged(fx.disk));
+	assert_int_equal(sim_disk_flip(fx.disk, "/d0/none", 0, 0), -ENOENT);
+	assert_int_equal(sim_disk_flip(fx.disk, "/d0/a", 1, 0), -ERANGE);
+	assert_int_equal(sim_disk_flip(fx.disk, "/d0/a", 0, 0), 0);
+	assert_true(sim_disk_damaged(fx.disk));
+	assert_int_equal(sim_disk_peek(fx.disk, "/d0/none", 0, is, 1), -ENOENT);
+	assert_int_equal(sim_disk_peek(fx.disk, "/d0/a", 0, is, 2), -ERANGE);
+	assert_int_equal(sim_disk_peek(fx.disk, "/d0/a", 0, is, 1), 0);
 	assert_int_equal(is[0], 'x' ^ 1);
-	lab_close(&lab);
+	fixture_close(&fx);
 }
 
 /* Reads repeatedly for half a minute: numbers[0] is the longest duration in ns, numbers[1] the number of reads. */
-static void program_time_reads(struct lab *lab, uint64_t life)
+static void program_time_reads(struct fixture *fx, uint64_t life)
 {
 	struct rt_file *f;
 	uint8_t buf[512] = {0};
@@ -183,8 +183,8 @@ static void program_time_reads(struct lab *lab, uint64_t life)
 		uint64_t start = rt_now_ns();
 		rc = rt_file_read(f, buf, sizeof(buf), 0);
 		CHECK(rc == 512 || rt_cancelled());
-		lab->numbers[0] = max_u64(lab->numbers[0], rt_now_ns() - start);
-		lab->numbers[1] += rc == 512;
+		fx->numbers[0] = max_u64(fx->numbers[0], rt_now_ns() - start);
+		fx->numbers[1] += rc == 512;
 		if (rc > 0)
 			rc = rt_sleep_ns(5 * NS_PER_MS);
 	}
@@ -194,66 +194,66 @@ static void program_time_reads(struct lab *lab, uint64_t life)
 static void a_slow_disk_is_ten_to_a_hundred_times_slower(void **state)
 {
 	for (int slow = 0; slow < 2; slow++) {
-		struct lab lab;
-		lab_open(&lab, 17, program_time_reads);
-		lab.config.rate[SIM_DISK_SLOW] = slow != 0 ? PER_SECOND(0.2) : 0;
-		lab_start(&lab);
-		lab_finish(&lab);
-		assert_int_equal(sim_fault_count(lab.sim, SIM_DISK_SLOW) > 0, slow != 0);
-		assert_int_equal(lab.numbers[0] > 5 * lab.config.disk_latency_ns, slow != 0);
-		assert_true(lab.numbers[0] < 200 * lab.config.disk_latency_ns);
-		lab_close(&lab);
+		struct fixture fx;
+		fixture_open(&fx, 17, program_time_reads);
+		fx.config.rate[SIM_DISK_SLOW] = slow != 0 ? PER_SECOND(0.2) : 0;
+		fixture_start(&fx);
+		fixture_finish(&fx);
+		assert_int_equal(sim_fault_count(fx.sim, SIM_DISK_SLOW) > 0, slow != 0);
+		assert_int_equal(fx.numbers[0] > 5 * fx.config.disk_latency_ns, slow != 0);
+		assert_true(fx.numbers[0] < 200 * fx.config.disk_latency_ns);
+		fixture_close(&fx);
 	}
 }
 
 static void a_hung_disk_completes_nothing_until_it_ends(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 18, program_time_reads);
-	lab.config.rate[SIM_DISK_HANG] = PER_SECOND(0.2);
-	lab_start(&lab);
-	lab_finish(&lab);
-	assert_true(sim_fault_count(lab.sim, SIM_DISK_HANG) > 0);
-	assert_true(lab.numbers[0] > 100 * NS_PER_MS);
-	lab_close(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 18, program_time_reads);
+	fx.config.rate[SIM_DISK_HANG] = PER_SECOND(0.2);
+	fixture_start(&fx);
+	fixture_finish(&fx);
+	assert_true(sim_fault_count(fx.sim, SIM_DISK_HANG) > 0);
+	assert_true(fx.numbers[0] > 100 * NS_PER_MS);
+	fixture_close(&fx);
 }
 
 static void healing_ends_a_hang(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 19, program_time_reads);
-	lab.config.rate[SIM_DISK_HANG] = PER_SECOND(1000);
-	lab_start(&lab);
-	sim_run(lab.sim, NS_PER_S);
-	assert_true(lab.numbers[1] < 2);
-	sim_faults_stop(lab.sim);
-	sim_run(lab.sim, NS_PER_S);
-	assert_true(lab.numbers[1] > 10);
-	lab_close(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 19, program_time_reads);
+	fx.config.rate[SIM_DISK_HANG] = PER_SECOND(1000);
+	fixture_start(&fx);
+	sim_run(fx.sim, NS_PER_S);
+	assert_true(fx.numbers[1] < 2);
+	sim_faults_stop(fx.sim);
+	sim_run(fx.sim, NS_PER_S);
+	assert_true(fx.numbers[1] > 10);
+	fixture_close(&fx);
 }
 
 static void a_process_can_crash_while_its_disk_hangs(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 20, program_time_reads);
-	lab.config.rate[SIM_DISK_HANG] = PER_SECOND(1000);
-	lab_start(&lab);
-	sim_run(lab.sim, NS_PER_S);
-	sim_node_crash(lab.node, true);
-	sim_faults_stop(lab.sim);
-	lab_finish(&lab);
-	lab_close(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 20, program_time_reads);
+	fx.config.rate[SIM_DISK_HANG] = PER_SECOND(1000);
+	fixture_start(&fx);
+	sim_run(fx.sim, NS_PER_S);
+	sim_node_crash(fx.node, true);
+	sim_faults_stop(fx.sim);
+	fixture_finish(&fx);
+	fixture_close(&fx);
 }
 
-static void program_full_spell(struct lab *lab, uint64_t life)
+static void program_full_spell(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	uint8_t buf[4096] = {0};
 	CHECK(rt_file_write(f, buf, sizeof(buf), 0) == 0);
 	for (uint64_t i = 1; i < 1000; i++) {
 		int rc = rt_file_write(f, buf, sizeof(buf), i * 4096);
 		CHECK(rc == 0 || rc == -ENOSPC);
-		lab->seen |= rc == 0 ? 1 : 2;
+		fx->seen |= rc == 0 ? 1 : 2;
 		CHECK(rt_file_write(f, buf, sizeof(buf), 0) == 0);
 		CHECK(rt_sleep_ns(50 * NS_PER_MS) == 0);
 	}
@@ -262,14 +262,14 @@ static void program_full_spell(struct lab *lab, uint64_t life)
 
 static void a_full_spell_stops_growth_only(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 21, program_full_spell);
-	lab.config.rate[SIM_DISK_FULL] = PER_SECOND(0.1);
-	lab_run(&lab);
-	assert_int_equal(lab.seen, 3);
+	struct fixture fx;
+	fixture_open(&fx, 21, program_full_spell);
+	fx.config.rate[SIM_DISK_FULL] = PER_SECOND(0.1);
+	fixture_run(&fx);
+	assert_int_equal(fx.seen, 3);
 }
 
-static void program_loss(struct lab *lab, uint64_t life)
+static void program_loss(struct fixture *fx, uint64_t life)
 {
 	struct rt_file *f;
 	struct rt_space sp;
@@ -278,10 +278,10 @@ static void program_loss(struct lab *lab, uint64_t life)
 		CHECK(rt_file_open(&f, "/d0/a", RT_READ) == -ENODEV);
 		return;
 	}
-	f = must_open(lab, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
-	while ((lab->rc = rt_file_write(f, "data", 4, 0)) == 0)
+	f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	while ((fx->rc = rt_file_write(f, "data", 4, 0)) == 0)
 		continue;
-	CHECK(lab->rc == -ENODEV);
+	CHECK(fx->rc == -ENODEV);
 	CHECK(rt_file_read(f, buf, 4, 0) == -ENODEV && rt_file_sync(f) == -ENODEV);
 	rt_file_close(f);
 	CHECK(rt_mkdir("/d0/x") == -ENODEV && rt_space("/d0", &sp) == -ENODEV);
@@ -290,21 +290,21 @@ static void program_loss(struct lab *lab, uint64_t life)
 
 static void a_lost_disk_answers_nodev_for_ever(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 22, program_loss);
-	lab.config.rate[SIM_DISK_LOSS] = PER_SECOND(1);
-	lab_start(&lab);
-	lab_finish(&lab);
-	assert_true(sim_disk_damaged(lab.disk));
-	assert_int_equal(sim_fault_count(lab.sim, SIM_DISK_LOSS), 1);
-	sim_node_crash(lab.node, true);
-	lab_finish(&lab);
-	lab_close(&lab);
+	struct fixture fx;
+	fixture_open(&fx, 22, program_loss);
+	fx.config.rate[SIM_DISK_LOSS] = PER_SECOND(1);
+	fixture_start(&fx);
+	fixture_finish(&fx);
+	assert_true(sim_disk_damaged(fx.disk));
+	assert_int_equal(sim_fault_count(fx.sim, SIM_DISK_LOSS), 1);
+	sim_node_crash(fx.node, true);
+	fixture_finish(&fx);
+	fixture_close(&fx);
 }
 
 /* --- all faults together ------------------------------------------------------------------------ */
 
-static void stress_file(struct lab *lab, struct rng *r, const char *path)
+static void stress_file(struct fixture *fx, struct rng *r, const char *path)
 {
 	struct rt_file *f;
 	uint8_t buf[10000];
@@ -344,7 +344,7 @@ static bool stop_at_once(void *ctx, const char *name, bool is_dir)
 
 static void stress_fiber(void *arg)
 {
-	struct lab *lab = arg;
+	struct fixture *fx = arg;
 	struct rng r;
 	rng_init(&r, rt_random_u64());
 	for (int i = 0; i < 30 && !rt_cancelled(); i++) {
@@ -367,44 +367,44 @@ static void stress_fiber(void *arg)
 		case 3:
 			a[6] = '\0';
 			rt_dir_sync(a);
-			rt_dir_list(a, stop_at_once, lab);
+			rt_dir_list(a, stop_at_once, fx);
 			break;
 		case 4:
 			a[6] = '\0';
 			rt_mkdir(a);
 			break;
 		default:
-			stress_file(lab, &r, a);
+			stress_file(fx, &r, a);
 			break;
 		}
 	}
 }
 
-static void program_stress(struct lab *lab, uint64_t life)
+static void program_stress(struct fixture *fx, uint64_t life)
 {
 	struct rt_group g;
 	rt_group_init(&g);
 	for (int i = 0; i < 4; i++)
-		if (rt_group_spawn(&g, "stress", stress_fiber, lab) != 0)
+		if (rt_group_spawn(&g, "stress", stress_fiber, fx) != 0)
 			break;
 	rt_group_join(&g);
 }
 
 static uint64_t stress_hash(uint64_t seed, double scale)
 {
-	struct lab lab;
-	lab_open(&lab, seed, program_stress);
-	sim_config_init(&lab.config, seed, scale);
-	lab.config.rate[SIM_NODE_LOSS] = 0;
-	lab.config.rate[SIM_RACK_LOSS] = 0;
-	lab.config.rate[SIM_CRASH_AT_WAIT] = 0.002;
-	lab.size_bytes = 256 * KIB;
-	lab_start(&lab);
-	sim_run(lab.sim, 2 * NS_PER_S);
-	sim_node_crash(lab.node, seed % 2 == 0);
-	sim_run(lab.sim, 2 * NS_PER_S);
-	uint64_t hash = sim_trace_hash(lab.sim);
-	lab_close(&lab);
+	struct fixture fx;
+	fixture_open(&fx, seed, program_stress);
+	sim_config_init(&fx.config, seed, scale);
+	fx.config.rate[SIM_NODE_LOSS] = 0;
+	fx.config.rate[SIM_RACK_LOSS] = 0;
+	fx.config.rate[SIM_CRASH_AT_WAIT] = 0.002;
+	fx.size_bytes = 256 * KIB;
+	fixture_start(&fx);
+	sim_run(fx.sim, 2 * NS_PER_S);
+	sim_node_crash(fx.node, seed % 2 == 0);
+	sim_run(fx.sim, 2 * NS_PER_S);
+	uint64_t hash = sim_trace_hash(fx.sim);
+	fixture_close(&fx);
 	return hash;
 }
 
@@ -420,11 +420,11 @@ static void same_seed_same_trace_under_every_fault(void **state)
 }
 
 /* Replaces a file by rename, with a crash at its first wait, its second wait, and so on. */
-static void program_replace(struct lab *lab, uint64_t life)
+static void program_replace(struct fixture *fx, uint64_t life)
 {
 	bool fresh = !file_is("/d0/a", "old") && !file_is("/d0/a", "newer");
 	if (life > 1 && !rt_cancelled())
-		CHECK(!fresh || lab->numbers[0] == 0);
+		CHECK(!fresh || fx->numbers[0] == 0);
 	if (fresh) {
 		struct rt_file *f;
 		if (rt_file_open(&f, "/d0/a", RT_WRITE | RT_CREATE) != 0)
@@ -434,7 +434,7 @@ static void program_replace(struct lab *lab, uint64_t life)
 		rt_file_close(f);
 		if (rc != 0 || rt_dir_sync("/d0") != 0)
 			return;
-		lab->numbers[0] =
+		fx->numbers[0] =
 			1; /* acknowledged: from here on the file has the old or the new bytes */
 	}
 	struct rt_file *f;
@@ -453,13 +453,13 @@ static void a_crash_at_any_wait_leaves_the_old_or_the_new_file(void **state)
 	for (int power = 0; power < 2; power++) {
 		uint64_t nth = 1;
 		for (; nth < 100; nth++) {
-			struct lab lab;
-			lab_open(&lab, nth, program_replace);
-			lab_start(&lab);
-			sim_node_crash_at(lab.node, nth, power != 0);
-			lab_finish(&lab);
-			uint64_t lives = sim_node_lives(lab.node);
-			lab_close(&lab);
+			struct fixture fx;
+			fixture_open(&fx, nth, program_replace);
+			fixture_start(&fx);
+			sim_node_crash_at(fx.node, nth, power != 0);
+			fixture_finish(&fx);
+			uint64_t lives = sim_node_lives(fx.node);
+			fixture_close(&fx);
 			if (lives == 1)
 				break;
 		}

@@ -1,127 +1,127 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Cuts of the simulated network, crashes of its nodes, and all faults together. */
-#include "sim_pair.h"
+#include "sim_net_fixture.h"
 
 /* --- cuts and crashes -------------------------------------------------------------------------- */
 
 /* Connects, signals the test, waits for its signal, sends, and waits for the end of the server's stream. */
-static void use_in_steps(struct lab *lab)
+static void use_in_steps(struct fixture *fx)
 {
-	struct rt_sock *s = must_connect(lab);
-	lab->client_rc = send_stream(s, 0, 100);
-	lab->step = 1;
-	while (lab->step == 1 && rt_sleep_ns(NS_PER_MS) == 0)
+	struct rt_sock *s = must_connect(fx);
+	fx->client_rc = send_stream(s, 0, 100);
+	fx->step = 1;
+	while (fx->step == 1 && rt_sleep_ns(NS_PER_MS) == 0)
 		continue;
 	uint64_t start = rt_now_ns();
-	if (lab->step == 2)
-		lab->client_rc = send_stream(s, 100, lab->bytes);
+	if (fx->step == 2)
+		fx->client_rc = send_stream(s, 100, fx->bytes);
 	uint8_t buf[8];
-	if (lab->client_rc == 0)
-		lab->client_rc = rt_sock_recv(s, buf, sizeof(buf), 1);
-	lab->at_ns = rt_now_ns() - start;
+	if (fx->client_rc == 0)
+		fx->client_rc = rt_sock_recv(s, buf, sizeof(buf), 1);
+	fx->at_ns = rt_now_ns() - start;
 	rt_sock_close(s);
 }
 
 static void a_stream_across_a_lasting_cut_times_out(void **state)
 {
 	for (int how = 0; how < 3; how++) {
-		struct lab lab;
-		lab_open(&lab, 15, serve_quiet, use_in_steps);
-		lab.bytes = 1000;
-		lab_start(&lab);
-		lab_until(&lab, step_one);
-		sim_run(lab.sim, NS_PER_S);
-		assert_int_equal(lab.received, 100);
+		struct fixture fx;
+		fixture_open(&fx, 15, serve_quiet, use_in_steps);
+		fx.bytes = 1000;
+		fixture_start(&fx);
+		fixture_until(&fx, step_one);
+		sim_run(fx.sim, NS_PER_S);
+		assert_int_equal(fx.received, 100);
 		if (how == 0)
-			sim_net_cut(lab.sim, lab.client, lab.server, true);
+			sim_net_cut(fx.sim, fx.client, fx.server, true);
 		else if (how == 1)
-			sim_net_cut(lab.sim, lab.client, lab.server, false);
+			sim_net_cut(fx.sim, fx.client, fx.server, false);
 		else
-			sim_net_cut(lab.sim, lab.server, lab.client, false);
-		lab.step = 2;
-		lab_until(&lab, client_done);
-		assert_int_equal(lab.client_rc, -ETIMEDOUT);
-		assert_in_range(lab.at_ns, 15 * NS_PER_S, 21 * NS_PER_S);
+			sim_net_cut(fx.sim, fx.server, fx.client, false);
+		fx.step = 2;
+		fixture_until(&fx, client_done);
+		assert_int_equal(fx.client_rc, -ETIMEDOUT);
+		assert_in_range(fx.at_ns, 15 * NS_PER_S, 21 * NS_PER_S);
 		/* One way only: the bytes arrive, but their acknowledgement does not. */
-		assert_int_equal(lab.received, how == 2 ? 1000 : 100);
-		assert_int_equal(lab.wrong_bits, 0);
-		sim_close(lab.sim);
+		assert_int_equal(fx.received, how == 2 ? 1000 : 100);
+		assert_int_equal(fx.wrong_bits, 0);
+		sim_close(fx.sim);
 	}
 }
 
 static void a_stream_across_a_short_cut_goes_on(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 16, serve_quiet, use_in_steps);
-	lab.bytes = 100000;
-	lab_start(&lab);
-	lab_until(&lab, step_one);
-	sim_net_cut(lab.sim, lab.client, lab.server, true);
-	lab.step = 2;
-	sim_run(lab.sim, 8 * NS_PER_S);
-	assert_int_not_equal(lab.received, lab.bytes);
-	sim_net_heal(lab.sim);
-	sim_run(lab.sim, 8 * NS_PER_S);
-	assert_int_equal(lab.received, lab.bytes);
-	assert_int_equal(lab.wrong_bits, 0);
-	sim_close(lab.sim);
+	struct fixture fx;
+	fixture_open(&fx, 16, serve_quiet, use_in_steps);
+	fx.bytes = 100000;
+	fixture_start(&fx);
+	fixture_until(&fx, step_one);
+	sim_net_cut(fx.sim, fx.client, fx.server, true);
+	fx.step = 2;
+	sim_run(fx.sim, 8 * NS_PER_S);
+	assert_int_not_equal(fx.received, fx.bytes);
+	sim_net_heal(fx.sim);
+	sim_run(fx.sim, 8 * NS_PER_S);
+	assert_int_equal(fx.received, fx.bytes);
+	assert_int_equal(fx.wrong_bits, 0);
+	sim_close(fx.sim);
 }
 
 static void a_killed_process_ends_its_streams_at_once(void **state)
 {
 	unsigned ended = 0, reset = 0;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct lab lab;
-		lab_open(&lab, seed, serve_quiet, use_in_steps);
-		lab_start(&lab);
-		lab_until(&lab, step_one);
-		sim_run(lab.sim, NS_PER_S);
-		lab.step = 3; /* does not send: its receive fails */
-		sim_run(lab.sim, NS_PER_S);
-		assert_false(lab.used);
-		sim_node_crash(lab.server, false);
-		sim_run(lab.sim, 10 * NS_PER_MS);
-		assert_true(lab.used);
-		ended += lab.client_rc == 0;
-		reset += lab.client_rc == -ECONNRESET;
-		sim_close(lab.sim);
+		struct fixture fx;
+		fixture_open(&fx, seed, serve_quiet, use_in_steps);
+		fixture_start(&fx);
+		fixture_until(&fx, step_one);
+		sim_run(fx.sim, NS_PER_S);
+		fx.step = 3; /* does not send: its receive fails */
+		sim_run(fx.sim, NS_PER_S);
+		assert_false(fx.used);
+		sim_node_crash(fx.server, false);
+		sim_run(fx.sim, 10 * NS_PER_MS);
+		assert_true(fx.used);
+		ended += fx.client_rc == 0;
+		reset += fx.client_rc == -ECONNRESET;
+		sim_close(fx.sim);
 	}
 	assert_true(ended > 0 && reset > 0 && ended + reset == 20);
 }
 
 static void a_dark_node_is_silent_and_resets_when_it_is_back(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 18, serve_quiet, use_in_steps);
-	lab.config.restart_min_ns = 5 * NS_PER_S;
-	lab.config.restart_max_ns = 5 * NS_PER_S;
-	lab.bytes = 1000;
-	lab_start(&lab);
-	lab_until(&lab, step_one);
-	sim_run(lab.sim, NS_PER_S);
-	sim_node_crash(lab.server, true);
-	lab.step = 2;
-	sim_run(lab.sim, 4 * NS_PER_S);
-	assert_false(lab.used);
-	lab_until(&lab, client_done);
-	assert_int_equal(lab.client_rc, -ECONNRESET);
-	assert_in_range(lab.at_ns, 5 * NS_PER_S, 12 * NS_PER_S);
-	assert_int_equal(lab.received, 100);
-	sim_close(lab.sim);
+	struct fixture fx;
+	fixture_open(&fx, 18, serve_quiet, use_in_steps);
+	fx.config.restart_min_ns = 5 * NS_PER_S;
+	fx.config.restart_max_ns = 5 * NS_PER_S;
+	fx.bytes = 1000;
+	fixture_start(&fx);
+	fixture_until(&fx, step_one);
+	sim_run(fx.sim, NS_PER_S);
+	sim_node_crash(fx.server, true);
+	fx.step = 2;
+	sim_run(fx.sim, 4 * NS_PER_S);
+	assert_false(fx.used);
+	fixture_until(&fx, client_done);
+	assert_int_equal(fx.client_rc, -ECONNRESET);
+	assert_in_range(fx.at_ns, 5 * NS_PER_S, 12 * NS_PER_S);
+	assert_int_equal(fx.received, 100);
+	sim_close(fx.sim);
 }
 
 static void a_peer_that_only_waits_does_not_hear_of_a_power_loss(void **state)
 {
-	struct lab lab;
-	lab_open(&lab, 19, serve_quiet, use_in_steps);
-	lab_start(&lab);
-	lab_until(&lab, step_one);
-	sim_run(lab.sim, NS_PER_S);
-	sim_node_crash(lab.server, true);
-	lab.step = 3;
-	sim_run(lab.sim, 10 * MINUTE);
-	assert_false(lab.used);
-	sim_close(lab.sim);
+	struct fixture fx;
+	fixture_open(&fx, 19, serve_quiet, use_in_steps);
+	fixture_start(&fx);
+	fixture_until(&fx, step_one);
+	sim_run(fx.sim, NS_PER_S);
+	sim_node_crash(fx.server, true);
+	fx.step = 3;
+	sim_run(fx.sim, 10 * MINUTE);
+	assert_false(fx.used);
+	sim_close(fx.sim);
 }
 
 /* --- all faults together ------------------------------------------------------------------------ */
@@ -139,7 +139,7 @@ static void echo(void *arg)
 	rt_sock_close(s);
 }
 
-static void serve_echo(struct lab *lab)
+static void serve_echo(struct fixture *fx)
 {
 	struct rt_listener *li;
 	struct rt_sock *s;
@@ -153,7 +153,7 @@ static void serve_echo(struct lab *lab)
 
 static void echo_user(void *arg)
 {
-	struct lab *lab = arg;
+	struct fixture *fx = arg;
 	uint8_t buf[20000] = {0};
 	while (!rt_cancelled()) {
 		struct rt_sock *s;
@@ -170,9 +170,9 @@ static void echo_user(void *arg)
 			rt_deadline_set(before);
 			if (n != (int64_t)len)
 				break;
-			lab->received++;
+			fx->received++;
 			for (uint64_t i = 0; i < len; i++)
-				lab->wrong_bits +=
+				fx->wrong_bits +=
 					(uint64_t)__builtin_popcount(buf[i] ^ stream_byte(i));
 			rt_sleep_ns(20 * NS_PER_MS);
 		}
@@ -180,40 +180,40 @@ static void echo_user(void *arg)
 	}
 }
 
-static void use_echo(struct lab *lab)
+static void use_echo(struct fixture *fx)
 {
 	struct rt_group g;
 	rt_group_init(&g);
 	for (int i = 0; i < 3; i++)
-		if (rt_group_spawn(&g, "user", echo_user, lab) != 0)
+		if (rt_group_spawn(&g, "user", echo_user, fx) != 0)
 			break;
 	rt_group_join(&g);
 }
 
-static uint64_t echo_hash(struct lab *lab, uint64_t seed)
+static uint64_t echo_hash(struct fixture *fx, uint64_t seed)
 {
-	lab_open(lab, seed, serve_echo, use_echo);
-	sim_config_init(&lab->config, seed, 10);
-	lab->config.rate[SIM_NODE_LOSS] = 0;
-	lab->config.rate[SIM_RACK_LOSS] = 0;
-	lab->config.rate[SIM_CRASH_AT_WAIT] = 0.0005;
-	lab_start(lab);
-	sim_run(lab->sim, 2 * NS_PER_S);
-	uint64_t hash = sim_trace_hash(lab->sim);
-	if (sim_fault_count(lab->sim, SIM_NET_CORRUPT) == 0)
-		assert_int_equal(lab->wrong_bits, 0);
-	sim_close(lab->sim);
+	fixture_open(fx, seed, serve_echo, use_echo);
+	sim_config_init(&fx->config, seed, 10);
+	fx->config.rate[SIM_NODE_LOSS] = 0;
+	fx->config.rate[SIM_RACK_LOSS] = 0;
+	fx->config.rate[SIM_CRASH_AT_WAIT] = 0.0005;
+	fixture_start(fx);
+	sim_run(fx->sim, 2 * NS_PER_S);
+	uint64_t hash = sim_trace_hash(fx->sim);
+	if (sim_fault_count(fx->sim, SIM_NET_CORRUPT) == 0)
+		assert_int_equal(fx->wrong_bits, 0);
+	sim_close(fx->sim);
 	return hash;
 }
 
 static void same_seed_same_trace_under_every_fault(void **state)
 {
-	struct lab lab;
+	struct fixture fx;
 	uint64_t last = 0, echoes = 0;
 	for (uint64_t seed = 1; seed <= 200; seed++) {
-		uint64_t hash = echo_hash(&lab, seed);
-		echoes += lab.received;
-		assert_true(hash == echo_hash(&lab, seed));
+		uint64_t hash = echo_hash(&fx, seed);
+		echoes += fx.received;
+		assert_true(hash == echo_hash(&fx, seed));
 		assert_true(hash != last);
 		last = hash;
 	}
@@ -224,20 +224,20 @@ static void partitions_strike_and_pass(void **state)
 {
 	static const enum sim_fault faults[] = {SIM_NET_PARTITION, SIM_NET_ONE_WAY};
 	for (size_t k = 0; k < 2; k++) {
-		struct lab lab;
-		lab_open(&lab, 21, serve_echo, use_echo);
-		lab.config.rate[faults[k]] = 600;
-		lab_start(&lab);
-		sim_run(lab.sim, MINUTE);
-		assert_true(sim_fault_count(lab.sim, faults[k]) > 0);
-		uint64_t with = lab.received;
-		sim_faults_stop(lab.sim);
-		sim_run(lab.sim, 20 * NS_PER_S); /* longer than the timeout of connections */
-		lab.received = 0;
-		sim_run(lab.sim, MINUTE);
-		assert_true(with < lab.received * 3 / 4);
-		assert_int_equal(lab.wrong_bits, 0);
-		sim_close(lab.sim);
+		struct fixture fx;
+		fixture_open(&fx, 21, serve_echo, use_echo);
+		fx.config.rate[faults[k]] = 600;
+		fixture_start(&fx);
+		sim_run(fx.sim, MINUTE);
+		assert_true(sim_fault_count(fx.sim, faults[k]) > 0);
+		uint64_t with = fx.received;
+		sim_faults_stop(fx.sim);
+		sim_run(fx.sim, 20 * NS_PER_S); /* longer than the timeout of connections */
+		fx.received = 0;
+		sim_run(fx.sim, MINUTE);
+		assert_true(with < fx.received * 3 / 4);
+		assert_int_equal(fx.wrong_bits, 0);
+		sim_close(fx.sim);
 	}
 }
 

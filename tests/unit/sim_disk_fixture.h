@@ -3,8 +3,8 @@
  * A simulation of one node with one disk. A program of the test runs as the process of the node and restarts after a
  * crash; its argument tells how often it was started.
  */
-#ifndef TESTS_SIM_LAB_H
-#define TESTS_SIM_LAB_H
+#ifndef TESTS_SIM_DISK_FIXTURE_H
+#define TESTS_SIM_DISK_FIXTURE_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,12 +26,12 @@
 
 #define MINUTE (60 * NS_PER_S)
 
-struct lab {
+struct fixture {
 	struct sim_config config;
 	struct sim *sim;
 	struct sim_node *node;
 	struct sim_disk *disk;
-	void (*program)(struct lab *lab, uint64_t life);
+	void (*program)(struct fixture *fx, uint64_t life);
 	uint64_t done_life; /* the last start whose program returned */
 	/* used by the programs */
 	uint64_t size_bytes;
@@ -47,75 +47,76 @@ struct lab {
 	do {                                                                          \
 		if (!(cond)) {                                                        \
 			fprintf(stderr, "%s:%d: seed %llu: %s\n", __FILE__, __LINE__, \
-				(unsigned long long)lab->config.seed, #cond);         \
-			sim_trace_print(lab->sim, stderr, 40);                        \
+				(unsigned long long)fx->config.seed, #cond);          \
+			sim_trace_print(fx->sim, stderr, 40);                         \
 			abort();                                                      \
 		}                                                                     \
 	} while (0)
 
-static inline void lab_main(void *arg)
+static inline void fixture_main(void *arg)
 {
-	struct lab *lab = arg;
-	uint64_t life = sim_node_lives(lab->node);
-	lab->program(lab, life);
+	struct fixture *fx = arg;
+	uint64_t life = sim_node_lives(fx->node);
+	fx->program(fx, life);
 	if (!rt_cancelled())
-		lab->done_life = life;
+		fx->done_life = life;
 	rt_shutdown_wait();
 }
 
-static inline void lab_open(struct lab *lab, uint64_t seed, void (*program)(struct lab *, uint64_t))
+static inline void fixture_open(struct fixture *fx, uint64_t seed,
+				void (*program)(struct fixture *, uint64_t))
 {
-	*lab = (struct lab){.program = program, .size_bytes = 16 * MIB};
-	sim_config_init(&lab->config, seed, 0);
+	*fx = (struct fixture){.program = program, .size_bytes = 16 * MIB};
+	sim_config_init(&fx->config, seed, 0);
 }
 
-static inline void lab_start(struct lab *lab)
+static inline void fixture_start(struct fixture *fx)
 {
-	lab->sim = sim_open(&lab->config);
-	assert_non_null(lab->sim);
-	lab->node = sim_node_add(lab->sim, "n1", 0);
-	lab->disk = sim_disk_add(lab->node, "d0", lab->size_bytes);
-	sim_node_start(lab->node, lab_main, lab);
+	fx->sim = sim_open(&fx->config);
+	assert_non_null(fx->sim);
+	fx->node = sim_node_add(fx->sim, "n1", 0);
+	fx->disk = sim_disk_add(fx->node, "d0", fx->size_bytes);
+	sim_node_start(fx->node, fixture_main, fx);
 }
 
-static inline bool lab_idle(void *arg)
+static inline bool fixture_idle(void *arg)
 {
-	struct lab *lab = arg;
-	return sim_node_running(lab->node) && lab->done_life == sim_node_lives(lab->node);
+	struct fixture *fx = arg;
+	return sim_node_running(fx->node) && fx->done_life == sim_node_lives(fx->node);
 }
 
-static inline void lab_finish(struct lab *lab)
+static inline void fixture_finish(struct fixture *fx)
 {
-	if (!sim_run_until(lab->sim, lab_idle, lab, 10 * MINUTE)) {
-		fprintf(stderr, "seed %llu\n", (unsigned long long)lab->config.seed);
+	if (!sim_run_until(fx->sim, fixture_idle, fx, 10 * MINUTE)) {
+		fprintf(stderr, "seed %llu\n", (unsigned long long)fx->config.seed);
 		fail_msg("the program does not end");
 	}
 }
 
-static inline void lab_close(struct lab *lab)
+static inline void fixture_close(struct fixture *fx)
 {
-	sim_close(lab->sim);
+	sim_close(fx->sim);
 }
 
 /* Runs a program once, without a crash. */
-static inline void lab_run(struct lab *lab)
+static inline void fixture_run(struct fixture *fx)
 {
-	lab_start(lab);
-	lab_finish(lab);
-	lab_close(lab);
+	fixture_start(fx);
+	fixture_finish(fx);
+	fixture_close(fx);
 }
 
 /* Runs a program, crashes its process (power: with a power loss), and runs it again. */
-static inline void lab_run_crash(struct lab *lab, bool power)
+static inline void fixture_run_crash(struct fixture *fx, bool power)
 {
-	lab_start(lab);
-	lab_finish(lab);
-	sim_node_crash(lab->node, power);
-	lab_finish(lab);
-	lab_close(lab);
+	fixture_start(fx);
+	fixture_finish(fx);
+	sim_node_crash(fx->node, power);
+	fixture_finish(fx);
+	fixture_close(fx);
 }
 
-static inline struct rt_file *must_open(struct lab *lab, const char *path, unsigned flags)
+static inline struct rt_file *must_open(struct fixture *fx, const char *path, unsigned flags)
 {
 	struct rt_file *f;
 	int rc = rt_file_open(&f, path, flags);
@@ -125,9 +126,9 @@ static inline struct rt_file *must_open(struct lab *lab, const char *path, unsig
 	return f;
 }
 
-static inline void put_file(struct lab *lab, const char *path, const char *text, bool sync)
+static inline void put_file(struct fixture *fx, const char *path, const char *text, bool sync)
 {
-	struct rt_file *f = must_open(lab, path, RT_WRITE | RT_CREATE | RT_TRUNC);
+	struct rt_file *f = must_open(fx, path, RT_WRITE | RT_CREATE | RT_TRUNC);
 	CHECK(rt_file_write(f, text, strlen(text), 0) == 0);
 	CHECK(!sync || rt_file_sync(f) == 0);
 	rt_file_close(f);

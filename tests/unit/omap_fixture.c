@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "omap_lab.h"
+#include "omap_fixture.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A simulation of a server node and a client node, for tests of the network. */
-#ifndef TESTS_SIM_PAIR_H
-#define TESTS_SIM_PAIR_H
+#ifndef TESTS_SIM_NET_FIXTURE_H
+#define TESTS_SIM_NET_FIXTURE_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,13 +24,13 @@
 #define ADDR "server:7000"
 #define MINUTE (60 * NS_PER_S)
 
-struct lab {
+struct fixture {
 	struct sim_config config;
 	struct sim *sim;
 	struct sim_node *server;
 	struct sim_node *client;
-	void (*serve)(struct lab *lab);
-	void (*use)(struct lab *lab);
+	void (*serve)(struct fixture *fx);
+	void (*use)(struct fixture *fx);
 	bool served;
 	bool used;
 	/* used by the programs */
@@ -49,76 +49,76 @@ struct lab {
 	do {                                                                          \
 		if (!(cond)) {                                                        \
 			fprintf(stderr, "%s:%d: seed %llu: %s\n", __FILE__, __LINE__, \
-				(unsigned long long)lab->config.seed, #cond);         \
-			sim_trace_print(lab->sim, stderr, 40);                        \
+				(unsigned long long)fx->config.seed, #cond);          \
+			sim_trace_print(fx->sim, stderr, 40);                         \
 			abort();                                                      \
 		}                                                                     \
 	} while (0)
 
 static inline void server_main(void *arg)
 {
-	struct lab *lab = arg;
-	if (lab->serve != NULL)
-		lab->serve(lab);
-	lab->served = true;
+	struct fixture *fx = arg;
+	if (fx->serve != NULL)
+		fx->serve(fx);
+	fx->served = true;
 	rt_shutdown_wait();
 }
 
 static inline void client_main(void *arg)
 {
-	struct lab *lab = arg;
-	lab->use(lab);
-	lab->used = true;
+	struct fixture *fx = arg;
+	fx->use(fx);
+	fx->used = true;
 	rt_shutdown_wait();
 }
 
-static inline void lab_open(struct lab *lab, uint64_t seed, void (*serve)(struct lab *),
-			    void (*use)(struct lab *))
+static inline void fixture_open(struct fixture *fx, uint64_t seed, void (*serve)(struct fixture *),
+				void (*use)(struct fixture *))
 {
-	*lab = (struct lab){.serve = serve, .use = use};
-	sim_config_init(&lab->config, seed, 0);
+	*fx = (struct fixture){.serve = serve, .use = use};
+	sim_config_init(&fx->config, seed, 0);
 }
 
-static inline void lab_start(struct lab *lab)
+static inline void fixture_start(struct fixture *fx)
 {
-	lab->sim = sim_open(&lab->config);
-	assert_non_null(lab->sim);
-	lab->server = sim_node_add(lab->sim, "server", 0);
-	lab->client = sim_node_add(lab->sim, "client", 1);
-	sim_node_start(lab->server, server_main, lab);
-	sim_node_start(lab->client, client_main, lab);
+	fx->sim = sim_open(&fx->config);
+	assert_non_null(fx->sim);
+	fx->server = sim_node_add(fx->sim, "server", 0);
+	fx->client = sim_node_add(fx->sim, "client", 1);
+	sim_node_start(fx->server, server_main, fx);
+	sim_node_start(fx->client, client_main, fx);
 }
 
 static inline bool both_done(void *arg)
 {
-	struct lab *lab = arg;
-	return lab->served && lab->used;
+	struct fixture *fx = arg;
+	return fx->served && fx->used;
 }
 
 static inline bool client_done(void *arg)
 {
-	return ((struct lab *)arg)->used;
+	return ((struct fixture *)arg)->used;
 }
 
 static inline bool step_one(void *arg)
 {
-	return ((struct lab *)arg)->step >= 1;
+	return ((struct fixture *)arg)->step >= 1;
 }
 
-static inline void lab_until(struct lab *lab, bool (*done)(void *))
+static inline void fixture_until(struct fixture *fx, bool (*done)(void *))
 {
-	if (!sim_run_until(lab->sim, done, lab, 10 * MINUTE)) {
-		fprintf(stderr, "seed %llu\n", (unsigned long long)lab->config.seed);
-		sim_trace_print(lab->sim, stderr, 40);
+	if (!sim_run_until(fx->sim, done, fx, 10 * MINUTE)) {
+		fprintf(stderr, "seed %llu\n", (unsigned long long)fx->config.seed);
+		sim_trace_print(fx->sim, stderr, 40);
 		fail_msg("the programs do not end");
 	}
 }
 
-static inline void lab_run(struct lab *lab)
+static inline void fixture_run(struct fixture *fx)
 {
-	lab_start(lab);
-	lab_until(lab, both_done);
-	sim_close(lab->sim);
+	fixture_start(fx);
+	fixture_until(fx, both_done);
+	sim_close(fx->sim);
 }
 
 /* Returns the byte of the test's stream at an offset. */
@@ -146,7 +146,7 @@ static inline int send_stream(struct rt_sock *s, uint64_t from, uint64_t to)
 }
 
 /* Receives until the end of the stream or an error, and counts the bytes; returns 0 or the error. */
-static inline int64_t recv_stream(struct lab *lab, struct rt_sock *s)
+static inline int64_t recv_stream(struct fixture *fx, struct rt_sock *s)
 {
 	uint8_t buf[10000];
 	for (;;) {
@@ -154,13 +154,13 @@ static inline int64_t recv_stream(struct lab *lab, struct rt_sock *s)
 		if (n <= 0)
 			return n;
 		for (int64_t i = 0; i < n; i++)
-			lab->wrong_bits += (uint64_t)__builtin_popcount(
-				buf[i] ^ stream_byte(lab->received + (uint64_t)i));
-		lab->received += (uint64_t)n;
+			fx->wrong_bits += (uint64_t)__builtin_popcount(
+				buf[i] ^ stream_byte(fx->received + (uint64_t)i));
+		fx->received += (uint64_t)n;
 	}
 }
 
-static inline struct rt_listener *must_listen(struct lab *lab, const char *addr)
+static inline struct rt_listener *must_listen(struct fixture *fx, const char *addr)
 {
 	struct rt_listener *li;
 	int rc = rt_listen(&li, addr);
@@ -168,7 +168,7 @@ static inline struct rt_listener *must_listen(struct lab *lab, const char *addr)
 	return li;
 }
 
-static inline struct rt_sock *must_accept(struct lab *lab, struct rt_listener *li)
+static inline struct rt_sock *must_accept(struct fixture *fx, struct rt_listener *li)
 {
 	struct rt_sock *s;
 	CHECK(rt_accept(li, &s) == 0);
@@ -176,7 +176,7 @@ static inline struct rt_sock *must_accept(struct lab *lab, struct rt_listener *l
 }
 
 /* Connects; repeats it while the server does not listen yet. */
-static inline struct rt_sock *must_connect(struct lab *lab)
+static inline struct rt_sock *must_connect(struct fixture *fx)
 {
 	struct rt_sock *s;
 	int rc;
@@ -187,12 +187,12 @@ static inline struct rt_sock *must_connect(struct lab *lab)
 }
 
 /* Accepts and serves one stream after the other, until it is cancelled. */
-static inline void serve_quiet(struct lab *lab)
+static inline void serve_quiet(struct fixture *fx)
 {
-	struct rt_listener *li = must_listen(lab, ADDR);
+	struct rt_listener *li = must_listen(fx, ADDR);
 	struct rt_sock *s;
 	while (rt_accept(li, &s) == 0) {
-		lab->server_rc = recv_stream(lab, s);
+		fx->server_rc = recv_stream(fx, s);
 		rt_sock_close(s);
 	}
 	rt_listener_close(li);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A temporary folder for each test of the engine on RocksDB, and rows to fill it with. */
-#ifndef TESTS_ROCKS_PLACE_H
-#define TESTS_ROCKS_PLACE_H
+#ifndef TESTS_ROCKS_FIXTURE_H
+#define TESTS_ROCKS_FIXTURE_H
 
 #include <ftw.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 #include "rt/real.h"
 #include "rt/rt.h"
 
-struct place {
+struct fixture {
 	char root[64];
 	char dir[80];
 	/* input and output of a test's fiber */
@@ -32,9 +32,9 @@ struct place {
 	int rc;
 };
 
-static inline void place_make(struct place *p)
+static inline void fixture_make(struct fixture *p)
 {
-	*p = (struct place){0};
+	*p = (struct fixture){0};
 	snprintf(p->root, sizeof(p->root), "/tmp/terrane-kv-XXXXXX");
 	assert_non_null(mkdtemp(p->root));
 	snprintf(p->dir, sizeof(p->dir), "%s/db", p->root);
@@ -48,19 +48,19 @@ static inline int remove_one(const char *path, const struct stat *st, int type, 
 	return remove(path);
 }
 
-static inline void place_remove(struct place *p)
+static inline void fixture_remove(struct fixture *p)
 {
 	assert_int_equal(nftw(p->root, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-static inline int open_there(struct place *p, struct kv **kv)
+static inline int open_there(struct fixture *p, struct kv **kv)
 {
 	return kv_rocksdb_open(kv, &(struct kv_rocksdb_options){.dir = p->dir,
 								.memtable_bytes = 4 * MIB,
 								.salvage = p->salvage});
 }
 
-static inline void in_fiber(struct place *p, void (*body)(void *))
+static inline void in_fiber(struct fixture *p, void (*body)(void *))
 {
 	assert_int_equal(rt_real_run(NULL, body, p), 0);
 }

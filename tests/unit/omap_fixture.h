@@ -3,8 +3,8 @@
  * Object stores for tests: one on top of any kv (whose partitions are its objects), and a wrapper around
  * another object store that loses, delays and repeats its writes.
  */
-#ifndef TESTS_OMAP_LAB_H
-#define TESTS_OMAP_LAB_H
+#ifndef TESTS_OMAP_FIXTURE_H
+#define TESTS_OMAP_FIXTURE_H
 
 #include "kv/omap.h"
 

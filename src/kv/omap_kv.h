@@ -31,7 +31,7 @@ struct omap_kv {
 	struct map parts; /* partition number to struct omap_part */
 	struct list lru;  /* the same partitions, least recently used first */
 	size_t parts_max;
-	bool forgot; /* a partition was evicted: an object of a new one may hold our record */
+	bool forgot; /* a partition was evicted: the object of a new one may have a record of this server */
 	unsigned batch_txns_max;
 	uint64_t settle_ns;
 	char record_key[OMAP_RECORD_KEY_LEN];

@@ -27,7 +27,7 @@
 #include "rt/net.h"
 #include "rt/rt.h"
 
-/* Says which events end a wait early. */
+/* The events that end a wait early. */
 enum park_mode {
 	PARK_INTERRUPTIBLE, /* cancellation, deadline, crash of a simulated process */
 	PARK_TO_END,        /* only the crash of a simulated process */

@@ -144,7 +144,7 @@ static void fate_body(void *arg)
 	kv_mem_free(m);
 }
 
-static void lost_and_late_transactions_have_the_effect_they_should(void **state)
+static void each_fault_applies_the_transaction_or_not(void **state)
 {
 	(void)state;
 	struct fate_case cases[] = {
@@ -203,7 +203,7 @@ out:
 	kv_close(kv);
 }
 
-static void contents_survive_crashes_and_late_requests_may_arrive(void **state)
+static void contents_survive_crashes_and_late_requests_may_be_applied(void **state)
 {
 	(void)state;
 	uint64_t lives = 0;
@@ -272,9 +272,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(skip_list_keeps_order_and_count),
-		cmocka_unit_test(lost_and_late_transactions_have_the_effect_they_should),
+		cmocka_unit_test(each_fault_applies_the_transaction_or_not),
 		cmocka_unit_test(histories_with_lost_messages_are_linearizable),
-		cmocka_unit_test(contents_survive_crashes_and_late_requests_may_arrive),
+		cmocka_unit_test(contents_survive_crashes_and_late_requests_may_be_applied),
 	};
 	return kv_suite_main("kv on mem", suite_case, tests, ARRAY_LEN(tests));
 }

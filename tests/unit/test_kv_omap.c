@@ -136,7 +136,7 @@ static void history_body(void *arg)
 	fx->done = true;
 }
 
-static void histories_with_losses_are_linearizable_and_every_result_is_known(void **state)
+static void histories_with_losses_are_linearizable_and_nothing_is_in_doubt(void **state)
 {
 	(void)state;
 	uint64_t struck = 0;
@@ -186,7 +186,7 @@ static void forget_body(void *arg)
 	fx->done = true;
 }
 
-static void partitions_that_were_forgotten_are_picked_up_again(void **state)
+static void evicted_partitions_can_be_used_again(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 30; seed++) {
@@ -290,7 +290,7 @@ static void late_body(void *arg)
 	fx->done = true;
 }
 
-static void a_write_given_up_on_may_be_done_later_and_does_no_harm(void **state)
+static void a_write_in_doubt_that_is_done_later_breaks_no_later_one(void **state)
 {
 	(void)state;
 	struct fixture fx;
@@ -326,7 +326,7 @@ static void expire_body(void *arg)
 	fx->done = true;
 }
 
-static void records_of_servers_long_gone_are_removed(void **state)
+static void expired_records_of_servers_are_removed(void **state)
 {
 	(void)state;
 	struct fixture fx;
@@ -378,7 +378,7 @@ static void combine_body(void *arg)
 	fx->done = true;
 }
 
-static void waiting_transactions_are_combined_and_refused_one_by_one(void **state)
+static void waiting_transactions_share_a_commit_and_get_their_own_results(void **state)
 {
 	(void)state;
 	struct fixture fx;
@@ -419,7 +419,7 @@ static void cancel_body(void *arg)
 	fx->done = true;
 }
 
-static void once_taken_into_a_commit_a_request_stays_to_the_end(void **state)
+static void a_request_in_a_commit_stays_until_its_end(void **state)
 {
 	(void)state;
 	uint64_t applied = 0;
@@ -523,7 +523,7 @@ static void escaped_keys_keep_order_and_prefixes(void **state)
 	}
 }
 
-static void what_is_not_ours_is_refused(void **state)
+static void foreign_keys_and_values_do_not_decode(void **state)
 {
 	(void)state;
 	uint8_t out[KV_KEY_MAX];
@@ -550,16 +550,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(escaped_keys_keep_order_and_prefixes),
-		cmocka_unit_test(what_is_not_ours_is_refused),
-		cmocka_unit_test(histories_with_losses_are_linearizable_and_every_result_is_known),
-		cmocka_unit_test(partitions_that_were_forgotten_are_picked_up_again),
+		cmocka_unit_test(foreign_keys_and_values_do_not_decode),
+		cmocka_unit_test(histories_with_losses_are_linearizable_and_nothing_is_in_doubt),
+		cmocka_unit_test(evicted_partitions_can_be_used_again),
 		cmocka_unit_test(histories_with_crashing_servers_are_linearizable),
 		cmocka_unit_test(a_store_that_is_down_is_an_error_in_bounded_time),
-		cmocka_unit_test(a_write_given_up_on_may_be_done_later_and_does_no_harm),
-		cmocka_unit_test(records_of_servers_long_gone_are_removed),
-		cmocka_unit_test(once_taken_into_a_commit_a_request_stays_to_the_end),
+		cmocka_unit_test(a_write_in_doubt_that_is_done_later_breaks_no_later_one),
+		cmocka_unit_test(expired_records_of_servers_are_removed),
+		cmocka_unit_test(a_request_in_a_commit_stays_until_its_end),
 		cmocka_unit_test(versions_hold_between_servers),
-		cmocka_unit_test(waiting_transactions_are_combined_and_refused_one_by_one),
+		cmocka_unit_test(waiting_transactions_share_a_commit_and_get_their_own_results),
 	};
 	return kv_suite_main("kv on objects", suite_case, tests, ARRAY_LEN(tests));
 }

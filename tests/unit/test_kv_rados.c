@@ -108,7 +108,7 @@ static void lossy_body(void *arg)
 	servers_close(fx);
 }
 
-static void lost_answers_from_a_cluster_leave_no_result_unknown(void **state)
+static void lost_answers_from_a_cluster_leave_no_transaction_in_doubt(void **state)
 {
 	(void)state;
 	struct fixture fx = {0};
@@ -277,7 +277,7 @@ static void unreachable_body(void *arg)
 	CHECK_EQ(kv_rados_open(&kv, &o), -ENOENT);
 }
 
-static void a_cluster_that_is_not_there_is_an_error_in_bounded_time(void **state)
+static void an_unreachable_cluster_is_an_error_in_bounded_time(void **state)
 {
 	(void)state;
 	char path[] = "/tmp/terrane-conf-XXXXXX";
@@ -332,8 +332,8 @@ int main(void)
 	if (getenv("TERRANE_RADOS_CONF") == NULL)
 		return 77;
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lost_answers_from_a_cluster_leave_no_result_unknown),
-		cmocka_unit_test(a_cluster_that_is_not_there_is_an_error_in_bounded_time),
+		cmocka_unit_test(lost_answers_from_a_cluster_leave_no_transaction_in_doubt),
+		cmocka_unit_test(an_unreachable_cluster_is_an_error_in_bounded_time),
 		cmocka_unit_test(nothing_acknowledged_is_lost_when_an_osd_is_killed),
 		cmocka_unit_test(a_cluster_with_too_few_osds_is_an_error_in_bounded_time),
 	};

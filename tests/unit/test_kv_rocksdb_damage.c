@@ -185,7 +185,7 @@ static void damage_inside_the_log_is_refused_unless_salvaged(void **state)
 	log_set_level(LOG_INFO);
 }
 
-static void not_a_folder(void **state)
+static void opening_a_path_that_is_no_folder_fails(void **state)
 {
 	(void)state;
 	log_set_level(LOG_OFF);
@@ -211,7 +211,7 @@ int main(void)
 		cmocka_unit_test(missing_and_damaged_files_refuse_to_open),
 		cmocka_unit_test(a_torn_end_of_the_log_loses_only_that_write),
 		cmocka_unit_test(damage_inside_the_log_is_refused_unless_salvaged),
-		cmocka_unit_test(not_a_folder),
+		cmocka_unit_test(opening_a_path_that_is_no_folder_fails),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

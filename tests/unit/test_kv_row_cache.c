@@ -73,7 +73,7 @@ static void drop(struct row_cache *c, uint64_t i)
 }
 
 /* The model holds the last put of each key; the cache returns that or nothing. */
-static void knows_what_was_put_last_or_nothing(void **state)
+static void a_lookup_returns_the_last_put_or_nothing(void **state)
 {
 	(void)state;
 	static uint32_t model[KEYS];
@@ -126,7 +126,7 @@ static void an_empty_value_is_not_an_absent_one(void **state)
 	row_cache_close(c);
 }
 
-static void a_long_value_is_not_kept_and_does_not_leave_the_old_one(void **state)
+static void a_long_value_is_not_cached_and_drops_the_old_row(void **state)
 {
 	(void)state;
 	static char bytes[ROW_CACHE_VALUE_MAX + 1];
@@ -144,7 +144,7 @@ static void a_long_value_is_not_kept_and_does_not_leave_the_old_one(void **state
 }
 
 /* Growth by one bucket at a time evicts few rows: only those of buckets that overflow. */
-static void nearly_all_rows_that_fit_are_kept(void **state)
+static void nearly_all_rows_that_fit_are_cached(void **state)
 {
 	(void)state;
 	const uint64_t rows = 60000;
@@ -161,7 +161,7 @@ static void nearly_all_rows_that_fit_are_kept(void **state)
 }
 
 /* Rows that are read again and again stay, while ten times the cache's size passes through. */
-static void what_is_read_again_stays_when_much_is_read_once(void **state)
+static void rows_read_again_stay_while_many_are_read_once(void **state)
 {
 	(void)state;
 	const uint64_t hot = 500;
@@ -199,11 +199,11 @@ static void few_rows_that_change_often_take_little_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(knows_what_was_put_last_or_nothing),
+		cmocka_unit_test(a_lookup_returns_the_last_put_or_nothing),
 		cmocka_unit_test(an_empty_value_is_not_an_absent_one),
-		cmocka_unit_test(a_long_value_is_not_kept_and_does_not_leave_the_old_one),
-		cmocka_unit_test(nearly_all_rows_that_fit_are_kept),
-		cmocka_unit_test(what_is_read_again_stays_when_much_is_read_once),
+		cmocka_unit_test(a_long_value_is_not_cached_and_drops_the_old_row),
+		cmocka_unit_test(nearly_all_rows_that_fit_are_cached),
+		cmocka_unit_test(rows_read_again_stay_while_many_are_read_once),
 		cmocka_unit_test(few_rows_that_change_often_take_little_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,7 @@ static int compare_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void a_quantile_is_within_a_bucket_of_the_truth(void **state)
+static void a_quantile_is_within_a_bucket_of_the_exact_value(void **state)
 {
 	(void)state;
 	static uint64_t v[20000];
@@ -52,7 +52,7 @@ static void a_quantile_is_within_a_bucket_of_the_truth(void **state)
 	}
 }
 
-static void what_is_outside_the_bounds_is_counted_too(void **state)
+static void values_outside_the_bounds_are_counted(void **state)
 {
 	(void)state;
 	struct hist h = {0};
@@ -86,7 +86,7 @@ static void every_bound_begins_its_own_bucket(void **state)
 	}
 }
 
-static void merging_is_adding_both(void **state)
+static void a_merged_histogram_has_the_values_of_both(void **state)
 {
 	(void)state;
 	struct hist a = {0}, b = {0}, both = {0};
@@ -143,10 +143,10 @@ static void the_text_is_a_prometheus_histogram(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_quantile_is_within_a_bucket_of_the_truth),
-		cmocka_unit_test(what_is_outside_the_bounds_is_counted_too),
+		cmocka_unit_test(a_quantile_is_within_a_bucket_of_the_exact_value),
+		cmocka_unit_test(values_outside_the_bounds_are_counted),
 		cmocka_unit_test(every_bound_begins_its_own_bucket),
-		cmocka_unit_test(merging_is_adding_both),
+		cmocka_unit_test(a_merged_histogram_has_the_values_of_both),
 		cmocka_unit_test(the_text_is_a_prometheus_histogram),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

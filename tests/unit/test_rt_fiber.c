@@ -121,7 +121,7 @@ static void cancel_joiner(void *arg)
 	CHECK_EQ(rc, -ECANCELED);
 }
 
-static void join_hands_cancellation_on(void **state)
+static void a_cancelled_joiner_cancels_the_fiber_it_joins(void **state)
 {
 	(void)state;
 	in_both_worlds(cancel_joiner);
@@ -559,7 +559,7 @@ int main(void)
 		cmocka_unit_test(joined_fibers_have_ended),
 		cmocka_unit_test(cancel_ends_a_wait),
 		cmocka_unit_test(cancel_before_the_first_wait_is_kept),
-		cmocka_unit_test(join_hands_cancellation_on),
+		cmocka_unit_test(a_cancelled_joiner_cancels_the_fiber_it_joins),
 		cmocka_unit_test(shield_defers_cancellation),
 		cmocka_unit_test(group_joins_and_cancels_all),
 		cmocka_unit_test(joining_a_group_in_a_cancelled_fiber_cancels_its_members),

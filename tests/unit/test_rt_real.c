@@ -104,7 +104,7 @@ static void use_file(void *arg)
 	CHECK(space.total_bytes > 0 && space.free_bytes <= space.total_bytes);
 }
 
-static void files_behave(void **state)
+static void file_calls_have_their_documented_effects(void **state)
 {
 	(void)state;
 	real(use_file);
@@ -131,7 +131,7 @@ static void use_lock(void *arg)
 	CHECK_EQ(rt_unlink(a), 0);
 }
 
-static void a_locked_file_is_refused_and_not_cut(void **state)
+static void a_locked_file_is_refused_and_not_truncated(void **state)
 {
 	(void)state;
 	real(use_lock);
@@ -287,7 +287,7 @@ static void use_bad_addresses(void *arg)
 	CHECK_EQ(rt_connect(&s, addr), -ECONNREFUSED);
 }
 
-static void bad_addresses_are_refused(void **state)
+static void invalid_addresses_are_refused(void **state)
 {
 	(void)state;
 	real(use_bad_addresses);
@@ -509,11 +509,11 @@ static void without_io_uring_there_is_a_clear_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(files_behave),
-		cmocka_unit_test(a_locked_file_is_refused_and_not_cut),
+		cmocka_unit_test(file_calls_have_their_documented_effects),
+		cmocka_unit_test(a_locked_file_is_refused_and_not_truncated),
 		cmocka_unit_test(a_large_directory_lists_each_name_once),
 		cmocka_unit_test(streams_carry_bytes_in_order),
-		cmocka_unit_test(bad_addresses_are_refused),
+		cmocka_unit_test(invalid_addresses_are_refused),
 		cmocka_unit_test(a_socket_file_of_a_dead_process_is_taken_over),
 		cmocka_unit_test(listening_never_removes_a_file_that_is_no_socket_of_its_own),
 		cmocka_unit_test(closing_a_loop_leaves_the_pool_to_its_last_fibers),

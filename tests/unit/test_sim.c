@@ -48,7 +48,7 @@ static void tick(void *arg)
 	w->ends++;
 }
 
-static void a_crash_ends_every_fiber_and_starts_anew(void **state)
+static void a_crash_ends_every_fiber_and_restarts_the_process(void **state)
 {
 	(void)state;
 	struct sim *s = quiet_sim(1);
@@ -175,7 +175,7 @@ static void watch_gap(void *arg)
 	}
 }
 
-static void a_paused_process_stands_still_and_goes_on(void **state)
+static void a_paused_process_does_not_run_until_it_resumes(void **state)
 {
 	(void)state;
 	struct sim *s = faulty_sim(3, SIM_PAUSE, 360);
@@ -195,7 +195,7 @@ static void a_paused_process_stands_still_and_goes_on(void **state)
 	sim_close(s);
 }
 
-static void how_long_a_process_stood_still_is_known_exactly(void **state)
+static void the_time_of_pauses_is_counted_exactly(void **state)
 {
 	(void)state;
 	struct sim *s = faulty_sim(3, SIM_PAUSE, 0);
@@ -499,12 +499,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_clock_starts_anywhere_when_a_machine_boots),
-		cmocka_unit_test(a_crash_ends_every_fiber_and_starts_anew),
+		cmocka_unit_test(a_crash_ends_every_fiber_and_restarts_the_process),
 		cmocka_unit_test(a_crashed_process_reopens_its_files_and_finds_what_it_synced),
 		cmocka_unit_test(crash_at_the_nth_wait_reaches_every_wait),
 		cmocka_unit_test(stop_asks_and_does_not_restart),
-		cmocka_unit_test(a_paused_process_stands_still_and_goes_on),
-		cmocka_unit_test(how_long_a_process_stood_still_is_known_exactly),
+		cmocka_unit_test(a_paused_process_does_not_run_until_it_resumes),
+		cmocka_unit_test(the_time_of_pauses_is_counted_exactly),
 		cmocka_unit_test(wall_clocks_jump_and_differ_but_monotonic_ones_do_not),
 		cmocka_unit_test(lost_nodes_and_racks_do_not_come_back),
 		cmocka_unit_test(a_node_that_is_down_can_be_lost),

@@ -357,7 +357,7 @@ static void program_unsynced(struct fixture *fx, uint64_t life)
 	rt_file_close(f);
 }
 
-static void unsynced_writes_are_lost_torn_whole_or_reordered(void **state)
+static void unsynced_writes_are_lost_torn_kept_or_reordered(void **state)
 {
 	unsigned seen = 0;
 	for (uint64_t seed = 1; seed <= 100; seed++) {
@@ -419,7 +419,7 @@ static void program_write_in_sync(struct fixture *fx, uint64_t life)
 	rt_file_close(f);
 }
 
-static void a_sync_promises_nothing_of_a_write_that_ends_meanwhile(void **state)
+static void a_sync_does_not_cover_a_write_that_ends_during_it(void **state)
 {
 	unsigned lost = 0;
 	for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -578,7 +578,7 @@ static void program_sync_fails(struct fixture *fx, uint64_t life)
 	rt_file_close(f);
 }
 
-static void after_a_failed_sync_a_good_one_promises_nothing(void **state)
+static void a_sync_after_a_failed_one_does_not_cover_older_writes(void **state)
 {
 	unsigned lost = 0, kept = 0, good = 0;
 	for (uint64_t seed = 1; seed <= 100; seed++) {
@@ -610,14 +610,14 @@ int main(void)
 		cmocka_unit_test(space_is_counted_and_runs_out),
 		cmocka_unit_test(a_lock_excludes_until_closed_or_its_process_dies),
 		cmocka_unit_test(synced_bytes_survive_power_loss),
-		cmocka_unit_test(unsynced_writes_are_lost_torn_whole_or_reordered),
+		cmocka_unit_test(unsynced_writes_are_lost_torn_kept_or_reordered),
 		cmocka_unit_test(a_process_crash_loses_no_write_that_returned),
 		cmocka_unit_test(without_the_faults_of_a_crash_power_loss_loses_nothing),
-		cmocka_unit_test(a_sync_promises_nothing_of_a_write_that_ends_meanwhile),
+		cmocka_unit_test(a_sync_does_not_cover_a_write_that_ends_during_it),
 		cmocka_unit_test(a_write_under_way_at_a_crash_lands_or_not),
 		cmocka_unit_test(rename_is_all_or_nothing),
 		cmocka_unit_test(names_vanish_without_a_directory_sync_and_never_with_it),
-		cmocka_unit_test(after_a_failed_sync_a_good_one_promises_nothing),
+		cmocka_unit_test(a_sync_after_a_failed_one_does_not_cover_older_writes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static void program_wrong_reads(struct fixture *fx, uint64_t life)
 	rt_file_close(f);
 }
 
-static void misdirected_transfers_show_the_bytes_of_another_place(void **state)
+static void misdirected_transfers_use_another_offset(void **state)
 {
 	struct fixture fx;
 	fixture_open(&fx, 12, program_wrong_reads);
@@ -80,7 +80,7 @@ static void misdirected_transfers_show_the_bytes_of_another_place(void **state)
 	fixture_close(&fx);
 }
 
-static void stale_reads_show_what_was_replaced(void **state)
+static void stale_reads_return_replaced_bytes(void **state)
 {
 	struct fixture fx;
 	fixture_open(&fx, 13, program_wrong_reads);
@@ -260,7 +260,7 @@ static void program_full_spell(struct fixture *fx, uint64_t life)
 	rt_file_close(f);
 }
 
-static void a_full_spell_stops_growth_only(void **state)
+static void a_full_disk_refuses_growth_only(void **state)
 {
 	struct fixture fx;
 	fixture_open(&fx, 21, program_full_spell);
@@ -288,7 +288,7 @@ static void program_loss(struct fixture *fx, uint64_t life)
 	CHECK(rt_rename("/d0/a", "/d0/b") == -ENODEV && rt_dir_sync("/d0") == -ENODEV);
 }
 
-static void a_lost_disk_answers_nodev_for_ever(void **state)
+static void operations_on_a_lost_disk_fail_with_enodev(void **state)
 {
 	struct fixture fx;
 	fixture_open(&fx, 22, program_loss);
@@ -471,8 +471,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_and_writes_fail_and_failed_writes_leave_a_prefix),
-		cmocka_unit_test(misdirected_transfers_show_the_bytes_of_another_place),
-		cmocka_unit_test(stale_reads_show_what_was_replaced),
+		cmocka_unit_test(misdirected_transfers_use_another_offset),
+		cmocka_unit_test(stale_reads_return_replaced_bytes),
 		cmocka_unit_test(without_faults_reads_are_right_and_the_disk_undamaged),
 		cmocka_unit_test(rot_flips_stored_bits_for_good),
 		cmocka_unit_test(a_test_can_see_and_flip_a_stored_bit),
@@ -480,8 +480,8 @@ int main(void)
 		cmocka_unit_test(a_hung_disk_completes_nothing_until_it_ends),
 		cmocka_unit_test(healing_ends_a_hang),
 		cmocka_unit_test(a_process_can_crash_while_its_disk_hangs),
-		cmocka_unit_test(a_full_spell_stops_growth_only),
-		cmocka_unit_test(a_lost_disk_answers_nodev_for_ever),
+		cmocka_unit_test(a_full_disk_refuses_growth_only),
+		cmocka_unit_test(operations_on_a_lost_disk_fail_with_enodev),
 		cmocka_unit_test(same_seed_same_trace_under_every_fault),
 		cmocka_unit_test(a_crash_at_any_wait_leaves_the_old_or_the_new_file),
 	};

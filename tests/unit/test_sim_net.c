@@ -21,7 +21,7 @@ static void use_stream(struct fixture *fx)
 	rt_sock_close(s);
 }
 
-static void a_stream_arrives_whole_and_then_ends(void **state)
+static void a_stream_arrives_complete_and_then_ends(void **state)
 {
 	struct fixture fx;
 	fixture_open(&fx, 1, serve_stream, use_stream);
@@ -33,7 +33,7 @@ static void a_stream_arrives_whole_and_then_ends(void **state)
 	assert_int_equal(fx.wrong_bits, 0);
 }
 
-static void lost_late_doubled_and_reordered_packets_do_not_show(void **state)
+static void lost_late_duplicate_and_reordered_packets_leave_the_stream_intact(void **state)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		struct fixture fx;
@@ -434,8 +434,8 @@ static void a_full_backlog_takes_no_more(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_stream_arrives_whole_and_then_ends),
-		cmocka_unit_test(lost_late_doubled_and_reordered_packets_do_not_show),
+		cmocka_unit_test(a_stream_arrives_complete_and_then_ends),
+		cmocka_unit_test(lost_late_duplicate_and_reordered_packets_leave_the_stream_intact),
 		cmocka_unit_test(corruption_flips_one_bit_each_time),
 		cmocka_unit_test(a_reset_leaves_a_prefix),
 		cmocka_unit_test(a_reader_that_stalls_stops_the_sender),

@@ -110,7 +110,7 @@ static void a_dark_node_is_silent_and_resets_when_it_is_back(void **state)
 	sim_close(fx.sim);
 }
 
-static void a_peer_that_only_waits_does_not_hear_of_a_power_loss(void **state)
+static void a_waiting_receiver_gets_no_error_when_its_peer_loses_power(void **state)
 {
 	struct fixture fx;
 	fixture_open(&fx, 19, serve_quiet, use_in_steps);
@@ -220,7 +220,7 @@ static void same_seed_same_trace_under_every_fault(void **state)
 	assert_true(echoes > 1000);
 }
 
-static void partitions_strike_and_pass(void **state)
+static void partitions_start_and_end(void **state)
 {
 	static const enum sim_fault faults[] = {SIM_NET_PARTITION, SIM_NET_ONE_WAY};
 	for (size_t k = 0; k < 2; k++) {
@@ -248,9 +248,9 @@ int main(void)
 		cmocka_unit_test(a_stream_across_a_short_cut_goes_on),
 		cmocka_unit_test(a_killed_process_ends_its_streams_at_once),
 		cmocka_unit_test(a_dark_node_is_silent_and_resets_when_it_is_back),
-		cmocka_unit_test(a_peer_that_only_waits_does_not_hear_of_a_power_loss),
+		cmocka_unit_test(a_waiting_receiver_gets_no_error_when_its_peer_loses_power),
 		cmocka_unit_test(same_seed_same_trace_under_every_fault),
-		cmocka_unit_test(partitions_strike_and_pass),
+		cmocka_unit_test(partitions_start_and_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

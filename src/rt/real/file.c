@@ -37,7 +37,7 @@ static struct real_loop *self(void)
 }
 
 /* Submits a large request before other ready fibers run: they may compute for long on data that just came from the
- * same device, which would be idle meanwhile. */
+ * same device, which would be idle until then. */
 static void submit_if_large(const struct iovec *iov, int n)
 {
 	size_t bytes = 0;

@@ -2,6 +2,7 @@
 /* The superblock and directories of a disk; formatting, opening and closing it. */
 #include "store/dir.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ static void fan_path_of(char out[DIR_PATH_MAX], const char *root, uint32_t fan)
 
 void dir_fan_path(const struct dir_store *d, uint32_t fan, char out[DIR_PATH_MAX])
 {
+	assert(fan < UINT32_C(1) << d->super.fan_bits);
 	fan_path_of(out, d->root, fan);
 }
 

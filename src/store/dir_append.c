@@ -5,6 +5,7 @@
  * unchanged. If writing the slot or the sync fails, the medium may hold either state, and the
  * chunk is frozen.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 /* Writes the new state and makes it current. Takes head. */
 static int state_write_take(struct dir_store *d, struct dir_chunk *c, struct dir_head *head)
 {
+	assert(rt_mutex_held(&c->lock) && head->h.seq == c->head->h.seq + 1);
 	int rc = dir_slot_write(d, c->file, &head->h, chunk_slot_of(head->h.seq));
 	bool begun = rc != -ENOMEM;
 
@@ -63,6 +65,7 @@ static int append_locked(struct dir_store *d, struct dir_chunk *c, uint64_t epoc
 	struct chunk_stat st;
 	int rc = changeable(c);
 
+	assert(rt_mutex_held(&c->lock));
 	if (rc != 0)
 		return rc;
 	chunk_head_stat(&c->head->h, &st);
@@ -124,6 +127,7 @@ static int cut_head(struct dir_store *d, struct dir_chunk *c, struct chunk_head 
 	uint64_t bad;
 	int rc = 0;
 
+	assert(len < now->len);
 	if (buf == NULL)
 		return -ENOMEM;
 	if (len > from) {
@@ -142,6 +146,7 @@ static int seal_locked(struct dir_store *d, struct dir_chunk *c, uint64_t epoch,
 {
 	struct chunk_stat st;
 
+	assert(rt_mutex_held(&c->lock));
 	chunk_head_stat(&c->head->h, &st);
 	int rc = store_seal_check(&st, epoch, len);
 	if (rc == STORE_SEAL_DONE)

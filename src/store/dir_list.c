@@ -4,6 +4,7 @@
  * names of a directory and keeps the smallest ids that fit in the caller's buffer, so memory does
  * not grow with the directory. The cursor is the last id returned.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/log.h"
@@ -69,6 +70,7 @@ static bool add_name(void *ctx, const char *name, bool is_dir)
 	const struct dir_chunk *c = dir_chunk_find(s->d, id);
 	if (c != NULL && c->creating)
 		return true;
+	assert(s->count <= s->max);
 	if (s->count < s->max) {
 		s->ids[s->count] = id;
 		sift_up(s->ids, s->count++);

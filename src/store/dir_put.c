@@ -4,6 +4,7 @@
  * name and syncs that directory: one fdatasync, and one directory sync that is shared with
  * concurrent puts and deletes. Until then no caller can see the chunk.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 
 int dir_fan_sync(struct dir_store *d, uint32_t fan)
 {
+	assert(fan < UINT32_C(1) << d->super.fan_bits);
 	struct dir_fan *f = &d->fans[fan];
 	char path[DIR_PATH_MAX];
 	uint64_t mine = ++f->asked;
@@ -41,6 +43,7 @@ int dir_fan_sync(struct dir_store *d, uint32_t fan)
 		int rc = dir_note(d, rt_dir_sync(path));
 		rt_shield_leave();
 		f->syncing = false;
+		assert(f->done <= upto && f->failed <= upto);
 		if (rc == 0) {
 			f->done = upto;
 		} else {
@@ -145,6 +148,8 @@ static int put_file(struct dir_store *d, struct dir_chunk *c, struct dir_head *h
 {
 	char tmp[DIR_PATH_MAX];
 	struct rt_file *f;
+
+	assert(c->creating && c->head == NULL);
 	int rc = file_make(d, tmp, &head->h, &p->data, &f);
 	if (rc != 0)
 		return rc;
@@ -170,6 +175,7 @@ static int replace_file(struct dir_store *d, struct dir_chunk *c, struct dir_hea
 	char tmp[DIR_PATH_MAX], path[DIR_PATH_MAX];
 	struct rt_file *f;
 
+	assert(p->replace && rt_mutex_held(&c->lock));
 	int rc = file_make(d, tmp, &head->h, &p->data, &f);
 	if (rc != 0)
 		return rc;
@@ -203,6 +209,7 @@ static int must_not_exist(struct dir_store *d, struct chunk_id id)
 static int put_locked(struct dir_store *d, struct dir_chunk *c, const struct store_put *p,
 		      struct dir_head *head)
 {
+	assert(rt_mutex_held(&c->lock) && !c->removed && !c->creating);
 	int rc = c->head != NULL ? -EEXIST : must_not_exist(d, c->id);
 
 	if (rc == -EEXIST && p->replace) {
@@ -275,6 +282,7 @@ static int delete_locked(struct dir_store *d, struct dir_chunk *c)
 {
 	char path[DIR_PATH_MAX];
 
+	assert(rt_mutex_held(&c->lock) && !c->removed);
 	dir_chunk_path(d, c->id, path);
 	int rc = dir_note(d, rt_unlink(path));
 	/*

@@ -10,6 +10,7 @@
  *
  * Otherwise everything is read to a buffer of the store, verified, and copied.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ static int read_window(struct dir_store *d, struct rt_file *f, const struct chun
 	struct iovec iov = {.iov_base = buf, .iov_len = pages_end - from};
 	int rc = read_pages(d, f, h, &iov, 1, pages_end - from, from);
 
+	assert(from % CHUNK_PAGE_BYTES == 0 && from <= to && to <= h->len);
 	if (rc == 0)
 		memcpy(buf + (pages_end - from), h->tail, to - pages_end);
 	return rc;
@@ -57,6 +59,8 @@ int dir_units_read(struct dir_store *d, struct rt_file *f, const struct chunk_he
 	uint64_t bad;
 	int rc = read_window(d, f, h, from, to, buf);
 
+	assert(from % chunk_unit_bytes(h) == 0);
+	assert(to == h->len || to % chunk_unit_bytes(h) == 0);
 	return rc != 0 ? rc : units_verify(h, &d->shifts, &piece, 1, from, to - from, &crc, &bad);
 }
 
@@ -110,6 +114,8 @@ static int range_straight(struct range_read *r, uint64_t front_end, uint64_t bac
 	uint64_t back_len = r->unit_to - back_start;
 	uint64_t back_pages = chunk_paged(r->unit_to) - back_start;
 	uint64_t end = r->off + r->len;
+
+	assert(front_end < back_start && front_end >= r->off && back_start <= end);
 	/* One more page for the tail. */
 	AUTO_FREE uint8_t *own = dir_pages_alloc(front_len + back_pages + CHUNK_PAGE_BYTES);
 	if (own == NULL)
@@ -235,6 +241,7 @@ static int scan_slot(struct scan *sc, unsigned slot, const uint8_t *found, const
 	const struct chunk_head *h = &c->head->h;
 	size_t len = CHUNK_PAGE_BYTES + h->len % CHUNK_PAGE_BYTES;
 
+	assert(slot < 2 && rt_mutex_held(&c->lock));
 	if (found != NULL && memcmp(found + (size_t)slot * CHUNK_SLOT_BYTES, want, len) == 0)
 		return 0;
 	dir_note_damage(sc->d, c->id, 0, "slot");

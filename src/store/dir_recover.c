@@ -13,6 +13,7 @@
  * A crash during recovery leaves a chunk for which the next recovery decides the same. Since the decision
  * is written, one faulty read must not cause it: whatever would change the medium is read twice.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -66,6 +67,8 @@ static int slot_write_sync(struct dir_store *d, struct dir_chunk *c, const struc
 			   unsigned write_slot)
 {
 	int rc = dir_slot_write(d, c->file, h, write_slot);
+
+	assert(write_slot < 2 && !c->read_only);
 	return rc != 0 ? rc : dir_note(d, rt_file_sync(c->file));
 }
 
@@ -167,6 +170,7 @@ int dir_chunk_load(struct dir_store *d, struct dir_chunk *c)
 	AUTO_FREE uint8_t *bytes = dir_pages_alloc(CHUNK_SLOTS_BYTES);
 	AUTO_FREE struct chunk_head *heads = malloc(2 * sizeof(*heads));
 
+	assert(rt_mutex_held(&c->lock) && c->head == NULL && c->file == NULL);
 	if (bytes == NULL || heads == NULL)
 		return -ENOMEM;
 	int rc = file_open(d, c);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The state of a disk as a result of errors, what is allowed in each state, and free space. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ static void state_set(struct dir_store *d, enum store_state to, int why)
 {
 	if (d->state == to)
 		return;
+	assert(d->state != STORE_FAILED); /* only opening it again helps */
 	log_warn("disk_state", "disk=%" PRIu64 " from=%s to=%s err=%s", d->super.disk,
 		 store_state_name(d->state), store_state_name(to), err_name(why));
 	d->state = to;
@@ -165,6 +167,7 @@ static int probe(struct dir_store *d)
 /* Probes a suspect disk if the last probe is long enough ago. Called by writers. */
 static int probe_when_due(struct dir_store *d)
 {
+	assert(d->state == STORE_SUSPECT);
 	if (d->probing || rt_now_ns() < d->probe_at_ns)
 		return -EROFS;
 	d->probing = true;

@@ -28,18 +28,23 @@ struct dir_head *dir_head_new(const struct chunk_head *h)
 
 struct dir_head *dir_head_ref(struct dir_head *head)
 {
+	assert(head->refs > 0);
 	head->refs++;
 	return head;
 }
 
 void dir_head_unref(struct dir_head *head)
 {
-	if (head != NULL && --head->refs == 0)
+	if (head == NULL)
+		return;
+	assert(head->refs > 0);
+	if (--head->refs == 0)
 		free(head);
 }
 
 void dir_head_set_take(struct dir_chunk *c, struct dir_head *head)
 {
+	assert(rt_mutex_held(&c->lock));
 	dir_head_unref(c->head);
 	c->head = head;
 }
@@ -65,6 +70,7 @@ static int table_add(struct dir_store *d, struct dir_chunk *c)
 	uint64_t key = table_key(c->id);
 	struct dir_chunk *first = map_get(&d->table, key);
 
+	assert(c->chain == NULL && dir_chunk_find(d, c->id) == NULL);
 	if (first != NULL) {
 		c->chain = first->chain;
 		first->chain = c;
@@ -82,6 +88,7 @@ static void table_remove(struct dir_store *d, struct dir_chunk *c)
 	uint64_t key = table_key(c->id);
 	struct dir_chunk *first = map_get(&d->table, key);
 
+	assert(first != NULL && d->chunk_count > 0);
 	if (first == c) {
 		map_remove(&d->table, key);
 		/* Cannot fail: map_remove has just freed a slot. */
@@ -99,6 +106,7 @@ static void table_remove(struct dir_store *d, struct dir_chunk *c)
 
 static void chunk_free(struct dir_chunk *c)
 {
+	assert(c->refs == 0 && list_empty(&c->lru));
 	rt_file_close(c->file);
 	dir_head_unref(c->head);
 	free(c);
@@ -110,12 +118,15 @@ void dir_chunk_forget(struct dir_store *d, struct dir_chunk *c)
 		return;
 	table_remove(d, c);
 	c->removed = true;
-	if (c->frozen)
+	if (c->frozen) {
+		assert(d->frozen_count > 0);
 		d->frozen_count--;
+	}
 }
 
 void dir_chunk_freeze(struct dir_store *d, struct dir_chunk *c)
 {
+	assert(rt_mutex_held(&c->lock));
 	if (c->frozen)
 		return;
 	c->frozen = true;
@@ -127,6 +138,7 @@ void dir_chunk_freeze(struct dir_store *d, struct dir_chunk *c)
 
 void dir_chunk_unref(struct dir_store *d, struct dir_chunk *c)
 {
+	assert(c->refs > 0);
 	if (--c->refs > 0)
 		return;
 	if (c->head == NULL)
@@ -149,6 +161,7 @@ static void evict(struct dir_store *d)
 {
 	struct dir_chunk *c = list_entry(list_pop_front(&d->idle), struct dir_chunk, lru);
 
+	assert(c->refs == 0 && c->head != NULL && !c->removed && !c->frozen);
 	c->refs = 1;
 	if (!c->settled && rt_mutex_lock(&c->lock) == 0) {
 		rt_shield_enter();
@@ -179,6 +192,7 @@ int dir_chunk_ref(struct dir_store *d, struct chunk_id id, struct dir_chunk **ou
 			return rc;
 	}
 	if (c != NULL) {
+		assert(!c->removed && (c->refs == 0 || list_empty(&c->lru)));
 		list_remove(&c->lru);
 		c->refs++;
 		*out = c;

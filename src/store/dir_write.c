@@ -3,6 +3,7 @@
  * Writing pages and slots. If the pieces of a payload are aligned pages and start on a page of the
  * chunk, they are written without copying; otherwise through a buffer of at most DIR_WINDOW_BYTES.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ static int out_add(struct dir_store *d, struct page_out *o, const void *bytes, u
 {
 	int rc = o->n == RT_IOV_MAX ? out_flush(d, o) : 0;
 
+	assert(len % CHUNK_PAGE_BYTES == 0);
 	if (rc == 0 && len > 0) {
 		o->iov[o->n++] = (struct iovec){
 			.iov_base = (void *)(uintptr_t)bytes,
@@ -87,6 +89,7 @@ static int pages_copied(struct dir_store *d, struct page_out *o, const struct ch
 	uint64_t off = 0;
 	int rc = 0;
 
+	assert(left > 0 && left % CHUNK_PAGE_BYTES == 0);
 	if (copy == NULL)
 		return -ENOMEM;
 	memcpy(copy, h->tail, tail_len);
@@ -110,6 +113,7 @@ int dir_pages_write(struct dir_store *d, struct rt_file *f, const struct chunk_h
 	uint64_t left = chunk_paged(h->len + data->len) - start;
 	struct page_out o = {.file = f, .at = CHUNK_SLOTS_BYTES + start};
 
+	assert(before == NULL || h->len == 0);
 	if (before != NULL) {
 		o.at = 0;
 		out_add(d, &o, before, CHUNK_SLOTS_BYTES);
@@ -128,6 +132,7 @@ int dir_slot_write(struct dir_store *d, struct rt_file *f, const struct chunk_he
 	/* A tail page without bytes is never read. */
 	size_t len = h->len % CHUNK_PAGE_BYTES == 0 ? CHUNK_PAGE_BYTES : CHUNK_SLOT_BYTES;
 
+	assert(slot < 2);
 	if (bytes == NULL)
 		return -ENOMEM;
 	chunk_slot_encode(h, bytes);
@@ -136,6 +141,7 @@ int dir_slot_write(struct dir_store *d, struct rt_file *f, const struct chunk_he
 
 int dir_settle(struct dir_store *d, struct dir_chunk *c)
 {
+	assert(rt_mutex_held(&c->lock));
 	if (c->settled || c->frozen || c->read_only)
 		return 0;
 	const struct chunk_head *h = &c->head->h;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/drive.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -119,6 +120,7 @@ static void fill_queue(struct drive *d)
 {
 	while (d->queued < d->spec.queue_depth && !list_empty(&d->backlog)) {
 		struct request *r = list_entry(list_pop_front(&d->backlog), struct request, link);
+		assert(!r->in_queue && !r->working);
 		list_push_back(&d->queue, &r->link);
 		r->in_queue = true;
 		d->queued++;
@@ -128,6 +130,7 @@ static void fill_queue(struct drive *d)
 /* Returns the request to serve next: the oldest, or with an arm the nearest in time. */
 static struct request *choose(const struct drive *d, uint64_t now_ns)
 {
+	assert(!list_empty(&d->queue));
 	struct request *first = list_entry(list_first(&d->queue), struct request, link);
 	struct request *best = first, *r;
 	uint64_t best_ns = UINT64_MAX;
@@ -161,6 +164,8 @@ static void begin(struct drive *d, struct request *r, uint32_t channel, uint64_t
 	uint64_t ready_ns =
 		begin_ns + latency_ns + drive_position_ns(&d->spec, d->head, r->at, begin_ns);
 
+	assert(r->in_queue && !r->working);
+	assert(channel < d->spec.channels && !d->channels[channel].working);
 	list_remove(&r->link);
 	r->working = true;
 	r->channel = channel;
@@ -191,6 +196,7 @@ static void dispatch(struct drive *d)
 
 static void leave_queue(struct drive *d)
 {
+	assert(d->queued > 0 && d->queued <= d->spec.queue_depth);
 	d->queued--;
 	fill_queue(d);
 	dispatch(d);
@@ -220,6 +226,7 @@ int drive_request(struct drive *d, uint64_t start_ns, uint64_t at, uint64_t byte
 	uint64_t now_ns = rt_now_ns();
 	rc = r.end_ns > now_ns ? rt_sleep_ns(r.end_ns - now_ns) : 0;
 	rt_shield_leave();
+	assert(d->channels[r.channel].working);
 	d->channels[r.channel].working = false;
 	leave_queue(d);
 	return rc;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/fault.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -234,6 +235,7 @@ void store_fault_set(struct store *s, const struct store_fault *fault)
 {
 	struct fault_store *f = fault_of(s);
 
+	assert(fault->rc <= 0);
 	f->fault = *fault;
 	f->calls = 0;
 	f->hits = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/flash.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -117,6 +118,7 @@ static bool entry_drop(struct flash *f, struct chunk_id id)
 		return false;
 	map_remove(&f->index, key_of(id));
 	list_remove(&e->link);
+	assert(f->stats.used_bytes >= cost_of(e->len));
 	f->stats.used_bytes -= cost_of(e->len);
 	free(e);
 	return true;
@@ -189,6 +191,7 @@ static bool budget_take(struct flash *f, uint64_t bytes)
 
 	/* Below one byte, leave earned_ns: the fraction is not lost. */
 	if (earned > 0) {
+		assert(f->tokens <= f->options.burst_bytes);
 		uint64_t room = f->options.burst_bytes - f->tokens;
 		f->tokens += earned > room ? room : (uint64_t)earned;
 		f->earned_ns = now_ns;
@@ -339,6 +342,7 @@ static void fill_fiber(void *arg)
 
 	rt_deadline_set(RT_NEVER);
 	fill_chunk(f, fill);
+	assert(f->fill_count > 0);
 	list_remove(&fill->link);
 	f->fill_count--;
 	free(fill);
@@ -358,6 +362,7 @@ static void fill_start(struct flash *f, struct chunk_id id, uint32_t heat)
 	*fill = (struct fill){.flash = f, .id = id, .heat = heat};
 	list_push_back(&f->fills, &fill->link);
 	f->fill_count++;
+	assert(f->fill_count <= f->options.fills_max);
 	if (rt_group_spawn(&f->group, "flash_fill", fill_fiber, fill) != 0) {
 		list_remove(&fill->link);
 		f->fill_count--;
@@ -543,10 +548,10 @@ static void flash_close(struct store *s)
 	rt_group_join(&f->group);
 	store_close(f->fast);
 	store_close(f->slow);
-	list_for_each_entry_safe(e, after, &f->recent, link) {
-		list_remove(&e->link);
-		free(e);
-	}
+	assert(list_empty(&f->fills) && f->fill_count == 0);
+	list_for_each_entry_safe(e, after, &f->recent, link)
+		entry_drop(f, e->id);
+	assert(map_count(&f->index) == 0 && f->stats.used_bytes == 0);
 	map_fini(&f->index);
 	flash_heat_fini(&f->heat);
 	free(f);

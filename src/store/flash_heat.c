@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/flash_heat.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -65,6 +66,7 @@ uint32_t flash_heat_read(struct flash_heat *h, struct chunk_id id, uint64_t off,
 			 off - t->next <= AHEAD_BYTES;
 	uint32_t n = smallest_counter(h, hash);
 
+	assert(len > 0);
 	*t = (struct flash_trail){.id = id, .next = off + len};
 	if (continues || n == UINT8_MAX)
 		return n;

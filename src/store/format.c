@@ -46,6 +46,7 @@
  */
 #include "store/format.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,6 +94,7 @@ enum super_at {
 
 void super_encode(const struct super *sb, uint8_t out[SUPER_BYTES])
 {
+	assert(sb->fan_bits <= SUPER_FAN_BITS_MAX);
 	memset(out, 0, SUPER_BYTES);
 	memcpy(out, super_magic, 8);
 	put_u32(out + 8, FORMAT_VERSION);
@@ -171,6 +173,8 @@ _Static_assert(((uint64_t)CHUNK_UNITS_MAX << CHUNK_UNIT_LOG2_MAX) >= STORE_CHUNK
 uint32_t chunk_unit_log2_for(uint64_t capacity)
 {
 	uint32_t log2 = CHUNK_UNIT_LOG2_MIN;
+
+	assert(capacity <= STORE_CHUNK_MAX);
 	while (capacity > (uint64_t)CHUNK_UNITS_MAX << log2)
 		log2++;
 	return log2;
@@ -194,6 +198,8 @@ void chunk_slot_encode(const struct chunk_head *h, uint8_t out[CHUNK_SLOT_BYTES]
 	size_t tail_len = h->len % CHUNK_PAGE_BYTES;
 	uint64_t units = chunk_units(h);
 
+	assert(h->seq > 0 && h->len <= h->capacity);
+	assert(units <= CHUNK_UNITS_MAX);
 	memset(out, 0, CHUNK_SLOT_BYTES);
 	memcpy(out + CHUNK_PAGE_BYTES, h->tail, tail_len);
 	memcpy(out, chunk_magic, 8);
@@ -327,5 +333,6 @@ int chunk_name_parse(const char *name, struct chunk_id *id)
 
 uint32_t chunk_fan(struct chunk_id id, uint32_t fan_bits)
 {
+	assert(fan_bits <= SUPER_FAN_BITS_MAX);
 	return (uint32_t)(hash64_u64s(id.block, id.index) & ((UINT64_C(1) << fan_bits) - 1));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/mem.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,7 @@ static int mem_add(struct mem_store *m, struct mem_chunk *c)
 		m->room = room;
 	}
 	size_t at = mem_place(m, c->h.id);
+	assert(at == m->count || !chunk_id_equal(m->chunks[at]->h.id, c->h.id));
 	memmove(m->chunks + at + 1, m->chunks + at, (m->count - at) * sizeof(*m->chunks));
 	m->chunks[at] = c;
 	m->count++;
@@ -122,6 +124,7 @@ static int mem_delete(struct store *s, struct chunk_id id)
 		return -EIO;
 	if (at == m->count || !chunk_id_equal(m->chunks[at]->h.id, id))
 		return -ENOENT;
+	assert(m->used_bytes >= m->chunks[at]->h.len);
 	m->used_bytes -= m->chunks[at]->h.len;
 	mem_chunk_free(m->chunks[at]);
 	m->count--;
@@ -373,8 +376,11 @@ static void mem_close(struct store *s)
 {
 	struct mem_store *m = mem_of(s);
 
-	for (size_t i = 0; i < m->count; i++)
+	for (size_t i = 0; i < m->count; i++) {
+		m->used_bytes -= m->chunks[i]->h.len;
 		mem_chunk_free(m->chunks[i]);
+	}
+	assert(m->used_bytes == 0);
 	free(m->chunks);
 	free(m);
 }

@@ -2,6 +2,7 @@
 /* The pool as a whole: its shape, space and state, opening and closing. */
 #include "store/pool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -51,10 +52,9 @@ static struct totals members_total(struct pool *p)
 		struct store_info info;
 		if (p->members[m] == NULL)
 			continue;
-		p->users[m]++;
+		pool_call_begin(p, m);
 		store_info(p->members[m], &info);
-		if (--p->users[m] == 0)
-			rt_cond_broadcast(&p->member_idle);
+		pool_call_end(p, m);
 		if (info.state == STORE_FAILED)
 			continue;
 		t.up++;
@@ -126,8 +126,11 @@ static void pool_close(struct store *s)
 {
 	struct pool *p = pool_of(s);
 
-	for (uint32_t m = 0; m < p->record.shape.members; m++)
+	assert(list_empty(&p->locked_chunks));
+	for (uint32_t m = 0; m < p->record.shape.members; m++) {
+		assert(p->users[m] == 0);
 		store_close(p->members[m]);
+	}
 	codec_close(p->codec);
 	map_fini(&p->damaged_chunks);
 	free(p);
@@ -157,6 +160,7 @@ static int member_join(struct pool *p, const struct store_pool_shape *shape, uin
 {
 	AUTO_FREE struct pool_record *r = malloc(sizeof(*r));
 
+	assert(m < shape->members && p->members[m] == NULL);
 	if (r == NULL)
 		return -ENOMEM;
 	int rc = pool_record_get(member, r, &p->record_slot[m]);

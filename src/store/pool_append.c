@@ -8,6 +8,7 @@
  * If the encoding fails or a crash interrupts it, the chunk is read from its sealed copies and
  * encoded later.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,7 @@ static int copies_outcome(struct pool *p, const struct pool_job *jobs, const str
 		worst = -EIO;
 	if (worst != 0 && !is_down(worst))
 		return worst;
+	assert(good + n <= copies(p) && have + lack <= copies(p));
 	if (good < COPIES_LEAST || have == 0 || (v->all_behind && lack > 0))
 		return worst != 0 ? worst : -EIO;
 	int rc = pool_record_missed(p, POOL_MISSED_COPY, missed, n);
@@ -105,8 +107,9 @@ static int copies_outcome(struct pool *p, const struct pool_job *jobs, const str
 int pool_put_copies(struct pool *p, struct chunk_id id, const struct store_put *put)
 {
 	struct pool_view v;
-	int rc = pool_lookup(p, id, &v);
 
+	assert(put->open && pool_chunk_is_locked(p, id));
+	int rc = pool_lookup(p, id, &v);
 	/* Unlike rows, existing copies do not make the put fail, so this check comes first. */
 	if (rc != -ENOENT)
 		return rc == 0 || rc == -ENODATA ? -EEXIST : rc;
@@ -161,8 +164,9 @@ int pool_copies_stat(struct pool *p, const struct pool_view *v, struct chunk_sta
 {
 	uint8_t front[POOL_COPY_SKIP] = {0};
 	const struct chunk_stat *st = &v->copy_st[v->best_copy];
-	int rc = pool_upper_label(p, v, front);
 
+	assert(v->form == POOL_COPIES && st->len >= POOL_COPY_SKIP);
+	int rc = pool_upper_label(p, v, front);
 	if (rc != 0)
 		return rc == -ENOENT ? -EAGAIN : rc;
 	*out = *st;
@@ -282,6 +286,7 @@ static int copy_catch_up(struct pool *p, const struct pool_view *v, uint32_t c, 
 	};
 	struct iovec piece;
 
+	assert(c != v->best_copy || at == best->len);
 	if (at == best->len && !best->sealed && v->copy_st[c].epoch < v->epoch) {
 		pool_jobs_run(&add, 1);
 		return (int)add.rc;
@@ -329,6 +334,7 @@ static int copy_replace(struct pool *p, struct pool_view *v, uint32_t c, uint8_t
 			       .pool = p->record.shape.id};
 	struct iovec piece;
 
+	assert(c != v->best_copy);
 	if (source_get(&j, source_bad) != 0)
 		return (int)j.rc;
 	j.put = (struct store_put){
@@ -412,6 +418,7 @@ int pool_copies_sync(struct pool *p, struct pool_view *v)
 	uint16_t missed[POOL_PARITY_MAX + 1];
 	uint32_t n = 0;
 
+	assert(v->form == POOL_COPIES && pool_chunk_is_locked(p, v->id));
 	if (buf == NULL)
 		return -ENOMEM;
 	bool unfinished = has_unfinished_change(p, v);
@@ -515,8 +522,9 @@ int pool_encode_sealed(struct pool *p, const struct pool_view *v)
 	struct chunk_stat st;
 	uint32_t removed;
 	struct iovec piece;
-	int rc = pool_copies_stat(p, v, &st);
 
+	assert(v->copy_st[v->best_copy].sealed && pool_chunk_is_locked(p, v->id));
+	int rc = pool_copies_stat(p, v, &st);
 	if (rc != 0)
 		return rc;
 	AUTO_FREE uint8_t *bytes = aligned_alloc(4096, (st.len + 4096) / 4096 * 4096);

@@ -17,6 +17,8 @@
 #ifndef STORE_POOL_IMPL_H
 #define STORE_POOL_IMPL_H
 
+#include <assert.h>
+
 #include "base/list.h"
 #include "base/map.h"
 #include "code/codec.h"
@@ -89,6 +91,20 @@ struct pool {
 static inline struct pool *pool_of(struct store *s)
 {
 	return container_of(s, struct pool, base);
+}
+
+/* Marks the start of a call to a member's store, which stays open until pool_call_end. */
+static inline void pool_call_begin(struct pool *p, uint32_t member)
+{
+	assert(member < p->record.shape.members);
+	p->users[member]++;
+}
+
+static inline void pool_call_end(struct pool *p, uint32_t member)
+{
+	assert(p->users[member] > 0);
+	if (--p->users[member] == 0)
+		rt_cond_broadcast(&p->member_idle);
 }
 
 static inline uint32_t pool_width(const struct pool *p)
@@ -184,6 +200,8 @@ struct pool_chunk_lock {
 /* Locks a chunk for a change. Waits while another caller has it locked. */
 int pool_lock_chunk(struct pool *p, struct pool_chunk_lock *h, struct chunk_id id);
 void pool_unlock_chunk(struct pool *p, struct pool_chunk_lock *h);
+/* Whether a caller has the chunk locked. For assertions. */
+bool pool_chunk_is_locked(const struct pool *p, struct chunk_id id);
 /* Waits until the chunks that are locked now have been unlocked. */
 int pool_wait_for_locked(struct pool *p);
 

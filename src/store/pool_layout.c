@@ -19,6 +19,7 @@
  */
 #include "store/pool_layout.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ void pool_geo_init(struct pool_geo *g, uint32_t k, uint32_t p, uint64_t piece, u
 	uint64_t stripe = piece * k;
 	uint64_t rest = len % stripe;
 
+	assert(k > 0 && piece > 0);
 	*g = (struct pool_geo){.k = k, .p = p, .piece = piece, .len = len};
 	g->stripes = len / stripe + (rest > 0);
 	g->last_piece = piece;
@@ -57,6 +59,7 @@ void pool_geo_init(struct pool_geo *g, uint32_t k, uint32_t p, uint64_t piece, u
 
 uint64_t pool_geo_piece(const struct pool_geo *g, uint64_t stripe)
 {
+	assert(stripe < g->stripes);
 	return stripe + 1 == g->stripes ? g->last_piece : g->piece;
 }
 
@@ -67,6 +70,7 @@ struct pool_position pool_geo_position(const struct pool_geo *g, uint64_t off)
 	uint64_t piece = pool_geo_piece(g, stripe);
 	uint64_t in_piece = in_stripe % piece;
 
+	assert(off < g->len);
 	return (struct pool_position){
 		.row = (uint32_t)(in_stripe / piece),
 		.row_off = stripe * g->piece + in_piece,
@@ -80,6 +84,7 @@ struct store_range pool_geo_bytes(const struct pool_geo *g, uint64_t stripe, uin
 	uint64_t off = stripe * g->piece * g->k + row * piece;
 	uint64_t left = off < g->len ? g->len - off : 0;
 
+	assert(row < g->k && stripe < g->stripes);
 	return (struct store_range){.off = off, .len = min_u64(piece, left)};
 }
 
@@ -101,6 +106,8 @@ enum label_at {
 
 void pool_label_encode(const struct pool_label *l, uint8_t out[STORE_LABEL_BYTES])
 {
+	assert(l->k > 0 && l->p > 0 && l->k + l->p <= POOL_ROWS_MAX);
+	assert(l->copy ? l->row <= l->p && l->len == 0 : l->row < l->k + l->p);
 	memset(out, 0, STORE_LABEL_BYTES);
 	out[LABEL_MAGIC] = 'P';
 	out[LABEL_MAGIC + 1] = 1;
@@ -169,6 +176,8 @@ _Static_assert((int)RECORD_DUE + POOL_MEMBERS_MAX / 8 <= (int)RECORD_CRC,
 
 void pool_record_encode(const struct pool_record *r, uint8_t out[POOL_RECORD_BYTES])
 {
+	assert(r->member < r->shape.members && r->shape.members <= POOL_MEMBERS_MAX);
+	assert(r->settled <= r->event_count && r->event_count <= POOL_EVENTS_MAX);
 	memset(out, 0, POOL_RECORD_BYTES);
 	memcpy(out, record_magic, sizeof(record_magic));
 	put_u32(out + RECORD_K, r->shape.k);
@@ -253,6 +262,7 @@ void pool_record_set_behind(struct pool_record *r, const uint16_t *members, uint
 {
 	uint16_t last = behind_renumber(r);
 
+	assert(last <= POOL_MEMBERS_MAX);
 	for (uint32_t i = 0; i < n; i++)
 		if (r->behind[members[i]] == 0)
 			r->behind[members[i]] = (uint16_t)(last + 1);
@@ -260,6 +270,7 @@ void pool_record_set_behind(struct pool_record *r, const uint16_t *members, uint
 
 void pool_record_set_behind_first(struct pool_record *r, uint32_t member)
 {
+	assert(member < r->shape.members);
 	behind_renumber(r);
 	for (uint32_t m = 0; m < POOL_MEMBERS_MAX; m++)
 		r->behind[m] = (uint16_t)(r->behind[m] + (r->behind[m] != 0));
@@ -338,6 +349,7 @@ static uint16_t spare_for(const struct mapping *m, const struct pool_map *now, u
 static void apply_event(struct mapping *m, const struct pool_event *e, uint32_t number,
 			bool settled, struct pool_map *now)
 {
+	assert(e->member < m->place->domains);
 	m->given_up[e->member] = !e->replaced;
 	for (uint32_t r = 0; r < m->width; r++) {
 		if (e->replaced && m->home[r] == e->member) {
@@ -358,6 +370,7 @@ void pool_map_chunk(const struct place *place, const struct pool_record *r, stru
 
 	m.key = hash64_u64s(id.block, id.index);
 	memset(out->moved, 0, sizeof(out->moved));
+	assert(m.width <= POOL_ROWS_MAX && place->domains == r->shape.members);
 	for (uint32_t row = 0; row < m.width; row++) {
 		place->ops->locate(place, r->shape.id, m.key % place->stripes, row, &location);
 		m.home[row] = (uint16_t)location.domain;

@@ -7,6 +7,8 @@
 #ifndef STORE_POOL_LAYOUT_H
 #define STORE_POOL_LAYOUT_H
 
+#include <assert.h>
+
 #include "code/place.h"
 #include "store/pool.h"
 
@@ -63,6 +65,7 @@ int pool_label_decode(const uint8_t in[STORE_LABEL_BYTES], struct pool_label *l)
 /* The id under which a member keeps a row, or a copy (row = POOL_ROWS_MAX + copy). */
 static inline struct chunk_id pool_row_id(struct chunk_id id, uint32_t row)
 {
+	assert(row < 256 && id.index <= POOL_INDEX_MAX);
 	return (struct chunk_id){.block = id.block, .index = id.index << 8 | row};
 }
 
@@ -97,6 +100,7 @@ static inline bool pool_is_behind(const struct pool_record *r, uint32_t member)
 
 static inline bool pool_is_due(const struct pool_record *r, uint32_t member)
 {
+	assert(member < POOL_MEMBERS_MAX);
 	return (r->due[member / 8] >> (member % 8) & 1) != 0;
 }
 

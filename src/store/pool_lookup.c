@@ -3,6 +3,7 @@
  * Calls to members, the locks of chunks, cached heads, and what the members' answers say about a
  * chunk (pool.h has the rules).
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ static void job_run(void *arg)
 {
 	struct pool_job *j = arg;
 	struct pool *p = j->pool;
+	assert(j->member == POOL_NOWHERE || j->member < p->record.shape.members);
 	struct store *m = j->member == POOL_NOWHERE ? NULL : p->members[j->member];
 
 	if (m == NULL) {
@@ -46,10 +48,9 @@ static void job_run(void *arg)
 	}
 	if (j->no_deadline)
 		rt_deadline_set(RT_NEVER);
-	p->users[j->member]++;
+	pool_call_begin(p, j->member);
 	j->rc = job_call(j, m);
-	if (--p->users[j->member] == 0)
-		rt_cond_broadcast(&p->member_idle);
+	pool_call_end(p, j->member);
 	bool failing = j->rc == -EIO || j->rc == -ENODEV || j->rc == -EROFS;
 	p->return_count += p->failing[j->member] && j->rc >= 0;
 	p->failing[j->member] = failing || (p->failing[j->member] && j->rc < 0);
@@ -86,7 +87,7 @@ struct pool_job *pool_jobs_new(struct pool *p, uint32_t n, enum pool_call call)
 
 /* --- who changes a chunk ---------------------------------------------------------------------- */
 
-static bool chunk_is_locked(const struct pool *p, struct chunk_id id)
+bool pool_chunk_is_locked(const struct pool *p, struct chunk_id id)
 {
 	const struct pool_chunk_lock *h;
 
@@ -99,7 +100,7 @@ static bool chunk_is_locked(const struct pool *p, struct chunk_id id)
 
 int pool_lock_chunk(struct pool *p, struct pool_chunk_lock *h, struct chunk_id id)
 {
-	while (chunk_is_locked(p, id)) {
+	while (pool_chunk_is_locked(p, id)) {
 		int rc = rt_cond_wait(&p->chunk_unlocked);
 		if (rc != 0)
 			return rc;
@@ -112,7 +113,9 @@ int pool_lock_chunk(struct pool *p, struct pool_chunk_lock *h, struct chunk_id i
 
 void pool_unlock_chunk(struct pool *p, struct pool_chunk_lock *h)
 {
+	assert(!list_empty(&h->link));
 	list_remove(&h->link);
+	assert(!pool_chunk_is_locked(p, h->id));
 	rt_cond_broadcast(&p->chunk_unlocked);
 }
 
@@ -145,6 +148,7 @@ const struct pool_head *pool_head_find(struct pool *p, struct chunk_id id)
 
 void pool_head_from_view(const struct pool *p, const struct pool_view *v, struct pool_head *out)
 {
+	assert(v->form == POOL_CODED && v->present >= v->geo.k);
 	*out = (struct pool_head){
 		.valid = true,
 		.complete = v->present == pool_width(p),
@@ -265,6 +269,7 @@ static int lookup_rows(struct pool *p, struct pool_view *v)
 		v->present += rc == 0;
 		v->unknown += rc != 0 && !is_absent(rc);
 	}
+	assert(v->present + v->unknown <= width);
 	if (v->present > 0) {
 		const struct pool_label *l = &labels[one];
 		v->label = *l;
@@ -327,6 +332,7 @@ static int lookup_copies(struct pool *p, struct pool_view *v)
 		v->copy_st[c] = jobs[c].st;
 		v->copies_unknown += rc != 0 && !is_absent(rc) && !behind;
 		v->copies_behind += behind;
+		assert(v->copies_present + v->copies_unknown + v->copies_behind <= c + 1);
 		if (rc != 0)
 			continue;
 		/*
@@ -356,6 +362,7 @@ static int without_copies(const struct pool *p, struct pool_view *v)
 {
 	bool reported_absent = false, unreachable = false, remains = false, damaged = false;
 
+	assert(v->copies_present < 2 && v->present < p->record.shape.k);
 	for (uint32_t c = 0; c <= p->record.shape.p; c++) {
 		int rc = v->copy_rc[c];
 		reported_absent = reported_absent || (v->authoritative[c] && rc == -ENOENT);
@@ -435,6 +442,7 @@ bool pool_copy_is_current(const struct pool_view *v, uint32_t copy)
 {
 	const struct chunk_stat *st = &v->copy_st[copy], *best = &v->copy_st[v->best_copy];
 
+	assert(copy <= POOL_PARITY_MAX);
 	if (v->copy_rc[copy] != 0 && v->copy_rc[copy] != -ESTALE)
 		return false;
 
@@ -447,6 +455,8 @@ bool pool_is_incomplete(const struct pool *p, const struct pool_view *v)
 {
 	uint32_t n = v->form == POOL_CODED ? pool_width(p) : p->record.shape.p + 1;
 	const int *rc = v->form == POOL_CODED ? v->row_rc : v->copy_rc;
+
+	assert(v->form != POOL_NONE);
 
 	for (uint32_t i = 0; i < n; i++)
 		if (rc[i] == -ENOENT || (rc[i] == -ESTALE && v->form == POOL_CODED))

@@ -2,6 +2,7 @@
 /* Members that fail, return or are replaced, and which members missed changes. */
 #include "store/pool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 /* Detaches the store of a member after the running calls to it have ended. */
 static struct store *member_detach(struct pool *p, uint32_t member)
 {
+	assert(member < p->record.shape.members);
 	struct store *m = p->members[member];
 
 	p->members[member] = NULL;
@@ -42,6 +44,7 @@ static int record_begin(struct pool *p, struct pool_record **to)
 	if (rc != 0)
 		return rc;
 	**to = p->record;
+	assert(p->generation >= p->record.generation);
 	(*to)->generation = max_u64(p->generation + 1, rt_wall_ns());
 	return 0;
 }
@@ -127,6 +130,7 @@ int store_pool_replace_take(struct store *s, uint32_t member, struct store *fres
  */
 static void member_attach(struct pool *p, uint32_t member, struct store *back)
 {
+	assert(back != NULL && p->members[member] == NULL && p->users[member] == 0);
 	p->members[member] = back;
 	p->failing[member] = false;
 	p->return_count++;
@@ -240,16 +244,13 @@ struct store *store_pool_member_use(struct store *s, uint32_t member)
 	struct store *m = store_pool_member(s, member);
 
 	if (m != NULL)
-		pool_of(s)->users[member]++;
+		pool_call_begin(pool_of(s), member);
 	return m;
 }
 
 void store_pool_member_done(struct store *s, uint32_t member)
 {
-	struct pool *p = pool_of(s);
-
-	if (--p->users[member] == 0)
-		rt_cond_broadcast(&p->member_idle);
+	pool_call_end(pool_of(s), member);
 }
 
 bool store_pool_unsettled(struct store *s, uint32_t member)
@@ -304,8 +305,10 @@ int pool_record_missed(struct pool *p, enum pool_missed what, const uint16_t *me
 
 	if (n == 0)
 		return 0;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
+		assert(members[i] < p->record.shape.members);
 		p->missed_count[members[i]]++;
+	}
 	/*
 	 * Comparing with the current record is not enough: a change of it that is in progress may
 	 * clear these marks.
@@ -350,6 +353,7 @@ static bool clear_missed(const struct pool *p, struct pool_record *to, const uin
 	bool changed = false;
 
 	for (uint32_t m = 0; m < to->shape.members; m++) {
+		assert(p->missed_count[m] >= missed[m]);
 		bool down = p->members[m] == NULL && !pool_record_gave_up(to, m);
 		if (down || p->missed_count[m] != missed[m] ||
 		    !(pool_is_behind(to, m) || pool_is_due(to, m)))
@@ -376,6 +380,7 @@ int pool_record_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[P
 	 * were skipped. In a clustered pool the rows of a missing member have no other place, so
 	 * its events stay unsettled.
 	 */
+	assert(events <= to->event_count && to->settled <= to->event_count);
 	bool all = to->event_count == events;
 	bool changed = all && clear_missed(p, to, missed);
 	if (all && to->settled != events && !(down && to->shape.place == PLACE_CLUSTERED)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Encoding a chunk into rows and putting them; deleting chunks. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,7 @@ static int coding_alloc(struct coding *c, const struct pool *p, uint64_t len,
 
 static void iov_add(struct coding *c, uint32_t row, const uint8_t *bytes, uint64_t len)
 {
+	assert(row < c->width && (size_t)c->iov_n[row] < c->row_iovs);
 	if (len > 0)
 		c->iov[row * c->row_iovs + (size_t)c->iov_n[row]++] = (struct iovec){
 			.iov_base = (void *)(uintptr_t)bytes,
@@ -134,6 +136,7 @@ static void code_trailers(struct coding *c)
 		uint64_t have = 0;
 		for (int i = 0; i < c->iov_n[r]; i++)
 			have += c->iov[r * c->row_iovs + (size_t)i].iov_len;
+		assert(have <= c->geo.row_len && c->geo.row_len - have <= c->geo.last_piece);
 		iov_add(c, r, c->zeros, c->geo.row_len - have);
 		iov_add(c, r, c->trailer, STORE_LABEL_BYTES);
 	}
@@ -226,6 +229,7 @@ static int put_outcome(struct pool *p, const struct pool_map *map, struct pool_j
 		if (jobs[r].rc != 0 && (worst == 0 || is_down(worst)))
 			worst = (int)jobs[r].rc;
 	}
+	assert(*same <= good && good <= width);
 	if (*same >= p->record.shape.k)
 		return -EEXIST;
 	return good >= least && (worst == 0 || is_down(worst)) ? 0 : worst;
@@ -292,6 +296,8 @@ int pool_put_rows(struct pool *p, struct chunk_id id, const struct store_put *pu
 		  const uint8_t *bytes)
 {
 	struct coding c;
+
+	assert(pool_chunk_is_locked(p, id) && put->data.len <= STORE_CHUNK_MAX);
 	int rc = coding_alloc(&c, p, put->data.len, put->label);
 
 	c.bytes = bytes;
@@ -425,6 +431,7 @@ int pool_remove_rows(struct pool *p, const struct pool_map *map, struct chunk_id
 		if (may_remain(&jobs[i]))
 			missed[(*left)++] = map->member[i];
 	}
+	assert(*left + *removed <= pool_width(p));
 	return pool_record_missed(p, POOL_MISSED_ROW, missed, *left);
 }
 
@@ -444,6 +451,7 @@ int pool_remove_copies(struct pool *p, const struct pool_map *map, struct chunk_
 		if (may_remain(&jobs[c]))
 			missed[left++] = map->member[c];
 	}
+	assert(*removed + left <= n);
 	int rc = pool_record_missed(p, POOL_MISSED_COPY, missed, left);
 	/*
 	 * Only now: members may have fallen behind by changes of other chunks during the deletes.
@@ -460,6 +468,7 @@ static int delete_locked(struct pool *p, struct chunk_id id)
 	struct pool_map map;
 	uint32_t rows_left, rows, copies;
 
+	assert(pool_chunk_is_locked(p, id));
 	pool_map_chunk(&p->place, &p->record, id, &map);
 	int rc = pool_remove_copies(p, &map, id, &copies);
 	if (rc == 0)

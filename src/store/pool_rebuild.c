@@ -7,6 +7,7 @@
  * chunk, but only when members are behind or due, or when the record explains no missing rows.
  * `parallel` chunks are rebuilt at the same time.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -139,6 +140,7 @@ static void rebuild_fiber(void *arg)
 	else if (p->pace(p->pace_ctx, rebuild_work, one) != 0)
 		b->progress->failed++;
 	free(one);
+	assert(b->working > 0 && b->working <= b->parallel);
 	b->working--;
 	rt_cond_signal(&b->idle);
 }
@@ -184,6 +186,7 @@ static bool member_names_chunk(const struct pool *p, struct chunk_id id, uint32_
 	uint32_t width = pool_width(p), beyond = p->record.shape.p + 1, n = 0, candidates = 0;
 	uint16_t members[POOL_ROWS_MAX];
 
+	assert(losses > 0 && losses <= beyond);
 	pool_map_chunk(&p->place, &p->record, id, &map);
 	for (uint32_t r = 0; r < width; r++) {
 		bool missing = row_may_be_missing(p, &map, r);
@@ -250,6 +253,7 @@ static int lister_next(struct lister *l, struct chunk_id *id)
 {
 	uint32_t members = l->pool->record.shape.members;
 
+	assert(l->ended <= members && l->turn < members);
 	while (l->ended < members) {
 		struct lister_member *m = &l->members[l->turn];
 		if (m->next == m->n && !m->ended) {
@@ -287,6 +291,7 @@ static int rebuild_class(struct rebuild *b, uint32_t losses)
 			break;
 	}
 	rt_group_join(&g);
+	assert(b->working == 0);
 	return rc;
 }
 
@@ -328,6 +333,7 @@ static int rebuild_all(struct rebuild *b)
 		for (int64_t i = 0; rc == 0 && i < n; i++)
 			rc = rebuild_start(b, &g, ids[i]);
 	rt_group_join(&g);
+	assert(b->working == 0);
 	return rc != 0 ? rc : (int)n;
 }
 
@@ -466,6 +472,7 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
 static void loss_fill(struct store_pool_loss *l, const struct pool_view *v,
 		      const struct pool_damage *d, uint64_t stripe)
 {
+	assert(stripe < d->stripes && d->width == v->geo.k + v->geo.p);
 	*l = (struct store_pool_loss){
 		.id = v->id,
 		.chunk_len = v->geo.len,

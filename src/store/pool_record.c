@@ -12,6 +12,7 @@
  */
 #include "store/pool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ static int record_put(struct store *m, const struct pool_record *r, uint32_t mem
 	AUTO_FREE uint8_t *bytes = aligned_alloc(4096, POOL_RECORD_BYTES);
 	struct iovec piece;
 
+	assert(slot < 2 && member < r->shape.members);
 	if (own == NULL || bytes == NULL)
 		return -ENOMEM;
 	*own = *r;
@@ -104,18 +106,18 @@ static void record_job_run(void *arg)
 	struct pool *p = j->pool;
 	struct store *s = j->fresh != NULL ? j->fresh : p->members[j->member];
 	/* Overwrite the older of the two records. */
+	assert(p->record_slot[j->member] < 2);
 	uint32_t slot = j->fresh != NULL ? 0 : 1U - p->record_slot[j->member];
 
 	rt_deadline_set(RT_NEVER);
 	j->rc = -ENODEV;
 	if (s == NULL || j->skip)
 		return;
-	p->users[j->member]++;
+	pool_call_begin(p, j->member);
 	j->rc = record_put(s, j->to, j->member, slot);
 	if (j->rc == 0)
 		p->record_slot[j->member] = (uint8_t)slot;
-	if (--p->users[j->member] == 0)
-		rt_cond_broadcast(&p->member_idle);
+	pool_call_end(p, j->member);
 }
 
 /*
@@ -141,6 +143,7 @@ static void record_write(struct pool *p, struct record_job *jobs)
  */
 static void record_roll_back(struct pool *p, struct record_job *jobs, uint64_t generation)
 {
+	assert(rt_mutex_held(&p->record_lock) && generation > p->record.generation);
 	p->record.generation = generation;
 	p->generation = generation;
 	for (uint32_t m = 0; m < p->record.shape.members; m++) {
@@ -161,6 +164,10 @@ int pool_record_change(struct pool *p, const struct pool_record *to, uint32_t me
 	AUTO_FREE struct record_job *jobs = calloc((size_t)members + 1, sizeof(*jobs));
 	int worst = -EIO;
 
+	assert(rt_mutex_held(&p->record_lock));
+	assert(to->generation > p->generation && to->event_count >= p->record.event_count);
+	assert(to->settled >= p->record.settled && to->settled <= to->event_count);
+	assert(fresh == NULL || (member < members && p->members[member] == NULL));
 	if (jobs == NULL)
 		return -ENOMEM;
 	p->generation = to->generation;
@@ -209,6 +216,7 @@ static int record_rewrite(struct pool *p, uint32_t member)
 	struct record_job job = {.pool = p, .to = &p->record, .member = member};
 	uint64_t deadline_ns = rt_deadline();
 
+	assert(rt_mutex_held(&p->record_lock));
 	record_job_run(&job);
 	rt_deadline_set(deadline_ns);
 	log_warn("pool_record_rewritten", "pool=%" PRIu64 " member=%u err=%s", p->record.shape.id,

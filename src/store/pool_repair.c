@@ -4,6 +4,7 @@
  * damage are rebuilt together. A row with any damage is written again completely, since it is one
  * chunk of its member: its intact stripes are read, the others are decoded.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ void pool_damage_free(struct pool_damage *d)
 static void damage_range(struct pool_damage *d, const struct pool_geo *g, uint32_t row,
 			 uint64_t from, uint64_t to)
 {
+	assert(row < d->width && from <= to);
 	d->any = true;
 	d->end[row] = d->end[row] || to > g->row_len;
 	for (uint64_t s = from / g->piece; s < d->stripes && s * g->piece < to; s++)
@@ -40,6 +42,8 @@ static void damage_range(struct pool_damage *d, const struct pool_geo *g, uint32
 static uint32_t damage_count(const struct pool_damage *d, uint64_t stripe)
 {
 	uint32_t n = 0;
+
+	assert(stripe < d->stripes);
 	for (uint32_t r = 0; r < d->width; r++)
 		n += d->bad[stripe * d->width + r];
 	return n;
@@ -94,6 +98,7 @@ int pool_damage_scan(struct pool *p, const struct pool_view *v, struct pool_dama
 	uint32_t width = pool_width(p);
 	AUTO_FREE struct pool_job *jobs = pool_jobs_new(p, width, POOL_SCAN);
 
+	assert(v->form == POOL_CODED);
 	if (jobs == NULL)
 		return -ENOMEM;
 	int rc = damage_alloc(d, p, v);
@@ -194,6 +199,7 @@ static int rebuild_stripes_try(struct row_rebuild *m, uint64_t first, uint64_t e
 	struct pool_rows r = {.pool = m->pool, .id = m->v->id, .map = &m->v->map};
 	bool wanted[POOL_ROWS_MAX] = {false};
 
+	assert(first < end && end <= m->d->stripes);
 	r.row_len = g->row_len;
 	r.label = m->label_got || !label ? NULL : m->label;
 	for (uint32_t i = 0; i < m->d->width; i++) {
@@ -236,6 +242,7 @@ static int check_chunk_crc(const struct row_rebuild *m)
 	AUTO_FREE uint8_t *bytes = malloc(max_u64(g->len, 1));
 	uint32_t crc = 0;
 
+	assert(m->all_data);
 	if (bytes == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < g->k; i++)
@@ -282,6 +289,7 @@ static int rebuild_and_write(struct row_rebuild *m, uint32_t *written)
 static int rebuild_rows(struct pool *p, struct pool_view *v, const struct pool_damage *d,
 			const struct supplied *supplied, uint32_t *written)
 {
+	assert(d->width == pool_width(p) && v->form == POOL_CODED);
 	struct row_rebuild *m = calloc(1, sizeof(*m));
 
 	*written = 0;
@@ -302,6 +310,7 @@ int pool_rebuild_missing(struct pool *p, struct pool_view *v, uint32_t *written)
 {
 	struct pool_damage d;
 
+	assert(pool_chunk_is_locked(p, v->id));
 	*written = 0;
 	if (v->form == POOL_COPIES) {
 		int rc = pool_copies_sync(p, v);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ int chunk_id_compare(struct chunk_id a, struct chunk_id b)
 
 struct store_data store_data_of(struct iovec *piece, const void *bytes, uint64_t len, uint32_t crc)
 {
+	assert(bytes != NULL || len == 0);
 	*piece = (struct iovec){.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
 	return (struct store_data){.iov = piece, .n = 1, .len = len, .crc = crc};
 }
@@ -57,6 +59,8 @@ int store_put_check(const struct store_put *p)
 void store_data_copy(const struct store_data *data, uint64_t off, void *to, uint64_t len)
 {
 	uint8_t *out = to;
+
+	assert(off <= data->len && len <= data->len - off);
 	for (int i = 0; i < data->n && len > 0; i++) {
 		uint64_t have = data->iov[i].iov_len;
 		if (off >= have) {
@@ -69,10 +73,12 @@ void store_data_copy(const struct store_data *data, uint64_t off, void *to, uint
 		len -= part;
 		off = 0;
 	}
+	assert(len == 0); /* store_data_check has added up the pieces */
 }
 
 int store_append_check(const struct chunk_stat *st, uint64_t epoch, uint64_t off, uint64_t len)
 {
+	assert(st->len <= st->capacity);
 	if (epoch < st->epoch)
 		return -ESTALE;
 	if (st->sealed)

@@ -36,6 +36,7 @@ void unit_shifts_init(struct unit_shifts *s)
 static uint32_t crc_add(const struct chunk_head *h, const struct unit_shifts *shifts, uint32_t crc,
 			uint32_t part, uint64_t n)
 {
+	assert(h->unit_log2 >= CHUNK_UNIT_LOG2_MIN && h->unit_log2 <= CHUNK_UNIT_LOG2_MAX);
 	if (n == chunk_unit_bytes(h))
 		return crc_shift_combine(&shifts->of[h->unit_log2 - CHUNK_UNIT_LOG2_MIN], crc,
 					 part);
@@ -55,6 +56,7 @@ static uint32_t walk_crc(struct walk *w, uint64_t n)
 {
 	uint32_t crc = 0;
 	while (n > 0) {
+		assert(w->piece < w->data->n);
 		const struct iovec *v = &w->data->iov[w->piece];
 		uint64_t part = min_u64(n, v->iov_len - w->in_piece);
 		crc = crc32c(crc, (const uint8_t *)v->iov_base + w->in_piece, part);
@@ -84,6 +86,7 @@ int units_append(struct chunk_head *h, const struct unit_shifts *shifts,
 	uint64_t old_len = h->len;
 	uint32_t sum = 0;
 
+	assert(data->len <= h->capacity && h->len <= h->capacity - data->len);
 	for (uint64_t left = data->len; left > 0;) {
 		uint64_t u = h->len >> h->unit_log2;
 		uint64_t have = h->len & (unit - 1);
@@ -119,6 +122,7 @@ bool units_agree(const struct chunk_head *h, const struct unit_shifts *shifts)
 void units_cut(struct chunk_head *h, const struct unit_shifts *shifts, uint64_t len,
 	       uint32_t last_crc, const uint8_t *tail)
 {
+	assert(len < h->len);
 	h->len = len;
 	if ((len & (chunk_unit_bytes(h) - 1)) != 0)
 		h->unit_crc[len >> h->unit_log2] = last_crc;
@@ -152,6 +156,7 @@ int units_verify(const struct chunk_head *h, const struct unit_shifts *shifts,
 	uint64_t unit = chunk_unit_bytes(h);
 	uint64_t end = off + len;
 
+	assert(end <= h->len && off <= end);
 	*crc = 0;
 	for (uint64_t at = off & ~(unit - 1); at < end; at += unit) {
 		/* The unit's parts before, in and after the wanted range. */

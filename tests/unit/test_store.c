@@ -557,7 +557,7 @@ static void late(struct store *s)
 }
 ON_EVERY_KIND(a_late_call_does_no_harm, late)
 
-static void shifts_of_units_combine_as_crc32c_does(void **state)
+static void unit_shifts_combine_like_crc32c_combine(void **state)
 {
 	(void)state;
 	struct unit_shifts s;
@@ -574,7 +574,7 @@ static void shifts_of_units_combine_as_crc32c_does(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(shifts_of_units_combine_as_crc32c_does),
+		cmocka_unit_test(unit_shifts_combine_like_crc32c_combine),
 		cmocka_unit_test(what_was_put_is_read_back),
 		cmocka_unit_test(any_range_is_read_with_its_crc),
 		cmocka_unit_test(ranges_past_the_end_are_refused),

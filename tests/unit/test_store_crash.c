@@ -86,20 +86,20 @@ static uint64_t crash_everywhere(uint64_t seeds, uint32_t open_chunks_max, bool 
 	return rolled_back;
 }
 
-static void process_dies_at_every_wait(void **state)
+static void a_crash_at_every_wait_keeps_what_was_acknowledged(void **state)
 {
 	(void)state;
 	/* What a process has written is there when it dies: nothing can be torn but the slot itself. */
 	assert_int_equal(crash_everywhere(6, 0, false), 0);
 }
 
-static void power_is_lost_at_every_wait(void **state)
+static void a_power_cut_at_every_wait_keeps_what_was_acknowledged(void **state)
 {
 	(void)state;
 	assert_true(crash_everywhere(10, 0, true) > 0);
 }
 
-static void the_same_while_files_are_closed_for_others(void **state)
+static void a_power_cut_with_few_open_files_keeps_what_was_acknowledged(void **state)
 {
 	(void)state;
 	assert_int_equal(crash_everywhere(4, 1, false), 0);
@@ -107,7 +107,7 @@ static void the_same_while_files_are_closed_for_others(void **state)
 }
 
 /* Every wait of the recovery, after crashes at waits all over the script. */
-static void recovery_is_cut_short_too(void **state)
+static void a_crash_during_recovery_changes_no_outcome(void **state)
 {
 	(void)state;
 	uint64_t runs = 0;
@@ -153,7 +153,7 @@ static void live_after_failed_sync(struct script *sc, uint64_t life)
 }
 
 /* What recovery finds may be in the page cache only: what it shows must be on the medium then. */
-static void what_a_failed_sync_left_is_made_durable_or_taken_back(void **state)
+static void a_change_whose_sync_failed_is_made_durable_or_rolled_back(void **state)
 {
 	(void)state;
 	unsigned failed = 0;
@@ -184,11 +184,11 @@ static void what_a_failed_sync_left_is_made_durable_or_taken_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(process_dies_at_every_wait),
-		cmocka_unit_test(power_is_lost_at_every_wait),
-		cmocka_unit_test(the_same_while_files_are_closed_for_others),
-		cmocka_unit_test(recovery_is_cut_short_too),
-		cmocka_unit_test(what_a_failed_sync_left_is_made_durable_or_taken_back),
+		cmocka_unit_test(a_crash_at_every_wait_keeps_what_was_acknowledged),
+		cmocka_unit_test(a_power_cut_at_every_wait_keeps_what_was_acknowledged),
+		cmocka_unit_test(a_power_cut_with_few_open_files_keeps_what_was_acknowledged),
+		cmocka_unit_test(a_crash_during_recovery_changes_no_outcome),
+		cmocka_unit_test(a_change_whose_sync_failed_is_made_durable_or_rolled_back),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,7 +79,7 @@ static void identity(const char *path)
 	store_close(s);
 }
 
-static void a_disk_knows_who_it_is(void **state)
+static void a_disk_is_opened_only_with_its_identity(void **state)
 {
 	(void)state;
 	fixture_in_real_dir(identity);
@@ -116,7 +116,7 @@ static void format_refusals(const char *path)
 	CHECK_EQ(store_dir_format(path, &super), -ENOTEMPTY);
 }
 
-static void what_is_not_empty_is_not_formatted(void **state)
+static void a_directory_with_files_is_not_formatted(void **state)
 {
 	(void)state;
 	fixture_in_real_dir(format_refusals);
@@ -193,7 +193,7 @@ static void rot_in_superblock(const char *path)
 	}
 }
 
-static void rot_in_a_superblock_is_mended_while_the_disk_is_open(void **state)
+static void a_damaged_superblock_is_rewritten_while_the_disk_is_open(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, rot_in_superblock);
@@ -231,13 +231,13 @@ static void swap_superblock(const char *path)
 	CHECK(memcmp(found, bytes, SUPER_BYTES) == 0);
 }
 
-static void the_superblock_of_another_disk_is_left_alone(void **state)
+static void the_superblock_of_another_disk_is_not_overwritten(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, swap_superblock);
 }
 
-static void a_damaged_superblock_is_refused_when_both_copies_are(void **state)
+static void a_superblock_with_both_copies_damaged_is_refused(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, damage_superblock);
@@ -283,7 +283,7 @@ static void reopen(const char *path)
 	CHECK_EQ(rt_file_open(&f, name, RT_READ), -ENOENT);
 }
 
-static void chunks_are_there_when_opened_anew(void **state)
+static void chunks_are_there_after_opening_again(void **state)
 {
 	(void)state;
 	fixture_in_real_dir(reopen);
@@ -313,7 +313,7 @@ static void few_files(const char *path)
 	store_close(s);
 }
 
-static void more_chunks_are_used_than_files_may_be_open(void **state)
+static void more_chunks_can_be_used_than_files_may_be_open(void **state)
 {
 	(void)state;
 	fixture_in_real_dir(few_files);
@@ -411,7 +411,7 @@ static void two_bad_units(struct script *sc, uint64_t life)
 	store_close(s);
 }
 
-static void a_scan_says_which_ranges_are_damaged(void **state)
+static void a_scan_returns_the_damaged_ranges(void **state)
 {
 	(void)state;
 	with_disk(1, two_bad_units);
@@ -481,7 +481,7 @@ static void lose_both_slots(struct script *sc, uint64_t life)
 	store_close(s);
 }
 
-static void a_chunk_without_a_good_head_is_refused(void **state)
+static void a_chunk_without_an_intact_head_is_refused(void **state)
 {
 	(void)state;
 	with_disk(1, lose_both_slots);
@@ -523,7 +523,7 @@ static void cut_files(const char *path)
 	store_close(s);
 }
 
-static void a_file_that_was_cut_or_is_not_ours_is_refused(void **state)
+static void a_truncated_or_foreign_file_is_refused(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, cut_files);
@@ -610,7 +610,7 @@ static void misdirected_sectors_are_found(void **state)
 	wrong_disk(SIM_DISK_MISDIRECT, 0.01, false);
 }
 
-static void stale_sectors_do_no_harm(void **state)
+static void stale_sectors_lose_nothing(void **state)
 {
 	(void)state;
 	/* Pages of data are written once, so that only slots can be stale, and there are two. */
@@ -653,7 +653,7 @@ static void fill(const char *path)
 	store_close(s);
 }
 
-static void a_full_disk_is_full_until_there_is_space(void **state)
+static void a_full_disk_returns_to_online_when_space_is_free(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, fill);
@@ -676,7 +676,7 @@ static void reserve_space(const char *path)
 	store_close(s);
 }
 
-static void reserved_space_is_for_who_reserved_it(void **state)
+static void reserved_space_is_used_only_with_the_reservation(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, reserve_space);
@@ -702,7 +702,7 @@ static void share_space(const char *path)
 	store_close(s);
 }
 
-static void disks_that_share_a_filesystem_tell_their_part_of_it(void **state)
+static void disks_that_share_a_filesystem_report_their_share(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, share_space);
@@ -728,7 +728,7 @@ static void vanish(struct script *sc, uint64_t life)
 	store_close(s);
 }
 
-static void a_disk_that_vanishes_has_failed(void **state)
+static void a_disk_that_is_removed_is_failed(void **state)
 {
 	(void)state;
 	struct script sc = {.seed = 1, .what = "loss", .live = vanish, .may_fail = true};
@@ -762,7 +762,7 @@ static void unmount(const char *path)
 	store_close(s);
 }
 
-static void a_folder_without_its_disk_says_nothing_about_chunks(void **state)
+static void an_unmounted_disk_reports_no_chunk_as_absent(void **state)
 {
 	(void)state;
 	fixture_in_real_dir(unmount);
@@ -786,7 +786,7 @@ static void unmount_late(const char *path)
 	store_close(s);
 }
 
-static void who_is_late_does_not_take_a_folder_for_the_disk(void **state)
+static void a_late_reader_of_an_unmounted_disk_reports_no_chunk_as_absent(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, unmount_late);
@@ -795,26 +795,26 @@ static void who_is_late_does_not_take_a_folder_for_the_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_disk_knows_who_it_is),
-		cmocka_unit_test(what_is_not_empty_is_not_formatted),
-		cmocka_unit_test(a_damaged_superblock_is_refused_when_both_copies_are),
-		cmocka_unit_test(rot_in_a_superblock_is_mended_while_the_disk_is_open),
-		cmocka_unit_test(the_superblock_of_another_disk_is_left_alone),
-		cmocka_unit_test(chunks_are_there_when_opened_anew),
-		cmocka_unit_test(more_chunks_are_used_than_files_may_be_open),
+		cmocka_unit_test(a_disk_is_opened_only_with_its_identity),
+		cmocka_unit_test(a_directory_with_files_is_not_formatted),
+		cmocka_unit_test(a_superblock_with_both_copies_damaged_is_refused),
+		cmocka_unit_test(a_damaged_superblock_is_rewritten_while_the_disk_is_open),
+		cmocka_unit_test(the_superblock_of_another_disk_is_not_overwritten),
+		cmocka_unit_test(chunks_are_there_after_opening_again),
+		cmocka_unit_test(more_chunks_can_be_used_than_files_may_be_open),
 		cmocka_unit_test(a_flipped_bit_is_found_in_its_unit),
-		cmocka_unit_test(a_scan_says_which_ranges_are_damaged),
+		cmocka_unit_test(a_scan_returns_the_damaged_ranges),
 		cmocka_unit_test(a_sealed_chunk_is_in_both_slots),
-		cmocka_unit_test(a_chunk_without_a_good_head_is_refused),
-		cmocka_unit_test(a_file_that_was_cut_or_is_not_ours_is_refused),
+		cmocka_unit_test(a_chunk_without_an_intact_head_is_refused),
+		cmocka_unit_test(a_truncated_or_foreign_file_is_refused),
 		cmocka_unit_test(misdirected_sectors_are_found),
-		cmocka_unit_test(stale_sectors_do_no_harm),
-		cmocka_unit_test(a_full_disk_is_full_until_there_is_space),
-		cmocka_unit_test(reserved_space_is_for_who_reserved_it),
-		cmocka_unit_test(disks_that_share_a_filesystem_tell_their_part_of_it),
-		cmocka_unit_test(a_disk_that_vanishes_has_failed),
-		cmocka_unit_test(a_folder_without_its_disk_says_nothing_about_chunks),
-		cmocka_unit_test(who_is_late_does_not_take_a_folder_for_the_disk),
+		cmocka_unit_test(stale_sectors_lose_nothing),
+		cmocka_unit_test(a_full_disk_returns_to_online_when_space_is_free),
+		cmocka_unit_test(reserved_space_is_used_only_with_the_reservation),
+		cmocka_unit_test(disks_that_share_a_filesystem_report_their_share),
+		cmocka_unit_test(a_disk_that_is_removed_is_failed),
+		cmocka_unit_test(an_unmounted_disk_reports_no_chunk_as_absent),
+		cmocka_unit_test(a_late_reader_of_an_unmounted_disk_reports_no_chunk_as_absent),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

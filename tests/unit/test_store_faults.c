@@ -305,7 +305,7 @@ static void every_call_of_recovery_fails_once(void **state)
 }
 
 /* A read that is wrong once must not make recovery take back what was acknowledged. */
-static void every_read_of_recovery_lies_once(void **state)
+static void one_wrong_read_in_recovery_rolls_nothing_back(void **state)
 {
 	(void)state;
 	uint64_t runs = 0;
@@ -404,7 +404,7 @@ static void fail_sync(struct store *s)
 	CHECK_EQ(store_delete(s, id), 0);
 }
 
-static void a_chunk_whose_sync_failed_takes_no_more_until_it_is_loaded_anew(void **state)
+static void a_chunk_whose_sync_failed_takes_no_change_until_it_is_loaded_again(void **state)
 {
 	(void)state;
 	fixture_run(FIXTURE_DIR_SIM, fail_sync);
@@ -434,7 +434,7 @@ static void fail_often(struct store *s)
 	inject(0, 0, false);
 }
 
-static void a_disk_that_fails_often_has_failed(void **state)
+static void a_disk_with_many_errors_is_failed(void **state)
 {
 	(void)state;
 	fixture_run(FIXTURE_DIR_SIM, fail_often);
@@ -517,7 +517,7 @@ static void read_late(const char *path)
 	store_close(s);
 }
 
-static void a_reader_that_is_late_fails_nobody_else(void **state)
+static void a_late_reader_does_not_fail_a_shared_directory_sync(void **state)
 {
 	(void)state;
 	/* Chance decides which of the two is the first. */
@@ -548,7 +548,7 @@ static void open_with_many(const char *path)
 	CHECK_EQ(calls[1], calls[0]);
 }
 
-static void opening_looks_at_no_chunk(void **state)
+static void opening_reads_no_chunk(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, open_with_many);
@@ -559,12 +559,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_call_of_every_operation_fails_once),
 		cmocka_unit_test(every_call_of_recovery_fails_once),
-		cmocka_unit_test(every_read_of_recovery_lies_once),
+		cmocka_unit_test(one_wrong_read_in_recovery_rolls_nothing_back),
 		cmocka_unit_test(every_call_of_formatting_fails_once),
-		cmocka_unit_test(a_chunk_whose_sync_failed_takes_no_more_until_it_is_loaded_anew),
-		cmocka_unit_test(a_disk_that_fails_often_has_failed),
-		cmocka_unit_test(a_reader_that_is_late_fails_nobody_else),
-		cmocka_unit_test(opening_looks_at_no_chunk),
+		cmocka_unit_test(
+			a_chunk_whose_sync_failed_takes_no_change_until_it_is_loaded_again),
+		cmocka_unit_test(a_disk_with_many_errors_is_failed),
+		cmocka_unit_test(a_late_reader_does_not_fail_a_shared_directory_sync),
+		cmocka_unit_test(opening_reads_no_chunk),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

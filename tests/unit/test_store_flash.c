@@ -50,7 +50,7 @@ static void a_scan_is_one_visit_and_random_reads_are_many(void **state)
 	flash_heat_fini(&h);
 }
 
-static void what_is_not_visited_any_more_cools_down(void **state)
+static void a_chunk_that_is_not_visited_any_more_cools_down(void **state)
 {
 	(void)state;
 	static struct flash_heat h;
@@ -66,7 +66,7 @@ static void what_is_not_visited_any_more_cools_down(void **state)
 
 /* --- what is cached ------------------------------------------------------------------------------ */
 
-struct rig {
+struct fixture {
 	struct store *s;
 	struct store *slow, *fast; /* fault stores over mem */
 };
@@ -74,7 +74,7 @@ struct rig {
 static const struct store_flash_options ample = {
 	.capacity_bytes = 10 * MIB, .write_bytes_per_s = 100 * MIB, .chunks_max = 64};
 
-static void rig_open(struct rig *r, const struct store_flash_options *options)
+static void fixture_open(struct fixture *r, const struct store_flash_options *options)
 {
 	struct store *mem;
 	CHECK_EQ(store_mem_open(256 * MIB, &mem), 0);
@@ -92,7 +92,7 @@ static void fault_set(struct store *s, unsigned calls, int rc)
 	store_fault_set(s, &f);
 }
 
-static struct store_flash_stats stats_of(struct rig *r)
+static struct store_flash_stats stats_of(struct fixture *r)
 {
 	struct store_flash_stats st;
 	store_flash_settle(r->s);
@@ -100,7 +100,7 @@ static struct store_flash_stats stats_of(struct rig *r)
 	return st;
 }
 
-static void visit(struct rig *r, uint64_t number, uint64_t text, int times)
+static void visit(struct fixture *r, uint64_t number, uint64_t text, int times)
 {
 	for (int i = 0; i < times; i++) {
 		CHECK_EQ(text_get(r->s, block(number), text, 0, CHUNK, 0), 0);
@@ -110,9 +110,9 @@ static void visit(struct rig *r, uint64_t number, uint64_t text, int times)
 
 static void serve_hot(const char *path)
 {
-	struct rig r;
+	struct fixture r;
 	(void)path;
-	rig_open(&r, &ample);
+	fixture_open(&r, &ample);
 	CHECK_EQ(text_put(r.s, block(1), 1, CHUNK, false, 0), 0);
 	CHECK_EQ(text_put(r.s, block(2), 2, CHUNK, true, 2 * CHUNK), 0);
 	visit(&r, 1, 1, 2);
@@ -145,9 +145,9 @@ static void a_chunk_that_is_visited_often_comes_from_flash(void **state)
 
 static void scan_all(const char *path)
 {
-	struct rig r;
+	struct fixture r;
 	(void)path;
-	rig_open(&r, &ample);
+	fixture_open(&r, &ample);
 	for (uint64_t i = 0; i < 400; i++)
 		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
 	for (uint64_t i = 0; i < 60; i++)
@@ -170,7 +170,7 @@ static void scan_all(const char *path)
 	store_close(r.s);
 }
 
-static void one_scan_does_not_flush_what_is_hot(void **state)
+static void a_scan_does_not_evict_hot_chunks(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, scan_all);
@@ -179,12 +179,12 @@ static void one_scan_does_not_flush_what_is_hot(void **state)
 static void write_little(const char *path)
 {
 	struct store_flash_options o = ample;
-	struct rig r;
+	struct fixture r;
 	(void)path;
 	o.write_bytes_per_s = 20000;
 	o.burst_bytes = 400000;
 	o.visits = 1;
-	rig_open(&r, &o);
+	fixture_open(&r, &o);
 	for (uint64_t i = 0; i < 300; i++)
 		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
 	uint64_t start = rt_now_ns(), before = stats_of(&r).fill_bytes;
@@ -253,9 +253,9 @@ static void no_read_waits_for_a_fill(void **state)
 
 static void fall_through(const char *path)
 {
-	struct rig r;
+	struct fixture r;
 	(void)path;
-	rig_open(&r, &ample);
+	fixture_open(&r, &ample);
 	for (uint64_t i = 0; i < 10; i++)
 		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
 	for (uint64_t i = 0; i < 10; i++)
@@ -287,7 +287,7 @@ static void fall_through(const char *path)
 	store_close(r.s);
 }
 
-static void damage_and_failures_of_flash_are_not_seen(void **state)
+static void damage_and_failures_of_flash_are_hidden_from_readers(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, fall_through);
@@ -312,11 +312,11 @@ static void read_late(void *arg)
 static void delete_while_filling(const char *path)
 {
 	struct store_flash_options o = ample;
-	struct rig r;
+	struct fixture r;
 	struct chunk_stat st;
 	(void)path;
 	o.visits = 1;
-	rig_open(&r, &o);
+	fixture_open(&r, &o);
 	/* At every moment of a fill, which takes 2 ms to read and 3 ms to write. */
 	struct store_fault slow_get = {.calls = STORE_CALL_GET | STORE_CALL_DELETE,
 				       .nth = 1,
@@ -364,7 +364,7 @@ static void delete_while_filling(const char *path)
 	store_close(r.s);
 }
 
-static void a_delete_wins_over_a_fill_at_any_moment(void **state)
+static void a_delete_at_any_moment_of_a_fill_leaves_nothing_cached(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, delete_while_filling);
@@ -440,7 +440,7 @@ static void restart(const char *path)
 	store_close(s);
 }
 
-static void after_a_restart_flash_is_believed_only_where_the_slow_store_agrees(void **state)
+static void after_a_restart_flash_is_used_only_where_the_slow_store_agrees(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, restart);
@@ -482,10 +482,10 @@ static void live_failing(struct script *sc, uint64_t life)
 {
 	struct trouble *t = sc->ctx;
 	struct store_flash_options o = ample;
-	struct rig r;
+	struct fixture r;
 	(void)life;
 	o.visits = 1;
-	rig_open(&r, &o);
+	fixture_open(&r, &o);
 	store_fault_set(t->slow ? r.slow : r.fast, &t->fault);
 	play(sc, r.s);
 	t->hit = store_fault_hits(t->slow ? r.slow : r.fast) > 0;
@@ -552,7 +552,7 @@ static void live_crashing(struct script *sc, uint64_t life)
 	store_close(s);
 }
 
-static void it_crashes_at_every_wait(void **state)
+static void a_crash_at_every_wait_shows_no_deleted_chunk(void **state)
 {
 	(void)state;
 	uint64_t runs = 0;
@@ -585,17 +585,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_scan_is_one_visit_and_random_reads_are_many),
-		cmocka_unit_test(what_is_not_visited_any_more_cools_down),
+		cmocka_unit_test(a_chunk_that_is_not_visited_any_more_cools_down),
 		cmocka_unit_test(a_chunk_that_is_visited_often_comes_from_flash),
-		cmocka_unit_test(one_scan_does_not_flush_what_is_hot),
+		cmocka_unit_test(a_scan_does_not_evict_hot_chunks),
 		cmocka_unit_test(no_more_is_written_than_the_budget_allows),
 		cmocka_unit_test(no_read_waits_for_a_fill),
-		cmocka_unit_test(damage_and_failures_of_flash_are_not_seen),
-		cmocka_unit_test(a_delete_wins_over_a_fill_at_any_moment),
-		cmocka_unit_test(
-			after_a_restart_flash_is_believed_only_where_the_slow_store_agrees),
+		cmocka_unit_test(damage_and_failures_of_flash_are_hidden_from_readers),
+		cmocka_unit_test(a_delete_at_any_moment_of_a_fill_leaves_nothing_cached),
+		cmocka_unit_test(after_a_restart_flash_is_used_only_where_the_slow_store_agrees),
 		cmocka_unit_test(every_call_of_both_stores_fails_once),
-		cmocka_unit_test(it_crashes_at_every_wait),
+		cmocka_unit_test(a_crash_at_every_wait_shows_no_deleted_chunk),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,36 +24,37 @@
 
 /* --- pools over members that can be made to fail ---------------------------------------------- */
 
-struct rig {
+struct fixture {
 	struct store_pool_shape shape;
 	struct store *pool;
 	struct store *fault[MEMBERS_MAX];
 	struct store *mem[MEMBERS_MAX];
 };
 
-static struct store *rig_member(struct rig *r, uint32_t m)
+static struct store *fixture_member(struct fixture *r, uint32_t m)
 {
 	CHECK_EQ(store_mem_open(64 * MIB, &r->mem[m]), 0);
 	CHECK_EQ(store_fault_open_take(r->mem[m], &r->fault[m]), 0);
 	return r->fault[m];
 }
 
-static void rig_open(struct rig *r, enum place_kind place, uint32_t members, uint32_t k, uint32_t p)
+static void fixture_open(struct fixture *r, enum place_kind place, uint32_t members, uint32_t k,
+			 uint32_t p)
 {
-	*r = (struct rig){.shape = {.id = 9,
-				    .k = k,
-				    .p = p,
-				    .members = members,
-				    .place = place,
-				    .piece_bytes = PIECE}};
+	*r = (struct fixture){.shape = {.id = 9,
+					.k = k,
+					.p = p,
+					.members = members,
+					.place = place,
+					.piece_bytes = PIECE}};
 	for (uint32_t m = 0; m < members; m++)
-		rig_member(r, m);
+		fixture_member(r, m);
 	CHECK_EQ(store_pool_format(&r->shape, r->fault), 0);
 	CHECK_EQ(store_pool_open_take(&r->shape, r->fault, &r->pool), 0);
 }
 
 /* From now on every call of this member fails, or none does. */
-static void rig_down(struct rig *r, uint32_t m, bool down)
+static void fixture_down(struct fixture *r, uint32_t m, bool down)
 {
 	struct store_fault f = {.calls = STORE_CALL_ALL, .nth = down, .from_there = true};
 	f.rc = -EIO;
@@ -71,14 +72,14 @@ static struct chunk_id id_of(uint32_t chunk)
 	return (struct chunk_id){.block = 1000 + chunk / 3, .index = chunk % 3};
 }
 
-static void rig_fill(struct rig *r, uint32_t chunks)
+static void fixture_fill(struct fixture *r, uint32_t chunks)
 {
 	for (uint32_t c = 0; c < chunks; c++)
 		CHECK_EQ(text_put(r->pool, id_of(c), c, len_of(c), false, 0), 0);
 }
 
 /* Reads all, in different ways; how many are lost. */
-static uint32_t rig_check(struct rig *r, uint32_t chunks)
+static uint32_t fixture_check(struct fixture *r, uint32_t chunks)
 {
 	uint32_t lost = 0;
 	for (uint32_t c = 0; c < chunks; c++) {
@@ -94,7 +95,7 @@ static uint32_t rig_check(struct rig *r, uint32_t chunks)
 	return lost;
 }
 
-static uint32_t rig_count(struct rig *r)
+static uint32_t fixture_count(struct fixture *r)
 {
 	struct store_cursor at = {0};
 	struct chunk_id ids[17];
@@ -123,18 +124,18 @@ static void in_sim(void (*main)(void *), void *arg)
 static void read_degraded(void *arg)
 {
 	(void)arg;
-	struct rig r;
-	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
-	rig_fill(&r, 12);
+	struct fixture r;
+	fixture_open(&r, PLACE_CLUSTERED, 5, 3, 2);
+	fixture_fill(&r, 12);
 	for (unsigned set = 0; set < 32; set++) {
 		unsigned down = (unsigned)__builtin_popcount(set);
 		for (uint32_t m = 0; m < 5; m++)
-			rig_down(&r, m, (set >> m & 1) != 0);
-		uint32_t lost = rig_check(&r, 12);
+			fixture_down(&r, m, (set >> m & 1) != 0);
+		uint32_t lost = fixture_check(&r, 12);
 		/* Beyond that only short chunks, whose bytes are in rows that are left. */
 		CHECK(down <= 2 ? lost == 0 : lost >= 6);
 		if (down <= 2)
-			CHECK_EQ(rig_count(&r), 12);
+			CHECK_EQ(fixture_count(&r), 12);
 	}
 	store_close(r.pool);
 }
@@ -148,30 +149,30 @@ static void any_p_members_may_be_down(void **state)
 static void write_degraded(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct fixture r;
 	struct store_pool_progress pr;
-	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
-	rig_down(&r, 1, true);
-	rig_fill(&r, 12);
-	rig_down(&r, 4, true);
-	CHECK_EQ(rig_check(&r, 12), 0);
+	fixture_open(&r, PLACE_CLUSTERED, 5, 3, 2);
+	fixture_down(&r, 1, true);
+	fixture_fill(&r, 12);
+	fixture_down(&r, 4, true);
+	CHECK_EQ(fixture_check(&r, 12), 0);
 	/* Nothing could be lost of it any more: that is not safe. */
 	CHECK_EQ(text_put(r.pool, (struct chunk_id){1, 1}, 1, 5000, false, 0), -EIO);
 	CHECK_EQ(text_put(r.pool, id_of(3), 3, len_of(3), false, 0), -EEXIST);
-	rig_down(&r, 2, true);
+	fixture_down(&r, 2, true);
 	/* Two of three rows do not make a chunk. */
 	CHECK_EQ(text_put(r.pool, (struct chunk_id){1, 1}, 1, 5000, false, 0), -EIO);
 	for (uint32_t m = 0; m < 5; m++)
-		rig_down(&r, m, false);
+		fixture_down(&r, m, false);
 	struct chunk_stat st;
 	CHECK_EQ(store_stat(r.pool, (struct chunk_id){1, 1}, &st), -ENOENT);
 	/* Reading completes what was missing: then others may go. */
-	CHECK_EQ(rig_check(&r, 12), 0);
-	rig_down(&r, 0, true);
-	rig_down(&r, 3, true);
-	CHECK_EQ(rig_check(&r, 12), 0);
-	rig_down(&r, 0, false);
-	rig_down(&r, 3, false);
+	CHECK_EQ(fixture_check(&r, 12), 0);
+	fixture_down(&r, 0, true);
+	fixture_down(&r, 3, true);
+	CHECK_EQ(fixture_check(&r, 12), 0);
+	fixture_down(&r, 0, false);
+	fixture_down(&r, 3, false);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
 	CHECK_EQ(pr.rebuilt, 0);
 	store_close(r.pool);
@@ -186,42 +187,42 @@ static void chunks_put_while_members_are_down_are_completed(void **state)
 static void delete_degraded(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct fixture r;
 	struct chunk_stat st;
-	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
-	rig_fill(&r, 6);
+	fixture_open(&r, PLACE_CLUSTERED, 5, 3, 2);
+	fixture_fill(&r, 6);
 	CHECK_EQ(text_put(r.pool, (struct chunk_id){7, 7}, 7, 1000, true, 50000), 0);
 	uint32_t one = (uint32_t)store_pool_row_member(r.pool, (struct chunk_id){7, 7}, 0);
 	uint32_t two = (uint32_t)store_pool_row_member(r.pool, (struct chunk_id){7, 7}, 1);
-	rig_down(&r, one, true);
-	rig_down(&r, two, true);
+	fixture_down(&r, one, true);
+	fixture_down(&r, two, true);
 	for (uint32_t c = 0; c < 6; c++)
 		CHECK_EQ(store_delete(r.pool, id_of(c)), 0);
 	/* Copies: two of three are on these members, and come back. They are known to be behind. */
 	CHECK_EQ(store_delete(r.pool, (struct chunk_id){7, 7}), 0);
 	CHECK_EQ(store_pool_behind_count(r.pool), 2);
-	rig_down(&r, one, false);
-	rig_down(&r, two, false);
+	fixture_down(&r, one, false);
+	fixture_down(&r, two, false);
 	CHECK_EQ(store_stat(r.pool, (struct chunk_id){7, 7}, &st), -ENOENT);
 	/* What the two still have is rubbish. */
 	for (uint32_t c = 0; c < 6; c++)
 		CHECK_EQ(store_stat(r.pool, id_of(c), &st), -ENOENT);
-	CHECK_EQ(rig_count(&r), 0);
+	CHECK_EQ(fixture_count(&r), 0);
 	/* And is no hindrance, even to other bytes. */
 	for (uint32_t c = 0; c < 6; c++) {
 		CHECK_EQ(text_put(r.pool, id_of(c), c + 50, 60000, false, 0), 0);
 		CHECK_EQ(text_get(r.pool, id_of(c), c + 50, 0, 60000, 0), 0);
 	}
-	rig_down(&r, 0, true);
-	rig_down(&r, 1, true);
+	fixture_down(&r, 0, true);
+	fixture_down(&r, 1, true);
 	CHECK_EQ(text_get(r.pool, id_of(0), 50, 0, 60000, 0), 0);
 	/* Three may still have rows: that would be a chunk. */
-	rig_down(&r, 2, true);
+	fixture_down(&r, 2, true);
 	CHECK_EQ(store_delete(r.pool, id_of(0)), -EIO);
 	store_close(r.pool);
 }
 
-static void deleted_stays_deleted_when_members_come_back(void **state)
+static void a_deleted_chunk_stays_deleted_when_members_return(void **state)
 {
 	(void)state;
 	in_sim(delete_degraded, NULL);
@@ -233,37 +234,37 @@ static void rebuild_spare(void *arg)
 {
 	enum place_kind place = *(enum place_kind *)arg;
 	const uint32_t chunks = 40;
-	struct rig r;
+	struct fixture r;
 	struct store_pool_progress pr;
-	rig_open(&r, place, 13, 3, 2);
-	rig_fill(&r, chunks);
+	fixture_open(&r, place, 13, 3, 2);
+	fixture_fill(&r, chunks);
 	CHECK_EQ(text_put(r.pool, (struct chunk_id){7, 7}, 7, 1000, true, 50000), 0);
 	/* One after the other, until few are left: each time into the spare space of the rest. */
 	for (uint32_t gone = 0; gone < 6; gone++) {
 		uint32_t m = gone * 2;
 		CHECK_EQ(store_pool_give_up(r.pool, m), 0);
 		CHECK_EQ(store_pool_give_up(r.pool, m), -EALREADY);
-		CHECK_EQ(rig_check(&r, chunks), 0);
+		CHECK_EQ(fixture_check(&r, chunks), 0);
 		CHECK_EQ(store_pool_rebuild(r.pool, 1 + gone * 3, &pr), 0);
 		CHECK(pr.rebuilt > 0 && pr.lost == 0 && pr.failed == 0);
-		CHECK_EQ(rig_check(&r, chunks), 0);
-		CHECK_EQ(rig_count(&r), chunks + 1);
+		CHECK_EQ(fixture_check(&r, chunks), 0);
+		CHECK_EQ(fixture_count(&r), chunks + 1);
 		CHECK_EQ(text_get(r.pool, (struct chunk_id){7, 7}, 7, 0, 1000, 0), 0);
 		CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
 		CHECK_EQ(pr.rebuilt, 0);
 	}
 	/* Two more may be down without harm: the rebuilt rows are good ones. */
-	rig_down(&r, 1, true);
-	rig_down(&r, 3, true);
-	CHECK_EQ(rig_check(&r, chunks), 0);
-	rig_down(&r, 1, false);
-	rig_down(&r, 3, false);
+	fixture_down(&r, 1, true);
+	fixture_down(&r, 3, true);
+	CHECK_EQ(fixture_check(&r, chunks), 0);
+	fixture_down(&r, 1, false);
+	fixture_down(&r, 3, false);
 	/* A new disk in place of one that was given up: its rows come home. */
-	CHECK_EQ(store_pool_replace_take(r.pool, 4, rig_member(&r, 4)), 0);
-	CHECK_EQ(rig_check(&r, chunks), 0);
+	CHECK_EQ(store_pool_replace_take(r.pool, 4, fixture_member(&r, 4)), 0);
+	CHECK_EQ(fixture_check(&r, chunks), 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 8, &pr), 0);
 	CHECK(pr.rebuilt > 0);
-	CHECK_EQ(rig_check(&r, chunks), 0);
+	CHECK_EQ(fixture_check(&r, chunks), 0);
 	store_close(r.pool);
 }
 
@@ -298,9 +299,9 @@ static void rebuild_paced(void *arg)
 	struct store_pool_progress pr;
 	struct pacing g = {.closed = true};
 	(void)arg;
-	struct rig r;
-	rig_open(&r, PLACE_DECLUSTERED, 9, 3, 2);
-	rig_fill(&r, 20);
+	struct fixture r;
+	fixture_open(&r, PLACE_DECLUSTERED, 9, 3, 2);
+	fixture_fill(&r, 20);
 	struct store_pool_place is;
 	CHECK_EQ(store_pool_identify(store_pool_member(r.pool, 2), &is), 0);
 	CHECK(is.pool == 9 && is.member == 2 && is.generation == 1);
@@ -317,11 +318,11 @@ static void rebuild_paced(void *arg)
 	g.closed = false;
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
 	CHECK(pr.rebuilt > 0 && g.done == pr.chunks && !store_pool_rebuild_due(r.pool));
-	CHECK_EQ(rig_check(&r, 20), 0);
+	CHECK_EQ(fixture_check(&r, 20), 0);
 	store_close(r.pool);
 }
 
-static void a_rebuild_works_when_it_may(void **state)
+static void a_rebuild_is_paced(void **state)
 {
 	(void)state;
 	in_sim(rebuild_paced, NULL);
@@ -331,25 +332,25 @@ static void rebuild_replacement(void *arg)
 {
 	(void)arg;
 	const uint32_t chunks = 30;
-	struct rig r;
+	struct fixture r;
 	struct store_pool_progress pr;
-	rig_open(&r, PLACE_CLUSTERED, 10, 3, 2);
-	rig_fill(&r, chunks);
+	fixture_open(&r, PLACE_CLUSTERED, 10, 3, 2);
+	fixture_fill(&r, chunks);
 	for (uint32_t m = 0; m < 10; m += 3) {
-		struct store *fresh = rig_member(&r, m);
+		struct store *fresh = fixture_member(&r, m);
 		CHECK_EQ(store_pool_replace_take(r.pool, m, fresh), -EBUSY);
 		CHECK_EQ(store_pool_give_up(r.pool, m), 0);
-		CHECK_EQ(rig_check(&r, chunks), 0);
+		CHECK_EQ(fixture_check(&r, chunks), 0);
 		/* Nowhere to go yet. */
 		CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -EIO);
 		CHECK(pr.failed > 0 && pr.rebuilt == 0);
 		CHECK_EQ(store_pool_replace_take(r.pool, m, fresh), 0);
-		CHECK_EQ(rig_check(&r, chunks), 0);
+		CHECK_EQ(fixture_check(&r, chunks), 0);
 		CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
 		CHECK(pr.rebuilt > 0);
 		CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
 		CHECK_EQ(pr.rebuilt, 0);
-		CHECK_EQ(rig_check(&r, chunks), 0);
+		CHECK_EQ(fixture_check(&r, chunks), 0);
 	}
 	CHECK_EQ(store_pool_give_up(r.pool, 10), -EINVAL);
 	CHECK_EQ(store_pool_replace_take(r.pool, 10, r.fault[0]), -EINVAL);
@@ -363,7 +364,7 @@ static void a_member_is_rebuilt_onto_its_replacement(void **state)
 }
 
 struct rebuilding {
-	struct rig *r;
+	struct fixture *r;
 	struct store_pool_progress pr;
 	int rc;
 };
@@ -375,7 +376,7 @@ static void rebuild_fiber(void *arg)
 }
 
 /* How many rows of a chunk are where they belong. */
-static uint32_t rows_there(struct rig *r, uint32_t c)
+static uint32_t rows_there(struct fixture *r, uint32_t c)
 {
 	uint32_t n = 0;
 	for (uint32_t row = 0; row < r->shape.k + r->shape.p; row++) {
@@ -391,10 +392,10 @@ static void rebuild_in_order(void *arg)
 {
 	(void)arg;
 	const uint32_t chunks = 60;
-	struct rig r;
+	struct fixture r;
 	uint32_t two = 0, one = 0;
-	rig_open(&r, PLACE_DECLUSTERED, 12, 3, 2);
-	rig_fill(&r, chunks);
+	fixture_open(&r, PLACE_DECLUSTERED, 12, 3, 2);
+	fixture_fill(&r, chunks);
 	struct rebuilding b = {.r = &r};
 	struct rt_fiber *f;
 	CHECK_EQ(store_pool_give_up(r.pool, 2), 0);
@@ -423,7 +424,7 @@ static void rebuild_in_order(void *arg)
 	CHECK(b.pr.rebuilt + 2 >= one && b.pr.lost == 0);
 	for (uint32_t c = 0; c < chunks; c++)
 		CHECK_EQ(rows_there(&r, c), 5);
-	CHECK_EQ(rig_check(&r, chunks), 0);
+	CHECK_EQ(fixture_check(&r, chunks), 0);
 	store_close(r.pool);
 }
 
@@ -436,7 +437,7 @@ static void chunks_with_the_most_losses_are_rebuilt_first(void **state)
 /* --- more than the code bears ------------------------------------------------------------------ */
 
 /* What the layer above would do: bring just as many data rows of each lost stripe as are needed. */
-static uint64_t bring(struct rig *r, const struct store_pool_loss *l, size_t n, uint32_t text)
+static uint64_t bring(struct fixture *r, const struct store_pool_loss *l, size_t n, uint32_t text)
 {
 	struct store_pool_piece_run runs[POOL_CHUNK_LOSSES_MAX * 4] = {0};
 	struct iovec piece[POOL_CHUNK_LOSSES_MAX * 4];
@@ -494,7 +495,7 @@ static void lose_and_patch(void *arg)
 {
 	enum place_kind place = *(enum place_kind *)arg;
 	const uint32_t chunks = 60;
-	struct rig r;
+	struct fixture r;
 	struct store_pool_progress pr;
 	struct store_pool_loss *l = calloc(64, sizeof(*l));
 	struct store_cursor at = {0};
@@ -502,19 +503,19 @@ static void lose_and_patch(void *arg)
 	uint32_t seen = 0;
 	int64_t n;
 	CHECK(l != NULL);
-	rig_open(&r, place, place == PLACE_CLUSTERED ? 10 : 11, 3, 2);
-	rig_fill(&r, chunks);
+	fixture_open(&r, place, place == PLACE_CLUSTERED ? 10 : 11, 3, 2);
+	fixture_fill(&r, chunks);
 	/* Four of a cluster of five, or four of eleven. */
 	for (uint32_t m = 0; m < 4; m++)
 		CHECK_EQ(store_pool_give_up(r.pool, m), 0);
 	for (uint32_t m = 0; m < 4 && place == PLACE_CLUSTERED; m++)
-		CHECK_EQ(store_pool_replace_take(r.pool, m, rig_member(&r, m)), 0);
-	uint32_t lost = rig_check(&r, chunks);
+		CHECK_EQ(store_pool_replace_take(r.pool, m, fixture_member(&r, m)), 0);
+	uint32_t lost = fixture_check(&r, chunks);
 	CHECK(lost > 0 && lost < chunks);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -ENODATA);
 	/* Chunks without a byte are not lost: the label of any row is all there is. */
 	CHECK(pr.lost > 0 && pr.lost <= lost);
-	CHECK_EQ(rig_check(&r, chunks), pr.lost);
+	CHECK_EQ(fixture_check(&r, chunks), pr.lost);
 	/* It is listed, chunk by chunk, and comes back piece by piece. */
 	while ((n = store_pool_losses(r.pool, &at, l, 64)) > 0) {
 		for (int64_t i = 0, end; i < n; i = end) {
@@ -533,7 +534,7 @@ static void lose_and_patch(void *arg)
 	CHECK_EQ(n, 0);
 	CHECK(seen > 0 && brought < whole);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
-	CHECK_EQ(rig_check(&r, chunks), 0);
+	CHECK_EQ(fixture_check(&r, chunks), 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
 	CHECK_EQ(pr.rebuilt, 0);
 	at = (struct store_cursor){0};
@@ -543,7 +544,7 @@ static void lose_and_patch(void *arg)
 	store_close(r.pool);
 }
 
-static void what_is_lost_is_listed_and_comes_back_by_patches(void **state)
+static void lost_stripes_are_listed_and_restored_by_patches(void **state)
 {
 	(void)state;
 	enum place_kind kinds[] = {PLACE_CLUSTERED, PLACE_DECLUSTERED};
@@ -556,16 +557,16 @@ static void leave_to_others(void *arg)
 {
 	(void)arg;
 	const uint32_t chunks = 60;
-	struct rig r;
+	struct fixture r;
 	struct store_pool_progress pr;
 	struct store_pool_loss *l = calloc(64, sizeof(*l));
 	struct store_cursor at = {0};
 	uint32_t lost = 0, borne = 0;
 	int64_t n;
 	CHECK(l != NULL);
-	rig_open(&r, PLACE_DECLUSTERED, 11, 3, 2);
+	fixture_open(&r, PLACE_DECLUSTERED, 11, 3, 2);
 	store_pool_set_external_repair(r.pool, true);
-	rig_fill(&r, chunks);
+	fixture_fill(&r, chunks);
 	CHECK_EQ(store_pool_give_up(r.pool, 0), 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
 	CHECK(pr.rebuilt > 0);
@@ -587,12 +588,12 @@ static void leave_to_others(void *arg)
 	CHECK(lost > 0 && borne > 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
 	CHECK(pr.rebuilt > 0);
-	CHECK_EQ(rig_check(&r, chunks), 0);
+	CHECK_EQ(fixture_check(&r, chunks), 0);
 	free(l);
 	store_close(r.pool);
 }
 
-static void a_pool_beyond_its_code_can_leave_all_to_others(void **state)
+static void a_pool_with_lost_chunks_can_leave_all_repair_to_others(void **state)
 {
 	(void)state;
 	in_sim(leave_to_others, NULL);
@@ -600,7 +601,7 @@ static void a_pool_beyond_its_code_can_leave_all_to_others(void **state)
 
 /* --- rot -------------------------------------------------------------------------------------- */
 
-static void flip_row(struct rig *r, uint32_t chunk, uint32_t row, uint64_t off)
+static void flip_row(struct fixture *r, uint32_t chunk, uint32_t row, uint64_t off)
 {
 	int m = store_pool_row_member(r->pool, id_of(chunk), row);
 	CHECK(m >= 0);
@@ -610,14 +611,15 @@ static void flip_row(struct rig *r, uint32_t chunk, uint32_t row, uint64_t off)
 static void rot(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct fixture r;
 	struct store_range bad[4];
 	struct store_cursor at = {0};
 	struct store_pool_loss *l = calloc(64, sizeof(*l));
 	struct store_info info;
 	CHECK(l != NULL);
-	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
-	rig_fill(&r, 6); /* chunk 5: 123457 bytes, six stripes, rows of 41 KiB in units of 16 KiB */
+	fixture_open(&r, PLACE_CLUSTERED, 5, 3, 2);
+	fixture_fill(&r,
+		     6); /* chunk 5: 123457 bytes, six stripes, rows of 41 KiB in units of 16 KiB */
 	flip_row(&r, 5, 0, 100);
 	flip_row(&r, 5, 1, 20000);
 	flip_row(&r, 5, 2, 40000);
@@ -661,7 +663,7 @@ static void rot(void *arg)
 	store_close(r.pool);
 }
 
-static void rot_is_healed_stripe_by_stripe(void **state)
+static void damage_is_repaired_stripe_by_stripe(void **state)
 {
 	(void)state;
 	in_sim(rot, NULL);
@@ -672,12 +674,12 @@ static void rot_is_healed_stripe_by_stripe(void **state)
 static void reopen(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct fixture r;
 	struct store *m[6], *s;
 	struct store_pool_shape shape = {.id = 3, .k = 3, .p = 2, .members = 6};
 	shape.place = PLACE_DECLUSTERED;
 	for (int i = 0; i < 6; i++)
-		m[i] = rig_member(&r, (uint32_t)i);
+		m[i] = fixture_member(&r, (uint32_t)i);
 	CHECK_EQ(store_pool_open_take(&shape, m, &s), -ENODATA);
 	CHECK_EQ(store_pool_format(&shape, m), 0);
 	CHECK_EQ(store_pool_format(&shape, m), 0);
@@ -714,25 +716,25 @@ static void reopen(void *arg)
 		CHECK_EQ(store_pool_format(&bad[i], m), -EINVAL);
 }
 
-static void a_pool_knows_its_members(void **state)
+static void a_pool_refuses_foreign_and_misplaced_members(void **state)
 {
 	(void)state;
 	in_sim(reopen, NULL);
 }
 
 /* Two members are gone, which the code bears, and a third row of chunk 5 is rotten: a rebuild finds it. */
-static void rig_rot_beside_losses(struct rig *r, uint32_t *rotten, uint32_t *replaced)
+static void damage_beside_losses(struct fixture *r, uint32_t *rotten, uint32_t *replaced)
 {
 	struct store_pool_progress pr;
-	rig_open(r, PLACE_CLUSTERED, 5, 3, 2);
-	rig_fill(r, 6);
+	fixture_open(r, PLACE_CLUSTERED, 5, 3, 2);
+	fixture_fill(r, 6);
 	flip_row(r, 5, 0, 100);
 	*rotten = (uint32_t)store_pool_row_member(r->pool, id_of(5), 0);
 	for (uint32_t m = 0, out = 0; out < 2; m++) {
 		if (m == *rotten)
 			continue;
 		CHECK_EQ(store_pool_give_up(r->pool, m), 0);
-		CHECK_EQ(store_pool_replace_take(r->pool, m, rig_member(r, m)), 0);
+		CHECK_EQ(store_pool_replace_take(r->pool, m, fixture_member(r, m)), 0);
 		*replaced = m;
 		out++;
 	}
@@ -743,25 +745,25 @@ static void rig_rot_beside_losses(struct rig *r, uint32_t *rotten, uint32_t *rep
 static void rot_beside_losses(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct fixture r;
 	uint32_t rotten, replaced;
 	struct store_cursor at = {0};
 	struct store_pool_progress pr;
 	struct store_pool_loss *l = calloc(64, sizeof(*l));
 	CHECK(l != NULL);
-	rig_rot_beside_losses(&r, &rotten, &replaced);
+	damage_beside_losses(&r, &rotten, &replaced);
 	int64_t n = store_pool_losses(r.pool, &at, l, 64);
 	CHECK(n > 0 && chunk_id_equal(l[0].id, id_of(5)) && l[0].need == 1);
 	(void)bring(&r, l, (size_t)n, 5);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
-	CHECK_EQ(rig_check(&r, 6), 0);
+	CHECK_EQ(fixture_check(&r, 6), 0);
 	at = (struct store_cursor){0};
 	CHECK_EQ(store_pool_losses(r.pool, &at, l, 64), 0);
 	free(l);
 	store_close(r.pool);
 }
 
-static void rot_that_a_rebuild_meets_is_listed_as_lost(void **state)
+static void damage_that_a_rebuild_finds_is_listed_as_lost(void **state)
 {
 	(void)state;
 	in_sim(rot_beside_losses, NULL);
@@ -770,17 +772,17 @@ static void rot_that_a_rebuild_meets_is_listed_as_lost(void **state)
 static void rebuild_rot_again(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct fixture r;
 	uint32_t rotten, replaced;
 	struct store_cursor at = {0};
 	struct store_pool_progress pr;
 	struct store_pool_loss *l = calloc(64, sizeof(*l));
 	struct store_fault count = {.calls = STORE_CALL_SCAN};
 	CHECK(l != NULL);
-	rig_rot_beside_losses(&r, &rotten, &replaced);
+	damage_beside_losses(&r, &rotten, &replaced);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -ENODATA);
 	/* All chunks lack a row now. */
-	rig_down(&r, replaced, true);
+	fixture_down(&r, replaced, true);
 	store_fault_set(r.fault[rotten], &count);
 	CHECK(store_pool_losses(r.pool, &at, l, 64) > 0);
 	CHECK(chunk_id_equal(l[0].id, id_of(5)));
@@ -790,7 +792,7 @@ static void rebuild_rot_again(void *arg)
 	store_close(r.pool);
 }
 
-static void only_chunks_with_rot_are_read_to_list_losses(void **state)
+static void only_damaged_chunks_are_read_to_list_losses(void **state)
 {
 	(void)state;
 	in_sim(rebuild_rot_again, NULL);
@@ -801,17 +803,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_p_members_may_be_down),
 		cmocka_unit_test(chunks_put_while_members_are_down_are_completed),
-		cmocka_unit_test(deleted_stays_deleted_when_members_come_back),
+		cmocka_unit_test(a_deleted_chunk_stays_deleted_when_members_return),
 		cmocka_unit_test(a_member_is_rebuilt_into_spare_space),
-		cmocka_unit_test(a_rebuild_works_when_it_may),
+		cmocka_unit_test(a_rebuild_is_paced),
 		cmocka_unit_test(a_member_is_rebuilt_onto_its_replacement),
 		cmocka_unit_test(chunks_with_the_most_losses_are_rebuilt_first),
-		cmocka_unit_test(what_is_lost_is_listed_and_comes_back_by_patches),
-		cmocka_unit_test(a_pool_beyond_its_code_can_leave_all_to_others),
-		cmocka_unit_test(rot_that_a_rebuild_meets_is_listed_as_lost),
-		cmocka_unit_test(only_chunks_with_rot_are_read_to_list_losses),
-		cmocka_unit_test(rot_is_healed_stripe_by_stripe),
-		cmocka_unit_test(a_pool_knows_its_members),
+		cmocka_unit_test(lost_stripes_are_listed_and_restored_by_patches),
+		cmocka_unit_test(a_pool_with_lost_chunks_can_leave_all_repair_to_others),
+		cmocka_unit_test(damage_that_a_rebuild_finds_is_listed_as_lost),
+		cmocka_unit_test(only_damaged_chunks_are_read_to_list_losses),
+		cmocka_unit_test(damage_is_repaired_stripe_by_stripe),
+		cmocka_unit_test(a_pool_refuses_foreign_and_misplaced_members),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -300,7 +300,7 @@ static void live_rebuilding(struct script *sc, uint64_t life)
 	store_close(pool);
 }
 
-static void a_rebuild_is_cut_short_at_every_wait(void **state)
+static void a_crash_of_a_rebuild_at_every_wait_loses_nothing(void **state)
 {
 	(void)state;
 	crash_everywhere(live_rebuilding, 1, 1);
@@ -392,7 +392,7 @@ static void miss_changes(const char *path)
 	}
 }
 
-static void a_member_that_missed_changes_is_not_believed(void **state)
+static void copies_of_a_member_that_missed_changes_are_not_used(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, miss_changes);
@@ -448,8 +448,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_call_of_every_member_fails),
 		cmocka_unit_test(a_pool_crashes_at_every_wait),
-		cmocka_unit_test(a_rebuild_is_cut_short_at_every_wait),
-		cmocka_unit_test(a_member_that_missed_changes_is_not_believed),
+		cmocka_unit_test(a_crash_of_a_rebuild_at_every_wait_loses_nothing),
+		cmocka_unit_test(copies_of_a_member_that_missed_changes_are_not_used),
 		cmocka_unit_test(declustering_speeds_a_rebuild_up),
 	};
 	log_set_level(LOG_OFF);

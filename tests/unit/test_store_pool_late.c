@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "pool_rig.h"
+#include "pool_fixture.h"
 #include "rt/rt.h"
 #include "store/fault.h"
 
@@ -17,40 +17,40 @@
 static void code_without(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct chunk_stat st;
 	struct store_pool_progress pr;
-	rig_open(&r, PLACE_DECLUSTERED, 8, 3, 2);
-	CHECK_EQ(text_put(r.pool, rig_id(1), 5, 3000, true, 50000), 0);
-	uint32_t away = rig_where(&r, 1, 0);
-	rig_fault(&r, away, STORE_CALL_ALL, -EIO);
-	CHECK_EQ(text_append(r.pool, rig_id(1), 1, 5, 3000, 2000), 0);
-	CHECK_EQ(store_seal(r.pool, rig_id(1), 1, 5000), 0);
-	CHECK_EQ(rig_stat(&r, 1, COPY), 0);
+	fixture_open(&r, PLACE_DECLUSTERED, 8, 3, 2);
+	CHECK_EQ(text_put(r.pool, fixture_id(1), 5, 3000, true, 50000), 0);
+	uint32_t away = fixture_row_member(&r, 1, 0);
+	fixture_fault(&r, away, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_append(r.pool, fixture_id(1), 1, 5, 3000, 2000), 0);
+	CHECK_EQ(store_seal(r.pool, fixture_id(1), 1, 5000), 0);
+	CHECK_EQ(fixture_stat(&r, 1, COPY), 0);
 	/* While the copy cannot be removed it is not believed. */
-	rig_fault(&r, away, STORE_CALL_DELETE, -EIO);
+	fixture_fault(&r, away, STORE_CALL_DELETE, -EIO);
 	store_pool_rebuild(r.pool, 1, &pr);
 	CHECK_EQ(store_pool_behind_count(r.pool), 1);
-	rig_heal(&r);
+	fixture_clear_faults(&r);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
 	CHECK_EQ(store_pool_behind_count(r.pool), 0);
-	CHECK_EQ(rig_stat(&r, 1, COPY), -ENOENT);
-	CHECK_EQ(text_get(r.pool, rig_id(1), 5, 0, 5000, 0), 0);
+	CHECK_EQ(fixture_stat(&r, 1, COPY), -ENOENT);
+	CHECK_EQ(text_get(r.pool, fixture_id(1), 5, 0, 5000, 0), 0);
 	/* One row too few, and another member of copies that cannot be asked. */
 	for (uint32_t row = 1; row < 5; row += row == 1 ? 2 : 1)
-		rig_fault(&r, rig_where(&r, 1, row), STORE_CALL_ALL, -EIO);
-	CHECK_EQ(store_stat(r.pool, rig_id(1), &st), -ENODATA);
-	rig_close(&r);
+		fixture_fault(&r, fixture_row_member(&r, 1, row), STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_stat(r.pool, fixture_id(1), &st), -ENODATA);
+	fixture_close(&r);
 }
 
-static void a_rebuild_leaves_no_copy_of_a_chunk_that_was_coded(void **state)
+static void a_rebuild_leaves_no_copy_of_a_coded_chunk(void **state)
 {
 	(void)state;
-	rig_in_sim(code_without, NULL);
+	fixture_in_sim(code_without, NULL);
 }
 
 /* Only member y takes the record that a rebuild is done, and not that this does not count. */
-static void rebuild_for(struct rig *r, uint32_t y, bool says_so)
+static void rebuild_for(struct pool_fixture *r, uint32_t y, bool says_so)
 {
 	struct store_pool_progress pr;
 	struct store_fault takes = {
@@ -61,63 +61,63 @@ static void rebuild_for(struct rig *r, uint32_t y, bool says_so)
 		takes.after = true;
 	}
 	for (uint32_t m = 0; m < 6; m++)
-		rig_fault(r, m, STORE_CALL_PUT, -EIO);
+		fixture_fault(r, m, STORE_CALL_PUT, -EIO);
 	store_fault_set(r->fault[y], &takes);
 	CHECK_EQ(store_pool_rebuild(r->pool, 1, &pr), -EIO);
 	CHECK_EQ(store_pool_behind_count(r->pool), 1);
-	rig_heal(r);
+	fixture_clear_faults(r);
 }
 
 /* After a crash y is not there; or it said that it has no new record, but has. */
 static void record_comes_back(void *arg)
 {
 	const bool *crash = arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct chunk_stat st;
 	uint64_t n = 2;
 	uint32_t y = 0;
-	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 2);
-	CHECK_EQ(text_put(r.pool, rig_id(1), 5, 3000, true, 50000), 0);
-	uint32_t away = rig_where(&r, 1, 0);
-	while (rig_where(&r, n, 0) != away)
+	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 2);
+	CHECK_EQ(text_put(r.pool, fixture_id(1), 5, 3000, true, 50000), 0);
+	uint32_t away = fixture_row_member(&r, 1, 0);
+	while (fixture_row_member(&r, n, 0) != away)
 		n++;
-	while (rig_holds(&r, 1, y))
+	while (fixture_holds(&r, 1, y))
 		y++;
-	CHECK_EQ(text_put(r.pool, rig_id(n), 6, 1000, true, 5000), 0);
-	rig_fault(&r, away, STORE_CALL_ALL, -EIO);
-	CHECK_EQ(store_delete(r.pool, rig_id(n)), 0);
-	rig_heal(&r);
+	CHECK_EQ(text_put(r.pool, fixture_id(n), 6, 1000, true, 5000), 0);
+	fixture_fault(&r, away, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_delete(r.pool, fixture_id(n)), 0);
+	fixture_clear_faults(&r);
 	rebuild_for(&r, y, *crash);
-	rig_fault(&r, y, STORE_CALL_ALL, -EIO);
+	fixture_fault(&r, y, STORE_CALL_ALL, -EIO);
 	if (*crash)
-		CHECK_EQ(rig_reopen(&r), 0);
+		CHECK_EQ(fixture_reopen(&r), 0);
 	CHECK_EQ(store_pool_behind_count(r.pool), 1);
 	/* Generations are times. */
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
-	rig_fault(&r, away, STORE_CALL_ALL, -EIO);
-	CHECK_EQ(text_append(r.pool, rig_id(1), 1, 5, 3000, 2000), 0);
-	rig_heal(&r);
-	CHECK_EQ(rig_reopen(&r), 0);
+	fixture_fault(&r, away, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_append(r.pool, fixture_id(1), 1, 5, 3000, 2000), 0);
+	fixture_clear_faults(&r);
+	CHECK_EQ(fixture_reopen(&r), 0);
 	CHECK_EQ(store_pool_behind_count(r.pool), 1);
-	rig_fault(&r, rig_where(&r, 1, 1), STORE_CALL_ALL, -EIO);
-	rig_fault(&r, rig_where(&r, 1, 2), STORE_CALL_ALL, -EIO);
-	CHECK(store_stat(r.pool, rig_id(1), &st) != 0);
-	rig_close(&r);
+	fixture_fault(&r, fixture_row_member(&r, 1, 1), STORE_CALL_ALL, -EIO);
+	fixture_fault(&r, fixture_row_member(&r, 1, 2), STORE_CALL_ALL, -EIO);
+	CHECK(store_stat(r.pool, fixture_id(1), &st) != 0);
+	fixture_close(&r);
 }
 
-static void what_is_missed_outdates_a_record_that_never_counted(void **state)
+static void a_missed_change_outdates_a_record_without_quorum(void **state)
 {
 	(void)state;
 	bool crash = true, lie = false;
-	rig_in_sim(record_comes_back, &crash);
-	rig_in_sim(record_comes_back, &lie);
+	fixture_in_sim(record_comes_back, &crash);
+	fixture_in_sim(record_comes_back, &lie);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_rebuild_leaves_no_copy_of_a_chunk_that_was_coded),
-		cmocka_unit_test(what_is_missed_outdates_a_record_that_never_counted),
+		cmocka_unit_test(a_rebuild_leaves_no_copy_of_a_coded_chunk),
+		cmocka_unit_test(a_missed_change_outdates_a_record_without_quorum),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,7 +50,7 @@ static void every_byte_has_one_place_in_the_rows(void **state)
 	assert_true(pool_piece_for(4096, 1, STORE_CHUNK_MAX) * 1000 >= STORE_CHUNK_MAX);
 }
 
-static void labels_and_records_are_read_back_and_damage_is_refused(void **state)
+static void labels_and_records_decode_and_damage_is_refused(void **state)
 {
 	(void)state;
 	struct pool_label l = {.row = 4, .k = 3, .p = 2, .piece = PIECE, .crc = 99}, l2;
@@ -88,7 +88,7 @@ static void labels_and_records_are_read_back_and_damage_is_refused(void **state)
 	assert_int_equal(pool_record_decode(bytes, sizeof(bytes) - 1, &r2), -EBADMSG);
 }
 
-static void rows_of_a_chunk_are_on_different_members_whatever_happens(void **state)
+static void rows_of_a_chunk_are_on_different_members_after_any_events(void **state)
 {
 	(void)state;
 	static const enum place_kind kinds[] = {PLACE_CLUSTERED, PLACE_DECLUSTERED, PLACE_OVERLAP};
@@ -182,8 +182,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_byte_has_one_place_in_the_rows),
-		cmocka_unit_test(labels_and_records_are_read_back_and_damage_is_refused),
-		cmocka_unit_test(rows_of_a_chunk_are_on_different_members_whatever_happens),
+		cmocka_unit_test(labels_and_records_decode_and_damage_is_refused),
+		cmocka_unit_test(rows_of_a_chunk_are_on_different_members_after_any_events),
 		cmocka_unit_test(an_event_moves_only_the_rows_it_must),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

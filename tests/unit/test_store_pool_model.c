@@ -28,7 +28,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "pool_rig.h"
+#include "pool_fixture.h"
 #include "store/fault.h"
 #include "store/mem.h"
 
@@ -51,7 +51,7 @@ struct model_chunk {
 };
 
 struct world {
-	struct rig r;
+	struct pool_fixture r;
 	struct rng rng;
 	uint64_t seed;
 	uint64_t step;
@@ -119,7 +119,7 @@ static int see(struct world *w, uint64_t number)
 {
 	struct model_chunk *c = &w->chunks[number];
 	struct chunk_stat st;
-	int rc = store_stat(w->r.pool, rig_id(number), &st);
+	int rc = store_stat(w->r.pool, fixture_id(number), &st);
 	if (rc == -ENOENT) {
 		WORLD_CHECK(w, state_that(c, false) != NULL);
 		now_is(c, &(struct may_be){0});
@@ -137,7 +137,7 @@ static int see(struct world *w, uint64_t number)
 		now_is(c, &s);
 		c->epoch = max_u64(c->epoch, st.epoch);
 		/* Checks the bytes when it is 0. */
-		rc = text_get(w->r.pool, rig_id(number), s.text, 0, s.len, 0);
+		rc = text_get(w->r.pool, fixture_id(number), s.text, 0, s.len, 0);
 		WORLD_CHECK(w, rc == 0 || !within(w));
 		WORLD_CHECK(w, rc != -ENOENT && rc != -ERANGE);
 		return rc;
@@ -162,7 +162,7 @@ static void do_put(struct world *w, uint64_t number)
 	struct may_be s = {.exists = true, .sealed = !open, .text = ++w->texts};
 	s.len = some_len(w);
 	w->doing = "put";
-	int rc = text_put(w->r.pool, rig_id(number), s.text, s.len, open, 2UL * LEN_MAX);
+	int rc = text_put(w->r.pool, fixture_id(number), s.text, s.len, open, 2UL * LEN_MAX);
 	if (rc == 0) {
 		WORLD_CHECK(w, state_that(c, false) != NULL);
 		now_is(c, &s);
@@ -188,11 +188,11 @@ static void do_change(struct world *w, uint64_t number, bool seal)
 	if (seal) {
 		s.len = one_in(w, 2) ? s.len : rng_below(&w->rng, s.len + 1);
 		s.sealed = true;
-		rc = store_seal(w->r.pool, rig_id(number), c->epoch, s.len);
+		rc = store_seal(w->r.pool, fixture_id(number), c->epoch, s.len);
 	} else {
 		uint64_t more = 1 + rng_below(&w->rng, 20000);
 		s.len += more;
-		rc = text_append(w->r.pool, rig_id(number), c->epoch, s.text, is->len, more);
+		rc = text_append(w->r.pool, fixture_id(number), c->epoch, s.text, is->len, more);
 	}
 	WORLD_CHECK(w, rc != -ENOENT);
 	if (rc == 0 && is->sealed)
@@ -208,7 +208,7 @@ static void do_delete(struct world *w, uint64_t number)
 	struct model_chunk *c = &w->chunks[number];
 	struct may_be none = {0};
 	w->doing = "delete";
-	int rc = store_delete(w->r.pool, rig_id(number));
+	int rc = store_delete(w->r.pool, fixture_id(number));
 	if (rc == 0 || rc == -ENOENT) {
 		WORLD_CHECK(w, rc == 0 || state_that(c, false) != NULL);
 		now_is(c, &none);
@@ -246,14 +246,14 @@ static void do_fault(struct world *w)
 
 static void unstrike(struct world *w, uint32_t m)
 {
-	rig_fault(&w->r, m, 0, 0);
+	fixture_fault(&w->r, m, 0, 0);
 	w->struck[m] = false;
 }
 
 static void do_reopen(struct world *w)
 {
 	w->doing = "reopen";
-	if (rig_reopen(&w->r) == 0)
+	if (fixture_reopen(&w->r) == 0)
 		return;
 	/* Too few could be asked. */
 	for (uint32_t m = 0; m < w->r.shape.members; m++)
@@ -290,8 +290,8 @@ static void do_member(struct world *w)
 			return;
 		w->losses += w->clean;
 		w->doing = "replace";
-		rig_member_end(&w->r, m);
-		rig_member_new(&w->r, m);
+		fixture_member_end(&w->r, m);
+		fixture_member_new(&w->r, m);
 		w->struck[m] = false;
 		store_pool_replace_take(w->r.pool, m, w->r.fault[m]);
 		w->clean = false;
@@ -312,7 +312,7 @@ static void do_scan(struct world *w, uint64_t number)
 {
 	struct store_range bad[4];
 	w->doing = "scan";
-	int64_t n = store_scan(w->r.pool, rig_id(number), bad, 4);
+	int64_t n = store_scan(w->r.pool, fixture_id(number), bad, 4);
 	WORLD_CHECK(w, n <= 0 || !within(w));
 	if (n == -ENOENT)
 		WORLD_CHECK(w, state_that(&w->chunks[number], false) != NULL);
@@ -353,7 +353,7 @@ static void do_patch(struct world *w, uint64_t number)
 	}
 	struct store_pool_piece_run run = {.row = row, .stripes = stripes};
 	run.data = store_data_of(&piece, bytes, len, crc);
-	int rc = store_pool_patch(w->r.pool, rig_id(number), &run, 1);
+	int rc = store_pool_patch(w->r.pool, fixture_id(number), &run, 1);
 	WORLD_CHECK(w, rc != -ENOENT);
 	fixture_free(bytes);
 }
@@ -361,8 +361,8 @@ static void do_patch(struct world *w, uint64_t number)
 static bool has_rows(struct world *w, uint64_t number)
 {
 	for (uint32_t row = 0; row < w->r.shape.k + w->r.shape.p; row++)
-		if (store_pool_row_member(w->r.pool, rig_id(number), row) >= 0 &&
-		    rig_stat(&w->r, number, row) == 0)
+		if (store_pool_row_member(w->r.pool, fixture_id(number), row) >= 0 &&
+		    fixture_stat(&w->r, number, row) == 0)
 			return true;
 	return false;
 }
@@ -373,7 +373,7 @@ static void settle(struct world *w)
 	w->doing = "settle";
 	for (uint32_t m = 0; m < w->r.shape.members; m++)
 		unstrike(w, m);
-	WORLD_CHECK(w, rig_reopen(&w->r) == 0 && w->r.pool != NULL);
+	WORLD_CHECK(w, fixture_reopen(&w->r) == 0 && w->r.pool != NULL);
 	for (uint64_t i = 0; i < CHUNKS; i++) {
 		int rc = see(w, i);
 		/* What an error has left of a put, with rows on the way elsewhere, may be a chunk. And
@@ -381,7 +381,7 @@ static void settle(struct world *w)
 		bool beyond = w->losses + store_pool_behind_count(w->r.pool) > w->r.shape.p &&
 			      !has_rows(w, i);
 		if (rc == -ENODATA && (beyond || state_that(&w->chunks[i], false) != NULL)) {
-			rc = store_delete(w->r.pool, rig_id(i));
+			rc = store_delete(w->r.pool, fixture_id(i));
 			now_is(&w->chunks[i], &(struct may_be){0});
 		}
 		if (rc != 0)
@@ -391,7 +391,7 @@ static void settle(struct world *w)
 	/* With rows on the way elsewhere, rubbish may look like a chunk that is lost. */
 	for (uint64_t i = 0; i < CHUNKS; i++)
 		if (!w->chunks[i].states[0].exists) {
-			int rc = store_delete(w->r.pool, rig_id(i));
+			int rc = store_delete(w->r.pool, fixture_id(i));
 			WORLD_CHECK(w, rc == 0 || rc == -ENOENT);
 		}
 	/* One after the other: what went elsewhere is awaited at home again. */
@@ -404,8 +404,8 @@ static void settle(struct world *w)
 		if (!gone &&
 		    (store_pool_given_up(w->r.pool, m) || store_pool_member(w->r.pool, m) != NULL))
 			continue;
-		rig_member_end(&w->r, m);
-		rig_member_new(&w->r, m);
+		fixture_member_end(&w->r, m);
+		fixture_member_new(&w->r, m);
 		WORLD_CHECK(w, store_pool_replace_take(w->r.pool, m, w->r.fault[m]) == 0);
 		do_rebuild(w);
 	}
@@ -413,7 +413,7 @@ static void settle(struct world *w)
 	for (uint64_t i = 0; i < CHUNKS && beyond && !w->clean; i++) {
 		if (see(w, i) != -ENODATA || has_rows(w, i))
 			continue;
-		WORLD_CHECK(w, store_delete(w->r.pool, rig_id(i)) == 0);
+		WORLD_CHECK(w, store_delete(w->r.pool, fixture_id(i)) == 0);
 		now_is(&w->chunks[i], &(struct may_be){0});
 	}
 	if (!w->clean)
@@ -425,7 +425,7 @@ static void settle(struct world *w)
 	/* And without any p of them. */
 	for (uint32_t i = 0; i < w->r.shape.p; i++) {
 		uint32_t m = (uint32_t)rng_below(&w->rng, w->r.shape.members);
-		rig_fault(&w->r, m, STORE_CALL_ALL, -EIO);
+		fixture_fault(&w->r, m, STORE_CALL_ALL, -EIO);
 		w->struck[m] = true;
 	}
 	for (uint64_t i = 0; i < CHUNKS; i++)
@@ -443,25 +443,25 @@ static void do_rot(struct world *w, uint64_t number)
 	if (!w->clean || faulty(w) > 0 || c->n != 1 || !c->states[0].exists)
 		return;
 	w->doing = "rot";
-	bool coded = rig_stat(&w->r, number, 0) == 0;
+	bool coded = fixture_stat(&w->r, number, 0) == 0;
 	uint32_t width = coded ? shape->k + shape->p : shape->p;
 	uint64_t from = coded ? 0 : 4096 + rng_below(&w->rng, 9000);
 	for (uint64_t s = 0; s < 4; s++) {
 		for (uint32_t i = 0; i < shape->p; i++) {
 			uint32_t row = (uint32_t)rng_below(&w->rng, width);
-			uint32_t m = rig_where(&w->r, number, row);
+			uint32_t m = fixture_row_member(&w->r, number, row);
 			struct chunk_id id = {.block = number, .index = coded ? row : COPY + row};
 			int rc = store_mem_flip(w->r.mem[m], id, from + s * PIECE, 3);
 			if (rc == 0 && one_in(w, 2))
-				rig_fault(&w->r, m, STORE_CALL_PUT, -EROFS);
+				fixture_fault(&w->r, m, STORE_CALL_PUT, -EROFS);
 		}
 	}
 	see(w, number);
-	store_scan(w->r.pool, rig_id(number), bad, 4);
+	store_scan(w->r.pool, fixture_id(number), bad, 4);
 	see(w, number);
-	rig_heal(&w->r);
+	fixture_clear_faults(&w->r);
 	see(w, number);
-	int64_t n = store_scan(w->r.pool, rig_id(number), bad, 4);
+	int64_t n = store_scan(w->r.pool, fixture_id(number), bad, 4);
 	if (n != 0)
 		fprintf(stderr, "scan %lld coded %d\n", (long long)n, coded);
 	WORLD_CHECK(w, n == 0);
@@ -542,8 +542,8 @@ static void run_world(void *arg)
 	struct world *w = arg;
 	size_t shape = w->seed % ARRAY_LEN(shapes);
 	rng_init(&w->rng, w->seed);
-	rig_open(&w->r, shapes[shape].place, shapes[shape].members, shapes[shape].k,
-		 shapes[shape].p);
+	fixture_open(&w->r, shapes[shape].place, shapes[shape].members, shapes[shape].k,
+		     shapes[shape].p);
 	w->clean = true;
 	for (uint64_t i = 0; i < CHUNKS; i++)
 		w->chunks[i].n = 1;
@@ -557,10 +557,10 @@ static void run_world(void *arg)
 			settle(w);
 	}
 	settle(w);
-	rig_close(&w->r);
+	fixture_close(&w->r);
 }
 
-static void random_faults_lose_nothing_that_was_acknowledged(void **state)
+static void random_faults_lose_no_acknowledged_change(void **state)
 {
 	(void)state;
 	unsigned long long from = 1, to = 24;
@@ -576,7 +576,7 @@ static void random_faults_lose_nothing_that_was_acknowledged(void **state)
 		struct world *w = calloc(1, sizeof(*w));
 		assert_non_null(w);
 		w->seed = from;
-		rig_in_sim(run_world, w);
+		fixture_in_sim(run_world, w);
 		free(w);
 	}
 }
@@ -584,7 +584,7 @@ static void random_faults_lose_nothing_that_was_acknowledged(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_faults_lose_nothing_that_was_acknowledged),
+		cmocka_unit_test(random_faults_lose_no_acknowledged_change),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

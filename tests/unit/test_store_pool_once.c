@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "pool_rig.h"
+#include "pool_fixture.h"
 #include "rt/rt.h"
 #include "store/fault.h"
 #include "store/mem.h"
@@ -19,142 +19,143 @@
 static void both_fall_behind(void *arg)
 {
 	const bool *copies = arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct store_pool_progress pr;
-	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
-	CHECK_EQ(text_put(r.pool, rig_id(1000), 5, 3000, true, 50000), 0);
-	CHECK_EQ(text_append(r.pool, rig_id(1000), 1, 5, 3000, 2000), 0);
-	uint32_t a = rig_where(&r, 1000, 0), b = rig_where(&r, 1000, 1);
+	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	CHECK_EQ(text_put(r.pool, fixture_id(1000), 5, 3000, true, 50000), 0);
+	CHECK_EQ(text_append(r.pool, fixture_id(1000), 1, 5, 3000, 2000), 0);
+	uint32_t a = fixture_row_member(&r, 1000, 0), b = fixture_row_member(&r, 1000, 1);
 	for (uint32_t turn = 0; turn < 2; turn++) {
 		uint32_t m = turn == 0 ? a : b, other = turn == 0 ? b : a;
 		uint64_t n = 500UL * turn;
-		while (!rig_holds(&r, n, m) || rig_holds(&r, n, other) ||
-		       (*copies && rig_where(&r, n, 0) != m && rig_where(&r, n, 1) != m))
+		while (!fixture_holds(&r, n, m) || fixture_holds(&r, n, other) ||
+		       (*copies && fixture_row_member(&r, n, 0) != m &&
+			fixture_row_member(&r, n, 1) != m))
 			n++;
 		if (*copies)
-			CHECK_EQ(text_put(r.pool, rig_id(n), 9, 1000, true, 5000), 0);
-		rig_fault(&r, m, STORE_CALL_ALL, -EROFS);
+			CHECK_EQ(text_put(r.pool, fixture_id(n), 9, 1000, true, 5000), 0);
+		fixture_fault(&r, m, STORE_CALL_ALL, -EROFS);
 		if (*copies)
-			CHECK_EQ(store_delete(r.pool, rig_id(n)), 0);
+			CHECK_EQ(store_delete(r.pool, fixture_id(n)), 0);
 		else
-			CHECK_EQ(text_put(r.pool, rig_id(n), 9, 1000, false, 0), 0);
-		rig_heal(&r);
+			CHECK_EQ(text_put(r.pool, fixture_id(n), 9, 1000, false, 0), 0);
+		fixture_clear_faults(&r);
 	}
 	CHECK_EQ(store_pool_behind_count(r.pool), *copies ? 2 : 0);
 	CHECK(store_pool_rebuild_due(r.pool));
-	CHECK_EQ(text_get(r.pool, rig_id(1000), 5, 0, 5000, 0), 0);
+	CHECK_EQ(text_get(r.pool, fixture_id(1000), 5, 0, 5000, 0), 0);
 	/* The one that fell behind first may not know. */
-	rig_fault(&r, b, STORE_CALL_ALL, -EIO);
+	fixture_fault(&r, b, STORE_CALL_ALL, -EIO);
 	struct chunk_stat st;
-	CHECK_EQ(store_stat(r.pool, rig_id(1000), &st), *copies ? -EIO : 0);
-	CHECK_EQ(store_delete(r.pool, rig_id(1000)), *copies ? -EIO : 0);
-	rig_heal(&r);
+	CHECK_EQ(store_stat(r.pool, fixture_id(1000), &st), *copies ? -EIO : 0);
+	CHECK_EQ(store_delete(r.pool, fixture_id(1000)), *copies ? -EIO : 0);
+	fixture_clear_faults(&r);
 	if (!*copies) {
-		rig_close(&r);
+		fixture_close(&r);
 		return;
 	}
 	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), 0);
-	CHECK_EQ(text_get(r.pool, rig_id(1000), 5, 0, 5000, 0), 0);
-	CHECK(rig_stat(&r, 1000, COPY) == 0 && rig_stat(&r, 1000, COPY + 1) == 0);
-	rig_close(&r);
+	CHECK_EQ(text_get(r.pool, fixture_id(1000), 5, 0, 5000, 0), 0);
+	CHECK(fixture_stat(&r, 1000, COPY) == 0 && fixture_stat(&r, 1000, COPY + 1) == 0);
+	fixture_close(&r);
 }
 
-static void an_open_chunk_stays_when_all_its_members_fall_behind(void **state)
+static void an_open_chunk_is_readable_when_all_its_members_fell_behind(void **state)
 {
 	(void)state;
 	bool copies = true, rows = false;
-	rig_in_sim(both_fall_behind, &copies);
-	rig_in_sim(both_fall_behind, &rows);
+	fixture_in_sim(both_fall_behind, &copies);
+	fixture_in_sim(both_fall_behind, &rows);
 }
 
 static void scan_with_puts_refused(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct store_range bad[4];
-	rig_open(&r, PLACE_CLUSTERED, 4, 3, 1);
-	CHECK_EQ(text_put(r.pool, rig_id(7), 3, 240000, false, 0), 0);
-	uint32_t a = rig_where(&r, 7, 0), b = rig_where(&r, 7, 1);
+	fixture_open(&r, PLACE_CLUSTERED, 4, 3, 1);
+	CHECK_EQ(text_put(r.pool, fixture_id(7), 3, 240000, false, 0), 0);
+	uint32_t a = fixture_row_member(&r, 7, 0), b = fixture_row_member(&r, 7, 1);
 	CHECK_EQ(store_mem_flip(r.mem[a], (struct chunk_id){.block = 7, .index = 0}, 100, 1), 0);
 	CHECK_EQ(store_mem_flip(r.mem[b], (struct chunk_id){.block = 7, .index = 1}, 2 * PIECE + 5,
 				1),
 		 0);
-	CHECK_EQ(text_get(r.pool, rig_id(7), 3, 0, 240000, 0), 0);
-	rig_fault(&r, a, STORE_CALL_PUT, -EROFS);
-	rig_fault(&r, b, STORE_CALL_PUT, -ENOSPC);
-	CHECK(store_scan(r.pool, rig_id(7), bad, 4) < 0);
-	CHECK_EQ(text_get(r.pool, rig_id(7), 3, 0, 240000, 0), 0);
-	rig_heal(&r);
-	CHECK_EQ(text_get(r.pool, rig_id(7), 3, 0, 240000, 0), 0);
-	CHECK_EQ(store_scan(r.pool, rig_id(7), bad, 4), 0);
-	rig_fault(&r, rig_where(&r, 7, 2), STORE_CALL_ALL, -EIO);
-	CHECK_EQ(text_get(r.pool, rig_id(7), 3, 0, 240000, 0), 0);
-	rig_heal(&r);
+	CHECK_EQ(text_get(r.pool, fixture_id(7), 3, 0, 240000, 0), 0);
+	fixture_fault(&r, a, STORE_CALL_PUT, -EROFS);
+	fixture_fault(&r, b, STORE_CALL_PUT, -ENOSPC);
+	CHECK(store_scan(r.pool, fixture_id(7), bad, 4) < 0);
+	CHECK_EQ(text_get(r.pool, fixture_id(7), 3, 0, 240000, 0), 0);
+	fixture_clear_faults(&r);
+	CHECK_EQ(text_get(r.pool, fixture_id(7), 3, 0, 240000, 0), 0);
+	CHECK_EQ(store_scan(r.pool, fixture_id(7), bad, 4), 0);
+	fixture_fault(&r, fixture_row_member(&r, 7, 2), STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_get(r.pool, fixture_id(7), 3, 0, 240000, 0), 0);
+	fixture_clear_faults(&r);
 	/* Copies: the damaged one is made anew from the other. */
-	CHECK_EQ(text_put(r.pool, rig_id(8), 4, 40000, true, 90000), 0);
-	a = rig_where(&r, 8, 0);
-	b = rig_where(&r, 8, 1);
+	CHECK_EQ(text_put(r.pool, fixture_id(8), 4, 40000, true, 90000), 0);
+	a = fixture_row_member(&r, 8, 0);
+	b = fixture_row_member(&r, 8, 1);
 	CHECK_EQ(store_mem_flip(r.mem[a], (struct chunk_id){.block = 8, .index = COPY}, 20000, 1),
 		 0);
-	rig_fault(&r, a, STORE_CALL_PUT, -EROFS);
-	store_scan(r.pool, rig_id(8), bad, 4);
-	CHECK_EQ(text_get(r.pool, rig_id(8), 4, 0, 40000, 0), 0);
-	rig_heal(&r);
-	CHECK_EQ(store_scan(r.pool, rig_id(8), bad, 4), 0);
+	fixture_fault(&r, a, STORE_CALL_PUT, -EROFS);
+	store_scan(r.pool, fixture_id(8), bad, 4);
+	CHECK_EQ(text_get(r.pool, fixture_id(8), 4, 0, 40000, 0), 0);
+	fixture_clear_faults(&r);
+	CHECK_EQ(store_scan(r.pool, fixture_id(8), bad, 4), 0);
 	struct store_pool_progress pr;
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
-	rig_fault(&r, b, STORE_CALL_ALL, -EIO);
-	CHECK_EQ(text_get(r.pool, rig_id(8), 4, 0, 40000, 0), 0);
-	rig_close(&r);
+	fixture_fault(&r, b, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_get(r.pool, fixture_id(8), 4, 0, 40000, 0), 0);
+	fixture_close(&r);
 }
 
-static void a_scan_that_cannot_heal_destroys_nothing(void **state)
+static void a_scan_that_cannot_repair_deletes_nothing(void **state)
 {
 	(void)state;
-	rig_in_sim(scan_with_puts_refused, NULL);
+	fixture_in_sim(scan_with_puts_refused, NULL);
 }
 
 static void put_over_lost(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct chunk_stat st;
-	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
-	CHECK_EQ(text_put(r.pool, rig_id(7), 3, 60000, false, 0), 0);
-	rig_fault(&r, rig_where(&r, 7, 0), STORE_CALL_ALL, -EIO);
-	rig_fault(&r, rig_where(&r, 7, 3), STORE_CALL_ALL, -EIO);
-	CHECK_EQ(store_stat(r.pool, rig_id(7), &st), -ENODATA);
-	CHECK_EQ(text_put(r.pool, rig_id(7), 4, 60000, false, 0), -EEXIST);
-	CHECK_EQ(text_put(r.pool, rig_id(7), 4, 600, true, 1000), -EEXIST);
-	rig_heal(&r);
-	CHECK_EQ(text_get(r.pool, rig_id(7), 3, 0, 60000, 0), 0);
+	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	CHECK_EQ(text_put(r.pool, fixture_id(7), 3, 60000, false, 0), 0);
+	fixture_fault(&r, fixture_row_member(&r, 7, 0), STORE_CALL_ALL, -EIO);
+	fixture_fault(&r, fixture_row_member(&r, 7, 3), STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_stat(r.pool, fixture_id(7), &st), -ENODATA);
+	CHECK_EQ(text_put(r.pool, fixture_id(7), 4, 60000, false, 0), -EEXIST);
+	CHECK_EQ(text_put(r.pool, fixture_id(7), 4, 600, true, 1000), -EEXIST);
+	fixture_clear_faults(&r);
+	CHECK_EQ(text_get(r.pool, fixture_id(7), 3, 0, 60000, 0), 0);
 	/* Of an open one nobody knows while its members are down: it is not put over either. */
-	CHECK_EQ(text_put(r.pool, rig_id(9), 3, 600, true, 1000), 0);
-	rig_fault(&r, rig_where(&r, 9, 0), STORE_CALL_ALL, -EIO);
-	rig_fault(&r, rig_where(&r, 9, 1), STORE_CALL_ALL, -EIO);
-	CHECK_EQ(text_put(r.pool, rig_id(9), 4, 60000, false, 0), -EIO);
-	CHECK_EQ(store_delete(r.pool, rig_id(9)), -EIO);
-	rig_heal(&r);
-	CHECK_EQ(text_get(r.pool, rig_id(9), 3, 0, 600, 0), 0);
-	rig_close(&r);
+	CHECK_EQ(text_put(r.pool, fixture_id(9), 3, 600, true, 1000), 0);
+	fixture_fault(&r, fixture_row_member(&r, 9, 0), STORE_CALL_ALL, -EIO);
+	fixture_fault(&r, fixture_row_member(&r, 9, 1), STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_put(r.pool, fixture_id(9), 4, 60000, false, 0), -EIO);
+	CHECK_EQ(store_delete(r.pool, fixture_id(9)), -EIO);
+	fixture_clear_faults(&r);
+	CHECK_EQ(text_get(r.pool, fixture_id(9), 3, 0, 600, 0), 0);
+	fixture_close(&r);
 }
 
-static void what_is_lost_for_now_is_not_put_over(void **state)
+static void a_chunk_that_may_return_is_not_replaced_by_a_put(void **state)
 {
 	(void)state;
-	rig_in_sim(put_over_lost, NULL);
+	fixture_in_sim(put_over_lost, NULL);
 }
 
 static void rebuild_unlisted(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct store_pool_progress pr;
-	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
 	for (uint64_t i = 0; i < 60; i++)
-		CHECK_EQ(text_put(r.pool, rig_id(i), i, 2000, false, 0), 0);
+		CHECK_EQ(text_put(r.pool, fixture_id(i), i, 2000, false, 0), 0);
 	CHECK_EQ(store_pool_give_up(r.pool, 5), 0);
-	rig_fault(&r, 0, STORE_CALL_LIST, -EIO);
+	fixture_fault(&r, 0, STORE_CALL_LIST, -EIO);
 	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), -EIO);
 	CHECK(pr.failed > 0 && store_pool_rebuild_due(r.pool));
 	/* One can be passed over: others name its chunks. Of two, some have no other. */
@@ -162,120 +163,120 @@ static void rebuild_unlisted(void *arg)
 		struct store_cursor at = {0};
 		struct chunk_id ids[7];
 		int64_t n, all = 0;
-		rig_fault(&r, unlisted - 1, STORE_CALL_LIST, -EIO);
+		fixture_fault(&r, unlisted - 1, STORE_CALL_LIST, -EIO);
 		while ((n = store_list(r.pool, &at, ids, ARRAY_LEN(ids))) > 0)
 			all += n;
 		CHECK_EQ(n, unlisted == 1 ? 0 : -EIO);
 		CHECK_EQ(all, 60);
 	}
-	rig_heal(&r);
+	fixture_clear_faults(&r);
 	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), 0);
 	CHECK(!store_pool_rebuild_due(r.pool));
 	for (uint64_t i = 0; i < 60; i++)
 		for (uint32_t row = 0; row < 4; row++)
-			CHECK_EQ(rig_stat(&r, i, row), 0);
-	rig_close(&r);
+			CHECK_EQ(fixture_stat(&r, i, row), 0);
+	fixture_close(&r);
 }
 
-static void a_rebuild_that_could_not_list_a_member_is_not_done(void **state)
+static void a_rebuild_that_could_not_list_a_member_is_incomplete(void **state)
 {
 	(void)state;
-	rig_in_sim(rebuild_unlisted, NULL);
+	fixture_in_sim(rebuild_unlisted, NULL);
 }
 
 static void records_twice(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct chunk_stat st;
-	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
 	uint64_t n = 0;
-	while (rig_where(&r, n, 0) != 0)
+	while (fixture_row_member(&r, n, 0) != 0)
 		n++;
-	uint32_t other = rig_where(&r, n, 1);
-	CHECK_EQ(text_put(r.pool, rig_id(n), 3, 2000, true, 5000), 0);
+	uint32_t other = fixture_row_member(&r, n, 1);
+	CHECK_EQ(text_put(r.pool, fixture_id(n), 3, 2000, true, 5000), 0);
 	/* Only member 0 takes the record, and not that it does not count. */
 	for (uint32_t m = 1; m < 6; m++)
-		rig_fault(&r, m, STORE_CALL_PUT, -EIO);
-	rig_fault(&r, 0, STORE_CALL_PUT, 0);
+		fixture_fault(&r, m, STORE_CALL_PUT, -EIO);
+	fixture_fault(&r, 0, STORE_CALL_PUT, 0);
 	struct store_fault once = {
 		.calls = STORE_CALL_PUT, .nth = 2, .from_there = true, .rc = -EIO};
 	store_fault_set(r.fault[0], &once);
 	CHECK_EQ(store_pool_give_up(r.pool, other == 4 ? 3 : 4), -EIO);
-	rig_heal(&r);
-	rig_fault(&r, 0, STORE_CALL_ALL, -EIO);
-	CHECK_EQ(store_delete(r.pool, rig_id(n)), 0);
+	fixture_clear_faults(&r);
+	fixture_fault(&r, 0, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_delete(r.pool, fixture_id(n)), 0);
 	CHECK_EQ(store_pool_behind_count(r.pool), 1);
-	rig_heal(&r);
-	CHECK_EQ(rig_reopen(&r), 0);
+	fixture_clear_faults(&r);
+	CHECK_EQ(fixture_reopen(&r), 0);
 	CHECK_EQ(store_pool_behind_count(r.pool), 1);
 	CHECK(!store_pool_given_up(r.pool, 4) && !store_pool_given_up(r.pool, 3));
-	rig_fault(&r, other, STORE_CALL_ALL, -EIO);
-	CHECK(store_stat(r.pool, rig_id(n), &st) != 0);
-	rig_heal(&r);
+	fixture_fault(&r, other, STORE_CALL_ALL, -EIO);
+	CHECK(store_stat(r.pool, fixture_id(n), &st) != 0);
+	fixture_clear_faults(&r);
 	/* With half of the members and less nobody knows what the last record is. */
 	for (uint32_t m = 0; m < 4; m++)
-		rig_fault(&r, m, STORE_CALL_ALL, -EIO);
-	CHECK_EQ(rig_reopen(&r), -ENODATA);
-	rig_fault(&r, 0, 0, 0);
+		fixture_fault(&r, m, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(fixture_reopen(&r), -ENODATA);
+	fixture_fault(&r, 0, 0, 0);
 	CHECK_EQ(store_pool_open_take(&r.shape, r.fault, &r.pool), 0);
-	rig_close(&r);
+	fixture_close(&r);
 }
 
-static void a_record_that_too_few_took_never_counts(void **state)
+static void a_record_without_quorum_is_never_used(void **state)
 {
 	(void)state;
-	rig_in_sim(records_twice, NULL);
+	fixture_in_sim(records_twice, NULL);
 }
 
 static void old_disk_back(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct store_pool_progress pr;
-	rig_open(&r, PLACE_CLUSTERED, 4, 3, 1);
-	CHECK_EQ(text_put(r.pool, rig_id(1), 1, 50000, false, 0), 0);
+	fixture_open(&r, PLACE_CLUSTERED, 4, 3, 1);
+	CHECK_EQ(text_put(r.pool, fixture_id(1), 1, 50000, false, 0), 0);
 	struct store *old_fault = r.fault[2], *old_mem = r.mem[2];
 	CHECK_EQ(store_pool_give_up(r.pool, 2), 0);
-	rig_member_new(&r, 2);
+	fixture_member_new(&r, 2);
 	struct store *fresh_fault = r.fault[2], *fresh_mem = r.mem[2];
 	/* A store that cannot take the record takes no place, and is as empty as before. */
-	rig_fault(&r, 2, STORE_CALL_PUT, -EROFS);
+	fixture_fault(&r, 2, STORE_CALL_PUT, -EROFS);
 	CHECK_EQ(store_pool_replace_take(r.pool, 2, fresh_fault), -EROFS);
-	rig_fault(&r, 2, 0, 0);
+	fixture_fault(&r, 2, 0, 0);
 	for (uint32_t m = 0; m < 4; m++)
 		if (m != 2)
-			rig_fault(&r, m, STORE_CALL_PUT, -EROFS);
+			fixture_fault(&r, m, STORE_CALL_PUT, -EROFS);
 	CHECK_EQ(store_pool_replace_take(r.pool, 2, fresh_fault), -EROFS);
-	rig_heal(&r);
+	fixture_clear_faults(&r);
 	struct store_pool_place is;
 	CHECK_EQ(store_pool_identify(fresh_mem, &is), -ENOENT);
 	CHECK_EQ(store_pool_replace_take(r.pool, 2, fresh_fault), 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
 	r.fault[2] = old_fault;
 	r.mem[2] = old_mem;
-	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK_EQ(fixture_reopen(&r), 0);
 	CHECK(store_pool_member(r.pool, 2) == NULL);
-	CHECK_EQ(text_get(r.pool, rig_id(1), 1, 0, 50000, 0), 0);
-	rig_member_end(&r, 2);
+	CHECK_EQ(text_get(r.pool, fixture_id(1), 1, 0, 50000, 0), 0);
+	fixture_member_end(&r, 2);
 	r.fault[2] = fresh_fault;
 	r.mem[2] = fresh_mem;
-	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK_EQ(fixture_reopen(&r), 0);
 	CHECK(store_pool_member(r.pool, 2) != NULL);
-	rig_close(&r);
+	fixture_close(&r);
 }
 
-static void a_disk_that_was_replaced_does_not_come_back(void **state)
+static void a_replaced_store_cannot_return(void **state)
 {
 	(void)state;
-	rig_in_sim(old_disk_back, NULL);
+	fixture_in_sim(old_disk_back, NULL);
 }
 
 #define OLD_BYTES (5 * MIB) /* two windows of a read, and its last stripe is not full */
 #define NEW_BYTES (6 * MIB)
 
 struct renewal {
-	struct rig *r;
+	struct pool_fixture *r;
 	const char *what;
 	struct store_fault deleting; /* of all members */
 	struct store_fault reading;  /* of those with the first slow_rows rows */
@@ -286,8 +287,8 @@ struct renewal {
 static void renew(void *arg)
 {
 	struct renewal *n = arg;
-	CHECK_EQ(store_delete(n->r->pool, rig_id(7)), 0);
-	CHECK_EQ(text_put(n->r->pool, rig_id(7), 4, NEW_BYTES, false, 0), 0);
+	CHECK_EQ(store_delete(n->r->pool, fixture_id(7)), 0);
+	CHECK_EQ(text_put(n->r->pool, fixture_id(7), 4, NEW_BYTES, false, 0), 0);
 }
 
 static void read_in_between(void *arg)
@@ -295,11 +296,11 @@ static void read_in_between(void *arg)
 	struct renewal *n = arg;
 	static const uint8_t no_label[STORE_LABEL_BYTES];
 	struct chunk_stat st;
-	struct rig r;
+	struct pool_fixture r;
 	struct rt_fiber *f;
-	rig_open(&r, PLACE_CLUSTERED, 4, 3, 1);
+	fixture_open(&r, PLACE_CLUSTERED, 4, 3, 1);
 	n->r = &r;
-	CHECK_EQ(text_put(r.pool, rig_id(7), 3, OLD_BYTES, false, 0), 0);
+	CHECK_EQ(text_put(r.pool, fixture_id(7), 3, OLD_BYTES, false, 0), 0);
 	for (uint32_t m = 0; m < 4; m++)
 		store_fault_set(r.fault[m], &n->deleting);
 	CHECK_EQ(rt_spawn(&f, "renew", renew, n), 0);
@@ -307,20 +308,20 @@ static void read_in_between(void *arg)
 	if (n->deleting.nth > 0)
 		CHECK_EQ(rt_sleep_ns(NS_PER_S / 2), 0);
 	for (uint32_t row = 0; row < n->slow_rows; row++)
-		store_fault_set(r.fault[rig_where(&r, 7, row)], &n->reading);
+		store_fault_set(r.fault[fixture_row_member(&r, 7, row)], &n->reading);
 	if (n->text == 0) {
-		CHECK_EQ(store_stat(r.pool, rig_id(7), &st), 0);
+		CHECK_EQ(store_stat(r.pool, fixture_id(7), &st), 0);
 		CHECK(memcmp(st.label, no_label, sizeof(no_label)) == 0);
 	} else {
-		CHECK_EQ(text_get(r.pool, rig_id(7), n->text, 0, OLD_BYTES, 0), 0);
+		CHECK_EQ(text_get(r.pool, fixture_id(7), n->text, 0, OLD_BYTES, 0), 0);
 	}
 	rt_join(f);
-	rig_heal(&r);
-	CHECK_EQ(text_get(r.pool, rig_id(7), 4, 0, NEW_BYTES, 0), 0);
-	rig_close(&r);
+	fixture_clear_faults(&r);
+	CHECK_EQ(text_get(r.pool, fixture_id(7), 4, 0, NEW_BYTES, 0), 0);
+	fixture_close(&r);
 }
 
-static void a_read_never_mixes_a_chunk_with_the_one_put_in_its_place(void **state)
+static void a_read_never_mixes_an_old_and_a_new_chunk(void **state)
 {
 	(void)state;
 	const struct store_fault slow_delete = {
@@ -343,118 +344,119 @@ static void a_read_never_mixes_a_chunk_with_the_one_put_in_its_place(void **stat
 	};
 	for (size_t i = 0; i < ARRAY_LEN(renewals); i++) {
 		print_message("  %s\n", renewals[i].what);
-		rig_in_sim(read_in_between, &renewals[i]);
+		fixture_in_sim(read_in_between, &renewals[i]);
 	}
 }
 
 static void put_that_fails(void *arg)
 {
-	struct rig *r = arg;
-	CHECK_EQ(text_put(r->pool, rig_id(7), 3, OLD_BYTES, false, 0), -EIO);
+	struct pool_fixture *r = arg;
+	CHECK_EQ(text_put(r->pool, fixture_id(7), 3, OLD_BYTES, false, 0), -EIO);
 }
 
 static void put_after_failure(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct rt_fiber *f;
 	const struct store_fault answer_lost = {
 		.calls = STORE_CALL_PUT, .nth = 1, .rc = -EIO, .after = true};
 	const struct store_fault slow_delete = {
 		.calls = STORE_CALL_DELETE, .nth = 1, .delay_ns = NS_PER_S};
-	rig_open(&r, PLACE_CLUSTERED, 5, 3, 2);
+	fixture_open(&r, PLACE_CLUSTERED, 5, 3, 2);
 	for (uint32_t row = 0; row < 5; row++)
-		store_fault_set(r.fault[rig_where(&r, 7, row)],
+		store_fault_set(r.fault[fixture_row_member(&r, 7, row)],
 				row < 3 ? &slow_delete : &answer_lost);
 	CHECK_EQ(rt_spawn(&f, "put", put_that_fails, &r), 0);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S / 2), 0);
-	(void)text_get(r.pool, rig_id(7), 3, 0, OLD_BYTES, 0);
+	(void)text_get(r.pool, fixture_id(7), 3, 0, OLD_BYTES, 0);
 	rt_join(f);
-	CHECK_EQ(text_put(r.pool, rig_id(7), 4, NEW_BYTES, false, 0), 0);
-	CHECK_EQ(text_get(r.pool, rig_id(7), 4, 0, NEW_BYTES, 0), 0);
-	rig_close(&r);
+	CHECK_EQ(text_put(r.pool, fixture_id(7), 4, NEW_BYTES, false, 0), 0);
+	CHECK_EQ(text_get(r.pool, fixture_id(7), 4, 0, NEW_BYTES, 0), 0);
+	fixture_close(&r);
 }
 
-static void nothing_is_remembered_of_a_put_that_failed(void **state)
+static void a_failed_put_leaves_no_cached_head(void **state)
 {
 	(void)state;
-	rig_in_sim(put_after_failure, NULL);
+	fixture_in_sim(put_after_failure, NULL);
 }
 
-static void all_is_there(struct rig *r, uint64_t n)
+static void all_is_there(struct pool_fixture *r, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++)
-		CHECK_EQ(text_get(r->pool, rig_id(i), i, 0, 2000, 0), 0);
+		CHECK_EQ(text_get(r->pool, fixture_id(i), i, 0, 2000, 0), 0);
 }
 
 static void rot_in_records(void *arg)
 {
 	(void)arg;
 	enum { N = 40, ROTTEN = 2 };
-	struct rig r;
+	struct pool_fixture r;
 	struct store_pool_progress pr;
-	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
 	for (uint64_t i = 0; i < N; i++)
-		CHECK_EQ(text_put(r.pool, rig_id(i), i, 2000, i % 4 == 0, 3000), 0);
+		CHECK_EQ(text_put(r.pool, fixture_id(i), i, 2000, i % 4 == 0, 3000), 0);
 	/* Of all, while the pool is open: it knows what they should be. */
 	for (uint32_t m = 0; m < 6; m++) {
 		text_over_records(r.fault[m]);
 		CHECK_EQ(store_pool_record_repair(r.pool, m), 0);
 	}
-	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK_EQ(fixture_reopen(&r), 0);
 	for (uint32_t m = 0; m < 6; m++)
 		CHECK(store_pool_member(r.pool, m) != NULL);
 	/* Of one, before the pool is opened. */
 	text_over_records(r.fault[ROTTEN]);
-	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK_EQ(fixture_reopen(&r), 0);
 	CHECK(store_pool_member(r.pool, ROTTEN) == NULL);
 	CHECK_EQ(store_pool_record_repair(r.pool, ROTTEN), -ENODEV);
 	all_is_there(&r, N);
-	CHECK_EQ(store_delete(r.pool, rig_id(0)), 0);
-	CHECK_EQ(text_put(r.pool, rig_id(0), 0, 2000, true, 3000), 0);
+	CHECK_EQ(store_delete(r.pool, fixture_id(0)), 0);
+	CHECK_EQ(text_put(r.pool, fixture_id(0), 0, 2000, true, 3000), 0);
 	CHECK_EQ(store_pool_return_take(r.pool, ROTTEN, r.fault[ROTTEN]), 0);
 	CHECK_EQ(store_pool_record_repair(r.pool, ROTTEN), 0);
 	all_is_there(&r, N);
 	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), 0);
 	CHECK(!store_pool_rebuild_due(r.pool));
-	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK_EQ(fixture_reopen(&r), 0);
 	CHECK(store_pool_member(r.pool, ROTTEN) != NULL);
 	all_is_there(&r, N);
 	/* It may be one whose place another has taken. */
 	CHECK_EQ(store_pool_give_up(r.pool, ROTTEN), 0);
 	CHECK_EQ(store_pool_return_take(r.pool, ROTTEN, r.fault[ROTTEN]), 0);
 	text_over_records(r.fault[ROTTEN]);
-	CHECK_EQ(rig_reopen(&r), 0);
+	CHECK_EQ(fixture_reopen(&r), 0);
 	CHECK_EQ(store_pool_return_take(r.pool, ROTTEN, r.fault[ROTTEN]), -EBADMSG);
 	all_is_there(&r, N);
-	rig_close(&r);
+	fixture_close(&r);
 }
 
-static void rot_in_records_of_a_pool_is_mended(void **state)
+static void damaged_pool_records_are_rewritten(void **state)
 {
 	(void)state;
-	rig_in_sim(rot_in_records, NULL);
+	fixture_in_sim(rot_in_records, NULL);
 }
 
 static void lose_open(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct store_pool_progress pr;
 	struct chunk_stat st;
-	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
-	CHECK_EQ(text_put(r.pool, rig_id(1), 1, 5000, true, 9000), 0);
+	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	CHECK_EQ(text_put(r.pool, fixture_id(1), 1, 5000, true, 9000), 0);
 	uint64_t n = 2;
-	uint32_t a = rig_where(&r, 1, 0), b = rig_where(&r, 1, 1);
-	while ((rig_where(&r, n, 0) != a && rig_where(&r, n, 1) != a) || rig_holds(&r, n, b))
+	uint32_t a = fixture_row_member(&r, 1, 0), b = fixture_row_member(&r, 1, 1);
+	while ((fixture_row_member(&r, n, 0) != a && fixture_row_member(&r, n, 1) != a) ||
+	       fixture_holds(&r, n, b))
 		n++;
-	CHECK_EQ(text_put(r.pool, rig_id(n), 1, 5000, true, 9000), 0);
-	rig_fault(&r, a, STORE_CALL_ALL, -EIO);
-	CHECK_EQ(store_delete(r.pool, rig_id(n)), 0);
-	rig_heal(&r);
+	CHECK_EQ(text_put(r.pool, fixture_id(n), 1, 5000, true, 9000), 0);
+	fixture_fault(&r, a, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_delete(r.pool, fixture_id(n)), 0);
+	fixture_clear_faults(&r);
 	/* What is left is on a member that is behind. */
 	CHECK_EQ(store_pool_give_up(r.pool, b), 0);
-	CHECK_EQ(store_stat(r.pool, rig_id(1), &st), -ENODATA);
+	CHECK_EQ(store_stat(r.pool, fixture_id(1), &st), -ENODATA);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), -ENODATA);
 	CHECK_EQ(pr.lost, 1);
 	struct store_cursor at = {0};
@@ -462,19 +464,19 @@ static void lose_open(void *arg)
 	CHECK_EQ(store_pool_losses(r.pool, &at, losses, ARRAY_LEN(losses)), 1);
 	CHECK(losses[0].open && losses[0].id.block == 1);
 	CHECK_EQ(store_pool_losses(r.pool, &at, losses, ARRAY_LEN(losses)), 0);
-	rig_close(&r);
+	fixture_close(&r);
 }
 
 static void an_open_chunk_that_is_lost_is_listed(void **state)
 {
 	(void)state;
-	rig_in_sim(lose_open, NULL);
+	fixture_in_sim(lose_open, NULL);
 }
 
 /* --- changes that meet changes of the record ---------------------------------------------------- */
 
 struct call {
-	struct rig *r;
+	struct pool_fixture *r;
 	uint64_t number;
 	bool remove; /* else append */
 	int rc;
@@ -483,8 +485,8 @@ struct call {
 static void change_fiber(void *arg)
 {
 	struct call *c = arg;
-	c->rc = c->remove ? store_delete(c->r->pool, rig_id(c->number))
-			  : text_append(c->r->pool, rig_id(c->number), 1, 5, 3000, 2000);
+	c->rc = c->remove ? store_delete(c->r->pool, fixture_id(c->number))
+			  : text_append(c->r->pool, fixture_id(c->number), 1, 5, 3000, 2000);
 }
 
 static void rebuild_fiber(void *arg)
@@ -495,53 +497,54 @@ static void rebuild_fiber(void *arg)
 }
 
 /* Puts of a member take a while from now on; and until the first of them is under way. */
-static void puts_take_long(struct rig *r, uint32_t m)
+static void puts_take_long(struct pool_fixture *r, uint32_t m)
 {
 	struct store_fault f = {
 		.calls = STORE_CALL_PUT, .nth = 1, .from_there = true, .delay_ns = NS_PER_S};
 	store_fault_set(r->fault[m], &f);
 }
 
-static void put_awaited(struct rig *r, uint32_t m)
+static void put_awaited(struct pool_fixture *r, uint32_t m)
 {
 	while (store_fault_hits(r->fault[m]) == 0)
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
 }
 
-static uint32_t member_without(struct rig *r, uint64_t number)
+static uint32_t member_without(struct pool_fixture *r, uint64_t number)
 {
 	uint32_t m = 0;
-	while (rig_holds(r, number, m))
+	while (fixture_holds(r, number, m))
 		m++;
 	return m;
 }
 
 /* A member misses the delete of an open chunk, or a row of a new one. */
-static void miss(struct rig *r, uint32_t m, uint64_t number, bool copies)
+static void miss(struct pool_fixture *r, uint32_t m, uint64_t number, bool copies)
 {
-	rig_fault(r, m, copies ? STORE_CALL_DELETE : STORE_CALL_PUT, -EIO);
+	fixture_fault(r, m, copies ? STORE_CALL_DELETE : STORE_CALL_PUT, -EIO);
 	if (copies)
-		CHECK_EQ(store_delete(r->pool, rig_id(number)), 0);
+		CHECK_EQ(store_delete(r->pool, fixture_id(number)), 0);
 	else
-		CHECK_EQ(text_put(r->pool, rig_id(number), 9, 1000, false, 0), 0);
+		CHECK_EQ(text_put(r->pool, fixture_id(number), 9, 1000, false, 0), 0);
 }
 
 /* The second time while the record comes to say that it has what it missed the first time. */
 static void miss_while_cleared(void *arg)
 {
 	const bool *copies = arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct rt_group g;
 	struct chunk_stat st;
-	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
-	uint32_t a = rig_where(&r, 1, 0), b = rig_where(&r, 1, 1), away = member_without(&r, 1);
+	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	uint32_t a = fixture_row_member(&r, 1, 0), b = fixture_row_member(&r, 1, 1),
+		 away = member_without(&r, 1);
 	uint64_t n = 2;
-	while (rig_where(&r, n, 0) != a || rig_holds(&r, n, away))
+	while (fixture_row_member(&r, n, 0) != a || fixture_holds(&r, n, away))
 		n++;
 	for (uint64_t c = 1; *copies && c <= n; c += n - 1)
-		CHECK_EQ(text_put(r.pool, rig_id(c), 9, 1000, true, 5000), 0);
+		CHECK_EQ(text_put(r.pool, fixture_id(c), 9, 1000, true, 5000), 0);
 	miss(&r, a, n, *copies);
-	rig_heal(&r);
+	fixture_clear_faults(&r);
 	CHECK(store_pool_rebuild_due(r.pool));
 	puts_take_long(&r, away);
 	struct call rebuild = {.r = &r};
@@ -551,28 +554,28 @@ static void miss_while_cleared(void *arg)
 	miss(&r, a, 1, *copies);
 	rt_group_join(&g);
 	CHECK_EQ(rebuild.rc, 0);
-	rig_heal(&r);
+	fixture_clear_faults(&r);
 	CHECK(store_pool_rebuild_due(r.pool));
 	CHECK_EQ(store_pool_behind_count(r.pool), *copies);
 	/* What is deleted does not come back. */
-	rig_fault(&r, b, STORE_CALL_ALL, -EIO);
+	fixture_fault(&r, b, STORE_CALL_ALL, -EIO);
 	if (*copies)
-		CHECK_EQ(store_stat(r.pool, rig_id(1), &st), -EIO);
-	rig_close(&r);
+		CHECK_EQ(store_stat(r.pool, fixture_id(1), &st), -EIO);
+	fixture_close(&r);
 }
 
-static void what_is_missed_while_a_rebuild_ends_is_recorded(void **state)
+static void a_change_missed_at_the_end_of_a_rebuild_is_recorded(void **state)
 {
 	(void)state;
 	bool copies = true, rows = false;
-	rig_in_sim(miss_while_cleared, &copies);
-	rig_in_sim(miss_while_cleared, &rows);
+	fixture_in_sim(miss_while_cleared, &copies);
+	fixture_in_sim(miss_while_cleared, &rows);
 }
 
-static bool copy_on(struct rig *r, uint64_t number, uint32_t m)
+static bool copy_on(struct pool_fixture *r, uint64_t number, uint32_t m)
 {
 	for (uint32_t c = 0; c <= r->shape.p; c++)
-		if (rig_where(r, number, c) == m)
+		if (fixture_row_member(r, number, c) == m)
 			return true;
 	return false;
 }
@@ -584,11 +587,12 @@ static bool copy_on(struct rig *r, uint64_t number, uint32_t m)
 static void fall_behind_in_turn(void *arg)
 {
 	const bool *remove = arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct rt_group g;
 	struct call calls[3];
-	rig_open(&r, PLACE_DECLUSTERED, 8, 3, 2);
-	uint32_t of[3] = {rig_where(&r, 1, 0), rig_where(&r, 1, 1), rig_where(&r, 1, 2)};
+	fixture_open(&r, PLACE_DECLUSTERED, 8, 3, 2);
+	uint32_t of[3] = {fixture_row_member(&r, 1, 0), fixture_row_member(&r, 1, 1),
+			  fixture_row_member(&r, 1, 2)};
 	for (uint64_t i = 0, n = 1; i < 3; i++, n++) {
 		/* This one comes last. */
 		while (i < 2 && (!copy_on(&r, n, of[i]) || copy_on(&r, n, of[1 - i]) ||
@@ -596,10 +600,11 @@ static void fall_behind_in_turn(void *arg)
 			n++;
 		calls[i] = (struct call){
 			.r = &r, .number = i < 2 ? n : 1, .remove = *remove == (i == 2)};
-		CHECK_EQ(text_put(r.pool, rig_id(calls[i].number), 5, 3000, true, 50000), 0);
+		CHECK_EQ(text_put(r.pool, fixture_id(calls[i].number), 5, 3000, true, 50000), 0);
 	}
 	for (uint32_t i = 0; i < 3; i++)
-		rig_fault(&r, of[i], calls[i].remove ? STORE_CALL_DELETE : STORE_CALL_APPEND, -EIO);
+		fixture_fault(&r, of[i], calls[i].remove ? STORE_CALL_DELETE : STORE_CALL_APPEND,
+			      -EIO);
 	uint32_t away = 0;
 	while (copy_on(&r, 1, away))
 		away++;
@@ -612,25 +617,25 @@ static void fall_behind_in_turn(void *arg)
 	}
 	CHECK_EQ(store_fault_hits(r.fault[away]), 1);
 	rt_group_join(&g);
-	rig_heal(&r);
+	fixture_clear_faults(&r);
 	CHECK(calls[0].rc == 0 && calls[1].rc == 0);
 	CHECK_EQ(store_pool_behind_count(r.pool), 3);
 	/* So it has not happened. */
 	CHECK_EQ(calls[2].rc, -EIO);
-	CHECK_EQ(text_get(r.pool, rig_id(1), 5, 0, 3000, 0), 0);
-	rig_close(&r);
+	CHECK_EQ(text_get(r.pool, fixture_id(1), 5, 0, 3000, 0), 0);
+	fixture_close(&r);
 }
 
-static void a_change_is_on_a_member_that_is_believed_when_it_is_acknowledged(void **state)
+static void an_acknowledged_change_is_on_an_authoritative_member(void **state)
 {
 	(void)state;
 	bool append = false, remove = true;
-	rig_in_sim(fall_behind_in_turn, &append);
-	rig_in_sim(fall_behind_in_turn, &remove);
+	fixture_in_sim(fall_behind_in_turn, &append);
+	fixture_in_sim(fall_behind_in_turn, &remove);
 }
 
 struct slow_put {
-	struct rig *r;
+	struct pool_fixture *r;
 	bool open;
 	int rc;
 };
@@ -638,60 +643,60 @@ struct slow_put {
 static void slow_put_fiber(void *arg)
 {
 	struct slow_put *put = arg;
-	put->rc = text_put(put->r->pool, rig_id(1), 5, 3000, put->open, 50000);
+	put->rc = text_put(put->r->pool, fixture_id(1), 5, 3000, put->open, 50000);
 }
 
 /* A member that has its part of a new chunk is given up, and all is rebuilt, before others have theirs. */
 static void put_across_rebuild(void *arg)
 {
 	const bool *open = arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct rt_group g;
 	struct store_pool_progress pr;
 	struct store_fault once = {.calls = STORE_CALL_PUT, .nth = 1, .delay_ns = 15 * NS_PER_S};
-	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
 	struct slow_put put = {.r = &r, .open = *open};
-	uint32_t slow = rig_where(&r, 1, 0), part = *open ? COPY + 1 : 1;
+	uint32_t slow = fixture_row_member(&r, 1, 0), part = *open ? COPY + 1 : 1;
 	for (uint32_t row = 0; row < (*open ? 1 : 4); row++)
 		if (row != 1)
-			store_fault_set(r.fault[rig_where(&r, 1, row)], &once);
+			store_fault_set(r.fault[fixture_row_member(&r, 1, row)], &once);
 	rt_group_init(&g);
 	CHECK_EQ(rt_group_spawn(&g, "put", slow_put_fiber, &put), 0);
 	put_awaited(&r, slow);
-	CHECK_EQ(rig_stat(&r, 1, part), 0);
-	CHECK_EQ(store_pool_give_up(r.pool, rig_where(&r, 1, 1)), 0);
+	CHECK_EQ(fixture_stat(&r, 1, part), 0);
+	CHECK_EQ(store_pool_give_up(r.pool, fixture_row_member(&r, 1, 1)), 0);
 	/* It does not wait for ever. */
 	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), -EIO);
-	CHECK(rig_stat(&r, 1, part) != 0 && store_pool_rebuild_due(r.pool));
+	CHECK(fixture_stat(&r, 1, part) != 0 && store_pool_rebuild_due(r.pool));
 	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), 0);
 	rt_group_join(&g);
 	CHECK_EQ(put.rc, 0);
-	CHECK_EQ(rig_stat(&r, 1, part), 0);
-	CHECK_EQ(text_get(r.pool, rig_id(1), 5, 0, 3000, 0), 0);
-	rig_close(&r);
+	CHECK_EQ(fixture_stat(&r, 1, part), 0);
+	CHECK_EQ(text_get(r.pool, fixture_id(1), 5, 0, 3000, 0), 0);
+	fixture_close(&r);
 }
 
-static void a_rebuild_misses_no_chunk_that_is_being_put(void **state)
+static void a_rebuild_includes_chunks_whose_put_is_running(void **state)
 {
 	(void)state;
 	bool open = true, coded = false;
-	rig_in_sim(put_across_rebuild, &open);
-	rig_in_sim(put_across_rebuild, &coded);
+	fixture_in_sim(put_across_rebuild, &open);
+	fixture_in_sim(put_across_rebuild, &coded);
 }
 
 /* Gives up the members of the first two rows of a chunk, and rebuilds. */
-static void give_up_two(struct rig *r, uint64_t number, const uint32_t *members)
+static void give_up_two(struct pool_fixture *r, uint64_t number, const uint32_t *members)
 {
 	struct store_pool_progress pr;
 	for (uint32_t i = 0; i < 2; i++) {
-		CHECK_EQ(rig_where(r, number, i), members[i]);
+		CHECK_EQ(fixture_row_member(r, number, i), members[i]);
 		CHECK_EQ(store_pool_give_up(r->pool, members[i]), 0);
 		CHECK_EQ(store_pool_rebuild(r->pool, 1, &pr), 0);
 	}
 }
 
 struct comeback {
-	struct rig *r;
+	struct pool_fixture *r;
 	uint32_t member;
 	uint32_t after; /* so many chunks were rebuilt */
 };
@@ -709,75 +714,75 @@ static int return_after_work(void *ctx, void (*work)(void *arg), void *arg)
 static void return_in_rebuild(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct store_pool_progress pr;
 	struct chunk_stat st;
-	rig_open(&r, PLACE_DECLUSTERED, 8, 3, 1);
-	uint32_t home[2] = {rig_where(&r, 1, 0), rig_where(&r, 1, 1)};
+	fixture_open(&r, PLACE_DECLUSTERED, 8, 3, 1);
+	uint32_t home[2] = {fixture_row_member(&r, 1, 0), fixture_row_member(&r, 1, 1)};
 	give_up_two(&r, 1, home);
-	CHECK_EQ(text_put(r.pool, rig_id(1), 5, 50000, false, 0), 0);
-	struct store *spare = r.mem[rig_where(&r, 1, 1)];
+	CHECK_EQ(text_put(r.pool, fixture_id(1), 5, 50000, false, 0), 0);
+	struct store *spare = r.mem[fixture_row_member(&r, 1, 1)];
 	/* The first is behind, so that the only chunk is looked at twice. */
 	struct comeback second = {.r = &r, .member = home[1], .after = 2};
 	CHECK_EQ(store_pool_return_take(r.pool, home[0], r.fault[home[0]]), 0);
 	store_pool_set_pace(r.pool, return_after_work, &second);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
 	CHECK_EQ(second.after, 0);
-	CHECK(rig_stat(&r, 1, 0) == 0 && rig_stat(&r, 1, 1) == -ENOENT);
+	CHECK(fixture_stat(&r, 1, 0) == 0 && fixture_stat(&r, 1, 1) == -ENOENT);
 	store_pool_set_pace(r.pool, NULL, NULL);
 	/* So it is still where it was. */
 	CHECK_EQ(store_stat(spare, (struct chunk_id){.block = 1, .index = 1}, &st), 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
-	CHECK_EQ(rig_stat(&r, 1, 1), 0);
+	CHECK_EQ(fixture_stat(&r, 1, 1), 0);
 	CHECK_EQ(store_stat(spare, (struct chunk_id){.block = 1, .index = 1}, &st), -ENOENT);
 	CHECK(!store_pool_rebuild_due(r.pool));
-	rig_close(&r);
+	fixture_close(&r);
 }
 
-static void a_row_stays_until_it_is_where_an_event_sent_it(void **state)
+static void a_row_stays_until_it_is_rebuilt_where_an_event_moved_it(void **state)
 {
 	(void)state;
-	rig_in_sim(return_in_rebuild, NULL);
+	fixture_in_sim(return_in_rebuild, NULL);
 }
 
 /* A member with a chunk that was deleted while it was out comes back when a rebuild has passed it. */
 static void return_behind_the_list(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct store_pool_progress pr;
 	struct chunk_stat st;
 	uint64_t n = 2;
-	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
-	while (rig_where(&r, n, 0) != 0)
+	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	while (fixture_row_member(&r, n, 0) != 0)
 		n++;
-	CHECK_EQ(text_put(r.pool, rig_id(n), 5, 3000, true, 50000), 0);
+	CHECK_EQ(text_put(r.pool, fixture_id(n), 5, 3000, true, 50000), 0);
 	CHECK_EQ(store_pool_give_up(r.pool, 0), 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
-	CHECK_EQ(store_delete(r.pool, rig_id(n)), 0);
-	uint32_t other = rig_where(&r, n, 1);
+	CHECK_EQ(store_delete(r.pool, fixture_id(n)), 0);
+	uint32_t other = fixture_row_member(&r, n, 1);
 	/* There must be something to rebuild. */
-	rig_fault(&r, rig_where(&r, 1, 0), STORE_CALL_PUT, -EIO);
-	CHECK_EQ(text_put(r.pool, rig_id(1), 5, 3000, false, 0), 0);
-	rig_heal(&r);
+	fixture_fault(&r, fixture_row_member(&r, 1, 0), STORE_CALL_PUT, -EIO);
+	CHECK_EQ(text_put(r.pool, fixture_id(1), 5, 3000, false, 0), 0);
+	fixture_clear_faults(&r);
 	struct comeback back = {.r = &r, .member = 0, .after = 1};
 	store_pool_set_pace(r.pool, return_after_work, &back);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
 	CHECK_EQ(back.after, 0);
 	store_pool_set_pace(r.pool, NULL, NULL);
-	CHECK_EQ(rig_stat(&r, n, COPY), 0);
-	rig_fault(&r, other, STORE_CALL_ALL, -EIO);
-	CHECK_EQ(store_stat(r.pool, rig_id(n), &st), -EIO);
-	rig_heal(&r);
+	CHECK_EQ(fixture_stat(&r, n, COPY), 0);
+	fixture_fault(&r, other, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_stat(r.pool, fixture_id(n), &st), -EIO);
+	fixture_clear_faults(&r);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
-	CHECK(rig_stat(&r, n, COPY) == -ENOENT && !store_pool_rebuild_due(r.pool));
-	rig_close(&r);
+	CHECK(fixture_stat(&r, n, COPY) == -ENOENT && !store_pool_rebuild_due(r.pool));
+	fixture_close(&r);
 }
 
-static void a_member_that_returns_in_a_rebuild_is_behind_until_the_next(void **state)
+static void a_member_that_returns_during_a_rebuild_is_behind_until_the_next(void **state)
 {
 	(void)state;
-	rig_in_sim(return_behind_the_list, NULL);
+	fixture_in_sim(return_behind_the_list, NULL);
 }
 
 static void give_up_fiber(void *arg)
@@ -790,50 +795,50 @@ static void give_up_fiber(void *arg)
 static void change_while_given_up(void *arg)
 {
 	(void)arg;
-	struct rig r;
+	struct pool_fixture r;
 	struct rt_group g;
 	struct store_pool_progress pr;
-	rig_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
-	CHECK_EQ(text_put(r.pool, rig_id(1), 5, 3000, true, 50000), 0);
-	struct call give_up = {.r = &r, .number = rig_where(&r, 1, 0)};
+	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
+	CHECK_EQ(text_put(r.pool, fixture_id(1), 5, 3000, true, 50000), 0);
+	struct call give_up = {.r = &r, .number = fixture_row_member(&r, 1, 0)};
 	uint32_t away = member_without(&r, 1);
 	puts_take_long(&r, away);
 	rt_group_init(&g);
 	CHECK_EQ(rt_group_spawn(&g, "give_up", give_up_fiber, &give_up), 0);
 	put_awaited(&r, away);
-	CHECK_EQ(store_delete(r.pool, rig_id(1)), 0);
+	CHECK_EQ(store_delete(r.pool, fixture_id(1)), 0);
 	rt_group_join(&g);
 	CHECK_EQ(give_up.rc, 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
 	CHECK(!store_pool_rebuild_due(r.pool));
-	rig_close(&r);
+	fixture_close(&r);
 }
 
-static void what_a_member_missed_that_is_given_up_is_not_due_for_ever(void **state)
+static void a_given_up_member_is_not_due_for_a_rebuild(void **state)
 {
 	(void)state;
-	rig_in_sim(change_while_given_up, NULL);
+	fixture_in_sim(change_while_given_up, NULL);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_open_chunk_stays_when_all_its_members_fall_behind),
-		cmocka_unit_test(a_scan_that_cannot_heal_destroys_nothing),
-		cmocka_unit_test(what_is_lost_for_now_is_not_put_over),
-		cmocka_unit_test(a_rebuild_that_could_not_list_a_member_is_not_done),
-		cmocka_unit_test(a_record_that_too_few_took_never_counts),
-		cmocka_unit_test(a_disk_that_was_replaced_does_not_come_back),
-		cmocka_unit_test(a_read_never_mixes_a_chunk_with_the_one_put_in_its_place),
-		cmocka_unit_test(nothing_is_remembered_of_a_put_that_failed),
-		cmocka_unit_test(rot_in_records_of_a_pool_is_mended),
+		cmocka_unit_test(an_open_chunk_is_readable_when_all_its_members_fell_behind),
+		cmocka_unit_test(a_scan_that_cannot_repair_deletes_nothing),
+		cmocka_unit_test(a_chunk_that_may_return_is_not_replaced_by_a_put),
+		cmocka_unit_test(a_rebuild_that_could_not_list_a_member_is_incomplete),
+		cmocka_unit_test(a_record_without_quorum_is_never_used),
+		cmocka_unit_test(a_replaced_store_cannot_return),
+		cmocka_unit_test(a_read_never_mixes_an_old_and_a_new_chunk),
+		cmocka_unit_test(a_failed_put_leaves_no_cached_head),
+		cmocka_unit_test(damaged_pool_records_are_rewritten),
 		cmocka_unit_test(an_open_chunk_that_is_lost_is_listed),
-		cmocka_unit_test(what_is_missed_while_a_rebuild_ends_is_recorded),
-		cmocka_unit_test(a_change_is_on_a_member_that_is_believed_when_it_is_acknowledged),
-		cmocka_unit_test(a_rebuild_misses_no_chunk_that_is_being_put),
-		cmocka_unit_test(a_row_stays_until_it_is_where_an_event_sent_it),
-		cmocka_unit_test(a_member_that_returns_in_a_rebuild_is_behind_until_the_next),
-		cmocka_unit_test(what_a_member_missed_that_is_given_up_is_not_due_for_ever),
+		cmocka_unit_test(a_change_missed_at_the_end_of_a_rebuild_is_recorded),
+		cmocka_unit_test(an_acknowledged_change_is_on_an_authoritative_member),
+		cmocka_unit_test(a_rebuild_includes_chunks_whose_put_is_running),
+		cmocka_unit_test(a_row_stays_until_it_is_rebuilt_where_an_event_moved_it),
+		cmocka_unit_test(a_member_that_returns_during_a_rebuild_is_behind_until_the_next),
+		cmocka_unit_test(a_given_up_member_is_not_due_for_a_rebuild),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

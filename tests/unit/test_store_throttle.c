@@ -147,7 +147,7 @@ static void flash_is_as_fast_as_its_model(void **state)
 	}
 }
 
-static void a_deep_queue_helps_an_arm_and_leaves_nobody_behind(void **state)
+static void a_deep_queue_helps_an_arm_and_starves_no_request(void **state)
 {
 	(void)state;
 	struct load l = {.spec = &drive_hdd, .fibers = 1, .requests = 2000, .bytes = 4096};
@@ -218,7 +218,7 @@ static void starve(void *arg)
 	CHECK(w.waited_ns > 100 * NS_PER_MS && w.waited_ns < 800 * NS_PER_MS);
 }
 
-static void a_request_far_away_is_served_in_the_end(void **state)
+static void a_distant_request_is_served_within_the_patience(void **state)
 {
 	(void)state;
 	in_sim(starve, NULL);
@@ -252,7 +252,7 @@ static void give_up(void *arg)
 	CHECK(list_empty(&d.queue) && list_empty(&d.backlog));
 }
 
-static void who_gives_up_waiting_leaves_the_queue(void **state)
+static void a_cancelled_request_leaves_the_queue(void **state)
 {
 	(void)state;
 	in_sim(give_up, NULL);
@@ -336,7 +336,7 @@ static void costs(void *arg)
 	store_close(s);
 }
 
-static void what_does_not_touch_the_medium_costs_nothing(void **state)
+static void stat_and_list_cost_no_device_time(void **state)
 {
 	(void)state;
 	in_sim(costs, NULL);
@@ -385,11 +385,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_drive_with_an_arm_is_as_fast_as_its_model),
 		cmocka_unit_test(flash_is_as_fast_as_its_model),
-		cmocka_unit_test(a_deep_queue_helps_an_arm_and_leaves_nobody_behind),
-		cmocka_unit_test(a_request_far_away_is_served_in_the_end),
-		cmocka_unit_test(who_gives_up_waiting_leaves_the_queue),
+		cmocka_unit_test(a_deep_queue_helps_an_arm_and_starves_no_request),
+		cmocka_unit_test(a_distant_request_is_served_within_the_patience),
+		cmocka_unit_test(a_cancelled_request_leaves_the_queue),
 		cmocka_unit_test(chunks_of_an_emulated_disk_are_read_at_its_speed),
-		cmocka_unit_test(what_does_not_touch_the_medium_costs_nothing),
+		cmocka_unit_test(stat_and_list_cost_no_device_time),
 		cmocka_unit_test(in_real_time_it_is_no_faster_than_the_model),
 		cmocka_unit_test(impossible_drives_are_refused),
 	};

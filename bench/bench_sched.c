@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ./dev bench sched: the disk scheduler over emulated disks, in simulated time, so that the numbers
- * about disks are the same on every machine. Gold reads 64 KiB at random, as it comes; Bronze is 16
- * readers of 8 MiB, or writers whose puts cannot be cut, that ask again when they are answered. The last
- * rows are real time.
+ * ./dev bench sched: the disk scheduler over emulated disks, in simulated time, so that the
+ * numbers about disks are the same on every machine. Gold reads 64 KiB at random offsets at a
+ * fixed rate. Bronze is 16 readers of 8 MiB, or writers whose puts cannot be split, each with one
+ * request at a time. The last rows are measured in real time.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,9 +24,9 @@ struct scene {
 	const struct drive_spec *spec;
 	double gold_per_s;
 	uint64_t seconds;
-	double p99_target; /* times that of Gold alone; 0: for information */
+	double p99_target; /* multiple of the latency of Gold alone; 0: for information only */
 	double bronze_target;
-	bool whole; /* Bronze writes, and in one piece */
+	bool whole; /* Bronze writes, in requests that are not split */
 };
 
 enum how { ALONE, UNSCHEDULED, SCHEDULED };
@@ -130,7 +130,7 @@ static double now_ns(void)
 	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
-/* Four requests of each group wait at any time, while one at a time is at the disk. */
+/* Each group has four waiting requests at any time; the disk serves one at a time. */
 static void cost_run(void *arg)
 {
 	static struct asker askers[64 * 4];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ./dev bench store [DIRECTORY [PART]]: a disk beside fio doing the same on the same filesystem, in turns; a
- * disk with a million chunks; and how fast pools rebuild, in simulated time. Needs 4 GiB below DIRECTORY
- * (build/bench-store when none is named), which is removed afterwards. PART is a word of what to measure:
- * reads, puts, appends, million, rebuild.
+ * ./dev bench store [DIRECTORY [PART]]: compares a disk with fio on the same filesystem, in turns;
+ * measures a disk with a million chunks; and how fast pools rebuild, in simulated time. Needs 4
+ * GiB below DIRECTORY (default build/bench-store), which is removed afterwards. PART is the
+ * measurement to run: reads, puts, appends, million or rebuild.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -76,9 +76,9 @@ enum what { READ_CHUNK, READ_RANDOM, PUT, APPEND };
 struct load {
 	enum what what;
 	struct store *s;
-	int flows;      /* at a time */
-	uint64_t calls; /* of all */
-	uint64_t made;  /* chunks so far, of all rounds */
+	int flows;      /* concurrent callers */
+	uint64_t calls; /* calls of all flows */
+	uint64_t made;  /* chunks created so far, in all rounds */
 	const uint8_t *bytes;
 	uint32_t chunk_crc, append_crc;
 };
@@ -152,7 +152,7 @@ static void flow_run(void *arg)
 	}
 }
 
-/* Bytes per second of so many calls. */
+/* Makes the calls; returns bytes per second. */
 static double load_run(struct load *l, uint64_t calls, uint64_t call_bytes, uint64_t seed)
 {
 	struct flow flows[FLOWS_MAX] = {0};
@@ -175,7 +175,7 @@ static double load_run(struct load *l, uint64_t calls, uint64_t call_bytes, uint
 	return rate;
 }
 
-/* Chunks of puts and appends make room for the next round. */
+/* Deletes the chunks of puts and appends to make room for the next round. */
 static void load_clear(struct load *l)
 {
 	for (uint64_t i = 0; i < l->made; i++)
@@ -232,7 +232,7 @@ static void contest_run(struct load *l, const struct contest *c, const char *roo
 	table_row(name, median(cpu, ROUNDS), "s/GiB", 0, false, "");
 }
 
-/* fio starts a job for each flow of writes, since it syncs for itself after every write of a job. */
+/* For writes fio runs a job per flow, because within a job it syncs after every write. */
 static const struct contest contests[] = {
 	{"8 MiB reads, 4 at a time",
 	 READ_CHUNK,
@@ -308,7 +308,7 @@ static void beside_fio(const char *root, const char *part)
 /* --- a million chunks --------------------------------------------------------------------------- */
 
 #define MILLION 1000000
-#define LINKS_MAX 60000 /* ext4 bears 65000 to a file */
+#define LINKS_MAX 60000 /* ext4 allows 65000 links to a file */
 #define FAN_BITS 12
 
 static double rss_bytes(void)
@@ -317,7 +317,7 @@ static double rss_bytes(void)
 	FILE *f = fopen("/proc/self/statm", "r");
 	must(f != NULL && fgets(line, sizeof(line), f) != NULL, "reading statm");
 	fclose(f);
-	/* The second number; the first is what is mapped. */
+	/* The second number is the resident size, the first the mapped one. */
 	char *resident = strchr(line, ' ');
 	must(resident != NULL, "reading statm");
 	return (double)strtol(resident, NULL, 10) * (double)sysconf(_SC_PAGESIZE);
@@ -331,8 +331,8 @@ static void path_of(char *out, size_t size, const char *disk, struct chunk_id id
 }
 
 /*
- * Opening and listing look at names alone, so most names are links to a few chunks: a million files would
- * take this program longer to make than all it measures.
+ * Opening and listing only read names, so most names are links to a few chunks: creating a million
+ * files would take longer than all measurements.
  */
 static void make_million(const char *disk)
 {
@@ -362,7 +362,7 @@ static void a_million(const char *root)
 
 	snprintf(path, sizeof(path), "%s/million", root);
 	make_million(path);
-	/* What links have left to be written is not ours to wait for. */
+	/* Do not measure the writing of the links. */
 	sync();
 	double rss = rss_bytes(), start = now_s();
 	struct store *s = disk_open(path, FAN_BITS, false);
@@ -444,7 +444,10 @@ int main(int argc, char **argv)
 	struct wish wish = {.root = root, .part = argc > 2 ? argv[2] : NULL};
 
 	log_set_level(LOG_ERROR);
-	/* We and fio alike: on a shared machine this is not about who gets the processor. */
+	/*
+	 * The store and fio get the same priority, so that other work on a shared machine disturbs
+	 * both equally.
+	 */
 	errno = 0;
 	if (nice(-20) == -1 && errno != 0)
 		fprintf(stderr, "bench_store: not allowed to be nice(-20): a busy machine shows\n");

@@ -237,7 +237,7 @@ void dir_wrote(struct dir_store *d, uint64_t bytes)
 	d->free_bytes -= min_u64(bytes, d->free_bytes);
 }
 
-/* --- who may do what -------------------------------------------------------------------------- */
+/* --- what each state allows ------------------------------------------------------------------- */
 
 int dir_may_read(struct dir_store *d)
 {

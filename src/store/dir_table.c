@@ -49,7 +49,7 @@ void dir_head_set_take(struct dir_chunk *c, struct dir_head *head)
 	c->head = head;
 }
 
-/* --- the table: keys may collide, so each leads to a chain ------------------------------------- */
+/* --- the table: entries whose keys collide form a chain --------------------------------------- */
 
 static uint64_t table_key(struct chunk_id id)
 {
@@ -134,7 +134,7 @@ void dir_chunk_freeze(struct dir_store *d, struct dir_chunk *c)
 		dir_control(&d->base, STORE_FAILED);
 }
 
-/* --- holding ---------------------------------------------------------------------------------- */
+/* --- references ------------------------------------------------------------------------------- */
 
 void dir_chunk_unref(struct dir_store *d, struct dir_chunk *c)
 {

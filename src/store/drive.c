@@ -64,7 +64,7 @@ int drive_init(struct drive *d, const struct drive_spec *spec)
 	return 0;
 }
 
-/* --- how long things take --------------------------------------------------------------------- */
+/* --- durations -------------------------------------------------------------------------------- */
 
 static uint64_t transfer_ns(const struct drive_spec *spec, uint64_t bytes, bool write)
 {

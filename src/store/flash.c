@@ -454,7 +454,7 @@ static int flash_get(struct store *s, struct chunk_id id, uint64_t off, void *bu
 	return rc;
 }
 
-/* --- what goes to the slow store -------------------------------------------------------------- */
+/* --- calls for the slow store ----------------------------------------------------------------- */
 
 /* Removes a chunk from the index and cancels fills of it. Returns whether it was in the index. */
 static bool forget(struct flash *f, struct chunk_id id)

@@ -205,7 +205,7 @@ int pool_copies_get(struct pool *p, const struct pool_view *v, uint64_t off, voi
 	return rc == -ENOENT ? -EAGAIN : rc;
 }
 
-/* --- bringing copies level -------------------------------------------------------------------- */
+/* --- bringing copies up to date --------------------------------------------------------------- */
 
 /*
  * Reads from the best copy. Sets *source_bad on an error, which then says nothing about the copy

@@ -12,7 +12,7 @@
 #include "rt/rt.h"
 #include "store/pool_impl.h"
 
-/* --- calls side by side ----------------------------------------------------------------------- */
+/* --- parallel calls to members ---------------------------------------------------------------- */
 
 static int64_t job_call(struct pool_job *j, struct store *m)
 {
@@ -85,7 +85,7 @@ struct pool_job *pool_jobs_new(struct pool *p, uint32_t n, enum pool_call call)
 	return jobs;
 }
 
-/* --- who changes a chunk ---------------------------------------------------------------------- */
+/* --- locks of chunks -------------------------------------------------------------------------- */
 
 bool pool_chunk_is_locked(const struct pool *p, struct chunk_id id)
 {
@@ -131,7 +131,7 @@ int pool_wait_for_locked(struct pool *p)
 	return rc;
 }
 
-/* --- heads ------------------------------------------------------------------------------------ */
+/* --- cached heads ----------------------------------------------------------------------------- */
 
 static struct pool_head *head_slot(struct pool *p, struct chunk_id id)
 {
@@ -185,7 +185,7 @@ int pool_check_id(struct chunk_id id)
 	return id.block > POOL_BLOCK_MAX || id.index > POOL_INDEX_MAX ? -EINVAL : 0;
 }
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- lookup ----------------------------------------------------------------------------------- */
 
 static bool is_absent(int rc)
 {

@@ -16,7 +16,7 @@ static void *pages_alloc(uint64_t bytes)
 	return aligned_alloc(PAGE, (max_u64(bytes, 1) + PAGE - 1) / PAGE * PAGE);
 }
 
-/* --- coding ----------------------------------------------------------------------------------- */
+/* --- encoding --------------------------------------------------------------------------------- */
 
 /* State of the encoding of one chunk into rows. */
 struct coding {

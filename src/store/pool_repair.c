@@ -129,7 +129,7 @@ int pool_damage_scan(struct pool *p, const struct pool_view *v, struct pool_dama
 	return 0;
 }
 
-/* --- making rows anew ------------------------------------------------------------------------- */
+/* --- rebuilding rows -------------------------------------------------------------------------- */
 
 /*
  * Bytes that the caller supplied, as rows. given[stripe * width + row] tells which pieces are

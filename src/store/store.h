@@ -185,7 +185,7 @@ struct store {
 	const struct store_ops *ops;
 };
 
-/* --- what every user and implementation needs ------------------------------------------------- */
+/* --- for callers and implementations ---------------------------------------------------------- */
 
 static inline int store_put(struct store *s, struct chunk_id id, const struct store_put *p)
 {

@@ -43,7 +43,7 @@ static uint32_t crc_add(const struct chunk_head *h, const struct unit_shifts *sh
 	return crc32c_combine(crc, part, n);
 }
 
-/* --- bytes that come in ----------------------------------------------------------------------- */
+/* --- incoming bytes --------------------------------------------------------------------------- */
 
 struct walk {
 	const struct store_data *data;
@@ -130,7 +130,7 @@ void units_cut(struct chunk_head *h, const struct unit_shifts *shifts, uint64_t 
 	h->crc = units_sum(h, shifts);
 }
 
-/* --- bytes that go out ------------------------------------------------------------------------ */
+/* --- outgoing bytes --------------------------------------------------------------------------- */
 
 /* Returns the CRC of [from, to), which the pieces cover. */
 static uint32_t pieces_crc(const struct unit_piece *pieces, int n, uint64_t from, uint64_t to)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A pool over members in memory that can be made to fail, and that outlive it. */
+/* A pool over members in memory. The test can make members fail, and they outlive the pool. */
 #ifndef TESTS_POOL_FIXTURE_H
 #define TESTS_POOL_FIXTURE_H
 
@@ -8,13 +8,13 @@
 
 #define MEMBERS_MAX 8
 #define PIECE 16384
-#define COPY 128 /* the first row that is a copy */
+#define COPY 128 /* row number of the first copy */
 
 struct pool_fixture {
 	struct store_pool_shape shape;
 	struct store *mem[MEMBERS_MAX];
 	struct store *fault[MEMBERS_MAX];
-	struct store_ops kept; /* those of a fault store, but closing it does nothing */
+	struct store_ops kept; /* the operations of a fault store, with a close that does nothing */
 	const struct store_ops *ops;
 	struct store *pool;
 };
@@ -22,23 +22,26 @@ struct pool_fixture {
 void fixture_open(struct pool_fixture *r, enum place_kind place, uint32_t members, uint32_t k,
 		  uint32_t p);
 void fixture_close(struct pool_fixture *r);
-int fixture_reopen(struct pool_fixture *r); /* the pool alone */
+int fixture_reopen(struct pool_fixture *r); /* reopens the pool, not its members */
 
-/* A new, empty member, which nothing uses yet; and the end of one. */
+/* Creates an empty member that is not in the pool yet; destroys a member. */
 void fixture_member_new(struct pool_fixture *r, uint32_t m);
 void fixture_member_end(struct pool_fixture *r, uint32_t m);
 
-/* Calls of these kinds return rc from now on; 0: no fault. */
+/* Makes calls of these kinds return rc from now on; 0 removes the fault. */
 void fixture_fault(struct pool_fixture *r, uint32_t m, unsigned calls, int rc);
 void fixture_clear_faults(struct pool_fixture *r);
 
 struct chunk_id fixture_id(uint64_t number);
-/* The member of a row; whether a member has a row of the chunk; what its member says of a row, or copy. */
+/*
+ * fixture_row_member returns the member of a row; fixture_holds whether a member has a row of the
+ * chunk; fixture_stat the result of stat of a row or copy on its member.
+ */
 uint32_t fixture_row_member(struct pool_fixture *r, uint64_t number, uint32_t row);
 bool fixture_holds(struct pool_fixture *r, uint64_t number, uint32_t member);
 int fixture_stat(struct pool_fixture *r, uint64_t number, uint32_t row);
 
-/* Runs main in a simulated process, to its end. */
+/* Runs main in a simulated process until it ends. */
 void fixture_in_sim(void (*main)(void *), void *arg);
 
 #endif

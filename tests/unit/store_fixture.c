@@ -104,7 +104,7 @@ struct run {
 	const char *path;
 };
 
-/* Pieces are small, so that chunks of tests have several stripes. */
+/* Small pieces, so that the chunks of tests have several stripes. */
 static struct store *open_pool(enum place_kind place, uint32_t members, uint32_t k, uint32_t p,
 			       struct store **m)
 {

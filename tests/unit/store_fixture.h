@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Stores of every kind for tests, in the world where they live, and payloads that tell where they are
- * from. */
+/*
+ * Stores of every kind for tests, each in the environment that it needs, and payloads whose bytes
+ * identify their offset.
+ */
 #ifndef TESTS_STORE_FIXTURE_H
 #define TESTS_STORE_FIXTURE_H
 
@@ -10,14 +12,14 @@
 
 enum fixture_kind {
 	FIXTURE_MEM,
-	FIXTURE_FAULT,        /* over mem, striking nothing */
-	FIXTURE_THROTTLE,     /* over mem, with the speed of flash */
+	FIXTURE_FAULT,        /* over mem, without faults */
+	FIXTURE_THROTTLE,     /* over mem, with the speed of an NVMe device */
 	FIXTURE_DIR_SIM,      /* on a simulated disk */
-	FIXTURE_DIR_REAL,     /* in a directory of this machine */
-	FIXTURE_DIR_BUFFERED, /* the same without O_DIRECT */
-	FIXTURE_POOL_MEM,     /* 3+2 declustered over 9 of mem */
+	FIXTURE_DIR_REAL,     /* in a directory of the real filesystem */
+	FIXTURE_DIR_BUFFERED, /* as FIXTURE_DIR_REAL, without O_DIRECT */
+	FIXTURE_POOL_MEM,     /* 3+2 declustered over 9 stores in memory */
 	FIXTURE_POOL_DIR,     /* 2+1 clustered over 3 directories of a simulated disk */
-	FIXTURE_FLASH,        /* mem in front of mem, with everything that is read cached */
+	FIXTURE_FLASH,        /* mem in front of mem, caching at the first visit */
 	FIXTURE_KINDS,
 };
 
@@ -26,35 +28,38 @@ const char *fixture_name(enum fixture_kind kind);
 /* Runs the body in a fiber with a new store of this kind. */
 void fixture_run(enum fixture_kind kind, void (*body)(struct store *s));
 
-/* The options and superblock of test disks: cluster (1, 2), node 3, disk 4, 4 directories. */
+/* Options and superblock of test disks: cluster (1, 2), node 3, disk 4, 4 directories. */
 struct store_dir_options fixture_options(void);
 struct super fixture_super(void);
 
-/* Runs the body in a fiber of the real world with a new, empty directory, removed afterwards. */
+/*
+ * Runs the body in a fiber of the real runtime with a new, empty directory, which is removed
+ * afterwards.
+ */
 void fixture_in_real_dir(void (*body)(const char *path));
 
 /* Runs the body in a fiber of a simulated process with a disk at /d0. */
 void fixture_in_sim_dir(uint64_t seed, void (*body)(const char *path));
 
-/* Bytes [off, off + len) of the text number `text`, the same at every call. */
+/* Bytes [off, off + len) of the text with this number, equal at every call. */
 void text_fill(uint64_t text, uint64_t off, void *buf, uint64_t len);
 bool text_is(uint64_t text, uint64_t off, const void *buf, uint64_t len);
 uint32_t text_crc(uint64_t text, uint64_t off, uint64_t len);
 
-/* Memory that is aligned as direct I/O likes it, plus skew; freed with fixture_free. */
+/* Page-aligned memory plus skew bytes, to be freed with fixture_free. */
 uint8_t *fixture_alloc(uint64_t len, unsigned skew);
 void fixture_free(uint8_t *buf);
 
-/* Puts, appends: bytes of a text. */
+/* Put and append bytes of a text. */
 int text_put(struct store *s, struct chunk_id id, uint64_t text, uint64_t len, bool open,
 	     uint64_t capacity);
 int text_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t text, uint64_t off,
 		uint64_t len);
 
-/* What a member has of its pool's record is text from now on. */
+/* Overwrites a member's pool records with text, which is no valid record. */
 void text_over_records(struct store *member);
 
-/* Reads a range and checks that it is the text's, with its CRC. Returns what get does. */
+/* Reads a range and checks that bytes and CRC are those of the text. Returns the result of get. */
 int text_get(struct store *s, struct chunk_id id, uint64_t text, uint64_t off, uint64_t len,
 	     unsigned skew);
 

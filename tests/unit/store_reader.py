@@ -12,7 +12,7 @@ DATA = 2 * SLOT
 
 
 class Damaged(Exception):
-    """What the README says a reader must refuse."""
+    """Raised for bytes that a reader must refuse by the README."""
 
 
 # --- checksums and hashes -------------------------------------------------------------------------
@@ -37,7 +37,7 @@ def crc32c(data):
 
 
 MASK = (1 << 64) - 1
-# Bytes of XXH3's default secret that inputs of 16 bytes use, from 24 to 56.
+# Bytes 24 to 55 of XXH3's default secret, which inputs of 16 bytes use.
 XXH3_SECRET = struct.unpack("<4Q", bytes.fromhex(
     "7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221b8084674f743248e"))
 
@@ -75,7 +75,7 @@ def chunk_path(disk, fan_bits, block, index):
 
 
 class Slot:
-    """A head and its tail, when they count; refuses them otherwise."""
+    """Decodes a head and its tail. Raises Damaged if they are not valid."""
 
     def __init__(self, raw, block, index, disk):
         head, tail = raw[:PAGE], raw[PAGE:]
@@ -98,7 +98,7 @@ class Slot:
         self.head = head
 
     def range(self, data, start, end):
-        """Bytes [start, end), with every unit that they touch verified."""
+        """Returns bytes [start, end), after verifying every unit that they overlap."""
         out = b""
         for number in range(start // self.unit, -(-end // self.unit)):
             at, to = number * self.unit, min((number + 1) * self.unit, self.len)
@@ -111,7 +111,7 @@ class Slot:
 
 
 def read_chunk(path, block, index, disk):
-    """The slot that counts and the bytes of the chunk, by the steps of "Reading a chunk"."""
+    """Returns the current slot and the bytes of the chunk, by the steps of "Reading a chunk"."""
     raw = Path(path).read_bytes()
     data, slots = raw[DATA:], []
     for at in (0, SLOT):
@@ -141,7 +141,7 @@ def read_chunk(path, block, index, disk):
 
 @functools.cache
 def chunks_of(disk):
-    """Names of all chunks of a disk."""
+    """Returns the ids of all chunks of a disk."""
     return list(_chunks_of(disk))
 
 
@@ -167,7 +167,7 @@ GF_TABLE = [bytes(gf_mul(a, b) for b in range(256)) for a in range(256)]
 
 
 def matrix_row(k, row):
-    """The row of the matrix of rs:k+p that makes this row of the chunk from the data rows."""
+    """Returns the row of the matrix of rs:k+p that computes this row from the data rows."""
     if row < k:
         return [int(j == row) for j in range(k)]
     return [gf_mul(k ^ j, GF_INV[row ^ j]) for j in range(k)]
@@ -182,7 +182,7 @@ def added(a, b):
 
 
 def solve(k, rows):
-    """The data rows from any k rows, by elimination."""
+    """Computes the data rows from any k rows, by elimination."""
     system = [(matrix_row(k, number), rows[number]) for number in sorted(rows)[:k]]
     for col in range(k):
         pivot = next(i for i in range(col, k) if system[i][0][col])
@@ -199,7 +199,7 @@ def solve(k, rows):
 
 @functools.cache
 def read_record(disk):
-    """The record of a pool that counts on this member."""
+    """Returns the newer pool record of this member."""
     best = None
     for index in (0, 1):
         info = read_super(disk)
@@ -229,7 +229,7 @@ def read_label(raw):
 
 
 def join_rows(k, piece, length, data_rows):
-    """The bytes of a chunk out of its data rows."""
+    """Joins the data rows of a chunk."""
     out = b""
     for stripe in itertools.count():
         rest = length - stripe * k * piece
@@ -242,7 +242,7 @@ def join_rows(k, piece, length, data_rows):
 
 @functools.cache
 def pieces_of(disk, block, index):
-    """The rows and copies of a chunk that a member has."""
+    """Returns the rows and copies of a chunk that a member has."""
     own = read_super(disk)["disk"]
     return [read_chunk(path, own_block, own_index, own)
             for own_block, own_index, path in chunks_of(disk)
@@ -250,7 +250,7 @@ def pieces_of(disk, block, index):
 
 
 def read_pool_chunk(members, block, index):
-    """(label of the layer above, bytes, epoch, sealed), from what these members have."""
+    """Reads a chunk from these members: (caller's label, bytes, epoch, sealed)."""
     records = [read_record(disk) for disk in members]
     behind = max(records, key=lambda r: r["generation"])["behind"]
     rows, copies = {}, []

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * store_sample DIRECTORY: writes a disk (DIRECTORY/disk) and a pool of five (DIRECTORY/m0 to m4) with chunks of
- * every form and says on a line each what they hold, for test_store_format.py, which reads
- * them with nothing but what src/store/README.md says. Ends without closing, as a process that is killed.
+ * store_sample DIRECTORY: writes a disk (DIRECTORY/disk) and a pool of five members (DIRECTORY/m0
+ * to m4) with chunks of every form, and prints one line about each. test_store_format.py reads
+ * them with a reader that was written from src/store/README.md alone. Exits without closing, like
+ * a process that is killed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static struct store *disk_open(const char *root, const char *name, uint64_t disk
 	return s;
 }
 
-/* What the store says of a chunk, and the text that it must be. */
+/* Prints the stat of a chunk and the number of the text it must contain. */
 static void say(const char *what, struct store *s, struct chunk_id id, uint64_t text)
 {
 	struct chunk_stat st;
@@ -71,7 +72,10 @@ static void fill_disk(struct store *s)
 		put(s, id, i, lengths[i], false);
 		say("disk", s, id, i);
 	}
-	/* Open: not settled, in slot 0 and in slot 1; cut by a seal; of large units. */
+	/*
+	 * Open chunks: unsettled with the last state in slot 0 and in slot 1; cut by a seal; with
+	 * large units.
+	 */
 	for (uint32_t i = 0; i < 4; i++) {
 		struct chunk_id id = {.block = 50, .index = i};
 		put(s, id, 50 + i, 5000, true);

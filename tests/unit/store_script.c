@@ -100,10 +100,10 @@ static bool seen_equal(const struct seen *a, const struct seen *b)
 			      a->text == b->text);
 }
 
-/* The chunk as it is now, all of it read. False: it could not be looked at. */
+/* Reads a chunk completely. False if its state could not be determined. */
 static bool look(struct script *sc, struct store *s, unsigned chunk, struct seen *out)
 {
-	/* The text is the one that either state has; text_get checks every byte. */
+	/* Compare with the text of whichever state exists; text_get checks every byte. */
 	const struct seen *like = sc->before[chunk].exists ? &sc->before[chunk] : &sc->after[chunk];
 	struct chunk_stat st = {0};
 	struct store_range bad;
@@ -169,10 +169,13 @@ void script_look(struct script *sc, struct store *s)
 			continue;
 		SCRIPT_CHECK(sc, seen_equal(&now[c], &sc->before[c]) ||
 					 seen_equal(&now[c], &sc->after[c]));
-		/* What an operation that failed has done stays open until the disk is opened anew. */
+		/*
+		 * The outcome of a failed operation stays undecided until the disk is opened
+		 * again.
+		 */
 		if (sc->may_fail && sc->rc != 0 && sc->rc_chunk == c)
 			continue;
-		/* Shown to a reader, from this moment on. */
+		/* A reader has seen it, so it must not change any more. */
 		sc->before[c] = now[c];
 		sc->after[c] = now[c];
 	}

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A script of operations on a disk of the simulator, and an observer who knows what was acknowledged.
+ * A script of operations on a simulated disk, and an observer that knows what was acknowledged.
  * Whatever happens to the script, each chunk must afterwards be as the last acknowledged operation
- * left it, or as the one that did not come to its end would have; and what was seen once stays so.
+ * left it, or as the interrupted operation would have left it; and a state that was seen once must
+ * not change.
  */
 #ifndef TESTS_STORE_SCRIPT_H
 #define TESTS_STORE_SCRIPT_H
@@ -12,7 +13,7 @@
 
 #define SCRIPT_CHUNKS 3
 
-/* What can be seen of a chunk. */
+/* The observable state of a chunk. */
 struct seen {
 	bool exists;
 	bool sealed;
@@ -22,14 +23,14 @@ struct seen {
 };
 
 struct script {
-	/* set by the test */
+	/* Set by the test. */
 	uint64_t seed;
 	uint32_t open_chunks_max;
-	bool may_fail;    /* operations may return errors */
-	bool may_lie;     /* reads of the medium may be wrong, so that chunks look damaged */
-	const char *what; /* for a message */
+	bool may_fail; /* operations may return errors */
+	bool may_lie;  /* reads of the medium may return wrong bytes, so chunks may look damaged */
+	const char *what; /* text for failure messages */
 	uint64_t number;
-	/* called by the process, life 1, 2, ... */
+	/* called by the process in its lives 1, 2, ... */
 	void (*live)(struct script *sc, uint64_t life);
 	void *ctx;
 
@@ -37,10 +38,11 @@ struct script {
 	struct sim_node *node;
 	struct sim_disk *disk;
 	struct seen before[SCRIPT_CHUNKS];
-	struct seen after[SCRIPT_CHUNKS]; /* differs where an operation was under way */
+	struct seen after
+		[SCRIPT_CHUNKS]; /* differs from before while the outcome of an operation is undecided */
 	bool done;
 	uint64_t done_life;
-	int rc; /* of the operation that failed */
+	int rc; /* error of the operation that failed */
 	unsigned rc_chunk;
 };
 
@@ -54,19 +56,25 @@ _Noreturn void script_failed(const struct script *sc, const char *file, int line
 
 struct chunk_id script_id(unsigned chunk);
 
-/* Every kind of operation; lengths that cross pages and units, and some that do not. Stops at the first
- * that fails, or when the process is dead. */
+/*
+ * Runs every kind of operation, with lengths inside and across pages and units. Stops at the first
+ * that fails, or when the process has crashed.
+ */
 void script_play(struct script *sc, struct store *s);
 
-/* Opens the disk, which is formatted in life 1; NULL when the process is dead or, with may_fail, when
- * it could not be opened. */
+/*
+ * Opens the disk, after formatting it in life 1. NULL when the process has crashed or, with
+ * may_fail, when the disk could not be opened.
+ */
 struct store *script_open(struct script *sc, uint64_t life);
 
-/* Checks all chunks and the list of them; from now on they must stay as they are. With may_fail a
- * chunk that cannot be looked at is passed over. */
+/*
+ * Checks all chunks and their list; from now on their states must not change. With may_fail skips
+ * chunks whose state cannot be determined.
+ */
 void script_look(struct script *sc, struct store *s);
 
-/* Starts the simulation; waits for the present life to come to its end; ends it. */
+/* Starts the simulation; waits until the current life ends; ends the simulation. */
 void script_begin(struct script *sc, const struct sim_config *config);
 void script_finish(struct script *sc);
 void script_end(struct script *sc);

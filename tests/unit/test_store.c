@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What every store must do, on every kind of store. */
+/* Properties of the store interface, tested on every kind of store. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -74,7 +74,7 @@ static void read_ranges(struct store *s)
 	for (int i = 0; i < 300; i++) {
 		uint64_t off = rng_below(&rng, len + 1);
 		uint64_t n = rng_below(&rng, len - off + 1);
-		/* Some on page boundaries, some in memory that lies like the pages. */
+		/* Some offsets on page boundaries, some buffers aligned like the pages. */
 		if (i % 3 == 0)
 			off = off / 4096 * 4096;
 		if (i % 5 == 0)
@@ -162,7 +162,7 @@ static void refuse_puts(struct store *s)
 	CHECK_EQ(text_put(s, A, 2, 50, false, 0), -EEXIST);
 	CHECK_EQ(text_put(s, A, 2, 50, true, 100), -EEXIST);
 	CHECK_EQ(text_get(s, A, 1, 0, 100, 0), 0);
-	/* Nor does one of an open chunk, open or not. */
+	/* The same for an open chunk, whether the put is open or not. */
 	struct chunk_id other = {.block = 77, .index = 1};
 	CHECK_EQ(text_put(s, other, 3, 50, true, 100), 0);
 	CHECK_EQ(text_put(s, other, 2, 60, false, 0), -EEXIST);
@@ -372,7 +372,7 @@ static void list_while_changing(struct store *s)
 	for (uint32_t round = 0; (n = store_list(s, &at, ids, ARRAY_LEN(ids))) > 0; round++) {
 		for (int64_t i = 0; i < n; i++)
 			seen[ids[i].block]++;
-		/* Delete the last one given out, and one of the odd blocks; add a new one. */
+		/* Delete the last listed chunk and one of an odd block; add a new one. */
 		CHECK_EQ(store_delete(s, ids[n - 1]), 0);
 		store_delete(s, (struct chunk_id){.block = 2 * round + 1, .index = 6 * round + 3});
 		if (round < 10)
@@ -549,7 +549,7 @@ static void late(struct store *s)
 	CHECK(text_append(s, A, 1, 1, 100, 5000) <= 0);
 	CHECK(text_put(s, B, 1, 100, false, 0) <= 0);
 	rt_deadline_set(before);
-	/* Whatever was late, the chunk goes on. */
+	/* Whichever call timed out, the chunk stays usable. */
 	struct chunk_stat st;
 	CHECK_EQ(store_stat(s, A, &st), 0);
 	CHECK_EQ(text_append(s, A, 1, 1, st.len, 5000), 0);

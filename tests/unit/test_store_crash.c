@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A disk whose process dies, or whose machine loses power, at every wait of a script of operations, and
- * again at every wait of the recovery that follows.
+ * A disk whose process crashes, or whose machine loses power, at every wait of a script of
+ * operations, and again at every wait of the recovery that follows.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,9 +15,9 @@
 #include "store_script.h"
 
 struct crash {
-	uint64_t at; /* wait of the script */
+	uint64_t at; /* wait of the script at which it crashes */
 	bool power;
-	uint64_t recovery_at; /* wait of the second life, 0: none */
+	uint64_t recovery_at; /* wait of the second life at which it crashes, 0: none */
 	bool recovery_power;
 	uint64_t rolled_back;
 };
@@ -43,7 +43,7 @@ static void live(struct script *sc, uint64_t life)
 	store_close(s);
 }
 
-/* Returns whether the script met its crash. *recovered: the recovery ended before its own. */
+/* Returns whether the script crashed. *recovered: the recovery finished before its own crash. */
 static bool run(struct script *sc, bool *recovered)
 {
 	struct sim_config config;
@@ -53,7 +53,7 @@ static bool run(struct script *sc, bool *recovered)
 	bool crashed = sim_node_lives(sc->node) > 1;
 	*recovered = sim_node_lives(sc->node) < 3;
 	sim_node_crash_at(sc->node, 0, false);
-	/* Twice more without power: what was seen must last. */
+	/* Two more power cuts: what was seen must last. */
 	for (int i = 0; i < 2; i++) {
 		sim_node_crash(sc->node, true);
 		script_finish(sc);
@@ -89,7 +89,10 @@ static uint64_t crash_everywhere(uint64_t seeds, uint32_t open_chunks_max, bool 
 static void a_crash_at_every_wait_keeps_what_was_acknowledged(void **state)
 {
 	(void)state;
-	/* What a process has written is there when it dies: nothing can be torn but the slot itself. */
+	/*
+	 * A write of a process survives its crash: only the slot that was being written can be
+	 * torn.
+	 */
 	assert_int_equal(crash_everywhere(6, 0, false), 0);
 }
 
@@ -106,7 +109,7 @@ static void a_power_cut_with_few_open_files_keeps_what_was_acknowledged(void **s
 	assert_true(crash_everywhere(6, 1, true) > 0);
 }
 
-/* Every wait of the recovery, after crashes at waits all over the script. */
+/* Crashes at every wait of the recovery, after crashes at many waits of the script. */
 static void a_crash_during_recovery_changes_no_outcome(void **state)
 {
 	(void)state;
@@ -152,7 +155,9 @@ static void live_after_failed_sync(struct script *sc, uint64_t life)
 	store_close(s);
 }
 
-/* What recovery finds may be in the page cache only: what it shows must be on the medium then. */
+/*
+ * Recovery may find bytes in the page cache only: they must be on the medium before it shows them.
+ */
 static void a_change_whose_sync_failed_is_made_durable_or_rolled_back(void **state)
 {
 	(void)state;

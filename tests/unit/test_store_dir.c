@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A disk as such: who it is, what it survives, and what it finds when its bytes are damaged. */
+/* Tests of the disk itself: identity, recovery, and damaged or foreign files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -106,7 +106,7 @@ static void format_refusals(const char *path)
 	make_file(name, "x");
 	CHECK_EQ(store_dir_format(path, &super), -ENOTEMPTY);
 	CHECK_EQ(rt_unlink(name), 0);
-	/* A disk that lost its superblock still has its chunks: it is not formatted over. */
+	/* A disk that lost its superblock still has its chunks: it must not be formatted again. */
 	must_format(path);
 	struct store *s = must_open(path);
 	CHECK_EQ(text_put(s, A, 1, 100, false, 0), 0);
@@ -183,7 +183,7 @@ static void rot_in_superblock(const char *path)
 		store_info(s, &info);
 		CHECK_EQ(info.state, STORE_ONLINE);
 		store_close(s);
-		/* Each copy is whole again. */
+		/* Each copy is intact again. */
 		flip_superblock(path, 19);
 		CHECK_EQ(store_dir_identify(path, &is), 0);
 		flip_superblock(path, 19);
@@ -199,7 +199,7 @@ static void a_damaged_superblock_is_rewritten_while_the_disk_is_open(void **stat
 	fixture_in_sim_dir(1, rot_in_superblock);
 }
 
-/* Another disk appears in the place of one that is open. */
+/* Puts another disk in the place of an open one. */
 static void swap_superblock(const char *path)
 {
 	struct store_dir_options options = fixture_options();
@@ -214,7 +214,8 @@ static void swap_superblock(const char *path)
 	CHECK_EQ(store_dir_open(path, &options, &s), 0);
 	other.disk = 5;
 	super_encode(&other, bytes);
-	bytes[SUPER_COPY_BYTES + 17] ^= 0x20; /* with a bad copy, to be tempting */
+	bytes[SUPER_COPY_BYTES + 17] ^=
+		0x20; /* damaged, so that the store could want to rewrite it */
 	snprintf(name, sizeof(name), "%s/superblock", path);
 	snprintf(fresh, sizeof(fresh), "%s/superblock.new", path);
 	CHECK_EQ(rt_file_open(&f, fresh, RT_WRITE | RT_CREATE), 0);
@@ -257,7 +258,7 @@ static void reopen(const char *path)
 	CHECK_EQ(text_put(s, B, 2, 100, true, 1000000), 0);
 	CHECK_EQ(text_append(s, B, 5, 2, 100, 77777), 0);
 	store_close(s);
-	/* What puts under way leave behind, and what does not belong there. */
+	/* Unfinished puts, and files that do not belong there. */
 	snprintf(name, sizeof(name), "%s/tmp/0000000000000005", path);
 	make_file(name, "half a put");
 	snprintf(name, sizeof(name), "%s/chunks/001/README", path);
@@ -322,7 +323,8 @@ static void more_chunks_can_be_used_than_files_may_be_open(void **state)
 
 /* --- damage ----------------------------------------------------------------------------------- */
 
-#define DAMAGED_LEN UINT64_C(40100) /* three units of 16 KiB, the last short, and a tail */
+#define DAMAGED_LEN \
+	UINT64_C(40100) /* bytes: three units of 16 KiB, the last one short, and a tail */
 
 static void flip_every_where(struct script *sc, uint64_t life)
 {
@@ -340,11 +342,11 @@ static void flip_every_where(struct script *sc, uint64_t life)
 		CHECK_EQ(sim_disk_flip(sc->disk, name, at, bit), 0);
 		s = must_open("/d0");
 		if (at < CHUNK_SLOTS_BYTES) {
-			/* The other slot is good. */
+			/* The other slot is intact. */
 			CHECK_EQ(text_get(s, A, 1, 0, DAMAGED_LEN, 0), 0);
 			CHECK_EQ(store_scan(s, A, bad, 4), 0);
 			store_close(s);
-			/* And the bad one was written anew: unless the bit meant nothing. */
+			/* The damaged slot has been rewritten, unless the bit was meaningless. */
 			s = must_open("/d0");
 			CHECK_EQ(sim_disk_flip(sc->disk, name,
 					       (at + CHUNK_SLOT_BYTES) % CHUNK_SLOTS_BYTES, bit),
@@ -356,7 +358,7 @@ static void flip_every_where(struct script *sc, uint64_t life)
 			CHECK_EQ(text_get(s, A, 1, 0, DAMAGED_LEN, 0), -EBADMSG);
 			CHECK_EQ(text_get(s, A, 1, off, 1, 0), -EBADMSG);
 			CHECK_EQ(text_get(s, A, 1, unit, 1, 0), -EBADMSG);
-			/* Other units are not looked at. */
+			/* A read of other units does not notice. */
 			CHECK_EQ(text_get(s, A, 1, 0, unit, 0), 0);
 			if (unit + 16384 < DAMAGED_LEN)
 				CHECK_EQ(text_get(s, A, 1, unit + 16384, 5, 0), 0);
@@ -369,7 +371,7 @@ static void flip_every_where(struct script *sc, uint64_t life)
 	}
 }
 
-/* Runs a body that wants the simulated disk. */
+/* Runs a body that needs the simulated disk. */
 static void with_disk(uint64_t seed, void (*body)(struct script *sc, uint64_t life))
 {
 	struct script sc = {.seed = seed, .what = "damage", .live = body};
@@ -417,7 +419,7 @@ static void a_scan_returns_the_damaged_ranges(void **state)
 	with_disk(1, two_bad_units);
 }
 
-/* From its seal on a chunk lives by either slot, however the process ends. */
+/* A sealed chunk survives the loss of either slot, however the process ended. */
 static void look_at_slots(const char *path)
 {
 	char name[256];
@@ -455,7 +457,7 @@ static void a_sealed_chunk_is_in_both_slots(void **state)
 	fixture_in_sim_dir(1, look_at_slots);
 }
 
-/* Both slots bad: nothing of the chunk is believed, but it can be deleted and put again. */
+/* With both slots damaged the chunk cannot be read, but can be deleted and put again. */
 static void lose_both_slots(struct script *sc, uint64_t life)
 {
 	char name[256];
@@ -505,7 +507,7 @@ static void cut_files(const char *path)
 		CHECK_EQ(text_get(s, A, 1, 0, 10, 0), -EBADMSG);
 		store_close(s);
 	}
-	/* A chunk of the right form under the wrong name. */
+	/* A valid chunk file under the wrong name. */
 	s = must_open(path);
 	CHECK_EQ(store_delete(s, A), 0);
 	CHECK_EQ(text_put(s, B, 1, DAMAGED_LEN, false, 0), 0);
@@ -515,7 +517,7 @@ static void cut_files(const char *path)
 	s = must_open(path);
 	CHECK_EQ(text_get(s, A, 1, 0, 10, 0), -EBADMSG);
 	store_close(s);
-	/* And something else altogether. */
+	/* A file that is no chunk file. */
 	make_file(name, "A chunk file made by someone else");
 	s = must_open(path);
 	CHECK_EQ(text_get(s, A, 1, 0, 10, 0), -EBADMSG);
@@ -532,11 +534,11 @@ static void a_truncated_or_foreign_file_is_refused(void **state)
 /* --- a disk that reads and writes the wrong things -------------------------------------------- */
 
 struct wrong {
-	bool lossless; /* the medium itself is not damaged: in the end all is there */
+	bool lossless; /* the medium itself is not damaged: at the end all must be readable */
 	uint64_t right, refused;
 };
 
-/* Works for a while with few open files, so that heads are read often. */
+/* Runs operations with few open files, so that heads are read often. */
 static void work_on_wrong_disk(struct script *sc, uint64_t life)
 {
 	struct wrong *w = sc->ctx;
@@ -565,7 +567,7 @@ static void work_on_wrong_disk(struct script *sc, uint64_t life)
 		if (len[c] == 0)
 			continue;
 		uint64_t off = rng_below(&rng, len[c]);
-		/* text_get ends the program when the bytes are wrong. */
+		/* text_get aborts the test if the bytes are wrong. */
 		int rc = text_get(s, id, c, off, rng_below(&rng, len[c] - off + 1), 0);
 		w->right += rc == 0;
 		w->refused += rc == -EBADMSG || rc == -EIO;
@@ -613,7 +615,7 @@ static void misdirected_sectors_are_found(void **state)
 static void stale_sectors_lose_nothing(void **state)
 {
 	(void)state;
-	/* Pages of data are written once, so that only slots can be stale, and there are two. */
+	/* Data pages are written once, so only slots can be stale, and there are two of them. */
 	wrong_disk(SIM_DISK_STALE, 0.2, true);
 }
 
@@ -637,7 +639,7 @@ static void fill(const char *path)
 	CHECK(count >= 10);
 	store_info(s, &info);
 	CHECK_EQ(info.state, STORE_FULL);
-	/* Reading, fencing, sealing and deleting go on. */
+	/* Reading, fencing, sealing and deleting still work. */
 	CHECK_EQ(text_get(s, (struct chunk_id){.block = 1, .index = 0}, 0, 0, 32 * MIB, 0), 0);
 	CHECK_EQ(text_append(s, B, 1, 2, 100, 33 * MIB), -ENOSPC);
 	CHECK_EQ(store_reserve(s, 33 * MIB), -ENOSPC);
@@ -645,7 +647,7 @@ static void fill(const char *path)
 	store_info(s, &info);
 	CHECK_EQ(info.state, STORE_FULL);
 	CHECK_EQ(store_delete(s, (struct chunk_id){.block = 1, .index = 0}), 0);
-	/* Who asks sees it, though nobody has written: to a full disk nobody would. */
+	/* info must detect the free space: callers do not write to a disk that reports full. */
 	store_info(s, &info);
 	CHECK_EQ(info.state, STORE_ONLINE);
 	CHECK_EQ(text_append(s, B, 2, 2, 100, 20 * MIB), 0);
@@ -669,7 +671,7 @@ static void reserve_space(const char *path)
 	CHECK_EQ(store_reserve(s, (int64_t)info.free_bytes - 100000), 0);
 	CHECK_EQ(text_put(s, A, 1, 200000, false, 0), -ENOSPC);
 	store_info(s, &info);
-	/* All is promised, but the disk is not full. */
+	/* All space is reserved, but the disk is not full. */
 	CHECK_EQ(info.state, STORE_ONLINE);
 	CHECK_EQ(store_put(s, A, &p), 0);
 	CHECK_EQ(text_put(s, B, 1, 1000, false, 0), 0);
@@ -697,7 +699,7 @@ static void share_space(const char *path)
 	store_info(s, &part);
 	CHECK_EQ(part.total_bytes, alone.total_bytes / 4);
 	CHECK_EQ(part.free_bytes, alone.free_bytes / 4);
-	/* Only told: what is free is for whoever comes. */
+	/* The share is only reported: any caller may use all free space. */
 	CHECK_EQ(store_reserve(s, (int64_t)(alone.free_bytes / 2)), 0);
 	store_close(s);
 }
@@ -708,7 +710,7 @@ static void disks_that_share_a_filesystem_report_their_share(void **state)
 	fixture_in_sim_dir(1, share_space);
 }
 
-/* A disk that vanishes is failed, not a crash. */
+/* A disk that is removed becomes failed; the process continues. */
 static void vanish(struct script *sc, uint64_t life)
 {
 	struct store_info info;
@@ -754,7 +756,7 @@ static void unmount(const char *path)
 	CHECK_EQ(store_stat(s, (struct chunk_id){.block = 2}, &st), -ENOENT);
 	snprintf(name, sizeof(name), "%s/superblock", path);
 	CHECK_EQ(rt_unlink(name), 0);
-	/* Not -ENOENT: whoever asks would believe that it was deleted. */
+	/* Not -ENOENT: the caller would take the chunk for deleted. */
 	CHECK_EQ(store_stat(s, (struct chunk_id){.block = 2}, &st), -ENODEV);
 	store_info(s, &info);
 	CHECK_EQ(info.state, STORE_FAILED);
@@ -769,7 +771,7 @@ static void an_unmounted_disk_reports_no_chunk_as_absent(void **state)
 	fixture_in_sim_dir(1, unmount);
 }
 
-/* The deadline passes while the chunk is looked for. */
+/* The deadline passes during the lookup of the chunk. */
 static void unmount_late(const char *path)
 {
 	struct store_dir_options good = fixture_options();

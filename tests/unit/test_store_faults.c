@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Every call that a disk makes to the filesystem fails once, with every error that matters, before and
- * after it had its effect: in operations, in opening, and in the recovery after a loss of power. The
- * linker puts the functions below between store and rt.
+ * Every call of a disk to the filesystem fails once, with every relevant error, before and after
+ * it had its effect: during operations, during open, and during recovery after a power cut. The
+ * linker inserts the functions below between store and rt.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -22,16 +22,16 @@
 
 /* --- between store and rt --------------------------------------------------------------------- */
 
-/* The linker knows no context to hand to a function: one test runs at a time. */
+/* Functions inserted by the linker get no context, so this is global. One test runs at a time. */
 static struct {
 	uint64_t calls;
-	uint64_t fail_at; /* 0: none */
+	uint64_t fail_at; /* number of the call that fails; 0: none */
 	int rc;
-	bool after; /* it has its effect all the same */
-	bool lie;   /* a read goes well, but a bit is wrong; other calls are left alone */
+	bool after; /* the call has its effect nevertheless */
+	bool lie;   /* a read succeeds with one wrong bit; other calls are not affected */
 	bool hit;
 	bool was_sync;
-	/* Comes between the end of an open, or sync of a directory, and who called it. */
+	/* Called between the end of an open or directory sync and its return to the caller. */
 	void (*ended)(bool sync);
 } injector;
 
@@ -56,7 +56,7 @@ static bool strikes(bool sync)
 		return injector.rc;                                          \
 	}
 
-/* Reads can also lie. */
+/* Reads can also return wrong bits. */
 int64_t __real_rt_file_readv(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset);
 int64_t __wrap_rt_file_readv(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset);
 int64_t __wrap_rt_file_readv(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset)
@@ -102,7 +102,7 @@ int __wrap_rt_dir_sync(const char *path)
 	return struck ? injector.rc : rc;
 }
 
-/* An open that fails has no effect, or its file would have no owner. */
+/* A failed open has no effect, or its file would have no owner. */
 int __real_rt_file_open(struct rt_file **out, const char *path, unsigned flags);
 int __wrap_rt_file_open(struct rt_file **out, const char *path, unsigned flags);
 int __wrap_rt_file_open(struct rt_file **out, const char *path, unsigned flags)
@@ -132,11 +132,12 @@ struct sweep {
 	int rc;
 	bool after;
 	bool lie;
-	uint64_t crash_at; /* for the sweep of recoveries: where the script loses power */
+	uint64_t
+		crash_at; /* for the sweep of recoveries: the wait of the script at which power is cut */
 	bool hit;
 };
 
-/* What one error must make of a disk. */
+/* Checks the state of the disk after one error. */
 static void check_state(struct script *sc, struct store *s, const struct sweep *sw)
 {
 	struct store_info info;
@@ -157,7 +158,7 @@ static void check_state(struct script *sc, struct store *s, const struct sweep *
 	}
 }
 
-/* A put that failed is not there for anybody: its name may not last. */
+/* After a failed put the chunk does not exist: its name might not survive. */
 static void check_failed_put(struct script *sc, struct store *s)
 {
 	struct chunk_stat st;
@@ -166,7 +167,7 @@ static void check_failed_put(struct script *sc, struct store *s)
 		SCRIPT_CHECK(sc, store_stat(s, script_id(sc->rc_chunk), &st) != 0);
 }
 
-/* After a while the disk must work again, unless it is gone. */
+/* After the probe pause the disk must work again, unless it is missing. */
 static void check_works_again(struct script *sc, struct store *s, const struct sweep *sw)
 {
 	struct chunk_id id = {.block = 999, .index = 1};
@@ -219,7 +220,10 @@ static void one_call_fails(uint64_t n, int rc, bool after, bool *hit)
 	script_begin(&sc, &config);
 	script_finish(&sc);
 	SCRIPT_CHECK(&sc, sc.done || sw.hit);
-	/* Two losses of power: the first shows what there is, the second that it lasts. */
+	/*
+	 * Two power cuts: after the first the states are seen, after the second they must be the
+	 * same.
+	 */
 	for (int i = 0; i < 2; i++) {
 		sim_node_crash(sc.node, true);
 		script_finish(&sc);
@@ -243,7 +247,10 @@ static void every_call_of_every_operation_fails_once(void **state)
 
 /* --- opening and recovery --------------------------------------------------------------------- */
 
-/* Life 1 loses power in the script; life 2 opens and looks with a failure; then as it should be. */
+/*
+ * Life 1 loses power in the script; life 2 opens and checks with one failure; later lives run
+ * without.
+ */
 static void live_with_failing_recovery(struct script *sc, uint64_t life)
 {
 	struct sweep *sw = sc->ctx;
@@ -304,7 +311,7 @@ static void every_call_of_recovery_fails_once(void **state)
 	assert_true(runs > 1000);
 }
 
-/* A read that is wrong once must not make recovery take back what was acknowledged. */
+/* One wrong read must not make recovery roll back an acknowledged append. */
 static void one_wrong_read_in_recovery_rolls_nothing_back(void **state)
 {
 	(void)state;
@@ -388,7 +395,10 @@ static void fail_sync(struct store *s)
 	CHECK_EQ(st.len, 5000);
 	CHECK_EQ(text_append(s, id, 1, 1, 5000, 100), -EROFS);
 	CHECK_EQ(rt_sleep_ns(11 * NS_PER_S), 0);
-	/* Who comes next finds that the disk is back; who comes then loads the chunk as after a crash. */
+	/*
+	 * The first caller finds that the disk is online again; the next one loads the chunk as
+	 * after a crash.
+	 */
 	CHECK_EQ(text_append(s, id, 1, 1, 5000, 100), -EIO);
 	store_info(s, &info);
 	CHECK_EQ(info.state, STORE_ONLINE);
@@ -419,7 +429,7 @@ static void fail_get(struct store *s, uint64_t block, enum store_state after)
 	CHECK_EQ(info.state, after);
 }
 
-/* Ten places of a disk may fail in an hour; how often each of them is tried does not matter. */
+/* Ten ranges of a disk may fail within an hour; how often each is tried does not count. */
 static void fail_often(struct store *s)
 {
 	for (uint64_t i = 1; i <= 11; i++)
@@ -442,7 +452,9 @@ static void a_disk_with_many_errors_is_failed(void **state)
 
 /* --- a sync that others wait for ---------------------------------------------------------------- */
 
-/* Two put into one directory, and a reader is late when it looks there. */
+/*
+ * Two puts into one directory, and a reader whose deadline passes while it checks that directory.
+ */
 static struct {
 	struct rt_fiber *reader;
 	bool reader_waits, first_synced;
@@ -451,7 +463,9 @@ static struct {
 	int rc[2];
 } late;
 
-/* The reader goes on when the first sync has ended, as does who waits to be in the next one. */
+/*
+ * The reader continues when the first sync has ended, as does the put that waits for the next one.
+ */
 static void late_ended(bool sync)
 {
 	rt_shield_enter();
@@ -520,7 +534,7 @@ static void read_late(const char *path)
 static void a_late_reader_does_not_fail_a_shared_directory_sync(void **state)
 {
 	(void)state;
-	/* Chance decides which of the two is the first. */
+	/* The seed decides which of the two is first. */
 	for (uint64_t seed = 1; seed <= 16; seed++)
 		fixture_in_sim_dir(seed, read_late);
 }
@@ -544,7 +558,7 @@ static void open_with_many(const char *path)
 				 0);
 		store_close(s);
 	}
-	/* Not one call more: neither memory nor time grows with the number of chunks. */
+	/* The number of calls is equal: memory and time do not grow with the number of chunks. */
 	CHECK_EQ(calls[1], calls[0]);
 }
 

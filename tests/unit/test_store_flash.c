@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The hot-chunk cache: what gets in and what does not, how much is written, and that flash never knows
- * better than the slow store, whatever fails and whenever the process dies.
+ * The hot-chunk cache: which chunks it caches, how much it writes, and that the slow store stays
+ * authoritative whatever fails and wherever the process crashes.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -41,7 +41,7 @@ static void a_scan_is_one_visit_and_random_reads_are_many(void **state)
 	for (uint64_t off = 0; off < 8 * MIB; off += 64 * KIB)
 		flash_heat_read(&h, block(1), off, 64 * KIB);
 	assert_int_equal(flash_heat_of(&h, block(1)), 1);
-	/* Again from the start, and again. */
+	/* Reads it again from the start, several times. */
 	for (int i = 2; i < 5; i++)
 		assert_int_equal(flash_heat_read(&h, block(1), 0, 8 * MIB), i);
 	for (uint64_t i = 0; i < 20; i++)
@@ -82,7 +82,7 @@ static void fixture_open(struct fixture *r, const struct store_flash_options *op
 	CHECK_EQ(store_mem_open(256 * MIB, &mem), 0);
 	CHECK_EQ(store_fault_open_take(mem, &r->fast), 0);
 	CHECK_EQ(store_flash_open_take(r->slow, r->fast, options, &r->s), 0);
-	/* The bucket fills. */
+	/* The token bucket fills. */
 	CHECK_EQ(rt_sleep_ns(60 * NS_PER_S), 0);
 }
 
@@ -119,7 +119,7 @@ static void serve_hot(const char *path)
 	CHECK_EQ(stats_of(&r).fills, 0);
 	visit(&r, 1, 1, 1);
 	CHECK_EQ(stats_of(&r).fills, 1);
-	/* From now on without the slow store. */
+	/* From now on the slow store fails. */
 	fault_set(r.slow, STORE_CALL_GET, -EIO);
 	visit(&r, 1, 1, 5);
 	CHECK_EQ(text_get(r.s, block(1), 1, 777, 5000, 3), 0);
@@ -161,7 +161,7 @@ static void scan_all(const char *path)
 	CHECK_EQ(after.fills, before.fills);
 	CHECK_EQ(after.evicted, 0);
 	CHECK_EQ(after.hits - before.hits, 60);
-	/* What becomes hotter than they are takes their place. */
+	/* Chunks that become hotter replace them. */
 	for (uint64_t i = 100; i < 120; i++)
 		visit(&r, i, i, 12);
 	after = stats_of(&r);
@@ -194,7 +194,7 @@ static void write_little(const char *path)
 		double earned = (double)(rt_now_ns() - start) / 1e9 * 20000 + 400000;
 		CHECK((double)(stats_of(&r).fill_bytes - before) <= earned);
 	}
-	/* What was allowed was used, but for what the last chunk would have needed. */
+	/* The budget was used, except for a rest that was too small for the last chunk. */
 	struct store_flash_stats st = stats_of(&r);
 	CHECK(st.over_budget > 100);
 	CHECK(st.fill_bytes - before > 300 * 20000 + 400000 - 3 * (CHUNK + 20000));
@@ -238,7 +238,7 @@ static void fill_beside(const char *path)
 	store_flash_settle(s);
 	CHECK(rt_now_ns() - start >= 10 * NS_PER_S);
 	store_flash_stats(s, &st);
-	/* No more than two at a time: that bounds the memory too. */
+	/* At most two fills run at a time, which also bounds the memory. */
 	CHECK_EQ(st.fills, 2);
 	store_close(s);
 }
@@ -261,7 +261,7 @@ static void fall_through(const char *path)
 	for (uint64_t i = 0; i < 10; i++)
 		visit(&r, i, i, 3);
 	CHECK_EQ(stats_of(&r).chunks, 10);
-	/* A damaged chunk is read elsewhere, and is a new one afterwards. */
+	/* A damaged chunk is read from the slow store, and may be cached again later. */
 	struct store_fault once = {.calls = STORE_CALL_GET, .nth = 1, .rc = -EBADMSG};
 	store_fault_set(r.fast, &once);
 	visit(&r, 0, 0, 1);
@@ -269,7 +269,7 @@ static void fall_through(const char *path)
 	CHECK(st.failures == 1 && st.evicted == 1 && st.fills == 11 && !st.suspended);
 	visit(&r, 0, 0, 1);
 	CHECK_EQ(stats_of(&r).hits, st.hits + 1);
-	/* A device that fails is left alone after a while, and all goes on. */
+	/* A device that fails repeatedly is suspended, and reads continue. */
 	fault_set(r.fast, STORE_CALL_ALL, -EIO);
 	for (uint64_t i = 0; i < 10; i++)
 		visit(&r, i, i, 3);
@@ -277,7 +277,7 @@ static void fall_through(const char *path)
 	CHECK(st.suspended && st.failures < 10);
 	CHECK_EQ(store_delete(r.s, block(9)), 0);
 	CHECK_EQ(text_put(r.s, block(9), 99, CHUNK, false, 0), 0);
-	/* And is tried again later. What was deleted meanwhile is not there. */
+	/* It is tried again later. Chunks that were deleted in between are not there. */
 	fault_set(r.fast, STORE_CALL_ALL, 0);
 	CHECK_EQ(rt_sleep_ns(61 * NS_PER_S), 0);
 	for (uint64_t i = 0; i < 9; i++)
@@ -317,7 +317,7 @@ static void delete_while_filling(const char *path)
 	(void)path;
 	o.visits = 1;
 	fixture_open(&r, &o);
-	/* At every moment of a fill, which takes 2 ms to read and 3 ms to write. */
+	/* Deletes at every moment of a fill, which takes 2 ms to read and 3 ms to write. */
 	struct store_fault slow_get = {.calls = STORE_CALL_GET | STORE_CALL_DELETE,
 				       .nth = 1,
 				       .from_there = true,
@@ -340,11 +340,11 @@ static void delete_while_filling(const char *path)
 		CHECK_EQ(store_delete(r.s, block(i)), 0);
 		store_flash_settle(r.s);
 		CHECK_EQ(store_stat(r.s, block(i), &st), -ENOENT);
-		/* Not even what nobody would read is left. */
+		/* Nothing is left on flash, even if no reader could reach it. */
 		CHECK_EQ(store_stat(r.fast, block(i), &st), -ENOENT);
 	}
 	CHECK_EQ(stats_of(&r).used_bytes, 0);
-	/* The same while the slow store takes its time to forget: who reads meanwhile fills. */
+	/* The same while the slow store is slow to delete: a concurrent read starts a fill. */
 	struct store_fault slow_delete = slow_get;
 	slow_delete.calls = STORE_CALL_DELETE;
 	slow_delete.delay_ns = 10 * NS_PER_MS;
@@ -419,7 +419,10 @@ static void restart(const char *path)
 	store_flash_stats(s, &st);
 	CHECK_EQ(st.chunks, 4);
 	store_close(s);
-	/* As when a crash came between the two stores: the slow one alone has forgotten, or has another. */
+	/*
+	 * As after a crash between the two stores: only the slow one has deleted the chunk, or has
+	 * another one.
+	 */
 	CHECK_EQ(open_dir("/d0/slow", 1, false, &slow), 0);
 	CHECK_EQ(store_delete(slow, block(1)), 0);
 	CHECK_EQ(store_delete(slow, block(2)), 0);
@@ -434,7 +437,7 @@ static void restart(const char *path)
 	store_flash_settle(s);
 	CHECK_EQ(text_get(s, block(2), 22, 0, CHUNK, 0), 0);
 	CHECK_EQ(text_get(s, block(3), 3, 0, CHUNK, 0), 0);
-	/* Two of them without the slow store. */
+	/* Two of them are read while the slow store fails. */
 	store_flash_stats(s, &st);
 	CHECK(st.hits >= 2 && st.evicted == 2);
 	store_close(s);
@@ -452,11 +455,14 @@ struct trouble {
 	bool slow; /* which store fails */
 	struct store_fault fault;
 	bool hit;
-	uint64_t at; /* or where it crashes */
+	uint64_t at; /* the wait at which it crashes */
 	bool power;
 };
 
-/* The script, with looks before, between and after, so that chunks are cached and come from there. */
+/*
+ * The script, with checks before, during and after it, so that chunks are cached and read from
+ * flash.
+ */
 static void play(struct script *sc, struct store *s)
 {
 	rt_sleep_ns(NS_PER_S);
@@ -504,7 +510,7 @@ static void every_call_of_both_stores_fails_once(void **state)
 	for (unsigned how = 0; how < 4 * ARRAY_LEN(errors); how++) {
 		struct trouble t = {.slow = how % 2 == 1, .hit = true};
 		int rc = errors[how / 4];
-		/* Of the slow store only what a device can say to any call. */
+		/* The slow store returns only errors that a device can return to any call. */
 		if (t.slow && rc == -EBADMSG)
 			continue;
 		for (uint64_t n = 1; t.hit; n++, runs++) {
@@ -523,7 +529,7 @@ static void every_call_of_both_stores_fails_once(void **state)
 			sim_config_init(&config, n, 0);
 			script_begin(&sc, &config);
 			script_finish(&sc);
-			/* Whatever flash does, nobody is told. */
+			/* Failures of flash must be invisible. */
 			SCRIPT_CHECK(&sc, sc.done || t.slow);
 			script_end(&sc);
 		}

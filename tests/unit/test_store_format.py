@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formats of src/store/README.md: what the store writes, an independent reader of them reads."""
+"""Reads what the store writes with an independent reader of the formats in src/store/README.md."""
 import itertools
 import os
 import shutil
@@ -14,7 +14,7 @@ SAMPLE = os.environ["STORE_SAMPLE"]
 
 @pytest.fixture(name="sample", scope="module")
 def fixture_sample(tmp_path_factory):
-    """A folder with a disk and a pool, and what they hold."""
+    """A folder with a disk and a pool, and the expected contents of their chunks."""
     folder = tmp_path_factory.mktemp("sample")
     done = subprocess.run([SAMPLE, folder], capture_output=True, text=True, timeout=120, check=True)
     chunks = {"disk": [], "pool": []}
@@ -30,7 +30,7 @@ def test_known_values():
     assert reader.crc32c(b"123456789") == 0xe3069283
 
 
-def test_superblock_names_the_disk(sample):
+def test_superblock_has_the_identity_of_the_disk(sample):
     folder, _ = sample
     assert reader.read_super(folder / "disk") == {
         "fan_bits": 3, "cluster": (1, 2), "node": 3, "disk": 4,
@@ -51,7 +51,7 @@ def read(folder, chunk):
     return path, reader.read_chunk(path, chunk["block"], chunk["index"], 4)
 
 
-def test_every_chunk_is_where_the_hash_says_and_is_what_was_put(sample):
+def test_every_chunk_is_in_the_directory_of_its_hash_and_reads_back(sample):
     folder, chunks = sample
     assert len(chunks["disk"]) == 12
     for chunk in chunks["disk"]:
@@ -62,7 +62,7 @@ def test_every_chunk_is_where_the_hash_says_and_is_what_was_put(sample):
     assert len(list(reader.chunks_of(folder / "disk"))) == 12
 
 
-def test_a_flipped_bit_anywhere_is_found_or_means_nothing(sample, tmp_path):
+def test_a_flipped_bit_anywhere_is_detected_or_meaningless(sample, tmp_path):
     folder, chunks = sample
     chunk = next(c for c in chunks["disk"] if c["len"] == 70000)
     path, (_, good) = read(folder, chunk)
@@ -78,13 +78,13 @@ def test_a_flipped_bit_anywhere_is_found_or_means_nothing(sample, tmp_path):
             assert at >= reader.DATA
 
 
-def test_a_torn_append_leaves_the_state_before(sample, tmp_path):
+def test_a_torn_append_leaves_the_previous_state(sample, tmp_path):
     folder, chunks = sample
     chunk = next(c for c in chunks["disk"] if (c["block"], c["index"]) == (50, 1))
     path, (slot, good) = read(folder, chunk)
     assert not slot.sealed and slot.len == 65000 and slot.prev_len == 35000
     raw = bytearray(path.read_bytes())
-    # A page of the last append that did not get to the disk.
+    # A page of the last append was not written.
     raw[reader.DATA + 40960:reader.DATA + 45056] = bytes(4096)
     (tmp_path / "chunk").write_bytes(raw)
     older, data = reader.read_chunk(tmp_path / "chunk", 50, 1, 4)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pools: what is read when members fail, what is rebuilt, what is lost and patched. */
+/* Pools: what is readable when members fail, what is rebuilt, what is lost and patched. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +53,7 @@ static void fixture_open(struct fixture *r, enum place_kind place, uint32_t memb
 	CHECK_EQ(store_pool_open_take(&r->shape, r->fault, &r->pool), 0);
 }
 
-/* From now on every call of this member fails, or none does. */
+/* Makes every call of a member fail from now on, or none. */
 static void fixture_down(struct fixture *r, uint32_t m, bool down)
 {
 	struct store_fault f = {.calls = STORE_CALL_ALL, .nth = down, .from_there = true};
@@ -78,7 +78,7 @@ static void fixture_fill(struct fixture *r, uint32_t chunks)
 		CHECK_EQ(text_put(r->pool, id_of(c), c, len_of(c), false, 0), 0);
 }
 
-/* Reads all, in different ways; how many are lost. */
+/* Reads all chunks in several ways; returns how many are lost. */
 static uint32_t fixture_check(struct fixture *r, uint32_t chunks)
 {
 	uint32_t lost = 0;
@@ -132,7 +132,10 @@ static void read_degraded(void *arg)
 		for (uint32_t m = 0; m < 5; m++)
 			fixture_down(&r, m, (set >> m & 1) != 0);
 		uint32_t lost = fixture_check(&r, 12);
-		/* Beyond that only short chunks, whose bytes are in rows that are left. */
+		/*
+		 * With more members down only short chunks are readable, whose bytes are in the
+		 * remaining rows.
+		 */
 		CHECK(down <= 2 ? lost == 0 : lost >= 6);
 		if (down <= 2)
 			CHECK_EQ(fixture_count(&r), 12);
@@ -156,17 +159,17 @@ static void write_degraded(void *arg)
 	fixture_fill(&r, 12);
 	fixture_down(&r, 4, true);
 	CHECK_EQ(fixture_check(&r, 12), 0);
-	/* Nothing could be lost of it any more: that is not safe. */
+	/* The chunk would not tolerate any loss, so the put is refused. */
 	CHECK_EQ(text_put(r.pool, (struct chunk_id){1, 1}, 1, 5000, false, 0), -EIO);
 	CHECK_EQ(text_put(r.pool, id_of(3), 3, len_of(3), false, 0), -EEXIST);
 	fixture_down(&r, 2, true);
-	/* Two of three rows do not make a chunk. */
+	/* Two of three rows do not form a chunk. */
 	CHECK_EQ(text_put(r.pool, (struct chunk_id){1, 1}, 1, 5000, false, 0), -EIO);
 	for (uint32_t m = 0; m < 5; m++)
 		fixture_down(&r, m, false);
 	struct chunk_stat st;
 	CHECK_EQ(store_stat(r.pool, (struct chunk_id){1, 1}, &st), -ENOENT);
-	/* Reading completes what was missing: then others may go. */
+	/* A read writes the missing rows: then other members may fail. */
 	CHECK_EQ(fixture_check(&r, 12), 0);
 	fixture_down(&r, 0, true);
 	fixture_down(&r, 3, true);
@@ -198,17 +201,20 @@ static void delete_degraded(void *arg)
 	fixture_down(&r, two, true);
 	for (uint32_t c = 0; c < 6; c++)
 		CHECK_EQ(store_delete(r.pool, id_of(c)), 0);
-	/* Copies: two of three are on these members, and come back. They are known to be behind. */
+	/*
+	 * Two of three copies are on these members, which return later. They are recorded as
+	 * behind.
+	 */
 	CHECK_EQ(store_delete(r.pool, (struct chunk_id){7, 7}), 0);
 	CHECK_EQ(store_pool_behind_count(r.pool), 2);
 	fixture_down(&r, one, false);
 	fixture_down(&r, two, false);
 	CHECK_EQ(store_stat(r.pool, (struct chunk_id){7, 7}, &st), -ENOENT);
-	/* What the two still have is rubbish. */
+	/* The copies on the two are garbage. */
 	for (uint32_t c = 0; c < 6; c++)
 		CHECK_EQ(store_stat(r.pool, id_of(c), &st), -ENOENT);
 	CHECK_EQ(fixture_count(&r), 0);
-	/* And is no hindrance, even to other bytes. */
+	/* They do not prevent a put, even of other bytes. */
 	for (uint32_t c = 0; c < 6; c++) {
 		CHECK_EQ(text_put(r.pool, id_of(c), c + 50, 60000, false, 0), 0);
 		CHECK_EQ(text_get(r.pool, id_of(c), c + 50, 0, 60000, 0), 0);
@@ -216,7 +222,7 @@ static void delete_degraded(void *arg)
 	fixture_down(&r, 0, true);
 	fixture_down(&r, 1, true);
 	CHECK_EQ(text_get(r.pool, id_of(0), 50, 0, 60000, 0), 0);
-	/* Three may still have rows: that would be a chunk. */
+	/* Three members may still have rows: that would be a chunk. */
 	fixture_down(&r, 2, true);
 	CHECK_EQ(store_delete(r.pool, id_of(0)), -EIO);
 	store_close(r.pool);
@@ -239,7 +245,7 @@ static void rebuild_spare(void *arg)
 	fixture_open(&r, place, 13, 3, 2);
 	fixture_fill(&r, chunks);
 	CHECK_EQ(text_put(r.pool, (struct chunk_id){7, 7}, 7, 1000, true, 50000), 0);
-	/* One after the other, until few are left: each time into the spare space of the rest. */
+	/* One after the other until few are left, each time into the spare space of the others. */
 	for (uint32_t gone = 0; gone < 6; gone++) {
 		uint32_t m = gone * 2;
 		CHECK_EQ(store_pool_give_up(r.pool, m), 0);
@@ -253,13 +259,13 @@ static void rebuild_spare(void *arg)
 		CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), 0);
 		CHECK_EQ(pr.rebuilt, 0);
 	}
-	/* Two more may be down without harm: the rebuilt rows are good ones. */
+	/* Two more may be down: the rebuilt rows are intact. */
 	fixture_down(&r, 1, true);
 	fixture_down(&r, 3, true);
 	CHECK_EQ(fixture_check(&r, chunks), 0);
 	fixture_down(&r, 1, false);
 	fixture_down(&r, 3, false);
-	/* A new disk in place of one that was given up: its rows come home. */
+	/* A new disk replaces a given-up member: its rows move back to their home. */
 	CHECK_EQ(store_pool_replace_take(r.pool, 4, fixture_member(&r, 4)), 0);
 	CHECK_EQ(fixture_check(&r, chunks), 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 8, &pr), 0);
@@ -341,7 +347,7 @@ static void rebuild_replacement(void *arg)
 		CHECK_EQ(store_pool_replace_take(r.pool, m, fresh), -EBUSY);
 		CHECK_EQ(store_pool_give_up(r.pool, m), 0);
 		CHECK_EQ(fixture_check(&r, chunks), 0);
-		/* Nowhere to go yet. */
+		/* The rows have no other place in a clustered pool. */
 		CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -EIO);
 		CHECK(pr.failed > 0 && pr.rebuilt == 0);
 		CHECK_EQ(store_pool_replace_take(r.pool, m, fresh), 0);
@@ -375,7 +381,7 @@ static void rebuild_fiber(void *arg)
 	b->rc = store_pool_rebuild(b->r->pool, 1, &b->pr);
 }
 
-/* How many rows of a chunk are where they belong. */
+/* Returns how many rows of a chunk are on their members. */
 static uint32_t rows_there(struct fixture *r, uint32_t c)
 {
 	uint32_t n = 0;
@@ -387,7 +393,7 @@ static uint32_t rows_there(struct fixture *r, uint32_t c)
 	return n;
 }
 
-/* Stopped when there was time for the chunks with two losses, it has rebuilt those. */
+/* Stopped after the chunks with two losses, the rebuild has rebuilt exactly those. */
 static void rebuild_in_order(void *arg)
 {
 	(void)arg;
@@ -436,7 +442,10 @@ static void chunks_with_the_most_losses_are_rebuilt_first(void **state)
 
 /* --- more than the code bears ------------------------------------------------------------------ */
 
-/* What the layer above would do: bring just as many data rows of each lost stripe as are needed. */
+/*
+ * Supplies as many data rows of each lost stripe as are needed, as a repair from other racks
+ * would.
+ */
 static uint64_t bring(struct fixture *r, const struct store_pool_loss *l, size_t n, uint32_t text)
 {
 	struct store_pool_piece_run runs[POOL_CHUNK_LOSSES_MAX * 4] = {0};
@@ -470,7 +479,7 @@ static uint64_t bring(struct fixture *r, const struct store_pool_loss *l, size_t
 		CHECK_EQ(brought, l[i].need);
 	}
 	CHECK(count > 0);
-	/* With one piece too few, or a wrong byte, nothing happens. */
+	/* With one piece too few, or a wrong byte, nothing is written. */
 	CHECK_EQ(store_pool_patch(r->pool, l->id, runs, count - 1), -ENODATA);
 	if (runs[0].data.len > 0) {
 		((uint8_t *)piece[0].iov_base)[0] ^= 1;
@@ -505,7 +514,7 @@ static void lose_and_patch(void *arg)
 	CHECK(l != NULL);
 	fixture_open(&r, place, place == PLACE_CLUSTERED ? 10 : 11, 3, 2);
 	fixture_fill(&r, chunks);
-	/* Four of a cluster of five, or four of eleven. */
+	/* Gives up four members of a cluster of five, or four of eleven. */
 	for (uint32_t m = 0; m < 4; m++)
 		CHECK_EQ(store_pool_give_up(r.pool, m), 0);
 	for (uint32_t m = 0; m < 4 && place == PLACE_CLUSTERED; m++)
@@ -513,10 +522,10 @@ static void lose_and_patch(void *arg)
 	uint32_t lost = fixture_check(&r, chunks);
 	CHECK(lost > 0 && lost < chunks);
 	CHECK_EQ(store_pool_rebuild(r.pool, 4, &pr), -ENODATA);
-	/* Chunks without a byte are not lost: the label of any row is all there is. */
+	/* Chunks of length 0 are not lost: the label of any row describes them. */
 	CHECK(pr.lost > 0 && pr.lost <= lost);
 	CHECK_EQ(fixture_check(&r, chunks), pr.lost);
-	/* It is listed, chunk by chunk, and comes back piece by piece. */
+	/* Losses are listed chunk by chunk, and restored piece by piece. */
 	while ((n = store_pool_losses(r.pool, &at, l, 64)) > 0) {
 		for (int64_t i = 0, end; i < n; i = end) {
 			for (end = i + 1; end < n && chunk_id_equal(l[i].id, l[end].id); end++)
@@ -552,7 +561,10 @@ static void lost_stripes_are_listed_and_restored_by_patches(void **state)
 		in_sim(lose_and_patch, &kinds[i]);
 }
 
-/* Beyond its code it writes nothing and lists all that failed; when that was brought it goes on. */
+/*
+ * With lost chunks it writes nothing and lists all failed rows; after these were supplied it
+ * rebuilds again.
+ */
 static void leave_to_others(void *arg)
 {
 	(void)arg;
@@ -627,13 +639,13 @@ static void rot(void *arg)
 	CHECK_EQ(text_get(r.pool, id_of(5), 5, 0, len_of(5), 0), 0);
 	store_info(r.pool, &info);
 	CHECK(info.checksum_errors > 0);
-	/* No stripe has more than two: a scan finds and heals. */
+	/* No stripe has more than two damaged rows: a scan finds and repairs them. */
 	CHECK_EQ(store_scan(r.pool, id_of(5), bad, 4), 0);
 	for (uint32_t row = 0; row < 5; row++) {
 		int m = store_pool_row_member(r.pool, id_of(5), row);
 		CHECK_EQ(store_scan(r.mem[m], pool_row_id(id_of(5), row), bad, 4), 0);
 	}
-	/* Three rows of the first two stripes: these are lost, no more. */
+	/* Three rows of the first two stripes are damaged: only these stripes are lost. */
 	flip_row(&r, 5, 0, 100);
 	flip_row(&r, 5, 1, 8000);
 	flip_row(&r, 5, 3, 16000);
@@ -643,7 +655,9 @@ static void rot(void *arg)
 	CHECK_EQ(store_scan(r.pool, id_of(5), bad, 4), 2);
 	CHECK(bad[0].off == 0 && bad[0].len == 2 * PIECE);
 	CHECK(bad[1].off == 3 * PIECE && bad[1].len == 2 * PIECE);
-	/* All rows are there, so a quick look does not see it; a patch needs one row of two stripes. */
+	/*
+	 * All rows are present, so a lookup does not notice; a patch needs one row of two stripes.
+	 */
 	CHECK_EQ(store_pool_losses(r.pool, &at, l, 64), 0);
 	uint8_t bytes[2 * PIECE];
 	struct iovec piece;
@@ -690,7 +704,7 @@ static void reopen(void *arg)
 	other = shape;
 	other.piece_bytes = 4096;
 	CHECK_EQ(store_pool_open_take(&other, m, &s), -EBADMSG);
-	/* Members in each other's place. */
+	/* Two members swapped. */
 	struct store *t = m[1];
 	m[1] = m[2];
 	m[2] = t;
@@ -722,7 +736,10 @@ static void a_pool_refuses_foreign_and_misplaced_members(void **state)
 	in_sim(reopen, NULL);
 }
 
-/* Two members are gone, which the code bears, and a third row of chunk 5 is rotten: a rebuild finds it. */
+/*
+ * Two members are given up, which the code tolerates, and a third row of chunk 5 is damaged: a
+ * rebuild finds it.
+ */
 static void damage_beside_losses(struct fixture *r, uint32_t *rotten, uint32_t *replaced)
 {
 	struct store_pool_progress pr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pools under faults: every call of every member fails in turn, the process dies or the power goes at
- * every wait of operations and of a rebuild; and how fast a rebuild is.
+ * Pools under faults: every call of every member fails in turn; the process crashes or loses power
+ * at every wait of operations and of a rebuild; and the speed of a rebuild.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -59,8 +59,9 @@ static void set_down(struct store *fault, bool down)
 }
 
 /*
- * What is there can be read, and is what it was. Of what is not there, two members that are down could
- * be the only ones to know: nobody may claim that it is there, but that it is not need not be known.
+ * Existing chunks must be readable and unchanged. For a chunk that does not exist, the two members
+ * that are down could be the only ones that know: the pool must not report that it exists, but
+ * need not report that it does not.
  */
 static void look_without_two(struct script *sc, struct store *pool)
 {
@@ -95,7 +96,10 @@ static void live_member_fails(struct script *sc, uint64_t life)
 	script_look(sc, pool);
 	CHECK_EQ(store_pool_rebuild(pool, 2, &pr), 0);
 	CHECK_EQ(store_pool_behind_count(pool), 0);
-	/* What was seen with all members is seen without any two of them: some pairs in each run. */
+	/*
+	 * A state that was seen with all members is also seen without any two of them: some pairs
+	 * in each run.
+	 */
 	for (uint32_t a = 0; a < MEMBERS; a++) {
 		for (uint32_t b = a + 1; b < MEMBERS; b++) {
 			if ((a + b + sc->number) % 3 != 0)
@@ -131,7 +135,7 @@ static void sweep_member(int rc, bool after, bool from_there, uint64_t *runs)
 			sim_config_init(&config, n, 0);
 			script_begin(&sc, &config);
 			script_finish(&sc);
-			/* One member that fails stops nothing but what it has no room for. */
+			/* One failing member prevents only operations for which it has no room. */
 			SCRIPT_CHECK(&sc, sc.done || rc == -ENOSPC || after);
 			script_end(&sc);
 		}
@@ -180,7 +184,7 @@ static int open_dir(uint32_t number, bool format, struct store **out)
 	return rc != 0 ? rc : store_dir_open(path, &options, out);
 }
 
-/* NULL when the process is dead. */
+/* NULL when the process has crashed. */
 static struct store *open_pool(struct script *sc, const uint32_t *dirs, bool format)
 {
 	struct store *m[DIRS] = {NULL}, *pool = NULL;
@@ -218,7 +222,7 @@ static void live_crashing(struct script *sc, uint64_t life)
 	store_close(pool);
 }
 
-/* Returns whether it met its crash. */
+/* Returns whether the process crashed. */
 static bool run(struct script *sc)
 {
 	struct sim_config config;
@@ -264,7 +268,7 @@ static void a_pool_crashes_at_every_wait(void **state)
 
 #define CHUNKS 5
 
-/* Life 1: chunks, a member given up and replaced, and a rebuild that is cut short. */
+/* Life 1: chunks, a member that is given up and replaced, and a rebuild that is interrupted. */
 static void live_rebuilding(struct script *sc, uint64_t life)
 {
 	static const uint32_t before[DIRS] = {0, 1, 2}, after[DIRS] = {0, 3, 2};
@@ -310,7 +314,7 @@ static void a_crash_of_a_rebuild_at_every_wait_loses_nothing(void **state)
 
 #define BLOCKS 3
 
-/* Opens the four members of a 2+2 pool but those in the mask. */
+/* Opens a 2+2 pool of four members without those in the mask. */
 static struct store *open_without(unsigned mask, bool format)
 {
 	static const struct store_pool_shape four = {.id = 3,
@@ -334,7 +338,10 @@ static struct chunk_id block(uint64_t number)
 	return (struct chunk_id){.block = number};
 }
 
-/* Chunk 0 is deleted, chunk 1 grows and chunk 2 is deleted and put anew, while one member is down. */
+/*
+ * While one member is down, chunk 0 is deleted, chunk 1 grows, and chunk 2 is deleted and put
+ * again.
+ */
 static void change_without(struct store *pool)
 {
 	CHECK_EQ(store_delete(pool, block(0)), 0);
@@ -357,7 +364,7 @@ static void miss_changes(const char *path)
 		pool = open_without(1U << gone, false);
 		change_without(pool);
 		store_close(pool);
-		/* Now it is back, and others are not. Nothing that it alone knows is shown. */
+		/* The member is back and others are down. Its stale state must never be shown. */
 		for (unsigned mask = 0; mask < 16; mask++) {
 			if (__builtin_popcount(mask) > 2 || (mask >> gone & 1) != 0)
 				continue;
@@ -371,9 +378,12 @@ static void miss_changes(const char *path)
 			CHECK(rc == -EIO || rc == 0);
 			store_close(pool);
 		}
-		/* Three copies on three of the members: it, alone, or without one that is level. */
+		/*
+		 * Three copies on three of the members: that member alone, or without one that is
+		 * up to date.
+		 */
 		CHECK(unreadable <= 1);
-		/* A rebuild makes it one of them again. */
+		/* A rebuild brings it up to date. */
 		pool = open_without(0, false);
 		CHECK(store_pool_behind_count(pool) > 0);
 		CHECK_EQ(store_pool_rebuild(pool, 2, &pr), 0);
@@ -400,7 +410,7 @@ static void copies_of_a_member_that_missed_changes_are_not_used(void **state)
 
 /* --- how fast a rebuild is ---------------------------------------------------------------------- */
 
-/* A drive that only counts requests: what is measured is how they spread. */
+/* A drive that only counts requests: the test measures how they spread. */
 static const struct drive_spec counting_drive = {
 	.name = "counting",
 	.size_bytes = 1000000000000ULL,
@@ -424,9 +434,10 @@ static double rebuild_speed(enum place_kind place, uint32_t rows, uint32_t paral
 }
 
 /*
- * 4+1 on 40 members: each row rebuilt is four reads and a write, on 39 members instead of one write on
- * the replacement: 39 / 5 = 7.8 times as fast. The member with the most of it is the last to end, so a
- * disk must have some rows before chance evens out: real ones have millions, this one 4,800.
+ * 4+1 on 40 members: each rebuilt row takes four reads and a write, on 39 members instead of one
+ * write on the replacement: 39 / 5 = 7.8 times as fast. The member with the most requests ends
+ * last, so each disk needs enough rows for an even spread: real disks have millions, this one
+ * 4,800.
  */
 static void declustering_speeds_a_rebuild_up(void **state)
 {
@@ -438,7 +449,7 @@ static void declustering_speeds_a_rebuild_up(void **state)
 		"  rows/s: clustered %.0f, declustered %.0f (%.2f times), single-overlap %.0f "
 		"(%.2f times)\n",
 		clustered, declustered, declustered / clustered, overlap, overlap / clustered);
-	/* The replacement writes 200 rows a second, and does nothing else. */
+	/* The replacement does nothing but write 200 rows per second. */
 	assert_true(clustered > 0.95 * 200 && clustered < 1.01 * 200);
 	assert_true(declustered > 0.85 * 7.8 * clustered);
 }

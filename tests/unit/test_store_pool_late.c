@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pools of which members, or records, come back later than what they say holds. */
+/* Pools whose members, or records, come back with outdated contents. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static void code_without(void *arg)
 	CHECK_EQ(text_append(r.pool, fixture_id(1), 1, 5, 3000, 2000), 0);
 	CHECK_EQ(store_seal(r.pool, fixture_id(1), 1, 5000), 0);
 	CHECK_EQ(fixture_stat(&r, 1, COPY), 0);
-	/* While the copy cannot be removed it is not believed. */
+	/* As long as its copy cannot be deleted, the member stays behind. */
 	fixture_fault(&r, away, STORE_CALL_DELETE, -EIO);
 	store_pool_rebuild(r.pool, 1, &pr);
 	CHECK_EQ(store_pool_behind_count(r.pool), 1);
@@ -36,7 +36,7 @@ static void code_without(void *arg)
 	CHECK_EQ(store_pool_behind_count(r.pool), 0);
 	CHECK_EQ(fixture_stat(&r, 1, COPY), -ENOENT);
 	CHECK_EQ(text_get(r.pool, fixture_id(1), 5, 0, 5000, 0), 0);
-	/* One row too few, and another member of copies that cannot be asked. */
+	/* One row too few, and another member of the copies is unreachable. */
 	for (uint32_t row = 1; row < 5; row += row == 1 ? 2 : 1)
 		fixture_fault(&r, fixture_row_member(&r, 1, row), STORE_CALL_ALL, -EIO);
 	CHECK_EQ(store_stat(r.pool, fixture_id(1), &st), -ENODATA);
@@ -49,7 +49,10 @@ static void a_rebuild_leaves_no_copy_of_a_coded_chunk(void **state)
 	fixture_in_sim(code_without, NULL);
 }
 
-/* Only member y takes the record that a rebuild is done, and not that this does not count. */
+/*
+ * Only member y stores the record that a rebuild is complete, and it misses that this record was
+ * rolled back.
+ */
 static void rebuild_for(struct pool_fixture *r, uint32_t y, bool says_so)
 {
 	struct store_pool_progress pr;
@@ -68,7 +71,7 @@ static void rebuild_for(struct pool_fixture *r, uint32_t y, bool says_so)
 	fixture_clear_faults(r);
 }
 
-/* After a crash y is not there; or it said that it has no new record, but has. */
+/* After a crash y is down; or y reported that it has no new record, but has one. */
 static void record_comes_back(void *arg)
 {
 	const bool *crash = arg;

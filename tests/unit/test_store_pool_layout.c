@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pools on paper: where rows are, labels and records, and what an event moves. */
+/* The layout of pools: positions of rows, labels and records, and what an event moves. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void every_byte_has_one_place_in_the_rows(void **state)
 				covered += spot.run;
 			}
 			assert_int_equal(covered, g.len);
-			/* And back: pieces do not overlap and leave nothing out. */
+			/* In the other direction: pieces do not overlap and leave no gap. */
 			uint64_t sum = 0;
 			for (uint64_t s = 0; s < g.stripes; s++)
 				for (uint32_t r = 0; r < k; r++)
@@ -121,7 +121,7 @@ static void rows_of_a_chunk_are_on_different_members_after_any_events(void **sta
 					used |= UINT64_C(1) << m;
 				}
 			}
-			/* Give up one, or replace one that is out; never too many at once. */
+			/* Give up one member, or replace a given-up one; never too many at once. */
 			uint16_t m = (uint16_t)rng_below(&rng, 20);
 			int down = 0;
 			for (int i = 0; i < 20; i++)
@@ -171,7 +171,10 @@ static void an_event_moves_only_the_rows_it_must(void **state)
 			}
 		}
 	}
-	/* All members have about the same, and about the same of what one had. */
+	/*
+	 * All members have about the same number of rows, and got about the same number from the
+	 * given-up one.
+	 */
 	for (int m = 0; m < 20; m++) {
 		assert_true(load[m] > 800 && load[m] < 1200);
 		assert_true(m == 6 ? spare[m] == 0 : spare[m] > moved / 19 / 2);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pools whose members fail several at a time, for a while, and come back: random schedules of operations and faults
- * against a model:
+ * Pools with members that fail several at a time and come back: random schedules of operations and faults,
+ * checked against a model:
  *
- *   - what was acknowledged reads back as it was, or not at all while members are down: never other
- *     bytes, never -ENOENT. Within the tolerance of the code it does read back.
- *   - when the members are back, everything is, before a rebuild and after.
- *   - what was deleted stays so.
- *   - after an error either the old or the new may be there; once one was seen, it stays.
+ *   - An acknowledged change reads back unchanged, or not at all while members are down: never with other
+ *     bytes, never as -ENOENT. Within the tolerance of the code it does read back.
+ *   - When the members are back every chunk is readable, before a rebuild and after it.
+ *   - A deleted chunk stays deleted.
+ *   - After an error the old or the new state may exist; once one of them was seen, it stays.
  *
- * An open chunk whose members are partly gone and for the rest behind is beyond the tolerance: it is lost.
+ * An open chunk of which some members are given up and the others behind is beyond the tolerance: lost.
  *
- * STORE_POOL_SEEDS=FROM-TO runs other schedules than the ones fixed here, STORE_POOL_TRACE=1 tells each.
+ * STORE_POOL_SEEDS=FROM-TO runs other schedules than the fixed ones, STORE_POOL_TRACE=1 prints each step.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@
 #define LEN_MAX 150000
 #define STATES_MAX 12
 
-/* What a chunk may be: nothing, or len bytes of a text. */
+/* A possible state of a chunk: absent, or len bytes of a text. */
 struct may_be {
 	bool exists;
 	bool sealed;
@@ -58,10 +58,10 @@ struct world {
 	const char *doing;
 	struct model_chunk chunks[CHUNKS];
 	uint64_t texts;
-	bool struck[MEMBERS_MAX]; /* has a fault */
-	bool clean;               /* every row and copy is there */
-	uint32_t losses;          /* members that were given up since it was */
-	bool failed[MEMBERS_MAX]; /* which */
+	bool struck[MEMBERS_MAX]; /* members with a fault */
+	bool clean;               /* every row and copy is present */
+	uint32_t losses;          /* number of members that were given up since then */
+	bool failed[MEMBERS_MAX]; /* the members that are given up */
 };
 
 #define WORLD_CHECK(w, what)                                                                  \
@@ -100,7 +100,7 @@ static void may_be_too(struct world *w, struct model_chunk *c, const struct may_
 	c->states[c->n++] = *s;
 }
 
-/* The first possible state that exists or not, or NULL. */
+/* Returns the first possible state that exists, or that does not; NULL if there is none. */
 static struct may_be *state_that(struct model_chunk *c, bool exists)
 {
 	for (uint32_t i = 0; i < c->n; i++)
@@ -114,7 +114,7 @@ static bool within(const struct world *w)
 	return w->clean && faulty(w) <= w->r.shape.p;
 }
 
-/* Reads a chunk as a whole; what it is must be one of what it may be, and stays. */
+/* Reads a chunk completely. It must be in one of its possible states, and stays in that. */
 static int see(struct world *w, uint64_t number)
 {
 	struct model_chunk *c = &w->chunks[number];
@@ -136,7 +136,7 @@ static int see(struct world *w, uint64_t number)
 			continue;
 		now_is(c, &s);
 		c->epoch = max_u64(c->epoch, st.epoch);
-		/* Checks the bytes when it is 0. */
+		/* Checks the bytes if it returns 0. */
 		rc = text_get(w->r.pool, fixture_id(number), s.text, 0, s.len, 0);
 		WORLD_CHECK(w, rc == 0 || !within(w));
 		WORLD_CHECK(w, rc != -ENOENT && rc != -ERANGE);
@@ -176,7 +176,7 @@ static void do_put(struct world *w, uint64_t number)
 	}
 }
 
-/* Appends to or seals what is known to be there. */
+/* Appends to or seals a chunk that is known to exist. */
 static void do_change(struct world *w, uint64_t number, bool seal)
 {
 	struct model_chunk *c = &w->chunks[number];
@@ -255,7 +255,7 @@ static void do_reopen(struct world *w)
 	w->doing = "reopen";
 	if (fixture_reopen(&w->r) == 0)
 		return;
-	/* Too few could be asked. */
+	/* Too few members could be asked. */
 	for (uint32_t m = 0; m < w->r.shape.members; m++)
 		unstrike(w, m);
 	WORLD_CHECK(w, store_pool_open_take(&w->r.shape, w->r.fault, &w->r.pool) == 0);
@@ -278,14 +278,17 @@ static void do_rebuild(struct world *w)
 	}
 }
 
-/* Gives up a member, or puts an empty store in the place of one that was. */
+/* Gives up a member, or replaces a given-up one with an empty store. */
 static void do_member(struct world *w)
 {
 	uint32_t m = (uint32_t)rng_below(&w->rng, w->r.shape.members), out = 0;
 	for (uint32_t i = 0; i < w->r.shape.members; i++)
 		out += store_pool_given_up(w->r.pool, i);
 	if (store_pool_given_up(w->r.pool, m)) {
-		/* What went elsewhere with it is awaited at home again: that is a loss, too. */
+		/*
+		 * Its rows that had moved elsewhere are missing at home again, which is another
+		 * loss.
+		 */
 		if (!w->clean && !w->failed[m])
 			return;
 		w->losses += w->clean;
@@ -327,7 +330,7 @@ static void do_losses(struct world *w)
 		WORLD_CHECK(w, !within(w));
 }
 
-/* The pieces of one data row that is lost of a chunk, from what the model knows of it. */
+/* Supplies the pieces of one lost data row of a chunk from the model. */
 static void do_patch(struct world *w, uint64_t number)
 {
 	struct model_chunk *c = &w->chunks[number];
@@ -367,7 +370,7 @@ static bool has_rows(struct world *w, uint64_t number)
 	return false;
 }
 
-/* Everybody is back: so is everything, before a rebuild and after it. */
+/* All members are back: every chunk is readable, before a rebuild and after it. */
 static void settle(struct world *w)
 {
 	w->doing = "settle";
@@ -376,8 +379,10 @@ static void settle(struct world *w)
 	WORLD_CHECK(w, fixture_reopen(&w->r) == 0 && w->r.pool != NULL);
 	for (uint64_t i = 0; i < CHUNKS; i++) {
 		int rc = see(w, i);
-		/* What an error has left of a put, with rows on the way elsewhere, may be a chunk. And
-		 * copies are lost when those of them that are not gone are behind. */
+		/*
+		 * While rows are being moved, the remains of a failed put may look like a chunk.
+		 * Copies are lost when some members are given up and the others are behind.
+		 */
 		bool beyond = w->losses + store_pool_behind_count(w->r.pool) > w->r.shape.p &&
 			      !has_rows(w, i);
 		if (rc == -ENODATA && (beyond || state_that(&w->chunks[i], false) != NULL)) {
@@ -388,19 +393,19 @@ static void settle(struct world *w)
 			fprintf(stderr, "chunk %llu: %s\n", (unsigned long long)i, err_name(rc));
 		WORLD_CHECK(w, rc == 0);
 	}
-	/* With rows on the way elsewhere, rubbish may look like a chunk that is lost. */
+	/* While rows are being moved, garbage may look like a lost chunk. */
 	for (uint64_t i = 0; i < CHUNKS; i++)
 		if (!w->chunks[i].states[0].exists) {
 			int rc = store_delete(w->r.pool, fixture_id(i));
 			WORLD_CHECK(w, rc == 0 || rc == -ENOENT);
 		}
-	/* One after the other: what went elsewhere is awaited at home again. */
+	/* One member after the other: rows that had moved elsewhere are missing at home again. */
 	bool beyond = w->losses + store_pool_behind_count(w->r.pool) > w->r.shape.p;
 	do_rebuild(w);
 	for (uint32_t m = 0; m < w->r.shape.members; m++) {
 		bool gone = store_pool_given_up(w->r.pool, m) &&
 			    (w->r.shape.place == PLACE_CLUSTERED || one_in(w, 2));
-		/* Or a store that was to take its place, and was cut short. */
+		/* Or a store that was to replace it, whose replacement was interrupted. */
 		if (!gone &&
 		    (store_pool_given_up(w->r.pool, m) || store_pool_member(w->r.pool, m) != NULL))
 			continue;
@@ -422,7 +427,7 @@ static void settle(struct world *w)
 	for (uint64_t i = 0; i < CHUNKS; i++)
 		see(w, i);
 	w->doing = "settled";
-	/* And without any p of them. */
+	/* Also without any p of the members. */
 	for (uint32_t i = 0; i < w->r.shape.p; i++) {
 		uint32_t m = (uint32_t)rng_below(&w->rng, w->r.shape.members);
 		fixture_fault(&w->r, m, STORE_CALL_ALL, -EIO);
@@ -434,7 +439,7 @@ static void settle(struct world *w)
 		unstrike(w, m);
 }
 
-/* Rot of up to p rows of each stripe, scans that may not write, and then good ones. */
+/* Damages up to p rows of each stripe; scans that cannot write, then scans that can. */
 static void do_rot(struct world *w, uint64_t number)
 {
 	const struct store_pool_shape *shape = &w->r.shape;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pools whose members fail several at a time and come back: what once went wrong, each as a test of its own. */
+/*
+ * Pools with members that fail several at a time and come back: one test for each bug that was
+ * found.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +18,7 @@
 #include "store/fault.h"
 #include "store/mem.h"
 
-/* Members miss a row of other chunks, or change of other copies, one after the other. */
+/* Members miss a row of other chunks, or a change of other copies, one after the other. */
 static void both_fall_behind(void *arg)
 {
 	const bool *copies = arg;
@@ -44,7 +47,7 @@ static void both_fall_behind(void *arg)
 	CHECK_EQ(store_pool_behind_count(r.pool), *copies ? 2 : 0);
 	CHECK(store_pool_rebuild_due(r.pool));
 	CHECK_EQ(text_get(r.pool, fixture_id(1000), 5, 0, 5000, 0), 0);
-	/* The one that fell behind first may not know. */
+	/* The member that fell behind first may not know the change. */
 	fixture_fault(&r, b, STORE_CALL_ALL, -EIO);
 	struct chunk_stat st;
 	CHECK_EQ(store_stat(r.pool, fixture_id(1000), &st), *copies ? -EIO : 0);
@@ -91,7 +94,7 @@ static void scan_with_puts_refused(void *arg)
 	fixture_fault(&r, fixture_row_member(&r, 7, 2), STORE_CALL_ALL, -EIO);
 	CHECK_EQ(text_get(r.pool, fixture_id(7), 3, 0, 240000, 0), 0);
 	fixture_clear_faults(&r);
-	/* Copies: the damaged one is made anew from the other. */
+	/* Copies: the damaged one is replaced from the other one. */
 	CHECK_EQ(text_put(r.pool, fixture_id(8), 4, 40000, true, 90000), 0);
 	a = fixture_row_member(&r, 8, 0);
 	b = fixture_row_member(&r, 8, 1);
@@ -129,7 +132,10 @@ static void put_over_lost(void *arg)
 	CHECK_EQ(text_put(r.pool, fixture_id(7), 4, 600, true, 1000), -EEXIST);
 	fixture_clear_faults(&r);
 	CHECK_EQ(text_get(r.pool, fixture_id(7), 3, 0, 60000, 0), 0);
-	/* Of an open one nobody knows while its members are down: it is not put over either. */
+	/*
+	 * While its members are down the state of an open chunk is unknown: a put must not replace
+	 * it either.
+	 */
 	CHECK_EQ(text_put(r.pool, fixture_id(9), 3, 600, true, 1000), 0);
 	fixture_fault(&r, fixture_row_member(&r, 9, 0), STORE_CALL_ALL, -EIO);
 	fixture_fault(&r, fixture_row_member(&r, 9, 1), STORE_CALL_ALL, -EIO);
@@ -158,7 +164,10 @@ static void rebuild_unlisted(void *arg)
 	fixture_fault(&r, 0, STORE_CALL_LIST, -EIO);
 	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), -EIO);
 	CHECK(pr.failed > 0 && store_pool_rebuild_due(r.pool));
-	/* One can be passed over: others name its chunks. Of two, some have no other. */
+	/*
+	 * One member may be skipped: others list its chunks. Of two, some chunks are on no other
+	 * member.
+	 */
 	for (uint32_t unlisted = 1; unlisted <= 2; unlisted++) {
 		struct store_cursor at = {0};
 		struct chunk_id ids[7];
@@ -195,7 +204,7 @@ static void records_twice(void *arg)
 		n++;
 	uint32_t other = fixture_row_member(&r, n, 1);
 	CHECK_EQ(text_put(r.pool, fixture_id(n), 3, 2000, true, 5000), 0);
-	/* Only member 0 takes the record, and not that it does not count. */
+	/* Only member 0 stores the record, and it misses that the record was rolled back. */
 	for (uint32_t m = 1; m < 6; m++)
 		fixture_fault(&r, m, STORE_CALL_PUT, -EIO);
 	fixture_fault(&r, 0, STORE_CALL_PUT, 0);
@@ -214,7 +223,7 @@ static void records_twice(void *arg)
 	fixture_fault(&r, other, STORE_CALL_ALL, -EIO);
 	CHECK(store_stat(r.pool, fixture_id(n), &st) != 0);
 	fixture_clear_faults(&r);
-	/* With half of the members and less nobody knows what the last record is. */
+	/* With half of the members or fewer the last accepted record is unknown. */
 	for (uint32_t m = 0; m < 4; m++)
 		fixture_fault(&r, m, STORE_CALL_ALL, -EIO);
 	CHECK_EQ(fixture_reopen(&r), -ENODATA);
@@ -240,7 +249,7 @@ static void old_disk_back(void *arg)
 	CHECK_EQ(store_pool_give_up(r.pool, 2), 0);
 	fixture_member_new(&r, 2);
 	struct store *fresh_fault = r.fault[2], *fresh_mem = r.mem[2];
-	/* A store that cannot take the record takes no place, and is as empty as before. */
+	/* A store that cannot store the record does not replace the member, and stays empty. */
 	fixture_fault(&r, 2, STORE_CALL_PUT, -EROFS);
 	CHECK_EQ(store_pool_replace_take(r.pool, 2, fresh_fault), -EROFS);
 	fixture_fault(&r, 2, 0, 0);
@@ -272,16 +281,16 @@ static void a_replaced_store_cannot_return(void **state)
 	fixture_in_sim(old_disk_back, NULL);
 }
 
-#define OLD_BYTES (5 * MIB) /* two windows of a read, and its last stripe is not full */
+#define OLD_BYTES (5 * MIB) /* bytes: two windows of a read, and a short last stripe */
 #define NEW_BYTES (6 * MIB)
 
 struct renewal {
 	struct pool_fixture *r;
 	const char *what;
-	struct store_fault deleting; /* of all members */
-	struct store_fault reading;  /* of those with the first slow_rows rows */
+	struct store_fault deleting; /* on all members */
+	struct store_fault reading;  /* on those with the first slow_rows rows */
 	uint32_t slow_rows;
-	uint64_t text; /* that is read meanwhile; 0: the label is */
+	uint64_t text; /* the text that is read at the same time; 0: the label is read */
 };
 
 static void renew(void *arg)
@@ -304,7 +313,7 @@ static void read_in_between(void *arg)
 	for (uint32_t m = 0; m < 4; m++)
 		store_fault_set(r.fault[m], &n->deleting);
 	CHECK_EQ(rt_spawn(&f, "renew", renew, n), 0);
-	/* The delete is under way, or begins when the first read has to wait. */
+	/* The delete is running, or begins when the first read has to wait. */
 	if (n->deleting.nth > 0)
 		CHECK_EQ(rt_sleep_ns(NS_PER_S / 2), 0);
 	for (uint32_t row = 0; row < n->slow_rows; row++)
@@ -397,7 +406,9 @@ static void rot_in_records(void *arg)
 	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 1);
 	for (uint64_t i = 0; i < N; i++)
 		CHECK_EQ(text_put(r.pool, fixture_id(i), i, 2000, i % 4 == 0, 3000), 0);
-	/* Of all, while the pool is open: it knows what they should be. */
+	/*
+	 * The records of all members are damaged while the pool is open: it knows their contents.
+	 */
 	for (uint32_t m = 0; m < 6; m++) {
 		text_over_records(r.fault[m]);
 		CHECK_EQ(store_pool_record_repair(r.pool, m), 0);
@@ -405,7 +416,7 @@ static void rot_in_records(void *arg)
 	CHECK_EQ(fixture_reopen(&r), 0);
 	for (uint32_t m = 0; m < 6; m++)
 		CHECK(store_pool_member(r.pool, m) != NULL);
-	/* Of one, before the pool is opened. */
+	/* The record of one member is damaged before the pool is opened. */
 	text_over_records(r.fault[ROTTEN]);
 	CHECK_EQ(fixture_reopen(&r), 0);
 	CHECK(store_pool_member(r.pool, ROTTEN) == NULL);
@@ -421,7 +432,7 @@ static void rot_in_records(void *arg)
 	CHECK_EQ(fixture_reopen(&r), 0);
 	CHECK(store_pool_member(r.pool, ROTTEN) != NULL);
 	all_is_there(&r, N);
-	/* It may be one whose place another has taken. */
+	/* A replacement may have taken its place. */
 	CHECK_EQ(store_pool_give_up(r.pool, ROTTEN), 0);
 	CHECK_EQ(store_pool_return_take(r.pool, ROTTEN, r.fault[ROTTEN]), 0);
 	text_over_records(r.fault[ROTTEN]);
@@ -454,7 +465,7 @@ static void lose_open(void *arg)
 	fixture_fault(&r, a, STORE_CALL_ALL, -EIO);
 	CHECK_EQ(store_delete(r.pool, fixture_id(n)), 0);
 	fixture_clear_faults(&r);
-	/* What is left is on a member that is behind. */
+	/* The remaining copy is on a member that is behind. */
 	CHECK_EQ(store_pool_give_up(r.pool, b), 0);
 	CHECK_EQ(store_stat(r.pool, fixture_id(1), &st), -ENODATA);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), -ENODATA);
@@ -478,7 +489,7 @@ static void an_open_chunk_that_is_lost_is_listed(void **state)
 struct call {
 	struct pool_fixture *r;
 	uint64_t number;
-	bool remove; /* else append */
+	bool remove; /* otherwise append */
 	int rc;
 };
 
@@ -496,7 +507,7 @@ static void rebuild_fiber(void *arg)
 	c->rc = store_pool_rebuild(c->r->pool, 2, &pr);
 }
 
-/* Puts of a member take a while from now on; and until the first of them is under way. */
+/* Delays the puts of a member from now on; then waits until the first one is running. */
 static void puts_take_long(struct pool_fixture *r, uint32_t m)
 {
 	struct store_fault f = {
@@ -528,7 +539,7 @@ static void miss(struct pool_fixture *r, uint32_t m, uint64_t number, bool copie
 		CHECK_EQ(text_put(r->pool, fixture_id(number), 9, 1000, false, 0), 0);
 }
 
-/* The second time while the record comes to say that it has what it missed the first time. */
+/* The second miss happens while the record is being changed to clear the first. */
 static void miss_while_cleared(void *arg)
 {
 	const bool *copies = arg;
@@ -557,7 +568,7 @@ static void miss_while_cleared(void *arg)
 	fixture_clear_faults(&r);
 	CHECK(store_pool_rebuild_due(r.pool));
 	CHECK_EQ(store_pool_behind_count(r.pool), *copies);
-	/* What is deleted does not come back. */
+	/* A deleted chunk does not reappear. */
 	fixture_fault(&r, b, STORE_CALL_ALL, -EIO);
 	if (*copies)
 		CHECK_EQ(store_stat(r.pool, fixture_id(1), &st), -EIO);
@@ -581,8 +592,8 @@ static bool copy_on(struct pool_fixture *r, uint64_t number, uint32_t m)
 }
 
 /*
- * Each of the members of a chunk misses a change: the first two one of another chunk, and then the last,
- * alone, one of this. It is the last to fall behind, and believed.
+ * Each member of a chunk misses a change: the first two a change of another chunk, then the last
+ * one, alone, a change of this chunk. It is the last to fall behind, so its copy is authoritative.
  */
 static void fall_behind_in_turn(void *arg)
 {
@@ -594,7 +605,7 @@ static void fall_behind_in_turn(void *arg)
 	uint32_t of[3] = {fixture_row_member(&r, 1, 0), fixture_row_member(&r, 1, 1),
 			  fixture_row_member(&r, 1, 2)};
 	for (uint64_t i = 0, n = 1; i < 3; i++, n++) {
-		/* This one comes last. */
+		/* This member falls behind last. */
 		while (i < 2 && (!copy_on(&r, n, of[i]) || copy_on(&r, n, of[1 - i]) ||
 				 copy_on(&r, n, of[2])))
 			n++;
@@ -612,7 +623,7 @@ static void fall_behind_in_turn(void *arg)
 	rt_group_init(&g);
 	for (uint32_t i = 0; i < 3; i++) {
 		CHECK_EQ(rt_group_spawn(&g, "change", change_fiber, &calls[i]), 0);
-		/* As far as it comes, which for the later ones is the lock of the record. */
+		/* Each runs as far as it can; the later ones wait for the record's lock. */
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
 	}
 	CHECK_EQ(store_fault_hits(r.fault[away]), 1);
@@ -620,7 +631,7 @@ static void fall_behind_in_turn(void *arg)
 	fixture_clear_faults(&r);
 	CHECK(calls[0].rc == 0 && calls[1].rc == 0);
 	CHECK_EQ(store_pool_behind_count(r.pool), 3);
-	/* So it has not happened. */
+	/* So the change did not happen. */
 	CHECK_EQ(calls[2].rc, -EIO);
 	CHECK_EQ(text_get(r.pool, fixture_id(1), 5, 0, 3000, 0), 0);
 	fixture_close(&r);
@@ -646,7 +657,10 @@ static void slow_put_fiber(void *arg)
 	put->rc = text_put(put->r->pool, fixture_id(1), 5, 3000, put->open, 50000);
 }
 
-/* A member that has its part of a new chunk is given up, and all is rebuilt, before others have theirs. */
+/*
+ * A member that has its row of a new chunk is given up, and all is rebuilt, before the other
+ * members have their rows.
+ */
 static void put_across_rebuild(void *arg)
 {
 	const bool *open = arg;
@@ -665,7 +679,7 @@ static void put_across_rebuild(void *arg)
 	put_awaited(&r, slow);
 	CHECK_EQ(fixture_stat(&r, 1, part), 0);
 	CHECK_EQ(store_pool_give_up(r.pool, fixture_row_member(&r, 1, 1)), 0);
-	/* It does not wait for ever. */
+	/* The rebuild does not wait for ever. */
 	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), -EIO);
 	CHECK(fixture_stat(&r, 1, part) != 0 && store_pool_rebuild_due(r.pool));
 	CHECK_EQ(store_pool_rebuild(r.pool, 2, &pr), 0);
@@ -698,10 +712,10 @@ static void give_up_two(struct pool_fixture *r, uint64_t number, const uint32_t 
 struct comeback {
 	struct pool_fixture *r;
 	uint32_t member;
-	uint32_t after; /* so many chunks were rebuilt */
+	uint32_t after; /* return after so many chunks were rebuilt */
 };
 
-/* A member comes back in the course of a rebuild. */
+/* A member returns during a rebuild. */
 static int return_after_work(void *ctx, void (*work)(void *arg), void *arg)
 {
 	struct comeback *c = ctx;
@@ -722,7 +736,7 @@ static void return_in_rebuild(void *arg)
 	give_up_two(&r, 1, home);
 	CHECK_EQ(text_put(r.pool, fixture_id(1), 5, 50000, false, 0), 0);
 	struct store *spare = r.mem[fixture_row_member(&r, 1, 1)];
-	/* The first is behind, so that the only chunk is looked at twice. */
+	/* The first member is behind, so that the only chunk is looked up twice. */
 	struct comeback second = {.r = &r, .member = home[1], .after = 2};
 	CHECK_EQ(store_pool_return_take(r.pool, home[0], r.fault[home[0]]), 0);
 	store_pool_set_pace(r.pool, return_after_work, &second);
@@ -730,7 +744,7 @@ static void return_in_rebuild(void *arg)
 	CHECK_EQ(second.after, 0);
 	CHECK(fixture_stat(&r, 1, 0) == 0 && fixture_stat(&r, 1, 1) == -ENOENT);
 	store_pool_set_pace(r.pool, NULL, NULL);
-	/* So it is still where it was. */
+	/* So the row is still where it was. */
 	CHECK_EQ(store_stat(spare, (struct chunk_id){.block = 1, .index = 1}, &st), 0);
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
 	CHECK_EQ(fixture_stat(&r, 1, 1), 0);
@@ -745,7 +759,7 @@ static void a_row_stays_until_it_is_rebuilt_where_an_event_moved_it(void **state
 	fixture_in_sim(return_in_rebuild, NULL);
 }
 
-/* A member with a chunk that was deleted while it was out comes back when a rebuild has passed it. */
+/* A member with a chunk that was deleted while it was out returns after a rebuild has listed it. */
 static void return_behind_the_list(void *arg)
 {
 	(void)arg;
@@ -761,7 +775,7 @@ static void return_behind_the_list(void *arg)
 	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
 	CHECK_EQ(store_delete(r.pool, fixture_id(n)), 0);
 	uint32_t other = fixture_row_member(&r, n, 1);
-	/* There must be something to rebuild. */
+	/* The rebuild needs some work. */
 	fixture_fault(&r, fixture_row_member(&r, 1, 0), STORE_CALL_PUT, -EIO);
 	CHECK_EQ(text_put(r.pool, fixture_id(1), 5, 3000, false, 0), 0);
 	fixture_clear_faults(&r);
@@ -791,7 +805,7 @@ static void give_up_fiber(void *arg)
 	c->rc = store_pool_give_up(c->r->pool, (uint32_t)c->number);
 }
 
-/* A change finds a member gone that the record does not give up before it is written. */
+/* A change finds that a member is down, and before its record is written the member is given up. */
 static void change_while_given_up(void *arg)
 {
 	(void)arg;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The emulated disk is as fast as its model says, in simulated time and in real time. */
+/* The emulated disk is as fast as its model, in simulated time and in real time. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,15 +34,15 @@ static void in_sim(void (*main)(void *), void *arg)
 struct load {
 	const struct drive_spec *spec;
 	uint32_t fibers;
-	uint64_t requests; /* in all */
-	uint64_t bytes;    /* of one */
+	uint64_t requests; /* requests in total */
+	uint64_t bytes;    /* bytes of one request */
 	bool random;
 	bool write;
-	/* measured */
+	/* Measured. */
 	double per_s;
 	double bytes_per_s;
 	struct drive_stats stats;
-	/* inside */
+	/* The device. */
 	struct drive drive;
 	struct rng rng;
 	uint64_t left;
@@ -93,7 +93,7 @@ static void assert_near(double got, double want, const char *what)
 	assert_true(got > 0.95 * want && got < 1.05 * want);
 }
 
-/* The mean time of a random request, as a person would work it out. */
+/* The mean time of a random request, computed by hand. */
 static double random_ns(const struct drive_spec *d, uint64_t bytes)
 {
 	double seek =
@@ -131,7 +131,10 @@ static void flash_is_as_fast_as_its_model(void **state)
 		assert_near(measure(l).per_s, 1e9 / one_ns, "random 4 KiB/s, one at a time");
 		l.fibers = 4;
 		assert_near(measure(l).per_s, 4e9 / one_ns, "four at a time");
-		/* As many as it has channels: they, or the way to the host, are the limit. */
+		/*
+		 * As many fibers as queue_depth: the channels or the bus to the host are the
+		 * limit.
+		 */
 		l.fibers = d->queue_depth;
 		l.requests = 50000;
 		double most = (double)d->channels * 1e9 / one_ns;
@@ -158,7 +161,7 @@ static void a_deep_queue_helps_an_arm_and_starves_no_request(void **state)
 	print_message("  %.0f/s one at a time, %.0f/s from a queue of 32\n", one, deep.per_s);
 	assert_true(deep.per_s > 2 * one && deep.per_s < 6 * one);
 	assert_int_equal(deep.stats.queued_max, 32);
-	/* What the device does not see it cannot choose from. */
+	/* The device can only choose among the requests that it knows. */
 	l.fibers = 200;
 	struct load deeper = measure(l);
 	assert_true(deeper.per_s < 1.1 * deep.per_s);
@@ -234,7 +237,7 @@ static void give_up(void *arg)
 	rt_group_init(&g);
 	for (size_t i = 0; i < ARRAY_LEN(w); i++) {
 		w[i] = (struct waiter){.drive = &d, .at = i * 400000000000ULL};
-		/* Half of them have little time. */
+		/* Half of the requests have a short deadline. */
 		uint64_t before = rt_deadline();
 		if (i % 2 == 1)
 			rt_deadline_narrow(rt_now_ns() + 20 * NS_PER_MS);

@@ -81,7 +81,7 @@ static void contents_and_versions_survive_a_restart(void **state)
 
 static void only_existing_body(void *arg)
 {
-	struct place *p = arg;
+	struct fixture *p = arg;
 	struct kv *kv;
 	p->rc = kv_rocksdb_open(&kv,
 				&(struct kv_rocksdb_options){.dir = p->dir, .only_existing = true});
@@ -92,8 +92,8 @@ static void only_existing_body(void *arg)
 static void opening_what_must_exist_makes_nothing(void **state)
 {
 	(void)state;
-	struct place p;
-	place_make(&p);
+	struct fixture p;
+	fixture_make(&p);
 	in_fiber(&p, only_existing_body);
 	CHECK_EQ(p.rc, -ENOENT);
 	CHECK(access(p.dir, F_OK) != 0);
@@ -101,7 +101,7 @@ static void opening_what_must_exist_makes_nothing(void **state)
 	in_fiber(&p, only_existing_body);
 	CHECK_EQ(p.rc, 0);
 	in_fiber(&p, find_body);
-	place_remove(&p);
+	fixture_remove(&p);
 }
 
 static int put_early(struct kv *kv, uint64_t partition, unsigned n)

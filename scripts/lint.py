@@ -35,7 +35,7 @@ ARROWS = {
     "roles": ["janitor", "meta", "meta_client", "meta_api", "node", "ops", "kv", "cluster", "code", "rt", "base"],
     "box": ["roles", "meta_client", "meta_api", "node", "cluster", "code", "rt", "base"],
     "cli": ["box", "roles", "janitor", "client", "analysis", "meta_client", "meta_api", "node", "cluster", "code",
-            "rt", "base"],
+            "rpc", "rt", "base"],
 }
 
 DATABASE = BUILD / "asan" / "compile_commands.json"

@@ -13,8 +13,8 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-static const struct scenario *const scenarios[] = {
-	&scenario_cluster, &scenario_over, &scenario_waits, &scenario_meta};
+static const struct scenario *const scenarios[] = {&scenario_cluster, &scenario_over,
+						   &scenario_waits, &scenario_meta};
 
 static const char usage_text[] =
 	"usage: sim [--seeds A..B] [options]\n"

@@ -1,39 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/block_read.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bug.h"
+#include "base/crc.h"
 #include "base/err.h"
-#include "client/decode.h"
-#include "code/plan.h"
+#include "client/chunks.h"
 
 #define COST_PASSING 20000u /* it failed a moment ago */
-#define COST_AVOID 1000000u /* there, but only when nothing else will do */
 #define COST_JITTER 16u
 #define BUDGET_WAIT_NS (5 * NS_PER_S)
-#define REPLANS_MAX 64
-#define HEDGES_MAX 4
 #define PASSING_MAX 3 /* failures that may pass, after which a chunk counts as lost */
 #define PASSING_PAUSE_NS (20 * NS_PER_MS)
+#define COPY_BYTES (128 * KIB) /* copied and summed at once: still in a near cache */
 
 struct reading {
+	struct stripe stripe;
 	struct call *call;
 	const struct block_at *b;
 	const struct codec *codec;
 	uint64_t off, len;
 	uint64_t chunk_len;
-	uint32_t *cost;        /* of each chunk */
-	struct fetch *fetches; /* linked, newest first */
-	struct rt_group fibers;
-	struct rt_cond change;
-	struct plan *plan;                  /* what to decode by, when it is all here */
-	struct plan *tried[HEDGES_MAX + 1]; /* under way, the oldest first */
-	int tried_count;
-	int hedges;             /* begun since the last plan that was no hedge */
-	uint64_t newest_ns;     /* when the newest of them began */
 	uint8_t *failures;      /* of each chunk, that may pass */
 	uint64_t read_bytes;    /* held at the gate of reads */
 	uint64_t rebuild_bytes; /* held at the gate of rebuilds */
@@ -42,29 +33,22 @@ struct reading {
 	uint64_t last_disk;
 };
 
-/* Another copy is not a rebuild, though the planner makes a step of it. */
-static bool plan_computes(const struct reading *r, const struct plan *p)
+static struct reading *reading_of(struct stripe *s)
 {
-	return p->n_steps > 0 && !r->b->shape.copies;
-}
-
-/* Memory for what a plan fetches beside the range itself, and for what it computes. */
-static uint64_t plan_bytes(const struct reading *r, const struct plan *p)
-{
-	return (uint64_t)(r->b->shape.k + 1) * p->len;
+	return container_of(s, struct reading, stripe);
 }
 
 /* --- fetching --------------------------------------------------------------------------------- */
 
-static void fetch_note(struct reading *r, struct fetch *f, uint64_t disk)
+static void failure_note(struct reading *r, const struct stripe_fetch *f, uint64_t disk, int rc)
 {
-	r->last_rc = f->rc;
+	r->last_rc = rc;
 	r->last_disk = disk;
-	if (f->rc == -ENOENT || f->rc == -ENODEV)
+	if (rc == -ENOENT || rc == -ENODEV)
 		r->news->stale = true;
-	if (disk_error_is_absence(f->rc))
+	if (disk_error_is_absence(rc))
 		r->news->absent = true;
-	bool bad = f->rc == -EBADMSG || f->rc == -ENOENT || f->rc == -ERANGE || f->rc == -ENODATA;
+	bool bad = rc == -EBADMSG || rc == -ENOENT || rc == -ERANGE || rc == -ENODATA;
 	if (!bad)
 		return;
 	r->call->fabric->stats.bad_chunks++;
@@ -72,96 +56,36 @@ static void fetch_note(struct reading *r, struct fetch *f, uint64_t disk)
 		int i = r->news->bad_count++;
 		r->news->bad[i].chunk = f->chunk;
 		r->news->bad[i].disk = disk;
-		r->news->bad[i].rc = f->rc;
+		r->news->bad[i].rc = rc;
 	}
 }
 
-static void fetch_fiber(void *arg)
+static int reading_fetch(struct stripe *s, struct stripe_fetch *f)
 {
-	struct fetch *f = arg;
-	struct reading *r = f->owner;
+	struct reading *r = reading_of(s);
 	struct fabric *fab = r->call->fabric;
 	uint64_t disk = r->b->disks[f->chunk];
+	struct slice got = {0};
 	struct disk_use u;
-	f->rc = disk_begin(r->call, disk, &u);
-	if (f->rc == 0) {
+	int rc = disk_begin(r->call, disk, &u);
+	if (rc == 0) {
 		struct chunk_id id = {r->b->chunk_block, (uint32_t)f->chunk};
 		u.node.timeout_ns = fab->opts.chunk_timeout_ns;
 		fab->stats.chunk_reads++;
-		f->rc = node_get_one(&u.node, disk, id, f->off, f->len, NULL, &f->got);
-		if (f->rc == 0 && (f->got.buf == NULL || f->got.len != f->len))
-			f->rc = -EPROTO;
-		disk_end(r->call, &u, f->rc, f->rc == 0 ? f->len : 0);
+		rc = node_get_one(&u.node, disk, id, f->off, f->len, NULL, &got);
+		if (rc == 0 && (got.buf == NULL || got.len != f->len))
+			rc = -EPROTO;
+		disk_end(r->call, &u, rc, rc == 0 ? f->len : 0);
 	}
-	if (f->rc == 0)
-		fabric_tamper(fab, TAMPER_RECEIVED, f->got.buf->data + f->got.offset, f->len);
-	else if (f->rc != -ECANCELED)
-		fetch_note(r, f, disk);
-	f->done = true;
-	rt_cond_broadcast(&r->change);
-}
-
-static int fetch_start(struct reading *r, int chunk, uint64_t off, uint64_t len)
-{
-	struct fetch *f = calloc(1, sizeof(*f));
-	if (f == NULL)
-		return -ENOMEM;
-	*f = (struct fetch){.owner = r,
-			    .chunk = chunk,
-			    .off = off,
-			    .len = len,
-			    .start_ns = rt_now_ns(),
-			    .next = r->fetches};
-	r->fetches = f;
-	if (len == 0) {
-		f->done = true;
+	if (rc == 0) {
+		f->got = chunk_bytes_take(&got);
+		fabric_tamper(fab, TAMPER_RECEIVED, f->got.data, f->len);
 		return 0;
 	}
-	int rc = rt_group_spawn(&r->fibers, "fetch", fetch_fiber, f);
-	if (rc < 0) {
-		f->done = true;
-		f->rc = rc;
-	}
+	buf_unref(got.buf);
+	if (rc != -ECANCELED)
+		failure_note(r, f, disk, rc);
 	return rc;
-}
-
-/* --- plans ------------------------------------------------------------------------------------ */
-
-static struct plan_read plan_part(const struct reading *r, const struct plan *p, int i)
-{
-	/* Copies are whole whatever the planner thinks of short chunks. */
-	return r->b->shape.copies ? p->reads[i] : plan_read_within(p, i, r->b->len);
-}
-
-static int plan_fetch(struct reading *r, const struct plan *p)
-{
-	int rc = 0;
-	for (int i = 0; rc == 0 && i < p->n_reads; i++) {
-		struct plan_read part = plan_part(r, p, i);
-		const struct fetch *f = fetch_find(r->fetches, part.chunk, part.off, part.len);
-		if (f == NULL || (f->done && f->rc < 0))
-			rc = fetch_start(r, part.chunk, part.off, part.len);
-	}
-	return rc;
-}
-
-/* 1: all is here; 0: not yet; else why it will not be. */
-static int plan_progress(const struct reading *r, const struct plan *p)
-{
-	bool all = true;
-	for (int i = 0; i < p->n_reads; i++) {
-		struct plan_read part = plan_part(r, p, i);
-		const struct fetch *f = fetch_find(r->fetches, part.chunk, part.off, part.len);
-		if (f != NULL && f->done && f->rc < 0)
-			return f->rc;
-		all = all && f != NULL && f->done;
-	}
-	return all ? 1 : 0;
-}
-
-static int plan_make(struct reading *r, const uint32_t *cost, struct plan **out)
-{
-	return plan_range(r->codec, r->chunk_len, cost, r->off, r->len, out);
 }
 
 /* A disk that is busy or away now may be back in a moment. */
@@ -171,39 +95,31 @@ static bool failure_may_pass(int rc)
 }
 
 /*
- * What failed fetches say about their chunks. One that may pass makes the chunk dear, so that
- * another way is taken if there is one to be had; one that will not, or too many of them, mean that
- * it is lost.
+ * A failure that may pass makes the chunk dear, so that another way is taken if there is one. A failure that
+ * will not pass, or too many that may, mean that the chunk is lost.
  */
-static void plan_learn(struct reading *r)
+static int reading_judge(struct stripe *s, const struct stripe_fetch *f, uint32_t *cost)
 {
-	for (struct fetch *f = r->fetches; f != NULL; f = f->next) {
-		if (f->known || !f->done || f->rc >= 0 || f->rc == -ECANCELED)
-			continue;
-		f->known = true;
-		bool passes = failure_may_pass(f->rc) && ++r->failures[f->chunk] < PASSING_MAX;
-		if (r->cost[f->chunk] != CHUNK_LOST)
-			r->cost[f->chunk] = passes ? COST_PASSING : CHUNK_LOST;
-	}
+	struct reading *r = reading_of(s);
+	if (f->rc == -ECANCELED)
+		return f->rc;
+	bool passes = failure_may_pass(f->rc) && ++r->failures[f->chunk] < PASSING_MAX;
+	*cost = passes ? COST_PASSING : CHUNK_LOST;
+	return 0;
 }
 
-/* What a hedge reads around: whatever of the plan has not come. */
-static int plan_around(struct reading *r, struct plan **out)
+/* --- plans ------------------------------------------------------------------------------------ */
+
+static int reading_plan(struct stripe *s, const uint32_t *cost, struct plan **out)
 {
-	AUTO_FREE uint32_t *cost = malloc((size_t)r->b->shape.n * sizeof(*cost));
-	if (cost == NULL)
-		return -ENOMEM;
-	memcpy(cost, r->cost, (size_t)r->b->shape.n * sizeof(*cost));
-	for (const struct fetch *f = r->fetches; f != NULL; f = f->next)
-		if (!f->done && cost[f->chunk] != CHUNK_LOST)
-			cost[f->chunk] = COST_AVOID;
-	int rc = plan_make(r, cost, out);
-	if (rc == 0 && (*out)->cost >= COST_AVOID) {
-		plan_close(*out);
-		*out = NULL;
-		return -ENODATA; /* there is no way around */
-	}
-	return rc;
+	const struct reading *r = reading_of(s);
+	return plan_range(r->codec, r->chunk_len, cost, r->off, r->len, out);
+}
+
+/* Memory for what a plan fetches beside the range itself, and for what it computes. */
+static uint64_t plan_bytes(const struct reading *r, const struct plan *p)
+{
+	return (uint64_t)(r->b->shape.k + 1) * p->len;
 }
 
 static int rebuild_enter(struct reading *r, const struct plan *p)
@@ -217,11 +133,11 @@ static int rebuild_enter(struct reading *r, const struct plan *p)
 	return rc;
 }
 
-/* Whether a hedge that computes may go ahead: it never waits. */
+/* Whether a hedge that computes may go ahead; does not wait. */
 static bool hedge_afford(struct reading *r, const struct plan *p)
 {
 	struct fabric *f = r->call->fabric;
-	if (!plan_computes(r, p))
+	if (!stripe_computes(&r->stripe, p))
 		return true;
 	if (r->rebuild_bytes == 0) {
 		if (!gate_try(&f->rebuilds, plan_bytes(r, p)))
@@ -231,20 +147,21 @@ static bool hedge_afford(struct reading *r, const struct plan *p)
 	return budget_try(&f->budget);
 }
 
-/* Without budget: chunks that failed in passing are tried again, after a pause, as long as that
- * helps. */
+/* Without budget: chunks whose failures may pass are tried again, after a pause, as long as that helps. */
 static int plan_direct(struct reading *r, struct plan **p)
 {
+	const uint32_t *known = r->stripe.cost;
 	AUTO_FREE uint32_t *cost = malloc((size_t)r->b->shape.n * sizeof(*cost));
 	if (cost == NULL)
 		return -ENOMEM;
 	int failures = 0;
 	for (int i = 0; i < r->b->shape.n; i++) {
-		cost[i] = r->cost[i] == CHUNK_LOST ? CHUNK_LOST : 1;
+		cost[i] = known[i] == CHUNK_LOST ? CHUNK_LOST : 1;
 		failures = r->failures[i] > failures ? r->failures[i] : failures;
 	}
+	assert(failures <= PASSING_MAX);
 	struct plan *direct = NULL;
-	int rc = plan_make(r, cost, &direct);
+	int rc = reading_plan(&r->stripe, cost, &direct);
 	if (rc < 0 || direct->n_steps > 0) {
 		plan_close(direct);
 		return -ENODATA;
@@ -255,19 +172,26 @@ static int plan_direct(struct reading *r, struct plan **p)
 }
 
 /* A plan that computes costs budget. Without any, a chunk that may be there is tried first. */
-static int plan_afford(struct reading *r, struct plan **p)
+static int reading_afford(struct stripe *s, struct plan **p, bool hedge)
 {
-	struct budget *b = &r->call->fabric->budget;
-	if (!plan_computes(r, *p))
+	struct reading *r = reading_of(s);
+	struct fabric *f = r->call->fabric;
+	if (hedge) {
+		bool may = hedge_afford(r, *p);
+		f->stats.hedged_reads += may;
+		f->stats.refused_rebuilds += !may;
+		return may ? 0 : -EBUSY;
+	}
+	if (!stripe_computes(s, *p))
 		return 0;
-	if (budget_try(b))
+	if (budget_try(&f->budget))
 		return rebuild_enter(r, *p);
 	int rc = plan_direct(r, p);
 	if (rc != -ENODATA)
 		return rc;
-	rc = budget_take(b, BUDGET_WAIT_NS);
+	rc = budget_take(&f->budget, BUDGET_WAIT_NS);
 	if (rc == -EBUSY) {
-		r->call->fabric->stats.refused_rebuilds++;
+		f->stats.refused_rebuilds++;
 		call_fail(r->call, rc,
 			  "too many reads have to be rebuilt from other chunks: "
 			  "disks are down or overloaded, try again later");
@@ -275,193 +199,162 @@ static int plan_afford(struct reading *r, struct plan **p)
 	return rc < 0 ? rc : rebuild_enter(r, *p);
 }
 
-static int plan_begin(struct reading *r, struct plan *p)
+/* When the newest plan counts as slow. */
+static uint64_t reading_hedge_at_ns(const struct stripe *s)
 {
-	r->tried[r->tried_count++] = p;
-	r->newest_ns = rt_now_ns();
-	return plan_fetch(r, p);
-}
-
-/* The plan that what is known asks for. */
-static int plan_first(struct reading *r)
-{
-	struct plan *p = NULL;
-	r->hedges = 0;
-	int rc = plan_make(r, r->cost, &p);
-	if (rc == 0)
-		rc = plan_afford(r, &p);
-	if (rc == 0)
-		return plan_begin(r, p);
-	plan_close(p);
-	if (rc == -ENODATA)
-		return call_fail(r->call, rc,
-				 "block %016llx: too few of its chunks can be read; disk %llu: %s",
-				 (unsigned long long)r->b->block, (unsigned long long)r->last_disk,
-				 r->last_rc == 0 ? "not in the map" : err_text(r->last_rc));
-	return rc;
-}
-
-/* --- waiting ---------------------------------------------------------------------------------- */
-
-/* When the newest plan counts as slow, and another may be tried beside it. */
-static uint64_t hedge_at_ns(const struct reading *r)
-{
-	int width = r->call->hedge == 0 ? 1 : r->call->hedge;
-	if (r->call->hedge == UINT16_MAX || r->hedges >= width || r->tried_count > HEDGES_MAX)
+	const struct reading *r = container_of(s, struct reading, stripe);
+	const struct call *c = r->call;
+	int width = c->hedge == 0 ? 1 : c->hedge;
+	if (c->hedge == UINT16_MAX || s->hedges >= width)
 		return RT_NEVER;
-	uint64_t slow_ns = r->call->hedge_ns;
-	for (const struct fetch *f = r->fetches; f != NULL && r->call->hedge_ns == 0; f = f->next)
-		if (!f->done && f->start_ns >= r->newest_ns)
-			slow_ns = max_u64(slow_ns, pace_slow_ns(&r->call->fabric->pace, f->len));
-	return slow_ns == 0 ? RT_NEVER : r->newest_ns + slow_ns;
+	uint64_t slow_ns = c->hedge_ns;
+	for (const struct stripe_fetch *f = s->fetches; f != NULL && c->hedge_ns == 0; f = f->next)
+		if (!f->done && f->start_ns >= s->newest_ns)
+			slow_ns = max_u64(slow_ns, pace_slow_ns(&c->fabric->pace, f->len));
+	return slow_ns == 0 ? RT_NEVER : s->newest_ns + slow_ns;
 }
 
-static int hedge_start(struct reading *r)
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static int reading_memory(struct stripe *s, uint64_t len, struct stripe_bytes *out)
 {
-	r->hedges++;
-	struct plan *p = NULL;
-	int rc = plan_around(r, &p);
-	if (rc == -ENODATA)
-		return 0;
-	if (rc < 0)
-		return rc;
-	if (!hedge_afford(r, p)) {
-		r->call->fabric->stats.refused_rebuilds++;
-		plan_close(p);
-		return 0;
+	return chunk_memory(reading_of(s)->call->fabric, len, out);
+}
+
+static void reading_computed(struct stripe *s, uint8_t *bytes, uint64_t len)
+{
+	fabric_tamper(reading_of(s)->call->fabric, TAMPER_REBUILT, bytes, len);
+}
+
+static const struct stripe_ops reading_ops = {
+	.plan = reading_plan,
+	.fetch = reading_fetch,
+	.judge = reading_judge,
+	.afford = reading_afford,
+	.hedge_at_ns = reading_hedge_at_ns,
+	.memory = reading_memory,
+	.release = chunk_release,
+	.computed = reading_computed,
+};
+
+/* --- handing out ------------------------------------------------------------------------------ */
+
+/* Copies to the user's memory; returns the checksum of what is there then. */
+static uint32_t copy_out(const struct reading *r, const struct sink *sink, const uint8_t *bytes,
+			 uint64_t to, uint64_t len)
+{
+	uint32_t crc = 0;
+	for (uint64_t at = 0; at < len; at += COPY_BYTES) {
+		uint64_t n = min_u64(COPY_BYTES, len - at);
+		sink_write(sink, to + at, bytes + at, n);
+		size_t run;
+		void *there = sink_peek(sink, to + at, &run);
+		fabric_tamper(r->call->fabric, TAMPER_HANDED_OUT, there, min_u64(run, n));
+		crc = crc32c_combine(crc, sink_crc(sink, to + at, n), n);
 	}
-	r->call->fabric->stats.hedged_reads++;
-	return plan_begin(r, p);
+	return crc;
 }
 
-/* Until something has happened, or the newest plan has become slow. */
-static int reading_wait(struct reading *r)
+/* The range chunk by chunk, as fetched or as computed. */
+static int hand_out(const struct reading *r, const struct sink *sink, uint32_t *crc)
 {
-	uint64_t at_ns = hedge_at_ns(r);
-	uint64_t before_ns = rt_deadline_narrow(at_ns);
-	int rc = rt_cond_wait(&r->change);
-	rt_deadline_set(before_ns);
-	if (rc == -ETIME && rt_now_ns() >= at_ns && rt_now_ns() < before_ns)
-		return hedge_start(r);
-	return rc;
-}
-
-/* Whether one of the plans is complete (1, then it is r->plan). Those that cannot be are
- * dropped. */
-static int reading_look(struct reading *r, int *why)
-{
-	for (int i = 0; i < r->tried_count;) {
-		struct plan *p = r->tried[i];
-		int rc = plan_progress(r, p);
-		if (rc == 0) {
-			i++;
-			continue;
-		}
-		memmove(&r->tried[i], &r->tried[i + 1],
-			(size_t)(--r->tried_count - i) * sizeof(struct plan *));
-		if (rc == 1) {
-			r->plan = p;
-			return 1;
-		}
-		plan_close(p);
-		*why = rc;
+	const struct shape *shape = &r->b->shape;
+	uint64_t end = r->off + r->len;
+	uint64_t n;
+	*crc = 0;
+	for (uint64_t pos = r->off; pos < end; pos += n) {
+		uint64_t at = shape->copies ? pos : pos % r->chunk_len;
+		int chunk = shape->copies
+				    ? -1
+				    : encoding_data_chunk(&shape->net, (int)(pos / r->chunk_len));
+		n = shape->copies ? end - pos : min_u64(end - pos, r->chunk_len - at);
+		struct stripe_part part;
+		if (!stripe_find(&r->stripe, chunk, at, n, &part))
+			return -EBADMSG;
+		uint32_t there = copy_out(r, sink, part.data, pos - r->off, n);
+		if (!stripe_prove(&part, there))
+			return -EBADMSG;
+		*crc = crc32c_combine(*crc, there, n);
 	}
 	return 0;
 }
 
-/* Returns with a complete plan in r->plan, or an error. */
-static int reading_run(struct reading *r)
-{
-	int rc = plan_first(r);
-	int replans = 0;
-	while (rc == 0) {
-		int why = 0;
-		if (reading_look(r, &why) == 1)
-			return 0;
-		plan_learn(r);
-		if (r->tried_count > 0) {
-			rc = reading_wait(r);
-			continue;
-		}
-		if (why == -ECANCELED || replans++ == REPLANS_MAX)
-			return why;
-		rc = plan_first(r);
-	}
-	return rc;
-}
-
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static int reading_init(struct reading *r, struct call *c, const struct block_at *b,
-			const bool *avoid)
+static int reading_init(struct reading *r, const bool *avoid)
 {
-	rt_group_init(&r->fibers);
-	rt_cond_init(&r->change);
-	r->chunk_len = shape_chunk_len(&b->shape, b->len);
-	int rc = codecs_get(&c->fabric->codecs, &b->shape, &r->codec);
+	struct fabric *f = r->call->fabric;
+	const struct shape *shape = &r->b->shape;
+	assert(r->len > 0 && r->off + r->len <= r->b->len);
+	int rc = stripe_init(&r->stripe, &reading_ops, shape->n);
 	if (rc < 0)
 		return rc;
-	r->cost = calloc((size_t)b->shape.n, sizeof(*r->cost));
-	r->failures = calloc((size_t)b->shape.n, sizeof(*r->failures));
-	if (r->cost == NULL || r->failures == NULL)
+	r->stripe.copies = shape->copies;
+	r->chunk_len = shape_chunk_len(shape, r->b->len);
+	r->failures = calloc((size_t)shape->n, sizeof(*r->failures));
+	if (r->failures == NULL)
 		return -ENOMEM;
-	rc = gate_enter(&c->fabric->reads, r->len);
+	rc = codecs_get(&f->codecs, shape, &r->codec);
+	if (rc == 0)
+		rc = gate_enter(&f->reads, r->len);
 	if (rc < 0)
 		return rc;
 	r->read_bytes = r->len;
-	for (int i = 0; i < b->shape.n; i++) {
-		bool bad = b->disks[i] == 0 || (avoid != NULL && avoid[i]);
-		r->cost[i] = bad ? CHUNK_LOST : disk_cost(c->fabric, b->disks[i]);
+	for (int i = 0; i < shape->n; i++) {
+		uint64_t disk = r->b->disks[i];
+		bool bad = disk == 0 || (avoid != NULL && avoid[i]);
+		uint32_t cost = bad ? CHUNK_LOST : disk_cost(f, disk);
 		/* Copies are all the same: readers should not all go to the first one. */
-		if (b->shape.copies && r->cost[i] != CHUNK_LOST)
-			r->cost[i] += (uint32_t)(rt_random_u64() % COST_JITTER);
+		if (shape->copies && cost != CHUNK_LOST)
+			cost += (uint32_t)(rt_random_u64() % COST_JITTER);
+		r->stripe.cost[i] = cost;
+		r->stripe.stored[i] = shape_stored_len(shape, i, r->b->len);
 	}
 	return 0;
 }
 
 static void reading_fini(struct reading *r)
 {
-	rt_group_cancel(&r->fibers);
-	rt_group_join(&r->fibers);
-	while (r->fetches != NULL) {
-		struct fetch *f = r->fetches;
-		r->fetches = f->next;
-		buf_unref(f->got.buf);
-		free(f);
-	}
-	plan_close(r->plan);
-	for (int i = 0; i < r->tried_count; i++)
-		plan_close(r->tried[i]);
-	free(r->cost);
+	struct fabric *f = r->call->fabric;
+	stripe_fini(&r->stripe);
 	free(r->failures);
 	if (!bug_planted(BUG_GATE_LEAK))
-		gate_leave(&r->call->fabric->rebuilds, r->rebuild_bytes);
-	gate_leave(&r->call->fabric->reads, r->read_bytes);
+		gate_leave(&f->rebuilds, r->rebuild_bytes);
+	gate_leave(&f->reads, r->read_bytes);
 }
 
-int stripe_read(struct call *c, const struct block_at *b, uint64_t off, uint64_t len,
-		const struct sink *sink, const bool *avoid, uint32_t *crc, struct block_news *news)
+/* Gathers; says why too few chunks can be read. */
+static int reading_gather(struct reading *r)
+{
+	int rc = stripe_gather(&r->stripe);
+	if (rc != -ENODATA)
+		return rc;
+	return call_fail(r->call, rc,
+			 "block %016llx: too few of its chunks can be read; disk %llu: %s",
+			 (unsigned long long)r->b->block, (unsigned long long)r->last_disk,
+			 r->last_rc == 0 ? "not in the map" : err_text(r->last_rc));
+}
+
+int block_range_read(struct call *c, const struct block_at *b, uint64_t off, uint64_t len,
+		     const struct sink *sink, const bool *avoid, uint32_t *crc,
+		     struct block_news *news)
 {
 	struct reading r = {.call = c, .b = b, .off = off, .len = len, .news = news};
 	*news = (struct block_news){0};
-	int rc = reading_init(&r, c, b, avoid);
+	int rc = reading_init(&r, avoid);
 	if (rc == 0)
-		rc = reading_run(&r);
+		rc = reading_gather(&r);
 	if (rc == 0) {
-		struct decode d = {
-			.call = c,
-			.b = b,
-			.plan = r.plan,
-			.fetches = r.fetches,
-			.off = off,
-			.len = len,
-			.sink = sink,
-		};
-		rc = decode_run(&d, crc);
-		if (plan_computes(&r, r.plan))
+		if (stripe_computes(&r.stripe, r.stripe.plan))
 			c->fabric->stats.rebuilt_reads++;
 		else
 			budget_earn(&c->fabric->budget);
+		rc = stripe_compute(&r.stripe);
+		if (rc == 0)
+			rc = hand_out(&r, sink, crc);
+		if (rc == -EBADMSG)
+			call_fail(c, rc,
+				  "bytes changed in this machine's memory while they were read");
 	}
 	reading_fini(&r);
 	return rc;

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reading bytes of one block.
+ * Reading bytes of one block from its chunks: a stripe (stripe/stripe.h) whose chunks come from disks.
  *
- * A read is a plan (code/plan.h): which ranges of which chunks to fetch, and what to compute from
- * them. With all disks well that is the chunk that has the bytes, and nothing is computed. Then:
+ * With all disks well a plan is the chunk that has the bytes, and nothing is computed. Then:
  *
  *   a fetch fails     the chunk counts as lost and a new plan is made; what came is used again
  *   it may pass       (a disk is busy or away) the chunk is dear for now, and lost after three times
- *   a fetch is slow   beside the plan a second one, around the slow chunks, is run; the first to be
+ *   a fetch is slow   a hedge: a second plan around the slow chunks runs beside the first; the first to be
  *                     complete wins, the rest is cancelled
- *   a plan computes   it takes from the budget (budget.h): a hedge goes without when there is none,
- *                     a read that has no other way waits
+ *   a plan computes   it takes from the budget (budget.h): a hedge is left out when there is none, a read
+ *                     that has no other way waits
  *
  * Checks. Fetched bytes come with the checksum they were stored with. What is copied to the user is
- * compared with it there. What is computed is checked by plan_verify, its inputs are compared with
- * their checksums once more afterwards, and the result is compared after it was copied.
+ * compared with it there; computed bytes are compared with the checksum that the stripe took before it
+ * verified them.
  */
 #ifndef CLIENT_BLOCK_READ_H
 #define CLIENT_BLOCK_READ_H
@@ -54,7 +53,8 @@ struct block_news {
  * can be had (the reason of the last is in the call's words); -EBUSY: the budget; -EBADMSG: bits
  * flipped here, in memory.
  */
-int stripe_read(struct call *c, const struct block_at *b, uint64_t off, uint64_t len,
-		const struct sink *sink, const bool *avoid, uint32_t *crc, struct block_news *news);
+int block_range_read(struct call *c, const struct block_at *b, uint64_t off, uint64_t len,
+		     const struct sink *sink, const bool *avoid, uint32_t *crc,
+		     struct block_news *news);
 
 #endif

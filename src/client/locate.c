@@ -117,7 +117,7 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 		rc = call_fail(c, -EBADMSG, "block %016llx is shorter than the file says",
 			       (unsigned long long)b->id);
 	} else {
-		rc = stripe_read(c, &at.at, off, len, sink, all ? NULL : at.avoid, crc, &news);
+		rc = block_range_read(c, &at.at, off, len, sink, all ? NULL : at.avoid, crc, &news);
 		report_bad(c, b, &news);
 	}
 	arena_fini(&a);

@@ -3,10 +3,9 @@
  * Making one block whole.
  *
  *   look    which chunks are missing, damaged, on lost disks, or to be moved
- *   read    the cheapest chunks that suffice (code/plan.h), whole; what cannot be read, or does not have its
- *           checksum, counts as lost, is reported, and a new plan uses what has come already
- *   compute and check: inputs against the checksums they came with after they were used, the results by
- *           plan_verify, and against the record's checksum where it has one
+ *   read    the cheapest chunks that suffice, whole, and compute (stripe/stripe.h). A chunk that cannot be read,
+ *           or does not have the record's checksum, counts as lost and is reported
+ *   check   the results against the record's checksum where it has one
  *   put     each result on a disk of cluster_choose, with the other chunks as kept ones; a damaged or missing one
  *           where it is, when its disk is well and no other keeps the block as far apart
  *   record  meta_block_replace: from this moment readers look there; the old chunk is deleted after it
@@ -20,19 +19,19 @@
  * Pools. A column of an mlec is a chunk on a pool: here it is read and written whole. What pools.c brings
  * to a pool are ranges of a column, computed from the same ranges of others.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/crc.h"
 #include "base/log.h"
+#include "client/chunks.h"
 #include "cluster/choose.h"
 #include "code/health.h"
 #include "janitor/rebuild_impl.h"
 #include "rt/rt.h"
 
 #define READ_TIMEOUT_NS (30 * NS_PER_S)
-#define REPLANS_MAX 64
 #define COST_DOUBTFUL 100000u /* reported as damaged: only when nothing else will do */
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -98,13 +97,12 @@ int block_damage(struct janitor *j, const struct meta_block *b, struct damage *o
 	return rc;
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- the source -------------------------------------------------------------------------------- */
 
-struct source {
-	struct mending *m;
-	int chunk;
-	int rc;
-};
+static struct mending *mending_of(struct stripe *s)
+{
+	return container_of(s, struct mending, stripe);
+}
 
 /* What the chunk has of a range: short data chunks end early. */
 static struct store_range range_within(const struct mending *m, int chunk, size_t i)
@@ -129,13 +127,14 @@ static uint64_t stored_len(const struct mending *m, int chunk)
 
 /* Whether a whole chunk has the record's checksum, where there is one. Copies have that of the block, which
  * appends keep; chunks of codes have their own. */
-static bool is_recorded(const struct mending *m, int chunk)
+static bool is_recorded(const struct mending *m, int chunk, uint32_t crc)
 {
 	uint32_t want = m->look.shape.copies ? m->block.crc : m->block.chunks[chunk].crc;
-	return want == 0 || m->chunk[chunk].crc == want;
+	return want == 0 || crc == want;
 }
 
-static int ranges_get(struct mending *m, struct node_call *c, uint64_t disk, int chunk)
+static int ranges_get(struct mending *m, struct node_call *c, uint64_t disk, int chunk,
+		      struct slice *out)
 {
 	AUTO_FREE struct node_range *list = calloc(m->range_count, sizeof(*list));
 	size_t n = 0;
@@ -149,99 +148,67 @@ static int ranges_get(struct mending *m, struct node_call *c, uint64_t disk, int
 						    .off = r.off,
 						    .len = r.len};
 	}
-	int rc = node_get(c, disk, list, n, NULL, &m->chunk[chunk]);
+	int rc = node_get(c, disk, list, n, NULL, out);
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = list[i].rc;
 	return rc;
 }
 
-static void source_fiber(void *arg)
+static int mending_fetch(struct stripe *s, struct stripe_fetch *f)
 {
-	struct source *s = arg;
-	struct mending *m = s->m;
-	uint64_t disk = m->block.chunks[s->chunk].disk;
-	uint64_t len = stored_len(m, s->chunk);
+	struct mending *m = mending_of(s);
+	uint64_t disk = m->block.chunks[f->chunk].disk;
+	struct chunk_id id = {m->block.chunk_block, (uint32_t)f->chunk};
+	struct slice got = {0};
 	struct disk_use u;
-	s->rc = pace_disk(m->j, disk, len);
-	if (s->rc == 0)
-		s->rc = disk_begin(&m->request.call, disk, &u);
-	if (s->rc < 0)
-		return;
-	u.node.timeout_ns = READ_TIMEOUT_NS;
-	struct chunk_id id = {m->block.chunk_block, (uint32_t)s->chunk};
-	s->rc = m->ranges != NULL
-			? ranges_get(m, &u.node, disk, s->chunk)
-			: node_get_one(&u.node, disk, id, 0, len, NULL, &m->chunk[s->chunk]);
-	if (s->rc == 0 && m->chunk[s->chunk].len != len)
-		s->rc = -EPROTO;
-	/* Whole by itself, and not what was written. */
-	if (s->rc == 0 && m->ranges == NULL && !is_recorded(m, s->chunk))
-		s->rc = -EBADMSG;
-	disk_end(&m->request.call, &u, s->rc, 0);
-	if (s->rc == 0)
-		moved_note(m->j, m->repair, disk, len, false);
-}
-
-/* Reported for good only when the chunk itself is at fault. */
-static void source_bad(struct mending *m, const struct source *s)
-{
-	m->look.cost[s->chunk] = CHUNK_LOST;
-	m->j->stats.sources_bad++;
-	buf_unref(m->chunk[s->chunk].buf);
-	m->chunk[s->chunk] = (struct slice){0};
-	if (s->rc != -EBADMSG && s->rc != -ENOENT && s->rc != -ERANGE)
-		return;
-	struct meta_call c = tenant_call_meta(m->j, &m->request);
-	(void)meta_client_block_report(&c, m->block.id, m->block.chunk_block, (uint32_t)s->chunk,
-				       m->block.chunks[s->chunk].disk);
-}
-
-/* Reads what the plan wants and is not here. 1: some failed, plan again. */
-static int sources_read(struct mending *m)
-{
-	struct source all[META_CHUNKS_MAX];
-	int n = 0;
-	struct rt_group g;
-	rt_group_init(&g);
-	int rc = 0;
-	for (int i = 0; rc == 0 && i < m->plan->n_reads; i++) {
-		int chunk = m->plan->reads[i].chunk;
-		bool again = false;
-		for (int k = 0; k < n; k++)
-			again = again || all[k].chunk == chunk;
-		if (m->have[chunk] || again)
-			continue;
-		if (stored_len(m, chunk) == 0) {
-			m->have[chunk] = true;
-			continue;
-		}
-		all[n] = (struct source){.m = m, .chunk = chunk};
-		rc = rt_group_spawn(&g, "source", source_fiber, &all[n]);
-		n += rc == 0;
-	}
+	assert(f->off == 0 && f->len == stored_len(m, f->chunk));
+	int rc = pace_disk(m->j, disk, f->len);
+	if (rc == 0)
+		rc = disk_begin(&m->request.call, disk, &u);
 	if (rc < 0)
-		rt_group_cancel(&g);
-	rt_group_join(&g);
-	bool failed = false;
-	for (int i = 0; i < n; i++) {
-		if (all[i].rc == -ECANCELED || all[i].rc == -ETIME)
-			rc = all[i].rc;
-		m->have[all[i].chunk] = all[i].rc == 0;
-		if (all[i].rc < 0)
-			source_bad(m, &all[i]);
-		failed = failed || all[i].rc < 0;
+		return rc;
+	u.node.timeout_ns = READ_TIMEOUT_NS;
+	rc = m->ranges != NULL ? ranges_get(m, &u.node, disk, f->chunk, &got)
+			       : node_get_one(&u.node, disk, id, 0, f->len, NULL, &got);
+	if (rc == 0 && (got.buf == NULL || got.len != f->len))
+		rc = -EPROTO;
+	/* The chunk agrees with its own checksum, but it is not what was written. */
+	if (rc == 0 && m->ranges == NULL && !is_recorded(m, f->chunk, got.crc))
+		rc = -EBADMSG;
+	disk_end(&m->request.call, &u, rc, 0);
+	if (rc < 0) {
+		buf_unref(got.buf);
+		return rc;
 	}
-	return rc < 0 ? rc : failed ? 1 : 0;
+	f->got = chunk_bytes_take(&got);
+	moved_note(m->j, m->repair, disk, f->len, false);
+	return 0;
+}
+
+/* The chunk is lost for this repair; it is reported only if the chunk itself is at fault. */
+static int mending_judge(struct stripe *s, const struct stripe_fetch *f, uint32_t *cost)
+{
+	struct mending *m = mending_of(s);
+	if (f->rc == -ECANCELED || f->rc == -ETIME)
+		return f->rc;
+	*cost = CHUNK_LOST;
+	m->j->stats.sources_bad++;
+	if (f->rc != -EBADMSG && f->rc != -ENOENT && f->rc != -ERANGE)
+		return 0;
+	struct meta_call c = tenant_call_meta(m->j, &m->request);
+	(void)meta_client_block_report(&c, m->block.id, m->block.chunk_block, (uint32_t)f->chunk,
+				       m->block.chunks[f->chunk].disk);
+	return 0;
 }
 
 /* What the plan says will cross, for the first plan: those that follow pay for sources that were bad. */
-static void predict(struct mending *m)
+static void predict(struct mending *m, const struct plan *p)
 {
 	uint64_t reads = 0, writes = 0;
 	for (int i = 0; i < m->look.shape.n; i++) {
 		bool read = false;
-		for (int r = 0; r < m->plan->n_reads; r++)
-			read = read || m->plan->reads[r].chunk == i;
+		for (int r = 0; r < p->n_reads; r++)
+			read = read || p->reads[r].chunk == i;
 		if (read && rack_crosses(m->j, m->block.chunks[i].disk))
 			reads += stored_len(m, i);
 	}
@@ -251,144 +218,85 @@ static void predict(struct mending *m)
 		m->repair->predicted_bytes += reads + writes;
 }
 
-static int sources_gather(struct mending *m)
+static int mending_plan(struct stripe *s, const uint32_t *cost, struct plan **out)
 {
-	int rc = 1;
-	for (int tries = 0; rc == 1 && tries < REPLANS_MAX; tries++) {
-		plan_close(m->plan);
-		m->plan = NULL;
-		rc = plan_rebuild(m->look.codec, m->look.chunk_len, m->look.cost, m->look.bad,
-				  m->look.bad_count, &m->plan);
-		if (rc == 0 && tries == 0 && m->ranges == NULL)
-			predict(m);
-		if (rc == 0)
-			rc = sources_read(m);
-	}
-	return rc == 1 ? -ENODATA : rc;
+	struct mending *m = mending_of(s);
+	int rc = plan_rebuild(m->look.codec, m->look.chunk_len, cost, m->look.bad,
+			      m->look.bad_count, out);
+	if (rc == 0 && !m->predicted && m->ranges == NULL)
+		predict(m, *out);
+	m->predicted = true;
+	return rc;
 }
 
-/* --- computing -------------------------------------------------------------------------------- */
-
-static int slot_open(struct mending *m, int chunk, bool output)
+static int mending_memory(struct stripe *s, uint64_t len, struct stripe_bytes *out)
 {
-	uint64_t len = stored_len(m, chunk);
-	struct slice *s = &m->chunk[chunk];
-	if (m->sg[chunk].iov != NULL || len == 0)
-		return 0;
-	if (output && s->buf == NULL) {
-		int rc = rt_pool_get(&m->j->fabric.pool, len, &s->buf);
-		if (rc < 0)
-			return rc;
-		s->offset = 0;
-		s->len = len;
-		memset(s->buf->data, 0, len);
-	}
-	if (s->buf == NULL)
-		return -EBADMSG;
-	m->iov[chunk] = (struct iovec){s->buf->data + s->offset, len};
-	m->sg[chunk] = (struct sg){&m->iov[chunk], 1};
-	return 0;
+	return chunk_memory(&mending_of(s)->j->fabric, len, out);
 }
 
-static bool is_computed(const struct mending *m, int chunk)
-{
-	return !m->have[chunk] && m->chunk[chunk].buf != NULL;
-}
+static const struct stripe_ops mending_ops = {
+	.plan = mending_plan,
+	.fetch = mending_fetch,
+	.judge = mending_judge,
+	.memory = mending_memory,
+	.release = chunk_release,
+};
 
-static int check_inputs(const struct mending *m)
-{
-	for (int i = 0; i < m->look.shape.n; i++) {
-		const struct slice *s = &m->chunk[i];
-		if (m->have[i] && s->buf != NULL &&
-		    crc32c(0, s->buf->data + s->offset, s->len) != s->crc)
-			return -EBADMSG;
-	}
-	return 0;
-}
+/* --- the whole -------------------------------------------------------------------------------- */
 
-static int check_result(const struct mending *m, int chunk)
+/* Moves a wanted chunk from the stripe to m->chunk. */
+static int chunk_make(struct mending *m, int chunk)
 {
-	if (m->ranges != NULL || stored_len(m, chunk) == 0 || is_recorded(m, chunk))
+	struct stripe_bytes bytes;
+	bool computed;
+	int rc = stripe_take(&m->stripe, chunk, &bytes, &computed);
+	if (rc < 0)
+		return rc;
+	m->have[chunk] = !computed;
+	m->chunk[chunk] = chunk_slice_take(&bytes);
+	if (m->ranges != NULL || bytes.len == 0 || is_recorded(m, chunk, bytes.crc))
 		return 0;
 	log_error("repair_mismatch", "block=%016lx chunk=%d", m->block.id, chunk);
 	return -EBADMSG;
 }
 
-struct compute {
-	struct mending *m;
-	int rc;
-};
-
-/* Runs on any thread. */
-static void compute_run(void *arg)
-{
-	struct compute *c = arg;
-	struct mending *m = c->m;
-	c->rc = plan_run(m->plan, m->sg);
-	for (int i = 0; c->rc == 0 && i < m->look.shape.n; i++)
-		if (is_computed(m, i))
-			m->chunk[i].crc = crc32c(0, m->chunk[i].buf->data, m->chunk[i].len);
-	if (c->rc == 0)
-		c->rc = plan_verify(m->plan, m->sg);
-	if (c->rc == 0)
-		c->rc = check_inputs(m);
-}
-
-static int compute(struct mending *m)
-{
-	int rc = 0;
-	for (int s = 0; rc == 0 && s < m->plan->n_steps; s++) {
-		const struct plan_step *step = &m->plan->steps[s];
-		for (int i = 0; rc == 0 && i < (int)step->m.rows; i++)
-			rc = slot_open(m, step->out[i], true);
-	}
-	for (int s = 0; rc == 0 && s < m->plan->n_steps; s++) {
-		const struct plan_step *step = &m->plan->steps[s];
-		for (int i = 0; rc == 0 && i < (int)step->m.cols; i++)
-			rc = slot_open(m, step->in[i], false);
-	}
-	if (rc == 0 && m->plan->n_steps > 0) {
-		struct compute c = {.m = m};
-		rc = rt_offload(compute_run, &c);
-		if (rc == 0)
-			rc = c.rc;
-	}
-	for (int i = 0; rc == 0 && i < m->look.bad_count; i++)
-		rc = check_result(m, m->look.bad[i]);
-	return rc;
-}
-
-/* --- the whole -------------------------------------------------------------------------------- */
-
-/* Reads and computes; what was wanted is in m->chunk then. */
+/* Reads and computes; the wanted chunks are in m->chunk then. */
 static int chunks_make(struct mending *m)
 {
-	size_t n = (size_t)m->look.shape.n;
-	m->chunk = calloc(n, sizeof(*m->chunk));
-	m->have = calloc(n, sizeof(*m->have));
-	m->iov = calloc(n, sizeof(*m->iov));
-	m->sg = calloc(n, sizeof(*m->sg));
-	if (m->chunk == NULL || m->have == NULL || m->iov == NULL || m->sg == NULL)
+	int n = m->look.shape.n;
+	assert(m->look.bad_count > 0);
+	int rc = stripe_init(&m->stripe, &mending_ops, n);
+	m->begun = true;
+	m->chunk = calloc((size_t)n, sizeof(*m->chunk));
+	m->have = calloc((size_t)n, sizeof(*m->have));
+	if (rc < 0 || m->chunk == NULL || m->have == NULL)
 		return -ENOMEM;
+	for (int i = 0; i < n; i++) {
+		m->stripe.cost[i] = m->look.cost[i];
+		m->stripe.stored[i] = stored_len(m, i);
+	}
 	uint64_t bytes =
 		((uint64_t)m->look.shape.k + (uint64_t)m->look.bad_count) * m->look.chunk_len;
-	int rc = gate_enter(&m->j->fabric.writes, bytes);
+	rc = gate_enter(&m->j->fabric.writes, bytes);
 	if (rc < 0)
 		return rc;
 	m->gate_bytes = bytes;
-	rc = sources_gather(m);
-	return rc == 0 ? compute(m) : rc;
+	rc = stripe_gather(&m->stripe);
+	if (rc == 0)
+		rc = stripe_compute(&m->stripe);
+	for (int i = 0; rc == 0 && i < m->look.bad_count; i++)
+		rc = chunk_make(m, m->look.bad[i]);
+	return rc;
 }
 
 static void mending_fini(struct mending *m)
 {
+	if (m->begun)
+		stripe_fini(&m->stripe);
 	for (int i = 0; m->chunk != NULL && i < m->look.shape.n; i++)
 		buf_unref(m->chunk[i].buf);
 	free(m->chunk);
 	free(m->have);
-	free(m->iov);
-	free(m->sg);
-	plan_close(m->plan);
 	gate_leave(&m->j->fabric.writes, m->gate_bytes);
 	look_fini(&m->look);
 }
@@ -464,7 +372,11 @@ int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *
 	m->look.bad_count = 1;
 	m->look.cost[chunk] = CHUNK_LOST;
 	m->look.chunk_len = stored_len(m, chunk);
-	rc = chunks_make(m);
+	uint64_t asked = 0;
+	for (size_t i = 0; i < n; i++)
+		asked += ranges[i].len;
+	/* The pool and the record may disagree about the length of the chunk. */
+	rc = asked == m->look.chunk_len ? chunks_make(m) : -EBADMSG;
 	if (rc == 0) {
 		*out = m->chunk[chunk];
 		m->chunk[chunk] = (struct slice){0};

@@ -5,8 +5,8 @@
 
 #include "base/slice.h"
 #include "client/shape.h"
-#include "code/plan.h"
 #include "janitor/impl.h"
+#include "stripe/stripe.h"
 
 #define BLOCK_ARENA ((size_t)(256 * KIB))
 
@@ -29,11 +29,11 @@ struct mending {
 	const struct store_range *ranges; /* what is made of each chunk; NULL: all */
 	size_t range_count;
 	struct look look;
-	struct slice *chunk; /* what was read, or computed */
-	bool *have;
-	struct iovec *iov;
-	struct sg *sg;
-	struct plan *plan;
+	struct stripe stripe;
+	bool begun;          /* stripe_init was called */
+	bool predicted;      /* the first plan was made */
+	struct slice *chunk; /* of each chunk of look.bad */
+	bool *have;          /* the chunk was read, not computed */
 	uint64_t gate_bytes;
 	bool met; /* the last chunk was there already: another is at it, or was */
 };

@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Reading rows. Bytes at the same offset of all rows are one codeword, so a range of a row that cannot be
- * read is decoded from the same range of k others. What was decoded is summed before it is verified
- * against its sources, so that the sum is that of the right bytes.
+ * read is decoded from the same range of k others: a stripe (stripe/stripe.h) of which each chunk is that
+ * range of a row.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/crc.h"
-#include "code/plan.h"
-#include "rt/rt.h"
 #include "store/pool_impl.h"
+#include "stripe/stripe.h"
+
+/* Memory for len bytes of a row and the label that may come along. */
+static uint64_t row_room(uint64_t len)
+{
+	return (len + STORE_LABEL_BYTES + 4095) / 4096 * 4096;
+}
 
 static int row_alloc(struct pool_row *row, uint64_t from, uint64_t to)
 {
-	/* Room for the label that may come along. */
-	uint64_t len = (to - from + STORE_LABEL_BYTES + 4095) / 4096 * 4096;
-
 	if (row->bytes == NULL) {
-		row->bytes = aligned_alloc(4096, len);
+		row->bytes = aligned_alloc(4096, row_room(to - from));
 		row->owned = true;
 	}
 	row->from = from;
@@ -40,208 +43,203 @@ void pool_rows_free(struct pool_rows *r)
 		row_free(&r->row[i]);
 }
 
-/* The label that came along with a row, and the CRC of the row without it. */
-static int label_cut(struct pool_rows *r, struct pool_row *row)
+int pool_rows_fetch(struct pool_rows *r)
 {
-	uint64_t len = row->to - row->from;
-	uint32_t crc = crc32c(0, row->bytes, len);
-	uint32_t label_crc = crc32c(0, row->bytes + len, STORE_LABEL_BYTES);
+	uint32_t width = pool_width(r->pool), n = 0;
+	uint32_t which[POOL_ROWS_MAX];
+	AUTO_FREE struct pool_job *jobs = pool_jobs_new(r->pool, width, POOL_GET);
+	int rc = 0;
+
+	if (jobs == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < width; i++) {
+		struct pool_row *row = &r->row[i];
+		if (row->from >= row->to)
+			continue;
+		if (r->bad[i])
+			return -EIO;
+		if (row_alloc(row, row->from, row->to) != 0)
+			return -ENOMEM;
+		jobs[n].member = r->map->member[i];
+		jobs[n].id = pool_row_id(r->id, i);
+		jobs[n].off = row->from;
+		jobs[n].len = row->to - row->from;
+		jobs[n].buf = row->bytes;
+		which[n++] = i;
+	}
+	pool_jobs_run(jobs, n);
+	for (uint32_t j = 0; j < n; j++) {
+		r->row[which[j]].crc = jobs[j].crc;
+		if (rc == 0 || jobs[j].rc == -ECANCELED || jobs[j].rc == -ETIME)
+			rc = (int)jobs[j].rc;
+	}
+	return rc;
+}
+
+/* --- decoding --------------------------------------------------------------------------------- */
+
+/* Reads the same range of rows. */
+struct rows_read {
+	struct stripe stripe;
+	struct pool_rows *rows;
+	uint64_t from; /* of the range, in each row */
+	uint64_t len;
+	int wanted[POOL_ROWS_MAX];
+	int wanted_count;
+	bool label_asked; /* a fetch under way brings the label */
+};
+
+static struct rows_read *rows_read_of(struct stripe *s)
+{
+	return container_of(s, struct rows_read, stripe);
+}
+
+static int rows_memory(struct stripe *s, uint64_t len, struct stripe_bytes *out)
+{
+	uint8_t *bytes = aligned_alloc(4096, row_room(len));
+
+	(void)s;
+	*out = (struct stripe_bytes){.data = bytes, .len = len, .hold = bytes};
+	return bytes != NULL ? 0 : -ENOMEM;
+}
+
+/* The label that came along with a row, and the CRC of the row without it. */
+static int label_cut(struct pool_rows *r, struct stripe_bytes *row)
+{
+	uint32_t crc = crc32c(0, row->data, row->len);
+	uint32_t label_crc = crc32c(0, row->data + row->len, STORE_LABEL_BYTES);
 
 	if (crc32c_combine(crc, label_crc, STORE_LABEL_BYTES) != row->crc)
 		return -EBADMSG;
-	memcpy(r->label, row->bytes + len, STORE_LABEL_BYTES);
+	memcpy(r->label, row->data + row->len, STORE_LABEL_BYTES);
 	r->label_got = true;
 	row->crc = crc;
 	return 0;
 }
 
-/* Gets the ranges of the rows that ask[] names; rc[] is the outcome of each. */
-static int fetch(struct pool_rows *r, const bool *ask, int *rc)
+/* Reads the range of one row into memory; with the label that follows the row, or without. */
+static int row_get(struct rows_read *rr, int row, bool label, struct stripe_bytes *to)
 {
-	uint32_t width = pool_width(r->pool);
-	uint32_t n = 0, with_label = UINT32_MAX;
-	uint32_t which[POOL_ROWS_MAX];
-	AUTO_FREE struct pool_job *jobs = pool_jobs_new(r->pool, width, POOL_GET);
+	struct pool_rows *r = rr->rows;
+	struct pool_job j = {.pool = r->pool,
+			     .call = POOL_GET,
+			     .member = r->map->member[row],
+			     .id = pool_row_id(r->id, (uint32_t)row),
+			     .off = rr->from,
+			     .len = rr->len + (label ? STORE_LABEL_BYTES : 0),
+			     .buf = to->data};
 
-	if (jobs == NULL)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < width; i++) {
-		if (!ask[i])
-			continue;
-		jobs[n].member = r->map->member[i];
-		jobs[n].id = pool_row_id(r->id, i);
-		jobs[n].off = r->row[i].from;
-		jobs[n].len = r->row[i].to - r->row[i].from;
-		jobs[n].buf = r->row[i].bytes;
-		if (with_label == UINT32_MAX && r->label != NULL && !r->label_got &&
-		    r->row[i].to == r->row_len) {
-			with_label = n;
-			jobs[n].len += STORE_LABEL_BYTES;
-		}
-		which[n++] = i;
-	}
-	pool_jobs_run(jobs, n);
-	for (uint32_t j = 0; j < n; j++) {
-		rc[which[j]] = (int)jobs[j].rc;
-		r->row[which[j]].crc = jobs[j].crc;
-		if (j == with_label && jobs[j].rc == 0)
-			rc[which[j]] = label_cut(r, &r->row[which[j]]);
-		if (jobs[j].rc == -ECANCELED || jobs[j].rc == -ETIME)
-			return (int)jobs[j].rc;
-	}
-	return 0;
+	pool_jobs_run(&j, 1);
+	to->crc = j.crc;
+	return label && j.rc == 0 ? label_cut(r, to) : (int)j.rc;
 }
 
-int pool_rows_fetch(struct pool_rows *r)
+static int rows_fetch(struct stripe *s, struct stripe_fetch *f)
 {
-	bool ask[POOL_ROWS_MAX] = {false};
-	int rc[POOL_ROWS_MAX] = {0};
-	uint32_t width = pool_width(r->pool);
+	struct rows_read *rr = rows_read_of(s);
+	const struct pool_rows *r = rr->rows;
+	bool label = r->label != NULL && !r->label_got && !rr->label_asked &&
+		     rr->from + rr->len == r->row_len;
 
-	for (uint32_t i = 0; i < width; i++) {
-		ask[i] = r->row[i].from < r->row[i].to;
-		if (ask[i] && r->bad[i])
-			return -EIO;
-		if (ask[i] && row_alloc(&r->row[i], r->row[i].from, r->row[i].to) != 0)
-			return -ENOMEM;
-	}
-	int err = fetch(r, ask, rc);
-	for (uint32_t i = 0; err == 0 && i < width; i++)
-		err = rc[i];
-	return err;
-}
-
-/* --- decoding --------------------------------------------------------------------------------- */
-
-/* What a thread beside the loop does: it has the stack for it, and the time. */
-struct decoding {
-	struct pool_rows *r;
-	const bool *have;
-	const bool *wanted;
-	uint64_t len;
-	int rc;
-};
-
-static int decode_missing(struct decoding *d, const uint32_t *cost, const int *missing, int n,
-			  const struct sg *sg)
-{
-	struct plan *plan;
-	int rc = plan_rebuild(d->r->pool->codec, d->len, cost, missing, n, &plan);
-
+	assert(f->off == 0 && f->len == rr->len);
+	int rc = rows_memory(s, f->len, &f->got);
 	if (rc != 0)
 		return rc;
-	rc = plan_run(plan, sg);
-	for (int i = 0; rc == 0 && i < n; i++) {
-		struct pool_row *row = &d->r->row[missing[i]];
-		row->crc = crc32c(0, row->bytes, d->len);
+	rr->label_asked = rr->label_asked || label;
+	rc = row_get(rr, f->chunk, label, &f->got);
+	/* The label may be damaged, and the row not. */
+	if (label && rc == -EBADMSG)
+		rc = row_get(rr, f->chunk, false, &f->got);
+	if (label)
+		rr->label_asked = false;
+	if (rc != 0) {
+		free(f->got.hold);
+		f->got = (struct stripe_bytes){0};
 	}
-	if (rc == 0)
-		rc = plan_verify(plan, sg);
-	plan_close(plan);
 	return rc;
 }
 
-/* Computes the wanted rows that are not there from k that are. */
-static void decode_rows(void *arg)
+/* A row that cannot be read now is not asked for again. */
+static int rows_judge(struct stripe *s, const struct stripe_fetch *f, uint32_t *cost)
 {
-	struct decoding *d = arg;
-	struct pool_rows *r = d->r;
-	uint32_t width = pool_width(r->pool);
-	uint32_t cost[POOL_ROWS_MAX];
-	int missing[POOL_ROWS_MAX];
-	struct iovec iov[POOL_ROWS_MAX];
-	struct sg sg[POOL_ROWS_MAX];
-	int n = 0;
-
-	for (uint32_t i = 0; i < width; i++) {
-		cost[i] = d->have[i] ? 1 : CHUNK_LOST;
-		iov[i] = (struct iovec){.iov_base = r->row[i].bytes, .iov_len = d->len};
-		sg[i] = (struct sg){.iov = &iov[i], .count = 1};
-		if (d->wanted[i] && !d->have[i])
-			missing[n++] = (int)i;
-	}
-	d->rc = decode_missing(d, cost, missing, n, sg);
-	/* What it was decoded from must still be what was read. */
-	for (uint32_t i = 0; d->rc == 0 && i < width; i++)
-		if (d->have[i] && crc32c(0, r->row[i].bytes, d->len) != r->row[i].crc)
-			d->rc = -EBADMSG;
+	(void)s;
+	*cost = CHUNK_LOST;
+	return f->rc == -ECANCELED || f->rc == -ETIME ? f->rc : 0;
 }
 
-static int decode(struct pool_rows *r, const bool *have, const bool *wanted, uint64_t len)
+static int rows_plan(struct stripe *s, const uint32_t *cost, struct plan **out)
 {
-	struct decoding d = {.r = r, .have = have, .wanted = wanted, .len = len};
-	bool all = true;
+	const struct rows_read *rr = rows_read_of(s);
 
-	for (uint32_t i = 0; i < pool_width(r->pool); i++)
-		all = all && (!wanted[i] || have[i]);
-	if (all || len == 0)
-		return 0;
-	int rc = rt_offload(decode_rows, &d);
-	return rc != 0 ? rc : d.rc;
+	return plan_rebuild(rr->rows->pool->codec, rr->len, cost, rr->wanted, rr->wanted_count,
+			    out);
 }
 
-/* The rows to ask for next: those wanted, then others until there may be k. Returns how many. */
-static uint32_t choose(const struct pool_rows *r, const bool *wanted, const bool *have,
-		       const bool *tried, bool *ask)
-{
-	uint32_t width = pool_width(r->pool), k = r->pool->record.shape.k;
-	uint32_t count = 0, hope = 0;
-	bool missing = false;
+static const struct stripe_ops rows_ops = {
+	.plan = rows_plan,
+	.fetch = rows_fetch,
+	.judge = rows_judge,
+	.memory = rows_memory,
+	.release = free,
+};
 
-	memset(ask, 0, POOL_ROWS_MAX * sizeof(*ask));
-	for (uint32_t i = 0; i < width; i++) {
-		hope += have[i];
-		if (!wanted[i] || have[i])
+/* What is known of each row before the first plan. */
+static int rows_begin(struct rows_read *rr, const bool *wanted)
+{
+	struct pool_rows *r = rr->rows;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < pool_width(r->pool); i++) {
+		struct pool_row *row = &r->row[i];
+		if (wanted[i])
+			rr->wanted[rr->wanted_count++] = (int)i;
+		rr->stripe.stored[i] = rr->len;
+		rr->stripe.cost[i] = r->given[i] ? 0 : r->bad[i] ? CHUNK_LOST : 1;
+		if (!r->given[i])
 			continue;
-		if (tried[i]) {
-			missing = true;
-		} else {
-			ask[i] = true;
-			count++;
-			hope++;
-		}
+		assert(row->from == rr->from && row->to == rr->from + rr->len && !row->owned);
+		rc = stripe_give(
+			&rr->stripe, (int)i,
+			(struct stripe_bytes){.data = row->bytes, .len = rr->len, .crc = row->crc});
 	}
-	/* Only when something has to be decoded are more needed. */
-	for (uint32_t i = 0; missing && i < width && hope < k; i++) {
-		if (have[i] || tried[i] || ask[i])
-			continue;
-		ask[i] = true;
-		count++;
-		hope++;
+	return rc;
+}
+
+static int rows_end(struct rows_read *rr)
+{
+	int rc = 0;
+
+	for (int i = 0; rc == 0 && i < rr->wanted_count; i++) {
+		struct stripe_bytes b;
+		bool computed;
+		rc = stripe_take(&rr->stripe, rr->wanted[i], &b, &computed);
+		if (rc == 0)
+			rr->rows->row[rr->wanted[i]] = (struct pool_row){.from = rr->from,
+									 .to = rr->from + rr->len,
+									 .bytes = b.data,
+									 .crc = b.crc,
+									 .owned = b.hold != NULL};
 	}
-	return count;
+	return rc;
 }
 
 int pool_rows_read(struct pool_rows *r, const bool *wanted, uint64_t from, uint64_t to)
 {
-	uint32_t width = pool_width(r->pool);
-	bool have[POOL_ROWS_MAX] = {false}, tried[POOL_ROWS_MAX] = {false};
-	bool ask[POOL_ROWS_MAX];
-	int rc[POOL_ROWS_MAX];
-	int err = 0;
+	struct rows_read rr = {.rows = r, .from = from, .len = to - from};
 
-	for (uint32_t i = 0; i < width; i++) {
-		have[i] = r->given[i];
-		tried[i] = r->given[i] || r->bad[i];
+	assert(from < to);
+	int rc = stripe_init(&rr.stripe, &rows_ops, (int)pool_width(r->pool));
+	if (rc == 0)
+		rc = rows_begin(&rr, wanted);
+	if (rc == 0 && rr.wanted_count > 0) {
+		rc = stripe_gather(&rr.stripe);
+		if (rc == 0)
+			rc = stripe_compute(&rr.stripe);
+		if (rc == 0)
+			rc = rows_end(&rr);
 	}
-	while (err == 0 && choose(r, wanted, have, tried, ask) > 0) {
-		for (uint32_t i = 0; err == 0 && i < width; i++)
-			if (ask[i])
-				err = row_alloc(&r->row[i], from, to);
-		if (err == 0)
-			err = fetch(r, ask, rc);
-		for (uint32_t i = 0; err == 0 && i < width; i++) {
-			tried[i] = tried[i] || ask[i];
-			have[i] = have[i] || (ask[i] && rc[i] == 0);
-			if (ask[i] && rc[i] != 0)
-				row_free(&r->row[i]); /* whatever is in it */
-		}
-	}
-	/* Room for what will be decoded. */
-	for (uint32_t i = 0; err == 0 && i < width; i++)
-		if (wanted[i] && !have[i])
-			err = row_alloc(&r->row[i], from, to);
-	return err != 0 ? err : decode(r, have, wanted, to - from);
+	stripe_fini(&rr.stripe);
+	return rc;
 }
 
 /* --- from rows to bytes of the chunk ---------------------------------------------------------- */

@@ -74,7 +74,7 @@ static int read_block(struct call *c, const struct stored *k, uint64_t off, uint
 	struct iovec iov = {bytes, len};
 	struct sink sink = {.iov = &iov, .n = 1};
 	uint32_t crc;
-	int rc = stripe_read(c, &k->at, off, len, &sink, NULL, &crc, news);
+	int rc = block_range_read(c, &k->at, off, len, &sink, NULL, &crc, news);
 	if (rc == 0) {
 		CHECK(cbox_same(k->text, off, bytes, len));
 		CHECK_EQ(crc, crc32c(0, bytes, len));

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Plans, fetches and hedges of a stripe: stripe.h has the theory. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stripe/stripe.h"
+
+#define COST_AVOID 1000000u /* the chunk is read only if nothing else suffices */
+#define REPLANS_MAX 64
+
+int stripe_init(struct stripe *s, const struct stripe_ops *ops, int n)
+{
+	assert(n > 0);
+	assert(ops->plan != NULL && ops->fetch != NULL && ops->judge != NULL);
+	assert(ops->memory != NULL && ops->release != NULL);
+	*s = (struct stripe){.ops = ops, .n = n};
+	rt_group_init(&s->fibers);
+	rt_cond_init(&s->change);
+	s->cost = calloc((size_t)n, sizeof(*s->cost));
+	s->stored = calloc((size_t)n, sizeof(*s->stored));
+	return s->cost == NULL || s->stored == NULL ? -ENOMEM : 0;
+}
+
+static void bytes_release(const struct stripe *s, struct stripe_bytes *b)
+{
+	if (b->hold != NULL)
+		s->ops->release(b->hold);
+	*b = (struct stripe_bytes){0};
+}
+
+void stripe_fini(struct stripe *s)
+{
+	rt_group_cancel(&s->fibers);
+	rt_group_join(&s->fibers);
+	while (s->fetches != NULL) {
+		struct stripe_fetch *f = s->fetches;
+		assert(f->done);
+		s->fetches = f->next;
+		bytes_release(s, &f->got);
+		free(f);
+	}
+	for (int i = 0; s->windows != NULL && i < s->n; i++)
+		bytes_release(s, &s->windows[i].bytes);
+	free(s->windows);
+	free(s->iov);
+	free(s->sg);
+	plan_close(s->plan);
+	for (int i = 0; i < s->tried_count; i++)
+		plan_close(s->tried[i]);
+	free(s->cost);
+	free(s->stored);
+}
+
+/* --- fetches ---------------------------------------------------------------------------------- */
+
+struct stripe_fetch *stripe_fetch_find(const struct stripe *s, int chunk, uint64_t off,
+				       uint64_t len)
+{
+	struct stripe_fetch *coming = NULL, *failed = NULL;
+	for (struct stripe_fetch *f = s->fetches; f != NULL; f = f->next) {
+		if (f->chunk != chunk || off < f->off || off + len > f->off + f->len)
+			continue;
+		if (f->done && f->rc == 0)
+			return f;
+		if (f->done)
+			failed = f;
+		else
+			coming = f;
+	}
+	return coming != NULL ? coming : failed;
+}
+
+static struct stripe_fetch *fetch_new(struct stripe *s, int chunk, uint64_t off, uint64_t len)
+{
+	assert(chunk >= 0 && chunk < s->n);
+	assert(off + len <= s->stored[chunk]);
+	struct stripe_fetch *f = calloc(1, sizeof(*f));
+	if (f == NULL)
+		return NULL;
+	*f = (struct stripe_fetch){.stripe = s,
+				   .chunk = chunk,
+				   .off = off,
+				   .len = len,
+				   .start_ns = rt_now_ns(),
+				   .next = s->fetches};
+	s->fetches = f;
+	return f;
+}
+
+static void fetch_fiber(void *arg)
+{
+	struct stripe_fetch *f = arg;
+	struct stripe *s = f->stripe;
+	f->rc = s->ops->fetch(s, f);
+	assert(f->rc <= 0);
+	assert(f->rc < 0 ? f->got.hold == NULL : f->got.data != NULL && f->got.len == f->len);
+	f->done = true;
+	rt_cond_broadcast(&s->change);
+}
+
+static int fetch_start(struct stripe *s, struct plan_read r)
+{
+	struct stripe_fetch *f = fetch_new(s, r.chunk, r.off, r.len);
+	if (f == NULL)
+		return -ENOMEM;
+	if (r.len == 0)
+		f->done = true;
+	/* Without memory for a fiber, the fetch runs here. */
+	else if (rt_group_spawn(&s->fibers, "fetch", fetch_fiber, f) < 0)
+		fetch_fiber(f);
+	return 0;
+}
+
+int stripe_give(struct stripe *s, int chunk, struct stripe_bytes bytes)
+{
+	assert(bytes.len == s->stored[chunk]);
+	struct stripe_fetch *f = fetch_new(s, chunk, 0, bytes.len);
+	if (f == NULL)
+		return -ENOMEM;
+	f->done = true;
+	f->got = bytes;
+	return 0;
+}
+
+/* --- plans ------------------------------------------------------------------------------------ */
+
+struct plan_read stripe_plan_read(const struct stripe *s, const struct plan *p, int i)
+{
+	assert(i >= 0 && i < p->n_reads);
+	struct plan_read r = p->reads[i];
+	uint64_t stored = s->stored[r.chunk];
+	r.off = min_u64(r.off, stored);
+	r.len = min_u64(r.len, stored - r.off);
+	return r;
+}
+
+static int plan_fetch(struct stripe *s, const struct plan *p)
+{
+	int rc = 0;
+	for (int i = 0; rc == 0 && i < p->n_reads; i++) {
+		struct plan_read r = stripe_plan_read(s, p, i);
+		const struct stripe_fetch *f = stripe_fetch_find(s, r.chunk, r.off, r.len);
+		if (f == NULL || (f->done && f->rc < 0))
+			rc = fetch_start(s, r);
+	}
+	return rc;
+}
+
+/* 0 with *complete, or the error of a fetch because of which the plan cannot become complete. */
+static int plan_progress(const struct stripe *s, const struct plan *p, bool *complete)
+{
+	*complete = true;
+	for (int i = 0; i < p->n_reads; i++) {
+		struct plan_read r = stripe_plan_read(s, p, i);
+		const struct stripe_fetch *f = stripe_fetch_find(s, r.chunk, r.off, r.len);
+		if (f != NULL && f->done && f->rc < 0)
+			return f->rc;
+		*complete = *complete && f != NULL && f->done;
+	}
+	return 0;
+}
+
+static int plan_begin(struct stripe *s, struct plan *p)
+{
+	assert(s->tried_count <= STRIPE_HEDGES_MAX);
+	s->tried[s->tried_count++] = p;
+	s->newest_ns = rt_now_ns();
+	return plan_fetch(s, p);
+}
+
+static int plan_next(struct stripe *s)
+{
+	assert(s->tried_count == 0);
+	struct plan *p = NULL;
+	s->hedges = 0;
+	int rc = s->ops->plan(s, s->cost, &p);
+	if (rc == 0 && s->ops->afford != NULL)
+		rc = s->ops->afford(s, &p, false);
+	if (rc == 0)
+		return plan_begin(s, p);
+	plan_close(p);
+	return rc;
+}
+
+/* A plan without the chunks that have not come. -ENODATA: there is none. */
+static int plan_around(struct stripe *s, struct plan **out)
+{
+	AUTO_FREE uint32_t *cost = malloc((size_t)s->n * sizeof(*cost));
+	if (cost == NULL)
+		return -ENOMEM;
+	memcpy(cost, s->cost, (size_t)s->n * sizeof(*cost));
+	for (const struct stripe_fetch *f = s->fetches; f != NULL; f = f->next)
+		if (!f->done && cost[f->chunk] != CHUNK_LOST)
+			cost[f->chunk] = COST_AVOID;
+	int rc = s->ops->plan(s, cost, out);
+	if (rc == 0 && (*out)->cost >= COST_AVOID) {
+		plan_close(*out);
+		*out = NULL;
+		return -ENODATA;
+	}
+	return rc;
+}
+
+static int hedge_start(struct stripe *s)
+{
+	struct plan *p = NULL;
+	s->hedges++;
+	int rc = plan_around(s, &p);
+	if (rc == -ENODATA)
+		return 0;
+	if (rc == 0 && s->ops->afford != NULL)
+		rc = s->ops->afford(s, &p, true);
+	if (rc == 0)
+		return plan_begin(s, p);
+	plan_close(p);
+	return rc == -EBUSY ? 0 : rc;
+}
+
+/* --- waiting ---------------------------------------------------------------------------------- */
+
+/* Waits until a fetch is done or the time for a hedge has come. */
+static int change_wait(struct stripe *s)
+{
+	bool hedges = s->ops->hedge_at_ns != NULL && s->tried_count <= STRIPE_HEDGES_MAX;
+	uint64_t at_ns = hedges ? s->ops->hedge_at_ns(s) : RT_NEVER;
+	uint64_t before_ns = rt_deadline_narrow(at_ns);
+	int rc = rt_cond_wait(&s->change);
+	rt_deadline_set(before_ns);
+	if (rc == -ETIME && rt_now_ns() >= at_ns && rt_now_ns() < before_ns)
+		return hedge_start(s);
+	return rc;
+}
+
+/* Whether a plan is complete; it is s->plan then. Drops plans that cannot become complete: *why. */
+static bool plan_complete(struct stripe *s, int *why)
+{
+	assert(s->plan == NULL);
+	for (int i = 0; i < s->tried_count;) {
+		struct plan *p = s->tried[i];
+		bool complete;
+		int rc = plan_progress(s, p, &complete);
+		if (rc == 0 && !complete) {
+			i++;
+			continue;
+		}
+		memmove(&s->tried[i], &s->tried[i + 1],
+			(size_t)(--s->tried_count - i) * sizeof(struct plan *));
+		if (rc == 0) {
+			s->plan = p;
+			return true;
+		}
+		plan_close(p);
+		*why = rc;
+	}
+	return false;
+}
+
+static int failures_judge(struct stripe *s)
+{
+	int rc = 0;
+	for (struct stripe_fetch *f = s->fetches; rc == 0 && f != NULL; f = f->next) {
+		if (f->judged || !f->done || f->rc == 0)
+			continue;
+		uint32_t cost = s->cost[f->chunk];
+		f->judged = true;
+		rc = s->ops->judge(s, f, &cost);
+		if (s->cost[f->chunk] != CHUNK_LOST)
+			s->cost[f->chunk] = cost;
+	}
+	return rc;
+}
+
+int stripe_gather(struct stripe *s)
+{
+	assert(s->plan == NULL && s->tried_count == 0);
+	int replans = 0;
+	int rc = plan_next(s);
+	while (rc == 0) {
+		int why = 0;
+		if (plan_complete(s, &why))
+			return 0;
+		rc = failures_judge(s);
+		if (rc < 0)
+			break;
+		if (s->tried_count > 0) {
+			rc = change_wait(s);
+			continue;
+		}
+		assert(why < 0);
+		rc = replans++ == REPLANS_MAX ? why : plan_next(s);
+	}
+	return rc;
+}

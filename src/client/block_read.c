@@ -103,7 +103,12 @@ static int reading_judge(struct stripe *s, const struct stripe_fetch *f, uint32_
 	struct reading *r = reading_of(s);
 	if (f->rc == -ECANCELED)
 		return f->rc;
-	bool passes = failure_may_pass(f->rc) && ++r->failures[f->chunk] < PASSING_MAX;
+	uint8_t *failures = &r->failures[f->chunk];
+	bool passes = failure_may_pass(f->rc);
+	/* Several ranges of a chunk may fail at once. */
+	if (passes && *failures < PASSING_MAX)
+		++*failures;
+	passes = passes && *failures < PASSING_MAX;
 	*cost = passes ? COST_PASSING : CHUNK_LOST;
 	return 0;
 }

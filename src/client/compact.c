@@ -173,22 +173,29 @@ static const struct meta_block *block_of(const struct compaction *k, uint64_t id
 static int load(struct compaction *k, struct buf *data, uint32_t *crc)
 {
 	struct iovec iov = {data->data, k->bytes};
-	*crc = 0;
+	AUTO_FREE struct block_range *list = calloc(k->count, sizeof(*list));
+	AUTO_FREE struct block_range **ranges = calloc(k->count, sizeof(*ranges));
+	size_t n = 0;
+	if (list == NULL || ranges == NULL)
+		return -ENOMEM;
 	for (size_t i = 0; i < k->count; i++) {
 		const struct piece *p = &k->piece[i];
-		const struct meta_block *b = block_of(k, p->was.block);
-		struct sink sink = {.iov = &iov, .n = 1, .skip = p->at};
-		uint32_t part;
 		if (i > 0 && is_same(&k->piece[i - 1], p))
 			continue;
-		int rc = b == NULL ? -EBADMSG
-				   : stripe_fetch(k->call, b, p->was.offset, p->was.length, &sink,
-						  &part);
-		if (rc < 0)
-			return rc;
-		*crc = crc32c_combine(*crc, part, p->was.length);
+		list[n] = (struct block_range){.block = block_of(k, p->was.block),
+					       .off = p->was.offset,
+					       .len = p->was.length,
+					       .sink = {.iov = &iov, .n = 1, .skip = p->at}};
+		if (list[n].block == NULL)
+			return -EBADMSG;
+		ranges[n] = &list[n];
+		n++;
 	}
-	return 0;
+	int rc = blocks_read(&(struct block_read){.call = k->call, .ranges = ranges, .count = n});
+	*crc = 0;
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		*crc = crc32c_combine(*crc, list[i].crc, list[i].len);
+	return rc;
 }
 
 static int by_file(const void *a, const void *b)

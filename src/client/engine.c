@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,6 +136,8 @@ static int engine_new(struct engine **out, const struct engine_options *o, char 
 	if (e == NULL)
 		return -ENOMEM;
 	list_init(&e->logs);
+	disk_tier_init(&e->disks);
+	e->tiers = &e->disks;
 	int rc = engine_init(e, o, why);
 	if (rc < 0) {
 		free(e);
@@ -186,14 +189,32 @@ void engine_close(struct engine *e)
 	elogs_stop(e);
 	if (!e->borrows)
 		fabric_quiet(e->fabric);
+	rt_shield_enter();
+	for (struct block_tier *t = e->tiers, *below; t != NULL; t = below) {
+		below = t->below;
+		if (t->ops->close != NULL)
+			t->ops->close(t);
+	}
 	e->fabric->engine = NULL;
 	if (!e->borrows) {
-		rt_shield_enter();
 		meta_client_close(e->meta);
-		rt_shield_leave();
 		fabric_fini(e->fabric);
 	}
+	rt_shield_leave();
 	free(e);
+}
+
+void engine_tier_add(struct engine *e, struct block_tier *t)
+{
+	assert(t->ops->read != NULL && t != e->tiers);
+	t->below = e->tiers;
+	e->tiers = t;
+}
+
+int blocks_read(const struct block_read *r)
+{
+	struct block_tier *first = call_engine(r->call)->tiers;
+	return r->count == 0 ? 0 : first->ops->read(first, r);
 }
 
 struct fabric *engine_fabric(struct engine *e)

@@ -44,6 +44,11 @@ void engine_close(struct engine *e);
 void engine_stats(const struct engine *e, struct terrane_stats *out);
 struct fabric *engine_fabric(struct engine *e);
 
+/* Puts a tier in front of those that block reads go through; it belongs to the caller and must live until
+ * engine_close has called its close slot. No read may be under way. */
+struct block_tier;
+void engine_tier_add(struct engine *e, struct block_tier *t);
+
 /* A call with its options (NULL: defaults); narrows the fiber's deadline to its timeout. */
 void engine_call(struct engine *e, struct call *c, const struct terrane_options *o);
 

@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #include "client/block_read.h"
+#include "client/block_tier.h"
 #include "client/block_write.h"
 #include "client/engine.h"
 #include "meta_api/id.h"
@@ -30,6 +31,8 @@ struct engine {
 	struct shape shape; /* of files that name none */
 	uint64_t block_bytes;
 	struct list logs; /* that are open for appends */
+	struct block_tier disks;
+	struct block_tier *tiers; /* the first; the disks are the last */
 };
 
 static inline struct engine *call_engine(const struct call *c)
@@ -107,16 +110,10 @@ int stripe_place_take(struct call *c, const struct shape *s, const struct meta_b
 
 /* --- locate.c --------------------------------------------------------------------------------- */
 
-/* Where a block is, from its record; disks and avoid are the arena's. -EBADMSG for a record that
- * makes no sense. */
-struct located {
-	struct block_at at;
-	bool *avoid;
-};
-int stripe_locate(const struct meta_block *b, struct arena *a, struct located *out);
-/* Reads with refreshed locations, reports and retries. */
-int stripe_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64_t len,
-		 const struct sink *sink, uint32_t *crc);
+/* Reads bytes of a block from the disks with refreshed locations, reports and retries. For the disk tier, and
+ * for fsck, which asks what the disks have; others use blocks_read(). */
+int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64_t len,
+		const struct sink *sink, uint32_t *crc);
 
 /* --- files ------------------------------------------------------------------------------------ */
 

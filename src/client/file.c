@@ -2,9 +2,8 @@
 /*
  * Open files, and reading them.
  *
- * A read is cut at the ends of extents and, inside a block, into pieces of a few MiB, so that what
- * it holds in memory is bounded and a rebuild stays small. Pieces run several at a time, each to
- * its place in the user's memory; the checksum of the whole is put together from theirs.
+ * A read is cut at the ends of extents into ranges of blocks (block_tier.h), each with its place in the
+ * user's memory; the checksum of the whole is put together from theirs.
  *
  * The extents of a sealed file never change in what they hold, and are kept with the open file; of
  * a file that is being written they are asked for with each read, so that a reader sees what was
@@ -19,8 +18,6 @@
 #include "client/batch.h"
 #include "client/engine_impl.h"
 
-#define PIECE_BYTES (4 * MIB)
-#define PIECES_AT_ONCE 16
 #define WINDOW_EXTENTS 512 /* looked at in one go */
 #define ARENA_BYTES (8 * MIB)
 
@@ -257,77 +254,21 @@ int efile_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *s
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* A piece of a read. */
-struct job {
-	const struct meta_block *block;
-	uint64_t off, len; /* in the block */
-	uint64_t to;       /* in the sink */
-	uint32_t crc;
-};
-
-struct run {
-	struct call *call;
-	const struct sink *sink;
-	struct job *jobs;
-	size_t count, next;
-	int rc;
-	char why[FABRIC_ERROR_MAX];
-};
-
-/* Several of these take one piece after the other. */
-static void run_fiber(void *arg)
-{
-	struct run *r = arg;
-	while (r->rc == 0 && r->next < r->count) {
-		struct job *j = &r->jobs[r->next++];
-		struct call c = *r->call;
-		struct sink sink = sink_from(r->sink, j->to);
-		int rc = stripe_fetch(&c, j->block, j->off, j->len, &sink, &j->crc);
-		if (rc < 0 && r->rc == 0) {
-			r->rc = rc;
-			memcpy(r->why, c.error, sizeof(r->why));
-		}
-	}
-}
-
-static int run_all(struct run *r)
-{
-	struct rt_group g;
-	rt_group_init(&g);
-	size_t width = r->count < PIECES_AT_ONCE ? r->count : PIECES_AT_ONCE;
-	for (size_t i = 1; i < width; i++)
-		if (rt_group_spawn(&g, "read", run_fiber, r) < 0)
-			break; /* fewer will do */
-	run_fiber(r);
-	rt_group_join(&g);
-	return r->rc < 0 ? call_fail(r->call, r->rc, "%s", r->why) : 0;
-}
-
-/* How many bytes to read at once from pos of a block: pieces end at multiples of their size, and
- * with the chunk when that is not far. */
-static uint64_t piece_len(uint64_t pos, uint64_t left)
-{
-	return min_u64(left, PIECE_BYTES - pos % PIECE_BYTES);
-}
-
-static size_t jobs_count(const struct window *w, uint64_t off, uint64_t len, struct job *jobs)
+/* The ranges of blocks that the window has of [off, off + len). list NULL: only counts them. */
+static size_t window_ranges(const struct window *w, uint64_t off, uint64_t len,
+			    const struct sink *sink, struct block_range *list)
 {
 	size_t n = 0;
 	uint64_t at = w->start;
 	for (size_t i = 0; i < w->count && at < off + len; i++) {
 		uint64_t from = max_u64(at, off);
 		uint64_t to = min_u64(at + w->extents[i].length, off + len);
-		while (from < to) {
-			uint64_t pos = w->extents[i].offset + (from - at);
-			uint64_t part = piece_len(pos, to - from);
-			if (jobs != NULL)
-				jobs[n] = (struct job){.block = &w->blocks[i],
-						       .off = pos,
-						       .len = part,
-						       .to = from - off};
-			n++;
-			from += part;
-		}
+		if (from < to && list != NULL)
+			list[n] = (struct block_range){.block = &w->blocks[i],
+						       .off = w->extents[i].offset + (from - at),
+						       .len = to - from,
+						       .sink = sink_from(sink, from - off)};
+		n += from < to;
 		at += w->extents[i].length;
 	}
 	return n;
@@ -337,21 +278,23 @@ static size_t jobs_count(const struct window *w, uint64_t off, uint64_t len, str
 static int64_t window_read(struct call *c, const struct window *w, uint64_t off, uint64_t len,
 			   const struct sink *sink, uint32_t *crc)
 {
-	size_t n = jobs_count(w, off, len, NULL);
+	size_t n = window_ranges(w, off, len, sink, NULL);
 	if (n == 0)
 		return 0;
-	AUTO_FREE struct job *jobs = calloc(n, sizeof(*jobs));
-	if (jobs == NULL)
+	AUTO_FREE struct block_range *list = calloc(n, sizeof(*list));
+	AUTO_FREE struct block_range **ranges = calloc(n, sizeof(*ranges));
+	if (list == NULL || ranges == NULL)
 		return -ENOMEM;
-	(void)jobs_count(w, off, len, jobs);
-	struct run r = {.call = c, .sink = sink, .jobs = jobs, .count = n};
-	int rc = run_all(&r);
+	(void)window_ranges(w, off, len, sink, list);
+	for (size_t i = 0; i < n; i++)
+		ranges[i] = &list[i];
+	int rc = blocks_read(&(struct block_read){.call = c, .ranges = ranges, .count = n});
 	if (rc < 0)
 		return rc;
 	int64_t got = 0;
 	for (size_t i = 0; i < n; i++) {
-		*crc = crc32c_combine(*crc, jobs[i].crc, jobs[i].len);
-		got += (int64_t)jobs[i].len;
+		*crc = crc32c_combine(*crc, list[i].crc, list[i].len);
+		got += (int64_t)list[i].len;
 	}
 	return got;
 }

@@ -155,7 +155,8 @@ static bool tolerated(struct fsck *k, const struct shape *shape, const int *lost
 	       code_health(codec, lost, count, &h) == 0 && h.tolerated;
 }
 
-/* Chunks that are damaged in places may still have enough between them: reading tells. */
+/* Chunks that are damaged in places may still have enough between them: reading tells. The disks are asked, and not
+ * a tier in front of them, which may have bytes that the disks have lost. */
 static bool readable(struct fsck *k, const struct meta_block *b)
 {
 	AUTO_FREE char *bytes = malloc(READ_BYTES);
@@ -167,7 +168,7 @@ static bool readable(struct fsck *k, const struct meta_block *b)
 		uint64_t len = min_u64(READ_BYTES, b->length - at);
 		struct iovec piece = {.iov_base = bytes, .iov_len = len};
 		struct sink sink = {.iov = &piece, .n = 1};
-		if (stripe_fetch(&c, b, at, len, &sink, &crc) < 0)
+		if (block_fetch(&c, b, at, len, &sink, &crc) < 0)
 			return false;
 	}
 	return true;

@@ -14,7 +14,14 @@
 #define MAP_AGE_NS NS_PER_S
 #define FETCH_PAUSE_NS (50 * NS_PER_MS)
 
-int stripe_locate(const struct meta_block *b, struct arena *a, struct located *out)
+/* Where a block is, from its record; disks and avoid are the arena's. */
+struct located {
+	struct block_at at;
+	bool *avoid;
+};
+
+/* -EBADMSG for a record that is invalid. */
+static int block_locate(const struct meta_block *b, struct arena *a, struct located *out)
 {
 	struct encoding enc;
 	memset(out, 0, sizeof(*out));
@@ -109,7 +116,7 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 	arena_init(&a, 64 * KIB);
 	struct located at;
 	struct block_news news = {0};
-	int rc = stripe_locate(b, &a, &at);
+	int rc = block_locate(b, &a, &at);
 	if (rc < 0) {
 		call_fail(c, rc, "block %016llx: its record makes no sense",
 			  (unsigned long long)b->id);
@@ -124,8 +131,8 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 	return rc;
 }
 
-int stripe_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64_t len,
-		 const struct sink *sink, uint32_t *crc)
+int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64_t len,
+		const struct sink *sink, uint32_t *crc)
 {
 	int rc = fetch_once(c, b, false, off, len, sink, crc);
 	struct arena a;

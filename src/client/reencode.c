@@ -9,29 +9,20 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/crc.h"
 #include "client/engine_impl.h"
 
 #define REENCODE_PAGE 64
-#define REENCODE_PIECE (4 * MIB)
 
 static int block_load(struct call *c, const struct meta_block *b, struct buf *data)
 {
 	struct iovec iov = {data->data, b->length};
-	uint32_t all = 0;
-	for (uint64_t at = 0; at < b->length;) {
-		uint64_t n = min_u64(REENCODE_PIECE, b->length - at);
-		struct sink sink = {.iov = &iov, .n = 1, .skip = at};
-		uint32_t crc;
-		int rc = stripe_fetch(c, b, at, n, &sink, &crc);
-		if (rc < 0)
-			return rc;
-		all = crc32c_combine(all, crc, n);
-		at += n;
-	}
-	return all == b->crc ? 0
-			     : call_fail(c, -EBADMSG, "block %016llx does not have its checksum",
-					 (unsigned long long)b->id);
+	struct block_range range = {.block = b, .len = b->length, .sink = {.iov = &iov, .n = 1}};
+	struct block_range *ranges = &range;
+	int rc = blocks_read(&(struct block_read){.call = c, .ranges = &ranges, .count = 1});
+	if (rc == 0 && range.crc != b->crc)
+		rc = call_fail(c, -EBADMSG, "block %016llx does not have its checksum",
+			       (unsigned long long)b->id);
+	return rc;
 }
 
 static int block_reencode(struct call *c, const struct meta_block *b, const struct shape *to)

@@ -55,6 +55,15 @@ uint32_t sink_crc(const struct sink *s, uint64_t at, size_t len)
 	return crc;
 }
 
+int sink_iov(const struct sink *s, uint64_t at, size_t len, struct iovec *out)
+{
+	int n = 0;
+	for (struct walk w = walk_begin(s, at, len); walk_next(&w); n++)
+		if (out != NULL)
+			out[n] = (struct iovec){w.bytes, w.len};
+	return n;
+}
+
 void *sink_peek(const struct sink *s, uint64_t at, size_t *len)
 {
 	struct walk w = walk_begin(s, at, UINT64_MAX);

@@ -16,6 +16,8 @@ struct sink {
 
 /* Copies to [at, at + len), which must lie within the pieces. */
 void sink_write(const struct sink *s, uint64_t at, const void *bytes, size_t len);
+/* The pieces of memory of [at, at + len), in order, in out (NULL: nowhere); returns how many they are. */
+int sink_iov(const struct sink *s, uint64_t at, size_t len, struct iovec *out);
 /* The CRC of what is there now. */
 uint32_t sink_crc(const struct sink *s, uint64_t at, size_t len);
 /* Some contiguous byte of the range, for tests; *len is how many follow it. */

@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The disks as the last tier of block reads.
+ *
+ * Parts of one read are cut into pieces of a few MiB, so that what a piece holds in memory is bounded and a
+ * rebuild stays small. Pieces run several at a time, each with all that a single read does (locate.c).
+ *
+ * Independent ranges are small, and small reads cost round trips and disk turns, not bytes. So everything that one
+ * disk has of them is asked for together, in the order in which it lies there, a few MiB at a time:
+ *
+ *     ranges     block 7      block 9      block 7      ...      as the caller gave them
+ *     parts      range, disk, chunk, offset                      sorted by disk and place
+ *     jobs       disk 3: 200 parts   disk 5: 180 parts   ...     one request each
+ *
+ * A part that fails in its job, or whose disk is known to be away, is read with all that a single read
+ * does about it (hedge, rebuild, fresh locations). Neighbours in one chunk are read in one go then, with
+ * what lies between them: rebuilding a chunk range by range would cost k reads and a turn of the budget for
+ * each.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "client/engine_impl.h"
+#include "code/plan.h"
+
+#define PIECE_BYTES (4 * MIB)
+#define PIECES_AT_ONCE 16
+#define JOBS_AT_ONCE 16
+#define JOB_PARTS 512
+#define JOB_BYTES (4 * MIB)
+#define JOB_TIMEOUT_NS NS_PER_S /* then each part is read by itself, with hedges */
+#define RUN_BYTES (4 * MIB)     /* of a chunk, read in one go */
+#define RUN_GAPS (512 * KIB)    /* of a run, bytes between its parts */
+#define COST_ALONE 200u         /* a chunk that is so dear is worth a plan of its own */
+#define COST_JITTER 16u
+#define CANCELLED "the read was cancelled"
+
+static_assert(BLOCK_RANGE_SMALL <= JOB_BYTES, "a part fits a job");
+
+/* Items that several fibers take one after the other, and the first error of any. */
+struct work {
+	const struct block_read *read;
+	void (*one)(struct work *w, size_t i);
+	size_t count, next;
+	bool stop; /* at the first error */
+	int rc;
+	char why[FABRIC_ERROR_MAX];
+};
+
+static void work_note(struct work *w, int rc, const char *why)
+{
+	assert(rc < 0);
+	if (w->rc != 0)
+		return;
+	w->rc = rc;
+	snprintf(w->why, sizeof(w->why), "%s", why);
+}
+
+static void work_fiber(void *arg)
+{
+	struct work *w = arg;
+	while (w->next < w->count && !(w->stop && w->rc != 0) && !rt_cancelled())
+		w->one(w, w->next++);
+}
+
+/* Returns the first error, with its words in the call. */
+static int work_run(struct work *w, size_t width)
+{
+	struct rt_group g;
+	rt_group_init(&g);
+	for (size_t i = 1; i < w->count && i < width; i++)
+		if (rt_group_spawn(&g, "read", work_fiber, w) < 0)
+			break; /* fewer fibers will do */
+	work_fiber(w);
+	rt_group_join(&g);
+	if (w->rc == 0 && w->next < w->count)
+		work_note(w, -ECANCELED, CANCELLED);
+	return w->rc == 0 ? 0 : call_fail(w->read->call, w->rc, "%s", w->why);
+}
+
+/* --- parts of one read ------------------------------------------------------------------------ */
+
+struct piece {
+	struct block_range *range;
+	uint64_t at, len; /* of the range */
+	uint32_t crc;
+};
+
+struct pieces {
+	struct work work;
+	struct piece *list;
+};
+
+static void piece_one(struct work *w, size_t i)
+{
+	struct piece *p = &container_of(w, struct pieces, work)->list[i];
+	struct block_range *r = p->range;
+	struct call c = *w->read->call;
+	struct sink sink = sink_from(&r->sink, p->at);
+	int rc = r->rc;
+	if (rc == 0)
+		rc = block_fetch(&c, r->block, r->off + p->at, p->len, &sink, &p->crc);
+	if (rc < 0)
+		work_note(w, rc, c.error);
+	if (rc < 0 && r->rc == 0)
+		r->rc = rc;
+}
+
+/* Pieces end at multiples of their size in the block. list NULL: only counts. */
+static size_t range_cut(struct block_range *r, struct piece *list)
+{
+	size_t n = 0;
+	for (uint64_t at = 0, len; at < r->len; at += len, n++) {
+		len = min_u64(r->len - at, PIECE_BYTES - (r->off + at) % PIECE_BYTES);
+		if (list != NULL)
+			list[n] = (struct piece){.range = r, .at = at, .len = len};
+	}
+	return n;
+}
+
+static int pieces_cut(struct pieces *k)
+{
+	const struct block_read *b = k->work.read;
+	size_t n = 0;
+	for (size_t i = 0; i < b->count; i++)
+		n += range_cut(b->ranges[i], NULL);
+	k->list = calloc(n + 1, sizeof(*k->list));
+	if (k->list == NULL)
+		return call_fail(b->call, -ENOMEM, "no memory for a read of %zu pieces", n);
+	for (size_t i = 0; i < b->count; i++)
+		k->work.count += range_cut(b->ranges[i], k->list + k->work.count);
+	assert(k->work.count == n);
+	return 0;
+}
+
+static int parts_read(const struct block_read *b)
+{
+	struct pieces k = {.work = {.read = b, .one = piece_one, .stop = true}};
+	int rc = pieces_cut(&k);
+	if (rc == 0)
+		rc = work_run(&k.work, PIECES_AT_ONCE);
+	struct piece *p = k.list;
+	for (size_t i = 0; i < b->count; i++) {
+		struct block_range *r = b->ranges[i];
+		r->crc = 0;
+		for (; rc == 0 && p < k.list + k.work.count && p->range == r; p++)
+			r->crc = crc32c_combine(r->crc, p->crc, p->len);
+		block_range_end(b, r, r->rc < 0 ? r->rc : rc, b->call->error);
+	}
+	free(k.list);
+	return rc;
+}
+
+/* --- where independent ranges are ------------------------------------------------------------- */
+
+struct part {
+	struct block_range *range;
+	uint64_t disk;         /* 0: it is read by itself */
+	struct chunk_id chunk; /* block 0: more than one has it, or its record is bad */
+	uint64_t chunk_off;
+};
+
+struct job {
+	size_t first, count; /* of the parts */
+	size_t turn;         /* number among the jobs of its disk */
+};
+
+struct many {
+	struct work work; /* of jobs */
+	struct part *parts;
+	struct job *jobs;
+};
+
+/* The disk that has the part, when one chunk has all of it and nothing speaks against that chunk. */
+static void part_place(const struct fabric *f, struct part *p)
+{
+	const struct block_range *range = p->range;
+	const struct meta_block *r = range->block;
+	struct encoding enc;
+	struct shape s;
+	if (encoding_parse(r->encoding, &enc, NULL, 0) < 0 || shape_init(&s, &enc) < 0)
+		return;
+	if (r->chunk_count != (size_t)s.n || range->off >= r->length ||
+	    range->len > r->length - range->off)
+		return;
+	uint64_t chunk_len = shape_chunk_len(&s, r->length);
+	int first = s.copies ? 0 : encoding_data_chunk(&s.net, (int)(range->off / chunk_len));
+	int last = s.copies ? s.n - 1 : first;
+	p->chunk_off = s.copies ? range->off : range->off % chunk_len;
+	if (p->chunk_off + range->len > chunk_len)
+		return;
+	uint32_t best = CHUNK_LOST;
+	for (int i = first; i <= last; i++) {
+		const struct meta_chunk *chunk = &r->chunks[i];
+		uint32_t cost =
+			chunk->disk == 0 || chunk->damaged ? CHUNK_LOST : disk_cost(f, chunk->disk);
+		if (s.copies && cost < CHUNK_LOST)
+			cost += (uint32_t)(rt_random_u64() % COST_JITTER);
+		if (cost >= best)
+			continue;
+		best = cost;
+		p->disk = chunk->disk;
+		p->chunk = (struct chunk_id){r->chunk_block, (uint32_t)i};
+	}
+	if (!s.copies && best >= COST_ALONE)
+		p->disk = 0;
+}
+
+static int part_order(const void *a, const void *b)
+{
+	const struct part *x = a, *y = b;
+	if (x->disk != y->disk)
+		return x->disk < y->disk ? -1 : 1;
+	if (x->chunk.block != y->chunk.block)
+		return x->chunk.block < y->chunk.block ? -1 : 1;
+	if (x->chunk.index != y->chunk.index)
+		return x->chunk.index < y->chunk.index ? -1 : 1;
+	return x->chunk_off < y->chunk_off ? -1 : x->chunk_off > y->chunk_off;
+}
+
+static int job_order(const void *a, const void *b)
+{
+	const struct job *x = a, *y = b;
+	if (x->turn != y->turn)
+		return x->turn < y->turn ? -1 : 1;
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Cuts the sorted parts into jobs, so that all disks begin at once. */
+static int jobs_make(struct many *m)
+{
+	const struct block_read *b = m->work.read;
+	m->parts = calloc(b->count, sizeof(*m->parts));
+	m->jobs = calloc(b->count, sizeof(*m->jobs));
+	if (m->parts == NULL || m->jobs == NULL) {
+		free(m->parts);
+		m->parts = NULL;
+		return call_fail(b->call, -ENOMEM, "no memory for a read of %zu ranges", b->count);
+	}
+	for (size_t i = 0; i < b->count; i++) {
+		assert(b->ranges[i]->len > 0 && b->ranges[i]->len <= BLOCK_RANGE_SMALL);
+		m->parts[i].range = b->ranges[i];
+		part_place(b->call->fabric, &m->parts[i]);
+	}
+	qsort(m->parts, b->count, sizeof(*m->parts), part_order);
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < b->count; i++) {
+		const struct part *p = &m->parts[i];
+		struct job *j = m->work.count > 0 ? &m->jobs[m->work.count - 1] : NULL;
+		bool same = j != NULL && m->parts[j->first].disk == p->disk;
+		/* Parts without a disk get one job per chunk, whose runs are read one after the other. */
+		if (same && p->disk == 0)
+			same = p[-1].chunk.block == p->chunk.block &&
+			       p[-1].chunk.index == p->chunk.index;
+		if (same && j->count < JOB_PARTS && bytes + p->range->len <= JOB_BYTES) {
+			j->count++;
+			bytes += p->range->len;
+			continue;
+		}
+		m->jobs[m->work.count++] =
+			(struct job){.first = i, .count = 1, .turn = same ? j->turn + 1 : 0};
+		bytes = p->range->len;
+	}
+	qsort(m->jobs, m->work.count, sizeof(*m->jobs), job_order);
+	return 0;
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+static void part_end(struct work *w, struct part *p, int rc, const char *why)
+{
+	assert(p->range != NULL);
+	if (rc < 0)
+		work_note(w, rc, why);
+	block_range_end(w->read, p->range, rc, why);
+	p->range = NULL; /* told */
+}
+
+static void part_alone(struct work *w, struct part *p)
+{
+	struct call c = *w->read->call;
+	struct block_range *r = p->range;
+	int rc = r->rc;
+	if (rc == 0)
+		rc = block_fetch(&c, r->block, r->off, r->len, &r->sink, &r->crc);
+	part_end(w, p, rc, c.error);
+}
+
+/* Copies bytes that were fetched with others to the user's memory and compares them there. */
+static bool part_take(struct fabric *f, struct part *p, const uint8_t *bytes, uint32_t crc)
+{
+	struct block_range *r = p->range;
+	size_t run;
+	sink_write(&r->sink, 0, bytes, r->len);
+	void *there = sink_peek(&r->sink, 0, &run);
+	fabric_tamper(f, TAMPER_HANDED_OUT, there, min_u64(run, r->len));
+	if (sink_crc(&r->sink, 0, r->len) != crc)
+		return false;
+	r->crc = crc;
+	budget_earn(&f->budget);
+	return true;
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+/* Parts of a chunk that are read in one go, with all that lies between them. */
+struct run {
+	struct part *parts;
+	size_t count;
+	uint64_t gaps; /* bytes between parts */
+	struct iovec *iov;
+	int iovs;
+	uint8_t *waste; /* memory for the gaps */
+};
+
+/* Takes in the next part, when it lies behind the others and not far from them. */
+static bool run_add(struct run *r)
+{
+	const struct part *part = &r->parts[r->count];
+	const struct block_range *first = r->parts[0].range, *next = part->range;
+	const struct block_range *last = r->parts[r->count - 1].range;
+	uint64_t end = last->off + last->len;
+	bool near = next->block == first->block && part->chunk.block != 0 &&
+		    part->chunk.index == r->parts[0].chunk.index && first->rc == 0 &&
+		    next->rc == 0 && next->off >= end &&
+		    next->off + next->len - first->off <= RUN_BYTES &&
+		    r->gaps + (next->off - end) <= RUN_GAPS;
+	if (near) {
+		r->gaps += next->off - end;
+		r->count++;
+	}
+	return near;
+}
+
+/* The users' memory in the order of the chunk, and memory of the run's own for what lies between. */
+static int run_lay_out(struct run *r)
+{
+	size_t n = r->count;
+	for (size_t i = 0; i < r->count; i++)
+		n += (size_t)sink_iov(&r->parts[i].range->sink, 0, r->parts[i].range->len, NULL);
+	r->iov = malloc(n * sizeof(*r->iov));
+	r->waste = malloc(r->gaps + 1);
+	if (r->iov == NULL || r->waste == NULL)
+		return -ENOMEM;
+	uint64_t at = r->parts[0].range->off, wasted = 0;
+	for (size_t i = 0; i < r->count; i++) {
+		const struct block_range *p = r->parts[i].range;
+		if (p->off > at) {
+			r->iov[r->iovs++] = (struct iovec){r->waste + wasted, p->off - at};
+			wasted += p->off - at;
+		}
+		r->iovs += sink_iov(&p->sink, 0, p->len, r->iov + r->iovs);
+		at = p->off + p->len;
+	}
+	assert(wasted == r->gaps && (size_t)r->iovs <= n);
+	return 0;
+}
+
+/* Gives each part its checksum, taken where its bytes are now. With what is between they make the run's. */
+static int run_check(struct run *r, uint32_t want)
+{
+	uint32_t all = 0;
+	uint64_t at = r->parts[0].range->off, wasted = 0;
+	for (size_t i = 0; i < r->count; i++) {
+		struct block_range *p = r->parts[i].range;
+		uint64_t gap = p->off - at;
+		p->crc = sink_crc(&p->sink, 0, p->len);
+		all = crc32c_combine(all, crc32c(0, r->waste + wasted, gap), gap);
+		all = crc32c_combine(all, p->crc, p->len);
+		wasted += gap;
+		at = p->off + p->len;
+	}
+	return all == want ? 0 : -EBADMSG;
+}
+
+/* Reads the run in one go. If that fails each part is read by itself. */
+static void run_read(struct work *w, struct run *r)
+{
+	const struct block_range *first = r->parts[0].range, *last = r->parts[r->count - 1].range;
+	struct call c = *w->read->call;
+	uint32_t crc = 0;
+	int rc = r->count > 1 ? run_lay_out(r) : -EINVAL;
+	if (rc == 0) {
+		struct sink sink = {.iov = r->iov, .n = r->iovs};
+		rc = block_fetch(&c, first->block, first->off, last->off + last->len - first->off,
+				 &sink, &crc);
+	}
+	if (rc == 0)
+		rc = run_check(r, crc);
+	free(r->iov);
+	free(r->waste);
+	for (size_t i = 0; i < r->count; i++) {
+		if (rc == 0)
+			part_end(w, &r->parts[i], 0, "");
+		else
+			part_alone(w, &r->parts[i]);
+	}
+}
+
+/* Parts in their order on the disk. */
+static void runs_read(struct work *w, struct part *parts, size_t n)
+{
+	for (size_t at = 0; at < n && !rt_cancelled();) {
+		struct run r = {.parts = parts + at, .count = 1};
+		while (at + r.count < n && run_add(&r))
+			;
+		at += r.count;
+		run_read(w, &r);
+	}
+}
+
+/* --- jobs ------------------------------------------------------------------------------------- */
+
+static int job_get(const struct block_read *b, const struct part *parts, size_t n, uint64_t bytes,
+		   struct node_range *ranges, struct slice *got)
+{
+	assert(n > 0 && parts[0].disk != 0);
+	for (size_t i = 0; i < n; i++)
+		ranges[i] = (struct node_range){.id = parts[i].chunk,
+						.off = parts[i].chunk_off,
+						.len = parts[i].range->len};
+	struct disk_use u;
+	uint64_t disk = parts[0].disk;
+	struct call c = *b->call;
+	int rc = disk_begin(&c, disk, &u);
+	if (rc < 0)
+		return rc;
+	u.node.timeout_ns = JOB_TIMEOUT_NS;
+	c.fabric->stats.chunk_reads += n;
+	rc = node_get(&u.node, disk, ranges, n, NULL, got);
+	disk_end(&c, &u, rc, bytes);
+	if (rc == 0 && got->buf != NULL)
+		fabric_tamper(c.fabric, TAMPER_RECEIVED, got->buf->data + got->offset, bytes);
+	return rc;
+}
+
+static void job_one(struct work *w, size_t number)
+{
+	const struct block_read *b = w->read;
+	const struct many *m = container_of(w, struct many, work);
+	const struct job *j = &m->jobs[number];
+	struct part *parts = m->parts + j->first;
+	struct fabric *f = b->call->fabric;
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < j->count; i++)
+		bytes += parts[i].range->len;
+	AUTO_FREE struct node_range *ranges = calloc(j->count + 1, sizeof(*ranges));
+	struct slice got = {0};
+	bool asked = parts[0].disk != 0 && ranges != NULL && gate_enter(&f->reads, bytes) == 0;
+	bool here =
+		asked && job_get(b, parts, j->count, bytes, ranges, &got) == 0 && got.buf != NULL;
+	uint64_t at = 0;
+	size_t bad = 0;
+	for (size_t i = 0; i < j->count; i++) {
+		uint64_t len = parts[i].range->len;
+		bool well = here && ranges[i].rc == 0 &&
+			    part_take(f, &parts[i], got.buf->data + got.offset + at, ranges[i].crc);
+		at += len;
+		if (well) {
+			part_end(w, &parts[i], 0, "");
+		} else if (bad++ < i) {
+			parts[bad - 1] = parts[i]; /* the part that was there has been told */
+			parts[i].range = NULL;
+		}
+	}
+	buf_unref(got.buf);
+	if (asked)
+		gate_leave(&f->reads, bytes);
+	runs_read(w, parts, bad);
+}
+
+static int many_read(const struct block_read *b)
+{
+	struct many m = {.work = {.read = b, .one = job_one}};
+	int rc = jobs_make(&m);
+	if (rc == 0)
+		rc = work_run(&m.work, JOBS_AT_ONCE);
+	for (size_t i = 0; m.parts == NULL && i < b->count; i++)
+		block_range_end(b, b->ranges[i], rc, b->call->error);
+	for (size_t i = 0; m.parts != NULL && i < b->count; i++) {
+		if (m.parts[i].range == NULL)
+			continue;
+		/* Its turn did not come. */
+		block_range_end(b, m.parts[i].range, -ECANCELED, CANCELLED);
+		rc = rc == 0 ? call_fail(b->call, -ECANCELED, CANCELLED) : rc;
+	}
+	free(m.parts);
+	free(m.jobs);
+	return rc;
+}
+
+/* --- the tier --------------------------------------------------------------------------------- */
+
+static int disks_read(struct block_tier *t, const struct block_read *r)
+{
+	assert(t->below == NULL);
+	assert(r->count > 0);
+	return r->independent ? many_read(r) : parts_read(r);
+}
+
+static const struct block_tier_ops disks_ops = {.read = disks_read};
+
+void disk_tier_init(struct block_tier *t)
+{
+	*t = (struct block_tier){.ops = &disks_ops};
+}

@@ -737,6 +737,39 @@ static void a_pool_refuses_foreign_and_misplaced_members(void **state)
 }
 
 /*
+ * Row 4 is to be rebuilt, row 1 is damaged, and of row 0 only the label behind its bytes is damaged:
+ * rows 0, 2 and 3 suffice.
+ */
+static void damaged_label(void *arg)
+{
+	(void)arg;
+	const uint64_t row_len = 32 * KIB; /* whole units, so that the label is in one of its own */
+	struct fixture r;
+	struct store_pool_progress pr;
+	fixture_open(&r, PLACE_DECLUSTERED, 9, 3, 2);
+	CHECK_EQ(text_put(r.pool, id_of(5), 5, 3 * row_len, false, 0), 0);
+	flip_row(&r, 5, 0, row_len + 1);
+	flip_row(&r, 5, 1, 100);
+	int m = store_pool_row_member(r.pool, id_of(5), 4);
+	CHECK_EQ(store_pool_give_up(r.pool, (uint32_t)m), 0);
+	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
+	struct store_info before, after;
+	CHECK_EQ(pr.rebuilt, 1);
+	CHECK_EQ(pr.failed, 0);
+	store_info(r.pool, &before);
+	CHECK_EQ(text_get(r.pool, id_of(5), 5, 0, 3 * row_len, 0), 0);
+	store_info(r.pool, &after);
+	CHECK(before.checksum_errors > 0 && after.checksum_errors > before.checksum_errors);
+	store_close(r.pool);
+}
+
+static void a_row_with_a_damaged_label_is_used(void **state)
+{
+	(void)state;
+	in_sim(damaged_label, NULL);
+}
+
+/*
  * Two members are given up, which the code tolerates, and a third row of chunk 5 is damaged: a
  * rebuild finds it.
  */
@@ -830,6 +863,7 @@ int main(void)
 		cmocka_unit_test(damage_that_a_rebuild_finds_is_listed_as_lost),
 		cmocka_unit_test(only_damaged_chunks_are_read_to_list_losses),
 		cmocka_unit_test(damage_is_repaired_stripe_by_stripe),
+		cmocka_unit_test(a_row_with_a_damaged_label_is_used),
 		cmocka_unit_test(a_pool_refuses_foreign_and_misplaced_members),
 	};
 	log_set_level(LOG_OFF);

@@ -450,7 +450,8 @@ int main(int argc, char **argv)
 	 */
 	errno = 0;
 	if (nice(-20) == -1 && errno != 0)
-		fprintf(stderr, "bench_store: not allowed to be nice(-20): a busy machine shows\n");
+		fprintf(stderr, "bench_store: cannot raise the priority (nice -20): other load "
+				"affects the results\n");
 	nftw(root, remove_one, 32, FTW_DEPTH | FTW_PHYS);
 	must(mkdir(root, 0755) == 0, "making the directory");
 	table_begin("store");

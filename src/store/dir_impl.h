@@ -85,8 +85,8 @@ struct dir_store {
 	uint64_t probe_at_ns;
 	uint64_t errors_since_ns;
 	uint32_t errors_recent;
-	uint64_t unreadable
-		[DIR_UNREADABLE_MAX]; /* hashes of the last ranges that could not be read */
+	/* Hashes of the last ranges that could not be read. */
+	uint64_t unreadable[DIR_UNREADABLE_MAX];
 	uint32_t unreadable_next;
 	uint64_t io_errors;
 	uint64_t checksum_errors;
@@ -206,7 +206,7 @@ int dir_delete(struct store *s, struct chunk_id id);
 /* Makes the names in a directory durable. Callers that wait at the same time share one sync. */
 int dir_fan_sync(struct dir_store *d, uint32_t fan);
 /*
- * Called before a caller is told that a chunk does not exist: completes a pending or failed sync
+ * Called before -ENOENT is returned for a chunk: completes a pending or failed sync
  * of its directory, or a deleted name could reappear after a loss of power.
  */
 int dir_fan_sync_pending(struct dir_store *d, struct chunk_id id);

@@ -37,8 +37,10 @@
 struct pool_head {
 	bool valid;
 	bool complete; /* all rows were present */
-	uint64_t
-		return_count; /* pool.return_count at that time; an incomplete head is valid only while it is unchanged */
+	/*
+	 * The value of pool.return_count at that time; an incomplete head is valid only while it is unchanged.
+	 */
+	uint64_t return_count;
 	struct chunk_id id;
 	uint64_t epoch;
 	struct pool_label label;
@@ -54,8 +56,8 @@ struct pool {
 	uint32_t users[POOL_MEMBERS_MAX];        /* number of running calls to each member */
 	bool failing[POOL_MEMBERS_MAX];          /* the last call reported the member as down */
 	uint64_t return_count;                   /* how often a failing member answered again */
-	uint32_t missed_count
-		[POOL_MEMBERS_MAX]; /* changes and list calls that the member missed since the pool was opened */
+	/* Changes and list calls that the member missed since the pool was opened. */
+	uint32_t missed_count[POOL_MEMBERS_MAX];
 	struct rt_cond member_idle;
 	struct rt_mutex record_lock; /* held while the record changes */
 	bool record_may_differ;      /* members may hold another record than this one */
@@ -82,8 +84,8 @@ struct pool {
 	struct list locked_chunks; /* struct pool_chunk_lock, oldest first */
 	uint64_t locks_taken;      /* since the pool was opened */
 	struct rt_cond chunk_unlocked;
-	uint32_t delete_counts
-		[POOL_DELETE_COUNTS]; /* number of deletes by chunk hash; readers use it to detect a delete during the read */
+	/* Number of deletes by chunk hash; readers use it to detect a delete during the read. */
+	uint32_t delete_counts[POOL_DELETE_COUNTS];
 
 	struct pool_head heads[POOL_HEADS];
 };
@@ -213,8 +215,8 @@ struct pool_view {
 	struct pool_map map;
 	enum pool_form form;
 	/* A coded chunk. */
-	int row_rc
-		[POOL_ROWS_MAX]; /* 0 present; -ENOENT, or -ESTALE (of an older chunk): absent; else unknown */
+	/* 0 present; -ENOENT, or -ESTALE (of an older chunk): absent; else unknown. */
+	int row_rc[POOL_ROWS_MAX];
 	uint32_t present, unknown;
 	struct pool_label label; /* of a present row, if there is one */
 	struct pool_geo geo;
@@ -231,9 +233,8 @@ struct pool_view {
 	 */
 	bool authoritative[POOL_PARITY_MAX + 1];
 	bool all_behind;
-	bool not_rebuilt
-		[POOL_PARITY_MAX +
-		 1]; /* an event assigned it to this member and no rebuild has written it yet */
+	/* An event assigned it to this member and no rebuild has written it yet. */
+	bool not_rebuilt[POOL_PARITY_MAX + 1];
 	uint32_t copies_present, copies_unknown, copies_behind;
 	uint32_t best_copy; /* a sealed one, else the longest */
 };

@@ -324,8 +324,8 @@ struct mapping {
 	uint64_t key; /* hash of the chunk id */
 	uint32_t width;
 	uint16_t home[POOL_ROWS_MAX];
-	uint8_t given_up
-		[POOL_MEMBERS_MAX]; /* true for members that are given up after the events so far */
+	/* True for members that are given up after the events so far. */
+	uint8_t given_up[POOL_MEMBERS_MAX];
 };
 
 /* Returns the member to which event number `event` moves a row of a given-up member. */

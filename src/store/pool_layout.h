@@ -136,8 +136,8 @@ bool pool_shape_equal(const struct store_pool_shape *a, const struct store_pool_
 
 struct pool_map {
 	uint16_t member[POOL_ROWS_MAX]; /* POOL_NOWHERE: no member should have the row now */
-	bool moved
-		[POOL_ROWS_MAX]; /* an event that is not settled assigned the row to this member: it may be missing */
+	/* An event that is not settled assigned the row to this member: it may be missing. */
+	bool moved[POOL_ROWS_MAX];
 };
 
 /* Errors of place_init. The shape has been checked by the caller. */

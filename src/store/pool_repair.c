@@ -147,8 +147,8 @@ struct row_rebuild {
 	const struct supplied *supplied; /* may be NULL */
 	bool all_data; /* fetch all data rows, so that the CRC of the chunk can be checked */
 	bool target[POOL_ROWS_MAX]; /* rows to write */
-	uint8_t *row
-		[POOL_ROWS_MAX]; /* row_len bytes each: the targets, and with all_data all data rows */
+	/* Buffers of row_len bytes: the targets, and with all_data all data rows. */
+	uint8_t *row[POOL_ROWS_MAX];
 	uint32_t crc[POOL_ROWS_MAX]; /* CRC of the bytes in row[] so far */
 	uint8_t label[STORE_LABEL_BYTES];
 	bool label_got;

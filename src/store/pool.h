@@ -215,8 +215,8 @@ struct store_pool_loss {
 	uint32_t k;
 	uint32_t piece_bytes;
 	/*
-	 * The chunk was open and none of its remaining copies is authoritative. All other fields
-	 * are zero. It cannot be patched, only deleted and put again.
+	 * The chunk was open and none of its remaining copies is authoritative. Only id and
+	 * open are set. It cannot be patched, only deleted and put again.
 	 */
 	bool open;
 };

@@ -38,7 +38,7 @@ struct pool_head {
 	bool valid;
 	bool complete; /* all rows were present */
 	/*
-	 * The value of pool.return_count at that time; an incomplete head is valid only while it is unchanged.
+	 * The value of pool.return_count then; an incomplete head is valid while it is unchanged.
 	 */
 	uint64_t return_count;
 	struct chunk_id id;

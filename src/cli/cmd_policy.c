@@ -17,7 +17,6 @@
 #include "cluster/choose.h"
 #include "code/encoding.h"
 #include "janitor/notes.h"
-#include "rpc/context.h"
 
 static const char usage_text[] =
 	"usage: terrane policy list [options]\n"

@@ -68,22 +68,21 @@ static int gather_file(struct compaction *k, uint64_t block, uint64_t file)
 	for (bool more = true; rc == 0 && more;) {
 		struct arena a;
 		struct meta_file f;
-		struct meta_extent *x = NULL;
-		size_t n = 0;
-		uint64_t first = 0;
+		struct meta_part part = {.offset = at, .max = EXTENTS_PAGE};
 		struct meta_call m = call_meta(k->call);
 		arena_init(&a, MIB);
-		rc = meta_client_file_get(&m, file, at, EXTENTS_PAGE, &a, &f, &x, &n, &first);
+		rc = meta_client_file_get(&m, file, &part, &a, &f);
 		bool skip =
 			rc == 0 && (f.removed || !f.sealed || f.extent_count > FILE_EXTENTS_MAX);
-		at = first;
-		for (size_t i = 0; rc == 0 && !skip && i < n; i++) {
+		at = part.first_offset;
+		for (size_t i = 0; rc == 0 && !skip && i < part.count; i++) {
+			const struct meta_extent *x = part.extents;
 			struct piece p = {.file = file, .offset = at, .was = x[i]};
 			at += x[i].length;
 			if (x[i].block == block && !x[i].open)
 				rc = piece_add(k, &p);
 		}
-		more = rc == 0 && !skip && n == EXTENTS_PAGE && at < f.size;
+		more = rc == 0 && !skip && part.count == EXTENTS_PAGE && at < f.size;
 		arena_fini(&a);
 	}
 	return rc == -ENOENT ? 0 : rc;

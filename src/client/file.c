@@ -106,15 +106,13 @@ int engine_file_open_id(struct call *c, uint64_t id, struct efile **out)
 	struct arena a;
 	arena_init(&a, ARENA_BYTES);
 	struct meta_file file;
-	struct meta_extent *x = NULL;
-	size_t n = 0;
-	uint64_t first = 0;
+	struct meta_part part = {.max = WINDOW_EXTENTS};
 	struct meta_call m = call_meta(c);
-	int rc = meta_client_file_get(&m, id, 0, WINDOW_EXTENTS, &a, &file, &x, &n, &first);
+	int rc = meta_client_file_get(&m, id, &part, &a, &file);
 	if (rc < 0)
 		call_meta_fail(c, &m, rc, "the file");
 	else
-		rc = reader_new(c, &file, x, n, out);
+		rc = reader_new(c, &file, part.extents, part.count, out);
 	arena_fini(&a);
 	return rc;
 }
@@ -209,10 +207,13 @@ static int window_load(struct call *c, struct reader *r, uint64_t off, uint64_t 
 	}
 	struct meta_file file;
 	struct meta_call m = call_meta(c);
-	int rc = meta_client_file_get(&m, r->base.id, off, WINDOW_EXTENTS, &w->arena, &file,
-				      &w->extents, &w->count, &w->start);
+	struct meta_part part = {.offset = off, .max = WINDOW_EXTENTS};
+	int rc = meta_client_file_get(&m, r->base.id, &part, &w->arena, &file);
 	if (rc < 0)
 		return call_meta_fail(c, &m, rc, "the file");
+	w->extents = part.extents;
+	w->count = part.count;
+	w->start = part.first_offset;
 	rc = window_blocks(c, w);
 	uint64_t end = w->start;
 	for (size_t i = 0; i < w->count; i++)
@@ -228,20 +229,22 @@ int efile_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *s
 	struct arena a;
 	arena_init(&a, ARENA_BYTES);
 	struct meta_file f;
-	struct meta_extent *x = NULL;
-	size_t n = 0;
-	uint64_t first = 0;
+	struct meta_part part = {.max = 1};
 	struct meta_call m = call_meta(c);
 	/* The open extent, if any, is the last one: ask from the end. */
-	int rc = meta_client_file_get(&m, file, 0, 1, &a, &f, &x, &n, &first);
-	if (rc == 0 && !f.sealed && f.size > 0)
-		rc = meta_client_file_get(&m, file, f.size, 2, &a, &f, &x, &n, &first);
+	int rc = meta_client_file_get(&m, file, &part, &a, &f);
+	if (rc == 0 && !f.sealed && f.size > 0) {
+		part = (struct meta_part){.offset = f.size, .max = 2};
+		rc = meta_client_file_get(&m, file, &part, &a, &f);
+	}
 	if (rc < 0)
 		call_meta_fail(c, &m, rc, "the file");
 	*size = rc == 0 ? f.size : 0;
 	struct meta_block b;
-	if (rc == 0 && n > 0 && x[n - 1].open) {
-		rc = meta_client_block_get(&m, &x[n - 1].block, 1, &a, &b);
+	const struct meta_extent *last =
+		rc == 0 && part.count > 0 ? &part.extents[part.count - 1] : NULL;
+	if (last != NULL && last->open) {
+		rc = meta_client_block_get(&m, &last->block, 1, &a, &b);
 		if (rc == 0 && b.state != 0)
 			*size += b.length;
 		call_meta_fail(c, &m, rc, "the last block of the file");

@@ -371,19 +371,19 @@ static int check_page(struct fsck *k, uint64_t file, uint64_t offset, uint64_t *
 	struct arena a;
 	arena_init(&a, ARENA_BYTES);
 	struct meta_file f;
-	struct meta_extent *x = NULL;
-	size_t n = 0;
-	uint64_t first = 0, ids[EXTENTS_PAGE];
+	struct meta_part part = {.offset = offset, .max = EXTENTS_PAGE};
+	uint64_t ids[EXTENTS_PAGE];
 	struct meta_call m = call_meta(k->call);
-	int rc = meta_client_file_get(&m, file, offset, EXTENTS_PAGE, &a, &f, &x, &n, &first);
+	int rc = meta_client_file_get(&m, file, &part, &a, &f);
 	if (rc < 0) {
 		call_meta_fail(k->call, &m, rc, k->path);
 	} else {
-		*next = first;
-		for (size_t i = 0; i < n; i++)
-			*next += x[i].length;
-		*end = n < EXTENTS_PAGE || *next >= f.size;
-		rc = check_blocks(k, ids, unseen(k, x, min_u64(n, EXTENTS_PAGE), ids), &a);
+		*next = part.first_offset;
+		for (size_t i = 0; i < part.count; i++)
+			*next += part.extents[i].length;
+		*end = part.count < EXTENTS_PAGE || *next >= f.size;
+		size_t n = unseen(k, part.extents, min_u64(part.count, EXTENTS_PAGE), ids);
+		rc = check_blocks(k, ids, n, &a);
 	}
 	arena_fini(&a);
 	return rc;

@@ -269,8 +269,13 @@ int engine_rename(struct call *c, const char *from, const char *to)
 	if (a.dir == b.dir)
 		rc = meta_client_rename(&m, a.dir, a.name, b.name, meta_id(), META_OVERWRITE);
 	else
-		rc = meta_client_move(&m, a.dir, a.name, b.dir, b.name, meta_id(), meta_id(),
-				      META_OVERWRITE);
+		rc = meta_client_move(&m, &(struct meta_move){.from_dir = a.dir,
+							      .from = a.name,
+							      .to_dir = b.dir,
+							      .to = b.name,
+							      .new_id = meta_id(),
+							      .request = meta_id(),
+							      .flags = META_OVERWRITE});
 	return call_meta_fail(c, &m, rc, rc == -ENOENT ? from : to);
 }
 

@@ -103,18 +103,16 @@ int efile_reencode(struct call *c, uint64_t file, const struct shape *to)
 		struct arena a;
 		arena_init(&a, 4 * MIB);
 		struct meta_file f;
-		struct meta_extent *x = NULL;
-		size_t n = 0;
-		uint64_t first = 0;
+		struct meta_part part = {.offset = at, .max = REENCODE_PAGE};
 		struct meta_call m = call_meta(c);
-		rc = meta_client_file_get(&m, file, at, REENCODE_PAGE, &a, &f, &x, &n, &first);
+		rc = meta_client_file_get(&m, file, &part, &a, &f);
 		call_meta_fail(c, &m, rc, "the file");
 		if (rc == 0)
-			rc = page_reencode(c, x, n, to, &a);
-		at = first;
-		for (size_t i = 0; rc == 0 && i < n; i++)
-			at += x[i].length;
-		more = rc == 0 && n == REENCODE_PAGE && at < f.size;
+			rc = page_reencode(c, part.extents, part.count, to, &a);
+		at = part.first_offset;
+		for (size_t i = 0; rc == 0 && i < part.count; i++)
+			at += part.extents[i].length;
+		more = rc == 0 && part.count == REENCODE_PAGE && at < f.size;
 		arena_fini(&a);
 	}
 	return rc;

@@ -490,8 +490,12 @@ static int publish_large(struct call *c, struct whole *w)
 	if (rc < 0)
 		return rc;
 	struct meta_call m = call_meta(c);
-	rc = meta_client_link(&m, w->base.dir, w->name, w->base.id, w->token, true, rt_wall_ns(),
-			      meta_flags(w));
+	rc = meta_client_link(&m, w->base.dir, w->name,
+			      &(struct meta_naming){.file = w->base.id,
+						    .token = w->token,
+						    .seal = true,
+						    .mtime_ns = rt_wall_ns(),
+						    .flags = meta_flags(w)});
 	return call_meta_fail(c, &m, rc, w->name_text);
 }
 

@@ -134,9 +134,7 @@ static int block_policy(struct applying *p, const struct job *job, const char **
 	if (n <= 0)
 		return (int)n;
 	arena_init(&a, MIB);
-	size_t count;
-	uint64_t first;
-	int rc = meta_client_file_get(&m, owner.file, 0, 1, &a, &f, NULL, &count, &first);
+	int rc = meta_client_file_get(&m, owner.file, NULL, &a, &f);
 	arena_fini(&a);
 	if (rc == 0)
 		rc = policy_of(p, &m, f.dir, &policy);

@@ -233,15 +233,24 @@ int block_hold(struct meta *m, uint32_t tenant, uint64_t block, const struct met
 	return meta_block_own(m, &(struct meta_ctx){tenant}, block, again, count);
 }
 
+/* What a commit writes, beside the block as the caller gave it. */
+struct commit {
+	struct kv_bytes raw; /* the pending record as it was read, */
+	rec_block *rec;      /* and read */
+	const struct meta_owner *owners;
+	size_t owner_count;
+	uint64_t charge; /* id of the charge for it */
+};
+
 /* The record as committed, together with its owners and places. 1: it has changed meanwhile. */
 static int commit_write(struct meta *m, uint32_t tenant, const struct meta_block *b,
-			struct kv_bytes raw, rec_block *rec, const struct meta_owner *owners,
-			size_t n, uint64_t charge, struct arena *a)
+			struct commit *k, struct arena *a)
 {
+	rec_block *rec = k->rec;
 	struct txn t;
 	txn_init(&t, a);
 	t.early = b->early;
-	txn_equals(&t, key_id('b', tenant, b->id), raw);
+	txn_equals(&t, key_id('b', tenant, b->id), k->raw);
 	index_rows(&t, tenant, b->id, rec, false);
 	int rc = block_chunks_set(rec, b->chunks, b->chunk_count, a);
 	if (rc != 0)
@@ -250,16 +259,16 @@ static int commit_write(struct meta *m, uint32_t tenant, const struct meta_block
 	rec->length = b->length;
 	rec->chunk_length = b->chunk_length;
 	rec->crc = b->crc;
-	rec->charge = charge;
+	rec->charge = k->charge;
 	rec->charged = b->state == META_BLOCK_SEALED ? b->length : rec->capacity;
 	rec->layout = 1;
 	rec->made = 0;
 	txn_put(&t, key_id('b', tenant, b->id), &rec->base);
 	txn_delete(&t, key_id('p', tenant, b->id));
 	index_rows(&t, tenant, b->id, rec, true);
-	owner_rows(&t, tenant, b->id, owners, n);
+	owner_rows(&t, tenant, b->id, k->owners, k->owner_count);
 	rec_suspect alone = TERRANE__REC__SUSPECT__INIT;
-	if (n == 0)
+	if (k->owner_count == 0)
 		txn_put(&t, key_id('y', tenant, b->id), &alone.base);
 	rc = txn_run(m, &t, part_block(m, tenant, b->id), NULL);
 	return rc == -ESTALE ? 1 : rc;
@@ -268,9 +277,9 @@ static int commit_write(struct meta *m, uint32_t tenant, const struct meta_block
 static int commit_once(struct meta *m, uint32_t tenant, const struct meta_block *b,
 		       const struct meta_owner *owners, size_t n, struct arena *a)
 {
-	struct kv_bytes raw;
-	rec_block *rec;
-	int rc = block_read(m, tenant, b->id, a, &raw, &rec);
+	struct commit k = {.owners = owners, .owner_count = n};
+	int rc = block_read(m, tenant, b->id, a, &k.raw, &k.rec);
+	const rec_block *rec = k.rec;
 	if (rc == 0 && (rec == NULL || (rec->state == META_BLOCK_PENDING && rec->made != b->made)))
 		rc = -ENOENT;
 	if (rc == 0 && rec->epoch != b->epoch)
@@ -281,12 +290,12 @@ static int commit_once(struct meta *m, uint32_t tenant, const struct meta_block 
 		return rc;
 	if (rec->state != META_BLOCK_PENDING)
 		return n > 0 ? meta_block_own(m, &(struct meta_ctx){tenant}, b->id, owners, n) : 0;
-	uint64_t charge = meta_id();
+	uint64_t charge = k.charge = meta_id();
 	uint64_t bytes = b->state == META_BLOCK_SEALED ? b->length : rec->capacity;
 	rc = account_charge(m, tenant, b->id, charge, bytes, b->over_quota);
 	if (rc != 0)
 		return rc;
-	rc = commit_write(m, tenant, b, raw, rec, owners, n, charge, a);
+	rc = commit_write(m, tenant, b, &k, a);
 	/* What is not known here the collector finds out: the note of the charge stays. */
 	if (rc == 0) {
 		account_settled(m, tenant, b->id, charge);

@@ -109,19 +109,20 @@ static int row_extent(const struct kv_row *row, struct arena *a, uint64_t *at,
 }
 
 int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *rec,
-		      uint64_t offset, size_t page, struct arena *a, extent_fn fn, void *ctx)
+		      const struct extent_walk *w)
 {
+	uint64_t offset = w->offset;
 	if (rec->n_extents > 0)
-		return inline_extents(rec, offset, fn, ctx);
+		return inline_extents(rec, offset, w->fn, w->ctx);
 	struct schema_key prefix = key_id('e', tenant, file);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
-	(void)a;
 	while (offset < rec->size) {
 		AUTO_ARENA struct arena of_page; /* a file may have more than any arena holds */
 		arena_init(&of_page, META_OP_BYTES);
 		struct schema_key after = key_ids('e', tenant, file, offset);
-		struct kv_range range = {
-			.prefix = key_bytes(&prefix), .after = key_bytes(&after), .rows_max = page};
+		struct kv_range range = {.prefix = key_bytes(&prefix),
+					 .after = key_bytes(&after),
+					 .rows_max = w->page};
 		int rc = kv_scan(m->kv, part_of(m, META_LAYER_FILE, tenant, file), &range, &rows);
 		for (size_t i = 0; i < rows.count && rc == 0; i++) {
 			uint64_t at = 0;
@@ -131,7 +132,7 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 			if (rc == 0 && at >= rec->size)
 				return 0;
 			if (rc == 0)
-				rc = fn(ctx, at, &e);
+				rc = w->fn(w->ctx, at, &e);
 			offset = at + e.length;
 		}
 		if (rc != 0)
@@ -145,7 +146,9 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 int file_extents(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *rec,
 		 struct arena *a, extent_fn fn, void *ctx)
 {
-	int rc = file_extents_from(m, tenant, file, rec, 0, META_PAGE_MAX, a, fn, ctx);
+	int rc = file_extents_from(
+		m, tenant, file, rec,
+		&(struct extent_walk){.page = META_PAGE_MAX, .fn = fn, .ctx = ctx});
 	if (rc == 0 && rec->last != NULL) {
 		struct meta_extent e;
 		rec_extent_get(rec->last, &e);
@@ -221,37 +224,37 @@ static int read_cached(struct meta *m, uint32_t tenant, uint64_t file, struct ar
 	return rc == 0 && *out == NULL ? -ENOENT : rc;
 }
 
-int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
-		  size_t max, struct arena *arena, struct meta_file *out,
-		  struct meta_extent **extents, size_t *extent_count, uint64_t *first_offset)
+int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, struct meta_part *part,
+		  struct arena *arena, struct meta_file *out)
 {
 	rec_file *f;
 	bool dead;
-	if (max > META_PAGE_MAX)
+	if (part != NULL && part->max > META_PAGE_MAX)
 		return -EINVAL;
-	max = max == 0 ? META_PAGE_MAX : max;
 	int rc = read_cached(m, ctx->tenant, file, arena, &f, &dead);
 	if (rc != 0)
 		return rc;
 	file_out(file, f, dead, out);
-	if (extents == NULL)
+	if (part == NULL)
 		return 0;
+	size_t max = part->max == 0 ? META_PAGE_MAX : part->max;
 	struct gather g = {.max = max};
 	size_t room = f->n_extents > 0 ? f->n_extents : (size_t)min_u64(max, f->extent_count + 1);
 	g.list = arena_alloc(arena, (room + 1) * sizeof(g.list[0]));
 	if (g.list == NULL)
 		return -ENOMEM;
 	g.max = min_u64(max, room + 1);
-	g.first = min_u64(offset, f->size);
-	rc = file_extents_from(m, ctx->tenant, file, f, offset, max, arena, gather_one, &g);
+	g.first = min_u64(part->offset, f->size);
+	struct extent_walk w = {.offset = part->offset, .page = max, .fn = gather_one, .ctx = &g};
+	rc = file_extents_from(m, ctx->tenant, file, f, &w);
 	if (rc == 0 && f->last != NULL) {
 		struct meta_extent e;
 		rec_extent_get(f->last, &e);
 		gather_one(&g, f->size, &e);
 	}
-	*extents = g.list;
-	*extent_count = g.count;
-	*first_offset = g.first;
+	part->extents = g.list;
+	part->count = g.count;
+	part->first_offset = g.first;
 	if (rc == -EBADMSG && dead)
 		return -ENOENT; /* the collector has begun to take its extents away */
 	return rc == 1 ? 0 : rc;
@@ -285,8 +288,7 @@ int file_restore(struct meta *m, const struct row *r, struct arena *a)
 }
 
 int meta_file_open(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
-		   uint64_t offset, size_t max, struct arena *arena, struct meta_file *out,
-		   struct meta_extent **extents, size_t *extent_count, uint64_t *first_offset)
+		   struct meta_part *part, struct arena *arena, struct meta_file *out)
 {
 	for (unsigned try = 0;; try++) {
 		struct meta_entry e;
@@ -295,8 +297,7 @@ int meta_file_open(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, str
 			return rc;
 		if (e.kind == META_DIR)
 			return -EISDIR;
-		rc = meta_file_get(m, ctx, e.id, offset, max, arena, out, extents, extent_count,
-				   first_offset);
+		rc = meta_file_get(m, ctx, e.id, part, arena, out);
 		if (rc != -ENOENT)
 			return rc;
 		/* It has been removed since, or a crash kept its record from being made. */

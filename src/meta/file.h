@@ -11,8 +11,14 @@ int file_write(struct meta *m, uint32_t tenant, uint64_t file, struct kv_bytes r
 
 /* From the extent that holds offset on, an open one not among them. A result of fn that is not 0 ends
  * it and is returned. */
+struct extent_walk {
+	uint64_t offset;
+	size_t page; /* rows of one read */
+	extent_fn fn;
+	void *ctx;
+};
 int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *rec,
-		      uint64_t offset, size_t page, struct arena *a, extent_fn fn, void *ctx);
+		      const struct extent_walk *w);
 
 void file_out(uint64_t id, const rec_file *f, bool dead, struct meta_file *out);
 

@@ -136,7 +136,10 @@ static int compare_one(void *ctx, uint64_t offset, const struct meta_extent *e)
 static int added_before(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *f,
 			struct compare *c, struct arena *a)
 {
-	int rc = file_extents_from(m, tenant, file, f, c->offset, META_PAGE_MAX, a, compare_one, c);
+	int rc = file_extents_from(
+		m, tenant, file, f,
+		&(struct extent_walk){
+			.offset = c->offset, .page = META_PAGE_MAX, .fn = compare_one, .ctx = c});
 	if (rc == 0 && f->last != NULL) {
 		struct meta_extent e;
 		rec_extent_get(f->last, &e);
@@ -378,30 +381,28 @@ static int other_name(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 }
 
 /* The record says that the file has this name, and whether it is sealed. *raw is what is stored now. */
-static int mark_linked(struct meta *m, uint32_t tenant, uint64_t file, rec_file *f,
-		       struct meta_name name, bool seal, uint64_t mtime_ns, struct kv_bytes raw,
-		       struct arena *a)
+static int mark_linked(struct meta *m, uint32_t tenant, const struct meta_naming *as,
+		       struct meta_name name, rec_file *f, struct kv_bytes raw, struct arena *a)
 {
 	bool again = f->linked && same_name(f, name);
-	int rc = f->linked && !again ? other_name(m, tenant, file, f, a) : 0;
+	int rc = f->linked && !again ? other_name(m, tenant, as->file, f, a) : 0;
 	if (rc != 0)
 		return rc;
-	if (seal && f->last != NULL)
+	if (as->seal && f->last != NULL)
 		return -EBUSY;
-	if (again && f->sealed == seal)
+	if (again && f->sealed == as->seal)
 		return 0;
 	struct txn t;
 	txn_init(&t, a);
 	f->linked = true;
-	f->sealed = f->sealed || seal;
-	f->mtime_ns = mtime_ns;
+	f->sealed = f->sealed || as->seal;
+	f->mtime_ns = as->mtime_ns;
 	f->name = (ProtobufCBinaryData){name.len, (uint8_t *)name.text};
-	return file_write(m, tenant, file, raw, f, &t);
+	return file_write(m, tenant, as->file, raw, f, &t);
 }
 
 static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
-		     struct meta_name name, uint64_t file, uint64_t token, bool seal,
-		     uint64_t mtime_ns, unsigned flags, uint64_t began_ns)
+		     struct meta_name name, const struct meta_naming *as, uint64_t began_ns)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
@@ -409,32 +410,36 @@ static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	rec_file *f;
 	int rc = schema_name_check(name);
 	if (rc == 0)
-		rc = read_for(m, ctx->tenant, file, token, &a, &raw, &f);
+		rc = read_for(m, ctx->tenant, as->file, as->token, &a, &raw, &f);
 	if (rc == 0 && f->dir != dir)
 		rc = -EINVAL;
 	if (rc != 0)
 		return rc;
-	rc = mark_linked(m, ctx->tenant, file, f, name, seal, mtime_ns, raw, &a);
+	rc = mark_linked(m, ctx->tenant, as, name, f, raw, &a);
 	if (rc != 0)
 		return rc;
 	rec_entry e = TERRANE__REC__ENTRY__INIT;
 	e.kind = META_FILE;
-	e.id = file;
+	e.id = as->file;
 	e.size = f->size;
 	e.sealed = f->sealed;
-	e.mtime_ns = mtime_ns;
+	e.mtime_ns = as->mtime_ns;
 	if (rt_now_ns() - began_ns > META_NAMING_NS)
 		return -ETIMEDOUT;
 	/* When that fails the mark stays: a copy of this request may give the name yet. */
-	return row_create(m, ctx->tenant, dir, name, &e, link_request(file, name), flags, &a);
+	struct row row = {.tenant = ctx->tenant,
+			  .dir = dir,
+			  .name = name,
+			  .request = link_request(as->file, name)};
+	return row_create(m, &row, &e, as->flags, &a);
 }
 
 int meta_link(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
-	      uint64_t file, uint64_t token, bool seal, uint64_t mtime_ns, unsigned flags)
+	      const struct meta_naming *as)
 {
 	uint64_t began_ns = rt_now_ns();
 	for (unsigned try = 0;; try++) {
-		int rc = link_once(m, ctx, dir, name, file, token, seal, mtime_ns, flags, began_ns);
+		int rc = link_once(m, ctx, dir, name, as, began_ns);
 		if (rc != 1)
 			return rc;
 		rc = meta_again(m, try);
@@ -464,14 +469,14 @@ static int remap_inline(struct txn *t, rec_file *f, uint64_t offset,
 	return -ESTALE;
 }
 
-static int remap_key(struct meta *m, struct txn *t, uint32_t tenant, uint64_t file, uint64_t offset,
+/* key is that of the expected extent. */
+static int remap_key(struct meta *m, struct txn *t, uint64_t partition, struct schema_key key,
 		     const struct meta_extent *expect, const struct meta_extent *now,
 		     struct arena *a)
 {
-	struct schema_key key = key_ids('e', tenant, file, offset + expect->length);
 	struct reads r;
 	rec_extent *x;
-	int rc = meta_read(m, part_of(m, META_LAYER_FILE, tenant, file), &key, 1, a, &r);
+	int rc = meta_read(m, partition, &key, 1, a, &r);
 	if (rc == 0 && r.value[0].data == NULL)
 		rc = -ESTALE;
 	if (rc == 0)
@@ -513,7 +518,9 @@ static int file_remap_once(struct meta *m, const struct meta_ctx *ctx, uint64_t 
 	struct txn t;
 	txn_init(&t, &a);
 	rc = f->n_extents > 0 ? remap_inline(&t, f, offset, expect, now)
-			      : remap_key(m, &t, ctx->tenant, file, offset, expect, now, &a);
+			      : remap_key(m, &t, part_of(m, META_LAYER_FILE, ctx->tenant, file),
+					  key_ids('e', ctx->tenant, file, offset + expect->length),
+					  expect, now, &a);
 	if (rc == 0)
 		rc = file_write(m, ctx->tenant, file, raw, f, &t);
 	if (rc == 0 && m->cache != NULL) {

@@ -161,10 +161,10 @@ void row_put_gone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind
 void row_put_happened(struct txn *t, const struct row *r, uint64_t request, uint64_t id,
 		      uint32_t kind);
 
-/* Gives the name to an entry. 0, or an error of meta_create; the entry's stamp is set. request: 0, or what
- * row_forbid knows it by. */
-int row_create(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
-	       rec_entry *entry, uint64_t request, unsigned flags, struct arena *a);
+/* Gives the name of `at` (tenant, dir and name) to an entry. 0, or an error of meta_create; the entry's stamp is
+ * set. at->request: 0, or what row_forbid knows it by. */
+int row_create(struct meta *m, const struct row *at, rec_entry *entry, unsigned flags,
+	       struct arena *a);
 
 /*
  * From now on, for the grace period, row_create with this request does not give the name: -EEXIST. The

@@ -173,7 +173,7 @@ int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
  * another directory.
  */
 int meta_link(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
-	      uint64_t file, uint64_t token, bool seal, uint64_t mtime_ns, unsigned flags);
+	      const struct meta_naming *as);
 
 /*
  * Takes the name away; the file is collected after the grace period, and can be read by id until then.
@@ -198,20 +198,14 @@ int meta_rename(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
  * a directory), -EINVAL a directory would get into itself, -EBUSY another move of it goes on and does
  * not end, -ESTALE another file has taken the name since the move began.
  */
-int meta_move(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir, struct meta_name from,
-	      uint64_t to_dir, struct meta_name to, uint64_t new_id, uint64_t request,
-	      unsigned flags);
+int meta_move(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *move);
 
 /*
- * The same of what has this id only (0: of anything): -ESTALE when the name leads elsewhere by now. For
- * requests that travel: a copy of one that was held up on its way, and comes when another server has long
- * answered, leaves alone what has taken the name's place.
+ * As meta_rename, of what has move->id only; to_dir is from_dir. Like meta_move with an id it returns -ESTALE
+ * when the name leads to another object by now. For requests that travel: a copy of one that was held up on its
+ * way, and comes when another server has long answered, leaves alone what has taken the name's place.
  */
-int meta_rename_id(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name from,
-		   uint64_t id, struct meta_name to, uint64_t request, unsigned flags);
-int meta_move_id(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir,
-		 struct meta_name from, uint64_t id, uint64_t to_dir, struct meta_name to,
-		 uint64_t new_id, uint64_t request, unsigned flags);
+int meta_rename_id(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *move);
 
 /* Removes an empty directory; id as in meta_remove. -ENOENT, -ENOTDIR, -ENOTEMPTY, -EROFS the parent is
  * sealed, -ESTALE the name is of another by now, -EBUSY it is being moved. */
@@ -228,17 +222,14 @@ int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
 int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint64_t id,
 		  uint64_t token);
 
-/* The file, and the extents from the one that holds byte `offset` on, at most max (0:
- * META_PAGE_MAX), of one instant. Sizes add up from *first_offset, where the first of them begins.
- * extents may be NULL. Open by id. -ENOENT. */
-int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
-		  size_t max, struct arena *arena, struct meta_file *out,
-		  struct meta_extent **extents, size_t *extent_count, uint64_t *first_offset);
+/* Returns the file, and in part its extents from the one that holds byte part->offset on, all of one instant. part
+ * NULL: the file alone. Open by id. -ENOENT. */
+int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, struct meta_part *part,
+		  struct arena *arena, struct meta_file *out);
 
 /* The same by name: also when a crash left the name without its file record, which is made again. */
 int meta_file_open(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
-		   uint64_t offset, size_t max, struct arena *arena, struct meta_file *out,
-		   struct meta_extent **extents, size_t *extent_count, uint64_t *first_offset);
+		   struct meta_part *part, struct arena *arena, struct meta_file *out);
 
 /*
  * Opens for append: the token becomes the file's only one, and whoever had one before is refused from

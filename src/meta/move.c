@@ -251,43 +251,49 @@ int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
+/* A file of another directory that gets the extents of a sealed file. */
+struct copying {
+	uint64_t from, to; /* ids */
+	uint64_t dir;      /* of the copy */
+	uint64_t request;
+};
+
 /* Whether the copy is there already, by this request when it came before: 1. */
-static int copy_there(struct meta *m, uint32_t tenant, uint64_t from, uint64_t to, uint64_t dir,
-		      uint64_t request, struct kv_bytes *raw, struct arena *a)
+static int copy_there(struct meta *m, uint32_t tenant, const struct copying *c,
+		      struct kv_bytes *raw, struct arena *a)
 {
 	rec_file *old;
 	bool dead;
-	int rc = file_read(m, tenant, to, a, raw, &old, &dead);
+	int rc = file_read(m, tenant, c->to, a, raw, &old, &dead);
 	if (rc != 0)
 		return rc;
 	if (dead)
 		return -EEXIST;
 	if (old == NULL)
 		return 0;
-	if (old->dir != dir || old->source == 0)
+	if (old->dir != c->dir || old->source == 0)
 		return -EEXIST;
-	if (old->source != from)
+	if (old->source != c->from)
 		return -ESTALE; /* this request began when the name led to another file */
-	if (!old->linked && old->token == request)
+	if (!old->linked && old->token == c->request)
 		return 0; /* begun, and not finished */
 	return old->sealed && old->linked ? 1 : -EEXIST;
 }
 
 /* A record of a file that is being written, and says what it is to be a copy of. */
-static int copy_begin(struct meta *m, uint32_t tenant, uint64_t from, uint64_t to, uint64_t dir,
-		      uint64_t request, struct arena *a)
+static int copy_begin(struct meta *m, uint32_t tenant, const struct copying *c, struct arena *a)
 {
 	rec_file f = TERRANE__REC__FILE__INIT;
-	f.dir = dir;
-	f.token = request;
-	f.source = from;
+	f.dir = c->dir;
+	f.token = c->request;
+	f.source = c->from;
 	f.mtime_ns = rt_wall_ns();
 	struct txn t;
 	txn_init(&t, a);
-	txn_absent(&t, key_id('f', tenant, to));
-	txn_absent(&t, key_id('x', tenant, to));
-	txn_put(&t, key_id('f', tenant, to), &f.base);
-	int rc = txn_run(m, &t, part_of(m, META_LAYER_FILE, tenant, to), NULL);
+	txn_absent(&t, key_id('f', tenant, c->to));
+	txn_absent(&t, key_id('x', tenant, c->to));
+	txn_put(&t, key_id('f', tenant, c->to), &f.base);
+	int rc = txn_run(m, &t, part_of(m, META_LAYER_FILE, tenant, c->to), NULL);
 	return rc == -ESTALE ? 0 : rc;
 }
 
@@ -295,33 +301,33 @@ static int copy_begin(struct meta *m, uint32_t tenant, uint64_t from, uint64_t t
  * A new file object on the same blocks. First a record of a file that is being written, which the
  * collector would find; then owners and extents; last the record as it is to be.
  */
-static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, uint64_t from, uint64_t to,
-		     uint64_t dir, struct meta_name name, uint64_t request, struct arena *a)
+static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, const struct copying *c,
+		     struct meta_name name, struct arena *a)
 {
 	struct kv_bytes raw;
-	int rc = copy_there(m, tenant, from, to, dir, request, &raw, a);
+	int rc = copy_there(m, tenant, c, &raw, a);
 	if (rc == 0 && raw.data == NULL) {
-		rc = copy_begin(m, tenant, from, to, dir, request, a);
+		rc = copy_begin(m, tenant, c, a);
 		/* It may be there, and finished: the same request, through another server. */
 		if (rc == 0)
-			rc = copy_there(m, tenant, from, to, dir, request, &raw, a);
+			rc = copy_there(m, tenant, c, &raw, a);
 		if (rc == 0 && raw.data == NULL)
 			rc = -EAGAIN;
 	}
 	if (rc != 0)
 		return rc == 1 ? 0 : rc;
-	rc = file_copy_extents(m, tenant, f, from, to, a);
+	rc = file_copy_extents(m, tenant, f, c->from, c->to, a);
 	if (rc != 0)
 		return rc;
 	struct txn t;
 	txn_init(&t, a);
 	rec_file n = *f;
-	n.dir = dir;
-	n.source = from;
+	n.dir = c->dir;
+	n.source = c->from;
 	n.linked = true;
 	n.name = (ProtobufCBinaryData){name.len, (uint8_t *)name.text};
 	n.token = 0;
-	return file_write(m, tenant, to, raw, &n, &t);
+	return file_write(m, tenant, c->to, raw, &n, &t);
 }
 
 static int move_file(struct meta *m, const struct row *from, const struct row *to, uint64_t new_id,
@@ -338,8 +344,12 @@ static int move_file(struct meta *m, const struct row *from, const struct row *t
 	if (rc == 0 && !f->sealed)
 		rc = -EBUSY;
 	if (rc == 0)
-		rc = copy_file(m, from->tenant, f, from->entry->id, new_id, to->dir, to->name,
-			       request, a);
+		rc = copy_file(m, from->tenant, f,
+			       &(struct copying){.from = from->entry->id,
+						 .to = new_id,
+						 .dir = to->dir,
+						 .request = request},
+			       to->name, a);
 	if (rc != 0)
 		return rc;
 	rec_entry e = *from->entry;
@@ -354,23 +364,23 @@ static int move_file(struct meta *m, const struct row *from, const struct row *t
 /* --- move ------------------------------------------------------------------------------------- */
 
 /* 1: look again. */
-static int move_at(struct meta *m, const struct row *from, const struct row *to, uint64_t *id,
-		   uint64_t new_id, uint64_t request, unsigned flags, struct arena *a)
+static int move_at(struct meta *m, const struct row *from, const struct row *to,
+		   struct meta_move *v, struct arena *a)
 {
 	int rc = row_free(m, from, a);
 	if (rc == 0)
 		rc = row_free(m, to, a);
 	if (rc != 0)
 		return rc;
-	if (from->happened || (to->entry != NULL && to->entry->stamp == request))
+	if (from->happened || (to->entry != NULL && to->entry->stamp == v->request))
 		return 0; /* this request, when it came before, whatever has become of it since */
 	if (from->entry == NULL)
 		return -ENOENT;
-	if (*id != 0 && from->entry->id != *id)
+	if (v->id != 0 && from->entry->id != v->id)
 		return -ESTALE;
 	bool dir = from->entry->kind == META_DIR;
 	if (to->entry != NULL) {
-		if ((flags & META_OVERWRITE) == 0 || dir)
+		if ((v->flags & META_OVERWRITE) == 0 || dir)
 			return -EEXIST;
 		if (to->entry->kind == META_DIR)
 			return -EISDIR;
@@ -378,44 +388,36 @@ static int move_at(struct meta *m, const struct row *from, const struct row *to,
 	if (to->entry == NULL && to->dir_raw.data == NULL)
 		return -ENOENT;
 	if (dir)
-		return move_dir(m, from, to, request, a);
-	if (new_id <= META_ROOT)
+		return move_dir(m, from, to, v->request, a);
+	if (v->new_id <= META_ROOT)
 		return -EINVAL;
 	/* The copy is of this one: another that takes its place is not what is moved. */
-	*id = from->entry->id;
-	return move_file(m, from, to, new_id, request, a);
+	v->id = from->entry->id;
+	return move_file(m, from, to, v->new_id, v->request, a);
 }
 
-int meta_move(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir, struct meta_name from,
-	      uint64_t to_dir, struct meta_name to, uint64_t new_id, uint64_t request,
-	      unsigned flags)
+int meta_move(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *move)
 {
-	return meta_move_id(m, ctx, from_dir, from, 0, to_dir, to, new_id, request, flags);
-}
-
-int meta_move_id(struct meta *m, const struct meta_ctx *ctx, uint64_t from_dir,
-		 struct meta_name from, uint64_t id, uint64_t to_dir, struct meta_name to,
-		 uint64_t new_id, uint64_t request, unsigned flags)
-{
-	if (from_dir == to_dir)
-		return meta_rename_id(m, ctx, from_dir, from, id, to, request, flags);
+	if (move->from_dir == move->to_dir)
+		return meta_rename_id(m, ctx, move);
+	struct meta_move v = *move;
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
-	int rc = schema_name_check(from);
+	int rc = schema_name_check(v.from);
 	if (rc == 0)
-		rc = schema_name_check(to);
-	if (rc == 0 && request == 0)
+		rc = schema_name_check(v.to);
+	if (rc == 0 && v.request == 0)
 		rc = -EINVAL;
 	if (rc != 0)
 		return rc;
 	for (unsigned try = 0;; try++) {
 		struct row f;
 		struct row t;
-		rc = row_find_from(m, ctx->tenant, from_dir, from, request, &a, &f);
+		rc = row_find_from(m, ctx->tenant, v.from_dir, v.from, v.request, &a, &f);
 		if (rc == 0)
-			rc = row_find(m, ctx->tenant, to_dir, to, 0, &a, &t);
+			rc = row_find(m, ctx->tenant, v.to_dir, v.to, 0, &a, &t);
 		if (rc == 0)
-			rc = move_at(m, &f, &t, &id, new_id, request, flags, &a);
+			rc = move_at(m, &f, &t, &v, &a);
 		if (rc != 1)
 			return rc;
 		rc = meta_again(m, try);

@@ -214,5 +214,6 @@ int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 	e.id = id;
 	e.mtime_ns = rt_wall_ns();
 	/* When that fails the directory stays, for the collector: a copy of this request may name it. */
-	return row_create(m, ctx->tenant, dir, name, &e, 0, 0, &a);
+	return row_create(m, &(struct row){.tenant = ctx->tenant, .dir = dir, .name = name}, &e, 0,
+			  &a);
 }

@@ -6,6 +6,7 @@
  * between the two a create puts another file at f1 (C2). R3 compares the row with what R1 read, byte
  * by byte, so it is refused and the rename begins anew, with the new file or with none.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -131,18 +132,26 @@ static int rename_at(struct meta *m, const struct row *from, const struct row *t
 int meta_rename(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name from,
 		struct meta_name to, uint64_t request, unsigned flags)
 {
-	return meta_rename_id(m, ctx, dir, from, 0, to, request, flags);
+	return meta_rename_id(m, ctx,
+			      &(struct meta_move){.from_dir = dir,
+						  .from = from,
+						  .to_dir = dir,
+						  .to = to,
+						  .request = request,
+						  .flags = flags});
 }
 
-int meta_rename_id(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name from,
-		   uint64_t id, struct meta_name to, uint64_t request, unsigned flags)
+int meta_rename_id(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *move)
 {
+	struct meta_name from = move->from, to = move->to;
+	uint64_t dir = move->from_dir;
+	assert(move->to_dir == dir);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
 	int rc = schema_name_check(from);
 	if (rc == 0)
 		rc = schema_name_check(to);
-	if (rc == 0 && request == 0)
+	if (rc == 0 && move->request == 0)
 		rc = -EINVAL;
 	if (rc != 0)
 		return rc;
@@ -153,11 +162,11 @@ int meta_rename_id(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, str
 	for (unsigned try = 0;; try++) {
 		struct row f;
 		struct row t;
-		rc = row_find_from(m, ctx->tenant, dir, from, request, &a, &f);
+		rc = row_find_from(m, ctx->tenant, dir, from, move->request, &a, &f);
 		if (rc == 0)
 			rc = row_find(m, ctx->tenant, dir, to, 0, &a, &t);
 		if (rc == 0)
-			rc = rename_at(m, &f, &t, id, request, flags, &a);
+			rc = rename_at(m, &f, &t, move->id, move->request, move->flags, &a);
 		if (rc != 1)
 			return rc;
 		rc = meta_again(m, try);

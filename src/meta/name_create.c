@@ -436,8 +436,10 @@ static int names_make(struct making *k)
 	for (size_t i = 0; i < k->n && rc == 0; i++) {
 		if (k->results[i] != 0 || k->named[i])
 			continue;
-		rc = row_create(k->m, k->tenant, k->dir, k->files[i].name, &k->entries[i], 0,
-				k->flags, k->a);
+		rc = row_create(
+			k->m,
+			&(struct row){.tenant = k->tenant, .dir = k->dir, .name = k->files[i].name},
+			&k->entries[i], k->flags, k->a);
 		if (rc == -EEXIST || rc == -EISDIR) {
 			k->results[i] = rc;
 			rc = 0;

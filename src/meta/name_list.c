@@ -38,17 +38,15 @@ static int slice_state(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t s
 }
 
 /* One stored row into the page, if its name is there. */
-static int add_row(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice,
-		   const struct kv_row *row, struct arena *scratch, struct arena *arena,
-		   struct meta_page *page)
+static int add_row(struct meta *m, const struct row *at, const struct kv_row *row,
+		   struct arena *scratch, struct arena *arena, struct meta_page *page)
 {
-	struct row r = {.tenant = tenant, .dir = dir, .slice = slice};
+	struct row r = *at;
 	uint32_t t;
 	uint64_t d;
 	uint32_t s;
 	if (!key_read_entry(row->key, &t, &d, &s, &r.name))
 		return -EBADMSG;
-	r.partition = part_name(m, tenant, dir, slice);
 	r.raw = row->value;
 	int rc = rec_read_entry(scratch, r.raw, &r.row);
 	if (rc != 0)
@@ -58,8 +56,8 @@ static int add_row(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice
 		rc = row_view(m, &r, scratch, &r.entry);
 		/* It is no longer as it was on this page: ask for the name itself. */
 		if (rc == 1)
-			rc = row_find(m, tenant, dir, r.name, 0, scratch, &r);
-		if (rc != 0 || r.entry == NULL || r.slice != slice)
+			rc = row_find(m, at->tenant, at->dir, r.name, 0, scratch, &r);
+		if (rc != 0 || r.entry == NULL || r.slice != at->slice)
 			return rc;
 	}
 	struct meta_entry *e = &page->entries[page->count];
@@ -97,11 +95,15 @@ static int list_slice(struct meta *m, uint32_t tenant, uint64_t dir, size_t max,
 	struct kv_range range = {.prefix = key_bytes(&prefix),
 				 .after = key_bytes(&after),
 				 .rows_max = max - page->count};
-	int rc = kv_scan(m->kv, part_name(m, tenant, dir, c->slice), &range, &rows);
+	struct row at = {.tenant = tenant,
+			 .dir = dir,
+			 .slice = c->slice,
+			 .partition = part_name(m, tenant, dir, c->slice)};
+	int rc = kv_scan(m->kv, at.partition, &range, &rows);
 	AUTO_ARENA struct arena scratch;
 	arena_init(&scratch, META_OP_BYTES);
 	for (size_t i = 0; i < rows.count && rc == 0; i++) {
-		rc = add_row(m, tenant, dir, c->slice, &rows.row[i], &scratch, arena, page);
+		rc = add_row(m, &at, &rows.row[i], &scratch, arena, page);
 		if (scratch.used_bytes > ARENA_INLINE / 2)
 			arena_reset(&scratch, META_OP_BYTES);
 	}

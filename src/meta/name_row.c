@@ -351,11 +351,14 @@ static int create_at(struct meta *m, const struct row *r, rec_entry *entry, unsi
 	return rc == -ESTALE ? 1 : rc;
 }
 
-int row_create(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
-	       rec_entry *entry, uint64_t request, unsigned flags, struct arena *a)
+int row_create(struct meta *m, const struct row *at, rec_entry *entry, unsigned flags,
+	       struct arena *a)
 {
 	for (unsigned try = 0;; try++) {
-		struct row r = {.tenant = tenant, .dir = dir, .name = name, .request = request};
+		struct row r = {.tenant = at->tenant,
+				.dir = at->dir,
+				.name = at->name,
+				.request = at->request};
 		int rc = find(m, entry->id, a, &r);
 		if (rc == 0)
 			rc = create_at(m, &r, entry, flags, a);

@@ -20,16 +20,14 @@ int ms_handle_file_new(struct rpc_request *r)
 
 struct got_file {
 	struct meta_file file;
-	struct meta_extent *extents;
-	size_t count;
-	uint64_t first_offset;
+	struct meta_part part;
 };
 
 static int file_reply(struct rpc_request *r, const struct got_file *g, meta_msg_file **file,
 		      meta_msg_extent ***extents)
 {
 	*file = rpc_alloc(r, sizeof(**file));
-	*extents = meta_wire_extents(&r->arena, g->extents, g->count);
+	*extents = meta_wire_extents(&r->arena, g->part.extents, g->part.count);
 	if (*file == NULL || *extents == NULL)
 		return -ENOMEM;
 	meta_wire_file_set(*file, &g->file);
@@ -41,16 +39,16 @@ int ms_handle_file_get(struct rpc_request *r)
 	const Terrane__Meta__FileGetRequest *q = rpc_body(r);
 	Terrane__Meta__FileGetResponse *p = rpc_reply_body(r);
 	struct meta_ctx ctx;
-	struct got_file g = {0};
+	struct got_file g = {.part = {.offset = q->offset, .max = q->max}};
 	int rc = ms_begin(r, &ctx, SERVICE_FILE, q->file, 1);
 	if (rc == 0)
-		rc = meta_file_get(ms_meta(r), &ctx, q->file, q->offset, q->max, &r->arena, &g.file,
-				   q->no_extents ? NULL : &g.extents, &g.count, &g.first_offset);
+		rc = meta_file_get(ms_meta(r), &ctx, q->file, q->no_extents ? NULL : &g.part,
+				   &r->arena, &g.file);
 	if (rc < 0)
 		return ms_end(r, rc);
 	rc = file_reply(r, &g, &p->file, &p->extents);
-	p->n_extents = g.count;
-	p->first_offset = g.first_offset;
+	p->n_extents = g.part.count;
+	p->first_offset = g.part.first_offset;
 	return rc;
 }
 
@@ -59,17 +57,16 @@ int ms_handle_file_open(struct rpc_request *r)
 	const Terrane__Meta__FileOpenRequest *q = rpc_body(r);
 	Terrane__Meta__FileOpenResponse *p = rpc_reply_body(r);
 	struct meta_ctx ctx;
-	struct got_file g = {0};
+	struct got_file g = {.part = {.offset = q->offset, .max = q->max}};
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
 	if (rc == 0)
-		rc = meta_file_open(ms_meta(r), &ctx, q->dir, meta_name(q->name), q->offset, q->max,
-				    &r->arena, &g.file, q->no_extents ? NULL : &g.extents, &g.count,
-				    &g.first_offset);
+		rc = meta_file_open(ms_meta(r), &ctx, q->dir, meta_name(q->name),
+				    q->no_extents ? NULL : &g.part, &r->arena, &g.file);
 	if (rc < 0)
 		return ms_end(r, rc);
 	rc = file_reply(r, &g, &p->file, &p->extents);
-	p->n_extents = g.count;
-	p->first_offset = g.first_offset;
+	p->n_extents = g.part.count;
+	p->first_offset = g.part.first_offset;
 	return rc;
 }
 
@@ -98,13 +95,13 @@ static size_t blocks_of(const struct meta_extent *e, size_t n, uint64_t *out)
 static int open_blocks(struct rpc_request *r, const struct meta_ctx *ctx, const struct got_file *g)
 {
 	Terrane__Meta__OpenResponse *p = rpc_reply_body(r);
-	uint64_t *ids = rpc_alloc(r, (g->count + 1) * sizeof(*ids));
+	uint64_t *ids = rpc_alloc(r, (g->part.count + 1) * sizeof(*ids));
 	struct meta_block *blocks = rpc_alloc(r, OPEN_BLOCKS_MAX * sizeof(*blocks));
 	meta_msg_block *all = rpc_alloc(r, OPEN_BLOCKS_MAX * sizeof(*all));
 	meta_msg_block **list = rpc_alloc(r, OPEN_BLOCKS_MAX * sizeof(meta_msg_block *));
 	if (ids == NULL || blocks == NULL || all == NULL || list == NULL)
 		return -ENOMEM;
-	size_t n = min_u64(blocks_of(g->extents, g->count, ids), OPEN_BLOCKS_MAX);
+	size_t n = min_u64(blocks_of(g->part.extents, g->part.count, ids), OPEN_BLOCKS_MAX);
 	if (n == 0)
 		return 0;
 	int rc = meta_block_get(ms_meta(r), ctx, ids, n, &r->arena, blocks);
@@ -139,25 +136,24 @@ static int open_by_name(struct rpc_request *r, const struct meta_ctx *ctx, struc
 	int rc = begin == 0 ? 0 : ms_resolve(r, ctx, q->dir, parent, &dir);
 	if (rc < 0)
 		return rc;
-	return meta_file_open(ms_meta(r), ctx, begin == 0 ? q->dir : dir.id, last, 0, q->max,
-			      &r->arena, &g->file, &g->extents, &g->count, &g->first_offset);
+	return meta_file_open(ms_meta(r), ctx, begin == 0 ? q->dir : dir.id, last, &g->part,
+			      &r->arena, &g->file);
 }
 
 static int open_file(struct rpc_request *r, const struct meta_ctx *ctx, uint64_t file)
 {
 	const Terrane__Meta__OpenRequest *q = rpc_body(r);
 	Terrane__Meta__OpenResponse *p = rpc_reply_body(r);
-	struct got_file g = {0};
+	struct got_file g = {.part = {.max = q->max}};
 	int rc = ms_admit(r, ctx, SERVICE_FILE, file, 1);
 	if (rc == 0)
-		rc = meta_file_get(ms_meta(r), ctx, file, 0, q->max, &r->arena, &g.file, &g.extents,
-				   &g.count, &g.first_offset);
+		rc = meta_file_get(ms_meta(r), ctx, file, &g.part, &r->arena, &g.file);
 	if (rc == -ENOENT)
 		rc = open_by_name(r, ctx, &g);
 	if (rc < 0)
 		return ms_end(r, rc);
 	rc = file_reply(r, &g, &p->file, &p->extents);
-	p->n_extents = rc == 0 ? g.count : 0;
+	p->n_extents = rc == 0 ? g.part.count : 0;
 	return rc < 0 || q->no_blocks ? rc : open_blocks(r, ctx, &g);
 }
 

@@ -292,8 +292,12 @@ int ms_handle_link(struct rpc_request *r)
 	struct meta_ctx ctx;
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
 	if (rc == 0)
-		rc = meta_link(ms_meta(r), &ctx, q->dir, meta_name(q->name), q->file, q->token,
-			       q->seal, q->mtime_ns, q->flags);
+		rc = meta_link(ms_meta(r), &ctx, q->dir, meta_name(q->name),
+			       &(struct meta_naming){.file = q->file,
+						     .token = q->token,
+						     .seal = q->seal,
+						     .mtime_ns = q->mtime_ns,
+						     .flags = q->flags});
 	return ms_end(r, rc);
 }
 
@@ -315,8 +319,14 @@ int ms_handle_rename(struct rpc_request *r)
 	struct meta_ctx ctx;
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
 	if (rc == 0)
-		rc = meta_rename_id(ms_meta(r), &ctx, q->dir, meta_name(q->from), q->id,
-				    meta_name(q->to), q->request, q->flags);
+		rc = meta_rename_id(ms_meta(r), &ctx,
+				    &(struct meta_move){.from_dir = q->dir,
+							.from = meta_name(q->from),
+							.id = q->id,
+							.to_dir = q->dir,
+							.to = meta_name(q->to),
+							.request = q->request,
+							.flags = q->flags});
 	return ms_end(r, rc);
 }
 
@@ -328,8 +338,15 @@ int ms_handle_move(struct rpc_request *r)
 	if (rc == 0 && q->to_dir != q->from_dir)
 		rc = ms_admit(r, &ctx, SERVICE_DIR, q->to_dir, 4);
 	if (rc == 0)
-		rc = meta_move_id(ms_meta(r), &ctx, q->from_dir, meta_name(q->from), q->id,
-				  q->to_dir, meta_name(q->to), q->new_id, q->request, q->flags);
+		rc = meta_move(ms_meta(r), &ctx,
+			       &(struct meta_move){.from_dir = q->from_dir,
+						   .from = meta_name(q->from),
+						   .id = q->id,
+						   .to_dir = q->to_dir,
+						   .to = meta_name(q->to),
+						   .new_id = q->new_id,
+						   .request = q->request,
+						   .flags = q->flags});
 	return ms_end(r, rc);
 }
 

@@ -118,6 +118,16 @@ struct meta_file {
 	bool removed; /* the name was taken away and collection has begun: read while you can */
 };
 
+/* Which extents of a file are read, and what comes back. */
+struct meta_part {
+	uint64_t offset; /* from the extent that holds this byte on */
+	size_t max;      /* extents; 0: META_PAGE_MAX */
+	/* Filled in: */
+	struct meta_extent *extents; /* of the arena */
+	size_t count;
+	uint64_t first_offset; /* bytes of the file before the first of them */
+};
+
 /* A file that is made with its name. */
 struct meta_create {
 	struct meta_name name;
@@ -135,6 +145,27 @@ struct meta_create {
 enum meta_flags {
 	META_OVERWRITE = 1 << 0,  /* a file of that name is replaced, and becomes garbage */
 	META_SEALED_TOO = 1 << 1, /* of meta_remove: also from a sealed directory, see promise 6 */
+};
+
+/* The name that a file without one gets, see meta_link. */
+struct meta_naming {
+	uint64_t file;
+	uint64_t token; /* the writer's */
+	uint64_t mtime_ns;
+	unsigned flags;
+	bool seal;
+};
+
+/* A rename or move, see meta_move. */
+struct meta_move {
+	uint64_t from_dir;
+	struct meta_name from;
+	uint64_t id; /* what must have the name; 0: anything */
+	uint64_t to_dir;
+	struct meta_name to;
+	uint64_t new_id;  /* of the file in another directory */
+	uint64_t request; /* drawn by the caller, not 0 */
+	unsigned flags;
 };
 
 /* --- blocks ----------------------------------------------------------------------------------- */

@@ -20,26 +20,24 @@ int meta_client_file_new(struct meta_call *c, uint64_t dir, uint64_t id, uint64_
 /* --- reading ------------------------------------------------------------------------------------ */
 
 /* The part of all extents that was asked for; the last of a file may be open, and has no length. */
-static int cut(const struct meta_extent *all, size_t n, uint64_t offset, size_t max,
-	       struct arena *a, struct meta_extent **extents, size_t *count, uint64_t *first_offset)
+static int cut(const struct meta_extent *all, size_t n, struct meta_part *part, struct arena *a)
 {
 	size_t first = 0;
 	uint64_t at = 0;
-	while (first < n && at + all[first].length <= offset)
+	while (first < n && at + all[first].length <= part->offset)
 		at += all[first++].length;
-	*first_offset = at;
-	*count = min_u64(n - first, max != 0 ? max : META_PAGE_MAX);
-	*extents = arena_alloc(a, (*count + 1) * sizeof(**extents));
-	if (*extents == NULL)
+	part->first_offset = at;
+	part->count = min_u64(n - first, part->max != 0 ? part->max : META_PAGE_MAX);
+	part->extents = arena_alloc(a, (part->count + 1) * sizeof(*part->extents));
+	if (part->extents == NULL)
 		return -ENOMEM;
-	if (*count > 0)
-		memcpy(*extents, all + first, *count * sizeof(**extents));
+	if (part->count > 0)
+		memcpy(part->extents, all + first, part->count * sizeof(*part->extents));
 	return 0;
 }
 
-static int file_from_cache(struct meta_call *c, uint64_t file, uint64_t offset, size_t max,
-			   struct arena *arena, struct meta_file *out, struct meta_extent **extents,
-			   size_t *count, uint64_t *first_offset)
+static int file_from_cache(struct meta_call *c, uint64_t file, struct meta_part *part,
+			   struct arena *arena, struct meta_file *out)
 {
 	struct meta_cache *cache = mc_cache(c);
 	const struct meta_extent *all = NULL;
@@ -48,53 +46,56 @@ static int file_from_cache(struct meta_call *c, uint64_t file, uint64_t offset, 
 		return -ENOENT;
 	c->in_doubt = false;
 	c->error[0] = 0;
-	if (extents == NULL)
+	if (part == NULL)
 		return 0;
-	int rc = cut(all, n, offset, max, arena, extents, count, first_offset);
+	int rc = cut(all, n, part, arena);
 	return rc < 0 ? mc_refuse(c, rc) : 0;
 }
 
-int meta_client_file_get(struct meta_call *c, uint64_t file, uint64_t offset, size_t max,
-			 struct arena *arena, struct meta_file *out, struct meta_extent **extents,
-			 size_t *extent_count, uint64_t *first_offset)
+/* The extents of an answer; a sealed file that came from its beginning is kept. */
+static int got_extents(struct meta_call *c, const struct meta_file *f, meta_msg_extent *const *m,
+		       struct meta_part *part, struct arena *arena)
 {
-	int rc = file_from_cache(c, file, offset, max, arena, out, extents, extent_count,
-				 first_offset);
+	int rc = meta_wire_extents_get(arena, m, part->count, &part->extents);
+	if (rc == 0 && part->first_offset == 0 && mc_cache(c) != NULL)
+		mc_cache_put_file(mc_cache(c), f, part->extents, part->count);
+	return mc_bad_answer(c, rc);
+}
+
+int meta_client_file_get(struct meta_call *c, uint64_t file, struct meta_part *part,
+			 struct arena *arena, struct meta_file *out)
+{
+	int rc = file_from_cache(c, file, part, arena, out);
 	if (rc != -ENOENT)
 		return rc;
 	Terrane__Meta__FileGetRequest q = TERRANE__META__FILE_GET_REQUEST__INIT;
 	q.file = file;
-	q.offset = offset;
-	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
-	q.no_extents = extents == NULL;
+	q.offset = part != NULL ? part->offset : 0;
+	q.max = part != NULL ? (uint32_t)min_u64(part->max, META_PAGE_MAX) : 0;
+	q.no_extents = part == NULL;
 	AUTO_REPLY struct rpc_reply reply;
 	rc = mc_ask(c, &meta_type_file_get, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__FileGetResponse *p = reply.message;
 	rc = meta_wire_file_get(p->file, out);
-	if (rc < 0 || extents == NULL)
+	if (rc < 0 || part == NULL)
 		return mc_bad_answer(c, rc);
-	rc = meta_wire_extents_get(arena, p->extents, p->n_extents, extents);
-	*extent_count = p->n_extents;
-	*first_offset = p->first_offset;
-	if (rc == 0 && p->first_offset == 0 && mc_cache(c) != NULL)
-		mc_cache_put_file(mc_cache(c), out, *extents, p->n_extents);
-	return mc_bad_answer(c, rc);
+	part->count = p->n_extents;
+	part->first_offset = p->first_offset;
+	return got_extents(c, out, p->extents, part, arena);
 }
 
-int meta_client_file_open(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t offset,
-			  size_t max, struct arena *arena, struct meta_file *out,
-			  struct meta_extent **extents, size_t *extent_count,
-			  uint64_t *first_offset)
+int meta_client_file_open(struct meta_call *c, uint64_t dir, struct meta_name name,
+			  struct meta_part *part, struct arena *arena, struct meta_file *out)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_BYTES);
 	Terrane__Meta__FileOpenRequest q = TERRANE__META__FILE_OPEN_REQUEST__INIT;
 	q.dir = dir;
-	q.offset = offset;
-	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
-	q.no_extents = extents == NULL;
+	q.offset = part != NULL ? part->offset : 0;
+	q.max = part != NULL ? (uint32_t)min_u64(part->max, META_PAGE_MAX) : 0;
+	q.no_extents = part == NULL;
 	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
 	if (rc < 0)
 		return rc;
@@ -104,14 +105,11 @@ int meta_client_file_open(struct meta_call *c, uint64_t dir, struct meta_name na
 		return rc;
 	const Terrane__Meta__FileOpenResponse *p = reply.message;
 	rc = meta_wire_file_get(p->file, out);
-	if (rc < 0 || extents == NULL)
+	if (rc < 0 || part == NULL)
 		return mc_bad_answer(c, rc);
-	rc = meta_wire_extents_get(arena, p->extents, p->n_extents, extents);
-	*extent_count = p->n_extents;
-	*first_offset = p->first_offset;
-	if (rc == 0 && p->first_offset == 0 && mc_cache(c) != NULL)
-		mc_cache_put_file(mc_cache(c), out, *extents, p->n_extents);
-	return mc_bad_answer(c, rc);
+	part->count = p->n_extents;
+	part->first_offset = p->first_offset;
+	return got_extents(c, out, p->extents, part, arena);
 }
 
 static int opened_blocks(struct arena *a, const Terrane__Meta__OpenResponse *p,

@@ -40,11 +40,11 @@
 #include "meta_api/gc.h"
 #include "meta_api/types.h"
 #include "rpc/client.h"
+#include "rpc/context.h"
 
 struct arena;
 struct meta_map_node;
 struct meta_note;
-struct rpc_context;
 
 #define META_CLIENT_SERVERS_MAX 16
 #define META_CLIENT_ERROR_MAX 200
@@ -116,8 +116,8 @@ int meta_client_list(struct meta_call *c, uint64_t dir, const struct meta_cursor
 int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id);
 int meta_client_create(struct meta_call *c, uint64_t dir, const struct meta_create *files, size_t n,
 		       unsigned flags, int *results);
-int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t file,
-		     uint64_t token, bool seal, uint64_t mtime_ns, unsigned flags);
+int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name,
+		     const struct meta_naming *as);
 /* id 0: whatever has the name now. That is looked up first, so that the removal can be sent again. */
 int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id,
 		       unsigned flags);
@@ -125,8 +125,7 @@ int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name,
  * elsewhere by now. */
 int meta_client_rename(struct meta_call *c, uint64_t dir, struct meta_name from,
 		       struct meta_name to, uint64_t request, unsigned flags);
-int meta_client_move(struct meta_call *c, uint64_t from_dir, struct meta_name from, uint64_t to_dir,
-		     struct meta_name to, uint64_t new_id, uint64_t request, unsigned flags);
+int meta_client_move(struct meta_call *c, const struct meta_move *move);
 /* id as in remove. */
 int meta_client_rmdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id);
 int meta_client_dir_seal(struct meta_call *c, uint64_t dir);
@@ -151,14 +150,11 @@ int meta_client_open_path(struct meta_call *c, uint64_t dir, struct meta_name pa
 
 int meta_client_file_new(struct meta_call *c, uint64_t dir, uint64_t id, uint64_t token);
 /* Sealed files come from the cache. */
-int meta_client_file_get(struct meta_call *c, uint64_t file, uint64_t offset, size_t max,
-			 struct arena *arena, struct meta_file *out, struct meta_extent **extents,
-			 size_t *extent_count, uint64_t *first_offset);
+int meta_client_file_get(struct meta_call *c, uint64_t file, struct meta_part *part,
+			 struct arena *arena, struct meta_file *out);
 /* By name; fills the cache. */
-int meta_client_file_open(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t offset,
-			  size_t max, struct arena *arena, struct meta_file *out,
-			  struct meta_extent **extents, size_t *extent_count,
-			  uint64_t *first_offset);
+int meta_client_file_open(struct meta_call *c, uint64_t dir, struct meta_name name,
+			  struct meta_part *part, struct arena *arena, struct meta_file *out);
 int meta_client_file_steal(struct meta_call *c, uint64_t file, uint64_t token,
 			   struct meta_file *out, struct meta_extent *open);
 int meta_client_file_add(struct meta_call *c, uint64_t file, uint64_t token, uint64_t offset,

@@ -298,18 +298,18 @@ int meta_client_create(struct meta_call *c, uint64_t dir, const struct meta_crea
 	return 0;
 }
 
-int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t file,
-		     uint64_t token, bool seal, uint64_t mtime_ns, unsigned flags)
+int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name,
+		     const struct meta_naming *as)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_BYTES);
 	Terrane__Meta__LinkRequest q = TERRANE__META__LINK_REQUEST__INIT;
 	q.dir = dir;
-	q.file = file;
-	q.token = token;
-	q.seal = seal;
-	q.mtime_ns = mtime_ns;
-	q.flags = flags;
+	q.file = as->file;
+	q.token = as->token;
+	q.seal = as->seal;
+	q.mtime_ns = as->mtime_ns;
+	q.flags = as->flags;
 	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
 	return rc < 0 ? rc : mc_tell(c, &meta_type_link, &q.base);
 }
@@ -384,22 +384,21 @@ int meta_client_rename(struct meta_call *c, uint64_t dir, struct meta_name from,
 	return rc < 0 ? rc : mc_tell(c, &meta_type_rename, &q.base);
 }
 
-int meta_client_move(struct meta_call *c, uint64_t from_dir, struct meta_name from, uint64_t to_dir,
-		     struct meta_name to, uint64_t new_id, uint64_t request, unsigned flags)
+int meta_client_move(struct meta_call *c, const struct meta_move *move)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_BYTES);
 	Terrane__Meta__MoveRequest q = TERRANE__META__MOVE_REQUEST__INIT;
-	q.from_dir = from_dir;
-	q.to_dir = to_dir;
-	q.new_id = new_id;
-	q.request = request;
-	q.flags = flags;
-	int rc = mc_name(c, &a, from, META_NAME_MAX, &q.from);
+	q.from_dir = move->from_dir;
+	q.to_dir = move->to_dir;
+	q.new_id = move->new_id;
+	q.request = move->request;
+	q.flags = move->flags;
+	int rc = mc_name(c, &a, move->from, META_NAME_MAX, &q.from);
 	if (rc == 0)
-		rc = mc_name(c, &a, to, META_NAME_MAX, &q.to);
+		rc = mc_name(c, &a, move->to, META_NAME_MAX, &q.to);
 	if (rc == 0)
-		rc = name_id(c, from_dir, from, &q.id);
+		rc = name_id(c, move->from_dir, move->from, &q.id);
 	return rc < 0 ? rc : mc_tell(c, &meta_type_move, &q.base);
 }
 

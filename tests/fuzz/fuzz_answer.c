@@ -142,10 +142,8 @@ static int64_t ask_open(struct asker *a)
 static int64_t ask_file(struct asker *a)
 {
 	struct meta_file f;
-	struct meta_extent *x;
-	size_t count;
-	uint64_t first;
-	return meta_client_file_get(&a->meta, 7, 0, MANY, &a->arena, &f, &x, &count, &first);
+	struct meta_part part = {.max = MANY};
+	return meta_client_file_get(&a->meta, 7, &part, &a->arena, &f);
 }
 
 static int64_t ask_steal(struct asker *a)
@@ -170,7 +168,12 @@ static int64_t ask_remove(struct asker *a)
 
 static int64_t ask_move(struct asker *a)
 {
-	return meta_client_move(&a->meta, META_ROOT, meta_name("a"), 5, meta_name("b"), 6, 7, 0);
+	return meta_client_move(&a->meta, &(struct meta_move){.from_dir = META_ROOT,
+							      .from = meta_name("a"),
+							      .to_dir = 5,
+							      .to = meta_name("b"),
+							      .new_id = 6,
+							      .request = 7});
 }
 
 static int64_t ask_fence(struct asker *a)

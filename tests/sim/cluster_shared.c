@@ -167,8 +167,12 @@ static void contest_rename(struct shared_worker *s, unsigned key, unsigned to)
 	op.from = key;
 	size_t i = history_begin(&t->history, &op);
 	uint64_t request = rt_random_u64() | 1;
-	int rc = move ? meta_client_move(&c, dir_of(key), name_of(key), dir_of(to), name_of(to),
-					 file_id(value), request, 0)
+	int rc = move ? meta_client_move(&c, &(struct meta_move){.from_dir = dir_of(key),
+								 .from = name_of(key),
+								 .to_dir = dir_of(to),
+								 .to = name_of(to),
+								 .new_id = file_id(value),
+								 .request = request})
 		      : meta_client_rename(&c, dir_of(key), name_of(key), name_of(to), request, 0);
 	if (rc == -ESTALE &&
 	    !rt_cancelled()) /* something went and came: says little, and did nothing */

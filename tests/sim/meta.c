@@ -208,8 +208,12 @@ static int send_asked(struct worker *k)
 		return meta_client_rename(&c, dirs[s->dir], meta_name(name), meta_name(to),
 					  s->request, 0);
 	default:
-		return meta_client_move(&c, dirs[s->dir], meta_name(name), dirs[s->to_dir],
-					meta_name(to), s->file, s->request, 0);
+		return meta_client_move(&c, &(struct meta_move){.from_dir = dirs[s->dir],
+								.from = meta_name(name),
+								.to_dir = dirs[s->to_dir],
+								.to = meta_name(to),
+								.new_id = s->file,
+								.request = s->request});
 	}
 }
 

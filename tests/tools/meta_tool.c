@@ -123,8 +123,7 @@ static int print_page(struct tool *t, const struct meta_page *page)
 	for (size_t i = 0; i < page->count; i++) {
 		const struct meta_entry *e = &page->entries[i];
 		struct meta_file f;
-		int rc = meta_client_file_open(&c, t->dir, e->name, 0, 0, NULL, &f, NULL, NULL,
-					       NULL);
+		int rc = meta_client_file_open(&c, t->dir, e->name, NULL, NULL, &f);
 		if (rc < 0 || f.id != e->id)
 			return complain(&c, "a file that is listed does not open", rc);
 		printf("%.*s\n", (int)e->name.len, e->name.text);

@@ -202,16 +202,16 @@ static void encodings_of(struct engine *e, uint64_t file, char out[][META_ENCODI
 {
 	struct arena a;
 	struct meta_file f;
-	struct meta_extent *x = NULL;
-	uint64_t first = 0;
+	struct meta_part part = {.max = 16};
 	struct call c;
 	arena_init(&a, 1 * MIB);
 	engine_call(e, &c, NULL);
 	struct meta_call m = call_meta(&c);
-	CHECK_EQ(meta_client_file_get(&m, file, 0, 16, &a, &f, &x, n, &first), 0);
+	CHECK_EQ(meta_client_file_get(&m, file, &part, &a, &f), 0);
+	*n = part.count;
 	for (size_t i = 0; i < *n; i++) {
 		struct meta_block block;
-		CHECK_EQ(meta_client_block_get(&m, &x[i].block, 1, &a, &block), 0);
+		CHECK_EQ(meta_client_block_get(&m, &part.extents[i].block, 1, &a, &block), 0);
 		memcpy(out[i], block.encoding, sizeof(block.encoding));
 	}
 	arena_fini(&a);

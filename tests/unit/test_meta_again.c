@@ -200,13 +200,20 @@ static int packed_op(struct rig *rig)
 
 static int link_op(struct rig *rig)
 {
-	return meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID, TOKEN, true, 1, 0);
+	return meta_link(
+		rig->m, &rig->ctx, META_ROOT, meta_name("n"),
+		&(struct meta_naming){.file = FID, .token = TOKEN, .seal = true, .mtime_ns = 1});
 }
 
 static int move_op(struct rig *rig)
 {
-	return meta_move(rig->m, &rig->ctx, META_ROOT, meta_name("f"), DIR, meta_name("n"), FID + 1,
-			 REQUEST, 0);
+	return meta_move(rig->m, &rig->ctx,
+			 &(struct meta_move){.from_dir = META_ROOT,
+					     .from = meta_name("f"),
+					     .to_dir = DIR,
+					     .to = meta_name("n"),
+					     .new_id = FID + 1,
+					     .request = REQUEST});
 }
 
 static void twin_body(struct rig *rig)
@@ -236,7 +243,7 @@ static void twin_body(struct rig *rig)
 	struct arena arena;
 	struct meta_file f = {0};
 	arena_init(&arena, MIB);
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, id, 0, 0, &arena, &f, NULL, NULL, NULL), 0);
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, id, NULL, &arena, &f), 0);
 	CHECK(f.linked && !f.removed);
 	arena_fini(&arena);
 }
@@ -258,10 +265,14 @@ static void relink_body(struct rig *rig)
 	CHECK_EQ(meta_file_new(rig->m, &rig->ctx, META_ROOT, FID, TOKEN), 0);
 	CHECK_EQ(link_op(rig), -EEXIST);
 	for (int i = 0; i < 2; i++)
-		CHECK_EQ(meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("m"), FID, TOKEN, true,
-				   1, 0),
+		CHECK_EQ(meta_link(
+				 rig->m, &rig->ctx, META_ROOT, meta_name("m"),
+				 &(struct meta_naming){
+					 .file = FID, .token = TOKEN, .seal = true, .mtime_ns = 1}),
 			 0);
-	CHECK_EQ(meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("k"), FID, TOKEN, true, 1, 0),
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("k"),
+			   &(struct meta_naming){
+				   .file = FID, .token = TOKEN, .seal = true, .mtime_ns = 1}),
 		 -EPERM);
 	CHECK_EQ(id_at(rig, META_ROOT, "m"), FID);
 	clean_in_the_end(rig);
@@ -330,7 +341,7 @@ static void made_meanwhile_body(struct rig *rig)
 	struct meta_file f = {0};
 	arena_init(&arena, MIB);
 	CHECK_EQ(id_at(rig, DIR, "n"), FID);
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, FID, 0, 0, &arena, &f, NULL, NULL, NULL), 0);
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, FID, NULL, &arena, &f), 0);
 	CHECK(f.linked && !f.removed);
 	arena_fini(&arena);
 }

@@ -153,8 +153,10 @@ static int written_op(struct rig *rig)
 	if (rc == -EROFS)
 		rc = 0;
 	if (rc == 0)
-		rc = meta_link(rig->m, &rig->ctx, DIR_A, meta_name("n"), FILE_NEW, TOKEN, true, 1,
-			       0);
+		rc = meta_link(
+			rig->m, &rig->ctx, DIR_A, meta_name("n"),
+			&(struct meta_naming){
+				.file = FILE_NEW, .token = TOKEN, .seal = true, .mtime_ns = 1});
 	return rc;
 }
 
@@ -204,8 +206,13 @@ static int replace_state(struct rig *rig)
 
 static int move_file_op(struct rig *rig)
 {
-	return meta_move(rig->m, &rig->ctx, DIR_A, meta_name("f"), DIR_B, meta_name("g"), FILE_NEW,
-			 REQUEST, 0);
+	return meta_move(rig->m, &rig->ctx,
+			 &(struct meta_move){.from_dir = DIR_A,
+					     .from = meta_name("f"),
+					     .to_dir = DIR_B,
+					     .to = meta_name("g"),
+					     .new_id = FILE_NEW,
+					     .request = REQUEST});
 }
 
 static int move_file_state(struct rig *rig)
@@ -225,8 +232,12 @@ static void move_dir_setup(struct rig *rig)
 
 static int move_dir_op(struct rig *rig)
 {
-	return meta_move(rig->m, &rig->ctx, DIR_A, meta_name("c"), DIR_B, meta_name("d"), 0,
-			 REQUEST, 0);
+	return meta_move(rig->m, &rig->ctx,
+			 &(struct meta_move){.from_dir = DIR_A,
+					     .from = meta_name("c"),
+					     .to_dir = DIR_B,
+					     .to = meta_name("d"),
+					     .request = REQUEST});
 }
 
 static int move_dir_state(struct rig *rig)
@@ -328,7 +339,7 @@ static int steal_state(struct rig *rig)
 	struct arena arena;
 	arena_init(&arena, MIB);
 	struct meta_file f;
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, FILE_OLD, 0, 0, &arena, &f, NULL, NULL, NULL), 0);
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, FILE_OLD, NULL, &arena, &f), 0);
 	arena_fini(&arena);
 	return f.size == 10;
 }

@@ -40,10 +40,12 @@ static int get_file(struct rig *rig, uint64_t id, uint64_t offset, struct meta_f
 {
 	struct arena arena;
 	arena_init(&arena, MIB);
-	struct meta_extent *list;
-	int rc = meta_file_get(rig->m, &rig->ctx, id, offset, 0, &arena, f, &list, n, first);
+	struct meta_part part = {.offset = offset};
+	int rc = meta_file_get(rig->m, &rig->ctx, id, &part, &arena, f);
+	*n = part.count;
+	*first = part.first_offset;
 	for (size_t i = 0; rc == 0 && i < *n && i < 8; i++)
-		e[i] = list[i];
+		e[i] = part.extents[i];
 	arena_fini(&arena);
 	return rc;
 }
@@ -69,14 +71,31 @@ static void write_body(struct rig *rig)
 	}
 	CHECK_EQ(id_at(rig, dir, "f"), 0);
 	struct meta_name name = meta_name("f");
-	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, name, f, TOKEN + 1, true, 5, 0), -ESTALE);
-	CHECK_EQ(meta_link(rig->m, &rig->ctx, META_ROOT, name, f, TOKEN, true, 5, 0), -EINVAL);
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, name,
+			   &(struct meta_naming){
+				   .file = f, .token = TOKEN + 1, .seal = true, .mtime_ns = 5}),
+		 -ESTALE);
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, META_ROOT, name,
+			   &(struct meta_naming){
+				   .file = f, .token = TOKEN, .seal = true, .mtime_ns = 5}),
+		 -EINVAL);
 	must_create(rig, dir, "taken");
-	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, meta_name("taken"), f, TOKEN, true, 5, 0),
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, meta_name("taken"),
+			   &(struct meta_naming){
+				   .file = f, .token = TOKEN, .seal = true, .mtime_ns = 5}),
 		 -EEXIST);
-	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, name, f, TOKEN, true, 5, 0), 0);
-	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, name, f, TOKEN, true, 5, 0), 0);
-	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, meta_name("g"), f, TOKEN, true, 5, 0), -EPERM);
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, name,
+			   &(struct meta_naming){
+				   .file = f, .token = TOKEN, .seal = true, .mtime_ns = 5}),
+		 0);
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, name,
+			   &(struct meta_naming){
+				   .file = f, .token = TOKEN, .seal = true, .mtime_ns = 5}),
+		 0);
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, dir, meta_name("g"),
+			   &(struct meta_naming){
+				   .file = f, .token = TOKEN, .seal = true, .mtime_ns = 5}),
+		 -EPERM);
 	struct meta_entry entry;
 	CHECK_EQ(meta_lookup(rig->m, &rig->ctx, dir, name, &entry), 0);
 	CHECK_EQ(entry.size, 406);
@@ -272,8 +291,13 @@ static void packed_body(struct rig *rig)
 	CHECK(n == 1 && at == 0 && got[0].offset == 100 && got[0].block == block);
 	/* A moved file is another owner of the same block. */
 	uint64_t moved = meta_id();
-	CHECK_EQ(meta_move(rig->m, &rig->ctx, dir, meta_name("a"), other, meta_name("a"), moved,
-			   meta_id(), 0),
+	CHECK_EQ(meta_move(rig->m, &rig->ctx,
+			   &(struct meta_move){.from_dir = dir,
+					       .from = meta_name("a"),
+					       .to_dir = other,
+					       .to = meta_name("a"),
+					       .new_id = moved,
+					       .request = meta_id()}),
 		 0);
 	struct meta_owner owners[8];
 	CHECK_EQ(meta_block_owners(rig->m, &rig->ctx, block, 0, owners, 8), 4);
@@ -335,7 +359,10 @@ static void dead_writer_body(struct rig *rig)
 		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 100ULL * (i + 1), &e, 1), 0);
 		collect_once(rig, &counts);
 	}
-	CHECK_EQ(meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("f"), f, TOKEN, true, 1, 0), 0);
+	CHECK_EQ(meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("f"),
+			   &(struct meta_naming){
+				   .file = f, .token = TOKEN, .seal = true, .mtime_ns = 1}),
+		 0);
 	collect_all(rig);
 	CHECK_EQ(used(rig), 700);
 	struct meta_check_report report = must_be_whole(rig);
@@ -455,8 +482,13 @@ static void others_body(struct rig *rig)
 	struct meta_dir dir;
 	CHECK_EQ(meta_dir_get(rig->m, &other.ctx, d, &dir), -ENOENT);
 	CHECK_EQ(meta_dir_seal(rig->m, &other.ctx, d), -ENOENT);
-	CHECK_EQ(meta_move(rig->m, &other.ctx, d, meta_name("f"), META_ROOT, meta_name("f"),
-			   meta_id(), meta_id(), 0),
+	CHECK_EQ(meta_move(rig->m, &other.ctx,
+			   &(struct meta_move){.from_dir = d,
+					       .from = meta_name("f"),
+					       .to_dir = META_ROOT,
+					       .to = meta_name("f"),
+					       .new_id = meta_id(),
+					       .request = meta_id()}),
 		 -ENOENT);
 	CHECK_EQ(id_at(rig, d, "f"), f);
 	must_be_whole(rig);
@@ -540,8 +572,12 @@ static void deep_body(struct rig *rig)
 	CHECK_EQ(e.id, at);
 	memcpy(path + strlen(path), "/d", 3);
 	CHECK_EQ(meta_resolve(rig->m, &rig->ctx, META_ROOT, meta_name(path), &e), -ELOOP);
-	CHECK_EQ(meta_move(rig->m, &rig->ctx, META_ROOT, meta_name("d"), at, meta_name("d"), 0,
-			   meta_id(), 0),
+	CHECK_EQ(meta_move(rig->m, &rig->ctx,
+			   &(struct meta_move){.from_dir = META_ROOT,
+					       .from = meta_name("d"),
+					       .to_dir = at,
+					       .to = meta_name("d"),
+					       .request = meta_id()}),
 		 -EINVAL);
 	must_create(rig, at, "f");
 	CHECK_EQ(meta_du_refresh(rig->m, &rig->ctx, META_ROOT), 0);
@@ -765,11 +801,8 @@ static int open_named(struct rig *rig, uint64_t dir, const char *name, struct me
 {
 	struct arena arena;
 	arena_init(&arena, MIB);
-	struct meta_extent *extents;
-	size_t n;
-	uint64_t first;
-	int rc = meta_file_open(rig->m, &rig->ctx, dir, meta_name(name), 0, 1, &arena, f, &extents,
-				&n, &first);
+	struct meta_part part = {.max = 1};
+	int rc = meta_file_open(rig->m, &rig->ctx, dir, meta_name(name), &part, &arena, f);
 	arena_fini(&arena);
 	return rc;
 }
@@ -790,9 +823,13 @@ static void lost_record_body(struct rig *rig)
 	CHECK_EQ(open_named(rig, META_ROOT, "empty", &f), 0);
 	CHECK(f.sealed && f.size == 0);
 	CHECK_EQ(open_named(rig, META_ROOT, "log", &f), -EBADMSG);
-	CHECK_EQ(meta_move(rig->m, &rig->ctx, META_ROOT, meta_name("log"),
-			   must_mkdir(rig, META_ROOT, "d"), meta_name("log"), meta_id(), meta_id(),
-			   0),
+	CHECK_EQ(meta_move(rig->m, &rig->ctx,
+			   &(struct meta_move){.from_dir = META_ROOT,
+					       .from = meta_name("log"),
+					       .to_dir = must_mkdir(rig, META_ROOT, "d"),
+					       .to = meta_name("log"),
+					       .new_id = meta_id(),
+					       .request = meta_id()}),
 		 -EBADMSG);
 	collect_all(rig);
 	CHECK_EQ(open_named(rig, META_ROOT, "log", &f), -EBADMSG);

@@ -121,7 +121,7 @@ static struct meta_file file_now(struct rig *rig, uint64_t id)
 	struct arena arena;
 	struct meta_file f = {0};
 	arena_init(&arena, MIB);
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, id, 0, 0, &arena, &f, NULL, NULL, NULL), 0);
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, id, NULL, &arena, &f), 0);
 	arena_fini(&arena);
 	return f;
 }
@@ -133,8 +133,14 @@ static void mover_dies(struct rig *rig, uint64_t dir)
 {
 	struct cut c = {.left = (unsigned)rig->seed - 1};
 	struct rig mover = cut_open(&c, rig);
-	meta_move(mover.m, &rig->ctx, dir, meta_name("x"), META_ROOT, meta_name("n"), meta_id(),
-		  meta_id(), META_OVERWRITE);
+	meta_move(mover.m, &rig->ctx,
+		  &(struct meta_move){.from_dir = dir,
+				      .from = meta_name("x"),
+				      .to_dir = META_ROOT,
+				      .to = meta_name("n"),
+				      .new_id = meta_id(),
+				      .request = meta_id(),
+				      .flags = META_OVERWRITE});
 	cut_end(&mover);
 }
 

@@ -121,14 +121,13 @@ static void remap_body(struct rig *rig)
 	uint64_t fresh = must_block(rig, f);
 	struct meta_gc_counts counts = {0};
 	collect_once(rig, &counts); /* notes that both blocks are held, and that fresh is not */
-	struct meta_extent *list;
 	struct meta_file file;
-	size_t n;
-	uint64_t first;
+	struct meta_part part = {0};
 	struct arena a;
 	arena_init(&a, MIB);
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, f, 0, 0, &a, &file, &list, &n, &first), 0);
-	CHECK_EQ(n, 10);
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, f, &part, &a, &file), 0);
+	CHECK_EQ(part.count, 10);
+	const struct meta_extent *list = part.extents;
 	uint64_t old = list[0].block;
 	for (uint64_t i = 0; i < 5; i++) {
 		struct meta_extent now = {.block = fresh, .offset = i, .length = 1};
@@ -191,10 +190,8 @@ static const struct kv_ops standing_ops = {.name = "standing",
 
 static void remap_late_body(struct rig *rig)
 {
-	struct meta_extent *list;
 	struct meta_file file;
-	size_t n;
-	uint64_t first;
+	struct meta_part part = {0};
 	uint64_t f = must_long_file(rig, "f", 10, 2, 5);
 	for (unsigned try = 0; try < 9; try++) {
 		unsigned at = 1 + try / 3;
@@ -209,10 +206,9 @@ static void remap_late_body(struct rig *rig)
 		s.at = at;
 		s.late = try % 3 == 1;
 		s.lost = try % 3 == 2;
-		CHECK_EQ(meta_file_get(rig->m, &rig->ctx, f, 0, 0, &a, &file, &list, &n, &first),
-			 0);
+		CHECK_EQ(meta_file_get(rig->m, &rig->ctx, f, &part, &a, &file), 0);
 		struct meta_extent now = {.block = fresh, .length = 1};
-		int rc = meta_file_remap(slow, &rig->ctx, f, 0, &list[0], &now);
+		int rc = meta_file_remap(slow, &rig->ctx, f, 0, &part.extents[0], &now);
 		rt_deadline_set(RT_NEVER);
 		/* Its first is the change of the file, the second would undo it. */
 		CHECK_EQ(rc, at > 1 ? 0 : s.lost ? -ETIMEDOUT : -ENOENT);
@@ -252,8 +248,14 @@ static void move_body(struct rig *rig)
 	do {
 		uint64_t before = rig->kv->stats.txns;
 		kv_mem_fail_at(rig->mem, 200, KV_MEM_REQUEST_LOST);
-		rc = meta_move_id(rig->m, &rig->ctx, META_ROOT, meta_name("f"), f, d,
-				  meta_name("g"), id, request, 0);
+		rc = meta_move(rig->m, &rig->ctx,
+			       &(struct meta_move){.from_dir = META_ROOT,
+						   .from = meta_name("f"),
+						   .id = f,
+						   .to_dir = d,
+						   .to = meta_name("g"),
+						   .new_id = id,
+						   .request = request});
 		kv_mem_fail_at(rig->mem, 0, KV_MEM_FINE);
 		CHECK(rc == 0 || rc == -ETIMEDOUT);
 		longest = max_u64(longest, rig->kv->stats.txns - before);
@@ -262,14 +264,11 @@ static void move_body(struct rig *rig)
 	CHECK_EQ(rc, 0);
 	CHECK(tries > 1 && tries < 20);
 	struct meta_file file;
-	struct meta_extent *list;
-	size_t n;
-	uint64_t first;
+	struct meta_part part = {.offset = LONG - 1};
 	struct arena a;
 	arena_init(&a, 8 * MIB);
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, id, LONG - 1, 0, &a, &file, &list, &n, &first),
-		 0);
-	CHECK(file.size == LONG && file.extent_count == LONG && n == 1);
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, id, &part, &a, &file), 0);
+	CHECK(file.size == LONG && file.extent_count == LONG && part.count == 1);
 	arena_fini(&a);
 	CHECK_EQ(must_be_whole(rig).errors, 0);
 	collect_all(rig);

@@ -8,7 +8,9 @@
 
 static int link_as(struct rig *rig, const char *name)
 {
-	return meta_link(rig->m, &rig->ctx, META_ROOT, meta_name(name), FID, TOKEN, true, 1, 0);
+	return meta_link(
+		rig->m, &rig->ctx, META_ROOT, meta_name(name),
+		&(struct meta_naming){.file = FID, .token = TOKEN, .seal = true, .mtime_ns = 1});
 }
 
 static void must_new(struct rig *rig)
@@ -98,7 +100,8 @@ static void a_file_that_has_a_name_gets_no_other(void **state)
 
 static int link_open(struct rig *rig, const char *name)
 {
-	return meta_link(rig->m, &rig->ctx, META_ROOT, meta_name(name), FID, TOKEN, false, 1, 0);
+	return meta_link(rig->m, &rig->ctx, META_ROOT, meta_name(name),
+			 &(struct meta_naming){.file = FID, .token = TOKEN, .mtime_ns = 1});
 }
 
 /*

@@ -67,7 +67,7 @@ static void overwriting_body(struct rig *rig)
 	struct arena arena;
 	arena_init(&arena, MIB);
 	struct meta_file f;
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, a, 0, 0, &arena, &f, NULL, NULL, NULL), 0);
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, a, NULL, &arena, &f), 0);
 	/* An id that another name has cannot get a second one. */
 	CHECK_EQ(try_create(rig, META_ROOT, "c", b, 0, 0), -EEXIST);
 	CHECK_EQ(id_at(rig, META_ROOT, "c"), 0);
@@ -357,8 +357,13 @@ static void renames_move_the_name_and_may_be_sent_again(void **state)
 
 static int mv(struct rig *rig, uint64_t from, const char *name, uint64_t to, const char *as)
 {
-	return meta_move(rig->m, &rig->ctx, from, meta_name(name), to, meta_name(as), meta_id(),
-			 meta_id(), 0);
+	return meta_move(rig->m, &rig->ctx,
+			 &(struct meta_move){.from_dir = from,
+					     .from = meta_name(name),
+					     .to_dir = to,
+					     .to = meta_name(as),
+					     .new_id = meta_id(),
+					     .request = meta_id()});
 }
 
 static void move_body(struct rig *rig)
@@ -387,8 +392,13 @@ static void move_body(struct rig *rig)
 	uint64_t id = meta_id();
 	uint64_t request = meta_id();
 	for (int i = 0; i < 2; i++)
-		CHECK_EQ(meta_move(rig->m, &rig->ctx, b, meta_name("f"), a, meta_name("g"), id,
-				   request, 0),
+		CHECK_EQ(meta_move(rig->m, &rig->ctx,
+				   &(struct meta_move){.from_dir = b,
+						       .from = meta_name("f"),
+						       .to_dir = a,
+						       .to = meta_name("g"),
+						       .new_id = id,
+						       .request = request}),
 			 0);
 	CHECK_EQ(id_at(rig, b, "f"), 0);
 	CHECK_EQ(id_at(rig, a, "g"), id);
@@ -474,8 +484,7 @@ static void cache_body(struct rig *rig)
 	arena_init(&arena, MIB);
 	struct meta_file f;
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(meta_file_get(rig->m, &rig->ctx, a, 0, 0, &arena, &f, NULL, NULL, NULL),
-			 0);
+		CHECK_EQ(meta_file_get(rig->m, &rig->ctx, a, NULL, &arena, &f), 0);
 	CHECK_EQ(rig->kv->stats.gets, gets + 1);
 	/* Another server removes it: it is shown for no longer than was said. */
 	struct meta *other;

@@ -93,8 +93,12 @@ static void a_rename_of_what_was_removed_meanwhile_is_refused(void **state)
 
 static int move_into(struct rig *rig, const char *name, uint64_t to)
 {
-	return meta_move(rig->m, &rig->ctx, META_ROOT, meta_name(name), to, meta_name(name), 0,
-			 meta_id(), 0);
+	return meta_move(rig->m, &rig->ctx,
+			 &(struct meta_move){.from_dir = META_ROOT,
+					     .from = meta_name(name),
+					     .to_dir = to,
+					     .to = meta_name(name),
+					     .request = meta_id()});
 }
 
 static void move_b_into_a(struct rig *rig)
@@ -318,8 +322,11 @@ static int late_make(struct rig *rig, unsigned kind)
 	default:
 		rc = meta_file_new(rig->m, &rig->ctx, META_ROOT, FID, TOKEN);
 		return rc != 0 ? rc
-			       : meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID, TOKEN,
-					   true, 1, 0);
+			       : meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("n"),
+					   &(struct meta_naming){.file = FID,
+								 .token = TOKEN,
+								 .seal = true,
+								 .mtime_ns = 1});
 	}
 }
 
@@ -448,10 +455,10 @@ static void writers_body(struct rig *rig)
 	struct arena arena;
 	arena_init(&arena, MIB);
 	struct meta_file f;
-	struct meta_extent *list;
-	size_t n;
-	uint64_t first;
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, FID, 0, 0, &arena, &f, &list, &n, &first), 0);
+	struct meta_part part = {0};
+	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, FID, &part, &arena, &f), 0);
+	const struct meta_extent *list = part.extents;
+	size_t n = part.count;
 	CHECK_EQ(f.size, 10 * n);
 	uint64_t blocks[WRITERS * ADDS];
 	for (size_t i = 0; i < n; i++) {
@@ -646,8 +653,13 @@ static void seal_and_count(struct rig *rig)
 static void move_y(struct rig *rig)
 {
 	bool into = rig->seed % 2 == 0;
-	int rc = meta_move(rig->m, &rig->ctx, into ? B : A, meta_name("y"), into ? A : B,
-			   meta_name("y"), FID_NEW, meta_id(), 0);
+	int rc = meta_move(rig->m, &rig->ctx,
+			   &(struct meta_move){.from_dir = into ? B : A,
+					       .from = meta_name("y"),
+					       .to_dir = into ? A : B,
+					       .to = meta_name("y"),
+					       .new_id = FID_NEW,
+					       .request = meta_id()});
 	CHECK(rc == 0 || rc == -EROFS);
 }
 

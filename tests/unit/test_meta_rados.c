@@ -93,14 +93,27 @@ static void layers_body(void *arg)
 	CHECK_EQ(meta_rename(rig->m, &rig->ctx, a, meta_name("f001"), meta_name("renamed"),
 			     meta_id(), 0),
 		 0);
-	CHECK_EQ(meta_move(rig->m, &rig->ctx, a, meta_name("f002"), b, meta_name("moved"),
-			   meta_id(), meta_id(), 0),
+	CHECK_EQ(meta_move(rig->m, &rig->ctx,
+			   &(struct meta_move){.from_dir = a,
+					       .from = meta_name("f002"),
+					       .to_dir = b,
+					       .to = meta_name("moved"),
+					       .new_id = meta_id(),
+					       .request = meta_id()}),
 		 0);
-	CHECK_EQ(meta_move(rig->m, &rig->ctx, META_ROOT, meta_name("b"), a, meta_name("below"), 0,
-			   meta_id(), 0),
+	CHECK_EQ(meta_move(rig->m, &rig->ctx,
+			   &(struct meta_move){.from_dir = META_ROOT,
+					       .from = meta_name("b"),
+					       .to_dir = a,
+					       .to = meta_name("below"),
+					       .request = meta_id()}),
 		 0);
-	CHECK_EQ(meta_move(rig->m, &rig->ctx, META_ROOT, meta_name("a"), b, meta_name("cycle"), 0,
-			   meta_id(), 0),
+	CHECK_EQ(meta_move(rig->m, &rig->ctx,
+			   &(struct meta_move){.from_dir = META_ROOT,
+					       .from = meta_name("a"),
+					       .to_dir = b,
+					       .to = meta_name("cycle"),
+					       .request = meta_id()}),
 		 -EINVAL);
 	for (unsigned i = 100; i < 120; i++) {
 		char name[16];

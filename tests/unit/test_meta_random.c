@@ -534,9 +534,12 @@ static void tree_move_dir(struct rig *rig, struct rng *rng)
 	if (meta_dir_get(rig->m, &rig->ctx, 100 + which, &d) != 0)
 		return;
 	uint64_t to = rng_below(rng, TREE_DIRS + 1);
-	int rc =
-		meta_move(rig->m, &rig->ctx, d.parent, meta_name(name),
-			  to == TREE_DIRS ? META_ROOT : 100 + to, meta_name(name), 0, meta_id(), 0);
+	int rc = meta_move(rig->m, &rig->ctx,
+			   &(struct meta_move){.from_dir = d.parent,
+					       .from = meta_name(name),
+					       .to_dir = to == TREE_DIRS ? META_ROOT : 100 + to,
+					       .to = meta_name(name),
+					       .request = meta_id()});
 	CHECK(rc <= 0);
 }
 
@@ -588,8 +591,13 @@ static void tree_own_file(struct world *w, struct rig *rig, unsigned number, str
 	if (at->id[0] == 0)
 		rc = try_create(rig, at->dir[1], at->name[1], at->id[1], 0, 0);
 	else
-		rc = meta_move(rig->m, &rig->ctx, at->dir[0], meta_name(at->name[0]), at->dir[1],
-			       meta_name(at->name[1]), at->id[1], meta_id(), 0);
+		rc = meta_move(rig->m, &rig->ctx,
+			       &(struct meta_move){.from_dir = at->dir[0],
+						   .from = meta_name(at->name[0]),
+						   .to_dir = at->dir[1],
+						   .to = meta_name(at->name[1]),
+						   .new_id = at->id[1],
+						   .request = meta_id()});
 	if (rc != 0) {
 		if (!kv_unknown(rc) && !rt_cancelled())
 			at->id[1] = 0; /* it did not happen */

@@ -53,20 +53,43 @@ static void names_are_made_found_listed_moved_and_removed(struct lab *lab)
 	struct meta_options o;
 	meta_options_init(&o);
 	CHECK_EQ(meta_open(&m, lab->servers[0].kv, &o), 0);
-	CHECK_EQ(meta_rename_id(m, &ctx, b, meta_name("late"), late, meta_name("kept"), request, 0),
+	CHECK_EQ(meta_rename_id(m, &ctx,
+				&(struct meta_move){.from_dir = b,
+						    .from = meta_name("late"),
+						    .id = late,
+						    .to_dir = b,
+						    .to = meta_name("kept"),
+						    .request = request}),
 		 0);
-	CHECK_EQ(meta_rename_id(m, &ctx, b, meta_name("late"), late, meta_name("kept"), meta_id(),
-				0),
+	CHECK_EQ(meta_rename_id(m, &ctx,
+				&(struct meta_move){.from_dir = b,
+						    .from = meta_name("late"),
+						    .id = late,
+						    .to_dir = b,
+						    .to = meta_name("kept"),
+						    .request = meta_id()}),
 		 -ESTALE);
-	CHECK_EQ(meta_move_id(m, &ctx, b, meta_name("late"), late, a, meta_name("kept"), meta_id(),
-			      meta_id(), 0),
+	CHECK_EQ(meta_move(m, &ctx,
+			   &(struct meta_move){.from_dir = b,
+					       .from = meta_name("late"),
+					       .id = late,
+					       .to_dir = a,
+					       .to = meta_name("kept"),
+					       .new_id = meta_id(),
+					       .request = meta_id()}),
 		 -ESTALE);
 	CHECK_EQ(meta_client_lookup(c, b, meta_name("late"), &e), 0);
 	CHECK(e.id == other);
 	meta_close(m);
 	CHECK_EQ(meta_client_remove(c, b, meta_name("late"), other, 0), 0);
 	uint64_t moved = meta_id();
-	CHECK_EQ(meta_client_move(c, b, meta_name("g"), a, meta_name("h"), moved, meta_id(), 0), 0);
+	CHECK_EQ(meta_client_move(c, &(struct meta_move){.from_dir = b,
+							 .from = meta_name("g"),
+							 .to_dir = a,
+							 .to = meta_name("h"),
+							 .new_id = moved,
+							 .request = meta_id()}),
+		 0);
 	CHECK_EQ(meta_client_lookup(c, a, meta_name("h"), &e), 0);
 	CHECK(e.id == moved);
 	CHECK_EQ(meta_client_rmdir(c, META_ROOT, meta_name("a"), 0), -ENOTEMPTY);
@@ -176,7 +199,11 @@ static uint64_t write_file(struct meta_call *c, uint64_t dir, const char *name, 
 	CHECK_EQ(meta_client_block_commit(c, &b, &owner, 1), 0);
 	struct meta_extent extent = {.block = b.id, .length = 1000};
 	CHECK_EQ(meta_client_file_add(c, file, token, 0, &extent, 1), 0);
-	CHECK_EQ(meta_client_link(c, dir, meta_name(name), file, token, true, 9, 0), 0);
+	CHECK_EQ(meta_client_link(
+			 c, dir, meta_name(name),
+			 &(struct meta_naming){
+				 .file = file, .token = token, .seal = true, .mtime_ns = 9}),
+		 0);
 	*block = b.id;
 	return file;
 }
@@ -186,11 +213,9 @@ static void a_file_is_written_opened_and_read_from_the_cache(struct lab *lab)
 	struct meta_call *c = &lab->call;
 	struct meta_opened o;
 	struct meta_file f;
-	struct meta_extent *extents;
 	struct meta_block b;
 	struct meta_client_stats before, after;
-	size_t n;
-	uint64_t block, at, dir = make_dir(c, META_ROOT, "data");
+	uint64_t block, dir = make_dir(c, META_ROOT, "data");
 	uint64_t file = write_file(c, dir, "one", &block);
 	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("/data/one"), 0, &lab->arena, &o),
 		 0);
@@ -200,10 +225,13 @@ static void a_file_is_written_opened_and_read_from_the_cache(struct lab *lab)
 	CHECK(o.blocks[0].chunks[2].disk == 102 && o.blocks[0].chunks[2].crc == 2);
 	CHECK(strcmp(o.blocks[0].encoding, "r3") == 0);
 	meta_client_stats(lab->client, &before);
-	CHECK_EQ(meta_client_file_get(c, file, 500, 0, &lab->arena, &f, &extents, &n, &at), 0);
-	CHECK(n == 1 && at == 0 && f.size == 1000 && extents[0].block == block);
-	CHECK_EQ(meta_client_file_get(c, file, 1000, 0, &lab->arena, &f, &extents, &n, &at), 0);
-	CHECK(n == 0 && at == 1000);
+	struct meta_part part = {.offset = 500};
+	CHECK_EQ(meta_client_file_get(c, file, &part, &lab->arena, &f), 0);
+	CHECK(part.count == 1 && part.first_offset == 0 && f.size == 1000 &&
+	      part.extents[0].block == block);
+	part = (struct meta_part){.offset = 1000};
+	CHECK_EQ(meta_client_file_get(c, file, &part, &lab->arena, &f), 0);
+	CHECK(part.count == 0 && part.first_offset == 1000);
 	CHECK_EQ(meta_client_block_get(c, &block, 1, &lab->arena, &b), 0);
 	CHECK(b.chunk_count == 3 && b.chunks[1].disk == 101);
 	meta_client_stats(lab->client, &after);
@@ -214,10 +242,9 @@ static void a_file_is_written_opened_and_read_from_the_cache(struct lab *lab)
 	CHECK(o.entry.kind == META_DIR && o.entry.id == dir && o.extent_count == 0);
 	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("/data/no"), 0, &lab->arena, &o),
 		 -ENOENT);
-	CHECK_EQ(meta_client_file_open(c, dir, meta_name("one"), 0, 0, &lab->arena, &f, &extents,
-				       &n, &at),
-		 0);
-	CHECK(f.id == file && n == 1);
+	part = (struct meta_part){0};
+	CHECK_EQ(meta_client_file_open(c, dir, meta_name("one"), &part, &lab->arena, &f), 0);
+	CHECK(f.id == file && part.count == 1);
 }
 
 static void locations_that_moved_are_found_by_asking_again(struct lab *lab)
@@ -444,7 +471,10 @@ static void a_stolen_token_fences_the_writer_before(struct lab *lab)
 	CHECK_EQ(meta_client_block_fence(c, b.id, 5, &lab->arena, &seen), -EROFS);
 	CHECK_EQ(seen.length, 100);
 	CHECK_EQ(meta_client_file_close_extent(c, file, 12, b.id, 100), 0);
-	CHECK_EQ(meta_client_link(c, META_ROOT, meta_name("log"), file, 12, true, 1, 0), 0);
+	CHECK_EQ(meta_client_link(c, META_ROOT, meta_name("log"),
+				  &(struct meta_naming){
+					  .file = file, .token = 12, .seal = true, .mtime_ns = 1}),
+		 0);
 	CHECK_EQ(meta_client_file_steal(c, file, 13, &f, &open), -EROFS);
 }
 
@@ -522,7 +552,7 @@ static void tenants_see_only_what_is_theirs(struct lab *lab)
 	struct meta_block b;
 	CHECK_EQ(meta_client_lookup(&p, META_ROOT, meta_name("mine"), &e), -ENOENT);
 	CHECK_EQ(meta_client_lookup(&p, dir, meta_name("f"), &e), -ENOENT);
-	CHECK_EQ(meta_client_file_get(&p, file, 0, 0, NULL, &f, NULL, NULL, NULL), -ENOENT);
+	CHECK_EQ(meta_client_file_get(&p, file, NULL, NULL, &f), -ENOENT);
 	CHECK_EQ(meta_client_block_get(&p, &block, 1, &lab->arena, &b), 0);
 	CHECK_EQ(b.state, 0);
 	CHECK_EQ(meta_client_tenant_get(&p, 0, NULL, &got), 0);

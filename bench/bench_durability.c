@@ -57,7 +57,11 @@ double bench_map(struct burst_map *map, const char *code, const char *scheme)
 	char why[SYSTEM_WHY_MAX] = "";
 	bench_system(&sys, code, scheme);
 	double began = bench_now_s();
-	bench_check(burst_exact(&sys, burst_model_default(&sys), &w, 60, 60, map, why, sizeof(why)),
+	bench_check(burst_exact(&sys,
+				&(struct burst_ask){.model = burst_model_default(&sys),
+						    .failed = 60,
+						    .racks = 60},
+				&w, map, why, sizeof(why)),
 		    scheme, why);
 	return bench_now_s() - began;
 }

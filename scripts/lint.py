@@ -39,6 +39,13 @@ ARROWS = {
             "rpc", "rt", "base"],
 }
 
+PARAMETERS_MAX = 7
+# A definition or a declaration of a function: its name and its parameters.
+FUNCTION = re.compile(r"^(?!\s)[\w\s*]+?[\s*](\w+)\s*\(([^;{}()]*(?:\([^()]*\)[^;{}()]*)*)\)\s*(?:\w+\([^;]*?\)\s*)?[;{]",
+                      re.MULTILINE)
+# The signature of libmicrohttpd's callback; the others have yet to get a struct.
+MANY_PARAMETERS = {"handle", "stripe_read", "pieces_rebuild", "gather_row", "units_verify"}
+
 DATABASE = BUILD / "asan" / "compile_commands.json"
 PASSED = BUILD / "lint"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
@@ -190,6 +197,19 @@ def arrows():
                 yield f'{show(path)}: "{name}": {module} may not use {below}'
 
 
+def parameters():
+    """Functions with so many parameters that a caller mixes them up: they take a struct."""
+    for path in sources(".c", ".h"):
+        text = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", "", m.group()), path.read_text(), flags=re.DOTALL)
+        text = re.sub(r'"(?:\\.|[^"\\\n])*"', '""', re.sub(r"//.*", "", text))
+        for match in FUNCTION.finditer(text):
+            name, inside = match.group(1), re.sub(r"\([^()]*\)", "", match.group(2))
+            count = inside.count(",") + 1
+            if count > PARAMETERS_MAX and name not in MANY_PARAMETERS:
+                line = text.count("\n", 0, match.start()) + 1
+                yield f"{show(path)}:{line}: {name} has {count} parameters: more than {PARAMETERS_MAX} are a struct"
+
+
 def readmes():
     for folder in sorted((ROOT / "src").iterdir()):
         if folder.is_dir() and not (folder / "README.md").is_file():
@@ -230,6 +250,7 @@ def run(fix=False):
         ("clang-tidy", clang_tidy(units)),
         ("cppcheck", cppcheck(units)),
         ("arrows", rules(arrows)),
+        ("parameters", rules(parameters)),
         ("readmes", rules(readmes)),
         ("spdx", rules(spdx)),
         ("machine-paths", rules(machine_paths)),

@@ -37,8 +37,12 @@ static int burst_pdl(const struct advise *a, const struct compare_point *p,
 		const struct advise_burst *b = &a->bursts[i];
 		struct burst_map map;
 		pdl[i] = NAN;
-		if (rc == 0 && burst_exact_one(sys, burst_model_default(sys), w, b->failed,
-					       b->racks, &map, why, sizeof(why)) == 0) {
+		if (rc == 0 &&
+		    burst_exact_one(sys,
+				    &(struct burst_ask){.model = burst_model_default(sys),
+							.failed = b->failed,
+							.racks = b->racks},
+				    w, &map, why, sizeof(why)) == 0) {
 			pdl[i] = burst_map_at(&map, b->failed, b->racks);
 			burst_map_fini(&map);
 		}

@@ -190,34 +190,33 @@ static int check_exact(const struct system *sys, enum burst_model model, uint32_
 	return 0;
 }
 
-static int exact(const struct system *sys, enum burst_model model, const struct work *w,
-		 uint32_t failed, uint32_t racks, bool one, struct burst_map *map, char *why,
-		 size_t why_size)
+static int exact(const struct system *sys, const struct burst_ask *ask, const struct work *w,
+		 bool one, struct burst_map *map, char *why, size_t why_size)
 {
 	*map = (struct burst_map){0};
-	int rc = check_exact(sys, model, failed, why, why_size);
+	int rc = check_exact(sys, ask->model, ask->failed, why, why_size);
 	if (rc == 0)
-		rc = map_init(map, failed, racks);
+		rc = map_init(map, ask->failed, ask->racks);
 	if (rc == 0)
-		rc = model == BURST_STRIPES ? count_stripes(sys, w, one, map)
-					    : count_pools(sys, w, map);
+		rc = ask->model == BURST_STRIPES ? count_stripes(sys, w, one, map)
+						 : count_pools(sys, w, map);
 	if (rc == -E2BIG && map->pdl != NULL)
 		system_refuse(why, why_size, rc,
-			      "--failed %u: counting would take too long; give --trials", failed);
+			      "--failed %u: counting would take too long; give --trials",
+			      ask->failed);
 	if (rc != 0)
 		burst_map_fini(map);
 	return rc;
 }
 
-int burst_exact(const struct system *sys, enum burst_model model, const struct work *w,
-		uint32_t failed, uint32_t racks, struct burst_map *map, char *why, size_t why_size)
+int burst_exact(const struct system *sys, const struct burst_ask *ask, const struct work *w,
+		struct burst_map *map, char *why, size_t why_size)
 {
-	return exact(sys, model, w, failed, racks, false, map, why, why_size);
+	return exact(sys, ask, w, false, map, why, why_size);
 }
 
-int burst_exact_one(const struct system *sys, enum burst_model model, const struct work *w,
-		    uint32_t failed, uint32_t racks, struct burst_map *map, char *why,
-		    size_t why_size)
+int burst_exact_one(const struct system *sys, const struct burst_ask *ask, const struct work *w,
+		    struct burst_map *map, char *why, size_t why_size)
 {
-	return exact(sys, model, w, failed, racks, true, map, why, why_size);
+	return exact(sys, ask, w, true, map, why, why_size);
 }

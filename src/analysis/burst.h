@@ -71,17 +71,23 @@ struct burst_map {
 int burst_check(const struct system *sys, uint64_t failed, uint64_t racks, char *why,
 		size_t why_size);
 
+/* A burst: the number of failed disks, and of the racks that they are in. */
+struct burst_ask {
+	enum burst_model model;
+	uint32_t failed, racks;
+	uint64_t trials; /* number of layouts that burst_sample draws */
+};
+
 /*
  * Counts all bursts of up to `failed` disks and `racks` racks. Returns 0, -EOPNOTSUPP when this
  * model cannot be counted for this system, -E2BIG when it would take too long, both with `why`, or
  * -ENOMEM.
  */
-int burst_exact(const struct system *sys, enum burst_model model, const struct work *w,
-		uint32_t failed, uint32_t racks, struct burst_map *map, char *why, size_t why_size);
+int burst_exact(const struct system *sys, const struct burst_ask *ask, const struct work *w,
+		struct burst_map *map, char *why, size_t why_size);
 /* As burst_exact(), but fills only the last entry of the map: `failed` disks in `racks` racks. */
-int burst_exact_one(const struct system *sys, enum burst_model model, const struct work *w,
-		    uint32_t failed, uint32_t racks, struct burst_map *map, char *why,
-		    size_t why_size);
+int burst_exact_one(const struct system *sys, const struct burst_ask *ask, const struct work *w,
+		    struct burst_map *map, char *why, size_t why_size);
 void burst_map_fini(struct burst_map *map);
 /* Returns the PDL of exactly so many failed disks and racks, which must be within the map. */
 double burst_map_at(const struct burst_map *map, uint32_t failed, uint32_t racks);
@@ -96,8 +102,7 @@ struct burst_estimate {
  * Estimates the PDL by drawing layouts of failures. BURST_POOLS and BURST_LAYOUT count losses;
  * BURST_STRIPES averages the probability of loss given the layout. Errors as burst_exact().
  */
-int burst_sample(const struct system *sys, enum burst_model model, const struct work *w,
-		 uint32_t failed, uint32_t racks, uint64_t trials, struct burst_estimate *out,
-		 char *why, size_t why_size);
+int burst_sample(const struct system *sys, const struct burst_ask *ask, const struct work *w,
+		 struct burst_estimate *out, char *why, size_t why_size);
 
 #endif

@@ -398,19 +398,20 @@ static void summarise(const struct sampler *s, uint64_t tasks, struct burst_esti
 		stats_bounded_mean(all.mean, most > 0 ? most : 1, s->trials, STATS_CONFIDENCE);
 }
 
-int burst_sample(const struct system *sys, enum burst_model model, const struct work *w,
-		 uint32_t failed, uint32_t racks, uint64_t trials, struct burst_estimate *out,
-		 char *why, size_t why_size)
+int burst_sample(const struct system *sys, const struct burst_ask *ask, const struct work *w,
+		 struct burst_estimate *out, char *why, size_t why_size)
 {
+	uint32_t failed = ask->failed, racks = ask->racks;
+	uint64_t trials = ask->trials;
 	const struct layout *l = &sys->layout;
-	int rc = check_sample(sys, model, failed, why, why_size);
+	int rc = check_sample(sys, ask->model, failed, why, why_size);
 	if (rc != 0)
 		return rc;
 	uint64_t tasks = (trials + TASK_TRIALS - 1) / TASK_TRIALS;
 	uint32_t any = (uint32_t)encoding_tolerance(&sys->spec.encoding);
 	struct sampler s = {
 		.sys = sys,
-		.model = model,
+		.model = ask->model,
 		.failed = failed,
 		.racks = racks,
 		.rack_disks = l->rack_pools * l->pool_disks,

@@ -73,9 +73,14 @@ int system_spec_set(struct system_spec *spec, const char *name, const char *text
  */
 int system_read_count(const char *name, const char *text, uint64_t min, uint64_t max, uint64_t *out,
 		      char *why, size_t why_size);
-/* Parses a number with min < value <= max, or min <= value when `closed`. */
-int system_read_number(const char *name, const char *text, double min, double max, bool closed,
-		       double *out, char *why, size_t why_size);
+/* The values min < value <= max, or min <= value when `closed`. */
+struct system_range {
+	double min, max;
+	bool closed;
+};
+/* Parses a number in the range. Returns 0 or -EINVAL with a reason. */
+int system_read_number(const char *name, const char *text, struct system_range range, double *out,
+		       char *why, size_t why_size);
 
 /*
  * Computes the bandwidth of the network stage of the repair of a catastrophic pool. The paper gives

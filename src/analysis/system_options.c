@@ -45,17 +45,18 @@ int system_read_count(const char *name, const char *text, uint64_t min, uint64_t
 	return 0;
 }
 
-int system_read_number(const char *name, const char *text, double min, double max, bool closed,
-		       double *out, char *why, size_t why_size)
+int system_read_number(const char *name, const char *text, struct system_range range, double *out,
+		       char *why, size_t why_size)
 {
 	assert(min < max);
 	char *end;
 	double value = strtod(text, &end);
 	bool whole = end != text && *end == '\0' && isfinite(value);
-	if (!whole || value < min || value > max || (!closed && value <= min))
-		return system_refuse(why, why_size, -EINVAL,
-				     "--%s %.40s: must be a number %s %g and at most %g", name,
-				     text, closed ? "of at least" : "above", min, max);
+	if (!whole || value < range.min || value > range.max ||
+	    (!range.closed && value <= range.min))
+		return system_refuse(
+			why, why_size, -EINVAL, "--%s %.40s: must be a number %s %g and at most %g",
+			name, text, range.closed ? "of at least" : "above", range.min, range.max);
 	*out = value;
 	return 0;
 }
@@ -182,7 +183,9 @@ int system_spec_set(struct system_spec *spec, const char *name, const char *text
 		double value = 0;
 		if (strcmp(name, o->name) != 0)
 			continue;
-		int rc = system_read_number(name, text, 0, o->max, false, &value, why, why_size);
+		int rc = system_read_number(name, text,
+					    (struct system_range){.min = 0, .max = o->max}, &value,
+					    why, why_size);
 		if (rc == 0)
 			*(double *)(void *)((char *)spec + o->offset) = value * o->unit;
 		return rc;

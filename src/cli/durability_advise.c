@@ -65,14 +65,19 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 		return 0;
 	}
 	if (strcmp(name, "overhead") == 0)
-		return system_read_number(name, text, 0, 0.9, false, &r->overhead, why, why_size);
+		return system_read_number(name, text, (struct system_range){.min = 0, .max = 0.9},
+					  &r->overhead, why, why_size);
 	if (strcmp(name, "tolerance") == 0)
-		return system_read_number(name, text, 0, 0.5, false, &r->tolerance, why, why_size);
+		return system_read_number(name, text, (struct system_range){.min = 0, .max = 0.5},
+					  &r->tolerance, why, why_size);
 	if (strcmp(name, "nines") == 0)
-		return system_read_number(name, text, 0, 300, true, &r->wants.nines, why, why_size);
+		return system_read_number(
+			name, text, (struct system_range){.min = 0, .max = 300, .closed = true},
+			&r->wants.nines, why, why_size);
 	if (strcmp(name, "traffic") == 0) {
-		rc = system_read_number(name, text, 0, 1e9, true, &r->wants.traffic_per_day, why,
-					why_size);
+		rc = system_read_number(name, text,
+					(struct system_range){.min = 0, .max = 1e9, .closed = true},
+					&r->wants.traffic_per_day, why, why_size);
 		r->wants.traffic_per_day *= rc == 0 ? TB : 1;
 		return rc;
 	}

@@ -166,14 +166,20 @@ static int run_one(struct durability *d, struct answer *a)
 	if (rc != 0)
 		return durability_refuse(d, why);
 	uint32_t failed = (uint32_t)r->failed, racks = (uint32_t)r->racks;
-	rc = burst_exact_one(&d->system, r->model, &d->work, failed, racks, &a->map, why,
-			     sizeof(why));
+	rc = burst_exact_one(
+		&d->system,
+		&(struct burst_ask){.model = r->model, .failed = failed, .racks = racks}, &d->work,
+		&a->map, why, sizeof(why));
 	a->counted = rc == 0;
 	if (rc == -EOPNOTSUPP || rc == -E2BIG)
 		rc = r->trials > 0 ? 0 : rc;
 	if (rc == 0 && r->trials > 0)
-		rc = burst_sample(&d->system, r->model, &d->work, failed, racks, r->trials,
-				  &a->sampled, why, sizeof(why));
+		rc = burst_sample(&d->system,
+				  &(struct burst_ask){.model = r->model,
+						      .failed = failed,
+						      .racks = racks,
+						      .trials = r->trials},
+				  &d->work, &a->sampled, why, sizeof(why));
 	if (rc == -EOPNOTSUPP || rc == -E2BIG)
 		return durability_refuse(d, why);
 	if (rc == 0)
@@ -302,8 +308,11 @@ static int run_map(struct durability *d, struct answer *a)
 	}
 	if (r->trials > 0)
 		return durability_refuse(d, "--trials: not supported with --map; give one burst");
-	int rc = burst_exact(&d->system, r->model, &d->work, (uint32_t)r->failed,
-			     (uint32_t)r->racks, &a->map, why, sizeof(why));
+	int rc = burst_exact(&d->system,
+			     &(struct burst_ask){.model = r->model,
+						 .failed = (uint32_t)r->failed,
+						 .racks = (uint32_t)r->racks},
+			     &d->work, &a->map, why, sizeof(why));
 	if (rc == -EOPNOTSUPP || rc == -E2BIG)
 		return durability_refuse(d, why);
 	a->counted = rc == 0;

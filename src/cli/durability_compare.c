@@ -62,8 +62,10 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 	if (strcmp(name, "assume") == 0)
 		return system_read_assume(text, &r->as_paper, why, why_size);
 	if (strcmp(name, "overhead") == 0)
-		return system_read_number(name, text, 0, 0.9, false, &r->overhead, why, why_size);
-	return system_read_number(name, text, 0, 0.5, false, &r->tolerance, why, why_size);
+		return system_read_number(name, text, (struct system_range){.min = 0, .max = 0.9},
+					  &r->overhead, why, why_size);
+	return system_read_number(name, text, (struct system_range){.min = 0, .max = 0.5},
+				  &r->tolerance, why, why_size);
 }
 
 static int fill_sheet(struct answer *a)

@@ -81,13 +81,18 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 		r->trace_path = text;
 	else if (strcmp(name, "years") == 0) {
 		r->years_given = true;
-		return system_read_number(name, text, 0, 1000, false, &o->years, why, why_size);
+		return system_read_number(name, text, (struct system_range){.min = 0, .max = 1000},
+					  &o->years, why, why_size);
 	} else if (strcmp(name, "precision") == 0)
-		return system_read_number(name, text, 0.001, 1, true, &o->precision, why, why_size);
+		return system_read_number(
+			name, text, (struct system_range){.min = 0.001, .max = 1, .closed = true},
+			&o->precision, why, why_size);
 	else if (strcmp(name, "missions") == 0)
 		return system_read_count(name, text, 1, 1000000000, &o->missions, why, why_size);
 	else if (strcmp(name, "weibull") == 0)
-		return system_read_number(name, text, 0.1, 20, true, &r->shape, why, why_size);
+		return system_read_number(
+			name, text, (struct system_range){.min = 0.1, .max = 20, .closed = true},
+			&r->shape, why, why_size);
 	else if (strcmp(name, "assume") == 0)
 		return system_read_assume(text, &o->as_paper, why, why_size);
 	else if (!nines_by_parse(text, &o->by))

@@ -40,9 +40,12 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 {
 	struct request *r = mine;
 	if (strcmp(name, "years") == 0)
-		return system_read_number(name, text, 0, 1000, false, &r->years, why, why_size);
+		return system_read_number(name, text, (struct system_range){.min = 0, .max = 1000},
+					  &r->years, why, why_size);
 	if (strcmp(name, "bursts") == 0)
-		return system_read_number(name, text, 0, 1e6, true, &r->bursts, why, why_size);
+		return system_read_number(
+			name, text, (struct system_range){.min = 0, .max = 1e6, .closed = true},
+			&r->bursts, why, why_size);
 	if (strcmp(name, "burst-disks") == 0)
 		return system_read_count(name, text, 1, UINT32_MAX, &r->disks, why, why_size);
 	if (strcmp(name, "burst-racks") == 0)

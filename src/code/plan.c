@@ -54,20 +54,19 @@ int draft_new_step(struct draft *d, int n_in, int n_out, struct plan_step **step
 	return step_init(*step, n_in, n_out);
 }
 
-int draft_add_step(struct draft *d, const struct stripe_code *s, int first, int stride,
-		   const int *sources, int n_sources, const int *targets, int n_targets)
+int draft_add_step(struct draft *d, const struct stripe_code *s, const struct step_chunks *c)
 {
 	struct plan_step *step;
-	int err = draft_new_step(d, n_sources, n_targets, &step);
+	int err = draft_new_step(d, c->n_sources, c->n_targets, &step);
 	if (err == 0)
-		err = gf_solve(s, sources, n_sources, targets, n_targets, step->m.coef);
+		err = gf_solve(s, c->sources, c->n_sources, c->targets, c->n_targets, step->m.coef);
 	if (err != 0)
 		return err;
 	matrix_ready(&step->m);
-	for (int i = 0; i < n_sources; i++)
-		step->in[i] = first + sources[i] * stride;
-	for (int i = 0; i < n_targets; i++)
-		step->out[i] = first + targets[i] * stride;
+	for (int i = 0; i < c->n_sources; i++)
+		step->in[i] = c->first + c->sources[i] * c->stride;
+	for (int i = 0; i < c->n_targets; i++)
+		step->out[i] = c->first + c->targets[i] * c->stride;
 	return 0;
 }
 
@@ -123,7 +122,12 @@ int draft_rs(struct draft *d)
 	for (int i = 0; i < c->total; i++)
 		if (d->wanted[i] && !d->read[i])
 			targets[n_targets++] = i;
-	return draft_add_step(d, &s, 0, 1, order, s.k, targets, n_targets);
+	return draft_add_step(d, &s,
+			      &(struct step_chunks){.stride = 1,
+						    .sources = order,
+						    .n_sources = s.k,
+						    .targets = targets,
+						    .n_targets = n_targets});
 }
 
 /* ---- ranges ---- */

@@ -21,12 +21,17 @@ struct draft {
  */
 int draft_new_step(struct draft *d, int n_in, int n_out, struct plan_step **step);
 
-/*
- * Appends the step that computes `targets` from `sources`. Both are positions in a stripe of code
- * s; position i is chunk first + i * stride. Returns 0, -ENODATA or -ENOMEM.
- */
-int draft_add_step(struct draft *d, const struct stripe_code *s, int first, int stride,
-		   const int *sources, int n_sources, const int *targets, int n_targets);
+/* What a step reads and computes: positions in a stripe; position i is chunk first + i * stride. */
+struct step_chunks {
+	int first, stride;
+	const int *sources;
+	int n_sources;
+	const int *targets;
+	int n_targets;
+};
+
+/* Appends the step of code s that computes the targets from the sources. Returns 0, -ENODATA or -ENOMEM. */
+int draft_add_step(struct draft *d, const struct stripe_code *s, const struct step_chunks *c);
 
 /* Lists the readable chunks by cost, then by number. Returns how many. */
 int draft_order(const struct draft *d, int order[ENCODING_STRIPE_MAX]);

@@ -101,7 +101,12 @@ static int add_group(struct draft *d, const struct group *g, int skip)
 		d->read[g->member[i]] = true;
 	}
 	assert(n == g->n - 1); /* skip is in the group */
-	return draft_add_step(d, &s, 0, 1, sources, n, &skip, 1);
+	return draft_add_step(d, &s,
+			      &(struct step_chunks){.stride = 1,
+						    .sources = sources,
+						    .n_sources = n,
+						    .targets = &skip,
+						    .n_targets = 1});
 }
 
 static int take_local(struct draft *d)
@@ -173,7 +178,12 @@ static int take_basis(struct draft *d, const struct basis *b)
 	assert(b->n_targets > 0);
 	for (int i = 0; i < b->n_reads; i++)
 		d->read[b->reads[i]] = true;
-	return draft_add_step(d, &s, 0, 1, b->reads, b->n_reads, b->targets, b->n_targets);
+	return draft_add_step(d, &s,
+			      &(struct step_chunks){.stride = 1,
+						    .sources = b->reads,
+						    .n_sources = b->n_reads,
+						    .targets = b->targets,
+						    .n_targets = b->n_targets});
 }
 
 int draft_lrc(struct draft *d)

@@ -192,7 +192,13 @@ static int take_line(struct search *s, int line, int chunk)
 		targets[n_targets++] = i;
 		s->have[at] = true;
 	}
-	return draft_add_step(s->d, code, first, stride, sources, code->k, targets, n_targets);
+	return draft_add_step(s->d, code,
+			      &(struct step_chunks){.first = first,
+						    .stride = stride,
+						    .sources = sources,
+						    .n_sources = code->k,
+						    .targets = targets,
+						    .n_targets = n_targets});
 }
 
 /*

@@ -50,7 +50,9 @@ static double exact_at(const struct system *sys, enum burst_model model, uint32_
 {
 	struct burst_map map;
 	char why[SYSTEM_WHY_MAX] = "";
-	if (burst_exact_one(sys, model, &one_thread, failed, racks, &map, why, sizeof(why)) != 0)
+	if (burst_exact_one(sys,
+			    &(struct burst_ask){.model = model, .failed = failed, .racks = racks},
+			    &one_thread, &map, why, sizeof(why)) != 0)
 		fail_msg("%s", why);
 	double pdl = burst_map_at(&map, failed, racks);
 	burst_map_fini(&map);
@@ -97,7 +99,8 @@ static void check_every(const char *options, enum burst_model model, loss_fn *lo
 	make(&sys, options);
 	uint32_t racks = sys.spec.racks, disks = sys.layout.disks;
 	look_at_every_layout(&sys, loss, &e);
-	if (burst_exact(&sys, model, &one_thread, disks, racks, &map, why, sizeof(why)) != 0)
+	if (burst_exact(&sys, &(struct burst_ask){.model = model, .failed = disks, .racks = racks},
+			&one_thread, &map, why, sizeof(why)) != 0)
 		fail_msg("%s: %s", options, why);
 	for (uint32_t y = 1; y <= disks; y++)
 		for (uint32_t x = 1; x <= racks; x++) {
@@ -311,8 +314,12 @@ static void stripe_sets_over_racks_are_bounded_from_above(void **state)
 				near(bound, want, 1e-12);
 			struct burst_estimate m;
 			char why[SYSTEM_WHY_MAX];
-			assert_int_equal(burst_sample(&sys, BURST_STRIPES, &one_thread, y, x, 2000,
-						      &m, why, sizeof(why)),
+			assert_int_equal(burst_sample(&sys,
+						      &(struct burst_ask){.model = BURST_STRIPES,
+									  .failed = y,
+									  .racks = x,
+									  .trials = 2000},
+						      &one_thread, &m, why, sizeof(why)),
 					 0);
 			assert_true(fabs(m.pdl - want) <=
 				    5 * sqrt(want * (1 - want) / 2000) + 1e-9);
@@ -400,9 +407,12 @@ static void no_data_is_lost_where_the_study_says_so(void **state)
 		char options[32], why[SYSTEM_WHY_MAX];
 		snprintf(options, sizeof(options), "scheme %s", schemes[i]);
 		make(&sys, options);
-		assert_int_equal(
-			burst_exact(&sys, BURST_POOLS, &one_thread, 40, 40, &map, why, sizeof(why)),
-			0);
+		assert_int_equal(burst_exact(&sys,
+					     &(struct burst_ask){.model = BURST_POOLS,
+								 .failed = 40,
+								 .racks = 40},
+					     &one_thread, &map, why, sizeof(why)),
+				 0);
 		for (uint32_t y = 1; y <= 40; y++)
 			for (uint32_t x = 1; x <= y; x++) {
 				double pdl = burst_map_at(&map, y, x);
@@ -497,9 +507,11 @@ static void an_lrc_with_many_parities_is_counted_or_has_an_interval(void **state
 	for (int j = 0; j <= 41; j++)
 		assert_true(loss.low[j] <= loss.share[j] && loss.share[j] <= loss.high[j] &&
 			    (counted || j <= 9 || j > 11 || loss.low[j] < loss.high[j]));
-	assert_int_equal(
-		burst_exact_one(&sys, BURST_STRIPES, &one_thread, 40, 30, &map, why, sizeof(why)),
-		0);
+	assert_int_equal(burst_exact_one(&sys,
+					 &(struct burst_ask){
+						 .model = BURST_STRIPES, .failed = 40, .racks = 30},
+					 &one_thread, &map, why, sizeof(why)),
+			 0);
 	size_t at = 40 * 30 - 1;
 	assert_int_equal(map.exact, counted);
 	if (counted)
@@ -521,8 +533,12 @@ static void intervals_of_sampled_stripes_hold_the_truth(void **state)
 	make(&sys, "scheme c/d");
 	for (int i = 0; i < SEEDS; i++) {
 		struct work w = {.seed = (uint64_t)i + 1, .threads = 1};
-		assert_int_equal(burst_sample(&sys, BURST_STRIPES, &w, 60, 3, 1000, &at[i], why,
-					      sizeof(why)),
+		assert_int_equal(burst_sample(&sys,
+					      &(struct burst_ask){.model = BURST_STRIPES,
+								  .failed = 60,
+								  .racks = 3,
+								  .trials = 1000},
+					      &w, &at[i], why, sizeof(why)),
 				 0);
 		mean += at[i].pdl / SEEDS;
 	}
@@ -541,9 +557,13 @@ static void any_number_of_failures_can_be_sampled(void **state)
 	char why[SYSTEM_WHY_MAX];
 	make(&sys, "scheme c/d racks 12");
 	for (enum burst_model model = BURST_POOLS; model <= BURST_STRIPES; model++) {
-		assert_int_equal(
-			burst_sample(&sys, model, &one_thread, 2500, 3, 5, &m, why, sizeof(why)),
-			0);
+		assert_int_equal(burst_sample(&sys,
+					      &(struct burst_ask){.model = model,
+								  .failed = 2500,
+								  .racks = 3,
+								  .trials = 5},
+					      &one_thread, &m, why, sizeof(why)),
+				 0);
 		assert_true(m.pdl > 0.999); /* most disks of three racks */
 	}
 }
@@ -574,8 +594,12 @@ static void monte_carlo_agrees_with_counting(void **state)
 		char why[SYSTEM_WHY_MAX] = "";
 		make(&sys, cases[i].options);
 		double pdl = exact_at(&sys, cases[i].model, cases[i].failed, cases[i].racks);
-		if (burst_sample(&sys, cases[i].model, &one_thread, cases[i].failed, cases[i].racks,
-				 3000, &m, why, sizeof(why)) != 0)
+		if (burst_sample(&sys,
+				 &(struct burst_ask){.model = cases[i].model,
+						     .failed = cases[i].failed,
+						     .racks = cases[i].racks,
+						     .trials = 3000},
+				 &one_thread, &m, why, sizeof(why)) != 0)
 			fail_msg("%s", why);
 		/* Ten intervals of 95%: widened so that a right program fails once in 10,000. */
 		double half = (m.interval.high - m.interval.low) / 2 * 2.2;
@@ -593,13 +617,24 @@ static void stripes_that_must_exist_lose_less(void **state)
 	make(&sys, "code mlec:2+1/2+1 scheme d/d racks 4 enclosures 1 disks 6 disk-size 30 "
 		   "chunk-size 1");
 	assert_int_equal(
-		burst_sample(&sys, BURST_POOLS, &one_thread, 6, 3, 4000, &pools, why, sizeof(why)),
+		burst_sample(&sys,
+			     &(struct burst_ask){
+				     .model = BURST_POOLS, .failed = 6, .racks = 3, .trials = 4000},
+			     &one_thread, &pools, why, sizeof(why)),
 		0);
-	assert_int_equal(burst_sample(&sys, BURST_STRIPES, &one_thread, 6, 3, 4000, &stripes, why,
-				      sizeof(why)),
+	assert_int_equal(burst_sample(&sys,
+				      &(struct burst_ask){.model = BURST_STRIPES,
+							  .failed = 6,
+							  .racks = 3,
+							  .trials = 4000},
+				      &one_thread, &stripes, why, sizeof(why)),
 			 0);
-	assert_int_equal(burst_sample(&sys, BURST_LAYOUT, &one_thread, 6, 3, 4000, &layout, why,
-				      sizeof(why)),
+	assert_int_equal(burst_sample(&sys,
+				      &(struct burst_ask){.model = BURST_LAYOUT,
+							  .failed = 6,
+							  .racks = 3,
+							  .trials = 4000},
+				      &one_thread, &layout, why, sizeof(why)),
 			 0);
 	assert_true(stripes.pdl < pools.pdl && layout.pdl <= pools.pdl);
 	near(stripes.pdl, layout.pdl, 0.15); /* placed at random, and as if at random */
@@ -618,11 +653,18 @@ static void threads_do_not_change_the_answer(void **state)
 		make(&sys, systems[i]);
 		enum burst_model model = burst_model_default(&sys);
 		for (int t = 0; t < 2; t++) {
-			assert_int_equal(
-				burst_exact(&sys, model, &w[t], 25, 12, &map[t], why, sizeof(why)),
-				0);
-			assert_int_equal(burst_sample(&sys, BURST_STRIPES, &w[t], 25, 5, 1500,
-						      &m[t], why, sizeof(why)),
+			assert_int_equal(burst_exact(&sys,
+						     &(struct burst_ask){.model = model,
+									 .failed = 25,
+									 .racks = 12},
+						     &w[t], &map[t], why, sizeof(why)),
+					 0);
+			assert_int_equal(burst_sample(&sys,
+						      &(struct burst_ask){.model = BURST_STRIPES,
+									  .failed = 25,
+									  .racks = 5,
+									  .trials = 1500},
+						      &w[t], &m[t], why, sizeof(why)),
 					 0);
 		}
 		size_t n = (size_t)25 * 12;
@@ -650,17 +692,27 @@ static void impossible_bursts_are_refused(void **state)
 	assert_non_null(strstr(why, "960"));
 	assert_int_equal(burst_check(&sys, 0, 0, why, sizeof(why)), -EINVAL);
 	assert_int_equal(burst_check(&sys, 960, 1, why, sizeof(why)), 0);
-	assert_int_equal(burst_exact(&sys, BURST_LAYOUT, &one_thread, 9, 3, &map, why, sizeof(why)),
-			 -EOPNOTSUPP);
 	assert_int_equal(
-		burst_exact(&sys, BURST_STRIPES, &one_thread, 9, 3, &map, why, sizeof(why)),
+		burst_exact(&sys,
+			    &(struct burst_ask){.model = BURST_LAYOUT, .failed = 9, .racks = 3},
+			    &one_thread, &map, why, sizeof(why)),
 		-EOPNOTSUPP);
 	assert_int_equal(
-		burst_sample(&sys, BURST_LAYOUT, &one_thread, 9, 3, 10, &m, why, sizeof(why)),
+		burst_exact(&sys,
+			    &(struct burst_ask){.model = BURST_STRIPES, .failed = 9, .racks = 3},
+			    &one_thread, &map, why, sizeof(why)),
+		-EOPNOTSUPP);
+	assert_int_equal(
+		burst_sample(&sys,
+			     &(struct burst_ask){
+				     .model = BURST_LAYOUT, .failed = 9, .racks = 3, .trials = 10},
+			     &one_thread, &m, why, sizeof(why)),
 		-E2BIG);
 	make(&sys, "code rs:7+3 scheme d/-");
 	assert_int_equal(
-		burst_exact(&sys, BURST_STRIPES, &one_thread, 81, 9, &map, why, sizeof(why)),
+		burst_exact(&sys,
+			    &(struct burst_ask){.model = BURST_STRIPES, .failed = 81, .racks = 9},
+			    &one_thread, &map, why, sizeof(why)),
 		-E2BIG);
 	assert_non_null(strstr(why, "--failed 81"));
 }

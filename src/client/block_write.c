@@ -365,7 +365,7 @@ static void chunk_fiber(void *arg)
 					       .chunk = chunk,
 					       .disk = a.disk,
 					       .crc = g->chunks.chunk[chunk].crc,
-					       .drops = g->w.drops,
+					       .release_count = g->w.release_count,
 					       .rc = rc});
 	rt_cond_broadcast(&g->change);
 	writing_unref(g);

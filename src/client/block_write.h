@@ -25,7 +25,7 @@ struct late_chunk {
 	int chunk;
 	uint64_t disk;
 	uint32_t crc;
-	uint64_t drops; /* of the block, when it names the others */
+	uint64_t release_count; /* of the block, when it names the others */
 	int rc;
 };
 
@@ -33,7 +33,7 @@ struct block_write {
 	uint64_t block; /* as disks know it */
 	uint64_t owner; /* as files know it, for the chunks' labels; 0: the same */
 	uint64_t epoch;
-	uint64_t drops; /* of its record, when it names the chunks */
+	uint64_t release_count; /* of its record, when it names the chunks */
 	const struct shape *shape;
 	const uint64_t *candidates; /* disks in the order of preference */
 	size_t candidate_count;     /* at least shape->n */

@@ -93,7 +93,7 @@ static void late_chunk(void *ctx, const struct late_chunk *l)
 			       .index = (uint32_t)l->chunk,
 			       .crc = l->crc,
 			       .to = l->disk,
-			       .drops = l->drops};
+			       .release_count = l->release_count};
 	int rc = -ENOENT;
 	for (int i = 0; i < LATE_TRIES && rc < 0; i++) {
 		if (rt_sleep_ns(LATE_PAUSE_NS) < 0)
@@ -106,8 +106,8 @@ static void late_chunk(void *ctx, const struct late_chunk *l)
 /* --- writing ---------------------------------------------------------------------------------- */
 
 static int place_chosen(struct call *c, const struct shape *s, const struct meta_block *record,
-			uint64_t drops, const struct cluster_choice *choice, struct coded *coded,
-			uint64_t gate_bytes)
+			uint64_t release_count, const struct cluster_choice *choice,
+			struct coded *coded, uint64_t gate_bytes)
 {
 	AUTO_FREE uint64_t *disks = calloc((size_t)s->n, sizeof(*disks));
 	AUTO_FREE uint32_t *crcs = calloc((size_t)s->n, sizeof(*crcs));
@@ -122,7 +122,7 @@ static int place_chosen(struct call *c, const struct shape *s, const struct meta
 		.block = record->chunk_block,
 		.owner = record->id,
 		.epoch = record->epoch,
-		.drops = drops,
+		.release_count = release_count,
 		.shape = s,
 		.candidates = choice->disk,
 		.candidate_count = choice->count,
@@ -146,7 +146,7 @@ static int spare_disks(const struct call *c, const struct shape *s)
 }
 
 int stripe_place_take(struct call *c, const struct shape *s, const struct meta_block *record,
-		      uint64_t drops, struct coded *coded, uint64_t gate_bytes)
+		      uint64_t release_count, struct coded *coded, uint64_t gate_bytes)
 {
 	struct cluster_choice choice;
 	int rc = stripe_choose(c, s, record->chunk_block, spare_disks(c, s), &choice);
@@ -155,7 +155,7 @@ int stripe_place_take(struct call *c, const struct shape *s, const struct meta_b
 		gate_leave(&c->fabric->writes, gate_bytes);
 		return rc;
 	}
-	return place_chosen(c, s, record, drops, &choice, coded, gate_bytes);
+	return place_chosen(c, s, record, release_count, &choice, coded, gate_bytes);
 }
 
 int record_allocate(struct call *c, struct meta_block *record)
@@ -251,7 +251,7 @@ static int block_create_small(struct call *c, struct block_new *b, struct coded 
 		chunks_drop(c, b, record->chunks);
 		return call_fail(c, a.rc, "%s", a.call.error);
 	}
-	record->made = a.record.made;
+	record->alloc_id = a.record.alloc_id;
 	return rc < 0 ? rc : block_commit(c, b, record);
 }
 

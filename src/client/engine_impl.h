@@ -103,10 +103,10 @@ int record_allocate(struct call *c, struct meta_block *record);
  * of racks when the cluster has too few of them for the code, all that are not gone counted. */
 int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spare,
 		  struct cluster_choice *out);
-/* Writes coded chunks of the record's id, chunk_block and epoch; fills its chunks[n] with where they are. drops: that
+/* Writes coded chunks of the record's id, chunk_block and epoch; fills its chunks[n] with where they are. release_count: that
  * it has when it names them. As stripe_write_take. */
 int stripe_place_take(struct call *c, const struct shape *s, const struct meta_block *record,
-		      uint64_t drops, struct coded *coded, uint64_t gate_bytes);
+		      uint64_t release_count, struct coded *coded, uint64_t gate_bytes);
 
 /* --- locate.c --------------------------------------------------------------------------------- */
 

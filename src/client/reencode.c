@@ -4,7 +4,7 @@
  * block is read, compared with the checksum of its record, encoded and written under a new name;
  * then its record is changed, in one step and only if nobody else changed it. The old chunks become
  * garbage with that step, not before, so at every moment the record names chunks that are there. Who stands still
- * before that step for so long that a janitor has taken the new chunks for orphans is refused (drops in meta.h).
+ * before that step for so long that a janitor has taken the new chunks for orphans is refused (release_count in meta.h).
  */
 #include <errno.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static int block_reencode(struct call *c, const struct meta_block *b, const stru
 	next.chunks = chunks;
 	memset(next.encoding, 0, sizeof(next.encoding));
 	encoding_print(&to->encoding, next.encoding);
-	rc = stripe_place_take(c, to, &next, b->drops + 1, &coded, gate_bytes);
+	rc = stripe_place_take(c, to, &next, b->release_count + 1, &coded, gate_bytes);
 	if (rc < 0)
 		return rc;
 	struct meta_call m = call_meta(c);

@@ -328,7 +328,7 @@ static int chunk_move(struct moving *m)
 							  : m->block.chunks[m->move.index].crc,
 			       .from = from,
 			       .to = m->move.to,
-			       .drops = m->block.drops};
+			       .release_count = m->block.release_count};
 	struct chunk_seen old;
 	chunk_see(m->j, from, id_of(m), &old);
 	rc = meta_client_block_replace(&c, m->block.id, &p);

@@ -254,7 +254,7 @@ static int patch(struct pool_patch *p)
 				  .crc = c->crc,
 				  .from = p->disk,
 				  .to = p->disk,
-				  .drops = p->block.drops};
+				  .release_count = p->block.release_count};
 	if (c->damaged)
 		(void)meta_client_block_replace(&m, p->block.id, &same);
 	return 0;

@@ -14,7 +14,7 @@
  * same bytes, in its place as a whole: what it found may be an old one that somebody is about to delete, and he means
  * that put. Whose record change comes second is told so, and what it put is an orphan unless the record names it:
  * nobody deletes what another may have found. A block that was deleted, laid out anew, or has let a chunk go since it
- * was read, refuses the change (drops in meta.h).
+ * was read, refuses the change (release_count in meta.h).
  *
  * Pools. A column of an mlec is a chunk on a pool: here it is read and written whole. What pools.c brings
  * to a pool are ranges of a column, computed from the same ranges of others.

@@ -116,7 +116,7 @@ static int replace(struct mending *m, int chunk, uint64_t to)
 			       .crc = m->chunk[chunk].crc,
 			       .from = from,
 			       .to = to,
-			       .drops = m->block.drops};
+			       .release_count = m->block.release_count};
 	/* Seen while the record names it: what comes there afterwards is another's. */
 	struct chunk_seen old = {.rc = -ENODEV};
 	if (from != 0 && from != to && disk_fate(m->j, from) != DISK_LOST)
@@ -137,7 +137,7 @@ static int replace(struct mending *m, int chunk, uint64_t to)
 		m->j->stats.chunks_repaired++;
 	m->j->stats.repaired_ns = rt_wall_ns();
 	m->block.chunks[chunk] = (struct meta_chunk){.disk = to, .crc = p.crc};
-	m->block.drops += from != 0;
+	m->block.release_count += from != 0;
 	(void)chunk_delete(m->j, from, id, &old);
 	return 0;
 }

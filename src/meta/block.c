@@ -44,7 +44,7 @@ int block_out(uint64_t id, const rec_block *rec, struct arena *a, struct meta_bl
 				   .epoch = rec->epoch,
 				   .chunk_block = rec->chunk_block,
 				   .layout = rec->layout,
-				   .drops = rec->drops,
+				   .release_count = rec->release_count,
 				   .length = rec->length,
 				   .capacity = rec->capacity,
 				   .chunk_length = rec->chunk_length,
@@ -133,7 +133,7 @@ int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_
 	rec.chunk_block = b->id;
 	rec.capacity = b->capacity;
 	rec.encoding = (char *)b->encoding;
-	rec.made = b->made = meta_id();
+	rec.alloc_id = b->alloc_id = meta_id();
 	rec_suspect pending = TERRANE__REC__SUSPECT__INIT;
 	struct txn t;
 	txn_init(&t, &a);
@@ -153,7 +153,7 @@ int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_
 		return rc;
 	if (there == NULL || there->epoch != b->epoch || there->capacity != b->capacity)
 		return -EEXIST;
-	b->made = there->made;
+	b->alloc_id = there->alloc_id;
 	return 0;
 }
 
@@ -262,7 +262,7 @@ static int commit_write(struct meta *m, uint32_t tenant, const struct meta_block
 	rec->charge = k->charge;
 	rec->charged = b->state == META_BLOCK_SEALED ? b->length : rec->capacity;
 	rec->layout = 1;
-	rec->made = 0;
+	rec->alloc_id = 0;
 	txn_put(&t, key_id('b', tenant, b->id), &rec->base);
 	txn_delete(&t, key_id('p', tenant, b->id));
 	index_rows(&t, tenant, b->id, rec, true);
@@ -280,7 +280,8 @@ static int commit_once(struct meta *m, uint32_t tenant, const struct meta_block 
 	struct commit k = {.owners = owners, .owner_count = n};
 	int rc = block_read(m, tenant, b->id, a, &k.raw, &k.rec);
 	const rec_block *rec = k.rec;
-	if (rc == 0 && (rec == NULL || (rec->state == META_BLOCK_PENDING && rec->made != b->made)))
+	if (rc == 0 &&
+	    (rec == NULL || (rec->state == META_BLOCK_PENDING && rec->alloc_id != b->alloc_id)))
 		rc = -ENOENT;
 	if (rc == 0 && rec->epoch != b->epoch)
 		rc = -ESTALE;

@@ -193,7 +193,7 @@ static int do_replace(struct change *c)
 	/* It is there already. Who did that may have been another, and only one may delete what was on `from`. */
 	if (chunk->disk == p->to && !chunk->damaged)
 		return p->from == 0 || p->from == p->to ? 1 : -ESTALE;
-	if (chunk->disk != p->from || b->drops != p->drops)
+	if (chunk->disk != p->from || b->release_count != p->release_count)
 		return -ESTALE;
 	for (uint32_t i = 0; i < b->n_chunks; i++)
 		if (p->to != 0 && i != p->index && b->chunks[i]->disk == p->to)
@@ -204,7 +204,7 @@ static int do_replace(struct change *c)
 	b->layout++;
 	/* Chunks that come late are added one by one by who wrote them all, and let none go. */
 	if (p->from != 0)
-		b->drops++;
+		b->release_count++;
 	rec_on_disk row = TERRANE__REC__ON_DISK__INIT;
 	row.index = p->index;
 	if (p->from != 0 && p->from != p->to)
@@ -251,7 +251,7 @@ static int do_give_up(struct change *c)
 	*c->wanted = block_wants(c->rec, p->chunk_block, p->index, p->from);
 	if (*c->wanted)
 		return 1;
-	c->rec->drops++;
+	c->rec->release_count++;
 	return 0;
 }
 
@@ -285,7 +285,7 @@ static int do_relayout(struct change *c)
 		return 1;
 	if (b->state != META_BLOCK_SEALED)
 		return -EBUSY;
-	if (b->drops != as->drops)
+	if (b->release_count != as->release_count)
 		return -ESTALE;
 	/* Names of chunks that are being deleted do not come back. */
 	struct schema_key dead = key_ids('z', c->tenant, c->block, as->chunk_block);
@@ -316,7 +316,7 @@ static int do_relayout(struct change *c)
 	b->chunk_block = as->chunk_block;
 	b->chunk_length = as->chunk_length;
 	b->layout++;
-	b->drops++;
+	b->release_count++;
 	return 0;
 }
 

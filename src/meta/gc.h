@@ -80,7 +80,7 @@ int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_
  * say so within the grace. The chunks of a pending block are wanted on any disk.
  *
  * Who is about to delete one gives it up first: a chunk that is not wanted then is not named afterwards either,
- * by anybody who put it before (drops in meta.h). The delete must name the put that was seen before that.
+ * by anybody who put it before (release_count in meta.h). The delete must name the put that was seen before that.
  */
 int meta_chunk_wanted(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		      uint64_t chunk_block, uint32_t index, uint64_t disk, bool *wanted);

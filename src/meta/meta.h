@@ -267,7 +267,7 @@ int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
 /* --- blocks ----------------------------------------------------------------------------------- */
 
 /* Records a block as pending, with the disks its chunks are meant for. Uses id, epoch, capacity,
- * encoding and chunks of b, sets made. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. What is small is durable with its
+ * encoding and chunks of b, sets alloc_id. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. What is small is durable with its
  * commit: the loss of the machine before it makes that -ENOENT. */
 int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_block *b);
 
@@ -304,7 +304,7 @@ int meta_block_fence(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 int meta_block_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
 		    uint64_t length, uint64_t chunk_length, uint32_t crc);
 
-/* The chunk is on disk `to` now, if it was on `from`: repair and rebalance. drops grows by one, unless the
+/* The chunk is on disk `to` now, if it was on `from`: repair and rebalance. release_count grows by one, unless the
  * chunk was nowhere before. Again: 0 where there is no old chunk (from is 0 or to), else -ESTALE: after 0 the old
  * chunk is the caller's to delete, as the put that was there before this, and nobody else's. -ENOENT, -ESTALE it is
  * elsewhere, the block was laid out anew or has let a chunk go since, -EINVAL, -EEXIST another chunk of the block is
@@ -318,7 +318,7 @@ int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 		      uint64_t chunk_block, uint32_t index, uint64_t disk);
 
 /* Re-encoding: a sealed block is laid out anew, under another chunk_block, with other encoding and
- * disks, if its drops, read before the new chunks were put, are still b->drops; they grow by one. The old
+ * disks, if its release_count, read before the new chunks were put, are still b->release_count; they grow by one. The old
  * chunks become garbage. Again: 0. -ENOENT, -ESTALE, -EBUSY not sealed, -EEXIST chunks of that chunk_block are
  * being deleted, -EINVAL. */
 int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b);

@@ -27,7 +27,7 @@ int ms_handle_block_allocate(struct rpc_request *r)
 		rc = meta_block_allocate(ms_meta(r), &ctx, &b);
 	if (rc == 0)
 		rc = meta_gc_epoch(ms_meta(r), &p->gc_epoch);
-	p->made = b.made;
+	p->alloc_id = b.alloc_id;
 	return ms_end(r, rc);
 }
 
@@ -111,7 +111,7 @@ int ms_handle_block_replace(struct rpc_request *r)
 			       .crc = q->crc,
 			       .from = q->from,
 			       .to = q->to,
-			       .drops = q->drops};
+			       .release_count = q->release_count};
 	int rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->block, 1);
 	if (rc == 0)
 		rc = meta_block_replace(ms_meta(r), &ctx, q->block, &p);

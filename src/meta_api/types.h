@@ -198,10 +198,10 @@ struct meta_block {
 	 * and that will be deleted. Who names a chunk brings the count that it read before it put the chunk there,
 	 * and is refused with an older one: the chunk may have been deleted since, however long ago that was.
 	 */
-	uint64_t drops;
+	uint64_t release_count;
 	/* Set by the allocation, and of commit: it is of the pending record that this one made, not of another that a
 	 * late copy of the request has made since, when the first had been collected. */
-	uint64_t made;
+	uint64_t alloc_id;
 	uint64_t length;   /* bytes of user data */
 	uint64_t capacity; /* the most it may grow to; what the quota counts until it is sealed */
 	uint64_t chunk_length; /* bytes of each chunk, when sealed */
@@ -226,7 +226,7 @@ struct meta_place {
 	uint32_t crc;
 	uint64_t from; /* 0: nowhere */
 	uint64_t to;
-	uint64_t drops; /* of the block, read before the chunk was put there */
+	uint64_t release_count; /* of the block, read before the chunk was put there */
 };
 
 /* --- usage of directories --------------------------------------------------------------------- */

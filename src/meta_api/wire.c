@@ -95,8 +95,8 @@ int meta_wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_bl
 	m->epoch = b->epoch;
 	m->chunk_block = b->chunk_block;
 	m->layout = b->layout;
-	m->drops = b->drops;
-	m->made = b->made;
+	m->release_count = b->release_count;
+	m->alloc_id = b->alloc_id;
 	m->length = b->length;
 	m->capacity = b->capacity;
 	m->chunk_length = b->chunk_length;
@@ -198,8 +198,8 @@ int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_bl
 		.epoch = m->epoch,
 		.chunk_block = m->chunk_block,
 		.layout = m->layout,
-		.drops = m->drops,
-		.made = m->made,
+		.release_count = m->release_count,
+		.alloc_id = m->alloc_id,
 		.length = m->length,
 		.capacity = m->capacity,
 		.chunk_length = m->chunk_length,

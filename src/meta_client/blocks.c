@@ -41,7 +41,7 @@ int meta_client_block_allocate(struct meta_call *c, struct meta_block *b, uint64
 		return rc;
 	const Terrane__Meta__BlockAllocateResponse *p = reply.message;
 	*gc_epoch = p->gc_epoch;
-	b->made = p->made;
+	b->alloc_id = p->alloc_id;
 	return p->gc_epoch == 0 ? mc_bad_answer(c, -EINVAL) : 0;
 }
 
@@ -127,7 +127,7 @@ int meta_client_block_replace(struct meta_call *c, uint64_t block, const struct 
 	q.from = p->from;
 	q.to = p->to;
 	q.crc = p->crc;
-	q.drops = p->drops;
+	q.release_count = p->release_count;
 	int rc = mc_tell(c, &meta_type_block_replace, &q.base);
 	forget(c, block);
 	return rc;

@@ -293,7 +293,7 @@ static void chunk_went(struct checker *k, const struct meta_block_at *at, uint32
 				.block = b->id,
 				.id = {b->chunk_block, i},
 				.disk = b->chunks[i].disk,
-				.drops = b->drops};
+				.release_count = b->release_count};
 	struct kv *kv;
 	struct meta *m;
 	if (!world_disk_sound(k->world, n.disk))

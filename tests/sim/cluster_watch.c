@@ -64,7 +64,7 @@ bool named_still(struct world *w, struct meta *m, const struct named *n)
 	arena_init(&a, MIB);
 	int rc = meta_block_get(m, &ctx, &n->block, 1, &a, &b);
 	bool still = rc == 0 && b.state == META_BLOCK_SEALED && b.chunk_block == n->id.block &&
-		     b.drops == n->drops && n->id.index < b.chunk_count &&
+		     b.release_count == n->release_count && n->id.index < b.chunk_count &&
 		     b.chunks[n->id.index].disk == n->disk &&
 		     !(w->plan.pools && b.chunks[n->id.index].damaged);
 	arena_fini(&a);
@@ -116,7 +116,7 @@ static void block_add(struct shelf_watch *shelves, size_t n, const struct meta_b
 						       .block = b->id,
 						       .id = {b->chunk_block, i},
 						       .disk = b->chunks[i].disk,
-						       .drops = b->drops};
+						       .release_count = b->release_count};
 }
 
 static int records_read(struct watch *h, struct shelf_watch *shelves, size_t n)

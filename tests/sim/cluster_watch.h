@@ -6,7 +6,7 @@
  * that nobody reported count.)
  *
  * Nothing moves unseen between the record and the disk: the record is read before and after the disk is asked, from
- * the store itself, where no cache is, and must have let no chunk go in between (drops in meta.h).
+ * the store itself, where no cache is, and must have let no chunk go in between (release_count in meta.h).
  */
 #ifndef TESTS_SIM_CLUSTER_WATCH_H
 #define TESTS_SIM_CLUSTER_WATCH_H
@@ -20,7 +20,7 @@ struct named {
 	uint64_t block;
 	struct chunk_id id;
 	uint64_t disk;
-	uint64_t drops; /* of the record, when it was read */
+	uint64_t release_count; /* of the record, when it was read */
 };
 
 /* The metadata beside the servers. */

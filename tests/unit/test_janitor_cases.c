@@ -409,7 +409,7 @@ static void stood_still_body(struct client_box *b)
 			       .crc = block.chunks[on.index].crc,
 			       .from = from,
 			       .to = to,
-			       .drops = block.drops};
+			       .release_count = block.release_count};
 	chunk_copy(&l, from, to, (struct chunk_id){on.block, on.index}, 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);

@@ -286,7 +286,7 @@ static void move_a_chunk(const struct meta_block *b, size_t n)
 			       .crc = b->chunks[i].crc,
 			       .from = b->chunks[i].disk,
 			       .to = to,
-			       .drops = b->drops};
+			       .release_count = b->release_count};
 	rpc_context_init(&who);
 	who.tenant = META_SYSTEM ":1";
 	struct meta_call c = {.client = lab_of_hook->client, .context = &who};

@@ -477,9 +477,9 @@ static void late_allocation_body(struct rig *rig)
 	struct meta_block copy = b, later;
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
 	/* Repeated it is the same. */
-	uint64_t made = b.made;
+	uint64_t alloc_id = b.alloc_id;
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
-	CHECK(made != 0 && b.made == made);
+	CHECK(alloc_id != 0 && b.alloc_id == alloc_id);
 	/* Its writer stands still until it is collected, with its chunks; then a copy of its request arrives. */
 	collect_all(rig);
 	struct meta_owner o = {.file = FID, .bytes = 10};

@@ -21,14 +21,14 @@ static size_t on_disk(struct rig *rig, uint64_t disk)
 }
 
 static int replace(struct rig *rig, uint64_t block, uint64_t chunk_block, uint32_t index,
-		   uint64_t from, uint64_t to, uint64_t drops)
+		   uint64_t from, uint64_t to, uint64_t release_count)
 {
 	struct meta_place p = {.chunk_block = chunk_block,
 			       .index = index,
 			       .crc = 9,
 			       .from = from,
 			       .to = to,
-			       .drops = drops};
+			       .release_count = release_count};
 	return meta_block_replace(rig->m, &rig->ctx, block, &p);
 }
 
@@ -75,7 +75,7 @@ static void places_body(struct rig *rig)
 	n.b.chunk_block = 5555;
 	snprintf(n.b.encoding, sizeof(n.b.encoding), "rs:2+1");
 	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), -ESTALE);
-	n.b.drops = 1;
+	n.b.release_count = 1;
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), 0);
 	CHECK_EQ(on_disk(rig, 103), 0);
@@ -132,7 +132,7 @@ static void wanted_body(struct rig *rig)
 	n.b.chunk_block = 5555;
 	snprintf(n.b.encoding, sizeof(n.b.encoding), "rs:2+1");
 	CHECK(!wanted(rig, 7000, 5555, 1, 201) && wanted(rig, 7000, 7000, 1, 101));
-	n.b.drops = 1;
+	n.b.release_count = 1;
 	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), 0);
 	CHECK(wanted(rig, 7000, 5555, 1, 201) && !wanted(rig, 7000, 7000, 1, 101));
 	/* What another tenant calls by the same number is not asked about. */
@@ -153,14 +153,14 @@ static void a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_w
 
 /* --- who stood still -------------------------------------------------------------------------- */
 
-static uint64_t drops(struct rig *rig, uint64_t block)
+static uint64_t release_count(struct rig *rig, uint64_t block)
 {
 	struct meta_block b;
 	struct arena arena;
 	arena_init(&arena, MIB);
 	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, &block, 1, &arena, &b), 0);
 	arena_fini(&arena);
-	return b.drops;
+	return b.release_count;
 }
 
 static bool given_up(struct rig *rig, uint64_t chunk_block, uint32_t index, uint64_t disk)
@@ -180,7 +180,7 @@ static void block_make(struct rig *rig, struct blk *k, struct blk *n)
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k->b), 0);
 	CHECK(!given_up(rig, 7000, 0, 999));
 	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k->b, &owner, 1), 0);
-	CHECK_EQ(drops(rig, 7000), 0);
+	CHECK_EQ(release_count(rig, 7000), 0);
 	blk_init(n, 7000, 10);
 	for (unsigned i = 0; i < 3; i++)
 		n->chunks[i].disk = 200 + i;
@@ -194,13 +194,13 @@ static void relayout_late_body(struct rig *rig)
 	block_make(rig, &k, &n);
 	/* The new chunks are put; who put them stands still; one is found, and deleted. */
 	CHECK(!given_up(rig, 7000, 1, 101));
-	CHECK_EQ(drops(rig, 7000), 0);
+	CHECK_EQ(release_count(rig, 7000), 0);
 	CHECK(given_up(rig, 5555, 1, 201));
 	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), -ESTALE);
 	CHECK(wanted(rig, 7000, 7000, 1, 101));
 	/* Put anew, under another name. */
 	n.b.chunk_block = 6666;
-	n.b.drops = drops(rig, 7000);
+	n.b.release_count = release_count(rig, 7000);
 	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), 0);
 	must_be_whole(rig);
 }
@@ -221,7 +221,7 @@ static void replace_late_body(struct rig *rig)
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), 0);
 	/* The same again, and what makes it undone; then a copy of the first comes. */
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), -ESTALE);
-	CHECK_EQ(drops(rig, 7000), 2);
+	CHECK_EQ(release_count(rig, 7000), 2);
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 103, 100, 2), 0);
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), -ESTALE);
 	CHECK(wanted(rig, 7000, 7000, 0, 100));

@@ -63,7 +63,7 @@ bool seat_takes_part(const struct cluster_seat *s, uint32_t shuffle)
 /* In proportion to the heaviest of its kind. */
 static void set_shares(struct cluster_seat *seats, size_t n)
 {
-	uint32_t heaviest[2][2] = {{0}};
+	uint32_t heaviest[2][CLUSTER_MEDIA_COUNT] = {{0}};
 	for (size_t i = 0; i < n; i++) {
 		uint32_t *h = &heaviest[seats[i].pool][seats[i].media];
 		*h = seats[i].weight > *h ? seats[i].weight : *h;
@@ -364,7 +364,7 @@ int cluster_choose(struct cluster *c, const struct cluster_want *want,
 		   struct cluster_choice *choice)
 {
 	memset(choice, 0, sizeof(*choice));
-	if (encoding_check(&want->encoding, NULL, 0) < 0)
+	if (encoding_check(&want->encoding, NULL, 0) < 0 || !cluster_media_valid(want->media))
 		return -EINVAL;
 	choice->width = cluster_width(&want->encoding);
 	if (want->kept_count > choice->width ||
@@ -410,13 +410,26 @@ uint32_t cluster_rack_most(const uint32_t *disks, size_t racks, uint32_t width)
 
 bool cluster_spread_bears(const struct cluster_spread *s)
 {
-	return s->racks < 2 || s->tolerance == 0 || s->rack_most <= s->tolerance;
+	bool one_rack = s->racks < 2 && s->racks_on_disk < 2;
+	return one_rack || s->tolerance == 0 || s->rack_most <= s->tolerance;
+}
+
+/* Counts the disks in each rack, and returns in how many racks there are any. */
+static uint32_t racks_count(const struct cluster *c, const struct cluster_want *want,
+			    uint32_t *disks)
+{
+	const struct choosing ch = {.want = want, .pools = wants_pools(c, want)};
+	uint32_t racks = 0;
+	for (size_t i = 0; i < c->seat_count; i++)
+		if (seat_fits(&ch, &c->seats[i]))
+			racks += disks[c->seats[i].rack]++ == 0;
+	return racks;
 }
 
 int cluster_spread(struct cluster *c, const struct cluster_want *want, struct cluster_spread *out)
 {
 	memset(out, 0, sizeof(*out));
-	if (encoding_check(&want->encoding, NULL, 0) < 0)
+	if (encoding_check(&want->encoding, NULL, 0) < 0 || !cluster_media_valid(want->media))
 		return -EINVAL;
 	int rc = c->seats != NULL ? 0 : seats_make(c);
 	if (rc < 0)
@@ -424,10 +437,13 @@ int cluster_spread(struct cluster *c, const struct cluster_want *want, struct cl
 	AUTO_FREE uint32_t *disks = calloc(c->rack_count + 1, sizeof(*disks));
 	if (disks == NULL)
 		return -ENOMEM;
-	const struct choosing ch = {.cluster = c, .want = want, .pools = wants_pools(c, want)};
-	for (size_t i = 0; i < c->seat_count; i++)
-		if (seat_fits(&ch, &c->seats[i]))
-			out->racks += disks[c->seats[i].rack]++ == 0;
+	if (want->media != CLUSTER_MEDIA_DISK) {
+		struct cluster_want on_disk = *want;
+		on_disk.media = CLUSTER_MEDIA_DISK;
+		out->racks_on_disk = racks_count(c, &on_disk, disks);
+		memset(disks, 0, c->rack_count * sizeof(*disks));
+	}
+	out->racks = racks_count(c, want, disks);
 	out->width = cluster_width(&want->encoding);
 	out->tolerance = cluster_tolerance(&want->encoding);
 	out->rack_most = cluster_rack_most(disks, c->rack_count, out->width);

@@ -22,6 +22,10 @@
  * Small clusters. With fewer racks than chunks, racks are used again, evenly; then nodes, evenly; a
  * disk never holds two chunks of a block. The choice says how many domains it came to.
  *
+ * Media. A block goes to disks of one media, and the choice looks at no others: weights, shuffles and
+ * copysets of flash and of disk are apart. Without disks of that media the choice is empty. What becomes
+ * of a block then is for the caller: README.md, "Media".
+ *
  * MLEC. A column of a network stripe goes to a pool of the right local shape; racks differ. Where the
  * network level is declustered, any racks do. Where it is clustered, racks in the order of their
  * numbers form groups of kn+pn, and the pools at the same position of a group are a network pool: a
@@ -45,8 +49,8 @@
 struct cluster_want {
 	struct encoding encoding;
 	uint64_t block;
-	enum cluster_media media;
-	uint32_t extra; /* disks to spare, after those of the chunks */
+	enum cluster_media media; /* only disks of this media are candidates */
+	uint32_t extra;           /* disks to spare, after those of the chunks */
 	/* Get nothing: disks that refused, or are slow. */
 	const uint64_t *excluded;
 	size_t excluded_count;
@@ -90,12 +94,14 @@ int cluster_choose(struct cluster *c, const struct cluster_want *want,
  *
  *     rs:4+2 in 2 racks of 3 disks: 3 + 3, and 2 may be lost: refuse      in 3 racks: 2 + 2 + 2
  *
+ * A block on flash must be as safe as on disk: flash in one rack alone is refused when disks are in several.
  * With one rack there is nothing to spread over, and a code that bears no loss gains nothing by it: both
  * are borne. Too few disks are not told here.
  */
 struct cluster_spread {
 	uint32_t width, tolerance;
-	uint32_t racks; /* with disks for such a block */
+	uint32_t racks;         /* with disks for such a block */
+	uint32_t racks_on_disk; /* of a block on flash: racks with disks for it, were it on disk */
 	uint32_t
 		rack_most; /* chunks in the fullest of them, as evenly as can be; 0: too few disks */
 };

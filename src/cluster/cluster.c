@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/cluster.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +147,27 @@ static const char *const state_names[] = {
 bool cluster_state_valid(uint32_t s)
 {
 	return s < ARRAY_LEN(state_names);
+}
+
+const char *cluster_media_name(enum cluster_media m)
+{
+	static const char *const names[CLUSTER_MEDIA_COUNT] = {
+		[CLUSTER_MEDIA_DISK] = "disk",
+		[CLUSTER_MEDIA_FLASH] = "flash",
+	};
+	assert(m < CLUSTER_MEDIA_COUNT);
+	return names[m];
+}
+
+bool cluster_media_valid(uint32_t m)
+{
+	return m < CLUSTER_MEDIA_COUNT;
+}
+
+enum cluster_media cluster_disk_media(const struct cluster *c, uint64_t disk)
+{
+	const struct cluster_disk *d = cluster_disk(c, disk);
+	return d == NULL ? CLUSTER_MEDIA_DISK : d->media;
 }
 
 const char *cluster_state_name(enum cluster_state s)

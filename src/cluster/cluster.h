@@ -45,7 +45,13 @@ enum cluster_state {
 	CLUSTER_GONE = 5,     /* removed or replaced, for ever */
 };
 
-enum cluster_media { CLUSTER_HDD = 0, CLUSTER_FLASH = 1 };
+/* The kind of device behind a disk; a block is recorded for one of them. The numbers are stored, and a
+ * record without the field means disk. */
+enum cluster_media {
+	CLUSTER_MEDIA_DISK = 0,
+	CLUSTER_MEDIA_FLASH = 1,
+	CLUSTER_MEDIA_COUNT,
+};
 
 struct cluster_rack {
 	uint32_t id; /* from 1, in the order of their first node */
@@ -124,5 +130,10 @@ enum cluster_state cluster_node_state(const struct cluster_node *n);
 enum cluster_state cluster_disk_state(const struct cluster *c, const struct cluster_disk *d);
 const char *cluster_state_name(enum cluster_state s);
 bool cluster_state_valid(uint32_t s);
+/* "disk" or "flash". */
+const char *cluster_media_name(enum cluster_media m);
+bool cluster_media_valid(uint32_t m);
+/* The media of a disk of the map; that of disks for an id that the map does not have. */
+enum cluster_media cluster_disk_media(const struct cluster *c, uint64_t disk);
 
 #endif

@@ -7,6 +7,8 @@
  *   position 0   A        A        A     |    C        C        C
  *   position 1   B        B        B     |    D        D        D       mlec:2+1/...: four of them
  *
+ * The positions of flash pools and of disk pools are counted apart.
+ *
  * A block goes to the network pool with the highest hash(block, pool) among those that are whole and
  * take part in the block's shuffle, as disks do by weight; then among those that are whole; else to
  * the one with the most members online. Its columns begin at a rack that the block's id names, so that

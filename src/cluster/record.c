@@ -54,7 +54,7 @@ int cluster_node_read(struct cluster_node *n, const Terrane__Cluster__NodeRecord
 
 int cluster_disk_read(struct cluster_disk *d, const Terrane__Cluster__DiskRecord *m)
 {
-	if (m->id == 0 || m->node == 0 || m->media > CLUSTER_FLASH ||
+	if (m->id == 0 || m->node == 0 || !cluster_media_valid(m->media) ||
 	    m->weight > CLUSTER_WEIGHT_MAX || !cluster_state_valid(m->health) ||
 	    !cluster_state_valid(m->wanted))
 		return -EBADMSG;

@@ -35,7 +35,7 @@ static bool shape_valid(struct rs_shape s)
 static int check_disks(const struct meta_map_disk *d, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (d[i].id == 0 || d[i].media > CLUSTER_FLASH || !shape_valid(d[i].local) ||
+		if (d[i].id == 0 || !cluster_media_valid(d[i].media) || !shape_valid(d[i].local) ||
 		    !cluster_state_valid(d[i].health) || (i > 0 && d[i].id == d[i - 1].id))
 			return -EINVAL;
 	return 0;
@@ -48,8 +48,8 @@ static enum cluster_state reported(enum cluster_state s)
 				       : CLUSTER_FAILED;
 }
 
-/* The first position in the rack that no pool has. */
-static uint32_t free_position(const struct map_edit *e, uint32_t rack)
+/* The first position in the rack that no pool of the media has: network pools are of one media. */
+static uint32_t free_position(const struct map_edit *e, uint32_t rack, enum cluster_media media)
 {
 	const struct cluster *c = &e->m->cluster;
 	for (uint32_t at = 0;; at++) {
@@ -57,11 +57,13 @@ static uint32_t free_position(const struct map_edit *e, uint32_t rack)
 		map_for_each(&c->disks, it) {
 			const struct cluster_disk *d = it.value;
 			const struct cluster_node *n = cluster_node(c, d->node);
-			taken = taken || (d->pool && n->rack == rack && d->position == at &&
-					  cluster_disk_state(c, d) != CLUSTER_GONE);
+			taken = taken ||
+				(d->pool && n->rack == rack && d->position == at &&
+				 d->media == media && cluster_disk_state(c, d) != CLUSTER_GONE);
 		}
 		for (size_t i = 0; i < e->disk_count; i++)
-			taken = taken || (e->disks[i].pool && e->disks[i].position == at);
+			taken = taken || (e->disks[i].pool && e->disks[i].media == media &&
+					  e->disks[i].position == at);
 		if (!taken)
 			return at;
 	}
@@ -102,8 +104,8 @@ static int register_disk(struct map_edit *e, const struct meta_map_node *n,
 	d.health = reported(in->health);
 	if (is_new_drive(now, in))
 		d.created_ns = in->created_ns;
-	if (d.pool && (now == NULL || now->node != n->id))
-		d.position = free_position(e, rack);
+	if (d.pool && (now == NULL || now->node != n->id || now->media != d.media))
+		d.position = free_position(e, rack, d.media);
 	/* The capacity of a folder on a shared filesystem wobbles: weights are in whole GiB. */
 	if (now != NULL && now->node == d.node && now->media == d.media &&
 	    now->local.k == d.local.k && now->local.p == d.local.p && now->health == d.health &&

@@ -183,7 +183,7 @@ static int node_disks(struct rpc_request *r, Terrane__Meta__NodeDisk *const *m, 
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		if (m[i]->local_k > ENCODING_STRIPE_MAX || m[i]->local_p > ENCODING_STRIPE_MAX ||
-		    m[i]->media > CLUSTER_FLASH || !cluster_state_valid(m[i]->health))
+		    !cluster_media_valid(m[i]->media) || !cluster_state_valid(m[i]->health))
 			return rpc_fail(r, -EINVAL, "disk %016lx makes no sense", m[i]->id);
 		disks[i] = (struct meta_map_disk){
 			.id = m[i]->id,

@@ -41,13 +41,20 @@ static void put_node(struct cluster *c, uint32_t id, uint32_t rack)
 	assert_int_equal(cluster_put_node(c, &n), 0);
 }
 
-static void put_disk(struct cluster *c, uint32_t node, uint32_t disk, uint64_t capacity)
+static void put_disk_of(struct cluster *c, uint32_t node, uint32_t disk, uint64_t capacity,
+			enum cluster_media media)
 {
 	struct cluster_disk d = {.id = disk_id(node, disk),
 				 .node = node,
+				 .media = media,
 				 .capacity_bytes = capacity,
 				 .weight = CLUSTER_WEIGHT_ONE};
 	assert_int_equal(cluster_put_disk(c, &d), 0);
+}
+
+static void put_disk(struct cluster *c, uint32_t node, uint32_t disk, uint64_t capacity)
+{
+	put_disk_of(c, node, disk, capacity, CLUSTER_MEDIA_DISK);
 }
 
 static void build(struct cluster *c, struct shape s)
@@ -427,6 +434,121 @@ static void choices_are_pinned(void **state)
 	cluster_fini(&c);
 }
 
+/* --- media ------------------------------------------------------------------------------------- */
+
+#define FLASH_DISK 100 /* the number of the first flash disk of a node */
+
+/* Adds flash disks, of other sizes than the others, to the first nodes. */
+static void add_flash(struct cluster *c, uint32_t nodes, uint32_t each)
+{
+	for (uint32_t node = 1; node <= nodes; node++)
+		for (uint32_t d = 0; d < each; d++)
+			put_disk_of(c, node, FLASH_DISK + d, (2 + d) * TIB, CLUSTER_MEDIA_FLASH);
+}
+
+static void a_block_goes_to_disks_of_its_media_only(void **state)
+{
+	(void)state;
+	struct cluster c;
+	build(&c, (struct shape){6, 1, 2});
+	add_flash(&c, 5, 1);
+	for (uint64_t block = 0; block < 300; block++) {
+		struct cluster_choice ch;
+		struct cluster_want w = {.encoding = encoding("rs:3+2"),
+					 .block = block,
+					 .media = CLUSTER_MEDIA_FLASH,
+					 .extra = 4};
+		assert_int_equal(cluster_choose(&c, &w, &ch), 0);
+		assert_int_equal(ch.count, 5);
+		assert_int_equal(ch.disk_eligible, 5);
+		assert_int_equal(ch.racks, 5);
+		for (uint32_t i = 0; i < ch.count; i++)
+			assert_int_equal(cluster_disk_media(&c, ch.disk[i]), CLUSTER_MEDIA_FLASH);
+		w.encoding = encoding("rs:4+2");
+		assert_int_equal(cluster_choose(&c, &w, &ch), -ENOSPC);
+		assert_int_equal(ch.count, 5);
+		/* A chunk that is on a disk meanwhile takes its rack, and no flash. */
+		w = (struct cluster_want){.encoding = encoding("rs:3+2"),
+					  .block = block,
+					  .media = CLUSTER_MEDIA_FLASH,
+					  .kept = (const uint64_t[]){disk_id(1, 0)},
+					  .kept_count = 1};
+		assert_int_equal(cluster_choose(&c, &w, &ch), 0);
+		assert_int_equal(ch.count, 4);
+		for (uint32_t i = 0; i < ch.count; i++)
+			assert_true(cluster_disk(&c, ch.disk[i])->node != 1);
+	}
+	cluster_fini(&c);
+}
+
+static void flash_in_the_map_changes_no_choice_of_disks(void **state)
+{
+	(void)state;
+	struct cluster plain, mixed;
+	build(&plain, (struct shape){7, 2, 3});
+	build(&mixed, (struct shape){7, 2, 3});
+	add_flash(&mixed, 9, 2);
+	for (uint64_t block = 0; block < 500; block++) {
+		struct cluster_choice a, b;
+		struct cluster_want w = {
+			.encoding = encoding("rs:4+2"), .block = block, .extra = 3};
+		assert_int_equal(cluster_choose(&plain, &w, &a), 0);
+		assert_int_equal(cluster_choose(&mixed, &w, &b), 0);
+		assert_int_equal(a.count, b.count);
+		assert_memory_equal(a.disk, b.disk, a.count * sizeof(a.disk[0]));
+		assert_int_equal(a.disk_eligible, b.disk_eligible);
+	}
+	cluster_fini(&plain);
+	cluster_fini(&mixed);
+}
+
+/* As choices_are_pinned, with flash. */
+static void choices_of_flash_are_pinned(void **state)
+{
+	(void)state;
+	struct cluster c;
+	uint64_t all = 0;
+	build(&c, (struct shape){7, 2, 3});
+	add_flash(&c, 12, 2);
+	for (uint64_t block = 0; block < 500; block++) {
+		struct cluster_choice ch;
+		struct cluster_want w = {.encoding = encoding("rs:3+2"),
+					 .block = block,
+					 .media = CLUSTER_MEDIA_FLASH};
+		assert_int_equal(cluster_choose(&c, &w, &ch), 0);
+		all = hash64(ch.disk, ch.count * sizeof(ch.disk[0]), all);
+	}
+	assert_int_equal(all, 0xe11754b708177e30ULL);
+	cluster_fini(&c);
+}
+
+/* Flash in one rack is as good as disks in one rack, and no better. */
+static void a_block_on_flash_is_spread_as_safely_as_on_disk(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t racks, flash_nodes;
+		bool borne;
+	} cases[] = {{1, 1, true}, {3, 1, false}, {3, 2, false}, {3, 3, true}};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct cluster c;
+		struct cluster_spread s;
+		struct cluster_want w = {.encoding = encoding("rs:2+1"),
+					 .media = CLUSTER_MEDIA_FLASH};
+		build(&c, (struct shape){cases[i].racks, 1, 3});
+		add_flash(&c, cases[i].flash_nodes, 3);
+		assert_int_equal(cluster_spread(&c, &w, &s), 0);
+		assert_int_equal(s.racks, cases[i].flash_nodes);
+		assert_int_equal(s.racks_on_disk, cases[i].racks);
+		assert_int_equal(cluster_spread_bears(&s), cases[i].borne);
+		w.media = CLUSTER_MEDIA_DISK;
+		assert_int_equal(cluster_spread(&c, &w, &s), 0);
+		assert_int_equal(s.racks, cases[i].racks);
+		assert_true(cluster_spread_bears(&s));
+		cluster_fini(&c);
+	}
+}
+
 /* --- mlec -------------------------------------------------------------------------------------- */
 
 static void build_pools(struct cluster *c, uint32_t racks, uint32_t positions,
@@ -656,6 +778,9 @@ static void impossible_records_and_wants_are_refused(void **state)
 	w.kept_count = 3;
 	assert_int_equal(cluster_choose(&c, &w, &ch), -EINVAL);
 	w.kept_count = 0;
+	w.media = CLUSTER_MEDIA_COUNT;
+	assert_int_equal(cluster_choose(&c, &w, &ch), -EINVAL);
+	w.media = CLUSTER_MEDIA_DISK;
 	w.encoding.copies = 99;
 	assert_int_equal(cluster_choose(&c, &w, &ch), -EINVAL);
 	cluster_fini(&c);
@@ -678,6 +803,10 @@ int main(void)
 		cmocka_unit_test(a_disk_that_comes_or_goes_moves_little),
 		cmocka_unit_test(a_disk_that_is_away_moves_only_its_own_chunks),
 		cmocka_unit_test(choices_are_pinned),
+		cmocka_unit_test(a_block_goes_to_disks_of_its_media_only),
+		cmocka_unit_test(flash_in_the_map_changes_no_choice_of_disks),
+		cmocka_unit_test(choices_of_flash_are_pinned),
+		cmocka_unit_test(a_block_on_flash_is_spread_as_safely_as_on_disk),
 		cmocka_unit_test(network_pools_are_fixed_groups_at_one_position),
 		cmocka_unit_test(a_network_pool_with_a_member_down_gets_nothing_new),
 		cmocka_unit_test(declustered_columns_go_to_any_racks),

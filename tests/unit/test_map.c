@@ -279,6 +279,37 @@ static void pools_get_positions_in_their_rack(struct lab *lab)
 	CHECK_EQ(cluster_disk(c, 31)->position, 2);
 }
 
+/* Network pools are of one media: else a flash pool would leave a gap in a network pool of disks. */
+static void pools_of_flash_get_positions_of_their_own(struct lab *lab)
+{
+	const struct meta_map_disk mixed[] = {
+		{.id = 21, .local = {.k = 4, .p = 2}},
+		{.id = 22, .local = {.k = 4, .p = 2}, .media = CLUSTER_MEDIA_FLASH},
+		{.id = 23, .local = {.k = 4, .p = 2}}};
+	struct meta_map_disk more[] = {{.id = 31, .local = {.k = 4, .p = 2}}};
+	struct meta_map_node n = a_node(1);
+	n.disks = mixed;
+	n.disk_count = 3;
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	n = a_node(2);
+	n.name = "beta";
+	n.disks = more;
+	n.disk_count = 1;
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	const struct cluster *c = meta_map_cluster(lab->map[0]);
+	CHECK_EQ(cluster_disk(c, 21)->position, 0);
+	CHECK_EQ(cluster_disk(c, 22)->position, 0);
+	CHECK_EQ(cluster_disk_media(c, 22), CLUSTER_MEDIA_FLASH);
+	CHECK_EQ(cluster_disk(c, 31)->position, 2);
+	/* Its configuration says otherwise now. */
+	more[0].media = CLUSTER_MEDIA_FLASH;
+	n.incarnation++;
+	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	CHECK_EQ(cluster_disk_media(c, 31), CLUSTER_MEDIA_FLASH);
+	CHECK_EQ(cluster_disk(c, 31)->position, 1);
+	CHECK_EQ(cluster_disk(c, 22)->position, 0);
+}
+
 /* --- signs of life ------------------------------------------------------------------------------ */
 
 static void a_silent_node_is_suspect_then_failed_and_back_with_a_beat(struct lab *lab)
@@ -550,6 +581,7 @@ int main(void)
 		TEST_SIM(a_second_node_of_the_same_id_is_refused_while_the_first_lives),
 		TEST(bad_registrations_change_nothing),
 		TEST(pools_get_positions_in_their_rack),
+		TEST(pools_of_flash_get_positions_of_their_own),
 		TEST_SIM(a_silent_node_is_suspect_then_failed_and_back_with_a_beat),
 		TEST_SIM(a_beat_that_does_not_read_keeps_nobody_from_being_judged),
 		TEST(beats_change_the_version_only_when_something_changed),

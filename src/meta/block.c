@@ -49,6 +49,7 @@ int block_out(uint64_t id, const rec_block *rec, struct arena *a, struct meta_bl
 				   .capacity = rec->capacity,
 				   .chunk_length = rec->chunk_length,
 				   .crc = rec->crc,
+				   .media = (enum cluster_media)rec->media,
 				   .chunk_count = rec->n_chunks};
 	memcpy(out->encoding, rec->encoding, strlen(rec->encoding) + 1);
 	out->chunks = arena_alloc(a, (rec->n_chunks + 1) * sizeof(out->chunks[0]));
@@ -109,7 +110,7 @@ static int chunks_check(const struct meta_chunk *chunks, size_t n)
 static int block_check(const struct meta_block *b)
 {
 	if (b->id <= META_ROOT || b->epoch == 0 || b->encoding[0] == '\0' ||
-	    memchr(b->encoding, 0, sizeof(b->encoding)) == NULL)
+	    memchr(b->encoding, 0, sizeof(b->encoding)) == NULL || !cluster_media_valid(b->media))
 		return -EINVAL;
 	if (b->capacity > META_BLOCK_MAX || b->capacity == 0)
 		return b->capacity == 0 ? -EINVAL : -EOVERFLOW;
@@ -132,6 +133,7 @@ int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_
 	rec.epoch = b->epoch;
 	rec.chunk_block = b->id;
 	rec.capacity = b->capacity;
+	rec.media = b->media;
 	rec.encoding = (char *)b->encoding;
 	rec.alloc_id = b->alloc_id = meta_id();
 	rec_suspect pending = TERRANE__REC__SUSPECT__INIT;
@@ -151,7 +153,8 @@ int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_
 	rc = block_read(m, ctx->tenant, b->id, &a, &raw, &there);
 	if (rc != 0)
 		return rc;
-	if (there == NULL || there->epoch != b->epoch || there->capacity != b->capacity)
+	if (there == NULL || there->epoch != b->epoch || there->capacity != b->capacity ||
+	    there->media != b->media)
 		return -EEXIST;
 	b->alloc_id = there->alloc_id;
 	return 0;

@@ -313,6 +313,7 @@ static int do_relayout(struct change *c)
 				&row.base);
 	}
 	b->encoding = (char *)as->encoding;
+	b->media = as->media;
 	b->chunk_block = as->chunk_block;
 	b->chunk_length = as->chunk_length;
 	b->layout++;
@@ -324,7 +325,7 @@ int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct
 {
 	if (b->chunk_block <= META_ROOT || b->chunk_count == 0 ||
 	    b->chunk_count > META_CHUNKS_MAX || b->encoding[0] == '\0' ||
-	    memchr(b->encoding, 0, sizeof(b->encoding)) == NULL)
+	    memchr(b->encoding, 0, sizeof(b->encoding)) == NULL || !cluster_media_valid(b->media))
 		return -EINVAL;
 	for (size_t i = 0; i < b->chunk_count; i++)
 		for (size_t j = 0; j < i; j++)

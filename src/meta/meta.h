@@ -266,7 +266,7 @@ int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
-/* Records a block as pending, with the disks its chunks are meant for. Uses id, epoch, capacity,
+/* Records a block as pending, with the disks its chunks are meant for. Uses id, epoch, capacity, media,
  * encoding and chunks of b, sets alloc_id. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. What is small is durable with its
  * commit: the loss of the machine before it makes that -ENOENT. */
 int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_block *b);
@@ -317,7 +317,7 @@ int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t bloc
 int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		      uint64_t chunk_block, uint32_t index, uint64_t disk);
 
-/* Re-encoding: a sealed block is laid out anew, under another chunk_block, with other encoding and
+/* Re-encoding: a sealed block is laid out anew, under another chunk_block, with other encoding, media and
  * disks, if its release_count, read before the new chunks were put, are still b->release_count; they grow by one. The old
  * chunks become garbage. Again: 0. -ENOENT, -ESTALE, -EBUSY not sealed, -EEXIST chunks of that chunk_block are
  * being deleted, -EINVAL. */

@@ -113,8 +113,8 @@ static bool block_ok(const rec_block *b)
 {
 	return b->state >= META_BLOCK_PENDING && b->state <= META_BLOCK_SEALED &&
 	       b->length <= b->capacity && b->capacity <= META_BLOCK_MAX && b->chunk_block != 0 &&
-	       b->n_chunks <= META_CHUNKS_MAX && b->encoding != NULL &&
-	       strlen(b->encoding) < META_ENCODING_MAX;
+	       b->n_chunks <= META_CHUNKS_MAX && cluster_media_valid(b->media) &&
+	       b->encoding != NULL && strlen(b->encoding) < META_ENCODING_MAX;
 }
 
 static bool owner_ok(const rec_owner *o)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cluster/cluster.h"
 
 #define META_SYSTEM "system" /* the tenant of the context that may do what is no tenant's */
 
@@ -206,6 +207,11 @@ struct meta_block {
 	uint64_t capacity; /* the most it may grow to; what the quota counts until it is sealed */
 	uint64_t chunk_length; /* bytes of each chunk, when sealed */
 	uint32_t crc;          /* CRC-32C of the length bytes */
+	/*
+	 * Where its chunks belong: set by the allocation, changed by a relayout alone. A chunk that repair found no
+	 * room for there is on a disk of the other media (cluster/README.md).
+	 */
+	enum cluster_media media;
 	char encoding[META_ENCODING_MAX];
 	size_t chunk_count;
 	struct meta_chunk *chunks; /* of the caller, or of the arena */

@@ -101,6 +101,7 @@ int meta_wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_bl
 	m->capacity = b->capacity;
 	m->chunk_length = b->chunk_length;
 	m->crc = b->crc;
+	m->media = b->media;
 	m->encoding = meta_wire_name(a, meta_name(b->encoding));
 	if (m->encoding == NULL)
 		return -ENOMEM;
@@ -190,7 +191,7 @@ int meta_wire_file_get(const meta_msg_file *m, struct meta_file *f)
 int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_block *b)
 {
 	if (m == NULL || m->state > META_BLOCK_SEALED || m->n_chunks > META_CHUNKS_MAX ||
-	    strlen(m->encoding) >= META_ENCODING_MAX)
+	    !cluster_media_valid(m->media) || strlen(m->encoding) >= META_ENCODING_MAX)
 		return -EINVAL;
 	*b = (struct meta_block){
 		.id = m->id,
@@ -204,6 +205,7 @@ int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_bl
 		.capacity = m->capacity,
 		.chunk_length = m->chunk_length,
 		.crc = m->crc,
+		.media = (enum cluster_media)m->media,
 		.chunk_count = m->n_chunks,
 	};
 	memcpy(b->encoding, m->encoding, strlen(m->encoding) + 1);

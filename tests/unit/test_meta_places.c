@@ -151,6 +151,74 @@ static void a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_w
 	rig_simple(wanted_body);
 }
 
+/* --- media ------------------------------------------------------------------------------------ */
+
+static struct meta_block media_look(struct rig *rig, uint64_t block)
+{
+	struct meta_block b;
+	struct arena arena;
+	arena_init(&arena, MIB);
+	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, &block, 1, &arena, &b), 0);
+	arena_fini(&arena);
+	b.chunks = NULL;
+	return b;
+}
+
+static void media_body(struct rig *rig)
+{
+	uint64_t f = must_create(rig, META_ROOT, "f");
+	struct meta_owner owner = {.file = f, .bytes = 10};
+	struct blk k, n;
+	blk_init(&k, 7000, 10); /* disks 100, 101, 102 */
+	k.b.media = CLUSTER_MEDIA_COUNT;
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), -EINVAL);
+	k.b.media = CLUSTER_MEDIA_FLASH;
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
+	struct blk other = k;
+	other.b.chunks = other.chunks;
+	other.b.media = CLUSTER_MEDIA_DISK;
+	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &other.b), -EEXIST);
+	/* The allocation decides, whatever the commit says. */
+	k.b.media = CLUSTER_MEDIA_DISK;
+	k.b.state = META_BLOCK_OPEN;
+	k.b.length = 0;
+	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &owner, 1), 0);
+	CHECK_EQ(media_look(rig, 7000).media, CLUSTER_MEDIA_FLASH);
+	CHECK_EQ(meta_block_extend(rig->m, &rig->ctx, 7000, BLK_EPOCH, 0, 10, 3), 0);
+	struct arena arena;
+	struct meta_block fenced;
+	arena_init(&arena, MIB);
+	CHECK_EQ(meta_block_fence(rig->m, &rig->ctx, 7000, BLK_EPOCH + 1, &arena, &fenced), 0);
+	CHECK_EQ(fenced.media, CLUSTER_MEDIA_FLASH);
+	arena_fini(&arena);
+	CHECK_EQ(meta_block_seal(rig->m, &rig->ctx, 7000, BLK_EPOCH + 1, 10, 10, 3), 0);
+	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 0), 0);
+	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, 7000, 7000, 1, 101), 0);
+	CHECK_EQ(media_look(rig, 7000).state, META_BLOCK_SEALED);
+	CHECK_EQ(media_look(rig, 7000).media, CLUSTER_MEDIA_FLASH);
+	blk_init(&n, 7000, 10);
+	for (unsigned i = 0; i < 3; i++)
+		n.chunks[i].disk = 200 + i;
+	for (unsigned i = 0; i < CLUSTER_MEDIA_COUNT; i++) {
+		n.b.chunk_block = 5555 + i;
+		n.b.drops = 1 + i;
+		n.b.media = (enum cluster_media)(CLUSTER_MEDIA_FLASH - i);
+		CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), 0);
+		CHECK_EQ(media_look(rig, 7000).media, n.b.media);
+	}
+	n.b.chunk_block++;
+	n.b.media = CLUSTER_MEDIA_COUNT;
+	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), -EINVAL);
+	must_be_whole(rig);
+}
+
+static void a_block_keeps_its_media_until_it_is_laid_out_on_another(void **state)
+{
+	(void)state;
+	rig_simple(media_body);
+}
+
 /* --- who stood still -------------------------------------------------------------------------- */
 
 static uint64_t release_count(struct rig *rig, uint64_t block)
@@ -402,6 +470,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_reverse_index_follows_every_change_of_place),
+		cmocka_unit_test(a_block_keeps_its_media_until_it_is_laid_out_on_another),
 		cmocka_unit_test(a_layout_whose_chunks_were_given_up_is_refused),
 		cmocka_unit_test(a_place_whose_chunk_may_be_gone_is_refused),
 		cmocka_unit_test(chunks_that_come_late_are_added_until_one_is_given_up),

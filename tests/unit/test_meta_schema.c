@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "meta/block.h"
 #include "meta/record.h"
 #include "meta/schema.h"
 
@@ -116,6 +117,61 @@ static void records_that_say_the_impossible_are_damage(void **state)
 	assert_int_equal(entry_verdict(&e), -EBADMSG);
 }
 
+/* A block record without the field `media`, as it was stored before there was one. */
+static void a_block_record_without_media_is_of_disk(void **state)
+{
+	(void)state;
+	static const uint8_t old[] = {
+		0x08, META_BLOCK_SEALED, /* state */
+		0x11, 77,
+		0,    0,
+		0,    0,
+		0,    0,
+		0, /* epoch */
+		0x19, 0x58,
+		0x1b, 0,
+		0,    0,
+		0,    0,
+		0,        /* chunk_block 7000 */
+		0x20, 1,  /* layout */
+		0x28, 10, /* length */
+		0x30, 0xe8,
+		0x07,     /* capacity 1000 */
+		0x38, 10, /* chunk_length */
+		0x45, 3,
+		0,    0,
+		0, /* crc */
+		0x4a, 2,
+		'r',  '1', /* encoding */
+		0x52, 7,
+		0x08, 101,
+		0x15, 9,
+		0,    0,
+		0, /* a chunk: disk, crc */
+	};
+	struct arena a;
+	struct kv_bytes v;
+	struct meta_block b;
+	rec_block *rec;
+	arena_init(&a, 64 * KIB);
+	assert_int_equal(rec_read_block(&a, kv_bytes(old, sizeof(old)), &rec), 0);
+	assert_int_equal(block_out(5, rec, &a, &b), 0);
+	assert_int_equal(b.media, CLUSTER_MEDIA_DISK);
+	assert_true(b.length == 10 && b.capacity == 1000 && b.chunks[0].disk == 101);
+	/* A record of disk is stored as before: what reads no media reads it. */
+	assert_int_equal(rec_pack(&a, &rec->base, &v), 0);
+	assert_int_equal(v.len, sizeof(old));
+	assert_memory_equal(v.data, old, sizeof(old));
+	rec->media = CLUSTER_MEDIA_FLASH;
+	assert_int_equal(rec_pack(&a, &rec->base, &v), 0);
+	assert_int_equal(rec_read_block(&a, v, &rec), 0);
+	assert_int_equal(rec->media, CLUSTER_MEDIA_FLASH);
+	rec->media = CLUSTER_MEDIA_COUNT;
+	assert_int_equal(rec_pack(&a, &rec->base, &v), 0);
+	assert_int_equal(rec_read_block(&a, v, &rec), -EBADMSG);
+	arena_fini(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -124,6 +180,7 @@ int main(void)
 		cmocka_unit_test(partitions_are_the_stored_format),
 		cmocka_unit_test(bad_names_are_refused_each_with_its_error),
 		cmocka_unit_test(records_that_say_the_impossible_are_damage),
+		cmocka_unit_test(a_block_record_without_media_is_of_disk),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,6 +190,7 @@ static uint64_t write_file(struct meta_call *c, uint64_t dir, const char *name, 
 	struct meta_chunk chunks[3];
 	struct meta_block b = a_block(chunks, 3);
 	uint64_t file = meta_id(), token = meta_id();
+	b.media = CLUSTER_MEDIA_FLASH;
 	CHECK_EQ(meta_client_file_new(c, dir, file, token), 0);
 	CHECK_EQ(meta_client_block_allocate(c, &b, &(uint64_t){0}), 0);
 	b.state = META_BLOCK_SEALED;
@@ -224,6 +225,7 @@ static void a_file_is_written_opened_and_read_from_the_cache(struct lab *lab)
 	CHECK(o.blocks[0].id == block && o.blocks[0].chunk_count == 3);
 	CHECK(o.blocks[0].chunks[2].disk == 102 && o.blocks[0].chunks[2].crc == 2);
 	CHECK(strcmp(o.blocks[0].encoding, "r3") == 0);
+	CHECK_EQ(o.blocks[0].media, CLUSTER_MEDIA_FLASH);
 	meta_client_stats(lab->client, &before);
 	struct meta_part part = {.offset = 500};
 	CHECK_EQ(meta_client_file_get(c, file, &part, &lab->arena, &f), 0);

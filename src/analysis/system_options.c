@@ -48,7 +48,7 @@ int system_read_count(const char *name, const char *text, uint64_t min, uint64_t
 int system_read_number(const char *name, const char *text, struct system_range range, double *out,
 		       char *why, size_t why_size)
 {
-	assert(min < max);
+	assert(range.min < range.max);
 	char *end;
 	double value = strtod(text, &end);
 	bool whole = end != text && *end == '\0' && isfinite(value);

@@ -202,7 +202,7 @@ static void media_body(struct rig *rig)
 		n.chunks[i].disk = 200 + i;
 	for (unsigned i = 0; i < CLUSTER_MEDIA_COUNT; i++) {
 		n.b.chunk_block = 5555 + i;
-		n.b.drops = 1 + i;
+		n.b.release_count = 1 + i;
 		n.b.media = (enum cluster_media)(CLUSTER_MEDIA_FLASH - i);
 		CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), 0);
 		CHECK_EQ(media_look(rig, 7000).media, n.b.media);

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/context.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/rng.h"
@@ -59,6 +60,7 @@ struct rt_fiber {
 
 	struct timer timer; /* armed while parked with a deadline */
 	uint64_t deadline_ns;
+	const struct context *context; /* a reference; never NULL while it runs */
 	void (*abort)(struct rt_fiber *f);
 	void *abort_ctx;
 	enum park_mode park_mode;

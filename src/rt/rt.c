@@ -81,6 +81,41 @@ uint64_t rt_deadline_narrow(uint64_t abs_ns)
 	return before;
 }
 
+/* --- the context ------------------------------------------------------------------------------ */
+
+const struct context *rt_context(void)
+{
+	const struct rt_fiber *f = rt_self();
+	return f != NULL ? f->context : context_empty();
+}
+
+const struct context *rt_context_enter(const struct context *c)
+{
+	struct rt_fiber *f = rt_self();
+	const struct context *before = f->context;
+	f->context = context_ref(c != NULL ? c : context_empty());
+	return before;
+}
+
+void rt_context_leave(const struct context *before)
+{
+	struct rt_fiber *f = rt_self();
+	assert(before != NULL);
+	context_unref(f->context);
+	f->context = before;
+}
+
+void rt_context_set(const struct context *c)
+{
+	context_unref(rt_context_enter(c));
+}
+
+void rt_background(void)
+{
+	rt_context_set(NULL);
+	rt_deadline_set(RT_NEVER);
+}
+
 /* --- joining: a cancelled waiter cancels the fibers that it joins ---------------------------------------- */
 
 static void join_abort(struct rt_fiber *waiter)

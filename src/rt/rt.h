@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/context.h"
 #include "base/list.h"
 
 struct rt_fiber;
@@ -59,8 +60,8 @@ uint64_t rt_random_u64(void);
 /*
  * Starts fn(arg) as a fiber of the calling fiber's loop; it first runs after the caller's next wait. If out is
  * not NULL, the caller must join the fiber exactly once; otherwise it is detached. The name is for messages and
- * is not copied. The fiber inherits the caller's deadline, not its cancellation. -EAGAIN: too many fibers;
- * -ENOMEM.
+ * is not copied. The fiber inherits the caller's deadline and context, not its cancellation. -EAGAIN: too many
+ * fibers; -ENOMEM.
  */
 int rt_spawn(struct rt_fiber **out, const char *name, void (*fn)(void *), void *arg);
 
@@ -90,6 +91,41 @@ int rt_sleep_ns(uint64_t duration_ns);
 uint64_t rt_deadline_narrow(uint64_t abs_ns);
 void rt_deadline_set(uint64_t abs_ns);
 uint64_t rt_deadline(void);
+
+/* --- the context of a request --------------------------------------------------------------- */
+
+/*
+ * A fiber carries the context of the request that it works for: rpc sends it with every call, and a store sees the
+ * one that came with the request. A spawned fiber carries its spawner's.
+ *
+ * The fiber's context: borrowed, valid until the fiber carries another; the empty one outside of fibers. Never NULL.
+ */
+const struct context *rt_context(void);
+
+/*
+ * The fiber carries c (NULL: the empty one) until rt_context_leave, which takes what this returned. They nest.
+ *
+ *     AUTO_RT_CONTEXT const struct context *before = rt_context_enter(item->context);
+ */
+const struct context *rt_context_enter(const struct context *c);
+void rt_context_leave(const struct context *before);
+
+/* A local declared AUTO_RT_CONTEXT is given to rt_context_leave when its scope ends. */
+#define AUTO_RT_CONTEXT __attribute__((cleanup(rt_context_auto_leave)))
+
+static inline void rt_context_auto_leave(const struct context **slot)
+{
+	rt_context_leave(*slot);
+}
+
+/* The fiber carries c (NULL: the empty one) from now on. */
+void rt_context_set(const struct context *c);
+
+/*
+ * The first call of a fiber that outlives the request it was started in, or serves many: it has no deadline and
+ * carries the empty context from now on.
+ */
+void rt_background(void);
 
 /* --- a group of fibers that end together ----------------------------------------------------- */
 

@@ -154,6 +154,8 @@ int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void 
 	struct rt_fiber *f = fiber_new(s);
 	if (f == NULL)
 		return -ENOMEM;
+	/* A process that the simulator starts works for no fiber of another. */
+	bool inherits = current_fiber != NULL && current_fiber->loop == l;
 	struct stack stack = f->stack;
 	*f = (struct rt_fiber){
 		.stack = stack,
@@ -163,6 +165,7 @@ int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void 
 		.fn = fn,
 		.arg = arg,
 		.deadline_ns = current_fiber != NULL ? current_fiber->deadline_ns : RT_NEVER,
+		.context = context_ref(inherits ? current_fiber->context : context_empty()),
 		.detached = out == NULL,
 		.cancelled = l->ending,
 	};
@@ -196,6 +199,8 @@ static void fiber_ended(struct sched *s, struct rt_fiber *f)
 {
 	struct rt_loop *l = f->loop;
 	list_remove(&f->loop_link);
+	context_unref(f->context);
+	f->context = NULL;
 	if (list_empty(&l->fibers) && l->closer != NULL)
 		fiber_wake(l->closer, 0);
 	if (f->group != NULL)

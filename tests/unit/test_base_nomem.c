@@ -17,6 +17,7 @@
 
 #include "base/buf.h"
 #include "base/conf.h"
+#include "base/context.h"
 #include "base/heap.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -155,6 +156,18 @@ static int get_buffers(void)
 	return rc;
 }
 
+static int make_contexts(void)
+{
+	AUTO_CONTEXT const struct context *c = NULL, *tagged = NULL, *late = NULL;
+	int rc = context_new(&c, &(struct context){.tenant = "t", .tags = {.path = "/p"}});
+	assert_int_equal(c == NULL, rc < 0);
+	if (rc == 0)
+		rc = context_with_tags(&tagged, c, &(struct context_tags){.job_id = 1});
+	if (rc == 0)
+		rc = context_with_deadline(&late, tagged, 5);
+	return rc;
+}
+
 struct target {
 	int64_t port;
 	char *dir;
@@ -217,6 +230,11 @@ static void a_buffer_pool_survives_every_failed_allocation(void **state)
 	sweep(get_buffers, 4);
 }
 
+static void a_context_that_cannot_be_made_leaves_nothing(void **state)
+{
+	sweep(make_contexts, 3);
+}
+
 static void a_refused_configuration_leaves_nothing_behind(void **state)
 {
 	sweep(parse_conf, 5);
@@ -236,6 +254,7 @@ int main(void)
 		cmocka_unit_test(a_map_survives_every_failed_allocation),
 		cmocka_unit_test(a_strbuf_survives_every_failed_allocation),
 		cmocka_unit_test(a_buffer_pool_survives_every_failed_allocation),
+		cmocka_unit_test(a_context_that_cannot_be_made_leaves_nothing),
 		cmocka_unit_test(a_refused_configuration_leaves_nothing_behind),
 		cmocka_unit_test(showing_configuration_survives_every_failed_allocation),
 	};

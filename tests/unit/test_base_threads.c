@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/context.h"
 #include "base/log.h"
 #include "base/rng.h"
 
@@ -101,6 +102,32 @@ static void buffers_pass_between_threads_without_loss_or_mix(void **state)
 	buf_pool_fini(&x.pool);
 }
 
+/* Each thread takes over a reference, and drops it after the others may have dropped theirs. */
+static void *ref_and_unref(void *arg)
+{
+	const struct context *c = arg;
+	for (int i = 0; i < ROUNDS; i++) {
+		const struct context *mine = context_ref(c);
+		if (mine->tags.job_id != 7 || mine->tenant[0] != 't')
+			abort();
+		context_unref(mine);
+	}
+	context_unref(c);
+	return NULL;
+}
+
+static void a_context_is_freed_by_whichever_thread_is_last(void **state)
+{
+	const struct context *c;
+	void *args[THREADS];
+	struct context from = {.tenant = "t", .tags = {.job_id = 7}};
+	assert_int_equal(context_new(&c, &from), 0);
+	for (int i = 0; i < THREADS; i++)
+		args[i] = (void *)(uintptr_t)context_ref(c);
+	context_unref(c);
+	run_threads(ref_and_unref, args);
+}
+
 struct log_counts {
 	atomic_uint lines;
 	atomic_uint suppressed;
@@ -145,6 +172,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(buffers_pass_between_threads_without_loss_or_mix),
+		cmocka_unit_test(a_context_is_freed_by_whichever_thread_is_last),
 		cmocka_unit_test(every_line_of_every_thread_is_written_or_counted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,6 +176,41 @@ static void use_group(void *arg)
 		CHECK_EQ(rc[i], -ECANCELED);
 }
 
+static void join_a_group_of_sleepers(void *arg)
+{
+	int *rc = arg;
+	struct rt_group g;
+	rt_group_init(&g);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(rt_group_spawn(&g, "sleep", sleep_long, &rc[i]), 0);
+	rt_group_join(&g);
+}
+
+static void cancel_joiner_of_a_group(void *arg)
+{
+	(void)arg;
+	for (int before = 0; before < 2; before++) {
+		int rc[3] = {1, 1, 1};
+		struct rt_fiber *f;
+		CHECK_EQ(rt_spawn(&f, "join", join_a_group_of_sleepers, rc), 0);
+		/* While it waits, and before it has begun to: then it joins as one that is cancelled already. */
+		if (!before)
+			CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+		uint64_t from_ns = rt_now_ns();
+		rt_cancel(f);
+		rt_join(f);
+		CHECK(rt_now_ns() - from_ns < 1800 * NS_PER_S);
+		for (int i = 0; i < 3; i++)
+			CHECK_EQ(rc[i], -ECANCELED);
+	}
+}
+
+static void group_join_hands_cancellation_on(void **state)
+{
+	(void)state;
+	in_both_worlds(cancel_joiner_of_a_group);
+}
+
 static void group_joins_and_cancels_all(void **state)
 {
 	(void)state;
@@ -477,6 +512,154 @@ static void loops_exchange_messages(void **state)
 	in_both_worlds(use_loops);
 }
 
+/* --- the context of a request ---------------------------------------------------------------- */
+
+static const struct context *context_of(uint64_t job_id)
+{
+	const struct context *c;
+	CHECK_EQ(context_new(&c, &(struct context){.tags = {.job_id = job_id}}), 0);
+	return c;
+}
+
+static uint64_t job_now(void)
+{
+	return rt_context()->tags.job_id;
+}
+
+struct seen {
+	uint64_t first, after, there;
+	struct rt_msg msg;
+	struct rt_loop *home;
+	struct rt_cond *back;
+	const struct context *context;
+	bool done;
+};
+
+static void see_twice(void *arg)
+{
+	struct seen *s = arg;
+	s->first = job_now();
+	CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	s->after = job_now();
+}
+
+static void see_as_background(void *arg)
+{
+	struct seen *s = arg;
+	CHECK(rt_deadline() != RT_NEVER);
+	rt_background();
+	CHECK_EQ(rt_deadline(), RT_NEVER);
+	CHECK(rt_context() == context_empty());
+	see_twice(s);
+}
+
+static void carry(void *arg)
+{
+	(void)arg;
+	struct seen s, behind;
+	struct rt_group g;
+	struct rt_fiber *f;
+	CHECK(rt_context() == context_empty());
+	const struct context *one = context_of(1), *two = context_of(2);
+	const struct context *before = rt_context_enter(one);
+	context_unref(one); /* the fiber's reference is enough */
+	CHECK_EQ(job_now(), 1);
+	(void)rt_deadline_narrow(rt_now_ns() + 60 * NS_PER_S);
+	rt_group_init(&g);
+	CHECK_EQ(rt_group_spawn(&g, "see", see_twice, &s), 0);
+	CHECK_EQ(rt_spawn(&f, "behind", see_as_background, &behind), 0);
+	/* A child has the context of when it was spawned. */
+	{
+		AUTO_RT_CONTEXT const struct context *outer = rt_context_enter(two);
+		CHECK_EQ(job_now(), 2);
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS / 2), 0);
+		CHECK_EQ(job_now(), 2);
+		const struct context *inner = rt_context_enter(NULL);
+		CHECK(rt_context() == context_empty());
+		rt_context_leave(inner);
+		CHECK_EQ(job_now(), 2);
+	}
+	CHECK_EQ(job_now(), 1);
+	/* It outlives its spawner's interest in the context. */
+	rt_context_leave(before);
+	CHECK(rt_context() == context_empty());
+	rt_group_join(&g);
+	rt_join(f);
+	CHECK_EQ(s.first, 1);
+	CHECK_EQ(s.after, 1);
+	CHECK_EQ(behind.first, 0);
+	CHECK_EQ(behind.after, 0);
+	rt_context_set(two);
+	CHECK_EQ(rt_spawn(&f, "see", see_twice, &s), 0);
+	rt_context_set(NULL);
+	context_unref(two);
+	rt_join(f);
+	CHECK_EQ(s.first, 2);
+	CHECK_EQ(s.after, 2);
+}
+
+static void a_fiber_carries_its_spawners_context(void **state)
+{
+	(void)state;
+	in_both_worlds(carry);
+}
+
+static void seen_at_home(struct rt_msg *m)
+{
+	struct seen *s = container_of(m, struct seen, msg);
+	s->done = true;
+	rt_cond_signal(s->back);
+}
+
+static void see_on_other_loop(void *arg)
+{
+	struct seen *s = arg;
+	s->first = job_now();
+	rt_context_set(s->context);
+	context_unref(s->context);
+	see_twice(&(struct seen){0});
+	s->there = job_now();
+	s->msg.fn = seen_at_home;
+	rt_post(s->home, &s->msg);
+}
+
+static void seen_there(struct rt_msg *m)
+{
+	struct seen *s = container_of(m, struct seen, msg);
+	CHECK(rt_context() == context_empty());
+	CHECK_EQ(rt_spawn(NULL, "there", see_on_other_loop, s), 0);
+}
+
+static void carry_to_another_loop(void *arg)
+{
+	(void)arg;
+	struct rt_loop *other;
+	struct rt_cond back;
+	rt_cond_init(&back);
+	const struct context *c = context_of(5);
+	rt_context_set(c);
+	CHECK_EQ(rt_loop_open(&other, "other"), 0);
+	struct seen s = {.msg = {.fn = seen_there},
+			 .home = rt_loop_self(),
+			 .back = &back,
+			 .context = context_ref(c),
+			 .first = 99};
+	rt_post(other, &s.msg);
+	rt_context_set(NULL);
+	context_unref(c);
+	while (!s.done)
+		CHECK_EQ(rt_cond_wait(&back), 0);
+	CHECK_EQ(s.first, 0); /* of nobody's request, until it is told whose */
+	CHECK_EQ(s.there, 5);
+	rt_loop_close(other);
+}
+
+static void a_message_brings_no_context_but_what_it_holds(void **state)
+{
+	(void)state;
+	in_both_worlds(carry_to_another_loop);
+}
+
 /* --- bounds and the end ---------------------------------------------------------------------- */
 
 static void sleep_until_cancelled(void *arg)
@@ -561,6 +744,7 @@ int main(void)
 		cmocka_unit_test(cancel_before_the_first_wait_is_kept),
 		cmocka_unit_test(a_cancelled_joiner_cancels_the_fiber_it_joins),
 		cmocka_unit_test(shield_defers_cancellation),
+		cmocka_unit_test(group_join_hands_cancellation_on),
 		cmocka_unit_test(group_joins_and_cancels_all),
 		cmocka_unit_test(joining_a_group_in_a_cancelled_fiber_cancels_its_members),
 		cmocka_unit_test(deadline_ends_waits_and_is_inherited),
@@ -569,6 +753,8 @@ int main(void)
 		cmocka_unit_test(channel_delivers_each_item_once),
 		cmocka_unit_test(offload_runs_once_and_not_late),
 		cmocka_unit_test(loops_exchange_messages),
+		cmocka_unit_test(a_fiber_carries_its_spawners_context),
+		cmocka_unit_test(a_message_brings_no_context_but_what_it_holds),
 		cmocka_unit_test(fibers_left_behind_are_cancelled_when_main_returns),
 		cmocka_unit_test(number_of_fibers_is_bounded),
 		cmocka_unit_test(stack_overflow_hits_the_guard_page),

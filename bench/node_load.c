@@ -22,7 +22,7 @@ struct part_run {
 	struct load_run *run;
 	struct load_part *part;
 	struct rpc_channel *channel;
-	struct rpc_context who;
+	const struct context *who;
 	struct rng rng;
 	uint64_t started; /* requests */
 	uint64_t appended_block;
@@ -115,8 +115,8 @@ static void load_fiber(void *arg)
 {
 	struct part_run *p = arg;
 	struct load_part *part = p->part;
-	struct node_call c = {
-		.channel = p->channel, .context = &p->who, .timeout_ns = 60 * NS_PER_S};
+	struct node_call c = {.channel = p->channel, .timeout_ns = 60 * NS_PER_S};
+	rt_context_set(p->who);
 	struct appender a = {0};
 	struct buf *into = NULL;
 	int rc = part->kind == LOAD_GET ? rt_pool_get(&p->run->pool, part->bytes, &into) : 0;
@@ -152,12 +152,12 @@ static int part_open(struct load_run *r, struct part_run *p)
 	struct load_part *part = p->part;
 	p->run = r;
 	part->done = 0;
-	rpc_context_init(&p->who);
-	p->who.traffic_group = part->group != NULL ? part->group : "";
-	p->who.traffic_class = part->class;
 	rng_init(&p->rng, 1 + part->first_block + (uint64_t)part->kind);
-	int rc = rpc_channel_open(&p->channel, r->addr,
-				  &(struct rpc_channel_options){.pool = &r->pool});
+	int rc = context_new(&p->who, &(struct context){.traffic_group = part->group,
+							.traffic_class = part->class});
+	if (rc == 0)
+		rc = rpc_channel_open(&p->channel, r->addr,
+				      &(struct rpc_channel_options){.pool = &r->pool});
 	if (rc == 0)
 		rc = rt_pool_get(&r->pool, part->bytes, &p->payload);
 	if (rc != 0)
@@ -191,6 +191,7 @@ static void load_main(void *arg)
 		if (p->channel != NULL)
 			rpc_channel_close(p->channel);
 		buf_unref(p->payload);
+		context_unref(p->who);
 	}
 	rt_pool_fini(&r->pool);
 }

@@ -15,7 +15,7 @@ struct load_part {
 	enum load_kind kind;
 	uint64_t disk;
 	const char *group;
-	enum rpc_traffic_class class;
+	enum traffic_class class;
 	uint32_t fibers;
 	uint64_t first_block; /* chunks are (first_block + i, 0), i below blocks */
 	uint64_t blocks;

@@ -42,7 +42,7 @@ static void reader(void *arg)
 	struct call c;
 	struct efile *f;
 	CHECK(bytes != NULL);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	engine_call(r->engine, &c, NULL);
 	CHECK_EQ(engine_file_open(&c, "/f", &f), 0);
 	while (!l->stop) {
@@ -50,7 +50,7 @@ static void reader(void *arg)
 		uint64_t begin_ns = rt_now_ns();
 		struct iovec iov = {bytes, READ_BYTES};
 		uint32_t crc;
-		rt_deadline_set(RT_NEVER);
+		rt_background();
 		engine_call(r->engine, &c, NULL);
 		int64_t rc = engine_preadv(&c, f, &iov, 1, at, &crc);
 		l->failed += rc != READ_BYTES;
@@ -58,7 +58,7 @@ static void reader(void *arg)
 		if (l->n < SAMPLES_MAX)
 			l->ms[l->n++] = (double)(rt_now_ns() - begin_ns) / 1e6;
 	}
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	CHECK_EQ(engine_file_close(&c, f), 0);
 	free(bytes);
 }
@@ -173,7 +173,7 @@ static void files_make(struct rig *r)
 		CHECK_EQ(engine_create(&c, path, 0, &o, &f), 0);
 		CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
 		CHECK_EQ(engine_file_close(&c, f), 0);
-		rt_deadline_set(RT_NEVER);
+		rt_background();
 	}
 }
 
@@ -190,7 +190,7 @@ static void collect_body(struct rig *r)
 		snprintf(path, sizeof(path), "/small%d", i);
 		engine_call(r->engine, &c, NULL);
 		CHECK_EQ(engine_remove(&c, path), 0);
-		rt_deadline_set(RT_NEVER);
+		rt_background();
 	}
 	load_start(&l, r);
 	load_calm(&l, "before a collection");

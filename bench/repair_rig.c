@@ -151,13 +151,13 @@ static void client_main(void *arg)
 	struct engine_options eo = {.metadata = META_ADDR,
 				    .tenant = "default",
 				    .traffic_group = "",
-				    .traffic_class = RPC_SILVER,
+				    .traffic_class = TRAFFIC_SILVER,
 				    .fabric = {.chunk_timeout_ns = 60 * NS_PER_S}};
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	CHECK_EQ(engine_open(&r->engine, &eo, why), 0);
 	r->body(r);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	engine_close(r->engine);
 	r->done = true;
 	rt_shutdown_wait();
@@ -228,7 +228,7 @@ void rig_write(struct rig *r)
 	}
 	CHECK_EQ(engine_file_close(&c, f), 0);
 	free(bytes);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	CHECK_EQ(rt_sleep_ns(60 * NS_PER_S), 0);
 }
 
@@ -238,7 +238,7 @@ static void pool_begin(struct rig *r, struct call *c, struct disk_use *u)
 	/* The engine asks for the map when it is asked for something. */
 	engine_call(r->engine, c, NULL);
 	(void)engine_stat(c, "/", &st);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	call_init(c, engine_fabric(r->engine));
 	CHECK_EQ(disk_begin(c, RIG_DISK, u), 0);
 	u->node.timeout_ns = SETTLE_NS;

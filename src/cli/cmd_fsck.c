@@ -76,15 +76,18 @@ static int check_tenant(struct admin *a, const char *tenant)
 	struct engine_options o = {.metadata = a->file.metadata,
 				   .tenant = tenant,
 				   .traffic_group = a->file.traffic_group,
-				   .traffic_class = RPC_BRONZE};
+				   .traffic_class = TRAFFIC_BRONZE};
 	int rc = engine_open(&e, &o, why);
 	if (rc < 0)
 		return cli_fail("%s", why[0] != 0 ? why : err_text(rc));
 	struct call c;
-	engine_call(e, &c, &(struct terrane_options){.timeout_ms = UINT32_MAX});
+	/* The next tenant is found with the context of now. */
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(rt_context());
+	rc = engine_call(e, &c, &(struct terrane_options){.timeout_ms = UINT32_MAX});
 	k->tenant = tenant;
 	k->tenants++;
-	rc = engine_fsck(&c, k->path, &k->o, &k->n);
+	if (rc == 0)
+		rc = engine_fsck(&c, k->path, &k->o, &k->n);
 	if (rc < 0) {
 		progress_hide(&k->progress);
 		cli_fail("cannot check %s of tenant %s: %s", k->path, tenant,

@@ -57,16 +57,17 @@ static int find(struct admin *a, const struct asked *q, struct meta_note *note)
 	struct meta_call c = {.client = a->client};
 	struct meta_tenant t;
 	struct meta_entry e;
-	struct rpc_context who;
 	char name[32];
 	const char *tenant = q->tenant != NULL ? q->tenant : a->file.tenant;
 	int rc = meta_client_tenant_get(&c, 0, tenant, &t);
 	if (rc < 0)
 		return failed(&c, rc, tenant);
 	snprintf(name, sizeof(name), META_SYSTEM ":%u", t.id);
-	rpc_context_init(&who);
-	who.tenant = name;
-	c.context = &who;
+	AUTO_CONTEXT const struct context *system = NULL;
+	rc = context_new(&system, &(struct context){.tenant = name});
+	if (rc < 0)
+		return cli_fail("%s", err_text(rc));
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(system);
 	rc = meta_client_resolve(&c, META_ROOT, meta_name(q->path), &e);
 	if (rc < 0)
 		return failed(&c, rc, q->path);

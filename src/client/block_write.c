@@ -28,11 +28,9 @@ struct accepted {
 	uint64_t eta_ns;
 };
 
-/* Shared by the caller and the fibers of its chunks; the last one frees it. */
+/* Shared by the caller and the fibers of its chunks, which carry its context; the last one frees it. */
 struct writing {
 	struct call call; /* outlives the caller's */
-	char tenant[64];
-	char group[64];
 	struct block_write w;
 	struct shape shape;
 	struct coded chunks;
@@ -359,8 +357,7 @@ static void chunk_fiber(void *arg)
 	}
 	if (g->over && g->w.late != NULL && !g->call.fabric->closing)
 		g->w.late(g->w.late_ctx,
-			  &(struct late_chunk){.tenant = g->call.tenant,
-					       .block = g->w.owner != 0 ? g->w.owner : g->w.block,
+			  &(struct late_chunk){.block = g->w.owner != 0 ? g->w.owner : g->w.block,
 					       .chunk_block = g->w.block,
 					       .chunk = chunk,
 					       .disk = a.disk,
@@ -388,26 +385,14 @@ static int chunk_start(struct writing *g, int chunk)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static void context_copy(struct writing *g, const struct call *c)
-{
-	g->call = *c;
-	/* What the background still needs when the caller is gone. */
-	snprintf(g->tenant, sizeof(g->tenant), "%s", c->context.tenant);
-	snprintf(g->group, sizeof(g->group), "%s", c->context.traffic_group);
-	g->call.context.tenant = g->tenant;
-	g->call.context.traffic_group = g->group;
-	g->call.context.path = "";
-	g->call.context.token = NULL;
-	g->call.context.token_len = 0;
-}
-
 static struct writing *writing_new(struct call *c, const struct block_write *w,
 				   struct coded *chunks)
 {
 	struct writing *g = calloc(1, sizeof(*g));
 	if (g == NULL)
 		return NULL;
-	context_copy(g, c);
+	g->call = *c;
+	g->call.encoding = NULL; /* the caller's memory */
 	g->w = *w;
 	g->shape = *w->shape;
 	g->refs = 1;

@@ -19,8 +19,7 @@
 #include "client/encode.h"
 
 struct late_chunk {
-	uint32_t tenant; /* of the call; 0: the fabric's */
-	uint64_t block;  /* as files know it */
+	uint64_t block; /* as files know it */
 	uint64_t chunk_block;
 	int chunk;
 	uint64_t disk;

@@ -84,8 +84,7 @@ static void late_chunk(void *ctx, const struct late_chunk *l)
 {
 	struct engine *e = ctx;
 	struct call c;
-	char tenant[ENGINE_LATE_NAME_MAX];
-	engine_late_call(e, &c, l->tenant, tenant);
+	call_init(&c, e->fabric);
 	rt_deadline_set(rt_now_ns() + 30 * NS_PER_S);
 	if (l->rc < 0)
 		return; /* the record says that it is missing: repair makes it */

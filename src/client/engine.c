@@ -72,7 +72,7 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 		struct meta_client_options mo = {
 			.addrs = a.list,
 			.addr_count = a.count,
-			.tenant = e->tenant,
+			.tenant = e->own->tenant,
 			.impatient = true,
 			.channel = {.pool = &e->fabric->pool,
 				    .connect_timeout_ns = o->connect_timeout_ns},
@@ -86,7 +86,8 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 		return rc;
 	}
 	struct call c;
-	engine_own_call(e, &c);
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(e->own);
+	call_init(&c, e->fabric);
 	uint64_t wait_ns = o->connect_timeout_ns != 0 ? o->connect_timeout_ns : CONNECT_TIMEOUT_NS;
 	rc = first_map(&c, wait_ns);
 	if (rc < 0) {
@@ -118,14 +119,16 @@ static int engine_init(struct engine *e, const struct engine_options *o, char *w
 			 "the name of the tenant or traffic group is too long");
 		return -ENAMETOOLONG;
 	}
-	snprintf(e->tenant, sizeof(e->tenant), "%s", o->tenant);
-	snprintf(e->traffic_group, sizeof(e->traffic_group), "%s", o->traffic_group);
-	e->traffic_class = o->traffic_class;
 	e->block_bytes = o->block_bytes != 0 ? o->block_bytes : ENGINE_BLOCK_MAX;
 	struct encoding enc;
 	int rc = encoding_parse(o->encoding != NULL ? o->encoding : "rs:4+2", &enc, why,
 				FABRIC_ERROR_MAX);
-	return rc < 0 ? -EINVAL : shape_init(&e->shape, &enc);
+	rc = rc < 0 ? -EINVAL : shape_init(&e->shape, &enc);
+	if (rc < 0)
+		return rc;
+	return context_new(&e->own, &(struct context){.tenant = o->tenant,
+						      .traffic_group = o->traffic_group,
+						      .traffic_class = o->traffic_class});
 }
 
 static int engine_new(struct engine **out, const struct engine_options *o, char *why)
@@ -140,6 +143,7 @@ static int engine_new(struct engine **out, const struct engine_options *o, char 
 	e->tiers = &e->disks;
 	int rc = engine_init(e, o, why);
 	if (rc < 0) {
+		context_unref(e->own);
 		free(e);
 		return rc;
 	}
@@ -201,6 +205,7 @@ void engine_close(struct engine *e)
 		fabric_fini(e->fabric);
 	}
 	rt_shield_leave();
+	context_unref(e->own);
 	free(e);
 }
 
@@ -243,34 +248,25 @@ void engine_stats(const struct engine *e, struct terrane_stats *out)
 void engine_own_call(struct engine *e, struct call *c)
 {
 	call_init(c, e->fabric);
-	c->context.tenant = e->tenant;
-	c->context.traffic_group = e->traffic_group;
-	c->context.traffic_class = e->traffic_class;
+	rt_context_set(e->own);
 }
 
-void engine_late_call(struct engine *e, struct call *c, uint32_t tenant,
-		      char name[ENGINE_LATE_NAME_MAX])
+int engine_call(struct engine *e, struct call *c, const struct terrane_options *o)
 {
-	engine_own_call(e, c);
-	if (tenant == 0)
-		return;
-	snprintf(name, ENGINE_LATE_NAME_MAX, "%s:%u", e->tenant, tenant);
-	c->context.tenant = name;
-	c->tenant = tenant;
-}
-
-void engine_call(struct engine *e, struct call *c, const struct terrane_options *o)
-{
-	engine_own_call(e, c);
+	call_init(c, e->fabric);
 	uint64_t timeout_ns = CALL_TIMEOUT_NS;
+	struct context is = *e->own;
+	is.authorization = rt_context()->authorization;
+	is.authorization_len = rt_context()->authorization_len;
+	is.tags.path = rt_context()->tags.path;
 	if (o != NULL) {
 		if (o->traffic_group != NULL)
-			c->context.traffic_group = o->traffic_group;
+			is.traffic_group = o->traffic_group;
 		if (o->traffic_class != TERRANE_CLASS_DEFAULT)
-			c->context.traffic_class = (enum rpc_traffic_class)o->traffic_class;
-		c->context.job_id = o->job_id;
-		c->context.directory_id = o->directory_id;
-		c->context.placement_category = o->placement_category;
+			is.traffic_class = (enum traffic_class)o->traffic_class;
+		is.tags.job_id = o->job_id;
+		is.tags.directory_id = o->directory_id;
+		is.tags.placement_category = o->placement_category;
 		c->encoding = o->encoding;
 		c->quorum = o->quorum;
 		c->extra_disks = o->extra_disks;
@@ -280,11 +276,33 @@ void engine_call(struct engine *e, struct call *c, const struct terrane_options 
 			timeout_ns = o->timeout_ms * NS_PER_MS;
 	}
 	(void)rt_deadline_narrow(rt_now_ns() + timeout_ns);
+	is.deadline_ns = rt_deadline();
+	const struct context *made;
+	int rc = context_new(&made, &is);
+	if (rc < 0)
+		return call_fail(c, rc, "the options of the call: %s",
+				 rc == -EMSGSIZE ? "the traffic group is too long"
+				 : rc == -EINVAL ? "there is no such traffic class"
+						 : err_text(rc));
+	rt_context_set(made);
+	context_unref(made);
+	return 0;
+}
+
+int context_of_dir(const struct context **out, const struct context *from, uint64_t dir)
+{
+	if (dir == 0 || from->tags.directory_id != 0) {
+		*out = context_ref(from);
+		return 0;
+	}
+	struct context_tags tags = from->tags;
+	tags.directory_id = dir;
+	return context_with_tags(out, from, &tags);
 }
 
 struct meta_call call_meta(struct call *c)
 {
-	return (struct meta_call){.client = call_engine(c)->meta, .context = &c->context};
+	return (struct meta_call){.client = call_engine(c)->meta};
 }
 
 int call_meta_fail(struct call *c, const struct meta_call *m, int rc, const char *what)

@@ -23,7 +23,7 @@ struct engine_options {
 	struct cluster_id cluster; /* zeroes: any */
 	const char *tenant;
 	const char *traffic_group;
-	enum rpc_traffic_class traffic_class;
+	enum traffic_class traffic_class;
 	uint64_t connect_timeout_ns; /* of the first contact; 0: 3 s */
 	const char *encoding;        /* of files that name none; NULL: rs:4+2 */
 	uint64_t block_bytes;        /* of files that name none; 0: 64 MiB */
@@ -49,8 +49,12 @@ struct fabric *engine_fabric(struct engine *e);
 struct block_tier;
 void engine_tier_add(struct engine *e, struct block_tier *t);
 
-/* A call with its options (NULL: defaults); narrows the fiber's deadline to its timeout. */
-void engine_call(struct engine *e, struct call *c, const struct terrane_options *o);
+/*
+ * A call with its options (NULL: defaults): narrows the fiber's deadline to its timeout, and makes the fiber carry its
+ * context from now on. What options cannot name, authorization and path, comes from the context that the fiber had.
+ * -EINVAL, -EMSGSIZE (a traffic group that is too long), -ENOMEM, with words: the fiber carries what it did.
+ */
+int engine_call(struct engine *e, struct call *c, const struct terrane_options *o);
 
 /* --- names ------------------------------------------------------------------------------------ */
 

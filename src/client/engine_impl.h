@@ -15,7 +15,6 @@
 struct cluster_choice;
 
 #define ENGINE_NAME_MAX 64
-#define ENGINE_LATE_NAME_MAX (META_TENANT_NAME_MAX + 12) /* a tenant, a colon and a number */
 #define ENGINE_BLOCK_MIN (64 * KIB)
 #define ENGINE_BLOCK_MAX (64 * MIB)
 #define ENGINE_MAP_AGE_NS (2 * NS_PER_S) /* a map as old as this is asked for again */
@@ -25,10 +24,8 @@ struct engine {
 	struct meta_client *meta;
 	bool borrows; /* fabric and meta are the caller's */
 	struct fabric own_fabric;
-	char tenant[META_TENANT_NAME_MAX + 1];
-	char traffic_group[ENGINE_NAME_MAX];
-	enum rpc_traffic_class traffic_class;
-	struct shape shape; /* of files that name none */
+	const struct context *own; /* of calls that name nothing, and of the background */
+	struct shape shape;        /* of files that name none */
 	uint64_t block_bytes;
 	struct list logs; /* that are open for appends */
 	struct block_tier disks;
@@ -47,12 +44,10 @@ static inline struct engine *call_engine(const struct call *c)
 struct meta_call call_meta(struct call *c);
 /* What the service said about `what`, in the call's words; returns rc. */
 int call_meta_fail(struct call *c, const struct meta_call *m, int rc, const char *what);
-/* A call for the background: of the engine's tenant, with nothing of a user's memory. */
+/* A call of the engine's own: the fiber carries the engine's context from now on, and nothing of a user's. */
 void engine_own_call(struct engine *e, struct call *c);
-/* The same for work that goes on after a call has ended, in the name of that call's tenant; 0: the engine's. name
- * holds the text and must outlive the call. */
-void engine_late_call(struct engine *e, struct call *c, uint32_t tenant,
-		      char name[ENGINE_LATE_NAME_MAX]);
+/* A reference to a context: from, with the directory when it names none and there is one. -ENOMEM. */
+int context_of_dir(const struct context **out, const struct context *from, uint64_t dir);
 /* The tenant's number is known, as every chunk's label needs it: an orphan without one would stay for ever. */
 int engine_tenant(struct call *c);
 /* Asks for a map that is not older than max_age_ns. */

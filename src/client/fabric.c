@@ -87,7 +87,6 @@ void call_init(struct call *c, struct fabric *f)
 {
 	memset(c, 0, sizeof(*c));
 	c->fabric = f;
-	rpc_context_init(&c->context);
 }
 
 int call_fail(struct call *c, int rc, const char *fmt, ...)

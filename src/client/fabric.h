@@ -4,8 +4,8 @@
  * of names and files. It knows the cluster map, has a channel to each node, and remembers how disks
  * fare.
  *
- * All of it belongs to one loop. A struct call is one request of a user on its way through: who
- * asks, with which options, and what to tell when it fails.
+ * All of it belongs to one loop. A struct call is one request of a user on its way through: its
+ * options, and the words of its failure. The fiber carries its context.
  */
 #ifndef CLIENT_FABRIC_H
 #define CLIENT_FABRIC_H
@@ -98,7 +98,6 @@ static inline void fabric_tamper(struct fabric *f, enum tamper_at at, void *byte
 
 struct call {
 	struct fabric *fabric;
-	struct rpc_context context;
 	/* As in the public options; zero means the default. */
 	const char *encoding;
 	uint16_t quorum, extra_disks, hedge;

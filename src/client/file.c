@@ -311,8 +311,11 @@ int64_t engine_preadv(struct call *c, struct efile *f, const struct iovec *iov, 
 	uint64_t len = iov_bytes(iov, n);
 	if (n < 0 || len > INT64_MAX || offset > META_FILE_MAX)
 		return call_fail(c, -EINVAL, "an impossible range");
-	if (c->context.directory_id == 0)
-		c->context.directory_id = f->dir;
+	AUTO_CONTEXT const struct context *context = NULL;
+	int rc = context_of_dir(&context, rt_context(), f->dir);
+	if (rc < 0)
+		return rc;
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(context);
 	struct reader *r = reader_of(f);
 	uint64_t done = 0;
 	while (done < len) {

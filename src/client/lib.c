@@ -185,13 +185,13 @@ static int handle_fill(struct terrane *t, const char *cluster_file,
 		rc = cluster_file_id(&t->conf, &t->cluster.high, &t->cluster.low);
 	if (rc < 0)
 		return rc;
-	t->traffic_class = (enum rpc_traffic_class)(t->conf.traffic_class + 1);
+	t->traffic_class = (enum traffic_class)(t->conf.traffic_class + 1);
 	if (o == NULL)
 		return 0;
 	if (o->traffic_class > TERRANE_BRONZE)
 		return -EINVAL;
 	if (o->traffic_class != TERRANE_CLASS_DEFAULT)
-		t->traffic_class = (enum rpc_traffic_class)o->traffic_class;
+		t->traffic_class = (enum traffic_class)o->traffic_class;
 	t->tenant = o->tenant != NULL ? strdup(o->tenant) : NULL;
 	t->traffic_group = o->traffic_group != NULL ? strdup(o->traffic_group) : NULL;
 	t->memory_bytes = o->memory_bytes;

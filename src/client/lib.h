@@ -39,7 +39,7 @@ struct terrane {
 	struct cluster_id cluster;
 	char *tenant;
 	char *traffic_group;
-	enum rpc_traffic_class traffic_class;
+	enum traffic_class traffic_class;
 	uint64_t memory_bytes;
 	uint64_t connect_timeout_ns;
 };

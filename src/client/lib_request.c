@@ -169,6 +169,16 @@ static void request_complete(struct request *r, int64_t result)
 	op_complete(t, op, result);
 }
 
+/* What it leaves behind when it is not run: a file that lost an append, or one to be freed. */
+static void request_give_up(struct request *r, int rc)
+{
+	struct terrane_file *f = r->a.file;
+	if (r->appends && f->generation == r->runtime->generation)
+		engine_file_spoil(f->e, rc);
+	if (r->ends)
+		lib_file_leave(r->runtime, f);
+}
+
 static void request_fiber(void *arg)
 {
 	struct request *r = arg;
@@ -177,8 +187,11 @@ static void request_fiber(void *arg)
 	if (r->cancelled)
 		rt_cancel(r->fiber);
 	struct call c;
-	engine_call(runtime->engine, &c, r->o);
-	int64_t rc = r->run(&c, r);
+	int64_t rc = engine_call(runtime->engine, &c, r->o);
+	if (rc == 0)
+		rc = r->run(&c, r);
+	else
+		request_give_up(r, (int)rc);
 	if (rc < 0 && r->o != NULL)
 		lib_error_fill(r->o->error, (int)rc, c.error);
 	request_complete(r, rc);
@@ -194,11 +207,7 @@ static void request_msg(struct rt_msg *m)
 			 ? -ESHUTDOWN
 			 : rt_group_spawn(&runtime->requests, "request", request_fiber, r);
 	if (rc < 0) {
-		struct terrane_file *f = r->a.file;
-		if (r->appends && f->generation == runtime->generation)
-			engine_file_spoil(f->e, rc);
-		if (r->ends)
-			lib_file_leave(runtime, f);
+		request_give_up(r, rc);
 		if (r->o != NULL)
 			lib_error_fill(r->o->error, rc, NULL);
 		request_complete(r, rc);

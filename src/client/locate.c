@@ -50,7 +50,6 @@ static int block_locate(const struct meta_block *b, struct arena *a, struct loca
 
 struct report {
 	struct engine *engine;
-	uint32_t tenant; /* of the call; 0: the engine's */
 	uint64_t block, chunk_block;
 	uint64_t layout;
 	bool sealed; /* a copy under append may just be behind: nothing to report */
@@ -61,8 +60,7 @@ static void report_fiber(void *arg)
 {
 	struct report *r = arg;
 	struct call c;
-	char tenant[ENGINE_LATE_NAME_MAX];
-	engine_late_call(r->engine, &c, r->tenant, tenant);
+	call_init(&c, r->engine->fabric);
 	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
 	struct meta_call m = call_meta(&c);
 	/* Failing does no harm: scrubbing finds it too. */
@@ -91,7 +89,6 @@ static void report_bad(struct call *c, const struct meta_block *b, const struct 
 	if (r == NULL)
 		return;
 	*r = (struct report){.engine = call_engine(c),
-			     .tenant = c->tenant,
 			     .block = b->id,
 			     .chunk_block = b->chunk_block,
 			     .layout = b->layout,

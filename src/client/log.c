@@ -51,6 +51,7 @@
 /* One append on its way to the copies. */
 struct part {
 	struct slice data;
+	const struct context *context; /* of the append */
 	uint64_t off;
 	int ok, ended; /* copies */
 	unsigned refs;
@@ -81,7 +82,6 @@ struct log {
 	struct efile base;
 	struct list link; /* in engine.logs */
 	struct call call; /* of the copies: outlives the user's calls */
-	char traffic_group[ENGINE_NAME_MAX];
 	struct shape shape;
 	int quorum;
 	uint64_t block_bytes;
@@ -116,6 +116,7 @@ static void part_unref(struct part *p)
 	if (--p->refs > 0)
 		return;
 	buf_unref(p->data.buf);
+	context_unref(p->context);
 	free(p);
 }
 
@@ -123,6 +124,7 @@ static int copy_send(struct copy *y, const struct part *p)
 {
 	struct log *l = y->log;
 	struct disk_use u;
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(p->context);
 	int rc = disk_begin(&l->call, y->disk, &u);
 	if (rc < 0)
 		return rc;
@@ -176,7 +178,9 @@ static void copy_give_up(struct copy *y, int rc)
 static void copy_fiber(void *arg)
 {
 	struct copy *y = arg;
-	rt_deadline_set(RT_NEVER);
+	/* It sends the parts of many appends, each with its own context. */
+	rt_background();
+	rt_context_set(call_engine(&y->log->call)->own);
 	while (y->failed == 0) {
 		struct list *node = list_pop_front(&y->queue);
 		if (node == NULL) {
@@ -425,6 +429,7 @@ static void keeper_look(struct log *l)
 static void keeper_fiber(void *arg)
 {
 	struct log *l = arg;
+	rt_context_set(call_engine(&l->call)->own);
 	do {
 		rt_deadline_set(RT_NEVER);
 		if (rt_sleep_ns(l->call.fabric->opts.log_look_ns) < 0)
@@ -528,6 +533,7 @@ static int part_new(struct call *c, const struct iovec *iov, int n, struct part 
 		return rc;
 	}
 	p->refs = 1;
+	p->context = context_ref(rt_context());
 	p->data.len = len;
 	p->data.crc = iov_crc(iov, n);
 	for (int i = 0; i < n; at += iov[i++].iov_len)
@@ -601,7 +607,11 @@ static int log_append(struct call *c, struct efile *f, const struct iovec *iov, 
 		      const uint32_t *crc)
 {
 	struct log *l = log_of(f);
-	int rc = rt_mutex_lock(&l->turn);
+	AUTO_CONTEXT const struct context *context = NULL;
+	int rc = context_of_dir(&context, rt_context(), f->dir);
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(context);
+	if (rc == 0)
+		rc = rt_mutex_lock(&l->turn);
 	if (rc < 0) {
 		log_spoil(f, rc);
 		return rc;
@@ -721,8 +731,6 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 	}
 	l->quorum = shape_quorum(&l->shape, c->quorum, true);
 	l->call = *c;
-	snprintf(l->traffic_group, sizeof(l->traffic_group), "%s", c->context.traffic_group);
-	l->call.context.traffic_group = l->traffic_group;
 	l->call.encoding = NULL;
 	l->token = meta_id();
 	rt_mutex_init(&l->turn);

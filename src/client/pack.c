@@ -58,7 +58,7 @@ struct packing {
 	struct home *homes; /* the first one is the directory of the call */
 	size_t home_count, next_home;
 	unsigned flags;
-	bool tag; /* requests carry the directory they are about: the caller named none */
+	const struct context *context; /* of the call; requests name the directory they are about */
 	struct shape shape;
 	uint64_t block_bytes;
 	bool stopped;
@@ -91,13 +91,17 @@ static void pack_stop(struct packing *p, const struct call *c, int rc)
 	pack_fail(p, c, rc);
 }
 
-/* A call of one of the fibers, about a home. */
-static struct call pack_call(const struct packing *p, const struct home *at)
+/* The fiber carries the call's context with the directory of the home, unless the call names one. *before is for
+ * rt_context_leave, also after an error. */
+static int home_enter(struct packing *p, const struct home *at, const struct context **before)
 {
-	struct call c = *p->call;
-	if (p->tag)
-		c.context.directory_id = at->id;
-	return c;
+	const struct context *context;
+	int rc = context_of_dir(&context, p->context, at->id);
+	*before = rt_context_enter(rc == 0 ? context : p->context);
+	context_unref(context);
+	if (rc < 0)
+		pack_stop(p, p->call, rc);
+	return rc;
 }
 
 /* --- homes ----------------------------------------------------------------------------------- */
@@ -129,7 +133,10 @@ static void find_fiber(void *arg)
 	struct packing *p = arg;
 	while (p->next_home < p->home_count && !p->stopped) {
 		struct home *at = &p->homes[p->next_home++];
-		struct call c = pack_call(p, &p->homes[0]);
+		struct call c = *p->call;
+		AUTO_RT_CONTEXT const struct context *before = NULL;
+		if (home_enter(p, &p->homes[0], &before) < 0)
+			return;
 		struct meta_call m = call_meta(&c);
 		struct meta_entry e;
 		int rc = meta_client_resolve(&m, p->homes[0].id, at->path, &e);
@@ -320,11 +327,14 @@ static void name_run(struct naming *names, size_t first, size_t n)
 {
 	struct packing *p = names->p;
 	struct item **items = names->items + first;
-	struct call c = pack_call(p, items[0]->home);
+	struct call c = *p->call;
 	struct meta_call m = call_meta(&c);
 	unsigned flags = (p->flags & TERRANE_REPLACE) != 0 ? META_OVERWRITE : 0;
-	int rc = meta_client_create(&m, items[0]->home->id, names->make + first, n, flags,
-				    names->results + first);
+	AUTO_RT_CONTEXT const struct context *before = NULL;
+	int rc = home_enter(p, items[0]->home, &before);
+	if (rc == 0)
+		rc = meta_client_create(&m, items[0]->home->id, names->make + first, n, flags,
+					names->results + first);
 	if (rc < 0) {
 		home_fail(p, &c, &m, items[0]->home, rc);
 		names->stopped = names->stopped || !is_of_home(rc);
@@ -383,8 +393,11 @@ static int group_name(struct packing *p, struct group *g)
 
 static void pack_group(struct packing *p, struct group *g)
 {
-	struct call c = pack_call(p, g->items[0]->home);
-	int rc = group_block(&c, p, g);
+	struct call c = *p->call;
+	AUTO_RT_CONTEXT const struct context *before = NULL;
+	int rc = home_enter(p, g->items[0]->home, &before);
+	if (rc == 0)
+		rc = group_block(&c, p, g);
 	if (rc == 0)
 		rc = group_name(p, g);
 	if (rc == 0)
@@ -459,8 +472,7 @@ static int pack_run(struct packing *p, const char *dir, struct terrane_small *fi
 int engine_pack(struct call *c, const char *dir, struct terrane_small *files, size_t n,
 		unsigned flags, const struct terrane_options *o)
 {
-	struct packing p = {
-		.call = c, .count = n, .flags = flags, .tag = c->context.directory_id == 0};
+	struct packing p = {.call = c, .context = rt_context(), .count = n, .flags = flags};
 	for (size_t i = 0; i < n; i++) { /* first: callers look at it whatever went wrong */
 		files[i].result = -ECANCELED;
 		files[i].id = 0;

@@ -41,8 +41,8 @@ struct piece {
 
 struct whole {
 	struct efile base;
-	struct call call; /* of the blocks: outlives the user's calls */
-	char traffic_group[ENGINE_NAME_MAX];
+	struct call call;              /* of the blocks: outlives the user's calls */
+	const struct context *context; /* the same; of the call that created the file */
 	struct meta_name name;
 	unsigned flags;
 	struct shape shape; /* of blocks for which no other is asked */
@@ -122,6 +122,7 @@ static void job_fiber(void *arg)
 {
 	struct whole_job *job = arg;
 	struct whole *w = job->w;
+	rt_context_set(w->context); /* whichever append filled the block */
 	job_run(w, job);
 	free(job);
 	w->in_flight--;
@@ -260,6 +261,7 @@ static bool relief_due(const struct whole *w)
 static void relief_fiber(void *arg)
 {
 	struct whole *w = arg;
+	rt_context_set(w->context);
 	rt_deadline_set(rt_now_ns() + JOB_TIMEOUT_NS);
 	if (rt_mutex_lock(&w->turn) < 0)
 		return;
@@ -476,7 +478,9 @@ static int publish_only(struct call *c, struct whole *w)
 	w->gate_bytes = 0;
 	fill_drop(w);
 	struct call own = w->call;
+	const struct context *before = rt_context_enter(w->context);
 	rc = stripe_create_take(&own, &b);
+	rt_context_leave(before);
 	if (rc < 0)
 		return call_fail(c, rc, "%s", own.error);
 	w->pieces[index].block = b.id;
@@ -516,6 +520,7 @@ static void whole_discard(struct efile *f)
 	rt_group_join(&w->jobs);
 	rt_shield_leave();
 	fill_drop(w);
+	context_unref(w->context);
 	free(w->pieces);
 	free(w);
 }
@@ -584,6 +589,8 @@ int whole_create(struct call *c, const struct spot *at, unsigned flags,
 	struct cluster_choice choice;
 	if (rc == 0)
 		rc = stripe_choose(c, &w->shape, meta_id(), 0, &choice);
+	if (rc == 0)
+		rc = context_of_dir(&w->context, rt_context(), at->dir);
 	if (rc < 0) {
 		free(w);
 		return rc;
@@ -591,12 +598,8 @@ int whole_create(struct call *c, const struct spot *at, unsigned flags,
 	w->base = (struct efile){
 		.ops = &whole_ops, .engine = call_engine(c), .id = meta_id(), .dir = at->dir};
 	w->call = *c;
-	snprintf(w->traffic_group, sizeof(w->traffic_group), "%s", c->context.traffic_group);
-	w->call.context.traffic_group = w->traffic_group;
 	w->call.encoding = NULL;
 	w->next = w->shape;
-	if (w->call.context.directory_id == 0)
-		w->call.context.directory_id = at->dir;
 	w->flags = flags;
 	w->in_flight_max =
 		o != NULL && o->blocks_in_flight != 0 ? o->blocks_in_flight : IN_FLIGHT_DEFAULT;

@@ -356,7 +356,8 @@ static int block_balance(struct janitor *j, struct jobs *w, const struct job *jo
 	m->j = j;
 	m->jobs = w;
 	m->tenant = job->tenant;
-	tenant_call_init(j, &m->request, job->tenant);
+	AUTO_RT_CONTEXT const struct context *before =
+		tenant_call_init(j, &m->request, job->tenant);
 	struct meta_call c = tenant_call_meta(j, &m->request);
 	int rc = meta_client_block_get(&c, &job->block, 1, &a, &m->block);
 	if (rc == 0 && move_of(j, &m->block, &m->move)) {

@@ -29,7 +29,7 @@ static bool is_seldom(enum meta_gc_kind kind)
 static int epoch_look(struct janitor *j)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	uint64_t epoch;
 	int rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);
@@ -120,7 +120,7 @@ static int listed_delete(struct janitor *j, struct node_call *node, const struct
 static int disk_delete(struct janitor *j, const struct dead_one *all, size_t n, bool *keep)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	int rcs[DELETE_BATCH];
 	assert(n > 0 && n <= DELETE_BATCH && all[n - 1].set < DEAD_MAX);
 	if (disk_fate(j, all[0].disk) == DISK_LOST)
@@ -181,7 +181,7 @@ static int sets_delete(struct janitor *j, struct meta_call *m, const struct meta
 static int share_chunks(struct janitor *j, unsigned share, const char *lease)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	int rc = 0;
 	for (struct meta_walk w = share_walk(j, share); rc == 0 && w.index < w.end;) {
@@ -202,7 +202,7 @@ static int share_chunks(struct janitor *j, unsigned share, const char *lease)
 static int share_collect(struct janitor *j, unsigned share, bool thorough, const char *lease)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	struct meta_gc_counts n = {0};
 	int rc = 0;

@@ -76,7 +76,8 @@ static int blocks_rewrite(struct janitor *j, uint32_t tenant, const struct meta_
 	int rc = rewrite_wait(j, b, n, live_bytes);
 	if (rc < 0)
 		return rc;
-	uint64_t before_ns = rewrite_call(j, &e, tenant);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, tenant);
+	uint64_t before_ns = rewrite_call(&e);
 	rc = engine_compact(&e.call, b, n, &done);
 	rt_deadline_set(before_ns);
 	if (rc < 0 && rc != -ECANCELED)

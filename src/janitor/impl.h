@@ -41,7 +41,8 @@ struct janitor {
 	struct janitor_options opts; /* zeroes replaced by defaults */
 	struct fabric fabric;
 	struct meta_client *meta;
-	struct engine *engine; /* over fabric and meta; rewrites blocks of all tenants */
+	const struct context *own; /* in the name of no tenant */
+	struct engine *engine;     /* over fabric and meta; rewrites blocks of all tenants */
 	uint64_t holder;
 	struct map leases; /* hash of a lease's name -> struct held */
 	/* mixed id of a node or disk that is silent or reports errors -> struct since */
@@ -85,9 +86,12 @@ struct janitor {
 /* A request of the system, in the name of a tenant or of none (tenant 0). */
 struct tenant_call {
 	struct call call; /* for requests to disks */
-	char tenant[24];
 };
-void tenant_call_init(struct janitor *j, struct tenant_call *e, uint32_t tenant);
+/*
+ * Makes the fiber carry the janitor's context, in the name of the tenant. Returns the previous context, for
+ * rt_context_leave. Without memory for it, the context is that of no tenant: services refuse requests that need one.
+ */
+const struct context *tenant_call_init(struct janitor *j, struct tenant_call *e, uint32_t tenant);
 struct meta_call tenant_call_meta(struct janitor *j, const struct tenant_call *e);
 
 /* Fetches the cluster map unless it is recent, and notes which disks and nodes are silent. */
@@ -248,9 +252,9 @@ int rewrite_records(struct janitor *j, uint32_t tenant, const uint64_t *blocks, 
  * the blocks are charged for the reads and, as an estimate, for the writes, which go to as many
  * disks. */
 int rewrite_wait(struct janitor *j, const struct meta_block *b, size_t n, uint64_t bytes);
-/* Fills a call that rewrites blocks of the tenant and narrows the fiber's deadline. Returns the
+/* Makes a call one that rewrites blocks, and narrows the fiber's deadline. Returns the
  * old deadline, for rt_deadline_set. */
-uint64_t rewrite_call(struct janitor *j, struct tenant_call *e, uint32_t tenant);
+uint64_t rewrite_call(struct tenant_call *e);
 
 /* Reads the policies from their notes; called before a survey. */
 int policies_load(struct janitor *j);

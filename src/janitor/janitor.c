@@ -81,9 +81,21 @@ static void options_fill(struct janitor_options *o)
 static int engine_of(struct janitor *j)
 {
 	char why[FABRIC_ERROR_MAX];
-	struct engine_options o = {
-		.tenant = META_SYSTEM, .traffic_group = TRAFFIC_GROUP, .traffic_class = RPC_BRONZE};
+	struct engine_options o = {.tenant = META_SYSTEM,
+				   .traffic_group = TRAFFIC_GROUP,
+				   .traffic_class = TRAFFIC_BRONZE};
 	return engine_open_over(&j->engine, &o, &j->fabric, j->meta, why);
+}
+
+/* Makes the context of requests in the name of a tenant; 0: of none. */
+static int context_for(const struct context **out, uint32_t tenant)
+{
+	char name[24] = META_SYSTEM;
+	if (tenant != 0)
+		snprintf(name, sizeof(name), META_SYSTEM ":%u", tenant);
+	return context_new(out, &(struct context){.tenant = name,
+						  .traffic_group = TRAFFIC_GROUP,
+						  .traffic_class = TRAFFIC_BRONZE});
 }
 
 int janitor_open(struct janitor **out, const struct janitor_options *o)
@@ -108,6 +120,8 @@ int janitor_open(struct janitor **out, const struct janitor_options *o)
 	map_init(&j->compacted, JANITOR_SIGHTINGS_MAX);
 	stats_init(&j->sums);
 	int rc = fabric_init(&j->fabric, &j->opts.fabric);
+	if (rc == 0)
+		rc = context_for(&j->own, 0);
 	if (rc == 0)
 		rc = meta_client_open(&j->meta, &(struct meta_client_options){
 							.addrs = o->addrs,
@@ -153,6 +167,7 @@ void janitor_close(struct janitor *j)
 	stats_fini(&j->sums);
 	free(j->policies);
 	free(j->tenants);
+	context_unref(j->own);
 	free(j);
 }
 
@@ -166,28 +181,25 @@ void janitor_stats(const struct janitor *j, struct janitor_stats *out)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-void tenant_call_init(struct janitor *j, struct tenant_call *e, uint32_t tenant)
+const struct context *tenant_call_init(struct janitor *j, struct tenant_call *e, uint32_t tenant)
 {
+	AUTO_CONTEXT const struct context *own = NULL;
 	call_init(&e->call, &j->fabric);
-	if (tenant == 0)
-		snprintf(e->tenant, sizeof(e->tenant), META_SYSTEM);
-	else
-		snprintf(e->tenant, sizeof(e->tenant), META_SYSTEM ":%u", tenant);
-	e->call.context.tenant = e->tenant;
-	e->call.context.traffic_group = TRAFFIC_GROUP;
 	e->call.tenant = tenant;
-	e->call.context.traffic_class = RPC_BRONZE;
+	bool named = tenant != 0 && context_for(&own, tenant) == 0;
+	return rt_context_enter(named ? own : j->own);
 }
 
 struct meta_call tenant_call_meta(struct janitor *j, const struct tenant_call *e)
 {
-	return (struct meta_call){.client = j->meta, .context = &e->call.context};
+	(void)e;
+	return (struct meta_call){.client = j->meta};
 }
 
 int janitor_map(struct janitor *j)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	struct cluster *map;
 	int rc = meta_client_map(&m, MAP_AGE_NS, &map);
@@ -305,7 +317,7 @@ static struct held *held_of(struct janitor *j, const char *name)
 int lease_take(struct janitor *j, const char *name)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	struct held *h = held_of(j, name);
 	if (h == NULL)
@@ -334,7 +346,7 @@ int lease_keep(struct janitor *j, const char *name)
 void lease_drop(struct janitor *j, const char *name)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	struct held *h = held_of(j, name);
 	if (h == NULL)
@@ -457,7 +469,7 @@ static void leases_drop_fiber(void *arg)
 {
 	struct farewell *f = arg;
 	struct tenant_call e;
-	tenant_call_init(f->j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(f->j, &e, 0);
 	struct meta_call m = tenant_call_meta(f->j, &e);
 	int rc = 0;
 	rt_deadline_set(f->end_ns);

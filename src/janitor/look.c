@@ -71,7 +71,7 @@ static int disk_do(struct round *r, struct disk_page *s, uint64_t disk)
 	memset(s, 0, sizeof(*s));
 	s->j = j;
 	s->disk = disk;
-	tenant_call_init(j, &s->request, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &s->request, 0);
 	snprintf(s->lease, sizeof(s->lease), "%s/%016lx", r->what, disk);
 	int rc = lease_take(j, s->lease);
 	if (rc < 0)
@@ -133,15 +133,16 @@ static int records_get(struct disk_page *s, const struct meta_on_disk *on, size_
 {
 	assert(n > 0 && n <= RECORDS_MAX && on[0].tenant == on[n - 1].tenant);
 	struct tenant_call e;
-	tenant_call_init(s->j, &e, on[0].tenant);
-	struct meta_call m = tenant_call_meta(s->j, &e);
 	struct meta_block b[RECORDS_MAX];
 	uint64_t ids[RECORDS_MAX];
 	struct arena a;
 	arena_init(&a, 4 * MIB);
 	for (size_t i = 0; i < n; i++)
 		ids[i] = on[i].block;
+	const struct context *before = tenant_call_init(s->j, &e, on[0].tenant);
+	struct meta_call m = tenant_call_meta(s->j, &e);
 	int rc = meta_client_block_get(&m, ids, n, &a, b);
+	rt_context_leave(before);
 	if (rc == 0)
 		rc = fn(s, on, b, n, ctx);
 	arena_fini(&a);
@@ -343,7 +344,7 @@ static int sightings_forget(struct janitor *j)
 int janitor_orphans(struct janitor *j)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	uint64_t epoch;
 	int rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);

@@ -35,7 +35,7 @@
 int chunk_report(struct disk_page *s, uint32_t tenant, uint64_t block, struct chunk_id id)
 {
 	struct tenant_call e;
-	tenant_call_init(s->j, &e, tenant);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(s->j, &e, tenant);
 	struct meta_call m = tenant_call_meta(s->j, &e);
 	return meta_client_block_report(&m, block, id.block, id.index, s->disk);
 }

@@ -32,7 +32,7 @@
 int policies_load(struct janitor *j)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
 	char after[META_NOTE_NAME_MAX + 1] = "";
@@ -123,7 +123,7 @@ static int block_policy(struct applying *p, const struct job *job, const char **
 {
 	assert(job->tenant == p->tenant);
 	struct tenant_call e;
-	tenant_call_init(p->j, &e, job->tenant);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(p->j, &e, job->tenant);
 	struct meta_call m = tenant_call_meta(p->j, &e);
 	struct meta_owner owner;
 	struct meta_file f;
@@ -154,7 +154,8 @@ static int block_rewrite(struct janitor *j, const struct job *job, const struct 
 	int rc = rewrite_wait(j, b, 1, job->live_bytes);
 	if (rc < 0)
 		return rc;
-	uint64_t before_ns = rewrite_call(j, &e, job->tenant);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, job->tenant);
+	uint64_t before_ns = rewrite_call(&e);
 	rc = engine_block_reencode(&e.call, b, encoding);
 	rt_deadline_set(before_ns);
 	if (rc < 0 && rc != -ECANCELED && rc != -ENOENT && rc != -ESTALE)

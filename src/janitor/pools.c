@@ -95,7 +95,7 @@ static int64_t losses_list(struct janitor *j, uint64_t disk, bool failures, stru
 			   struct store_pool_loss *out)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct disk_use u;
 	int64_t n = disk_begin(&e.call, disk, &u);
 	if (n < 0)
@@ -151,7 +151,7 @@ static int case_losses(struct pool_losses *p, uint64_t disk, struct store_pool_l
 static int case_blocks(struct pool_losses *p, uint64_t disk)
 {
 	struct tenant_call e;
-	tenant_call_init(p->j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(p->j, &e, 0);
 	struct meta_call m = tenant_call_meta(p->j, &e);
 	uint64_t epoch;
 	int rc = meta_client_gc_epoch(&m, &epoch, &p->j->partitions);
@@ -170,7 +170,7 @@ static int case_blocks(struct pool_losses *p, uint64_t disk)
 int pool_case_shape(struct janitor *j, struct pool_case *c)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct disk_use u;
 	struct rpc_reply reply;
 	int rc = disk_begin(&e.call, c->disk, &u);
@@ -319,7 +319,7 @@ static void case_end(struct janitor *j, const struct pool_case *c)
 {
 	assert(c->k > 0 && c->disk != 0);
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct disk_use u;
 	if (disk_begin(&e.call, c->disk, &u) == 0) {
 		u.node.timeout_ns = NODE_TIMEOUT_NS;

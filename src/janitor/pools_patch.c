@@ -82,7 +82,7 @@ static uint64_t wanted(const struct pool_patch *p, uint64_t *bytes)
 static int block_of(struct pool_patch *p, uint32_t tenant, uint64_t block, struct arena *a)
 {
 	struct chunk_id id = p->losses[0].id;
-	tenant_call_init(p->j, &p->request, tenant);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(p->j, &p->request, tenant);
 	struct meta_call m = tenant_call_meta(p->j, &p->request);
 	int rc = meta_client_block_get(&m, &block, 1, a, &p->block);
 	p->tenant = tenant;
@@ -101,7 +101,7 @@ static int block_find(struct pool_patch *p, struct arena *a)
 	struct disk_use u;
 	uint32_t tenant, after = 0;
 	uint64_t block;
-	tenant_call_init(p->j, &p->request, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(p->j, &p->request, 0);
 	int rc = disk_begin(&p->request.call, p->disk, &u);
 	if (rc < 0)
 		return rc;
@@ -112,7 +112,6 @@ static int block_find(struct pool_patch *p, struct arena *a)
 		return block_of(p, tenant, block, a);
 	for (;;) {
 		struct meta_tenant t[TENANTS_PAGE];
-		tenant_call_init(p->j, &p->request, 0);
 		struct meta_call m = tenant_call_meta(p->j, &p->request);
 		int64_t n = meta_client_tenant_list(&m, after, t, TENANTS_PAGE);
 		if (n <= 0)
@@ -292,7 +291,7 @@ int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk
 		at += run->len;
 	}
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct disk_use u;
 	rc = pace_pool(j, c->disk, column->len, column->len / c->k);
 	if (rc == 0)
@@ -330,6 +329,8 @@ static int chunk_patch(struct pool_patch *p, struct arena *a)
 	uint64_t bytes;
 	if (rc < 0 || wanted(p, &bytes) == 0)
 		return rc;
+	AUTO_RT_CONTEXT const struct context *before =
+		tenant_call_init(p->j, &p->request, p->tenant);
 	if (p->pool->repair != NULL)
 		p->pool->repair->predicted_bytes += predicted_bytes(p);
 	p->runs = calloc(NODE_RUNS_MAX, sizeof(*p->runs));

@@ -314,7 +314,7 @@ static int block_repair_once(struct janitor *j, const struct repair_work *w,
 	m->tenant = w->tenant;
 	m->pool = w->pool;
 	m->repair = w->repair;
-	tenant_call_init(j, &m->request, w->tenant);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &m->request, w->tenant);
 	struct meta_call c = tenant_call_meta(j, &m->request);
 	int rc = 0;
 	if (record != NULL)
@@ -364,7 +364,7 @@ int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *
 	m->repair = repair;
 	m->ranges = ranges;
 	m->range_count = n;
-	tenant_call_init(j, &m->request, tenant);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &m->request, tenant);
 	int rc = look_init(j, b, 0, &m->look);
 	if (rc < 0)
 		return rc;

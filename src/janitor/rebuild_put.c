@@ -78,7 +78,7 @@ static int target_put(struct mending *m, int chunk, uint64_t disk, bool in_place
 void chunk_see(struct janitor *j, uint64_t disk, struct chunk_id id, struct chunk_seen *out)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct disk_use u;
 	struct chunk_stat st;
 	*out = (struct chunk_seen){.rc = disk_begin(&e.call, disk, &u)};
@@ -95,7 +95,7 @@ int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id,
 		 const struct chunk_seen *seen)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct disk_use u;
 	int rc = seen->rc == 0 || is_useless(seen->rc) ? disk_begin(&e.call, disk, &u) : seen->rc;
 	if (rc < 0)

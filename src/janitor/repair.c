@@ -391,7 +391,7 @@ static void stuck_note(struct janitor *j, bool look)
 int janitor_repair(struct janitor *j, bool look)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	uint64_t epoch, missing = 0;
 	int rc = janitor_map(j);

@@ -178,7 +178,7 @@ static int queue_add(struct repair_queue *q, struct repair_item it, const struct
 static int records_add(struct repair_queue *q, const struct repair_item *items, size_t n)
 {
 	struct tenant_call e;
-	tenant_call_init(q->j, &e, items[0].tenant);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(q->j, &e, items[0].tenant);
 	struct meta_call m = tenant_call_meta(q->j, &e);
 	struct meta_block b[PAGE];
 	uint64_t ids[PAGE];
@@ -289,7 +289,7 @@ static int records_walk(struct repair_queue *q, struct meta_call *m, unsigned sh
 int repair_queue_walk(struct repair_queue *q, unsigned share, bool look)
 {
 	struct tenant_call e;
-	tenant_call_init(q->j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(q->j, &e, 0);
 	struct meta_call m = tenant_call_meta(q->j, &e);
 	assert(share < JANITOR_SHARES && q->found_count == 0);
 	int rc = look ? records_walk(q, &m, share) : 0;

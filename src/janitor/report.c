@@ -93,7 +93,7 @@ int janitor_report(struct janitor *j)
 {
 	assert(j->holder != 0 && j->meta != NULL);
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	int rc = report_write(j, &m);
 	if (rc == 0)
@@ -105,7 +105,7 @@ void report_drop(struct janitor *j)
 {
 	struct tenant_call e;
 	char name[META_NOTE_NAME_MAX + 1];
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	name_of(j, name);
 	(void)meta_client_note_drop(&m, name);

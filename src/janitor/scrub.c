@@ -78,7 +78,7 @@ static struct pass *pass_of(struct janitor *j, uint64_t disk)
 static int passes_load(struct janitor *j)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
 	char after[META_NOTE_NAME_MAX + 1] = "";

@@ -63,7 +63,7 @@ static int walk(struct share_work *w, unsigned share)
 {
 	struct janitor *j = w->j;
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	uint32_t racks = stats_racks(j->fabric.map);
 	int rc = 0;
@@ -142,7 +142,7 @@ int rewrite_records(struct janitor *j, uint32_t tenant, const uint64_t *blocks, 
 		    struct arena *a, struct meta_block *out)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, tenant);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, tenant);
 	struct meta_call m = tenant_call_meta(j, &e);
 	return meta_client_block_get(&m, blocks, n, a, out);
 }
@@ -162,9 +162,8 @@ int rewrite_wait(struct janitor *j, const struct meta_block *b, size_t n, uint64
 	return rc;
 }
 
-uint64_t rewrite_call(struct janitor *j, struct tenant_call *e, uint32_t tenant)
+uint64_t rewrite_call(struct tenant_call *e)
 {
-	tenant_call_init(j, e, tenant);
 	/* The old chunks are deleted once the record names the new ones: all new ones must be
 	 * stored. */
 	e->call.quorum = ENCODING_STRIPE_MAX;
@@ -177,7 +176,7 @@ static int share_survey(struct janitor *j, unsigned share)
 {
 	struct share_work w = {.j = j};
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	snprintf(w.lease, sizeof(w.lease), "survey/%u", share);
 	int rc = lease_take(j, w.lease);
@@ -205,7 +204,7 @@ static int share_survey(struct janitor *j, unsigned share)
 static int sums_load(struct janitor *j)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	struct stats now;
 	stats_init(&now);
@@ -224,7 +223,7 @@ static int sums_load(struct janitor *j)
 static int tenants_load(struct janitor *j)
 {
 	struct tenant_call root;
-	tenant_call_init(j, &root, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &root, 0);
 	struct meta_call m = tenant_call_meta(j, &root);
 	AUTO_FREE struct meta_tenant *page = calloc(TENANTS_MAX, sizeof(*page));
 	struct tenant_use *all = calloc(TENANTS_MAX, sizeof(*all));
@@ -232,12 +231,12 @@ static int tenants_load(struct janitor *j)
 						: meta_client_tenant_list(&m, 0, page, TENANTS_MAX);
 	size_t count = 0;
 	for (int64_t i = 0; i < n; i++) {
+		if (meta_client_tenant_get(&m, page[i].id, NULL, &all[count].tenant) < 0)
+			continue;
 		struct tenant_call e;
-		tenant_call_init(j, &e, page[i].id);
-		struct meta_call own = tenant_call_meta(j, &e);
-		if (meta_client_tenant_get(&m, page[i].id, NULL, &all[count].tenant) == 0 &&
-		    meta_client_du(&own, META_ROOT, false, &all[count].usage) == 0)
-			count++;
+		AUTO_RT_CONTEXT const struct context *own = tenant_call_init(j, &e, page[i].id);
+		struct meta_call of = tenant_call_meta(j, &e);
+		count += meta_client_du(&of, META_ROOT, false, &all[count].usage) == 0;
 	}
 	if (n < 0) {
 		free(all);
@@ -252,7 +251,7 @@ static int tenants_load(struct janitor *j)
 int janitor_survey(struct janitor *j)
 {
 	struct tenant_call e;
-	tenant_call_init(j, &e, 0);
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
 	int first = 0, rc = janitor_map(j);
 	if (rc == 0)

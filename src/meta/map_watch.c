@@ -148,7 +148,7 @@ static int write_beats(struct meta_map *m, struct batch *b)
 static void beat_writer(void *arg)
 {
 	struct meta_map *m = arg;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	AUTO_FREE struct batch *b = malloc(sizeof(*b));
 	if (b == NULL) {
 		log_error("beats_not_written", "err=ENOMEM");
@@ -298,7 +298,7 @@ static void forgive(struct meta_map *m, uint64_t now_ns)
 static void watcher(void *arg)
 {
 	struct meta_map *m = arg;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	while (rt_sleep_ns(m->o.watch_ns) == 0) {
 		int rc = map_refresh(m, false);
 		if (rc == 0)

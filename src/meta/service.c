@@ -41,7 +41,7 @@ static bool is_system(const char *name, uint32_t *acting_for)
 int ms_system(struct rpc_request *r)
 {
 	uint32_t tenant;
-	if (is_system(r->context.tenant, &tenant) && tenant == 0)
+	if (is_system(rt_context()->tenant, &tenant) && tenant == 0)
 		return 0;
 	return rpc_fail(r, -EPERM, "only the system may do this");
 }
@@ -72,7 +72,7 @@ static int find_tenant(struct meta_service *s, const char *name, uint32_t *id)
 
 int ms_enter(struct rpc_request *r, struct meta_ctx *ctx)
 {
-	const char *name = r->context.tenant;
+	const char *name = rt_context()->tenant;
 	if (is_system(name, &ctx->tenant)) {
 		if (ctx->tenant != 0)
 			return 0;
@@ -152,7 +152,7 @@ int ms_end(struct rpc_request *r, int rc)
 	if (rc < 0 && r->error != NULL)
 		return rc;
 	if (rc == -EDQUOT)
-		return rpc_fail(r, rc, "over the quota of tenant \"%.64s\"", r->context.tenant);
+		return rpc_fail(r, rc, "over the quota of tenant \"%.64s\"", rt_context()->tenant);
 	if (rc == -EAGAIN) {
 		r->retry_ms = 20;
 		return rpc_fail(r, rc, "others keep changing the same thing; try again");
@@ -311,7 +311,7 @@ int meta_format(struct kv *kv, const struct meta_options *o, struct cluster_id *
 static void await_shutdown(void *arg)
 {
 	struct meta_service *s = arg;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	decide(s, rt_shutdown_wait());
 }
 
@@ -319,7 +319,7 @@ static void await_shutdown(void *arg)
 static void watch_store(void *arg)
 {
 	struct meta_service *s = arg;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	while (!store_failed(s) && rt_sleep_ns(STORE_WATCH_NS) == 0)
 		;
 }

@@ -5,6 +5,7 @@
 
 #include "meta/gc.h"
 #include "meta/service_impl.h"
+#include "rt/rt.h"
 
 /* Bytes of a response that is long enough; one block more still fits. */
 #define REPLY_ENOUGH ((size_t)(960 * KIB))
@@ -43,7 +44,7 @@ int ms_handle_block_commit(struct rpc_request *r)
 	if (rc == 0)
 		rc = block_begin(r, q->block, &ctx, &b);
 	/* Compaction frees more than it takes: a tenant at its limit needs it most. */
-	b.over_quota = strncmp(r->context.tenant, META_SYSTEM ":", sizeof(META_SYSTEM)) == 0;
+	b.over_quota = strncmp(rt_context()->tenant, META_SYSTEM ":", sizeof(META_SYSTEM)) == 0;
 	if (rc == 0)
 		rc = meta_block_commit(ms_meta(r), &ctx, &b, owners, q->n_owners);
 	return ms_end(r, rc);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "meta/service_impl.h"
+#include "rt/rt.h"
 
 /* --- tenants ------------------------------------------------------------------------------------ */
 
@@ -377,7 +378,7 @@ int ms_handle_du(struct rpc_request *r)
 	struct meta_ctx ctx;
 	struct meta_usage u = {0};
 	/* A whole tree is much to ask for: the servers count now and then, tenants read. */
-	bool own = strncmp(r->context.tenant, META_SYSTEM, strlen(META_SYSTEM)) != 0;
+	bool own = strncmp(rt_context()->tenant, META_SYSTEM, strlen(META_SYSTEM)) != 0;
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
 	if (rc == 0 && q->refresh && own)
 		rc = rpc_fail(r, -EPERM, "only the system may have usage counted anew");

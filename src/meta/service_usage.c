@@ -45,7 +45,7 @@ void ms_count_usage(void *arg)
 	struct meta_lease lease = {.name = "usage",
 				   .holder = rt_random_u64() | 1,
 				   .duration_ns = s->usage_ns + s->usage_ns / 2};
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	for (;;) {
 		uint64_t begin_ns = rt_now_ns();
 		int rc = meta_lease_take(s->meta, &lease);

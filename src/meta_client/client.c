@@ -50,8 +50,9 @@ int meta_client_open(struct meta_client **out, const struct meta_client_options 
 		      o->cache_ttl_ns != 0 ? o->cache_ttl_ns : 10 * NS_PER_S);
 	cluster_init(&c->cluster);
 	rt_mutex_init(&c->map_turn);
-	c->tenant = strdup(o->tenant);
-	int rc = c->tenant == NULL ? -ENOMEM : open_channels(c, o);
+	int rc = context_new(&c->own, &(struct context){.tenant = o->tenant});
+	if (rc == 0)
+		rc = open_channels(c, o);
 	if (rc < 0) {
 		meta_client_close(c);
 		return rc;
@@ -70,7 +71,7 @@ void meta_client_close(struct meta_client *c)
 		rpc_channel_close(c->channels[i]);
 	mc_cache_fini(&c->cache);
 	cluster_fini(&c->cluster);
-	free(c->tenant);
+	context_unref(c->own);
 	free(c);
 }
 
@@ -140,7 +141,6 @@ struct asking {
 	const struct rpc_type *type;
 	const ProtobufCMessage *request;
 	struct rpc_reply *reply;
-	struct rpc_context context;
 	unsigned tries, busy, failed;
 	bool doubt;
 	bool refused;      /* a try was, and another may yet be carried out */
@@ -169,7 +169,6 @@ static int ask_once(struct asking *a, enum verdict *v)
 	struct meta_client *c = a->call->client;
 	struct rpc_call call = {
 		.type = a->type,
-		.context = &a->context,
 		.request = a->request,
 		.timeout_ns = c->count > 1 ? c->try_ns * a->patience : 0,
 	};
@@ -215,18 +214,33 @@ static void tell(struct meta_call *c, const char *words)
 	snprintf(c->error, sizeof(c->error), "%s", words);
 }
 
+/* A reference to the fiber's context, or to one like it with the client's tenant when that names none. */
+static int context_named(const struct meta_client *c, const struct context **out)
+{
+	const struct context *now = rt_context();
+	if (now->tenant[0] != 0 || now == context_empty()) {
+		*out = context_ref(now == context_empty() ? c->own : now);
+		return 0;
+	}
+	struct context like = *now;
+	like.tenant = c->own->tenant;
+	return context_new(out, &like);
+}
+
 int mc_ask(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
 	   struct rpc_reply *reply)
 {
 	struct asking a = {.call = c, .type = type, .request = request, .reply = reply};
 	/* The file may have very many extents; a try goes on where the one before it ended. */
 	a.patience = type == &meta_type_move ? MOVE_PATIENCE : 1;
-	if (c->context != NULL)
-		a.context = *c->context;
-	else
-		rpc_context_init(&a.context);
-	if (a.context.tenant[0] == 0)
-		a.context.tenant = c->client->tenant;
+	const struct context *mine;
+	int named = context_named(c->client, &mine);
+	if (named < 0) {
+		rpc_reply_init(reply);
+		return mc_refuse(c, named);
+	}
+	AUTO_RT_CONTEXT const struct context *before_call = rt_context_enter(mine);
+	context_unref(mine);
 	uint64_t timeout_ns =
 		c->timeout_ns != 0 ? c->timeout_ns : c->client->timeout_ns * a.patience;
 	uint64_t before = rt_deadline_narrow(rt_now_ns() + timeout_ns);
@@ -272,8 +286,8 @@ int mc_bad_answer(struct meta_call *c, int err)
 
 struct meta_cache *mc_cache(const struct meta_call *c)
 {
-	bool own = c->context == NULL || c->context->tenant[0] == 0 ||
-		   strcmp(c->context->tenant, c->client->tenant) == 0;
+	const char *tenant = rt_context()->tenant;
+	bool own = tenant[0] == 0 || strcmp(tenant, c->client->own->tenant) == 0;
 	return own ? &c->client->cache : NULL;
 }
 

@@ -37,8 +37,8 @@ void mc_cache_drop_block(struct meta_cache *c, uint64_t id);
 struct meta_client {
 	struct rpc_channel *channels[META_CLIENT_SERVERS_MAX];
 	size_t count;
-	size_t current; /* the server that is asked first */
-	char *tenant;
+	size_t current;            /* the server that is asked first */
+	const struct context *own; /* its tenant, and nothing else */
 	uint64_t timeout_ns, try_ns;
 	unsigned busy_max;
 	bool impatient;

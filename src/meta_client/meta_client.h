@@ -8,7 +8,8 @@
  *     if (rc < 0)
  *             complain("%s: %s", "data", c.error);
  *
- * Each fiber has a meta_call of its own, for one call after the other; any number share the client.
+ * Each fiber has a meta_call of its own, for one call after the other; any number share the client. A call carries
+ * the fiber's context, with the client's tenant when that names none.
  *
  * Servers. A client has the addresses of all metadata servers and talks to one. When that one cannot be
  * reached, loses the connection, does not answer in try_ns or reports a store it cannot use, the same
@@ -25,7 +26,7 @@
  * Caches. Sealed files with their extents and sealed blocks are kept, up to cache_bytes and for at most
  * cache_ttl_ns: a file that was removed may be seen so long, after the server has forgotten it. Locations of chunks may be old: when a disk
  * does not have a chunk, meta_client_block_refresh asks again. Calls with a context of another tenant
- * than the client's pass the cache by.
+ * than the client's do not use the cache.
  *
  * A client belongs to the loop it was opened on.
  */
@@ -84,8 +85,7 @@ void meta_client_stats(const struct meta_client *c, struct meta_client_stats *ou
 
 struct meta_call {
 	struct meta_client *client;
-	const struct rpc_context *context; /* NULL: the client's tenant, and nothing else said */
-	uint64_t timeout_ns;               /* 0: the client's */
+	uint64_t timeout_ns; /* 0: the client's */
 	/* After each call: */
 	bool in_doubt;                     /* it failed, and may have happened or happen yet */
 	char error[META_CLIENT_ERROR_MAX]; /* in words; empty after success */

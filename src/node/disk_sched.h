@@ -57,6 +57,7 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "base/context.h"
 #include "base/list.h"
 #include "ops/hist.h"
 #include "rt/sync.h"
@@ -67,7 +68,7 @@ enum sched_class { SCHED_GOLD, SCHED_SILVER, SCHED_BRONZE, SCHED_CLASSES };
 enum sched_kind { SCHED_READ, SCHED_WRITE, SCHED_NAMES, SCHED_KINDS };
 
 /* The longest name of a group, without the NUL. */
-#define SCHED_NAME_MAX 95
+#define SCHED_NAME_MAX (CONTEXT_TENANT_MAX + 1 + CONTEXT_GROUP_MAX)
 #define SCHED_WEIGHT_DEFAULT 100
 #define SCHED_WEIGHT_MAX 10000
 #define SCHED_GROUPS_MAX 1024

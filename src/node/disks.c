@@ -229,7 +229,7 @@ static void gauge_main(void *arg)
 	struct node_disk *d = arg, *used;
 	struct store_info info = {.state = STORE_FAILED};
 
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	if (node_disk_use(d->owner, d->spec->disk, &used) == 0) {
 		store_info(d->store, &info);
 		node_disk_done(d);

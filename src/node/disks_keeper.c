@@ -65,7 +65,7 @@ static void check_main(void *arg)
 	struct node_disk *d = slot->disk, *used;
 	uint32_t m = (uint32_t)(slot - d->slots);
 
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	if (node_disk_use(d->owner, d->spec->disk, &used) == 0) {
 		struct store *s = d->store;
 		/* A disk is not judged by the folder of the one whose place it takes. */
@@ -165,7 +165,7 @@ void keeper_main(void *arg)
 	uint64_t probe_ns = d->owner->options.probe_ns;
 	uint64_t next_ns = rt_now_ns();
 
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	while (!d->owner->closing && !rt_cancelled()) {
 		expire_reservations(d);
 		if (rt_now_ns() >= next_ns) {

@@ -131,7 +131,7 @@ static void rebuild_main(void *arg)
 	struct node_disk *d = arg;
 	struct node_rebuild *b = &d->rebuild;
 
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	do {
 		rebuild_once(d);
 	} while (b->again && !b->stopping && !rt_cancelled());

@@ -10,7 +10,7 @@
 #include "rpc/counters.h"
 #include "store/flash.h"
 
-#define LABELS_MAX 320
+#define LABELS_MAX (SCHED_NAME_MAX + 64)
 
 /* --- disks ------------------------------------------------------------------------------------ */
 

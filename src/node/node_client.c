@@ -14,7 +14,6 @@ int node_ask(struct node_call *c, const struct node_ask *a, struct rpc_reply *re
 {
 	struct rpc_call call = {
 		.type = a->type,
-		.context = c->context,
 		.request = a->request,
 		.payload = a->payload,
 		.reply_buf = a->into,

@@ -4,7 +4,7 @@
  * return is in store/store.h, with what node.proto adds; beside that the errors of rpc_call, and -EPROTO for
  * an answer that makes no sense.
  *
- *     struct node_call c = {.channel = ch, .context = &who, .timeout_ns = NS_PER_S};
+ *     struct node_call c = {.channel = ch, .timeout_ns = NS_PER_S};
  *     int rc = node_put(&c, disk, id, &(struct node_put){.data = slice});
  *     if (rc == -EEXIST && ...)
  *
@@ -26,8 +26,7 @@
 
 struct node_call {
 	struct rpc_channel *channel;
-	const struct rpc_context *context; /* NULL: none */
-	uint64_t timeout_ns;               /* 0: only the fiber's deadline */
+	uint64_t timeout_ns; /* 0: only the fiber's deadline */
 	/* Calls that can be repeated (get, stat, list, scan, seal, fence, disks, control and the
 	 * pool's but fail and replace) are sent again over a new connection when theirs is lost. */
 	bool retry;

@@ -16,12 +16,12 @@
 
 /* --- a request and its disk ------------------------------------------------------------------- */
 
-static enum sched_class class_of(enum rpc_traffic_class c)
+static enum sched_class class_of(enum traffic_class c)
 {
 	switch (c) {
-	case RPC_GOLD:
+	case TRAFFIC_GOLD:
 		return SCHED_GOLD;
-	case RPC_BRONZE:
+	case TRAFFIC_BRONZE:
 		return SCHED_BRONZE;
 	default:
 		return SCHED_SILVER;
@@ -30,7 +30,7 @@ static enum sched_class class_of(enum rpc_traffic_class c)
 
 int work_begin(struct work *w, struct rpc_request *r, uint64_t disk)
 {
-	const struct rpc_context *c = &r->context;
+	const struct context *c = rt_context();
 	*w = (struct work){.r = r, .node = r->service, .class = class_of(c->traffic_class)};
 	snprintf(w->group, sizeof(w->group), "%s%s%s", c->tenant, c->tenant[0] != 0 ? "/" : "",
 		 c->traffic_group);

@@ -68,7 +68,7 @@ static int serve_metrics(void *ctx, struct strbuf *out)
 static void work(void *arg)
 {
 	struct janitor_role *r = arg;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	(void)janitor_run(r->janitor);
 }
 

@@ -152,7 +152,7 @@ static void beat_main(void *arg)
 	struct node_beat *b = arg;
 	uint64_t beat_ns = PAUSE_NS, pause_ns = PAUSE_NS;
 	bool registered = false;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	for (;;) {
 		int rc = read_disks(b);
 		if (rc == 0)

@@ -156,7 +156,7 @@ static int call_send(struct client_conn *c, struct client_call *call)
 	struct out_frame f = {
 		.head = {.kind = FRAME_REQUEST, .type = call->args->type->type, .id = call->id},
 		.deadline_ns = rt_deadline(),
-		.context = call->args->context,
+		.context = rt_context(),
 		.body = call->args->request,
 		.payload = call->args->payload,
 	};
@@ -268,11 +268,19 @@ static int call_tries(struct rpc_channel *ch, const struct rpc_call *args, struc
 	return rc;
 }
 
-int rpc_call(struct rpc_channel *ch, const struct rpc_call *args, struct rpc_reply *reply)
+void rpc_reply_init(struct rpc_reply *reply)
 {
 	arena_init(&reply->arena, 0);
-	reply->payload.buf = NULL;
+	reply->message = NULL;
+	reply->payload = (struct slice){0};
+	reply->error = "";
+	reply->retry_ms = 0;
 	reply->maybe_executed = false;
+}
+
+int rpc_call(struct rpc_channel *ch, const struct rpc_call *args, struct rpc_reply *reply)
+{
+	rpc_reply_init(reply);
 	uint64_t before = rt_deadline();
 	if (args->timeout_ns != 0)
 		rt_deadline_narrow(rt_now_ns() + args->timeout_ns);

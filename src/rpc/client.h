@@ -9,6 +9,8 @@
  *     if (rc == 0)
  *             printf("%lu\n", ((const Terrane__Node__StatResponse *)reply.message)->chunks[0]->len);
  *
+ * A call carries the context of the fiber that makes it (rt_context).
+ *
  * What a call returns, beside what the service answers:
  *   never sent                     -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT or what rt_connect says
  *   sent, the connection was lost  -ECONNRESET
@@ -37,7 +39,6 @@
 #include "base/arena.h"
 #include "base/slice.h"
 
-struct rpc_context;
 struct rpc_counters;
 struct rpc_type;
 struct rt_pool;
@@ -69,7 +70,6 @@ size_t rpc_channel_out_peak(const struct rpc_channel *ch);
 
 struct rpc_call {
 	const struct rpc_type *type;
-	const struct rpc_context *context; /* NULL: none */
 	const ProtobufCMessage *request;
 	struct slice payload;  /* a failed call may still be sending it: do not change it then */
 	struct buf *reply_buf; /* receive the response's payload here; NULL: in one from the pool.
@@ -86,6 +86,9 @@ struct rpc_reply {
 	bool maybe_executed;
 	struct arena arena;
 };
+
+/* As if a call had failed before it was sent. */
+void rpc_reply_init(struct rpc_reply *reply);
 
 /* Waits. Always fills reply, which must be given to rpc_reply_fini. */
 int rpc_call(struct rpc_channel *ch, const struct rpc_call *call, struct rpc_reply *reply);

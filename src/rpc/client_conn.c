@@ -395,7 +395,7 @@ static int channel_step(struct rpc_channel *ch)
 
 void client_channel_main(void *channel)
 {
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	while (channel_step(channel) == 0)
 		;
 }

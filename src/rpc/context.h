@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who asks, on whose behalf, and for what: travels with every request, from the first client through
- * every service that works on its behalf. Strings are never NULL; empty means not said.
+ * The context of a request on the wire: the Context message of rpc.proto from and to struct context. The deadline is
+ * not in it: a frame carries it as a duration.
  */
 #ifndef RPC_CONTEXT_H
 #define RPC_CONTEXT_H
@@ -9,31 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/context.h"
+
 struct arena;
 
-enum rpc_traffic_class { RPC_CLASS_NONE, RPC_GOLD, RPC_SILVER, RPC_BRONZE };
+/* The bytes that it takes on the wire, at most FRAME_CONTEXT_MAX; 0 for the empty one. Write puts exactly so many. */
+size_t rpc_context_size(const struct context *c);
+size_t rpc_context_write(const struct context *c, uint8_t *out);
 
-struct rpc_context {
-	const char *tenant;
-	const char *traffic_group;
-	enum rpc_traffic_class traffic_class;
-	const uint8_t *token;
-	size_t token_len;
-	/* Tags, for the policies of the tiers; 0 and empty when not known. */
-	uint64_t directory_id;
-	const char *path;
-	uint64_t job_id;
-	uint32_t placement_category;
-};
-
-/* Nothing said. */
-void rpc_context_init(struct rpc_context *c);
-
-/* Bytes it takes on the wire; 0 when nothing is said. Write puts exactly so many. */
-size_t rpc_context_size(const struct rpc_context *c);
-size_t rpc_context_write(const struct rpc_context *c, uint8_t *out);
-
-/* Strings and token are the arena's. -EBADMSG, -EMSGSIZE, -ENOMEM. */
-int rpc_context_read(struct rpc_context *c, struct arena *a, const uint8_t *data, size_t len);
+/* A context with one reference from bytes of any origin; the arena is for unpacking only. -EBADMSG: malformed;
+ * -EMSGSIZE: a part beyond its limit, or beyond the arena's; -ENOMEM. *out is NULL then. */
+int rpc_context_read(const struct context **out, struct arena *a, const uint8_t *data, size_t len,
+		     uint64_t deadline_ns);
 
 #endif

@@ -53,7 +53,7 @@
 #include <stdint.h>
 
 #define FRAME_HEADER_BYTES 64
-#define FRAME_CONTEXT_MAX 4096
+#define FRAME_CONTEXT_MAX 8192
 #define FRAME_VERSION 1
 
 enum frame_kind {

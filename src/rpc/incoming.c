@@ -77,7 +77,7 @@ static int incoming_watch(struct incoming *g)
 
 static void incoming_main(void *arg)
 {
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	while (incoming_watch(arg) == 0)
 		;
 }

@@ -43,7 +43,7 @@ static int out_send_batch(struct rpc_out *o)
 static void out_writer(void *arg)
 {
 	struct rpc_out *o = arg;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	while (o->error == 0) {
 		int rc = 0;
 		if (o->fill->segment_count > 0) {

@@ -48,7 +48,7 @@ static void refuse_connection(struct rpc_server *s, struct rt_sock *sock)
 static void accept_main(void *arg)
 {
 	struct rpc_server *s = arg;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	for (;;) {
 		struct rt_sock *sock = NULL;
 		int rc = rt_accept(s->listener, &sock);

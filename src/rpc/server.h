@@ -11,7 +11,7 @@
  *             return counter_add(r->service, q->name, q->delta, &reply->value);
  *     }
  *
- * A handler runs with the client's deadline and is cancelled when the client cancels or is gone. It
+ * A handler runs with the client's deadline and carries the context that came with the request (rt_context); it is cancelled when the client cancels or is gone. It
  * may answer in its own time; answers overtake each other. Everything it may use is bounded: what
  * does not fit waits in the client.
  *
@@ -27,9 +27,9 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "base/arena.h"
+#include "base/context.h"
 #include "base/list.h"
 #include "base/slice.h"
-#include "rpc/context.h"
 
 struct buf;
 struct rpc_counters;
@@ -41,8 +41,7 @@ struct server_conn;
 
 struct rpc_request {
 	const struct rpc_type *type;
-	void *service; /* as given to rpc_server_open */
-	struct rpc_context context;
+	void *service;        /* as given to rpc_server_open */
 	struct slice payload; /* borrowed: the handler keeps it with buf_ref */
 	/* The rest is the server's; use the functions below. */
 	ProtobufCMessage *body;
@@ -53,8 +52,9 @@ struct rpc_request {
 	uint32_t retry_ms; /* told with an error: try again after so long. 0: nothing is said */
 	const struct rpc_method *method;
 	struct server_conn *conn;
-	struct rt_fiber *fiber; /* NULL until it runs */
-	struct list link;       /* in conn->requests, or in the server's free list */
+	const struct context *context; /* a reference; the handler's fiber carries it */
+	struct rt_fiber *fiber;        /* NULL until it runs */
+	struct list link;              /* in conn->requests, or in the server's free list */
 	uint64_t id;
 	uint64_t deadline_ns;
 	size_t bulk_bytes; /* counted against the connection's share */

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rpc/body.h"
+#include "rpc/context.h"
 #include "rpc/counters.h"
 #include "rpc/rpc.pb-c.h"
 #include "rpc/server_conn.h"
@@ -54,6 +55,7 @@ static struct rpc_request *request_new(struct server_conn *c, const struct rpc_m
 	r->retry_ms = 0;
 	r->method = m;
 	r->conn = c;
+	r->context = NULL;
 	r->fiber = NULL;
 	r->id = h->id;
 	r->deadline_ns = RT_NEVER;
@@ -83,6 +85,7 @@ static void request_end(struct rpc_request *r)
 	struct server_conn *c = r->conn;
 	buf_unref(r->payload.buf);
 	buf_unref(r->reply_payload.buf);
+	context_unref(r->context);
 	list_remove(&r->link);
 	c->in_flight--;
 	c->server->in_flight--;
@@ -204,6 +207,7 @@ static void request_main(void *arg)
 	struct rpc_request *r = arg;
 	r->fiber = rt_self();
 	rt_deadline_set(r->deadline_ns);
+	rt_context_set(r->context);
 	int rc = 0;
 	if (r->cancelled)
 		rc = -ECANCELED;
@@ -235,7 +239,7 @@ static void refuse(struct refusal *f, uint64_t *counter, int err, const char *te
 static void refuse_malformed(struct refusal *f, struct rpc_counters *n, int rc, const char *text)
 {
 	if (rc == -EMSGSIZE)
-		refuse(f, &n->too_large, rc, "the body takes more memory than allowed");
+		refuse(f, &n->too_large, rc, "the body or context is larger than allowed");
 	else if (rc == -EBADMSG)
 		refuse(f, &n->bad_body, -EINVAL, text);
 	else
@@ -247,7 +251,7 @@ static void request_parse(struct rpc_request *r, const struct frame_header *h, c
 			  struct refusal *f)
 {
 	struct rpc_counters *n = &r->conn->server->counters;
-	int rc = rpc_context_read(&r->context, &r->arena, meta, h->context_len);
+	int rc = rpc_context_read(&r->context, &r->arena, meta, h->context_len, r->deadline_ns);
 	if (rc < 0) {
 		refuse_malformed(f, n, rc,
 				 "the context does not parse; sending it again does not help");
@@ -460,7 +464,7 @@ static void conn_main(void *arg)
 	struct server_conn *c = arg;
 	struct rpc_server *s = c->server;
 	c->reader = rt_self();
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	int rc = s->stopping ? -ECANCELED : 0;
 	while (rc == 0)
 		rc = conn_one_frame(c);

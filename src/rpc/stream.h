@@ -22,6 +22,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+#include "base/context.h"
 #include "base/list.h"
 #include "base/slice.h"
 #include "rpc/frame.h"
@@ -113,12 +114,12 @@ void out_fini(struct rpc_out *o);
 void out_break(struct rpc_out *o, int error);
 
 struct out_frame {
-	struct frame_header head; /* kind, flags, type, status, id; the rest is filled in */
-	uint64_t deadline_ns;     /* becomes timeout_us; 0 or RT_NEVER: none */
-	const struct rpc_context *context; /* NULL: none */
-	const ProtobufCMessage *body;      /* NULL: empty */
-	struct slice payload;              /* a reference is taken */
-	bool no_wait;                      /* -EAGAIN instead of waiting */
+	struct frame_header head;      /* kind, flags, type, status, id; the rest is filled in */
+	uint64_t deadline_ns;          /* becomes timeout_us; 0 or RT_NEVER: none */
+	const struct context *context; /* NULL: none */
+	const ProtobufCMessage *body;  /* NULL: empty */
+	struct slice payload;          /* a reference is taken */
+	bool no_wait;                  /* -EAGAIN instead of waiting */
 };
 
 /* Queue a frame. Waits for room. 0: queued as a whole; else nothing of it will be sent. -ECONNRESET

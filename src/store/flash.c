@@ -340,7 +340,7 @@ static void fill_fiber(void *arg)
 	struct fill *fill = arg;
 	struct flash *f = fill->flash;
 
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	fill_chunk(f, fill);
 	assert(f->fill_count > 0);
 	list_remove(&fill->link);

@@ -56,8 +56,10 @@ static void ask(struct meta_service *s, const struct rpc_method *m, const char *
 	memset(&r, 0, sizeof(r));
 	r.type = m->type;
 	r.service = s;
-	rpc_context_init(&r.context);
-	r.context.tenant = tenant;
+	const struct context *context = NULL;
+	assert(context_new(&context, &(struct context){.tenant = tenant}) == 0);
+	rt_context_set(context);
+	context_unref(context);
 	arena_init(&r.arena, body_limit(len));
 	if (len <= m->type->request_max &&
 	    body_unpack(m->type->request, &r.arena, body, len, &r.body) == 0) {

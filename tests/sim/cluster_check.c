@@ -277,11 +277,13 @@ static int block_get(struct checker *k, const struct meta_block_at *at, struct a
 		     struct meta_block *out)
 {
 	char tenant[32];
-	struct rpc_context context;
 	snprintf(tenant, sizeof(tenant), META_SYSTEM ":%u", at->tenant);
-	rpc_context_init(&context);
-	context.tenant = tenant;
-	struct meta_call m = {.client = k->meta, .context = &context};
+	AUTO_CONTEXT const struct context *system = NULL;
+	int rc = context_new(&system, &(struct context){.tenant = tenant});
+	if (rc < 0)
+		return rc;
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(system);
+	struct meta_call m = {.client = k->meta};
 	return meta_client_block_get(&m, &at->block.id, 1, a, out);
 }
 
@@ -714,7 +716,7 @@ static int write_fresh(struct checker *k, unsigned n)
 		rc = engine_append(&c, f, &iov, 1, NULL);
 	if (rc == 0)
 		rc = engine_file_close(&c, f);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc;
 }
 
@@ -763,7 +765,7 @@ static int checker_open(struct checker *k, struct world *w)
 	struct engine_options o = {.metadata = all,
 				   .tenant = TENANT,
 				   .traffic_group = "",
-				   .traffic_class = RPC_SILVER,
+				   .traffic_class = TRAFFIC_SILVER,
 				   .fabric = *world_fabric()};
 	for (int i = 0; rc == 0 && i < TRIES; i++) {
 		rc = engine_open(&k->engine, &o, why);

@@ -40,7 +40,7 @@ static int stat_try(struct checker *k, const char *path, struct terrane_stat *ou
 			(void)rt_sleep_ns(NS_PER_S);
 		engine_call(k->engine, &c, NULL);
 		rc = engine_stat(&c, path, out);
-		rt_deadline_set(RT_NEVER);
+		rt_background();
 	}
 	if (rc < 0 && rc != -ENOENT && !k->world->over)
 		model_violation(&k->world->model, "I1", "%s cannot be looked up: %s", path,
@@ -157,7 +157,7 @@ static int end_log(struct checker *k, const char *path, uint64_t *size)
 			int closed = engine_file_close(&c, f);
 			rc = rc < 0 ? rc : closed;
 		}
-		rt_deadline_set(RT_NEVER);
+		rt_background();
 		if (rc < 0)
 			try_later(k);
 	}

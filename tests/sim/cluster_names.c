@@ -72,7 +72,7 @@ static int rename_call(struct worker *k, const char *from, const char *to)
 	struct terrane_options o = {0};
 	work_call(k->engine, &c, &o);
 	int rc = engine_rename(&c, from, to);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc;
 }
 
@@ -156,7 +156,7 @@ void op_remove(struct worker *k)
 	model_begin(&k->world->model, f, "remove");
 	work_call(k->engine, &c, &o);
 	int rc = engine_remove(&c, f->path);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	model_check_refusal(&k->world->model, &was, "remove", rc);
 	if (rc == 0)
 		model_end(&k->world->model, f, MODEL_GONE);
@@ -172,7 +172,7 @@ static int mkdir_call(struct worker *k, const char *path, unsigned flags)
 	struct terrane_options o = {0};
 	work_call(k->engine, &c, &o);
 	int rc = engine_mkdir(&c, path, flags);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc;
 }
 
@@ -291,7 +291,7 @@ void op_dir_remove(struct worker *k)
 	dir->left = true;
 	work_call(k->engine, &c, &o);
 	int rc = engine_remove(&c, dir->path);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	model_note(m, "rmdir %s of %d files: %s", dir->path, n, err_name(rc));
 	if (rc == -ENOENT || (rc == -ENOTEMPTY && n == 0) || (rc == 0 && n > 0))
 		model_violation(m, "I6", "%s has %d files, and is removed: %s", dir->path, n,
@@ -346,7 +346,7 @@ void op_list(struct worker *k)
 		struct terrane_options o = {0};
 		work_call(k->engine, &c, &o);
 		n = engine_list(&c, dir, &at, page, ARRAY_LEN(page));
-		rt_deadline_set(RT_NEVER);
+		rt_background();
 		for (int64_t i = 0; i < n; i++) {
 			snprintf(path, sizeof(path), "%s/%.*s", dir, TERRANE_NAME_MAX,
 				 page[i].name);

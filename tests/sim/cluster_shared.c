@@ -242,10 +242,11 @@ int world_policy(struct meta_call *c, const char *encoding)
 static void operate(struct shared_worker *s)
 {
 	struct world *w = s->world;
-	struct rpc_context system;
-	rpc_context_init(&system);
-	system.tenant = META_SYSTEM;
-	struct meta_call c = {.client = s->meta, .context = &system};
+	AUTO_CONTEXT const struct context *system = NULL;
+	if (context_new(&system, &(struct context){.tenant = META_SYSTEM}) < 0)
+		return;
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(system);
+	struct meta_call c = {.client = s->meta};
 	struct meta_tenant t;
 	if (w->plan.quota_bytes > 0 && !w->quota_set &&
 	    meta_client_tenant_get(&c, 0, TENANT, &t) == 0)
@@ -281,7 +282,7 @@ static void options_set(struct engine *e, struct call *c, struct terrane_options
 {
 	*o = (struct terrane_options){
 		.timeout_ms = OP_TIMEOUT_MS, .block_bytes = BLOCK_BYTES, .encoding = "r3"};
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	engine_call(e, c, o);
 }
 
@@ -294,7 +295,7 @@ static int log_take(struct shared_worker *s, struct shared_log *l, struct shared
 	shared_open_begin(l, h);
 	int rc = l->there ? engine_append_open(&c, l->path, &o, out)
 			  : engine_create(&c, l->path, TERRANE_LOG, &o, out);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	if (rc == -EEXIST)
 		l->there = true;
 	if (rc == 0) {
@@ -316,7 +317,7 @@ static int log_record(struct shared_worker *s, struct shared_log *l, const struc
 		return -EFBIG;
 	options_set(s->engine, &c, &o);
 	int rc = engine_append(&c, f, &iov, 1, NULL);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	if (rt_cancelled())
 		rc = -ECANCELED;
 	shared_append_end(&s->world->model, l, s->client, record, rc);
@@ -347,7 +348,7 @@ static void log_step(struct shared_worker *s)
 		(void)engine_file_close(&c, f);
 	else
 		engine_file_discard(f);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 }
 
 /* Holds a log open with a record now and then, takes it back when another took it, and has it at rest too. */

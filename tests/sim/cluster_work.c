@@ -36,7 +36,7 @@ struct model_file *desk_file(struct world *w, unsigned client, unsigned worker, 
 
 void work_call(struct engine *e, struct call *c, struct terrane_options *o)
 {
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	o->timeout_ms = OP_TIMEOUT_MS;
 	o->block_bytes = BLOCK_BYTES;
 	engine_call(e, c, o);
@@ -48,7 +48,7 @@ static int close_file(struct engine *e, struct efile *f)
 	struct terrane_options o = {0};
 	work_call(e, &c, &o);
 	int rc = engine_file_close(&c, f);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc;
 }
 
@@ -69,7 +69,7 @@ int64_t world_read(struct engine *e, const char *path, uint8_t **bytes, uint64_t
 		rc = engine_preadv(&c, f, &iov, 1, 0, &crc);
 		engine_file_discard(f);
 	}
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc;
 }
 
@@ -209,7 +209,7 @@ static void op_pack(struct worker *k)
 	struct terrane_options o = {.encoding = encoding_draw(k)};
 	work_call(k->engine, &c, &o);
 	int rc = n == 0 ? 0 : engine_pack(&c, "/", small, n, 0, &o);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	for (unsigned i = 0; i < n; i++) {
 		if (rc == 0 || small[i].result == 0)
 			model_end(&k->world->model, files[i], MODEL_THERE);
@@ -236,7 +236,7 @@ static void append_some(struct worker *k, struct model_file *f, struct efile *h)
 		model_append_end(&k->world->model, f, rc);
 		if (rc == 0 && k->world->plan.strikes && rng_chance(&k->rng, 0.1))
 			world_wish(k->world, WISH_POWER, k->client, 0);
-		rt_deadline_set(RT_NEVER);
+		rt_background();
 	}
 	if (rc < 0 || rng_chance(&k->rng, 0.2))
 		engine_file_discard(h);
@@ -256,7 +256,7 @@ static void op_log(struct worker *k)
 	model_begin(&k->world->model, f, "log");
 	work_call(k->engine, &c, &o);
 	int rc = engine_create(&c, f->path, TERRANE_LOG, &o, &h);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	if (rc < 0) {
 		model_leave(&k->world->model, f, rc);
 		return;
@@ -281,7 +281,7 @@ static void op_append(struct worker *k)
 		rc = engine_file_stat(&c, h, &st);
 	else
 		h = NULL;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	if (rc == 0) {
 		model_log_found(&k->world->model, f, st.size);
 		append_some(k, f, h);
@@ -303,7 +303,7 @@ static void op_seal(struct worker *k)
 	f->changes++;
 	int rc = engine_seal(&c, f->path, &o);
 	f->changes++;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	model_check_refusal(&k->world->model, f, "seal", rc);
 	model_note(&k->world->model, "seal %s %s: %s", f->path,
 		   o.encoding != NULL ? o.encoding : "", err_name(rc));
@@ -327,7 +327,7 @@ static void op_try_sealed(struct worker *k)
 		return;
 	work_call(k->engine, &c, &o);
 	int rc = engine_append_open(&c, f->path, &o, &h);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	if (rc == 0) {
 		model_violation(&k->world->model, "I4", "%s is sealed, and was opened for append",
 				f->path);
@@ -382,7 +382,7 @@ static void op_batch(struct worker *k)
 	work_call(k->engine, &c, &o);
 	if (n > 0)
 		(void)engine_read_batch(&c, ranges, n, NULL, NULL);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	for (unsigned i = 0; i < n; i++) {
 		struct engine_range *r = &ranges[i];
 		if (r->result > 0 && files[i]->changes == changes[i] &&
@@ -404,7 +404,7 @@ static void op_stat(struct worker *k)
 	struct model_file before = *f;
 	work_call(k->engine, &c, &o);
 	int rc = engine_stat(&c, f->path, &st);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	if (rc == 0)
 		model_check_stat(&k->world->model, &before, f, st.size, st.sealed);
 	else if (rc == -ENOENT)
@@ -454,7 +454,7 @@ static void op_any(struct worker *k)
 	if (k->world->model.acknowledged > acknowledged && k->world->plan.strikes &&
 	    rng_chance(&k->rng, 0.03))
 		world_wish(k->world, WISH_POWER, k->client, 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	k->desk->busy = rt_cancelled();
 	uint64_t took_ns = awake_ns(k) - begin_ns;
 	if (took_ns > UINT64_C(1) * PARTS_MAX * OP_TIMEOUT_MS * NS_PER_MS + CALL_SLACK_NS)
@@ -495,7 +495,7 @@ void work_one(struct world *w, struct engine *e, unsigned client, const char *na
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
 		if (strcmp(ops[i].name, name) == 0)
 			ops[i].run(&k);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 }
 
 static void worker_main(void *arg)
@@ -527,7 +527,7 @@ int world_engine(struct world *w, struct engine **out)
 	struct engine_options o = {.metadata = addrs,
 				   .tenant = TENANT,
 				   .traffic_group = "",
-				   .traffic_class = RPC_SILVER,
+				   .traffic_class = TRAFFIC_SILVER,
 				   .fabric = *world_fabric()};
 	int rc;
 	do

@@ -286,7 +286,7 @@ struct node_place *world_add_node(struct world *w, unsigned rack)
 
 static void janitor_work(void *arg)
 {
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	(void)janitor_run(arg);
 }
 

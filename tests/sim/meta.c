@@ -434,7 +434,6 @@ static void check_layers(struct world *w)
 /* A node that comes when all is quiet is in the map of every client. */
 static void check_map(struct client *c)
 {
-	struct rpc_context system;
 	struct cluster *map = NULL;
 	struct cluster_id id;
 	uint64_t beat_ns;
@@ -446,10 +445,12 @@ static void check_map(struct client *c)
 				  .addr = "x:1",
 				  .disks = &disk,
 				  .disk_count = 1};
-	rpc_context_init(&system);
-	system.tenant = META_SYSTEM;
-	struct meta_call call = {.client = c->meta, .context = &system};
-	int rc = meta_client_node_register(&call, &n, &id, &beat_ns);
+	AUTO_CONTEXT const struct context *system = NULL;
+	int rc = context_new(&system, &(struct context){.tenant = META_SYSTEM});
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(system);
+	struct meta_call call = {.client = c->meta};
+	if (rc == 0)
+		rc = meta_client_node_register(&call, &n, &id, &beat_ns);
 	for (int i = 0; i < 50 && rc == 0; i++) {
 		rc = meta_client_map(&call, 0, &map);
 		if (rc == 0 && cluster_disk(map, 77) != NULL)

@@ -337,7 +337,7 @@ int cbox_engine_open(struct client_box *b, const struct fabric_options *o, struc
 		.metadata = META_ADDR,
 		.tenant = "default",
 		.traffic_group = "",
-		.traffic_class = RPC_SILVER,
+		.traffic_class = TRAFFIC_SILVER,
 		.fabric = *o,
 	};
 	int rc = engine_open(out, &eo, why);

@@ -20,7 +20,7 @@ static const char *const META_ADDRS[] = {"meta:7100"};
 void lab_open(struct lab *l, struct client_box *b)
 {
 	*l = (struct lab){.box = b};
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &l->engine), 0);
 	rt_pool_init(&l->pool, 16 * MIB);
 	struct meta_client_options o = {.addrs = META_ADDRS,
@@ -33,7 +33,7 @@ void lab_open(struct lab *l, struct client_box *b)
 
 void lab_close(struct lab *l)
 {
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	meta_client_close(l->client);
 	rt_pool_fini(&l->pool);
 	engine_close(l->engine);
@@ -55,7 +55,7 @@ struct janitor_options quick(void)
 struct janitor *hire(const struct janitor_options *o)
 {
 	struct janitor *j;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	CHECK_EQ(janitor_open(&j, o), 0);
 	return j;
 }
@@ -83,7 +83,7 @@ int write_text(struct lab *l, const char *path, uint64_t text, uint64_t len, con
 		rc = rc == 0 ? engine_file_close(&c, f) : (engine_file_discard(f), rc);
 	}
 	free(bytes);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc;
 }
 
@@ -103,7 +103,7 @@ int read_text(struct lab *l, const char *path, uint64_t text, uint64_t len)
 		free(bytes);
 		CHECK_EQ(engine_file_close(&c, f), 0);
 	}
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc < 0 ? (int)rc : 0;
 }
 
@@ -112,7 +112,7 @@ int remove_path(struct lab *l, const char *path)
 	struct call c;
 	engine_call(l->engine, &c, NULL);
 	int rc = engine_remove(&c, path);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc;
 }
 
@@ -246,6 +246,7 @@ void chunk_copy(struct lab *l, uint64_t from, uint64_t to, struct chunk_id id, u
 uint64_t used_bytes(struct lab *l)
 {
 	struct meta_tenant t;
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(NULL);
 	CHECK_EQ(meta_client_tenant_get(&l->root, 1, NULL, &t), 0);
 	return t.used_bytes;
 }
@@ -253,6 +254,7 @@ uint64_t used_bytes(struct lab *l)
 size_t blocks_on(struct lab *l, uint64_t disk, struct meta_on_disk *first)
 {
 	size_t n = 0;
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(NULL);
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_on_disk on[32];
 		int64_t got = meta_client_disk_blocks(&l->root, disk, &w, on, ARRAY_LEN(on));
@@ -376,6 +378,7 @@ size_t check_whole(struct lab *l)
 	arena_init(&a, 64 * MIB);
 	size_t blocks = 0;
 	struct cluster *map;
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(NULL);
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
 		int64_t n = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
@@ -418,6 +421,7 @@ void collect_for(struct janitor *j, uint64_t time_ns)
 void fresh_map(struct lab *l)
 {
 	struct cluster *map;
+	rt_context_set(NULL);
 	CHECK_EQ(meta_client_map(&l->root, 0, &map), 0);
 	CHECK_EQ(rt_sleep_ns(3 * NS_PER_S), 0);
 	/* The engine refreshes its map with a request. */
@@ -425,16 +429,21 @@ void fresh_map(struct lab *l)
 	engine_call(l->engine, &c, NULL);
 	struct terrane_stat st;
 	(void)engine_stat(&c, "/", &st);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
+}
+
+const struct context *act_for_tenant(void)
+{
+	AUTO_CONTEXT const struct context *system = NULL;
+	CHECK_EQ(context_new(&system, &(struct context){.tenant = META_SYSTEM ":1"}), 0);
+	return rt_context_enter(system);
 }
 
 struct meta_block block_get(struct lab *l, uint64_t block, struct arena *a)
 {
 	struct meta_block b;
-	struct rpc_context who;
-	rpc_context_init(&who);
-	who.tenant = META_SYSTEM ":1";
-	struct meta_call c = {.client = l->client, .context = &who};
+	struct meta_call c = {.client = l->client};
+	AUTO_RT_CONTEXT const struct context *before = act_for_tenant();
 	CHECK_EQ(meta_client_block_get(&c, &block, 1, a, &b), 0);
 	return b;
 }
@@ -463,6 +472,7 @@ void read_all(struct lab *l)
 
 void lose_disk(struct lab *l, uint64_t disk)
 {
+	rt_context_set(NULL);
 	CHECK_EQ(meta_client_want_disk(&l->root, disk, CLUSTER_GONE), 0);
 	fresh_map(l);
 }
@@ -470,7 +480,7 @@ void lose_disk(struct lab *l, uint64_t disk)
 void repair_fiber(void *arg)
 {
 	struct round *r = arg;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	r->rc = janitor_repair(r->j, true);
 	r->done = true;
 }

@@ -54,6 +54,8 @@ void chunk_copy(struct lab *l, uint64_t from, uint64_t to, struct chunk_id id, u
 uint64_t used_bytes(struct lab *l);
 /* Returns how many blocks have a chunk on the disk by the reverse index. */
 size_t blocks_on(struct lab *l, uint64_t disk, struct meta_on_disk *first);
+/* The fiber carries a context of the system in the name of the tenant, until rt_context_leave. */
+const struct context *act_for_tenant(void);
 struct meta_block block_get(struct lab *l, uint64_t block, struct arena *a);
 /* Checks that every chunk of every block is intact where its record says, has the right label and
  * the bytes that follow from the block, and that blocks are in as many racks as possible. Returns

@@ -50,8 +50,8 @@ static int handle_echo(struct rpc_request *r)
 	struct fixture_service *s = r->service;
 	const Terrane__Rpc__Tags *q = rpc_body(r);
 	Terrane__Rpc__Tags *reply = rpc_reply_body(r);
-	snprintf(s->tenant, sizeof(s->tenant), "%s", r->context.tenant);
-	s->job_id = r->context.job_id;
+	snprintf(s->tenant, sizeof(s->tenant), "%s", rt_context()->tenant);
+	s->job_id = rt_context()->tags.job_id;
 	reply->job_id = q->job_id;
 	reply->path = q->path;
 	if (r->payload.len > 0) {

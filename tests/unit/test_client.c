@@ -305,18 +305,18 @@ static void memory_body(struct client_box *b)
 	}
 	for (uint64_t at = 0; at < 5 * MIB; at += MIB) {
 		for (uint64_t i = 0; i < 8; i++) {
-			rt_deadline_set(RT_NEVER);
+			rt_background();
 			engine_call(e, &c, &o);
 			cbox_fill(i, at, bytes, MIB);
 			struct iovec iov = {bytes, MIB};
 			CHECK_EQ(engine_append(&c, files[i], &iov, 1, NULL), 0);
 		}
 	}
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	for (uint64_t i = 0; i < 8; i++) {
 		engine_call(e, &c, &o);
 		CHECK_EQ(engine_file_close(&c, files[i]), 0);
-		rt_deadline_set(RT_NEVER);
+		rt_background();
 	}
 	free(bytes);
 	for (uint64_t i = 0; i < 8; i++) {

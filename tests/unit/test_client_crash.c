@@ -77,7 +77,7 @@ static void holds(struct engine *e)
 	uint8_t bytes[PART];
 	struct iovec iov = {bytes, PART};
 	engine_call(e, &c, &o);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	if (engine_create(&c, "/log", TERRANE_LOG, &o, &f) != 0)
 		return;
 	for (int i = 0; i < 6; i++) {

@@ -34,7 +34,7 @@ static int append(struct writer *w)
 	cbox_fill(1, w->at, line, LINE);
 	int rc = engine_append(&c, w->file, &iov, 1, NULL);
 	w->at += rc == 0 ? LINE : 0;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc;
 }
 
@@ -65,7 +65,7 @@ static void writer_close(struct writer *w)
 	CHECK_EQ(read_text(w->lab, "/log", 1, w->at), 0);
 	CHECK_EQ(engine_file_close(&c, w->file), 0);
 	CHECK_EQ(read_text(w->lab, "/log", 1, w->at), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 }
 
 /* What there is of blocks, all of them the log's. */
@@ -82,6 +82,7 @@ static struct count count_blocks(struct lab *l)
 {
 	struct count n = {0};
 	struct arena a;
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(NULL);
 	arena_init(&a, 4 * MIB);
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
@@ -328,7 +329,7 @@ static void slow_start_body(struct client_box *b)
 	CHECK(rt_now_ns() - opened_ns > 11 * NS_PER_S);
 	engine_call(l.engine, &c, NULL);
 	(void)engine_file_close(&c, w.file);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	lab_close(&l);
 }
 
@@ -415,6 +416,7 @@ static void died_body(struct client_box *b)
 	struct call c;
 	engine_call(l.engine, &c, NULL);
 	CHECK_EQ(engine_append_open(&c, "/log", NULL, &w.file), 0);
+	rt_background();
 	n = count_blocks(&l);
 	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 1);
 	CHECK_EQ(janitor_repair(j, true), 0);
@@ -500,7 +502,7 @@ static void taken_body(struct client_box *b)
 	struct efile *taker;
 	engine_call(l.engine, &c, NULL);
 	CHECK_EQ(engine_append_open(&c, "/log", NULL, &taker), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	/* The taker could not end the copy that is gone. */
 	n = count_blocks(&l);
 	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 1);
@@ -584,6 +586,7 @@ static void grown_body(struct client_box *b)
 	w.lab = &l;
 	engine_call(l.engine, &c, NULL);
 	CHECK_EQ(engine_append_open(&c, "/log", NULL, &w.file), 0);
+	rt_background();
 	n = count_blocks(&l);
 	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 0);
 	CHECK_EQ(append(&w), 0);

@@ -57,7 +57,7 @@ static void dirs_make(struct engine *e)
 		dir_path(d, path);
 		CHECK_EQ(engine_mkdir(&c, path, TERRANE_PARENTS), 0);
 	}
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 }
 
 static int set_pack(struct engine *e, unsigned flags)
@@ -67,7 +67,7 @@ static int set_pack(struct engine *e, unsigned flags)
 	int rc = engine_pack(&c, "/set", set.files, FILES, flags, &options);
 	if (rc < 0 && rc != -ECANCELED)
 		CHECK(c.error[0] != '\0');
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc;
 }
 

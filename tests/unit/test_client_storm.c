@@ -43,14 +43,14 @@ static void text_fill(struct engine *e, struct file *f, uint64_t text, struct ta
 	uint8_t *bytes = malloc(f->size + 1);
 	CHECK(bytes != NULL);
 	cbox_fill(text, 0, bytes, f->size);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	engine_call(e, &c, &o);
 	t->writes++;
 	int rc = engine_create(&c, f->path, flags, &o, &h);
 	if (rc == 0) {
 		struct iovec iov = {bytes, f->size};
 		int appended = engine_append(&c, h, &iov, 1, NULL);
-		rt_deadline_set(RT_NEVER);
+		rt_background();
 		engine_call(e, &c, &o);
 		rc = engine_file_close(&c, h);
 		/* A log's bytes are promised by the append, whatever becomes of the close. */
@@ -67,7 +67,7 @@ static int text_read(struct engine *e, const struct file *f, uint64_t text)
 	struct call c;
 	struct efile *h;
 	struct terrane_options o = {.timeout_ms = 20000};
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	engine_call(e, &c, &o);
 	if (engine_file_open(&c, f->path, &h) < 0)
 		return 0;
@@ -107,7 +107,7 @@ static void storm_body(struct client_box *b)
 			t.reads++;
 			t.read_well += text_read(e, &files[other], other);
 		}
-		rt_deadline_set(RT_NEVER);
+		rt_background();
 		CHECK_EQ(rt_sleep_ns(rng_below(&rng, NS_PER_S)), 0);
 	}
 	cbox_do(b, cbox_quiet, 0);
@@ -119,7 +119,7 @@ static void storm_body(struct client_box *b)
 		      (unsigned)seed, t.acked, t.writes, t.read_well, t.reads, lost);
 	CHECK_EQ(lost, 0);
 	CHECK(t.acked > FILES / 5); /* or it was no test */
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	engine_close(e);
 }
 

@@ -87,7 +87,7 @@ static void look_at(struct watch *w, const struct meta_block *b)
 static void watch_fiber(void *arg)
 {
 	struct watch *w = arg;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	for (; !w->stop; w->rounds++) {
 		for (struct meta_walk at = {.end = 1 << META_PARTITION_BITS}; at.index < at.end;) {
 			struct meta_block_at found[16];
@@ -263,7 +263,7 @@ static void a_block_that_cannot_be_spread_evenly_does_not_move(void **state)
 static void survey_fiber(void *arg)
 {
 	struct round *r = arg;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	r->rc = janitor_survey(r->j);
 	if (r->rc == 0)
 		r->rc = janitor_survey(r->j);
@@ -425,7 +425,7 @@ static void unsaved_body(struct client_box *b)
 	CHECK_EQ(map_count(&s.held), 2000);
 	rt_deadline_set(rt_now_ns());
 	CHECK(stats_save(&l.root, 3, &s) < 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	CHECK_EQ(stats_save(&l.root, 3, &s), 0);
 	stats_fini(&s);
 	cluster_fini(&c);

@@ -418,11 +418,10 @@ static void stood_still_body(struct client_box *b)
 	collect_for(j, 3 * GRACE_NS);
 	CHECK_EQ(janitor_orphans(j), 0);
 	CHECK_EQ(stats_of(j).orphans_deleted, 1);
-	struct rpc_context who;
-	rpc_context_init(&who);
-	who.tenant = META_SYSTEM ":1";
-	struct meta_call c = {.client = l.client, .context = &who};
+	struct meta_call c = {.client = l.client};
+	const struct context *before = act_for_tenant();
 	CHECK_EQ(meta_client_block_replace(&c, on.block, &p), -ESTALE);
+	rt_context_leave(before);
 	CHECK_EQ(check_whole(&l), 1);
 	janitor_close(j);
 	arena_fini(&a);
@@ -628,7 +627,9 @@ static void appender_body(struct client_box *b)
 			hurt = blocks_on(&l, d, NULL) > 0 ? d : 0;
 		if (i == 3) {
 			CHECK(hurt != 0);
+			const struct context *before = rt_context_enter(NULL);
 			CHECK_EQ(meta_client_want_disk(&l.root, hurt, CLUSTER_GONE), 0);
+			rt_context_leave(before);
 			CHECK_EQ(rt_sleep_ns(3 * NS_PER_S), 0);
 			CHECK_EQ(janitor_repair(j, true), 0);
 			/* The open block is left to its writer. */
@@ -639,7 +640,7 @@ static void appender_body(struct client_box *b)
 		}
 	}
 	CHECK_EQ(engine_file_close(&c, f), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(blocks_on(&l, hurt, NULL), 0);

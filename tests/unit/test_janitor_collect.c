@@ -74,7 +74,7 @@ static void append_body(struct client_box *b)
 		CHECK_EQ(janitor_orphans(j), 0);
 	}
 	CHECK_EQ(engine_file_close(&c, f), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	collect_for(j, 4 * GRACE_NS);
 	CHECK_EQ(read_text(&l, "/log", 5, 20 * sizeof(bytes)), 0);
 	CHECK_EQ(stats_of(j).chunks_deleted, 0);
@@ -475,10 +475,7 @@ static void slow_writer_body(struct client_box *b)
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_collect(j), 0);
-	struct rpc_context who;
-	rpc_context_init(&who);
-	who.tenant = META_SYSTEM ":1";
-	struct meta_call m = {.client = l.client, .context = &who};
+	struct meta_call m = {.client = l.client};
 	struct meta_chunk chunks[2] = {{.disk = 1}, {.disk = 11}};
 	struct meta_block k = {.id = 4711,
 			       .epoch = 1,
@@ -486,7 +483,9 @@ static void slow_writer_body(struct client_box *b)
 			       .encoding = "r2",
 			       .chunk_count = 2,
 			       .chunks = chunks};
+	const struct context *before = act_for_tenant();
 	CHECK_EQ(meta_client_block_allocate(&m, &k, &(uint64_t){0}), 0);
+	rt_context_leave(before);
 	for (uint32_t i = 0; i < 2; i++) {
 		struct call c;
 		struct disk_use u;
@@ -525,7 +524,9 @@ static void slow_writer_body(struct client_box *b)
 	CHECK_EQ(used_bytes(&l), 0);
 	struct meta_owner owner = {.file = 99, .bytes = 0};
 	k.state = META_BLOCK_SEALED;
+	before = act_for_tenant();
 	CHECK_EQ(meta_client_block_commit(&m, &k, &owner, 1), -ENOENT);
+	rt_context_leave(before);
 	janitor_close(j);
 	lab_close(&l);
 }

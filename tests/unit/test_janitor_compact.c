@@ -48,7 +48,7 @@ static void pack_as(struct lab *l, unsigned first, unsigned n, const char *encod
 	struct call c;
 	engine_call(l->engine, &c, NULL);
 	CHECK_EQ(engine_pack(&c, "/p", small, n, 0, &o), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	free(bytes);
 }
 
@@ -62,7 +62,7 @@ static void make_dir(struct lab *l, const char *path)
 	struct call c;
 	engine_call(l->engine, &c, NULL);
 	CHECK_EQ(engine_mkdir(&c, path, 0), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 }
 
 static void drop(struct lab *l, unsigned i)
@@ -179,7 +179,7 @@ static void several_body(struct client_box *b)
 	make_dir(&l, "/q");
 	engine_call(l.engine, &c, NULL);
 	CHECK_EQ(engine_rename(&c, "/p/5", "/q/5"), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	collect_for(j, 8 * GRACE_NS);
 	/* Blocks of one share are compacted together: a few surveys suffice. */
 	CHECK_EQ(janitor_survey(j), 0);
@@ -203,7 +203,7 @@ static void blocks_with_moved_files_are_compacted_too(void **state)
 static void survey_fiber(void *arg)
 {
 	struct round *r = arg;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	r->rc = janitor_survey(r->j);
 	r->done = true;
 }
@@ -295,7 +295,7 @@ static uint64_t id_of(struct lab *l, const char *path)
 	struct terrane_stat st;
 	engine_call(l->engine, &c, NULL);
 	CHECK_EQ(engine_stat(&c, path, &st), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return st.id;
 }
 

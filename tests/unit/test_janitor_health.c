@@ -167,7 +167,7 @@ static void open_body(struct client_box *b)
 	engine_call(l.engine, &c, NULL);
 	CHECK_EQ(engine_create(&c, "/log", TERRANE_LOG, NULL, &f), 0);
 	CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	check_counts(&l, j, 0, 0, 0);
 	/* No disk can take another replica, so the writer does not end the block. */
 	cbox_do(b, cbox_kill_node, 1);

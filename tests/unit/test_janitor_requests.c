@@ -271,7 +271,6 @@ static bool has_chunk_on(const struct meta_block *b, uint64_t disk)
 /* Moves a good chunk of the first block to another disk, as a rebalance of another janitor would. */
 static void move_a_chunk(const struct meta_block *b, size_t n)
 {
-	struct rpc_context who;
 	uint64_t to = 1;
 	size_t i = 0;
 	CHECK(n > 0);
@@ -287,9 +286,8 @@ static void move_a_chunk(const struct meta_block *b, size_t n)
 			       .from = b->chunks[i].disk,
 			       .to = to,
 			       .release_count = b->release_count};
-	rpc_context_init(&who);
-	who.tenant = META_SYSTEM ":1";
-	struct meta_call c = {.client = lab_of_hook->client, .context = &who};
+	AUTO_RT_CONTEXT const struct context *before = act_for_tenant();
+	struct meta_call c = {.client = lab_of_hook->client};
 	CHECK_EQ(meta_client_block_replace(&c, b->id, &p), 0);
 	changed = b->id;
 }
@@ -381,7 +379,7 @@ static void write_as(struct lab *l, const char *tenant, const char *path, uint64
 	struct engine_options o = {.metadata = "meta:7100",
 				   .tenant = tenant,
 				   .traffic_group = "",
-				   .traffic_class = RPC_SILVER};
+				   .traffic_class = TRAFFIC_SILVER};
 	struct engine *before = l->engine;
 	CHECK_EQ(engine_open(&l->engine, &o, why), 0);
 	CHECK_EQ(write_text(l, path, text, TEXT_BYTES, "r3"), 0);

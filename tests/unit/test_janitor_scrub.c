@@ -26,7 +26,7 @@ struct scrubbing {
 static void scrub_fiber(void *arg)
 {
 	struct scrubbing *k = arg;
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	while (janitor_scrub(k->j, k->pass_ns) == 0 && rt_sleep_ns(NS_PER_S) == 0)
 		;
 }
@@ -271,7 +271,7 @@ static void fsck_body(struct client_box *b)
 	struct call c;
 	engine_call(l.engine, &c, NULL);
 	CHECK_EQ(engine_fsck(&c, "/", &deep, &n), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	CHECK(n.degraded == 1 && n.damaged == 1 && n.lost == 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);

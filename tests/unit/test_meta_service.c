@@ -260,13 +260,13 @@ static void locations_that_moved_are_found_by_asking_again(struct lab *lab)
 	CHECK_EQ(meta_client_block_refresh(c, block, layout, &lab->arena, &b), -ESTALE);
 	/* A repair, by somebody else who acts for this tenant. */
 	struct meta_call repair = {.client = lab->system};
-	struct rpc_context who;
-	rpc_context_init(&who);
-	who.tenant = META_SYSTEM ":1";
-	repair.context = &who;
 	struct meta_place place = {
 		.chunk_block = b.chunk_block, .index = 1, .crc = 55, .from = 101, .to = 777};
+	AUTO_CONTEXT const struct context *system = NULL;
+	CHECK_EQ(context_new(&system, &(struct context){.tenant = META_SYSTEM ":1"}), 0);
+	const struct context *before = rt_context_enter(system);
 	CHECK_EQ(meta_client_block_replace(&repair, block, &place), 0);
+	rt_context_leave(before);
 	CHECK_EQ(meta_client_block_get(c, &block, 1, &lab->arena, &b), 0);
 	CHECK_EQ(b.chunks[1].disk, 101); /* as this client remembers it */
 	CHECK_EQ(meta_client_block_refresh(c, block, layout, &lab->arena, &b), 0);

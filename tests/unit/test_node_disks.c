@@ -323,13 +323,12 @@ static void hot_chunks_come_from_flash(void **state)
 static void look_at_metrics(struct node_box *b)
 {
 	AUTO_STRBUF struct strbuf text;
-	struct rpc_context who;
-	rpc_context_init(&who);
-	who.tenant = "ads";
-	who.traffic_group = "tr\"ain\n";
-	who.traffic_class = RPC_GOLD;
+	AUTO_CONTEXT const struct context *ads = NULL;
+	struct context who = {
+		.tenant = "ads", .traffic_group = "tr\"ain\n", .traffic_class = TRAFFIC_GOLD};
+	CHECK_EQ(context_new(&ads, &who), 0);
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(ads);
 	strbuf_init(&text, 1 * MIB);
-	b->call.context = &who;
 	CHECK_EQ(box_put(b, 1, one, 1, 5000, false, 0), 0);
 	CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), 0);
 	CHECK_EQ(node_metrics(b->node, &text), 0);

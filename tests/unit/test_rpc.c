@@ -21,13 +21,12 @@
 static void body_context_and_payload_arrive(struct fixture *f)
 {
 	AUTO_BUF struct buf *b = fixture_payload(f, 300000, 1);
-	struct rpc_context context;
-	rpc_context_init(&context);
-	context.tenant = "physics";
-	context.job_id = 9;
+	AUTO_CONTEXT const struct context *context = NULL;
+	struct context like = {.tenant = "physics", .tags = {.job_id = 9}};
+	CHECK_RC(context_new(&context, &like), 0);
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(context);
 	Terrane__Rpc__Tags q = tags_of(5, "hello");
 	struct rpc_call call = fixture_call(&type_echo, &q);
-	call.context = &context;
 	call.payload = slice_of(b);
 	AUTO_REPLY struct rpc_reply reply;
 	CHECK_RC(rpc_call(f->channel, &call, &reply), 0);

@@ -254,39 +254,84 @@ static void a_body_that_swells_is_stopped_by_the_limit(void **state)
 static void a_context_survives_the_wire(void **state)
 {
 	static const uint8_t token[] = {0, 1, 2, 255};
-	struct rpc_context in;
-	rpc_context_init(&in);
+	struct context in = *context_empty();
 	assert_int_equal(rpc_context_size(&in), 0);
 	in.tenant = "physics";
 	in.traffic_group = "training";
-	in.traffic_class = RPC_SILVER;
-	in.token = token;
-	in.token_len = sizeof(token);
-	in.directory_id = UINT64_MAX;
-	in.path = "/data/set";
-	in.job_id = 7;
-	in.placement_category = 3;
+	in.traffic_class = TRAFFIC_SILVER;
+	in.authorization = token;
+	in.authorization_len = sizeof(token);
+	in.tags = (struct context_tags){.directory_id = UINT64_MAX,
+					.path = "/data/set",
+					.job_id = 7,
+					.placement_category = 3};
 	uint8_t raw[256];
 	size_t len = rpc_context_size(&in);
 	assert_in_range(len, 1, sizeof(raw));
 	assert_int_equal(rpc_context_write(&in, raw), len);
 	struct arena a;
 	arena_init(&a, 4096);
-	struct rpc_context out;
-	assert_int_equal(rpc_context_read(&out, &a, raw, len), 0);
-	assert_string_equal(out.tenant, "physics");
-	assert_string_equal(out.traffic_group, "training");
-	assert_int_equal(out.traffic_class, RPC_SILVER);
-	assert_int_equal(out.token_len, sizeof(token));
-	assert_memory_equal(out.token, token, sizeof(token));
-	assert_true(out.directory_id == UINT64_MAX);
-	assert_string_equal(out.path, "/data/set");
-	assert_int_equal(out.job_id, 7);
-	assert_int_equal(out.placement_category, 3);
-	assert_int_equal(rpc_context_read(&out, &a, NULL, 0), 0);
-	assert_string_equal(out.tenant, "");
+	const struct context *out;
+	assert_int_equal(rpc_context_read(&out, &a, raw, len, 99), 0);
+	assert_string_equal(out->tenant, "physics");
+	assert_string_equal(out->traffic_group, "training");
+	assert_int_equal(out->traffic_class, TRAFFIC_SILVER);
+	assert_int_equal(out->authorization_len, sizeof(token));
+	assert_memory_equal(out->authorization, token, sizeof(token));
+	assert_true(out->deadline_ns == 99);
+	assert_true(out->tags.directory_id == UINT64_MAX);
+	assert_string_equal(out->tags.path, "/data/set");
+	assert_int_equal(out->tags.job_id, 7);
+	assert_int_equal(out->tags.placement_category, 3);
+	context_unref(out);
+	assert_int_equal(rpc_context_read(&out, &a, NULL, 0, CONTEXT_NO_DEADLINE), 0);
+	assert_ptr_equal(out, context_empty());
+	assert_int_equal(rpc_context_read(&out, &a, NULL, 0, 98), 0);
+	assert_true(out->deadline_ns == 98 && out->tenant[0] == 0);
+	context_unref(out);
 	static const uint8_t class_9[] = {0x18, 9};
-	assert_int_equal(rpc_context_read(&out, &a, class_9, sizeof(class_9)), -EBADMSG);
+	assert_int_equal(rpc_context_read(&out, &a, class_9, sizeof(class_9), 0), -EBADMSG);
+	assert_null(out);
+	arena_fini(&a);
+}
+
+/* Each part at its limit arrives whole, all together fit into a frame, and one byte more is refused. */
+static void a_context_at_its_limits_survives_the_wire(void **state)
+{
+	static char path[CONTEXT_PATH_MAX + 1], group[CONTEXT_GROUP_MAX + 1];
+	static char tenant[CONTEXT_TENANT_MAX + 2];
+	static uint8_t authorization[CONTEXT_AUTHORIZATION_MAX], raw[FRAME_CONTEXT_MAX];
+	memset(path, 'p', sizeof(path) - 1);
+	memset(group, 'g', sizeof(group) - 1);
+	memset(tenant, 't', CONTEXT_TENANT_MAX);
+	memset(authorization, 0xa5, sizeof(authorization));
+	struct context in = {.tenant = tenant,
+			     .traffic_group = group,
+			     .traffic_class = TRAFFIC_BRONZE,
+			     .authorization = authorization,
+			     .authorization_len = sizeof(authorization),
+			     .tags = {.directory_id = UINT64_MAX,
+				      .path = path,
+				      .job_id = UINT64_MAX,
+				      .placement_category = UINT32_MAX}};
+	size_t len = rpc_context_size(&in);
+	assert_in_range(len, 1, sizeof(raw));
+	rpc_context_write(&in, raw);
+	struct arena a;
+	arena_init(&a, body_limit(len));
+	const struct context *out;
+	assert_int_equal(rpc_context_read(&out, &a, raw, len, CONTEXT_NO_DEADLINE), 0);
+	assert_string_equal(out->tenant, tenant);
+	assert_string_equal(out->traffic_group, group);
+	assert_string_equal(out->tags.path, path);
+	assert_int_equal(out->authorization_len, sizeof(authorization));
+	assert_memory_equal(out->authorization, authorization, sizeof(authorization));
+	context_unref(out);
+	tenant[CONTEXT_TENANT_MAX] = 't';
+	len = rpc_context_write(&in, raw);
+	arena_reset(&a, body_limit(len));
+	assert_int_equal(rpc_context_read(&out, &a, raw, len, 0), -EMSGSIZE);
+	assert_null(out);
 	arena_fini(&a);
 }
 
@@ -318,6 +363,7 @@ int main(void)
 		cmocka_unit_test(malformed_bodies_are_refused),
 		cmocka_unit_test(a_body_that_swells_is_stopped_by_the_limit),
 		cmocka_unit_test(a_context_survives_the_wire),
+		cmocka_unit_test(a_context_at_its_limits_survives_the_wire),
 		cmocka_unit_test(counters_print_as_prometheus_text),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

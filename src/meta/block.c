@@ -29,7 +29,7 @@ static uint64_t part_block(const struct meta *m, uint32_t tenant, uint64_t block
 int block_read(struct meta *m, uint32_t tenant, uint64_t block, struct arena *a,
 	       struct kv_bytes *raw, rec_block **out)
 {
-	struct schema_key key = key_id('b', tenant, block);
+	struct schema_key key = key_id(KEY_BLOCK, tenant, block);
 	struct reads r;
 	*out = NULL;
 	int rc = meta_read(m, part_block(m, tenant, block), &key, 1, a, &r);
@@ -140,10 +140,10 @@ int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_
 	struct txn t;
 	txn_init(&t, &a);
 	t.early = b->capacity <= SMALL_BYTES;
-	txn_absent(&t, key_id('b', ctx->tenant, b->id));
-	txn_absent(&t, key_ids('z', ctx->tenant, b->id, b->id));
-	txn_put(&t, key_id('b', ctx->tenant, b->id), &rec.base);
-	txn_put(&t, key_id('p', ctx->tenant, b->id), &pending.base);
+	txn_absent(&t, key_id(KEY_BLOCK, ctx->tenant, b->id));
+	txn_absent(&t, key_ids(KEY_DEAD_CHUNKS, ctx->tenant, b->id, b->id));
+	txn_put(&t, key_id(KEY_BLOCK, ctx->tenant, b->id), &rec.base);
+	txn_put(&t, key_id(KEY_PENDING, ctx->tenant, b->id), &pending.base);
 	index_rows(&t, ctx->tenant, b->id, &rec, true);
 	rc = txn_run(m, &t, part_block(m, ctx->tenant, b->id), NULL);
 	if (rc != -ESTALE)
@@ -166,7 +166,7 @@ static void owner_rows(struct txn *t, uint32_t tenant, uint64_t block,
 	for (size_t i = 0; i < n; i++) {
 		rec_owner o = TERRANE__REC__OWNER__INIT;
 		o.bytes = owners[i].bytes;
-		txn_put(t, key_ids('o', tenant, block, owners[i].file), &o.base);
+		txn_put(t, key_ids(KEY_OWNER, tenant, block, owners[i].file), &o.base);
 	}
 }
 
@@ -193,10 +193,10 @@ int meta_block_own(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		return rc;
 	struct txn t;
 	txn_init(&t, &a);
-	txn_present(&t, key_id('b', ctx->tenant, block));
-	txn_absent(&t, key_id('p', ctx->tenant, block));
+	txn_present(&t, key_id(KEY_BLOCK, ctx->tenant, block));
+	txn_absent(&t, key_id(KEY_PENDING, ctx->tenant, block));
 	owner_rows(&t, ctx->tenant, block, owners, n);
-	txn_delete(&t, key_id('y', ctx->tenant, block));
+	txn_delete(&t, key_id(KEY_SUSPECT, ctx->tenant, block));
 	rc = txn_run(m, &t, part_block(m, ctx->tenant, block), NULL);
 	return rc == -ESTALE ? -ENOENT : rc;
 }
@@ -209,10 +209,10 @@ int block_hold(struct meta *m, uint32_t tenant, uint64_t block, const struct met
 	struct meta_owner *again = arena_alloc(a, (n + 1) * sizeof(*again));
 	if (keys == NULL || list == NULL || again == NULL)
 		return -ENOMEM;
-	keys[0] = key_id('b', tenant, block);
-	keys[1] = key_id('p', tenant, block);
+	keys[0] = key_id(KEY_BLOCK, tenant, block);
+	keys[1] = key_id(KEY_PENDING, tenant, block);
 	for (size_t i = 0; i < n; i++)
-		keys[i + 2] = key_ids('o', tenant, block, owners[i].file);
+		keys[i + 2] = key_ids(KEY_OWNER, tenant, block, owners[i].file);
 	for (size_t i = 0; i < n + 2; i++)
 		list[i] = key_bytes(&keys[i]);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
@@ -253,7 +253,7 @@ static int commit_write(struct meta *m, uint32_t tenant, const struct meta_block
 	struct txn t;
 	txn_init(&t, a);
 	t.early = b->early;
-	txn_equals(&t, key_id('b', tenant, b->id), k->raw);
+	txn_equals(&t, key_id(KEY_BLOCK, tenant, b->id), k->raw);
 	index_rows(&t, tenant, b->id, rec, false);
 	int rc = block_chunks_set(rec, b->chunks, b->chunk_count, a);
 	if (rc != 0)
@@ -266,15 +266,15 @@ static int commit_write(struct meta *m, uint32_t tenant, const struct meta_block
 	rec->charged = b->state == META_BLOCK_SEALED ? b->length : rec->capacity;
 	rec->layout = 1;
 	rec->alloc_id = 0;
-	txn_put(&t, key_id('b', tenant, b->id), &rec->base);
-	txn_delete(&t, key_id('p', tenant, b->id));
+	txn_put(&t, key_id(KEY_BLOCK, tenant, b->id), &rec->base);
+	txn_delete(&t, key_id(KEY_PENDING, tenant, b->id));
 	index_rows(&t, tenant, b->id, rec, true);
 	owner_rows(&t, tenant, b->id, k->owners, k->owner_count);
 	rec_suspect alone = TERRANE__REC__SUSPECT__INIT;
 	if (k->owner_count == 0)
-		txn_put(&t, key_id('y', tenant, b->id), &alone.base);
+		txn_put(&t, key_id(KEY_SUSPECT, tenant, b->id), &alone.base);
 	rc = txn_run(m, &t, part_block(m, tenant, b->id), NULL);
-	return rc == -ESTALE ? 1 : rc;
+	return rc == -ESTALE ? META_RETRY : rc;
 }
 
 static int commit_once(struct meta *m, uint32_t tenant, const struct meta_block *b,
@@ -325,9 +325,9 @@ int meta_block_commit(struct meta *m, const struct meta_ctx *ctx, const struct m
 		AUTO_ARENA struct arena a;
 		arena_init(&a, META_OP_BYTES);
 		rc = commit_once(m, ctx->tenant, b, owners, n, &a);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 	}
 	return rc;
 }
@@ -364,7 +364,7 @@ static int get_group(struct getting *g, size_t i)
 		size_t slot = g->taken++;
 		g->partitions[j] = 0;
 		g->which[slot] = j;
-		g->keys[slot] = key_id('b', g->tenant, g->blocks[j]);
+		g->keys[slot] = key_id(KEY_BLOCK, g->tenant, g->blocks[j]);
 		g->list[slot] = key_bytes(&g->keys[slot]);
 	}
 	size_t count = g->taken - first;
@@ -430,8 +430,8 @@ int64_t meta_block_owners(struct meta *m, const struct meta_ctx *ctx, uint64_t b
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
-	struct schema_key prefix = key_id('o', ctx->tenant, block);
-	struct schema_key from = key_ids('o', ctx->tenant, block, after);
+	struct schema_key prefix = key_id(KEY_OWNER, ctx->tenant, block);
+	struct schema_key from = key_ids(KEY_OWNER, ctx->tenant, block, after);
 	struct kv_range range = {.prefix = key_bytes(&prefix),
 				 .after = key_bytes(&from),
 				 .rows_max = min_u64(max, KV_SCAN_ROWS_MAX)};
@@ -462,12 +462,12 @@ void block_bury(struct txn *t, uint32_t tenant, uint64_t block, struct kv_bytes 
 	z.n_chunks = rec->n_chunks;
 	z.refund = rec->charged;
 	z.charge = rec->charge;
-	txn_equals(t, key_id('b', tenant, block), raw);
-	txn_delete(t, key_id('b', tenant, block));
-	txn_delete(t, key_id('p', tenant, block));
-	txn_delete(t, key_id('y', tenant, block));
+	txn_equals(t, key_id(KEY_BLOCK, tenant, block), raw);
+	txn_delete(t, key_id(KEY_BLOCK, tenant, block));
+	txn_delete(t, key_id(KEY_PENDING, tenant, block));
+	txn_delete(t, key_id(KEY_SUSPECT, tenant, block));
 	index_rows(t, tenant, block, rec, false);
-	txn_put(t, key_ids('z', tenant, block, rec->chunk_block), &z.base);
+	txn_put(t, key_ids(KEY_DEAD_CHUNKS, tenant, block, rec->chunk_block), &z.base);
 }
 
 int block_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes)
@@ -479,6 +479,6 @@ int block_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charg
 		return rc;
 	struct txn t;
 	txn_init(&t, &a);
-	txn_delete(&t, key_ids('v', tenant, block, charge));
+	txn_delete(&t, key_ids(KEY_REFUND, tenant, block, charge));
 	return txn_run(m, &t, part_block(m, tenant, block), NULL);
 }

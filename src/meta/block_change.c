@@ -36,7 +36,7 @@ typedef int (*change_fn)(struct change *c);
 
 static int change_once(struct change *c, change_fn fn)
 {
-	struct schema_key key = key_id('b', c->tenant, c->block);
+	struct schema_key key = key_id(KEY_BLOCK, c->tenant, c->block);
 	int rc = block_read(c->m, c->tenant, c->block, c->a, &c->raw, &c->rec);
 	if (rc == 0 && c->rec == NULL)
 		rc = -ENOENT;
@@ -49,16 +49,16 @@ static int change_once(struct change *c, change_fn fn)
 	c->refund = 0;
 	rc = fn(c);
 	if (rc != 0)
-		return rc == 1 ? 0 : rc;
+		return rc == META_DONE ? 0 : rc;
 	if (c->refund > 0) {
 		rec_refund v = TERRANE__REC__REFUND__INIT;
 		v.bytes = c->refund;
 		c->refund_charge = meta_id();
-		txn_put(&c->t, key_ids('v', c->tenant, c->block, c->refund_charge), &v.base);
+		txn_put(&c->t, key_ids(KEY_REFUND, c->tenant, c->block, c->refund_charge), &v.base);
 	}
 	txn_put(&c->t, key, &c->rec->base);
 	rc = txn_run(c->m, &c->t, part_of(c->m, META_LAYER_BLOCK, c->tenant, c->block), NULL);
-	return rc == -ESTALE ? 1 : rc;
+	return rc == -ESTALE ? META_RETRY : rc;
 }
 
 static int change_in(struct change *c, change_fn fn)
@@ -67,9 +67,9 @@ static int change_in(struct change *c, change_fn fn)
 		int rc = change_once(c, fn);
 		if (rc == 0 && c->refund > 0)
 			block_refund(c->m, c->tenant, c->block, c->refund_charge, c->refund);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(c->m, try);
+		rc = meta_back_off(c->m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -91,7 +91,7 @@ static int do_extend(struct change *c)
 	if (b->epoch != c->epoch)
 		return -ESTALE;
 	if (b->length == c->length && b->crc == c->crc)
-		return 1;
+		return META_DONE;
 	if (b->state == META_BLOCK_SEALED)
 		return -EROFS;
 	if (b->length != c->old_length)
@@ -123,7 +123,7 @@ static int do_fence(struct change *c)
 	if (c->rec->state == META_BLOCK_SEALED)
 		return -EROFS;
 	if (c->rec->epoch == c->epoch)
-		return 1;
+		return META_DONE;
 	/* Of a copy that comes late: who has fenced since stays the writer. */
 	if (c->rec->epoch > c->epoch)
 		return -ESTALE;
@@ -149,7 +149,7 @@ static int do_seal(struct change *c)
 {
 	rec_block *b = c->rec;
 	if (b->state == META_BLOCK_SEALED)
-		return b->length == c->length && b->crc == c->crc ? 1 : -ERANGE;
+		return b->length == c->length && b->crc == c->crc ? META_DONE : -ERANGE;
 	if (b->epoch != c->epoch)
 		return -ESTALE;
 	if (c->length < b->length)
@@ -192,7 +192,7 @@ static int do_replace(struct change *c)
 	rec_chunk *chunk = b->chunks[p->index];
 	/* It is there already. Who did that may have been another, and only one may delete what was on `from`. */
 	if (chunk->disk == p->to && !chunk->damaged)
-		return p->from == 0 || p->from == p->to ? 1 : -ESTALE;
+		return p->from == 0 || p->from == p->to ? META_DONE : -ESTALE;
 	if (chunk->disk != p->from || b->release_count != p->release_count)
 		return -ESTALE;
 	for (uint32_t i = 0; i < b->n_chunks; i++)
@@ -230,7 +230,7 @@ static int do_report(struct change *c)
 	if (b->chunk_block != p->chunk_block || b->chunks[p->index]->disk != p->from)
 		return -ESTALE;
 	if (b->chunks[p->index]->damaged || bug_planted(BUG_REPORT_LOST))
-		return 1;
+		return META_DONE;
 	b->chunks[p->index]->damaged = true;
 	return 0;
 }
@@ -250,7 +250,7 @@ static int do_give_up(struct change *c)
 	const struct meta_place *p = &c->place;
 	*c->wanted = block_wants(c->rec, p->chunk_block, p->index, p->from);
 	if (*c->wanted)
-		return 1;
+		return META_DONE;
 	c->rec->release_count++;
 	return 0;
 }
@@ -282,13 +282,13 @@ static int do_relayout(struct change *c)
 	rec_block *b = c->rec;
 	const struct meta_block *as = c->as;
 	if (b->chunk_block == as->chunk_block)
-		return 1;
+		return META_DONE;
 	if (b->state != META_BLOCK_SEALED)
 		return -EBUSY;
 	if (b->release_count != as->release_count)
 		return -ESTALE;
 	/* Names of chunks that are being deleted do not come back. */
-	struct schema_key dead = key_ids('z', c->tenant, c->block, as->chunk_block);
+	struct schema_key dead = key_ids(KEY_DEAD_CHUNKS, c->tenant, c->block, as->chunk_block);
 	struct reads r;
 	int rc = meta_read(c->m, part_of(c->m, META_LAYER_BLOCK, c->tenant, c->block), &dead, 1,
 			   c->a, &r);
@@ -298,7 +298,7 @@ static int do_relayout(struct change *c)
 	z.encoding = b->encoding;
 	z.chunks = b->chunks;
 	z.n_chunks = b->n_chunks;
-	txn_put(&c->t, key_ids('z', c->tenant, c->block, b->chunk_block), &z.base);
+	txn_put(&c->t, key_ids(KEY_DEAD_CHUNKS, c->tenant, c->block, b->chunk_block), &z.base);
 	for (uint32_t i = 0; i < b->n_chunks; i++)
 		if (b->chunks[i]->disk != 0)
 			txn_delete(&c->t, key_disk(b->chunks[i]->disk, c->tenant, c->block));

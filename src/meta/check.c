@@ -227,8 +227,8 @@ static int name_row(struct check *c, uint64_t partition, const struct kv_row *ro
 	struct meta_name name;
 	struct kv_bytes there;
 	int rc;
-	switch (*(const char *)row->key.data) {
-	case 'd': {
+	switch (key_kind(row->key)) {
+	case KEY_DIR: {
 		rec_dir *d;
 		if (!key_read_slice(row->key, &tenant, &dir, &slice))
 			return -EBADMSG;
@@ -241,13 +241,14 @@ static int name_row(struct check *c, uint64_t partition, const struct kv_row *ro
 			c->out->garbage++;
 		return 0;
 	}
-	case 'e': {
+	case KEY_ENTRY: {
 		rec_entry *e;
 		if (!key_read_entry(row->key, &tenant, &dir, &slice, &name))
 			return -EBADMSG;
 		rc = rec_read_entry(a, row->value, &e);
 		if (rc == 0)
-			rc = read_one(c, partition, key_slice('d', tenant, dir, slice), a, &there);
+			rc = read_one(c, partition, key_slice(KEY_DIR, tenant, dir, slice), a,
+				      &there);
 		if (rc != 0)
 			return rc;
 		c->out->garbage += e->transfer != 0;
@@ -258,18 +259,18 @@ static int name_row(struct check *c, uint64_t partition, const struct kv_row *ro
 			      name.text, (unsigned long long)dir);
 		return 0;
 	}
-	case 's': {
-		rec_shut *s;
-		return rec_read_shut(a, row->value, &s);
+	case KEY_SLICE_STATE: {
+		rec_slice_state *s;
+		return rec_read_slice_state(a, row->value, &s);
 	}
-	case 'g':
-	case 'h': {
-		rec_gone *g;
+	case KEY_TOMBSTONE:
+	case KEY_REQUEST_DONE: {
+		rec_tombstone *g;
 		c->out->garbage++;
-		return rec_read_gone(a, row->value, &g);
+		return rec_read_tombstone(a, row->value, &g);
 	}
-	case 'u':
-	case 'y':
+	case KEY_USAGE:
+	case KEY_SUSPECT:
 		return 0;
 	default:
 		return -EBADMSG;
@@ -300,8 +301,8 @@ static int extent_held(void *ctx, uint64_t offset, const struct meta_extent *e)
 	struct holder *h = ctx;
 	struct check *c = h->c;
 	uint64_t partition = part_of(c->m, META_LAYER_BLOCK, h->tenant, e->block);
-	struct schema_key keys[2] = {key_id('b', h->tenant, e->block),
-				     key_ids('o', h->tenant, e->block, h->file)};
+	struct schema_key keys[2] = {key_id(KEY_BLOCK, h->tenant, e->block),
+				     key_ids(KEY_OWNER, h->tenant, e->block, h->file)};
 	struct reads r;
 	rec_block *b = NULL;
 	int rc = meta_read(c->m, partition, keys, 2, h->a, &r);
@@ -327,8 +328,8 @@ static int file_row(struct check *c, uint64_t partition, const struct kv_row *ro
 	uint64_t file;
 	uint64_t end;
 	int rc;
-	switch (*(const char *)row->key.data) {
-	case 'f': {
+	switch (key_kind(row->key)) {
+	case KEY_FILE: {
 		rec_file *f;
 		if (!key_read_id(row->key, &tenant, &file))
 			return -EBADMSG;
@@ -341,7 +342,7 @@ static int file_row(struct check *c, uint64_t partition, const struct kv_row *ro
 		struct holder h = {c, tenant, file, a};
 		return file_extents(c->m, tenant, file, f, a, extent_held, &h);
 	}
-	case 'e': {
+	case KEY_EXTENT: {
 		rec_extent *x;
 		struct kv_bytes f;
 		struct kv_bytes dead = {0};
@@ -349,19 +350,19 @@ static int file_row(struct check *c, uint64_t partition, const struct kv_row *ro
 			return -EBADMSG;
 		rc = rec_read_extent(a, row->value, &x);
 		if (rc == 0)
-			rc = read_one(c, partition, key_id('f', tenant, file), a, &f);
+			rc = read_one(c, partition, key_id(KEY_FILE, tenant, file), a, &f);
 		if (rc == 0)
-			rc = read_one(c, partition, key_id('x', tenant, file), a, &dead);
+			rc = read_one(c, partition, key_id(KEY_DEAD_FILE, tenant, file), a, &dead);
 		if (rc == 0 && f.data == NULL && dead.data == NULL)
 			wrong(c, "an extent of %llx, which is not there", (unsigned long long)file);
 		return rc;
 	}
-	case 'x': {
+	case KEY_DEAD_FILE: {
 		rec_dead_file *x;
 		c->out->garbage++;
 		return rec_read_dead_file(a, row->value, &x);
 	}
-	case 'y':
+	case KEY_SUSPECT:
 		return 0;
 	default:
 		return -EBADMSG;
@@ -411,11 +412,11 @@ static int block_itself(struct check *c, uint64_t partition, uint32_t tenant, ui
 	struct kv_bytes alone = {0};
 	bool owned = false;
 	if (rc == 0)
-		rc = read_one(c, partition, key_id('p', tenant, block), a, &pending);
+		rc = read_one(c, partition, key_id(KEY_PENDING, tenant, block), a, &pending);
 	if (rc == 0)
-		rc = read_one(c, partition, key_id('y', tenant, block), a, &alone);
+		rc = read_one(c, partition, key_id(KEY_SUSPECT, tenant, block), a, &alone);
 	if (rc == 0)
-		rc = meta_any(c->m, partition, key_id('o', tenant, block), &owned);
+		rc = meta_prefix_exists(c->m, partition, key_id(KEY_OWNER, tenant, block), &owned);
 	if (rc != 0)
 		return rc;
 	if ((pending.data != NULL) != (b->state == META_BLOCK_PENDING))
@@ -432,7 +433,7 @@ static int owner_or_index(struct check *c, uint64_t partition, const struct kv_r
 	uint32_t tenant;
 	uint64_t block;
 	uint64_t other;
-	bool index = *(const char *)row->key.data == 'r';
+	bool index = key_kind(row->key) == KEY_ON_DISK;
 	bool ok = index ? key_read_disk(row->key, &other, &tenant, &block)
 			: key_read_ids(row->key, &tenant, &block, &other);
 	struct kv_bytes v;
@@ -440,7 +441,7 @@ static int owner_or_index(struct check *c, uint64_t partition, const struct kv_r
 	rec_on_disk *o = NULL;
 	if (!ok)
 		return -EBADMSG;
-	int rc = read_one(c, partition, key_id('b', tenant, block), a, &v);
+	int rc = read_one(c, partition, key_id(KEY_BLOCK, tenant, block), a, &v);
 	if (rc == 0 && v.data != NULL)
 		rc = rec_read_block(a, v, &b);
 	if (rc == 0 && index)
@@ -462,18 +463,18 @@ static int block_row(struct check *c, uint64_t partition, const struct kv_row *r
 	uint64_t block;
 	uint64_t other;
 	int rc;
-	switch (*(const char *)row->key.data) {
-	case 'b': {
+	switch (key_kind(row->key)) {
+	case KEY_BLOCK: {
 		rec_block *b;
 		if (!key_read_id(row->key, &tenant, &block))
 			return -EBADMSG;
 		rc = rec_read_block(a, row->value, &b);
 		return rc == 0 ? block_itself(c, partition, tenant, block, b, a) : rc;
 	}
-	case 'o':
-	case 'r':
+	case KEY_OWNER:
+	case KEY_ON_DISK:
 		return owner_or_index(c, partition, row, a);
-	case 'z': {
+	case KEY_DEAD_CHUNKS: {
 		rec_dead_chunks *z;
 		c->out->garbage++;
 		if (!key_read_ids(row->key, &tenant, &block, &other))
@@ -481,7 +482,7 @@ static int block_row(struct check *c, uint64_t partition, const struct kv_row *r
 		rc = rec_read_dead_chunks(a, row->value, &z);
 		return rc == 0 ? owe(c, tenant, (int64_t)z->refund) : rc;
 	}
-	case 'v': {
+	case KEY_REFUND: {
 		rec_refund *v;
 		c->out->garbage++;
 		if (!key_read_ids(row->key, &tenant, &block, &other))
@@ -489,8 +490,8 @@ static int block_row(struct check *c, uint64_t partition, const struct kv_row *r
 		rc = rec_read_refund(a, row->value, &v);
 		return rc == 0 ? owe(c, tenant, (int64_t)v->bytes) : rc;
 	}
-	case 'p':
-	case 'y':
+	case KEY_PENDING:
+	case KEY_SUSPECT:
 		c->out->garbage++;
 		return 0;
 	default:
@@ -512,16 +513,16 @@ static int note_row(struct check *c, const struct kv_row *row, struct arena *a)
 		return rc;
 	c->out->garbage++;
 	uint64_t partition = part_of(c->m, META_LAYER_BLOCK, tenant, block);
-	bool refund = *(const char *)row->key.data == 'd';
+	bool refund = key_kind(row->key) == KEY_REFUNDED;
 	struct kv_bytes raw;
 	struct kv_bytes cause = {0};
 	rec_block *b;
 	bool paid = false;
 	rc = block_read(c->m, tenant, block, a, &raw, &b);
 	if (rc == 0)
-		rc = read_one(c, partition, key_ids('v', tenant, block, charge), a, &cause);
+		rc = read_one(c, partition, key_ids(KEY_REFUND, tenant, block, charge), a, &cause);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
-	struct schema_key prefix = key_id('z', tenant, block);
+	struct schema_key prefix = key_id(KEY_DEAD_CHUNKS, tenant, block);
 	struct kv_range range = {.prefix = key_bytes(&prefix)};
 	if (rc == 0)
 		rc = kv_scan(c->m->kv, partition, &range, &rows);
@@ -542,11 +543,11 @@ static int tenant_row(struct check *c, uint64_t partition, const struct kv_row *
 		      struct arena *a)
 {
 	(void)partition;
-	char letter = *(const char *)row->key.data;
-	if (letter == 'c' || letter == 'd')
+	enum key_kind kind = key_kind(row->key);
+	if (kind == KEY_CHARGED || kind == KEY_REFUNDED)
 		return note_row(c, row, a);
-	if (letter != 'q')
-		return letter == 't' || letter == 'n' ? 0 : -EBADMSG;
+	if (kind != KEY_ACCOUNT)
+		return kind == KEY_TENANT || kind == KEY_TENANT_NAME ? 0 : -EBADMSG;
 	rec_account *q;
 	struct money *d;
 	if (row->key.len != 5)

@@ -84,7 +84,7 @@ static int missing_extents(struct copy *c, struct txn *t)
 	if (keys == NULL || list == NULL)
 		return -ENOMEM;
 	for (size_t i = 0; i < c->count; i++) {
-		keys[i] = key_ids('e', c->tenant, c->to, c->ends[i]);
+		keys[i] = key_ids(KEY_EXTENT, c->tenant, c->to, c->ends[i]);
 		list[i] = key_bytes(&keys[i]);
 	}
 	int rc = kv_get(c->m->kv, part_of(c->m, META_LAYER_FILE, c->tenant, c->to), list, c->count,

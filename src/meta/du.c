@@ -25,8 +25,8 @@ int meta_du(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct met
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
-	struct schema_key keys[2] = {key_slice('d', ctx->tenant, dir, SLICE_HOME),
-				     key_id('u', ctx->tenant, dir)};
+	struct schema_key keys[2] = {key_slice(KEY_DIR, ctx->tenant, dir, SLICE_HOME),
+				     key_id(KEY_USAGE, ctx->tenant, dir)};
 	struct reads r;
 	rec_usage *u;
 	*out = (struct meta_usage){0};
@@ -56,8 +56,8 @@ static int usage_put(struct meta *m, uint32_t tenant, const struct level *l)
 	u.taken_ns = rt_wall_ns();
 	struct txn t;
 	txn_init(&t, &a);
-	txn_present(&t, key_slice('d', tenant, l->dir, SLICE_HOME));
-	txn_put(&t, key_id('u', tenant, l->dir), &u.base);
+	txn_present(&t, key_slice(KEY_DIR, tenant, l->dir, SLICE_HOME));
+	txn_put(&t, key_id(KEY_USAGE, tenant, l->dir), &u.base);
 	int rc = txn_run(m, &t, part_name(m, tenant, l->dir, SLICE_HOME), NULL);
 	return rc == -ESTALE ? 0 : rc;
 }

@@ -20,7 +20,8 @@
 int file_read(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a, struct kv_bytes *raw,
 	      rec_file **out, bool *dead)
 {
-	struct schema_key keys[2] = {key_id('f', tenant, file), key_id('x', tenant, file)};
+	struct schema_key keys[2] = {key_id(KEY_FILE, tenant, file),
+				     key_id(KEY_DEAD_FILE, tenant, file)};
 	struct reads r;
 	*out = NULL;
 	*dead = false;
@@ -35,15 +36,15 @@ int file_read(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a, s
 int file_write(struct meta *m, uint32_t tenant, uint64_t file, struct kv_bytes raw, rec_file *f,
 	       struct txn *t)
 {
-	struct schema_key key = key_id('f', tenant, file);
+	struct schema_key key = key_id(KEY_FILE, tenant, file);
 	f->changes++;
 	txn_equals(t, key, raw);
 	txn_put(t, key, &f->base);
 	int rc = txn_run(m, t, part_of(m, META_LAYER_FILE, tenant, file), NULL);
-	return rc == -ESTALE ? 1 : rc;
+	return rc == -ESTALE ? META_RETRY : rc;
 }
 
-int file_kill(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a)
+int file_remove(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a)
 {
 	for (unsigned try = 0;; try++) {
 		struct kv_bytes raw;
@@ -56,17 +57,17 @@ int file_kill(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a)
 		x.file = f;
 		struct txn t;
 		txn_init(&t, a);
-		txn_equals(&t, key_id('f', tenant, file), raw);
-		txn_delete(&t, key_id('f', tenant, file));
-		txn_delete(&t, key_id('y', tenant, file));
-		txn_put(&t, key_id('x', tenant, file), &x.base);
+		txn_equals(&t, key_id(KEY_FILE, tenant, file), raw);
+		txn_delete(&t, key_id(KEY_FILE, tenant, file));
+		txn_delete(&t, key_id(KEY_SUSPECT, tenant, file));
+		txn_put(&t, key_id(KEY_DEAD_FILE, tenant, file), &x.base);
 		uint64_t partition = part_of(m, META_LAYER_FILE, tenant, file);
 		rc = txn_run(m, &t, partition, NULL);
 		if (rc == 0 && m->cache != NULL)
 			cache_drop(m->cache, partition, t.checks[0].key);
 		if (rc != -ESTALE)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -114,12 +115,12 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 	uint64_t offset = w->offset;
 	if (rec->n_extents > 0)
 		return inline_extents(rec, offset, w->fn, w->ctx);
-	struct schema_key prefix = key_id('e', tenant, file);
+	struct schema_key prefix = key_id(KEY_EXTENT, tenant, file);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	while (offset < rec->size) {
 		AUTO_ARENA struct arena of_page; /* a file may have more than any arena holds */
 		arena_init(&of_page, META_OP_BYTES);
-		struct schema_key after = key_ids('e', tenant, file, offset);
+		struct schema_key after = key_ids(KEY_EXTENT, tenant, file, offset);
 		struct kv_range range = {.prefix = key_bytes(&prefix),
 					 .after = key_bytes(&after),
 					 .rows_max = w->page};
@@ -170,14 +171,14 @@ static int gather_one(void *ctx, uint64_t offset, const struct meta_extent *e)
 {
 	struct gather *g = ctx;
 	if (g->count == g->max)
-		return 1;
+		return META_STOP;
 	if (g->count == 0)
 		g->first = offset;
 	g->list[g->count++] = *e;
 	return 0;
 }
 
-void file_out(uint64_t id, const rec_file *f, bool dead, struct meta_file *out)
+void file_from_record(uint64_t id, const rec_file *f, bool dead, struct meta_file *out)
 {
 	*out = (struct meta_file){.id = id,
 				  .dir = f->dir,
@@ -194,7 +195,8 @@ static int read_cached(struct meta *m, uint32_t tenant, uint64_t file, struct ar
 		       rec_file **out, bool *dead)
 {
 	uint64_t partition = part_of(m, META_LAYER_FILE, tenant, file);
-	struct schema_key keys[2] = {key_id('f', tenant, file), key_id('x', tenant, file)};
+	struct schema_key keys[2] = {key_id(KEY_FILE, tenant, file),
+				     key_id(KEY_DEAD_FILE, tenant, file)};
 	struct kv_bytes hit;
 	*dead = false;
 	*out = NULL;
@@ -234,7 +236,7 @@ int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, str
 	int rc = read_cached(m, ctx->tenant, file, arena, &f, &dead);
 	if (rc != 0)
 		return rc;
-	file_out(file, f, dead, out);
+	file_from_record(file, f, dead, out);
 	if (part == NULL)
 		return 0;
 	size_t max = part->max == 0 ? META_PAGE_MAX : part->max;
@@ -257,7 +259,7 @@ int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, str
 	part->first_offset = g.first;
 	if (rc == -EBADMSG && dead)
 		return -ENOENT; /* the collector has begun to take its extents away */
-	return rc == 1 ? 0 : rc;
+	return rc == META_STOP ? 0 : rc;
 }
 
 /* --- open by name ----------------------------------------------------------------------------- */
@@ -273,9 +275,9 @@ static int record_restore(struct meta *m, const struct row *r, struct arena *a)
 	f.name = (ProtobufCBinaryData){r->name.len, (uint8_t *)r->name.text};
 	struct txn t;
 	txn_init(&t, a);
-	txn_absent(&t, key_id('f', r->tenant, r->entry->id));
-	txn_absent(&t, key_id('x', r->tenant, r->entry->id));
-	txn_put(&t, key_id('f', r->tenant, r->entry->id), &f.base);
+	txn_absent(&t, key_id(KEY_FILE, r->tenant, r->entry->id));
+	txn_absent(&t, key_id(KEY_DEAD_FILE, r->tenant, r->entry->id));
+	txn_put(&t, key_id(KEY_FILE, r->tenant, r->entry->id), &f.base);
 	int rc = txn_run(m, &t, part_of(m, META_LAYER_FILE, r->tenant, r->entry->id), NULL);
 	return rc == -ESTALE ? 0 : rc;
 }
@@ -308,7 +310,7 @@ int meta_file_open(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, str
 		if (rc == 0 && r.entry != NULL && r.entry->id == e.id)
 			rc = file_restore(m, &r, &a);
 		if (rc == 0)
-			rc = meta_again(m, try);
+			rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}

@@ -20,7 +20,7 @@ struct extent_walk {
 int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *rec,
 		      const struct extent_walk *w);
 
-void file_out(uint64_t id, const rec_file *f, bool dead, struct meta_file *out);
+void file_from_record(uint64_t id, const rec_file *f, bool dead, struct meta_file *out);
 
 /*
  * The row's file has no record. Makes the one that a crash kept from being made, if the row is of an empty

@@ -27,9 +27,9 @@ int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint
 	f.mtime_ns = rt_wall_ns();
 	struct txn t;
 	txn_init(&t, &a);
-	txn_absent(&t, key_id('f', ctx->tenant, id));
-	txn_absent(&t, key_id('x', ctx->tenant, id));
-	txn_put(&t, key_id('f', ctx->tenant, id), &f.base);
+	txn_absent(&t, key_id(KEY_FILE, ctx->tenant, id));
+	txn_absent(&t, key_id(KEY_DEAD_FILE, ctx->tenant, id));
+	txn_put(&t, key_id(KEY_FILE, ctx->tenant, id), &f.base);
 	int rc = txn_run(m, &t, part_of(m, META_LAYER_FILE, ctx->tenant, id), NULL);
 	if (rc != -ESTALE)
 		return rc;
@@ -45,8 +45,8 @@ int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint
 /* --- changes by the writer -------------------------------------------------------------------- */
 
 /* The record, if the token may change it. */
-static int read_for(struct meta *m, uint32_t tenant, uint64_t file, uint64_t token, struct arena *a,
-		    struct kv_bytes *raw, rec_file **out)
+static int read_as_writer(struct meta *m, uint32_t tenant, uint64_t file, uint64_t token,
+			  struct arena *a, struct kv_bytes *raw, rec_file **out)
 {
 	bool dead;
 	int rc = file_read(m, tenant, file, a, raw, out, &dead);
@@ -81,14 +81,14 @@ int meta_file_steal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
 		f->token = token;
 		rc = mine ? 0 : file_write(m, ctx->tenant, file, raw, f, &t);
 		if (rc == 0) {
-			file_out(file, f, false, out);
+			file_from_record(file, f, false, out);
 			*open = (struct meta_extent){0};
 			if (f->last != NULL)
 				rec_extent_get(f->last, open);
 		}
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -122,11 +122,11 @@ static int compare_one(void *ctx, uint64_t offset, const struct meta_extent *e)
 {
 	struct compare *c = ctx;
 	if (c->same == c->n)
-		return 1;
+		return META_STOP;
 	const struct meta_extent *w = &c->want[c->same];
 	if (offset != c->offset || e->block != w->block || e->offset != w->offset ||
 	    (e->length != w->length && !w->open))
-		return 1;
+		return META_STOP;
 	c->offset += e->length;
 	c->same++;
 	return 0;
@@ -147,7 +147,7 @@ static int added_before(struct meta *m, uint32_t tenant, uint64_t file, const re
 	}
 	if (rc < 0)
 		return rc;
-	return c->same == c->n ? 1 : 0;
+	return c->same == c->n ? META_DONE : 0;
 }
 
 /* Adds to t and to the record. */
@@ -164,7 +164,7 @@ static void add_extents(struct txn *t, uint32_t tenant, uint64_t file, rec_file 
 		}
 		f->size += e[i].length;
 		f->extent_count++;
-		txn_put(t, key_ids('e', tenant, file, f->size), &x.base);
+		txn_put(t, key_ids(KEY_EXTENT, tenant, file, f->size), &x.base);
 	}
 }
 
@@ -198,7 +198,7 @@ static int file_add_once(struct meta *m, const struct meta_ctx *ctx, uint64_t fi
 	struct kv_bytes raw;
 	rec_file *f;
 	if (rc == 0)
-		rc = read_for(m, ctx->tenant, file, token, &a, &raw, &f);
+		rc = read_as_writer(m, ctx->tenant, file, token, &a, &raw, &f);
 	if (rc != 0)
 		return rc;
 	if (f->sealed)
@@ -207,7 +207,7 @@ static int file_add_once(struct meta *m, const struct meta_ctx *ctx, uint64_t fi
 		struct compare c = {.want = extents, .n = n, .offset = offset};
 		rc = offset <= f->size ? added_before(m, ctx->tenant, file, f, &c, &a) : 0;
 		if (rc != 0)
-			return rc == 1 ? 0 : rc;
+			return rc == META_DONE ? 0 : rc;
 		return f->last != NULL ? -EBUSY : -ERANGE;
 	}
 	/* The file is being written, and stays so until the record changes: its blocks are safe. */
@@ -227,9 +227,9 @@ int meta_file_add(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uin
 {
 	for (unsigned try = 0;; try++) {
 		int rc = file_add_once(m, ctx, file, token, offset, extents, n);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -244,7 +244,7 @@ static int file_close_extent_once(struct meta *m, const struct meta_ctx *ctx, ui
 	rec_file *f;
 	if (length > META_BLOCK_MAX)
 		return -EOVERFLOW;
-	int rc = read_for(m, ctx->tenant, file, token, &a, &raw, &f);
+	int rc = read_as_writer(m, ctx->tenant, file, token, &a, &raw, &f);
 	if (rc != 0)
 		return rc;
 	if (f->last == NULL || f->last->block != block) {
@@ -253,7 +253,7 @@ static int file_close_extent_once(struct meta *m, const struct meta_ctx *ctx, ui
 		if (length == 0)
 			return 0;
 		rc = length <= f->size ? added_before(m, ctx->tenant, file, f, &c, &a) : 0;
-		return rc == 1 ? 0 : rc < 0 ? rc : -ERANGE;
+		return rc == META_DONE ? 0 : rc < 0 ? rc : -ERANGE;
 	}
 	if (f->size > META_FILE_MAX - length)
 		return -EOVERFLOW;
@@ -274,9 +274,9 @@ int meta_file_close_extent(struct meta *m, const struct meta_ctx *ctx, uint64_t 
 {
 	for (unsigned try = 0;; try++) {
 		int rc = file_close_extent_once(m, ctx, file, token, block, length);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -293,7 +293,7 @@ static int entry_update(struct meta *m, uint32_t tenant, uint64_t file, const re
 		int rc = row_find(m, tenant, f->dir, name, 0, a, &r);
 		if (rc != 0 || r.entry == NULL || r.entry->id != file)
 			return rc;
-		rc = row_free(m, &r, a);
+		rc = row_settle(m, &r, a);
 		if (rc == 0) {
 			struct txn t;
 			txn_init(&t, a);
@@ -305,9 +305,9 @@ static int entry_update(struct meta *m, uint32_t tenant, uint64_t file, const re
 			txn_put(&t, key, &r.entry->base);
 			rc = txn_run(m, &t, r.partition, NULL);
 		}
-		if (rc != -ESTALE && rc != 1)
+		if (rc != -ESTALE && rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -320,7 +320,7 @@ static int file_seal_once(struct meta *m, const struct meta_ctx *ctx, uint64_t f
 	arena_init(&a, META_OP_BYTES);
 	struct kv_bytes raw;
 	rec_file *f;
-	int rc = read_for(m, ctx->tenant, file, token, &a, &raw, &f);
+	int rc = read_as_writer(m, ctx->tenant, file, token, &a, &raw, &f);
 	if (rc == 0 && name.len > 0)
 		rc = schema_name_check(name);
 	if (rc == 0 && f->last != NULL)
@@ -344,9 +344,9 @@ int meta_file_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, ui
 {
 	for (unsigned try = 0;; try++) {
 		int rc = file_seal_once(m, ctx, file, token, name, mtime_ns);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -410,7 +410,7 @@ static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	rec_file *f;
 	int rc = schema_name_check(name);
 	if (rc == 0)
-		rc = read_for(m, ctx->tenant, as->file, as->token, &a, &raw, &f);
+		rc = read_as_writer(m, ctx->tenant, as->file, as->token, &a, &raw, &f);
 	if (rc == 0 && f->dir != dir)
 		rc = -EINVAL;
 	if (rc != 0)
@@ -440,9 +440,9 @@ int meta_link(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct m
 	uint64_t began_ns = rt_now_ns();
 	for (unsigned try = 0;; try++) {
 		int rc = link_once(m, ctx, dir, name, as, began_ns);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -517,14 +517,15 @@ static int file_remap_once(struct meta *m, const struct meta_ctx *ctx, uint64_t 
 		return rc;
 	struct txn t;
 	txn_init(&t, &a);
-	rc = f->n_extents > 0 ? remap_inline(&t, f, offset, expect, now)
-			      : remap_key(m, &t, part_of(m, META_LAYER_FILE, ctx->tenant, file),
-					  key_ids('e', ctx->tenant, file, offset + expect->length),
-					  expect, now, &a);
+	rc = f->n_extents > 0
+		     ? remap_inline(&t, f, offset, expect, now)
+		     : remap_key(m, &t, part_of(m, META_LAYER_FILE, ctx->tenant, file),
+				 key_ids(KEY_EXTENT, ctx->tenant, file, offset + expect->length),
+				 expect, now, &a);
 	if (rc == 0)
 		rc = file_write(m, ctx->tenant, file, raw, f, &t);
 	if (rc == 0 && m->cache != NULL) {
-		struct schema_key key = key_id('f', ctx->tenant, file);
+		struct schema_key key = key_id(KEY_FILE, ctx->tenant, file);
 		cache_drop(m->cache, part_of(m, META_LAYER_FILE, ctx->tenant, file),
 			   key_bytes(&key));
 	}
@@ -536,9 +537,9 @@ static int file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
 {
 	for (unsigned try = 0;; try++) {
 		int rc = file_remap_once(m, ctx, file, offset, expect, now);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}

@@ -17,7 +17,7 @@
 
 static int epoch_read(struct meta *m, struct arena *a, struct kv_bytes *raw, uint64_t *epoch)
 {
-	struct schema_key key = key_text('E', "");
+	struct schema_key key = key_text(KEY_GC_EPOCH, "");
 	struct reads r;
 	rec_gc_epoch *e;
 	int rc = meta_read(m, schema_partition_at(META_LAYER_SYSTEM, 0), &key, 1, a, &r);
@@ -52,8 +52,8 @@ int meta_gc_advance(struct meta *m, uint64_t epoch)
 	e.epoch = epoch + 1;
 	struct txn t;
 	txn_init(&t, &a);
-	txn_same(&t, key_text('E', ""), raw);
-	txn_put(&t, key_text('E', ""), &e.base);
+	txn_same(&t, key_text(KEY_GC_EPOCH, ""), raw);
+	txn_put(&t, key_text(KEY_GC_EPOCH, ""), &e.base);
 	rc = txn_run(m, &t, schema_partition_at(META_LAYER_SYSTEM, 0), NULL);
 	return rc == -ESTALE ? 0 : rc;
 }
@@ -135,19 +135,19 @@ static int page_row(struct gc *g, const struct kv_row *row, gc_row_fn fn)
 }
 
 /* The cursor is at the last key seen, or at a letter alone: nothing of it was seen yet. */
-int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row_fn fn)
+int gc_page(struct gc *g, const char *key_kinds, struct meta_gc_cursor *at, gc_row_fn fn)
 {
 	uint64_t begun_ns = rt_now_ns();
 	if (at->end)
 		return 0;
 	if (at->len == 0) {
-		at->key[0] = (uint8_t)letters[0];
+		at->key[0] = (uint8_t)key_kinds[0];
 		at->len = 1;
 	}
-	const char *letter = at->len > sizeof(at->key) ? NULL : strchr(letters, at->key[0]);
-	if (letter == NULL || *letter == '\0')
+	const char *kind = at->len > sizeof(at->key) ? NULL : strchr(key_kinds, at->key[0]);
+	if (kind == NULL || *kind == '\0')
 		return -EINVAL;
-	struct kv_range range = {.prefix = kv_bytes(letter, 1), .rows_max = PAGE_ROWS};
+	struct kv_range range = {.prefix = kv_bytes(kind, 1), .rows_max = PAGE_ROWS};
 	if (at->len > 1)
 		range.after = kv_bytes(at->key, at->len);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
@@ -169,25 +169,29 @@ int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row
 	}
 	if (rc != 0 || rows.more)
 		return rc;
-	at->key[0] = (uint8_t)letter[1];
+	at->key[0] = (uint8_t)kind[1];
 	at->len = 1;
-	at->end = letter[1] == '\0';
+	at->end = kind[1] == '\0';
 	return 0;
 }
 
 static const struct {
 	enum meta_layer layer;
-	const char *letters;
+	const char *key_kinds;
 	gc_row_fn fn;
 } kinds[META_GC_KINDS] = {
-	[META_GC_NAMES] = {META_LAYER_NAME, "gh", gc_names_row},
-	[META_GC_DIRS] = {META_LAYER_NAME, "ydes", gc_dirs_row},
-	[META_GC_TRANSFERS] = {META_LAYER_TRANSFER, "t", gc_transfers_row},
-	[META_GC_FILES] = {META_LAYER_FILE, "x", gc_files_row},
-	[META_GC_ORPHANS] = {META_LAYER_FILE, "yf", gc_orphans_row},
-	[META_GC_BLOCKS] = {META_LAYER_BLOCK, "pvy", gc_blocks_row},
-	[META_GC_OWNERS] = {META_LAYER_BLOCK, "o", gc_owners_row},
-	[META_GC_ACCOUNTS] = {META_LAYER_TENANT, "cd", gc_accounts_row},
+	[META_GC_NAMES] = {META_LAYER_NAME, GC_KINDS(KEY_TOMBSTONE, KEY_REQUEST_DONE),
+			   gc_names_row},
+	[META_GC_DIRS] = {META_LAYER_NAME,
+			  GC_KINDS(KEY_SUSPECT, KEY_DIR, KEY_ENTRY, KEY_SLICE_STATE), gc_dirs_row},
+	[META_GC_TRANSFERS] = {META_LAYER_TRANSFER, GC_KINDS(KEY_TRANSFER), gc_transfers_row},
+	[META_GC_FILES] = {META_LAYER_FILE, GC_KINDS(KEY_DEAD_FILE), gc_files_row},
+	[META_GC_ORPHANS] = {META_LAYER_FILE, GC_KINDS(KEY_SUSPECT, KEY_FILE), gc_orphans_row},
+	[META_GC_BLOCKS] = {META_LAYER_BLOCK, GC_KINDS(KEY_PENDING, KEY_REFUND, KEY_SUSPECT),
+			    gc_blocks_row},
+	[META_GC_OWNERS] = {META_LAYER_BLOCK, GC_KINDS(KEY_OWNER), gc_owners_row},
+	[META_GC_ACCOUNTS] = {META_LAYER_TENANT, GC_KINDS(KEY_CHARGED, KEY_REFUNDED),
+			      gc_accounts_row},
 };
 
 int meta_gc_skip(struct meta *m, enum meta_gc_kind kind, uint64_t *index, uint64_t end)
@@ -208,7 +212,7 @@ int meta_gc_step(struct meta *m, enum meta_gc_kind kind, uint64_t index, uint64_
 		       .partition = schema_partition_at(kinds[kind].layer, index),
 		       .epoch = epoch,
 		       .counts = counts};
-	return gc_page(&g, kinds[kind].letters, at, kinds[kind].fn);
+	return gc_page(&g, kinds[kind].key_kinds, at, kinds[kind].fn);
 }
 
 /* --- leases ----------------------------------------------------------------------------------- */
@@ -223,7 +227,7 @@ static int lease_read(struct meta *m, const struct meta_lease *l, struct arena *
 {
 	if (memchr(l->name, 0, sizeof(l->name)) == NULL || l->name[0] == '\0' || l->holder == 0)
 		return -EINVAL;
-	struct schema_key key = key_text('l', l->name);
+	struct schema_key key = key_text(KEY_LEASE, l->name);
 	struct reads r;
 	*out = NULL;
 	int rc = meta_read(m, part_lease(m, l->name), &key, 1, a, &r);
@@ -259,8 +263,8 @@ int meta_lease_take(struct meta *m, struct meta_lease *l)
 	now.duration_ns = l->duration_ns;
 	struct txn t;
 	txn_init(&t, &a);
-	txn_same(&t, key_text('l', l->name), raw);
-	txn_put(&t, key_text('l', l->name), &now.base);
+	txn_same(&t, key_text(KEY_LEASE, l->name), raw);
+	txn_put(&t, key_text(KEY_LEASE, l->name), &now.base);
 	rc = txn_run(m, &t, part_lease(m, l->name), NULL);
 	if (rc == 0)
 		l->turn = now.turn;
@@ -278,8 +282,8 @@ int meta_lease_drop(struct meta *m, const struct meta_lease *l)
 		return rc;
 	struct txn t;
 	txn_init(&t, &a);
-	txn_equals(&t, key_text('l', l->name), raw);
-	txn_delete(&t, key_text('l', l->name));
+	txn_equals(&t, key_text(KEY_LEASE, l->name), raw);
+	txn_delete(&t, key_text(KEY_LEASE, l->name));
 	rc = txn_run(m, &t, part_lease(m, l->name), NULL);
 	return rc == -ESTALE ? 0 : rc;
 }

@@ -44,7 +44,8 @@ static int suspect_row(struct gc *g, uint32_t tenant, uint64_t block, const stru
 	bool owned = false;
 	rc = block_read(g->m, tenant, block, g->a, &raw, &rec);
 	if (rc == 0)
-		rc = meta_any(g->m, g->partition, key_id('o', tenant, block), &owned);
+		rc = meta_prefix_exists(g->m, g->partition, key_id(KEY_OWNER, tenant, block),
+					&owned);
 	if (rc != 0)
 		return rc;
 	if (bug_planted(BUG_COLLECT_SHARED))
@@ -74,12 +75,12 @@ int gc_blocks_row(struct gc *g, const struct kv_row *row)
 {
 	uint32_t tenant;
 	uint64_t block;
-	char letter = *(const char *)row->key.data;
-	if (letter == 'v')
+	enum key_kind kind = key_kind(row->key);
+	if (kind == KEY_REFUND)
 		return refund_row(g, row);
 	if (!key_read_id(row->key, &tenant, &block))
 		return -EBADMSG;
-	return suspect_row(g, tenant, block, row, letter == 'p');
+	return suspect_row(g, tenant, block, row, kind == KEY_PENDING);
 }
 
 /* --- owners that have no extent ------------------------------------------------------------------ */
@@ -166,9 +167,9 @@ int gc_owners_row(struct gc *g, const struct kv_row *row)
 	struct txn t;
 	txn_init(&t, g->a);
 	txn_equals(&t, gc_key(row->key), row->value);
-	txn_present(&t, key_id('b', tenant, block));
+	txn_present(&t, key_id(KEY_BLOCK, tenant, block));
 	txn_delete(&t, gc_key(row->key));
-	txn_put(&t, key_id('y', tenant, block), &y.base);
+	txn_put(&t, key_id(KEY_SUSPECT, tenant, block), &y.base);
 	rc = txn_run(g->m, &t, g->partition, NULL);
 	if (rc == 0)
 		g->counts->collected++;
@@ -180,7 +181,7 @@ int gc_owners_row(struct gc *g, const struct kv_row *row)
 /* Whether dead chunks of the block stand for this charge. */
 static int buried_with(struct gc *g, uint32_t tenant, uint64_t block, uint64_t charge, bool *found)
 {
-	struct schema_key prefix = key_id('z', tenant, block);
+	struct schema_key prefix = key_id(KEY_DEAD_CHUNKS, tenant, block);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	struct kv_range range = {.prefix = key_bytes(&prefix)};
 	int rc = kv_scan(g->m->kv, part_block(g->m, tenant, block), &range, &rows);
@@ -214,7 +215,7 @@ static int charge_row(struct gc *g, uint32_t tenant, uint64_t block, uint64_t ch
 static int refunded_row(struct gc *g, const struct kv_row *row, uint32_t tenant, uint64_t block,
 			uint64_t charge)
 {
-	struct schema_key key = key_ids('v', tenant, block, charge);
+	struct schema_key key = key_ids(KEY_REFUND, tenant, block, charge);
 	struct reads r;
 	rec_counted *note;
 	bool buried = false;
@@ -239,7 +240,7 @@ int gc_accounts_row(struct gc *g, const struct kv_row *row)
 	uint64_t charge;
 	if (!key_read_ids(row->key, &tenant, &block, &charge))
 		return -EBADMSG;
-	if (*(const char *)row->key.data == 'c')
+	if (key_kind(row->key) == KEY_CHARGED)
 		return charge_row(g, tenant, block, charge);
 	return refunded_row(g, row, tenant, block, charge);
 }
@@ -301,7 +302,7 @@ int64_t meta_gc_chunks(struct meta *m, uint64_t index, uint64_t epoch, struct me
 			      .max = max};
 	int rc = 0;
 	while (rc == 0 && !at->end)
-		rc = gc_page(&w.g, "z", at, dead_row);
+		rc = gc_page(&w.g, GC_KINDS(KEY_DEAD_CHUNKS), at, dead_row);
 	return rc < 0 ? rc : (int64_t)w.count;
 }
 
@@ -309,7 +310,7 @@ int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
-	struct schema_key key = key_ids('z', tenant, block, chunk_block);
+	struct schema_key key = key_ids(KEY_DEAD_CHUNKS, tenant, block, chunk_block);
 	uint64_t partition = part_block(m, tenant, block);
 	struct reads r;
 	rec_dead_chunks *z;

@@ -17,20 +17,20 @@ static int disown(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file)
 	rec_suspect y = TERRANE__REC__SUSPECT__INIT;
 	struct txn t;
 	txn_init(&t, g->a);
-	txn_present(&t, key_id('b', tenant, block));
-	txn_delete(&t, key_ids('o', tenant, block, file));
-	txn_put(&t, key_id('y', tenant, block), &y.base);
+	txn_present(&t, key_id(KEY_BLOCK, tenant, block));
+	txn_delete(&t, key_ids(KEY_OWNER, tenant, block, file));
+	txn_put(&t, key_id(KEY_SUSPECT, tenant, block), &y.base);
 	int rc = txn_run(g->m, &t, partition, NULL);
 	if (rc != -ESTALE)
 		return rc;
 	txn_init(&t, g->a);
-	txn_delete(&t, key_ids('o', tenant, block, file));
+	txn_delete(&t, key_ids(KEY_OWNER, tenant, block, file));
 	return txn_run(g->m, &t, partition, NULL);
 }
 
 static int drop_page(struct gc *g, uint32_t tenant, uint64_t file, bool *more)
 {
-	struct schema_key prefix = key_id('e', tenant, file);
+	struct schema_key prefix = key_id(KEY_EXTENT, tenant, file);
 	struct kv_range range = {.prefix = key_bytes(&prefix)};
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	uint64_t last = 0;
@@ -99,7 +99,7 @@ static int file_named(struct gc *g, uint32_t tenant, uint64_t file, const struct
 		if (rc != 0)
 			return rc;
 		/* A Gone speaks for it as it does in a search, which would read the whole directory. */
-		*named = (f->linked && at.gone) || (at.entry != NULL && at.entry->id == file);
+		*named = (f->linked && at.tombstone) || (at.entry != NULL && at.entry->id == file);
 	}
 	if (*named || !f->linked)
 		return 0;
@@ -118,7 +118,7 @@ static int file_named(struct gc *g, uint32_t tenant, uint64_t file, const struct
 static int orphan(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row,
 		  rec_file *f)
 {
-	struct schema_key key = key_id('y', tenant, file);
+	struct schema_key key = key_id(KEY_SUSPECT, tenant, file);
 	uint64_t hash = hash64(row->value.data, row->value.len, 0);
 	struct reads r;
 	rec_suspect *y = NULL;
@@ -142,7 +142,7 @@ static int orphan(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_
 	} else if (gc_ripe(g, y->mark)) {
 		txn_delete(&t, key);
 		txn_delete(&t, gc_key(row->key));
-		txn_put(&t, key_id('x', tenant, file), &x.base);
+		txn_put(&t, key_id(KEY_DEAD_FILE, tenant, file), &x.base);
 		g->counts->collected++;
 	} else {
 		g->counts->left++;
@@ -155,7 +155,7 @@ static int orphan(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_
 /* A suspicion whose file is gone, has changed, or has a name by now: it has its grace again. */
 static int file_suspect_row(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row)
 {
-	struct schema_key key = key_id('f', tenant, file);
+	struct schema_key key = key_id(KEY_FILE, tenant, file);
 	struct reads r;
 	rec_suspect *y;
 	int rc = meta_read(g->m, g->partition, &key, 1, g->a, &r);
@@ -183,7 +183,7 @@ int gc_orphans_row(struct gc *g, const struct kv_row *row)
 	rec_file *f;
 	if (!key_read_id(row->key, &tenant, &file))
 		return -EBADMSG;
-	if (*(const char *)row->key.data == 'y')
+	if (key_kind(row->key) == KEY_SUSPECT)
 		return file_suspect_row(g, tenant, file, row);
 	int rc = rec_read_file(g->a, row->value, &f);
 	bool named = false;

@@ -20,8 +20,11 @@ struct gc {
 /* One stored row. */
 typedef int (*gc_row_fn)(struct gc *g, const struct kv_row *row);
 
-/* A page of the keys that begin with one of the letters, one letter after the other. */
-int gc_page(struct gc *g, const char *letters, struct meta_gc_cursor *at, gc_row_fn fn);
+/* The kinds of keys that a walk reads, one after the other, as a string. */
+#define GC_KINDS(...) ((const char[]){__VA_ARGS__, 0})
+
+/* A page of the keys of these kinds, one kind after the other. */
+int gc_page(struct gc *g, const char *key_kinds, struct meta_gc_cursor *at, gc_row_fn fn);
 
 /* Whether rc says that the row does not read, which is logged: it must not keep all behind it from being seen
  * to. */

@@ -21,16 +21,16 @@ int gc_names_row(struct gc *g, const struct kv_row *row)
 	uint64_t dir;
 	uint32_t slice;
 	uint64_t id;
-	rec_gone *gone;
+	rec_tombstone *gone;
 	if (!key_read_slice_id(row->key, &tenant, &dir, &slice, &id))
 		return -EBADMSG;
-	int rc = rec_read_gone(g->a, row->value, &gone);
+	int rc = rec_read_tombstone(g->a, row->value, &gone);
 	if (rc != 0)
 		return rc;
 	if (gc_waits(g, row, &gone->mark, &gone->base, &rc))
 		return rc;
 	if (gone->kind == META_FILE && !gone->alive)
-		rc = file_kill(g->m, tenant, id, g->a);
+		rc = file_remove(g->m, tenant, id, g->a);
 	return rc == 0 ? gc_drop(g, row) : rc;
 }
 
@@ -55,14 +55,14 @@ static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
 	int rc;
-	struct schema_key prefix = key_slice('e', tenant, dir, slice);
+	struct schema_key prefix = key_slice(KEY_ENTRY, tenant, dir, slice);
 	struct schema_key after = {0};
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	do {
 		if (s->until_ns != 0 && rt_now_ns() >= s->until_ns) {
 			log_warn("gc_search_given_up", "tenant=%u dir=%016lx", tenant, dir);
 			s->pending = true;
-			return 1;
+			return META_STOP;
 		}
 		struct kv_range range = {.prefix = key_bytes(&prefix), .after = key_bytes(&after)};
 		rc = kv_scan(m->kv, partition, &range, &rows);
@@ -81,12 +81,12 @@ static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 			s->name_len = rows.row[i].key.len - prefix.len;
 			memcpy(s->name, (const char *)rows.row[i].key.data + prefix.len,
 			       s->name_len);
-			return 1;
+			return META_STOP;
 		}
 	} while (rc == 0 && rows.more);
 	if (rc != 0)
 		return rc;
-	struct schema_key gone = key_slice_id('g', tenant, dir, slice, s->id);
+	struct schema_key gone = key_slice_id(KEY_TOMBSTONE, tenant, dir, slice, s->id);
 	struct reads r;
 	arena_reset(&a, MIB);
 	rc = meta_read(m, partition, &gone, 1, &a, &r);
@@ -98,7 +98,7 @@ int gc_search(struct meta *m, uint32_t tenant, uint64_t dir, struct gc_search *s
 {
 	s->found = s->pending = false;
 	int rc = slices_walk(m, tenant, dir, false, search_slice, s);
-	return rc == 1 ? 0 : rc;
+	return rc == META_STOP ? 0 : rc;
 }
 
 /* --- directories ------------------------------------------------------------------------------ */
@@ -107,7 +107,7 @@ int gc_search(struct meta *m, uint32_t tenant, uint64_t dir, struct gc_search *s
 static int suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
 		   const struct kv_row *row)
 {
-	struct schema_key key = key_slice('y', tenant, dir, slice);
+	struct schema_key key = key_slice(KEY_SUSPECT, tenant, dir, slice);
 	uint64_t hash = hash64(row->value.data, row->value.len, 0);
 	struct reads r;
 	rec_suspect *y = NULL;
@@ -137,10 +137,10 @@ static int suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
 static int remove_empty(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
 			const struct kv_row *row)
 {
-	struct schema_key shut_key = key_slice('s', tenant, dir, slice);
+	struct schema_key shut_key = key_slice(KEY_SLICE_STATE, tenant, dir, slice);
 	struct txn t;
 	txn_init(&t, g->a);
-	rec_shut shut = TERRANE__REC__SHUT__INIT;
+	rec_slice_state shut = TERRANE__REC__SLICE_STATE__INIT;
 	shut.closing = meta_id();
 	struct kv_bytes closed = {0};
 	int rc = rec_pack(g->a, &shut.base, &closed);
@@ -152,7 +152,8 @@ static int remove_empty(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t sl
 	rc = txn_run(g->m, &t, g->partition, NULL);
 	bool any = true;
 	if (rc == 0)
-		rc = meta_any(g->m, g->partition, key_slice('e', tenant, dir, slice), &any);
+		rc = meta_prefix_exists(g->m, g->partition,
+					key_slice(KEY_ENTRY, tenant, dir, slice), &any);
 	if (rc != 0)
 		return rc == -ESTALE ? 0 : rc;
 	txn_init(&t, g->a);
@@ -161,8 +162,8 @@ static int remove_empty(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t sl
 	if (!any) {
 		txn_equals(&t, gc_key(row->key), row->value);
 		txn_delete(&t, gc_key(row->key));
-		txn_delete(&t, key_slice('y', tenant, dir, slice));
-		txn_delete(&t, key_id('u', tenant, dir));
+		txn_delete(&t, key_slice(KEY_SUSPECT, tenant, dir, slice));
+		txn_delete(&t, key_id(KEY_USAGE, tenant, dir));
 		g->counts->collected++;
 	}
 	rc = txn_run(g->m, &t, g->partition, NULL);
@@ -181,7 +182,7 @@ static int dir_named(struct gc *g, uint32_t tenant, const struct kv_row *row, re
 		if (rc != 0)
 			return rc;
 		/* A Gone speaks for it as it does in a search, which would read all of the parent. */
-		*named = at.gone || (at.entry != NULL && at.entry->id == d->id);
+		*named = at.tombstone || (at.entry != NULL && at.entry->id == d->id);
 		if (*named)
 			return 0;
 	}
@@ -241,8 +242,8 @@ static int held_row(struct gc *g, const struct row *r)
 	if (rc != 0 || t.rec != NULL)
 		return rc;
 	g->counts->collected++;
-	rc = row_free(g->m, r, g->a);
-	return rc == 1 ? 0 : rc;
+	rc = row_settle(g->m, r, g->a);
+	return rc == META_RETRY ? 0 : rc;
 }
 
 /* The same of a slice that was closed. */
@@ -251,11 +252,11 @@ static int shut_row(struct gc *g, const struct kv_row *row)
 	uint32_t tenant;
 	uint64_t dir;
 	uint32_t slice;
-	rec_shut *s;
+	rec_slice_state *s;
 	struct transfer t;
 	if (!key_read_slice(row->key, &tenant, &dir, &slice))
 		return -EBADMSG;
-	int rc = rec_read_shut(g->a, row->value, &s);
+	int rc = rec_read_slice_state(g->a, row->value, &s);
 	if (rc != 0 || s->closing == 0)
 		return rc;
 	rc = transfer_read(g->m, tenant, s->closing, g->a, &t);
@@ -300,7 +301,7 @@ static int dir_suspect_row(struct gc *g, const struct kv_row *row)
 	rec_suspect *y;
 	if (!key_read_slice(row->key, &tenant, &dir, &slice))
 		return -EBADMSG;
-	struct schema_key key = key_slice('d', tenant, dir, slice);
+	struct schema_key key = key_slice(KEY_DIR, tenant, dir, slice);
 	struct reads r;
 	int rc = meta_read(g->m, g->partition, &key, 1, g->a, &r);
 	if (rc == 0)
@@ -322,12 +323,12 @@ static int dir_suspect_row(struct gc *g, const struct kv_row *row)
 
 int gc_dirs_row(struct gc *g, const struct kv_row *row)
 {
-	switch (*(const char *)row->key.data) {
-	case 'd':
+	switch (key_kind(row->key)) {
+	case KEY_DIR:
 		return dir_row(g, row);
-	case 'e':
+	case KEY_ENTRY:
 		return entry_row(g, row);
-	case 's':
+	case KEY_SLICE_STATE:
 		return shut_row(g, row);
 	default:
 		return dir_suspect_row(g, row);
@@ -351,5 +352,5 @@ int gc_transfers_row(struct gc *g, const struct kv_row *row)
 	rc = transfer_settle(g->m, tenant, id, g->a);
 	if (rc >= 0)
 		g->counts->collected++;
-	return rc == 1 ? 0 : rc;
+	return rc == META_NO_TRANSFER ? 0 : rc;
 }

@@ -29,14 +29,14 @@ static int no_cycle(struct meta *m, struct transfer_plan *p, struct arena *a)
 		if (rc != 0)
 			return rc;
 		if (d == NULL)
-			return 1;
+			return META_RETRY;
 		if (d->transfer == 0) {
 			at = d->parent;
 			continue;
 		}
 		/* What it comes to decides what is above. */
 		rc = transfer_settle(m, p->tenant, d->transfer, a);
-		if (rc == 1) {
+		if (rc == META_NO_TRANSFER) {
 			d->transfer = 0;
 			at = d->parent;
 		} else if (rc != 0) {
@@ -63,28 +63,28 @@ static int slice_close(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t s
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
 	uint64_t partition = part_name(m, tenant, dir, slice);
-	struct schema_key key = key_slice('s', tenant, dir, slice);
+	struct schema_key key = key_slice(KEY_SLICE_STATE, tenant, dir, slice);
 	struct reads r;
-	rec_shut *s = NULL;
+	rec_slice_state *s = NULL;
 	int rc = meta_read(m, partition, &key, 1, &a, &r);
 	if (rc == 0 && r.value[0].data != NULL)
-		rc = rec_read_shut(&a, r.value[0], &s);
+		rc = rec_read_slice_state(&a, r.value[0], &s);
 	if (rc != 0)
 		return rc;
-	rec_shut shut = TERRANE__REC__SHUT__INIT;
+	rec_slice_state shut = TERRANE__REC__SLICE_STATE__INIT;
 	if (s != NULL)
 		shut = *s;
 	shut.closing = p->id;
 	struct txn t;
 	txn_init(&t, &a);
-	txn_present(&t, key_slice('d', tenant, dir, slice));
+	txn_present(&t, key_slice(KEY_DIR, tenant, dir, slice));
 	txn_same(&t, key, r.value[0]);
 	txn_put(&t, key, &shut.base);
 	rc = txn_run(m, &t, partition, NULL);
 	if (rc != 0)
-		return rc == -ESTALE ? 1 : rc;
+		return rc == -ESTALE ? META_RETRY : rc;
 	AUTO_KV_ROWS struct kv_rows rows = {0};
-	struct schema_key prefix = key_slice('e', tenant, dir, slice);
+	struct schema_key prefix = key_slice(KEY_ENTRY, tenant, dir, slice);
 	struct kv_range range = {.prefix = key_bytes(&prefix), .rows_max = 1};
 	rc = kv_scan(m->kv, partition, &range, &rows);
 	if (rc != 0 || rows.count == 0)
@@ -101,7 +101,7 @@ static int slice_close(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t s
 	uint32_t tn;
 	if (!key_read_entry(rows.row[0].key, &tn, &d, &sl, &held.name))
 		return -EBADMSG;
-	return row_free(m, &held, &a); /* 1: look again */
+	return row_settle(m, &held, &a); /* 1: look again */
 }
 
 static int all_empty(struct meta *m, struct transfer_plan *p, struct arena *a)
@@ -113,7 +113,7 @@ static int all_empty(struct meta *m, struct transfer_plan *p, struct arena *a)
 /* 1: look again. */
 static int rmdir_at(struct meta *m, const struct row *r, struct arena *a)
 {
-	int rc = row_free(m, r, a);
+	int rc = row_settle(m, r, a);
 	if (rc != 0)
 		return rc;
 	if (r->entry == NULL)
@@ -146,9 +146,9 @@ int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 			return r.removed ? 0 : r.entry == NULL ? -ENOENT : -ESTALE;
 		if (rc == 0)
 			rc = rmdir_at(m, &r, &a);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc == -EAGAIN ? -EBUSY : rc;
 	}
@@ -162,7 +162,7 @@ int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
  */
 static int slice_settle(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice)
 {
-	struct schema_key prefix = key_slice('e', tenant, dir, slice);
+	struct schema_key prefix = key_slice(KEY_ENTRY, tenant, dir, slice);
 	struct schema_key after = {0};
 	struct row held = {.partition = part_name(m, tenant, dir, slice)};
 	AUTO_KV_ROWS struct kv_rows rows = {0};
@@ -178,10 +178,10 @@ static int slice_settle(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 						       &held.slice, &held.name))
 				rc = -EBADMSG;
 			if (rc == 0)
-				rc = row_free(m, &held, &a);
+				rc = row_settle(m, &held, &a);
 			after.len = min_u64(rows.row[i].key.len, sizeof(after.bytes));
 			memcpy(after.bytes, rows.row[i].key.data, after.len);
-			rc = rc == 1 ? 0 : rc;
+			rc = rc == META_RETRY ? 0 : rc;
 		}
 		if (rc != 0)
 			return rc;
@@ -196,15 +196,15 @@ static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
 	uint64_t partition = part_name(m, tenant, dir, slice);
-	struct schema_key keys[2] = {key_slice('s', tenant, dir, slice),
-				     key_slice('d', tenant, dir, slice)};
+	struct schema_key keys[2] = {key_slice(KEY_SLICE_STATE, tenant, dir, slice),
+				     key_slice(KEY_DIR, tenant, dir, slice)};
 	struct reads r;
-	rec_shut *s = NULL;
+	rec_slice_state *s = NULL;
 	int rc = meta_read(m, partition, keys, 2, &a, &r);
 	if (rc == 0 && r.value[1].data == NULL)
 		rc = -ENOENT;
 	if (rc == 0 && r.value[0].data != NULL)
-		rc = rec_read_shut(&a, r.value[0], &s);
+		rc = rec_read_slice_state(&a, r.value[0], &s);
 	if (rc != 0)
 		return rc;
 	/* By this request when it came before, or by one that died on the way. */
@@ -212,15 +212,15 @@ static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 		return slice_settle(m, tenant, dir, slice);
 	/* Spread since the walk looked: it begins anew. */
 	if ((s != NULL && s->spread) != below)
-		return 1;
+		return META_RETRY;
 	if (s != NULL && s->closing != 0) {
 		rc = transfer_settle(m, tenant, s->closing, &a);
 		if (rc == 0)
-			return 1;
-		if (rc != 1)
+			return META_RETRY;
+		if (rc != META_NO_TRANSFER)
 			return rc;
 	}
-	rec_shut shut = TERRANE__REC__SHUT__INIT;
+	rec_slice_state shut = TERRANE__REC__SLICE_STATE__INIT;
 	if (s != NULL)
 		shut = *s;
 	shut.closing = 0;
@@ -232,7 +232,7 @@ static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 	txn_put(&t, keys[0], &shut.base);
 	rc = txn_run(m, &t, partition, NULL);
 	if (rc != 0)
-		return rc == -ESTALE ? 1 : rc;
+		return rc == -ESTALE ? META_RETRY : rc;
 	return slice_settle(m, tenant, dir, slice);
 }
 
@@ -241,9 +241,9 @@ int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 {
 	for (unsigned try = 0;; try++) {
 		int rc = slices_walk(m, ctx->tenant, dir, true, slice_seal, NULL);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -277,7 +277,7 @@ static int copy_there(struct meta *m, uint32_t tenant, const struct copying *c,
 		return -ESTALE; /* this request began when the name led to another file */
 	if (!old->linked && old->token == c->request)
 		return 0; /* begun, and not finished */
-	return old->sealed && old->linked ? 1 : -EEXIST;
+	return old->sealed && old->linked ? META_DONE : -EEXIST;
 }
 
 /* A record of a file that is being written, and says what it is to be a copy of. */
@@ -290,9 +290,9 @@ static int copy_begin(struct meta *m, uint32_t tenant, const struct copying *c, 
 	f.mtime_ns = rt_wall_ns();
 	struct txn t;
 	txn_init(&t, a);
-	txn_absent(&t, key_id('f', tenant, c->to));
-	txn_absent(&t, key_id('x', tenant, c->to));
-	txn_put(&t, key_id('f', tenant, c->to), &f.base);
+	txn_absent(&t, key_id(KEY_FILE, tenant, c->to));
+	txn_absent(&t, key_id(KEY_DEAD_FILE, tenant, c->to));
+	txn_put(&t, key_id(KEY_FILE, tenant, c->to), &f.base);
 	int rc = txn_run(m, &t, part_of(m, META_LAYER_FILE, tenant, c->to), NULL);
 	return rc == -ESTALE ? 0 : rc;
 }
@@ -315,7 +315,7 @@ static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, const s
 			rc = -EAGAIN;
 	}
 	if (rc != 0)
-		return rc == 1 ? 0 : rc;
+		return rc == META_DONE ? 0 : rc;
 	rc = file_copy_extents(m, tenant, f, c->from, c->to, a);
 	if (rc != 0)
 		return rc;
@@ -339,7 +339,7 @@ static int move_file(struct meta *m, const struct row *from, const struct row *t
 	int rc = file_read(m, from->tenant, from->entry->id, a, &raw, &f, &dead);
 	if (rc == 0 && f == NULL) {
 		rc = dead ? 0 : file_restore(m, from, a);
-		return rc == 0 ? 1 : rc;
+		return rc == 0 ? META_RETRY : rc;
 	}
 	if (rc == 0 && !f->sealed)
 		rc = -EBUSY;
@@ -367,12 +367,12 @@ static int move_file(struct meta *m, const struct row *from, const struct row *t
 static int move_at(struct meta *m, const struct row *from, const struct row *to,
 		   struct meta_move *v, struct arena *a)
 {
-	int rc = row_free(m, from, a);
+	int rc = row_settle(m, from, a);
 	if (rc == 0)
-		rc = row_free(m, to, a);
+		rc = row_settle(m, to, a);
 	if (rc != 0)
 		return rc;
-	if (from->happened || (to->entry != NULL && to->entry->stamp == v->request))
+	if (from->request_done || (to->entry != NULL && to->entry->stamp == v->request))
 		return 0; /* this request, when it came before, whatever has become of it since */
 	if (from->entry == NULL)
 		return -ENOENT;
@@ -418,9 +418,9 @@ int meta_move(struct meta *m, const struct meta_ctx *ctx, const struct meta_move
 			rc = row_find(m, ctx->tenant, v.to_dir, v.to, 0, &a, &t);
 		if (rc == 0)
 			rc = move_at(m, &f, &t, &v, &a);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc == -EAGAIN ? -EBUSY : rc;
 	}

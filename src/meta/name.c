@@ -20,7 +20,7 @@
 #include "meta/impl.h"
 #include "rt/rt.h"
 
-static void entry_out(const rec_entry *e, struct meta_name name, struct meta_entry *out)
+static void entry_from_record(const rec_entry *e, struct meta_name name, struct meta_entry *out)
 {
 	*out = (struct meta_entry){.name = name,
 				   .kind = (enum meta_kind)e->kind,
@@ -53,10 +53,10 @@ static int lookup_quick(struct meta *m, uint32_t tenant, uint64_t dir, struct me
 			struct arena *a, rec_entry **out)
 {
 	if (dir_known_spread(m, tenant, dir))
-		return 1;
+		return META_RETRY;
 	uint64_t partition = part_name(m, tenant, dir, SLICE_HOME);
 	struct schema_key keys[2] = {key_entry(tenant, dir, SLICE_HOME, name),
-				     key_slice('s', tenant, dir, SLICE_HOME)};
+				     key_slice(KEY_SLICE_STATE, tenant, dir, SLICE_HOME)};
 	if (lookup_cached(m, partition, &keys[0], a, out))
 		return 0;
 	bool shut_too = m->options.spread_entries > 0 || m->cache != NULL;
@@ -65,13 +65,13 @@ static int lookup_quick(struct meta *m, uint32_t tenant, uint64_t dir, struct me
 	if (rc != 0)
 		return rc;
 	if (r.value[0].data == NULL)
-		return r.value[1].data != NULL ? 1 : -ENOENT;
+		return r.value[1].data != NULL ? META_RETRY : -ENOENT;
 	rc = rec_read_entry(a, r.value[0], out);
 	if (rc != 0 || (*out)->transfer != 0)
-		return rc != 0 ? rc : 1;
-	rec_shut *s = NULL;
-	if (m->cache != NULL && r.value[1].data != NULL && rec_read_shut(a, r.value[1], &s) == 0 &&
-	    s->sealed)
+		return rc != 0 ? rc : META_RETRY;
+	rec_slice_state *s = NULL;
+	if (m->cache != NULL && r.value[1].data != NULL &&
+	    rec_read_slice_state(a, r.value[1], &s) == 0 && s->sealed)
 		cache_put(m->cache, partition, key_bytes(&keys[0]), r.value[0]);
 	return 0;
 }
@@ -85,7 +85,7 @@ int meta_lookup(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
 	int rc = schema_name_check(name);
 	if (rc == 0)
 		rc = lookup_quick(m, ctx->tenant, dir, name, &a, &e);
-	if (rc == 1) {
+	if (rc == META_RETRY) {
 		struct row r;
 		rc = row_find(m, ctx->tenant, dir, name, 0, &a, &r);
 		e = r.entry;
@@ -93,7 +93,7 @@ int meta_lookup(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
 			rc = -ENOENT;
 	}
 	if (rc == 0)
-		entry_out(e, name, out);
+		entry_from_record(e, name, out);
 	return rc;
 }
 
@@ -140,18 +140,18 @@ int meta_dir_get(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struc
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
-	struct schema_key keys[2] = {key_slice('d', ctx->tenant, dir, SLICE_HOME),
-				     key_slice('s', ctx->tenant, dir, SLICE_HOME)};
+	struct schema_key keys[2] = {key_slice(KEY_DIR, ctx->tenant, dir, SLICE_HOME),
+				     key_slice(KEY_SLICE_STATE, ctx->tenant, dir, SLICE_HOME)};
 	struct reads r;
 	rec_dir *d;
-	rec_shut *s = NULL;
+	rec_slice_state *s = NULL;
 	int rc = meta_read(m, part_name(m, ctx->tenant, dir, SLICE_HOME), keys, 2, &a, &r);
 	if (rc == 0 && r.value[0].data == NULL)
 		rc = -ENOENT;
 	if (rc == 0)
 		rc = rec_read_dir(&a, r.value[0], &d);
 	if (rc == 0 && r.value[1].data != NULL)
-		rc = rec_read_shut(&a, r.value[1], &s);
+		rc = rec_read_slice_state(&a, r.value[1], &s);
 	if (rc == 0)
 		*out = (struct meta_dir){.id = dir,
 					 .parent = d->parent,
@@ -172,7 +172,7 @@ static int dir_make(struct meta *m, uint32_t tenant, uint64_t id, uint64_t paren
 	d.parent = parent;
 	d.name = (ProtobufCBinaryData){name.len, (uint8_t *)name.text};
 	d.created_ns = rt_wall_ns();
-	struct schema_key key = key_slice('d', tenant, id, SLICE_HOME);
+	struct schema_key key = key_slice(KEY_DIR, tenant, id, SLICE_HOME);
 	struct txn t;
 	txn_init(&t, a);
 	t.early = true;

@@ -18,7 +18,7 @@
 static int remove_at(struct meta *m, const struct row *r, uint64_t id, unsigned flags,
 		     struct arena *a)
 {
-	int rc = row_free(m, r, a);
+	int rc = row_settle(m, r, a);
 	if (rc != 0)
 		return rc;
 	if (r->entry == NULL || (id != 0 && r->entry->id != id)) {
@@ -35,11 +35,11 @@ static int remove_at(struct meta *m, const struct row *r, uint64_t id, unsigned 
 		return rc;
 	struct schema_key key = key_entry(r->tenant, r->dir, r->slice, r->name);
 	txn_delete(&t, key);
-	row_put_gone(&t, r, r->entry->id, META_FILE, GONE_REMOVED);
+	row_put_tombstone(&t, r, r->entry->id, META_FILE, TOMBSTONE_REMOVED);
 	rc = txn_run(m, &t, r->partition, NULL);
 	if (rc == 0 && m->cache != NULL)
 		cache_drop(m->cache, r->partition, key_bytes(&key));
-	return rc == -ESTALE ? 1 : rc;
+	return rc == -ESTALE ? META_RETRY : rc;
 }
 
 int meta_remove(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
@@ -55,9 +55,9 @@ int meta_remove(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
 		rc = row_find(m, ctx->tenant, dir, name, id, &a, &r);
 		if (rc == 0)
 			rc = remove_at(m, &r, id, flags, &a);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -66,7 +66,7 @@ int meta_remove(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
 /* --- rename ----------------------------------------------------------------------------------- */
 
 /* Whether `from` may take the place of `to`. */
-static int may_replace(const rec_entry *from, const rec_entry *to, unsigned flags)
+static int check_replace(const rec_entry *from, const rec_entry *to, unsigned flags)
 {
 	if (to == NULL)
 		return 0;
@@ -90,12 +90,12 @@ static int rename_here(struct meta *m, const struct row *from, const struct row 
 	e.stamp = request;
 	txn_delete(&t, key_entry(from->tenant, from->dir, from->slice, from->name));
 	txn_put(&t, key_entry(to->tenant, to->dir, to->slice, to->name), &e.base);
-	row_put_gone(&t, from, e.id, e.kind, GONE_RENAMED);
-	row_put_happened(&t, from, request, e.id, e.kind);
+	row_put_tombstone(&t, from, e.id, e.kind, TOMBSTONE_RENAMED);
+	row_put_request_done(&t, from, request, e.id, e.kind);
 	if (to->entry != NULL)
-		row_put_gone(&t, to, to->entry->id, META_FILE, GONE_REPLACED);
+		row_put_tombstone(&t, to, to->entry->id, META_FILE, TOMBSTONE_REPLACED);
 	rc = txn_run(m, &t, from->partition, NULL);
-	return rc == -ESTALE ? 1 : rc;
+	return rc == -ESTALE ? META_RETRY : rc;
 }
 
 static int rename_across(struct meta *m, const struct row *from, const struct row *to,
@@ -110,18 +110,18 @@ static int rename_across(struct meta *m, const struct row *from, const struct ro
 static int rename_at(struct meta *m, const struct row *from, const struct row *to, uint64_t id,
 		     uint64_t request, unsigned flags, struct arena *a)
 {
-	int rc = row_free(m, from, a);
+	int rc = row_settle(m, from, a);
 	if (rc == 0)
-		rc = row_free(m, to, a);
+		rc = row_settle(m, to, a);
 	if (rc != 0)
 		return rc;
-	if (from->happened || (to->entry != NULL && to->entry->stamp == request))
+	if (from->request_done || (to->entry != NULL && to->entry->stamp == request))
 		return 0; /* this request, when it came before, whatever has become of it since */
 	if (from->entry == NULL)
 		return -ENOENT;
 	if (id != 0 && from->entry->id != id)
 		return -ESTALE;
-	rc = may_replace(from->entry, to->entry, flags);
+	rc = check_replace(from->entry, to->entry, flags);
 	if (rc != 0)
 		return rc;
 	if (from->slice == to->slice)
@@ -167,9 +167,9 @@ int meta_rename_id(struct meta *m, const struct meta_ctx *ctx, const struct meta
 			rc = row_find(m, ctx->tenant, dir, to, 0, &a, &t);
 		if (rc == 0)
 			rc = rename_at(m, &f, &t, move->id, move->request, move->flags, &a);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}

@@ -151,9 +151,9 @@ static int records_put(struct making *k, const size_t *which, size_t n, uint64_t
 	t.early = k->in_order;
 	for (size_t j = 0; j < n; j++) {
 		uint64_t id = k->files[which[j]].id;
-		txn_absent(&t, key_id('f', k->tenant, id));
-		txn_absent(&t, key_id('x', k->tenant, id));
-		txn_put_bytes(&t, key_id('f', k->tenant, id), k->records[which[j]]);
+		txn_absent(&t, key_id(KEY_FILE, k->tenant, id));
+		txn_absent(&t, key_id(KEY_DEAD_FILE, k->tenant, id));
+		txn_put_bytes(&t, key_id(KEY_FILE, k->tenant, id), k->records[which[j]]);
 	}
 	return txn_run(k->m, &t, partition, NULL);
 }
@@ -224,7 +224,7 @@ static bool has_block(const struct meta_create *f, uint64_t block, uint64_t *byt
 /* The record goes again, if it is as it was made. Only when no copy of the request can name it any more. */
 static int record_unmake(struct making *k, size_t i)
 {
-	struct schema_key key = key_id('f', k->tenant, k->files[i].id);
+	struct schema_key key = key_id(KEY_FILE, k->tenant, k->files[i].id);
 	struct txn t;
 	txn_init(&t, k->a);
 	txn_equals(&t, key, k->records[i]);
@@ -287,18 +287,19 @@ static int blocks_hold(struct making *k)
 static int names_quick(struct making *k)
 {
 	if (dir_known_spread(k->m, k->tenant, k->dir))
-		return 1;
+		return META_RETRY;
 	struct txn t;
 	txn_init(&t, k->a);
-	txn_present(&t, key_slice('d', k->tenant, k->dir, SLICE_HOME));
-	txn_absent(&t, key_slice('s', k->tenant, k->dir, SLICE_HOME));
+	txn_present(&t, key_slice(KEY_DIR, k->tenant, k->dir, SLICE_HOME));
+	txn_absent(&t, key_slice(KEY_SLICE_STATE, k->tenant, k->dir, SLICE_HOME));
 	size_t n = 0;
 	for (size_t i = 0; i < k->n; i++) {
 		if (k->results[i] != 0)
 			continue;
 		struct schema_key key = key_entry(k->tenant, k->dir, SLICE_HOME, k->files[i].name);
 		txn_absent(&t, key);
-		txn_absent(&t, key_slice_id('g', k->tenant, k->dir, SLICE_HOME, k->files[i].id));
+		txn_absent(&t, key_slice_id(KEY_TOMBSTONE, k->tenant, k->dir, SLICE_HOME,
+					    k->files[i].id));
 		txn_put(&t, key, &k->entries[i].base);
 		n++;
 	}
@@ -310,7 +311,7 @@ static int names_quick(struct making *k)
 		slice_maybe_spread(k->m, k->tenant, k->dir, SLICE_HOME, n);
 	if (rc != -ESTALE)
 		return rc;
-	return failed == 0 ? -ENOENT : 1;
+	return failed == 0 ? -ENOENT : META_RETRY;
 }
 
 /* All of a slice that takes names, in one transaction; when something is in the way, none. */
@@ -318,13 +319,13 @@ static int names_leaf(struct making *k, uint32_t slice, const size_t *which, siz
 {
 	struct txn t;
 	txn_init(&t, k->a);
-	txn_present(&t, key_slice('d', k->tenant, k->dir, slice));
-	txn_absent(&t, key_slice('s', k->tenant, k->dir, slice));
+	txn_present(&t, key_slice(KEY_DIR, k->tenant, k->dir, slice));
+	txn_absent(&t, key_slice(KEY_SLICE_STATE, k->tenant, k->dir, slice));
 	for (size_t i = 0; i < n; i++) {
 		const struct meta_create *f = &k->files[which[i]];
 		struct schema_key key = key_entry(k->tenant, k->dir, slice, f->name);
 		txn_absent(&t, key);
-		txn_absent(&t, key_slice_id('g', k->tenant, k->dir, slice, f->id));
+		txn_absent(&t, key_slice_id(KEY_TOMBSTONE, k->tenant, k->dir, slice, f->id));
 		txn_put(&t, key, &k->entries[which[i]].base);
 	}
 	int rc = n > 0 ? txn_run(k->m, &t, part_name(k->m, k->tenant, k->dir, slice), NULL) : 0;
@@ -338,8 +339,8 @@ static int names_leaf(struct making *k, uint32_t slice, const size_t *which, siz
 }
 
 /* Which of the files the slice has no key of, to the front of which: all together with one more key. */
-static int keys_missing(struct making *k, uint32_t slice, char letter, size_t *which, size_t *n,
-			struct schema_key more, struct kv_bytes *value)
+static int keys_missing(struct making *k, uint32_t slice, enum key_kind kind, size_t *which,
+			size_t *n, struct schema_key more, struct kv_bytes *value)
 {
 	struct schema_key *keys = arena_alloc(k->a, (*n + 1) * sizeof(*keys));
 	struct kv_bytes *list = arena_alloc(k->a, (*n + 1) * sizeof(*list));
@@ -347,8 +348,8 @@ static int keys_missing(struct making *k, uint32_t slice, char letter, size_t *w
 		return -ENOMEM;
 	for (size_t i = 0; i < *n; i++) {
 		const struct meta_create *f = &k->files[which[i]];
-		keys[i] = letter == 'e' ? key_entry(k->tenant, k->dir, slice, f->name)
-					: key_slice_id(letter, k->tenant, k->dir, slice, f->id);
+		keys[i] = kind == KEY_ENTRY ? key_entry(k->tenant, k->dir, slice, f->name)
+					    : key_slice_id(kind, k->tenant, k->dir, slice, f->id);
 	}
 	keys[*n] = more;
 	for (size_t i = 0; i <= *n; i++)
@@ -373,22 +374,22 @@ static int keys_missing(struct making *k, uint32_t slice, char letter, size_t *w
  * Gone says that it had it: this request came before. It is looked for after the name, which it replaces.
  */
 static int names_missing(struct making *k, uint32_t slice, size_t *which, size_t *n,
-			 rec_shut **shut)
+			 rec_slice_state **shut)
 {
-	struct schema_key key = key_slice('s', k->tenant, k->dir, slice);
+	struct schema_key key = key_slice(KEY_SLICE_STATE, k->tenant, k->dir, slice);
 	struct kv_bytes shut_raw;
 	struct kv_bytes again;
 	*shut = NULL;
-	int rc = keys_missing(k, slice, 'e', which, n, key, &shut_raw);
+	int rc = keys_missing(k, slice, KEY_ENTRY, which, n, key, &shut_raw);
 	if (rc == 0 && *n > 0)
-		rc = keys_missing(k, slice, 'g', which, n, key, &again);
-	return rc == 0 && shut_raw.data != NULL ? rec_read_shut(k->a, shut_raw, shut) : rc;
+		rc = keys_missing(k, slice, KEY_TOMBSTONE, which, n, key, &again);
+	return rc == 0 && shut_raw.data != NULL ? rec_read_slice_state(k->a, shut_raw, shut) : rc;
 }
 
 /* Names that are new, slice by slice, as far down as it is spread. Others are left for later. */
 static int names_slices(struct making *k, uint32_t slice, size_t *which, size_t n)
 {
-	rec_shut *shut;
+	rec_slice_state *shut;
 	int rc = names_missing(k, slice, which, &n, &shut);
 	if (rc != 0)
 		return rc;
@@ -430,7 +431,7 @@ static int names_batch(struct making *k)
 static int names_make(struct making *k)
 {
 	int rc = names_quick(k);
-	if (rc != 1)
+	if (rc != META_RETRY)
 		return rc;
 	rc = names_batch(k);
 	for (size_t i = 0; i < k->n && rc == 0; i++) {
@@ -479,23 +480,23 @@ static void refuse_taken(struct making *k, bool named)
 static int refuse_at(struct making *k, size_t i, const struct row *r)
 {
 	uint64_t id = k->files[i].id;
-	int rc = row_free(k->m, r, k->a);
+	int rc = row_settle(k->m, r, k->a);
 	if (rc != 0 || r->refused)
 		return rc;
-	if (r->gone || (r->entry != NULL && r->entry->id == id)) {
+	if (r->tombstone || (r->entry != NULL && r->entry->id == id)) {
 		k->results[i] = 0; /* a copy of the request found the name free */
 		return 0;
 	}
-	if (r->dir_raw.data == NULL || (r->shut != NULL && r->shut->sealed))
+	if (r->dir_raw.data == NULL || (r->state != NULL && r->state->sealed))
 		return 0; /* nothing is named there any more */
 	struct txn t;
 	txn_init(&t, k->a);
 	txn_same(&t, key_entry(k->tenant, k->dir, r->slice, r->name), r->raw);
-	txn_same(&t, key_slice('s', k->tenant, k->dir, r->slice), r->shut_raw);
-	txn_absent(&t, key_slice_id('g', k->tenant, k->dir, r->slice, id));
-	row_put_gone(&t, r, id, META_FILE, GONE_REFUSED);
+	txn_same(&t, key_slice(KEY_SLICE_STATE, k->tenant, k->dir, r->slice), r->state_raw);
+	txn_absent(&t, key_slice_id(KEY_TOMBSTONE, k->tenant, k->dir, r->slice, id));
+	row_put_tombstone(&t, r, id, META_FILE, TOMBSTONE_REFUSED);
 	rc = txn_run(k->m, &t, r->partition, NULL);
-	return rc == -ESTALE ? 1 : rc;
+	return rc == -ESTALE ? META_RETRY : rc;
 }
 
 /*
@@ -514,8 +515,8 @@ static int name_refuse(struct making *k, size_t i)
 			(void)record_unmake(k, i); /* else the collector does */
 		if (rc == 0)
 			return 0;
-		if (rc == 1)
-			rc = meta_again(k->m, try);
+		if (rc == META_RETRY)
+			rc = meta_back_off(k->m, try);
 		if (rc != 0)
 			return rc == -EAGAIN ? -ETIMEDOUT : rc; /* others have their names */
 	}

@@ -25,13 +25,13 @@ static int slice_state(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t s
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
-	struct schema_key keys[2] = {key_slice('d', tenant, dir, slice),
-				     key_slice('s', tenant, dir, slice)};
+	struct schema_key keys[2] = {key_slice(KEY_DIR, tenant, dir, slice),
+				     key_slice(KEY_SLICE_STATE, tenant, dir, slice)};
 	struct reads r;
-	rec_shut *s = NULL;
+	rec_slice_state *s = NULL;
 	int rc = meta_read(m, part_name(m, tenant, dir, slice), keys, 2, &a, &r);
 	if (rc == 0 && r.value[1].data != NULL)
-		rc = rec_read_shut(&a, r.value[1], &s);
+		rc = rec_read_slice_state(&a, r.value[1], &s);
 	*there = rc == 0 && r.value[0].data != NULL;
 	*spread = rc == 0 && s != NULL && s->spread;
 	return rc;
@@ -55,7 +55,7 @@ static int add_row(struct meta *m, const struct row *at, const struct kv_row *ro
 	if (r.row->transfer != 0) {
 		rc = row_view(m, &r, scratch, &r.entry);
 		/* It is no longer as it was on this page: ask for the name itself. */
-		if (rc == 1)
+		if (rc == META_RETRY)
 			rc = row_find(m, at->tenant, at->dir, r.name, 0, scratch, &r);
 		if (rc != 0 || r.entry == NULL || r.slice != at->slice)
 			return rc;
@@ -87,7 +87,7 @@ static int list_slice(struct meta *m, uint32_t tenant, uint64_t dir, size_t max,
 		      struct arena *arena, struct meta_page *page)
 {
 	struct meta_cursor *c = &page->next;
-	struct schema_key prefix = key_slice('e', tenant, dir, c->slice);
+	struct schema_key prefix = key_slice(KEY_ENTRY, tenant, dir, c->slice);
 	struct schema_key after = {0};
 	if (c->name_len > 0)
 		after = key_entry(tenant, dir, c->slice, (struct meta_name){c->name, c->name_len});

@@ -12,6 +12,9 @@
 #include "meta/impl.h"
 #include "rt/rt.h"
 
+/* Result of find_in_slice: the slice is spread, and a slice below may have the name. */
+#define FIND_BELOW 16
+
 static struct schema_key row_key(const struct row *r)
 {
 	return key_entry(r->tenant, r->dir, r->slice, r->name);
@@ -69,56 +72,57 @@ int row_view(struct meta *m, const struct row *r, struct arena *a, rec_entry **o
 	if (rc != 0)
 		return rc;
 	if (again.value[0].data == NULL || !kv_equal(again.value[0], r->raw))
-		return 1;
+		return META_RETRY;
 	return row_before(r->row, a, out);
 }
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
 /* One slice. 1: the name may be further down. */
-static int find_in_slice(struct meta *m, struct row *r, uint64_t gone_id, struct arena *a)
+static int find_in_slice(struct meta *m, struct row *r, uint64_t tombstone_id, struct arena *a)
 {
 	r->partition = part_name(m, r->tenant, r->dir, r->slice);
 	struct schema_key keys[5] = {
 		row_key(r),
-		key_slice('s', r->tenant, r->dir, r->slice),
-		key_slice('d', r->tenant, r->dir, r->slice),
-		key_slice_id('g', r->tenant, r->dir, r->slice, gone_id),
-		key_slice_id('h', r->tenant, r->dir, r->slice, r->request),
+		key_slice(KEY_SLICE_STATE, r->tenant, r->dir, r->slice),
+		key_slice(KEY_DIR, r->tenant, r->dir, r->slice),
+		key_slice_id(KEY_TOMBSTONE, r->tenant, r->dir, r->slice, tombstone_id),
+		key_slice_id(KEY_REQUEST_DONE, r->tenant, r->dir, r->slice, r->request),
 	};
 	struct reads got;
-	size_t n = r->request != 0 ? 5 : gone_id != 0 ? 4 : 3;
+	size_t n = r->request != 0 ? 5 : tombstone_id != 0 ? 4 : 3;
 	int rc = meta_read(m, r->partition, keys, n, a, &got);
 	if (rc != 0)
 		return rc;
 	r->raw = got.value[0];
-	r->shut_raw = got.value[1];
+	r->state_raw = got.value[1];
 	r->dir_raw = got.value[2];
-	rec_gone *gone = NULL;
+	rec_tombstone *gone = NULL;
 	if (got.value[3].data != NULL)
-		rc = rec_read_gone(a, got.value[3], &gone);
+		rc = rec_read_tombstone(a, got.value[3], &gone);
 	if (rc != 0)
 		return rc;
-	r->happened = r->happened || (got.value[4].data != NULL && !bug_planted(BUG_REPLAY_TWICE));
-	r->gone = r->gone || gone != NULL;
+	r->request_done =
+		r->request_done || (got.value[4].data != NULL && !bug_planted(BUG_REPLAY_TWICE));
+	r->tombstone = r->tombstone || gone != NULL;
 	r->removed = r->removed || (gone != NULL && gone->removed);
 	r->refused = r->refused || (gone != NULL && gone->refused);
-	r->shut = NULL;
+	r->state = NULL;
 	r->row = NULL;
-	if (r->shut_raw.data != NULL)
-		rc = rec_read_shut(a, r->shut_raw, &r->shut);
+	if (r->state_raw.data != NULL)
+		rc = rec_read_slice_state(a, r->state_raw, &r->state);
 	if (rc == 0 && r->raw.data != NULL)
 		rc = rec_read_entry(a, r->raw, &r->row);
-	if (rc == 0 && r->row == NULL && r->shut != NULL && r->shut->spread &&
+	if (rc == 0 && r->row == NULL && r->state != NULL && r->state->spread &&
 	    slice_level(r->slice) < SLICE_LEVELS)
-		return 1;
+		return FIND_BELOW;
 	return rc;
 }
 
 struct find_job {
 	struct meta *m;
 	struct row row;
-	uint64_t gone_id;
+	uint64_t tombstone_id;
 	struct arena *a;
 	int rc;
 };
@@ -126,7 +130,7 @@ struct find_job {
 static void find_fiber(void *arg)
 {
 	struct find_job *j = arg;
-	j->rc = find_in_slice(j->m, &j->row, j->gone_id, j->a);
+	j->rc = find_in_slice(j->m, &j->row, j->tombstone_id, j->a);
 }
 
 /*
@@ -136,36 +140,37 @@ static void find_fiber(void *arg)
  * and gets from one to another only by going, so that one which was there all the time was in one slice all
  * the time, and was seen. Who changes the row has it checked as it was read, whatever was read after it.
  */
-static int find_two(struct meta *m, struct row *r, uint64_t hash, uint64_t gone_id, struct arena *a)
+static int find_two(struct meta *m, struct row *r, uint64_t hash, uint64_t tombstone_id,
+		    struct arena *a)
 {
-	struct find_job below = {.m = m, .row = *r, .gone_id = gone_id, .a = a};
+	struct find_job below = {.m = m, .row = *r, .tombstone_id = tombstone_id, .a = a};
 	below.row.slice = slice_below(SLICE_HOME, hash);
 	struct rt_group g;
 	rt_group_init(&g);
 	bool both = rt_group_spawn(&g, "slice below", find_fiber, &below) == 0;
-	int rc = find_in_slice(m, r, gone_id, a);
+	int rc = find_in_slice(m, r, tombstone_id, a);
 	rt_group_join(&g);
-	if (rc != 1 || !both)
+	if (rc != FIND_BELOW || !both)
 		return rc;
-	below.row.gone = below.row.gone || r->gone;
+	below.row.tombstone = below.row.tombstone || r->tombstone;
 	below.row.removed = below.row.removed || r->removed;
 	below.row.refused = below.row.refused || r->refused;
-	below.row.happened = below.row.happened || r->happened;
+	below.row.request_done = below.row.request_done || r->request_done;
 	*r = below.row;
 	return below.rc;
 }
 
-static int find_once(struct meta *m, struct row *r, uint64_t gone_id, struct arena *a)
+static int find_once(struct meta *m, struct row *r, uint64_t tombstone_id, struct arena *a)
 {
 	uint64_t hash = slice_name_hash(r->name);
 	r->slice = SLICE_HOME;
-	r->gone = r->removed = r->refused = r->happened = false;
-	int rc = dir_known_spread(m, r->tenant, r->dir) ? find_two(m, r, hash, gone_id, a)
-							: find_in_slice(m, r, gone_id, a);
-	while (rc == 1) {
+	r->tombstone = r->removed = r->refused = r->request_done = false;
+	int rc = dir_known_spread(m, r->tenant, r->dir) ? find_two(m, r, hash, tombstone_id, a)
+							: find_in_slice(m, r, tombstone_id, a);
+	while (rc == FIND_BELOW) {
 		dir_note_spread(m, r->tenant, r->dir);
 		r->slice = slice_below(r->slice, hash);
-		rc = find_in_slice(m, r, gone_id, a);
+		rc = find_in_slice(m, r, tombstone_id, a);
 	}
 	if (rc != 0)
 		return rc;
@@ -173,23 +178,23 @@ static int find_once(struct meta *m, struct row *r, uint64_t gone_id, struct are
 	return r->row != NULL && r->row->transfer != 0 ? row_view(m, r, a, &r->entry) : 0;
 }
 
-static int find(struct meta *m, uint64_t gone_id, struct arena *a, struct row *out)
+static int find(struct meta *m, uint64_t tombstone_id, struct arena *a, struct row *out)
 {
 	for (unsigned try = 0;; try++) {
-		int rc = find_once(m, out, gone_id, a);
-		if (rc != 1)
+		int rc = find_once(m, out, tombstone_id, a);
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
 }
 
-int row_find(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name, uint64_t gone_id,
-	     struct arena *a, struct row *out)
+int row_find(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
+	     uint64_t tombstone_id, struct arena *a, struct row *out)
 {
 	*out = (struct row){.tenant = tenant, .dir = dir, .name = name};
-	return find(m, gone_id, a, out);
+	return find(m, tombstone_id, a, out);
 }
 
 int row_find_from(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
@@ -219,35 +224,35 @@ static int row_restore(struct meta *m, const struct row *r, struct arena *a)
 	return rc == -ESTALE ? 0 : rc;
 }
 
-int row_free(struct meta *m, const struct row *r, struct arena *a)
+int row_settle(struct meta *m, const struct row *r, struct arena *a)
 {
 	if (r->row == NULL || r->row->transfer == 0)
 		return 0;
 	int rc = transfer_settle(m, r->tenant, r->row->transfer, a);
-	if (rc == 1)
+	if (rc == META_NO_TRANSFER)
 		rc = row_restore(m, r, a);
-	return rc == 0 ? 1 : rc;
+	return rc == 0 ? META_RETRY : rc;
 }
 
 int row_guard(struct txn *t, const struct row *r, bool sealed_too)
 {
-	if (!sealed_too && r->shut != NULL && r->shut->sealed)
+	if (!sealed_too && r->state != NULL && r->state->sealed)
 		return -EROFS;
 	txn_equals(t, row_key(r), r->raw);
 	if (!sealed_too)
-		txn_same(t, key_slice('s', r->tenant, r->dir, r->slice), r->shut_raw);
+		txn_same(t, key_slice(KEY_SLICE_STATE, r->tenant, r->dir, r->slice), r->state_raw);
 	return 0;
 }
 
 /* A removal of the directory that gave up has left its mark: takes it away. */
 static int closing_clear(struct meta *m, const struct row *r, struct arena *a)
 {
-	struct schema_key key = key_slice('s', r->tenant, r->dir, r->slice);
-	rec_shut s = *r->shut;
+	struct schema_key key = key_slice(KEY_SLICE_STATE, r->tenant, r->dir, r->slice);
+	rec_slice_state s = *r->state;
 	s.closing = 0;
 	struct txn t;
 	txn_init(&t, a);
-	txn_equals(&t, key, r->shut_raw);
+	txn_equals(&t, key, r->state_raw);
 	if (s.sealed || s.spread)
 		txn_put(&t, key, &s.base);
 	else
@@ -260,48 +265,49 @@ int row_guard_new(struct meta *m, struct txn *t, const struct row *r, uint64_t i
 {
 	if (r->dir_raw.data == NULL)
 		return -ENOENT;
-	if (r->shut != NULL && r->shut->closing != 0) {
-		int rc = transfer_settle(m, r->tenant, r->shut->closing, a);
-		if (rc == 1)
+	if (r->state != NULL && r->state->closing != 0) {
+		int rc = transfer_settle(m, r->tenant, r->state->closing, a);
+		if (rc == META_NO_TRANSFER)
 			rc = closing_clear(m, r, a);
-		return rc == 0 ? 1 : rc;
+		return rc == 0 ? META_RETRY : rc;
 	}
-	if (r->shut != NULL && r->shut->sealed) {
+	if (r->state != NULL && r->state->sealed) {
 		/* Slices are sealed before their directory: it is to be seen that it is. */
 		int rc = r->slice == SLICE_HOME
 				 ? 0
 				 : meta_dir_seal(m, &(struct meta_ctx){r->tenant}, r->dir);
 		return rc == 0 ? -EROFS : rc;
 	}
-	if (r->shut != NULL)
-		return 1;
-	txn_present(t, key_slice('d', r->tenant, r->dir, r->slice));
-	txn_absent(t, key_slice('s', r->tenant, r->dir, r->slice));
+	if (r->state != NULL)
+		return META_RETRY;
+	txn_present(t, key_slice(KEY_DIR, r->tenant, r->dir, r->slice));
+	txn_absent(t, key_slice(KEY_SLICE_STATE, r->tenant, r->dir, r->slice));
 	txn_absent(t, row_key(r));
 	if (id != 0)
-		txn_absent(t, key_slice_id('g', r->tenant, r->dir, r->slice, id));
+		txn_absent(t, key_slice_id(KEY_TOMBSTONE, r->tenant, r->dir, r->slice, id));
 	return 0;
 }
 
-void row_put_gone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind, enum gone_why why)
+void row_put_tombstone(struct txn *t, const struct row *r, uint64_t id, uint32_t kind,
+		       enum tombstone_reason why)
 {
-	rec_gone g = TERRANE__REC__GONE__INIT;
+	rec_tombstone g = TERRANE__REC__TOMBSTONE__INIT;
 	g.id = id;
 	g.kind = kind;
-	g.alive = why == GONE_RENAMED;
-	g.removed = why == GONE_REMOVED;
-	g.refused = why == GONE_REFUSED;
-	txn_put(t, key_slice_id('g', r->tenant, r->dir, r->slice, id), &g.base);
+	g.alive = why == TOMBSTONE_RENAMED;
+	g.removed = why == TOMBSTONE_REMOVED;
+	g.refused = why == TOMBSTONE_REFUSED;
+	txn_put(t, key_slice_id(KEY_TOMBSTONE, r->tenant, r->dir, r->slice, id), &g.base);
 }
 
-void row_put_happened(struct txn *t, const struct row *r, uint64_t request, uint64_t id,
-		      uint32_t kind)
+void row_put_request_done(struct txn *t, const struct row *r, uint64_t request, uint64_t id,
+			  uint32_t kind)
 {
-	rec_gone g = TERRANE__REC__GONE__INIT;
+	rec_tombstone g = TERRANE__REC__TOMBSTONE__INIT;
 	g.id = id;
 	g.kind = kind;
 	g.alive = true;
-	txn_put(t, key_slice_id('h', r->tenant, r->dir, r->slice, request), &g.base);
+	txn_put(t, key_slice_id(KEY_REQUEST_DONE, r->tenant, r->dir, r->slice, request), &g.base);
 }
 
 /* --- giving a name ---------------------------------------------------------------------------- */
@@ -318,8 +324,8 @@ static int replace(struct txn *t, const struct row *r, const rec_entry *entry, u
 	int rc = row_guard(t, r, false);
 	if (rc != 0)
 		return rc;
-	txn_absent(t, key_slice_id('g', r->tenant, r->dir, r->slice, entry->id));
-	row_put_gone(t, r, r->entry->id, META_FILE, GONE_REPLACED);
+	txn_absent(t, key_slice_id(KEY_TOMBSTONE, r->tenant, r->dir, r->slice, entry->id));
+	row_put_tombstone(t, r, r->entry->id, META_FILE, TOMBSTONE_REPLACED);
 	return 0;
 }
 
@@ -329,26 +335,27 @@ static int create_at(struct meta *m, const struct row *r, rec_entry *entry, unsi
 {
 	struct txn t;
 	txn_init(&t, a);
-	int rc = row_free(m, r, a);
+	int rc = row_settle(m, r, a);
 	if (rc != 0)
 		return rc;
 	/* It is there, or it was and has gone since: this request has been carried out before. */
-	if (r->gone || (r->entry != NULL && r->entry->id == entry->id))
+	if (r->tombstone || (r->entry != NULL && r->entry->id == entry->id))
 		return r->refused ? -EEXIST : 0;
-	if (r->happened)
+	if (r->request_done)
 		return -EEXIST; /* forbidden */
 	rc = r->entry != NULL ? replace(&t, r, entry, flags)
 			      : row_guard_new(m, &t, r, entry->id, a);
 	if (rc != 0)
 		return rc;
 	if (r->request != 0)
-		txn_absent(&t, key_slice_id('h', r->tenant, r->dir, r->slice, r->request));
+		txn_absent(&t,
+			   key_slice_id(KEY_REQUEST_DONE, r->tenant, r->dir, r->slice, r->request));
 	entry->stamp = rt_random_u64();
 	txn_put(&t, row_key(r), &entry->base);
 	rc = txn_run(m, &t, r->partition, NULL);
 	if (rc == 0 && r->entry == NULL)
 		slice_maybe_spread(m, r->tenant, r->dir, r->slice, 1);
-	return rc == -ESTALE ? 1 : rc;
+	return rc == -ESTALE ? META_RETRY : rc;
 }
 
 int row_create(struct meta *m, const struct row *at, rec_entry *entry, unsigned flags,
@@ -362,9 +369,9 @@ int row_create(struct meta *m, const struct row *at, rec_entry *entry, unsigned 
 		int rc = find(m, entry->id, a, &r);
 		if (rc == 0)
 			rc = create_at(m, &r, entry, flags, a);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -374,17 +381,17 @@ int row_create(struct meta *m, const struct row *at, rec_entry *entry, unsigned 
 static int forbid_at(struct meta *m, const struct row *r, uint64_t id, struct arena *a)
 {
 	struct txn t;
-	int rc = row_free(m, r, a);
-	if (rc != 0 || r->happened || r->dir_raw.data == NULL)
+	int rc = row_settle(m, r, a);
+	if (rc != 0 || r->request_done || r->dir_raw.data == NULL)
 		return rc; /* in a directory that is gone nothing is named */
 	if (r->entry != NULL && r->entry->id == id)
 		return -EEXIST;
 	txn_init(&t, a);
 	txn_same(&t, row_key(r), r->raw);
-	txn_same(&t, key_slice('s', r->tenant, r->dir, r->slice), r->shut_raw);
-	row_put_happened(&t, r, r->request, id, META_FILE);
+	txn_same(&t, key_slice(KEY_SLICE_STATE, r->tenant, r->dir, r->slice), r->state_raw);
+	row_put_request_done(&t, r, r->request, id, META_FILE);
 	rc = txn_run(m, &t, r->partition, NULL);
-	return rc == -ESTALE ? 1 : rc;
+	return rc == -ESTALE ? META_RETRY : rc;
 }
 
 int row_forbid(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name, uint64_t id,
@@ -395,9 +402,9 @@ int row_forbid(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name n
 		int rc = row_find_from(m, tenant, dir, name, request, a, &r);
 		if (rc == 0)
 			rc = forbid_at(m, &r, id, a);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}

@@ -113,7 +113,7 @@ void dir_note_spread(struct meta *m, uint32_t tenant, uint64_t dir)
 static int count_names(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice,
 		       uint64_t *count)
 {
-	struct schema_key prefix = key_slice('e', tenant, dir, slice);
+	struct schema_key prefix = key_slice(KEY_ENTRY, tenant, dir, slice);
 	struct schema_key after = {0};
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	*count = 0;
@@ -146,7 +146,7 @@ static int make_below(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 		d.created_ns = rt_wall_ns();
 		struct txn t;
 		txn_init(&t, &a);
-		struct schema_key key = key_slice('d', tenant, dir, below);
+		struct schema_key key = key_slice(KEY_DIR, tenant, dir, below);
 		txn_absent(&t, key);
 		txn_put(&t, key, &d.base);
 		int rc = txn_run(m, &t, part_name(m, tenant, dir, below), NULL);
@@ -163,13 +163,13 @@ static int spread(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice)
 	int rc = make_below(m, tenant, dir, slice);
 	if (rc != 0)
 		return rc;
-	rec_shut s = TERRANE__REC__SHUT__INIT;
+	rec_slice_state s = TERRANE__REC__SLICE_STATE__INIT;
 	s.spread = true;
 	struct txn t;
 	txn_init(&t, &a);
-	txn_present(&t, key_slice('d', tenant, dir, slice));
-	txn_absent(&t, key_slice('s', tenant, dir, slice));
-	txn_put(&t, key_slice('s', tenant, dir, slice), &s.base);
+	txn_present(&t, key_slice(KEY_DIR, tenant, dir, slice));
+	txn_absent(&t, key_slice(KEY_SLICE_STATE, tenant, dir, slice));
+	txn_put(&t, key_slice(KEY_SLICE_STATE, tenant, dir, slice), &s.base);
 	rc = txn_run(m, &t, part_name(m, tenant, dir, slice), NULL);
 	if (rc == 0) {
 		m->stats.spreads++;
@@ -197,12 +197,12 @@ static int is_spread(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sli
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
-	struct schema_key key = key_slice('s', tenant, dir, slice);
+	struct schema_key key = key_slice(KEY_SLICE_STATE, tenant, dir, slice);
 	struct reads r;
-	rec_shut *s = NULL;
+	rec_slice_state *s = NULL;
 	int rc = meta_read(m, part_name(m, tenant, dir, slice), &key, 1, &a, &r);
 	if (rc == 0 && r.value[0].data != NULL)
-		rc = rec_read_shut(&a, r.value[0], &s);
+		rc = rec_read_slice_state(&a, r.value[0], &s);
 	*spread = rc == 0 && s != NULL && s->spread;
 	return rc;
 }

@@ -17,7 +17,7 @@ static int family_part(const struct meta *m, const char *name, uint64_t *out)
 	for (const char *c = name; *c != 0; c++)
 		if (*c < ' ' || *c > '~')
 			return -EINVAL;
-	*out = part_of(m, META_LAYER_SYSTEM, 0, hash64(name, (size_t)(slash - name), 'k'));
+	*out = part_of(m, META_LAYER_SYSTEM, 0, hash64(name, (size_t)(slash - name), KEY_NOTE));
 	return 0;
 }
 
@@ -25,7 +25,7 @@ static int family_part(const struct meta *m, const char *name, uint64_t *out)
 static int note_read(struct meta *m, uint64_t part, const char *name, struct arena *a,
 		     struct kv_bytes *raw, rec_note **rec)
 {
-	struct schema_key key = key_text('k', name);
+	struct schema_key key = key_text(KEY_NOTE, name);
 	struct reads r;
 	*rec = NULL;
 	int rc = meta_read(m, part, &key, 1, a, &r);
@@ -55,12 +55,12 @@ static int put_once(struct meta *m, uint64_t part, struct meta_note *note)
 	now.text = (char *)note->text;
 	struct txn t;
 	txn_init(&t, &a);
-	txn_same(&t, key_text('k', note->name), raw);
-	txn_put(&t, key_text('k', note->name), &now.base);
+	txn_same(&t, key_text(KEY_NOTE, note->name), raw);
+	txn_put(&t, key_text(KEY_NOTE, note->name), &now.base);
 	rc = txn_run(m, &t, part, NULL);
 	if (rc == 0)
 		note->turn = now.turn;
-	return rc == -ESTALE ? 1 : rc;
+	return rc == -ESTALE ? META_RETRY : rc;
 }
 
 int meta_note_put(struct meta *m, struct meta_note *note)
@@ -71,9 +71,9 @@ int meta_note_put(struct meta *m, struct meta_note *note)
 		return rc != 0 ? rc : -EFBIG;
 	for (unsigned try = 0;; try++) {
 		rc = put_once(m, part, note);
-		if (rc != 1)
+		if (rc != META_RETRY)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -89,7 +89,7 @@ int meta_note_drop(struct meta *m, const char *name)
 		return rc;
 	struct txn t;
 	txn_init(&t, &a);
-	txn_delete(&t, key_text('k', name));
+	txn_delete(&t, key_text(KEY_NOTE, name));
 	return txn_run(m, &t, part, NULL);
 }
 
@@ -119,7 +119,7 @@ int64_t meta_note_list(struct meta *m, const char *prefix, const char *after, st
 								: family_part(m, prefix, &part);
 	if (rc != 0)
 		return rc;
-	struct schema_key begin = key_text('k', prefix), from = key_text('k', after);
+	struct schema_key begin = key_text(KEY_NOTE, prefix), from = key_text(KEY_NOTE, after);
 	struct kv_range range = {.prefix = key_bytes(&begin),
 				 .rows_max = min_u64(max, META_NOTES_MAX)};
 	if (after[0] != 0)

@@ -24,12 +24,12 @@ static int options_check(const struct meta_options *o)
 }
 
 /* Who comes first writes the format; everyone goes by what is there. */
-static int format_settle(struct meta *m)
+static int format_load(struct meta *m)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
 	uint64_t partition = schema_partition_at(META_LAYER_SYSTEM, 0);
-	struct schema_key key = key_text('F', "");
+	struct schema_key key = key_text(KEY_FORMAT, "");
 	for (unsigned i = 0;; i++) {
 		struct reads r;
 		int rc = meta_read(m, partition, &key, 1, &a, &r);
@@ -57,7 +57,7 @@ static int format_settle(struct meta *m)
 		rc = txn_run(m, &t, partition, NULL);
 		if (rc != 0 && rc != -ESTALE && !kv_unknown(rc))
 			return rc;
-		rc = i > 0 ? meta_again(m, i) : 0;
+		rc = i > 0 ? meta_back_off(m, i) : 0;
 		if (rc != 0)
 			return rc;
 	}
@@ -76,7 +76,7 @@ int meta_open(struct meta **out, struct kv *kv, const struct meta_options *optio
 	m->options = *options;
 	map_init(&m->accounts, META_ACCOUNTS_MAX);
 	map_init(&m->known_spread, KNOWN_SPREAD_MAX);
-	rc = format_settle(m);
+	rc = format_load(m);
 	if (rc == 0 && options->cache_bytes > 0)
 		rc = cache_open(&m->cache, options->cache_bytes, options->cache_ttl_ns);
 	if (rc != 0) {

@@ -25,11 +25,11 @@ static int read_any(const ProtobufCMessageDescriptor *desc, struct arena *a, str
 		    ProtobufCMessage **out)
 {
 	int rc = body_unpack(desc, a, v.data, v.len, out);
-	/* The caller's arena is full: that says nothing of the record. */
+	/* A full arena does not mean that the record is damaged. */
 	return rc == -EMSGSIZE ? -EFBIG : rc;
 }
 
-/* --- what must hold beyond the wire format ---------------------------------------------------- */
+/* --- checks of values ---------------------------------------------------- */
 
 static bool extent_ok(const rec_extent *e)
 {
@@ -54,7 +54,7 @@ static bool entry_ok(const rec_entry *e)
 		return false;
 	if (e->id == 0 || e->size > META_FILE_MAX)
 		return false;
-	/* What an arriving entry replaces is plain: rows nest no deeper. */
+	/* The entry that an arriving one replaces is held by no transfer, so entries nest only once. */
 	if (e->replaced != NULL &&
 	    (!e->arriving || e->replaced->replaced != NULL || !entry_ok(e->replaced)))
 		return false;
@@ -66,12 +66,12 @@ static bool dir_ok(const rec_dir *d)
 	return d->id != 0 && d->name.len <= META_NAME_MAX;
 }
 
-static bool shut_ok(const rec_shut *s)
+static bool slice_state_ok(const rec_slice_state *s)
 {
 	return s->sealed || s->spread || s->closing != 0;
 }
 
-static bool gone_ok(const rec_gone *g)
+static bool tombstone_ok(const rec_tombstone *g)
 {
 	return g->id != 0 && (g->kind == META_FILE || g->kind == META_DIR);
 }
@@ -157,7 +157,7 @@ static bool note_ok(const rec_note *n)
 	return n->turn != 0 && n->text != NULL && strlen(n->text) <= META_NOTE_TEXT_MAX;
 }
 
-/* Any numbers will do. */
+/* The records below have no impossible values. */
 static bool usage_ok(const rec_usage *u)
 {
 	return u != NULL;
@@ -199,8 +199,8 @@ static bool gc_epoch_ok(const rec_gc_epoch *e)
 READER(format)
 READER(entry)
 READER(dir)
-READER(shut)
-READER(gone)
+READER(slice_state)
+READER(tombstone)
 READER(usage)
 READER(transfer)
 READER(file)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Stored records, from and to bytes. What is read is checked as if a stranger had written it: a record
- * that does not decode, or says something impossible, is -EBADMSG.
+ * Stored records, from and to bytes. A record that is read is checked like untrusted input: if it cannot be
+ * decoded, or has impossible values, the result is -EBADMSG.
  */
 #ifndef META_RECORD_H
 #define META_RECORD_H
@@ -16,8 +16,8 @@ typedef Terrane__Rec__Extent rec_extent;
 typedef Terrane__Rec__Format rec_format;
 typedef Terrane__Rec__Entry rec_entry;
 typedef Terrane__Rec__Dir rec_dir;
-typedef Terrane__Rec__Shut rec_shut;
-typedef Terrane__Rec__Gone rec_gone;
+typedef Terrane__Rec__SliceState rec_slice_state;
+typedef Terrane__Rec__Tombstone rec_tombstone;
 typedef Terrane__Rec__Usage rec_usage;
 typedef Terrane__Rec__Place rec_place;
 typedef Terrane__Rec__Transfer rec_transfer;
@@ -46,15 +46,15 @@ typedef Terrane__Rec__Note rec_note;
 #define REC_MOVE_FILE TERRANE__REC__TRANSFER__KIND__MOVE_FILE
 #define REC_RMDIR TERRANE__REC__TRANSFER__KIND__RMDIR
 
-/* The bytes are the arena's. -ENOMEM, -EMSGSIZE, -EFBIG beyond KV_VALUE_MAX. */
+/* Encodes a record; the bytes are the arena's. -ENOMEM, -EMSGSIZE the arena is full, -EFBIG beyond KV_VALUE_MAX. */
 int rec_pack(struct arena *a, const ProtobufCMessage *msg, struct kv_bytes *out);
 
-/* Each: the record is the arena's. -EBADMSG, -ENOMEM. */
+/* Each decodes and checks a record, which is the arena's. -EBADMSG, -ENOMEM, -EFBIG the arena is full. */
 int rec_read_format(struct arena *a, struct kv_bytes v, rec_format **out);
 int rec_read_entry(struct arena *a, struct kv_bytes v, rec_entry **out);
 int rec_read_dir(struct arena *a, struct kv_bytes v, rec_dir **out);
-int rec_read_shut(struct arena *a, struct kv_bytes v, rec_shut **out);
-int rec_read_gone(struct arena *a, struct kv_bytes v, rec_gone **out);
+int rec_read_slice_state(struct arena *a, struct kv_bytes v, rec_slice_state **out);
+int rec_read_tombstone(struct arena *a, struct kv_bytes v, rec_tombstone **out);
 int rec_read_usage(struct arena *a, struct kv_bytes v, rec_usage **out);
 int rec_read_transfer(struct arena *a, struct kv_bytes v, rec_transfer **out);
 int rec_read_file(struct arena *a, struct kv_bytes v, rec_file **out);
@@ -74,7 +74,7 @@ int rec_read_gc_epoch(struct arena *a, struct kv_bytes v, rec_gc_epoch **out);
 int rec_read_lease(struct arena *a, struct kv_bytes v, rec_lease **out);
 int rec_read_note(struct arena *a, struct kv_bytes v, rec_note **out);
 
-/* Whether an extent is possible: 0, -EINVAL, -EOVERFLOW. */
+/* Checks an extent that a client sent: -EINVAL, -EOVERFLOW. */
 int meta_extent_check(const struct meta_extent *e);
 
 void rec_extent_set(rec_extent *to, const struct meta_extent *from);

@@ -55,60 +55,60 @@ static void add_text(struct schema_key *k, const char *text, size_t len)
 	k->len += len;
 }
 
-static struct schema_key key_start(char letter)
+static struct schema_key key_start(enum key_kind kind)
 {
 	struct schema_key k;
 	k.len = 1;
-	k.bytes[0] = (uint8_t)letter;
+	k.bytes[0] = (uint8_t)kind;
 	return k;
 }
 
-struct schema_key key_tenant(char letter, uint32_t tenant)
+struct schema_key key_tenant(enum key_kind kind, uint32_t tenant)
 {
-	struct schema_key k = key_start(letter);
+	struct schema_key k = key_start(kind);
 	add_u32(&k, tenant);
 	return k;
 }
 
-struct schema_key key_id(char letter, uint32_t tenant, uint64_t id)
+struct schema_key key_id(enum key_kind kind, uint32_t tenant, uint64_t id)
 {
-	struct schema_key k = key_tenant(letter, tenant);
+	struct schema_key k = key_tenant(kind, tenant);
 	add_u64(&k, id);
 	return k;
 }
 
-struct schema_key key_ids(char letter, uint32_t tenant, uint64_t id, uint64_t second)
+struct schema_key key_ids(enum key_kind kind, uint32_t tenant, uint64_t id, uint64_t second)
 {
-	struct schema_key k = key_id(letter, tenant, id);
+	struct schema_key k = key_id(kind, tenant, id);
 	add_u64(&k, second);
 	return k;
 }
 
-struct schema_key key_slice(char letter, uint32_t tenant, uint64_t dir, uint32_t slice)
+struct schema_key key_slice(enum key_kind kind, uint32_t tenant, uint64_t dir, uint32_t slice)
 {
-	struct schema_key k = key_id(letter, tenant, dir);
+	struct schema_key k = key_id(kind, tenant, dir);
 	add_u32(&k, slice);
 	return k;
 }
 
-struct schema_key key_slice_id(char letter, uint32_t tenant, uint64_t dir, uint32_t slice,
+struct schema_key key_slice_id(enum key_kind kind, uint32_t tenant, uint64_t dir, uint32_t slice,
 			       uint64_t id)
 {
-	struct schema_key k = key_slice(letter, tenant, dir, slice);
+	struct schema_key k = key_slice(kind, tenant, dir, slice);
 	add_u64(&k, id);
 	return k;
 }
 
 struct schema_key key_entry(uint32_t tenant, uint64_t dir, uint32_t slice, struct meta_name name)
 {
-	struct schema_key k = key_slice('e', tenant, dir, slice);
+	struct schema_key k = key_slice(KEY_ENTRY, tenant, dir, slice);
 	add_text(&k, name.text, name.len);
 	return k;
 }
 
 struct schema_key key_disk_prefix(uint64_t disk)
 {
-	struct schema_key k = key_start('r');
+	struct schema_key k = key_start(KEY_ON_DISK);
 	add_u64(&k, disk);
 	return k;
 }
@@ -121,14 +121,14 @@ struct schema_key key_disk(uint64_t disk, uint32_t tenant, uint64_t block)
 	return k;
 }
 
-struct schema_key key_text(char letter, const char *text)
+struct schema_key key_text(enum key_kind kind, const char *text)
 {
-	struct schema_key k = key_start(letter);
+	struct schema_key k = key_start(kind);
 	add_text(&k, text, strlen(text));
 	return k;
 }
 
-/* --- back again ------------------------------------------------------------------------------- */
+/* --- parts of keys ------------------------------------------------------------------------------- */
 
 static uint32_t read_u32(struct kv_bytes key, size_t at)
 {

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where things are: layers, partitions, keys. All of this is stored format and never changes; what may
- * grow is the records (record.proto).
+ * Layers, partitions and keys. All of this is stored format and never changes; only the records may gain fields
+ * (record.proto).
  *
  * A layer has 2^partition_bits partitions. The number of a partition is the layer in its highest byte
  * and an index below: the low bits of the hash of (layer, tenant, id, slice). So the objects of a layer
- * are spread evenly, a layer costs a bounded number of partitions however many objects there are, and a
- * collector can count through them.
+ * are spread evenly, a layer has a bounded number of partitions whatever the number of objects, and a
+ * collector can walk all of them by index.
  *
- * A key is a letter for its kind, the tenant (4 bytes), the ids (8 bytes each), all big-endian so that
- * they sort as numbers, and for names the name:
+ * A key is a letter for its kind (enum key_kind), the tenant (4 bytes), the ids (8 bytes each), all big-endian so that
+ * they sort as numbers, and for entries the name:
  *
  *   layer      partition by        key                     record
  *   NAME       directory, slice    d tenant dir slice      Dir: the directory, or a slice of it
- *                                  s tenant dir slice      Shut: it takes no new names
+ *                                  s tenant dir slice      SliceState: takes no new names
  *                                  e tenant dir slice name Entry
- *                                  g tenant dir slice id   Gone: a name that was taken away
- *                                  h tenant dir slice request  Gone: a rename or move that happened
+ *                                  g tenant dir slice id   Tombstone: the id lost its name
+ *                                  h tenant dir slice request  Tombstone: the request took an
+ *                                                          id away from a name
  *                                  u tenant dir            Usage
  *                                  y tenant dir slice      Suspect
  *   TRANSFER   transfer            t tenant transfer       Transfer
  *   FILE       file / 65536        f tenant file           File
- *                                  e tenant file end       Extent, by where it ends in the file
+ *                                  e tenant file end       Extent, by its end in the file
  *                                  x tenant file           DeadFile
  *                                  y tenant file           Suspect
  *   BLOCK      block               b tenant block          Block
  *                                  o tenant block file     Owner
- *                                  p tenant block          Suspect: is pending
+ *                                  p tenant block          Suspect: the block is pending
  *                                  r disk tenant block     OnDisk: the reverse index
- *                                  y tenant block          Suspect: may have no owner
+ *                                  y tenant block          Suspect: the block may have no owner
  *                                  v tenant block charge   Refund
  *                                  z tenant block chunk_block  DeadChunks
  *   TENANT     0                   t tenant                Tenant
@@ -40,7 +41,7 @@
  *                                  E                       GcEpoch
  *              name                l name                  Lease
  *              family of the name  k name                  Note
- *   MAP        the cluster map's own (map.h)
+ *   MAP        the keys of the cluster map (map.h)
  *
  * Example: with 12 bits, tenant 7, the file "a.jpg" with id 0x5511223344550001 in directory
  * 0x99aabbccddeeff00 is
@@ -50,6 +51,7 @@
 #ifndef META_SCHEMA_H
 #define META_SCHEMA_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,12 +71,50 @@ enum meta_layer {
 
 #define SCHEMA_PARTITION_BITS_MAX 20
 
+/* Returns the partition of an object. slice is 0 but for names. */
 uint64_t schema_partition(unsigned bits, enum meta_layer layer, uint32_t tenant, uint64_t id,
 			  uint32_t slice);
-/* The partition with this index, less than 2^bits. */
+/* Returns the partition of a layer with this index, which is below 2^bits. */
 uint64_t schema_partition_at(enum meta_layer layer, uint64_t index);
 
 #define SCHEMA_KEY_MAX 280
+
+/* First byte of a key: the kind of its row within its layer. The table above lists layer, key and record. */
+enum key_kind {
+	/* NAME */
+	KEY_DIR = 'd',
+	KEY_SLICE_STATE = 's',
+	KEY_ENTRY = 'e',
+	KEY_TOMBSTONE = 'g',
+	KEY_REQUEST_DONE = 'h',
+	KEY_USAGE = 'u',
+	/* NAME, FILE and BLOCK */
+	KEY_SUSPECT = 'y',
+	/* TRANSFER */
+	KEY_TRANSFER = 't',
+	/* FILE */
+	KEY_FILE = 'f',
+	KEY_EXTENT = 'e',
+	KEY_DEAD_FILE = 'x',
+	/* BLOCK */
+	KEY_BLOCK = 'b',
+	KEY_OWNER = 'o',
+	KEY_PENDING = 'p',
+	KEY_ON_DISK = 'r',
+	KEY_REFUND = 'v',
+	KEY_DEAD_CHUNKS = 'z',
+	/* TENANT */
+	KEY_TENANT = 't',
+	KEY_TENANT_NAME = 'n',
+	KEY_ACCOUNT = 'q',
+	KEY_CHARGED = 'c',
+	KEY_REFUNDED = 'd',
+	/* SYSTEM */
+	KEY_FORMAT = 'F',
+	KEY_GC_EPOCH = 'E',
+	KEY_LEASE = 'l',
+	KEY_NOTE = 'k',
+};
 
 struct schema_key {
 	size_t len;
@@ -86,21 +126,29 @@ static inline struct kv_bytes key_bytes(const struct schema_key *k)
 	return kv_bytes(k->bytes, k->len);
 }
 
-/* Letter and tenant; letter, tenant and one id; and two; names below. */
-struct schema_key key_tenant(char letter, uint32_t tenant);
-struct schema_key key_id(char letter, uint32_t tenant, uint64_t id);
-struct schema_key key_ids(char letter, uint32_t tenant, uint64_t id, uint64_t second);
-struct schema_key key_slice(char letter, uint32_t tenant, uint64_t dir, uint32_t slice);
-struct schema_key key_slice_id(char letter, uint32_t tenant, uint64_t dir, uint32_t slice,
+/* The kind of a stored key, whose length is at least 1. */
+static inline enum key_kind key_kind(struct kv_bytes key)
+{
+	assert(key.len > 0);
+	const uint8_t *bytes = key.data;
+	return (enum key_kind)bytes[0];
+}
+
+/* Return the key of the kind and what the arguments name, in their order. */
+struct schema_key key_tenant(enum key_kind kind, uint32_t tenant);
+struct schema_key key_id(enum key_kind kind, uint32_t tenant, uint64_t id);
+struct schema_key key_ids(enum key_kind kind, uint32_t tenant, uint64_t id, uint64_t second);
+struct schema_key key_slice(enum key_kind kind, uint32_t tenant, uint64_t dir, uint32_t slice);
+struct schema_key key_slice_id(enum key_kind kind, uint32_t tenant, uint64_t dir, uint32_t slice,
 			       uint64_t id);
-/* The name may be empty: then it is the prefix of all of them. */
+/* An empty name gives the prefix of all entries of the slice. */
 struct schema_key key_entry(uint32_t tenant, uint64_t dir, uint32_t slice, struct meta_name name);
 struct schema_key key_disk(uint64_t disk, uint32_t tenant, uint64_t block);
 struct schema_key key_disk_prefix(uint64_t disk);
-/* A letter and a text of at most 255 bytes. */
-struct schema_key key_text(char letter, const char *text);
+/* text has at most META_NAME_MAX bytes. */
+struct schema_key key_text(enum key_kind kind, const char *text);
 
-/* Back again, with any of the parts; false when the key is not of that shape. */
+/* Split a stored key into its parts; false when its length does not fit. */
 bool key_read_id(struct kv_bytes key, uint32_t *tenant, uint64_t *id);
 bool key_read_ids(struct kv_bytes key, uint32_t *tenant, uint64_t *id, uint64_t *second);
 bool key_read_slice(struct kv_bytes key, uint32_t *tenant, uint64_t *dir, uint32_t *slice);
@@ -110,7 +158,7 @@ bool key_read_entry(struct kv_bytes key, uint32_t *tenant, uint64_t *dir, uint32
 		    struct meta_name *name);
 bool key_read_disk(struct kv_bytes key, uint64_t *disk, uint32_t *tenant, uint64_t *block);
 
-/* 0, or why it cannot be a name: -EINVAL, -ENAMETOOLONG, -EILSEQ. */
+/* Returns 0 for a valid name (meta.h has the rules), else -EINVAL, -ENAMETOOLONG or -EILSEQ. */
 int schema_name_check(struct meta_name name);
 
 #endif

@@ -80,7 +80,7 @@ void account_settled(struct meta *m, uint32_t tenant, uint64_t block, uint64_t c
 	struct account_lock *l = map_get(&m->accounts, tenant);
 	/* One that is forgotten here is the collector's. */
 	if (l != NULL && l->settled_count < SETTLED_MAX)
-		l->settled[l->settled_count++] = key_ids('c', tenant, block, charge);
+		l->settled[l->settled_count++] = key_ids(KEY_CHARGED, tenant, block, charge);
 }
 
 /* The first n have gone; more may have come meanwhile. */
@@ -99,7 +99,7 @@ static int account_apply(enum change what, rec_account *q, const rec_counted *no
 	case CHARGE:
 	case CHARGE_ANYWAY:
 		if (note != NULL)
-			return 1;
+			return META_DONE;
 		if (what == CHARGE && q->quota_bytes > 0 && !bug_planted(BUG_QUOTA_IGNORED) &&
 		    (*bytes > q->quota_bytes || q->used_bytes > q->quota_bytes - *bytes))
 			return -EDQUOT;
@@ -107,12 +107,12 @@ static int account_apply(enum change what, rec_account *q, const rec_counted *no
 		return 0;
 	case UNCHARGE:
 		if (note == NULL)
-			return 1;
+			return META_DONE;
 		*bytes = note->bytes;
 		break;
 	case REFUND:
 		if (note != NULL)
-			return 1;
+			return META_DONE;
 		break;
 	}
 	q->used_bytes -= min_u64(q->used_bytes, *bytes);
@@ -125,7 +125,7 @@ static int account_change_once(struct meta *m, uint32_t tenant, enum change what
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
-	struct schema_key keys[2] = {key_tenant('q', tenant), note_key};
+	struct schema_key keys[2] = {key_tenant(KEY_ACCOUNT, tenant), note_key};
 	struct reads r;
 	rec_account *q;
 	rec_counted *note = NULL;
@@ -139,7 +139,7 @@ static int account_change_once(struct meta *m, uint32_t tenant, enum change what
 	if (rc == 0)
 		rc = account_apply(what, q, note, &bytes);
 	if (rc != 0)
-		return rc == 1 ? 0 : rc;
+		return rc == META_DONE ? 0 : rc;
 	q->changes++;
 	rec_counted fresh = TERRANE__REC__COUNTED__INIT;
 	fresh.bytes = bytes;
@@ -172,7 +172,7 @@ static int account_change(struct meta *m, uint32_t tenant, enum change what,
 		rc = account_change_once(m, tenant, what, note_key, bytes, l);
 		if (rc != -ESTALE)
 			break;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 	}
 	account_unlock(l);
 	return rc;
@@ -192,22 +192,23 @@ int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t cha
 		   bool anyway)
 {
 	return account_change(m, tenant, anyway ? CHARGE_ANYWAY : CHARGE,
-			      key_ids('c', tenant, block, charge), bytes);
+			      key_ids(KEY_CHARGED, tenant, block, charge), bytes);
 }
 
 int account_charged(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge)
 {
-	return note_drop(m, tenant, key_ids('c', tenant, block, charge));
+	return note_drop(m, tenant, key_ids(KEY_CHARGED, tenant, block, charge));
 }
 
 int account_uncharge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge)
 {
-	return account_change(m, tenant, UNCHARGE, key_ids('c', tenant, block, charge), 0);
+	return account_change(m, tenant, UNCHARGE, key_ids(KEY_CHARGED, tenant, block, charge), 0);
 }
 
 int account_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes)
 {
-	return account_change(m, tenant, REFUND, key_ids('d', tenant, block, charge), bytes);
+	return account_change(m, tenant, REFUND, key_ids(KEY_REFUNDED, tenant, block, charge),
+			      bytes);
 }
 
 /* --- tenants ---------------------------------------------------------------------------------- */
@@ -239,10 +240,10 @@ static int registry_put(struct meta *m, const struct meta_tenant *t, struct aren
 	back.id = t->id;
 	struct txn x;
 	txn_init(&x, a);
-	txn_absent(&x, key_tenant('t', t->id));
-	txn_absent(&x, key_text('n', t->name));
-	txn_put(&x, key_tenant('t', t->id), &rec.base);
-	txn_put(&x, key_text('n', t->name), &back.base);
+	txn_absent(&x, key_tenant(KEY_TENANT, t->id));
+	txn_absent(&x, key_text(KEY_TENANT_NAME, t->name));
+	txn_put(&x, key_tenant(KEY_TENANT, t->id), &rec.base);
+	txn_put(&x, key_text(KEY_TENANT_NAME, t->name), &back.base);
 	return txn_run(m, &x, part_registry(m), NULL);
 }
 
@@ -259,13 +260,13 @@ int meta_tenant_create(struct meta *m, const struct meta_tenant *t)
 		return rc != 0 ? rc : strcmp(there.name, t->name) == 0 ? 0 : -EEXIST;
 	rec_account q = TERRANE__REC__ACCOUNT__INIT;
 	q.quota_bytes = t->quota_bytes;
-	rc = put_first(m, part_account(m, t->id), key_tenant('q', t->id), &q.base, &a);
+	rc = put_first(m, part_account(m, t->id), key_tenant(KEY_ACCOUNT, t->id), &q.base, &a);
 	rec_dir d = TERRANE__REC__DIR__INIT;
 	d.id = META_ROOT;
 	d.created_ns = rt_wall_ns();
 	if (rc == 0)
 		rc = put_first(m, part_name(m, t->id, META_ROOT, SLICE_HOME),
-			       key_slice('d', t->id, META_ROOT, SLICE_HOME), &d.base, &a);
+			       key_slice(KEY_DIR, t->id, META_ROOT, SLICE_HOME), &d.base, &a);
 	if (rc == 0)
 		rc = registry_put(m, t, &a);
 	if (rc != -ESTALE)
@@ -280,7 +281,7 @@ int meta_tenant_create(struct meta *m, const struct meta_tenant *t)
 static int account_read(struct meta *m, uint32_t id, struct arena *a, struct kv_bytes *raw,
 			rec_account **out)
 {
-	struct schema_key key = key_tenant('q', id);
+	struct schema_key key = key_tenant(KEY_ACCOUNT, id);
 	struct reads r;
 	int rc = meta_read(m, part_account(m, id), &key, 1, a, &r);
 	*raw = r.value[0];
@@ -293,7 +294,7 @@ int meta_tenant_get(struct meta *m, uint32_t id, struct meta_tenant *out)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
-	struct schema_key key = key_tenant('t', id);
+	struct schema_key key = key_tenant(KEY_TENANT, id);
 	struct reads r;
 	rec_tenant *t;
 	rec_account *q;
@@ -319,7 +320,7 @@ int meta_tenant_find(struct meta *m, const char *name, struct meta_tenant *out)
 	arena_init(&a, MIB);
 	if (strlen(name) > META_TENANT_NAME_MAX || name[0] == '\0')
 		return -ENOENT;
-	struct schema_key key = key_text('n', name);
+	struct schema_key key = key_text(KEY_TENANT_NAME, name);
 	struct reads r;
 	rec_tenant_name *back;
 	int rc = meta_read(m, part_registry(m), &key, 1, &a, &r);
@@ -344,12 +345,12 @@ int meta_tenant_set_quota(struct meta *m, uint32_t id, uint64_t quota_bytes)
 		q->changes++;
 		struct txn t;
 		txn_init(&t, &a);
-		txn_equals(&t, key_tenant('q', id), raw);
-		txn_put(&t, key_tenant('q', id), &q->base);
+		txn_equals(&t, key_tenant(KEY_ACCOUNT, id), raw);
+		txn_put(&t, key_tenant(KEY_ACCOUNT, id), &q->base);
 		rc = txn_run(m, &t, part_account(m, id), NULL);
 		if (rc != -ESTALE)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -360,8 +361,8 @@ int64_t meta_tenant_list(struct meta *m, uint32_t after, struct meta_tenant *out
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
-	struct schema_key prefix = key_text('t', "");
-	struct schema_key from = key_tenant('t', after);
+	struct schema_key prefix = key_text(KEY_TENANT, "");
+	struct schema_key from = key_tenant(KEY_TENANT, after);
 	struct kv_range range = {.prefix = key_bytes(&prefix),
 				 .after = key_bytes(&from),
 				 .rows_max = min_u64(max, KV_SCAN_ROWS_MAX)};

@@ -53,7 +53,7 @@ int transfer_read(struct meta *m, uint32_t tenant, uint64_t id, struct arena *a,
 		  struct transfer *out)
 {
 	*out = (struct transfer){.tenant = tenant, .id = id};
-	struct schema_key key = key_id('t', tenant, id);
+	struct schema_key key = key_id(KEY_TRANSFER, tenant, id);
 	struct reads r;
 	int rc = meta_read(m, part_transfer(m, tenant, id), &key, 1, a, &r);
 	if (rc != 0 || r.value[0].data == NULL)
@@ -65,7 +65,7 @@ int transfer_read(struct meta *m, uint32_t tenant, uint64_t id, struct arena *a,
 /* From PENDING to a decision. -ESTALE: another was first. */
 static int decide(struct meta *m, struct transfer *t, int state, struct arena *a)
 {
-	struct schema_key key = key_id('t', t->tenant, t->id);
+	struct schema_key key = key_id(KEY_TRANSFER, t->tenant, t->id);
 	struct txn x;
 	txn_init(&x, a);
 	txn_equals(&x, key, t->raw);
@@ -92,27 +92,29 @@ static struct meta_name place_name(const rec_place *p)
 }
 
 /* What stays behind when a row goes, or is replaced. */
-static void leave_gone(struct txn *x, const struct transfer *t, const struct row *r)
+static void put_tombstones(struct txn *x, const struct transfer *t, const struct row *r)
 {
 	if (!r->row->arriving) {
-		static const enum gone_why why[] = {
-			[REC_RENAME] = GONE_RENAMED,
-			[REC_MOVE_DIR] = GONE_RENAMED,
-			[REC_MOVE_FILE] = GONE_REPLACED,
-			[REC_RMDIR] = GONE_REMOVED,
+		static const enum tombstone_reason why[] = {
+			[REC_RENAME] = TOMBSTONE_RENAMED,
+			[REC_MOVE_DIR] = TOMBSTONE_RENAMED,
+			[REC_MOVE_FILE] = TOMBSTONE_REPLACED,
+			[REC_RMDIR] = TOMBSTONE_REMOVED,
 		};
-		row_put_gone(x, r, r->row->id, r->row->kind, why[t->rec->kind]);
+		row_put_tombstone(x, r, r->row->id, r->row->kind, why[t->rec->kind]);
 		/* The stamp of what arrives is the request. */
 		if (t->rec->becomes != NULL)
-			row_put_happened(x, r, t->rec->becomes->stamp, r->row->id, r->row->kind);
+			row_put_request_done(x, r, t->rec->becomes->stamp, r->row->id,
+					     r->row->kind);
 	} else if (r->row->replaced != NULL) {
-		row_put_gone(x, r, r->row->replaced->id, r->row->replaced->kind, GONE_REPLACED);
+		row_put_tombstone(x, r, r->row->replaced->id, r->row->replaced->kind,
+				  TOMBSTONE_REPLACED);
 	}
 }
 
 /* One row of the transfer as it is decided; one that is not the transfer's any more is left alone. */
-static int roll_row(struct meta *m, const struct transfer *t, const rec_place *place,
-		    struct arena *a)
+static int apply_row(struct meta *m, const struct transfer *t, const rec_place *place,
+		     struct arena *a)
 {
 	bool forward = t->rec->state == REC_COMMITTED;
 	for (unsigned try = 0;; try++) {
@@ -138,7 +140,7 @@ static int roll_row(struct meta *m, const struct transfer *t, const rec_place *p
 		plain.arriving = false;
 		plain.replaced = NULL;
 		if (forward)
-			leave_gone(&x, t, &r);
+			put_tombstones(&x, t, &r);
 		if (forward && !r.row->arriving)
 			txn_delete(&x, key);
 		else if (forward || !r.row->arriving)
@@ -150,7 +152,7 @@ static int roll_row(struct meta *m, const struct transfer *t, const rec_place *p
 		rc = txn_run(m, &x, r.partition, NULL);
 		if (rc != -ESTALE)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -159,7 +161,7 @@ static int roll_row(struct meta *m, const struct transfer *t, const rec_place *p
 int dir_read(struct meta *m, uint32_t tenant, uint64_t dir, struct arena *a, struct kv_bytes *raw,
 	     rec_dir **out)
 {
-	struct schema_key key = key_slice('d', tenant, dir, SLICE_HOME);
+	struct schema_key key = key_slice(KEY_DIR, tenant, dir, SLICE_HOME);
 	struct reads r;
 	*out = NULL;
 	int rc = meta_read(m, part_name(m, tenant, dir, SLICE_HOME), &key, 1, a, &r);
@@ -172,7 +174,7 @@ int dir_read(struct meta *m, uint32_t tenant, uint64_t dir, struct arena *a, str
 static int dir_write(struct meta *m, uint32_t tenant, uint64_t dir, struct kv_bytes raw,
 		     const rec_dir *d, struct arena *a)
 {
-	struct schema_key key = key_slice('d', tenant, dir, SLICE_HOME);
+	struct schema_key key = key_slice(KEY_DIR, tenant, dir, SLICE_HOME);
 	struct txn x;
 	txn_init(&x, a);
 	txn_equals(&x, key, raw);
@@ -181,7 +183,7 @@ static int dir_write(struct meta *m, uint32_t tenant, uint64_t dir, struct kv_by
 }
 
 /* The backpointer goes; a directory that was moved has a new parent. */
-static int roll_dir(struct meta *m, const struct transfer *t, struct arena *a)
+static int apply_dir(struct meta *m, const struct transfer *t, struct arena *a)
 {
 	for (unsigned try = 0;; try++) {
 		struct kv_bytes raw;
@@ -197,7 +199,7 @@ static int roll_dir(struct meta *m, const struct transfer *t, struct arena *a)
 		rc = dir_write(m, t->tenant, d->id, raw, d, a);
 		if (rc != -ESTALE)
 			return rc;
-		rc = meta_again(m, try);
+		rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -212,13 +214,13 @@ static int slice_reopen(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
 	uint64_t partition = part_name(m, tenant, dir, slice);
-	struct schema_key key = key_slice('s', tenant, dir, slice);
+	struct schema_key key = key_slice(KEY_SLICE_STATE, tenant, dir, slice);
 	struct reads r;
-	rec_shut *s;
+	rec_slice_state *s;
 	int rc = meta_read(m, partition, &key, 1, &a, &r);
 	if (rc != 0 || r.value[0].data == NULL)
 		return rc;
-	rc = rec_read_shut(&a, r.value[0], &s);
+	rc = rec_read_slice_state(&a, r.value[0], &s);
 	if (rc != 0 || s->closing != t->id)
 		return rc;
 	struct txn x;
@@ -242,23 +244,23 @@ static int slice_remove(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	const struct transfer *t = ctx;
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
-	struct schema_key key = key_slice('s', tenant, dir, slice);
+	struct schema_key key = key_slice(KEY_SLICE_STATE, tenant, dir, slice);
 	struct reads r;
-	rec_shut *s;
+	rec_slice_state *s;
 	int rc = meta_read(m, part_name(m, tenant, dir, slice), &key, 1, &a, &r);
 	if (rc != 0 || r.value[0].data == NULL)
 		return rc;
-	rc = rec_read_shut(&a, r.value[0], &s);
+	rc = rec_read_slice_state(&a, r.value[0], &s);
 	if (rc != 0 || s->closing != t->id)
 		return rc;
 	struct txn x;
 	txn_init(&x, &a);
 	txn_equals(&x, key, r.value[0]);
-	txn_delete(&x, key_slice('d', tenant, dir, slice));
+	txn_delete(&x, key_slice(KEY_DIR, tenant, dir, slice));
 	txn_delete(&x, key);
-	txn_delete(&x, key_slice('y', tenant, dir, slice));
+	txn_delete(&x, key_slice(KEY_SUSPECT, tenant, dir, slice));
 	if (slice == SLICE_HOME)
-		txn_delete(&x, key_id('u', tenant, dir));
+		txn_delete(&x, key_id(KEY_USAGE, tenant, dir));
 	rc = txn_run(m, &x, part_name(m, tenant, dir, slice), NULL);
 	return rc == -ESTALE ? 0 : rc;
 }
@@ -267,17 +269,17 @@ static int finish(struct meta *m, struct transfer *t, struct arena *a)
 {
 	rec_transfer *rec = t->rec;
 	bool forward = rec->state == REC_COMMITTED;
-	int rc = roll_row(m, t, rec->from, a);
+	int rc = apply_row(m, t, rec->from, a);
 	if (rc == 0 && rec->to != NULL)
-		rc = roll_row(m, t, rec->to, a);
+		rc = apply_row(m, t, rec->to, a);
 	if (rc == 0 && rec->kind == REC_RMDIR)
 		rc = slices_walk(m, t->tenant, rec->was->id, true,
 				 forward ? slice_remove : slice_reopen, t);
 	if (rc == 0 && (rec->kind == REC_MOVE_DIR || rec->kind == REC_RMDIR))
-		rc = roll_dir(m, t, a);
+		rc = apply_dir(m, t, a);
 	if (rc != 0)
 		return rc;
-	struct schema_key key = key_id('t', t->tenant, t->id);
+	struct schema_key key = key_id(KEY_TRANSFER, t->tenant, t->id);
 	struct txn x;
 	txn_init(&x, a);
 	txn_equals(&x, key, t->raw);
@@ -296,7 +298,7 @@ int transfer_settle(struct meta *m, uint32_t tenant, uint64_t id, struct arena *
 		if (rc != 0)
 			return rc;
 		if (t.rec == NULL)
-			return 1;
+			return META_NO_TRANSFER;
 		if (t.rec->state == REC_PENDING && try < PATIENCE) {
 			rc = rt_sleep_ns(rt_random_u64() % PATIENCE_NS);
 			if (rc != 0)
@@ -310,7 +312,7 @@ int transfer_settle(struct meta *m, uint32_t tenant, uint64_t id, struct arena *
 			return finish(m, &t, a);
 		}
 		if (rc == -ESTALE)
-			rc = meta_again(m, try);
+			rc = meta_back_off(m, try);
 		if (rc != 0)
 			return rc;
 	}
@@ -320,7 +322,7 @@ int transfer_settle(struct meta *m, uint32_t tenant, uint64_t id, struct arena *
 
 static int begin(struct meta *m, struct transfer *t, struct arena *a)
 {
-	struct schema_key key = key_id('t', t->tenant, t->id);
+	struct schema_key key = key_id(KEY_TRANSFER, t->tenant, t->id);
 	struct txn x;
 	txn_init(&x, a);
 	int rc = rec_pack(a, &t->rec->base, &t->raw);
@@ -340,17 +342,17 @@ static int take_dir(struct meta *m, const struct transfer *t, struct arena *a)
 	if (rc != 0)
 		return rc;
 	if (d == NULL)
-		return 1;
+		return META_RETRY;
 	if (d->transfer != 0) {
 		rc = transfer_settle(m, t->tenant, d->transfer, a);
 		if (rc == 0)
-			return 1;
-		if (rc != 1)
+			return META_RETRY;
+		if (rc != META_NO_TRANSFER)
 			return rc;
 	}
 	d->transfer = t->id;
 	rc = dir_write(m, t->tenant, d->id, raw, d, a);
-	return rc == -ESTALE ? 1 : rc;
+	return rc == -ESTALE ? META_RETRY : rc;
 }
 
 static int take_from(struct meta *m, const struct transfer *t, const struct row *from,
@@ -365,7 +367,7 @@ static int take_from(struct meta *m, const struct transfer *t, const struct row 
 	e.transfer = t->id;
 	txn_put(&x, key_entry(from->tenant, from->dir, from->slice, from->name), &e.base);
 	rc = txn_run(m, &x, from->partition, NULL);
-	return rc == -ESTALE ? 1 : rc;
+	return rc == -ESTALE ? META_RETRY : rc;
 }
 
 static int take_to(struct meta *m, const struct transfer *t, const struct row *to, struct arena *a)
@@ -381,7 +383,7 @@ static int take_to(struct meta *m, const struct transfer *t, const struct row *t
 	e.replaced = to->entry;
 	txn_put(&x, key_entry(to->tenant, to->dir, to->slice, to->name), &e.base);
 	rc = txn_run(m, &x, to->partition, NULL);
-	return rc == -ESTALE ? 1 : rc;
+	return rc == -ESTALE ? META_RETRY : rc;
 }
 
 static int take_all(struct meta *m, struct transfer *t, struct transfer_plan *p, struct arena *a)
@@ -399,7 +401,7 @@ static int take_all(struct meta *m, struct transfer *t, struct transfer_plan *p,
 }
 
 /* Undoes one's own. The result of the operation is why. */
-static int give_up(struct meta *m, struct transfer *t, int why, struct arena *a)
+static int undo_own(struct meta *m, struct transfer *t, int why, struct arena *a)
 {
 	rt_shield_enter();
 	int rc = decide(m, t, REC_ABORTED, a);
@@ -410,7 +412,7 @@ static int give_up(struct meta *m, struct transfer *t, int why, struct arena *a)
 			break;
 		if (t->rec->state == REC_PENDING)
 			rc = decide(m, t, REC_ABORTED, a);
-		if (rc == -ESTALE && meta_again(m, try) != 0)
+		if (rc == -ESTALE && meta_back_off(m, try) != 0)
 			break;
 	}
 	if (rc == 0 && t->rec != NULL)
@@ -420,7 +422,7 @@ static int give_up(struct meta *m, struct transfer *t, int why, struct arena *a)
 }
 
 /* The decision's result is not known: it is undone if it was not taken. */
-static int find_out(struct meta *m, struct transfer *t, int why, struct arena *a)
+static int resolve_decision(struct meta *m, struct transfer *t, int why, struct arena *a)
 {
 	rt_shield_enter();
 	int rc = transfer_read(m, t->tenant, t->id, a, t);
@@ -446,12 +448,12 @@ int transfer_do(struct meta *m, struct transfer_plan *p, struct arena *a)
 		return rc;
 	rc = take_all(m, &t, p, a);
 	if (rc != 0)
-		return give_up(m, &t, rc, a);
+		return undo_own(m, &t, rc, a);
 	rc = decide(m, &t, REC_COMMITTED, a);
 	if (kv_unknown(rc))
-		return find_out(m, &t, rc, a);
+		return resolve_decision(m, &t, rc, a);
 	if (rc != 0)
-		return give_up(m, &t, rc == -ESTALE ? 1 : rc, a);
+		return undo_own(m, &t, rc == -ESTALE ? META_RETRY : rc, a);
 	/* It is decided: what is left to do others can do too. */
 	rt_shield_enter();
 	finish(m, &t, a);

@@ -7,8 +7,8 @@
 #include "meta/impl.h"
 #include "rt/rt.h"
 
-#define AGAIN_MIN_NS (50 * NS_PER_US)
-#define AGAIN_MAX_NS (20 * NS_PER_MS)
+#define BACK_OFF_MIN_NS (50 * NS_PER_US)
+#define BACK_OFF_MAX_NS (20 * NS_PER_MS)
 
 static int arena_error(const struct arena *a)
 {
@@ -144,7 +144,7 @@ int meta_read(struct meta *m, uint64_t partition, const struct schema_key *keys,
 	return rc;
 }
 
-int meta_any(struct meta *m, uint64_t partition, struct schema_key prefix, bool *found)
+int meta_prefix_exists(struct meta *m, uint64_t partition, struct schema_key prefix, bool *found)
 {
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	struct kv_range range = {.prefix = key_bytes(&prefix), .rows_max = 1};
@@ -153,13 +153,13 @@ int meta_any(struct meta *m, uint64_t partition, struct schema_key prefix, bool 
 	return rc;
 }
 
-int meta_again(struct meta *m, unsigned try)
+int meta_back_off(struct meta *m, unsigned try)
 {
 	m->stats.retries++;
 	if (try >= META_TRIES)
 		return -EAGAIN;
 	if (try < 2)
 		return rt_yield();
-	uint64_t most = min_u64(AGAIN_MAX_NS, AGAIN_MIN_NS << (try < 10 ? try : 10));
-	return rt_sleep_ns(AGAIN_MIN_NS + rt_random_u64() % most);
+	uint64_t most = min_u64(BACK_OFF_MAX_NS, BACK_OFF_MIN_NS << (try < 10 ? try : 10));
+	return rt_sleep_ns(BACK_OFF_MIN_NS + rt_random_u64() % most);
 }

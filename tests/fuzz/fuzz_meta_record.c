@@ -27,8 +27,8 @@
 CHECK_RECORD(format)
 CHECK_RECORD(entry)
 CHECK_RECORD(dir)
-CHECK_RECORD(shut)
-CHECK_RECORD(gone)
+CHECK_RECORD(slice_state)
+CHECK_RECORD(tombstone)
 CHECK_RECORD(usage)
 CHECK_RECORD(transfer)
 CHECK_RECORD(file)
@@ -71,11 +71,12 @@ static void check_keys(struct arena *a, struct kv_bytes v)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const checks[])(struct arena *, struct kv_bytes) = {
-		check_format,   check_entry,    check_dir,         check_shut,    check_gone,
-		check_usage,    check_transfer, check_file,        check_extent,  check_dead_file,
-		check_suspect,  check_block,    check_owner,       check_on_disk, check_dead_chunks,
-		check_refund,   check_tenant,   check_tenant_name, check_account, check_counted,
-		check_gc_epoch, check_lease,    check_keys,        check_note,
+		check_format,    check_entry,       check_dir,         check_slice_state,
+		check_tombstone, check_usage,       check_transfer,    check_file,
+		check_extent,    check_dead_file,   check_suspect,     check_block,
+		check_owner,     check_on_disk,     check_dead_chunks, check_refund,
+		check_tenant,    check_tenant_name, check_account,     check_counted,
+		check_gc_epoch,  check_lease,       check_keys,        check_note,
 	};
 	if (size < 1 || size > KV_VALUE_MAX)
 		return 0;

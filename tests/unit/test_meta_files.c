@@ -752,7 +752,7 @@ static void planted_body(struct rig *rig)
 		must_be_wrong(rig, "a second name");
 		break;
 	case 2:
-		damage(rig, META_LAYER_NAME, inner, key_slice('d', RIG_TENANT, inner, 0), NULL);
+		damage(rig, META_LAYER_NAME, inner, key_slice(KEY_DIR, RIG_TENANT, inner, 0), NULL);
 		must_be_wrong(rig, "leads to no directory");
 		break;
 	case 3:
@@ -761,11 +761,12 @@ static void planted_body(struct rig *rig)
 		must_be_wrong(rig, "is lost");
 		break;
 	case 4:
-		damage(rig, META_LAYER_FILE, f, key_id('f', RIG_TENANT, f), NULL);
+		damage(rig, META_LAYER_FILE, f, key_id(KEY_FILE, RIG_TENANT, f), NULL);
 		must_be_wrong(rig, "leads to no file");
 		break;
 	case 5:
-		damage(rig, META_LAYER_BLOCK, block, key_ids('o', RIG_TENANT, block, f), NULL);
+		damage(rig, META_LAYER_BLOCK, block, key_ids(KEY_OWNER, RIG_TENANT, block, f),
+		       NULL);
 		must_be_wrong(rig, "does not know its owner");
 		break;
 	case 6:
@@ -774,15 +775,16 @@ static void planted_body(struct rig *rig)
 		must_be_wrong(rig, "not in the index");
 		break;
 	case 7:
-		damage(rig, META_LAYER_TENANT, RIG_TENANT, key_tenant('q', RIG_TENANT), &q.base);
+		damage(rig, META_LAYER_TENANT, RIG_TENANT, key_tenant(KEY_ACCOUNT, RIG_TENANT),
+		       &q.base);
 		must_be_wrong(rig, "bytes used");
 		break;
 	case 8:
-		damage(rig, META_LAYER_BLOCK, block, key_id('b', RIG_TENANT, block), NULL);
+		damage(rig, META_LAYER_BLOCK, block, key_id(KEY_BLOCK, RIG_TENANT, block), NULL);
 		must_be_wrong(rig, "is not there");
 		break;
 	default:
-		damage(rig, META_LAYER_FILE, f, key_id('f', RIG_TENANT, f), &q.base);
+		damage(rig, META_LAYER_FILE, f, key_id(KEY_FILE, RIG_TENANT, f), &q.base);
 		must_be_wrong(rig, "is damaged");
 	}
 }
@@ -818,7 +820,7 @@ static void lost_record_body(struct rig *rig)
 	CHECK_EQ(results[0], 0);
 	CHECK_EQ(results[1], 0);
 	for (int i = 0; i < 2; i++)
-		damage(rig, META_LAYER_FILE, c[i].id, key_id('f', RIG_TENANT, c[i].id), NULL);
+		damage(rig, META_LAYER_FILE, c[i].id, key_id(KEY_FILE, RIG_TENANT, c[i].id), NULL);
 	must_be_wrong(rig, "log in 1: leads to no file");
 	CHECK_EQ(open_named(rig, META_ROOT, "empty", &f), 0);
 	CHECK(f.sealed && f.size == 0);

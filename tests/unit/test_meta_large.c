@@ -90,7 +90,7 @@ static void damaged_body(struct rig *rig)
 {
 	/* A row that does not read, before one that is garbage. */
 	uint64_t block = must_block(rig, meta_id());
-	struct schema_key key = key_ids('o', RIG_TENANT, 2, 3);
+	struct schema_key key = key_ids(KEY_OWNER, RIG_TENANT, 2, 3);
 	struct kv_write w = {.kind = KV_PUT, .key = key_bytes(&key), .value = kv_text("\xff\xff")};
 	CHECK_EQ(kv_txn(rig->kv, part_of(rig->m, META_LAYER_BLOCK, RIG_TENANT, block),
 			&(struct kv_txn){.writes = &w, .write_count = 1}, NULL),

@@ -447,10 +447,10 @@ static void spoilt_body(struct rig *rig)
 	CHECK_EQ(blocks_at(rig, &owned), BLOCKS);
 	CHECK_EQ(owned, 4 * BLOCKS);
 	/* Of whose owners one does not read nothing is thought dead. */
-	spoil(rig, 7001, key_ids('o', RIG_TENANT, 7001, f));
+	spoil(rig, 7001, key_ids(KEY_OWNER, RIG_TENANT, 7001, f));
 	CHECK_EQ(blocks_at(rig, &owned), BLOCKS);
 	CHECK_EQ(owned, 4 * (BLOCKS - 1) + 10);
-	spoil(rig, 7003, key_id('b', RIG_TENANT, 7003));
+	spoil(rig, 7003, key_id(KEY_BLOCK, RIG_TENANT, 7003));
 	CHECK_EQ(blocks_at(rig, &owned), BLOCKS - 1);
 	CHECK_EQ(owned, 4 * (BLOCKS - 2) + 10);
 	/* The disk does not look emptier than it is. */

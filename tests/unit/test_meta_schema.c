@@ -27,13 +27,14 @@ static void assert_key(struct schema_key k, const char *hex)
 static void keys_are_the_stored_format(void **state)
 {
 	(void)state;
-	assert_key(key_slice('d', 7, 0x99aabbccddeeff00, 0), "640000000799aabbccddeeff0000000000");
+	assert_key(key_slice(KEY_DIR, 7, 0x99aabbccddeeff00, 0),
+		   "640000000799aabbccddeeff0000000000");
 	assert_key(key_entry(7, 1, 0x01000002, meta_name("a.jpg")),
 		   "6500000007000000000000000101000002612e6a7067");
-	assert_key(key_id('f', 1, 0x5511223344550001), "66000000015511223344550001");
-	assert_key(key_ids('o', 1, 2, 3), "6f0000000100000000000000020000000000000003");
+	assert_key(key_id(KEY_FILE, 1, 0x5511223344550001), "66000000015511223344550001");
+	assert_key(key_ids(KEY_OWNER, 1, 2, 3), "6f0000000100000000000000020000000000000003");
 	assert_key(key_disk(9, 1, 2), "720000000000000009000000010000000000000002");
-	assert_key(key_text('l', "gc"), "6c6763");
+	assert_key(key_text(KEY_LEASE, "gc"), "6c6763");
 }
 
 static void keys_read_back(void **state)
@@ -47,7 +48,7 @@ static void keys_read_back(void **state)
 	struct schema_key k = key_entry(7, 8, 9, meta_name("x"));
 	assert_true(key_read_entry(key_bytes(&k), &t, &a, &s, &n));
 	assert_true(t == 7 && a == 8 && s == 9 && n.len == 1 && n.text[0] == 'x');
-	k = key_slice_id('g', 1, 2, 3, 4);
+	k = key_slice_id(KEY_TOMBSTONE, 1, 2, 3, 4);
 	assert_true(key_read_slice_id(key_bytes(&k), &t, &a, &s, &b));
 	assert_true(t == 1 && a == 2 && s == 3 && b == 4);
 	k = key_disk(5, 6, 7);

@@ -103,6 +103,17 @@ enum terrane_class {
 	TERRANE_BRONZE,
 };
 
+/*
+ * Where the blocks that a call writes are kept. A block stays there: repair, rebalance, re-encoding and
+ * compaction keep it on its media.
+ */
+enum terrane_media {
+	TERRANE_MEDIA_DEFAULT, /* disk; terrane_seal: where the blocks are */
+	TERRANE_MEDIA_DISK,
+	TERRANE_MEDIA_FLASH, /* -ENOSPC when too few flash disks have room */
+	TERRANE_MEDIA_FLASH_OR_DISK, /* each block that finds no room on flash goes to disk, and stays there */
+};
+
 struct terrane_options {
 	/* Any call. */
 	uint32_t timeout_ms; /* 0: 60 s */
@@ -139,7 +150,11 @@ struct terrane_options {
 	uint16_t hedge;
 	uint32_t hedge_ms; /* when a chunk is slow; 0: by what the disks did lately */
 
-	uint64_t reserved[6];
+	uint64_t reserved[5];
+
+	/* Calls that create, write or seal; holds for the file as its encoding does. */
+	enum terrane_media media;
+	uint32_t reserved_32;
 };
 
 #define TERRANE_NONE UINT16_MAX
@@ -240,9 +255,11 @@ struct terrane_stat {
 	uint64_t size;     /* bytes */
 	uint64_t mtime_ns; /* since 1970 */
 	/* Of terrane_file_stat only: */
-	uint64_t block_bytes; /* of a file being written */
-	char encoding[32];    /* of its first block, or of new ones when it is being written */
-	uint64_t reserved[4];
+	uint64_t block_bytes;     /* of a file being written */
+	char encoding[32];        /* of its first block, or of new ones when it is being written */
+	enum terrane_media media; /* the same; TERRANE_MEDIA_DEFAULT when there is no block yet */
+	uint32_t reserved_32;
+	uint64_t reserved[3];
 };
 
 int terrane_stat(struct terrane *t, const char *path, struct terrane_stat *out,
@@ -271,8 +288,9 @@ int terrane_remove(struct terrane *t, const char *path, const struct terrane_opt
 
 /*
  * Nothing more is added to the file, or no name changes in the directory. The blocks of a log are
- * re-encoded to o->encoding when that is given: the copies are dropped only when the new block is
- * committed.
+ * re-encoded to o->encoding when that is given, on the media where they are unless o->media names
+ * another: the old chunks are dropped only when the new block is committed. o->media alone moves the
+ * blocks to that media, with their encodings.
  */
 int terrane_seal(struct terrane *t, const char *path, const struct terrane_options *o);
 
@@ -312,7 +330,7 @@ enum terrane_create_flags {
 /*
  * A new file, for writing. o's encoding, block_bytes, quorum, extra_disks, blocks_in_flight,
  * traffic and tags hold for the file. -EEXIST, -EISDIR, -EROFS (sealed directory), -EINVAL: an
- * encoding that cannot be; -ENOSPC: fewer disks take new data than the encoding needs, or the
+ * encoding that cannot be; -ENOSPC: fewer disks of the media take new data than the encoding needs, or the
  * cluster has several racks, but too few: one would get more chunks of a block than the encoding
  * bears the loss of. Told with the numbers.
  */

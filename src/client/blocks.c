@@ -43,14 +43,41 @@ static int spread_check(struct call *c, const struct shape *s, const struct clus
 	encoding_print(&s->encoding, text);
 	return call_fail(
 		c, -ENOSPC,
-		"%s bears the loss of %u %s; %u in %u racks put %u into one: it takes more "
+		"%s bears the loss of %u %s; %u in %u racks%s put %u into one: it takes more "
 		"racks, or another encoding",
 		text, now.tolerance, s->encoding.kind == ENCODING_MLEC ? "columns" : "chunks",
-		now.width, now.racks, now.rack_most);
+		now.width, now.racks, want->media == CLUSTER_MEDIA_FLASH ? " with flash" : "",
+		now.rack_most);
 }
 
-int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spare,
-		  struct cluster_choice *out)
+/* --- media ------------------------------------------------------------------------------------ */
+
+enum cluster_media call_media(const struct call *c)
+{
+	bool flash = c->media == TERRANE_MEDIA_FLASH || c->media == TERRANE_MEDIA_FLASH_OR_DISK;
+	return flash ? CLUSTER_MEDIA_FLASH : CLUSTER_MEDIA_DISK;
+}
+
+bool call_may_fall_back(const struct call *c, enum cluster_media media, int rc)
+{
+	return rc == -ENOSPC && media == CLUSTER_MEDIA_FLASH &&
+	       c->media == TERRANE_MEDIA_FLASH_OR_DISK;
+}
+
+int call_room(struct call *c, const struct shape *s)
+{
+	struct cluster_choice choice;
+	enum cluster_media media = call_media(c);
+	int rc = stripe_choose(c, s, media, meta_id(), 0, &choice);
+	if (call_may_fall_back(c, media, rc))
+		rc = stripe_choose(c, s, CLUSTER_MEDIA_DISK, meta_id(), 0, &choice);
+	return rc;
+}
+
+/* --- disks for a block ------------------------------------------------------------------------ */
+
+int stripe_choose(struct call *c, const struct shape *s, enum cluster_media media, uint64_t block,
+		  int spare, struct cluster_choice *out)
 {
 	int rc = engine_tenant(c);
 	if (rc == 0)
@@ -58,7 +85,7 @@ int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spa
 	if (rc < 0)
 		return rc;
 	struct cluster_want want = {
-		.encoding = s->encoding, .block = block, .extra = (uint32_t)spare};
+		.encoding = s->encoding, .block = block, .media = media, .extra = (uint32_t)spare};
 	if (want.extra + (uint32_t)s->n > CLUSTER_CHOICE_MAX)
 		want.extra = CLUSTER_CHOICE_MAX - (uint32_t)s->n;
 	rc = cluster_choose(c->fabric->map, &want, out);
@@ -68,9 +95,10 @@ int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spa
 		return rc;
 	char text[ENCODING_TEXT_MAX];
 	encoding_print(&s->encoding, text);
-	return call_fail(c, rc, "%s needs %d %s; %u take new data now, on %u nodes in %u racks",
-			 text, s->n, s->encoding.kind == ENCODING_MLEC ? "pools" : "disks",
-			 out->disk_eligible, out->node_eligible, out->rack_eligible);
+	return call_fail(c, rc, "%s needs %d %s%s; %u take new data now, on %u nodes in %u racks",
+			 text, s->n, media == CLUSTER_MEDIA_FLASH ? "flash " : "",
+			 s->encoding.kind == ENCODING_MLEC ? "pools" : "disks", out->disk_eligible,
+			 out->node_eligible, out->rack_eligible);
 }
 
 /* --- chunks that come late -------------------------------------------------------------------- */
@@ -148,7 +176,8 @@ int stripe_place_take(struct call *c, const struct shape *s, const struct meta_b
 		      uint64_t release_count, struct coded *coded, uint64_t gate_bytes)
 {
 	struct cluster_choice choice;
-	int rc = stripe_choose(c, s, record->chunk_block, spare_disks(c, s), &choice);
+	int rc =
+		stripe_choose(c, s, record->media, record->chunk_block, spare_disks(c, s), &choice);
 	if (rc < 0) {
 		coded_free(coded);
 		gate_leave(&c->fabric->writes, gate_bytes);
@@ -258,7 +287,8 @@ static int block_create_coded(struct call *c, struct block_new *b, struct coded 
 			      struct meta_block *record)
 {
 	struct cluster_choice choice;
-	int rc = stripe_choose(c, b->shape, b->id, spare_disks(c, b->shape), &choice);
+	int rc =
+		stripe_choose(c, b->shape, record->media, b->id, spare_disks(c, b->shape), &choice);
 	if (rc == 0 && b->len <= OVERLAP_BYTES && epoch_known(c->fabric))
 		return block_create_small(c, b, coded, record, &choice);
 	if (rc == 0)
@@ -272,7 +302,8 @@ static int block_create_coded(struct call *c, struct block_new *b, struct coded 
 	return rc < 0 ? rc : block_commit(c, b, record);
 }
 
-int stripe_create_take(struct call *c, struct block_new *b)
+/* Takes over the reference to data and the bytes held at the gate. */
+static int block_create_on(struct call *c, struct block_new *b, enum cluster_media media)
 {
 	struct coded coded;
 	int rc = coded_make(c, b->shape, b->data, b->len, b->crc, &coded);
@@ -299,9 +330,29 @@ int stripe_create_take(struct call *c, struct block_new *b)
 		.capacity = b->len,
 		.chunk_length = shape_chunk_len(b->shape, b->len),
 		.crc = b->crc,
+		.media = media,
 		.chunk_count = (size_t)b->shape->n,
 		.chunks = chunks,
 	};
 	encoding_print(&b->shape->encoding, record.encoding);
 	return block_create_coded(c, b, &coded, &record);
+}
+
+int stripe_create_take(struct call *c, struct block_new *b)
+{
+	enum cluster_media media = call_media(c);
+	struct buf *data = b->data;
+	if (c->media != TERRANE_MEDIA_FLASH_OR_DISK)
+		return block_create_on(c, b, media);
+	buf_ref(data); /* for the second attempt */
+	int rc = block_create_on(c, b, media);
+	if (call_may_fall_back(c, media, rc)) {
+		rc = gate_enter(&c->fabric->writes, b->gate_bytes);
+		if (rc == 0) {
+			buf_ref(data);
+			rc = block_create_on(c, b, CLUSTER_MEDIA_DISK);
+		}
+	}
+	buf_unref(data);
+	return rc;
 }

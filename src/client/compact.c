@@ -137,24 +137,28 @@ static void lay_out(struct compaction *k)
 	}
 }
 
-/* The blocks that can be done: sealed, and of one encoding. */
+/* The blocks that can be done: sealed, and of one encoding and media. */
 static int gather(struct compaction *k)
 {
 	struct encoding enc;
 	int rc = 0;
 	const char *encoding = NULL;
+	enum cluster_media media = CLUSTER_MEDIA_DISK;
 	for (size_t i = 0; rc == 0 && i < k->n; i++) {
 		const struct meta_block *b = &k->block[i];
 		if (b->state != META_BLOCK_SEALED || b->length == 0)
 			continue;
-		if (encoding == NULL)
+		if (encoding == NULL) {
 			encoding = b->encoding;
-		if (strcmp(encoding, b->encoding) == 0)
+			media = b->media;
+		}
+		if (strcmp(encoding, b->encoding) == 0 && b->media == media)
 			rc = gather_block(k, b->id);
 	}
 	if (rc == 0 && encoding != NULL &&
 	    (encoding_parse(encoding, &enc, NULL, 0) < 0 || shape_init(&k->shape, &enc) < 0))
 		rc = -EBADMSG;
+	k->call->media = media == CLUSTER_MEDIA_FLASH ? TERRANE_MEDIA_FLASH : TERRANE_MEDIA_DISK;
 	lay_out(k);
 	return rc;
 }

@@ -271,6 +271,7 @@ int engine_call(struct engine *e, struct call *c, const struct terrane_options *
 		c->quorum = o->quorum;
 		c->extra_disks = o->extra_disks;
 		c->hedge = o->hedge;
+		c->media = o->media;
 		c->hedge_ns = o->hedge_ms * NS_PER_MS;
 		if (o->timeout_ms != 0)
 			timeout_ns = o->timeout_ms * NS_PER_MS;
@@ -337,6 +338,8 @@ int engine_encoding(struct call *c, const char *text, struct shape *out)
 
 int engine_shape(struct call *c, const struct terrane_options *o, struct shape *out)
 {
+	if ((unsigned)c->media > TERRANE_MEDIA_FLASH_OR_DISK)
+		return call_fail(c, -EINVAL, "media %u is none", (unsigned)c->media);
 	if (o == NULL || o->encoding == NULL) {
 		*out = call_engine(c)->shape;
 		return 0;

@@ -120,7 +120,7 @@ int engine_pack(struct call *c, const char *dir, struct terrane_small *files, si
 
 /* --- for the background services ---------------------------------------------------------------- */
 
-/* Gives a sealed block another encoding, unless it has that. b: its record. -ENOENT, -ESTALE: the block was deleted, or
+/* Gives a sealed block another encoding on the same media, unless it has that. b: its record. -ENOENT, -ESTALE: the block was deleted, or
  * its record changed since it was read; -EBUSY: it is not sealed. */
 int engine_block_reencode(struct call *c, const struct meta_block *b, const char *encoding);
 
@@ -130,8 +130,8 @@ struct engine_compacted {
 	uint64_t extents;   /* that lie there now */
 	uint64_t overtaken; /* that were changed or deleted meanwhile */
 };
-/* Copies what files own of blocks of one tenant and one encoding to a new block; the collector takes the old ones. b:
- * their records. Blocks of another encoding than the first, and those not sealed, are left. -EFBIG: the files own more
+/* Copies what files own of blocks of one tenant, encoding and media to a new block of these; the collector takes the
+ * old ones. b: their records. Blocks of another encoding or media than the first, and those not sealed, are left. -EFBIG: the files own more
  * than fits into a block. */
 int engine_compact(struct call *c, const struct meta_block *b, size_t n,
 		   struct engine_compacted *out);

@@ -90,15 +90,22 @@ struct block_new {
 
 /* What a block of len bytes holds in memory with its parities. */
 uint64_t stripe_gate_bytes(const struct shape *s, uint64_t len);
-/* Takes over the reference to data and the bytes held at the gate. Encodes, writes, commits. */
+/* Takes over the reference to data and the bytes held at the gate. Encodes, writes, commits. Goes to disk when flash has
+ * no room and the call allows it. */
 int stripe_create_take(struct call *c, struct block_new *b);
 /* Makes the pending record of a new block. */
 int record_allocate(struct call *c, struct meta_block *record);
 /* Disks for a block; `spare` beside the shape's own. -ENOSPC with the numbers: of disks that take data now, or
  * of racks when the cluster has too few of them for the code, all that are not gone counted. */
-int stripe_choose(struct call *c, const struct shape *s, uint64_t block, int spare,
-		  struct cluster_choice *out);
-/* Writes coded chunks of the record's id, chunk_block and epoch; fills its chunks[n] with where they are. release_count: that
+int stripe_choose(struct call *c, const struct shape *s, enum cluster_media media, uint64_t block,
+		  int spare, struct cluster_choice *out);
+/* The media that the call asks for. */
+enum cluster_media call_media(const struct call *c);
+/* Whether a block that finds no room on the media may go to disk instead: -ENOSPC was met there. */
+bool call_may_fall_back(const struct call *c, enum cluster_media media, int rc);
+/* Whether a new block of the call would find disks; as stripe_choose. */
+int call_room(struct call *c, const struct shape *s);
+/* Writes coded chunks of the record's id, chunk_block, media and epoch; fills its chunks[n] with where they are. release_count: that
  * it has when it names them. As stripe_write_take. */
 int stripe_place_take(struct call *c, const struct shape *s, const struct meta_block *record,
 		      uint64_t release_count, struct coded *coded, uint64_t gate_bytes);
@@ -156,6 +163,8 @@ int elog_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size);
 int efile_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *size);
 
 /* reencode.c */
+/* Gives the blocks of a sealed file the encoding, NULL: their own, and the call's media; TERRANE_MEDIA_DEFAULT: their
+ * own. */
 int efile_reencode(struct call *c, uint64_t file, const struct shape *to);
 
 #endif

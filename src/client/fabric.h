@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <terrane/terrane.h>
+
 #include "base/map.h"
 #include "client/budget.h"
 #include "client/codecs.h"
@@ -102,6 +104,7 @@ struct call {
 	const char *encoding;
 	uint16_t quorum, extra_disks, hedge;
 	uint64_t hedge_ns;
+	enum terrane_media media;
 	bool any_spread; /* blocks that are there already go where they can, however few racks there are */
 	uint32_t
 		tenant; /* the number in the labels of the chunks that it writes; 0: the fabric's */

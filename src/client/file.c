@@ -354,8 +354,11 @@ static int reader_stat(struct call *c, struct efile *f, struct terrane_stat *out
 	}
 	struct window w;
 	int rc = window_load(c, r, 0, 1, &w);
-	if (rc == 0 && w.count > 0)
+	if (rc == 0 && w.count > 0) {
 		memcpy(out->encoding, w.blocks[0].encoding, sizeof(w.blocks[0].encoding));
+		out->media = w.blocks[0].media == CLUSTER_MEDIA_FLASH ? TERRANE_MEDIA_FLASH
+								      : TERRANE_MEDIA_DISK;
+	}
 	window_fini(&w);
 	return rc;
 }

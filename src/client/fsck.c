@@ -193,6 +193,17 @@ static enum fsck_state verdict(struct fsck *k, const struct meta_block *b,
 	return hurt < count && tolerated(k, shape, lost, hurt) ? FSCK_AWAY : FSCK_LOST;
 }
 
+/* Chunks on disks of another media than the block's. */
+static uint64_t misplaced(const struct fsck *k, const struct meta_block *b)
+{
+	const struct cluster *map = k->call->fabric->map;
+	uint64_t n = 0;
+	for (size_t i = 0; map != NULL && i < b->chunk_count; i++)
+		n += cluster_disk(map, b->chunks[i].disk) != NULL &&
+		     cluster_disk_media(map, b->chunks[i].disk) != b->media;
+	return n;
+}
+
 static void judge(struct fsck *k, const struct meta_block *b, const struct shape *shape,
 		  const struct chunk_check *checks)
 {
@@ -216,6 +227,7 @@ static void judge(struct fsck *k, const struct meta_block *b, const struct shape
 	k->n->missing += bad[CHUNK_MISSING];
 	k->n->damaged += bad[CHUNK_DAMAGED];
 	k->n->unreachable += bad[CHUNK_UNREACHABLE];
+	k->n->misplaced += misplaced(k, b);
 	if (lost_count == 0) {
 		k->n->healthy++;
 		return;

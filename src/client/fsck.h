@@ -27,8 +27,9 @@ struct fsck_counts {
 	uint64_t chunks;           /* that should be there */
 	uint64_t missing, damaged; /* of those */
 	uint64_t unreachable;      /* on disks that do not answer */
-	uint64_t scanned_bytes;    /* of chunks, by a deep check */
-	uint64_t broken_files;     /* whose records do not lead to blocks */
+	uint64_t misplaced; /* on disks of another media than the block's: rebalance moves them */
+	uint64_t scanned_bytes; /* of chunks, by a deep check */
+	uint64_t broken_files;  /* whose records do not lead to blocks */
 };
 
 struct fsck_options {

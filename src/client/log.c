@@ -266,10 +266,10 @@ static int copies_start(struct log *l, const uint64_t *disks)
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
-static int chunks_make(struct call *c, struct log *l, uint64_t *disks)
+static int chunks_make(struct call *c, struct log *l, enum cluster_media media, uint64_t *disks)
 {
 	struct cluster_choice choice;
-	int rc = stripe_choose(c, &l->shape, l->block,
+	int rc = stripe_choose(c, &l->shape, media, l->block,
 			       shape_extra(&l->shape, c->extra_disks) + l->shape.n, &choice);
 	if (rc < 0)
 		return rc;
@@ -280,6 +280,7 @@ static int chunks_make(struct call *c, struct log *l, uint64_t *disks)
 				    .epoch = l->epoch,
 				    .chunk_block = l->block,
 				    .capacity = l->block_bytes,
+				    .media = media,
 				    .chunk_count = (size_t)l->shape.n,
 				    .chunks = chunks};
 	encoding_print(&l->shape.encoding, record.encoding);
@@ -316,12 +317,18 @@ static int chunks_make(struct call *c, struct log *l, uint64_t *disks)
 static int block_start(struct call *c, struct log *l)
 {
 	uint64_t disks[LOG_COPIES_MAX] = {0};
+	enum cluster_media media = call_media(&l->call);
 	l->block = meta_id();
 	l->begun = false;
 	l->epoch = 1;
 	l->len = 0;
 	l->crc = 0;
-	int rc = chunks_make(c, l, disks);
+	int rc = chunks_make(c, l, media, disks);
+	if (call_may_fall_back(&l->call, media, rc)) {
+		l->block = meta_id();
+		memset(disks, 0, sizeof(disks));
+		rc = chunks_make(c, l, CLUSTER_MEDIA_DISK, disks);
+	}
 	if (rc == 0) {
 		struct meta_extent x = {.block = l->block, .open = true};
 		struct meta_call m = call_meta(c);
@@ -409,11 +416,10 @@ static bool block_is_due(struct log *l)
 static void keeper_look(struct log *l)
 {
 	struct call c = l->call;
-	struct cluster_choice choice;
 	if (bug_planted(BUG_KEEPER_ASLEEP))
 		return;
 	if (l->block == 0 || engine_map(&c, c.fabric->opts.log_look_ns) < 0 || !block_is_due(l) ||
-	    stripe_choose(&c, &l->shape, meta_id(), 0, &choice) < 0 || rt_mutex_lock(&l->turn) < 0)
+	    call_room(&c, &l->shape) < 0 || rt_mutex_lock(&l->turn) < 0)
 		return;
 	if (block_is_due(l)) {
 		/* What goes wrong is tried again: by the next append, the next look or when it is closed. */
@@ -700,6 +706,7 @@ static int log_stat(struct call *c, struct efile *f, struct terrane_stat *out)
 				     .size = l->size + l->len,
 				     .block_bytes = l->block_bytes};
 	encoding_print(&l->shape.encoding, out->encoding);
+	out->media = l->call.media;
 	return 0;
 }
 

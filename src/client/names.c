@@ -326,8 +326,8 @@ int engine_seal(struct call *c, const char *path, const struct terrane_options *
 	if (rc == 0)
 		rc = seal_file(c, &at, &e, path);
 	struct shape shape;
-	if (rc < 0 || o == NULL || o->encoding == NULL)
+	if (rc < 0 || o == NULL || (o->encoding == NULL && o->media == TERRANE_MEDIA_DEFAULT))
 		return rc;
 	rc = engine_shape(c, o, &shape);
-	return rc < 0 ? rc : efile_reencode(c, e.id, &shape);
+	return rc < 0 ? rc : efile_reencode(c, e.id, o->encoding != NULL ? &shape : NULL);
 }

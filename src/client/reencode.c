@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Re-encoding: the blocks of a sealed file get another encoding, copies usually Reed-Solomon. A
+ * Re-encoding: the blocks of a sealed file get another encoding, copies usually Reed-Solomon, or go to
+ * another media. A
  * block is read, compared with the checksum of its record, encoded and written under a new name;
  * then its record is changed, in one step and only if nobody else changed it. The old chunks become
  * garbage with that step, not before, so at every moment the record names chunks that are there. Who stands still
@@ -25,7 +26,8 @@ static int block_load(struct call *c, const struct meta_block *b, struct buf *da
 	return rc;
 }
 
-static int block_reencode(struct call *c, const struct meta_block *b, const struct shape *to)
+static int block_reencode(struct call *c, const struct meta_block *b, const struct shape *to,
+			  enum cluster_media media)
 {
 	struct meta_chunk chunks[META_CHUNKS_MAX] = {0};
 	uint64_t gate_bytes = stripe_gate_bytes(to, b->length);
@@ -48,6 +50,7 @@ static int block_reencode(struct call *c, const struct meta_block *b, const stru
 	next.chunk_block = meta_id();
 	next.epoch = 1;
 	next.chunk_length = shape_chunk_len(to, b->length);
+	next.media = media;
 	next.chunk_count = (size_t)to->n;
 	next.chunks = chunks;
 	memset(next.encoding, 0, sizeof(next.encoding));
@@ -60,11 +63,36 @@ static int block_reencode(struct call *c, const struct meta_block *b, const stru
 	return call_meta_fail(c, &m, rc, "a block that was encoded anew");
 }
 
-static int page_reencode(struct call *c, const struct meta_extent *x, size_t n,
-			 const struct shape *to, struct arena *a)
+static bool is_laid_out(const struct meta_block *b, const struct shape *to,
+			enum cluster_media media)
 {
 	char want[ENCODING_TEXT_MAX];
 	encoding_print(&to->encoding, want);
+	return b->length == 0 || (b->media == media && strcmp(b->encoding, want) == 0);
+}
+
+/* to NULL: the block's own encoding. Its media is the call's, or the block's own when the call names none. */
+static int block_lay_out(struct call *c, const struct meta_block *b, const struct shape *to)
+{
+	struct shape own;
+	struct encoding enc;
+	if (to == NULL &&
+	    (encoding_parse(b->encoding, &enc, NULL, 0) < 0 || shape_init(&own, &enc) < 0))
+		return call_fail(c, -EBADMSG, "block %016llx has an impossible encoding",
+				 (unsigned long long)b->id);
+	to = to == NULL ? &own : to;
+	enum cluster_media media = c->media == TERRANE_MEDIA_DEFAULT ? b->media : call_media(c);
+	int rc = is_laid_out(b, to, media) ? 0 : block_reencode(c, b, to, media);
+	if (call_may_fall_back(c, media, rc))
+		rc = is_laid_out(b, to, CLUSTER_MEDIA_DISK)
+			     ? 0
+			     : block_reencode(c, b, to, CLUSTER_MEDIA_DISK);
+	return rc;
+}
+
+static int page_reencode(struct call *c, const struct meta_extent *x, size_t n,
+			 const struct shape *to, struct arena *a)
+{
 	for (size_t i = 0; i < n; i++) {
 		struct meta_block b;
 		struct meta_call m = call_meta(c);
@@ -74,9 +102,7 @@ static int page_reencode(struct call *c, const struct meta_extent *x, size_t n,
 		if (rc < 0)
 			return call_meta_fail(c, &m, rc, "a block of the file");
 		/* A block of many files may have been done with another of them. */
-		if (b.length == 0 || strcmp(b.encoding, want) == 0)
-			continue;
-		rc = block_reencode(c, &b, to);
+		rc = block_lay_out(c, &b, to);
 		if (rc < 0)
 			return rc;
 	}
@@ -92,7 +118,7 @@ int engine_block_reencode(struct call *c, const struct meta_block *b, const char
 		return rc;
 	if (b->state != META_BLOCK_SEALED)
 		return call_fail(c, -EBUSY, "the block is not sealed");
-	return b->length == 0 || strcmp(b->encoding, encoding) == 0 ? 0 : block_reencode(c, b, &to);
+	return block_lay_out(c, b, &to);
 }
 
 int efile_reencode(struct call *c, uint64_t file, const struct shape *to)

@@ -557,6 +557,7 @@ static int whole_stat(struct call *c, struct efile *f, struct terrane_stat *out)
 	*out = (struct terrane_stat){
 		.id = f->id, .kind = TERRANE_FILE, .size = w->size, .block_bytes = w->block_bytes};
 	encoding_print(&w->shape.encoding, out->encoding);
+	out->media = w->call.media;
 	return 0;
 }
 
@@ -586,9 +587,8 @@ int whole_create(struct call *c, const struct spot *at, unsigned flags,
 	int rc = engine_shape(c, o, &w->shape);
 	if (rc == 0)
 		rc = engine_block_bytes(c, o, &w->block_bytes);
-	struct cluster_choice choice;
 	if (rc == 0)
-		rc = stripe_choose(c, &w->shape, meta_id(), 0, &choice);
+		rc = call_room(c, &w->shape);
 	if (rc == 0)
 		rc = context_of_dir(&w->context, rt_context(), at->dir);
 	if (rc < 0) {

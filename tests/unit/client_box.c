@@ -79,6 +79,9 @@ static void beat_fiber(void *arg)
 	struct meta_map_disk disks[CBOX_DISKS_MAX];
 	for (unsigned d = 0; d < n->box->disk_count; d++)
 		disks[d] = (struct meta_map_disk){.id = 10 * (uint64_t)n->index + d + 1,
+						  .media = d == 1 && n->index < n->box->flash_nodes
+								   ? CLUSTER_MEDIA_FLASH
+								   : CLUSTER_MEDIA_DISK,
 						  .capacity_bytes = n->box->disk_bytes,
 						  .created_ns = 1 + n->drive};
 	if (n->box->pools)
@@ -196,7 +199,8 @@ struct plan_of_box {
 	uint64_t kv_timeout_ns;
 	unsigned rack_nodes; /* 0: one */
 	uint64_t disk_bytes; /* 0: DISK_BYTES */
-	uint64_t storm;      /* a seed; 0: none */
+	unsigned flash_nodes;
+	uint64_t storm; /* a seed; 0: none */
 };
 
 /* What the world does that costs no stored byte for good. */
@@ -229,6 +233,7 @@ static void run(const struct plan_of_box *plan, void (*body)(struct client_box *
 	b->disk_count = disks;
 	b->rack_nodes = plan->rack_nodes > 0 ? plan->rack_nodes : 1;
 	b->disk_bytes = plan->disk_bytes > 0 ? plan->disk_bytes : DISK_BYTES;
+	b->flash_nodes = plan->flash_nodes;
 	b->pools = plan->pools;
 	b->wide = plan->wide;
 	b->outside = plan->outside;
@@ -284,6 +289,17 @@ void cbox_run_small(unsigned nodes, uint64_t disk_bytes, void (*body)(struct cli
 		&(struct plan_of_box){
 			.nodes = nodes, .disks = 1, .meta = true, .disk_bytes = disk_bytes},
 		body);
+}
+
+void cbox_run_media(unsigned nodes, unsigned flash_nodes, uint64_t disk_bytes,
+		    void (*body)(struct client_box *b))
+{
+	run(&(struct plan_of_box){.nodes = nodes,
+				  .disks = 2,
+				  .meta = true,
+				  .disk_bytes = disk_bytes,
+				  .flash_nodes = flash_nodes},
+	    body);
 }
 
 void cbox_run_pools(unsigned nodes, void (*body)(struct client_box *b))

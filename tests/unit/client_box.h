@@ -33,8 +33,9 @@ struct client_box {
 	struct sim *sim;
 	struct cbox_node nodes[CBOX_NODES_MAX];
 	unsigned node_count;
-	unsigned disk_count; /* of each node */
-	unsigned rack_nodes; /* in a rack */
+	unsigned disk_count;  /* of each node */
+	unsigned rack_nodes;  /* in a rack */
+	unsigned flash_nodes; /* the second disk of so many nodes is flash */
 	uint64_t disk_bytes;
 	struct sim_node *client;
 	struct sim_node *meta;  /* NULL: there is none */
@@ -65,6 +66,9 @@ void cbox_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_box
 /* And with several nodes in each rack, in order; or with disks of that size. */
 void cbox_run_racks(unsigned nodes, unsigned rack_nodes, void (*body)(struct client_box *b));
 void cbox_run_small(unsigned nodes, uint64_t disk_bytes, void (*body)(struct client_box *b));
+/* And with two disks of that size (0: the usual) on each node, of which the second is flash on the first nodes. */
+void cbox_run_media(unsigned nodes, unsigned flash_nodes, uint64_t disk_bytes,
+		    void (*body)(struct client_box *b));
 /* And with a store of metadata whose calls can be made to fail: box->kv. */
 void cbox_run_faulty(unsigned nodes, void (*body)(struct client_box *b));
 /*

@@ -69,7 +69,13 @@ struct janitor_stats stats_of(const struct janitor *j)
 
 int write_text(struct lab *l, const char *path, uint64_t text, uint64_t len, const char *encoding)
 {
-	struct terrane_options o = {.encoding = encoding, .block_bytes = 64 * KIB};
+	return write_text_on(l, path, text, len, encoding, TERRANE_MEDIA_DEFAULT);
+}
+
+int write_text_on(struct lab *l, const char *path, uint64_t text, uint64_t len,
+		  const char *encoding, enum terrane_media media)
+{
+	struct terrane_options o = {.encoding = encoding, .block_bytes = 64 * KIB, .media = media};
 	struct call c;
 	engine_call(l->engine, &c, &o);
 	struct efile *f;
@@ -389,6 +395,32 @@ size_t check_whole(struct lab *l)
 	}
 	arena_fini(&a);
 	return blocks;
+}
+
+struct media_count count_media(struct lab *l)
+{
+	struct media_count n = {0};
+	struct arena a;
+	struct cluster *map;
+	arena_init(&a, 64 * MIB);
+	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
+		struct meta_block_at at[32];
+		int64_t got = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
+		CHECK(got >= 0);
+		CHECK_EQ(meta_client_map(&l->root, 0, &map), 0);
+		for (int64_t i = 0; i < got; i++) {
+			const struct meta_block *b = &at[i].block;
+			if (b->state == META_BLOCK_PENDING)
+				continue;
+			n.chunks[b->media] += b->chunk_count;
+			for (size_t k = 0; k < b->chunk_count; k++)
+				n.misplaced +=
+					b->chunks[k].disk != 0 &&
+					cluster_disk_media(map, b->chunks[k].disk) != b->media;
+		}
+	}
+	arena_fini(&a);
+	return n;
 }
 
 void record_spoil(struct lab *l, uint64_t partition, struct schema_key key)

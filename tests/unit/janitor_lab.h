@@ -29,6 +29,8 @@ struct janitor *hire(const struct janitor_options *o);
 struct janitor_stats stats_of(const struct janitor *j);
 
 int write_text(struct lab *l, const char *path, uint64_t text, uint64_t len, const char *encoding);
+int write_text_on(struct lab *l, const char *path, uint64_t text, uint64_t len,
+		  const char *encoding, enum terrane_media media);
 int read_text(struct lab *l, const char *path, uint64_t text, uint64_t len);
 int remove_path(struct lab *l, const char *path);
 
@@ -65,6 +67,13 @@ size_t check_whole(struct lab *l);
 /* Replace the stored value by one that does not parse. */
 void record_spoil(struct lab *l, uint64_t partition, struct schema_key key);
 void block_spoil(struct lab *l, const struct meta_on_disk *on);
+
+/* Chunks of all blocks by the media of their block, and those that are on a disk of another one. */
+struct media_count {
+	size_t chunks[CLUSTER_MEDIA_COUNT];
+	size_t misplaced;
+};
+struct media_count count_media(struct lab *l);
 
 void collect_for(struct janitor *j, uint64_t time_ns);
 void fresh_map(struct lab *l);

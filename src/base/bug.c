@@ -30,6 +30,7 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_RETRY_AT_ONCE] = "retry-at-once",
 	[BUG_KEEPER_ASLEEP] = "keeper-asleep",
 	[BUG_RACKS_FORGOTTEN] = "racks-forgotten",
+	[BUG_MEDIA_FORGOTTEN] = "media-forgotten",
 	[BUG_REAL_CLOCK] = "real-clock",
 };
 

@@ -35,6 +35,7 @@ enum bug {
 	BUG_RETRY_AT_ONCE,   /* who cannot connect tries again without a pause */
 	BUG_KEEPER_ASLEEP,   /* a log does not end a block that lacks a copy */
 	BUG_RACKS_FORGOTTEN, /* chunks of a block go to any disks, whichever rack they are in */
+	BUG_MEDIA_FORGOTTEN, /* repair and rebalance take any block for one of disk */
 	BUG_REAL_CLOCK,      /* a client of the simulation waits by the real clock */
 	BUG_COUNT,
 };

@@ -75,7 +75,10 @@ int status_data_load(struct admin *a, const struct cluster *c, struct status_dat
 	int rc = stats_load(&m, &d->stats);
 	if (rc < 0)
 		return cli_fail("cannot ask for what was counted: %s", err_text(rc));
-	stats_balance(&d->stats, c, &d->balance);
+	struct stats_balance balance[CLUSTER_MEDIA_COUNT];
+	for (unsigned i = 0; i < CLUSTER_MEDIA_COUNT; i++)
+		stats_balance(&d->stats, c, (enum cluster_media)i, &balance[i]);
+	d->balance = *stats_worst(balance);
 	int status = load_janitors(a, d->janitors);
 	status_janitors_sum(d);
 	return status;

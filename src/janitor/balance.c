@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rebalancing: chunks that share a rack are spread over more racks, new disks fill up, full disks empty.
+ * Rebalancing: misplaced chunks return to the media of their block, chunks that share a rack are spread over more racks,
+ * new disks fill up, full disks empty.
+ *
+ * A chunk is misplaced if it is on a disk of another media than its block: repair found no room, or an operator changed
+ * the media of a disk. It goes to the next disk of the block's shuffle that is of the media, unless a rack or node then
+ * has more chunks of the block than before and than its code bears the loss of. All other moves are between disks of
+ * the block's media, so that no chunk becomes misplaced by them and balancing ends.
  *
  * A chunk that shares its rack with another chunk of its block, because no other rack was available
  * when it was put, goes to the next disk of the block's shuffle in a rack with fewer of them.
@@ -50,6 +56,18 @@ static double fill_of(const struct janitor *j, uint64_t disk)
 {
 	const struct cluster_disk *d = cluster_disk(j->fabric.map, disk);
 	return d == NULL ? -1 : stats_fill(&j->sums, d);
+}
+
+/* How evenly the disks of the block's media are filled. */
+static const struct stats_balance *balance_of(const struct janitor *j, const struct meta_block *b)
+{
+	return &j->balance[media_of(b)];
+}
+
+static bool is_misplaced(const struct janitor *j, const struct meta_block *b, size_t i)
+{
+	const struct cluster_disk *d = cluster_disk(j->fabric.map, b->chunks[i].disk);
+	return d != NULL && d->media != media_of(b);
 }
 
 static size_t in_rack(const struct janitor *j, const struct meta_block *b, uint32_t rack,
@@ -118,14 +136,16 @@ static bool evens_out(const struct janitor *j, const struct meta_block *b, uint6
 /* Returns whether the disks of the block are uneven enough to look for a move. */
 static bool is_uneven(const struct janitor *j, const struct meta_block *b)
 {
-	double slack = j->balance.mean * j->opts.spread_percent / 100;
+	const struct stats_balance *balance = balance_of(j, b);
+	double slack = balance->mean * j->opts.spread_percent / 100;
 	double most = 0;
-	if (j->balance.mean <= 0 || j->sums.parts < JANITOR_SHARES)
+	if (balance->mean <= 0 || j->sums.parts < JANITOR_SHARES)
 		return false;
 	for (size_t i = 0; i < b->chunk_count; i++)
-		most = fmax(most, fill_of(j, b->chunks[i].disk));
-	return most > j->balance.least + slack &&
-	       (j->balance.least < j->balance.mean - slack || most > j->balance.mean + FAR * slack);
+		if (!is_misplaced(j, b, i))
+			most = fmax(most, fill_of(j, b->chunks[i].disk));
+	return most > balance->least + slack &&
+	       (balance->least < balance->mean - slack || most > balance->mean + FAR * slack);
 }
 
 struct move {
@@ -137,14 +157,15 @@ static bool move_to_choice(struct janitor *j, const struct meta_block *b,
 			   const struct encoding *enc, struct cluster_choice *choice,
 			   struct move *out)
 {
-	double slack = j->balance.mean * j->opts.spread_percent / 100;
-	struct cluster_want want = {.encoding = *enc, .block = b->chunk_block};
+	double slack = balance_of(j, b)->mean * j->opts.spread_percent / 100;
+	struct cluster_want want = {
+		.encoding = *enc, .block = b->chunk_block, .media = media_of(b)};
 	if (cluster_choose(j->fabric.map, &want, choice) < 0)
 		return false;
 	for (size_t i = 0; i < b->chunk_count; i++) {
 		uint64_t from = b->chunks[i].disk;
 		if (from == 0 || b->chunks[i].damaged || chosen(choice, from) ||
-		    disk_fate(j, from) != DISK_ONLINE)
+		    is_misplaced(j, b, i) || disk_fate(j, from) != DISK_ONLINE)
 			continue;
 		for (uint32_t k = 0; k < choice->count; k++) {
 			uint64_t to = choice->disk[k];
@@ -160,19 +181,20 @@ static bool move_to_choice(struct janitor *j, const struct meta_block *b,
 
 /* Returns the next disk of the block's shuffle for chunk i; 0: there is none, or the chunk may not
  * move. */
-static uint64_t another_disk(struct janitor *j, const struct meta_block *b,
-			     const struct encoding *enc, struct cluster_choice *choice, size_t i)
+static uint64_t next_disk(struct janitor *j, const struct meta_block *b, const struct encoding *enc,
+			  struct cluster_choice *choice, size_t i)
 {
 	uint64_t from = b->chunks[i].disk, kept[META_CHUNKS_MAX];
 	size_t n = 0;
 	if (from == 0 || b->chunks[i].damaged || disk_fate(j, from) != DISK_ONLINE ||
-	    enc->kind == ENCODING_MLEC || b->chunk_count > META_CHUNKS_MAX)
+	    b->chunk_count > META_CHUNKS_MAX)
 		return 0;
 	for (size_t k = 0; k < b->chunk_count; k++)
 		if (k != i && b->chunks[k].disk != 0)
 			kept[n++] = b->chunks[k].disk;
 	struct cluster_want want = {.encoding = *enc,
 				    .block = b->chunk_block,
+				    .media = media_of(b),
 				    .excluded = &from,
 				    .excluded_count = 1,
 				    .kept = kept,
@@ -181,15 +203,48 @@ static uint64_t another_disk(struct janitor *j, const struct meta_block *b,
 	return choice->count > 0 ? choice->disk[0] : 0;
 }
 
+/* The same for moves that even out; columns of mlec stay in their network pool. */
+static uint64_t another_disk(struct janitor *j, const struct meta_block *b,
+			     const struct encoding *enc, struct cluster_choice *choice, size_t i)
+{
+	return enc->kind == ENCODING_MLEC ? 0 : next_disk(j, b, enc, choice, i);
+}
+
+/* Returns whether chunk i may go to disk `to` for the sake of its media alone. */
+static bool may_return(const struct janitor *j, const struct meta_block *b,
+		       const struct encoding *enc, size_t i, uint64_t to)
+{
+	const struct cluster_node *there = cluster_node_of(j->fabric.map, to);
+	if (keeps_spread(j, b, i, to))
+		return true;
+	return there != NULL && in_rack(j, b, there->rack, i) < cluster_tolerance(enc) &&
+	       on_node(j, b, there->id, i) < cluster_tolerance(enc);
+}
+
+static bool move_to_media(struct janitor *j, const struct meta_block *b, const struct encoding *enc,
+			  struct cluster_choice *choice, struct move *out)
+{
+	for (size_t i = 0; i < b->chunk_count; i++) {
+		uint64_t to = is_misplaced(j, b, i) ? next_disk(j, b, enc, choice, i) : 0;
+		if (to != 0 && may_return(j, b, enc, i, to)) {
+			*out = (struct move){i, to};
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool move_to_next(struct janitor *j, const struct meta_block *b, const struct encoding *enc,
 			 struct cluster_choice *choice, struct move *out)
 {
-	double far = j->balance.mean * (1 + FAR * j->opts.spread_percent / 100.0);
+	double mean = balance_of(j, b)->mean;
+	double far = mean * (1 + FAR * j->opts.spread_percent / 100.0);
 	for (size_t i = 0; i < b->chunk_count; i++) {
 		uint64_t from = b->chunks[i].disk, to;
-		if (fill_of(j, from) <= far || (to = another_disk(j, b, enc, choice, i)) == 0)
+		if (is_misplaced(j, b, i) || fill_of(j, from) <= far ||
+		    (to = another_disk(j, b, enc, choice, i)) == 0)
 			continue;
-		if (fill_of(j, to) < j->balance.mean && evens_out(j, b, from, to) &&
+		if (fill_of(j, to) < mean && evens_out(j, b, from, to) &&
 		    keeps_spread(j, b, i, to)) {
 			*out = (struct move){i, to};
 			return true;
@@ -223,7 +278,7 @@ static bool move_of(struct janitor *j, const struct meta_block *b, struct move *
 	if (choice == NULL || b->state != META_BLOCK_SEALED || b->length == 0 ||
 	    encoding_parse(b->encoding, &enc, NULL, 0) < 0)
 		return false;
-	if (move_apart(j, b, &enc, choice, out))
+	if (move_to_media(j, b, &enc, choice, out) || move_apart(j, b, &enc, choice, out))
 		return true;
 	if (!is_uneven(j, b))
 		return false;

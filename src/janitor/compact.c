@@ -7,7 +7,7 @@
  * are collected, and a block that was compacted keeps its owners for one or two grace periods more: the
  * janitor remembers it that long. Blocks without owners are left to the collector.
  *
- * Several blocks of one tenant and encoding are compacted together, as long as their live bytes fit
+ * Several blocks of one tenant, encoding and media are compacted together, as long as their live bytes fit
  * into one block.
  */
 #include <assert.h>

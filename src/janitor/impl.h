@@ -3,6 +3,7 @@
 #ifndef JANITOR_IMPL_H
 #define JANITOR_IMPL_H
 
+#include "base/bug.h"
 #include "base/slice.h"
 #include "janitor/janitor.h"
 #include "janitor/stats.h"
@@ -13,6 +14,12 @@
 #define JANITOR_PACERS_MAX (CLUSTER_DISKS_MAX + CLUSTER_RACKS_MAX)
 
 struct policy;
+
+/* The media on which the chunks of a block belong. */
+static inline enum cluster_media media_of(const struct meta_block *b)
+{
+	return bug_planted(BUG_MEDIA_FORGOTTEN) ? CLUSTER_MEDIA_DISK : b->media;
+}
 
 /* The use of a tenant at the last survey. */
 struct tenant_use {
@@ -59,7 +66,7 @@ struct janitor {
 	struct pacer deletes;
 	/* Counts of all blocks by the last survey, and how evenly disks are filled: survey.c. */
 	struct stats sums;
-	struct stats_balance balance;
+	struct stats_balance balance[CLUSTER_MEDIA_COUNT];
 	char rack[64];   /* of this janitor; "": outside of all racks */
 	unsigned others; /* other janitors that reported within the last minute: report.c */
 	uint64_t note_turn;

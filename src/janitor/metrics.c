@@ -6,7 +6,8 @@
 static int cluster_metrics(const struct janitor *j, struct strbuf *out)
 {
 	const struct stats *s = &j->sums;
-	double mean = j->balance.mean;
+	const struct stats_balance *balance = stats_worst(j->balance);
+	double mean = balance->mean;
 	const struct {
 		const char *name, *help;
 		double value;
@@ -28,12 +29,13 @@ static int cluster_metrics(const struct janitor *j, struct strbuf *out)
 		{"crowded_blocks", "blocks not spread over as many racks as possible",
 		 (double)s->crowded},
 		{"copysets", "distinct sets of disks that hold a block, about", stats_copysets(s)},
-		{"imbalance_ratio", "standard deviation of how full disks are, of the mean",
-		 j->balance.deviation},
+		{"imbalance_ratio",
+		 "standard deviation of how full disks of one media are, of the mean",
+		 balance->deviation},
 		{"fullest_ratio", "the fullest disk, of the mean",
-		 mean > 0 ? j->balance.most / mean : 0},
+		 mean > 0 ? balance->most / mean : 0},
 		{"emptiest_ratio", "the emptiest disk, of the mean",
-		 mean > 0 ? j->balance.least / mean : 0},
+		 mean > 0 ? balance->least / mean : 0},
 	};
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(all); i++)

@@ -6,7 +6,8 @@
  *   read    the cheapest chunks that suffice, whole, and compute (stripe/stripe.h). A chunk that cannot be read,
  *           or does not have the record's checksum, counts as lost and is reported
  *   check   the results against the record's checksum where it has one
- *   put     each result on a disk of cluster_choose, with the other chunks as kept ones; a damaged or missing one
+ *   put     each result on a disk of cluster_choose, with the other chunks as kept ones, on the block's media unless
+ *           that has no room; a damaged or missing one
  *           where it is, when its disk is well and no other keeps the block as far apart
  *   record  meta_block_replace: from this moment readers look there; the old chunk is deleted after it
  *

@@ -151,9 +151,16 @@ static bool may_stay(const struct mending *m, int chunk)
 	return c->disk != 0 && c->damaged && disk_fate(m->j, c->disk) == DISK_ONLINE;
 }
 
-/* Disks for the bad chunks, or with `stay` for those of them that cannot stay. Disks that hold chunks, good or
- * bad, get no other. */
-static int choose(struct mending *m, bool stay, struct cluster_choice *out)
+/* What is chosen: disks for the bad chunks from number `first` of the list on, or with `stay` for those of them that
+ * cannot stay. */
+struct choosing_for {
+	int first;
+	bool stay;
+	enum cluster_media media;
+};
+
+/* Disks that hold chunks, good or bad, get no other. */
+static int choose(struct mending *m, const struct choosing_for *f, struct cluster_choice *out)
 {
 	uint64_t kept[META_CHUNKS_MAX], excluded[META_CHUNKS_MAX];
 	size_t kept_count = 0, excluded_count = 0;
@@ -161,15 +168,17 @@ static int choose(struct mending *m, bool stay, struct cluster_choice *out)
 		bool bad = b < m->look.bad_count && m->look.bad[b] == i;
 		uint64_t disk = m->block.chunks[i].disk;
 		b += bad;
+		bad = bad && b > f->first;
 		if (disk == 0 || cluster_disk(m->j->fabric.map, disk) == NULL)
 			continue;
-		if (bad && !(stay && may_stay(m, i)))
+		if (bad && !(f->stay && may_stay(m, i)))
 			excluded[excluded_count++] = disk;
 		else
 			kept[kept_count++] = disk;
 	}
 	struct cluster_want want = {.encoding = m->look.shape.encoding,
 				    .block = m->block.chunk_block,
+				    .media = f->media,
 				    .extra = SPARE_DISKS,
 				    .excluded = excluded,
 				    .excluded_count = excluded_count,
@@ -192,11 +201,13 @@ static int targets_choose(struct mending *m, struct cluster_choice *out, bool *s
 	bool any = false;
 	for (int i = 0; i < m->look.bad_count; i++)
 		any = any || may_stay(m, m->look.bad[i]);
+	struct choosing_for how = {.media = media_of(&m->block)};
 	*stay = false;
-	int rc = in_place == NULL ? -ENOMEM : choose(m, false, out);
+	int rc = in_place == NULL ? -ENOMEM : choose(m, &how, out);
 	if (rc < 0 || !any)
 		return rc;
-	rc = choose(m, true, in_place);
+	how.stay = true;
+	rc = choose(m, &how, in_place);
 	*stay = rc == 0 && spreads_better(in_place, out);
 	if (*stay)
 		*out = *in_place;
@@ -243,23 +254,51 @@ static int put_in_place(struct mending *m, int chunk)
 	return rc == 0 ? replace(m, chunk, disk) : rc;
 }
 
-static int chunk_place(struct mending *m, int chunk, const struct cluster_choice *choice,
-		       uint32_t *next, bool stay)
+static bool ends_search(int rc)
 {
-	bool may = may_stay(m, chunk) || (m->pool != NULL && m->pool->disk != 0 &&
-					  m->block.chunks[chunk].disk == m->pool->disk);
+	return rc == 0 || rc == -ECANCELED || rc == -ETIME;
+}
+
+/* Tries the disks of the choice from *next on. -ENOSPC: none took the chunk. */
+static int put_on_choice(struct mending *m, int chunk, const struct cluster_choice *choice,
+			 uint32_t *next)
+{
 	int rc = -ENOSPC;
-	if (stay && may_stay(m, chunk))
-		return put_in_place(m, chunk);
-	while (rc < 0 && rc != -ECANCELED && rc != -ETIME && *next < choice->count) {
+	while (!ends_search(rc) && *next < choice->count) {
 		uint64_t to = choice->disk[(*next)++];
 		rc = target_put(m, chunk, to, false);
 		if (rc == 0)
 			return replace(m, chunk, to);
 	}
-	if (rc == -ECANCELED || rc == -ETIME)
-		return rc;
-	return may ? put_in_place(m, chunk) : -ENOSPC;
+	return ends_search(rc) ? rc : -ENOSPC;
+}
+
+/* Durability before placement: no disk of the block's media took the chunk, so it goes to the other media. Rebalance
+ * brings it back (balance.c). */
+static int put_on_other_media(struct mending *m, int at)
+{
+	AUTO_FREE struct cluster_choice *choice = malloc(sizeof(*choice));
+	bool flash = media_of(&m->block) == CLUSTER_MEDIA_FLASH;
+	const struct choosing_for how = {.first = at,
+					 .media = flash ? CLUSTER_MEDIA_DISK : CLUSTER_MEDIA_FLASH};
+	uint32_t next = 0;
+	int rc = choice == NULL ? -ENOMEM : choose(m, &how, choice);
+	return rc < 0 ? rc : put_on_choice(m, m->look.bad[at], choice, &next);
+}
+
+/* Places number `at` of the bad chunks. */
+static int chunk_place(struct mending *m, int at, const struct cluster_choice *choice,
+		       uint32_t *next, bool stay)
+{
+	int chunk = m->look.bad[at];
+	bool may = may_stay(m, chunk) || (m->pool != NULL && m->pool->disk != 0 &&
+					  m->block.chunks[chunk].disk == m->pool->disk);
+	if (stay && may_stay(m, chunk))
+		return put_in_place(m, chunk);
+	int rc = put_on_choice(m, chunk, choice, next);
+	if (rc == -ENOSPC && may)
+		return put_in_place(m, chunk);
+	return rc == -ENOSPC ? put_on_other_media(m, at) : rc;
 }
 
 int chunks_put(struct mending *m)
@@ -271,6 +310,6 @@ int chunks_put(struct mending *m)
 	int rc = targets_choose(m, choice, &stay);
 	uint32_t next = 0;
 	for (int i = 0; rc == 0 && i < m->look.bad_count; i++)
-		rc = chunk_place(m, m->look.bad[i], choice, &next, stay);
+		rc = chunk_place(m, i, choice, &next, stay);
 	return rc;
 }

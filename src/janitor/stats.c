@@ -49,7 +49,7 @@ static struct stats_disk *held_of(struct stats *s, uint64_t disk)
 
 /* --- counting ---------------------------------------------------------------------------------- */
 
-uint32_t stats_racks(const struct cluster *c)
+uint32_t stats_racks(const struct cluster *c, enum cluster_media media)
 {
 	uint32_t n = 0;
 	map_for_each(&c->racks, rack) {
@@ -57,6 +57,7 @@ uint32_t stats_racks(const struct cluster *c)
 		map_for_each(&c->disks, it) {
 			const struct cluster_node *node = cluster_node_of(c, it.key);
 			takes = takes || (node != NULL && node->rack == (uint32_t)rack.key &&
+					  cluster_disk_media(c, it.key) == media &&
 					  cluster_disk_state(c, it.value) == CLUSTER_ONLINE);
 		}
 		n += takes;
@@ -153,7 +154,8 @@ double stats_fill(const struct stats *s, const struct cluster_disk *d)
 	return h == NULL ? 0 : (double)h->bytes / share;
 }
 
-void stats_balance(const struct stats *s, const struct cluster *c, struct stats_balance *out)
+void stats_balance(const struct stats *s, const struct cluster *c, enum cluster_media media,
+		   struct stats_balance *out)
 {
 	double held = 0, share = 0, squares = 0;
 	unsigned n = 0;
@@ -161,7 +163,7 @@ void stats_balance(const struct stats *s, const struct cluster *c, struct stats_
 	map_for_each(&c->disks, it) {
 		const struct cluster_disk *d = it.value;
 		double fill = stats_fill(s, d);
-		if (cluster_disk_state(c, d) > CLUSTER_FULL || fill < 0)
+		if (d->media != media || cluster_disk_state(c, d) > CLUSTER_FULL || fill < 0)
 			continue;
 		held += fill * stats_share(d);
 		share += stats_share(d);
@@ -181,10 +183,20 @@ void stats_balance(const struct stats *s, const struct cluster *c, struct stats_
 	map_for_each(&c->disks, it) {
 		const struct cluster_disk *d = it.value;
 		double off = stats_fill(s, d) / out->mean - 1;
-		if (cluster_disk_state(c, d) <= CLUSTER_FULL && stats_share(d) > 0)
+		if (d->media == media && cluster_disk_state(c, d) <= CLUSTER_FULL &&
+		    stats_share(d) > 0)
 			squares += off * off;
 	}
 	out->deviation = sqrt(squares / n);
+}
+
+const struct stats_balance *stats_worst(const struct stats_balance all[CLUSTER_MEDIA_COUNT])
+{
+	const struct stats_balance *worst = &all[0];
+	for (int i = 1; i < CLUSTER_MEDIA_COUNT; i++)
+		if (all[i].deviation > worst->deviation || worst->mean <= 0)
+			worst = &all[i];
+	return worst;
 }
 
 /* --- notes ------------------------------------------------------------------------------------- */

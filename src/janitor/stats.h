@@ -44,11 +44,11 @@ struct stats {
 void stats_init(struct stats *s);
 void stats_fini(struct stats *s);
 
-/* Adds a block. racks: number of racks that take chunks. -ENOMEM. */
+/* Adds a block. racks: number of racks that take chunks of its media. -ENOMEM. */
 int stats_block(struct stats *s, const struct cluster *c, uint32_t racks,
 		const struct meta_block_at *b);
-/* Returns the number of racks with an online disk. */
-uint32_t stats_racks(const struct cluster *c);
+/* Returns the number of racks with an online disk of the media. */
+uint32_t stats_racks(const struct cluster *c, enum cluster_media media);
 
 /* Writes the notes of a share. The errors of notes; -EBUSY: another janitor writes the same
  * notes. */
@@ -70,12 +70,16 @@ double stats_share(const struct cluster_disk *d);
 /* Returns the fill of a disk: bytes held per byte of its share; < 0: the disk takes no chunks. */
 double stats_fill(const struct stats *s, const struct cluster_disk *d);
 
+/* Of the disks of one media: what flash holds says nothing of how full disks should be. */
 struct stats_balance {
 	double mean;      /* fill of all online disks together */
 	double deviation; /* standard deviation of their fill, as a part of the mean */
 	double most, least;
 	uint64_t fullest, emptiest; /* disk ids; 0: none */
 };
-void stats_balance(const struct stats *s, const struct cluster *c, struct stats_balance *out);
+void stats_balance(const struct stats *s, const struct cluster *c, enum cluster_media media,
+		   struct stats_balance *out);
+/* Returns the balance of the media whose disks differ most, of one for each media. */
+const struct stats_balance *stats_worst(const struct stats_balance all[CLUSTER_MEDIA_COUNT]);
 
 #endif

@@ -33,11 +33,11 @@ static int jobs_add(struct jobs *w, const struct meta_block_at *b)
 		w->list = list;
 		w->cap = cap;
 	}
-	w->list[w->count++] =
-		(struct job){.tenant = b->tenant,
-			     .block = b->block.id,
-			     .live_bytes = b->owned_bytes,
-			     .kind = hash64(b->block.encoding, strlen(b->block.encoding), 0)};
+	w->list[w->count++] = (struct job){
+		.tenant = b->tenant,
+		.block = b->block.id,
+		.live_bytes = b->owned_bytes,
+		.kind = hash64(b->block.encoding, strlen(b->block.encoding), b->block.media)};
 	return 0;
 }
 
@@ -65,7 +65,9 @@ static int walk(struct share_work *w, unsigned share)
 	struct tenant_call e;
 	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
-	uint32_t racks = stats_racks(j->fabric.map);
+	uint32_t racks[CLUSTER_MEDIA_COUNT];
+	for (unsigned i = 0; i < CLUSTER_MEDIA_COUNT; i++)
+		racks[i] = stats_racks(j->fabric.map, (enum cluster_media)i);
 	int rc = 0;
 	for (struct meta_walk at = share_walk(j, share); rc == 0 && at.index < at.end;) {
 		struct meta_block_at found[PAGE];
@@ -74,7 +76,8 @@ static int walk(struct share_work *w, unsigned share)
 		int64_t n = meta_client_blocks(&m, &at, &a, found, PAGE);
 		rc = n < 0 ? (int)n : 0;
 		for (int64_t i = 0; rc == 0 && i < n; i++) {
-			rc = stats_block(&w->stats, j->fabric.map, racks, &found[i]);
+			rc = stats_block(&w->stats, j->fabric.map, racks[found[i].block.media],
+					 &found[i]);
 			health_count(j, &found[i].block, &w->stats);
 			for (size_t k = 0; rc == 0 && k < SURVEY_SERVICES; k++)
 				if (services[k].wants(j, &found[i]))
@@ -215,7 +218,8 @@ static int sums_load(struct janitor *j)
 	}
 	stats_fini(&j->sums);
 	j->sums = now;
-	stats_balance(&j->sums, j->fabric.map, &j->balance);
+	for (unsigned i = 0; i < CLUSTER_MEDIA_COUNT; i++)
+		stats_balance(&j->sums, j->fabric.map, (enum cluster_media)i, &j->balance[i]);
 	return 0;
 }
 

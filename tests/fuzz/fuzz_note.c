@@ -168,7 +168,7 @@ static void show(struct tables *t)
 	const struct stats_balance *b = &t->status.balance;
 	check_sums(&t->status.stats);
 	fill_map(&c);
-	stats_balance(&t->status.stats, &c, &t->status.balance);
+	stats_balance(&t->status.stats, &c, CLUSTER_MEDIA_DISK, &t->status.balance);
 	assert(isfinite(b->mean) && isfinite(b->deviation) && isfinite(b->most));
 	cluster_fini(&c);
 	status_janitors_sum(&t->status);

@@ -150,7 +150,7 @@ static void new_disk_body(struct client_box *b)
 		CHECK_EQ(((const struct stats_disk *)it.value)->chunks,
 			 blocks_on(&l, it.key, NULL));
 	CHECK_EQ(meta_client_map(&l.root, 0, &map), 0);
-	stats_balance(&s, map, &even);
+	stats_balance(&s, map, CLUSTER_MEDIA_DISK, &even);
 	CHECK(even.most < 1.35 * even.mean && even.least > 0.65 * even.mean);
 	stats_fini(&s);
 	janitor_close(j);

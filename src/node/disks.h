@@ -69,6 +69,7 @@ struct node_disk_spec {
 	uint64_t disk;
 	const struct drive_spec *emulate; /* the speed to have; NULL: its own */
 	const struct sched_config *sched; /* NULL: sched_hdd */
+	bool is_flash;                    /* its media: flash; else disk */
 	bool mem;                         /* in memory, for tests: no folder */
 	uint64_t mem_bytes;
 	/* One folder, or the members of a pool in order. */

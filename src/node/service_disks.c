@@ -109,6 +109,7 @@ static int disk_info(struct rpc_request *r, struct node_disk *d, Terrane__Node__
 	m->trouble = d->store == NULL ? d->trouble : (char *)state_words(info.state);
 	m->kind = d->spec->mem ? (char *)"mem" : d->spec->pool ? (char *)"pool" : (char *)"dir";
 	m->emulate = d->spec->emulate != NULL ? (char *)d->spec->emulate->name : (char *)"";
+	m->is_flash = d->spec->is_flash;
 	if (!d->spec->pool && !d->spec->mem)
 		m->created_ns = d->slots[0].created_wall_ns;
 	*out = m;

@@ -72,7 +72,7 @@ static int read_disks(struct node_beat *b)
 		const Terrane__Node__DiskInfo *d = p->disks[i];
 		b->disks[i] = (struct meta_map_disk){
 			.id = d->disk,
-			.media = b->o.flash ? CLUSTER_MEDIA_FLASH : CLUSTER_MEDIA_DISK,
+			.media = d->is_flash ? CLUSTER_MEDIA_FLASH : CLUSTER_MEDIA_DISK,
 			.capacity_bytes = capacity_of(b, d),
 			.used_bytes = d->total_bytes - min_u64(d->free_bytes, d->total_bytes),
 			.health = state_of(d->state),

@@ -23,7 +23,6 @@ struct node_beat_options {
 	const char *name; /* empty: nodeID */
 	const char *rack;
 	const char *addr; /* where clients reach the node */
-	bool flash;       /* of the flash tier, which gets no chunks of files by itself */
 };
 
 /* Starts the fiber. -EINVAL: no or too many addresses; -ENOMEM, -EAGAIN. */

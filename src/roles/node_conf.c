@@ -15,7 +15,7 @@
 #define WORD_MAX CONF_LINE_MAX
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", "off", NULL};
-static const char *const tiers[] = {"capacity", "flash", NULL}; /* capacity, flash */
+static const char *const medias[] = {"disk", "flash", NULL};
 static const char *const kinds[] = {"hdd", "sata", "nvme", NULL};
 static const char *const repairs[] = {"inside", "outside", NULL};
 static const char *const placements[] = {"clustered", "declustered", "single-overlap", NULL};
@@ -27,8 +27,6 @@ const struct conf_key node_conf_schema[] = {
 		 "this node's number in the cluster"),
 	CONF_STRING("node", "listen", struct node_conf, listen, "127.0.0.1:7100", 1, 120,
 		    "where to listen: HOST:PORT or unix:PATH"),
-	CONF_CHOICE("node", "tier", struct node_conf, tier, "capacity", tiers,
-		    "what its disks are used for: capacity takes the chunks of files"),
 	CONF_STRING("node", "metrics", struct node_conf, metrics, "", 0, 70,
 		    "where to serve /metrics and /healthz: HOST:PORT; empty: nowhere"),
 	CONF_STRING("node", "metadata", struct node_conf, metadata, "", 0, 190,
@@ -46,10 +44,10 @@ const struct conf_key node_conf_schema[] = {
 	CONF_DURATION("node", "grace", struct node_conf, grace_ns, "5s", 0, CONF_MAX,
 		      "for requests under way when asked to stop"),
 	CONF_LIST("disks", "disk", struct node_conf, disks, NODE_DISKS_MAX,
-		  "a disk: NUMBER [kind=KIND] [emulate=KIND] FOLDER"),
+		  "a disk: NUMBER [media=MEDIA] [kind=KIND] [emulate=KIND] FOLDER"),
 	CONF_LIST("disks", "pool", struct node_conf, pools, NODE_DISKS_MAX,
 		  "a local pool: NUMBER K+P clustered|declustered|single-overlap [piece=SIZE] "
-		  "[kind=KIND] [emulate=KIND]"),
+		  "[media=MEDIA] [kind=KIND] [emulate=KIND]"),
 	CONF_LIST("disks", "member", struct node_conf, members, FOLDERS_MAX,
 		  "a member of a pool, in order: POOL NUMBER FOLDER"),
 	CONF_LIST("disks", "spare", struct node_conf, spares, FOLDERS_MAX,
@@ -58,6 +56,10 @@ const struct conf_key node_conf_schema[] = {
 		  "a cache of hot chunks: DISK NUMBER SIZE WRITTEN-PER-SECOND FOLDER"),
 	CONF_CHOICE("disks", "kind", struct node_conf, kind, "hdd", kinds,
 		    "what disks are, for their scheduler, unless they say so themselves"),
+	CONF_CHOICE(
+		"disks", "media", struct node_conf, media, "disk", medias,
+		"the media of disks and pools, unless they say so themselves: blocks are put on "
+		"disk or on flash, and stay there"),
 	CONF_BOOL("disks", "format", struct node_conf, format, "false",
 		  "make disks of empty folders when the node first starts"),
 	CONF_SIZE("disks", "keep_free", struct node_conf, keep_free_bytes, "1GiB", 0, CONF_MAX,
@@ -184,11 +186,16 @@ static int device_options(struct value *v, const struct node_conf *c, struct nod
 {
 	char word[WORD_MAX];
 	d->sched = sched_preset(kinds[c->kind]);
+	d->is_flash = c->media == 1;
 	for (;;) {
 		if (next_option(v, "kind", word)) {
 			d->sched = sched_preset(word);
 			if (d->sched == NULL)
 				return refuse(v, "kind is hdd, sata or nvme");
+		} else if (next_option(v, "media", word)) {
+			d->is_flash = strcmp(word, medias[1]) == 0;
+			if (!d->is_flash && strcmp(word, medias[0]) != 0)
+				return refuse(v, "media is disk or flash");
 		} else if (next_option(v, "emulate", word)) {
 			d->emulate = drive_preset(word);
 			if (d->emulate == NULL)

@@ -5,6 +5,7 @@
  *     [disks]
  *     disk = 101 /data/d1                      number and folder
  *     disk = 102 emulate=hdd /data/d2          with the speed of a drive
+ *     disk = 103 media=flash /data/f1          takes chunks of blocks on flash
  *     pool = 900 4+1 declustered               number, code, placement
  *     member = 900 201 /data/p1                of which pool, number, folder; in order
  *     spare = 900 299 /data/s1
@@ -27,7 +28,6 @@ struct node_conf {
 	char *announce;
 	char *rack;
 	char *name;
-	int tier;
 	uint64_t pool_bytes;
 	int64_t connections;
 	uint64_t grace_ns;
@@ -37,6 +37,7 @@ struct node_conf {
 	char *spares;
 	char *flash;
 	int kind;
+	int media; /* disk, flash */
 	bool format;
 	uint64_t keep_free_bytes;
 	int64_t sharers;

@@ -72,7 +72,6 @@ static int announce(struct node_role *r, const char *addr)
 						.name = c->name,
 						.rack = c->rack,
 						.addr = c->announce[0] != 0 ? c->announce : addr,
-						.flash = c->tier != 0,
 					});
 }
 

@@ -352,6 +352,8 @@ def test_metrics_and_health(node):
     ("disk = x /elsewhere", b"number is missing"),
     ("disk = 99", b"folder is missing"),
     ("disk = 99 emulate=tape /elsewhere", b"hdd, sata or nvme"),
+    ("disk = 99 media=tape /elsewhere", b"media is disk or flash"),
+    ("media = tape", b"disk, flash"),
     ("pool = 12 2+1 scattered", b"clustered, declustered or single-overlap"),
     ("pool = 12 2 clustered", b"K+P"),
     ("pool = 12 2+1 clustered", b"has 0 members"),

@@ -48,6 +48,7 @@ struct box_shape {
 	char *repair;   /* "r_min" and so on; empty: no pools, or as the janitor has it */
 	char *encoding; /* what files get that ask for none */
 	int64_t racks, nodes, disks; /* nodes in all, disks of each node */
+	int64_t flash;               /* of the disks of each node, the last ones: flash */
 	int emulate;                 /* enum box_speed */
 	int64_t port; /* of the metadata; the nodes have those after it, then come those for metrics */
 };

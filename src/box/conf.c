@@ -24,6 +24,8 @@ const struct conf_key box_schema[] = {
 		 "nodes in all, one rack after the other"),
 	CONF_INT("box", "disks", struct box_shape, disks, NULL, 1, BOX_DISKS_MAX,
 		 "disks of each node"),
+	CONF_INT("box", "flash", struct box_shape, flash, "0", 0, BOX_DISKS_MAX,
+		 "of them flash: the last ones"),
 	CONF_CHOICE("box", "emulate", struct box_shape, emulate, "none", box_speeds,
 		    "the speed that disks have"),
 	CONF_STRING("box", "pools", struct box_shape, pools, "", 0, 10,
@@ -207,7 +209,7 @@ static struct cluster_spread spread_of(const struct box_shape *s, int64_t domain
 	struct cluster_spread out = {.width = cluster_width(e),
 				     .tolerance = cluster_tolerance(e),
 				     .racks = (uint32_t)domains};
-	int64_t each = box_pool_count(s) > 0 ? box_pool_count(s) : s->disks;
+	int64_t each = box_pool_count(s) > 0 ? box_pool_count(s) : s->disks - s->flash;
 	for (int64_t node = 0; node < s->nodes; node++)
 		disks[node % domains] += (uint32_t)each;
 	out.rack_most = cluster_rack_most(disks, (size_t)domains, out.width);
@@ -233,7 +235,7 @@ static int choose_mlec(struct box_shape *s)
 static int choose_encoding(struct box_shape *s)
 {
 	char text[64];
-	int64_t disks = s->nodes * s->disks;
+	int64_t disks = s->nodes * (s->disks - s->flash);
 	if (box_pool_count(s) > 0)
 		return choose_mlec(s);
 	if (s->racks >= 6)
@@ -257,7 +259,7 @@ static int check_encoding(const struct box_shape *s, struct strbuf *err)
 			      pools ? "--encoding %s: with --pools %s it is mlec:K+P/%s"
 				    : "--encoding %s: it needs pools; say --pools",
 			      s->encoding, s->pools, s->pools);
-	int64_t have = pools ? s->nodes * box_pool_count(s) : s->nodes * s->disks;
+	int64_t have = pools ? s->nodes * box_pool_count(s) : s->nodes * (s->disks - s->flash);
 	int64_t need = pools ? e.mlec.net.k + e.mlec.net.p : encoding_total_chunks(&e);
 	if (need > have)
 		return refuse(err, "--encoding %s: it needs %ld %s, and there are %ld", s->encoding,
@@ -317,11 +319,16 @@ int box_settle(struct box_shape *s, struct strbuf *err)
 		return refuse(err, "--scheme %s: it needs pools; say --pools", s->scheme);
 	if (said(s->repair) && !said(s->pools))
 		return refuse(err, "--repair %s: it needs pools; say --pools", s->repair);
+	if (s->flash > 0 && said(s->pools))
+		return refuse(err, "--flash %ld: it cannot be had with --pools", s->flash);
 	int rc = said(s->pools) ? check_pools(s, err) : 0;
 	if (rc < 0)
 		return rc;
 	if (s->disks == 0)
-		s->disks = 2;
+		s->disks = 2 + s->flash;
+	if (s->flash < 0 || s->flash >= s->disks)
+		return refuse(err, "--flash %ld: of --disks %ld at least one is no flash", s->flash,
+			      s->disks);
 	if (!said(s->metadata) && set_text(&s->metadata, "rocksdb") < 0)
 		return -ENOMEM;
 	if (strcmp(s->metadata, "rocksdb") != 0 && strncmp(s->metadata, "rados:", 6) != 0)

@@ -121,8 +121,9 @@ static void add_disks(const struct box_shape *s, int64_t node, struct strbuf *t)
 				      base + POOL_NUMBERS + 1 + (d - 1) / (s->disks / pools),
 				      base + d, node, d);
 		else
-			strbuf_printf(t, "disk = %ld %sdisks/node-%ld/%ld\n", base + d, emulate,
-				      node, d);
+			strbuf_printf(t, "disk = %ld %s%sdisks/node-%ld/%ld\n", base + d,
+				      d > s->disks - s->flash ? "media=flash " : "", emulate, node,
+				      d);
 	}
 }
 

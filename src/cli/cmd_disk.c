@@ -73,9 +73,10 @@ static json_t *pool_json(const Terrane__Node__PoolInfo *p)
 static json_t *disk_json(const Terrane__Node__DiskInfo *d)
 {
 	json_t *json = json_pack(
-		"{s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "disk", (json_int_t)d->disk,
-		"kind", d->kind, "state", store_state_name((enum store_state)d->state),
-		"total_bytes", (json_int_t)d->total_bytes, "free_bytes", (json_int_t)d->free_bytes,
+		"{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "disk", (json_int_t)d->disk,
+		"kind", d->kind, "media", d->is_flash ? "flash" : "disk", "state",
+		store_state_name((enum store_state)d->state), "total_bytes",
+		(json_int_t)d->total_bytes, "free_bytes", (json_int_t)d->free_bytes,
 		"reserved_bytes", (json_int_t)d->reserved_bytes, "io_errors",
 		(json_int_t)d->io_errors, "checksum_errors", (json_int_t)d->checksum_errors,
 		"trouble", json_text(d->trouble, strlen(d->trouble)));
@@ -87,8 +88,8 @@ static json_t *disk_json(const Terrane__Node__DiskInfo *d)
 static void print_disk(const Terrane__Node__DiskInfo *d)
 {
 	char total[UNITS_TEXT_MAX], left[UNITS_TEXT_MAX];
-	printf("%-12" PRIu64 " %-5s %-9s %12s %12s  %s\n", d->disk, d->kind,
-	       store_state_name((enum store_state)d->state),
+	printf("%-12" PRIu64 " %-5s %-5s %-9s %12s %12s  %s\n", d->disk, d->kind,
+	       d->is_flash ? "flash" : "disk", store_state_name((enum store_state)d->state),
 	       units_format_size(total, d->total_bytes / MIB * MIB),
 	       units_format_size(left, d->free_bytes / MIB * MIB), d->trouble);
 	const Terrane__Node__PoolInfo *p = d->pool;
@@ -135,7 +136,8 @@ static int call_list(struct node_session *s)
 			json_pack("{s:I, s:o}", "node", (json_int_t)m->node, "disks", disks);
 		return json_emit(stdout, all);
 	}
-	printf("%-12s %-5s %-9s %12s %12s\n", "disk", "kind", "state", "size", "free");
+	printf("%-12s %-5s %-5s %-9s %12s %12s\n", "disk", "kind", "media", "state", "size",
+	       "free");
 	for (size_t i = 0; i < m->n_disks; i++)
 		print_disk(m->disks[i]);
 	return 0;

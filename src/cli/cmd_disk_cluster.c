@@ -58,16 +58,17 @@ static int list_disks(struct admin *a)
 		return CLI_FAILED;
 	if (q->json)
 		return list_json(c, disks, n);
-	printf("%-10s %-12s %-6s %-9s %12s %12s\n", "disk", "node", "kind", "state", "size",
-	       "used");
+	printf("%-10s %-12s %-6s %-5s %-9s %12s %12s\n", "disk", "node", "kind", "media", "state",
+	       "size", "used");
 	for (size_t i = 0; i < n; i++) {
 		const struct cluster_disk *d = disks[i];
 		const struct cluster_node *node = cluster_node(c, d->node);
 		char kind[16] = "drive", size[FS_SIZE_TEXT], used[FS_SIZE_TEXT];
 		if (d->pool)
 			snprintf(kind, sizeof(kind), "%d+%d", d->local.k, d->local.p);
-		printf("%-10lu %-12s %-6s %-9s %12s %12s\n", d->id, node != NULL ? node->name : "?",
-		       kind, cluster_state_name(cluster_disk_state(c, d)),
+		printf("%-10lu %-12s %-6s %-5s %-9s %12s %12s\n", d->id,
+		       node != NULL ? node->name : "?", kind, cluster_media_name(d->media),
+		       cluster_state_name(cluster_disk_state(c, d)),
 		       fs_size(size, (double)d->capacity_bytes),
 		       fs_size(used, (double)d->used_bytes));
 	}
@@ -88,12 +89,15 @@ static int list_nodes(struct admin *a)
 			json_array_append_new(all, status_node_json(c, nodes[i]));
 		return json_emit(stdout, all) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 	}
-	printf("%-6s %-12s %-12s %-9s %s\n", "node", "name", "rack", "state", "address");
+	printf("%-6s %-12s %-12s %-9s %5s %5s  %s\n", "node", "name", "rack", "state", "disks",
+	       "flash", "address");
 	for (size_t i = 0; i < n; i++) {
 		const struct cluster_rack *r = cluster_rack(c, nodes[i]->rack);
-		printf("%-6lu %-12s %-12s %-9s %s\n", nodes[i]->id, nodes[i]->name,
+		unsigned disks[CLUSTER_MEDIA_COUNT];
+		status_node_disks(c, nodes[i], disks);
+		printf("%-6lu %-12s %-12s %-9s %5u %5u  %s\n", nodes[i]->id, nodes[i]->name,
 		       r != NULL ? r->name : "?", cluster_state_name(cluster_node_state(nodes[i])),
-		       nodes[i]->addr);
+		       disks[CLUSTER_MEDIA_DISK], disks[CLUSTER_MEDIA_FLASH], nodes[i]->addr);
 	}
 	return CLI_OK;
 }

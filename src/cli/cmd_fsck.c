@@ -117,16 +117,17 @@ static int tell(const struct check *k, double seconds)
 	if (k->json) {
 		AUTO_JSON json_t *root = json_pack(
 			"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-			"s:I, s:b, s:f}",
+			"s:I, s:I, s:b, s:f}",
 			"tenants", (json_int_t)k->tenants, "directories",
 			(json_int_t)n->directories, "files", (json_int_t)n->files, "file_bytes",
 			(json_int_t)n->file_bytes, "blocks", (json_int_t)n->blocks, "healthy",
 			(json_int_t)n->healthy, "degraded", (json_int_t)n->degraded, "out_of_reach",
 			(json_int_t)n->away, "lost", (json_int_t)n->lost, "broken_files",
 			(json_int_t)n->broken_files, "chunks", (json_int_t)n->chunks, "missing",
-			(json_int_t)n->missing, "damaged", (json_int_t)n->damaged, "unreachable",
-			(json_int_t)n->unreachable, "scanned_bytes", (json_int_t)n->scanned_bytes,
-			"deep", (int)k->o.deep, "seconds", seconds);
+			(json_int_t)n->missing, "damaged", (json_int_t)n->damaged, "misplaced",
+			(json_int_t)n->misplaced, "unreachable", (json_int_t)n->unreachable,
+			"scanned_bytes", (json_int_t)n->scanned_bytes, "deep", (int)k->o.deep,
+			"seconds", seconds);
 		return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 	}
 	char size[FS_SIZE_TEXT], scanned[FS_SIZE_TEXT];
@@ -139,6 +140,11 @@ static int tell(const struct check *k, double seconds)
 	if (n->missing + n->damaged + n->unreachable > 0)
 		printf("  of %lu chunks %lu missing, %lu damaged, %lu out of reach\n", n->chunks,
 		       n->missing, n->damaged, n->unreachable);
+	if (n->misplaced > 0)
+		printf("  %lu chunks are on another media than their block's; rebalance moves them "
+		       "when there "
+		       "is room\n",
+		       n->misplaced);
 	if (k->o.deep)
 		printf("  %s read and compared\n", fs_size(scanned, (double)n->scanned_bytes));
 	return CLI_OK;

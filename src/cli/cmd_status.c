@@ -148,20 +148,35 @@ static json_t *states_json(const uint64_t counts[STATUS_STATES])
 	return o;
 }
 
+void status_node_disks(const struct cluster *c, const struct cluster_node *n,
+		       unsigned out[CLUSTER_MEDIA_COUNT])
+{
+	memset(out, 0, CLUSTER_MEDIA_COUNT * sizeof(*out));
+	map_for_each(&c->disks, it) {
+		const struct cluster_disk *d = it.value;
+		if (d->node == n->id && cluster_disk_state(c, d) != CLUSTER_GONE)
+			out[d->media]++;
+	}
+}
+
 json_t *status_node_json(const struct cluster *c, const struct cluster_node *n)
 {
 	const struct cluster_rack *r = cluster_rack(c, n->rack);
-	return json_pack("{s:I, s:s, s:s, s:s, s:s}", "id", (json_int_t)n->id, "name", n->name,
-			 "rack", r != NULL ? r->name : "", "address", n->addr, "state",
-			 cluster_state_name(cluster_node_state(n)));
+	unsigned disks[CLUSTER_MEDIA_COUNT];
+	status_node_disks(c, n, disks);
+	return json_pack("{s:I, s:s, s:s, s:s, s:s, s:i, s:i}", "id", (json_int_t)n->id, "name",
+			 n->name, "rack", r != NULL ? r->name : "", "address", n->addr, "state",
+			 cluster_state_name(cluster_node_state(n)), "disks",
+			 (int)disks[CLUSTER_MEDIA_DISK], "flash_disks",
+			 (int)disks[CLUSTER_MEDIA_FLASH]);
 }
 
 json_t *status_disk_json(const struct cluster *c, const struct cluster_disk *d)
 {
-	json_t *o = json_pack("{s:I, s:I, s:s, s:I, s:I, s:b}", "id", (json_int_t)d->id, "node",
-			      (json_int_t)d->node, "state",
-			      cluster_state_name(cluster_disk_state(c, d)), "capacity_bytes",
-			      (json_int_t)d->capacity_bytes, "used_bytes",
+	json_t *o = json_pack("{s:I, s:I, s:s, s:s, s:I, s:I, s:b}", "id", (json_int_t)d->id,
+			      "node", (json_int_t)d->node, "media", cluster_media_name(d->media),
+			      "state", cluster_state_name(cluster_disk_state(c, d)),
+			      "capacity_bytes", (json_int_t)d->capacity_bytes, "used_bytes",
 			      (json_int_t)d->used_bytes, "pool", (int)d->pool);
 	if (o != NULL && d->pool) {
 		char code[32];

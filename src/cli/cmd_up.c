@@ -25,6 +25,7 @@ static const char up_usage[] =
 	"  --racks R            fault domains (default 6)\n"
 	"  --nodes N            storage nodes in all (default: one for each rack)\n"
 	"  --disks D            of each node (default 2, or as pools need)\n"
+	"  --flash F            of the disks of each node are flash (default none)\n"
 	"  --emulate KIND       give disks the speed of: hdd, sata, nvme, none (default none)\n"
 	"  --pools K+P          cut the disks of a node into local erasure-coded pools (MLEC)\n"
 	"  --scheme S           how they are laid out: c/c c/d c/s d/c d/d d/s (default c/c); "
@@ -52,6 +53,7 @@ enum {
 	OPT_RACKS,
 	OPT_NODES,
 	OPT_DISKS,
+	OPT_FLASH,
 	OPT_EMULATE,
 	OPT_POOLS,
 	OPT_SCHEME,
@@ -67,6 +69,7 @@ static const struct option options[] = {
 	{"racks", required_argument, NULL, OPT_RACKS},
 	{"nodes", required_argument, NULL, OPT_NODES},
 	{"disks", required_argument, NULL, OPT_DISKS},
+	{"flash", required_argument, NULL, OPT_FLASH},
 	{"emulate", required_argument, NULL, OPT_EMULATE},
 	{"pools", required_argument, NULL, OPT_POOLS},
 	{"scheme", required_argument, NULL, OPT_SCHEME},
@@ -136,6 +139,8 @@ static int take_option(struct asked *a, int c)
 		return take_count(&s->nodes, BOX_NODES_MAX);
 	case OPT_DISKS:
 		return take_count(&s->disks, BOX_DISKS_MAX);
+	case OPT_FLASH:
+		return take_count(&s->flash, BOX_DISKS_MAX);
 	case OPT_EMULATE:
 		return take_emulate(a);
 	case OPT_POOLS:
@@ -174,7 +179,8 @@ static int compare_shape(const struct asked *a, const struct box_shape *is)
 		int64_t asked, is;
 	} numbers[] = {{"racks", s->racks, is->racks},
 		       {"nodes", s->nodes, is->nodes},
-		       {"disks", s->disks, is->disks}};
+		       {"disks", s->disks, is->disks},
+		       {"flash", s->flash, is->flash}};
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
 		char x[24], y[24];
 		snprintf(x, sizeof(x), "%ld", numbers[i].asked);
@@ -241,6 +247,8 @@ static void tell_shape(const struct box *b)
 	printf("  %ld racks, %ld nodes, %ld disks%s%s\n", s->racks, s->nodes, s->nodes * s->disks,
 	       s->emulate != BOX_NONE ? " with the speed of " : "",
 	       s->emulate != BOX_NONE ? box_speeds[s->emulate] : "");
+	if (s->flash > 0)
+		printf("  %ld of the disks are flash\n", s->nodes * s->flash);
 	if (box_pool_count(s) > 0)
 		printf("  %ld local pools of %s, scheme %s\n", s->nodes * box_pool_count(s),
 		       s->pools, s->scheme);
@@ -281,11 +289,13 @@ static int tell_json(const struct box *b, const struct box_started *u, double se
 	char file[BOX_PATH_MAX + 16];
 	snprintf(file, sizeof(file), "%s/cluster.ini", b->dir);
 	AUTO_JSON json_t *root = json_pack(
-		"{s:s, s:o, s:o, s:I, s:I, s:I, s:s, s:I, s:b, s:f}", "cluster", s->cluster, "dir",
-		json_text(b->dir, strlen(b->dir)), "cluster_file", json_text(file, strlen(file)),
-		"racks", (json_int_t)s->racks, "nodes", (json_int_t)s->nodes, "disks",
-		(json_int_t)s->nodes * (json_int_t)s->disks, "encoding", s->encoding, "started",
-		(json_int_t)u->count, "one_process", (int)u->together, "seconds", seconds);
+		"{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:f}", "cluster", s->cluster,
+		"dir", json_text(b->dir, strlen(b->dir)), "cluster_file",
+		json_text(file, strlen(file)), "racks", (json_int_t)s->racks, "nodes",
+		(json_int_t)s->nodes, "disks", (json_int_t)s->nodes * (json_int_t)s->disks,
+		"flash_disks", (json_int_t)s->nodes * (json_int_t)s->flash, "encoding", s->encoding,
+		"started", (json_int_t)u->count, "one_process", (int)u->together, "seconds",
+		seconds);
 	return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 }
 

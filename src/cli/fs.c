@@ -20,7 +20,7 @@
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_SIZE, OPTION_COUNT };
+enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_SIZE, OPTION_MEDIA, OPTION_COUNT };
 
 struct fs_option {
 	char letter;
@@ -59,6 +59,8 @@ static const struct fs_option options[] = {
 	FLAG('k', "packed", packed, "many files in one call"),
 	VALUE('e', "encoding", "CODE", OPTION_TEXT, encoding,
 	      "r3, rs:4+2, lrc:12+2+2, mlec:4+2/4+1; else the cluster's"),
+	VALUE('M', "media", "MEDIA", OPTION_MEDIA, media,
+	      "disk, flash, or flash-or-disk: to disk what finds no room on flash"),
 	VALUE('b', "block", "SIZE", OPTION_SIZE, block_bytes, "bytes of a block; 64KiB to 64MiB"),
 	VALUE('g', "group", "NAME", OPTION_TEXT, group, "the traffic group"),
 	VALUE('J', "jobs", "N", OPTION_COUNT, jobs, "things at once; 1 to 64, else 4"),
@@ -100,6 +102,20 @@ int fs_option_words(const struct fs_command *c, struct strbuf *out)
 	return rc;
 }
 
+static int take_media(const char *text, enum terrane_media *out)
+{
+	static const char *const names[] = {[TERRANE_MEDIA_DISK] = "disk",
+					    [TERRANE_MEDIA_FLASH] = "flash",
+					    [TERRANE_MEDIA_FLASH_OR_DISK] = "flash-or-disk"};
+	for (size_t i = TERRANE_MEDIA_DISK; i < ARRAY_LEN(names); i++) {
+		if (strcmp(text, names[i]) == 0) {
+			*out = (enum terrane_media)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
 static int option_set(const struct fs_option *o, struct fs_flags *flags)
 {
 	void *field = (char *)flags + o->offset;
@@ -114,6 +130,8 @@ static int option_set(const struct fs_option *o, struct fs_flags *flags)
 	case OPTION_SIZE:
 		rc = units_parse_size(optarg, field);
 		break;
+	case OPTION_MEDIA:
+		return take_media(optarg, field);
 	case OPTION_COUNT:
 		rc = units_parse_int(optarg, field);
 		if (rc == 0 && *(int64_t *)field < 1)
@@ -199,6 +217,7 @@ struct terrane_options fs_options(const struct fs *fs, struct terrane_error *err
 	return (struct terrane_options){
 		.error = error,
 		.encoding = fs->flags.encoding,
+		.media = fs->flags.media,
 		.block_bytes = fs->flags.block_bytes,
 		.traffic_group = fs->flags.group,
 	};

@@ -20,6 +20,7 @@
 /* What the options said; the letter of each is in fs.c. */
 struct fs_flags {
 	const char *cluster, *tenant, *encoding, *group, *pattern;
+	enum terrane_media media;
 	uint64_t block_bytes, size_bytes;
 	int64_t jobs, count, depth;
 	bool json, details, recursive, parents, force, replace, resume, verify, quiet, packed;

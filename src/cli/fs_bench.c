@@ -462,6 +462,6 @@ const struct fs_command fs_bench_commands[] = {
 	 "Files that were written stay; rm -r removes them. Files that are there already are left "
 	 "alone and\n"
 	 "end it, unless --replace says to write over them.",
-	 "sndPkebgF", 2, 2, run_bench},
+	 "sndPkeMbgF", 2, 2, run_bench},
 };
 const size_t fs_bench_count = ARRAY_LEN(fs_bench_commands);

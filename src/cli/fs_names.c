@@ -206,6 +206,13 @@ static const char *time_text(char out[32], uint64_t ns)
 	return out;
 }
 
+static const char *media_name(const struct terrane_stat *st)
+{
+	return st->encoding[0] == 0               ? "nothing stored"
+	       : st->media == TERRANE_MEDIA_FLASH ? "flash"
+						  : "disk";
+}
+
 static void print_stat(const char *path, const struct terrane_stat *st)
 {
 	char shown[FS_PATH_MAX], when[32];
@@ -213,17 +220,19 @@ static void print_stat(const char *path, const struct terrane_stat *st)
 	       fs_show(shown, path), kind_name(st->kind), st->sealed ? ", sealed" : "", st->size,
 	       st->id, time_text(when, st->mtime_ns));
 	if (st->kind == TERRANE_FILE)
-		printf("  encoding  %s\n", st->encoding[0] != 0 ? st->encoding : "nothing stored");
+		printf("  encoding  %s\n  media     %s\n",
+		       st->encoding[0] != 0 ? st->encoding : "nothing stored", media_name(st));
 }
 
 static json_t *json_of_stat(const char *path, const struct terrane_stat *st)
 {
 	char id[20];
 	snprintf(id, sizeof(id), "%016lx", st->id);
-	return json_pack("{s:o, s:s, s:s, s:I, s:I, s:b, s:s}", "path",
+	return json_pack("{s:o, s:s, s:s, s:I, s:I, s:b, s:s, s:s}", "path",
 			 json_text(path, strlen(path)), "kind", kind_name(st->kind), "id", id,
 			 "size", (json_int_t)st->size, "mtime_ns", (json_int_t)st->mtime_ns,
-			 "sealed", (int)st->sealed, "encoding", st->encoding);
+			 "sealed", (int)st->sealed, "encoding", st->encoding, "media",
+			 st->encoding[0] != 0 ? media_name(st) : "");
 }
 
 /* Of a file also how it is encoded, which its blocks know. */
@@ -240,6 +249,7 @@ static int stat_one(struct fs *fs, const char *path, struct terrane_stat *st)
 	if (f != NULL)
 		terrane_file_close(f, NULL);
 	memcpy(st->encoding, more.encoding, sizeof(st->encoding));
+	st->media = more.media;
 	return rc;
 }
 
@@ -447,8 +457,9 @@ const struct fs_command fs_names_commands[] = {
 	 "rf", 1, 1000, run_rm},
 	{"seal", "make a file or directory immutable", "PATH...",
 	 "Nothing can be added to a sealed file, no name changes in a sealed directory. Sealed\n"
-	 "things may be cached. With --encoding the copies of a log become that code.",
-	 "e", 1, 1000, run_seal},
+	 "things may be cached. With --encoding the copies of a log become that code;\n"
+	 "with --media the blocks of a file move to that media.",
+	 "eM", 1, 1000, run_seal},
 	{"stat", "tell what is known of a name", "PATH...", "Kind, size, id, encoding and so on.",
 	 "", 1, 1000, run_stat},
 };

@@ -670,6 +670,6 @@ const struct fs_command fs_write_commands[] = {
 	 "skipped, and told. When the cluster has no room, a quota is met or too few disks are "
 	 "well, it ends\n"
 	 "early.",
-	 "ebgFuvqJ", 2, 100000, run_put},
+	 "eMbgFuvqJ", 2, 100000, run_put},
 };
 const size_t fs_write_count = ARRAY_LEN(fs_write_commands);

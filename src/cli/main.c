@@ -186,6 +186,7 @@ static int cmd_completion(int argc, char **argv)
 	     "\t--metadata) words=\"rocksdb rados:\" ;;\n"
 	     "\t--pattern) words=\"seq random create stat list remove\" ;;\n"
 	     "\t--encoding) words=\"r2 r3 rs:4+2 rs:9+6 lrc:12+2+2 mlec:4+2/4+1\" ;;\n"
+	     "\t--media) words=\"disk flash flash-or-disk\" ;;\n"
 	     "\t--dir | --cluster | -c | --config) return ;; # files\n"
 	     "\tesac\n"
 	     "\t[ -n \"$words\" ] || case \"${COMP_WORDS[1]}\" in");

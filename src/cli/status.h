@@ -48,6 +48,9 @@ json_t *status_data_json(const struct status_data *d);
 json_t *status_janitors_json(const struct status_data *d);
 
 json_t *status_node_json(const struct cluster *c, const struct cluster_node *n);
+/* Counts the disks of a node by media, without those that are gone. */
+void status_node_disks(const struct cluster *c, const struct cluster_node *n,
+		       unsigned out[CLUSTER_MEDIA_COUNT]);
 json_t *status_disk_json(const struct cluster *c, const struct cluster_disk *d);
 
 #endif

@@ -51,6 +51,32 @@ def test_a_box_of_many_disks_comes_up_in_one_process(tmp_path):
         assert box.json("status")["well"]
 
 
+def test_files_stay_on_the_media_that_they_were_put_on(tmp_path):
+    (tmp_path / "f").write_bytes(some_bytes(1, 300000))
+    with Box(tmp_path / "box", "--racks", 4, "--flash", 1, "--encoding", "r3") as box:
+        disks = {d["id"]: d["media"] for d in box.json("disk", "list")}
+        assert len(disks) == 12
+        assert {i for i, media in disks.items() if media == "flash"} == {1003, 2003, 3003, 4003}
+        assert all((n["disks"], n["flash_disks"]) == (2, 1) for n in box.json("node", "list"))
+        box("put", "-q", tmp_path / "f", "/plain")
+        box("put", "-q", "--media", "flash", tmp_path / "f", "/fast")
+        assert [s["media"] for s in box.json("stat", "/plain", "/fast")] == ["disk", "flash"]
+        assert box.json("fsck")["misplaced"] == 0
+        done = box("put", "-q", "--media", "flash", "--encoding", "rs:4+2", tmp_path / "f", "/wide", ok=False)
+        assert done.returncode == 1 and "rs:4+2 needs 6 flash disks; 4 take new data" in done.stderr
+        box("put", "-q", "--media", "flash-or-disk", "--encoding", "rs:3+2", tmp_path / "f", "/either")
+        assert box.json("stat", "/either")["media"] == "disk"
+        box("seal", "--media", "disk", "/fast")
+        assert box.json("stat", "/fast")["media"] == "disk"
+        box("get", "-q", "/fast", tmp_path / "out")
+        assert (tmp_path / "out").read_bytes() == (tmp_path / "f").read_bytes()
+        assert box.json("fsck")["misplaced"] == 0
+        box.down()
+        assert box.up()["flash_disks"] == 4
+        assert run("up", "--dir", box.folder, "--flash", 2).returncode == 1
+    assert run("up", "--dir", tmp_path / "none", "--disks", 2, "--flash", 2).returncode == 2
+
+
 def test_up_twice_says_that_it_runs_and_starts_only_what_is_missing(tmp_path):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1, "--procs") as box:
         pids = box.pids()

@@ -10,15 +10,15 @@
 #include "cluster/impl.h"
 
 /* Keep the uses of the hash apart. Part of what must never change. */
-#define HASH_SEAT 0x7365617400000000ULL
+#define HASH_DISK 0x7365617400000000ULL
 #define HASH_BLOCK 0x626c6f6300000000ULL
 #define HASH_SHUFFLE 0x7368756600000000ULL
 
-/* --- seats: the disks of the map, flat ---------------------------------------------------------- */
+/* --- candidates: the disks of the map, flat ---------------------------------------------------------- */
 
 static int by_id(const void *a, const void *b)
 {
-	const struct cluster_seat *x = a, *y = b;
+	const struct cluster_candidate *x = a, *y = b;
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
@@ -30,11 +30,11 @@ static uint32_t disk_weight(const struct cluster_disk *d)
 	return w > UINT32_MAX ? UINT32_MAX : (uint32_t)w;
 }
 
-static struct cluster_seat seat_of(const struct cluster *c, const struct cluster_disk *d)
+static struct cluster_candidate candidate_of(const struct cluster *c, const struct cluster_disk *d)
 {
 	const struct cluster_node *n = cluster_node(c, d->node);
-	uint64_t h = hash64_u64s(HASH_SEAT, d->id);
-	return (struct cluster_seat){
+	uint64_t h = hash64_u64s(HASH_DISK, d->id);
+	return (struct cluster_candidate){
 		.id = d->id,
 		.hash = h,
 		.rack = n->rack - 1,
@@ -55,25 +55,26 @@ static struct cluster_seat seat_of(const struct cluster *c, const struct cluster
  * every number once, because that is a prime; those below the disk's share are its. A share that
  * grows by one adds one shuffle and keeps the others.
  */
-bool seat_takes_part(const struct cluster_seat *s, uint32_t shuffle)
+bool candidate_takes_part(const struct cluster_candidate *s, uint32_t shuffle)
 {
 	return (s->step * shuffle + s->offset) % CLUSTER_SHUFFLES < s->share;
 }
 
 /* In proportion to the heaviest of its kind. */
-static void set_shares(struct cluster_seat *seats, size_t n)
+static void set_shares(struct cluster_candidate *candidates, size_t n)
 {
 	uint32_t heaviest[2][CLUSTER_MEDIA_COUNT] = {{0}};
 	for (size_t i = 0; i < n; i++) {
-		uint32_t *h = &heaviest[seats[i].pool][seats[i].media];
-		*h = seats[i].weight > *h ? seats[i].weight : *h;
+		uint32_t *h = &heaviest[candidates[i].pool][candidates[i].media];
+		*h = candidates[i].weight > *h ? candidates[i].weight : *h;
 	}
 	for (size_t i = 0; i < n; i++) {
-		uint64_t h = heaviest[seats[i].pool][seats[i].media];
-		if (seats[i].weight == 0)
+		uint64_t h = heaviest[candidates[i].pool][candidates[i].media];
+		if (candidates[i].weight == 0)
 			continue;
-		uint64_t share = ((uint64_t)seats[i].weight * CLUSTER_SHUFFLES * 2 + h) / (2 * h);
-		seats[i].share = (uint8_t)(share > 0 ? share : 1);
+		uint64_t share =
+			((uint64_t)candidates[i].weight * CLUSTER_SHUFFLES * 2 + h) / (2 * h);
+		candidates[i].share = (uint8_t)(share > 0 ? share : 1);
 	}
 }
 
@@ -84,7 +85,7 @@ static int by_u64(const void *a, const void *b)
 }
 
 /* Nodes get indexes in the order of their ids. */
-static int set_nodes(struct cluster *c, struct cluster_seat *seats, size_t n)
+static int set_nodes(struct cluster *c, struct cluster_candidate *candidates, size_t n)
 {
 	size_t count = 0;
 	AUTO_FREE uint64_t *ids = malloc((map_count(&c->nodes) + 1) * sizeof(*ids));
@@ -94,37 +95,38 @@ static int set_nodes(struct cluster *c, struct cluster_seat *seats, size_t n)
 		ids[count++] = it.key;
 	qsort(ids, count, sizeof(*ids), by_u64);
 	for (size_t i = 0; i < n; i++) {
-		const uint64_t *at = bsearch(&cluster_disk(c, seats[i].id)->node, ids, count,
+		const uint64_t *at = bsearch(&cluster_disk(c, candidates[i].id)->node, ids, count,
 					     sizeof(*ids), by_u64);
-		seats[i].node = (uint32_t)(at - ids);
+		candidates[i].node = (uint32_t)(at - ids);
 	}
 	c->node_count = (uint32_t)count;
 	return 0;
 }
 
-static int seats_make(struct cluster *c)
+static int candidates_make(struct cluster *c)
 {
 	size_t n = 0;
 	uint32_t racks = 0;
-	struct cluster_seat *seats = calloc(map_count(&c->disks) + 1, sizeof(*seats));
-	if (seats == NULL)
+	struct cluster_candidate *candidates =
+		calloc(map_count(&c->disks) + 1, sizeof(*candidates));
+	if (candidates == NULL)
 		return -ENOMEM;
 	map_for_each(&c->disks, it) {
 		const struct cluster_disk *d = it.value;
 		if (cluster_disk_state(c, d) == CLUSTER_GONE)
 			continue;
-		seats[n] = seat_of(c, d);
-		racks = seats[n].rack >= racks ? seats[n].rack + 1 : racks;
+		candidates[n] = candidate_of(c, d);
+		racks = candidates[n].rack >= racks ? candidates[n].rack + 1 : racks;
 		n++;
 	}
-	qsort(seats, n, sizeof(*seats), by_id);
-	set_shares(seats, n);
-	if (set_nodes(c, seats, n) < 0) {
-		free(seats);
+	qsort(candidates, n, sizeof(*candidates), by_id);
+	set_shares(candidates, n);
+	if (set_nodes(c, candidates, n) < 0) {
+		free(candidates);
 		return -ENOMEM;
 	}
-	c->seats = seats;
-	c->seat_count = n;
+	c->candidates = candidates;
+	c->candidate_count = n;
 	c->rack_count = racks;
 	return 0;
 }
@@ -133,7 +135,7 @@ static int seats_make(struct cluster *c)
 
 struct shuffled {
 	uint64_t key;
-	uint32_t seat;
+	uint32_t candidate;
 };
 
 static int by_key(const void *a, const void *b)
@@ -141,26 +143,26 @@ static int by_key(const void *a, const void *b)
 	const struct shuffled *x = a, *y = b;
 	if (x->key != y->key)
 		return x->key < y->key ? -1 : 1;
-	return x->seat < y->seat ? -1 : x->seat > y->seat;
+	return x->candidate < y->candidate ? -1 : x->candidate > y->candidate;
 }
 
 static int order_make(struct cluster *c, uint32_t shuffle)
 {
 	if (c->orders[shuffle] != NULL)
 		return 0;
-	AUTO_FREE struct shuffled *all = malloc((c->seat_count + 1) * sizeof(*all));
-	uint32_t *order = malloc((c->seat_count + 1) * sizeof(*order));
+	AUTO_FREE struct shuffled *all = malloc((c->candidate_count + 1) * sizeof(*all));
+	uint32_t *order = malloc((c->candidate_count + 1) * sizeof(*order));
 	if (all == NULL || order == NULL) {
 		free(order);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < c->seat_count; i++)
+	for (size_t i = 0; i < c->candidate_count; i++)
 		all[i] = (struct shuffled){
-			.key = hash64_u64s(HASH_SHUFFLE + shuffle, c->seats[i].id),
-			.seat = (uint32_t)i};
-	qsort(all, c->seat_count, sizeof(*all), by_key);
-	for (size_t i = 0; i < c->seat_count; i++)
-		order[i] = all[i].seat;
+			.key = hash64_u64s(HASH_SHUFFLE + shuffle, c->candidates[i].id),
+			.candidate = (uint32_t)i};
+	qsort(all, c->candidate_count, sizeof(*all), by_key);
+	for (size_t i = 0; i < c->candidate_count; i++)
+		order[i] = all[i].candidate;
 	c->orders[shuffle] = order;
 	return 0;
 }
@@ -179,7 +181,7 @@ uint32_t cluster_tolerance(const struct encoding *e)
 	return (uint32_t)(e->kind == ENCODING_MLEC ? e->mlec.net.p : encoding_tolerance(e));
 }
 
-static bool seat_fits(const struct choosing *ch, const struct cluster_seat *s)
+static bool candidate_fits(const struct choosing *ch, const struct cluster_candidate *s)
 {
 	const struct encoding *e = &ch->want->encoding;
 	if (s->pool != ch->pools || s->media != ch->want->media || s->weight == 0)
@@ -188,51 +190,52 @@ static bool seat_fits(const struct choosing *ch, const struct cluster_seat *s)
 	       (s->local_k == e->mlec.local.k && s->local_p == e->mlec.local.p);
 }
 
-static int64_t seat_find(const struct cluster *c, uint64_t id)
+static int64_t candidate_find(const struct cluster *c, uint64_t id)
 {
-	const struct cluster_seat key = {.id = id};
-	const struct cluster_seat *s =
-		c->seat_count == 0 ? NULL
-				   : bsearch(&key, c->seats, c->seat_count, sizeof(key), by_id);
-	return s == NULL ? -1 : s - c->seats;
+	const struct cluster_candidate key = {.id = id};
+	const struct cluster_candidate *s =
+		c->candidate_count == 0
+			? NULL
+			: bsearch(&key, c->candidates, c->candidate_count, sizeof(key), by_id);
+	return s == NULL ? -1 : s - c->candidates;
 }
 
-void choosing_take(struct choosing *ch, uint32_t seat)
+void choosing_take(struct choosing *ch, uint32_t candidate)
 {
-	const struct cluster_seat *s = &ch->cluster->seats[seat];
+	const struct cluster_candidate *s = &ch->cluster->candidates[candidate];
 	ch->out->disk[ch->out->count++] = s->id;
 	ch->rack_used[s->rack]++;
 	ch->node_used[s->node]++;
-	ch->barred[seat] = 1;
+	ch->unavailable[candidate] = 1;
 	ch->taken++;
 }
 
 /* Who may be chosen, and how many domains they are in. */
-static void mark_seats(struct choosing *ch)
+static void mark_candidates(struct choosing *ch)
 {
 	struct cluster *c = ch->cluster;
 	struct cluster_choice *out = ch->out;
 	for (size_t i = 0; i < ch->want->excluded_count; i++) {
-		int64_t seat = seat_find(c, ch->want->excluded[i]);
-		if (seat >= 0)
-			ch->barred[seat] = 1;
+		int64_t candidate = candidate_find(c, ch->want->excluded[i]);
+		if (candidate >= 0)
+			ch->unavailable[candidate] = 1;
 	}
 	for (size_t i = 0; i < ch->want->kept_count; i++) {
-		int64_t seat = seat_find(c, ch->want->kept[i]);
-		if (seat < 0)
+		int64_t candidate = candidate_find(c, ch->want->kept[i]);
+		if (candidate < 0)
 			continue;
-		ch->barred[seat] = 1;
-		ch->rack_used[c->seats[seat].rack]++;
-		ch->node_used[c->seats[seat].node]++;
+		ch->unavailable[candidate] = 1;
+		ch->rack_used[c->candidates[candidate].rack]++;
+		ch->node_used[c->candidates[candidate].node]++;
 	}
 	ch->taken = (uint32_t)ch->want->kept_count;
 	/* Seats of a node are not next to each other: count domains by marks, then take them off. */
 	const uint16_t mark = 1 << 15;
-	for (size_t i = 0; i < c->seat_count; i++) {
-		const struct cluster_seat *s = &c->seats[i];
-		if (!s->online || !seat_fits(ch, s))
-			ch->barred[i] = 1;
-		if (ch->barred[i])
+	for (size_t i = 0; i < c->candidate_count; i++) {
+		const struct cluster_candidate *s = &c->candidates[i];
+		if (!s->online || !candidate_fits(ch, s))
+			ch->unavailable[i] = 1;
+		if (ch->unavailable[i])
 			continue;
 		out->disk_eligible++;
 		out->rack_eligible += (ch->rack_used[s->rack] & mark) == 0;
@@ -253,9 +256,9 @@ static size_t find_start(const struct choosing *ch)
 	const struct cluster *c = ch->cluster;
 	size_t start = 0;
 	uint64_t best = 0;
-	for (size_t i = 0; i < c->seat_count; i++) {
-		const struct cluster_seat *s = &c->seats[ch->order[i]];
-		if (!seat_takes_part(s, ch->shuffle) || !seat_fits(ch, s))
+	for (size_t i = 0; i < c->candidate_count; i++) {
+		const struct cluster_candidate *s = &c->candidates[ch->order[i]];
+		if (!candidate_takes_part(s, ch->shuffle) || !candidate_fits(ch, s))
 			continue;
 		uint64_t score = mix_u64(ch->block_hash ^ s->hash);
 		if (score >= best) {
@@ -271,23 +274,24 @@ struct caps {
 	bool all; /* also disks that take no part in this shuffle */
 };
 
-static void walk(struct choosing *ch, size_t start, struct caps caps)
+static void take_in_order(struct choosing *ch, size_t start, struct caps caps)
 {
 	const struct cluster *c = ch->cluster;
 	uint32_t full = 0;
 	for (uint32_t i = 0; i < c->rack_count; i++)
 		full += ch->rack_used[i] >= caps.rack;
-	for (size_t i = 0; i < c->seat_count && ch->taken < ch->needed; i++) {
+	for (size_t i = 0; i < c->candidate_count && ch->taken < ch->needed; i++) {
 		if (full == c->rack_count)
 			return;
-		size_t at = start + i < c->seat_count ? start + i : start + i - c->seat_count;
-		uint32_t seat = ch->order[at];
-		const struct cluster_seat *s = &c->seats[seat];
-		if (ch->barred[seat] || ch->rack_used[s->rack] >= caps.rack ||
+		size_t at =
+			start + i < c->candidate_count ? start + i : start + i - c->candidate_count;
+		uint32_t candidate = ch->order[at];
+		const struct cluster_candidate *s = &c->candidates[candidate];
+		if (ch->unavailable[candidate] || ch->rack_used[s->rack] >= caps.rack ||
 		    ch->node_used[s->node] >= caps.node ||
-		    (!caps.all && !seat_takes_part(s, ch->shuffle)))
+		    (!caps.all && !candidate_takes_part(s, ch->shuffle)))
 			continue;
-		choosing_take(ch, seat);
+		choosing_take(ch, candidate);
 		full += ch->rack_used[s->rack] >= caps.rack;
 	}
 }
@@ -303,8 +307,9 @@ static void choose_spread(struct choosing *ch)
 			for (int all = 0; all <= 1; all++) {
 				if (ch->taken == ch->needed || out->count == out->disk_eligible)
 					return;
-				walk(ch, start,
-				     (struct caps){.rack = rack, .node = node, .all = all});
+				take_in_order(
+					ch, start,
+					(struct caps){.rack = rack, .node = node, .all = all});
 			}
 }
 
@@ -317,11 +322,11 @@ static void count_domains(struct choosing *ch)
 	memset(ch->node_used, 0, c->node_count * sizeof(*ch->node_used));
 	uint32_t kept = (uint32_t)ch->want->kept_count;
 	for (uint32_t i = 0; i < out->width && i < kept + out->count; i++) {
-		int64_t at = seat_find(c, i < kept ? ch->want->kept[i] : out->disk[i - kept]);
+		int64_t at = candidate_find(c, i < kept ? ch->want->kept[i] : out->disk[i - kept]);
 		if (at < 0)
 			continue;
-		uint32_t in_rack = ++ch->rack_used[c->seats[at].rack];
-		uint32_t on_node = ++ch->node_used[c->seats[at].node];
+		uint32_t in_rack = ++ch->rack_used[c->candidates[at].rack];
+		uint32_t on_node = ++ch->node_used[c->candidates[at].node];
 		out->racks += in_rack == 1;
 		out->nodes += on_node == 1;
 		out->rack_most = in_rack > out->rack_most ? in_rack : out->rack_most;
@@ -334,8 +339,8 @@ static bool wants_pools(const struct cluster *c, const struct cluster_want *want
 {
 	if (want->encoding.kind == ENCODING_MLEC)
 		return true;
-	for (size_t i = 0; i < c->seat_count; i++)
-		if (!c->seats[i].pool && c->seats[i].media == want->media)
+	for (size_t i = 0; i < c->candidate_count; i++)
+		if (!c->candidates[i].pool && c->candidates[i].media == want->media)
 			return false;
 	return true;
 }
@@ -343,7 +348,7 @@ static bool wants_pools(const struct cluster *c, const struct cluster_want *want
 static int choose_with(struct choosing *ch)
 {
 	int rc = 0;
-	mark_seats(ch);
+	mark_candidates(ch);
 	bool grouped = ch->want->encoding.kind == ENCODING_MLEC &&
 		       ch->cluster->network_place == PLACE_CLUSTERED;
 	if (!grouped || !choose_network_pool(ch, &rc))
@@ -356,7 +361,7 @@ static int choose_with(struct choosing *ch)
 
 static int prepare(struct cluster *c, uint32_t shuffle)
 {
-	int rc = c->seats != NULL ? 0 : seats_make(c);
+	int rc = c->candidates != NULL ? 0 : candidates_make(c);
 	return rc < 0 ? rc : order_make(c, shuffle);
 }
 
@@ -385,12 +390,12 @@ int cluster_choose(struct cluster *c, const struct cluster_want *want,
 			      .needed = choice->width + want->extra,
 			      .pools = wants_pools(c, want)};
 	AUTO_FREE uint16_t *used = calloc(c->rack_count + c->node_count + 1, sizeof(*used));
-	AUTO_FREE uint8_t *barred = calloc(c->seat_count + 1, 1);
-	if (used == NULL || barred == NULL)
+	AUTO_FREE uint8_t *unavailable = calloc(c->candidate_count + 1, 1);
+	if (used == NULL || unavailable == NULL)
 		return -ENOMEM;
 	ch.rack_used = used;
 	ch.node_used = used + c->rack_count;
-	ch.barred = barred;
+	ch.unavailable = unavailable;
 	return choose_with(&ch);
 }
 
@@ -420,9 +425,9 @@ static uint32_t racks_count(const struct cluster *c, const struct cluster_want *
 {
 	const struct choosing ch = {.want = want, .pools = wants_pools(c, want)};
 	uint32_t racks = 0;
-	for (size_t i = 0; i < c->seat_count; i++)
-		if (seat_fits(&ch, &c->seats[i]))
-			racks += disks[c->seats[i].rack]++ == 0;
+	for (size_t i = 0; i < c->candidate_count; i++)
+		if (candidate_fits(&ch, &c->candidates[i]))
+			racks += disks[c->candidates[i].rack]++ == 0;
 	return racks;
 }
 
@@ -431,7 +436,7 @@ int cluster_spread(struct cluster *c, const struct cluster_want *want, struct cl
 	memset(out, 0, sizeof(*out));
 	if (encoding_check(&want->encoding, NULL, 0) < 0 || !cluster_media_valid(want->media))
 		return -EINVAL;
-	int rc = c->seats != NULL ? 0 : seats_make(c);
+	int rc = c->candidates != NULL ? 0 : candidates_make(c);
 	if (rc < 0)
 		return rc;
 	AUTO_FREE uint32_t *disks = calloc(c->rack_count + 1, sizeof(*disks));

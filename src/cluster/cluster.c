@@ -20,9 +20,9 @@ void cluster_init(struct cluster *c)
 
 void cluster_drop_orders(struct cluster *c)
 {
-	free(c->seats);
-	c->seats = NULL;
-	c->seat_count = 0;
+	free(c->candidates);
+	c->candidates = NULL;
+	c->candidate_count = 0;
 	for (size_t i = 0; i < CLUSTER_SHUFFLES; i++) {
 		free(c->orders[i]);
 		c->orders[i] = NULL;

@@ -94,7 +94,7 @@ struct cluster_id {
 	uint64_t high, low; /* both 0: none */
 };
 
-struct cluster_seat;
+struct cluster_candidate;
 
 struct cluster {
 	uint64_t version; /* 0: nothing known */
@@ -102,8 +102,8 @@ struct cluster {
 	enum place_kind network_place;
 	struct map racks, nodes, disks; /* by id */
 	/* Made by cluster_choose when first needed, dropped by every change: */
-	struct cluster_seat *seats;
-	size_t seat_count;
+	struct cluster_candidate *candidates;
+	size_t candidate_count;
 	uint32_t rack_count, node_count; /* that have disks */
 	uint32_t *orders[CLUSTER_SHUFFLES];
 };

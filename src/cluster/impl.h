@@ -5,8 +5,8 @@
 
 #include "cluster/choose.h"
 
-/* A disk as choosing sees it: flat, with its domains as indexes. Gone disks have no seat. */
-struct cluster_seat {
+/* A disk as choosing sees it: flat, with its domains as indexes. Gone disks have no candidate. */
+struct cluster_candidate {
 	uint64_t id;
 	uint64_t hash;
 	uint32_t rack, node; /* indexes from 0 */
@@ -29,16 +29,16 @@ struct choosing {
 	struct cluster_choice *out;
 	uint64_t block_hash;
 	uint32_t shuffle;
-	const uint32_t *order; /* seats */
+	const uint32_t *order; /* candidates */
 	uint16_t *rack_used, *node_used;
-	uint8_t *barred; /* of a seat: taken, kept, excluded or not fit */
-	uint32_t taken;  /* with those kept */
-	uint32_t needed; /* the same, in the end */
-	bool pools;      /* choose pools, of the want's local shape if it is mlec */
+	uint8_t *unavailable; /* of a candidate: taken, kept, excluded or not fit */
+	uint32_t taken;       /* with those kept */
+	uint32_t needed;      /* the same, in the end */
+	bool pools;           /* choose pools, of the want's local shape if it is mlec */
 };
 
-bool seat_takes_part(const struct cluster_seat *s, uint32_t shuffle);
-void choosing_take(struct choosing *ch, uint32_t seat);
+bool candidate_takes_part(const struct cluster_candidate *s, uint32_t shuffle);
+void choosing_take(struct choosing *ch, uint32_t candidate);
 /* pool.c: false when there are too few racks for groups. */
 bool choose_network_pool(struct choosing *ch, int *rc);
 

@@ -41,35 +41,36 @@ static void measure(const struct choosing *ch, struct grouping *g)
 	const struct cluster *c = ch->cluster;
 	g->width = ch->out->width;
 	g->groups = c->rack_count / g->width;
-	for (size_t i = 0; i < c->seat_count; i++)
-		if (c->seats[i].pool && c->seats[i].position < POSITIONS_MAX &&
-		    c->seats[i].position >= g->positions)
-			g->positions = c->seats[i].position + 1;
+	for (size_t i = 0; i < c->candidate_count; i++)
+		if (c->candidates[i].pool && c->candidates[i].position < POSITIONS_MAX &&
+		    c->candidates[i].position >= g->positions)
+			g->positions = c->candidates[i].position + 1;
 }
 
-static struct netpool *netpool_of(const struct choosing *ch, const struct grouping *g, size_t seat)
+static struct netpool *netpool_of(const struct choosing *ch, const struct grouping *g,
+				  size_t candidate)
 {
-	const struct cluster_seat *s = &ch->cluster->seats[seat];
+	const struct cluster_candidate *s = &ch->cluster->candidates[candidate];
 	uint32_t group = s->rack / g->width;
-	if (ch->barred[seat] || group >= g->groups || s->position >= g->positions)
+	if (ch->unavailable[candidate] || group >= g->groups || s->position >= g->positions)
 		return NULL;
 	return &g->pools[(size_t)group * g->positions + s->position];
 }
 
 static void fill(const struct choosing *ch, struct grouping *g)
 {
-	for (size_t i = 0; i < ch->cluster->seat_count; i++) {
+	for (size_t i = 0; i < ch->cluster->candidate_count; i++) {
 		struct netpool *p = netpool_of(ch, g, i);
 		if (p == NULL)
 			continue;
-		uint32_t share = ch->cluster->seats[i].share;
+		uint32_t share = ch->cluster->candidates[i].share;
 		p->share = p->members == 0 || share < p->share ? share : p->share;
 		p->members++;
 	}
 }
 
 /* Whole ones that take part stand above all others, whole ones above the rest. */
-static uint64_t standing(const struct choosing *ch, const struct grouping *g, size_t i)
+static uint64_t pool_rank(const struct choosing *ch, const struct grouping *g, size_t i)
 {
 	const struct netpool *p = &g->pools[i];
 	uint64_t h = hash64_u64s(HASH_POOL, i);
@@ -81,8 +82,8 @@ static uint64_t standing(const struct choosing *ch, const struct grouping *g, si
 /* Where a block has columns already, the others belong, too. */
 static size_t pick_kept(const struct choosing *ch, const struct grouping *g, size_t none)
 {
-	for (size_t i = 0; i < ch->cluster->seat_count; i++) {
-		const struct cluster_seat *s = &ch->cluster->seats[i];
+	for (size_t i = 0; i < ch->cluster->candidate_count; i++) {
+		const struct cluster_candidate *s = &ch->cluster->candidates[i];
 		for (size_t j = 0; j < ch->want->kept_count; j++)
 			if (s->id == ch->want->kept[j] && s->rack / g->width < g->groups)
 				return (size_t)(s->rack / g->width) * g->positions + s->position;
@@ -93,13 +94,13 @@ static size_t pick_kept(const struct choosing *ch, const struct grouping *g, siz
 static size_t pick(const struct choosing *ch, const struct grouping *g)
 {
 	size_t best = 0, n = (size_t)g->groups * g->positions;
-	uint64_t best_standing = 0, best_score = 0;
+	uint64_t best_rank = 0, best_score = 0;
 	for (size_t i = 0; i < n; i++) {
-		uint64_t st = standing(ch, g, i);
+		uint64_t st = pool_rank(ch, g, i);
 		uint64_t score = mix_u64(ch->block_hash ^ hash64_u64s(HASH_POOL, i));
-		if (st > best_standing || (st == best_standing && score > best_score)) {
+		if (st > best_rank || (st == best_rank && score > best_score)) {
 			best = i;
-			best_standing = st;
+			best_rank = st;
 			best_score = score;
 		}
 	}
@@ -125,10 +126,10 @@ bool choose_network_pool(struct choosing *ch, int *rc)
 	const struct netpool *chosen = &pools[at < none ? at : pick(ch, &g)];
 	uint32_t first = (uint32_t)((ch->block_hash >> 32) % g.width);
 	for (uint32_t column = 0; column < g.width && ch->taken < ch->needed; column++)
-		for (uint32_t i = 0; i < c->seat_count; i++)
+		for (uint32_t i = 0; i < c->candidate_count; i++)
 			if (netpool_of(ch, &g, i) == chosen &&
-			    ch->rack_used[c->seats[i].rack] == 0 &&
-			    c->seats[i].rack % g.width == (first + column) % g.width) {
+			    ch->rack_used[c->candidates[i].rack] == 0 &&
+			    c->candidates[i].rack % g.width == (first + column) % g.width) {
 				choosing_take(ch, i);
 				break;
 			}

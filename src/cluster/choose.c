@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +10,12 @@
 #include "base/rng.h"
 #include "cluster/impl.h"
 
-/* Keep the uses of the hash apart. Part of what must never change. */
+/* Seeds of the hashes, different for each use. They must never change: every choice depends on them. */
 #define HASH_DISK 0x7365617400000000ULL
 #define HASH_BLOCK 0x626c6f6300000000ULL
 #define HASH_SHUFFLE 0x7368756600000000ULL
 
-/* --- candidates: the disks of the map, flat ---------------------------------------------------------- */
+/* --- candidates ---------------------------------------------------------------------------------- */
 
 static int by_id(const void *a, const void *b)
 {
@@ -33,6 +34,7 @@ static uint32_t disk_weight(const struct cluster_disk *d)
 static struct cluster_candidate candidate_of(const struct cluster *c, const struct cluster_disk *d)
 {
 	const struct cluster_node *n = cluster_node(c, d->node);
+	assert(n != NULL && n->rack != 0); /* cluster_put_* refuses records without them */
 	uint64_t h = hash64_u64s(HASH_DISK, d->id);
 	return (struct cluster_candidate){
 		.id = d->id,
@@ -51,16 +53,16 @@ static struct cluster_candidate candidate_of(const struct cluster *c, const stru
 }
 
 /*
- * The shuffles that a disk takes part in: s -> step * s + offset (mod CLUSTER_SHUFFLES) goes through
- * every number once, because that is a prime; those below the disk's share are its. A share that
- * grows by one adds one shuffle and keeps the others.
+ * CLUSTER_SHUFFLES is a prime, so s -> step * s + offset (mod CLUSTER_SHUFFLES) is a permutation of the
+ * shuffles. The disk takes part in those that it maps below the disk's share. A share that grows by one
+ * adds one shuffle and keeps the others.
  */
 bool candidate_takes_part(const struct cluster_candidate *s, uint32_t shuffle)
 {
 	return (s->step * shuffle + s->offset) % CLUSTER_SHUFFLES < s->share;
 }
 
-/* In proportion to the heaviest of its kind. */
+/* Sets the share of each candidate in proportion to the heaviest of its media, pools and drives apart. */
 static void set_shares(struct cluster_candidate *candidates, size_t n)
 {
 	uint32_t heaviest[2][CLUSTER_MEDIA_COUNT] = {{0}};
@@ -84,7 +86,7 @@ static int by_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Nodes get indexes in the order of their ids. */
+/* Sets the node of each candidate: its index in the order of ids. */
 static int set_nodes(struct cluster *c, struct cluster_candidate *candidates, size_t n)
 {
 	size_t count = 0;
@@ -97,6 +99,7 @@ static int set_nodes(struct cluster *c, struct cluster_candidate *candidates, si
 	for (size_t i = 0; i < n; i++) {
 		const uint64_t *at = bsearch(&cluster_disk(c, candidates[i].id)->node, ids, count,
 					     sizeof(*ids), by_u64);
+		assert(at != NULL); /* cluster_put_disk refuses a disk without its node */
 		candidates[i].node = (uint32_t)(at - ids);
 	}
 	c->node_count = (uint32_t)count;
@@ -105,6 +108,7 @@ static int set_nodes(struct cluster *c, struct cluster_candidate *candidates, si
 
 static int candidates_make(struct cluster *c)
 {
+	assert(c->candidates == NULL);
 	size_t n = 0;
 	uint32_t racks = 0;
 	struct cluster_candidate *candidates =
@@ -119,6 +123,7 @@ static int candidates_make(struct cluster *c)
 		racks = candidates[n].rack >= racks ? candidates[n].rack + 1 : racks;
 		n++;
 	}
+	assert(n <= map_count(&c->disks));
 	qsort(candidates, n, sizeof(*candidates), by_id);
 	set_shares(candidates, n);
 	if (set_nodes(c, candidates, n) < 0) {
@@ -148,6 +153,7 @@ static int by_key(const void *a, const void *b)
 
 static int order_make(struct cluster *c, uint32_t shuffle)
 {
+	assert(shuffle < CLUSTER_SHUFFLES && c->candidates != NULL);
 	if (c->orders[shuffle] != NULL)
 		return 0;
 	AUTO_FREE struct shuffled *all = malloc((c->candidate_count + 1) * sizeof(*all));
@@ -202,6 +208,8 @@ static int64_t candidate_find(const struct cluster *c, uint64_t id)
 
 void choosing_take(struct choosing *ch, uint32_t candidate)
 {
+	assert(candidate < ch->cluster->candidate_count && !ch->unavailable[candidate]);
+	assert(ch->taken < ch->needed && ch->out->count < CLUSTER_CHOICE_MAX);
 	const struct cluster_candidate *s = &ch->cluster->candidates[candidate];
 	ch->out->disk[ch->out->count++] = s->id;
 	ch->rack_used[s->rack]++;
@@ -210,7 +218,7 @@ void choosing_take(struct choosing *ch, uint32_t candidate)
 	ch->taken++;
 }
 
-/* Who may be chosen, and how many domains they are in. */
+/* Marks the candidates that may not be chosen, and counts the others and their racks and nodes. */
 static void mark_candidates(struct choosing *ch)
 {
 	struct cluster *c = ch->cluster;
@@ -229,8 +237,10 @@ static void mark_candidates(struct choosing *ch)
 		ch->node_used[c->candidates[candidate].node]++;
 	}
 	ch->taken = (uint32_t)ch->want->kept_count;
-	/* Seats of a node are not next to each other: count domains by marks, then take them off. */
+	/* Candidates of a node are not adjacent, so this bit in the counters marks racks and nodes that were
+	 * counted; it is cleared afterwards. */
 	const uint16_t mark = 1 << 15;
+	assert(ch->want->kept_count < mark);
 	for (size_t i = 0; i < c->candidate_count; i++) {
 		const struct cluster_candidate *s = &c->candidates[i];
 		if (!s->online || !candidate_fits(ch, s))
@@ -243,14 +253,15 @@ static void mark_candidates(struct choosing *ch)
 		ch->rack_used[s->rack] |= mark;
 		ch->node_used[s->node] |= mark;
 	}
-	for (uint32_t i = 0; i < c->rack_count; i++) /* a rack without any counts as full */
+	/* A rack without eligible disks counts as full. */
+	for (uint32_t i = 0; i < c->rack_count; i++)
 		ch->rack_used[i] = ch->rack_used[i] & mark ? ch->rack_used[i] ^ mark : mark;
 	for (uint32_t i = 0; i < c->node_count; i++)
 		ch->node_used[i] &= (uint16_t)~mark;
 }
 
-/* The place in the shuffle where the block's disks begin. It depends on who is in the map, not on how
- * they fare, so that a disk that is away for a while moves nobody but itself. */
+/* Returns the position in the shuffle at which the block's disks start. It depends on which disks the map has,
+ * not on their states, so that a disk that is offline for a while moves only its own chunks. */
 static size_t find_start(const struct choosing *ch)
 {
 	const struct cluster *c = ch->cluster;
@@ -270,14 +281,16 @@ static size_t find_start(const struct choosing *ch)
 }
 
 struct caps {
-	uint32_t rack, node;
-	bool all; /* also disks that take no part in this shuffle */
+	uint32_t rack, node; /* chunks of the block per rack and per node */
+	bool all;            /* also use disks that take no part in this shuffle */
 };
 
+/* Takes the available disks from start on, in the order of the shuffle, as far as the caps allow. */
 static void take_in_order(struct choosing *ch, size_t start, struct caps caps)
 {
 	const struct cluster *c = ch->cluster;
 	uint32_t full = 0;
+	assert(c->candidate_count == 0 || start < c->candidate_count);
 	for (uint32_t i = 0; i < c->rack_count; i++)
 		full += ch->rack_used[i] >= caps.rack;
 	for (size_t i = 0; i < c->candidate_count && ch->taken < ch->needed; i++) {
@@ -296,7 +309,8 @@ static void take_in_order(struct choosing *ch, size_t start, struct caps caps)
 	}
 }
 
-/* Racks first, as evenly as can be; nodes inside them the same. */
+/* Raises the caps step by step until the choice is complete: so racks get chunks as evenly as possible, and
+ * so do the nodes of a rack. */
 static void choose_spread(struct choosing *ch)
 {
 	const struct cluster_choice *out = ch->out;
@@ -313,7 +327,7 @@ static void choose_spread(struct choosing *ch)
 			}
 }
 
-/* How the block's chunks, without the disks to spare, are spread. */
+/* Counts the racks and nodes that hold the block's chunks, without spare disks. */
 static void count_domains(struct choosing *ch)
 {
 	const struct cluster *c = ch->cluster;
@@ -332,9 +346,10 @@ static void count_domains(struct choosing *ch)
 		out->rack_most = in_rack > out->rack_most ? in_rack : out->rack_most;
 		out->node_most = on_node > out->node_most ? on_node : out->node_most;
 	}
+	assert(out->racks <= out->nodes && out->rack_most >= out->node_most);
 }
 
-/* Drives, unless there are only pools; mlec is for pools alone. */
+/* Returns whether the block goes to pools: always for mlec, else only if the media has no drives. */
 static bool wants_pools(const struct cluster *c, const struct cluster_want *want)
 {
 	if (want->encoding.kind == ENCODING_MLEC)
@@ -355,6 +370,7 @@ static int choose_with(struct choosing *ch)
 		choose_spread(ch);
 	if (rc < 0)
 		return rc;
+	assert(ch->taken == ch->want->kept_count + ch->out->count && ch->taken <= ch->needed);
 	count_domains(ch);
 	return ch->taken < ch->out->width ? -ENOSPC : 0;
 }
@@ -399,10 +415,11 @@ int cluster_choose(struct cluster *c, const struct cluster_want *want,
 	return choose_with(&ch);
 }
 
-/* --- what the racks bear ----------------------------------------------------------------------- */
+/* --- the spread over racks --------------------------------------------------------------------- */
 
 uint32_t cluster_rack_most(const uint32_t *disks, size_t racks, uint32_t width)
 {
+	assert(width > 0 && (disks != NULL || racks == 0));
 	for (uint32_t most = 1; most <= width; most++) {
 		uint64_t room = 0;
 		for (size_t i = 0; i < racks; i++)
@@ -419,7 +436,7 @@ bool cluster_spread_bears(const struct cluster_spread *s)
 	return one_rack || s->tolerance == 0 || s->rack_most <= s->tolerance;
 }
 
-/* Counts the disks in each rack, and returns in how many racks there are any. */
+/* Counts the disks in each rack that fit, and returns the number of racks that have one. */
 static uint32_t racks_count(const struct cluster *c, const struct cluster_want *want,
 			    uint32_t *disks)
 {

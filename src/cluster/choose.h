@@ -1,38 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which disks a block goes to.
+ * The choice of the disks that a block goes to.
  *
- * Copysets. A copyset is a set of disks that together hold a block. Few of them make it unlikely that
- * a handful of failed disks is all of one; many of them spread the load of a repair. There are
- * CLUSTER_SHUFFLES consistent shuffles of all disks: shuffle s orders them by hash(s, disk). A block's
- * id names its shuffle, and the place in it where its disks begin; they are the next ones along, with
- * those left out that share a rack with one already taken, or get no chunks now:
+ * Copysets. A copyset is a set of disks that together hold a block. Few copysets make it unlikely that
+ * several failed disks hold all chunks of some block; many copysets spread the load of a repair. There are
+ * CLUSTER_SHUFFLES consistent shuffles of all disks: shuffle s orders them by hash(s, disk). The block's id
+ * determines the shuffle, and the position in it at which the block's disks start. The block goes to the
+ * next disks in this order; a disk is skipped if it shares a rack with a disk already taken, or accepts no
+ * chunks at present:
  *
  *     shuffle 17:  ... d9 d4 [d71 d3 d12] d8 d20 ...        block -> 17, start d71; width 3
  *
- * So there is one copyset for each shuffle and start, CLUSTER_SHUFFLES x disks at most, whatever the
- * number of blocks. A disk that comes or goes stands in one place of each shuffle, and changes the
- * sets around it only. The start is the disk with the highest hash(block, disk) (rendezvous), so it
- * too moves only for the blocks of the disk that came or went.
+ * So there is one copyset for each shuffle and start, at most CLUSTER_SHUFFLES x disks, for any number of
+ * blocks. A disk has one position in each shuffle, so adding or removing it changes only the copysets around
+ * this position. The start is the disk with the highest hash(block, disk) (rendezvous hashing), so it
+ * changes only for blocks that start at the added or removed disk.
  *
  * Weight. A disk takes part in round(CLUSTER_SHUFFLES x weight / largest weight) of the shuffles, so
- * that it gets chunks in proportion; which of them is fixed by its id. Disks that do not take part
- * are used when the distinct domains would not suffice otherwise.
+ * that it gets chunks in proportion to its weight; the disk's id determines in which ones. A disk that takes
+ * no part in the block's shuffle is used only if the others are in too few distinct fault domains.
  *
  * Small clusters. With fewer racks than chunks, racks are used again, evenly; then nodes, evenly; a
- * disk never holds two chunks of a block. The choice says how many domains it came to.
+ * disk never holds two chunks of a block. The choice reports how many racks and nodes it uses.
  *
- * Media. A block goes to disks of one media, and the choice looks at no others: weights, shuffles and
- * copysets of flash and of disk are apart. Without disks of that media the choice is empty. What becomes
- * of a block then is for the caller: README.md, "Media".
+ * Media. A block goes to disks of one media, and the choice ignores disks of other media: flash and disk have
+ * separate weights, shuffles and copysets. Without disks of the wanted media the choice is empty, and the
+ * caller decides what to do: README.md, "Media".
  *
- * MLEC. A column of a network stripe goes to a pool of the right local shape; racks differ. Where the
- * network level is declustered, any racks do. Where it is clustered, racks in the order of their
- * numbers form groups of kn+pn, and the pools at the same position of a group are a network pool: a
- * stripe lies in one of those. (With fewer racks than columns there are no groups: as declustered.)
+ * MLEC. A column of a network stripe goes to a pool of the right local shape; each column is in another rack.
+ * With a declustered network level, any racks can be used. With a clustered network level, racks in the order
+ * of their ids form groups of kn+pn, the pools at the same position of a group form a network pool, and a
+ * stripe lies in one network pool. (With fewer racks than columns there are no groups, and the choice is as
+ * for a declustered level.)
  *
- * cluster_choose is a function of the map's records and its arguments alone, and its results are
- * stable: a change of them would move data.
+ * The result of cluster_choose depends on the map's records and the arguments only. It must never change:
+ * another result for the same map would move data.
  */
 #ifndef CLUSTER_CHOOSE_H
 #define CLUSTER_CHOOSE_H
@@ -44,19 +46,19 @@
 #include "cluster/cluster.h"
 #include "code/encoding.h"
 
-#define CLUSTER_CHOICE_MAX 320 /* the widest stripe, and disks to spare */
+#define CLUSTER_CHOICE_MAX 320 /* disks: the widest stripe and spare disks */
 
 struct cluster_want {
 	struct encoding encoding;
 	uint64_t block;
 	enum cluster_media media; /* only disks of this media are candidates */
-	uint32_t extra;           /* disks to spare, after those of the chunks */
-	/* Get nothing: disks that refused, or are slow. */
+	uint32_t extra;           /* spare disks to choose after those of the chunks */
+	/* Disks that must not be chosen, as they refused a chunk or are slow. */
 	const uint64_t *excluded;
 	size_t excluded_count;
 	/*
-	 * Hold chunks of the block already: their domains count as used, and so many fewer are
-	 * chosen. For repairs, and for a writer whose disk failed.
+	 * Disks that already hold a chunk of the block. Their racks and nodes count as used, and the choice
+	 * is shorter by their number. Set by repair, and by a writer that replaces a failed disk.
 	 */
 	const uint64_t *kept;
 	size_t kept_count;
@@ -67,49 +69,53 @@ struct cluster_choice {
 	uint32_t count;
 	uint32_t wanted;        /* width - kept + extra */
 	uint32_t width;         /* chunks of the block, or columns of mlec */
-	uint32_t racks, nodes;  /* distinct, of the block's chunks (without those to spare) */
-	uint32_t rack_most;     /* the most chunks of the block in one rack, and */
-	uint32_t node_most;     /* on one node: compare with the encoding's tolerance */
-	uint32_t rack_eligible; /* racks, nodes and disks that could have been chosen */
-	uint32_t node_eligible;
-	uint32_t disk_eligible;
-	bool network_pool; /* a network pool of a clustered scheme */
+	uint32_t racks, nodes;  /* number that hold chunks of the block, without spare disks */
+	uint32_t rack_most;     /* largest number of the block's chunks in one rack; */
+	uint32_t node_most;     /* on one node. To be compared with the encoding's tolerance */
+	uint32_t rack_eligible; /* racks with at least one eligible disk */
+	uint32_t node_eligible; /* nodes with at least one eligible disk */
+	uint32_t disk_eligible; /* disks that are online, of the wanted media and not excluded */
+	bool network_pool;      /* the disks are in one network pool of a clustered scheme */
 };
 
-/* How many disks hold a block: its chunks, or the columns of mlec. Any `tolerance` of them may be lost. */
+/* Returns the number of disks that hold a block: its chunks, or the columns of mlec. */
 uint32_t cluster_width(const struct encoding *e);
+/* Returns how many of these disks can fail, whichever they are, without loss of data. */
 uint32_t cluster_tolerance(const struct encoding *e);
 
 /*
- * Fills choice in any case but -EINVAL (impossible arguments) and -ENOMEM. -ENOSPC: fewer disks than
- * the block needs; disks to spare may be missing without an error.
+ * Chooses the disks of a block. Fills choice unless it returns -EINVAL (an argument is out of range) or
+ * -ENOMEM. -ENOSPC: there are fewer disks than the block needs. Missing spare disks are no error.
  */
 int cluster_choose(struct cluster *c, const struct cluster_want *want,
 		   struct cluster_choice *choice);
 
 /*
- * What the racks bear. A block is safe from the loss of a rack when none has more of its chunks than the code
- * bears the loss of. Whether that can be is judged by the disks in the map that are not gone, however they
- * fare now: while racks are away blocks are written to the others, and repair spreads them later.
+ * The spread of a block over racks. A block survives the loss of a rack if no rack holds more of its chunks
+ * than the code tolerates to lose. The spread is computed from all disks of the map that are not gone, whatever
+ * their present state: while a rack is offline, blocks are written to the other racks, and repair spreads them
+ * later.
  *
- *     rs:4+2 in 2 racks of 3 disks: 3 + 3, and 2 may be lost: refuse      in 3 racks: 2 + 2 + 2
+ *     rs:4+2 in 2 racks of 3 disks: 3 + 3, but only 2 can be lost: refused      in 3 racks: 2 + 2 + 2
  *
- * A block on flash must be as safe as on disk: flash in one rack alone is refused when disks are in several.
- * With one rack there is nothing to spread over, and a code that bears no loss gains nothing by it: both
- * are borne. Too few disks are not told here.
+ * A block on flash must be as safe as on disk: flash in a single rack is refused if disks are in several racks.
+ * Two spreads are accepted without this check: a cluster of one rack cannot spread chunks, and a code that
+ * tolerates no loss gains nothing from spreading. Too few disks are no error here.
  */
 struct cluster_spread {
 	uint32_t width, tolerance;
-	uint32_t racks;         /* with disks for such a block */
-	uint32_t racks_on_disk; /* of a block on flash: racks with disks for it, were it on disk */
+	uint32_t racks; /* racks with disks for a block of this encoding and media */
 	uint32_t
-		rack_most; /* chunks in the fullest of them, as evenly as can be; 0: too few disks */
+		racks_on_disk; /* for a block on flash: racks with disks for it if it were on disk */
+	/* Chunks in the rack with the most of them when they are spread evenly; 0: too few disks */
+	uint32_t rack_most;
 };
 
-/* Of the encoding and media of want. -EINVAL, -ENOMEM. */
+/* Computes the spread of blocks with the encoding and media of want. -EINVAL, -ENOMEM. */
 int cluster_spread(struct cluster *c, const struct cluster_want *want, struct cluster_spread *out);
+/* Returns whether blocks may be written with this spread. */
 bool cluster_spread_bears(const struct cluster_spread *s);
-/* rack_most of racks with so many disks each. */
+/* Returns rack_most for racks that have disks[i] disks each. */
 uint32_t cluster_rack_most(const uint32_t *disks, size_t racks, uint32_t width);
 
 #endif

@@ -9,6 +9,8 @@
 #include "base/base.h"
 #include "cluster/impl.h"
 
+static_assert(CLUSTER_CHOICE_MAX > ENCODING_STRIPE_MAX, "a choice has room for spare disks");
+
 void cluster_init(struct cluster *c)
 {
 	memset(c, 0, sizeof(*c));
@@ -44,10 +46,12 @@ void cluster_fini(struct cluster *c)
 	free_values(&c->disks);
 }
 
-/* In place when it is there. */
+/* Overwrites a record with the same id in place, so that pointers to it stay valid. */
 static int put(struct cluster *c, struct map *m, uint64_t id, const void *record, size_t size)
 {
+	assert(id != 0);
 	void *slot = map_get(m, id);
+	assert(slot != record);
 	if (slot == NULL) {
 		slot = malloc(size);
 		if (slot == NULL)
@@ -126,6 +130,7 @@ const struct cluster_node *cluster_node_of(const struct cluster *c, uint64_t dis
 
 static enum cluster_state worse(enum cluster_state a, enum cluster_state b)
 {
+	assert(cluster_state_valid(a) && cluster_state_valid(b));
 	return a > b ? a : b;
 }
 
@@ -136,7 +141,9 @@ enum cluster_state cluster_node_state(const struct cluster_node *n)
 
 enum cluster_state cluster_disk_state(const struct cluster *c, const struct cluster_disk *d)
 {
-	return worse(worse(d->health, d->wanted), cluster_node_state(cluster_node(c, d->node)));
+	const struct cluster_node *n = cluster_node(c, d->node);
+	assert(n != NULL); /* cluster_put_disk refuses a disk without its node */
+	return worse(worse(d->health, d->wanted), cluster_node_state(n));
 }
 
 static const char *const state_names[] = {

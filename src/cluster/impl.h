@@ -5,7 +5,7 @@
 
 #include "cluster/choose.h"
 
-/* A disk as choosing sees it: flat, with its domains as indexes. Gone disks have no candidate. */
+/* A disk of the map that is not gone, with what a choice needs of the disk, its node and its rack. */
 struct cluster_candidate {
 	uint64_t id;
 	uint64_t hash;
@@ -16,13 +16,14 @@ struct cluster_candidate {
 	uint8_t media;
 	bool pool;
 	bool online;
-	uint8_t share;        /* how many shuffles it takes part in */
-	uint8_t step, offset; /* which: see takes_part() */
+	uint8_t share;        /* number of shuffles that the disk takes part in */
+	uint8_t step, offset; /* determine in which ones; see candidate_takes_part() */
 };
 
+/* Frees the candidates and orders; the next choice makes them again. */
 void cluster_drop_orders(struct cluster *c);
 
-/* What a choice is made from; see choose.c. */
+/* State of one choice; see choose.c. */
 struct choosing {
 	struct cluster *cluster;
 	const struct cluster_want *want;
@@ -32,14 +33,17 @@ struct choosing {
 	const uint32_t *order; /* candidates */
 	uint16_t *rack_used, *node_used;
 	uint8_t *unavailable; /* of a candidate: taken, kept, excluded or not fit */
-	uint32_t taken;       /* with those kept */
-	uint32_t needed;      /* the same, in the end */
-	bool pools;           /* choose pools, of the want's local shape if it is mlec */
+	uint32_t taken;       /* disks kept and chosen so far */
+	uint32_t needed;      /* value of taken at which the choice is complete */
+	bool pools; /* choose among pools (of mlec: those of the local shape), not among drives */
 };
 
+/* Returns whether the disk takes part in a shuffle; see choose.c. */
 bool candidate_takes_part(const struct cluster_candidate *s, uint32_t shuffle);
+/* Adds a candidate to the choice. It must be available, and the choice not complete. */
 void choosing_take(struct choosing *ch, uint32_t candidate);
-/* pool.c: false when there are too few racks for groups. */
+/* pool.c: chooses the disks of one network pool; *rc is -ENOMEM then, or unchanged. Returns false, without
+ * having chosen, if there are too few racks for a group. */
 bool choose_network_pool(struct choosing *ch, int *rc);
 
 #endif

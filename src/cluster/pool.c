@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Network pools of clustered MLEC schemes. Racks in the order of their numbers form groups of kn+pn;
- * the pools at one position of all racks of a group are a network pool:
+ * Network pools of clustered MLEC schemes. Racks in the order of their ids form groups of kn+pn;
+ * the pools at one position of all racks of a group form a network pool:
  *
  *              rack 1   rack 2   rack 3  |  rack 4   rack 5   rack 6
  *   position 0   A        A        A     |    C        C        C
- *   position 1   B        B        B     |    D        D        D       mlec:2+1/...: four of them
+ *   position 1   B        B        B     |    D        D        D       mlec:2+1/...: four network pools
  *
  * The positions of flash pools and of disk pools are counted apart.
  *
- * A block goes to the network pool with the highest hash(block, pool) among those that are whole and
- * take part in the block's shuffle, as disks do by weight; then among those that are whole; else to
- * the one with the most members online. Its columns begin at a rack that the block's id names, so that
- * parity columns are everybody's.
+ * A block goes to a network pool of the first of these sets that is not empty; inside the set, to the one
+ * with the highest hash(block, pool):
+ *
+ *   1. network pools with all members online that take part in the block's shuffle. They take part by
+ *      weight, as disks do.
+ *   2. network pools with all members online.
+ *   3. the network pools with the most members online.
+ *
+ * The block's id determines the rack of the first column, so that parity columns are spread over all racks.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -26,19 +32,21 @@
 #define POSITIONS_MAX 65536
 
 struct netpool {
-	uint32_t members; /* online */
-	uint32_t share;   /* of the smallest */
+	uint32_t members; /* pools that are online, of the right shape and not excluded */
+	uint32_t share;   /* smallest share of a member */
 };
 
+/* All network pools that the map has for stripes of one width. */
 struct grouping {
 	uint32_t width, groups, positions;
-	struct netpool *pools; /* group * positions + position */
+	struct netpool *pools; /* index: group * positions + position */
 };
 
-/* The racks and positions that matter are those with pools of this shape. */
+/* Sets the dimensions of the grouping. */
 static void measure(const struct choosing *ch, struct grouping *g)
 {
 	const struct cluster *c = ch->cluster;
+	assert(ch->out->width > 0);
 	g->width = ch->out->width;
 	g->groups = c->rack_count / g->width;
 	for (size_t i = 0; i < c->candidate_count; i++)
@@ -69,7 +77,7 @@ static void fill(const struct choosing *ch, struct grouping *g)
 	}
 }
 
-/* Whole ones that take part stand above all others, whole ones above the rest. */
+/* Returns a number that orders network pools by the rules 1 to 3 above; the highest is the best. */
 static uint64_t pool_rank(const struct choosing *ch, const struct grouping *g, size_t i)
 {
 	const struct netpool *p = &g->pools[i];
@@ -79,7 +87,7 @@ static uint64_t pool_rank(const struct choosing *ch, const struct grouping *g, s
 	return p->members < g->width ? p->members : (uint64_t)g->width + part;
 }
 
-/* Where a block has columns already, the others belong, too. */
+/* Returns the network pool that already holds columns of the block, or none. */
 static size_t pick_kept(const struct choosing *ch, const struct grouping *g, size_t none)
 {
 	for (size_t i = 0; i < ch->cluster->candidate_count; i++) {

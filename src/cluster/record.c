@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/record.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -81,6 +82,7 @@ int cluster_disk_read(struct cluster_disk *d, const Terrane__Cluster__DiskRecord
 
 void cluster_head_write(Terrane__Cluster__ClusterRecord *m, const struct cluster_head *h)
 {
+	assert(h->version != 0 && h->racks <= CLUSTER_RACKS_MAX);
 	terrane__cluster__cluster_record__init(m);
 	m->version = h->version;
 	m->cluster_high = h->cluster.high;
@@ -92,6 +94,7 @@ void cluster_head_write(Terrane__Cluster__ClusterRecord *m, const struct cluster
 
 void cluster_rack_write(Terrane__Cluster__RackRecord *m, const struct cluster_rack *r)
 {
+	assert(r->id != 0 && r->id <= CLUSTER_RACKS_MAX);
 	terrane__cluster__rack_record__init(m);
 	m->id = r->id;
 	m->name = (char *)r->name;
@@ -100,6 +103,7 @@ void cluster_rack_write(Terrane__Cluster__RackRecord *m, const struct cluster_ra
 
 void cluster_node_write(Terrane__Cluster__NodeRecord *m, const struct cluster_node *n)
 {
+	assert(n->id != 0 && n->rack != 0);
 	terrane__cluster__node_record__init(m);
 	m->id = n->id;
 	m->name = (char *)n->name;
@@ -113,6 +117,7 @@ void cluster_node_write(Terrane__Cluster__NodeRecord *m, const struct cluster_no
 
 void cluster_disk_write(Terrane__Cluster__DiskRecord *m, const struct cluster_disk *d)
 {
+	assert(d->id != 0 && d->node != 0);
 	terrane__cluster__disk_record__init(m);
 	m->id = d->id;
 	m->node = d->node;

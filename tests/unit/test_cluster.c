@@ -92,7 +92,7 @@ static void check_distinct(const struct cluster_choice *ch)
 			assert_true(ch->disk[i] != ch->disk[j]);
 }
 
-/* What the numbers of a choice must be, counted here by another way. */
+/* Compares the counts of a choice with counts made here in another way. */
 static void check_numbers(const struct cluster *c, const struct cluster_choice *ch)
 {
 	uint32_t in_rack[CLUSTER_RACKS_MAX + 1] = {0}, on_node[4096] = {0};
@@ -110,7 +110,7 @@ static void check_numbers(const struct cluster *c, const struct cluster_choice *
 	assert_int_equal(ch->node_most, node_most);
 }
 
-static void domains_are_distinct_whenever_they_can_be(void **state)
+static void domains_are_distinct_if_there_are_enough(void **state)
 {
 	(void)state;
 	static const struct shape shapes[] = {{1, 1, 1},  {1, 1, 20}, {1, 6, 4},  {2, 3, 4},
@@ -159,7 +159,7 @@ static void spare_disks_follow_those_of_the_chunks(void **state)
 		assert_int_equal(more.count, 9);
 		assert_int_equal(more.racks, 6);
 		assert_memory_equal(plain.disk, more.disk, 6 * sizeof(plain.disk[0]));
-		w.extra = 40; /* more than there are: no error */
+		w.extra = 40; /* more than the map has, which is no error */
 		assert_int_equal(cluster_choose(&c, &w, &more), 0);
 		assert_int_equal(more.count, 36);
 	}
@@ -208,7 +208,7 @@ static void kept_chunks_count_as_used_domains(void **state)
 		struct cluster_want w = {.encoding = encoding("rs:4+2"), .block = block};
 		struct cluster_choice ch, one;
 		assert_int_equal(cluster_choose(&c, &w, &ch), 0);
-		/* the third is lost: whoever takes its place is in its rack, the only one left */
+		/* The third disk is lost. Its rack is the only unused one, so its replacement is there. */
 		uint64_t lost = ch.disk[2];
 		ch.disk[2] = ch.disk[5];
 		w.kept = ch.disk;
@@ -289,7 +289,7 @@ static size_t index_of(const uint64_t *ids, size_t n, uint64_t id)
 	return n;
 }
 
-/* How far the chunks of a disk are from what its weight gives, at worst, in percent. */
+/* Returns the largest difference between a disk's chunks and its share by weight, in percent. */
 static double load_error(struct cluster *c, const char *text, size_t blocks)
 {
 	size_t n = map_count(&c->disks), at = 0;
@@ -330,7 +330,7 @@ static void load_follows_weight(void **state)
 	build(&c, (struct shape){20, 2, 3});
 	double even = load_error(&c, "r3", 100000);
 	double wide = load_error(&c, "rs:9+3", 25000);
-	/* a third of the disks twice, a third four times as large, in every rack alike */
+	/* One of three disks of each node becomes twice as large, and one four times. */
 	for (uint32_t node = 1; node <= 40; node++) {
 		put_disk(&c, node, 1, 20 * TIB);
 		put_disk(&c, node, 2, 40 * TIB);
@@ -349,7 +349,7 @@ static bool holds(const struct cluster_choice *ch, uint64_t disk)
 	return index_of(ch->disk, ch->count, disk) < ch->count;
 }
 
-/* The share of chunks that are elsewhere after the change, in percent. */
+/* Returns the share of chunks that the change moves to other disks, in percent. */
 static double moved(struct cluster *before, struct cluster *after, const char *text)
 {
 	uint64_t chunks = 0, gone = 0;
@@ -366,7 +366,7 @@ static double moved(struct cluster *before, struct cluster *after, const char *t
 	return 100.0 * (double)gone / (double)chunks;
 }
 
-static void a_disk_that_comes_or_goes_moves_little(void **state)
+static void adding_or_removing_a_disk_moves_few_chunks(void **state)
 {
 	(void)state;
 	static const char *const encodings[] = {"r3", "rs:9+3"};
@@ -392,7 +392,7 @@ static void a_disk_that_comes_or_goes_moves_little(void **state)
 	cluster_fini(&d);
 }
 
-static void a_disk_that_is_away_moves_only_its_own_chunks(void **state)
+static void an_offline_disk_moves_only_its_own_chunks(void **state)
 {
 	(void)state;
 	struct cluster a, b;
@@ -409,14 +409,14 @@ static void a_disk_that_is_away_moves_only_its_own_chunks(void **state)
 		uint32_t same = 0;
 		for (uint32_t i = 0; i < 3; i++)
 			same += holds(&y, x.disk[i]);
-		/* Its rack is free again for a disk further on, which may push one out. */
+		/* Without this disk, its rack is free for a later disk, which can displace another one. */
 		assert_true(holds(&x, d.id) ? same >= 1 : same == 3);
 	}
 	cluster_fini(&a);
 	cluster_fini(&b);
 }
 
-/* The result is stored in the sense that data lies there: it must never change. */
+/* Stored data is where an earlier version of the function put it, so results must never change. */
 static void choices_are_pinned(void **state)
 {
 	(void)state;
@@ -436,9 +436,9 @@ static void choices_are_pinned(void **state)
 
 /* --- media ------------------------------------------------------------------------------------- */
 
-#define FLASH_DISK 100 /* the number of the first flash disk of a node */
+#define FLASH_DISK 100 /* number of the first flash disk of a node */
 
-/* Adds flash disks, of other sizes than the others, to the first nodes. */
+/* Adds flash disks, of other sizes than the disks, to the first nodes. */
 static void add_flash(struct cluster *c, uint32_t nodes, uint32_t each)
 {
 	for (uint32_t node = 1; node <= nodes; node++)
@@ -467,7 +467,7 @@ static void a_block_goes_to_disks_of_its_media_only(void **state)
 		w.encoding = encoding("rs:4+2");
 		assert_int_equal(cluster_choose(&c, &w, &ch), -ENOSPC);
 		assert_int_equal(ch.count, 5);
-		/* A chunk that is on a disk meanwhile takes its rack, and no flash. */
+		/* A misplaced chunk on a disk uses its rack, but no flash disk. */
 		w = (struct cluster_want){.encoding = encoding("rs:3+2"),
 					  .block = block,
 					  .media = CLUSTER_MEDIA_FLASH,
@@ -522,13 +522,13 @@ static void choices_of_flash_are_pinned(void **state)
 	cluster_fini(&c);
 }
 
-/* Flash in one rack is as good as disks in one rack, and no better. */
+/* Flash in one rack is accepted only if all disks are in one rack, too. */
 static void a_block_on_flash_is_spread_as_safely_as_on_disk(void **state)
 {
 	(void)state;
 	static const struct {
 		uint32_t racks, flash_nodes;
-		bool borne;
+		bool accepted;
 	} cases[] = {{1, 1, true}, {3, 1, false}, {3, 2, false}, {3, 3, true}};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct cluster c;
@@ -540,7 +540,7 @@ static void a_block_on_flash_is_spread_as_safely_as_on_disk(void **state)
 		assert_int_equal(cluster_spread(&c, &w, &s), 0);
 		assert_int_equal(s.racks, cases[i].flash_nodes);
 		assert_int_equal(s.racks_on_disk, cases[i].racks);
-		assert_int_equal(cluster_spread_bears(&s), cases[i].borne);
+		assert_int_equal(cluster_spread_bears(&s), cases[i].accepted);
 		w.media = CLUSTER_MEDIA_DISK;
 		assert_int_equal(cluster_spread(&c, &w, &s), 0);
 		assert_int_equal(s.racks, cases[i].racks);
@@ -576,7 +576,7 @@ static void network_pools_are_fixed_groups_at_one_position(void **state)
 {
 	(void)state;
 	struct cluster c;
-	build_pools(&c, 13, 4, PLACE_CLUSTERED); /* 3 groups of 4 racks, and one rack over */
+	build_pools(&c, 13, 4, PLACE_CLUSTERED); /* 3 groups of 4 racks; one rack is in no group */
 	uint32_t used[3][4] = {{0}}, first[4] = {0};
 	for (uint64_t block = 1; block <= 4800; block++) {
 		struct cluster_want w = {.encoding = encoding("mlec:3+1/4+2"), .block = block};
@@ -621,7 +621,7 @@ static void a_network_pool_with_a_member_down_gets_nothing_new(void **state)
 			assert_false(d->node <= 4 && d->position == 1);
 		}
 	}
-	/* A repair of a stripe that is there stays in its network pool. */
+	/* A repair of an existing stripe stays in its network pool. */
 	const uint64_t kept[] = {disk_id(1, 1), disk_id(3, 1), disk_id(4, 1)};
 	struct cluster_want w = {
 		.encoding = encoding("mlec:3+1/4+2"), .block = 5, .kept = kept, .kept_count = 3};
@@ -656,7 +656,7 @@ static void declustered_columns_go_to_any_racks(void **state)
 	for (uint32_t r = 1; r <= 13; r++)
 		assert_in_range(in_rack[r], 450, 800);
 	assert_true(mixed > 1000);
-	/* Pools of another local shape do not fit; plain codes take pools when there is nothing else. */
+	/* Pools of another local shape are not eligible; plain codes use pools if there are no drives. */
 	struct cluster_choice ch;
 	struct cluster_want other = {.encoding = encoding("mlec:3+1/8+2"), .block = 1};
 	assert_int_equal(cluster_choose(&c, &other, &ch), -ENOSPC);
@@ -666,7 +666,7 @@ static void declustered_columns_go_to_any_racks(void **state)
 	cluster_fini(&c);
 }
 
-static void with_fewer_racks_than_columns_a_stripe_uses_racks_twice_and_says_so(void **state)
+static void with_fewer_racks_than_columns_a_stripe_reports_racks_used_twice(void **state)
 {
 	(void)state;
 	struct cluster c;
@@ -689,14 +689,14 @@ static struct cluster_spread spread(struct cluster *c, const char *code)
 	return s;
 }
 
-static void a_rack_gets_no_more_than_the_code_bears_or_it_is_told(void **state)
+static void a_spread_with_too_many_chunks_in_a_rack_is_reported(void **state)
 {
 	(void)state;
 	static const struct {
 		struct shape shape;
 		const char *code;
 		uint32_t rack_most;
-		bool borne;
+		bool accepted;
 	} cases[] = {
 		{{2, 1, 3}, "rs:4+2", 3, false}, {{3, 1, 2}, "rs:4+2", 2, true},
 		{{2, 3, 1}, "rs:2+2", 2, true},  {{2, 1, 2}, "r3", 2, true},
@@ -710,14 +710,14 @@ static void a_rack_gets_no_more_than_the_code_bears_or_it_is_told(void **state)
 		struct cluster_spread s = spread(&c, cases[i].code);
 		assert_int_equal(s.racks, cases[i].shape.racks);
 		assert_int_equal(s.rack_most, cases[i].rack_most);
-		assert_int_equal(cluster_spread_bears(&s), cases[i].borne);
+		assert_int_equal(cluster_spread_bears(&s), cases[i].accepted);
 		cluster_fini(&c);
 	}
-	/* Full racks leave the rest to the others. */
+	/* Small racks are filled, and the large rack gets the rest. */
 	assert_int_equal(cluster_rack_most((const uint32_t[]){1, 1, 9}, 3, 6), 4);
 }
 
-static void racks_that_are_away_count_and_those_that_are_gone_do_not(void **state)
+static void offline_racks_count_and_gone_racks_do_not(void **state)
 {
 	(void)state;
 	struct cluster c;
@@ -738,7 +738,7 @@ static void racks_that_are_away_count_and_those_that_are_gone_do_not(void **stat
 	cluster_fini(&c);
 }
 
-static void columns_of_mlec_are_spread_over_pools_of_their_code(void **state)
+static void columns_of_mlec_are_spread_over_pools_of_their_local_shape(void **state)
 {
 	(void)state;
 	struct cluster c;
@@ -755,7 +755,7 @@ static void columns_of_mlec_are_spread_over_pools_of_their_code(void **state)
 
 /* --- bad input --------------------------------------------------------------------------------- */
 
-static void impossible_records_and_wants_are_refused(void **state)
+static void invalid_records_and_wants_are_refused(void **state)
 {
 	(void)state;
 	struct cluster c;
@@ -794,14 +794,14 @@ static void impossible_records_and_wants_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(domains_are_distinct_whenever_they_can_be),
+		cmocka_unit_test(domains_are_distinct_if_there_are_enough),
 		cmocka_unit_test(spare_disks_follow_those_of_the_chunks),
 		cmocka_unit_test(only_online_disks_that_are_not_excluded_are_chosen),
 		cmocka_unit_test(kept_chunks_count_as_used_domains),
 		cmocka_unit_test(copysets_are_bounded_by_shuffles_times_disks),
 		cmocka_unit_test(load_follows_weight),
-		cmocka_unit_test(a_disk_that_comes_or_goes_moves_little),
-		cmocka_unit_test(a_disk_that_is_away_moves_only_its_own_chunks),
+		cmocka_unit_test(adding_or_removing_a_disk_moves_few_chunks),
+		cmocka_unit_test(an_offline_disk_moves_only_its_own_chunks),
 		cmocka_unit_test(choices_are_pinned),
 		cmocka_unit_test(a_block_goes_to_disks_of_its_media_only),
 		cmocka_unit_test(flash_in_the_map_changes_no_choice_of_disks),
@@ -810,12 +810,11 @@ int main(void)
 		cmocka_unit_test(network_pools_are_fixed_groups_at_one_position),
 		cmocka_unit_test(a_network_pool_with_a_member_down_gets_nothing_new),
 		cmocka_unit_test(declustered_columns_go_to_any_racks),
-		cmocka_unit_test(
-			with_fewer_racks_than_columns_a_stripe_uses_racks_twice_and_says_so),
-		cmocka_unit_test(a_rack_gets_no_more_than_the_code_bears_or_it_is_told),
-		cmocka_unit_test(racks_that_are_away_count_and_those_that_are_gone_do_not),
-		cmocka_unit_test(columns_of_mlec_are_spread_over_pools_of_their_code),
-		cmocka_unit_test(impossible_records_and_wants_are_refused),
+		cmocka_unit_test(with_fewer_racks_than_columns_a_stripe_reports_racks_used_twice),
+		cmocka_unit_test(a_spread_with_too_many_chunks_in_a_rack_is_reported),
+		cmocka_unit_test(offline_racks_count_and_gone_racks_do_not),
+		cmocka_unit_test(columns_of_mlec_are_spread_over_pools_of_their_local_shape),
+		cmocka_unit_test(invalid_records_and_wants_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,7 +226,7 @@ static int choose_mlec(struct box_shape *s)
 		if (encoding_parse(text, &e, NULL, 0) < 0)
 			continue;
 		struct cluster_spread have = spread_of(s, s->racks, &e);
-		if (have.rack_most > 0 && cluster_spread_bears(&have))
+		if (have.rack_most > 0 && cluster_spread_accepted(&have))
 			break;
 	}
 	return set_text(&s->encoding, text);
@@ -273,7 +273,7 @@ int box_spread(const struct box_shape *s, struct strbuf *err)
 	if (encoding_parse(s->encoding, &e, NULL, 0) < 0)
 		return -EINVAL;
 	struct cluster_spread racks = spread_of(s, s->racks, &e);
-	if (cluster_spread_bears(&racks))
+	if (cluster_spread_accepted(&racks))
 		return 0;
 	return refuse(err,
 		      "--encoding %s: it bears the loss of %u %s; %u in %u racks put %u into one: "
@@ -290,7 +290,7 @@ bool box_risk(const struct box_shape *s, char *out, size_t size)
 	struct cluster_spread nodes = spread_of(s, s->nodes, &e);
 	if (s->nodes == 1)
 		snprintf(out, size, "one node has all chunks: nothing survives its loss");
-	else if (!cluster_spread_bears(&nodes))
+	else if (!cluster_spread_accepted(&nodes))
 		snprintf(out, size,
 			 "%s bears the loss of %u %s; one of %ld nodes has %u of %u: files do not "
 			 "survive its loss",

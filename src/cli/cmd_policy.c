@@ -103,7 +103,7 @@ static int check_racks(struct admin *a, const char *encoding)
 	int rc = cluster_spread(c, &want, &s);
 	if (rc < 0)
 		return cli_fail("%s: %s", encoding, err_text(rc));
-	if (cluster_spread_bears(&s))
+	if (cluster_spread_accepted(&s))
 		return CLI_OK;
 	return cli_fail(
 		"encoding=%s: it bears the loss of %u %s; %u in %u racks put %u into one: it "

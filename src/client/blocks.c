@@ -37,7 +37,7 @@ static int spread_check(struct call *c, const struct shape *s, const struct clus
 	if (c->any_spread || choice->rack_most <= (uint32_t)s->tolerance)
 		return 0;
 	int rc = cluster_spread(c->fabric->map, want, &now);
-	if (rc < 0 || cluster_spread_bears(&now))
+	if (rc < 0 || cluster_spread_accepted(&now))
 		return rc;
 	char text[ENCODING_TEXT_MAX];
 	encoding_print(&s->encoding, text);

@@ -430,7 +430,7 @@ uint32_t cluster_rack_most(const uint32_t *disks, size_t racks, uint32_t width)
 	return 0;
 }
 
-bool cluster_spread_bears(const struct cluster_spread *s)
+bool cluster_spread_accepted(const struct cluster_spread *s)
 {
 	bool one_rack = s->racks < 2 && s->racks_on_disk < 2;
 	return one_rack || s->tolerance == 0 || s->rack_most <= s->tolerance;

@@ -114,7 +114,7 @@ struct cluster_spread {
 /* Computes the spread of blocks with the encoding and media of want. -EINVAL, -ENOMEM. */
 int cluster_spread(struct cluster *c, const struct cluster_want *want, struct cluster_spread *out);
 /* Returns whether blocks may be written with this spread. */
-bool cluster_spread_bears(const struct cluster_spread *s);
+bool cluster_spread_accepted(const struct cluster_spread *s);
 /* Returns rack_most for racks that have disks[i] disks each. */
 uint32_t cluster_rack_most(const uint32_t *disks, size_t racks, uint32_t width);
 

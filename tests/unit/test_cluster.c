@@ -540,11 +540,11 @@ static void a_block_on_flash_is_spread_as_safely_as_on_disk(void **state)
 		assert_int_equal(cluster_spread(&c, &w, &s), 0);
 		assert_int_equal(s.racks, cases[i].flash_nodes);
 		assert_int_equal(s.racks_on_disk, cases[i].racks);
-		assert_int_equal(cluster_spread_bears(&s), cases[i].accepted);
+		assert_int_equal(cluster_spread_accepted(&s), cases[i].accepted);
 		w.media = CLUSTER_MEDIA_DISK;
 		assert_int_equal(cluster_spread(&c, &w, &s), 0);
 		assert_int_equal(s.racks, cases[i].racks);
-		assert_true(cluster_spread_bears(&s));
+		assert_true(cluster_spread_accepted(&s));
 		cluster_fini(&c);
 	}
 }
@@ -710,7 +710,7 @@ static void a_spread_with_too_many_chunks_in_a_rack_is_reported(void **state)
 		struct cluster_spread s = spread(&c, cases[i].code);
 		assert_int_equal(s.racks, cases[i].shape.racks);
 		assert_int_equal(s.rack_most, cases[i].rack_most);
-		assert_int_equal(cluster_spread_bears(&s), cases[i].accepted);
+		assert_int_equal(cluster_spread_accepted(&s), cases[i].accepted);
 		cluster_fini(&c);
 	}
 	/* Small racks are filled, and the large rack gets the rest. */
@@ -730,11 +730,11 @@ static void offline_racks_count_and_gone_racks_do_not(void **state)
 	assert_int_equal(cluster_choose(&c, &w, &ch), 0);
 	assert_int_equal(ch.rack_most, 3);
 	struct cluster_spread s = spread(&c, "rs:4+2");
-	assert_true(s.rack_most == 2 && s.racks == 3 && cluster_spread_bears(&s));
+	assert_true(s.rack_most == 2 && s.racks == 3 && cluster_spread_accepted(&s));
 	n.wanted = CLUSTER_GONE;
 	assert_int_equal(cluster_put_node(&c, &n), 0);
 	s = spread(&c, "rs:4+2");
-	assert_true(s.rack_most == 3 && s.racks == 2 && !cluster_spread_bears(&s));
+	assert_true(s.rack_most == 3 && s.racks == 2 && !cluster_spread_accepted(&s));
 	cluster_fini(&c);
 }
 
@@ -745,9 +745,9 @@ static void columns_of_mlec_are_spread_over_pools_of_their_local_shape(void **st
 	build_pools(&c, 2, 3, PLACE_CLUSTERED);
 	struct cluster_spread s = spread(&c, "mlec:3+1/4+2");
 	assert_true(s.width == 4 && s.tolerance == 1 && s.rack_most == 2);
-	assert_false(cluster_spread_bears(&s));
+	assert_false(cluster_spread_accepted(&s));
 	s = spread(&c, "mlec:2+2/4+2");
-	assert_true(cluster_spread_bears(&s));
+	assert_true(cluster_spread_accepted(&s));
 	s = spread(&c, "mlec:2+2/8+2");
 	assert_true(s.racks == 0 && s.rack_most == 0);
 	cluster_fini(&c);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Codes: ours against bare ISA-L calls on the same buffers in the same run, the heat map of figure 3.11,
- * what a second level costs, and what checking costs. One core, processor time, GB of user data.
+ * Codes: ours against plain ISA-L calls on the same buffers in the same run, the heat map of figure
+ * 3.11, the cost of a second level and of verification. One core, processor time, GB of user data.
  */
 #include "bench_code.h"
 
@@ -46,7 +46,7 @@ static void bare_encode_rs(void *arg)
 		       x->b->chunk + x->wide.cols);
 }
 
-/* The straightforward way: each row across columns, then each column, whole chunks at a time. */
+/* Encodes each row across columns, then each column, all of a chunk at a time. */
 static void bare_encode_mlec(void *arg)
 {
 	struct bare *x = arg;
@@ -103,7 +103,7 @@ static void our_repair_check(void *arg)
 	check(plan_verify(r->plan, r->b->sg), "check of a repair");
 }
 
-/* The plan's matrices, handed to ISA-L with whole chunks. */
+/* Calls ISA-L with the plan's matrices and flat chunks. */
 static void bare_repair(void *arg)
 {
 	struct repair *r = arg;
@@ -151,7 +151,7 @@ static void bench_encode(const char *code, const struct rs_shape *net, const str
 	block_fini(&b);
 }
 
-/* Loses n chunks, of which the first is `first`, and rebuilds them. Speed is of what the repair reads. */
+/* Rebuilds n lost chunks from number `first` on. The speed is that of the bytes read. */
 static void bench_repair(const char *what, const char *code, size_t len, int first, int n)
 {
 	struct block b;
@@ -247,9 +247,10 @@ static void heat_map(void)
 }
 
 /*
- * Both need one multiplication for each parity over each byte: 12 for rs:28+12, and 3 at the network
- * level with 3 * 20 / 17 at the local one. On a machine where arithmetic is all that counts the ratio
- * is 12 / 6.53 = 1.84; beyond the caches memory is shared out alike and it falls.
+ * Both need one multiplication for each parity over each byte: 12 for rs:28+12, and 3 at the
+ * network level with 3 * 20 / 17 at the local one. On a machine limited only by arithmetic the
+ * ratio is 12 / 6.53 = 1.84; for chunks beyond the caches memory bandwidth limits both, and the
+ * ratio falls.
  */
 static void two_levels(void)
 {

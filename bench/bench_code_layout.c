@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Layouts and repair plans: the numbers of the MLEC paper's table 3.2 and section 3.4.2 computed from
- * its setup (section 3.3.5) beside those printed there, and how fast lookups and plans are.
+ * Layouts and repair plans: the numbers of the MLEC paper's table 3.2 and section 3.4.2 computed
+ * from its setup (section 3.3.5) beside the printed ones, and the speed of lookups and plans.
  */
 #include <errno.h>
 #include <math.h>
@@ -29,7 +29,7 @@ static const struct repair_bandwidth setup_bandwidth = {
 	.rack = 10e9 / 8 * 0.2,
 };
 
-/* What the paper prints; NAN where it prints nothing. */
+/* Numbers of the paper; NAN where it has none. */
 struct paper_row {
 	const char *scheme;
 	double disk_mb, pool_tb, pool_mb; /* table 3.2 */
@@ -68,7 +68,7 @@ static int setup_layout(struct layout *l, const char *scheme, uint64_t slots)
 	return rc;
 }
 
-/* Bandwidth of one disk's repair as a real plan has it, on a pool of fewer chunks. */
+/* Measures the bandwidth of one disk's repair by a plan, on a pool of fewer chunks. */
 static int measured_disk(const char *scheme, double *mb)
 {
 	struct layout l;
@@ -139,7 +139,7 @@ static double traffic_tb(const struct layout *l, enum repair_method method, enum
 	return (e.cross_reads + e.cross_writes) * CHUNK_BYTES / TB;
 }
 
-/* Stripe sets that disks i, j, k, m of a base set have in common. */
+/* Returns the number of stripe sets that contain all of these disks. */
 static uint32_t sets_in_common(const struct layout *l, const uint32_t disks[POOL_FAILURES])
 {
 	uint32_t sets = 0;
@@ -310,7 +310,7 @@ static int print_lookups(void)
 	return 0;
 }
 
-/* All network steps of R_MIN: those that bring the pool out of danger. */
+/* Times all network steps of R_MIN, after which the pool is not catastrophic. */
 static int time_plan(const char *scheme, const uint32_t *disks)
 {
 	struct layout l;

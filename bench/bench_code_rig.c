@@ -63,7 +63,7 @@ static double cpu_s(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* How many runs fill a slice. */
+/* Returns how many runs fill a slice. */
 static int calibrate(const struct work *w, double slice_s)
 {
 	for (int n = 1;; n *= 2) {

@@ -18,11 +18,11 @@ struct block {
 	struct sg *sg;
 };
 
-/* Filled with noise. Ends the program when the encoding is wrong or memory is short. */
+/* Fills a block with random bytes. Exits when the encoding is invalid or memory is short. */
 void block_init(struct block *b, const char *encoding, size_t len);
 void block_fini(struct block *b);
 
-/* Something to time: does its work once. */
+/* A function to time, which does its work once. */
 struct work {
 	void (*run)(void *arg);
 	void *arg;
@@ -34,13 +34,13 @@ struct speed {
 };
 
 /*
- * Times a and b in turn, slice by slice, in processor time of this thread. Returns the best speed of
- * a in terms of the best of b: neighbours on the machine can only make a slice slower.
+ * Times a and b in turn, slice by slice, in processor time of this thread. Returns the best speed
+ * of a relative to the best of b: other processes can only make a slice slower.
  */
 double compare(const struct work *a, const struct work *b, struct speed *speed_a,
 	       struct speed *speed_b);
 
-/* The best of a few slices. */
+/* Returns the best of a few slices. */
 struct speed measure(const struct work *w, double slice_s);
 
 #endif

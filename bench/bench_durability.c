@@ -3,8 +3,8 @@
  * The durability study: how long its parts take, and, with --figures DIR, all plots of figures 3.5
  * to 3.18 of the MLEC study as DIR/figure-3.NN.svg (3.15 is a drawing of a code, not a plot).
  *
- * Times are of this machine and this run. What the paper states stands beside what is computed here,
- * never in its place.
+ * Times are those of this machine and run. Numbers of the paper are printed beside computed ones,
+ * never instead of them.
  */
 #include <stdio.h>
 #include <stdlib.h>

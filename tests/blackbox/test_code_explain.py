@@ -141,4 +141,4 @@ def test_an_answer_that_cannot_be_written_is_an_error():
         for more in ([], ["--json"]):
             done = subprocess.run([TERRANE, "code", "explain", "rs:9+6", *more], stdout=full,
                                   stderr=subprocess.PIPE, text=True, check=False)
-            assert done.returncode == 1 and "writing the answer" in done.stderr
+            assert done.returncode == 1 and "cannot write the result" in done.stderr

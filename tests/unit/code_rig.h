@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A block in memory for tests of codes: one buffer for each chunk, of exactly the right size, so that
- * the address sanitizer sees every step outside, and at odd addresses. The segments over it are cut at
- * random places, or not at all.
+ * A block in memory for tests of codes: one buffer for each chunk, of exactly the right size, so
+ * that the address sanitizer sees every step outside, and at odd addresses. The segments over it
+ * are cut at random places, or not at all.
  */
 #ifndef TESTS_UNIT_CODE_RIG_H
 #define TESTS_UNIT_CODE_RIG_H
@@ -78,7 +78,7 @@ static inline void rig_cut(struct rig *r, struct rng *rng)
 	}
 }
 
-/* Random data, parities full of rubbish; flat. */
+/* Random data, random bytes in the parities; flat. */
 static inline void rig_init(struct rig *r, const struct encoding *e, const struct kernel *kernel,
 			    size_t len, struct rng *rng)
 {
@@ -147,8 +147,8 @@ static inline void rig_assert_chunk(const struct rig *r, int chunk)
 }
 
 /*
- * What can be decoded, by rank: data chunk d of the block below is the d-th unit vector, so that each
- * chunk holds its own row of the generator matrix.
+ * Decides by rank what can be decoded: data chunk d of the block is the d-th unit vector, so that
+ * each chunk holds its own row of the generator matrix.
  */
 struct rank_oracle {
 	struct rig r;
@@ -181,7 +181,10 @@ static inline void oracle_close(struct rank_oracle *o)
 	rig_fini(&o->r);
 }
 
-/* The rank of the chunks that are left. Row after row is reduced by those kept before. */
+/*
+ * Returns the rank of the chunks that are not lost. Each row is reduced by the rows kept before
+ * it.
+ */
 static inline int oracle_rank(struct rank_oracle *o, const bool *lost)
 {
 	int k = o->r.data, rank = 0, lead[ENCODING_STRIPE_MAX];
@@ -257,8 +260,9 @@ static inline bool set_holds(const int *set, int n, int value)
 }
 
 /*
- * A stopping set: `n` chunks of an mlec grid, row_losses in each row that loses any and column_losses
- * in each such column. From a regular pattern, by random exchanges of columns between two chunks.
+ * A stopping set: `n` chunks of an mlec grid, row_losses in each row that loses any and
+ * column_losses in each such column. From a regular pattern, by random exchanges of columns between
+ * two chunks.
  */
 static inline void random_stopping_set(struct rng *rng, const struct mlec_shape *s, int n,
 				       int row_losses, int column_losses, int *lost)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Small systems of every scheme, for tests that look at every chunk. */
+/* Small systems of every scheme, for tests that visit every chunk. */
 #ifndef TESTS_LAYOUT_SYSTEMS_H
 #define TESTS_LAYOUT_SYSTEMS_H
 
@@ -13,7 +13,7 @@ struct system {
 	uint64_t slots;
 };
 
-/* With and without even division. The last is an LRC, for layouts only. */
+/* With and without remainders. The last one is an LRC, for tests of layouts only. */
 static const struct system small[] = {
 	{"mlec:2+1/2+1", "c/c", 6, 2, 6, 0, 4},   {"mlec:2+1/2+1", "c/d", 6, 2, 6, 0, 5},
 	{"mlec:2+1/2+1", "c/d", 3, 2, 7, 0, 6},   {"mlec:2+1/2+1", "c/s", 3, 2, 7, 0, 6},
@@ -26,7 +26,7 @@ static const struct system small[] = {
 	{"lrc:4+2+2", "d/-", 10, 1, 2, 0, 4},
 };
 
-/* Those that have failure classes and repair plans. */
+/* The number of systems that have failure classes and repair plans. */
 #define SMALL_PLANNED (ARRAY_LEN(small) - 1)
 
 static inline int system_make(struct layout *l, const struct system *s, uint64_t seed, char *why,
@@ -47,7 +47,7 @@ static inline int system_make(struct layout *l, const struct system *s, uint64_t
 	return rc != 0 ? rc : layout_init(l, &spec, why, why_size);
 }
 
-/* For systems that must be possible. */
+/* Opens a layout that must be possible. */
 static inline void system_need(struct layout *l, const struct system *s, uint64_t seed)
 {
 	char why[LAYOUT_WHY_MAX] = "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What all studies stand on: the system and its refusals, tasks on threads, intervals, output. */
+/* The system and its refusals, tasks on threads, intervals and output, which all studies use. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -41,7 +41,7 @@ static void the_default_system_is_that_of_the_paper(void **state)
 
 struct refusal {
 	const char *options[8]; /* name, value, ... */
-	const char *names;      /* what the message must name */
+	const char *names;      /* text that the message must contain */
 };
 
 static void every_impossible_system_is_refused_by_option_and_rule(void **state)
@@ -198,7 +198,7 @@ static void intervals_match_published_values(void **state)
 	near(stats_normal_quantile(0.975), 1.959963984540054, 1e-12);
 }
 
-static void an_interval_holds_the_truth_as_often_as_it_says(void **state)
+static void an_interval_contains_the_true_value_as_often_as_stated(void **state)
 {
 	struct rng rng;
 	rng_init(&rng, 3);
@@ -236,7 +236,7 @@ static void sums_merge_as_if_added_one_by_one(void **state)
 	near(nines.high, 12, 1e-12);
 }
 
-static void counting_is_right_where_it_is_small(void **state)
+static void small_probabilities_are_exact(void **state)
 {
 	near(exp(stats_log_choose(60, 30)), 118264581564861424.0, 1e-12);
 	near(stats_hypergeometric_above(120, 4, 20, 3), 116280.0 / 197149680.0, 1e-12);
@@ -267,7 +267,7 @@ static char *printed(const struct sheet *s, int (*print)(const struct sheet *, F
 	return text;
 }
 
-static void a_sheet_says_the_same_three_ways(void **state)
+static void a_sheet_prints_the_same_values_in_three_formats(void **state)
 {
 	struct sheet s;
 	sheet_init(&s, columns, ARRAY_LEN(columns));
@@ -345,7 +345,7 @@ static void a_page_of_plots_is_well_formed(void **state)
 	svg_fini(&doc);
 }
 
-/* Where the label of a point was put: the text element that holds exactly this. */
+/* Finds the position of the text element that contains exactly this label. */
 static void label_at(const char *svg, const char *label, double *x, double *y)
 {
 	char closing[64];
@@ -363,7 +363,7 @@ static void label_at(const char *svg, const char *label, double *x, double *y)
 	*y = strtod(below + 3, NULL);
 }
 
-static void labels_of_points_that_crowd_are_kept_apart(void **state)
+static void labels_of_close_points_do_not_overlap(void **state)
 {
 	(void)state;
 	enum { N = 10 };
@@ -373,7 +373,8 @@ static void labels_of_points_that_crowd_are_kept_apart(void **state)
 	bool marked[N];
 	struct svg doc;
 	for (int i = 0; i < N; i++) {
-		x[i] = i < 8 ? 5 + i * 0.001 : (i - 8) * 10.0; /* eight in one place, two far off */
+		x[i] = i < 8 ? 5 + i * 0.001
+			     : (i - 8) * 10.0; /* eight at one point, two far away */
 		y[i] = x[i];
 		marked[i] = true;
 	}
@@ -405,12 +406,12 @@ int main(void)
 		cmocka_unit_test(the_lowest_failure_is_returned),
 		cmocka_unit_test(progress_is_reported_to_the_end),
 		cmocka_unit_test(intervals_match_published_values),
-		cmocka_unit_test(an_interval_holds_the_truth_as_often_as_it_says),
+		cmocka_unit_test(an_interval_contains_the_true_value_as_often_as_stated),
 		cmocka_unit_test(sums_merge_as_if_added_one_by_one),
-		cmocka_unit_test(counting_is_right_where_it_is_small),
-		cmocka_unit_test(a_sheet_says_the_same_three_ways),
+		cmocka_unit_test(small_probabilities_are_exact),
+		cmocka_unit_test(a_sheet_prints_the_same_values_in_three_formats),
 		cmocka_unit_test(a_page_of_plots_is_well_formed),
-		cmocka_unit_test(labels_of_points_that_crowd_are_kept_apart),
+		cmocka_unit_test(labels_of_close_points_do_not_overlap),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

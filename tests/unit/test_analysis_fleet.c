@@ -110,7 +110,7 @@ static void nothing_is_repaired_before_it_is_detected(void **state)
 	assert_true(damage_missing(d) < missing);
 }
 
-/* Disks that fail at once: the table is what the layout's own counts expect. */
+/* When disks fail at once, the table equals the expected counts of the layout. */
 static void a_declustered_table_is_the_expected_count(void **state)
 {
 	(void)state;
@@ -176,8 +176,8 @@ static void single_overlap_loses_what_the_layout_loses(void **state)
 }
 
 /*
- * The same pool stripe by stripe: a real layout, each stripe with the disks it misses, repaired one
- * after the other, most known losses first. Slow and plain: what the table stands for.
+ * A reference implementation of one pool: a layout, each stripe with its missing disks, repaired
+ * one after the other, most known losses first. The table must equal its mean.
  */
 #define PLAIN_DISKS 15
 #define PLAIN_STRIPES_MAX 2000
@@ -336,7 +336,7 @@ static void simulation_and_splitting_agree(void **state)
 	}
 }
 
-/* Where racks matter, one that has a member out is not likelier to be hit by the next. */
+/* A rack with a failed member is not more likely to be hit by the next failure. */
 static void members_that_are_out_are_not_drawn(void **state)
 {
 	(void)state;
@@ -375,8 +375,8 @@ static double split_rate(const struct level *level, bool stays)
 	return sum / 20;
 }
 
-/* R_MIN leaves the other damage of a catastrophic pool where it is, so the next loss is near. */
-static void a_pool_that_stays_damaged_loses_again_as_often_as_simulated(void **state)
+/* Under R_MIN a catastrophic pool keeps its other damage, so the next loss follows sooner. */
+static void a_pool_that_keeps_damage_loses_again_as_often_as_simulated(void **state)
 {
 	(void)state;
 	struct system sys;
@@ -405,8 +405,8 @@ static void a_pool_that_stays_damaged_loses_again_as_often_as_simulated(void **s
 }
 
 /*
- * Network pools of the same racks repair with the same bandwidth: two at once take twice as long, and
- * a pool that fails when one alone would have been whole again loses data.
+ * Network pools of the same racks share the repair bandwidth: two at once take twice as long, and a
+ * failure at a time when one alone would have been repaired loses data.
  */
 static void network_pools_of_the_same_racks_share_their_bandwidth(void **state)
 {
@@ -496,7 +496,10 @@ static uint64_t failures_of(const struct system *sys, double shape, double years
 	return n;
 }
 
-/* 720 disks, 5%: 36 a year whatever the shape; wear grows with the years, infant deaths fade. */
+/*
+ * 720 disks, 5%: 36 a year whatever the shape; with wear the rate rises over the years, with
+ * infant mortality it falls.
+ */
 static void weibull_lifetimes_meet_the_afr_in_the_first_year(void **state)
 {
 	(void)state;
@@ -516,7 +519,7 @@ static int parse(struct trace *t, const char *text, char *why)
 	return trace_parse(t, text, strlen(text), 720, why, TRACE_WHY_MAX);
 }
 
-static void a_trace_decides_what_is_lost(void **state)
+static void losses_follow_from_the_trace(void **state)
 {
 	(void)state;
 	/* 4+2 clustered: disks 0 to 5 are a pool. */
@@ -551,7 +554,10 @@ static void a_trace_decides_what_is_lost(void **state)
 	}
 }
 
-/* Stripes over racks have one chunk in each: a burst in as many racks as parities loses nothing. */
+/*
+ * Stripes over racks have one chunk in a rack: a burst in as many racks as parities loses no
+ * data.
+ */
 static void a_burst_in_few_racks_does_not_hurt_stripes_over_racks(void **state)
 {
 	(void)state;
@@ -590,7 +596,7 @@ static void a_burst_in_few_racks_does_not_hurt_stripes_over_racks(void **state)
 	}
 }
 
-static void bad_traces_are_refused_by_line_and_rule(void **state)
+static void invalid_traces_are_refused_with_line_and_rule(void **state)
 {
 	(void)state;
 	static const struct {
@@ -625,7 +631,7 @@ static void bad_traces_are_refused_by_line_and_rule(void **state)
 	}
 }
 
-static void a_made_trace_reads_back_and_its_bursts_are_as_asked(void **state)
+static void a_generated_trace_parses_and_has_the_wanted_bursts(void **state)
 {
 	(void)state;
 	struct trace_burst b = {.racks = 12,
@@ -687,18 +693,18 @@ int main(void)
 		cmocka_unit_test(the_table_is_the_mean_of_stripes_followed_one_by_one),
 		cmocka_unit_test(simulation_and_splitting_agree),
 		cmocka_unit_test(members_that_are_out_are_not_drawn),
-		cmocka_unit_test(a_pool_that_stays_damaged_loses_again_as_often_as_simulated),
+		cmocka_unit_test(a_pool_that_keeps_damage_loses_again_as_often_as_simulated),
 		cmocka_unit_test(network_pools_of_the_same_racks_share_their_bandwidth),
 		cmocka_unit_test(simulation_and_chain_agree_for_clustered_disks),
 		cmocka_unit_test(the_simulation_does_not_depend_on_the_number_of_threads),
 		cmocka_unit_test(weibull_lifetimes_meet_the_afr_in_the_first_year),
-		cmocka_unit_test(a_trace_decides_what_is_lost),
+		cmocka_unit_test(losses_follow_from_the_trace),
 		cmocka_unit_test(a_burst_in_few_racks_does_not_hurt_stripes_over_racks),
-		cmocka_unit_test(bad_traces_are_refused_by_line_and_rule),
-		cmocka_unit_test(a_made_trace_reads_back_and_its_bursts_are_as_asked),
+		cmocka_unit_test(invalid_traces_are_refused_with_line_and_rule),
+		cmocka_unit_test(a_generated_trace_parses_and_has_the_wanted_bursts),
 	};
 #ifdef __SANITIZE_THREAD__
-	/* The others take minutes here, and nothing in them is about threads. */
+	/* The other tests take minutes under the thread sanitizer and do not use threads. */
 	cmocka_set_test_filter("*threads*");
 #endif
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,8 +119,8 @@ static void elimination_is_right_on_a_system_whose_states_are_all_enumerated(voi
 }
 
 /*
- * Clustered pools: disks are down on their own, each a part u of the time, so p + 1 are down at once
- * at C(n, p+1) (p+1) lambda u^p.
+ * Clustered pools: disks are down independently, each a part u of the time, so p + 1 are down at
+ * once at C(n, p+1) (p+1) lambda u^p.
  */
 static void split_of_a_clustered_pool_is_the_closed_form(void **state)
 {
@@ -169,10 +169,10 @@ static void split_and_chain_agree_where_the_chain_holds(void **state)
 }
 
 /*
- * Two levels: the network level's input is itself an estimate, and errors of it count. Held against
- * the mean of many seeds, whose own error is an eighth of theirs.
+ * Two levels: the network level's input is itself an estimate with an error. Compares the interval
+ * with the mean of many seeds, whose error is an eighth of theirs.
  */
-static void intervals_of_two_levels_hold_the_truth(void **state)
+static void intervals_of_two_levels_contain_the_mean(void **state)
 {
 	(void)state;
 	enum { SEEDS = 64 };
@@ -201,7 +201,7 @@ static void intervals_of_two_levels_hold_the_truth(void **state)
 	assert_true(claimed > spread * 0.8 && claimed < spread * 1.3);
 }
 
-static void a_precision_that_is_not_reached_is_said(void **state)
+static void a_precision_that_is_not_reached_is_reported(void **state)
 {
 	(void)state;
 	struct system sys;
@@ -252,8 +252,8 @@ static void twenty_nines_come_with_a_relative_error_below_a_tenth(void **state)
 }
 
 /*
- * Findings 1 to 3 of section 3.4.2: R_FCO adds 0.9 to 6.6 nines, R_HYB 0.6 to 4.1 more, R_MIN 0.1 to
- * 1.2 more. Ours lie a little wider, with next to nothing from R_MIN in d/d and c/d.
+ * Findings 1 to 3 of section 3.4.2: R_FCO adds 0.9 to 6.6 nines, R_HYB 0.6 to 4.1 more, R_MIN 0.1
+ * to 1.2 more. Ours lie a little wider, with next to nothing from R_MIN in d/d and c/d.
  */
 static void better_repair_gives_more_nines_as_in_figure_3_10(void **state)
 {
@@ -332,8 +332,8 @@ static void levels_have_the_bandwidths_of_table_3_2(void **state)
 	}
 }
 
-/* Tails of one order: the smaller lies in the larger. */
-static void nested_losses_meet_in_the_smaller_part(void **state)
+/* In a nested level the smaller set of lost stripes lies in the larger. */
+static void nested_losses_coincide_in_the_smaller_part(void **state)
 {
 	(void)state;
 	struct level level = {.members = 12,
@@ -356,14 +356,14 @@ static void nested_losses_meet_in_the_smaller_part(void **state)
 	assert_true(damage_fail(d, 1, &(struct damage_hit){0.2, 1}) == 0);
 	NEAR(damage_missing(d), 700.0, 1e-12);
 	NEAR(damage_fail(d, 2, &(struct damage_hit){0.3, 1}), 200.0, 1e-12);
-	level.nested = false; /* else they meet at random */
+	level.nested = false; /* else the losses coincide at random */
 	damage_init(d, &level);
 	damage_fail(d, 0, &(struct damage_hit){0.5, 1});
 	damage_fail(d, 1, &(struct damage_hit){0.2, 1});
 	NEAR(damage_fail(d, 2, &(struct damage_hit){0.3, 1}), 30.0, 1e-12);
 }
 
-/* Finding 5: more lost stripes to fetch and to coincide. */
+/* Finding 5: single-overlap has fewer nines than declustered. */
 static void single_overlap_lies_below_declustered(void **state)
 {
 	(void)state;
@@ -377,7 +377,7 @@ static void single_overlap_lies_below_declustered(void **state)
 	assert_true(overlap.nines.value < declustered.nines.value - 0.6);
 }
 
-static void the_answer_does_not_depend_on_the_number_of_threads(void **state)
+static void the_result_does_not_depend_on_the_number_of_threads(void **state)
 {
 	(void)state;
 	struct system sys;
@@ -432,7 +432,7 @@ static void odds_of_an_lrc_are_those_of_all_patterns(void **state)
 	}
 }
 
-static void what_cannot_be_studied_is_refused_with_a_reason(void **state)
+static void unsupported_systems_are_refused_with_a_reason(void **state)
 {
 	(void)state;
 	struct system sys;
@@ -457,21 +457,21 @@ int main(void)
 		cmocka_unit_test(elimination_is_right_on_a_system_whose_states_are_all_enumerated),
 		cmocka_unit_test(split_of_a_clustered_pool_is_the_closed_form),
 		cmocka_unit_test(split_and_chain_agree_where_the_chain_holds),
-		cmocka_unit_test(intervals_of_two_levels_hold_the_truth),
-		cmocka_unit_test(a_precision_that_is_not_reached_is_said),
+		cmocka_unit_test(intervals_of_two_levels_contain_the_mean),
+		cmocka_unit_test(a_precision_that_is_not_reached_is_reported),
 		cmocka_unit_test(the_chain_is_a_rough_check_everywhere),
 		cmocka_unit_test(twenty_nines_come_with_a_relative_error_below_a_tenth),
 		cmocka_unit_test(better_repair_gives_more_nines_as_in_figure_3_10),
 		cmocka_unit_test(the_two_codes_of_figure_3_12_have_their_nines),
 		cmocka_unit_test(levels_have_the_bandwidths_of_table_3_2),
-		cmocka_unit_test(nested_losses_meet_in_the_smaller_part),
+		cmocka_unit_test(nested_losses_coincide_in_the_smaller_part),
 		cmocka_unit_test(single_overlap_lies_below_declustered),
-		cmocka_unit_test(the_answer_does_not_depend_on_the_number_of_threads),
+		cmocka_unit_test(the_result_does_not_depend_on_the_number_of_threads),
 		cmocka_unit_test(odds_of_an_lrc_are_those_of_all_patterns),
-		cmocka_unit_test(what_cannot_be_studied_is_refused_with_a_reason),
+		cmocka_unit_test(unsupported_systems_are_refused_with_a_reason),
 	};
 #ifdef __SANITIZE_THREAD__
-	/* The others take minutes here, and nothing in them is about threads. */
+	/* The other tests take minutes under the thread sanitizer and do not use threads. */
 	cmocka_set_test_filter("*threads*");
 #endif
 	return cmocka_run_group_tests(tests, NULL, NULL);

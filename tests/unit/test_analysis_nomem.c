@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Fault sweep over memory for the durability study: the first allocation fails, then the second,
- * until a run meets no fault. Each faulty run says -ENOMEM and leaks nothing. Linked with --wrap for
- * the allocating calls.
+ * until a run meets no fault. Each faulty run returns -ENOMEM and leaks nothing. Linked with --wrap
+ * for the allocating calls.
  */
 #include <errno.h>
 #include <setjmp.h>

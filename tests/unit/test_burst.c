@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Data loss under bursts: against every layout of failures on tiny systems, against closed forms,
- * against Monte Carlo, and against what the study states in words.
+ * against Monte Carlo, and against the findings of the study.
  */
 #include <errno.h>
 #include <math.h>
@@ -63,7 +63,7 @@ static double exact_at(const struct system *sys, enum burst_model model, uint32_
 
 #define DISKS_MAX 16
 
-/* The loss that a set of failed disks causes, 0 to 1. */
+/* Returns the probability that a set of failed disks loses data. */
 typedef double loss_fn(const struct system *sys, const uint32_t *disks, uint32_t n);
 
 /* sum[failed][racks] of losses and of layouts. */
@@ -119,7 +119,7 @@ static void check_every(const char *options, enum burst_model model, loss_fn *lo
 	burst_map_fini(&map);
 }
 
-/* The layout that runs. */
+/* The production layout. */
 static double layout_loses(const struct system *sys, const uint32_t *disks, uint32_t n)
 {
 	struct failure f;
@@ -148,7 +148,7 @@ static bool pool_breaks(const struct layout *l, const bool *failed, uint32_t poo
 	return false;
 }
 
-/* The table of failure modes, word by word. */
+/* The study's table of failure modes, implemented literally. */
 static double pools_lose(const struct system *sys, const uint32_t *disks, uint32_t n)
 {
 	const struct layout *l = &sys->layout;
@@ -175,7 +175,7 @@ static double pools_lose(const struct system *sys, const uint32_t *disks, uint32
 	return 0;
 }
 
-static void counting_equals_every_layout_of_what_runs(void **state)
+static void counting_equals_enumeration_with_the_production_layout(void **state)
 {
 	/* Enough chunks that every combination of disks shares a stripe. */
 	check_every("code mlec:1+1/1+1 scheme c/c racks 4 enclosures 1 disks 2 disk-size 8 "
@@ -201,7 +201,7 @@ static void counting_equals_every_layout_of_what_runs(void **state)
 		    BURST_POOLS, layout_loses, 1e-12);
 }
 
-static void counting_equals_every_layout_by_the_table(void **state)
+static void counting_equals_enumeration_with_the_table(void **state)
 {
 	static const char *const systems[] = {
 		"code mlec:2+1/1+1 scheme c/c racks 3 enclosures 1 disks 4",
@@ -219,7 +219,10 @@ static void counting_equals_every_layout_by_the_table(void **state)
 		check_every(systems[i], BURST_POOLS, pools_lose, 1e-12);
 }
 
-/* d/-: a stripe is a random choice of racks in order, one disk each; chunk i of it is on the i-th. */
+/*
+ * d/-: a stripe is a random ordered choice of racks, one disk in each; chunk i is in the i-th
+ * rack.
+ */
 struct places {
 	const struct system *sys;
 	const bool *failed;
@@ -270,7 +273,7 @@ static double stripes_lose(const struct system *sys, const uint32_t *disks, uint
 	return 1 - pow(1 - p.sum / p.n, (double)l->stripes);
 }
 
-static void stripes_equal_every_layout_and_every_place(void **state)
+static void stripes_equal_enumeration_of_failures_and_places(void **state)
 {
 	check_every("code rs:2+1 scheme d/- racks 4 enclosures 1 disks 2 disk-size 5 chunk-size 1",
 		    BURST_STRIPES, stripes_lose, 1e-9);
@@ -398,7 +401,7 @@ static void stripe_sets_of_a_pool_are_counted(void **state)
 
 /* ---- what the study says ---- */
 
-static void no_data_is_lost_where_the_study_says_so(void **state)
+static void no_data_is_lost_where_the_study_states_none(void **state)
 {
 	static const char *const schemes[] = {"c/c", "c/d", "c/s", "d/c", "d/d", "d/s"};
 	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
@@ -451,11 +454,11 @@ static void schemes_rank_as_in_the_study(void **state)
 	}
 }
 
-static void codes_on_one_level_fail_where_the_study_says(void **state)
+static void codes_on_one_level_lose_data_where_the_study_states(void **state)
 {
 	struct system sys;
 	make(&sys, "code rs:7+3 scheme -/c");
-	/* The study says up to x + p: but then one rack may have p + 1. */
+	/* The study states x + p, but then one rack may have p + 1 failures. */
 	assert_true(exact_at(&sys, BURST_POOLS, 12, 10) == 0);
 	assert_true(exact_at(&sys, BURST_POOLS, 13, 10) > 0);
 	make(&sys, "code rs:7+3 scheme c/-");
@@ -470,16 +473,19 @@ static void codes_on_one_level_fail_where_the_study_says(void **state)
 	assert_true(exact_at(&sys, BURST_STRIPES, 30, 30) > exact_at(&sys, BURST_STRIPES, 30, 10));
 }
 
-static void an_lrc_bears_what_its_code_bears(void **state)
+static void an_lrc_survives_what_its_codec_decodes(void **state)
 {
 	struct encoding e = {.kind = ENCODING_LRC, .lrc = {6, 2, 2}};
 	struct lrc_loss loss;
 	const double *share = loss.share;
 	assert_int_equal(lrc_loss_find(&loss, &e), 0);
 	assert_true(loss.exact && share[3] == 0 && share[5] == 1 && share[10] == 1);
-	/* Four losses are fatal when they take a group of four, or three of one and a global, or two of
-	 * one and both globals: 2 * (1 + 4 * 2 + 6 * 1) minus nothing, if the code is as good as can be.
-	 * A group can make good one loss, the globals two: fatal when the rest is more than two. */
+	/*
+	 * Four losses are fatal when they take a group of four, or three of one and a global, or
+	 * two of one and both globals: 2 * (1 + 4 * 2 + 6 * 1) minus nothing, if the code is as
+	 * good as can be. A group can make good one loss, the globals two: fatal when the rest
+	 * is more than two.
+	 */
 	double fatal = 0;
 	for (int a = 0; a <= 4; a++)
 		for (int b = 0; b <= 4 - a; b++) {
@@ -494,7 +500,7 @@ static void an_lrc_bears_what_its_code_bears(void **state)
 	assert_true(loss.exact && share[3] == 0 && share[4] == 1);
 }
 
-/* Too many patterns to look at one by one: counted, or with an interval. */
+/* Too many patterns to enumerate: counted, or sampled with an interval. */
 static void an_lrc_with_many_parities_is_counted_or_has_an_interval(void **state)
 {
 	struct system sys;
@@ -521,8 +527,8 @@ static void an_lrc_with_many_parities_is_counted_or_has_an_interval(void **state
 	burst_map_fini(&map);
 }
 
-/* Losses of a layout lie between 0 and 1, most are 0: a normal interval would be too low. */
-static void intervals_of_sampled_stripes_hold_the_truth(void **state)
+/* Losses of layouts are between 0 and 1 and most are 0: a normal interval would be too narrow. */
+static void intervals_of_sampled_stripes_contain_the_exact_value(void **state)
 {
 	enum { SEEDS = 100 };
 	struct burst_estimate at[SEEDS];
@@ -601,7 +607,10 @@ static void monte_carlo_agrees_with_counting(void **state)
 						     .trials = 3000},
 				 &one_thread, &m, why, sizeof(why)) != 0)
 			fail_msg("%s", why);
-		/* Ten intervals of 95%: widened so that a right program fails once in 10,000. */
+		/*
+		 * Ten intervals of 95%: widened so that a correct program fails once in 10,000
+		 * runs.
+		 */
 		double half = (m.interval.high - m.interval.low) / 2 * 2.2;
 		if (!(fabs(pdl - m.pdl) <= half) || m.pdl <= 0)
 			fail_msg("%s: counted %g, sampled %g (%g to %g)", cases[i].options, pdl,
@@ -609,7 +618,7 @@ static void monte_carlo_agrees_with_counting(void **state)
 	}
 }
 
-static void stripes_that_must_exist_lose_less(void **state)
+static void the_model_of_stripes_loses_less_than_that_of_pools(void **state)
 {
 	struct system sys;
 	struct burst_estimate pools, stripes, layout;
@@ -637,11 +646,12 @@ static void stripes_that_must_exist_lose_less(void **state)
 				      &one_thread, &layout, why, sizeof(why)),
 			 0);
 	assert_true(stripes.pdl < pools.pdl && layout.pdl <= pools.pdl);
-	near(stripes.pdl, layout.pdl, 0.15); /* placed at random, and as if at random */
+	near(stripes.pdl, layout.pdl,
+	     0.15); /* stripes placed at random, and placed by the layout */
 	near(pools.pdl, exact_at(&sys, BURST_POOLS, 6, 3), 0.1);
 }
 
-static void threads_do_not_change_the_answer(void **state)
+static void threads_do_not_change_the_result(void **state)
 {
 	static const char *const systems[] = {"code rs:7+3 scheme d/-", "scheme d/s"};
 	struct work w[2] = {{.seed = 9, .threads = 1}, {.seed = 9, .threads = 2}};
@@ -720,23 +730,23 @@ static void impossible_bursts_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counting_equals_every_layout_of_what_runs),
-		cmocka_unit_test(counting_equals_every_layout_by_the_table),
-		cmocka_unit_test(stripes_equal_every_layout_and_every_place),
+		cmocka_unit_test(counting_equals_enumeration_with_the_production_layout),
+		cmocka_unit_test(counting_equals_enumeration_with_the_table),
+		cmocka_unit_test(stripes_equal_enumeration_of_failures_and_places),
 		cmocka_unit_test(stripe_sets_over_racks_are_bounded_from_above),
 		cmocka_unit_test(small_bursts_match_closed_forms),
 		cmocka_unit_test(probabilities_stay_exact_below_1e_30),
 		cmocka_unit_test(stripe_sets_of_a_pool_are_counted),
-		cmocka_unit_test(no_data_is_lost_where_the_study_says_so),
+		cmocka_unit_test(no_data_is_lost_where_the_study_states_none),
 		cmocka_unit_test(schemes_rank_as_in_the_study),
-		cmocka_unit_test(codes_on_one_level_fail_where_the_study_says),
-		cmocka_unit_test(an_lrc_bears_what_its_code_bears),
+		cmocka_unit_test(codes_on_one_level_lose_data_where_the_study_states),
+		cmocka_unit_test(an_lrc_survives_what_its_codec_decodes),
 		cmocka_unit_test(an_lrc_with_many_parities_is_counted_or_has_an_interval),
-		cmocka_unit_test(intervals_of_sampled_stripes_hold_the_truth),
+		cmocka_unit_test(intervals_of_sampled_stripes_contain_the_exact_value),
 		cmocka_unit_test(any_number_of_failures_can_be_sampled),
 		cmocka_unit_test(monte_carlo_agrees_with_counting),
-		cmocka_unit_test(stripes_that_must_exist_lose_less),
-		cmocka_unit_test(threads_do_not_change_the_answer),
+		cmocka_unit_test(the_model_of_stripes_loses_less_than_that_of_pools),
+		cmocka_unit_test(threads_do_not_change_the_result),
 		cmocka_unit_test(impossible_bursts_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

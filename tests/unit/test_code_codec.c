@@ -4,7 +4,10 @@
 #include "code/codec.h"
 #include "code_rig.h"
 
-/* Encodes the same data with ISA-L and with plain C, whole and in pieces: four equal results. */
+/*
+ * Encodes the same data with ISA-L and with plain C, flat and in segments: all four results are
+ * equal.
+ */
 static void compare_encodings(const struct encoding *e, size_t len, struct rng *rng)
 {
 	struct rig r;
@@ -85,7 +88,7 @@ static void fast_encoding_equals_plain_for_random_large_geometries(void **state)
 	}
 }
 
-/* Long enough for several blocks, in which all lines of the code take turns. */
+/* Chunks of several runs of SG_BLOCK, so that all lines are encoded run by run. */
 static void long_chunks_are_encoded_block_by_block(void **state)
 {
 	static const char *const all[] = {"rs:4+2", "rs:5+8", "lrc:6+2+2", "mlec:2+1/3+2"};
@@ -106,7 +109,7 @@ static void long_chunks_are_encoded_block_by_block(void **state)
 static void short_data_chunks_count_as_padded_with_zeros(void **state)
 {
 	static const char *const all[] = {"rs:4+2", "lrc:4+2+1", "mlec:2+1/2+1"};
-	const size_t len = 9000; /* more than the zeros that are kept at hand */
+	const size_t len = 9000; /* more than the constant zeros of sg.c */
 	struct rng rng;
 	rng_init(&rng, 9);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
@@ -207,7 +210,7 @@ static void wrong_sizes_are_refused_and_nothing_is_written(void **state)
 	rig_fini(&r);
 }
 
-/* Chunk `out` takes byte 10 on of the memory of chunk `in`, in its second segment. */
+/* Makes the second segment of chunk `out` point into the memory of chunk `in`. */
 static void assert_overlap_is_refused(struct rig *r, int in, int out)
 {
 	rig_flat(r);
@@ -230,7 +233,7 @@ static void outputs_over_their_inputs_are_refused(void **state)
 	rig_remember(&r);
 	assert_overlap_is_refused(&r, 0, 4);
 	assert_overlap_is_refused(&r, 2, 3);
-	assert_overlap_is_refused(&r, 3, 4); /* two outputs in one place */
+	assert_overlap_is_refused(&r, 3, 4); /* two outputs with the same buffer */
 	rig_fini(&r);
 	rig_open(&r, "mlec:2+1/2+1", 100, &rng);
 	rig_remember(&r);
@@ -239,7 +242,7 @@ static void outputs_over_their_inputs_are_refused(void **state)
 	rig_fini(&r);
 }
 
-/* Chunks that take turns in one buffer overlap only when seen from afar. */
+/* Chunks whose segments alternate in one buffer: their extents overlap, their bytes do not. */
 static void interleaved_chunks_are_encoded(void **state)
 {
 	struct rng rng;

@@ -164,7 +164,7 @@ static void assert_roles(const char *text, const char *roles)
 		assert_int_equal(chunk_role_name(encoding_role(&e, c))[0], roles[c]);
 }
 
-/* By first letter: data, copy, local, global; double parity is told apart by its place. */
+/* Roles by their first letter: data, copy, local, global parity; X is a double parity. */
 static void every_chunk_has_its_role(void **state)
 {
 	assert_roles("r3", "dcc");

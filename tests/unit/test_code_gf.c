@@ -58,7 +58,7 @@ static int rank_of(const struct stripe_code *s, const bool *lost)
 	return gf_pick_independent(s, left, n, picked);
 }
 
-/* Whether the code survives each of the sets of n losses; stops at the first that it does not. */
+/* Whether the code survives every set of n losses. */
 static bool survives_every_loss_of(const struct stripe_code *s, int n)
 {
 	int set[ENCODING_STRIPE_MAX];
@@ -86,7 +86,7 @@ static void small_reed_solomon_codes_survive_every_loss_of_p(void **state)
 	}
 }
 
-/* The determinant argument at the limits: any square submatrix of the largest matrices inverts. */
+/* Random square submatrices of the largest matrices are nonsingular. */
 static void large_reed_solomon_matrices_have_no_singular_submatrix(void **state)
 {
 	static const struct rs_shape shapes[] = {{254, 1},   {253, 2},   {1, 254},  {2, 253},
@@ -118,7 +118,7 @@ static void large_reed_solomon_matrices_have_no_singular_submatrix(void **state)
 	}
 }
 
-/* Losses beyond one in each group, and lost global parities, are at most R: see gf.c. */
+/* Whether some code of this shape survives the losses: see theory 2 in gf.c. */
 static bool any_code_could(const struct lrc_shape *s, const int *lost, int n)
 {
 	int in_group[ENCODING_STRIPE_MAX] = {0}, excess = 0;
@@ -159,7 +159,7 @@ static int missed_patterns(const struct lrc_shape *shape)
 	return missed;
 }
 
-static void small_lrc_survive_r_plus_one_losses_and_all_they_should(void **state)
+static void small_lrc_survive_all_losses_that_the_theory_states(void **state)
 {
 	for (int k = 1; k <= 8; k++) {
 		for (int groups = 1; groups <= k; groups++) {
@@ -184,7 +184,7 @@ static void the_lrc_of_azure_is_maximally_recoverable(void **state)
 	}
 }
 
-/* Random sets of n losses, of those that some code could survive. */
+/* Whether the code survives random sets of n losses that some code of its shape survives. */
 static bool survives_random_losses(const struct lrc_shape *shape, struct rng *rng, int n)
 {
 	int total = shape->k + shape->groups + shape->globals;
@@ -206,7 +206,7 @@ static bool survives_random_losses(const struct lrc_shape *shape, struct rng *rn
 	return true;
 }
 
-/* Two losses in each of two groups: the patterns for which the spreads were made. */
+/* Whether the code survives two losses in each of two groups, the patterns of theory 3 in gf.c. */
 static bool survives_pairs_in_two_groups(const struct lrc_shape *shape, struct rng *rng)
 {
 	int total = shape->k + shape->groups + shape->globals, size = shape->k / shape->groups;
@@ -230,8 +230,11 @@ static bool survives_pairs_in_two_groups(const struct lrc_shape *shape, struct r
 	return true;
 }
 
-/* Each of the three spreads at its largest, and pyramids beyond them at R+1 losses. */
-static void large_lrc_survive_what_the_theory_says(void **state)
+/*
+ * The three constructions of theory 3 at their largest sizes, and pyramids beyond them with R+1
+ * losses.
+ */
+static void large_lrc_survive_losses_as_the_theory_states(void **state)
 {
 	static const struct lrc_shape spreads[] = {
 		{30, 2, 2}, {150, 10, 2}, {60, 20, 2}, {100, 100, 2}};
@@ -250,7 +253,7 @@ static void large_lrc_survive_what_the_theory_says(void **state)
 		assert_true(survives_random_losses(&pyramids[i], &rng, pyramids[i].globals + 1));
 }
 
-static void solving_says_when_the_reads_are_not_enough(void **state)
+static void solving_fails_with_enodata_when_reads_are_not_enough(void **state)
 {
 	uint8_t rows[16], coef[16];
 	gf_rs_rows(4, 2, rows);
@@ -259,7 +262,10 @@ static void solving_says_when_the_reads_are_not_enough(void **state)
 	assert_int_equal(gf_solve(&s, (int[]){0, 1, 4}, 3, (int[]){5}, 1, coef), -ENODATA);
 	assert_int_equal(gf_solve(&s, (int[]){0}, 1, (int[]){0}, 1, coef), 0);
 	assert_int_equal(coef[0], 1);
-	/* More reads than needed: the surplus gets no weight, and the result is the XOR of theory 1. */
+	/*
+	 * More reads than needed: the surplus read gets weight 0, and the result is the XOR of
+	 * theory 1.
+	 */
 	assert_int_equal(gf_solve(&s, (int[]){4, 5, 0, 1, 2}, 5, (int[]){3}, 1, coef), 0);
 	assert_memory_equal(coef, ((uint8_t[]){1, 0, 1, 1, 1}), 5);
 }
@@ -271,7 +277,7 @@ static void greedy_choice_takes_the_first_independent_chunks(void **state)
 	struct lrc_shape shape = {4, 2, 1};
 	gf_lrc_rows(&shape, rows);
 	struct stripe_code s = {4, 7, rows};
-	/* 4 is the parity of 0 and 1: the third of a group brings nothing. */
+	/* 4 is the parity of 0 and 1, so the third chunk of this group is dependent. */
 	int n = gf_pick_independent(&s, (int[]){4, 1, 0, 6, 5, 3, 2}, 7, picked);
 	assert_int_equal(n, 4);
 	assert_memory_equal(picked, ((int[]){4, 1, 6, 5}), 4 * sizeof(int));
@@ -286,10 +292,10 @@ int main(void)
 		cmocka_unit_test(matrices_never_change),
 		cmocka_unit_test(small_reed_solomon_codes_survive_every_loss_of_p),
 		cmocka_unit_test(large_reed_solomon_matrices_have_no_singular_submatrix),
-		cmocka_unit_test(small_lrc_survive_r_plus_one_losses_and_all_they_should),
+		cmocka_unit_test(small_lrc_survive_all_losses_that_the_theory_states),
 		cmocka_unit_test(the_lrc_of_azure_is_maximally_recoverable),
-		cmocka_unit_test(large_lrc_survive_what_the_theory_says),
-		cmocka_unit_test(solving_says_when_the_reads_are_not_enough),
+		cmocka_unit_test(large_lrc_survive_losses_as_the_theory_states),
+		cmocka_unit_test(solving_fails_with_enodata_when_reads_are_not_enough),
 		cmocka_unit_test(greedy_choice_takes_the_first_independent_chunks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

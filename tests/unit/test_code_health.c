@@ -11,7 +11,7 @@ static struct code_health health_of(const struct codec *c, const int *lost, int 
 	return h;
 }
 
-/* The fewest further losses that this code does not survive, by trying all sets. */
+/* Returns the fewest further losses that this code does not survive, by trying all sets. */
 static int losses_to_kill(struct rank_oracle *o, const int *lost, int n_lost)
 {
 	int total = o->r.total, left[32], n_left = 0;
@@ -36,7 +36,10 @@ static int losses_to_kill(struct rank_oracle *o, const int *lost, int n_lost)
 	return n_left + 1;
 }
 
-/* Every set of up to `most` losses: `more` is borne, and if it is exact one loss more can kill. */
+/*
+ * For every set of up to `most` losses: all sets of `more` further losses are survived, and if
+ * `exact`, some set of one more is not.
+ */
 static void check_every_loss(const char *text, int most, bool always_exact)
 {
 	struct encoding e = rig_parse(text);
@@ -70,7 +73,7 @@ static void check_every_loss(const char *text, int most, bool always_exact)
 	codec_close(c);
 }
 
-static void what_can_be_borne_is_told_exactly_for_rs_and_copies(void **state)
+static void health_is_exact_for_rs_and_replication(void **state)
 {
 	check_every_loss("r1", 1, true);
 	check_every_loss("r3", 3, true);
@@ -79,7 +82,7 @@ static void what_can_be_borne_is_told_exactly_for_rs_and_copies(void **state)
 	check_every_loss("rs:3+3", 4, true);
 }
 
-static void what_can_be_borne_is_told_exactly_for_good_lrc(void **state)
+static void health_is_exact_for_maximally_recoverable_lrc(void **state)
 {
 	check_every_loss("lrc:4+2+1", 4, true);
 	check_every_loss("lrc:4+2+2", 5, true);
@@ -88,13 +91,13 @@ static void what_can_be_borne_is_told_exactly_for_good_lrc(void **state)
 	check_every_loss("lrc:3+1+2", 4, true);
 }
 
-static void other_lrc_promise_no_more_than_they_keep(void **state)
+static void health_of_other_lrc_is_a_lower_bound(void **state)
 {
 	check_every_loss("lrc:4+2+3", 5, false);
 	check_every_loss("lrc:6+3+3", 3, false);
 }
 
-static void mlec_promises_no_more_than_it_keeps(void **state)
+static void health_of_mlec_is_a_lower_bound(void **state)
 {
 	check_every_loss("mlec:2+1/2+1", 5, false);
 	check_every_loss("mlec:1+1/1+1", 4, false);
@@ -109,7 +112,10 @@ static void mlec_counts_its_lost_columns(void **state)
 	struct code_health h = health_of(c, (int[]){0, 1, 3}, 3);
 	assert_true(h.tolerated);
 	assert_int_equal(h.lost_columns, 1);
-	/* Two columns have lost two each, but in different rows: repair along rows saves the block. */
+	/*
+	 * Two columns have lost two each, but in different rows: repair along rows saves the
+	 * block.
+	 */
 	h = health_of(c, (int[]){0, 1, 4, 5}, 4);
 	assert_true(h.tolerated);
 	assert_int_equal(h.lost_columns, 2);
@@ -120,7 +126,7 @@ static void mlec_counts_its_lost_columns(void **state)
 	codec_close(c);
 }
 
-/* Whole racks may go: PN columns, with PL more in each other column. */
+/* PN columns may be lost, and PL chunks in each other column. */
 static void mlec_survives_pn_columns_and_pl_chunks_in_each_other(void **state)
 {
 	struct encoding e = rig_parse("mlec:10+2/17+3");
@@ -139,7 +145,7 @@ static void mlec_survives_pn_columns_and_pl_chunks_in_each_other(void **state)
 	codec_close(c);
 }
 
-/* By rows and columns alone: what of the losses no line can give back. */
+/* Returns how many losses remain after decoding rows and columns again and again. */
 static int peel(const struct mlec_shape *s, bool *lost)
 {
 	int height = s->local.k + s->local.p, width = s->net.k + s->net.p, left = 0;
@@ -162,7 +168,10 @@ static int peel(const struct mlec_shape *s, bool *lost)
 	return left;
 }
 
-/* Whether the set is decoded although rows and columns do not do it; health and rank must agree. */
+/*
+ * Whether the set is decodable although peeling is not enough; code_health() and the rank must
+ * agree.
+ */
 static bool check_against_rank(const struct codec *c, struct rank_oracle *o, const int *lost, int n)
 {
 	bool marks[1024] = {false};
@@ -237,7 +246,7 @@ static void stopping_sets_are_judged_by_rank(void **state)
 	}
 }
 
-static void rows_and_columns_together_save_what_neither_does(void **state)
+static void rows_and_columns_together_decode_what_neither_can_alone(void **state)
 {
 	static const int lost[] = {0, 3, 5, 9, 12, 14, 16, 17, 18, 21, 22, 25, 29, 30, 31};
 	static struct rank_oracle o;
@@ -250,7 +259,7 @@ static void rows_and_columns_together_save_what_neither_does(void **state)
 	oracle_close(&o);
 }
 
-static void bad_loss_sets_are_refused(void **state)
+static void invalid_loss_sets_are_refused(void **state)
 {
 	struct encoding e = rig_parse("rs:4+2");
 	struct codec *c;
@@ -265,16 +274,16 @@ static void bad_loss_sets_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_can_be_borne_is_told_exactly_for_rs_and_copies),
-		cmocka_unit_test(what_can_be_borne_is_told_exactly_for_good_lrc),
-		cmocka_unit_test(other_lrc_promise_no_more_than_they_keep),
-		cmocka_unit_test(mlec_promises_no_more_than_it_keeps),
+		cmocka_unit_test(health_is_exact_for_rs_and_replication),
+		cmocka_unit_test(health_is_exact_for_maximally_recoverable_lrc),
+		cmocka_unit_test(health_of_other_lrc_is_a_lower_bound),
+		cmocka_unit_test(health_of_mlec_is_a_lower_bound),
 		cmocka_unit_test(mlec_counts_its_lost_columns),
 		cmocka_unit_test(mlec_survives_pn_columns_and_pl_chunks_in_each_other),
 		cmocka_unit_test(every_loss_of_a_small_grid_is_judged_by_rank),
 		cmocka_unit_test(stopping_sets_are_judged_by_rank),
-		cmocka_unit_test(rows_and_columns_together_save_what_neither_does),
-		cmocka_unit_test(bad_loss_sets_are_refused),
+		cmocka_unit_test(rows_and_columns_together_decode_what_neither_can_alone),
+		cmocka_unit_test(invalid_loss_sets_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ struct buffers {
 	uint8_t *in[COLS_MAX], *fast[ROWS_MAX], *plain[ROWS_MAX];
 };
 
-/* Exactly len bytes each, at addresses that are odd in every way: end of an allocation minus len. */
+/* Buffers of exactly len bytes at unaligned addresses: each ends where its allocation ends. */
 static void buffers_init(struct buffers *b, int len, struct rng *rng)
 {
 	uint8_t **all[] = {b->in, b->fast, b->plain};
@@ -66,7 +66,10 @@ static void compare_kernels(int rows, int cols, int len, struct rng *rng)
 	buffers_fini(&b);
 }
 
-/* Every row count that ISA-L has a kernel of its own for, and more; every length around its vectors. */
+/*
+ * Every number of rows for which ISA-L has a special kernel, and more; every length around its
+ * vector sizes.
+ */
 static void fast_products_equal_plain_ones_at_every_length(void **state)
 {
 	struct rng rng;
@@ -119,7 +122,10 @@ static void segments_are_checked_before_use(void **state)
 	assert_false(sg_is_flat(&(struct sg){two, 1}, 11));
 }
 
-/* A chunk in pieces, or short of zeros at its end, has the fingerprint of the same chunk in one. */
+/*
+ * A chunk in segments, or without its trailing zeros, has the same fingerprint as the flat
+ * chunk.
+ */
 static void fingerprints_do_not_depend_on_the_cuts(void **state)
 {
 	struct rng rng;

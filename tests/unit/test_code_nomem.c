@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fault sweep over memory: each operation runs with its first allocation failing, then its second, and
- * so on until a run meets no fault. A run that met one must say -ENOMEM and leak nothing. Linked with
- * --wrap for the allocating calls.
+ * Fault sweep over memory: each operation runs with its first allocation failing, then its second,
+ * and so on until a run meets no fault. A run with a fault must return -ENOMEM and leak nothing.
+ * Linked with --wrap for the allocating calls.
  */
 #include <errno.h>
 

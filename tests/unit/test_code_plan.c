@@ -55,7 +55,7 @@ static void flips_are_found(const struct plan *p, struct rig *r, struct rng *rng
 	memcpy(r->chunk[in], r->truth[in], r->len);
 }
 
-/* Everything but what the plan reads is overwritten before it runs. */
+/* Runs the plan after overwriting all bytes that it does not read. */
 static void run_plan(const struct plan *p, struct rig *r, struct rng *rng)
 {
 	bool *read = calloc((size_t)r->total, sizeof(*read));
@@ -115,7 +115,7 @@ static void rebuild_after_every_loss(const char *text, int most, struct rng *rng
 	rig_fini(&r);
 }
 
-/* With one loss more than can ever be survived, to see that it is refused. */
+/* Includes sets with one loss more than the code can survive, which must be refused. */
 static void small_codes_rebuild_after_every_tolerated_loss(void **state)
 {
 	struct rng rng;
@@ -163,7 +163,7 @@ static void large_codes_rebuild_after_random_losses(void **state)
 	}
 }
 
-/* rebuild() holds the plan against code_health(), which is held against rank in its own test. */
+/* rebuild() compares the plan with code_health(), which another test compares with the rank. */
 static void stopping_sets_are_rebuilt_where_they_are_tolerated(void **state)
 {
 	static const struct {
@@ -192,7 +192,7 @@ static void stopping_sets_are_rebuilt_where_they_are_tolerated(void **state)
 }
 
 /* One stopping set can be solved, another in the same block cannot. */
-static void what_is_determined_is_rebuilt_although_the_block_is_lost(void **state)
+static void determined_chunks_are_rebuilt_although_the_block_is_lost(void **state)
 {
 	struct rng rng;
 	struct rig r;
@@ -231,7 +231,7 @@ static void oracle_init(struct oracle *o, const struct encoding *e)
 		gf_rs_rows(e->rs.k, e->rs.p, o->rows);
 }
 
-/* Tries all sets of reads; UINT64_MAX when none serves. */
+/* Returns the cost of the cheapest set of reads by trying all; UINT64_MAX when none is enough. */
 static uint64_t cheapest_by_trying(const struct oracle *o, const uint32_t *cost, const int *wanted,
 				   int n_wanted)
 {
@@ -329,7 +329,7 @@ static void lrc_repairs_locally_when_it_can(void **state)
 	codec_close(c);
 }
 
-static void a_slow_chunk_is_read_around_when_that_is_cheaper(void **state)
+static void a_slow_chunk_is_reconstructed_when_that_is_cheaper(void **state)
 {
 	struct encoding e = rig_parse("rs:4+2");
 	struct codec *c;
@@ -357,7 +357,8 @@ static void mlec_repairs_in_the_column_when_it_can(void **state)
 	struct codec *c;
 	assert_int_equal(codec_open(&e, &c), 0);
 	for (int i = 0; i < 240; i++)
-		cost[i] = i / 20 == 3 ? 1 : 10; /* column 3 is here, others across racks */
+		cost[i] =
+			i / 20 == 3 ? 1 : 10; /* column 3 is in the reader's rack, others are not */
 	cost[61] = cost[62] = cost[63] = CHUNK_LOST;
 	struct plan *p = plan_for(c, cost, (int[]){61, 62, 63}, 3);
 	assert_int_equal(p->cost, 17);
@@ -373,7 +374,7 @@ static void mlec_repairs_in_the_column_when_it_can(void **state)
 	codec_close(c);
 }
 
-/* What peeling makes of a set of chunks of a small grid. */
+/* Returns the chunks of a small grid that peeling reaches from a set of chunks. */
 static uint32_t grid_closure(const struct mlec_shape *s, uint32_t have)
 {
 	int height = s->local.k + s->local.p, width = s->net.k + s->net.p;
@@ -396,7 +397,10 @@ static uint32_t grid_closure(const struct mlec_shape *s, uint32_t have)
 	return have;
 }
 
-/* Greedy by design: never below the optimum, and equal to it for a single chunk of a whole grid. */
+/*
+ * The planner is greedy: its cost is never below the optimum, and equal to it for a single lost
+ * chunk.
+ */
 static void mlec_plans_are_valid_and_near_the_cheapest(void **state)
 {
 	struct encoding e = rig_parse("mlec:2+1/2+2");
@@ -457,7 +461,8 @@ static void a_single_loss_in_an_mlec_is_repaired_by_the_cheaper_line(void **stat
 		uint32_t cost[30], column[6], row[5];
 		int lost = (int)rng_below(&rng, 30), n_column = 0, n_row = 0;
 		for (int i = 0; i < 30; i++)
-			cost[i] = (uint32_t)(50 + rng_below(&rng, 40)); /* no detour pays */
+			cost[i] = (uint32_t)(50 +
+					     rng_below(&rng, 40)); /* no indirect way is cheaper */
 		cost[lost] = CHUNK_LOST;
 		for (int i = 0; i < 30; i++) {
 			if (i != lost && i / 6 == lost / 6)
@@ -489,7 +494,7 @@ static void a_single_loss_in_an_mlec_is_repaired_by_the_cheaper_line(void **stat
 
 /* ---- ranges ---- */
 
-/* Copies in only the bytes that the plan reads, runs it, and compares the bytes that were asked for. */
+/* Copies only the bytes that the plan reads, runs the plan, and compares the bytes of the range. */
 static void serve_range(struct rig *r, const struct plan *p, uint64_t off, uint64_t len)
 {
 	struct iovec iov[32];
@@ -614,7 +619,7 @@ static void a_range_over_a_boundary_reads_no_more_than_it_needs(void **state)
 
 /* ---- short blocks ---- */
 
-/* Of the data chunks of a block of `block` bytes; parities are whole. */
+/* Returns the length of a chunk of a block of `block` bytes; parities have full length. */
 static size_t chunk_bytes(const struct rig *r, int chunk, uint64_t block)
 {
 	int d = encoding_data_index(r->e, chunk);
@@ -624,7 +629,7 @@ static size_t chunk_bytes(const struct rig *r, int chunk, uint64_t block)
 	return block > start ? block - start : 0;
 }
 
-/* Encodes it. Behind the end of short chunks there is poison, and must be ever after. */
+/* Encodes a short block. The bytes behind short chunks are poisoned and must stay unchanged. */
 static void shorten(struct rig *r, uint64_t block)
 {
 	for (int i = 0; i < r->total; i++) {
@@ -654,7 +659,7 @@ static void rebuild_short(struct rig *r, const uint32_t *cost, const int *lost, 
 	plan_close(p);
 }
 
-/* Gives the plan the bytes that the block has, and no others. */
+/* Gives the plan only the bytes that the block has. */
 static void range_short(struct rig *r, const uint32_t *cost, uint64_t block, struct rng *rng)
 {
 	uint64_t off = rng_below(rng, block), len = 1 + rng_below(rng, block - off);
@@ -685,7 +690,7 @@ static void range_short(struct rig *r, const uint32_t *cost, uint64_t block, str
 	plan_close(p);
 }
 
-static void short_blocks_come_back_without_padding(void **state)
+static void short_blocks_are_rebuilt_without_padding(void **state)
 {
 	static const char *const all[] = {"r3", "rs:4+2", "lrc:4+2+2", "mlec:2+1/2+1",
 					  "mlec:5+2/4+1"};
@@ -707,7 +712,7 @@ static void short_blocks_come_back_without_padding(void **state)
 	}
 }
 
-/* The caller says how long a chunk was. When that is not so, the check finds out. */
+/* The caller gives the length of a chunk. plan_verify() detects a length that is too short. */
 static void a_chunk_that_is_rebuilt_too_short_is_found(void **state)
 {
 	struct rng rng;
@@ -726,7 +731,7 @@ static void a_chunk_that_is_rebuilt_too_short_is_found(void **state)
 	rig_fini(&r);
 }
 
-static void bad_questions_are_refused(void **state)
+static void invalid_arguments_are_refused(void **state)
 {
 	struct encoding e = rig_parse("rs:4+2"), m = rig_parse("mlec:2+1/2+1");
 	struct codec *c, *grid;
@@ -768,7 +773,7 @@ static void buffers_of_the_wrong_size_are_refused(void **state)
 	r.iov[0].iov_len = 101;
 	assert_int_equal(plan_run(p, r.sg), -EINVAL);
 	rig_flat(&r);
-	r.sg[0] = r.sg[3]; /* made over what it is made from */
+	r.sg[0] = r.sg[3]; /* output over its own input */
 	assert_int_equal(plan_run(p, r.sg), -EINVAL);
 	rig_flat(&r);
 	r.sg[5] = (struct sg){NULL, 0}; /* not part of the plan */
@@ -783,19 +788,19 @@ int main(void)
 		cmocka_unit_test(small_codes_rebuild_after_every_tolerated_loss),
 		cmocka_unit_test(large_codes_rebuild_after_random_losses),
 		cmocka_unit_test(stopping_sets_are_rebuilt_where_they_are_tolerated),
-		cmocka_unit_test(what_is_determined_is_rebuilt_although_the_block_is_lost),
+		cmocka_unit_test(determined_chunks_are_rebuilt_although_the_block_is_lost),
 		cmocka_unit_test(no_set_of_reads_is_cheaper_than_the_plan),
 		cmocka_unit_test(lrc_repairs_locally_when_it_can),
-		cmocka_unit_test(a_slow_chunk_is_read_around_when_that_is_cheaper),
+		cmocka_unit_test(a_slow_chunk_is_reconstructed_when_that_is_cheaper),
 		cmocka_unit_test(mlec_repairs_in_the_column_when_it_can),
 		cmocka_unit_test(mlec_plans_are_valid_and_near_the_cheapest),
 		cmocka_unit_test(a_single_loss_in_an_mlec_is_repaired_by_the_cheaper_line),
 		cmocka_unit_test(any_range_is_served_from_the_bytes_the_plan_reads),
 		cmocka_unit_test(only_the_lost_part_is_read_from_the_others),
 		cmocka_unit_test(a_range_over_a_boundary_reads_no_more_than_it_needs),
-		cmocka_unit_test(short_blocks_come_back_without_padding),
+		cmocka_unit_test(short_blocks_are_rebuilt_without_padding),
 		cmocka_unit_test(a_chunk_that_is_rebuilt_too_short_is_found),
-		cmocka_unit_test(bad_questions_are_refused),
+		cmocka_unit_test(invalid_arguments_are_refused),
 		cmocka_unit_test(buffers_of_the_wrong_size_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

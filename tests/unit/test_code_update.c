@@ -9,7 +9,10 @@ static const char *const encodings[] = {"r1",           "r3",           "rs:4+2"
 					"rs:3+70",      "lrc:6+2+2",    "lrc:12+4+3",
 					"mlec:2+1/2+1", "mlec:3+2/4+3", "mlec:2+9/3+9"};
 
-/* Changes one data chunk, updates the parities by the delta, and compares with encoding anew. */
+/*
+ * Changes one data chunk, updates the parities by the delta, and compares with encoding the new
+ * block.
+ */
 static void update_and_compare(struct rig *r, int chunk, bool cut, struct rng *rng)
 {
 	uint8_t *old_bytes = malloc(r->len), *delta_bytes = malloc(r->len);
@@ -52,7 +55,7 @@ static void updated_parities_equal_those_encoded_anew(void **state)
 	}
 }
 
-/* The steps one by one, as servers in different racks do them, each with its own coefficient. */
+/* Applies the steps one by one, as servers in different racks do. */
 static void steps_done_apart_give_the_same_parities(void **state)
 {
 	struct rng rng;
@@ -172,7 +175,7 @@ static void short_chunks_are_updated_as_if_padded_with_zeros(void **state)
 	}
 }
 
-static void bad_updates_are_refused_and_nothing_is_written(void **state)
+static void invalid_updates_are_refused_and_nothing_is_written(void **state)
 {
 	struct rng rng;
 	struct rig r;
@@ -209,7 +212,7 @@ int main(void)
 		cmocka_unit_test(costs_are_those_of_the_study_and_of_the_steps),
 		cmocka_unit_test(mlec_steps_come_in_the_order_of_the_study),
 		cmocka_unit_test(short_chunks_are_updated_as_if_padded_with_zeros),
-		cmocka_unit_test(bad_updates_are_refused_and_nothing_is_written),
+		cmocka_unit_test(invalid_updates_are_refused_and_nothing_is_written),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

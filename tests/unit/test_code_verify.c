@@ -11,7 +11,7 @@ static const char *const encodings[] = {
 
 static const size_t lengths[] = {1, 63, 64, 256, 257, 1000, 5000};
 
-static void right_chunks_pass(void **state)
+static void correct_chunks_pass(void **state)
 {
 	struct rng rng;
 	rng_init(&rng, 20);
@@ -50,7 +50,7 @@ static void every_flipped_bit_is_found_in_data_and_in_parities(void **state)
 	}
 }
 
-static void bursts_of_up_to_64_bytes_are_found_for_certain(void **state)
+static void bursts_of_up_to_64_bytes_are_always_found(void **state)
 {
 	struct rng rng;
 	struct rig r;
@@ -71,7 +71,7 @@ static void bursts_of_up_to_64_bytes_are_found_for_certain(void **state)
 	rig_fini(&r);
 }
 
-/* The same error twice, at distances that are powers of two, as a faulty address line makes them. */
+/* The same error twice, at distances that are powers of two, as a faulty address line causes. */
 static void equal_errors_a_power_of_two_apart_do_not_cancel(void **state)
 {
 	struct rng rng;
@@ -94,7 +94,7 @@ static void equal_errors_a_power_of_two_apart_do_not_cancel(void **state)
 	rig_fini(&r);
 }
 
-/* Any p chunks wrong at the same place: what is left is never a word of the code. */
+/* Errors in any p chunks at the same offset never form a codeword. */
 static void errors_in_up_to_p_chunks_do_not_hide_each_other(void **state)
 {
 	struct rng rng;
@@ -140,7 +140,7 @@ static void misplaced_chunks_are_found(void **state)
 	}
 }
 
-/* Every column is a word of the local code, but they do not fit together. */
+/* Every column is a codeword of the local code, but the rows are not codewords. */
 static void mlec_rows_are_checked_too(void **state)
 {
 	struct encoding local = {.kind = ENCODING_RS, .rs = {4, 2}};
@@ -166,8 +166,11 @@ static void mlec_rows_are_checked_too(void **state)
 	rig_fini(&r);
 }
 
-/* Not found: an error that is itself a word of the code. It shows that the test looks at the code. */
-static void a_change_to_another_word_of_the_code_passes(void **state)
+/*
+ * An error that is itself a codeword cannot be found; this shows that the check tests the code's
+ * equations.
+ */
+static void a_change_to_another_codeword_passes(void **state)
 {
 	struct rng rng;
 	struct rig r;
@@ -185,14 +188,14 @@ static void a_change_to_another_word_of_the_code_passes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(right_chunks_pass),
+		cmocka_unit_test(correct_chunks_pass),
 		cmocka_unit_test(every_flipped_bit_is_found_in_data_and_in_parities),
-		cmocka_unit_test(bursts_of_up_to_64_bytes_are_found_for_certain),
+		cmocka_unit_test(bursts_of_up_to_64_bytes_are_always_found),
 		cmocka_unit_test(equal_errors_a_power_of_two_apart_do_not_cancel),
 		cmocka_unit_test(errors_in_up_to_p_chunks_do_not_hide_each_other),
 		cmocka_unit_test(misplaced_chunks_are_found),
 		cmocka_unit_test(mlec_rows_are_checked_too),
-		cmocka_unit_test(a_change_to_another_word_of_the_code_passes),
+		cmocka_unit_test(a_change_to_another_codeword_passes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What repairs take, codes side by side, and the choice among them. */
+/* Costs of repairs, comparisons of codes, and advice. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -40,9 +40,12 @@ struct stated {
 	double fco_times;                     /* figure 3.9, as planned here */
 };
 
-static void repairs_take_what_the_study_states(void **state)
+static void costs_of_repairs_are_those_of_the_study(void **state)
 {
-	/* One disk in c/s and d/s: theirs is 160, from stripe sets that are not ours (code/README.md). */
+	/*
+	 * One disk in c/s and d/s: the paper's 160 comes from other stripe sets
+	 * (code/README.md).
+	 */
 	static const struct stated stated[] = {
 		{"c/c", 40, 400, 250, 4400, 880, 880, 3.2},
 		{"c/d", 264, 2400, 250, 26400, 880, 3.1, 30},
@@ -68,11 +71,14 @@ static void repairs_take_what_the_study_states(void **state)
 		near(m.pool[REPAIR_MIN].cross_bytes * 4, m.pool[REPAIR_HYB].cross_bytes, 1e-3);
 		near(m.pool[REPAIR_ALL].network_s / m.pool[REPAIR_FCO].network_s, s->fco_times,
 		     0.01);
-		/* R_MIN leaves the network soonest, and takes longest inside. */
+		/* R_MIN has the shortest network stage and the longest local stage. */
 		assert_true(m.pool[REPAIR_MIN].network_s < m.pool[REPAIR_HYB].network_s);
 		assert_true(m.pool[REPAIR_MIN].local_s >= m.pool[REPAIR_HYB].local_s);
 		assert_true(m.pool[REPAIR_FCO].local_s == 0 && m.pool[REPAIR_ALL].local_s == 0);
-		/* Finding 1 of figure 3.9: R_FCO is 5 to 30 times quicker, by what it moves. */
+		/*
+		 * Finding 1 of figure 3.9: R_FCO is 5 to 30 times faster, because it moves fewer
+		 * bytes.
+		 */
 		double cross = m.pool[REPAIR_FCO].cross_bytes;
 		assert_int_equal(repair_cost_find(&sys, true, &m), 0);
 		near(m.pool[REPAIR_ALL].network_s / m.pool[REPAIR_FCO].network_s, s->pool_tb / 80,
@@ -101,7 +107,7 @@ static void codes_on_one_level_repair_disks_only(void **state)
 	assert_true(m.disk.bytes_per_s == 0 && isinf(m.disk.seconds));
 }
 
-/* Nothing in the study knows another placement of it: not repairs, not bursts, not nines. */
+/* The studies of repairs, bursts and nines support no other placement of an LRC. */
 static void an_lrc_that_is_not_declustered_is_refused(void **state)
 {
 	static const char *const schemes[] = {"c/-", "s/-", "-/c", "-/s"};
@@ -144,7 +150,7 @@ static void run(struct compare *c, double overhead, uint32_t families, uint32_t 
 		fail_msg("%s", why);
 }
 
-static void codes_are_of_the_overhead_and_fit(void **state)
+static void codes_have_the_overhead_and_fit_the_system(void **state)
 {
 	struct compare c;
 	bool seen[COMPARE_FAMILIES] = {false};
@@ -170,13 +176,13 @@ static void codes_are_of_the_overhead_and_fit(void **state)
 	}
 	for (enum compare_family f = 0; f < COMPARE_LRC; f++) {
 		const char *scheme = compare_family_scheme(f);
-		/* Chains know nothing of single-overlap. */
+		/* Markov chains do not support single-overlap. */
 		assert_true(seen[f] == (strchr(scheme, 's') == NULL));
 	}
 	compare_fini(&c);
 }
 
-static void nothing_beats_the_front_and_all_else_is_beaten(void **state)
+static void the_front_is_exactly_the_set_of_unbeaten_codes(void **state)
 {
 	struct compare c;
 	size_t front = 0;
@@ -195,7 +201,7 @@ static void nothing_beats_the_front_and_all_else_is_beaten(void **state)
 		assert_int_equal(beaten, !p->front);
 	}
 	assert_true(front >= 1 && front < c.n);
-	/* A page of it can be drawn. */
+	/* The comparison can be plotted. */
 	struct svg doc;
 	svg_begin(&doc, 2, 2, "test", NULL);
 	for (enum figure_against a = FIGURE_ENCODE; a <= FIGURE_REPAIR; a++)
@@ -231,7 +237,7 @@ static void an_overhead_that_no_code_has_is_refused(void **state)
 
 /* ---- advice ---- */
 
-/* Points made by hand: what is chosen follows from the rules alone. */
+/* Constructed points, so that the choice follows from the rules alone. */
 static struct compare_point point(enum compare_family family, const struct encoding *e,
 				  double nines, double gb_s, double tb_per_year, uint32_t racks)
 {
@@ -261,33 +267,33 @@ static void advice_follows_the_rules(void **state)
 	struct advise a;
 	system_spec_default(&spec);
 	struct advise_wants wants = {.nines = 20, .racks_lost = 1, .traffic_per_day = 10e12};
-	/* Rare bursts: speeds are near, so the most nines. */
+	/* Rare bursts: throughputs are about equal, so the code with the most nines is chosen. */
 	assert_int_equal(advise_choose(&a, &c, &spec, &wants, &w), 0);
 	assert_int_equal(a.enough, 5);
 	assert_int_equal(a.n, 3);
 	assert_int_equal(a.best[0].point->family, COMPARE_CD);
-	/* Frequent: c/c loses least. */
+	/* Frequent bursts: c/c loses least. */
 	wants.bursts_frequent = true;
 	assert_int_equal(advise_choose(&a, &c, &spec, &wants, &w), 0);
 	assert_int_equal(a.best[0].point->family, COMPARE_CC);
 	assert_int_equal(a.n, 1);
 	assert_true(a.best[0].pdl[1] < 1e-10);
-	/* A rack need not be survived: the fast local code will do. */
+	/* No rack needs to be survived: the fast local code is chosen. */
 	wants = (struct advise_wants){.nines = 20, .traffic_per_day = 10e12};
 	assert_int_equal(advise_choose(&a, &c, &spec, &wants, &w), 0);
 	assert_int_equal(a.best[0].point->family, COMPARE_LOCAL_C);
-	/* Traffic does not matter, racks do. */
+	/* No limit of traffic, but three racks must be survived. */
 	wants = (struct advise_wants){.nines = 20, .racks_lost = 3, .traffic_per_day = 1e18};
 	assert_int_equal(advise_choose(&a, &c, &spec, &wants, &w), 0);
 	assert_int_equal(a.n, 1);
 	assert_int_equal(a.best[0].point->family, COMPARE_NET_D);
-	/* Too much to ask. */
+	/* No code reaches 50 nines. */
 	wants = (struct advise_wants){.nines = 50, .traffic_per_day = 1e18};
 	assert_int_equal(advise_choose(&a, &c, &spec, &wants, &w), 0);
 	assert_true(a.n == 0 && a.enough == 0 && a.most_nines == 36);
 }
 
-/* --pool-disks is for declustered pools; that clustered ones do not take it must not lose count. */
+/* --pool-disks applies to declustered pools; bursts of clustered schemes must still be counted. */
 static void bursts_are_counted_whatever_the_size_of_pools(void **state)
 {
 	const struct encoding mlec = {.kind = ENCODING_MLEC, .mlec = {{10, 2}, {17, 3}}};
@@ -313,13 +319,16 @@ static void bursts_are_counted_whatever_the_size_of_pools(void **state)
 	wants.bursts_frequent = true;
 	assert_int_equal(advise_choose(&a, &c, &spec, &wants, &w), 0);
 	assert_int_equal(a.best[0].point->family, COMPARE_CC);
-	/* What was not counted is never the choice when bursts are frequent. */
+	/* A code whose bursts were not counted is never chosen when bursts are frequent. */
 	spec.enclosures = 0;
 	assert_int_equal(advise_choose(&a, &c, &spec, &wants, &w), 0);
 	assert_int_equal(a.n, 0);
 }
 
-/* Within a tenth of the fastest the most nines win, in whatever order the codes come. */
+/*
+ * Among codes within a tenth of the fastest the one with the most nines is chosen, in any order
+ * of codes.
+ */
 static void advice_does_not_depend_on_the_order_of_codes(void **state)
 {
 	const struct encoding rs = {.kind = ENCODING_RS, .rs = {7, 3}};
@@ -345,11 +354,11 @@ static void advice_does_not_depend_on_the_order_of_codes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(repairs_take_what_the_study_states),
+		cmocka_unit_test(costs_of_repairs_are_those_of_the_study),
 		cmocka_unit_test(codes_on_one_level_repair_disks_only),
 		cmocka_unit_test(an_lrc_that_is_not_declustered_is_refused),
-		cmocka_unit_test(codes_are_of_the_overhead_and_fit),
-		cmocka_unit_test(nothing_beats_the_front_and_all_else_is_beaten),
+		cmocka_unit_test(codes_have_the_overhead_and_fit_the_system),
+		cmocka_unit_test(the_front_is_exactly_the_set_of_unbeaten_codes),
 		cmocka_unit_test(threads_do_not_change_a_comparison),
 		cmocka_unit_test(an_overhead_that_no_code_has_is_refused),
 		cmocka_unit_test(advice_follows_the_rules),

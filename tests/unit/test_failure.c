@@ -15,7 +15,7 @@
 #include "code/failure.h"
 #include "layout_systems.h"
 
-/* Failed chunks of column c, by looking at each. */
+/* Returns the failed chunks of column c by checking each. */
 static int brute_chunks(const struct layout *l, const uint8_t *failed, uint64_t s, uint32_t c)
 {
 	int n = 0;
@@ -161,7 +161,7 @@ static void a_whole_rack_is_recoverable_across_racks_only(void **state)
 	}
 }
 
-static void bad_sets_of_disks_are_refused(void **state)
+static void invalid_sets_of_disks_are_refused(void **state)
 {
 	(void)state;
 	struct layout l;
@@ -209,7 +209,7 @@ int main(void)
 		cmocka_unit_test(classes_agree_with_brute_force),
 		cmocka_unit_test(a_whole_rack_is_recoverable_across_racks_only),
 		cmocka_unit_test(an_lrc_is_refused_since_counts_do_not_decide),
-		cmocka_unit_test(bad_sets_of_disks_are_refused),
+		cmocka_unit_test(invalid_sets_of_disks_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void check_domains(const struct layout *l, const struct layout_location *
 	}
 }
 
-static void every_chunk_is_found_where_it_was_put(void **state)
+static void lookups_by_slot_invert_lookups_by_stripe(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
@@ -152,7 +152,7 @@ static void shared_stripes_are_exactly_those_on_both_disks(void **state)
 	}
 }
 
-/* The share of a failed disk's stripes that each other disk of the pool has: even within 6%. */
+/* Each other disk of the pool shares the same part of a failed disk's stripes, within 6%. */
 static void declustered_rebuild_reads_spread_over_the_whole_pool(void **state)
 {
 	(void)state;
@@ -177,7 +177,7 @@ static void declustered_rebuild_reads_spread_over_the_whole_pool(void **state)
 				 even);
 }
 
-/* The same for the other columns of a pool's local stripes, over racks and over their pools. */
+/* The other columns of a pool's local stripes spread evenly over racks and over their pools. */
 static void network_declustering_spreads_over_all_racks_and_pools(void **state)
 {
 	(void)state;
@@ -275,7 +275,7 @@ static void layouts_never_change(void **state)
 	assert_int_equal(sum, UINT64_C(0xe1bf6a64c6fec3ad));
 }
 
-static void full_size_systems_cost_nothing(void **state)
+static void full_size_systems_need_no_memory(void **state)
 {
 	(void)state;
 	const char *schemes[] = {"c/c", "c/d", "c/s", "d/c", "d/d", "d/s"};
@@ -374,7 +374,7 @@ static void lookups_outside_the_system_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_chunk_is_found_where_it_was_put),
+		cmocka_unit_test(lookups_by_slot_invert_lookups_by_stripe),
 		cmocka_unit_test(chunks_are_balanced_over_disks),
 		cmocka_unit_test(shared_stripes_are_exactly_those_on_both_disks),
 		cmocka_unit_test(declustered_rebuild_reads_spread_over_the_whole_pool),
@@ -382,7 +382,7 @@ int main(void)
 		cmocka_unit_test(single_overlap_pools_share_at_most_one_disk),
 		cmocka_unit_test(same_seed_same_layout_other_seed_other_layout),
 		cmocka_unit_test(layouts_never_change),
-		cmocka_unit_test(full_size_systems_cost_nothing),
+		cmocka_unit_test(full_size_systems_need_no_memory),
 		cmocka_unit_test(impossible_systems_are_refused_with_a_reason),
 		cmocka_unit_test(lookups_outside_the_system_are_refused),
 	};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The parts that layouts are made of: permutations, base sets, placements on one level. */
+/* Permutations, base sets, and placements on one level. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,8 +36,8 @@ static void perm_is_a_bijection_with_its_inverse(void **state)
 	}
 }
 
-/* Pairs of images of a pair: chi-square against uniform, five standard deviations allowed. */
-static void perm_sends_pairs_everywhere_alike(void **state)
+/* Images of pairs are uniform: chi-square test with five standard deviations. */
+static void perm_images_of_pairs_are_uniform(void **state)
 {
 	(void)state;
 	const uint32_t sizes[] = {2, 3, 6, 12, 32, 33, 60, 120};
@@ -76,7 +76,7 @@ static uint32_t shared_by_translates(const struct baseset *b, uint32_t d, uint32
 	return shared;
 }
 
-/* Builds the sets and intersects them, rather than trusting the distances. */
+/* Checks the overlap by building all translates and intersecting them. */
 static void check_base(uint32_t domains, uint32_t units, uint32_t width, uint32_t overlap)
 {
 	struct baseset b;
@@ -197,7 +197,10 @@ static void base_sets_elsewhere_report_the_least_overlap_found(void **state)
 	check_base(16, 2, 8, 3);
 }
 
-/* Forward and back agree everywhere, no slot is used twice, and use is balanced within one. */
+/*
+ * Lookups by stripe and by slot agree, no slot is used twice, and member counts differ by at
+ * most one.
+ */
 static void check_place(enum place_kind kind, uint32_t domains, uint32_t units, uint32_t width,
 			uint64_t slots, uint64_t key)
 {
@@ -369,7 +372,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(perm_is_a_bijection_with_its_inverse),
-		cmocka_unit_test(perm_sends_pairs_everywhere_alike),
+		cmocka_unit_test(perm_images_of_pairs_are_uniform),
 		cmocka_unit_test(base_sets_have_single_overlap_where_the_construction_reaches_it),
 		cmocka_unit_test(small_base_sets_have_single_overlap_wherever_one_exists),
 		cmocka_unit_test(base_sets_elsewhere_report_the_least_overlap_found),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Repair plans on small systems, carried out against a model of the world: where every chunk is, or
- * that it is gone. Steps may read only what is there, and at the end everything is.
+ * Repair plans on small systems, carried out on a model that records the disk of every chunk, or
+ * that it is missing. Steps may read only existing chunks, and at the end every chunk exists.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -26,7 +26,7 @@ struct world {
 	uint32_t *disk; /* of each chunk, or GONE */
 	uint32_t *copy; /* that R_ALL made of a chunk whose disk works, or GONE */
 	uint8_t *failed;
-	bool split; /* R_ALL was here: columns may lie in two racks */
+	bool split; /* R_ALL ran before: columns may lie in two racks */
 };
 
 static void world_init(struct world *w, const struct layout *l)
@@ -60,8 +60,8 @@ static uint32_t *world_at(const struct world *w, uint64_t s, uint32_t c, uint32_
 }
 
 /*
- * What is on the disk, or on its replacement if it failed before, is gone; a copy elsewhere takes
- * its place.
+ * Removes the chunks on the disk, or on its replacement if it failed before; a copy elsewhere
+ * replaces them.
  */
 static void world_fail_one(struct world *w, uint32_t disk)
 {
@@ -76,7 +76,7 @@ static void world_fail_one(struct world *w, uint32_t disk)
 	}
 }
 
-/* Those of the disks fail that have not failed yet. */
+/* Fails those of the disks that have not failed yet. */
 static void world_fail(struct world *w, const uint32_t *disks, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -89,7 +89,7 @@ static uint32_t *world_copy(const struct world *w, uint64_t s, uint32_t c, uint3
 	return &w->copy[(s * w->l->columns + c) * w->l->rows + r];
 }
 
-/* Rows and columns of a stripe decoded until nothing moves; true when all chunks came back. */
+/* Decodes rows and columns of a stripe until none can be. True when all chunks are rebuilt. */
 static bool peels(const struct world *w, uint64_t s)
 {
 	const struct layout *l = w->l;
@@ -146,7 +146,10 @@ static void check_reads(const struct world *w, const struct repair_step *step,
 	}
 }
 
-/* Chunks of other rows or columns, copies too, are not on this disk, nor other columns in its rack. */
+/*
+ * Checks that no other chunk of the stripe, copies included, is on this disk, and no other
+ * column in its rack.
+ */
 static void check_apart(const struct world *w, const struct repair_chunk *out, uint32_t c,
 			uint32_t disk)
 {
@@ -177,7 +180,7 @@ static void check_target(const struct world *w, const struct repair_step *step,
 	}
 }
 
-/* Only R_ALL writes chunks that are there: at home, and not copied yet. */
+/* Writes a chunk. Only R_ALL may write an existing chunk, on its own disk and not copied yet. */
 static void put(struct world *w, const struct repair_step *step, const struct repair_chunk *out,
 		const struct repair_policy *policy)
 {
@@ -222,7 +225,7 @@ static void carry_out(struct world *w, const struct repair_step *step,
 	}
 }
 
-/* Danger never rises along a plan: lost columns first, then chunks of a column. */
+/* The order of steps: most lost columns first, then most failed chunks of a column. */
 struct danger {
 	uint32_t columns, chunks;
 	bool local;
@@ -261,7 +264,7 @@ static uint32_t draw_disks(struct rng *rng, const struct layout *l, uint32_t wan
 	return n;
 }
 
-/* After a whole plan, every chunk is there, except in stripes it declared lost. */
+/* After all steps of a plan every chunk exists, except in stripes that it reported as lost. */
 static void check_all_there(const struct world *w, const uint8_t *lost)
 {
 	const struct layout *l = w->l;
@@ -372,8 +375,8 @@ static void later_methods_send_less_over_the_network(void **state)
 }
 
 /*
- * Two pools of one network pool lost two chunks of each stripe, one of them in the same row: decoding
- * that row makes both columns locally recoverable at once.
+ * Two pools of one network pool lost two chunks of each stripe, one of them in the same row:
+ * decoding that row makes both columns locally recoverable at once.
  */
 static void r_min_decodes_rows_that_serve_several_columns(void **state)
 {
@@ -402,7 +405,7 @@ static bool same_step(const struct repair_step *a, const struct repair_step *b)
 	       (a->writes_n == 0 || a->writes[0].disk == b->writes[0].disk);
 }
 
-static void a_plan_goes_on_from_where_it_was_told(void **state)
+static void a_plan_continues_from_a_saved_cursor(void **state)
 {
 	(void)state;
 	static struct repair_step step, other;
@@ -437,7 +440,7 @@ static void a_plan_goes_on_from_where_it_was_told(void **state)
 	}
 }
 
-/* Runs at most `steps` steps; returns how far it got. */
+/* Runs at most `steps` steps; returns the cursor behind them. */
 static struct repair_cursor run_some(struct world *w, const struct failure *f,
 				     const struct repair_policy *policy,
 				     const struct repair_past *past, uint64_t steps, uint8_t *lost)
@@ -482,10 +485,10 @@ static void fail_again(struct world *w, struct rng *rng, const uint32_t *disks, 
 }
 
 /*
- * Disks fail while a repair runs, twice, and now and then replacements of those that failed before;
- * each new plan builds on what the earlier ones did.
+ * Disks fail while a repair runs, twice, and sometimes replacements of disks that failed before;
+ * each new plan uses the results of the earlier ones.
  */
-static void plans_build_on_what_earlier_plans_did(void **state)
+static void plans_use_the_results_of_earlier_plans(void **state)
 {
 	(void)state;
 	struct rng rng;
@@ -501,7 +504,7 @@ static void plans_build_on_what_earlier_plans_did(void **state)
 		struct repair_past past[2];
 		uint32_t disks[12], again[2][12], n = 0;
 		enum repair_method last =
-			REPAIR_MIN; /* R_ALL gives up stripes that have rows left */
+			REPAIR_MIN; /* R_ALL reports stripes as lost that still have decodable rows */
 		world_init(&w, &l);
 		for (int stage = 0; stage < 3; stage++) {
 			struct repair_policy policy = {
@@ -535,8 +538,11 @@ static void plans_build_on_what_earlier_plans_did(void **state)
 	}
 }
 
-/* R_ALL as well: a plan for the same disks with the past of its own first half does the rest. */
-static void r_all_goes_on_after_its_past(void **state)
+/*
+ * A second R_ALL plan for the same disks, with the first half of the first plan as its past,
+ * does the rest.
+ */
+static void r_all_continues_after_its_past(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < SMALL_PLANNED; i++) {
@@ -564,8 +570,8 @@ static void r_all_goes_on_after_its_past(void **state)
 }
 
 /*
- * R_ALL wrote the chunks of disk 2, which worked, to disk 2 again. When that disk fails they are
- * gone like any others: what was written there is not on its replacement.
+ * R_ALL rewrote the chunks of the working disk 2 on disk 2. When that disk fails they are missing:
+ * its replacement does not have them.
  */
 static void a_disk_that_fails_after_r_all_wrote_to_it_is_repaired(void **state)
 {
@@ -594,7 +600,7 @@ static void a_disk_that_fails_after_r_all_wrote_to_it_is_repaired(void **state)
 	failure_fini(&f);
 }
 
-/* Disk 0 was rebuilt on its replacement, which fails as well, and the next one after it. */
+/* Disk 0 is rebuilt on its replacement, which fails as well, and so does the next one. */
 static void a_replacement_that_fails_is_repaired(void **state)
 {
 	(void)state;
@@ -661,7 +667,7 @@ static void impossible_plans_are_refused(void **state)
 	assert_string_equal(repair_method_name(REPAIR_MIN), "R_MIN");
 }
 
-static void nothing_failed_nothing_to_do(void **state)
+static void a_plan_without_failures_has_no_steps(void **state)
 {
 	(void)state;
 	struct layout l;
@@ -683,13 +689,13 @@ int main(void)
 		cmocka_unit_test(plans_rebuild_every_chunk_from_chunks_that_are_there),
 		cmocka_unit_test(later_methods_send_less_over_the_network),
 		cmocka_unit_test(r_min_decodes_rows_that_serve_several_columns),
-		cmocka_unit_test(a_plan_goes_on_from_where_it_was_told),
-		cmocka_unit_test(plans_build_on_what_earlier_plans_did),
-		cmocka_unit_test(r_all_goes_on_after_its_past),
+		cmocka_unit_test(a_plan_continues_from_a_saved_cursor),
+		cmocka_unit_test(plans_use_the_results_of_earlier_plans),
+		cmocka_unit_test(r_all_continues_after_its_past),
 		cmocka_unit_test(a_disk_that_fails_after_r_all_wrote_to_it_is_repaired),
 		cmocka_unit_test(a_replacement_that_fails_is_repaired),
 		cmocka_unit_test(impossible_plans_are_refused),
-		cmocka_unit_test(nothing_failed_nothing_to_do),
+		cmocka_unit_test(a_plan_without_failures_has_no_steps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

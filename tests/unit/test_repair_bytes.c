@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Repair plans carried out on real bytes: a small system is filled with encoded stripes, disks are
- * wiped, the plan's steps are decoded by the codec, and in the end every byte is back.
+ * Repair plans carried out on bytes: a small system is filled with encoded stripes, disks are
+ * wiped, the codec decodes the plan's steps, and at the end every byte is rebuilt.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -37,7 +37,7 @@ static struct codec *open_level(const struct encoding *e, const struct rs_shape 
 {
 	struct codec *codec = NULL;
 	struct encoding level = {.kind = ENCODING_RS, .rs = *shape};
-	if (e->kind == ENCODING_REPLICATED) /* copies, which rs:1+2 does not make */
+	if (e->kind == ENCODING_REPLICATED) /* replicas; rs:1+2 would not make them */
 		level = *e;
 	if (shape->p > 0)
 		assert_int_equal(codec_open(&level, &codec), 0);
@@ -153,7 +153,7 @@ static void repair(struct bytes *b, const struct failure *f, const struct repair
 	check_bytes(b, lost);
 }
 
-static void planned_reads_suffice_to_bring_every_byte_back(void **state)
+static void planned_reads_suffice_to_rebuild_every_byte(void **state)
 {
 	(void)state;
 	struct rng rng;
@@ -186,7 +186,7 @@ static void planned_reads_suffice_to_bring_every_byte_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(planned_reads_suffice_to_bring_every_byte_back),
+		cmocka_unit_test(planned_reads_suffice_to_rebuild_every_byte),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

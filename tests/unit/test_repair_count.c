@@ -26,7 +26,7 @@ static void assert_near(double got, double want, double tolerance)
 		fail_msg("%.6g, wanted %.6g within %.2g", got, want, tolerance);
 }
 
-/* The plan of one hurt pool, summed, equals the cost of its exact counts. */
+/* The totals of the plan of one damaged pool equal the cost of its exact counts. */
 static void check_pool(const struct layout *l, uint32_t pool, uint32_t failed,
 		       const struct repair_policy *policy)
 {
@@ -76,8 +76,10 @@ static void plans_and_counts_agree_chunk_by_chunk(void **state)
 	}
 }
 
-/* Failed data rows come over the network, and as many parities fewer as stand among the failed; on average the
- * counts say so, too. */
+/*
+ * Failed data rows come over the network, and as many parities fewer as stand among the failed;
+ * on average the counts say so, too.
+ */
 static void parities_stay_inside_with_all_methods(void **state)
 {
 	(void)state;
@@ -115,7 +117,9 @@ static void parities_stay_inside_with_all_methods(void **state)
 	failure_fini(&f);
 }
 
-/* One enclosure of 24 disks with enough stripes to see the distribution: five deviations allowed.
+/*
+ * One enclosure of 24 disks with enough stripes to see the distribution: five deviations
+ * allowed.
  */
 static void expected_counts_are_those_of_the_layout(void **state)
 {
@@ -141,7 +145,7 @@ static void expected_counts_are_those_of_the_layout(void **state)
 	}
 }
 
-/* The hypergeometric distribution, written down a second way. */
+/* Compares with an independent computation of the hypergeometric distribution. */
 static void expected_counts_are_hypergeometric(void **state)
 {
 	(void)state;
@@ -186,7 +190,7 @@ static void expected_counts_are_the_mean_over_all_sets_in_single_overlap(void **
 		assert_near(sum[j] + 1, expected[j] + 1, 1e-12);
 }
 
-/* Means over all sets of failed disks that break a pool, and how many do, by looking at each. */
+/* Means over all sets of failed disks that break a pool, and their number, by enumeration. */
 struct broken {
 	double probability, count[8];
 };
@@ -288,8 +292,8 @@ static void costs_of_broken_pools_are_means_of_their_plans(void **state)
 	}
 }
 
-/* Section 3.3.5 of the paper: what table 3.2 and section 3.4.2 must come out as. */
-static void the_papers_numbers_follow_from_its_setup(void **state)
+/* With the setup of section 3.3.5 the results of table 3.2 and section 3.4.2 must follow. */
+static void the_numbers_of_the_paper_follow_from_its_setup(void **state)
 {
 	(void)state;
 	const double chunk = 128e3, tb = 1e12;
@@ -326,7 +330,9 @@ static void the_papers_numbers_follow_from_its_setup(void **state)
 	}
 }
 
-/* Perfect spreading as repair_speed assumes it, against the busiest disk and rack of a real plan.
+/*
+ * Perfect spreading as repair_speed assumes it, against the busiest disk and rack of a real
+ * plan.
  */
 static void speeds_are_close_to_measured_plans(void **state)
 {
@@ -414,8 +420,11 @@ static void an_lrc_has_no_counts_and_no_speed(void **state)
 	assert_true(speed.bytes_per_s == 0);
 }
 
-/* No spare space, or no free rack: writes go to replacements, or to other pools of the same rack. */
-static void speeds_hold_where_there_is_no_room(void **state)
+/*
+ * Without spare space or a free rack, writes go to replacements, or to other pools of the same
+ * rack.
+ */
+static void speeds_hold_without_spare_space(void **state)
 {
 	(void)state;
 	const struct {
@@ -447,7 +456,7 @@ static void speeds_hold_where_there_is_no_room(void **state)
 	}
 }
 
-/* A whole pool of d/d moves over the network, as table 3.2 has it but smaller. */
+/* All chunks of a d/d pool move over the network, as in table 3.2 but in a smaller system. */
 static void speed_of_a_pool_is_close_to_a_measured_plan(void **state)
 {
 	(void)state;
@@ -519,12 +528,12 @@ int main(void)
 		cmocka_unit_test(expected_counts_are_the_mean_over_all_sets_in_single_overlap),
 		cmocka_unit_test(counts_of_broken_pools_are_means_over_the_sets_that_break_them),
 		cmocka_unit_test(costs_of_broken_pools_are_means_of_their_plans),
-		cmocka_unit_test(the_papers_numbers_follow_from_its_setup),
+		cmocka_unit_test(the_numbers_of_the_paper_follow_from_its_setup),
 		cmocka_unit_test(speeds_are_close_to_measured_plans),
 		cmocka_unit_test(single_overlap_is_between_clustered_and_declustered),
 		cmocka_unit_test(a_code_without_parity_has_no_repair),
 		cmocka_unit_test(an_lrc_has_no_counts_and_no_speed),
-		cmocka_unit_test(speeds_hold_where_there_is_no_room),
+		cmocka_unit_test(speeds_hold_without_spare_space),
 		cmocka_unit_test(speeds_of_a_pool_follow_where_the_writes_go),
 		cmocka_unit_test(speed_of_a_pool_is_close_to_a_measured_plan),
 		cmocka_unit_test(a_pool_with_fewer_disks_than_rows_is_hit_everywhere),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Fault sweep over memory for layouts, failure sets and plans: the first allocation fails, then the
- * second, until a run meets no fault. Each faulty run says -ENOMEM and leaks nothing. Linked with
- * --wrap for the allocating calls.
+ * second, until a run meets no fault. Each faulty run returns -ENOMEM and leaks nothing. Linked
+ * with --wrap for the allocating calls.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -32,7 +32,10 @@ void *__wrap_calloc(size_t count, size_t size)
 	return ++calls == fail_at ? NULL : __real_calloc(count, size);
 }
 
-/* Everything that allocates, once: a search, two failure sets, a plan with a past, two speeds. */
+/*
+ * Runs every operation that allocates: a search, two failure sets, a plan with a past, two
+ * speeds.
+ */
 static int operate_plans(const struct layout *l, const struct failure *f,
 			 const struct failure *before)
 {

@@ -152,6 +152,7 @@ struct walk {
 
 static void walk_add(struct walk *w, const struct sg *s, size_t off)
 {
+	// cppcheck-suppress ctuuninitvar ; callers set w->n, and the arrays fill up to it
 	assert(w->n < ENCODING_STRIPE_MAX);
 	w->cursor[w->n++] = cursor_at(s, off);
 }

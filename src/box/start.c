@@ -142,13 +142,17 @@ static bool all_ready(struct waiting *w)
 	}
 	for (int64_t i = 1; i <= w->box->shape.nodes; i++) {
 		const struct cluster_node *n = cluster_node(map, (uint64_t)i);
-		if (n == NULL || cluster_node_state(n) != CLUSTER_ONLINE) {
-			enum cluster_state s = n != NULL ? cluster_node_state(n) : CLUSTER_GONE;
+		if (n == NULL) {
+			snprintf(w->why, sizeof(w->why), "node-%ld has not registered", i);
+			return false;
+		}
+		enum cluster_state state = cluster_node_state(n);
+		if (state == CLUSTER_GONE)
+			continue; /* removed by an operator: it never becomes online again */
+		if (state != CLUSTER_ONLINE && state != CLUSTER_DRAINING) {
 			snprintf(w->why, sizeof(w->why), "node-%ld is %s", i,
-				 n != NULL ? cluster_state_name(s) : "not registered");
-			/* What an operator drained is as it should be. */
-			if (s != CLUSTER_DRAINING)
-				return false;
+				 cluster_state_name(state));
+			return false;
 		}
 		if (!w->answered[i] && !(w->answered[i] = node_answers(w, n)))
 			return false;

@@ -19,7 +19,7 @@ struct box_started {
 
 /* Starts what does not run. procs: each role by itself, when nothing runs yet. Errors with words in err. */
 int box_start(const struct box *b, bool procs, struct box_started *out, struct strbuf *err);
-/* Returns when every node is online in the map and answers. A process of these that was running, and only about to
+/* Waits until every node that was not removed is online or draining in the map and answers. A process of these that was running, and only about to
  * end, is started as well. Errors with words in err: -ECHILD: a process ended, its log is quoted; -ETIMEDOUT. */
 int box_wait(const struct box *b, struct box_started *started, struct strbuf *err);
 

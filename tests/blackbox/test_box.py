@@ -301,6 +301,15 @@ def test_up_starts_again_what_dies_while_it_waits_however_many(tmp_path):
         assert after["meta"] == before["meta"]
 
 
+def test_up_does_not_wait_for_a_node_that_was_removed(tmp_path):
+    with Box(tmp_path / "box", "--racks", 4, "--disks", 1) as box:
+        box("node", "remove", 4)
+        box.down()
+        box.up()
+        states = {n["id"]: n["state"] for n in box.json("node", "list")}
+        assert states[4] == "gone" and states[1] == states[2] == states[3] == "online"
+
+
 def test_down_ends_a_process_that_does_not_want_to_stop(tmp_path):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1, "--procs") as box:
         pid = box.pids()["node-3"]

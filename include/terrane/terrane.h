@@ -214,8 +214,8 @@ struct terrane_open_options {
  * ./cluster.ini. It looks like this:
  *
  *     [cluster]
- *     id = 6c1ab6ee
- *     metadata = 127.0.0.1:7000, 127.0.0.1:7001
+ *     id = 6c1ab6ee0f5d4f27b1c3a9e874d2503c
+ *     metadata = 10.0.3.1:7000, 10.0.3.2:7000
  *     [client]
  *     tenant = vision
  *

@@ -36,7 +36,7 @@ ARROWS = {
     "roles": ["janitor", "meta", "meta_client", "meta_api", "node", "ops", "kv", "cluster", "code", "rt", "base"],
     "box": ["roles", "meta_client", "meta_api", "node", "cluster", "code", "rt", "base"],
     "cli": ["box", "roles", "janitor", "client", "analysis", "meta_client", "meta_api", "node", "cluster", "code",
-            "rpc", "rt", "base"],
+            "rt", "base"],
 }
 
 PARAMETERS_MAX = 7

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the background services ask of the metadata, as types; meta/gc.h explains collection, the reverse
- * index of disks and leases. */
+/* Types of the metadata calls of background services; meta/gc.h explains collection, the reverse index of
+ * disks and leases. */
 #ifndef META_API_GC_H
 #define META_API_GC_H
 
@@ -22,7 +22,7 @@ enum meta_gc_kind {
 	META_GC_KINDS,
 };
 
-/* Where a walk of a partition goes on; zeroed for its beginning. */
+/* Position of a walk over the rows of a partition; zeroed at its start. */
 struct meta_gc_cursor {
 	bool end;
 	uint16_t len;
@@ -33,14 +33,15 @@ struct meta_gc_counts {
 	uint64_t seen;
 	uint64_t marked;
 	uint64_t collected;
-	uint64_t left;    /* not collected yet: too young, or something else must go first */
-	uint64_t damaged; /* rows that do not read: passed, and logged */
+	uint64_t
+		left; /* not collected yet: within the grace period, or another row must be collected first */
+	uint64_t damaged; /* rows that cannot be decoded; they are logged and skipped */
 };
 
-/* Chunks (chunk_block, i) that are on chunks[i].disk and that nothing refers to. */
+/* Dead chunks of a block: no record names chunk (chunk_block, i) on chunks[i].disk any more. */
 struct meta_dead_chunks {
 	uint32_t tenant;
-	uint64_t block; /* that they were of */
+	uint64_t block; /* whose chunks they were */
 	uint64_t chunk_block;
 	size_t chunk_count;
 	struct meta_chunk *chunks;
@@ -49,19 +50,19 @@ struct meta_dead_chunks {
 struct meta_on_disk {
 	uint32_t tenant;
 	uint64_t block;
-	uint32_t index; /* META_CHUNKS_MAX: not known, the row does not read */
+	uint32_t index; /* META_CHUNKS_MAX: not known, the row cannot be decoded */
 };
 
 struct meta_block_at {
 	uint32_t tenant;
-	struct meta_block block; /* chunks of the arena */
-	uint64_t owned_bytes;    /* what its owners have of it; the rest is dead */
+	struct meta_block block; /* its chunks are the arena's */
+	uint64_t owned_bytes;    /* bytes that its owners use; the rest is dead */
 };
 
 struct meta_lease {
 	char name[64];
 	uint64_t holder; /* drawn by the worker, not 0 */
-	uint64_t turn;   /* of take and renew: filled in */
+	uint64_t turn;   /* set by take and renew */
 	uint64_t
 		seen_ns; /* the caller's: when it first saw another's turn, on its monotonic clock */
 	uint64_t seen_turn;

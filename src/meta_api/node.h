@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a node reports of itself and its disks, when it starts and with each beat (meta/map.h). */
+/* The report of a node about itself and its disks, sent when it starts and with each heartbeat (meta/map.h). */
 #ifndef META_API_NODE_H
 #define META_API_NODE_H
 
@@ -13,11 +13,12 @@
 struct meta_map_disk {
 	uint64_t id;
 	enum cluster_media media;
-	struct rs_shape local; /* of a pool; {0, 0}: a drive */
+	struct rs_shape local; /* code of a pool; {0, 0}: not a pool */
 	uint64_t capacity_bytes;
 	uint64_t used_bytes;
-	enum cluster_state health; /* online, full, suspect or failed; else as failed */
-	uint64_t created_ns;       /* see cluster_disk; 0: not known */
+	enum cluster_state
+		health;      /* online, full, suspect or failed; any other value counts as failed */
+	uint64_t created_ns; /* wall clock, see cluster_disk; 0: not known */
 };
 
 struct meta_map_node {

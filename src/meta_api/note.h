@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Notes: small texts that services and operators keep in the metadata. Where a scrub stands, which policies
- * there are, what a janitor did last. The store does not look into them; who reads one checks it.
+ * Notes: small texts that services and operators keep in the metadata, such as the progress of a scrub, the policies
+ * of operators, or the last actions of a janitor. The store does not parse them; each reader checks what it reads.
  *
- * A note's name is "family/rest". Those of a family lie in one partition of the SYSTEM layer and are listed
- * together, in the order of their names: families are for hundreds or thousands of notes, not for millions.
+ * A note's name is "family/rest". The notes of a family are in one partition of the SYSTEM layer and are listed
+ * together, in order of names: a family is for hundreds or thousands of notes, not for millions.
  *
- * Each change counts the note's turn up, and names the turn that it is made on: so of two who change it at once
- * one is told, and a request that comes twice does nothing twice. A note that is emptied keeps its turn, and is
- * listed with an empty text; one that is dropped begins anew, which is for notes that only one writes.
+ * Each change increments the note's turn, and must bring the current turn: so of two concurrent changes one is refused,
+ * and a request that arrives twice has no second effect. A note with an empty text keeps its turn and is listed. A
+ * dropped note starts again at turn 0, so only notes with a single writer may be dropped.
  */
 #ifndef META_API_NOTE_H
 #define META_API_NOTE_H
@@ -17,11 +17,11 @@
 
 #define META_NOTE_NAME_MAX 63
 #define META_NOTE_TEXT_MAX 4000
-#define META_NOTES_MAX 200 /* of one page */
+#define META_NOTES_MAX 200 /* of one page of a listing */
 
 struct meta_note {
 	char name[META_NOTE_NAME_MAX + 1];
-	uint64_t turn; /* 0: there is none */
+	uint64_t turn; /* 0: the note does not exist */
 	const char *text;
 };
 

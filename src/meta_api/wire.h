@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The requests of the metadata service, as client and service agree on them, and the structs of types.h
- * from and to their messages. Functions that read a message check it: -EINVAL for what no client of ours
- * sends, -EPROTO where the client reads an answer. What they make is the arena's, as far as it does not
- * point into the message.
+ * The requests of the metadata service, and conversion between the structs of types.h and their messages. The functions
+ * that read a message check it: -EINVAL for values that a correct client never sends; the client turns that into -EPROTO
+ * when it reads a response. Results are the arena's, or point into the message.
  */
 #ifndef META_API_WIRE_H
 #define META_API_WIRE_H
@@ -14,7 +13,7 @@
 
 struct arena;
 
-/* number, name, lower-case name of the messages, bytes of request and of response */
+/* type number, name (messages are Name + Request and Response), size limits of request and response in bytes */
 #define META_TYPES(X)                                                 \
 	X(0x301, tenant_create, META_WIRE_SMALL, META_WIRE_SMALL)     \
 	X(0x302, tenant_get, META_WIRE_SMALL, META_WIRE_SMALL)        \
@@ -85,8 +84,8 @@ typedef Terrane__Meta__Block meta_msg_block;
 typedef Terrane__Meta__Owner meta_msg_owner;
 typedef Terrane__Meta__Cursor meta_msg_cursor;
 
-/* To messages. Lists are NULL when there is no memory. Names and chunks are borrowed or copied to the
- * arena where a terminator is needed. */
+/* To messages. Lists are NULL, and the others return -ENOMEM, without memory. Names are copied to the arena to get a
+ * terminator. */
 int meta_wire_entry_set(struct arena *a, meta_msg_entry *m, const struct meta_entry *e);
 void meta_wire_extent_set(meta_msg_extent *m, const struct meta_extent *e);
 void meta_wire_file_set(meta_msg_file *m, const struct meta_file *f);
@@ -94,10 +93,10 @@ int meta_wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_bl
 int meta_wire_cursor_set(struct arena *a, meta_msg_cursor *m, const struct meta_cursor *c);
 meta_msg_extent **meta_wire_extents(struct arena *a, const struct meta_extent *e, size_t n);
 meta_msg_owner **meta_wire_owners(struct arena *a, const struct meta_owner *o, size_t n);
-/* The name with a terminator; NULL: no memory, or there is a NUL in it. */
+/* Copies the name with a terminator; NULL: no memory, or the name contains a NUL. */
 char *meta_wire_name(struct arena *a, struct meta_name name);
 
-/* From messages; m may be NULL (missing). */
+/* From messages. m NULL is a message that the peer left out: -EINVAL, but for a cursor, which then is at the start. */
 int meta_wire_entry_get(const meta_msg_entry *m, struct meta_entry *e);
 int meta_wire_extent_get(const meta_msg_extent *m, struct meta_extent *e);
 int meta_wire_file_get(const meta_msg_file *m, struct meta_file *f);

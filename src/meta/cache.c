@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Memory of sealed metadata: stored values by partition and key, the least recently used go first.
+ * Cache of sealed metadata: stored values by partition and key; the least recently used are evicted first.
  *
- * Why it is never wrong: only what is sealed is put here, and the contents of what is sealed do not
- * change. A sealed thing can be removed; then it may be served for ttl_ns more, and the collector's
- * grace is longer than that, so what it leads to is still there.
+ * Why it is correct: only values of sealed files and of sealed directories are cached, and their contents do
+ * not change. A sealed object can be removed; then it may be served for ttl_ns more. The collector's grace period
+ * is longer than that, so the blocks and files that it leads to still exist.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@
 #include "meta/impl.h"
 #include "rt/rt.h"
 
-#define ENTRIES_MAX (1U << 22)
+#define CACHE_ENTRIES_MAX (1U << 22)
 
-struct cached {
+struct cache_entry {
 	struct list link;
 	uint64_t hash;
 	uint64_t partition;
@@ -29,7 +29,7 @@ struct cached {
 
 struct cache {
 	struct map by_hash;
-	struct list lru; /* the latest used first */
+	struct list lru; /* most recently used first */
 	size_t bytes;
 	size_t bytes_max;
 	uint64_t ttl_ns;
@@ -40,7 +40,7 @@ int cache_open(struct cache **out, size_t bytes_max, uint64_t ttl_ns)
 	struct cache *c = calloc(1, sizeof(*c));
 	if (c == NULL)
 		return -ENOMEM;
-	map_init(&c->by_hash, ENTRIES_MAX);
+	map_init(&c->by_hash, CACHE_ENTRIES_MAX);
 	list_init(&c->lru);
 	c->bytes_max = bytes_max;
 	c->ttl_ns = ttl_ns;
@@ -48,16 +48,16 @@ int cache_open(struct cache **out, size_t bytes_max, uint64_t ttl_ns)
 	return 0;
 }
 
-static size_t cached_bytes(const struct cached *e)
+static size_t entry_bytes(const struct cache_entry *e)
 {
 	return sizeof(*e) + e->key_len + e->value_len + sizeof(struct map_slot);
 }
 
-static void forget(struct cache *c, struct cached *e)
+static void evict(struct cache *c, struct cache_entry *e)
 {
 	map_remove(&c->by_hash, e->hash);
 	list_remove(&e->link);
-	c->bytes -= cached_bytes(e);
+	c->bytes -= entry_bytes(e);
 	free(e);
 }
 
@@ -67,7 +67,7 @@ void cache_close(struct cache *c)
 		return;
 	struct list *l;
 	while ((l = list_first(&c->lru)) != NULL)
-		forget(c, list_entry(l, struct cached, link));
+		evict(c, list_entry(l, struct cache_entry, link));
 	map_fini(&c->by_hash);
 	free(c);
 }
@@ -82,10 +82,10 @@ static uint64_t hash_of(uint64_t partition, struct kv_bytes key)
 	return hash64(key.data, key.len, partition);
 }
 
-/* The entry of exactly this key: another may have its hash. */
-static struct cached *find(struct cache *c, uint64_t partition, struct kv_bytes key)
+/* Finds the entry of this key. Another key with the same hash may be in its place. */
+static struct cache_entry *find(struct cache *c, uint64_t partition, struct kv_bytes key)
 {
-	struct cached *e = map_get(&c->by_hash, hash_of(partition, key));
+	struct cache_entry *e = map_get(&c->by_hash, hash_of(partition, key));
 	if (e == NULL || e->partition != partition || e->key_len != key.len ||
 	    memcmp(e->bytes, key.data, key.len) != 0)
 		return NULL;
@@ -95,11 +95,11 @@ static struct cached *find(struct cache *c, uint64_t partition, struct kv_bytes 
 bool cache_get(struct cache *c, uint64_t partition, struct kv_bytes key, struct arena *a,
 	       struct kv_bytes *out)
 {
-	struct cached *e = find(c, partition, key);
+	struct cache_entry *e = find(c, partition, key);
 	if (e == NULL)
 		return false;
 	if (rt_now_ns() >= e->until_ns) {
-		forget(c, e);
+		evict(c, e);
 		return false;
 	}
 	list_remove(&e->link);
@@ -109,35 +109,35 @@ bool cache_get(struct cache *c, uint64_t partition, struct kv_bytes key, struct 
 
 void cache_drop(struct cache *c, uint64_t partition, struct kv_bytes key)
 {
-	struct cached *e = find(c, partition, key);
+	struct cache_entry *e = find(c, partition, key);
 	if (e != NULL)
-		forget(c, e);
+		evict(c, e);
 }
 
 void cache_put(struct cache *c, uint64_t partition, struct kv_bytes key, struct kv_bytes value)
 {
 	uint64_t hash = hash_of(partition, key);
-	struct cached *old = map_get(&c->by_hash, hash);
+	struct cache_entry *old = map_get(&c->by_hash, hash);
 	if (old != NULL)
-		forget(c, old);
-	struct cached *e = malloc(sizeof(*e) + key.len + value.len);
+		evict(c, old);
+	struct cache_entry *e = malloc(sizeof(*e) + key.len + value.len);
 	if (e == NULL)
 		return;
-	*e = (struct cached){.hash = hash,
-			     .partition = partition,
-			     .until_ns = rt_now_ns() + c->ttl_ns,
-			     .key_len = key.len,
-			     .value_len = value.len};
+	*e = (struct cache_entry){.hash = hash,
+				  .partition = partition,
+				  .until_ns = rt_now_ns() + c->ttl_ns,
+				  .key_len = key.len,
+				  .value_len = value.len};
 	memcpy(e->bytes, key.data, key.len);
 	if (value.len > 0)
 		memcpy(e->bytes + key.len, value.data, value.len);
 	list_init(&e->link);
-	if (cached_bytes(e) > c->bytes_max || map_put(&c->by_hash, hash, e) != 0) {
+	if (entry_bytes(e) > c->bytes_max || map_put(&c->by_hash, hash, e) != 0) {
 		free(e);
 		return;
 	}
 	list_push_front(&c->lru, &e->link);
-	c->bytes += cached_bytes(e);
+	c->bytes += entry_bytes(e);
 	while (c->bytes > c->bytes_max)
-		forget(c, list_entry(list_last(&c->lru), struct cached, link));
+		evict(c, list_entry(list_last(&c->lru), struct cache_entry, link));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The check: everything that is stored, compared layer by layer. It goes down the trees from the roots
- * first and notes what it meets; then through every partition, where what was not met must be garbage of
+ * meta_check: compares all stored rows, layer by layer. First it walks the trees from the roots and notes each
+ * object that has a name. Then it reads every partition, where an object without a name must be garbage of
  * a kind that the collector finds.
  */
 #include <errno.h>
@@ -21,25 +21,27 @@ struct check {
 	struct meta *m;
 	const struct meta_check_options *options;
 	struct meta_check_report *out;
-	struct map seen;  /* hash of (kind, tenant, id) of what a name leads to */
-	struct map money; /* tenant -> struct money */
-	struct todo *todo;
+	struct map seen;     /* hash of (kind, tenant, id) of each object with a name */
+	struct map accounts; /* tenant -> struct account_sum */
+	struct dir_todo *todo;
 };
 
-/* What the blocks of a tenant say about its account. */
-struct money {
-	int64_t due;
-	uint64_t used;
-	bool account;
+/* The account of a tenant, and what it should be by the tenant's blocks and notes. */
+struct account_sum {
+	int64_t expected_bytes;
+	uint64_t used_bytes; /* of the stored account */
+	bool stored;         /* the account record exists */
 };
 
-struct todo {
-	struct todo *next;
+/* A directory that is still to be listed. */
+struct dir_todo {
+	struct dir_todo *next;
 	uint32_t tenant;
 	uint64_t dir;
 };
 
-static void PRINTF(2, 3) wrong(struct check *c, const char *fmt, ...)
+/* Counts an inconsistency and reports it. */
+static void PRINTF(2, 3) report_error(struct check *c, const char *fmt, ...)
 {
 	char words[sizeof(c->out->first)];
 	va_list args;
@@ -52,7 +54,7 @@ static void PRINTF(2, 3) wrong(struct check *c, const char *fmt, ...)
 		c->options->found(c->options->ctx, words);
 }
 
-static void tell_progress(const struct check *c)
+static void report_progress(const struct check *c)
 {
 	if (c->options->progress != NULL)
 		c->options->progress(c->options->ctx, c->out);
@@ -65,24 +67,25 @@ static uint64_t seen_key(uint32_t kind, uint32_t tenant, uint64_t id)
 
 static int push(struct check *c, uint32_t tenant, uint64_t dir)
 {
-	struct todo *t = malloc(sizeof(*t));
+	struct dir_todo *t = malloc(sizeof(*t));
 	if (t == NULL)
 		return -ENOMEM;
-	*t = (struct todo){.next = c->todo, .tenant = tenant, .dir = dir};
+	*t = (struct dir_todo){.next = c->todo, .tenant = tenant, .dir = dir};
 	c->todo = t;
 	return 0;
 }
 
 /* --- trees ------------------------------------------------------------------------------------ */
 
-/* What a name leads to: once, and there. */
+/* Checks that the name is the only one of its object, and that the object exists and agrees with its entry. */
 static int check_named(struct check *c, uint32_t tenant, uint64_t dir, const struct meta_entry *e,
 		       struct arena *a)
 {
 	int rc = map_put(&c->seen, seen_key(e->kind, tenant, e->id), c);
 	if (rc == -EEXIST) {
-		wrong(c, "%.*s in %llx: a second name of %llx", (int)e->name.len, e->name.text,
-		      (unsigned long long)dir, (unsigned long long)e->id);
+		report_error(c, "%.*s in directory %llx is a second name of object %llx",
+			     (int)e->name.len, e->name.text, (unsigned long long)dir,
+			     (unsigned long long)e->id);
 		return 0;
 	}
 	if (rc != 0)
@@ -95,12 +98,15 @@ static int check_named(struct check *c, uint32_t tenant, uint64_t dir, const str
 		if (rc != 0)
 			return rc;
 		if (d == NULL)
-			wrong(c, "%.*s in %llx: leads to no directory", (int)e->name.len,
-			      e->name.text, (unsigned long long)dir);
+			report_error(c,
+				     "%.*s in directory %llx leads to a directory without a record",
+				     (int)e->name.len, e->name.text, (unsigned long long)dir);
 		else if (d->parent != dir && d->transfer == 0)
-			wrong(c, "directory %llx is in %llx and says %llx",
-			      (unsigned long long)e->id, (unsigned long long)dir,
-			      (unsigned long long)d->parent);
+			report_error(c,
+				     "directory %llx has its name in %llx, but its record has "
+				     "parent %llx",
+				     (unsigned long long)e->id, (unsigned long long)dir,
+				     (unsigned long long)d->parent);
 		return d != NULL ? push(c, tenant, e->id) : 0;
 	}
 	rec_file *f;
@@ -109,13 +115,19 @@ static int check_named(struct check *c, uint32_t tenant, uint64_t dir, const str
 	if (rc != 0)
 		return rc;
 	if (f == NULL && (dead || e->size > 0 || !e->sealed))
-		wrong(c, "%.*s in %llx: leads to no file", (int)e->name.len, e->name.text,
-		      (unsigned long long)dir);
+		report_error(c, "%.*s in directory %llx leads to a file without a record",
+			     (int)e->name.len, e->name.text, (unsigned long long)dir);
 	if (f != NULL && f->dir != dir)
-		wrong(c, "file %llx is in %llx and says %llx", (unsigned long long)e->id,
-		      (unsigned long long)dir, (unsigned long long)f->dir);
+		report_error(c,
+			     "file %llx has its name in directory %llx, but its record has "
+			     "directory %llx",
+			     (unsigned long long)e->id, (unsigned long long)dir,
+			     (unsigned long long)f->dir);
 	if (f != NULL && e->sealed && (!f->sealed || f->size != e->size))
-		wrong(c, "file %llx is not as its entry says", (unsigned long long)e->id);
+		report_error(c,
+			     "file %llx is sealed in its entry, but its record is open or has "
+			     "another size",
+			     (unsigned long long)e->id);
 	return 0;
 }
 
@@ -125,7 +137,7 @@ static int check_dir(struct check *c, uint32_t tenant, uint64_t dir)
 	struct meta_cursor at = {0};
 	int rc = 0;
 	c->out->dirs++;
-	tell_progress(c);
+	report_progress(c);
 	while (!at.end && rc == 0) {
 		AUTO_ARENA struct arena a;
 		arena_init(&a, META_OP_BYTES);
@@ -136,8 +148,8 @@ static int check_dir(struct check *c, uint32_t tenant, uint64_t dir)
 		at = page.next;
 	}
 	if (rc == -EBADMSG) {
-		wrong(c, "a record of directory %llx, or of what is in it, is damaged",
-		      (unsigned long long)dir);
+		report_error(c, "a record of directory %llx, or of an object in it, is damaged",
+			     (unsigned long long)dir);
 		rc = 0;
 	}
 	return rc;
@@ -163,7 +175,7 @@ static int check_trees(struct check *c)
 	} while (n > 0);
 	int rc = 0;
 	while (c->todo != NULL && rc == 0) {
-		struct todo *t = c->todo;
+		struct dir_todo *t = c->todo;
 		c->todo = t->next;
 		rc = check_dir(c, t->tenant, t->dir);
 		free(t);
@@ -173,6 +185,7 @@ static int check_trees(struct check *c)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
+/* Checks one stored row; -EBADMSG: it cannot be decoded. */
 typedef int (*check_fn)(struct check *c, uint64_t partition, const struct kv_row *row,
 			struct arena *a);
 
@@ -190,9 +203,11 @@ static int each_row(struct check *c, enum meta_layer layer, check_fn fn)
 				arena_init(&a, META_OP_BYTES);
 				rc = fn(c, partition, &rows.row[j], &a);
 				if (rc == -EBADMSG) {
-					wrong(c, "a record of kind %c in partition %llx is damaged",
-					      *(const char *)rows.row[j].key.data,
-					      (unsigned long long)partition);
+					report_error(c,
+						     "a record of kind '%c' in partition %llx is "
+						     "damaged",
+						     *(const char *)rows.row[j].key.data,
+						     (unsigned long long)partition);
 					rc = 0;
 				}
 			}
@@ -205,7 +220,7 @@ static int each_row(struct check *c, enum meta_layer layer, check_fn fn)
 			}
 		} while (rows.more);
 		c->out->partitions_done++;
-		tell_progress(c);
+		report_progress(c);
 	}
 	return 0;
 }
@@ -236,7 +251,10 @@ static int name_row(struct check *c, uint64_t partition, const struct kv_row *ro
 		if (rc != 0)
 			return rc;
 		if (d->id != dir || part_name(c->m, tenant, dir, slice) != partition)
-			wrong(c, "directory %llx is in the wrong place", (unsigned long long)dir);
+			report_error(c,
+				     "a record of directory %llx is in the wrong partition or "
+				     "under the wrong key",
+				     (unsigned long long)dir);
 		if (map_get(&c->seen, seen_key(META_DIR, tenant, dir)) == NULL)
 			c->out->garbage++;
 		return 0;
@@ -253,10 +271,11 @@ static int name_row(struct check *c, uint64_t partition, const struct kv_row *ro
 			return rc;
 		c->out->garbage += e->transfer != 0;
 		if (there.data == NULL && !e->arriving)
-			wrong(c, "%.*s is in no directory", (int)name.len, name.text);
+			report_error(c, "%.*s is in directory %llx, which has no record",
+				     (int)name.len, name.text, (unsigned long long)dir);
 		else if (map_get(&c->seen, seen_key(META_DIR, tenant, dir)) == NULL && !e->arriving)
-			wrong(c, "%.*s is lost: no name leads to directory %llx", (int)name.len,
-			      name.text, (unsigned long long)dir);
+			report_error(c, "%.*s is unreachable: no name leads to its directory %llx",
+				     (int)name.len, name.text, (unsigned long long)dir);
 		return 0;
 	}
 	case KEY_SLICE_STATE: {
@@ -295,7 +314,7 @@ struct holder {
 	struct arena *a;
 };
 
-/* An extent is in a committed block that knows the file. */
+/* Checks that an extent is within a committed block that has the file as an owner. */
 static int extent_held(void *ctx, uint64_t offset, const struct meta_extent *e)
 {
 	struct holder *h = ctx;
@@ -311,14 +330,18 @@ static int extent_held(void *ctx, uint64_t offset, const struct meta_extent *e)
 	if (rc != 0)
 		return rc;
 	if (b == NULL || b->state == META_BLOCK_PENDING)
-		wrong(c, "file %llx at %llu: block %llx is not there", (unsigned long long)h->file,
-		      (unsigned long long)offset, (unsigned long long)e->block);
+		report_error(c, "file %llx at offset %llu: block %llx does not exist or is pending",
+			     (unsigned long long)h->file, (unsigned long long)offset,
+			     (unsigned long long)e->block);
 	else if (r.value[1].data == NULL)
-		wrong(c, "block %llx does not know its owner %llx", (unsigned long long)e->block,
-		      (unsigned long long)h->file);
+		report_error(c,
+			     "block %llx has no owner row of file %llx, which has an extent in it",
+			     (unsigned long long)e->block, (unsigned long long)h->file);
 	else if (!e->open && e->offset + e->length > b->length)
-		wrong(c, "file %llx at %llu: block %llx is shorter", (unsigned long long)h->file,
-		      (unsigned long long)offset, (unsigned long long)e->block);
+		report_error(
+			c, "file %llx at offset %llu: the extent ends beyond the end of block %llx",
+			(unsigned long long)h->file, (unsigned long long)offset,
+			(unsigned long long)e->block);
 	return 0;
 }
 
@@ -354,7 +377,8 @@ static int file_row(struct check *c, uint64_t partition, const struct kv_row *ro
 		if (rc == 0)
 			rc = read_one(c, partition, key_id(KEY_DEAD_FILE, tenant, file), a, &dead);
 		if (rc == 0 && f.data == NULL && dead.data == NULL)
-			wrong(c, "an extent of %llx, which is not there", (unsigned long long)file);
+			report_error(c, "an extent of file %llx, which has no record",
+				     (unsigned long long)file);
 		return rc;
 	}
 	case KEY_DEAD_FILE: {
@@ -369,25 +393,25 @@ static int file_row(struct check *c, uint64_t partition, const struct kv_row *ro
 	}
 }
 
-/* --- blocks and money ------------------------------------------------------------------------- */
+/* --- blocks and accounts ---------------------------------------------------------------------- */
 
-static int money_of(struct check *c, uint32_t tenant, struct money **out)
+static int account_of(struct check *c, uint32_t tenant, struct account_sum **out)
 {
-	*out = map_get(&c->money, tenant);
+	*out = map_get(&c->accounts, tenant);
 	if (*out != NULL)
 		return 0;
 	*out = calloc(1, sizeof(**out));
 	if (*out == NULL)
 		return -ENOMEM;
-	return map_put(&c->money, tenant, *out);
+	return map_put(&c->accounts, tenant, *out);
 }
 
-static int owe(struct check *c, uint32_t tenant, int64_t bytes)
+static int expect_bytes(struct check *c, uint32_t tenant, int64_t bytes)
 {
-	struct money *d;
-	int rc = money_of(c, tenant, &d);
+	struct account_sum *d;
+	int rc = account_of(c, tenant, &d);
 	if (rc == 0)
-		d->due += bytes;
+		d->expected_bytes += bytes;
 	return rc;
 }
 
@@ -405,8 +429,10 @@ static int block_itself(struct check *c, uint64_t partition, uint32_t tenant, ui
 		if (rc == 0 && v.data != NULL)
 			rc = rec_read_on_disk(a, v, &o);
 		if (rc == 0 && (o == NULL || o->index != i))
-			wrong(c, "block %llx: chunk %u is not in the index of its disk",
-			      (unsigned long long)block, i);
+			report_error(
+				c,
+				"block %llx: chunk %u has no row in the reverse index of its disk",
+				(unsigned long long)block, i);
 	}
 	struct kv_bytes pending = {0};
 	struct kv_bytes alone = {0};
@@ -420,11 +446,14 @@ static int block_itself(struct check *c, uint64_t partition, uint32_t tenant, ui
 	if (rc != 0)
 		return rc;
 	if ((pending.data != NULL) != (b->state == META_BLOCK_PENDING))
-		wrong(c, "block %llx: pending or not?", (unsigned long long)block);
+		report_error(c, "block %llx: its state and its row of pending blocks disagree",
+			     (unsigned long long)block);
 	if (b->state != META_BLOCK_PENDING && !owned && alone.data == NULL)
-		wrong(c, "block %llx has no owner, and nobody would find it",
-		      (unsigned long long)block);
-	return owe(c, tenant, (int64_t)b->charged);
+		report_error(
+			c,
+			"block %llx has no owner and no mark, so the collector would never find it",
+			(unsigned long long)block);
+	return expect_bytes(c, tenant, (int64_t)b->charged);
 }
 
 static int owner_or_index(struct check *c, uint64_t partition, const struct kv_row *row,
@@ -449,11 +478,14 @@ static int owner_or_index(struct check *c, uint64_t partition, const struct kv_r
 	if (rc != 0)
 		return rc;
 	if (b == NULL)
-		wrong(c, "%s of block %llx, which is not there", index ? "a disk" : "an owner",
-		      (unsigned long long)block);
+		report_error(c, "%s of block %llx, which has no record",
+			     index ? "a row of the reverse index" : "an owner row",
+			     (unsigned long long)block);
 	else if (index && (o->index >= b->n_chunks || b->chunks[o->index]->disk != other))
-		wrong(c, "disk %llx does not have the chunk of block %llx that it says",
-		      (unsigned long long)other, (unsigned long long)block);
+		report_error(c,
+			     "the reverse index of disk %llx has a chunk of block %llx that the "
+			     "block's record has elsewhere",
+			     (unsigned long long)other, (unsigned long long)block);
 	return 0;
 }
 
@@ -480,7 +512,7 @@ static int block_row(struct check *c, uint64_t partition, const struct kv_row *r
 		if (!key_read_ids(row->key, &tenant, &block, &other))
 			return -EBADMSG;
 		rc = rec_read_dead_chunks(a, row->value, &z);
-		return rc == 0 ? owe(c, tenant, (int64_t)z->refund) : rc;
+		return rc == 0 ? expect_bytes(c, tenant, (int64_t)z->refund) : rc;
 	}
 	case KEY_REFUND: {
 		rec_refund *v;
@@ -488,7 +520,7 @@ static int block_row(struct check *c, uint64_t partition, const struct kv_row *r
 		if (!key_read_ids(row->key, &tenant, &block, &other))
 			return -EBADMSG;
 		rc = rec_read_refund(a, row->value, &v);
-		return rc == 0 ? owe(c, tenant, (int64_t)v->bytes) : rc;
+		return rc == 0 ? expect_bytes(c, tenant, (int64_t)v->bytes) : rc;
 	}
 	case KEY_PENDING:
 	case KEY_SUSPECT:
@@ -499,7 +531,8 @@ static int block_row(struct check *c, uint64_t partition, const struct kv_row *r
 	}
 }
 
-/* A note of a charge counts when no block record has it; one of a refund when its cause is still there. */
+/* A charge note is expected in the account when no record of the block has the charge; a refund note when the row that
+ * caused the refund still exists. */
 static int note_row(struct check *c, const struct kv_row *row, struct arena *a)
 {
 	uint32_t tenant;
@@ -534,9 +567,11 @@ static int note_row(struct check *c, const struct kv_row *row, struct arena *a)
 	if (rc != 0)
 		return rc;
 	if (refund)
-		return cause.data != NULL || paid ? owe(c, tenant, -(int64_t)note->bytes) : 0;
-	return paid || (b != NULL && b->charge == charge) ? 0
-							  : owe(c, tenant, (int64_t)note->bytes);
+		return cause.data != NULL || paid ? expect_bytes(c, tenant, -(int64_t)note->bytes)
+						  : 0;
+	return paid || (b != NULL && b->charge == charge)
+		       ? 0
+		       : expect_bytes(c, tenant, (int64_t)note->bytes);
 }
 
 static int tenant_row(struct check *c, uint64_t partition, const struct kv_row *row,
@@ -549,29 +584,32 @@ static int tenant_row(struct check *c, uint64_t partition, const struct kv_row *
 	if (kind != KEY_ACCOUNT)
 		return kind == KEY_TENANT || kind == KEY_TENANT_NAME ? 0 : -EBADMSG;
 	rec_account *q;
-	struct money *d;
+	struct account_sum *d;
 	if (row->key.len != 5)
 		return -EBADMSG;
 	const uint8_t *k = (const uint8_t *)row->key.data + 1;
 	uint32_t tenant = (uint32_t)k[0] << 24 | (uint32_t)k[1] << 16 | (uint32_t)k[2] << 8 | k[3];
 	int rc = rec_read_account(a, row->value, &q);
 	if (rc == 0)
-		rc = money_of(c, tenant, &d);
+		rc = account_of(c, tenant, &d);
 	if (rc == 0) {
-		d->used = q->used_bytes;
-		d->account = true;
+		d->used_bytes = q->used_bytes;
+		d->stored = true;
 	}
 	return rc;
 }
 
-static void check_money(struct check *c)
+static void check_accounts(struct check *c)
 {
-	map_for_each(&c->money, it) {
-		const struct money *d = it.value;
-		if (d->account ? (int64_t)d->used != d->due : d->due != 0)
-			wrong(c, "tenant %llu: %llu bytes used, its blocks say %lld",
-			      (unsigned long long)it.key, (unsigned long long)d->used,
-			      (long long)d->due);
+	map_for_each(&c->accounts, it) {
+		const struct account_sum *d = it.value;
+		if (d->stored ? (int64_t)d->used_bytes != d->expected_bytes
+			      : d->expected_bytes != 0)
+			report_error(c,
+				     "tenant %llu: the account has %llu bytes used, its blocks "
+				     "have %lld",
+				     (unsigned long long)it.key, (unsigned long long)d->used_bytes,
+				     (long long)d->expected_bytes);
 	}
 }
 
@@ -600,20 +638,20 @@ int meta_check(struct meta *m, const struct meta_check_options *o, struct meta_c
 	*out = (struct meta_check_report){0};
 	struct check c = {.m = m, .options = o != NULL ? o : &quiet, .out = out};
 	map_init(&c.seen, SEEN_MAX);
-	map_init(&c.money, META_ACCOUNTS_MAX);
+	map_init(&c.accounts, META_ACCOUNTS_MAX);
 	int rc = check_trees(&c);
 	if (rc == 0)
 		rc = check_rows(&c);
 	if (rc == 0)
-		check_money(&c);
+		check_accounts(&c);
 	while (c.todo != NULL) {
-		struct todo *t = c.todo;
+		struct dir_todo *t = c.todo;
 		c.todo = t->next;
 		free(t);
 	}
-	map_for_each(&c.money, it)
+	map_for_each(&c.accounts, it)
 		free(it.value);
-	map_fini(&c.money);
+	map_fini(&c.accounts);
 	map_fini(&c.seen);
 	return rc;
 }

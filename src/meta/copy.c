@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The extents of a file that is moved: the new file owns the same blocks, and has the same extents.
+ * Copies the extents of a file that is moved: the new file owns the same blocks and has the same extents.
  *
- * They are copied a batch at a time: first owner rows, one for each block of the batch, some at once;
- * then the extents. So an extent that is there has its owner, and a copy that was cut short is gone on
- * with where it ended: what is there and the same is only read. A file whose extents are in its record
- * has owners only.
+ * Each batch first gets an owner row for each of its blocks, several at once, and then its extents. So an extent
+ * that exists has its owner row, and an interrupted copy can be continued: extents that exist are only
+ * read. For a file whose extents are in its record only owner rows are written.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,18 +22,19 @@ struct copy {
 	uint32_t tenant;
 	uint64_t to;
 	bool by_key;
-	struct map bytes; /* of each block, that the new file has so far */
+	struct map bytes; /* block -> bytes of it that the new file has so far */
 	size_t count;
 	struct meta_extent extents[COPY_BATCH];
-	uint64_t ends[COPY_BATCH]; /* where each ends in the file: its key */
-	/* of a batch: */
+	uint64_t ends[COPY_BATCH]; /* end of each in the file, which is its key */
+	/* blocks of the batch whose owner rows are written */
 	uint64_t blocks[COPY_BATCH];
 	size_t block_count, next;
 	uint64_t deadline_ns;
 	int rc; /* the first error of an owner */
 };
 
-static void own_some(void *arg)
+/* Fiber: writes owner rows until the batch has none left or one failed. */
+static void own_blocks_fiber(void *arg)
 {
 	struct copy *c = arg;
 	uint64_t before = rt_deadline();
@@ -57,11 +57,11 @@ static int own_blocks(struct copy *c)
 	c->next = 0;
 	c->rc = 0;
 	c->deadline_ns = rt_deadline();
-	/* Without more fibers it only takes longer. */
+	/* If fibers cannot be started, the loop below does all the work. */
 	for (size_t i = 1; i < COPY_FIBERS && i < c->block_count; i++)
-		if (rt_group_spawn(&g, "meta-copy", own_some, c) != 0)
+		if (rt_group_spawn(&g, "meta-copy", own_blocks_fiber, c) != 0)
 			break;
-	own_some(c);
+	own_blocks_fiber(c);
 	rt_group_join(&g);
 	return c->rc;
 }
@@ -74,10 +74,10 @@ static void add_block(struct copy *c, uint64_t block)
 	c->blocks[c->block_count++] = block;
 }
 
-/* Those of the batch that are not there yet, or not the same, are put to t. */
+/* Adds to t the extents of the batch that the new file does not have yet, and notes their blocks. */
 static int missing_extents(struct copy *c, struct txn *t)
 {
-	/* Together they are more than the stack of a fiber. */
+	/* Too large for the stack of a fiber. */
 	AUTO_FREE struct schema_key *keys = calloc(c->count, sizeof(*keys));
 	AUTO_FREE struct kv_bytes *list = calloc(c->count, sizeof(*list));
 	AUTO_KV_ROWS struct kv_rows rows = {0};

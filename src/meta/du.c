@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Usage of directories: counted now and then from the deepest directories up, and kept beside each
- * directory with the time it was taken. What it shows is as old as that.
+ * Usage of directories: counted from the deepest directories up when meta_du_refresh is called, and stored beside
+ * each directory with the time of the count. meta_du returns the stored numbers.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 #include "meta/impl.h"
 #include "rt/rt.h"
 
-/* A directory on the way down, and what was found in it and below so far. */
+/* A directory on the path of the walk, with the usage counted in it and below so far. */
 struct level {
 	struct level *above;
 	uint64_t dir;
 	struct meta_cursor at;
 	struct meta_usage sum;
-	/* the directories of the page that are still to be gone into */
+	/* directories of the page that the walk has not entered yet */
 	uint64_t *subs;
 	size_t sub_count;
 };
@@ -44,7 +44,7 @@ int meta_du(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct met
 	return rc;
 }
 
-/* If the directory is still there. */
+/* Stores the usage, unless the directory was removed. */
 static int usage_put(struct meta *m, uint32_t tenant, const struct level *l)
 {
 	AUTO_ARENA struct arena a;
@@ -79,7 +79,7 @@ static int level_push(struct level **top, uint64_t dir)
 	return 0;
 }
 
-/* One page: files are counted, directories remembered. */
+/* Reads one page: counts its files, notes its directories in subs. */
 static int level_page(struct meta *m, const struct meta_ctx *ctx, struct level *l)
 {
 	AUTO_ARENA struct arena a;
@@ -121,7 +121,7 @@ int meta_du_refresh(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 				     : level_push(&top, top->subs[--top->sub_count]);
 		} else if (!top->at.end) {
 			rc = level_page(m, ctx, top);
-			/* Removed meanwhile. */
+			/* Removed since its parent was listed. */
 			if (rc == -ENOENT) {
 				top->at.end = true;
 				rc = 0;

@@ -2,12 +2,12 @@
 /*
  * The File layer: file records and extents, read.
  *
- * A file made whole has its extents in its record. Others have a key for each, by where it ends in the
- * file, so that the one that holds a byte is the first key after that byte. The open extent of a file
- * under append is in the record. A removed file is a DeadFile until its blocks have forgotten it, and
- * can be read as long.
+ * A file that was created sealed has its extents in its record. Other files have a row for each extent; its key
+ * is the end of the extent in the file, so the extent that holds a byte is the first row after that byte. The
+ * open extent of a file under append is in the record. A removed file is a DeadFile until its blocks have
+ * dropped it as an owner, and can be read until then.
  *
- * The record of a file is replaced as a whole, if it still is what was read: it counts its changes, so
+ * A change replaces the whole record, if it is still the one that was read: the record counts its changes, so
  * no two states of a file have the same bytes.
  */
 #include "meta/file.h"
@@ -75,7 +75,7 @@ int file_remove(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a)
 
 /* --- extents ---------------------------------------------------------------------------------- */
 
-/* Those in the record, from the one that holds offset on. 1: fn wants no more. */
+/* Calls fn for the extents in the record, from the extent that holds offset on. */
 static int inline_extents(const rec_file *rec, uint64_t offset, extent_fn fn, void *ctx)
 {
 	uint64_t at = 0;
@@ -90,6 +90,7 @@ static int inline_extents(const rec_file *rec, uint64_t offset, extent_fn fn, vo
 	return rc;
 }
 
+/* Decodes a stored extent; *at is its offset in the file. */
 static int row_extent(const struct kv_row *row, struct arena *a, uint64_t *at,
 		      struct meta_extent *e)
 {
@@ -118,7 +119,8 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 	struct schema_key prefix = key_id(KEY_EXTENT, tenant, file);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	while (offset < rec->size) {
-		AUTO_ARENA struct arena of_page; /* a file may have more than any arena holds */
+		AUTO_ARENA struct arena
+			of_page; /* one for each page: all extents of a file may not fit into one */
 		arena_init(&of_page, META_OP_BYTES);
 		struct schema_key after = key_ids(KEY_EXTENT, tenant, file, offset);
 		struct kv_range range = {.prefix = key_bytes(&prefix),
@@ -129,7 +131,7 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 			uint64_t at = 0;
 			struct meta_extent e = {0};
 			rc = row_extent(&rows.row[i], &of_page, &at, &e);
-			/* What was added after the record was read is not of its instant. */
+			/* Added after the record was read: leave it out, the result is of one instant. */
 			if (rc == 0 && at >= rec->size)
 				return 0;
 			if (rc == 0)
@@ -139,7 +141,7 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 		if (rc != 0)
 			return rc;
 		if (rows.count == 0)
-			return -EBADMSG; /* the record says that there is more */
+			return -EBADMSG; /* extents up to the record's size are missing */
 	}
 	return 0;
 }
@@ -190,7 +192,8 @@ void file_from_record(uint64_t id, const rec_file *f, bool dead, struct meta_fil
 				  .removed = dead};
 }
 
-/* A sealed file that has its extents with it is served from memory. */
+/* Reads a file record, from the cache if it is there; puts sealed files with their extents in the record into it.
+ * -ENOENT. */
 static int read_cached(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a,
 		       rec_file **out, bool *dead)
 {
@@ -258,12 +261,13 @@ int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, str
 	part->count = g.count;
 	part->first_offset = g.first;
 	if (rc == -EBADMSG && dead)
-		return -ENOENT; /* the collector has begun to take its extents away */
+		return -ENOENT; /* the collector has begun to delete its extents */
 	return rc == META_STOP ? 0 : rc;
 }
 
 /* --- open by name ----------------------------------------------------------------------------- */
 
+/* Writes the record of an empty sealed file from its name. */
 static int record_restore(struct meta *m, const struct row *r, struct arena *a)
 {
 	rec_file f = TERRANE__REC__FILE__INIT;
@@ -302,7 +306,7 @@ int meta_file_open(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, str
 		rc = meta_file_get(m, ctx, e.id, part, arena, out);
 		if (rc != -ENOENT)
 			return rc;
-		/* It has been removed since, or a crash kept its record from being made. */
+		/* The file was removed since, or a crash kept its record from being written. */
 		AUTO_ARENA struct arena a;
 		arena_init(&a, META_OP_BYTES);
 		struct row r;

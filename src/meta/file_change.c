@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The File layer: writing. One writer per file: the record has the token of the writer, and every
- * change is made by one transaction on the record as it was read with that token. Who opens the file
- * for append puts a token of its own there, and from that instant the old writer is refused.
+ * The File layer: writing. A file has one writer: the record has the writer's token, and every
+ * change is one transaction that checks that the record is still as it was read with that token. A client that
+ * opens the file for append replaces the token, and from that instant the old writer is refused.
  */
 #include <errno.h>
 
@@ -44,7 +44,7 @@ int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint
 
 /* --- changes by the writer -------------------------------------------------------------------- */
 
-/* The record, if the token may change it. */
+/* Reads the record for a change by the writer. -ENOENT, -ESTALE token is not the file's. */
 static int read_as_writer(struct meta *m, uint32_t tenant, uint64_t file, uint64_t token,
 			  struct arena *a, struct kv_bytes *raw, rec_file **out)
 {
@@ -132,7 +132,7 @@ static int compare_one(void *ctx, uint64_t offset, const struct meta_extent *e)
 	return 0;
 }
 
-/* Whether these extents are there already: the request was carried out before. */
+/* META_DONE: the file has these extents at c->offset already, so an earlier copy of the request added them. Else 0. */
 static int added_before(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *f,
 			struct compare *c, struct arena *a)
 {
@@ -150,7 +150,7 @@ static int added_before(struct meta *m, uint32_t tenant, uint64_t file, const re
 	return c->same == c->n ? META_DONE : 0;
 }
 
-/* Adds to t and to the record. */
+/* Adds the extents to t and to the record; an open one is stored in *last. */
 static void add_extents(struct txn *t, uint32_t tenant, uint64_t file, rec_file *f,
 			const struct meta_extent *e, size_t n, rec_extent *last)
 {
@@ -168,7 +168,7 @@ static void add_extents(struct txn *t, uint32_t tenant, uint64_t file, rec_file 
 	}
 }
 
-/* Each block of the extents has the file as an owner. */
+/* Checks that each block of the extents exists and has the file as an owner (block_hold). */
 static int extents_hold(struct meta *m, uint32_t tenant, uint64_t file, const struct meta_extent *e,
 			size_t n, struct arena *a)
 {
@@ -210,7 +210,7 @@ static int file_add_once(struct meta *m, const struct meta_ctx *ctx, uint64_t fi
 			return rc == META_DONE ? 0 : rc;
 		return f->last != NULL ? -EBUSY : -ERANGE;
 	}
-	/* The file is being written, and stays so until the record changes: its blocks are safe. */
+	/* The collector keeps the blocks of a file under write, which it stays until the record changes. */
 	rc = extents_hold(m, ctx->tenant, file, extents, n, &a);
 	if (rc != 0)
 		return rc;
@@ -284,7 +284,7 @@ int meta_file_close_extent(struct meta *m, const struct meta_ctx *ctx, uint64_t 
 
 /* --- closing ---------------------------------------------------------------------------------- */
 
-/* The entry of a file that was sealed shows its size. Best effort: the File layer knows. */
+/* Updates size and seal in the entry of a file. A failure is harmless: meta_file_get does not read the entry. */
 static int entry_update(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *f,
 			struct meta_name name, struct arena *a)
 {
@@ -352,21 +352,22 @@ int meta_file_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, ui
 	}
 }
 
+/* Whether the record has this name. */
 static bool same_name(const rec_file *f, struct meta_name name)
 {
 	return f->name.len == name.len && memcmp(f->name.data, name.text, name.len) == 0;
 }
 
-/* What a request to give the file this name is known by, and all its copies. */
+/* The request number of linking the file to this name; all copies of the request have the same. */
 static uint64_t link_request(uint64_t file, struct meta_name name)
 {
 	return hash64(name.text, name.len, file) | 1;
 }
 
 /*
- * The record says that the file has another name: it has it or had it, and keeps to it; or the name was
- * refused, and it may get this one. Then a copy of the first request that is held up after this step must
- * not find its name free one day: it is forbidden before it is looked whether the file has a name.
+ * The record has another name than the request. Either the file has or had that name: -EPERM. Or that name was refused,
+ * and the file may get the new one (0). In that case a delayed copy of the first request must not store the first name
+ * later: so it is fenced (row_forbid) before the directory is searched for a name of the file.
  */
 static int other_name(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *f,
 		      struct arena *a)
@@ -380,7 +381,7 @@ static int other_name(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 	return rc != 0 ? rc : s.found || s.pending ? -EPERM : 0;
 }
 
-/* The record says that the file has this name, and whether it is sealed. *raw is what is stored now. */
+/* Writes name and seal to the record, whose stored bytes are raw, before the name is stored. */
 static int mark_linked(struct meta *m, uint32_t tenant, const struct meta_naming *as,
 		       struct meta_name name, rec_file *f, struct kv_bytes raw, struct arena *a)
 {
@@ -426,7 +427,7 @@ static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	e.mtime_ns = as->mtime_ns;
 	if (rt_now_ns() - began_ns > META_NAMING_NS)
 		return -ETIMEDOUT;
-	/* When that fails the mark stays: a copy of this request may give the name yet. */
+	/* When this fails the record keeps the name: a copy of this request may still store it. */
 	struct row row = {.tenant = ctx->tenant,
 			  .dir = dir,
 			  .name = name,
@@ -545,9 +546,10 @@ static int file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
 	}
 }
 
-/* A server that stood still between its look at the block and its change of the file may have given the file one that
- * was collected meanwhile. The block before has been the file's until that change, and is there for another grace. By
- * then the request is late, and who asked may be gone. */
+/* If this process was suspended between the check of the new block and the change of the file, the new block may have
+ * been collected in between. So it is checked again after the change, and the change is undone if it is missing: the old
+ * block was the file's until the change and exists for another grace period. The undo must not be cancelled with the
+ * request, which may have timed out by now. */
 int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
 		    const struct meta_extent *expect, const struct meta_extent *now)
 {
@@ -561,6 +563,9 @@ int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
 	int back = held == -ENOENT ? file_remap(m, ctx, file, offset, now, expect) : 0;
 	rt_shield_leave();
 	if (back < 0 && rc == 0)
-		log_error("remap", "file=%016lx block=%016lx is gone", file, now->block);
+		log_error("remap",
+			  "file=%016lx: its new block=%016lx was collected and the old one could "
+			  "not be restored",
+			  file, now->block);
 	return rc != 0 ? rc : held;
 }

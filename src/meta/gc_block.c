@@ -15,7 +15,7 @@ static uint64_t part_block(const struct meta *m, uint32_t tenant, uint64_t block
 	return part_of(m, META_LAYER_BLOCK, tenant, block);
 }
 
-/* --- blocks that nobody commits, blocks without owner ------------------------------------------- */
+/* --- blocks that nobody commits, blocks without owner ----------------------------------------- */
 
 static int bury(struct gc *g, uint32_t tenant, uint64_t block, const struct kv_row *row,
 		struct kv_bytes raw, const rec_block *rec)
@@ -83,7 +83,7 @@ int gc_blocks_row(struct gc *g, const struct kv_row *row)
 	return suspect_row(g, tenant, block, row, kind == KEY_PENDING);
 }
 
-/* --- owners that have no extent ------------------------------------------------------------------ */
+/* --- owners that have no extent --------------------------------------------------------------- */
 
 struct look {
 	uint64_t block;
@@ -176,7 +176,7 @@ int gc_owners_row(struct gc *g, const struct kv_row *row)
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* --- accounts ------------------------------------------------------------------------------------ */
+/* --- accounts --------------------------------------------------------------------------------- */
 
 /* Whether dead chunks of the block stand for this charge. */
 static int buried_with(struct gc *g, uint32_t tenant, uint64_t block, uint64_t charge, bool *found)
@@ -245,7 +245,7 @@ int gc_accounts_row(struct gc *g, const struct kv_row *row)
 	return refunded_row(g, row, tenant, block, charge);
 }
 
-/* --- dead chunks ------------------------------------------------------------------------------- */
+/* --- dead chunks ------------------------------------------------------------------------------ */
 
 static int chunks_out(rec_chunk *const *from, size_t n, struct arena *arena,
 		      struct meta_chunk **out)
@@ -357,7 +357,7 @@ int meta_chunk_wanted(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 	return rc;
 }
 
-/* --- the reverse index --------------------------------------------------------------------------- */
+/* --- the reverse index ------------------------------------------------------------------------ */
 
 static void cursor_to(struct meta_gc_cursor *at, struct kv_bytes key)
 {

@@ -99,7 +99,7 @@ static inline uint64_t part_of(const struct meta *m, enum meta_layer layer, uint
 	return schema_partition(m->options.partition_bits, layer, tenant, id, 0);
 }
 
-/* --- slices of a directory: name_slice.c ------------------------------------------------------- */
+/* --- slices of a directory: name_slice.c ------------------------------------------------------ */
 
 #define SLICE_HOME 0
 #define SLICE_FAN_BITS 6
@@ -283,7 +283,7 @@ typedef int (*extent_fn)(void *ctx, uint64_t offset, const struct meta_extent *e
 int file_extents(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *rec,
 		 struct arena *a, extent_fn fn, void *ctx);
 
-/* --- blocks: block.c --------------------------------------------------------------------------- */
+/* --- blocks: block.c -------------------------------------------------------------------------- */
 
 /*
  * Checks that the block is committed and has these owners, and clears the collector's marks on them, so that a
@@ -293,7 +293,7 @@ int file_extents(struct meta *m, uint32_t tenant, uint64_t file, const rec_file 
 int block_hold(struct meta *m, uint32_t tenant, uint64_t block, const struct meta_owner *owners,
 	       size_t n, struct arena *a);
 
-/* --- quota: tenant.c --------------------------------------------------------------------------- */
+/* --- quota: tenant.c -------------------------------------------------------------------------- */
 
 /* Adds bytes to the tenant's account, once for each (block, charge). -EDQUOT when that exceeds the quota, unless anyway. */
 int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes,
@@ -308,7 +308,7 @@ int account_uncharge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t c
 int account_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge,
 		   uint64_t bytes);
 
-/* --- cache of sealed metadata: cache.c ----------------------------------------------------------- */
+/* --- cache of sealed metadata: cache.c -------------------------------------------------------- */
 
 int cache_open(struct cache **out, size_t bytes_max, uint64_t ttl_ns);
 void cache_close(struct cache *c);

@@ -28,7 +28,7 @@ struct map_key map_key(char kind, uint64_t id)
 	return k;
 }
 
-/* --- reading ----------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 int map_unpack(const ProtobufCMessageDescriptor *desc, struct arena *a, struct kv_bytes value,
 	       ProtobufCMessage **out)
@@ -246,7 +246,7 @@ int map_refresh(struct meta_map *m, bool force)
 	return -EAGAIN;
 }
 
-/* --- the beginning ------------------------------------------------------------------------------ */
+/* --- the beginning ---------------------------------------------------------------------------- */
 
 int meta_map_format(struct kv *kv, struct cluster_id id, enum place_kind network_place)
 {

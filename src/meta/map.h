@@ -62,7 +62,7 @@ void meta_map_close(struct meta_map *m);
 struct cluster *meta_map_cluster(struct meta_map *m);
 uint64_t meta_map_beat_ns(const struct meta_map *m);
 
-/* --- nodes ------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 /*
  * A node starts: it is online with these disks, and those that it had and did not name are failed. Its
@@ -84,7 +84,7 @@ int meta_map_register(struct meta_map *m, const struct meta_map_node *n);
  */
 int meta_map_beat(struct meta_map *m, const struct meta_map_node *n);
 
-/* --- operators --------------------------------------------------------------------------------- */
+/* --- operators -------------------------------------------------------------------------------- */
 
 /* What is wanted of a node or disk: online, draining or gone (for ever). -ENOENT, -EINVAL; -EPERM: it is
  * gone; the errors of kv_txn. */

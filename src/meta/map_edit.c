@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "meta/map_impl.h"
 
-/* --- collecting what shall be ------------------------------------------------------------------ */
+/* --- collecting what shall be ----------------------------------------------------------------- */
 
 static void edit_clear(struct map_edit *e)
 {
@@ -49,7 +49,7 @@ int map_edit_disk(struct map_edit *e, const struct cluster_disk *d)
 	return rc;
 }
 
-/* --- one transaction --------------------------------------------------------------------------- */
+/* --- one transaction -------------------------------------------------------------------------- */
 
 struct packer {
 	struct map_key *keys;
@@ -228,7 +228,7 @@ int map_change(struct meta_map *m, int (*fn)(struct map_edit *e), void *arg)
 	return rc;
 }
 
-/* --- operators --------------------------------------------------------------------------------- */
+/* --- operators -------------------------------------------------------------------------------- */
 
 struct wish {
 	uint64_t id;

@@ -261,7 +261,7 @@ int meta_map_register(struct meta_map *m, const struct meta_map_node *n)
 	return 0;
 }
 
-/* --- signs of life ------------------------------------------------------------------------------ */
+/* --- signs of life ---------------------------------------------------------------------------- */
 
 /* The hash of which disks a node names, never 0. They are in order. */
 static uint64_t names_hash(const struct meta_map_node *n)

@@ -45,7 +45,7 @@ void map_life_note(struct map_life *life, const struct meta_map_node *n)
 	life->pending_count = n->disk_count;
 }
 
-/* --- writing ----------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 #define BATCH_BYTES (256 * KIB)
 #define BATCH_NODES 1024
@@ -158,7 +158,7 @@ static void beat_writer(void *arg)
 		(void)write_beats(m, b);
 }
 
-/* --- reading ----------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static void note_usage(struct meta_map *m, const Terrane__Cluster__BeatRecord *b)
 {
@@ -230,7 +230,7 @@ int map_beats_read(struct meta_map *m)
 	return 0;
 }
 
-/* --- judging ----------------------------------------------------------------------------------- */
+/* --- judging ---------------------------------------------------------------------------------- */
 
 static enum cluster_state judge(struct meta_map *m, const struct cluster_node *n)
 {

@@ -246,7 +246,8 @@ int meta_file_steal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
 
 /*
  * Adds n extents at byte `offset`, which must be the size of the file, all or none; token must be the file's. Only the
- * last extent may be open; meta_file_close_extent must close it before the next add. Blocks must record the file as an owner already. Again with the same extents: 0.
+ * last extent may be open; meta_file_close_extent must close it before the next add. Blocks must have the file as an
+ * owner already. Again with the same extents: 0.
  * -ENOENT the file or a block, -ESTALE token, -EROFS sealed, -ERANGE offset, -EBUSY the file has an open extent, -EOVERFLOW
  * beyond META_FILE_MAX, -EINVAL.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Between directories: moves, the removal of a directory, sealing one. All but the last are transfers;
- * transfer.c has the theory.
+ * Moves between directories, removal of a directory, sealing. Moves and removal are transfers; transfer.c has
+ * the theory.
  */
 #include <errno.h>
 
@@ -9,11 +9,11 @@
 #include "meta/file.h"
 #include "rt/rt.h"
 
-#define WALK_MAX 4096 /* levels between a directory and the root, at the very most */
+#define WALK_MAX 4096 /* most levels between a directory and the root */
 
 /* --- directories ------------------------------------------------------------------------------ */
 
-/* Step 5 of a move: the destination is not below what is moved. */
+/* Step 5 of a move: checks that the destination is not the moved directory or below it. -EINVAL, -ELOOP. */
 static int no_cycle(struct meta *m, struct transfer_plan *p, struct arena *a)
 {
 	uint64_t moved = p->rec->was->id;
@@ -34,7 +34,7 @@ static int no_cycle(struct meta *m, struct transfer_plan *p, struct arena *a)
 			at = d->parent;
 			continue;
 		}
-		/* What it comes to decides what is above. */
+		/* The outcome of that transfer decides which directory is the parent. */
 		rc = transfer_settle(m, p->tenant, d->transfer, a);
 		if (rc == META_NO_TRANSFER) {
 			d->transfer = 0;
@@ -54,7 +54,7 @@ static int move_dir(struct meta *m, const struct row *from, const struct row *to
 	return transfer_rows(m, REC_MOVE_DIR, from, to, &e, no_cycle, a);
 }
 
-/* Closes a slice for the transfer that removes its directory; it must be empty. */
+/* Closes a slice for the transfer that removes its directory. -ENOTEMPTY it has a name; META_RETRY. */
 static int slice_close(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
 		       void *ctx)
 {
@@ -101,16 +101,17 @@ static int slice_close(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t s
 	uint32_t tn;
 	if (!key_read_entry(rows.row[0].key, &tn, &d, &sl, &held.name))
 		return -EBADMSG;
-	return row_settle(m, &held, &a); /* 1: look again */
+	return row_settle(m, &held, &a);
 }
 
+/* Step 5 of a removal: closes all slices; -ENOTEMPTY when one has a name. */
 static int all_empty(struct meta *m, struct transfer_plan *p, struct arena *a)
 {
 	(void)a;
 	return slices_walk(m, p->tenant, p->rec->was->id, false, slice_close, p);
 }
 
-/* 1: look again. */
+/* META_RETRY: find the row again. */
 static int rmdir_at(struct meta *m, const struct row *r, struct arena *a)
 {
 	int rc = row_settle(m, r, a);
@@ -157,8 +158,8 @@ int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 /* --- sealing ---------------------------------------------------------------------------------- */
 
 /*
- * The slice is shut, so no transfer takes a row of it any more; those that have one are seen to their end.
- * Until then the decision of such a transfer would still change what the directory shows.
+ * Brings all transfers that hold rows of a sealed slice to their end: their decision would change what the directory
+ * shows. New transfers cannot take a row of a sealed slice.
  */
 static int slice_settle(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice)
 {
@@ -189,6 +190,7 @@ static int slice_settle(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	return 0;
 }
 
+/* Seals one slice. below: the walk found it spread. META_RETRY: it has changed, begin the walk again. */
 static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
 		      void *ctx)
 {
@@ -207,10 +209,10 @@ static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 		rc = rec_read_slice_state(&a, r.value[0], &s);
 	if (rc != 0)
 		return rc;
-	/* By this request when it came before, or by one that died on the way. */
+	/* Sealed by an earlier copy of this request, which may have crashed before it settled the rows. */
 	if (s != NULL && s->sealed)
 		return slice_settle(m, tenant, dir, slice);
-	/* Spread since the walk looked: it begins anew. */
+	/* The slice was spread after the walk read it, so slices below were left out. */
 	if ((s != NULL && s->spread) != below)
 		return META_RETRY;
 	if (s != NULL && s->closing != 0) {
@@ -236,7 +238,7 @@ static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 	return slice_settle(m, tenant, dir, slice);
 }
 
-/* Deepest slices first: when the home slice says sealed, all are. */
+/* Seals the deepest slices first: so when the home slice is sealed, all are. */
 int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 {
 	for (unsigned try = 0;; try++) {
@@ -251,14 +253,15 @@ int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* A file of another directory that gets the extents of a sealed file. */
+/* A copy of a sealed file in another directory, with the same extents. */
 struct copying {
 	uint64_t from, to; /* ids */
-	uint64_t dir;      /* of the copy */
-	uint64_t request;
+	uint64_t dir;      /* directory of the copy */
+	uint64_t request;  /* number of the move */
 };
 
-/* Whether the copy is there already, by this request when it came before: 1. */
+/* Reads the copy's record: *raw is what an unfinished attempt of this request wrote, or has no data. META_DONE: the copy
+ * is complete. -EEXIST another file has the id; -ESTALE the copy is of another file than c->from. */
 static int copy_there(struct meta *m, uint32_t tenant, const struct copying *c,
 		      struct kv_bytes *raw, struct arena *a)
 {
@@ -274,13 +277,13 @@ static int copy_there(struct meta *m, uint32_t tenant, const struct copying *c,
 	if (old->dir != c->dir || old->source == 0)
 		return -EEXIST;
 	if (old->source != c->from)
-		return -ESTALE; /* this request began when the name led to another file */
+		return -ESTALE; /* an earlier copy of the request found another file under the name */
 	if (!old->linked && old->token == c->request)
-		return 0; /* begun, and not finished */
+		return 0; /* begun by this request and not finished */
 	return old->sealed && old->linked ? META_DONE : -EEXIST;
 }
 
-/* A record of a file that is being written, and says what it is to be a copy of. */
+/* Writes the record of the copy as a file under write, whose source is the file `from`. */
 static int copy_begin(struct meta *m, uint32_t tenant, const struct copying *c, struct arena *a)
 {
 	rec_file f = TERRANE__REC__FILE__INIT;
@@ -298,8 +301,8 @@ static int copy_begin(struct meta *m, uint32_t tenant, const struct copying *c, 
 }
 
 /*
- * A new file object on the same blocks. First a record of a file that is being written, which the
- * collector would find; then owners and extents; last the record as it is to be.
+ * Creates a file with the same extents as the sealed file f. First its record as a file under write, which the
+ * collector deletes if a crash leaves it; then owners and extents; last the final record.
  */
 static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, const struct copying *c,
 		     struct meta_name name, struct arena *a)
@@ -308,7 +311,7 @@ static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, const s
 	int rc = copy_there(m, tenant, c, &raw, a);
 	if (rc == 0 && raw.data == NULL) {
 		rc = copy_begin(m, tenant, c, a);
-		/* It may be there, and finished: the same request, through another server. */
+		/* A copy of this request on another server may have written it, and even finished. */
 		if (rc == 0)
 			rc = copy_there(m, tenant, c, &raw, a);
 		if (rc == 0 && raw.data == NULL)
@@ -330,6 +333,7 @@ static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, const s
 	return file_write(m, tenant, c->to, raw, &n, &t);
 }
 
+/* Copies the file at `from` to new_id, then replaces one name by the other in a transfer. META_RETRY. */
 static int move_file(struct meta *m, const struct row *from, const struct row *to, uint64_t new_id,
 		     uint64_t request, struct arena *a)
 {
@@ -363,7 +367,7 @@ static int move_file(struct meta *m, const struct row *from, const struct row *t
 
 /* --- move ------------------------------------------------------------------------------------- */
 
-/* 1: look again. */
+/* META_RETRY: find the rows again. */
 static int move_at(struct meta *m, const struct row *from, const struct row *to,
 		   struct meta_move *v, struct arena *a)
 {
@@ -373,7 +377,7 @@ static int move_at(struct meta *m, const struct row *from, const struct row *to,
 	if (rc != 0)
 		return rc;
 	if (from->request_done || (to->entry != NULL && to->entry->stamp == v->request))
-		return 0; /* this request, when it came before, whatever has become of it since */
+		return 0; /* an earlier copy of this request moved it; later changes do not matter */
 	if (from->entry == NULL)
 		return -ENOENT;
 	if (v->id != 0 && from->entry->id != v->id)
@@ -391,7 +395,7 @@ static int move_at(struct meta *m, const struct row *from, const struct row *to,
 		return move_dir(m, from, to, v->request, a);
 	if (v->new_id <= META_ROOT)
 		return -EINVAL;
-	/* The copy is of this one: another that takes its place is not what is moved. */
+	/* The copy belongs to this file: if another file takes the name, the next attempt fails with -ESTALE. */
 	v->id = from->entry->id;
 	return move_file(m, from, to, v->new_id, v->request, a);
 }

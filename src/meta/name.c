@@ -2,17 +2,17 @@
 /*
  * The Name layer: lookup, directories, creation.
  *
- * A file and its name are in two partitions, so making one has two steps, C1 the file record and C2 the
- * name. They are made in that order: a crash between them leaves a file without a name, which the
- * collector finds. Only one that is empty and sealed is made in both places at once, which saves a wait
- * for the disk: its entry has all that its file record has or ever will, so when a crash leaves only the
- * name, whoever opens it makes the record (file_restore). Not so one that is to be written to: a name
- * does not tell whether it has been, and a record made from it would say that the file is empty.
+ * A file record and its name are in two partitions, so a create has two steps: C1 writes the file record, C2 the
+ * name. C2 follows C1: a crash between them leaves a file without a name, which the collector deletes. Only for an
+ * empty sealed file both steps run at once, which saves one sync of the log: its entry has all that its file record
+ * will ever have, so when a crash leaves only the name, the first open writes the record (file_restore). That is not
+ * possible for a file that is open for writing: its name does not show whether data was added, and a record made from
+ * the name would lose that data.
  *
- * Nothing is undone when the second step fails. The same request may be under way through another server,
- * which finds the record, names it and says so; to take the record away then would leave a name that leads
- * nowhere. A record that got no name is the collector's, who looks for names first. Only a create that was
- * refused takes its record back, when a Gone keeps every copy from naming it.
+ * C1 is not undone when C2 fails. A copy of the request may be running on another server, which finds the record,
+ * names it and reports success; deleting the record then would leave a name without an object. The collector deletes
+ * records without a name, after it has searched for the name. Only a refused create deletes its record itself, once a
+ * tombstone keeps every copy of the request from naming it.
  */
 #include <errno.h>
 
@@ -32,7 +32,8 @@ static void entry_from_record(const rec_entry *e, struct meta_name name, struct 
 
 /* --- lookup ----------------------------------------------------------------------------------- */
 
-/* What is in a sealed directory does not change, but for a removal that may be seen late. */
+/* Looks an entry up in the cache, which has entries of sealed directories only. They do not change; a removal may be
+ * seen late (promise 6). */
 static bool lookup_cached(struct meta *m, uint64_t partition, const struct schema_key *key,
 			  struct arena *a, rec_entry **out)
 {
@@ -48,7 +49,8 @@ static bool lookup_cached(struct meta *m, uint64_t partition, const struct schem
 	return hit;
 }
 
-/* The common case in one read. 1: it needs a closer look. */
+/* Looks a name up with one read of the home slice, which is enough for a directory that is not spread and a row that no
+ * transfer holds. META_RETRY: use row_find. */
 static int lookup_quick(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
 			struct arena *a, rec_entry **out)
 {
@@ -163,7 +165,7 @@ int meta_dir_get(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struc
 
 /* --- mkdir ------------------------------------------------------------------------------------ */
 
-/* The directory, before anything leads to it. */
+/* Writes the Dir of a new directory, before its name. -EEXIST another directory has the id. */
 static int dir_make(struct meta *m, uint32_t tenant, uint64_t id, uint64_t parent,
 		    struct meta_name name, struct arena *a)
 {
@@ -181,7 +183,7 @@ static int dir_make(struct meta *m, uint32_t tenant, uint64_t id, uint64_t paren
 	int rc = txn_run(m, &t, part_name(m, tenant, id, SLICE_HOME), NULL);
 	if (rc != -ESTALE)
 		return rc;
-	/* Made by this request when it came before, or another's. */
+	/* Written by an earlier copy of this request, or another directory has the id. */
 	struct kv_bytes raw;
 	rec_dir *there;
 	rc = dir_read(m, tenant, id, a, &raw, &there);
@@ -213,7 +215,7 @@ int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 	e.kind = META_DIR;
 	e.id = id;
 	e.mtime_ns = rt_wall_ns();
-	/* When that fails the directory stays, for the collector: a copy of this request may name it. */
+	/* When this fails the Dir is left to the collector: a copy of this request may still name it. */
 	return row_create(m, &(struct row){.tenant = ctx->tenant, .dir = dir, .name = name}, &e, 0,
 			  &a);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Names that change inside one directory: remove and rename.
+ * Changes of names inside one directory: remove and rename.
  *
  * The race of the paper (section 3.3): a rename reads f1 -> fid (R1) and then replaces f1 by f2 (R3);
  * between the two a create puts another file at f1 (C2). R3 compares the row with what R1 read, byte
- * by byte, so it is refused and the rename begins anew, with the new file or with none.
+ * by byte, so it is refused, and the rename starts again with R1.
  */
 #include <assert.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 /* --- remove ----------------------------------------------------------------------------------- */
 
-/* 1: look again. */
+/* Removes the name if the row is still as it was found; META_RETRY: find it again. */
 static int remove_at(struct meta *m, const struct row *r, uint64_t id, unsigned flags,
 		     struct arena *a)
 {
@@ -23,7 +23,7 @@ static int remove_at(struct meta *m, const struct row *r, uint64_t id, unsigned 
 		return rc;
 	if (r->entry == NULL || (id != 0 && r->entry->id != id)) {
 		if (r->removed)
-			return 0; /* by this request, when it came before */
+			return 0; /* an earlier copy of this request removed it */
 		return r->entry == NULL ? -ENOENT : -ESTALE;
 	}
 	if (r->entry->kind == META_DIR)
@@ -65,7 +65,7 @@ int meta_remove(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
 
 /* --- rename ----------------------------------------------------------------------------------- */
 
-/* Whether `from` may take the place of `to`. */
+/* Checks that the entry `from` may replace `to` (NULL: no entry). -EEXIST, -EISDIR. */
 static int check_replace(const rec_entry *from, const rec_entry *to, unsigned flags)
 {
 	if (to == NULL)
@@ -75,7 +75,7 @@ static int check_replace(const rec_entry *from, const rec_entry *to, unsigned fl
 	return to->kind == META_DIR ? -EISDIR : 0;
 }
 
-/* Both in one slice: one transaction. */
+/* Renames within one slice, in one transaction. META_RETRY: a row has changed. */
 static int rename_here(struct meta *m, const struct row *from, const struct row *to,
 		       uint64_t request, struct arena *a)
 {
@@ -98,6 +98,7 @@ static int rename_here(struct meta *m, const struct row *from, const struct row 
 	return rc == -ESTALE ? META_RETRY : rc;
 }
 
+/* Renames between two slices, by a transfer. */
 static int rename_across(struct meta *m, const struct row *from, const struct row *to,
 			 uint64_t request, struct arena *a)
 {
@@ -106,7 +107,7 @@ static int rename_across(struct meta *m, const struct row *from, const struct ro
 	return transfer_rows(m, REC_RENAME, from, to, &e, NULL, a);
 }
 
-/* 1: look again. */
+/* META_RETRY: find the rows again. */
 static int rename_at(struct meta *m, const struct row *from, const struct row *to, uint64_t id,
 		     uint64_t request, unsigned flags, struct arena *a)
 {
@@ -116,7 +117,7 @@ static int rename_at(struct meta *m, const struct row *from, const struct row *t
 	if (rc != 0)
 		return rc;
 	if (from->request_done || (to->entry != NULL && to->entry->stamp == request))
-		return 0; /* this request, when it came before, whatever has become of it since */
+		return 0; /* an earlier copy of this request renamed it; later changes do not matter */
 	if (from->entry == NULL)
 		return -ENOENT;
 	if (id != 0 && from->entry->id != id)

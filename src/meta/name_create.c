@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Making files with their names, many at once: see name.c for the order of the steps. */
+/* Creating files with their names, many in one request. name.c explains the order of the steps C1 and C2. */
 #include <errno.h>
 
 #include "base/arena.h"
@@ -19,14 +19,14 @@ struct making {
 	struct arena *a;
 	rec_entry *entries;       /* by file */
 	struct kv_bytes *records; /* the file record as it is made, by file */
-	bool *removed;            /* it was made before, and has been removed since */
-	bool *taken;              /* the id is another file's */
-	bool *named;
-	int records_rc;
-	bool in_order; /* C2 comes after C1 */
+	bool *removed; /* by file: an earlier copy of the request created it, and it was removed since */
+	bool *taken;    /* by file: another file has the id */
+	bool *named;    /* by file: names_leaf has stored the name */
+	int records_rc; /* result of C1 when it runs beside C2 */
+	bool in_order;  /* C2 runs after C1 */
 };
 
-/* --- what is asked ---------------------------------------------------------------------------- */
+/* --- checks of the request -------------------------------------------------------------------- */
 
 static int file_check(const struct meta_create *f, uint64_t *size)
 {
@@ -48,7 +48,8 @@ static int file_check(const struct meta_create *f, uint64_t *size)
 	return *size > META_FILE_MAX ? -EOVERFLOW : 0;
 }
 
-/* Whether a name or an id comes twice. seen is by hash, which is enough to refuse. */
+/* Notes the file's name and id. -EEXIST: another file of the request has the same name or id, or one with the same
+ * hash: refusing that is rare and safe. */
 static int see(struct map *seen, struct making *k, size_t i)
 {
 	int rc = map_put(seen, hash64(k->files[i].name.text, k->files[i].name.len, 1), k);
@@ -124,7 +125,8 @@ static int prepare(struct making *k)
 
 /* --- C1: file records ------------------------------------------------------------------------- */
 
-/* The record is there already: by this request when it came before, or the id is another's. */
+/* The id has a record already. Sets taken unless an earlier copy of this request wrote it; sets removed when the file
+ * was removed since. */
 static int record_recheck(struct making *k, size_t i)
 {
 	struct kv_bytes raw;
@@ -135,7 +137,7 @@ static int record_recheck(struct making *k, size_t i)
 		return rc;
 	k->removed[i] = f == NULL && dead;
 	if (f == NULL)
-		return dead ? 0 : -EAGAIN; /* removed since: C2 finds that out */
+		return dead ? 0 : -EAGAIN; /* C2 finds the tombstone of a removed file */
 	const struct meta_create *want = &k->files[i];
 	bool same = f->dir == k->dir && f->linked && f->extent_count == want->extent_count &&
 		    f->name.len == want->name.len &&
@@ -158,7 +160,7 @@ static int records_put(struct making *k, const size_t *which, size_t n, uint64_t
 	return txn_run(k->m, &t, partition, NULL);
 }
 
-/* All files of one partition: together, or one by one when one of them is there already. */
+/* Writes the records of files of one partition in one transaction; one by one when one of them exists already. */
 static int records_group(struct making *k, const size_t *which, size_t n, uint64_t partition)
 {
 	int rc = records_put(k, which, n, partition);
@@ -173,6 +175,7 @@ static int records_group(struct making *k, const size_t *which, size_t n, uint64
 	return rc;
 }
 
+/* C1 for all files of the request. */
 static int records_make(struct making *k)
 {
 	size_t *which = arena_alloc(k->a, k->n * sizeof(*which));
@@ -206,8 +209,9 @@ static void records_fiber(void *arg)
 	k->records_rc = records_make(k);
 }
 
-/* --- between the two: blocks -------------------------------------------------------------------- */
+/* --- between C1 and C2: blocks ---------------------------------------------------------------- */
 
+/* Whether the file has extents in the block; *bytes is their sum. */
 static bool has_block(const struct meta_create *f, uint64_t block, uint64_t *bytes)
 {
 	bool has = false;
@@ -221,7 +225,7 @@ static bool has_block(const struct meta_create *f, uint64_t block, uint64_t *byt
 	return has;
 }
 
-/* The record goes again, if it is as it was made. Only when no copy of the request can name it any more. */
+/* Deletes a file record if it is still as C1 wrote it. Called only when no copy of the request can name it any more. */
 static int record_unmake(struct making *k, size_t i)
 {
 	struct schema_key key = key_id(KEY_FILE, k->tenant, k->files[i].id);
@@ -233,7 +237,8 @@ static int record_unmake(struct making *k, size_t i)
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* All files of the request that have a piece of the block hold it, or are refused. */
+/* Checks that the block exists and has all files of the request with extents in it as owners. Without the block these
+ * files are refused with -ENOENT. */
 static int block_of_files(struct making *k, uint64_t block, struct meta_owner *owners)
 {
 	size_t n = 0;
@@ -244,8 +249,8 @@ static int block_of_files(struct making *k, uint64_t block, struct meta_owner *o
 	int rc = block_hold(k->m, k->tenant, block, owners, n, k->a);
 	if (rc != -ENOENT)
 		return rc;
-	/* A copy that has named one of them held the block when the record was there: it would be there
-	 * still. */
+	/* No copy of the request has named one of these files: it would have held the block while the record existed,
+	 * and the block would not have been collected. */
 	rc = 0;
 	for (size_t i = 0; i < k->n && rc == 0; i++) {
 		if (k->results[i] != 0 || k->removed[i] || !has_block(&k->files[i], block, &bytes))
@@ -257,8 +262,8 @@ static int block_of_files(struct making *k, uint64_t block, struct meta_owner *o
 }
 
 /*
- * The file records are there: from now on the collector takes no block from under them, and what it has
- * taken before shows here.
+ * Checks the blocks of all files, after C1. From then on the collector deletes no block that a file record names, so a
+ * block that exists now stays. A block that was collected before is found missing here.
  */
 static int blocks_hold(struct making *k)
 {
@@ -283,7 +288,8 @@ static int blocks_hold(struct making *k)
 
 /* --- C2: names -------------------------------------------------------------------------------- */
 
-/* All at once, where nothing is in the way. 1: one by one. */
+/* Stores all names in one transaction, which fails when any of them exists or the directory is spread or sealed.
+ * META_RETRY: store them one by one. -ENOENT no such directory. */
 static int names_quick(struct making *k)
 {
 	if (dir_known_spread(k->m, k->tenant, k->dir))
@@ -314,7 +320,8 @@ static int names_quick(struct making *k)
 	return failed == 0 ? -ENOENT : META_RETRY;
 }
 
-/* All of a slice that takes names, in one transaction; when something is in the way, none. */
+/* Stores the names of files `which` in one slice, in one transaction, and sets named. When a check fails it stores none
+ * of them and returns 0: the caller stores them one by one. */
 static int names_leaf(struct making *k, uint32_t slice, const size_t *which, size_t n)
 {
 	struct txn t;
@@ -338,7 +345,8 @@ static int names_leaf(struct making *k, uint32_t slice, const size_t *which, siz
 	return 0;
 }
 
-/* Which of the files the slice has no key of, to the front of which: all together with one more key. */
+/* Keeps in which[0..*n) the files without a row of this kind in the slice; reads the value of one more key into *value,
+ * in the same request. */
 static int keys_missing(struct making *k, uint32_t slice, enum key_kind kind, size_t *which,
 			size_t *n, struct schema_key more, struct kv_bytes *value)
 {
@@ -370,8 +378,9 @@ static int keys_missing(struct making *k, uint32_t slice, enum key_kind kind, si
 }
 
 /*
- * Which of the names the slice neither has nor has had, to the front of which; and whether it is shut. A
- * Gone says that it had it: this request came before. It is looked for after the name, which it replaces.
+ * Keeps in which[0..*n) the files whose names the slice neither has nor had; *state is the slice's state (NULL: it takes
+ * names). A tombstone of the id means that an earlier copy of this request stored the name. Tombstones are read after
+ * the names, because a name that goes leaves its tombstone in the same transaction.
  */
 static int names_missing(struct making *k, uint32_t slice, size_t *which, size_t *n,
 			 rec_slice_state **shut)
@@ -386,7 +395,8 @@ static int names_missing(struct making *k, uint32_t slice, size_t *which, size_t
 	return rc == 0 && shut_raw.data != NULL ? rec_read_slice_state(k->a, shut_raw, shut) : rc;
 }
 
-/* Names that are new, slice by slice, as far down as it is spread. Others are left for later. */
+/* Stores the names that are new, slice by slice, down to the slices that take names. Names that exist are left to
+ * row_create. */
 static int names_slices(struct making *k, uint32_t slice, size_t *which, size_t n)
 {
 	rec_slice_state *shut;
@@ -398,7 +408,7 @@ static int names_slices(struct making *k, uint32_t slice, size_t *which, size_t 
 	if (!shut->spread || slice_level(slice) >= SLICE_LEVELS)
 		return 0;
 	dir_note_spread(k->m, k->tenant, k->dir);
-	/* Those of the first one's slice come to the front; the rest is the next round's. */
+	/* Each round moves the names of one slice below to the front, and stores them there. */
 	while (n > 0 && rc == 0) {
 		uint32_t below = slice_below(slice, slice_name_hash(k->files[which[0]].name));
 		size_t here = 0;
@@ -449,9 +459,9 @@ static int names_make(struct making *k)
 	return rc;
 }
 
-/* --- both ------------------------------------------------------------------------------------- */
+/* --- C1 and C2 together ----------------------------------------------------------------------- */
 
-/* C1 found that an id is another file's, and C2 has named it meanwhile: the name goes again. */
+/* Removes a name that C2 stored while C1 found that another file has the id. */
 static void name_undo(struct making *k, size_t i)
 {
 	struct row r;
@@ -465,6 +475,7 @@ static void name_undo(struct making *k, size_t i)
 	txn_run(k->m, &t, r.partition, NULL);
 }
 
+/* Refuses the files whose id another file has; named: C2 has run, so their names are removed. */
 static void refuse_taken(struct making *k, bool named)
 {
 	for (size_t i = 0; i < k->n; i++) {
@@ -476,7 +487,7 @@ static void refuse_taken(struct making *k, bool named)
 	}
 }
 
-/* 1: look again. */
+/* Leaves a tombstone of a refused file in the row's slice; META_RETRY: find the row again. */
 static int refuse_at(struct making *k, size_t i, const struct row *r)
 {
 	uint64_t id = k->files[i].id;
@@ -484,11 +495,11 @@ static int refuse_at(struct making *k, size_t i, const struct row *r)
 	if (rc != 0 || r->refused)
 		return rc;
 	if (r->tombstone || (r->entry != NULL && r->entry->id == id)) {
-		k->results[i] = 0; /* a copy of the request found the name free */
+		k->results[i] = 0; /* a copy of the request stored the name */
 		return 0;
 	}
 	if (r->dir_raw.data == NULL || (r->state != NULL && r->state->sealed))
-		return 0; /* nothing is named there any more */
+		return 0; /* no name can be stored there any more */
 	struct txn t;
 	txn_init(&t, k->a);
 	txn_same(&t, key_entry(k->tenant, k->dir, r->slice, r->name), r->raw);
@@ -500,8 +511,8 @@ static int refuse_at(struct making *k, size_t i, const struct row *r)
 }
 
 /*
- * The name is another's, so the record is of no use. A copy of the request must not name it any more when
- * the name becomes free: a Gone says so, before the client is told.
+ * Another object has the name, so the file record is useless. A delayed copy of the request must not name it when the
+ * name becomes free: so a tombstone is stored before the client gets its answer.
  */
 static int name_refuse(struct making *k, size_t i)
 {
@@ -512,19 +523,20 @@ static int name_refuse(struct making *k, size_t i)
 		if (rc == 0)
 			rc = refuse_at(k, i, &r);
 		if (rc == 0 && k->results[i] < 0)
-			(void)record_unmake(k, i); /* else the collector does */
+			(void)record_unmake(k, i); /* on error the collector deletes it */
 		if (rc == 0)
 			return 0;
 		if (rc == META_RETRY)
 			rc = meta_back_off(k->m, try);
 		if (rc != 0)
-			return rc == -EAGAIN ? -ETIMEDOUT : rc; /* others have their names */
+			return rc == -EAGAIN ? -ETIMEDOUT
+					     : rc; /* in doubt: other files have their names */
 	}
 }
 
 /*
- * Blocks that are still pending become these files'. It is durable with the names; what a crash leaves without one
- * is a block whose owner there is not, which the collector takes.
+ * Commits the pending blocks of the files. The commits become durable with the names. A crash before that may leave a
+ * committed block whose owner does not exist; the collector deletes it.
  */
 static int blocks_commit(struct making *k)
 {
@@ -547,6 +559,7 @@ static int blocks_commit(struct making *k)
 	return rc;
 }
 
+/* C1, then C2. */
 static int make_in_order(struct making *k)
 {
 	int rc = records_make(k);
@@ -559,6 +572,7 @@ static int make_in_order(struct making *k)
 	return rc == 0 ? names_make(k) : rc;
 }
 
+/* C1 and C2 at the same time, for empty sealed files. */
 static int make_at_once(struct making *k)
 {
 	struct rt_fiber *fiber;
@@ -569,7 +583,7 @@ static int make_at_once(struct making *k)
 	int rc = names_make(k);
 	rt_join(fiber);
 	refuse_taken(k, true);
-	/* The names are there, and opening them makes what is missing. */
+	/* The names are stored; the first open of a file writes a missing record. */
 	if (rc == 0 && k->records_rc != 0)
 		rc = -ETIMEDOUT;
 	return rc;
@@ -596,13 +610,13 @@ int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 		rc = blocks_commit(&k);
 	if (rc != 0)
 		return rc;
-	for (size_t i = 0; i < n; i++) /* see name.c */
+	for (size_t i = 0; i < n; i++)
 		k.in_order = k.in_order || files[i].extent_count > 0 || files[i].token != 0;
 	rc = k.in_order ? make_in_order(&k) : make_at_once(&k);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if ((results[i] == -EEXIST || results[i] == -EISDIR) && !k.taken[i])
 			rc = name_refuse(&k, i);
-	/* A sealed directory that does not have the name, nor had it, never will. */
+	/* The directory was sealed without the name: no copy of the request can store it. */
 	if (rc == -EROFS && n == 1)
 		record_unmake(&k, 0);
 	return rc;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Listing: pages of names, slice after slice. A name is in one slice as long as it lives, and a slice is
- * read in order of names, so what is there all the while is returned once.
+ * Listing: pages of names, slice after slice. A name stays in the slice in which it was created, and a slice is
+ * read in order of names: so a name that exists during the whole listing is returned exactly once.
  */
 #include <errno.h>
 
 #include "base/arena.h"
 #include "meta/impl.h"
 
-#define PAGES_MAX 256 /* slices without a name that one call passes over */
+#define PAGES_MAX \
+	256 /* slices that one call reads, most of them empty, before it returns a short page */
 
 static int cursor_check(const struct meta_cursor *c)
 {
@@ -19,7 +20,7 @@ static int cursor_check(const struct meta_cursor *c)
 	return schema_name_check((struct meta_name){c->name, c->name_len}) == 0 ? 0 : -EINVAL;
 }
 
-/* Whether the slice is there, and what comes after it. */
+/* Reads whether the slice exists and whether it is spread. */
 static int slice_state(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool *there,
 		       bool *spread)
 {
@@ -37,7 +38,7 @@ static int slice_state(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t s
 	return rc;
 }
 
-/* One stored row into the page, if its name is there. */
+/* Adds a stored row to the page, unless a transfer that holds it means that the name does not exist. */
 static int add_row(struct meta *m, const struct row *at, const struct kv_row *row,
 		   struct arena *scratch, struct arena *arena, struct meta_page *page)
 {
@@ -54,7 +55,7 @@ static int add_row(struct meta *m, const struct row *at, const struct kv_row *ro
 	r.entry = r.row;
 	if (r.row->transfer != 0) {
 		rc = row_view(m, &r, scratch, &r.entry);
-		/* It is no longer as it was on this page: ask for the name itself. */
+		/* The row has changed since the page was read: look the name up. */
 		if (rc == META_RETRY)
 			rc = row_find(m, at->tenant, at->dir, r.name, 0, scratch, &r);
 		if (rc != 0 || r.entry == NULL || r.slice != at->slice)
@@ -76,13 +77,14 @@ static int add_row(struct meta *m, const struct row *at, const struct kv_row *ro
 	return 0;
 }
 
+/* Moves the cursor to a stored entry key. */
 static void cursor_at(struct meta_cursor *c, struct kv_bytes key)
 {
 	c->name_len = (uint16_t)(key.len - 17);
 	memcpy(c->name, (const char *)key.data + 17, c->name_len);
 }
 
-/* A page of the slice the cursor is in; the cursor moves, to the next slice when this one is done. */
+/* Adds entries of the cursor's slice to the page, and moves the cursor: to the next slice at the end of this one. */
 static int list_slice(struct meta *m, uint32_t tenant, uint64_t dir, size_t max,
 		      struct arena *arena, struct meta_page *page)
 {

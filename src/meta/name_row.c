@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rows: where a name is, what it means, and giving a name to something.
+ * Rows of names: finding them, what readers see in them, and storing new ones.
  *
- * A row that takes part in a transfer (transfer.c) means what the transfer's record says. A reader
- * works that out; a writer sees the transfer to its end first, so that it works on plain rows.
+ * The meaning of a row that a transfer (transfer.c) holds depends on the transfer's record. A reader
+ * reads that record too; a writer first brings the transfer to its end, so that it changes plain rows only.
  */
 #include <errno.h>
 
@@ -20,9 +20,9 @@ static struct schema_key row_key(const struct row *r)
 	return key_entry(r->tenant, r->dir, r->slice, r->name);
 }
 
-/* --- what a row means ------------------------------------------------------------------------- */
+/* --- meaning of a row ------------------------------------------------------------------------- */
 
-/* The row itself, with no transfer. */
+/* Sets *out to a copy of the row without its transfer. */
 static int row_plain(const rec_entry *row, struct arena *a, rec_entry **out)
 {
 	*out = arena_alloc(a, sizeof(**out));
@@ -35,6 +35,7 @@ static int row_plain(const rec_entry *row, struct arena *a, rec_entry **out)
 	return 0;
 }
 
+/* What the row means before its transfer is committed. */
 static int row_before(const rec_entry *row, struct arena *a, rec_entry **out)
 {
 	if (!row->arriving)
@@ -43,6 +44,7 @@ static int row_before(const rec_entry *row, struct arena *a, rec_entry **out)
 	return 0;
 }
 
+/* What the row means after its transfer is committed. */
 static int row_after(const rec_entry *row, struct arena *a, rec_entry **out)
 {
 	if (row->arriving)
@@ -52,10 +54,10 @@ static int row_after(const rec_entry *row, struct arena *a, rec_entry **out)
 }
 
 /*
- * The row was read, and then the record of its transfer. Committed: it was so at the later of the two
- * moments that the row was read and that it was decided. Pending or undone: it was not when the row was
- * read, or is not now, and meanwhile nobody changed the row. No record: either it has just been brought
- * to its end, and then the row is no longer like this; or the row was left by one that gave up.
+ * The row was read first, then the record of its transfer. Record committed: the new state held at the later of two
+ * moments, the read of the row and the commit. Record pending or aborted: the old state held when the row was read. No
+ * record: either the transfer has just ended, and then the row has changed and is read again; or the transfer was
+ * aborted before it took this row (a delayed transaction), and then the row means what it meant before.
  */
 int row_view(struct meta *m, const struct row *r, struct arena *a, rec_entry **out)
 {
@@ -78,7 +80,7 @@ int row_view(struct meta *m, const struct row *r, struct arena *a, rec_entry **o
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
-/* One slice. 1: the name may be further down. */
+/* Reads the name's rows in one slice. FIND_BELOW: the name may be in a slice below. */
 static int find_in_slice(struct meta *m, struct row *r, uint64_t tombstone_id, struct arena *a)
 {
 	r->partition = part_name(m, r->tenant, r->dir, r->slice);
@@ -134,11 +136,11 @@ static void find_fiber(void *arg)
 }
 
 /*
- * The home slice and the one below it, asked for at once. Nearly all names of a directory that is known to
- * be spread are below. It is as good as one after the other. A row that is found was the name when it was
- * read. And when none is found there was a moment meanwhile without the name: it is in one slice at a time
- * and gets from one to another only by going, so that one which was there all the time was in one slice all
- * the time, and was seen. Who changes the row has it checked as it was read, whatever was read after it.
+ * Reads the home slice and the slice below it at the same time: nearly all names of a spread directory are below. This
+ * is as correct as reading one after the other. A row that was found existed when it was read. If none was found, there
+ * was a moment without the name: a name is in one slice at a time and moves to another slice only by being removed, so a
+ * name that existed all the time was in one slice all the time and was found. Writers check that the row is still as it
+ * was read.
  */
 static int find_two(struct meta *m, struct row *r, uint64_t hash, uint64_t tombstone_id,
 		    struct arena *a)
@@ -206,7 +208,7 @@ int row_find_from(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_nam
 
 /* --- changing --------------------------------------------------------------------------------- */
 
-/* A row left by a transfer that gave up: as it was before. */
+/* Restores a row that names a transfer without a record to what it meant before that transfer. */
 static int row_restore(struct meta *m, const struct row *r, struct arena *a)
 {
 	rec_entry *before;
@@ -244,7 +246,7 @@ int row_guard(struct txn *t, const struct row *r, bool sealed_too)
 	return 0;
 }
 
-/* A removal of the directory that gave up has left its mark: takes it away. */
+/* Clears `closing` of a slice, which names a removal of the directory that has no record any more. */
 static int closing_clear(struct meta *m, const struct row *r, struct arena *a)
 {
 	struct schema_key key = key_slice(KEY_SLICE_STATE, r->tenant, r->dir, r->slice);
@@ -272,7 +274,8 @@ int row_guard_new(struct meta *m, struct txn *t, const struct row *r, uint64_t i
 		return rc == 0 ? META_RETRY : rc;
 	}
 	if (r->state != NULL && r->state->sealed) {
-		/* Slices are sealed before their directory: it is to be seen that it is. */
+		/* Slices below are sealed before the home slice. Seal that too before -EROFS, so that every
+		 * operation finds the directory sealed from now on. */
 		int rc = r->slice == SLICE_HOME
 				 ? 0
 				 : meta_dir_seal(m, &(struct meta_ctx){r->tenant}, r->dir);
@@ -310,9 +313,9 @@ void row_put_request_done(struct txn *t, const struct row *r, uint64_t request, 
 	txn_put(t, key_slice_id(KEY_REQUEST_DONE, r->tenant, r->dir, r->slice, request), &g.base);
 }
 
-/* --- giving a name ---------------------------------------------------------------------------- */
+/* --- storing a name --------------------------------------------------------------------------- */
 
-/* Adds to t the replacement of the file that has the name. */
+/* Adds to t the checks and the tombstone for replacing the file that has the name. */
 static int replace(struct txn *t, const struct row *r, const rec_entry *entry, unsigned flags)
 {
 	if ((flags & META_OVERWRITE) == 0)
@@ -329,7 +332,7 @@ static int replace(struct txn *t, const struct row *r, const rec_entry *entry, u
 	return 0;
 }
 
-/* 1: find the row again. */
+/* META_RETRY: find the row again. */
 static int create_at(struct meta *m, const struct row *r, rec_entry *entry, unsigned flags,
 		     struct arena *a)
 {
@@ -338,11 +341,11 @@ static int create_at(struct meta *m, const struct row *r, rec_entry *entry, unsi
 	int rc = row_settle(m, r, a);
 	if (rc != 0)
 		return rc;
-	/* It is there, or it was and has gone since: this request has been carried out before. */
+	/* The id has the name, or had it: an earlier copy of this request stored it. */
 	if (r->tombstone || (r->entry != NULL && r->entry->id == entry->id))
 		return r->refused ? -EEXIST : 0;
 	if (r->request_done)
-		return -EEXIST; /* forbidden */
+		return -EEXIST; /* row_forbid was called for this request */
 	rc = r->entry != NULL ? replace(&t, r, entry, flags)
 			      : row_guard_new(m, &t, r, entry->id, a);
 	if (rc != 0)
@@ -377,13 +380,13 @@ int row_create(struct meta *m, const struct row *at, rec_entry *entry, unsigned 
 	}
 }
 
-/* 1: find the row again. */
+/* META_RETRY: find the row again. */
 static int forbid_at(struct meta *m, const struct row *r, uint64_t id, struct arena *a)
 {
 	struct txn t;
 	int rc = row_settle(m, r, a);
 	if (rc != 0 || r->request_done || r->dir_raw.data == NULL)
-		return rc; /* in a directory that is gone nothing is named */
+		return rc; /* a directory that does not exist gets no names */
 	if (r->entry != NULL && r->entry->id == id)
 		return -EEXIST;
 	txn_init(&t, a);

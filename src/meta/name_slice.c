@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A directory spread over partitions.
+ * Slices: directories spread over partitions.
  *
- * A directory begins as slice 0, all names in one partition. A slice that has grown is spread: it is
- * frozen, and names that are new go to one of 64 slices below it, by their hash; those may be spread in
- * turn, three levels deep. The names that a frozen slice has stay where they are.
+ * A directory begins as slice 0, with all names in one partition. A slice that has grown is spread: it is
+ * frozen, and new names go to one of 64 slices below it, by their hash; those may be spread in
+ * turn, three levels deep. The names of a frozen slice stay in it.
  *
  *   slice 0 (frozen): a b c ...        level 0
  *     slice 1/5:      x y ...          level 1, names whose hash ends in 5
  *     slice 1/9 (frozen): p q ...
  *       slice 2/9+64*3: r ...          level 2
  *
- * Why one name is one name. A frozen slice never gains a name: new ones need its Shut to be absent. So
- * a name that was seen to be absent in a frozen slice stays absent there, and the next slice on the way
- * down decides. Freezing is one transaction in the slice's own partition; nothing is copied, and a name
+ * Why a name cannot exist twice. A frozen slice never gains a name: a new name needs its SliceState to be absent. So
+ * a name that was found absent in a frozen slice stays absent there, and the slice below is the only one that
+ * can have it. Freezing is one transaction in the slice's own partition; nothing is copied, and a name
  * is in exactly one slice at any time.
  *
  * A rename between two slices is a transfer (transfer.c).
@@ -27,7 +27,8 @@
 
 #define LEVEL_SHIFT 24
 #define FAN (1U << SLICE_FAN_BITS)
-#define SAMPLES 16 /* how often a slice is counted while it grows to its size */
+#define SAMPLES \
+	16 /* times, on average, that a slice is counted while it grows to spread_entries names */
 
 static uint32_t index_mask(unsigned level)
 {
@@ -101,7 +102,7 @@ bool dir_known_spread(const struct meta *m, uint32_t tenant, uint64_t dir)
 	       map_get(&m->known_spread, hash64_u64s(tenant, dir)) != NULL;
 }
 
-/* Only saves a look: forgetting all of them now and then does no harm. */
+/* The map only saves reads, so a full map is simply emptied. */
 void dir_note_spread(struct meta *m, uint32_t tenant, uint64_t dir)
 {
 	if (map_put(&m->known_spread, hash64_u64s(tenant, dir), m) == -ENOSPC)
@@ -110,6 +111,7 @@ void dir_note_spread(struct meta *m, uint32_t tenant, uint64_t dir)
 
 /* --- spreading -------------------------------------------------------------------------------- */
 
+/* Counts the names of a slice, up to spread_entries and a page. */
 static int count_names(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice,
 		       uint64_t *count)
 {
@@ -134,7 +136,7 @@ static int count_names(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t s
 	return 0;
 }
 
-/* The slices below are made first, so that whoever is sent there finds them. */
+/* Creates the slices below, before the slice is frozen: every writer that is sent to one of them must find it. */
 static int make_below(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice)
 {
 	for (uint32_t i = 0; i < FAN; i++) {
@@ -156,6 +158,7 @@ static int make_below(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 	return 0;
 }
 
+/* Creates the slices below and freezes the slice; -ESTALE when it was frozen, sealed or deleted meanwhile. */
 static int spread(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice)
 {
 	AUTO_ARENA struct arena a;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The open store: its format record, its options, ids. */
+/* Opening and closing a store: the format record, options, statistics. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -23,7 +23,8 @@ static int options_check(const struct meta_options *o)
 		       : 0;
 }
 
-/* Who comes first writes the format; everyone goes by what is there. */
+/* Reads the format record into the options. If there is none, writes it first; of processes that open a new store at the
+ * same time one succeeds, and all use its record. */
 static int format_load(struct meta *m)
 {
 	AUTO_ARENA struct arena a;

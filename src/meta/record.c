@@ -29,7 +29,7 @@ static int read_any(const ProtobufCMessageDescriptor *desc, struct arena *a, str
 	return rc == -EMSGSIZE ? -EFBIG : rc;
 }
 
-/* --- checks of values ---------------------------------------------------- */
+/* --- checks of values ------------------------------------------------------------------------- */
 
 static bool extent_ok(const rec_extent *e)
 {

@@ -128,7 +128,7 @@ struct schema_key key_text(enum key_kind kind, const char *text)
 	return k;
 }
 
-/* --- parts of keys ------------------------------------------------------------------------------- */
+/* --- parts of keys ---------------------------------------------------------------------------- */
 
 static uint32_t read_u32(struct kv_bytes key, size_t at)
 {

@@ -19,7 +19,7 @@
 #define IN_FLIGHT_DEFAULT 1024
 #define STORE_WATCH_NS (200 * NS_PER_MS)
 
-/* --- who asks ----------------------------------------------------------------------------------- */
+/* --- who asks --------------------------------------------------------------------------------- */
 
 /* "system" or "system:N", N being *acting_for; false: somebody else. */
 static bool is_system(const char *name, uint32_t *acting_for)
@@ -87,7 +87,7 @@ int ms_enter(struct rpc_request *r, struct meta_ctx *ctx)
 	return rc;
 }
 
-/* --- how much ----------------------------------------------------------------------------------- */
+/* --- how much --------------------------------------------------------------------------------- */
 
 static uint64_t partition_of(const struct meta *m, const struct meta_ctx *ctx,
 			     enum service_layer layer, uint64_t id)
@@ -124,7 +124,7 @@ int ms_begin(struct rpc_request *r, struct meta_ctx *ctx, enum service_layer lay
 	return rc < 0 ? rc : ms_admit(r, ctx, layer, id, cost);
 }
 
-/* --- results ------------------------------------------------------------------------------------ */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static void decide(struct meta_service *s, int rc)
 {
@@ -160,7 +160,7 @@ int ms_end(struct rpc_request *r, int rc)
 	return rc;
 }
 
-/* --- the table ---------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 #define METHOD_INDEX(number, lower, in, out) METHOD_##lower,
 enum { META_TYPES(METHOD_INDEX) METHOD_COUNT };
@@ -189,7 +189,7 @@ META_TYPES(METHOD_TIMED)
 #define METHOD_ENTRY(number, lower, in, out) {.type = &meta_type_##lower, .handle = timed_##lower},
 static const struct rpc_method methods[] = {META_TYPES(METHOD_ENTRY)};
 
-/* --- what is counted ---------------------------------------------------------------------------- */
+/* --- what is counted -------------------------------------------------------------------------- */
 
 static int print_methods(const struct meta_service *s, struct strbuf *out)
 {
@@ -266,7 +266,7 @@ int meta_service_health(const struct meta_service *s)
 	return kv_health(s->kv) < 0 ? -EIO : 0;
 }
 
-/* --- making a cluster --------------------------------------------------------------------------- */
+/* --- making a cluster ------------------------------------------------------------------------- */
 
 static int make_tenant(struct kv *kv, const struct meta_options *o, const char *name)
 {
@@ -306,7 +306,7 @@ int meta_format(struct kv *kv, const struct meta_options *o, struct cluster_id *
 	return rc == 0 || rc == -EEXIST ? read_id(kv, id) : rc;
 }
 
-/* --- serving ------------------------------------------------------------------------------------ */
+/* --- serving ---------------------------------------------------------------------------------- */
 
 static void await_shutdown(void *arg)
 {

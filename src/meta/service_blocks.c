@@ -141,7 +141,7 @@ int ms_handle_block_relayout(struct rpc_request *r)
 	return ms_end(r, rc);
 }
 
-/* --- reading ------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* As many of the first as one response carries. */
 static int blocks_reply(struct rpc_request *r, const struct meta_block *blocks, size_t n)

@@ -16,7 +16,7 @@ int ms_handle_file_new(struct rpc_request *r)
 	return ms_end(r, rc);
 }
 
-/* --- reading ------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 struct got_file {
 	struct meta_file file;
@@ -175,7 +175,7 @@ int ms_handle_open(struct rpc_request *r)
 	return rc < 0 || e.kind == META_DIR ? rc : open_file(r, &ctx, e.id);
 }
 
-/* --- writing ------------------------------------------------------------------------------------ */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 int ms_handle_file_steal(struct rpc_request *r)
 {

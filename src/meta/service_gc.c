@@ -17,7 +17,7 @@
 
 typedef Terrane__Meta__GcCursor msg_cursor;
 
-/* --- walks -------------------------------------------------------------------------------------- */
+/* --- walks ------------------------------------------------------------------------------------ */
 
 struct walk {
 	enum meta_gc_kind kind; /* for its layer */
@@ -85,7 +85,7 @@ static size_t within(uint32_t asked, size_t most)
 	return asked == 0 || asked > most ? most : asked;
 }
 
-/* --- collection --------------------------------------------------------------------------------- */
+/* --- collection ------------------------------------------------------------------------------- */
 
 int ms_handle_gc_epoch(struct rpc_request *r)
 {
@@ -213,7 +213,7 @@ int ms_handle_chunks_wanted(struct rpc_request *r)
 	return ms_end(r, rc);
 }
 
-/* --- where blocks are --------------------------------------------------------------------------- */
+/* --- where blocks are ------------------------------------------------------------------------- */
 
 static int on_disk_reply(struct rpc_request *r, const struct meta_on_disk *found, size_t n)
 {
@@ -294,7 +294,7 @@ int ms_handle_blocks(struct rpc_request *r)
 	return rc < 0 ? rc : walk_reply(r, &w, &p->index, &p->at);
 }
 
-/* --- leases ------------------------------------------------------------------------------------- */
+/* --- leases ----------------------------------------------------------------------------------- */
 
 /* How long the caller has seen another's turn was measured on its clock; here it becomes a moment of this
  * server's. A server that has run for less than that makes it less, which only makes the caller wait. */

@@ -10,7 +10,7 @@
 
 #define USAGE_DISKS_MAX 10000 /* what one response carries */
 
-/* --- what changed ------------------------------------------------------------------------------- */
+/* --- what changed ----------------------------------------------------------------------------- */
 
 /*
  * Records are sent in the order of their versions, whole versions at a time, so that the version of the
@@ -171,7 +171,7 @@ int ms_handle_map_get(struct rpc_request *r)
 	return rc;
 }
 
-/* --- nodes -------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static int node_disks(struct rpc_request *r, Terrane__Meta__NodeDisk *const *m, size_t n,
 		      const struct meta_map_disk **out)
@@ -257,7 +257,7 @@ int ms_handle_node_beat(struct rpc_request *r)
 	return 0;
 }
 
-/* --- operators ---------------------------------------------------------------------------------- */
+/* --- operators -------------------------------------------------------------------------------- */
 
 int ms_handle_map_want(struct rpc_request *r)
 {

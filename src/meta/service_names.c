@@ -6,7 +6,7 @@
 #include "meta/service_impl.h"
 #include "rt/rt.h"
 
-/* --- tenants ------------------------------------------------------------------------------------ */
+/* --- tenants ---------------------------------------------------------------------------------- */
 
 static int tenant_set(struct rpc_request *r, const struct meta_tenant *t,
 		      Terrane__Meta__Tenant **out)
@@ -86,7 +86,7 @@ int ms_handle_tenant_list(struct rpc_request *r)
 	return rc;
 }
 
-/* --- looking ------------------------------------------------------------------------------------ */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 static int entry_reply(struct rpc_request *r, const struct meta_entry *e, bool with_name,
 		       meta_msg_entry **out)
@@ -200,7 +200,7 @@ int ms_handle_list(struct rpc_request *r)
 	return rc < 0 ? ms_end(r, rc) : page_reply(r, &page);
 }
 
-/* --- making ------------------------------------------------------------------------------------- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 int ms_handle_mkdir(struct rpc_request *r)
 {
@@ -302,7 +302,7 @@ int ms_handle_link(struct rpc_request *r)
 	return ms_end(r, rc);
 }
 
-/* --- taking away, moving ------------------------------------------------------------------------ */
+/* --- taking away, moving ---------------------------------------------------------------------- */
 
 int ms_handle_remove(struct rpc_request *r)
 {

@@ -2,20 +2,21 @@
 /*
  * Tenants and their quota.
  *
- * The account of a tenant is one record, and the blocks that it counts are elsewhere, so counting a
- * block has two steps. Each charge and each refund has a name of its own (charge, drawn at random). The
- * account changes together with a note of that name, so it is counted once however often it is asked
- * for; the note goes when the block record, or what called for the refund, says the same.
+ * The account of a tenant is one record, and the blocks that it counts are in other partitions, so charging a
+ * block has two steps. Each charge and each refund has a random number (charge). The account changes together
+ * with a note (Counted) of that number, so it is counted once however often the request is sent. The note is
+ * deleted once the block record has the charge, or the row that caused the refund is deleted.
  *
- *   commit:  account + note c  ->  block record with the charge's name  ->  note c goes
- *   refund:  note v or z beside the block  ->  account and note d  ->  v or z goes  ->  note d goes
+ *   commit:  account + charge note  ->  block record with the charge's number  ->  charge note deleted
+ *   refund:  Refund or DeadChunks row of the block  ->  account + refund note  ->  that row deleted
+ *            ->  refund note deleted
  *
- * After a crash between them the collector reads the note and the block: a charge that no block record
- * has is taken back (META_GC_ACCOUNTS). A note d stays for a grace period after its cause is gone, so
- * that a worker who read the cause before cannot count it again.
+ * After a crash between two steps the collector reads the note and the block: a charge that no block record
+ * has is taken back (META_GC_ACCOUNTS). A refund note stays for a grace period after its cause was deleted, so
+ * that a worker that read the cause before cannot count it again.
  *
- * So used_bytes is never less than what committed blocks were charged, and equal when nothing is under
- * way and the notes are collected.
+ * So used_bytes is never less than the charges of committed blocks, and equal to them when no request is
+ * running and the notes are collected.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,14 +41,16 @@ static uint64_t part_account(const struct meta *m, uint32_t tenant)
 
 #define SETTLED_MAX 32
 
-/* Changes of one account from this process take their turn: otherwise they would undo each other. */
+/* Serialises the changes of one account by this process: concurrent transactions on it would refuse each other. */
 struct account_lock {
 	struct rt_mutex mutex;
-	/* Notes that are no longer needed: they go with the next change. */
+	/* Keys of charge notes that are no longer needed; the next change deletes them. */
 	struct schema_key settled[SETTLED_MAX];
 	size_t settled_count;
 };
 
+/* Locks the account. *out is NULL, and nothing is locked, when too many accounts are in use: changes are still correct,
+ * with more retries. */
 static int account_lock(struct meta *m, uint32_t tenant, struct account_lock **out)
 {
 	struct account_lock *l = map_get(&m->accounts, tenant);
@@ -60,7 +63,7 @@ static int account_lock(struct meta *m, uint32_t tenant, struct account_lock **o
 		int rc = map_put(&m->accounts, tenant, l);
 		if (rc != 0) {
 			free(l);
-			return rc == -ENOSPC ? 0 : rc; /* without a lock it only takes longer */
+			return rc == -ENOSPC ? 0 : rc;
 		}
 	}
 	int rc = rt_mutex_lock(&l->mutex);
@@ -78,12 +81,12 @@ static void account_unlock(struct account_lock *l)
 void account_settled(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge)
 {
 	struct account_lock *l = map_get(&m->accounts, tenant);
-	/* One that is forgotten here is the collector's. */
+	/* When the list is full the collector deletes the note. */
 	if (l != NULL && l->settled_count < SETTLED_MAX)
 		l->settled[l->settled_count++] = key_ids(KEY_CHARGED, tenant, block, charge);
 }
 
-/* The first n have gone; more may have come meanwhile. */
+/* Drops the first n keys, which were deleted; others may have been added while the transaction ran. */
 static void settled_drop(struct account_lock *l, size_t n)
 {
 	l->settled_count -= n;
@@ -92,7 +95,8 @@ static void settled_drop(struct account_lock *l, size_t n)
 
 enum change { CHARGE, CHARGE_ANYWAY, UNCHARGE, REFUND };
 
-/* The account after the change; 1: it has been made. */
+/* Changes the account in memory. *bytes is set to the note's for UNCHARGE. META_DONE: the note shows that the stored
+ * account has the change. -EDQUOT. */
 static int account_apply(enum change what, rec_account *q, const rec_counted *note, uint64_t *bytes)
 {
 	switch (what) {
@@ -119,7 +123,7 @@ static int account_apply(enum change what, rec_account *q, const rec_counted *no
 	return 0;
 }
 
-/* -ESTALE: another changed it meanwhile. */
+/* One attempt; -ESTALE: the account has changed since it was read. */
 static int account_change_once(struct meta *m, uint32_t tenant, enum change what,
 			       struct schema_key note_key, uint64_t bytes, struct account_lock *l)
 {
@@ -147,7 +151,7 @@ static int account_change_once(struct meta *m, uint32_t tenant, enum change what
 	txn_init(&t, &a);
 	txn_equals(&t, keys[0], r.value[0]);
 	txn_same(&t, keys[1], r.value[1]);
-	/* The commit of the block comes next, or the charge is taken back. */
+	/* A charge is followed by the commit of the block, which makes it durable, or it is taken back. */
 	t.early = what == CHARGE || what == CHARGE_ANYWAY;
 	txn_put(&t, keys[0], &q->base);
 	if (what == UNCHARGE)
@@ -220,7 +224,7 @@ static int tenant_check(const struct meta_tenant *t)
 	return schema_name_check(meta_name(t->name));
 }
 
-/* Puts a record if there is none. */
+/* Stores a record unless the key has one. */
 static int put_first(struct meta *m, uint64_t partition, struct schema_key key,
 		     const ProtobufCMessage *msg, struct arena *a)
 {

@@ -1,38 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Transfers: changes of two places in different partitions that look like one.
+ * Transfers: changes of rows in two partitions that take effect at one instant.
  *
  * A rename between slices of a directory, a move of a directory or of a file between directories, and
- * the removal of a directory change rows in several partitions, and kv has no transaction for that. A
- * transfer has a record of its own, and that record decides: PENDING, then COMMITTED or ABORTED, by one
- * transaction each.
+ * the removal of a directory change rows in several partitions, and a kv transaction covers one partition. A
+ * transfer has a record of its own, and its state decides: PENDING, then COMMITTED or ABORTED, by one
+ * transaction.
  *
- *   1  the record is written, PENDING, with all that is to be done
- *   2  the directory that is moved or removed notes the transfer: the backpointer. One at a time.
+ *   1  the record is written, PENDING, with the whole change
+ *   2  the Dir of a directory that is moved or removed gets the transfer's id: the backpointer. A directory
+ *      takes part in one transfer at a time
  *   3  the row at `from` becomes "leaving": the same entry, with the transfer's id
- *   4  the row at `to` becomes "arriving": the new entry, with the transfer's id and what it replaces
+ *   4  the row at `to` becomes "arriving": the new entry, with the transfer's id and the entry it replaces
  *   5  checks: no cycle; the directory is empty, and closed in all its slices
  *   6  the record becomes COMMITTED
- *   7  the rows become plain, the backpointer goes, and last of all the record
+ *   7  the rows become plain, the backpointer is cleared, and last the record is deleted
  *
- * A reader who meets a leaving or arriving row reads the record: before 6 the old state, after it the
- * new one. A writer who meets one waits a little, then undoes a transfer that is not decided (6 becomes
- * ABORTED), or does step 7 of one that is. So whoever dies at any step, anyone can go on, and nothing
- * waits for the dead.
+ * A reader of a leaving or arriving row reads the record: before step 6 it sees the old state, after it the
+ * new one. A writer that finds such a row waits a little for a pending transfer, then aborts it (step 6 becomes
+ * ABORTED); it carries out step 7 of a transfer that is decided. So after a crash at any step any other process
+ * can finish the transfer, and none waits for the crashed one.
  *
- * What must hold:
- *   1. No row is changed for a transfer before its record was written, and none after the record went.
- *      A row that has the id of a transfer without a record was left by one that gave up: it means
- *      what it meant before.
- *   2. The record goes only when no row and no directory has its id any more.
- *   3. A transfer's id is used once. Who tries again takes a new one.
+ * Invariants:
+ *   1. Rows are changed for a transfer only while its record exists. A row that has the id of a transfer
+ *      without a record was changed by a delayed transaction of an aborted transfer: it means what it
+ *      meant before.
+ *   2. The record is deleted only when no row and no directory has its id any more.
+ *   3. A transfer's id is used once. Another attempt draws a new one.
  *   4. A row that leaves is compared byte by byte when it is taken, and every change of a row gives it
- *      a new stamp: a late copy of step 3 finds nothing to change.
- *   5. Who finds a step's result unknown never does that step again: it undoes the transfer.
+ *      a new stamp: a delayed copy of step 3 is refused.
+ *   5. A step whose result is in doubt is not repeated: the transfer is aborted.
  *
- * No cycles. A mover notes itself on the directory (2) before it walks from the destination up to the
- * root (5), and sees other transfers that it meets on the way to their end. Of two movers that could
- * make a cycle together, the one who notes itself later meets the other.
+ * No cycles. A move sets the backpointer of its directory (2) before it walks from the destination up to the
+ * root (5), and brings other transfers that it finds on the way to their end. Of two moves that would
+ * make a cycle together, the one that sets its backpointer later finds the other's.
  */
 #include <errno.h>
 
@@ -41,8 +42,8 @@
 #include "meta_api/id.h"
 #include "rt/rt.h"
 
-#define PATIENCE 3
-#define PATIENCE_NS (4 * NS_PER_MS)
+#define PENDING_WAITS 3                 /* waits for a pending transfer of another request */
+#define PENDING_WAIT_NS (4 * NS_PER_MS) /* upper bound of each, drawn at random */
 
 static uint64_t part_transfer(const struct meta *m, uint32_t tenant, uint64_t id)
 {
@@ -62,7 +63,7 @@ int transfer_read(struct meta *m, uint32_t tenant, uint64_t id, struct arena *a,
 	return rec_read_transfer(a, out->raw, &out->rec);
 }
 
-/* From PENDING to a decision. -ESTALE: another was first. */
+/* Changes the record from PENDING to this state. -ESTALE: another process decided first. */
 static int decide(struct meta *m, struct transfer *t, int state, struct arena *a)
 {
 	struct schema_key key = key_id(KEY_TRANSFER, t->tenant, t->id);
@@ -91,7 +92,7 @@ static struct meta_name place_name(const rec_place *p)
 	return (struct meta_name){(const char *)p->name.data, p->name.len};
 }
 
-/* What stays behind when a row goes, or is replaced. */
+/* Adds to x the tombstones of a committed transfer's row: of the id that leaves, or of the id that is replaced. */
 static void put_tombstones(struct txn *x, const struct transfer *t, const struct row *r)
 {
 	if (!r->row->arriving) {
@@ -102,7 +103,7 @@ static void put_tombstones(struct txn *x, const struct transfer *t, const struct
 			[REC_RMDIR] = TOMBSTONE_REMOVED,
 		};
 		row_put_tombstone(x, r, r->row->id, r->row->kind, why[t->rec->kind]);
-		/* The stamp of what arrives is the request. */
+		/* The stamp of the arriving entry is the number of the request. */
 		if (t->rec->becomes != NULL)
 			row_put_request_done(x, r, t->rec->becomes->stamp, r->row->id,
 					     r->row->kind);
@@ -112,7 +113,7 @@ static void put_tombstones(struct txn *x, const struct transfer *t, const struct
 	}
 }
 
-/* One row of the transfer as it is decided; one that is not the transfer's any more is left alone. */
+/* Changes one row as the transfer was decided; a row that it does not hold any more is left alone. */
 static int apply_row(struct meta *m, const struct transfer *t, const rec_place *place,
 		     struct arena *a)
 {
@@ -182,7 +183,7 @@ static int dir_write(struct meta *m, uint32_t tenant, uint64_t dir, struct kv_by
 	return txn_run(m, &x, part_name(m, tenant, dir, SLICE_HOME), NULL);
 }
 
-/* The backpointer goes; a directory that was moved has a new parent. */
+/* Clears the backpointer, and sets the new parent of a directory that was moved. */
 static int apply_dir(struct meta *m, const struct transfer *t, struct arena *a)
 {
 	for (unsigned try = 0;; try++) {
@@ -205,7 +206,7 @@ static int apply_dir(struct meta *m, const struct transfer *t, struct arena *a)
 	}
 }
 
-/* A slice of a directory that was to be removed is open again. */
+/* Reopens a slice of a directory whose removal was aborted. */
 static int slice_reopen(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
 			void *ctx)
 {
@@ -235,8 +236,7 @@ static int slice_reopen(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* A slice of a directory that is no more, closed by this removal. Names that were taken away stay until
- * they are collected. */
+/* Deletes a slice of a removed directory, which this transfer closed. Its tombstones are left to the collector. */
 static int slice_remove(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
 			void *ctx)
 {
@@ -265,6 +265,7 @@ static int slice_remove(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	return rc == -ESTALE ? 0 : rc;
 }
 
+/* Step 7. */
 static int finish(struct meta *m, struct transfer *t, struct arena *a)
 {
 	rec_transfer *rec = t->rec;
@@ -288,7 +289,7 @@ static int finish(struct meta *m, struct transfer *t, struct arena *a)
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* --- transfers of others ---------------------------------------------------------------------- */
+/* --- transfers of other requests -------------------------------------------------------------- */
 
 int transfer_settle(struct meta *m, uint32_t tenant, uint64_t id, struct arena *a)
 {
@@ -299,8 +300,8 @@ int transfer_settle(struct meta *m, uint32_t tenant, uint64_t id, struct arena *
 			return rc;
 		if (t.rec == NULL)
 			return META_NO_TRANSFER;
-		if (t.rec->state == REC_PENDING && try < PATIENCE) {
-			rc = rt_sleep_ns(rt_random_u64() % PATIENCE_NS);
+		if (t.rec->state == REC_PENDING && try < PENDING_WAITS) {
+			rc = rt_sleep_ns(rt_random_u64() % PENDING_WAIT_NS);
 			if (rc != 0)
 				return rc;
 			continue;
@@ -318,8 +319,9 @@ int transfer_settle(struct meta *m, uint32_t tenant, uint64_t id, struct arena *
 	}
 }
 
-/* --- a transfer of one's own ------------------------------------------------------------------ */
+/* --- carrying out a transfer ------------------------------------------------------------------ */
 
+/* Step 1. */
 static int begin(struct meta *m, struct transfer *t, struct arena *a)
 {
 	struct schema_key key = key_id(KEY_TRANSFER, t->tenant, t->id);
@@ -333,7 +335,7 @@ static int begin(struct meta *m, struct transfer *t, struct arena *a)
 	return txn_run(m, &x, part_transfer(m, t->tenant, t->id), NULL);
 }
 
-/* 1: another transfer had the directory, and has ended. */
+/* Step 2. META_RETRY: another transfer had the directory, and has ended. */
 static int take_dir(struct meta *m, const struct transfer *t, struct arena *a)
 {
 	struct kv_bytes raw;
@@ -355,6 +357,7 @@ static int take_dir(struct meta *m, const struct transfer *t, struct arena *a)
 	return rc == -ESTALE ? META_RETRY : rc;
 }
 
+/* Step 3. META_RETRY: the row has changed. */
 static int take_from(struct meta *m, const struct transfer *t, const struct row *from,
 		     struct arena *a)
 {
@@ -370,6 +373,7 @@ static int take_from(struct meta *m, const struct transfer *t, const struct row 
 	return rc == -ESTALE ? META_RETRY : rc;
 }
 
+/* Step 4. META_RETRY: the row has changed. */
 static int take_to(struct meta *m, const struct transfer *t, const struct row *to, struct arena *a)
 {
 	struct txn x;
@@ -386,6 +390,7 @@ static int take_to(struct meta *m, const struct transfer *t, const struct row *t
 	return rc == -ESTALE ? META_RETRY : rc;
 }
 
+/* Steps 2 to 5. */
 static int take_all(struct meta *m, struct transfer *t, struct transfer_plan *p, struct arena *a)
 {
 	int rc = 0;
@@ -400,13 +405,13 @@ static int take_all(struct meta *m, struct transfer *t, struct transfer_plan *p,
 	return rc;
 }
 
-/* Undoes one's own. The result of the operation is why. */
+/* Aborts the caller's transfer and returns why, the result of the operation. */
 static int undo_own(struct meta *m, struct transfer *t, int why, struct arena *a)
 {
 	rt_shield_enter();
 	int rc = decide(m, t, REC_ABORTED, a);
 	for (unsigned try = 0; rc == -ESTALE; try++) {
-		/* Another has undone it, and may have left something to do; or has marked it. */
+		/* A concurrent request aborted the transfer or marked its record; its clean-up may be incomplete. */
 		rc = transfer_read(m, t->tenant, t->id, a, t);
 		if (rc != 0 || t->rec == NULL)
 			break;
@@ -421,7 +426,7 @@ static int undo_own(struct meta *m, struct transfer *t, int why, struct arena *a
 	return why;
 }
 
-/* The decision's result is not known: it is undone if it was not taken. */
+/* The commit is in doubt. Aborts the transfer if it is still pending. Returns 0 if it was committed, else why. */
 static int resolve_decision(struct meta *m, struct transfer *t, int why, struct arena *a)
 {
 	rt_shield_enter();
@@ -454,7 +459,7 @@ int transfer_do(struct meta *m, struct transfer_plan *p, struct arena *a)
 		return resolve_decision(m, &t, rc, a);
 	if (rc != 0)
 		return undo_own(m, &t, rc == -ESTALE ? META_RETRY : rc, a);
-	/* It is decided: what is left to do others can do too. */
+	/* Committed. If finish fails, the next request or the collector completes it. */
 	rt_shield_enter();
 	finish(m, &t, a);
 	rt_shield_leave();

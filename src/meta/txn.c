@@ -33,7 +33,8 @@ void txn_init(struct txn *t, struct arena *a)
 	*t = (struct txn){.arena = a};
 }
 
-/* One more item; a list that is full moves to one twice as long. */
+/* Returns the list with room for one more item: a full list is copied to one of twice the size. Sets t->rc when that
+ * fails. */
 static void *grow(struct txn *t, void *items, size_t count, size_t *cap, size_t size)
 {
 	if (count < *cap)
@@ -123,7 +124,7 @@ int txn_run(struct meta *m, struct txn *t, uint64_t partition, size_t *failed)
 		return t->rc;
 	struct kv_txn txn = {t->checks, t->check_count, t->writes, t->write_count, t->early};
 	int rc = kv_txn(m->kv, partition, &txn, failed);
-	/* An engine that has ended; here -EROFS says that something is sealed. */
+	/* -EROFS from kv means that the engine was closed after an error. Callers of txn_run use -EROFS for sealed. */
 	return rc == -EROFS ? -EIO : rc;
 }
 

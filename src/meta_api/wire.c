@@ -17,7 +17,7 @@
 	};
 META_TYPES(META_TYPE_DEFINE)
 
-/* --- to messages -------------------------------------------------------------------------------- */
+/* --- to messages ------------------------------------------------------------------------------ */
 
 char *meta_wire_name(struct arena *a, struct meta_name name)
 {
@@ -145,7 +145,7 @@ meta_msg_owner **meta_wire_owners(struct arena *a, const struct meta_owner *o, s
 	return list;
 }
 
-/* --- from messages ------------------------------------------------------------------------------ */
+/* --- from messages ---------------------------------------------------------------------------- */
 
 int meta_wire_entry_get(const meta_msg_entry *m, struct meta_entry *e)
 {

@@ -727,7 +727,7 @@ static void must_be_wrong(struct rig *rig, const char *what)
 	CHECK(report.errors > 0 && strstr(report.first, what) != NULL);
 }
 
-/* The seed says what is planted. */
+/* The seed chooses the damage. */
 static void planted_body(struct rig *rig)
 {
 	uint64_t d = must_mkdir(rig, META_ROOT, "d");
@@ -753,26 +753,26 @@ static void planted_body(struct rig *rig)
 		break;
 	case 2:
 		damage(rig, META_LAYER_NAME, inner, key_slice(KEY_DIR, RIG_TENANT, inner, 0), NULL);
-		must_be_wrong(rig, "leads to no directory");
+		must_be_wrong(rig, "leads to a directory without a record");
 		break;
 	case 3:
 		damage(rig, META_LAYER_NAME, d, key_entry(RIG_TENANT, d, 0, meta_name("inner")),
 		       NULL);
-		must_be_wrong(rig, "is lost");
+		must_be_wrong(rig, "is unreachable");
 		break;
 	case 4:
 		damage(rig, META_LAYER_FILE, f, key_id(KEY_FILE, RIG_TENANT, f), NULL);
-		must_be_wrong(rig, "leads to no file");
+		must_be_wrong(rig, "leads to a file without a record");
 		break;
 	case 5:
 		damage(rig, META_LAYER_BLOCK, block, key_ids(KEY_OWNER, RIG_TENANT, block, f),
 		       NULL);
-		must_be_wrong(rig, "does not know its owner");
+		must_be_wrong(rig, "has no owner row");
 		break;
 	case 6:
 		damage(rig, META_LAYER_BLOCK, block, key_disk(100 + block % 7, RIG_TENANT, block),
 		       NULL);
-		must_be_wrong(rig, "not in the index");
+		must_be_wrong(rig, "no row in the reverse index");
 		break;
 	case 7:
 		damage(rig, META_LAYER_TENANT, RIG_TENANT, key_tenant(KEY_ACCOUNT, RIG_TENANT),
@@ -781,7 +781,7 @@ static void planted_body(struct rig *rig)
 		break;
 	case 8:
 		damage(rig, META_LAYER_BLOCK, block, key_id(KEY_BLOCK, RIG_TENANT, block), NULL);
-		must_be_wrong(rig, "is not there");
+		must_be_wrong(rig, "does not exist or is pending");
 		break;
 	default:
 		damage(rig, META_LAYER_FILE, f, key_id(KEY_FILE, RIG_TENANT, f), &q.base);
@@ -821,7 +821,7 @@ static void lost_record_body(struct rig *rig)
 	CHECK_EQ(results[1], 0);
 	for (int i = 0; i < 2; i++)
 		damage(rig, META_LAYER_FILE, c[i].id, key_id(KEY_FILE, RIG_TENANT, c[i].id), NULL);
-	must_be_wrong(rig, "log in 1: leads to no file");
+	must_be_wrong(rig, "log in directory 1 leads to a file without a record");
 	CHECK_EQ(open_named(rig, META_ROOT, "empty", &f), 0);
 	CHECK(f.sealed && f.size == 0);
 	CHECK_EQ(open_named(rig, META_ROOT, "log", &f), -EBADMSG);

@@ -10,7 +10,7 @@
 #define AUTO_ARENA __attribute__((cleanup(arena_fini)))
 
 /* What may change a block's chunks: the cache must ask again. */
-static void forget(const struct meta_call *c, uint64_t block)
+static void cache_drop(const struct meta_call *c, uint64_t block)
 {
 	if (mc_cache(c) != NULL)
 		mc_cache_drop_block(mc_cache(c), block);
@@ -20,9 +20,9 @@ static int block_message(struct meta_call *c, struct arena *a, meta_msg_block *m
 			 const struct meta_block *b)
 {
 	if (b->chunk_count > META_CHUNKS_MAX)
-		return mc_refuse(c, -EINVAL);
+		return mc_fail(c, -EINVAL);
 	int rc = meta_wire_block_set(a, m, b);
-	return rc < 0 ? mc_refuse(c, rc) : 0;
+	return rc < 0 ? mc_fail(c, rc) : 0;
 }
 
 int meta_client_block_allocate(struct meta_call *c, struct meta_block *b, uint64_t *gc_epoch)
@@ -36,20 +36,20 @@ int meta_client_block_allocate(struct meta_call *c, struct meta_block *b, uint64
 	if (rc < 0)
 		return rc;
 	AUTO_REPLY struct rpc_reply reply;
-	rc = mc_ask(c, &meta_type_block_allocate, &q.base, &reply);
+	rc = mc_call(c, &meta_type_block_allocate, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__BlockAllocateResponse *p = reply.message;
 	*gc_epoch = p->gc_epoch;
 	b->alloc_id = p->alloc_id;
-	return p->gc_epoch == 0 ? mc_bad_answer(c, -EINVAL) : 0;
+	return p->gc_epoch == 0 ? mc_response_error(c, -EINVAL) : 0;
 }
 
 int meta_client_block_commit(struct meta_call *c, const struct meta_block *b,
 			     const struct meta_owner *owners, size_t n)
 {
 	if (n > META_OWNERS_MAX)
-		return mc_refuse(c, -EINVAL);
+		return mc_fail(c, -EINVAL);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	Terrane__Meta__BlockCommitRequest q = TERRANE__META__BLOCK_COMMIT_REQUEST__INIT;
@@ -58,16 +58,16 @@ int meta_client_block_commit(struct meta_call *c, const struct meta_block *b,
 	q.n_owners = n;
 	q.owners = meta_wire_owners(&a, owners, n);
 	if (q.owners == NULL)
-		return mc_refuse(c, -ENOMEM);
+		return mc_fail(c, -ENOMEM);
 	int rc = block_message(c, &a, &m, b);
-	return rc < 0 ? rc : mc_tell(c, &meta_type_block_commit, &q.base);
+	return rc < 0 ? rc : mc_call_status(c, &meta_type_block_commit, &q.base);
 }
 
 int meta_client_block_own(struct meta_call *c, uint64_t block, const struct meta_owner *owners,
 			  size_t n)
 {
 	if (n > META_OWNERS_MAX)
-		return mc_refuse(c, -EINVAL);
+		return mc_fail(c, -EINVAL);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	Terrane__Meta__BlockOwnRequest q = TERRANE__META__BLOCK_OWN_REQUEST__INIT;
@@ -75,8 +75,8 @@ int meta_client_block_own(struct meta_call *c, uint64_t block, const struct meta
 	q.n_owners = n;
 	q.owners = meta_wire_owners(&a, owners, n);
 	if (q.owners == NULL)
-		return mc_refuse(c, -ENOMEM);
-	return mc_tell(c, &meta_type_block_own, &q.base);
+		return mc_fail(c, -ENOMEM);
+	return mc_call_status(c, &meta_type_block_own, &q.base);
 }
 
 int meta_client_block_extend(struct meta_call *c, uint64_t block, uint64_t epoch,
@@ -88,7 +88,7 @@ int meta_client_block_extend(struct meta_call *c, uint64_t block, uint64_t epoch
 	q.old_length = old_length;
 	q.length = length;
 	q.crc = crc;
-	return mc_tell(c, &meta_type_block_extend, &q.base);
+	return mc_call_status(c, &meta_type_block_extend, &q.base);
 }
 
 int meta_client_block_fence(struct meta_call *c, uint64_t block, uint64_t epoch,
@@ -98,12 +98,12 @@ int meta_client_block_fence(struct meta_call *c, uint64_t block, uint64_t epoch,
 	q.block = block;
 	q.epoch = epoch;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_block_fence, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_block_fence, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__BlockFenceResponse *p = reply.message;
-	rc = mc_bad_answer(c, meta_wire_block_get(arena, p->block, out));
-	return rc == 0 && p->sealed ? mc_refuse(c, -EROFS) : rc;
+	rc = mc_response_error(c, meta_wire_block_get(arena, p->block, out));
+	return rc == 0 && p->sealed ? mc_fail(c, -EROFS) : rc;
 }
 
 int meta_client_block_seal(struct meta_call *c, uint64_t block, uint64_t epoch, uint64_t length,
@@ -115,7 +115,7 @@ int meta_client_block_seal(struct meta_call *c, uint64_t block, uint64_t epoch, 
 	q.length = length;
 	q.chunk_length = chunk_length;
 	q.crc = crc;
-	return mc_tell(c, &meta_type_block_seal, &q.base);
+	return mc_call_status(c, &meta_type_block_seal, &q.base);
 }
 
 int meta_client_block_replace(struct meta_call *c, uint64_t block, const struct meta_place *p)
@@ -128,8 +128,8 @@ int meta_client_block_replace(struct meta_call *c, uint64_t block, const struct 
 	q.to = p->to;
 	q.crc = p->crc;
 	q.release_count = p->release_count;
-	int rc = mc_tell(c, &meta_type_block_replace, &q.base);
-	forget(c, block);
+	int rc = mc_call_status(c, &meta_type_block_replace, &q.base);
+	cache_drop(c, block);
 	return rc;
 }
 
@@ -141,8 +141,8 @@ int meta_client_block_report(struct meta_call *c, uint64_t block, uint64_t chunk
 	q.index = index;
 	q.disk = disk;
 	q.chunk_block = chunk_block;
-	int rc = mc_tell(c, &meta_type_block_report, &q.base);
-	forget(c, block);
+	int rc = mc_call_status(c, &meta_type_block_report, &q.base);
+	cache_drop(c, block);
 	return rc;
 }
 
@@ -155,44 +155,44 @@ int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b)
 	q.block = &m;
 	int rc = block_message(c, &a, &m, b);
 	if (rc == 0)
-		rc = mc_tell(c, &meta_type_block_relayout, &q.base);
-	forget(c, b->id);
+		rc = mc_call_status(c, &meta_type_block_relayout, &q.base);
+	cache_drop(c, b->id);
 	return rc;
 }
 
 /* --- reading ------------------------------------------------------------------------------------ */
 
 /* One request: some of the first n, at least one; returns how many. */
-static int64_t get_some(struct meta_call *c, const uint64_t *blocks, size_t n, struct arena *arena,
-			struct meta_block **out)
+static int64_t blocks_request(struct meta_call *c, const uint64_t *blocks, size_t n,
+			      struct arena *arena, struct meta_block **out)
 {
 	Terrane__Meta__BlockGetRequest q = TERRANE__META__BLOCK_GET_REQUEST__INIT;
 	q.n_blocks = n;
 	q.blocks = (uint64_t *)blocks;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_block_get, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_block_get, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__BlockGetResponse *p = reply.message;
 	if (p->n_blocks == 0 || p->n_blocks > n)
-		return mc_bad_answer(c, -EINVAL);
+		return mc_response_error(c, -EINVAL);
 	for (size_t i = 0; rc == 0 && i < p->n_blocks; i++) {
 		rc = meta_wire_block_get(arena, p->blocks[i], out[i]);
 		if (rc == 0 && mc_cache(c) != NULL)
 			mc_cache_put_block(mc_cache(c), out[i]);
 	}
-	return rc < 0 ? mc_bad_answer(c, rc) : (int64_t)p->n_blocks;
+	return rc < 0 ? mc_response_error(c, rc) : (int64_t)p->n_blocks;
 }
 
 int meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,
 			  struct arena *arena, struct meta_block *out)
 {
 	if (n == 0 || n > META_BATCH_MAX)
-		return mc_refuse(c, -EINVAL);
+		return mc_fail(c, -EINVAL);
 	AUTO_FREE uint64_t *missing = malloc(n * sizeof(*missing));
 	AUTO_FREE struct meta_block **places = malloc(n * sizeof(struct meta_block *));
 	if (missing == NULL || places == NULL)
-		return mc_refuse(c, -ENOMEM);
+		return mc_fail(c, -ENOMEM);
 	size_t count = 0;
 	struct meta_cache *cache = mc_cache(c);
 	c->in_doubt = false;
@@ -201,14 +201,14 @@ int meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,
 		int rc = cache == NULL ? -ENOENT
 				       : mc_cache_get_block(cache, blocks[i], arena, &out[i]);
 		if (rc == -ENOMEM)
-			return mc_refuse(c, rc);
+			return mc_fail(c, rc);
 		if (rc == 0)
 			continue;
 		missing[count] = blocks[i];
 		places[count++] = &out[i];
 	}
 	for (size_t done = 0; done < count;) {
-		int64_t got = get_some(c, missing + done, count - done, arena, places + done);
+		int64_t got = blocks_request(c, missing + done, count - done, arena, places + done);
 		if (got < 0)
 			return (int)got;
 		done += (size_t)got;
@@ -219,14 +219,14 @@ int meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,
 int meta_client_block_refresh(struct meta_call *c, uint64_t block, uint64_t layout,
 			      struct arena *arena, struct meta_block *out)
 {
-	forget(c, block);
+	cache_drop(c, block);
 	c->client->stats.refreshes++;
-	int64_t got = get_some(c, &block, 1, arena, &out);
+	int64_t got = blocks_request(c, &block, 1, arena, &out);
 	if (got < 0)
 		return (int)got;
 	if (out->state == 0)
-		return mc_refuse(c, -ENOENT);
-	return out->layout == layout ? mc_refuse(c, -ESTALE) : 0;
+		return mc_fail(c, -ENOENT);
+	return out->layout == layout ? mc_fail(c, -ESTALE) : 0;
 }
 
 int64_t meta_client_block_owners(struct meta_call *c, uint64_t block, uint64_t after,
@@ -237,12 +237,12 @@ int64_t meta_client_block_owners(struct meta_call *c, uint64_t block, uint64_t a
 	q.after = after;
 	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_block_owners, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_block_owners, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__BlockOwnersResponse *p = reply.message;
 	if (p->n_owners > max)
-		return mc_bad_answer(c, -EINVAL);
+		return mc_response_error(c, -EINVAL);
 	for (size_t i = 0; i < p->n_owners; i++)
 		out[i] = (struct meta_owner){.file = p->owners[i]->file,
 					     .bytes = p->owners[i]->bytes};

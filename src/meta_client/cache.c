@@ -11,7 +11,7 @@
 #define ENTRIES_MAX (1 << 20)
 #define ENTRY_OVERHEAD 64 /* the table's and the allocator's */
 
-struct cached {
+struct cache_entry {
 	struct list link;
 	struct map *in;
 	uint64_t id;
@@ -35,7 +35,7 @@ void mc_cache_init(struct meta_cache *c, size_t bytes_max, uint64_t ttl_ns)
 	c->ttl_ns = ttl_ns;
 }
 
-static void drop(struct meta_cache *c, struct cached *e)
+static void entry_free(struct meta_cache *c, struct cache_entry *e)
 {
 	map_remove(e->in, e->id);
 	list_remove(&e->link);
@@ -46,16 +46,16 @@ static void drop(struct meta_cache *c, struct cached *e)
 void mc_cache_fini(struct meta_cache *c)
 {
 	while (!list_empty(&c->order))
-		drop(c, list_entry(c->order.next, struct cached, link));
+		entry_free(c, list_entry(c->order.next, struct cache_entry, link));
 	map_fini(&c->files);
 	map_fini(&c->blocks);
 }
 
 static void drop_id(struct meta_cache *c, struct map *in, uint64_t id)
 {
-	struct cached *e = map_get(in, id);
+	struct cache_entry *e = map_get(in, id);
 	if (e != NULL)
-		drop(c, e);
+		entry_free(c, e);
 }
 
 void mc_cache_drop_file(struct meta_cache *c, uint64_t id)
@@ -69,15 +69,16 @@ void mc_cache_drop_block(struct meta_cache *c, uint64_t id)
 }
 
 /* A fresh entry with room for its list, or NULL: a cache may forget. */
-static struct cached *make(struct meta_cache *c, struct map *in, uint64_t id, size_t list_bytes)
+static struct cache_entry *entry_new(struct meta_cache *c, struct map *in, uint64_t id,
+				     size_t list_bytes)
 {
-	size_t bytes = sizeof(struct cached) + list_bytes + ENTRY_OVERHEAD;
+	size_t bytes = sizeof(struct cache_entry) + list_bytes + ENTRY_OVERHEAD;
 	drop_id(c, in, id);
 	if (bytes > c->bytes_max / 4)
 		return NULL;
 	while (c->bytes + bytes > c->bytes_max || map_count(in) >= ENTRIES_MAX)
-		drop(c, list_entry(c->order.next, struct cached, link));
-	struct cached *e = malloc(sizeof(*e) + list_bytes);
+		entry_free(c, list_entry(c->order.next, struct cache_entry, link));
+	struct cache_entry *e = malloc(sizeof(*e) + list_bytes);
 	if (e == NULL || map_put(in, id, e) < 0) {
 		free(e);
 		return NULL;
@@ -91,11 +92,11 @@ static struct cached *make(struct meta_cache *c, struct map *in, uint64_t id, si
 	return e;
 }
 
-static struct cached *find(struct meta_cache *c, const struct map *in, uint64_t id)
+static struct cache_entry *entry_find(struct meta_cache *c, const struct map *in, uint64_t id)
 {
-	struct cached *e = map_get(in, id);
+	struct cache_entry *e = map_get(in, id);
 	if (e != NULL && rt_now_ns() >= e->expires_ns) {
-		drop(c, e);
+		entry_free(c, e);
 		e = NULL;
 	}
 	if (e == NULL) {
@@ -113,7 +114,7 @@ void mc_cache_put_file(struct meta_cache *c, const struct meta_file *f,
 {
 	if (!f->sealed || f->removed || n != f->extent_count)
 		return;
-	struct cached *e = make(c, &c->files, f->id, n * sizeof(*extents));
+	struct cache_entry *e = entry_new(c, &c->files, f->id, n * sizeof(*extents));
 	if (e == NULL)
 		return;
 	e->file = *f;
@@ -125,7 +126,7 @@ void mc_cache_put_file(struct meta_cache *c, const struct meta_file *f,
 int mc_cache_get_file(struct meta_cache *c, uint64_t id, struct meta_file *out,
 		      const struct meta_extent **extents, size_t *n)
 {
-	const struct cached *e = find(c, &c->files, id);
+	const struct cache_entry *e = entry_find(c, &c->files, id);
 	if (e == NULL)
 		return -ENOENT;
 	*out = e->file;
@@ -139,7 +140,7 @@ void mc_cache_put_block(struct meta_cache *c, const struct meta_block *b)
 	if (b->state != META_BLOCK_SEALED)
 		return;
 	size_t bytes = b->chunk_count * sizeof(*b->chunks);
-	struct cached *e = make(c, &c->blocks, b->id, bytes);
+	struct cache_entry *e = entry_new(c, &c->blocks, b->id, bytes);
 	if (e == NULL)
 		return;
 	e->block = *b;
@@ -151,7 +152,7 @@ void mc_cache_put_block(struct meta_cache *c, const struct meta_block *b)
 
 int mc_cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struct meta_block *out)
 {
-	const struct cached *e = find(c, &c->blocks, id);
+	const struct cache_entry *e = entry_find(c, &c->blocks, id);
 	if (e == NULL)
 		return -ENOENT;
 	*out = e->block;

@@ -15,7 +15,7 @@
 #include "rt/rt.h"
 
 #define TRIES_MAX 64
-#define MOVE_PATIENCE 8
+#define MOVE_TIME_FACTOR 8
 #define DAMAGED_MAX 4
 #define PAUSE_MIN_MS 20ULL
 #define PAUSE_MAX_MS 1000ULL
@@ -85,10 +85,10 @@ void meta_client_stats(const struct meta_client *c, struct meta_client_stats *ou
 
 /* --- one request, many tries -------------------------------------------------------------------- */
 
-enum verdict {
-	FINAL, /* an answer */
-	BUSY,  /* the server asks to wait */
-	NEXT,  /* this server does not serve us now */
+enum next_step {
+	STEP_RETURN,      /* an answer */
+	STEP_WAIT,        /* the server asks to wait */
+	STEP_NEXT_SERVER, /* this server does not serve us now */
 };
 
 /*
@@ -96,11 +96,11 @@ enum verdict {
  * one without says that the request was not even begun. ENOENT of a connection is a Unix socket that is
  * not there.
  */
-static enum verdict judge(int rc, const struct rpc_reply *reply, unsigned tries)
+static enum next_step classify(int rc, const struct rpc_reply *reply, unsigned tries)
 {
 	switch (rc) {
 	case -EAGAIN:
-		return BUSY;
+		return STEP_WAIT;
 	case -ECONNREFUSED:
 	case -ECONNRESET:
 	case -ECONNABORTED:
@@ -111,13 +111,13 @@ static enum verdict judge(int rc, const struct rpc_reply *reply, unsigned tries)
 	case -ETIMEDOUT:
 	case -ETIME:
 	case -EIO:
-		return NEXT;
+		return STEP_NEXT_SERVER;
 	case -ENOENT:
-		return reply->maybe_executed ? FINAL : NEXT;
+		return reply->maybe_executed ? STEP_RETURN : STEP_NEXT_SERVER;
 	case -EBADMSG: /* a frame that was damaged on its way, or a record that is for good */
-		return tries >= DAMAGED_MAX ? FINAL : NEXT;
+		return tries >= DAMAGED_MAX ? STEP_RETURN : STEP_NEXT_SERVER;
 	default:
-		return FINAL;
+		return STEP_RETURN;
 	}
 }
 
@@ -136,15 +136,15 @@ static int pause_ms(uint64_t ms)
 	return rt_sleep_ns(ns / 2 + rt_random_u64() % (ns / 2 + 1));
 }
 
-struct asking {
+struct attempt {
 	struct meta_call *call;
 	const struct rpc_type *type;
 	const ProtobufCMessage *request;
 	struct rpc_reply *reply;
 	unsigned tries, busy, failed;
 	bool doubt;
-	bool refused;      /* a try was, and another may yet be carried out */
-	uint64_t patience; /* how many times as long it may take */
+	bool refused;         /* a try was, and another may yet be carried out */
+	uint64_t time_factor; /* how many times as long it may take */
 };
 
 /*
@@ -152,42 +152,42 @@ struct asking {
  * is free. Creates leave word of a refusal first (name_create.c); what changes files and blocks names the state that it
  * changes.
  */
-static bool may_come_late(const struct rpc_type *t)
+static bool may_run_late(const struct rpc_type *t)
 {
 	return t == &meta_type_rename || t == &meta_type_move || t == &meta_type_link ||
 	       t == &meta_type_remove || t == &meta_type_rmdir;
 }
 
 /* Whether the service has said so, and knows. */
-static bool is_answer(int rc, const struct rpc_reply *reply)
+static bool is_service_result(int rc, const struct rpc_reply *reply)
 {
 	return rc == 0 || (reply->maybe_executed && rc != -ECANCELED && rc != -EBADMSG);
 }
 
-static int ask_once(struct asking *a, enum verdict *v)
+static int try_once(struct attempt *a, enum next_step *v)
 {
 	struct meta_client *c = a->call->client;
 	struct rpc_call call = {
 		.type = a->type,
 		.request = a->request,
-		.timeout_ns = c->count > 1 ? c->try_ns * a->patience : 0,
+		.timeout_ns = c->count > 1 ? c->try_ns * a->time_factor : 0,
 	};
 	int rc = rpc_call(c->channels[c->current], &call, a->reply);
-	*v = rc == 0 ? FINAL : judge(rc, a->reply, a->tries);
-	if (*v == FINAL && is_answer(rc, a->reply))
-		a->doubt = a->refused = rc < 0 && a->doubt && may_come_late(a->type);
-	else if (*v == NEXT) /* who is turned away as busy has changed nothing */
+	*v = rc == 0 ? STEP_RETURN : classify(rc, a->reply, a->tries);
+	if (*v == STEP_RETURN && is_service_result(rc, a->reply))
+		a->doubt = a->refused = rc < 0 && a->doubt && may_run_late(a->type);
+	else if (*v == STEP_NEXT_SERVER) /* who is turned away as busy has changed nothing */
 		a->doubt = a->doubt || a->reply->maybe_executed;
 	return rc;
 }
 
 /* Whether to ask once more, after the pause that is due. */
-static bool ask_again(struct asking *a, enum verdict v, size_t asked)
+static bool try_again(struct attempt *a, enum next_step v, size_t asked)
 {
 	struct meta_client *c = a->call->client;
-	if (v == FINAL || (++a->tries >= TRIES_MAX && !bug_planted(BUG_RETRY_AT_ONCE)))
+	if (v == STEP_RETURN || (++a->tries >= TRIES_MAX && !bug_planted(BUG_RETRY_AT_ONCE)))
 		return false;
-	if (v == BUSY) {
+	if (v == STEP_WAIT) {
 		uint64_t advised = a->reply->retry_ms != 0 ? a->reply->retry_ms : PAUSE_MIN_MS;
 		if (++a->busy > c->busy_max)
 			return false;
@@ -209,13 +209,13 @@ static bool ask_again(struct asking *a, enum verdict v, size_t asked)
 	return pause_ms(min_u64(ms, PAUSE_MAX_MS)) == 0;
 }
 
-static void tell(struct meta_call *c, const char *words)
+static void error_set(struct meta_call *c, const char *words)
 {
 	snprintf(c->error, sizeof(c->error), "%s", words);
 }
 
 /* A reference to the fiber's context, or to one like it with the client's tenant when that names none. */
-static int context_named(const struct meta_client *c, const struct context **out)
+static int context_with_tenant(const struct meta_client *c, const struct context **out)
 {
 	const struct context *now = rt_context();
 	if (now->tenant[0] != 0 || now == context_empty()) {
@@ -227,34 +227,35 @@ static int context_named(const struct meta_client *c, const struct context **out
 	return context_new(out, &like);
 }
 
-int mc_ask(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
-	   struct rpc_reply *reply)
+int mc_call(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
+	    struct rpc_reply *reply)
 {
-	struct asking a = {.call = c, .type = type, .request = request, .reply = reply};
+	struct attempt a = {.call = c, .type = type, .request = request, .reply = reply};
 	/* The file may have very many extents; a try goes on where the one before it ended. */
-	a.patience = type == &meta_type_move ? MOVE_PATIENCE : 1;
+	a.time_factor = type == &meta_type_move ? MOVE_TIME_FACTOR : 1;
 	const struct context *mine;
-	int named = context_named(c->client, &mine);
+	int named = context_with_tenant(c->client, &mine);
 	if (named < 0) {
 		rpc_reply_init(reply);
-		return mc_refuse(c, named);
+		return mc_fail(c, named);
 	}
 	AUTO_RT_CONTEXT const struct context *before_call = rt_context_enter(mine);
 	context_unref(mine);
 	uint64_t timeout_ns =
-		c->timeout_ns != 0 ? c->timeout_ns : c->client->timeout_ns * a.patience;
+		c->timeout_ns != 0 ? c->timeout_ns : c->client->timeout_ns * a.time_factor;
 	uint64_t before = rt_deadline_narrow(rt_now_ns() + timeout_ns);
 	c->client->stats.calls++;
 	for (;;) {
-		enum verdict v;
+		enum next_step v;
 		size_t asked = c->client->current;
-		int rc = ask_once(&a, &v);
-		if (rc == 0 || !ask_again(&a, v, asked)) {
+		int rc = try_once(&a, &v);
+		if (rc == 0 || !try_again(&a, v, asked)) {
 			rt_deadline_set(before);
 			c->in_doubt = rc < 0 && a.doubt;
-			tell(c, rc < 0 ? reply->error : "");
+			error_set(c, rc < 0 ? reply->error : "");
 			if (a.refused)
-				tell(c, "refused, and an earlier try may still be carried out");
+				error_set(c,
+					  "refused, and an earlier try may still be carried out");
 			return a.refused ? -ETIME : rc;
 		}
 		c->client->stats.retries++;
@@ -262,25 +263,26 @@ int mc_ask(struct meta_call *c, const struct rpc_type *type, const ProtobufCMess
 	}
 }
 
-int mc_tell(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request)
+int mc_call_status(struct meta_call *c, const struct rpc_type *type,
+		   const ProtobufCMessage *request)
 {
 	AUTO_REPLY struct rpc_reply reply;
-	return mc_ask(c, type, request, &reply);
+	return mc_call(c, type, request, &reply);
 }
 
-int mc_refuse(struct meta_call *c, int err)
+int mc_fail(struct meta_call *c, int err)
 {
 	c->in_doubt = false;
-	tell(c, err_text(err));
+	error_set(c, err_text(err));
 	return err;
 }
 
-int mc_bad_answer(struct meta_call *c, int err)
+int mc_response_error(struct meta_call *c, int err)
 {
 	if (err == 0)
 		return 0;
-	tell(c,
-	     err == -EINVAL ? "the answer of the metadata service makes no sense" : err_text(err));
+	error_set(c, err == -EINVAL ? "the answer of the metadata service makes no sense"
+				    : err_text(err));
 	return err == -EINVAL ? -EPROTO : err;
 }
 
@@ -294,14 +296,14 @@ struct meta_cache *mc_cache(const struct meta_call *c)
 int mc_name(struct meta_call *c, struct arena *a, struct meta_name name, size_t max, char **out)
 {
 	if (name.len > max)
-		return mc_refuse(c, -ENAMETOOLONG);
+		return mc_fail(c, -ENAMETOOLONG);
 	if (name.len > 0 && memchr(name.text, 0, name.len) != NULL)
-		return mc_refuse(c, -EINVAL);
+		return mc_fail(c, -EINVAL);
 	for (size_t at = 0, step; at < name.len; at += step) {
 		step = utf8_char_len(name.text + at, name.len - at);
 		if (step == 0)
-			return mc_refuse(c, -EILSEQ);
+			return mc_fail(c, -EILSEQ);
 	}
 	*out = meta_wire_name(a, name);
-	return *out == NULL ? mc_refuse(c, -ENOMEM) : 0;
+	return *out == NULL ? mc_fail(c, -ENOMEM) : 0;
 }

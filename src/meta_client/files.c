@@ -14,13 +14,14 @@ int meta_client_file_new(struct meta_call *c, uint64_t dir, uint64_t id, uint64_
 	q.dir = dir;
 	q.id = id;
 	q.token = token;
-	return mc_tell(c, &meta_type_file_new, &q.base);
+	return mc_call_status(c, &meta_type_file_new, &q.base);
 }
 
 /* --- reading ------------------------------------------------------------------------------------ */
 
 /* The part of all extents that was asked for; the last of a file may be open, and has no length. */
-static int cut(const struct meta_extent *all, size_t n, struct meta_part *part, struct arena *a)
+static int part_copy(const struct meta_extent *all, size_t n, struct meta_part *part,
+		     struct arena *a)
 {
 	size_t first = 0;
 	uint64_t at = 0;
@@ -48,18 +49,18 @@ static int file_from_cache(struct meta_call *c, uint64_t file, struct meta_part 
 	c->error[0] = 0;
 	if (part == NULL)
 		return 0;
-	int rc = cut(all, n, part, arena);
-	return rc < 0 ? mc_refuse(c, rc) : 0;
+	int rc = part_copy(all, n, part, arena);
+	return rc < 0 ? mc_fail(c, rc) : 0;
 }
 
 /* The extents of an answer; a sealed file that came from its beginning is kept. */
-static int got_extents(struct meta_call *c, const struct meta_file *f, meta_msg_extent *const *m,
-		       struct meta_part *part, struct arena *arena)
+static int extents_from_wire(struct meta_call *c, const struct meta_file *f,
+			     meta_msg_extent *const *m, struct meta_part *part, struct arena *arena)
 {
 	int rc = meta_wire_extents_get(arena, m, part->count, &part->extents);
 	if (rc == 0 && part->first_offset == 0 && mc_cache(c) != NULL)
 		mc_cache_put_file(mc_cache(c), f, part->extents, part->count);
-	return mc_bad_answer(c, rc);
+	return mc_response_error(c, rc);
 }
 
 int meta_client_file_get(struct meta_call *c, uint64_t file, struct meta_part *part,
@@ -74,16 +75,16 @@ int meta_client_file_get(struct meta_call *c, uint64_t file, struct meta_part *p
 	q.max = part != NULL ? (uint32_t)min_u64(part->max, META_PAGE_MAX) : 0;
 	q.no_extents = part == NULL;
 	AUTO_REPLY struct rpc_reply reply;
-	rc = mc_ask(c, &meta_type_file_get, &q.base, &reply);
+	rc = mc_call(c, &meta_type_file_get, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__FileGetResponse *p = reply.message;
 	rc = meta_wire_file_get(p->file, out);
 	if (rc < 0 || part == NULL)
-		return mc_bad_answer(c, rc);
+		return mc_response_error(c, rc);
 	part->count = p->n_extents;
 	part->first_offset = p->first_offset;
-	return got_extents(c, out, p->extents, part, arena);
+	return extents_from_wire(c, out, p->extents, part, arena);
 }
 
 int meta_client_file_open(struct meta_call *c, uint64_t dir, struct meta_name name,
@@ -100,20 +101,20 @@ int meta_client_file_open(struct meta_call *c, uint64_t dir, struct meta_name na
 	if (rc < 0)
 		return rc;
 	AUTO_REPLY struct rpc_reply reply;
-	rc = mc_ask(c, &meta_type_file_open, &q.base, &reply);
+	rc = mc_call(c, &meta_type_file_open, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__FileOpenResponse *p = reply.message;
 	rc = meta_wire_file_get(p->file, out);
 	if (rc < 0 || part == NULL)
-		return mc_bad_answer(c, rc);
+		return mc_response_error(c, rc);
 	part->count = p->n_extents;
 	part->first_offset = p->first_offset;
-	return got_extents(c, out, p->extents, part, arena);
+	return extents_from_wire(c, out, p->extents, part, arena);
 }
 
-static int opened_blocks(struct arena *a, const Terrane__Meta__OpenResponse *p,
-			 struct meta_cache *cache, struct meta_opened *out)
+static int opened_blocks_from_wire(struct arena *a, const Terrane__Meta__OpenResponse *p,
+				   struct meta_cache *cache, struct meta_opened *out)
 {
 	out->block_count = p->n_blocks;
 	out->blocks = arena_alloc(a, (p->n_blocks + 1) * sizeof(*out->blocks));
@@ -129,8 +130,8 @@ static int opened_blocks(struct arena *a, const Terrane__Meta__OpenResponse *p,
 	return 0;
 }
 
-static int opened(struct arena *a, const Terrane__Meta__OpenResponse *p, struct meta_cache *cache,
-		  struct meta_opened *out)
+static int opened_from_wire(struct arena *a, const Terrane__Meta__OpenResponse *p,
+			    struct meta_cache *cache, struct meta_opened *out)
 {
 	int rc = meta_wire_entry_get(p->entry, &out->entry);
 	if (rc < 0 || out->entry.kind == META_DIR)
@@ -143,7 +144,7 @@ static int opened(struct arena *a, const Terrane__Meta__OpenResponse *p, struct 
 	out->extent_count = p->n_extents;
 	if (cache != NULL)
 		mc_cache_put_file(cache, &out->file, out->extents, out->extent_count);
-	return opened_blocks(a, p, cache, out);
+	return opened_blocks_from_wire(a, p, cache, out);
 }
 
 int meta_client_open_path(struct meta_call *c, uint64_t dir, struct meta_name path, size_t max,
@@ -159,10 +160,10 @@ int meta_client_open_path(struct meta_call *c, uint64_t dir, struct meta_name pa
 	if (rc < 0)
 		return rc;
 	AUTO_REPLY struct rpc_reply reply;
-	rc = mc_ask(c, &meta_type_open, &q.base, &reply);
+	rc = mc_call(c, &meta_type_open, &q.base, &reply);
 	if (rc < 0)
 		return rc;
-	rc = opened(arena, reply.message, mc_cache(c), out);
+	rc = opened_from_wire(arena, reply.message, mc_cache(c), out);
 	/* The last step: its text in the reply goes with the reply. */
 	size_t len = out->entry.name.len;
 	size_t end = path.len;
@@ -170,7 +171,7 @@ int meta_client_open_path(struct meta_call *c, uint64_t dir, struct meta_name pa
 		end--;
 	out->entry.name = (struct meta_name){.text = path.text + (len <= end ? end - len : 0),
 					     .len = len <= end ? len : 0};
-	return mc_bad_answer(c, rc);
+	return mc_response_error(c, rc);
 }
 
 /* --- writing ------------------------------------------------------------------------------------ */
@@ -182,7 +183,7 @@ int meta_client_file_steal(struct meta_call *c, uint64_t file, uint64_t token,
 	q.file = file;
 	q.token = token;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_file_steal, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_file_steal, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__FileStealResponse *p = reply.message;
@@ -190,14 +191,14 @@ int meta_client_file_steal(struct meta_call *c, uint64_t file, uint64_t token,
 	rc = meta_wire_file_get(p->file, out);
 	if (rc == 0 && p->open != NULL)
 		rc = meta_wire_extent_get(p->open, open);
-	return mc_bad_answer(c, rc);
+	return mc_response_error(c, rc);
 }
 
 int meta_client_file_add(struct meta_call *c, uint64_t file, uint64_t token, uint64_t offset,
 			 const struct meta_extent *extents, size_t n)
 {
 	if (n > META_EXTENTS_MAX)
-		return mc_refuse(c, -EINVAL);
+		return mc_fail(c, -EINVAL);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	Terrane__Meta__FileAddRequest q = TERRANE__META__FILE_ADD_REQUEST__INIT;
@@ -207,8 +208,8 @@ int meta_client_file_add(struct meta_call *c, uint64_t file, uint64_t token, uin
 	q.n_extents = n;
 	q.extents = meta_wire_extents(&a, extents, n);
 	if (q.extents == NULL)
-		return mc_refuse(c, -ENOMEM);
-	return mc_tell(c, &meta_type_file_add, &q.base);
+		return mc_fail(c, -ENOMEM);
+	return mc_call_status(c, &meta_type_file_add, &q.base);
 }
 
 int meta_client_file_close_extent(struct meta_call *c, uint64_t file, uint64_t token,
@@ -219,7 +220,7 @@ int meta_client_file_close_extent(struct meta_call *c, uint64_t file, uint64_t t
 	q.token = token;
 	q.block = block;
 	q.length = length;
-	return mc_tell(c, &meta_type_file_close_extent, &q.base);
+	return mc_call_status(c, &meta_type_file_close_extent, &q.base);
 }
 
 int meta_client_file_seal(struct meta_call *c, uint64_t file, uint64_t token, struct meta_name name,
@@ -232,7 +233,7 @@ int meta_client_file_seal(struct meta_call *c, uint64_t file, uint64_t token, st
 	q.token = token;
 	q.mtime_ns = mtime_ns;
 	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
-	return rc < 0 ? rc : mc_tell(c, &meta_type_file_seal, &q.base);
+	return rc < 0 ? rc : mc_call_status(c, &meta_type_file_seal, &q.base);
 }
 
 int meta_client_file_remap(struct meta_call *c, uint64_t file, uint64_t offset,
@@ -248,5 +249,5 @@ int meta_client_file_remap(struct meta_call *c, uint64_t file, uint64_t offset,
 	q.now = &is;
 	if (mc_cache(c) != NULL)
 		mc_cache_drop_file(mc_cache(c), file);
-	return mc_tell(c, &meta_type_file_remap, &q.base);
+	return mc_call_status(c, &meta_type_file_remap, &q.base);
 }

@@ -11,18 +11,18 @@
 
 /* --- walks -------------------------------------------------------------------------------------- */
 
-static void walk_ask(const struct meta_walk *w, Terrane__Meta__GcCursor *m)
+static void cursor_to_wire(const struct meta_walk *w, Terrane__Meta__GcCursor *m)
 {
 	terrane__meta__gc_cursor__init(m);
 	m->key = (ProtobufCBinaryData){.len = w->at.len, .data = (uint8_t *)w->at.key};
 	m->end = w->at.end;
 }
 
-static int walk_answer(struct meta_call *c, struct meta_walk *w, uint64_t index,
-		       const Terrane__Meta__GcCursor *m)
+static int walk_from_wire(struct meta_call *c, struct meta_walk *w, uint64_t index,
+			  const Terrane__Meta__GcCursor *m)
 {
 	if (index < w->index || index > w->end || (m != NULL && m->key.len > sizeof(w->at.key)))
-		return mc_bad_answer(c, -EINVAL);
+		return mc_response_error(c, -EINVAL);
 	w->index = index;
 	memset(&w->at, 0, sizeof(w->at));
 	if (m == NULL)
@@ -40,20 +40,20 @@ int meta_client_gc_epoch(struct meta_call *c, uint64_t *epoch, uint64_t *partiti
 {
 	Terrane__Meta__GcEpochRequest q = TERRANE__META__GC_EPOCH_REQUEST__INIT;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_gc_epoch, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_gc_epoch, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__GcEpochResponse *p = reply.message;
 	*epoch = p->epoch;
 	*partitions = p->partitions;
-	return p->epoch == 0 || p->partitions == 0 ? mc_bad_answer(c, -EINVAL) : 0;
+	return p->epoch == 0 || p->partitions == 0 ? mc_response_error(c, -EINVAL) : 0;
 }
 
 int meta_client_gc_advance(struct meta_call *c, uint64_t epoch)
 {
 	Terrane__Meta__GcAdvanceRequest q = TERRANE__META__GC_ADVANCE_REQUEST__INIT;
 	q.epoch = epoch;
-	return mc_tell(c, &meta_type_gc_advance, &q.base);
+	return mc_call_status(c, &meta_type_gc_advance, &q.base);
 }
 
 int meta_client_gc_step(struct meta_call *c, enum meta_gc_kind kind, uint64_t epoch,
@@ -61,14 +61,14 @@ int meta_client_gc_step(struct meta_call *c, enum meta_gc_kind kind, uint64_t ep
 {
 	Terrane__Meta__GcStepRequest q = TERRANE__META__GC_STEP_REQUEST__INIT;
 	Terrane__Meta__GcCursor at;
-	walk_ask(w, &at);
+	cursor_to_wire(w, &at);
 	q.kind = kind;
 	q.epoch = epoch;
 	q.index = w->index;
 	q.end = w->end;
 	q.at = &at;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_gc_step, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_gc_step, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__GcStepResponse *p = reply.message;
@@ -76,11 +76,11 @@ int meta_client_gc_step(struct meta_call *c, enum meta_gc_kind kind, uint64_t ep
 	counts->marked += p->marked;
 	counts->collected += p->collected;
 	counts->left += p->left;
-	return walk_answer(c, w, p->index, p->at);
+	return walk_from_wire(c, w, p->index, p->at);
 }
 
-static int dead_read(const Terrane__Meta__DeadChunks *m, struct arena *arena,
-		     struct meta_dead_chunks *out)
+static int dead_chunks_from_wire(const Terrane__Meta__DeadChunks *m, struct arena *arena,
+				 struct meta_dead_chunks *out)
 {
 	*out = (struct meta_dead_chunks){.tenant = m->tenant,
 					 .block = m->block,
@@ -99,25 +99,26 @@ int64_t meta_client_gc_chunks(struct meta_call *c, uint64_t epoch, struct meta_w
 {
 	Terrane__Meta__GcChunksRequest q = TERRANE__META__GC_CHUNKS_REQUEST__INIT;
 	Terrane__Meta__GcCursor at;
-	walk_ask(w, &at);
+	cursor_to_wire(w, &at);
 	q.epoch = epoch;
 	q.index = w->index;
 	q.end = w->end;
 	q.at = &at;
 	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_gc_chunks, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_gc_chunks, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__GcChunksResponse *p = reply.message;
 	if (p->n_dead > max)
-		return mc_bad_answer(c, -EINVAL);
+		return mc_response_error(c, -EINVAL);
 	for (size_t i = 0; rc == 0 && i < p->n_dead; i++)
-		rc = p->dead[i]->n_disks > META_CHUNKS_MAX ? -EINVAL
-							   : dead_read(p->dead[i], arena, &out[i]);
+		rc = p->dead[i]->n_disks > META_CHUNKS_MAX
+			     ? -EINVAL
+			     : dead_chunks_from_wire(p->dead[i], arena, &out[i]);
 	if (rc < 0)
-		return mc_bad_answer(c, rc);
-	rc = walk_answer(c, w, p->index, p->at);
+		return mc_response_error(c, rc);
+	rc = walk_from_wire(c, w, p->index, p->at);
 	return rc < 0 ? rc : (int64_t)p->n_dead;
 }
 
@@ -128,11 +129,11 @@ int meta_client_gc_chunks_done(struct meta_call *c, uint32_t tenant, uint64_t bl
 	q.tenant = tenant;
 	q.block = block;
 	q.chunk_block = chunk_block;
-	return mc_tell(c, &meta_type_gc_chunks_done, &q.base);
+	return mc_call_status(c, &meta_type_gc_chunks_done, &q.base);
 }
 
-static int chunks_ask(struct meta_call *c, uint64_t disk, const struct meta_found_chunk *chunks,
-		      size_t n, bool give_up, bool *wanted)
+static int chunks_request(struct meta_call *c, uint64_t disk, const struct meta_found_chunk *chunks,
+			  size_t n, bool give_up, bool *wanted)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
@@ -140,7 +141,7 @@ static int chunks_ask(struct meta_call *c, uint64_t disk, const struct meta_foun
 	Terrane__Meta__FoundChunk *all = arena_alloc(&a, (n + 1) * sizeof(*all));
 	q.chunks = arena_alloc(&a, (n + 1) * sizeof(Terrane__Meta__FoundChunk *));
 	if (n > META_PAGE_MAX || all == NULL || q.chunks == NULL)
-		return mc_refuse(c, n > META_PAGE_MAX ? -EINVAL : -ENOMEM);
+		return mc_fail(c, n > META_PAGE_MAX ? -EINVAL : -ENOMEM);
 	for (size_t i = 0; i < n; i++) {
 		terrane__meta__found_chunk__init(&all[i]);
 		all[i].tenant = chunks[i].tenant;
@@ -153,12 +154,12 @@ static int chunks_ask(struct meta_call *c, uint64_t disk, const struct meta_foun
 	q.disk = disk;
 	q.give_up = give_up;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_chunks_wanted, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_chunks_wanted, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__ChunksWantedResponse *p = reply.message;
 	if (p->n_wanted != n)
-		return mc_bad_answer(c, -EINVAL);
+		return mc_response_error(c, -EINVAL);
 	for (size_t i = 0; i < n; i++)
 		wanted[i] = p->wanted[i];
 	return 0;
@@ -167,13 +168,13 @@ static int chunks_ask(struct meta_call *c, uint64_t disk, const struct meta_foun
 int meta_client_chunks_wanted(struct meta_call *c, uint64_t disk,
 			      const struct meta_found_chunk *chunks, size_t n, bool *wanted)
 {
-	return chunks_ask(c, disk, chunks, n, false, wanted);
+	return chunks_request(c, disk, chunks, n, false, wanted);
 }
 
 int meta_client_chunk_give_up(struct meta_call *c, uint64_t disk, const struct meta_found_chunk *f,
 			      bool *wanted)
 {
-	return chunks_ask(c, disk, f, 1, true, wanted);
+	return chunks_request(c, disk, f, 1, true, wanted);
 }
 
 /* --- where blocks are --------------------------------------------------------------------------- */
@@ -183,24 +184,24 @@ int64_t meta_client_disk_blocks(struct meta_call *c, uint64_t disk, struct meta_
 {
 	Terrane__Meta__DiskBlocksRequest q = TERRANE__META__DISK_BLOCKS_REQUEST__INIT;
 	Terrane__Meta__GcCursor at;
-	walk_ask(w, &at);
+	cursor_to_wire(w, &at);
 	q.disk = disk;
 	q.index = w->index;
 	q.end = w->end;
 	q.at = &at;
 	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_disk_blocks, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_disk_blocks, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__DiskBlocksResponse *p = reply.message;
 	if (p->n_blocks > max)
-		return mc_bad_answer(c, -EINVAL);
+		return mc_response_error(c, -EINVAL);
 	for (size_t i = 0; i < p->n_blocks; i++)
 		out[i] = (struct meta_on_disk){.tenant = p->blocks[i]->tenant,
 					       .block = p->blocks[i]->block,
 					       .index = p->blocks[i]->index};
-	rc = walk_answer(c, w, p->index, p->at);
+	rc = walk_from_wire(c, w, p->index, p->at);
 	return rc < 0 ? rc : (int64_t)p->n_blocks;
 }
 
@@ -209,26 +210,26 @@ int64_t meta_client_blocks(struct meta_call *c, struct meta_walk *w, struct aren
 {
 	Terrane__Meta__BlocksRequest q = TERRANE__META__BLOCKS_REQUEST__INIT;
 	Terrane__Meta__GcCursor at;
-	walk_ask(w, &at);
+	cursor_to_wire(w, &at);
 	q.index = w->index;
 	q.end = w->end;
 	q.at = &at;
 	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_blocks, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_blocks, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__BlocksResponse *p = reply.message;
 	if (p->n_blocks > max)
-		return mc_bad_answer(c, -EINVAL);
+		return mc_response_error(c, -EINVAL);
 	for (size_t i = 0; rc == 0 && i < p->n_blocks; i++) {
 		rc = meta_wire_block_get(arena, p->blocks[i]->block, &out[i].block);
 		out[i].tenant = p->blocks[i]->tenant;
 		out[i].owned_bytes = p->blocks[i]->owned_bytes;
 	}
 	if (rc < 0)
-		return mc_bad_answer(c, rc);
-	rc = walk_answer(c, w, p->index, p->at);
+		return mc_response_error(c, rc);
+	rc = walk_from_wire(c, w, p->index, p->at);
 	return rc < 0 ? rc : (int64_t)p->n_blocks;
 }
 
@@ -245,7 +246,7 @@ int meta_client_lease_take(struct meta_call *c, struct meta_lease *l)
 		q.seen_for_ns = rt_now_ns() - l->seen_ns + 1;
 	}
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_lease, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_lease, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__LeaseResponse *p = reply.message;
@@ -258,7 +259,7 @@ int meta_client_lease_take(struct meta_call *c, struct meta_lease *l)
 		l->seen_turn = p->turn;
 		l->seen_ns = rt_now_ns();
 	}
-	return mc_refuse(c, -EBUSY);
+	return mc_fail(c, -EBUSY);
 }
 
 int meta_client_lease_drop(struct meta_call *c, const struct meta_lease *l)
@@ -267,5 +268,5 @@ int meta_client_lease_drop(struct meta_call *c, const struct meta_lease *l)
 	q.name = (char *)l->name;
 	q.holder = l->holder;
 	q.drop = true;
-	return mc_tell(c, &meta_type_lease, &q.base);
+	return mc_call_status(c, &meta_type_lease, &q.base);
 }

@@ -51,14 +51,15 @@ struct meta_client {
 };
 
 /* Asks, with all tries; reply is to be given to rpc_reply_fini in any case. */
-int mc_ask(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
-	   struct rpc_reply *reply);
+int mc_call(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
+	    struct rpc_reply *reply);
 /* The same for answers that say nothing but 0. */
-int mc_tell(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request);
+int mc_call_status(struct meta_call *c, const struct rpc_type *type,
+		   const ProtobufCMessage *request);
 /* An error of this side, with its words. */
-int mc_refuse(struct meta_call *c, int err);
+int mc_fail(struct meta_call *c, int err);
 /* An answer that does not make sense is the service's fault, not the caller's. */
-int mc_bad_answer(struct meta_call *c, int err);
+int mc_response_error(struct meta_call *c, int err);
 /* The cache, or NULL when this call must not use it. */
 struct meta_cache *mc_cache(const struct meta_call *c);
 

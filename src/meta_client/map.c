@@ -14,7 +14,7 @@
 
 /* A server that is behind sends records that we have newer: these stay. */
 
-static int take_rack(struct cluster *to, const Terrane__Cluster__RackRecord *m)
+static int merge_rack(struct cluster *to, const Terrane__Cluster__RackRecord *m)
 {
 	struct cluster_rack r;
 	int rc = cluster_rack_read(&r, m);
@@ -23,7 +23,7 @@ static int take_rack(struct cluster *to, const Terrane__Cluster__RackRecord *m)
 								     : cluster_put_rack(to, &r);
 }
 
-static int take_node(struct cluster *to, const Terrane__Cluster__NodeRecord *m)
+static int merge_node(struct cluster *to, const Terrane__Cluster__NodeRecord *m)
 {
 	struct cluster_node n;
 	int rc = cluster_node_read(&n, m);
@@ -33,7 +33,7 @@ static int take_node(struct cluster *to, const Terrane__Cluster__NodeRecord *m)
 }
 
 /* Usage is of no version. */
-static int take_disk(struct cluster *to, const Terrane__Cluster__DiskRecord *m, bool usage)
+static int merge_disk(struct cluster *to, const Terrane__Cluster__DiskRecord *m, bool usage)
 {
 	struct cluster_disk d;
 	int rc = cluster_disk_read(&d, m);
@@ -48,15 +48,15 @@ static int take_disk(struct cluster *to, const Terrane__Cluster__DiskRecord *m, 
 	return 0;
 }
 
-static int take_records(struct cluster *to, const Terrane__Meta__MapGetResponse *p, bool usage)
+static int merge_records(struct cluster *to, const Terrane__Meta__MapGetResponse *p, bool usage)
 {
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < p->n_racks; i++)
-		rc = take_rack(to, p->racks[i]);
+		rc = merge_rack(to, p->racks[i]);
 	for (size_t i = 0; rc == 0 && i < p->n_nodes; i++)
-		rc = take_node(to, p->nodes[i]);
+		rc = merge_node(to, p->nodes[i]);
 	for (size_t i = 0; rc == 0 && i < p->n_disks; i++)
-		rc = take_disk(to, p->disks[i], usage);
+		rc = merge_disk(to, p->disks[i], usage);
 	return rc;
 }
 
@@ -66,31 +66,31 @@ static bool same_id(struct cluster_id a, struct cluster_id b)
 }
 
 /* A client that is given the address of another cluster begins anew. */
-static void begin_anew(struct meta_client *m)
+static void map_reset(struct meta_client *m)
 {
 	cluster_fini(&m->cluster);
 	cluster_init(&m->cluster);
 	m->map_ns = 0;
 }
 
-static int take_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *p, bool usage)
+static int merge_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *p, bool usage)
 {
 	struct cluster *to = &c->client->cluster;
 	struct cluster_id id = {.high = p->cluster_high, .low = p->cluster_low};
 	if (p->network_place > PLACE_OVERLAP)
-		return mc_bad_answer(c, -EINVAL);
+		return mc_response_error(c, -EINVAL);
 	if (to->version != 0 && !same_id(id, to->id))
-		begin_anew(c->client);
+		map_reset(c->client);
 	to->id = id;
 	to->network_place = (enum place_kind)p->network_place;
-	int rc = take_records(to, p, usage);
+	int rc = merge_records(to, p, usage);
 	/* After half a page all of it comes again. */
 	if (rc == 0 && p->version > to->version)
 		to->version = p->version;
-	return mc_bad_answer(c, rc == -EBADMSG ? -EINVAL : rc);
+	return mc_response_error(c, rc == -EBADMSG ? -EINVAL : rc);
 }
 
-static int fetch(struct meta_call *c, bool usage)
+static int map_fetch(struct meta_call *c, bool usage)
 {
 	struct cluster *map = &c->client->cluster;
 	for (int page = 0; page < PAGES_MAX; page++) {
@@ -100,19 +100,19 @@ static int fetch(struct meta_call *c, bool usage)
 		q.cluster_low = map->id.low;
 		q.usage = usage;
 		AUTO_REPLY struct rpc_reply reply;
-		int rc = mc_ask(c, &meta_type_map_get, &q.base, &reply);
+		int rc = mc_call(c, &meta_type_map_get, &q.base, &reply);
 		if (rc == 0)
-			rc = take_page(c, reply.message, usage);
+			rc = merge_page(c, reply.message, usage);
 		if (rc < 0)
 			return rc;
 		const Terrane__Meta__MapGetResponse *p = reply.message;
 		if (!p->more)
 			return 0;
 	}
-	return mc_bad_answer(c, -EINVAL);
+	return mc_response_error(c, -EINVAL);
 }
 
-static int map_at_most(struct meta_call *c, uint64_t max_age_ns, bool usage, struct cluster **out)
+static int map_not_older(struct meta_call *c, uint64_t max_age_ns, bool usage, struct cluster **out)
 {
 	struct meta_client *m = c->client;
 	*out = &m->cluster;
@@ -123,11 +123,11 @@ static int map_at_most(struct meta_call *c, uint64_t max_age_ns, bool usage, str
 		return 0;
 	int rc = rt_mutex_lock(&m->map_turn);
 	if (rc < 0)
-		return mc_refuse(c, rc);
+		return mc_fail(c, rc);
 	/* Another may have fetched it while we waited. */
 	if (m->map_ns == 0 || m->map_ns < wanted_ns || usage) {
 		uint64_t now_ns = rt_now_ns();
-		rc = fetch(c, usage);
+		rc = map_fetch(c, usage);
 		if (rc == 0)
 			m->map_ns = now_ns;
 	}
@@ -137,12 +137,12 @@ static int map_at_most(struct meta_call *c, uint64_t max_age_ns, bool usage, str
 
 int meta_client_map(struct meta_call *c, uint64_t max_age_ns, struct cluster **out)
 {
-	return map_at_most(c, max_age_ns, false, out);
+	return map_not_older(c, max_age_ns, false, out);
 }
 
 int meta_client_map_usage(struct meta_call *c, struct cluster **out)
 {
-	return map_at_most(c, 0, true, out);
+	return map_not_older(c, 0, true, out);
 }
 
 /* --- nodes and operators ------------------------------------------------------------------------ */
@@ -176,7 +176,7 @@ int meta_client_node_register(struct meta_call *c, const struct meta_map_node *n
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	if (n->disk_count > META_MAP_NODE_DISKS_MAX)
-		return mc_refuse(c, -ENOSPC);
+		return mc_fail(c, -ENOSPC);
 	Terrane__Meta__NodeRegisterRequest q = TERRANE__META__NODE_REGISTER_REQUEST__INIT;
 	q.id = n->id;
 	q.incarnation = n->incarnation;
@@ -186,9 +186,9 @@ int meta_client_node_register(struct meta_call *c, const struct meta_map_node *n
 	q.n_disks = n->disk_count;
 	q.disks = node_disks(&a, n);
 	if (q.disks == NULL)
-		return mc_refuse(c, -ENOMEM);
+		return mc_fail(c, -ENOMEM);
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_node_register, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_node_register, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__NodeRegisterResponse *p = reply.message;
@@ -202,16 +202,16 @@ int meta_client_node_beat(struct meta_call *c, const struct meta_map_node *n, ui
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	if (n->disk_count > META_MAP_NODE_DISKS_MAX)
-		return mc_refuse(c, -ENOSPC);
+		return mc_fail(c, -ENOSPC);
 	Terrane__Meta__NodeBeatRequest q = TERRANE__META__NODE_BEAT_REQUEST__INIT;
 	q.id = n->id;
 	q.incarnation = n->incarnation;
 	q.n_disks = n->disk_count;
 	q.disks = node_disks(&a, n);
 	if (q.disks == NULL)
-		return mc_refuse(c, -ENOMEM);
+		return mc_fail(c, -ENOMEM);
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_node_beat, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_node_beat, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	*beat_ns = ((const Terrane__Meta__NodeBeatResponse *)reply.message)->beat_ms * NS_PER_MS;
@@ -223,7 +223,7 @@ int meta_client_want_node(struct meta_call *c, uint64_t node, enum cluster_state
 	Terrane__Meta__MapWantRequest q = TERRANE__META__MAP_WANT_REQUEST__INIT;
 	q.node = node;
 	q.wanted = wanted;
-	return mc_tell(c, &meta_type_map_want, &q.base);
+	return mc_call_status(c, &meta_type_map_want, &q.base);
 }
 
 int meta_client_want_disk(struct meta_call *c, uint64_t disk, enum cluster_state wanted)
@@ -231,7 +231,7 @@ int meta_client_want_disk(struct meta_call *c, uint64_t disk, enum cluster_state
 	Terrane__Meta__MapWantRequest q = TERRANE__META__MAP_WANT_REQUEST__INIT;
 	q.disk = disk;
 	q.wanted = wanted;
-	return mc_tell(c, &meta_type_map_want, &q.base);
+	return mc_call_status(c, &meta_type_map_want, &q.base);
 }
 
 int meta_client_weigh_disk(struct meta_call *c, uint64_t disk, uint32_t weight)
@@ -240,5 +240,5 @@ int meta_client_weigh_disk(struct meta_call *c, uint64_t disk, uint32_t weight)
 	q.disk = disk;
 	q.weigh = true;
 	q.weight = weight;
-	return mc_tell(c, &meta_type_map_want, &q.base);
+	return mc_call_status(c, &meta_type_map_want, &q.base);
 }

@@ -12,7 +12,7 @@
 
 /* --- tenants ------------------------------------------------------------------------------------ */
 
-static int tenant_get(const Terrane__Meta__Tenant *m, struct meta_tenant *out)
+static int tenant_from_wire(const Terrane__Meta__Tenant *m, struct meta_tenant *out)
 {
 	if (m == NULL || strlen(m->name) > META_TENANT_NAME_MAX)
 		return -EINVAL;
@@ -30,7 +30,7 @@ int meta_client_tenant_create(struct meta_call *c, const struct meta_tenant *t)
 	m.name = (char *)t->name;
 	m.quota_bytes = t->quota_bytes;
 	q.tenant = &m;
-	return mc_tell(c, &meta_type_tenant_create, &q.base);
+	return mc_call_status(c, &meta_type_tenant_create, &q.base);
 }
 
 int meta_client_tenant_get(struct meta_call *c, uint32_t id, const char *name,
@@ -41,11 +41,11 @@ int meta_client_tenant_get(struct meta_call *c, uint32_t id, const char *name,
 	if (name != NULL)
 		q.name = (char *)name;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_tenant_get, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_tenant_get, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__TenantGetResponse *p = reply.message;
-	return mc_bad_answer(c, tenant_get(p->tenant, out));
+	return mc_response_error(c, tenant_from_wire(p->tenant, out));
 }
 
 int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quota_bytes)
@@ -53,7 +53,7 @@ int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quot
 	Terrane__Meta__TenantQuotaRequest q = TERRANE__META__TENANT_QUOTA_REQUEST__INIT;
 	q.id = id;
 	q.quota_bytes = quota_bytes;
-	return mc_tell(c, &meta_type_tenant_quota, &q.base);
+	return mc_call_status(c, &meta_type_tenant_quota, &q.base);
 }
 
 int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta_tenant *out,
@@ -63,15 +63,15 @@ int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta
 	q.after = after;
 	q.max = (uint32_t)min_u64(max, META_PAGE_MAX);
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_tenant_list, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_tenant_list, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__TenantListResponse *p = reply.message;
 	if (p->n_tenants > max)
-		return mc_bad_answer(c, -EINVAL);
+		return mc_response_error(c, -EINVAL);
 	for (size_t i = 0; rc == 0 && i < p->n_tenants; i++)
-		rc = tenant_get(p->tenants[i], &out[i]);
-	return rc < 0 ? mc_bad_answer(c, rc) : (int64_t)p->n_tenants;
+		rc = tenant_from_wire(p->tenants[i], &out[i]);
+	return rc < 0 ? mc_response_error(c, rc) : (int64_t)p->n_tenants;
 }
 
 /* --- looking ------------------------------------------------------------------------------------ */
@@ -87,13 +87,13 @@ int meta_client_lookup(struct meta_call *c, uint64_t dir, struct meta_name name,
 	if (rc < 0)
 		return rc;
 	AUTO_REPLY struct rpc_reply reply;
-	rc = mc_ask(c, &meta_type_lookup, &q.base, &reply);
+	rc = mc_call(c, &meta_type_lookup, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__LookupResponse *p = reply.message;
 	rc = meta_wire_entry_get(p->entry, out);
 	out->name = name;
-	return mc_bad_answer(c, rc);
+	return mc_response_error(c, rc);
 }
 
 int meta_client_find(struct meta_call *c, uint64_t dir, struct meta_name path,
@@ -111,7 +111,7 @@ int meta_client_find(struct meta_call *c, uint64_t dir, struct meta_name path,
 	if (rc < 0)
 		return rc;
 	AUTO_REPLY struct rpc_reply reply;
-	rc = mc_ask(c, &meta_type_lookup, &q.base, &reply);
+	rc = mc_call(c, &meta_type_lookup, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__LookupResponse *p = reply.message;
@@ -121,7 +121,7 @@ int meta_client_find(struct meta_call *c, uint64_t dir, struct meta_name path,
 	else if (p->entry != NULL)
 		rc = meta_wire_entry_get(p->entry, out);
 	out->name = name;
-	return mc_bad_answer(c, rc);
+	return mc_response_error(c, rc);
 }
 
 /* The last step of the path that is not empty. */
@@ -147,13 +147,13 @@ int meta_client_resolve(struct meta_call *c, uint64_t dir, struct meta_name path
 	if (rc < 0)
 		return rc;
 	AUTO_REPLY struct rpc_reply reply;
-	rc = mc_ask(c, &meta_type_resolve, &q.base, &reply);
+	rc = mc_call(c, &meta_type_resolve, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__ResolveResponse *p = reply.message;
 	rc = meta_wire_entry_get(p->entry, out);
 	out->name = last_step(path);
-	return mc_bad_answer(c, rc);
+	return mc_response_error(c, rc);
 }
 
 int meta_client_dir_get(struct meta_call *c, uint64_t dir, struct meta_dir *out)
@@ -161,7 +161,7 @@ int meta_client_dir_get(struct meta_call *c, uint64_t dir, struct meta_dir *out)
 	Terrane__Meta__DirGetRequest q = TERRANE__META__DIR_GET_REQUEST__INIT;
 	q.dir = dir;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_dir_get, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_dir_get, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__DirGetResponse *p = reply.message;
@@ -208,10 +208,10 @@ int meta_client_list(struct meta_call *c, uint64_t dir, const struct meta_cursor
 	q.from = &at;
 	int rc = meta_wire_cursor_set(&a, &at, from);
 	if (rc < 0)
-		return mc_refuse(c, rc);
+		return mc_fail(c, rc);
 	AUTO_REPLY struct rpc_reply reply;
-	rc = mc_ask(c, &meta_type_list, &q.base, &reply);
-	return rc < 0 ? rc : mc_bad_answer(c, page_copy(arena, reply.message, out));
+	rc = mc_call(c, &meta_type_list, &q.base, &reply);
+	return rc < 0 ? rc : mc_response_error(c, page_copy(arena, reply.message, out));
 }
 
 /* --- making ------------------------------------------------------------------------------------- */
@@ -224,13 +224,13 @@ int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, 
 	q.dir = dir;
 	q.id = id;
 	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
-	return rc < 0 ? rc : mc_tell(c, &meta_type_mkdir, &q.base);
+	return rc < 0 ? rc : mc_call_status(c, &meta_type_mkdir, &q.base);
 }
 
 /* A bad name is the result of its file alone: it does not travel, its place is taken by an empty one,
  * which the service refuses. */
-static int new_file(struct arena *a, const struct meta_create *f, Terrane__Meta__NewFile *m,
-		    int *result)
+static int new_file_to_wire(struct arena *a, const struct meta_create *f, Terrane__Meta__NewFile *m,
+			    int *result)
 {
 	struct meta_call quiet;
 	terrane__meta__new_file__init(m);
@@ -253,7 +253,7 @@ static int new_file(struct arena *a, const struct meta_create *f, Terrane__Meta_
 	return m->block == NULL ? -ENOMEM : meta_wire_block_set(a, m->block, f->block);
 }
 
-static int create_request(struct arena *a, Terrane__Meta__CreateRequest *q,
+static int create_to_wire(struct arena *a, Terrane__Meta__CreateRequest *q,
 			  const struct meta_create *files, size_t n, int *results)
 {
 	Terrane__Meta__NewFile *all = arena_alloc(a, n * sizeof(*all));
@@ -264,7 +264,7 @@ static int create_request(struct arena *a, Terrane__Meta__CreateRequest *q,
 	for (size_t i = 0; i < n; i++) {
 		if (files[i].extent_count > META_INLINE_EXTENTS)
 			return -EINVAL;
-		int rc = new_file(a, &files[i], &all[i], &results[i]);
+		int rc = new_file_to_wire(a, &files[i], &all[i], &results[i]);
 		if (rc < 0)
 			return rc;
 		q->files[i] = &all[i];
@@ -276,22 +276,22 @@ int meta_client_create(struct meta_call *c, uint64_t dir, const struct meta_crea
 		       unsigned flags, int *results)
 {
 	if (n == 0 || n > META_BATCH_MAX)
-		return mc_refuse(c, -EINVAL);
+		return mc_fail(c, -EINVAL);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_LARGE);
 	Terrane__Meta__CreateRequest q = TERRANE__META__CREATE_REQUEST__INIT;
 	q.dir = dir;
 	q.flags = flags;
-	int rc = create_request(&a, &q, files, n, results);
+	int rc = create_to_wire(&a, &q, files, n, results);
 	if (rc < 0)
-		return mc_refuse(c, rc);
+		return mc_fail(c, rc);
 	AUTO_REPLY struct rpc_reply reply;
-	rc = mc_ask(c, &meta_type_create, &q.base, &reply);
+	rc = mc_call(c, &meta_type_create, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__CreateResponse *p = reply.message;
 	if (p->n_results != 0 && p->n_results != n)
-		return mc_bad_answer(c, -EINVAL);
+		return mc_response_error(c, -EINVAL);
 	for (size_t i = 0; i < n; i++)
 		if (results[i] == 0)
 			results[i] = p->n_results == 0 ? 0 : err_from_wire(p->results[i]);
@@ -311,7 +311,7 @@ int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name,
 	q.mtime_ns = as->mtime_ns;
 	q.flags = as->flags;
 	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
-	return rc < 0 ? rc : mc_tell(c, &meta_type_link, &q.base);
+	return rc < 0 ? rc : mc_call_status(c, &meta_type_link, &q.base);
 }
 
 /* --- taking away, moving ------------------------------------------------------------------------ */
@@ -320,22 +320,23 @@ int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name,
  * Takes a name away, by the id it has: *slot, which is in the request. When the caller does not know it,
  * it is looked up; when another has taken the name's place meanwhile, that one is meant, too.
  */
-static int take_away(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *q,
-		     uint64_t dir, struct meta_name name, uint64_t *slot)
+static int remove_with_id(struct meta_call *c, const struct rpc_type *type,
+			  const ProtobufCMessage *q, uint64_t dir, struct meta_name name,
+			  uint64_t *slot)
 {
 	if (*slot != 0)
-		return mc_tell(c, type, q);
+		return mc_call_status(c, type, q);
 	for (int tries = 0; tries < 8; tries++) {
 		struct meta_entry now;
 		int rc = meta_client_lookup(c, dir, name, &now);
 		if (rc < 0)
 			return rc;
 		*slot = now.id;
-		rc = mc_tell(c, type, q);
+		rc = mc_call_status(c, type, q);
 		if (rc != -ESTALE)
 			return rc;
 	}
-	return mc_refuse(c, -EAGAIN);
+	return mc_fail(c, -EAGAIN);
 }
 
 int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id,
@@ -349,7 +350,7 @@ int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name,
 	q.flags = flags;
 	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
 	if (rc == 0)
-		rc = take_away(c, &meta_type_remove, &q.base, dir, name, &q.id);
+		rc = remove_with_id(c, &meta_type_remove, &q.base, dir, name, &q.id);
 	if (rc == 0 && mc_cache(c) != NULL)
 		mc_cache_drop_file(mc_cache(c), q.id);
 	return rc;
@@ -359,7 +360,7 @@ int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name,
  * What a name leads to now, so that a copy of the request that comes late does not take another for it.
  * 0 when it leads nowhere: then the service knows whether the request was done before.
  */
-static int name_id(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t *id)
+static int lookup_id(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t *id)
 {
 	struct meta_entry e = {0};
 	int rc = meta_client_lookup(c, dir, name, &e);
@@ -380,8 +381,8 @@ int meta_client_rename(struct meta_call *c, uint64_t dir, struct meta_name from,
 	if (rc == 0)
 		rc = mc_name(c, &a, to, META_NAME_MAX, &q.to);
 	if (rc == 0)
-		rc = name_id(c, dir, from, &q.id);
-	return rc < 0 ? rc : mc_tell(c, &meta_type_rename, &q.base);
+		rc = lookup_id(c, dir, from, &q.id);
+	return rc < 0 ? rc : mc_call_status(c, &meta_type_rename, &q.base);
 }
 
 int meta_client_move(struct meta_call *c, const struct meta_move *move)
@@ -398,8 +399,8 @@ int meta_client_move(struct meta_call *c, const struct meta_move *move)
 	if (rc == 0)
 		rc = mc_name(c, &a, move->to, META_NAME_MAX, &q.to);
 	if (rc == 0)
-		rc = name_id(c, move->from_dir, move->from, &q.id);
-	return rc < 0 ? rc : mc_tell(c, &meta_type_move, &q.base);
+		rc = lookup_id(c, move->from_dir, move->from, &q.id);
+	return rc < 0 ? rc : mc_call_status(c, &meta_type_move, &q.base);
 }
 
 int meta_client_rmdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id)
@@ -410,14 +411,14 @@ int meta_client_rmdir(struct meta_call *c, uint64_t dir, struct meta_name name, 
 	q.dir = dir;
 	q.id = id;
 	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
-	return rc < 0 ? rc : take_away(c, &meta_type_rmdir, &q.base, dir, name, &q.id);
+	return rc < 0 ? rc : remove_with_id(c, &meta_type_rmdir, &q.base, dir, name, &q.id);
 }
 
 int meta_client_dir_seal(struct meta_call *c, uint64_t dir)
 {
 	Terrane__Meta__DirSealRequest q = TERRANE__META__DIR_SEAL_REQUEST__INIT;
 	q.dir = dir;
-	return mc_tell(c, &meta_type_dir_seal, &q.base);
+	return mc_call_status(c, &meta_type_dir_seal, &q.base);
 }
 
 int meta_client_du(struct meta_call *c, uint64_t dir, bool refresh, struct meta_usage *out)
@@ -426,7 +427,7 @@ int meta_client_du(struct meta_call *c, uint64_t dir, bool refresh, struct meta_
 	q.dir = dir;
 	q.refresh = refresh;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_du, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_du, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__DuResponse *p = reply.message;

@@ -12,18 +12,18 @@ int meta_client_note_put(struct meta_call *c, struct meta_note *note)
 	Terrane__Meta__NotePutRequest q = TERRANE__META__NOTE_PUT_REQUEST__INIT;
 	Terrane__Meta__Note n = TERRANE__META__NOTE__INIT;
 	if (strlen(note->text) > META_NOTE_TEXT_MAX)
-		return mc_refuse(c, -EFBIG);
+		return mc_fail(c, -EFBIG);
 	n.name = note->name;
 	n.turn = note->turn;
 	n.text = (char *)note->text;
 	q.note = &n;
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_note_put, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_note_put, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__NotePutResponse *p = reply.message;
 	note->turn = p->turn;
-	return p->stale ? mc_refuse(c, -ESTALE) : 0;
+	return p->stale ? mc_fail(c, -ESTALE) : 0;
 }
 
 int meta_client_note_drop(struct meta_call *c, const char *name)
@@ -33,12 +33,12 @@ int meta_client_note_drop(struct meta_call *c, const char *name)
 	n.name = (char *)name;
 	q.note = &n;
 	q.drop = true;
-	return mc_tell(c, &meta_type_note_put, &q.base);
+	return mc_call_status(c, &meta_type_note_put, &q.base);
 }
 
 /* Who walks a family by pages comes to its end only when each name is of it and above the last. */
-static int note_take(const Terrane__Meta__Note *m, const char *prefix, const char *after,
-		     struct arena *a, struct meta_note *out)
+static int note_from_wire(const Terrane__Meta__Note *m, const char *prefix, const char *after,
+			  struct arena *a, struct meta_note *out)
 {
 	size_t len = strlen(m->text);
 	if (strncmp(m->name, prefix, strlen(prefix)) != 0 || strcmp(m->name, after) <= 0)
@@ -62,16 +62,17 @@ int64_t meta_client_note_list(struct meta_call *c, const char *prefix, const cha
 	q.after = (char *)after;
 	q.max = (uint32_t)min_u64(max, META_NOTES_MAX);
 	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_ask(c, &meta_type_note_list, &q.base, &reply);
+	int rc = mc_call(c, &meta_type_note_list, &q.base, &reply);
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__NoteListResponse *p = reply.message;
 	if (p->n_notes > max || (p->n_notes == 0 && !p->end))
-		return mc_bad_answer(c, -EINVAL);
+		return mc_response_error(c, -EINVAL);
 	for (size_t i = 0; rc == 0 && i < p->n_notes; i++)
-		rc = note_take(p->notes[i], prefix, i == 0 ? after : out[i - 1].name, a, &out[i]);
+		rc = note_from_wire(p->notes[i], prefix, i == 0 ? after : out[i - 1].name, a,
+				    &out[i]);
 	*end = p->end;
-	return rc < 0 ? mc_bad_answer(c, rc) : (int64_t)p->n_notes;
+	return rc < 0 ? mc_response_error(c, rc) : (int64_t)p->n_notes;
 }
 
 int meta_client_note_get(struct meta_call *c, const char *name, struct arena *a,
@@ -85,8 +86,8 @@ int meta_client_note_get(struct meta_call *c, const char *name, struct arena *a,
 	if (n == 0 || strcmp(out->name, name) != 0) {
 		*out = (struct meta_note){.text = ""};
 		if (strlen(name) > META_NOTE_NAME_MAX)
-			return mc_refuse(c, -EINVAL);
+			return mc_fail(c, -EINVAL);
 		memcpy(out->name, name, strlen(name) + 1);
 	}
-	return out->text[0] == 0 ? mc_refuse(c, -ENOENT) : 0;
+	return out->text[0] == 0 ? mc_fail(c, -ENOENT) : 0;
 }

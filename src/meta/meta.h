@@ -224,17 +224,14 @@ int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
 int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint64_t id,
 		  uint64_t token);
 
-*As meta_rename, but only if the name leads to move->id(0 : to any object) : else - ESTALE;
-to_dir is from_dir.The *service uses it : a delayed copy of a request,
-	which arrives after another server has answered it,
-	must not move an *
-		object that got the name since.
+/* Returns a file by id, and in part a page of its extents, beginning with the extent that holds byte part->offset; all
+ * of one instant. Each extent begins where the one before ends. part NULL: no extents. -ENOENT. */
+int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, struct meta_part *part,
+		  struct arena *arena, struct meta_file *out);
 
-		/* The same by name. A file record that a crash kept from being written is written first. -EISDIR. */
-		int
-		meta_file_open(struct meta * m, const struct meta_ctx *ctx, uint64_t dir,
-			       struct meta_name name, struct meta_part *part, struct arena *arena,
-			       struct meta_file *out);
+/* The same by name. A file record that a crash kept from being written is written first. -EISDIR. */
+int meta_file_open(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+		   struct meta_part *part, struct arena *arena, struct meta_file *out);
 
 /*
  * Opens a file for append: the token becomes the file's write token, and the writer with the token before is refused
@@ -246,8 +243,7 @@ int meta_file_steal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
 
 /*
  * Adds n extents at byte `offset`, which must be the size of the file, all or none; token must be the file's. Only the
- * last extent may be open; meta_file_close_extent must close it before the next add. Blocks must have the file as an
- * owner already. Again with the same extents: 0.
+ * last extent may be open; meta_file_close_extent must close it before the next add. Blocks must record the file as an owner already. Again with the same extents: 0.
  * -ENOENT the file or a block, -ESTALE token, -EROFS sealed, -ERANGE offset, -EBUSY the file has an open extent, -EOVERFLOW
  * beyond META_FILE_MAX, -EINVAL.
  */
@@ -271,12 +267,10 @@ int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
-*As meta_rename, but only if the name leads to move->id(0 : to any object) : else - ESTALE;
-to_dir is from_dir.The *service uses it : a delayed copy of a request,
-	which arrives after another server has answered it,
-	must not move an *
-		object that got the name since.int meta_block_allocate(
-			struct meta * m, const struct meta_ctx *ctx, struct meta_block *b);
+/* Records a block as pending, with the disks that its chunks are meant for. Reads id, epoch, capacity, encoding and
+ * chunks of b, sets alloc_id. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. Records of blocks of up to 1 MiB are synced only
+ * at commit: if the machine fails before that, the commit returns -ENOENT. */
+int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_block *b);
 
 /*
  * Commits a pending block: it becomes OPEN or SEALED (b->state), with the disks that accepted the chunks, its
@@ -323,12 +317,11 @@ int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t bloc
 int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		      uint64_t chunk_block, uint32_t index, uint64_t disk);
 
-*As meta_rename, but only if the name leads to move->id(0 : to any object) : else - ESTALE;
-to_dir is from_dir.The *service uses it : a delayed copy of a request,
-	which arrives after another server has answered it,
-	must not move an *
-		object that got the name since.int meta_block_relayout(
-			struct meta * m, const struct meta_ctx *ctx, const struct meta_block *b);
+/* Gives a sealed block another layout: chunk_block, encoding and disks of b. For re-encoding. b->release_count is the
+ * count that was read before the new chunks were put; it grows by one. The old chunks become garbage. Again: 0.
+ * -ENOENT, -EINVAL, -ESTALE another release count, -EBUSY not sealed, -EEXIST chunks of that chunk_block are still
+ * being deleted. */
+int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b);
 
 /* Returns n blocks, 1 to META_BATCH_MAX; out[i].state is 0 for a block that does not exist. Chunks are the arena's. */
 int meta_block_get(struct meta *m, const struct meta_ctx *ctx, const uint64_t *blocks, size_t n,

@@ -21,7 +21,6 @@
 #include "client/gate.h"
 #include "client/pace.h"
 #include "node/node_client.h"
-#include "rpc/context.h"
 #include "rt/pool.h"
 #include "rt/rt.h"
 

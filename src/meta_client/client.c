@@ -10,7 +10,6 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "meta_client/impl.h"
-#include "rpc/context.h"
 #include "rpc/counters.h"
 #include "rt/rt.h"
 

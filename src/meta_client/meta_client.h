@@ -41,7 +41,6 @@
 #include "meta_api/gc.h"
 #include "meta_api/types.h"
 #include "rpc/client.h"
-#include "rpc/context.h"
 
 struct arena;
 struct meta_map_node;

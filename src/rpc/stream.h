@@ -30,7 +30,6 @@
 
 struct arena;
 struct buf;
-struct rpc_context;
 struct rpc_counters;
 struct rt_pool;
 struct rt_sock;

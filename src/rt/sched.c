@@ -155,7 +155,9 @@ int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void 
 	if (f == NULL)
 		return -ENOMEM;
 	/* A process that the simulator starts works for no fiber of another. */
-	bool inherits = current_fiber != NULL && current_fiber->loop == l;
+	const struct rt_fiber *self = current_fiber;
+	const struct context *context =
+		self != NULL && self->loop == l ? self->context : context_empty();
 	struct stack stack = f->stack;
 	*f = (struct rt_fiber){
 		.stack = stack,
@@ -165,7 +167,7 @@ int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void 
 		.fn = fn,
 		.arg = arg,
 		.deadline_ns = current_fiber != NULL ? current_fiber->deadline_ns : RT_NEVER,
-		.context = context_ref(inherits ? current_fiber->context : context_empty()),
+		.context = context_ref(context),
 		.detached = out == NULL,
 		.cancelled = l->ending,
 	};

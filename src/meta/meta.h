@@ -224,8 +224,8 @@ int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
 int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint64_t id,
 		  uint64_t token);
 
-/* Returns a file by id, and in part a page of its extents, beginning with the extent that holds byte part->offset; all
- * of one instant. Each extent begins where the one before ends. part NULL: no extents. -ENOENT. */
+/* Returns a file by id and, in *part (NULL: the file alone), at most part->max of its extents, beginning with the extent
+ * that holds byte part->offset; all of one instant. -ENOENT. */
 int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, struct meta_part *part,
 		  struct arena *arena, struct meta_file *out);
 
@@ -267,9 +267,9 @@ int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
-/* Records a block as pending, with the disks that its chunks are meant for. Reads id, epoch, capacity, encoding and
- * chunks of b, sets alloc_id. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. Records of blocks of up to 1 MiB are synced only
- * at commit: if the machine fails before that, the commit returns -ENOENT. */
+/* Records a block as pending, with the disks that its chunks are meant for. Reads id, epoch, capacity, media, encoding
+ * and chunks of b, sets alloc_id. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. Records of blocks of up to 1 MiB are synced
+ * only at commit: if the machine fails before that, the commit returns -ENOENT. */
 int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_block *b);
 
 /*
@@ -317,8 +317,8 @@ int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t bloc
 int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		      uint64_t chunk_block, uint32_t index, uint64_t disk);
 
-/* Gives a sealed block another layout: chunk_block, encoding and disks of b. For re-encoding. b->release_count is the
- * count that was read before the new chunks were put; it grows by one. The old chunks become garbage. Again: 0.
+/* Gives a sealed block another layout: chunk_block, encoding, media and disks of b. For re-encoding. b->release_count is
+ * the count that was read before the new chunks were put; it grows by one. The old chunks become garbage. Again: 0.
  * -ENOENT, -EINVAL, -ESTALE another release count, -EBUSY not sealed, -EEXIST chunks of that chunk_block are still
  * being deleted. */
 int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b);

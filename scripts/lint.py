@@ -26,15 +26,15 @@ ARROWS = {
     "stripe": ["code", "rt", "base"],
     "store": ["stripe", "code", "rt", "base"],
     "ops": ["rt", "base"],
-    "node": ["ops", "store", "code", "rpc", "rt", "base"],
+    "node": ["ops", "store", "rpc", "rt", "base"],
     "meta_api": ["cluster", "rpc", "rt", "base"],
-    "meta": ["meta_api", "ops", "kv", "cluster", "code", "rpc", "rt", "base"],
+    "meta": ["meta_api", "ops", "kv", "cluster", "rpc", "rt", "base"],
     "meta_client": ["meta_api", "cluster", "rpc", "rt", "base"],
     "analysis": ["code", "base"],
-    "client": ["meta_client", "meta_api", "node", "stripe", "cluster", "code", "rpc", "rt", "base"],
-    "janitor": ["client", "meta_client", "meta_api", "node", "ops", "stripe", "cluster", "code", "rpc", "rt", "base"],
+    "client": ["meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],
+    "janitor": ["client", "meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],
     "roles": ["janitor", "meta", "meta_client", "meta_api", "node", "ops", "kv", "cluster", "code", "rt", "base"],
-    "box": ["roles", "meta_client", "meta_api", "node", "cluster", "code", "rt", "base"],
+    "box": ["roles", "meta_client", "node", "cluster", "code", "rt", "base"],
     "cli": ["box", "roles", "janitor", "client", "analysis", "meta_client", "meta_api", "node", "cluster", "code",
             "rt", "base"],
 }
@@ -210,6 +210,30 @@ def parameters():
                 yield f"{show(path)}:{line}: {name} has {count} parameters: more than {PARAMETERS_MAX} are a struct"
 
 
+def includes_of(path):
+    """The modules that a source file includes from, its own among them."""
+    return {name.split("/")[0] for name in INCLUDE.findall(path.read_text()) if "/" in name}
+
+
+def module_map():
+    """The module map of README.md, ARROWS and the includes agree: the map lists every module above all that it
+    uses, and every arrow is used by some include."""
+    text = (ROOT / "README.md").read_text()
+    places = {name: place for place, name in
+              enumerate(re.findall(r"^ {2}(\w+)/ {2,}\S", text, re.MULTILINE))}
+    for name in sorted(set(ARROWS) ^ set(places)):
+        yield f"README.md: the map and ARROWS (scripts/lint.py) do not both have {name}/"
+    used = {module: set().union(*map(includes_of, (ROOT / "src" / module).glob("*.[ch]"))) for module in ARROWS}
+    for path in (ROOT / "src").glob("*/*/*.[ch]"):  # the two worlds of rt
+        used[path.relative_to(ROOT / "src").parts[0]] |= includes_of(path)
+    for module, below in ARROWS.items():
+        for name in below:
+            if name not in used[module]:
+                yield f"scripts/lint.py: ARROWS lets {module} use {name}, and no file of it does"
+            if module in places and name in places and places[name] < places[module]:
+                yield f"README.md: the map has {name}/ above {module}/, which uses it"
+
+
 def readmes():
     for folder in sorted((ROOT / "src").iterdir()):
         if folder.is_dir() and not (folder / "README.md").is_file():
@@ -252,15 +276,63 @@ def run(fix=False):
         ("arrows", rules(arrows)),
         ("parameters", rules(parameters)),
         ("readmes", rules(readmes)),
+        ("module-map", rules(module_map)),
         ("spdx", rules(spdx)),
         ("machine-paths", rules(machine_paths)),
     ]
 
 
+# ---- sizes and assertions
+
+ASSERT = re.compile(r"\b(?:static_)?assert\(")
+
+
+def functions_of(path):
+    """The length in lines of each function of a .c file, by our layout: braces in the first column."""
+    lengths, begin = [], None
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if line.startswith("{"):
+            begin = number
+        elif line.startswith("}") and begin is not None:
+            lengths.append(number - begin + 1)
+            begin = None
+    return lengths
+
+
+def stats_row(name, files):
+    lines = sorted(len(path.read_text().splitlines()) for path in files)
+    functions = [length for path in files if path.suffix == ".c" for length in functions_of(path)]
+    asserts = sum(len(ASSERT.findall(path.read_text())) for path in files)
+    long = sum(length > 70 for length in functions)
+    return (f"{name:12} {len(files):5} {sum(lines):7} {lines[len(lines) // 2]:7} {lines[-1]:8} "
+            f"{sum(n > 500 for n in lines):6} {len(functions):10} {long:6} {max(functions, default=0):8} "
+            f"{asserts:8} {1000 * asserts / sum(lines):8.1f}")
+
+
+def stats():
+    """Sizes of files and functions, and assertions per 1000 lines, of each module of src/."""
+    modules = {}
+    for path in sources(".c", ".h"):
+        parts = path.relative_to(ROOT).parts
+        if parts[0] == "src":
+            modules.setdefault(parts[1], []).append(path)
+    print(f"{'module':12} {'files':>5} {'lines':>7} {'median':>7} {'longest':>8} {'> 500':>6} "
+          f"{'functions':>10} {'> 70':>6} {'longest':>8} {'asserts':>8} {'per 1000':>8}")
+    for name in sorted(modules):
+        print(stats_row(name, modules[name]))
+    print(stats_row("all", [path for files in modules.values() for path in files]))
+    print(stats_row("without cli", [path for name, files in modules.items() if name != "cli" for path in files]))
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./dev lint")
     parser.add_argument("--fix", action="store_true", help="lay out the sources first")
-    results = run(parser.parse_args().fix)
+    parser.add_argument("--stats", action="store_true", help="print sizes and assertions per module, check nothing")
+    args = parser.parse_args()
+    if args.stats:
+        stats()
+        return
+    results = run(args.fix)
     for name, complaints in results:
         if complaints is not None:
             print(f"{name}:\n{complaints.rstrip()}")

@@ -86,6 +86,12 @@ def count_program(entry):
     return count
 
 
+def unit_names(config):
+    """The names of the test programs that meson knows in a configuration."""
+    done = call(["meson", "introspect", "--tests", BUILD / config])
+    return sorted({test["name"] for test in json.loads(done.stdout)})
+
+
 def meson_tests(config, *selection, under=()):
     """Runs meson's tests of a configuration that is built. `under` is a command that runs another."""
     log = BUILD / config / "meson-logs" / "testlog.json"
@@ -103,8 +109,17 @@ def meson_tests(config, *selection, under=()):
     return count
 
 
-def stage_unit():
-    return meson_tests("asan", "--no-suite", "rados")
+def stage_unit(names=()):
+    if not names:
+        return meson_tests("asan", "--no-suite", "rados")
+    known = unit_names("asan")
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        count = Count()
+        close = [name for name in known if any(part in name for part in wrong)]
+        count.fail(f"no test program {', '.join(wrong)}; there are: {' '.join(close or known)}")
+        return count
+    return meson_tests("asan", *names)
 
 
 def stage_threads():
@@ -213,8 +228,8 @@ STAGES = {
 COMPUTES = ("lint", "sim")  # they need nobody's answer in time, so they go on beside the others
 
 
-def run_stage(name, built):
-    """Runs a stage when what it needs is built; prints and returns what it found."""
+def run_stage(name, built, programs=()):
+    """Runs a stage once its configuration is built; prints and returns its count."""
     title, config, stage = STAGES[name]
     count = Count()
     start = time.monotonic()
@@ -222,7 +237,7 @@ def run_stage(name, built):
         failure = built.result()
         start = time.monotonic()
         if failure is None:
-            count = stage()
+            count = stage(programs) if programs else stage()
         else:
             count.fail(f"cannot build {config}:\n{failure}")
     except Exception:  # a broken stage is a failure like any other: the count must still be printed
@@ -241,7 +256,7 @@ def run_stage(name, built):
     return count
 
 
-def run_stages(names):
+def run_stages(names, programs):
     # The priority is the thread's own on Linux, and what it starts inherits it.
     beside = ThreadPoolExecutor(1, initializer=os.nice, initargs=(19,))
     total = Count()
@@ -254,7 +269,8 @@ def run_stages(names):
         computed = {name: beside.submit(run_stage, name, builds[STAGES[name][1]])
                     for name in COMPUTES if name in names}
         for name in names:
-            total.add(computed[name].result() if name in computed else run_stage(name, builds[STAGES[name][1]]))
+            built = builds[STAGES[name][1]]
+            total.add(computed[name].result() if name in computed else run_stage(name, built, programs))
     finally:
         beside.shutdown(cancel_futures=True)
     return total
@@ -265,8 +281,11 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev test")
     parser.add_argument("--coverage", action="store_true",
                         help="then print branch and line coverage of each module")
-    parser.add_argument("stage", nargs="*", help=" ".join(STAGES))
+    parser.add_argument("stage", nargs="*", help=" ".join(STAGES) + "; `unit NAME...` runs the test programs NAME")
     args = parser.parse_args()
+    programs = []
+    if args.stage[:1] == ["unit"] and len(args.stage) > 1 and args.stage[1] not in STAGES:
+        args.stage, programs = args.stage[:1], args.stage[1:]
     unknown = [name for name in args.stage if name not in STAGES]
     if unknown:
         parser.error(f"no stage {unknown[0]}; there are: {' '.join(STAGES)}")
@@ -274,7 +293,7 @@ def main():
     chosen = args.stage or ([] if args.coverage else [name for name in STAGES if name != "coverage"])
     if args.coverage:
         chosen.append("coverage")
-    total = run_stages([name for name in STAGES if name in chosen])
+    total = run_stages([name for name in STAGES if name in chosen], programs)
     print(f"{(time.monotonic() - began) / 60:.1f} minutes")
     print(f"{total.passed} passed, {total.failed} failed")
     sys.exit(1 if total.failed else 0)

@@ -69,6 +69,7 @@ struct plan {
 	unsigned racks, nodes, disks; /* disks of each node */
 	bool pools;                   /* the first disk of each node is a pool 2+1, */
 	bool spares;                  /* with a drive to spare */
+	unsigned flash_racks;         /* in so many racks the second disk of each node is flash */
 	unsigned servers, janitors, clients;
 	unsigned rounds;
 	uint64_t faulty_ns; /* of each round */
@@ -183,6 +184,7 @@ struct world {
 	bool rack_wish;                /* a rack is to be lost now */
 	char lacking[VIOLATION_BYTES]; /* what is not converged yet, */
 	uint64_t lacking_disk;         /* and which disk it names; 0: none */
+	bool lacking_media;            /* it is a chunk on the wrong media */
 };
 
 /* cluster_world.c */
@@ -195,6 +197,7 @@ struct node_place *world_add_node(struct world *w, unsigned rack);
 bool world_disk_damaged(const struct node_place *n, unsigned d);
 /* Whether a disk is there, never lost anything that was synced, and never lied. */
 bool world_disk_sound(const struct world *w, uint64_t disk);
+bool world_disk_is_flash(const struct node_place *n, unsigned d);
 uint64_t world_disk_id(const struct node_place *n, unsigned d);
 void world_addrs(const struct world *w, char *out, size_t size); /* with commas between */
 

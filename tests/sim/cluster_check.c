@@ -152,6 +152,7 @@ bool lacks(struct world *w, uint64_t disk, const char *fmt, ...)
 {
 	va_list args;
 	w->lacking_disk = disk;
+	w->lacking_media = false;
 	va_start(args, fmt);
 	vsnprintf(w->lacking, sizeof(w->lacking), fmt, args);
 	va_end(args);
@@ -342,6 +343,55 @@ static uint32_t racks_of(struct checker *k, const struct meta_block *b)
 	return n;
 }
 
+/* Racks with a disk of the media that takes chunks. */
+static uint32_t racks_with(const struct cluster *map, enum cluster_media media)
+{
+	bool has[NODES_MAX + 1] = {0};
+	uint32_t n = 0;
+	map_for_each(&map->disks, it) {
+		const struct cluster_disk *d = it.value;
+		const struct cluster_node *node = cluster_node(map, d->node);
+		if (d->media != media || cluster_disk_state(map, d) != CLUSTER_ONLINE ||
+		    node->rack > NODES_MAX)
+			continue;
+		n += !has[node->rack];
+		has[node->rack] = true;
+	}
+	return n;
+}
+
+/* In as many racks as there are for its media, or as it has chunks. */
+static bool is_apart(struct checker *k, const struct meta_block *b)
+{
+	struct cluster *map;
+	if (meta_client_map(&k->root, NS_PER_S, &map) < 0)
+		return false;
+	uint32_t racks = racks_with(map, b->media);
+	return racks_of(k, b) >= min_u64(racks, b->chunk_count);
+}
+
+/* I13: with fewer racks that have its media than it has chunks, a block may lie on another in part. */
+static bool media_is_kept(struct checker *k, const struct meta_block *b)
+{
+	struct cluster *map;
+	int rc = meta_client_map(&k->root, NS_PER_S, &map);
+	if (rc < 0)
+		return lacks(k->world, 0, "no map: %s", err_name(rc));
+	if (racks_with(map, b->media) < b->chunk_count)
+		return true;
+	for (size_t i = 0; i < b->chunk_count; i++) {
+		const struct cluster_disk *d = cluster_disk(map, b->chunks[i].disk);
+		if (d == NULL || d->media == b->media)
+			continue;
+		lacks(k->world, 0, "block %016lx (%s) is of %s: chunk %zu is on disk %lu, of %s",
+		      b->id, b->encoding, cluster_media_name(b->media), i, d->id,
+		      cluster_media_name(d->media));
+		k->world->lacking_media = true;
+		return false;
+	}
+	return true;
+}
+
 static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 {
 	const struct meta_block *b = &at->block;
@@ -367,10 +417,10 @@ static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 	}
 	bears_note(k, e, b, good);
 	/* More racks than chunks are there again, and pools are where they have to be. */
-	if (whole && strncmp(b->encoding, "mlec", 4) != 0 && racks_of(k, b) < b->chunk_count)
+	if (whole && strncmp(b->encoding, "mlec", 4) != 0 && !is_apart(k, b))
 		whole = lacks(k->world, 0, "block %016lx (%s): two chunks in one rack", b->id,
 			      b->encoding);
-	return whole;
+	return whole && media_is_kept(k, b);
 }
 
 static bool blocks_are_whole(struct checker *k)
@@ -536,7 +586,8 @@ static void converge(struct checker *k)
 		empty_one(k);
 	while (!model_violated(&w->model) && !is_converged(k)) {
 		if (rt_now_ns() > end_ns) {
-			model_violation(&w->model, "I8", "not whole after %lu s: %.200s",
+			model_violation(&w->model, w->lacking_media ? "I13" : "I8",
+					"not whole after %lu s: %.200s",
 					(uint64_t)(CONVERGE_NS / NS_PER_S), w->lacking);
 			return;
 		}
@@ -722,8 +773,7 @@ static int write_fresh(struct checker *k, unsigned n)
 
 static void racks_look(struct checker *k, const struct meta_block_at *at)
 {
-	if (map_get(&k->bears, at->block.id) == NULL &&
-	    racks_of(k, &at->block) < at->block.chunk_count)
+	if (map_get(&k->bears, at->block.id) == NULL && !is_apart(k, &at->block))
 		model_violation(&k->world->model, "I9", "block %016lx (%s): two chunks in one rack",
 				at->block.id, at->block.encoding);
 }

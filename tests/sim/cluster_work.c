@@ -110,6 +110,13 @@ static const char *encoding_draw(struct worker *k)
 	return p->encodings[rng_below(&k->rng, p->encoding_count)];
 }
 
+/* Half of what is written asks for flash, where there is any. */
+static enum terrane_media media_draw(struct worker *k)
+{
+	bool flash = k->world->plan.flash_racks > 0 && rng_chance(&k->rng, 0.5);
+	return flash ? TERRANE_MEDIA_FLASH_OR_DISK : TERRANE_MEDIA_DEFAULT;
+}
+
 static uint8_t *text_new(uint64_t text, uint64_t off, uint64_t len)
 {
 	uint8_t *bytes = malloc(len + 1);
@@ -125,6 +132,7 @@ static int write_whole(struct worker *k, const char *path, unsigned flags, uint6
 	struct call c;
 	struct efile *h;
 	struct terrane_options o = {.encoding = encoding_draw(k)};
+	o.media = media_draw(k);
 	AUTO_FREE uint8_t *bytes = text_new(text, 0, size);
 	if (k->world->plan.cuts && rng_chance(&k->rng, 0.2))
 		world_wish(k->world, WISH_CUT, k->client, 4 + (unsigned)rng_below(&k->rng, 30));
@@ -207,6 +215,7 @@ static void op_pack(struct worker *k)
 	}
 	struct call c;
 	struct terrane_options o = {.encoding = encoding_draw(k)};
+	o.media = media_draw(k);
 	work_call(k->engine, &c, &o);
 	int rc = n == 0 ? 0 : engine_pack(&c, "/", small, n, 0, &o);
 	rt_background();
@@ -248,7 +257,7 @@ static void op_log(struct worker *k)
 {
 	struct call c;
 	struct efile *h;
-	struct terrane_options o = {.encoding = "r3"};
+	struct terrane_options o = {.encoding = "r3", .media = media_draw(k)};
 	struct model_file *f = file_new(k, NULL);
 	if (f == NULL)
 		return;
@@ -270,7 +279,7 @@ static void op_append(struct worker *k)
 	struct call c;
 	struct efile *h;
 	struct terrane_stat st = {0};
-	struct terrane_options o = {.encoding = "r3"};
+	struct terrane_options o = {.encoding = "r3", .media = media_draw(k)};
 	struct model_file *f = file_pick(k, true, false);
 	if (f == NULL || f->size >= FILE_BYTES_MAX)
 		return;
@@ -299,6 +308,7 @@ static void op_seal(struct worker *k)
 		return;
 	if (k->world->fixed.set || rng_chance(&k->rng, 0.5))
 		o.encoding = encoding_draw(k);
+	o.media = media_draw(k);
 	work_call(k->engine, &c, &o);
 	f->changes++;
 	int rc = engine_seal(&c, f->path, &o);

@@ -35,6 +35,19 @@ static void encodings_draw(struct plan *p, struct rng *r)
 	}
 }
 
+/* From chances of its own: plans without flash are what they were before there was any. Flash in fewer racks than
+ * blocks have chunks is drawn, too: then blocks go to disk, or lie on disk in part after a repair. */
+static void flash_draw(struct plan *p, uint64_t seed)
+{
+	struct rng r;
+	rng_init(&r, mix_u64(seed ^ 0x666c617368ULL));
+	if (p->pools || !rng_chance(&r, 0.3))
+		return;
+	p->disks = DISKS_MAX;
+	p->rack_lost = false;
+	p->flash_racks = rng_chance(&r, 0.5) ? p->racks : 4 + (unsigned)rng_below(&r, p->racks - 3);
+}
+
 void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 {
 	struct rng r;
@@ -83,6 +96,7 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 		p->blackouts = p->drains = p->strikes = p->freezes = p->kills = p->cuts = false;
 		p->absences = p->rack_lost = false;
 	}
+	flash_draw(p, in->seed);
 	p->ops_off = in->ops_off;
 	if (in->clients > 0)
 		p->clients = (unsigned)min_u64(p->clients, in->clients);
@@ -168,6 +182,11 @@ uint64_t world_disk_id(const struct node_place *n, unsigned d)
 	return 10 * (uint64_t)n->index + d + 1;
 }
 
+bool world_disk_is_flash(const struct node_place *n, unsigned d)
+{
+	return d == 1 && n->rack < n->world->plan.flash_racks;
+}
+
 struct node_run {
 	struct node_place *place;
 	struct node_beat *beat;
@@ -210,6 +229,7 @@ static int serve_node(struct node_place *n)
 		folders[d] = (struct node_folder){world_disk_id(n, d), paths[d]};
 		specs[d] = (struct node_disk_spec){.disk = folders[d].disk,
 						   .sched = &sched_nvme,
+						   .is_flash = world_disk_is_flash(n, d),
 						   .folders = &folders[d],
 						   .folder_count = 1};
 		if (!p->pools)

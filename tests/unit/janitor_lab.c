@@ -403,6 +403,7 @@ struct media_count count_media(struct lab *l)
 	struct arena a;
 	struct cluster *map;
 	arena_init(&a, 64 * MIB);
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(NULL);
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
 		int64_t got = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));

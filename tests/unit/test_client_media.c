@@ -27,7 +27,7 @@ static enum terrane_media media_named(struct lab *l, const char *path, char enco
 	CHECK_EQ(engine_file_open(&c, path, &f), 0);
 	CHECK_EQ(engine_file_stat(&c, f, &st), 0);
 	CHECK_EQ(engine_file_close(&c, f), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	memcpy(encoding, st.encoding, sizeof(st.encoding));
 	return st.media;
 }
@@ -50,7 +50,7 @@ static int append_log(struct lab *l, const char *path, uint64_t text, uint64_t l
 		rc = rc == 0 ? closed : rc;
 	}
 	free(bytes);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc;
 }
 
@@ -59,7 +59,7 @@ static int seal(struct lab *l, const char *path, const struct terrane_options *o
 	struct call c;
 	engine_call(l->engine, &c, o);
 	int rc = engine_seal(&c, path, o);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc;
 }
 
@@ -79,7 +79,7 @@ static int pack(struct lab *l, unsigned n, enum terrane_media media)
 	}
 	engine_call(l->engine, &c, &o);
 	int rc = engine_pack(&c, "/", files, n, 0, &o);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	return rc;
 }
 
@@ -154,6 +154,7 @@ static void encoding_anew_keeps_the_media_unless_the_caller_names_another(void *
 static size_t blocks_list(struct lab *l, struct arena *a, struct meta_block *out, size_t max)
 {
 	size_t count = 0;
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(NULL);
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
 		int64_t n = meta_client_blocks(&l->root, &w, a, at, ARRAY_LEN(at));
@@ -188,7 +189,7 @@ static void compact_body(struct client_box *b)
 	}
 	engine_call(l.engine, &c, NULL);
 	CHECK_EQ(engine_compact(&c, blocks, n, &done), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	CHECK_EQ(done.extents, 2);
 	CHECK_EQ(done.bytes, 2000);
 	CHECK_EQ(count_media(&l).chunks[FLASH], 9);
@@ -232,7 +233,7 @@ static void expect_fallback(struct lab *l, const char *words)
 	CHECK_EQ(read_text(l, "/f", 2, TEXT_BYTES), 0);
 	engine_call(l->engine, &c, NULL);
 	CHECK_EQ(engine_file_open(&c, "/strict", &f), -ENOENT);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 }
 
 static void few_body(struct client_box *b)
@@ -247,7 +248,7 @@ static void few_body(struct client_box *b)
 	engine_call(l.engine, &c, &o);
 	CHECK_EQ(engine_create(&c, "/again", 0, &o, &f), -ENOSPC);
 	CHECK(strstr(c.error, "r3 needs 3 flash disks; 2 take new data") != NULL);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	lab_close(&l);
 }
 

@@ -34,6 +34,7 @@ static void write_flash(struct lab *l)
 
 static void want(struct lab *l, uint64_t disk, enum cluster_state state)
 {
+	rt_context_set(NULL);
 	CHECK_EQ(meta_client_want_disk(&l->root, disk, state), 0);
 	fresh_map(l);
 }
@@ -73,7 +74,7 @@ static uint64_t misplaced_by_fsck(struct lab *l)
 	struct fsck_counts n = {0};
 	engine_call(l->engine, &c, NULL);
 	CHECK_EQ(engine_fsck(&c, "/", &o, &n), 0);
-	rt_deadline_set(RT_NEVER);
+	rt_background();
 	CHECK_EQ(n.healthy, n.blocks);
 	return n.misplaced;
 }
@@ -201,6 +202,7 @@ static void fill_body(struct client_box *b)
 	struct stats s;
 	struct stats_balance all[CLUSTER_MEDIA_COUNT];
 	stats_init(&s);
+	rt_context_set(NULL);
 	CHECK_EQ(stats_load(&l.root, &s), 0);
 	CHECK_EQ(s.crowded, 0);
 	CHECK_EQ(meta_client_map(&l.root, 0, &map), 0);

@@ -6,6 +6,7 @@
  * not change. A sealed object can be removed; then it may be served for ttl_ns more. The collector's grace period
  * is longer than that, so the blocks and files that it leads to still exist.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ struct cache {
 
 int cache_open(struct cache **out, size_t bytes_max, uint64_t ttl_ns)
 {
+	assert(bytes_max > 0 && ttl_ns <= META_CACHE_TTL_MAX);
 	struct cache *c = calloc(1, sizeof(*c));
 	if (c == NULL)
 		return -ENOMEM;
@@ -55,7 +57,9 @@ static size_t entry_bytes(const struct cache_entry *e)
 
 static void evict(struct cache *c, struct cache_entry *e)
 {
-	map_remove(&c->by_hash, e->hash);
+	assert(c->bytes >= entry_bytes(e));
+	void *removed = map_remove(&c->by_hash, e->hash);
+	assert(removed == e);
 	list_remove(&e->link);
 	c->bytes -= entry_bytes(e);
 	free(e);
@@ -68,6 +72,7 @@ void cache_close(struct cache *c)
 	struct list *l;
 	while ((l = list_first(&c->lru)) != NULL)
 		evict(c, list_entry(l, struct cache_entry, link));
+	assert(c->bytes == 0);
 	map_fini(&c->by_hash);
 	free(c);
 }
@@ -140,4 +145,5 @@ void cache_put(struct cache *c, uint64_t partition, struct kv_bytes key, struct 
 	c->bytes += entry_bytes(e);
 	while (c->bytes > c->bytes_max)
 		evict(c, list_entry(list_last(&c->lru), struct cache_entry, link));
+	assert(map_get(&c->by_hash, hash) == e); /* it fits, so it was not evicted */
 }

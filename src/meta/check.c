@@ -4,6 +4,7 @@
  * object that has a name. Then it reads every partition, where an object without a name must be garbage of
  * a kind that the collector finds.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,6 +71,7 @@ static int push(struct check *c, uint32_t tenant, uint64_t dir)
 	struct dir_todo *t = malloc(sizeof(*t));
 	if (t == NULL)
 		return -ENOMEM;
+	assert(map_get(&c->seen, seen_key(META_DIR, tenant, dir)) != NULL);
 	*t = (struct dir_todo){.next = c->todo, .tenant = tenant, .dir = dir};
 	c->todo = t;
 	return 0;
@@ -198,6 +200,7 @@ static int each_row(struct check *c, enum meta_layer layer, check_fn fn)
 		do {
 			struct kv_range range = {.after = key_bytes(&after)};
 			int rc = kv_scan(c->m->kv, partition, &range, &rows);
+			assert(rc != 0 || rows.count > 0 || !rows.more);
 			for (size_t j = 0; j < rows.count && rc == 0; j++) {
 				AUTO_ARENA struct arena a;
 				arena_init(&a, META_OP_BYTES);
@@ -644,11 +647,13 @@ int meta_check(struct meta *m, const struct meta_check_options *o, struct meta_c
 		rc = check_rows(&c);
 	if (rc == 0)
 		check_accounts(&c);
+	assert(rc != 0 || c.todo == NULL);
 	while (c.todo != NULL) {
 		struct dir_todo *t = c.todo;
 		c.todo = t->next;
 		free(t);
 	}
+	assert(rc != 0 || out->partitions_done == out->partitions);
 	map_for_each(&c.accounts, it)
 		free(it.value);
 	map_fini(&c.accounts);

@@ -6,6 +6,7 @@
  * that exists has its owner row, and an interrupted copy can be continued: extents that exist are only
  * read. For a file whose extents are in its record only owner rows are written.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -40,6 +41,7 @@ static void own_blocks_fiber(void *arg)
 	uint64_t before = rt_deadline();
 	rt_deadline_set(c->deadline_ns);
 	while (c->rc == 0 && c->next < c->block_count) {
+		assert(c->block_count <= COPY_BATCH);
 		uint64_t block = c->blocks[c->next++];
 		struct meta_owner owner = {.file = c->to,
 					   .bytes = (uint64_t)(uintptr_t)map_get(&c->bytes, block)};
@@ -71,6 +73,7 @@ static void add_block(struct copy *c, uint64_t block)
 	for (size_t i = 0; i < c->block_count; i++)
 		if (c->blocks[i] == block)
 			return;
+	assert(c->block_count < c->count);
 	c->blocks[c->block_count++] = block;
 }
 
@@ -128,6 +131,8 @@ static int copy_batch(struct copy *c)
 static int copy_one(void *ctx, uint64_t offset, const struct meta_extent *e)
 {
 	struct copy *c = ctx;
+	assert(c->count < COPY_BATCH);
+	assert(!e->open); /* the source is sealed */
 	uint64_t bytes = (uint64_t)(uintptr_t)map_remove(&c->bytes, e->block) + e->length;
 	int rc = map_put(&c->bytes, e->block, (void *)(uintptr_t)bytes);
 	if (rc != 0)
@@ -140,6 +145,7 @@ static int copy_one(void *ctx, uint64_t offset, const struct meta_extent *e)
 int file_copy_extents(struct meta *m, uint32_t tenant, const rec_file *f, uint64_t from,
 		      uint64_t to, struct arena *a)
 {
+	assert(f->sealed && from != to);
 	AUTO_FREE struct copy *c = calloc(1, sizeof(*c));
 	if (c == NULL)
 		return -ENOMEM;
@@ -151,6 +157,7 @@ int file_copy_extents(struct meta *m, uint32_t tenant, const rec_file *f, uint64
 	int rc = file_extents(m, tenant, from, f, a, copy_one, c);
 	if (rc == 0)
 		rc = copy_batch(c);
+	assert(rc != 0 || c->count == 0);
 	map_fini(&c->bytes);
 	return rc;
 }

@@ -3,6 +3,7 @@
  * Usage of directories: counted from the deepest directories up when meta_du_refresh is called, and stored beside
  * each directory with the time of the count. meta_du returns the stored numbers.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -49,6 +50,7 @@ static int usage_put(struct meta *m, uint32_t tenant, const struct level *l)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
+	assert(l->at.end && l->sub_count == 0);
 	rec_usage u = TERRANE__REC__USAGE__INIT;
 	u.files = l->sum.files;
 	u.dirs = l->sum.dirs;
@@ -88,6 +90,7 @@ static int level_page(struct meta *m, const struct meta_ctx *ctx, struct level *
 	int rc = meta_list(m, ctx, l->dir, &l->at, 0, &a, &page);
 	if (rc != 0)
 		return rc;
+	assert(l->sub_count == 0); /* subs has room for one page */
 	l->at = page.next;
 	uint64_t *subs = realloc(l->subs, (page.count + 1) * sizeof(*subs));
 	if (subs == NULL)
@@ -139,6 +142,7 @@ int meta_du_refresh(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 			level_free(done);
 		}
 	}
+	assert(rc != 0 || depth == 0);
 	while (top != NULL) {
 		struct level *done = top;
 		top = done->above;

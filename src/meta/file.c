@@ -12,6 +12,7 @@
  */
 #include "meta/file.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -36,6 +37,7 @@ int file_read(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a, s
 int file_write(struct meta *m, uint32_t tenant, uint64_t file, struct kv_bytes raw, rec_file *f,
 	       struct txn *t)
 {
+	assert(raw.data != NULL); /* the record was read, not created */
 	struct schema_key key = key_id(KEY_FILE, tenant, file);
 	f->changes++;
 	txn_equals(t, key, raw);
@@ -113,6 +115,7 @@ static int row_extent(const struct kv_row *row, struct arena *a, uint64_t *at,
 int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *rec,
 		      const struct extent_walk *w)
 {
+	assert(w->fn != NULL && w->page > 0);
 	uint64_t offset = w->offset;
 	if (rec->n_extents > 0)
 		return inline_extents(rec, offset, w->fn, w->ctx);
@@ -172,6 +175,7 @@ struct gather {
 static int gather_one(void *ctx, uint64_t offset, const struct meta_extent *e)
 {
 	struct gather *g = ctx;
+	assert(g->count <= g->max);
 	if (g->count == g->max)
 		return META_STOP;
 	if (g->count == 0)
@@ -270,6 +274,7 @@ int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, str
 /* Writes the record of an empty sealed file from its name. */
 static int record_restore(struct meta *m, const struct row *r, struct arena *a)
 {
+	assert(r->entry->sealed && r->entry->size == 0);
 	rec_file f = TERRANE__REC__FILE__INIT;
 	f.dir = r->dir;
 	f.mtime_ns = r->entry->mtime_ns;

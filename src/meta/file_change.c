@@ -4,6 +4,7 @@
  * change is one transaction that checks that the record is still as it was read with that token. A client that
  * opens the file for append replaces the token, and from that instant the old writer is refused.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -121,6 +122,7 @@ struct compare {
 static int compare_one(void *ctx, uint64_t offset, const struct meta_extent *e)
 {
 	struct compare *c = ctx;
+	assert(c->same <= c->n);
 	if (c->same == c->n)
 		return META_STOP;
 	const struct meta_extent *w = &c->want[c->same];
@@ -154,14 +156,17 @@ static int added_before(struct meta *m, uint32_t tenant, uint64_t file, const re
 static void add_extents(struct txn *t, uint32_t tenant, uint64_t file, rec_file *f,
 			const struct meta_extent *e, size_t n, rec_extent *last)
 {
+	assert(n > 0 && f->last == NULL && !f->sealed);
 	for (size_t i = 0; i < n; i++) {
 		rec_extent x;
 		rec_extent_set(&x, &e[i]);
 		if (e[i].open) {
+			assert(i + 1 == n);
 			*last = x;
 			f->last = last;
 			continue;
 		}
+		assert(e[i].length <= META_FILE_MAX - f->size);
 		f->size += e[i].length;
 		f->extent_count++;
 		txn_put(t, key_ids(KEY_EXTENT, tenant, file, f->size), &x.base);
@@ -172,6 +177,7 @@ static void add_extents(struct txn *t, uint32_t tenant, uint64_t file, rec_file 
 static int extents_hold(struct meta *m, uint32_t tenant, uint64_t file, const struct meta_extent *e,
 			size_t n, struct arena *a)
 {
+	assert(n <= META_EXTENTS_MAX);
 	int rc = 0;
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		struct meta_owner owner = {.file = file};

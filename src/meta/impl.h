@@ -9,6 +9,7 @@
 #include "meta/meta.h"
 #include "meta/record.h"
 #include "meta/schema.h"
+#include "rt/rt.h"
 
 #define META_TRIES 64            /* attempts of one operation before it fails with -EAGAIN */
 #define META_OP_BYTES (32 * MIB) /* memory that one operation may use */
@@ -26,6 +27,7 @@ enum meta_result {
 struct cache;
 
 struct meta {
+	struct rt_loop *loop; /* all calls come from it */
 	struct kv *kv;
 	struct meta_options options; /* the stored options have their stored values */
 	struct meta_stats stats;
@@ -295,6 +297,9 @@ int block_hold(struct meta *m, uint32_t tenant, uint64_t block, const struct met
 
 /* --- quota: tenant.c -------------------------------------------------------------------------- */
 
+/* accounts_fini frees the locks of the accounts, none of which may be held. */
+void accounts_init(struct meta *m);
+void accounts_fini(struct meta *m);
 /* Adds bytes to the tenant's account, once for each (block, charge). -EDQUOT when that exceeds the quota, unless anyway. */
 int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes,
 		   bool anyway);

@@ -3,6 +3,7 @@
  * Moves between directories, removal of a directory, sealing. Moves and removal are transfers; transfer.c has
  * the theory.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -16,6 +17,7 @@
 /* Step 5 of a move: checks that the destination is not the moved directory or below it. -EINVAL, -ELOOP. */
 static int no_cycle(struct meta *m, struct transfer_plan *p, struct arena *a)
 {
+	assert(p->rec->kind == REC_MOVE_DIR);
 	uint64_t moved = p->rec->was->id;
 	uint64_t at = p->rec->to->dir;
 	for (unsigned level = 0; level < WALK_MAX; level++) {
@@ -49,6 +51,7 @@ static int no_cycle(struct meta *m, struct transfer_plan *p, struct arena *a)
 static int move_dir(struct meta *m, const struct row *from, const struct row *to, uint64_t request,
 		    struct arena *a)
 {
+	assert(from->entry->kind == META_DIR && to->entry == NULL);
 	rec_entry e = *from->entry;
 	e.stamp = request;
 	return transfer_rows(m, REC_MOVE_DIR, from, to, &e, no_cycle, a);
@@ -60,6 +63,7 @@ static int slice_close(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t s
 {
 	(void)below;
 	const struct transfer_plan *p = ctx;
+	assert(p->id != 0 && p->rec->kind == REC_RMDIR);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
 	uint64_t partition = part_name(m, tenant, dir, slice);
@@ -170,6 +174,7 @@ static int slice_settle(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	do {
 		struct kv_range range = {.prefix = key_bytes(&prefix), .after = key_bytes(&after)};
 		int rc = kv_scan(m->kv, held.partition, &range, &rows);
+		assert(rc != 0 || rows.count > 0 || !rows.more);
 		for (size_t i = 0; i < rows.count && rc == 0; i++) {
 			AUTO_ARENA struct arena a;
 			arena_init(&a, MIB);
@@ -286,6 +291,7 @@ static int copy_there(struct meta *m, uint32_t tenant, const struct copying *c,
 /* Writes the record of the copy as a file under write, whose source is the file `from`. */
 static int copy_begin(struct meta *m, uint32_t tenant, const struct copying *c, struct arena *a)
 {
+	assert(c->request != 0 && c->to > META_ROOT);
 	rec_file f = TERRANE__REC__FILE__INIT;
 	f.dir = c->dir;
 	f.token = c->request;
@@ -307,6 +313,7 @@ static int copy_begin(struct meta *m, uint32_t tenant, const struct copying *c, 
 static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, const struct copying *c,
 		     struct meta_name name, struct arena *a)
 {
+	assert(f->sealed && f->last == NULL);
 	struct kv_bytes raw;
 	int rc = copy_there(m, tenant, c, &raw, a);
 	if (rc == 0 && raw.data == NULL) {

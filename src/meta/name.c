@@ -14,6 +14,7 @@
  * records without a name, after it has searched for the name. Only a refused create deletes its record itself, once a
  * tombstone keeps every copy of the request from naming it.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -81,6 +82,7 @@ static int lookup_quick(struct meta *m, uint32_t tenant, uint64_t dir, struct me
 int meta_lookup(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
 		struct meta_entry *out)
 {
+	assert(ctx->tenant != 0);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
 	rec_entry *e = NULL;
@@ -169,6 +171,7 @@ int meta_dir_get(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struc
 static int dir_make(struct meta *m, uint32_t tenant, uint64_t id, uint64_t parent,
 		    struct meta_name name, struct arena *a)
 {
+	assert(id > META_ROOT);
 	rec_dir d = TERRANE__REC__DIR__INIT;
 	d.id = id;
 	d.parent = parent;

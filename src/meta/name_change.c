@@ -79,6 +79,8 @@ static int check_replace(const rec_entry *from, const rec_entry *to, unsigned fl
 static int rename_here(struct meta *m, const struct row *from, const struct row *to,
 		       uint64_t request, struct arena *a)
 {
+	assert(from->dir == to->dir && from->slice == to->slice &&
+	       from->partition == to->partition);
 	struct txn t;
 	txn_init(&t, a);
 	int rc = row_guard(&t, from, false);
@@ -102,6 +104,7 @@ static int rename_here(struct meta *m, const struct row *from, const struct row 
 static int rename_across(struct meta *m, const struct row *from, const struct row *to,
 			 uint64_t request, struct arena *a)
 {
+	assert(from->dir == to->dir && from->slice != to->slice);
 	rec_entry e = *from->entry;
 	e.stamp = request;
 	return transfer_rows(m, REC_RENAME, from, to, &e, NULL, a);

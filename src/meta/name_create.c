@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Creating files with their names, many in one request. name.c explains the order of the steps C1 and C2. */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -60,6 +61,7 @@ static int see(struct map *seen, struct making *k, size_t i)
 
 static int entry_make(struct making *k, size_t i, uint64_t size)
 {
+	assert(k->results[i] == 0 && k->files[i].extent_count <= META_INLINE_EXTENTS);
 	const struct meta_create *f = &k->files[i];
 	rec_entry *e = &k->entries[i];
 	terrane__rec__entry__init(e);
@@ -149,6 +151,7 @@ static int record_recheck(struct making *k, size_t i)
 static int records_put(struct making *k, const size_t *which, size_t n, uint64_t partition)
 {
 	struct txn t;
+	assert(n > 0 && n <= k->n);
 	txn_init(&t, k->a);
 	t.early = k->in_order;
 	for (size_t j = 0; j < n; j++) {
@@ -364,6 +367,7 @@ static int keys_missing(struct making *k, uint32_t slice, enum key_kind kind, si
 		list[i] = key_bytes(&keys[i]);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	int rc = kv_get(k->m->kv, part_name(k->m, k->tenant, k->dir, slice), list, *n + 1, &rows);
+	assert(rc != 0 || rows.count == *n + 1);
 	*value = (struct kv_bytes){0};
 	if (rc == 0 && rows.row[*n].found)
 		rc = arena_copy(k->a, rows.row[*n].value, value);
@@ -399,6 +403,7 @@ static int names_missing(struct making *k, uint32_t slice, size_t *which, size_t
  * row_create. */
 static int names_slices(struct making *k, uint32_t slice, size_t *which, size_t n)
 {
+	assert(slice_valid(slice));
 	rec_slice_state *shut;
 	int rc = names_missing(k, slice, which, &n, &shut);
 	if (rc != 0)
@@ -419,6 +424,7 @@ static int names_slices(struct making *k, uint32_t slice, size_t *which, size_t 
 			which[i] = which[here];
 			which[here++] = f;
 		}
+		assert(here > 0 && here <= n);
 		rc = names_slices(k, below, which, here);
 		which += here;
 		n -= here;
@@ -464,6 +470,7 @@ static int names_make(struct making *k)
 /* Removes a name that C2 stored while C1 found that another file has the id. */
 static void name_undo(struct making *k, size_t i)
 {
+	assert(k->taken[i] && !k->in_order);
 	struct row r;
 	if (row_find(k->m, k->tenant, k->dir, k->files[i].name, 0, k->a, &r) != 0 ||
 	    r.row == NULL || r.row->stamp != k->entries[i].stamp)
@@ -516,6 +523,8 @@ static int refuse_at(struct making *k, size_t i, const struct row *r)
  */
 static int name_refuse(struct making *k, size_t i)
 {
+	assert(k->results[i] == -EEXIST || k->results[i] == -EISDIR);
+	assert(!k->taken[i]); /* the id would be another file's: its names must not be fenced */
 	for (unsigned try = 0;; try++) {
 		struct row r;
 		int rc = row_find(k->m, k->tenant, k->dir, k->files[i].name, k->files[i].id, k->a,
@@ -562,6 +571,7 @@ static int blocks_commit(struct making *k)
 /* C1, then C2. */
 static int make_in_order(struct making *k)
 {
+	assert(k->in_order);
 	int rc = records_make(k);
 	if (rc != 0)
 		return rc;
@@ -575,6 +585,7 @@ static int make_in_order(struct making *k)
 /* C1 and C2 at the same time, for empty sealed files. */
 static int make_at_once(struct making *k)
 {
+	assert(!k->in_order);
 	struct rt_fiber *fiber;
 	if (rt_spawn(&fiber, "meta-create", records_fiber, k) != 0) {
 		k->in_order = true;

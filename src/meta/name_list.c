@@ -3,6 +3,7 @@
  * Listing: pages of names, slice after slice. A name stays in the slice in which it was created, and a slice is
  * read in order of names: so a name that exists during the whole listing is returned exactly once.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -80,8 +81,9 @@ static int add_row(struct meta *m, const struct row *at, const struct kv_row *ro
 /* Moves the cursor to a stored entry key. */
 static void cursor_at(struct meta_cursor *c, struct kv_bytes key)
 {
-	c->name_len = (uint16_t)(key.len - 17);
-	memcpy(c->name, (const char *)key.data + 17, c->name_len);
+	assert(key.len > KEY_ENTRY_PREFIX && key.len <= KEY_ENTRY_PREFIX + META_NAME_MAX);
+	c->name_len = (uint16_t)(key.len - KEY_ENTRY_PREFIX);
+	memcpy(c->name, (const char *)key.data + KEY_ENTRY_PREFIX, c->name_len);
 }
 
 /* Adds entries of the cursor's slice to the page, and moves the cursor: to the next slice at the end of this one. */
@@ -89,6 +91,7 @@ static int list_slice(struct meta *m, uint32_t tenant, uint64_t dir, size_t max,
 		      struct arena *arena, struct meta_page *page)
 {
 	struct meta_cursor *c = &page->next;
+	assert(page->count < max && slice_valid(c->slice));
 	struct schema_key prefix = key_slice(KEY_ENTRY, tenant, dir, c->slice);
 	struct schema_key after = {0};
 	if (c->name_len > 0)
@@ -102,6 +105,7 @@ static int list_slice(struct meta *m, uint32_t tenant, uint64_t dir, size_t max,
 			 .slice = c->slice,
 			 .partition = part_name(m, tenant, dir, c->slice)};
 	int rc = kv_scan(m->kv, at.partition, &range, &rows);
+	assert(rows.count <= range.rows_max && (rows.count > 0 || !rows.more));
 	AUTO_ARENA struct arena scratch;
 	arena_init(&scratch, META_OP_BYTES);
 	for (size_t i = 0; i < rows.count && rc == 0; i++) {

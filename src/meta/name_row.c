@@ -5,6 +5,7 @@
  * The meaning of a row that a transfer (transfer.c) holds depends on the transfer's record. A reader
  * reads that record too; a writer first brings the transfer to its end, so that it changes plain rows only.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -61,6 +62,7 @@ static int row_after(const rec_entry *row, struct arena *a, rec_entry **out)
  */
 int row_view(struct meta *m, const struct row *r, struct arena *a, rec_entry **out)
 {
+	assert(r->row != NULL && r->row->transfer != 0);
 	struct transfer t;
 	int rc = transfer_read(m, r->tenant, r->row->transfer, a, &t);
 	if (rc != 0)
@@ -83,6 +85,7 @@ int row_view(struct meta *m, const struct row *r, struct arena *a, rec_entry **o
 /* Reads the name's rows in one slice. FIND_BELOW: the name may be in a slice below. */
 static int find_in_slice(struct meta *m, struct row *r, uint64_t tombstone_id, struct arena *a)
 {
+	assert(slice_valid(r->slice));
 	r->partition = part_name(m, r->tenant, r->dir, r->slice);
 	struct schema_key keys[5] = {
 		row_key(r),
@@ -145,6 +148,7 @@ static void find_fiber(void *arg)
 static int find_two(struct meta *m, struct row *r, uint64_t hash, uint64_t tombstone_id,
 		    struct arena *a)
 {
+	assert(r->slice == SLICE_HOME);
 	struct find_job below = {.m = m, .row = *r, .tombstone_id = tombstone_id, .a = a};
 	below.row.slice = slice_below(SLICE_HOME, hash);
 	struct rt_group g;
@@ -202,6 +206,7 @@ int row_find(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name nam
 int row_find_from(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_name name,
 		  uint64_t request, struct arena *a, struct row *out)
 {
+	assert(request != 0);
 	*out = (struct row){.tenant = tenant, .dir = dir, .name = name, .request = request};
 	return find(m, 0, a, out);
 }
@@ -211,6 +216,7 @@ int row_find_from(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_nam
 /* Restores a row that names a transfer without a record to what it meant before that transfer. */
 static int row_restore(struct meta *m, const struct row *r, struct arena *a)
 {
+	assert(r->row != NULL && r->row->transfer != 0);
 	rec_entry *before;
 	int rc = row_before(r->row, a, &before);
 	if (rc != 0)
@@ -238,6 +244,9 @@ int row_settle(struct meta *m, const struct row *r, struct arena *a)
 
 int row_guard(struct txn *t, const struct row *r, bool sealed_too)
 {
+	/* row_settle was called, and found no transfer. */
+	assert(r->row != NULL && r->row->transfer == 0);
+	assert(r->entry == r->row);
 	if (!sealed_too && r->state != NULL && r->state->sealed)
 		return -EROFS;
 	txn_equals(t, row_key(r), r->raw);
@@ -249,6 +258,7 @@ int row_guard(struct txn *t, const struct row *r, bool sealed_too)
 /* Clears `closing` of a slice, which names a removal of the directory that has no record any more. */
 static int closing_clear(struct meta *m, const struct row *r, struct arena *a)
 {
+	assert(r->state != NULL && r->state->closing != 0);
 	struct schema_key key = key_slice(KEY_SLICE_STATE, r->tenant, r->dir, r->slice);
 	rec_slice_state s = *r->state;
 	s.closing = 0;
@@ -265,6 +275,7 @@ static int closing_clear(struct meta *m, const struct row *r, struct arena *a)
 
 int row_guard_new(struct meta *m, struct txn *t, const struct row *r, uint64_t id, struct arena *a)
 {
+	assert(r->row == NULL && r->entry == NULL);
 	if (r->dir_raw.data == NULL)
 		return -ENOENT;
 	if (r->state != NULL && r->state->closing != 0) {
@@ -318,6 +329,7 @@ void row_put_request_done(struct txn *t, const struct row *r, uint64_t request, 
 /* Adds to t the checks and the tombstone for replacing the file that has the name. */
 static int replace(struct txn *t, const struct row *r, const rec_entry *entry, unsigned flags)
 {
+	assert(r->entry != NULL && r->entry->id != entry->id);
 	if ((flags & META_OVERWRITE) == 0)
 		return -EEXIST;
 	if (r->entry->kind == META_DIR)
@@ -364,6 +376,8 @@ static int create_at(struct meta *m, const struct row *r, rec_entry *entry, unsi
 int row_create(struct meta *m, const struct row *at, rec_entry *entry, unsigned flags,
 	       struct arena *a)
 {
+	assert(entry->id > META_ROOT);
+	assert(entry->transfer == 0 && !entry->arriving);
 	for (unsigned try = 0;; try++) {
 		struct row r = {.tenant = at->tenant,
 				.dir = at->dir,

@@ -18,6 +18,7 @@
  *
  * A rename between two slices is a transfer (transfer.c).
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -32,11 +33,13 @@
 
 static uint32_t index_mask(unsigned level)
 {
+	assert(level <= SLICE_LEVELS);
 	return (1U << (SLICE_FAN_BITS * level)) - 1;
 }
 
 static uint32_t slice_at(unsigned level, uint32_t index)
 {
+	assert(index <= index_mask(level));
 	return (uint32_t)level << LEVEL_SHIFT | index;
 }
 
@@ -63,6 +66,7 @@ uint64_t slice_name_hash(struct meta_name name)
 
 uint32_t slice_below(uint32_t slice, uint64_t name_hash)
 {
+	assert(slice_valid(slice));
 	unsigned level = slice_level(slice);
 	if (level >= SLICE_LEVELS)
 		return slice;
@@ -71,12 +75,14 @@ uint32_t slice_below(uint32_t slice, uint64_t name_hash)
 
 static uint32_t slice_child(uint32_t slice, uint32_t i)
 {
+	assert(i < FAN);
 	unsigned level = slice_level(slice);
 	return slice_at(level + 1, slice_index(slice) | i << (SLICE_FAN_BITS * level));
 }
 
 bool slice_next(uint32_t slice, bool spread, uint32_t *next)
 {
+	assert(slice_valid(slice));
 	unsigned level = slice_level(slice);
 	uint32_t index = slice_index(slice);
 	if (spread && level < SLICE_LEVELS) {
@@ -124,6 +130,7 @@ static int count_names(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t s
 		int rc = kv_scan(m->kv, part_name(m, tenant, dir, slice), &range, &rows);
 		if (rc != 0)
 			return rc;
+		assert(rows.count > 0 || !rows.more);
 		*count += rows.count;
 		if (rows.count > 0) {
 			struct kv_bytes last = rows.row[rows.count - 1].key;
@@ -161,6 +168,7 @@ static int make_below(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 /* Creates the slices below and freezes the slice; -ESTALE when it was frozen, sealed or deleted meanwhile. */
 static int spread(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice)
 {
+	assert(m->options.spread_entries > 0 && slice_level(slice) < SLICE_LEVELS);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
 	int rc = make_below(m, tenant, dir, slice);
@@ -184,6 +192,7 @@ static int spread(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice)
 void slice_maybe_spread(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice,
 			uint64_t added)
 {
+	assert(added > 0);
 	uint64_t limit = m->options.spread_entries;
 	if (limit == 0 || slice_level(slice) >= SLICE_LEVELS)
 		return;
@@ -227,5 +236,6 @@ static int walk(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, b
 int slices_walk(struct meta *m, uint32_t tenant, uint64_t dir, bool deepest_first, slice_fn fn,
 		void *ctx)
 {
+	assert(fn != NULL);
 	return walk(m, tenant, dir, SLICE_HOME, deepest_first, fn, ctx);
 }

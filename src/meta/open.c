@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Opening and closing a store: the format record, options, statistics. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -66,6 +67,7 @@ static int format_load(struct meta *m)
 
 int meta_open(struct meta **out, struct kv *kv, const struct meta_options *options)
 {
+	assert(kv != NULL);
 	*out = NULL;
 	int rc = options_check(options);
 	if (rc != 0)
@@ -73,9 +75,10 @@ int meta_open(struct meta **out, struct kv *kv, const struct meta_options *optio
 	struct meta *m = calloc(1, sizeof(*m));
 	if (m == NULL)
 		return -ENOMEM;
+	m->loop = rt_loop_self();
 	m->kv = kv;
 	m->options = *options;
-	map_init(&m->accounts, META_ACCOUNTS_MAX);
+	accounts_init(m);
 	map_init(&m->known_spread, KNOWN_SPREAD_MAX);
 	rc = format_load(m);
 	if (rc == 0 && options->cache_bytes > 0)
@@ -92,9 +95,8 @@ void meta_close(struct meta *m)
 {
 	if (m == NULL)
 		return;
-	map_for_each(&m->accounts, it)
-		free(it.value);
-	map_fini(&m->accounts);
+	assert(rt_on_loop(m->loop));
+	accounts_fini(m);
 	map_fini(&m->known_spread);
 	cache_close(m->cache);
 	free(m);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "meta/record.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -16,7 +17,8 @@ int rec_pack(struct arena *a, const ProtobufCMessage *msg, struct kv_bytes *out)
 	uint8_t *bytes = arena_alloc(a, len + 1);
 	if (bytes == NULL)
 		return a->refused ? -EMSGSIZE : -ENOMEM;
-	protobuf_c_message_pack(msg, bytes);
+	size_t packed = protobuf_c_message_pack(msg, bytes);
+	assert(packed == len);
 	*out = kv_bytes(bytes, len);
 	return 0;
 }
@@ -234,6 +236,8 @@ int meta_extent_check(const struct meta_extent *e)
 
 void rec_extent_set(rec_extent *to, const struct meta_extent *from)
 {
+	assert(from->block != 0);
+	assert(from->open == (from->length == 0));
 	terrane__rec__extent__init(to);
 	to->block = from->block;
 	to->offset = from->offset;

@@ -15,6 +15,7 @@
 
 uint64_t schema_partition_at(enum meta_layer layer, uint64_t index)
 {
+	assert(index >> SCHEMA_PARTITION_BITS_MAX == 0);
 	return (uint64_t)layer << 56 | index;
 }
 
@@ -35,6 +36,7 @@ uint64_t schema_partition(unsigned bits, enum meta_layer layer, uint32_t tenant,
 
 static void add_u32(struct schema_key *k, uint32_t v)
 {
+	assert(k->len + sizeof(v) <= sizeof(k->bytes));
 	v = htobe32(v);
 	memcpy(k->bytes + k->len, &v, sizeof(v));
 	k->len += sizeof(v);
@@ -42,6 +44,7 @@ static void add_u32(struct schema_key *k, uint32_t v)
 
 static void add_u64(struct schema_key *k, uint64_t v)
 {
+	assert(k->len + sizeof(v) <= sizeof(k->bytes));
 	v = htobe64(v);
 	memcpy(k->bytes + k->len, &v, sizeof(v));
 	k->len += sizeof(v);
@@ -49,7 +52,7 @@ static void add_u64(struct schema_key *k, uint64_t v)
 
 static void add_text(struct schema_key *k, const char *text, size_t len)
 {
-	assert(len <= META_NAME_MAX);
+	assert(len <= META_NAME_MAX && k->len + len <= sizeof(k->bytes));
 	if (len > 0)
 		memcpy(k->bytes + k->len, text, len);
 	k->len += len;
@@ -115,6 +118,7 @@ struct schema_key key_disk_prefix(uint64_t disk)
 
 struct schema_key key_disk(uint64_t disk, uint32_t tenant, uint64_t block)
 {
+	assert(disk != 0); /* chunks without a disk have no row in the reverse index */
 	struct schema_key k = key_disk_prefix(disk);
 	add_u32(&k, tenant);
 	add_u64(&k, block);
@@ -132,6 +136,7 @@ struct schema_key key_text(enum key_kind kind, const char *text)
 
 static uint32_t read_u32(struct kv_bytes key, size_t at)
 {
+	assert(at + sizeof(uint32_t) <= key.len);
 	uint32_t v;
 	memcpy(&v, (const uint8_t *)key.data + at, sizeof(v));
 	return be32toh(v);
@@ -139,6 +144,7 @@ static uint32_t read_u32(struct kv_bytes key, size_t at)
 
 static uint64_t read_u64(struct kv_bytes key, size_t at)
 {
+	assert(at + sizeof(uint64_t) <= key.len);
 	uint64_t v;
 	memcpy(&v, (const uint8_t *)key.data + at, sizeof(v));
 	return be64toh(v);
@@ -185,10 +191,11 @@ bool key_read_slice_id(struct kv_bytes key, uint32_t *tenant, uint64_t *dir, uin
 bool key_read_entry(struct kv_bytes key, uint32_t *tenant, uint64_t *dir, uint32_t *slice,
 		    struct meta_name *name)
 {
-	if (key.len <= 17 || key.len > 17 + META_NAME_MAX)
+	if (key.len <= KEY_ENTRY_PREFIX || key.len > KEY_ENTRY_PREFIX + META_NAME_MAX)
 		return false;
-	*name = (struct meta_name){(const char *)key.data + 17, key.len - 17};
-	return key_read_slice(kv_bytes(key.data, 17), tenant, dir, slice);
+	*name = (struct meta_name){(const char *)key.data + KEY_ENTRY_PREFIX,
+				   key.len - KEY_ENTRY_PREFIX};
+	return key_read_slice(kv_bytes(key.data, KEY_ENTRY_PREFIX), tenant, dir, slice);
 }
 
 bool key_read_disk(struct kv_bytes key, uint64_t *disk, uint32_t *tenant, uint64_t *block)

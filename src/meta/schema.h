@@ -78,6 +78,9 @@ uint64_t schema_partition(unsigned bits, enum meta_layer layer, uint32_t tenant,
 uint64_t schema_partition_at(enum meta_layer layer, uint64_t index);
 
 #define SCHEMA_KEY_MAX 280
+/* Bytes of an entry's key before the name: kind, tenant, directory, slice. */
+#define KEY_ENTRY_PREFIX (1 + 4 + 8 + 4)
+static_assert(KEY_ENTRY_PREFIX + META_NAME_MAX <= SCHEMA_KEY_MAX, "the longest name fits");
 
 /* First byte of a key: the kind of its row within its layer. The table above lists layer, key and record. */
 enum key_kind {

@@ -18,6 +18,7 @@
  * So used_bytes is never less than the charges of committed blocks, and equal to them when no request is
  * running and the notes are collected.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -49,6 +50,21 @@ struct account_lock {
 	size_t settled_count;
 };
 
+void accounts_init(struct meta *m)
+{
+	map_init(&m->accounts, META_ACCOUNTS_MAX);
+}
+
+void accounts_fini(struct meta *m)
+{
+	map_for_each(&m->accounts, it) {
+		struct account_lock *l = it.value;
+		assert(l->mutex.owner == NULL && list_empty(&l->mutex.waiters));
+		free(l);
+	}
+	map_fini(&m->accounts);
+}
+
 /* Locks the account. *out is NULL, and nothing is locked, when too many accounts are in use: changes are still correct,
  * with more retries. */
 static int account_lock(struct meta *m, uint32_t tenant, struct account_lock **out)
@@ -67,6 +83,7 @@ static int account_lock(struct meta *m, uint32_t tenant, struct account_lock **o
 		}
 	}
 	int rc = rt_mutex_lock(&l->mutex);
+	assert(rc != 0 || rt_mutex_held(&l->mutex));
 	if (rc == 0)
 		*out = l;
 	return rc;
@@ -89,6 +106,8 @@ void account_settled(struct meta *m, uint32_t tenant, uint64_t block, uint64_t c
 /* Drops the first n keys, which were deleted; others may have been added while the transaction ran. */
 static void settled_drop(struct account_lock *l, size_t n)
 {
+	assert(rt_mutex_held(&l->mutex));
+	assert(n <= l->settled_count);
 	l->settled_count -= n;
 	memmove(l->settled, l->settled + n, l->settled_count * sizeof(l->settled[0]));
 }
@@ -127,6 +146,7 @@ static int account_apply(enum change what, rec_account *q, const rec_counted *no
 static int account_change_once(struct meta *m, uint32_t tenant, enum change what,
 			       struct schema_key note_key, uint64_t bytes, struct account_lock *l)
 {
+	assert(l == NULL || rt_mutex_held(&l->mutex));
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
 	struct schema_key keys[2] = {key_tenant(KEY_ACCOUNT, tenant), note_key};
@@ -159,6 +179,7 @@ static int account_change_once(struct meta *m, uint32_t tenant, enum change what
 	else
 		txn_put(&t, keys[1], &fresh.base);
 	size_t settled = l != NULL ? l->settled_count : 0;
+	assert(settled <= SETTLED_MAX);
 	for (size_t i = 0; i < settled; i++)
 		txn_delete(&t, l->settled[i]);
 	rc = txn_run(m, &t, part_account(m, tenant), NULL);
@@ -195,6 +216,8 @@ static int note_drop(struct meta *m, uint32_t tenant, struct schema_key key)
 int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes,
 		   bool anyway)
 {
+	assert(tenant != 0 && charge != 0);
+	assert(bytes <= META_BLOCK_MAX);
 	return account_change(m, tenant, anyway ? CHARGE_ANYWAY : CHARGE,
 			      key_ids(KEY_CHARGED, tenant, block, charge), bytes);
 }

@@ -35,6 +35,7 @@
  * root (5), and brings other transfers that it finds on the way to their end. Of two moves that would
  * make a cycle together, the one that sets its backpointer later finds the other's.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -66,6 +67,8 @@ int transfer_read(struct meta *m, uint32_t tenant, uint64_t id, struct arena *a,
 /* Changes the record from PENDING to this state. -ESTALE: another process decided first. */
 static int decide(struct meta *m, struct transfer *t, int state, struct arena *a)
 {
+	assert(t->rec->state == REC_PENDING);
+	assert(state == REC_COMMITTED || state == REC_ABORTED);
 	struct schema_key key = key_id(KEY_TRANSFER, t->tenant, t->id);
 	struct txn x;
 	txn_init(&x, a);
@@ -102,6 +105,7 @@ static void put_tombstones(struct txn *x, const struct transfer *t, const struct
 			[REC_MOVE_FILE] = TOMBSTONE_REPLACED,
 			[REC_RMDIR] = TOMBSTONE_REMOVED,
 		};
+		assert(t->rec->kind >= REC_RENAME && t->rec->kind <= REC_RMDIR);
 		row_put_tombstone(x, r, r->row->id, r->row->kind, why[t->rec->kind]);
 		/* The stamp of the arriving entry is the number of the request. */
 		if (t->rec->becomes != NULL)
@@ -212,6 +216,7 @@ static int slice_reopen(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 {
 	(void)below;
 	const struct transfer *t = ctx;
+	assert(t->rec->kind == REC_RMDIR && t->rec->state == REC_ABORTED);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
 	uint64_t partition = part_name(m, tenant, dir, slice);
@@ -242,6 +247,7 @@ static int slice_remove(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 {
 	(void)below;
 	const struct transfer *t = ctx;
+	assert(t->rec->kind == REC_RMDIR && t->rec->state == REC_COMMITTED);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
 	struct schema_key key = key_slice(KEY_SLICE_STATE, tenant, dir, slice);
@@ -268,6 +274,7 @@ static int slice_remove(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 /* Step 7. */
 static int finish(struct meta *m, struct transfer *t, struct arena *a)
 {
+	assert(t->rec->state != REC_PENDING);
 	rec_transfer *rec = t->rec;
 	bool forward = rec->state == REC_COMMITTED;
 	int rc = apply_row(m, t, rec->from, a);
@@ -324,6 +331,8 @@ int transfer_settle(struct meta *m, uint32_t tenant, uint64_t id, struct arena *
 /* Step 1. */
 static int begin(struct meta *m, struct transfer *t, struct arena *a)
 {
+	assert(t->id != 0 && t->rec->state == REC_PENDING);
+	assert(t->rec->from != NULL && t->rec->was != NULL);
 	struct schema_key key = key_id(KEY_TRANSFER, t->tenant, t->id);
 	struct txn x;
 	txn_init(&x, a);
@@ -338,6 +347,7 @@ static int begin(struct meta *m, struct transfer *t, struct arena *a)
 /* Step 2. META_RETRY: another transfer had the directory, and has ended. */
 static int take_dir(struct meta *m, const struct transfer *t, struct arena *a)
 {
+	assert(t->rec->was->kind == META_DIR);
 	struct kv_bytes raw;
 	rec_dir *d;
 	int rc = dir_read(m, t->tenant, t->rec->was->id, a, &raw, &d);
@@ -381,6 +391,7 @@ static int take_to(struct meta *m, const struct transfer *t, const struct row *t
 	int rc = to->entry != NULL ? row_guard(&x, to, false) : row_guard_new(m, &x, to, 0, a);
 	if (rc != 0)
 		return rc;
+	assert(t->rec->becomes != NULL);
 	rec_entry e = *t->rec->becomes;
 	e.transfer = t->id;
 	e.arriving = true;
@@ -445,6 +456,8 @@ static int resolve_decision(struct meta *m, struct transfer *t, int why, struct 
 
 int transfer_do(struct meta *m, struct transfer_plan *p, struct arena *a)
 {
+	assert((p->to == NULL) == (p->rec->kind == REC_RMDIR));
+	assert((p->rec->to == NULL) == (p->to == NULL));
 	p->id = meta_id();
 	struct transfer t = {.tenant = p->tenant, .id = p->id, .rec = p->rec};
 	p->rec->state = REC_PENDING;
@@ -468,6 +481,7 @@ int transfer_do(struct meta *m, struct transfer_plan *p, struct arena *a)
 
 rec_place place_of(const struct row *r)
 {
+	assert(r->name.len > 0 && r->name.len <= META_NAME_MAX);
 	rec_place p = TERRANE__REC__PLACE__INIT;
 	p.dir = r->dir;
 	p.slice = r->slice;

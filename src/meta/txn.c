@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Transactions and reads with their bytes in an arena. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ static int arena_error(const struct arena *a)
 
 int arena_copy(struct arena *a, struct kv_bytes from, struct kv_bytes *to)
 {
+	assert(from.len == 0 || from.data != NULL);
 	void *bytes = arena_alloc(a, from.len + 1);
 	if (bytes == NULL)
 		return arena_error(a);
@@ -37,6 +39,7 @@ void txn_init(struct txn *t, struct arena *a)
  * fails. */
 static void *grow(struct txn *t, void *items, size_t count, size_t *cap, size_t size)
 {
+	assert(count <= *cap);
 	if (count < *cap)
 		return items;
 	size_t want = *cap == 0 ? 4 : 2 * *cap;
@@ -54,6 +57,8 @@ static void *grow(struct txn *t, void *items, size_t count, size_t *cap, size_t 
 static void add_check(struct txn *t, enum kv_check_kind kind, struct schema_key key,
 		      struct kv_bytes value)
 {
+	assert(kind == KV_EQUALS || value.data == NULL);
+	assert(value.data != NULL || value.len == 0);
 	struct kv_bytes copy = {0};
 	if (t->rc == 0)
 		t->checks = grow(t, t->checks, t->check_count, &t->check_cap, sizeof(t->checks[0]));
@@ -90,6 +95,7 @@ void txn_same(struct txn *t, struct schema_key key, struct kv_bytes value)
 static void add_write(struct txn *t, enum kv_write_kind kind, struct schema_key key,
 		      struct kv_bytes value)
 {
+	assert(value.data != NULL || value.len == 0);
 	struct kv_bytes copy = {0};
 	if (t->rc == 0)
 		t->writes = grow(t, t->writes, t->write_count, &t->write_cap, sizeof(t->writes[0]));
@@ -120,8 +126,10 @@ void txn_delete(struct txn *t, struct schema_key key)
 
 int txn_run(struct meta *m, struct txn *t, uint64_t partition, size_t *failed)
 {
+	assert(rt_on_loop(m->loop));
 	if (t->rc != 0)
 		return t->rc;
+	assert(t->write_count > 0);
 	struct kv_txn txn = {t->checks, t->check_count, t->writes, t->write_count, t->early};
 	int rc = kv_txn(m->kv, partition, &txn, failed);
 	/* -EROFS from kv means that the engine was closed after an error. Callers of txn_run use -EROFS for sealed. */
@@ -133,12 +141,15 @@ int txn_run(struct meta *m, struct txn *t, uint64_t partition, size_t *failed)
 int meta_read(struct meta *m, uint64_t partition, const struct schema_key *keys, size_t n,
 	      struct arena *a, struct reads *out)
 {
+	assert(rt_on_loop(m->loop));
+	assert(n > 0 && n <= META_READ_MAX);
 	struct kv_bytes list[META_READ_MAX] = {{0}};
 	for (size_t i = 0; i < n; i++)
 		list[i] = key_bytes(&keys[i]);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	*out = (struct reads){0};
 	int rc = kv_get(m->kv, partition, list, n, &rows);
+	assert(rc != 0 || rows.count == n);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if (rows.row[i].found)
 			rc = arena_copy(a, rows.row[i].value, &out->value[i]);
@@ -149,6 +160,7 @@ int meta_prefix_exists(struct meta *m, uint64_t partition, struct schema_key pre
 {
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	struct kv_range range = {.prefix = key_bytes(&prefix), .rows_max = 1};
+	assert(rt_on_loop(m->loop));
 	int rc = kv_scan(m->kv, partition, &range, &rows);
 	*found = rc == 0 && rows.count > 0;
 	return rc;
@@ -156,6 +168,7 @@ int meta_prefix_exists(struct meta *m, uint64_t partition, struct schema_key pre
 
 int meta_back_off(struct meta *m, unsigned try)
 {
+	assert(try <= META_TRIES);
 	m->stats.retries++;
 	if (try >= META_TRIES)
 		return -EAGAIN;

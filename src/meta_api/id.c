@@ -17,10 +17,12 @@ uint64_t meta_id(void)
 
 uint64_t meta_id_run(size_t n)
 {
-	assert(n <= META_BATCH_MAX);
+	assert(n > 0 && n <= META_BATCH_MAX);
 	uint64_t room = (1ULL << META_RUN_BITS) - n;
 	uint64_t id = meta_id();
 	uint64_t low = (id & ((1ULL << META_RUN_BITS) - 1)) % room;
 	id = (id >> META_RUN_BITS << META_RUN_BITS) + low;
-	return id > META_ROOT ? id : id + META_ROOT + 1;
+	id = id > META_ROOT ? id : id + META_ROOT + 1;
+	assert(id >> META_RUN_BITS == (id + n - 1) >> META_RUN_BITS);
+	return id;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "meta_api/wire.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ char *meta_wire_name(struct arena *a, struct meta_name name)
 {
 	if (name.len > 0 && memchr(name.text, 0, name.len) != NULL)
 		return NULL;
+	assert(name.len == 0 || name.text != NULL);
 	char *text = arena_alloc(a, name.len + 1);
 	if (text == NULL)
 		return NULL;
@@ -34,6 +36,7 @@ char *meta_wire_name(struct arena *a, struct meta_name name)
 
 int meta_wire_entry_set(struct arena *a, meta_msg_entry *m, const struct meta_entry *e)
 {
+	assert(e->kind == META_FILE || e->kind == META_DIR);
 	terrane__meta__entry__init(m);
 	m->kind = e->kind;
 	m->id = e->id;
@@ -70,6 +73,7 @@ void meta_wire_file_set(meta_msg_file *m, const struct meta_file *f)
 
 static int chunks_set(struct arena *a, meta_msg_block *m, const struct meta_block *b)
 {
+	assert(b->chunk_count <= META_CHUNKS_MAX && b->chunks != NULL);
 	Terrane__Meta__Chunk *chunks = arena_alloc(a, b->chunk_count * sizeof(*chunks));
 	Terrane__Meta__Chunk **list =
 		arena_alloc(a, b->chunk_count * sizeof(Terrane__Meta__Chunk *));
@@ -89,6 +93,7 @@ static int chunks_set(struct arena *a, meta_msg_block *m, const struct meta_bloc
 
 int meta_wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_block *b)
 {
+	assert(memchr(b->encoding, 0, sizeof(b->encoding)) != NULL);
 	terrane__meta__block__init(m);
 	m->id = b->id;
 	m->state = b->state;
@@ -110,6 +115,7 @@ int meta_wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_bl
 
 int meta_wire_cursor_set(struct arena *a, meta_msg_cursor *m, const struct meta_cursor *c)
 {
+	assert(c->name_len <= META_NAME_MAX);
 	terrane__meta__cursor__init(m);
 	m->slice = c->slice;
 	m->end = c->end;
@@ -119,6 +125,7 @@ int meta_wire_cursor_set(struct arena *a, meta_msg_cursor *m, const struct meta_
 
 meta_msg_extent **meta_wire_extents(struct arena *a, const struct meta_extent *e, size_t n)
 {
+	assert(n <= META_PAGE_MAX);
 	meta_msg_extent *all = arena_alloc(a, (n + 1) * sizeof(*all));
 	meta_msg_extent **list = arena_alloc(a, (n + 1) * sizeof(meta_msg_extent *));
 	if (all == NULL || list == NULL)
@@ -132,6 +139,7 @@ meta_msg_extent **meta_wire_extents(struct arena *a, const struct meta_extent *e
 
 meta_msg_owner **meta_wire_owners(struct arena *a, const struct meta_owner *o, size_t n)
 {
+	assert(n <= META_OWNERS_MAX);
 	meta_msg_owner *all = arena_alloc(a, (n + 1) * sizeof(*all));
 	meta_msg_owner **list = arena_alloc(a, (n + 1) * sizeof(meta_msg_owner *));
 	if (all == NULL || list == NULL)

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Stubs for blocks. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "meta_client/impl.h"
 
-#define AUTO_ARENA __attribute__((cleanup(arena_fini)))
-
-/* What may change a block's chunks: the cache must ask again. */
+/* Removes a block from the cache, because a request may have changed its chunks. */
 static void cache_drop(const struct meta_call *c, uint64_t block)
 {
 	if (mc_cache(c) != NULL)
@@ -162,10 +160,11 @@ int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b)
 
 /* --- reading ------------------------------------------------------------------------------------ */
 
-/* One request: some of the first n, at least one; returns how many. */
+/* Reads blocks in one request. A response carries at least the first block, and as many as fit: returns how many. */
 static int64_t blocks_request(struct meta_call *c, const uint64_t *blocks, size_t n,
 			      struct arena *arena, struct meta_block **out)
 {
+	assert(n > 0 && n <= META_BATCH_MAX);
 	Terrane__Meta__BlockGetRequest q = TERRANE__META__BLOCK_GET_REQUEST__INIT;
 	q.n_blocks = n;
 	q.blocks = (uint64_t *)blocks;
@@ -211,6 +210,7 @@ int meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,
 		int64_t got = blocks_request(c, missing + done, count - done, arena, places + done);
 		if (got < 0)
 			return (int)got;
+		assert(got > 0 && (size_t)got <= count - done);
 		done += (size_t)got;
 	}
 	return 0;

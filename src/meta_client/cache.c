@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is sealed does not change, but for the places of chunks, and for being removed. */
+/* The cache of sealed files and blocks. They never change, except that chunks move to other disks, and that files
+ * and blocks are removed. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "meta_client/impl.h"
 #include "rt/rt.h"
 
 #define ENTRIES_MAX (1 << 20)
-#define ENTRY_OVERHEAD 64 /* the table's and the allocator's */
+#define ENTRY_OVERHEAD 64 /* bytes of an entry that the table and the allocator use */
 
 struct cache_entry {
-	struct list link;
-	struct map *in;
+	struct list link; /* in meta_cache.order */
+	struct map *in;   /* files or blocks of the cache */
 	uint64_t id;
 	uint64_t expires_ns;
 	size_t bytes;
@@ -37,6 +38,8 @@ void mc_cache_init(struct meta_cache *c, size_t bytes_max, uint64_t ttl_ns)
 
 static void entry_free(struct meta_cache *c, struct cache_entry *e)
 {
+	assert(e->in == &c->files || e->in == &c->blocks);
+	assert(c->bytes >= e->bytes);
 	map_remove(e->in, e->id);
 	list_remove(&e->link);
 	c->bytes -= e->bytes;
@@ -47,6 +50,7 @@ void mc_cache_fini(struct meta_cache *c)
 {
 	while (!list_empty(&c->order))
 		entry_free(c, list_entry(c->order.next, struct cache_entry, link));
+	assert(c->bytes == 0 && map_count(&c->files) == 0 && map_count(&c->blocks) == 0);
 	map_fini(&c->files);
 	map_fini(&c->blocks);
 }
@@ -68,7 +72,8 @@ void mc_cache_drop_block(struct meta_cache *c, uint64_t id)
 	drop_id(c, &c->blocks, id);
 }
 
-/* A fresh entry with room for its list, or NULL: a cache may forget. */
+/* Returns a new entry with list_bytes of room in rest, replacing an entry of the same id. NULL: the entry is too
+ * large, or there is no memory; the object is not cached then. */
 static struct cache_entry *entry_new(struct meta_cache *c, struct map *in, uint64_t id,
 				     size_t list_bytes)
 {
@@ -76,8 +81,10 @@ static struct cache_entry *entry_new(struct meta_cache *c, struct map *in, uint6
 	drop_id(c, in, id);
 	if (bytes > c->bytes_max / 4)
 		return NULL;
-	while (c->bytes + bytes > c->bytes_max || map_count(in) >= ENTRIES_MAX)
+	while (c->bytes + bytes > c->bytes_max || map_count(in) >= ENTRIES_MAX) {
+		assert(!list_empty(&c->order));
 		entry_free(c, list_entry(c->order.next, struct cache_entry, link));
+	}
 	struct cache_entry *e = malloc(sizeof(*e) + list_bytes);
 	if (e == NULL || map_put(in, id, e) < 0) {
 		free(e);
@@ -129,6 +136,7 @@ int mc_cache_get_file(struct meta_cache *c, uint64_t id, struct meta_file *out,
 	const struct cache_entry *e = entry_find(c, &c->files, id);
 	if (e == NULL)
 		return -ENOENT;
+	assert(e->in == &c->files && e->count == e->file.extent_count);
 	*out = e->file;
 	*extents = (const void *)e->rest;
 	*n = e->count;
@@ -147,7 +155,7 @@ void mc_cache_put_block(struct meta_cache *c, const struct meta_block *b)
 	e->count = b->chunk_count;
 	if (bytes > 0)
 		memcpy(e->rest, b->chunks, bytes);
-	e->block.chunks = NULL; /* they are in rest */
+	e->block.chunks = NULL; /* rest has the chunks */
 }
 
 int mc_cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struct meta_block *out)
@@ -155,6 +163,7 @@ int mc_cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struc
 	const struct cache_entry *e = entry_find(c, &c->blocks, id);
 	if (e == NULL)
 		return -ENOENT;
+	assert(e->in == &c->blocks && e->count == e->block.chunk_count);
 	*out = e->block;
 	if (e->count == 0)
 		return 0;

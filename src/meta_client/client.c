@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "meta_client/meta_client.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,7 @@ int meta_client_open(struct meta_client **out, const struct meta_client_options 
 		      o->cache_ttl_ns != 0 ? o->cache_ttl_ns : 10 * NS_PER_S);
 	cluster_init(&c->cluster);
 	rt_mutex_init(&c->map_turn);
+	c->loop = rt_loop_self();
 	int rc = context_new(&c->own, &(struct context){.tenant = o->tenant});
 	if (rc == 0)
 		rc = open_channels(c, o);
@@ -56,7 +58,8 @@ int meta_client_open(struct meta_client **out, const struct meta_client_options 
 		meta_client_close(c);
 		return rc;
 	}
-	/* So that many clients do not all begin with the same server. */
+	assert(c->count == o->addr_count);
+	/* A random start spreads many clients over the servers. */
 	c->current = rt_random_u64() % c->count;
 	*out = c;
 	return 0;
@@ -66,6 +69,7 @@ void meta_client_close(struct meta_client *c)
 {
 	if (c == NULL)
 		return;
+	assert(rt_on_loop(c->loop) && c->calls_active == 0);
 	for (size_t i = 0; i < c->count; i++)
 		rpc_channel_close(c->channels[i]);
 	mc_cache_fini(&c->cache);
@@ -82,18 +86,19 @@ void meta_client_stats(const struct meta_client *c, struct meta_client_stats *ou
 	out->cache_bytes = c->cache.bytes;
 }
 
-/* --- one request, many tries -------------------------------------------------------------------- */
+/* --- one request with its tries ------------------------------------------------------------------ */
 
+/* What to do after a try. */
 enum next_step {
-	STEP_RETURN,      /* an answer */
-	STEP_WAIT,        /* the server asks to wait */
-	STEP_NEXT_SERVER, /* this server does not serve us now */
+	STEP_RETURN,      /* return the result to the caller */
+	STEP_WAIT,        /* the server is busy: ask it again after a pause */
+	STEP_NEXT_SERVER, /* the server cannot be reached or cannot serve: ask the next one */
 };
 
 /*
- * An error with maybe_executed comes from the service, or from a connection that was lost on the way;
- * one without says that the request was not even begun. ENOENT of a connection is a Unix socket that is
- * not there.
+ * Returns what to do after a try with this result. An error with maybe_executed comes from the service, or
+ * from a connection that was lost while the request was under way; without it, the request was not executed.
+ * -ENOENT of a connection means that its Unix socket does not exist.
  */
 static enum next_step classify(int rc, const struct rpc_reply *reply, unsigned tries)
 {
@@ -113,7 +118,7 @@ static enum next_step classify(int rc, const struct rpc_reply *reply, unsigned t
 		return STEP_NEXT_SERVER;
 	case -ENOENT:
 		return reply->maybe_executed ? STEP_RETURN : STEP_NEXT_SERVER;
-	case -EBADMSG: /* a frame that was damaged on its way, or a record that is for good */
+	case -EBADMSG: /* a frame damaged in transit, which a retry cures, or a damaged record */
 		return tries >= DAMAGED_MAX ? STEP_RETURN : STEP_NEXT_SERVER;
 	default:
 		return STEP_RETURN;
@@ -128,28 +133,31 @@ static bool ever_connected(const struct meta_client *c)
 	return false;
 }
 
-/* Between half and all of it: who was turned away together does not come back together. */
+/* Waits for half of ms to all of it, at random, so that clients refused at one time do not return together. */
 static int pause_ms(uint64_t ms)
 {
 	uint64_t ns = bug_planted(BUG_RETRY_AT_ONCE) ? 0 : ms * NS_PER_MS;
 	return rt_sleep_ns(ns / 2 + rt_random_u64() % (ns / 2 + 1));
 }
 
+/* A request with the state of its tries. */
 struct attempt {
 	struct meta_call *call;
 	const struct rpc_type *type;
 	const ProtobufCMessage *request;
 	struct rpc_reply *reply;
-	unsigned tries, busy, failed;
-	bool doubt;
-	bool refused;         /* a try was, and another may yet be carried out */
-	uint64_t time_factor; /* how many times as long it may take */
+	unsigned tries;
+	unsigned busy;   /* tries that a busy server refused */
+	unsigned failed; /* tries after which the next server was chosen */
+	bool doubt;      /* an earlier try may have been executed, or may still be */
+	bool refused;    /* the last try was refused, and an earlier one may still be executed */
+	uint64_t time_factor; /* of the time limits */
 };
 
 /*
- * Whether a copy of the request that one server holds could be carried out after another has refused it, when the way
- * is free. Creates leave word of a refusal first (name_create.c); what changes files and blocks names the state that it
- * changes.
+ * Returns whether a server could still execute an earlier copy of the request after another server has refused a
+ * later copy, because the state that caused the refusal has changed. This cannot happen to creates, which store a
+ * refusal first (name_create.c), nor to changes of files and blocks, which name the state that they change.
  */
 static bool may_run_late(const struct rpc_type *t)
 {
@@ -157,7 +165,7 @@ static bool may_run_late(const struct rpc_type *t)
 	       t == &meta_type_remove || t == &meta_type_rmdir;
 }
 
-/* Whether the service has said so, and knows. */
+/* Returns whether the service executed or refused the request, so that rc is its result. */
 static bool is_service_result(int rc, const struct rpc_reply *reply)
 {
 	return rc == 0 || (reply->maybe_executed && rc != -ECANCELED && rc != -EBADMSG);
@@ -166,6 +174,7 @@ static bool is_service_result(int rc, const struct rpc_reply *reply)
 static int try_once(struct attempt *a, enum next_step *v)
 {
 	struct meta_client *c = a->call->client;
+	assert(c->current < c->count);
 	struct rpc_call call = {
 		.type = a->type,
 		.request = a->request,
@@ -175,12 +184,12 @@ static int try_once(struct attempt *a, enum next_step *v)
 	*v = rc == 0 ? STEP_RETURN : classify(rc, a->reply, a->tries);
 	if (*v == STEP_RETURN && is_service_result(rc, a->reply))
 		a->doubt = a->refused = rc < 0 && a->doubt && may_run_late(a->type);
-	else if (*v == STEP_NEXT_SERVER) /* who is turned away as busy has changed nothing */
+	else if (*v == STEP_NEXT_SERVER) /* STEP_WAIT: a busy server has changed nothing */
 		a->doubt = a->doubt || a->reply->maybe_executed;
 	return rc;
 }
 
-/* Whether to ask once more, after the pause that is due. */
+/* Waits as long as step v requires. Returns whether to try again; asked: server of the last try. */
 static bool try_again(struct attempt *a, enum next_step v, size_t asked)
 {
 	struct meta_client *c = a->call->client;
@@ -191,10 +200,10 @@ static bool try_again(struct attempt *a, enum next_step v, size_t asked)
 		if (++a->busy > c->busy_max)
 			return false;
 		c->stats.busy++;
-		/* At least what was advised: pause_ms may halve it. */
+		/* Twice the time that the server advised, because pause_ms may halve it. */
 		return pause_ms(min_u64(2 * advised, 2 * PAUSE_MAX_MS)) == 0;
 	}
-	/* Others may have moved on from this server meanwhile. */
+	/* If another fiber has left this server already, use the server that it chose. */
 	if (asked == c->current && c->count > 1) {
 		c->current = (c->current + 1) % c->count;
 		c->stats.failovers++;
@@ -208,12 +217,13 @@ static bool try_again(struct attempt *a, enum next_step v, size_t asked)
 	return pause_ms(min_u64(ms, PAUSE_MAX_MS)) == 0;
 }
 
-static void error_set(struct meta_call *c, const char *words)
+static void error_set(struct meta_call *c, const char *text)
 {
-	snprintf(c->error, sizeof(c->error), "%s", words);
+	snprintf(c->error, sizeof(c->error), "%s", text);
 }
 
-/* A reference to the fiber's context, or to one like it with the client's tenant when that names none. */
+/* Returns in *out a reference to the fiber's context; if that names no tenant, to a copy of it with the client's
+ * tenant. */
 static int context_with_tenant(const struct meta_client *c, const struct context **out)
 {
 	const struct context *now = rt_context();
@@ -229,8 +239,10 @@ static int context_with_tenant(const struct meta_client *c, const struct context
 int mc_call(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
 	    struct rpc_reply *reply)
 {
+	assert(c->client != NULL && rt_on_loop(c->client->loop));
+	assert(type != NULL && request != NULL);
 	struct attempt a = {.call = c, .type = type, .request = request, .reply = reply};
-	/* The file may have very many extents; a try goes on where the one before it ended. */
+	/* A move copies all extents of the file, which can take long; a retry continues where the try before ended. */
 	a.time_factor = type == &meta_type_move ? MOVE_TIME_FACTOR : 1;
 	const struct context *mine;
 	int named = context_with_tenant(c->client, &mine);
@@ -240,21 +252,26 @@ int mc_call(struct meta_call *c, const struct rpc_type *type, const ProtobufCMes
 	}
 	AUTO_RT_CONTEXT const struct context *before_call = rt_context_enter(mine);
 	context_unref(mine);
+	assert(rt_context()->tenant[0] != 0);
 	uint64_t timeout_ns =
 		c->timeout_ns != 0 ? c->timeout_ns : c->client->timeout_ns * a.time_factor;
 	uint64_t before = rt_deadline_narrow(rt_now_ns() + timeout_ns);
 	c->client->stats.calls++;
+	c->client->calls_active++;
 	for (;;) {
 		enum next_step v;
 		size_t asked = c->client->current;
 		int rc = try_once(&a, &v);
 		if (rc == 0 || !try_again(&a, v, asked)) {
 			rt_deadline_set(before);
+			assert(c->client->calls_active > 0);
+			c->client->calls_active--;
 			c->in_doubt = rc < 0 && a.doubt;
 			error_set(c, rc < 0 ? reply->error : "");
 			if (a.refused)
 				error_set(c,
-					  "refused, and an earlier try may still be carried out");
+					  "the metadata service refused a retry; the first try may "
+					  "still be executed");
 			return a.refused ? -ETIME : rc;
 		}
 		c->client->stats.retries++;
@@ -271,6 +288,7 @@ int mc_call_status(struct meta_call *c, const struct rpc_type *type,
 
 int mc_fail(struct meta_call *c, int err)
 {
+	assert(err < 0);
 	c->in_doubt = false;
 	error_set(c, err_text(err));
 	return err;
@@ -278,15 +296,17 @@ int mc_fail(struct meta_call *c, int err)
 
 int mc_response_error(struct meta_call *c, int err)
 {
+	assert(err <= 0);
 	if (err == 0)
 		return 0;
-	error_set(c, err == -EINVAL ? "the answer of the metadata service makes no sense"
-				    : err_text(err));
+	error_set(c,
+		  err == -EINVAL ? "the metadata service sent an invalid response" : err_text(err));
 	return err == -EINVAL ? -EPROTO : err;
 }
 
 struct meta_cache *mc_cache(const struct meta_call *c)
 {
+	assert(rt_on_loop(c->client->loop));
 	const char *tenant = rt_context()->tenant;
 	bool own = tenant[0] == 0 || strcmp(tenant, c->client->own->tenant) == 0;
 	return own ? &c->client->cache : NULL;

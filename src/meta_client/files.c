@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Stubs for files, and for opening by path. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "meta_client/impl.h"
-
-#define AUTO_ARENA __attribute__((cleanup(arena_fini)))
 
 int meta_client_file_new(struct meta_call *c, uint64_t dir, uint64_t id, uint64_t token)
 {
@@ -19,7 +17,7 @@ int meta_client_file_new(struct meta_call *c, uint64_t dir, uint64_t id, uint64_
 
 /* --- reading ------------------------------------------------------------------------------------ */
 
-/* The part of all extents that was asked for; the last of a file may be open, and has no length. */
+/* Copies the part of a sealed file's extents that part->offset and part->max describe. */
 static int part_copy(const struct meta_extent *all, size_t n, struct meta_part *part,
 		     struct arena *a)
 {
@@ -27,6 +25,7 @@ static int part_copy(const struct meta_extent *all, size_t n, struct meta_part *
 	uint64_t at = 0;
 	while (first < n && at + all[first].length <= part->offset)
 		at += all[first++].length;
+	assert(first <= n && at <= part->offset);
 	part->first_offset = at;
 	part->count = min_u64(n - first, part->max != 0 ? part->max : META_PAGE_MAX);
 	part->extents = arena_alloc(a, (part->count + 1) * sizeof(*part->extents));
@@ -53,7 +52,8 @@ static int file_from_cache(struct meta_call *c, uint64_t file, struct meta_part 
 	return rc < 0 ? mc_fail(c, rc) : 0;
 }
 
-/* The extents of an answer; a sealed file that came from its beginning is kept. */
+/* Reads the extents of a response into part, and adds the file to the cache if it is sealed and these are all of
+ * its extents. */
 static int extents_from_wire(struct meta_call *c, const struct meta_file *f,
 			     meta_msg_extent *const *m, struct meta_part *part, struct arena *arena)
 {
@@ -164,7 +164,7 @@ int meta_client_open_path(struct meta_call *c, uint64_t dir, struct meta_name pa
 	if (rc < 0)
 		return rc;
 	rc = opened_from_wire(arena, reply.message, mc_cache(c), out);
-	/* The last step: its text in the reply goes with the reply. */
+	/* The name that the reply holds is freed with the reply: use its copy in the caller's path. */
 	size_t len = out->entry.name.len;
 	size_t end = path.len;
 	while (end > 0 && path.text[end - 1] == '/')

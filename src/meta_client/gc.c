@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Stubs for the background services. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "meta_client/impl.h"
 #include "rt/rt.h"
-
-#define AUTO_ARENA __attribute__((cleanup(arena_fini)))
 
 /* --- walks -------------------------------------------------------------------------------------- */
 
 static void cursor_to_wire(const struct meta_walk *w, Terrane__Meta__GcCursor *m)
 {
+	assert(w->index <= w->end && w->at.len <= sizeof(w->at.key));
 	terrane__meta__gc_cursor__init(m);
 	m->key = (ProtobufCBinaryData){.len = w->at.len, .data = (uint8_t *)w->at.key};
 	m->end = w->at.end;
@@ -59,6 +58,7 @@ int meta_client_gc_advance(struct meta_call *c, uint64_t epoch)
 int meta_client_gc_step(struct meta_call *c, enum meta_gc_kind kind, uint64_t epoch,
 			struct meta_walk *w, struct meta_gc_counts *counts)
 {
+	assert(kind < META_GC_KINDS && epoch != 0);
 	Terrane__Meta__GcStepRequest q = TERRANE__META__GC_STEP_REQUEST__INIT;
 	Terrane__Meta__GcCursor at;
 	cursor_to_wire(w, &at);
@@ -237,6 +237,8 @@ int64_t meta_client_blocks(struct meta_call *c, struct meta_walk *w, struct aren
 
 int meta_client_lease_take(struct meta_call *c, struct meta_lease *l)
 {
+	assert(l->holder != 0 && l->duration_ns != 0);
+	assert(l->seen_ns <= rt_now_ns());
 	Terrane__Meta__LeaseRequest q = TERRANE__META__LEASE_REQUEST__INIT;
 	q.name = l->name;
 	q.holder = l->holder;
@@ -264,6 +266,7 @@ int meta_client_lease_take(struct meta_call *c, struct meta_lease *l)
 
 int meta_client_lease_drop(struct meta_call *c, const struct meta_lease *l)
 {
+	assert(l->holder != 0);
 	Terrane__Meta__LeaseRequest q = TERRANE__META__LEASE_REQUEST__INIT;
 	q.name = (char *)l->name;
 	q.holder = l->holder;

@@ -3,32 +3,40 @@
 #ifndef META_CLIENT_IMPL_H
 #define META_CLIENT_IMPL_H
 
+#include "base/arena.h"
 #include "base/list.h"
 #include "meta_api/wire.h"
 #include "meta_client/meta_client.h"
 #include "rt/sync.h"
 
+#define AUTO_ARENA __attribute__((cleanup(arena_fini)))
+
+/* Limits of the arena in which a stub builds its request. */
 #define SCRATCH_BYTES (16 * KIB)
 #define SCRATCH_LARGE ((size_t)(16 * MIB))
 
-/* Sealed files and blocks, least recently used first out. */
+struct rt_loop;
+
+/* A cache of sealed files and blocks. It evicts the least recently used entry first. */
 struct meta_cache {
-	struct map files, blocks; /* by id */
-	struct list order;        /* oldest first */
+	struct map files, blocks; /* id -> struct cache_entry */
+	struct list order;        /* entries, least recently used first */
 	size_t bytes, bytes_max;
-	uint64_t ttl_ns;
+	uint64_t ttl_ns; /* age at which an entry is no longer used */
 	uint64_t hits, misses;
 };
 
 void mc_cache_init(struct meta_cache *c, size_t bytes_max, uint64_t ttl_ns);
 void mc_cache_fini(struct meta_cache *c);
-/* What is not sealed, or not whole, is not kept. */
+/* Adds a file, or replaces it; does nothing unless the file is sealed and extents are all of its extents. */
 void mc_cache_put_file(struct meta_cache *c, const struct meta_file *f,
 		       const struct meta_extent *extents, size_t n);
+/* Adds a block, or replaces it; does nothing unless the block is sealed. */
 void mc_cache_put_block(struct meta_cache *c, const struct meta_block *b);
-/* 0, -ENOENT: not here; -ENOMEM. */
+/* Copies a block to out; its chunks are in the arena. -ENOENT: the cache does not have it; -ENOMEM. */
 int mc_cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struct meta_block *out);
-/* extents may be NULL; they are the cache's, valid until the next wait. */
+/* Copies a file to out. *extents points into the cache and is valid until the next wait. -ENOENT: the cache
+ * does not have the file. */
 int mc_cache_get_file(struct meta_cache *c, uint64_t id, struct meta_file *out,
 		      const struct meta_extent **extents, size_t *n);
 void mc_cache_drop_file(struct meta_cache *c, uint64_t id);
@@ -36,34 +44,39 @@ void mc_cache_drop_block(struct meta_cache *c, uint64_t id);
 
 struct meta_client {
 	struct rpc_channel *channels[META_CLIENT_SERVERS_MAX];
-	size_t count;
-	size_t current;            /* the server that is asked first */
-	const struct context *own; /* its tenant, and nothing else */
+	size_t count;              /* servers */
+	size_t current;            /* index of the server that gets the next request */
+	const struct context *own; /* a context that names the client's tenant only */
+	struct rt_loop *loop;      /* that the client belongs to */
+	size_t calls_active;       /* requests without a result so far */
 	uint64_t timeout_ns, try_ns;
 	unsigned busy_max;
 	bool impatient;
 	struct meta_cache cache;
 	struct meta_client_stats stats;
-	/* The map; map_turn is held while it is fetched. */
+	/* The cluster map; a fiber holds map_turn while it fetches the map. */
 	struct cluster cluster;
-	uint64_t map_ns; /* when it was last found to be up to date; 0: never */
+	uint64_t map_ns; /* last time at which the map was up to date; 0: never */
 	struct rt_mutex map_turn;
 };
 
-/* Asks, with all tries; reply is to be given to rpc_reply_fini in any case. */
+/* Sends a request, with retries, and waits for the result. Sets c->error and c->in_doubt. The caller must give
+ * reply to rpc_reply_fini, also after an error. */
 int mc_call(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
 	    struct rpc_reply *reply);
-/* The same for answers that say nothing but 0. */
+/* mc_call for requests whose response carries nothing but the status. */
 int mc_call_status(struct meta_call *c, const struct rpc_type *type,
 		   const ProtobufCMessage *request);
-/* An error of this side, with its words. */
+/* Ends a call with an error that the client found itself: sets c->error, and returns err. */
 int mc_fail(struct meta_call *c, int err);
-/* An answer that does not make sense is the service's fault, not the caller's. */
+/* Ends a call whose response was checked with result err: sets c->error if it is not 0, and returns it. -EINVAL, an
+ * invalid response, becomes -EPROTO, because the service is at fault and not the caller. */
 int mc_response_error(struct meta_call *c, int err);
-/* The cache, or NULL when this call must not use it. */
+/* Returns the cache, or NULL if the fiber's context is of another tenant. */
 struct meta_cache *mc_cache(const struct meta_call *c);
 
-/* A name as a request has it. -EILSEQ, -EINVAL, -ENAMETOOLONG (max), -ENOMEM, with the words. */
+/* Copies a name into a request. -ENAMETOOLONG: it is longer than max; -EINVAL: it has a null byte; -EILSEQ: it is
+ * not UTF-8; -ENOMEM. Sets c->error. */
 int mc_name(struct meta_call *c, struct arena *a, struct meta_name name, size_t max, char **out);
 
 #endif

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Stubs for the cluster map. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "cluster/record.h"
 #include "meta_api/node.h"
 #include "meta_client/impl.h"
 #include "rt/rt.h"
 
-#define AUTO_ARENA __attribute__((cleanup(arena_fini)))
 #define PAGES_MAX 1000
 
-/* A server that is behind sends records that we have newer: these stay. */
+/* A server with an older map sends older records than the client has: the newer ones stay. */
 
 static int merge_rack(struct cluster *to, const Terrane__Cluster__RackRecord *m)
 {
@@ -32,7 +31,7 @@ static int merge_node(struct cluster *to, const Terrane__Cluster__NodeRecord *m)
 								     : cluster_put_node(to, &n);
 }
 
-/* Usage is of no version. */
+/* The use of a disk has no version, so it is taken from an older record, too. */
 static int merge_disk(struct cluster *to, const Terrane__Cluster__DiskRecord *m, bool usage)
 {
 	struct cluster_disk d;
@@ -65,7 +64,7 @@ static bool same_id(struct cluster_id a, struct cluster_id b)
 	return a.high == b.high && a.low == b.low;
 }
 
-/* A client that is given the address of another cluster begins anew. */
+/* Empties the map: the servers that the client reaches are of another cluster now. */
 static void map_reset(struct meta_client *m)
 {
 	cluster_fini(&m->cluster);
@@ -76,6 +75,7 @@ static void map_reset(struct meta_client *m)
 static int merge_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *p, bool usage)
 {
 	struct cluster *to = &c->client->cluster;
+	assert(rt_mutex_held(&c->client->map_turn));
 	struct cluster_id id = {.high = p->cluster_high, .low = p->cluster_low};
 	if (p->network_place > PLACE_OVERLAP)
 		return mc_response_error(c, -EINVAL);
@@ -84,7 +84,7 @@ static int merge_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *
 	to->id = id;
 	to->network_place = (enum place_kind)p->network_place;
 	int rc = merge_records(to, p, usage);
-	/* After half a page all of it comes again. */
+	/* After an error in the middle of a page, the client asks for the same page again. */
 	if (rc == 0 && p->version > to->version)
 		to->version = p->version;
 	return mc_response_error(c, rc == -EBADMSG ? -EINVAL : rc);
@@ -115,6 +115,7 @@ static int map_fetch(struct meta_call *c, bool usage)
 static int map_not_older(struct meta_call *c, uint64_t max_age_ns, bool usage, struct cluster **out)
 {
 	struct meta_client *m = c->client;
+	assert(rt_on_loop(m->loop));
 	*out = &m->cluster;
 	c->in_doubt = false;
 	c->error[0] = 0;
@@ -124,7 +125,7 @@ static int map_not_older(struct meta_call *c, uint64_t max_age_ns, bool usage, s
 	int rc = rt_mutex_lock(&m->map_turn);
 	if (rc < 0)
 		return mc_fail(c, rc);
-	/* Another may have fetched it while we waited. */
+	/* Another fiber may have fetched the map while this one waited. */
 	if (m->map_ns == 0 || m->map_ns < wanted_ns || usage) {
 		uint64_t now_ns = rt_now_ns();
 		rc = map_fetch(c, usage);

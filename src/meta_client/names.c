@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Stubs for tenants, names and usage. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/err.h"
 #include "meta_client/impl.h"
-
-#define AUTO_ARENA __attribute__((cleanup(arena_fini)))
 
 /* --- tenants ------------------------------------------------------------------------------------ */
 
@@ -124,7 +122,7 @@ int meta_client_find(struct meta_call *c, uint64_t dir, struct meta_name path,
 	return mc_response_error(c, rc);
 }
 
-/* The last step of the path that is not empty. */
+/* Returns the last component of the path that is not empty. */
 static struct meta_name last_step(struct meta_name path)
 {
 	size_t end = path.len;
@@ -173,7 +171,7 @@ int meta_client_dir_get(struct meta_call *c, uint64_t dir, struct meta_dir *out)
 	return 0;
 }
 
-/* Entries with their names, which would go with the reply. */
+/* Copies entries with their names, because the reply is freed. */
 static int page_copy(struct arena *a, const Terrane__Meta__ListResponse *p, struct meta_page *out)
 {
 	size_t names = 0;
@@ -184,11 +182,13 @@ static int page_copy(struct arena *a, const Terrane__Meta__ListResponse *p, stru
 	char *text = arena_alloc(a, names + 1);
 	if (out->entries == NULL || text == NULL)
 		return -ENOMEM;
+	const char *end = text + names;
 	for (size_t i = 0; i < p->n_entries; i++) {
 		struct meta_entry *e = &out->entries[i];
 		int rc = meta_wire_entry_get(p->entries[i], e);
 		if (rc < 0)
 			return rc;
+		assert(e->name.len <= (size_t)(end - text));
 		memcpy(text, e->name.text, e->name.len);
 		e->name.text = text;
 		text += e->name.len;
@@ -227,14 +227,14 @@ int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, 
 	return rc < 0 ? rc : mc_call_status(c, &meta_type_mkdir, &q.base);
 }
 
-/* A bad name is the result of its file alone: it does not travel, its place is taken by an empty one,
- * which the service refuses. */
+/* Puts a file to be created into the request. An invalid name is the result of this file only: the request has an
+ * empty name instead, which the service refuses. */
 static int new_file_to_wire(struct arena *a, const struct meta_create *f, Terrane__Meta__NewFile *m,
 			    int *result)
 {
-	struct meta_call quiet;
+	struct meta_call unused; /* mc_name sets its error */
 	terrane__meta__new_file__init(m);
-	int rc = mc_name(&quiet, a, f->name, META_NAME_MAX, &m->name);
+	int rc = mc_name(&unused, a, f->name, META_NAME_MAX, &m->name);
 	if (rc == -ENOMEM)
 		return rc;
 	*result = rc;
@@ -267,6 +267,7 @@ static int create_to_wire(struct arena *a, Terrane__Meta__CreateRequest *q,
 		int rc = new_file_to_wire(a, &files[i], &all[i], &results[i]);
 		if (rc < 0)
 			return rc;
+		assert(results[i] <= 0);
 		q->files[i] = &all[i];
 	}
 	return 0;
@@ -314,24 +315,27 @@ int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name,
 	return rc < 0 ? rc : mc_call_status(c, &meta_type_link, &q.base);
 }
 
-/* --- taking away, moving ------------------------------------------------------------------------ */
+/* --- removing, moving ---------------------------------------------------------------------------- */
+
+#define REMOVE_TRIES 8
 
 /*
- * Takes a name away, by the id it has: *slot, which is in the request. When the caller does not know it,
- * it is looked up; when another has taken the name's place meanwhile, that one is meant, too.
+ * Sends a request that removes a name. The request must have the id that the name leads to, so that a copy of it
+ * does not remove a later object of that name: *id is the field of the request. If the caller gave no id (0), it is
+ * looked up first, and again if the name leads to another object by the time of the request.
  */
 static int remove_with_id(struct meta_call *c, const struct rpc_type *type,
 			  const ProtobufCMessage *q, uint64_t dir, struct meta_name name,
-			  uint64_t *slot)
+			  uint64_t *id)
 {
-	if (*slot != 0)
+	if (*id != 0)
 		return mc_call_status(c, type, q);
-	for (int tries = 0; tries < 8; tries++) {
+	for (int tries = 0; tries < REMOVE_TRIES; tries++) {
 		struct meta_entry now;
 		int rc = meta_client_lookup(c, dir, name, &now);
 		if (rc < 0)
 			return rc;
-		*slot = now.id;
+		*id = now.id;
 		rc = mc_call_status(c, type, q);
 		if (rc != -ESTALE)
 			return rc;
@@ -357,8 +361,8 @@ int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name,
 }
 
 /*
- * What a name leads to now, so that a copy of the request that comes late does not take another for it.
- * 0 when it leads nowhere: then the service knows whether the request was done before.
+ * Looks up the id that a name leads to, so that a late copy of the request does not move another object of that
+ * name. *id is 0 if the name does not exist: the service then finds out whether the request was executed before.
  */
 static int lookup_id(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t *id)
 {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Stubs for notes. */
-#include <errno.h>
-#include <string.h>
-
-#include "base/arena.h"
 #include "meta_api/note.h"
 #include "meta_client/impl.h"
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
 
 int meta_client_note_put(struct meta_call *c, struct meta_note *note)
 {
 	Terrane__Meta__NotePutRequest q = TERRANE__META__NOTE_PUT_REQUEST__INIT;
 	Terrane__Meta__Note n = TERRANE__META__NOTE__INIT;
+	assert(memchr(note->name, 0, sizeof(note->name)) != NULL);
 	if (strlen(note->text) > META_NOTE_TEXT_MAX)
 		return mc_fail(c, -EFBIG);
 	n.name = note->name;
@@ -36,7 +36,8 @@ int meta_client_note_drop(struct meta_call *c, const char *name)
 	return mc_call_status(c, &meta_type_note_put, &q.base);
 }
 
-/* Who walks a family by pages comes to its end only when each name is of it and above the last. */
+/* Reads a note of a response. Refuses a name that does not have the prefix or is not above `after`, because a caller
+ * that lists page by page would never reach the end. */
 static int note_from_wire(const Terrane__Meta__Note *m, const char *prefix, const char *after,
 			  struct arena *a, struct meta_note *out)
 {
@@ -57,6 +58,7 @@ static int note_from_wire(const Terrane__Meta__Note *m, const char *prefix, cons
 int64_t meta_client_note_list(struct meta_call *c, const char *prefix, const char *after,
 			      struct arena *a, struct meta_note *out, size_t max, bool *end)
 {
+	assert(max > 0 && prefix != NULL && after != NULL);
 	Terrane__Meta__NoteListRequest q = TERRANE__META__NOTE_LIST_REQUEST__INIT;
 	q.prefix = (char *)prefix;
 	q.after = (char *)after;
@@ -79,7 +81,7 @@ int meta_client_note_get(struct meta_call *c, const char *name, struct arena *a,
 			 struct meta_note *out)
 {
 	bool end;
-	/* Of the names that begin so, it is the first. */
+	/* Of all names with this prefix, the name itself is the first. */
 	int64_t n = meta_client_note_list(c, name, "", a, out, 1, &end);
 	if (n < 0)
 		return (int)n;

@@ -37,7 +37,7 @@ int block_read(struct meta *m, uint32_t tenant, uint64_t block, struct arena *a,
 	return rc == 0 && raw->data != NULL ? rec_read_block(a, *raw, out) : rc;
 }
 
-int block_out(uint64_t id, const rec_block *rec, struct arena *a, struct meta_block *out)
+int block_from_record(uint64_t id, const rec_block *rec, struct arena *a, struct meta_block *out)
 {
 	*out = (struct meta_block){.id = id,
 				   .state = (enum meta_block_state)rec->state,
@@ -377,7 +377,7 @@ static int get_group(struct getting *g, size_t i)
 			continue;
 		rc = rec_read_block(g->arena, rows.row[j].value, &rec);
 		if (rc == 0)
-			rc = block_out(g->blocks[at], rec, g->arena, &g->out[at]);
+			rc = block_from_record(g->blocks[at], rec, g->arena, &g->out[at]);
 	}
 	return rc;
 }
@@ -453,8 +453,8 @@ int64_t meta_block_owners(struct meta *m, const struct meta_ctx *ctx, uint64_t b
 
 /* --- the end of a block ----------------------------------------------------------------------- */
 
-void block_bury(struct txn *t, uint32_t tenant, uint64_t block, struct kv_bytes raw,
-		const rec_block *rec)
+void block_delete(struct txn *t, uint32_t tenant, uint64_t block, struct kv_bytes raw,
+		  const rec_block *rec)
 {
 	rec_dead_chunks z = TERRANE__REC__DEAD_CHUNKS__INIT;
 	z.encoding = rec->encoding;

@@ -141,7 +141,7 @@ int meta_block_fence(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 	int rc = change_in(&c, do_fence);
 	if (rc != 0 && rc != -EROFS)
 		return rc;
-	int copied = block_out(block, c.rec, arena, out);
+	int copied = block_from_record(block, c.rec, arena, out);
 	return copied != 0 ? copied : rc;
 }
 
@@ -248,7 +248,7 @@ int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 static int do_give_up(struct change *c)
 {
 	const struct meta_place *p = &c->place;
-	*c->wanted = block_wants(c->rec, p->chunk_block, p->index, p->from);
+	*c->wanted = block_names_chunk(c->rec, p->chunk_block, p->index, p->from);
 	if (*c->wanted)
 		return META_DONE;
 	c->rec->release_count++;

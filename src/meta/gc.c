@@ -91,14 +91,14 @@ int gc_mark(struct gc *g, const struct kv_row *row, const ProtobufCMessage *msg)
 	return gc_write(g, row, msg);
 }
 
-int gc_drop(struct gc *g, const struct kv_row *row)
+int gc_delete(struct gc *g, const struct kv_row *row)
 {
 	g->counts->collected++;
 	return gc_write(g, row, NULL);
 }
 
-bool gc_waits(struct gc *g, const struct kv_row *row, uint64_t *mark, const ProtobufCMessage *msg,
-	      int *rc)
+bool gc_in_grace(struct gc *g, const struct kv_row *row, uint64_t *mark,
+		 const ProtobufCMessage *msg, int *rc)
 {
 	*rc = 0;
 	if (*mark == 0) {
@@ -106,7 +106,7 @@ bool gc_waits(struct gc *g, const struct kv_row *row, uint64_t *mark, const Prot
 		*rc = gc_mark(g, row, msg);
 		return true;
 	}
-	if (gc_ripe(g, *mark))
+	if (gc_grace_over(g, *mark))
 		return false;
 	g->counts->left++;
 	return true;

@@ -8,7 +8,7 @@
 #include "meta/file.h"
 #include "meta/gc_impl.h"
 
-#define OWNER_LOOK_MAX 65536 /* extents of a file that are looked at for one owner */
+#define OWNER_EXTENTS_MAX 65536 /* extents of a file that are looked at for one owner */
 
 static uint64_t part_block(const struct meta *m, uint32_t tenant, uint64_t block)
 {
@@ -17,13 +17,13 @@ static uint64_t part_block(const struct meta *m, uint32_t tenant, uint64_t block
 
 /* --- blocks that nobody commits, blocks without owner ----------------------------------------- */
 
-static int bury(struct gc *g, uint32_t tenant, uint64_t block, const struct kv_row *row,
-		struct kv_bytes raw, const rec_block *rec)
+static int delete_block(struct gc *g, uint32_t tenant, uint64_t block, const struct kv_row *row,
+			struct kv_bytes raw, const rec_block *rec)
 {
 	struct txn t;
 	txn_init(&t, g->a);
 	txn_equals(&t, gc_key(row->key), row->value);
-	block_bury(&t, tenant, block, raw, rec);
+	block_delete(&t, tenant, block, raw, rec);
 	int rc = txn_run(g->m, &t, g->partition, NULL);
 	if (rc == 0)
 		g->counts->collected++;
@@ -37,7 +37,7 @@ static int suspect_row(struct gc *g, uint32_t tenant, uint64_t block, const stru
 	int rc = rec_read_suspect(g->a, row->value, &y);
 	if (rc != 0)
 		return rc;
-	if (gc_waits(g, row, &y->mark, &y->base, &rc))
+	if (gc_in_grace(g, row, &y->mark, &y->base, &rc))
 		return rc;
 	struct kv_bytes raw;
 	rec_block *rec;
@@ -51,8 +51,8 @@ static int suspect_row(struct gc *g, uint32_t tenant, uint64_t block, const stru
 	if (bug_planted(BUG_COLLECT_SHARED))
 		owned = false;
 	if (rec == NULL || (!pending && owned) || (rec->state == META_BLOCK_PENDING) != pending)
-		return gc_drop(g, row);
-	return bury(g, tenant, block, row, raw, rec);
+		return gc_delete(g, row);
+	return delete_block(g, tenant, block, row, raw, rec);
 }
 
 static int refund_row(struct gc *g, const struct kv_row *row)
@@ -85,7 +85,7 @@ int gc_blocks_row(struct gc *g, const struct kv_row *row)
 
 /* --- owners that have no extent --------------------------------------------------------------- */
 
-struct look {
+struct extent_search {
 	uint64_t block;
 	size_t left; /* extents to look at, at most */
 };
@@ -93,7 +93,7 @@ struct look {
 static int has_block(void *ctx, uint64_t offset, const struct meta_extent *e)
 {
 	(void)offset;
-	struct look *l = ctx;
+	struct extent_search *l = ctx;
 	return e->block == l->block || l->left-- == 0 ? 1 : 0;
 }
 
@@ -134,7 +134,7 @@ static int owner_holds(struct gc *g, uint32_t tenant, uint64_t block, uint64_t f
 	}
 	if (*held == f->changes + 1)
 		return 1;
-	struct look l = {.block = block, .left = OWNER_LOOK_MAX};
+	struct extent_search l = {.block = block, .left = OWNER_EXTENTS_MAX};
 	rc = file_extents(g->m, tenant, file, f, g->a, has_block, &l);
 	*held = rc == 1 && f->n_extents == 0 ? f->changes + 1 : 0;
 	return rc;
@@ -161,7 +161,7 @@ int gc_owners_row(struct gc *g, const struct kv_row *row)
 		o->held = held;
 		return gc_mark(g, row, &o->base);
 	}
-	if (gc_waits(g, row, &o->mark, &o->base, &rc))
+	if (gc_in_grace(g, row, &o->mark, &o->base, &rc))
 		return rc;
 	rec_suspect y = TERRANE__REC__SUSPECT__INIT;
 	struct txn t;
@@ -179,7 +179,8 @@ int gc_owners_row(struct gc *g, const struct kv_row *row)
 /* --- accounts --------------------------------------------------------------------------------- */
 
 /* Whether dead chunks of the block stand for this charge. */
-static int buried_with(struct gc *g, uint32_t tenant, uint64_t block, uint64_t charge, bool *found)
+static int dead_chunks_have_charge(struct gc *g, uint32_t tenant, uint64_t block, uint64_t charge,
+				   bool *found)
 {
 	struct schema_key prefix = key_id(KEY_DEAD_CHUNKS, tenant, block);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
@@ -198,16 +199,16 @@ static int charge_row(struct gc *g, uint32_t tenant, uint64_t block, uint64_t ch
 {
 	struct kv_bytes raw;
 	rec_block *rec;
-	bool buried = false;
+	bool dead = false;
 	int rc = block_read(g->m, tenant, block, g->a, &raw, &rec);
 	if (rc != 0 || (rec != NULL && rec->state == META_BLOCK_PENDING))
 		return rc;
 	if (rec == NULL)
-		rc = buried_with(g, tenant, block, charge, &buried);
+		rc = dead_chunks_have_charge(g, tenant, block, charge, &dead);
 	if (rc != 0)
 		return rc;
 	g->counts->collected++;
-	if (buried || (rec != NULL && rec->charge == charge))
+	if (dead || (rec != NULL && rec->charge == charge))
 		return account_charged(g->m, tenant, block, charge);
 	return account_uncharge(g->m, tenant, block, charge);
 }
@@ -218,19 +219,19 @@ static int refunded_row(struct gc *g, const struct kv_row *row, uint32_t tenant,
 	struct schema_key key = key_ids(KEY_REFUND, tenant, block, charge);
 	struct reads r;
 	rec_counted *note;
-	bool buried = false;
+	bool dead = false;
 	int rc = meta_read(g->m, part_block(g->m, tenant, block), &key, 1, g->a, &r);
 	if (rc == 0)
-		rc = buried_with(g, tenant, block, charge, &buried);
+		rc = dead_chunks_have_charge(g, tenant, block, charge, &dead);
 	if (rc == 0)
 		rc = rec_read_counted(g->a, row->value, &note);
-	if (rc != 0 || r.value[0].data != NULL || buried)
+	if (rc != 0 || r.value[0].data != NULL || dead)
 		return rc;
 	if (note->mark == 0) {
 		note->mark = g->now;
 		return gc_mark(g, row, &note->base);
 	}
-	return gc_ripe(g, note->mark) ? gc_drop(g, row) : 0;
+	return gc_grace_over(g, note->mark) ? gc_delete(g, row) : 0;
 }
 
 int gc_accounts_row(struct gc *g, const struct kv_row *row)
@@ -247,8 +248,8 @@ int gc_accounts_row(struct gc *g, const struct kv_row *row)
 
 /* --- dead chunks ------------------------------------------------------------------------------ */
 
-static int chunks_out(rec_chunk *const *from, size_t n, struct arena *arena,
-		      struct meta_chunk **out)
+static int chunks_from_record(rec_chunk *const *from, size_t n, struct arena *arena,
+			      struct meta_chunk **out)
 {
 	*out = arena_alloc(arena, (n + 1) * sizeof(**out));
 	if (*out == NULL)
@@ -276,12 +277,12 @@ static int dead_row(struct gc *g, const struct kv_row *row)
 	int rc = rec_read_dead_chunks(g->a, row->value, &z);
 	if (rc != 0)
 		return rc;
-	if (gc_waits(g, row, &z->mark, &z->base, &rc))
+	if (gc_in_grace(g, row, &z->mark, &z->base, &rc))
 		return rc;
 	if (w->count == w->max)
 		return 1;
 	d.chunk_count = z->n_chunks;
-	rc = chunks_out(z->chunks, z->n_chunks, w->arena, &d.chunks);
+	rc = chunks_from_record(z->chunks, z->n_chunks, w->arena, &d.chunks);
 	if (rc == 0)
 		w->out[w->count++] = d;
 	return rc;
@@ -334,7 +335,7 @@ int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_
 	return rc == -ESTALE ? 0 : rc;
 }
 
-bool block_wants(const rec_block *rec, uint64_t chunk_block, uint32_t index, uint64_t disk)
+bool block_names_chunk(const rec_block *rec, uint64_t chunk_block, uint32_t index, uint64_t disk)
 {
 	if (chunk_block != rec->chunk_block)
 		return false;
@@ -353,7 +354,7 @@ int meta_chunk_wanted(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 	int rc = block_read(m, ctx->tenant, block, &a, &raw, &rec);
 	*wanted = false;
 	if (rc == 0 && rec != NULL)
-		*wanted = block_wants(rec, chunk_block, index, disk);
+		*wanted = block_names_chunk(rec, chunk_block, index, disk);
 	return rc;
 }
 
@@ -438,7 +439,7 @@ static int block_row(struct meta *m, uint64_t partition, const struct kv_row *ro
 		return -EBADMSG;
 	int rc = rec_read_block(&a, row->value, &rec);
 	if (rc == 0)
-		rc = block_out(block, rec, arena, &out->block);
+		rc = block_from_record(block, rec, arena, &out->block);
 	if (rc != 0)
 		return rc;
 	rc = owned_bytes(m, out->tenant, block, &out->owned_bytes);

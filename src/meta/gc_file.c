@@ -11,7 +11,7 @@
 /* --- removed files ---------------------------------------------------------------------------- */
 
 /* The block forgets the owner, and is to be looked at. */
-static int disown(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file)
+static int owner_delete(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file)
 {
 	uint64_t partition = part_of(g->m, META_LAYER_BLOCK, tenant, block);
 	rec_suspect y = TERRANE__REC__SUSPECT__INIT;
@@ -41,7 +41,7 @@ static int drop_page(struct gc *g, uint32_t tenant, uint64_t file, bool *more)
 		rec_extent *x;
 		rc = rec_read_extent(g->a, rows.row[i].value, &x);
 		if (rc == 0 && x->block != last)
-			rc = disown(g, tenant, x->block, file);
+			rc = owner_delete(g, tenant, x->block, file);
 		last = rc == 0 ? x->block : 0;
 		txn_delete(&t, gc_key(rows.row[i].key));
 	}
@@ -75,15 +75,15 @@ int gc_files_row(struct gc *g, const struct kv_row *row)
 	int rc = rec_read_dead_file(g->a, row->value, &x);
 	if (rc != 0)
 		return rc;
-	if (gc_waits(g, row, &x->mark, &x->base, &rc))
+	if (gc_in_grace(g, row, &x->mark, &x->base, &rc))
 		return rc;
 	for (size_t i = 0; x->file != NULL && i < x->file->n_extents && rc == 0; i++)
-		rc = disown(g, tenant, x->file->extents[i]->block, file);
+		rc = owner_delete(g, tenant, x->file->extents[i]->block, file);
 	if (rc == 0 && x->file != NULL && x->file->last != NULL)
-		rc = disown(g, tenant, x->file->last->block, file);
+		rc = owner_delete(g, tenant, x->file->last->block, file);
 	if (rc == 0)
 		rc = drop_extents(g, tenant, file);
-	return rc == 0 ? gc_drop(g, row) : rc;
+	return rc == 0 ? gc_delete(g, row) : rc;
 }
 
 /* --- files without a name --------------------------------------------------------------------- */
@@ -115,8 +115,8 @@ static int file_named(struct gc *g, uint32_t tenant, uint64_t file, const struct
 }
 
 /* Notes it; or, when it was noted long ago and is as it was then, makes it a removed file. */
-static int orphan(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row,
-		  rec_file *f)
+static int orphan_step(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row,
+		       rec_file *f)
 {
 	struct schema_key key = key_id(KEY_SUSPECT, tenant, file);
 	uint64_t hash = hash64(row->value.data, row->value.len, 0);
@@ -139,7 +139,7 @@ static int orphan(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_
 	if (y == NULL || y->hash != hash) {
 		txn_put(&t, key, &fresh.base);
 		g->counts->marked++;
-	} else if (gc_ripe(g, y->mark)) {
+	} else if (gc_grace_over(g, y->mark)) {
 		txn_delete(&t, key);
 		txn_delete(&t, gc_key(row->key));
 		txn_put(&t, key_id(KEY_DEAD_FILE, tenant, file), &x.base);
@@ -173,7 +173,7 @@ static int file_suspect_row(struct gc *g, uint32_t tenant, uint64_t file, const 
 		if (rc == 0)
 			rc = file_named(g, tenant, file, &of, f, &named);
 	}
-	return rc == 0 && (!same || named) ? gc_drop(g, row) : rc;
+	return rc == 0 && (!same || named) ? gc_delete(g, row) : rc;
 }
 
 int gc_orphans_row(struct gc *g, const struct kv_row *row)
@@ -189,5 +189,5 @@ int gc_orphans_row(struct gc *g, const struct kv_row *row)
 	bool named = false;
 	if (rc == 0)
 		rc = file_named(g, tenant, file, row, f, &named);
-	return rc == 0 && !named ? orphan(g, tenant, file, row, f) : rc;
+	return rc == 0 && !named ? orphan_step(g, tenant, file, row, f) : rc;
 }

@@ -31,7 +31,7 @@ int gc_page(struct gc *g, const char *key_kinds, struct meta_gc_cursor *at, gc_r
 bool gc_unreadable(uint64_t partition, const struct kv_row *row, int rc);
 
 /* Whether what was marked in this epoch has had its grace. */
-static inline bool gc_ripe(const struct gc *g, uint64_t mark)
+static inline bool gc_grace_over(const struct gc *g, uint64_t mark)
 {
 	return mark != 0 && g->epoch >= mark + 2;
 }
@@ -40,12 +40,12 @@ struct schema_key gc_key(struct kv_bytes key);
 
 /* Replaces (or, with NULL, deletes) a row that is still as it was read. Counts it. */
 int gc_mark(struct gc *g, const struct kv_row *row, const ProtobufCMessage *msg);
-int gc_drop(struct gc *g, const struct kv_row *row);
+int gc_delete(struct gc *g, const struct kv_row *row);
 
 /* True: the row is not ripe, and that is all for now. It is marked when it had no mark; *rc says how that
  * went. `mark` is that of msg. */
-bool gc_waits(struct gc *g, const struct kv_row *row, uint64_t *mark, const ProtobufCMessage *msg,
-	      int *rc);
+bool gc_in_grace(struct gc *g, const struct kv_row *row, uint64_t *mark,
+		 const ProtobufCMessage *msg, int *rc);
 
 int gc_names_row(struct gc *g, const struct kv_row *row);
 int gc_dirs_row(struct gc *g, const struct kv_row *row);

@@ -27,11 +27,11 @@ int gc_names_row(struct gc *g, const struct kv_row *row)
 	int rc = rec_read_tombstone(g->a, row->value, &gone);
 	if (rc != 0)
 		return rc;
-	if (gc_waits(g, row, &gone->mark, &gone->base, &rc))
+	if (gc_in_grace(g, row, &gone->mark, &gone->base, &rc))
 		return rc;
 	if (gone->kind == META_FILE && !gone->alive)
 		rc = file_remove(g->m, tenant, id, g->a);
-	return rc == 0 ? gc_drop(g, row) : rc;
+	return rc == 0 ? gc_delete(g, row) : rc;
 }
 
 /* --- searching a directory -------------------------------------------------------------------- */
@@ -104,8 +104,8 @@ int gc_search(struct meta *m, uint32_t tenant, uint64_t dir, struct gc_search *s
 /* --- directories ------------------------------------------------------------------------------ */
 
 /* Notes that no name was found for the slice, or says that it was so for long enough: 1. */
-static int suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
-		   const struct kv_row *row)
+static int dir_suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
+		       const struct kv_row *row)
 {
 	struct schema_key key = key_slice(KEY_SUSPECT, tenant, dir, slice);
 	uint64_t hash = hash64(row->value.data, row->value.len, 0);
@@ -118,7 +118,7 @@ static int suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
 		return rc;
 	if (y != NULL && y->hash == hash) {
 		g->counts->left++;
-		return gc_ripe(g, y->mark) ? 1 : 0;
+		return gc_grace_over(g, y->mark) ? 1 : 0;
 	}
 	rec_suspect fresh = TERRANE__REC__SUSPECT__INIT;
 	fresh.mark = g->now;
@@ -137,18 +137,18 @@ static int suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
 static int remove_empty(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
 			const struct kv_row *row)
 {
-	struct schema_key shut_key = key_slice(KEY_SLICE_STATE, tenant, dir, slice);
+	struct schema_key state_key = key_slice(KEY_SLICE_STATE, tenant, dir, slice);
 	struct txn t;
 	txn_init(&t, g->a);
-	rec_slice_state shut = TERRANE__REC__SLICE_STATE__INIT;
-	shut.closing = meta_id();
+	rec_slice_state closing = TERRANE__REC__SLICE_STATE__INIT;
+	closing.closing = meta_id();
 	struct kv_bytes closed = {0};
-	int rc = rec_pack(g->a, &shut.base, &closed);
+	int rc = rec_pack(g->a, &closing.base, &closed);
 	if (rc != 0)
 		return rc;
 	txn_equals(&t, gc_key(row->key), row->value);
-	txn_absent(&t, shut_key);
-	txn_put_bytes(&t, shut_key, closed);
+	txn_absent(&t, state_key);
+	txn_put_bytes(&t, state_key, closed);
 	rc = txn_run(g->m, &t, g->partition, NULL);
 	bool any = true;
 	if (rc == 0)
@@ -157,8 +157,8 @@ static int remove_empty(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t sl
 	if (rc != 0)
 		return rc == -ESTALE ? 0 : rc;
 	txn_init(&t, g->a);
-	txn_equals(&t, shut_key, closed);
-	txn_delete(&t, shut_key);
+	txn_equals(&t, state_key, closed);
+	txn_delete(&t, state_key);
 	if (!any) {
 		txn_equals(&t, gc_key(row->key), row->value);
 		txn_delete(&t, gc_key(row->key));
@@ -230,12 +230,12 @@ static int dir_row(struct gc *g, const struct kv_row *row)
 	bool named = false;
 	rc = slice_named(g, tenant, dir, slice, row, d, &named);
 	if (rc == 0 && !named)
-		rc = suspect(g, tenant, dir, slice, row);
+		rc = dir_suspect(g, tenant, dir, slice, row);
 	return rc == 1 ? remove_empty(g, tenant, dir, slice, row) : rc;
 }
 
 /* A row that a transfer has; one that gave up may have left it so. */
-static int held_row(struct gc *g, const struct row *r)
+static int release_entry(struct gc *g, const struct row *r)
 {
 	struct transfer t;
 	int rc = transfer_read(g->m, r->tenant, r->row->transfer, g->a, &t);
@@ -247,7 +247,7 @@ static int held_row(struct gc *g, const struct row *r)
 }
 
 /* The same of a slice that was closed. */
-static int shut_row(struct gc *g, const struct kv_row *row)
+static int slice_state_row(struct gc *g, const struct kv_row *row)
 {
 	uint32_t tenant;
 	uint64_t dir;
@@ -263,7 +263,7 @@ static int shut_row(struct gc *g, const struct kv_row *row)
 	if (rc != 0 || t.rec != NULL)
 		return rc;
 	s->closing = 0;
-	return s->sealed || s->spread ? gc_mark(g, row, &s->base) : gc_drop(g, row);
+	return s->sealed || s->spread ? gc_mark(g, row, &s->base) : gc_delete(g, row);
 }
 
 /* A name whose file record a crash kept from being made: only sealed empty files can be so. */
@@ -278,7 +278,7 @@ static int entry_row(struct gc *g, const struct kv_row *row)
 	r.raw = row->value;
 	r.row = r.entry;
 	if (r.entry->transfer != 0)
-		return held_row(g, &r);
+		return release_entry(g, &r);
 	if (r.entry->kind != META_FILE || !r.entry->sealed || r.entry->size > 0)
 		return 0;
 	struct kv_bytes raw;
@@ -318,7 +318,7 @@ static int dir_suspect_row(struct gc *g, const struct kv_row *row)
 		if (rc == 0)
 			rc = slice_named(g, tenant, dir, slice, &of, d, &named);
 	}
-	return rc == 0 && (!same || named) ? gc_drop(g, row) : rc;
+	return rc == 0 && (!same || named) ? gc_delete(g, row) : rc;
 }
 
 int gc_dirs_row(struct gc *g, const struct kv_row *row)
@@ -329,7 +329,7 @@ int gc_dirs_row(struct gc *g, const struct kv_row *row)
 	case KEY_ENTRY:
 		return entry_row(g, row);
 	case KEY_SLICE_STATE:
-		return shut_row(g, row);
+		return slice_state_row(g, row);
 	default:
 		return dir_suspect_row(g, row);
 	}
@@ -347,7 +347,7 @@ int gc_transfers_row(struct gc *g, const struct kv_row *row)
 	int rc = rec_read_transfer(g->a, row->value, &t);
 	if (rc != 0)
 		return rc;
-	if (gc_waits(g, row, &t->mark, &t->base, &rc))
+	if (gc_in_grace(g, row, &t->mark, &t->base, &rc))
 		return rc;
 	rc = transfer_settle(g->m, tenant, id, g->a);
 	if (rc >= 0)

@@ -156,7 +156,7 @@ static void a_block_record_without_media_is_of_disk(void **state)
 	rec_block *rec;
 	arena_init(&a, 64 * KIB);
 	assert_int_equal(rec_read_block(&a, kv_bytes(old, sizeof(old)), &rec), 0);
-	assert_int_equal(block_out(5, rec, &a, &b), 0);
+	assert_int_equal(block_from_record(5, rec, &a, &b), 0);
 	assert_int_equal(b.media, CLUSTER_MEDIA_DISK);
 	assert_true(b.length == 10 && b.capacity == 1000 && b.chunks[0].disk == 101);
 	/* A record of disk is stored as before: what reads no media reads it. */

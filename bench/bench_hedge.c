@@ -151,7 +151,7 @@ static void write_fiber(void *arg)
 	};
 	uint64_t disks[16] = {0};
 	uint64_t start_ns = rt_now_ns();
-	rc = stripe_write_take(&c, &w, &chunks, disks);
+	rc = block_write_take(&c, &w, &chunks, disks);
 	lab->took_ns[job->number] = rt_now_ns() - start_ns;
 	if (rc < 0 && lab->failed == 0)
 		fprintf(stderr, "bench_hedge: %s\n", c.error);

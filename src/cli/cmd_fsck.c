@@ -51,8 +51,9 @@ struct check {
 static void tell_found(void *ctx, const char *path, uint64_t block, enum fsck_state state,
 		       const char *words)
 {
-	static const char *const names[] = {
-		[FSCK_DEGRADED] = "degraded", [FSCK_AWAY] = "out of reach", [FSCK_LOST] = "lost"};
+	static const char *const names[] = {[FSCK_DEGRADED] = "degraded",
+					    [FSCK_UNREACHABLE] = "out of reach",
+					    [FSCK_LOST] = "lost"};
 	struct check *k = ctx;
 	char shown[FS_PATH_MAX];
 	if (state == FSCK_DEGRADED && k->told++ >= TOLD_MAX)
@@ -122,12 +123,12 @@ static int tell(const struct check *k, double seconds)
 			(json_int_t)n->directories, "files", (json_int_t)n->files, "file_bytes",
 			(json_int_t)n->file_bytes, "blocks", (json_int_t)n->blocks, "healthy",
 			(json_int_t)n->healthy, "degraded", (json_int_t)n->degraded, "out_of_reach",
-			(json_int_t)n->away, "lost", (json_int_t)n->lost, "broken_files",
-			(json_int_t)n->broken_files, "chunks", (json_int_t)n->chunks, "missing",
-			(json_int_t)n->missing, "damaged", (json_int_t)n->damaged, "misplaced",
-			(json_int_t)n->misplaced, "unreachable", (json_int_t)n->unreachable,
-			"scanned_bytes", (json_int_t)n->scanned_bytes, "deep", (int)k->o.deep,
-			"seconds", seconds);
+			(json_int_t)n->blocks_unreachable, "lost", (json_int_t)n->lost,
+			"broken_files", (json_int_t)n->broken_files, "chunks",
+			(json_int_t)n->chunks, "missing", (json_int_t)n->missing, "damaged",
+			(json_int_t)n->damaged, "misplaced", (json_int_t)n->misplaced,
+			"unreachable", (json_int_t)n->unreachable, "scanned_bytes",
+			(json_int_t)n->scanned_bytes, "deep", (int)k->o.deep, "seconds", seconds);
 		return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 	}
 	char size[FS_SIZE_TEXT], scanned[FS_SIZE_TEXT];
@@ -136,7 +137,7 @@ static int tell(const struct check *k, double seconds)
 	       fs_size(size, (double)n->file_bytes), n->blocks);
 	printf("  healthy       %lu\n  degraded      %lu\n  out of reach  %lu\n"
 	       "  lost          %lu\n",
-	       n->healthy, n->degraded, n->away, n->lost + n->broken_files);
+	       n->healthy, n->degraded, n->blocks_unreachable, n->lost + n->broken_files);
 	if (n->missing + n->damaged + n->unreachable > 0)
 		printf("  of %lu chunks %lu missing, %lu damaged, %lu out of reach\n", n->chunks,
 		       n->missing, n->damaged, n->unreachable);
@@ -162,7 +163,7 @@ static int run(struct check *k, const struct admin_where *where, bool quiet)
 	if (status != CLI_OK)
 		return status;
 	status = tell(k, seconds);
-	return k->n.lost + k->n.broken_files + k->n.away > 0 ? CLI_FAILED : status;
+	return k->n.lost + k->n.broken_files + k->n.blocks_unreachable > 0 ? CLI_FAILED : status;
 }
 
 int cmd_fsck(int argc, char **argv)

@@ -2,7 +2,7 @@
 /*
  * Batched reads: many ranges of many files in one call.
  *
- * All files are looked up, all their blocks in a few requests, and then all ranges of blocks are read together as
+ * All files are resolved up, all their blocks in a few requests, and then all ranges of blocks are read together as
  * independent ranges (block_tier.h), which the disks serve with few requests.
  *
  *     ranges     a: file 7        b: file 9      c: file 12     ...      as the caller gave them
@@ -21,7 +21,7 @@
 
 #define RANGES_AT_ONCE 64
 #define RANGE_BYTES BLOCK_RANGE_SMALL /* larger ones are read by themselves */
-#define WINDOW_RANGES 8192            /* looked at together */
+#define WINDOW_RANGES 8192            /* resolved at together */
 #define ARENA_BYTES (64 * MIB)
 
 /* Bytes of a block that a range of the batch wants. */
@@ -33,10 +33,10 @@ struct part {
 };
 
 /* What is known of a range on its way. */
-struct state {
+struct range_state {
 	size_t first, count; /* of the parts in their order; count 0: read by itself, or done */
 	size_t left;         /* of them, under way */
-	bool fast;           /* there are some */
+	bool batched;        /* there are some */
 	int rc;              /* why it will not be whole */
 };
 
@@ -48,7 +48,7 @@ struct batch {
 	void *ctx;
 	int rc;
 	char why[FABRIC_ERROR_MAX];
-	struct state *states;
+	struct range_state *states;
 	struct part *parts; /* by range */
 	size_t part_count, part_capacity;
 	struct arena arena; /* records of blocks */
@@ -104,7 +104,7 @@ static int part_add(struct batch *b, const struct part *p)
 static int range_parts(struct batch *b, size_t i, const struct efile_extents *x)
 {
 	const struct engine_range *r = &b->ranges[i];
-	struct state *s = &b->states[i];
+	struct range_state *s = &b->states[i];
 	uint64_t end = min_u64(r->offset + r->len, x->size);
 	uint64_t at = 0;
 	s->first = b->part_count;
@@ -126,12 +126,12 @@ static int range_parts(struct batch *b, size_t i, const struct efile_extents *x)
 		at += x->extents[k].length;
 	}
 	s->count = b->part_count - s->first;
-	s->fast = true;
+	s->batched = true;
 	return 0;
 }
 
 /* Looks a range up. What cannot go with others is read here and now. */
-static void range_look(struct batch *b, size_t i)
+static void range_resolve(struct batch *b, size_t i)
 {
 	struct engine_range *r = &b->ranges[i];
 	struct call c = *b->call;
@@ -142,8 +142,8 @@ static void range_look(struct batch *b, size_t i)
 		return;
 	}
 	struct efile_extents x;
-	bool fast = r->len <= RANGE_BYTES && r->offset <= META_FILE_MAX && efile_extents(f, &x);
-	if (fast) {
+	bool batched = r->len <= RANGE_BYTES && r->offset <= META_FILE_MAX && efile_extents(f, &x);
+	if (batched) {
 		rc = range_parts(b, i, &x);
 	} else {
 		struct iovec iov = {r->buf, r->len};
@@ -151,17 +151,17 @@ static void range_look(struct batch *b, size_t i)
 	}
 	if (r->file == NULL)
 		engine_file_discard(f);
-	if (!fast || rc < 0 || b->states[i].count == 0)
+	if (!batched || rc < 0 || b->states[i].count == 0)
 		range_end(b, r, rc, c.error);
-	if (fast && rc < 0)
-		b->states[i] = (struct state){0};
+	if (batched && rc < 0)
+		b->states[i] = (struct range_state){0};
 }
 
-static void look_fiber(void *arg)
+static void resolve_fiber(void *arg)
 {
 	struct batch *b = arg;
 	while (b->next < b->count && !rt_cancelled())
-		range_look(b, b->next++);
+		range_resolve(b, b->next++);
 }
 
 /* --- blocks ----------------------------------------------------------------------------------- */
@@ -187,7 +187,7 @@ static int blocks_page(struct batch *b, const uint64_t *ids, size_t n)
 	return rc;
 }
 
-static int blocks_look(struct batch *b)
+static int blocks_resolve(struct batch *b)
 {
 	AUTO_FREE uint64_t *ids = malloc((b->part_count + 1) * sizeof(*ids));
 	if (ids == NULL)
@@ -213,7 +213,7 @@ static void part_done(void *ctx, struct block_range *range, const char *why)
 {
 	struct batch *b = ctx;
 	const struct part *p = container_of(range, struct part, range);
-	struct state *s = &b->states[p->owner];
+	struct range_state *s = &b->states[p->owner];
 	struct engine_range *r = &b->ranges[p->owner];
 	assert(s->left > 0);
 	if (range->rc < 0 && s->rc == 0) {
@@ -232,7 +232,7 @@ static void part_done(void *ctx, struct block_range *range, const char *why)
 		got += part->len;
 	}
 	b->call->fabric->stats.read_bytes += s->rc < 0 ? 0 : got;
-	s->fast = false;
+	s->batched = false;
 	range_end(b, r, s->rc < 0 ? s->rc : (int64_t)got, why);
 }
 
@@ -260,15 +260,15 @@ static int parts_read(struct batch *b)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static void look_all(struct batch *b)
+static void ranges_resolve(struct batch *b)
 {
 	struct rt_group g;
 	rt_group_init(&g);
 	b->next = 0;
 	for (size_t i = 1; i < b->count && i < RANGES_AT_ONCE; i++)
-		if (rt_group_spawn(&g, "batch", look_fiber, b) < 0)
+		if (rt_group_spawn(&g, "batch", resolve_fiber, b) < 0)
 			break; /* fewer will do */
-	look_fiber(b);
+	resolve_fiber(b);
 	rt_group_join(&g);
 }
 
@@ -277,17 +277,17 @@ static int window_run(struct batch *b)
 	b->states = calloc(b->count, sizeof(*b->states));
 	if (b->states == NULL)
 		return -ENOMEM;
-	look_all(b);
-	size_t looked = b->next;
-	int rc = b->part_count > 0 ? blocks_look(b) : 0;
-	for (size_t i = 0; i < looked; i++)
+	ranges_resolve(b);
+	size_t resolved = b->next;
+	int rc = b->part_count > 0 ? blocks_resolve(b) : 0;
+	for (size_t i = 0; i < resolved; i++)
 		b->states[i].left = b->states[i].count;
 	if (rc == 0)
 		rc = parts_read(b);
 	/* What was not come to: the batch was given up. */
 	int late = rc < 0 ? rc : -ECANCELED;
 	for (size_t i = 0; i < b->count; i++)
-		if (i >= looked || (b->states[i].fast && b->states[i].count > 0))
+		if (i >= resolved || (b->states[i].batched && b->states[i].count > 0))
 			range_end(b, &b->ranges[i], late, b->call->error);
 	return rc;
 }

@@ -11,11 +11,11 @@
 #include "base/err.h"
 #include "client/chunks.h"
 
-#define COST_PASSING 20000u /* it failed a moment ago */
+#define COST_TRANSIENT 20000u /* it failed a moment ago */
 #define COST_JITTER 16u
 #define BUDGET_WAIT_NS (5 * NS_PER_S)
-#define PASSING_MAX 3 /* failures that may pass, after which a chunk counts as lost */
-#define PASSING_PAUSE_NS (20 * NS_PER_MS)
+#define TRANSIENT_MAX 3 /* failures that may pass, after which a chunk counts as lost */
+#define TRANSIENT_PAUSE_NS (20 * NS_PER_MS)
 #define COPY_BYTES (128 * KIB) /* copied and summed at once: still in a near cache */
 
 struct reading {
@@ -28,7 +28,7 @@ struct reading {
 	uint8_t *failures;      /* of each chunk, that may pass */
 	uint64_t read_bytes;    /* held at the gate of reads */
 	uint64_t rebuild_bytes; /* held at the gate of rebuilds */
-	struct block_news *news;
+	struct block_findings *findings;
 	int last_rc;
 	uint64_t last_disk;
 };
@@ -45,18 +45,18 @@ static void failure_note(struct reading *r, const struct stripe_fetch *f, uint64
 	r->last_rc = rc;
 	r->last_disk = disk;
 	if (rc == -ENOENT || rc == -ENODEV)
-		r->news->stale = true;
-	if (disk_error_is_absence(rc))
-		r->news->absent = true;
+		r->findings->stale = true;
+	if (disk_error_is_unreachable(rc))
+		r->findings->unreachable = true;
 	bool bad = rc == -EBADMSG || rc == -ENOENT || rc == -ERANGE || rc == -ENODATA;
 	if (!bad)
 		return;
 	r->call->fabric->stats.bad_chunks++;
-	if (r->news->bad_count < BLOCK_BAD_MAX) {
-		int i = r->news->bad_count++;
-		r->news->bad[i].chunk = f->chunk;
-		r->news->bad[i].disk = disk;
-		r->news->bad[i].rc = rc;
+	if (r->findings->bad_count < BLOCK_BAD_MAX) {
+		int i = r->findings->bad_count++;
+		r->findings->bad[i].chunk = f->chunk;
+		r->findings->bad[i].disk = disk;
+		r->findings->bad[i].rc = rc;
 	}
 }
 
@@ -89,9 +89,9 @@ static int reading_fetch(struct stripe *s, struct stripe_fetch *f)
 }
 
 /* A disk that is busy or away now may be back in a moment. */
-static bool failure_may_pass(int rc)
+static bool failure_is_transient(int rc)
 {
-	return rc == -EAGAIN || rc == -EDQUOT || rc == -ETIME || disk_error_is_absence(rc);
+	return rc == -EAGAIN || rc == -EDQUOT || rc == -ETIME || disk_error_is_unreachable(rc);
 }
 
 /*
@@ -104,12 +104,12 @@ static int reading_judge(struct stripe *s, const struct stripe_fetch *f, uint32_
 	if (f->rc == -ECANCELED)
 		return f->rc;
 	uint8_t *failures = &r->failures[f->chunk];
-	bool passes = failure_may_pass(f->rc);
+	bool transient = failure_is_transient(f->rc);
 	/* Several ranges of a chunk may fail at once. */
-	if (passes && *failures < PASSING_MAX)
+	if (transient && *failures < TRANSIENT_MAX)
 		++*failures;
-	passes = passes && *failures < PASSING_MAX;
-	*cost = passes ? COST_PASSING : CHUNK_LOST;
+	transient = transient && *failures < TRANSIENT_MAX;
+	*cost = transient ? COST_TRANSIENT : CHUNK_LOST;
 	return 0;
 }
 
@@ -139,7 +139,7 @@ static int rebuild_enter(struct reading *r, const struct plan *p)
 }
 
 /* Whether a hedge that computes may go ahead; does not wait. */
-static bool hedge_afford(struct reading *r, const struct plan *p)
+static bool hedge_admit(struct reading *r, const struct plan *p)
 {
 	struct fabric *f = r->call->fabric;
 	if (!stripe_computes(&r->stripe, p))
@@ -164,7 +164,7 @@ static int plan_direct(struct reading *r, struct plan **p)
 		cost[i] = known[i] == CHUNK_LOST ? CHUNK_LOST : 1;
 		failures = r->failures[i] > failures ? r->failures[i] : failures;
 	}
-	assert(failures <= PASSING_MAX);
+	assert(failures <= TRANSIENT_MAX);
 	struct plan *direct = NULL;
 	int rc = reading_plan(&r->stripe, cost, &direct);
 	if (rc < 0 || direct->n_steps > 0) {
@@ -173,16 +173,16 @@ static int plan_direct(struct reading *r, struct plan **p)
 	}
 	plan_close(*p);
 	*p = direct;
-	return failures == 0 ? 0 : rt_sleep_ns(PASSING_PAUSE_NS << failures);
+	return failures == 0 ? 0 : rt_sleep_ns(TRANSIENT_PAUSE_NS << failures);
 }
 
 /* A plan that computes costs budget. Without any, a chunk that may be there is tried first. */
-static int reading_afford(struct stripe *s, struct plan **p, bool hedge)
+static int reading_admit(struct stripe *s, struct plan **p, bool hedge)
 {
 	struct reading *r = reading_of(s);
 	struct fabric *f = r->call->fabric;
 	if (hedge) {
-		bool may = hedge_afford(r, *p);
+		bool may = hedge_admit(r, *p);
 		f->stats.hedged_reads += may;
 		f->stats.refused_rebuilds += !may;
 		return may ? 0 : -EBUSY;
@@ -235,7 +235,7 @@ static const struct stripe_ops reading_ops = {
 	.plan = reading_plan,
 	.fetch = reading_fetch,
 	.judge = reading_judge,
-	.afford = reading_afford,
+	.admit = reading_admit,
 	.hedge_at_ns = reading_hedge_at_ns,
 	.memory = reading_memory,
 	.release = chunk_release,
@@ -274,10 +274,10 @@ static int hand_out(const struct reading *r, const struct sink *sink, uint32_t *
 				    : encoding_data_chunk(&shape->net, (int)(pos / r->chunk_len));
 		n = shape->copies ? end - pos : min_u64(end - pos, r->chunk_len - at);
 		struct stripe_part part;
-		if (!stripe_find(&r->stripe, chunk, at, n, &part))
+		if (!stripe_part_find(&r->stripe, chunk, at, n, &part))
 			return -EBADMSG;
 		uint32_t there = copy_out(r, sink, part.data, pos - r->off, n);
-		if (!stripe_prove(&part, there))
+		if (!stripe_part_verify(&part, there))
 			return -EBADMSG;
 		*crc = crc32c_combine(*crc, there, n);
 	}
@@ -340,13 +340,12 @@ static int reading_gather(struct reading *r)
 			 r->last_rc == 0 ? "not in the map" : err_text(r->last_rc));
 }
 
-int block_range_read(struct call *c, const struct block_at *b, uint64_t off, uint64_t len,
-		     const struct sink *sink, const bool *avoid, uint32_t *crc,
-		     struct block_news *news)
+int block_range_read(struct call *c, const struct block_at *b, struct block_range_get *get)
 {
-	struct reading r = {.call = c, .b = b, .off = off, .len = len, .news = news};
-	*news = (struct block_news){0};
-	int rc = reading_init(&r, avoid);
+	struct reading r = {
+		.call = c, .b = b, .off = get->off, .len = get->len, .findings = &get->findings};
+	get->findings = (struct block_findings){0};
+	int rc = reading_init(&r, get->avoid);
 	if (rc == 0)
 		rc = reading_gather(&r);
 	if (rc == 0) {
@@ -356,7 +355,7 @@ int block_range_read(struct call *c, const struct block_at *b, uint64_t off, uin
 			budget_earn(&c->fabric->budget);
 		rc = stripe_compute(&r.stripe);
 		if (rc == 0)
-			rc = hand_out(&r, sink, crc);
+			rc = hand_out(&r, get->sink, &get->crc);
 		if (rc == -EBADMSG)
 			call_fail(c, rc,
 				  "bytes changed in this machine's memory while they were read");

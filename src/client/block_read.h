@@ -35,26 +35,30 @@ struct block_at {
 #define BLOCK_BAD_MAX 16
 
 /* What a read learned about chunks, for the caller to report. */
-struct block_news {
+struct block_findings {
 	int bad_count;
 	struct {
 		int chunk;
 		uint64_t disk;
 		int rc;
 	} bad[BLOCK_BAD_MAX];
-	bool stale;  /* a chunk was not where the record said: locations may have changed */
-	bool absent; /* a disk could not be had: the map may have changed */
+	bool stale;       /* a chunk was not where the record said: locations may have changed */
+	bool unreachable; /* a disk could not be had: the map may have changed */
 };
 
-/*
- * Bytes [off, off + len) of the block, which must be within it, len > 0, to the sink. *crc is
- * theirs. Memory for them comes from the gates of the fabric, so a read should be a few MiB.
- * `avoid`, of shape.n, or NULL: chunks that are known to be bad. Waits. -ENODATA: too few chunks
- * can be had (the reason of the last is in the call's words); -EBUSY: the budget; -EBADMSG: bits
- * flipped here, in memory.
- */
-int block_range_read(struct call *c, const struct block_at *b, uint64_t off, uint64_t len,
-		     const struct sink *sink, const bool *avoid, uint32_t *crc,
-		     struct block_news *news);
+struct block_range_get {
+	uint64_t off, len; /* of the block: inside it, len > 0 */
+	const struct sink *sink;
+	const bool *avoid; /* shape.n: chunks that are known to be damaged; NULL: none */
+	/* Results: */
+	uint32_t crc; /* of the bytes in the sink */
+	struct block_findings findings;
+};
+
+/* Reads a range of the block into the sink. Waits. The fabric's gates bound the memory of all
+ * reads, so one range should be a few MiB. -ENODATA: too few chunks can be read (the call's error
+ * names the last disk and its error); -EBUSY: the budget for reconstructed reads is used up;
+ * -EBADMSG: bytes changed in this machine's memory. */
+int block_range_read(struct call *c, const struct block_at *b, struct block_range_get *get);
 
 #endif

@@ -18,7 +18,7 @@
 #define SMALL_BYTES (64 * KIB) /* of a chunk: not worth a round trip to reserve */
 
 /* How many chunks of a block stand in one rack, and on one node. */
-struct crowd {
+struct same_domain {
 	unsigned rack, node;
 };
 
@@ -36,19 +36,22 @@ struct writing {
 	struct coded chunks;
 	uint64_t *candidates;
 	size_t next_candidate;
-	struct accepted *yes; /* candidate_count of them: [taken, said) are free to use, by eta */
-	size_t said, taken;
-	bool settled;    /* the answers that count are here: disks may be taken */
-	int wanting;     /* chunks without a disk; when there is none, what is left is given back */
-	uint64_t *spare; /* disks that said yes and were given back */
-	size_t spare_count;
-	size_t asking; /* reservations under way */
+	struct accepted
+		/* candidate_count entries; [taken, accepted_count) are free to use, ordered by
+		 * eta_ns */
+		*accepted;
+	size_t accepted_count, taken;
+	bool settled; /* the answers that count are here: disks may be taken */
+	int unplaced; /* chunks without a disk; when there is none, what is left is given back */
+	uint64_t *released; /* disks that accepted and whose reservations were released */
+	size_t released_count;
+	size_t reserving; /* reservations under way */
 	uint64_t *disks;
-	uint64_t *homes;   /* of each chunk: the disk it is on, or on its way to; 0: none */
-	struct crowd most; /* that the first n candidates have in one place */
-	int ended, done;   /* chunks that are settled, and well */
+	uint64_t *targets;        /* of each chunk: the disk it is on, or on its way to; 0: none */
+	struct same_domain limit; /* that the first n candidates have in one place */
+	int ended, stored;        /* chunks that are settled, and well */
 	struct rt_cond change;
-	bool over; /* the caller has its answer */
+	bool returned; /* the caller has its answer */
 	bool reserve;
 	int last_rc;
 	uint64_t last_disk;
@@ -62,14 +65,14 @@ static void writing_unref(struct writing *g)
 	coded_free(&g->chunks);
 	gate_leave(&g->call.fabric->writes, g->w.gate_bytes);
 	free(g->candidates);
-	free(g->yes);
-	free(g->spare);
+	free(g->accepted);
+	free(g->released);
 	free(g->disks);
-	free(g->homes);
+	free(g->targets);
 	free(g);
 }
 
-static void note_error(struct writing *g, uint64_t disk, int rc)
+static void writing_note_error(struct writing *g, uint64_t disk, int rc)
 {
 	if (rc != -ECANCELED || g->last_rc == 0) {
 		g->last_rc = rc;
@@ -86,10 +89,10 @@ static void note_error(struct writing *g, uint64_t disk, int rc)
  */
 
 /* Chunks that stand where this disk is. */
-static struct crowd crowd_at(const struct writing *g, const uint64_t *disks, size_t n,
-			     uint64_t disk)
+static struct same_domain same_domain_count(const struct writing *g, const uint64_t *disks,
+					    size_t n, uint64_t disk)
 {
-	struct crowd c = {0};
+	struct same_domain c = {0};
 	const struct cluster *map = g->call.fabric->map;
 	const struct cluster_node *here = map != NULL ? cluster_node_of(map, disk) : NULL;
 	for (size_t i = 0; here != NULL && i < n; i++) {
@@ -101,30 +104,30 @@ static struct crowd crowd_at(const struct writing *g, const uint64_t *disks, siz
 	return c;
 }
 
-static void crowd_init(struct writing *g)
+static void same_domain_init(struct writing *g)
 {
 	size_t n = min_u64((uint64_t)g->shape.n, g->w.candidate_count);
 	for (size_t i = 0; i < n; i++) {
-		struct crowd c = crowd_at(g, g->candidates, n, g->candidates[i]);
-		g->most.rack = c.rack > g->most.rack ? c.rack : g->most.rack;
-		g->most.node = c.node > g->most.node ? c.node : g->most.node;
+		struct same_domain c = same_domain_count(g, g->candidates, n, g->candidates[i]);
+		g->limit.rack = c.rack > g->limit.rack ? c.rack : g->limit.rack;
+		g->limit.node = c.node > g->limit.node ? c.node : g->limit.node;
 	}
 }
 
 /* Whether one chunk more there is more than need be. */
-static bool crowded(const struct writing *g, struct crowd c)
+static bool same_domain_full(const struct writing *g, struct same_domain c)
 {
-	return c.rack >= g->most.rack || c.node >= g->most.node;
+	return c.rack >= g->limit.rack || c.node >= g->limit.node;
 }
 
-static bool crowd_less(struct crowd a, struct crowd b)
+static bool same_domain_fewer(struct same_domain a, struct same_domain b)
 {
 	return a.rack != b.rack ? a.rack < b.rack : a.node < b.node;
 }
 
-static struct crowd crowd_of(const struct writing *g, uint64_t disk)
+static struct same_domain same_domain_of(const struct writing *g, uint64_t disk)
 {
-	return crowd_at(g, g->homes, (size_t)g->shape.n, disk);
+	return same_domain_count(g, g->targets, (size_t)g->shape.n, disk);
 }
 
 /* --- reservations ----------------------------------------------------------------------------- */
@@ -153,25 +156,25 @@ static void release_one(struct writing *g, uint64_t disk, uint64_t reservation)
 	disk_end(&g->call, &u, rc, 0);
 }
 
-/* A disk that said yes stands before those that would take longer. */
+/* Inserts a disk that accepted, ordered by its expected time. */
 static void accepted_add(struct writing *g, const struct accepted *a)
 {
-	size_t i = g->said++;
-	for (; i > g->taken && g->yes[i - 1].eta_ns > a->eta_ns; i--)
-		g->yes[i] = g->yes[i - 1];
-	g->yes[i] = *a;
+	size_t i = g->accepted_count++;
+	for (; i > g->taken && g->accepted[i - 1].eta_ns > a->eta_ns; i--)
+		g->accepted[i] = g->accepted[i - 1];
+	g->accepted[i] = *a;
 }
 
 /* Asks one candidate after the other until one says yes. */
 static void reserve_fiber(void *arg)
 {
 	struct writing *g = arg;
-	while (!g->over && g->next_candidate < g->w.candidate_count) {
+	while (!g->returned && g->next_candidate < g->w.candidate_count) {
 		uint64_t disk = g->candidates[g->next_candidate++];
 		struct accepted a = {.disk = disk};
 		int rc = g->reserve ? reserve_one(g, disk, &a) : 0;
-		if (rc == 0 && (g->over || (g->settled && g->wanting == 0))) {
-			g->spare[g->spare_count++] = disk;
+		if (rc == 0 && (g->returned || (g->settled && g->unplaced == 0))) {
+			g->released[g->released_count++] = disk;
 			release_one(g, disk, a.reservation);
 			break;
 		}
@@ -179,11 +182,11 @@ static void reserve_fiber(void *arg)
 			accepted_add(g, &a);
 			break;
 		}
-		note_error(g, disk, rc);
+		writing_note_error(g, disk, rc);
 		if (rc == -ECANCELED || rc == -ETIME)
 			break;
 	}
-	g->asking--;
+	g->reserving--;
 	rt_cond_broadcast(&g->change);
 	writing_unref(g);
 }
@@ -191,11 +194,11 @@ static void reserve_fiber(void *arg)
 static int reserve_more(struct writing *g)
 {
 	g->refs++;
-	g->asking++;
+	g->reserving++;
 	int rc = rt_group_spawn(&g->call.fabric->background, "reserve", reserve_fiber, g);
 	if (rc < 0) {
 		g->refs--;
-		g->asking--;
+		g->reserving--;
 	}
 	return rc;
 }
@@ -204,9 +207,9 @@ static int reserve_more(struct writing *g)
 static void release_fiber(void *arg)
 {
 	struct writing *g = arg;
-	while (g->taken < g->said) {
-		struct accepted a = g->yes[g->taken++];
-		g->spare[g->spare_count++] = a.disk;
+	while (g->taken < g->accepted_count) {
+		struct accepted a = g->accepted[g->taken++];
+		g->released[g->released_count++] = a.disk;
 		release_one(g, a.disk, a.reservation);
 	}
 	writing_unref(g);
@@ -214,7 +217,7 @@ static void release_fiber(void *arg)
 
 static void release_rest(struct writing *g)
 {
-	if (g->taken == g->said)
+	if (g->taken == g->accepted_count)
 		return;
 	g->refs++;
 	if (rt_group_spawn(&g->call.fabric->background, "release", release_fiber, g) < 0)
@@ -222,13 +225,13 @@ static void release_rest(struct writing *g)
 }
 
 /* The one of those free to use that is farthest from the other chunks, and the soonest of these. */
-static size_t best_accepted(const struct writing *g, struct crowd *least)
+static size_t best_accepted(const struct writing *g, struct same_domain *least)
 {
 	size_t best = g->taken;
-	*least = crowd_of(g, g->yes[best].disk);
-	for (size_t i = best + 1; i < g->said; i++) {
-		struct crowd c = crowd_of(g, g->yes[i].disk);
-		if (crowd_less(c, *least)) {
+	*least = same_domain_of(g, g->accepted[best].disk);
+	for (size_t i = best + 1; i < g->accepted_count; i++) {
+		struct same_domain c = same_domain_of(g, g->accepted[i].disk);
+		if (same_domain_fewer(c, *least)) {
 			*least = c;
 			best = i;
 		}
@@ -237,47 +240,49 @@ static size_t best_accepted(const struct writing *g, struct crowd *least)
 }
 
 /* And of those that were given back. */
-static uint64_t spare_pick(struct writing *g)
+static uint64_t released_pick(struct writing *g)
 {
-	size_t best = g->spare_count - 1;
+	size_t best = g->released_count - 1;
 	for (size_t i = best; i-- > 0;)
-		if (crowd_less(crowd_of(g, g->spare[i]), crowd_of(g, g->spare[best])))
+		if (same_domain_fewer(same_domain_of(g, g->released[i]),
+				      same_domain_of(g, g->released[best])))
 			best = i;
-	uint64_t disk = g->spare[best];
-	g->spare[best] = g->spare[--g->spare_count];
+	uint64_t disk = g->released[best];
+	g->released[best] = g->released[--g->released_count];
 	return disk;
 }
 
 static void accepted_pick(struct writing *g, size_t i, struct accepted *out)
 {
-	*out = g->yes[i];
-	memmove(&g->yes[g->taken + 1], &g->yes[g->taken], (i - g->taken) * sizeof(g->yes[0]));
+	*out = g->accepted[i];
+	memmove(&g->accepted[g->taken + 1], &g->accepted[g->taken],
+		(i - g->taken) * sizeof(g->accepted[0]));
 	g->taken++;
-	if (--g->wanting == 0)
+	if (--g->unplaced == 0)
 		release_rest(g);
 }
 
-/* A disk that said yes; waits for one. */
+/* Waits for a disk that accepted and takes it. */
 static int accepted_take(struct writing *g, struct accepted *out)
 {
 	for (;;) {
-		if (g->settled && g->taken < g->said) {
-			struct crowd least;
+		if (g->settled && g->taken < g->accepted_count) {
+			struct same_domain least;
 			size_t i = best_accepted(g, &least);
 			/* Those that have not answered may be better placed. */
-			if (!crowded(g, least) || g->asking == 0) {
+			if (!same_domain_full(g, least) || g->reserving == 0) {
 				accepted_pick(g, i, out);
 				return 0;
 			}
 		}
-		if (g->over)
+		if (g->returned)
 			return -ECANCELED;
-		if (g->settled && g->spare_count > 0 && g->taken == g->said) {
-			*out = (struct accepted){.disk = spare_pick(g)};
-			g->wanting--;
+		if (g->settled && g->released_count > 0 && g->taken == g->accepted_count) {
+			*out = (struct accepted){.disk = released_pick(g)};
+			g->unplaced--;
 			return 0;
 		}
-		if (g->settled && g->asking == 0 &&
+		if (g->settled && g->reserving == 0 &&
 		    (g->next_candidate == g->w.candidate_count || reserve_more(g) < 0))
 			return -ENOSPC;
 		int rc = rt_cond_wait(&g->change);
@@ -339,23 +344,23 @@ static void chunk_fiber(void *arg)
 		rc = accepted_take(g, &a);
 		if (rc < 0)
 			break;
-		g->homes[chunk] = a.disk;
+		g->targets[chunk] = a.disk;
 		rc = put_one(g, chunk, &a);
 		if (rc == 0)
 			break;
-		note_error(g, a.disk, rc);
-		g->homes[chunk] = 0;
-		g->wanting++;
+		writing_note_error(g, a.disk, rc);
+		g->targets[chunk] = 0;
+		g->unplaced++;
 		/* -EBADMSG: our own bytes are bad. Another disk would not like them either. */
 		if (rc == -ECANCELED || rc == -ETIME || rc == -EBADMSG)
 			break;
 	}
 	g->ended++;
 	if (rc == 0) {
-		g->done++;
+		g->stored++;
 		g->disks[chunk] = a.disk;
 	}
-	if (g->over && g->w.late != NULL && !g->call.fabric->closing)
+	if (g->returned && g->w.late != NULL && !g->call.fabric->closing)
 		g->w.late(g->w.late_ctx,
 			  &(struct late_chunk){.block = g->w.owner != 0 ? g->w.owner : g->w.block,
 					       .chunk_block = g->w.block,
@@ -400,20 +405,20 @@ static struct writing *writing_new(struct call *c, const struct block_write *w,
 	*chunks = (struct coded){0};
 	rt_cond_init(&g->change);
 	g->candidates = calloc(w->candidate_count + 1, sizeof(*g->candidates));
-	g->yes = calloc(w->candidate_count + 1, sizeof(*g->yes));
-	g->spare = calloc(w->candidate_count + 1, sizeof(*g->spare));
-	g->wanting = g->shape.n;
+	g->accepted = calloc(w->candidate_count + 1, sizeof(*g->accepted));
+	g->released = calloc(w->candidate_count + 1, sizeof(*g->released));
+	g->unplaced = g->shape.n;
 	g->disks = calloc((size_t)g->shape.n, sizeof(*g->disks));
-	g->homes = calloc((size_t)g->shape.n, sizeof(*g->homes));
-	if (g->candidates == NULL || g->yes == NULL || g->spare == NULL || g->disks == NULL ||
-	    g->homes == NULL) {
+	g->targets = calloc((size_t)g->shape.n, sizeof(*g->targets));
+	if (g->candidates == NULL || g->accepted == NULL || g->released == NULL ||
+	    g->disks == NULL || g->targets == NULL) {
 		g->w.gate_bytes = 0; /* the caller's again */
 		writing_unref(g);
 		return NULL;
 	}
 	if (w->candidate_count > 0)
 		memcpy(g->candidates, w->candidates, w->candidate_count * sizeof(*w->candidates));
-	crowd_init(g);
+	same_domain_init(g);
 	bool large = g->w.open || g->chunks.chunk[g->shape.n - 1].len > SMALL_BYTES;
 	g->reserve = large && !g->w.unasked;
 	return g;
@@ -424,9 +429,9 @@ static int writing_wait(struct writing *g)
 {
 	uint64_t start_ns = rt_now_ns();
 	int rc = 0;
-	while (rc == 0 && g->done < g->w.quorum && g->ended < g->shape.n)
+	while (rc == 0 && g->stored < g->w.quorum && g->ended < g->shape.n)
 		rc = rt_cond_wait(&g->change);
-	if (rc < 0 || g->done < g->w.quorum || g->w.no_grace)
+	if (rc < 0 || g->stored < g->w.quorum || g->w.no_grace)
 		return rc;
 	uint64_t now_ns = rt_now_ns();
 	uint64_t before_ns =
@@ -441,10 +446,10 @@ static int writing_wait(struct writing *g)
 static int writing_settle(struct writing *g)
 {
 	int rc = 0;
-	while (rc == 0 && g->asking > 0 && g->said < (size_t)g->shape.n)
+	while (rc == 0 && g->reserving > 0 && g->accepted_count < (size_t)g->shape.n)
 		rc = rt_cond_wait(&g->change);
 	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + SETTLE_NS);
-	while (rc == 0 && g->asking > 0)
+	while (rc == 0 && g->reserving > 0)
 		rc = rt_cond_wait(&g->change);
 	rt_deadline_set(before_ns);
 	g->settled = true;
@@ -469,22 +474,22 @@ static int writing_result(struct call *c, struct writing *g, int rc)
 {
 	if (rc < 0)
 		return rc;
-	if (g->done >= g->w.quorum) {
+	if (g->stored >= g->w.quorum) {
 		c->fabric->stats.blocks_written++;
-		c->fabric->stats.blocks_short += g->done < g->shape.n;
+		c->fabric->stats.blocks_short += g->stored < g->shape.n;
 		return 0;
 	}
 	rc = g->last_rc == -EBADMSG || g->last_rc == -EDQUOT ? g->last_rc : -ENOSPC;
 	if (g->last_rc == 0)
-		return call_fail(c, rc, "%d of %d chunks found a disk, %d are needed", g->done,
+		return call_fail(c, rc, "%d of %d chunks found a disk, %d are needed", g->stored,
 				 g->shape.n, g->w.quorum);
 	return call_fail(c, rc, "%d of %d chunks found a disk, %d are needed; disk %llu: %s",
-			 g->done, g->shape.n, g->w.quorum, (unsigned long long)g->last_disk,
+			 g->stored, g->shape.n, g->w.quorum, (unsigned long long)g->last_disk,
 			 err_text(g->last_rc));
 }
 
-int stripe_write_take(struct call *c, const struct block_write *w, struct coded *chunks,
-		      uint64_t *disks)
+int block_write_take(struct call *c, const struct block_write *w, struct coded *chunks,
+		     uint64_t *disks)
 {
 	struct writing *g = writing_new(c, w, chunks);
 	if (g == NULL) {
@@ -499,7 +504,7 @@ int stripe_write_take(struct call *c, const struct block_write *w, struct coded 
 		rc = writing_wait(g);
 	rc = writing_result(c, g, rc);
 	memcpy(disks, g->disks, (size_t)g->shape.n * sizeof(*disks));
-	g->over = true;
+	g->returned = true;
 	rt_cond_broadcast(&g->change);
 	release_rest(g);
 	writing_unref(g);

@@ -54,7 +54,7 @@ struct block_write {
  * is, 0 where it is missing. Waits. -ENOSPC: fewer candidates accept than the quorum needs, told
  * with what they said; -ETIME, -ECANCELED.
  */
-int stripe_write_take(struct call *c, const struct block_write *w, struct coded *chunks,
-		      uint64_t *disks);
+int block_write_take(struct call *c, const struct block_write *w, struct coded *chunks,
+		     uint64_t *disks);
 
 #endif

@@ -24,7 +24,7 @@
 #define OVERLAP_BYTES (1 * MIB)
 #define EPOCH_AGE_NS (10 * NS_PER_S) /* less than any grace */
 
-uint64_t stripe_gate_bytes(const struct shape *s, uint64_t len)
+uint64_t block_gate_bytes(const struct shape *s, uint64_t len)
 {
 	return len + coded_parity_bytes(s, len);
 }
@@ -34,7 +34,7 @@ static int spread_check(struct call *c, const struct shape *s, const struct clus
 			const struct cluster_choice *choice)
 {
 	struct cluster_spread now;
-	if (c->any_spread || choice->rack_most <= (uint32_t)s->tolerance)
+	if (c->ignore_spread || choice->rack_most <= (uint32_t)s->tolerance)
 		return 0;
 	int rc = cluster_spread(c->fabric->map, want, &now);
 	if (rc < 0 || cluster_spread_accepted(&now))
@@ -68,16 +68,16 @@ int call_room(struct call *c, const struct shape *s)
 {
 	struct cluster_choice choice;
 	enum cluster_media media = call_media(c);
-	int rc = stripe_choose(c, s, media, meta_id(), 0, &choice);
+	int rc = block_choose_disks(c, s, media, meta_id(), 0, &choice);
 	if (call_may_fall_back(c, media, rc))
-		rc = stripe_choose(c, s, CLUSTER_MEDIA_DISK, meta_id(), 0, &choice);
+		rc = block_choose_disks(c, s, CLUSTER_MEDIA_DISK, meta_id(), 0, &choice);
 	return rc;
 }
 
 /* --- disks for a block ------------------------------------------------------------------------ */
 
-int stripe_choose(struct call *c, const struct shape *s, enum cluster_media media, uint64_t block,
-		  int spare, struct cluster_choice *out)
+int block_choose_disks(struct call *c, const struct shape *s, enum cluster_media media,
+		       uint64_t block, int spare, struct cluster_choice *out)
 {
 	int rc = engine_tenant(c);
 	if (rc == 0)
@@ -160,7 +160,7 @@ static int place_chosen(struct call *c, const struct shape *s, const struct meta
 		.late = late_chunk,
 		.late_ctx = call_engine(c),
 	};
-	int rc = stripe_write_take(c, &w, coded, disks);
+	int rc = block_write_take(c, &w, coded, disks);
 	for (int i = 0; i < s->n; i++)
 		record->chunks[i] = (struct meta_chunk){.disk = disks[i], .crc = crcs[i]};
 	return rc;
@@ -172,12 +172,12 @@ static int spare_disks(const struct call *c, const struct shape *s)
 	return shape_extra(s, c->extra_disks) + (s->n + 1) / 2;
 }
 
-int stripe_place_take(struct call *c, const struct shape *s, const struct meta_block *record,
-		      uint64_t release_count, struct coded *coded, uint64_t gate_bytes)
+int block_place_take(struct call *c, const struct shape *s, const struct meta_block *record,
+		     uint64_t release_count, struct coded *coded, uint64_t gate_bytes)
 {
 	struct cluster_choice choice;
-	int rc =
-		stripe_choose(c, s, record->media, record->chunk_block, spare_disks(c, s), &choice);
+	int rc = block_choose_disks(c, s, record->media, record->chunk_block, spare_disks(c, s),
+				    &choice);
 	if (rc < 0) {
 		coded_free(coded);
 		gate_leave(&c->fabric->writes, gate_bytes);
@@ -186,7 +186,7 @@ int stripe_place_take(struct call *c, const struct shape *s, const struct meta_b
 	return place_chosen(c, s, record, release_count, &choice, coded, gate_bytes);
 }
 
-int record_allocate(struct call *c, struct meta_block *record)
+int block_record_allocate(struct call *c, struct meta_block *record)
 {
 	struct fabric *f = c->fabric;
 	uint64_t asked_ns = rt_now_ns(), epoch;
@@ -204,7 +204,7 @@ static int block_allocate(struct call *c, const struct block_new *b, struct meta
 {
 	for (int i = 0; i < b->shape->n; i++)
 		record->chunks[i] = (struct meta_chunk){.disk = choice->disk[i]};
-	return record_allocate(c, record);
+	return block_record_allocate(c, record);
 }
 
 static int block_commit(struct call *c, const struct block_new *b, struct meta_block *record)
@@ -240,7 +240,8 @@ static void allocate_fiber(void *arg)
 }
 
 /* There is no record: what was written of it goes. The collector would find it too, later. */
-static void chunks_drop(struct call *c, const struct block_new *b, const struct meta_chunk *chunks)
+static void chunks_delete(struct call *c, const struct block_new *b,
+			  const struct meta_chunk *chunks)
 {
 	for (int i = 0; i < b->shape->n; i++) {
 		struct chunk_id id = {b->id, (uint32_t)i};
@@ -276,7 +277,7 @@ static int block_create_small(struct call *c, struct block_new *b, struct coded 
 				 "the record of a new block came so late that its chunks may have "
 				 "been collected: write it again");
 	if (a.rc < 0 && rc == 0) {
-		chunks_drop(c, b, record->chunks);
+		chunks_delete(c, b, record->chunks);
 		return call_fail(c, a.rc, "%s", a.call.error);
 	}
 	record->alloc_id = a.record.alloc_id;
@@ -287,8 +288,8 @@ static int block_create_coded(struct call *c, struct block_new *b, struct coded 
 			      struct meta_block *record)
 {
 	struct cluster_choice choice;
-	int rc =
-		stripe_choose(c, b->shape, record->media, b->id, spare_disks(c, b->shape), &choice);
+	int rc = block_choose_disks(c, b->shape, record->media, b->id, spare_disks(c, b->shape),
+				    &choice);
 	if (rc == 0 && b->len <= OVERLAP_BYTES && epoch_known(c->fabric))
 		return block_create_small(c, b, coded, record, &choice);
 	if (rc == 0)
@@ -338,7 +339,7 @@ static int block_create_on(struct call *c, struct block_new *b, enum cluster_med
 	return block_create_coded(c, b, &coded, &record);
 }
 
-int stripe_create_take(struct call *c, struct block_new *b)
+int block_create_take(struct call *c, struct block_new *b)
 {
 	enum cluster_media media = call_media(c);
 	struct buf *data = b->data;

@@ -230,7 +230,7 @@ static int copy(struct compaction *k, uint64_t *block)
 		return -ENOMEM;
 	struct block_new b = {.shape = &k->shape,
 			      .len = k->bytes,
-			      .gate_bytes = stripe_gate_bytes(&k->shape, k->bytes),
+			      .gate_bytes = block_gate_bytes(&k->shape, k->bytes),
 			      .owners = owners,
 			      .owner_count = owners_of(k, owners)};
 	int rc = gate_enter(&k->call->fabric->writes, b.gate_bytes);
@@ -244,7 +244,7 @@ static int copy(struct compaction *k, uint64_t *block)
 		gate_leave(&k->call->fabric->writes, b.gate_bytes);
 		return rc;
 	}
-	rc = stripe_create_take(k->call, &b);
+	rc = block_create_take(k->call, &b);
 	*block = b.id;
 	return rc;
 }
@@ -276,7 +276,7 @@ int engine_compact(struct call *c, const struct meta_block *b, size_t n,
 	*out = (struct engine_compacted){0};
 	if (n == 0 || n > ENGINE_COMPACT_MAX)
 		return call_fail(c, -EINVAL, "1 to %d blocks at once", ENGINE_COMPACT_MAX);
-	c->any_spread = true;
+	c->ignore_spread = true;
 	int rc = gather(&k);
 	if (rc == 0 && k.bytes > ENGINE_BLOCK_MAX)
 		rc = call_fail(c, -EFBIG, "what lives is more than a block");

@@ -32,10 +32,10 @@
 #define JOBS_AT_ONCE 16
 #define JOB_PARTS 512
 #define JOB_BYTES (4 * MIB)
-#define JOB_TIMEOUT_NS NS_PER_S /* then each part is read by itself, with hedges */
-#define RUN_BYTES (4 * MIB)     /* of a chunk, read in one go */
-#define RUN_GAPS (512 * KIB)    /* of a run, bytes between its parts */
-#define COST_ALONE 200u         /* a chunk that is so dear is worth a plan of its own */
+#define JOB_TIMEOUT_NS NS_PER_S    /* then each part is read by itself, with hedges */
+#define RUN_BYTES (4 * MIB)        /* of a chunk, read in one go */
+#define RUN_GAPS_BYTES (512 * KIB) /* of a run, bytes between its parts */
+#define COST_SINGLE_MIN 200u       /* a chunk that is so dear is worth a plan of its own */
 #define COST_JITTER 16u
 #define CANCELLED "the read was cancelled"
 
@@ -166,10 +166,10 @@ struct part {
 
 struct job {
 	size_t first, count; /* of the parts */
-	size_t turn;         /* number among the jobs of its disk */
+	size_t round;        /* number among the jobs of its disk */
 };
 
-struct many {
+struct independent {
 	struct work work; /* of jobs */
 	struct part *parts;
 	struct job *jobs;
@@ -206,7 +206,7 @@ static void part_place(const struct fabric *f, struct part *p)
 		p->disk = chunk->disk;
 		p->chunk = (struct chunk_id){r->chunk_block, (uint32_t)i};
 	}
-	if (!s.copies && best >= COST_ALONE)
+	if (!s.copies && best >= COST_SINGLE_MIN)
 		p->disk = 0;
 }
 
@@ -225,13 +225,13 @@ static int part_order(const void *a, const void *b)
 static int job_order(const void *a, const void *b)
 {
 	const struct job *x = a, *y = b;
-	if (x->turn != y->turn)
-		return x->turn < y->turn ? -1 : 1;
+	if (x->round != y->round)
+		return x->round < y->round ? -1 : 1;
 	return x->first < y->first ? -1 : x->first > y->first;
 }
 
 /* Cuts the sorted parts into jobs, so that all disks begin at once. */
-static int jobs_make(struct many *m)
+static int jobs_make(struct independent *m)
 {
 	const struct block_read *b = m->work.read;
 	m->parts = calloc(b->count, sizeof(*m->parts));
@@ -262,7 +262,7 @@ static int jobs_make(struct many *m)
 			continue;
 		}
 		m->jobs[m->work.count++] =
-			(struct job){.first = i, .count = 1, .turn = same ? j->turn + 1 : 0};
+			(struct job){.first = i, .count = 1, .round = same ? j->round + 1 : 0};
 		bytes = p->range->len;
 	}
 	qsort(m->jobs, m->work.count, sizeof(*m->jobs), job_order);
@@ -280,7 +280,7 @@ static void part_end(struct work *w, struct part *p, int rc, const char *why)
 	p->range = NULL; /* told */
 }
 
-static void part_alone(struct work *w, struct part *p)
+static void part_read_single(struct work *w, struct part *p)
 {
 	struct call c = *w->read->call;
 	struct block_range *r = p->range;
@@ -314,7 +314,7 @@ struct run {
 	uint64_t gaps; /* bytes between parts */
 	struct iovec *iov;
 	int iovs;
-	uint8_t *waste; /* memory for the gaps */
+	uint8_t *gap_memory; /* memory for the gaps */
 };
 
 /* Takes in the next part, when it lies behind the others and not far from them. */
@@ -328,7 +328,7 @@ static bool run_add(struct run *r)
 		    part->chunk.index == r->parts[0].chunk.index && first->rc == 0 &&
 		    next->rc == 0 && next->off >= end &&
 		    next->off + next->len - first->off <= RUN_BYTES &&
-		    r->gaps + (next->off - end) <= RUN_GAPS;
+		    r->gaps + (next->off - end) <= RUN_GAPS_BYTES;
 	if (near) {
 		r->gaps += next->off - end;
 		r->count++;
@@ -343,20 +343,20 @@ static int run_lay_out(struct run *r)
 	for (size_t i = 0; i < r->count; i++)
 		n += (size_t)sink_iov(&r->parts[i].range->sink, 0, r->parts[i].range->len, NULL);
 	r->iov = malloc(n * sizeof(*r->iov));
-	r->waste = malloc(r->gaps + 1);
-	if (r->iov == NULL || r->waste == NULL)
+	r->gap_memory = malloc(r->gaps + 1);
+	if (r->iov == NULL || r->gap_memory == NULL)
 		return -ENOMEM;
-	uint64_t at = r->parts[0].range->off, wasted = 0;
+	uint64_t at = r->parts[0].range->off, gaps = 0;
 	for (size_t i = 0; i < r->count; i++) {
 		const struct block_range *p = r->parts[i].range;
 		if (p->off > at) {
-			r->iov[r->iovs++] = (struct iovec){r->waste + wasted, p->off - at};
-			wasted += p->off - at;
+			r->iov[r->iovs++] = (struct iovec){r->gap_memory + gaps, p->off - at};
+			gaps += p->off - at;
 		}
 		r->iovs += sink_iov(&p->sink, 0, p->len, r->iov + r->iovs);
 		at = p->off + p->len;
 	}
-	assert(wasted == r->gaps && (size_t)r->iovs <= n);
+	assert(gaps == r->gaps && (size_t)r->iovs <= n);
 	return 0;
 }
 
@@ -364,14 +364,14 @@ static int run_lay_out(struct run *r)
 static int run_check(struct run *r, uint32_t want)
 {
 	uint32_t all = 0;
-	uint64_t at = r->parts[0].range->off, wasted = 0;
+	uint64_t at = r->parts[0].range->off, gaps = 0;
 	for (size_t i = 0; i < r->count; i++) {
 		struct block_range *p = r->parts[i].range;
 		uint64_t gap = p->off - at;
 		p->crc = sink_crc(&p->sink, 0, p->len);
-		all = crc32c_combine(all, crc32c(0, r->waste + wasted, gap), gap);
+		all = crc32c_combine(all, crc32c(0, r->gap_memory + gaps, gap), gap);
 		all = crc32c_combine(all, p->crc, p->len);
-		wasted += gap;
+		gaps += gap;
 		at = p->off + p->len;
 	}
 	return all == want ? 0 : -EBADMSG;
@@ -392,12 +392,12 @@ static void run_read(struct work *w, struct run *r)
 	if (rc == 0)
 		rc = run_check(r, crc);
 	free(r->iov);
-	free(r->waste);
+	free(r->gap_memory);
 	for (size_t i = 0; i < r->count; i++) {
 		if (rc == 0)
 			part_end(w, &r->parts[i], 0, "");
 		else
-			part_alone(w, &r->parts[i]);
+			part_read_single(w, &r->parts[i]);
 	}
 }
 
@@ -441,7 +441,7 @@ static int job_get(const struct block_read *b, const struct part *parts, size_t 
 static void job_one(struct work *w, size_t number)
 {
 	const struct block_read *b = w->read;
-	const struct many *m = container_of(w, struct many, work);
+	const struct independent *m = container_of(w, struct independent, work);
 	const struct job *j = &m->jobs[number];
 	struct part *parts = m->parts + j->first;
 	struct fabric *f = b->call->fabric;
@@ -473,9 +473,9 @@ static void job_one(struct work *w, size_t number)
 	runs_read(w, parts, bad);
 }
 
-static int many_read(const struct block_read *b)
+static int independent_read(const struct block_read *b)
 {
-	struct many m = {.work = {.read = b, .one = job_one}};
+	struct independent m = {.work = {.read = b, .one = job_one}};
 	int rc = jobs_make(&m);
 	if (rc == 0)
 		rc = work_run(&m.work, JOBS_AT_ONCE);
@@ -499,7 +499,7 @@ static int disks_read(struct block_tier *t, const struct block_read *r)
 {
 	assert(t->below == NULL);
 	assert(r->count > 0);
-	return r->independent ? many_read(r) : parts_read(r);
+	return r->independent ? independent_read(r) : parts_read(r);
 }
 
 static const struct block_tier_ops disks_ops = {.read = disks_read};

@@ -17,8 +17,8 @@
 #define COST_ONE 100u
 #define COST_SLOW_MAX 90u /* what a slow disk costs beside that, at most: never worth a rebuild */
 #define COST_SUSPECT 500u
-#define COST_ABSENT 5000u /* it could not be had a moment ago */
-#define ABSENT_NS (3 * NS_PER_S)
+#define COST_UNREACHABLE 5000u /* it could not be had a moment ago */
+#define UNREACHABLE_NS (3 * NS_PER_S)
 
 struct link {
 	struct rpc_channel *channel;
@@ -28,8 +28,8 @@ struct link {
 };
 
 struct disk_seen {
-	uint64_t mean_ns;   /* of small reads */
-	uint64_t absent_ns; /* when it last could not be had; 0: never */
+	uint64_t mean_ns;        /* of small reads */
+	uint64_t unreachable_ns; /* when it last could not be had; 0: never */
 };
 
 static void link_free(struct link *l)
@@ -124,7 +124,7 @@ static struct disk_seen *disk_seen(struct fabric *f, uint64_t disk)
 	return s;
 }
 
-bool disk_error_is_absence(int rc)
+bool disk_error_is_unreachable(int rc)
 {
 	switch (rc) {
 	case -ECONNREFUSED:
@@ -149,13 +149,13 @@ void disk_end(struct call *c, struct disk_use *u, int rc, uint64_t len)
 	struct disk_seen *s = disk_seen(f, u->disk);
 	uint64_t now_ns = rt_now_ns();
 	if (s != NULL && rc == 0) {
-		s->absent_ns = 0;
+		s->unreachable_ns = 0;
 		if (len > 0) {
 			pace_add(&f->pace, len, now_ns - u->start_ns);
 			s->mean_ns = pace_mean(s->mean_ns, now_ns - u->start_ns);
 		}
-	} else if (s != NULL && disk_error_is_absence(rc)) {
-		s->absent_ns = now_ns;
+	} else if (s != NULL && disk_error_is_unreachable(rc)) {
+		s->unreachable_ns = now_ns;
 	}
 	if (--u->link->users == 0 && u->link->retired)
 		link_free(u->link);
@@ -168,10 +168,10 @@ uint32_t disk_cost(const struct fabric *f, uint64_t disk)
 		return CHUNK_LOST;
 	enum cluster_state state = cluster_disk_state(f->map, d);
 	const struct disk_seen *s = map_get(&f->seen, disk);
-	if (s != NULL && s->absent_ns != 0 && rt_now_ns() - s->absent_ns < ABSENT_NS)
-		return COST_ABSENT;
+	if (s != NULL && s->unreachable_ns != 0 && rt_now_ns() - s->unreachable_ns < UNREACHABLE_NS)
+		return COST_UNREACHABLE;
 	if (state == CLUSTER_FAILED)
-		return COST_ABSENT;
+		return COST_UNREACHABLE;
 	uint64_t slow = s == NULL ? 0 : s->mean_ns / NS_PER_MS;
 	uint32_t cost = COST_ONE + (uint32_t)min_u64(slow, COST_SLOW_MAX);
 	return state == CLUSTER_SUSPECT ? cost + COST_SUSPECT : cost;

@@ -89,7 +89,7 @@ int engine_flush(struct call *c, struct efile *f);
 int engine_file_close(struct call *c, struct efile *f);
 /* An append was refused before it was begun, and those behind it must not close the gap: the file can
  * only be discarded. */
-void engine_file_spoil(struct efile *f, int rc);
+void engine_file_poison(struct efile *f, int rc);
 /* Waits for what is in flight; frees f. */
 void engine_file_discard(struct efile *f);
 

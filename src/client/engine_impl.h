@@ -64,13 +64,13 @@ int engine_block_bytes(struct call *c, const struct terrane_options *o, uint64_t
 void path_split(const char *path, struct meta_name *dir, struct meta_name *name);
 
 /* The directory that a path's last name is in. -EINVAL for the root itself. */
-struct spot {
+struct dir_slot {
 	uint64_t dir;
 	struct meta_name name; /* points into the path */
 };
-int spot_of(struct call *c, const char *path, struct spot *out);
+int dir_slot_find(struct call *c, const char *path, struct dir_slot *out);
 /* The same where nothing has the name yet. -EEXIST, -EISDIR. */
-int spot_free(struct call *c, const char *path, struct spot *out);
+int dir_slot_find_free(struct call *c, const char *path, struct dir_slot *out);
 
 /* --- blocks.c --------------------------------------------------------------------------------- */
 
@@ -80,35 +80,35 @@ struct block_new {
 	struct buf *data; /* the first len bytes */
 	uint64_t len;
 	uint32_t crc;
-	uint64_t gate_bytes; /* held at the gate of writes: stripe_gate_bytes(shape, len) or more */
+	uint64_t gate_bytes; /* held at the gate of writes: block_gate_bytes(shape, len) or more */
 	const struct meta_owner *owners;
 	size_t owner_count;
-	uint64_t id; /* set by stripe_create_take */
+	uint64_t id; /* set by block_create_take */
 	/* Not NULL: the record comes here, to be committed by the caller. Its chunks have room for the shape's n. */
 	struct meta_block *uncommitted;
 };
 
 /* What a block of len bytes holds in memory with its parities. */
-uint64_t stripe_gate_bytes(const struct shape *s, uint64_t len);
+uint64_t block_gate_bytes(const struct shape *s, uint64_t len);
 /* Takes over the reference to data and the bytes held at the gate. Encodes, writes, commits. Goes to disk when flash has
  * no room and the call allows it. */
-int stripe_create_take(struct call *c, struct block_new *b);
+int block_create_take(struct call *c, struct block_new *b);
 /* Makes the pending record of a new block. */
-int record_allocate(struct call *c, struct meta_block *record);
+int block_record_allocate(struct call *c, struct meta_block *record);
 /* Disks for a block; `spare` beside the shape's own. -ENOSPC with the numbers: of disks that take data now, or
  * of racks when the cluster has too few of them for the code, all that are not gone counted. */
-int stripe_choose(struct call *c, const struct shape *s, enum cluster_media media, uint64_t block,
-		  int spare, struct cluster_choice *out);
+int block_choose_disks(struct call *c, const struct shape *s, enum cluster_media media,
+		       uint64_t block, int spare, struct cluster_choice *out);
 /* The media that the call asks for. */
 enum cluster_media call_media(const struct call *c);
 /* Whether a block that finds no room on the media may go to disk instead: -ENOSPC was met there. */
 bool call_may_fall_back(const struct call *c, enum cluster_media media, int rc);
-/* Whether a new block of the call would find disks; as stripe_choose. */
+/* Whether a new block of the call would find disks; as block_choose_disks. */
 int call_room(struct call *c, const struct shape *s);
 /* Writes coded chunks of the record's id, chunk_block, media and epoch; fills its chunks[n] with where they are. release_count: that
- * it has when it names them. As stripe_write_take. */
-int stripe_place_take(struct call *c, const struct shape *s, const struct meta_block *record,
-		      uint64_t release_count, struct coded *coded, uint64_t gate_bytes);
+ * it has when it names them. As block_write_take. */
+int block_place_take(struct call *c, const struct shape *s, const struct meta_block *record,
+		     uint64_t release_count, struct coded *coded, uint64_t gate_bytes);
 
 /* --- locate.c --------------------------------------------------------------------------------- */
 
@@ -126,7 +126,7 @@ struct efile_ops {
 	int (*close)(struct call *c, struct efile *f);
 	void (*discard)(struct efile *f);
 	/* An append was refused before it got here: nothing more may come of what is written. */
-	void (*spoil)(struct efile *f, int rc);
+	void (*poison)(struct efile *f, int rc);
 	int (*stat)(struct call *c, struct efile *f, struct terrane_stat *out);
 };
 
@@ -138,27 +138,28 @@ struct efile {
 };
 
 /* whole.c */
-int whole_create(struct call *c, const struct spot *at, unsigned flags,
+int whole_create(struct call *c, const struct dir_slot *at, unsigned flags,
 		 const struct terrane_options *o, struct efile **out);
 /* log.c */
-int elog_create(struct call *c, const struct spot *at, unsigned flags,
+int elog_create(struct call *c, const struct dir_slot *at, unsigned flags,
 		const struct terrane_options *o, struct efile **out);
 int elog_open(struct call *c, const struct meta_entry *entry, const struct terrane_options *o,
 	      struct efile **out);
 /* log_end.c */
-#define LOG_COPIES_MAX 16
+#define LOG_REPLICAS_MAX 16
 /* Cuts all copies of a block to len; when some are, the others are reported. Those that are doubtful (NULL: none)
  * are asked for a moment only, as appends wait for it. When none is cut: -ENODATA, or -ESTALE if another writer has raised the epoch. */
-int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len,
-		    const uint64_t *disks, const bool *doubtful, int n);
+int elog_replicas_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len,
+		      const uint64_t *disks, const bool *doubtful, int n);
 /* Reports a copy of an open block, in the background: nothing when the block was ended or fenced meanwhile. */
-void elog_copy_report(struct engine *e, uint64_t block, uint64_t epoch, int index, uint64_t disk);
+void elog_replica_report(struct engine *e, uint64_t block, uint64_t epoch, int index,
+			 uint64_t disk);
 /* The engine is closed: logs that were left open do nothing any more. Their handles stay the caller's. */
 void elogs_stop(struct engine *e);
 /* For tests: the open blocks of logs that are open and well. Says how many, max at most. */
 size_t elogs_blocks(const struct engine *e, uint64_t *out, size_t max);
 /* Takes the write token of a file and ends the block that its last writer left open. */
-int elog_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size);
+int elog_take_over(struct call *c, uint64_t file, uint64_t token, uint64_t *size);
 /* The length of the readable part of a file, with its open block; out may be NULL. */
 int efile_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *size);
 

@@ -32,10 +32,10 @@ int fabric_init(struct fabric *f, const struct fabric_options *o)
 		f->opts.rebuild_burst = 64;
 	if (f->opts.chunk_timeout_ns == 0)
 		f->opts.chunk_timeout_ns = 10 * NS_PER_S;
-	if (f->opts.log_look_ns == 0)
-		f->opts.log_look_ns = 10 * NS_PER_S;
-	if (f->opts.log_patience_ns == 0)
-		f->opts.log_patience_ns = 20 * NS_PER_S;
+	if (f->opts.log_check_ns == 0)
+		f->opts.log_check_ns = 10 * NS_PER_S;
+	if (f->opts.log_degraded_ns == 0)
+		f->opts.log_degraded_ns = 20 * NS_PER_S;
 	rt_pool_init(&f->pool, f->opts.memory_bytes);
 	/* Blocks come and go by the dozen MiB: new memory each time would cost more than the
 	 * coding. */

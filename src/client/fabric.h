@@ -56,8 +56,8 @@ struct fabric_options {
 	double rebuild_floor_per_s;  /* 0: 50; < 0: none */
 	double rebuild_burst;        /* 0: 64 */
 	uint64_t chunk_timeout_ns;   /* of one read of a chunk; 0: 10 s */
-	uint64_t log_look_ns;        /* between a log's looks at its open block; 0: 10 s */
-	uint64_t log_patience_ns;    /* of a log with a copy that is lacking, at first; 0: 20 s */
+	uint64_t log_check_ns;       /* between a log's looks at its open block; 0: 10 s */
+	uint64_t log_degraded_ns;    /* of a log with a copy that is lacking, at first; 0: 20 s */
 	/* For tests. */
 	void (*tamper)(void *ctx, enum tamper_at at, void *bytes, size_t len);
 	void *tamper_ctx;
@@ -104,7 +104,7 @@ struct call {
 	uint16_t quorum, extra_disks, hedge;
 	uint64_t hedge_ns;
 	enum terrane_media media;
-	bool any_spread; /* blocks that are there already go where they can, however few racks there are */
+	bool ignore_spread; /* blocks that are there already go where they can, however few racks there are */
 	uint32_t
 		tenant; /* the number in the labels of the chunks that it writes; 0: the fabric's */
 	char error[FABRIC_ERROR_MAX]; /* what failed, in words */
@@ -144,6 +144,6 @@ void links_close(struct fabric *f);
 
 /* Whether an error says that the disk or its node cannot be had now, and not that the request is
  * wrong. */
-bool disk_error_is_absence(int rc);
+bool disk_error_is_unreachable(int rc);
 
 #endif

@@ -370,10 +370,10 @@ int engine_create(struct call *c, const char *path, unsigned flags, const struct
 {
 	if ((flags & ~(unsigned)(TERRANE_REPLACE | TERRANE_LOG)) != 0)
 		return call_fail(c, -EINVAL, "unknown flags");
-	struct spot at;
+	struct dir_slot at;
 	/* What would fail at the end anyway fails now. */
 	bool must_be_free = (flags & (TERRANE_REPLACE | TERRANE_LOG)) == 0;
-	int rc = must_be_free ? spot_free(c, path, &at) : spot_of(c, path, &at);
+	int rc = must_be_free ? dir_slot_find_free(c, path, &at) : dir_slot_find(c, path, &at);
 	if (rc < 0)
 		return rc;
 	return (flags & TERRANE_LOG) != 0 ? elog_create(c, &at, flags, o, out)
@@ -416,10 +416,10 @@ int engine_file_close(struct call *c, struct efile *f)
 	return f->ops->close(c, f);
 }
 
-void engine_file_spoil(struct efile *f, int rc)
+void engine_file_poison(struct efile *f, int rc)
 {
-	if (f->ops->spoil != NULL)
-		f->ops->spoil(f, rc);
+	if (f->ops->poison != NULL)
+		f->ops->poison(f, rc);
 }
 
 void engine_file_discard(struct efile *f)

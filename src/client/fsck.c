@@ -22,7 +22,7 @@
 #define SCAN_NS (120 * NS_PER_S)
 
 /* Files that are looked at, many at once: one alone would wait for its metadata, and then for its disks. */
-struct crew {
+struct file_checks {
 	struct rt_group files;
 	struct rt_cond change;
 	unsigned busy;
@@ -35,7 +35,7 @@ struct fsck {
 	const struct fsck_options *o;
 	struct fsck_counts *n;
 	struct map *seen; /* blocks: files share them */
-	struct crew *crew;
+	struct file_checks *checks;
 	struct waiting_dir *waiting;
 	uint64_t file; /* that is looked at, of this path */
 	char path[META_PATH_MAX + 1];
@@ -175,7 +175,7 @@ static bool readable(struct fsck *k, const struct meta_block *b)
 }
 
 /* Whether the file was removed or replaced while it was looked at: then nothing is missing. */
-static bool gone_meanwhile(struct fsck *k)
+static bool file_changed(struct fsck *k)
 {
 	struct meta_entry e;
 	struct call c = *k->call;
@@ -184,13 +184,15 @@ static bool gone_meanwhile(struct fsck *k)
 	return rc == -ENOENT || rc == -ENOTDIR || (rc == 0 && e.id != k->file);
 }
 
-/* The first `hurt` of the lost chunks are not there; the others might come back with their disks. */
-static enum fsck_state verdict(struct fsck *k, const struct meta_block *b,
-			       const struct shape *shape, const int *lost, int count, int hurt)
+/* The first `unavailable` of the lost chunks are not there; the others might come back with their disks. */
+static enum fsck_state block_state(struct fsck *k, const struct meta_block *b,
+				   const struct shape *shape, const int *lost, int count,
+				   int unavailable)
 {
 	if (tolerated(k, shape, lost, count) || readable(k, b))
 		return FSCK_DEGRADED;
-	return hurt < count && tolerated(k, shape, lost, hurt) ? FSCK_AWAY : FSCK_LOST;
+	return unavailable < count && tolerated(k, shape, lost, unavailable) ? FSCK_UNREACHABLE
+									     : FSCK_LOST;
 }
 
 /* Chunks on disks of another media than the block's. */
@@ -204,8 +206,8 @@ static uint64_t misplaced(const struct fsck *k, const struct meta_block *b)
 	return n;
 }
 
-static void judge(struct fsck *k, const struct meta_block *b, const struct shape *shape,
-		  const struct chunk_check *checks)
+static void block_count(struct fsck *k, const struct meta_block *b, const struct shape *shape,
+			const struct chunk_check *checks)
 {
 	static const enum chunk_state order[] = {CHUNK_MISSING, CHUNK_DAMAGED, CHUNK_UNREACHABLE};
 	int lost[META_CHUNKS_MAX], lost_count = 0;
@@ -217,10 +219,11 @@ static void judge(struct fsck *k, const struct meta_block *b, const struct shape
 			bad[order[s]]++;
 			lost[lost_count++] = (int)i;
 		}
-	int hurt = (int)(bad[CHUNK_MISSING] + bad[CHUNK_DAMAGED]);
-	enum fsck_state state =
-		lost_count == 0 ? FSCK_DEGRADED : verdict(k, b, shape, lost, lost_count, hurt);
-	if (state != FSCK_DEGRADED && gone_meanwhile(k))
+	int unavailable = (int)(bad[CHUNK_MISSING] + bad[CHUNK_DAMAGED]);
+	enum fsck_state state = lost_count == 0
+					? FSCK_DEGRADED
+					: block_state(k, b, shape, lost, lost_count, unavailable);
+	if (state != FSCK_DEGRADED && file_changed(k))
 		return;
 	k->n->blocks++;
 	k->n->chunks += b->chunk_count;
@@ -237,7 +240,7 @@ static void judge(struct fsck *k, const struct meta_block *b, const struct shape
 		 b->encoding, b->chunk_count, bad[CHUNK_MISSING], bad[CHUNK_DAMAGED],
 		 bad[CHUNK_UNREACHABLE]);
 	uint64_t *count[] = {[FSCK_DEGRADED] = &k->n->degraded,
-			     [FSCK_AWAY] = &k->n->away,
+			     [FSCK_UNREACHABLE] = &k->n->blocks_unreachable,
 			     [FSCK_LOST] = &k->n->lost};
 	(*count[state])++;
 	found(k, b->id, state, words);
@@ -265,7 +268,7 @@ static void check_chunks(struct fsck *k, const struct meta_block *b, const struc
 	rt_group_join(&g);
 }
 
-static bool all_fine(const struct chunk_check *checks, size_t n)
+static bool chunks_all_fine(const struct chunk_check *checks, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (checks[i].state != CHUNK_FINE)
@@ -274,8 +277,8 @@ static bool all_fine(const struct chunk_check *checks, size_t n)
 }
 
 /* -EAGAIN: the record is old, and fresh is a newer one to try. */
-static int check_record(struct fsck *k, const struct meta_block *b, struct arena *a,
-			struct meta_block *fresh)
+static int block_check_record(struct fsck *k, const struct meta_block *b, struct arena *a,
+			      struct meta_block *fresh)
 {
 	struct encoding e;
 	struct shape shape;
@@ -288,15 +291,15 @@ static int check_record(struct fsck *k, const struct meta_block *b, struct arena
 	check_chunks(k, b, &shape, checks);
 	struct call c = *k->call;
 	struct meta_call m = call_meta(&c);
-	if (fresh != NULL && !all_fine(checks, b->chunk_count) &&
+	if (fresh != NULL && !chunks_all_fine(checks, b->chunk_count) &&
 	    meta_client_block_refresh(&m, b->id, b->layout, a, fresh) == 0)
 		return -EAGAIN;
-	judge(k, b, &shape, checks);
+	block_count(k, b, &shape, checks);
 	return 0;
 }
 
 /* Chunks may be moved while they are looked for. */
-static int check_block(struct fsck *k, const struct meta_block *b)
+static int block_check(struct fsck *k, const struct meta_block *b)
 {
 	struct arena a;
 	struct meta_block fresh = *b;
@@ -304,7 +307,7 @@ static int check_block(struct fsck *k, const struct meta_block *b)
 	int rc = -EAGAIN;
 	for (int i = 0; rc == -EAGAIN; i++) {
 		struct meta_block now = fresh;
-		rc = check_record(k, &now, &a, i < MOVES_MAX ? &fresh : NULL);
+		rc = block_check_record(k, &now, &a, i < MOVES_MAX ? &fresh : NULL);
 	}
 	arena_fini(&a);
 	return rc;
@@ -313,13 +316,13 @@ static int check_block(struct fsck *k, const struct meta_block *b)
 static void block_main(void *arg)
 {
 	struct block_check *q = arg;
-	q->rc = check_block(q->fsck, q->block);
+	q->rc = block_check(q->fsck, q->block);
 }
 
 /* A block that cannot be found, or makes no sense. */
-static void no_block(struct fsck *k, uint64_t block, const char *words)
+static void block_count_lost(struct fsck *k, uint64_t block, const char *words)
 {
-	if (gone_meanwhile(k))
+	if (file_changed(k))
 		return;
 	k->n->blocks++;
 	k->n->lost++;
@@ -327,7 +330,7 @@ static void no_block(struct fsck *k, uint64_t block, const char *words)
 }
 
 /* Each block once, however many files have a part of it; those beyond what can be remembered, again. */
-static size_t unseen(struct fsck *k, const struct meta_extent *x, size_t n, uint64_t *out)
+static size_t blocks_unseen(struct fsck *k, const struct meta_extent *x, size_t n, uint64_t *out)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -356,7 +359,7 @@ static int check_blocks(struct fsck *k, const uint64_t *ids, size_t n, struct ar
 		for (; at < end; at++) {
 			checks[at] = (struct block_check){.fsck = k, .block = &blocks[at]};
 			if (blocks[at].state == 0) {
-				no_block(k, ids[at], "there is no such block");
+				block_count_lost(k, ids[at], "there is no such block");
 			} else if (rt_group_spawn(&g, "fsck-block", block_main, &checks[at]) < 0) {
 				block_main(&checks[at]);
 			}
@@ -364,7 +367,7 @@ static int check_blocks(struct fsck *k, const uint64_t *ids, size_t n, struct ar
 		rt_group_join(&g);
 		for (size_t i = 0; i < at; i++) {
 			if (checks[i].rc == -EBADMSG) {
-				no_block(k, ids[i], "its record makes no sense");
+				block_count_lost(k, ids[i], "its record makes no sense");
 				checks[i].rc = 0;
 			} else if (checks[i].rc < 0) {
 				rc = checks[i].rc;
@@ -394,7 +397,7 @@ static int check_page(struct fsck *k, uint64_t file, uint64_t offset, uint64_t *
 		for (size_t i = 0; i < part.count; i++)
 			*next += part.extents[i].length;
 		*end = part.count < EXTENTS_PAGE || *next >= f.size;
-		size_t n = unseen(k, part.extents, min_u64(part.count, EXTENTS_PAGE), ids);
+		size_t n = blocks_unseen(k, part.extents, min_u64(part.count, EXTENTS_PAGE), ids);
 		rc = check_blocks(k, ids, n, &a);
 	}
 	arena_fini(&a);
@@ -413,7 +416,7 @@ static int check_file(struct fsck *k, uint64_t id, uint64_t size)
 		rc = check_page(k, id, at, &at, &end);
 	if (rc == -ENOENT || rc == -EBADMSG) {
 		rc = 0;
-		if (!gone_meanwhile(k)) {
+		if (!file_changed(k)) {
 			k->n->broken_files++;
 			found(k, 0, FSCK_LOST, "its name leads nowhere");
 		}
@@ -423,7 +426,7 @@ static int check_file(struct fsck *k, uint64_t id, uint64_t size)
 	return rc;
 }
 
-struct looking {
+struct file_check {
 	struct fsck k;
 	struct call call, *whole;
 	uint64_t size;
@@ -431,35 +434,35 @@ struct looking {
 
 static void file_main(void *arg)
 {
-	struct looking *l = arg;
-	struct crew *crew = l->k.crew;
+	struct file_check *l = arg;
+	struct file_checks *checks = l->k.checks;
 	int rc = check_file(&l->k, l->k.file, l->size);
-	if (rc < 0 && crew->rc == 0)
-		crew->rc = call_fail(l->whole, rc, "%s", l->call.error);
-	crew->busy--;
-	rt_cond_signal(&crew->change);
+	if (rc < 0 && checks->rc == 0)
+		checks->rc = call_fail(l->whole, rc, "%s", l->call.error);
+	checks->busy--;
+	rt_cond_signal(&checks->change);
 	free(l);
 }
 
 /* Waits until there is a place for one more. */
 static int file_start(struct fsck *k, uint64_t id, uint64_t size)
 {
-	struct crew *crew = k->crew;
+	struct file_checks *checks = k->checks;
 	int rc = 0;
-	while (rc == 0 && crew->rc == 0 && crew->busy == FILES_AT_ONCE)
-		rc = rt_cond_wait(&crew->change);
-	if (rc < 0 || crew->rc < 0)
-		return rc < 0 ? rc : crew->rc;
-	struct looking *l = malloc(sizeof(*l));
+	while (rc == 0 && checks->rc == 0 && checks->busy == FILES_AT_ONCE)
+		rc = rt_cond_wait(&checks->change);
+	if (rc < 0 || checks->rc < 0)
+		return rc < 0 ? rc : checks->rc;
+	struct file_check *l = malloc(sizeof(*l));
 	if (l == NULL)
 		return -ENOMEM;
-	*l = (struct looking){.k = *k, .call = *k->call, .whole = k->call, .size = size};
+	*l = (struct file_check){.k = *k, .call = *k->call, .whole = k->call, .size = size};
 	l->k.call = &l->call;
 	l->k.file = id;
-	crew->busy++;
-	rc = rt_group_spawn(&crew->files, "fsck-file", file_main, l);
+	checks->busy++;
+	rc = rt_group_spawn(&checks->files, "fsck-file", file_main, l);
 	if (rc < 0) {
-		crew->busy--;
+		checks->busy--;
 		free(l);
 	}
 	return rc;
@@ -472,7 +475,7 @@ struct waiting_dir {
 	char path[];
 };
 
-static int later(struct fsck *k, uint64_t id)
+static int dir_enqueue(struct fsck *k, uint64_t id)
 {
 	struct waiting_dir *d = malloc(sizeof(*d) + k->path_len + 1);
 	if (d == NULL)
@@ -495,7 +498,7 @@ static int check_entry(struct fsck *k, const struct meta_entry *e)
 	memcpy(k->path + k->path_len, e->name.text, e->name.len);
 	k->path_len += e->name.len;
 	k->path[k->path_len] = 0;
-	int rc = e->kind == META_DIR ? later(k, e->id) : file_start(k, e->id, e->size);
+	int rc = e->kind == META_DIR ? dir_enqueue(k, e->id) : file_start(k, e->id, e->size);
 	k->path_len = before;
 	k->path[before] = 0;
 	return rc;
@@ -523,7 +526,7 @@ static int check_dir(struct fsck *k, uint64_t dir)
 
 static int check_tree(struct fsck *k, uint64_t root)
 {
-	int rc = later(k, root);
+	int rc = dir_enqueue(k, root);
 	while (k->waiting != NULL) {
 		struct waiting_dir *d = k->waiting;
 		k->waiting = d->next;
@@ -540,7 +543,7 @@ int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
 		struct fsck_counts *counts)
 {
 	struct fsck *k = calloc(1, sizeof(*k));
-	struct crew crew = {0};
+	struct file_checks checks = {0};
 	struct map seen;
 	struct meta_entry e;
 	if (k == NULL)
@@ -549,10 +552,10 @@ int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
 	k->o = o;
 	k->n = counts;
 	k->seen = &seen;
-	k->crew = &crew;
+	k->checks = &checks;
 	map_init(&seen, BLOCKS_SEEN_MAX);
-	rt_group_init(&crew.files);
-	rt_cond_init(&crew.change);
+	rt_group_init(&checks.files);
+	rt_cond_init(&checks.change);
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_resolve(&m, META_ROOT, meta_name(path), &e);
 	if (rc < 0)
@@ -565,10 +568,10 @@ int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
 		rc = e.kind == META_DIR ? check_tree(k, e.id) : check_file(k, e.id, e.size);
 	}
 	if (rc < 0)
-		rt_group_cancel(&crew.files);
-	rt_group_join(&crew.files);
+		rt_group_cancel(&checks.files);
+	rt_group_join(&checks.files);
 	if (rc == 0)
-		rc = crew.rc;
+		rc = checks.rc;
 	map_fini(&seen);
 	free(k);
 	return rc;

@@ -18,12 +18,12 @@
 
 #include "client/engine.h"
 
-enum fsck_state { FSCK_DEGRADED, FSCK_AWAY, FSCK_LOST };
+enum fsck_state { FSCK_DEGRADED, FSCK_UNREACHABLE, FSCK_LOST };
 
 struct fsck_counts {
 	uint64_t directories, files;
 	uint64_t file_bytes; /* of the files, as their names say */
-	uint64_t blocks, healthy, degraded, away, lost;
+	uint64_t blocks, healthy, degraded, blocks_unreachable, lost;
 	uint64_t chunks;           /* that should be there */
 	uint64_t missing, damaged; /* of those */
 	uint64_t unreachable;      /* on disks that do not answer */

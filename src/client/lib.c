@@ -25,18 +25,18 @@ static void runtime_stop_msg(struct rt_msg *m)
 	rt_cond_broadcast(&r->stop);
 }
 
-void lib_file_leave(struct runtime *r, struct terrane_file *f)
+void lib_file_abandon(struct runtime *r, struct terrane_file *f)
 {
-	f->next_left = r->left;
-	r->left = f;
+	f->next_abandoned = r->abandoned;
+	r->abandoned = f;
 	rt_cond_signal(&r->stop);
 }
 
-static void left_discard(struct runtime *r)
+static void abandoned_discard(struct runtime *r)
 {
-	while (r->left != NULL) {
-		struct terrane_file *f = r->left;
-		r->left = f->next_left;
+	while (r->abandoned != NULL) {
+		struct terrane_file *f = r->abandoned;
+		r->abandoned = f->next_abandoned;
 		if (f->generation == r->generation)
 			engine_file_discard(f->e);
 		free(f);
@@ -69,10 +69,10 @@ static void runtime_main(void *arg)
 	if (!opened)
 		return;
 	while (!r->stopping && rt_cond_wait(&r->stop) == 0)
-		left_discard(r);
+		abandoned_discard(r);
 	rt_group_cancel(&r->requests);
 	rt_group_join(&r->requests);
-	left_discard(r);
+	abandoned_discard(r);
 	engine_close(r->engine);
 	map_fini(&r->running);
 }

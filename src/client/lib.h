@@ -50,7 +50,7 @@ struct terrane_file {
 	uint64_t generation;
 	uint64_t id;
 	bool writes;
-	struct terrane_file *next_left; /* in runtime.left */
+	struct terrane_file *next_abandoned; /* in runtime.left */
 };
 
 struct runtime {
@@ -67,7 +67,7 @@ struct runtime {
 	struct map running;  /* id -> struct request */
 	struct rt_cond stop; /* or something is left */
 	bool stopping;
-	struct terrane_file *left; /* whose end was refused: the main fiber discards them */
+	struct terrane_file *abandoned; /* whose end was refused: the main fiber discards them */
 	struct rt_msg stop_msg;
 	atomic_uint_fast64_t next_id;
 };
@@ -99,10 +99,10 @@ struct request {
 	const struct terrane_options *o;
 	struct terrane_op *op;  /* NULL: somebody is blocked */
 	bool appends;           /* its turn in the file is lost when it cannot be run */
-	bool ends;              /* the file goes, also when it cannot be run */
+	bool frees_file;        /* the file goes, also when it cannot be run */
 	struct rt_fiber *fiber; /* NULL until it runs */
 	bool cancelled;         /* before it did */
-	bool known;             /* in running */
+	bool registered;        /* in running */
 	uint64_t id;
 	int64_t result;
 	sem_t done;
@@ -115,7 +115,7 @@ struct request {
 int lib_runtime_get(struct terrane *t, bool block, struct runtime **out,
 		    struct terrane_error *error);
 /* Takes a file whose close or discard cannot be run. On the loop's thread. */
-void lib_file_leave(struct runtime *r, struct terrane_file *f);
+void lib_file_abandon(struct runtime *r, struct terrane_file *f);
 /* Whether the handle belongs to this process; a child that calls it first makes it so. */
 void terrane_enter(struct terrane *t);
 

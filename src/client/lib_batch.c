@@ -16,7 +16,7 @@ struct terrane_batch {
 	struct terrane_range *ranges;
 	size_t count;
 	bool in_order;
-	size_t given;                       /* out by next */
+	size_t returned;                    /* out by next */
 	struct terrane_range *first, *last; /* done and not given out yet, as they came */
 	bool finished;
 	int64_t result;
@@ -154,7 +154,7 @@ int terrane_batch_open(struct terrane *t, struct terrane_range *ranges, size_t n
 static struct terrane_range *batch_pick(struct terrane_batch *b)
 {
 	if (b->in_order) {
-		struct terrane_range *r = &b->ranges[b->given];
+		struct terrane_range *r = &b->ranges[b->returned];
 		return r->private_[RANGE_DONE] != 0 ? r : NULL;
 	}
 	struct terrane_range *r = b->first;
@@ -167,10 +167,10 @@ int terrane_batch_next(struct terrane_batch *b, struct terrane_range **out)
 {
 	int rc = 0;
 	pthread_mutex_lock(&b->lock);
-	while (b->given < b->count) {
+	while (b->returned < b->count) {
 		*out = batch_pick(b);
 		if (*out != NULL) {
-			b->given++;
+			b->returned++;
 			rc = 1;
 			break;
 		}

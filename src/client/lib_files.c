@@ -240,7 +240,7 @@ static int end_file(struct terrane_file *f, struct request *r, const struct terr
 	struct terrane *t = f->t;
 	int64_t rc = lib_request_block(t, r, o);
 	if (r->runtime == NULL && rc == -EDEADLK)
-		lib_file_leave(t->runtime, f); /* this is its thread */
+		lib_file_abandon(t->runtime, f); /* this is its thread */
 	else if (r->runtime == NULL)
 		free(f); /* without a runtime the engine's part is that of a parent */
 	return (int)rc;
@@ -248,14 +248,14 @@ static int end_file(struct terrane_file *f, struct request *r, const struct terr
 
 int terrane_file_close(struct terrane_file *f, const struct terrane_options *o)
 {
-	struct request r = {.run = run_close, .a = {.file = f}, .ends = true};
+	struct request r = {.run = run_close, .a = {.file = f}, .frees_file = true};
 	return end_file(f, &r, o);
 }
 
 int terrane_file_close_start(struct terrane_file *f, const struct terrane_options *o,
 			     struct terrane_op *op)
 {
-	struct request r = {.run = run_close, .a = {.file = f}, .ends = true};
+	struct request r = {.run = run_close, .a = {.file = f}, .frees_file = true};
 	return lib_request_start(f->t, &r, o, op);
 }
 
@@ -273,7 +273,7 @@ void terrane_file_discard(struct terrane_file *f)
 {
 	if (f == NULL)
 		return;
-	struct request r = {.run = run_discard, .a = {.file = f}, .ends = true};
+	struct request r = {.run = run_discard, .a = {.file = f}, .frees_file = true};
 	(void)end_file(f, &r, NULL);
 }
 

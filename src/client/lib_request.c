@@ -158,7 +158,7 @@ static void request_complete(struct request *r, int64_t result)
 {
 	struct terrane_op *op = r->op;
 	struct terrane *t = r->runtime->t;
-	if (r->known)
+	if (r->registered)
 		(void)map_remove(&r->runtime->running, r->id);
 	r->result = result;
 	if (op == NULL) {
@@ -174,9 +174,9 @@ static void request_give_up(struct request *r, int rc)
 {
 	struct terrane_file *f = r->a.file;
 	if (r->appends && f->generation == r->runtime->generation)
-		engine_file_spoil(f->e, rc);
-	if (r->ends)
-		lib_file_leave(r->runtime, f);
+		engine_file_poison(f->e, rc);
+	if (r->frees_file)
+		lib_file_abandon(r->runtime, f);
 }
 
 static void request_fiber(void *arg)
@@ -202,7 +202,7 @@ static void request_msg(struct rt_msg *m)
 	struct request *r = container_of(m, struct request, msg);
 	struct runtime *runtime = r->runtime;
 	/* One too many can only not be cancelled. */
-	r->known = map_put(&runtime->running, r->id, r) == 0;
+	r->registered = map_put(&runtime->running, r->id, r) == 0;
 	int rc = runtime->stopping
 			 ? -ESHUTDOWN
 			 : rt_group_spawn(&runtime->requests, "request", request_fiber, r);

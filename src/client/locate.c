@@ -53,7 +53,7 @@ struct report {
 	uint64_t block, chunk_block;
 	uint64_t layout;
 	bool sealed; /* a copy under append may just be behind: nothing to report */
-	struct block_news news;
+	struct block_findings findings;
 };
 
 static void report_fiber(void *arg)
@@ -64,26 +64,28 @@ static void report_fiber(void *arg)
 	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
 	struct meta_call m = call_meta(&c);
 	/* Failing does no harm: scrubbing finds it too. */
-	for (int i = 0; r->sealed && i < r->news.bad_count; i++)
+	for (int i = 0; r->sealed && i < r->findings.bad_count; i++)
 		(void)meta_client_block_report(&m, r->block, r->chunk_block,
-					       (uint32_t)r->news.bad[i].chunk, r->news.bad[i].disk);
+					       (uint32_t)r->findings.bad[i].chunk,
+					       r->findings.bad[i].disk);
 	/* So that the next reader need not rebuild what has only moved. */
 	struct arena a;
 	struct meta_block fresh;
 	arena_init(&a, 256 * KIB);
-	if (r->news.stale)
+	if (r->findings.stale)
 		(void)meta_client_block_refresh(&m, r->block, r->layout, &a, &fresh);
 	arena_fini(&a);
 	/* A node that came back may have another address. */
-	if (r->news.absent)
+	if (r->findings.unreachable)
 		(void)engine_map(&c, MAP_AGE_NS);
 	free(r);
 }
 
-static void report_bad(struct call *c, const struct meta_block *b, const struct block_news *news)
+static void findings_report(struct call *c, const struct meta_block *b,
+			    const struct block_findings *findings)
 {
-	bool news_worthy = news->bad_count > 0 || news->stale || news->absent;
-	if (!news_worthy || c->fabric->closing)
+	bool any = findings->bad_count > 0 || findings->stale || findings->unreachable;
+	if (!any || c->fabric->closing)
 		return;
 	struct report *r = malloc(sizeof(*r));
 	if (r == NULL)
@@ -93,14 +95,14 @@ static void report_bad(struct call *c, const struct meta_block *b, const struct 
 			     .chunk_block = b->chunk_block,
 			     .layout = b->layout,
 			     .sealed = b->state == META_BLOCK_SEALED,
-			     .news = *news};
+			     .findings = *findings};
 	if (rt_group_spawn(&c->fabric->background, "report", report_fiber, r) < 0)
 		free(r);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static bool worth_another_try(int rc)
+static bool is_retryable(int rc)
 {
 	return rc == -ENODATA || rc == -EBADMSG;
 }
@@ -112,7 +114,7 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 	struct arena a;
 	arena_init(&a, 64 * KIB);
 	struct located at;
-	struct block_news news = {0};
+	struct block_range_get get = {.off = off, .len = len, .sink = sink};
 	int rc = block_locate(b, &a, &at);
 	if (rc < 0) {
 		call_fail(c, rc, "block %016llx: its record makes no sense",
@@ -121,8 +123,10 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 		rc = call_fail(c, -EBADMSG, "block %016llx is shorter than the file says",
 			       (unsigned long long)b->id);
 	} else {
-		rc = block_range_read(c, &at.at, off, len, sink, all ? NULL : at.avoid, crc, &news);
-		report_bad(c, b, &news);
+		get.avoid = all ? NULL : at.avoid;
+		rc = block_range_read(c, &at.at, &get);
+		*crc = get.crc;
+		findings_report(c, b, &get.findings);
 	}
 	arena_fini(&a);
 	return rc;
@@ -135,7 +139,7 @@ int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64
 	struct arena a;
 	arena_init(&a, 256 * KIB);
 	struct meta_block fresh = *b;
-	for (int i = 0; i < FETCH_TRIES && worth_another_try(rc); i++) {
+	for (int i = 0; i < FETCH_TRIES && is_retryable(rc); i++) {
 		int first = rc;
 		char words[FABRIC_ERROR_MAX];
 		memcpy(words, c->error, sizeof(words));

@@ -40,13 +40,13 @@
 #include "client/engine_impl.h"
 #include "cluster/choose.h"
 
-#define LOG_PART_BYTES (4 * MIB)    /* the most that one append of a block carries */
-#define LOG_BEHIND_BYTES (16 * MIB) /* a copy that is further behind is given up */
+#define LOG_PART_BYTES (4 * MIB)     /* the most that one append of a block carries */
+#define LOG_LAG_MAX_BYTES (16 * MIB) /* a copy that is further behind is given up */
 #define LOG_TRIES 3
 #define NODE_TIMEOUT_NS (10 * NS_PER_S)
-#define LOG_KEEP_NS (10 * NS_PER_S) /* of one look at the open block, with its end */
-#define LOG_PATIENCE_MAX_NS (3600 * NS_PER_S)
-#define LOG_UNWELL_NS (1800 * NS_PER_S) /* with a disk that may get well: as repair has it */
+#define LOG_CHECK_TIMEOUT_NS (10 * NS_PER_S) /* of one look at the open block, with its end */
+#define LOG_DEGRADED_MAX_NS (3600 * NS_PER_S)
+#define LOG_SUSPECT_NS (1800 * NS_PER_S) /* with a disk that may get well: as repair has it */
 
 /* One append on its way to the copies. */
 struct part {
@@ -57,12 +57,12 @@ struct part {
 	unsigned refs;
 };
 
-struct copy_item {
+struct replica_item {
 	struct list link;
 	struct part *part;
 };
 
-struct copy {
+struct replica {
 	struct log *log;
 	int index;
 	uint64_t disk; /* 0: it was never made */
@@ -71,10 +71,10 @@ struct copy {
 	struct rt_cond work;
 	uint64_t len; /* that it is known to have */
 	int failed;
-	bool behind;         /* given up */
-	bool reported;       /* as lacking what was acknowledged */
-	uint64_t created_ns; /* of its drive, as the map had it; 0: not known */
-	uint64_t lacking_ns; /* since when, as far as looked at; 0: it is well */
+	bool lagging;               /* given up */
+	bool reported;              /* as lacking what was acknowledged */
+	uint64_t created_ns;        /* of its drive, as the map had it; 0: not known */
+	uint64_t degraded_since_ns; /* since when, as far as looked at; 0: it is well */
 	struct rt_fiber *fiber;
 };
 
@@ -95,13 +95,13 @@ struct log {
 	uint64_t epoch;
 	uint64_t len;
 	uint32_t crc;
-	struct copy copies[LOG_COPIES_MAX];
-	bool begun; /* the copies are of this block */
+	struct replica replicas[LOG_REPLICAS_MAX];
+	bool replicas_started; /* the copies are of this block */
 	struct rt_cond change;
 	bool ending;
 
-	struct rt_fiber *keeper;
-	uint64_t patience_ns;
+	struct rt_fiber *monitor;
+	uint64_t degraded_limit_ns;
 };
 
 static struct log *log_of(struct efile *f)
@@ -120,18 +120,18 @@ static void part_unref(struct part *p)
 	free(p);
 }
 
-static int copy_send(struct copy *y, const struct part *p)
+static int replica_send(struct replica *r, const struct part *p)
 {
-	struct log *l = y->log;
+	struct log *l = r->log;
 	struct disk_use u;
 	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(p->context);
-	int rc = disk_begin(&l->call, y->disk, &u);
+	int rc = disk_begin(&l->call, r->disk, &u);
 	if (rc < 0)
 		return rc;
-	struct chunk_id id = {l->block, (uint32_t)y->index};
+	struct chunk_id id = {l->block, (uint32_t)r->index};
 	u.node.timeout_ns = NODE_TIMEOUT_NS;
 	fabric_tamper(l->call.fabric, TAMPER_SENDING, p->data.buf->data, p->data.len);
-	rc = node_append(&u.node, y->disk, id, l->epoch, p->off, p->data);
+	rc = node_append(&u.node, r->disk, id, l->epoch, p->off, p->data);
 	disk_end(&l->call, &u, rc, 0);
 	return rc;
 }
@@ -141,126 +141,126 @@ static int copy_send(struct copy *y, const struct part *p)
  * that lacks nothing yet is not told of: who cannot reach any disk would call a block lost that is whole. Never more than
  * the quorum leaves out are told of, as the others have it all.
  */
-static void copy_tell(struct copy *y)
+static void replica_report(struct replica *r)
 {
-	const struct log *l = y->log;
-	if (y->disk == 0 || y->failed == 0 || y->failed == -ESTALE || l->failed == -ESTALE ||
-	    y->len >= l->len || y->reported)
+	const struct log *l = r->log;
+	if (r->disk == 0 || r->failed == 0 || r->failed == -ESTALE || l->failed == -ESTALE ||
+	    r->len >= l->len || r->reported)
 		return;
-	y->reported = true;
-	elog_copy_report(call_engine(&l->call), l->block, l->epoch, y->index, y->disk);
+	r->reported = true;
+	elog_replica_report(call_engine(&l->call), l->block, l->epoch, r->index, r->disk);
 }
 
-static void copies_tell(struct log *l)
+static void replicas_report(struct log *l)
 {
-	for (int i = 0; l->block != 0 && l->begun && i < l->shape.n; i++)
-		copy_tell(&l->copies[i]);
+	for (int i = 0; l->block != 0 && l->replicas_started && i < l->shape.n; i++)
+		replica_report(&l->replicas[i]);
 }
 
 /* Everything still queued counts as failed. */
-static void copy_give_up(struct copy *y, int rc)
+static void replica_give_up(struct replica *r, int rc)
 {
-	if (y->failed == 0)
-		y->failed = rc;
-	if (!y->log->ending)
-		copy_tell(y);
+	if (r->failed == 0)
+		r->failed = rc;
+	if (!r->log->ending)
+		replica_report(r);
 	struct list *node;
-	while ((node = list_pop_front(&y->queue)) != NULL) {
-		struct copy_item *item = list_entry(node, struct copy_item, link);
+	while ((node = list_pop_front(&r->queue)) != NULL) {
+		struct replica_item *item = list_entry(node, struct replica_item, link);
 		item->part->ended++;
 		part_unref(item->part);
 		free(item);
 	}
-	y->queued_bytes = 0;
-	rt_cond_broadcast(&y->log->change);
+	r->queued_bytes = 0;
+	rt_cond_broadcast(&r->log->change);
 }
 
-static void copy_fiber(void *arg)
+static void replica_fiber(void *arg)
 {
-	struct copy *y = arg;
+	struct replica *r = arg;
 	/* It sends the parts of many appends, each with its own context. */
 	rt_background();
-	rt_context_set(call_engine(&y->log->call)->own);
-	while (y->failed == 0) {
-		struct list *node = list_pop_front(&y->queue);
+	rt_context_set(call_engine(&r->log->call)->own);
+	while (r->failed == 0) {
+		struct list *node = list_pop_front(&r->queue);
 		if (node == NULL) {
-			if (y->log->ending || rt_cond_wait(&y->work) < 0)
+			if (r->log->ending || rt_cond_wait(&r->work) < 0)
 				break;
 			continue;
 		}
-		struct copy_item *item = list_entry(node, struct copy_item, link);
-		int rc = copy_send(y, item->part);
-		y->queued_bytes -= min_u64(y->queued_bytes, item->part->data.len);
+		struct replica_item *item = list_entry(node, struct replica_item, link);
+		int rc = replica_send(r, item->part);
+		r->queued_bytes -= min_u64(r->queued_bytes, item->part->data.len);
 		item->part->ended++;
 		item->part->ok += rc == 0;
 		if (rc == 0)
-			y->len = item->part->off + item->part->data.len;
+			r->len = item->part->off + item->part->data.len;
 		part_unref(item->part);
 		free(item);
 		if (rc < 0)
-			copy_give_up(y, rc);
-		rt_cond_broadcast(&y->log->change);
+			replica_give_up(r, rc);
+		rt_cond_broadcast(&r->log->change);
 	}
-	copy_give_up(y, -ECANCELED);
+	replica_give_up(r, -ECANCELED);
 }
 
-static int copy_queue(struct copy *y, struct part *p)
+static int replica_queue(struct replica *r, struct part *p)
 {
-	if (y->disk == 0 || y->failed != 0)
+	if (r->disk == 0 || r->failed != 0)
 		return -EIO;
-	if (y->queued_bytes + p->data.len > LOG_BEHIND_BYTES) {
-		y->behind = true;
-		copy_give_up(y, -ETIMEDOUT);
+	if (r->queued_bytes + p->data.len > LOG_LAG_MAX_BYTES) {
+		r->lagging = true;
+		replica_give_up(r, -ETIMEDOUT);
 		return -EIO;
 	}
-	struct copy_item *item = malloc(sizeof(*item));
+	struct replica_item *item = malloc(sizeof(*item));
 	if (item == NULL)
 		return -ENOMEM;
-	*item = (struct copy_item){.part = p};
+	*item = (struct replica_item){.part = p};
 	p->refs++;
-	list_push_back(&y->queue, &item->link);
-	y->queued_bytes += p->data.len;
-	rt_cond_signal(&y->work);
+	list_push_back(&r->queue, &item->link);
+	r->queued_bytes += p->data.len;
+	rt_cond_signal(&r->work);
 	return 0;
 }
 
-static void copies_stop(struct log *l, bool now)
+static void replicas_stop(struct log *l, bool now)
 {
 	l->ending = true;
 	rt_shield_enter();
 	for (int i = 0; i < l->shape.n; i++) {
-		struct copy *y = &l->copies[i];
-		if (y->fiber == NULL)
+		struct replica *r = &l->replicas[i];
+		if (r->fiber == NULL)
 			continue;
-		rt_cond_signal(&y->work);
+		rt_cond_signal(&r->work);
 		if (now)
-			rt_cancel(y->fiber);
-		rt_join(y->fiber);
-		y->fiber = NULL;
+			rt_cancel(r->fiber);
+		rt_join(r->fiber);
+		r->fiber = NULL;
 	}
 	rt_shield_leave();
 }
 
-static int copies_start(struct log *l, const uint64_t *disks)
+static int replicas_start(struct log *l, const uint64_t *disks)
 {
 	const struct cluster *map = l->call.fabric->map;
 	l->ending = false;
 	int rc = 0;
 	for (int i = 0; i < l->shape.n; i++) {
-		struct copy *y = &l->copies[i];
+		struct replica *r = &l->replicas[i];
 		const struct cluster_disk *d = cluster_disk(map, disks[i]);
-		*y = (struct copy){.log = l, .index = i, .disk = disks[i]};
-		y->created_ns = d != NULL ? d->created_ns : 0;
-		list_init(&y->queue);
-		rt_cond_init(&y->work);
+		*r = (struct replica){.log = l, .index = i, .disk = disks[i]};
+		r->created_ns = d != NULL ? d->created_ns : 0;
+		list_init(&r->queue);
+		rt_cond_init(&r->work);
 		if (disks[i] == 0)
-			y->failed = -ENODEV;
+			r->failed = -ENODEV;
 		else if (rc == 0)
-			rc = rt_spawn(&y->fiber, "copy", copy_fiber, y);
+			rc = rt_spawn(&r->fiber, "copy", replica_fiber, r);
 	}
-	l->begun = true;
+	l->replicas_started = true;
 	if (rc < 0)
-		copies_stop(l, true);
+		replicas_stop(l, true);
 	return rc;
 }
 
@@ -269,11 +269,11 @@ static int copies_start(struct log *l, const uint64_t *disks)
 static int chunks_make(struct call *c, struct log *l, enum cluster_media media, uint64_t *disks)
 {
 	struct cluster_choice choice;
-	int rc = stripe_choose(c, &l->shape, media, l->block,
-			       shape_extra(&l->shape, c->extra_disks) + l->shape.n, &choice);
+	int rc = block_choose_disks(c, &l->shape, media, l->block,
+				    shape_extra(&l->shape, c->extra_disks) + l->shape.n, &choice);
 	if (rc < 0)
 		return rc;
-	struct meta_chunk chunks[LOG_COPIES_MAX] = {0};
+	struct meta_chunk chunks[LOG_REPLICAS_MAX] = {0};
 	for (int i = 0; i < l->shape.n; i++)
 		chunks[i].disk = choice.disk[i];
 	struct meta_block record = {.id = l->block,
@@ -284,7 +284,7 @@ static int chunks_make(struct call *c, struct log *l, enum cluster_media media, 
 				    .chunk_count = (size_t)l->shape.n,
 				    .chunks = chunks};
 	encoding_print(&l->shape.encoding, record.encoding);
-	rc = record_allocate(c, &record);
+	rc = block_record_allocate(c, &record);
 	if (rc < 0)
 		return rc;
 	struct coded empty = {.n = l->shape.n,
@@ -302,7 +302,7 @@ static int chunks_make(struct call *c, struct log *l, enum cluster_media media, 
 		.open = true,
 		.capacity = l->block_bytes,
 	};
-	rc = stripe_write_take(c, &w, &empty, disks);
+	rc = block_write_take(c, &w, &empty, disks);
 	if (rc < 0)
 		return rc;
 	for (int i = 0; i < l->shape.n; i++)
@@ -316,10 +316,10 @@ static int chunks_make(struct call *c, struct log *l, enum cluster_media media, 
 
 static int block_start(struct call *c, struct log *l)
 {
-	uint64_t disks[LOG_COPIES_MAX] = {0};
+	uint64_t disks[LOG_REPLICAS_MAX] = {0};
 	enum cluster_media media = call_media(&l->call);
 	l->block = meta_id();
-	l->begun = false;
+	l->replicas_started = false;
 	l->epoch = 1;
 	l->len = 0;
 	l->crc = 0;
@@ -336,7 +336,7 @@ static int block_start(struct call *c, struct log *l)
 		call_meta_fail(c, &m, rc, "the log");
 	}
 	if (rc == 0)
-		rc = copies_start(l, disks);
+		rc = replicas_start(l, disks);
 	if (rc < 0)
 		l->block = 0;
 	return rc;
@@ -347,20 +347,20 @@ static int block_finish(struct call *c, struct log *l)
 {
 	if (l->block == 0)
 		return 0;
-	copies_stop(l, false);
-	uint64_t disks[LOG_COPIES_MAX];
-	bool doubtful[LOG_COPIES_MAX];
+	replicas_stop(l, false);
+	uint64_t disks[LOG_REPLICAS_MAX];
+	bool doubtful[LOG_REPLICAS_MAX];
 	int good = 0;
 	for (int i = 0; i < l->shape.n; i++) {
-		const struct copy *y = &l->copies[i];
-		disks[i] = y->disk;
-		doubtful[i] = y->failed != -ECANCELED || y->lacking_ns != 0;
+		const struct replica *r = &l->replicas[i];
+		disks[i] = r->disk;
+		doubtful[i] = r->failed != -ECANCELED || r->degraded_since_ns != 0;
 		good += !doubtful[i];
 	}
 	int rc = 0;
 	if (l->len > 0)
-		rc = elog_copies_end(c, l->block, l->epoch, l->len, disks,
-				     good >= l->quorum ? doubtful : NULL, l->shape.n);
+		rc = elog_replicas_end(c, l->block, l->epoch, l->len, disks,
+				       good >= l->quorum ? doubtful : NULL, l->shape.n);
 	if (rc < 0)
 		return rc;
 	struct meta_call m = call_meta(c);
@@ -379,69 +379,70 @@ static int block_finish(struct call *c, struct log *l)
 /* --- keeping ---------------------------------------------------------------------------------- */
 
 /* Whether the copy has been lacking for as long as the log bears it. */
-static bool copy_is_due(struct copy *y)
+static bool replica_is_overdue(struct replica *r)
 {
-	const struct cluster *map = y->log->call.fabric->map;
-	const struct cluster_disk *d = cluster_disk(map, y->disk);
+	const struct cluster *map = r->log->call.fabric->map;
+	const struct cluster_disk *d = cluster_disk(map, r->disk);
 	enum cluster_state state = d == NULL ? CLUSTER_GONE : cluster_disk_state(map, d);
-	bool other = d != NULL && y->created_ns != 0 && d->created_ns != y->created_ns;
-	bool lacking = y->failed != 0 || other || state > CLUSTER_SUSPECT;
+	bool other = d != NULL && r->created_ns != 0 && d->created_ns != r->created_ns;
+	bool lacking = r->failed != 0 || other || state > CLUSTER_SUSPECT;
 	if (!lacking && state < CLUSTER_SUSPECT) {
-		y->lacking_ns = 0;
+		r->degraded_since_ns = 0;
 		return false;
 	}
-	if (y->lacking_ns == 0)
-		y->lacking_ns = rt_now_ns();
-	uint64_t bears_ns = lacking ? y->log->patience_ns : LOG_UNWELL_NS;
-	return rt_now_ns() - y->lacking_ns >= bears_ns;
+	if (r->degraded_since_ns == 0)
+		r->degraded_since_ns = rt_now_ns();
+	uint64_t bears_ns = lacking ? r->log->degraded_limit_ns : LOG_SUSPECT_NS;
+	return rt_now_ns() - r->degraded_since_ns >= bears_ns;
 }
 
 /* Whether to end the open block. Not while a copy is still to get something: that would be waited for. */
-static bool block_is_due(struct log *l)
+static bool block_is_overdue(struct log *l)
 {
 	bool due = false, whole = true, idle = true;
-	if (l->block == 0 || !l->begun || l->failed != 0)
+	if (l->block == 0 || !l->replicas_started || l->failed != 0)
 		return false;
 	for (int i = 0; i < l->shape.n; i++) {
-		struct copy *y = &l->copies[i];
-		due = copy_is_due(y) || due;
-		whole = whole && y->lacking_ns == 0;
-		idle = idle && y->queued_bytes == 0;
+		struct replica *r = &l->replicas[i];
+		due = replica_is_overdue(r) || due;
+		whole = whole && r->degraded_since_ns == 0;
+		idle = idle && r->queued_bytes == 0;
 	}
 	if (whole)
-		l->patience_ns = l->call.fabric->opts.log_patience_ns;
+		l->degraded_limit_ns = l->call.fabric->opts.log_degraded_ns;
 	return due && idle;
 }
 
-static void keeper_look(struct log *l)
+static void monitor_check(struct log *l)
 {
 	struct call c = l->call;
 	if (bug_planted(BUG_KEEPER_ASLEEP))
 		return;
-	if (l->block == 0 || engine_map(&c, c.fabric->opts.log_look_ns) < 0 || !block_is_due(l) ||
-	    call_room(&c, &l->shape) < 0 || rt_mutex_lock(&l->turn) < 0)
+	if (l->block == 0 || engine_map(&c, c.fabric->opts.log_check_ns) < 0 ||
+	    !block_is_overdue(l) || call_room(&c, &l->shape) < 0 || rt_mutex_lock(&l->turn) < 0)
 		return;
-	if (block_is_due(l)) {
+	if (block_is_overdue(l)) {
 		/* What goes wrong is tried again: by the next append, the next look or when it is closed. */
 		int rc = block_finish(&c, l);
 		if (rc == -ESTALE)
 			l->failed = rc;
 		if (rc == 0)
-			l->patience_ns = min_u64(2 * l->patience_ns, LOG_PATIENCE_MAX_NS);
+			l->degraded_limit_ns =
+				min_u64(2 * l->degraded_limit_ns, LOG_DEGRADED_MAX_NS);
 	}
 	rt_mutex_unlock(&l->turn);
 }
 
-static void keeper_fiber(void *arg)
+static void monitor_fiber(void *arg)
 {
 	struct log *l = arg;
 	rt_context_set(call_engine(&l->call)->own);
 	do {
 		rt_deadline_set(RT_NEVER);
-		if (rt_sleep_ns(l->call.fabric->opts.log_look_ns) < 0)
+		if (rt_sleep_ns(l->call.fabric->opts.log_check_ns) < 0)
 			return;
-		rt_deadline_set(rt_now_ns() + LOG_KEEP_NS);
-		keeper_look(l);
+		rt_deadline_set(rt_now_ns() + LOG_CHECK_TIMEOUT_NS);
+		monitor_check(l);
 	} while (l->failed == 0);
 }
 
@@ -457,7 +458,7 @@ static int part_wait(struct log *l, const struct part *p, int sent)
 	if (rc < 0 || p->ok >= quorum)
 		return rc;
 	for (int i = 0; i < l->shape.n; i++)
-		if (l->copies[i].failed == -ESTALE)
+		if (l->replicas[i].failed == -ESTALE)
 			return -ESTALE;
 	return -EIO;
 }
@@ -475,7 +476,7 @@ static int part_commit(struct call *c, struct log *l, const struct part *p)
 	}
 	l->len = len;
 	l->crc = crc;
-	copies_tell(l);
+	replicas_report(l);
 	return 0;
 }
 
@@ -487,7 +488,7 @@ static int part_append(struct call *c, struct log *l, struct part *p)
 	p->ended = 0;
 	int sent = 0;
 	for (int i = 0; i < l->shape.n; i++)
-		sent += copy_queue(&l->copies[i], p) == 0;
+		sent += replica_queue(&l->replicas[i], p) == 0;
 	int rc = sent < l->quorum ? -EIO : part_wait(l, p, sent);
 	if (rc == -ESTALE) {
 		l->failed = rc;
@@ -602,7 +603,7 @@ static int log_add(struct call *c, struct log *l, const struct iovec *iov, int n
 	return rc < 0 || len == 0 ? rc : log_part(c, l, iov, n);
 }
 
-static void log_spoil(struct efile *f, int rc)
+static void log_poison(struct efile *f, int rc)
 {
 	struct log *l = log_of(f);
 	if (l->failed == 0)
@@ -619,7 +620,7 @@ static int log_append(struct call *c, struct efile *f, const struct iovec *iov, 
 	if (rc == 0)
 		rc = rt_mutex_lock(&l->turn);
 	if (rc < 0) {
-		log_spoil(f, rc);
+		log_poison(f, rc);
 		return rc;
 	}
 	if (l->failed != 0)
@@ -634,7 +635,7 @@ static int log_append(struct call *c, struct efile *f, const struct iovec *iov, 
 		rc = log_add(c, l, iov, n);
 	/* What was added of it before it failed would be there twice after another try. */
 	if (rc < 0)
-		log_spoil(f, rc);
+		log_poison(f, rc);
 	c->fabric->stats.written_bytes += rc == 0 ? iov_bytes(iov, n) : 0;
 	rt_mutex_unlock(&l->turn);
 	return rc;
@@ -651,11 +652,11 @@ static void log_stop(struct log *l)
 {
 	list_remove(&l->link);
 	rt_shield_enter();
-	rt_cancel(l->keeper);
-	rt_join(l->keeper);
+	rt_cancel(l->monitor);
+	rt_join(l->monitor);
 	rt_shield_leave();
-	copies_stop(l, true);
-	copies_tell(l); /* of the block that is left as it is */
+	replicas_stop(l, true);
+	replicas_report(l); /* of the block that is left as it is */
 }
 
 static void log_free(struct log *l)
@@ -675,7 +676,7 @@ size_t elogs_blocks(const struct engine *e, uint64_t *out, size_t max)
 	const struct log *l;
 	size_t n = 0;
 	list_for_each_entry(l, &e->logs, link)
-		if (l->failed == 0 && l->block != 0 && l->begun && n < max)
+		if (l->failed == 0 && l->block != 0 && l->replicas_started && n < max)
 			out[n++] = l->block;
 	return n;
 }
@@ -715,7 +716,7 @@ static const struct efile_ops log_ops = {
 	.flush = log_flush,
 	.close = log_close,
 	.discard = log_discard,
-	.spoil = log_spoil,
+	.poison = log_poison,
 	.stat = log_stat,
 };
 
@@ -728,8 +729,8 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 		return -ENOMEM;
 	struct terrane_options copies = {.encoding = "r3"};
 	int rc = engine_shape(c, o != NULL && o->encoding != NULL ? o : &copies, &l->shape);
-	if (rc == 0 && (!l->shape.copies || l->shape.n > LOG_COPIES_MAX))
-		rc = call_fail(c, -EINVAL, "logs are kept as copies: r2 to r%d", LOG_COPIES_MAX);
+	if (rc == 0 && (!l->shape.copies || l->shape.n > LOG_REPLICAS_MAX))
+		rc = call_fail(c, -EINVAL, "logs are kept as copies: r2 to r%d", LOG_REPLICAS_MAX);
 	if (rc == 0)
 		rc = engine_block_bytes(c, o, &l->block_bytes);
 	if (rc < 0) {
@@ -742,10 +743,10 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 	l->token = meta_id();
 	rt_mutex_init(&l->turn);
 	rt_cond_init(&l->change);
-	for (int i = 0; i < LOG_COPIES_MAX; i++)
-		list_init(&l->copies[i].queue);
-	l->patience_ns = c->fabric->opts.log_patience_ns;
-	rc = rt_spawn(&l->keeper, "keeper", keeper_fiber, l);
+	for (int i = 0; i < LOG_REPLICAS_MAX; i++)
+		list_init(&l->replicas[i].queue);
+	l->degraded_limit_ns = c->fabric->opts.log_degraded_ns;
+	rc = rt_spawn(&l->monitor, "monitor", monitor_fiber, l);
 	if (rc < 0) {
 		free(l);
 		return rc;
@@ -755,7 +756,7 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 	return 0;
 }
 
-int elog_create(struct call *c, const struct spot *at, unsigned flags,
+int elog_create(struct call *c, const struct dir_slot *at, unsigned flags,
 		const struct terrane_options *o, struct efile **out)
 {
 	struct log *l;
@@ -791,7 +792,7 @@ int elog_open(struct call *c, const struct meta_entry *entry, const struct terra
 	if (rc < 0)
 		return rc;
 	l->base = (struct efile){.ops = &log_ops, .engine = call_engine(c), .id = entry->id};
-	rc = elog_take(c, entry->id, l->token, &l->size);
+	rc = elog_take_over(c, entry->id, l->token, &l->size);
 	if (rc < 0) {
 		log_free(l);
 		return rc;

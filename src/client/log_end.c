@@ -39,10 +39,10 @@ static void end_fiber(void *arg)
 	disk_end(j->call, &u, j->rc, 0);
 }
 
-int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len,
-		    const uint64_t *disks, const bool *doubtful, int n)
+int elog_replicas_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len,
+		      const uint64_t *disks, const bool *doubtful, int n)
 {
-	struct end_job jobs[LOG_COPIES_MAX];
+	struct end_job jobs[LOG_REPLICAS_MAX];
 	struct rt_group g;
 	rt_group_init(&g);
 	for (int i = 0; i < n; i++) {
@@ -58,20 +58,20 @@ int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len
 			end_fiber(&jobs[i]);
 	}
 	rt_group_join(&g);
-	int whole = 0;
+	int ended = 0;
 	bool fenced = false;
 	for (int i = 0; i < n; i++) {
-		whole += jobs[i].rc == 0;
+		ended += jobs[i].rc == 0;
 		fenced = fenced || jobs[i].rc == -ESTALE;
 	}
-	for (int i = 0; whole > 0 && i < n; i++) {
+	for (int i = 0; ended > 0 && i < n; i++) {
 		/* Another's epoch says nothing of the bytes. */
 		if (jobs[i].rc == 0 || jobs[i].rc == -ESTALE || disks[i] == 0)
 			continue;
 		struct meta_call m = call_meta(c);
 		(void)meta_client_block_report(&m, block, block, (uint32_t)i, disks[i]);
 	}
-	if (whole > 0)
+	if (ended > 0)
 		return 0; /* of one that was fenced later the record says so */
 	return fenced ? call_fail(c, -ESTALE, "another writer has taken over the log")
 		      : call_fail(c, -ENODATA, "no copy of the log's last block can be reached");
@@ -79,15 +79,15 @@ int elog_copies_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len
 
 /* --- while it is open ---------------------------------------------------------------------------- */
 
-struct copy_report {
+struct replica_report_job {
 	struct engine *engine;
 	uint64_t block, epoch, disk;
 	uint32_t index;
 };
 
-static void copy_report_fiber(void *arg)
+static void replica_report_fiber(void *arg)
 {
-	struct copy_report *r = arg;
+	struct replica_report_job *r = arg;
 	struct call c;
 	struct meta_block b;
 	struct arena a;
@@ -103,24 +103,24 @@ static void copy_report_fiber(void *arg)
 	free(r);
 }
 
-void elog_copy_report(struct engine *e, uint64_t block, uint64_t epoch, int index, uint64_t disk)
+void elog_replica_report(struct engine *e, uint64_t block, uint64_t epoch, int index, uint64_t disk)
 {
-	struct copy_report *r = e->fabric->closing ? NULL : malloc(sizeof(*r));
+	struct replica_report_job *r = e->fabric->closing ? NULL : malloc(sizeof(*r));
 	if (r == NULL)
 		return;
-	*r = (struct copy_report){.engine = e,
-				  .block = block,
-				  .epoch = epoch,
-				  .disk = disk,
-				  .index = (uint32_t)index};
-	if (rt_group_spawn(&e->fabric->background, "report", copy_report_fiber, r) < 0)
+	*r = (struct replica_report_job){.engine = e,
+					 .block = block,
+					 .epoch = epoch,
+					 .disk = disk,
+					 .index = (uint32_t)index};
+	if (rt_group_spawn(&e->fabric->background, "report", replica_report_fiber, r) < 0)
 		free(r);
 }
 
 /* --- taking over --------------------------------------------------------------------------------- */
 
 /* Ends a block that another writer left open. *len is what it had committed. */
-static int block_take(struct call *c, uint64_t block, uint64_t *len)
+static int block_take_over(struct call *c, uint64_t block, uint64_t *len)
 {
 	struct arena a;
 	arena_init(&a, 256 * KIB);
@@ -140,11 +140,11 @@ static int block_take(struct call *c, uint64_t block, uint64_t *len)
 	if (rc == 0 && !sealed && b.length > 0)
 		rc = engine_map(c, 0);
 	if (rc == 0 && !sealed && b.length > 0) {
-		uint64_t disks[LOG_COPIES_MAX] = {0};
-		int n = (int)(b.chunk_count < LOG_COPIES_MAX ? b.chunk_count : LOG_COPIES_MAX);
+		uint64_t disks[LOG_REPLICAS_MAX] = {0};
+		int n = (int)(b.chunk_count < LOG_REPLICAS_MAX ? b.chunk_count : LOG_REPLICAS_MAX);
 		for (int i = 0; i < n; i++)
 			disks[i] = b.chunks[i].disk;
-		rc = elog_copies_end(c, b.chunk_block, b.epoch, b.length, disks, NULL, n);
+		rc = elog_replicas_end(c, b.chunk_block, b.epoch, b.length, disks, NULL, n);
 	}
 	if (rc == 0 && !sealed && b.length > 0)
 		rc = call_meta_fail(
@@ -156,7 +156,7 @@ static int block_take(struct call *c, uint64_t block, uint64_t *len)
 	return rc;
 }
 
-int elog_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size)
+int elog_take_over(struct call *c, uint64_t file, uint64_t token, uint64_t *size)
 {
 	struct meta_file f;
 	struct meta_extent open = {0};
@@ -168,7 +168,7 @@ int elog_take(struct call *c, uint64_t file, uint64_t token, uint64_t *size)
 	if (open.block == 0)
 		return 0;
 	uint64_t len = 0;
-	rc = block_take(c, open.block, &len);
+	rc = block_take_over(c, open.block, &len);
 	if (rc < 0)
 		return rc;
 	rc = meta_client_file_close_extent(&m, file, token, open.block, len);

@@ -35,7 +35,7 @@ static int not_in_directory(struct call *c, const char *path)
 	return call_fail(c, -ENOTDIR, "%.100s: what it should be in is not a directory", path);
 }
 
-int spot_of(struct call *c, const char *path, struct spot *out)
+int dir_slot_find(struct call *c, const char *path, struct dir_slot *out)
 {
 	struct meta_name dir;
 	path_split(path, &dir, &out->name);
@@ -55,7 +55,7 @@ int spot_of(struct call *c, const char *path, struct spot *out)
 	return 0;
 }
 
-int spot_free(struct call *c, const char *path, struct spot *out)
+int dir_slot_find_free(struct call *c, const char *path, struct dir_slot *out)
 {
 	struct meta_name dir;
 	struct meta_entry e;
@@ -252,17 +252,17 @@ int engine_mkdir(struct call *c, const char *path, unsigned flags)
 		return call_fail(c, -EINVAL, "unknown flags");
 	if ((flags & TERRANE_PARENTS) != 0)
 		return mkdir_all(c, path);
-	struct spot at;
-	int rc = spot_of(c, path, &at);
+	struct dir_slot at;
+	int rc = dir_slot_find(c, path, &at);
 	return rc < 0 ? rc : mkdir_one(c, at.dir, at.name, path);
 }
 
 int engine_rename(struct call *c, const char *from, const char *to)
 {
-	struct spot a = {0}, b = {0};
-	int rc = spot_of(c, from, &a);
+	struct dir_slot a = {0}, b = {0};
+	int rc = dir_slot_find(c, from, &a);
 	if (rc == 0)
-		rc = spot_of(c, to, &b);
+		rc = dir_slot_find(c, to, &b);
 	if (rc < 0)
 		return rc;
 	struct meta_call m = call_meta(c);
@@ -281,8 +281,8 @@ int engine_rename(struct call *c, const char *from, const char *to)
 
 int engine_remove(struct call *c, const char *path)
 {
-	struct spot at;
-	int rc = spot_of(c, path, &at);
+	struct dir_slot at;
+	int rc = dir_slot_find(c, path, &at);
 	if (rc < 0)
 		return rc;
 	struct meta_call m = call_meta(c);
@@ -295,14 +295,14 @@ int engine_remove(struct call *c, const char *path)
 	return call_meta_fail(c, &m, rc, path);
 }
 
-static int seal_file(struct call *c, const struct spot *at, const struct meta_entry *e,
+static int seal_file(struct call *c, const struct dir_slot *at, const struct meta_entry *e,
 		     const char *path)
 {
 	if (e->sealed)
 		return 0;
 	uint64_t token = meta_id();
 	uint64_t size;
-	int rc = elog_take(c, e->id, token, &size);
+	int rc = elog_take_over(c, e->id, token, &size);
 	if (rc < 0)
 		return rc;
 	struct meta_call m = call_meta(c);
@@ -321,8 +321,8 @@ int engine_seal(struct call *c, const char *path, const struct terrane_options *
 		rc = meta_client_dir_seal(&m, e.id);
 		return call_meta_fail(c, &m, rc, path);
 	}
-	struct spot at;
-	rc = spot_of(c, path, &at);
+	struct dir_slot at;
+	rc = dir_slot_find(c, path, &at);
 	if (rc == 0)
 		rc = seal_file(c, &at, &e, path);
 	struct shape shape;

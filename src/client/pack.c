@@ -35,9 +35,9 @@
 #include "client/engine_impl.h"
 
 #define GROUPS_AT_ONCE 4
-#define HOMES_AT_ONCE 16 /* requests, of each group */
+#define TARGETS_AT_ONCE 16 /* requests, of each group */
 
-struct home {
+struct target {
 	struct meta_name path; /* from the directory of the call; empty: that one */
 	uint64_t id;
 	int rc; /* nothing can be made there */
@@ -45,7 +45,7 @@ struct home {
 
 struct item {
 	struct terrane_small *file;
-	struct home *home;
+	struct target *target;
 	struct meta_name name; /* in its home */
 	uint64_t id;
 	uint64_t offset; /* in the block */
@@ -55,8 +55,8 @@ struct packing {
 	struct call *call;
 	struct item *items;
 	size_t count, next;
-	struct home *homes; /* the first one is the directory of the call */
-	size_t home_count, next_home;
+	struct target *targets; /* the first one is the directory of the call */
+	size_t target_count, next_target;
 	unsigned flags;
 	const struct context *context; /* of the call; requests name the directory they are about */
 	struct shape shape;
@@ -93,7 +93,7 @@ static void pack_stop(struct packing *p, const struct call *c, int rc)
 
 /* The fiber carries the call's context with the directory of the home, unless the call names one. *before is for
  * rt_context_leave, also after an error. */
-static int home_enter(struct packing *p, const struct home *at, const struct context **before)
+static int target_enter(struct packing *p, const struct target *at, const struct context **before)
 {
 	const struct context *context;
 	int rc = context_of_dir(&context, p->context, at->id);
@@ -107,20 +107,20 @@ static int home_enter(struct packing *p, const struct home *at, const struct con
 /* --- homes ----------------------------------------------------------------------------------- */
 
 /* What was said about a home, and not about the service or the call. */
-static bool is_of_home(int rc)
+static bool is_target_error(int rc)
 {
 	return rc == -ENOENT || rc == -ENOTDIR || rc == -EROFS || rc == -EINVAL || rc == -EILSEQ ||
 	       rc == -ENAMETOOLONG || rc == -ELOOP || rc == -EBADMSG;
 }
 
-static void home_fail(struct packing *p, struct call *c, const struct meta_call *m, struct home *at,
-		      int rc)
+static void target_fail(struct packing *p, struct call *c, const struct meta_call *m,
+			struct target *at, int rc)
 {
 	char what[64] = "the directory";
 	if (at->path.len > 0)
 		snprintf(what, sizeof(what), "%.*s", (int)min_u64(at->path.len, 60), at->path.text);
 	call_meta_fail(c, m, rc, what);
-	if (is_of_home(rc)) {
+	if (is_target_error(rc)) {
 		at->rc = rc;
 		pack_fail(p, c, rc);
 	} else {
@@ -128,22 +128,22 @@ static void home_fail(struct packing *p, struct call *c, const struct meta_call 
 	}
 }
 
-static void find_fiber(void *arg)
+static void resolve_fiber(void *arg)
 {
 	struct packing *p = arg;
-	while (p->next_home < p->home_count && !p->stopped) {
-		struct home *at = &p->homes[p->next_home++];
+	while (p->next_target < p->target_count && !p->stopped) {
+		struct target *at = &p->targets[p->next_target++];
 		struct call c = *p->call;
 		AUTO_RT_CONTEXT const struct context *before = NULL;
-		if (home_enter(p, &p->homes[0], &before) < 0)
+		if (target_enter(p, &p->targets[0], &before) < 0)
 			return;
 		struct meta_call m = call_meta(&c);
 		struct meta_entry e;
-		int rc = meta_client_resolve(&m, p->homes[0].id, at->path, &e);
+		int rc = meta_client_resolve(&m, p->targets[0].id, at->path, &e);
 		if (rc == 0 && e.kind != META_DIR)
 			rc = -ENOTDIR;
 		if (rc < 0)
-			home_fail(p, &c, &m, at, rc);
+			target_fail(p, &c, &m, at, rc);
 		else
 			at->id = e.id;
 	}
@@ -166,10 +166,11 @@ static bool same_path(struct meta_name a, struct meta_name b)
 }
 
 /* The home with that path, a new one if need be. There is room for one for each file. */
-static int home_of(struct packing *p, struct map *known, struct meta_name path, struct home **out)
+static int target_of(struct packing *p, struct map *known, struct meta_name path,
+		     struct target **out)
 {
-	struct home *last = &p->homes[p->home_count - 1];
-	*out = path.len == 0 ? &p->homes[0] : last;
+	struct target *last = &p->targets[p->target_count - 1];
+	*out = path.len == 0 ? &p->targets[0] : last;
 	if (path.len == 0 || same_path(last->path, path))
 		return 0;
 	uint64_t key = hash64(path.text, path.len, 0);
@@ -178,8 +179,8 @@ static int home_of(struct packing *p, struct map *known, struct meta_name path, 
 		return 0;
 	/* Two paths with one hash: the second one is found by nobody, and asked for again. */
 	bool hidden = *out != NULL;
-	*out = &p->homes[p->home_count++];
-	**out = (struct home){.path = path};
+	*out = &p->targets[p->target_count++];
+	**out = (struct target){.path = path};
 	return hidden ? 0 : map_put(known, key, *out);
 }
 
@@ -197,15 +198,15 @@ static int items_make(struct packing *p, struct terrane_small *files)
 			;
 		for (; path.len > 0 && path.text[0] == '/'; path.len--)
 			path.text++;
-		rc = home_of(p, &known, path, &it->home);
+		rc = target_of(p, &known, path, &it->target);
 	}
 	map_fini(&known);
 	return rc;
 }
 
-static int find_dir(struct call *c, const char *dir, struct home *out)
+static int dir_resolve(struct call *c, const char *dir, struct target *out)
 {
-	*out = (struct home){.id = META_ROOT};
+	*out = (struct target){.id = META_ROOT};
 	if (dir[strspn(dir, "/")] == '\0')
 		return 0;
 	struct meta_entry e;
@@ -227,8 +228,8 @@ static void group_gather(struct packing *p, struct group *g)
 	g->bytes = 0;
 	for (; p->next < p->count && g->n < META_BATCH_MAX; p->next++) {
 		struct item *it = &p->items[p->next];
-		assert(it->home != NULL);
-		if (it->home->rc < 0)
+		assert(it->target != NULL);
+		if (it->target->rc < 0)
 			continue;
 		if (g->n > 0 && g->bytes + it->file->len > p->block_bytes)
 			break;
@@ -274,7 +275,7 @@ static int group_block(struct call *c, struct packing *p, struct group *g)
 		return -ENOMEM;
 	struct block_new b = {.shape = &p->shape,
 			      .len = g->bytes,
-			      .gate_bytes = stripe_gate_bytes(&p->shape, g->bytes),
+			      .gate_bytes = block_gate_bytes(&p->shape, g->bytes),
 			      .owners = owners};
 	for (size_t i = 0; i < g->n; i++)
 		if (g->items[i]->file->len > 0)
@@ -291,7 +292,7 @@ static int group_block(struct call *c, struct packing *p, struct group *g)
 		gate_leave(&c->fabric->writes, b.gate_bytes);
 		return rc;
 	}
-	rc = stripe_create_take(c, &b);
+	rc = block_create_take(c, &b);
 	g->block = b.id;
 	return rc;
 }
@@ -302,14 +303,14 @@ static int group_block(struct call *c, struct packing *p, struct group *g)
 struct naming {
 	struct packing *p;
 	struct item **items;
-	struct meta_create *make;
+	struct meta_create *creates;
 	int *results;
 	size_t n, next;
-	size_t home_count;
+	size_t target_count;
 	bool stopped;
 };
 
-static void name_told(struct packing *p, struct item *it, int rc)
+static void name_done(struct packing *p, struct item *it, int rc)
 {
 	struct terrane_small *f = it->file;
 	f->result = rc;
@@ -331,16 +332,16 @@ static void name_run(struct naming *names, size_t first, size_t n)
 	struct meta_call m = call_meta(&c);
 	unsigned flags = (p->flags & TERRANE_REPLACE) != 0 ? META_OVERWRITE : 0;
 	AUTO_RT_CONTEXT const struct context *before = NULL;
-	int rc = home_enter(p, items[0]->home, &before);
+	int rc = target_enter(p, items[0]->target, &before);
 	if (rc == 0)
-		rc = meta_client_create(&m, items[0]->home->id, names->make + first, n, flags,
+		rc = meta_client_create(&m, items[0]->target->id, names->creates + first, n, flags,
 					names->results + first);
 	if (rc < 0) {
-		home_fail(p, &c, &m, items[0]->home, rc);
-		names->stopped = names->stopped || !is_of_home(rc);
+		target_fail(p, &c, &m, items[0]->target, rc);
+		names->stopped = names->stopped || !is_target_error(rc);
 	}
 	for (size_t i = 0; i < n; i++)
-		name_told(p, items[i], rc < 0 ? rc : names->results[first + i]);
+		name_done(p, items[i], rc < 0 ? rc : names->results[first + i]);
 }
 
 static void name_fiber(void *arg)
@@ -348,44 +349,44 @@ static void name_fiber(void *arg)
 	struct naming *names = arg;
 	while (names->next < names->n && !names->stopped) {
 		size_t first = names->next;
-		uint64_t home = names->items[first]->home->id;
-		while (names->next < names->n && names->items[names->next]->home->id == home)
+		uint64_t target = names->items[first]->target->id;
+		while (names->next < names->n && names->items[names->next]->target->id == target)
 			names->next++;
 		name_run(names, first, names->next - first);
 	}
 }
 
-static int by_home(const void *a, const void *b)
+static int by_target(const void *a, const void *b)
 {
 	const struct item *x = *(struct item *const *)a, *y = *(struct item *const *)b;
-	if (x->home->id != y->home->id)
-		return x->home->id < y->home->id ? -1 : 1;
+	if (x->target->id != y->target->id)
+		return x->target->id < y->target->id ? -1 : 1;
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
 static int group_name(struct packing *p, struct group *g)
 {
-	AUTO_FREE struct meta_create *make = calloc(g->n, sizeof(*make));
+	AUTO_FREE struct meta_create *creates = calloc(g->n, sizeof(*creates));
 	AUTO_FREE struct meta_extent *extents = calloc(g->n, sizeof(*extents));
 	AUTO_FREE int *results = calloc(g->n, sizeof(*results));
-	if (make == NULL || extents == NULL || results == NULL)
+	if (creates == NULL || extents == NULL || results == NULL)
 		return -ENOMEM;
-	if (p->home_count > 1)
-		qsort(g->items, g->n, sizeof(*g->items), by_home);
+	if (p->target_count > 1)
+		qsort(g->items, g->n, sizeof(*g->items), by_target);
 	struct naming names = {
-		.p = p, .items = g->items, .make = make, .results = results, .n = g->n};
+		.p = p, .items = g->items, .creates = creates, .results = results, .n = g->n};
 	for (size_t i = 0; i < g->n; i++) {
 		const struct item *it = g->items[i];
 		extents[i] = (struct meta_extent){
 			.block = g->block, .offset = it->offset, .length = it->file->len};
-		make[i] = (struct meta_create){.name = it->name,
-					       .id = it->id,
-					       .extents = &extents[i],
-					       .extent_count = it->file->len > 0 ? 1 : 0,
-					       .mtime_ns = rt_wall_ns()};
-		names.home_count += i == 0 || it->home->id != g->items[i - 1]->home->id;
+		creates[i] = (struct meta_create){.name = it->name,
+						  .id = it->id,
+						  .extents = &extents[i],
+						  .extent_count = it->file->len > 0 ? 1 : 0,
+						  .mtime_ns = rt_wall_ns()};
+		names.target_count += i == 0 || it->target->id != g->items[i - 1]->target->id;
 	}
-	run_some(name_fiber, &names, min_u64(names.home_count, HOMES_AT_ONCE));
+	run_some(name_fiber, &names, min_u64(names.target_count, TARGETS_AT_ONCE));
 	return 0;
 }
 
@@ -395,7 +396,7 @@ static void pack_group(struct packing *p, struct group *g)
 {
 	struct call c = *p->call;
 	AUTO_RT_CONTEXT const struct context *before = NULL;
-	int rc = home_enter(p, g->items[0]->home, &before);
+	int rc = target_enter(p, g->items[0]->target, &before);
 	if (rc == 0)
 		rc = group_block(&c, p, g);
 	if (rc == 0)
@@ -438,34 +439,34 @@ static int pack_check(struct call *c, const struct packing *p, struct terrane_sm
 }
 
 /* Files of a home that turned out not to be there, and were not begun. */
-static void pack_told(const struct packing *p)
+static void results_fill(const struct packing *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
 		const struct item *it = &p->items[i];
-		assert(it->home != NULL);
-		if (it->home->rc < 0 && it->file->result == -ECANCELED)
-			it->file->result = it->home->rc;
+		assert(it->target != NULL);
+		if (it->target->rc < 0 && it->file->result == -ECANCELED)
+			it->file->result = it->target->rc;
 	}
 }
 
 static int pack_run(struct packing *p, const char *dir, struct terrane_small *files)
 {
 	AUTO_FREE struct item *items = calloc(p->count, sizeof(*items));
-	AUTO_FREE struct home *homes = calloc(p->count + 1, sizeof(*homes));
-	if (items == NULL || homes == NULL)
+	AUTO_FREE struct target *targets = calloc(p->count + 1, sizeof(*targets));
+	if (items == NULL || targets == NULL)
 		return -ENOMEM;
 	p->items = items;
-	p->homes = homes;
-	p->home_count = p->next_home = 1;
-	int rc = find_dir(p->call, dir, &homes[0]);
+	p->targets = targets;
+	p->target_count = p->next_target = 1;
+	int rc = dir_resolve(p->call, dir, &targets[0]);
 	if (rc == 0)
 		rc = items_make(p, files);
 	if (rc < 0)
 		return rc;
-	if (p->home_count > 1)
-		run_some(find_fiber, p, min_u64(p->home_count - 1, HOMES_AT_ONCE));
+	if (p->target_count > 1)
+		run_some(resolve_fiber, p, min_u64(p->target_count - 1, TARGETS_AT_ONCE));
 	run_some(pack_fiber, p, min_u64(p->count, GROUPS_AT_ONCE));
-	pack_told(p);
+	results_fill(p);
 	return p->rc < 0 ? call_fail(p->call, p->rc, "%s", p->why) : 0;
 }
 

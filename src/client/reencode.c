@@ -30,7 +30,7 @@ static int block_reencode(struct call *c, const struct meta_block *b, const stru
 			  enum cluster_media media)
 {
 	struct meta_chunk chunks[META_CHUNKS_MAX] = {0};
-	uint64_t gate_bytes = stripe_gate_bytes(to, b->length);
+	uint64_t gate_bytes = block_gate_bytes(to, b->length);
 	int rc = gate_enter(&c->fabric->writes, gate_bytes);
 	if (rc < 0)
 		return rc;
@@ -55,7 +55,7 @@ static int block_reencode(struct call *c, const struct meta_block *b, const stru
 	next.chunks = chunks;
 	memset(next.encoding, 0, sizeof(next.encoding));
 	encoding_print(&to->encoding, next.encoding);
-	rc = stripe_place_take(c, to, &next, b->release_count + 1, &coded, gate_bytes);
+	rc = block_place_take(c, to, &next, b->release_count + 1, &coded, gate_bytes);
 	if (rc < 0)
 		return rc;
 	struct meta_call m = call_meta(c);

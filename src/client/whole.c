@@ -109,7 +109,7 @@ static void job_run(struct whole *w, struct whole_job *job)
 	job->block.owners = &owner;
 	job->block.owner_count = 1;
 	rt_deadline_set(rt_now_ns() + JOB_TIMEOUT_NS);
-	int rc = stripe_create_take(&c, &job->block);
+	int rc = block_create_take(&c, &job->block);
 	if (rc < 0) {
 		whole_break(w, rc, c.error);
 		return;
@@ -313,7 +313,7 @@ static int fill_room(struct call *c, struct whole *w, uint64_t more)
 	if (w->fill == NULL)
 		w->fill_shape = w->next;
 	uint64_t want = fill_want(w, more);
-	uint64_t gate_bytes = stripe_gate_bytes(&w->fill_shape, want);
+	uint64_t gate_bytes = block_gate_bytes(&w->fill_shape, want);
 	if (!gate_try(&c->fabric->writes, gate_bytes)) {
 		int rc = w->fill_len > 0 ? whole_send(c, w) : 0;
 		if (w->fill == NULL)
@@ -321,7 +321,7 @@ static int fill_room(struct call *c, struct whole *w, uint64_t more)
 		/* While blocks of its own are under way, a full one is worth waiting for. */
 		if (w->in_flight == 0)
 			want = min_u64(max_u64(more, FILL_FIRST_BYTES), w->block_bytes);
-		gate_bytes = stripe_gate_bytes(&w->fill_shape, want);
+		gate_bytes = block_gate_bytes(&w->fill_shape, want);
 		if (rc == 0)
 			rc = fill_wait(c, gate_bytes);
 		if (rc < 0)
@@ -417,7 +417,7 @@ static int whole_flush(struct call *c, struct efile *f)
 	return rc;
 }
 
-static void whole_spoil(struct efile *f, int rc)
+static void whole_poison(struct efile *f, int rc)
 {
 	whole_break(whole_of(f), rc, "an append could not be begun");
 }
@@ -479,7 +479,7 @@ static int publish_only(struct call *c, struct whole *w)
 	fill_drop(w);
 	struct call own = w->call;
 	const struct context *before = rt_context_enter(w->context);
-	rc = stripe_create_take(&own, &b);
+	rc = block_create_take(&own, &b);
 	rt_context_leave(before);
 	if (rc < 0)
 		return call_fail(c, rc, "%s", own.error);
@@ -566,13 +566,13 @@ static const struct efile_ops whole_ops = {
 	.flush = whole_flush,
 	.close = whole_close,
 	.discard = whole_discard,
-	.spoil = whole_spoil,
+	.poison = whole_poison,
 	.stat = whole_stat,
 };
 
 /* --- the beginning ---------------------------------------------------------------------------- */
 
-int whole_create(struct call *c, const struct spot *at, unsigned flags,
+int whole_create(struct call *c, const struct dir_slot *at, unsigned flags,
 		 const struct terrane_options *o, struct efile **out)
 {
 	struct whole *w = calloc(1, sizeof(*w));

@@ -192,8 +192,8 @@ static struct stripe_part part_of(const struct stripe_bytes *whole, uint64_t bef
 				    .whole_crc = whole->crc};
 }
 
-bool stripe_find(const struct stripe *s, int chunk, uint64_t off, uint64_t len,
-		 struct stripe_part *out)
+bool stripe_part_find(const struct stripe *s, int chunk, uint64_t off, uint64_t len,
+		      struct stripe_part *out)
 {
 	assert(s->plan != NULL && len > 0);
 	assert(chunk >= 0 || s->copies);
@@ -213,7 +213,7 @@ bool stripe_find(const struct stripe *s, int chunk, uint64_t off, uint64_t len,
 	return true;
 }
 
-bool stripe_prove(const struct stripe_part *p, uint32_t crc)
+bool stripe_part_verify(const struct stripe_part *p, uint32_t crc)
 {
 	uint32_t all = crc32c_combine(crc32c(0, p->data - p->before, p->before), crc, p->len);
 	all = crc32c_combine(all, crc32c(0, p->data + p->len, p->behind), p->behind);

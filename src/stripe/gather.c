@@ -47,8 +47,8 @@ void stripe_fini(struct stripe *s)
 	free(s->iov);
 	free(s->sg);
 	plan_close(s->plan);
-	for (int i = 0; i < s->tried_count; i++)
-		plan_close(s->tried[i]);
+	for (int i = 0; i < s->pending_count; i++)
+		plan_close(s->pending[i]);
 	free(s->cost);
 	free(s->stored);
 }
@@ -164,20 +164,20 @@ static int plan_progress(const struct stripe *s, const struct plan *p, bool *com
 
 static int plan_begin(struct stripe *s, struct plan *p)
 {
-	assert(s->tried_count <= STRIPE_HEDGES_MAX);
-	s->tried[s->tried_count++] = p;
+	assert(s->pending_count <= STRIPE_HEDGES_MAX);
+	s->pending[s->pending_count++] = p;
 	s->newest_ns = rt_now_ns();
 	return plan_fetch(s, p);
 }
 
 static int plan_next(struct stripe *s)
 {
-	assert(s->tried_count == 0);
+	assert(s->pending_count == 0);
 	struct plan *p = NULL;
 	s->hedges = 0;
 	int rc = s->ops->plan(s, s->cost, &p);
-	if (rc == 0 && s->ops->afford != NULL)
-		rc = s->ops->afford(s, &p, false);
+	if (rc == 0 && s->ops->admit != NULL)
+		rc = s->ops->admit(s, &p, false);
 	if (rc == 0)
 		return plan_begin(s, p);
 	plan_close(p);
@@ -210,8 +210,8 @@ static int hedge_start(struct stripe *s)
 	int rc = plan_around(s, &p);
 	if (rc == -ENODATA)
 		return 0;
-	if (rc == 0 && s->ops->afford != NULL)
-		rc = s->ops->afford(s, &p, true);
+	if (rc == 0 && s->ops->admit != NULL)
+		rc = s->ops->admit(s, &p, true);
 	if (rc == 0)
 		return plan_begin(s, p);
 	plan_close(p);
@@ -223,7 +223,7 @@ static int hedge_start(struct stripe *s)
 /* Waits until a fetch is done or the time for a hedge has come. */
 static int change_wait(struct stripe *s)
 {
-	bool hedges = s->ops->hedge_at_ns != NULL && s->tried_count <= STRIPE_HEDGES_MAX;
+	bool hedges = s->ops->hedge_at_ns != NULL && s->pending_count <= STRIPE_HEDGES_MAX;
 	uint64_t at_ns = hedges ? s->ops->hedge_at_ns(s) : RT_NEVER;
 	uint64_t before_ns = rt_deadline_narrow(at_ns);
 	int rc = rt_cond_wait(&s->change);
@@ -237,16 +237,16 @@ static int change_wait(struct stripe *s)
 static bool plan_complete(struct stripe *s, int *why)
 {
 	assert(s->plan == NULL);
-	for (int i = 0; i < s->tried_count;) {
-		struct plan *p = s->tried[i];
+	for (int i = 0; i < s->pending_count;) {
+		struct plan *p = s->pending[i];
 		bool complete;
 		int rc = plan_progress(s, p, &complete);
 		if (rc == 0 && !complete) {
 			i++;
 			continue;
 		}
-		memmove(&s->tried[i], &s->tried[i + 1],
-			(size_t)(--s->tried_count - i) * sizeof(struct plan *));
+		memmove(&s->pending[i], &s->pending[i + 1],
+			(size_t)(--s->pending_count - i) * sizeof(struct plan *));
 		if (rc == 0) {
 			s->plan = p;
 			return true;
@@ -274,7 +274,7 @@ static int failures_judge(struct stripe *s)
 
 int stripe_gather(struct stripe *s)
 {
-	assert(s->plan == NULL && s->tried_count == 0);
+	assert(s->plan == NULL && s->pending_count == 0);
 	int replans = 0;
 	int rc = plan_next(s);
 	while (rc == 0) {
@@ -284,7 +284,7 @@ int stripe_gather(struct stripe *s)
 		rc = failures_judge(s);
 		if (rc < 0)
 			break;
-		if (s->tried_count > 0) {
+		if (s->pending_count > 0) {
 			rc = change_wait(s);
 			continue;
 		}

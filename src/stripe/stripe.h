@@ -69,7 +69,7 @@ struct stripe_ops {
 	int (*judge)(struct stripe *s, const struct stripe_fetch *f, uint32_t *cost);
 	/* Called before a plan begins. May wait, unless it is for a hedge. May put another plan in the place of *p.
 	 * -EBUSY for a hedge: the hedge is left out. Any other error ends the read. NULL: plans are free. */
-	int (*afford)(struct stripe *s, struct plan **p, bool hedge);
+	int (*admit)(struct stripe *s, struct plan **p, bool hedge);
 	/* When to begin a hedge; RT_NEVER: not before another fetch ends. NULL: never. */
 	uint64_t (*hedge_at_ns)(const struct stripe *s);
 	/* Memory for len bytes of a chunk that is to be computed. May wait. */
@@ -98,9 +98,9 @@ struct stripe {
 	/* Of the stripe itself: */
 	struct stripe_fetch *fetches; /* newest first */
 	struct rt_group fibers;
-	struct rt_cond change;                     /* a fetch is done */
-	struct plan *tried[STRIPE_HEDGES_MAX + 1]; /* under way, oldest first */
-	int tried_count;
+	struct rt_cond change;                       /* a fetch is done */
+	struct plan *pending[STRIPE_HEDGES_MAX + 1]; /* under way, oldest first */
+	int pending_count;
 	int hedges;         /* begun since the last plan that is no hedge */
 	uint64_t newest_ns; /* when the newest plan began */
 	struct plan *plan;  /* the complete one, after stripe_gather */
@@ -117,7 +117,7 @@ void stripe_fini(struct stripe *s);
 /* The whole of a chunk is in memory already, which stays valid until stripe_fini. -ENOMEM. */
 int stripe_give(struct stripe *s, int chunk, struct stripe_bytes bytes);
 
-/* Plans and fetches until one plan has all its ranges. Waits. Errors of the plan, judge and afford slots; the
+/* Plans and fetches until one plan has all its ranges. Waits. Errors of the plan, judge and admit slots; the
  * error of the last fetch when too many plans failed. */
 int stripe_gather(struct stripe *s);
 
@@ -140,11 +140,11 @@ struct stripe_part {
 
 /* Bytes [off, off + len) of the chunk, or of any chunk if it is -1; after stripe_compute. false: they were
  * neither fetched nor computed. */
-bool stripe_find(const struct stripe *s, int chunk, uint64_t off, uint64_t len,
-		 struct stripe_part *out);
+bool stripe_part_find(const struct stripe *s, int chunk, uint64_t off, uint64_t len,
+		      struct stripe_part *out);
 /* Whether `crc`, taken of a copy of the part, is right: together with the bytes around the part it must give the
  * checksum of the whole. */
-bool stripe_prove(const struct stripe_part *p, uint32_t crc);
+bool stripe_part_verify(const struct stripe_part *p, uint32_t crc);
 
 /* Moves the whole of a chunk out, with its hold; *computed: it was not fetched. -ENODATA: it is not here. */
 int stripe_take(struct stripe *s, int chunk, struct stripe_bytes *out, bool *computed);

@@ -21,8 +21,8 @@ const struct fabric_options *world_fabric(void)
 {
 	static const struct fabric_options o = {.memory_bytes = 64 * MIB,
 						.chunk_timeout_ns = 2 * NS_PER_S,
-						.log_look_ns = NS_PER_S,
-						.log_patience_ns = 2 * NS_PER_S,
+						.log_check_ns = NS_PER_S,
+						.log_degraded_ns = 2 * NS_PER_S,
 						.rebuild_burst = 1000};
 	return &o;
 }

@@ -63,21 +63,22 @@ static int write_block(struct client_box *b, struct call *c, const char *encodin
 		.extra = 2,
 		.quorum = shape_quorum(s, 0, false),
 	};
-	return stripe_write_take(c, &w, &coded, out->disks);
+	return block_write_take(c, &w, &coded, out->disks);
 }
 
 static int read_block(struct call *c, const struct stored *k, uint64_t off, uint64_t len,
-		      struct block_news *news)
+		      struct block_findings *findings)
 {
 	uint8_t *bytes = malloc(len);
 	CHECK(bytes != NULL);
 	struct iovec iov = {bytes, len};
 	struct sink sink = {.iov = &iov, .n = 1};
-	uint32_t crc;
-	int rc = block_range_read(c, &k->at, off, len, &sink, NULL, &crc, news);
+	struct block_range_get get = {.off = off, .len = len, .sink = &sink};
+	int rc = block_range_read(c, &k->at, &get);
+	*findings = get.findings;
 	if (rc == 0) {
 		CHECK(cbox_same(k->text, off, bytes, len));
-		CHECK_EQ(crc, crc32c(0, bytes, len));
+		CHECK_EQ(get.crc, crc32c(0, bytes, len));
 	}
 	free(bytes);
 	return rc;
@@ -105,14 +106,14 @@ static void every_size_body(struct client_box *b)
 			struct call c;
 			call_init(&c, &b->fabric);
 			struct stored k;
-			struct block_news news;
+			struct block_findings findings;
 			uint64_t len = sizes[i];
 			CHECK_EQ(write_block(b, &c, encodings[e], ++block, len, &k), 0);
 			CHECK_EQ(missing(&k), 0);
-			CHECK_EQ(read_block(&c, &k, 0, len, &news), 0);
-			CHECK_EQ(read_block(&c, &k, len - 1, 1, &news), 0);
-			CHECK_EQ(read_block(&c, &k, len / 3, len - len / 3, &news), 0);
-			CHECK_EQ(news.bad_count, 0);
+			CHECK_EQ(read_block(&c, &k, 0, len, &findings), 0);
+			CHECK_EQ(read_block(&c, &k, len - 1, 1, &findings), 0);
+			CHECK_EQ(read_block(&c, &k, len / 3, len - len / 3, &findings), 0);
+			CHECK_EQ(findings.bad_count, 0);
 		}
 	}
 	CHECK_EQ(b->fabric.stats.rebuilt_reads, 0);
@@ -158,20 +159,20 @@ static void lost_body(struct client_box *b)
 	struct call c;
 	call_init(&c, &b->fabric);
 	struct stored k, l;
-	struct block_news news;
+	struct block_findings findings;
 	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 300001, &k), 0);
 	CHECK_EQ(write_block(b, &c, "r3", 2, 300001, &l), 0);
 	/* Two chunks of the first, and whatever copy is there. */
 	cbox_do(b, cbox_kill_node, k.disks[0]);
 	cbox_do(b, cbox_kill_node, k.disks[2]);
-	CHECK_EQ(read_block(&c, &k, 0, 300001, &news), 0);
-	CHECK_EQ(read_block(&c, &k, 10, 100, &news), 0);
-	CHECK_EQ(read_block(&c, &k, 70000, 100000, &news), 0);
+	CHECK_EQ(read_block(&c, &k, 0, 300001, &findings), 0);
+	CHECK_EQ(read_block(&c, &k, 10, 100, &findings), 0);
+	CHECK_EQ(read_block(&c, &k, 70000, 100000, &findings), 0);
 	CHECK(b->fabric.stats.rebuilt_reads >= 3);
-	CHECK_EQ(read_block(&c, &l, 0, 300001, &news), 0);
+	CHECK_EQ(read_block(&c, &l, 0, 300001, &findings), 0);
 	/* A third is too many, and that is said. */
 	cbox_do(b, cbox_kill_node, k.disks[4]);
-	CHECK_EQ(read_block(&c, &k, 0, 100, &news), -ENODATA);
+	CHECK_EQ(read_block(&c, &k, 0, 100, &findings), -ENODATA);
 	CHECK(strstr(c.error, "too few") != NULL);
 	cbox_fabric_close(b);
 }
@@ -197,14 +198,14 @@ static void every_loss_body(struct client_box *b)
 		int n = whole.at.shape.n;
 		for (int i = 0; i < n * n; i++) {
 			struct stored k = whole;
-			struct block_news news;
+			struct block_findings findings;
 			k.at.disks = k.disks;
 			k.disks[i / n] = 0;
 			k.disks[i % n] = 0;
 			for (int t = 0; t < 6; t++) {
 				uint64_t off = rng_below(&rng, len);
 				uint64_t ask = 1 + rng_below(&rng, len - off);
-				CHECK_EQ(read_block(&c, &k, off, t == 0 ? 1 : ask, &news), 0);
+				CHECK_EQ(read_block(&c, &k, off, t == 0 ? 1 : ask, &findings), 0);
 			}
 		}
 	}
@@ -223,13 +224,13 @@ static void write_body(struct client_box *b)
 	struct call c;
 	call_init(&c, &b->fabric);
 	struct stored k;
-	struct block_news news;
+	struct block_findings findings;
 	/* Two of eight nodes are gone: the six others take all chunks. */
 	cbox_do(b, cbox_kill_node, 1);
 	cbox_do(b, cbox_kill_node, 11);
 	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
 	CHECK_EQ(missing(&k), 0);
-	CHECK_EQ(read_block(&c, &k, 0, 400000, &news), 0);
+	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
 	/* Small chunks are not reserved: a put that fails finds another disk. */
 	CHECK_EQ(write_block(b, &c, "rs:4+2", 10, 100000, &k), 0);
 	CHECK_EQ(missing(&k), 0);
@@ -238,7 +239,7 @@ static void write_body(struct client_box *b)
 	CHECK_EQ(write_block(b, &c, "rs:4+2", 2, 400000, &k), 0);
 	CHECK_EQ(missing(&k), 1);
 	CHECK_EQ(b->fabric.stats.blocks_short, 1);
-	CHECK_EQ(read_block(&c, &k, 0, 400000, &news), 0);
+	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
 	/* One more: no. */
 	cbox_do(b, cbox_kill_node, 31);
 	CHECK_EQ(write_block(b, &c, "rs:4+2", 3, 400000, &k), -ENOSPC);
@@ -261,12 +262,12 @@ static void hedge_body(struct client_box *b)
 	struct call c;
 	call_init(&c, &b->fabric);
 	struct stored k;
-	struct block_news news;
+	struct block_findings findings;
 	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
 	cbox_do(b, cbox_cut_node, k.disks[1]);
 	c.hedge_ns = 50 * NS_PER_MS;
 	uint64_t start_ns = rt_now_ns();
-	CHECK_EQ(read_block(&c, &k, 0, 400000, &news), 0);
+	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
 	uint64_t took_ns = rt_now_ns() - start_ns;
 	CHECK(took_ns >= 50 * NS_PER_MS && took_ns < 500 * NS_PER_MS);
 	CHECK_EQ(b->fabric.stats.hedged_reads, 1);
@@ -275,7 +276,7 @@ static void hedge_body(struct client_box *b)
 	cbox_do(b, cbox_cut_node, k.disks[4]);
 	c.hedge = 2;
 	start_ns = rt_now_ns();
-	CHECK_EQ(read_block(&c, &k, 110000, 1000, &news), 0);
+	CHECK_EQ(read_block(&c, &k, 110000, 1000, &findings), 0);
 	took_ns = rt_now_ns() - start_ns;
 	CHECK(took_ns >= 50 * NS_PER_MS && took_ns < 500 * NS_PER_MS);
 	cbox_do(b, cbox_heal, 0);
@@ -283,7 +284,7 @@ static void hedge_body(struct client_box *b)
 	/* Without hedging it takes until the chunk's time is up. */
 	c.hedge = UINT16_MAX;
 	start_ns = rt_now_ns();
-	CHECK_EQ(read_block(&c, &k, 0, 400000, &news), 0);
+	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
 	CHECK(rt_now_ns() - start_ns >= 5 * NS_PER_S);
 	/* A write goes to those that answer. */
 	CHECK_EQ(write_block(b, &c, "rs:4+2", 2, 400000, &k), 0);
@@ -327,7 +328,7 @@ static void here_body(struct client_box *b)
 	struct call c;
 	call_init(&c, &b->fabric);
 	struct stored k;
-	struct block_news news;
+	struct block_findings findings;
 	struct rt_group g;
 	rt_group_init(&g);
 	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
@@ -336,7 +337,7 @@ static void here_body(struct client_box *b)
 	cbox_do(b, pause_short, k.disks[1]);
 	CHECK_EQ(rt_group_spawn(&g, "pause", pause_fiber, &first), 0);
 	uint64_t start_ns = rt_now_ns();
-	CHECK_EQ(read_block(&c, &k, 40000, 120000, &news), 0);
+	CHECK_EQ(read_block(&c, &k, 40000, 120000, &findings), 0);
 	uint64_t took_ns = rt_now_ns() - start_ns;
 	CHECK_EQ(b->fabric.stats.hedged_reads, 1);
 	CHECK(took_ns >= 500 * NS_PER_MS && took_ns < 2 * NS_PER_S);
@@ -359,19 +360,19 @@ static void budget_body(struct client_box *b)
 	struct call c;
 	call_init(&c, &b->fabric);
 	struct stored k;
-	struct block_news news;
+	struct block_findings findings;
 	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
 	cbox_do(b, cbox_kill_node, k.disks[0]);
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(read_block(&c, &k, 0, 1000, &news), 0);
-	CHECK_EQ(read_block(&c, &k, 0, 1000, &news), -EBUSY);
+		CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), 0);
+	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), -EBUSY);
 	CHECK(strstr(c.error, "try again later") != NULL);
 	CHECK_EQ(b->fabric.stats.rebuilt_reads, 3);
 	/* Ten ordinary reads earn one. */
 	for (int i = 0; i < 11; i++)
-		CHECK_EQ(read_block(&c, &k, 150000, 1000, &news), 0);
-	CHECK_EQ(read_block(&c, &k, 0, 1000, &news), 0);
-	CHECK_EQ(read_block(&c, &k, 0, 1000, &news), -EBUSY);
+		CHECK_EQ(read_block(&c, &k, 150000, 1000, &findings), 0);
+	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), 0);
+	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), -EBUSY);
 	CHECK_EQ(b->fabric.stats.rebuilt_reads, 4);
 	cbox_fabric_close(b);
 }
@@ -390,14 +391,14 @@ static void rot_body(struct client_box *b)
 	struct call c;
 	call_init(&c, &b->fabric);
 	struct stored k;
-	struct block_news news;
+	struct block_findings findings;
 	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
 	cbox_flip(b, k.disks[1], (struct chunk_id){1, 1}, 5000);
-	CHECK_EQ(read_block(&c, &k, 0, 400000, &news), 0);
-	CHECK_EQ(news.bad_count, 1);
-	CHECK_EQ(news.bad[0].chunk, 1);
-	CHECK_EQ(news.bad[0].disk, k.disks[1]);
-	CHECK_EQ(news.bad[0].rc, -EBADMSG);
+	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
+	CHECK_EQ(findings.bad_count, 1);
+	CHECK_EQ(findings.bad[0].chunk, 1);
+	CHECK_EQ(findings.bad[0].disk, k.disks[1]);
+	CHECK_EQ(findings.bad[0].rc, -EBADMSG);
 	CHECK_EQ(b->fabric.stats.bad_chunks, 1);
 	cbox_fabric_close(b);
 }
@@ -434,7 +435,7 @@ static void tamper_once(struct client_box *b, enum tamper_at at, int nth, const 
 	struct call c;
 	call_init(&c, &b->fabric);
 	struct stored k;
-	struct block_news news;
+	struct block_findings findings;
 	uint64_t block = 1000 + rt_random_u64() % 1000000000;
 	bool writing = at <= TAMPER_SENDING;
 	t.nth = writing ? nth : 0;
@@ -445,12 +446,12 @@ static void tamper_once(struct client_box *b, enum tamper_at at, int nth, const 
 		if (lost)
 			k.disks[0] = 0;
 		t.nth = writing ? 0 : nth;
-		rc = read_block(&c, &k, 0, 200000, &news); /* checks the bytes when it is 0 */
+		rc = read_block(&c, &k, 0, 200000, &findings); /* checks the bytes when it is 0 */
 		/* What was stored must be right in the chunks that are not read as they are, too. */
 		if (writing && rc == 0 && !k.at.shape.copies) {
 			k.disks[0] = 0;
 			k.disks[1] = 0;
-			rc = read_block(&c, &k, 0, 200000, &news);
+			rc = read_block(&c, &k, 0, 200000, &findings);
 		}
 	}
 	/* What was tampered with in memory is never handed out; a copy in flight has others. */

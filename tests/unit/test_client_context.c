@@ -485,9 +485,9 @@ static void keeper_body(struct client_box *b)
 	struct terrane_options o = {.encoding = "r3", .block_bytes = BLOCK};
 	struct call c;
 	struct efile *f;
-	user_open(
-		&u, b,
-		&(struct fabric_options){.log_look_ns = NS_PER_S, .log_patience_ns = 2 * NS_PER_S});
+	user_open(&u, b,
+		  &(struct fabric_options){.log_check_ns = NS_PER_S,
+					   .log_degraded_ns = 2 * NS_PER_S});
 	call_as(&u, &c, &whole, &o);
 	CHECK_EQ(engine_create(&c, "/log", TERRANE_LOG, &o, &f), 0);
 	CHECK_EQ(add(&c, f, 0, 1000), 0);

@@ -100,7 +100,7 @@ static void an_append_that_lost_its_turn_leaves_no_gap(void **state)
 	cbox_run_all(6, 1, turn_body);
 }
 
-static void spoil_body(struct client_box *b)
+static void poison_body(struct client_box *b)
 {
 	struct engine *e = open_engine(b);
 	struct call c;
@@ -109,7 +109,7 @@ static void spoil_body(struct client_box *b)
 	for (unsigned flags = 0; flags <= TERRANE_LOG; flags += TERRANE_LOG) {
 		CHECK_EQ(engine_create(&c, flags == 0 ? "/whole" : "/log", flags, NULL, &f), 0);
 		CHECK_EQ(append(e, f, 1, 0, 1000, NULL), 0);
-		engine_file_spoil(f, -EAGAIN);
+		engine_file_poison(f, -EAGAIN);
 		CHECK_EQ(append(e, f, 1, 1000, 1000, NULL), -EAGAIN);
 		CHECK_EQ(engine_file_close(&c, f), -EAGAIN);
 	}
@@ -117,10 +117,10 @@ static void spoil_body(struct client_box *b)
 	engine_close(e);
 }
 
-static void a_refused_append_spoils_the_file(void **state)
+static void a_refused_append_poisons_the_file(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, spoil_body);
+	cbox_run_all(6, 1, poison_body);
 }
 
 /* --- memory that others sit on ---------------------------------------------------------------- */
@@ -385,7 +385,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_append_that_lost_its_turn_leaves_no_gap),
-		cmocka_unit_test(a_refused_append_spoils_the_file),
+		cmocka_unit_test(a_refused_append_poisons_the_file),
 		cmocka_unit_test(who_gives_up_waiting_for_memory_breaks_no_other_file),
 		cmocka_unit_test(blocks_of_one_file_may_have_several_encodings),
 		cmocka_unit_test(neighbours_behind_a_dead_node_are_rebuilt_together),

@@ -543,13 +543,13 @@ static void late_body(struct client_box *b)
 	engine_own_call(l.engine, &c);
 	struct meta_call m = call_meta(&c);
 	CHECK_EQ(meta_client_block_fence(&m, n.block, 2, &a, &block), 0);
-	elog_copy_report(l.engine, n.block, 1, 0, block.chunks[0].disk);
+	elog_replica_report(l.engine, n.block, 1, 0, block.chunks[0].disk);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 	CHECK_EQ(count_blocks(&l).lacking, 0);
 	engine_file_discard(w.file);
 	CHECK_EQ(engine_append_open(&c, "/log", NULL, &w.file), 0);
 	CHECK_EQ(count_blocks(&l).ended, 1);
-	elog_copy_report(l.engine, n.block, 3, 0, block.chunks[0].disk);
+	elog_replica_report(l.engine, n.block, 3, 0, block.chunks[0].disk);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 	CHECK_EQ(count_blocks(&l).lacking, 0);
 	arena_fini(&a);

@@ -117,7 +117,7 @@ static const struct stripe_ops source_ops = {
 	.plan = source_plan,
 	.fetch = source_fetch,
 	.judge = source_judge,
-	.afford = source_afford,
+	.admit = source_afford,
 	.hedge_at_ns = source_hedge_at_ns,
 	.memory = source_memory,
 	.release = source_release,
@@ -240,11 +240,11 @@ static void ranges_body(void *done)
 			int chunk = (int)(pos / CHUNK_LEN);
 			struct stripe_part p;
 			n = min_u64(o.off + o.len - pos, CHUNK_LEN - pos % CHUNK_LEN);
-			CHECK(stripe_find(&o.stripe, chunk, pos % CHUNK_LEN, n, &p));
+			CHECK(stripe_part_find(&o.stripe, chunk, pos % CHUNK_LEN, n, &p));
 			CHECK(memcmp(p.data, o.bytes[chunk] + pos % CHUNK_LEN, n) == 0);
 			uint32_t crc = crc32c(0, p.data, n);
-			CHECK(stripe_prove(&p, crc));
-			CHECK(!stripe_prove(&p, crc ^ 1));
+			CHECK(stripe_part_verify(&p, crc));
+			CHECK(!stripe_part_verify(&p, crc ^ 1));
 		}
 		source_close(&o);
 	}
@@ -295,7 +295,7 @@ static uint64_t slow_read_ns(bool hedges, int refused)
 	uint64_t start_ns = rt_now_ns();
 	CHECK_EQ(source_read(&o), 0);
 	struct stripe_part p;
-	CHECK(stripe_find(&o.stripe, 0, 0, CHUNK_LEN, &p));
+	CHECK(stripe_part_find(&o.stripe, 0, 0, CHUNK_LEN, &p));
 	CHECK(memcmp(p.data, o.bytes[0], CHUNK_LEN) == 0);
 	uint64_t took_ns = rt_now_ns() - start_ns;
 	CHECK_EQ(o.stripe.hedges, hedges ? 1 + (refused == 1) : 0);
@@ -344,8 +344,8 @@ static void changed_body(void *done)
 	o.flip = 0;
 	CHECK_EQ(source_read(&o), 0);
 	struct stripe_part p;
-	CHECK(stripe_find(&o.stripe, 0, 0, 100, &p));
-	CHECK(!stripe_prove(&p, crc32c(0, p.data, 100)));
+	CHECK(stripe_part_find(&o.stripe, 0, 0, 100, &p));
+	CHECK(!stripe_part_verify(&p, crc32c(0, p.data, 100)));
 	source_close(&o);
 	*(bool *)done = true;
 }

@@ -26,6 +26,8 @@ static int epoch_read(struct meta *m, struct arena *a, struct kv_bytes *raw, uin
 	if (rc != 0 || raw->data == NULL)
 		return rc;
 	rc = rec_read_gc_epoch(a, *raw, &e);
+	if (rc == 0 && e->epoch == 0)
+		rc = -EBADMSG; /* the first epoch is 1, and marks with 0 would mean "not marked" */
 	if (rc == 0)
 		*epoch = e->epoch;
 	return rc;

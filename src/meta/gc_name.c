@@ -77,8 +77,10 @@ static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 			after = gc_key(rows.row[i].key);
 			if (e->id != s->id || e->transfer != 0)
 				continue;
-			s->found = true;
 			s->name_len = rows.row[i].key.len - prefix.len;
+			if (s->name_len > sizeof(s->name))
+				return -EBADMSG;
+			s->found = true;
 			memcpy(s->name, (const char *)rows.row[i].key.data + prefix.len,
 			       s->name_len);
 			return META_STOP;

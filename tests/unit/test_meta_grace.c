@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the collector must leave alone: things that are half made, half moved, or marked by a worker that was
- * late. One operation is stopped or cut off, collectors of chosen kinds run, and nothing that lives may go.
+ * Objects that the collector must not delete: half created, half moved, or marked by a worker with an old epoch. Each
+ * test interrupts an operation, runs collectors of chosen kinds, and checks that no object with a name is deleted.
  */
 #include "base/arena.h"
 #include "meta_api/id.h"
 #include "meta_rig.h"
 
+#include "meta/gc_impl.h"
 #include "meta/schema.h"
 
 #define TOKEN 77
 #define FID 900ULL
 #define BLOCK 700ULL
 
-/* --- a store that dies, or lets another go first ------------------------------------------------- */
+/* --- a store that fails, or runs another operation first ------------------------------------------ */
 
 struct cut {
 	struct kv base;
 	struct kv *below;
 	struct rig *rig;
 	enum meta_layer layer;          /* 0: any */
-	unsigned left;                  /* transactions of the layer that pass */
-	void (*other)(struct rig *rig); /* runs then; NULL: the process is dead from then on */
-	bool met;
+	unsigned left;                  /* transactions of the layer before the cut */
+	void (*other)(struct rig *rig); /* runs at the cut; NULL: all later calls fail */
+	bool met;                       /* the cut was reached */
 };
 
 static struct cut *cut_of(struct kv *kv)
@@ -71,7 +72,7 @@ static const struct kv_ops cut_ops = {
 	.close = cut_close,
 };
 
-/* The rig as another process sees it. */
+/* Opens the store of the rig again, as another process would, through the cut. */
 static struct rig cut_open(struct cut *c, struct rig *rig)
 {
 	unsigned left = c->left;
@@ -126,10 +127,10 @@ static struct meta_file file_now(struct rig *rig, uint64_t id)
 	return f;
 }
 
-/* --- a mover that dies over a living file ------------------------------------------------------------ */
+/* --- a move that is interrupted while it replaces a file ---------------------------------------------- */
 
-/* The mover is cut off before its n-th transaction; n is the seed's. */
-static void mover_dies(struct rig *rig, uint64_t dir)
+/* The move fails before its n-th transaction, where n is the seed. */
+static void move_is_interrupted(struct rig *rig, uint64_t dir)
 {
 	struct cut c = {.left = (unsigned)rig->seed - 1};
 	struct rig mover = cut_open(&c, rig);
@@ -151,12 +152,12 @@ static void overwritten_body(struct rig *rig)
 	CHECK_EQ(meta_rename(rig->m, &rig->ctx, META_ROOT, meta_name("t"), meta_name("n"),
 			     meta_id(), 0),
 		 0);
-	collect_all(rig); /* the Gone of the rename too */
+	collect_all(rig); /* also collects the tombstone of the rename */
 	must_create(rig, d, "x");
-	mover_dies(rig, d);
+	move_is_interrupted(rig, d);
 	bool old = id_at(rig, META_ROOT, "n") == FID;
 	for (unsigned round = 0; round < 6; round++) {
-		/* Orphans before transfers: several workers promise no order. */
+		/* Orphans before transfers: with several workers the kinds can run in any order. */
 		step(rig, META_GC_ORPHANS, epoch_now(rig));
 		step(rig, META_GC_TRANSFERS, epoch_now(rig));
 		epoch_next(rig);
@@ -170,7 +171,7 @@ static void overwritten_body(struct rig *rig)
 	CHECK_EQ(must_be_whole(rig).garbage, 0);
 }
 
-static void a_file_that_a_dead_mover_was_about_to_replace_lives(void **state)
+static void a_file_survives_a_move_that_crashed_before_replacing_it(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 12; seed++) {
@@ -184,7 +185,7 @@ static void a_file_that_a_dead_mover_was_about_to_replace_lives(void **state)
 
 static void suspect_all(struct rig *rig)
 {
-	rt_sleep_ns(NS_PER_MS); /* until the record is there, beside the name */
+	rt_sleep_ns(NS_PER_MS); /* until the record and the name are stored */
 	step(rig, META_GC_ORPHANS, epoch_now(rig));
 	step(rig, META_GC_DIRS, epoch_now(rig));
 }
@@ -207,7 +208,7 @@ static uint64_t suspicions(struct rig *rig)
 
 static void suspicion_body(struct rig *rig)
 {
-	/* Seen between C1 and C2, once each. */
+	/* The collector sees each object once, between its two transactions. */
 	struct cut c = {.layer = META_LAYER_NAME, .other = suspect_all};
 	struct rig slow = cut_open(&c, rig);
 	CHECK_EQ(try_create(&slow, META_ROOT, "f", FID, TOKEN, 0), 0);
@@ -225,7 +226,7 @@ static void suspicion_body(struct rig *rig)
 	CHECK_EQ(must_be_whole(rig).garbage, 0);
 }
 
-static void what_was_seen_half_made_has_its_grace_again_when_it_has_a_name(void **state)
+static void an_object_that_got_a_name_gets_a_new_grace_period(void **state)
 {
 	(void)state;
 	rig_simple(suspicion_body);
@@ -233,14 +234,14 @@ static void what_was_seen_half_made_has_its_grace_again_when_it_has_a_name(void 
 
 /* --- a search and a rename ------------------------------------------------------------------------------- */
 
-/* Names come in small pages. */
+/* A store that returns names in small pages. */
 struct passing {
 	struct kv base;
 	struct kv *below;
 	struct rig *rig;
-	void (*other)(struct rig *rig); /* runs when the first page was read; may be NULL */
-	uint64_t page_ns;               /* that each takes */
-	unsigned scans;                 /* of names */
+	void (*other)(struct rig *rig); /* runs after the first page was read; may be NULL */
+	uint64_t page_ns;               /* time that each page takes */
+	unsigned scans;                 /* number of scans of names */
 };
 
 static struct passing *passing_of(struct kv *kv)
@@ -309,7 +310,7 @@ static void to_the_front(struct rig *rig)
 	rename_in_root(rig, "m", "a");
 }
 
-/* The names before it fill several pages; the file goes to the front when the first was read. */
+/* The file's name is on a later page; after the first page was read it is renamed to a name on the first page. */
 static void passing_body(struct rig *rig)
 {
 	char name[16];
@@ -330,13 +331,13 @@ static void passing_body(struct rig *rig)
 	must_be_whole(rig);
 }
 
-static void a_search_does_not_miss_what_is_renamed_behind_its_back(void **state)
+static void a_search_finds_a_file_that_is_renamed_during_it(void **state)
 {
 	(void)state;
 	rig_simple(passing_body);
 }
 
-/* A Gone says enough: a directory of which half was removed is not read once for each. */
+/* A tombstone is proof enough: the collector does not read a directory once for each of its removed names. */
 static void in_grace_body(struct rig *rig)
 {
 	CHECK_EQ(try_create(rig, META_ROOT, "removed", FID, TOKEN, 0), 0);
@@ -357,13 +358,13 @@ static void in_grace_body(struct rig *rig)
 	CHECK_EQ(must_be_whole(rig).garbage, 0);
 }
 
-static void what_left_a_name_is_not_searched_for_in_its_grace(void **state)
+static void an_object_with_a_tombstone_needs_no_search(void **state)
 {
 	(void)state;
 	rig_simple(in_grace_body);
 }
 
-/* Each log that was renamed costs a search; a request that does them all at once would come too late. */
+/* Each renamed log costs a search, so a request that handled all logs in one step would time out at the client. */
 static void slow_search_body(struct rig *rig)
 {
 	enum { LOGS = 64 };
@@ -394,7 +395,7 @@ static void slow_search_body(struct rig *rig)
 	CHECK_EQ(suspicions(rig), 0);
 }
 
-static void a_step_of_slow_rows_ends_early_and_goes_on_behind_them(void **state)
+static void a_step_of_slow_rows_ends_early_and_continues_after_them(void **state)
 {
 	(void)state;
 	struct rig rig = rig_of(slow_search_body);
@@ -402,8 +403,8 @@ static void a_step_of_slow_rows_ends_early_and_goes_on_behind_them(void **state)
 	rig_run(&rig);
 }
 
-/* One search alone would take twice as long as a client waits. It is not taken for an orphan; one in a small
- * directory, behind it, is. */
+/* A single search takes twice as long as a client waits. Its object is not treated as an orphan; an orphan of a small
+ * directory, handled after it, is. */
 static void long_search_body(struct rig *rig)
 {
 	char name[16];
@@ -430,7 +431,7 @@ static void long_search_body(struct rig *rig)
 	CHECK_EQ(id_at(rig, META_ROOT, "u"), FID);
 }
 
-static void a_search_that_takes_too_long_is_given_up_and_takes_nothing(void **state)
+static void a_search_that_takes_too_long_ends_and_deletes_nothing(void **state)
 {
 	(void)state;
 	rig_simple(long_search_body);
@@ -451,18 +452,18 @@ static void late_worker_body(struct rig *rig)
 	CHECK_EQ(meta_remove(rig->m, &rig->ctx, d, meta_name("f"), 0, 0), 0);
 	struct meta_gc_counts counts = {0};
 	for (unsigned kind = 0; kind < META_GC_KINDS; kind++)
-		step(rig, (enum meta_gc_kind)kind, old); /* woke up late */
-	collect_once(rig, &counts);                      /* is on time */
+		step(rig, (enum meta_gc_kind)kind, old); /* a worker with an old epoch */
+	collect_once(rig, &counts);                      /* a worker with the present epoch */
 	CHECK_EQ(counts.collected, 0);
 	struct meta_owner o = {.file = FID, .bytes = 10};
 	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, &o, 1), 0);
-	/* One that is ahead of its time does not shorten it either. */
+	/* A worker with a future epoch does not shorten a grace period either. */
 	step(rig, META_GC_NAMES, epoch_now(rig) + 100);
 	struct meta_check_report report = must_be_whole(rig);
 	CHECK(report.garbage > 0);
 }
 
-static void a_worker_with_an_old_epoch_takes_nobodys_grace(void **state)
+static void a_worker_with_an_old_epoch_shortens_no_grace_period(void **state)
 {
 	(void)state;
 	rig_simple(late_worker_body);
@@ -476,25 +477,25 @@ static void late_allocation_body(struct rig *rig)
 	struct meta_block b = small_block(BLOCK, &chunk);
 	struct meta_block copy = b, later;
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
-	/* Repeated it is the same. */
+	/* A repeated allocation returns the same block. */
 	uint64_t alloc_id = b.alloc_id;
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
 	CHECK(alloc_id != 0 && b.alloc_id == alloc_id);
-	/* Its writer stands still until it is collected, with its chunks; then a copy of its request arrives. */
+	/* The writer pauses until the block is collected with its chunks; then a copy of its request arrives. */
 	collect_all(rig);
 	struct meta_owner o = {.file = FID, .bytes = 10};
 	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, &o, 1), -ENOENT);
 	later = copy;
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &later), 0);
 	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, &o, 1), -ENOENT);
-	/* Who made that one may commit it, and say so twice. */
+	/* The writer of the second allocation may commit it, also twice. */
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &later, &o, 1), 0);
 	struct meta_check_report report = must_be_whole(rig);
 	CHECK(report.garbage > 0);
 }
 
-static void a_pending_block_that_a_late_copy_made_is_not_its_first_writers(void **state)
+static void a_late_allocation_gives_the_first_writer_no_block(void **state)
 {
 	(void)state;
 	rig_simple(late_allocation_body);
@@ -509,7 +510,7 @@ static uint64_t used(struct rig *rig)
 	return t.used_bytes;
 }
 
-/* By a process that ends before it has told the account that the charge is settled. */
+/* Commits an open block in a process that ends before it deletes the note of the charge from the account. */
 static void commit_open(struct rig *rig, uint64_t id)
 {
 	struct cut c = {.layer = META_LAYER_NAME, .left = 1000};
@@ -536,7 +537,7 @@ static void chunks_done(struct rig *rig, uint64_t epoch)
 	}
 }
 
-/* What the seal gave back is not given back again: accounts are seen to before, or (seed 2) after the chunks. */
+/* The collector runs over accounts before the dead chunks are deleted, or (seed 2) after. */
 static void empty_charge_body(struct rig *rig)
 {
 	struct meta_chunk chunk;
@@ -558,7 +559,7 @@ static void empty_charge_body(struct rig *rig)
 	CHECK_EQ(used(rig), 10);
 }
 
-static void a_charge_that_a_seal_gave_back_whole_is_not_given_back_again(void **state)
+static void a_charge_that_a_seal_refunded_is_not_refunded_again(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 2; seed++) {
@@ -568,18 +569,73 @@ static void a_charge_that_a_seal_gave_back_whole_is_not_given_back_again(void **
 	}
 }
 
+/* --- damaged rows ------------------------------------------------------------------------------- */
+
+static void put_row(struct rig *rig, uint64_t partition, struct kv_bytes key,
+		    const ProtobufCMessage *msg)
+{
+	struct arena a;
+	arena_init(&a, MIB);
+	struct kv_write w = {.kind = KV_PUT, .key = key};
+	CHECK_EQ(rec_pack(&a, msg, &w.value), 0);
+	CHECK_EQ(kv_txn(rig->kv, partition, &(struct kv_txn){.writes = &w, .write_count = 1}, NULL),
+		 0);
+	arena_fini(&a);
+}
+
+static void epoch_zero_body(struct rig *rig)
+{
+	rec_gc_epoch e = TERRANE__REC__GC_EPOCH__INIT;
+	struct schema_key key = key_text(KEY_GC_EPOCH, "");
+	uint64_t epoch;
+	put_row(rig, schema_partition_at(META_LAYER_SYSTEM, 0), key_bytes(&key), &e.base);
+	CHECK_EQ(meta_gc_epoch(rig->m, &epoch), -EBADMSG);
+}
+
+static void a_stored_epoch_of_zero_is_refused(void **state)
+{
+	(void)state;
+	rig_simple(epoch_zero_body);
+}
+
+/* No server writes a name of 400 bytes, but a damaged key can have one. */
+static void long_name_body(struct rig *rig)
+{
+	uint8_t bytes[500];
+	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
+	struct schema_key prefix = key_slice(KEY_ENTRY, RIG_TENANT, dir, SLICE_HOME);
+	memset(bytes, 'x', sizeof(bytes));
+	memcpy(bytes, prefix.bytes, prefix.len);
+	rec_entry e = TERRANE__REC__ENTRY__INIT;
+	e.kind = META_FILE;
+	e.id = FID;
+	put_row(rig, part_name(rig->m, RIG_TENANT, dir, SLICE_HOME),
+		kv_bytes(bytes, prefix.len + 400), &e.base);
+	struct gc_search s = {.id = FID};
+	CHECK_EQ(gc_search(rig->m, RIG_TENANT, dir, &s), -EBADMSG);
+	CHECK_EQ(s.found, false);
+}
+
+static void a_search_refuses_a_name_that_is_too_long(void **state)
+{
+	(void)state;
+	rig_simple(long_name_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_file_that_a_dead_mover_was_about_to_replace_lives),
-		cmocka_unit_test(what_was_seen_half_made_has_its_grace_again_when_it_has_a_name),
-		cmocka_unit_test(a_search_does_not_miss_what_is_renamed_behind_its_back),
-		cmocka_unit_test(what_left_a_name_is_not_searched_for_in_its_grace),
-		cmocka_unit_test(a_step_of_slow_rows_ends_early_and_goes_on_behind_them),
-		cmocka_unit_test(a_search_that_takes_too_long_is_given_up_and_takes_nothing),
-		cmocka_unit_test(a_worker_with_an_old_epoch_takes_nobodys_grace),
-		cmocka_unit_test(a_pending_block_that_a_late_copy_made_is_not_its_first_writers),
-		cmocka_unit_test(a_charge_that_a_seal_gave_back_whole_is_not_given_back_again),
+		cmocka_unit_test(a_stored_epoch_of_zero_is_refused),
+		cmocka_unit_test(a_search_refuses_a_name_that_is_too_long),
+		cmocka_unit_test(a_file_survives_a_move_that_crashed_before_replacing_it),
+		cmocka_unit_test(an_object_that_got_a_name_gets_a_new_grace_period),
+		cmocka_unit_test(a_search_finds_a_file_that_is_renamed_during_it),
+		cmocka_unit_test(an_object_with_a_tombstone_needs_no_search),
+		cmocka_unit_test(a_step_of_slow_rows_ends_early_and_continues_after_them),
+		cmocka_unit_test(a_search_that_takes_too_long_ends_and_deletes_nothing),
+		cmocka_unit_test(a_worker_with_an_old_epoch_shortens_no_grace_period),
+		cmocka_unit_test(a_late_allocation_gives_the_first_writer_no_block),
+		cmocka_unit_test(a_charge_that_a_seal_refunded_is_not_refunded_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Collection: the epoch, walks of a partition, leases. The collectors themselves are in gc_*.c. */
+/* Collection: the epoch, walks of a partition, leases. gc_name.c, gc_file.c and gc_block.c have the collectors. */
 #include "meta/gc.h"
 
 #include <errno.h>
@@ -69,6 +69,7 @@ uint64_t meta_gc_partitions(const struct meta *m)
 
 struct schema_key gc_key(struct kv_bytes key)
 {
+	assert(key.data != NULL && key.len > 0);
 	struct schema_key k = {.len = min_u64(key.len, SCHEMA_KEY_MAX)};
 	memcpy(k.bytes, key.data, k.len);
 	return k;
@@ -76,6 +77,7 @@ struct schema_key gc_key(struct kv_bytes key)
 
 static int gc_write(struct gc *g, const struct kv_row *row, const ProtobufCMessage *msg)
 {
+	assert(g->a == &g->scratch && g->now != 0);
 	struct txn t;
 	txn_init(&t, g->a);
 	txn_equals(&t, gc_key(row->key), row->value);
@@ -118,7 +120,7 @@ bool gc_unreadable(uint64_t partition, const struct kv_row *row, int rc)
 {
 	if (rc != -EBADMSG && rc != -EFBIG)
 		return false;
-	log_error("gc_row_passed", "partition=%016lx kind=%c err=%s", partition,
+	log_error("gc_row_skipped", "partition=%016lx kind=%c err=%s", partition,
 		  *(const char *)row->key.data, err_name(rc));
 	return true;
 }
@@ -129,6 +131,7 @@ static int page_row(struct gc *g, const struct kv_row *row, gc_row_fn fn)
 	g->a = &g->scratch;
 	g->counts->seen++;
 	int rc = fn(g, row);
+	assert(g->a == &g->scratch); /* fn has put back the arena if it used another one */
 	arena_fini(&g->scratch);
 	if (!gc_unreadable(g->partition, row, rc))
 		return rc;
@@ -154,10 +157,11 @@ int gc_page(struct gc *g, const char *key_kinds, struct meta_gc_cursor *at, gc_r
 		range.after = kv_bytes(at->key, at->len);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	int rc = kv_scan(g->m->kv, g->partition, &range, &rows);
-	/* A mark says since when a thing has been seen, so it is never older than the look. */
+	/* Read the epoch after the rows: a mark with an older epoch would shorten the grace period. */
 	if (rc == 0 && rows.count > 0) {
 		rc = meta_gc_epoch(g->m, &g->now);
 		g->epoch = min_u64(g->epoch, g->now);
+		assert(rc != 0 || g->now != 0);
 	}
 	for (size_t i = 0; i < rows.count && rc == 0; i++) {
 		rc = page_row(g, &rows.row[i], fn);
@@ -165,7 +169,7 @@ int gc_page(struct gc *g, const char *key_kinds, struct meta_gc_cursor *at, gc_r
 			break;
 		at->len = (uint16_t)min_u64(rows.row[i].key.len, sizeof(at->key));
 		memcpy(at->key, rows.row[i].key.data, at->len);
-		/* The caller must hear of the rows done before it gives up. */
+		/* Return before the caller's time is up, so that the cursor keeps the progress. */
 		if (i + 1 < rows.count && rt_now_ns() - begun_ns >= META_GC_STEP_NS)
 			return 0;
 	}
@@ -198,10 +202,13 @@ static const struct {
 
 int meta_gc_skip(struct meta *m, enum meta_gc_kind kind, uint64_t *index, uint64_t end)
 {
+	assert(kind < META_GC_KINDS && *index <= end && end <= meta_gc_partitions(m));
 	uint64_t first = schema_partition_at(kinds[kind].layer, 0), next;
 	int rc = kv_next_partition(m->kv, first + *index, first + end, &next);
-	if (rc == 0)
+	if (rc == 0) {
+		assert(next >= first + *index && next <= first + end);
 		*index = next - first;
+	}
 	return rc;
 }
 
@@ -237,7 +244,8 @@ static int lease_read(struct meta *m, const struct meta_lease *l, struct arena *
 	return rc == 0 && raw->data != NULL ? rec_read_lease(a, *raw, out) : rc;
 }
 
-/* Whether the holder has let its time pass, as seen from here. */
+/* Returns whether the holder has not renewed the lease for its duration on this process's clock. Notes a new turn in
+ * *l, with the time. */
 static bool lease_over(struct meta_lease *l, const rec_lease *there)
 {
 	if (l->seen_turn != there->turn || l->seen_ns == 0) {

@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the background services ask of the metadata: garbage between each pair of layers, the reverse
- * index of disks, leases. All of it works on one partition at a time, may be stopped anywhere and done
- * again, and by several workers at once: every deletion is one transaction that checks that the thing
- * is still garbage.
+ * The functions of the metadata for background services: collection of garbage, the reverse index of disks,
+ * leases. Each call works on one partition, and several workers may call it at once. A worker that stops in the
+ * middle loses nothing: every deletion is one transaction, which checks that the object is still garbage.
  *
- * Grace without clocks. The store has an epoch, a counter. Who wants to advance it must have seen its
- * present value for the whole grace period on its own monotonic clock (meta_gc_advance). A piece of
- * garbage is marked with the epoch in which a collector first sees it, and is collected when the epoch
- * is at least two further: so at least one whole grace period lies between, however wrong any wall clock
- * is, and however often workers come and go. Whatever is changed meanwhile, or found to have a name or an
- * owner after all, loses its mark. The epoch of a mark is read after the thing was seen; the one that a
- * worker brings says only what is ripe, so a worker that is late shortens nobody's grace.
+ * Grace period without wall clocks. The store has an epoch, a counter. A worker may advance the epoch only after
+ * it has seen its present value for the full grace period on the worker's own monotonic clock (meta_gc_advance).
+ * A collector marks garbage with the epoch in which it first sees it, and deletes it when the epoch is at
+ * least two higher. So at least one grace period lies between, even if wall clocks are wrong and workers
+ * are replaced. An object that changes, or turns out to have a name or an owner, loses its mark. The epoch of a
+ * mark is read from the store after the object. The epoch that a worker passes only decides which marks are old
+ * enough, so a worker with an old epoch does not shorten a grace period.
  *
- * A round for partition i of a layer: meta_gc_step of each kind of that layer until its cursor ends.
+ * A round over partition i of a layer calls meta_gc_step for each kind of that layer until its cursor ends.
  *
- *   kind               layer      garbage                                 becomes
- *   META_GC_NAMES      Name       names that were taken away, notes of    files: removed
- *                                 renames and moves that happened
- *   META_GC_DIRS       Name       directories that no name leads to       nothing
- *   META_GC_TRANSFERS  transfers  moves whose mover died                  completed or undone
- *   META_GC_FILES      File       removed files                           blocks: an owner less
- *   META_GC_ORPHANS    File       files that no name leads to             removed files
- *   META_GC_BLOCKS     Block      pending blocks nobody commits, blocks   dead chunks
+ *   kind               layer      garbage                                  what it becomes
+ *   META_GC_NAMES      Name       tombstones of names, notes of executed   the files of removed names: DeadFile
+ *                                 renames and moves
+ *   META_GC_DIRS       Name       directories that no name leads to        deleted
+ *   META_GC_TRANSFERS  transfers  moves whose server crashed               completed or undone
+ *   META_GC_FILES      File       removed files (DeadFile)                 deleted; their blocks lose an owner
+ *   META_GC_ORPHANS    File       files that no name leads to              DeadFile
+ *   META_GC_BLOCKS     Block      pending blocks without commit, blocks    dead chunks
  *                                 without owner
- *   META_GC_OWNERS     Block      owners that have no extent there        blocks: an owner less
- *   META_GC_ACCOUNTS   tenants    charges of blocks that were not made,   quota
- *                                 refunds half done
+ *   META_GC_OWNERS     Block      owners without an extent in the block    deleted
+ *   META_GC_ACCOUNTS   tenants    charges of blocks that do not exist,     quota
+ *                                 incomplete refunds
  *
- * Dead chunks are then deleted on the disks by the janitor: meta_gc_chunks lists those past their grace,
- * meta_gc_chunks_done forgets them and gives the tenant its quota back.
+ * The janitor then deletes the dead chunks from the disks: meta_gc_chunks lists those whose grace period is over,
+ * and meta_gc_chunks_done deletes their row and refunds the tenant's quota.
  *
- * META_GC_DIRS, META_GC_ORPHANS and META_GC_OWNERS look at every object and ask another layer about it:
- * they find what crashed operations left and nothing else, and may run seldom.
+ * META_GC_DIRS, META_GC_ORPHANS and META_GC_OWNERS read every object, and other layers for it. They only find what
+ * crashed operations left behind, so they can run rarely.
  */
 #ifndef META_GC_H
 #define META_GC_H
@@ -47,40 +46,41 @@ struct meta_ctx;
 /* --- epochs ----------------------------------------------------------------------------------- */
 
 int meta_gc_epoch(struct meta *m, uint64_t *epoch);
-/* From epoch to the next; 0 also when another has done it. */
+/* Advances the epoch from this value by one. Returns 0 also if the epoch has another value already. */
 int meta_gc_advance(struct meta *m, uint64_t epoch);
 
 /* --- collection ------------------------------------------------------------------------------- */
 
-/* How many partitions each layer has: their indexes are 0 to this - 1. */
+/* Returns the number of partitions of each layer. Partitions have the indexes 0 to this - 1. */
 uint64_t meta_gc_partitions(const struct meta *m);
 
-/* Passes over partitions of the kind's layer that hold nothing: *index becomes the first, less than end, that
- * may hold something, or end. Walks of the Block layer are META_GC_BLOCKS. */
+/* Skips empty partitions of the kind's layer: sets *index to the first partition from *index on that may have rows, or
+ * to end. Walks of the Block layer pass META_GC_BLOCKS. */
 int meta_gc_skip(struct meta *m, enum meta_gc_kind kind, uint64_t *index, uint64_t end);
 
-/* One bounded step of a walk of partition `index` of the kind's layer; adds to the counts. It ends after the
- * row that is under way when this time is over. */
+/* Does one bounded step of a walk of partition `index` of the kind's layer, and adds to the counts. After
+ * META_GC_STEP_NS it ends with the current row. */
 #define META_GC_STEP_NS (500 * NS_PER_MS)
 int meta_gc_step(struct meta *m, enum meta_gc_kind kind, uint64_t index, uint64_t epoch,
 		 struct meta_gc_cursor *at, struct meta_gc_counts *counts);
 
-/* Those of one partition of the Block layer that are past their grace, at most max; marks the younger
- * ones. Returns how many; goes on while !at->end. */
+/* Lists at most max sets of dead chunks of one partition of the Block layer whose grace period is over, and marks the
+ * new ones. Returns their number. The caller continues while !at->end. */
 int64_t meta_gc_chunks(struct meta *m, uint64_t index, uint64_t epoch, struct meta_gc_cursor *at,
 		       struct arena *arena, struct meta_dead_chunks *out, size_t max);
-/* They are deleted on all disks: forgets them, refunds the tenant. Again: 0. */
+/* Called when these chunks are deleted from all disks: deletes their row, and refunds the tenant. Idempotent. */
 int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_t chunk_block);
 
 /*
- * Whether the metadata names a chunk found on a disk, whose block id and tenant the node keeps in the chunk's
- * label. Not to be named is not to be dead: a block is laid out anew, repaired or rebalanced by writing
- * chunks first and saying so afterwards. So a chunk may only be deleted when it was not wanted for a whole
- * grace period: twice, two epochs apart, and never in between. Who writes chunks ahead of the metadata should
- * say so within the grace. The chunks of a pending block are wanted on any disk.
+ * meta_chunk_wanted sets *wanted to whether the metadata names a chunk that was found on a disk. The chunk's label has
+ * its block and tenant. A chunk that the metadata does not name may still be needed: re-encoding, repair and rebalance
+ * write chunks before they change the metadata. So a chunk may be deleted only if it was not wanted for a full grace
+ * period: at two calls two epochs apart, and at every call between them. A writer of such chunks must change the
+ * metadata within the grace period. The chunks of a pending block are wanted on any disk.
  *
- * Who is about to delete one gives it up first: a chunk that is not wanted then is not named afterwards either,
- * by anybody who put it before (release_count in meta.h). The delete must name the put that was seen before that.
+ * Before it deletes a chunk, a worker calls meta_chunk_give_up. If *wanted is false then, no worker that put the chunk
+ * earlier can make the metadata name it (release_count in meta.h). The delete must name the put number that the
+ * worker saw before this call.
  */
 int meta_chunk_wanted(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		      uint64_t chunk_block, uint32_t index, uint64_t disk, bool *wanted);
@@ -89,24 +89,26 @@ int meta_chunk_give_up(struct meta *m, const struct meta_ctx *ctx, uint64_t bloc
 
 /* --- the reverse index ------------------------------------------------------------------------ */
 
-/* Blocks of one partition of the Block layer with a chunk on the disk, committed or pending; returns
- * how many, at most max. */
+/* Lists at most max blocks of one partition of the Block layer with a chunk on the disk, committed or pending. Returns
+ * their number. A block whose row cannot be read is listed, too, with index META_CHUNKS_MAX. */
 int64_t meta_disk_blocks(struct meta *m, uint64_t index, uint64_t disk, struct meta_gc_cursor *at,
 			 struct meta_on_disk *out, size_t max);
 
-/* All blocks of one partition that read: for scrub, re-encoding, compaction, statistics. One with an owner that
- * does not read is owned whole. */
+/* Lists at most max blocks of one partition, for scrub, re-encoding, compaction and statistics. Skips unreadable
+ * records. If an owner row is unreadable, owned_bytes is the block's full length. */
 int64_t meta_blocks(struct meta *m, uint64_t index, struct meta_gc_cursor *at, struct arena *arena,
 		    struct meta_block_at *out, size_t max);
 
 /* --- leases ----------------------------------------------------------------------------------- */
 
 /*
- * Takes a free lease, renews one's own, or takes over one whose turn has not changed for its duration
- * on this process's clock: call it again to find out. -EBUSY it is another's. A lease is advice that
- * saves double work: nothing above is wrong when two workers hold the same one.
+ * Takes a free lease, renews the caller's own lease, or takes over a lease whose turn has not changed for its
+ * duration on this process's clock. -EBUSY: another worker has the lease; to take it over, the caller calls again
+ * later with the same *l, which notes since when the turn has not changed. A lease only saves double work: every
+ * operation of this file is correct if two workers hold the same lease.
  */
 int meta_lease_take(struct meta *m, struct meta_lease *l);
+/* Gives the lease back. Returns 0 also if the caller does not hold it. */
 int meta_lease_drop(struct meta *m, const struct meta_lease *l);
 
 /* --- the check -------------------------------------------------------------------------------- */
@@ -116,28 +118,28 @@ struct meta_check_report {
 	uint64_t files;
 	uint64_t blocks;
 	uint64_t entries;
-	uint64_t garbage; /* rows that the collector will see to */
+	uint64_t garbage; /* rows that the collector will delete */
 	uint64_t errors;
-	char first[256];          /* the first error, for a person */
-	uint64_t partitions;      /* to read, after the trees; 0 before */
-	uint64_t partitions_done; /* of these */
+	char first[256];          /* text of the first error */
+	uint64_t partitions;      /* number to read after the directory trees; 0 until then */
+	uint64_t partitions_done; /* read so far */
 };
 
 /* Callbacks of a check; each may be NULL. */
 struct meta_check_options {
-	/* Called for every error, with words for a person. */
-	void (*found)(void *ctx, const char *words);
+	/* Called with a text for every error. */
+	void (*found)(void *ctx, const char *text);
 	/* Called after each directory and each partition. */
 	void (*progress)(void *ctx, const struct meta_check_report *so_far);
 	void *ctx;
 };
 
 /*
- * Walks every tenant and every partition at rest and compares the layers: names that lead nowhere,
- * objects with two names, cycles, extents without blocks, owners, reverse index and quota that do not
- * add up, records that do not decode. Reads everything and writes nothing; changes that are made meanwhile look
- * like errors. 0: the report is complete, with or without errors in it. -ENOSPC: more names than a check can
- * note; -ENOMEM, or what reading returned. o may be NULL.
+ * Reads every tenant and every partition, and compares the layers. Reports names without an object, objects with two
+ * names, cycles, extents without a block, owners, reverse index and quota that disagree, and records that cannot be
+ * decoded. Writes nothing. The store must be at rest: concurrent changes can be reported as errors. Returns 0 if the
+ * report is complete, even if it has errors. -ENOSPC: there are more names than a check can hold in memory; -ENOMEM;
+ * errors of reading. o may be NULL.
  */
 int meta_check(struct meta *m, const struct meta_check_options *o, struct meta_check_report *out);
 

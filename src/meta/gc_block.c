@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Collection in the Block layer and of accounts; dead chunks; the reverse index. */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -15,8 +16,9 @@ static uint64_t part_block(const struct meta *m, uint32_t tenant, uint64_t block
 	return part_of(m, META_LAYER_BLOCK, tenant, block);
 }
 
-/* --- blocks that nobody commits, blocks without owner ----------------------------------------- */
+/* --- blocks without commit, blocks without owner ---------------------------------------------- */
 
+/* Turns a block into dead chunks, unless it or the row of the collector has changed. */
 static int delete_block(struct gc *g, uint32_t tenant, uint64_t block, const struct kv_row *row,
 			struct kv_bytes raw, const rec_block *rec)
 {
@@ -30,6 +32,7 @@ static int delete_block(struct gc *g, uint32_t tenant, uint64_t block, const str
 	return rc == -ESTALE ? 0 : rc;
 }
 
+/* Handles a row that marks a block as pending, or as a block that may have no owner. */
 static int suspect_row(struct gc *g, uint32_t tenant, uint64_t block, const struct kv_row *row,
 		       bool pending)
 {
@@ -87,19 +90,19 @@ int gc_blocks_row(struct gc *g, const struct kv_row *row)
 
 struct extent_search {
 	uint64_t block;
-	size_t left; /* extents to look at, at most */
+	size_t left; /* number of extents that may still be read */
 };
 
 static int has_block(void *ctx, uint64_t offset, const struct meta_extent *e)
 {
 	(void)offset;
 	struct extent_search *l = ctx;
-	return e->block == l->block || l->left-- == 0 ? 1 : 0;
+	return e->block == l->block || l->left-- == 0 ? META_STOP : 0;
 }
 
 /*
- * Whether a block is what a log has before its first append. A log has at most one, its last extent; others are
- * of writers who died or were fenced before they could add theirs.
+ * Sets *empty to whether a block is open and has no bytes. The last extent of a log can have such a block before its
+ * first append. Other such blocks are left by writers that crashed or were fenced before they added an extent.
  */
 static int is_empty_open(struct gc *g, uint32_t tenant, uint64_t block, bool *empty)
 {
@@ -111,33 +114,39 @@ static int is_empty_open(struct gc *g, uint32_t tenant, uint64_t block, bool *em
 }
 
 /*
- * 1: it has, or may come to have. *held, when the file is sealed and long: its state that was looked at,
- * which is not looked at twice. A file with very many extents is given the benefit of the doubt: an owner
- * that it does not need goes with the file.
+ * Sets *holds to whether the file has an extent in the block, or may get one. *held is the `held` field of the Owner:
+ * for a sealed file with extent rows it notes the state of the file that was searched, so that it is not searched
+ * again. A file with more than OWNER_EXTENTS_MAX extents keeps all its owners; they are deleted with the file.
  */
-static int owner_holds(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file, uint64_t *held)
+static int owner_holds(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file, uint64_t *held,
+		       bool *holds)
 {
+	*holds = true;
 	struct kv_bytes raw;
 	rec_file *f;
 	bool dead;
 	int rc = file_read(g->m, tenant, file, g->a, &raw, &f, &dead);
 	if (rc != 0)
 		return rc;
-	if (f == NULL)
-		return dead ? 1 : 0;
+	if (f == NULL) {
+		*holds = dead;
+		return 0;
+	}
 	if (!f->sealed) {
 		bool empty = false;
 		if (f->last != NULL && f->last->block == block)
-			return 1;
+			return 0;
 		rc = is_empty_open(g, tenant, block, &empty);
-		return rc < 0 ? rc : !empty;
+		*holds = !empty;
+		return rc;
 	}
 	if (*held == f->changes + 1)
-		return 1;
+		return 0;
 	struct extent_search l = {.block = block, .left = OWNER_EXTENTS_MAX};
 	rc = file_extents(g->m, tenant, file, f, g->a, has_block, &l);
-	*held = rc == 1 && f->n_extents == 0 ? f->changes + 1 : 0;
-	return rc;
+	*holds = rc == META_STOP;
+	*held = *holds && f->n_extents == 0 ? f->changes + 1 : 0;
+	return rc == META_STOP ? 0 : rc;
 }
 
 int gc_owners_row(struct gc *g, const struct kv_row *row)
@@ -150,11 +159,12 @@ int gc_owners_row(struct gc *g, const struct kv_row *row)
 		return -EBADMSG;
 	int rc = rec_read_owner(g->a, row->value, &o);
 	uint64_t held = rc == 0 ? o->held : 0;
+	bool holds = false;
 	if (rc == 0)
-		rc = owner_holds(g, tenant, block, file, &held);
-	if (rc < 0)
+		rc = owner_holds(g, tenant, block, file, &held, &holds);
+	if (rc != 0)
 		return rc;
-	if (rc == 1) {
+	if (holds) {
 		if (o->mark == 0 && o->held == held)
 			return 0;
 		o->mark = 0;
@@ -178,7 +188,7 @@ int gc_owners_row(struct gc *g, const struct kv_row *row)
 
 /* --- accounts --------------------------------------------------------------------------------- */
 
-/* Whether dead chunks of the block stand for this charge. */
+/* Sets *found to whether a DeadChunks row of the block has this charge. */
 static int dead_chunks_have_charge(struct gc *g, uint32_t tenant, uint64_t block, uint64_t charge,
 				   bool *found)
 {
@@ -279,8 +289,9 @@ static int dead_row(struct gc *g, const struct kv_row *row)
 		return rc;
 	if (gc_in_grace(g, row, &z->mark, &z->base, &rc))
 		return rc;
+	assert(w->count <= w->max);
 	if (w->count == w->max)
-		return 1;
+		return META_STOP;
 	d.chunk_count = z->n_chunks;
 	rc = chunks_from_record(z->chunks, z->n_chunks, w->arena, &d.chunks);
 	if (rc == 0)
@@ -319,8 +330,8 @@ int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_
 	if (rc != 0 || r.value[0].data == NULL)
 		return rc;
 	rc = rec_read_dead_chunks(&a, r.value[0], &z);
-	/* The charge's own note goes first: without block and dead chunks it would look unpaid. Also when there is
-	 * nothing left to refund, because a seal gave back all of it. */
+	/* Delete the note of the charge before the dead chunks: without block and dead chunks, the collector would
+	 * take the charge back a second time. This also holds if a seal has refunded all bytes already. */
 	if (rc == 0 && z->charge != 0)
 		rc = account_charged(m, tenant, block, z->charge);
 	if (rc == 0 && z->refund > 0 && !bug_planted(BUG_QUOTA_LEAK))
@@ -339,7 +350,7 @@ bool block_names_chunk(const rec_block *rec, uint64_t chunk_block, uint32_t inde
 {
 	if (chunk_block != rec->chunk_block)
 		return false;
-	/* A writer may still put chunks anywhere until it commits. */
+	/* Until the commit, the writer may put chunks on any disk. */
 	return rec->state == META_BLOCK_PENDING ||
 	       (index < rec->n_chunks && rec->chunks[index]->disk == disk);
 }
@@ -362,6 +373,7 @@ int meta_chunk_wanted(struct meta *m, const struct meta_ctx *ctx, uint64_t block
 
 static void cursor_to(struct meta_gc_cursor *at, struct kv_bytes key)
 {
+	assert(key.len > 0);
 	at->len = (uint16_t)min_u64(key.len, sizeof(at->key));
 	memcpy(at->key, key.data, at->len);
 }
@@ -371,7 +383,8 @@ static struct kv_bytes cursor_key(const struct meta_gc_cursor *at)
 	return kv_bytes(at->key, min_u64(at->len, sizeof(at->key)));
 }
 
-/* A block whose row does not read is there all the same: who thinks a disk empty takes it away. */
+/* Lists a block even if the value of its row is unreadable: otherwise the disk would look empty, and an operator could
+ * remove it. */
 static int on_disk_row(uint64_t partition, const struct kv_row *row, struct meta_on_disk *out)
 {
 	AUTO_ARENA struct arena a;

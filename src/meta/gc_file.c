@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Collection in the File layer: removed files give up their blocks; files without a name are removed. */
+/* Collection in the File layer: deletes removed files, and turns files without a name into removed files. */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -10,7 +11,7 @@
 
 /* --- removed files ---------------------------------------------------------------------------- */
 
-/* The block forgets the owner, and is to be looked at. */
+/* Deletes an owner of a block, and marks the block for the collector of blocks without owners. */
 static int owner_delete(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file)
 {
 	uint64_t partition = part_of(g->m, META_LAYER_BLOCK, tenant, block);
@@ -49,12 +50,13 @@ static int drop_page(struct gc *g, uint32_t tenant, uint64_t file, bool *more)
 	return rc == 0 && rows.count > 0 ? txn_run(g->m, &t, g->partition, NULL) : rc;
 }
 
-/* Extents that have keys: all there are, whatever the record says, a page at a time. */
+/* Deletes the extent rows of a file, page by page: all that are stored, even if the record has another count. */
 static int drop_extents(struct gc *g, uint32_t tenant, uint64_t file)
 {
 	bool more = true;
 	int rc = 0;
 	struct arena *outer = g->a;
+	assert(outer == &g->scratch);
 	while (rc == 0 && more) {
 		AUTO_ARENA struct arena page;
 		arena_init(&page, META_OP_BYTES);
@@ -98,12 +100,13 @@ static int file_named(struct gc *g, uint32_t tenant, uint64_t file, const struct
 		int rc = row_find(g->m, tenant, f->dir, hint, file, g->a, &at);
 		if (rc != 0)
 			return rc;
-		/* A Gone speaks for it as it does in a search, which would read the whole directory. */
+		/* A tombstone means that the file may be between two names, as in a search, which would read all
+		 * names of the directory. */
 		*named = (f->linked && at.tombstone) || (at.entry != NULL && at.entry->id == file);
 	}
 	if (*named || !f->linked)
 		return 0;
-	/* It has been renamed, or its name is gone. */
+	/* The file was renamed, or has lost its name. */
 	struct gc_search s = {.id = file, .until_ns = rt_now_ns() + GC_SEARCH_NS};
 	int rc = gc_search(g->m, tenant, f->dir, &s);
 	*named = s.found || s.pending;
@@ -114,7 +117,8 @@ static int file_named(struct gc *g, uint32_t tenant, uint64_t file, const struct
 	return gc_mark(g, row, &f->base);
 }
 
-/* Notes it; or, when it was noted long ago and is as it was then, makes it a removed file. */
+/* Called for a file that no name leads to. Stores a suspicion with a mark, unless there is one for the file's present
+ * record; turns the file into a removed file if the grace period of that suspicion is over. */
 static int orphan_step(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row,
 		       rec_file *f)
 {
@@ -152,7 +156,8 @@ static int orphan_step(struct gc *g, uint32_t tenant, uint64_t file, const struc
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* A suspicion whose file is gone, has changed, or has a name by now: it has its grace again. */
+/* Deletes a suspicion if its file was deleted, has changed, or has a name. The grace period of the file then starts
+ * again with the next suspicion. */
 static int file_suspect_row(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row)
 {
 	struct schema_key key = key_id(KEY_FILE, tenant, file);

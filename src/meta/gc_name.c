@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Collection in the Name layer: names that were taken away, directories that no name leads to, names
- * without a record, transfers whose mover died.
+ * Collection in the Name layer: tombstones, directories that no name leads to, names without a record, and
+ * transfers that a crashed server did not finish.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -13,7 +14,7 @@
 #include "meta_api/id.h"
 #include "rt/rt.h"
 
-/* --- names that were taken away --------------------------------------------------------------- */
+/* --- tombstones ------------------------------------------------------------------------------- */
 
 int gc_names_row(struct gc *g, const struct kv_row *row)
 {
@@ -42,9 +43,9 @@ static bool row_mentions(const rec_entry *e, uint64_t id)
 }
 
 /*
- * Why nothing is missed. What leaves a name leaves a Gone in that slice, and the Gone is looked for after
- * the names: so whatever was in the directory when the search began is met under its name, or in a
- * transfer, or its Gone is, however often it is renamed meanwhile.
+ * Searches the names of a slice, then its tombstones. An object that leaves a name leaves a tombstone in the slice. So a
+ * search finds every object that was in the directory at its begin: under its name, in a transfer, or by its tombstone,
+ * even if the object is renamed many times during the search.
  */
 static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
 			void *ctx)
@@ -72,11 +73,12 @@ static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 			rc = rec_read_entry(&a, rows.row[i].value, &e);
 			if (rc != 0)
 				return rc;
-			/* What a row in a transfer has or replaces may come or go. */
+			/* A row in a transfer may still lose its object, or get one. */
 			s->pending = s->pending || (e->transfer != 0 && row_mentions(e, s->id));
 			after = gc_key(rows.row[i].key);
 			if (e->id != s->id || e->transfer != 0)
 				continue;
+			assert(rows.row[i].key.len >= prefix.len);
 			s->name_len = rows.row[i].key.len - prefix.len;
 			if (s->name_len > sizeof(s->name))
 				return -EBADMSG;
@@ -98,6 +100,7 @@ static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 
 int gc_search(struct meta *m, uint32_t tenant, uint64_t dir, struct gc_search *s)
 {
+	assert(s->id != 0);
 	s->found = s->pending = false;
 	int rc = slices_walk(m, tenant, dir, false, search_slice, s);
 	return rc == META_STOP ? 0 : rc;
@@ -105,10 +108,12 @@ int gc_search(struct meta *m, uint32_t tenant, uint64_t dir, struct gc_search *s
 
 /* --- directories ------------------------------------------------------------------------------ */
 
-/* Notes that no name was found for the slice, or says that it was so for long enough: 1. */
+/* Called for a slice that no name leads to. Stores a suspicion with a mark, unless there is one for the slice's present
+ * record; then sets *over to whether its grace period is over. */
 static int dir_suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
-		       const struct kv_row *row)
+		       const struct kv_row *row, bool *over)
 {
+	*over = false;
 	struct schema_key key = key_slice(KEY_SUSPECT, tenant, dir, slice);
 	uint64_t hash = hash64(row->value.data, row->value.len, 0);
 	struct reads r;
@@ -120,7 +125,8 @@ static int dir_suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t sli
 		return rc;
 	if (y != NULL && y->hash == hash) {
 		g->counts->left++;
-		return gc_grace_over(g, y->mark) ? 1 : 0;
+		*over = gc_grace_over(g, y->mark);
+		return 0;
 	}
 	rec_suspect fresh = TERRANE__REC__SUSPECT__INIT;
 	fresh.mark = g->now;
@@ -135,7 +141,8 @@ static int dir_suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t sli
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* Closed first, so that nothing is added while it is looked at: see row_guard_new. */
+/* Deletes a slice if it has no names. Closes it first, so that no name is added while the names are read: see
+ * row_guard_new. */
 static int remove_empty(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
 			const struct kv_row *row)
 {
@@ -172,7 +179,8 @@ static int remove_empty(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t sl
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* Whether a name leads to it; a hint that is old is brought up to date. */
+/* Sets *named to whether a name leads to the directory. Looks under the name in the record first; if the directory has
+ * another name, updates the record. */
 static int dir_named(struct gc *g, uint32_t tenant, const struct kv_row *row, rec_dir *d,
 		     bool *named)
 {
@@ -197,7 +205,7 @@ static int dir_named(struct gc *g, uint32_t tenant, const struct kv_row *row, re
 	return gc_mark(g, row, &d->base);
 }
 
-/* The same of any slice: those below belong to the directory as long as there is one. */
+/* Sets *named to whether a slice is in use. A slice below the home slice is in use while the directory exists. */
 static int slice_named(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
 		       const struct kv_row *row, rec_dir *d, bool *named)
 {
@@ -225,20 +233,23 @@ static int dir_row(struct gc *g, const struct kv_row *row)
 		struct transfer t;
 		rc = transfer_read(g->m, tenant, d->transfer, g->a, &t);
 		if (rc != 0 || t.rec != NULL)
-			return rc; /* it will be seen to as a transfer */
+			return rc; /* gc_transfers_row completes the transfer */
 		d->transfer = 0;
 		return gc_mark(g, row, &d->base);
 	}
-	bool named = false;
+	bool named = false, over = false;
 	rc = slice_named(g, tenant, dir, slice, row, d, &named);
 	if (rc == 0 && !named)
-		rc = dir_suspect(g, tenant, dir, slice, row);
-	return rc == 1 ? remove_empty(g, tenant, dir, slice, row) : rc;
+		rc = dir_suspect(g, tenant, dir, slice, row, &over);
+	assert(!over || !named);
+	return rc == 0 && over ? remove_empty(g, tenant, dir, slice, row) : rc;
 }
 
-/* A row that a transfer has; one that gave up may have left it so. */
+/* Settles an entry that names a transfer if the transfer no longer exists: a transfer that was aborted can leave such
+ * an entry. */
 static int release_entry(struct gc *g, const struct row *r)
 {
+	assert(r->row != NULL && r->row->transfer != 0);
 	struct transfer t;
 	int rc = transfer_read(g->m, r->tenant, r->row->transfer, g->a, &t);
 	if (rc != 0 || t.rec != NULL)
@@ -248,7 +259,7 @@ static int release_entry(struct gc *g, const struct row *r)
 	return rc == META_RETRY ? 0 : rc;
 }
 
-/* The same of a slice that was closed. */
+/* Opens a slice that a transfer closed, if the transfer no longer exists. */
 static int slice_state_row(struct gc *g, const struct kv_row *row)
 {
 	uint32_t tenant;
@@ -268,7 +279,8 @@ static int slice_state_row(struct gc *g, const struct kv_row *row)
 	return s->sealed || s->spread ? gc_mark(g, row, &s->base) : gc_delete(g, row);
 }
 
-/* A name whose file record a crash kept from being made: only sealed empty files can be so. */
+/* Creates the missing record of a sealed empty file: it is stored after the name, so a crash can prevent it. Releases an
+ * entry of an ended transfer. */
 static int entry_row(struct gc *g, const struct kv_row *row)
 {
 	struct row r = {.partition = g->partition};
@@ -294,7 +306,8 @@ static int entry_row(struct gc *g, const struct kv_row *row)
 	return rc;
 }
 
-/* A suspicion whose directory is gone, has changed, or has a name by now: it has its grace again. */
+/* Deletes a suspicion if its directory was deleted, has changed, or has a name. The grace period of the directory then
+ * starts again with the next suspicion. */
 static int dir_suspect_row(struct gc *g, const struct kv_row *row)
 {
 	uint32_t tenant;

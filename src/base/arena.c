@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/arena.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ void arena_reset(struct arena *a, size_t limit_bytes)
 
 static uint8_t *arena_add_chunk(struct arena *a, size_t size)
 {
+	assert(size % 8 == 0);
 	struct arena_chunk *c = malloc(sizeof(*c) + size);
 	if (c == NULL)
 		return NULL;
@@ -47,8 +49,9 @@ static uint8_t *arena_add_chunk(struct arena *a, size_t size)
 }
 
 /*
- * Something large gets memory of its own, so that what a chunk has left is given up only when it is
- * less than a quarter: malloc is asked for at most a third more than the limit, and one chunk.
+ * Gives an allocation above a quarter of a chunk its own memory. So a chunk is abandoned only when
+ * less than a quarter of it is free, and the arena takes from malloc at most a third more than its
+ * limit, plus one chunk.
  */
 static void *arena_alloc_slow(struct arena *a, size_t len)
 {
@@ -64,6 +67,7 @@ static void *arena_alloc_slow(struct arena *a, size_t len)
 
 void *arena_alloc(struct arena *a, size_t len)
 {
+	assert(a->used_bytes <= a->limit_bytes && a->next <= a->end);
 	if (len > a->limit_bytes - a->used_bytes) {
 		a->refused = true;
 		return NULL;

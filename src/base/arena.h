@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A bump allocator for one message: it hands out memory until its limit and gives all of it back at
- * once. Bodies are unpacked into it (rpc/body.h), so that no body from the wire, however made, can take
- * more than the limit, and a message needs no freeing field by field.
+ * A bump allocator for one message. It allocates up to a limit and frees everything together.
+ * Bodies are unpacked into it (rpc/body.h), so that a hostile body cannot take more memory than the
+ * limit, and the fields of a message need not be freed one by one.
  *
  * The first ARENA_INLINE bytes are inside the struct: a small message needs no malloc. An arena must
  * not move while it is in use.
@@ -22,19 +22,21 @@ struct arena_chunk;
 struct arena {
 	uint8_t *next;
 	uint8_t *end;
-	struct arena_chunk *chunks; /* malloc'ed ones, newest first */
+	struct arena_chunk *chunks; /* from malloc, newest first */
 	size_t limit_bytes;
-	size_t used_bytes; /* of the limit; the inline part counts by what was handed out */
-	bool refused;      /* the limit was met */
+	/* charged to the limit: the sum of the allocations, each rounded up to 8 */
+	size_t used_bytes;
+	bool refused; /* an allocation failed at the limit */
 	_Alignas(8) uint8_t first[ARENA_INLINE];
 };
 
 void arena_init(struct arena *a, size_t limit_bytes);
 void arena_fini(struct arena *a);
-/* Everything handed out is gone; a new limit holds. */
+/* Frees all allocations and sets a new limit. */
 void arena_reset(struct arena *a, size_t limit_bytes);
 
-/* Aligned to 8, which is enough for any field of a message. NULL beyond the limit (then a->refused is set) or without memory. */
+/* Returns memory aligned to 8, which suits every field of a message. NULL beyond the limit, with
+ * a->refused set, or when malloc fails. */
 void *arena_alloc(struct arena *a, size_t len);
 char *arena_strdup(struct arena *a, const char *s);
 

@@ -88,8 +88,8 @@ static void buf_destroy_chain(struct buf *b)
 }
 
 /*
- * Under the lock: unlinks kept buffers, largest first because that needs the fewest, until at most
- * keep_bytes are left, and returns them as a chain to destroy once unlocked.
+ * Called with the lock. Unlinks kept buffers, the largest first because so the fewest go, until at
+ * most keep_bytes are kept. Returns them as a chain, which the caller destroys after unlocking.
  */
 static struct buf *buf_pool_evict(struct buf_pool *p, uint64_t keep_bytes)
 {
@@ -98,6 +98,7 @@ static struct buf *buf_pool_evict(struct buf_pool *p, uint64_t keep_bytes)
 		while (p->free[c] != NULL && p->stats.cached_bytes > keep_bytes) {
 			struct buf *b = p->free[c];
 			p->free[c] = b->next_free;
+			assert(p->stats.cached_bytes >= b->cap);
 			p->stats.cached_bytes -= b->cap;
 			b->next_free = chain;
 			chain = b;
@@ -141,15 +142,17 @@ static struct buf *buf_create(struct buf_pool *p, unsigned int class_index)
 		free(b);
 		return NULL;
 	}
-	/* Bulk data is pinned for direct I/O, summed and sent: a third less work with huge pages. */
+	/* Huge pages cut the cost of pinning, checksumming and sending bulk data by a third. */
 	if (huge)
 		(void)madvise(b->data, b->cap, MADV_HUGEPAGE);
 	return b;
 }
 
-/* Takes `cap` bytes back off the books; `refused` when they were never handed out. */
+/* Subtracts a buffer from the counts. refused: the allocation failed, so the get counts as a
+ * fail. */
 static void buf_pool_uncount(struct buf_pool *p, size_t cap, bool refused)
 {
+	assert(p->stats.in_use_count > 0 && p->stats.in_use_bytes >= cap);
 	p->stats.in_use_bytes -= cap;
 	p->stats.in_use_count--;
 	if (refused) {
@@ -159,8 +162,8 @@ static void buf_pool_uncount(struct buf_pool *p, size_t cap, bool refused)
 }
 
 /*
- * Under the lock: books one buffer of the class. Gives a kept one in *reuse if there is one; else
- * makes room for a new one, with the buffers that had to go for it in *victims.
+ * Called with the lock. Counts one buffer of the class as in use. Sets *reuse to a kept one, or
+ * else makes room for a new one and sets *victims to the chain of evicted buffers.
  */
 static int buf_pool_book(struct buf_pool *p, unsigned int class_index, struct buf **reuse,
 			 struct buf **victims)
@@ -181,6 +184,7 @@ static int buf_pool_book(struct buf_pool *p, unsigned int class_index, struct bu
 	}
 	s->in_use_bytes += cap;
 	s->in_use_count++;
+	assert(s->in_use_bytes + s->cached_bytes <= s->limit_bytes);
 	s->gets++;
 	s->peak_bytes = max_u64(s->peak_bytes, s->in_use_bytes);
 	return 0;
@@ -249,7 +253,8 @@ void buf_unref(struct buf *b)
 {
 	if (b == NULL)
 		return;
-	/* Release what this holder wrote; the last one acquires it before the memory is reused. */
+	/* Release: this holder's writes. Acquire: the last holder sees them before the memory is
+	 * reused. */
 	unsigned int before = atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel);
 	assert(before > 0);
 	if (before == 1)

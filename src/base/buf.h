@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reference-counted, aligned buffers from a bounded pool. All bulk data lives in these: received
- * straight into one, coded in place, written from it with direct I/O, and released by whoever held
- * it last.
+ * Reference-counted, aligned buffers from a bounded pool. All bulk data is kept in them: received
+ * directly into a buffer, encoded in place and written from it with direct I/O. The last holder's
+ * unref returns it.
  *
- * Model. The pool has a limit in bytes, which counts the capacity of every buffer out and every one
- * kept for reuse. A request is rounded up to a size class (multiples of 4 KiB up to 32 KiB, then
- * four classes for each doubling, so less than a quarter is wasted beyond the first 4 KiB).
- * Returned buffers are kept on the free list of their class, up to half of the limit; beyond
- * that memory goes back to the allocator. A request that does not fit takes from what is kept
- * before it fails.
+ * Model. The limit of the pool counts the capacity of all buffers in use and of all that are kept
+ * for reuse. A request is rounded up to a size class (multiples of 4 KiB up to 32 KiB, then four
+ * classes for each doubling, so less than a quarter is wasted beyond the first 4 KiB). Returned
+ * buffers are kept on the free list of their class, up to half of the limit; beyond that the pool
+ * frees them. A request that does not fit evicts kept buffers before it fails.
  *
- * Threads. Any thread may get, ref and unref. Whoever writes to the contents must be the only
+ * Threads. Any thread may get, ref and unref. A thread that writes to the contents must be the only
  * holder.
  */
 #ifndef BASE_BUF_H
@@ -32,9 +31,9 @@ struct buf_pool;
 
 struct buf {
 	uint8_t *data; /* aligned to BUF_ALIGN; contents of a new buffer are undefined */
-	size_t len;    /* as asked for; the holder may set it to anything up to cap */
+	size_t len;    /* in bytes, as requested; the holder may set it to any value up to cap */
 	size_t cap;    /* a multiple of BUF_ALIGN */
-	/* The rest is the pool's. */
+	/* Private to the pool: */
 	atomic_uint refs;
 	unsigned int class_index;
 	struct buf_pool *pool;
@@ -43,25 +42,26 @@ struct buf {
 
 struct buf_stats {
 	uint64_t limit_bytes;
-	uint64_t in_use_bytes; /* capacity of the buffers that are out */
-	uint64_t peak_bytes;   /* the most in_use_bytes has been */
-	uint64_t cached_bytes; /* kept for reuse; in_use + cached <= limit */
+	uint64_t in_use_bytes; /* capacity of the buffers in use */
+	uint64_t peak_bytes;   /* largest in_use_bytes so far */
+	/* capacity of the buffers kept for reuse; in_use + cached <= limit */
+	uint64_t cached_bytes;
 	uint64_t in_use_count;
-	uint64_t gets;  /* that succeeded */
-	uint64_t fails; /* refused at the limit or by the allocator */
+	uint64_t gets;  /* successful calls of buf_get */
+	uint64_t fails; /* calls refused at the limit or by the allocator */
 };
 
 struct buf_pool {
 	/*
-	 * Guards everything below. Held for pointer moves only, never over malloc, free or a
-	 * callback, so no other lock is ever taken under it. (A buffer on its way to free() is
-	 * counted no more: for that moment the process holds more than the limit.)
+	 * Guards all fields below. Held only while pointers move, never over malloc, free or a
+	 * callback, so no other lock is taken under it. A buffer is subtracted from the counts
+	 * before free(), so for a moment the process may hold more than the limit.
 	 */
 	pthread_mutex_t lock;
 	struct buf *free[BUF_CLASSES];
 	struct buf_stats stats;
 	uint64_t cache_limit_bytes;
-	/* Fixed between init and the first get: */
+	/* Set once, between init and the first get: */
 	void (*on_free)(void *ctx);
 	void *on_free_ctx;
 };
@@ -69,29 +69,31 @@ struct buf_pool {
 /* Allocates nothing. */
 void buf_pool_init(struct buf_pool *p, uint64_t limit_bytes);
 
-/* on_free(ctx) is called without locks after memory came back, on the thread that returned it, so
- * that whoever waits for memory can try again. Set before the first get; NULL for none. */
+/* Sets a callback that runs after a buffer was returned, on the thread that returned it and
+ * without locks, so that a waiting caller can retry. Must be called before the first get; NULL
+ * for no callback. */
 void buf_pool_on_free(struct buf_pool *p, void (*on_free)(void *ctx), void *ctx);
 
-/* Every buffer must have come back. */
+/* All buffers must have been returned. */
 void buf_pool_fini(struct buf_pool *p);
 
-/* Gives everything kept for reuse back to the allocator. */
+/* Frees all buffers that are kept for reuse. */
 void buf_pool_trim(struct buf_pool *p);
 
 void buf_pool_stats(struct buf_pool *p, struct buf_stats *out);
 
-/* A buffer of len bytes with one reference. len may be 0. -ENOBUFS at the pool's limit, -EMSGSIZE
- * when it could never fit (beyond BUF_LEN_MAX or the whole limit), -ENOMEM. */
+/* Returns a buffer of len bytes (0 is allowed) with one reference. -ENOBUFS at the pool's limit;
+ * -EMSGSIZE if len exceeds BUF_LEN_MAX or the limit itself, so that a retry cannot help;
+ * -ENOMEM. */
 int buf_get(struct buf_pool *p, size_t len, struct buf **out);
 
-/* The capacity that a request of len bytes counts for; 0 beyond BUF_LEN_MAX. */
+/* Returns the capacity of a buffer for len bytes; 0 beyond BUF_LEN_MAX. */
 size_t buf_cap_for(size_t len);
 
 /* Takes one more reference and returns b. */
 struct buf *buf_ref(struct buf *b);
 
-/* Drops a reference; the last one returns the memory. NULL is fine. */
+/* Drops a reference; the last one returns the memory to the pool. b may be NULL. */
 void buf_unref(struct buf *b);
 
 /* A local declared AUTO_BUF drops its reference when its scope ends. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/bug.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -36,6 +37,7 @@ static const char *const bug_names[BUG_COUNT] = {
 
 const char *bug_name(enum bug bug)
 {
+	assert(bug < BUG_COUNT);
 	return bug_names[bug];
 }
 
@@ -52,6 +54,7 @@ static enum bug bug_active = BUG_NONE;
 
 void bug_plant(enum bug bug)
 {
+	assert(bug < BUG_COUNT);
 	bug_active = bug;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Planted bugs: known-wrong branches that tests switch on to prove that the simulator finds such
- * bugs. They exist only in builds with -Dplanted_bugs=true; elsewhere bug_planted() is the constant
- * false and the branches vanish. The switch is one of the two mutable globals of the tree (the other is the logger's), because it must
- * reach any module without threading a test parameter through production interfaces.
+ * Planted bugs: wrong branches that tests switch on to prove that the simulator finds such bugs.
+ * They exist only in builds with -Dplanted_bugs=true; in others bug_planted() is the constant false
+ * and the compiler drops the branches. The switch is one of the two mutable globals of the tree
+ * (the logger has the other), because it must reach every module without a test parameter in
+ * production interfaces.
  */
 #ifndef BASE_BUG_H
 #define BASE_BUG_H
@@ -12,35 +13,38 @@
 
 enum bug {
 	BUG_NONE,
-	BUG_REPLY_MISMATCH,     /* rpc hands a reply to the wrong waiting call */
-	BUG_UNSURE_DELETE,      /* a client deletes a chunk whose put was not answered */
-	BUG_ACK_BELOW_QUORUM,   /* an append is acknowledged when one copy has it */
-	BUG_FENCE_FORGOTTEN,    /* who takes over a log does not fence its writer */
-	BUG_WRONG_PARITY,       /* a parity is changed after it was verified */
+	BUG_REPLY_MISMATCH,     /* rpc delivers a reply to the wrong call */
+	BUG_UNSURE_DELETE,      /* a client deletes a chunk whose put is in doubt */
+	BUG_ACK_BELOW_QUORUM,   /* an append is acknowledged when one replica has it */
+	BUG_FENCE_FORGOTTEN,    /* a client that takes over a log does not fence the old writer */
+	BUG_WRONG_PARITY,       /* a parity chunk is changed after it was verified */
 	BUG_SEAL_IGNORED,       /* a sealed file is opened for append */
-	BUG_REPLAY_TWICE,       /* a rename that comes twice is done twice */
-	BUG_COLLECT_SHARED,     /* a block is collected that another file still has */
-	BUG_QUOTA_LEAK,         /* deleted bytes are not given back */
-	BUG_QUOTA_IGNORED,      /* bytes are charged to a tenant that has no room for them */
-	BUG_INDEX_FORGOTTEN,    /* a chunk that moves is not in the index of its disk */
+	BUG_REPLAY_TWICE,       /* a rename that is sent twice is executed twice */
+	BUG_COLLECT_SHARED,     /* the collector deletes a block that another file still owns */
+	BUG_QUOTA_LEAK,         /* deleting a file does not reduce the tenant's usage */
+	BUG_QUOTA_IGNORED,      /* bytes are charged to a tenant beyond its quota */
+	BUG_INDEX_FORGOTTEN,    /* a moved chunk is not entered in the index of its new disk */
 	BUG_REPORT_LOST,        /* a report of a damaged chunk is dropped */
 	BUG_SYNC_SKIPPED,       /* a store acknowledges before fdatasync */
 	BUG_SYNC_ERROR_IGNORED, /* a store acknowledges after a failed fdatasync */
-	BUG_ROT_BELIEVED,       /* a store does not compare checksums when it reads */
-	BUG_SCRUB_BLIND,        /* a store finds nothing when it verifies */
-	BUG_DELETE_IGNORED,     /* a node says that it has deleted, and has not */
-	BUG_DELETE_FIRST,    /* a repair deletes the old chunk before the record has the new one */
-	BUG_ORPHAN_AT_ONCE,  /* a chunk that no record wants is deleted at first sight */
-	BUG_GATE_LEAK,       /* a reconstructed read does not give back its memory */
-	BUG_RETRY_AT_ONCE,   /* who cannot connect tries again without a pause */
-	BUG_KEEPER_ASLEEP,   /* a log does not end a block that lacks a copy */
-	BUG_RACKS_FORGOTTEN, /* chunks of a block go to any disks, whichever rack they are in */
-	BUG_MEDIA_FORGOTTEN, /* repair and rebalance take any block for one of disk */
-	BUG_REAL_CLOCK,      /* a client of the simulation waits by the real clock */
+	BUG_ROT_BELIEVED,       /* a store does not compare checksums on reads */
+	BUG_SCRUB_BLIND,        /* a scrub of a store reports no damage */
+	BUG_DELETE_IGNORED,     /* a node acknowledges a delete without deleting */
+	/* a repair deletes the old chunk before the record names the new one */
+	BUG_DELETE_FIRST,
+	/* the sweep deletes an orphan when it first sees it, without the waiting time */
+	BUG_ORPHAN_AT_ONCE,
+	BUG_GATE_LEAK,       /* a reconstructed read does not leave the gate */
+	BUG_RETRY_AT_ONCE,   /* a client reconnects without back-off */
+	BUG_KEEPER_ASLEEP,   /* a log does not end a block that has lost a replica */
+	BUG_RACKS_FORGOTTEN, /* the disks of a block are chosen without regard to racks */
+	BUG_MEDIA_FORGOTTEN, /* repair and rebalance treat every block as a block of disk media */
+	BUG_REAL_CLOCK,      /* a simulated client waits by the real clock */
 	BUG_COUNT,
 };
 
-/* The name used on command lines ("ack-before-sync"), and back; BUG_COUNT for an unknown name. */
+/* Convert between a bug and its name on command lines ("ack-below-quorum"). bug_from_name
+ * returns BUG_COUNT for an unknown name. */
 const char *bug_name(enum bug bug);
 enum bug bug_from_name(const char *name);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * libinih splits lines into section, key and value; everything it would let pass in silence is
- * caught here, in the reader that hands it one line at a time:
+ * libinih splits lines into section, key and value. The reader that passes it one line at a time
+ * refuses or corrects what libinih would silently accept:
  *
- *   - it cuts a line at its buffer (Debian builds it with 200 bytes): a longer line is refused;
- *   - it takes an indented line as more of the value above: leading blanks are dropped, so that an
+ *   - it truncates a line to its buffer (200 bytes in Debian's build): a longer line is refused;
+ *   - it appends an indented line to the value above: the reader drops leading blanks, so that an
  *     indented key is a key;
  *   - it ignores what follows a ']': refused unless it is a comment;
- *   - it would stop at a NUL: control characters and bytes that are not UTF-8 are refused;
- *   - it tells its handler no line numbers: the reader counts.
+ *   - it stops at a NUL: control characters and bytes that are not UTF-8 are refused;
+ *   - it gives its handler no line numbers: the reader counts them.
  */
 #include "base/conf.h"
 
@@ -28,17 +28,17 @@ struct conf_parser {
 	const char *text;
 	size_t len;
 	size_t at;
-	unsigned int line; /* the one handed out last, from 1 */
+	unsigned int line; /* the line that inih read last, from 1 */
 	const struct conf_key *schema;
 	size_t count;
 	void *target;
-	unsigned int *seen; /* by key: the line that set it, 0 if none has */
-	int rc;             /* the first error; nothing is read after it */
+	unsigned int *seen; /* for each key: the line that set it, 0: none yet */
+	int rc;             /* the first error; ends reading */
 	struct strbuf *err;
 };
 
-/* Refuses the file at a line (0: the file as a whole). If even the message does not fit, the code
- * still says that something was wrong. */
+/* Sets the error of the file at a line (0: of no certain line). If the message does not fit into
+ * p->err, p->rc still reports the error. */
 static void refuse(struct conf_parser *p, unsigned int line, const char *format, ...) PRINTF(3, 4);
 static void refuse(struct conf_parser *p, unsigned int line, const char *format, ...)
 {
@@ -54,7 +54,7 @@ static void refuse(struct conf_parser *p, unsigned int line, const char *format,
 	va_end(args);
 }
 
-/* Whether all is text: UTF-8, and no control characters but tabs. */
+/* Reports whether the bytes are UTF-8 without control characters other than tabs. */
 static bool is_text(const char *s, size_t len)
 {
 	for (size_t i = 0; i < len;) {
@@ -77,7 +77,7 @@ static bool same_section(const struct conf_key *key, const char *section, size_t
 	return strlen(key->section) == len && memcmp(key->section, section, len) == 0;
 }
 
-/* Adds the names of the section's keys to the message, or of all sections when it is NULL. */
+/* Adds the names of the section's keys to the message; section NULL: the names of all sections. */
 static void list_names(struct conf_parser *p, const char *section)
 {
 	const char *separator = "";
@@ -93,8 +93,9 @@ static void list_names(struct conf_parser *p, const char *section)
 	}
 }
 
-/* Checks a line that starts with '[': a known section, and nothing after it but a comment. inih
- * tells its handler of keys only, so an unknown section without keys would pass it unseen. */
+/* Checks a line that starts with '[': it must name a known section, and only a comment may
+ * follow. inih calls its handler for keys only, so it would accept an unknown section without
+ * keys. */
 static void check_heading(struct conf_parser *p, const char *s, size_t len)
 {
 	const char *close = memchr(s, ']', len);
@@ -113,7 +114,8 @@ static void check_heading(struct conf_parser *p, const char *s, size_t len)
 	list_names(p, NULL);
 }
 
-/* Whether inih may see the line, which has `len` bytes. */
+/* Checks a line of len bytes before inih gets it; refuses the file if it is too long or a bad
+ * section. */
 static bool check_line(struct conf_parser *p, const char *s, size_t len, int room)
 {
 	if (len + 2 > (size_t)room)
@@ -123,7 +125,7 @@ static bool check_line(struct conf_parser *p, const char *s, size_t len, int roo
 	return p->rc == 0;
 }
 
-/* inih's reader: like fgets, the next line into `out`, NULL at the end or after an error. */
+/* The reader for inih: as fgets, copies the next line to out. NULL at the end or after an error. */
 static char *read_line(char *out, int room, void *stream)
 {
 	struct conf_parser *p = stream;
@@ -149,7 +151,7 @@ static char *read_line(char *out, int room, void *stream)
 		return NULL;
 	}
 	if (len > 0 && (s[0] == '#' || s[0] == ';'))
-		len = 0; /* a comment may be as long as it likes */
+		len = 0; /* the length of a comment is not limited */
 	if (!check_line(p, s, len, room))
 		return NULL;
 	memcpy(out, s, len);
@@ -161,7 +163,7 @@ static char *read_line(char *out, int room, void *stream)
 static void refuse_key(struct conf_parser *p, const char *section, const char *name)
 {
 	if (section[0] == '\0') {
-		refuse(p, p->line, "key '%s' stands before any section; allowed: ", name);
+		refuse(p, p->line, "key '%s' precedes the first section; allowed: ", name);
 		list_names(p, NULL);
 	} else {
 		refuse(p, p->line, "unknown key '%s' in [%s]; allowed: ", name, section);
@@ -169,7 +171,8 @@ static void refuse_key(struct conf_parser *p, const char *section, const char *n
 	}
 }
 
-/* inih's handler: one key. 0 makes inih note an error; p->rc already says which. */
+/* The handler for inih: sets one key. Returns 0 after an error, as inih requires; p->rc holds
+ * the error. */
 static int take_key(void *user, const char *section, const char *name, const char *value)
 {
 	struct conf_parser *p = user;
@@ -213,7 +216,7 @@ static void check_missing(struct conf_parser *p)
 	}
 }
 
-/* The rules of a schema; to break one is a programmer error. */
+/* Asserts the rules of a schema. */
 static void check_schema(const struct conf_key *schema, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -223,7 +226,7 @@ static void check_schema(const struct conf_key *schema, size_t count)
 		assert(key->min <= key->max && key->doc != NULL);
 		assert((key->type == CONF_TYPE_CHOICE) == (key->choices != NULL));
 		for (size_t k = 0; k < i; k++) {
-			/* A section's keys stand together, and each key once. */
+			/* The keys of a section are adjacent, and each occurs once. */
 			bool same = strcmp(schema[k].section, key->section) == 0;
 			assert(!same || strcmp(schema[k].name, key->name) != 0);
 			assert(!same || !conf_section_starts(schema, i));
@@ -234,7 +237,8 @@ static void check_schema(const struct conf_key *schema, size_t count)
 int conf_defaults(const struct conf_key *schema, size_t count, void *target)
 {
 	check_schema(schema, count);
-	/* The struct may hold anything: clear it all before a string could be taken for ours. */
+	/* The struct may be uninitialized: clear all fields first, so that conf_free never frees
+	 * a stray pointer. */
 	for (size_t i = 0; i < count; i++)
 		conf_value_clear(&schema[i], target);
 	for (size_t i = 0; i < count; i++) {
@@ -290,7 +294,7 @@ int conf_parse(const char *text, size_t len, const char *name, const struct conf
 	return p.rc;
 }
 
-/* Reads at most CONF_FILE_MAX + 1 bytes, so that a file beyond the limit shows. */
+/* Reads at most CONF_FILE_MAX + 1 bytes, so that the caller detects a file beyond the limit. */
 static int64_t read_file(const char *path, char *text)
 {
 	FILE *f = fopen(path, "re");

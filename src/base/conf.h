@@ -19,9 +19,9 @@
  *   };
  *
  * A file is `[section]` lines, `key = value` lines, and comments: a line that starts with # or ;,
- * or the rest of a line after a blank and ;. Nothing is ignored or cut in silence: an unknown
- * section or key, a key set twice, a bad or out-of-range value, a line or file that is too long,
- * bytes that are not UTF-8 text: each is refused with one line
+ * or the rest of a line after a blank and ;. The parser ignores and truncates nothing silently. An
+ * unknown section or key, a key set twice, a bad or out-of-range value, a line or file that is too
+ * long and bytes that are not UTF-8 text are each refused with one line:
  *
  *   node.ini:7: [net] port = 99999: out of range; allowed: a whole number from 1 to 65535
  */
@@ -38,7 +38,7 @@
 #define CONF_FILE_MAX ((size_t)1 << 20)
 #define CONF_MAX INT64_MAX
 #define CONF_LINE_MAX 200
-#define CONF_NAME_MAX 40 /* of sections and keys in a schema; inih would cut at 49 */
+#define CONF_NAME_MAX 40 /* of sections and keys in a schema, in bytes; inih truncates at 49 */
 
 enum conf_type {
 	CONF_TYPE_BOOL,     /* bool: true/false, yes/no, on/off */
@@ -47,22 +47,23 @@ enum conf_type {
 	CONF_TYPE_DURATION, /* uint64_t, ns; see units.h */
 	CONF_TYPE_STRING,   /* char *, owned by the struct; min and max bound its length */
 	CONF_TYPE_CHOICE,   /* int: the index of one of a few words */
-	CONF_TYPE_LIST, /* char *, owned by the struct: the values of a key that may stand several
-			     * times, each ended by a newline; max bounds their number */
+	/* char *, owned by the struct: the values of a key that may occur several times, each ended
+	 * by a newline; max bounds their number */
+	CONF_TYPE_LIST,
 };
 
 struct conf_key {
 	const char *section;
 	const char *name;
 	enum conf_type type;
-	const char *def; /* as it would stand in a file; NULL: the file has to set the key */
+	const char *def; /* default, as in a file; NULL: the file must set the key */
 	int64_t min, max;
 	const char *const *choices; /* CHOICE: the words, ended by NULL */
 	const char *doc;            /* one line */
 	size_t offset;
 };
 
-/* The offset of a field, with a compile error when it has another type than the key's. */
+/* The offset of a field; does not compile if the field's type is not that of the key. */
 #define CONF_FIELD(type, field, field_type) \
 	(offsetof(type, field) + 0 * sizeof(char[_Generic(((type *)NULL)->field, field_type : 1)]))
 
@@ -99,36 +100,38 @@ struct conf_key {
 		sec, key, CONF_TYPE_CHOICE, def, 0, 0, words, doc, CONF_FIELD(type, field, int) \
 	}
 
-/* Sets every key to its default (0 or NULL where there is none), whatever the struct held before.
- * -ENOMEM. A default that breaks its own key's rules is a programmer error. */
+/* Sets every key to its default (0 or NULL if it has none) without reading the old values.
+ * -ENOMEM. A default outside its key's range is a programmer error. */
 int conf_defaults(const struct conf_key *schema, size_t count, void *target);
 
-/* Defaults, then the file over them. The text has `len` bytes and need not end in NUL; `name`
- * stands for the file in messages. -EINVAL with one line (no newline) in *err when it is refused;
- * -ENOMEM. After an error the target is as after conf_free. */
+/* Sets the defaults, then the values of the text, which has len bytes and need not end in NUL.
+ * name is the file's name in messages. -EINVAL with one line (no newline) in *err if the text is
+ * refused; -ENOMEM. After an error the target is as after conf_free. */
 int conf_parse(const char *text, size_t len, const char *name, const struct conf_key *schema,
 	       size_t count, void *target, struct strbuf *err);
 
-/* The same for a file; also -EFBIG beyond CONF_FILE_MAX and what opening and reading may give, each
- * with its message. Configuration is read before there is an rt, so this asks the system itself. */
+/* As conf_parse for a file. Also -EFBIG beyond CONF_FILE_MAX and the errors of opening and
+ * reading, each with a message. Calls the system directly because the configuration is read
+ * before rt starts. */
 int conf_load(const char *path, const struct conf_key *schema, size_t count, void *target,
 	      struct strbuf *err);
 
 /*
- * Steps through the values of a list: copies the next one to out, of `room` bytes, and moves *at, which
- * starts as the field. false at the end. A value fits in CONF_LINE_MAX bytes.
+ * Steps through the values of a list: copies the next one to out, of `room` bytes, and advances
+ * *at, which starts as the field. Returns false at the end. A value fits in CONF_LINE_MAX bytes.
  */
 bool conf_list_next(const char **at, char *out, size_t room);
 
 /* Frees the strings and zeroes the fields. */
 void conf_free(const struct conf_key *schema, size_t count, void *target);
 
-/* The effective values as a file that conf_parse reads back to the same, each key under its
- * documentation. -EMSGSIZE, -ENOMEM. */
+/* Prints the values as a file with each key's documentation above it. conf_parse of that file
+ * gives the same values. -EMSGSIZE, -ENOMEM. */
 int conf_show(const struct conf_key *schema, size_t count, const void *target, struct strbuf *out);
 
-/* The same as {"section": {"key": {"value": 262144, "text": "256KiB", "type": "size", "default":
- * "256KiB", "doc": "..."}}}; sizes in bytes, durations in ns. NULL when out of memory. */
+/* As conf_show, as {"section": {"key": {"value": 262144, "text": "256KiB", "type": "size",
+ * "default": "256KiB", "doc": "..."}}}; sizes in bytes, durations in ns. NULL when out of
+ * memory. */
 json_t *conf_show_json(const struct conf_key *schema, size_t count, const void *target);
 
 #endif

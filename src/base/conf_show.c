@@ -5,8 +5,8 @@
 #include "base/conf.h"
 #include "base/conf_value.h"
 
-/* Beyond this a setting is printed without blanks around '=', so that one that fitted on a line
- * when it was read fits again. */
+/* Above this length a setting is printed without blanks around '=', so that a setting that
+ * fitted into a line of the input fits into a line of the output. */
 #define SHOW_WIDTH 100
 
 static int show_value(const struct conf_key *key, const char *value, struct strbuf *out)
@@ -79,7 +79,7 @@ static json_t *value_json(const struct conf_key *key, const void *target, const 
 	case CONF_TYPE_INT:
 		return json_integer(*(const int64_t *)field);
 	case CONF_TYPE_SIZE:
-	case CONF_TYPE_DURATION: /* within CONF_MAX, so it fits */
+	case CONF_TYPE_DURATION: /* at most CONF_MAX, so it fits */
 		return json_integer((json_int_t) * (const uint64_t *)field);
 	case CONF_TYPE_LIST:
 		return list_json(text);

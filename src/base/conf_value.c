@@ -22,6 +22,7 @@ const char *conf_type_name(enum conf_type type)
 		[CONF_TYPE_STRING] = "string", [CONF_TYPE_CHOICE] = "choice",
 		[CONF_TYPE_LIST] = "list",
 	};
+	assert((size_t)type < ARRAY_LEN(names));
 	return names[type];
 }
 
@@ -60,8 +61,9 @@ static int set_quantity(const struct conf_key *key, uint64_t *field, const char 
 	return rc;
 }
 
-/* Whether the text would read back as it is. A ';' or '#' at the start or after a blank is or looks
- * like a comment: inih takes the first for one, and people mean the second to be one. */
+/* Reports whether a file with this text gives the same text again. Refuses blanks at the ends,
+ * which inih drops, and ';' or '#' at the start or after a blank: inih reads ';' as a comment,
+ * and people mean '#' as one. */
 static bool string_ok(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -90,7 +92,7 @@ static int set_string(const struct conf_key *key, char **field, const char *text
 	return 0;
 }
 
-/* Empty text stands for no value, as in a default. */
+/* Appends a value. Empty text adds none, as in a default. */
 static int add_to_list(const struct conf_key *key, char **field, const char *text)
 {
 	size_t len = strlen(text);
@@ -129,6 +131,7 @@ bool conf_list_next(const char **at, char *out, size_t room)
 
 static int set_choice(const struct conf_key *key, int *field, const char *text)
 {
+	assert(key->choices != NULL);
 	for (int i = 0; key->choices[i] != NULL; i++) {
 		if (strcmp(text, key->choices[i]) == 0) {
 			*field = i;
@@ -140,6 +143,7 @@ static int set_choice(const struct conf_key *key, int *field, const char *text)
 
 int conf_value_set(const struct conf_key *key, void *target, const char *text)
 {
+	assert(text != NULL);
 	void *field = field_of(key, target);
 	switch (key->type) {
 	case CONF_TYPE_BOOL:
@@ -156,7 +160,7 @@ int conf_value_set(const struct conf_key *key, void *target, const char *text)
 	case CONF_TYPE_LIST:
 		return add_to_list(key, field, text);
 	}
-	assert(false); /* a type that does not exist */
+	assert(false); /* the switch names every type */
 	return -EINVAL;
 }
 

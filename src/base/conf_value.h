@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside conf: one value of one key, from text and back. */
+/* Private to conf: converts the value of one key from and to text. */
 #ifndef BASE_CONF_VALUE_H
 #define BASE_CONF_VALUE_H
 
@@ -7,21 +7,22 @@
 
 #include "base/conf.h"
 
-/* Sets the key's field; a string it held is freed. On error the field is unchanged: -EINVAL not
- * such a value, -ERANGE out of range, -ENOMEM. */
+/* Sets the key's field and frees the string that it held. -EINVAL: the text is no value of the
+ * key's type; -ERANGE; -ENOMEM. An error leaves the field unchanged. */
 int conf_value_set(const struct conf_key *key, void *target, const char *text);
 
-/* Zeroes the field; free also frees the string it holds, clear takes it for garbage. */
+/* Set the field to zero. conf_value_free first frees its string; conf_value_clear does not read
+ * the old value, which may be uninitialized. */
 void conf_value_clear(const struct conf_key *key, void *target);
 void conf_value_free(const struct conf_key *key, void *target);
 
-/* Appends the value as it would stand in a file. */
+/* Appends the value as it is written in a file. */
 int conf_value_print(const struct conf_key *key, const void *target, struct strbuf *out);
 
-/* Appends what is allowed, in words: "a size from 4KiB to 1MiB". */
+/* Appends a description of the allowed values: "a size of at least 4KiB and at most 1MiB". */
 int conf_value_allowed(const struct conf_key *key, struct strbuf *out);
 
-/* Whether the i-th key is the first of its section; sections stand together in a schema. */
+/* Reports whether the i-th key is the first of its section; the keys of a section are adjacent. */
 static inline bool conf_section_starts(const struct conf_key *schema, size_t i)
 {
 	return i == 0 || strcmp(schema[i].section, schema[i - 1].section) != 0;

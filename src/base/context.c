@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-/* What context_new allocates. The strings and the authorization follow it. */
+/* The allocation of context_new. The strings and the authorization follow it. */
 struct counted {
 	atomic_uint refs;
 	struct context context;
@@ -34,7 +34,7 @@ static const char *text_of(const char *s)
 	return s != NULL ? s : "";
 }
 
-/* The bytes that the string takes, with its NUL; 0 when it is longer than max. */
+/* Returns the length of the string with its NUL; 0 if it is longer than max. */
 static size_t text_bytes(const char *s, size_t max)
 {
 	size_t len = strnlen(text_of(s), max + 1);

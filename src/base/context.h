@@ -2,20 +2,21 @@
 /*
  * The context of a request: the caller, its share of the disks, and what the bytes are for.
  *
- * A context is made where a request enters a process, and reaches every request that is sent on its behalf and
- * the store that serves it. It never changes after it was made. It is counted: fibers and queues take references
- * instead of copies of its parts, also when the call that it was made for has returned.
+ * A context is made where a request enters a process, and reaches every request that is sent on its
+ * behalf and the store that serves it. It is immutable and reference-counted: fibers and queues
+ * take references instead of copying its parts, and may keep them after the call has returned.
  *
  *     const struct context *c;
  *     int rc = context_new(&c, &(struct context){.tenant = "vision", .traffic_class = TRAFFIC_GOLD});
  *     ...
  *     context_unref(c);
  *
- * A fiber carries the context of the request that it works for (rt_context in rt/rt.h), so functions do not pass it
- * on as an argument.
+ * A fiber carries the context of the request that it works for (rt_context in rt/rt.h), so
+ * functions do not take it as an argument.
  *
- * The struct has two uses. What context_new returns has a count and owns its bytes. One that a caller fills in is a
- * template for context_new and is never given to context_ref or a fiber.
+ * The struct has two uses. A struct that context_new returns has a reference count and owns its
+ * bytes. A struct that a caller fills in is a template for context_new and must not be given to
+ * context_ref or a fiber.
  */
 #ifndef BASE_CONTEXT_H
 #define BASE_CONTEXT_H
@@ -23,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The longest of each, in bytes without a NUL. */
+/* Limits of the parts, in bytes without a NUL. */
 #define CONTEXT_TENANT_MAX 64
 #define CONTEXT_GROUP_MAX 255
 #define CONTEXT_AUTHORIZATION_MAX 1024
@@ -35,7 +36,7 @@
  * the wire. */
 enum traffic_class { TRAFFIC_NONE, TRAFFIC_GOLD, TRAFFIC_SILVER, TRAFFIC_BRONZE };
 
-/* For the policies of the tiers; 0 and empty when not known. */
+/* Input for the policies of the tiers; 0 or empty: unknown. */
 struct context_tags {
 	uint64_t directory_id;
 	const char *path;
@@ -55,7 +56,8 @@ struct context {
 	struct context_tags tags;
 };
 
-/* The context of work for no request: all of it empty. The same one always; references to it count nothing. */
+/* Returns the context of work that belongs to no request; all its parts are empty. It is a
+ * constant, and references to it are not counted. */
 const struct context *context_empty(void);
 
 /*
@@ -64,7 +66,7 @@ const struct context *context_empty(void);
  */
 int context_new(const struct context **out, const struct context *from);
 
-/* The same context with other tags or another deadline. Errors as context_new. */
+/* Return a copy with other tags or another deadline. Errors as context_new. */
 int context_with_tags(const struct context **out, const struct context *from,
 		      const struct context_tags *tags);
 int context_with_deadline(const struct context **out, const struct context *from,
@@ -73,7 +75,7 @@ int context_with_deadline(const struct context **out, const struct context *from
 /* Takes one more reference and returns c. Any thread may take and drop references. */
 const struct context *context_ref(const struct context *c);
 
-/* Drops a reference; the last one frees the context. NULL is fine. */
+/* Drops a reference; the last one frees the context. c may be NULL. */
 void context_unref(const struct context *c);
 
 /* A local declared AUTO_CONTEXT drops its reference when its scope ends. */

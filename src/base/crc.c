@@ -21,6 +21,7 @@
  */
 #include "base/crc.h"
 
+#include <assert.h>
 #include <isa-l/crc.h>
 
 #define CRC_POLY 0x82f63b78U
@@ -30,9 +31,10 @@
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t len)
 {
-	/* ISA-L reads only, but its signature is not const. */
+	/* ISA-L does not write to the data, but its signature is not const. */
 	unsigned char *p = (unsigned char *)data;
 	uint32_t reg = ~crc;
+	assert(data != NULL || len == 0);
 	while (len > CRC_STEP_MAX) {
 		reg = crc32_iscsi(p, CRC_STEP_MAX, reg);
 		p += CRC_STEP_MAX;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * CRC-32C (Castagnoli), the checksum of every frame, payload and chunk. The usual convention: start
- * with 0, feed the result back to go on, crc32c(0, "123456789", 9) == 0xe3069283.
+ * CRC-32C (Castagnoli), the checksum of every frame, payload and chunk. Start with 0 and pass the
+ * result of one call to the next: crc32c(0, "123456789", 9) == 0xe3069283.
  */
 #ifndef BASE_CRC_H
 #define BASE_CRC_H
@@ -9,13 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Through ISA-L. */
+/* Returns the CRC of the bytes, continued from crc. Uses ISA-L. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t len);
 
-/* The definition, bit by bit; what crc32c is tested against. */
+/* As crc32c, bit by bit as defined: the reference for tests. */
 uint32_t crc32c_ref(uint32_t crc, const void *data, size_t len);
 
-/* The CRC of A followed by B, from crc1 of A, crc2 of B and the length of B. O(log len2). */
+/* Returns the CRC of A followed by B, from crc1 of A, crc2 of B and the length of B. O(log
+ * len2). */
 uint32_t crc32c_combine(uint32_t crc1, uint32_t crc2, uint64_t len2);
 
 #endif

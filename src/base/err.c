@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/err.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stddef.h>
 
 #include "base/base.h"
@@ -21,12 +23,12 @@ static const struct err_entry err_table[] = {
 	ERR(EPERM, "not permitted"),
 	ERR(ENOENT, "does not exist"),
 	ERR(EIO, "the device failed to read or write"),
-	ERR(EAGAIN, "out of room for now, try again later"),
+	ERR(EAGAIN, "temporarily out of resources: try again later"),
 	ERR(ENOMEM, "out of memory"),
 	ERR(EACCES, "permission denied"),
-	ERR(EBUSY, "in use by another"),
+	ERR(EBUSY, "busy: in use by another request or process"),
 	ERR(EEXIST, "exists already"),
-	ERR(ENODEV, "the device is gone"),
+	ERR(ENODEV, "the device or disk is not available"),
 	ERR(ENOTDIR, "not a directory"),
 	ERR(EISDIR, "is a directory"),
 	ERR(EINVAL, "invalid argument"),
@@ -34,7 +36,7 @@ static const struct err_entry err_table[] = {
 	ERR(EFBIG, "too large"),
 	ERR(ENOSPC, "no space left"),
 	ERR(EROFS, "read-only"),
-	ERR(EPIPE, "the other side closed the connection"),
+	ERR(EPIPE, "the peer closed the connection"),
 	ERR(ERANGE, "out of range"),
 	ERR(ENAMETOOLONG, "name too long"),
 	ERR(ENOSYS, "not supported by this server"),
@@ -42,8 +44,8 @@ static const struct err_entry err_table[] = {
 	ERR(ELOOP, "too many levels of directories"),
 	ERR(ENODATA, "too few chunks are left to rebuild the data"),
 	ERR(ETIME, "the deadline passed"),
-	ERR(EPROTO, "the other side broke the protocol"),
-	ERR(EBADMSG, "checksum or format mismatch: not the bytes that were written"),
+	ERR(EPROTO, "the peer violated the protocol"),
+	ERR(EBADMSG, "checksum or format mismatch: the bytes are not those that were written"),
 	ERR(EOVERFLOW, "a size or count overflows"),
 	ERR(EILSEQ, "malformed text"),
 	ERR(EMSGSIZE, "message larger than allowed"),
@@ -55,18 +57,19 @@ static const struct err_entry err_table[] = {
 	ERR(ECONNRESET, "connection lost"),
 	ERR(ENOBUFS, "buffer memory is exhausted"),
 	ERR(ENOTCONN, "not connected"),
-	ERR(ETIMEDOUT, "no answer"),
-	ERR(ECONNREFUSED, "nobody listens there"),
+	ERR(ETIMEDOUT, "the peer did not answer"),
+	ERR(ECONNREFUSED, "connection refused: no process listens at this address"),
 	ERR(EHOSTUNREACH, "host unreachable"),
-	ERR(EALREADY, "already under way"),
-	ERR(ESTALE, "old map, token or epoch: refresh and try again"),
-	ERR(EDQUOT, "over quota"),
+	ERR(EALREADY, "already in progress"),
+	ERR(ESTALE, "stale map, token or epoch: refresh and try again"),
+	ERR(EDQUOT, "quota exceeded"),
 	ERR(ECANCELED, "cancelled"),
 	ERR(ESHUTDOWN, "shutting down"),
 };
 
 static const struct err_entry *err_find(int err)
 {
+	assert(err > INT_MIN);
 	int code = err < 0 ? -err : err;
 	for (size_t i = 0; i < ARRAY_LEN(err_table); i++)
 		if (err_table[i].code == code)

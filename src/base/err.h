@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What error codes mean in Terrane. Functions return 0 or -errno; this table says, for each code we
- * use on purpose, what happened in our terms, so that a message to a person never shows a number.
+ * The meaning of error codes in Terrane. Functions return 0 or -errno. The table in err.c has a
+ * text for each code that Terrane returns, so that messages to people show no numbers.
  *
- *   EBADMSG  a checksum or format did not match: the bytes are not what was written
- *   ESTALE   an old map, token or epoch: refresh and try again
+ *   EBADMSG  a checksum or format did not match: the bytes are not those that were written
+ *   ESTALE   a stale map, token or epoch: refresh and try again
  *   ENODATA  too few chunks are left to rebuild the data
- *   EDQUOT   over quota
+ *   EDQUOT   quota exceeded
  *   ETIME    the deadline passed
- *   ...      the rest is in err.c
+ *   ...      the others are in err.c
  */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
@@ -18,12 +18,12 @@
 /* The symbol of a code ("EBADMSG"), for either sign; "EUNKNOWN" for a code outside the table. */
 const char *err_name(int err);
 
-/* What the code means here, one phrase without a full stop; never NULL. */
+/* The meaning of the code in Terrane, one phrase without a full stop; never NULL. */
 const char *err_text(int err);
 
 /*
- * Whether a peer may send this code: anything else from the wire is turned into EPROTO. ECANCELED
- * says that the peer gave up the work, and is ESHUTDOWN here: only its waits tell a fiber to end.
+ * Returns -code for a code of the table, -EPROTO for any other. ECANCELED from a peer becomes
+ * -ESHUTDOWN: a fiber ends when a wait returns -ECANCELED, and only its own process may cancel it.
  */
 int err_from_wire(uint32_t code);
 

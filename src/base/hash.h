@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The 64-bit hash that places things: which partition holds a key, which shard a name. Its results
- * are stored in the sense that data lies where they pointed, so they must never change. XXH3
- * through libxxhash: its output is fixed by specification since release 0.8.0, the same on every
- * machine and byte order, and tests/unit/test_base_hash.c pins it with golden values. Not for
- * secrets: an adversary who chooses keys can choose collisions.
+ * The 64-bit hash that chooses the partition of a key and the shard of a name. Stored data is found
+ * by its results, so they must never change. It is XXH3 of libxxhash, whose output is fixed by
+ * specification since release 0.8.0 and the same on every machine and byte order;
+ * tests/unit/test_base_hash.c pins it with golden values. Not for secrets: an adversary that
+ * chooses keys can choose collisions.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
@@ -14,8 +14,8 @@
 
 uint64_t hash64(const void *data, size_t len, uint64_t seed);
 
-/* The hash of two integers, as hash64 of their 16 bytes in little-endian order: the partition of
- * (layer, id) and the like. */
+/* Returns hash64 of two integers as 16 bytes in little-endian order, for example the partition
+ * of (layer, id). */
 uint64_t hash64_u64s(uint64_t a, uint64_t b);
 
 #endif

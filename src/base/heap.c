@@ -40,6 +40,7 @@ static bool heap_before(const struct heap_node *a, const struct heap_node *b)
 
 static void heap_place(struct heap *h, struct heap_node *node, size_t index)
 {
+	assert(index >= 1 && index <= h->cap);
 	h->slots[index - 1] = node;
 	node->index = index;
 }
@@ -72,6 +73,7 @@ static void heap_sift_down(struct heap *h, struct heap_node *node, size_t index)
 int heap_push(struct heap *h, struct heap_node *node, uint64_t key)
 {
 	assert(!heap_contains(node));
+	assert(h->count <= h->cap);
 	if (h->count == h->cap) {
 		int rc = heap_reserve(h, h->cap == 0 ? HEAP_CAP_MIN : h->cap * 2);
 		if (rc < 0)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What jansson leaves to us: text from any bytes, cleanup by scope, and output whose errors count.
- */
+/* Additions to jansson: text from any bytes, cleanup by scope, output that reports errors. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
@@ -8,13 +7,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A JSON string from any bytes, for names and contents that come from outside: each byte that is
- * not part of well-formed UTF-8 becomes U+FFFD, so two different names may print alike. A NUL stays
- * in. A new reference, NULL when out of memory. */
+/* Returns a JSON string of any bytes, for names and contents from outside. Each byte that is not
+ * part of a well-formed UTF-8 character becomes U+FFFD, so two different names may give the same
+ * text. A NUL is kept. A new reference; NULL when out of memory. */
 json_t *json_text(const char *bytes, size_t len);
 
-/* Prints the value indented, with a newline, and flushes. -EIO or the stream's error; -EINVAL when
- * it holds something that is not JSON (NULL, a loop). */
+/* Prints the value indented, with a newline, and flushes. -EIO or the error of the stream;
+ * -EINVAL if the value holds NULL or a loop. */
 int json_emit(FILE *out, const json_t *value);
 
 /* A local `AUTO_JSON json_t *x` drops its reference when its scope ends. */

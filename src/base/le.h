@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers in little-endian bytes, at any address: what is on disk and on the wire. */
+/* Little-endian numbers at any address: the format on disk and on the wire. */
 #ifndef BASE_LE_H
 #define BASE_LE_H
 

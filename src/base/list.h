@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Intrusive doubly linked list. A `struct list` is either a head or a node inside a larger struct;
- * a node that is in no list points at itself, so that list_remove may be called on it again and
- * list_empty(node) tells whether it is linked.
+ * Intrusive doubly linked list. A `struct list` is either a head or a node inside a larger struct.
+ * A node that is in no list points to itself, so that list_remove may be called on it again and
+ * list_empty(node) reports whether it is linked.
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
@@ -27,7 +27,7 @@ static inline void list_init(struct list *l)
 	l->prev = l;
 }
 
-/* Of a head: no entries. Of a node: in no list. */
+/* For a head: reports whether the list has no entries. For a node: whether it is in no list. */
 static inline bool list_empty(const struct list *l)
 {
 	return l->next == l;
@@ -58,7 +58,7 @@ static inline void list_remove(struct list *node)
 	list_init(node);
 }
 
-/* The first or last node, NULL when the list is empty. */
+/* Return the first or last node, NULL if the list is empty. */
 static inline struct list *list_first(const struct list *head)
 {
 	return list_empty(head) ? NULL : head->next;
@@ -79,7 +79,7 @@ static inline struct list *list_pop_front(struct list *head)
 
 #define list_entry(node, type, member) container_of(node, type, member)
 
-/* Walks it. */
+/* Counts the entries, in O(n). */
 static inline size_t list_length(const struct list *head)
 {
 	size_t n = 0;
@@ -94,7 +94,7 @@ static inline size_t list_length(const struct list *head)
 	     &(pos)->member != (head);                                     \
 	     (pos) = list_entry((pos)->member.next, __typeof__(*(pos)), member))
 
-/* The body may unlink and free `pos`, but not the entry after it, which `after` holds. */
+/* The body may unlink and free `pos`, but not the next entry, which `after` holds. */
 #define list_for_each_entry_safe(pos, after, head, member)                        \
 	for ((pos) = list_entry((head)->next, __typeof__(*(pos)), member),        \
 	    (after) = list_entry((pos)->member.next, __typeof__(*(pos)), member); \

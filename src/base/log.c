@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A line is put together on the caller's stack (about 2 KiB, which fiber stacks allow for) and
- * given to the sink without a lock. The lock covers only the rates.
+ * A line is formatted on the caller's stack (about 2 KiB, which fibers have room for) and passed to
+ * the sink without a lock. The lock guards only the rates.
  */
 #include "base/log.h"
 
@@ -18,9 +18,10 @@
 #define LOG_CUT_MARK " cut=1"
 
 static struct {
-	struct log_config config; /* fixed while several threads log; the level is kept beside it */
+	/* constant while several threads log; its level is copied to `level` */
+	struct log_config config;
 	_Atomic(enum log_level) level;
-	pthread_mutex_t lock; /* guards every log_site and the list of those owing; innermost */
+	pthread_mutex_t lock; /* innermost; guards all log_sites and the list `owing` */
 	struct log_site *owing;
 } logger = {.level = LOG_INFO, .lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -31,6 +32,7 @@ static const char *const log_level_names[] = {
 
 const char *log_level_name(enum log_level level)
 {
+	assert((size_t)level < ARRAY_LEN(log_level_names));
 	return log_level_names[level];
 }
 
@@ -51,17 +53,19 @@ bool log_enabled(enum log_level level)
 	return level >= atomic_load_explicit(&logger.level, memory_order_relaxed);
 }
 
-/* A line being built: `len` bytes of text, room for the cut mark and the newline kept free. */
+/* A line under construction: len bytes of text, with room for the cut mark and the newline. */
 struct log_text {
 	char text[LOG_LINE_MAX];
 	size_t len;
 	bool cut;
 };
 
-#define LOG_TEXT_MAX (LOG_LINE_MAX - sizeof(LOG_CUT_MARK)) /* less the mark and one newline */
+#define LOG_TEXT_MAX \
+	(LOG_LINE_MAX - sizeof(LOG_CUT_MARK)) /* without the cut mark and the newline */
 
 static void text_add(struct log_text *t, const char *s, size_t len)
 {
+	assert(t->len <= LOG_TEXT_MAX);
 	if (t->cut || len > LOG_TEXT_MAX - t->len) {
 		t->cut = true;
 		return;
@@ -70,7 +74,7 @@ static void text_add(struct log_text *t, const char *s, size_t len)
 	t->len += len;
 }
 
-/* Writes the escape of one byte that may not stand for itself; the length, at most 4. */
+/* Writes the escape sequence of one byte and returns its length, at most 4. */
 static size_t escape_byte(char out[5], unsigned char c)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -86,13 +90,13 @@ static size_t escape_byte(char out[5], unsigned char c)
 	return 4;
 }
 
-/* The length of the printable character at s, or 0 when the byte there has to be escaped. */
+/* Returns the length of the printable character at s, or 0 if its first byte must be escaped. */
 static size_t printable_len(const char *s, size_t len)
 {
 	unsigned char c = (unsigned char)s[0];
 	if (c < 0x20 || c == 0x7f)
 		return 0;
-	/* U+0080 to U+009F are control characters too; some terminals obey them. */
+	/* U+0080 to U+009F are control characters too; some terminals interpret them. */
 	if (c == 0xc2 && len > 1 && (unsigned char)s[1] < 0xa0)
 		return 0;
 	return utf8_char_len(s, len);
@@ -172,13 +176,14 @@ static void text_write(struct log_text *t)
 		memcpy(t->text + t->len, LOG_CUT_MARK, sizeof(LOG_CUT_MARK) - 1);
 		t->len += sizeof(LOG_CUT_MARK) - 1;
 	}
+	assert(t->len < sizeof(t->text));
 	t->text[t->len++] = '\n';
 	if (logger.config.write != NULL) {
 		logger.config.write(logger.config.ctx, t->text, t->len);
 		return;
 	}
-	/* One call, so that lines of several threads do not mix; if it fails, nobody is left to
-	 * tell. */
+	/* One call, so that lines of several threads do not mix. A failure cannot be reported
+	 * anywhere. */
 	ssize_t n = write(STDERR_FILENO, t->text, t->len);
 	(void)n;
 }
@@ -189,15 +194,18 @@ static uint64_t log_now(void)
 }
 
 /*
- * Under the lock: whether the site may write a line now. A clock that went back (a new simulation,
- * a clock set by hand) opens a new window. *owed is what it dropped in the window that ended.
+ * Called with the lock. Reports whether the site may write a line now. A clock that went back (a
+ * new simulation, a clock set by hand) starts a new window. *owed is the number of lines dropped in
+ * the window that ended.
  */
 static bool site_admit(struct log_site *site, uint64_t now_ns, uint32_t *owed)
 {
 	*owed = 0;
+	assert(site->lines <= LOG_SITE_BURST);
 	if (now_ns == 0)
 		return true;
-	if (now_ns - site->window_ns >= NS_PER_S) { /* going back wraps to a huge step */
+	/* a clock that went back gives a huge difference */
+	if (now_ns - site->window_ns >= NS_PER_S) {
 		*owed = site->suppressed;
 		site->suppressed = 0;
 		site->window_ns = now_ns;
@@ -230,8 +238,8 @@ void log_flush(void)
 		struct log_site *site = logger.owing;
 		struct log_site copy = {0};
 		if (site != NULL) {
-			/* The last site in the list points at itself, so that NULL means "not
-			 * listed". */
+			/* The last site in the list points to itself, so that NULL means "not in
+			 * the list". */
 			logger.owing = site->next_owing != site ? site->next_owing : NULL;
 			site->next_owing = NULL;
 			copy = *site;
@@ -261,12 +269,12 @@ void log_line(struct log_site *site, enum log_level level, const char *event, co
 		return;
 	struct log_text t;
 	text_start(&t, now_ns, level, event);
-	char fields[LOG_LINE_MAX]; /* what does not fit here does not fit the line either */
+	char fields[LOG_LINE_MAX]; /* as long as a line, so truncation here loses nothing more */
 	va_list args;
 	va_start(args, format);
 	int n = vsnprintf(fields, sizeof(fields), format, args);
 	va_end(args);
-	if (n > 1) /* a lone " " is an event without fields */
+	if (n > 1) /* " " alone: no fields */
 		text_add_escaped(&t, fields, min_u64((uint64_t)n, sizeof(fields) - 1));
 	text_write(&t);
 }

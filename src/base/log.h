@@ -8,14 +8,14 @@
  *   log_warn("disk_failed", "disk=%u err=%s", disk, err_name(rc));
  *   log_info("started");
  *
- * Bounded in every direction: a line is at most LOG_LINE_MAX bytes (a longer one ends in " cut=1");
- * a call site writes at most LOG_SITE_BURST lines in a second, what it drops is counted and
- * reported as one "suppressed=N" line; control characters and bytes that are not UTF-8 are escaped,
- * so that nothing from outside can forge a line. Arguments are evaluated only when the level is on.
+ * A line has at most LOG_LINE_MAX bytes (a longer one ends in " cut=1"). A call site writes at most
+ * LOG_SITE_BURST lines in a second; dropped lines are counted and reported in one "suppressed=N"
+ * line. Control characters and bytes that are not UTF-8 are escaped, so that text from outside
+ * cannot forge a line. Arguments are evaluated only if the level is on.
  *
- * The logger's state (configuration, and the rate of each call site) is process-wide by nature. It
- * is the second and last mutable global of the tree, beside bug.h, and nothing may read it to
- * decide anything but what to log.
+ * The logger's state (configuration and the rate of each call site) belongs to the process. It is
+ * the second and last mutable global of the tree, besides bug.h. Only the decision whether to log
+ * may depend on it.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -39,34 +39,36 @@ enum log_level {
 
 struct log_config {
 	enum log_level level;
-	void *ctx; /* handed to the functions below, each of which may be called on any thread */
+	void *ctx; /* argument of the functions below, each of which may be called on any thread */
 
-	/* Takes one whole line with its newline. NULL: stderr, by a single write(2). */
+	/* Writes one complete line with its newline. NULL: to stderr, with one write(2). */
 	void (*write)(void *ctx, const char *line, size_t len);
 
-	/* Wall clock in ns since 1970. NULL, or a result of 0: no timestamp and no limit on the
-	 * rate. It comes from outside because base never asks the system for the time; rt installs
-	 * its own. */
+	/* Returns the wall clock in ns since 1970. NULL, or a result of 0: no timestamp and no
+	 * rate limit. The caller passes it because base never asks the system for the time; rt
+	 * installs its own clock. */
 	uint64_t (*wall_ns)(void *ctx);
 
-	/* What to print as proc=, NULL for nothing; the string is used before the call returns. */
+	/* Returns the text for proc=, or NULL for none. The logger copies it at once. */
 	const char *(*proc)(void *ctx);
 };
 
-/* Installs a configuration (copied); NULL restores the default: info and above to stderr. To be
- * called while no other thread logs. */
+/* Installs a copy of the configuration; NULL restores the default: info and above to stderr. No
+ * other thread may log during the call. */
 void log_setup(const struct log_config *config);
 
-/* Changes the level alone, at any time. */
+/* Changes the level only. May be called at any time. */
 void log_set_level(enum log_level level);
 
 /* "debug", "info", "warn", "error" or "off". */
 const char *log_level_name(enum log_level level);
 
-/* Reports what call sites still hold back: on shutdown, and before the clock starts anew. */
+/* Writes the pending "suppressed=N" lines of all call sites. Called at shutdown and before the
+ * clock is replaced. */
 void log_flush(void);
 
-/* The event is one word; the rest is an optional printf format, a literal, and its arguments. */
+/* The event is one word. An optional printf format, which must be a literal, and its arguments
+ * follow. */
 #define log_debug(event, ...) LOG_AT(LOG_DEBUG, event, __VA_ARGS__)
 #define log_info(event, ...) LOG_AT(LOG_INFO, event, __VA_ARGS__)
 #define log_warn(event, ...) LOG_AT(LOG_WARN, event, __VA_ARGS__)
@@ -74,8 +76,9 @@ void log_flush(void);
 
 /*
  * log_info("opened", "path=%s", LOG_QUOTE(path)): a value that holds spaces, quotes, '=' or control
- * characters, or is empty, comes out in quotes with \" \\ \n \xNN escapes; any other as it is. At
- * most LOG_VALUE_MAX bytes, a longer one ends in "...". Lives until the end of the enclosing block.
+ * characters, or is empty, is printed in quotes with \" \\ \n \xNN escapes; any other value
+ * unchanged. At most LOG_VALUE_MAX bytes; a longer one ends in "...". The text is valid until the
+ * end of the enclosing block.
  */
 #define LOG_VALUE_MAX 256
 #define LOG_QUOTE(value) log_quote(&(struct log_value){.text = {0}}, (value))
@@ -86,15 +89,15 @@ struct log_value {
 
 const char *log_quote(struct log_value *out, const char *text);
 
-/* What follows is for the macros only. */
+/* Private to the macros: */
 
 struct log_site {
-	uint64_t window_ns; /* when the current second began */
-	uint32_t lines;     /* written in it */
+	uint64_t window_ns; /* begin of the current second, in ns */
+	uint32_t lines;     /* written in the current second */
 	uint32_t suppressed;
 	enum log_level level;
 	const char *event;
-	struct log_site *next_owing; /* in the list of sites with suppressed > 0 */
+	struct log_site *next_owing; /* link in the list of sites with suppressed > 0 */
 };
 
 bool log_enabled(enum log_level level);

@@ -36,10 +36,12 @@ void map_clear(struct map *m)
 
 static size_t map_home(const struct map *m, uint64_t key)
 {
+	assert((m->cap & (m->cap - 1)) == 0 && m->count < m->cap);
 	return (size_t)mix_u64(key) & (m->cap - 1);
 }
 
-/* The slot with the key, or the free slot where it would go. The table is never full. */
+/* Returns the slot of the key, or the free slot for it. The table is never full, so the loop
+ * ends. */
 static size_t map_probe(const struct map *m, uint64_t key)
 {
 	size_t i = map_home(m, key);
@@ -104,6 +106,7 @@ void *map_remove(struct map *m, uint64_t key)
 			hole = i;
 		}
 	}
+	assert(m->slots[hole].value != NULL);
 	m->slots[hole].value = NULL;
 	m->count--;
 	return value;

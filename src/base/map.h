@@ -2,8 +2,8 @@
 /*
  * Hash map from a 64-bit key to a pointer, bounded by a number of entries. Open addressing with
  * linear probing; the order of iteration depends only on the history of calls, never on addresses
- * or a random salt, so that simulations repeat. Keys chosen by an adversary could collide: use it
- * for ids that we hand out ourselves.
+ * or a random salt, so that simulations repeat. Use it only for ids that Terrane generates: an
+ * adversary could choose keys that collide.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
@@ -30,16 +30,17 @@ struct map_iter {
 	void *value;
 };
 
-/* Allocates nothing until the first put. */
+/* Allocates nothing; the first put does. */
 void map_init(struct map *m, size_t max_entries);
 
-/* Frees the table; values belong to the caller. */
+/* Frees the table. The values belong to the caller. */
 void map_fini(struct map *m);
 
-/* Adds a value, not NULL. -EEXIST, -ENOSPC at max_entries, -ENOMEM; on error nothing changed. */
+/* Adds a value, which must not be NULL. -EEXIST, -ENOSPC at max_entries, -ENOMEM; an error
+ * changes nothing. */
 int map_put(struct map *m, uint64_t key, void *value);
 
-/* The value, or NULL; remove also takes it out. */
+/* Return the value of the key, or NULL. map_remove also removes the entry. */
 void *map_get(const struct map *m, uint64_t key);
 void *map_remove(struct map *m, uint64_t key);
 
@@ -48,13 +49,13 @@ static inline size_t map_count(const struct map *m)
 	return m->count;
 }
 
-/* Steps a zeroed iterator; false at the end. Between steps the map must not be put to or removed
- * from: to empty a map, walk it and then map_clear it. */
+/* Advances an iterator, which starts as zero; false at the end. Between steps the map must not
+ * change: to empty a map, walk it and then call map_clear. */
 bool map_next(const struct map *m, struct map_iter *it);
 
 #define map_for_each(map, it) for (struct map_iter it = {0}; map_next((map), &(it));)
 
-/* Forgets every entry and keeps the table. */
+/* Removes all entries and keeps the table. */
 void map_clear(struct map *m);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/rng.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -35,9 +36,10 @@ uint64_t rng_u64(struct rng *r)
 	return result;
 }
 
-/* Multiply-shift with rejection of the few values that would favour small results. */
+/* Multiply-shift; rejects the few values that would bias the result towards small numbers. */
 uint64_t rng_below(struct rng *r, uint64_t n)
 {
+	assert(n > 0);
 	unsigned __int128 m = (unsigned __int128)rng_u64(r) * n;
 	if ((uint64_t)m < n) {
 		uint64_t floor = -n % n;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Seeded random numbers: the same seed gives the same sequence on every machine, for ever, because
- * layouts and simulations are named by their seed. xoshiro256** (Blackman and Vigna), seeded
- * through splitmix64. Not for secrets.
+ * Seeded random numbers: a seed gives the same sequence on every machine and in every version,
+ * because seeds identify layouts and simulations. xoshiro256** (Blackman and Vigna), seeded through
+ * splitmix64. Not for secrets.
  */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
@@ -18,22 +18,23 @@ struct rng {
 void rng_init(struct rng *r, uint64_t seed);
 uint64_t rng_u64(struct rng *r);
 
-/* Uniform in [0, n), without bias; n > 0. */
+/* Returns a number uniform in [0, n), without bias; n > 0. */
 uint64_t rng_below(struct rng *r, uint64_t n);
 
-/* Uniform in [0, 1). */
+/* Returns a number uniform in [0, 1). */
 double rng_unit(struct rng *r);
 
-/* True with probability p; p <= 0 never draws a number, so that a fault switched off costs nothing.
- */
+/* Returns true with probability p. p <= 0 draws no number, so that a disabled fault does not
+ * change the sequence. */
 bool rng_chance(struct rng *r, double p);
 
-/* Exponentially distributed with the given mean. */
+/* Returns an exponentially distributed number with the given mean. */
 double rng_exponential(struct rng *r, double mean);
 
 void rng_fill(struct rng *r, void *buf, size_t len);
 
-/* splitmix64's finaliser: a fixed bijection that spreads every input bit over the result. */
+/* Returns the finalizer of splitmix64: a fixed bijection in which every input bit affects all
+ * bits of the result. */
 static inline uint64_t mix_u64(uint64_t x)
 {
 	x ^= x >> 30;

@@ -7,16 +7,16 @@
 
 struct buf;
 
-/* Part of a buffer with its checksum, which is computed once, where the data comes in, and then
- * travels with it. */
+/* Part of a buffer with its checksum. The checksum is computed once, where the data enters the
+ * system, and is passed on with it. */
 struct slice {
-	struct buf *buf; /* NULL: nothing */
+	struct buf *buf; /* NULL: the slice is empty */
 	size_t offset;
 	size_t len;
-	uint32_t crc; /* CRC-32C of the part */
+	uint32_t crc; /* CRC-32C of these len bytes */
 };
 
-/* Returns all of a buffer, with its checksum computed here. */
+/* Returns a slice of the complete buffer; computes its checksum. */
 struct slice slice_of(struct buf *b);
 
 #endif

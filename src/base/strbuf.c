@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/strbuf.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 void strbuf_init(struct strbuf *s, size_t limit)
 {
-	/* Keeps limit + 1 and the doubling of the capacity from overflowing. */
+	/* The bound prevents overflow of limit + 1 and of the doubled capacity. */
 	*s = (struct strbuf){.limit = limit < SIZE_MAX / 4 ? limit : SIZE_MAX / 4};
 }
 
@@ -25,9 +26,10 @@ void strbuf_clear(struct strbuf *s)
 	s->len = 0;
 }
 
-/* Makes room for `more` bytes and a NUL. */
+/* Makes room for `more` bytes and a NUL. -EMSGSIZE, -ENOMEM. */
 static int strbuf_reserve(struct strbuf *s, size_t more)
 {
+	assert(s->len <= s->limit && (s->cap == 0 || s->len < s->cap));
 	if (more > s->limit - s->len)
 		return -EMSGSIZE;
 	size_t need = s->len + more + 1;

@@ -30,7 +30,7 @@ static const struct unit duration_units[] = {
 	{"ns", 1},
 };
 
-/* Decimal digits at *text, which moves past them. */
+/* Parses the decimal digits at *text and advances *text past them. */
 static int parse_digits(const char **text, uint64_t *out)
 {
 	const char *p = *text;
@@ -91,7 +91,7 @@ int units_parse_duration(const char *text, uint64_t *out_ns)
 	return parse_with_unit(text, duration_units, ARRAY_LEN(duration_units), out_ns);
 }
 
-/* Zero has no largest unit that divides it: it is written in the unit `zero`. */
+/* Every unit divides zero, so zero is written with the unit `zero`. */
 static const char *format_with_unit(char out[UNITS_TEXT_MAX], uint64_t value,
 				    const struct unit *units, const char *zero)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sizes and durations as people write them, for configuration files and command lines.
+ * Sizes and durations as text, for configuration files and command lines.
  *
  *   size      4096, 4KiB, 64M, 1GiB, 2T: a whole number and a unit of 1024 (K M G T, with or
  * without iB), or bytes (B or nothing). KB and MB are refused: people differ on what they mean.
@@ -15,12 +15,12 @@
 
 #define UNITS_TEXT_MAX 32
 
-/* Each: -EINVAL when it is not such a text, -ERANGE when the value does not fit. */
+/* Parse the text. -EINVAL: malformed; -ERANGE: the value does not fit. */
 int units_parse_int(const char *text, int64_t *out);
 int units_parse_size(const char *text, uint64_t *out_bytes);
 int units_parse_duration(const char *text, uint64_t *out_ns);
 
-/* Each writes to `out` and returns it. */
+/* Write to `out` and return it. */
 const char *units_format_size(char out[UNITS_TEXT_MAX], uint64_t bytes);
 const char *units_format_duration(char out[UNITS_TEXT_MAX], uint64_t ns);
 

@@ -5,8 +5,9 @@
 
 #include "base/base.h"
 
-/* For a first byte in [first, last]: the length, and the range of the second byte, which is what
- * rules out overlong forms, surrogates and values that are too large (Unicode, table 3-7). */
+/* For a first byte in [first, last]: the length of the character and the range of its second
+ * byte, which excludes overlong forms, surrogates and values that are too large (Unicode, table
+ * 3-7). */
 static const struct {
 	uint8_t first, last;
 	uint8_t len;

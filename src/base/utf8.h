@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* The length (1 to 4) of the well-formed UTF-8 character that starts at s, or 0 if the bytes there
- * are not one: overlong forms, surrogates, values beyond U+10FFFF and cut sequences are refused. */
+/* Returns the length (1 to 4) of the well-formed UTF-8 character at s, or 0 if there is none:
+ * overlong forms, surrogates, values beyond U+10FFFF and cut sequences are refused. */
 size_t utf8_char_len(const char *s, size_t len);
 
 #endif

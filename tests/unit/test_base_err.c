@@ -20,7 +20,7 @@ static void codes_of_the_design_have_a_name_and_a_meaning(void **state)
 		const char *name;
 		const char *word; /* of its text */
 	} cases[] = {
-		{EBADMSG, "EBADMSG", "checksum"}, {ESTALE, "ESTALE", "old"},
+		{EBADMSG, "EBADMSG", "checksum"}, {ESTALE, "ESTALE", "stale"},
 		{ENODATA, "ENODATA", "chunks"},   {EDQUOT, "EDQUOT", "quota"},
 		{ETIME, "ETIME", "deadline"},
 	};

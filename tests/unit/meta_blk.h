@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A block of three copies, as a test would have it committed. */
+/* A sealed block of three replicas, to be committed. */
 #ifndef TESTS_META_BLK_H
 #define TESTS_META_BLK_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A store that stops before a transaction: one operation is stopped right before a transaction of its,
- * another runs from beginning to end, and the first goes on.
+ * A store that stops an operation right before one of its transactions: another operation runs from beginning
+ * to end, then the first continues.
  */
 #ifndef TESTS_META_GATE_H
 #define TESTS_META_GATE_H
@@ -16,7 +16,7 @@ struct gate {
 	struct rig *rig;
 	void (*other)(struct rig *rig);
 	enum meta_layer layer;
-	unsigned skip; /* transactions in that layer that pass before the one that is stopped */
+	unsigned skip; /* transactions in that layer before the one that is stopped */
 	unsigned passed;
 	bool stopped;
 };

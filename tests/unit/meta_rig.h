@@ -34,7 +34,7 @@ struct rig {
 	struct kv_mem *mem;
 	struct kv *kv;
 	struct meta *m;
-	struct meta_ctx ctx; /* tenant 7, whose root is there */
+	struct meta_ctx ctx; /* RIG_TENANT, whose root exists */
 	bool done;
 };
 
@@ -69,7 +69,7 @@ static inline struct rig rig_of(void (*body)(struct rig *))
 {
 	struct rig rig = {.seed = 1, .body = body};
 	meta_options_init(&rig.options);
-	rig.options.partition_bits = 4; /* so that objects meet in partitions */
+	rig.options.partition_bits = 4; /* few, so that objects share partitions */
 	return rig;
 }
 
@@ -128,7 +128,7 @@ static inline void collect_once(struct rig *rig, struct meta_gc_counts *counts)
 	CHECK_EQ(meta_gc_advance(rig->m, epoch), 0);
 }
 
-/* Until nothing is left to collect: names, files, blocks and chunks each take three epochs. */
+/* Runs enough rounds to collect everything: names, files, blocks and chunks take three epochs each. */
 static inline void collect_all(struct rig *rig)
 {
 	for (int i = 0; i < 20; i++) {
@@ -137,7 +137,7 @@ static inline void collect_all(struct rig *rig)
 	}
 }
 
-/* Everything agrees; returns what is to be collected. */
+/* Checks that all layers agree; returns the report, which counts the garbage. */
 static inline struct meta_check_report must_be_whole(struct rig *rig)
 {
 	struct meta_check_report report;
@@ -150,7 +150,7 @@ static inline struct meta_check_report must_be_whole(struct rig *rig)
 
 /* --- short forms ------------------------------------------------------------------------------ */
 
-/* Ten bytes, of one copy; the chunk is the caller's. */
+/* A block of ten bytes with one replica; the chunk is the caller's. */
 static inline struct meta_block small_block(uint64_t id, struct meta_chunk *chunk)
 {
 	*chunk = (struct meta_chunk){.disk = 3};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests that come twice: sent again when others have changed what the first did, or carried out by two
- * servers at once, one of which fails. What one of them acknowledged stays.
+ * Requests that arrive twice: sent again after other requests changed the result, or carried out by two servers at
+ * once, one of which fails. An acknowledged result stays.
  */
 #include "base/arena.h"
 #include "meta_api/id.h"
@@ -99,7 +99,7 @@ static void fence_body(struct rig *rig)
 	arena_fini(&arena);
 }
 
-static void a_fence_that_comes_late_does_not_bring_the_old_writer_back(void **state)
+static void a_delayed_fence_does_not_admit_the_old_writer_again(void **state)
 {
 	(void)state;
 	rig_simple(fence_body);
@@ -107,7 +107,8 @@ static void a_fence_that_comes_late_does_not_bring_the_old_writer_back(void **st
 
 /* --- two servers, one of which fails ------------------------------------------------------------------ */
 
-/* At its n-th transaction the other server carries out the same request; then this one is refused. */
+/* Before the n-th transaction of this server another server carries out the same request; then this transaction is
+ * refused. */
 struct twin {
 	struct kv base;
 	struct kv *below;
@@ -117,7 +118,7 @@ struct twin {
 	unsigned count;
 	int (*op)(struct rig *rig);
 	bool met;
-	bool goes_on; /* it is not refused, but goes on */
+	bool goes_on; /* the transaction is not refused but runs */
 };
 
 static struct twin *twin_of(struct kv *kv)
@@ -155,7 +156,7 @@ static void twin_close(struct kv *kv)
 static const struct kv_ops twin_ops = {
 	.name = "twin", .get = twin_get, .scan = twin_scan, .txn = twin_txn, .close = twin_close};
 
-/* Whether the n-th transaction was met. */
+/* Returns whether the n-th transaction was reached. */
 static bool twin_run(struct rig *rig, unsigned at, int error, int (*op)(struct rig *))
 {
 	struct twin t = {.base.ops = &twin_ops, .rig = rig, .error = error, .op = op};
@@ -166,7 +167,7 @@ static bool twin_run(struct rig *rig, unsigned at, int error, int (*op)(struct r
 	t.count = 0;
 	t.at = at;
 	int rc = op(&through);
-	CHECK(rc <= 0); /* whatever it is told: the other has done it */
+	CHECK(rc <= 0); /* any error will do: the other server has carried it out */
 	meta_close(through.m);
 	kv_close(&t.base);
 	return t.met;
@@ -248,7 +249,7 @@ static void twin_body(struct rig *rig)
 	arena_fini(&arena);
 }
 
-static void a_server_that_fails_takes_nothing_from_the_one_that_did_not(void **state)
+static void a_server_that_fails_does_not_undo_what_another_did(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 0; seed < 5UL * 3 * 8; seed++) {
@@ -258,7 +259,7 @@ static void a_server_that_fails_takes_nothing_from_the_one_that_did_not(void **s
 	}
 }
 
-/* A name that was refused is not the end of the file: it may have another. */
+/* A file whose name was refused can get another name. */
 static void relink_body(struct rig *rig)
 {
 	must_create(rig, META_ROOT, "n");
@@ -278,13 +279,13 @@ static void relink_body(struct rig *rig)
 	clean_in_the_end(rig);
 }
 
-static void a_file_whose_name_was_refused_may_get_one_other(void **state)
+static void a_file_whose_name_was_refused_may_get_one_other_name(void **state)
 {
 	(void)state;
 	rig_simple(relink_body);
 }
 
-/* What was refused leaves no orphan, and is refused when it comes again, for the name is free by then. */
+/* A refused create leaves no orphan, and is refused again when it is sent again after the name became free. */
 static void refused_body(struct rig *rig)
 {
 	uint64_t other = must_create(rig, META_ROOT, "n");
@@ -294,7 +295,7 @@ static void refused_body(struct rig *rig)
 	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("n"), other, 0), 0);
 	CHECK_EQ(create_op(rig), -EEXIST);
 	CHECK_EQ(id_at(rig, META_ROOT, "n"), 0);
-	CHECK_EQ(must_be_whole(rig).files, 1); /* the other, until it is collected */
+	CHECK_EQ(must_be_whole(rig).files, 1); /* the removed file, until it is collected */
 	must_create(rig, META_ROOT, "n");
 	clean_in_the_end(rig);
 }
@@ -310,7 +311,7 @@ static int create_in_dir(struct rig *rig)
 	return try_create(rig, DIR, "n", FID, TOKEN, 0);
 }
 
-/* The other server finds the name free, and gives it; then the directory is sealed. */
+/* The other server finds the name free and stores it; then the directory is sealed. */
 static int twin_makes_and_seals(struct rig *rig)
 {
 	CHECK_EQ(meta_remove(rig->m, &rig->ctx, DIR, meta_name("n"), FID + 1, 0), 0);
@@ -326,7 +327,7 @@ static void made_meanwhile_body(struct rig *rig)
 	struct twin t = {.base.ops = &twin_ops,
 			 .rig = rig,
 			 .op = twin_makes_and_seals,
-			 .at = 3, /* record, name; then word of the refusal */
+			 .at = 3, /* record, name; then the tombstone of the refusal */
 			 .goes_on = true};
 	CHECK_EQ(kv_mem_open(&t.below, rig->mem), 0);
 	struct rig through = *rig;
@@ -346,7 +347,7 @@ static void made_meanwhile_body(struct rig *rig)
 	arena_fini(&arena);
 }
 
-static void a_create_that_was_to_be_refused_and_was_made_meanwhile_stays(void **state)
+static void a_create_that_another_server_carried_out_meanwhile_stays(void **state)
 {
 	(void)state;
 	rig_simple(made_meanwhile_body);
@@ -363,7 +364,7 @@ static void rmdir_renamed_body(struct rig *rig)
 	clean_in_the_end(rig);
 }
 
-static void a_directory_that_was_renamed_is_not_said_to_be_removed(void **state)
+static void a_removal_sent_again_does_not_succeed_for_a_renamed_directory(void **state)
 {
 	(void)state;
 	rig_simple(rmdir_renamed_body);
@@ -374,7 +375,7 @@ static void a_directory_that_was_renamed_is_not_said_to_be_removed(void **state)
 static void gone_block_body(struct rig *rig)
 {
 	block_make(rig);
-	collect_all(rig); /* nobody has used it for longer than the grace */
+	collect_all(rig); /* longer than the grace period without use */
 	CHECK_EQ(packed_op(rig), -ENOENT);
 	CHECK_EQ(id_at(rig, META_ROOT, "n"), 0);
 	struct meta_extent x = {.block = BLOCK, .length = 10};
@@ -383,13 +384,13 @@ static void gone_block_body(struct rig *rig)
 	clean_in_the_end(rig);
 }
 
-static void what_is_put_on_a_block_that_was_collected_is_refused(void **state)
+static void extents_in_a_collected_block_are_refused(void **state)
 {
 	(void)state;
 	rig_simple(gone_block_body);
 }
 
-/* The owner was found useless and is marked; the file comes at the last moment. */
+/* The collector has marked the owner row; the file is created right before the row is deleted. */
 static void marked_owner_body(struct rig *rig)
 {
 	block_make(rig);
@@ -401,7 +402,7 @@ static void marked_owner_body(struct rig *rig)
 	CHECK_EQ(id_at(rig, META_ROOT, "n"), FID);
 }
 
-static void a_file_made_at_the_last_moment_keeps_its_block(void **state)
+static void a_file_created_right_before_collection_keeps_its_block(void **state)
 {
 	(void)state;
 	rig_simple(marked_owner_body);
@@ -417,18 +418,18 @@ static void moved_on_body(struct rig *rig)
 	CHECK_EQ(meta_rename(rig->m, &rig->ctx, DIR, meta_name("n"), meta_name("z"), meta_id(), 0),
 		 0);
 	uint64_t fresh = must_create(rig, META_ROOT, "f");
-	CHECK_EQ(move_op(rig), 0); /* it has happened, and does not again */
+	CHECK_EQ(move_op(rig), 0); /* carried out before, so nothing is changed */
 	CHECK_EQ(id_at(rig, META_ROOT, "f"), fresh);
 	CHECK_EQ(id_at(rig, DIR, "n"), 0);
 	CHECK_EQ(id_at(rig, DIR, "z"), FID + 1);
 	clean_in_the_end(rig);
-	/* Nor with the note gone: the copy is of another file. */
+	/* Nor after the note of the request was collected: the copy is of another file. */
 	CHECK_EQ(move_op(rig), -ESTALE);
 	CHECK_EQ(id_at(rig, META_ROOT, "f"), fresh);
 	clean_in_the_end(rig);
 }
 
-static void a_move_sent_again_leaves_a_new_file_of_the_name_alone(void **state)
+static void a_move_sent_again_does_not_move_a_new_file_of_the_name(void **state)
 {
 	(void)state;
 	rig_simple(moved_on_body);
@@ -457,7 +458,7 @@ static void replaced_body(struct rig *rig)
 	CHECK_EQ(meta_open(&through.m, &t.base, &rig->options), 0);
 	t.count = 0;
 	t.at = (unsigned)rig->seed;
-	t.error = -ESTALE; /* as it would be after the other's change */
+	t.error = -ESTALE; /* as after the other server's change */
 	int rc = move_op(&through);
 	meta_close(through.m);
 	kv_close(&t.base);
@@ -489,14 +490,14 @@ static void back_again_body(struct rig *rig)
 	CHECK_EQ(rename_root(rig, "f", "g", REQUEST), 0);
 	CHECK_EQ(id_at(rig, META_ROOT, "f"), f);
 	CHECK_EQ(id_at(rig, META_ROOT, "g"), 0);
-	/* And when nothing is left of it. */
+	/* And when no row of the move is left. */
 	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("f"), f, 0), 0);
 	CHECK_EQ(rename_root(rig, "f", "g", REQUEST), 0);
 	CHECK_EQ(rename_root(rig, "f", "g", meta_id()), -ENOENT);
 	clean_in_the_end(rig);
 }
 
-static void a_rename_sent_again_does_not_happen_again(void **state)
+static void a_rename_sent_again_has_no_second_effect(void **state)
 {
 	(void)state;
 	rig_simple(back_again_body);
@@ -510,17 +511,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			a_batch_sent_again_does_not_bring_back_what_was_removed_before_the_spread),
-		cmocka_unit_test(a_server_that_fails_takes_nothing_from_the_one_that_did_not),
-		cmocka_unit_test(a_file_whose_name_was_refused_may_get_one_other),
+		cmocka_unit_test(a_server_that_fails_does_not_undo_what_another_did),
+		cmocka_unit_test(a_file_whose_name_was_refused_may_get_one_other_name),
 		cmocka_unit_test(a_create_that_was_refused_is_refused_again),
-		cmocka_unit_test(a_create_that_was_to_be_refused_and_was_made_meanwhile_stays),
-		cmocka_unit_test(a_directory_that_was_renamed_is_not_said_to_be_removed),
-		cmocka_unit_test(what_is_put_on_a_block_that_was_collected_is_refused),
-		cmocka_unit_test(a_file_made_at_the_last_moment_keeps_its_block),
-		cmocka_unit_test(a_move_sent_again_leaves_a_new_file_of_the_name_alone),
+		cmocka_unit_test(a_create_that_another_server_carried_out_meanwhile_stays),
+		cmocka_unit_test(a_removal_sent_again_does_not_succeed_for_a_renamed_directory),
+		cmocka_unit_test(extents_in_a_collected_block_are_refused),
+		cmocka_unit_test(a_file_created_right_before_collection_keeps_its_block),
+		cmocka_unit_test(a_move_sent_again_does_not_move_a_new_file_of_the_name),
 		cmocka_unit_test(a_move_does_not_take_the_copy_of_one_file_for_that_of_another),
-		cmocka_unit_test(a_rename_sent_again_does_not_happen_again),
-		cmocka_unit_test(a_fence_that_comes_late_does_not_bring_the_old_writer_back),
+		cmocka_unit_test(a_rename_sent_again_has_no_second_effect),
+		cmocka_unit_test(a_delayed_fence_does_not_admit_the_old_writer_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One directory with very many names, on RocksDB: made in batches, listed, looked up. BIGDIR_ENTRIES in the
- * environment says how many; 1000000 has been run so, and 20000 is what there is time for otherwise.
+ * One directory with very many names, on RocksDB: created in batches, listed, looked up. BIGDIR_ENTRIES in the
+ * environment is their number; 1000000 works too, the default of 20000 keeps the test short.
  */
 #include "rocks_fixture.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Every operation of several steps, cut off at every wait, and with every call to the store lost, answered
- * to nobody, or late, or refused while a copy of the same request goes on. Whatever happened, the layers agree; the operation has happened or it has not;
- * sending it again completes it; and the collector leaves nothing over.
+ * Every operation of several steps: with a crash at every wait; and with every call to the store lost, carried out
+ * without an answer, delayed, or refused while a copy of the request continues. Afterwards the layers agree; the
+ * operation was carried out or not; sending it again completes it; and the collector leaves no garbage.
  */
 #include "base/arena.h"
 #include "meta_rig.h"
@@ -21,10 +21,10 @@ struct scenario {
 	unsigned spread;
 	void (*setup)(struct rig *rig);
 	int (*op)(struct rig *rig);
-	/* 0: as it was before; 1: done; anything else ends the test */
+	/* 0: nothing was changed; 1: carried out; any other value ends the test */
 	int (*state)(struct rig *rig);
-	bool no_retry;   /* sending it again is not asked for */
-	unsigned stride; /* cut off at every stride-th wait; 0: at every one */
+	bool no_retry;   /* the operation is not sent again */
+	unsigned stride; /* crash at every stride-th wait; 0: at every one */
 };
 
 /* --- pieces of setups ------------------------------------------------------------------------- */
@@ -109,7 +109,7 @@ static int overwrite_state(struct rig *rig)
 	return one_of(id_at(rig, DIR_A, "f"), FILE_OLD, FILE_NEW);
 }
 
-/* A packed file: block and all. */
+/* A packed file with its block. */
 static int packed_op(struct rig *rig)
 {
 	int rc = block_do(rig, FILE_NEW, META_BLOCK_SEALED, 40);
@@ -149,7 +149,7 @@ static int written_op(struct rig *rig)
 		rc = block_do(rig, FILE_NEW, META_BLOCK_SEALED, 40);
 	if (rc == 0)
 		rc = meta_file_add(rig->m, &rig->ctx, FILE_NEW, TOKEN, 0, &x, 1);
-	/* Again after it was sealed. */
+	/* Sent again after the file was sealed. */
 	if (rc == -EROFS)
 		rc = 0;
 	if (rc == 0)
@@ -293,7 +293,7 @@ static void open_setup(struct rig *rig)
 	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, FILE_OLD, TOKEN, 0, &x, 1), 0);
 }
 
-/* Append, then close it all. */
+/* An append; then block and file are closed. */
 static int append_op(struct rig *rig)
 {
 	struct meta_ctx *ctx = &rig->ctx;
@@ -314,7 +314,7 @@ static int append_state(struct rig *rig)
 	return e.sealed;
 }
 
-/* Another takes the file over, and finds what the first has left. */
+/* A second writer takes the file over, with the open extent of the first. */
 static int steal_op(struct rig *rig)
 {
 	struct meta_ctx *ctx = &rig->ctx;
@@ -414,16 +414,16 @@ struct run {
 	const struct scenario *what;
 	enum phase phase;
 	struct sim_node *node;
-	bool ended; /* the operation came to its end in the first life */
+	bool ended; /* the operation returned before the crash */
 	int rc;
-	enum kv_mem_fate fate; /* when not KV_MEM_FINE: of the n-th call */
+	enum kv_mem_fate fate; /* of the n-th call; KV_MEM_FINE: none fails */
 	uint64_t n;
-	bool met;       /* the n-th call was made */
-	bool twice;     /* two servers carry it out at once */
-	bool twin_done; /* the other was told that it is done */
+	bool met;       /* the n-th call was reached */
+	bool twice;     /* two servers carry out the operation at once */
+	bool twin_done; /* the second server returned 0 */
 };
 
-/* The other server: its own store and memory. */
+/* The second server, with a store and cache of its own. */
 static void twin_main(void *arg)
 {
 	struct run *r = arg;
@@ -442,7 +442,7 @@ static void afterwards(struct run *r)
 	struct rig *rig = &r->rig;
 	must_be_whole(rig);
 	int state = r->what->state(rig);
-	/* Acknowledged is done; refused for good is not. */
+	/* An acknowledged operation was carried out, a refused one was not. */
 	if ((r->ended && r->rc == 0) || r->twin_done)
 		CHECK_EQ(state, 1);
 	if (!r->what->no_retry) {
@@ -497,7 +497,7 @@ static void run_main(void *arg)
 	rig_close(&r->rig);
 }
 
-/* One process in one simulation; the store lives on. */
+/* One process in one simulation; the stored rows survive it. */
 static void run_phase(struct run *r, enum phase phase, uint64_t crash_at)
 {
 	r->phase = phase;
@@ -567,7 +567,7 @@ static void fate_sweep(const struct scenario *what, enum kv_mem_fate fate)
 	assert_true(n > 2);
 }
 
-/* One of two servers that carry out the same request is refused something, and gives up. */
+/* One of two servers that carry out the same request fails at a refused transaction. */
 static void twice_sweep(const struct scenario *what)
 {
 	uint64_t n = 0;

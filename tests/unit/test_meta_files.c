@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files, blocks, tenants, quota, and what becomes of them all when they are removed. */
+/* Files, blocks, tenants and quota: their operations and their collection. */
 #include "meta_blk.h"
 
 #include <stdlib.h>
@@ -101,7 +101,7 @@ static void write_body(struct rig *rig)
 	CHECK_EQ(entry.size, 406);
 	CHECK(entry.sealed && entry.id == f);
 	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 406, &e[0], 1), -EROFS);
-	/* The extent that holds a byte comes first. */
+	/* The first extent returned is the one that holds the byte. */
 	struct meta_file file;
 	struct meta_extent got[8];
 	size_t n;
@@ -118,13 +118,13 @@ static void write_body(struct rig *rig)
 	must_be_whole(rig);
 }
 
-static void a_file_is_seen_when_it_is_linked_and_then_whole(void **state)
+static void a_file_becomes_visible_complete_when_it_is_linked(void **state)
 {
 	(void)state;
 	rig_simple(write_body);
 }
 
-/* The block that comes with a create is committed, charged and owned once, or the file is not made. */
+/* The pending block of a create is committed, charged and owned once, or the file is not created. */
 static void together_body(struct rig *rig)
 {
 	struct blk k;
@@ -136,7 +136,7 @@ static void together_body(struct rig *rig)
 	struct meta_create c = {
 		.name = meta_name("f"), .id = id, .extents = &x, .extent_count = 1, .block = &k.b};
 	int result = 0;
-	/* It was never allocated, or has been collected. */
+	/* A block that was never allocated, or has been collected. */
 	CHECK_EQ(meta_create(rig->m, &rig->ctx, META_ROOT, &c, 1, 0, &result), 0);
 	CHECK_EQ(result, -ENOENT);
 	CHECK_EQ(id_at(rig, META_ROOT, "f"), 0);
@@ -151,14 +151,14 @@ static void together_body(struct rig *rig)
 	CHECK_EQ(meta_block_owners(rig->m, &rig->ctx, k.b.id, 0, owners, 2), 1);
 	CHECK_EQ(owners[0].file, id);
 	CHECK_EQ(owners[0].bytes, 300);
-	/* One that is in no extent of the file. */
+	/* A block that no extent of the file names. */
 	c.id = meta_id();
 	c.name = meta_name("g");
 	x.block = meta_id();
 	CHECK_EQ(meta_create(rig->m, &rig->ctx, META_ROOT, &c, 1, 0, &result), -EINVAL);
 }
 
-static void a_block_is_committed_with_the_file_it_is_of(void **state)
+static void a_pending_block_is_committed_with_its_file(void **state)
 {
 	(void)state;
 	rig_simple(together_body);
@@ -182,7 +182,7 @@ static void token_body(struct rig *rig)
 	CHECK_EQ(meta_block_extend(rig->m, &rig->ctx, k.b.id, TOKEN, 0, 10, 1), 0);
 	CHECK_EQ(meta_block_extend(rig->m, &rig->ctx, k.b.id, TOKEN, 0, 20, 1), -ERANGE);
 	CHECK_EQ(meta_block_extend(rig->m, &rig->ctx, k.b.id, TOKEN, 10, 1001, 1), -EFBIG);
-	/* Another opens it: the old writer is refused everywhere. */
+	/* Another client opens the file for append: every request of the old writer is refused. */
 	struct meta_file file;
 	struct meta_extent left;
 	CHECK_EQ(meta_file_steal(rig->m, &rig->ctx, f, TOKEN + 1, &file, &left), 0);
@@ -213,7 +213,7 @@ static void token_body(struct rig *rig)
 	must_be_whole(rig);
 }
 
-/* A log that is taken from a writer who had added nothing: its empty block must not be charged for ever. */
+/* A log is taken from a writer that had added nothing: its empty block must not stay charged. */
 static void empty_block_body(struct rig *rig)
 {
 	uint64_t f = meta_id();
@@ -234,7 +234,7 @@ static void empty_block_body(struct rig *rig)
 	CHECK_EQ(meta_file_steal(rig->m, &rig->ctx, f, TOKEN + 1, &file, &left), 0);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(meta_file_close_extent(rig->m, &rig->ctx, f, TOKEN + 1, k.b.id, 0), 0);
-	/* One that is the log's last stays, as long as that takes. */
+	/* The empty block of the log's last extent stays, for any time. */
 	struct blk last;
 	blk_init(&last, meta_id(), 0);
 	last.b.state = META_BLOCK_OPEN;
@@ -254,7 +254,7 @@ static void an_empty_block_of_a_log_is_collected_while_the_log_is_open(void **st
 	rig_simple(empty_block_body);
 }
 
-static void a_stolen_token_fences_the_old_writer(void **state)
+static void a_taken_write_token_fences_the_old_writer(void **state)
 {
 	(void)state;
 	rig_simple(token_body);
@@ -289,7 +289,7 @@ static void packed_body(struct rig *rig)
 	uint64_t at;
 	CHECK_EQ(get_file(rig, ids[1], 50, &f, got, &n, &at), 0);
 	CHECK(n == 1 && at == 0 && got[0].offset == 100 && got[0].block == block);
-	/* A moved file is another owner of the same block. */
+	/* A moved file is a second owner of the same block. */
 	uint64_t moved = meta_id();
 	CHECK_EQ(meta_move(rig->m, &rig->ctx,
 			   &(struct meta_move){.from_dir = dir,
@@ -311,7 +311,7 @@ static void packed_body(struct rig *rig)
 	CHECK_EQ(used(rig), 300);
 	CHECK_EQ(get_file(rig, moved, 0, &f, got, &n, &at), 0);
 	CHECK_EQ(meta_remove(rig->m, &rig->ctx, other, meta_name("a"), 0, 0), 0);
-	/* Nothing goes before its grace is over. */
+	/* Nothing is collected before its grace period is over. */
 	struct meta_gc_counts counts = {0};
 	for (int epoch = 0; epoch < 3; epoch++) {
 		CHECK_EQ(get_file(rig, moved, 0, &f, got, &n, &at), 0);
@@ -331,7 +331,7 @@ static void packed_body(struct rig *rig)
 	CHECK_EQ(report.garbage, 0);
 }
 
-static void a_block_dies_with_its_last_owner(void **state)
+static void a_block_is_collected_with_its_last_owner(void **state)
 {
 	(void)state;
 	rig_simple(packed_body);
@@ -352,7 +352,7 @@ static void dead_writer_body(struct rig *rig)
 	must_block(rig, 20, NULL, 0);
 	CHECK_EQ(used(rig), 150);
 	must_be_whole(rig);
-	/* A writer that goes on is left alone. */
+	/* The file of a writer that continues is not collected. */
 	for (unsigned i = 0; i < 6; i++) {
 		struct meta_gc_counts counts = {0};
 		e = (struct meta_extent){.block = must_block(rig, 100, &f, 1), .length = 100};
@@ -370,7 +370,7 @@ static void dead_writer_body(struct rig *rig)
 	CHECK_EQ(report.files, 1);
 	CHECK_EQ(report.garbage, 0);
 	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, NULL, 0), -ENOENT);
-	/* And one that does not is not. */
+	/* The file of a writer that stopped is. */
 	f = meta_id();
 	CHECK_EQ(meta_file_new(rig->m, &rig->ctx, META_ROOT, f, TOKEN), 0);
 	e = (struct meta_extent){.block = must_block(rig, 100, &f, 1), .length = 100};
@@ -380,7 +380,7 @@ static void dead_writer_body(struct rig *rig)
 	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, 100, &e, 1), -ENOENT);
 }
 
-static void what_dead_writers_leave_is_collected_and_living_ones_keep_theirs(void **state)
+static void files_of_stopped_writers_are_collected_and_those_of_active_ones_stay(void **state)
 {
 	(void)state;
 	rig_simple(dead_writer_body);
@@ -404,7 +404,7 @@ static void renamed_body(struct rig *rig)
 	CHECK_EQ(must_be_whole(rig).garbage, 0);
 }
 
-static void renamed_things_are_not_garbage(void **state)
+static void renamed_objects_are_not_garbage(void **state)
 {
 	(void)state;
 	rig_simple(renamed_body);
@@ -430,7 +430,7 @@ static void quota_body(struct rig *rig)
 	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, NULL, 0), 0);
 	CHECK_EQ(used(rig), 250);
 	must_be_whole(rig);
-	/* Nobody has extents in them: all of it comes back. */
+	/* No file has extents in the blocks: their whole charge is given back. */
 	collect_all(rig);
 	CHECK_EQ(used(rig), 0);
 	must_be_whole(rig);
@@ -462,7 +462,7 @@ static void others_body(struct rig *rig)
 	uint64_t d = must_mkdir(rig, META_ROOT, "d");
 	uint64_t f = must_create(rig, d, "f");
 	uint64_t block = must_block(rig, 10, &f, 1);
-	/* All of it is not there for another. */
+	/* Another tenant gets -ENOENT for all of them. */
 	struct rig other = *rig;
 	other.ctx.tenant = 8;
 	CHECK_EQ(id_at(&other, META_ROOT, "d"), 0);
@@ -494,7 +494,7 @@ static void others_body(struct rig *rig)
 	must_be_whole(rig);
 }
 
-static void a_tenant_cannot_name_what_is_anothers(void **state)
+static void a_tenant_cannot_reach_objects_of_another(void **state)
 {
 	(void)state;
 	rig_simple(others_body);
@@ -612,7 +612,7 @@ static void usage_body(struct rig *rig)
 	CHECK(u.files == 1 && u.dirs == 0 && u.bytes == 40);
 }
 
-static void usage_is_what_was_counted_with_its_age(void **state)
+static void usage_is_the_last_count_with_its_time(void **state)
 {
 	(void)state;
 	rig_simple(usage_body);
@@ -668,7 +668,7 @@ static void only_existing_body(struct rig *rig)
 	kv_mem_free(mem);
 }
 
-static void opening_what_must_exist_makes_nothing(void **state)
+static void opening_with_only_existing_creates_no_store(void **state)
 {
 	(void)state;
 	rig_simple(only_existing_body);
@@ -693,7 +693,7 @@ static void damage(struct rig *rig, enum meta_layer layer, uint64_t id, struct s
 	arena_fini(&a);
 }
 
-/* What the callbacks of a check were told. */
+/* Calls of the check's callbacks. */
 struct told {
 	uint64_t errors, partitions_done;
 	char first[256];
@@ -809,7 +809,7 @@ static int open_named(struct rig *rig, uint64_t dir, const char *name, struct me
 	return rc;
 }
 
-/* A name tells all of a sealed empty file, and nothing of what was written to another. */
+/* The record of a sealed empty file can be made again from its name; that of any other file cannot. */
 static void lost_record_body(struct rig *rig)
 {
 	struct meta_file f;
@@ -837,7 +837,7 @@ static void lost_record_body(struct rig *rig)
 	CHECK_EQ(open_named(rig, META_ROOT, "log", &f), -EBADMSG);
 }
 
-static void a_record_that_was_lost_is_damage_and_not_an_empty_file(void **state)
+static void a_lost_record_is_damage_and_not_an_empty_file(void **state)
 {
 	(void)state;
 	struct rig rig = rig_of(lost_record_body);
@@ -847,22 +847,23 @@ static void a_record_that_was_lost_is_damage_and_not_an_empty_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_file_is_seen_when_it_is_linked_and_then_whole),
-		cmocka_unit_test(a_block_is_committed_with_the_file_it_is_of),
-		cmocka_unit_test(a_stolen_token_fences_the_old_writer),
+		cmocka_unit_test(a_file_becomes_visible_complete_when_it_is_linked),
+		cmocka_unit_test(a_pending_block_is_committed_with_its_file),
+		cmocka_unit_test(a_taken_write_token_fences_the_old_writer),
 		cmocka_unit_test(an_empty_block_of_a_log_is_collected_while_the_log_is_open),
-		cmocka_unit_test(a_block_dies_with_its_last_owner),
-		cmocka_unit_test(what_dead_writers_leave_is_collected_and_living_ones_keep_theirs),
-		cmocka_unit_test(renamed_things_are_not_garbage),
+		cmocka_unit_test(a_block_is_collected_with_its_last_owner),
+		cmocka_unit_test(
+			files_of_stopped_writers_are_collected_and_those_of_active_ones_stay),
+		cmocka_unit_test(renamed_objects_are_not_garbage),
 		cmocka_unit_test(quota_is_enforced_at_commit_and_exact_after_collection),
-		cmocka_unit_test(a_tenant_cannot_name_what_is_anothers),
+		cmocka_unit_test(a_tenant_cannot_reach_objects_of_another),
 		cmocka_unit_test(bad_input_has_its_error_and_no_effect),
 		cmocka_unit_test(paths_may_be_a_thousand_levels_deep),
-		cmocka_unit_test(usage_is_what_was_counted_with_its_age),
+		cmocka_unit_test(usage_is_the_last_count_with_its_time),
 		cmocka_unit_test(leases_pass_on_when_their_holder_is_silent),
-		cmocka_unit_test(opening_what_must_exist_makes_nothing),
+		cmocka_unit_test(opening_with_only_existing_creates_no_store),
 		cmocka_unit_test(the_check_finds_each_kind_of_damage),
-		cmocka_unit_test(a_record_that_was_lost_is_damage_and_not_an_empty_file),
+		cmocka_unit_test(a_lost_record_is_damage_and_not_an_empty_file),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

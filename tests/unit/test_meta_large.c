@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files with very many extents: the collector gets past them, and they can be moved. */
+/* Files with very many extents: the collector's walk passes them, and they can be moved. */
 #include "base/arena.h"
 #include "meta_api/id.h"
 #include "meta_rig.h"
@@ -63,7 +63,7 @@ static uint64_t must_long_file(struct rig *rig, const char *name, size_t n, size
 static void collect_body(struct rig *rig)
 {
 	uint64_t f = must_long_file(rig, "f", VERY_MANY, 2, 1000);
-	/* An owner that the file has no extent for: looking for it walks the file. */
+	/* An owner without an extent in the file: the search for one walks the file. */
 	uint64_t spare = must_block(rig, f);
 	struct meta_block b;
 	struct arena a;
@@ -88,7 +88,7 @@ static void a_file_with_very_many_extents_does_not_stop_the_collector(void **sta
 
 static void damaged_body(struct rig *rig)
 {
-	/* A row that does not read, before one that is garbage. */
+	/* A row that cannot be decoded, before a row that is garbage. */
 	uint64_t block = must_block(rig, meta_id());
 	struct schema_key key = key_ids(KEY_OWNER, RIG_TENANT, 2, 3);
 	struct kv_write w = {.kind = KV_PUT, .key = key_bytes(&key), .value = kv_text("\xff\xff")};
@@ -107,7 +107,7 @@ static void damaged_body(struct rig *rig)
 	arena_fini(&a);
 }
 
-static void a_row_that_does_not_read_does_not_stop_the_collector(void **state)
+static void a_row_that_cannot_be_decoded_does_not_stop_the_collector(void **state)
 {
 	(void)state;
 	struct rig rig = rig_of(damaged_body);
@@ -120,7 +120,9 @@ static void remap_body(struct rig *rig)
 	uint64_t f = must_long_file(rig, "f", 10, 2, 5);
 	uint64_t fresh = must_block(rig, f);
 	struct meta_gc_counts counts = {0};
-	collect_once(rig, &counts); /* notes that both blocks are held, and that fresh is not */
+	collect_once(
+		rig,
+		&counts); /* notes that both blocks have an extent of the file, and that fresh has none */
 	struct meta_file file;
 	struct meta_part part = {0};
 	struct arena a;
@@ -141,8 +143,9 @@ static void remap_body(struct rig *rig)
 	CHECK_EQ(must_be_whole(rig).garbage, 0);
 }
 
-/* A server that stands still before its n-th transaction, until what nobody holds has been collected; then perhaps
- * the request's time has run out, or the answer does not come. As engines do, it begins nothing that is late. */
+/* A server that is suspended before its n-th transaction until all blocks without owner are collected. Then the
+ * request's deadline may have passed, or the answer may be lost. Like a real engine it begins no transaction after the
+ * deadline. */
 struct standing {
 	struct kv base;
 	struct kv *below;
@@ -210,7 +213,7 @@ static void remap_late_body(struct rig *rig)
 		struct meta_extent now = {.block = fresh, .length = 1};
 		int rc = meta_file_remap(slow, &rig->ctx, f, 0, &part.extents[0], &now);
 		rt_deadline_set(RT_NEVER);
-		/* Its first is the change of the file, the second would undo it. */
+		/* The first transaction changes the file, the second would undo that. */
 		CHECK_EQ(rc, at > 1 ? 0 : s.lost ? -ETIMEDOUT : -ENOENT);
 		CHECK_EQ(s.txns, at == 1 ? 2 : 1);
 		meta_close(slow);
@@ -227,7 +230,7 @@ static void a_file_is_not_left_with_a_block_that_was_collected_meanwhile(void **
 	rig_simple(remap_late_body);
 }
 
-static void a_block_that_a_long_file_was_taken_from_is_collected(void **state)
+static void a_block_that_a_long_file_lost_is_collected(void **state)
 {
 	(void)state;
 	rig_simple(remap_body);
@@ -244,7 +247,7 @@ static void move_body(struct rig *rig)
 	uint64_t id = meta_id(), request = meta_id();
 	int rc;
 	uint64_t longest = 0, tries = 0;
-	/* Cut short again and again: it gets there in as many steps as it has batches, about. */
+	/* Interrupted again and again: it completes in about as many attempts as it has batches. */
 	do {
 		uint64_t before = rig->kv->stats.txns;
 		kv_mem_fail_at(rig->mem, 200, KV_MEM_REQUEST_LOST);
@@ -276,7 +279,7 @@ static void move_body(struct rig *rig)
 	CHECK(report.garbage == 0 && report.files == 1 && report.blocks == 40);
 }
 
-static void a_move_of_a_long_file_goes_on_where_it_was_cut_short(void **state)
+static void a_move_of_a_long_file_continues_where_it_was_interrupted(void **state)
 {
 	(void)state;
 	rig_simple(move_body);
@@ -286,10 +289,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_with_very_many_extents_does_not_stop_the_collector),
-		cmocka_unit_test(a_row_that_does_not_read_does_not_stop_the_collector),
-		cmocka_unit_test(a_block_that_a_long_file_was_taken_from_is_collected),
+		cmocka_unit_test(a_row_that_cannot_be_decoded_does_not_stop_the_collector),
+		cmocka_unit_test(a_block_that_a_long_file_lost_is_collected),
 		cmocka_unit_test(a_file_is_not_left_with_a_block_that_was_collected_meanwhile),
-		cmocka_unit_test(a_move_of_a_long_file_goes_on_where_it_was_cut_short),
+		cmocka_unit_test(a_move_of_a_long_file_continues_where_it_was_interrupted),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

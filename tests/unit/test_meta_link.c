@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Giving a file its name: copies of the request that are held up between its two steps. */
+/* meta_link: copies of the request that are delayed between its two steps. */
 #include "meta_gate.h"
 
 #define TOKEN 77
@@ -18,7 +18,7 @@ static void must_new(struct rig *rig)
 	CHECK_EQ(meta_file_new(rig->m, &rig->ctx, META_ROOT, FID, TOKEN), 0);
 }
 
-/* Somebody has the name for a while, so the file gets another one. */
+/* Another file has the name for a while, so the file gets another name. */
 static void other_name(struct rig *rig)
 {
 	CHECK_EQ(try_create(rig, META_ROOT, "x", OTHER, 0, 0), 0);
@@ -78,7 +78,7 @@ static void link_x(struct rig *rig)
 	CHECK_EQ(link_as(rig, "x"), 0);
 }
 
-/* A file that has a name keeps to it, whenever somebody asks for another. */
+/* A file that has a name is refused another one at any time. */
 static void named_body(struct rig *rig)
 {
 	must_new(rig);
@@ -86,7 +86,7 @@ static void named_body(struct rig *rig)
 	link_z(rig);
 	CHECK_EQ(ren(rig, "x", "y"), 0);
 	link_z(rig);
-	CHECK_EQ(link_as(rig, "x"), 0); /* this request, when it came before */
+	CHECK_EQ(link_as(rig, "x"), 0); /* a copy of the first request */
 	CHECK_EQ(id_at(rig, META_ROOT, "x"), 0);
 	CHECK_EQ(id_at(rig, META_ROOT, "y"), FID);
 	CHECK_EQ(id_at(rig, META_ROOT, "z"), 0);
@@ -105,8 +105,8 @@ static int link_open(struct rig *rig, const char *name)
 }
 
 /*
- * What keeps a copy from giving a name again is collected one day: who comes later than that gives up. A
- * file that is being written to: the record of a sealed one says by then that it was renamed.
+ * The tombstones that stop a copy of a request are collected after the grace period: a request that is delayed for
+ * longer must fail. The file is open for writing: the record of a sealed one would show that it was renamed.
  */
 static void long_after(struct rig *rig)
 {

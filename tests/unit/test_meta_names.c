@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The Name layer: each operation and its errors, quiet, in plain and in spread directories. */
+/* The Name layer: each operation and its errors, without concurrency, in plain and in spread directories. */
 #include "meta_rig.h"
 
 #include <stdlib.h>
@@ -63,12 +63,12 @@ static void overwriting_body(struct rig *rig)
 	uint64_t b = meta_id();
 	CHECK_EQ(try_create(rig, META_ROOT, "a", b, 9, META_OVERWRITE), 0);
 	CHECK_EQ(id_at(rig, META_ROOT, "a"), b);
-	/* What was replaced can be read until it is collected. */
+	/* A replaced file can be read until it is collected. */
 	struct arena arena;
 	arena_init(&arena, MIB);
 	struct meta_file f;
 	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, a, NULL, &arena, &f), 0);
-	/* An id that another name has cannot get a second one. */
+	/* An id that has a name cannot get a second one. */
 	CHECK_EQ(try_create(rig, META_ROOT, "c", b, 0, 0), -EEXIST);
 	CHECK_EQ(id_at(rig, META_ROOT, "c"), 0);
 	arena_fini(&arena);
@@ -104,7 +104,7 @@ static void batch_body(struct rig *rig)
 		CHECK_EQ(results[i], want);
 		CHECK_EQ(id_at(rig, dir, names[i]), i == 7 ? taken : want != 0 ? 0 : first + i);
 	}
-	/* Again: those that are there are there. */
+	/* Sent again: files that exist have result 0. */
 	CHECK_EQ(meta_create(rig->m, &rig->ctx, dir, files, MANY, 0, results), 0);
 	CHECK_EQ(results[0], 0);
 	CHECK_EQ(results[7], -EEXIST);
@@ -113,7 +113,7 @@ static void batch_body(struct rig *rig)
 		 -EINVAL);
 }
 
-/* Batch after batch, until the directory is spread, and on. */
+/* Batches that spread the directory, and more after that. */
 static void batches_body(struct rig *rig)
 {
 	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
@@ -145,7 +145,7 @@ static void batches_body(struct rig *rig)
 	must_be_whole(rig);
 }
 
-static void a_batch_makes_what_it_can_and_says_what_it_cannot(void **state)
+static void a_batch_creates_what_it_can_and_reports_the_rest(void **state)
 {
 	(void)state;
 	rig_simple(batch_body);
@@ -238,7 +238,7 @@ static void round_trip_body(struct rig *rig)
 	char name[16];
 	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
 	struct meta_stats stats;
-	/* From the first slice to those below, which are far from full. */
+	/* Spreads the home slice; the slices below are far from full. */
 	for (unsigned i = 0; i < 150; i++) {
 		snprintf(name, sizeof(name), "f%u", i);
 		must_create(rig, dir, name);
@@ -275,7 +275,7 @@ static void remove_body(struct rig *rig)
 	CHECK_EQ(meta_remove(rig->m, &rig->ctx, dir, meta_name("a"), a, 0), 0);
 	CHECK_EQ(meta_remove(rig->m, &rig->ctx, dir, meta_name("a"), 0, 0), -ENOENT);
 	CHECK_EQ(id_at(rig, dir, "a"), 0);
-	/* A create of the same file that comes late has been carried out before. */
+	/* A delayed copy of the create returns 0 and stores no name. */
 	CHECK_EQ(try_create(rig, dir, "a", a, 0, 0), 0);
 	CHECK_EQ(id_at(rig, dir, "a"), 0);
 	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("d"), 0, 0), -EISDIR);
@@ -293,7 +293,7 @@ static void remove_body(struct rig *rig)
 	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("f"), 0), -ENOTDIR);
 }
 
-static void removed_names_are_gone(void **state)
+static void removed_names_are_not_found(void **state)
 {
 	(void)state;
 	rig_simple(remove_body);
@@ -308,7 +308,7 @@ static int ren(struct rig *rig, uint64_t dir, const char *from, const char *to, 
 static void rename_body(struct rig *rig)
 {
 	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
-	/* Enough names to spread it, when it can be. */
+	/* Enough names to spread the directory, if spread_entries is set. */
 	char name[16];
 	for (unsigned i = 0; i < 40; i++) {
 		snprintf(name, sizeof(name), "x%u", i);
@@ -338,7 +338,7 @@ static void rename_body(struct rig *rig)
 	CHECK(b != a);
 	CHECK_EQ(ren(rig, dir, "sub", "bus", meta_id(), 0), 0);
 	CHECK_EQ(id_at(rig, dir, "bus"), sub);
-	/* A late create of a renamed file does not bring the old name back. */
+	/* A delayed create of a renamed file does not bring the old name back. */
 	CHECK_EQ(try_create(rig, dir, "a", a, 0, 0), 0);
 	CHECK_EQ(id_at(rig, dir, "a"), 0);
 }
@@ -387,7 +387,7 @@ static void move_body(struct rig *rig)
 	struct meta_entry e;
 	CHECK_EQ(meta_resolve(rig->m, &rig->ctx, META_ROOT, meta_name("/b/x/a"), &e), 0);
 	CHECK_EQ(e.id, a);
-	/* A file becomes a new one. */
+	/* A moved file becomes a new file object. */
 	uint64_t f = must_create(rig, b, "f");
 	uint64_t id = meta_id();
 	uint64_t request = meta_id();
@@ -468,7 +468,7 @@ static void cache_body(struct rig *rig)
 	uint64_t a = must_create(rig, dir, "a");
 	struct meta_stats before;
 	struct meta_stats stats;
-	/* Nothing is kept of what can change. */
+	/* The entries of an unsealed directory are not cached. */
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(id_at(rig, dir, "a"), a);
 	meta_stats(rig->m, &stats);
@@ -479,21 +479,21 @@ static void cache_body(struct rig *rig)
 	for (int i = 0; i < 5; i++)
 		CHECK_EQ(id_at(rig, dir, "a"), a);
 	CHECK_EQ(rig->kv->stats.gets, gets);
-	/* A sealed file too. */
+	/* Records of sealed files are cached too. */
 	struct arena arena;
 	arena_init(&arena, MIB);
 	struct meta_file f;
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(meta_file_get(rig->m, &rig->ctx, a, NULL, &arena, &f), 0);
 	CHECK_EQ(rig->kv->stats.gets, gets + 1);
-	/* Another server removes it: it is shown for no longer than was said. */
+	/* Another server removes the name: the cache serves it for at most cache_ttl_ns. */
 	struct meta *other;
 	CHECK_EQ(meta_open(&other, rig->kv, &rig->options), 0);
 	CHECK_EQ(meta_remove(other, &rig->ctx, dir, meta_name("a"), a, META_SEALED_TOO), 0);
 	meta_close(other);
 	rt_sleep_ns(rig->options.cache_ttl_ns + 1);
 	CHECK_EQ(id_at(rig, dir, "a"), 0);
-	/* It stays within its bytes, and keeps what was used last. */
+	/* The cache stays within cache_bytes, and keeps the entries that were used last. */
 	uint64_t many = must_mkdir(rig, META_ROOT, "many");
 	char name[16];
 	for (unsigned i = 0; i < 200; i++) {
@@ -515,7 +515,7 @@ static void cache_body(struct rig *rig)
 	arena_fini(&arena);
 }
 
-static void only_what_is_sealed_is_served_from_memory_and_not_for_ever(void **state)
+static void only_sealed_metadata_is_cached_and_for_a_limited_time(void **state)
 {
 	(void)state;
 	struct rig rig = rig_of(cache_body);
@@ -529,14 +529,14 @@ int main(void)
 		cmocka_unit_test(created_names_are_found),
 		cmocka_unit_test(exclusive_creates_do_not_replace_and_may_be_sent_again),
 		cmocka_unit_test(overwriting_creates_replace),
-		cmocka_unit_test(a_batch_makes_what_it_can_and_says_what_it_cannot),
+		cmocka_unit_test(a_batch_creates_what_it_can_and_reports_the_rest),
 		cmocka_unit_test(lists_have_every_name_once),
 		cmocka_unit_test(a_lookup_in_a_spread_directory_takes_one_round_trip),
-		cmocka_unit_test(removed_names_are_gone),
+		cmocka_unit_test(removed_names_are_not_found),
 		cmocka_unit_test(renames_move_the_name_and_may_be_sent_again),
 		cmocka_unit_test(moves_between_directories),
 		cmocka_unit_test(sealed_directories_do_not_change),
-		cmocka_unit_test(only_what_is_sealed_is_served_from_memory_and_not_for_ever),
+		cmocka_unit_test(only_sealed_metadata_is_cached_and_for_a_limited_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

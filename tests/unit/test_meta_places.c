@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where the chunks of a block are: the reverse index, and what is asked about a chunk that was found. */
+/* Locations of chunks: the reverse index, and the questions about a chunk that a sweep found on a disk. */
 #include "base/arena.h"
 #include "meta_blk.h"
 
@@ -47,13 +47,13 @@ static void places_body(struct rig *rig)
 	CHECK_EQ(on_disk(rig, 102), 1);
 	uint64_t b = k.b.id;
 	CHECK_EQ(replace(rig, b, b, 0, 101, 103, 0), -ESTALE);
-	/* The same disk and index, but of another layout. */
+	/* The same disk and index, but another layout. */
 	CHECK_EQ(replace(rig, b, b + 7, 0, 100, 103, 0), -ESTALE);
 	CHECK_EQ(replace(rig, b, b, 0, 100, 101, 0), -EEXIST);
 	CHECK_EQ(replace(rig, b, b, 3, 100, 103, 0), -EINVAL);
 	CHECK_EQ(replace(rig, b + 1, b, 0, 100, 103, 0), -ENOENT);
 	CHECK_EQ(replace(rig, b, b, 0, 100, 103, 0), 0);
-	/* Not told to another, or to the same once more, that what was on 100 is its to delete. */
+	/* Only the first request may delete the chunk on 100: not another one, nor the same one sent again. */
 	CHECK_EQ(replace(rig, b, b, 0, 100, 103, 0), -ESTALE);
 	CHECK_EQ(on_disk(rig, 100), 0);
 	CHECK_EQ(on_disk(rig, 103), 1);
@@ -67,7 +67,7 @@ static void places_body(struct rig *rig)
 	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, ask, 2, &arena, out), 0);
 	CHECK_EQ(out[1].state, 0);
 	CHECK(out[0].chunks[0].damaged && out[0].layout == 2);
-	/* Laid out anew. */
+	/* A new layout. */
 	struct blk n;
 	blk_init(&n, b, 10);
 	for (unsigned i = 0; i < 3; i++)
@@ -105,7 +105,7 @@ static bool wanted(struct rig *rig, uint64_t block, uint64_t chunk_block, uint32
 	return yes;
 }
 
-/* gc.h: chunks are written first and named afterwards, so one that is not named may be on its way. */
+/* gc.h: chunks are written first and named afterwards, so a chunk without a record may still get one. */
 static void wanted_body(struct rig *rig)
 {
 	uint64_t f = must_create(rig, META_ROOT, "f");
@@ -114,17 +114,17 @@ static void wanted_body(struct rig *rig)
 	blk_init(&k, 7000, 10); /* disks 100, 101, 102 */
 	CHECK(!wanted(rig, 7000, 7000, 0, 100));
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
-	/* Pending: the writer may take any disk, for its own chunks. */
+	/* Pending: the writer may put its own chunks on any disk. */
 	CHECK(wanted(rig, 7000, 7000, 0, 100) && wanted(rig, 7000, 7000, 2, 999));
 	CHECK(!wanted(rig, 7000, 7001, 0, 100));
 	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &owner, 1), 0);
 	CHECK(wanted(rig, 7000, 7000, 1, 101));
 	CHECK(!wanted(rig, 7000, 7000, 1, 100) && !wanted(rig, 7000, 7000, 3, 100));
-	/* A repair writes to 103 and says so afterwards: in between it is not named, and is not dead. */
+	/* A repair writes to 103 and changes the record afterwards: in between the chunk is not named, but not dead. */
 	CHECK(!wanted(rig, 7000, 7000, 0, 103));
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 0), 0);
 	CHECK(wanted(rig, 7000, 7000, 0, 103) && !wanted(rig, 7000, 7000, 0, 100));
-	/* So does a new layout, under a name of its own. */
+	/* So does a new layout, under another chunk_block. */
 	struct blk n;
 	blk_init(&n, 7000, 10);
 	for (unsigned i = 0; i < 3; i++)
@@ -135,7 +135,7 @@ static void wanted_body(struct rig *rig)
 	n.b.release_count = 1;
 	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), 0);
 	CHECK(wanted(rig, 7000, 5555, 1, 201) && !wanted(rig, 7000, 7000, 1, 101));
-	/* What another tenant calls by the same number is not asked about. */
+	/* A block of another tenant with the same id does not count. */
 	struct meta_ctx other = {.tenant = RIG_TENANT + 1};
 	bool yes = true;
 	CHECK_EQ(meta_chunk_wanted(rig->m, &other, 7000, 5555, 1, 201, &yes), 0);
@@ -179,7 +179,7 @@ static void media_body(struct rig *rig)
 	other.b.chunks = other.chunks;
 	other.b.media = CLUSTER_MEDIA_DISK;
 	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &other.b), -EEXIST);
-	/* The allocation decides, whatever the commit says. */
+	/* The allocation decides, not the commit. */
 	k.b.media = CLUSTER_MEDIA_DISK;
 	k.b.state = META_BLOCK_OPEN;
 	k.b.length = 0;
@@ -238,7 +238,7 @@ static bool given_up(struct rig *rig, uint64_t chunk_block, uint32_t index, uint
 	return !yes;
 }
 
-/* A block on disks 100, 101 and 102; what to lay it out as anew, on 200 and so on. */
+/* A block on disks 100, 101 and 102, and a new layout of it on 200 and so on. */
 static void block_make(struct rig *rig, struct blk *k, struct blk *n)
 {
 	uint64_t f = must_create(rig, META_ROOT, "f");
@@ -260,13 +260,13 @@ static void relayout_late_body(struct rig *rig)
 {
 	struct blk k, n;
 	block_make(rig, &k, &n);
-	/* The new chunks are put; who put them stands still; one is found, and deleted. */
+	/* The new chunks are put; their writer is suspended; a sweep finds one of them and deletes it. */
 	CHECK(!given_up(rig, 7000, 1, 101));
 	CHECK_EQ(release_count(rig, 7000), 0);
 	CHECK(given_up(rig, 5555, 1, 201));
 	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), -ESTALE);
 	CHECK(wanted(rig, 7000, 7000, 1, 101));
-	/* Put anew, under another name. */
+	/* Put again, under another chunk_block. */
 	n.b.chunk_block = 6666;
 	n.b.release_count = release_count(rig, 7000);
 	CHECK_EQ(meta_block_relayout(rig->m, &rig->ctx, &n.b), 0);
@@ -287,13 +287,13 @@ static void replace_late_body(struct rig *rig)
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 0), -ESTALE);
 	CHECK(wanted(rig, 7000, 7000, 0, 100));
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), 0);
-	/* The same again, and what makes it undone; then a copy of the first comes. */
+	/* The request again, then a change back; then a copy of the first request arrives. */
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), -ESTALE);
 	CHECK_EQ(release_count(rig, 7000), 2);
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 103, 100, 2), 0);
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 103, 1), -ESTALE);
 	CHECK(wanted(rig, 7000, 7000, 0, 100));
-	/* Made anew in place, and damaged again: a copy of the first does not say that it is well. */
+	/* Rebuilt in place and damaged again: a copy of the first request does not clear the mark. */
 	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, 7000, 7000, 0, 100), 0);
 	CHECK_EQ(replace(rig, 7000, 7000, 0, 100, 100, 3), 0);
 	CHECK_EQ(meta_block_report(rig->m, &rig->ctx, 7000, 7000, 0, 100), 0);
@@ -301,7 +301,7 @@ static void replace_late_body(struct rig *rig)
 	must_be_whole(rig);
 }
 
-static void a_place_whose_chunk_may_be_gone_is_refused(void **state)
+static void a_place_whose_chunk_may_be_deleted_is_refused(void **state)
 {
 	(void)state;
 	rig_simple(replace_late_body);
@@ -323,7 +323,7 @@ static void late_chunks_body(struct rig *rig)
 	must_be_whole(rig);
 }
 
-static void chunks_that_come_late_are_added_until_one_is_given_up(void **state)
+static void late_chunks_are_added_until_one_is_given_up(void **state)
 {
 	(void)state;
 	rig_simple(late_chunks_body);
@@ -331,7 +331,7 @@ static void chunks_that_come_late_are_added_until_one_is_given_up(void **state)
 
 /* --- many blocks at once ---------------------------------------------------------------------- */
 
-/* A store whose reads take a while, and which knows how many are under way. */
+/* A store with slow reads, which counts how many run at the same time. */
 struct slow {
 	struct kv base;
 	struct kv *below;
@@ -370,7 +370,7 @@ static void many_body(struct rig *rig)
 		CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
 		CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &owner, 1), 0);
 	}
-	ask[MANY] = 5; /* there is none */
+	ask[MANY] = 5; /* no such block */
 	struct slow slow = {.base.ops = &slow_ops};
 	struct meta *m;
 	struct meta_block out[MANY + 1];
@@ -398,8 +398,8 @@ static void blocks_of_many_partitions_are_read_at_once(void **state)
 
 /* --- rows that do not read -------------------------------------------------------------------- */
 
-/* What the key has becomes something that is no record. */
-static void spoil(struct rig *rig, uint64_t block, struct schema_key key)
+/* Replaces the value of the key by bytes that are no record. */
+static void corrupt_row(struct rig *rig, uint64_t block, struct schema_key key)
 {
 	struct kv_write w = {
 		.kind = KV_PUT, .key = key_bytes(&key), .value = kv_text("\xff\xff\xff")};
@@ -431,7 +431,7 @@ static size_t blocks_at(struct rig *rig, uint64_t *owned)
 	return count;
 }
 
-static void spoilt_body(struct rig *rig)
+static void corrupt_row_body(struct rig *rig)
 {
 	enum { BLOCKS = 8 };
 	uint64_t f = must_create(rig, META_ROOT, "f"), owned;
@@ -446,22 +446,22 @@ static void spoilt_body(struct rig *rig)
 	}
 	CHECK_EQ(blocks_at(rig, &owned), BLOCKS);
 	CHECK_EQ(owned, 4 * BLOCKS);
-	/* Of whose owners one does not read nothing is thought dead. */
-	spoil(rig, 7001, key_ids(KEY_OWNER, RIG_TENANT, 7001, f));
+	/* A block with an owner row that cannot be decoded counts as fully owned. */
+	corrupt_row(rig, 7001, key_ids(KEY_OWNER, RIG_TENANT, 7001, f));
 	CHECK_EQ(blocks_at(rig, &owned), BLOCKS);
 	CHECK_EQ(owned, 4 * (BLOCKS - 1) + 10);
-	spoil(rig, 7003, key_id(KEY_BLOCK, RIG_TENANT, 7003));
+	corrupt_row(rig, 7003, key_id(KEY_BLOCK, RIG_TENANT, 7003));
 	CHECK_EQ(blocks_at(rig, &owned), BLOCKS - 1);
 	CHECK_EQ(owned, 4 * (BLOCKS - 2) + 10);
-	/* The disk does not look emptier than it is. */
-	spoil(rig, 7004, key_disk(100, RIG_TENANT, 7004));
+	/* The chunk with an unreadable row is still listed on its disk. */
+	corrupt_row(rig, 7004, key_disk(100, RIG_TENANT, 7004));
 	CHECK_EQ(on_disk(rig, 100), BLOCKS);
 }
 
-static void a_row_that_does_not_read_ends_no_walk(void **state)
+static void a_row_that_cannot_be_decoded_ends_no_walk(void **state)
 {
 	(void)state;
-	struct rig rig = rig_of(spoilt_body);
+	struct rig rig = rig_of(corrupt_row_body);
 	rig.options.partition_bits = 1;
 	rig_run(&rig);
 }
@@ -472,12 +472,12 @@ int main(void)
 		cmocka_unit_test(the_reverse_index_follows_every_change_of_place),
 		cmocka_unit_test(a_block_keeps_its_media_until_it_is_laid_out_on_another),
 		cmocka_unit_test(a_layout_whose_chunks_were_given_up_is_refused),
-		cmocka_unit_test(a_place_whose_chunk_may_be_gone_is_refused),
-		cmocka_unit_test(chunks_that_come_late_are_added_until_one_is_given_up),
+		cmocka_unit_test(a_place_whose_chunk_may_be_deleted_is_refused),
+		cmocka_unit_test(late_chunks_are_added_until_one_is_given_up),
 		cmocka_unit_test(blocks_of_many_partitions_are_read_at_once),
 		cmocka_unit_test(
 			a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_way),
-		cmocka_unit_test(a_row_that_does_not_read_ends_no_walk),
+		cmocka_unit_test(a_row_that_cannot_be_decoded_ends_no_walk),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Races by name: one operation is stopped right before a transaction of its, another runs from beginning
- * to end, and the first goes on.
+ * Races: one operation is stopped right before one of its transactions, another runs from beginning
+ * to end, and the first continues.
  */
 #include "meta_gate.h"
 
@@ -32,7 +32,7 @@ static void paper_body(struct rig *rig)
 {
 	CHECK_EQ(try_create(rig, META_ROOT, "f1", FID, 0, 0), 0);
 	gate_run(rig, META_LAYER_NAME, 0, create_f1, rename_f1);
-	/* The create came first, so it is its file that was renamed: nothing of it is erased. */
+	/* The create took effect first, so the rename moved its file, and the file still exists. */
 	CHECK_EQ(id_at(rig, META_ROOT, "f1"), 0);
 	CHECK_EQ(id_at(rig, META_ROOT, "f2"), FID_NEW);
 }
@@ -51,7 +51,7 @@ static void overwrite_f1(struct rig *rig)
 static void paper_reverse_body(struct rig *rig)
 {
 	CHECK_EQ(try_create(rig, META_ROOT, "f1", FID, 0, 0), 0);
-	/* The create reads f1 -> fid; before its C2 the rename runs as a whole. */
+	/* The create reads f1 -> fid; before its C2 the whole rename runs. */
 	gate_run(rig, META_LAYER_NAME, 1, rename_f1, overwrite_f1);
 	CHECK_EQ(id_at(rig, META_ROOT, "f1"), FID_NEW);
 	CHECK_EQ(id_at(rig, META_ROOT, "f2"), FID);
@@ -80,7 +80,7 @@ static void removed_body(struct rig *rig)
 	CHECK_EQ(id_at(rig, META_ROOT, "f2"), 0);
 }
 
-static void a_rename_of_what_was_removed_meanwhile_is_refused(void **state)
+static void a_rename_of_a_name_removed_meanwhile_is_refused(void **state)
 {
 	(void)state;
 	rig_simple(removed_body);
@@ -119,7 +119,7 @@ static void cycle_body(struct rig *rig)
 {
 	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
 	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("b"), B), 0);
-	/* The seed says at which of its transactions the first move is stopped. */
+	/* The seed chooses the transaction at which the first move is stopped. */
 	bool transfer = rig->seed > 6;
 	gate_run(rig, transfer ? META_LAYER_TRANSFER : META_LAYER_NAME,
 		 (unsigned)(transfer ? rig->seed - 7 : rig->seed - 1), move_b_into_a,
@@ -159,7 +159,7 @@ static void rmdir_body(struct rig *rig)
 	bool transfer = rig->seed > 4;
 	gate_run(rig, transfer ? META_LAYER_TRANSFER : META_LAYER_NAME,
 		 (unsigned)(transfer ? rig->seed - 5 : rig->seed - 1), create_in_a, rmdir_a);
-	/* The directory went and the file was refused, or both are there. */
+	/* Either the directory was removed and the file refused, or both exist. */
 	CHECK_EQ(id_at(rig, META_ROOT, "a") == A, id_at(rig, A, "x") == FID);
 }
 
@@ -175,7 +175,7 @@ static void a_directory_is_not_removed_with_what_is_created_in_it_meanwhile(void
 
 /* --- a transfer that is met at each of its steps ---------------------------------------------------- */
 
-/* What the other does, and what it was told; the seed says which, and where the rename is stopped. */
+/* The other operation and its result. The seed chooses it, and where the rename is stopped. */
 struct meeting {
 	struct rig rig; /* first */
 	int other_rc;
@@ -226,7 +226,7 @@ static void meeting_body(struct rig *rig)
 	meta_close(slow);
 	kv_close(&g.base);
 	if (t->met) {
-		/* One of them came first, and the other was told so. */
+		/* One of them took effect first, and the other was refused. */
 		CHECK((rc == 0) != (t->other_rc == 0));
 		CHECK_EQ(id_at(rig, A, "g") == FID, rc == 0);
 		CHECK_EQ(id_at(rig, A, "f") == FID, rc == -EEXIST);
@@ -238,7 +238,7 @@ static void meeting_body(struct rig *rig)
 	CHECK_EQ(must_be_whole(rig).garbage, 0);
 }
 
-static void who_meets_a_rename_between_slices_comes_before_or_after_it(void **state)
+static void an_operation_during_a_rename_between_slices_comes_before_or_after_it(void **state)
 {
 	(void)state;
 	unsigned met = 0;
@@ -266,7 +266,7 @@ static void remove_a(struct rig *rig)
 	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
 }
 
-/* Others fill the directory until it is spread, and make the same name there. */
+/* Other creates fill the directory until it is spread, and store the same name. */
 static void spread_a(struct rig *rig)
 {
 	char name[16];
@@ -290,12 +290,12 @@ static void shut_body(struct rig *rig)
 {
 	static void (*const others[])(struct rig *) = {seal_a, remove_a, spread_a};
 	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
-	/* Its first transaction makes the directory, the second names it. */
+	/* The first transaction writes the directory, the second its name. */
 	gate_run(rig, META_LAYER_NAME, 1, others[rig->seed - 1], mkdir_in_a);
 	CHECK_EQ(id_at(rig, A, "sub"), rig->seed == 3 ? FID : 0);
 }
 
-static void names_do_not_get_into_what_is_sealed_removed_or_spread_meanwhile(void **state)
+static void no_name_is_stored_in_a_directory_sealed_removed_or_spread_meanwhile(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -308,7 +308,7 @@ static void names_do_not_get_into_what_is_sealed_removed_or_spread_meanwhile(voi
 
 /* --- requests that come late ------------------------------------------------------------------------ */
 
-/* A name is made by a request that comes late, made again, and then taken away or given to another. */
+/* A delayed request stores a name; the request is sent again; then the name is removed or another file gets it. */
 static int late_make(struct rig *rig, unsigned kind)
 {
 	int rc = 0;
@@ -338,7 +338,7 @@ static void late_body(struct rig *rig)
 	late_make(rig, kind);
 	if (kv_mem_fail_pending(rig->mem)) {
 		kv_mem_fail_at(rig->mem, 0, KV_MEM_FINE);
-		rig->options.partition_bits = 99; /* tells that there was no such call */
+		rig->options.partition_bits = 99; /* marks that the call was not reached */
 	}
 	CHECK_EQ(late_make(rig, kind), 0);
 	if (rename)
@@ -347,7 +347,7 @@ static void late_body(struct rig *rig)
 		CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID), 0);
 	else
 		CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID, 0), 0);
-	/* By now it has come. */
+	/* The delayed call has arrived by now. */
 	for (int i = 0; i < 40; i++)
 		CHECK_EQ(id_at(rig, META_ROOT, "other"), 0);
 	CHECK_EQ(id_at(rig, META_ROOT, "n"), 0);
@@ -358,7 +358,7 @@ static void late_body(struct rig *rig)
 	CHECK_EQ(must_be_whole(rig).garbage, 0);
 }
 
-static void a_request_that_comes_late_does_not_bring_a_name_back(void **state)
+static void a_delayed_request_does_not_bring_a_name_back(void **state)
 {
 	(void)state;
 	uint64_t call = 0;
@@ -383,7 +383,7 @@ static void a_request_that_comes_late_does_not_bring_a_name_back(void **state)
 struct writers {
 	struct rig *rig;
 	uint64_t file;
-	/* added and acknowledged; or perhaps */
+	/* names added and acknowledged; names in doubt */
 	uint64_t acked[WRITERS * ADDS];
 	size_t acked_count;
 	uint64_t maybe[WRITERS * ADDS];
@@ -521,7 +521,7 @@ static void owned_body(struct rig *rig)
 	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, NULL, 0), 0);
 	collect_blocks(rig);
 	collect_blocks(rig);
-	/* The collector has seen no owner and is about to bury it. */
+	/* The collector has found no owner and is about to replace the record by DeadChunks. */
 	struct gate g = {
 		.base.ops = &gate_ops, .rig = rig, .other = own_block, .layer = META_LAYER_BLOCK};
 	CHECK_EQ(kv_mem_open(&g.below, rig->mem), 0);
@@ -594,7 +594,7 @@ static uint64_t used_bytes(struct rig *rig)
 	return t.used_bytes;
 }
 
-/* Commits that run out of their time sooner and later. */
+/* Commits whose deadlines end at different moments. */
 static void late_commit_body(struct rig *rig)
 {
 	bool done = false;
@@ -616,7 +616,7 @@ static void late_commit_body(struct rig *rig)
 	CHECK(refused > 10);
 }
 
-static void a_commit_that_is_refused_because_it_is_late_is_not_charged(void **state)
+static void a_commit_that_is_refused_after_its_deadline_is_not_charged(void **state)
 {
 	(void)state;
 	struct rig rig = rig_of(late_commit_body);
@@ -641,7 +641,7 @@ static size_t names_in(struct rig *rig, uint64_t dir)
 
 struct sealing {
 	struct rig rig; /* first */
-	size_t names;   /* that were there when the seal returned */
+	size_t names;   /* in the directory when the seal returned */
 };
 
 static void seal_and_count(struct rig *rig)
@@ -690,17 +690,19 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_rename_R1_R3_does_not_erase_the_create_C1_C2_between),
 		cmocka_unit_test(a_create_C2_does_not_erase_the_rename_before_it),
-		cmocka_unit_test(a_rename_of_what_was_removed_meanwhile_is_refused),
+		cmocka_unit_test(a_rename_of_a_name_removed_meanwhile_is_refused),
 		cmocka_unit_test(of_two_moves_that_would_make_a_cycle_one_is_refused),
 		cmocka_unit_test(a_directory_is_not_removed_with_what_is_created_in_it_meanwhile),
-		cmocka_unit_test(names_do_not_get_into_what_is_sealed_removed_or_spread_meanwhile),
-		cmocka_unit_test(who_meets_a_rename_between_slices_comes_before_or_after_it),
-		cmocka_unit_test(a_request_that_comes_late_does_not_bring_a_name_back),
+		cmocka_unit_test(
+			no_name_is_stored_in_a_directory_sealed_removed_or_spread_meanwhile),
+		cmocka_unit_test(
+			an_operation_during_a_rename_between_slices_comes_before_or_after_it),
+		cmocka_unit_test(a_delayed_request_does_not_bring_a_name_back),
 		cmocka_unit_test(
 			what_a_writer_was_told_is_added_is_there_once_however_often_tokens_are_stolen),
 		cmocka_unit_test(a_block_that_gets_an_owner_while_it_is_collected_stays),
 		cmocka_unit_test(many_commits_at_once_do_not_pass_the_quota),
-		cmocka_unit_test(a_commit_that_is_refused_because_it_is_late_is_not_charged),
+		cmocka_unit_test(a_commit_that_is_refused_after_its_deadline_is_not_charged),
 		cmocka_unit_test(a_directory_does_not_change_after_its_seal_returned),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

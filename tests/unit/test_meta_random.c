@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Many clients on many servers, which crash, on a store that loses and delays; by seed.
+ * Many clients on many servers, which crash, on a store that loses and delays calls; by seed.
  *
- * In one directory: what clients asked and were told must be linearizable (history.h). In a tree: nothing
- * that was acknowledged is lost or doubled, there is no cycle, the layers agree, and the collector leaves
- * nothing over. All the while collectors run, in no order, and with epochs that are old.
+ * In one directory: the requests and results of the clients must be linearizable (history.h). In a tree: no
+ * acknowledged change is lost or carried out twice, there is no cycle, the layers agree, and the collector leaves
+ * no garbage. Meanwhile collectors run in random order, some with old epochs.
  */
 #include "meta_rig.h"
 
@@ -20,7 +20,7 @@
 #define FIBERS 2
 #define OPS 12
 #define CONFIGS_MAX 500000
-#define GRACE_NS (2 * NS_PER_S) /* longer than any operation takes between two of its steps */
+#define GRACE_NS (2 * NS_PER_S) /* longer than the time between two steps of any operation */
 
 /* --- a store that notes which entry a request put where --------------------------------------- */
 
@@ -97,7 +97,7 @@ static const struct kv_ops spy_ops = {
 	.close = spy_close,
 };
 
-/* The id that a request has put, or tried to put, last; 0 for none. */
+/* The id that a request last stored, or tried to store; 0: none. */
 static uint64_t noted(const struct notes *n, uint64_t stamp)
 {
 	for (size_t i = n->count; i > 0; i--)
@@ -126,7 +126,7 @@ struct world {
 	void (*client)(struct world *w, struct rig *rig, unsigned number, struct rng *rng);
 	void (*before)(struct rig *rig);
 	void (*after)(struct world *w, struct rig *rig);
-	unsigned ended; /* servers whose clients have done all they would */
+	unsigned ended; /* servers whose clients have finished */
 	uint64_t next_id;
 	uint64_t unknown;
 	uint64_t epochs; /* that passed while the clients ran */
@@ -134,11 +134,11 @@ struct world {
 	struct sim_node *judge;
 	bool prepared;
 	bool done;
-	/* of the tree: where each client's file is, by what it was told */
+	/* tree only: the place of each client's file, by the results that it got */
 	struct where {
 		uint64_t dir[2];
 		char name[2][16];
-		uint64_t id[2]; /* the second: as it may be, when the last answer was lost */
+		uint64_t id[2]; /* the second: possible too, because the last answer was lost */
 		unsigned made;
 	} where[NODES * FIBERS];
 	uint64_t dirs[8];
@@ -169,7 +169,7 @@ struct fiber {
 	uint64_t life;
 };
 
-/* Now and then a client rests for longer than the grace, so that its garbage is collected meanwhile. */
+/* Sometimes a client sleeps for longer than the grace period, so that its garbage is collected meanwhile. */
 static void rest(struct rng *rng)
 {
 	if (rng_below(rng, OPS) == 0)
@@ -208,7 +208,7 @@ static void server_main(void *arg)
 	kv_close(rig.kv);
 }
 
-/* A walk of some partition, of some kind, by a worker that may have slept since it asked for the epoch. */
+/* A collector's walk of a random kind and partition, by a worker that may have slept since it read the epoch. */
 static void collect_some(struct rig *rig, struct rng *rng)
 {
 	uint64_t epoch;
@@ -226,7 +226,7 @@ static void collect_some(struct rig *rig, struct rng *rng)
 	CHECK(rc == 0 || rc == -EAGAIN || rc == -EHOSTUNREACH || kv_unknown(rc));
 }
 
-/* Until the clients have ended. The epoch goes on by the judge's clock. */
+/* Runs until the clients have ended; advances the epoch by the clock of the simulation. */
 static void collect_meanwhile(struct world *w, struct rig *rig)
 {
 	struct rng rng;
@@ -304,7 +304,7 @@ static void world_run(struct world *w)
 
 static const char *const names[HISTORY_KEYS] = {"n0", "n1", "n2", "n3", "n4", "n5"};
 
-/* What became of an operation: its effect is known, or it may come yet. */
+/* Outcome of an operation: its effect is known, or it is in doubt and may still take effect. */
 static void settle(struct world *w, size_t index, int rc, int refused)
 {
 	struct history_op *op = &w->history.ops[index];
@@ -314,7 +314,7 @@ static void settle(struct world *w, size_t index, int rc, int refused)
 		return;
 	}
 	op->result = rc == 0 ? HISTORY_APPLIED : HISTORY_REFUSED;
-	/* Others got in the way, or it did not begin: it changes nothing, and says nothing. */
+	/* Too many concurrent changes, or it did not begin: it changed nothing and proves nothing. */
 	if (rc != 0 && rc != refused) {
 		op->kind = HISTORY_READ;
 		op->mask = 0;
@@ -336,7 +336,7 @@ static void dir_lookup(struct world *w, struct rig *rig, unsigned client, unsign
 	history_end(&w->history, index);
 }
 
-/* The directory has few names: a page of it is one instant, unless it is spread. */
+/* The directory has few names: one page is one instant, unless it is spread. */
 static void dir_list(struct world *w, struct rig *rig, unsigned client)
 {
 	struct history_op op = {.kind = HISTORY_READ, .client = client};
@@ -385,7 +385,7 @@ static void dir_remove(struct world *w, struct rig *rig, unsigned client, unsign
 	settle(w, index, rc, -ENOENT);
 }
 
-/* What was moved is known from the notes of the store. */
+/* Which id was moved is known from the transactions that the store recorded. */
 static void dir_rename(struct world *w, struct rig *rig, unsigned client, unsigned from,
 		       unsigned to, bool over)
 {
@@ -408,7 +408,7 @@ static void dir_rename(struct world *w, struct rig *rig, unsigned client, unsign
 		done->writes[0] = (struct history_item){.key = from, .value = 0};
 		done->writes[1] = (struct history_item){.key = to, .value = id};
 	} else {
-		/* It wrote nothing, and never will. */
+		/* It wrote nothing and never will. */
 		CHECK(rc != 0);
 		done->kind = HISTORY_READ;
 		history_end(&w->history, index);
@@ -524,7 +524,7 @@ static void tree_before(struct rig *rig)
 	}
 }
 
-/* Moves any directory anywhere: mostly refused, sometimes in the way of others. */
+/* Moves any directory anywhere: mostly refused, sometimes concurrent with other moves. */
 static void tree_move_dir(struct rig *rig, struct rng *rng)
 {
 	char name[16];
@@ -543,7 +543,7 @@ static void tree_move_dir(struct rig *rig, struct rng *rng)
 	CHECK(rc <= 0);
 }
 
-/* A directory of one's own comes and goes; others try to put things there. */
+/* The client creates and removes a directory of its own; other clients try to create files in it. */
 static void tree_mkdir_rmdir(struct rig *rig, struct rng *rng)
 {
 	char name[16];
@@ -564,11 +564,11 @@ static void tree_mkdir_rmdir(struct rig *rig, struct rng *rng)
 		meta_rmdir(rig->m, &rig->ctx, dir, meta_name(name), id);
 }
 
-/* The client's own file goes somewhere, under a name of its own. */
+/* Moves the client's own file to a random directory, under a name that only this client uses. */
 static void tree_own_file(struct world *w, struct rig *rig, unsigned number, struct rng *rng)
 {
 	struct where *at = &w->where[number];
-	/* What was not known is found out first. */
+	/* Resolve an operation in doubt first. */
 	if (at->id[1] != 0) {
 		uint64_t now = 0;
 		int rc = look(rig, at->dir[1], at->name[1], &now);
@@ -580,7 +580,7 @@ static void tree_own_file(struct world *w, struct rig *rig, unsigned number, str
 			memcpy(at->name[0], at->name[1], sizeof(at->name[0]));
 			at->id[1] = 0;
 		} else {
-			return; /* it may come yet */
+			return; /* it may still take effect */
 		}
 	}
 	uint64_t dir = 100 + rng_below(rng, TREE_DIRS);
@@ -600,7 +600,7 @@ static void tree_own_file(struct world *w, struct rig *rig, unsigned number, str
 						   .request = meta_id()});
 	if (rc != 0) {
 		if (!kv_unknown(rc) && !rt_cancelled())
-			at->id[1] = 0; /* it did not happen */
+			at->id[1] = 0; /* it was not carried out */
 		return;
 	}
 	at->dir[0] = at->dir[1];
@@ -646,7 +646,7 @@ static void tree_after(struct world *w, struct rig *rig)
 	}
 }
 
-static void nothing_in_a_tree_is_lost_or_doubled(void **state)
+static void no_change_in_a_tree_is_lost_or_carried_out_twice(void **state)
 {
 	(void)state;
 	uint64_t epochs = 0;
@@ -669,7 +669,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(operations_on_one_directory_are_linearizable),
 		cmocka_unit_test(operations_on_a_spread_directory_are_linearizable),
-		cmocka_unit_test(nothing_in_a_tree_is_lost_or_doubled),
+		cmocka_unit_test(no_change_in_a_tree_is_lost_or_carried_out_twice),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Keys and partitions are stored: they are what they were. Names and records from strangers. */
+/* The stored format of keys and partitions, which never changes; names and records that must be refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -102,7 +102,7 @@ static int entry_verdict(const rec_entry *e)
 	return rc;
 }
 
-static void records_that_say_the_impossible_are_damage(void **state)
+static void records_with_impossible_values_are_refused(void **state)
 {
 	(void)state;
 	rec_entry e = TERRANE__REC__ENTRY__INIT;
@@ -180,7 +180,7 @@ int main(void)
 		cmocka_unit_test(keys_read_back),
 		cmocka_unit_test(partitions_are_the_stored_format),
 		cmocka_unit_test(bad_names_are_refused_each_with_its_error),
-		cmocka_unit_test(records_that_say_the_impossible_are_damage),
+		cmocka_unit_test(records_with_impossible_values_are_refused),
 		cmocka_unit_test(a_block_record_without_media_is_of_disk),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

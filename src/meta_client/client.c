@@ -208,6 +208,7 @@ static bool try_again(struct attempt *a, enum next_step v, size_t asked)
 		c->current = (c->current + 1) % c->count;
 		c->stats.failovers++;
 	}
+	assert(c->count > 0);
 	if (++a->failed % c->count != 0)
 		return rt_deadline() == RT_NEVER || rt_now_ns() < rt_deadline();
 	if (c->impatient && !a->doubt && !ever_connected(c))

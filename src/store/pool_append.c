@@ -252,7 +252,7 @@ static int is_same_chunk(struct pool *p, const struct pool_view *v, uint32_t c, 
 			 bool *source_bad, bool *same)
 {
 	uint64_t len = min_u64(v->copy_st[c].len, v->copy_st[v->best_copy].len);
-	uint32_t crc, best_crc;
+	uint32_t crc = 0, best_crc = 0;
 	int rc = prefix_crc(p, v, v->best_copy, len, buf, &best_crc);
 
 	*source_bad = rc != 0;

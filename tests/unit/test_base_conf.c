@@ -125,8 +125,9 @@ static void unknown_names_are_refused_with_the_known_ones(void **state)
 		       "t.ini:2: unknown section [nett]; allowed: [net], [cache], [store]");
 	assert_refused("[]\n", "t.ini:1: unknown section []");
 	assert_refused("[ net ]\n", "t.ini:1: unknown section [ net ]");
-	assert_refused("# c\nport = 1\n", "t.ini:2: key 'port' precedes the first section; allowed: "
-					  "[net], [cache], [store]");
+	assert_refused("# c\nport = 1\n",
+		       "t.ini:2: key 'port' precedes the first section; allowed: "
+		       "[net], [cache], [store]");
 	assert_refused("[store]\n"
 		       "a_name_that_is_so_long_that_inih_would_cut_it_somewhere_in_the_middle=1\n",
 		       "t.ini:2: unknown key");

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shared by file.c, file_change.c, copy.c and move.c. */
+/* Shared by file.c, file_change.c, file_link.c, copy.c and move.c. */
 #ifndef META_FILE_H
 #define META_FILE_H
 
 #include "meta/impl.h"
+
+/* Reads the record for a change by the writer. -ENOENT, -ESTALE token is not the file's. */
+int file_read_as_writer(struct meta *m, uint32_t tenant, uint64_t file, uint64_t token,
+			struct arena *a, struct kv_bytes *raw, rec_file **out);
 
 /* Replaces the record, if it still is raw, together with the writes of t, and counts the change. META_RETRY: the record
  * has changed. */

@@ -9,10 +9,8 @@
 
 #include "base/arena.h"
 #include "base/bug.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "meta/file.h"
-#include "meta/gc_impl.h"
 #include "rt/rt.h"
 
 int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint64_t id,
@@ -45,9 +43,8 @@ int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint
 
 /* --- changes by the writer -------------------------------------------------------------------- */
 
-/* Reads the record for a change by the writer. -ENOENT, -ESTALE token is not the file's. */
-static int read_as_writer(struct meta *m, uint32_t tenant, uint64_t file, uint64_t token,
-			  struct arena *a, struct kv_bytes *raw, rec_file **out)
+int file_read_as_writer(struct meta *m, uint32_t tenant, uint64_t file, uint64_t token,
+			struct arena *a, struct kv_bytes *raw, rec_file **out)
 {
 	bool dead;
 	int rc = file_read(m, tenant, file, a, raw, out, &dead);
@@ -204,7 +201,7 @@ static int file_add_once(struct meta *m, const struct meta_ctx *ctx, uint64_t fi
 	struct kv_bytes raw;
 	rec_file *f;
 	if (rc == 0)
-		rc = read_as_writer(m, ctx->tenant, file, token, &a, &raw, &f);
+		rc = file_read_as_writer(m, ctx->tenant, file, token, &a, &raw, &f);
 	if (rc != 0)
 		return rc;
 	if (f->sealed)
@@ -250,7 +247,7 @@ static int file_close_extent_once(struct meta *m, const struct meta_ctx *ctx, ui
 	rec_file *f;
 	if (length > META_BLOCK_MAX)
 		return -EOVERFLOW;
-	int rc = read_as_writer(m, ctx->tenant, file, token, &a, &raw, &f);
+	int rc = file_read_as_writer(m, ctx->tenant, file, token, &a, &raw, &f);
 	if (rc != 0)
 		return rc;
 	if (f->last == NULL || f->last->block != block) {
@@ -326,7 +323,7 @@ static int file_seal_once(struct meta *m, const struct meta_ctx *ctx, uint64_t f
 	arena_init(&a, META_OP_BYTES);
 	struct kv_bytes raw;
 	rec_file *f;
-	int rc = read_as_writer(m, ctx->tenant, file, token, &a, &raw, &f);
+	int rc = file_read_as_writer(m, ctx->tenant, file, token, &a, &raw, &f);
 	if (rc == 0 && name.len > 0)
 		rc = schema_name_check(name);
 	if (rc == 0 && f->last != NULL)
@@ -350,103 +347,6 @@ int meta_file_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, ui
 {
 	for (unsigned try = 0;; try++) {
 		int rc = file_seal_once(m, ctx, file, token, name, mtime_ns);
-		if (rc != META_RETRY)
-			return rc;
-		rc = meta_back_off(m, try);
-		if (rc != 0)
-			return rc;
-	}
-}
-
-/* Whether the record has this name. */
-static bool same_name(const rec_file *f, struct meta_name name)
-{
-	return f->name.len == name.len && memcmp(f->name.data, name.text, name.len) == 0;
-}
-
-/* The request number of linking the file to this name; all copies of the request have the same. */
-static uint64_t link_request(uint64_t file, struct meta_name name)
-{
-	return hash64(name.text, name.len, file) | 1;
-}
-
-/*
- * The record has another name than the request. Either the file has or had that name: -EPERM. Or that name was refused,
- * and the file may get the new one (0). In that case a delayed copy of the first request must not store the first name
- * later: so it is fenced (row_forbid) before the directory is searched for a name of the file.
- */
-static int other_name(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *f,
-		      struct arena *a)
-{
-	struct meta_name was = {(const char *)f->name.data, f->name.len};
-	int rc = row_forbid(m, tenant, f->dir, was, file, link_request(file, was), a);
-	if (rc != 0)
-		return rc == -EEXIST ? -EPERM : rc;
-	struct gc_search s = {.id = file};
-	rc = gc_search(m, tenant, f->dir, &s);
-	return rc != 0 ? rc : s.found || s.pending ? -EPERM : 0;
-}
-
-/* Writes name and seal to the record, whose stored bytes are raw, before the name is stored. */
-static int mark_linked(struct meta *m, uint32_t tenant, const struct meta_naming *as,
-		       struct meta_name name, rec_file *f, struct kv_bytes raw, struct arena *a)
-{
-	bool again = f->linked && same_name(f, name);
-	int rc = f->linked && !again ? other_name(m, tenant, as->file, f, a) : 0;
-	if (rc != 0)
-		return rc;
-	if (as->seal && f->last != NULL)
-		return -EBUSY;
-	if (again && f->sealed == as->seal)
-		return 0;
-	struct txn t;
-	txn_init(&t, a);
-	f->linked = true;
-	f->sealed = f->sealed || as->seal;
-	f->mtime_ns = as->mtime_ns;
-	f->name = (ProtobufCBinaryData){name.len, (uint8_t *)name.text};
-	return file_write(m, tenant, as->file, raw, f, &t);
-}
-
-static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
-		     struct meta_name name, const struct meta_naming *as, uint64_t began_ns)
-{
-	AUTO_ARENA struct arena a;
-	arena_init(&a, META_OP_BYTES);
-	struct kv_bytes raw;
-	rec_file *f;
-	int rc = schema_name_check(name);
-	if (rc == 0)
-		rc = read_as_writer(m, ctx->tenant, as->file, as->token, &a, &raw, &f);
-	if (rc == 0 && f->dir != dir)
-		rc = -EINVAL;
-	if (rc != 0)
-		return rc;
-	rc = mark_linked(m, ctx->tenant, as, name, f, raw, &a);
-	if (rc != 0)
-		return rc;
-	rec_entry e = TERRANE__REC__ENTRY__INIT;
-	e.kind = META_FILE;
-	e.id = as->file;
-	e.size = f->size;
-	e.sealed = f->sealed;
-	e.mtime_ns = as->mtime_ns;
-	if (rt_now_ns() - began_ns > META_NAMING_NS)
-		return -ETIMEDOUT;
-	/* When this fails the record keeps the name: a copy of this request may still store it. */
-	struct row row = {.tenant = ctx->tenant,
-			  .dir = dir,
-			  .name = name,
-			  .request = link_request(as->file, name)};
-	return row_create(m, &row, &e, as->flags, &a);
-}
-
-int meta_link(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
-	      const struct meta_naming *as)
-{
-	uint64_t began_ns = rt_now_ns();
-	for (unsigned try = 0;; try++) {
-		int rc = link_once(m, ctx, dir, name, as, began_ns);
 		if (rc != META_RETRY)
 			return rc;
 		rc = meta_back_off(m, try);

@@ -17,7 +17,7 @@
 
 /* Results of internal functions that are neither success nor an error. None leaves this module. */
 enum meta_result {
-	META_RETRY = 1,       /* a row changed after it was read: read it again and decide anew */
+	META_RETRY = 1,       /* a row changed after it was read: read it again and decide again */
 	META_STOP = 2,        /* of a callback: end the walk, which returns this value */
 	META_DONE = 3,        /* the same request was carried out before: nothing to write */
 	META_NO_TRANSFER = 4, /* the transfer has no record */
@@ -33,8 +33,8 @@ struct meta {
 	struct meta_stats stats;
 	struct cache *cache; /* NULL: no cache */
 	struct map accounts; /* tenant -> struct account_lock */
-	struct map
-		known_spread; /* hash of (tenant, directory): its slice 0 is spread; values mean nothing */
+	/* Set of hashes of (tenant, directory) whose slice 0 is known to be spread. */
+	struct map known_spread;
 };
 
 /* An arena for one operation, freed when its scope ends. */

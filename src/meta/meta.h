@@ -67,10 +67,9 @@ struct meta_ctx {
 
 struct meta_options {
 	/* Fixed at first use; later the stored value takes precedence over the option. */
-	unsigned
-		partition_bits; /* 2^bits partitions for each layer: 0 to 20; META_PARTITION_BITS */
-	uint64_t
-		spread_entries; /* names of one directory in one partition, about, before it is spread; 0: never spread */
+	unsigned partition_bits; /* 2^bits partitions for each layer: 0 to 20 */
+	/* Number of names of a directory in one partition above which it is spread, about; 0: never spread. */
+	uint64_t spread_entries;
 	/* May differ between processes. */
 	size_t cache_bytes;    /* bytes of memory for sealed metadata; 0: no cache */
 	uint64_t cache_ttl_ns; /* longest time that a removed sealed object is still served:

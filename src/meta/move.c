@@ -115,7 +115,7 @@ static int all_empty(struct meta *m, struct transfer_plan *p, struct arena *a)
 	return slices_walk(m, p->tenant, p->rec->was->id, false, slice_close, p);
 }
 
-/* META_RETRY: find the row again. */
+/* Removes the directory if the row is still as it was found; META_RETRY: find it again. */
 static int rmdir_at(struct meta *m, const struct row *r, struct arena *a)
 {
 	int rc = row_settle(m, r, a);
@@ -260,7 +260,7 @@ int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 
 /* A copy of a sealed file in another directory, with the same extents. */
 struct copying {
-	uint64_t from, to; /* ids */
+	uint64_t from, to; /* ids of the files */
 	uint64_t dir;      /* directory of the copy */
 	uint64_t request;  /* number of the move */
 };

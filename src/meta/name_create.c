@@ -5,27 +5,8 @@
 
 #include "base/arena.h"
 #include "base/hash.h"
-#include "meta/impl.h"
+#include "meta/name_create.h"
 #include "rt/rt.h"
-
-struct making {
-	struct meta *m;
-	uint32_t tenant;
-	uint64_t dir;
-	const struct meta_create *files;
-	size_t n;
-	unsigned flags;
-	int *results;
-	uint64_t began_ns;
-	struct arena *a;
-	rec_entry *entries;       /* by file */
-	struct kv_bytes *records; /* the file record as it is made, by file */
-	bool *removed; /* by file: an earlier copy of the request created it, and it was removed since */
-	bool *taken;    /* by file: another file has the id */
-	bool *named;    /* by file: names_leaf has stored the name */
-	int records_rc; /* result of C1 when it runs beside C2 */
-	bool in_order;  /* C2 runs after C1 */
-};
 
 /* --- checks of the request -------------------------------------------------------------------- */
 
@@ -51,7 +32,7 @@ static int file_check(const struct meta_create *f, uint64_t *size)
 
 /* Notes the file's name and id. -EEXIST: another file of the request has the same name or id, or one with the same
  * hash: refusing that is rare and safe. */
-static int see(struct map *seen, struct making *k, size_t i)
+static int note_name_and_id(struct map *seen, struct create_op *k, size_t i)
 {
 	int rc = map_put(seen, hash64(k->files[i].name.text, k->files[i].name.len, 1), k);
 	if (rc == 0)
@@ -59,7 +40,7 @@ static int see(struct map *seen, struct making *k, size_t i)
 	return rc;
 }
 
-static int entry_make(struct making *k, size_t i, uint64_t size)
+static int entry_make(struct create_op *k, size_t i, uint64_t size)
 {
 	assert(k->results[i] == 0 && k->files[i].extent_count <= META_INLINE_EXTENTS);
 	const struct meta_create *f = &k->files[i];
@@ -91,12 +72,12 @@ static int entry_make(struct making *k, size_t i, uint64_t size)
 	return rec_pack(k->a, &r.base, &k->records[i]);
 }
 
-static int prepare_files(struct making *k, struct map *seen)
+static int prepare_files(struct create_op *k, struct map *seen)
 {
 	for (size_t i = 0; i < k->n; i++) {
 		uint64_t size = 0;
 		k->results[i] = file_check(&k->files[i], &size);
-		int rc = k->n > 1 && k->results[i] == 0 ? see(seen, k, i) : 0;
+		int rc = k->n > 1 && k->results[i] == 0 ? note_name_and_id(seen, k, i) : 0;
 		if (rc == -EEXIST)
 			k->results[i] = -EINVAL;
 		else if (rc != 0)
@@ -108,7 +89,7 @@ static int prepare_files(struct making *k, struct map *seen)
 	return 0;
 }
 
-static int prepare(struct making *k)
+static int prepare(struct create_op *k)
 {
 	k->entries = arena_alloc(k->a, k->n * sizeof(k->entries[0]));
 	k->records = arena_alloc(k->a, k->n * sizeof(k->records[0]));
@@ -129,7 +110,7 @@ static int prepare(struct making *k)
 
 /* The id has a record already. Sets taken unless an earlier copy of this request wrote it; sets removed when the file
  * was removed since. */
-static int record_recheck(struct making *k, size_t i)
+static int record_recheck(struct create_op *k, size_t i)
 {
 	struct kv_bytes raw;
 	rec_file *f;
@@ -148,7 +129,7 @@ static int record_recheck(struct making *k, size_t i)
 	return 0;
 }
 
-static int records_put(struct making *k, const size_t *which, size_t n, uint64_t partition)
+static int records_put(struct create_op *k, const size_t *which, size_t n, uint64_t partition)
 {
 	struct txn t;
 	assert(n > 0 && n <= k->n);
@@ -164,7 +145,7 @@ static int records_put(struct making *k, const size_t *which, size_t n, uint64_t
 }
 
 /* Writes the records of files of one partition in one transaction; one by one when one of them exists already. */
-static int records_group(struct making *k, const size_t *which, size_t n, uint64_t partition)
+static int records_group(struct create_op *k, const size_t *which, size_t n, uint64_t partition)
 {
 	int rc = records_put(k, which, n, partition);
 	if (rc != -ESTALE)
@@ -179,7 +160,7 @@ static int records_group(struct making *k, const size_t *which, size_t n, uint64
 }
 
 /* C1 for all files of the request. */
-static int records_make(struct making *k)
+static int records_make(struct create_op *k)
 {
 	size_t *which = arena_alloc(k->a, k->n * sizeof(*which));
 	bool *done = arena_alloc(k->a, k->n * sizeof(*done));
@@ -208,7 +189,7 @@ static int records_make(struct making *k)
 
 static void records_fiber(void *arg)
 {
-	struct making *k = arg;
+	struct create_op *k = arg;
 	k->records_rc = records_make(k);
 }
 
@@ -229,7 +210,7 @@ static bool has_block(const struct meta_create *f, uint64_t block, uint64_t *byt
 }
 
 /* Deletes a file record if it is still as C1 wrote it. Called only when no copy of the request can name it any more. */
-static int record_unmake(struct making *k, size_t i)
+static int record_unmake(struct create_op *k, size_t i)
 {
 	struct schema_key key = key_id(KEY_FILE, k->tenant, k->files[i].id);
 	struct txn t;
@@ -242,7 +223,7 @@ static int record_unmake(struct making *k, size_t i)
 
 /* Checks that the block exists and has all files of the request with extents in it as owners. Without the block these
  * files are refused with -ENOENT. */
-static int block_of_files(struct making *k, uint64_t block, struct meta_owner *owners)
+static int block_of_files(struct create_op *k, uint64_t block, struct meta_owner *owners)
 {
 	size_t n = 0;
 	uint64_t bytes;
@@ -268,7 +249,7 @@ static int block_of_files(struct making *k, uint64_t block, struct meta_owner *o
  * Checks the blocks of all files, after C1. From then on the collector deletes no block that a file record names, so a
  * block that exists now stays. A block that was collected before is found missing here.
  */
-static int blocks_hold(struct making *k)
+static int blocks_hold(struct create_op *k)
 {
 	struct meta_owner *owners = arena_alloc(k->a, k->n * sizeof(*owners));
 	struct map seen;
@@ -289,186 +270,10 @@ static int blocks_hold(struct making *k)
 	return rc;
 }
 
-/* --- C2: names -------------------------------------------------------------------------------- */
-
-/* Stores all names in one transaction, which fails when any of them exists or the directory is spread or sealed.
- * META_RETRY: store them one by one. -ENOENT no such directory. */
-static int names_quick(struct making *k)
-{
-	if (dir_known_spread(k->m, k->tenant, k->dir))
-		return META_RETRY;
-	struct txn t;
-	txn_init(&t, k->a);
-	txn_present(&t, key_slice(KEY_DIR, k->tenant, k->dir, SLICE_HOME));
-	txn_absent(&t, key_slice(KEY_SLICE_STATE, k->tenant, k->dir, SLICE_HOME));
-	size_t n = 0;
-	for (size_t i = 0; i < k->n; i++) {
-		if (k->results[i] != 0)
-			continue;
-		struct schema_key key = key_entry(k->tenant, k->dir, SLICE_HOME, k->files[i].name);
-		txn_absent(&t, key);
-		txn_absent(&t, key_slice_id(KEY_TOMBSTONE, k->tenant, k->dir, SLICE_HOME,
-					    k->files[i].id));
-		txn_put(&t, key, &k->entries[i].base);
-		n++;
-	}
-	if (n == 0)
-		return 0;
-	size_t failed = 0;
-	int rc = txn_run(k->m, &t, part_name(k->m, k->tenant, k->dir, SLICE_HOME), &failed);
-	if (rc == 0)
-		slice_maybe_spread(k->m, k->tenant, k->dir, SLICE_HOME, n);
-	if (rc != -ESTALE)
-		return rc;
-	return failed == 0 ? -ENOENT : META_RETRY;
-}
-
-/* Stores the names of files `which` in one slice, in one transaction, and sets named. When a check fails it stores none
- * of them and returns 0: the caller stores them one by one. */
-static int names_leaf(struct making *k, uint32_t slice, const size_t *which, size_t n)
-{
-	struct txn t;
-	txn_init(&t, k->a);
-	txn_present(&t, key_slice(KEY_DIR, k->tenant, k->dir, slice));
-	txn_absent(&t, key_slice(KEY_SLICE_STATE, k->tenant, k->dir, slice));
-	for (size_t i = 0; i < n; i++) {
-		const struct meta_create *f = &k->files[which[i]];
-		struct schema_key key = key_entry(k->tenant, k->dir, slice, f->name);
-		txn_absent(&t, key);
-		txn_absent(&t, key_slice_id(KEY_TOMBSTONE, k->tenant, k->dir, slice, f->id));
-		txn_put(&t, key, &k->entries[which[i]].base);
-	}
-	int rc = n > 0 ? txn_run(k->m, &t, part_name(k->m, k->tenant, k->dir, slice), NULL) : 0;
-	if (rc != 0)
-		return rc == -ESTALE ? 0 : rc;
-	for (size_t i = 0; i < n; i++)
-		k->named[which[i]] = true;
-	if (n > 0)
-		slice_maybe_spread(k->m, k->tenant, k->dir, slice, n);
-	return 0;
-}
-
-/* Keeps in which[0..*n) the files without a row of this kind in the slice; reads the value of one more key into *value,
- * in the same request. */
-static int keys_missing(struct making *k, uint32_t slice, enum key_kind kind, size_t *which,
-			size_t *n, struct schema_key more, struct kv_bytes *value)
-{
-	struct schema_key *keys = arena_alloc(k->a, (*n + 1) * sizeof(*keys));
-	struct kv_bytes *list = arena_alloc(k->a, (*n + 1) * sizeof(*list));
-	if (keys == NULL || list == NULL)
-		return -ENOMEM;
-	for (size_t i = 0; i < *n; i++) {
-		const struct meta_create *f = &k->files[which[i]];
-		keys[i] = kind == KEY_ENTRY ? key_entry(k->tenant, k->dir, slice, f->name)
-					    : key_slice_id(kind, k->tenant, k->dir, slice, f->id);
-	}
-	keys[*n] = more;
-	for (size_t i = 0; i <= *n; i++)
-		list[i] = key_bytes(&keys[i]);
-	AUTO_KV_ROWS struct kv_rows rows = {0};
-	int rc = kv_get(k->m->kv, part_name(k->m, k->tenant, k->dir, slice), list, *n + 1, &rows);
-	assert(rc != 0 || rows.count == *n + 1);
-	*value = (struct kv_bytes){0};
-	if (rc == 0 && rows.row[*n].found)
-		rc = arena_copy(k->a, rows.row[*n].value, value);
-	if (rc != 0)
-		return rc;
-	size_t missing = 0;
-	for (size_t i = 0; i < *n; i++)
-		if (!rows.row[i].found)
-			which[missing++] = which[i];
-	*n = missing;
-	return 0;
-}
-
-/*
- * Keeps in which[0..*n) the files whose names the slice neither has nor had; *state is the slice's state (NULL: it takes
- * names). A tombstone of the id means that an earlier copy of this request stored the name. Tombstones are read after
- * the names, because a name that goes leaves its tombstone in the same transaction.
- */
-static int names_missing(struct making *k, uint32_t slice, size_t *which, size_t *n,
-			 rec_slice_state **shut)
-{
-	struct schema_key key = key_slice(KEY_SLICE_STATE, k->tenant, k->dir, slice);
-	struct kv_bytes shut_raw;
-	struct kv_bytes again;
-	*shut = NULL;
-	int rc = keys_missing(k, slice, KEY_ENTRY, which, n, key, &shut_raw);
-	if (rc == 0 && *n > 0)
-		rc = keys_missing(k, slice, KEY_TOMBSTONE, which, n, key, &again);
-	return rc == 0 && shut_raw.data != NULL ? rec_read_slice_state(k->a, shut_raw, shut) : rc;
-}
-
-/* Stores the names that are new, slice by slice, down to the slices that take names. Names that exist are left to
- * row_create. */
-static int names_slices(struct making *k, uint32_t slice, size_t *which, size_t n)
-{
-	assert(slice_valid(slice));
-	rec_slice_state *shut;
-	int rc = names_missing(k, slice, which, &n, &shut);
-	if (rc != 0)
-		return rc;
-	if (shut == NULL)
-		return names_leaf(k, slice, which, n);
-	if (!shut->spread || slice_level(slice) >= SLICE_LEVELS)
-		return 0;
-	dir_note_spread(k->m, k->tenant, k->dir);
-	/* Each round moves the names of one slice below to the front, and stores them there. */
-	while (n > 0 && rc == 0) {
-		uint32_t below = slice_below(slice, slice_name_hash(k->files[which[0]].name));
-		size_t here = 0;
-		for (size_t i = 0; i < n; i++) {
-			size_t f = which[i];
-			if (slice_below(slice, slice_name_hash(k->files[f].name)) != below)
-				continue;
-			which[i] = which[here];
-			which[here++] = f;
-		}
-		assert(here > 0 && here <= n);
-		rc = names_slices(k, below, which, here);
-		which += here;
-		n -= here;
-	}
-	return rc;
-}
-
-static int names_batch(struct making *k)
-{
-	size_t *which = arena_alloc(k->a, k->n * sizeof(*which));
-	if (which == NULL)
-		return -ENOMEM;
-	size_t n = 0;
-	for (size_t i = 0; i < k->n; i++)
-		if (k->results[i] == 0)
-			which[n++] = i;
-	return n > 1 ? names_slices(k, SLICE_HOME, which, n) : 0;
-}
-
-static int names_make(struct making *k)
-{
-	int rc = names_quick(k);
-	if (rc != META_RETRY)
-		return rc;
-	rc = names_batch(k);
-	for (size_t i = 0; i < k->n && rc == 0; i++) {
-		if (k->results[i] != 0 || k->named[i])
-			continue;
-		rc = row_create(
-			k->m,
-			&(struct row){.tenant = k->tenant, .dir = k->dir, .name = k->files[i].name},
-			&k->entries[i], k->flags, k->a);
-		if (rc == -EEXIST || rc == -EISDIR) {
-			k->results[i] = rc;
-			rc = 0;
-		}
-	}
-	return rc;
-}
-
 /* --- C1 and C2 together ----------------------------------------------------------------------- */
 
 /* Removes a name that C2 stored while C1 found that another file has the id. */
-static void name_undo(struct making *k, size_t i)
+static void name_undo(struct create_op *k, size_t i)
 {
 	assert(k->taken[i] && !k->in_order);
 	struct row r;
@@ -483,7 +288,7 @@ static void name_undo(struct making *k, size_t i)
 }
 
 /* Refuses the files whose id another file has; named: C2 has run, so their names are removed. */
-static void refuse_taken(struct making *k, bool named)
+static void refuse_taken(struct create_op *k, bool named)
 {
 	for (size_t i = 0; i < k->n; i++) {
 		if (!k->taken[i] || k->results[i] != 0)
@@ -495,7 +300,7 @@ static void refuse_taken(struct making *k, bool named)
 }
 
 /* Leaves a tombstone of a refused file in the row's slice; META_RETRY: find the row again. */
-static int refuse_at(struct making *k, size_t i, const struct row *r)
+static int refuse_at(struct create_op *k, size_t i, const struct row *r)
 {
 	uint64_t id = k->files[i].id;
 	int rc = row_settle(k->m, r, k->a);
@@ -521,7 +326,7 @@ static int refuse_at(struct making *k, size_t i, const struct row *r)
  * Another object has the name, so the file record is useless. A delayed copy of the request must not name it when the
  * name becomes free: so a tombstone is stored before the client gets its answer.
  */
-static int name_refuse(struct making *k, size_t i)
+static int name_refuse(struct create_op *k, size_t i)
 {
 	assert(k->results[i] == -EEXIST || k->results[i] == -EISDIR);
 	assert(!k->taken[i]); /* the id would be another file's: its names must not be fenced */
@@ -547,7 +352,7 @@ static int name_refuse(struct making *k, size_t i)
  * Commits the pending blocks of the files. The commits become durable with the names. A crash before that may leave a
  * committed block whose owner does not exist; the collector deletes it.
  */
-static int blocks_commit(struct making *k)
+static int blocks_commit(struct create_op *k)
 {
 	int rc = 0;
 	for (size_t i = 0; i < k->n && rc == 0; i++) {
@@ -569,7 +374,7 @@ static int blocks_commit(struct making *k)
 }
 
 /* C1, then C2. */
-static int make_in_order(struct making *k)
+static int make_in_order(struct create_op *k)
 {
 	assert(k->in_order);
 	int rc = records_make(k);
@@ -579,11 +384,11 @@ static int make_in_order(struct making *k)
 	rc = blocks_hold(k);
 	if (rc == 0 && rt_now_ns() - k->began_ns > META_NAMING_NS)
 		rc = -ETIMEDOUT;
-	return rc == 0 ? names_make(k) : rc;
+	return rc == 0 ? create_names(k) : rc;
 }
 
 /* C1 and C2 at the same time, for empty sealed files. */
-static int make_at_once(struct making *k)
+static int make_at_once(struct create_op *k)
 {
 	assert(!k->in_order);
 	struct rt_fiber *fiber;
@@ -591,7 +396,7 @@ static int make_at_once(struct making *k)
 		k->in_order = true;
 		return make_in_order(k);
 	}
-	int rc = names_make(k);
+	int rc = create_names(k);
 	rt_join(fiber);
 	refuse_taken(k, true);
 	/* The names are stored; the first open of a file writes a missing record. */
@@ -607,15 +412,15 @@ int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 		return -EINVAL;
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
-	struct making k = {.m = m,
-			   .tenant = ctx->tenant,
-			   .dir = dir,
-			   .files = files,
-			   .n = n,
-			   .flags = flags,
-			   .results = results,
-			   .began_ns = rt_now_ns(),
-			   .a = &a};
+	struct create_op k = {.m = m,
+			      .tenant = ctx->tenant,
+			      .dir = dir,
+			      .files = files,
+			      .n = n,
+			      .flags = flags,
+			      .results = results,
+			      .began_ns = rt_now_ns(),
+			      .a = &a};
 	int rc = prepare(&k);
 	if (rc == 0)
 		rc = blocks_commit(&k);

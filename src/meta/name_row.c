@@ -102,16 +102,16 @@ static int find_in_slice(struct meta *m, struct row *r, uint64_t tombstone_id, s
 	r->raw = got.value[0];
 	r->state_raw = got.value[1];
 	r->dir_raw = got.value[2];
-	rec_tombstone *gone = NULL;
+	rec_tombstone *stone = NULL;
 	if (got.value[3].data != NULL)
-		rc = rec_read_tombstone(a, got.value[3], &gone);
+		rc = rec_read_tombstone(a, got.value[3], &stone);
 	if (rc != 0)
 		return rc;
 	r->request_done =
 		r->request_done || (got.value[4].data != NULL && !bug_planted(BUG_REPLAY_TWICE));
-	r->tombstone = r->tombstone || gone != NULL;
-	r->removed = r->removed || (gone != NULL && gone->removed);
-	r->refused = r->refused || (gone != NULL && gone->refused);
+	r->tombstone = r->tombstone || stone != NULL;
+	r->removed = r->removed || (stone != NULL && stone->removed);
+	r->refused = r->refused || (stone != NULL && stone->refused);
 	r->state = NULL;
 	r->row = NULL;
 	if (r->state_raw.data != NULL)
@@ -344,7 +344,7 @@ static int replace(struct txn *t, const struct row *r, const rec_entry *entry, u
 	return 0;
 }
 
-/* META_RETRY: find the row again. */
+/* Stores the entry if the row is still as it was found; META_RETRY: find it again. */
 static int create_at(struct meta *m, const struct row *r, rec_entry *entry, unsigned flags,
 		     struct arena *a)
 {
@@ -394,7 +394,7 @@ int row_create(struct meta *m, const struct row *at, rec_entry *entry, unsigned 
 	}
 }
 
-/* META_RETRY: find the row again. */
+/* Stores the fence if the row is still as it was found; META_RETRY: find it again. */
 static int forbid_at(struct meta *m, const struct row *r, uint64_t id, struct arena *a)
 {
 	struct txn t;

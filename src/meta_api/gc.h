@@ -33,8 +33,8 @@ struct meta_gc_counts {
 	uint64_t seen;
 	uint64_t marked;
 	uint64_t collected;
-	uint64_t
-		left; /* not collected yet: within the grace period, or another row must be collected first */
+	/* Not collected yet: within the grace period, or another row must be collected first. */
+	uint64_t left;
 	uint64_t damaged; /* rows that cannot be decoded; they are logged and skipped */
 };
 
@@ -63,8 +63,9 @@ struct meta_lease {
 	char name[64];
 	uint64_t holder; /* drawn by the worker, not 0 */
 	uint64_t turn;   /* set by take and renew */
-	uint64_t
-		seen_ns; /* the caller's: when it first saw another's turn, on its monotonic clock */
+	/* Kept by the caller: the turn of another holder that it saw last, and when it saw that turn first, on its
+	 * monotonic clock. */
+	uint64_t seen_ns;
 	uint64_t seen_turn;
 	uint64_t duration_ns;
 };

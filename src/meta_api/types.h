@@ -14,8 +14,8 @@
 #include "base/base.h"
 #include "cluster/cluster.h"
 
-#define META_SYSTEM \
-	"system" /* the tenant of a context that may do administration and background work */
+/* The tenant of a context that may do administration and background work. */
+#define META_SYSTEM "system"
 
 #define META_ROOT 1ULL /* the root directory of every tenant */
 #define META_NAME_MAX 255
@@ -145,9 +145,8 @@ struct meta_create {
 };
 
 enum meta_flags {
-	META_OVERWRITE = 1 << 0, /* replace a file that has the name; it becomes garbage */
-	META_SEALED_TOO =
-		1 << 1, /* meta_remove only: also remove from a sealed directory (promise 6) */
+	META_OVERWRITE = 1 << 0,  /* replace a file that has the name; it becomes garbage */
+	META_SEALED_TOO = 1 << 1, /* meta_remove only: also from a sealed directory (promise 6) */
 };
 
 /* The name that a file without one gets, see meta_link. */
@@ -189,8 +188,7 @@ struct meta_chunk {
 struct meta_block {
 	uint64_t id;
 	enum meta_block_state state;
-	uint64_t
-		epoch; /* of its writer; nodes refuse operations on its chunks that bring an older one */
+	uint64_t epoch; /* of its writer; nodes refuse operations that bring an older one */
 	/*
 	 * On disks chunks are named (chunk_block, index). chunk_block is the block's id until the block gets another
 	 * layout.

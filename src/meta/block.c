@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The Block layer: where the bytes are.
+ * The Block layer: the chunks, owners and states of blocks.
  *
  * A block is pending from its allocation to its commit, then open for appends or sealed. Its record,
- * its owners and the rows of the reverse index for its disks are in one partition, so they always
- * agree. A pending block has a row that says so: the collector need not look at all blocks to find those
- * whose writer has died. A block that loses an owner gets a row too, and is looked at.
+ * its owners and the rows of the reverse index for its disks are in one partition, so one transaction keeps them
+ * consistent. A pending block has a KEY_PENDING row, and a block that loses an owner gets a KEY_SUSPECT row: so
+ * the collector finds blocks of crashed writers and blocks without owners without reading all records.
  *
- * Every change of a record is one transaction on the record as it was read.
+ * Every change of a record is one transaction, on condition that the record is as it was read.
  */
 #include "meta/block.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
 #include "meta_api/id.h"
 #include "rt/rt.h"
 
-#define SMALL_BYTES (1 * MIB) /* written again at little cost, should its record be lost */
+/* Records of blocks up to this capacity are synced only at commit: after a crash, writing such a block again costs
+ * little. */
+#define SMALL_BYTES (1 * MIB)
 
 static uint64_t part_block(const struct meta *m, uint32_t tenant, uint64_t block)
 {
@@ -39,6 +42,7 @@ int block_read(struct meta *m, uint32_t tenant, uint64_t block, struct arena *a,
 
 int block_from_record(uint64_t id, const rec_block *rec, struct arena *a, struct meta_block *out)
 {
+	assert(rec->n_chunks <= META_CHUNKS_MAX && strlen(rec->encoding) < sizeof(out->encoding));
 	*out = (struct meta_block){.id = id,
 				   .state = (enum meta_block_state)rec->state,
 				   .epoch = rec->epoch,
@@ -64,6 +68,7 @@ int block_from_record(uint64_t id, const rec_block *rec, struct arena *a, struct
 
 int block_chunks_set(rec_block *rec, const struct meta_chunk *chunks, size_t n, struct arena *a)
 {
+	assert(n <= META_CHUNKS_MAX);
 	rec->chunks = arena_alloc(a, (n + 1) * sizeof(rec->chunks[0]));
 	rec_chunk *items = arena_alloc(a, (n + 1) * sizeof(items[0]));
 	if (rec->chunks == NULL || items == NULL)
@@ -79,9 +84,9 @@ int block_chunks_set(rec_block *rec, const struct meta_chunk *chunks, size_t n, 
 	return 0;
 }
 
-/* The rows of the reverse index, there or gone. */
+/* Adds to t writes that put the rows of the reverse index for a block, or delete them. */
 static void index_rows(struct txn *t, uint32_t tenant, uint64_t block, const rec_block *rec,
-		       bool there)
+		       bool put)
 {
 	for (uint32_t i = 0; i < rec->n_chunks; i++) {
 		if (rec->chunks[i]->disk == 0)
@@ -89,7 +94,7 @@ static void index_rows(struct txn *t, uint32_t tenant, uint64_t block, const rec
 		struct schema_key key = key_disk(rec->chunks[i]->disk, tenant, block);
 		rec_on_disk row = TERRANE__REC__ON_DISK__INIT;
 		row.index = i;
-		if (there)
+		if (put)
 			txn_put(t, key, &row.base);
 		else
 			txn_delete(t, key);
@@ -136,6 +141,7 @@ int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_
 	rec.media = b->media;
 	rec.encoding = (char *)b->encoding;
 	rec.alloc_id = b->alloc_id = meta_id();
+	assert(rec.alloc_id != 0 && rec.n_chunks == b->chunk_count);
 	rec_suspect pending = TERRANE__REC__SUSPECT__INIT;
 	struct txn t;
 	txn_init(&t, &a);
@@ -149,14 +155,14 @@ int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_
 	if (rc != -ESTALE)
 		return rc;
 	struct kv_bytes raw;
-	rec_block *there;
-	rc = block_read(m, ctx->tenant, b->id, &a, &raw, &there);
+	rec_block *stored;
+	rc = block_read(m, ctx->tenant, b->id, &a, &raw, &stored);
 	if (rc != 0)
 		return rc;
-	if (there == NULL || there->epoch != b->epoch || there->capacity != b->capacity ||
-	    there->media != b->media)
+	if (stored == NULL || stored->epoch != b->epoch || stored->capacity != b->capacity ||
+	    stored->media != b->media)
 		return -EEXIST;
-	b->alloc_id = there->alloc_id;
+	b->alloc_id = stored->alloc_id;
 	return 0;
 }
 
@@ -236,20 +242,22 @@ int block_hold(struct meta *m, uint32_t tenant, uint64_t block, const struct met
 	return meta_block_own(m, &(struct meta_ctx){tenant}, block, again, count);
 }
 
-/* What a commit writes, beside the block as the caller gave it. */
+/* Input of commit_write beside the block that the caller passed. */
 struct commit {
-	struct kv_bytes raw; /* the pending record as it was read, */
-	rec_block *rec;      /* and read */
+	struct kv_bytes raw; /* pending record as stored */
+	rec_block *rec;      /* pending record, decoded */
 	const struct meta_owner *owners;
 	size_t owner_count;
-	uint64_t charge; /* id of the charge for it */
+	uint64_t charge; /* random number of the charge for the block */
 };
 
-/* The record as committed, together with its owners and places. 1: it has changed meanwhile. */
+/* Writes the committed record with its owners and index rows. META_RETRY: the record has changed since it was read. */
 static int commit_write(struct meta *m, uint32_t tenant, const struct meta_block *b,
 			struct commit *k, struct arena *a)
 {
 	rec_block *rec = k->rec;
+	assert(rec->state == META_BLOCK_PENDING && rec->epoch == b->epoch);
+	assert(k->charge != 0 && b->length <= rec->capacity);
 	struct txn t;
 	txn_init(&t, a);
 	t.early = b->early;
@@ -300,11 +308,11 @@ static int commit_once(struct meta *m, uint32_t tenant, const struct meta_block 
 	if (rc != 0)
 		return rc;
 	rc = commit_write(m, tenant, b, &k, a);
-	/* What is not known here the collector finds out: the note of the charge stays. */
+	/* If the result is in doubt, the note of the charge stays, and the collector finds out. */
 	if (rc == 0) {
 		account_settled(m, tenant, b->id, charge);
 	} else if (!kv_unknown(rc)) {
-		rt_shield_enter(); /* it may have been refused because it was late */
+		rt_shield_enter(); /* undo the charge even if the request's deadline has passed */
 		account_uncharge(m, tenant, b->id, charge);
 		rt_shield_leave();
 	}
@@ -334,8 +342,9 @@ int meta_block_commit(struct meta *m, const struct meta_ctx *ctx, const struct m
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-#define GET_FIBERS 8 /* partitions that are read at once */
+#define GET_FIBERS 8 /* number of partitions that are read concurrently */
 
+/* State of one meta_block_get, shared by its fibers. */
 struct getting {
 	struct meta *m;
 	uint32_t tenant;
@@ -343,17 +352,17 @@ struct getting {
 	size_t n;
 	struct arena *arena;
 	struct meta_block *out;
-	uint64_t *partitions; /* by block; 0: done */
-	/* As many as blocks, of which each group takes its own. */
+	uint64_t *partitions; /* of each block; 0: a fiber reads it, or has read it */
+	/* Arrays of n slots, of which each group of blocks in one partition uses a range. */
 	struct schema_key *keys;
 	struct kv_bytes *list;
-	size_t *which;
-	size_t taken;
-	size_t next; /* block that is looked at next */
+	size_t *which; /* index of the block */
+	size_t taken;  /* slots in use */
+	size_t next;   /* index of the next block to consider */
 	int rc;
 };
 
-/* All of the list that are in the partition of the i-th. */
+/* Reads all blocks that are in the partition of the i-th block. */
 static int get_group(struct getting *g, size_t i)
 {
 	uint64_t partition = g->partitions[i];
@@ -362,6 +371,7 @@ static int get_group(struct getting *g, size_t i)
 		if (g->partitions[j] != partition)
 			continue;
 		size_t slot = g->taken++;
+		assert(slot < g->n);
 		g->partitions[j] = 0;
 		g->which[slot] = j;
 		g->keys[slot] = key_id(KEY_BLOCK, g->tenant, g->blocks[j]);
@@ -421,6 +431,7 @@ int meta_block_get(struct meta *m, const struct meta_ctx *ctx, const uint64_t *b
 	get_groups(&g);
 	while (others > 0)
 		rt_join(fibers[--others]);
+	assert(g.rc != 0 || g.taken == n); /* every block was read once */
 	return g.rc;
 }
 
@@ -451,11 +462,12 @@ int64_t meta_block_owners(struct meta *m, const struct meta_ctx *ctx, uint64_t b
 	return rc != 0 ? rc : (int64_t)rows.count;
 }
 
-/* --- the end of a block ----------------------------------------------------------------------- */
+/* --- deletion --------------------------------------------------------------------------------- */
 
 void block_delete(struct txn *t, uint32_t tenant, uint64_t block, struct kv_bytes raw,
 		  const rec_block *rec)
 {
+	assert(raw.data != NULL && rec->chunk_block != 0);
 	rec_dead_chunks z = TERRANE__REC__DEAD_CHUNKS__INIT;
 	z.encoding = rec->encoding;
 	z.chunks = rec->chunks;

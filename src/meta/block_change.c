@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The Block layer: appends, fences and seals; repair, rebalance and re-encoding. */
+/* The Block layer: changes of committed blocks by appends, fences and seals, and by repair, rebalance and
+ * re-encoding. */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/arena.h"
@@ -9,18 +11,18 @@
 #include "meta_api/id.h"
 #include "rt/rt.h"
 
-/* A change of a committed block: what it is about, and how the record changes. */
+/* A change of a committed block. */
 struct change {
 	struct meta *m;
 	uint32_t tenant;
 	uint64_t block;
 	struct arena *a;
-	struct kv_bytes raw;
-	rec_block *rec;
+	struct kv_bytes raw; /* record as stored */
+	rec_block *rec;      /* record, decoded; the change modifies it */
 	struct txn t;
-	uint64_t refund; /* bytes of quota that the change sets free, under this name: */
-	uint64_t refund_charge;
-	/* of the operation */
+	uint64_t refund;        /* bytes of quota that the change frees */
+	uint64_t refund_charge; /* random number of this refund */
+	/* Arguments of the operation: */
 	uint64_t epoch;
 	uint64_t old_length;
 	uint64_t length;
@@ -31,11 +33,12 @@ struct change {
 	const struct meta_block *as;
 };
 
-/* 0 write the record; 1 nothing is to be done; or an error. */
+/* Changes c->rec. Returns 0: the record is to be written; META_DONE: there is nothing to write; or an error. */
 typedef int (*change_fn)(struct change *c);
 
 static int change_once(struct change *c, change_fn fn)
 {
+	assert(c->m != NULL && c->a != NULL);
 	struct schema_key key = key_id(KEY_BLOCK, c->tenant, c->block);
 	int rc = block_read(c->m, c->tenant, c->block, c->a, &c->raw, &c->rec);
 	if (rc == 0 && c->rec == NULL)
@@ -50,6 +53,7 @@ static int change_once(struct change *c, change_fn fn)
 	rc = fn(c);
 	if (rc != 0)
 		return rc == META_DONE ? 0 : rc;
+	assert(c->rec->state == META_BLOCK_OPEN || c->rec->state == META_BLOCK_SEALED);
 	if (c->refund > 0) {
 		rec_refund v = TERRANE__REC__REFUND__INIT;
 		v.bytes = c->refund;
@@ -124,7 +128,7 @@ static int do_fence(struct change *c)
 		return -EROFS;
 	if (c->rec->epoch == c->epoch)
 		return META_DONE;
-	/* Of a copy that comes late: who has fenced since stays the writer. */
+	/* A late copy of an old fence: the writer that has fenced since then keeps the block. */
 	if (c->rec->epoch > c->epoch)
 		return -ESTALE;
 	c->rec->epoch = c->epoch;
@@ -161,6 +165,7 @@ static int do_seal(struct change *c)
 	b->chunk_length = c->chunk_length;
 	b->crc = c->crc;
 	c->refund = b->charged - min_u64(b->charged, c->length);
+	assert(c->refund <= b->charged);
 	b->charged -= c->refund;
 	return 0;
 }
@@ -184,13 +189,14 @@ static int do_replace(struct change *c)
 {
 	rec_block *b = c->rec;
 	const struct meta_place *p = &c->place;
-	/* A chunk of the old layout says nothing about the new one, even on the same disk. */
+	/* A chunk of an old encoding is another chunk, even with the same index on the same disk. */
 	if (b->chunk_block != p->chunk_block)
 		return -ESTALE;
 	if (p->index >= b->n_chunks)
 		return -EINVAL;
 	rec_chunk *chunk = b->chunks[p->index];
-	/* It is there already. Who did that may have been another, and only one may delete what was on `from`. */
+	/* The record names `to` already. Another worker may have done this, and only one worker may delete the chunk on
+	 * `from`: so this request succeeds only if nothing is to be deleted. */
 	if (chunk->disk == p->to && !chunk->damaged)
 		return p->from == 0 || p->from == p->to ? META_DONE : -ESTALE;
 	if (chunk->disk != p->from || b->release_count != p->release_count)
@@ -202,7 +208,8 @@ static int do_replace(struct change *c)
 	chunk->crc = p->crc;
 	chunk->damaged = false;
 	b->layout++;
-	/* Chunks that come late are added one by one by who wrote them all, and let none go. */
+	/* With from == 0 the writer of the block adds a chunk that it could not store before the commit: no chunk is
+	 * released. */
 	if (p->from != 0)
 		b->release_count++;
 	rec_on_disk row = TERRANE__REC__ON_DISK__INIT;
@@ -271,12 +278,12 @@ int meta_chunk_give_up(struct meta *m, const struct meta_ctx *ctx, uint64_t bloc
 	struct kv_bytes raw;
 	rec_block *rec;
 	rc = block_read(m, ctx->tenant, block, &a, &raw, &rec);
-	/* Pending, or committed in this moment: another time. */
+	/* The block is pending, or was committed during this call: its chunk is wanted. */
 	*wanted = rc == 0 && rec != NULL;
 	return rc;
 }
 
-/* The rows of the index follow the list; the old chunks are dead. */
+/* Replaces encoding and chunks by those of c->as, and turns the old chunks into dead chunks. */
 static int do_relayout(struct change *c)
 {
 	rec_block *b = c->rec;
@@ -287,7 +294,7 @@ static int do_relayout(struct change *c)
 		return -EBUSY;
 	if (b->release_count != as->release_count)
 		return -ESTALE;
-	/* Names of chunks that are being deleted do not come back. */
+	/* chunk_block must be new: dead chunks of this name are still being deleted. */
 	struct schema_key dead = key_ids(KEY_DEAD_CHUNKS, c->tenant, c->block, as->chunk_block);
 	struct reads r;
 	int rc = meta_read(c->m, part_of(c->m, META_LAYER_BLOCK, c->tenant, c->block), &dead, 1,
@@ -305,6 +312,7 @@ static int do_relayout(struct change *c)
 	rc = block_chunks_set(b, as->chunks, as->chunk_count, c->a);
 	if (rc != 0)
 		return rc;
+	assert(b->n_chunks == as->chunk_count && b->chunk_block != as->chunk_block);
 	for (uint32_t i = 0; i < b->n_chunks; i++) {
 		rec_on_disk row = TERRANE__REC__ON_DISK__INIT;
 		row.index = i;

@@ -22,10 +22,16 @@ uint64_t map_partition(void)
 struct map_key map_key(char kind, uint64_t id)
 {
 	struct map_key k = {.bytes = {(uint8_t)kind}, .len = 1};
-	size_t width = kind == 'c' ? 0 : kind == 'r' ? 4 : 8;
+	size_t width = kind == MAP_KEY_HEAD ? 0 : kind == MAP_KEY_RACK ? 4 : 8;
 	for (size_t i = 0; i < width; i++)
 		k.bytes[k.len++] = (uint8_t)(id >> (8 * (width - 1 - i)));
 	return k;
+}
+
+struct kv_bytes map_head_key(void)
+{
+	static const char key = MAP_KEY_HEAD;
+	return kv_bytes(&key, 1);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -55,11 +61,11 @@ static int read_head(struct cluster_head *h, struct kv_bytes value)
 static const ProtobufCMessageDescriptor *descriptor_of(uint8_t kind)
 {
 	switch (kind) {
-	case 'r':
+	case MAP_KEY_RACK:
 		return &terrane__cluster__rack_record__descriptor;
-	case 'n':
+	case MAP_KEY_NODE:
 		return &terrane__cluster__node_record__descriptor;
-	case 'd':
+	case MAP_KEY_DISK:
 		return &terrane__cluster__disk_record__descriptor;
 	default:
 		return NULL;
@@ -80,12 +86,12 @@ static int put_message(struct cluster *c, struct kv_bytes key, uint8_t kind, con
 	struct cluster_disk d;
 	int rc;
 	switch (kind) {
-	case 'r':
+	case MAP_KEY_RACK:
 		rc = cluster_rack_read(&r, message);
 		if (rc == 0 && !key_is(key, kind, r.id))
 			rc = -EBADMSG;
 		return rc < 0 ? rc : cluster_put_rack(c, &r);
-	case 'n':
+	case MAP_KEY_NODE:
 		rc = cluster_node_read(&n, message);
 		if (rc == 0 && !key_is(key, kind, n.id))
 			rc = -EBADMSG;
@@ -137,7 +143,7 @@ static int read_kind(struct meta_map *m, struct cluster *c, char kind)
 /* Racks before nodes before disks: each names what must be there. */
 static int read_all(struct meta_map *m, struct cluster *c)
 {
-	static const char kinds[] = {'r', 'n', 'd'};
+	static const char kinds[] = {MAP_KEY_RACK, MAP_KEY_NODE, MAP_KEY_DISK};
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < sizeof(kinds); i++)
 		rc = read_kind(m, c, kinds[i]);
@@ -148,8 +154,8 @@ static int get_head(struct meta_map *m, struct cluster_head *h, uint8_t bytes[MA
 		    size_t *len)
 {
 	AUTO_KV_ROWS struct kv_rows rows = {0};
-	int rc =
-		kv_get(m->kv, map_partition(), &(struct kv_bytes){.data = "c", .len = 1}, 1, &rows);
+	struct kv_bytes key = map_head_key();
+	int rc = kv_get(m->kv, map_partition(), &key, 1, &rows);
 	if (rc < 0)
 		return rc;
 	if (!rows.row[0].found)
@@ -166,7 +172,7 @@ static int get_head(struct meta_map *m, struct cluster_head *h, uint8_t bytes[MA
  * All records of a version are there and none is of a later one, because they are written together. Racks are
  * numbered without gaps: with one missing from the count, the next new rack would take another's number.
  */
-static int check_whole(const struct cluster *c, const struct cluster_head *h)
+static int check_consistent(const struct cluster *c, const struct cluster_head *h)
 {
 	uint64_t newest = 0, rack = 0;
 	map_for_each(&c->racks, it) {
@@ -182,7 +188,7 @@ static int check_whole(const struct cluster *c, const struct cluster_head *h)
 		       : -EBADMSG;
 }
 
-/* Usage is not of the map: it lives on in the new one. */
+/* Usage is not of the map: it stays in the new one. */
 static void keep_usage(struct cluster *to, const struct cluster *from)
 {
 	map_for_each(&from->disks, it) {
@@ -227,7 +233,7 @@ int map_refresh(struct meta_map *m, bool force)
 		rc = all == 0 || all == -EBADMSG ? get_head(m, &after, bytes, &len) : all;
 		bool same = rc == 0 && after.version == before.version && after.edit == before.edit;
 		if (same && all == 0)
-			all = check_whole(&c, &after);
+			all = check_consistent(&c, &after);
 		if (same && all == 0) {
 			/* Another fiber may have been faster. */
 			if (after.version >= m->head.version) {
@@ -260,9 +266,9 @@ int meta_map_format(struct kv *kv, struct cluster_id id, enum place_kind network
 	uint8_t bytes[MAP_HEAD_MAX];
 	cluster_head_write(&m, &h);
 	size_t len = terrane__cluster__cluster_record__pack(&m, bytes);
-	struct kv_check check = {.kind = KV_ABSENT, .key = kv_text("c")};
+	struct kv_check check = {.kind = KV_ABSENT, .key = map_head_key()};
 	struct kv_write write = {
-		.kind = KV_PUT, .key = kv_text("c"), .value = kv_bytes(bytes, len)};
+		.kind = KV_PUT, .key = map_head_key(), .value = kv_bytes(bytes, len)};
 	struct kv_txn txn = {
 		.checks = &check, .check_count = 1, .writes = &write, .write_count = 1};
 	int rc = kv_txn(kv, map_partition(), &txn, NULL);
@@ -282,7 +288,7 @@ int meta_map_open(struct meta_map **out, struct kv *kv, const struct meta_map_op
 	m->o.suspect_ns = o->suspect_ns != 0 ? o->suspect_ns : 5 * NS_PER_S;
 	m->o.failed_ns = o->failed_ns != 0 ? o->failed_ns : 900 * NS_PER_S;
 	cluster_init(&m->cluster);
-	map_init(&m->lives, CLUSTER_NODES_MAX);
+	map_init(&m->heartbeats, CLUSTER_NODES_MAX);
 	rt_mutex_init(&m->changing);
 	rt_group_init(&m->fibers);
 	int rc = map_refresh(m, true);
@@ -304,12 +310,12 @@ void meta_map_close(struct meta_map *m)
 		return;
 	rt_group_cancel(&m->fibers);
 	rt_group_join(&m->fibers);
-	map_for_each(&m->lives, it) {
-		struct map_life *life = it.value;
-		free(life->pending_disks);
-		free(life);
+	map_for_each(&m->heartbeats, it) {
+		struct map_heartbeat *heartbeat = it.value;
+		free(heartbeat->pending_disks);
+		free(heartbeat);
 	}
-	map_fini(&m->lives);
+	map_fini(&m->heartbeats);
 	cluster_fini(&m->cluster);
 	free(m);
 }

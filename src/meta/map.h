@@ -8,7 +8,7 @@
  *   r, rack id, 4 bytes          RackRecord         big-endian, so that a scan is in order
  *   n, node id, 8 bytes          NodeRecord
  *   d, disk id, 8 bytes          DiskRecord
- *   h, node id, 8 bytes          BeatRecord: the node's last sign of life
+ *   h, node id, 8 bytes          BeatRecord: the node's last sign of heartbeat
  *
  * Changes. Every change of the map is one transaction that checks the ClusterRecord it was computed
  * from and puts the next one with the records that change, which get its version. So versions are
@@ -20,7 +20,7 @@
  * then it reads all records. A client asks for what changed since the version it has; that is answered
  * from memory, and costs nothing when there is nothing. A server's map may be watch_ns old.
  *
- * Signs of life. Nodes tell any server that they live. A server gathers them and writes those of all
+ * Signs of heartbeat. Nodes tell any server that they live. A server gathers them and writes those of all
  * its nodes together every beat_ns; all servers read all. Clocks are not compared: a node is suspect
  * when this server has not seen its record change for suspect_ns, failed after failed_ns, online again
  * with the first beat. Whoever notices first changes the map, on condition that the record is still
@@ -78,7 +78,7 @@ uint64_t meta_map_beat_ns(const struct meta_map *m);
 int meta_map_register(struct meta_map *m, const struct meta_map_node *n);
 
 /*
- * A sign of life, with the state of all its disks: they are as register would make them. Waits only when
+ * A sign of heartbeat, with the state of all its disks: they are as register would make them. Waits only when
  * that changes the map. -ENOENT: not registered; -ESTALE: a later process has registered as this node;
  * else as meta_map_register.
  */

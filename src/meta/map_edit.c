@@ -95,32 +95,32 @@ static void pack_records(struct packer *p, struct map_edit *e, const struct clus
 {
 	Terrane__Cluster__ClusterRecord c;
 	cluster_head_write(&c, head);
-	pack(p, map_key('c', 0), &c.base);
+	pack(p, map_key(MAP_KEY_HEAD, 0), &c.base);
 	if (e->has_rack) {
 		Terrane__Cluster__RackRecord r;
 		e->rack.version = head->version;
 		cluster_rack_write(&r, &e->rack);
-		pack(p, map_key('r', e->rack.id), &r.base);
+		pack(p, map_key(MAP_KEY_RACK, e->rack.id), &r.base);
 	}
 	for (size_t i = 0; i < e->node_count; i++) {
 		Terrane__Cluster__NodeRecord n;
 		e->nodes[i].version = head->version;
 		cluster_node_write(&n, &e->nodes[i]);
-		pack(p, map_key('n', e->nodes[i].id), &n.base);
+		pack(p, map_key(MAP_KEY_NODE, e->nodes[i].id), &n.base);
 	}
 	for (size_t i = 0; i < e->disk_count; i++) {
 		Terrane__Cluster__DiskRecord d;
 		e->disks[i].version = head->version;
 		cluster_disk_write(&d, &e->disks[i]);
-		pack(p, map_key('d', e->disks[i].id), &d.base);
+		pack(p, map_key(MAP_KEY_DISK, e->disks[i].id), &d.base);
 	}
 }
 
 /* The stored BeatRecord must still be the one this server has seen; there may be none. */
-static int beat_unchanged(struct meta_map *m, const struct map_life *life, struct kv_rows *rows,
-			  struct kv_check *check, struct map_key *key)
+static int beat_unchanged(struct meta_map *m, const struct map_heartbeat *heartbeat,
+			  struct kv_rows *rows, struct kv_check *check, struct map_key *key)
 {
-	*key = map_key('h', life->node);
+	*key = map_key(MAP_KEY_BEAT, heartbeat->node);
 	int rc = kv_get(m->kv, map_partition(), &(struct kv_bytes){key->bytes, key->len}, 1, rows);
 	if (rc < 0)
 		return rc;
@@ -128,16 +128,16 @@ static int beat_unchanged(struct meta_map *m, const struct map_life *life, struc
 	check->kind = rows->row[0].found ? KV_EQUALS : KV_ABSENT;
 	check->value = rows->row[0].value;
 	if (!rows->row[0].found)
-		return life->beats == 0 ? 0 : -ESTALE;
+		return heartbeat->beats == 0 ? 0 : -ESTALE;
 	ProtobufCMessage *message = NULL;
 	struct arena a;
 	rc = map_unpack(&terrane__cluster__beat_record__descriptor, &a, rows->row[0].value,
 			&message);
 	const Terrane__Cluster__BeatRecord *b = (const Terrane__Cluster__BeatRecord *)message;
-	if (rc == 0 && (b->beats != life->beats || b->incarnation != life->incarnation))
+	if (rc == 0 && (b->beats != heartbeat->beats || b->incarnation != heartbeat->incarnation))
 		rc = -ESTALE;
 	arena_fini(&a);
-	/* What does not read is nobody's sign of life; a beat that comes replaces it. */
+	/* What does not read is nobody's sign of heartbeat; a beat that comes replaces it. */
 	return rc == -EBADMSG ? 0 : rc;
 }
 
@@ -178,7 +178,7 @@ static int commit(struct meta_map *m, struct map_edit *e)
 	head.edit = rt_random_u64();
 	head.racks += e->has_rack && e->rack.id > head.racks;
 	struct kv_check checks[2] = {
-		{.kind = KV_EQUALS, .key = kv_text("c"), .value = kv_bytes(before, before_len)}};
+		{.kind = KV_EQUALS, .key = map_head_key(), .value = kv_bytes(before, before_len)}};
 	size_t check_count = 1;
 	AUTO_KV_ROWS struct kv_rows beat = {0};
 	struct map_key beat_key;
@@ -230,13 +230,13 @@ int map_change(struct meta_map *m, int (*fn)(struct map_edit *e), void *arg)
 
 /* --- operators -------------------------------------------------------------------------------- */
 
-struct wish {
+struct operator_change {
 	uint64_t id;
 	enum cluster_state wanted;
 	uint32_t weight;
 };
 
-static int wish_check(enum cluster_state now, enum cluster_state wanted)
+static int wanted_check(enum cluster_state now, enum cluster_state wanted)
 {
 	if (wanted != CLUSTER_ONLINE && wanted != CLUSTER_DRAINING && wanted != CLUSTER_GONE)
 		return -EINVAL;
@@ -245,11 +245,11 @@ static int wish_check(enum cluster_state now, enum cluster_state wanted)
 
 static int want_node(struct map_edit *e)
 {
-	const struct wish *w = e->arg;
+	const struct operator_change *w = e->arg;
 	const struct cluster_node *now = cluster_node(&e->m->cluster, w->id);
 	if (now == NULL)
 		return -ENOENT;
-	int rc = wish_check(now->wanted, w->wanted);
+	int rc = wanted_check(now->wanted, w->wanted);
 	if (rc < 0 || now->wanted == w->wanted)
 		return rc;
 	struct cluster_node n = *now;
@@ -259,11 +259,11 @@ static int want_node(struct map_edit *e)
 
 static int want_disk(struct map_edit *e)
 {
-	const struct wish *w = e->arg;
+	const struct operator_change *w = e->arg;
 	const struct cluster_disk *now = cluster_disk(&e->m->cluster, w->id);
 	if (now == NULL)
 		return -ENOENT;
-	int rc = wish_check(now->wanted, w->wanted);
+	int rc = wanted_check(now->wanted, w->wanted);
 	if (rc < 0 || now->wanted == w->wanted)
 		return rc;
 	struct cluster_disk d = *now;
@@ -273,7 +273,7 @@ static int want_disk(struct map_edit *e)
 
 static int weigh_disk(struct map_edit *e)
 {
-	const struct wish *w = e->arg;
+	const struct operator_change *w = e->arg;
 	const struct cluster_disk *now = cluster_disk(&e->m->cluster, w->id);
 	if (now == NULL)
 		return -ENOENT;
@@ -286,17 +286,17 @@ static int weigh_disk(struct map_edit *e)
 
 int meta_map_want_node(struct meta_map *m, uint64_t node, enum cluster_state wanted)
 {
-	return map_change(m, want_node, &(struct wish){.id = node, .wanted = wanted});
+	return map_change(m, want_node, &(struct operator_change){.id = node, .wanted = wanted});
 }
 
 int meta_map_want_disk(struct meta_map *m, uint64_t disk, enum cluster_state wanted)
 {
-	return map_change(m, want_disk, &(struct wish){.id = disk, .wanted = wanted});
+	return map_change(m, want_disk, &(struct operator_change){.id = disk, .wanted = wanted});
 }
 
 int meta_map_weigh_disk(struct meta_map *m, uint64_t disk, uint32_t weight)
 {
 	if (weight > CLUSTER_WEIGHT_MAX)
 		return -EINVAL;
-	return map_change(m, weigh_disk, &(struct wish){.id = disk, .weight = weight});
+	return map_change(m, weigh_disk, &(struct operator_change){.id = disk, .weight = weight});
 }

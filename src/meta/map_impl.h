@@ -14,8 +14,8 @@
 #define MAP_KEY_MAX 9
 #define MAP_EDIT_TRIES 16
 
-/* What this server knows of a node's signs of life. */
-struct map_life {
+/* What this server knows of a node's signs of heartbeat. */
+struct map_heartbeat {
 	uint64_t node;
 	uint64_t incarnation, beats; /* as last seen in the store */
 	uint64_t seen_ns;            /* when that changed */
@@ -24,7 +24,7 @@ struct map_life {
 	struct meta_map_disk *pending_disks;
 	size_t pending_count;
 	uint64_t
-		named; /* hash of the disks that it named when the map was last compared; 0: never */
+		named_disks; /* hash of the disks that it named when the map was last compared; 0: never */
 };
 
 struct meta_map {
@@ -34,9 +34,10 @@ struct meta_map {
 	struct cluster_head head;
 	uint8_t head_bytes[MAP_HEAD_MAX]; /* as stored: what a change checks */
 	size_t head_len;
-	struct map lives;    /* node id -> struct map_life */
-	uint64_t watched_ns; /* when all signs of life were last read: silence is counted to here */
-	size_t bad_beats;    /* signs of life that did not read then */
+	struct map heartbeats; /* node id -> struct map_heartbeat */
+	uint64_t
+		watched_ns; /* when all signs of heartbeat were last read: silence is counted to here */
+	size_t bad_beats; /* signs of heartbeat that did not read then */
 	struct rt_mutex changing;
 	struct rt_group fibers;
 };
@@ -46,8 +47,20 @@ struct map_key {
 	size_t len;
 };
 
+/* First byte of a key: the kind of its record. Stored; see map.h. */
+enum map_key_kind {
+	MAP_KEY_HEAD = 'c',
+	MAP_KEY_RACK = 'r',
+	MAP_KEY_NODE = 'n',
+	MAP_KEY_DISK = 'd',
+	MAP_KEY_BEAT = 'h',
+};
+
 uint64_t map_partition(void);
+/* Returns the key of a record; id is 0 for the head. */
 struct map_key map_key(char kind, uint64_t id);
+/* Returns the key of the head; its bytes are constant. */
+struct kv_bytes map_head_key(void);
 
 /* map.c: a stored record, in an arena that this begins and the caller ends, whatever comes back: so much memory as
  * a record of that length may take. -EBADMSG: it is none. */
@@ -71,7 +84,7 @@ struct map_edit {
 	size_t node_count;
 	struct cluster_disk *disks;
 	size_t disk_count;
-	const struct map_life *unless_alive; /* only if no sign of life came since */
+	const struct map_heartbeat *unless_alive; /* only if no sign of heartbeat came since */
 };
 
 int map_edit_node(struct map_edit *e, const struct cluster_node *n);
@@ -81,7 +94,7 @@ int map_change(struct meta_map *m, int (*fn)(struct map_edit *e), void *arg);
 /* map_watch.c */
 int map_watch_start(struct meta_map *m);
 int map_beats_read(struct meta_map *m);
-struct map_life *map_life(struct meta_map *m, uint64_t node);
-void map_life_note(struct map_life *life, const struct meta_map_node *n);
+struct map_heartbeat *map_heartbeat(struct meta_map *m, uint64_t node);
+void map_heartbeat_note(struct map_heartbeat *heartbeat, const struct meta_map_node *n);
 
 #endif

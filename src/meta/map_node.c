@@ -165,12 +165,12 @@ static bool same_node(const struct cluster_node *a, const struct cluster_node *b
  * would make all of them failed. The same machine, started again, names what it had; when it has lost
  * a disk meanwhile, it waits until the process before it counts as silent.
  */
-static bool is_another(struct map_edit *e, const struct cluster_node *now,
-		       const struct meta_map_node *in)
+static bool is_other_machine(struct map_edit *e, const struct cluster_node *now,
+			     const struct meta_map_node *in)
 {
-	const struct map_life *life = map_life(e->m, in->id);
-	if (now->incarnation == in->incarnation || now->health != CLUSTER_ONLINE || life == NULL ||
-	    rt_elapsed_ns(life->seen_ns) >= e->m->o.suspect_ns)
+	const struct map_heartbeat *heartbeat = map_heartbeat(e->m, in->id);
+	if (now->incarnation == in->incarnation || now->health != CLUSTER_ONLINE ||
+	    heartbeat == NULL || rt_elapsed_ns(heartbeat->seen_ns) >= e->m->o.suspect_ns)
 		return false;
 	map_for_each(&e->m->cluster.disks, it) {
 		const struct cluster_disk *d = it.value;
@@ -187,7 +187,7 @@ static int register_node(struct map_edit *e)
 	const struct cluster_node *now = cluster_node(&e->m->cluster, in->id);
 	if (now != NULL && now->wanted == CLUSTER_GONE)
 		return -EPERM;
-	if (now != NULL && is_another(e, now, in))
+	if (now != NULL && is_other_machine(e, now, in))
 		return -EBUSY;
 	struct cluster_node n = now != NULL ? *now : (struct cluster_node){.id = in->id};
 	int rc = rack_of(e, in->rack, &n.rack);
@@ -252,16 +252,16 @@ int meta_map_register(struct meta_map *m, const struct meta_map_node *n)
 	rc = map_change(m, register_node, &in);
 	if (rc < 0)
 		return rc;
-	struct map_life *life = map_life(m, n->id);
-	if (life == NULL)
+	struct map_heartbeat *heartbeat = map_heartbeat(m, n->id);
+	if (heartbeat == NULL)
 		return -ENOMEM;
-	life->seen_ns = rt_now_ns();
+	heartbeat->seen_ns = rt_now_ns();
 	log_info("node_registered", "node=%lu name=%s rack=%s disks=%zu version=%lu", n->id,
 		 LOG_QUOTE(n->name), LOG_QUOTE(n->rack), n->disk_count, m->head.version);
 	return 0;
 }
 
-/* --- signs of life ---------------------------------------------------------------------------- */
+/* --- signs of heartbeat ---------------------------------------------------------------------------- */
 
 /* The hash of which disks a node names, never 0. They are in order. */
 static uint64_t names_hash(const struct meta_map_node *n)
@@ -275,9 +275,9 @@ static uint64_t names_hash(const struct meta_map_node *n)
 /* What a beat says that the map does not; which disks it does not name any more, only when it named
  * others before. */
 static bool beat_differs(const struct cluster *c, const struct cluster_node *now,
-			 const struct map_life *life, const struct meta_map_node *n)
+			 const struct map_heartbeat *heartbeat, const struct meta_map_node *n)
 {
-	if (now->health != CLUSTER_ONLINE || life->named != names_hash(n))
+	if (now->health != CLUSTER_ONLINE || heartbeat->named_disks != names_hash(n))
 		return true;
 	for (size_t i = 0; i < n->disk_count; i++) {
 		const struct cluster_disk *d = cluster_disk(c, n->disks[i].id);
@@ -326,15 +326,15 @@ static int beat(struct meta_map *m, const struct meta_map_node *n)
 		return -ENOENT;
 	if (now->incarnation != n->incarnation)
 		return -ESTALE;
-	struct map_life *life = map_life(m, n->id);
-	if (life == NULL)
+	struct map_heartbeat *heartbeat = map_heartbeat(m, n->id);
+	if (heartbeat == NULL)
 		return -ENOMEM;
-	map_life_note(life, n);
-	if (!beat_differs(&m->cluster, now, life, n))
+	map_heartbeat_note(heartbeat, n);
+	if (!beat_differs(&m->cluster, now, heartbeat, n))
 		return 0;
 	int rc = map_change(m, beat_node, (void *)n);
 	if (rc == 0)
-		life->named = names_hash(n);
+		heartbeat->named_disks = names_hash(n);
 	return rc;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The two fibers of a server: one writes the signs of life that came to it, the other reads everybody's
+/* The two fibers of a server: one writes the signs of heartbeat that came to it, the other reads everybody's
  * and the map. */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,38 +11,39 @@
 #include "meta/map_impl.h"
 #include "meta_api/node.h"
 
-struct map_life *map_life(struct meta_map *m, uint64_t node)
+struct map_heartbeat *map_heartbeat(struct meta_map *m, uint64_t node)
 {
-	struct map_life *life = map_get(&m->lives, node);
-	if (life != NULL)
-		return life;
-	life = calloc(1, sizeof(*life));
-	if (life == NULL)
+	struct map_heartbeat *heartbeat = map_get(&m->heartbeats, node);
+	if (heartbeat != NULL)
+		return heartbeat;
+	heartbeat = calloc(1, sizeof(*heartbeat));
+	if (heartbeat == NULL)
 		return NULL;
-	life->node = node;
-	life->seen_ns = rt_now_ns();
-	if (map_put(&m->lives, node, life) < 0) {
-		free(life);
+	heartbeat->node = node;
+	heartbeat->seen_ns = rt_now_ns();
+	if (map_put(&m->heartbeats, node, heartbeat) < 0) {
+		free(heartbeat);
 		return NULL;
 	}
-	return life;
+	return heartbeat;
 }
 
 /* Usage that cannot be kept is no reason to think the node dead. */
-void map_life_note(struct map_life *life, const struct meta_map_node *n)
+void map_heartbeat_note(struct map_heartbeat *heartbeat, const struct meta_map_node *n)
 {
-	life->pending_incarnation = n->incarnation;
-	life->pending_beats = life->beats + 1 != 0 ? life->beats + 1 : 1; /* 0: none */
-	life->seen_ns = rt_now_ns();
+	heartbeat->pending_incarnation = n->incarnation;
+	heartbeat->pending_beats =
+		heartbeat->beats + 1 != 0 ? heartbeat->beats + 1 : 1; /* 0: none */
+	heartbeat->seen_ns = rt_now_ns();
 	struct meta_map_disk *copy =
-		realloc(life->pending_disks, (n->disk_count + 1) * sizeof(*copy));
-	life->pending_count = 0;
+		realloc(heartbeat->pending_disks, (n->disk_count + 1) * sizeof(*copy));
+	heartbeat->pending_count = 0;
 	if (copy == NULL)
 		return;
-	life->pending_disks = copy;
+	heartbeat->pending_disks = copy;
 	if (n->disk_count > 0)
 		memcpy(copy, n->disks, n->disk_count * sizeof(*copy));
-	life->pending_count = n->disk_count;
+	heartbeat->pending_count = n->disk_count;
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -60,18 +61,18 @@ struct batch {
 };
 
 /* 0: no room. */
-static size_t pack_beat(struct batch *to, const struct map_life *life)
+static size_t pack_beat(struct batch *to, const struct map_heartbeat *heartbeat)
 {
 	Terrane__Cluster__BeatRecord b = TERRANE__CLUSTER__BEAT_RECORD__INIT;
 	Terrane__Cluster__DiskUse *use = to->use;
-	b.incarnation = life->pending_incarnation;
-	b.beats = life->pending_beats;
-	b.n_disks = life->pending_count;
+	b.incarnation = heartbeat->pending_incarnation;
+	b.beats = heartbeat->pending_beats;
+	b.n_disks = heartbeat->pending_count;
 	b.disks = to->list;
-	for (size_t i = 0; i < life->pending_count; i++) {
+	for (size_t i = 0; i < heartbeat->pending_count; i++) {
 		terrane__cluster__disk_use__init(&use[i]);
-		use[i].id = life->pending_disks[i].id;
-		use[i].used_bytes = life->pending_disks[i].used_bytes;
+		use[i].id = heartbeat->pending_disks[i].id;
+		use[i].used_bytes = heartbeat->pending_disks[i].used_bytes;
 		to->list[i] = &use[i];
 	}
 	size_t len = terrane__cluster__beat_record__get_packed_size(&b);
@@ -94,12 +95,12 @@ static int flush(struct meta_map *m, struct batch *b)
 }
 
 /* False: the batch is full. */
-static bool add_beat(struct batch *b, struct map_life *life)
+static bool add_beat(struct batch *b, struct map_heartbeat *heartbeat)
 {
-	size_t len = b->count < BATCH_NODES ? pack_beat(b, life) : 0;
+	size_t len = b->count < BATCH_NODES ? pack_beat(b, heartbeat) : 0;
 	if (len == 0)
 		return false;
-	b->keys[b->count] = map_key('h', life->node);
+	b->keys[b->count] = map_key(MAP_KEY_BEAT, heartbeat->node);
 	b->writes[b->count] = (struct kv_write){
 		.kind = KV_PUT,
 		.key = kv_bytes(b->keys[b->count].bytes, b->keys[b->count].len),
@@ -107,26 +108,26 @@ static bool add_beat(struct batch *b, struct map_life *life)
 	};
 	b->count++;
 	b->used += len;
-	life->pending_beats = 0;
+	heartbeat->pending_beats = 0;
 	return true;
 }
 
 /* Those that have something to be written; the caller frees it. NULL: out of memory. */
 static uint64_t *pending_nodes(const struct meta_map *m, size_t *count)
 {
-	uint64_t *nodes = malloc((map_count(&m->lives) + 1) * sizeof(*nodes));
+	uint64_t *nodes = malloc((map_count(&m->heartbeats) + 1) * sizeof(*nodes));
 	*count = 0;
 	if (nodes == NULL)
 		return NULL;
-	map_for_each(&m->lives, it)
-		if (((const struct map_life *)it.value)->pending_beats != 0)
+	map_for_each(&m->heartbeats, it)
+		if (((const struct map_heartbeat *)it.value)->pending_beats != 0)
 			nodes[(*count)++] = it.key;
 	return nodes;
 }
 
 /* All of them, in as many transactions as it takes: one that always came last would look dead to the
  * others. One that is lost is followed by the next: no retry. The table may change while we write,
- * lives do not leave it. */
+ * heartbeats do not leave it. */
 static int write_beats(struct meta_map *m, struct batch *b)
 {
 	size_t count;
@@ -135,11 +136,11 @@ static int write_beats(struct meta_map *m, struct batch *b)
 	b->count = 0;
 	b->used = 0;
 	for (size_t i = 0; rc == 0 && i < count; i++) {
-		struct map_life *life = map_get(&m->lives, nodes[i]);
-		if (add_beat(b, life))
+		struct map_heartbeat *heartbeat = map_get(&m->heartbeats, nodes[i]);
+		if (add_beat(b, heartbeat))
 			continue;
 		rc = flush(m, b);
-		if (rc == 0 && !add_beat(b, life))
+		if (rc == 0 && !add_beat(b, heartbeat))
 			rc = -EFBIG; /* a node's limits forbid it */
 	}
 	return rc < 0 ? rc : flush(m, b);
@@ -179,16 +180,16 @@ static int read_beat(struct meta_map *m, const struct kv_row *row)
 	ProtobufCMessage *message = NULL;
 	struct arena a;
 	int rc = map_unpack(&terrane__cluster__beat_record__descriptor, &a, row->value, &message);
-	struct map_life *life = rc == 0 ? map_life(m, node) : NULL;
-	if (rc == 0 && life == NULL)
+	struct map_heartbeat *heartbeat = rc == 0 ? map_heartbeat(m, node) : NULL;
+	if (rc == 0 && heartbeat == NULL)
 		rc = -ENOMEM;
 	if (rc == 0) {
 		const Terrane__Cluster__BeatRecord *b =
 			(const Terrane__Cluster__BeatRecord *)message;
-		if (b->beats != life->beats || b->incarnation != life->incarnation) {
-			life->beats = b->beats;
-			life->incarnation = b->incarnation;
-			life->seen_ns = rt_now_ns();
+		if (b->beats != heartbeat->beats || b->incarnation != heartbeat->incarnation) {
+			heartbeat->beats = b->beats;
+			heartbeat->incarnation = b->incarnation;
+			heartbeat->seen_ns = rt_now_ns();
 		}
 		note_usage(m, b);
 	}
@@ -210,8 +211,10 @@ int map_beats_read(struct meta_map *m)
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	uint8_t last[KV_KEY_MAX];
 	size_t last_len = 0, bad = 0;
+	const char kind = MAP_KEY_BEAT;
 	do {
-		struct kv_range range = {.prefix = kv_text("h"), .after = kv_bytes(last, last_len)};
+		struct kv_range range = {.prefix = kv_bytes(&kind, 1),
+					 .after = kv_bytes(last, last_len)};
 		int rc = kv_scan(m->kv, map_partition(), &range, &rows);
 		for (size_t i = 0; rc == 0 && i < rows.count; i++) {
 			rc = read_beat(m, &rows.row[i]);
@@ -232,12 +235,12 @@ int map_beats_read(struct meta_map *m)
 
 /* --- judging ---------------------------------------------------------------------------------- */
 
-static enum cluster_state judge(struct meta_map *m, const struct cluster_node *n)
+static enum cluster_state observed_health(struct meta_map *m, const struct cluster_node *n)
 {
-	const struct map_life *life = map_life(m, n->id);
-	if (life == NULL)
+	const struct map_heartbeat *heartbeat = map_heartbeat(m, n->id);
+	if (heartbeat == NULL)
 		return n->health;
-	uint64_t silent = m->watched_ns - min_u64(life->seen_ns, m->watched_ns);
+	uint64_t silent = m->watched_ns - min_u64(heartbeat->seen_ns, m->watched_ns);
 	if (silent >= m->o.failed_ns)
 		return CLUSTER_FAILED;
 	/* Nobody comes back but by a beat; that is beat_node's. */
@@ -245,32 +248,32 @@ static enum cluster_state judge(struct meta_map *m, const struct cluster_node *n
 									: n->health;
 }
 
-static int judge_node(struct map_edit *e)
+static int downgrade_node(struct map_edit *e)
 {
 	const uint64_t *id = e->arg;
 	const struct cluster_node *now = cluster_node(&e->m->cluster, *id);
 	if (now == NULL)
 		return 0;
 	struct cluster_node n = *now;
-	n.health = judge(e->m, now);
+	n.health = observed_health(e->m, now);
 	if (n.health <= now->health || now->wanted == CLUSTER_GONE)
 		return 0;
-	e->unless_alive = map_life(e->m, *id);
+	e->unless_alive = map_heartbeat(e->m, *id);
 	return map_edit_node(e, &n);
 }
 
-static void judge_all(struct meta_map *m)
+static void downgrade_silent(struct meta_map *m)
 {
 	uint64_t silent[64];
 	size_t count = 0;
 	map_for_each(&m->cluster.nodes, it) {
 		const struct cluster_node *n = it.value;
 		if (count < ARRAY_LEN(silent) && n->wanted != CLUSTER_GONE &&
-		    judge(m, n) > n->health)
+		    observed_health(m, n) > n->health)
 			silent[count++] = n->id;
 	}
 	for (size_t i = 0; i < count; i++) {
-		int rc = map_change(m, judge_node, &silent[i]);
+		int rc = map_change(m, downgrade_node, &silent[i]);
 		const struct cluster_node *n = cluster_node(&m->cluster, silent[i]);
 		if (rc < 0)
 			log_warn("node_not_judged", "node=%lu err=%s", silent[i], err_name(rc));
@@ -284,13 +287,14 @@ static void judge_all(struct meta_map *m)
  * A server that was stopped, or could not read, has heard nobody meanwhile, and others could write
  * nothing while the store was away: that time is nobody's silence.
  */
-static void forgive(struct meta_map *m, uint64_t now_ns)
+static void extend_after_gap(struct meta_map *m, uint64_t now_ns)
 {
 	uint64_t gap_ns = now_ns - m->watched_ns;
 	if (gap_ns > 2 * m->o.watch_ns)
-		map_for_each(&m->lives, it) {
-			struct map_life *life = it.value;
-			life->seen_ns = min_u64(life->seen_ns + gap_ns - m->o.watch_ns, now_ns);
+		map_for_each(&m->heartbeats, it) {
+			struct map_heartbeat *heartbeat = it.value;
+			heartbeat->seen_ns =
+				min_u64(heartbeat->seen_ns + gap_ns - m->o.watch_ns, now_ns);
 		}
 	m->watched_ns = now_ns;
 }
@@ -304,8 +308,8 @@ static void watcher(void *arg)
 		if (rc == 0)
 			rc = map_beats_read(m);
 		if (rc == 0) {
-			forgive(m, rt_now_ns());
-			judge_all(m);
+			extend_after_gap(m, rt_now_ns());
+			downgrade_silent(m);
 		} else if (rc != -ECANCELED) {
 			log_warn("map_not_read", "err=%s", err_name(rc));
 		}

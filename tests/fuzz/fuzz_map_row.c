@@ -119,7 +119,7 @@ static void check_same(struct cluster *a, struct cluster *b)
 static void check_beat(struct meta_map *m)
 {
 	AUTO_KV_ROWS struct kv_rows rows = {0};
-	struct map_key k = map_key('h', NODE);
+	struct map_key k = map_key(MAP_KEY_BEAT, NODE);
 	struct kv_bytes key = kv_bytes(k.bytes, k.len);
 	ProtobufCMessage *message = NULL;
 	struct arena a;

@@ -332,7 +332,7 @@ static void a_silent_node_is_suspect_then_failed_and_back_with_a_beat(struct lab
 /* What is stored as the node's sign of life becomes something that is none. */
 static void spoil_beat(struct lab *lab, uint64_t node)
 {
-	struct map_key key = map_key('h', node);
+	struct map_key key = map_key(MAP_KEY_BEAT, node);
 	struct kv_write w = {.kind = KV_PUT,
 			     .key = kv_bytes(key.bytes, key.len),
 			     .value = kv_text("\xff\xff\xff")};

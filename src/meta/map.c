@@ -21,10 +21,12 @@ uint64_t map_partition(void)
 
 struct map_key map_key(char kind, uint64_t id)
 {
+	assert(kind != MAP_KEY_HEAD || id == 0);
 	struct map_key k = {.bytes = {(uint8_t)kind}, .len = 1};
 	size_t width = kind == MAP_KEY_HEAD ? 0 : kind == MAP_KEY_RACK ? 4 : 8;
 	for (size_t i = 0; i < width; i++)
 		k.bytes[k.len++] = (uint8_t)(id >> (8 * (width - 1 - i)));
+	assert(k.len <= MAP_KEY_MAX);
 	return k;
 }
 
@@ -41,7 +43,7 @@ int map_unpack(const ProtobufCMessageDescriptor *desc, struct arena *a, struct k
 {
 	arena_init(a, body_limit(value.len));
 	int rc = body_unpack(desc, a, value.data, value.len, out);
-	/* The limit is by the length: no server writes what is beyond it. */
+	/* The limit follows from the length, and no server writes a record beyond it. */
 	return rc == -EMSGSIZE ? -EBADMSG : rc;
 }
 
@@ -72,7 +74,7 @@ static const ProtobufCMessageDescriptor *descriptor_of(uint8_t kind)
 	}
 }
 
-/* The key names the record: a row that lies under another's key is not taken for that one. */
+/* Returns whether a key is that of the record. A record under another key is refused. */
 static bool key_is(struct kv_bytes key, uint8_t kind, uint64_t id)
 {
 	struct map_key k = map_key((char)kind, id);
@@ -133,14 +135,15 @@ static int read_kind(struct meta_map *m, struct cluster *c, char kind)
 			return rc;
 		if (rows.count > 0) {
 			struct kv_bytes key = rows.row[rows.count - 1].key;
-			last.len = key.len; /* read_row has checked it */
+			last.len = key.len; /* read_row has checked the key */
+			assert(last.len <= sizeof(last.bytes));
 			memcpy(last.bytes, key.data, last.len);
 		}
 	} while (rows.more);
 	return 0;
 }
 
-/* Racks before nodes before disks: each names what must be there. */
+/* Reads racks before nodes before disks, because cluster_put_* refuses a record before the one it refers to. */
 static int read_all(struct meta_map *m, struct cluster *c)
 {
 	static const char kinds[] = {MAP_KEY_RACK, MAP_KEY_NODE, MAP_KEY_DISK};
@@ -169,8 +172,8 @@ static int get_head(struct meta_map *m, struct cluster_head *h, uint8_t bytes[MA
 }
 
 /*
- * All records of a version are there and none is of a later one, because they are written together. Racks are
- * numbered without gaps: with one missing from the count, the next new rack would take another's number.
+ * Checks that no record is newer than the head, and that the racks have the ids 1 to h->racks. A server writes the head
+ * and the changed records together. With a wrong number of racks, a new rack would get the id of an existing one.
  */
 static int check_consistent(const struct cluster *c, const struct cluster_head *h)
 {
@@ -188,7 +191,7 @@ static int check_consistent(const struct cluster *c, const struct cluster_head *
 		       : -EBADMSG;
 }
 
-/* Usage is not of the map: it stays in the new one. */
+/* Copies the use of disks, which is not stored in the map, to the new copy of the map. */
 static void keep_usage(struct cluster *to, const struct cluster *from)
 {
 	map_for_each(&from->disks, it) {
@@ -201,6 +204,7 @@ static void keep_usage(struct cluster *to, const struct cluster *from)
 
 static void install(struct meta_map *m, struct cluster *c, const struct cluster_head *h)
 {
+	assert(h->version >= m->head.version);
 	c->version = h->version;
 	c->id = h->cluster;
 	c->network_place = h->network_place;
@@ -211,9 +215,8 @@ static void install(struct meta_map *m, struct cluster *c, const struct cluster_
 }
 
 /*
- * The records are read in several calls, while others may change them. A record that is newer than
- * the head does no harm by itself, but the map would be no version's: read again until the head is
- * the same before and after.
+ * The records are read in several calls, and other servers may change them in between. The result would mix records
+ * of several versions, so they are read again until the head is the same before and after.
  */
 int map_refresh(struct meta_map *m, bool force)
 {
@@ -229,13 +232,13 @@ int map_refresh(struct meta_map *m, bool force)
 		struct cluster c;
 		cluster_init(&c);
 		int all = read_all(m, &c);
-		/* A record that names one that came meanwhile does not read, either. */
+		/* A record that refers to one added during the read gives -EBADMSG, too. */
 		rc = all == 0 || all == -EBADMSG ? get_head(m, &after, bytes, &len) : all;
 		bool same = rc == 0 && after.version == before.version && after.edit == before.edit;
 		if (same && all == 0)
 			all = check_consistent(&c, &after);
 		if (same && all == 0) {
-			/* Another fiber may have been faster. */
+			/* Another fiber may have read a newer version in the meantime. */
 			if (after.version >= m->head.version) {
 				install(m, &c, &after);
 				memcpy(m->head_bytes, bytes, len);
@@ -252,7 +255,7 @@ int map_refresh(struct meta_map *m, bool force)
 	return -EAGAIN;
 }
 
-/* --- the beginning ---------------------------------------------------------------------------- */
+/* --- formatting, opening ---------------------------------------------------------------------- */
 
 int meta_map_format(struct kv *kv, struct cluster_id id, enum place_kind network_place)
 {
@@ -265,6 +268,7 @@ int meta_map_format(struct kv *kv, struct cluster_id id, enum place_kind network
 	Terrane__Cluster__ClusterRecord m;
 	uint8_t bytes[MAP_HEAD_MAX];
 	cluster_head_write(&m, &h);
+	assert(terrane__cluster__cluster_record__get_packed_size(&m) <= sizeof(bytes));
 	size_t len = terrane__cluster__cluster_record__pack(&m, bytes);
 	struct kv_check check = {.kind = KV_ABSENT, .key = map_head_key()};
 	struct kv_write write = {

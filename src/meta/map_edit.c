@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Changes of the cluster map. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "base/log.h"
 #include "meta/map_impl.h"
 
-/* --- collecting what shall be ----------------------------------------------------------------- */
+/* --- the records of a change ------------------------------------------------------------------ */
 
 static void edit_clear(struct map_edit *e)
 {
@@ -21,7 +22,7 @@ static void edit_clear(struct map_edit *e)
 	e->unless_alive = NULL;
 }
 
-/* Room for one more of size bytes, in steps. */
+/* Makes room for one more item of size bytes in the array *slot; grows it in steps. */
 static int grow(void *slot, size_t count, size_t size)
 {
 	if (count % 64 != 0)
@@ -35,6 +36,7 @@ static int grow(void *slot, size_t count, size_t size)
 
 int map_edit_node(struct map_edit *e, const struct cluster_node *n)
 {
+	assert(rt_mutex_held(&e->m->changing) && n->id != 0);
 	int rc = grow(&e->nodes, e->node_count, sizeof(*n));
 	if (rc == 0)
 		e->nodes[e->node_count++] = *n;
@@ -43,6 +45,7 @@ int map_edit_node(struct map_edit *e, const struct cluster_node *n)
 
 int map_edit_disk(struct map_edit *e, const struct cluster_disk *d)
 {
+	assert(rt_mutex_held(&e->m->changing) && d->id != 0);
 	int rc = grow(&e->disks, e->disk_count, sizeof(*d));
 	if (rc == 0)
 		e->disks[e->disk_count++] = *d;
@@ -55,14 +58,15 @@ struct packer {
 	struct map_key *keys;
 	struct kv_write *writes;
 	uint8_t *bytes;
-	size_t count, used, size;
+	size_t count, items; /* records packed so far, and in all */
+	size_t used, size;   /* bytes */
 };
 
 static void pack(struct packer *p, struct map_key key, const ProtobufCMessage *m)
 {
 	size_t len = protobuf_c_message_get_packed_size(m);
-	if (len > p->size - p->used)
-		abort(); /* packer_open knows the largest of each */
+	assert(p->used <= p->size && len <= p->size - p->used); /* packer_open made room */
+	assert(p->count < p->items);
 	protobuf_c_message_pack(m, p->bytes + p->used);
 	p->keys[p->count] = key;
 	p->writes[p->count] = (struct kv_write){
@@ -76,7 +80,7 @@ static void pack(struct packer *p, struct map_key key, const ProtobufCMessage *m
 
 static int packer_open(struct packer *p, const struct map_edit *e)
 {
-	size_t items = 2 + e->node_count + e->disk_count;
+	size_t items = p->items = 2 + e->node_count + e->disk_count; /* with head and rack */
 	p->size = MAP_HEAD_MAX + items * 512;
 	p->keys = calloc(items, sizeof(*p->keys));
 	p->writes = calloc(items, sizeof(*p->writes));
@@ -116,7 +120,7 @@ static void pack_records(struct packer *p, struct map_edit *e, const struct clus
 	}
 }
 
-/* The stored BeatRecord must still be the one this server has seen; there may be none. */
+/* Sets *check to the check that the BeatRecord is still the one that this server has read. -ESTALE: it has changed. */
 static int beat_unchanged(struct meta_map *m, const struct map_heartbeat *heartbeat,
 			  struct kv_rows *rows, struct kv_check *check, struct map_key *key)
 {
@@ -137,16 +141,17 @@ static int beat_unchanged(struct meta_map *m, const struct map_heartbeat *heartb
 	if (rc == 0 && (b->beats != heartbeat->beats || b->incarnation != heartbeat->incarnation))
 		rc = -ESTALE;
 	arena_fini(&a);
-	/* What does not read is nobody's sign of heartbeat; a beat that comes replaces it. */
+	/* An unreadable BeatRecord is no heartbeat; the node's next heartbeat replaces it. */
 	return rc == -EBADMSG ? 0 : rc;
 }
 
-/* Our own copy moves on by the same records. */
+/* Applies a change that was written to this server's copy of the map. */
 static void apply(struct meta_map *m, const struct map_edit *e, const struct cluster_head *head,
 		  const struct kv_write *head_write)
 {
 	int rc = 0;
-	if (m->head.version + 1 != head->version) /* another fiber has read a newer one */
+	assert(rt_mutex_held(&m->changing));
+	if (m->head.version + 1 != head->version) /* the watcher has read a newer version already */
 		return;
 	if (e->has_rack)
 		rc = cluster_put_rack(&m->cluster, &e->rack);
@@ -154,26 +159,28 @@ static void apply(struct meta_map *m, const struct map_edit *e, const struct clu
 		rc = cluster_put_node(&m->cluster, &e->nodes[i]);
 	for (size_t i = 0; rc == 0 && i < e->disk_count; i++)
 		rc = cluster_put_disk(&m->cluster, &e->disks[i]);
-	if (rc < 0) { /* read it all again, at the next look */
+	if (rc < 0) { /* out of memory: makes the watcher read the map again */
 		m->head_len = 0;
 		return;
 	}
 	m->head = *head;
 	m->cluster.version = head->version;
 	m->head_len = head_write->value.len;
+	assert(m->head_len <= sizeof(m->head_bytes));
 	memcpy(m->head_bytes, head_write->value.data, m->head_len);
 }
 
 static int commit(struct meta_map *m, struct map_edit *e)
 {
 	struct packer p = {0};
-	/* A copy: the watcher may read a newer map while we wait. */
+	assert(rt_mutex_held(&m->changing));
+	/* A copy, because the watcher may read a newer map during the waits below. */
 	uint8_t before[MAP_HEAD_MAX];
 	size_t before_len = m->head_len;
 	memcpy(before, m->head_bytes, before_len);
 	struct cluster_head head = m->head;
 	if (head.version == UINT64_MAX)
-		return -EOVERFLOW; /* nobody counts so far; the next would read as none */
+		return -EOVERFLOW; /* version 0, the next one, means "no map" */
 	head.version++;
 	head.edit = rt_random_u64();
 	head.racks += e->has_rack && e->rack.id > head.racks;
@@ -187,6 +194,7 @@ static int commit(struct meta_map *m, struct map_edit *e)
 		rc = beat_unchanged(m, e->unless_alive, &beat, &checks[check_count++], &beat_key);
 	if (rc == 0) {
 		pack_records(&p, e, &head);
+		assert(p.count == 1 + e->has_rack + e->node_count + e->disk_count);
 		struct kv_txn txn = {.checks = checks,
 				     .check_count = check_count,
 				     .writes = p.writes,

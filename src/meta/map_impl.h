@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shared by map.c, map_edit.c and map_watch.c only. */
+/* Shared by the files of the cluster map. */
 #ifndef META_MAP_IMPL_H
 #define META_MAP_IMPL_H
+
+#include <assert.h>
 
 #include "base/arena.h"
 #include "cluster/record.h"
@@ -12,19 +14,19 @@
 
 #define MAP_HEAD_MAX 128 /* bytes of a stored ClusterRecord */
 #define MAP_KEY_MAX 9
-#define MAP_EDIT_TRIES 16
+#define MAP_EDIT_TRIES 16 /* tries of a change before it fails with -EAGAIN */
 
-/* What this server knows of a node's signs of heartbeat. */
+/* The heartbeats of a node. */
 struct map_heartbeat {
 	uint64_t node;
-	uint64_t incarnation, beats; /* as last seen in the store */
-	uint64_t seen_ns;            /* when that changed */
-	uint64_t pending_beats;      /* came here and is not written yet; 0: none */
+	uint64_t incarnation, beats; /* of the BeatRecord that was last read */
+	uint64_t seen_ns;            /* time of the last new heartbeat */
+	uint64_t pending_beats; /* number of a heartbeat that is still to be written; 0: none */
 	uint64_t pending_incarnation;
 	struct meta_map_disk *pending_disks;
 	size_t pending_count;
-	uint64_t
-		named_disks; /* hash of the disks that it named when the map was last compared; 0: never */
+	/* Hash of the disks in the heartbeat that was last compared with the map; 0: none was */
+	uint64_t named_disks;
 };
 
 struct meta_map {
@@ -32,12 +34,12 @@ struct meta_map {
 	struct meta_map_options o;
 	struct cluster cluster;
 	struct cluster_head head;
-	uint8_t head_bytes[MAP_HEAD_MAX]; /* as stored: what a change checks */
+	uint8_t head_bytes
+		[MAP_HEAD_MAX]; /* the head as stored; a change checks that it is unchanged */
 	size_t head_len;
 	struct map heartbeats; /* node id -> struct map_heartbeat */
-	uint64_t
-		watched_ns; /* when all signs of heartbeat were last read: silence is counted to here */
-	size_t bad_beats; /* signs of heartbeat that did not read then */
+	uint64_t watched_ns; /* time when all BeatRecords were last read; the end of any silence */
+	size_t bad_beats;    /* number of unreadable BeatRecords then */
 	struct rt_mutex changing;
 	struct rt_group fibers;
 };
@@ -62,18 +64,17 @@ struct map_key map_key(char kind, uint64_t id);
 /* Returns the key of the head; its bytes are constant. */
 struct kv_bytes map_head_key(void);
 
-/* map.c: a stored record, in an arena that this begins and the caller ends, whatever comes back: so much memory as
- * a record of that length may take. -EBADMSG: it is none. */
+/* map.c: decodes a stored record into an arena. Initialises the arena with a limit that follows from the length of the
+ * record; the caller must free it, also after an error. -EBADMSG: the value is no such record. */
 int map_unpack(const ProtobufCMessageDescriptor *desc, struct arena *a, struct kv_bytes value,
 	       ProtobufCMessage **out);
 
-/* map.c: reads the map when its version moved, or in any case. */
+/* map.c: reads the map if its version has changed; force: in any case. */
 int map_refresh(struct meta_map *m, bool force);
 
 /*
- * map_edit.c: a change of the map. fn looks at m->cluster and puts what shall be with edit_*; it is
- * called again when the map moved meanwhile. No edits: nothing to do. `beat`, when not NULL, is the
- * BeatRecord that must still be stored.
+ * map_edit.c: a change of the map. map_change calls fn, which reads m->cluster and adds the changed records with
+ * map_edit_*. It calls fn again if the map has moved. If fn adds no record, nothing is written.
  */
 struct map_edit {
 	struct meta_map *m;
@@ -84,7 +85,8 @@ struct map_edit {
 	size_t node_count;
 	struct cluster_disk *disks;
 	size_t disk_count;
-	const struct map_heartbeat *unless_alive; /* only if no sign of heartbeat came since */
+	/* If not NULL: write only if the stored BeatRecord is still the one that was read */
+	const struct map_heartbeat *unless_alive;
 };
 
 int map_edit_node(struct map_edit *e, const struct cluster_node *n);

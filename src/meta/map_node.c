@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nodes come and report. What they say becomes what shall be in the map. */
+/* Registrations and heartbeats of nodes, and the changes of the map that follow from them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static bool shape_valid(struct rs_shape s)
 		s.k + s.p <= ENCODING_STRIPE_MAX);
 }
 
-/* Sorted by id, so that twins stand next to each other. */
+/* Checks the disks of a report, which are sorted by id so that duplicates are adjacent. */
 static int check_disks(const struct meta_map_disk *d, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -41,14 +41,17 @@ static int check_disks(const struct meta_map_disk *d, size_t n)
 	return 0;
 }
 
+/* Returns the health of a disk for the map from the state that its node reported. */
 static enum cluster_state reported(enum cluster_state s)
 {
 	return s == CLUSTER_ONLINE || s == CLUSTER_FULL || s == CLUSTER_SUSPECT ? s
-	       : s == CLUSTER_DRAINING ? CLUSTER_ONLINE /* its own refusal: not for us to know */
-				       : CLUSTER_FAILED;
+	       : s == CLUSTER_DRAINING
+		       ? CLUSTER_ONLINE /* draining is a wanted state, not a health */
+		       : CLUSTER_FAILED;
 }
 
-/* The first position in the rack that no pool of the media has: network pools are of one media. */
+/* Returns the lowest position in the rack that no pool of this media has. A network pool has one media, so each media has
+ * its own positions. */
 static uint32_t free_position(const struct map_edit *e, uint32_t rack, enum cluster_media media)
 {
 	const struct cluster *c = &e->m->cluster;
@@ -69,21 +72,24 @@ static uint32_t free_position(const struct map_edit *e, uint32_t rack, enum clus
 	}
 }
 
-/* A disk that another node serves, now, cannot be this one's as well. */
+/* Returns whether a disk of the map can be assigned to a node: not while another online node serves it. */
 static bool may_have(const struct cluster *c, const struct cluster_disk *d, uint64_t node)
 {
 	const struct cluster_node *owner = cluster_node(c, d->node);
+	assert(owner != NULL); /* cluster_put_disk refuses a disk without its node */
 	return owner->id == node || cluster_node_state(owner) != CLUSTER_ONLINE ||
 	       d->health == CLUSTER_FAILED;
 }
 
-/* One that is away keeps what it said when it was there. */
+/* Returns whether a report has a drive of another creation time. A disk that is offline reports no time, which changes
+ * nothing. */
 static bool is_new_drive(const struct cluster_disk *now, const struct meta_map_disk *in)
 {
 	return in->created_ns != 0 && (now == NULL || now->created_ns != in->created_ns);
 }
 
-/* The node is not refused for it: the disk becomes its own when the other one is silent. */
+/* Adds a reported disk to the change if the map has it differently. If another online node serves the disk, it is left
+ * out, and the node is registered without it. */
 static int register_disk(struct map_edit *e, const struct meta_map_node *n,
 			 const struct meta_map_disk *in, uint32_t rack)
 {
@@ -106,7 +112,7 @@ static int register_disk(struct map_edit *e, const struct meta_map_node *n,
 		d.created_ns = in->created_ns;
 	if (d.pool && (now == NULL || now->node != n->id || now->media != d.media))
 		d.position = free_position(e, rack, d.media);
-	/* The capacity of a folder on a shared filesystem wobbles: weights are in whole GiB. */
+	/* The capacity of a folder on a shared filesystem varies all the time: compare it in GiB, the unit of weights. */
 	if (now != NULL && now->node == d.node && now->media == d.media &&
 	    now->local.k == d.local.k && now->local.p == d.local.p && now->health == d.health &&
 	    now->created_ns == d.created_ns && now->capacity_bytes / GIB == d.capacity_bytes / GIB)
@@ -121,7 +127,7 @@ static bool names_disk(const struct meta_map_node *n, uint64_t id)
 	       bsearch(&key, n->disks, n->disk_count, sizeof(key), by_disk_id) != NULL;
 }
 
-/* Those that the node had and does not name any more. */
+/* Sets the disks of the node that it does not name any more to failed. */
 static int fail_missing(struct map_edit *e, const struct meta_map_node *n)
 {
 	int rc = 0;
@@ -144,6 +150,7 @@ static int rack_of(struct map_edit *e, const char *name, uint32_t *id)
 		*id = r->id;
 		return 0;
 	}
+	assert(map_count(&e->m->cluster.racks) >= e->m->head.racks);
 	if (e->m->head.racks >= CLUSTER_RACKS_MAX)
 		return -ENOSPC;
 	*id = e->m->head.racks + 1;
@@ -161,9 +168,9 @@ static bool same_node(const struct cluster_node *a, const struct cluster_node *b
 }
 
 /*
- * Whether the node is a living process of other disks: one started with a copy of its configuration
- * would make all of them failed. The same machine, started again, names what it had; when it has lost
- * a disk meanwhile, it waits until the process before it counts as silent.
+ * Returns whether another machine seems to run as this node: the node's last process sent a heartbeat within suspect_ns
+ * and has a disk that the new process does not name. A machine with a copied configuration would otherwise set all these
+ * disks to failed. A restarted node names all its disks; if it lost one in the meantime, it has to wait for suspect_ns.
  */
 static bool is_other_machine(struct map_edit *e, const struct cluster_node *now,
 			     const struct meta_map_node *in)
@@ -219,7 +226,7 @@ static int check_report(const struct meta_map_node *n)
 	return n->disk_count > META_MAP_NODE_DISKS_MAX ? -ENOSPC : 0;
 }
 
-/* The disks in order, the caller's to free. */
+/* Returns a copy of the node's disks, sorted by id and checked. The caller frees it, also after an error. */
 static int sorted(const struct meta_map_node *n, struct meta_map_disk **out)
 {
 	*out = malloc((n->disk_count + 1) * sizeof(**out));
@@ -261,9 +268,9 @@ int meta_map_register(struct meta_map *m, const struct meta_map_node *n)
 	return 0;
 }
 
-/* --- signs of heartbeat ---------------------------------------------------------------------------- */
+/* --- heartbeats ------------------------------------------------------------------------------- */
 
-/* The hash of which disks a node names, never 0. They are in order. */
+/* Returns a hash of the process and of the disks that it names, never 0. The disks are sorted. */
 static uint64_t names_hash(const struct meta_map_node *n)
 {
 	uint64_t h = n->incarnation;
@@ -272,8 +279,8 @@ static uint64_t names_hash(const struct meta_map_node *n)
 	return h | 1;
 }
 
-/* What a beat says that the map does not; which disks it does not name any more, only when it named
- * others before. */
+/* Returns whether a heartbeat may change the map. Compares the set of disks only with the one of the heartbeat before,
+ * because the search for missing disks reads the complete map. */
 static bool beat_differs(const struct cluster *c, const struct cluster_node *now,
 			 const struct map_heartbeat *heartbeat, const struct meta_map_node *n)
 {
@@ -316,7 +323,7 @@ static int beat(struct meta_map *m, const struct meta_map_node *n)
 {
 	const struct cluster_node *now = cluster_node(&m->cluster, n->id);
 	if (now == NULL || now->incarnation != n->incarnation) {
-		/* It may have registered with another server a moment ago. */
+		/* The node may have registered with another server since this server read the map. */
 		int rc = map_refresh(m, false);
 		if (rc < 0)
 			return rc;

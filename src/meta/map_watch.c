@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The two fibers of a server: one writes the signs of heartbeat that came to it, the other reads everybody's
- * and the map. */
+/* The two fibers of a server: one writes the heartbeats that this server received; the other reads the map and the
+ * heartbeats of all nodes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +28,10 @@ struct map_heartbeat *map_heartbeat(struct meta_map *m, uint64_t node)
 	return heartbeat;
 }
 
-/* Usage that cannot be kept is no reason to think the node dead. */
+/* Notes a heartbeat. Without memory for the use of disks, the heartbeat is noted without it. */
 void map_heartbeat_note(struct map_heartbeat *heartbeat, const struct meta_map_node *n)
 {
+	assert(heartbeat->node == n->id && n->disk_count <= META_MAP_NODE_DISKS_MAX);
 	heartbeat->pending_incarnation = n->incarnation;
 	heartbeat->pending_beats =
 		heartbeat->beats + 1 != 0 ? heartbeat->beats + 1 : 1; /* 0: none */
@@ -55,14 +56,16 @@ struct batch {
 	struct map_key keys[BATCH_NODES];
 	struct kv_write writes[BATCH_NODES];
 	size_t count, used;
-	Terrane__Cluster__DiskUse use[META_MAP_NODE_DISKS_MAX]; /* of the one that is packed */
+	Terrane__Cluster__DiskUse
+		use[META_MAP_NODE_DISKS_MAX]; /* of the record that is being packed */
 	Terrane__Cluster__DiskUse *list[META_MAP_NODE_DISKS_MAX];
 	uint8_t bytes[BATCH_BYTES];
 };
 
-/* 0: no room. */
+/* Packs a BeatRecord; returns its length. 0: there is no room. */
 static size_t pack_beat(struct batch *to, const struct map_heartbeat *heartbeat)
 {
+	assert(heartbeat->pending_count <= META_MAP_NODE_DISKS_MAX && to->used <= BATCH_BYTES);
 	Terrane__Cluster__BeatRecord b = TERRANE__CLUSTER__BEAT_RECORD__INIT;
 	Terrane__Cluster__DiskUse *use = to->use;
 	b.incarnation = heartbeat->pending_incarnation;
@@ -94,7 +97,7 @@ static int flush(struct meta_map *m, struct batch *b)
 	return rc;
 }
 
-/* False: the batch is full. */
+/* Adds a heartbeat to the batch. False: the batch is full. */
 static bool add_beat(struct batch *b, struct map_heartbeat *heartbeat)
 {
 	size_t len = b->count < BATCH_NODES ? pack_beat(b, heartbeat) : 0;
@@ -112,7 +115,7 @@ static bool add_beat(struct batch *b, struct map_heartbeat *heartbeat)
 	return true;
 }
 
-/* Those that have something to be written; the caller frees it. NULL: out of memory. */
+/* Returns the ids of nodes with heartbeats to write, in memory that the caller frees. NULL: out of memory. */
 static uint64_t *pending_nodes(const struct meta_map *m, size_t *count)
 {
 	uint64_t *nodes = malloc((map_count(&m->heartbeats) + 1) * sizeof(*nodes));
@@ -125,9 +128,9 @@ static uint64_t *pending_nodes(const struct meta_map *m, size_t *count)
 	return nodes;
 }
 
-/* All of them, in as many transactions as it takes: one that always came last would look dead to the
- * others. One that is lost is followed by the next: no retry. The table may change while we write,
- * heartbeats do not leave it. */
+/* Writes all pending heartbeats, in as many transactions as necessary: a limit would make the same nodes look silent each
+ * time. There is no retry, because the next heartbeat follows soon. m->heartbeats may grow during the writes, but no
+ * entry ever leaves it. */
 static int write_beats(struct meta_map *m, struct batch *b)
 {
 	size_t count;
@@ -141,7 +144,7 @@ static int write_beats(struct meta_map *m, struct batch *b)
 			continue;
 		rc = flush(m, b);
 		if (rc == 0 && !add_beat(b, heartbeat))
-			rc = -EFBIG; /* a node's limits forbid it */
+			rc = -EFBIG; /* cannot happen: the limits of a node keep its record smaller */
 	}
 	return rc < 0 ? rc : flush(m, b);
 }
@@ -197,12 +200,12 @@ static int read_beat(struct meta_map *m, const struct kv_row *row)
 	return rc;
 }
 
-/* One that does not read, perhaps of a node that is gone, must not keep the others from being judged. Logged when
- * there are more of them, not at each look. */
+/* Logs unreadable BeatRecords, which are skipped so that the states of the other nodes are kept up to date. Logs only
+ * when their number has grown, not at each read. */
 static void note_bad(struct meta_map *m, size_t bad)
 {
 	if (bad > m->bad_beats)
-		log_error("beats_passed", "rows=%zu err=EBADMSG", bad);
+		log_error("beats_skipped", "rows=%zu err=EBADMSG", bad);
 	m->bad_beats = bad;
 }
 
@@ -233,7 +236,9 @@ int map_beats_read(struct meta_map *m)
 	return 0;
 }
 
-/* --- judging ---------------------------------------------------------------------------------- */
+/* --- states of silent nodes ------------------------------------------------------------------- */
+
+/* Returns the health of a node that follows from the time since its last heartbeat. */
 
 static enum cluster_state observed_health(struct meta_map *m, const struct cluster_node *n)
 {
@@ -243,7 +248,7 @@ static enum cluster_state observed_health(struct meta_map *m, const struct clust
 	uint64_t silent = m->watched_ns - min_u64(heartbeat->seen_ns, m->watched_ns);
 	if (silent >= m->o.failed_ns)
 		return CLUSTER_FAILED;
-	/* Nobody comes back but by a beat; that is beat_node's. */
+	/* Only a heartbeat makes a node online again (beat_node). */
 	return silent >= m->o.suspect_ns && n->health == CLUSTER_ONLINE ? CLUSTER_SUSPECT
 									: n->health;
 }
@@ -284,8 +289,8 @@ static void downgrade_silent(struct meta_map *m)
 }
 
 /*
- * A server that was stopped, or could not read, has heard nobody meanwhile, and others could write
- * nothing while the store was away: that time is nobody's silence.
+ * Called after each read of the heartbeats. If the read before is longer ago than watch_ns allows, this server was paused
+ * or could not read the store: adds the gap to the time that each node has left.
  */
 static void extend_after_gap(struct meta_map *m, uint64_t now_ns)
 {

@@ -238,7 +238,6 @@ int64_t meta_client_blocks(struct meta_call *c, struct meta_walk *w, struct aren
 int meta_client_lease_take(struct meta_call *c, struct meta_lease *l)
 {
 	assert(l->holder != 0 && l->duration_ns != 0);
-	assert(l->seen_ns <= rt_now_ns());
 	Terrane__Meta__LeaseRequest q = TERRANE__META__LEASE_REQUEST__INIT;
 	q.name = l->name;
 	q.holder = l->holder;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a box is made of: its shape, whether it is possible, and box.ini. */
+/* The shape of a box: its defaults, its checks, and box.ini. */
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -21,25 +21,25 @@ const struct conf_key box_schema[] = {
 	CONF_STRING("box", "cluster", struct box_shape, cluster, NULL, 32, 32, "the cluster's id"),
 	CONF_INT("box", "racks", struct box_shape, racks, NULL, 1, BOX_NODES_MAX, "fault domains"),
 	CONF_INT("box", "nodes", struct box_shape, nodes, NULL, 1, BOX_NODES_MAX,
-		 "nodes in all, one rack after the other"),
+		 "all nodes; they are dealt to the racks in turn"),
 	CONF_INT("box", "disks", struct box_shape, disks, NULL, 1, BOX_DISKS_MAX,
 		 "disks of each node"),
 	CONF_INT("box", "flash", struct box_shape, flash, "0", 0, BOX_DISKS_MAX,
 		 "of them flash: the last ones"),
 	CONF_CHOICE("box", "emulate", struct box_shape, emulate, "none", box_speeds,
-		    "the speed that disks have"),
+		    "the emulated speed of the disks"),
 	CONF_STRING("box", "pools", struct box_shape, pools, "", 0, 10,
 		    "the code of local pools, K+P; empty: none"),
 	CONF_STRING("box", "scheme", struct box_shape, scheme, "", 0, 3,
-		    "of pools: placement on the network, and in the pool"),
+		    "of pools: layout on the network and in the pool; empty: no pools"),
 	CONF_STRING("box", "repair", struct box_shape, repair, "", 0, 5,
-		    "of pools that lost more than they can mend: the janitor's method"),
+		    "of pools that lost more than their code tolerates: the janitor's method"),
 	CONF_STRING("box", "encoding", struct box_shape, encoding, NULL, 1, 31,
-		    "of files for which none is named"),
+		    "of files that name none"),
 	CONF_STRING("box", "metadata", struct box_shape, metadata, "rocksdb", 1, 190,
 		    "rocksdb, or rados:CONF"),
 	CONF_INT("box", "port", struct box_shape, port, NULL, 1, 65535,
-		 "of the metadata; the others follow"),
+		 "of the metadata server; the ports of nodes and metrics follow"),
 };
 const size_t box_schema_count = ARRAY_LEN(box_schema);
 
@@ -61,11 +61,11 @@ static int find_dir(struct box *b, const char *dir, struct strbuf *err)
 	if (real == NULL) {
 		int rc = -errno;
 		strbuf_printf(err, "%s: %s", dir,
-			      rc == -ENOENT ? "there is no such folder" : err_text(rc));
+			      rc == -ENOENT ? "the folder does not exist" : err_text(rc));
 		return rc;
 	}
 	if (strlen(real) + 64 > BOX_PATH_MAX) {
-		strbuf_printf(err, "%s: its name is too long", dir);
+		strbuf_printf(err, "%s: the path is too long", dir);
 		return -ENAMETOOLONG;
 	}
 	memcpy(b->dir, real, strlen(real) + 1);
@@ -84,7 +84,8 @@ int box_load(struct box *b, const char *dir, struct strbuf *err)
 	rc = conf_load(path, box_schema, box_schema_count, &b->shape, err);
 	if (rc == -ENOENT) {
 		strbuf_clear(err);
-		strbuf_printf(err, "%s: there is no cluster in this folder", dir);
+		strbuf_printf(err, "%s: no cluster in this folder; \"terrane up --dir\" makes one",
+			      dir);
 		return rc;
 	}
 	if (rc == 0)
@@ -99,7 +100,7 @@ void box_free(struct box *b)
 	conf_free(box_schema, box_schema_count, &b->shape);
 }
 
-/* --- what is possible --------------------------------------------------------------------------- */
+/* --- defaults and checks --------------------------------------------------------------------------- */
 
 static int refuse(struct strbuf *err, const char *fmt, ...) PRINTF(2, 3);
 
@@ -126,6 +127,13 @@ bool box_local(const struct box_shape *s, struct rs_shape *out)
 	return true;
 }
 
+/* Whether this is a scheme: a letter for the layout on the network, a slash, a letter for the layout in a pool. */
+static bool scheme_valid(const char *s)
+{
+	return strlen(s) == 3 && s[1] == '/' && strchr("cd", s[0]) != NULL &&
+	       strchr("cds", s[2]) != NULL;
+}
+
 int64_t box_pool_count(const struct box_shape *s)
 {
 	struct rs_shape local;
@@ -144,16 +152,9 @@ static int set_text(char **field, const char *text)
 	return 0;
 }
 
-static bool said(const char *field)
+static bool given(const char *field)
 {
 	return field != NULL && field[0] != 0;
-}
-
-/* "c/d": the kind of place of each letter. */
-static bool scheme_valid(const char *s)
-{
-	return strlen(s) == 3 && s[1] == '/' && strchr("cd", s[0]) != NULL &&
-	       strchr("cds", s[2]) != NULL;
 }
 
 static bool repair_valid(const char *s)
@@ -170,15 +171,18 @@ static int check_pools(struct box_shape *s, struct strbuf *err)
 	struct rs_shape local;
 	char why[160];
 	if (!box_local(s, &local) || local.p > 15)
-		return refuse(err, "--pools %s: say K+P, as 4+1, with P up to 15", s->pools);
-	if (!said(s->scheme) && set_text(&s->scheme, "c/c") < 0)
+		return refuse(err, "--pools %s: must be K+P, such as 4+1, with P up to 15",
+			      s->pools);
+	if (!given(s->scheme) && set_text(&s->scheme, "c/c") < 0)
 		return -ENOMEM;
 	if (!scheme_valid(s->scheme))
-		return refuse(err, "--scheme %s: it is one of c/c c/d c/s d/c d/d d/s", s->scheme);
-	if (!said(s->repair) && set_text(&s->repair, "r_min") < 0)
+		return refuse(err, "--scheme %s: must be one of c/c c/d c/s d/c d/d d/s",
+			      s->scheme);
+	if (!given(s->repair) && set_text(&s->repair, "r_min") < 0)
 		return -ENOMEM;
 	if (!repair_valid(s->repair))
-		return refuse(err, "--repair %s: it is one of r_all r_fco r_hyb r_min", s->repair);
+		return refuse(err, "--repair %s: must be one of r_all r_fco r_hyb r_min",
+			      s->repair);
 	int64_t width = local.k + local.p;
 	if (s->disks == 0)
 		s->disks = s->scheme[2] == 'c'   ? width
@@ -186,8 +190,10 @@ static int check_pools(struct box_shape *s, struct strbuf *err)
 						 : width * width;
 	if (s->scheme[2] == 'c' && s->disks % width != 0)
 		return refuse(
-			err, "--disks %ld cannot be cut into clustered pools of %s, %ld disks each",
-			s->disks, s->pools, width);
+			err,
+			"--disks %ld: must be a multiple of %ld for clustered pools of %s, which "
+			"have %ld disks each",
+			s->disks, width, s->pools, width);
 	enum place_kind kind = s->scheme[2] == 'c'   ? PLACE_CLUSTERED
 			       : s->scheme[2] == 'd' ? PLACE_DECLUSTERED
 						     : PLACE_OVERLAP;
@@ -198,10 +204,12 @@ static int check_pools(struct box_shape *s, struct strbuf *err)
 				  .slots = 1 << 20,
 				  .domain_name = "disks of a node"};
 	int rc = place_init(&place, kind, &size, why, sizeof(why));
-	return rc == 0 || rc == -ENOMEM ? rc : refuse(err, "%s: %s", s->scheme, why);
+	return rc == 0 || rc == -ENOMEM
+		       ? rc
+		       : refuse(err, "--scheme %s with --pools %s: %s", s->scheme, s->pools, why);
 }
 
-/* What its domains, racks or nodes, can bear of an encoding. */
+/* Returns how the chunks of a block spread over the racks or nodes of the box, against the losses it tolerates. */
 static struct cluster_spread spread_of(const struct box_shape *s, int64_t domains,
 				       const struct encoding *e)
 {
@@ -256,14 +264,17 @@ static int check_encoding(const struct box_shape *s, struct strbuf *err)
 	if (pools != (e.kind == ENCODING_MLEC) ||
 	    (pools && (local.k != e.mlec.local.k || local.p != e.mlec.local.p)))
 		return refuse(err,
-			      pools ? "--encoding %s: with --pools %s it is mlec:K+P/%s"
-				    : "--encoding %s: it needs pools; say --pools",
+			      pools ? "--encoding %s: with --pools %s it must be mlec:K+P/%s"
+				    : "--encoding %s needs local pools; add --pools",
 			      s->encoding, s->pools, s->pools);
 	int64_t have = pools ? s->nodes * box_pool_count(s) : s->nodes * (s->disks - s->flash);
 	int64_t need = pools ? e.mlec.net.k + e.mlec.net.p : encoding_total_chunks(&e);
 	if (need > have)
-		return refuse(err, "--encoding %s: it needs %ld %s, and there are %ld", s->encoding,
-			      need, pools ? "pools" : "disks", have);
+		return refuse(err,
+			      "--encoding %s: a block needs %ld %s, and there are %ld; add --nodes "
+			      "or --disks, "
+			      "or choose another encoding",
+			      s->encoding, need, pools ? "pools" : "disks", have);
 	return 0;
 }
 
@@ -275,11 +286,12 @@ int box_spread(const struct box_shape *s, struct strbuf *err)
 	struct cluster_spread racks = spread_of(s, s->racks, &e);
 	if (cluster_spread_accepted(&racks))
 		return 0;
-	return refuse(err,
-		      "--encoding %s: it bears the loss of %u %s; %u in %u racks put %u into one: "
-		      "say more --racks, or another encoding",
-		      s->encoding, racks.tolerance, e.kind == ENCODING_MLEC ? "columns" : "chunks",
-		      racks.width, racks.racks, racks.rack_most);
+	return refuse(
+		err,
+		"--encoding %s: it tolerates the loss of %u %s; %u in %u racks put %u into one; "
+		"add --racks, or choose another encoding",
+		s->encoding, racks.tolerance, e.kind == ENCODING_MLEC ? "columns" : "chunks",
+		racks.width, racks.racks, racks.rack_most);
 }
 
 bool box_risk(const struct box_shape *s, char *out, size_t size)
@@ -289,16 +301,17 @@ bool box_risk(const struct box_shape *s, char *out, size_t size)
 		return false;
 	struct cluster_spread nodes = spread_of(s, s->nodes, &e);
 	if (s->nodes == 1)
-		snprintf(out, size, "one node has all chunks: nothing survives its loss");
+		snprintf(out, size, "one node has all chunks, and its loss destroys all files");
 	else if (!cluster_spread_accepted(&nodes))
 		snprintf(out, size,
-			 "%s bears the loss of %u %s; one of %ld nodes has %u of %u: files do not "
-			 "survive its loss",
+			 "%s tolerates the loss of %u %s; one of %ld nodes has %u of %u, and its "
+			 "loss "
+			 "destroys files",
 			 s->encoding, nodes.tolerance,
 			 e.kind == ENCODING_MLEC ? "columns" : "chunks", s->nodes, nodes.rack_most,
 			 nodes.width);
 	else
-		snprintf(out, size, "one rack has all chunks: nothing survives its loss");
+		snprintf(out, size, "one rack has all chunks, and its loss destroys all files");
 	return true;
 }
 
@@ -309,33 +322,37 @@ int box_settle(struct box_shape *s, struct strbuf *err)
 	if (s->nodes == 0)
 		s->nodes = s->racks;
 	if (s->nodes < s->racks)
-		return refuse(err,
-			      "--nodes %ld are too few for --racks %ld: a rack has at least one",
-			      s->nodes, s->racks);
+		return refuse(
+			err,
+			"--nodes %ld: too few for %ld racks, which have at least one node each",
+			s->nodes, s->racks);
 	if (s->racks < 1 || s->nodes > BOX_NODES_MAX || s->disks < 0 || s->disks > BOX_DISKS_MAX)
 		return refuse(err, "a box has 1 to %d nodes with 1 to %d disks each", BOX_NODES_MAX,
 			      BOX_DISKS_MAX);
-	if (said(s->scheme) && !said(s->pools))
-		return refuse(err, "--scheme %s: it needs pools; say --pools", s->scheme);
-	if (said(s->repair) && !said(s->pools))
-		return refuse(err, "--repair %s: it needs pools; say --pools", s->repair);
-	if (s->flash > 0 && said(s->pools))
-		return refuse(err, "--flash %ld: it cannot be had with --pools", s->flash);
-	int rc = said(s->pools) ? check_pools(s, err) : 0;
+	if (given(s->scheme) && !given(s->pools))
+		return refuse(err, "--scheme %s needs local pools; add --pools", s->scheme);
+	if (given(s->repair) && !given(s->pools))
+		return refuse(err, "--repair %s needs local pools; add --pools", s->repair);
+	if (s->flash > 0 && given(s->pools))
+		return refuse(err,
+			      "--flash %ld: pools cannot be on flash; leave out --pools or --flash",
+			      s->flash);
+	int rc = given(s->pools) ? check_pools(s, err) : 0;
 	if (rc < 0)
 		return rc;
 	if (s->disks == 0)
 		s->disks = 2 + s->flash;
 	if (s->flash < 0 || s->flash >= s->disks)
-		return refuse(err, "--flash %ld: of --disks %ld at least one is no flash", s->flash,
+		return refuse(err, "--flash %ld: must be less than --disks %ld", s->flash,
 			      s->disks);
-	if (!said(s->metadata) && set_text(&s->metadata, "rocksdb") < 0)
+	if (!given(s->metadata) && set_text(&s->metadata, "rocksdb") < 0)
 		return -ENOMEM;
 	if (strcmp(s->metadata, "rocksdb") != 0 && strncmp(s->metadata, "rados:", 6) != 0)
-		return refuse(err, "--metadata %s: it is rocksdb or rados:CONF", s->metadata);
-	if (!said(s->encoding) && choose_encoding(s) < 0)
+		return refuse(err, "--metadata %s: must be rocksdb or rados:CONF", s->metadata);
+	if (!given(s->encoding) && choose_encoding(s) < 0)
 		return -ENOMEM;
-	return check_encoding(s, err);
+	rc = check_encoding(s, err);
+	return rc;
 }
 
 bool box_role(const struct box *b, int64_t i, char out[BOX_NAME_MAX])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* box.ini, for the files that read and write it. */
+/* The settings of box.ini, for the files that read and write it. */
 #ifndef BOX_CONF_H
 #define BOX_CONF_H
 

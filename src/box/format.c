@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Formats what a new box stores in: the metadata, by a process of its own, and the disks of all nodes. */
+/* Formats the stores of a new box: the metadata, in a process of its own, and the disks of all nodes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,17 +13,17 @@
 #include "rt/rt.h"
 
 #define FORMAT_FIBERS 16
-/* 16 folders for the chunks of a disk: making 256 on each of many takes seconds. */
+/* Bits of the number of chunk folders of a disk: to make 256 on each of many disks takes seconds, 16 do not. */
 #define FAN_BITS 4
 
 struct formatting {
 	const struct box *box;
 	struct strbuf *err;
-	int64_t next; /* node */
-	int rc;
+	int64_t next; /* the next node to format */
+	int rc;       /* the first error */
 };
 
-static void tell_trouble(void *ctx, uint64_t disk, const char *trouble)
+static void add_trouble(void *ctx, uint64_t disk, const char *trouble)
 {
 	struct formatting *f = ctx;
 	if (trouble != NULL)
@@ -40,14 +40,14 @@ static int format_node(struct formatting *f, int64_t node)
 	int rc = node_role_load(role, path, f->err);
 	if (rc == 0) {
 		role->setup.options.disks.fan_bits = FAN_BITS;
-		rc = node_role_format(role, tell_trouble, f);
+		rc = node_role_format(role, add_trouble, f);
 		node_role_free(role);
 	}
 	free(role);
 	return rc;
 }
 
-/* A fiber that takes one node after the other. */
+/* A fiber that formats nodes until all are taken. */
 static void format_some(void *arg)
 {
 	struct formatting *f = arg;
@@ -69,7 +69,8 @@ static void format_main(void *arg)
 	rt_group_join(&g);
 }
 
-/* Folders are relative to the box, and so is this process while it formats them. */
+/* Formats all disks. Changes the working folder of this process meanwhile, as the paths of settings are relative to the
+ * box. */
 static int format_disks(const struct box *b, struct strbuf *err)
 {
 	struct formatting f = {.box = b, .err = err, .next = 1};
@@ -95,7 +96,7 @@ static int format_meta(const struct box *b, struct strbuf *err)
 	rc = box_call(b, "meta", words);
 	if (rc == 0)
 		return 0;
-	strbuf_puts(err, "cannot make the metadata:\n");
+	strbuf_puts(err, "cannot format the metadata store; its log ends with:\n");
 	box_log_tail(b, "meta", err);
 	return rc < 0 ? rc : -EIO;
 }

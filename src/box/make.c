@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A box comes into being: ports, folders, files of settings. */
+/* Makes the parts of a box: ports, folders, settings. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "box/conf.h"
 
 #define PORT_FIRST 10000
-#define PORT_LAST 32000 /* above are those that the system gives to clients */
+#define PORT_LAST 32000 /* the system gives higher ports to clients */
 #define PORT_TRIES 200
 #define DISK_NUMBERS 1000 /* disk 2 of node 3 is 3002 */
 #define POOL_NUMBERS 900  /* pool 1 of node 3 is 3901 */
@@ -40,7 +40,7 @@ static bool port_free(int64_t port)
 	return ok;
 }
 
-/* A row of free ports: two for each role, and one for the janitor's metrics. */
+/* Chooses consecutive free ports: two for the metadata server and for each node, and one for the janitor's metrics. */
 static int choose_ports(struct box_shape *s, struct strbuf *err)
 {
 	int64_t count = 2 * (s->nodes + 1) + 1;
@@ -57,7 +57,9 @@ static int choose_ports(struct box_shape *s, struct strbuf *err)
 			return 0;
 		}
 	}
-	strbuf_printf(err, "cannot find %ld free ports in a row", count);
+	strbuf_printf(err,
+		      "cannot find %ld consecutive free ports from %d to %d; stop other servers",
+		      count, PORT_FIRST, PORT_LAST);
 	return -EADDRINUSE;
 }
 
@@ -142,7 +144,7 @@ static int write_node(const struct box *b, int64_t node)
 		      s->port + s->nodes + 1 + node, s->port,
 		      s->emulate == BOX_NONE ? "nvme" : box_speeds[s->emulate],
 		      s->nodes * s->disks);
-	/* These two mend what the pool could mend itself. */
+	/* With these methods the janitor also rebuilds what the pool could rebuild itself. */
 	if (s->repair != NULL &&
 	    (strcmp(s->repair, "r_all") == 0 || strcmp(s->repair, "r_fco") == 0))
 		strbuf_printf(&t, "repair = outside\n");
@@ -152,7 +154,7 @@ static int write_node(const struct box *b, int64_t node)
 	return rc < 0 ? rc : write_text(b, name, &t);
 }
 
-/* Everything sooner than in a machine room: what a box loses should be seen to come back. */
+/* Times are shorter than the defaults, so that a user sees a box repair itself. */
 static int write_janitor(const struct box *b)
 {
 	const struct box_shape *s = &b->shape;
@@ -202,7 +204,7 @@ static int write_shape(const struct box *b)
 	return rc < 0 ? rc : write_text(b, "box.ini.part", &t);
 }
 
-/* --- all of it ---------------------------------------------------------------------------------- */
+/* --- making a box ---------------------------------------------------------------------------------- */
 
 bool box_may_make(const struct box *b)
 {
@@ -220,7 +222,7 @@ bool box_may_make(const struct box *b)
 	return d != NULL && empty;
 }
 
-/* What was half made goes on as it was begun: its disks have the cluster's id already. */
+/* Takes over the shape of an incomplete box: its disks may have the cluster's id already. -ENOENT: there is none. */
 static int resume(struct box *b, struct strbuf *err)
 {
 	char path[BOX_PATH_MAX];
@@ -230,7 +232,7 @@ static int resume(struct box *b, struct strbuf *err)
 		return rc < 0 ? rc : -ENOENT;
 	rc = conf_load(path, box_schema, box_schema_count, &begun, err);
 	if (rc < 0) {
-		/* Torn: nothing else had been made yet. */
+		/* The file is torn: its write was the first step, so nothing else exists. */
 		strbuf_clear(err);
 		return -ENOENT;
 	}
@@ -261,7 +263,7 @@ static int make_folders(const struct box *b)
 	return rc;
 }
 
-/* Ports, folders and files: each step leaves alone what it finds done. */
+/* Chooses ports and makes folders and settings. Each step accepts what exists already. */
 static int make_files(struct box *b, struct strbuf *err)
 {
 	int rc = resume(b, err);
@@ -347,12 +349,15 @@ int box_claim(struct box *b, const char *dir, struct strbuf *err)
 	}
 	AUTO_FREE char *real = realpath(dir, NULL);
 	if (real == NULL || strlen(real) + 64 > BOX_PATH_MAX) {
-		strbuf_printf(err, "cannot use %s as a folder", dir);
+		strbuf_printf(err, "cannot use %s as the folder of a cluster: its path is too long",
+			      dir);
 		return -EINVAL;
 	}
 	memcpy(b->dir, real, strlen(real) + 1);
 	rc = lock_folder(b);
 	if (rc < 0)
-		strbuf_printf(err, "another \"terrane up\" is at work on %s", dir);
+		strbuf_printf(err, "cannot lock %s: %s", dir,
+			      rc == -EWOULDBLOCK ? "another \"terrane up\" works on it"
+						 : err_text(rc));
 	return rc;
 }

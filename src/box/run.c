@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The processes of a box: started away from the terminal, found again by their pid files. */
+/* The processes of a box: started as daemons, found by their pid files. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,9 @@
 
 #include "box/box.h"
 
-#define TAIL_BYTES 2000
-#define STEP_MS 20
-#define KILL_MS 5000
+#define TAIL_BYTES 2000 /* of a log, in an error message */
+#define STEP_MS 20      /* between looks at processes that are to stop */
+#define KILL_MS 5000    /* for processes to end after SIGKILL */
 
 static ssize_t read_small(const char *path, char *out, size_t room)
 {
@@ -29,8 +30,8 @@ static ssize_t read_small(const char *path, char *out, size_t room)
 	return n;
 }
 
-/* Whether a process that has no command line any more is one of ours on its way out, which holds its files and
- * ports until its last thread is gone. One that has ended and was not awaited holds nothing. */
+/* Returns whether a process without a command line is a terrane process that exits: it holds its files and ports until
+ * its last thread ended. A zombie holds nothing. */
 static bool is_ending(pid_t pid)
 {
 	char path[64], line[512];
@@ -51,7 +52,8 @@ static bool is_ending(pid_t pid)
 	return strchr("ZX", state) == NULL || threads > 1;
 }
 
-/* A pid may have been given to another process since: ours names a file of the folder on its command line. */
+/* Returns whether a process belongs to the box: its command line names a file of the folder. The system may have given
+ * the pid to another process. */
 static bool is_ours(const struct box *b, pid_t pid)
 {
 	char path[64], line[2 * BOX_PATH_MAX], prefix[BOX_PATH_MAX];
@@ -74,8 +76,8 @@ pid_t box_pid(const struct box *b, const char *name)
 
 #define HOLD_FD 3
 
-/* In the child. A daemon gets a session of its own, so that nothing of the terminal reaches it. The descriptor
- * hold is closed by becoming the program. */
+/* Executes terrane in the child. A daemon gets a session of its own, so that it gets no signals of the terminal. The
+ * descriptor hold stays open until the execution. */
 static _Noreturn void become(const struct box *b, const char *log, bool daemon, int hold,
 			     char *const argv[])
 {
@@ -86,7 +88,7 @@ static _Noreturn void become(const struct box *b, const char *log, bool daemon, 
 	if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0 ||
 	    chdir(b->dir) < 0)
 		_exit(127);
-	/* Nothing else is inherited: a pipe of the caller's must not stay open. */
+	/* Close all else: an inherited pipe would keep its reader waiting. */
 	if (hold >= 0 && hold != HOLD_FD && dup3(hold, HOLD_FD, O_CLOEXEC) < 0)
 		_exit(127);
 	closefrom(hold >= 0 ? HOLD_FD + 1 : HOLD_FD);
@@ -125,7 +127,7 @@ pid_t box_spawn(const struct box *b, const char *name, char *const argv[])
 		become(b, log, true, hold[1], argv);
 	rc = pid < 0 ? -errno : 0;
 	close(hold[1]);
-	/* Until it has its own command line nobody knows it for ours, and would start it twice. */
+	/* Wait until it has its own command line: before, is_ours does not find it, and another call would start it again. */
 	char none;
 	while (rc == 0 && read(hold[0], &none, 1) < 0 && errno == EINTR)
 		;
@@ -156,8 +158,8 @@ int box_call(const struct box *b, const char *name, char *const argv[])
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/* Sends a signal (0: none) to each that lives, and counts them. Pid files of those that do not are removed
- * when tidy is set. */
+/* Sends a signal (0: none) to each process that runs, and returns how many there are. With tidy, removes the pid files
+ * of the others. */
 static int each_process(const struct box *b, int signal, bool tidy)
 {
 	char run[BOX_PATH_MAX];

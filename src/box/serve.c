@@ -20,20 +20,21 @@ struct all {
 	struct node_role *nodes;
 	size_t node_count;
 	struct janitor_role janitor;
-	bool has_janitor; /* a box may have been made before there were any */
+	bool has_janitor; /* conf/janitor.ini exists */
 	struct rt_group group;
-	int rc;             /* of the first role that could not serve, */
-	struct strbuf *err; /* and why */
+	int rc;             /* of the first role that could not serve */
+	struct strbuf *err; /* why it could not */
 };
 
+/* A role to run. */
 struct one {
 	struct all *all;
-	size_t i; /* 0: metadata, then the nodes, then the janitor */
+	size_t i; /* number of the role, as of box_role */
 };
 
 /* --- serving ------------------------------------------------------------------------------------ */
 
-/* The first reason counts: the others follow from it. */
+/* Ends all roles. Keeps the first reason: the ends of other roles follow from it. */
 static void stop_all(struct all *all, int rc, const char *why)
 {
 	if (all->rc < 0)

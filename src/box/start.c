@@ -36,7 +36,8 @@ static int start_one(const struct box *b, const char *name, char *const words[],
 		     struct strbuf *err)
 {
 	*pid = box_spawn(b, name, words);
-	return *pid < 0 ? refuse(err, (int)*pid, "cannot start %s: %s", name, err_text((int)*pid))
+	return *pid < 0 ? refuse(err, (int)*pid, "cannot start the process %s: %s", name,
+				 err_text((int)*pid))
 			: 0;
 }
 
@@ -45,7 +46,7 @@ static int start_together(const struct box *b, struct box_started *out, struct s
 	char path[BOX_PATH_MAX];
 	int rc = box_path(b, path, "box.ini");
 	if (rc < 0)
-		return refuse(err, rc, "%s: its name is too long", b->dir);
+		return refuse(err, rc, "%s: the path is too long", b->dir);
 	char *words[] = {(char *)"terrane", (char *)"box", path, NULL};
 	rc = start_one(b, "box", words, &out->pid, err);
 	out->together = true;
@@ -62,8 +63,8 @@ static int start_each(const struct box *b, struct box_started *out, struct strbu
 			continue;
 		int rc = box_path(b, path, "conf/%s.ini", name);
 		if (rc < 0)
-			return refuse(err, rc, "%s: its name is too long", b->dir);
-		/* A box may have been made before there were janitors. */
+			return refuse(err, rc, "%s: the path is too long", b->dir);
+		/* A box of an earlier version may have no janitor. */
 		if (access(path, F_OK) < 0)
 			continue;
 		const char *role = i == 0 ? "meta" : i <= b->shape.nodes ? "node" : "janitor";
@@ -97,14 +98,14 @@ struct waiting {
 	char why[256];
 };
 
-/* A child that has ended will not serve. */
-static bool died(void)
+/* Returns whether a started process ended. */
+static bool child_ended(void)
 {
 	return waitpid(-1, NULL, WNOHANG) > 0;
 }
 
-/* One that was taken for running, and was about to end: somebody had just killed it. */
-static bool gone(const struct waiting *w)
+/* Returns whether a process that was found running ended: it had been killed shortly before. */
+static bool found_ended(const struct waiting *w)
 {
 	char name[BOX_NAME_MAX] = "box";
 	if (w->started->together)
@@ -126,18 +127,18 @@ static bool node_answers(struct waiting *w, const struct cluster_node *n)
 	int rc = node_disks(&call, 0, &reply);
 	rpc_channel_close(call.channel);
 	if (rc < 0)
-		snprintf(w->why, sizeof(w->why), "%s: %s", addr, err_text(rc));
+		snprintf(w->why, sizeof(w->why), "node %lu at %s: %s", n->id, addr, err_text(rc));
 	return rc == 0;
 }
 
-/* Asks the map, then each node that has not answered yet. */
+/* Returns whether the map has all nodes as they should be, and each answered a request once. Sets w->why otherwise. */
 static bool all_ready(struct waiting *w)
 {
 	struct meta_call call = {.client = w->client, .timeout_ns = ASK_NS};
 	struct cluster *map = NULL;
 	int rc = meta_client_map(&call, 0, &map);
 	if (rc < 0) {
-		snprintf(w->why, sizeof(w->why), "the metadata: %s", err_text(rc));
+		snprintf(w->why, sizeof(w->why), "the metadata server: %s", err_text(rc));
 		return false;
 	}
 	for (int64_t i = 1; i <= w->box->shape.nodes; i++) {
@@ -174,9 +175,9 @@ static void wait_main(void *arg)
 	uint64_t end_ns = rt_now_ns() + READY_NS;
 	while (w->rc == 0) {
 		bool ready = all_ready(w);
-		if (died())
+		if (child_ended())
 			w->rc = -ECHILD;
-		else if (gone(w))
+		else if (found_ended(w))
 			w->rc = -EAGAIN;
 		else if (ready)
 			break;
@@ -188,7 +189,7 @@ static void wait_main(void *arg)
 	meta_client_close(w->client);
 }
 
-/* Which of them ended, and the end of its log. */
+/* Names the process that ended, and quotes its log. */
 static void tell_dead(const struct box *b, const struct box_started *started, struct strbuf *err)
 {
 	AUTO_STRBUF struct strbuf tail;
@@ -198,7 +199,8 @@ static void tell_dead(const struct box *b, const struct box_started *started, st
 	     i++)
 		;
 	box_log_tail(b, name, &tail);
-	strbuf_printf(err, "%s ended while it started. Its log, %s/log/%s.log, ends with:\n%s",
+	strbuf_printf(err,
+		      "the process %s ended while it started. Its log %s/log/%s.log ends with:\n%s",
 		      name, b->dir, name, strbuf_text(&tail));
 }
 
@@ -207,7 +209,7 @@ int box_wait(const struct box *b, struct box_started *started, struct strbuf *er
 	struct waiting w;
 	int rc = 0;
 	rt_real_log(LOG_ERROR);
-	/* Each time there is one less that was found: what is started here and ends is not gone but died. */
+	/* Ends: each round starts a process that was found running and ended, and a started process that ends is an error. */
 	for (size_t i = 0; i <= ARRAY_LEN(started->found); i++) {
 		w = (struct waiting){.box = b, .started = started};
 		rc = rt_real_run(NULL, wait_main, &w);
@@ -224,9 +226,10 @@ int box_wait(const struct box *b, struct box_started *started, struct strbuf *er
 	if (rc == -ECHILD || rc == -EAGAIN)
 		tell_dead(b, started, err);
 	else if (rc == -ETIMEDOUT)
-		strbuf_printf(err, "not all is ready after %d s: %s. The logs are in %s/log",
+		strbuf_printf(err,
+			      "the cluster is not ready after %d s: %s; see the logs in %s/log",
 			      (int)(READY_NS / NS_PER_S), w.why, b->dir);
 	else if (rc < 0)
-		strbuf_printf(err, "cannot wait: %s", err_text(rc));
+		strbuf_printf(err, "cannot ask the cluster whether it is ready: %s", err_text(rc));
 	return rc;
 }

@@ -9,18 +9,18 @@
 
 #include "box/box.h"
 
-/* What an `up` has started. */
+/* What an `up` started and found. */
 struct box_started {
-	bool together;                 /* all in one process */
-	pid_t pid;                     /* of that one */
-	size_t count;                  /* processes; 0: all were running */
-	bool found[BOX_NODES_MAX + 2]; /* by role, or at 0 that one process: which were running */
+	bool together;                 /* all roles are in one process */
+	pid_t pid;                     /* of that process, else of the last one started */
+	size_t count;                  /* processes started; 0: all were running */
+	bool found[BOX_NODES_MAX + 2]; /* role i (together: at 0 the one process) was running */
 };
 
-/* Starts what does not run. procs: each role by itself, when nothing runs yet. Errors with words in err. */
+/* Starts the roles that do not run. procs: each as a process, if none runs yet. Errors with words in err. */
 int box_start(const struct box *b, bool procs, struct box_started *out, struct strbuf *err);
-/* Waits until every node that was not removed is online or draining in the map and answers. A process of these that was running, and only about to
- * end, is started as well. Errors with words in err: -ECHILD: a process ended, its log is quoted; -ETIMEDOUT. */
+/* Waits until every node that was not removed is online or draining in the map and answered a request. Starts a process
+ * that was found running and ended. Errors with words in err: -ECHILD: a started process ended; -ETIMEDOUT. */
 int box_wait(const struct box *b, struct box_started *started, struct strbuf *err);
 
 #endif

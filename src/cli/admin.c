@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/admin.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,12 +48,15 @@ static int compare_cluster(struct admin *a)
 	uint64_t high = 0, low = 0;
 	int rc = meta_client_map(&c, 0, &map);
 	if (rc < 0)
-		return cli_fail("no metadata server answers at %s: %s. Is the cluster up?",
-				a->file.metadata, err_text(rc));
+		return cli_fail(
+			"cannot reach a metadata server at %s: %s; check that the cluster runs",
+			a->file.metadata, err_text(rc));
 	if (cluster_file_id(&a->file, &high, &low) < 0)
-		return cli_fail("the id in the cluster file is not 32 hexadecimal digits");
+		return cli_fail("[cluster] id in the cluster file must be 32 hexadecimal digits");
 	if ((high != 0 || low != 0) && (map->id.high != high || map->id.low != low))
-		return cli_fail("the servers at %s belong to another cluster", a->file.metadata);
+		return cli_fail("the metadata servers at %s serve another cluster than the cluster "
+				"file names; use the file of that cluster",
+				a->file.metadata);
 	return CLI_OK;
 }
 
@@ -63,7 +67,7 @@ static void running_main(void *arg)
 	rt_pool_init(&a->pool, POOL_BYTES);
 	int rc = open_client(a);
 	if (rc < 0)
-		r->status = cli_fail("the addresses of the metadata servers, %s: %s",
+		r->status = cli_fail("cannot use the metadata addresses \"%s\": %s",
 				     a->file.metadata, err_text(rc));
 	else
 		r->status = compare_cluster(a);
@@ -83,16 +87,17 @@ int admin_run(const struct admin_where *where, int (*body)(struct admin *a), voi
 	if (file == NULL && where->dir != NULL) {
 		if (snprintf(path, sizeof(path), "%s/%s", where->dir, CLUSTER_FILE_NAME) >=
 		    BOX_PATH_MAX)
-			return cli_fail("%s: its name is too long", where->dir);
+			return cli_fail("--dir %s: the path is too long", where->dir);
 		file = path;
 	}
 	int rc = cluster_file_load(&r.admin.file, file, &err);
 	if (rc < 0)
-		return cli_fail("%s; say -c FILE or --dir DIR, or set " CLUSTER_FILE_ENV,
-				err.len > 0 ? strbuf_text(&err) : err_text(rc));
+		return cli_fail(
+			"%s; name the cluster with -c FILE, --dir DIR or $" CLUSTER_FILE_ENV,
+			err.len > 0 ? strbuf_text(&err) : err_text(rc));
 	rc = rt_real_run(NULL, running_main, &r);
 	cluster_file_free(&r.admin.file);
-	return rc < 0 ? cli_fail("cannot start: %s", err_text(rc)) : r.status;
+	return rc < 0 ? cli_fail("cannot start the runtime: %s", err_text(rc)) : r.status;
 }
 
 struct cluster *admin_map(struct admin *a)
@@ -106,7 +111,7 @@ struct cluster *admin_map(struct admin *a)
 	return rc < 0 ? NULL : map;
 }
 
-/* --- in order ----------------------------------------------------------------------------------- */
+/* --- lists, sorted by id ----------------------------------------------------------------------------------- */
 
 #define TENANTS_PAGE 100
 
@@ -133,7 +138,7 @@ int admin_tenants(struct admin *a, int (*each)(struct admin *a, const struct met
 
 static int by_id(const void *a, const void *b)
 {
-	/* Both kinds of record begin with their id. */
+	/* Nodes and disks begin with their id, see the assertions below. */
 	uint64_t x = **(const uint64_t *const *)a, y = **(const uint64_t *const *)b;
 	return (x > y) - (x < y);
 }
@@ -152,12 +157,12 @@ static const void **sorted(const struct map *m, size_t *n)
 
 const struct cluster_node **admin_nodes(const struct cluster *c, size_t *n)
 {
-	_Static_assert(offsetof(struct cluster_node, id) == 0, "by_id");
+	static_assert(offsetof(struct cluster_node, id) == 0, "by_id");
 	return (const struct cluster_node **)sorted(&c->nodes, n);
 }
 
 const struct cluster_disk **admin_disks(const struct cluster *c, size_t *n)
 {
-	_Static_assert(offsetof(struct cluster_disk, id) == 0, "by_id");
+	static_assert(offsetof(struct cluster_disk, id) == 0, "by_id");
 	return (const struct cluster_disk **)sorted(&c->disks, n);
 }

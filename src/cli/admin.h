@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Commands on the cluster itself: they ask the metadata as the system, and nodes directly. A body runs in
- * a fiber and returns an exit status.
+ * Commands on the cluster itself: they call the metadata servers as the system tenant, and nodes directly. The body
+ * of such a command runs in a fiber and returns an exit status.
  */
 #ifndef CLI_ADMIN_H
 #define CLI_ADMIN_H
@@ -18,22 +18,23 @@ struct admin {
 	void *ctx;
 };
 
-/* Which cluster: a file, else the box of a folder, else as the library does. */
+/* Which cluster: the cluster file, else the box in a folder, else what the library finds. */
 struct admin_where {
 	const char *file;
 	const char *dir;
 };
 
-/* Runs body with a client of the metadata servers. An error was told. */
+/* Runs body with a client of the metadata servers; returns its exit status. Prints errors of its own. */
 int admin_run(const struct admin_where *where, int (*body)(struct admin *a), void *ctx);
 
-/* The map with what disks have used. NULL: told. */
+/* Returns the cluster map with the used bytes of disks. NULL after it printed an error. */
 struct cluster *admin_map(struct admin *a);
 
-/* Calls each of every tenant, until one does not return CLI_OK. An error was told. What is used is not filled in. */
+/* Calls each for every tenant until it returns something else than CLI_OK. Prints errors of its own. used_bytes is
+ * not filled in. */
 int admin_tenants(struct admin *a, int (*each)(struct admin *a, const struct meta_tenant *t));
 
-/* The records of the map in the order of their ids; free them. NULL: out of memory. */
+/* Returns the nodes (disks) of the map sorted by id, to be freed, and their number. NULL: out of memory. */
 const struct cluster_node **admin_nodes(const struct cluster *c, size_t *n);
 const struct cluster_disk **admin_disks(const struct cluster *c, size_t *n);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The commands of the `terrane` binary. Each is a function that gets its own name as argv[0] and the
- * rest of the line, and returns the exit status: 0, 1 (it failed) or 2 (it was asked wrongly).
+ * rest of the line, and returns the exit status: 0, 1 (it failed) or 2 (wrong usage).
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -12,6 +12,12 @@
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
+/* Returned by parsers of command lines beside exit statuses. */
+enum {
+	CLI_GO_ON = -1,      /* the line is valid: run the command */
+	CLI_HELP_SHOWN = -2, /* --help was printed: end with CLI_OK */
+};
+
 int cmd_box(int argc, char **argv);
 int cmd_chunk(int argc, char **argv);
 int cmd_code(int argc, char **argv);
@@ -19,7 +25,7 @@ int cmd_config(int argc, char **argv);
 int cmd_disk(int argc, char **argv);
 int cmd_janitor(int argc, char **argv);
 int cmd_meta(int argc, char **argv);
-int cmd_meta_check(int argc, char **argv); /* of cmd_meta */
+int cmd_meta_check(int argc, char **argv); /* called by cmd_meta */
 int cmd_down(int argc, char **argv);
 int cmd_fsck(int argc, char **argv);
 int cmd_node(int argc, char **argv);
@@ -31,20 +37,20 @@ int cmd_status(int argc, char **argv);
 int cmd_tenant(int argc, char **argv);
 int cmd_up(int argc, char **argv);
 
-/* "terrane: ..." on standard error; returns CLI_FAILED or CLI_USAGE, to be returned on. */
+/* Prints "terrane: MESSAGE" on standard error and returns CLI_FAILED or CLI_USAGE, for the caller to return. */
 int cli_fail(const char *fmt, ...) PRINTF(1, 2);
 int cli_usage(const char *fmt, ...) PRINTF(1, 2);
 
-/* What the commands of roles are asked with: --config FILE, --json, and words. */
+/* The command line of a role: --config FILE, --json and further words. */
 struct role_args {
-	const char *config; /* NULL: not said */
+	const char *config; /* NULL: not given */
 	bool json;
 	char **word;
 	int words;
 };
-/* -1: go on; otherwise the exit status, as after --help. */
+/* Parses the line into *out. Returns CLI_GO_ON, or the exit status (CLI_OK after --help). */
 int cli_role_args(int argc, char **argv, const char *usage, struct role_args *out);
-/* The same of what a role cannot do without, and of words beyond so many. */
+/* Refuses more than so many words, and a missing --config. Returns CLI_GO_ON or CLI_USAGE. */
 int cli_role_refuse(const struct role_args *a, const char *role, int words);
 
 #endif

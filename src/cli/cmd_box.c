@@ -9,11 +9,11 @@
 #include "box/box.h"
 #include "cli/cli.h"
 
-static const char usage_text[] = "usage: terrane box DIR/box.ini\n"
-				 "\n"
-				 "Serves all roles of a cluster in a folder in this process, until "
-				 "it is asked to stop (SIGTERM,\n"
-				 "SIGINT). terrane up starts it.\n";
+static const char usage_text[] =
+	"usage: terrane box DIR/box.ini\n"
+	"\n"
+	"Serves all roles of the cluster in DIR in this process, until it gets SIGTERM or\n"
+	"SIGINT. \"terrane up\" starts it.\n";
 
 int cmd_box(int argc, char **argv)
 {
@@ -23,13 +23,13 @@ int cmd_box(int argc, char **argv)
 	}
 	char *slash = argc == 2 ? strrchr(argv[1], '/') : NULL;
 	if (slash == NULL || strcmp(slash, "/box.ini") != 0)
-		return cli_usage("box: say \"terrane box DIR/box.ini\"");
+		return cli_usage("box needs one argument, DIR/box.ini");
 	*slash = 0;
 	AUTO_STRBUF struct strbuf err;
 	strbuf_init(&err, 4096);
 	struct box *b = calloc(1, sizeof(*b));
 	int rc = b == NULL ? -ENOMEM : box_load(b, argv[1], &err);
-	*slash = '/'; /* the command line says whose process this is */
+	*slash = '/'; /* box_pid finds the process of a box by its command line */
 	if (rc == 0) {
 		rc = box_serve(b, &err);
 		box_free(b);

@@ -19,31 +19,33 @@
 static const char usage_text[] =
 	"usage: terrane chunk COMMAND [BLOCK:INDEX] [FILE] --node ADDR --disk NUMBER [OPTIONS]\n"
 	"\n"
-	"Chunks of one storage node, as it has them. Files belong to several: see terrane get and "
-	"put.\n"
+	"Reads and writes single chunks of a storage node. A file consists of chunks of several\n"
+	"nodes: use terrane get and put for files. CHUNK is BLOCK:INDEX.\n"
 	"\n"
-	"  put CHUNK [FILE]     make a chunk of a file (default: standard input)\n"
-	"  append CHUNK [FILE]  add to an open chunk at --offset\n"
-	"  seal CHUNK           end appends at --length\n"
-	"  fence CHUNK          accept nothing older than --epoch any more\n"
-	"  get CHUNK [FILE]     print it, or write it to a file\n"
-	"  stat CHUNK           length, checksum, epoch\n"
-	"  list                 all chunks of the disk\n"
+	"  put CHUNK [FILE]     store a file as a chunk (default: standard input)\n"
+	"  append CHUNK [FILE]  append a file to an open chunk at --offset\n"
+	"  seal CHUNK           seal an open chunk at --length\n"
+	"  fence CHUNK          refuse later writes with an epoch below --epoch\n"
+	"  get CHUNK [FILE]     print a chunk, or write it to a file\n"
+	"  stat CHUNK           show its length, checksum and epoch\n"
+	"  list                 list all chunks of the disk\n"
 	"  scan CHUNK           read all of it and compare checksums\n"
-	"  delete CHUNK\n"
+	"  delete CHUNK         delete it\n"
 	"\n"
 	"  --node ADDR          HOST:PORT or unix:PATH (default " NODE_ADDR_DEFAULT ")\n"
-	"  --disk NUMBER        a disk or pool of the node\n"
-	"  --open               of put: appends follow, up to --capacity SIZE\n"
+	"  --disk NUMBER        disk or pool of the node\n"
+	"  --open               with put: leave the chunk open for appends, up to --capacity\n"
+	"                       SIZE\n"
 	"  --offset SIZE        of get and append\n"
 	"  --length SIZE        of get and seal\n"
 	"  --epoch NUMBER       of put, append, seal and fence (default 0)\n"
-	"  --timeout TIME       of each request (default 30s)\n"
+	"  --timeout TIME       deadline of each request (default 30s)\n"
 	"  --json               print JSON\n";
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* A piece of the input in a buffer of the pool, summed where it came in. */
+/* Copies the next piece of the input to a buffer of the pool. Its checksum is that of the input, so that a damaged
+ * copy is found. */
 static int piece_of(struct node_session *s, size_t at, struct slice *out)
 {
 	*out = (struct slice){0};
@@ -166,9 +168,10 @@ static int call_scan(struct node_session *s)
 			       : "damaged: offset %" PRIu64 ", length %" PRIu64 "\n",
 		       bad[i].off, bad[i].len);
 	if (n == 0 && !s->json)
-		printf("whole\n");
+		printf("undamaged\n");
 	if (n > 0)
-		snprintf(s->call.error, sizeof(s->call.error), "the chunk is damaged");
+		snprintf(s->call.error, sizeof(s->call.error),
+			 "the chunk is damaged at the ranges above");
 	return n > 0 ? -EBADMSG : (int)n;
 }
 

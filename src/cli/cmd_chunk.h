@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What terrane chunk and terrane disk share: a command that asks one storage node. */
+/* What terrane chunk and terrane disk --node share: a command that calls one storage node. */
 #ifndef CLI_CMD_CHUNK_H
 #define CLI_CMD_CHUNK_H
 
@@ -13,10 +13,10 @@
 
 struct node_session {
 	const char *addr;
-	uint64_t disk; /* 0: not said */
+	uint64_t disk; /* 0: not given */
 	uint64_t epoch;
 	uint64_t offset;
-	uint64_t length; /* UINT64_MAX: not said */
+	uint64_t length; /* UINT64_MAX: not given */
 	uint64_t capacity;
 	uint64_t timeout_ns;
 	bool open;
@@ -24,8 +24,8 @@ struct node_session {
 	bool wait;
 	char **operands;
 	int operand_count;
-	struct chunk_id id; /* of the first operand, when the command wants one */
-	uint8_t *data;      /* read before the runtime started */
+	struct chunk_id id; /* the first operand, of a command with names_chunk */
+	uint8_t *data;      /* input of a command with takes_data */
 	size_t data_len;
 	struct node_call call;
 	struct rt_pool pool;
@@ -39,12 +39,12 @@ struct node_command {
 	int operands_max;
 	bool names_disk;
 	bool names_chunk;
-	bool takes_data; /* the second operand is a file, - or none: standard input */
-	/* In a fiber. */
+	bool takes_data; /* from the second operand, a file; none or "-": standard input */
+	/* Runs the command, in a fiber. 0 or -errno; words in s->call.error. */
 	int (*call)(struct node_session *s);
 };
 
-/* Parses the line, runs the command that the first operand names, reports. */
+/* Parses the line and runs the command that the first operand names. Returns the exit status. */
 int node_command_run(int argc, char **argv, const struct node_command *commands, size_t count,
 		     const char *usage);
 

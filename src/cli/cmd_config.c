@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane config show: what a process of a role would run with. */
+/* terrane config show: the effective settings of a role. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,15 +10,15 @@
 #include "roles/meta_conf.h"
 #include "roles/node_conf.h"
 
-static const char usage_text[] = "usage: terrane config show ROLE [--config FILE] [--json]\n"
-				 "\n"
-				 "Prints the effective settings of a process: those of FILE, the "
-				 "defaults for the rest, each with\n"
-				 "its meaning. What it prints is itself a configuration file.\n"
-				 "\n"
-				 "  ROLE           meta, node, janitor\n"
-				 "  --config FILE  the file that the process would get\n"
-				 "  --json         as JSON\n";
+static const char usage_text[] =
+	"usage: terrane config show ROLE [--config FILE] [--json]\n"
+	"\n"
+	"Prints the effective settings of a process, each with its meaning: those of FILE, and\n"
+	"defaults for the rest. The output is a configuration file.\n"
+	"\n"
+	"  ROLE           meta, node, janitor\n"
+	"  --config FILE  configuration file of the process\n"
+	"  --json         print JSON\n";
 
 union any_conf {
 	struct janitor_conf janitor;
@@ -78,12 +78,13 @@ int cmd_config(int argc, char **argv)
 {
 	struct role_args a;
 	int status = cli_role_args(argc, argv, usage_text, &a);
-	if (status >= 0)
+	if (status != CLI_GO_ON)
 		return status;
 	if (a.words != 2 || strcmp(a.word[0], "show") != 0)
-		return cli_usage("config: say \"config show ROLE\"");
+		return cli_usage("config needs show ROLE; ROLE is meta, node or janitor");
 	const struct role *r = find_role(a.word[1]);
 	if (r == NULL)
-		return cli_usage("config: there is no role \"%s\"", a.word[1]);
+		return cli_usage("config show: unknown role \"%s\"; it is meta, node or janitor",
+				 a.word[1]);
 	return show(r, a.config, a.json);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane disk --node: disks and pools of one storage node, for operators. */
+/* terrane disk --node: disks and pools of one storage node. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,38 +15,36 @@ static const char usage_text[] =
 	"usage: terrane disk COMMAND [DISK [MEMBER]] [--force] [-c FILE | --dir DIR] [--json]\n"
 	"       terrane disk COMMAND [MEMBER] --node ADDR [--disk NUMBER] [--json]\n"
 	"\n"
-	"  list                    disks: state, space\n"
-	"  online DISK             use a disk again; one that failed is opened anew, members of a "
-	"pool too\n"
-	"  drain DISK              nothing new goes there\n"
-	"  fail DISK               use it no more\n"
-	"  remove DISK             it is gone for ever. Refused while chunks are still on it: "
-	"drain "
-	"it\n"
-	"                          first; with --force they are given up, and made anew of what "
-	"else\n"
-	"                          there is\n"
-	"  give-up DISK MEMBER     of a pool: give a member up; its place in it: 0, 1, ...\n"
-	"  replace DISK            a drive that failed: the empty folder in its place becomes it; "
-	"where "
-	"the\n"
-	"                          settings of its node are\n"
-	"  replace DISK MEMBER     of a pool: put the empty disk in its folder, or a spare, in its "
-	"place\n"
-	"  rebuild DISK            of a pool: bring back what its members lack\n"
-	"  losses DISK             of a pool: what is lost beyond its code\n"
+	"  list                    list disks with their state and space\n"
+	"  online DISK             use the disk again after drain or fail. A failed disk is\n"
+	"                          opened again, and so are the failed members of a pool\n"
+	"  drain DISK              put no new chunks on the disk, and have a janitor move its\n"
+	"                          chunks away\n"
+	"  fail DISK               stop using the disk; its chunks are rebuilt on other disks\n"
+	"  remove DISK             remove the disk for ever. Refused while it has chunks: drain\n"
+	"                          it first. With --force these chunks are given up and rebuilt\n"
+	"                          from other disks\n"
+	"  replace DISK            make the empty folder of a failed disk the disk again; run\n"
+	"                          it where the settings of its node are\n"
+	"  replace DISK MEMBER     of a pool: replace a member by the empty disk in its folder,\n"
+	"                          or by a spare\n"
+	"  give-up DISK MEMBER     of a pool: rebuild the share of this member (0, 1, ...) on\n"
+	"                          others\n"
+	"  rebuild DISK            of a pool: rebuild what its members lack\n"
+	"  losses DISK             of a pool: list the chunks that it cannot rebuild itself\n"
 	"\n"
-	"  -c, --cluster FILE      the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
+	"  -c, --cluster FILE      the cluster file (default: $TERRANE_CLUSTER, else\n"
+	"                          ./cluster.ini)\n"
 	"  --dir DIR               the cluster in this folder\n"
 	"  --json                  print JSON\n"
 	"\n"
-	"With --node one node is asked, without the metadata, and tells more: errors, members of "
-	"pools.\n"
+	"With --node the command asks one node without the metadata, and shows more: errors,\n"
+	"members of pools.\n"
 	"\n"
 	"  --node ADDR             HOST:PORT or unix:PATH\n"
-	"  --disk NUMBER           which disk or pool\n"
-	"  --wait                  of rebuild: until it is done\n"
-	"  --timeout TIME          of each request (default 30s)\n";
+	"  --disk NUMBER           disk or pool of the node\n"
+	"  --wait                  with rebuild: return when it is done\n"
+	"  --timeout TIME          deadline of each request (default 30s)\n";
 
 /* --- list ------------------------------------------------------------------------------------- */
 
@@ -104,7 +102,7 @@ static void print_disk(const Terrane__Node__DiskInfo *d)
 		       p->down[i]->trouble);
 }
 
-/* States come from the wire. */
+/* Checks the states, which come from the wire, before they index names. */
 static bool states_known(const Terrane__Node__DisksResponse *m)
 {
 	enum store_state st;
@@ -143,7 +141,7 @@ static int call_list(struct node_session *s)
 	return 0;
 }
 
-/* --- orders ----------------------------------------------------------------------------------- */
+/* --- commands ----------------------------------------------------------------------------------- */
 
 static int order(struct node_session *s, enum store_state state)
 {
@@ -207,8 +205,9 @@ static int call_losses(struct node_session *s)
 			printf(s->json ? "{\"block\": %" PRIu64 ", \"index\": %" PRIu32
 					 ", \"first_stripe\": %" PRIu64 ", \"stripes\": %" PRIu64
 					 ", \"lost_rows\": %" PRIu32 ", \"need\": %" PRIu32 "}\n"
-				       : "%" PRIu64 ":%" PRIu32 " stripe %" PRIu64 " and %" PRIu64
-					 " in all: %" PRIu32 " rows lost, %" PRIu32 " needed\n",
+				       : "%" PRIu64 ":%" PRIu32 ": %" PRIu64
+					 " stripes from stripe %" PRIu64 " on: %" PRIu32
+					 " rows lost, %" PRIu32 " needed\n",
 			       losses[i].id.block, losses[i].id.index, losses[i].first_stripe,
 			       losses[i].stripes, losses[i].lost_rows, losses[i].need);
 	return (int)n;

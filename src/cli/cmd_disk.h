@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane disk and terrane node list: of the whole cluster, or of one node by its address. */
+/* terrane disk, node and rack: commands on the disks of a cluster by the map, or of one node by its address. */
 #ifndef CLI_CMD_DISK_H
 #define CLI_CMD_DISK_H
 
-/* With --node ADDR: without the metadata. */
+/* Runs terrane disk --node ADDR, which asks the node without the metadata. Like the others returns the exit status. */
 int disk_of_node(int argc, char **argv);
 int disk_of_cluster(int argc, char **argv, const char *usage);
 int nodes_of_cluster(int argc, char **argv, const char *usage);

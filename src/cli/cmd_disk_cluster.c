@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Disks and nodes of the whole cluster, by their numbers in the cluster map: what an operator does from
- * anywhere. The map says which node has a disk; what is for the node is then asked of it as cmd_disk.c does
- * for one node.
+ * Commands on racks, nodes and disks of the cluster by their ids. The cluster map tells which node has a disk;
+ * commands that the node executes are then sent to its address by disk_of_node.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -27,11 +26,11 @@
 struct disk_asked {
 	struct admin_where where;
 	bool json, force;
-	uint64_t disk; /* 0: not said */
-	uint64_t node; /* the same */
+	uint64_t disk; /* 0: not given */
+	uint64_t node; /* 0: not given */
 	const char *rack;
 	const char *verb;
-	char addr[RT_ADDR_MAX]; /* found: of its node */
+	char addr[RT_ADDR_MAX]; /* of the disk's node; this and the following once found is set */
 	char node_name[CLUSTER_NAME_MAX + 1];
 	enum cluster_state state;
 	bool pool;
@@ -102,13 +101,13 @@ static int list_nodes(struct admin *a)
 	return CLI_OK;
 }
 
-/* --- orders ------------------------------------------------------------------------------------- */
+/* --- wanted states ------------------------------------------------------------------------------------- */
 
 static const struct cluster_disk *find_disk(const struct cluster *c, uint64_t id)
 {
 	const struct cluster_disk *d = cluster_disk(c, id);
 	if (d == NULL)
-		cli_fail("there is no disk %lu; terrane disk list shows them", id);
+		cli_fail("no disk %lu in the cluster; \"terrane disk list\" lists them", id);
 	return d;
 }
 
@@ -128,7 +127,7 @@ static int find_node(struct admin *a)
 	return CLI_OK;
 }
 
-/* What is wanted of it is in the map, and lasts. */
+/* Returns the state that a verb wants; the cluster map stores it. */
 static enum cluster_state wanted_by(const char *verb)
 {
 	if (strcmp(verb, "drain") == 0)
@@ -136,10 +135,16 @@ static enum cluster_state wanted_by(const char *verb)
 	return strcmp(verb, "remove") == 0 ? CLUSTER_GONE : CLUSTER_ONLINE;
 }
 
-static bool is_wish(const char *verb)
+static bool sets_wanted(const char *verb)
 {
 	return strcmp(verb, "drain") == 0 || strcmp(verb, "remove") == 0 ||
 	       strcmp(verb, "online") == 0;
+}
+
+/* Returns the verb as words of a message. */
+static const char *wanted_words(const char *verb)
+{
+	return strcmp(verb, "online") == 0 ? "take online" : verb;
 }
 
 static int want_node(struct admin *a)
@@ -152,9 +157,10 @@ static int want_node(struct admin *a)
 		return CLI_FAILED;
 	int rc = meta_client_want_node(&call, q->node, wanted);
 	if (rc == -ENOENT)
-		return cli_fail("there is no node %lu; terrane node list shows them", q->node);
+		return cli_fail("no node %lu in the cluster; \"terrane node list\" lists them",
+				q->node);
 	if (rc < 0)
-		return cli_fail("%s of node %lu: %s", q->verb, q->node,
+		return cli_fail("cannot %s node %lu: %s", wanted_words(q->verb), q->node,
 				call.error[0] != 0 ? call.error : err_text(rc));
 	printf(q->json ? "{\"state\": \"%s\"}\n" : "%s\n", cluster_state_name(wanted));
 	return CLI_OK;
@@ -174,7 +180,7 @@ static int list_racks(struct admin *a)
 		       "size");
 	for (uint32_t id = 1; id <= map_count(&c->racks); id++) {
 		const struct cluster_rack *r = cluster_rack(c, id);
-		uint64_t nodes = 0, well = 0, disks = 0, disks_well = 0, bytes = 0;
+		uint64_t nodes = 0, nodes_online = 0, disks = 0, disks_online = 0, bytes = 0;
 		char size[FS_SIZE_TEXT];
 		if (r == NULL)
 			continue;
@@ -182,7 +188,7 @@ static int list_racks(struct admin *a)
 			const struct cluster_node *n = it.value;
 			bool here = n->rack == id && cluster_node_state(n) != CLUSTER_GONE;
 			nodes += here;
-			well += here && cluster_node_state(n) == CLUSTER_ONLINE;
+			nodes_online += here && cluster_node_state(n) == CLUSTER_ONLINE;
 		}
 		map_for_each(&c->disks, it) {
 			const struct cluster_disk *d = it.value;
@@ -190,27 +196,27 @@ static int list_racks(struct admin *a)
 			if (n == NULL || n->rack != id || cluster_disk_state(c, d) == CLUSTER_GONE)
 				continue;
 			disks++;
-			disks_well += cluster_disk_state(c, d) == CLUSTER_ONLINE;
+			disks_online += cluster_disk_state(c, d) == CLUSTER_ONLINE;
 			bytes += d->capacity_bytes;
 		}
 		if (q->json)
-			json_array_append_new(all, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I}",
-							     "id", (json_int_t)id, "name", r->name,
-							     "nodes", (json_int_t)nodes,
-							     "nodes_online", (json_int_t)well,
-							     "disks", (json_int_t)disks,
-							     "disks_online", (json_int_t)disks_well,
-							     "capacity_bytes", (json_int_t)bytes));
+			json_array_append_new(
+				all, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "id",
+					       (json_int_t)id, "name", r->name, "nodes",
+					       (json_int_t)nodes, "nodes_online",
+					       (json_int_t)nodes_online, "disks", (json_int_t)disks,
+					       "disks_online", (json_int_t)disks_online,
+					       "capacity_bytes", (json_int_t)bytes));
 		else
-			printf("%-12s %6lu %8lu %6lu %8lu %12s\n", r->name, nodes, well, disks,
-			       disks_well, fs_size(size, (double)bytes));
+			printf("%-12s %6lu %8lu %6lu %8lu %12s\n", r->name, nodes, nodes_online,
+			       disks, disks_online, fs_size(size, (double)bytes));
 	}
 	if (q->json && json_emit(stdout, all) < 0)
 		return cli_fail("cannot write the output");
 	return CLI_OK;
 }
 
-/* Each of its nodes; what is gone stays gone. */
+/* Sets the wanted state of each node of a rack that was not removed. */
 static int want_rack(struct admin *a)
 {
 	const struct disk_asked *q = a->ctx;
@@ -221,7 +227,8 @@ static int want_rack(struct admin *a)
 	if (c == NULL)
 		return CLI_FAILED;
 	if (r == NULL)
-		return cli_fail("there is no rack %s; terrane rack list shows them", q->rack);
+		return cli_fail("no rack %s in the cluster; \"terrane rack list\" lists them",
+				q->rack);
 	uint32_t rack = r->id;
 	if (wanted == CLUSTER_GONE && !q->force &&
 	    remove_check(a, (struct remove_what){.rack = rack, .rack_name = q->rack}) != CLI_OK)
@@ -238,7 +245,7 @@ static int want_rack(struct admin *a)
 		struct meta_call call = {.client = a->client};
 		int rc = meta_client_want_node(&call, ids[i], wanted);
 		if (rc < 0)
-			return cli_fail("%s of node %lu: %s", q->verb, ids[i],
+			return cli_fail("cannot %s node %lu: %s", wanted_words(q->verb), ids[i],
 					call.error[0] != 0 ? call.error : err_text(rc));
 	}
 	printf(q->json ? "{\"state\": \"%s\", \"nodes\": %zu}\n" : "%s, %zu nodes\n",
@@ -259,7 +266,7 @@ static int want(struct admin *a)
 	struct meta_call call = {.client = a->client};
 	int rc = meta_client_want_disk(&call, q->disk, wanted);
 	if (rc < 0)
-		return cli_fail("%s of disk %lu: %s", q->verb, q->disk,
+		return cli_fail("cannot %s disk %lu: %s", wanted_words(q->verb), q->disk,
 				call.error[0] != 0 ? call.error : err_text(rc));
 	if (wanted != CLUSTER_ONLINE) {
 		printf(q->json ? "{\"state\": \"%s\"}\n" : "%s\n", cluster_state_name(wanted));
@@ -268,7 +275,7 @@ static int want(struct admin *a)
 	return find_node(a);
 }
 
-/* Hands it to the tool of one node. */
+/* Runs the command as "terrane disk VERB ... --node ADDR --disk NUMBER". */
 static int pass_on(struct disk_asked *q, int rest, char **operands)
 {
 	char number[32];
@@ -283,13 +290,13 @@ static int pass_on(struct disk_asked *q, int rest, char **operands)
 	words[n++] = number;
 	if (q->json)
 		words[n++] = (char *)"--json";
-	optind = 0; /* the parser starts anew */
+	optind = 0; /* resets getopt for the second command line */
 	return disk_of_node(n, words);
 }
 
 /* --- a new drive -------------------------------------------------------------------------------- */
 
-/* The folder of the cluster file: where a cluster in a folder has its settings. */
+/* Sets b->dir to the folder of the cluster file, where a box has its settings. */
 static int cluster_folder(const struct admin_where *w, struct box *b)
 {
 	const char *env = getenv(CLUSTER_FILE_ENV);
@@ -307,7 +314,7 @@ static int cluster_folder(const struct admin_where *w, struct box *b)
 	return 0;
 }
 
-/* Has the empty disk in its folder formatted. The settings of its node must be on this machine. */
+/* Formats the empty folder of the disk with the settings of its node, which must be on this machine. */
 static int format_drive(const struct disk_asked *q)
 {
 	AUTO_FREE struct box *b = calloc(1, sizeof(*b));
@@ -316,26 +323,27 @@ static int format_drive(const struct disk_asked *q)
 		return cli_fail("out of memory");
 	if (cluster_folder(&q->where, b) < 0 ||
 	    box_path(b, path, "conf/%s.ini", q->node_name) < 0 || access(path, R_OK) < 0)
-		return cli_fail("the settings of %s are not here. On its machine put an empty "
-				"folder in the place of disk %lu, run \"terrane node format "
-				"--config FILE\", then \"terrane disk online %lu\"",
-				q->node_name, q->disk, q->disk);
+		return cli_fail("cannot replace disk %lu from here: this machine does not have the "
+				"settings of %s. On the machine of that node put an empty folder "
+				"in its place, run \"terrane node format --config FILE\", then "
+				"\"terrane disk online %lu\"",
+				q->disk, q->node_name, q->disk);
 	char *words[] = {(char *)"terrane",  (char *)"node", (char *)"format",
 			 (char *)"--config", path,           NULL};
 	int rc = box_call(b, q->node_name, words);
 	return rc == 0 ? CLI_OK
-		       : cli_fail("cannot format disk %lu: its folder must be there, and empty; "
-				  "%s/log/%s.log tells more",
+		       : cli_fail("cannot format disk %lu: its folder must exist and be empty; "
+				  "%s/log/%s.log has the reason",
 				  q->disk, b->dir, q->node_name);
 }
 
-/* What it held is found missing by the janitor, and at once by fsck, and made anew. */
+/* Formats the folder and takes the disk online. A janitor finds that it is another drive, and rebuilds its chunks. */
 static int replace_drive(struct disk_asked *q)
 {
 	if (q->state != CLUSTER_FAILED)
 		return cli_fail(
-			"disk %lu is %s: what is on it would be lost; terrane disk fail %lu "
-			"gives it up",
+			"cannot replace disk %lu: it is %s, and its chunks would be lost; give it "
+			"up with \"terrane disk fail %lu\" first",
 			q->disk, cluster_state_name(q->state), q->disk);
 	int status = format_drive(q);
 	if (status != CLI_OK)
@@ -366,16 +374,16 @@ static int parse(struct disk_asked *q, int argc, char **argv, const char *usage)
 			q->force = true;
 		} else if (c == 'h') {
 			fputs(usage, stdout);
-			return -1;
+			return CLI_HELP_SHOWN;
 		} else {
 			return CLI_USAGE;
 		}
 	}
 	if (optind >= argc)
-		return cli_usage("%s: say what to do", argv[0]);
+		return cli_usage("%s needs a command", argv[0]);
 	if (q->force && strcmp(argv[optind], "remove") != 0)
-		return cli_usage("%s %s: --force is for remove", argv[0], argv[optind]);
-	return CLI_OK;
+		return cli_usage("%s %s: only remove takes --force", argv[0], argv[optind]);
+	return CLI_GO_ON;
 }
 
 int disk_of_cluster(int argc, char **argv, const char *usage)
@@ -384,8 +392,8 @@ int disk_of_cluster(int argc, char **argv, const char *usage)
 					    "give-up", "replace", "rebuild", "losses"};
 	struct disk_asked q = {0};
 	int status = parse(&q, argc, argv, usage);
-	if (status != CLI_OK)
-		return status < 0 ? CLI_OK : status;
+	if (status != CLI_GO_ON)
+		return status == CLI_HELP_SHOWN ? CLI_OK : status;
 	q.verb = argv[optind];
 	char **operands = argv + optind + 1;
 	int rest = argc - optind - 1;
@@ -396,11 +404,11 @@ int disk_of_cluster(int argc, char **argv, const char *usage)
 		known = known || strcmp(q.verb, verbs[i]) == 0;
 	int64_t number = 0;
 	if (!known)
-		return cli_usage("disk: there is no \"%s\"", q.verb);
+		return cli_usage("disk: unknown command \"%s\"", q.verb);
 	if (rest < 1 || units_parse_int(operands[0], &number) < 0 || number <= 0)
-		return cli_usage("disk %s: say which disk, by its number", q.verb);
+		return cli_usage("disk %s needs the number of a disk", q.verb);
 	q.disk = (uint64_t)number;
-	status = admin_run(&q.where, is_wish(q.verb) ? want : find_node, &q);
+	status = admin_run(&q.where, sets_wanted(q.verb) ? want : find_node, &q);
 	if (status != CLI_OK || !q.found)
 		return status;
 	if (strcmp(q.verb, "replace") == 0 && !q.pool)
@@ -412,17 +420,17 @@ int nodes_of_cluster(int argc, char **argv, const char *usage)
 {
 	struct disk_asked q = {0};
 	int status = parse(&q, argc, argv, usage);
-	if (status != CLI_OK)
-		return status < 0 ? CLI_OK : status;
+	if (status != CLI_GO_ON)
+		return status == CLI_HELP_SHOWN ? CLI_OK : status;
 	q.verb = argv[optind];
-	bool wish = is_wish(q.verb);
+	bool named = sets_wanted(q.verb);
 	int64_t number = 0;
-	if (argc - optind > (wish ? 2 : 1))
-		return cli_usage("node %s: \"%s\" is not understood", q.verb, argv[argc - 1]);
-	if (!wish)
+	if (argc - optind > (named ? 2 : 1))
+		return cli_usage("node %s: unexpected argument \"%s\"", q.verb, argv[argc - 1]);
+	if (!named)
 		return admin_run(&q.where, list_nodes, &q);
 	if (argc - optind < 2 || units_parse_int(argv[optind + 1], &number) < 0 || number <= 0)
-		return cli_usage("node %s: say which node, by its number", q.verb);
+		return cli_usage("node %s needs the number of a node", q.verb);
 	q.node = (uint64_t)number;
 	return admin_run(&q.where, want_node, &q);
 }
@@ -431,14 +439,15 @@ int racks_of_cluster(int argc, char **argv, const char *usage)
 {
 	struct disk_asked q = {0};
 	int status = parse(&q, argc, argv, usage);
-	if (status != CLI_OK)
-		return status < 0 ? CLI_OK : status;
+	if (status != CLI_GO_ON)
+		return status == CLI_HELP_SHOWN ? CLI_OK : status;
 	q.verb = argv[optind];
 	q.rack = argv[optind + 1];
 	int words = argc - optind;
 	if (strcmp(q.verb, "list") == 0 && words == 1)
 		return admin_run(&q.where, list_racks, &q);
-	if (!is_wish(q.verb) || words != 2)
-		return cli_usage("rack: say list, or drain, online or remove and which rack");
+	if (!sets_wanted(q.verb) || words != 2)
+		return cli_usage(
+			"rack needs list, or drain, online or remove and the name of a rack");
 	return admin_run(&q.where, want_rack, &q);
 }

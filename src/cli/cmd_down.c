@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane down: ends the processes of a box. */
+/* terrane down: stops the processes of a box. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -11,15 +11,15 @@
 
 #define PATIENCE_S 15
 
-static const char usage_text[] = "usage: terrane down --dir DIR [--patience SECONDS] [--json]\n"
-				 "\n"
-				 "Asks every process of the cluster in DIR to stop, waits, and "
-				 "kills those that do not. What is\n"
-				 "stored stays; \"terrane up --dir DIR\" starts it again.\n"
-				 "\n"
-				 "  --dir DIR           its folder\n"
-				 "  --patience SECONDS  before they are killed (default 15)\n"
-				 "  --json              print JSON\n";
+static const char usage_text[] =
+	"usage: terrane down --dir DIR [--patience SECONDS] [--json]\n"
+	"\n"
+	"Asks every process of the cluster in DIR to stop, waits, and kills those that still\n"
+	"run. Stored data stays; \"terrane up --dir DIR\" starts the cluster again.\n"
+	"\n"
+	"  --dir DIR           folder of the cluster\n"
+	"  --patience SECONDS  how long to wait before killing (default 15)\n"
+	"  --json              print JSON\n";
 
 static int down(const char *dir, unsigned patience_s, bool json)
 {
@@ -36,13 +36,15 @@ static int down(const char *dir, unsigned patience_s, bool json)
 	if (rc < 0)
 		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
 	if (found < 0)
-		return cli_fail("some processes of %s cannot be killed; see %s/run", dir, dir);
+		return cli_fail("cannot stop all processes of %s: some survive SIGKILL; %s/run has "
+				"their pids",
+				dir, dir);
 	if (json)
 		printf("{\"stopped\": %d}\n", found);
 	else if (found == 0)
-		printf("nothing was running\n");
+		printf("no process of the cluster was running\n");
 	else
-		printf("stopped, %d %s\n", found, found == 1 ? "process" : "processes");
+		printf("stopped %d %s\n", found, found == 1 ? "process" : "processes");
 	return CLI_OK;
 }
 
@@ -65,7 +67,8 @@ int cmd_down(int argc, char **argv)
 		} else if (c == 'p') {
 			if (units_parse_int(optarg, &patience_s) < 0 || patience_s < 0 ||
 			    patience_s > 3600)
-				return cli_usage("down: --patience is 0 to 3600 seconds");
+				return cli_usage("down: --patience %s: must be 0 to 3600 seconds",
+						 optarg);
 		} else if (c == 'j') {
 			json = true;
 		} else if (c == 'h') {
@@ -76,6 +79,6 @@ int cmd_down(int argc, char **argv)
 		}
 	}
 	if (dir == NULL || optind < argc)
-		return cli_usage("down: say \"terrane down --dir DIR\"");
+		return cli_usage("down needs --dir DIR and nothing else");
 	return down(dir, (unsigned)patience_s, json);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane fsck: names to files to blocks to chunks, and what of it is whole. */
+/* terrane fsck: checks names, files, blocks and chunks. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -15,36 +15,33 @@
 #include "client/fsck.h"
 #include "rt/real.h"
 
-#define TOLD_MAX 20 /* of what is degraded; all that is lost or out of reach is told */
+#define DEGRADED_PRINTED_MAX 20 /* lines; each lost or unreachable block gets one */
 
 static const char usage_text[] =
 	"usage: terrane fsck [options] [PATH]\n"
 	"\n"
-	"Walks all below PATH from names to files, blocks and chunks, and asks every disk for its "
-	"part.\n"
-	"Without PATH, or with /, that is the trees of all tenants. A block is healthy, degraded "
-	"(it can\n"
-	"be rebuilt), out of reach (it can be when disks that do not answer are back) or lost. "
-	"Ends with 1\n"
-	"when anything is lost or out of reach.\n"
+	"Checks all names, files, blocks and chunks below PATH, and asks each disk for its\n"
+	"chunks. Without PATH, or with /, checks the trees of all tenants. A block is healthy,\n"
+	"degraded (can be rebuilt), unreachable (readable once offline disks return) or lost.\n"
+	"Ends with 1 if any block is lost or unreachable.\n"
 	"\n"
-	"  --deep              have every chunk read on its disk and compared with its checksums\n"
-	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
+	"  --deep              have each disk read its chunks and compare their checksums\n"
+	"  -c, --cluster FILE  the cluster file (default: $TERRANE_CLUSTER, else ./cluster.ini)\n"
 	"  --dir DIR           the cluster in this folder\n"
-	"  -t, --tenant NAME   whose tree; else all of them, or for another PATH the cluster "
-	"file's\n"
-	"  -q, --quiet         no progress\n"
+	"  -t, --tenant NAME   check only this tenant (default: all; with a PATH, the cluster\n"
+	"                      file's)\n"
+	"  -q, --quiet         show no progress\n"
 	"  --json              print JSON\n";
 
 struct check {
 	const char *path;
-	const char *asked; /* the tenant; NULL: not said */
-	const char *tenant;
-	uint64_t tenants; /* looked at */
+	const char *asked;  /* the tenant to check; NULL: all, or that of the cluster file */
+	const char *tenant; /* the tenant being checked */
+	uint64_t tenants;   /* number checked */
 	struct fsck_options o;
 	struct fsck_counts n;
 	struct progress progress;
-	uint64_t told;
+	uint64_t degraded; /* found, printed up to DEGRADED_PRINTED_MAX */
 	bool json;
 };
 
@@ -52,11 +49,11 @@ static void tell_found(void *ctx, const char *path, uint64_t block, enum fsck_st
 		       const char *words)
 {
 	static const char *const names[] = {[FSCK_DEGRADED] = "degraded",
-					    [FSCK_UNREACHABLE] = "out of reach",
+					    [FSCK_UNREACHABLE] = "unreachable",
 					    [FSCK_LOST] = "lost"};
 	struct check *k = ctx;
 	char shown[FS_PATH_MAX];
-	if (state == FSCK_DEGRADED && k->told++ >= TOLD_MAX)
+	if (state == FSCK_DEGRADED && k->degraded++ >= DEGRADED_PRINTED_MAX)
 		return;
 	progress_hide(&k->progress);
 	fprintf(stderr, "terrane: %s: %s of tenant %s, block %016lx: %s\n", names[state],
@@ -108,8 +105,8 @@ static int check_main(struct admin *a)
 	const struct check *k = a->ctx;
 	if (k->asked != NULL)
 		return check_tenant(a, k->asked);
-	bool whole = k->path[0] == '/' && strspn(k->path, "/") == strlen(k->path);
-	return whole ? admin_tenants(a, check_each) : check_tenant(a, a->file.tenant);
+	bool is_root = k->path[0] == '/' && strspn(k->path, "/") == strlen(k->path);
+	return is_root ? admin_tenants(a, check_each) : check_tenant(a, a->file.tenant);
 }
 
 static int tell(const struct check *k, double seconds)
@@ -135,11 +132,11 @@ static int tell(const struct check *k, double seconds)
 	printf("%lu files in %lu directories of %lu %s, %s; %lu blocks\n", n->files, n->directories,
 	       k->tenants, k->tenants == 1 ? "tenant" : "tenants",
 	       fs_size(size, (double)n->file_bytes), n->blocks);
-	printf("  healthy       %lu\n  degraded      %lu\n  out of reach  %lu\n"
-	       "  lost          %lu\n",
+	printf("  healthy      %lu\n  degraded     %lu\n  unreachable  %lu\n"
+	       "  lost         %lu\n",
 	       n->healthy, n->degraded, n->blocks_unreachable, n->lost + n->broken_files);
 	if (n->missing + n->damaged + n->unreachable > 0)
-		printf("  of %lu chunks %lu missing, %lu damaged, %lu out of reach\n", n->chunks,
+		printf("  of %lu chunks %lu missing, %lu damaged, %lu unreachable\n", n->chunks,
 		       n->missing, n->damaged, n->unreachable);
 	if (n->misplaced > 0)
 		printf("  %lu chunks are on another media than their block's; rebalance moves them "
@@ -147,7 +144,8 @@ static int tell(const struct check *k, double seconds)
 		       "is room\n",
 		       n->misplaced);
 	if (k->o.deep)
-		printf("  %s read and compared\n", fs_size(scanned, (double)n->scanned_bytes));
+		printf("  %s read and compared with checksums\n",
+		       fs_size(scanned, (double)n->scanned_bytes));
 	return CLI_OK;
 }
 
@@ -199,7 +197,7 @@ int cmd_fsck(int argc, char **argv)
 		}
 	}
 	if (argc - optind > 1)
-		return cli_usage("fsck: one path at a time");
+		return cli_usage("fsck takes at most one PATH");
 	if (optind < argc)
 		k.path = argv[optind];
 	return run(&k, &where, quiet);

@@ -11,16 +11,15 @@
 static const char usage_text[] =
 	"usage: terrane janitor --config FILE [--json]\n"
 	"\n"
-	"Collects garbage, repairs what disks lose, empties what is drained and verifies what is\n"
-	"stored, until it is asked to stop (SIGTERM, SIGINT). Any number work on a cluster at "
-	"once\n"
-	"and share the work. See what is left to repair with: terrane repair status\n"
+	"Collects garbage, repairs, drains and scrubs until it gets SIGTERM or SIGINT. Any\n"
+	"number of janitors share the work of a cluster. \"terrane repair status\" shows what is\n"
+	"left to repair.\n"
 	"\n"
-	"  --config FILE  its settings: terrane config show janitor prints them all, with their\n"
+	"  --config FILE  its settings; \"terrane config show janitor\" prints all with their\n"
 	"                 meaning\n"
-	"  --json         print as JSON\n"
+	"  --json         print JSON\n"
 	"\n"
-	"Ends with 0 when it was asked to stop, 1 when it could not start, 2 when asked wrongly.\n";
+	"Ends with 0 after a request to stop, 1 if it could not start, 2 after wrong usage.\n";
 
 static void ready(void *ctx, const char *metrics)
 {
@@ -47,7 +46,7 @@ static int run(const char *config, bool json)
 		janitor_role_why(&r, &text);
 	janitor_role_free(&r);
 	if (rc < 0)
-		return cli_fail("cannot start: %s", err_text(rc));
+		return cli_fail("cannot start the runtime: %s", err_text(rc));
 	return text.len > 0 ? cli_fail("%s", strbuf_text(&text)) : CLI_OK;
 }
 
@@ -55,7 +54,7 @@ int cmd_janitor(int argc, char **argv)
 {
 	struct role_args a;
 	int status = cli_role_args(argc, argv, usage_text, &a);
-	if (status < 0)
+	if (status == CLI_GO_ON)
 		status = cli_role_refuse(&a, "janitor", 0);
-	return status < 0 ? run(a.config, a.json) : status;
+	return status == CLI_GO_ON ? run(a.config, a.json) : status;
 }

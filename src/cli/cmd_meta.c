@@ -14,20 +14,18 @@ static const char usage_text[] =
 	"usage: terrane meta [format] --config FILE [--json]\n"
 	"       terrane meta check --config FILE|--dir DIR [--quiet] [--json]\n"
 	"\n"
-	"Serves the metadata of a cluster until it is asked to stop (SIGTERM, SIGINT). With the\n"
-	"engine rados any number of servers serve the same cluster.\n"
+	"Serves the metadata of a cluster until it gets SIGTERM or SIGINT. With the engine\n"
+	"rados any number of servers may serve one cluster.\n"
 	"\n"
-	"  format         make a cluster in the store that FILE names, print its id, and end;\n"
-	"                 where there is one already its id is printed\n"
-	"  check          compare all that is in the store, whose servers were stopped; see "
-	"terrane "
-	"meta\n"
-	"                 check --help\n"
-	"  --config FILE  its settings: terrane config show meta prints them all, with their "
-	"meaning\n"
-	"  --json         print as JSON\n"
+	"  format         make a cluster in the store that FILE names, print its id, and end.\n"
+	"                 If the store has a cluster, only print its id\n"
+	"  check          check all metadata in a store whose servers are stopped; see terrane\n"
+	"                 meta check --help\n"
+	"  --config FILE  its settings; \"terrane config show meta\" prints all with their\n"
+	"                 meaning\n"
+	"  --json         print JSON\n"
 	"\n"
-	"Ends with 0 when it was asked to stop, 1 when it could not serve, 2 when asked wrongly.\n";
+	"Ends with 0 after a request to stop, 1 if it could not serve, 2 after wrong usage.\n";
 
 struct process {
 	struct meta_role role;
@@ -53,7 +51,7 @@ static int run_role(struct process *p)
 	rt_real_log((enum log_level)r->conf.log_level);
 	int rc = rt_real_run(&(struct rt_real_options){.signals = true}, meta_role_main, r);
 	if (rc < 0)
-		return cli_fail("cannot start: %s", err_text(rc));
+		return cli_fail("cannot start the runtime: %s", err_text(rc));
 	if (r->rc == 0) {
 		if (r->task == META_ROLE_FORMAT)
 			printf(p->json ? "{\"cluster\": \"%016" PRIx64 "%016" PRIx64 "\"}\n"
@@ -87,9 +85,9 @@ int cmd_meta(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "check") == 0)
 		return cmd_meta_check(argc - 1, argv + 1);
 	int status = cli_role_args(argc, argv, usage_text, &a);
-	if (status >= 0)
+	if (status != CLI_GO_ON)
 		return status;
 	bool only_format = a.words == 1 && strcmp(a.word[0], "format") == 0;
 	status = cli_role_refuse(&a, "meta", only_format ? 1 : 0);
-	return status < 0 ? run(a.config, a.json, only_format) : status;
+	return status == CLI_GO_ON ? run(a.config, a.json, only_format) : status;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane meta check: all of the metadata, compared layer by layer. */
+/* terrane meta check: compares all metadata layer by layer. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,34 +16,31 @@
 #include "roles/meta_role.h"
 #include "rt/real.h"
 
-#define ERRORS_TOLD_MAX 100
+#define ERRORS_PRINTED_MAX 100
 #define REDRAW_S 0.1
 
 static const char usage_text[] =
 	"usage: terrane meta check --config FILE|--dir DIR [--quiet] [--json]\n"
 	"\n"
-	"Reads all of the metadata and compares its layers: names that lead nowhere, files without "
-	"blocks,\n"
-	"blocks without an owner, an index of disks or a quota that does not add up, records that "
-	"are\n"
-	"damaged. Changes nothing. Stop the metadata servers first: a RocksDB store that is served "
-	"is\n"
-	"refused, and in RADOS changes under way look like errors.\n"
+	"Reads all metadata and compares its layers. Reports names that lead nowhere, files\n"
+	"without blocks, blocks without an owner, wrong entries in the index of disks, wrong\n"
+	"totals of quotas, and damaged records. Changes nothing. Stop the metadata servers\n"
+	"first: a RocksDB store that is served is refused, and in RADOS concurrent changes look\n"
+	"like errors.\n"
 	"\n"
-	"  --config FILE  the settings of the metadata server\n"
+	"  --config FILE  settings of the metadata server\n"
 	"  --dir DIR      the cluster in this folder\n"
-	"  -q, --quiet    no progress\n"
+	"  -q, --quiet    show no progress\n"
 	"  --json         print JSON\n"
 	"\n"
-	"Each error is a line on standard error, the first 100 of them. Ends with 0 when there is "
-	"none, 1 when\n"
-	"there is one or the store could not be read, 2 when asked wrongly.\n";
+	"Prints the first 100 errors on standard error, one per line. Ends with 0 if there are\n"
+	"none, 1 if there are any or the store cannot be read, 2 after wrong usage.\n";
 
 struct check {
 	struct meta_role role;
 	bool draw, json;
 	double drawn;
-	uint64_t told;
+	uint64_t printed; /* errors found, printed up to ERRORS_PRINTED_MAX */
 };
 
 static void hide_progress(const struct check *k)
@@ -51,10 +49,10 @@ static void hide_progress(const struct check *k)
 		fputs("\r\033[K", stderr);
 }
 
-static void tell_error(void *ctx, const char *words)
+static void print_error(void *ctx, const char *words)
 {
 	struct check *k = ctx;
-	if (k->told++ >= ERRORS_TOLD_MAX)
+	if (k->printed++ >= ERRORS_PRINTED_MAX)
 		return;
 	hide_progress(k);
 	fprintf(stderr, "terrane: meta check: %s\n", words);
@@ -85,8 +83,9 @@ static int tell(const struct check *k, double seconds)
 			(json_int_t)r->errors, "seconds", seconds);
 		return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 	}
-	if (r->errors > ERRORS_TOLD_MAX)
-		fprintf(stderr, "terrane: meta check: and %lu more\n", r->errors - ERRORS_TOLD_MAX);
+	if (r->errors > ERRORS_PRINTED_MAX)
+		fprintf(stderr, "terrane: meta check: %lu more errors are not shown\n",
+			r->errors - ERRORS_PRINTED_MAX);
 	printf("%lu directories with %lu entries, %lu files, %lu blocks; %lu rows for the "
 	       "collector\n",
 	       r->dirs, r->entries, r->files, r->blocks, r->garbage);
@@ -101,16 +100,16 @@ static int check_store(struct check *k)
 {
 	struct meta_role *r = &k->role;
 	if (r->conf.engine == META_ENGINE_MEM)
-		return cli_fail("the engine mem keeps nothing to check");
+		return cli_fail("cannot check the metadata: the engine mem keeps nothing to check");
 	r->task = META_ROLE_CHECK;
 	r->check = (struct meta_check_options){
-		.found = tell_error, .progress = draw_progress, .ctx = k};
+		.found = print_error, .progress = draw_progress, .ctx = k};
 	rt_real_log(LOG_ERROR);
 	double since = fs_clock();
 	int rc = rt_real_run(NULL, meta_role_main, r);
 	hide_progress(k);
 	if (rc < 0)
-		return cli_fail("cannot start: %s", err_text(rc));
+		return cli_fail("cannot start the runtime: %s", err_text(rc));
 	if (r->rc < 0) {
 		AUTO_STRBUF struct strbuf why;
 		strbuf_init(&why, 4096);
@@ -121,7 +120,7 @@ static int check_store(struct check *k)
 	return r->report.errors > 0 ? CLI_FAILED : status;
 }
 
-/* The settings of a box name its folders relative to it. */
+/* Enters the folder of a box: its settings have paths relative to it. */
 static int enter_box(const char *dir)
 {
 	AUTO_STRBUF struct strbuf err;
@@ -135,7 +134,7 @@ static int enter_box(const char *dir)
 	free(b);
 	if (rc < 0)
 		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
-	return chdir(dir) < 0 ? cli_fail("cannot enter %s", dir) : CLI_OK;
+	return chdir(dir) < 0 ? cli_fail("cannot enter %s: %s", dir, err_text(-errno)) : CLI_OK;
 }
 
 static int run(struct check *k, const char *config)
@@ -177,9 +176,9 @@ int cmd_meta_check(int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		return cli_usage("meta check: \"%s\" is not understood", argv[optind]);
+		return cli_usage("meta check: unexpected argument \"%s\"", argv[optind]);
 	if ((config == NULL) == (dir == NULL))
-		return cli_usage("meta check needs --config FILE or --dir DIR");
+		return cli_usage("meta check needs either --config FILE or --dir DIR");
 	int status = dir != NULL ? enter_box(dir) : CLI_OK;
 	return status == CLI_OK ? run(&k, dir != NULL ? "conf/meta.ini" : config) : status;
 }

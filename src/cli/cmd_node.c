@@ -16,23 +16,21 @@ static const char usage_text[] =
 	"       terrane node drain|online NODE [-c FILE | --dir DIR] [--json]\n"
 	"       terrane node remove NODE [--force] [-c FILE | --dir DIR] [--json]\n"
 	"\n"
-	"Serves the disks of this machine until it is asked to stop (SIGTERM, SIGINT). A disk that "
-	"is\n"
-	"missing, broken or another's does not stop it: the log and /metrics say which.\n"
+	"Serves the disks of this machine until it gets SIGTERM or SIGINT. It also starts with\n"
+	"disks that are missing, broken or of another node; the log and /metrics name them.\n"
 	"\n"
-	"  list           the storage nodes of a cluster\n"
-	"  drain NODE     a janitor moves everything off its disks\n"
-	"  online NODE    takes that back\n"
-	"  remove NODE    it is gone for ever. Refused while chunks are still on it: drain it "
-	"first; "
-	"with\n"
-	"                 --force they are given up, and made anew of what else there is\n"
+	"  list           list the storage nodes of the cluster\n"
+	"  drain NODE     have a janitor move everything off its disks\n"
+	"  online NODE    take the drain back\n"
+	"  remove NODE    remove it for ever. Refused while its disks have chunks: drain it\n"
+	"                 first. With --force these chunks are given up and rebuilt from other\n"
+	"                 disks\n"
 	"  format         make disks of the empty folders that FILE names, and end\n"
-	"  --config FILE  its settings: terrane config show node prints them all, with their "
-	"meaning\n"
-	"  --json         print as JSON\n"
+	"  --config FILE  its settings; \"terrane config show node\" prints all with their\n"
+	"                 meaning\n"
+	"  --json         print JSON\n"
 	"\n"
-	"Ends with 0 when it was asked to stop, 1 when it could not serve, 2 when asked wrongly.\n";
+	"Ends with 0 after a request to stop, 1 if it could not serve, 2 after wrong usage.\n";
 
 struct process {
 	struct node_role role;
@@ -57,7 +55,7 @@ static int serve(struct process *p)
 	p->role.ctx = p;
 	int rc = rt_real_run(&(struct rt_real_options){.signals = true}, node_role_main, &p->role);
 	if (rc < 0)
-		return cli_fail("cannot start: %s", err_text(rc));
+		return cli_fail("cannot start the runtime: %s", err_text(rc));
 	AUTO_STRBUF struct strbuf why;
 	strbuf_init(&why, 4096);
 	node_role_why(&p->role, &why);
@@ -84,8 +82,8 @@ static int format(struct process *p)
 {
 	int rc = rt_real_run(NULL, format_main, p);
 	if (rc < 0)
-		return cli_fail("cannot start: %s", err_text(rc));
-	return p->rc < 0 ? cli_fail("not all disks are ready") : CLI_OK;
+		return cli_fail("cannot start the runtime: %s", err_text(rc));
+	return p->rc < 0 ? cli_fail("some disks are not ready; the lines above say why") : CLI_OK;
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
@@ -116,11 +114,11 @@ int cmd_node(int argc, char **argv)
 	if (argc > 1 && is_for_cluster(argv[1]))
 		return nodes_of_cluster(argc, argv, usage_text);
 	int status = cli_role_args(argc, argv, usage_text, &a);
-	if (status >= 0)
+	if (status != CLI_GO_ON)
 		return status;
 	bool only_format = a.words == 1 && strcmp(a.word[0], "format") == 0;
 	status = cli_role_refuse(&a, "node", only_format ? 1 : 0);
-	return status < 0 ? run(a.config, a.json, only_format) : status;
+	return status == CLI_GO_ON ? run(a.config, a.json, only_format) : status;
 }
 
 /* --- racks ------------------------------------------------------------------------------------ */
@@ -130,19 +128,16 @@ static const char rack_usage[] =
 	"       terrane rack drain|online RACK [-c FILE | --dir DIR] [--json]\n"
 	"       terrane rack remove RACK [--force] [-c FILE | --dir DIR] [--json]\n"
 	"\n"
-	"Racks by their names, as the nodes' configurations give them. What is said of a rack is "
-	"said "
-	"of\n"
-	"each of its nodes.\n"
+	"RACK is the name in the configuration of its nodes. The command applies to each node\n"
+	"of the rack.\n"
 	"\n"
-	"  list           the racks, with their nodes and disks\n"
-	"  drain RACK     a janitor moves everything to other racks; terrane repair status shows "
-	"what is left\n"
-	"  online RACK    takes that back\n"
-	"  remove RACK    it is gone for ever. Refused while chunks are still on it: drain it "
-	"first; "
-	"with\n"
-	"                 --force they are given up, and made anew of what else there is\n";
+	"  list           list the racks with the numbers of their nodes and disks\n"
+	"  drain RACK     have a janitor move everything to other racks; \"terrane repair\n"
+	"                 status\" shows what is left\n"
+	"  online RACK    take the drain back\n"
+	"  remove RACK    remove it for ever. Refused while its disks have chunks: drain it\n"
+	"                 first. With --force these chunks are given up and rebuilt from other\n"
+	"                 racks\n";
 
 int cmd_rack(int argc, char **argv)
 {

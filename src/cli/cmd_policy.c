@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane policy: what sealed files become by and by. */
+/* terrane policy: which encoding the janitors give to sealed files. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -23,24 +23,22 @@ static const char usage_text[] =
 	"       terrane policy set PATH encoding=CODE [after=TIME] [options]\n"
 	"       terrane policy clear PATH [options]\n"
 	"\n"
-	"Sealed files below the directory PATH that are stored as copies (r2, r3, ...) are given "
-	"another\n"
-	"encoding by the janitors, once they were not changed for TIME. / is all of the tenant. "
-	"The "
-	"nearest\n"
-	"policy above a file counts; encoding=keep leaves the files below PATH as they are.\n"
+	"Janitors give sealed files below the directory PATH another encoding, if the files are\n"
+	"stored as replicas (r2, r3, ...) and did not change for TIME. The policy of the\n"
+	"nearest directory applies; / is the whole tree of the tenant. encoding=keep excludes\n"
+	"the files below PATH.\n"
 	"\n"
-	"  -t, --tenant NAME   whose tree; else the cluster file's\n"
-	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
+	"  -t, --tenant NAME   use the tree of this tenant (default: the cluster file's)\n"
+	"  -c, --cluster FILE  the cluster file (default: $TERRANE_CLUSTER, else ./cluster.ini)\n"
 	"  --dir DIR           the cluster in this folder\n"
 	"  --json              print JSON\n"
 	"\n"
 	"  terrane policy set /logs encoding=rs:4+2 after=1d\n";
 
 struct asked {
-	const char *tenant; /* NULL: the cluster file's */
+	const char *tenant; /* NULL: that of the cluster file */
 	const char *path;
-	char encoding[META_ENCODING_MAX]; /* empty: clear */
+	char encoding[META_ENCODING_MAX]; /* empty: clear the policy */
 	uint64_t after_ns;
 	bool json;
 };
@@ -72,7 +70,7 @@ static int find(struct admin *a, const struct asked *q, struct meta_note *note)
 	if (rc < 0)
 		return failed(&c, rc, q->path);
 	if (e.kind != META_DIR)
-		return cli_fail("%s: not a directory", q->path);
+		return cli_fail("cannot set a policy for %s: it is not a directory", q->path);
 	if (e.id == META_ROOT)
 		snprintf(note->name, sizeof(note->name), "policy/%08" PRIx32, t.id);
 	else
@@ -90,13 +88,13 @@ static char *text_of(struct admin *a, const struct asked *q)
 	return o == NULL ? NULL : json_dumps(o, JSON_COMPACT);
 }
 
-/* Janitors would be refused each block, as any writer: better to say so once. */
+/* Refuses an encoding that the racks do not allow: each re-encoding of a janitor would fail. */
 static int check_racks(struct admin *a, const char *encoding)
 {
 	struct cluster_want want = {0};
 	struct cluster_spread s;
 	if (encoding_parse(encoding, &want.encoding, NULL, 0) < 0)
-		return CLI_OK; /* none: to keep what is there, or to clear */
+		return CLI_OK; /* "keep", or clear */
 	struct cluster *c = admin_map(a);
 	if (c == NULL)
 		return CLI_FAILED;
@@ -106,8 +104,8 @@ static int check_racks(struct admin *a, const char *encoding)
 	if (cluster_spread_accepted(&s))
 		return CLI_OK;
 	return cli_fail(
-		"encoding=%s: it bears the loss of %u %s; %u in %u racks put %u into one: it "
-		"takes more racks, or another encoding",
+		"encoding=%s: it tolerates the loss of %u %s; %u in %u racks put %u into one; "
+		"add racks, or choose another encoding",
 		encoding, s.tolerance, want.encoding.kind == ENCODING_MLEC ? "columns" : "chunks",
 		s.width, s.racks, s.rack_most);
 }
@@ -152,7 +150,7 @@ void policy_told_print(const json_t *told)
 {
 	size_t i;
 	const json_t *o;
-	printf("%-16s %-14s %-10s %s\n", "tenant", "encoding", "after", "path, as it was");
+	printf("%-16s %-14s %-10s %s\n", "tenant", "encoding", "after", "path when it was set");
 	json_array_foreach(told, i, o)
 	{
 		char after[32];
@@ -200,9 +198,9 @@ static int take_word(struct asked *q, const char *word)
 	if (strncmp(word, "after=", 6) == 0)
 		return units_parse_duration(word + 6, &q->after_ns) == 0
 			       ? CLI_OK
-			       : cli_usage("policy: %s is no time, as 30m or 7d", word);
+			       : cli_usage("policy: %s: must be a time, such as 30m or 7d", word);
 	if (strncmp(word, "encoding=", 9) != 0)
-		return cli_usage("policy: \"%s\" is not understood", word);
+		return cli_usage("policy: unexpected argument \"%s\"", word);
 	if (strcmp(word + 9, "keep") == 0) {
 		strcpy(q->encoding, "keep");
 		return CLI_OK;
@@ -222,14 +220,14 @@ static int run(const struct admin_where *where, struct asked *q, int n, char **w
 	if (n == 2 && strcmp(verb, "clear") == 0)
 		return admin_run(where, run_set, q);
 	if (n < 3 || strcmp(verb, "set") != 0)
-		return cli_usage("policy: say list, set PATH encoding=CODE or clear PATH");
+		return cli_usage("policy needs list, set PATH encoding=CODE, or clear PATH");
 	for (int i = 2; i < n; i++) {
 		int status = take_word(q, words[i]);
 		if (status != CLI_OK)
 			return status;
 	}
 	if (q->encoding[0] == 0)
-		return cli_usage("policy: say encoding=CODE");
+		return cli_usage("policy set needs encoding=CODE");
 	return admin_run(where, run_set, q);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane repair: what waits to be repaired, and how fast that goes. */
+/* terrane repair: what is left to repair, and how fast repairs go. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -21,19 +21,17 @@
 static const char usage_text[] =
 	"usage: terrane repair status [-c FILE | --dir DIR] [--json] [--watch]\n"
 	"\n"
-	"  status   chunks on disks that are not well, by disk; blocks that are degraded, out of "
-	"reach\n"
-	"           and lost, as a janitor counted them; the repairs that janitors are at, or did "
-	"last: how\n"
-	"           far they are, how fast, when they will be done, and how many bytes crossed "
-	"racks\n"
-	"           beside what the planner says. Ends with 0 when nothing is left and nothing is\n"
-	"           lost, else 1\n"
+	"  status   show, for each disk that is not online, the chunks that are still recorded\n"
+	"           there; the blocks that are degraded, unreachable and lost, as a janitor\n"
+	"           last counted them; and the current and last repairs of the janitors:\n"
+	"           progress, rate, remaining time, and bytes between racks, measured and\n"
+	"           planned. Ends with 0 if nothing is left to repair and nothing is lost, else\n"
+	"           1\n"
 	"\n"
-	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
+	"  -c, --cluster FILE  the cluster file (default: $TERRANE_CLUSTER, else ./cluster.ini)\n"
 	"  --dir DIR           the cluster in this folder\n"
 	"  --json              print JSON\n"
-	"  --watch             again every two seconds, until nothing is left\n";
+	"  --watch             print again every two seconds, until nothing is left\n";
 
 /* --- counting ----------------------------------------------------------------------------------- */
 
@@ -72,7 +70,7 @@ int repair_left(struct admin *a, struct cluster *c, struct repair_left **out, si
 	free(*out);
 	*out = NULL;
 	*n = 0;
-	return cli_fail("cannot ask the metadata what is on the disks: %s", err_text(rc));
+	return cli_fail("cannot count the chunks of disks in the metadata: %s", err_text(rc));
 }
 
 int chunks_on(struct admin *a, const uint64_t *disks, size_t n, uint64_t *out)
@@ -87,7 +85,8 @@ int chunks_on(struct admin *a, const uint64_t *disks, size_t n, uint64_t *out)
 		*out += l.chunks;
 	}
 	return rc == 0 ? CLI_OK
-		       : cli_fail("cannot ask the metadata what is on the disks: %s", err_text(rc));
+		       : cli_fail("cannot count the chunks of disks in the metadata: %s",
+				  err_text(rc));
 }
 
 uint64_t repair_left_sum(const struct repair_left *l, size_t n)
@@ -110,12 +109,11 @@ uint64_t repair_left_lacking(const struct repair_left *l, size_t n)
 
 struct repair {
 	bool json, watch;
-	/* Of a watch: */
-	uint64_t begin_ns, begin_chunks;
-	bool left; /* there was something, at the last look */
+	uint64_t begin_ns, begin_chunks; /* when a watch began, and the chunks left then */
+	bool left;                       /* something was left to repair at the last look */
 };
 
-/* Chunks a second since the watch began; 0: not known. */
+/* Returns the chunks repaired per second since the watch began; 0: not known. */
 static double rate(const struct repair *r, uint64_t left)
 {
 	uint64_t spent_ns = rt_now_ns() - r->begin_ns;
@@ -133,7 +131,7 @@ static void tell(const struct repair *r, const struct repair_left *l, size_t n,
 		printf("%s\n", trouble == NULL ? "nothing is left to repair" : trouble);
 		return;
 	}
-	printf("%lu chunks are on disks that are not well", left);
+	printf("%lu chunks are on disks that are not online", left);
 	double per_s = rate(r, left);
 	if (per_s > 0)
 		printf("; %.1f a second, done in about %.0f s", per_s, (double)left / per_s);
@@ -163,15 +161,15 @@ static int tell_json(const struct repair *r, const struct repair_left *l, size_t
 	return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 }
 
-/* The status to end with; an error was told, and ends a watch. */
+/* Prints one report and returns the exit status. An error, which it printed, ends a watch. */
 static int show(struct admin *a, struct cluster *c, const struct repair_left *l, size_t n)
 {
 	struct repair *r = a->ctx;
 	struct status_data d;
 	AUTO_JSON json_t *told = repair_told(a);
 	uint64_t left = repair_left_sum(l, n);
-	int status =
-		told == NULL ? cli_fail("cannot ask the metadata what the janitors say") : CLI_OK;
+	int status = told == NULL ? cli_fail("cannot read the janitors' reports from the metadata")
+				  : CLI_OK;
 	if (status_data_load(a, c, &d) != CLI_OK)
 		status = CLI_FAILED;
 	if (r->begin_ns == 0) {
@@ -239,6 +237,6 @@ int cmd_repair(int argc, char **argv)
 			return CLI_USAGE;
 	}
 	if (argc - optind != 1 || strcmp(argv[optind], "status") != 0)
-		return cli_usage("repair: say \"repair status\"");
+		return cli_usage("repair needs status");
 	return admin_run(&where, status_body, &r);
 }

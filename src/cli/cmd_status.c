@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane status: how the cluster fares. */
+/* terrane status: nodes, disks, space and health of a cluster. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -19,17 +19,15 @@
 static const char usage_text[] =
 	"usage: terrane status [-c FILE | --dir DIR] [--json] [--watch]\n"
 	"\n"
-	"Nodes, disks, space and health: blocks that are degraded (they can be rebuilt), out of "
-	"reach\n"
-	"(they can when what is away is back) and lost, as a janitor counted them, and how long "
-	"ago. Ends\n"
-	"with 0 when all is online and whole, 1 when something is not, or the cluster cannot be "
-	"reached.\n"
+	"Shows nodes, disks, space and health. Health is the number of blocks that are degraded\n"
+	"(can be rebuilt), unreachable (readable once offline nodes and disks return) or lost,\n"
+	"as a janitor last counted them. Ends with 0 if everything is online and every block is\n"
+	"complete, 1 if not, or if the cluster cannot be reached.\n"
 	"\n"
-	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
+	"  -c, --cluster FILE  the cluster file (default: $TERRANE_CLUSTER, else ./cluster.ini)\n"
 	"  --dir DIR           the cluster in this folder\n"
 	"  --json              print JSON\n"
-	"  --watch             again every second, until interrupted\n";
+	"  --watch             print again every second, until interrupted\n";
 
 /* --- counting ----------------------------------------------------------------------------------- */
 
@@ -50,7 +48,7 @@ void status_count(const struct cluster *c, struct status_counts *out)
 	}
 }
 
-/* What was drained or taken away on purpose is well. */
+/* Nodes and disks that an operator drained or removed do not count against it. */
 bool status_online(const struct status_counts *n)
 {
 	return n->nodes[CLUSTER_SUSPECT] + n->nodes[CLUSTER_FAILED] + n->disks[CLUSTER_SUSPECT] +
@@ -62,11 +60,12 @@ struct told {
 	struct cluster *map;
 	struct status_counts n;
 	const struct status_data *data;
-	uint64_t chunks_left;    /* on disks that are not well */
-	uint64_t chunks_lacking; /* of them not on draining ones */
+	uint64_t chunks_left;    /* on suspect, draining, failed and removed disks */
+	uint64_t chunks_lacking; /* of these, not on draining disks */
 };
 
-/* NULL: all is well. What was counted may be old, but the map and what is on its disks are of now. */
+/* Returns the worst problem in words, NULL: none. The janitor's counts may be minutes old; the map and the chunks on
+ * its disks are current. */
 static const char *trouble(const struct told *t)
 {
 	const char *data = status_data_trouble(t->data);
@@ -77,7 +76,7 @@ static const char *trouble(const struct told *t)
 	return t->chunks_lacking > 0 ? "data is degraded" : NULL;
 }
 
-/* --- telling ------------------------------------------------------------------------------------ */
+/* --- text and JSON ------------------------------------------------------------------------------------ */
 
 static void tell_states(const char *what, const uint64_t counts[STATUS_STATES])
 {
@@ -120,16 +119,17 @@ static int tell(const struct told *t)
 	AUTO_FREE const struct cluster_node **nodes = admin_nodes(c, &count);
 	if (nodes == NULL)
 		return cli_fail("out of memory");
-	printf("cluster %016lx%016lx: %s\n", c->id.high, c->id.low, wrong == NULL ? "well" : wrong);
+	printf("cluster %016lx%016lx: %s\n", c->id.high, c->id.low,
+	       wrong == NULL ? "healthy" : wrong);
 	tell_states("nodes", n->nodes);
 	tell_states(n->pools > 0 ? "pools" : "disks", n->disks);
 	printf("  %-8s %s used of %s\n", "space", fs_size(used, (double)n->used_bytes),
 	       fs_size(all, (double)n->capacity_bytes));
 	status_data_tell_health(t->data);
 	if (t->chunks_left == 0)
-		printf("  %-8s no chunks are on disks that are not well\n", "repair");
+		printf("  %-8s no chunks to repair or move\n", "repair");
 	else
-		printf("  %-8s %lu chunks are on disks that are not well\n", "repair",
+		printf("  %-8s %lu chunks are on disks that are not online\n", "repair",
 		       t->chunks_left);
 	status_data_tell(t->data);
 	putchar('\n');
@@ -283,6 +283,6 @@ int cmd_status(int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		return cli_usage("status: \"%s\" is not understood", argv[optind]);
+		return cli_usage("status: unexpected argument \"%s\"", argv[optind]);
 	return admin_run(&where, body, &s);
 }

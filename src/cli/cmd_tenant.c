@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane tenant: who uses the cluster, and how much each may store. */
+/* terrane tenant: the tenants of a cluster, and how much each may store. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -17,10 +17,10 @@ static const char usage_text[] =
 	"       terrane tenant create NAME [--quota SIZE] [options]\n"
 	"       terrane tenant quota NAME SIZE [options]\n"
 	"\n"
-	"A tenant has a tree of files of its own. Its quota is counted before redundancy; 0: no "
-	"limit.\n"
+	"Each tenant has a tree of files of its own. A quota limits its bytes before\n"
+	"redundancy; 0 is no limit.\n"
 	"\n"
-	"  -c, --cluster FILE  the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini\n"
+	"  -c, --cluster FILE  the cluster file (default: $TERRANE_CLUSTER, else ./cluster.ini)\n"
 	"  --dir DIR           the cluster in this folder\n"
 	"  --json              print JSON\n";
 
@@ -28,8 +28,8 @@ struct asked {
 	const char *name;
 	uint64_t quota_bytes;
 	bool json;
-	json_t *all;   /* of a list that is to be JSON */
-	uint32_t last; /* number that is taken */
+	json_t *all;   /* list: the array to fill, NULL: print text */
+	uint32_t last; /* create: the highest id in use */
 };
 
 static int failed(const struct meta_call *c, int rc, const char *name)
@@ -82,19 +82,20 @@ static int last_id(struct admin *a, const struct meta_tenant *t)
 	return CLI_OK;
 }
 
-/* The next number that is free: two at once are told apart by the metadata. */
+/* Takes the id after the last. If two calls take the same id, the metadata refuses the second. */
 static int run_create(struct admin *a)
 {
 	struct asked *q = a->ctx;
 	struct meta_tenant t = {.quota_bytes = q->quota_bytes};
 	if (strlen(q->name) > META_TENANT_NAME_MAX)
-		return cli_fail("tenant %s: its name is too long", q->name);
+		return cli_fail("cannot create tenant %s: a name has at most %d bytes", q->name,
+				META_TENANT_NAME_MAX);
 	memcpy(t.name, q->name, strlen(q->name) + 1);
 	struct meta_call c = {.client = a->client};
 	struct meta_tenant there;
 	int rc = meta_client_tenant_get(&c, 0, q->name, &there);
 	if (rc == 0)
-		return cli_fail("tenant %s: there is one of that name", q->name);
+		return cli_fail("cannot create tenant %s: a tenant of that name exists", q->name);
 	if (rc != -ENOENT)
 		return failed(&c, rc, q->name);
 	int status = admin_tenants(a, last_id);
@@ -135,7 +136,9 @@ int cmd_tenant(int argc, char **argv)
 			q.json = true;
 		} else if (c == 'Q') {
 			if (units_parse_size(optarg, &q.quota_bytes) < 0)
-				return cli_usage("tenant: --quota %s is no size", optarg);
+				return cli_usage(
+					"tenant: --quota %s: must be a size, such as 10TiB",
+					optarg);
 		} else if (c == 'h') {
 			fputs(usage_text, stdout);
 			return CLI_OK;
@@ -153,5 +156,5 @@ int cmd_tenant(int argc, char **argv)
 	if (n == 3 && strcmp(verb, "quota") == 0 &&
 	    units_parse_size(argv[optind + 2], &q.quota_bytes) == 0)
 		return admin_run(&where, run_quota, &q);
-	return cli_usage("tenant: say list, create NAME or quota NAME SIZE");
+	return cli_usage("tenant needs list, create NAME, or quota NAME SIZE");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* terrane up: makes a cluster in a folder, or starts the one that is there, and waits until it serves. */
+/* terrane up: makes a cluster in a folder, or starts the cluster of the folder, and waits until it serves. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -14,39 +14,39 @@
 #include "cli/cli.h"
 #include "cli/fs.h"
 
+#define TEXT_OF(x) #x
+#define NUMBER_TEXT(x) TEXT_OF(x)
+
 static const char up_usage[] =
 	"usage: terrane up --dir DIR [options]\n"
 	"\n"
-	"Makes a cluster in DIR and starts it; where there is one already, starts it again with "
-	"all that\n"
-	"is in it. Returns when it serves.\n"
+	"Makes a cluster in DIR and starts it. If DIR has a cluster, starts that one with all\n"
+	"its data. Returns when the cluster serves.\n"
 	"\n"
-	"  --dir DIR            its folder, made when it is not there\n"
-	"  --racks R            fault domains (default 6)\n"
-	"  --nodes N            storage nodes in all (default: one for each rack)\n"
-	"  --disks D            of each node (default 2, or as pools need)\n"
-	"  --flash F            of the disks of each node are flash (default none)\n"
-	"  --emulate KIND       give disks the speed of: hdd, sata, nvme, none (default none)\n"
-	"  --pools K+P          cut the disks of a node into local erasure-coded pools (MLEC)\n"
-	"  --scheme S           how they are laid out: c/c c/d c/s d/c d/d d/s (default c/c); "
-	"first the\n"
-	"                       network, then the pools: clustered, declustered, single-overlap\n"
-	"  --repair METHOD      what crosses racks for a pool that lost more than it can mend: "
-	"r_all r_fco\n"
-	"                       r_hyb r_min, from the most to the least (default r_min)\n"
-	"  --encoding CODE      of files for which none is named (default: as the racks allow); "
-	"refused\n"
-	"                       when a rack would get more chunks of a block than the code bears "
-	"to "
-	"lose\n"
-	"  --metadata M         rocksdb (default), or rados:CONF, a ceph.conf; the pool is "
-	"\"terrane\"\n"
-	"  --procs              each role a process, with its pid in DIR/run/NAME.pid; else one "
-	"for all\n"
+	"  --dir DIR            folder of the cluster; made if it does not exist\n"
+	"  --racks R            number of racks, the fault domains (default 6)\n"
+	"  --nodes N            number of storage nodes (default: one for each rack)\n"
+	"  --disks D            number of disks of each node (default 2, or as many as pools\n"
+	"                       need)\n"
+	"  --flash F            number of flash disks among the disks of each node (default 0)\n"
+	"  --emulate KIND       speed of the disks: hdd, sata, nvme, none (default none)\n"
+	"  --pools K+P          combine the disks of each node to erasure-coded pools (MLEC)\n"
+	"  --scheme S           layout of the network and of the pools, clustered, declustered\n"
+	"                       or single-overlap: c/c c/d c/s d/c d/d d/s (default c/c)\n"
+	"  --repair METHOD      how a janitor repairs a pool that lost more than its code\n"
+	"                       tolerates: r_all r_fco r_hyb r_min, from most to least traffic\n"
+	"                       between racks (default r_min)\n"
+	"  --encoding CODE      encoding of files that name none (default: one that the racks\n"
+	"                       allow). Refused if a rack would get more chunks of a block than\n"
+	"                       the encoding may lose\n"
+	"  --metadata M         rocksdb (default), or rados:CONF with the path of a ceph.conf;\n"
+	"                       its pool is \"terrane\"\n"
+	"  --procs              run each role as a process, with its pid in DIR/run/NAME.pid\n"
+	"                       (default: one process for all roles)\n"
 	"  --json               print JSON\n"
 	"\n"
-	"All but --procs and --json are of the cluster: they are kept, and refused later when they "
-	"differ.\n";
+	"All options but --procs and --json are fixed when the cluster is made. Later they may\n"
+	"be left out, and other values are refused.\n";
 
 enum {
 	OPT_DIR = 256,
@@ -82,12 +82,12 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* --- what is asked ------------------------------------------------------------------------------ */
+/* --- options ------------------------------------------------------------------------------ */
 
 struct asked {
 	const char *dir;
-	struct box_shape shape; /* zero or NULL: not said */
-	bool emulate_said, procs, json;
+	struct box_shape shape; /* fields of options that were not given are 0 or NULL */
+	bool emulate_given, procs, json;
 };
 
 static int take_count(int64_t *field, int64_t max)
@@ -107,14 +107,14 @@ static int take_emulate(struct asked *a)
 	for (int i = 0; box_speeds[i] != NULL; i++) {
 		if (strcmp(optarg, box_speeds[i]) == 0) {
 			a->shape.emulate = i;
-			a->emulate_said = true;
+			a->emulate_given = true;
 			return 0;
 		}
 	}
 	return -EINVAL;
 }
 
-/* The file is found again from another folder. */
+/* Stores an absolute path: the processes of a box run in another folder. */
 static int take_metadata(struct asked *a)
 {
 	if (strncmp(optarg, "rados:", 6) != 0)
@@ -164,13 +164,12 @@ static int take_option(struct asked *a, int c)
 
 static int differ(const char *option, const char *asked, const char *is)
 {
-	return cli_fail(
-		"--%s %s: this cluster was made with %s; leave the option out, or take another "
-		"--dir",
-		option, asked, is[0] != 0 ? is : "none");
+	return cli_fail("--%s %s: this cluster was made with %s; leave the option out, or make a "
+			"cluster in another --dir",
+			option, asked, is[0] != 0 ? is : "none");
 }
 
-/* What was said must be what the box is. */
+/* Refuses an option that differs from the shape of the box. */
 static int compare_shape(const struct asked *a, const struct box_shape *is)
 {
 	const struct box_shape *s = &a->shape;
@@ -195,7 +194,7 @@ static int compare_shape(const struct asked *a, const struct box_shape *is)
 		     {"repair", s->repair, is->repair},
 		     {"encoding", s->encoding, is->encoding},
 		     {"metadata", s->metadata, is->metadata},
-		     {"emulate", a->emulate_said ? box_speeds[s->emulate] : NULL,
+		     {"emulate", a->emulate_given ? box_speeds[s->emulate] : NULL,
 		      box_speeds[is->emulate]}};
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		if (texts[i].asked != NULL && strcmp(texts[i].asked, texts[i].is) != 0)
@@ -210,8 +209,9 @@ static int make(struct asked *a, struct box *b)
 	AUTO_STRBUF struct strbuf err;
 	strbuf_init(&err, 8192);
 	if (!box_may_make(b))
-		return cli_fail("%s is not empty, and has no cluster in it; take another --dir",
-				b->dir);
+		return cli_fail(
+			"%s is not empty and has no cluster; choose an empty folder as --dir",
+			b->dir);
 	int rc = box_settle(&a->shape, &err);
 	if (rc == 0)
 		rc = box_spread(&a->shape, &err);
@@ -225,7 +225,7 @@ static int make(struct asked *a, struct box *b)
 	return CLI_OK;
 }
 
-/* The box of the folder, made when there is none. */
+/* Loads the box of the folder, or makes one. */
 static int find_or_make(struct asked *a, struct box *b)
 {
 	AUTO_STRBUF struct strbuf err;
@@ -238,7 +238,7 @@ static int find_or_make(struct asked *a, struct box *b)
 	return compare_shape(a, &b->shape);
 }
 
-/* --- telling ------------------------------------------------------------------------------------ */
+/* --- output ------------------------------------------------------------------------------------ */
 
 static void tell_shape(const struct box *b)
 {
@@ -259,17 +259,18 @@ static void warn(const struct box_shape *s)
 {
 	char words[192];
 	if (box_risk(s, words, sizeof(words)))
-		fprintf(stderr, "terrane: warning: %s; --racks spreads them\n", words);
+		fprintf(stderr, "terrane: warning: %s; make it with more --racks to survive that\n",
+			words);
 }
 
 static void tell(const struct box *b, const struct box_started *u, double seconds)
 {
-	/* As it was called: a program that is not on the PATH is not found by its name. */
+	/* The name by which this program was called: it may not be on the PATH. */
 	const char *slash = strchr(program_invocation_name, '/');
 	const char *program = slash != NULL ? program_invocation_name : "terrane";
 	tell_shape(b);
 	if (u->count == 0)
-		printf("  was running already\n");
+		printf("  it was running already\n");
 	else if (u->together)
 		printf("  one process, %d; ready after %.1f s\n", (int)u->pid, seconds);
 	else
@@ -325,22 +326,41 @@ static int up(struct asked *a, struct box *b)
 	return CLI_OK;
 }
 
+/* What the value of an option must be, for the message that refuses it. */
+static const char *allowed(int c)
+{
+	switch (c) {
+	case OPT_RACKS:
+	case OPT_NODES:
+		return "a number from 1 to " NUMBER_TEXT(BOX_NODES_MAX);
+	case OPT_DISKS:
+		return "a number from 1 to " NUMBER_TEXT(BOX_DISKS_MAX);
+	case OPT_EMULATE:
+		return "hdd, sata, nvme or none";
+	case OPT_METADATA:
+		return "rocksdb, or rados: and the path of a ceph.conf that exists";
+	default:
+		return "shorter, or free memory";
+	}
+}
+
 static int parse(struct asked *a, int argc, char **argv)
 {
-	int c;
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+	int c, index = 0;
+	while ((c = getopt_long(argc, argv, "h", options, &index)) != -1) {
 		if (c == '?')
 			return CLI_USAGE;
 		if (c == 'h') {
 			fputs(up_usage, stdout);
-			return -1;
+			return CLI_HELP_SHOWN;
 		}
 		if (take_option(a, c) < 0)
-			return cli_usage("up: \"%s\" is not possible there", optarg);
+			return cli_usage("up: --%s %s: must be %s", options[index].name, optarg,
+					 allowed(c));
 	}
 	if (optind < argc)
-		return cli_usage("up: \"%s\" is not understood", argv[optind]);
-	return a->dir == NULL ? cli_usage("up needs --dir DIR") : CLI_OK;
+		return cli_usage("up: unexpected argument \"%s\"", argv[optind]);
+	return a->dir == NULL ? cli_usage("up needs --dir DIR") : CLI_GO_ON;
 }
 
 int cmd_up(int argc, char **argv)
@@ -350,11 +370,11 @@ int cmd_up(int argc, char **argv)
 	if (b == NULL)
 		return cli_fail("out of memory");
 	int status = parse(&a, argc, argv);
-	if (status == CLI_OK)
+	if (status == CLI_GO_ON)
 		status = up(&a, b);
-	struct box said = {.shape = a.shape};
-	box_free(&said);
+	struct box given = {.shape = a.shape};
+	box_free(&given);
 	box_free(b);
 	free(b);
-	return status < 0 ? CLI_OK : status;
+	return status == CLI_HELP_SHOWN ? CLI_OK : status;
 }

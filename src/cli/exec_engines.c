@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The storage engines of the metadata (RocksDB, librados) are large libraries: to load them takes longer
- * than most commands run. So they are linked to a second program, terraned, which has all commands, and
- * `terrane` becomes that program for those that need an engine. It stands beside this one, in a build
- * tree and where it is installed.
+ * The storage engines of the metadata (RocksDB, librados) are large libraries, whose loading takes longer than most
+ * commands run. A second program, terraned, is linked with them and has all commands. `terrane` executes it for commands
+ * that need an engine. Both are in the same folder, in a build tree and when installed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,10 +20,10 @@ static int exec_engines(int argc, char **argv)
 	char path[4096];
 	char *args[ARGS_MAX + 2];
 	if (argc > ARGS_MAX)
-		return cli_usage("too many arguments");
+		return cli_usage("%s: more than %d arguments", argv[0], ARGS_MAX);
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof(PROGRAM) - 1);
 	if (n < 0)
-		return cli_fail("cannot find my own program: %s", err_text(-errno));
+		return cli_fail("cannot find the folder of terraned: %s", err_text(-errno));
 	path[n] = 0;
 	char *slash = strrchr(path, '/');
 	memcpy(slash != NULL ? slash + 1 : path, PROGRAM, sizeof(PROGRAM));
@@ -33,7 +32,7 @@ static int exec_engines(int argc, char **argv)
 		args[i + 1] = argv[i];
 	args[argc + 1] = NULL;
 	execv(path, args);
-	return cli_fail("cannot run %s: %s", path, err_text(-errno));
+	return cli_fail("cannot execute %s: %s; install it beside terrane", path, err_text(-errno));
 }
 
 int cmd_meta(int argc, char **argv)

@@ -4,9 +4,9 @@
 
 #include "cli/cli.h"
 
-static int complain(int status, const char *hint, const char *fmt, va_list args)
+static int print_error(int status, const char *hint, const char *fmt, va_list args)
 {
-	flockfile(stderr); /* a line of one thread's, whole */
+	flockfile(stderr); /* lines of several threads must not mix */
 	fputs("terrane: ", stderr);
 	vfprintf(stderr, fmt, args);
 	fprintf(stderr, "%s\n", hint);
@@ -18,7 +18,7 @@ int cli_fail(const char *fmt, ...)
 {
 	va_list args;
 	va_start(args, fmt);
-	int status = complain(CLI_FAILED, "", fmt, args);
+	int status = print_error(CLI_FAILED, "", fmt, args);
 	va_end(args);
 	return status;
 }
@@ -27,7 +27,7 @@ int cli_usage(const char *fmt, ...)
 {
 	va_list args;
 	va_start(args, fmt);
-	int status = complain(CLI_USAGE, "; see --help", fmt, args);
+	int status = print_error(CLI_USAGE, "; see --help", fmt, args);
 	va_end(args);
 	return status;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the commands on files share: options, the cluster, errors, names. */
+/* What the commands on files share: options, opening the cluster, errors, paths. */
 #include "cli/fs.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "base/utf8.h"
 #include "cli/cli.h"
 
-#define INTERRUPT_S 2 /* so long may what is under way take to end in order */
+#define INTERRUPT_S 2 /* time for calls under way to end after the first signal */
 
 /* --- options ---------------------------------------------------------------------------------- */
 
@@ -42,33 +42,35 @@ struct fs_option {
 
 static const struct fs_option options[] = {
 	VALUE('c', "cluster", "FILE", OPTION_TEXT, cluster,
-	      "the cluster file; else $TERRANE_CLUSTER, else ./cluster.ini"),
-	VALUE('t', "tenant", "NAME", OPTION_TEXT, tenant, "whose tree; else the cluster file's"),
+	      "the cluster file (default: $TERRANE_CLUSTER, else ./cluster.ini)"),
+	VALUE('t', "tenant", "NAME", OPTION_TEXT, tenant,
+	      "use the tree of this tenant (default: the cluster file's)"),
 	FLAG('j', "json", json, "print JSON"),
-	FLAG('l', "long", details, "also kind, size, time and id"),
-	FLAG('R', "recursive", recursive, "also what is below"),
-	FLAG('r', "recursive", recursive, "also what is below"),
-	FLAG('p', "parents", parents, "also the directories above; it may exist already"),
-	FLAG('f', "force", force, "what is not there is fine"),
-	FLAG('F', "replace", replace, "replace files that are there"),
+	FLAG('l', "long", details, "show kind, size, time and id"),
+	FLAG('R', "recursive", recursive, "include everything below"),
+	FLAG('r', "recursive", recursive, "include everything below"),
+	FLAG('p', "parents", parents, "make missing parents; accept a directory that exists"),
+	FLAG('f', "force", force, "do not fail on a name that does not exist"),
+	FLAG('F', "replace", replace, "replace files that exist"),
 	FLAG('u', "resume", resume,
-	     "leave files alone that are there, as long and not older; with --verify: that have "
+	     "skip files that exist with the same size and are not older; with --verify: with "
 	     "the same bytes"),
-	FLAG('v', "verify", verify, "read everything back and compare"),
-	FLAG('q', "quiet", quiet, "no progress"),
-	FLAG('k', "packed", packed, "many files in one call"),
+	FLAG('v', "verify", verify, "read everything back and compare it"),
+	FLAG('q', "quiet", quiet, "show no progress"),
+	FLAG('k', "packed", packed, "write or read many files in one call"),
 	VALUE('e', "encoding", "CODE", OPTION_TEXT, encoding,
-	      "r3, rs:4+2, lrc:12+2+2, mlec:4+2/4+1; else the cluster's"),
+	      "r3, rs:4+2, lrc:12+2+2, mlec:4+2/4+1 (default: the cluster's)"),
 	VALUE('M', "media", "MEDIA", OPTION_MEDIA, media,
-	      "disk, flash, or flash-or-disk: to disk what finds no room on flash"),
-	VALUE('b', "block", "SIZE", OPTION_SIZE, block_bytes, "bytes of a block; 64KiB to 64MiB"),
+	      "disk, flash, or flash-or-disk: disk if flash has no room"),
+	VALUE('b', "block", "SIZE", OPTION_SIZE, block_bytes, "size of a block, 64KiB to 64MiB"),
 	VALUE('g', "group", "NAME", OPTION_TEXT, group, "the traffic group"),
-	VALUE('J', "jobs", "N", OPTION_COUNT, jobs, "things at once; 1 to 64, else 4"),
-	VALUE('s', "size", "SIZE", OPTION_SIZE, size_bytes, "bytes"),
-	VALUE('n', "count", "N", OPTION_COUNT, count, "how many"),
+	VALUE('J', "jobs", "N", OPTION_COUNT, jobs,
+	      "transfers at the same time, 1 to 64 (default 4)"),
+	VALUE('s', "size", "SIZE", OPTION_SIZE, size_bytes, "size of a file"),
+	VALUE('n', "count", "N", OPTION_COUNT, count, "number of files"),
 	VALUE('d', "depth", "N", OPTION_COUNT, depth, "requests in flight"),
 	VALUE('P', "pattern", "NAME", OPTION_TEXT, pattern,
-	      "what of it: seq, random; create, stat"),
+	      "seq or random; create, stat, list or remove"),
 };
 
 static const char common_letters[] = "ctj";
@@ -90,7 +92,7 @@ static void print_help(const struct fs_command *c)
 			 o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
 		printf("  %-24s %s\n", left, o->help);
 	}
-	printf("  %-24s %s\n", "-h, --help", "this");
+	printf("  %-24s %s\n", "-h, --help", "print this help");
 }
 
 int fs_option_words(const struct fs_command *c, struct strbuf *out)
@@ -141,8 +143,8 @@ static int option_set(const struct fs_option *o, struct fs_flags *flags)
 	return rc;
 }
 
-/* Fills the flags and moves the operands to the front. CLI_OK, or the status to end with; *help when
- * that was all. */
+/* Fills *flags; afterwards the operands begin at argv[optind]. Returns CLI_OK or CLI_USAGE; sets *help when it printed
+ * the help, and the command ends. */
 static int parse(const struct fs_command *c, int argc, char **argv, struct fs_flags *flags,
 		 bool *help)
 {
@@ -174,8 +176,11 @@ static int parse(const struct fs_command *c, int argc, char **argv, struct fs_fl
 		}
 		for (size_t i = 0; i < ARRAY_LEN(options); i++) {
 			if (options[i].letter == letter && option_set(&options[i], flags) < 0)
-				return cli_usage("%s: --%s %s is not possible", c->name,
-						 options[i].name, optarg);
+				return cli_usage("%s: --%s %s: must be a %s", c->name,
+						 options[i].name, optarg,
+						 options[i].kind == OPTION_SIZE
+							 ? "size, such as 64KiB"
+							 : "number, 1 or more");
 		}
 	}
 	return CLI_OK;
@@ -233,10 +238,11 @@ int cmd_fs(int argc, char **argv)
 		return status;
 	int n = argc - optind;
 	if (n < c->operands_min || n > c->operands_max)
-		return cli_usage("%s: say \"terrane %s %s\"", c->name, c->name, c->operands);
+		return cli_usage("%s: wrong number of arguments; usage: terrane %s [options] %s",
+				 c->name, c->name, c->operands);
 	for (int i = optind; i < argc; i++)
-		if (argv[i][0] == 0) /* a variable that was not set: it does not mean all */
-			return cli_usage("%s: a path is empty; / is the whole tree", c->name);
+		if (argv[i][0] == 0) /* often an unset variable, which must not mean the root */
+			return cli_usage("%s: a path is empty; the root is /", c->name);
 	struct terrane_open_options o = {.tenant = fs.flags.tenant, .error = &fs.error};
 	int rc = terrane_open(&fs.t, fs.flags.cluster, &o);
 	if (rc < 0)
@@ -247,7 +253,7 @@ int cmd_fs(int argc, char **argv)
 	return status;
 }
 
-/* --- small things ----------------------------------------------------------------------------- */
+/* --- errors, paths, sizes ----------------------------------------------------------------------------- */
 
 int fs_fail(const struct terrane_error *error, int64_t rc, const char *what, const char *path)
 {
@@ -359,13 +365,13 @@ const char *fs_size(char out[FS_SIZE_TEXT], double bytes)
 
 static volatile sig_atomic_t interrupted;
 
-/* Only what a handler may do. Whatever a writer had not finished nobody sees, and a local file has no name
- * before it is whole. */
+/* Ends the process from a signal handler. Nothing has to be undone: a file of the cluster is invisible before it is
+ * closed, and a local file has no name before it is complete. */
 static void on_alarm(int number)
 {
 	static const char words[] =
-		"terrane: interrupted while the cluster did not answer; nothing is "
-		"half there\n";
+		"terrane: interrupted while the cluster did not answer; incomplete files "
+		"were discarded\n";
 	(void)number;
 	ssize_t n = write(STDERR_FILENO, words, sizeof(words) - 1);
 	(void)n;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The commands on files: ls, put and the like. Each is a row of a table: how it is called, which
- * options it takes, what it does. Help and completion come out of the same table.
+ * The commands on files: ls, put and so on. Each is a row of a table: its name, its options, its help and its
+ * function. Help and completion are printed from the same table.
  *
  * A command gets an open cluster and its operands, and returns an exit status.
  */
@@ -15,9 +15,9 @@
 #include "base/strbuf.h"
 #include <terrane/terrane.h>
 
-#define FS_PATH_MAX 8192 /* longer than any that a cluster or a local filesystem takes */
+#define FS_PATH_MAX 8192 /* bytes of a path; more than a cluster or a local filesystem takes */
 
-/* What the options said; the letter of each is in fs.c. */
+/* The values of the options; fs.c has the letter of each. */
 struct fs_flags {
 	const char *cluster, *tenant, *encoding, *group, *pattern;
 	enum terrane_media media;
@@ -29,7 +29,7 @@ struct fs_flags {
 struct fs {
 	struct terrane *t;
 	struct fs_flags flags;
-	/* For the thread of the command; others make their own of fs_options. */
+	/* For the thread of the command; other threads make options of their own with fs_options. */
 	struct terrane_error error;
 	struct terrane_options o;
 };
@@ -38,8 +38,8 @@ struct fs_command {
 	const char *name;
 	const char *summary;  /* one line */
 	const char *operands; /* "SOURCE... TARGET" */
-	const char *more;     /* a paragraph or two */
-	const char *letters;  /* of the options it takes, beside those that all take */
+	const char *more;     /* one or two paragraphs of help */
+	const char *letters;  /* of its options, beside those of all commands */
 	int operands_min, operands_max;
 	int (*run)(struct fs *fs, int n, char **operands);
 };
@@ -48,55 +48,56 @@ extern const struct fs_command fs_names_commands[], fs_read_commands[], fs_write
 	fs_bench_commands[];
 extern const size_t fs_names_count, fs_read_count, fs_write_count, fs_bench_count;
 
-/* Runs the command that argv[0] names. */
+/* Runs the command that argv[0] names; returns its exit status. */
 int cmd_fs(int argc, char **argv);
-/* "ls" -> its row, or NULL. */
+/* Returns the row of the command of this name, or NULL. */
 const struct fs_command *fs_find(const char *name);
-/* Walks all of them: i from 0 until NULL. */
+/* Returns row i of all commands, NULL beyond the last. */
 const struct fs_command *fs_at(size_t i);
-/* The long options a command takes, one after the other, each with its dashes and a blank. */
+/* Appends the long options of a command, each with its dashes and a blank. Errors: those of strbuf. */
 int fs_option_words(const struct fs_command *c, struct strbuf *out);
 
-/* The options of a call by this command, with its own place for errors. */
+/* Returns the options for a call of this command, which reports into *error. */
 struct terrane_options fs_options(const struct fs *fs, struct terrane_error *error);
 
-/* "terrane: WHAT PATH: why" on standard error; CLI_FAILED. From any thread. */
+/* Prints "terrane: WHAT PATH: why" on standard error and returns CLI_FAILED. From any thread. */
 int fs_fail(const struct terrane_error *error, int64_t rc, const char *what, const char *path);
 
-/* A name for people: control characters and what is not UTF-8 as \xNN. */
+/* Returns the name with control characters and invalid UTF-8 as \xNN, for a terminal. Points into out. */
 const char *fs_show(char out[FS_PATH_MAX], const char *name);
 
-/* "a/" and "b" to "a/b". False when it is too long. */
+/* Joins "a/" and "b" to "a/b". Returns false when the result is too long. */
 bool fs_join(char out[FS_PATH_MAX], const char *dir, const char *name);
-/* A path that grows and shrinks with a walk over a tree: one buffer for all levels. */
+
+/* A path that grows and shrinks during a walk over a tree: one buffer for all levels. */
 struct fs_path {
 	char text[FS_PATH_MAX];
 	size_t len;
 };
 
-/* False when it is too long. */
+/* Returns false when the text is too long. */
 bool fs_path_set(struct fs_path *p, const char *text);
-/* Adds a step. The length before, for fs_path_pop; SIZE_MAX when it would be too long. */
+/* Appends a name. Returns the length before, for fs_path_pop; SIZE_MAX when the path would be too long. */
 size_t fs_path_push(struct fs_path *p, const char *name);
 void fs_path_pop(struct fs_path *p, size_t len);
 
-/* Whether a target names a directory that things go into: "a/", "." and "..". */
+/* Returns whether a target names a directory to put sources into by its form alone: "a/", "." and "..". */
 bool fs_means_dir(const char *target);
 
-/* The last step of a path: "c" of "/a/b/c/"; "" of "/". Points into out. */
+/* Returns the last name of a path: "c" of "/a/b/c/", "" of "/". Points into out. */
 const char *fs_base(char out[FS_PATH_MAX], const char *path);
 
-/* Seconds since some moment. */
+/* Returns the monotonic clock in seconds. */
 double fs_clock(void);
-/* User and system time of this process. */
+/* Returns the user and system time of this process in seconds. */
 double fs_cpu(void);
 
-/* 1536 -> "1.5 KiB". */
+/* Returns bytes as text: 1536 is "1.5 KiB". Points into out. */
 #define FS_SIZE_TEXT 32
 const char *fs_size(char out[FS_SIZE_TEXT], double bytes);
 
-/* Set by the first SIGINT or SIGTERM after fs_catch_signals. The second ends the process, and so does a call
- * that has not returned two seconds later. */
+/* After fs_catch_signals the first SIGINT or SIGTERM makes fs_interrupted return true. A second signal ends the
+ * process, and so does a timer two seconds after the first. */
 void fs_catch_signals(void);
 bool fs_interrupted(void);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bench: what the cluster gives one client, through the library. Each kind prints a rate, latencies
- * and the processor time of this process.
+ * bench: measures the throughput of one client through the library. Each kind prints a rate, latencies and the processor
+ * time of this process.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ struct bench {
 	struct fs *fs;
 	const char *kind, *path;
 	double start, cpu;
-	double *took; /* seconds, of each operation */
+	double *took; /* seconds of each operation */
 	size_t ops, ops_room;
 	uint64_t bytes;
 };
@@ -56,7 +56,7 @@ static double quantile_ms(const struct bench *b, double q)
 	return 1000 * b->took[i < b->ops ? i : b->ops - 1];
 }
 
-/* What is there is the user's, and no bytes of ours replace it unasked. */
+/* Never replaces files of the user without --replace. */
 static unsigned create_flags(const struct fs *fs)
 {
 	return fs->flags.replace ? TERRANE_REPLACE : 0;
@@ -67,12 +67,12 @@ static int bench_fail(struct bench *b, int64_t rc)
 	char shown[FS_PATH_MAX];
 	if (rc != -EEXIST)
 		return fs_fail(&b->fs->error, rc, "cannot bench", b->kind);
-	return cli_fail("bench %s: %s has what it would write already; take another path, or write "
-			"over it with --replace",
+	return cli_fail("cannot bench %s: files of its names exist in %s; choose another path, or "
+			"replace them with --replace",
 			b->kind, fs_show(shown, b->path));
 }
 
-/* Prints and frees. */
+/* Prints the result or the error, and frees. Returns the exit status. */
 static int bench_end(struct bench *b, int64_t rc)
 {
 	double seconds = fs_clock() - b->start, cpu = fs_cpu() - b->cpu;
@@ -183,7 +183,7 @@ static int slot_end(struct reading *r, struct slot *s)
 	return 0;
 }
 
-/* The oldest is awaited first; the others go on meanwhile. */
+/* Reads all blocks with depth requests in flight; waits for the oldest. */
 static int read_all(struct reading *r)
 {
 	int rc = 0;
@@ -307,7 +307,7 @@ static int bench_files(struct fs *fs, const char *dir)
 	return files_end(&f, rc);
 }
 
-/* In random order: all in one call, or one after the other. */
+/* Reads the files: all in one call (--packed), or one after the other. */
 static int read_files(struct files *f, struct terrane_range *ranges, char *buf)
 {
 	struct fs *fs = f->b.fs;
@@ -411,7 +411,7 @@ static int meta_list(struct fs *fs, const char *dir, size_t count)
 	return bench_end(&b, rc < 0 ? rc : n);
 }
 
-/* All of them, or the one that --pattern names: so that each can be asked of a client that knows nothing yet. */
+/* Runs all steps, or the one that --pattern names, so that each can be measured with empty caches. */
 static int bench_meta(struct fs *fs, const char *dir)
 {
 	static const char *const steps[] = {"create", "stat", "list", "remove"};
@@ -429,7 +429,10 @@ static int bench_meta(struct fs *fs, const char *dir)
 		status = strcmp(steps[i], "list") == 0 ? meta_list(fs, dir, count)
 						       : meta_each(fs, dir, steps[i], count);
 	}
-	return any ? status : cli_usage("bench meta: there is no pattern \"%s\"", only);
+	return any ? status
+		   : cli_usage("bench meta: unknown pattern \"%s\"; it is create, stat, list or "
+			       "remove",
+			       only);
 }
 
 static int run_bench(struct fs *fs, int n, char **operands)
@@ -446,22 +449,22 @@ static int run_bench(struct fs *fs, int n, char **operands)
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		if (strcmp(operands[0], kinds[i].name) == 0)
 			return kinds[i].run(fs, operands[1]);
-	return cli_usage("bench: there is no kind \"%s\"", operands[0]);
+	return cli_usage("bench: unknown kind \"%s\"; it is write, read, files, fetch or meta",
+			 operands[0]);
 }
 
 const struct fs_command fs_bench_commands[] = {
 	{"bench", "measure the cluster", "write|read|files|fetch|meta PATH",
-	 "write   one file PATH of --size (1GiB), whole blocks\n"
-	 "read    the file PATH, --pattern seq or random, --block at a time, --depth in flight\n"
-	 "files   --count (2000) files of --size (100KiB) into the directory PATH; --packed: "
-	 "together\n"
-	 "fetch   the same files in random order; --packed: as one batched read\n"
-	 "meta    --count empty files in the directory PATH: create, stat, list, remove, or the "
-	 "one\n"
-	 "        that --pattern names\n"
-	 "Files that were written stay; rm -r removes them. Files that are there already are left "
-	 "alone and\n"
-	 "end it, unless --replace says to write over them.",
+	 "write   writes one file PATH of --size (1GiB)\n"
+	 "read    reads the file PATH, --pattern seq or random, --block bytes at a time, with\n"
+	 "        --depth requests in flight\n"
+	 "files   writes --count (2000) files of --size (100KiB) into the directory PATH;\n"
+	 "        --packed: many in one call\n"
+	 "fetch   reads these files in random order; --packed: in one call\n"
+	 "meta    creates, stats, lists and removes --count empty files in the directory PATH;\n"
+	 "        --pattern: only that step\n"
+	 "Written files stay; rm -r removes them. bench ends with an error if a file exists,\n"
+	 "unless --replace is given.",
 	 "sndPkeMbgF", 2, 2, run_bench},
 };
 const size_t fs_bench_count = ARRAY_LEN(fs_bench_commands);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * get and cat: files out of the cluster. What comes out has been checked against its checksums. A local
- * file gets its name when it is whole.
+ * get and cat: read files of the cluster. Bytes are checked against their checksums. A local file gets its name when it
+ * is complete.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ static int write_all(int fd, const char *from, size_t len)
 	return 0;
 }
 
-/* --- a row of pieces in flight ---------------------------------------------------------------- */
+/* --- reading ahead ---------------------------------------------------------------- */
 
 struct piece {
 	struct terrane_op op;
@@ -38,8 +38,8 @@ struct piece {
 	bool under_way;
 };
 
-/* Reads all of a file in order, TRANSFER_DEPTH pieces ahead, and writes it to fd. progress may be
- * NULL. The number of bytes. */
+/* Reads a file in order, TRANSFER_DEPTH pieces ahead, and writes it to fd. progress may be NULL. Returns the number of
+ * bytes. */
 static int64_t copy_out(struct terrane *t, struct terrane_file *f, int fd,
 			struct progress *progress, const struct terrane_options *o)
 {
@@ -87,12 +87,12 @@ static int64_t copy_out(struct terrane *t, struct terrane_file *f, int fd,
 /* --- local files ------------------------------------------------------------------------------ */
 
 /*
- * A file on its way to becoming `local`. It has no name, so that nothing is left of it whenever this process
- * ends; on filesystems that know no such files it has one beside the later one.
+ * A file that is to become `local` when it is complete. It has no name (O_TMPFILE), so that nothing remains of it if
+ * this process dies; on filesystems without such files it has a temporary name in the same directory.
  */
 struct part {
 	int fd;
-	char name[FS_PATH_MAX]; /* empty: none */
+	char name[FS_PATH_MAX]; /* temporary name; empty: none */
 };
 
 static int part_open(const char *local, struct part *p)
@@ -128,7 +128,7 @@ static int part_link(const struct part *p, const char *to)
 	return rc < 0 ? -errno : 0;
 }
 
-/* In the place of a file that is there: by another name, in one step. */
+/* Replaces the existing file atomically: links a temporary name, then renames it. */
 static int part_replace(struct part *p, const char *local)
 {
 	if (p->name[0] == 0) {
@@ -148,7 +148,7 @@ static int part_replace(struct part *p, const char *local)
 	return rename(p->name, local) < 0 ? -errno : 0;
 }
 
-/* Gives it its name, or leaves nothing of it. */
+/* Gives the file its name, or removes it if rc is an error. Closes it in both cases. */
 static int part_close(struct part *p, const char *local, bool replace, int rc)
 {
 	if (rc == 0) {
@@ -157,7 +157,7 @@ static int part_close(struct part *p, const char *local, bool replace, int rc)
 			rc = part_replace(p, local);
 	}
 	if (p->name[0] != 0)
-		unlink(p->name); /* the name on the way; after a rename it is gone */
+		unlink(p->name); /* the temporary name; after a rename it does not exist */
 	if (close(p->fd) < 0 && rc == 0)
 		rc = -errno;
 	return rc;
@@ -239,7 +239,7 @@ static void get_job(void *ctx, void *item)
 	struct transfer *x = ctx;
 	struct transfer_job *job = item;
 	if (transfer_ended(x))
-		; /* what was not begun is left */
+		; /* the transfer stops: drop the job */
 	else if (job->large)
 		get_large(x, job->files);
 	else
@@ -251,7 +251,7 @@ static void get_job(void *ctx, void *item)
 
 static void get_dir(struct transfer *x, uint64_t id, struct fs_path *local);
 
-/* By --resume: a local file that is as long, and not older. */
+/* Returns whether --resume skips a file: the local file has its size and is not older. */
 static bool is_there(struct transfer *x, const char *local, uint64_t size, uint64_t mtime_ns)
 {
 	struct stat st;
@@ -268,7 +268,7 @@ static void get_file(struct transfer *x, const char *local, uint64_t id, uint64_
 		return;
 	}
 	atomic_fetch_add(&x->progress.total_bytes, size);
-	/* Of a log only reading tells the length: treat it as large. */
+	/* The size of an unsealed log may change until it is read: treat it as large. */
 	int rc = transfer_add(x, local, "", id, sealed ? size : UINT64_MAX);
 	if (rc < 0)
 		transfer_fail(x, NULL, rc, "cannot get", local);
@@ -312,8 +312,8 @@ static void get_dir(struct transfer *x, uint64_t id, struct fs_path *local)
 
 struct get_target {
 	const char *path;
-	bool several; /* sources */
-	bool dir;     /* it is one */
+	bool several; /* there are several sources */
+	bool dir;     /* it exists and is a directory */
 };
 
 static void get_source(struct transfer *x, const struct get_target *to, const char *source,
@@ -321,7 +321,7 @@ static void get_source(struct transfer *x, const struct get_target *to, const ch
 {
 	struct fs_path local;
 	char last[FS_PATH_MAX];
-	/* A tree becomes TARGET, the second time too; a file goes into a directory. */
+	/* A tree becomes TARGET, whether or not that exists; a file goes into a directory. */
 	bool tree = st->kind == TERRANE_DIRECTORY;
 	bool into = to->several || fs_means_dir(to->path) || (to->dir && !tree);
 	if (into && !to->dir && mkdir(to->path, 0755) < 0 && errno != EEXIST)
@@ -335,7 +335,7 @@ static void get_source(struct transfer *x, const struct get_target *to, const ch
 		get_file(x, local.text, st->id, st->size, st->mtime_ns, st->sealed);
 }
 
-/* What the sources are; kind 0 of those that are not. Their number. */
+/* Stats the sources; st[i].kind is 0 for a source that could not be found. Returns how many could not. */
 static int look_at(struct fs *fs, int n, char **sources, struct terrane_stat *st, bool *is_file)
 {
 	int failed = 0;
@@ -376,8 +376,8 @@ static int run_get(struct fs *fs, int n, char **operands)
 	bool there = stat(to.path, &st) == 0;
 	to.dir = there && S_ISDIR(st.st_mode);
 	if (to.several && !to.dir && !fs_means_dir(to.path))
-		return cli_fail("cannot get several things to %s: it is no directory%s", to.path,
-				there ? "" : "; with \"/\" at its end it is made");
+		return cli_fail("cannot get several sources to %s: it is not a directory%s",
+				to.path, there ? "" : "; end it with \"/\" to make one");
 	struct terrane_stat *found = calloc((size_t)sources, sizeof(*found));
 	bool *is_file = calloc((size_t)sources, sizeof(*is_file));
 	int status = found != NULL && is_file != NULL
@@ -407,13 +407,10 @@ static int run_cat(struct fs *fs, int n, char **paths)
 
 const struct fs_command fs_read_commands[] = {
 	{"get", "fetch files and trees", "SOURCE... [TARGET]",
-	 "Fetches files and directories with all that is below. They go into TARGET when it ends "
-	 "in \"/\"\n"
-	 "(and is made when it is not there), when there are several, and when it is a directory "
-	 "and SOURCE\n"
-	 "a file; else TARGET is the new name. Without TARGET they come here. A file gets its name "
-	 "when it\n"
-	 "is whole.",
+	 "Fetches files and trees. A source goes into TARGET if TARGET ends in \"/\" (it is made\n"
+	 "if it does not exist), if there are several sources, or if TARGET is a directory and\n"
+	 "SOURCE a file. Else TARGET is the new name. Without TARGET sources go into the current\n"
+	 "directory. A file gets its name when it is complete.",
 	 "gFuqJ", 1, 100000, run_get},
 	{"cat", "print files", "PATH...", "Writes the bytes of files to standard output.", "g", 1,
 	 1000, run_cat},

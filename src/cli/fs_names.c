@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* mkdir, mv, rm, seal, stat, ls: names and what is known of them. */
+/* mkdir, mv, rm, seal, stat, ls, du: names and their attributes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "cli/fs.h"
 
 #define PAGE 512
-#define REMOVALS ((size_t)64)
+#define REMOVALS ((size_t)64) /* under way at a time */
 
 static int run_mkdir(struct fs *fs, int n, char **paths)
 {
@@ -51,7 +51,7 @@ static int run_mv(struct fs *fs, int n, char **paths)
 
 static int remove_tree(struct fs *fs, struct fs_path *path);
 
-/* Files that are removed at the same time: the metadata syncs once for many. */
+/* A removal under way. Many run at the same time, so that the metadata syncs once for many. */
 struct removal {
 	struct terrane_op op;
 	struct terrane_options o;
@@ -80,7 +80,7 @@ static int removal_end(struct fs *fs, struct removal *r)
 	return rc < 0 && rc != -ENOENT ? fs_fail(&r->error, rc, "cannot remove", r->path) : CLI_OK;
 }
 
-/* The files of a page of a directory; those of a set take turns. */
+/* Removes the files of a page of a directory, REMOVALS at a time. */
 static int remove_files(struct fs *fs, struct fs_path *path, const struct terrane_entry *page,
 			int64_t n)
 {
@@ -118,7 +118,7 @@ static int remove_directory(struct fs *fs, struct fs_path *path, const char *nam
 	return status;
 }
 
-/* What is in a directory goes first. */
+/* Removes a directory after its contents. */
 static int remove_tree(struct fs *fs, struct fs_path *path)
 {
 	struct terrane_entry *page = calloc(PAGE, sizeof(*page));
@@ -144,7 +144,7 @@ static int remove_tree(struct fs *fs, struct fs_path *path)
 				       : CLI_OK;
 }
 
-/* "", "/", "//": rather a variable that is not set than a wish to lose everything. */
+/* Returns whether a path is "", "/" or "//": more likely an unset variable than a wish to remove everything. */
 static bool is_root(const char *path)
 {
 	return path[strspn(path, "/")] == 0;
@@ -156,7 +156,7 @@ static int run_rm(struct fs *fs, int n, char **paths)
 	struct fs_path path;
 	for (int i = 0; i < n; i++)
 		if (is_root(paths[i]))
-			return cli_usage("rm: \"%s\" is the root, which is never removed; nothing "
+			return cli_usage("rm: \"%s\" is the root, which cannot be removed; nothing "
 					 "was removed",
 					 paths[i]);
 	fs_catch_signals();
@@ -171,12 +171,14 @@ static int run_rm(struct fs *fs, int n, char **paths)
 		if (rc == -ENOENT && fs->flags.force)
 			continue;
 		if (rc == -ENOTEMPTY)
-			status = cli_fail("cannot remove %s: it is not empty; -r removes all of it",
+			status = cli_fail("cannot remove %s: the directory is not empty; -r "
+					  "removes it with its "
+					  "contents",
 					  paths[i]);
 		else if (rc < 0)
 			status = fs_fail(&fs->error, rc, "cannot remove", paths[i]);
 	}
-	return fs_interrupted() ? cli_fail("interrupted") : status;
+	return fs_interrupted() ? cli_fail("rm: interrupted; some files were not removed") : status;
 }
 
 static int run_seal(struct fs *fs, int n, char **paths)
@@ -190,7 +192,7 @@ static int run_seal(struct fs *fs, int n, char **paths)
 	return status;
 }
 
-/* --- telling ---------------------------------------------------------------------------------- */
+/* --- stat and ls ---------------------------------------------------------------------------------- */
 
 static const char *kind_name(enum terrane_kind kind)
 {
@@ -221,7 +223,8 @@ static void print_stat(const char *path, const struct terrane_stat *st)
 	       st->id, time_text(when, st->mtime_ns));
 	if (st->kind == TERRANE_FILE)
 		printf("  encoding  %s\n  media     %s\n",
-		       st->encoding[0] != 0 ? st->encoding : "nothing stored", media_name(st));
+		       st->encoding[0] != 0 ? st->encoding : "none, the file is empty",
+		       media_name(st));
 }
 
 static json_t *json_of_stat(const char *path, const struct terrane_stat *st)
@@ -235,7 +238,7 @@ static json_t *json_of_stat(const char *path, const struct terrane_stat *st)
 			 st->encoding[0] != 0 ? media_name(st) : "");
 }
 
-/* Of a file also how it is encoded, which its blocks know. */
+/* Stats a path. The encoding of a file is in its Block records, so the file is opened for it. */
 static int stat_one(struct fs *fs, const char *path, struct terrane_stat *st)
 {
 	struct terrane_file *f = NULL;
@@ -274,7 +277,7 @@ static int run_stat(struct fs *fs, int n, char **paths)
 	return status;
 }
 
-/* One entry is one line, as JSON too: a directory may have any number. */
+/* Prints an entry as one line, in JSON too: a directory may be too large for one JSON array. */
 static int print_entry(const struct fs *fs, const char *name, const struct terrane_entry *e)
 {
 	char shown[FS_PATH_MAX], when[32];
@@ -391,7 +394,7 @@ static int sum_dir(struct fs *fs, struct fs_path *path, uint64_t id, struct usag
 		}
 	}
 	free(page);
-	/* What was removed meanwhile takes nothing. */
+	/* A directory that was removed during the walk counts as empty. */
 	return n < 0 && n != -ENOENT ? fs_fail(&fs->error, n, "cannot list", path->text) : status;
 }
 
@@ -403,7 +406,7 @@ static int du_one(struct fs *fs, const char *name)
 	struct usage sum = {0};
 	int rc = fs_path_set(&path, name) ? terrane_stat(fs->t, name, &st, &fs->o) : -ENAMETOOLONG;
 	if (rc < 0)
-		return fs_fail(&fs->error, rc, "cannot look at", name);
+		return fs_fail(&fs->error, rc, "cannot stat", name);
 	int status = CLI_OK;
 	if (st.kind == TERRANE_DIRECTORY)
 		status = sum_dir(fs, &path, st.id, &sum);
@@ -436,31 +439,31 @@ static int run_du(struct fs *fs, int n, char **paths)
 }
 
 const struct fs_command fs_names_commands[] = {
-	{"du", "count what a tree holds", "[PATH...]",
-	 "Bytes and files below a path, by default the root: of users, before redundancy.", "", 0,
+	{"du", "count the files and bytes of a tree", "[PATH...]",
+	 "Counts bytes, before redundancy, and files below each path (default: the root).", "", 0,
 	 1000, run_du},
 	{"ls", "list a directory", "[PATH...]",
-	 "Lists directories, by default the root. Directories end in \"/\". With --json each entry "
-	 "is\n"
-	 "one line. With -l: kind (d) and sealed (s), size, time of the last change, id.",
+	 "Lists directories (default: the root). Names of directories end in \"/\". -l shows kind\n"
+	 "(d: directory), sealed (s), size, time of the last change, and id. --json prints one\n"
+	 "object per line.",
 	 "lR", 0, 1000, run_ls},
 	{"mkdir", "make directories", "PATH...", "Makes directories.", "p", 1, 1000, run_mkdir},
 	{"mv", "rename or move", "FROM... TO",
-	 "Renames, or moves into the directory TO. Inside one directory that is one instant, and "
-	 "a\n"
-	 "file replaces a file.",
+	 "Renames, or moves into the directory TO. A rename within one directory is atomic, and a\n"
+	 "file replaces a file of the new name.",
 	 "", 2, 1000, run_mv},
 	{"rm", "remove files and directories", "PATH...",
-	 "Removes files and empty directories. The space is free after the collector has been by. "
-	 "The\n"
-	 "root is refused before anything is removed.",
+	 "Removes files and empty directories. A janitor frees their space after the grace "
+	 "period.\n"
+	 "If a PATH is the root, nothing is removed.",
 	 "rf", 1, 1000, run_rm},
 	{"seal", "make a file or directory immutable", "PATH...",
-	 "Nothing can be added to a sealed file, no name changes in a sealed directory. Sealed\n"
-	 "things may be cached. With --encoding the copies of a log become that code;\n"
-	 "with --media the blocks of a file move to that media.",
+	 "A sealed file can never grow, and no name in a sealed directory can change, so both may\n"
+	 "be cached. --encoding re-encodes the replicas of a log; --media moves the blocks of a\n"
+	 "file to that media.",
 	 "eM", 1, 1000, run_seal},
-	{"stat", "tell what is known of a name", "PATH...", "Kind, size, id, encoding and so on.",
-	 "", 1, 1000, run_stat},
+	{"stat", "show the attributes of a name", "PATH...",
+	 "Shows kind, size, id, time of the last change, encoding and media.", "", 1, 1000,
+	 run_stat},
 };
 const size_t fs_names_count = ARRAY_LEN(fs_names_commands);

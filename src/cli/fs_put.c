@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * put: local files and trees into the cluster. Small files go together into shared blocks, whatever
- * directories they are of; large ones stream. A file is there whole or not at all, so put can be run again with
- * --resume after anything went wrong.
+ * put: stores local files and trees. Small files of all directories share blocks; large files are streamed. A file
+ * becomes visible when it is complete, so after any failure put can be run again with --resume.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,11 +15,11 @@
 #include "cli/cli.h"
 #include "cli/fs_transfer.h"
 
-#define NAMES_BYTES_MAX (256 * MIB) /* of one directory */
+#define NAMES_BYTES_MAX (256 * MIB) /* names of one directory */
 
-/* --- comparing with what is there ------------------------------------------------------------- */
+/* --- comparing with stored files ------------------------------------------------------------- */
 
-/* CRC of all of an open file, and its length. */
+/* Reads an open file for its length and CRC. */
 static int remote_crc(struct terrane_file *f, void *buf, uint64_t *len, uint32_t *crc,
 		      const struct terrane_options *o)
 {
@@ -35,7 +34,7 @@ static int remote_crc(struct terrane_file *f, void *buf, uint64_t *len, uint32_t
 	}
 }
 
-/* Length and CRC of the bytes that the cluster has. */
+/* Reads a file of the cluster for its length and CRC. */
 static int remote_sum(struct transfer *x, const char *path, uint64_t *len, uint32_t *crc,
 		      const struct terrane_options *o)
 {
@@ -50,7 +49,7 @@ static int remote_sum(struct transfer *x, const char *path, uint64_t *len, uint3
 	return rc;
 }
 
-/* Whether what was put is there: 0, -EBADMSG when it is not. */
+/* Compares a stored file with the length and CRC of what was put. -EBADMSG: it differs. */
 static int verify_remote(struct transfer *x, const char *path, uint64_t len, uint32_t crc,
 			 const struct terrane_options *o)
 {
@@ -78,6 +77,7 @@ static int local_crc(const char *path, uint64_t *len, uint32_t *crc)
 	return rc;
 }
 
+/* A local file compared with the file of its name in the cluster. */
 enum there { NOT_THERE, SAME, DIFFERS };
 
 static int same_bytes(struct transfer *x, const char *local, const char *remote,
@@ -89,11 +89,11 @@ static int same_bytes(struct transfer *x, const char *local, const char *remote,
 	if (rc == 0)
 		rc = remote_sum(x, remote, &have, &have_crc, o);
 	if (rc == -EBADMSG && x->fs->flags.replace)
-		return DIFFERS; /* damaged: put anew */
+		return DIFFERS; /* damaged: store it again */
 	return rc < 0 ? rc : have == len && have_crc == crc ? SAME : DIFFERS;
 }
 
-/* A file that was changed after it was stored may be as long as before. */
+/* Returns SAME unless the local file changed after it was stored; it may have its old size. */
 static int not_newer(const char *local, const struct terrane_stat *stored)
 {
 	struct stat st;
@@ -103,7 +103,8 @@ static int not_newer(const char *local, const struct terrane_stat *stored)
 	return st.st_mtim.tv_sec < 0 || mtime_ns <= stored->mtime_ns ? SAME : DIFFERS;
 }
 
-/* By the rules of --resume: what is not there, or differs and shall be replaced, is put. */
+/* Returns NOT_THERE for a file to put: without --resume, if it does not exist, or if it differs and --replace is given.
+ * Else SAME, DIFFERS or an error. */
 static int is_there(struct transfer *x, const char *local, const char *remote, uint64_t size,
 		    const struct terrane_options *o)
 {
@@ -120,7 +121,7 @@ static int is_there(struct transfer *x, const char *local, const char *remote, u
 	return rc == DIFFERS && x->fs->flags.replace ? NOT_THERE : rc;
 }
 
-/* Told and counted: a file that is not put, by what is_there said. */
+/* Counts a file that is not put by the result of is_there, and prints the reason unless it is complete. */
 static void left_out(struct transfer *x, const struct terrane_error *error,
 		     const struct transfer_file *file, int rc)
 {
@@ -130,15 +131,15 @@ static void left_out(struct transfer *x, const struct terrane_error *error,
 	} else if (rc == DIFFERS) {
 		transfer_refuse(x, "cannot put", file->local,
 				x->fs->flags.verify
-					? "differs from what is stored; --replace puts it anew"
+					? "differs from what is stored; --replace stores it again"
 					: "differs from what is stored, or is newer; "
-					  "--replace puts it anew, --verify compares");
+					  "--replace stores it again, --verify compares");
 	} else {
 		transfer_fail(x, error, rc, "cannot look at", file->local);
 	}
 }
 
-/* Whether a file was written to since: what was read may be of no moment it ever had. */
+/* Returns whether a file changed since a stat: then the bytes read may mix two versions. */
 static bool changed(int fd, const struct stat *since)
 {
 	struct stat st;
@@ -234,7 +235,7 @@ static void put_large(struct transfer *x, const struct transfer_file *file)
 
 /* --- many small files ------------------------------------------------------------------------- */
 
-/* All of a file that is as long as it was. -ESTALE: it is not, or it changed meanwhile. */
+/* Reads a file of this size. -ESTALE: its size differs, or it changed while it was read. */
 static int read_whole(const char *path, char *to, uint64_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -260,7 +261,7 @@ struct batch {
 	size_t n;
 };
 
-/* The files of a job that have to be put, read into one buffer. */
+/* Reads the files of a job that have to be put into one buffer. */
 static void batch_read(struct transfer *x, const struct transfer_job *job, struct batch *b,
 		       const struct terrane_options *o)
 {
@@ -293,12 +294,12 @@ static void batch_read(struct transfer *x, const struct transfer_job *job, struc
 	}
 }
 
-/* Reads back in one call those that were put. What differs has not been put. */
+/* Reads the stored files back in one call. A file that differs counts as failed. */
 static void batch_verify(struct transfer *x, struct batch *b, const struct terrane_options *o)
 {
 	struct terrane_range *ranges = calloc(b->n, sizeof(*ranges));
 	size_t n = 0;
-	char *at = b->bytes; /* what was sent is not needed any more */
+	char *at = b->bytes; /* reused: the sent bytes are no longer needed */
 	for (size_t i = 0; i < b->n; i++) {
 		struct terrane_small *s = &b->small[i];
 		if (s->result < 0)
@@ -328,8 +329,8 @@ static void batch_verify(struct transfer *x, struct batch *b, const struct terra
 	free(ranges);
 }
 
-/* What is wrong with one file or its directory: the words of the call may be about another one. */
-static bool is_of_one(int rc)
+/* Returns whether an error concerns one file or its directory: then the text of the call may be about another file. */
+static bool concerns_one_file(int rc)
 {
 	return rc == -EISDIR || rc == -ENOENT || rc == -ENOTDIR || rc == -EROFS || rc == -EILSEQ ||
 	       rc == -ENAMETOOLONG || rc == -EINVAL;
@@ -346,9 +347,9 @@ static void batch_put(struct transfer *x, const struct transfer_job *job, struct
 			      x->fs->flags.replace ? TERRANE_REPLACE : 0, &o);
 	for (size_t i = 0; i < b->n; i++) {
 		int own = b->small[i].result;
-		/* One that was not tried failed for what ended the call. */
+		/* A file that was not tried has -ECANCELED: report the error that ended the call. */
 		if (own < 0)
-			transfer_fail_file(x, is_of_one(own) ? NULL : &error,
+			transfer_fail_file(x, concerns_one_file(own) ? NULL : &error,
 					   own == -ECANCELED && rc < 0 ? rc : own, "cannot put",
 					   b->file[i]->local);
 	}
@@ -383,7 +384,7 @@ static void put_job(void *ctx, void *item)
 	struct transfer *x = ctx;
 	struct transfer_job *job = item;
 	if (transfer_ended(x))
-		; /* what was not begun is left */
+		; /* the transfer stops: drop the job */
 	else if (job->large)
 		put_large(x, job->files);
 	else
@@ -399,10 +400,10 @@ static void skip(struct transfer *x, const char *path, const char *why)
 {
 	char shown[FS_PATH_MAX];
 	atomic_fetch_add(&x->skipped, 1);
-	fprintf(stderr, "terrane: skipped %s: %s\n", fs_show(shown, path), why);
+	fprintf(stderr, "terrane: skipped %s: it is %s\n", fs_show(shown, path), why);
 }
 
-/* A file of the directory remote. */
+/* Adds a file to be stored in the directory remote. */
 static void put_entry(struct transfer *x, const struct fs_path *local, struct fs_path *remote,
 		      const char *name, const struct stat *st)
 {
@@ -417,7 +418,7 @@ static void put_entry(struct transfer *x, const struct fs_path *local, struct fs
 		transfer_fail(x, NULL, rc, "cannot put", local->text);
 }
 
-/* Files are handed over at once; directories are remembered in subdirs, for later. */
+/* Adds a file, or appends the name of a directory to subdirs. */
 static void put_name(struct transfer *x, struct fs_path *local, struct fs_path *remote,
 		     const char *name, struct strbuf *subdirs)
 {
@@ -438,9 +439,8 @@ static void put_name(struct transfer *x, struct fs_path *local, struct fs_path *
 	else if (!S_ISDIR(st.st_mode))
 		skip(x, local->text, "neither a file nor a directory");
 	else if (link)
-		transfer_refuse(
-			x, "cannot put", local->text,
-			"a link to a directory is not followed; put what it points to by itself");
+		transfer_refuse(x, "cannot put", local->text,
+				"a link to a directory is not followed; put its target by itself");
 	else if (strbuf_add(subdirs, name, strlen(name) + 1) < 0)
 		transfer_fail(x, NULL, -ENOMEM, "cannot put", local->text);
 	fs_path_pop(local, before);
@@ -495,8 +495,8 @@ static int read_names(DIR *d, struct strbuf *text, size_t *n)
 	return rc < 0 ? rc : -errno;
 }
 
-/* The names of a local directory in their order: files that are listed one after the other lie one after
- * the other in the blocks they share. *out points into text. */
+/* Lists a local directory in *out, sorted, so that neighbours by name are neighbours in the blocks they share. *out
+ * points into text. */
 static int list_local(const char *dir, struct strbuf *text, const char ***out, size_t *n)
 {
 	DIR *d = opendir(dir);
@@ -519,7 +519,7 @@ static int list_local(const char *dir, struct strbuf *text, const char ***out, s
 	return rc;
 }
 
-/* What is in a directory that has been made. */
+/* Puts the contents of a directory that exists in the cluster. */
 static void put_inside(struct transfer *x, struct fs_path *local, struct fs_path *remote)
 {
 	AUTO_STRBUF struct strbuf subdirs;
@@ -554,12 +554,12 @@ static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *r
 
 struct put_target {
 	const char *path;
-	bool several; /* sources */
-	bool dir;     /* files go into it, */
-	bool there;   /* and it need not be made */
+	bool several; /* there are several sources */
+	bool dir;     /* it is a directory, or its form says so */
+	bool there;   /* it exists */
 };
 
-/* A file alone: there is nothing to share a block with. */
+/* Puts a single file, which shares no block. */
 static void put_alone(struct transfer *x, struct fs_path *local, struct fs_path *remote,
 		      const struct stat *st)
 {
@@ -569,8 +569,8 @@ static void put_alone(struct transfer *x, struct fs_path *local, struct fs_path 
 	put_large(x, &f);
 }
 
-/* Whether a source goes into the target by its own name. A tree becomes the target, the second time too;
- * and what is in ".", ".." and "/" goes into it, as cp has it. */
+/* Returns whether a source keeps its name inside the target. A tree becomes the target, whether or not that exists, and
+ * the contents of ".", ".." and "/" go into it, as with cp. */
 static bool put_into(const struct put_target *to, const char *base, bool tree)
 {
 	if (tree && (base[0] == 0 || strcmp(base, ".") == 0 || strcmp(base, "..") == 0))
@@ -640,8 +640,8 @@ static int run_put(struct fs *fs, int n, char **operands)
 	to.there = rc == 0;
 	to.dir = fs_means_dir(to.path) || (rc == 0 && st.kind == TERRANE_DIRECTORY);
 	if (to.several && !to.dir)
-		return cli_fail("cannot put several things to %s: it is no directory%s", to.path,
-				to.there ? "" : "; with \"/\" at its end it is made");
+		return cli_fail("cannot put several sources to %s: it is not a directory%s",
+				to.path, to.there ? "" : "; end it with \"/\" to make one");
 	int status = put_distinct(n - 1, operands);
 	if (status == CLI_OK)
 		status = transfer_start(&x, fs, "put", put_job);
@@ -654,22 +654,17 @@ static int run_put(struct fs *fs, int n, char **operands)
 
 const struct fs_command fs_write_commands[] = {
 	{"put", "store files and trees", "SOURCE... TARGET",
-	 "Stores local files and directories with all that is below. They go into TARGET when it "
-	 "ends in\n"
-	 "\"/\" (and is made when it is not there), when there are several, and when it is a "
-	 "directory and\n"
-	 "SOURCE a file; else TARGET is the new name. Of \".\" and \"..\" goes what is in "
-	 "them.\n"
-	 "A file is there when it is whole and safe, and not before. After an interruption run it "
-	 "again with\n"
-	 "--resume: files that are there are left alone, one that was under way begins anew, and "
-	 "one that\n"
-	 "changed since it was stored is an error unless --replace says to put it again.\n"
-	 "Links to files are followed, links to directories are not and count as failed; special "
-	 "files are\n"
-	 "skipped, and told. When the cluster has no room, a quota is met or too few disks are "
-	 "well, it ends\n"
-	 "early.",
+	 "Stores local files and trees. A source goes into TARGET if TARGET ends in \"/\" (it is\n"
+	 "made if it does not exist), if there are several sources, or if TARGET is a directory\n"
+	 "and SOURCE a file. Else TARGET is the new name. The contents of \".\" and \"..\" go "
+	 "into\n"
+	 "TARGET.\n"
+	 "A file becomes visible when it is complete and durable. After an interruption run put\n"
+	 "again with --resume: complete files are skipped, incomplete files start again. A file\n"
+	 "that changed since it was stored is an error unless --replace is given.\n"
+	 "Links to files are followed. Links to directories count as failed. Special files are\n"
+	 "skipped. put stops when the cluster is full, when a quota is used up, or when too few\n"
+	 "disks accept data.",
 	 "eMbgFuvqJ", 2, 100000, run_put},
 };
 const size_t fs_write_count = ARRAY_LEN(fs_write_commands);

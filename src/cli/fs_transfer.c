@@ -20,7 +20,7 @@ int transfer_start(struct transfer *x, struct fs *fs, const char *verb,
 {
 	*x = (struct transfer){.fs = fs, .verb = verb};
 	if (fs->flags.jobs > WORK_THREADS_MAX)
-		return cli_usage("%s: --jobs %ld is more than %d", verb, fs->flags.jobs,
+		return cli_usage("%s: --jobs %ld: must be 1 to %d", verb, fs->flags.jobs,
 				 WORK_THREADS_MAX);
 	progress_begin(&x->progress, verb, fs->flags.quiet);
 	fs_catch_signals();
@@ -47,9 +47,9 @@ static void tell(struct transfer *x, double seconds)
 	printf("%s: %llu files, %s in %.1f s (%s/s)", x->verb, files, fs_size(size, (double)bytes),
 	       seconds, fs_size(rate, seconds > 0 ? (double)bytes / seconds : 0));
 	if (alone > 0)
-		printf(", %llu left alone", alone);
+		printf(", %llu skipped as complete", alone);
 	if (skipped > 0)
-		printf(", %llu skipped", skipped);
+		printf(", %llu special files skipped", skipped);
 	if (failed > 0)
 		printf(", %llu failed", failed);
 	putchar('\n');
@@ -69,12 +69,15 @@ int transfer_finish(struct transfer *x)
 	double seconds = progress_end(&x->progress);
 	tell(x, seconds);
 	if (fs_interrupted())
-		return cli_fail("%s: interrupted; nothing is half there", x->verb);
-	if (transfer_ended(x))
 		return cli_fail(
-			"%s: ended early, as this holds for the others too; once it is mended run "
-			"it again with --resume",
+			"%s: interrupted; incomplete files were discarded, run it again with "
+			"--resume",
 			x->verb);
+	if (transfer_ended(x))
+		return cli_fail("%s: stopped: no room for further files, see above; free space, "
+				"add disks or "
+				"raise the quota, then run it again with --resume",
+				x->verb);
 	return atomic_load(&x->failed) > 0 ? CLI_FAILED : CLI_OK;
 }
 
@@ -161,8 +164,8 @@ void transfer_fail_file(struct transfer *x, const struct terrane_error *error, i
 {
 	if (rc == -EEXIST)
 		transfer_refuse(x, what, path,
-				"exists already; --replace replaces it, --resume leaves alone what "
-				"is whole");
+				"it exists already; --replace replaces it, --resume skips complete "
+				"files");
 	else
 		transfer_fail(x, error, rc, what, path);
 }
@@ -187,8 +190,8 @@ static int by_base(const void *a, const void *b)
 static int tell_same(const char *verb, const struct named *a, const struct named *b)
 {
 	char one[FS_PATH_MAX], other[FS_PATH_MAX];
-	return cli_fail("%s: %s and %s would get one name; one after the other, to two directories",
-			verb, fs_show(one, a->path), fs_show(other, b->path));
+	return cli_fail("%s: %s and %s would get the same name; %s them to two directories", verb,
+			fs_show(one, a->path), fs_show(other, b->path), verb);
 }
 
 int transfer_distinct(const char *verb, int n, char *const *sources, const bool *is_file)
@@ -219,13 +222,13 @@ int transfer_distinct(const char *verb, int n, char *const *sources, const bool 
 	return status;
 }
 
-/* A directory of the cluster being made. */
+/* A mkdir under way in the cluster. */
 struct making {
 	struct terrane_op op;
 	struct terrane_error error;
 	struct terrane_options o;
 	char path[FS_PATH_MAX];
-	int rc; /* 0: begun */
+	int rc; /* 0: under way, or done */
 };
 
 static void make_begin(struct transfer *x, const struct fs_path *remote, const char *name,

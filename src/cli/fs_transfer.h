@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What put and get share: a job is one large file, or many small ones that go in one call. */
+/* What put and get share. A job is one large file, or many small files that are transferred in one call. */
 #ifndef CLI_FS_TRANSFER_H
 #define CLI_FS_TRANSFER_H
 
@@ -9,18 +9,18 @@
 #include "cli/progress.h"
 #include "cli/work.h"
 
-#define TRANSFER_SMALL_BYTES (1 * MIB)  /* files up to this long go together, */
-#define TRANSFER_BATCH_BYTES (32 * MIB) /* as many as these bytes */
-#define TRANSFER_BATCH_FILES 500        /* and so many */
+#define TRANSFER_SMALL_BYTES (1 * MIB)  /* files up to this size share a job, */
+#define TRANSFER_BATCH_BYTES (32 * MIB) /* up to these bytes, */
+#define TRANSFER_BATCH_FILES 500        /* and up to so many files */
 #define TRANSFER_PIECE_BYTES ((size_t)(4 * MIB))
 #define TRANSFER_DIRS_AT_ONCE 32
 #define TRANSFER_DEPTH 4       /* pieces of one file in flight */
-#define TRANSFER_REFUSED_MAX 3 /* files for which there was no room: then it ends */
+#define TRANSFER_REFUSED_MAX 3 /* files refused for lack of room before the transfer stops */
 
 struct transfer_file {
 	struct transfer_file *next;
 	char *local, *remote; /* paths */
-	uint64_t id;          /* get */
+	uint64_t id;          /* of the remote file; get only */
 	uint64_t size;
 };
 
@@ -36,45 +36,49 @@ struct transfer {
 	const char *verb;
 	struct work work;
 	struct progress progress;
-	struct transfer_job *gathering; /* small files until there are enough */
+	struct transfer_job *gathering; /* small files, until they fill a job */
 	atomic_ullong done, done_bytes, left_alone, skipped, failed;
-	atomic_ullong refused; /* of those that failed: for no room, a quota or too few disks */
+	atomic_ullong
+		refused; /* failed files with -ENOSPC or -EDQUOT: no room, too few disks, quota */
 };
 
-/* Files up to this long go together: they must fit a block. */
+/* Returns the size up to which files share a job: at most a block. */
 uint64_t transfer_small(const struct transfer *x);
 
+/* Starts the threads and the progress line. Returns CLI_OK, or an exit status after it printed an error. */
 int transfer_start(struct transfer *x, struct fs *fs, const char *verb,
 		   void (*run)(void *ctx, void *job));
-/* Ends the work and prints what was done; the exit status. */
+/* Waits for all jobs and prints a summary. Returns the exit status. */
 int transfer_finish(struct transfer *x);
 
-/* Takes copies of the names. Small files go with others, of whatever directories. */
+/* Adds a file, whose paths are copied. Small files of all directories share jobs. -ENOMEM. */
 int transfer_add(struct transfer *x, const char *local, const char *remote, uint64_t id,
 		 uint64_t size);
 
-/* Makes the first directories of these names, one after the other in len bytes, up to TRANSFER_DIRS_AT_ONCE: all
- * at once, as each waits for a disk. made says of each whether it is there; the others were told. Their number;
- * 0: not even that. */
+/* Makes up to TRANSFER_DIRS_AT_ONCE directories, the first of the names in len bytes, each with its NUL: in parallel, as
+ * each waits for a disk. Sets made[i] where directory i exists, and prints an error for each other. Returns how many it
+ * tried; 0: out of memory. */
 size_t transfer_mkdirs(struct transfer *x, const struct fs_path *remote, const char *names,
 		       size_t len, bool *made);
 
-/* Files go at once and in any order: two that would get one name are refused. CLI_OK, or it was told. */
+/* Refuses two sources that would get the same target, as files are transferred in any order. Returns CLI_OK, or
+ * CLI_FAILED after it printed them. */
 int transfer_distinct(const char *verb, int n, char *const *sources, const bool *is_file);
 
-/* Nothing more is begun: after Ctrl-C, and when there is no room, which holds for all others too. */
+/* Returns whether no further file may begin: after an interrupt, and after TRANSFER_REFUSED_MAX refusals for lack of
+ * room, which would hit the other files too. */
 bool transfer_ended(const struct transfer *x);
 
 void transfer_job_free(struct transfer_job *job);
-/* A file is there, whole. */
+/* Counts a file that was transferred. */
 void transfer_done(struct transfer *x, uint64_t bytes);
-/* Something could not be transferred: told, counted, and the others go on. */
+/* Prints and counts a failure; other files go on. */
 void transfer_fail(struct transfer *x, const struct terrane_error *error, int64_t rc,
 		   const char *what, const char *path);
-/* The same of a file: that it exists already is told with what to do. */
+/* As transfer_fail; -EEXIST is explained with the options that help. */
 void transfer_fail_file(struct transfer *x, const struct terrane_error *error, int64_t rc,
 			const char *what, const char *path);
-/* The same, with words of its own. */
+/* As transfer_fail, with the caller's words. */
 void transfer_refuse(struct transfer *x, const char *what, const char *path, const char *why);
 
 #endif

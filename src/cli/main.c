@@ -10,7 +10,7 @@ struct command {
 	const char *name;
 	const char *help;
 	int (*run)(int argc, char **argv);
-	const char *words; /* for completion: what may follow, before options */
+	const char *words; /* for completion: verbs that may follow the command; NULL: none of it */
 };
 
 static int cmd_help(int argc, char **argv);
@@ -21,35 +21,34 @@ static int cmd_completion(int argc, char **argv);
 static const struct command cluster_commands[] = {
 	{"up", "make a cluster in a folder, or start it again", cmd_up, ""},
 	{"down", "end the cluster in a folder", cmd_down, ""},
-	{"status", "nodes, disks, space and health", cmd_status, ""},
-	{"fsck", "check files down to their chunks", cmd_fsck, ""},
-	{"tenant", "who uses the cluster, and how much each may store", cmd_tenant,
-	 "list create quota"},
-	{"policy", "what sealed files become by and by", cmd_policy, "list set clear"},
+	{"status", "show nodes, disks, space and health", cmd_status, ""},
+	{"fsck", "check every file down to its chunks", cmd_fsck, ""},
+	{"tenant", "list and create tenants, set their quotas", cmd_tenant, "list create quota"},
+	{"policy", "choose the encoding that sealed files get later", cmd_policy, "list set clear"},
 	{"node", "list, drain and remove storage nodes; serve the disks of this machine", cmd_node,
 	 "list drain online remove format"},
 	{"rack", "list, drain and remove whole racks", cmd_rack, "list drain online remove"},
-	{"disk", "list the disks; order, replace and repair them", cmd_disk,
+	{"disk", "list, drain, replace and rebuild disks", cmd_disk,
 	 "list online drain fail remove give-up replace rebuild losses"},
-	{"repair", "what waits to be repaired, and when it will be done", cmd_repair, "status"},
+	{"repair", "show what is left to repair, and how long it will take", cmd_repair, "status"},
 };
 static const struct command server_commands[] = {
 	{"meta", "serve metadata", cmd_meta, "format check"},
 	{"janitor", "collect, repair, drain and verify in the background", cmd_janitor, ""},
 	{"box", "serve all roles of a cluster in a folder", cmd_box, ""},
-	{"chunk", "chunks of one node: put, get, list, scan", cmd_chunk,
+	{"chunk", "put, get, list and scan chunks of one node", cmd_chunk,
 	 "put append seal fence get stat list scan delete"},
 	{"config", "print the effective configuration of a process", cmd_config,
 	 "show meta node janitor"},
 };
 static const struct command study_commands[] = {
-	{"durability", "which code, which placement, which repair", cmd_durability,
+	{"durability", "compare codes, placements and repair methods", cmd_durability,
 	 "burst nines repair trace compare advise encode"},
 	{"code", "explain an erasure code: overhead, tolerance, layout, repair", cmd_code,
 	 "explain"},
 };
 static const struct command other_commands[] = {
-	{"completion", "print what makes a shell complete commands", cmd_completion, "bash"},
+	{"completion", "print a completion script for a shell", cmd_completion, "bash"},
 	{"help", "this list, or the help of one command", cmd_help, NULL},
 	{"version", "print the version", cmd_version, ""},
 };
@@ -88,7 +87,7 @@ static void print_commands(FILE *out)
 			fprintf(out, "  %-10s %s\n", groups[g].commands[i].name,
 				groups[g].commands[i].help);
 	}
-	fputs("\nterrane help COMMAND, or COMMAND --help, tells more.\n", out);
+	fputs("\n\"terrane help COMMAND\" prints the help of a command.\n", out);
 }
 
 static int run_command(const char *name, int argc, char **argv)
@@ -102,7 +101,7 @@ static int run_command(const char *name, int argc, char **argv)
 		return c->run(argc, argv);
 	if (fs_find(name) != NULL)
 		return cmd_fs(argc, argv);
-	return cli_usage("there is no command \"%s\"", name);
+	return cli_usage("unknown command \"%s\"", name);
 }
 
 static int cmd_help(int argc, char **argv)
@@ -125,7 +124,7 @@ static int cmd_version(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "--help") == 0)
 		puts("usage: terrane version [--json]\n\nPrints the version.");
 	else if (argc > 1 && !json)
-		return cli_usage("version: \"%s\" is not understood", argv[argc - 1]);
+		return cli_usage("version: unexpected argument \"%s\"", argv[argc - 1]);
 	else
 		printf(json ? "{\"version\": \"%s\"}\n" : "terrane %s\n", TERRANE_VERSION);
 	return CLI_OK;
@@ -133,7 +132,8 @@ static int cmd_version(int argc, char **argv)
 
 /* --- completion --------------------------------------------------------------------------------- */
 
-/* The words of each command; options of the others are asked of the command's own help. */
+/* Prints a case of the script for each command. Options of commands on files come from their table, options of the
+ * others from the help that the command prints. */
 static int print_cases(void)
 {
 	const struct fs_command *f;
@@ -161,7 +161,7 @@ static int cmd_completion(int argc, char **argv)
 	if (argc != 2 || strcmp(argv[1], "bash") != 0) {
 		bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
 		fprintf(help ? stdout : stderr, "usage: terrane completion bash\n\nPrints a "
-						"script; put this into ~/.bashrc:\n"
+						"completion script. Put this line into ~/.bashrc:\n"
 						"  source <(terrane completion bash)\n");
 		return help ? CLI_OK : CLI_USAGE;
 	}
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
 	else if (strcmp(name, "--version") == 0)
 		name = "version";
 	int status = run_command(name, argc - 1, argv + 1);
-	/* What was printed must have arrived: a full disk or a closed pipe is a failure. */
+	/* A full disk or a closed pipe loses output that printf only buffered. */
 	if (fflush(stdout) != 0 && status == CLI_OK)
 		return cli_fail("cannot write the output");
 	return status;

@@ -19,7 +19,7 @@
 
 /* --- the command line ------------------------------------------------------------------------- */
 
-/* Ids have all 64 bits. */
+/* Parses an unsigned number; ids use all 64 bits. */
 static bool parse_number(const char *text, uint64_t *out)
 {
 	*out = 0;
@@ -30,7 +30,7 @@ static bool parse_number(const char *text, uint64_t *out)
 	return text[0] != 0;
 }
 
-/* "42:3" */
+/* Parses BLOCK:INDEX, such as 42:3. */
 static bool parse_chunk(const char *text, struct chunk_id *out)
 {
 	char block[32];
@@ -154,11 +154,12 @@ static int session_run(struct node_session *s)
 		return status;
 	int rc = rt_real_run(NULL, session_main, s);
 	if (rc < 0)
-		return cli_fail("cannot start: %s", err_text(rc));
+		return cli_fail("cannot start the runtime: %s", err_text(rc));
 	if (s->rc == 0)
 		return CLI_OK;
 	const char *words = s->call.error[0] != 0 ? s->call.error : err_text(s->rc);
-	return cli_fail("%s at %s: %s (%s)", s->command->name, s->addr, words, err_name(s->rc));
+	return cli_fail("cannot %s at %s: %s (%s)", s->command->name, s->addr, words,
+			err_name(s->rc));
 }
 
 static const struct node_command *find(const struct node_command *commands, size_t count,
@@ -178,7 +179,8 @@ static int check_operands(struct node_session *s, const char *tool)
 	if (c->names_disk && s->disk == 0)
 		return cli_usage("%s %s needs --disk NUMBER", tool, c->name);
 	if (c->names_chunk && !parse_chunk(s->operands[0], &s->id))
-		return cli_usage("\"%s\" is not a chunk: BLOCK:INDEX", s->operands[0]);
+		return cli_usage("%s %s: \"%s\" must be BLOCK:INDEX, such as 42:3", tool, c->name,
+				 s->operands[0]);
 	return CLI_OK;
 }
 
@@ -196,13 +198,15 @@ int node_command_run(int argc, char **argv, const struct node_command *commands,
 		if (c == '?')
 			return CLI_USAGE;
 		if (!take_option(&s, c))
-			return cli_usage("\"%s\" is not understood", optarg);
+			return cli_usage(
+				"%s: \"%s\" is not a number, size or time that the option takes",
+				argv[0], optarg);
 	}
 	if (optind >= argc)
-		return cli_usage("%s: say what to do", argv[0]);
+		return cli_usage("%s needs a command", argv[0]);
 	s.command = find(commands, count, argv[optind]);
 	if (s.command == NULL)
-		return cli_usage("%s: there is no \"%s\"", argv[0], argv[optind]);
+		return cli_usage("%s: unknown command \"%s\"", argv[0], argv[optind]);
 	s.operands = argv + optind + 1;
 	s.operand_count = argc - optind - 1;
 	int status = check_operands(&s, argv[0]);

@@ -6,8 +6,9 @@
 #include "base/json.h"
 #include "meta_api/note.h"
 
-/* One note, which may say anything: left out unless the janitors take it for a policy. */
+/* Appends the policy of a note. Its text is not trusted: it is left out unless the janitors accept it as a policy. */
 void policy_told_add(json_t *told, const struct meta_note *n);
+/* Prints them as a table. */
 void policy_told_print(const json_t *told);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One line that tells how far long work has come, on a terminal; nothing in a pipe.
+ * A progress line on a terminal; nothing in a pipe.
  *
  *     put  412.0 MiB of 1.2 GiB  34%  210.3 MiB/s  ETA 4 s  1822 files
  */
@@ -12,22 +12,23 @@
 #include <stdint.h>
 
 struct progress {
-	const char *what;
-	bool on;
-	double start;
+	const char *what; /* name of the work, at the beginning of the line */
+	bool on;          /* there is a terminal, and no --quiet */
+	double start;     /* fs_clock, in seconds */
 	atomic_ullong bytes, files;
-	atomic_ullong total_bytes; /* 0: not known */
-	atomic_ullong shown_ms;    /* when it was last drawn */
+	atomic_ullong total_bytes; /* to transfer; 0: not known */
+	atomic_ullong shown_ms;    /* time of the last drawing, since start */
 };
 
+/* Starts the clock. */
 void progress_begin(struct progress *p, const char *what, bool quiet);
-/* From any thread. */
+/* Adds to the counts, and draws the line if it is time to. From any thread. */
 void progress_add(struct progress *p, uint64_t bytes, uint64_t files);
-/* The same, with how much there is by now; from one thread. */
+/* Sets the counts, and draws the line if it is time to. From one thread. */
 void progress_set(struct progress *p, uint64_t bytes, uint64_t files);
-/* Takes the line away until it is drawn again, so that others may print. */
+/* Erases the line until it is drawn again, so that the caller can print. */
 void progress_hide(const struct progress *p);
-/* Takes the line away. Returns the seconds it took. */
+/* Erases the line. Returns the seconds since progress_begin. */
 double progress_end(struct progress *p);
 
 #endif

@@ -7,8 +7,9 @@
 #include "cli/cli.h"
 #include "cli/repair_left.h"
 
-/* Whether it is meant, and is not gone. */
-static bool is_meant(const struct cluster *c, const struct cluster_disk *d, struct remove_what what)
+/* Returns whether a disk belongs to what is to be removed, and is not removed yet. */
+static bool belongs_to(const struct cluster *c, const struct cluster_disk *d,
+		       struct remove_what what)
 {
 	const struct cluster_node *n = cluster_node(c, d->node);
 	if (cluster_disk_state(c, d) == CLUSTER_GONE)
@@ -30,12 +31,14 @@ static int refuse(struct remove_what what, uint64_t chunks, enum cluster_state b
 		snprintf(remedy, sizeof(remedy), "drain it first (terrane %s drain %s)", kind,
 			 name);
 	else if (best == CLUSTER_DRAINING)
-		snprintf(remedy, sizeof(remedy), "it is being drained: wait until that is done");
+		snprintf(remedy, sizeof(remedy), "wait until its drain is complete");
 	else
-		snprintf(remedy, sizeof(remedy), "bring it back, or wait until they are made anew");
-	return cli_fail("%s %s still holds %lu chunks, and what is removed is gone for ever: %s; "
-			"terrane repair status shows what is left. --force removes it all the same",
-			kind, name, chunks, remedy);
+		snprintf(remedy, sizeof(remedy), "bring it back, or wait until they are rebuilt");
+	return cli_fail(
+		"cannot remove %s %s: it still holds %lu chunks, and a removal is for ever; "
+		"%s. \"terrane repair status\" shows what is left. --force gives these "
+		"chunks up",
+		kind, name, chunks, remedy);
 }
 
 int remove_check(struct admin *a, struct remove_what what)
@@ -51,7 +54,7 @@ int remove_check(struct admin *a, struct remove_what what)
 		return cli_fail("out of memory");
 	map_for_each(&c->disks, it) {
 		const struct cluster_disk *d = it.value;
-		if (!is_meant(c, d, what))
+		if (!belongs_to(c, d, what))
 			continue;
 		disks[n++] = d->id;
 		enum cluster_state state = cluster_disk_state(c, d);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whether something can be removed without a loss: what is gone stays gone, and its chunks with it.
+ * Whether a disk, node or rack has no chunks, so that its removal, which is for ever, loses none.
  *
- * Asked here and not in the service, because the answer may take a walk of all partitions for each disk: more than
- * one request does. What is written there between the answer and the removal loses one chunk, and is repaired.
+ * The command checks this and not the metadata service, because the check walks all partitions for each disk: too much
+ * for one request. A block that is written between the check and the removal loses one chunk there, and is repaired.
  */
 #ifndef CLI_REMOVE_CHECK_H
 #define CLI_REMOVE_CHECK_H
@@ -11,14 +11,14 @@
 #include "cli/admin.h"
 
 struct remove_what {
-	uint64_t disk; /* one of these */
+	uint64_t disk; /* one of disk, node and rack is set */
 	uint64_t node;
 	uint32_t rack;
 	const char *rack_name;
 };
 
-/* CLI_OK when no block has a chunk there, or it is not there, or gone already; else it was told how many and what to
- * do about it. */
+/* Returns CLI_OK when no block has a chunk there (also when it does not exist or was removed already); else CLI_FAILED
+ * after it printed how many chunks are there and what to do. */
 int remove_check(struct admin *a, struct remove_what what);
 
 #endif

@@ -28,12 +28,12 @@ int cli_role_args(int argc, char **argv, const char *usage, struct role_args *ou
 	}
 	out->word = argv + optind;
 	out->words = argc - optind;
-	return -1;
+	return CLI_GO_ON;
 }
 
 int cli_role_refuse(const struct role_args *a, const char *role, int words)
 {
 	if (a->words > words)
-		return cli_usage("%s: \"%s\" is not understood", role, a->word[words]);
-	return a->config == NULL ? cli_usage("%s needs --config FILE", role) : -1;
+		return cli_usage("%s: unexpected argument \"%s\"", role, a->word[words]);
+	return a->config == NULL ? cli_usage("%s needs --config FILE", role) : CLI_GO_ON;
 }

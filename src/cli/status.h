@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The cluster map in numbers and as JSON, for the commands that show it. */
+/* Counts of the cluster map, and its JSON, for the commands that show it. */
 #ifndef CLI_STATUS_H
 #define CLI_STATUS_H
 
@@ -21,28 +21,29 @@ struct status_counts {
 };
 
 void status_count(const struct cluster *c, struct status_counts *out);
-/* Whether all nodes and disks are as an operator wants them. */
+/* Returns whether no node or disk is suspect or failed, and no disk full. */
 bool status_online(const struct status_counts *n);
 
-/* What is stored, how evenly, and what the janitors say: status_data.c. */
+/* What is stored, how evenly, and what the janitors reported: status_data.c. */
 struct status_data {
 	struct stats stats;
 	struct stats_balance balance;
 	json_t *janitors;
-	uint64_t stuck_lost, stuck_no_room; /* repairs of the janitors that live */
-	bool before_repair;                 /* something was repaired after it was counted */
+	/* Repairs that live janitors could not do: too few chunks left; no disk with room. */
+	uint64_t stuck_lost, stuck_no_room;
+	bool before_repair; /* a janitor repaired something after stats was counted */
 };
-/* An error was told; to be freed in any case. */
+/* Fills in *d, to be freed in any case. Returns CLI_OK, or CLI_FAILED after it printed an error. */
 int status_data_load(struct admin *a, const struct cluster *c, struct status_data *d);
-/* What one janitor's note says, whatever that is, when it is an object. */
+/* Appends the note of a janitor to the array all, if it is a JSON object; its fields are not trusted. */
 void status_janitor_add(json_t *all, const struct meta_note *n);
-/* What all of them say of stuck repairs, and of the last one against what was counted. */
+/* Sums stuck_lost and stuck_no_room over d->janitors, and sets before_repair. */
 void status_janitors_sum(struct status_data *d);
 void status_data_free(struct status_data *d);
 void status_data_tell(const struct status_data *d);
-/* What is wrong with the data, as it was last counted, in a few words: the worst. NULL: nothing. */
+/* Returns the worst problem of the data as last counted, in a few words; NULL: none. */
 const char *status_data_trouble(const struct status_data *d);
-/* How many blocks are degraded and so on, and when they were counted. */
+/* Prints how many blocks are degraded, unreachable and lost, and when they were counted. */
 void status_data_tell_health(const struct status_data *d);
 json_t *status_data_json(const struct status_data *d);
 json_t *status_janitors_json(const struct status_data *d);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is stored, how evenly, and what the janitors say: the part of `terrane status` that comes from notes. */
+/* What is stored, how evenly, and what the janitors reported: the part of `terrane status` that comes from notes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "cli/status.h"
 #include "rt/rt.h"
 
-#define SILENT_NS (60 * NS_PER_S)
+#define SILENT_NS (60 * NS_PER_S) /* a janitor without a report for so long counts as stopped */
 
 void status_janitor_add(json_t *all, const struct meta_note *n)
 {
@@ -36,7 +36,9 @@ static int load_janitors(struct admin *a, json_t *all)
 	for (int64_t i = 0; i < n; i++)
 		status_janitor_add(all, &notes[i]);
 	arena_fini(&arena);
-	return n < 0 ? cli_fail("cannot ask for the janitors: %s", err_text((int)n)) : CLI_OK;
+	return n < 0 ? cli_fail("cannot read the janitors' reports from the metadata: %s",
+				err_text((int)n))
+		     : CLI_OK;
 }
 
 static uint64_t number(const json_t *o, const char *key)
@@ -74,7 +76,7 @@ int status_data_load(struct admin *a, const struct cluster *c, struct status_dat
 	d->janitors = json_array();
 	int rc = stats_load(&m, &d->stats);
 	if (rc < 0)
-		return cli_fail("cannot ask for what was counted: %s", err_text(rc));
+		return cli_fail("cannot read the block counts from the metadata: %s", err_text(rc));
 	struct stats_balance balance[CLUSTER_MEDIA_COUNT];
 	for (unsigned i = 0; i < CLUSTER_MEDIA_COUNT; i++)
 		stats_balance(&d->stats, c, (enum cluster_media)i, &balance[i]);
@@ -117,9 +119,9 @@ void status_data_tell_health(const struct status_data *d)
 		return;
 	}
 	if (s->degraded_blocks == 0 && s->unreachable_blocks == 0 && s->lost_blocks == 0)
-		printf("all blocks are whole");
+		printf("all blocks are complete");
 	else
-		printf("%lu blocks degraded, %lu out of reach, %lu lost", s->degraded_blocks,
+		printf("%lu blocks degraded, %lu unreachable, %lu lost", s->degraded_blocks,
 		       s->unreachable_blocks, s->lost_blocks);
 	printf("; counted %s ago%s\n", age_text(age, since(s->taken_ns)),
 	       d->before_repair ? ", before the last repair" : "");
@@ -131,9 +133,9 @@ const char *status_data_trouble(const struct status_data *d)
 	if (s->lost_blocks > 0)
 		return "data is lost";
 	if (d->stuck_lost > 0)
-		return "repairs found too little left";
+		return "repairs found too few chunks";
 	if (s->unreachable_blocks > 0)
-		return "data is out of reach";
+		return "data is unreachable";
 	if (d->stuck_no_room > 0)
 		return "repairs find no room";
 	return s->degraded_blocks > 0 ? "data is degraded" : NULL;
@@ -157,8 +159,10 @@ static void tell_data(const struct status_data *d)
 		       d->balance.most / d->balance.mean * 100);
 	putchar('\n');
 	if (s->missing_chunks + s->damaged_chunks + s->crowded > 0)
-		printf("  %-8s %lu chunks missing, %lu damaged; %lu blocks crowd in a rack\n", "",
-		       s->missing_chunks, s->damaged_chunks, s->crowded);
+		printf("  %-8s %lu chunks missing, %lu damaged; %lu blocks have too many chunks in "
+		       "a "
+		       "rack\n",
+		       "", s->missing_chunks, s->damaged_chunks, s->crowded);
 }
 
 static void tell_janitors(const struct status_data *d)
@@ -179,7 +183,7 @@ static void tell_janitors(const struct status_data *d)
 	}
 	printf("  %-8s ", "janitor");
 	if (live == 0) {
-		printf("none at work: nothing is repaired or collected\n");
+		printf("none at work: nothing is repaired or collected; start terrane janitor\n");
 		return;
 	}
 	printf("%lu at work, ", live);
@@ -189,11 +193,11 @@ static void tell_janitors(const struct status_data *d)
 		printf("no repair under way");
 	printf("; every chunk verified within %s", age_text(age, oldest_ns));
 	if (d->stuck_lost > 0)
-		printf("; %lu repairs found too little left", d->stuck_lost);
+		printf("; %lu repairs found too few chunks", d->stuck_lost);
 	if (d->stuck_no_room > 0)
-		printf("; %lu found no room", d->stuck_no_room);
+		printf("; %lu repairs found no room", d->stuck_no_room);
 	if (silent > 0)
-		printf("; %lu silent", silent);
+		printf("; %lu without a report for a minute", silent);
 	putchar('\n');
 }
 
@@ -205,7 +209,7 @@ void status_data_tell(const struct status_data *d)
 
 /* --- JSON ---------------------------------------------------------------------------------------- */
 
-/* Of what was never counted nothing is known. */
+/* Returns n, or null when the blocks were never counted. */
 static json_t *counted(const struct stats *s, uint64_t n)
 {
 	return s->taken_ns == 0 ? json_null() : json_integer((json_int_t)n);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A few threads that work off a bounded queue, for commands that do many things at once. */
+/* Threads that take items from a bounded queue, for commands that transfer many files at once. */
 #ifndef CLI_WORK_H
 #define CLI_WORK_H
 
@@ -21,11 +21,12 @@ struct work {
 	size_t thread_count;
 };
 
-/* run(ctx, item) is called for every item that is pushed, and frees it. -EAGAIN, -EINVAL. */
+/* Starts the threads. run(ctx, item) is called for every pushed item, which it frees. -EAGAIN: no thread could be
+ * started; -EINVAL: more than WORK_THREADS_MAX. */
 int work_start(struct work *w, size_t threads, void (*run)(void *ctx, void *item), void *ctx);
-/* Waits while the queue is full. From one thread. */
+/* Appends an item; waits while the queue is full. From one thread. */
 void work_push(struct work *w, void *item);
-/* Returns when all items are done and the threads have ended. */
+/* Waits until all items are processed and the threads have ended. */
 void work_finish(struct work *w);
 
 #endif

@@ -24,7 +24,7 @@ struct janitor_conf {
 	uint64_t rack_bytes_per_s;
 	int64_t percent;
 	int64_t parallel;
-	int method; /* as janitor.h */
+	int method; /* enum janitor_method */
 	uint64_t scrub_ns;
 	uint64_t survey_ns;
 	int64_t spread_percent;

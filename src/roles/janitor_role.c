@@ -116,5 +116,6 @@ void janitor_role_why(const struct janitor_role *r, struct strbuf *out)
 		strbuf_printf(out, "cannot serve metrics on %s: %s", r->conf.metrics,
 			      err_text(r->rc));
 	else
-		strbuf_printf(out, "cannot start the janitor: %s", err_text(r->rc));
+		strbuf_printf(out, "cannot start the janitor for the metadata at %s: %s",
+			      r->conf.metadata, err_text(r->rc));
 }

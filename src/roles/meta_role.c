@@ -14,8 +14,9 @@
 #include "ops/http.h"
 #include "rt/rt.h"
 
-/* --- its settings ------------------------------------------------------------------------------ */
+/* --- settings ------------------------------------------------------------------------------ */
 
+/* Parses the id of a cluster; "" leaves it 0. -EINVAL. */
 static int parse_id(const char *text, struct cluster_id *id)
 {
 	if (text[0] == 0)
@@ -38,9 +39,9 @@ int meta_role_load(struct meta_role *r, const char *config, struct strbuf *err)
 		return rc;
 	const char *wrong = NULL;
 	if (parse_id(c->cluster, &r->id) < 0)
-		wrong = "id in [cluster] must be 32 hexadecimal digits";
+		wrong = "[cluster] id must be 32 hexadecimal digits, or empty";
 	else if (c->engine == META_ENGINE_ROCKSDB && c->dir[0] == 0)
-		wrong = "the engine rocksdb needs dir in [store]";
+		wrong = "the engine rocksdb needs dir in [store], the folder of the store";
 	if (wrong == NULL)
 		return 0;
 	strbuf_printf(err, "%s: %s", config, wrong);
@@ -89,8 +90,10 @@ static void close_store(struct meta_role *r)
 {
 	if (r->kv != NULL)
 		kv_close(r->kv);
+	r->kv = NULL;
 	if (r->mem != NULL)
 		kv_mem_free(r->mem);
+	r->mem = NULL;
 }
 
 /* --- the operator's endpoint ------------------------------------------------------------------- */
@@ -105,8 +108,8 @@ static int serve_health(void *ctx, struct strbuf *out)
 {
 	struct meta_role *r = ctx;
 	int rc = meta_service_health(r->service);
-	int said = strbuf_printf(out, "%s\n", rc == 0 ? "serving" : err_text(rc));
-	return said < 0 ? said : rc;
+	int printed = strbuf_printf(out, "%s\n", rc == 0 ? "serving" : err_text(rc));
+	return printed < 0 ? printed : rc;
 }
 
 /* --- serving ----------------------------------------------------------------------------------- */
@@ -183,7 +186,7 @@ static int format_store(struct meta_role *r)
 			   r->conf.tenant);
 }
 
-/* First the files of the engine, then what is in them. */
+/* Verifies the files of the engine, then checks the records in them. */
 static int check_store(struct meta_role *r)
 {
 	struct meta *m = NULL;
@@ -203,6 +206,7 @@ static int check_store(struct meta_role *r)
 	return rc;
 }
 
+/* Makes a cluster if the settings ask for it, and serves. */
 static int make_and_serve(struct meta_role *r)
 {
 	int rc = r->conf.format || r->conf.engine == META_ENGINE_MEM ? format_store(r) : 0;
@@ -230,17 +234,19 @@ static int store_failed(const struct meta_conf *c, int rc, struct strbuf *out)
 	case -EBUSY:
 		return strbuf_printf(out, "cannot open %s: another process serves it", what);
 	case -EBADMSG:
-		return strbuf_printf(
-			out,
-			"cannot open %s: it is damaged, or not ours; the log above says "
-			"where",
-			what);
+		return strbuf_printf(out,
+				     "cannot open %s: its files are damaged or not Terrane's; the "
+				     "log above names "
+				     "the file. Restore a copy, or see [store] salvage",
+				     what);
 	case -ENOENT:
-		return strbuf_printf(out, "cannot open %s: %s does not exist; make it first", what,
+		return strbuf_printf(out, "cannot open %s: %s does not exist; create it first",
+				     what,
 				     c->engine == META_ENGINE_RADOS ? "the pool" : "its parent");
 	case -ETIMEDOUT:
-		return strbuf_printf(out, "cannot open %s: no monitor of the Ceph cluster answers",
-				     what);
+		return strbuf_printf(
+			out, "cannot open the pool %s: no monitor of the Ceph cluster answers",
+			what);
 	default:
 		return strbuf_printf(out, "cannot open %s: %s", what, err_text(rc));
 	}
@@ -252,31 +258,37 @@ int meta_role_why(const struct meta_role *r, struct strbuf *out)
 	switch (r->stage) {
 	case STAGE_STORE:
 		if (r->rc == -ENOENT && r->task == META_ROLE_CHECK)
-			return strbuf_printf(out, "there is no store in %s",
+			return strbuf_printf(out, "cannot check %s: it has no metadata store",
 					     c->engine == META_ENGINE_RADOS ? c->pool : c->dir);
 		return store_failed(c, r->rc, out);
 	case STAGE_FORMAT:
-		return strbuf_printf(out, "cannot make a cluster: %s", err_text(r->rc));
+		return strbuf_printf(out, "cannot make a cluster in the store %s: %s",
+				     c->engine == META_ENGINE_RADOS ? c->pool : c->dir,
+				     err_text(r->rc));
 	case STAGE_METRICS:
 		return strbuf_printf(out, "cannot serve metrics on %s: %s", c->metrics,
 				     err_text(r->rc));
 	case STAGE_VERIFY:
 		return strbuf_printf(out,
-				     "the files in %s cannot be read: %s; the log above says "
-				     "which. Restore a copy",
+				     "cannot read the files in %s: %s; the log above names them. "
+				     "Restore a copy",
 				     c->dir, err_text(r->rc));
 	case STAGE_CHECK:
-		return r->rc == -ENOENT ? strbuf_printf(out, "there is no cluster in the store")
-					: strbuf_printf(out, "cannot check all of the metadata: %s",
-							err_text(r->rc));
+		return r->rc == -ENOENT
+			       ? strbuf_printf(
+					 out, "cannot check the metadata: the store has no cluster")
+			       : strbuf_printf(out, "cannot check all of the metadata: %s",
+					       err_text(r->rc));
 	default:
 		break;
 	}
 	if (r->rc == -ENOENT)
-		return strbuf_printf(out,
-				     "there is no cluster in the store; make one with terrane meta "
-				     "format, or format in [cluster]");
+		return strbuf_printf(
+			out, "cannot serve: the store has no cluster; make one with terrane meta "
+			     "format, or with format = true in [cluster]");
 	if (r->rc == -EIO)
-		return strbuf_printf(out, "the disk failed; start it again when the disk is well");
+		return strbuf_printf(
+			out, "the disk of the store failed; repair it or restore a copy, then "
+			     "start the server again");
 	return strbuf_printf(out, "cannot serve on %s: %s", c->listen, err_text(r->rc));
 }

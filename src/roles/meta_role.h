@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A metadata server as a role of this process: its settings, and a fiber that serves until the process is
- * asked to stop; or one that formats or checks its store, and ends. Of terraned only: it has the engines. */
+/* A metadata server as a role of this process: its settings, and a fiber that serves until the process is asked to stop,
+ * or that formats or checks the store and ends. Only terraned links it, which has the engines. */
 #ifndef ROLES_META_ROLE_H
 #define ROLES_META_ROLE_H
 
@@ -18,19 +18,19 @@ enum meta_role_task { META_ROLE_SERVE, META_ROLE_FORMAT, META_ROLE_CHECK };
 
 struct meta_role {
 	struct meta_conf conf;
-	struct cluster_id id; /* to make */
-	struct kv *kv;
-	struct kv_mem *mem;
-	struct meta_service *service;
+	struct cluster_id id;         /* of the cluster to make, 0: random; after a format its id */
+	struct kv *kv;                /* while the store is open */
+	struct kv_mem *mem;           /* of the engine mem */
+	struct meta_service *service; /* while it serves */
 	struct ops_http *http;
 	enum meta_role_task task;
-	/* Called once when it serves; may be NULL. */
+	/* Called once when it serves, with its address and that of its metrics or ""; may be NULL. */
 	void (*ready)(void *ctx, const char *addr, const char *metrics);
 	void *ctx;
-	/* Of a check: its callbacks, and what it found. */
+	/* META_ROLE_CHECK: its callbacks, and its counts. */
 	struct meta_check_options check;
 	struct meta_check_report report;
-	/* Where it ended, for the message: */
+	/* The last stage it entered, for meta_role_why. */
 	enum {
 		STAGE_STORE,
 		STAGE_FORMAT,
@@ -39,16 +39,16 @@ struct meta_role {
 		STAGE_VERIFY,
 		STAGE_CHECK
 	} stage;
-	int rc;
+	int rc; /* how meta_role_main ended */
 };
 
-/* From a file of settings. Errors with one line in err; then there is nothing to release. */
+/* Loads the settings. After an error err has one line, and there is nothing to free. */
 int meta_role_load(struct meta_role *r, const char *config, struct strbuf *err);
 void meta_role_free(struct meta_role *r);
 
-/* The fiber; ends with r->rc. */
+/* The fiber: does r->task and sets r->rc. */
 void meta_role_main(void *role);
-/* What r->rc means when it is an error. */
+/* Appends what failed, on which object and why. r->rc is an error. Errors: those of strbuf. */
 int meta_role_why(const struct meta_role *r, struct strbuf *out);
 
 #endif

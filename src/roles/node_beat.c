@@ -16,28 +16,32 @@
 #include "rt/rt.h"
 
 #define POOL_BYTES (8 * MIB)
-#define PAUSE_NS (1 * NS_PER_S) /* after a failure */
-#define REFUSED_PAUSE_MAX_NS (60 * NS_PER_S)
+#define PAUSE_NS (1 * NS_PER_S)              /* before a retry */
+#define REFUSED_PAUSE_MAX_NS (60 * NS_PER_S) /* limit of the back-off after refusals */
+
+/* Returned beside 0 and -errno: no retry can succeed. */
+enum { BEAT_STOP = 1 };
 
 struct node_beat {
 	struct node_beat_options o;
 	char *metadata, *name, *rack, *addr;
-	uint64_t incarnation;
+	uint64_t incarnation; /* random, not 0: names this process in the map */
 	struct rt_pool pool;
 	struct meta_client *client;
-	struct rpc_channel *self;
+	struct rpc_channel *self; /* to the node */
+	struct rt_loop *loop;     /* home of the fiber */
 	struct rt_fiber *fiber;
 	struct meta_map_disk disks[META_MAP_NODE_DISKS_MAX];
 	size_t disk_count;
 };
 
-/* --- what the node says of its disks ------------------------------------------------------------ */
+/* --- the disks of the node ------------------------------------------------------------ */
 
 static enum cluster_state state_of(Terrane__Node__DiskState s)
 {
 	switch (s) {
 	case TERRANE__NODE__DISK_STATE__ONLINE:
-	case TERRANE__NODE__DISK_STATE__DRAINING: /* an operator's: the map has its own */
+	case TERRANE__NODE__DISK_STATE__DRAINING: /* ordered at the node; the map has its own drain */
 		return CLUSTER_ONLINE;
 	case TERRANE__NODE__DISK_STATE__FULL:
 		return CLUSTER_FULL;
@@ -48,7 +52,7 @@ static enum cluster_state state_of(Terrane__Node__DiskState s)
 	}
 }
 
-/* Capacity of a disk that is away is not known: it keeps the one it had. */
+/* Returns the capacity of a disk; of a disk that is missing, and reports none, the last known one. */
 static uint64_t capacity_of(const struct node_beat *b, const Terrane__Node__DiskInfo *d)
 {
 	if (d->total_bytes != 0)
@@ -101,24 +105,25 @@ static struct meta_map_node report_of(const struct node_beat *b)
 	};
 }
 
-/* A refusal that others may lift: an operator, a node that falls silent. -ESTALE: another process has registered as
- * this node since. It may be this one's predecessor, whose words came late, so it is worth to register again: a
- * living one with other disks is then in the way (-EBUSY), and two cannot have the same disks. */
-static bool refused(int rc)
+/* Returns whether the metadata refused the node for a reason that can go away. -EPERM, -ENOSPC: an operator can lift it.
+ * -EBUSY: another live process is registered as this node, or has its disks. -ESTALE: another process registered as this
+ * node later. That may be the predecessor of this process, whose message arrived late, so register again: if the other
+ * process lives, registration fails with -EBUSY, and two processes cannot have the same disks. */
+static bool may_be_lifted(int rc)
 {
 	return rc == -EPERM || rc == -EBUSY || rc == -ENOSPC || rc == -ESTALE;
 }
 
-/* 0; > 0: never again; < 0: try again. */
+/* Registers the node. 0; -errno: try again; BEAT_STOP: never again. */
 static int enlist(struct node_beat *b, uint64_t *beat_ns)
 {
 	struct meta_call call = {.client = b->client};
 	struct cluster_id id;
 	struct meta_map_node n = report_of(b);
 	int rc = meta_client_node_register(&call, &n, &id, beat_ns);
-	if (refused(rc) || rc == -EINVAL || rc == -ENAMETOOLONG) {
+	if (may_be_lifted(rc) || rc == -EINVAL || rc == -ENAMETOOLONG) {
 		log_error("node_refused", "err=%s text=%s", err_name(rc), LOG_QUOTE(call.error));
-		return refused(rc) ? rc : 1;
+		return may_be_lifted(rc) ? rc : BEAT_STOP;
 	}
 	if (rc < 0) {
 		log_warn("node_not_registered", "err=%s text=%s", err_name(rc),
@@ -127,13 +132,15 @@ static int enlist(struct node_beat *b, uint64_t *beat_ns)
 	}
 	if (id.high != b->o.cluster[0] || id.low != b->o.cluster[1]) {
 		log_error("node_refused", "text=%s",
-			  LOG_QUOTE("the metadata servers are of another cluster"));
-		return 1;
+			  LOG_QUOTE("the metadata servers serve another cluster; correct cluster "
+				    "or metadata in [node]"));
+		return BEAT_STOP;
 	}
 	log_info("node_registered", "node=%" PRIu64 " disks=%zu", b->o.node, b->disk_count);
 	return 0;
 }
 
+/* Sends one heartbeat. -ENOENT, -ESTALE: the node has to register again. */
 static int report(struct node_beat *b, uint64_t *beat_ns)
 {
 	struct meta_call call = {.client = b->client};
@@ -157,10 +164,11 @@ static void beat_main(void *arg)
 		int rc = read_disks(b);
 		if (rc == 0)
 			rc = registered ? report(b, &beat_ns) : enlist(b, &beat_ns);
-		if (rc > 0)
+		if (rc == BEAT_STOP)
 			return;
 		registered = rc == 0 || (registered && rc != -ENOENT && rc != -ESTALE);
-		pause_ns = refused(rc) ? min_u64(2 * pause_ns, REFUSED_PAUSE_MAX_NS) : PAUSE_NS;
+		pause_ns =
+			may_be_lifted(rc) ? min_u64(2 * pause_ns, REFUSED_PAUSE_MAX_NS) : PAUSE_NS;
 		if (rt_sleep_ns(rc == 0 ? beat_ns : pause_ns) < 0)
 			return;
 	}
@@ -207,6 +215,7 @@ int node_beat_open(struct node_beat **out, const struct node_beat_options *o)
 	if (b == NULL)
 		return -ENOMEM;
 	b->o = *o;
+	b->loop = rt_loop_self();
 	b->incarnation = rt_random_u64() | 1;
 	rt_pool_init(&b->pool, POOL_BYTES);
 	int rc = copy_strings(b);

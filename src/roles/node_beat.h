@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The tie between a storage node and the metadata: a fiber that registers the node, then reports its disks
- * as often as it is told. The node knows nothing of it: its disks are asked for over its own address, as
- * anybody would.
+ * Heartbeats of a storage node: a fiber that registers the node with the metadata, then reports its disks at the
+ * interval that the metadata returns. The node does not know of the metadata: the fiber asks it for its disks over the
+ * address that clients use.
  *
- * While no metadata server can be reached, or another process has registered as the same node, it keeps trying. When
- * the servers are another cluster's it stops, and the log says why; the node serves on.
+ * The fiber tries again while no metadata server can be reached, and while another process is registered as the same
+ * node. It ends, with the reason in the log, when the servers serve another cluster or refuse the node's settings; the
+ * node serves on.
  */
 #ifndef ROLES_NODE_BEAT_H
 #define ROLES_NODE_BEAT_H
@@ -17,17 +18,17 @@ struct node_beat;
 
 /* Strings are copied. */
 struct node_beat_options {
-	const char *metadata; /* addresses of the metadata servers, with commas between */
+	const char *metadata; /* addresses of the metadata servers, separated by commas */
 	uint64_t cluster[2];
 	uint64_t node;
-	const char *name; /* empty: nodeID */
+	const char *name; /* empty: "node" and its id */
 	const char *rack;
-	const char *addr; /* where clients reach the node */
+	const char *addr; /* address for clients */
 };
 
 /* Starts the fiber. -EINVAL: no or too many addresses; -ENOMEM, -EAGAIN. */
 int node_beat_open(struct node_beat **out, const struct node_beat_options *o);
-/* Waits. NULL is fine. */
+/* Ends the fiber, waits for it and frees b, which may be NULL. */
 void node_beat_close(struct node_beat *b);
 
 #endif

@@ -21,28 +21,29 @@ static const char *const repairs[] = {"inside", "outside", NULL};
 static const char *const placements[] = {"clustered", "declustered", "single-overlap", NULL};
 
 const struct conf_key node_conf_schema[] = {
-	CONF_STRING("node", "cluster", struct node_conf, cluster, NULL, 32, 32,
-		    "the cluster's id: 32 hexadecimal digits; disks of others are refused"),
+	CONF_STRING(
+		"node", "cluster", struct node_conf, cluster, NULL, 32, 32,
+		"id of the cluster: 32 hexadecimal digits; disks of other clusters are refused"),
 	CONF_INT("node", "id", struct node_conf, node, NULL, 1, CONF_MAX,
-		 "this node's number in the cluster"),
+		 "id of the node in the cluster"),
 	CONF_STRING("node", "listen", struct node_conf, listen, "127.0.0.1:7100", 1, 120,
 		    "where to listen: HOST:PORT or unix:PATH"),
 	CONF_STRING("node", "metrics", struct node_conf, metrics, "", 0, 70,
 		    "where to serve /metrics and /healthz: HOST:PORT; empty: nowhere"),
 	CONF_STRING("node", "metadata", struct node_conf, metadata, "", 0, 190,
-		    "the metadata servers to report to, with commas between; empty: to nobody"),
+		    "metadata servers for its heartbeats, separated by commas; empty: none"),
 	CONF_STRING("node", "announce", struct node_conf, announce, "", 0, 120,
-		    "where clients reach it; empty: where it listens"),
+		    "address for clients; empty: that of listen"),
 	CONF_STRING("node", "rack", struct node_conf, rack, "rack1", 1, 63,
-		    "the rack it stands in: what fails together"),
+		    "name of its rack, the fault domain"),
 	CONF_STRING("node", "name", struct node_conf, name, "", 0, 63,
-		    "what people call it; empty: node and its number"),
+		    "name of the node; empty: node and its id"),
 	CONF_SIZE("node", "memory", struct node_conf, pool_bytes, "512MiB", NODE_POOL_MIN,
-		  1024 * GIB, "for bytes of chunks on their way in and out"),
+		  1024 * GIB, "memory for bytes of chunks in flight"),
 	CONF_INT("node", "connections", struct node_conf, connections, "1024", 1, 100000,
-		 "connections at once; more are refused"),
+		 "connections at the same time; more are refused"),
 	CONF_DURATION("node", "grace", struct node_conf, grace_ns, "5s", 0, CONF_MAX,
-		      "for requests under way when asked to stop"),
+		      "time for requests in flight after a request to stop"),
 	CONF_LIST("disks", "disk", struct node_conf, disks, NODE_DISKS_MAX,
 		  "a disk: NUMBER [media=MEDIA] [kind=KIND] [emulate=KIND] FOLDER"),
 	CONF_LIST("disks", "pool", struct node_conf, pools, NODE_DISKS_MAX,
@@ -51,43 +52,41 @@ const struct conf_key node_conf_schema[] = {
 	CONF_LIST("disks", "member", struct node_conf, members, FOLDERS_MAX,
 		  "a member of a pool, in order: POOL NUMBER FOLDER"),
 	CONF_LIST("disks", "spare", struct node_conf, spares, FOLDERS_MAX,
-		  "a disk to take the place of a member that fails: POOL NUMBER FOLDER"),
+		  "a disk that replaces a failed member of a pool: POOL NUMBER FOLDER"),
 	CONF_LIST("disks", "flash", struct node_conf, flash, NODE_DISKS_MAX,
-		  "a cache of hot chunks: DISK NUMBER SIZE WRITTEN-PER-SECOND FOLDER"),
+		  "a cache for hot chunks of DISK: DISK NUMBER SIZE WRITTEN-PER-SECOND FOLDER"),
 	CONF_CHOICE("disks", "kind", struct node_conf, kind, "hdd", kinds,
-		    "what disks are, for their scheduler, unless they say so themselves"),
-	CONF_CHOICE(
-		"disks", "media", struct node_conf, media, "disk", medias,
-		"the media of disks and pools, unless they say so themselves: blocks are put on "
-		"disk or on flash, and stay there"),
+		    "kind of the disks, for their scheduler; kind=KIND of a disk overrides it"),
+	CONF_CHOICE("disks", "media", struct node_conf, media, "disk", medias,
+		    "media of disks and pools; media=MEDIA of a disk overrides it. Blocks are put "
+		    "on disk or "
+		    "flash, and stay there"),
 	CONF_BOOL("disks", "format", struct node_conf, format, "false",
-		  "make disks of empty folders when the node first starts"),
+		  "format empty folders as new disks when the node starts"),
 	CONF_SIZE("disks", "keep_free", struct node_conf, keep_free_bytes, "1GiB", 0, CONF_MAX,
-		  "space of each disk that is never given out"),
+		  "free space of each disk that is never used"),
 	CONF_INT("disks", "sharers", struct node_conf, sharers, "1", 1, 1000000,
-		 "disks of all nodes that lie on one filesystem with each of these: each shows its "
-		 "part of the space"),
+		 "number of disks that share one filesystem; each reports its part of the space"),
 	CONF_INT("disks", "open_chunks", struct node_conf, open_chunks, "1024", 16, 1000000,
-		 "files of each disk kept open"),
+		 "chunk files of each disk to keep open"),
 	CONF_INT("disks", "errors", struct node_conf, errors, "10", 1, 1000000,
-		 "I/O errors of a disk within an hour; one more makes it failed"),
+		 "I/O errors within an hour that a disk may have; one more makes it failed"),
 	CONF_DURATION("disks", "probe", struct node_conf, probe_ns, "10s", 10 * NS_PER_MS, CONF_MAX,
-		      "how often absent and suspect disks are tried"),
+		      "interval between tries of missing and suspect disks"),
 	CONF_DURATION("disks", "give_up", struct node_conf, give_up_ns, "10m", NS_PER_MS, CONF_MAX,
-		      "a pool gives a member up after it was absent or failed for so long"),
+		      "a pool gives up a member that was missing or failed for so long"),
 	CONF_SIZE("disks", "rebuild_rate", struct node_conf, rebuild_bytes_per_s, "0", 0, CONF_MAX,
-		  "bytes a second that the rebuild of a pool may write; 0: no limit"),
+		  "bytes per second that the rebuild of a pool may write; 0: no limit"),
 	CONF_SIZE("disks", "rebuild_disk_rate", struct node_conf, rebuild_member_bytes_per_s,
 		  "40MiB", 0, CONF_MAX,
-		  "bytes a second that it may read and write on each member; 0: no limit"),
+		  "bytes per second that a rebuild may read and write on each member; 0: no limit"),
 	CONF_CHOICE(
 		"disks", "repair", struct node_conf, repair, "inside", repairs,
-		"what a pool that lost more than its code bears does with the rest that failed: "
-		"rebuilds it (for r_min and r_hyb of the janitor), or leaves it to the janitor "
-		"(for r_fco and r_all)"),
+		"who rebuilds what a pool can still rebuild after it lost more than its code "
+		"tolerates: inside: the pool (for r_min and r_hyb of the janitor); outside: the "
+		"janitor (for r_fco and r_all)"),
 	CONF_INT("disks", "rebuild_parallel", struct node_conf, rebuild_parallel, "0", 0, 1000,
-		 "chunks that the rebuild of a pool works on at a time; 0: 3 for each member, 8 to "
-		 "128"),
+		 "chunks that a pool rebuilds at the same time; 0: 3 for each member, 8 to 128"),
 	CONF_LIST("traffic", "group", struct node_conf, groups, GROUPS_MAX,
 		  "the weight of a traffic group: TENANT/GROUP WEIGHT; others have 100"),
 	CONF_CHOICE("log", "level", struct node_conf, log_level, "info", log_levels,
@@ -96,23 +95,24 @@ const struct conf_key node_conf_schema[] = {
 
 const size_t node_conf_count = ARRAY_LEN(node_conf_schema);
 
-/* --- words of a value ------------------------------------------------------------------------- */
+/* --- parsing a value ------------------------------------------------------------------------- */
 
 struct value {
 	const char *key;
 	char text[CONF_LINE_MAX];
-	char *at;
+	char *at; /* what is left to parse */
 	struct strbuf *err;
 };
 
 static int refuse(const struct value *v, const char *why)
 {
 	strbuf_clear(v->err);
-	strbuf_printf(v->err, "[disks] %s = %s: %s", v->key, v->text, why);
+	strbuf_printf(v->err, "[%s] %s = %s: %s",
+		      strcmp(v->key, "group") == 0 ? "traffic" : "disks", v->key, v->text, why);
 	return -EINVAL;
 }
 
-/* The next word, without moving; empty at the end. */
+/* Returns the length of the word at the beginning; 0 at the end. */
 static size_t word_len(const char *at)
 {
 	return strcspn(at, " \t");
@@ -123,6 +123,7 @@ static void skip_blanks(struct value *v)
 	v->at += strspn(v->at, " \t");
 }
 
+/* Copies the next word to out. -EINVAL: there is none. */
 static int next_word(struct value *v, char out[WORD_MAX])
 {
 	skip_blanks(v);
@@ -143,7 +144,7 @@ static int next_number(struct value *v, uint64_t *out, const char *why)
 	return 0;
 }
 
-/* "name=VALUE" as the next word. */
+/* Takes the next word if it is name=VALUE, and copies VALUE to out. */
 static bool next_option(struct value *v, const char *name, char out[WORD_MAX])
 {
 	skip_blanks(v);
@@ -156,7 +157,7 @@ static bool next_option(struct value *v, const char *name, char out[WORD_MAX])
 	return true;
 }
 
-/* Keeps a copy of a text for as long as the setup lives. */
+/* Copies a text; node_setup_fini frees the copy. NULL: out of memory. */
 static const char *keep(struct node_setup *s, const char *text)
 {
 	char **all = realloc(s->texts, (s->text_count + 1) * sizeof(all[0]));
@@ -191,22 +192,22 @@ static int device_options(struct value *v, const struct node_conf *c, struct nod
 		if (next_option(v, "kind", word)) {
 			d->sched = sched_preset(word);
 			if (d->sched == NULL)
-				return refuse(v, "kind is hdd, sata or nvme");
+				return refuse(v, "kind must be hdd, sata or nvme");
 		} else if (next_option(v, "media", word)) {
 			d->is_flash = strcmp(word, medias[1]) == 0;
 			if (!d->is_flash && strcmp(word, medias[0]) != 0)
-				return refuse(v, "media is disk or flash");
+				return refuse(v, "media must be disk or flash");
 		} else if (next_option(v, "emulate", word)) {
 			d->emulate = drive_preset(word);
 			if (d->emulate == NULL)
-				return refuse(v, "emulate is hdd, sata or nvme");
+				return refuse(v, "emulate must be hdd, sata or nvme");
 			d->sched = sched_preset(word);
 		} else if (next_option(v, "piece", word)) {
 			uint64_t bytes = 0;
 			if (!d->pool || units_parse_size(word, &bytes) < 0 || bytes == 0 ||
 			    bytes > 16 * MIB || bytes % 4096 != 0)
-				return refuse(v,
-					      "piece is a multiple of 4KiB up to 16MiB, of pools");
+				return refuse(v, "piece must be a multiple of 4KiB up to 16MiB, "
+						 "and is for pools only");
 			d->shape.piece_bytes = (uint32_t)bytes;
 		} else {
 			return 0;
@@ -244,16 +245,16 @@ static int add_pool(struct node_setup *s, const struct node_conf *c, struct valu
 	int rc = next_number(v, &d->disk, "the pool's number is missing");
 	if (rc != 0)
 		return rc;
-	/* Members would be taken twice, and there is room for each once. */
+	/* add_members would add the members of an id that occurs twice two times. */
 	for (const struct node_disk_spec *other = s->disks; other < d; other++)
 		if (other->disk == d->disk)
 			return refuse(v, "its number is used twice");
 	if (next_word(v, word) < 0)
-		return refuse(v, "the code is missing: K+P, as 4+1");
+		return refuse(v, "the code is missing: K+P, such as 4+1");
 	snprintf(code, sizeof(code), "rs:%s", word);
 	if (encoding_parse(code, &e, NULL, 0) < 0 || e.kind != ENCODING_RS ||
 	    e.rs.p > POOL_PARITY_MAX)
-		return refuse(v, "the code is K+P, as 4+1, with P up to 15");
+		return refuse(v, "the code must be K+P, such as 4+1, with P up to 15");
 	d->shape.k = (uint32_t)e.rs.k;
 	d->shape.p = (uint32_t)e.rs.p;
 	if (next_word(v, word) < 0)
@@ -262,18 +263,18 @@ static int add_pool(struct node_setup *s, const struct node_conf *c, struct valu
 	while (placements[place] != NULL && strcmp(placements[place], word) != 0)
 		place++;
 	if (placements[place] == NULL)
-		return refuse(v, "the placement is clustered, declustered or single-overlap");
+		return refuse(v, "the placement must be clustered, declustered or single-overlap");
 	d->shape.place = (enum place_kind)place;
 	rc = device_options(v, c, d);
 	skip_blanks(v);
 	if (rc == 0 && v->at[0] != '\0')
-		rc = refuse(v, "a pool has no folder of its own, but members");
+		rc = refuse(v, "a pool has no folder; give its members folders");
 	if (rc == 0)
 		o->disk_count++;
 	return rc;
 }
 
-/* All folders of a pool stand together: the n-th pass over the list is the n-th pool's. */
+/* Adds the folders of one pool from the list of all pools, so that the folders of each pool are consecutive. */
 static int add_folders(struct node_setup *s, const char *list, const char *key,
 		       struct node_disk_spec *d, struct node_folder *to, uint32_t *count,
 		       struct strbuf *err)
@@ -343,19 +344,19 @@ static int add_members(struct node_setup *s, const struct node_conf *c, size_t u
 		taken += d->folder_count + d->spare_count;
 		if (d->folder_count < d->shape.k + d->shape.p) {
 			strbuf_printf(err,
-				      "[disks] pool %" PRIu64 " has %u members, its code "
-				      "needs at least %u",
+				      "[disks] pool %" PRIu64 " has %u members; its code needs at "
+				      "least %u",
 				      d->disk, d->folder_count, d->shape.k + d->shape.p);
 			return -EINVAL;
 		}
 	}
 	if (taken == listed)
 		return 0;
-	strbuf_puts(err, "[disks] a member or spare names a pool that there is not");
+	strbuf_puts(err, "[disks] a member or spare names a pool that is not configured");
 	return -EINVAL;
 }
 
-/* Behind the folders of disks, members and spares, one for each value. */
+/* Adds a cache. Its folder comes after those of disks, members and spares. */
 static int add_flash(struct node_setup *s, const struct node_conf *c, struct value *v)
 {
 	struct node_folder *f = &s->folders[s->flash_at];
@@ -368,9 +369,9 @@ static int add_flash(struct node_setup *s, const struct node_conf *c, struct val
 	if (rc != 0)
 		return rc;
 	if (next_word(v, word) < 0 || units_parse_size(word, &bytes) < 0 || bytes == 0)
-		return refuse(v, "the size of the cache is missing, as 64GiB");
+		return refuse(v, "the size of the cache is missing, such as 64GiB");
 	if (next_word(v, word) < 0 || units_parse_size(word, &rate) < 0 || rate == 0)
-		return refuse(v, "the bytes that may be written each second are missing, as 20MiB");
+		return refuse(v, "the bytes written per second are missing, such as 20MiB");
 	rc = rest_is_path(s, v, &f->path);
 	if (rc != 0)
 		return rc;
@@ -379,17 +380,17 @@ static int add_flash(struct node_setup *s, const struct node_conf *c, struct val
 		if (d->disk != disk)
 			continue;
 		if (d->flash != NULL)
-			return refuse(v, "the disk has a cache already");
+			return refuse(v, "the disk has a cache already; it can have one");
 		d->flash = f;
 		d->flash_bytes = bytes;
 		d->flash_write_bytes_per_s = rate;
 		s->flash_at++;
 		return 0;
 	}
-	return refuse(v, "there is no such disk or pool");
+	return refuse(v, "no disk or pool of this number is configured");
 }
 
-/* Numbers and folders are used once. */
+/* Refuses an id or a folder that is used twice. */
 static int check_unique(const struct node_setup *s, size_t folders, struct strbuf *err)
 {
 	const struct node_disks_options *o = &s->options.disks;
@@ -398,8 +399,12 @@ static int check_unique(const struct node_setup *s, size_t folders, struct strbu
 			bool path = strcmp(s->folders[i].path, s->folders[k].path) == 0;
 			if (!path && s->folders[i].disk != s->folders[k].disk)
 				continue;
-			strbuf_printf(err, "[disks] %s is used twice",
-				      path ? s->folders[i].path : "a disk's number");
+			if (path)
+				strbuf_printf(err, "[disks] folder %s is used twice",
+					      s->folders[i].path);
+			else
+				strbuf_printf(err, "[disks] number %" PRIu64 " is used twice",
+					      s->folders[i].disk);
 			return -EINVAL;
 		}
 	for (size_t i = 0; i < o->disk_count; i++)
@@ -435,7 +440,7 @@ static int add_group(struct node_setup *s, const struct node_conf *c, struct val
 	return 0;
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- the setup -------------------------------------------------------------------------------- */
 
 static int parse_cluster(const char *text, uint64_t out[2], struct strbuf *err)
 {
@@ -447,13 +452,15 @@ static int parse_cluster(const char *text, uint64_t out[2], struct strbuf *err)
 		out[i] =
 			strspn(half, "0123456789abcdefABCDEF") == 16 ? strtoull(half, &end, 16) : 0;
 		if (end == NULL || *end != '\0') {
-			strbuf_printf(err, "[node] cluster = %s: not 32 hexadecimal digits", text);
+			strbuf_printf(err, "[node] cluster = %s: must be 32 hexadecimal digits",
+				      text);
 			return -EINVAL;
 		}
 	}
 	return 0;
 }
 
+/* Sets the options that are no lists. */
 static void take_plain(struct node_setup *s, const struct node_conf *c)
 {
 	s->options = (struct node_serve_options){
@@ -485,7 +492,8 @@ static int setup_fill(struct node_setup *s, const struct node_conf *c, struct st
 	size_t folders = behind + list_len(c->flash);
 	size_t disks = plain + list_len(c->pools);
 	if (disks > NODE_DISKS_MAX || folders > FOLDERS_MAX) {
-		strbuf_printf(err, "[disks] a node has at most %d disks", NODE_DISKS_MAX);
+		strbuf_printf(err, "[disks] a node has at most %d disks and pools, and %d folders",
+			      NODE_DISKS_MAX, FOLDERS_MAX);
 		return -EINVAL;
 	}
 	s->disks = calloc(disks + 1, sizeof(s->disks[0]));
@@ -506,7 +514,9 @@ static int setup_fill(struct node_setup *s, const struct node_conf *c, struct st
 		rc = each_value(s, c, c->flash, "flash", err, add_flash);
 	if (rc == 0)
 		rc = check_unique(s, folders, err);
-	return rc != 0 ? rc : each_value(s, c, c->groups, "group", err, add_group);
+	if (rc == 0)
+		rc = each_value(s, c, c->groups, "group", err, add_group);
+	return rc;
 }
 
 int node_setup_init(struct node_setup *s, const struct node_conf *c, struct strbuf *err)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The settings of `terrane node`, and what becomes of them.
+ * The settings of `terrane node`, and the options of the node service that follow from them.
  *
  *     [disks]
- *     disk = 101 /data/d1                      number and folder
- *     disk = 102 emulate=hdd /data/d2          with the speed of a drive
- *     disk = 103 media=flash /data/f1          takes chunks of blocks on flash
- *     pool = 900 4+1 declustered               number, code, placement
- *     member = 900 201 /data/p1                of which pool, number, folder; in order
- *     spare = 900 299 /data/s1
- *     flash = 101 301 64GiB 20MiB /flash/f1    of which disk, number, size, bytes written a second, folder
+ *     disk = 101 /data/d1                      id, folder
+ *     disk = 102 emulate=hdd /data/d2          with the speed of a hard disk
+ *     disk = 103 media=flash /data/f1          for chunks of blocks on flash
+ *     pool = 900 4+1 declustered               id, code, layout
+ *     member = 900 201 /data/p1                pool, id, folder; the order must never change
+ *     spare = 900 299 /data/s1                 pool, id, folder
+ *     flash = 101 301 64GiB 20MiB /flash/f1    cached disk, id, size, bytes written per second, folder
  */
 #ifndef ROLES_NODE_CONF_H
 #define ROLES_NODE_CONF_H
@@ -47,7 +47,7 @@ struct node_conf {
 	uint64_t give_up_ns;
 	uint64_t rebuild_bytes_per_s;
 	uint64_t rebuild_member_bytes_per_s;
-	int repair; /* inside, outside */
+	int repair; /* 0: inside, 1: outside */
 	int64_t rebuild_parallel;
 	char *groups;
 	int log_level;
@@ -56,18 +56,18 @@ struct node_conf {
 extern const struct conf_key node_conf_schema[];
 extern const size_t node_conf_count;
 
-/* The lists of a node_conf taken apart. */
+/* The lists of a node_conf, parsed. */
 struct node_setup {
 	struct node_serve_options options;
 	struct node_disk_spec *disks;
-	struct node_folder *folders; /* of all disks */
+	struct node_folder *folders; /* of disks, then members and spares by pool, then caches */
 	struct node_weight *weights;
-	char **texts; /* paths and names */
+	char **texts; /* copies of paths and names, which the structs above point to */
 	size_t text_count;
-	size_t flash_at; /* the next folder of a cache */
+	size_t flash_at; /* index in folders of the next cache */
 };
 
-/* -EINVAL with one line in err, -ENOMEM; then there is nothing to release. */
+/* Parses the lists of c, which must outlive s. -EINVAL with one line in err, -ENOMEM; then there is nothing to free. */
 int node_setup_init(struct node_setup *s, const struct node_conf *c, struct strbuf *err);
 void node_setup_fini(struct node_setup *s);
 

@@ -35,7 +35,7 @@ static int role_metrics(void *ctx, struct strbuf *out)
 	return node_metrics(r->node, out);
 }
 
-/* A node lives as long as it serves one disk; which ones is for /metrics. */
+/* /healthz fails when no disk serves; /metrics tells which do. */
 static int role_health(void *ctx, struct strbuf *out)
 {
 	struct node_role *r = ctx;
@@ -58,7 +58,7 @@ static int open_http(struct node_role *r)
 
 /* --- serving ---------------------------------------------------------------------------------- */
 
-/* From now on the metadata knows of it. */
+/* Starts the heartbeats, if the settings name a metadata server. */
 static int announce(struct node_role *r, const char *addr)
 {
 	const struct node_conf *c = &r->conf;
@@ -83,6 +83,7 @@ static void role_ended(void *ctx)
 	r->beat = NULL;
 	ops_http_close(r->http);
 	r->http = NULL;
+	r->node = NULL; /* http read it */
 }
 
 static int role_ready(void *ctx, struct node *n, const char *addr)
@@ -123,12 +124,13 @@ void node_role_why(const struct node_role *r, struct strbuf *out)
 		strbuf_printf(out, "cannot serve metrics on %s: %s", r->conf.metrics,
 			      err_text(r->rc));
 	else
-		strbuf_printf(out, "cannot serve on %s: %s", r->conf.listen, err_text(r->rc));
+		strbuf_printf(out, "cannot serve node %ld on %s: %s", (long)r->conf.node,
+			      r->conf.listen, err_text(r->rc));
 }
 
 /* --- formatting ------------------------------------------------------------------------------- */
 
-/* Opening with leave to format does it all; what is not open afterwards has a reason. */
+/* Opens all disks with format_all: that formats empty folders. A disk that is not open afterwards has a reason. */
 int node_role_format(struct node_role *r,
 		     void (*each)(void *ctx, uint64_t disk, const char *trouble), void *ctx)
 {

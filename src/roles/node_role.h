@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A storage node as a role of this process: its settings, a fiber that serves until the process is asked
- * to stop, and its place in the cluster map. Several may run in one process.
+ * A storage node as a role of this process: its settings, a fiber that serves until the process is asked to stop, and
+ * its heartbeats to the metadata. Several nodes may run in one process.
  */
 #ifndef ROLES_NODE_ROLE_H
 #define ROLES_NODE_ROLE_H
@@ -19,24 +19,24 @@ struct node_role {
 	struct node *node; /* while it serves */
 	struct node_beat *beat;
 	struct ops_http *http;
-	bool http_failed;
-	/* Called once when it serves; may be NULL. */
+	bool http_failed; /* rc is that of opening http */
+	/* Called once when it serves, with its address and that of its metrics or ""; may be NULL. */
 	void (*ready)(void *ctx, const char *addr, const char *metrics);
 	void *ctx;
-	int rc;
+	int rc; /* how node_role_main ended */
 };
 
-/* From a file of settings. Errors with one line in err; then there is nothing to release. */
+/* Loads the settings. After an error err has one line, and there is nothing to free. */
 int node_role_load(struct node_role *r, const char *config, struct strbuf *err);
 void node_role_free(struct node_role *r);
 
-/* The fiber; ends with r->rc. */
+/* The fiber: serves until the process is asked to stop, and sets r->rc. */
 void node_role_main(void *role);
-/* What r->rc means, for a message: empty when it is well. */
+/* Appends why the role ended with an error; nothing after a request to stop. */
 void node_role_why(const struct node_role *r, struct strbuf *out);
 
-/* Makes disks of the empty folders of its settings. In a fiber. -ENODEV: not all are ready. each, which may
- * be NULL, is told of every disk: trouble is NULL when it is ready. */
+/* Formats the empty folders of its settings as disks. In a fiber. Calls each, which may be NULL, for every disk; trouble
+ * is NULL if the disk is ready. -ENODEV: some disk is not. */
 int node_role_format(struct node_role *r,
 		     void (*each)(void *ctx, uint64_t disk, const char *trouble), void *ctx);
 

@@ -131,7 +131,7 @@ def made_box(tmp_path_factory):
 
 @pytest.mark.parametrize("words, why", [
     ([], "needs --dir"),
-    (["--racks", "0"], "not possible"),
+    (["--racks", "0"], "--racks 0: must be a number from 1 to 500"),
     (["--racks", "6", "--nodes", "3"], "too few"),
     (["--racks", "3", "--disks", "1", "--encoding", "rs:4+2"], "needs 6 disks, and there are 3"),
     (["--racks", "2", "--disks", "3", "--encoding", "rs:4+2"], "loss of 2 chunks; 6 in 2 racks put 3 into one"),
@@ -142,10 +142,11 @@ def made_box(tmp_path_factory):
     (["--repair", "r_all"], "--pools"),
     (["--pools", "2+1", "--repair", "all"], "r_all r_fco r_hyb r_min"),
     (["--pools", "2+1", "--scheme", "x/y"], "c/c c/d c/s d/c d/d d/s"),
-    (["--pools", "2+1", "--disks", "4"], "cannot be cut"),
+    (["--pools", "2+1", "--disks", "4"], "multiple of 3"),
     (["--pools", "4+2", "--encoding", "rs:4+2"], "mlec:K+P/4+2"),
-    (["--emulate", "floppy"], "not possible"),
+    (["--emulate", "floppy"], "--emulate floppy: must be hdd, sata, nvme or none"),
     (["--metadata", "paper"], "rocksdb or rados:CONF"),
+    (["--metadata", "rados:/no/such.conf"], "path of a ceph.conf that exists"),
 ])
 def test_shapes_that_cannot_be_are_refused_with_words(tmp_path, words, why):
     folder = [] if not words else ["--dir", tmp_path / "box"]
@@ -238,7 +239,7 @@ def test_a_drive_is_replaced_and_what_it_held_is_made_anew(tmp_path):
         disk = box.folder / "disks" / "node-3" / "1"
         shutil.rmtree(disk)
         done = box("disk", "replace", 3001, ok=False)
-        assert done.returncode == 1 and "must be there" in done.stderr
+        assert done.returncode == 1 and "must exist and be empty" in done.stderr
         disk.mkdir()
         box("disk", "replace", 3001)
         await_true("that 3001 is online",

@@ -41,7 +41,7 @@ def test_what_is_out_of_reach_is_not_called_lost_and_comes_back(tmp_path):
             box("disk", "fail", disk)
         status, found, err = check(box)
         assert status == 1 and found["lost"] == 0 and found["out_of_reach"] == 4 and found["unreachable"] == 8
-        assert "out of reach: /f of tenant default" in err and "lost: " not in err
+        assert "unreachable: /f of tenant default" in err and "lost: " not in err
         for disk in (1001, 2001):
             box("disk", "online", disk)
         await_true("that all is within reach", lambda: check(box)[1]["healthy"] == 4)
@@ -53,7 +53,7 @@ def test_what_is_out_of_reach_is_not_called_lost_and_comes_back(tmp_path):
         status, found, _ = check(box, "--deep")
         assert status == 1 and found["lost"] == 0 and found["out_of_reach"] == 4 and found["damaged"] == 4
         text = box("fsck", "-q", "--deep", ok=False).stdout
-        assert "out of reach  4" in text and "lost          0" in text
+        assert "unreachable  4" in text and "lost         0" in text
         flip(box.chunks(3))  # now the one that is away would not help
         status, found, _ = check(box, "--deep")
         assert status == 1 and found["lost"] == 4 and found["out_of_reach"] == 0

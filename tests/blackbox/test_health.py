@@ -97,7 +97,7 @@ def test_what_still_holds_chunks_is_removed_only_by_force(tmp_path):
 def test_status_and_repair_count_what_is_degraded_and_lost(box):
     code, answer, text = told(box, "status")
     assert code == 0 and answer["well"] and answer["trouble"] is None, answer
-    assert "all blocks are whole; counted" in text
+    assert "all blocks are complete; counted" in text
     for gone in (1, 2):
         box("node", "remove", gone, "--force")
         assert told(box, "status")[0] == 1  # before anybody has counted
@@ -107,7 +107,7 @@ def test_status_and_repair_count_what_is_degraded_and_lost(box):
     assert code == 1 and not answer["well"] and answer["online"] and answer["trouble"] == "repairs find no room"
     # Six chunks of each block, one on each node.
     assert answer["chunks_to_repair"] == 2 * box.blocks and f"{2 * box.blocks} chunks are on disks" in text
-    assert f"{box.blocks} blocks degraded, 0 out of reach, 0 lost; counted" in text
+    assert f"{box.blocks} blocks degraded, 0 unreachable, 0 lost; counted" in text
 
     box("node", "remove", 3, "--force")
     await_health(box, lost=box.blocks)
@@ -115,7 +115,7 @@ def test_status_and_repair_count_what_is_degraded_and_lost(box):
     assert code == 1 and not answer["well"] and answer["trouble"] == "data is lost" and "data is lost" in text
     code, answer, text = told(box, "repair", "status")
     assert code == 1 and answer["chunks"] == 3 * box.blocks and answer["data"]["lost_blocks"] == box.blocks
-    assert f"0 blocks degraded, 0 out of reach, {box.blocks} lost; counted" in text
+    assert f"0 blocks degraded, 0 unreachable, {box.blocks} lost; counted" in text
 
 
 def test_status_tells_what_is_out_of_reach_from_what_is_lost_and_forgets_when_it_is_back(box, tmp_path):
@@ -125,7 +125,7 @@ def test_status_tells_what_is_out_of_reach_from_what_is_lost_and_forgets_when_it
         box.kill(name)
     await_health(box, unreachable=box.blocks)
     code, answer, _ = told(box, "status")
-    assert code == 1 and answer["trouble"] == "data is out of reach" and not answer["online"]
+    assert code == 1 and answer["trouble"] == "data is unreachable" and not answer["online"]
     box.up()
     await_true("that all is well", lambda: box.json("status", ok=False)["well"])
     assert health(box) == ((0, 0, 0), box.blocks)
@@ -145,7 +145,7 @@ def test_chunks_that_vanished_from_online_disks_are_not_well(box):
     await_health(box, lost=box.blocks)
     await_true("that repair gave up", lambda: box.json("status", ok=False)["janitors"][0]["stuck_lost"] > 0)
     code, answer, text = told(box, "status")
-    assert code == 1 and not answer["well"] and answer["online"] and "repairs found too little left" in text
+    assert code == 1 and not answer["well"] and answer["online"] and "repairs found too few chunks" in text
     code, answer, text = told(box, "repair", "status")
     assert code == 1 and answer["chunks"] == 0 and "nothing is left" not in text and "data is lost" in text
 

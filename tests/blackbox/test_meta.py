@@ -205,7 +205,7 @@ def check(server, *words):
 def test_check_reads_the_store_of_a_stopped_server(tmp_path):
     server = Server(tmp_path)
     code, _, words = check(server)
-    assert code == 1 and "there is no store" in words
+    assert code == 1 and "it has no metadata store" in words
     assert not (tmp_path / "db").exists()
     with server:
         creator = Creators(server.addr, 4)
@@ -238,7 +238,7 @@ def test_check_finds_damage(tmp_path):
     data[len(data) // 2] ^= 1
     table.write_bytes(data)
     code, _, words = check(server)
-    assert code == 1 and "cannot be read" in words, words
+    assert code == 1 and "cannot read the files" in words, words
 
 
 def test_check_is_asked_for_one_store_by_name(tmp_path):

@@ -126,7 +126,7 @@ def test_chunks_round_trip(node, tmp_path):
             == data[5000:105000]
         stat = json.loads(node.chunk("stat", disk, "7:1", "--json").stdout)
         assert stat["length"] == len(data) and stat["sealed"]
-        assert node.chunk("scan", disk, "7:1").stdout == b"whole\n"
+        assert node.chunk("scan", disk, "7:1").stdout == b"undamaged\n"
         assert node.chunk("list", disk).stdout == b"7:1\n"
     again = node.chunk("put", 1, "7:1", tmp_path / "data")
     assert again.returncode == 1 and b"EEXIST" in again.stderr
@@ -324,7 +324,7 @@ def test_a_stopped_node_is_waited_for_and_then_given_up(node):
     node.process.send_signal(signal.SIGSTOP)
     try:
         done = node.chunk("get", 1, "1:1", "--timeout", "1s")
-        assert done.returncode == 1 and b"terrane: get at" in done.stderr and b"ETIME" in done.stderr
+        assert done.returncode == 1 and b"terrane: cannot get at" in done.stderr and b"ETIME" in done.stderr
     finally:
         node.process.send_signal(signal.SIGCONT)
     assert node.chunk("get", 1, "1:1").stdout == b"x"
@@ -348,7 +348,7 @@ def test_metrics_and_health(node):
 
 
 @pytest.mark.parametrize("line, words", [
-    ("disk = 1 /elsewhere", b"used twice"),
+    ("disk = 1 /elsewhere", b"number 1 is used twice"),
     ("disk = x /elsewhere", b"number is missing"),
     ("disk = 99", b"folder is missing"),
     ("disk = 99 emulate=tape /elsewhere", b"hdd, sata or nvme"),
@@ -357,8 +357,8 @@ def test_metrics_and_health(node):
     ("pool = 12 2+1 scattered", b"clustered, declustered or single-overlap"),
     ("pool = 12 2 clustered", b"K+P"),
     ("pool = 12 2+1 clustered", b"has 0 members"),
-    ("member = 77 500 /elsewhere", b"a pool that there is not"),
-    ("flash = 77 300 1GiB 1MiB /elsewhere", b"no such disk"),
+    ("member = 77 500 /elsewhere", b"a pool that is not configured"),
+    ("flash = 77 300 1GiB 1MiB /elsewhere", b"no disk or pool of this number"),
     ("flash = 1 300 lots 1MiB /elsewhere", b"size of the cache"),
     ("colour = blue", b"unknown key"),
 ])

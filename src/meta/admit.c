@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "meta/admit.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -29,7 +30,7 @@ void admit_fini(struct admit *a)
 	a->buckets = NULL;
 }
 
-/* What came in since pays for tokens first, what is over for the debt. */
+/* Adds the tokens since the last refill. They also pay off the debt. */
 static void refill(const struct admit *a, struct admit_bucket *b, uint64_t now_ns)
 {
 	if (now_ns <= b->at_ns)
@@ -38,12 +39,14 @@ static void refill(const struct admit *a, struct admit_bucket *b, uint64_t now_n
 	b->at_ns = now_ns;
 	b->debt = b->debt > income ? b->debt - income : 0;
 	b->tokens = b->tokens + income < a->burst ? b->tokens + income : a->burst;
+	assert(b->tokens >= 0 && b->tokens <= a->burst && b->debt >= 0);
 }
 
 uint32_t admit_ask(struct admit *a, uint64_t partition, uint64_t cost, uint64_t now_ns)
 {
 	if (a->buckets == NULL)
 		return 0;
+	assert(a->rate > 0 && a->burst >= 1);
 	struct admit_bucket *b = &a->buckets[mix_u64(partition) % ADMIT_BUCKETS];
 	double c = (double)cost < a->burst ? (double)cost : a->burst;
 	refill(a, b, now_ns);

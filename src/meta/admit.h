@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Admission: how many queries a second one partition takes, so that a hot directory slows down its own
- * users and nobody else.
+ * Admission: a limit of queries per second for each partition, so that a hot directory slows down its own users only.
  *
- * Each partition has a bucket that fills at `rate` and holds `burst`; a query takes what it costs. When
- * there is not enough, it is turned away and told when to come back. Those who were turned away are
- * counted as a debt, which the rate pays off, so that the next one is told a later time: together the
- * hints spread the crowd over the time that the partition needs for it, instead of calling all back at
- * once. Buckets are shared by hash; who shares one with a hot partition is slowed, too, once in
- * ADMIT_BUCKETS times.
+ * Each partition has a token bucket that fills at `rate` and holds `burst` tokens; a query takes as many tokens as it
+ * costs. Without enough tokens, the query is refused with a time after which to retry. The costs of refused queries
+ * are added up as a debt, which the rate pays off. The retry time covers the debt, so that clients refused at
+ * one time retry one after the other, as fast as the partition can serve them, and not all at once. Partitions are mapped
+ * to ADMIT_BUCKETS buckets by hash, so a few partitions share the bucket of a hot one and are slowed down, too.
  *
- * Time comes from the caller: pure, and it belongs to one loop.
+ * The caller passes the time. An admit belongs to one loop.
  */
 #ifndef META_ADMIT_H
 #define META_ADMIT_H
@@ -23,21 +21,22 @@
 
 struct admit_bucket {
 	double tokens;
-	double debt; /* what those who were turned away will cost */
-	uint64_t at_ns;
+	double debt;    /* tokens that refused queries will take when they are sent again */
+	uint64_t at_ns; /* time of the last refill */
 };
 
 struct admit {
-	double rate, burst;
-	uint64_t refused;
+	double rate;      /* tokens per second */
+	double burst;     /* tokens that a bucket holds */
+	uint64_t refused; /* queries */
 	struct admit_bucket *buckets;
 };
 
-/* rate 0: no limit. burst 0: a quarter of a second's. -ENOMEM. */
+/* rate 0: no limit. burst 0: a quarter of the rate. -ENOMEM. */
 int admit_init(struct admit *a, uint64_t rate, uint64_t burst);
 void admit_fini(struct admit *a);
 
-/* 0, or after how many milliseconds to come back. A cost above the burst counts as the burst. */
+/* Returns 0 if the query is admitted, else the milliseconds after which to retry. A cost above burst counts as burst. */
 uint32_t admit_ask(struct admit *a, uint64_t partition, uint64_t cost, uint64_t now_ns);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "meta/note.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 #include "base/hash.h"
 #include "meta/impl.h"
 
-/* Where the notes of a name's family are. -EINVAL. */
+/* Sets *out to the partition of the name's family. -EINVAL: the name has no family or is not printable. */
 static int family_part(const struct meta *m, const char *name, uint64_t *out)
 {
 	const char *slash = strchr(name, '/');
@@ -21,7 +22,7 @@ static int family_part(const struct meta *m, const char *name, uint64_t *out)
 	return 0;
 }
 
-/* The note as it is; *rec NULL: there is none. */
+/* Reads a note; *rec is NULL if there is none. */
 static int note_read(struct meta *m, uint64_t part, const char *name, struct arena *a,
 		     struct kv_bytes *raw, rec_note **rec)
 {
@@ -45,7 +46,7 @@ static int put_once(struct meta *m, uint64_t part, struct meta_note *note)
 	uint64_t turn = there != NULL ? there->turn : 0;
 	bool same = there != NULL && strcmp(there->text, note->text) == 0;
 	if (turn != note->turn) {
-		/* This very request may have come before. */
+		/* A copy of this request may have been executed before. */
 		bool again = same && turn == note->turn + 1;
 		note->turn = turn;
 		return again ? 0 : -ESTALE;
@@ -55,6 +56,7 @@ static int put_once(struct meta *m, uint64_t part, struct meta_note *note)
 	now.text = (char *)note->text;
 	struct txn t;
 	txn_init(&t, &a);
+	assert(now.turn == note->turn + 1);
 	txn_same(&t, key_text(KEY_NOTE, note->name), raw);
 	txn_put(&t, key_text(KEY_NOTE, note->name), &now.base);
 	rc = txn_run(m, &t, part, NULL);

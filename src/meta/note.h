@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The notes of meta_api/note.h in the store. */
+/* The storage of notes; meta_api/note.h describes them. */
 #ifndef META_NOTE_H
 #define META_NOTE_H
 
@@ -13,15 +13,15 @@ struct arena;
 struct meta;
 
 /*
- * Writes text on condition that the note has the turn note->turn (0: that there is none); note->turn is the new
- * one then. An empty text empties it. Again: 0. -ESTALE: it has another turn; note->turn says which.
- * -EINVAL: the name has no family, or is not printable; -EFBIG: the text.
+ * Writes the text of a note on condition that its turn is note->turn (0: that it does not exist), and sets note->turn to
+ * the new turn. Idempotent. -ESTALE: the note has another turn, to which note->turn is set; -EINVAL: the name has no
+ * family, or is not printable; -EFBIG: the text is too long.
  */
 int meta_note_put(struct meta *m, struct meta_note *note);
-/* Takes it away whatever its turn. Again: 0. */
+/* Deletes a note, whatever its turn. Returns 0 also if it does not exist. */
 int meta_note_drop(struct meta *m, const char *name);
-/* Those whose name begins with prefix ("family/..."), above after ("": from the first), at most max; returns how
- * many. *end: there are no more. Texts are the arena's. */
+/* Lists at most max notes whose names begin with prefix ("family/...") and are above after ("": from the first). Returns
+ * their number. *end: there are no more. The texts are in the arena. */
 int64_t meta_note_list(struct meta *m, const char *prefix, const char *after, struct arena *a,
 		       struct meta_note *out, size_t max, bool *end);
 

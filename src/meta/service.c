@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "meta/service.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +20,9 @@
 #define IN_FLIGHT_DEFAULT 1024
 #define STORE_WATCH_NS (200 * NS_PER_MS)
 
-/* --- who asks --------------------------------------------------------------------------------- */
+/* --- the tenant of a request ------------------------------------------------------------------ */
 
-/* "system" or "system:N", N being *acting_for; false: somebody else. */
+/* Returns whether a name is "system" (*acting_for is 0) or "system:N" (*acting_for is N). */
 static bool is_system(const char *name, uint32_t *acting_for)
 {
 	size_t len = strlen(META_SYSTEM);
@@ -43,10 +44,11 @@ int ms_system(struct rpc_request *r)
 	uint32_t tenant;
 	if (is_system(rt_context()->tenant, &tenant) && tenant == 0)
 		return 0;
-	return rpc_fail(r, -EPERM, "only the system may do this");
+	return rpc_fail(r, -EPERM, "only \"" META_SYSTEM "\" may do this, not tenant \"%.64s\"",
+			rt_context()->tenant);
 }
 
-/* A name is remembered once a tenant has it; it never has another id. */
+/* Finds the id of a tenant by its name, and caches it. */
 static int find_tenant(struct meta_service *s, const char *name, uint32_t *id)
 {
 	uint64_t key = hash64(name, strlen(name), 0);
@@ -76,7 +78,10 @@ int ms_enter(struct rpc_request *r, struct meta_ctx *ctx)
 	if (is_system(name, &ctx->tenant)) {
 		if (ctx->tenant != 0)
 			return 0;
-		return rpc_fail(r, -EINVAL, "say for which tenant: \"" META_SYSTEM ":ID\"");
+		return rpc_fail(r, -EINVAL,
+				"\"" META_SYSTEM
+				"\" must name a tenant for this operation: use \"" META_SYSTEM
+				":ID\"");
 	}
 	if (name[0] == 0)
 		return rpc_fail(r, -EACCES, "the request names no tenant");
@@ -87,7 +92,7 @@ int ms_enter(struct rpc_request *r, struct meta_ctx *ctx)
 	return rc;
 }
 
-/* --- how much --------------------------------------------------------------------------------- */
+/* --- admission -------------------------------------------------------------------------------- */
 
 static uint64_t partition_of(const struct meta *m, const struct meta_ctx *ctx,
 			     enum service_layer layer, uint64_t id)
@@ -105,6 +110,7 @@ static uint64_t partition_of(const struct meta *m, const struct meta_ctx *ctx,
 int ms_admit(struct rpc_request *r, const struct meta_ctx *ctx, enum service_layer layer,
 	     uint64_t id, uint64_t cost)
 {
+	assert(layer <= SERVICE_BLOCK && cost > 0);
 	struct meta_service *s = r->service;
 	uint64_t partition = partition_of(s->meta, ctx, layer, id);
 	r->retry_ms = admit_ask(&s->admit, partition, cost, rt_now_ns());
@@ -113,7 +119,7 @@ int ms_admit(struct rpc_request *r, const struct meta_ctx *ctx, enum service_lay
 	static const char *const what[] = {"directory", "file", "block"};
 	return rpc_fail(
 		r, -EAGAIN,
-		"too many requests for this %s, or one of its partition; try again in %u ms",
+		"too many requests for this %s or others of its partition; try again in %u ms",
 		what[layer], r->retry_ms);
 }
 
@@ -126,24 +132,25 @@ int ms_begin(struct rpc_request *r, struct meta_ctx *ctx, enum service_layer lay
 
 /* --- results ---------------------------------------------------------------------------------- */
 
-static void decide(struct meta_service *s, int rc)
+/* Ends meta_serve with this result; later calls have no effect. */
+static void end_with(struct meta_service *s, int rc)
 {
-	if (s->decided)
+	if (s->ending)
 		return;
-	s->decided = true;
+	s->ending = true;
 	s->rc = rc;
 	rt_cond_broadcast(&s->wake);
 }
 
-/* Whether the engine has ended: then so do we, to be started again. */
+/* Returns whether the store's engine has failed. Then the service ends, so that its process is restarted. */
 static bool store_failed(struct meta_service *s)
 {
 	int rc = kv_health(s->kv);
 	if (rc == 0)
 		return false;
-	if (!s->decided)
+	if (!s->ending)
 		log_error("store_failed", "engine=%s err=%s", s->kv->ops->name, err_name(rc));
-	decide(s, -EIO);
+	end_with(s, -EIO);
 	return true;
 }
 
@@ -155,7 +162,9 @@ int ms_end(struct rpc_request *r, int rc)
 		return rpc_fail(r, rc, "over the quota of tenant \"%.64s\"", rt_context()->tenant);
 	if (rc == -EAGAIN) {
 		r->retry_ms = 20;
-		return rpc_fail(r, rc, "others keep changing the same thing; try again");
+		return rpc_fail(
+			r, rc,
+			"too many concurrent changes of the same directory or object; try again");
 	}
 	return rc;
 }
@@ -165,13 +174,15 @@ int ms_end(struct rpc_request *r, int rc)
 #define METHOD_INDEX(number, lower, in, out) METHOD_##lower,
 enum { META_TYPES(METHOD_INDEX) METHOD_COUNT };
 
-/* Every handler is timed. */
+/* Runs a handler, and counts its time and result. */
 static int timed(struct rpc_request *r, unsigned index, int (*handle)(struct rpc_request *r))
 {
+	assert(index < METHOD_COUNT);
 	struct meta_service *s = r->service;
 	uint64_t begin_ns = rt_now_ns();
 	int rc = handle(r);
-	/* Whatever it came to: other servers, or this one when it was started again, know better. */
+	assert(rc <= 0); /* META_RETRY and the like do not leave src/meta */
+	/* With a failed store no error can be trusted: -EIO makes the client ask another server. */
 	if (rc < 0 && store_failed(s))
 		rc = rpc_fail(r, -EIO, "the store of this metadata server has failed");
 	hist_add(&s->methods[index].time, rt_now_ns() - begin_ns);
@@ -189,11 +200,13 @@ META_TYPES(METHOD_TIMED)
 #define METHOD_ENTRY(number, lower, in, out) {.type = &meta_type_##lower, .handle = timed_##lower},
 static const struct rpc_method methods[] = {META_TYPES(METHOD_ENTRY)};
 
-/* --- what is counted -------------------------------------------------------------------------- */
+/* --- metrics ---------------------------------------------------------------------------------- */
+
+static_assert(ARRAY_LEN(methods) == METHOD_COUNT, "one row for each method");
 
 static int print_methods(const struct meta_service *s, struct strbuf *out)
 {
-	int rc = strbuf_printf(out, "# HELP terrane_meta_request_seconds time of requests\n"
+	int rc = strbuf_printf(out, "# HELP terrane_meta_request_seconds duration of requests\n"
 				    "# TYPE terrane_meta_request_seconds histogram\n");
 	for (size_t i = 0; rc == 0 && i < METHOD_COUNT; i++) {
 		char labels[64];
@@ -204,9 +217,10 @@ static int print_methods(const struct meta_service *s, struct strbuf *out)
 				     out);
 	}
 	if (rc == 0)
-		rc = strbuf_printf(out,
-				   "# HELP terrane_meta_request_failures_total refused or failed\n"
-				   "# TYPE terrane_meta_request_failures_total counter\n");
+		rc = strbuf_printf(
+			out,
+			"# HELP terrane_meta_request_failures_total requests refused or failed\n"
+			"# TYPE terrane_meta_request_failures_total counter\n");
 	for (size_t i = 0; rc == 0 && i < METHOD_COUNT; i++)
 		if (s->methods[i].failures > 0)
 			rc = strbuf_printf(out,
@@ -227,21 +241,24 @@ static int print_numbers(struct meta_service *s, struct strbuf *out)
 		{"map_version", "gauge", "version of the cluster map", c->version},
 		{"map_nodes", "gauge", "nodes in the map", map_count(&c->nodes)},
 		{"map_disks", "gauge", "disks in the map", map_count(&c->disks)},
-		{"admission_refused_total", "counter", "turned away from a hot partition",
-		 s->admit.refused},
-		{"cache_hits_total", "counter", "sealed metadata from memory", m.cache_hits},
-		{"cache_misses_total", "counter", "sealed metadata not in memory", m.cache_misses},
-		{"cache_bytes", "gauge", "sealed metadata in memory", m.cache_bytes},
-		{"retries_total", "counter", "transactions done again", m.retries},
-		{"usage_passes_total", "counter", "times this server counted usage",
+		{"admission_refused_total", "counter",
+		 "requests refused by the rate limit of a partition", s->admit.refused},
+		{"cache_hits_total", "counter", "sealed records found in the cache", m.cache_hits},
+		{"cache_misses_total", "counter", "sealed records not found in the cache",
+		 m.cache_misses},
+		{"cache_bytes", "gauge", "bytes in the cache of sealed records", m.cache_bytes},
+		{"retries_total", "counter", "transactions retried after a concurrent change",
+		 m.retries},
+		{"usage_passes_total", "counter", "counts of directory usage by this server",
 		 s->usage_passes},
-		{"usage_seconds", "gauge", "how long the last of them took", s->usage_seconds},
-		{"kv_gets_total", "counter", "reads of keys", s->kv->stats.gets},
-		{"kv_scans_total", "counter", "reads of pages", s->kv->stats.scans},
-		{"kv_txns_total", "counter", "transactions", s->kv->stats.txns},
-		{"kv_batches_total", "counter", "commits", s->kv->stats.batches},
-		{"kv_unknown_total", "counter", "transactions without a known result",
-		 s->kv->stats.unknown},
+		{"usage_seconds", "gauge", "duration of the last count of usage", s->usage_seconds},
+		{"kv_gets_total", "counter", "reads of single keys from the store",
+		 s->kv->stats.gets},
+		{"kv_scans_total", "counter", "scans of key ranges of the store",
+		 s->kv->stats.scans},
+		{"kv_txns_total", "counter", "transactions of the store", s->kv->stats.txns},
+		{"kv_batches_total", "counter", "group commits of the store", s->kv->stats.batches},
+		{"kv_unknown_total", "counter", "transactions left in doubt", s->kv->stats.unknown},
 	};
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(all); i++)
@@ -261,12 +278,12 @@ int meta_service_metrics(struct meta_service *s, struct strbuf *out)
 
 int meta_service_health(const struct meta_service *s)
 {
-	if (s->decided)
+	if (s->ending)
 		return s->rc < 0 ? s->rc : -ESHUTDOWN;
 	return kv_health(s->kv) < 0 ? -EIO : 0;
 }
 
-/* --- making a cluster ------------------------------------------------------------------------- */
+/* --- formatting ------------------------------------------------------------------------------- */
 
 static int make_tenant(struct kv *kv, const struct meta_options *o, const char *name)
 {
@@ -299,7 +316,7 @@ int meta_format(struct kv *kv, const struct meta_options *o, struct cluster_id *
 		return -EINVAL;
 	if (id->high == 0 && id->low == 0)
 		*id = (struct cluster_id){.high = rt_random_u64(), .low = rt_random_u64() | 1};
-	/* The tenant first: what has a cluster record is complete. */
+	/* Create the tenant first, so that a store with a ClusterRecord always has it. */
 	int rc = make_tenant(kv, o, tenant);
 	if (rc == 0)
 		rc = meta_map_format(kv, *id, network_place);
@@ -312,10 +329,10 @@ static void await_shutdown(void *arg)
 {
 	struct meta_service *s = arg;
 	rt_background();
-	decide(s, rt_shutdown_wait());
+	end_with(s, rt_shutdown_wait());
 }
 
-/* The transaction that meets the failure may be nobody's request. */
+/* Detects a failed store also if no request fails: a background transaction may be the first to notice. */
 static void watch_store(void *arg)
 {
 	struct meta_service *s = arg;
@@ -333,10 +350,11 @@ static int await_end(struct meta_service *s)
 		rc = rt_group_spawn(&g, "meta-store", watch_store, s);
 	if (rc == 0 && s->usage_ns != 0)
 		rc = rt_group_spawn(&g, "meta-usage", ms_count_usage, s);
-	while (rc == 0 && !s->decided)
+	while (rc == 0 && !s->ending)
 		rc = rt_cond_wait(&s->wake);
 	rt_group_cancel(&g);
 	rt_group_join(&g);
+	assert(rc < 0 || s->ending);
 	return rc < 0 ? rc : s->rc;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The metadata behind a server. The store is the caller's; any number of services, in any number of
- * processes, may serve the same one when its engine allows.
+ * The metadata service: it serves the metadata of a store over rpc. The caller owns the store. Several processes can
+ * serve the same store if its engine allows this.
  *
- * Who asks is the tenant of the request's context, by name; a name that no tenant has is refused
- * (-EACCES). "system" may do what is no tenant's: make tenants, change the cluster map; "system:7" acts
- * for tenant 7. (Whether one may call oneself so is for signed tokens to say.)
+ * The context of a request names its tenant; an unknown name is refused (-EACCES). The name "system" may do operations
+ * that belong to no tenant, like creating tenants and changing the cluster map; "system:7" acts for tenant 7. (Signed
+ * tokens will decide which caller may use these names.)
  */
 #ifndef META_SERVICE_H
 #define META_SERVICE_H
@@ -23,40 +23,39 @@ struct meta_serve_options {
 	const char *listen;
 	struct meta_options meta;
 	struct meta_map_options map;
-	uint64_t partition_rate;  /* queries a second of one partition; 0: any */
-	uint64_t partition_burst; /* 0: a quarter of that */
-	uint64_t usage_ns;        /* between two counts of the usage of directories; 0: never */
-	uint64_t pool_bytes;      /* memory for large requests on their way; 0: 64 MiB */
-	size_t connections_max;   /* 0: the server's default */
-	size_t in_flight_max;     /* of one connection; 0: 1024 */
-	uint64_t stall_ns;        /* 0: the server's default */
-	uint64_t grace_ns;        /* for requests under way at the end */
-	/* Called once when requests are taken; the service holds until ended. An error ends it at once,
-	 * and is returned. May be NULL. */
+	uint64_t partition_rate;  /* limit of queries per second of one partition; 0: no limit */
+	uint64_t partition_burst; /* queries at once; 0: a quarter of partition_rate */
+	uint64_t usage_ns;        /* interval of counting the usage of directories; 0: never */
+	uint64_t pool_bytes;      /* memory for payloads and bodies of large requests; 0: 64 MiB */
+	size_t connections_max;   /* 0: the default of rpc_server_open */
+	size_t in_flight_max;     /* requests of one connection; 0: 1024 */
+	uint64_t stall_ns;        /* 0: the default of rpc_server_open */
+	uint64_t grace_ns;        /* time for running requests to finish at the end */
+	/* Called once when the server accepts requests; s is valid until `ended` is called. An error ends
+	 * meta_serve, which returns it. May be NULL. */
 	int (*ready)(void *ctx, const char *addr, struct meta_service *s);
-	/* Called at the end, before anything is closed. May be NULL. */
+	/* Called at the end, before the server is closed. May be NULL. */
 	void (*ended)(void *ctx);
 	void *ctx;
 };
 
 /*
- * Makes the cluster and its first tenant in a store that is new: 0; also when it is there already, then
- * its id is returned. The errors of meta_map_format, meta_open and meta_tenant_create.
+ * Creates the cluster and its first tenant in a new store. *id is the id of the cluster: chosen at random if it is 0. If
+ * the store already has a cluster, returns 0 and its id. Errors of meta_map_format, meta_open and meta_tenant_create.
  */
 int meta_format(struct kv *kv, const struct meta_options *o, struct cluster_id *id,
 		enum place_kind network_place, const char *tenant);
 
 /*
- * Serves until the process is asked to stop: 0. -EIO: the store has failed (kv_health), whoever met it, and
- * the process must be started again; until it has ended every error is -EIO, by which clients go on to
- * another server. -ENOENT: there is no cluster in the store; else why it could not begin, as meta_open,
- * meta_map_open and rpc_server_open say.
+ * Serves requests until the process is asked to stop, and returns 0. -EIO: the store has failed (kv_health), and the
+ * process must be restarted; from the failure until the end every failed request returns -EIO, which makes clients
+ * use another server. -ENOENT: the store has no cluster; errors of meta_open, meta_map_open and rpc_server_open.
  */
 int meta_serve(struct kv *kv, const struct meta_serve_options *o);
 
-/* Prometheus text. -EMSGSIZE, -ENOMEM. */
+/* Appends the metrics of the service as Prometheus text. -EMSGSIZE, -ENOMEM. */
 int meta_service_metrics(struct meta_service *s, struct strbuf *out);
-/* 0 while it serves. */
+/* Returns 0 while the service can serve requests. */
 int meta_service_health(const struct meta_service *s);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Handlers for blocks. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "meta/service_impl.h"
 #include "rt/rt.h"
 
-/* Bytes of a response that is long enough; one block more still fits. */
+/* A response ends after the block with which it reaches this size, so it has at most one block more. */
 #define REPLY_ENOUGH ((size_t)(960 * KIB))
 
 static int block_begin(struct rpc_request *r, const meta_msg_block *m, struct meta_ctx *ctx,
@@ -39,11 +40,13 @@ int ms_handle_block_commit(struct rpc_request *r)
 	struct meta_block b = {0};
 	struct meta_owner *owners = NULL;
 	if (q->n_owners > META_OWNERS_MAX)
-		return rpc_fail(r, -EINVAL, "a request names up to %d owners", META_OWNERS_MAX);
+		return rpc_fail(r, -EINVAL, "%zu owners in one request, at most %d are allowed",
+				q->n_owners, META_OWNERS_MAX);
 	int rc = meta_wire_owners_get(&r->arena, q->owners, q->n_owners, &owners);
 	if (rc == 0)
 		rc = block_begin(r, q->block, &ctx, &b);
-	/* Compaction frees more than it takes: a tenant at its limit needs it most. */
+	/* Background services may exceed the quota: compaction frees more than it writes, so it must work for a tenant
+	 * at its limit. */
 	b.over_quota = strncmp(rt_context()->tenant, META_SYSTEM ":", sizeof(META_SYSTEM)) == 0;
 	if (rc == 0)
 		rc = meta_block_commit(ms_meta(r), &ctx, &b, owners, q->n_owners);
@@ -56,7 +59,8 @@ int ms_handle_block_own(struct rpc_request *r)
 	struct meta_ctx ctx;
 	struct meta_owner *owners = NULL;
 	if (q->n_owners > META_OWNERS_MAX)
-		return rpc_fail(r, -EINVAL, "a request names up to %d owners", META_OWNERS_MAX);
+		return rpc_fail(r, -EINVAL, "%zu owners in one request, at most %d are allowed",
+				q->n_owners, META_OWNERS_MAX);
 	int rc = meta_wire_owners_get(&r->arena, q->owners, q->n_owners, &owners);
 	if (rc == 0)
 		rc = ms_begin(r, &ctx, SERVICE_BLOCK, q->block, 1 + q->n_owners / 16);
@@ -143,7 +147,7 @@ int ms_handle_block_relayout(struct rpc_request *r)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* As many of the first as one response carries. */
+/* Puts the first blocks into the response, at least one, and as many as one response carries. */
 static int blocks_reply(struct rpc_request *r, const struct meta_block *blocks, size_t n)
 {
 	Terrane__Meta__BlockGetResponse *p = rpc_reply_body(r);
@@ -151,6 +155,7 @@ static int blocks_reply(struct rpc_request *r, const struct meta_block *blocks, 
 	p->blocks = rpc_alloc(r, n * sizeof(meta_msg_block *));
 	if (all == NULL || p->blocks == NULL)
 		return -ENOMEM;
+	assert(n > 0);
 	size_t bytes = 0;
 	for (size_t i = 0; i < n && bytes < REPLY_ENOUGH; i++) {
 		int rc = meta_wire_block_set(&r->arena, &all[i], &blocks[i]);
@@ -159,6 +164,7 @@ static int blocks_reply(struct rpc_request *r, const struct meta_block *blocks, 
 		bytes += 8 + terrane__meta__block__get_packed_size(&all[i]);
 		p->blocks[p->n_blocks++] = &all[i];
 	}
+	assert(p->n_blocks > 0 && p->n_blocks <= n);
 	return 0;
 }
 
@@ -167,7 +173,8 @@ int ms_handle_block_get(struct rpc_request *r)
 	const Terrane__Meta__BlockGetRequest *q = rpc_body(r);
 	struct meta_ctx ctx;
 	if (q->n_blocks == 0 || q->n_blocks > META_BATCH_MAX)
-		return rpc_fail(r, -EINVAL, "a request names 1 to %d blocks", META_BATCH_MAX);
+		return rpc_fail(r, -EINVAL, "%zu blocks in one request, 1 to %d are allowed",
+				q->n_blocks, META_BATCH_MAX);
 	struct meta_block *blocks = rpc_alloc(r, q->n_blocks * sizeof(*blocks));
 	if (blocks == NULL)
 		return -ENOMEM;
@@ -193,6 +200,7 @@ int ms_handle_block_owners(struct rpc_request *r)
 		rc < 0 ? rc : meta_block_owners(ms_meta(r), &ctx, q->block, q->after, owners, max);
 	if (n < 0)
 		return ms_end(r, (int)n);
+	assert((size_t)n <= max);
 	p->owners = meta_wire_owners(&r->arena, owners, (size_t)n);
 	p->n_owners = p->owners == NULL ? 0 : (size_t)n;
 	return p->owners == NULL ? -ENOMEM : 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Handlers for files, and for opening by path. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ int ms_handle_file_new(struct rpc_request *r)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
+/* The result of reading a file. */
 struct got_file {
 	struct meta_file file;
 	struct meta_part part;
@@ -76,7 +78,7 @@ static int by_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The blocks of extents, each once. */
+/* Stores the ids of the extents' blocks in out, each once; returns their number. */
 static size_t blocks_of(const struct meta_extent *e, size_t n, uint64_t *out)
 {
 	size_t count = 0;
@@ -86,12 +88,14 @@ static size_t blocks_of(const struct meta_extent *e, size_t n, uint64_t *out)
 	for (size_t i = 0; i < n; i++)
 		if (count == 0 || out[i] != out[count - 1])
 			out[count++] = out[i];
+	assert(count <= n);
 	return count;
 }
 
-#define OPEN_BLOCKS_MAX 64
+#define OPEN_BLOCKS_MAX 64 /* blocks in the response to one open */
 
-/* Blocks are an addition: who gets none, because there is no room or the time is up, asks for them. */
+/* Adds blocks of the file to the response. The client reads blocks that are missing in the response by
+ * another request. */
 static int open_blocks(struct rpc_request *r, const struct meta_ctx *ctx, const struct got_file *g)
 {
 	Terrane__Meta__OpenResponse *p = rpc_reply_body(r);
@@ -110,6 +114,7 @@ static int open_blocks(struct rpc_request *r, const struct meta_ctx *ctx, const 
 		if (blocks[i].state == 0)
 			continue;
 		rc = meta_wire_block_set(&r->arena, &all[count], &blocks[i]);
+		assert(count < OPEN_BLOCKS_MAX);
 		list[count] = &all[count];
 		count++;
 	}
@@ -120,7 +125,8 @@ static int open_blocks(struct rpc_request *r, const struct meta_ctx *ctx, const 
 	return 0;
 }
 
-/* The name is there and its file is not: a crash came between. Opening by name makes it again. */
+/* Opens a file by its name. Called if the name exists but the file record does not, because a crash came between the two
+ * writes: meta_file_open creates the record again. */
 static int open_by_name(struct rpc_request *r, const struct meta_ctx *ctx, struct got_file *g)
 {
 	const Terrane__Meta__OpenRequest *q = rpc_body(r);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Handlers for the background services. One request walks many partitions as long as there is little in
- * them, and ends early when there is much: so an idle cluster costs few requests, and a busy one short ones.
+ * Handlers for the background services. One request walks over many partitions, and ends early if they have many rows:
+ * so an idle cluster costs few requests, and in a busy cluster each request is short.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -10,20 +11,20 @@
 #include "meta/service_impl.h"
 #include "rt/rt.h"
 
-#define WALK_PARTITIONS 256 /* of one request */
-#define WALK_ROWS 256       /* seen: enough for one request */
-#define CHUNKS_MAX 128      /* sets of dead chunks in one answer */
-#define BLOCKS_MAX 128
+#define WALK_PARTITIONS 256 /* partitions that one request covers at most */
+#define WALK_ROWS 256       /* rows after which a request ends */
+#define CHUNKS_MAX 128      /* sets of dead chunks in one response */
+#define BLOCKS_MAX 128      /* blocks in one response */
 
 typedef Terrane__Meta__GcCursor msg_cursor;
 
 /* --- walks ------------------------------------------------------------------------------------ */
 
 struct walk {
-	enum meta_gc_kind kind; /* for its layer */
+	enum meta_gc_kind kind; /* names the layer */
 	uint64_t index, end;
 	struct meta_gc_cursor at;
-	unsigned partitions; /* that were finished */
+	unsigned partitions; /* completed in this request */
 };
 
 static int walk_begin(struct rpc_request *r, struct walk *w, uint64_t index, uint64_t end,
@@ -34,8 +35,8 @@ static int walk_begin(struct rpc_request *r, struct walk *w, uint64_t index, uin
 		return rc;
 	*w = (struct walk){.kind = META_GC_BLOCKS, .index = index, .end = end};
 	if (index > end || end > meta_gc_partitions(ms_meta(r)))
-		return rpc_fail(r, -EINVAL, "there are %lu partitions",
-				meta_gc_partitions(ms_meta(r)));
+		return rpc_fail(r, -EINVAL, "partitions %lu to %lu were requested of %lu", index,
+				end, meta_gc_partitions(ms_meta(r)));
 	if (at == NULL)
 		return 0;
 	if (at->key.len > sizeof(w->at.key))
@@ -47,10 +48,12 @@ static int walk_begin(struct rpc_request *r, struct walk *w, uint64_t index, uin
 	return 0;
 }
 
-/* Goes to the next partition with something in it when this one is done: 1 when there is more to do in this
- * request, 0 when there is not. */
-static int walk_on(struct rpc_request *r, struct walk *w)
+/* Goes to the next partition with rows if the present one is complete. Sets *more to whether this request is to read
+ * from partition w->index. */
+static int walk_next(struct rpc_request *r, struct walk *w, bool *more)
 {
+	*more = false;
+	assert(w->index <= w->end && w->at.len <= sizeof(w->at.key));
 	if (w->index < w->end && w->at.end) {
 		w->index++;
 		w->partitions++;
@@ -59,7 +62,8 @@ static int walk_on(struct rpc_request *r, struct walk *w)
 	if (w->partitions >= WALK_PARTITIONS)
 		return 0;
 	int rc = w->at.len == 0 ? meta_gc_skip(ms_meta(r), w->kind, &w->index, w->end) : 0;
-	return rc < 0 ? rc : w->index < w->end;
+	*more = rc == 0 && w->index < w->end;
+	return rc;
 }
 
 static int walk_reply(struct rpc_request *r, const struct walk *w, uint64_t *index,
@@ -117,7 +121,8 @@ int ms_handle_gc_step(struct rpc_request *r)
 		return ms_end(r, rc);
 	w.kind = (enum meta_gc_kind)q->kind;
 	uint64_t begun_ns = rt_now_ns();
-	while ((rc = walk_on(r, &w)) > 0 && n.seen < WALK_ROWS) {
+	bool more;
+	while ((rc = walk_next(r, &w, &more)) == 0 && more && n.seen < WALK_ROWS) {
 		rc = meta_gc_step(ms_meta(r), w.kind, w.index, q->epoch, &w.at, &n);
 		if (rc < 0 || rt_now_ns() - begun_ns >= META_GC_STEP_NS)
 			break;
@@ -161,13 +166,15 @@ int ms_handle_gc_chunks(struct rpc_request *r)
 		return -ENOMEM;
 	int64_t n = walk_begin(r, &w, q->index, q->end, q->at);
 	size_t count = 0;
-	while (n >= 0 && (n = walk_on(r, &w)) > 0 && count < max) {
+	bool more;
+	while (n >= 0 && (n = walk_next(r, &w, &more)) == 0 && more && count < max) {
 		n = meta_gc_chunks(ms_meta(r), w.index, q->epoch, &w.at, &r->arena, dead + count,
 				   max - count);
 		count += n > 0 ? (size_t)n : 0;
 	}
 	if (n < 0)
 		return ms_end(r, (int)n);
+	assert(count <= max);
 	for (; p->n_dead < count; p->n_dead++) {
 		p->dead[p->n_dead] = dead_message(r, &dead[p->n_dead]);
 		if (p->dead[p->n_dead] == NULL)
@@ -204,7 +211,7 @@ int ms_handle_chunks_wanted(struct rpc_request *r)
 		struct meta_ctx ctx = {f->tenant};
 		bool wanted = false;
 		rc = ask(ms_meta(r), &ctx, f->block, f->chunk_block, f->index, q->disk, &wanted);
-		/* Of a record that cannot be read all chunks stay, and the others are answered. */
+		/* All chunks of an unreadable record stay, and the request continues with the other blocks. */
 		bool unreadable = rc == -EBADMSG || rc == -EFBIG;
 		p->wanted[i] = wanted || unreadable;
 		rc = unreadable ? 0 : rc;
@@ -213,7 +220,7 @@ int ms_handle_chunks_wanted(struct rpc_request *r)
 	return ms_end(r, rc);
 }
 
-/* --- where blocks are ------------------------------------------------------------------------- */
+/* --- the reverse index, all blocks ------------------------------------------------------------ */
 
 static int on_disk_reply(struct rpc_request *r, const struct meta_on_disk *found, size_t n)
 {
@@ -244,7 +251,8 @@ int ms_handle_disk_blocks(struct rpc_request *r)
 		return -ENOMEM;
 	int64_t n = walk_begin(r, &w, q->index, q->end, q->at);
 	size_t count = 0;
-	while (n >= 0 && (n = walk_on(r, &w)) > 0 && count < max) {
+	bool more;
+	while (n >= 0 && (n = walk_next(r, &w, &more)) == 0 && more && count < max) {
 		n = meta_disk_blocks(ms_meta(r), w.index, q->disk, &w.at, found + count,
 				     max - count);
 		count += n > 0 ? (size_t)n : 0;
@@ -286,7 +294,8 @@ int ms_handle_blocks(struct rpc_request *r)
 		return -ENOMEM;
 	int64_t n = walk_begin(r, &w, q->index, q->end, q->at);
 	size_t count = 0;
-	while (n >= 0 && (n = walk_on(r, &w)) > 0 && count < max) {
+	bool more;
+	while (n >= 0 && (n = walk_next(r, &w, &more)) == 0 && more && count < max) {
 		n = meta_blocks(ms_meta(r), w.index, &w.at, &r->arena, found + count, max - count);
 		count += n > 0 ? (size_t)n : 0;
 	}
@@ -296,8 +305,9 @@ int ms_handle_blocks(struct rpc_request *r)
 
 /* --- leases ----------------------------------------------------------------------------------- */
 
-/* How long the caller has seen another's turn was measured on its clock; here it becomes a moment of this
- * server's. A server that has run for less than that makes it less, which only makes the caller wait. */
+/* The request has the time for which the caller has seen the turn of another holder, measured on the caller's clock.
+ * It is converted to a time of this server's clock. If this clock began later than that, the time becomes shorter, and
+ * the caller waits longer. */
 int ms_handle_lease(struct rpc_request *r)
 {
 	const Terrane__Meta__LeaseRequest *q = rpc_body(r);

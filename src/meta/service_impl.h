@@ -11,9 +11,9 @@
 #include "rpc/server.h"
 #include "rt/sync.h"
 
-#define SERVICE_TENANTS_MAX 16384 /* names that are remembered */
+#define SERVICE_TENANTS_MAX 16384 /* tenants that the service caches */
 
-/* A name that a tenant has. Ids of tenants never change and are never given again. */
+/* A cached tenant. It never becomes stale: the id of a tenant never changes, and no id is used twice. */
 struct service_tenant {
 	uint32_t id;
 	char name[META_TENANT_NAME_MAX + 1];
@@ -32,32 +32,31 @@ struct meta_service {
 	struct map tenants; /* hash of the name -> struct service_tenant */
 	struct rpc_server *server;
 	struct service_method *methods; /* as in the table of service.c */
-	uint64_t usage_ns;              /* between two counts of usage; 0: never */
-	uint64_t usage_passes, usage_seconds;
-	/* The end: */
-	struct rt_cond wake;
-	bool decided;
+	uint64_t usage_ns;              /* interval of counting usage; 0: never */
+	uint64_t usage_passes;          /* counts that this server completed */
+	uint64_t usage_seconds;         /* duration of the last one */
+	struct rt_cond wake;            /* signalled when `ending` is set */
+	bool ending;                    /* meta_serve is to end with rc */
 	int rc;
 };
 
-/*
- * What a handler begins with: who asks, and whether the partition takes the query. Then the id that the
- * cost is counted for chooses the partition.
- */
+/* The layer of the id in ms_admit, by which the partition is found. */
 enum service_layer { SERVICE_DIR, SERVICE_FILE, SERVICE_BLOCK };
 
+/* Finds the tenant of a request. -EACCES: there is no such tenant; -EINVAL: "system" without a tenant. */
 int ms_enter(struct rpc_request *r, struct meta_ctx *ctx);
+/* Counts the request's cost in the partition of the id. -EAGAIN: the partition has had too many requests. */
 int ms_admit(struct rpc_request *r, const struct meta_ctx *ctx, enum service_layer layer,
 	     uint64_t id, uint64_t cost);
-/* Both. */
+/* ms_enter, then ms_admit. */
 int ms_begin(struct rpc_request *r, struct meta_ctx *ctx, enum service_layer layer, uint64_t id,
 	     uint64_t cost);
-/* meta_resolve, with one query for each step, counted for the directory that is read. */
+/* meta_resolve; counts one query in the partition of each directory that it reads. */
 int ms_resolve(struct rpc_request *r, const struct meta_ctx *ctx, uint64_t dir,
 	       struct meta_name path, struct meta_entry *out);
-/* -EPERM unless the system asks. */
+/* Returns -EPERM unless the request's tenant is "system". */
 int ms_system(struct rpc_request *r);
-/* The result of an operation, with words for what the caller cannot know. */
+/* Returns the result of an operation, after setting an error text where the code alone is not clear to the client. */
 int ms_end(struct rpc_request *r, int rc);
 
 static inline struct meta *ms_meta(const struct rpc_request *r)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Handlers for the cluster map. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,22 +9,22 @@
 #include "meta/service_impl.h"
 #include "meta_api/node.h"
 
-#define USAGE_DISKS_MAX 10000 /* what one response carries */
+#define USAGE_DISKS_MAX 10000 /* disks whose use one response carries */
 
-/* --- what changed ----------------------------------------------------------------------------- */
+/* --- changes since a version ------------------------------------------------------------------ */
 
 /*
- * Records are sent in the order of their versions, whole versions at a time, so that the version of the
- * last one says where to go on. A disk that goes with an early page may have a node that changed later:
- * that node goes along, for the client to have it, and goes again with its own version.
+ * One page of changes. Pages are in the order of versions, and a page has all records of each of its versions, so the
+ * client continues from the version of the last page. The node of a disk may have a later version than the page: it is
+ * sent with the disk, because the client's map refuses a disk without its node, and again with its own version.
  */
 struct page {
 	struct cluster *map;
-	uint64_t since, upto;
+	uint64_t since, upto; /* versions: above since, up to upto */
 	bool usage;
 	Terrane__Meta__MapGetResponse *out;
 	struct rpc_request *r;
-	struct map sent; /* ids of nodes in the page */
+	struct map sent; /* ids of the nodes in the page */
 };
 
 static int by_u64(const void *a, const void *b)
@@ -32,7 +33,7 @@ static int by_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Where the page ends: after the version of its META_MAP_PAGE-th record. */
+/* Sets the last version of the page: that of its META_MAP_PAGE-th record. */
 static int find_end(struct page *p)
 {
 	const struct cluster *c = p->map;
@@ -55,8 +56,10 @@ static int find_end(struct page *p)
 	}
 	if (n <= META_MAP_PAGE)
 		return 0;
+	assert(n <= most);
 	qsort(versions, n, sizeof(*versions), by_u64);
 	p->upto = versions[META_MAP_PAGE - 1];
+	assert(p->upto > p->since && p->upto <= c->version);
 	p->out->more = p->upto < c->version;
 	return 0;
 }
@@ -73,6 +76,7 @@ static int add_node(struct page *p, const struct cluster_node *n)
 	m->addr = meta_wire_name(&p->r->arena, meta_name(n->addr));
 	if (m->name == NULL || m->addr == NULL)
 		return -ENOMEM;
+	assert(p->out->n_nodes < map_count(&p->map->nodes));
 	p->out->nodes[p->out->n_nodes++] = m;
 	return map_put(&p->sent, n->id, m);
 }
@@ -117,6 +121,7 @@ static int add_disks(struct page *p)
 		if (rc < 0 || (!in_page(p, d->version) && !use))
 			continue;
 		const struct cluster_node *n = cluster_node(p->map, d->node);
+		assert(n != NULL); /* cluster_put_disk refuses a disk without its node */
 		if (n->version > p->since)
 			rc = add_node(p, n);
 		Terrane__Cluster__DiskRecord *m = rpc_alloc(p->r, sizeof(*m));
@@ -177,14 +182,17 @@ static int node_disks(struct rpc_request *r, Terrane__Meta__NodeDisk *const *m, 
 		      const struct meta_map_disk **out)
 {
 	if (n > META_MAP_NODE_DISKS_MAX)
-		return rpc_fail(r, -ENOSPC, "a node has up to %d disks", META_MAP_NODE_DISKS_MAX);
+		return rpc_fail(r, -ENOSPC, "the node reports %zu disks, at most %d are allowed", n,
+				META_MAP_NODE_DISKS_MAX);
 	struct meta_map_disk *disks = rpc_alloc(r, (n + 1) * sizeof(*disks));
 	if (disks == NULL)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		if (m[i]->local_k > ENCODING_STRIPE_MAX || m[i]->local_p > ENCODING_STRIPE_MAX ||
 		    !cluster_media_valid(m[i]->media) || !cluster_state_valid(m[i]->health))
-			return rpc_fail(r, -EINVAL, "disk %016lx makes no sense", m[i]->id);
+			return rpc_fail(r, -EINVAL,
+					"disk %016lx has an invalid shape, media or state",
+					m[i]->id);
 		disks[i] = (struct meta_map_disk){
 			.id = m[i]->id,
 			.media = (enum cluster_media)m[i]->media,
@@ -223,11 +231,12 @@ int ms_handle_node_register(struct rpc_request *r)
 	if (rc == -EPERM)
 		return rpc_fail(r, rc, "node %lu was removed by an operator", q->id);
 	if (rc == -EBUSY)
-		return rpc_fail(r, rc,
-				"another process serves as node %lu, with other disks: two nodes "
-				"of one id? If it is the one before this, try again when it has "
-				"been silent for a while",
-				q->id);
+		return rpc_fail(
+			r, rc,
+			"another process runs as node %lu with other disks. Give each "
+			"machine its own node id; if this node was restarted and has lost a "
+			"disk, it can register once the old process counts as suspect",
+			q->id);
 	if (rc < 0)
 		return ms_end(r, rc);
 	const struct cluster *c = meta_map_cluster(ms_map(r));

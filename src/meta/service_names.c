@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Handlers for tenants, names and usage. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -34,7 +35,8 @@ int ms_handle_tenant_create(struct rpc_request *r)
 	if (strlen(q->tenant->name) > META_TENANT_NAME_MAX)
 		return -ENAMETOOLONG;
 	if (strncmp(q->tenant->name, META_SYSTEM, strlen(META_SYSTEM)) == 0)
-		return rpc_fail(r, -EINVAL, "names that begin with \"" META_SYSTEM "\" are ours");
+		return rpc_fail(r, -EINVAL,
+				"tenant names that begin with \"" META_SYSTEM "\" are reserved");
 	struct meta_tenant t = {.id = q->tenant->id, .quota_bytes = q->tenant->quota_bytes};
 	memcpy(t.name, q->tenant->name, strlen(q->tenant->name) + 1);
 	return ms_end(r, meta_tenant_create(ms_meta(r), &t));
@@ -81,12 +83,13 @@ int ms_handle_tenant_list(struct rpc_request *r)
 	int64_t n = meta_tenant_list(ms_meta(r), q->after, all, max);
 	if (n < 0)
 		return ms_end(r, (int)n);
+	assert((size_t)n <= max);
 	for (int64_t i = 0; rc == 0 && i < n; i++)
 		rc = tenant_set(r, &all[i], &p->tenants[p->n_tenants++]);
 	return rc;
 }
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static int entry_reply(struct rpc_request *r, const struct meta_entry *e, bool with_name,
 		       meta_msg_entry **out)
@@ -200,7 +203,7 @@ int ms_handle_list(struct rpc_request *r)
 	return rc < 0 ? ms_end(r, rc) : page_reply(r, &page);
 }
 
-/* --- making ----------------------------------------------------------------------------------- */
+/* --- creating --------------------------------------------------------------------------------- */
 
 int ms_handle_mkdir(struct rpc_request *r)
 {
@@ -248,13 +251,15 @@ static int new_files(struct rpc_request *r, const Terrane__Meta__CreateRequest *
 	return 0;
 }
 
-/* Errors of single files, if there are any. */
+/* Puts the results of the single files into the response if a file failed; without results, all succeeded. */
 static int create_reply(struct rpc_request *r, const int *results, size_t n)
 {
 	Terrane__Meta__CreateResponse *p = rpc_reply_body(r);
 	size_t failed = 0;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		assert(results[i] <= 0);
 		failed += results[i] != 0;
+	}
 	if (failed == 0)
 		return 0;
 	p->results = rpc_alloc(r, n * sizeof(*p->results));
@@ -272,7 +277,8 @@ int ms_handle_create(struct rpc_request *r)
 	struct meta_create *files = NULL;
 	struct meta_ctx ctx;
 	if (q->n_files == 0 || q->n_files > META_BATCH_MAX)
-		return rpc_fail(r, -EINVAL, "a request makes 1 to %d files", META_BATCH_MAX);
+		return rpc_fail(r, -EINVAL, "%zu files in one request, 1 to %d are allowed",
+				q->n_files, META_BATCH_MAX);
 	int *results = rpc_alloc(r, q->n_files * sizeof(*results));
 	if (results == NULL)
 		return -ENOMEM;
@@ -302,7 +308,7 @@ int ms_handle_link(struct rpc_request *r)
 	return ms_end(r, rc);
 }
 
-/* --- taking away, moving ---------------------------------------------------------------------- */
+/* --- removing, moving ------------------------------------------------------------------------- */
 
 int ms_handle_remove(struct rpc_request *r)
 {
@@ -377,11 +383,11 @@ int ms_handle_du(struct rpc_request *r)
 	Terrane__Meta__DuResponse *p = rpc_reply_body(r);
 	struct meta_ctx ctx;
 	struct meta_usage u = {0};
-	/* A whole tree is much to ask for: the servers count now and then, tenants read. */
+	/* A count reads the complete tree, so tenants only read the result of the servers' periodic count. */
 	bool own = strncmp(rt_context()->tenant, META_SYSTEM, strlen(META_SYSTEM)) != 0;
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
 	if (rc == 0 && q->refresh && own)
-		rc = rpc_fail(r, -EPERM, "only the system may have usage counted anew");
+		rc = rpc_fail(r, -EPERM, "only \"" META_SYSTEM "\" may start a count of usage");
 	if (rc == 0 && q->refresh)
 		rc = meta_du_refresh(ms_meta(r), &ctx, q->dir);
 	if (rc == 0)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Handlers for notes. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ int ms_handle_note_put(struct rpc_request *r)
 	if (rc < 0)
 		return rc;
 	if (q->note == NULL || strlen(q->note->name) > META_NOTE_NAME_MAX)
-		return rpc_fail(r, -EINVAL, "a note has a name of up to %d bytes",
+		return rpc_fail(r, -EINVAL,
+				"the request needs a note with a name of up to %d bytes",
 				META_NOTE_NAME_MAX);
 	if (q->drop)
 		return ms_end(r, meta_note_drop(ms_meta(r), q->note->name));
@@ -43,6 +45,7 @@ int ms_handle_note_list(struct rpc_request *r)
 	int64_t n = meta_note_list(ms_meta(r), q->prefix, q->after, &r->arena, notes, max, &end);
 	if (n < 0)
 		return ms_end(r, (int)n);
+	assert((size_t)n <= max);
 	for (int64_t i = 0; i < n; i++) {
 		terrane__meta__note__init(&all[i]);
 		all[i].name = notes[i].name;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Usage of directories is counted now and then, by one of the servers: whoever holds the lease. It renews
- * the lease with each pass; the others take it over when it has let a whole period and a half pass. Two
- * that count at once do double work, and nothing else.
+ * The periodic count of the usage of directories. The server that holds the lease counts, and renews the lease with each
+ * count; another server takes the lease over if it was not renewed for one and a half intervals. Two servers that count
+ * at the same time do double work, but no harm.
  */
 #include <errno.h>
 
@@ -60,7 +60,7 @@ void ms_count_usage(void *arg)
 		} else if (rc != -EBUSY) {
 			log_warn("usage_not_counted", "err=%s", err_name(rc));
 		}
-		/* Who waits for the lease looks a little more often. */
+		/* A server without the lease asks for it more often than it would count. */
 		if (rt_sleep_ns(ours ? s->usage_ns : s->usage_ns / 4 + 1) < 0)
 			break;
 	}

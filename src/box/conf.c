@@ -194,6 +194,11 @@ static int check_pools(struct box_shape *s, struct strbuf *err)
 			"--disks %ld: must be a multiple of %ld for clustered pools of %s, which "
 			"have %ld disks each",
 			s->disks, width, s->pools, width);
+	if (s->disks > BOX_DISKS_MAX)
+		return refuse(err,
+			      "--pools %s with --scheme %s needs %ld disks in each node, more than "
+			      "%d; choose a smaller code or another scheme",
+			      s->pools, s->scheme, s->disks, BOX_DISKS_MAX);
 	enum place_kind kind = s->scheme[2] == 'c'   ? PLACE_CLUSTERED
 			       : s->scheme[2] == 'd' ? PLACE_DECLUSTERED
 						     : PLACE_OVERLAP;

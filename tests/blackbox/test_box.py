@@ -143,6 +143,7 @@ def made_box(tmp_path_factory):
     (["--pools", "2+1", "--repair", "all"], "r_all r_fco r_hyb r_min"),
     (["--pools", "2+1", "--scheme", "x/y"], "c/c c/d c/s d/c d/d d/s"),
     (["--pools", "2+1", "--disks", "4"], "multiple of 3"),
+    (["--pools", "12+3", "--scheme", "c/s"], "needs 225 disks in each node"),
     (["--pools", "4+2", "--encoding", "rs:4+2"], "mlec:K+P/4+2"),
     (["--emulate", "floppy"], "--emulate floppy: must be hdd, sata, nvme or none"),
     (["--metadata", "paper"], "rocksdb or rados:CONF"),
